@@ -4,6 +4,7 @@ left behind when writing fails. Usage: program_quantize.py GA"""
 import json
 import math
 import os
+import random
 import resource
 import shutil
 import signal
@@ -15,11 +16,16 @@ import tempfile
 import time
 import unittest
 
+import tiny_gguf
+
 GA = os.path.abspath(sys.argv.pop(1))
 HERE = os.path.dirname(os.path.abspath(__file__))
 # How far the surprise at a text may be from the source's: by the bits of a weight.
 TYPES = {"f32": 1e-4, "f16": 0.002, "bf16": 0.01, "q8_0": 0.02, "q6_k": 0.05, "q5_0": 0.1, "q5_1": 0.1, "q5_k_m": 0.1,
          "q4_0": 0.2, "q4_1": 0.2, "q4_k_m": 0.2, "iq4_nl": 0.2, "iq4_xs": 0.2, "mxfp4": 0.25, "q3_k_m": 0.4, "q2_k": 0.6}
+# Types that are only read: number in GGUF, bytes of a block of 256, where its f16 scale stands, and one that makes weights of about 0.05.
+READ_ONLY = {"iq2_xxs": (16, 66, 0, 0.001), "iq2_xs": (17, 74, 0, 0.001), "iq2_s": (22, 82, 0, 0.001), "iq3_xxs": (18, 98, 0, 0.0005),
+             "iq3_s": (21, 110, 0, 0.0003), "tq1_0": (34, 54, 52, 0.05), "tq2_0": (35, 66, 64, 0.05)}
 
 
 class Quantize(unittest.TestCase):
@@ -159,6 +165,43 @@ class Quantize(unittest.TestCase):
         text, _ = self.must("quantize", self.source, name, "q8_0", "--json")
         self.assertEqual(os.path.basename(json.loads(text)["out"]), "out\ufffd.gguf")
         self.assertTrue(os.path.exists(name))
+
+    def read_only_model(self, kind):
+        """A llama whose matrices are random blocks of that type, its tied embedding too."""
+        number, size, at, scale = READ_ONLY[kind]
+        rng = random.Random(kind)
+        meta = tiny_gguf.metadata()
+        for key in ("embedding_length", "feed_forward_length"):
+            meta[f"llama.{key}"] = ("u32", 256)
+        meta["llama.rope.dimension_count"] = ("u32", 64)
+        weights = {}
+        for name, (shape, _, _) in tiny_gguf.tensors().items():
+            if len(shape) == 1:
+                weights[name] = ((256,), 0, None)
+                continue
+            shape = tuple({tiny_gguf.VOCAB: tiny_gguf.VOCAB, 32: 128}.get(n, 256) for n in shape)
+            blocks = b""
+            for _ in range(shape[0] * shape[1] // 256):
+                raw = rng.randbytes(size)
+                blocks += raw[:at] + struct.pack("<e", scale) + raw[at + 2:]
+            weights[name] = (shape, number, blocks)
+        with open(self.source, "wb") as f:
+            f.write(tiny_gguf.build(meta, weights))
+
+    def test_types_that_are_only_read(self):
+        """They predict as the same values in f32 do; what they are held as in memory rounds iq2_xs and iq2_s."""
+        for kind in READ_ONLY:
+            with self.subTest(kind):
+                self.read_only_model(kind)
+                have, said = self.quantize("f32", "--force")
+                self.assertEqual((have["blk.0.attn_q.weight"]["from"], have["blk.0.attn_q.weight"]["to"]), (kind, "f32"))
+                first = self.surprise(self.out)
+                self.assertGreater(first, 1)
+                self.assertLess(abs(self.surprise(self.source) - first), 0.01)
+                self.quantize("copy", "--force")
+                self.assertEqual(self.surprise(self.out), self.surprise(self.source))
+        self.refuse("quantize", self.source, self.path("new"), kind, says=f"type '{kind}' is not known", code=2)
+        self.refuse("synth", "--shape", "tiny", "--type", kind, self.path("new"), says=kind, code=2)
 
     def test_rows_of_no_whole_block(self):
         self.make("--width", "96", "--ff", "320")

@@ -186,6 +186,28 @@ static void test_embed(void **state) {
   assert_int_equal(ga_embed(ctx, &d, &(ga_embed_io){0}, NULL), GA_OK);
 }
 
+/* No op but convert takes them, and that as x alone. */
+static void test_types_that_are_only_read(void **state) {
+  (void)state;
+  for (ga_dtype type = GA_IQ2_XXS; type <= GA_TQ2_0; type++) {
+    ga_convert_desc convert = GA_CONVERT_DESC_INIT;
+    ga_embed_desc embed = GA_EMBED_DESC_INIT;
+    ga_gemm_desc gemm = GA_GEMM_DESC_INIT;
+    ga_kv_store_desc store = GA_KV_STORE_DESC_INIT;
+    char want[80];
+    convert.rows = embed.tokens = embed.vocab = gemm.m = gemm.n = store.tokens = store.slots = store.heads = 1;
+    convert.width = embed.width = gemm.k = store.head_dim = store.v_dim = 256;
+    convert.x_dtype = GA_F32;
+    convert.y_dtype = embed.w_dtype = gemm.w_dtype = store.kv_dtype = (int32_t)type;
+    assert_int_equal(ga_convert(ctx, &convert, &(ga_convert_io){0}, NULL), GA_ERR_DTYPE);
+    (void)snprintf(want, sizeof want, "convert: y_dtype is %s, which can only be read", ga_dtype_name(type));
+    assert_string_equal(ga_error_text(), want);
+    assert_int_equal(ga_embed(ctx, &embed, &(ga_embed_io){0}, NULL), GA_ERR_DTYPE);
+    assert_int_equal(ga_gemm(ctx, &gemm, &(ga_gemm_io){0}, NULL), GA_ERR_DTYPE);
+    assert_int_equal(ga_kv_store(ctx, &store, &(ga_kv_store_io){0}, NULL), GA_ERR_DTYPE);
+  }
+}
+
 static void test_convert(void **state) {
   (void)state;
   ga_convert_desc d = GA_CONVERT_DESC_INIT;
@@ -502,11 +524,21 @@ static void test_rope_params(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_norm),       cmocka_unit_test(test_rope),        cmocka_unit_test(test_act),
-      cmocka_unit_test(test_add_limits), cmocka_unit_test(test_softmax),     cmocka_unit_test(test_embed),
-      cmocka_unit_test(test_convert),    cmocka_unit_test(test_attn),        cmocka_unit_test(test_attn_bwd),
-      cmocka_unit_test(test_attn_quant), cmocka_unit_test(test_strides),     cmocka_unit_test(test_attn_io),
-      cmocka_unit_test(test_reach),      cmocka_unit_test(test_rope_params),
+      cmocka_unit_test(test_norm),
+      cmocka_unit_test(test_rope),
+      cmocka_unit_test(test_act),
+      cmocka_unit_test(test_add_limits),
+      cmocka_unit_test(test_softmax),
+      cmocka_unit_test(test_embed),
+      cmocka_unit_test(test_types_that_are_only_read),
+      cmocka_unit_test(test_convert),
+      cmocka_unit_test(test_attn),
+      cmocka_unit_test(test_attn_bwd),
+      cmocka_unit_test(test_attn_quant),
+      cmocka_unit_test(test_strides),
+      cmocka_unit_test(test_attn_io),
+      cmocka_unit_test(test_reach),
+      cmocka_unit_test(test_rope_params),
   };
   return cmocka_run_group_tests(tests, open_limits, close_limits);
 }

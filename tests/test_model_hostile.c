@@ -146,7 +146,7 @@ static void test_tensor_shapes(void **state) {
   refuse_tensor((uint64_t)1 << 60, 0, 0, GA_ERR_FORMAT, "4611686018427387904 bytes from byte 64; the file has 72");
   refuse_tensor(3, 0, 0, GA_ERR_FORMAT, "tensor 't': 12 bytes from byte 64; the file has 72");
   refuse_tensor(33, 2, 0, GA_ERR_FORMAT, "q4_0 tensor: rows of 33; must be a multiple of 32");
-  refuse_tensor(1, 16, 0, GA_ERR_UNSUPPORTED, "m: tensor 't': type 16 (IQ2_XXS); must be F32");
+  refuse_tensor(1, 19, 0, GA_ERR_UNSUPPORTED, "m: tensor 't': type 19 (IQ1_S); must be F32");
   refuse_tensor(1, 4, 0, GA_ERR_UNSUPPORTED, "type 4 (unknown)");
   refuse_tensor(1, UINT32_MAX, 0, GA_ERR_UNSUPPORTED, "type 4294967295 (unknown)");
   refuse_tensor(1, 0, 32, GA_ERR_FORMAT, "tensor 't': offset 32; must be 0, where the one before it ends");

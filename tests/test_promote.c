@@ -1,4 +1,5 @@
-/* q4_0 and q5_0 as q8_0: every value is the same. Which weights get that, test_cuda_model counts launches of. */
+/* q4_0 and q5_0 as q8_0: every value is the same; those of types without kernels are nearly. Which weights become q8_0:
+ * test_cuda_model. */
 #include "base/half.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -48,6 +49,50 @@ static void test_q4_0(void **state) {
 static void test_q5_0(void **state) {
   (void)state;
   same_values(GA_Q5_0);
+}
+
+/* --- types without kernels: what one scale of f16 for 32 elements costs --- */
+
+static void near_values(ga_dtype type, int scale_at, double slack) {
+  static uint8_t blocks[BLOCKS * 110];
+  const size_t each = (size_t)ga_dtype_info(type)->block_bytes;
+  const int n_blocks = 3;
+  void *wide;
+  uint64_t bytes;
+  ga_rng rng;
+  ga_rng_seed(&rng, 11 + (uint64_t)type);
+  for (size_t i = 0; i < (size_t)n_blocks * each; i++) blocks[i] = (uint8_t)ga_rng_u64(&rng);
+  for (int b = 0; b < n_blocks; b++) {
+    const ga_f16 scale = ga_f32_to_f16(0.01f * (float)(b + 1));
+    memcpy(blocks + (size_t)b * each + scale_at, &scale, sizeof scale);
+  }
+  ga_gguf_writer *w = new_writer(3, 0);
+  const ga_tensor t = ga_tensor_make(blocks, type, 2, (int64_t[]){n_blocks, 256});
+  ga_gguf_put_text(w, "general.architecture", "llama");
+  ga_gguf_put_tensor(w, "w", &t);
+  finish_file(w, "promote.gguf");
+  ga_model_file *f = open_file("promote.gguf");
+  assert_int_equal(ga_promote_q8_0(f, ga_model_file_find(f, "w"), &wide, &bytes), GA_OK);
+  assert_int_equal(bytes, n_blocks * 8 * 34);
+  for (int i = 0; i < n_blocks * 256; i += 32) {
+    double most = 0;
+    for (int e = i; e < i + 32; e++) most = fmax(most, fabs(ga_ref_load(type, blocks, e)));
+    for (int e = i; e < i + 32; e++)
+      assert_true(fabs(ga_ref_load(GA_Q8_0, wide, e) - ga_ref_load(type, blocks, e)) <= slack * most);
+  }
+  ga_mem_free(wide);
+  ga_model_file_destroy(f);
+}
+
+static void test_types_without_kernels(void **state) {
+  (void)state;
+  near_values(GA_IQ2_XXS, 0, 0x1p-11);
+  near_values(GA_IQ2_XS, 0, 1.001 / 254 + 0x1p-11);
+  near_values(GA_IQ2_S, 0, 1.001 / 254 + 0x1p-11);
+  near_values(GA_IQ3_XXS, 0, 0x1p-11);
+  near_values(GA_IQ3_S, 0, 0x1p-11);
+  near_values(GA_TQ1_0, 52, 0);
+  near_values(GA_TQ2_0, 64, 0);
 }
 
 /* --- e4m3: rows and columns of more than a block of 128, neither a multiple --- */
@@ -108,6 +153,6 @@ static void test_e4m3(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_q4_0), cmocka_unit_test(test_q5_0),
-                                     cmocka_unit_test(test_e4m3)};
+                                     cmocka_unit_test(test_types_without_kernels), cmocka_unit_test(test_e4m3)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

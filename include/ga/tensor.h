@@ -40,7 +40,14 @@ typedef enum ga_dtype {
   GA_IQ4_NL = 30,
   GA_IQ4_XS = 31,
   GA_MXFP4 = 32,
-  GA_NVFP4 = 33
+  GA_NVFP4 = 33,
+  GA_IQ2_XXS = 34, /* from here on: read from files and by ga_convert; no kernel computes with them */
+  GA_IQ2_XS = 35,
+  GA_IQ2_S = 36,
+  GA_IQ3_XXS = 37,
+  GA_IQ3_S = 38,
+  GA_TQ1_0 = 39,
+  GA_TQ2_0 = 40
 } ga_dtype;
 
 typedef struct ga_dtype_traits {
@@ -54,6 +61,9 @@ typedef struct ga_dtype_traits {
 GA_API const ga_dtype_traits *ga_dtype_info(ga_dtype dtype);
 /* "q4_k", or "none" for a value that is no type. */
 GA_API const char *ga_dtype_name(ga_dtype dtype);
+/* True for types that are read from files alone: ga_convert takes them as x, no other op does; models hold them as
+ * q8_0. */
+GA_API bool ga_dtype_is_read_only(ga_dtype dtype);
 /* The type of that name, GA_DTYPE_NONE when there is none. Upper case is taken too. */
 GA_API ga_dtype ga_dtype_from_name(const char *name);
 /* Bytes of `elems` contiguous elements. GA_ERR_SHAPE when elems is negative, overflows or is no multiple of the block.

@@ -31,6 +31,13 @@ static const ga_dtype_traits traits[] = {
     [GA_IQ4_XS] = {"iq4_xs", 256, 136, true},
     [GA_MXFP4] = {"mxfp4", 32, 17, true},
     [GA_NVFP4] = {"nvfp4", 64, 36, true},
+    [GA_IQ2_XXS] = {"iq2_xxs", 256, 66, true},
+    [GA_IQ2_XS] = {"iq2_xs", 256, 74, true},
+    [GA_IQ2_S] = {"iq2_s", 256, 82, true},
+    [GA_IQ3_XXS] = {"iq3_xxs", 256, 98, true},
+    [GA_IQ3_S] = {"iq3_s", 256, 110, true},
+    [GA_TQ1_0] = {"tq1_0", 256, 54, true},
+    [GA_TQ2_0] = {"tq2_0", 256, 66, true},
 };
 
 const ga_dtype_traits *ga_dtype_info(ga_dtype dtype) {
@@ -42,6 +49,8 @@ const char *ga_dtype_name(ga_dtype dtype) {
   const ga_dtype_traits *t = ga_dtype_info(dtype);
   return t ? t->name : "none";
 }
+
+bool ga_dtype_is_read_only(ga_dtype dtype) { return dtype >= GA_IQ2_XXS && dtype <= GA_TQ2_0; }
 
 /* In ASCII: strcasecmp follows the host's locale, in Turkish ones "I" is not "i". */
 static bool same_name(const char *a, const char *b) {

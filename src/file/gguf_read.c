@@ -147,8 +147,8 @@ static ga_status read_tensor(ga_byte_reader *r, ga_model_tensor *tensor) {
   GA_TRY(ga_read_u32(r, "type", &type));
   ga_dtype dtype = ga_gguf_dtype(type);
   GA_REQUIRE(dtype != GA_DTYPE_NONE, GA_ERR_UNSUPPORTED,
-             "type %u (%s); must be F32, F16, BF16, F64, I8 to I64, Q4_0 to Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS, MXFP4 "
-             "or NVFP4",
+             "type %u (%s); must be F32, F16, BF16, F64, I8 to I64, Q4_0 to Q8_0, Q2_K to Q6_K, IQ2, IQ3, IQ4, "
+             "TQ1_0, TQ2_0, MXFP4 or NVFP4",
              type, ga_gguf_type_name(type));
   GA_TRY(ga_tensor_describe(tensor, dtype, n_dims, dims));
   return ga_read_u64(r, "offset", &tensor->offset);

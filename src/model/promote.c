@@ -5,6 +5,8 @@
 
 #include "base/half.h"
 #include "base/mem.h"
+#include "base/quant.h"
+#include "base/quant_grid.h"
 #include "base/status.h"
 #include "ga/gemm.h"
 #include "model/weight_spec.h"
@@ -12,7 +14,7 @@
 /* Of a matrix in q8_0: as many more bits as an H200 reads in half a microsecond. docs/log/models.md. */
 #define PROMOTE_BYTES ((uint64_t)6 << 20)
 
-enum { BLOCK = 32, HALF = BLOCK / 2, Q4_BYTES = 18, Q5_BYTES = 22, Q8_BYTES = 34, SCALE_BYTES = 2 };
+enum { BLOCK = 32, HALF = BLOCK / 2, Q8_BYTES = 34, SCALE_BYTES = 2 };
 
 static bool of_layer(const ga_model_tensor *t) { return !strncmp(t->name, "blk.", 4) && t->view.n_dims == 2; }
 
@@ -57,9 +59,14 @@ static bool joins_products(ga_ctx *ctx) {
   return ga_kernel_choose(ctx->device, ctx->disable_kernels, GA_OP_gemm, &d) != NULL;
 }
 
+ga_dtype ga_table_dtype(const ga_model_tensor *t) {
+  return ga_dtype_is_read_only(t->view.dtype) ? GA_Q8_0 : t->view.dtype;
+}
+
 ga_dtype ga_stored_dtype(const ga_model *model, ga_ctx *ctx, const ga_model_tensor *t) {
   const ga_dtype own = t->view.dtype;
   if (own == GA_E4M3) return GA_BF16;
+  if (ga_dtype_is_read_only(own)) return GA_Q8_0;
   if ((own != GA_Q4_0 && own != GA_Q5_0) || !of_layer(t)) return own;
   const bool is_small = promoted_bytes(largest_beside(model->file, t)) <= PROMOTE_BYTES;
   return is_small && layers_have_q8_0(model->file) && joins_products(ctx) ? GA_Q8_0 : own;
@@ -81,20 +88,46 @@ static void promote_q5_0(const uint8_t *from, int8_t *to) {
   }
 }
 
+/* A block of a grid. Runs of 16 that share a scale keep their codes; the others, of iq2_xs and iq2_s, are rounded. */
+static void promote_grid(ga_dtype dtype, const uint8_t *from, uint8_t *to) {
+  int8_t code[GA_GRID_BLOCK];
+  float scale[GA_GRID_RUNS], x[BLOCK];
+  ga_grid_codes(dtype, from, code, scale);
+  for (int i = 0; i < GA_GRID_BLOCK; i += BLOCK, to += Q8_BYTES) {
+    const float *s = scale + i / GA_GRID_RUN;
+    if (s[0] == s[1]) {
+      const ga_f16 h = ga_f32_to_f16(s[0]);
+      memcpy(to, &h, SCALE_BYTES);
+      memcpy(to + SCALE_BYTES, code + i, BLOCK);
+      continue;
+    }
+    for (int e = 0; e < BLOCK; e++) x[e] = s[e / GA_GRID_RUN] * (float)code[i + e];
+    ga_quantise_block(GA_Q8_0, x, to);
+  }
+}
+
+static void promote_block(ga_dtype dtype, const uint8_t *from, uint8_t *to) {
+  if (dtype != GA_Q4_0 && dtype != GA_Q5_0) {
+    promote_grid(dtype, from, to);
+    return;
+  }
+  memcpy(to, from, SCALE_BYTES);
+  (dtype == GA_Q5_0 ? promote_q5_0 : promote_q4_0)(from + SCALE_BYTES, (int8_t *)to + SCALE_BYTES);
+}
+
 ga_status ga_promote_q8_0(const ga_model_file *file, const ga_model_tensor *t, void **out, uint64_t *bytes) {
-  const bool five = t->view.dtype == GA_Q5_0;
-  const uint64_t each = five ? Q5_BYTES : Q4_BYTES, blocks = t->bytes / each;
+  const ga_dtype_traits *traits = ga_dtype_info(t->view.dtype);
+  const uint64_t each = (uint64_t)traits->block_bytes, wide = (uint64_t)traits->block_elems / BLOCK * Q8_BYTES,
+                 blocks = t->bytes / each;
   void *p;
   *out = NULL;
-  *bytes = blocks * Q8_BYTES;
+  *bytes = blocks * wide;
   GA_TRY(ga_mem_alloc(*bytes + t->bytes, t->name, &p)); /* the file's behind the wide ones */
   uint8_t *to = p;
   const uint8_t *from = to + *bytes;
   const ga_status status = ga_model_file_read(file, t, 0, to + *bytes, t->bytes);
-  for (uint64_t i = 0; i < blocks && status == GA_OK; i++, from += each, to += Q8_BYTES) {
-    memcpy(to, from, SCALE_BYTES);
-    (five ? promote_q5_0 : promote_q4_0)(from + SCALE_BYTES, (int8_t *)to + SCALE_BYTES);
-  }
+  for (uint64_t i = 0; i < blocks && status == GA_OK; i++, from += each, to += wide)
+    promote_block(t->view.dtype, from, to);
   if (status == GA_OK)
     *out = p;
   else

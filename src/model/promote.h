@@ -5,14 +5,19 @@
 #include "ga/model_file.h"
 #include "model/model.h"
 
-/* The type that matrix t gets at ctx. e4m3 becomes bf16. Else its own but where a row of the device takes several
- * matrices of q8_0 by one normed X, for small matrices of q4_0 and q5_0 of a layer, in files whose layers have q8_0,
- * too: those become q8_0, which has every value of the other two. Files that mix four to six bits fall back on these
- * types where rows are no multiple of 256, so that q, k and v differ. Alike they go out in one launch, and a kernel's
- * code is there already when the next product runs it. */
+/* The type that a table of rows to look up gets: its own, but q8_0 for types without kernels (iq2, iq3, tq). */
+ga_dtype ga_table_dtype(const ga_model_tensor *t);
+
+/* The type that matrix t gets at ctx. e4m3 becomes bf16, types without kernels become q8_0. Else its own but where a
+ * row of the device takes several matrices of q8_0 by one normed X, for small matrices of q4_0 and q5_0 of a layer, in
+ * files whose layers have q8_0, too: those become q8_0, which has every value of the other two. Files that mix four to
+ * six bits fall back on these types where rows are no multiple of 256, so that q, k and v differ. Alike they go out in
+ * one launch, and a kernel's code is there already when the next product runs it. */
 ga_dtype ga_stored_dtype(const ga_model *model, ga_ctx *ctx, const ga_model_tensor *t);
 
-/* t's blocks as q8_0 of the same values, in host memory that the caller releases with ga_mem_free. t: q4_0 or q5_0. */
+/* t's blocks as q8_0, in host memory that the caller releases with ga_mem_free. t: q4_0, q5_0 or a type without
+ * kernels. Values are the same but where a scale is rounded to f16 (iq2, iq3), or where 32 elements have two scales
+ * (iq2_xs, iq2_s: each is off by at most 1/254 of the largest). */
 GA_NODISCARD ga_status ga_promote_q8_0(const ga_model_file *file, const ga_model_tensor *t, void **out,
                                        uint64_t *bytes);
 

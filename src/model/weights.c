@@ -204,9 +204,21 @@ static ga_status load_matrix(loader *l, const ga_model_tensor *t, bool is_transp
   return status;
 }
 
+static ga_status load_promoted_table(loader *l, const ga_model_tensor *t, ga_matrix *m) {
+  void *copy, *dst;
+  uint64_t bytes;
+  GA_TRY(ga_promote_q8_0(l->model->file, t, &copy, &bytes));
+  ga_status status = upload(l, copy, bytes, &dst);
+  ga_mem_free(copy);
+  if (status != GA_OK) return status;
+  m->data = dst;
+  return l->uploader ? tell(l, t->bytes) : GA_OK;
+}
+
 /* Table: native on the device; in the map where that is host memory. */
 static ga_status load_table(loader *l, const ga_model_tensor *t, ga_matrix *m) {
   m->layout = GA_LAYOUT_NATIVE;
+  if (m->dtype != t->view.dtype) return load_promoted_table(l, t, m);
   if (in_map(l->model, l->placement->ctx, t)) {
     m->data = t->view.data;
     return GA_OK;
@@ -310,7 +322,9 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
     *m = (ga_matrix){.dtype = t->view.dtype,
                      .rows = spec->rows == DIM_TYPES ? 1 : ga_weight_dim(p, spec->rows),
                      .cols = ga_weight_dim(p, spec->cols)};
-    if (spec->kind == KIND_MATRIX && !is_transposed) m->dtype = ga_stored_dtype(l->model, l->placement->ctx, t);
+    m->dtype = spec->kind == KIND_TABLE ? ga_table_dtype(t)
+               : is_transposed          ? t->view.dtype
+                                        : ga_stored_dtype(l->model, l->placement->ctx, t);
     GA_TRY(spec->kind == KIND_MATRIX ? load_matrix(l, t, is_transposed, m) : load_table(l, t, m));
   }
   return l->uploader && spec->kind != KIND_VECTOR ? GA_OK : tell(l, t->bytes); /* uploads tell of each piece */
@@ -321,7 +335,7 @@ static ga_status tie_output(loader *l) {
   ga_model *model = l->model;
   if (model->output.data || !ga_arch_weight(model->hparams.arch, W_OUTPUT)) return GA_OK;
   const ga_model_tensor *t = ga_model_file_find(model->file, "token_embd.weight");
-  model->output = (ga_matrix){.dtype = t->view.dtype, .rows = model->hparams.vocab, .cols = model->hparams.width};
+  model->output = (ga_matrix){.dtype = ga_table_dtype(t), .rows = model->hparams.vocab, .cols = model->hparams.width};
   return load_matrix(l, t, false, &model->output);
 }
 
@@ -365,10 +379,13 @@ static ga_status need_of(const ga_model *model, ga_ctx *ctx, const weight_spec *
   if (!t) return GA_OK; /* loading says whether it may be missing */
   uint64_t bytes = spec->kind == KIND_VECTOR ? (uint64_t)cols * sizeof(float) : t->bytes;
   if (spec->kind != KIND_VECTOR) GA_TRY(check_weight_dtype(spec, t));
-  const ga_dtype stored = spec->kind == KIND_MATRIX ? ga_stored_dtype(model, ctx, t) : t->view.dtype;
+  const ga_dtype stored = spec->kind == KIND_MATRIX  ? ga_stored_dtype(model, ctx, t)
+                          : spec->kind == KIND_TABLE ? ga_table_dtype(t)
+                                                     : t->view.dtype;
   if (spec->kind == KIND_MATRIX) GA_TRY(ga_pack_choose(ctx, stored, rows, cols, &layout, &bytes));
   uint64_t staged = t->bytes;
   if (stored != t->view.dtype) GA_TRY(ga_dtype_bytes(stored, rows * cols, &staged));
+  if (spec->kind == KIND_TABLE) bytes = staged;
   const bool mapped =
       layout == GA_LAYOUT_NATIVE && spec->kind != KIND_VECTOR && stored == t->view.dtype && in_map(model, ctx, t);
   if (!mapped || spec->kind == KIND_MATRIX) need->held += bytes;

@@ -6,6 +6,8 @@ static ga_status complete(ga_convert_desc *d) {
   const ga_dtype_traits *x = ga_dtype_info((ga_dtype)d->x_dtype), *y = ga_dtype_info((ga_dtype)d->y_dtype);
   GA_REQUIRE(x && y, GA_ERR_DTYPE, "convert: from %s to %s; both must be types", ga_dtype_name((ga_dtype)d->x_dtype),
              ga_dtype_name((ga_dtype)d->y_dtype));
+  GA_REQUIRE(!ga_dtype_is_read_only((ga_dtype)d->y_dtype), GA_ERR_DTYPE,
+             "convert: y_dtype is %s, which can only be read", y->name);
   GA_REQUIRE(d->width % x->block_elems == 0 && d->width % y->block_elems == 0, GA_ERR_SHAPE,
              "convert: width is %lld; must be a multiple of the blocks of %s (%d) and %s (%d)", (long long)d->width,
              x->name, x->block_elems, y->name, y->block_elems);

@@ -3,7 +3,8 @@
 /* True for types a weight matrix may have. */
 static bool is_weight(int32_t dtype) {
   const ga_dtype_traits *t = ga_dtype_info((ga_dtype)dtype);
-  return t && (t->is_quant || dtype == GA_F32 || dtype == GA_F16 || dtype == GA_BF16 || dtype == GA_E4M3);
+  return t && !ga_dtype_is_read_only((ga_dtype)dtype) &&
+         (t->is_quant || dtype == GA_F32 || dtype == GA_F16 || dtype == GA_BF16 || dtype == GA_E4M3);
 }
 
 /* Operands of e4m3, and how they lie. */

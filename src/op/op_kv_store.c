@@ -19,8 +19,9 @@ static ga_status complete_rotation(ga_kv_store_fused_desc *d) {
 /* What ga_attn can read from a cache, and block types that have a quantiser. */
 static ga_status check_cache(const ga_kv_store_desc *d) {
   const ga_dtype_traits *t = ga_dtype_info((ga_dtype)d->kv_dtype);
-  GA_REQUIRE(t && (t->is_quant || d->kv_dtype == GA_F32 || d->kv_dtype == GA_F16 || d->kv_dtype == GA_BF16 ||
-                   d->kv_dtype == GA_E4M3),
+  GA_REQUIRE(t && !ga_dtype_is_read_only((ga_dtype)d->kv_dtype) &&
+                 (t->is_quant || d->kv_dtype == GA_F32 || d->kv_dtype == GA_F16 || d->kv_dtype == GA_BF16 ||
+                  d->kv_dtype == GA_E4M3),
              GA_ERR_DTYPE, "kv_store: kv_dtype is %s (%d); allowed: f32, f16, bf16, e4m3, block types",
              ga_dtype_name((ga_dtype)d->kv_dtype), d->kv_dtype);
   GA_REQUIRE(d->head_dim % t->block_elems == 0 && d->v_dim % t->block_elems == 0, GA_ERR_DTYPE,

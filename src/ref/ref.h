@@ -30,6 +30,7 @@ GA_DECLARE_REF(sample);
 double ga_ref_load(ga_dtype dtype, const void *data, int64_t i);
 /* Element e of one block of a block type. */
 double ga_ref_load_block(ga_dtype dtype, const void *block, int e);
+double ga_ref_load_grid(ga_dtype dtype, const void *block, int e); /* of iq2, iq3 and tq */
 /* Stores x, rounded to nearest even; plain types only. */
 void ga_ref_store(ga_dtype dtype, void *data, int64_t i, double x);
 

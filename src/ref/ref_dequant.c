@@ -108,6 +108,13 @@ double ga_ref_load_block(ga_dtype dtype, const void *block, int e) {
   case GA_IQ4_XS: return iq4_xs(block, e);
   case GA_MXFP4: return mxfp4(block, e);
   case GA_NVFP4: return nvfp4(block, e);
+  case GA_IQ2_XXS:
+  case GA_IQ2_XS:
+  case GA_IQ2_S:
+  case GA_IQ3_XXS:
+  case GA_IQ3_S:
+  case GA_TQ1_0:
+  case GA_TQ2_0: return ga_ref_load_grid(dtype, block, e);
   default: return (double)NAN;
   }
 }

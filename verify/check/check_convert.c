@@ -4,18 +4,19 @@
 #include "ref/ref.h"
 #include "verify/check/check.h"
 
-/* Integers come last: they can be read, but results are floats and blocks. */
-static const ga_dtype types[] = {GA_F32,    GA_F16,    GA_BF16,  GA_F64,   GA_E4M3, GA_E5M2, GA_Q4_0, GA_Q4_1,
-                                 GA_Q5_0,   GA_Q5_1,   GA_Q8_0,  GA_Q2_K,  GA_Q3_K, GA_Q4_K, GA_Q5_K, GA_Q6_K,
-                                 GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4, GA_I8,   GA_I32};
-#define N_FLOATS   4
-#define N_INTEGERS 2
+/* What can be read comes last; results are floats and blocks. */
+static const ga_dtype types[] = {GA_F32,    GA_F16,     GA_BF16,  GA_F64,   GA_E4M3, GA_E5M2, GA_Q4_0,    GA_Q4_1,
+                                 GA_Q5_0,   GA_Q5_1,    GA_Q8_0,  GA_Q2_K,  GA_Q3_K, GA_Q4_K, GA_Q5_K,    GA_Q6_K,
+                                 GA_IQ4_NL, GA_IQ4_XS,  GA_MXFP4, GA_NVFP4, GA_I8,   GA_I32,  GA_IQ2_XXS, GA_IQ2_XS,
+                                 GA_IQ2_S,  GA_IQ3_XXS, GA_IQ3_S, GA_TQ1_0, GA_TQ2_0};
+#define N_FLOATS 4
+#define N_READ   9
 
 static void draw(check_case *c) {
   ga_convert_desc *d = c->desc;
   *d = (ga_convert_desc)GA_CONVERT_DESC_INIT;
   d->x_dtype = check_dtype_of(c, 0, types, check_pick(c, 2) ? N_FLOATS : (int)GA_COUNT_OF(types));
-  d->y_dtype = check_dtype_of(c, 1, types, (int)GA_COUNT_OF(types) - N_INTEGERS);
+  d->y_dtype = check_dtype_of(c, 1, types, (int)GA_COUNT_OF(types) - N_READ);
   int64_t bx = ga_dtype_info((ga_dtype)d->x_dtype)->block_elems, by = ga_dtype_info((ga_dtype)d->y_dtype)->block_elems;
   if (d->y_dtype == GA_E4M3 && check_pick(c, 3)) d->scales = 1 + check_pick(c, 2);
   if (c->kernel->dtype[1] == GA_E4M3 && check_pick(c, 12)) d->scales = 1 + check_pick(c, 2); /* rows that make scales */

@@ -81,7 +81,9 @@ static const block_scales scales[] = {
     {GA_Q5_1, SCALE_F16, 0, 2, 0.05},     {GA_Q8_0, SCALE_F16, 0, 1, 0.01},   {GA_Q2_K, SCALE_F16, 80, 2, 0.05},
     {GA_Q3_K, SCALE_F16, 108, 1, 0.02},   {GA_Q4_K, SCALE_F16, 0, 2, 0.003},  {GA_Q5_K, SCALE_F16, 0, 2, 0.0015},
     {GA_Q6_K, SCALE_F16, 208, 1, 0.0006}, {GA_IQ4_NL, SCALE_F16, 0, 1, 0.01}, {GA_IQ4_XS, SCALE_F16, 0, 1, 0.0006},
-    {GA_MXFP4, SCALE_E8M0, 0, 1, 0.5},    {GA_NVFP4, SCALE_E4M3, 0, 4, 0.5},
+    {GA_MXFP4, SCALE_E8M0, 0, 1, 0.5},    {GA_NVFP4, SCALE_E4M3, 0, 4, 0.5},  {GA_IQ2_XXS, SCALE_F16, 0, 1, 0.02},
+    {GA_IQ2_XS, SCALE_F16, 0, 1, 0.02},   {GA_IQ2_S, SCALE_F16, 0, 1, 0.02},  {GA_IQ3_XXS, SCALE_F16, 0, 1, 0.008},
+    {GA_IQ3_S, SCALE_F16, 0, 1, 0.008},   {GA_TQ1_0, SCALE_F16, 52, 1, 1},    {GA_TQ2_0, SCALE_F16, 64, 1, 1},
 };
 
 static const block_scales *scales_of_blocks(ga_dtype t) {

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/quant_grid.h"
 #include "cpu/cpu_gemm.h"
 
 static const int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
@@ -139,6 +140,15 @@ static void iq4_xs(const uint8_t *b, float *y) {
   }
 }
 
+static void grid(ga_dtype dtype, const uint8_t *b, int64_t n, float *y) {
+  int8_t code[GA_GRID_BLOCK];
+  float scale[GA_GRID_RUNS];
+  for (; n >= GA_GRID_BLOCK; n -= GA_GRID_BLOCK, b += ga_dtype_info(dtype)->block_bytes, y += GA_GRID_BLOCK) {
+    ga_grid_codes(dtype, b, code, scale);
+    for (int e = 0; e < GA_GRID_BLOCK; e++) y[e] = scale[e / GA_GRID_RUN] * (float)code[e];
+  }
+}
+
 #define EACH_BLOCK(fn, elems, bytes) \
   for (int64_t i = 0; i < n / (elems); i++) fn(p + i * (bytes), dst + i * (elems))
 #define EACH(expr) \
@@ -173,6 +183,13 @@ void ga_cpu_dequantise(ga_dtype dtype, const void *src, int64_t n, float *dst) {
   case GA_IQ4_XS: EACH_BLOCK(iq4_xs, 256, 136); break;
   case GA_MXFP4: EACH_BLOCK(mxfp4, 32, 17); break;
   case GA_NVFP4: EACH_BLOCK(nvfp4, 64, 36); break;
+  case GA_IQ2_XXS:
+  case GA_IQ2_XS:
+  case GA_IQ2_S:
+  case GA_IQ3_XXS:
+  case GA_IQ3_S:
+  case GA_TQ1_0:
+  case GA_TQ2_0: grid(dtype, src, n, dst); break;
   default: break;
   }
 }
