@@ -7,13 +7,14 @@
 
 #include "ga/attn.h"
 #include "ga/attn_bwd.h"
+#include "ga/attn_quant.h"
 #include "ga/layer.h"
 #include "ga/sample.h"
 
 #define PYGA_MAX_VIEWS   24
 #define PYGA_MAX_RESULTS 4
 /* Methods of a Context: one an op, and plan(). */
-#define PYGA_OP_COUNT   12
+#define PYGA_OP_COUNT   14
 #define PYGA_OP_METHODS (PYGA_OP_COUNT + 1)
 
 struct pyga_op;
@@ -21,6 +22,7 @@ struct pyga_op;
 typedef struct pyga_call {
   const struct pyga_op *op;
   pyga_context *context;
+  ga_stream *stream; /* the caller's, who waits for it; NULL: the context's own */
   pyga_args args;
   char what[64]; /* "gemm: x", of the view at hand */
   int32_t n_views, n_results;
@@ -29,6 +31,7 @@ typedef struct pyga_call {
     ga_gemm_desc gemm;
     ga_attn_desc attn;
     ga_attn_bwd_desc attn_bwd;
+    ga_attn_quant_desc attn_quant;
     ga_norm_desc norm;
     ga_rope_desc rope;
     ga_act_desc act;
@@ -44,6 +47,7 @@ typedef struct pyga_call {
     ga_gemm_io gemm;
     ga_attn_io attn;
     ga_attn_bwd_io attn_bwd;
+    ga_attn_quant_io attn_quant;
     ga_norm_io norm;
     ga_rope_io rope;
     ga_act_io act;
@@ -64,7 +68,7 @@ typedef struct pyga_call {
 
 typedef struct pyga_op {
   const char *name, *doc;
-  const char *const *names; /* the last one is "workspace" */
+  const char *const *names; /* the last ones are "workspace" and "stream" */
   Py_ssize_t positional;
   int (*fill)(pyga_call *call);
   ga_status (*plan)(ga_ctx *ctx, const pyga_call *call, ga_plan **out);
@@ -87,10 +91,10 @@ typedef struct pyga_op {
     return ga_##op##_plan(ctx, &call->desc.op, out);                                            \
   }                                                                                             \
   static ga_status op##_form_run(const ga_plan *plan, const pyga_call *call, void *workspace) { \
-    return ga_##op##_run(plan, &call->io.op, workspace, NULL);                                  \
+    return ga_##op##_run(plan, &call->io.op, workspace, call->stream);                          \
   }                                                                                             \
   static ga_status op##_form_both(ga_ctx *ctx, const pyga_call *call) {                         \
-    return ga_##op(ctx, &call->desc.op, &call->io.op, NULL);                                    \
+    return ga_##op(ctx, &call->desc.op, &call->io.op, call->stream);                            \
   }
 
 /* "op: argument", in call->what. */
@@ -118,8 +122,9 @@ int pyga_call_begin(pyga_call *call, const pyga_op *op, pyga_context *context, P
 PyObject *pyga_call_results(pyga_call *call);
 void pyga_call_end(pyga_call *call);
 
-extern const pyga_op pyga_op_gemm, pyga_op_attention, pyga_op_attention_backward, pyga_op_norm, pyga_op_rope,
-    pyga_op_act, pyga_op_add, pyga_op_softmax, pyga_op_embed, pyga_op_convert, pyga_op_kv_store, pyga_op_sample;
+extern const pyga_op pyga_op_gemm, pyga_op_attention, pyga_op_attention_backward, pyga_op_attn_quant,
+    pyga_op_attention_8bit, pyga_op_norm, pyga_op_rope, pyga_op_act, pyga_op_add, pyga_op_softmax, pyga_op_embed,
+    pyga_op_convert, pyga_op_kv_store, pyga_op_sample;
 extern const pyga_op *const pyga_op_table[PYGA_OP_COUNT];
 /* Writes PYGA_OP_METHODS rows. */
 void pyga_op_methods(PyMethodDef *methods);
