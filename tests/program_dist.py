@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/ usr / bin / env python3
 """ga dist: plans against figures worked out here, runs against one rank, wrong command lines. Usage: program_dist.py GA"""
 import json
 import os

@@ -165,6 +165,9 @@ static void test_random_grids(void **state) {
                             .prefetch = 1 + (int32_t)ga_rng_below(&rng, 3)};
     s.desc.grid = &g;
     if (ga_rng_below(&rng, 2)) s.desc.flags |= GA_DIST_BACKWARD;
+    static const int32_t types[] = {0, GA_BF16, GA_F16};
+    s.desc.dtype = types[ga_rng_below(&rng, 3)];
+    if (ga_rng_below(&rng, 2)) s.desc.partial_dtype = s.desc.dtype;
     char what[200];
     (void)snprintf(what, sizeof what, "draw %d: %d x %d x %d (%d), moves %d %d %d %d, need %d, prefetch %d, flags %u",
                    n, h, q, g.kv, inner, g.move_q, g.move_kv, g.move_out, g.move_dkv, g.need, g.prefetch, s.desc.flags);

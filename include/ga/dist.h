@@ -5,7 +5,7 @@
  * method is a set of parameters of one builder. A verifier that shares nothing with the builder proves each plan: every
  * visible pair of a query and a key is computed once, data is there when it is read, nothing waits for ever.
  *
- * Tensors of a rank have the rows of its tokens in the order of the layout, contiguous, f32:
+ * Tensors of a rank have the rows of its tokens in the order of the layout, contiguous, f32, f16 or bf16; LSE is f32:
  *   Q, dQ [rows, q_heads, head_dim]   K, dK [rows, kv_heads, head_dim]   V, dV [rows, kv_heads, v_dim]
  *   O, dO [rows, q_heads, v_dim]      LSE [q_heads, rows]
  *
@@ -18,6 +18,7 @@
 
 #include "ga/comm.h"
 #include "ga/ctx.h"
+#include "ga/tensor.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -111,9 +112,13 @@ typedef struct ga_dist_desc {
   int32_t reserved;          /* 0 */
   int64_t window;            /* 0 = none; else query p sees keys j > p - window of its document */
   const ga_dist_grid *grid;  /* NULL = the method's */
+  int32_t dtype;             /* ga_dtype of inputs and results: f32, f16, bf16; 0 = f32 */
+  /* Of partial results and of their sums, in memory and on links: f32, or dtype, as many published programs do. Their
+   * errors then grow with the number of ranks. 0 = f32. */
+  int32_t partial_dtype;
 } ga_dist_desc;
 #define GA_DIST_DESC_INIT \
-  { sizeof(ga_dist_desc), "zigzag", NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL }
+  { sizeof(ga_dist_desc), "zigzag", NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0 }
 
 /* NULL beyond the last. Static. */
 GA_API const char *ga_dist_method_name(size_t index);
@@ -224,10 +229,11 @@ typedef struct ga_dist_exec ga_dist_exec;
 typedef struct ga_dist_tensors {
   size_t struct_size;
   uint64_t q_layout, kv_layout; /* ids of the layouts that the rows below are in */
-  const float *q, *k, *v;
-  float *o, *lse;    /* written forward, read backward */
-  const float *dout; /* backward */
-  float *dq, *dk, *dv;
+  const void *q, *k, *v;
+  void *o;
+  float *lse;       /* with o: written forward, read backward */
+  const void *dout; /* backward */
+  void *dq, *dk, *dv;
 } ga_dist_tensors;
 #define GA_DIST_TENSORS_INIT \
   { sizeof(ga_dist_tensors), 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }

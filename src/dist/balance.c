@@ -80,14 +80,14 @@ static bool *flag_of(const balancer *b, const table_tile *t, int32_t rank, bool 
 }
 
 /* What a rank gets and gives for a tile that it has not got yet: K and V; Q, and O back. */
-static int64_t new_numbers(const balancer *b, const table_tile *t, int32_t rank) {
+static int64_t new_bytes(const balancer *b, const table_tile *t, int32_t rank) {
   const dist_problem *p = b->p;
   int64_t n = 0;
   if (rank != t->kv_owner && !*flag_of(b, t, rank, true))
-    n += dist_stretch_at(p->kv, t->kv_owner, t->k_stretch)->count * p->kv_heads * dist_row_floats(p, DIST_KV);
+    n += dist_stretch_at(p->kv, t->kv_owner, t->k_stretch)->count * p->kv_heads * dist_row_bytes(p, DIST_KV);
   if (rank != t->q_owner && !*flag_of(b, t, rank, false))
     n += dist_stretch_at(p->q, t->q_owner, t->q_stretch)->count * p->q_heads *
-         (dist_row_floats(p, DIST_Q) + dist_row_floats(p, DIST_O));
+         (dist_row_bytes(p, DIST_Q) + dist_row_bytes(p, DIST_O));
   return n;
 }
 
@@ -98,7 +98,7 @@ static int32_t choose_rank(const balancer *b, const table_tile *t, int64_t most)
   for (int32_t r = 0; r < b->p->ranks; r++) {
     if (b->load[r] < b->load[least]) least = r;
     if (b->load[r] + t->pairs > most) continue;
-    const int64_t bytes = new_numbers(b, t, r);
+    const int64_t bytes = new_bytes(b, t, r);
     if (bytes > best_bytes || (bytes == best_bytes && b->load[r] >= b->load[best])) continue;
     best = r;
     best_bytes = bytes;

@@ -4,6 +4,41 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/half.h"
+
+enum { MOST_DIM = 1024 }; /* of a row: plan.c */
+
+/* --- numbers of a type --- */
+
+void dist_load_row(int32_t dtype, const void *from, int64_t n, float *to) {
+  const uint16_t *h = from;
+  if (dtype == GA_F32)
+    memcpy(to, from, (size_t)n * sizeof *to);
+  else if (dtype == GA_F16)
+    for (int64_t i = 0; i < n; i++) to[i] = ga_f16_to_f32(h[i]);
+  else
+    for (int64_t i = 0; i < n; i++) to[i] = ga_bf16_to_f32(h[i]);
+}
+
+void dist_store_row(int32_t dtype, const float *from, int64_t n, void *to) {
+  uint16_t *h = to;
+  if (dtype == GA_F32)
+    memcpy(to, from, (size_t)n * sizeof *from);
+  else if (dtype == GA_F16)
+    for (int64_t i = 0; i < n; i++) h[i] = ga_f32_to_f16(from[i]);
+  else
+    for (int64_t i = 0; i < n; i++) h[i] = ga_f32_to_bf16(from[i]);
+}
+
+void dist_add_row(int32_t dtype, void *to, const float *from, int64_t n) {
+  float sum[MOST_DIM];
+  dist_load_row(dtype, to, n, sum);
+  for (int64_t i = 0; i < n; i++) sum[i] += from[i];
+  dist_store_row(dtype, sum, n, to);
+}
+
+/* --- views --- */
+
 static void set_dims(block_view *v) {
   const int32_t d = v->p->head_dim, dv = v->p->v_dim;
   const int32_t dims[][BLOCK_PARTS] = {{d, 0, 0}, {d, dv, 0}, {dv, 0, 0}, {d, dv, dv}, {d, 0, 0}, {d, dv, 0}};
@@ -15,9 +50,10 @@ static void set_dims(block_view *v) {
 
 static bool has_lse(int32_t tensor) { return tensor == DIST_O || tensor == DIST_G; }
 
-block_view dist_view_of_step(const ga_dist_plan *plan, const dist_step *s, float *memory) {
+block_view dist_view_of_step(const ga_dist_plan *plan, const dist_step *s, void *memory) {
   block_view v = {.p = &plan->p,
                   .tensor = s->tensor,
+                  .dtype = dist_dtype_of(&plan->p, s->tensor),
                   .owner = s->owner,
                   .head = s->head,
                   .heads = s->heads,
@@ -26,11 +62,15 @@ block_view dist_view_of_step(const ga_dist_plan *plan, const dist_step *s, float
   const ga_dist_layout *l = dist_layout_of(v.p, s->tensor);
   for (int64_t i = 0; i < s->pieces; i++) v.rows += dist_stretch_at(l, s->owner, v.pieces[i])->count;
   set_dims(&v);
-  for (int c = 0; c < v.n_parts; c++) {
-    v.part[c] = memory;
-    memory += v.rows * v.heads * v.dim[c];
+  unsigned char *at = memory;
+  if (has_lse(s->tensor)) {
+    v.lse = memory;
+    at += (size_t)(v.rows * v.heads) * sizeof *v.lse;
   }
-  if (has_lse(s->tensor)) v.lse = memory;
+  for (int c = 0; c < v.n_parts; c++) {
+    v.part[c] = at;
+    at += v.rows * v.heads * v.dim[c] * dist_dtype_bytes(v.dtype);
+  }
   return v;
 }
 
@@ -38,6 +78,7 @@ block_view dist_view_of_own(const dist_problem *p, int32_t tensor, int32_t rank)
   const ga_dist_layout *l = dist_layout_of(p, tensor);
   block_view v = {.p = p,
                   .tensor = tensor,
+                  .dtype = dist_dtype_of(p, tensor),
                   .owner = rank,
                   .n_pieces = dist_stretches(l, rank),
                   .rows = l->rows[rank],
@@ -57,8 +98,18 @@ int64_t dist_view_row(const block_view *v, int64_t stretch) {
 
 void dist_clear_block(const block_view *v) {
   for (int c = 0; c < v->n_parts; c++)
-    for (int64_t i = 0; i < v->rows * v->heads * v->dim[c]; i++) v->part[c][i] = 0;
+    if (v->part[c]) memset(v->part[c], 0, (size_t)(v->rows * v->heads * v->dim[c] * dist_dtype_bytes(v->dtype)));
   for (int64_t i = 0; v->lse && i < v->rows * v->heads; i++) v->lse[i] = -INFINITY;
+}
+
+void dist_convert_block(const block_view *to, const block_view *from) {
+  float row[MOST_DIM];
+  for (int c = 0; c < to->n_parts; c++)
+    for (int64_t i = 0; i < to->rows * to->heads; i++) {
+      const int64_t at = i * to->dim[c];
+      dist_load_row(from->dtype, (const char *)from->part[c] + at * dist_dtype_bytes(from->dtype), to->dim[c], row);
+      dist_store_row(to->dtype, row, to->dim[c], (char *)to->part[c] + at * dist_dtype_bytes(to->dtype));
+    }
 }
 
 /* Rows [row, row + n) of `small`, which are those from `at` on of `large`; heads of `small`. */
@@ -76,8 +127,8 @@ static void each_shared_row(const block_view *large, const block_view *small, ro
   }
 }
 
-static float *head_row(const block_view *v, int c, int64_t row, int32_t head) {
-  return v->part[c] + (row * v->heads + head - v->head) * v->dim[c];
+void *dist_row_at(const block_view *v, int part, int64_t row, int32_t head) {
+  return (char *)v->part[part] + (row * v->heads + head - v->head) * v->dim[part] * dist_dtype_bytes(v->dtype);
 }
 static float *lse_of(const block_view *v, int64_t row, int32_t head) {
   return v->lse + (head - v->head) * v->rows + row;
@@ -85,36 +136,40 @@ static float *lse_of(const block_view *v, int64_t row, int32_t head) {
 
 static void copy_one_row(const block_view *from, int64_t at, const block_view *to, int64_t row) {
   for (int c = 0; c < to->n_parts; c++)
-    memcpy(head_row(to, c, row, to->head), head_row(from, c, at, to->head),
-           (size_t)to->heads * (size_t)to->dim[c] * sizeof(float));
+    memcpy(dist_row_at(to, c, row, to->head), dist_row_at(from, c, at, to->head),
+           (size_t)(to->heads * (int64_t)to->dim[c] * dist_dtype_bytes(to->dtype)));
   for (int32_t h = to->head; to->lse && h < to->head + to->heads; h++) *lse_of(to, row, h) = *lse_of(from, at, h);
 }
 
 void dist_copy_block(const block_view *to, const block_view *from) { each_shared_row(from, to, copy_one_row); }
 
-void dist_merge_row(float *o, float *lse, const float *more, float more_lse, int32_t dim) {
+void dist_merge_row(int32_t dtype, void *o, float *lse, const float *more, float more_lse, int32_t dim) {
   if (more_lse == -INFINITY) return;
   if (*lse == -INFINITY) {
-    memcpy(o, more, (size_t)dim * sizeof *o);
+    dist_store_row(dtype, more, dim, o);
     *lse = more_lse;
     return;
   }
   const double a = (double)*lse, b = (double)more_lse, top = a > b ? a : b;
   const double wa = exp(a - top), wb = exp(b - top), sum = wa + wb;
-  for (int32_t c = 0; c < dim; c++) o[c] = (float)((wa * (double)o[c] + wb * (double)more[c]) / sum);
+  float row[MOST_DIM];
+  dist_load_row(dtype, o, dim, row);
+  for (int32_t c = 0; c < dim; c++) row[c] = (float)((wa * (double)row[c] + wb * (double)more[c]) / sum);
+  dist_store_row(dtype, row, dim, o);
   *lse = (float)(top + log(sum));
 }
 
 static void merge_one_row(const block_view *to, int64_t at, const block_view *from, int64_t row) {
-  for (int32_t h = from->head; h < from->head + from->heads; h++) {
-    if (from->tensor == DIST_O) {
-      dist_merge_row(head_row(to, 0, at, h), lse_of(to, at, h), head_row(from, 0, row, h), *lse_of(from, row, h),
-                     from->dim[0]);
-      continue;
+  float more[MOST_DIM];
+  for (int32_t h = from->head; h < from->head + from->heads; h++)
+    for (int c = 0; c < from->n_parts; c++) {
+      dist_load_row(from->dtype, dist_row_at(from, c, row, h), from->dim[c], more);
+      if (from->tensor == DIST_O)
+        dist_merge_row(to->dtype, dist_row_at(to, c, at, h), lse_of(to, at, h), more, *lse_of(from, row, h),
+                       from->dim[c]);
+      else
+        dist_add_row(to->dtype, dist_row_at(to, c, at, h), more, from->dim[c]);
     }
-    for (int c = 0; c < from->n_parts; c++)
-      for (int32_t i = 0; i < from->dim[c]; i++) head_row(to, c, at, h)[i] += head_row(from, c, row, h)[i];
-  }
 }
 
 void dist_merge_block(const block_view *to, const block_view *from) { each_shared_row(to, from, merge_one_row); }

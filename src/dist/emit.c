@@ -50,7 +50,7 @@ static int64_t bytes_of_block(const ga_dist_plan *plan, const guest *g) {
   int64_t rows = 0;
   for (int64_t i = 0; i < g->pieces; i++)
     rows += dist_stretch_at(dist_layout_of(&plan->p, g->tensor), g->owner, plan->pieces[g->piece + i])->count;
-  return rows * (h.end - h.begin) * dist_row_floats(&plan->p, g->tensor) * 4;
+  return rows * (h.end - h.begin) * dist_row_bytes(&plan->p, g->tensor);
 }
 
 /* The smallest free slot that is large enough, else the largest, which grows. */

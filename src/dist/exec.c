@@ -14,7 +14,7 @@ typedef struct posted_send {
 } posted_send;
 
 typedef struct exec_slot {
-  float *memory;
+  void *memory; /* of its own: NULL where it is the caller's */
   const dist_step *block;
   comm_ticket ticket; /* of the receive that fills it */
 } exec_slot;
@@ -45,11 +45,25 @@ static void free_exec(ga_dist_exec *e) {
 void ga_dist_exec_destroy(ga_dist_exec *exec) { free_exec(exec); }
 uint64_t ga_dist_exec_sent_bytes(const ga_dist_exec *exec) { return exec ? exec->sent_bytes : 0; }
 
+/* Results whose sums have another type than the caller's tensors are summed in memory of the slot. */
+static ga_status make_sums(ga_dist_exec *e) {
+  const dist_problem *p = &e->plan->p;
+  if (p->partial_dtype == p->dtype) return GA_OK;
+  const bool backward = p->flags & GA_DIST_BACKWARD;
+  const int64_t each = dist_dtype_bytes(p->partial_dtype);
+  const int64_t out = p->q->rows[e->rank] * p->q_heads * (backward ? p->head_dim : p->v_dim) * each,
+                dkv = p->kv->rows[e->rank] * p->kv_heads * ((int64_t)p->head_dim + p->v_dim) * each;
+  GA_TRY(ga_buffer_alloc_for(e->ctx, (size_t)out, "attention of ranks", &e->slots[DIST_SLOT_OUT].memory));
+  if (!backward) return GA_OK;
+  return ga_buffer_alloc_for(e->ctx, (size_t)dkv, "attention of ranks", &e->slots[DIST_SLOT_DKV].memory);
+}
+
 static ga_status fill_exec(ga_dist_exec *e) {
   const dist_program *g = &e->plan->programs[e->rank];
   void *p;
   GA_TRY(ga_mem_zalloc((size_t)g->n_slots, sizeof *e->slots, "slots of a rank", &p));
   e->slots = p;
+  GA_TRY(make_sums(e));
   for (int32_t i = DIST_OWN_SLOTS; i < g->n_slots; i++) {
     GA_TRY(ga_buffer_alloc_for(e->ctx, (size_t)g->slot_bytes[i], "attention of ranks", &p));
     e->slots[i].memory = p;
@@ -121,27 +135,42 @@ static ga_status check_dist_io(const ga_dist_exec *e, const ga_dist_tensors *io)
 }
 
 /* Inputs are read through views that could write; nothing does. */
-static float *as_writable(const float *p) {
-  float *q;
+static void *as_writable(const void *p) {
+  void *q;
   memcpy(&q, &p, sizeof q);
   return q;
 }
 
-static block_view own_view(const ga_dist_exec *e, int32_t slot) {
+/* A rank's own tensor in the caller's memory. */
+static block_view caller_view(const ga_dist_exec *e, int32_t slot) {
   const dist_problem *p = &e->plan->p;
   const ga_dist_tensors *io = e->io;
   const bool backward = p->flags & GA_DIST_BACKWARD;
   const int32_t tensors[2][DIST_OWN_SLOTS] = {{DIST_Q, DIST_KV, DIST_O, DIST_DKV},
                                               {DIST_G, DIST_KV, DIST_DQ, DIST_DKV}};
   block_view v = dist_view_of_own(p, tensors[backward][slot], e->rank);
-  float *const parts[][BLOCK_PARTS] = {{as_writable(io->q)},
-                                       {as_writable(io->k), as_writable(io->v)},
-                                       {io->o},
-                                       {as_writable(io->q), io->o, as_writable(io->dout)},
-                                       {io->dq},
-                                       {io->dk, io->dv}};
+  void *const parts[][BLOCK_PARTS] = {{as_writable(io->q)},
+                                      {as_writable(io->k), as_writable(io->v)},
+                                      {io->o},
+                                      {as_writable(io->q), io->o, as_writable(io->dout)},
+                                      {io->dq},
+                                      {io->dk, io->dv}};
   memcpy(v.part, parts[v.tensor], sizeof v.part);
+  v.dtype = p->dtype;
   if (v.tensor == DIST_O || v.tensor == DIST_G) v.lse = io->lse;
+  return v;
+}
+
+/* The same where its steps read and write it. */
+static block_view own_view(const ga_dist_exec *e, int32_t slot) {
+  block_view v = caller_view(e, slot);
+  unsigned char *at = e->slots[slot].memory;
+  if (!at) return v;
+  v.dtype = e->plan->p.partial_dtype;
+  for (int c = 0; c < v.n_parts; c++) {
+    v.part[c] = at;
+    at += v.rows * v.heads * v.dim[c] * dist_dtype_bytes(v.dtype);
+  }
   return v;
 }
 
@@ -224,17 +253,27 @@ static ga_status run_plan_step(ga_dist_exec *e, const dist_step *s) {
   }
 }
 
+/* Sums of another type are rounded once, into the caller's tensors. */
+static void give_results(const ga_dist_exec *e) {
+  for (int32_t slot = DIST_SLOT_OUT; slot < DIST_OWN_SLOTS; slot++) {
+    if (!e->slots[slot].memory) continue;
+    const block_view to = caller_view(e, slot), from = own_view(e, slot);
+    dist_convert_block(&to, &from);
+  }
+}
+
 static ga_status run_steps(ga_dist_exec *e) {
   const dist_program *g = &e->plan->programs[e->rank];
   for (int64_t i = 0; i < g->n_steps; i++) GA_TRY(run_plan_step(e, &g->steps[i]));
   GA_TRY(end_sends(e, -1));
+  give_results(e);
   return ga_comm_meet(e->comm, "end of run", 0);
 }
 
 static void clear_outputs(const ga_dist_exec *e) {
   const bool backward = e->plan->p.flags & GA_DIST_BACKWARD;
   for (int32_t slot = DIST_SLOT_OUT; slot <= (backward ? DIST_SLOT_DKV : DIST_SLOT_OUT); slot++) {
-    const block_view v = own_view(e, slot);
+    const block_view v = caller_view(e, slot);
     dist_clear_block(&v);
     for (int64_t i = 0; v.lse && i < v.rows * v.heads; i++) v.lse[i] = 0;
   }

@@ -55,6 +55,11 @@ static ga_status check_desc(const ga_dist_desc *d) {
              d->flags);
   GA_REQUIRE(d->window >= 0 && d->window <= INT32_MAX, GA_ERR_ARG, "dist: window is %lld; must be 0 (none) to 2^31 - 1",
              (long long)d->window);
+  GA_REQUIRE(d->dtype == GA_F32 || d->dtype == GA_F16 || d->dtype == GA_BF16, GA_ERR_DTYPE,
+             "dist: dtype is %s (%d); must be f32, f16 or bf16", ga_dtype_name((ga_dtype)d->dtype), d->dtype);
+  GA_REQUIRE(d->partial_dtype == GA_F32 || d->partial_dtype == d->dtype, GA_ERR_DTYPE,
+             "dist: partial_dtype is %s (%d); must be f32 or dtype, %s", ga_dtype_name((ga_dtype)d->partial_dtype),
+             d->partial_dtype, ga_dtype_name((ga_dtype)d->dtype));
   GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "dist: reserved is %d; must be 0", d->reserved);
   const ga_dist_layout *q = d->q, *kv = d->kv;
   GA_REQUIRE(q->ranks == kv->ranks, GA_ERR_SHAPE, "dist: layouts of %d ranks (q) and %d ranks (kv); must be equal",
@@ -70,8 +75,8 @@ static ga_status check_desc(const ga_dist_desc *d) {
 
 static uint64_t hash_plan(const ga_dist_plan *plan) {
   const dist_problem *p = &plan->p;
-  const int64_t head[] = {(int64_t)p->q->id, (int64_t)p->kv->id, p->q_heads, p->kv_heads, p->head_dim,
-                          p->v_dim,          p->flags,           p->window,  plan->stages};
+  const int64_t head[] = {(int64_t)p->q->id, (int64_t)p->kv->id, p->q_heads, p->kv_heads,      p->head_dim, p->v_dim,
+                          p->flags,          p->window,          p->dtype,   p->partial_dtype, plan->stages};
   uint64_t h = ga_fnv64(GA_FNV64_START, head, sizeof head);
   if (plan->n_pieces) h = ga_fnv64(h, plan->pieces, (size_t)plan->n_pieces * sizeof *plan->pieces);
   for (int32_t r = 0; r < p->ranks; r++) {
@@ -92,6 +97,8 @@ static ga_status build_plan(const ga_dist_desc *d, ga_dist_plan *plan) {
                       .head_dim = d->head_dim,
                       .v_dim = d->v_dim,
                       .flags = d->flags,
+                      .dtype = d->dtype,
+                      .partial_dtype = d->partial_dtype,
                       .window = d->window};
   ga_dist_grid asked = {0};
   if (d->grid) GA_TRY(GA_SIZED_TAKE("dist: grid", ga_dist_grid, d->grid, &asked));
@@ -116,6 +123,8 @@ ga_status ga_dist_plan_create(const ga_dist_desc *desc, ga_dist_plan **out) {
   GA_TRY(GA_SIZED_TAKE("dist: desc", ga_dist_desc, desc, &d));
   if (!d.kv) d.kv = d.q;
   if (!d.v_dim) d.v_dim = d.head_dim;
+  if (!d.dtype) d.dtype = GA_F32;
+  if (!d.partial_dtype) d.partial_dtype = GA_F32;
   GA_TRY(check_desc(&d));
   void *p;
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_dist_plan), "a plan", &p));

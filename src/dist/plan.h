@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "dist/layout.h"
+#include "ga/tensor.h"
 
 /* Blocks of rows of one rank, for some heads. */
 typedef enum dist_tensor {
@@ -58,8 +59,9 @@ typedef struct dist_problem {
   const ga_dist_layout *q, *kv;
   int32_t ranks, q_heads, kv_heads, head_dim, v_dim;
   uint32_t flags;
-  int32_t table;  /* dist_table */
-  int64_t window; /* 0 = none */
+  int32_t table;                /* dist_table */
+  int32_t dtype, partial_dtype; /* ga_dtype: f32, f16, bf16; partial_dtype is f32 or dtype */
+  int64_t window;               /* 0 = none */
   ga_dist_grid grid;
 } dist_problem;
 
@@ -79,7 +81,6 @@ struct ga_dist_plan {
   uint64_t hash;
 };
 
-/* Sizes in elements of 4 bytes. */
 static inline dist_heads dist_q_group(const dist_problem *p, int32_t x) {
   return (dist_heads){(int32_t)((int64_t)p->q_heads * x / p->grid.heads),
                       (int32_t)((int64_t)p->q_heads * (x + 1) / p->grid.heads)};
@@ -96,14 +97,19 @@ static inline bool dist_is_of_keys(int32_t tensor) { return tensor == DIST_KV ||
 static inline const ga_dist_layout *dist_layout_of(const dist_problem *p, int32_t tensor) {
   return dist_is_of_keys(tensor) ? p->kv : p->q;
 }
-/* Of one row and one head of a block. */
-static inline int64_t dist_row_floats(const dist_problem *p, int32_t tensor) {
+static inline int32_t dist_dtype_of(const dist_problem *p, int32_t tensor) {
+  return dist_is_result(tensor) ? p->partial_dtype : p->dtype;
+}
+static inline int64_t dist_dtype_bytes(int32_t dtype) { return dtype == GA_F32 ? 4 : 2; }
+/* Of one row and one head of a block; an LSE has 4 bytes whatever the type. */
+static inline int64_t dist_row_bytes(const dist_problem *p, int32_t tensor) {
+  const int64_t each = dist_dtype_bytes(dist_dtype_of(p, tensor));
   switch (tensor) {
-  case DIST_O: return p->v_dim + 1;
-  case DIST_G: return p->head_dim + 2 * (int64_t)p->v_dim + 1;
+  case DIST_O: return p->v_dim * each + 4;
+  case DIST_G: return (p->head_dim + 2 * (int64_t)p->v_dim) * each + 4;
   case DIST_KV:
-  case DIST_DKV: return (int64_t)p->head_dim + p->v_dim;
-  default: return p->head_dim;
+  case DIST_DKV: return ((int64_t)p->head_dim + p->v_dim) * each;
+  default: return p->head_dim * each;
   }
 }
 

@@ -1,5 +1,6 @@
-/* A tile becomes one or two calls. ga_attn puts the last query at the last key; so keys that no query sees are left
- * out, and queries that stand behind the last key become a call of their own, without the causal mask. */
+/* A tile becomes one or two calls of f32 rows: those of a CPU; inputs of 16 bits are widened before, which is exact.
+ * ga_attn puts the last query at the last key; so keys that no query sees are left out, and queries that stand behind
+ * the last key become a call of their own, without the causal mask. */
 #include "dist/tile.h"
 
 #include "base/mem.h"
@@ -34,14 +35,6 @@ static int calls_of(const dist_problem *p, const dist_stretch *q, const dist_str
   return n;
 }
 
-static float *row_of(const block_view *v, int c, int64_t row, int32_t head) {
-  return v->part[c] + (row * v->heads + head - v->head) * v->dim[c];
-}
-static ga_attn_strides strides_of(const block_view *v, int c) {
-  return (ga_attn_strides){
-      .batch = v->rows * v->heads * v->dim[c], .token = (int64_t)v->heads * v->dim[c], .head = v->dim[c]};
-}
-
 /* Heads [head, head + heads) of queries, which read kv_heads heads of keys from kv_head on, each as many. */
 typedef struct head_run {
   int32_t head, heads, kv_head, kv_heads;
@@ -52,26 +45,77 @@ typedef struct call_rows {
   int64_t q, out, kv, dkv;
 } call_rows;
 
+/* Rows of one part in f32: those of a view, or a copy of a view of 16 bits in the scratch. */
+typedef struct operand {
+  float *data;
+  ga_attn_strides stride;
+} operand;
+
+static ga_attn_strides strides_of_rows(int64_t rows, int32_t heads, int32_t dim) {
+  return (ga_attn_strides){.batch = rows * heads * dim, .token = (int64_t)heads * dim, .head = dim};
+}
+
+/* Takes n numbers of the scratch. */
+static float *take(float **scratch, int64_t n) {
+  float *const p = *scratch;
+  *scratch += n;
+  return p;
+}
+
+static operand take_rows(const block_view *v, int part, int64_t row, int64_t rows, int32_t head, int32_t heads,
+                         float **scratch) {
+  if (v->dtype == GA_F32)
+    return (operand){dist_row_at(v, part, row, head), strides_of_rows(v->rows, v->heads, v->dim[part])};
+  const int64_t width = (int64_t)heads * v->dim[part];
+  const operand x = {take(scratch, rows * width), strides_of_rows(rows, heads, v->dim[part])};
+  for (int64_t i = 0; i < rows; i++)
+    dist_load_row(v->dtype, dist_row_at(v, part, row + i, head), width, x.data + i * width);
+  return x;
+}
+
+/* Where a call adds its gradients: the view's rows when they are f32, else zeros in the scratch; add_gradients then
+ * adds them to the view. */
+static operand gradient_rows(const block_view *v, int part, int64_t row, int64_t rows, int32_t head, int32_t heads,
+                             float **scratch) {
+  if (v->dtype == GA_F32) return take_rows(v, part, row, rows, head, heads, scratch);
+  const operand x = {take(scratch, rows * heads * v->dim[part]), strides_of_rows(rows, heads, v->dim[part])};
+  for (int64_t i = 0; i < rows * heads * v->dim[part]; i++) x.data[i] = 0;
+  return x;
+}
+
+static void add_gradients(const block_view *v, int part, int64_t row, int64_t rows, int32_t head, int32_t heads,
+                          const operand *x) {
+  if (v->dtype == GA_F32) return;
+  for (int64_t i = 0; i < rows; i++)
+    for (int32_t h = 0; h < heads; h++)
+      dist_add_row(v->dtype, dist_row_at(v, part, row + i, head + h),
+                   x->data + i * x->stride.token + h * x->stride.head, v->dim[part]);
+}
+
 static ga_status run_forward(const tile_job *job, const call *c, const head_run *h, const call_rows *at) {
   const dist_problem *p = job->q.p;
   ga_attn_desc d = GA_ATTN_DESC_INIT;
   d.max_q = c->n_q, d.max_kv = c->n_k, d.q_heads = h->heads, d.kv_heads = h->kv_heads;
   d.head_dim = p->head_dim, d.v_dim = p->v_dim, d.window = (int32_t)ga_min_i64(c->window, INT32_MAX);
   d.flags = GA_ATTN_LSE | (c->causal ? GA_ATTN_CAUSAL : 0u);
-  float *lse = job->scratch, *o = lse + c->n_q * h->heads;
-  ga_attn_io io = {.q = row_of(&job->q, 0, at->q, h->head),
-                   .k = row_of(&job->kv, 0, at->kv, h->kv_head),
-                   .v = row_of(&job->kv, 1, at->kv, h->kv_head),
-                   .o = o,
-                   .lse = lse,
-                   .q_stride = strides_of(&job->q, 0),
-                   .k_stride = strides_of(&job->kv, 0),
-                   .v_stride = strides_of(&job->kv, 1)};
+  float *scratch = job->scratch;
+  float *const lse = take(&scratch, c->n_q * h->heads), *const o = take(&scratch, c->n_q * h->heads * p->v_dim);
+  const operand q = take_rows(&job->q, 0, at->q, c->n_q, h->head, h->heads, &scratch),
+                k = take_rows(&job->kv, 0, at->kv, c->n_k, h->kv_head, h->kv_heads, &scratch),
+                v = take_rows(&job->kv, 1, at->kv, c->n_k, h->kv_head, h->kv_heads, &scratch);
+  const ga_attn_io io = {.q = q.data,
+                         .k = k.data,
+                         .v = v.data,
+                         .o = o,
+                         .lse = lse,
+                         .q_stride = q.stride,
+                         .k_stride = k.stride,
+                         .v_stride = v.stride};
   GA_TRY(ga_attn(job->ctx, &d, &io, NULL));
   const block_view *out = &job->out;
   for (int64_t i = 0; i < c->n_q; i++)
     for (int32_t x = 0; x < h->heads; x++)
-      dist_merge_row(row_of(out, 0, at->out + i, h->head + x),
+      dist_merge_row(out->dtype, dist_row_at(out, 0, at->out + i, h->head + x),
                      out->lse + (h->head + x - out->head) * out->rows + at->out + i, o + (i * h->heads + x) * p->v_dim,
                      lse[x * c->n_q + i], p->v_dim);
   return GA_OK;
@@ -85,27 +129,40 @@ static ga_status run_backward(const tile_job *job, const call *c, const head_run
   d.head_dim = p->head_dim, d.v_dim = p->v_dim, d.window = (int32_t)ga_min_i64(c->window, INT32_MAX);
   d.flags =
       (uint32_t)GA_ATTN_BWD_ADD | (uint32_t)GA_ATTN_BWD_DETERMINISTIC | (c->causal ? (uint32_t)GA_ATTN_CAUSAL : 0u);
-  float *lse = job->scratch;
+  float *scratch = job->scratch;
+  float *const lse = take(&scratch, c->n_q * h->heads);
   for (int32_t x = 0; x < h->heads; x++)
     for (int64_t i = 0; i < c->n_q; i++) lse[x * c->n_q + i] = g->lse[(h->head + x - g->head) * g->rows + at->q + i];
-  const ga_attn_bwd_io io = {.q = row_of(g, 0, at->q, h->head),
-                             .o = row_of(g, 1, at->q, h->head),
-                             .dout = row_of(g, 2, at->q, h->head),
+  const operand q = take_rows(g, 0, at->q, c->n_q, h->head, h->heads, &scratch),
+                o = take_rows(g, 1, at->q, c->n_q, h->head, h->heads, &scratch),
+                dout = take_rows(g, 2, at->q, c->n_q, h->head, h->heads, &scratch),
+                k = take_rows(&job->kv, 0, at->kv, c->n_k, h->kv_head, h->kv_heads, &scratch),
+                v = take_rows(&job->kv, 1, at->kv, c->n_k, h->kv_head, h->kv_heads, &scratch),
+                dq = gradient_rows(&job->out, 0, at->out, c->n_q, h->head, h->heads, &scratch),
+                dk = gradient_rows(&job->dkv, 0, at->dkv, c->n_k, h->kv_head, h->kv_heads, &scratch),
+                dv = gradient_rows(&job->dkv, 1, at->dkv, c->n_k, h->kv_head, h->kv_heads, &scratch);
+  const ga_attn_bwd_io io = {.q = q.data,
+                             .o = o.data,
+                             .dout = dout.data,
                              .lse = lse,
-                             .k = row_of(&job->kv, 0, at->kv, h->kv_head),
-                             .v = row_of(&job->kv, 1, at->kv, h->kv_head),
-                             .dq = row_of(&job->out, 0, at->out, h->head),
-                             .dk = row_of(&job->dkv, 0, at->dkv, h->kv_head),
-                             .dv = row_of(&job->dkv, 1, at->dkv, h->kv_head),
-                             .q_stride = strides_of(g, 0),
-                             .o_stride = strides_of(g, 1),
-                             .dout_stride = strides_of(g, 2),
-                             .k_stride = strides_of(&job->kv, 0),
-                             .v_stride = strides_of(&job->kv, 1),
-                             .dq_stride = strides_of(&job->out, 0),
-                             .dk_stride = strides_of(&job->dkv, 0),
-                             .dv_stride = strides_of(&job->dkv, 1)};
-  return ga_attn_bwd(job->ctx, &d, &io, NULL);
+                             .k = k.data,
+                             .v = v.data,
+                             .dq = dq.data,
+                             .dk = dk.data,
+                             .dv = dv.data,
+                             .q_stride = q.stride,
+                             .o_stride = o.stride,
+                             .dout_stride = dout.stride,
+                             .k_stride = k.stride,
+                             .v_stride = v.stride,
+                             .dq_stride = dq.stride,
+                             .dk_stride = dk.stride,
+                             .dv_stride = dv.stride};
+  GA_TRY(ga_attn_bwd(job->ctx, &d, &io, NULL));
+  add_gradients(&job->out, 0, at->out, c->n_q, h->head, h->heads, &dq);
+  add_gradients(&job->dkv, 0, at->dkv, c->n_k, h->kv_head, h->kv_heads, &dk);
+  add_gradients(&job->dkv, 1, at->dkv, c->n_k, h->kv_head, h->kv_heads, &dv);
+  return GA_OK;
 }
 
 /* Groups of heads that do not begin and end where a head of keys does go one head of keys at a time. */
@@ -143,13 +200,24 @@ ga_status dist_tile_run(const tile_job *job) {
   return GA_OK;
 }
 
+/* What run_forward and run_backward take of the scratch for a tile's rows. */
+static int64_t scratch_of_tile(const dist_problem *p, const dist_step *s) {
+  const dist_heads kv = dist_kv_of(p, s->head, s->heads);
+  const int64_t d = p->head_dim, vd = p->v_dim;
+  const int64_t q = dist_stretch_at(p->q, s->q_owner, s->q_stretch)->count * s->heads,
+                k = dist_stretch_at(p->kv, s->kv_owner, s->k_stretch)->count * (kv.end - kv.begin);
+  const bool backward = p->flags & GA_DIST_BACKWARD, copies = p->dtype != GA_F32, sums = p->partial_dtype != GA_F32;
+  int64_t n = backward ? q : q * (vd + 1);
+  if (copies) n += q * (backward ? d + 2 * vd : d) + k * (d + vd);
+  if (sums && backward) n += q * d + k * (d + vd);
+  return n;
+}
+
 int64_t dist_tile_scratch(const ga_dist_plan *plan, int32_t rank) {
   int64_t most = 1;
   for (int64_t i = 0; i < plan->programs[rank].n_steps; i++) {
     const dist_step *s = &plan->programs[rank].steps[i];
-    if (s->kind != DIST_TILE) continue;
-    const int64_t rows = dist_stretch_at(plan->p.q, s->q_owner, s->q_stretch)->count * s->heads;
-    most = ga_max_i64(most, rows * (plan->p.v_dim + 1));
+    if (s->kind == DIST_TILE) most = ga_max_i64(most, scratch_of_tile(&plan->p, s));
   }
   return most;
 }

@@ -29,11 +29,12 @@ ga_status dist_broken(dist_verifier *v, int32_t rule, int32_t rank, int64_t step
   return ga_fail(GA_ERR_STATE, "dist: rule %s: %s%s", ga_dist_rule_name(rule), place, text);
 }
 
-/* What one row and head takes, in numbers of 4 bytes: Q; K and V; O and LSE; Q, O, dO and LSE; dQ; dK and dV. */
+/* What one row and head takes: Q; K and V; O and LSE; Q, O, dO and LSE; dQ; dK and dV. */
 int64_t dist_bytes_of_row(const ga_dist_plan *plan, int32_t tensor, int32_t heads) {
   const int64_t d = plan->p.head_dim, dv = plan->p.v_dim;
-  const int64_t numbers[] = {d, d + dv, dv + 1, d + dv + dv + 1, d, d + dv};
-  return 4 * heads * numbers[tensor];
+  const int64_t in = plan->p.dtype == GA_F32 ? 4 : 2, part = plan->p.partial_dtype == GA_F32 ? 4 : 2;
+  const int64_t bytes[] = {in * d, in * (d + dv), part * dv + 4, in * (d + dv + dv) + 4, part * d, part * (d + dv)};
+  return heads * bytes[tensor];
 }
 
 /* --- sizes --- */

@@ -1,0 +1,313 @@
+/* See dist_rig.h. */
+#include "tests/dist_rig.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/hash.h"
+#include "base/rng.h"
+#include "dist/block.h"
+#include "ga/attn.h"
+#include "ga/attn_bwd.h"
+#include "ref/ref.h"
+
+static double *doubles(int64_t n) { return calloc((size_t)n + 1, sizeof(double)); }
+static float *floats(int64_t n) { return calloc((size_t)n + 1, sizeof(float)); }
+
+void free_tensors(tensors *t) {
+  void *const all[] = {t->q, t->k, t->v, t->dout, t->o_in, t->o, t->dq, t->dk, t->dv, t->lse};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+  if (t->owns_got) free(t->got_o);
+}
+
+static int32_t dtype_of_desc(const ga_dist_desc *d) { return d->dtype ? d->dtype : GA_F32; }
+static size_t bytes_of_number(const ga_dist_desc *d) { return (size_t)dist_dtype_bytes(dtype_of_desc(d)); }
+
+/* The nearest number that the type has. */
+static double rounded(const ga_dist_desc *d, double x) {
+  float f = (float)x;
+  uint32_t bits = 0;
+  dist_store_row(dtype_of_desc(d), &f, 1, &bits);
+  dist_load_row(dtype_of_desc(d), &bits, 1, &f);
+  return (double)f;
+}
+
+static void fill_numbers(const ga_dist_desc *d, double *x, int64_t n, ga_rng *rng) {
+  for (int64_t i = 0; i < n; i++) x[i] = rounded(d, (double)ga_rng_normal(rng));
+}
+
+/* Of q, k, v, o, lse in the order of tensors. */
+typedef struct tensor_sizes {
+  int64_t q, k, v, o, lse;
+} tensor_sizes;
+
+static tensor_sizes sizes_of(const ga_dist_desc *d) {
+  const int64_t nq = ga_dist_layout_tokens(d->q, -1), nk = ga_dist_layout_tokens(d->kv, -1);
+  return (tensor_sizes){nq * d->q_heads * d->head_dim, nk * d->kv_heads * d->head_dim, nk * d->kv_heads * d->v_dim,
+                        nq * d->q_heads * d->v_dim, nq * d->q_heads};
+}
+
+int64_t tensors_floats(const ga_dist_desc *d) {
+  const tensor_sizes n = sizes_of(d);
+  return n.o + n.lse + n.q + n.k + n.v;
+}
+
+tensors make_tensors(const ga_dist_desc *d, uint64_t seed, float *got) {
+  const tensor_sizes n = sizes_of(d);
+  tensors t = {.nq = ga_dist_layout_tokens(d->q, -1), .nk = ga_dist_layout_tokens(d->kv, -1), .owns_got = !got};
+  t.q = doubles(n.q), t.k = doubles(n.k), t.v = doubles(n.v), t.dout = doubles(n.o), t.o_in = doubles(n.o);
+  t.o = doubles(n.o), t.dq = doubles(n.q), t.dk = doubles(n.k), t.dv = doubles(n.v), t.lse = floats(n.lse);
+  t.got_o = got ? got : floats(tensors_floats(d)), t.got_lse = t.got_o + n.o, t.got_dq = t.got_lse + n.lse;
+  t.got_dk = t.got_dq + n.q, t.got_dv = t.got_dk + n.k;
+  ga_rng rng;
+  ga_rng_seed(&rng, seed);
+  fill_numbers(d, t.q, n.q, &rng), fill_numbers(d, t.k, n.k, &rng), fill_numbers(d, t.v, n.v, &rng);
+  fill_numbers(d, t.dout, n.o, &rng);
+  return t;
+}
+
+/* The oracle, a document at a time. */
+static void oracle_document(const ga_dist_desc *d, tensors *t, int64_t q0, int64_t nq, int64_t k0, int64_t nk) {
+  ga_attn_desc f = GA_ATTN_DESC_INIT;
+  f.max_q = nq, f.max_kv = nk, f.q_heads = d->q_heads, f.kv_heads = d->kv_heads, f.head_dim = d->head_dim;
+  f.v_dim = d->v_dim, f.q_dtype = f.kv_dtype = f.o_dtype = GA_F64, f.window = (int32_t)d->window;
+  f.flags = GA_ATTN_LSE | (d->flags & GA_DIST_CAUSAL ? GA_ATTN_CAUSAL : 0u), f.scale = 1 / sqrtf((float)d->head_dim);
+  const int64_t hq = d->q_heads, hk = d->kv_heads, dim = d->head_dim, vd = d->v_dim;
+  float *lse = floats(nq * hq);
+  ga_attn_io io = {.q = t->q + q0 * hq * dim,
+                   .k = t->k + k0 * hk * dim,
+                   .v = t->v + k0 * hk * vd,
+                   .o = t->o + q0 * hq * vd,
+                   .lse = lse};
+  io.q_stride = (ga_attn_strides){0, hq * dim, dim}, io.o_stride = (ga_attn_strides){0, hq * vd, vd};
+  io.k_stride = (ga_attn_strides){0, hk * dim, dim}, io.v_stride = (ga_attn_strides){0, hk * vd, vd};
+  assert_int_equal(ga_ref_attn(NULL, &f, &io, NULL, NULL), GA_OK);
+  for (int64_t h = 0; h < hq; h++)
+    for (int64_t i = 0; i < nq; i++) t->lse[h * t->nq + q0 + i] = lse[h * nq + i];
+  for (int64_t i = q0 * hq * vd; i < (q0 + nq) * hq * vd; i++) t->o_in[i] = rounded(d, t->o[i]);
+  ga_attn_bwd_desc b = GA_ATTN_BWD_DESC_INIT;
+  b.max_q = nq, b.max_kv = nk, b.q_heads = d->q_heads, b.kv_heads = d->kv_heads, b.head_dim = d->head_dim;
+  b.v_dim = d->v_dim, b.dtype = b.grad_dtype = GA_F64, b.window = (int32_t)d->window, b.scale = f.scale;
+  b.flags = d->flags & GA_DIST_CAUSAL ? GA_ATTN_CAUSAL : 0u;
+  ga_attn_bwd_io g = {.q = io.q,
+                      .k = io.k,
+                      .v = io.v,
+                      .o = t->o_in + q0 * hq * vd,
+                      .dout = t->dout + q0 * hq * vd,
+                      .lse = lse,
+                      .dq = t->dq + q0 * hq * dim,
+                      .dk = t->dk + k0 * hk * dim,
+                      .dv = t->dv + k0 * hk * vd};
+  g.q_stride = g.dq_stride = io.q_stride, g.k_stride = g.dk_stride = io.k_stride;
+  g.v_stride = g.dv_stride = io.v_stride, g.o_stride = g.dout_stride = io.o_stride;
+  assert_int_equal(ga_ref_attn_bwd(NULL, &b, &g, NULL, NULL), GA_OK);
+  free(lse);
+}
+
+void oracle_batch(const ga_dist_desc *d, tensors *t) {
+  const ga_dist_layout *q = d->q, *kv = d->kv;
+  for (int64_t i = 0; i < q->documents; i++)
+    oracle_document(d, t, q->doc_start[i], q->doc_start[i + 1] - q->doc_start[i], kv->doc_start[i],
+                    kv->doc_start[i + 1] - kv->doc_start[i]);
+}
+
+/* --- ranks --- */
+
+/* Rows of a rank, in the type of the plan. */
+static void *rows_of(const ga_dist_desc *d, const ga_dist_layout *l, int32_t rank, const double *all, int64_t width) {
+  const int64_t n = ga_dist_layout_tokens(l, rank) * width;
+  double *rows = doubles(n);
+  float *numbers = floats(n);
+  void *out = calloc((size_t)n + 1, bytes_of_number(d));
+  if (ga_dist_permute(l, ga_dist_layout_id(l), rank, all, (size_t)width * sizeof *all, rows) == GA_OK)
+    for (int64_t i = 0; i < n; i++) numbers[i] = (float)rows[i];
+  dist_store_row(dtype_of_desc(d), numbers, n, out);
+  free(rows), free(numbers);
+  return out;
+}
+
+/* And back into their places among all, as floats. */
+static bool put_rank_rows(int32_t dtype, const ga_dist_layout *l, int32_t rank, const void *rows, int64_t width,
+                          float *all) {
+  const int64_t n = ga_dist_layout_tokens(l, rank) * width;
+  float *numbers = floats(n);
+  dist_load_row(dtype, rows, n, numbers);
+  const bool good =
+      ga_dist_unpermute(l, ga_dist_layout_id(l), rank, numbers, (size_t)width * sizeof *numbers, all) == GA_OK;
+  free(numbers);
+  return good;
+}
+
+static ga_status run_one_plan(rank_job *j, ga_ctx *ctx, const ga_dist_tensors *io) {
+  ga_dist_exec *exec = NULL;
+  ga_status status = ga_dist_exec_create(j->plan, j->comm, ctx, &exec);
+  if (status == GA_OK && j->stop_at == 1) {
+    ga_dist_exec_destroy(exec);
+    return ga_error_set(GA_ERR_STATE, "left on purpose");
+  }
+  if (j->stop_at == 2) (void)nanosleep(&(struct timespec){.tv_nsec = 700000000}, NULL);
+  for (int32_t n = 0; n < (j->runs ? j->runs : 2) && status == GA_OK; n++) /* no run finds anything of another */
+    status = ga_dist_exec_run(exec, io);
+  if (status == GA_OK) j->sent = ga_dist_exec_sent_bytes(exec);
+  ga_dist_exec_destroy(exec);
+  return status;
+}
+
+static void run_with_rows(rank_job *j, ga_ctx *ctx) {
+  const ga_dist_desc *d = j->d;
+  const int64_t nq = ga_dist_layout_tokens(d->q, j->rank), nk = ga_dist_layout_tokens(d->kv, j->rank);
+  const int64_t qw = (int64_t)d->q_heads * d->head_dim, ow = (int64_t)d->q_heads * d->v_dim,
+                kw = (int64_t)d->kv_heads * d->head_dim, vw = (int64_t)d->kv_heads * d->v_dim;
+  void *q = rows_of(d, d->q, j->rank, j->t->q, qw), *k = rows_of(d, d->kv, j->rank, j->t->k, kw),
+       *v = rows_of(d, d->kv, j->rank, j->t->v, vw), *dout = rows_of(d, d->q, j->rank, j->t->dout, ow);
+  void *o = floats(nq * ow), *dq = floats(nq * qw), *dk = floats(nk * kw), *dv = floats(nk * vw);
+  float *lse = floats(nq * d->q_heads);
+  const ga_dist_tensors io = {.struct_size = sizeof io,
+                              .q_layout = ga_dist_layout_id(d->q),
+                              .kv_layout = ga_dist_layout_id(d->kv),
+                              .q = j->stop_at == 3 ? NULL : q,
+                              .k = k,
+                              .v = v,
+                              .o = o,
+                              .lse = lse,
+                              .dout = dout,
+                              .dq = dq,
+                              .dk = dk,
+                              .dv = dv};
+  if (d->flags & GA_DIST_BACKWARD) { /* O and LSE are inputs: the oracle's */
+    void *want = rows_of(d, d->q, j->rank, j->t->o_in, ow);
+    memcpy(o, want, (size_t)(nq * ow) * bytes_of_number(d));
+    free(want);
+    int64_t *token = calloc((size_t)nq + 1, sizeof *token);
+    (void)!ga_dist_layout_rows(d->q, j->rank, token, NULL);
+    for (int32_t h = 0; h < d->q_heads; h++)
+      for (int64_t i = 0; i < nq; i++) lse[h * nq + i] = j->t->lse[h * j->t->nq + token[i]];
+    free(token);
+  }
+  j->status = run_one_plan(j, ctx, &io);
+  const int32_t type = dtype_of_desc(d);
+  bool good = put_rank_rows(type, d->q, j->rank, o, ow, j->t->got_o) &&
+              put_rank_rows(type, d->q, j->rank, dq, qw, j->t->got_dq) &&
+              put_rank_rows(type, d->kv, j->rank, dk, kw, j->t->got_dk) &&
+              put_rank_rows(type, d->kv, j->rank, dv, vw, j->t->got_dv);
+  for (int32_t h = 0; h < d->q_heads && good; h++)
+    good = put_rank_rows(GA_F32, d->q, j->rank, lse + h * nq, 1, j->t->got_lse + h * j->t->nq);
+  if (!good && j->status == GA_OK) j->status = GA_ERR_INTERNAL;
+  void *const all[] = {q, k, v, dout, o, lse, dq, dk, dv};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+}
+
+/* A context is as good as new after a run that failed. */
+static bool still_works(ga_ctx *ctx) {
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.max_q = d.max_kv = 1, d.q_heads = d.kv_heads = 1, d.head_dim = 4;
+  const float x[4] = {1, 2, 3, 4};
+  float o[4] = {0};
+  ga_attn_io io = {.q = x, .k = x, .v = x, .o = o};
+  return ga_attn(ctx, &d, &io, NULL) == GA_OK && !memcmp(o, x, sizeof x);
+}
+
+void *run_rank(void *arg) {
+  rank_job *j = arg;
+  ga_ctx_options options = GA_CTX_OPTIONS_INIT;
+  options.device = j->device ? j->device : "cpu", options.threads = 1;
+  ga_ctx *ctx = NULL;
+  struct timespec a, b;
+  (void)clock_gettime(CLOCK_MONOTONIC, &a);
+  j->status = ga_ctx_create(&options, &ctx);
+  if (j->status == GA_OK) run_with_rows(j, ctx);
+  if (j->status != GA_OK) (void)snprintf(j->text, sizeof j->text, "%s", ga_error_text());
+  if (j->status != GA_OK && ctx) j->ctx_works = still_works(ctx);
+  ga_comm_destroy(j->comm);
+  ga_ctx_destroy(ctx);
+  (void)clock_gettime(CLOCK_MONOTONIC, &b);
+  j->seconds = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) * 1e-9;
+  return NULL;
+}
+
+bool run_ranks(ga_dist_plan *const *plans, const ga_dist_desc *d, tensors *t, const ga_comm_threads_options *how,
+               rank_job *jobs) {
+  const int32_t ranks = how->ranks;
+  ga_comm *comms[RANKS_MOST];
+  pthread_t threads[RANKS_MOST];
+  assert_int_equal(ga_comm_threads_create(how, comms), GA_OK);
+  bool good = true;
+  for (int32_t r = 0; r < ranks; r++) {
+    jobs[r].plan = plans[r], jobs[r].comm = comms[r], jobs[r].t = t, jobs[r].d = d, jobs[r].rank = r;
+    assert_int_equal(pthread_create(&threads[r], NULL, run_rank, &jobs[r]), 0);
+  }
+  for (int32_t r = 0; r < ranks; r++) {
+    (void)pthread_join(threads[r], NULL);
+    good = good && jobs[r].status == GA_OK;
+  }
+  return good;
+}
+
+/* --- comparing --- */
+
+static double worst(const float *got, const double *want, int64_t n) {
+  double most = 0, top = 1e-30;
+  for (int64_t i = 0; i < n; i++) {
+    if (!isfinite(got[i])) return INFINITY;
+    most = fmax(most, fabs((double)got[i] - want[i]));
+    top = fmax(top, fabs(want[i]));
+  }
+  return n ? most / fmax(top, 1) : 0;
+}
+
+static double worst_lse(const tensors *t, int64_t n) {
+  double most = 0;
+  for (int64_t i = 0; i < n; i++) {
+    const bool none = t->lse[i] == -INFINITY;
+    if (none != (t->got_lse[i] == -INFINITY)) return INFINITY;
+    if (!none) most = fmax(most, fabs((double)t->got_lse[i] - (double)t->lse[i]));
+  }
+  return most;
+}
+
+double worst_of_all(const ga_dist_desc *d, const tensors *t) {
+  if (!(d->flags & GA_DIST_BACKWARD))
+    return fmax(worst(t->got_o, t->o, t->nq * d->q_heads * d->v_dim), worst_lse(t, t->nq * d->q_heads));
+  const double q = worst(t->got_dq, t->dq, t->nq * d->q_heads * d->head_dim),
+               k = worst(t->got_dk, t->dk, t->nk * d->kv_heads * d->head_dim),
+               v = worst(t->got_dv, t->dv, t->nk * d->kv_heads * d->v_dim);
+  return fmax(q, fmax(k, v));
+}
+
+static void add_error(const float *got, const double *want, int64_t n, double *error, double *value) {
+  for (int64_t i = 0; i < n; i++) {
+    *error += ((double)got[i] - want[i]) * ((double)got[i] - want[i]);
+    *value += want[i] * want[i];
+  }
+}
+
+double mean_error(const ga_dist_desc *d, const tensors *t) {
+  const tensor_sizes n = sizes_of(d);
+  double error = 0, value = 1e-300;
+  if (d->flags & GA_DIST_BACKWARD) {
+    add_error(t->got_dq, t->dq, n.q, &error, &value);
+    add_error(t->got_dk, t->dk, n.k, &error, &value);
+    add_error(t->got_dv, t->dv, n.v, &error, &value);
+  } else {
+    add_error(t->got_o, t->o, n.o, &error, &value);
+  }
+  return sqrt(error / value);
+}
+
+uint64_t bits_of_all(const tensors *t, const ga_dist_desc *d) {
+  uint64_t h = GA_FNV64_START;
+  h = ga_fnv64(h, t->got_o, (size_t)(t->nq * d->q_heads * d->v_dim) * sizeof(float));
+  h = ga_fnv64(h, t->got_lse, (size_t)(t->nq * d->q_heads) * sizeof(float));
+  h = ga_fnv64(h, t->got_dq, (size_t)(t->nq * d->q_heads * d->head_dim) * sizeof(float));
+  h = ga_fnv64(h, t->got_dk, (size_t)(t->nk * d->kv_heads * d->head_dim) * sizeof(float));
+  return ga_fnv64(h, t->got_dv, (size_t)(t->nk * d->kv_heads * d->v_dim) * sizeof(float));
+}
