@@ -50,7 +50,9 @@ ga_status engine_open(const engine_args *a, int32_t max_waiting, ga_model *model
   o.max_waiting = max_waiting;
   o.kv_tokens = a->kv_tokens;
   if (a->open.kv_type) o.kv_dtype = (int32_t)ga_dtype_from_name(a->open.kv_type);
-  o.flags =
-      (a->no_prefix_cache ? GA_ENGINE_NO_PREFIX_CACHE : 0u) | (a->open.deterministic ? GA_ENGINE_DETERMINISTIC : 0u);
+  o.swap_bytes = (int64_t)(a->swap_gib * 0x1p30);
+  o.flags = (a->no_prefix_cache ? GA_ENGINE_NO_PREFIX_CACHE : 0u) |
+            (a->open.deterministic ? GA_ENGINE_DETERMINISTIC : 0u) |
+            (a->offload_prefixes ? GA_ENGINE_OFFLOAD_PREFIXES : 0u);
   return ga_engine_create(model, &o, out);
 }

@@ -11,7 +11,8 @@ typedef struct engine_args {
   open_args open;
   const char *alias, *tools;
   int64_t max_sequences, step_tokens, kv_tokens;
-  bool no_prefix_cache, no_reasoning;
+  double swap_gib;
+  bool no_prefix_cache, no_reasoning, offload_prefixes;
 } engine_args;
 #define ENGINE_ARGS_INIT \
   { .open = {.model = known_models[0].name, OPEN_ARGS_INIT}, .tools = "auto" }
@@ -40,6 +41,22 @@ typedef struct engine_args {
        "tokens of one step; 0 = 512 on a CPU, 2048 on a GPU"},                                                      \
       {"kv-tokens", 0, OPT_INT, &(a).kv_tokens, 0, 1e12, "N", "tokens that the KV cache holds; 0 = by the memory"}, \
       {"kv-type", 0, OPT_STRING, &(a).open.kv_type, 0, 0, "TYPE", "KV cache: f16, f32, bf16, e4m3, q8_0, q4_0"},    \
+      {"swap-space",                                                                                                \
+       0,                                                                                                           \
+       OPT_FLOAT,                                                                                                   \
+       &(a).swap_gib,                                                                                               \
+       0,                                                                                                           \
+       1e6,                                                                                                         \
+       "GIB",                                                                                                       \
+       "host memory for the KV pages of requests that make room for others; 0 = they are evaluated again"},         \
+      {"offload-prefixes",                                                                                          \
+       0,                                                                                                           \
+       OPT_FLAG,                                                                                                    \
+       &(a).offload_prefixes,                                                                                       \
+       0,                                                                                                           \
+       0,                                                                                                           \
+       NULL,                                                                                                        \
+       "keys and values of earlier prompts go to the swap space, too"},                                             \
       {"deterministic",                                                                                             \
        0,                                                                                                           \
        OPT_FLAG,                                                                                                    \

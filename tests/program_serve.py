@@ -158,6 +158,23 @@ class Routes(OneServer):
             self.assertIn(name, names)
 
 
+class SwapSpace(OneServer):
+    OPTIONS = ("--context", "256", "--kv-tokens", "256", "--max-sequences", "2", "--swap-space", "0.05", "--offload-prefixes")
+
+    def test_prefixes_come_back(self):
+        first = self.complete(prompt=[7] * 200, max_tokens=4, ignore_eos=True)
+        for token in (8, 9):
+            self.complete(prompt=[token] * 200, max_tokens=4, ignore_eos=True)
+        self.assertGreater(self.server.value("vllm:kv_offload_store_bytes_total"), 0)
+        self.assertEqual(self.server.value("vllm:kv_offload_load_bytes_total"), 0)
+        self.assertGreater(self.server.value("vllm:kv_offload_cpu_cache_usage_perc"), 0)
+        again = self.complete(prompt=[7] * 200, max_tokens=4, ignore_eos=True)
+        self.assertEqual(again["choices"][0]["text"], first["choices"][0]["text"])
+        self.assertEqual(again["usage"]["prompt_tokens_details"]["cached_tokens"], 199)
+        self.assertGreater(self.server.value("vllm:kv_offload_load_bytes_total"), 0)
+        self.assertEqual(self.server.value("vllm:num_requests_swapped"), 0)
+
+
 class Completions(OneServer):
     OPTIONS = ("--deterministic",)
 

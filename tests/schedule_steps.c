@@ -30,9 +30,10 @@ static struct sim {
   ga_rng rng;
   kv_pages_options po;
   sched_options so;
+  sched_costs costs;
   kv_pages *pages;
   scheduler *s;
-  uint64_t *memory[KV_KINDS];
+  uint64_t *memory[KV_KINDS], *host[KV_KINDS];
   int64_t *written[KV_KINDS]; /* step in which a page was last written, times REQUESTS_MAX, plus by whom */
   int32_t families[FAMILIES][IDS_MAX];
   sim_request requests[REQUESTS_MAX];
@@ -43,7 +44,8 @@ static struct sim {
 } sim;
 
 static struct totals {
-  int64_t steps, ahead, items, tokens, cached, copies, preempted, again, finished, cancelled, expired, nomem, refused;
+  int64_t steps, ahead, items, tokens, cached, copies, sent, brought, preempted, again, finished, cancelled, expired,
+      nomem, refused;
 } totals;
 
 static void fail(const char *format, ...) GA_PRINTF(1, 2);
@@ -133,16 +135,26 @@ static uint64_t *token_slot(const sched_request *r, kv_kind kind, int32_t at) {
   return sim.memory[kind] + (size_t)page * (size_t)size + at % size;
 }
 
-static void run_copies(const sched_plan *plan) {
-  for (int32_t i = 0; i < plan->n_copies; i++) {
-    const kv_copy *c = &plan->copies[i];
-    const size_t size = (size_t)sim.po.page_tokens;
-    for (int32_t k = 0; k < plan->n_copies; k++)
-      if (plan->copies[k].kind == c->kind && plan->copies[k].from == c->to) fail("page %d: copied both ways", c->to);
-    memcpy(sim.memory[c->kind] + (size_t)c->to * size, sim.memory[c->kind] + (size_t)c->from * size,
-           size * sizeof(uint64_t));
+static uint64_t *page_memory(kv_kind kind, bool on_host, int32_t page) {
+  const int32_t total = on_host ? sim.po.n_host[kind] : sim.po.n_pages[kind];
+  if (page < 0 || page >= total) fail("a copy has page %d of %d", page, total);
+  return (on_host ? sim.host[kind] : sim.memory[kind]) + (size_t)page * (size_t)sim.po.page_tokens;
+}
+
+/* In their order; a page that goes leaves garbage, so that nothing reads it where it was. */
+static void run_copies(void) {
+  int32_t n;
+  const kv_copy *copies = kv_pages_copies(sim.pages, &n);
+  for (const kv_copy *c = copies; c < copies + n; c++) {
+    const size_t bytes = (size_t)sim.po.page_tokens * sizeof(uint64_t);
+    uint64_t *from = page_memory(c->kind, c->way == KV_FROM_HOST, c->from);
+    memcpy(page_memory(c->kind, c->way == KV_TO_HOST, c->to), from, bytes);
+    if (c->way == KV_TO_HOST) memset(from, 0xee, bytes);
+    totals.copies += c->way == KV_WITHIN;
+    totals.sent += c->way == KV_TO_HOST;
+    totals.brought += c->way == KV_FROM_HOST;
   }
-  totals.copies += plan->n_copies;
+  kv_pages_copied(sim.pages);
 }
 
 static void write_item(const sched_item *item, int64_t step) {
@@ -215,6 +227,17 @@ static void check_item(const sched_plan *plan, int32_t i, bool *prompts) {
     if (plan->items[k].request == r) fail("item %d is there twice", i);
 }
 
+static void check_swapped(void) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < REQUESTS_MAX; i++) {
+    const sched_request *r = &sim.requests[i].r;
+    if (!sim.requests[i].used || !r->is_swapped) continue;
+    if (r->state != SCHED_WAITING || !r->n_preempted) fail("a request is swapped, in state %d", (int)r->state);
+    n++;
+  }
+  if (scheduler_n_swapped(sim.s) != n) fail("%d swapped, the scheduler says %d", n, scheduler_n_swapped(sim.s));
+}
+
 static void check_plan(const sched_plan *plan) {
   int32_t n_tokens = 0, n_prompt = 0;
   bool prompts = false;
@@ -237,6 +260,7 @@ static void check_plan(const sched_plan *plan) {
   if (scheduler_n_running(sim.s) > sim.so.max_sequences) fail("%d run", scheduler_n_running(sim.s));
   if (scheduler_n_running(sim.s) + scheduler_n_waiting(sim.s) != sim.n_requests) fail("a request is lost");
   if (sim.n_requests && !plan->n_items) fail("%d requests, and nothing runs", sim.n_requests);
+  check_swapped();
   totals.items += plan->n_items;
   totals.tokens += n_tokens;
 }
@@ -305,7 +329,9 @@ typedef struct ahead_slot {
 
 static int32_t simulate_ahead(const sched_plan *plan, ahead_slot *slots) {
   int32_t n = 0;
-  if (!scheduler_reserve_ahead(sim.s)) return 0;
+  const bool reserved = scheduler_reserve_ahead(sim.s);
+  run_copies();
+  if (!reserved) return 0;
   for (; n < plan->n_items; n++) {
     const sched_request *r = plan->items[n].request;
     slots[n].request = r->user;
@@ -370,12 +396,12 @@ static void sim_step(void) {
   if (!sim.mishaps || plan->n_items) check_plan(plan);
   check_preempted(plan);
   check_pages();
+  run_copies();
   if (sim.mishaps && chance(25)) {
     fail_step(plan);
     check_pages();
     return;
   }
-  run_copies(plan);
   for (int32_t i = 0; i < plan->n_items; i++) write_item(&plan->items[i], totals.steps);
   for (int32_t i = 0; i < plan->n_items; i++) read_item(&plan->items[i]);
   run_ahead(plan);
@@ -394,6 +420,10 @@ static void draw_options(void) {
   if (kinds != 1) sim.po.n_pages[KV_FULL] = draw_int(least, most);
   const int32_t seen = sim.po.window / size + 2;
   if (kinds != 0) sim.po.n_pages[KV_WINDOW] = chance(2) ? draw_int(least, most) : draw_int(seen, seen * 4);
+  for (int kind = 0; kind < KV_KINDS && sim.po.keep_prefixes && chance(3) == 0; kind++)
+    if (sim.po.n_pages[kind]) sim.po.n_host[kind] = draw_int(0, sim.po.n_pages[kind] * draw_int(1, 3));
+  sim.po.offload_prefixes = chance(2);
+  sim.costs = (sched_costs){draw_int(0, 3), {draw_int(0, 3 * size), draw_int(0, 3 * size)}};
   sim.so.max_sequences = draw_int(1, 16);
   sim.so.step_tokens = sim.so.max_sequences + draw_int(0, 60);
   sim.so.chunk_tokens = chance(4) ? 1 : draw_int(1, sim.so.step_tokens);
@@ -412,11 +442,13 @@ static void begin_episode(uint64_t seed) {
     for (int32_t i = 0; i < IDS_MAX; i++) sim.families[f][i] = draw_int(0, sim.letters);
   if (kv_pages_create(&sim.po, &sim.pages) != GA_OK || scheduler_create(&sim.so, sim.pages, &sim.s) != GA_OK)
     fail("%s", ga_error_text());
+  scheduler_set_costs(sim.s, &sim.costs);
   for (int kind = 0; kind < KV_KINDS; kind++) {
     const size_t n = (size_t)sim.po.n_pages[kind] + 1;
+    sim.host[kind] = calloc((size_t)sim.po.n_host[kind] * (size_t)sim.po.page_tokens + 1, sizeof(uint64_t));
     sim.memory[kind] = calloc(n * (size_t)sim.po.page_tokens, sizeof(uint64_t));
     sim.written[kind] = calloc(n, sizeof(int64_t));
-    if (!sim.memory[kind] || !sim.written[kind]) fail("no memory");
+    if (!sim.memory[kind] || !sim.host[kind] || !sim.written[kind]) fail("no memory");
   }
 }
 
@@ -431,6 +463,7 @@ static void end_episode(void) {
     const kv_pages_count count = kv_pages_counts(sim.pages, (kv_kind)kind);
     if (count.held || (!sim.po.keep_prefixes && count.kept)) fail("%d pages are held by nobody", count.held);
     free(sim.memory[kind]);
+    free(sim.host[kind]);
     free(sim.written[kind]);
   }
   scheduler_destroy(sim.s);
@@ -455,10 +488,12 @@ int main(int argc, char **argv) {
   for (uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1; totals.steps < count; seed++) run_episode(seed);
   (void)printf("%lld steps, %lld of them ahead, %lld items, %lld tokens: %lld finished, %lld cancelled, %lld expired, "
                "%lld refused; "
-               "%lld tokens cached, %lld copies, %lld preempted, %lld of them again; %lld without memory\n",
+               "%lld tokens cached, %lld copies, %lld pages sent to the host, %lld brought back, %lld preempted, %lld "
+               "of them again; %lld without memory\n",
                (long long)totals.steps, (long long)totals.ahead, (long long)totals.items, (long long)totals.tokens,
                (long long)totals.finished, (long long)totals.cancelled, (long long)totals.expired,
-               (long long)totals.refused, (long long)totals.cached, (long long)totals.copies,
-               (long long)totals.preempted, (long long)totals.again, (long long)totals.nomem);
+               (long long)totals.refused, (long long)totals.cached, (long long)totals.copies, (long long)totals.sent,
+               (long long)totals.brought, (long long)totals.preempted, (long long)totals.again,
+               (long long)totals.nomem);
   return 0;
 }

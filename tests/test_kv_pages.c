@@ -13,12 +13,21 @@
 enum { PAGE = 4, IDS = 64 };
 
 static kv_pages *pages;
-static kv_copy copies[KV_KINDS];
+static const kv_copy *copies; /* that the last match asked for */
 static int32_t n_copies;
 
 static void open_pages(int32_t full, int32_t window_pages, int32_t window) {
   const kv_pages_options o = {
       .n_pages = {full, window_pages}, .page_tokens = PAGE, .window = window, .keep_prefixes = true};
+  assert_int_equal(kv_pages_create(&o, &pages), GA_OK);
+}
+
+static void open_with_host(int32_t full, int32_t host, bool offloads) {
+  const kv_pages_options o = {.n_pages = {full, 0},
+                              .page_tokens = PAGE,
+                              .keep_prefixes = true,
+                              .n_host = {host, 0},
+                              .offload_prefixes = offloads};
   assert_int_equal(kv_pages_create(&o, &pages), GA_OK);
 }
 
@@ -44,11 +53,14 @@ static const int32_t *ids_from(int32_t begin) {
 }
 
 static int32_t match_ids(kv_sequence *q, const int32_t *ids, int32_t n) {
-  int32_t matched = -1;
+  kv_found found;
   const int32_t peeked = kv_pages_peek(pages, 0, ids, n);
-  assert_int_equal(kv_pages_match(pages, 0, ids, n, q, &matched, copies, &n_copies), GA_OK);
-  assert_int_equal(matched, peeked);
-  return matched;
+  kv_pages_copied(pages);
+  assert_int_equal(kv_pages_match(pages, 0, ids, n, q, &found), GA_OK);
+  kv_pages_load(pages, q, &found);
+  copies = kv_pages_copies(pages, &n_copies);
+  assert_int_equal(found.tokens, peeked);
+  return found.tokens;
 }
 
 static void compute_ids(kv_sequence *q, const int32_t *ids, int32_t n) {
@@ -450,17 +462,138 @@ static void keys_whose_pages_are_gone_leave_no_root(void **state) {
   close_pages();
 }
 
+/* --- host memory --- */
+
+/* All pages of the device but n are needed by one that has no prefix in common with others. */
+static void need_all_but(int32_t n) {
+  kv_sequence q = {.n_pages = 0};
+  kv_pages_copied(pages);
+  assert_int_equal(kv_pages_extend(pages, &q, (kv_pages_counts(pages, KV_FULL).total - n) * PAGE), GA_OK);
+  copies = kv_pages_copies(pages, &n_copies);
+  assert_int_equal(kv_pages_verify(pages, (const kv_sequence *const[]){&q}, 1), GA_OK);
+  kv_pages_release(pages, 0, &q, NULL, 0);
+}
+
+static void expect_copy(int32_t i, kv_way way) {
+  assert_true(i < n_copies);
+  assert_int_equal(copies[i].way, way);
+}
+
+static void evicted_pages_come_back_from_host_memory(void **state) {
+  (void)state;
+  kv_sequence q = {.n_pages = 0};
+  open_with_host(5, 8, true);
+  leave_ids(ids_from(0), 12);
+  need_all_but(1); /* two are free, two go, the last of the prompt first */
+  assert_int_equal(n_copies, 2);
+  expect_copy(0, KV_TO_HOST);
+  assert_int_equal(copies[0].from, 2);
+  assert_int_equal(copies[1].from, 1);
+  assert_int_equal(kv_pages_counts(pages, KV_FULL).host_used, 2);
+  assert_int_equal(match_ids(&q, ids_from(0), 20), 12);
+  assert_int_equal(n_copies, 2);
+  expect_copy(0, KV_FROM_HOST);
+  expect_copy(1, KV_FROM_HOST);
+  assert_int_equal(q.n_nodes, 3);
+  assert_int_equal(kv_pages_counts(pages, KV_FULL).host_used, 0);
+  verify_two(&q, NULL);
+  kv_pages_release(pages, 0, &q, NULL, 0);
+  close_pages();
+}
+
+static void a_match_that_is_not_loaded_moves_nothing(void **state) {
+  (void)state;
+  kv_sequence q = {.n_pages = 0};
+  kv_found found;
+  open_with_host(5, 8, true);
+  leave_ids(ids_from(0), 12);
+  need_all_but(1);
+  kv_pages_copied(pages);
+  assert_int_equal(kv_pages_match(pages, 0, ids_from(0), 20, &q, &found), GA_OK);
+  assert_int_equal(found.tokens, 12);
+  assert_int_equal(q.n_pages, 1); /* what is on the device */
+  kv_pages_release(pages, 0, &q, NULL, 0);
+  (void)kv_pages_copies(pages, &n_copies);
+  assert_int_equal(n_copies, 0);
+  assert_int_equal(kv_pages_counts(pages, KV_FULL).host_used, 2);
+  close_pages();
+}
+
+static void tokens_in_host_memory_are_compared(void **state) {
+  (void)state;
+  open_with_host(4, 8, true);
+  leave_ids(ids_from(0), 12);
+  need_all_but(0);
+  assert_int_equal(kv_pages_counts(pages, KV_FULL).host_used, 3);
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 20), 12);
+  assert_int_equal(kv_pages_peek(pages, 1, ids_from(0), 20), 0);
+  pages->tree.tokens[PAGE] = -1; /* of the second page, as if two had one hash */
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 20), PAGE);
+  pages->tree.tokens[PAGE] = 4;
+  close_pages();
+}
+
+static void the_least_recently_used_leaf_leaves_host_memory(void **state) {
+  (void)state;
+  open_with_host(4, 3, true);
+  leave_ids(ids_from(0), 8);
+  leave_ids(ids_from(100), 8);
+  need_all_but(0); /* four pages for three places: the end of the first prompt is lost */
+  assert_int_equal(kv_pages_counts(pages, KV_FULL).host_used, 3);
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 20), 4);
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(100), 20), 8);
+  close_pages();
+}
+
+static void only_pages_of_the_preempted_go_to_host_memory(void **state) {
+  (void)state;
+  kv_sequence q = {.n_pages = 0};
+  open_with_host(6, 8, false);
+  leave_ids(ids_from(0), 8);
+  compute_ids(&q, ids_from(100), 10);
+  kv_pages_swap(pages, 0, &q, ids_from(100), 10);
+  need_all_but(0);
+  assert_int_equal(n_copies, 3);
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 20), 0);
+  assert_int_equal(match_ids(&q, ids_from(100), 20), 10); /* the begun page is copied from where it is */
+  assert_int_equal(n_copies, 3);
+  expect_copy(2, KV_FROM_HOST);
+  assert_int_equal(kv_pages_counts(pages, KV_FULL).host_used, 1);
+  verify_two(&q, NULL);
+  kv_pages_release(pages, 0, &q, NULL, 0);
+  need_all_but(0); /* it has come back: an ordinary prefix now */
+  assert_int_equal(n_copies, 0);
+  close_pages();
+}
+
+/* A path from host memory takes the page that a copy of the begun one behind it would need. */
+static void pages_that_come_back_go_before_a_copy(void **state) {
+  (void)state;
+  kv_sequence a = {.n_pages = 0}, q = {.n_pages = 0};
+  open_with_host(4, 8, true);
+  leave_ids(ids_from(0), 8);
+  need_all_but(0);
+  assert_int_equal(kv_pages_extend(pages, &a, 3 * PAGE), GA_OK);
+  assert_int_equal(match_ids(&q, ids_from(0), 8), 4); /* 7 tokens are there, in two pages */
+  verify_two(&a, &q);
+  kv_pages_release(pages, 0, &q, NULL, 0);
+  kv_pages_release(pages, 0, &a, NULL, 0);
+  assert_int_equal(match_ids(&q, ids_from(0), 8), 7);
+  kv_pages_release(pages, 0, &q, NULL, 0);
+  close_pages();
+}
+
 /* --- failures --- */
 
 static void failing_memory_changes_nothing(void **state) {
   (void)state;
   kv_sequence q = {.n_pages = 0};
-  int32_t matched;
+  kv_found found;
   open_pages(16, 16, 8);
   leave_ids(ids_from(0), 12);
   for (long n = 1; n <= 2; n++) {
     ga_mem_fail_after(n);
-    const ga_status status = kv_pages_match(pages, 0, ids_from(0), 20, &q, &matched, copies, &n_copies);
+    const ga_status status = kv_pages_match(pages, 0, ids_from(0), 20, &q, &found);
     const ga_status extended = kv_pages_extend(pages, &q, 4);
     ga_mem_fail_after(0);
     assert_int_equal(status, GA_ERR_NOMEM);
@@ -528,6 +661,12 @@ int main(void) {
       cmocka_unit_test(keys_of_other_roots_are_compared),
       cmocka_unit_test(begun_pages_are_compared_up_to_a_bound),
       cmocka_unit_test(keys_whose_pages_are_gone_leave_no_root),
+      cmocka_unit_test(evicted_pages_come_back_from_host_memory),
+      cmocka_unit_test(a_match_that_is_not_loaded_moves_nothing),
+      cmocka_unit_test(tokens_in_host_memory_are_compared),
+      cmocka_unit_test(the_least_recently_used_leaf_leaves_host_memory),
+      cmocka_unit_test(only_pages_of_the_preempted_go_to_host_memory),
+      cmocka_unit_test(pages_that_come_back_go_before_a_copy),
       cmocka_unit_test(failing_memory_changes_nothing),
       cmocka_unit_test(the_check_sees_damage),
   };

@@ -28,6 +28,19 @@ static void open_tiled(int32_t n_pages, int32_t max_sequences, int32_t step_toke
   now = 0;
 }
 
+/* With pages in host memory; costs: seconds of a token, and of a page there and back. */
+static void open_swapping(int32_t n_pages, int32_t n_host, double token, double page) {
+  const kv_pages_options po = {
+      .n_pages = {n_pages, 0}, .page_tokens = PAGE, .keep_prefixes = true, .n_host = {n_host, 0}};
+  const sched_options so = {4, 64, 64, 1};
+  const sched_costs costs = {token, {page, 0}};
+  assert_int_equal(kv_pages_create(&po, &pages), GA_OK);
+  assert_int_equal(scheduler_create(&so, pages, &s), GA_OK);
+  scheduler_set_costs(s, &costs);
+  memset(requests, 0, sizeof requests);
+  now = 0;
+}
+
 static void open_with(int32_t n_pages, int32_t max_sequences, int32_t step_tokens, int32_t chunk_tokens) {
   open_tiled(n_pages, max_sequences, step_tokens, chunk_tokens, 1);
 }
@@ -63,7 +76,17 @@ static sched_request *add_of(int i, int32_t n_prompt, int32_t priority, uint64_t
   return r;
 }
 
-static void make_plan(void) { assert_int_equal(scheduler_plan(s, now, &plan), GA_OK); }
+static void make_plan(void) {
+  kv_pages_copied(pages);
+  assert_int_equal(scheduler_plan(s, now, &plan), GA_OK);
+}
+
+static int32_t n_copies_of(kv_way way) {
+  int32_t n, of_way = 0;
+  const kv_copy *copies = kv_pages_copies(pages, &n);
+  for (int32_t i = 0; i < n; i++) of_way += copies[i].way == way;
+  return of_way;
+}
 
 static void finish_plan(void) {
   scheduler_done(s);
@@ -243,7 +266,7 @@ static void a_kept_prefix_is_not_read_again(void **state) {
   make_plan();
   expect_item(0, &requests[1], 10, 4, true);
   expect_item(1, &requests[2], 0, 14, true);
-  assert_int_equal(plan->n_copies, 1);
+  assert_int_equal(n_copies_of(KV_WITHIN), 1);
   assert_int_equal(requests[1].n_cached, 10);
   assert_int_equal(requests[2].n_cached, 0);
   finish_plan();
@@ -410,6 +433,69 @@ static void the_victim_loses_least(void **state) {
   assert_true(plan->items[1].samples);
   assert_int_equal(b->n_cached, 0); /* when it first ran */
   finish_plan();
+  close_all();
+}
+
+/* Two that grow until one of them has no page left; then the other goes on, and its pages are taken. */
+static sched_request *preempted_of_two(bool use_prefix) {
+  for (int i = 0; i < 2; i++) {
+    (void)prepare(i, 11, 60);
+    requests[i].use_prefix = use_prefix;
+    assert_int_equal(scheduler_add(s, &requests[i]), GA_OK);
+  }
+  step();
+  while (!plan->n_preempted) step();
+  sched_request *victim = requests[0].state == SCHED_WAITING ? &requests[0] : &requests[1];
+  return victim;
+}
+
+static void a_victim_takes_the_cheaper_way(void **state) {
+  (void)state;
+  for (int cheap = 0; cheap < 2; cheap++) {
+    open_swapping(16, 16, 1, cheap ? 3.9 : 4.1 * 4); /* a page has 4 tokens */
+    sched_request *victim = preempted_of_two(true), *other = &requests[victim == &requests[0]];
+    assert_int_equal(victim->is_swapped, cheap);
+    assert_int_equal(scheduler_n_swapped(s), cheap);
+    const int32_t n_reached = victim->n_reached;
+    assert_int_equal(n_reached, victim->n_ids - 1);
+    while (other->n_ids < 60 && other->n_ids < n_reached + 22) step(); /* takes most pages */
+    assert_int_equal(kv_pages_counts(pages, KV_FULL).host_used > 0, cheap);
+    scheduler_remove(s, other);
+    make_plan();
+    assert_ptr_equal(plan->items[0].request, victim);
+    assert_int_equal(plan->items[0].first == n_reached, cheap);
+    assert_int_equal(n_copies_of(KV_FROM_HOST) > 0, cheap);
+    assert_int_equal(scheduler_n_swapped(s), 0);
+    finish_plan();
+    close_all();
+  }
+}
+
+/* What another has left of the same tokens is not taken beyond what has been evaluated. */
+static void a_prompt_to_be_seen_whole_is(void **state) {
+  (void)state;
+  open_swapping(16, 16, 1, 0.1);
+  sched_request *victim = preempted_of_two(false), *other = &requests[victim == &requests[0]];
+  const int32_t n_reached = victim->n_reached;
+  kv_sequence q = {.n_pages = 0};
+  scheduler_remove(s, other);
+  assert_int_equal(kv_pages_extend(pages, &q, n_reached + 8), GA_OK);
+  kv_pages_release(pages, 0, &q, victim->ids, n_reached + 8);
+  victim->n_ids = n_reached + 9; /* as if its prompt were longer */
+  assert_int_equal(kv_pages_peek(pages, 0, victim->ids, victim->n_ids), n_reached + 8);
+  make_plan();
+  expect_item(0, victim, n_reached, 9, true);
+  finish_plan();
+  close_all();
+}
+
+static void those_swapped_are_counted(void **state) {
+  (void)state;
+  open_swapping(16, 16, 1, 0.1);
+  sched_request *victim = preempted_of_two(true);
+  assert_int_equal(scheduler_n_swapped(s), 1);
+  scheduler_remove(s, victim);
+  assert_int_equal(scheduler_n_swapped(s), 0);
   close_all();
 }
 
@@ -601,6 +687,9 @@ int main(void) {
       cmocka_unit_test(a_blocked_request_is_tried_again),
       cmocka_unit_test(a_prompt_under_way_goes_on_first),
       cmocka_unit_test(the_victim_loses_least),
+      cmocka_unit_test(a_victim_takes_the_cheaper_way),
+      cmocka_unit_test(a_prompt_to_be_seen_whole_is),
+      cmocka_unit_test(those_swapped_are_counted),
       cmocka_unit_test(the_least_urgent_is_preempted_first),
       cmocka_unit_test(preempted_requests_go_to_the_front),
       cmocka_unit_test(a_request_alone_ends),

@@ -26,7 +26,8 @@ typedef struct ga_request ga_request;
  * build, device and model: not from what else runs, how its prompt was cut, or what was found in the cache. */
 typedef enum ga_engine_flags {
   GA_ENGINE_NO_PREFIX_CACHE = 1, /* pages are not kept for later requests */
-  GA_ENGINE_DETERMINISTIC = 2
+  GA_ENGINE_DETERMINISTIC = 2,
+  GA_ENGINE_OFFLOAD_PREFIXES = 4 /* pages kept for later requests go to the swap space, too, instead of being dropped */
 } ga_engine_flags;
 
 typedef struct ga_engine_options {
@@ -36,13 +37,15 @@ typedef struct ga_engine_options {
   int32_t max_sequences; /* requests that run at once, 1 to 1024; 0 = 16 on a CPU, 256 on a GPU */
   int32_t step_tokens;   /* tokens of a step, max_sequences to 16384; 0 = 512 on a CPU, 2048 on a GPU */
   int32_t max_waiting;   /* requests that may wait to run, 1 to 2^20; 0 = 1024. Beyond it: GA_ERR_BUSY */
-  int64_t kv_tokens; /* tokens that the pool of KV pages holds, at least `context`; 0 = 4 contexts on a CPU, on a GPU
+  int64_t kv_tokens;  /* tokens that the pool of KV pages holds, at least `context`; 0 = 4 contexts on a CPU, on a GPU
                             what is left of its memory but a tenth */
-  int32_t kv_dtype;  /* as in ga_session_options */
-  uint32_t flags;    /* ga_engine_flags */
+  int32_t kv_dtype;   /* as in ga_session_options */
+  uint32_t flags;     /* ga_engine_flags */
+  int64_t swap_bytes; /* swap space: host memory, page-locked for a GPU, for the pages of requests that are preempted;
+                         0 = none: they evaluate their tokens again */
 } ga_engine_options;
 #define GA_ENGINE_OPTIONS_INIT \
-  { sizeof(ga_engine_options), 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(ga_engine_options), 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Starts the engine's thread. options may be NULL. GA_ERR_UNSUPPORTED: an encoder, or a model whose layers are on
  * several devices. */
@@ -162,11 +165,14 @@ typedef struct ga_engine_stats {
   uint64_t finished_stop, finished_length, finished_abort, finished_error; /* abort: cancelled */
   double busy_seconds;                                                     /* in steps */
   int32_t context, max_sequences, step_tokens, max_waiting;                /* as the engine has them */
-  int32_t failed;   /* ga_status of what broke the engine, else 0: every submit fails from then on */
-  int32_t reserved; /* 0 */
+  int32_t failed;                      /* ga_status of what broke the engine, else 0: every submit fails from then on */
+  int32_t reserved;                    /* 0 */
+  int64_t swapped;                     /* requests that wait, preempted, to go on with pages from the swap space; now */
+  int64_t swap_pages, swap_pages_used; /* of the swap space, now */
+  uint64_t swapped_out_bytes, swapped_in_bytes; /* that were copied to it, and back */
 } ga_engine_stats;
 #define GA_ENGINE_STATS_INIT \
-  { sizeof(ga_engine_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(ga_engine_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 GA_API GA_NODISCARD ga_status ga_engine_get_stats(ga_engine *engine, ga_engine_stats *stats);
 
 #ifdef __cplusplus

@@ -127,15 +127,18 @@ static void note_plan(ga_engine *e, const sched_plan *plan, double now) {
 /* Behind a step, and when nothing runs. */
 static void note_state(ga_engine *e, double busy, uint64_t generated, bool stepped) {
   ga_engine_stats *s = &e->stats;
-  int64_t held = 0, kept = 0;
+  int64_t held = 0, kept = 0, away = 0;
   for (int kind = 0; kind < KV_KINDS; kind++) {
     const kv_pages_count n = kv_pages_counts(e->pages, (kv_kind)kind);
     held += n.held;
     kept += n.kept;
+    away += n.host_used;
   }
   (void)pthread_mutex_lock(&e->lock);
   s->kv_pages_used = held;
   s->kv_pages_cached = kept;
+  s->swap_pages_used = away;
+  s->swapped = scheduler_n_swapped(e->scheduler);
   s->running = scheduler_n_running(e->scheduler);
   s->waiting = scheduler_n_waiting(e->scheduler);
   s->busy_seconds += busy;
@@ -188,6 +191,8 @@ static ga_status run_plan(ga_engine *e, const sched_plan *plan) {
   const double seconds = ga_seconds() - start;
   pace_note(&e->pace, n_decodes, n_prompt, seconds);
   scheduler_set_chunk(e->scheduler, pace_chunk(&e->pace, e->options.step_tokens));
+  e->costs.token = e->pace.prompt_token;
+  scheduler_set_costs(e->scheduler, &e->costs);
   note_state(e, seconds, generated, true);
   return GA_OK;
 }
@@ -353,16 +358,36 @@ static ga_status create_buffers(ga_engine *e) {
   return GA_OK;
 }
 
+/* The cache, its memory on the host, and what it costs to move pages there and back. */
+static ga_status create_cache(ga_engine *e, const int32_t n_pages[KV_KINDS], const int32_t n_host[KV_KINDS]) {
+  GA_TRY(kv_cache_create(e->model, e->sizes.kv_dtype, n_pages, &e->cache));
+  GA_TRY(kv_host_create(&e->cache, e->ctx, n_host, &e->host));
+  for (int kind = 0; kind < KV_KINDS; kind++) GA_TRY(kv_host_time(&e->host, (kv_kind)kind, &e->costs.page[kind]));
+  return GA_OK;
+}
+
+static void note_sizes(ga_engine *e, const int32_t n_pages[KV_KINDS], const int32_t n_host[KV_KINDS]) {
+  e->stats = (ga_engine_stats)GA_ENGINE_STATS_INIT;
+  e->stats.kv_pages = (int64_t)n_pages[KV_FULL] + n_pages[KV_WINDOW];
+  e->stats.swap_pages = (int64_t)n_host[KV_FULL] + n_host[KV_WINDOW];
+  e->stats.context = e->sizes.context;
+  e->stats.max_sequences = e->options.max_sequences;
+  e->stats.step_tokens = e->options.step_tokens;
+  e->stats.max_waiting = e->options.max_waiting;
+}
+
 static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
-  int32_t n_pages[KV_KINDS];
-  GA_TRY(engine_sizes(e->model, options, &e->sizes, &e->options, n_pages));
+  int32_t n_pages[KV_KINDS], n_host[KV_KINDS];
+  GA_TRY(engine_sizes(e->model, options, &e->sizes, &e->options, n_pages, n_host));
   GA_TRY(check_deterministic(e));
   GA_TRY(list_eog(e));
   ga_secret_keys(e->cache_secret, GA_COUNT_OF(e->cache_secret));
   const kv_pages_options pages = {.n_pages = {n_pages[KV_FULL], n_pages[KV_WINDOW]},
                                   .page_tokens = GA_KV_PAGE,
                                   .window = e->model->hparams.window,
-                                  .keep_prefixes = !(e->options.flags & GA_ENGINE_NO_PREFIX_CACHE)};
+                                  .keep_prefixes = engine_keeps_pages(e),
+                                  .n_host = {n_host[KV_FULL], n_host[KV_WINDOW]},
+                                  .offload_prefixes = e->options.flags & GA_ENGINE_OFFLOAD_PREFIXES};
   GA_TRY(kv_pages_create(&pages, &e->pages));
   const bool is_cpu = e->ctx->device->caps.host_memory;
   e->pace.least = is_cpu ? PACE_LEAST_CPU : PACE_LEAST_GPU;
@@ -372,14 +397,9 @@ static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
                                .step_tile = is_cpu ? 1 : PACE_TILE_GPU};
   GA_TRY(scheduler_create(&sched, e->pages, &e->scheduler));
   GA_TRY(create_buffers(e));
-  GA_TRY(kv_cache_create(e->model, e->sizes.kv_dtype, n_pages, &e->cache));
+  GA_TRY(create_cache(e, n_pages, n_host));
   GA_TRY(exec_create(e->model, &e->model->placements[0], &e->cache, e->sizes.batch, e->sizes.max_out, &e->exec));
-  e->stats = (ga_engine_stats)GA_ENGINE_STATS_INIT;
-  e->stats.kv_pages = (int64_t)n_pages[KV_FULL] + n_pages[KV_WINDOW];
-  e->stats.context = e->sizes.context;
-  e->stats.max_sequences = e->options.max_sequences;
-  e->stats.step_tokens = e->options.step_tokens;
-  e->stats.max_waiting = e->options.max_waiting;
+  note_sizes(e, n_pages, n_host);
   e->exec.is_invariant = e->options.flags & GA_ENGINE_DETERMINISTIC;
   return GA_OK;
 }
@@ -387,6 +407,7 @@ static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
 static void free_parts(ga_engine *e) {
   device_sampler_destroy(e);
   exec_destroy(&e->exec);
+  kv_host_destroy(&e->host);
   kv_cache_destroy(&e->cache);
   scheduler_destroy(e->scheduler);
   kv_pages_destroy(e->pages);

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "engine/kv_host.h"
 #include "engine/pace.h"
 #include "engine/scheduler.h"
 #include "ga/engine.h"
@@ -154,11 +155,13 @@ struct ga_engine {
   ga_session_sizes sizes; /* batch: tokens of a step */
   ga_engine_options options;
   ga_kv_cache cache;
+  kv_host host;
   kv_pages *pages;
   scheduler *scheduler;
   ga_exec exec;
   step_inputs inputs;
   step_pace pace;
+  sched_costs costs;
   step_row *rows; /* [sizes.batch] */
   step_ahead ahead;
   ga_request **stepped; /* [max_sequences] those of the step under way */
@@ -232,12 +235,16 @@ typedef ga_status (*step_run_fn)(void *user);
 GA_NODISCARD ga_status step_graphs_run(ga_engine *e, int32_t n_seqs, int32_t max_kv, step_run_fn run, void *user);
 void step_graphs_drop(ga_engine *e);
 
+/* Pages that no sequence holds stay: for later prompts, or for those that are preempted. */
+static inline bool engine_keeps_pages(const ga_engine *e) {
+  return !(e->options.flags & GA_ENGINE_NO_PREFIX_CACHE) || e->options.swap_bytes > 0;
+}
 /* int32 that the inputs of any step need. */
 int64_t step_inputs_room(const ga_engine *e);
 /* The request's plan for the chain that it asks for. */
 GA_NODISCARD ga_status engine_prepare_sampling(ga_engine *e, ga_request *r);
-/* Checks the options and fills in what they leave open; how many pages the cache gets. */
+/* Checks the options and fills in what they leave open; how many pages the cache gets, and the host's memory. */
 GA_NODISCARD ga_status engine_sizes(const ga_model *model, const ga_engine_options *options, ga_session_sizes *sizes,
-                                    ga_engine_options *full, int32_t n_pages[KV_KINDS]);
+                                    ga_engine_options *full, int32_t n_pages[KV_KINDS], int32_t n_host[KV_KINDS]);
 
 #endif

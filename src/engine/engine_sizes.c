@@ -8,6 +8,7 @@
 #define MAX_STEP_TOKENS 16384
 #define MAX_WAITING     (1 << 20)
 #define MAX_KV_TOKENS   ((int64_t)1 << 30)
+#define MAX_HOST_PAGES  (1 << 26) /* of 64 tokens each */
 
 static int32_t or_default(int32_t given, int32_t on_cpu, int32_t on_gpu, bool is_cpu) {
   return given ? given : is_cpu ? on_cpu : on_gpu;
@@ -87,8 +88,11 @@ static ga_status fill_options(const ga_model *model, const ga_engine_options *gi
   const bool is_cpu = model->ctx->device->caps.host_memory;
   *o = (ga_engine_options)GA_ENGINE_OPTIONS_INIT;
   if (given) GA_TRY(GA_SIZED_TAKE("engine: options", ga_engine_options, given, o));
-  GA_REQUIRE(!(o->flags & ~(uint32_t)(GA_ENGINE_NO_PREFIX_CACHE | GA_ENGINE_DETERMINISTIC)), GA_ERR_ARG,
-             "engine: flags 0x%x; must be 0 to 3", o->flags);
+  const uint32_t all = GA_ENGINE_NO_PREFIX_CACHE | GA_ENGINE_DETERMINISTIC | GA_ENGINE_OFFLOAD_PREFIXES;
+  GA_REQUIRE(!(o->flags & ~all), GA_ERR_ARG, "engine: flags 0x%x; must be 0 to 7", o->flags);
+  GA_REQUIRE(!(o->flags & GA_ENGINE_OFFLOAD_PREFIXES) || (o->swap_bytes > 0 && !(o->flags & GA_ENGINE_NO_PREFIX_CACHE)),
+             GA_ERR_ARG, "engine: prefixes go to host memory, of %lld bytes, flags 0x%x; needs swap_bytes and prefixes",
+             (long long)o->swap_bytes, o->flags);
   const int32_t trained = model->hparams.context;
   o->context = or_default(o->context, (int32_t)ga_min_i64(trained, 4096), trained, is_cpu);
   o->max_sequences = or_default(o->max_sequences, 16, 256, is_cpu);
@@ -101,8 +105,27 @@ static ga_status fill_options(const ga_model *model, const ga_engine_options *gi
   return check_engine_option("max_waiting", o->max_waiting, 1, MAX_WAITING);
 }
 
+/* Of each kind as many pages for one on the device. */
+static ga_status host_pages(const ga_model *model, const ga_engine_options *o, const int32_t n_pages[KV_KINDS],
+                            int32_t n_host[KV_KINDS]) {
+  uint64_t each[KV_KINDS], all = 0;
+  for (int kind = 0; kind < KV_KINDS; kind++) {
+    GA_TRY(kv_cache_page_bytes(&model->hparams, (ga_dtype)o->kv_dtype, (kv_kind)kind, &each[kind]));
+    all += (uint64_t)n_pages[kind] * each[kind];
+  }
+  GA_TRY(check_engine_option("swap_bytes", o->swap_bytes, 0, INT64_MAX));
+  for (int kind = 0; kind < KV_KINDS; kind++) {
+    const double n = (double)n_pages[kind] * ((double)o->swap_bytes / (double)all);
+    n_host[kind] = n < MAX_HOST_PAGES ? (int32_t)n : MAX_HOST_PAGES;
+    GA_REQUIRE(n_host[kind] || !n_pages[kind] || !o->swap_bytes, GA_ERR_ARG,
+               "engine: swap_bytes is %lld; a page of %llu bytes of each kind of layer does not fit",
+               (long long)o->swap_bytes, (unsigned long long)each[kind]);
+  }
+  return GA_OK;
+}
+
 ga_status engine_sizes(const ga_model *model, const ga_engine_options *given, ga_session_sizes *sizes,
-                       ga_engine_options *o, int32_t n_pages[KV_KINDS]) {
+                       ga_engine_options *o, int32_t n_pages[KV_KINDS], int32_t n_host[KV_KINDS]) {
   const bool is_cpu = model->ctx->device->caps.host_memory;
   GA_TRY(fill_options(model, given, o));
   ga_session_options session = GA_SESSION_OPTIONS_INIT;
@@ -118,5 +141,5 @@ ga_status engine_sizes(const ga_model *model, const ga_engine_options *given, ga
   int64_t n[KV_KINDS];
   pages_for(model, o, o->kv_tokens, n);
   for (int kind = 0; kind < KV_KINDS; kind++) n_pages[kind] = (int32_t)n[kind];
-  return GA_OK;
+  return host_pages(model, o, n_pages, n_host);
 }

@@ -10,6 +10,10 @@
  * keyed hash and compared token by token. A page that only the tree has is evictable: the least recently used leaf goes
  * first. A prompt takes the longest path that it finds; where only the beginning of the next page is the same, that
  * page is copied (copy on write).
+ *
+ * Pages that are evicted may go to host memory: those of preempted sequences, and with offload_prefixes all. They stay
+ * in the tree and are brought back for the prompt that finds them; of those, too, the least recently used leaf goes
+ * first.
  */
 #ifndef GA_ENGINE_KV_PAGES_H
 #define GA_ENGINE_KV_PAGES_H
@@ -24,6 +28,8 @@ typedef struct kv_pages_options {
   int32_t page_tokens;       /* a power of two */
   int32_t window;            /* a query at p sees keys above p - window; with KV_WINDOW pages at least 1 */
   bool keep_prefixes;
+  int32_t n_host[KV_KINDS]; /* pages in host memory; needs keep_prefixes */
+  bool offload_prefixes;    /* every evicted page goes there, not only those of preempted sequences */
 } kv_pages_options;
 
 typedef struct kv_pages kv_pages;
@@ -39,23 +45,42 @@ typedef struct kv_sequence {
   int32_t n_tried;         /* whole pages up to which kv_pages_computed has looked at the tree */
 } kv_sequence;
 
-/* Contents of page `from` are to be copied to page `to`, in all layers of the kind, before anything else is written to
- * either. The page `from` may get a new owner at once: copies run before the step, in the order they were given. */
+/* Where a page's contents go to, in all layers of the kind. */
+typedef enum kv_way { KV_WITHIN, KV_TO_HOST, KV_FROM_HOST } kv_way;
 typedef struct kv_copy {
   kv_kind kind;
+  kv_way way;
   int32_t from, to;
 } kv_copy;
+
+/* What a prompt has found. */
+typedef struct kv_found {
+  int32_t tokens;  /* the first so many of the prompt */
+  int32_t n_nodes; /* whole pages */
+  kv_node *node;   /* of the last of them; NULL: none */
+  kv_node *leaf;   /* the first `same` tokens of its page follow; NULL: none */
+  int32_t same;
+} kv_found;
 
 GA_NODISCARD ga_status kv_pages_create(const kv_pages_options *options, kv_pages **out);
 void kv_pages_destroy(kv_pages *pages); /* NULL is fine; all sequences have been released */
 
 int32_t kv_pages_page_tokens(const kv_pages *pages);
 
-/* Gives an empty sequence the longest kept prefix of ids, at most n - 1 tokens. cache_key: sequences of different keys
- * share nothing. Says how many tokens that is; copies[KV_KINDS] and *n_copies: what is to be copied for it.
- * GA_ERR_NOMEM only for host memory; then the sequence is empty. */
+/* Copies to make, in this order, behind all steps enqueued so far and before the next one. Pages change hands at once,
+ * so that copies may read what an earlier one has written, and write what an earlier one has read. */
+const kv_copy *kv_pages_copies(const kv_pages *pages, int32_t *n);
+/* They have been enqueued. */
+void kv_pages_copied(kv_pages *pages);
+
+/* Finds the longest kept prefix of ids, at most n - 1 tokens. cache_key: sequences of different keys share nothing. The
+ * empty sequence gets the leading pages of it that are on the device. GA_ERR_NOMEM only for host memory; then the
+ * sequence is empty. */
 GA_NODISCARD ga_status kv_pages_match(kv_pages *pages, uint64_t cache_key, const int32_t *ids, int32_t n,
-                                      kv_sequence *sequence, int32_t *matched, kv_copy *copies, int32_t *n_copies);
+                                      kv_sequence *sequence, kv_found *found);
+/* The sequence gets the rest, from host memory and as a copy. Right behind kv_pages_match; there is room for as many
+ * tokens. */
+void kv_pages_load(kv_pages *pages, kv_sequence *sequence, const kv_found *found);
 /* How many tokens kv_pages_match would give; changes nothing. */
 int32_t kv_pages_peek(const kv_pages *pages, uint64_t cache_key, const int32_t *ids, int32_t n);
 
@@ -79,10 +104,13 @@ void kv_pages_computed(kv_pages *pages, uint64_t cache_key, kv_sequence *sequenc
 /* Gives back all pages and empties the sequence; those of the tree stay as kept pages, also the begun one of the last
  * tokens, of which [0, n) are computed. ids may be NULL when n is 0. */
 void kv_pages_release(kv_pages *pages, uint64_t cache_key, kv_sequence *sequence, const int32_t *ids, int32_t n);
+/* The same for a sequence that is preempted: its pages go to host memory when others need them. */
+void kv_pages_swap(kv_pages *pages, uint64_t cache_key, kv_sequence *sequence, const int32_t *ids, int32_t n);
 
-/* Pages a kind has; those held by sequences; those that only the tree has. */
+/* Pages a kind has; those held by sequences; those that only the tree has; in host memory: all, and those in use. */
 typedef struct kv_pages_count {
   int32_t total, held, kept;
+  int32_t host_total, host_used;
 } kv_pages_count;
 kv_pages_count kv_pages_counts(const kv_pages *pages, kv_kind kind);
 

@@ -1,4 +1,4 @@
-/* What kv_pages.c and its check see of the pages. */
+/* What the files of kv_pages see of each other. */
 #ifndef GA_ENGINE_KV_PAGES_IMPL_H
 #define GA_ENGINE_KV_PAGES_IMPL_H
 
@@ -12,12 +12,23 @@ typedef struct kv_pool {
   kv_node **owner; /* [total] the node that has it; NULL: none */
 } kv_pool;
 
+/* Pages of one kind in host memory. One is free, or a node's. */
+typedef struct kv_host_pool {
+  int32_t total, n_free;
+  int32_t *free; /* [n_free] */
+} kv_host_pool;
+
 struct kv_pages {
   kv_pages_options options;
   kv_pool pool[KV_KINDS];
+  kv_host_pool host[KV_KINDS];
   prefix_tree tree;
   kv_link lru;            /* nodes without users, the least recently used first; each stands before its parent */
   kv_link passed, wanted; /* window pages that only the tree has, the least recently used first */
+  kv_link away;           /* as lru, nodes whose full page is in host memory; nodes below one of them are there too */
+  kv_link away_window;    /* window pages in host memory */
+  kv_copy *copies;        /* [2 * all pages] that have not been made yet, in order */
+  int32_t n_copies, n_to_host;
 };
 
 GA_INLINE bool kv_has(const kv_pages *pages, kv_kind kind) { return pages->pool[kind].total > 0; }
@@ -30,10 +41,34 @@ GA_INLINE int32_t kv_first_seen(const kv_pages *pages, int32_t n) {
   const int32_t behind = kv_has(pages, KV_WINDOW) ? n - pages->options.window + 1 : 0;
   return behind > 0 ? behind / pages->options.page_tokens : 0;
 }
+/* Is that page of the node anywhere? */
+GA_INLINE bool kv_node_has(const kv_node *node, kv_kind kind) {
+  return node->page[kind] != KV_NO_PAGE || node->host[kind] != KV_NO_PAGE;
+}
 /* A leaf that no prompt can take: the page before its end has no window page. */
 GA_INLINE bool kv_node_useless(const kv_pages *pages, const kv_node *node) {
-  return kv_link_empty(&node->children) && kv_has(pages, KV_WINDOW) && node->page[KV_WINDOW] == KV_NO_PAGE &&
+  return kv_link_empty(&node->children) && kv_has(pages, KV_WINDOW) && !kv_node_has(node, KV_WINDOW) &&
          (pages->options.window > 1 || !kv_has(pages, KV_FULL));
 }
+
+/* --- kv_evict.c --- */
+
+/* One table more has the page, or one less. */
+void kv_hold_page(kv_pages *pages, kv_kind kind, int32_t page);
+void kv_drop_page(kv_pages *pages, kv_kind kind, int32_t page);
+/* What the node has of that kind, on the device only in the tree, becomes free. */
+void kv_lose_page(kv_pages *pages, kv_kind kind, kv_node *node);
+void kv_give_page(kv_pages *pages, kv_kind kind, kv_node *node, int32_t page);
+/* For one table. There is one: the caller has counted. */
+int32_t kv_take_page(kv_pages *pages, kv_kind kind);
+/* The node's page comes from host memory, for one table. */
+int32_t kv_bring_page(kv_pages *pages, kv_kind kind, kv_node *node);
+void kv_note_copy(kv_pages *pages, kv_copy copy);
+/* A node without users, and all below it; then what it leaves useless above it. */
+void kv_drop_node(kv_pages *pages, kv_node *node);
+/* The node that goes first when the tree is full; NULL: all are in use. */
+kv_node *kv_oldest_node(const kv_pages *pages);
+void kv_use_node(kv_node *node);
+void kv_unuse_node(kv_pages *pages, kv_node *node);
 
 #endif

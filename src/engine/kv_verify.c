@@ -6,7 +6,7 @@
 
 /* What the sequences say of each page and node. */
 typedef struct kv_tally {
-  int32_t *refs[KV_KINDS], *users, *order;
+  int32_t *refs[KV_KINDS], *host[KV_KINDS], *users, *order;
 } kv_tally;
 
 static ga_status alloc_tally(const kv_pages *pages, kv_tally *tally) {
@@ -15,6 +15,8 @@ static ga_status alloc_tally(const kv_pages *pages, kv_tally *tally) {
   for (int kind = 0; kind < KV_KINDS; kind++) {
     GA_TRY(ga_mem_zalloc((size_t)pages->pool[kind].total + 1, sizeof(int32_t), "check of kv pages", &p));
     tally->refs[kind] = p;
+    GA_TRY(ga_mem_zalloc((size_t)pages->host[kind].total + 1, sizeof(int32_t), "check of kv pages", &p));
+    tally->host[kind] = p;
   }
   GA_TRY(ga_mem_zalloc(nodes, sizeof(int32_t), "check of kv pages", &p));
   tally->users = p;
@@ -73,13 +75,23 @@ static ga_status verify_pool(const kv_pages *pages, kv_kind kind, const kv_tally
   return GA_OK;
 }
 
-static ga_status verify_rings(const kv_pages *pages, const kv_tally *tally) {
-  int32_t n = 0, in_rings = 0;
-  for (const kv_link *at = pages->lru.next; at->node; at = at->next) {
+/* Nodes of one order of eviction, numbered from *n on. */
+static ga_status verify_order(const kv_pages *pages, const kv_link *ring, const kv_tally *tally, int32_t *n) {
+  for (const kv_link *at = ring->next; at->node; at = at->next) {
     KV_EXPECT(at->next->prev == at, "order of eviction: a link is broken");
-    KV_EXPECT(!at->node->users && ++n <= pages->tree.capacity, "order of eviction: a node in use");
-    tally->order[at->node->index] = n;
+    KV_EXPECT(!at->node->users && ++*n <= pages->tree.capacity, "order of eviction: a node in use");
+    KV_EXPECT((ring == &pages->away) == (at->node->host[KV_FULL] != KV_NO_PAGE), "node %d is in the wrong order",
+              at->node->index);
+    tally->order[at->node->index] = *n;
   }
+  return GA_OK;
+}
+
+/* What is in host memory goes before what is on the device. */
+static ga_status verify_rings(const kv_pages *pages, const kv_tally *tally) {
+  int32_t n = 0, in_rings = 0, away = 0;
+  GA_TRY(verify_order(pages, &pages->away, tally, &n));
+  GA_TRY(verify_order(pages, &pages->lru, tally, &n));
   for (int list = 0; list < 2; list++) {
     const kv_link *ring = list ? &pages->wanted : &pages->passed;
     for (const kv_link *at = ring->next; at->node; at = at->next) {
@@ -90,6 +102,20 @@ static ga_status verify_rings(const kv_pages *pages, const kv_tally *tally) {
   }
   KV_EXPECT(in_rings == pages->pool[KV_WINDOW].n_kept, "%d of %d kept window pages stand to be evicted", in_rings,
             pages->pool[KV_WINDOW].n_kept);
+  for (const kv_link *at = pages->away_window.next; at->node; at = at->next, away++)
+    KV_EXPECT(at->node->host[KV_WINDOW] != KV_NO_PAGE, "node %d has no window page in host memory", at->node->index);
+  KV_EXPECT(away == pages->host[KV_WINDOW].total - pages->host[KV_WINDOW].n_free,
+            "%d window pages in host memory stand to be evicted", away);
+  return GA_OK;
+}
+
+/* Each page in host memory is free or one node's. */
+static ga_status verify_host(const kv_pages *pages, kv_kind kind, const kv_tally *tally) {
+  const kv_host_pool *host = &pages->host[kind];
+  for (int32_t i = 0; i < host->n_free; i++) tally->host[kind][host->free[i]]++;
+  for (int32_t i = 0; i < host->total; i++)
+    KV_EXPECT(tally->host[kind][i] == 1, "page %d of kind %d in host memory has %d owners", i, kind,
+              tally->host[kind][i]);
   return GA_OK;
 }
 
@@ -109,10 +135,15 @@ static ga_status verify_node(const kv_pages *pages, const kv_node *node, const k
   KV_EXPECT(!parent->parent || parent->users || tally->order[i] < tally->order[parent->index],
             "node %d would be evicted after its parent", i);
   KV_EXPECT(node->users || !kv_node_useless(pages, node), "node %d is of no use", i);
-  KV_EXPECT(!kv_has(pages, KV_FULL) || node->page[KV_FULL] != KV_NO_PAGE, "node %d without a page", i);
-  for (int kind = 0; kind < KV_KINDS; kind++)
+  KV_EXPECT(!kv_has(pages, KV_FULL) || kv_node_has(node, KV_FULL), "node %d without a page", i);
+  KV_EXPECT(!node->users || node->host[KV_FULL] == KV_NO_PAGE, "node %d is in use and in host memory", i);
+  for (int kind = 0; kind < KV_KINDS; kind++) {
+    KV_EXPECT(node->page[kind] == KV_NO_PAGE || node->host[kind] == KV_NO_PAGE, "node %d has two pages of kind %d", i,
+              kind);
+    if (node->host[kind] != KV_NO_PAGE) tally->host[kind][node->host[kind]]++;
     KV_EXPECT(node->page[kind] == KV_NO_PAGE || pages->pool[kind].owner[node->page[kind]] == node,
               "node %d is not the owner of page %d", i, node->page[kind]);
+  }
   if (node->n_tokens == tree->page_tokens)
     KV_EXPECT(prefix_tree_child(tree, parent, kv_node_tokens(tree, node)) == node, "node %d is not found", i);
   else
@@ -151,20 +182,24 @@ static ga_status verify_tree(const kv_pages *pages, const kv_tally *tally) {
       GA_TRY(verify_below(pages, node, tally, &n_nodes));
     }
   }
+  for (int kind = 0; kind < KV_KINDS; kind++) GA_TRY(verify_host(pages, (kv_kind)kind, tally));
   KV_EXPECT(n_nodes == tree->n_nodes && n_roots == tree->n_roots, "%d nodes and %d roots; %d and %d are in use",
             n_nodes, n_roots, tree->n_nodes, tree->n_roots);
   return GA_OK;
 }
 
 ga_status kv_pages_verify(const kv_pages *pages, const kv_sequence *const *sequences, int32_t n) {
-  kv_tally tally = {{NULL, NULL}, NULL, NULL};
+  kv_tally tally = {.users = NULL};
   ga_status status;
   GA_TRY_OUT(alloc_tally(pages, &tally));
   for (int32_t i = 0; i < n; i++) GA_TRY_OUT(verify_sequence(pages, sequences[i], &tally));
   for (int kind = 0; kind < KV_KINDS; kind++) GA_TRY_OUT(verify_pool(pages, (kv_kind)kind, &tally));
   status = verify_tree(pages, &tally);
 out:
-  for (int kind = 0; kind < KV_KINDS; kind++) ga_mem_free(tally.refs[kind]);
+  for (int kind = 0; kind < KV_KINDS; kind++) {
+    ga_mem_free(tally.refs[kind]);
+    ga_mem_free(tally.host[kind]);
+  }
   ga_mem_free(tally.users);
   ga_mem_free(tally.order);
   return status;

@@ -94,7 +94,7 @@ kv_node *prefix_tree_similar(const prefix_tree *tree, const kv_node *parent, con
   int32_t looked = 0;
   *same = 0;
   for (const kv_link *at = parent->children.next; at->node && looked < PREFIX_CHILDREN; at = at->next, looked++) {
-    if (need_window && at->node->page[KV_WINDOW] == KV_NO_PAGE) continue;
+    if (need_window && at->node->page[KV_WINDOW] == KV_NO_PAGE && at->node->host[KV_WINDOW] == KV_NO_PAGE) continue;
     const int32_t most = at->node->n_tokens < n ? at->node->n_tokens : n;
     const int32_t here = n_same(kv_node_tokens(tree, at->node), ids, most);
     if (here <= *same) continue;
@@ -126,7 +126,7 @@ static kv_node *take_unused(kv_node **list, kv_node *parent, int32_t n_tokens) {
   if (!node) return NULL;
   *list = node->chain;
   *node = (kv_node){.parent = parent, .index = node->index, .n_tokens = n_tokens};
-  for (int kind = 0; kind < KV_KINDS; kind++) node->page[kind] = KV_NO_PAGE;
+  for (int kind = 0; kind < KV_KINDS; kind++) node->page[kind] = node->host[kind] = KV_NO_PAGE;
   kv_link_init(&node->children, NULL);
   kv_link_init(&node->sibling, node);
   kv_link_init(&node->lru, node);

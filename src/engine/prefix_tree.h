@@ -26,14 +26,16 @@ struct kv_node {
   kv_node *chain;  /* the next one of its bucket, or of the unused ones */
   kv_link children;
   kv_link sibling; /* in the parent's children, the last used first */
-  kv_link lru;     /* in kv_pages.lru */
-  kv_link window;  /* in kv_pages.passed or .wanted */
+  kv_link lru;     /* in kv_pages.lru or .away */
+  kv_link window;  /* in kv_pages.passed, .wanted or .away_window */
   uint64_t hash, cache_key;
   int32_t index;
-  int32_t n_tokens; /* page_tokens; a begun page: fewer; a root: 0 */
-  int32_t users;    /* sequences whose path it is on */
-  int32_t page[KV_KINDS];
-  bool wanted; /* a sequence has begun or ended where it sees this page: its window page goes later */
+  int32_t n_tokens;       /* page_tokens; a begun page: fewer; a root: 0 */
+  int32_t users;          /* sequences whose path it is on */
+  int32_t page[KV_KINDS]; /* on the device */
+  int32_t host[KV_KINDS]; /* in host memory; not both */
+  bool swapped;           /* of a request that was preempted: its pages go to host memory */
+  bool wanted;            /* a sequence has begun or ended where it sees this page: its window page goes later */
 };
 
 typedef struct prefix_tree {

@@ -170,13 +170,18 @@ static ga_status copy_lists(const ga_engine *e, const ga_request_options *o, ga_
   return GA_OK;
 }
 
-/* Nobody who does not know the engine's secret can look for two salts with one key. */
-static uint64_t cache_key_of(const ga_engine *e, const ga_request_options *o) {
+/* Nobody who does not know the engine's secret can look for two salts with one key. Without a prefix cache each request
+ * has a key of its own: its pages are kept for itself alone, should it be preempted. */
+static uint64_t cache_key_of(const ga_engine *e, const ga_request_options *o, const ga_request *r) {
   ga_sha256 sha;
   char hex[65];
   ga_sha256_init(&sha);
   ga_sha256_update(&sha, e->cache_secret, sizeof e->cache_secret);
   ga_sha256_update(&sha, &o->tenant, sizeof o->tenant);
+  if (e->options.flags & GA_ENGINE_NO_PREFIX_CACHE) {
+    ga_sha256_update(&sha, &r, sizeof r);
+    ga_sha256_update(&sha, &r->submitted, sizeof r->submitted);
+  }
   if (o->cache_salt) ga_sha256_update(&sha, o->cache_salt, strlen(o->cache_salt));
   ga_sha256_hex(&sha, hex);
   hex[16] = 0;
@@ -191,8 +196,8 @@ static void fill_sched(const ga_engine *e, const ga_request_options *o, ga_reque
                              .max_ids = o->n_ids + r->max_new,
                              .priority = o->priority,
                              .tenant = o->tenant,
-                             .cache_key = cache_key_of(e, o),
-                             .use_prefix = !o->prompt_logprobs,
+                             .cache_key = cache_key_of(e, o, r),
+                             .use_prefix = !o->prompt_logprobs && !(e->options.flags & GA_ENGINE_NO_PREFIX_CACHE),
                              .arrival = r->submitted,
                              .first_deadline = o->first_token_deadline > 0 ? r->submitted + o->first_token_deadline : 0,
                              .user = r,

@@ -17,7 +17,8 @@ struct scheduler {
   kv_pages *pages;
   sched_queue queue;
   sched_list running; /* by priority, then by when they began */
-  int32_t n_running;
+  int32_t n_running, n_swapped;
+  sched_costs costs;
   sched_request *cursor; /* where a loop over running goes on: moves when that one leaves */
   sched_plan plan;
   bool under_way; /* between _plan and _done: the plan's requests know their items */
@@ -46,8 +47,6 @@ ga_status scheduler_create(const sched_options *options, kv_pages *pages, schedu
   GA_TRY_OUT(sched_queue_init(&s->queue));
   GA_TRY_OUT(ga_mem_zalloc((size_t)o.max_sequences, sizeof *s->plan.items, "plan of a step", &p));
   s->plan.items = p;
-  GA_TRY_OUT(ga_mem_zalloc((size_t)o.max_sequences, sizeof(kv_copy[KV_KINDS]), "plan of a step", &p));
-  s->plan.copies = p;
   *out = s;
   return GA_OK;
 out:
@@ -59,7 +58,6 @@ void scheduler_destroy(scheduler *s) {
   if (!s) return;
   sched_queue_free(&s->queue);
   ga_mem_free(s->plan.items);
-  ga_mem_free(s->plan.copies);
   ga_mem_free(s->plan.expired);
   ga_mem_free(s);
 }
@@ -67,6 +65,7 @@ void scheduler_destroy(scheduler *s) {
 sched_request *scheduler_next(scheduler *s) { return sched_queue_head(&s->queue); }
 int32_t scheduler_n_waiting(const scheduler *s) { return s->queue.n_waiting; }
 int32_t scheduler_n_running(const scheduler *s) { return s->n_running; }
+int32_t scheduler_n_swapped(const scheduler *s) { return s->n_swapped; }
 
 /* --- coming and going --- */
 
@@ -94,6 +93,8 @@ ga_status scheduler_add(scheduler *s, sched_request *request) {
              kv_pages_counts(s->pages, KV_WINDOW).total);
   memset(&request->kv, 0, sizeof request->kv);
   request->n_computed = request->n_preempted = request->n_ids_resumed = request->n_found = request->n_planned = 0;
+  request->n_reached = 0;
+  request->is_swapped = false;
   request->n_cached = request->at_item = -1;
   request->served = 0;
   request->lane = NULL;
@@ -112,12 +113,24 @@ static void start_running(scheduler *s, sched_request *request) {
   s->n_running++;
 }
 
-/* ids NULL: what the step under way would have computed is not there. */
-static void stop_running(scheduler *s, sched_request *request, const int32_t *ids) {
+/* Its pages are the caller's to give back. */
+static void stop_running(scheduler *s, sched_request *request) {
   if (s->cursor == request) s->cursor = request->next;
   sched_list_take(&s->running, request);
   s->n_running--;
-  kv_pages_release(s->pages, request->cache_key, &request->kv, ids, ids ? request->n_computed : 0);
+}
+
+static void no_longer_swapped(scheduler *s, sched_request *request) {
+  s->n_swapped -= request->is_swapped;
+  request->is_swapped = false;
+}
+
+/* A request that is in a plan under way has nothing to keep of what that would have computed. */
+static void leave_running(scheduler *s, sched_request *request) {
+  const bool keeps = request->at_item < 0;
+  stop_running(s, request);
+  kv_pages_release(s->pages, request->cache_key, &request->kv, keeps ? request->ids : NULL,
+                   keeps ? request->n_computed : 0);
   request->n_computed = request->n_planned = 0;
 }
 
@@ -125,11 +138,12 @@ void scheduler_remove(scheduler *s, sched_request *request) {
   if (request->state == SCHED_NONE) return;
   if (request->at_item >= 0) s->plan.items[request->at_item].request = NULL;
   if (request->state == SCHED_RUNNING)
-    stop_running(s, request, request->at_item >= 0 ? NULL : request->ids);
+    leave_running(s, request);
   else
     sched_queue_take(&s->queue, request);
   sched_queue_leave(&s->queue, request);
   if (s->blocked == request) s->blocked = NULL;
+  no_longer_swapped(s, request);
   request->state = SCHED_NONE;
   request->at_item = -1;
 }
@@ -168,8 +182,28 @@ static sched_request *choose_victim(const scheduler *s, const sched_request *for
   return best;
 }
 
+/* Would copying what it has computed, there and back, take less time than computing it again? */
+static bool swap_is_cheaper(const scheduler *s, const sched_request *request) {
+  double copies = 0;
+  for (int kind = 0; kind < KV_KINDS; kind++) {
+    const int32_t n = request->kv.n_pages - (kind == KV_WINDOW ? request->kv.first_in_window : 0);
+    copies += n * s->costs.page[kind];
+  }
+  return !(s->costs.token > 0) || copies < request->n_computed * s->costs.token;
+}
+
+static bool has_host_pages(const scheduler *s) {
+  return kv_pages_counts(s->pages, KV_FULL).host_total + kv_pages_counts(s->pages, KV_WINDOW).host_total > 0;
+}
+
 static void preempt(scheduler *s, sched_request *request) {
-  stop_running(s, request, request->ids);
+  request->is_swapped = has_host_pages(s) && swap_is_cheaper(s, request);
+  request->n_reached = request->n_computed;
+  s->n_swapped += request->is_swapped;
+  stop_running(s, request);
+  (request->is_swapped ? kv_pages_swap : kv_pages_release)(s->pages, request->cache_key, &request->kv, request->ids,
+                                                           request->n_computed);
+  request->n_computed = request->n_planned = 0;
   request->n_preempted++;
   request->state = SCHED_WAITING;
   sched_queue_resume(&s->queue, request);
@@ -262,19 +296,10 @@ static void pages_to_spare(const scheduler *s, int32_t spare[KV_KINDS]) {
   }
 }
 
-/* A page that is read for one copy and written by another would bind their order. */
-static bool copies_meet(const sched_plan *plan, int32_t n_new) {
-  for (int32_t i = plan->n_copies; i < plan->n_copies + n_new; i++)
-    for (int32_t k = 0; k < plan->n_copies; k++)
-      if (plan->copies[k].kind == plan->copies[i].kind && plan->copies[k].from == plan->copies[i].to) return true;
-  return false;
-}
-
-/* Tokens of its prompt that the request, whose prefix has been matched, can begin with; 0: it has to wait. */
-static int32_t admissible(scheduler *s, sched_request *request, const int32_t before[KV_KINDS], int32_t budget) {
+/* Are there pages for the request, whose prefix has been matched? No: it is blocked. */
+static bool has_pages_for(scheduler *s, sched_request *request, const int32_t before[KV_KINDS]) {
   const int64_t next_page = kv_pages_page_tokens(s->pages);
   const int32_t length = (int32_t)ga_min_i64(request->n_ids + next_page, request->max_ids);
-  int64_t n = ga_min_i64(request->n_ids - request->n_found, budget), room = INT32_MAX;
   int32_t need[KV_KINDS], spare[KV_KINDS];
   bool fits = true;
   pages_to_spare(s, spare);
@@ -283,11 +308,28 @@ static int32_t admissible(scheduler *s, sched_request *request, const int32_t be
     const int32_t lack = need[kind] > spare[kind] ? need[kind] - spare[kind] : 0;
     s->blocked_until[kind] = lack ? before[kind] + lack : INT32_MIN;
     fits = fits && !lack;
-    room = ga_min_i64(room, spare[kind]);
   }
-  if (!s->n_running) return (int32_t)ga_min_i64(n, kv_pages_room(s->pages, &request->kv) - request->n_found);
+  if (!s->n_running) return true; /* it may have all */
   if (!fits) s->blocked = request;
-  return fits ? (int32_t)ga_min_i64(n, (room + request->kv.n_pages) * next_page - request->n_found) : 0;
+  return fits;
+}
+
+/* Tokens that the request, which has all that was found, can begin with; 0: it has to wait. */
+static int32_t admissible(const scheduler *s, const sched_request *request, int32_t budget) {
+  const int64_t size = kv_pages_page_tokens(s->pages), left = request->n_ids - request->n_found;
+  int64_t room = INT32_MAX;
+  int32_t spare[KV_KINDS];
+  pages_to_spare(s, spare);
+  for (int kind = 0; kind < KV_KINDS; kind++) room = ga_min_i64(room, spare[kind]);
+  const int64_t length = s->n_running ? (room + request->kv.n_pages) * size : kv_pages_room(s->pages, &request->kv);
+  return (int32_t)ga_min_i64(ga_min_i64(left, budget), length - request->n_found);
+}
+
+/* Tokens among which it may look for a kept prefix. One that wants to see its whole prompt has seen what it had
+ * evaluated before it was preempted. */
+static int32_t n_to_match(const sched_request *request) {
+  if (request->use_prefix) return request->n_ids;
+  return request->n_preempted ? request->n_reached + 1 : 0;
 }
 
 /* Are pages still lacking of those that the blocked request needs? */
@@ -302,29 +344,38 @@ bool scheduler_may_admit(scheduler *s) {
   return head && s->n_running < s->options.max_sequences && !(s->blocked == head && still_blocked(s));
 }
 
+/* Gives the request what is kept of its tokens, if there are pages for the others, too. 0: it has to wait. */
+static ga_status take_prefix(scheduler *s, sched_request *request, int32_t budget, int32_t *n) {
+  int32_t spare[KV_KINDS];
+  kv_found found;
+  *n = 0;
+  pages_to_spare(s, spare);
+  GA_TRY(kv_pages_reserve(s->pages, &request->kv, request->max_ids));
+  GA_TRY(kv_pages_match(s->pages, request->cache_key, request->ids, n_to_match(request), &request->kv, &found));
+  if (!has_pages_for(s, request, spare)) return GA_OK;
+  kv_pages_load(s->pages, &request->kv, &found);
+  request->n_found = found.tokens;
+  *n = admissible(s, request, budget);
+  return GA_OK;
+}
+
 /* Begins to run the request, if there is room: *admitted tokens of it. */
 static ga_status admit_one(scheduler *s, sched_request *request, int32_t budget, int32_t *admitted) {
-  int32_t spare[KV_KINDS], matched = 0, n_copies = 0;
   *admitted = 0;
-  pages_to_spare(s, spare);
   if (s->blocked == request && still_blocked(s)) return GA_OK;
   s->blocked = NULL;
-  GA_TRY(kv_pages_reserve(s->pages, &request->kv, request->max_ids));
-  if (request->use_prefix)
-    GA_TRY(kv_pages_match(s->pages, request->cache_key, request->ids, request->n_ids, &request->kv, &matched,
-                          s->plan.copies + s->plan.n_copies, &n_copies));
-  request->n_found = matched;
-  const int32_t n = copies_meet(&s->plan, n_copies) ? 0 : admissible(s, request, spare, budget);
+  int32_t n;
+  GA_TRY(take_prefix(s, request, budget, &n));
   if (n < 1) {
     kv_pages_release(s->pages, request->cache_key, &request->kv, NULL, 0);
     return GA_OK;
   }
-  request->n_computed = matched;
+  request->n_computed = request->n_found;
   GA_TRY(plan_tokens(s, request, n));
   sched_queue_take(&s->queue, request);
-  if (request->n_cached < 0) request->n_cached = (int32_t)ga_min_i64(matched, request->n_prompt);
+  no_longer_swapped(s, request);
+  if (request->n_cached < 0) request->n_cached = (int32_t)ga_min_i64(request->n_found, request->n_prompt);
   request->n_ids_resumed = request->n_ids;
-  s->plan.n_copies += n_copies;
   start_running(s, request);
   list_item(s, request);
   *admitted = n;
@@ -354,7 +405,7 @@ static void clear_plan(scheduler *s) {
     plan->items[i].request->n_planned = 0;
   }
   s->under_way = false;
-  plan->n_items = plan->n_tokens = plan->n_copies = plan->n_expired = plan->n_preempted = 0;
+  plan->n_items = plan->n_tokens = plan->n_expired = plan->n_preempted = 0;
 }
 
 /* Beside tokens that are generated: the chunk, and what the last tile of rows has room for. */
@@ -426,5 +477,7 @@ void scheduler_failed(scheduler *s) {
     if (s->plan.items[i].request) s->plan.items[i].request->n_computed = 0; /* nothing of it is kept */
   clear_plan(s);
 }
+
+void scheduler_set_costs(scheduler *s, const sched_costs *costs) { s->costs = *costs; }
 
 void scheduler_set_chunk(scheduler *s, int32_t chunk_tokens) { s->options.chunk_tokens = chunk_tokens; }

@@ -6,7 +6,8 @@
  * (decode), others are being read (prefill).
  *
  * Sources: iteration-level scheduling (Orca, OSDI 2022), chunked prefill (Sarathi-Serve, arXiv 2403.02310), a counter
- * of served tokens for each tenant (VTC, arXiv 2401.00588), preemption by recomputation (vLLM, arXiv 2309.06180).
+ * of served tokens for each tenant (VTC, arXiv 2401.00588), preemption by recomputation or swap (vLLM, arXiv
+ * 2309.06180).
  */
 #ifndef GA_ENGINE_SCHEDULER_H
 #define GA_ENGINE_SCHEDULER_H
@@ -35,10 +36,12 @@ typedef struct sched_request {
   int32_t n_computed;  /* ids [0, n_computed) have been evaluated */
   int32_t n_cached;    /* of the prompt, found kept when it first ran; -1 before */
   int32_t n_preempted; /* how often */
+  bool is_swapped;     /* preempted, and its pages may be in host memory: it waits to go on with them */
   struct sched_request *next, *prev;
   int32_t n_ids_resumed; /* n_ids when it last began to run: not preempted again before it has grown */
   double served;         /* of its tokens, those that its tenant has been charged for: [0, served) */
   int32_t n_found;       /* tokens found kept when it last began to run */
+  int32_t n_reached;     /* tokens that were evaluated when it was last preempted */
   int32_t n_planned;     /* tokens in the plan that is under way */
   int32_t at_item;       /* and its item there; -1: none */
   int32_t at_deadline;   /* place among deadlines; -1: none */
@@ -56,8 +59,6 @@ typedef struct sched_item {
 typedef struct sched_plan {
   sched_item *items; /* the ones that generate first, then prompts */
   int32_t n_items, n_tokens;
-  kv_copy *copies; /* before the step, in any order: none writes what another one reads */
-  int32_t n_copies;
   sched_request **expired; /* have been removed: state is SCHED_NONE */
   int32_t n_expired;
   int32_t n_preempted; /* in this step */
@@ -72,12 +73,21 @@ typedef struct sched_options {
 
 typedef struct scheduler scheduler;
 
-/* pages stay the caller's and outlive it. */
+/* What it takes a preempted request to go on, in seconds; 0: not known. */
+typedef struct sched_costs {
+  double token;          /* to evaluate a token again */
+  double page[KV_KINDS]; /* to copy a page to host memory and back */
+} sched_costs;
+
+/* pages stay the caller's and outlive it. The caller makes kv_pages_copies before each step. */
 GA_NODISCARD ga_status scheduler_create(const sched_options *options, kv_pages *pages, scheduler **out);
 void scheduler_destroy(scheduler *s); /* NULL is fine; all requests have been removed */
 
 /* From the next plan on; 1 to step_tokens. */
 void scheduler_set_chunk(scheduler *s, int32_t chunk_tokens);
+
+/* From the next plan on. Requests that are preempted leave their pages to host memory if copying costs less. */
+void scheduler_set_costs(scheduler *s, const sched_costs *costs);
 
 /* Queues a request. GA_ERR_SHAPE: the pool cannot hold max_ids tokens even when it is empty. */
 GA_NODISCARD ga_status scheduler_add(scheduler *s, sched_request *request);
@@ -111,5 +121,6 @@ sched_request *scheduler_next(scheduler *s);
 bool scheduler_may_admit(scheduler *s);
 int32_t scheduler_n_waiting(const scheduler *s);
 int32_t scheduler_n_running(const scheduler *s);
+int32_t scheduler_n_swapped(const scheduler *s); /* of those that wait */
 
 #endif

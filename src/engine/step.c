@@ -244,6 +244,29 @@ static ga_status upload_step_inputs(const ga_engine *e, int place, int64_t begin
                                  (size_t)(end - begin) * sizeof(int32_t), NULL);
 }
 
+/* --- pages --- */
+
+/* Pages that change places for the next step. A copy that fails leaves pages that nobody can trust: the engine ends. */
+static ga_status move_pages(ga_engine *e) {
+  int32_t n;
+  const kv_copy *copies = kv_pages_copies(e->pages, &n);
+  const ga_status status = kv_host_copy(&e->host, copies, n);
+  if (status != GA_OK) return ga_fail_in(GA_ERR_DEVICE, "%d copies of kv pages", n);
+  uint64_t out = 0, in = 0;
+  for (int32_t i = 0; i < n; i++) {
+    const uint64_t bytes = e->host.page_bytes[copies[i].kind];
+    out += copies[i].way == KV_TO_HOST ? bytes : 0;
+    in += copies[i].way == KV_FROM_HOST ? bytes : 0;
+  }
+  kv_pages_copied(e->pages);
+  if (!out && !in) return GA_OK;
+  (void)pthread_mutex_lock(&e->lock);
+  e->stats.swapped_out_bytes += out;
+  e->stats.swapped_in_bytes += in;
+  (void)pthread_mutex_unlock(&e->lock);
+  return GA_OK;
+}
+
 /* --- steps in which all generate --- */
 
 typedef struct decode_run {
@@ -286,7 +309,10 @@ static ga_status enqueue_ahead(ga_engine *e, const sched_plan *plan, int32_t n_r
   step_ahead *ahead = &e->ahead;
   const int place = !e->inputs.at;
   step_layout l;
-  if (!may_go_ahead(e, plan, n_rows) || !scheduler_reserve_ahead(e->scheduler)) return GA_OK;
+  if (!may_go_ahead(e, plan, n_rows)) return GA_OK;
+  const bool reserved = scheduler_reserve_ahead(e->scheduler);
+  GA_TRY(move_pages(e));
+  if (!reserved) return GA_OK;
   for (int32_t i = 0; i < n_rows; i++) {
     ahead->rows[i] = e->rows[i];
     ahead->rows[i].position++;
@@ -344,8 +370,7 @@ static ga_status take_over_ahead(ga_engine *e, const sched_plan *plan) {
 
 ga_status engine_run_step(ga_engine *e, const sched_plan *plan) {
   if (e->ahead.n_rows) return take_over_ahead(e, plan);
-  for (int32_t i = 0; i < plan->n_copies; i++)
-    GA_TRY(kv_cache_copy_page(&e->cache, plan->copies[i].kind, plan->copies[i].from, plan->copies[i].to));
+  GA_TRY(move_pages(e));
   const step_shape s = step_shape_of(e, plan);
   int32_t *h = e->inputs.host[e->inputs.at];
   step_layout l;

@@ -100,6 +100,15 @@ static void sv_put_engine(sv_text *t, const ga_engine_stats *s, const char *l) {
                 "Tokens of prompts that were found in the prefix cache.");
   sv_put_metric(t, "num_preemptions_total", "counter", l, (double)s->preemptions,
                 "How often a request gave its pages to others.");
+  const double swap_pages = s->swap_pages > 0 ? (double)s->swap_pages : 1.0;
+  sv_put_metric(t, "num_requests_swapped", "gauge", l, (double)s->swapped,
+                "Preempted requests that wait to go on with pages from the swap space.");
+  sv_put_metric(t, "kv_offload_cpu_cache_usage_perc", "gauge", l, (double)s->swap_pages_used / swap_pages,
+                "Part of the swap space in use; 1 is all.");
+  sv_put_metric(t, "kv_offload_store_bytes_total", "counter", l, (double)s->swapped_out_bytes,
+                "Bytes of KV pages that were copied to the swap space.");
+  sv_put_metric(t, "kv_offload_load_bytes_total", "counter", l, (double)s->swapped_in_bytes,
+                "Bytes of KV pages that were copied back from it.");
   sv_put_metric(t, "prompt_tokens_total", "counter", l, (double)s->prompt_tokens, "Tokens of prompts.");
   sv_put_metric(t, "generation_tokens_total", "counter", l, (double)s->generated_tokens, "Generated tokens.");
   sv_put_metric_head(t, "cache_config_info", "gauge", "The size of the KV cache.");
