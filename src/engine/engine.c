@@ -373,7 +373,8 @@ static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
   GA_TRY(scheduler_create(&sched, e->pages, &e->scheduler));
   GA_TRY(create_buffers(e));
   GA_TRY(kv_cache_create(e->model, e->sizes.kv_dtype, n_pages, &e->cache));
-  GA_TRY(exec_create(e->model, &e->model->placements[0], &e->cache, e->sizes.batch, e->sizes.max_out, &e->exec));
+  GA_TRY(exec_create(e->model, &e->model->placements[0], &e->cache, e->sizes.batch, e->sizes.max_out, e->sizes.context,
+                     &e->exec));
   e->stats = (ga_engine_stats)GA_ENGINE_STATS_INIT;
   e->stats.kv_pages = (int64_t)n_pages[KV_FULL] + n_pages[KV_WINDOW];
   e->stats.context = e->sizes.context;
