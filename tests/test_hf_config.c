@@ -204,15 +204,17 @@ static void test_config_refused(void **state) {
   ga_model_file *f;
   (void)state;
   refuse_config("{}", GA_ERR_FORMAT, "/config.json: 'model_type' is missing; must be a text");
-  refuse_config("{\"model_type\":\"mamba\"}", GA_ERR_UNSUPPORTED,
-                "'model_type' is 'mamba'; must be one of llama, qwen2, qwen3");
+  refuse_config(
+      "{\"model_type\":\"mamba\"}", GA_ERR_UNSUPPORTED,
+      "'model_type' is 'mamba'; must be one of llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text, "
+      "gemma3, phi3, granite, smollm3, cohere2, olmo2, olmo3, starcoder2, stablelm, nemotron, gpt_neox, gpt2, bert");
   refuse_config("{\"model_type\":\"llama\"}", GA_ERR_FORMAT, "/config.json: 'hidden_size': is missing; must be there");
   refuse_config("{\"model_type\":\"llama\",\"hidden_size\":\"8\"}", GA_ERR_FORMAT,
                 "'hidden_size': is a text; must be an integer");
   refuse_config("{\"model_type\":\"llama\"," BASE ",\"rope_theta\":\"x\"}", GA_ERR_FORMAT,
                 "'rope_theta': is a text; must be a number");
-  refuse_config("{\"model_type\":\"llama\"," BASE ",\"rope_scaling\":{\"type\":\"longrope\"}}", GA_ERR_UNSUPPORTED,
-                "'rope_scaling.type': is 'longrope'; must be default, none, linear, yarn or llama3");
+  refuse_config("{\"model_type\":\"llama\"," BASE ",\"rope_scaling\":{\"type\":\"dynamic\"}}", GA_ERR_UNSUPPORTED,
+                "'rope_scaling.type': is 'dynamic'; must be default, none, linear, yarn, llama3 or longrope");
   refuse_config("{\"model_type\":\"llama\"," BASE ",\"hidden_act\":\"gelu\"}", GA_ERR_UNSUPPORTED, "null or \"silu\"");
   refuse_config("{\"model_type\":\"llama\"," BASE
                 ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":0.5,\"attention_factor\":1}}",

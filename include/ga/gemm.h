@@ -28,7 +28,9 @@ typedef enum ga_act_kind {
   GA_ACT_NONE = 0,
   GA_ACT_SILU = 1,      /* x / (1 + e^-x) */
   GA_ACT_GELU_TANH = 2, /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
-  GA_ACT_GELU_ERF = 3   /* 0.5 x (1 + erf(x / sqrt 2)) */
+  GA_ACT_GELU_ERF = 3,  /* 0.5 x (1 + erf(x / sqrt 2)) */
+  GA_ACT_RELU2 = 4,     /* max(x, 0)^2: ga_act alone has it, as the next one */
+  GA_ACT_TANH = 5       /* tanh x */
 } ga_act_kind;
 
 /* Which optional parts the epilogue has (the pointers come with ga_gemm_io), and how operands lie. */

@@ -8,9 +8,14 @@
  * "blk.0.attn_q.weight". For safetensors they come from config.json by the tables of src/file/hf_tables.c; a tensor
  * that no table names keeps the name it has in the file. What the two formats do differently is told by keys of our
  * own, which a GGUF file does not have:
- *   ga.rope_layout      text   "neox": pairs (i, i + n/2), always so in safetensors. GGUF: "norm" for llama only
- *   ga.norm_plus_one    bool   true: RMS norm weights hold w where the model multiplies by 1 + w (gemma3)
+ *   ga.rope_layout      text   "neox": pairs (i, i + n/2), always so in safetensors. GGUF: "norm" for some,
+ *                              as llama.cpp has them. Absent where both formats have one layout (cohere2)
+ *   ga.norm_plus_one    bool   true: RMS norm weights hold w where the model multiplies by 1 + w (gemma, nemotron)
  *   ga.gpt2_transposed  bool   true: attn_qkv, attn_output, ffn_up, ffn_down hold [in, out], not [out, in] (gpt2)
+ *   ga.qkv_by_head      bool   true: rows of attn_qkv are q, k, v of head 0, then those of head 1 (gptneox)
+ *   ga.rope_fraction    float  the leading part of a head that is rotated; rope.dimension_count of a GGUF file
+ *   ga.rope_layers      array  0: the layer does not rotate; else each n-th does not, n ga.no_rope_every (smollm3)
+ *   ga.rope_{short,long}_factors  array  longrope's divisors of frequencies, tensors of a GGUF file
  *   ga.activation       text   config.json's own word: "silu", "gelu", "gelu_new", "gelu_pytorch_tanh"
  *   ga.tied_embeddings  bool   as config.json says; where it is absent a missing output.weight means tied
  *   ga.eos_token_ids    array  every end id of config.json; the first is also tokenizer.ggml.eos_token_id

@@ -75,7 +75,7 @@ ga_status ga_embed_ids(ga_model *model, const int32_t *ids, int32_t n, float *ou
     GA_REQUIRE(ids[i] >= 0 && ids[i] < model->hparams.vocab, GA_ERR_ARG, "embed: id %d at %d; must be 0 to %d", ids[i],
                i, model->hparams.vocab - 1);
   ga_exec e;
-  GA_TRY(exec_create(model, model->placements, NULL, n, 0, &e));
+  GA_TRY(exec_create(model, model->placements, NULL, n, 0, n, &e));
   ga_status status = embed_tokens(model, &e, ids, n, out);
   exec_destroy(&e);
   return status;

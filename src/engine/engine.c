@@ -398,7 +398,8 @@ static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
   GA_TRY(scheduler_create(&sched, e->pages, &e->scheduler));
   GA_TRY(create_buffers(e));
   GA_TRY(create_cache(e, n_pages, n_host));
-  GA_TRY(exec_create(e->model, &e->model->placements[0], &e->cache, e->sizes.batch, e->sizes.max_out, &e->exec));
+  GA_TRY(exec_create(e->model, &e->model->placements[0], &e->cache, e->sizes.batch, e->sizes.max_out, e->sizes.context,
+                     &e->exec));
   note_sizes(e, n_pages, n_host);
   e->exec.is_invariant = e->options.flags & GA_ENGINE_DETERMINISTIC;
   return GA_OK;

@@ -37,7 +37,7 @@ static ga_status create_inputs(const ga_session *s, ga_ctx *ctx, session_inputs 
 static ga_status create_stage(ga_session *s, const ga_placement *placement, const ga_session_sizes *sizes,
                               session_stage *stage) {
   GA_TRY(create_inputs(s, placement->ctx, &stage->inputs));
-  return exec_create(s->model, placement, &s->kv, sizes->batch, sizes->max_out, &stage->exec);
+  return exec_create(s->model, placement, &s->kv, sizes->batch, sizes->max_out, sizes->context, &stage->exec);
 }
 
 static ga_status create(ga_session *s, const ga_session_options *options) {

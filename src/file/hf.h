@@ -12,18 +12,22 @@
 
 typedef enum ga_hf_kind {
   GA_HF_INT,
-  GA_HF_INTS,  /* an integer or an array of them: an array */
-  GA_HF_FIRST, /* an integer or an array of them: the first */
-  GA_HF_FLOAT, /* integers are taken too */
-  GA_HF_RSQRT, /* a number x > 0: 1 / sqrt(x) */
+  GA_HF_INTS,          /* an integer or an array of them: an array */
+  GA_HF_FIRST,         /* an integer or an array of them: the first */
+  GA_HF_FLOAT,         /* integers are taken too */
+  GA_HF_RSQRT,         /* a number x > 0: 1 / sqrt(x) */
+  GA_HF_FLOATS,        /* an array of numbers */
+  GA_HF_FRACTION,      /* a number above 0, at most 1 */
+  GA_HF_INT_OR_NULL,   /* null is 0, and not as if absent */
+  GA_HF_FLOAT_OR_NULL, /* the same */
   GA_HF_BOOL,
   GA_HF_TEXT,
-  GA_HF_ROPE_TYPE,   /* a text: "none", "linear", "yarn" or "llama3" */
+  GA_HF_ROPE_TYPE,   /* a text: "none", "linear", "yarn", "llama3" or "longrope" */
   GA_HF_LAYER_TYPES, /* an array of "full_attention" and "sliding_attention": bools, true = sliding */
   GA_HF_FP8,         /* weights of e4m3 with scales of their own, as an object. No key */
   /* Fields that change the mathematics in ways that GA does not have. No key. */
   GA_HF_REFUSED, /* must be absent, null or false */
-  GA_HF_ONLY     /* must be absent, null or what `fallback` says */
+  GA_HF_ONLY     /* must be absent, null or what `fallback` says: a value, or an array of them */
 } ga_hf_kind;
 
 /* One field of config.json. Rows with the same key are tried in turn; the first that is there wins. */
@@ -40,10 +44,20 @@ typedef struct ga_hf_name {
   const char *hf, *gguf;
 } ga_hf_name;
 
+/* How a checkpoint's layout differs from that of a GGUF file of the same model: ga/model_file.h has the keys. */
+typedef enum ga_hf_layout {
+  GA_HF_NEOX = 1,          /* ga.rope_layout */
+  GA_HF_NORM_PLUS_ONE = 2, /* ga.norm_plus_one */
+  GA_HF_TRANSPOSED = 4,    /* ga.gpt2_transposed */
+  GA_HF_QKV_BY_HEAD = 8,   /* ga.qkv_by_head */
+  GA_HF_BOTH_WAYS = 16     /* <arch>.attention.causal is false */
+} ga_hf_layout;
+
 typedef struct ga_hf_arch {
   const char *model_type;  /* in config.json */
   const char *arch;        /* in GGUF */
   const char *inside;      /* object of config.json that holds the fields, NULL for the top */
+  uint32_t layout;         /* ga_hf_layout */
   const ga_hf_key *keys;   /* end with a NULL row, as do the next two */
   const ga_hf_key *keys_2; /* may be NULL */
   const ga_hf_name *names;

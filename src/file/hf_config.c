@@ -44,19 +44,43 @@ static ga_status put_rsqrt(const hf_sink *s, const char *key, const json_t *valu
   return ga_meta_list_add_float(s->arena, s->list, key, 1 / sqrt(x));
 }
 
+static ga_status put_floats(const hf_sink *s, const char *key, const json_t *value) {
+  const size_t n = json_array_size(value);
+  void *le;
+  MUST_BE(json_is_array(value), value, "an array of numbers");
+  GA_TRY(ga_arena_alloc(s->arena, n * 8, &le)); /* n is bounded by the bytes of the JSON */
+  for (size_t i = 0; i < n; i++) {
+    const json_t *element = json_array_get(value, i);
+    MUST_BE(json_is_number(element), element, "an array of numbers");
+    const double x = json_number_value(element);
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    ga_store_le((uint8_t *)le + 8 * i, 8, bits);
+  }
+  return ga_meta_list_add_array(s->arena, s->list, key, GA_META_F64, (int64_t)n, le);
+}
+
+static ga_status put_fraction(const hf_sink *s, const char *key, const json_t *value) {
+  MUST_BE(json_is_number(value), value, "a number");
+  const double x = json_number_value(value);
+  GA_REQUIRE(x > 0 && x <= 1, GA_ERR_FORMAT, "is %g; must be above 0 and at most 1", x);
+  return ga_meta_list_add_float(s->arena, s->list, key, x);
+}
+
 static ga_status put_meta_text(const hf_sink *s, const char *key, const json_t *value) {
   MUST_BE(json_is_string(value), value, "a text");
   return ga_meta_list_add_text(s->arena, s->list, key, json_string_value(value), json_string_length(value));
 }
 
 static ga_status put_rope_type(const hf_sink *s, const char *key, const json_t *value) {
-  static const char *const known[] = {"none", "linear", "yarn", "llama3"};
+  static const char *const known[] = {"none", "linear", "yarn", "llama3", "longrope"};
   MUST_BE(json_is_string(value), value, "a text");
   const char *type = json_string_value(value);
   if (!strcmp(type, "default")) type = "none";
+  if (!strcmp(type, "su")) type = "longrope"; /* its name in the first files */
   for (size_t i = 0; i < GA_COUNT_OF(known); i++)
     if (!strcmp(type, known[i])) return ga_meta_list_add_text(s->arena, s->list, key, type, strlen(type));
-  return ga_fail(GA_ERR_UNSUPPORTED, "is '%s'; must be default, none, linear, yarn or llama3",
+  return ga_fail(GA_ERR_UNSUPPORTED, "is '%s'; must be default, none, linear, yarn, llama3 or longrope",
                  ga_quote(type, strlen(type)).text);
 }
 
@@ -92,9 +116,11 @@ static ga_status check_fp8(const json_t *value) {
 static ga_status put_meta_value(const hf_sink *s, ga_hf_kind kind, const char *key, const json_t *value) {
   switch (kind) {
   case GA_HF_INT:
+  case GA_HF_INT_OR_NULL:
     MUST_BE(json_is_integer(value), value, "an integer");
     return ga_meta_list_add_int(s->arena, s->list, key, json_integer_value(value));
   case GA_HF_FLOAT:
+  case GA_HF_FLOAT_OR_NULL:
     MUST_BE(json_is_number(value), value, "a number");
     return ga_meta_list_add_float(s->arena, s->list, key, json_number_value(value));
   case GA_HF_BOOL:
@@ -102,6 +128,8 @@ static ga_status put_meta_value(const hf_sink *s, ga_hf_kind kind, const char *k
     return ga_meta_list_add_bool(s->arena, s->list, key, json_is_true(value));
   case GA_HF_INTS: return put_ints(s, key, value);
   case GA_HF_FIRST: return put_first(s, key, value);
+  case GA_HF_FLOATS: return put_floats(s, key, value);
+  case GA_HF_FRACTION: return put_fraction(s, key, value);
   case GA_HF_RSQRT: return put_rsqrt(s, key, value);
   case GA_HF_TEXT: return put_meta_text(s, key, value);
   case GA_HF_ROPE_TYPE: return put_rope_type(s, key, value);
@@ -125,12 +153,16 @@ static ga_status parse_fallback(const ga_hf_key *row, json_t **out) {
   return GA_OK;
 }
 
+/* 1 and 1.0 are the same here. */
+static bool same_json(const json_t *a, const json_t *b) {
+  return json_is_number(a) ? json_is_number(b) && json_number_value(a) == json_number_value(b) : json_equal(a, b) != 0;
+}
+
 static ga_status check_only(const ga_hf_key *row, const json_t *value) {
   json_t *only = NULL;
   GA_TRY(parse_fallback(row, &only));
-  /* 1 and 1.0 are the same here. */
-  bool same = json_is_number(only) ? json_is_number(value) && json_number_value(value) == json_number_value(only)
-                                   : json_equal(value, only) != 0;
+  bool same = same_json(only, value);
+  for (size_t i = 0; i < json_array_size(only); i++) same = same || same_json(json_array_get(only, i), value);
   json_decref(only);
   GA_REQUIRE(same, GA_ERR_UNSUPPORTED, "is another value; GA has only models where it is absent, null or %s",
              row->fallback);
@@ -156,6 +188,9 @@ static ga_status put_meta_row(const hf_sink *s, const ga_hf_key *row, const json
   GA_TRY(ga_arena_printf(s->arena, &key, "%s%s", row->key[0] == '.' ? s->arch->arch : "", row->key));
   if (ga_meta_list_find(s->list, key)) return GA_OK;
   if (value) return put_meta_value(s, row->kind, key, value);
+  const bool null_counts = row->kind == GA_HF_INT_OR_NULL || row->kind == GA_HF_FLOAT_OR_NULL;
+  if (null_counts && json_is_null(json_object_get(config, row->json)))
+    return ga_meta_list_add_int(s->arena, s->list, key, 0);
   return row->fallback ? put_fallback(s, row, key) : GA_OK;
 }
 
@@ -183,28 +218,41 @@ static const ga_hf_key common_keys[] = {
 
 /* Differences of layout between a checkpoint and a GGUF file of the same model: see ga/model_file.h. */
 static ga_status put_layout(const hf_sink *s) {
-  const char *arch = s->arch->arch;
-  if (!strcmp(arch, "bert")) return ga_meta_list_add_bool(s->arena, s->list, "bert.attention.causal", false);
-  if (!strcmp(arch, "gpt2")) return ga_meta_list_add_bool(s->arena, s->list, "ga.gpt2_transposed", true);
-  if (!strcmp(arch, "gemma3")) GA_TRY(ga_meta_list_add_bool(s->arena, s->list, "ga.norm_plus_one", true));
-  return ga_meta_list_add_text(s->arena, s->list, "ga.rope_layout", "neox", 4);
+  static const struct {
+    uint32_t layout;
+    const char *key;
+  } flags[] = {{GA_HF_NORM_PLUS_ONE, "ga.norm_plus_one"},
+               {GA_HF_TRANSPOSED, "ga.gpt2_transposed"},
+               {GA_HF_QKV_BY_HEAD, "ga.qkv_by_head"}};
+  char *key;
+  for (size_t i = 0; i < GA_COUNT_OF(flags); i++)
+    if (s->arch->layout & flags[i].layout) GA_TRY(ga_meta_list_add_bool(s->arena, s->list, flags[i].key, true));
+  if (s->arch->layout & GA_HF_BOTH_WAYS) {
+    GA_TRY(ga_arena_printf(s->arena, &key, "%s.attention.causal", s->arch->arch));
+    GA_TRY(ga_meta_list_add_bool(s->arena, s->list, key, false));
+  }
+  return s->arch->layout & GA_HF_NEOX ? ga_meta_list_add_text(s->arena, s->list, "ga.rope_layout", "neox", 4) : GA_OK;
 }
 
-/* YaRN's attention_factor is the whole magnitude; GGUF's attn_factor is multiplied by 1 + 0.1 ln factor. */
+/* attention_factor is the whole magnitude; GGUF's attn_factor is that of longrope, of YaRN what 1 + 0.1 ln factor is
+ * multiplied by. */
 static ga_status put_attention_factor(const hf_sink *s, const char *label, const json_t *config) {
   const json_t *rope = ga_json_at(config, "rope_parameters");
   if (!rope) rope = ga_json_at(config, "rope_scaling");
   const json_t *type = ga_json_at(rope, "rope_type"), *value = ga_json_at(rope, "attention_factor");
   if (!type) type = ga_json_at(rope, "type");
-  if (!value || !json_is_string(type) || strcmp(json_string_value(type), "yarn") != 0) return GA_OK;
+  const char *name = json_string_value(type);
+  const bool is_yarn = name && !strcmp(name, "yarn"), is_long = name && !strcmp(name, "longrope");
+  if (!value || !(is_yarn || is_long)) return GA_OK;
   const json_t *factor = ga_json_at(rope, "factor");
   const double longer = json_is_number(factor) ? json_number_value(factor) : 1;
   GA_REQUIRE(json_is_number(value), GA_ERR_FORMAT, "%s: 'attention_factor': is %s; must be a number", label,
              ga_json_type_name(value));
-  GA_REQUIRE(longer >= 1, GA_ERR_FORMAT, "%s: 'factor' of yarn is %g; must be at least 1", label, longer);
+  GA_REQUIRE(is_long || longer >= 1, GA_ERR_FORMAT, "%s: 'factor' of yarn is %g; must be at least 1", label, longer);
   char *key;
   GA_TRY(ga_arena_printf(s->arena, &key, "%s.rope.scaling.attn_factor", s->arch->arch));
-  return ga_meta_list_add_float(s->arena, s->list, key, json_number_value(value) / (1 + 0.1 * log(longer)));
+  return ga_meta_list_add_float(s->arena, s->list, key,
+                                json_number_value(value) / (is_yarn ? 1 + 0.1 * log(longer) : 1));
 }
 
 static ga_status put_gpt2_inner(const hf_sink *s, const char *label) {
@@ -223,7 +271,7 @@ static ga_status find_hf_arch(const char *label, const json_t *config, const ga_
              ga_json_type_name(type));
   for (int i = 0; (*out = ga_hf_arch_at(i)); i++)
     if (!strcmp((*out)->model_type, json_string_value(type))) return GA_OK;
-  char known[256] = "";
+  char known[512] = "";
   for (int i = 0; (*out = ga_hf_arch_at(i)); i++)
     (void)snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", (*out)->model_type);
   return ga_fail(GA_ERR_UNSUPPORTED, "%s: 'model_type' is '%s'; must be one of %s", label,

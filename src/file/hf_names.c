@@ -6,8 +6,14 @@
 #include "file/limits.h"
 
 /* What wraps the model in a checkpoint; longest first, so that none hides another. */
-static const char *const hf_prefixes[] = {
-    "model.language_model.", "language_model.model.", "language_model.", "transformer.", "model.", "bert.", ""};
+static const char *const hf_prefixes[] = {"model.language_model.",
+                                          "language_model.model.",
+                                          "language_model.",
+                                          "transformer.",
+                                          "gpt_neox.",
+                                          "model.",
+                                          "bert.",
+                                          ""};
 
 /* Old BERT files say gamma and beta. */
 static const struct {

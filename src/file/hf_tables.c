@@ -8,25 +8,35 @@
 /* What every decoder with rotary embedding has. transformers 5 moved rope_theta and rope_scaling into rope_parameters.
  * */
 #define IN_BOTH(field, key, kind) {"rope_scaling." field, key, kind, NULL}, {"rope_parameters." field, key, kind, NULL}
+#define ROPE \
+    {"rope_theta",                                  ".rope.freq_base",                         GA_HF_FLOAT, NULL}, \
+    {"rope_parameters.rope_theta",                  ".rope.freq_base",                         GA_HF_FLOAT, NULL}, \
+    {"rope_parameters.full_attention.rope_theta",   ".rope.freq_base",                         GA_HF_FLOAT, "10000"}, \
+    {"rope_scaling.rope_type",                      ".rope.scaling.type",                      GA_HF_ROPE_TYPE, NULL}, \
+    {"rope_scaling.type",                           ".rope.scaling.type",                      GA_HF_ROPE_TYPE, NULL}, \
+    {"rope_parameters.rope_type",                   ".rope.scaling.type",                      GA_HF_ROPE_TYPE, NULL}, \
+    {"rope_parameters.full_attention.rope_type",    ".rope.scaling.type",                      GA_HF_ROPE_TYPE, NULL}, \
+    {"rope_scaling.factor",                         ".rope.scaling.factor",                    GA_HF_FLOAT, NULL}, \
+    {"rope_parameters.factor",                      ".rope.scaling.factor",                    GA_HF_FLOAT, NULL}, \
+    {"rope_parameters.full_attention.factor",       ".rope.scaling.factor",                    GA_HF_FLOAT, NULL}, \
+    IN_BOTH("original_max_position_embeddings",    ".rope.scaling.original_context_length",   GA_HF_INT), \
+    IN_BOTH("low_freq_factor",                     ".rope.scaling.low_freq_factor",           GA_HF_FLOAT), \
+    IN_BOTH("high_freq_factor",                    ".rope.scaling.high_freq_factor",          GA_HF_FLOAT), \
+    IN_BOTH("beta_fast",                           ".rope.scaling.yarn_beta_fast",            GA_HF_FLOAT), \
+    IN_BOTH("beta_slow",                           ".rope.scaling.yarn_beta_slow",            GA_HF_FLOAT), \
+    {"rope_scaling.mscale",                         NULL,                                      GA_HF_REFUSED, NULL}, \
+    IN_BOTH("short_factor",                        "ga.rope_short_factors",                   GA_HF_FLOATS), \
+    IN_BOTH("long_factor",                         "ga.rope_long_factors",                    GA_HF_FLOATS)
 static const ga_hf_key rope_keys[] = {
-    {"rope_theta",                                     ".rope.freq_base",                       GA_HF_FLOAT, NULL},
-    {"rope_parameters.rope_theta",                     ".rope.freq_base",                       GA_HF_FLOAT, NULL},
-    {"rope_parameters.full_attention.rope_theta",      ".rope.freq_base",                       GA_HF_FLOAT, "10000"},
-    {"rope_scaling.rope_type",                         ".rope.scaling.type",                    GA_HF_ROPE_TYPE, NULL},
-    {"rope_scaling.type",                              ".rope.scaling.type",                    GA_HF_ROPE_TYPE, NULL},
-    {"rope_parameters.rope_type",                      ".rope.scaling.type",                    GA_HF_ROPE_TYPE, NULL},
-    {"rope_parameters.full_attention.rope_type",       ".rope.scaling.type",                    GA_HF_ROPE_TYPE, NULL},
-    {"rope_scaling.factor",                            ".rope.scaling.factor",                  GA_HF_FLOAT, NULL},
-    {"rope_parameters.factor",                         ".rope.scaling.factor",                  GA_HF_FLOAT, NULL},
-    {"rope_parameters.full_attention.factor",          ".rope.scaling.factor",                  GA_HF_FLOAT, NULL},
-    IN_BOTH("original_max_position_embeddings",  ".rope.scaling.original_context_length",   GA_HF_INT),
-    IN_BOTH("low_freq_factor",                   ".rope.scaling.low_freq_factor",           GA_HF_FLOAT),
-    IN_BOTH("high_freq_factor",                  ".rope.scaling.high_freq_factor",          GA_HF_FLOAT),
-    IN_BOTH("beta_fast",                         ".rope.scaling.yarn_beta_fast",            GA_HF_FLOAT),
-    IN_BOTH("beta_slow",                         ".rope.scaling.yarn_beta_slow",            GA_HF_FLOAT),
-    {"rope_scaling.mscale",                            NULL,                                    GA_HF_REFUSED, NULL},
+    ROPE,
     {"partial_rotary_factor",                          NULL,                                    GA_HF_ONLY,  "1"},
     {"rope_parameters.partial_rotary_factor",          NULL,                                    GA_HF_ONLY,  "1"},
+    {0}};
+/* Of architectures that rotate a part of each head. */
+static const ga_hf_key rope_part_keys[] = {
+    ROPE,
+    {"partial_rotary_factor",                          "ga.rope_fraction",                      GA_HF_FRACTION, NULL},
+    {"rope_parameters.partial_rotary_factor",          "ga.rope_fraction",                      GA_HF_FRACTION, NULL},
     {0}};
 
 /* What several architectures have in common. */
@@ -68,6 +78,121 @@ static const ga_hf_name llama_names[] = {
     {"layers.%.post_attention_layernorm", "blk.%.ffn_norm"},
     {0}};
 
+/* --- mistral: llama with a window in all layers --- */
+static const ga_hf_key mistral_keys[] = {
+    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT,   "8"},
+    DECODER("131072"),
+    {"sliding_window",          ".attention.sliding_window",         GA_HF_INT_OR_NULL, "4096"},
+    {0}};
+
+/* --- granite: llama with factors --- */
+static const ga_hf_key granite_keys[] = {
+    DECODER("2048"),
+    {"embedding_multiplier",    ".embedding_scale",                  GA_HF_FLOAT, "1"},
+    {"residual_multiplier",     ".residual_scale",                   GA_HF_FLOAT, "1"},
+    {"attention_multiplier",    ".attention.scale",                  GA_HF_FLOAT, "1"},
+    {"logits_scaling",          ".logit_scale",                      GA_HF_FLOAT, "1"},
+    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
+    {"mlp_bias",                NULL,                                GA_HF_REFUSED, NULL},
+    {0}};
+
+/* --- smollm3: llama with layers that do not rotate --- */
+static const ga_hf_key smollm3_keys[] = {
+    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT,   "4"},
+    DECODER("32768"),
+    {"no_rope_layers",          "ga.rope_layers",                    GA_HF_INTS,  NULL},
+    {"no_rope_layer_interval",  "ga.no_rope_every",                  GA_HF_INT,   "4"},
+    {"use_sliding_window",      NULL,                                GA_HF_REFUSED, NULL},
+    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
+    {"mlp_bias",                NULL,                                GA_HF_REFUSED, NULL},
+    {0}};
+
+/* --- phi3, phi4: q, k, v in one matrix, gate and up in another --- */
+static const ga_hf_key phi3_keys[] = {
+    {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-5"},
+    DECODER("4096"),
+    {"original_max_position_embeddings", ".rope.scaling.original_context_length", GA_HF_INT, NULL},
+    {"sliding_window",          ".attention.sliding_window",         GA_HF_INT,   NULL},
+    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
+    {0}};
+static const ga_hf_name phi3_names[] = {
+    DECODER_NAMES,
+    {"layers.%.self_attn.qkv_proj",       "blk.%.attn_qkv"},
+    {"layers.%.mlp.gate_up_proj",         "blk.%.ffn_up"},
+    {"layers.%.post_attention_layernorm", "blk.%.ffn_norm"},
+    {0}};
+
+/* --- cohere2: one norm for both blocks, windows with rotation, global layers without --- */
+static const ga_hf_key cohere2_keys[] = {
+    SIZES,
+    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT,   NULL},
+    {"head_dim",                ".attention.key_length",             GA_HF_INT,   NULL},
+    {"head_dim",                ".attention.value_length",           GA_HF_INT,   NULL},
+    {"layer_norm_eps",          ".attention.layer_norm_epsilon",     GA_HF_FLOAT, "1e-5"},
+    {"max_position_embeddings", ".context_length",                   GA_HF_INT,   "8192"},
+    {"vocab_size",              ".vocab_size",                       GA_HF_INT,   "256000"},
+    {"logit_scale",             ".logit_scale",                      GA_HF_FLOAT, "0.0625"},
+    {"sliding_window",          ".attention.sliding_window",         GA_HF_INT_OR_NULL, "4096"},
+    {"layer_types",             ".attention.sliding_window_pattern", GA_HF_LAYER_TYPES, NULL},
+    {"sliding_window_pattern",  ".attention.sliding_window_pattern", GA_HF_INT,   NULL},
+    {"_sliding_window_pattern", ".attention.sliding_window_pattern", GA_HF_INT,   "4"},
+    {"hidden_act",              NULL,                                GA_HF_ONLY,  "\"silu\""},
+    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
+    {"use_qk_norm",             NULL,                                GA_HF_REFUSED, NULL},
+    {0}};
+
+/* --- stablelm --- */
+static const ga_hf_key stablelm_keys[] = {
+    SIZES,
+    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT,   NULL},
+    {"layer_norm_eps",          ".attention.layer_norm_epsilon",     GA_HF_FLOAT, "1e-5"},
+    {"max_position_embeddings", ".context_length",                   GA_HF_INT,   "4096"},
+    {"vocab_size",              ".vocab_size",                       GA_HF_INT,   "50304"},
+    {"use_parallel_residual",   ".use_parallel_residual",            GA_HF_BOOL,  "false"},
+    {"partial_rotary_factor",   "ga.rope_fraction",                  GA_HF_FRACTION, NULL},
+    {"rope_parameters.partial_rotary_factor", "ga.rope_fraction",    GA_HF_FRACTION, "0.25"},
+    {"hidden_act",              NULL,                                GA_HF_ONLY,  "\"silu\""},
+    {"qk_layernorm",            NULL,                                GA_HF_REFUSED, NULL},
+    {0}};
+
+/* --- nemotron: norms hold w - 1, an ungated block with relu^2 --- */
+static const ga_hf_key nemotron_keys[] = {
+    SIZES,
+    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT,   NULL},
+    {"head_dim",                ".attention.key_length",             GA_HF_INT,   NULL},
+    {"head_dim",                ".attention.value_length",           GA_HF_INT,   NULL},
+    {"norm_eps",                ".attention.layer_norm_epsilon",     GA_HF_FLOAT, "1e-5"},
+    {"max_position_embeddings", ".context_length",                   GA_HF_INT,   "4096"},
+    {"vocab_size",              ".vocab_size",                       GA_HF_INT,   "256000"},
+    {"partial_rotary_factor",   "ga.rope_fraction",                  GA_HF_FRACTION, NULL},
+    {"rope_parameters.partial_rotary_factor", "ga.rope_fraction",    GA_HF_FRACTION, "0.5"},
+    {"hidden_act",              NULL,                                GA_HF_ONLY,  "\"relu2\""},
+    {0}};
+
+/* --- gptneox, pythia: q, k and v of a head side by side --- */
+static const ga_hf_key gptneox_keys[] = {
+    SIZES,
+    {"layer_norm_eps",          ".attention.layer_norm_epsilon",     GA_HF_FLOAT, "1e-5"},
+    {"max_position_embeddings", ".context_length",                   GA_HF_INT,   "2048"},
+    {"vocab_size",              ".vocab_size",                       GA_HF_INT,   "50432"},
+    {"use_parallel_residual",   ".use_parallel_residual",            GA_HF_BOOL,  "true"},
+    {"rotary_emb_base",         ".rope.freq_base",                   GA_HF_FLOAT, NULL},
+    {"rotary_pct",              "ga.rope_fraction",                  GA_HF_FRACTION, NULL},
+    {"rope_parameters.partial_rotary_factor", "ga.rope_fraction",    GA_HF_FRACTION, "0.25"},
+    {"hidden_act",              NULL,                                GA_HF_ONLY,  "\"gelu\""},
+    {0}};
+static const ga_hf_name gptneox_names[] = {
+    {"embed_in",                             "token_embd"},
+    {"final_layer_norm",                     "output_norm"},
+    {"embed_out",                            "output"},
+    {"layers.%.input_layernorm",             "blk.%.attn_norm"},
+    {"layers.%.attention.query_key_value",   "blk.%.attn_qkv"},
+    {"layers.%.attention.dense",             "blk.%.attn_output"},
+    {"layers.%.post_attention_layernorm",    "blk.%.ffn_norm"},
+    {"layers.%.mlp.dense_h_to_4h",           "blk.%.ffn_up"},
+    {"layers.%.mlp.dense_4h_to_h",           "blk.%.ffn_down"},
+    {0}};
+
 /* --- qwen2, 2.5: names as llama, with biases on q, k, v --- */
 static const ga_hf_key qwen_keys[] = {
     DECODER("32768"),
@@ -79,6 +204,35 @@ static const ga_hf_name qwen3_names[] = {
     DECODER_NAMES,
     QK_NORM_NAMES,
     {"layers.%.post_attention_layernorm", "blk.%.ffn_norm"},
+    {0}};
+
+/* --- gemma, gemma2. Both multiply by the tanh form of gelu, whatever hidden_act of the first files says. --- */
+#define GEMMA(kv, context) \
+    SIZES, \
+    {"num_key_value_heads",      ".attention.head_count_kv",            GA_HF_INT,   kv}, \
+    {"head_dim",                 ".attention.key_length",               GA_HF_INT,   "256"}, \
+    {"head_dim",                 ".attention.value_length",             GA_HF_INT,   "256"}, \
+    {"rms_norm_eps",             ".attention.layer_norm_rms_epsilon",   GA_HF_FLOAT, "1e-6"}, \
+    {"max_position_embeddings",  ".context_length",                     GA_HF_INT,   context}, \
+    {"vocab_size",               ".vocab_size",                         GA_HF_INT,   "256000"}, \
+    {"hidden_activation",        NULL,                                  GA_HF_ONLY,  "\"gelu_pytorch_tanh\""}, \
+    {"hidden_act",               NULL, GA_HF_ONLY, "[\"gelu\", \"gelu_pytorch_tanh\"]"}, \
+    {"attention_bias",           NULL,                                  GA_HF_REFUSED, NULL}, \
+    {"use_bidirectional_attention", NULL,                               GA_HF_REFUSED, NULL}
+static const ga_hf_key gemma_keys[] = {GEMMA("16", "8192"), {0}};
+static const ga_hf_key gemma2_keys[] = {
+    GEMMA("4", "8192"),
+    {"query_pre_attn_scalar",    ".attention.scale",                    GA_HF_RSQRT, "256"},
+    {"sliding_window",           ".attention.sliding_window",           GA_HF_INT_OR_NULL, "4096"},
+    {"layer_types",              ".attention.sliding_window_pattern",   GA_HF_LAYER_TYPES, NULL},
+    {"attn_logit_softcapping",   ".attn_logit_softcapping",             GA_HF_FLOAT_OR_NULL, "50"},
+    {"final_logit_softcapping",  ".final_logit_softcapping",            GA_HF_FLOAT_OR_NULL, "30"},
+    {0}};
+static const ga_hf_name gemma2_names[] = {
+    DECODER_NAMES,
+    {"layers.%.post_attention_layernorm",    "blk.%.post_attention_norm"},
+    {"layers.%.pre_feedforward_layernorm",   "blk.%.ffn_norm"},
+    {"layers.%.post_feedforward_layernorm",  "blk.%.post_ffw_norm"},
     {0}};
 
 /* --- gemma3, text. The files of the larger models leave out what equals the class's default. --- */
@@ -210,17 +364,29 @@ static const ga_hf_name bert_names[] = {
     {"encoder.layer.%.output.LayerNorm",           "blk.%.layer_output_norm"},
     {0}};
 
+#define NEOX_PLUS_ONE (GA_HF_NEOX | GA_HF_NORM_PLUS_ONE)
+#define NEOX_BY_HEAD  (GA_HF_NEOX | GA_HF_QKV_BY_HEAD)
 static const ga_hf_arch archs[] = {
-    {"llama",       "llama",  NULL,          llama_keys,  rope_keys, llama_names},
-    {"qwen2",       "qwen2",  NULL,          qwen_keys,   rope_keys, llama_names},
-    {"qwen3",       "qwen3",  NULL,          qwen_keys,   rope_keys, qwen3_names},
-    {"gemma3_text", "gemma3", NULL,          gemma3_keys, rope_keys, gemma3_names},
-    {"gemma3",      "gemma3", "text_config", gemma3_keys, rope_keys, gemma3_names},
-    {"olmo2",       "olmo2",  NULL,          olmo2_keys,  rope_keys, olmo2_names},
-    {"olmo3",       "olmo2",  NULL,          olmo3_keys,  rope_keys, olmo2_names},
-    {"starcoder2",  "starcoder2", NULL,      starcoder2_keys, rope_keys, starcoder2_names},
-    {"gpt2",        "gpt2",   NULL,          gpt2_keys,   NULL,      gpt2_names},
-    {"bert",        "bert",   NULL,          bert_keys,   NULL,      bert_names},
+    {"llama",       "llama",      NULL,          GA_HF_NEOX, llama_keys,      rope_keys,      llama_names},
+    {"mistral",     "llama",      NULL,          GA_HF_NEOX, mistral_keys,    rope_keys,      llama_names},
+    {"qwen2",       "qwen2",      NULL,          GA_HF_NEOX, qwen_keys,       rope_keys,      llama_names},
+    {"qwen3",       "qwen3",      NULL,          GA_HF_NEOX, qwen_keys,       rope_keys,      qwen3_names},
+    {"gemma",       "gemma",      NULL,          NEOX_PLUS_ONE, gemma_keys,  rope_keys, llama_names},
+    {"gemma2",      "gemma2",     NULL,          NEOX_PLUS_ONE, gemma2_keys, rope_keys, gemma2_names},
+    {"gemma3_text", "gemma3",     NULL,          NEOX_PLUS_ONE, gemma3_keys, rope_keys, gemma3_names},
+    {"gemma3",      "gemma3",     "text_config", NEOX_PLUS_ONE, gemma3_keys, rope_keys, gemma3_names},
+    {"phi3",        "phi3",       NULL,          GA_HF_NEOX, phi3_keys,       rope_part_keys, phi3_names},
+    {"granite",     "granite",    NULL,          GA_HF_NEOX, granite_keys,    rope_keys,      llama_names},
+    {"smollm3",     "smollm3",    NULL,          GA_HF_NEOX, smollm3_keys,    rope_keys,      llama_names},
+    {"cohere2",     "cohere2",    NULL,          0,          cohere2_keys,    rope_keys,      llama_names},
+    {"olmo2",       "olmo2",      NULL,          GA_HF_NEOX, olmo2_keys,      rope_keys,      olmo2_names},
+    {"olmo3",       "olmo2",      NULL,          GA_HF_NEOX, olmo3_keys,      rope_keys,      olmo2_names},
+    {"starcoder2",  "starcoder2", NULL,          GA_HF_NEOX, starcoder2_keys, rope_keys,      starcoder2_names},
+    {"stablelm",    "stablelm",   NULL,          GA_HF_NEOX, stablelm_keys,   rope_part_keys, llama_names},
+    {"nemotron",    "nemotron",   NULL,          NEOX_PLUS_ONE, nemotron_keys, rope_part_keys, llama_names},
+    {"gpt_neox",    "gptneox",    NULL,          NEOX_BY_HEAD, gptneox_keys, rope_part_keys, gptneox_names},
+    {"gpt2",        "gpt2",       NULL,          GA_HF_TRANSPOSED, gpt2_keys, NULL,           gpt2_names},
+    {"bert",        "bert",       NULL,          GA_HF_BOTH_WAYS, bert_keys,  NULL,           bert_names},
 };
 /* clang-format on */
 

@@ -31,9 +31,10 @@ uint64_t exec_bytes(const ga_model *model, int32_t max_tokens, int32_t max_out) 
 }
 
 ga_status exec_create(const ga_model *model, const ga_placement *placement, const ga_kv_cache *kv, int32_t max_tokens,
-                      int32_t max_out, ga_exec *out) {
+                      int32_t max_out, int32_t context, ga_exec *out) {
   *out = (ga_exec){.model = model, .placement = placement, .ctx = placement->ctx, .kv = kv, .max_tokens = max_tokens};
   if (place_ends(model, placement)) out->max_out = max_out;
+  out->is_long = model->short_context && context > model->short_context;
   const ga_status status = alloc_all(out);
   if (status != GA_OK) exec_destroy(out);
   return status;
@@ -86,7 +87,7 @@ static ga_vector vector_of(const ga_exec *e, weight_id id, int32_t layer) {
 }
 
 static const float *rope_freq(const ga_exec *e, bool local) {
-  return local ? e->placement->rope_freq_local : e->placement->rope_freq;
+  return e->placement->rope_freq[local ? ROPE_LOCAL : e->is_long ? ROPE_LONG : ROPE_GLOBAL];
 }
 
 /* Behind `codes` of heads of `dim` elements; NULL where the cache has no scales. */
@@ -113,6 +114,7 @@ static ga_status run_add(const ga_exec *e, const fused_op *op) {
   ga_add_desc d = GA_ADD_DESC_INIT;
   d.rows = rows_of_op(e, op);
   d.width = op->x.cols;
+  d.scale = op->scale;
   return ga_add(e->ctx, &d,
                 &(ga_add_io){.x = rows_at(e, &op->x), .b = rows_at(e, &op->residual), .y = rows_at(e, &op->y)}, NULL);
 }
@@ -169,8 +171,15 @@ static ga_status run_act(const ga_exec *e, const fused_op *op) {
   d.rows = rows_of_op(e, op);
   d.width = op->x.cols;
   d.act = op->act;
+  d.x_stride = op->x.stride;
+  d.y_stride = op->y.stride;
   ga_act_io io = {.x = rows_at(e, &op->x), .y = rows_at(e, &op->y)};
-  if (op->gate.is_set) io.g = io.x, io.x = rows_at(e, &op->gate);
+  if (op->gate.is_set) {
+    io.g = io.x;
+    io.x = rows_at(e, &op->gate);
+    d.g_stride = d.x_stride;
+    d.x_stride = op->gate.stride;
+  }
   return ga_act(e->ctx, &d, &io, NULL);
 }
 
@@ -183,7 +192,7 @@ static ga_status run_rope(const ga_exec *e, const fused_op *op) {
   d.head_dim = p->head_dim;
   d.rot_dim = p->rot_dim;
   d.pairs = p->rope_pairs;
-  d.magnitude = op->local ? e->model->rope_magnitude_local : e->model->rope_magnitude;
+  d.magnitude = e->model->rope_magnitude[op->local ? ROPE_LOCAL : ROPE_GLOBAL];
   const ga_rope_io io = {.x = rows_at(e, &op->x), .positions = e->step->positions, .inv_freq = rope_freq(e, op->local)};
   return ga_rope(e->ctx, &d, &io, NULL);
 }
@@ -246,6 +255,7 @@ ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t seqs, int32_t max_q, in
   d.flags = GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_KV_READY; /* only the store is still under way */
   d.page_size = GA_KV_PAGE;
   d.scale = p->attn_scale;
+  d.softcap = p->attn_softcap;
   return d;
 }
 

@@ -47,15 +47,16 @@ typedef struct ga_exec {
   bool is_invariant;        /* a token's numbers do not depend on what else is in its step: set before the first one */
   float *buffer[BUF_COUNT]; /* NULL: not used here */
   float *gathered;          /* [max_out, d] the rows out_rows; made when first needed */
+  bool is_long;             /* by the frequencies of ROPE_LONG, whose magnitude is ROPE_GLOBAL's */
   exec_watch_fn watch;      /* NULL: none. Of steps of more than FUSED_FEW tokens, whose products do nothing to x */
   void *watch_user;
   fused_program *programs[FUSED_FEW + 1][FUSED_FEW + 1]; /* by fused_class of tokens and of rows of logits */
 } ga_exec;
 
 /* Allocates the buffers for the layers of a placement; release with exec_destroy. Only the last placement has logits.
- * kv may be NULL and must live as long. */
+ * kv may be NULL and must live as long. context: the most tokens of a sequence. */
 GA_NODISCARD ga_status exec_create(const ga_model *model, const ga_placement *placement, const ga_kv_cache *kv,
-                                   int32_t max_tokens, int32_t max_out, ga_exec *out);
+                                   int32_t max_tokens, int32_t max_out, int32_t context, ga_exec *out);
 void exec_destroy(ga_exec *e);
 /* Runs the placement's layers on e->step, with the embedding before them at the first placement and the head behind
  * them at the last. Encoders leave [T, d] in BUF_X; the others [n_out, V] in BUF_LOGITS. */

@@ -103,7 +103,8 @@ static const ga_matrix *matrix_at(const fuser *f, const ga_node *linear) {
 /* Weights that one launch may read. */
 static bool alike(const fuser *f, const ga_node *a, const ga_node *b) {
   const ga_matrix *x = matrix_at(f, a), *y = matrix_at(f, b);
-  return x->dtype == y->dtype && x->layout == y->layout && (a->bias == W_NONE) == (b->bias == W_NONE);
+  return x->dtype == y->dtype && x->layout == y->layout && (a->bias == W_NONE) == (b->bias == W_NONE) &&
+         a->scale == b->scale;
 }
 
 /* --- what the planner says --- */
@@ -205,12 +206,15 @@ static ga_status fuse_products(fuser *f, const ga_node *norm, int32_t n, int32_t
   return GA_OK;
 }
 
+/* Products' epilogues have these activations. */
+static bool in_epilogue(const ga_node *act) { return act->act <= GA_ACT_GELU_ERF; }
+
 /* act(gate h) * (up h), h normed. */
 static ga_status gated_pair(fuser *f, const ga_node *norm, const ga_node *act, int32_t rows, bool *taken) {
   const ga_node *gate = norm + 1, *up = norm + 2;
   fused_op op = normed_product(f, norm, up);
   *taken = false;
-  if (!alike(f, gate, up) || gate->bias != W_NONE) return GA_OK;
+  if (!alike(f, gate, up) || gate->bias != W_NONE || !in_epilogue(act)) return GA_OK;
   add_matrix(f, &op, up);
   add_matrix(f, &op, gate);
   op.matrix[0].y = write_of(f, act->out);
@@ -293,7 +297,7 @@ static ga_status fuse_linear(fuser *f, int32_t i, int32_t *next) {
   op.rows = f->graph->values[y].rows;
   op.x = read_of(f, node->in[0]);
   *next = i + 1;
-  if (act && act->in[0] == y && used_once(f, y)) {
+  if (act && act->in[0] == y && used_once(f, y) && in_epilogue(act)) {
     op.act = act->act;
     if (act->in[1] != NO_VALUE) op.gate = read_of(f, act->in[1]);
     y = act->out;
@@ -351,13 +355,13 @@ static ga_status fuse_store(fuser *f, int32_t i, int32_t *next) {
 /* --- launches of one node --- */
 
 static ga_status fuse_one(fuser *f, const ga_node *node) {
-  static const fused_kind kinds[] = {[NODE_EMBED] = FUSED_EMBED,        [NODE_ADD] = FUSED_ADD,
-                                     [NODE_HEAD_NORM] = FUSED_NORM,     [NODE_ACT] = FUSED_ACT,
-                                     [NODE_ROPE] = FUSED_ROPE,          [NODE_KV_STORE] = FUSED_KV_STORE,
-                                     [NODE_ATTENTION] = FUSED_ATTENTION};
+  static const fused_kind kinds[] = {[NODE_EMBED] = FUSED_EMBED,       [NODE_ADD] = FUSED_ADD,
+                                     [NODE_HEAD_NORM] = FUSED_NORM,    [NODE_ACT] = FUSED_ACT,
+                                     [NODE_SCALE] = FUSED_ADD,         [NODE_ROPE] = FUSED_ROPE,
+                                     [NODE_KV_STORE] = FUSED_KV_STORE, [NODE_ATTENTION] = FUSED_ATTENTION};
   const ga_value_id *in = node->in;
   fused_op op = fused_op_of(f, node, kinds[node->kind]);
-  if (node->kind == NODE_HEAD_NORM) op.norm = node->weight, op.norm_kind = GA_NORM_RMS;
+  if (node->kind == NODE_HEAD_NORM) op.norm = node->weight;
   if (node->heads) op.heads = node->heads;
   if (node->kind == NODE_EMBED) op.matrix[op.n_matrices++].weight = node->weight;
   if (node->kind == NODE_KV_STORE) {

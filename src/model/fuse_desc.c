@@ -18,6 +18,7 @@ ga_gemm_fused_desc fused_gemm_desc(const ga_model *model, const fused_op *op, in
   d->x_stride = stride_of(&op->x);
   d->y_stride = stride_of(&op->matrix[0].y);
   d->act = op->act;
+  d->scale = op->scale;
   if (op->is_invariant) d->flags |= GA_GEMM_INVARIANT;
   if (op->norm != W_NONE) fused.fused |= GA_GEMM_FUSED_NORM;
   if (op->norm != W_NONE) fused.norm_eps = op->eps;
@@ -55,7 +56,7 @@ ga_kv_store_fused_desc fused_store_desc(const ga_model *model, const fused_op *o
   d.pairs = p->rope_pairs;
   d.q_heads = p->n_heads;
   d.q_stride = stride_of(&op->x);
-  d.magnitude = op->local ? model->rope_magnitude_local : model->rope_magnitude;
+  d.magnitude = model->rope_magnitude[op->local ? ROPE_LOCAL : ROPE_GLOBAL];
   d.head_norm = op->q_norm != W_NONE;
   d.norm_eps = op->eps;
   return d;

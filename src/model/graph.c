@@ -126,6 +126,7 @@ ga_value_id build_add(graph_builder *b, ga_value_id x, ga_value_id y) {
   if (!readable(b, x) || !readable(b, y) || !require(b, cols_of(b, x) == cols_of(b, y), "adds rows of two lengths"))
     return NO_VALUE;
   node.in[1] = y;
+  node.scale = 1;
   node.out = write_in_place(b, x);
   return append_node(b, node);
 }
@@ -167,6 +168,7 @@ static ga_value_id on_heads(graph_builder *b, ga_node node) {
 ga_value_id build_head_norm(graph_builder *b, ga_value_id x, weight_id weight) {
   ga_node node = node_of(NODE_HEAD_NORM, x);
   if (!weight_fits(b, weight, b->model->hparams.head_dim)) return NO_VALUE;
+  node.norm_kind = GA_NORM_RMS;
   node.weight = weight;
   node.eps = b->model->hparams.norm_eps;
   return on_heads(b, node);
@@ -179,6 +181,11 @@ ga_value_id build_rope(graph_builder *b, ga_value_id x, bool local) {
 }
 
 ga_value_id build_linear(graph_builder *b, ga_value_id x, weight_id w, weight_id bias, ga_buffer_name to) {
+  return build_scaled_linear(b, x, w, bias, 1, to);
+}
+
+ga_value_id build_scaled_linear(graph_builder *b, ga_value_id x, weight_id w, weight_id bias, float scale,
+                                ga_buffer_name to) {
   ga_node node = node_of(NODE_LINEAR, x);
   const ga_hparams *p = &b->model->hparams;
   if (!readable(b, x) || !weight_fits(b, w, cols_of(b, x))) return NO_VALUE;
@@ -187,7 +194,16 @@ ga_value_id build_linear(graph_builder *b, ga_value_id x, weight_id w, weight_id
     return NO_VALUE;
   node.weight = w;
   node.bias = bias;
+  node.scale = scale;
   node.out = write_to(b, to, b->graph->values[x].rows, rows);
+  return append_node(b, node);
+}
+
+ga_value_id build_scale(graph_builder *b, ga_value_id x, float scale) {
+  ga_node node = node_of(NODE_SCALE, x);
+  if (!readable(b, x)) return NO_VALUE;
+  node.scale = scale;
+  node.out = write_in_place(b, x);
   return append_node(b, node);
 }
 

@@ -47,9 +47,10 @@ typedef enum ga_node_kind {
   NODE_EMBED,     /* y [T, d] = scale * table[ids] */
   NODE_ADD,       /* y = x + b */
   NODE_NORM,      /* y = RMS norm or layer norm of each row of x */
-  NODE_HEAD_NORM, /* RMS norm of each head of x by itself */
-  NODE_LINEAR,    /* y = W x + bias */
+  NODE_HEAD_NORM, /* RMS norm or layer norm of each head of x by itself */
+  NODE_LINEAR,    /* y = scale W x + bias */
   NODE_ACT,       /* y = act(x), or act(gate) * x */
+  NODE_SCALE,     /* y = scale x */
   NODE_ROPE,      /* heads of x rotated by their positions */
   NODE_KV_STORE,  /* rows of k and v into the layer's cache */
   NODE_ATTENTION, /* of q over the layer's cache, causal; or, with k and v given, over the step's own tokens */
@@ -67,10 +68,10 @@ typedef struct ga_node {
   ga_value_id in[GA_NODE_INPUTS]; /* EMBED: none; ACT: x, gate; KV_STORE: k, v; ATTENTION: q, k, v */
   ga_value_id out;                /* NO_VALUE: KV_STORE */
   weight_id weight, bias;         /* of the node's layer; W_NONE: it has none */
-  int32_t norm_kind, act, ids;    /* NORM: ga_norm_kind; ga_act_kind; embed_ids */
+  int32_t norm_kind, act, ids;    /* NORM, HEAD_NORM: ga_norm_kind; ga_act_kind; embed_ids */
   int32_t heads, window;          /* HEAD_NORM, ROPE; ATTENTION: 0 = no window */
   bool local;                     /* ROPE: by the frequencies of local layers */
-  float scale, eps;               /* EMBED, ATTENTION; norms */
+  float scale, eps;               /* EMBED, LINEAR, SCALE, ATTENTION; norms */
 } ga_node;
 
 typedef enum ga_pooling { POOL_NONE, POOL_MEAN, POOL_CLS, POOL_LAST } ga_pooling;
@@ -116,6 +117,11 @@ ga_value_id build_layer_norm(graph_builder *b, ga_value_id x, weight_id weight, 
 ga_value_id build_head_norm(graph_builder *b, ga_value_id x, weight_id weight);
 /* y [rows of x, rows of w] = w x + bias */
 ga_value_id build_linear(graph_builder *b, ga_value_id x, weight_id w, weight_id bias, ga_buffer_name to);
+/* The same, the product multiplied by scale. */
+ga_value_id build_scaled_linear(graph_builder *b, ga_value_id x, weight_id w, weight_id bias, float scale,
+                                ga_buffer_name to);
+/* scale * x, in place */
+ga_value_id build_scale(graph_builder *b, ga_value_id x, float scale);
 /* act(x), in place */
 ga_value_id build_act(graph_builder *b, int32_t act, ga_value_id x);
 /* act(gate) * x, where x is */

@@ -15,7 +15,7 @@ const char *ga_buffer_text(ga_buffer_name buffer) {
 }
 
 static const char *kind_text(const ga_node *node) {
-  static const char *const acts[] = {"none", "silu", "gelu_tanh", "gelu_erf"};
+  static const char *const acts[] = {"none", "silu", "gelu_tanh", "gelu_erf", "relu2", "tanh"};
   switch (node->kind) {
   case NODE_EMBED: return "embed";
   case NODE_ADD: return "add";
@@ -23,6 +23,7 @@ static const char *kind_text(const ga_node *node) {
   case NODE_HEAD_NORM: return "head_norm";
   case NODE_LINEAR: return "linear";
   case NODE_ACT: return acts[node->act];
+  case NODE_SCALE: return "scale";
   case NODE_ROPE: return node->local ? "rope_local" : "rope";
   case NODE_KV_STORE: return "kv_store";
   case NODE_ATTENTION: return node->in[1] == NO_VALUE ? "attention" : "attention_bidirectional";
@@ -77,7 +78,9 @@ static void put_node(line *l, const ga_model_graph *g, const ga_node *node) {
   put_inputs(l, g, node);
   if (node->kind == NODE_SLICE) put_format(l, " from %lld", (long long)g->values[node->out].offset);
   if (node->window) put_format(l, " window %d", node->window);
-  if (node->kind == NODE_ATTENTION || node->kind == NODE_EMBED) put_format(l, " scale %g", (double)node->scale);
+  const bool is_product = node->kind == NODE_LINEAR && node->scale != 1;
+  if (node->kind == NODE_ATTENTION || node->kind == NODE_EMBED || node->kind == NODE_SCALE || is_product)
+    put_format(l, " scale %g", (double)node->scale);
   put_format(l, "\n");
 }
 

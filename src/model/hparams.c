@@ -46,6 +46,24 @@ static ga_status read_float_or(const ga_model_file *file, const ga_hparams *p, c
   return ga_model_file_float_or(file, hparams_key(p, key, text), fallback, out);
 }
 
+ga_status hparams_float(const ga_model_file *file, const ga_hparams *p, const char *key, double fallback, double least,
+                        double most, float *out) {
+  char text[GA_HPARAM_KEY_BYTES];
+  double v;
+  GA_TRY(read_float_or(file, p, key, fallback, &v));
+  GA_REQUIRE(v >= least && v <= most, GA_ERR_FORMAT, "%s is %g; must be %g to %g", hparams_key(p, key, text), v, least,
+             most);
+  *out = (float)v;
+  return GA_OK;
+}
+
+ga_status hparams_attn_scale(const ga_model_file *file, ga_hparams *p) {
+  float scale = 0;
+  GA_TRY(hparams_float(file, p, "attention.scale", 0, 0, 1e6, &scale));
+  if (scale > 0) p->attn_scale = scale;
+  return GA_OK;
+}
+
 /* Head counts may be one number per layer; GA has architectures with one for all. */
 static ga_status read_uniform(const ga_model_file *file, const ga_hparams *p, const char *key, int32_t *out) {
   char text[GA_HPARAM_KEY_BYTES];
@@ -90,13 +108,15 @@ ga_status hparams_sizes(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(read_int(file, p, "feed_forward_length", 1, 1 << 22, &p->ff_width));
   GA_TRY(read_int(file, p, "context_length", 1, 1 << 30, &p->context));
   GA_TRY(read_heads(file, p));
-  p->embed_scale = 1;
+  p->embed_scale = p->residual_scale = p->logit_scale = 1;
   p->attn_scale = 1.0f / sqrtf((float)p->head_dim);
   return GA_OK;
 }
 
 ga_status hparams_rope(const ga_model_file *file, const char *pairs, ga_hparams *p) {
-  GA_TRY(hparams_int(file, p, "rope.dimension_count", p->head_dim, 0, p->head_dim, &p->rot_dim));
+  double part;
+  GA_TRY(ga_model_file_float_or(file, "ga.rope_fraction", 1, &part)); /* above 0, at most 1: file/hf_config.c */
+  GA_TRY(hparams_int(file, p, "rope.dimension_count", (int32_t)(part * p->head_dim), 0, p->head_dim, &p->rot_dim));
   GA_REQUIRE(p->rot_dim % 2 == 0, GA_ERR_SHAPE, "rope.dimension_count is %d; must be even", p->rot_dim);
   GA_TRY(read_float_or(file, p, "rope.freq_base", 10000, &p->rope_base));
   GA_TRY(read_float_or(file, p, "rope.freq_base_swa", 10000, &p->rope_base_local));
@@ -140,55 +160,4 @@ ga_status ga_hparams_read(const ga_model_file *file, ga_hparams *p) {
   *p = (ga_hparams){0};
   GA_TRY(find_arch(file, &p->arch));
   return p->arch->read(file, p);
-}
-
-/* Llama 3.1's division of low frequencies, as config.json states it (GGUF bakes it into rope_freqs.weight). */
-static ga_status llama3_factors(const ga_model_file *file, const ga_hparams *p, const ga_rope_params *r,
-                                float *factors) {
-  double low, high;
-  GA_TRY(read_float_or(file, p, "rope.scaling.low_freq_factor", 1, &low));
-  GA_TRY(read_float_or(file, p, "rope.scaling.high_freq_factor", 4, &high));
-  GA_REQUIRE(low > 0 && high > low && r->factor >= 1, GA_ERR_FORMAT,
-             "rope scaling llama3: low %g, high %g, factor %g; need 0 < low < high, factor at least 1", low, high,
-             r->factor);
-  for (int i = 0; i < p->rot_dim / 2; i++) {
-    double turns = r->original_context * pow(r->base, -2.0 * i / p->rot_dim) / 6.283185307179586;
-    double keep = (turns - low) / (high - low);
-    keep = keep < 0 ? 0 : keep > 1 ? 1 : keep;
-    factors[i] = (float)(1 / (keep + (1 - keep) / r->factor));
-  }
-  return GA_OK;
-}
-
-ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, bool local, const float *factors,
-                          float *inv_freq, float *magnitude) {
-  ga_rope_params r = GA_ROPE_PARAMS_INIT;
-  r.rot_dim = p->rot_dim;
-  r.freq_factors = factors;
-  float own_factors[512];
-  char text[GA_HPARAM_KEY_BYTES];
-  ga_text type = {"none", 4};
-  r.base = local ? p->rope_base_local : p->rope_base;
-  if (!local) {
-    GA_TRY(ga_model_file_text_or(file, hparams_key(p, "rope.scaling.type", text), "none", &type));
-    GA_TRY(read_float_or(file, p, "rope.scaling.factor", 1, &r.factor));
-    GA_TRY(read_float_or(file, p, "rope.scaling.attn_factor", 1, &r.attn_factor));
-    int32_t original;
-    GA_TRY(hparams_int(file, p, "rope.scaling.original_context_length", p->context, 1, 1 << 30, &original));
-    r.original_context = original;
-    GA_TRY(read_float_or(file, p, "rope.scaling.yarn_beta_fast", 32, &r.beta_fast));
-    GA_TRY(read_float_or(file, p, "rope.scaling.yarn_beta_slow", 1, &r.beta_slow));
-  }
-  if (type.bytes == 6 && !memcmp(type.data, "linear", 6))
-    r.scaling = GA_ROPE_SCALE_LINEAR;
-  else if (type.bytes == 4 && !memcmp(type.data, "yarn", 4))
-    r.scaling = GA_ROPE_SCALE_YARN;
-  else if (type.bytes == 6 && !memcmp(type.data, "llama3", 6)) {
-    GA_TRY(llama3_factors(file, p, &r, own_factors));
-    r.freq_factors = own_factors;
-  } else if (!(type.bytes == 4 && !memcmp(type.data, "none", 4))) {
-    return ga_fail(GA_ERR_UNSUPPORTED, "rope scaling '%.*s'; GA has none, linear, yarn, llama3",
-                   type.bytes < 32 ? (int)type.bytes : 32, type.data);
-  }
-  return ga_rope_freqs(&r, inv_freq, magnitude);
 }

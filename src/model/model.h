@@ -17,8 +17,11 @@ typedef struct ga_hparams {
   int32_t rot_dim, rope_pairs;        /* ga_rope_pairs */
   int32_t window;                     /* 0 = none: sliding window of local layers */
   bool is_local[GA_MODEL_MAX_LAYERS]; /* layers that see only the window */
+  bool no_rope[GA_MODEL_MAX_LAYERS];  /* layers that do not rotate */
   int32_t pooling;                    /* ga_pooling */
-  float norm_eps, embed_scale, attn_scale;
+  bool is_parallel;                   /* both blocks of a layer add to what the layer began with */
+  float norm_eps, embed_scale, attn_scale, residual_scale, logit_scale;
+  float attn_softcap, logit_softcap; /* 0: none */
   double rope_base, rope_base_local;
 } ga_hparams;
 
@@ -42,12 +45,20 @@ typedef struct ga_layer {
 
 #define GA_MODEL_MAX_PLACEMENTS 9 /* the CPU and eight GPUs */
 
+/* Frequencies of rotary embedding. */
+typedef enum rope_table {
+  ROPE_GLOBAL,
+  ROPE_LOCAL, /* of local layers */
+  ROPE_LONG,  /* of global layers in sessions longer than what a model with longrope was first trained for */
+  ROPE_TABLES
+} rope_table;
+
 /* A device with the layers [first, end), and with the device memory that it owns for them. The embedding is at the
  * first placement, the head at the last. */
 typedef struct ga_placement {
   ga_ctx *ctx;
   int32_t first, end;
-  const float *rope_freq, *rope_freq_local; /* [rot_dim / 2] */
+  const float *rope_freq[ROPE_TABLES]; /* [rot_dim / 2] */
   void **buffers;
   size_t n_buffers, buffers_capacity;
   uint8_t *slab; /* rest of the newest shared buffer */
@@ -71,6 +82,7 @@ struct ga_model {
   ga_model_file *file;
   ga_hparams hparams;
   ga_model_graph *graph;
+  int32_t short_context; /* as ga_rope_short_context */
   ga_model_info info;
   ga_tokenizer *tokenizer;
   ga_template *chat_template;
@@ -83,7 +95,7 @@ struct ga_model {
   ga_matrix output; /* head; a packed view of token_embd when tied */
   ga_layer *layers;
 
-  float rope_magnitude, rope_magnitude_local;
+  float rope_magnitude[ROPE_TABLES];
 };
 
 /* The placement with the embedding, and the one with the head. */
@@ -95,8 +107,13 @@ static inline bool place_ends(const ga_model *m, const ga_placement *p) {
 /* Reads and checks the hyper-parameters of an open file. */
 GA_NODISCARD ga_status ga_hparams_read(const ga_model_file *file, ga_hparams *out);
 /* Frequencies for rotary embedding; factors as in ga_rope_params, or NULL. */
-GA_NODISCARD ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, bool local, const float *factors,
-                                       float *inv_freq, float *magnitude);
+GA_NODISCARD ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, rope_table table,
+                                       const float *factors, float *inv_freq, float *magnitude);
+/* Divisors of a table's frequencies [rot_dim / 2], where the file has them; else *found is false. Room for 512. */
+GA_NODISCARD ga_status ga_rope_factors(const ga_model_file *file, const ga_hparams *p, rope_table table, float *out,
+                                       bool *found);
+/* Tokens up to which longrope's short factors are meant; 0: the model has no long ones. */
+GA_NODISCARD ga_status ga_rope_short_context(const ga_model_file *file, const ga_hparams *p, int32_t *tokens);
 /* Checks the options (NULL: defaults) and fills in what they leave open. ctx: that of the logits. */
 GA_NODISCARD ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ctx, const ga_session_options *options,
                                            ga_session_sizes *out);
@@ -114,6 +131,8 @@ typedef struct ga_weight_need {
 GA_NODISCARD ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, ga_weight_need *out);
 /* Bytes of device memory that `small` bytes of tensors in shared buffers come to, at most. */
 uint64_t ga_weights_shared(uint64_t small);
+/* A vector of plain numbers as f32, plus `add`; src: the tensor's bytes, at any address. */
+GA_NODISCARD ga_status ga_vector_to_f32(const ga_model_tensor *t, const unsigned char *src, float add, float *out);
 /* Loads every weight that the architecture has onto the devices of the placements. */
 GA_NODISCARD ga_status ga_weights_load(ga_model *model, const ga_model_options *options);
 /* Device memory that the placement owns from now on. */

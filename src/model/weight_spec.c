@@ -19,6 +19,7 @@ int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim) {
   case DIM_ONE: return 1;
   case DIM_WIDTH: return p->width;
   case DIM_FF: return p->ff_width;
+  case DIM_FF_TWICE: return 2 * (int64_t)p->ff_width;
   case DIM_Q: return heads * d;
   case DIM_K: return kv * d;
   case DIM_V: return kv * dv;

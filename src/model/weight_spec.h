@@ -12,6 +12,7 @@ typedef enum weight_dim {
   DIM_ONE,
   DIM_WIDTH,
   DIM_FF,
+  DIM_FF_TWICE,
   DIM_Q,
   DIM_K,
   DIM_V,
@@ -59,6 +60,7 @@ typedef enum weight_dim {
   X(FFN_NORM_B, "ffn_norm.bias", KIND_VECTOR, ffn_norm_b, DIM_ONE, DIM_WIDTH, false)                     \
   X(GATE, "ffn_gate.weight", KIND_MATRIX, gate, DIM_FF, DIM_WIDTH, false)                                \
   X(UP, "ffn_up.weight", KIND_MATRIX, up, DIM_FF, DIM_WIDTH, false)                                      \
+  X(GATE_UP, "ffn_up.weight", KIND_MATRIX, up, DIM_FF_TWICE, DIM_WIDTH, false)                           \
   X(DOWN, "ffn_down.weight", KIND_MATRIX, down, DIM_WIDTH, DIM_FF, false)                                \
   X(GATE_B, "ffn_gate.bias", KIND_VECTOR, gate_b, DIM_ONE, DIM_FF, false)                                \
   X(UP_B, "ffn_up.bias", KIND_VECTOR, up_b, DIM_ONE, DIM_FF, false)                                      \

@@ -21,8 +21,11 @@ typedef struct loader {
   ga_progress_fn progress;
   void *user;
   uint64_t done, total;
-  bool norm_plus_one, is_transposed; /* see ga/model_file.h */
+  bool norm_plus_one, is_transposed, qkv_by_head; /* see ga/model_file.h */
 } loader;
+
+/* How a matrix lies in the file. */
+typedef enum matrix_change { CHANGE_NONE, CHANGE_TRANSPOSED, CHANGE_HEADS } matrix_change;
 
 /* Weights of small models are smaller than a huge page each (see ga_mem_alloc): they share buffers of this size. */
 #define SLAB_BYTES    ((size_t)16 << 20)
@@ -187,15 +190,34 @@ static ga_status read_transposed(const loader *l, const ga_model_tensor *t, void
   return status;
 }
 
-static ga_status load_matrix(loader *l, const ga_model_tensor *t, bool is_transposed, ga_matrix *m) {
+/* Rows of `bytes` each, q, k and v of each head side by side, to those of all q, all k and all v. */
+static void split_heads(const ga_hparams *p, const unsigned char *src, size_t bytes, unsigned char *dst) {
+  const size_t part = (size_t)p->head_dim * bytes;
+  for (size_t h = 0; h < (size_t)p->n_heads; h++)
+    for (size_t i = 0; i < 3; i++) memcpy(dst + (i * (size_t)p->n_heads + h) * part, src + (h * 3 + i) * part, part);
+}
+
+static ga_status read_split(const loader *l, const ga_model_tensor *t, void **copy) {
+  const ga_hparams *p = &l->model->hparams;
+  void *raw;
+  GA_TRY(read_copy(l, t, &raw));
+  const ga_status status = ga_mem_alloc(t->bytes, t->name, copy);
+  if (status == GA_OK) split_heads(p, raw, t->bytes / (size_t)ga_weight_dim(p, DIM_QKV), *copy);
+  ga_mem_free(raw);
+  return status;
+}
+
+static ga_status load_matrix(loader *l, const ga_model_tensor *t, matrix_change change, ga_matrix *m) {
   void *copy = NULL;
   uint64_t bytes;
   if (t->view.dtype == GA_E4M3)
     GA_TRY(ga_promote_e4m3(l->model->file, t, m->rows, m->cols, &copy, &bytes));
   else if (m->dtype != t->view.dtype)
     GA_TRY(ga_promote_q8_0(l->model->file, t, &copy, &bytes));
-  else if (is_transposed)
+  else if (change == CHANGE_TRANSPOSED)
     GA_TRY(read_transposed(l, t, &copy));
+  else if (change == CHANGE_HEADS)
+    GA_TRY(read_split(l, t, &copy));
   else if (is_host(l) && !in_map(l->model, l->placement->ctx, t))
     GA_TRY(read_copy(l, t, &copy));
   ga_status status = store_matrix(l, t, copy, m);
@@ -232,8 +254,7 @@ static ga_status load_table(loader *l, const ga_model_tensor *t, ga_matrix *m) {
       &(ga_upload_source){.n = t->bytes, .file = l->model->file, .tensor = t, .tell = tell_piece, .user = l}, dst);
 }
 
-/* src: the tensor's bytes, at any address. */
-static ga_status to_f32(const ga_model_tensor *t, const unsigned char *src, float add, float *out) {
+ga_status ga_vector_to_f32(const ga_model_tensor *t, const unsigned char *src, float add, float *out) {
   const int64_t n = t->view.dim[t->view.n_dims - 1];
   for (int64_t i = 0; i < n; i++) {
     uint16_t h;
@@ -256,13 +277,23 @@ static ga_status to_f32(const ga_model_tensor *t, const unsigned char *src, floa
   return GA_OK;
 }
 
-static ga_status load_vector(loader *l, const ga_model_tensor *t, bool is_norm, ga_vector *out) {
+static ga_status split_vector(const loader *l, void *values, size_t bytes) {
+  void *copy;
+  GA_TRY(ga_mem_alloc(bytes, "bias", &copy));
+  memcpy(copy, values, bytes);
+  split_heads(&l->model->hparams, copy, sizeof(float), values);
+  ga_mem_free(copy);
+  return GA_OK;
+}
+
+static ga_status load_vector(loader *l, const ga_model_tensor *t, bool is_norm, bool is_qkv, ga_vector *out) {
   void *host, *device = NULL;
   const uint64_t bytes = (uint64_t)t->view.dim[t->view.n_dims - 1] * sizeof(float);
   GA_TRY(ga_mem_alloc(bytes + t->bytes, t->name, &host));
   unsigned char *raw = (unsigned char *)host + bytes;
   ga_status status = ga_model_file_read(l->model->file, t, 0, raw, t->bytes);
-  if (status == GA_OK) status = to_f32(t, raw, is_norm && l->norm_plus_one ? 1.0f : 0.0f, host);
+  if (status == GA_OK) status = ga_vector_to_f32(t, raw, is_norm && l->norm_plus_one ? 1.0f : 0.0f, host);
+  if (status == GA_OK && is_qkv) status = split_vector(l, host, bytes);
   if (status == GA_OK) status = upload(l, host, bytes, &device);
   ga_mem_free(host);
   if (status == GA_OK) *out = device;
@@ -289,7 +320,7 @@ static ga_status check_shape(const ga_hparams *p, const weight_spec *spec, const
   return GA_OK;
 }
 
-/* Types that products and look-ups take; vectors have to_f32. */
+/* Types that products and look-ups take; vectors have ga_vector_to_f32. */
 static ga_status check_weight_dtype(const weight_spec *spec, const ga_model_tensor *t) {
   const ga_dtype d = t->view.dtype;
   const bool scaled = d == GA_E4M3 && spec->kind == KIND_MATRIX;
@@ -309,23 +340,25 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
     GA_REQUIRE(use->optional, GA_ERR_FORMAT, "tensor %s is missing; %s needs it", name, p->arch->name);
     return GA_OK;
   }
+  const bool is_qkv = l->qkv_by_head && (use->id == W_QKV || use->id == W_QKV_B);
   const bool is_transposed = l->is_transposed && spec->kind == KIND_MATRIX && spec->rows != DIM_VOCAB;
+  const matrix_change change = is_transposed ? CHANGE_TRANSPOSED : is_qkv ? CHANGE_HEADS : CHANGE_NONE;
   GA_TRY(check_shape(p, spec, t, is_transposed));
   GA_TRY(check_weight_dtype(spec, t));
-  GA_REQUIRE(!is_transposed || t->view.dtype != GA_E4M3, GA_ERR_UNSUPPORTED, "%s is e4m3; %s has no scales for that",
-             t->name, p->arch->name);
+  GA_REQUIRE(change == CHANGE_NONE || t->view.dtype != GA_E4M3, GA_ERR_UNSUPPORTED,
+             "%s is e4m3; %s has no scales for that", t->name, p->arch->name);
   void *field = ga_weight_field(l->model, use->id, il);
   if (spec->kind == KIND_VECTOR)
-    GA_TRY(load_vector(l, t, spec->is_norm, field));
+    GA_TRY(load_vector(l, t, spec->is_norm, is_qkv, field));
   else {
     ga_matrix *m = field;
     *m = (ga_matrix){.dtype = t->view.dtype,
                      .rows = spec->rows == DIM_TYPES ? 1 : ga_weight_dim(p, spec->rows),
                      .cols = ga_weight_dim(p, spec->cols)};
     m->dtype = spec->kind == KIND_TABLE ? ga_table_dtype(t)
-               : is_transposed          ? t->view.dtype
-                                        : ga_stored_dtype(l->model, l->placement->ctx, t);
-    GA_TRY(spec->kind == KIND_MATRIX ? load_matrix(l, t, is_transposed, m) : load_table(l, t, m));
+               : change == CHANGE_NONE  ? ga_stored_dtype(l->model, l->placement->ctx, t)
+                                        : t->view.dtype;
+    GA_TRY(spec->kind == KIND_MATRIX ? load_matrix(l, t, change, m) : load_table(l, t, m));
   }
   return l->uploader && spec->kind != KIND_VECTOR ? GA_OK : tell(l, t->bytes); /* uploads tell of each piece */
 }
@@ -336,35 +369,26 @@ static ga_status tie_output(loader *l) {
   if (model->output.data || !ga_arch_weight(model->hparams.arch, W_OUTPUT)) return GA_OK;
   const ga_model_tensor *t = ga_model_file_find(model->file, "token_embd.weight");
   model->output = (ga_matrix){.dtype = ga_table_dtype(t), .rows = model->hparams.vocab, .cols = model->hparams.width};
-  return load_matrix(l, t, false, &model->output);
+  return load_matrix(l, t, CHANGE_NONE, &model->output);
 }
 
-/* Frequencies of rotary embedding, at each placement. */
+/* Frequencies of rotary embedding, at each placement. Local layers have divisors only where they are all of one kind
+ * with the others (rope_freqs.weight). */
 static ga_status load_rope(loader *l) {
   ga_model *model = l->model;
   const ga_hparams *p = &model->hparams;
   if (!p->rot_dim) return GA_OK;
   float factors[512], freq[512];
-  unsigned char raw[sizeof factors];
-  const ga_model_tensor *t = ga_model_file_find(model->file, "rope_freqs.weight");
-  if (t) {
-    GA_REQUIRE(t->view.n_dims == 1 && t->view.dim[0] == p->rot_dim / 2, GA_ERR_SHAPE, "%s: must be [%d]", t->name,
-               p->rot_dim / 2);
-    GA_REQUIRE(t->bytes <= sizeof raw, GA_ERR_UNSUPPORTED, "%s is %s; vectors must be f32, f16 or bf16", t->name,
-               ga_dtype_name(t->view.dtype));
-    GA_TRY(ga_model_file_read(model->file, t, 0, raw, t->bytes));
-    GA_TRY(to_f32(t, raw, 0, factors));
-    for (int i = 0; i < p->rot_dim / 2; i++)
-      GA_REQUIRE(factors[i] > 0 && isfinite(factors[i]), GA_ERR_FORMAT,
-                 "%s: factor %d is %g; must be above 0 and finite", t->name, i, (double)factors[i]);
-  }
-  for (int local = 0; local < 2; local++) {
-    float *magnitude = local ? &model->rope_magnitude_local : &model->rope_magnitude;
-    const float **out = local ? &l->placement->rope_freq_local : &l->placement->rope_freq;
+  GA_TRY(ga_rope_short_context(model->file, p, &model->short_context));
+  for (int i = 0; i < ROPE_TABLES; i++) {
+    const rope_table table = (rope_table)i;
+    bool found;
     void *device;
-    GA_TRY(ga_hparams_rope(model->file, p, local, t ? factors : NULL, freq, magnitude));
+    if (table == ROPE_LONG && !model->short_context) continue;
+    GA_TRY(ga_rope_factors(model->file, p, table, factors, &found));
+    GA_TRY(ga_hparams_rope(model->file, p, table, found ? factors : NULL, freq, &model->rope_magnitude[table]));
     GA_TRY(upload(l, freq, sizeof(float) * (size_t)p->rot_dim / 2, &device));
-    *out = device;
+    l->placement->rope_freq[table] = device;
   }
   return GA_OK;
 }
@@ -464,6 +488,7 @@ ga_status ga_weights_load(ga_model *model, const ga_model_options *options) {
   if (model->is_plan) return GA_OK;
   GA_TRY(ga_model_file_bool_or(model->file, "ga.norm_plus_one", false, &l.norm_plus_one));
   GA_TRY(ga_model_file_bool_or(model->file, "ga.gpt2_transposed", false, &l.is_transposed));
+  GA_TRY(ga_model_file_bool_or(model->file, "ga.qkv_by_head", false, &l.qkv_by_head));
   GA_TRY(ga_mem_zalloc((size_t)model->hparams.n_layers, sizeof(ga_layer), "model", &p));
   model->layers = p;
   for (int32_t i = 0; i < model->n_placements; i++) {

@@ -26,12 +26,13 @@ static bool arch_meta_is(const rewrite *r, const char *key, const char *want) {
 }
 
 /* Keys of ours that tell how a folder is laid out: the new file is laid out as GGUF files are. Frequencies of llama3
- * become a tensor, and what is "none" need not be said. */
+ * become a tensor, and what is "none" need not be said; longrope's factor is that of its magnitude alone. */
 static bool is_folders_own(const rewrite *r, const char *key) {
   static const char *const own[] = {"ga.", "safetensors.", "tokenizer.ggml.bos", "tokenizer.ggml.eos",
                                     "tokenizer.ggml.padding"};
   for (size_t i = 0; i < GA_COUNT_OF(own); i++)
     if (has_prefix(key, own[i])) return true;
+  if (ga_ends_with(key, ".rope.scaling.factor") && arch_meta_is(r, "rope.scaling.type", "longrope")) return true;
   return strstr(key, ".rope.scaling.") &&
          (arch_meta_is(r, "rope.scaling.type", "llama3") || arch_meta_is(r, "rope.scaling.type", "none"));
 }
@@ -106,6 +107,63 @@ static void put_folder_name(rewrite *r) {
   if (*name && strcmp(name, ".") != 0 && strcmp(name, "..") != 0) ga_gguf_put_text(r->writer, "general.name", name);
 }
 
+/* Sizes of heads: how many there are, their elements, and how many of these are rotated. */
+typedef struct folder_heads {
+  int64_t n, dim, rotated;
+} folder_heads;
+
+static ga_status folder_heads_of(const rewrite *r, folder_heads *out) {
+  int64_t width;
+  double part;
+  char key[128];
+  (void)snprintf(key, sizeof key, "%s.attention.head_count", r->model.arch);
+  GA_TRY(ga_model_file_int(r->file, key, 1, 1 << 20, &out->n));
+  (void)snprintf(key, sizeof key, "%s.embedding_length", r->model.arch);
+  GA_TRY(ga_model_file_int(r->file, key, 1, 1 << 24, &width));
+  (void)snprintf(key, sizeof key, "%s.attention.key_length", r->model.arch);
+  GA_TRY(ga_model_file_int_or(r->file, key, width / out->n, 1, 1 << 20, &out->dim));
+  GA_TRY(ga_model_file_float_or(r->file, "ga.rope_fraction", 1, &part)); /* above 0, at most 1: file/hf_config.c */
+  out->rotated = (int64_t)(part * (double)out->dim);
+  return GA_OK;
+}
+
+/* GGUF states what longrope multiplies sine and cosine by; config.json may leave it to the lengths of contexts (arXiv
+ * 2402.13753). */
+static ga_status put_longrope_magnitude(rewrite *r) {
+  char key[128], attn[128];
+  int64_t context, original;
+  double longer;
+  (void)snprintf(attn, sizeof attn, "%s.rope.scaling.attn_factor", r->model.arch);
+  if (!arch_meta_is(r, "rope.scaling.type", "longrope") || ga_model_file_meta(r->file, attn)) return GA_OK;
+  (void)snprintf(key, sizeof key, "%s.context_length", r->model.arch);
+  GA_TRY(ga_model_file_int(r->file, key, 1, 1 << 30, &context));
+  (void)snprintf(key, sizeof key, "%s.rope.scaling.original_context_length", r->model.arch);
+  GA_TRY(ga_model_file_int_or(r->file, key, context, 1, 1 << 30, &original));
+  (void)snprintf(key, sizeof key, "%s.rope.scaling.factor", r->model.arch);
+  GA_TRY(ga_model_file_float_or(r->file, key, (double)context / (double)original, &longer));
+  const bool is_more = longer > 1 && original > 1;
+  ga_gguf_put_f32(r->writer, attn, is_more ? (float)sqrt(1 + log(longer) / log((double)original)) : 1.0f);
+  return GA_OK;
+}
+
+/* GGUF has no key for the layers that do not rotate; its readers take every fourth (smollm3). */
+static ga_status check_layers_that_rotate(const rewrite *r) {
+  int64_t every;
+  const ga_meta *list;
+  GA_TRY(ga_model_file_int_or(r->file, "ga.no_rope_every", 4, 1, 1 << 20, &every));
+  GA_TRY(ga_model_file_array_or_null(r->file, "ga.rope_layers", GA_META_INTS, &list));
+  for (int64_t il = 0; list && il < ga_meta_count(list); il++) {
+    int64_t rotates;
+    GA_TRY(ga_meta_int(list, il, &rotates));
+    GA_REQUIRE(rotates == ((il + 1) % 4 != 0), GA_ERR_UNSUPPORTED,
+               "'no_rope_layers': layer %lld is %lld; GGUF files can have only 0 at every fourth layer, else 1",
+               (long long)il, (long long)rotates);
+  }
+  GA_REQUIRE(list || every == 4, GA_ERR_UNSUPPORTED, "'no_rope_layer_interval' is %lld; GGUF files can have only 4",
+             (long long)every);
+  return GA_OK;
+}
+
 ga_status rewrite_put_folder_keys(rewrite *r) {
   char key[128];
   GA_REQUIRE(ga_model_file_side_path(r->file, "config.json"), GA_ERR_UNSUPPORTED,
@@ -117,18 +175,15 @@ ga_status rewrite_put_folder_keys(rewrite *r) {
   }
   ga_gguf_put_text(r->writer, "general.type", "model");
   if (!ga_model_file_meta(r->file, "general.name")) put_folder_name(r);
-  int64_t head_dim = 0, heads = 0, width = 0;
-  (void)snprintf(key, sizeof key, "%s.attention.head_count", r->model.arch);
-  GA_TRY(ga_model_file_int(r->file, key, 1, 1 << 20, &heads));
-  (void)snprintf(key, sizeof key, "%s.embedding_length", r->model.arch);
-  GA_TRY(ga_model_file_int(r->file, key, 1, 1 << 24, &width));
-  (void)snprintf(key, sizeof key, "%s.attention.key_length", r->model.arch);
-  GA_TRY(ga_model_file_int_or(r->file, key, width / heads, 1, 1 << 20, &head_dim));
+  folder_heads heads;
+  GA_TRY(folder_heads_of(r, &heads));
   (void)snprintf(key, sizeof key, "%s.rope.freq_base", r->model.arch);
   if (ga_model_file_meta(r->file, key)) {
     (void)snprintf(key, sizeof key, "%s.rope.dimension_count", r->model.arch);
-    ga_gguf_put_int(r->writer, key, GA_META_U32, head_dim);
+    ga_gguf_put_int(r->writer, key, GA_META_U32, heads.rotated);
   }
+  GA_TRY(put_longrope_magnitude(r));
+  GA_TRY(check_layers_that_rotate(r));
   const ga_model_tensor *embd = ga_model_file_find(r->file, "token_embd.weight");
   GA_REQUIRE(embd && embd->view.n_dims == 2, GA_ERR_FORMAT, "token_embd.weight is %s; must be a matrix",
              embd ? "no matrix" : "missing");
@@ -137,13 +192,20 @@ ga_status rewrite_put_folder_keys(rewrite *r) {
 
 /* --- tensors ----------------------------------------------------------------------------------------------------- */
 
-/* Rows of one head, when they are those of queries or keys that GGUF has in other pairs: llama alone. */
+/* Architectures whose queries and keys GGUF has in other pairs than folders. */
+static bool has_other_pairs(const char *arch) {
+  static const char *const those[] = {"llama", "granite", "smollm3"};
+  for (size_t i = 0; i < GA_COUNT_OF(those); i++)
+    if (!strcmp(arch, those[i])) return true;
+  return false;
+}
+
+/* Rows of one head, when they are those of queries or keys in other pairs. */
 static ga_status pairs_of(const rewrite *r, rewrite_tensor *t) {
   const bool is_q = strstr(t->name, ".attn_q.") != NULL, is_k = strstr(t->name, ".attn_k.") != NULL;
   int64_t heads;
   char key[128];
-  if (!(is_q || is_k) || strcmp(r->model.arch, "llama") != 0 || !text_meta_is(r, "ga.rope_layout", "neox"))
-    return GA_OK;
+  if (!(is_q || is_k) || !has_other_pairs(r->model.arch) || !text_meta_is(r, "ga.rope_layout", "neox")) return GA_OK;
   (void)snprintf(key, sizeof key, "%s.attention.head_count_kv", r->model.arch);
   if (is_q || !ga_model_file_meta(r->file, key))
     (void)snprintf(key, sizeof key, "%s.attention.head_count", r->model.arch);
@@ -153,6 +215,21 @@ static ga_status pairs_of(const rewrite *r, rewrite_tensor *t) {
              (long long)rows, (long long)heads);
   t->change = CHANGE_PAIRS;
   t->head_rows = rows / heads;
+  return GA_OK;
+}
+
+/* q, k and v of each head side by side, which GGUF has one behind the other. */
+static ga_status qkv_of(const rewrite *r, rewrite_tensor *t) {
+  bool flag = false;
+  folder_heads heads;
+  GA_TRY(ga_model_file_bool_or(r->file, "ga.qkv_by_head", false, &flag));
+  if (!flag || !strstr(t->name, ".attn_qkv.")) return pairs_of(r, t);
+  GA_TRY(folder_heads_of(r, &heads));
+  GA_REQUIRE(t->view.dim[0] == 3 * heads.n * heads.dim, GA_ERR_SHAPE,
+             "%lld rows; must be %lld: q, k and v of %lld heads", (long long)t->view.dim[0],
+             (long long)(3 * heads.n * heads.dim), (long long)heads.n);
+  t->change = CHANGE_SPLIT;
+  t->head_rows = heads.dim;
   return GA_OK;
 }
 
@@ -188,7 +265,7 @@ ga_status rewrite_layout(const rewrite *r, rewrite_tensor *t) {
     t->view.dim[0] = t->view.dim[1];
     t->view.dim[1] = rows;
   }
-  return pairs_of(r, t);
+  return qkv_of(r, t);
 }
 
 /* Llama 3.1 divides low frequencies by a factor, and passes over smoothly: GGUF has the divisors as a tensor. What is
@@ -221,22 +298,40 @@ static ga_status llama3_divisors(const rewrite *r, int64_t n, float *out) {
   return GA_OK;
 }
 
-ga_status rewrite_add_made(rewrite *r) {
-  char key[128];
-  int64_t heads, width, head_dim;
+/* A vector that no tensor of the folder has. */
+static ga_status add_vector(rewrite *r, const char *name, int64_t n, float **values) {
   void *p;
-  if (!arch_meta_is(r, "rope.scaling.type", "llama3")) return GA_OK;
-  (void)snprintf(key, sizeof key, "%s.attention.head_count", r->model.arch);
-  GA_TRY(ga_model_file_int(r->file, key, 1, 1 << 20, &heads));
-  (void)snprintf(key, sizeof key, "%s.embedding_length", r->model.arch);
-  GA_TRY(ga_model_file_int(r->file, key, 1, 1 << 24, &width));
-  (void)snprintf(key, sizeof key, "%s.attention.key_length", r->model.arch);
-  GA_TRY(ga_model_file_int_or(r->file, key, width / heads, 2, 1 << 20, &head_dim));
-  const int64_t n = head_dim / 2;
   GA_TRY(ga_arena_alloc(&r->arena, (size_t)n * sizeof(float), &p));
-  GA_TRY(llama3_divisors(r, n, p));
+  *values = p;
   rewrite_tensor *t = &r->tensors[r->n_tensors++];
-  *t = (rewrite_tensor){.all = r, .made = p, .name = "rope_freqs.weight", .wanted = GA_F32, .rows = 1, .cols = n};
+  *t = (rewrite_tensor){.all = r, .made = p, .name = name, .wanted = GA_F32, .rows = 1, .cols = n};
   t->view = ga_tensor_make(NULL, GA_F32, 1, &n);
   return ga_tensor_bytes(&t->view, &t->bytes_to);
+}
+
+static ga_status add_factors(rewrite *r, const char *key, const char *name) {
+  const ga_meta *list;
+  float *values;
+  GA_TRY(ga_model_file_array_or_null(r->file, key, GA_META_FLOATS, &list));
+  if (!list) return GA_OK;
+  GA_TRY(add_vector(r, name, ga_meta_count(list), &values));
+  for (int64_t i = 0; i < ga_meta_count(list); i++) {
+    double x;
+    GA_TRY(ga_meta_float(list, i, &x));
+    values[i] = (float)x;
+  }
+  return GA_OK;
+}
+
+ga_status rewrite_add_made(rewrite *r) {
+  folder_heads heads;
+  float *values;
+  GA_TRY(add_factors(r, "ga.rope_short_factors", "rope_factors_short.weight"));
+  GA_TRY(add_factors(r, "ga.rope_long_factors", "rope_factors_long.weight"));
+  if (!arch_meta_is(r, "rope.scaling.type", "llama3")) return GA_OK;
+  GA_TRY(folder_heads_of(r, &heads));
+  GA_REQUIRE(heads.rotated >= 2, GA_ERR_SHAPE, "rope scaling llama3 of heads of %lld; at least 2 elements must rotate",
+             (long long)heads.rotated);
+  GA_TRY(add_vector(r, "rope_freqs.weight", heads.rotated / 2, &values));
+  return llama3_divisors(r, heads.rotated / 2, values);
 }

@@ -133,7 +133,8 @@ static ga_status plan_tensor(rewrite *r, const ga_model_tensor *from) {
   t->rows = 1;
   t->cols = t->view.dim[n - 1];
   for (int32_t i = 0; i < n - 1; i++) t->rows *= t->view.dim[i];
-  if (n == 1 && t->change == CHANGE_PAIRS) t->rows = t->cols, t->cols = 1; /* a bias: one element for each row */
+  if (n == 1 && (t->change == CHANGE_PAIRS || t->change == CHANGE_SPLIT))
+    t->rows = t->cols, t->cols = 1; /* a bias: one element for each row */
   if (t->left_out) return GA_OK;
   choose_type(r, t);
   t->view = ga_tensor_make(NULL, t->view.dtype, n, t->view.dim);

@@ -11,9 +11,10 @@
 /* How a tensor of a safetensors file differs from that of a GGUF file. */
 typedef enum rewrite_change {
   CHANGE_NONE,
-  CHANGE_PLUS_ONE,  /* norms of gemma3: 1 + w */
+  CHANGE_PLUS_ONE,  /* norms: 1 + w */
   CHANGE_TRANSPOSE, /* [in, out] to [out, in] */
-  CHANGE_PAIRS      /* rows of queries and keys: pairs (i, i + n/2) of each head come to lie side by side */
+  CHANGE_PAIRS,     /* rows of queries and keys: pairs (i, i + n/2) of each head come to lie side by side */
+  CHANGE_SPLIT      /* rows of q, k and v of each head: those of all q come first, then of all k, of all v */
 } rewrite_change;
 
 struct rewrite;
@@ -27,7 +28,7 @@ typedef struct rewrite_tensor {
   ga_dtype wanted;
   rewrite_change change;
   int64_t rows, cols; /* of the result */
-  int64_t head_rows;  /* CHANGE_PAIRS: of a head */
+  int64_t head_rows;  /* CHANGE_PAIRS, CHANGE_SPLIT: of a head */
   float *weight;      /* [cols] importance, NULL: none */
   bool left_out;
   uint64_t bytes_to;
@@ -61,10 +62,10 @@ ga_status rewrite_bytes(void *user, uint64_t offset, void *data, size_t bytes);
 /* from_folder.c: metadata, tokens and layout of a safetensors folder, as GGUF has them. */
 GA_NODISCARD ga_status rewrite_put_folder_keys(rewrite *r);
 /* Room that a folder may need for tensors that it has not. */
-#define REWRITE_MADE_TENSORS 1
+#define REWRITE_MADE_TENSORS 3
 /* What becomes of a tensor of a folder. */
 GA_NODISCARD ga_status rewrite_layout(const rewrite *r, rewrite_tensor *t);
-/* Tensors that GGUF has and a folder states in config.json: rope_freqs.weight. */
+/* Tensors that GGUF has and a folder states in config.json: divisors of frequencies. */
 GA_NODISCARD ga_status rewrite_add_made(rewrite *r);
 
 /* folder_tokens.c: tokenizer.ggml.* and the chat template; rows: tokens that the embedding has. */

@@ -70,10 +70,15 @@ static ga_status source_values(rewrite *r, const rewrite_tensor *t, int64_t firs
   return GA_OK;
 }
 
-/* Row of the source that comes to lie at `row`: of a head with h pairs, (j, p) is taken from (p, j). */
+static bool moves_rows(const rewrite_tensor *t) { return t->change == CHANGE_PAIRS || t->change == CHANGE_SPLIT; }
+
+/* Row of the source that comes to lie at `row`. Pairs: of a head with h of them, (j, p) is taken from (p, j). */
 static int64_t source_row(const rewrite_tensor *t, int64_t row) {
-  if (t->change != CHANGE_PAIRS) return row;
   const int64_t head = row / t->head_rows, at = row % t->head_rows;
+  if (t->change == CHANGE_SPLIT) {
+    const int64_t heads = t->rows / t->head_rows / 3;
+    return (head % heads * 3 + head / heads) * t->head_rows + at;
+  }
   return head * t->head_rows + (at % 2) * (t->head_rows / 2) + at / 2;
 }
 
@@ -99,8 +104,8 @@ static ga_status read_result_rows(rewrite *r, const rewrite_tensor *t, int64_t r
     return GA_OK;
   }
   if (t->change == CHANGE_TRANSPOSE) return read_columns(r, t, row, n);
-  if (t->change != CHANGE_PAIRS) GA_TRY(source_values(r, t, row * t->cols, n * t->cols, r->values));
-  for (int64_t i = 0; t->change == CHANGE_PAIRS && i < n; i++)
+  if (!moves_rows(t)) GA_TRY(source_values(r, t, row * t->cols, n * t->cols, r->values));
+  for (int64_t i = 0; moves_rows(t) && i < n; i++)
     GA_TRY(source_values(r, t, source_row(t, row + i) * t->cols, t->cols, r->values + i * t->cols));
   if (t->change == CHANGE_PLUS_ONE)
     for (int64_t i = 0; i < n * t->cols; i++) r->values[i] += 1;

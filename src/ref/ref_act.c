@@ -12,6 +12,8 @@ static double act_of(ga_act_kind act, double x) {
     return x / (1 + exp(-2 * u));
   }
   case GA_ACT_GELU_ERF: return 0.5 * x * erfc(-x * 0.70710678118654752440 /* 1 / sqrt(2) */);
+  case GA_ACT_RELU2: return x > 0 ? x * x : isnan(x) ? x : 0;
+  case GA_ACT_TANH: return tanh(x);
   default: return x;
   }
 }

@@ -29,6 +29,14 @@ DECODER = dict(SMALL, num_hidden_layers=2, num_key_value_heads=2, attention_drop
 LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)
 YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=32)
 
+
+
+def longrope(pairs):
+    """Factors for that many pairs: short ones near 1, long ones far from it."""
+    return dict(rope_type="longrope", short_factor=[1.0 + 0.05 * i for i in range(pairs)],
+                long_factor=[1.0 + 0.7 * i for i in range(pairs)])
+
+
 MODELS = {
     "llama": lambda: hf.LlamaForCausalLM(hf.LlamaConfig(**DECODER, tie_word_embeddings=False)),
     "llama3": lambda: hf.LlamaForCausalLM(
@@ -41,6 +49,36 @@ MODELS = {
     "gemma3": lambda: hf.Gemma3ForCausalLM(
         hf.Gemma3TextConfig(**dict(DECODER, num_hidden_layers=7, num_key_value_heads=1), head_dim=32, sliding_window=8,
                             query_pre_attn_scalar=32, rope_theta=1e6, rope_local_base_freq=1e4)),
+    "gemma": lambda: hf.GemmaForCausalLM(hf.GemmaConfig(**DECODER, head_dim=32)),
+    "gemma2": lambda: hf.Gemma2ForCausalLM(
+        hf.Gemma2Config(**dict(DECODER, num_hidden_layers=3), head_dim=32, sliding_window=8, query_pre_attn_scalar=24,
+                        attn_logit_softcapping=2.0, final_logit_softcapping=3.0)),
+    "mistral": lambda: hf.MistralForCausalLM(hf.MistralConfig(**DECODER, head_dim=32, sliding_window=8)),
+    "granite": lambda: hf.GraniteForCausalLM(
+        hf.GraniteConfig(**DECODER, embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.15,
+                         logits_scaling=5.0, tie_word_embeddings=True)),
+    "smollm3": lambda: hf.SmolLM3ForCausalLM(
+        hf.SmolLM3Config(**dict(DECODER, num_hidden_layers=5), rope_theta=5e5, tie_word_embeddings=True, pad_token_id=None)),
+    "phi3": lambda: hf.Phi3ForCausalLM(
+        hf.Phi3Config(**dict(DECODER, hidden_size=96), sliding_window=24, partial_rotary_factor=0.75, pad_token_id=None,
+                      original_max_position_embeddings=16, rope_scaling=longrope(9))),
+    "phi3short": lambda: hf.Phi3ForCausalLM(
+        hf.Phi3Config(**dict(DECODER, max_position_embeddings=64), sliding_window=None, pad_token_id=None,
+                      tie_word_embeddings=True, original_max_position_embeddings=64, rope_scaling=longrope(8))),
+    "cohere2": lambda: hf.Cohere2ForCausalLM(
+        hf.Cohere2Config(**dict(DECODER, num_hidden_layers=5), sliding_window=8, logit_scale=0.25, rope_theta=5e4)),
+    "stablelm": lambda: hf.StableLmForCausalLM(
+        hf.StableLmConfig(**DECODER, use_qkv_bias=True, partial_rotary_factor=0.25, rope_theta=10000.0)),
+    "stablelmparallel": lambda: hf.StableLmForCausalLM(
+        hf.StableLmConfig(**DECODER, use_qkv_bias=False, use_parallel_residual=True, partial_rotary_factor=0.5)),
+    "nemotron": lambda: hf.NemotronForCausalLM(
+        hf.NemotronConfig(**DECODER, head_dim=16, partial_rotary_factor=0.5, norm_eps=1e-5)),
+    "gptneox": lambda: hf.GPTNeoXForCausalLM(
+        hf.GPTNeoXConfig(**SMALL, num_hidden_layers=2, rotary_pct=0.25, rotary_emb_base=10000)),
+    "gptneoxserial": lambda: hf.GPTNeoXForCausalLM(
+        hf.GPTNeoXConfig(**SMALL, num_hidden_layers=2, rotary_pct=0.5, use_parallel_residual=False)),
+    "llamalinear": lambda: hf.LlamaForCausalLM(
+        hf.LlamaConfig(**DECODER, tie_word_embeddings=True, rope_scaling=dict(rope_type="linear", factor=2.5))),
     "gpt2": lambda: hf.GPT2LMHeadModel(
         hf.GPT2Config(vocab_size=96, n_embd=64, n_inner=None, n_layer=2, n_head=4, n_positions=128)),
     "bert": lambda: hf.BertModel(hf.BertConfig(**SMALL, num_hidden_layers=2), add_pooling_layer=False),

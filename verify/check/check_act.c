@@ -14,7 +14,7 @@ static void draw(check_case *c) {
   d->rows = check_extent(c, 0, 40);
   d->width = check_dim(c, 0, 700);
   d->dtype = check_dtype(c, 0);
-  d->act = check_pick(c, 4);
+  d->act = check_pick(c, 6);
   d->x_stride = check_stride(c, d->width, 1);
   d->g_stride = check_stride(c, d->width, 1);
   d->y_stride = check_pick(c, 2) ? d->x_stride : check_stride(c, d->width, 1);
@@ -37,6 +37,8 @@ static float textbook(int act, float x) {
   case GA_ACT_SILU: return x / (1 + expf(-x));
   case GA_ACT_GELU_TANH: return 0.5f * x * (1 + tanhf(0.797884561f /* sqrt(2 / pi) */ * (x + 0.044715f * x * x * x)));
   case GA_ACT_GELU_ERF: return 0.5f * x * (1 + erff(x * 0.707106781f /* 1 / sqrt(2) */));
+  case GA_ACT_RELU2: return isnan(x) ? x : x > 0 ? x * x : 0;
+  case GA_ACT_TANH: return tanhf(x);
   default: return x;
   }
 }

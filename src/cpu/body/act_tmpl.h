@@ -1,5 +1,6 @@
 /* KERNEL    act, add: f32 rows, elementwise
- * ACCURACY  silu and gelu_tanh by x / (1 + e^-u), gelu_erf by erfc: nothing cancels; errors of simd_math.h */
+ * ACCURACY  silu and gelu_tanh by x / (1 + e^-u), gelu_erf by erfc: nothing cancels; errors of simd_math.h.
+ *           relu2 rounds once */
 
 GA_INLINE vf act_lanes(int act, vf x) {
   const vf one = vf_set(1.0f), zero = vf_set(0.0f);
@@ -12,6 +13,11 @@ GA_INLINE vf act_lanes(int act, vf x) {
   }
   if (act == GA_ACT_GELU_ERF)
     return vf_mul(vf_mul(vf_set(0.5f), x), vf_erfc(vf_mul(x, vf_set(-0.707106781f /* -1 / sqrt(2) */))));
+  if (act == GA_ACT_RELU2) {
+    const vf above = vf_max(zero, x); /* in this order NaN passes */
+    return vf_mul(above, above);
+  }
+  if (act == GA_ACT_TANH) return vf_tanh(x);
   return x;
 }
 
@@ -44,6 +50,8 @@ static void act_rows(const void *job, int64_t begin, int64_t end) {
     case GA_ACT_SILU: act_row(GA_ACT_SILU, x, g, y, d->width); break;
     case GA_ACT_GELU_TANH: act_row(GA_ACT_GELU_TANH, x, g, y, d->width); break;
     case GA_ACT_GELU_ERF: act_row(GA_ACT_GELU_ERF, x, g, y, d->width); break;
+    case GA_ACT_RELU2: act_row(GA_ACT_RELU2, x, g, y, d->width); break;
+    case GA_ACT_TANH: act_row(GA_ACT_TANH, x, g, y, d->width); break;
     default: act_row(GA_ACT_NONE, x, g, y, d->width); break;
     }
   }

@@ -48,6 +48,10 @@ GA_NODISCARD ga_status hparams_vocab(const ga_model_file *file, ga_hparams *p);
 GA_NODISCARD ga_status hparams_eps(const ga_model_file *file, const char *key, ga_hparams *p);
 GA_NODISCARD ga_status hparams_int(const ga_model_file *file, const ga_hparams *p, const char *key, int64_t fallback,
                                    int64_t least, int64_t most, int32_t *out);
+GA_NODISCARD ga_status hparams_float(const ga_model_file *file, const ga_hparams *p, const char *key, double fallback,
+                                     double least, double most, float *out);
+/* What attention's logits are multiplied by, where the file says it; hparams_sizes has the default. */
+GA_NODISCARD ga_status hparams_attn_scale(const ga_model_file *file, ga_hparams *p);
 /* "<arch>.<key>" in a caller's buffer. */
 #define GA_HPARAM_KEY_BYTES 96
 const char *hparams_key(const ga_hparams *p, const char *key, char text[GA_HPARAM_KEY_BYTES]);

@@ -8,7 +8,7 @@
 
 enum { GLOBAL_EVERY = 6 };
 
-/* Sizes that scale queries by d / Hq instead of D (query_pre_attn_scalar; GGUF has no key for it): the 27B. */
+/* Sizes that scale queries by d / Hq instead of D (query_pre_attn_scalar; GGUF files do not state it): the 27B. */
 static const struct { int32_t layers, width, heads; } scaled_by_width[] = {{62, 5376, 32}};
 
 static ga_status read(const ga_model_file *file, ga_hparams *p) {
@@ -20,6 +20,7 @@ static ga_status read(const ga_model_file *file, ga_hparams *p) {
     if (scaled_by_width[i].layers == p->n_layers && scaled_by_width[i].width == p->width &&
         scaled_by_width[i].heads == p->n_heads)
       p->attn_scale = 1.0f / sqrtf((float)p->width / (float)p->n_heads);
+  GA_TRY(hparams_attn_scale(file, p));
   GA_TRY(hparams_windows(file, GLOBAL_EVERY, p));
   return hparams_eps(file, "attention.layer_norm_rms_epsilon", p);
 }

@@ -1,11 +1,16 @@
-/* Llama 2 and 3 and all that share their layout (SmolLM, TinyLlama, Mistral): arXiv 2302.13971, 2407.21783. Qwen2 and
- * Qwen2.5 (arXiv 2407.10671) add biases to q, k and v. Qwen3, dense (arXiv 2505.09388), has no biases, RMS-normalises
- * each head of q and k before rotation, and its D is not d / Hq. */
+/* Llama 2 and 3 and all that share their layout (SmolLM, TinyLlama): arXiv 2302.13971, 2407.21783. Mistral (arXiv
+ * 2310.06825) has the same name in files and may have a sliding window in all layers; GGUF files do not state it. Qwen2
+ * and Qwen2.5 (arXiv 2407.10671) add biases to q, k and v. Qwen3, dense (arXiv 2505.09388), has no biases,
+ * RMS-normalises each head of q and k before rotation, and its D is not d / Hq. Granite, dense (IBM 2024), scales
+ * embeddings, attention, what blocks add, and logits. SmolLM3 (Hugging Face 2025) does not rotate in every fourth layer
+ * (arXiv 2501.18795). */
 #include "base/status.h"
 #include "ga/gemm.h"
 #include "model/arch/arch.h"
 
 static void build_layer(graph_builder *b, ga_value_id *x, bool head_norms) {
+  const ga_hparams *p = &b->model->hparams;
+  const float share = p->residual_scale;
   ga_value_id h = build_rms_norm(b, *x, W_ATTN_NORM, BUF_H);                  /* h [T, d] */
   ga_value_id q = build_linear(b, h, W_Q, build_if_present(b, W_Q_B), BUF_Q); /* q [T, Hq D] */
   ga_value_id k = build_linear(b, h, W_K, build_if_present(b, W_K_B), BUF_K); /* k [T, Hkv D] */
@@ -14,18 +19,20 @@ static void build_layer(graph_builder *b, ga_value_id *x, bool head_norms) {
     q = build_head_norm(b, q, W_Q_NORM); /* each [D] */
     k = build_head_norm(b, k, W_K_NORM); /* each [D] */
   }
-  q = build_rope(b, q, false);
-  k = build_rope(b, k, false);
+  if (!p->no_rope[b->layer]) {
+    q = build_rope(b, q, false);
+    k = build_rope(b, k, false);
+  }
   build_kv_store(b, k, v);
-  const ga_value_id o = build_attention(b, q, 0);                                               /* o [T, Hq Dv] */
-  h = build_linear(b, o, W_O, build_if_present(b, W_O_B), BUF_H);                               /* h [T, d] */
+  const ga_value_id o = build_attention(b, q, p->window);                                       /* o [T, Hq Dv] */
+  h = build_scaled_linear(b, o, W_O, build_if_present(b, W_O_B), share, BUF_H);                 /* h [T, d] */
   *x = build_add(b, *x, h);                                                                     /* x [T, d] */
   h = build_rms_norm(b, *x, W_FFN_NORM, BUF_H);                                                 /* h [T, d] */
   const ga_value_id gate = build_linear(b, h, W_GATE, build_if_present(b, W_GATE_B), BUF_GATE); /* [T, F] */
   ga_value_id up = build_linear(b, h, W_UP, build_if_present(b, W_UP_B), BUF_UP);               /* [T, F] */
-  up = build_gated_act(b, GA_ACT_SILU, gate, up);                        /* up [T, F] = silu(gate) * up */
-  h = build_linear(b, up, W_DOWN, build_if_present(b, W_DOWN_B), BUF_H); /* h [T, d] */
-  *x = build_add(b, *x, h);                                              /* x [T, d] */
+  up = build_gated_act(b, GA_ACT_SILU, gate, up);                                      /* up [T, F] = silu(gate) * up */
+  h = build_scaled_linear(b, up, W_DOWN, build_if_present(b, W_DOWN_B), share, BUF_H); /* h [T, d] */
+  *x = build_add(b, *x, h);                                                            /* x [T, d] */
 }
 
 static void build_with(graph_builder *b, bool head_norms) {
@@ -33,9 +40,9 @@ static void build_with(graph_builder *b, bool head_norms) {
   b->layer = -1;
   ga_value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, p->embed_scale, BUF_X); /* x [T, d] = E[ids] */
   for (b->layer = 0; b->layer < p->n_layers; b->layer++) build_layer(b, &x, head_norms);
-  const ga_value_id last = build_out_rows(b, x);                                /* [n_out, d] */
-  const ga_value_id h = build_rms_norm(b, last, W_OUTPUT_NORM, BUF_H);          /* h [n_out, d] */
-  build_result(b, build_linear(b, h, W_OUTPUT, W_NONE, BUF_LOGITS), POOL_NONE); /* logits [n_out, V] */
+  const ga_value_id last = build_out_rows(b, x);                       /* [n_out, d] */
+  const ga_value_id h = build_rms_norm(b, last, W_OUTPUT_NORM, BUF_H); /* h [n_out, d] */
+  build_result(b, build_scaled_linear(b, h, W_OUTPUT, W_NONE, p->logit_scale, BUF_LOGITS), POOL_NONE); /* [n_out, V] */
 }
 
 static void build_llama(graph_builder *b) { build_with(b, false); }
@@ -45,11 +52,35 @@ static ga_status read_with(const ga_model_file *file, const char *pairs, ga_hpar
   GA_TRY(hparams_sizes(file, p));
   GA_TRY(hparams_rope(file, pairs, p));
   GA_TRY(hparams_vocab(file, p));
+  GA_TRY(hparams_int(file, p, "attention.sliding_window", 0, 0, 1 << 20, &p->window));
   return hparams_eps(file, "attention.layer_norm_rms_epsilon", p);
 }
 
 static ga_status read_llama(const ga_model_file *file, ga_hparams *p) { return read_with(file, "norm", p); }
 static ga_status read_qwen(const ga_model_file *file, ga_hparams *p) { return read_with(file, "neox", p); }
+
+static ga_status read_granite(const ga_model_file *file, ga_hparams *p) {
+  float divisor = 1;
+  GA_TRY(read_with(file, "norm", p));
+  GA_TRY(hparams_attn_scale(file, p));
+  GA_TRY(hparams_float(file, p, "embedding_scale", 1, 1e-6, 1e6, &p->embed_scale));
+  GA_TRY(hparams_float(file, p, "residual_scale", 1, 1e-6, 1e6, &p->residual_scale));
+  GA_TRY(hparams_float(file, p, "logit_scale", 1, 1e-6, 1e6, &divisor));
+  p->logit_scale = 1 / divisor;
+  return GA_OK;
+}
+
+/* GGUF files state no layers: llama.cpp has every fourth. */
+static ga_status read_smollm3(const ga_model_file *file, ga_hparams *p) {
+  int64_t every, rotates[GA_MODEL_MAX_LAYERS];
+  GA_TRY(read_with(file, "norm", p));
+  GA_TRY(ga_model_file_int_or(file, "ga.no_rope_every", 4, 1, GA_MODEL_MAX_LAYERS, &every));
+  for (int32_t il = 0; il < p->n_layers; il++) p->no_rope[il] = (il + 1) % every == 0;
+  if (!ga_model_file_meta(file, "ga.rope_layers")) return GA_OK;
+  GA_TRY(ga_model_file_ints(file, "ga.rope_layers", p->n_layers, 0, 1, rotates));
+  for (int32_t il = 0; il < p->n_layers; il++) p->no_rope[il] = !rotates[il];
+  return GA_OK;
+}
 
 static const weight_use llama_weights[] = {
     {W_TOKEN_EMBD, REQUIRED}, {W_OUTPUT_NORM, REQUIRED}, {W_OUTPUT, OPTIONAL}, {W_ATTN_NORM, REQUIRED},
@@ -86,3 +117,19 @@ const ga_arch_desc ga_arch_qwen3 = {.name = "qwen3",
                                     .n_weights = GA_COUNT_OF(qwen3_weights),
                                     .read = read_qwen,
                                     .build = build_qwen3};
+
+static const weight_use plain_weights[] = {
+    {W_TOKEN_EMBD, REQUIRED}, {W_OUTPUT_NORM, REQUIRED}, {W_OUTPUT, OPTIONAL}, {W_ATTN_NORM, REQUIRED},
+    {W_Q, REQUIRED},          {W_K, REQUIRED},           {W_V, REQUIRED},      {W_O, REQUIRED},
+    {W_FFN_NORM, REQUIRED},   {W_GATE, REQUIRED},        {W_UP, REQUIRED},     {W_DOWN, REQUIRED},
+};
+const ga_arch_desc ga_arch_granite = {.name = "granite",
+                                      .weights = plain_weights,
+                                      .n_weights = GA_COUNT_OF(plain_weights),
+                                      .read = read_granite,
+                                      .build = build_llama};
+const ga_arch_desc ga_arch_smollm3 = {.name = "smollm3",
+                                      .weights = plain_weights,
+                                      .n_weights = GA_COUNT_OF(plain_weights),
+                                      .read = read_smollm3,
+                                      .build = build_llama};

@@ -31,16 +31,23 @@ typedef ga_kargs_act kargs;
 
 enum { N = GA_CAT(ELEM_PER_16_, GA_P_DTYPE), UNIT = N * GA_P_THREADS };
 
+/* Those that products' epilogues lack, too. */
+enum { ACT_RELU2 = 4, ACT_TANH = 5 }; /* ga_act_kind */
+GA_DEV float any_act_of(int act, float x) {
+  if (act == ACT_RELU2) return x > 0.0f || x != x ? x * x : 0.0f;
+  return act == ACT_TANH ? tanhf(x) : act_of(act, x);
+}
+
 GA_DEV void elements_wide(const kargs *a, int64_t row, int64_t col) {
   float x[N], g[N];
   GET16(x, a->x, row * a->x_stride + col);
   if (a->g) GET16(g, a->g, row * a->g_stride + col);
-  GA_UNROLL for (int e = 0; e < N; e++) x[e] = a->g ? act_of(a->act, x[e]) * g[e] : act_of(a->act, x[e]);
+  GA_UNROLL for (int e = 0; e < N; e++) x[e] = a->g ? any_act_of(a->act, x[e]) * g[e] : any_act_of(a->act, x[e]);
   PUT16(a->y, row * a->y_stride + col, x);
 }
 
 GA_DEV void element_one(const kargs *a, int64_t row, int64_t col) {
-  float x = act_of(a->act, GET(a->x, row * a->x_stride + col));
+  float x = any_act_of(a->act, GET(a->x, row * a->x_stride + col));
   if (a->g) x *= GET(a->g, row * a->g_stride + col);
   PUT(a->y, row * a->y_stride + col, x);
 }

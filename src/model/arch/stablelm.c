@@ -1,0 +1,52 @@
+/* StableLM 3B and StableLM 2 (arXiv 2402.17834): Llama with layer norms and rotation of a part of each head; q, k and v
+ * may have biases. Files without a norm before the feed-forward have both blocks read one norm of x. */
+#include "base/status.h"
+#include "ga/gemm.h"
+#include "model/arch/arch.h"
+
+static ga_status read(const ga_model_file *file, ga_hparams *p) {
+  GA_TRY(hparams_sizes(file, p));
+  GA_TRY(hparams_rope(file, "neox", p));
+  GA_TRY(hparams_vocab(file, p));
+  GA_REQUIRE(!ga_model_file_find(file, "blk.0.attn_q_norm.weight"), GA_ERR_UNSUPPORTED,
+             "stablelm with norms of heads (blk.0.attn_q_norm.weight, as the 12B has them); GA has it without");
+  p->is_parallel = !ga_model_file_find(file, "blk.0.ffn_norm.weight");
+  return hparams_eps(file, "attention.layer_norm_epsilon", p);
+}
+
+static void build_layer(graph_builder *b, ga_value_id *x) {
+  ga_value_id h = build_layer_norm(b, *x, W_ATTN_NORM, W_ATTN_NORM_B, BUF_H);       /* h [T, d] */
+  ga_value_id q = build_linear(b, h, W_Q, build_if_present(b, W_Q_B), BUF_Q);       /* q [T, Hq D] */
+  ga_value_id k = build_linear(b, h, W_K, build_if_present(b, W_K_B), BUF_K);       /* k [T, Hkv D] */
+  const ga_value_id v = build_linear(b, h, W_V, build_if_present(b, W_V_B), BUF_V); /* v [T, Hkv Dv] */
+  q = build_rope(b, q, false);
+  k = build_rope(b, k, false);
+  build_kv_store(b, k, v);
+  const ga_value_id o = build_attention(b, q, 0);                                                   /* o [T, Hq Dv] */
+  *x = build_add(b, *x, build_linear(b, o, W_O, W_NONE, BUF_Q));                                    /* x [T, d] */
+  if (!b->model->hparams.is_parallel) h = build_layer_norm(b, *x, W_FFN_NORM, W_FFN_NORM_B, BUF_H); /* h [T, d] */
+  const ga_value_id gate = build_linear(b, h, W_GATE, W_NONE, BUF_GATE);                            /* gate [T, F] */
+  ga_value_id up = build_linear(b, h, W_UP, W_NONE, BUF_UP);                                        /* up [T, F] */
+  up = build_gated_act(b, GA_ACT_SILU, gate, up);                    /* up [T, F] = silu(gate) * up */
+  *x = build_add(b, *x, build_linear(b, up, W_DOWN, W_NONE, BUF_H)); /* x [T, d] */
+}
+
+static void build(graph_builder *b) {
+  b->layer = -1;
+  ga_value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1, BUF_X); /* x [T, d] = E[ids] */
+  for (b->layer = 0; b->layer < b->model->hparams.n_layers; b->layer++) build_layer(b, &x);
+  const ga_value_id last = build_out_rows(b, x);                                          /* [n_out, d] */
+  const ga_value_id h = build_layer_norm(b, last, W_OUTPUT_NORM, W_OUTPUT_NORM_B, BUF_H); /* h [n_out, d] */
+  build_result(b, build_linear(b, h, W_OUTPUT, W_NONE, BUF_LOGITS), POOL_NONE);           /* logits [n_out, V] */
+}
+
+static const weight_use weights[] = {
+    {W_TOKEN_EMBD, REQUIRED}, {W_OUTPUT_NORM, REQUIRED}, {W_OUTPUT_NORM_B, REQUIRED},
+    {W_OUTPUT, OPTIONAL},     {W_ATTN_NORM, REQUIRED},   {W_ATTN_NORM_B, REQUIRED},
+    {W_Q, REQUIRED},          {W_K, REQUIRED},           {W_V, REQUIRED},
+    {W_Q_B, OPTIONAL},        {W_K_B, OPTIONAL},         {W_V_B, OPTIONAL},
+    {W_O, REQUIRED},          {W_FFN_NORM, OPTIONAL},    {W_FFN_NORM_B, OPTIONAL},
+    {W_GATE, REQUIRED},       {W_UP, REQUIRED},          {W_DOWN, REQUIRED},
+};
+const ga_arch_desc ga_arch_stablelm = {
+    .name = "stablelm", .weights = weights, .n_weights = GA_COUNT_OF(weights), .read = read, .build = build};
