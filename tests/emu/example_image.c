@@ -5,12 +5,14 @@
 
 #include "emu/emu.h"
 
-extern const emu_kernel emu_kernel_tile_gemm, emu_kernel_tile_softmax, emu_kernel_tile_layer_norm;
+extern const emu_kernel emu_kernel_tile_gemm, emu_kernel_tile_softmax, emu_kernel_tile_layer_norm,
+    emu_kernel_own_kernel;
 
 void *example_image(const char *name) {
-  static emu_kernel copies[3];
-  const emu_kernel *all[] = {&emu_kernel_tile_gemm, &emu_kernel_tile_softmax, &emu_kernel_tile_layer_norm};
-  for (int i = 0; i < 3; i++)
+  static emu_kernel copies[4];
+  const emu_kernel *all[] = {&emu_kernel_tile_gemm, &emu_kernel_tile_softmax, &emu_kernel_tile_layer_norm,
+                             &emu_kernel_own_kernel};
+  for (int i = 0; i < 4; i++)
     if (!strcmp(all[i]->id, name)) return memcpy(&copies[i], all[i], sizeof copies[i]);
   return NULL;
 }
