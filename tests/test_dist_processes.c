@@ -166,6 +166,63 @@ static void test_right(void **state) {
                         (m + r) % 2 ? GA_BF16 : 0, r % 2 ? GA_COMM_BUFFERED : 0);
 }
 
+/* --- collectives --- */
+
+/* Values whose sum in f32 depends on the order, and one result for all ranks. */
+static ga_status check_collectives(ga_comm *comm, float *sums, int64_t n) {
+  const int32_t rank = ga_comm_rank(comm), ranks = ga_comm_size(comm);
+  float x[40], part[40];
+  int32_t all[RANKS_MOST], mine = 100 + rank;
+  for (int64_t i = 0; i < n; i++) sums[i] = x[i] = (rank % 2 ? -1.0F : 1.0F) * (1e8F + (float)(rank * i));
+  ga_status status = ga_comm_all_gather(comm, &mine, sizeof mine, all);
+  for (int32_t r = 0; r < ranks && status == GA_OK; r++)
+    if (all[r] != 100 + r) return ga_error_set(GA_ERR_INTERNAL, "all_gather: %d of rank %d", all[r], r);
+  if (status == GA_OK) status = ga_comm_reduce_scatter(comm, x, n, part);
+  if (status == GA_OK) status = ga_comm_all_reduce(comm, sums, n);
+  for (int64_t i = n * rank / ranks, begin = i; i < n * (rank + 1) / ranks && status == GA_OK; i++) {
+    double want = 0;
+    for (int32_t r = 0; r < ranks; r++) want += (double)((r % 2 ? -1.0F : 1.0F) * (1e8F + (float)(r * i)));
+    if (part[i - begin] != (float)want || sums[i] != part[i - begin])
+      return ga_error_set(GA_ERR_INTERNAL, "sum %d: %g, %g; should be %g", (int)i, (double)part[i - begin],
+                          (double)sums[i], want);
+  }
+  return status;
+}
+
+static void test_collectives(void **state) {
+  (void)state;
+  static const int32_t counts[] = {1, 2, 3, 5};
+  static const int64_t lengths[] = {0, 1, 40};
+  for (int i = 0; i < 12; i++) {
+    const int32_t ranks = counts[i % 4];
+    const int64_t n = lengths[i / 4];
+    float *sums = memory_of_all(sizeof(float[5][40]));
+    told *told_of = memory_of_all(5 * sizeof(told));
+    char run[64];
+    pid_t pids[5];
+    (void)snprintf(run, sizeof run, "sum-%d-%d", (int)getpid(), i);
+    for (int32_t r = 0; r < ranks; r++) {
+      pids[r] = fork();
+      if (pids[r]) continue;
+      (void)alarm(120);
+      ga_comm_process_options o = GA_COMM_PROCESS_OPTIONS_INIT;
+      o.rank = r, o.ranks = ranks, o.run = run, o.timeout = o.start_timeout = 60;
+      ga_comm *comm = NULL;
+      told_of[r].status = ga_comm_processes_create(&o, &comm);
+      if (told_of[r].status == GA_OK) told_of[r].status = check_collectives(comm, sums + 40 * r, n);
+      (void)snprintf(told_of[r].text, sizeof told_of[r].text, "%s", ga_error_text());
+      ga_comm_destroy(comm);
+      _exit(0);
+    }
+    for (int32_t r = 0; r < ranks; r++) (void)waitpid(pids[r], NULL, 0);
+    for (int32_t r = 0; r < ranks; r++) {
+      if (told_of[r].status != GA_OK) fail_msg("%d ranks, %d numbers, rank %d: %s", ranks, (int)n, r, told_of[r].text);
+      assert_memory_equal(sums + 40 * r, sums, (size_t)n * sizeof *sums);
+    }
+    (void)munmap(sums, sizeof(float[5][40])), (void)munmap(told_of, 5 * sizeof(told));
+  }
+}
+
 /* --- what goes wrong --- */
 
 typedef enum harm { HARM_KILL, HARM_STOP } harm;
@@ -406,6 +463,7 @@ static void test_places(void **state) {
 int main(int argc, char **argv) {
   run_everything = argc > 1 && !strcmp(argv[1], "full");
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_right),
+                                     cmocka_unit_test(test_collectives),
                                      cmocka_unit_test(test_killed),
                                      cmocka_unit_test(test_stopped),
                                      cmocka_unit_test(test_other_plan_of_a_process),

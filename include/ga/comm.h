@@ -76,6 +76,16 @@ GA_API void ga_comm_abort(ga_comm *comm, const char *why);
  * of them is compared. */
 GA_API GA_NODISCARD ga_status ga_comm_meet(ga_comm *comm, const char *what, uint64_t value);
 
+/* Collectives: all ranks call them with the same sizes. Sums are made in double, in the order of ranks, and rounded
+ * once: all ranks get the same bits. */
+
+/* all[ranks x bytes]: what each rank gave. It does not overlap mine, but may hold it in its place. */
+GA_API GA_NODISCARD ga_status ga_comm_all_gather(ga_comm *comm, const void *mine, size_t bytes, void *all);
+/* part: elements n rank / ranks to n (rank + 1) / ranks (rounded down) of the sum of all x. */
+GA_API GA_NODISCARD ga_status ga_comm_reduce_scatter(ga_comm *comm, const float *x, int64_t n, float *part);
+/* x becomes the sum. */
+GA_API GA_NODISCARD ga_status ga_comm_all_reduce(ga_comm *comm, float *x, int64_t n);
+
 #ifdef __cplusplus
 }
 #endif
