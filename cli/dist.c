@@ -8,6 +8,7 @@
 #include "cli/error.h"
 #include "cli/interrupt.h"
 
+static char program_name[] = "ga";
 static const char *const orders[] = {"method", "contiguous", "striped", "zigzag", "chunks", "doc-zigzag", "pieces"};
 static const char *const needs[] = {"method", "all", "blocks", "stretches"};
 
@@ -84,6 +85,12 @@ ga_status dist_begin(const dist_args *a, const char *method, dist_task *t) {
   d->head_dim = (int32_t)a->head_dim, d->v_dim = (int32_t)a->v_dim;
   d->flags = (a->full ? 0u : GA_DIST_CAUSAL) | (a->backward ? GA_DIST_BACKWARD : 0u);
   d->window = a->window;
+  d->dtype = ga_dtype_from_name(a->type);
+  REQUIRE(d->dtype == GA_F32 || d->dtype == GA_F16 || d->dtype == GA_BF16, GA_ERR_ARG,
+          "--type '%.100s': must be f32, f16 or bf16", a->type);
+  const bool same = !strcmp(a->partials, "type");
+  REQUIRE(same || !strcmp(a->partials, "f32"), GA_ERR_ARG, "--partials '%.100s': must be f32 or type", a->partials);
+  d->partial_dtype = same ? d->dtype : GA_F32;
   return GA_OK;
 }
 
@@ -104,9 +111,26 @@ static ga_status verify_one(const dist_args *a, const ga_dist_plan *plan) {
   return GA_OK;
 }
 
-static int run_command(const char *what, const dist_args *a) {
+/* Which rank this process is. Threads know no launcher. */
+static ga_status find_rank(dist_args *a, bool run) {
+  ga_comm_place place = GA_COMM_PLACE_INIT;
+  a->rank = -1;
+  if (run && strcmp(a->transport, "threads") != 0) TRY(ga_comm_place_find(&place));
+  if (!*place.launcher) {
+    if (!a->ranks) a->ranks = 4;
+    return GA_OK;
+  }
+  REQUIRE(!a->ranks || a->ranks == place.ranks, GA_ERR_ARG, "--ranks %lld: %s has started %d", (long long)a->ranks,
+          place.launcher, place.ranks);
+  a->ranks = place.ranks, a->rank = place.rank;
+  return GA_OK;
+}
+
+/* args: how this program was started. */
+static int run_command(const char *what, const dist_args *a, char **args) {
   dist_task t;
   ga_dist_plan *plan = NULL;
+  int launched = -1;
   ga_status status = dist_begin(a, a->method, &t);
   if (status == GA_OK && strcmp(a->method, "all") != 0) status = ga_dist_plan_create(&t.desc, &plan);
   const bool is_usage = status == GA_ERR_ARG || status == GA_ERR_SHAPE || status == GA_ERR_UNSUPPORTED;
@@ -118,20 +142,25 @@ static int run_command(const char *what, const dist_args *a) {
     status = verify_one(a, plan);
   else if (status == GA_OK && !strcmp(what, "simulate"))
     status = dist_show_times(a, plan);
+  else if (status == GA_OK && a->rank < 0 && !strcmp(a->transport, "processes"))
+    launched = dist_launch(a, args);
   else if (status == GA_OK)
     status = dist_show_run(a, &t, plan);
   ga_dist_plan_destroy(plan);
   dist_end(&t);
+  if (launched >= 0) return launched;
   if (is_usage) return cmd_usage_error("dist", "%s", ga_error_text());
   return status == GA_OK ? EXIT_OK : cmd_fail("dist");
 }
 
-int cmd_dist(int argc, char **argv) {
+static int parse_and_run(int argc, char **argv, char **args) {
   dist_args a = {.method = "zigzag",
                  .order = "method",
                  .tokens = "4096",
                  .need = "method",
-                 .ranks = 4,
+                 .type = "f32",
+                 .partials = "f32",
+                 .transport = "threads",
                  .heads = 8,
                  .kv_heads = 2,
                  .head_dim = 64,
@@ -145,7 +174,7 @@ int cmd_dist(int argc, char **argv) {
   const cmd_option options[] = {
       {"method", 'm', OPT_STRING, &a.method, 0, 0, "NAME",
        "ring, zigzag, ulysses, ...; all = compare them (plan, verify)"},
-      {"ranks", 'n', OPT_INT, &a.ranks, 1, 4096, "N", "how many; with run each is a thread, at most 64"},
+      {"ranks", 'n', OPT_INT, &a.ranks, 1, 4096, "N", "how many: 4, or as a launcher says; run: at most 64"},
       {"tokens", 0, OPT_STRING, &a.tokens, 0, 0, "LIST", "tokens of each document"},
       {"queries", 0, OPT_STRING, &a.queries, 0, 0, "LIST", "queries of each document, its last tokens; else all"},
       {"heads", 0, OPT_INT, &a.heads, 1, 65536, "N", "of queries"},
@@ -162,8 +191,12 @@ int cmd_dist(int argc, char **argv) {
       {"inner", 0, OPT_INT, &a.inner, 0, 4096, "N",
        "ranks of the inner ring of a double ring; 0 = what the method says"},
       {"need", 0, OPT_STRING, &a.need, 0, 0, "WHAT", "what is sent: all, blocks or stretches that are needed, method"},
+      {"type", 0, OPT_STRING, &a.type, 0, 0, "TYPE", "of inputs and results: f32, f16, bf16"},
+      {"partials", 0, OPT_STRING, &a.partials, 0, 0, "TYPE",
+       "of partial results: f32, or type: that of the inputs, whose errors grow with the ranks"},
       {"prefetch", 0, OPT_INT, &a.prefetch, 0, 1024, "N", "stages that data comes ahead of its use; 0 = 1"},
       {"steps", 0, OPT_INT, &a.steps_of, -1, 4095, "RANK", "plan: print the steps of this rank; -1 = none"},
+      {"transport", 0, OPT_STRING, &a.transport, 0, 0, "NAME", "run: ranks are threads or processes"},
       {"seed", 's', OPT_INT, &a.seed, 0, 0, "SEED", "run: messages arrive in an order drawn from it; 0 = at once"},
       {"buffered", 0, OPT_FLAG, &a.buffered, 0, 0, NULL, "run: sends do not wait for their receiver"},
       {"timeout", 0, OPT_FLOAT, &a.timeout, 0.01, 86400, "S", "run: a rank that lets another wait longer ends all"},
@@ -192,12 +225,28 @@ int cmd_dist(int argc, char **argv) {
     (void)fprintf(stderr, "\n");
     return cmd_usage_error("dist", "--method '%s' is none of these", a.method);
   }
+  const bool run = !strcmp(argv[1], "run");
+  if (strcmp(a.transport, "threads") != 0 && strcmp(a.transport, "processes") != 0)
+    return cmd_usage_error("dist", "--transport '%s': must be threads or processes", a.transport);
+  if (find_rank(&a, run) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
   if (a.steps_of >= a.ranks)
     return cmd_usage_error("dist", "--steps %lld: must be a rank, 0 to %lld", (long long)a.steps_of,
                            (long long)a.ranks - 1);
-  const bool run = !strcmp(argv[1], "run");
   if (run && !strcmp(a.method, "all")) return cmd_usage_error("dist", "run takes one method");
   if (run && a.ranks > 64) return cmd_usage_error("dist", "--ranks %lld: run takes at most 64", (long long)a.ranks);
   listen_for_interrupt();
-  return run_command(argv[1], &a);
+  return run_command(argv[1], &a, args);
+}
+
+int cmd_dist(int argc, char **argv) {
+  char **args = calloc((size_t)argc + 2, sizeof *args); /* parsing moves argv */
+  if (!args) {
+    (void)fail_nomem("arguments", (size_t)argc * sizeof *args);
+    return cmd_fail("dist");
+  }
+  args[0] = program_name;
+  for (int i = 0; i < argc; i++) args[i + 1] = argv[i];
+  const int code = parse_and_run(argc, argv, args);
+  free(args);
+  return code;
 }

@@ -6,8 +6,9 @@
 #include "ga/dist.h"
 
 typedef struct dist_args {
-  const char *method, *order, *tokens, *queries, *grid, *need;
+  const char *method, *order, *tokens, *queries, *grid, *need, *type, *partials, *transport;
   int64_t ranks, heads, kv_heads, head_dim, v_dim, window, inner, prefetch, chunks, steps_of, seed;
+  int32_t rank; /* run: of this process, -1 = it is no rank */
   double timeout, tflops, gbytes, latency, launch;
   bool full, backward, buffered, json;
 } dist_args;
@@ -36,6 +37,10 @@ GA_NODISCARD ga_status dist_show_plan(const dist_args *a, const dist_task *t, co
 GA_NODISCARD ga_status dist_show_all(const dist_args *a, bool simulate);
 GA_NODISCARD ga_status dist_show_times(const dist_args *a, const ga_dist_plan *plan);
 GA_NODISCARD ga_status dist_show_run(const dist_args *a, const dist_task *t, const ga_dist_plan *plan);
+/* Starts this program once for each rank; argv is how it was started. The exit code. */
+int dist_launch(const dist_args *a, char **argv);
+/* The communicator of this process, by its launcher's variables. */
+GA_NODISCARD ga_status dist_open_comm(const dist_args *a, ga_comm **out);
 const char *dist_move_name(int32_t move);
 
 #endif

@@ -17,6 +17,7 @@ typedef struct comm_vtable {
   ga_status (*receive)(ga_comm *comm, int32_t from, void *data, size_t bytes, comm_ticket *ticket);
   ga_status (*wait)(ga_comm *comm, const comm_ticket *ticket);
   ga_status (*meet)(ga_comm *comm, const char *what, uint64_t value);
+  ga_status (*check)(ga_comm *comm); /* does not wait: the error when the communicator has ended */
   /* Nothing is read or written for any rank once it has returned. Other ranks get GA_ERR_TIMEOUT if status is that,
    * else GA_ERR_COMM. */
   void (*abort)(ga_comm *comm, ga_status status, const char *why);

@@ -250,6 +250,14 @@ static ga_status thread_meet(ga_comm *comm, const char *what, uint64_t value) {
   return status;
 }
 
+static ga_status thread_check(ga_comm *comm) {
+  world *w = world_of(comm);
+  (void)pthread_mutex_lock(&w->lock);
+  const ga_status status = w->failed == GA_OK ? GA_OK : world_error(w);
+  (void)pthread_mutex_unlock(&w->lock);
+  return status;
+}
+
 static void thread_abort(ga_comm *comm, ga_status status, const char *why) {
   world *w = world_of(comm);
   char text[768];
@@ -284,8 +292,8 @@ static void thread_destroy(ga_comm *comm) {
   ga_mem_free(comm);
 }
 
-static const comm_vtable thread_calls = {thread_send, thread_receive, thread_wait,
-                                         thread_meet, thread_abort,   thread_destroy};
+static const comm_vtable thread_calls = {thread_send,  thread_receive, thread_wait,   thread_meet,
+                                         thread_check, thread_abort,   thread_destroy};
 
 static ga_status start_locks(world *w) {
   pthread_condattr_t attr;

@@ -243,7 +243,9 @@ static ga_status run_plan_step(ga_dist_exec *e, const dist_step *s) {
     slot->block = s;
     return e->comm->calls->receive(e->comm, s->peer, slot->memory, (size_t)s->bytes, &slot->ticket);
   case DIST_WAIT: return e->comm->calls->wait(e->comm, &slot->ticket);
-  case DIST_TILE: return run_tile_step(e, s);
+  case DIST_TILE:
+    GA_TRY(e->comm->calls->check(e->comm)); /* a rank that computes for long hears of others' errors, too */
+    return run_tile_step(e, s);
   case DIST_MERGE: {
     const block_view to = view_of_slot(e, s->slot), from = view_of_slot(e, s->from);
     dist_merge_block(&to, &from);

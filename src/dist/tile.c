@@ -56,18 +56,18 @@ static ga_attn_strides strides_of_rows(int64_t rows, int32_t heads, int32_t dim)
 }
 
 /* Takes n numbers of the scratch. */
-static float *take(float **scratch, int64_t n) {
+static float *take_scratch(float **scratch, int64_t n) {
   float *const p = *scratch;
   *scratch += n;
   return p;
 }
 
-static operand take_rows(const block_view *v, int part, int64_t row, int64_t rows, int32_t head, int32_t heads,
-                         float **scratch) {
+static operand operand_rows(const block_view *v, int part, int64_t row, int64_t rows, int32_t head, int32_t heads,
+                            float **scratch) {
   if (v->dtype == GA_F32)
     return (operand){dist_row_at(v, part, row, head), strides_of_rows(v->rows, v->heads, v->dim[part])};
   const int64_t width = (int64_t)heads * v->dim[part];
-  const operand x = {take(scratch, rows * width), strides_of_rows(rows, heads, v->dim[part])};
+  const operand x = {take_scratch(scratch, rows * width), strides_of_rows(rows, heads, v->dim[part])};
   for (int64_t i = 0; i < rows; i++)
     dist_load_row(v->dtype, dist_row_at(v, part, row + i, head), width, x.data + i * width);
   return x;
@@ -77,8 +77,8 @@ static operand take_rows(const block_view *v, int part, int64_t row, int64_t row
  * adds them to the view. */
 static operand gradient_rows(const block_view *v, int part, int64_t row, int64_t rows, int32_t head, int32_t heads,
                              float **scratch) {
-  if (v->dtype == GA_F32) return take_rows(v, part, row, rows, head, heads, scratch);
-  const operand x = {take(scratch, rows * heads * v->dim[part]), strides_of_rows(rows, heads, v->dim[part])};
+  if (v->dtype == GA_F32) return operand_rows(v, part, row, rows, head, heads, scratch);
+  const operand x = {take_scratch(scratch, rows * heads * v->dim[part]), strides_of_rows(rows, heads, v->dim[part])};
   for (int64_t i = 0; i < rows * heads * v->dim[part]; i++) x.data[i] = 0;
   return x;
 }
@@ -99,10 +99,11 @@ static ga_status run_forward(const tile_job *job, const call *c, const head_run 
   d.head_dim = p->head_dim, d.v_dim = p->v_dim, d.window = (int32_t)ga_min_i64(c->window, INT32_MAX);
   d.flags = GA_ATTN_LSE | (c->causal ? GA_ATTN_CAUSAL : 0u);
   float *scratch = job->scratch;
-  float *const lse = take(&scratch, c->n_q * h->heads), *const o = take(&scratch, c->n_q * h->heads * p->v_dim);
-  const operand q = take_rows(&job->q, 0, at->q, c->n_q, h->head, h->heads, &scratch),
-                k = take_rows(&job->kv, 0, at->kv, c->n_k, h->kv_head, h->kv_heads, &scratch),
-                v = take_rows(&job->kv, 1, at->kv, c->n_k, h->kv_head, h->kv_heads, &scratch);
+  float *const lse = take_scratch(&scratch, c->n_q * h->heads), *const o = take_scratch(&scratch,
+                                                                                        c->n_q * h->heads * p->v_dim);
+  const operand q = operand_rows(&job->q, 0, at->q, c->n_q, h->head, h->heads, &scratch),
+                k = operand_rows(&job->kv, 0, at->kv, c->n_k, h->kv_head, h->kv_heads, &scratch),
+                v = operand_rows(&job->kv, 1, at->kv, c->n_k, h->kv_head, h->kv_heads, &scratch);
   const ga_attn_io io = {.q = q.data,
                          .k = k.data,
                          .v = v.data,
@@ -130,14 +131,14 @@ static ga_status run_backward(const tile_job *job, const call *c, const head_run
   d.flags =
       (uint32_t)GA_ATTN_BWD_ADD | (uint32_t)GA_ATTN_BWD_DETERMINISTIC | (c->causal ? (uint32_t)GA_ATTN_CAUSAL : 0u);
   float *scratch = job->scratch;
-  float *const lse = take(&scratch, c->n_q * h->heads);
+  float *const lse = take_scratch(&scratch, c->n_q * h->heads);
   for (int32_t x = 0; x < h->heads; x++)
     for (int64_t i = 0; i < c->n_q; i++) lse[x * c->n_q + i] = g->lse[(h->head + x - g->head) * g->rows + at->q + i];
-  const operand q = take_rows(g, 0, at->q, c->n_q, h->head, h->heads, &scratch),
-                o = take_rows(g, 1, at->q, c->n_q, h->head, h->heads, &scratch),
-                dout = take_rows(g, 2, at->q, c->n_q, h->head, h->heads, &scratch),
-                k = take_rows(&job->kv, 0, at->kv, c->n_k, h->kv_head, h->kv_heads, &scratch),
-                v = take_rows(&job->kv, 1, at->kv, c->n_k, h->kv_head, h->kv_heads, &scratch),
+  const operand q = operand_rows(g, 0, at->q, c->n_q, h->head, h->heads, &scratch),
+                o = operand_rows(g, 1, at->q, c->n_q, h->head, h->heads, &scratch),
+                dout = operand_rows(g, 2, at->q, c->n_q, h->head, h->heads, &scratch),
+                k = operand_rows(&job->kv, 0, at->kv, c->n_k, h->kv_head, h->kv_heads, &scratch),
+                v = operand_rows(&job->kv, 1, at->kv, c->n_k, h->kv_head, h->kv_heads, &scratch),
                 dq = gradient_rows(&job->out, 0, at->out, c->n_q, h->head, h->heads, &scratch),
                 dk = gradient_rows(&job->dkv, 0, at->dkv, c->n_k, h->kv_head, h->kv_heads, &scratch),
                 dv = gradient_rows(&job->dkv, 1, at->dkv, c->n_k, h->kv_head, h->kv_heads, &scratch);

@@ -50,6 +50,8 @@
   X(ga_request_info, GA_REQUEST_INFO_INIT)                 \
   X(ga_engine_stats, GA_ENGINE_STATS_INIT)                 \
   X(ga_comm_threads_options, GA_COMM_THREADS_OPTIONS_INIT) \
+  X(ga_comm_process_options, GA_COMM_PROCESS_OPTIONS_INIT) \
+  X(ga_comm_place, GA_COMM_PLACE_INIT)                     \
   X(ga_dist_layout_desc, GA_DIST_LAYOUT_DESC_INIT)         \
   X(ga_dist_grid, GA_DIST_GRID_INIT)                       \
   X(ga_dist_desc, GA_DIST_DESC_INIT)                       \

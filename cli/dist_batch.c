@@ -1,0 +1,130 @@
+/* ga dist run: random tensors of the whole batch, and what one rank makes of them. */
+#include "cli/dist_batch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/error.h"
+#include "ga/attn.h"
+#include "ga/attn_bwd.h"
+#include "ga/layer.h"
+
+ga_status dist_new_floats(int64_t n, float **out) {
+  *out = calloc((size_t)n + 1, sizeof **out);
+  return *out ? GA_OK : fail_nomem("tensors", (size_t)n * sizeof **out);
+}
+
+/* Sums of uniform numbers, around 0: near enough to normal. */
+static void fill_random(float *x, int64_t n, uint64_t seed) {
+  for (int64_t i = 0; i < n; i++) {
+    float sum = 0;
+    for (int j = 0; j < 4; j++) {
+      seed = seed * 6364136223846793005u + 1442695040888963407u;
+      sum += (float)(seed >> 40) / 16777216.0f - 0.5f;
+    }
+    x[i] = sum * 1.7f;
+  }
+}
+
+void dist_free_batch(dist_batch *b) {
+  float *const all[] = {b->in_q,  b->in_k,    b->in_v,   b->in_dout, b->o_in,
+                        b->o_one, b->lse_one, b->dq_one, b->dk_one,  b->dv_one};
+  for (size_t i = 0; i < COUNT_OF(all); i++) free(all[i]);
+}
+
+ga_status dist_make_batch(const dist_task *t, int64_t seed, dist_batch *b) {
+  const ga_dist_desc *d = &t->desc;
+  const int64_t vd = d->v_dim ? d->v_dim : d->head_dim;
+  *b = (dist_batch){.dtype = d->dtype ? d->dtype : GA_F32,
+                    .nq = ga_dist_layout_tokens(t->q, -1),
+                    .nk = ga_dist_layout_tokens(t->kv, -1)};
+  b->q = b->nq * d->q_heads * d->head_dim, b->o = b->nq * d->q_heads * vd;
+  b->k = b->nk * d->kv_heads * d->head_dim, b->v = b->nk * d->kv_heads * vd;
+  const int64_t lse = b->nq * d->q_heads;
+  const struct {
+    int64_t n;
+    float **at;
+  } all[] = {{b->q, &b->in_q},  {b->k, &b->in_k},   {b->v, &b->in_v},   {b->o, &b->in_dout}, {b->o, &b->o_in},
+             {b->o, &b->o_one}, {lse, &b->lse_one}, {b->q, &b->dq_one}, {b->k, &b->dk_one},  {b->v, &b->dv_one}};
+  for (size_t i = 0; i < COUNT_OF(all); i++) TRY(dist_new_floats(all[i].n, all[i].at));
+  fill_random(b->in_q, b->q, (uint64_t)seed + 1), fill_random(b->in_k, b->k, (uint64_t)seed + 2);
+  fill_random(b->in_v, b->v, (uint64_t)seed + 3), fill_random(b->in_dout, b->o, (uint64_t)seed + 4);
+  return GA_OK;
+}
+
+/* --- types --- */
+
+ga_status dist_convert(ga_ctx *ctx, int32_t from, const void *x, int32_t to, void *y, int64_t n) {
+  ga_convert_desc d = GA_CONVERT_DESC_INIT;
+  d.rows = 1, d.width = n, d.x_dtype = from, d.y_dtype = to;
+  const ga_convert_io io = {x, y, NULL};
+  return n ? ga_convert(ctx, &d, &io, NULL) : GA_OK;
+}
+
+/* To numbers that the type has. */
+static ga_status round_floats(ga_ctx *ctx, int32_t dtype, float *x, int64_t n) {
+  float *narrow;
+  if (dtype == GA_F32) return GA_OK;
+  TRY(dist_new_floats(n, &narrow));
+  ga_status status = dist_convert(ctx, GA_F32, x, dtype, narrow, n);
+  if (status == GA_OK) status = dist_convert(ctx, dtype, narrow, GA_F32, x, n);
+  free(narrow);
+  return status;
+}
+
+static ga_status round_inputs(ga_ctx *ctx, dist_batch *b) {
+  TRY(round_floats(ctx, b->dtype, b->in_q, b->q));
+  TRY(round_floats(ctx, b->dtype, b->in_k, b->k));
+  TRY(round_floats(ctx, b->dtype, b->in_v, b->v));
+  return round_floats(ctx, b->dtype, b->in_dout, b->o);
+}
+
+/* --- one rank, a document at a time, in f32 --- */
+
+static ga_status one_document(ga_ctx *ctx, const ga_dist_desc *d, dist_batch *b, int64_t q0, int64_t nq, int64_t k0,
+                              int64_t nk) {
+  const int64_t vd = d->v_dim ? d->v_dim : d->head_dim, hq = d->q_heads, hk = d->kv_heads, hd = d->head_dim;
+  const uint32_t causal = d->flags & GA_DIST_CAUSAL ? GA_ATTN_CAUSAL : 0u;
+  ga_attn_desc f = GA_ATTN_DESC_INIT;
+  f.max_q = nq, f.max_kv = nk, f.q_heads = d->q_heads, f.kv_heads = d->kv_heads, f.head_dim = d->head_dim;
+  f.v_dim = (int32_t)vd, f.window = (int32_t)d->window, f.flags = GA_ATTN_LSE | causal;
+  float *lse;
+  TRY(dist_new_floats(nq * hq, &lse));
+  ga_attn_io io = {0};
+  io.q = b->in_q + q0 * hq * hd, io.k = b->in_k + k0 * hk * hd, io.v = b->in_v + k0 * hk * vd;
+  io.o = b->o_one + q0 * hq * vd, io.lse = lse;
+  ga_status status = ga_attn(ctx, &f, &io, NULL);
+  for (int64_t h = 0; h < hq; h++)
+    for (int64_t i = 0; i < nq; i++) b->lse_one[h * b->nq + q0 + i] = lse[h * nq + i];
+  if (status == GA_OK && d->flags & GA_DIST_BACKWARD) {
+    memcpy(b->o_in + q0 * hq * vd, io.o, (size_t)(nq * hq * vd) * sizeof(float));
+    status = round_floats(ctx, b->dtype, b->o_in + q0 * hq * vd, nq * hq * vd);
+  }
+  if (status == GA_OK && d->flags & GA_DIST_BACKWARD) {
+    ga_attn_bwd_desc g = GA_ATTN_BWD_DESC_INIT;
+    g.max_q = nq, g.max_kv = nk, g.q_heads = d->q_heads, g.kv_heads = d->kv_heads, g.head_dim = d->head_dim;
+    g.v_dim = (int32_t)vd, g.window = (int32_t)d->window, g.flags = causal;
+    ga_attn_bwd_io gio = {0};
+    gio.q = io.q, gio.k = io.k, gio.v = io.v, gio.o = b->o_in + q0 * hq * vd, gio.lse = lse,
+    gio.dout = b->in_dout + q0 * hq * vd;
+    gio.dq = b->dq_one + q0 * hq * hd, gio.dk = b->dk_one + k0 * hk * hd, gio.dv = b->dv_one + k0 * hk * vd;
+    status = ga_attn_bwd(ctx, &g, &gio, NULL);
+  }
+  free(lse);
+  return status;
+}
+
+ga_status dist_run_one(const dist_task *t, dist_batch *b) {
+  ga_ctx_options options = GA_CTX_OPTIONS_INIT;
+  options.device = "cpu";
+  ga_ctx *ctx;
+  TRY(ga_ctx_create(&options, &ctx));
+  ga_status status = round_inputs(ctx, b);
+  int64_t q0 = 0, k0 = 0;
+  for (int32_t i = 0; i < t->documents && status == GA_OK; i++) {
+    status = one_document(ctx, &t->desc, b, q0, t->q_lengths[i], k0, t->kv_lengths[i]);
+    q0 += t->q_lengths[i], k0 += t->kv_lengths[i];
+  }
+  ga_ctx_destroy(ctx);
+  return status;
+}

@@ -1,0 +1,23 @@
+/* ga dist run: tensors of the whole batch, in the order of tokens, as floats. */
+#ifndef GA_CLI_DIST_BATCH_H
+#define GA_CLI_DIST_BATCH_H
+
+#include "cli/dist.h"
+
+/* Inputs are numbers that dtype has. o_in: o in dtype, which the backward reads. */
+typedef struct dist_batch {
+  int32_t dtype;
+  int64_t nq, nk, q, o, k, v; /* tokens; floats of each tensor */
+  float *in_q, *in_k, *in_v, *in_dout, *o_in;
+  float *o_one, *lse_one, *dq_one, *dk_one, *dv_one; /* one rank's results, in f32 */
+} dist_batch;
+
+/* The same numbers in every process of a run. Release with dist_free_batch, also after a failure. */
+GA_NODISCARD ga_status dist_make_batch(const dist_task *t, int64_t seed, dist_batch *b);
+void dist_free_batch(dist_batch *b);
+/* Rounds the inputs to dtype, and fills the results. */
+GA_NODISCARD ga_status dist_run_one(const dist_task *t, dist_batch *b);
+GA_NODISCARD ga_status dist_new_floats(int64_t n, float **out); /* zeros */
+GA_NODISCARD ga_status dist_convert(ga_ctx *ctx, int32_t from, const void *x, int32_t to, void *y, int64_t n);
+
+#endif
