@@ -28,6 +28,7 @@ typedef struct sched_request {
   uint64_t cache_key;    /* kv_pages_match */
   bool use_prefix;       /* look for a kept prefix */
   double arrival;        /* seconds */
+  double keep_seconds;   /* its pages are kept so long after its end; 0 = as any, below 0: they become free */
   double first_deadline; /* a waiting request that has generated nothing expires then; 0 = never */
   void *user;
   /* The scheduler's. */
