@@ -446,6 +446,7 @@ static void begin_episode(uint64_t seed) {
   if (kv_pages_create(&sim.po, &sim.pages) != GA_OK || scheduler_create(&sim.so, sim.pages, &sim.s) != GA_OK)
     fail("%s", ga_error_text());
   scheduler_set_costs(sim.s, &sim.costs);
+  scheduler_set_even(sim.s, chance(2) ? 0 : draw_int(1, sim.so.step_tokens));
   for (int kind = 0; kind < KV_KINDS; kind++) {
     const size_t n = (size_t)sim.po.n_pages[kind] + 1;
     sim.host[kind] = calloc((size_t)sim.po.n_host[kind] * (size_t)sim.po.page_tokens + 1, sizeof(uint64_t));

@@ -18,6 +18,7 @@ struct scheduler {
   sched_queue queue;
   sched_list running; /* by priority, then by when they began */
   int32_t n_running, n_swapped;
+  int32_t even_rows;
   sched_costs costs;
   double now;            /* of the last plan */
   sched_request *cursor; /* where a loop over running goes on: moves when that one leaves */
@@ -420,6 +421,13 @@ static int32_t prompt_budget(const sched_options *o, int32_t n_decodes) {
   return (n_decodes ? (int32_t)filled : o->step_tokens) - n_decodes;
 }
 
+/* Is one long prompt read, and does nobody wait behind it? Then its tokens need not come at the cost of even steps. */
+static bool reads_alone(const scheduler *s, int32_t budget) {
+  const sched_request *r = s->running.first;
+  while (r && left_of(r) <= 1) r = r->next;
+  return r && left_of(r) / LONG_STEPS > budget && !others_read(s, r);
+}
+
 ga_status scheduler_plan(scheduler *s, double now, const sched_plan **out) {
   int32_t n_decodes;
   *out = NULL;
@@ -427,6 +435,8 @@ ga_status scheduler_plan(scheduler *s, double now, const sched_plan **out) {
   note_time(s, now);
   GA_TRY(plan_decodes(s, &n_decodes));
   int32_t budget = prompt_budget(&s->options, n_decodes);
+  if (n_decodes && s->even_rows > n_decodes && reads_alone(s, budget))
+    budget = (int32_t)ga_min_i64(budget, s->even_rows - n_decodes);
   GA_TRY(plan_prompts(s, n_decodes, &budget));
   list_items(s);
   /* Pages that a preempted request has just left are for those that needed them. */
@@ -482,6 +492,8 @@ void scheduler_failed(scheduler *s) {
     if (s->plan.items[i].request) s->plan.items[i].request->n_computed = 0; /* nothing of it is kept */
   clear_plan(s);
 }
+
+void scheduler_set_even(scheduler *s, int32_t rows) { s->even_rows = rows; }
 
 void scheduler_set_costs(scheduler *s, const sched_costs *costs) { s->costs = *costs; }
 
