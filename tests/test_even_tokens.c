@@ -24,7 +24,8 @@ enum {
 #define SECONDS       120.0
 #define PROMPTS_EVERY 6.0 /* seconds: some steps have no prompt, so that the median is of those */
 
-/* Rows of a step and its milliseconds, prompts alone; 32: 5.6 ms less what their keys took; between 256 and 2048 rows the next larger one counts. */
+/* Rows of a step and its milliseconds, prompts alone; 32: 5.6 ms less what their keys took; between 256 and 2048 rows
+ * the next larger one counts. */
 static const double measured[][2] = {{1, 1.84},   {32, 5.2},   {64, 5.5},   {128, 8.2},   {192, 9.9},
                                      {256, 10.6}, {512, 17.1}, {768, 26.6}, {1024, 32.4}, {2048, 61.1}};
 
