@@ -4,9 +4,9 @@
 Starts `ga serve` with few sequences and few pages, and keeps about twice as many requests coming as it has places for,
 waiting ones included. Some clients go away in mid-answer, read slowly, send garbage or half a request. At the end: nothing
 but 200, 400, 429 and 503 was answered, each answer came once and whole, the memory of the process did not grow, no request
-and no page is left.
+and no page is left. With --swap-space pages of preempted requests and of cached prompts went to host memory and came back.
 
-Usage: serve_soak.py GA MODEL [--seconds 600] [--clients 64] [--seed 1] [--json FILE]
+Usage: serve_soak.py GA MODEL [--seconds 600] [--clients 64] [--seed 1] [--swap-space GIB] [--json FILE]
 """
 import argparse
 import http.client
@@ -58,6 +58,8 @@ def body_of(rng, stream):
         body["cache_salt"] = f"s{rng.randrange(4)}"
     if rng.random() < 0.1:
         body["logprobs"] = 3
+    if rng.random() < 0.2:
+        body["cache_ttl"] = rng.choice((0, 2, 30))
     return body
 
 
@@ -163,10 +165,13 @@ def main():
     p.add_argument("--seconds", type=float, default=600)
     p.add_argument("--clients", type=int, default=64)
     p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--swap-space", type=float, default=0)
     p.add_argument("--json")
     a = p.parse_args()
     command = [a.ga, "serve", "-m", a.model, "--port", "0", "--max-sequences", "8", "--max-waiting", str(max(1, a.clients // 4)), "--context", "512",
                "--kv-tokens", "1536", "--request-seconds", "5"]
+    if a.swap_space:
+        command += ["--swap-space", str(a.swap_space), "--offload-prefixes"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     port = int(server.stdout.readline().split(":")[2].split()[0])
     counts, began = Counts(), time.monotonic()
@@ -186,9 +191,12 @@ def main():
     grown = max(memory[-third:]) / max(memory[third : 2 * third] or memory)
     if grown > 1.05:
         counts.fail(f"memory grew by {100 * (grown - 1):.1f} % from the second third to the last")
+    if a.swap_space and not (last.get("vllm:kv_offload_store_bytes_total") and last.get("vllm:kv_offload_load_bytes_total")):
+        counts.fail("no page went to the swap space and came back")
     if rc:
         counts.fail(f"the server ended with {rc}")
     result = {"seconds": round(time.monotonic() - began, 1), "answers": {str(k): v for k, v in sorted(counts.by.items(), key=str)}, "rss_mib": [round(m, 1) for m in memory[:: max(1, len(memory) // 12)]],
+              "swapped_out_bytes": last.get("vllm:kv_offload_store_bytes_total"), "swapped_in_bytes": last.get("vllm:kv_offload_load_bytes_total"),
               "preemptions": last.get("vllm:num_preemptions_total"), "prefix_hits": last.get("vllm:prefix_cache_hits_total"),
               "generated": last.get("vllm:generation_tokens_total"), "wrong": counts.wrong}
     print(json.dumps(result, indent=1))

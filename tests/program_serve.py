@@ -175,6 +175,38 @@ class SwapSpace(OneServer):
         self.assertEqual(self.server.value("vllm:num_requests_swapped"), 0)
 
 
+class KeptPrompts(OneServer):
+    OPTIONS = ("--context", "256", "--kv-tokens", "256", "--max-sequences", "2")
+
+    def cached(self, token, **more):
+        """Tokens found of a prompt of two pages."""
+        said = self.complete(prompt=[token] * 100, **{"max_tokens": 1, "ignore_eos": True, **more})
+        return said["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+    def test_keep(self):
+        for ttl, found in ((None, 0), (60, 99)):
+            for token, own in ((5, ttl), (6, None), (7, None), (8, None)):
+                self.cached(token, cache_salt=str(ttl), cache_ttl=own)
+            self.assertEqual(self.cached(5, cache_salt=str(ttl)), found)
+
+    def test_release(self):
+        self.assertEqual(self.cached(9), 0)
+        self.assertEqual(self.cached(9, cache_ttl=0), 99)
+        self.assertEqual(self.cached(9), 0)
+
+    def test_bring_back(self):
+        said = self.complete(prompt=[11] * 100, max_tokens=0)
+        self.assertEqual((said["choices"][0]["text"], said["choices"][0]["finish_reason"]), ("", "length"))
+        self.assertEqual(said["usage"]["completion_tokens"], 0)
+        self.assertEqual(self.cached(11), 99)
+        chat = self.post("/v1/chat/completions", messages=[{"role": "user", "content": "a"}], max_tokens=0)
+        self.assertEqual((chat["choices"][0]["message"]["content"] or "", chat["usage"]["completion_tokens"]), ("", 0))
+
+    def test_refused(self):
+        for ttl in (-1, 86401, "1h", True):
+            self.refuse("/v1/completions", {"prompt": "a", "cache_ttl": ttl}, 400, "cache_ttl")
+
+
 class Completions(OneServer):
     OPTIONS = ("--deterministic",)
 
@@ -297,7 +329,7 @@ class Completions(OneServer):
         self.assertEqual(together, alone)
 
     def test_refused(self):
-        for field, value in (("temperature", "x"), ("temperature", -1), ("top_p", 2), ("n", 0), ("n", 1000), ("max_tokens", -5), ("max_tokens", 0),
+        for field, value in (("temperature", "x"), ("temperature", -1), ("top_p", 2), ("n", 0), ("n", 1000), ("max_tokens", -5),
                              ("stop", 5), ("stop", ["a"] * 17), ("logprobs", 6), ("logprobs", True), ("best_of", 3), ("suffix", "x"),
                              ("logit_bias", {"99999": 1}), ("stop_token_ids", [99999]), ("stream", "yes"), ("stream_options", {}), ("echo", 1),
                              ("presence_penalty", 3), ("min_p", 2), ("typical_p", 0), ("repetition_penalty", 0), ("seed", 1.5), ("priority", 1 << 40), ("priority", -1),
@@ -372,7 +404,7 @@ class Chat(OneServer):
 
     def test_refused(self):
         for field, value in (("messages", []), ("messages", "x"), ("messages", [{"role": "user"}]), ("messages", [{"content": "x"}]),
-                             ("top_logprobs", 21), ("top_logprobs", 2), ("logprobs", 2), ("max_tokens", 0), ("tool_choice", "x"), ("tools", [5]),
+                             ("top_logprobs", 21), ("top_logprobs", 2), ("logprobs", 2), ("max_tokens", -1), ("tool_choice", "x"), ("tools", [5]),
                              ("chat_template_kwargs", 5)):
             self.refuse("/v1/chat/completions", {"messages": self.HELLO, field: value}, 400, field)
         image = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]

@@ -40,6 +40,7 @@ static struct sim {
   int32_t n_requests;
   int32_t priorities, letters, longest;
   double now;
+  bool keeps;   /* requests say how long their pages are to be kept */
   bool mishaps; /* cancels, deadlines, failed steps and failing allocations */
 } sim;
 
@@ -100,6 +101,7 @@ static void make_request(sim_request *q) {
   q->r.tenant = (uint64_t)draw_int(0, 3);
   q->r.use_prefix = !chance(10);
   q->r.arrival = sim.now;
+  q->r.keep_seconds = !sim.keeps || chance(2) ? 0 : chance(3) ? -1 : draw_int(1, 100);
   q->r.first_deadline = sim.mishaps && chance(8) ? sim.now + draw_int(0, 60) : 0;
   q->target = draw_int(prompt + 1, total);
 }
@@ -430,6 +432,7 @@ static void draw_options(void) {
   sim.so.step_tile = chance(2) ? 1 : draw_int(2, 40);
   sim.priorities = chance(2) ? 1 : 3;
   sim.letters = draw_int(1, 3);
+  sim.keeps = chance(2);
   sim.mishaps = chance(2);
 }
 
@@ -443,6 +446,7 @@ static void begin_episode(uint64_t seed) {
   if (kv_pages_create(&sim.po, &sim.pages) != GA_OK || scheduler_create(&sim.so, sim.pages, &sim.s) != GA_OK)
     fail("%s", ga_error_text());
   scheduler_set_costs(sim.s, &sim.costs);
+  scheduler_set_even(sim.s, chance(2) ? 0 : draw_int(1, sim.so.step_tokens));
   for (int kind = 0; kind < KV_KINDS; kind++) {
     const size_t n = (size_t)sim.po.n_pages[kind] + 1;
     sim.host[kind] = calloc((size_t)sim.po.n_host[kind] * (size_t)sim.po.page_tokens + 1, sizeof(uint64_t));

@@ -47,7 +47,26 @@ static void test_pace_bounds(void **state) {
   assert_true(p.prompt_token > 0);
 }
 
+/* 15 ms of 25 are for prompts. */
+static void test_even_rows(void **state) {
+  (void)state;
+  step_pace p = {.least = PACE_LEAST_GPU};
+  assert_int_equal(pace_even_rows(&p, 8), 0);
+  pace_note(&p, 8, 0, 0.010);
+  assert_int_equal(pace_even_rows(&p, 8), 0);
+  pace_note(&p, 8, 504, 0.010 + 504 * 0.0001);
+  assert_int_equal(pace_even_rows(&p, 8), 128); /* 120 tokens in 15 ms, as far as is known */
+  pace_note(&p, 8, 120, 0.010 + 120 * 0.00013);
+  assert_int_equal(pace_even_rows(&p, 8), 256);                             /* not even 128: no fewer than 256 */
+  for (int i = 0; i < 60; i++) pace_note(&p, 8, 120, 0.010 + 120 * 0.0001); /* faster, and so are the others */
+  assert_int_equal(pace_even_rows(&p, 8), 192);
+  for (int i = 0; i < 60; i++) pace_note(&p, 8, 120, 0.010 + 120 * 0.00002);
+  assert_int_equal(pace_even_rows(&p, 8), 512);
+  assert_int_equal(pace_even_rows(&p, 600), 1024);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_learns), cmocka_unit_test(test_pace_bounds)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_learns), cmocka_unit_test(test_pace_bounds),
+                                     cmocka_unit_test(test_even_rows)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -200,6 +200,32 @@ static void a_long_prompt_lets_others_pass(void **state) {
   close_all();
 }
 
+static void a_long_prompt_alone_leaves_steps_even(void **state) {
+  (void)state;
+  open_tiled(200, 4, 64, 32, 32);
+  scheduler_set_even(s, 12);
+  (void)add(0, 6, 60);
+  step();
+  sched_request *b = add(1, 300, 310);
+  make_plan();
+  expect_item(1, b, 0, 63, false); /* when it comes it waits itself */
+  finish_plan();
+  make_plan();
+  expect_item(1, b, 63, 11, false);
+  finish_plan();
+  sched_request *c = add(2, 2, 9); /* somebody waits behind it: the whole budget, and a share of it */
+  make_plan();
+  expect_item(1, b, 74, 48, false);
+  expect_item(2, c, 0, 2, true);
+  finish_plan();
+  scheduler_remove(s, c);
+  while (b->n_ids - b->n_computed > 2 * 63) step();
+  make_plan(); /* two steps are left: it ends with them */
+  expect_item(1, b, b->n_computed, 63, false);
+  finish_plan();
+  close_all();
+}
+
 /* Rows that a product computes anyway are not left empty. */
 static void a_step_fills_its_tile(void **state) {
   (void)state;
@@ -676,6 +702,7 @@ int main(void) {
       cmocka_unit_test(requests_that_generate_come_first),
       cmocka_unit_test(deadlines_count_while_steps_go_ahead),
       cmocka_unit_test(a_long_prompt_lets_others_pass),
+      cmocka_unit_test(a_long_prompt_alone_leaves_steps_even),
       cmocka_unit_test(a_step_fills_its_tile),
       cmocka_unit_test(a_step_keeps_its_budget),
       cmocka_unit_test(a_kept_prefix_is_not_read_again),

@@ -82,7 +82,7 @@ static void test_refused_values(void **state) {
   refuse("{\"prompt\":\"a\",\"top_p\":0}", false, 400, "top_p", "it must be");
   refuse("{\"prompt\":\"a\",\"max_tokens\":1.5}", false, 400, "max_tokens", "is 1.5");
   refuse("{\"prompt\":\"a\",\"max_tokens\":true}", false, 400, "max_tokens", "is true");
-  refuse("{\"prompt\":\"a\",\"max_tokens\":0}", false, 400, "max_tokens", "without echo");
+  refuse("{\"prompt\":\"a\",\"cache_ttl\":-1}", false, 400, "cache_ttl", "is -1");
   refuse("{\"prompt\":\"a\",\"n\":0}", false, 400, "n", "from 1 to 128");
   refuse("{\"prompt\":[\"a\",\"b\",\"c\",\"d\",\"e\"],\"n\":128}", false, 400, "n", "640 choices");
   refuse("{\"prompt\":\"a\",\"best_of\":2}", false, 400, "best_of", "must be n");

@@ -59,9 +59,10 @@ typedef void (*ga_notify_fn)(void *user);
 
 typedef struct ga_request_options {
   size_t struct_size;
-  const int32_t *ids;           /* [n_ids] the prompt; copied, as everything here is */
-  int32_t n_ids;                /* at least 1; with max_tokens at most the engine's context */
-  int32_t max_tokens;           /* 0 = none (for prompt_logprobs); -1 = what the context has room for */
+  const int32_t *ids; /* [n_ids] the prompt; copied, as everything here is */
+  int32_t n_ids;      /* at least 1; with max_tokens at most the engine's context */
+  int32_t
+      max_tokens; /* 0 = none (for prompt_logprobs, or to have the prompt cached); -1 = what the context has room for */
   int32_t min_tokens;           /* no end-of-generation token and none of stop_ids is drawn before */
   int32_t priority;             /* of waiting requests the lowest is first */
   uint64_t seed;                /* of the generator */
@@ -83,11 +84,14 @@ typedef struct ga_request_options {
                                   waits longer ends with GA_ERR_TIMEOUT */
   ga_notify_fn notify;         /* may be NULL */
   void *user;
+  double keep_seconds; /* how long after its end its pages are kept before those of others, for a prompt that goes on
+                          from there; at most half of the pages are. 0 = as any; below 0: nobody will come back, pages
+                          that no other request has or goes on from become free */
 } ga_request_options;
 #define GA_REQUEST_OPTIONS_INIT                                                                                       \
   {                                                                                                                   \
     sizeof(ga_request_options), NULL, 0, -1, 0, 0, 0, NULL, 0, 0, NULL, NULL, 0, -1, false, false, {0}, 0, NULL, 0.0, \
-        NULL, NULL                                                                                                    \
+        NULL, NULL, 0.0                                                                                               \
   }
 
 /* Checks the options and queues the request. GA_ERR_SHAPE: the prompt is longer than the context, or more than the

@@ -191,6 +191,7 @@ static ga_status run_plan(ga_engine *e, const sched_plan *plan) {
   const double seconds = ga_seconds() - start;
   pace_note(&e->pace, n_decodes, n_prompt, seconds);
   scheduler_set_chunk(e->scheduler, pace_chunk(&e->pace, e->options.step_tokens));
+  if (!e->ctx->device->caps.host_memory) scheduler_set_even(e->scheduler, pace_even_rows(&e->pace, n_decodes));
   e->costs.token = e->pace.prompt_token;
   scheduler_set_costs(e->scheduler, &e->costs);
   note_state(e, seconds, generated, true);

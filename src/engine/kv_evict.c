@@ -1,5 +1,44 @@
 /* Pages that change hands: held, kept, free; and where kept ones go when others need their place. */
+#include <math.h>
+
 #include "engine/kv_pages_impl.h"
+
+/* --- orders of eviction --- */
+
+void kv_link_node(kv_pages *pages, kv_node *node) {
+  const bool is_away = node->host[KV_FULL] != KV_NO_PAGE, keeps = node->keep_until > 0;
+  if (keeps && node->keep_until < pages->next_expiry) pages->next_expiry = node->keep_until;
+  kv_link_out(&node->lru);
+  kv_link_last(&pages->order[is_away][keeps], &node->lru);
+}
+
+static void link_window(kv_pages *pages, kv_node *node) {
+  kv_link_out(&node->window);
+  kv_link_last(&pages->window_order[!node->wanted ? 0 : node->keep_until > 0 ? 2 : 1], &node->window);
+}
+
+/* The first of the rings that has one; NULL: none. */
+static kv_node *first_of(const kv_link *rings, int n) {
+  for (int i = 0; i < n; i++)
+    if (!kv_link_empty(&rings[i])) return rings[i].next->node;
+  return NULL;
+}
+
+kv_node *kv_oldest_node(const kv_pages *pages) {
+  kv_node *away = first_of(pages->order[1], 2);
+  return away ? away : first_of(pages->order[0], 2);
+}
+
+void kv_keep_node(kv_pages *pages, kv_node *node, double until) {
+  const bool was_kept = node->keep_until > 0;
+  if (until > 0 && until <= node->keep_until) return;
+  pages->n_keeping += (until > 0) - was_kept;
+  node->keep_until = until;
+  if (until > 0 && until < pages->next_expiry) pages->next_expiry = until;
+  if (was_kept == (until > 0)) return;
+  if (!kv_link_empty(&node->lru)) kv_link_node(pages, node);
+  if (!kv_link_empty(&node->window) && node->page[KV_WINDOW] != KV_NO_PAGE) link_window(pages, node);
+}
 
 /* --- one page --- */
 
@@ -23,7 +62,7 @@ void kv_drop_page(kv_pages *pages, kv_kind kind, int32_t page) {
     return;
   }
   pool->n_kept++;
-  if (kind == KV_WINDOW) kv_link_last(owner->wanted ? &pages->wanted : &pages->passed, &owner->window);
+  if (kind == KV_WINDOW) link_window(pages, owner);
 }
 
 static void lose_host_page(kv_pages *pages, kv_kind kind, kv_node *node) {
@@ -70,6 +109,7 @@ static void remove_node(kv_pages *pages, kv_node *node) {
     kv_node *parent = node->parent;
     for (int kind = 0; kind < KV_KINDS; kind++) kv_lose_page(pages, (kv_kind)kind, node);
     const bool is_root = !parent->parent; /* it may go with the node */
+    kv_keep_node(pages, node, 0);
     prefix_tree_remove(&pages->tree, node);
     if (is_root || parent->users || !kv_node_useless(pages, parent)) return;
     node = parent;
@@ -82,26 +122,24 @@ void kv_drop_node(kv_pages *pages, kv_node *node) {
     while (!kv_link_empty(&leaf->children)) leaf = leaf->children.next->node;
     if (leaf == node) break;
     for (int kind = 0; kind < KV_KINDS; kind++) kv_lose_page(pages, (kv_kind)kind, leaf);
+    kv_keep_node(pages, leaf, 0);
     prefix_tree_remove(&pages->tree, leaf);
   }
   remove_node(pages, node);
 }
 
-kv_node *kv_oldest_node(const kv_pages *pages) {
-  return kv_link_empty(&pages->away) ? pages->lru.next->node : pages->away.next->node;
-}
-
 /* --- to host memory, and back --- */
 
 static bool goes_to_host(const kv_pages *pages, kv_kind kind, const kv_node *node) {
-  if (!pages->host[kind].total || !(node->swapped || pages->options.offload_prefixes)) return false;
+  if (!pages->host[kind].total || !(node->swapped || node->keep_until > 0 || pages->options.offload_prefixes))
+    return false;
   return pages->n_to_host < pages->pool[KV_FULL].total + pages->pool[KV_WINDOW].total;
 }
 
 /* A free page in host memory; the least recently used one there goes for it. false: all are being brought back. */
 static bool make_host_room(kv_pages *pages, kv_kind kind) {
   while (!pages->host[kind].n_free) {
-    kv_node *oldest = kind == KV_FULL ? pages->away.next->node : pages->away_window.next->node;
+    kv_node *oldest = kind == KV_FULL ? first_of(pages->order[1], 2) : pages->away_window.next->node;
     if (!oldest) return false;
     if (kind == KV_FULL) {
       kv_drop_node(pages, oldest);
@@ -136,8 +174,7 @@ static void send_node(kv_pages *pages, kv_node *node) {
     return;
   }
   send_page(pages, KV_FULL, node);
-  kv_link_out(&node->lru);
-  kv_link_last(&pages->away, &node->lru);
+  kv_link_node(pages, node);
 }
 
 int32_t kv_bring_page(kv_pages *pages, kv_kind kind, kv_node *node) {
@@ -151,7 +188,7 @@ int32_t kv_bring_page(kv_pages *pages, kv_kind kind, kv_node *node) {
 
 static bool evict_full(kv_pages *pages) {
   const kv_pool *pool = &pages->pool[KV_FULL];
-  kv_node *first = pages->lru.next->node;
+  kv_node *first = first_of(pages->order[0], 2);
   if (!first) return false;
   const bool sends = goes_to_host(pages, KV_FULL, first) && make_host_room(pages, KV_FULL);
   if (pool->n_free) return true; /* what went for room in host memory has left useless nodes on the device */
@@ -164,10 +201,9 @@ static bool evict_full(kv_pages *pages) {
 
 /* What a next turn does not need goes first. */
 static bool evict_window(kv_pages *pages) {
-  const bool passed = !kv_link_empty(&pages->passed);
-  kv_node *node = passed ? pages->passed.next->node : pages->wanted.next->node;
+  kv_node *node = first_of(pages->window_order, 3);
   if (!node) return false;
-  if (!passed && goes_to_host(pages, KV_WINDOW, node) && make_host_room(pages, KV_WINDOW)) {
+  if (node->wanted && goes_to_host(pages, KV_WINDOW, node) && make_host_room(pages, KV_WINDOW)) {
     send_page(pages, KV_WINDOW, node);
     return true;
   }
@@ -197,5 +233,24 @@ void kv_unuse_node(kv_pages *pages, kv_node *node) {
   if (kv_node_useless(pages, node))
     kv_drop_node(pages, node);
   else
-    kv_link_last(node->host[KV_FULL] == KV_NO_PAGE ? &pages->lru : &pages->away, &node->lru);
+    kv_link_node(pages, node);
+}
+
+/* --- time --- */
+
+/* Those of a ring, in their order, whose time has come. */
+static void expire_ring(kv_pages *pages, const kv_link *ring, double now) {
+  for (kv_link *at = ring->next, *next; at->node; at = next) {
+    next = at->next;
+    if (at->node->keep_until <= now)
+      kv_keep_node(pages, at->node, 0);
+    else if (at->node->keep_until < pages->next_expiry)
+      pages->next_expiry = at->node->keep_until;
+  }
+}
+
+void kv_pages_expire(kv_pages *pages, double now) {
+  if (now < pages->next_expiry) return;
+  pages->next_expiry = INFINITY;
+  for (int is_away = 0; is_away < 2; is_away++) expire_ring(pages, &pages->order[is_away][1], now);
 }

@@ -1,5 +1,6 @@
 #include "engine/kv_pages.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -78,11 +79,10 @@ ga_status kv_pages_create(const kv_pages_options *options, kv_pages **out) {
   GA_TRY(ga_mem_zalloc(1, sizeof(kv_pages), "kv pages", &p));
   kv_pages *pages = p;
   pages->options = *options;
-  kv_link_init(&pages->lru, NULL);
-  kv_link_init(&pages->passed, NULL);
-  kv_link_init(&pages->wanted, NULL);
-  kv_link_init(&pages->away, NULL);
+  for (int i = 0; i < 4; i++) kv_link_init(&pages->order[i / 2][i % 2], NULL);
+  for (int i = 0; i < 3; i++) kv_link_init(&pages->window_order[i], NULL);
   kv_link_init(&pages->away_window, NULL);
+  pages->next_expiry = INFINITY;
   GA_TRY_OUT(create_pools(pages, options));
   *out = pages;
   return GA_OK;
@@ -268,14 +268,29 @@ static kv_node *join_begun(kv_pages *pages, kv_node *root, const kv_sequence *se
   (void)prefix_tree_similar(&pages->tree, parent, ids, rest, kv_has(pages, KV_WINDOW), &same);
   if (same == rest) return NULL;
   kv_node *node = add_node(pages, parent, sequence, n / size, ids, rest);
-  if (node) kv_link_last(&pages->lru, &node->lru);
+  if (node) kv_link_node(pages, node);
   return node;
 }
 
+/* What earlier turns have left of it. */
+static void drop_begun(kv_pages *pages, kv_node *root, const kv_sequence *sequence, const int32_t *ids, int32_t n) {
+  const int32_t size = pages->options.page_tokens, rest = n % size;
+  if (sequence->n_nodes == n / size)
+    remove_begun(pages, sequence->node ? sequence->node : root, ids + (n - rest), rest + 1);
+}
+
 /* The sequence will come back: when others need its pages, these go to host memory. */
-static void mark_swapped(const kv_sequence *sequence, kv_node *begun) {
-  if (begun) begun->swapped = true;
-  for (kv_node *node = sequence->node; node && node->parent; node = node->parent) node->swapped = true;
+static void mark_swapped(kv_node *last) {
+  for (kv_node *node = last; node && node->parent; node = node->parent) node->swapped = true;
+}
+
+/* Best effort: no more than half of the pages are kept so. */
+static void keep_path(kv_pages *pages, kv_node *last, double until) {
+  const int32_t total = pages->pool[KV_FULL].total ? pages->pool[KV_FULL].total : pages->pool[KV_WINDOW].total;
+  int32_t n = 0;
+  for (const kv_node *node = last; node && node->parent; node = node->parent) n += !(node->keep_until > 0);
+  if (pages->n_keeping + n > total / 2) return;
+  for (kv_node *node = last; node && node->parent; node = node->parent) kv_keep_node(pages, node, until);
 }
 
 /* Window pages of tokens that a token at position n does not see. */
@@ -306,8 +321,9 @@ void kv_pages_computed(kv_pages *pages, uint64_t cache_key, kv_sequence *sequenc
   drop_passed(pages, sequence, n);
 }
 
-/* The last page first, so that it stands before its parent in the order of eviction. */
-static void drop_all(kv_pages *pages, kv_sequence *sequence) {
+/* The last page first, so that it stands before its parent in the order of eviction. drops_nodes: those that no other
+ * prompt goes on from. */
+static void drop_all(kv_pages *pages, kv_sequence *sequence, bool drops_nodes) {
   for (int32_t i = sequence->first_in_window; i < sequence->n_pages && kv_has(pages, KV_WINDOW); i++) {
     const int32_t page = sequence->table[KV_WINDOW][i];
     if (pages->pool[KV_WINDOW].owner[page]) pages->pool[KV_WINDOW].owner[page]->wanted = true;
@@ -318,21 +334,29 @@ static void drop_all(kv_pages *pages, kv_sequence *sequence) {
   kv_node *node = sequence->node;
   for (int32_t i = sequence->n_nodes; i-- > 0;) {
     kv_node *parent = node->parent;
-    kv_unuse_node(pages, node);
+    if (drops_nodes && node->users == 1 && kv_link_empty(&node->children)) {
+      node->users = 0;
+      kv_drop_node(pages, node);
+    } else {
+      kv_unuse_node(pages, node);
+    }
     node = parent;
   }
 }
 
-static void give_back(kv_pages *pages, uint64_t cache_key, kv_sequence *sequence, const int32_t *ids, int32_t n,
-                      bool swaps) {
+void kv_pages_leave(kv_pages *pages, uint64_t cache_key, kv_sequence *sequence, const int32_t *ids, int32_t n,
+                    const kv_parting *parting) {
   kv_node *root = pages->options.keep_prefixes && n > 0 ? prefix_tree_root_make(&pages->tree, cache_key) : NULL;
   if (root) {
     root->users++;
     join_tree(pages, root, sequence, ids, n, true);
-    kv_node *begun = join_begun(pages, root, sequence, ids, n);
-    if (swaps) mark_swapped(sequence, begun);
+    if (parting->drops) drop_begun(pages, root, sequence, ids, n);
+    kv_node *begun = parting->drops ? NULL : join_begun(pages, root, sequence, ids, n);
+    kv_node *last = begun ? begun : sequence->node;
+    if (parting->swaps) mark_swapped(last);
+    if (parting->keep_until > 0) keep_path(pages, last, parting->keep_until);
   }
-  drop_all(pages, sequence);
+  drop_all(pages, sequence, parting->drops);
   if (root) {
     root->users--;
     prefix_tree_tidy(&pages->tree, root);
@@ -342,9 +366,6 @@ static void give_back(kv_pages *pages, uint64_t cache_key, kv_sequence *sequence
 }
 
 void kv_pages_release(kv_pages *pages, uint64_t cache_key, kv_sequence *sequence, const int32_t *ids, int32_t n) {
-  give_back(pages, cache_key, sequence, ids, n, false);
-}
-
-void kv_pages_swap(kv_pages *pages, uint64_t cache_key, kv_sequence *sequence, const int32_t *ids, int32_t n) {
-  give_back(pages, cache_key, sequence, ids, n, true);
+  const kv_parting plain = {.keep_until = 0};
+  kv_pages_leave(pages, cache_key, sequence, ids, n, &plain);
 }

@@ -104,8 +104,17 @@ void kv_pages_computed(kv_pages *pages, uint64_t cache_key, kv_sequence *sequenc
 /* Gives back all pages and empties the sequence; those of the tree stay as kept pages, also the begun one of the last
  * tokens, of which [0, n) are computed. ids may be NULL when n is 0. */
 void kv_pages_release(kv_pages *pages, uint64_t cache_key, kv_sequence *sequence, const int32_t *ids, int32_t n);
-/* The same for a sequence that is preempted: its pages go to host memory when others need them. */
-void kv_pages_swap(kv_pages *pages, uint64_t cache_key, kv_sequence *sequence, const int32_t *ids, int32_t n);
+/* How a sequence leaves what it has computed. */
+typedef struct kv_parting {
+  double keep_until; /* its pages are evicted behind all that are not kept so; 0: as any. Best effort, half of the pages
+                        at most */
+  bool swaps;        /* it is preempted: its pages go to host memory when others need them */
+  bool drops;        /* nobody will come back: pages that no other sequence has or goes on from become free */
+} kv_parting;
+void kv_pages_leave(kv_pages *pages, uint64_t cache_key, kv_sequence *sequence, const int32_t *ids, int32_t n,
+                    const kv_parting *parting);
+/* It is so late: what was to be kept until now is kept as any. */
+void kv_pages_expire(kv_pages *pages, double now);
 
 /* Pages a kind has; those held by sequences; those that only the tree has; in host memory: all, and those in use. */
 typedef struct kv_pages_count {

@@ -23,11 +23,15 @@ struct kv_pages {
   kv_pool pool[KV_KINDS];
   kv_host_pool host[KV_KINDS];
   prefix_tree tree;
-  kv_link lru;            /* nodes without users, the least recently used first; each stands before its parent */
-  kv_link passed, wanted; /* window pages that only the tree has, the least recently used first */
-  kv_link away;           /* as lru, nodes whose full page is in host memory; nodes below one of them are there too */
-  kv_link away_window;    /* window pages in host memory */
-  kv_copy *copies;        /* [2 * all pages] that have not been made yet, in order */
+  /* Nodes without users, the least recently used first, each before its parent. By where the full page is: what is
+   * below a node in host memory is there too. Those that are to be kept go behind all others. */
+  kv_link order[2][2]; /* [in host memory][to be kept] */
+  /* Window pages that only the tree has, the least recently used first: behind their window, wanted, to be kept. */
+  kv_link window_order[3];
+  kv_link away_window; /* window pages in host memory */
+  int32_t n_keeping;   /* nodes that are to be kept */
+  double next_expiry;  /* the first of their times that may have come; INFINITY: none */
+  kv_copy *copies;     /* [2 * all pages] that have not been made yet, in order */
   int32_t n_copies, n_to_host;
 };
 
@@ -70,5 +74,9 @@ void kv_drop_node(kv_pages *pages, kv_node *node);
 kv_node *kv_oldest_node(const kv_pages *pages);
 void kv_use_node(kv_node *node);
 void kv_unuse_node(kv_pages *pages, kv_node *node);
+/* Into the order of eviction, as the last. */
+void kv_link_node(kv_pages *pages, kv_node *node);
+/* At least until then; 0: no longer. */
+void kv_keep_node(kv_pages *pages, kv_node *node, double until);
 
 #endif

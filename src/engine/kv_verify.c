@@ -80,21 +80,20 @@ static ga_status verify_order(const kv_pages *pages, const kv_link *ring, const 
   for (const kv_link *at = ring->next; at->node; at = at->next) {
     KV_EXPECT(at->next->prev == at, "order of eviction: a link is broken");
     KV_EXPECT(!at->node->users && ++*n <= pages->tree.capacity, "order of eviction: a node in use");
-    KV_EXPECT((ring == &pages->away) == (at->node->host[KV_FULL] != KV_NO_PAGE), "node %d is in the wrong order",
-              at->node->index);
+    const bool is_away = at->node->host[KV_FULL] != KV_NO_PAGE, keeps = at->node->keep_until > 0;
+    KV_EXPECT(ring == &pages->order[is_away][keeps], "node %d is in the wrong order", at->node->index);
+    KV_EXPECT(!keeps || at->node->keep_until >= pages->next_expiry, "node %d will be kept for ever", at->node->index);
     tally->order[at->node->index] = *n;
   }
   return GA_OK;
 }
 
-/* What is in host memory goes before what is on the device. */
+/* What is in host memory goes before what is on the device, and what is to be kept behind what is not. */
 static ga_status verify_rings(const kv_pages *pages, const kv_tally *tally) {
   int32_t n = 0, in_rings = 0, away = 0;
-  GA_TRY(verify_order(pages, &pages->away, tally, &n));
-  GA_TRY(verify_order(pages, &pages->lru, tally, &n));
-  for (int list = 0; list < 2; list++) {
-    const kv_link *ring = list ? &pages->wanted : &pages->passed;
-    for (const kv_link *at = ring->next; at->node; at = at->next) {
+  for (int i = 0; i < 4; i++) GA_TRY(verify_order(pages, &pages->order[i < 2][i % 2], tally, &n));
+  for (int list = 0; list < 3; list++) {
+    for (const kv_link *at = pages->window_order[list].next; at->node; at = at->next) {
       const int32_t page = at->node->page[KV_WINDOW];
       KV_EXPECT(page != KV_NO_PAGE && !pages->pool[KV_WINDOW].refs[page], "window page %d stands to be evicted", page);
       in_rings++;
@@ -134,6 +133,8 @@ static ga_status verify_node(const kv_pages *pages, const kv_node *node, const k
   KV_EXPECT(!parent->parent || parent->users >= node->users, "node %d has more users than its parent", i);
   KV_EXPECT(!parent->parent || parent->users || tally->order[i] < tally->order[parent->index],
             "node %d would be evicted after its parent", i);
+  KV_EXPECT(!parent->parent || parent->keep_until >= node->keep_until, "node %d is to be kept longer than its parent",
+            i);
   KV_EXPECT(node->users || !kv_node_useless(pages, node), "node %d is of no use", i);
   KV_EXPECT(!kv_has(pages, KV_FULL) || kv_node_has(node, KV_FULL), "node %d without a page", i);
   KV_EXPECT(!node->users || node->host[KV_FULL] == KV_NO_PAGE, "node %d is in use and in host memory", i);

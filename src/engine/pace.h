@@ -2,7 +2,10 @@
  *
  * Steps are timed. One that only generates takes `decode` seconds, a token of a prompt adds `prompt_token`. A step may
  * then take PACE_STRETCH times what it would without prompts; on a GPU more, for it has PACE_LEAST_GPU tokens and is
- * filled up to a multiple of PACE_TILE_GPU rows. */
+ * filled up to a multiple of PACE_TILE_GPU rows.
+ *
+ * A long prompt that is read alone makes nobody wait but those that generate. Its steps have fewer rows: as many as
+ * take PACE_EVEN times what a step without prompts takes, by what steps of so many rows have taken. */
 #ifndef GA_ENGINE_PACE_H
 #define GA_ENGINE_PACE_H
 
@@ -17,14 +20,22 @@
  * H200 17.1 ms each, 256 rows 10.6 (docs/results/serve.md). */
 #define PACE_TILE_GPU 512
 
+#define PACE_EVEN 2.5
+/* Steps of up to 128 rows, 192, 256, 512, 1024, and more. Where 128 rows take too long, 256 are read: fewer would cost
+ * the prompt more than they spare the others. */
+#define PACE_CLASSES 6
+
 typedef struct step_pace {
   int32_t least;               /* tokens of prompts that a step takes at least */
   double decode, prompt_token; /* moving averages, seconds; 0: not seen yet */
+  double token[PACE_CLASSES];  /* of prompts beside others, in steps of so many rows */
 } step_pace;
 
 /* A step of n_decode generated and n_prompt read tokens took so many seconds. */
 void pace_note(step_pace *pace, int32_t n_decode, int32_t n_prompt, double seconds);
 /* Tokens of prompts in a step, most at most; a quarter of that until steps of both sorts have been timed. */
 int32_t pace_chunk(const step_pace *pace, int32_t most);
+/* Rows of a step in which n_decode generate and one long prompt is read; 0: not known yet. */
+int32_t pace_even_rows(const step_pace *pace, int32_t n_decode);
 
 #endif

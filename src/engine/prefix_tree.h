@@ -26,16 +26,17 @@ struct kv_node {
   kv_node *chain;  /* the next one of its bucket, or of the unused ones */
   kv_link children;
   kv_link sibling; /* in the parent's children, the last used first */
-  kv_link lru;     /* in kv_pages.lru or .away */
-  kv_link window;  /* in kv_pages.passed, .wanted or .away_window */
+  kv_link lru;     /* in one of kv_pages.order */
+  kv_link window;  /* in one of kv_pages.window_order, or in away_window */
   uint64_t hash, cache_key;
   int32_t index;
   int32_t n_tokens;       /* page_tokens; a begun page: fewer; a root: 0 */
   int32_t users;          /* sequences whose path it is on */
   int32_t page[KV_KINDS]; /* on the device */
   int32_t host[KV_KINDS]; /* in host memory; not both */
-  bool swapped;           /* of a request that was preempted: its pages go to host memory */
-  bool wanted;            /* a sequence has begun or ended where it sees this page: its window page goes later */
+  double keep_until; /* it is evicted behind all that are not kept so; 0: as any. A parent is kept as long at least */
+  bool swapped;      /* of a request that was preempted: its pages go to host memory */
+  bool wanted;       /* a sequence has begun or ended where it sees this page: its window page goes later */
 };
 
 typedef struct prefix_tree {

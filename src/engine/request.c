@@ -10,9 +10,10 @@
 #include "base/status.h"
 #include "engine/engine.h"
 
-#define PENALTY_DEFAULT 64
-#define MAX_STOP_IDS    1024
-#define MAX_BIAS        65536
+#define PENALTY_DEFAULT  64
+#define MAX_STOP_IDS     1024
+#define MAX_BIAS         65536
+#define MAX_KEEP_SECONDS 86400.0
 
 /* --- memory --- */
 
@@ -129,6 +130,8 @@ static ga_status check_numbers(const ga_request_options *o) {
              "submit: logprobs is %d; must be -1 (none) to %d", o->logprobs, GA_MAX_TOP_LOGPROBS);
   GA_REQUIRE(o->first_token_deadline >= 0, GA_ERR_ARG, "submit: first_token_deadline is %g; must be 0 (none) or more",
              o->first_token_deadline);
+  GA_REQUIRE(o->keep_seconds <= MAX_KEEP_SECONDS, GA_ERR_ARG, "submit: keep_seconds is %g; must be at most %g",
+             o->keep_seconds, MAX_KEEP_SECONDS);
   return check_reserved(o);
 }
 
@@ -200,6 +203,7 @@ static void fill_sched(const ga_engine *e, const ga_request_options *o, ga_reque
                              .use_prefix = !o->prompt_logprobs && !(e->options.flags & GA_ENGINE_NO_PREFIX_CACHE),
                              .arrival = r->submitted,
                              .first_deadline = o->first_token_deadline > 0 ? r->submitted + o->first_token_deadline : 0,
+                             .keep_seconds = o->keep_seconds,
                              .user = r,
                              .n_cached = -1};
 }

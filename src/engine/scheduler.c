@@ -18,7 +18,9 @@ struct scheduler {
   sched_queue queue;
   sched_list running; /* by priority, then by when they began */
   int32_t n_running, n_swapped;
+  int32_t even_rows;
   sched_costs costs;
+  double now;            /* of the last plan */
   sched_request *cursor; /* where a loop over running goes on: moves when that one leaves */
   sched_plan plan;
   bool under_way; /* between _plan and _done: the plan's requests know their items */
@@ -129,8 +131,10 @@ static void no_longer_swapped(scheduler *s, sched_request *request) {
 static void leave_running(scheduler *s, sched_request *request) {
   const bool keeps = request->at_item < 0;
   stop_running(s, request);
-  kv_pages_release(s->pages, request->cache_key, &request->kv, keeps ? request->ids : NULL,
-                   keeps ? request->n_computed : 0);
+  const double seconds = request->keep_seconds;
+  const kv_parting parting = {.keep_until = seconds > 0 ? s->now + seconds : 0, .drops = seconds < 0};
+  kv_pages_leave(s->pages, request->cache_key, &request->kv, keeps ? request->ids : NULL,
+                 keeps ? request->n_computed : 0, &parting);
   request->n_computed = request->n_planned = 0;
 }
 
@@ -148,7 +152,9 @@ void scheduler_remove(scheduler *s, sched_request *request) {
   request->at_item = -1;
 }
 
-static void expire_requests(scheduler *s, double now) {
+static void note_time(scheduler *s, double now) {
+  s->now = now;
+  kv_pages_expire(s->pages, now);
   for (sched_request *request; (request = sched_queue_expired(&s->queue, now)) != NULL;) {
     scheduler_remove(s, request);
     s->plan.expired[s->plan.n_expired++] = request;
@@ -201,8 +207,8 @@ static void preempt(scheduler *s, sched_request *request) {
   request->n_reached = request->n_computed;
   s->n_swapped += request->is_swapped;
   stop_running(s, request);
-  (request->is_swapped ? kv_pages_swap : kv_pages_release)(s->pages, request->cache_key, &request->kv, request->ids,
-                                                           request->n_computed);
+  const kv_parting parting = {.swaps = request->is_swapped};
+  kv_pages_leave(s->pages, request->cache_key, &request->kv, request->ids, request->n_computed, &parting);
   request->n_computed = request->n_planned = 0;
   request->n_preempted++;
   request->state = SCHED_WAITING;
@@ -415,13 +421,22 @@ static int32_t prompt_budget(const sched_options *o, int32_t n_decodes) {
   return (n_decodes ? (int32_t)filled : o->step_tokens) - n_decodes;
 }
 
+/* Is one long prompt read, and does nobody wait behind it? Then its tokens need not come at the cost of even steps. */
+static bool reads_alone(const scheduler *s, int32_t budget) {
+  const sched_request *r = s->running.first;
+  while (r && left_of(r) <= 1) r = r->next;
+  return r && left_of(r) / LONG_STEPS > budget && !others_read(s, r);
+}
+
 ga_status scheduler_plan(scheduler *s, double now, const sched_plan **out) {
   int32_t n_decodes;
   *out = NULL;
   clear_plan(s);
-  expire_requests(s, now);
+  note_time(s, now);
   GA_TRY(plan_decodes(s, &n_decodes));
   int32_t budget = prompt_budget(&s->options, n_decodes);
+  if (n_decodes && s->even_rows > n_decodes && reads_alone(s, budget))
+    budget = (int32_t)ga_min_i64(budget, s->even_rows - n_decodes);
   GA_TRY(plan_prompts(s, n_decodes, &budget));
   list_items(s);
   /* Pages that a preempted request has just left are for those that needed them. */
@@ -449,7 +464,7 @@ bool scheduler_reserve_ahead(scheduler *s) {
 
 const sched_plan *scheduler_plan_ahead(scheduler *s, double now) {
   clear_plan(s);
-  expire_requests(s, now);
+  note_time(s, now);
   for (sched_request *r = s->running.first; r; r = r->next) {
     if (left_of(r) != 1) continue;
     r->n_planned = 1; /* its page is there */
@@ -477,6 +492,8 @@ void scheduler_failed(scheduler *s) {
     if (s->plan.items[i].request) s->plan.items[i].request->n_computed = 0; /* nothing of it is kept */
   clear_plan(s);
 }
+
+void scheduler_set_even(scheduler *s, int32_t rows) { s->even_rows = rows; }
 
 void scheduler_set_costs(scheduler *s, const sched_costs *costs) { s->costs = *costs; }
 

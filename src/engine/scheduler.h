@@ -28,6 +28,7 @@ typedef struct sched_request {
   uint64_t cache_key;    /* kv_pages_match */
   bool use_prefix;       /* look for a kept prefix */
   double arrival;        /* seconds */
+  double keep_seconds;   /* its pages are kept so long after its end; 0 = as any, below 0: they become free */
   double first_deadline; /* a waiting request that has generated nothing expires then; 0 = never */
   void *user;
   /* The scheduler's. */
@@ -86,6 +87,9 @@ void scheduler_destroy(scheduler *s); /* NULL is fine; all requests have been re
 /* From the next plan on; 1 to step_tokens. */
 void scheduler_set_chunk(scheduler *s, int32_t chunk_tokens);
 
+/* From the next plan on: rows of a step in which one long prompt is read alone, beside others that generate. 0: as many
+ * as otherwise. */
+void scheduler_set_even(scheduler *s, int32_t rows);
 /* From the next plan on. Requests that are preempted leave their pages to host memory if copying costs less. */
 void scheduler_set_costs(scheduler *s, const sched_costs *costs);
 

@@ -116,10 +116,11 @@ static ga_request_options sv_options_of(const sv_job *job, const sv_ids *ids) {
   o.stop_ids = p->stop_ids;
   o.n_stop_ids = p->n_stop_ids;
   o.logprobs = (int32_t)(p->logprobs > p->prompt_logprobs ? p->logprobs : p->prompt_logprobs);
-  o.prompt_logprobs = (job->request.echo && p->logprobs >= 0) || p->prompt_logprobs >= 0 || !p->max_tokens;
+  o.prompt_logprobs = (job->request.echo && p->logprobs >= 0) || p->prompt_logprobs >= 0;
   o.ignore_eog = p->ignore_eos;
   o.tenant = job->call->key ? job->call->key->tenant : 0;
   o.cache_salt = p->cache_salt;
+  o.keep_seconds = p->cache_ttl > 0 ? p->cache_ttl : p->cache_ttl < 0 ? 0 : -1;
   o.first_token_deadline = job->server->o.first_token_seconds;
   o.notify = sv_waiter_notify;
   o.user = (void *)(uintptr_t)&job->w;

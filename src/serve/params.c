@@ -158,6 +158,7 @@ bool sv_check_min_tokens(const sv_params *p, sv_fail *fail) {
 bool sv_params_read(const json_t *body, int64_t vocab, sv_params *out, sv_fail *fail) {
   const char *user = NULL;
   *out = (sv_params){.sample = GA_SAMPLE_DESC_INIT, .seed = -1, .n = 1, .max_tokens = SV_NO_LIMIT, .logprobs = -1};
+  out->cache_ttl = -1;
   out->prompt_logprobs = -1;
   out->skip_special = out->add_special = out->parse_special = true;
   if (!sv_read_sampling(body, out, fail) || !sv_read_counts(body, out, fail) || !sv_read_stops(body, out, fail) ||
@@ -166,6 +167,7 @@ bool sv_params_read(const json_t *body, int64_t vocab, sv_params *out, sv_fail *
       !sv_read_bool(body, "ignore_eos", &out->ignore_eos, fail) ||
       !sv_read_bool(body, "skip_special_tokens", &out->skip_special, fail) ||
       !sv_read_bool(body, "include_stop_str_in_output", &out->include_stop, fail) ||
+      !sv_read_number(body, "cache_ttl", 0, SV_MAX_TTL, &out->cache_ttl, fail) ||
       !sv_read_string(body, "cache_salt", &out->cache_salt, fail) || !sv_read_string(body, "user", &user, fail))
     return false;
   if (out->stream && out->prompt_logprobs >= 0)

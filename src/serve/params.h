@@ -11,7 +11,8 @@ enum {
   SV_MAX_STOP_BYTES = 1024, /* of one stop string */
   SV_MAX_STOP_IDS = 256,
   SV_MAX_BIAS = 4096,
-  SV_NO_LIMIT = -1 /* max_tokens was not given */
+  SV_MAX_TTL = 86400, /* seconds */
+  SV_NO_LIMIT = -1    /* max_tokens was not given */
 };
 
 typedef struct sv_params {
@@ -28,6 +29,7 @@ typedef struct sv_params {
   ga_logit_bias *bias; /* malloc'd */
   int32_t n_bias;
   const char *cache_salt; /* of the body; NULL = none */
+  double cache_ttl;       /* seconds; 0 = nobody will come back; -1 = not given */
 } sv_params;
 
 /* vocab: token ids must be below it. *out is to be freed also after a failure. The body must live as long. */

@@ -83,8 +83,6 @@ bool sv_request_completion(json_t *body, int64_t vocab, sv_request *out, sv_fail
   if (suffix && (!json_is_string(suffix) || json_string_length(suffix)))
     return sv_refuse(fail, 400, "unsupported_parameter", "suffix", "suffix is not supported.");
   if (out->p.max_tokens == SV_NO_LIMIT) out->p.max_tokens = 16;
-  if (!out->p.max_tokens && !out->echo)
-    return sv_refuse(fail, 400, NULL, "max_tokens", "max_tokens is 0; without echo it must be at least 1.");
   return sv_check_min_tokens(&out->p, fail) && sv_check_choices(out, fail);
 }
 
@@ -121,8 +119,6 @@ bool sv_request_chat(json_t *body, int64_t vocab, sv_request *out, sv_fail *fail
       !sv_read_chat_logprobs(body, &out->p, fail) || !sv_read_tool_choice(body, out, fail) ||
       !sv_chat_context(body, &out->context, &out->continue_final, fail))
     return false;
-  if (out->p.max_tokens == 0)
-    return sv_refuse(fail, 400, NULL, "max_tokens", "max_tokens is 0; it must be at least 1.");
   if (out->tool_choice && !strcmp(out->tool_choice, "none")) (void)json_object_del(out->context, "tools");
   return sv_check_min_tokens(&out->p, fail) && sv_check_choices(out, fail);
 }
