@@ -5,7 +5,7 @@
     make_arch.py --compare tests/data/arch      numpy beside what transformers wrote
 
 For each name: NAME/config.json, NAME/model.safetensors (f32, seeded), NAME/expected.txt: `ids N ...`, then one line
-`row ...` for each position (encoders: one line `vec ...`), nine digits. Those of MODELS need torch and transformers, which make
+`row ...` for each position (encoders: one line `vec ...`), nine digits. phi3/short.txt: the same of its first tokens alone. Those of MODELS need torch and transformers, which make
 and evaluate them. Those of CONFIGS need numpy: arch_numpy.py evaluates them. Small on purpose: each
 quirk of an architecture that changes the numbers is on (grouped heads, biases, head norms, sliding windows, rope scaling).
 """
@@ -108,10 +108,10 @@ def line(word, values):
     return word + "".join(f" {v:.9g}" for v in values) + "\n"
 
 
-def write_expected(folder, by, word, rows):
-    with open(os.path.join(folder, "expected.txt"), "w") as f:
+def write_expected(folder, by, word, rows, file="expected.txt", ids=IDS):
+    with open(os.path.join(folder, file), "w") as f:
         f.write(f"# {by}, f64\n")
-        f.write(f"ids {len(IDS)} {' '.join(map(str, IDS))}\n")
+        f.write(f"ids {len(ids)} {' '.join(map(str, ids))}\n")
         for row in rows:
             f.write(line(word, row))
 
@@ -134,6 +134,11 @@ def by_transformers(name, folder):
         write_expected(folder, by, "vec", [(v / v.norm()).tolist()])
     else:
         write_expected(folder, by, "row", out.logits[0].tolist())
+    if name == "phi3":  # as many tokens as longrope's short factors are for
+        ids = IDS[:model.config.original_max_position_embeddings]
+        with torch.no_grad():
+            rows = model(torch.tensor([ids])).logits[0].tolist()
+        write_expected(folder, by, "row", rows, "short.txt", ids)
 
 
 def by_numpy(name, folder):
