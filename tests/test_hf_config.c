@@ -316,6 +316,29 @@ static void test_layer_norm_families(void **state) {
   ga_model_file_destroy(f);
 }
 
+static void test_nomic_bert(void **state) {
+  static const char *const names[] = {"encoder.layers.1.mlp.fc12.weight", "emb_ln.bias"};
+  ga_model_file *f;
+  (void)state;
+  (void)mkdir(in_folder("1_Pooling"), 0777); /* it may be there */
+  put_file_text("1_Pooling/config.json", "{\"pooling_mode_cls_token\":true}");
+  assert_ok(open_folder("{\"model_type\":\"nomic_bert\",\"n_embd\":8,\"n_layer\":2,\"n_inner\":16,\"n_head\":4,"
+                        "\"vocab_size\":9,\"n_positions\":8192,\"max_trained_positions\":2048,"
+                        "\"activation_function\":\"swiglu\",\"rotary_emb_base\":500,\"rotary_emb_fraction\":1.0,"
+                        "\"qkv_proj_bias\":false,\"rotary_emb_interleaved\":false,\"num_experts\":0}",
+                        2, names, &f));
+  check_text(f, "general.architecture", "nomic-bert");
+  expect_int(f, "nomic-bert.embedding_length", 8);
+  expect_int(f, "nomic-bert.context_length", 2048);
+  expect_int(f, "nomic-bert.pooling_type", 2);
+  check_float(f, "nomic-bert.rope.freq_base", 500);
+  check_float(f, "nomic-bert.attention.layer_norm_epsilon", 1e-12);
+  check_flag(f, "nomic-bert.attention.causal", false);
+  check_name(f, names[0], "blk.1.ffn_gate.weight");
+  check_name(f, names[1], "token_embd_norm.bias");
+  ga_model_file_destroy(f);
+}
+
 static void refuse_config(const char *config, ga_status want, const char *part) {
   ga_model_file *f;
   static const char *const names[] = {"model.norm.weight", "norm.weight"};
@@ -328,10 +351,10 @@ static void test_config_refused(void **state) {
   ga_model_file *f;
   (void)state;
   refuse_config("{}", GA_ERR_FORMAT, "/config.json: 'model_type' is missing; must be a text");
-  refuse_config(
-      "{\"model_type\":\"mamba\"}", GA_ERR_UNSUPPORTED,
-      "'model_type' is 'mamba'; must be one of llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text, "
-      "gemma3, phi3, granite, smollm3, cohere2, olmo2, olmo3, starcoder2, stablelm, nemotron, gpt_neox, gpt2, bert");
+  refuse_config("{\"model_type\":\"mamba\"}", GA_ERR_UNSUPPORTED,
+                "'model_type' is 'mamba'; must be one of llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text, "
+                "gemma3, phi3, granite, smollm3, cohere2, olmo2, olmo3, starcoder2, stablelm, nemotron, gpt_neox, "
+                "gpt2, nomic_bert, bert");
   refuse_config("{\"model_type\":\"llama\"}", GA_ERR_FORMAT, "/config.json: 'hidden_size': is missing; must be there");
   refuse_config("{\"model_type\":\"llama\",\"hidden_size\":\"8\"}", GA_ERR_FORMAT,
                 "'hidden_size': is a text; must be an integer");
@@ -407,6 +430,11 @@ static void test_families_refused(void **state) {
       {"{\"model_type\":\"stablelm\"," BASE ",\"partial_rotary_factor\":1.5}", GA_ERR_FORMAT,
        "'partial_rotary_factor': is 1.5; must be above 0 and at most 1"},
       {"{\"model_type\":\"nemotron\"," BASE ",\"hidden_act\":\"silu\"}", GA_ERR_UNSUPPORTED, "null or \"relu2\""},
+      {"{\"model_type\":\"nomic_bert\"," BASE ",\"num_experts\":8}", GA_ERR_UNSUPPORTED,
+       "'num_experts': is another value; GA has only models where it is absent, null or 0"},
+      {"{\"model_type\":\"nomic_bert\"," BASE ",\"activation_function\":\"gelu\"}", GA_ERR_UNSUPPORTED,
+       "null or \"swiglu\""},
+      {"{\"model_type\":\"nomic_bert\",\"n_embd\":8}", GA_ERR_FORMAT, "'n_layer': is missing; must be there"},
       {"{\"model_type\":\"gpt_neox\"," BASE ",\"rotary_pct\":0}", GA_ERR_FORMAT,
        "'rotary_pct': is 0; must be above 0 and at most 1"},
       {"{\"model_type\":\"gpt_neox\"," BASE ",\"hidden_act\":\"gelu_fast\"}", GA_ERR_UNSUPPORTED, "null or \"gelu\""},
@@ -440,6 +468,7 @@ int main(void) {
       cmocka_unit_test(test_granite_and_smollm3),
       cmocka_unit_test(test_phi3),
       cmocka_unit_test(test_layer_norm_families),
+      cmocka_unit_test(test_nomic_bert),
       cmocka_unit_test(test_families_refused),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -81,6 +81,7 @@ MODELS = {
         hf.LlamaConfig(**DECODER, tie_word_embeddings=True, rope_scaling=dict(rope_type="linear", factor=2.5))),
     "gpt2": lambda: hf.GPT2LMHeadModel(
         hf.GPT2Config(vocab_size=96, n_embd=64, n_inner=None, n_layer=2, n_head=4, n_positions=128)),
+    "nomic_bert": lambda: hf.NomicBertModel(hf.NomicBertConfig(**SMALL, num_hidden_layers=2)),
     "bert": lambda: hf.BertModel(hf.BertConfig(**SMALL, num_hidden_layers=2), add_pooling_layer=False),
 }
 
@@ -129,7 +130,7 @@ def by_transformers(name, folder):
     with torch.no_grad():
         out = model(torch.tensor([IDS]))
     by = f"transformers {hf.__version__}, torch {torch.__version__}"
-    if name == "bert":
+    if name.endswith("bert"):
         v = out.last_hidden_state[0].mean(0)
         write_expected(folder, by, "vec", [(v / v.norm()).tolist()])
     else:
