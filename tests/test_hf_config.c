@@ -351,10 +351,11 @@ static void test_config_refused(void **state) {
   ga_model_file *f;
   (void)state;
   refuse_config("{}", GA_ERR_FORMAT, "/config.json: 'model_type' is missing; must be a text");
-  refuse_config("{\"model_type\":\"mamba\"}", GA_ERR_UNSUPPORTED,
-                "'model_type' is 'mamba'; must be one of llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text, "
-                "gemma3, phi3, granite, smollm3, cohere2, olmo2, olmo3, starcoder2, stablelm, nemotron, gpt_neox, "
-                "gpt2, nomic_bert, bert");
+  refuse_config(
+      "{\"model_type\":\"mamba\"}", GA_ERR_UNSUPPORTED,
+      "'model_type' is 'mamba'; must be one of llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text, "
+      "gemma3, phi3, phi, granite, smollm3, cohere, cohere2, olmo2, olmo3, starcoder2, stablelm, nemotron, gpt_neox, "
+      "gpt2, nomic_bert, bert");
   refuse_config("{\"model_type\":\"llama\"}", GA_ERR_FORMAT, "/config.json: 'hidden_size': is missing; must be there");
   refuse_config("{\"model_type\":\"llama\",\"hidden_size\":\"8\"}", GA_ERR_FORMAT,
                 "'hidden_size': is a text; must be an integer");
@@ -426,6 +427,9 @@ static void test_families_refused(void **state) {
       {"{\"model_type\":\"phi3\"," BASE ",\"rope_scaling\":{\"type\":\"longrope\",\"long_factor\":[true]}}",
        GA_ERR_FORMAT, "'rope_scaling.long_factor': is true; must be an array of numbers"},
       {"{\"model_type\":\"cohere2\"," BASE ",\"use_qk_norm\":true}", GA_ERR_UNSUPPORTED, "'use_qk_norm': is true"},
+      {"{\"model_type\":\"cohere\"," BASE ",\"use_qk_norm\":true}", GA_ERR_UNSUPPORTED, "'use_qk_norm': is true"},
+      {"{\"model_type\":\"phi\"," BASE ",\"hidden_act\":\"relu\"}", GA_ERR_UNSUPPORTED,
+       "null or [\"gelu_new\", \"gelu_pytorch_tanh\"]"},
       {"{\"model_type\":\"stablelm\"," BASE ",\"qk_layernorm\":true}", GA_ERR_UNSUPPORTED, "'qk_layernorm': is true"},
       {"{\"model_type\":\"stablelm\"," BASE ",\"partial_rotary_factor\":1.5}", GA_ERR_FORMAT,
        "'partial_rotary_factor': is 1.5; must be above 0 and at most 1"},

@@ -89,13 +89,16 @@ static void test_int_refused(void **state) {
   }
 }
 
-/* Norms of heads that stablelm's 12B has. */
+/* Norms of heads that the largest models of these have. */
 static void test_head_norms_refused(void **state) {
-  ga_gguf_writer *w = begin_sizes("stablelm");
-  ga_hparams p;
+  static const char *const archs[] = {"stablelm", "command-r", "cohere2"};
   (void)state;
-  put_vector(w, "blk.0.attn_q_norm.weight", 8);
-  assert_error(read_sizes(w, &p), GA_ERR_UNSUPPORTED, "blk.0.attn_q_norm.weight");
+  for (size_t i = 0; i < GA_COUNT_OF(archs); i++) {
+    ga_gguf_writer *w = begin_sizes(archs[i]);
+    ga_hparams p;
+    put_vector(w, "blk.0.attn_q_norm.weight", 8);
+    assert_error(read_sizes(w, &p), GA_ERR_UNSUPPORTED, "blk.0.attn_q_norm.weight");
+  }
 }
 
 static void test_what_files_leave_out(void **state) {

@@ -141,6 +141,44 @@ static const ga_hf_key cohere2_keys[] = {
     {"use_qk_norm",             NULL,                                GA_HF_REFUSED, NULL},
     {0}};
 
+/* --- command-r: cohere2 without windows --- */
+static const ga_hf_key cohere_keys[] = {
+    SIZES,
+    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT,   NULL},
+    {"layer_norm_eps",          ".attention.layer_norm_epsilon",     GA_HF_FLOAT, "1e-5"},
+    {"max_position_embeddings", ".context_length",                   GA_HF_INT,   "8192"},
+    {"vocab_size",              ".vocab_size",                       GA_HF_INT,   "256000"},
+    {"logit_scale",             ".logit_scale",                      GA_HF_FLOAT, "0.0625"},
+    {"hidden_act",              NULL,                                GA_HF_ONLY,  "\"silu\""},
+    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
+    {"use_qk_norm",             NULL,                                GA_HF_REFUSED, NULL},
+    {0}};
+
+/* --- phi2: phi-1 to phi-2 --- */
+static const ga_hf_key phi2_keys[] = {
+    SIZES,
+    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT,   NULL},
+    {"layer_norm_eps",          ".attention.layer_norm_epsilon",     GA_HF_FLOAT, "1e-5"},
+    {"max_position_embeddings", ".context_length",                   GA_HF_INT,   "2048"},
+    {"vocab_size",              ".vocab_size",                       GA_HF_INT,   "51200"},
+    {"partial_rotary_factor",   "ga.rope_fraction",                  GA_HF_FRACTION, NULL},
+    {"rope_parameters.partial_rotary_factor", "ga.rope_fraction",    GA_HF_FRACTION, "0.5"},
+    {"hidden_act",              NULL,                                GA_HF_ONLY,  "[\"gelu_new\", \"gelu_pytorch_tanh\"]"},
+    {"qk_layernorm",            NULL,                                GA_HF_REFUSED, NULL},
+    {0}};
+static const ga_hf_name phi2_names[] = {
+    {"embed_tokens",                 "token_embd"},
+    {"final_layernorm",              "output_norm"},
+    {"lm_head",                      "output"},
+    {"layers.%.input_layernorm",     "blk.%.attn_norm"},
+    {"layers.%.self_attn.q_proj",    "blk.%.attn_q"},
+    {"layers.%.self_attn.k_proj",    "blk.%.attn_k"},
+    {"layers.%.self_attn.v_proj",    "blk.%.attn_v"},
+    {"layers.%.self_attn.dense",     "blk.%.attn_output"},
+    {"layers.%.mlp.fc1",             "blk.%.ffn_up"},
+    {"layers.%.mlp.fc2",             "blk.%.ffn_down"},
+    {0}};
+
 /* --- stablelm --- */
 static const ga_hf_key stablelm_keys[] = {
     SIZES,
@@ -422,8 +460,10 @@ static const ga_hf_arch archs[] = {
     {"gemma3_text", "gemma3",     NULL,          NEOX_PLUS_ONE, gemma3_keys, rope_keys, gemma3_names},
     {"gemma3",      "gemma3",     "text_config", NEOX_PLUS_ONE, gemma3_keys, rope_keys, gemma3_names},
     {"phi3",        "phi3",       NULL,          GA_HF_NEOX, phi3_keys,       rope_part_keys, phi3_names},
+    {"phi",         "phi2",       NULL,          GA_HF_NEOX, phi2_keys,       rope_part_keys, phi2_names},
     {"granite",     "granite",    NULL,          GA_HF_NEOX, granite_keys,    rope_keys,      llama_names},
     {"smollm3",     "smollm3",    NULL,          GA_HF_NEOX, smollm3_keys,    rope_keys,      llama_names},
+    {"cohere",      "command-r",  NULL,          0,          cohere_keys,     rope_keys,      llama_names},
     {"cohere2",     "cohere2",    NULL,          0,          cohere2_keys,    rope_keys,      llama_names},
     {"olmo2",       "olmo2",      NULL,          GA_HF_NEOX, olmo2_keys,      rope_keys,      olmo2_names},
     {"olmo3",       "olmo2",      NULL,          GA_HF_NEOX, olmo3_keys,      rope_keys,      olmo2_names},

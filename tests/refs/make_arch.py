@@ -67,6 +67,8 @@ MODELS = {
                       tie_word_embeddings=True, original_max_position_embeddings=64, rope_scaling=longrope(8))),
     "cohere2": lambda: hf.Cohere2ForCausalLM(
         hf.Cohere2Config(**dict(DECODER, num_hidden_layers=5), sliding_window=8, logit_scale=0.25, rope_theta=5e4)),
+    "command_r": lambda: hf.CohereForCausalLM(hf.CohereConfig(**DECODER, logit_scale=0.25, rope_theta=8e6)),
+    "phi2": lambda: hf.PhiForCausalLM(hf.PhiConfig(**DECODER, partial_rotary_factor=0.5, hidden_act="gelu_new")),
     "stablelm": lambda: hf.StableLmForCausalLM(
         hf.StableLmConfig(**DECODER, use_qkv_bias=True, partial_rotary_factor=0.25, rope_theta=10000.0)),
     "stablelmparallel": lambda: hf.StableLmForCausalLM(
