@@ -163,7 +163,7 @@ static const ga_hf_key phi2_keys[] = {
     {"vocab_size",              ".vocab_size",                       GA_HF_INT,   "51200"},
     {"partial_rotary_factor",   "ga.rope_fraction",                  GA_HF_FRACTION, NULL},
     {"rope_parameters.partial_rotary_factor", "ga.rope_fraction",    GA_HF_FRACTION, "0.5"},
-    {"hidden_act",              NULL,                                GA_HF_ONLY,  "[\"gelu_new\", \"gelu_pytorch_tanh\"]"},
+    {"hidden_act",              NULL, GA_HF_ONLY, "[\"gelu_new\", \"gelu_pytorch_tanh\"]"},
     {"qk_layernorm",            NULL,                                GA_HF_REFUSED, NULL},
     {0}};
 static const ga_hf_name phi2_names[] = {
