@@ -12,6 +12,8 @@ endforeach()
 list(SORT GA_ARCH_NAMES)
 list(TRANSFORM GA_ARCH_NAMES REPLACE "(.+)" "X(\\1)" OUTPUT_VARIABLE GA_ARCH_LIST)
 list(JOIN GA_ARCH_LIST " " GA_ARCH_LIST)
+list(JOIN GA_ARCH_NAMES ", " GA_ARCH_TEXT)
+string(REPLACE "_" "-" GA_ARCH_TEXT "${GA_ARCH_TEXT}") # nomic_bert in C is nomic-bert in files
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/archs/arch_list.c @ONLY CONTENT [[
 /* Made by cmake/archs.cmake of the descriptors in src/model/arch. */
 #include "model/arch/arch.h"
@@ -26,9 +28,6 @@ GA_ARCHS(X)
 const ga_arch_desc *const ga_archs[] = {GA_ARCHS(X) NULL};
 #undef X
 
-#define X(name) ", " #name
-static const char names[] = "" GA_ARCHS(X);
-#undef X
-const char *ga_arch_names(void) { return names + 2; }
+const char *ga_arch_names(void) { return "@GA_ARCH_TEXT@"; }
 ]])
 list(APPEND GA_SOURCES ${CMAKE_BINARY_DIR}/archs/arch_list.c)

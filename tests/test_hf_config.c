@@ -192,6 +192,153 @@ static void test_gpt2_and_bert(void **state) {
   ga_model_file_destroy(f);
 }
 
+/* --- families with factors, parts of heads, layers of their own --- */
+
+static void check_flag(const ga_model_file *f, const char *key, bool want) {
+  bool flag = !want;
+  assert_ok(ga_model_file_bool(f, key, &flag));
+  assert_int_equal(flag, want);
+}
+
+static void test_config_mistral(void **state) {
+  static const char *const names[] = {"model.layers.1.post_attention_layernorm.weight"};
+  ga_model_file *f;
+  (void)state;
+  assert_ok(open_folder("{\"model_type\":\"mistral\"," BASE ",\"num_key_value_heads\":2,\"sliding_window\":64}", 1,
+                        names, &f));
+  check_text(f, "general.architecture", "llama");
+  expect_int(f, "llama.attention.sliding_window", 64);
+  check_name(f, names[0], "blk.1.ffn_norm.weight");
+  ga_model_file_destroy(f);
+  assert_ok(open_folder("{\"model_type\":\"mistral\"," BASE ",\"sliding_window\":null}", 1, names, &f));
+  expect_int(f, "llama.attention.sliding_window", 0);
+  ga_model_file_destroy(f);
+  assert_ok(open_folder("{\"model_type\":\"mistral\"," BASE "}", 1, names, &f)); /* the class's defaults */
+  expect_int(f, "llama.attention.sliding_window", 4096);
+  expect_int(f, "llama.attention.head_count_kv", 8);
+  ga_model_file_destroy(f);
+}
+
+static void test_gemma_1_and_2(void **state) {
+  static const char *const names[] = {"model.layers.0.post_attention_layernorm.weight"};
+  ga_model_file *f;
+  (void)state;
+  assert_ok(open_folder("{\"model_type\":\"gemma\"," BASE ",\"hidden_act\":\"gelu\"}", 1, names, &f));
+  expect_int(f, "gemma.attention.key_length", 256);
+  check_flag(f, "ga.norm_plus_one", true);
+  check_name(f, names[0], "blk.0.ffn_norm.weight");
+  ga_model_file_destroy(f);
+  assert_ok(open_folder("{\"model_type\":\"gemma2\"," BASE ",\"query_pre_attn_scalar\":144,"
+                        "\"attn_logit_softcapping\":null,\"final_logit_softcapping\":30.0}",
+                        1, names, &f));
+  check_float(f, "gemma2.attention.scale", 1.0 / 12);
+  check_float(f, "gemma2.attn_logit_softcapping", 0);
+  check_float(f, "gemma2.final_logit_softcapping", 30);
+  expect_int(f, "gemma2.attention.sliding_window", 4096);
+  check_flag(f, "ga.norm_plus_one", true);
+  check_name(f, names[0], "blk.0.post_attention_norm.weight");
+  ga_model_file_destroy(f);
+}
+
+static void test_granite_and_smollm3(void **state) {
+  int64_t rotates[2];
+  ga_model_file *f;
+  (void)state;
+  assert_ok(open_folder("{\"model_type\":\"granite\"," BASE ",\"embedding_multiplier\":12,\"residual_multiplier\":0.22,"
+                        "\"attention_multiplier\":0.0625,\"logits_scaling\":8}",
+                        0, NULL, &f));
+  check_float(f, "granite.embedding_scale", 12);
+  check_float(f, "granite.residual_scale", 0.22);
+  check_float(f, "granite.attention.scale", 0.0625);
+  check_float(f, "granite.logit_scale", 8);
+  ga_model_file_destroy(f);
+  assert_ok(open_folder("{\"model_type\":\"smollm3\"," BASE ",\"no_rope_layers\":[1,0]}", 0, NULL, &f));
+  assert_ok(ga_model_file_ints(f, "ga.rope_layers", 2, 0, 1, rotates));
+  assert_true(rotates[0] && !rotates[1]);
+  expect_int(f, "ga.no_rope_every", 4);
+  ga_model_file_destroy(f);
+}
+
+static void test_phi3(void **state) {
+  static const char *const names[] = {"model.layers.0.self_attn.qkv_proj.weight",
+                                      "model.layers.0.mlp.gate_up_proj.weight"};
+  const ga_meta *factors;
+  double x;
+  ga_model_file *f;
+  (void)state;
+  assert_ok(open_folder("{\"model_type\":\"phi3\"," BASE ",\"original_max_position_embeddings\":4096,"
+                        "\"rope_scaling\":{\"type\":\"su\",\"short_factor\":[1],\"long_factor\":[2.5],"
+                        "\"attention_factor\":1.19},\"partial_rotary_factor\":0.75,\"sliding_window\":2047}",
+                        2, names, &f));
+  check_text(f, "phi3.rope.scaling.type", "longrope");
+  check_float(f, "phi3.rope.scaling.attn_factor", 1.19);
+  expect_int(f, "phi3.rope.scaling.original_context_length", 4096);
+  expect_int(f, "phi3.attention.sliding_window", 2047);
+  check_float(f, "ga.rope_fraction", 0.75);
+  assert_ok(ga_model_file_array(f, "ga.rope_long_factors", GA_META_FLOATS, &factors));
+  assert_ok(ga_meta_float(factors, 0, &x));
+  assert_true(x == 2.5);
+  check_name(f, names[0], "blk.0.attn_qkv.weight");
+  check_name(f, names[1], "blk.0.ffn_up.weight");
+  ga_model_file_destroy(f);
+}
+
+static void test_layer_norm_families(void **state) {
+  static const char *const names[] = {"gpt_neox.layers.0.attention.query_key_value.bias", "embed_out.weight",
+                                      "gpt_neox.layers.0.attention.bias"};
+  ga_model_file *f;
+  (void)state;
+  assert_ok(
+      open_folder("{\"model_type\":\"cohere2\"," BASE ",\"logit_scale\":0.25,\"sliding_window\":16}", 0, NULL, &f));
+  check_float(f, "cohere2.logit_scale", 0.25);
+  expect_int(f, "cohere2.attention.sliding_window_pattern", 4);
+  assert_null(ga_model_file_meta(f, "ga.rope_layout"));
+  ga_model_file_destroy(f);
+  assert_ok(open_folder("{\"model_type\":\"stablelm\"," BASE "}", 0, NULL, &f));
+  check_float(f, "ga.rope_fraction", 0.25);
+  check_flag(f, "stablelm.use_parallel_residual", false);
+  ga_model_file_destroy(f);
+  assert_ok(open_folder("{\"model_type\":\"nemotron\"," BASE ",\"norm_eps\":1e-6}", 0, NULL, &f));
+  check_float(f, "ga.rope_fraction", 0.5);
+  check_float(f, "nemotron.attention.layer_norm_epsilon", 1e-6);
+  check_flag(f, "ga.norm_plus_one", true);
+  ga_model_file_destroy(f);
+  assert_ok(
+      open_folder("{\"model_type\":\"gpt_neox\"," BASE ",\"rotary_emb_base\":500,\"rotary_pct\":1}", 3, names, &f));
+  check_text(f, "general.architecture", "gptneox");
+  check_float(f, "gptneox.rope.freq_base", 500);
+  check_float(f, "ga.rope_fraction", 1);
+  check_flag(f, "gptneox.use_parallel_residual", true);
+  check_flag(f, "ga.qkv_by_head", true);
+  check_name(f, names[0], "blk.0.attn_qkv.bias");
+  check_name(f, names[1], "output.weight");
+  check_name(f, names[2], names[2]); /* the causal mask of old files */
+  ga_model_file_destroy(f);
+}
+
+static void test_nomic_bert(void **state) {
+  static const char *const names[] = {"encoder.layers.1.mlp.fc12.weight", "emb_ln.bias"};
+  ga_model_file *f;
+  (void)state;
+  (void)mkdir(in_folder("1_Pooling"), 0777); /* it may be there */
+  put_file_text("1_Pooling/config.json", "{\"pooling_mode_cls_token\":true}");
+  assert_ok(open_folder("{\"model_type\":\"nomic_bert\",\"n_embd\":8,\"n_layer\":2,\"n_inner\":16,\"n_head\":4,"
+                        "\"vocab_size\":9,\"n_positions\":8192,\"max_trained_positions\":2048,"
+                        "\"activation_function\":\"swiglu\",\"rotary_emb_base\":500,\"rotary_emb_fraction\":1.0,"
+                        "\"qkv_proj_bias\":false,\"rotary_emb_interleaved\":false,\"num_experts\":0}",
+                        2, names, &f));
+  check_text(f, "general.architecture", "nomic-bert");
+  expect_int(f, "nomic-bert.embedding_length", 8);
+  expect_int(f, "nomic-bert.context_length", 2048);
+  expect_int(f, "nomic-bert.pooling_type", 2);
+  check_float(f, "nomic-bert.rope.freq_base", 500);
+  check_float(f, "nomic-bert.attention.layer_norm_epsilon", 1e-12);
+  check_flag(f, "nomic-bert.attention.causal", false);
+  check_name(f, names[0], "blk.1.ffn_gate.weight");
+  check_name(f, names[1], "token_embd_norm.bias");
+  ga_model_file_destroy(f);
+}
+
 static void refuse_config(const char *config, ga_status want, const char *part) {
   ga_model_file *f;
   static const char *const names[] = {"model.norm.weight", "norm.weight"};
@@ -207,7 +354,8 @@ static void test_config_refused(void **state) {
   refuse_config(
       "{\"model_type\":\"mamba\"}", GA_ERR_UNSUPPORTED,
       "'model_type' is 'mamba'; must be one of llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text, "
-      "gemma3, phi3, granite, smollm3, cohere2, olmo2, olmo3, starcoder2, stablelm, nemotron, gpt_neox, gpt2, bert");
+      "gemma3, phi3, phi, granite, smollm3, cohere, cohere2, olmo2, olmo3, starcoder2, stablelm, nemotron, gpt_neox, "
+      "gpt2, nomic_bert, bert");
   refuse_config("{\"model_type\":\"llama\"}", GA_ERR_FORMAT, "/config.json: 'hidden_size': is missing; must be there");
   refuse_config("{\"model_type\":\"llama\",\"hidden_size\":\"8\"}", GA_ERR_FORMAT,
                 "'hidden_size': is a text; must be an integer");
@@ -250,6 +398,55 @@ static void test_config_refused(void **state) {
                "'output_norm.weight' is there twice");
 }
 
+/* What changes the mathematics in a way that GA does not have, one of each. */
+static void test_families_refused(void **state) {
+  static const struct {
+    const char *config;
+    ga_status want;
+    const char *part;
+  } all[] = {
+      {"{\"model_type\":\"mistral\"," BASE ",\"sliding_window\":\"x\"}", GA_ERR_FORMAT,
+       "'sliding_window': is a text; must be an integer"},
+      {"{\"model_type\":\"gemma\"," BASE ",\"hidden_act\":\"relu\"}", GA_ERR_UNSUPPORTED,
+       "'hidden_act': is another value; GA has only models where it is absent, null or [\"gelu\", "
+       "\"gelu_pytorch_tanh\"]"},
+      {"{\"model_type\":\"gemma2\"," BASE ",\"attn_logit_softcapping\":[]}", GA_ERR_FORMAT,
+       "'attn_logit_softcapping': is an array; must be a number"},
+      {"{\"model_type\":\"gemma2\"," BASE ",\"use_bidirectional_attention\":true}", GA_ERR_UNSUPPORTED,
+       "'use_bidirectional_attention': is true"},
+      {"{\"model_type\":\"granite\"," BASE ",\"attention_bias\":true}", GA_ERR_UNSUPPORTED,
+       "'attention_bias': is true"},
+      {"{\"model_type\":\"granite\"," BASE ",\"logits_scaling\":\"8\"}", GA_ERR_FORMAT,
+       "'logits_scaling': is a text; must be a number"},
+      {"{\"model_type\":\"smollm3\"," BASE ",\"no_rope_layers\":[1,\"x\"]}", GA_ERR_FORMAT,
+       "'no_rope_layers': is a text; must be an integer or an array of integers"},
+      {"{\"model_type\":\"smollm3\"," BASE ",\"use_sliding_window\":true}", GA_ERR_UNSUPPORTED,
+       "'use_sliding_window': is true"},
+      {"{\"model_type\":\"phi3\"," BASE ",\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":4}}", GA_ERR_FORMAT,
+       "'rope_scaling.short_factor': is an integer; must be an array of numbers"},
+      {"{\"model_type\":\"phi3\"," BASE ",\"rope_scaling\":{\"type\":\"longrope\",\"long_factor\":[true]}}",
+       GA_ERR_FORMAT, "'rope_scaling.long_factor': is true; must be an array of numbers"},
+      {"{\"model_type\":\"cohere2\"," BASE ",\"use_qk_norm\":true}", GA_ERR_UNSUPPORTED, "'use_qk_norm': is true"},
+      {"{\"model_type\":\"cohere\"," BASE ",\"use_qk_norm\":true}", GA_ERR_UNSUPPORTED, "'use_qk_norm': is true"},
+      {"{\"model_type\":\"phi\"," BASE ",\"hidden_act\":\"relu\"}", GA_ERR_UNSUPPORTED,
+       "null or [\"gelu_new\", \"gelu_pytorch_tanh\"]"},
+      {"{\"model_type\":\"stablelm\"," BASE ",\"qk_layernorm\":true}", GA_ERR_UNSUPPORTED, "'qk_layernorm': is true"},
+      {"{\"model_type\":\"stablelm\"," BASE ",\"partial_rotary_factor\":1.5}", GA_ERR_FORMAT,
+       "'partial_rotary_factor': is 1.5; must be above 0 and at most 1"},
+      {"{\"model_type\":\"nemotron\"," BASE ",\"hidden_act\":\"silu\"}", GA_ERR_UNSUPPORTED, "null or \"relu2\""},
+      {"{\"model_type\":\"nomic_bert\"," BASE ",\"num_experts\":8}", GA_ERR_UNSUPPORTED,
+       "'num_experts': is another value; GA has only models where it is absent, null or 0"},
+      {"{\"model_type\":\"nomic_bert\"," BASE ",\"activation_function\":\"gelu\"}", GA_ERR_UNSUPPORTED,
+       "null or \"swiglu\""},
+      {"{\"model_type\":\"nomic_bert\",\"n_embd\":8}", GA_ERR_FORMAT, "'n_layer': is missing; must be there"},
+      {"{\"model_type\":\"gpt_neox\"," BASE ",\"rotary_pct\":0}", GA_ERR_FORMAT,
+       "'rotary_pct': is 0; must be above 0 and at most 1"},
+      {"{\"model_type\":\"gpt_neox\"," BASE ",\"hidden_act\":\"gelu_fast\"}", GA_ERR_UNSUPPORTED, "null or \"gelu\""},
+  };
+  (void)state;
+  for (size_t i = 0; i < GA_COUNT_OF(all); i++) refuse_config(all[i].config, all[i].want, all[i].part);
+}
+
 /* No table may add more than the list has room for; every alternative row at once is the most there can be. */
 static void test_tables_fit(void **state) {
   (void)state;
@@ -264,8 +461,19 @@ static void test_tables_fit(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_llama),         cmocka_unit_test(test_qwen),           cmocka_unit_test(test_config_gemma3),
-      cmocka_unit_test(test_gpt2_and_bert), cmocka_unit_test(test_config_refused), cmocka_unit_test(test_tables_fit),
+      cmocka_unit_test(test_llama),
+      cmocka_unit_test(test_qwen),
+      cmocka_unit_test(test_config_gemma3),
+      cmocka_unit_test(test_gpt2_and_bert),
+      cmocka_unit_test(test_config_refused),
+      cmocka_unit_test(test_tables_fit),
+      cmocka_unit_test(test_config_mistral),
+      cmocka_unit_test(test_gemma_1_and_2),
+      cmocka_unit_test(test_granite_and_smollm3),
+      cmocka_unit_test(test_phi3),
+      cmocka_unit_test(test_layer_norm_families),
+      cmocka_unit_test(test_nomic_bert),
+      cmocka_unit_test(test_families_refused),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -72,12 +72,15 @@ static ga_status put_meta_text(const hf_sink *s, const char *key, const json_t *
   return ga_meta_list_add_text(s->arena, s->list, key, json_string_value(value), json_string_length(value));
 }
 
+/* "su": its name in the first files. */
+static bool is_longrope(const char *type) { return !strcmp(type, "longrope") || !strcmp(type, "su"); }
+
 static ga_status put_rope_type(const hf_sink *s, const char *key, const json_t *value) {
   static const char *const known[] = {"none", "linear", "yarn", "llama3", "longrope"};
   MUST_BE(json_is_string(value), value, "a text");
   const char *type = json_string_value(value);
   if (!strcmp(type, "default")) type = "none";
-  if (!strcmp(type, "su")) type = "longrope"; /* its name in the first files */
+  if (is_longrope(type)) type = "longrope";
   for (size_t i = 0; i < GA_COUNT_OF(known); i++)
     if (!strcmp(type, known[i])) return ga_meta_list_add_text(s->arena, s->list, key, type, strlen(type));
   return ga_fail(GA_ERR_UNSUPPORTED, "is '%s'; must be default, none, linear, yarn, llama3 or longrope",
@@ -188,9 +191,9 @@ static ga_status put_meta_row(const hf_sink *s, const ga_hf_key *row, const json
   GA_TRY(ga_arena_printf(s->arena, &key, "%s%s", row->key[0] == '.' ? s->arch->arch : "", row->key));
   if (ga_meta_list_find(s->list, key)) return GA_OK;
   if (value) return put_meta_value(s, row->kind, key, value);
-  const bool null_counts = row->kind == GA_HF_INT_OR_NULL || row->kind == GA_HF_FLOAT_OR_NULL;
-  if (null_counts && json_is_null(json_object_get(config, row->json)))
-    return ga_meta_list_add_int(s->arena, s->list, key, 0);
+  const bool is_null = json_is_null(json_object_get(config, row->json));
+  if (is_null && row->kind == GA_HF_INT_OR_NULL) return ga_meta_list_add_int(s->arena, s->list, key, 0);
+  if (is_null && row->kind == GA_HF_FLOAT_OR_NULL) return ga_meta_list_add_float(s->arena, s->list, key, 0);
   return row->fallback ? put_fallback(s, row, key) : GA_OK;
 }
 
@@ -242,7 +245,7 @@ static ga_status put_attention_factor(const hf_sink *s, const char *label, const
   const json_t *type = ga_json_at(rope, "rope_type"), *value = ga_json_at(rope, "attention_factor");
   if (!type) type = ga_json_at(rope, "type");
   const char *name = json_string_value(type);
-  const bool is_yarn = name && !strcmp(name, "yarn"), is_long = name && !strcmp(name, "longrope");
+  const bool is_yarn = name && !strcmp(name, "yarn"), is_long = name && is_longrope(name);
   if (!value || !(is_yarn || is_long)) return GA_OK;
   const json_t *factor = ga_json_at(rope, "factor");
   const double longer = json_is_number(factor) ? json_number_value(factor) : 1;

@@ -37,20 +37,21 @@ static ga_status find_side_files(ga_model_file *file, const char *folder) {
 }
 
 /* How sentence-transformers says which pooling its model was trained with; numbers as in GGUF's pooling_type. */
-static ga_status add_pooling(ga_model_file *file, const char *folder) {
+static ga_status add_pooling(ga_model_file *file, const char *folder, const char *arch) {
   static const struct {
     const char *name;
     int type;
   } modes[] = {{"pooling_mode_mean_tokens", 1}, {"pooling_mode_cls_token", 2}, {"pooling_mode_lasttoken", 3}};
-  char *path;
+  char *path, *key;
   json_t *config;
   ga_status status = GA_OK;
+  GA_TRY(ga_arena_printf(&file->arena, &key, "%s.pooling_type", arch));
   GA_TRY(ga_arena_printf(&file->arena, &path, "%s1_Pooling/config.json", folder));
   if (!file_exists(path)) return GA_OK;
   GA_TRY(ga_json_read_file(path, &config));
   for (size_t i = 0; i < GA_COUNT_OF(modes); i++)
     if (json_is_true(json_object_get(config, modes[i].name))) {
-      status = ga_meta_list_add_int(&file->arena, file->meta, "bert.pooling_type", modes[i].type);
+      status = ga_meta_list_add_int(&file->arena, file->meta, key, modes[i].type);
       break;
     }
   json_decref(config);
@@ -65,7 +66,7 @@ static ga_status apply_config(ga_model_file *file, const char *folder, const ga_
   GA_TRY(ga_json_read_file(path, &config));
   ga_status status = ga_hf_config_apply(&file->arena, ga_path_label(path), config, file->meta, arch);
   json_decref(config);
-  if (status == GA_OK && !strcmp((*arch)->arch, "bert")) status = add_pooling(file, folder);
+  if (status == GA_OK && (*arch)->layout & GA_HF_BOTH_WAYS) status = add_pooling(file, folder, (*arch)->arch);
   return status;
 }
 

@@ -141,6 +141,44 @@ static const ga_hf_key cohere2_keys[] = {
     {"use_qk_norm",             NULL,                                GA_HF_REFUSED, NULL},
     {0}};
 
+/* --- command-r: cohere2 without windows --- */
+static const ga_hf_key cohere_keys[] = {
+    SIZES,
+    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT,   NULL},
+    {"layer_norm_eps",          ".attention.layer_norm_epsilon",     GA_HF_FLOAT, "1e-5"},
+    {"max_position_embeddings", ".context_length",                   GA_HF_INT,   "8192"},
+    {"vocab_size",              ".vocab_size",                       GA_HF_INT,   "256000"},
+    {"logit_scale",             ".logit_scale",                      GA_HF_FLOAT, "0.0625"},
+    {"hidden_act",              NULL,                                GA_HF_ONLY,  "\"silu\""},
+    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
+    {"use_qk_norm",             NULL,                                GA_HF_REFUSED, NULL},
+    {0}};
+
+/* --- phi2: phi-1 to phi-2 --- */
+static const ga_hf_key phi2_keys[] = {
+    SIZES,
+    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT,   NULL},
+    {"layer_norm_eps",          ".attention.layer_norm_epsilon",     GA_HF_FLOAT, "1e-5"},
+    {"max_position_embeddings", ".context_length",                   GA_HF_INT,   "2048"},
+    {"vocab_size",              ".vocab_size",                       GA_HF_INT,   "51200"},
+    {"partial_rotary_factor",   "ga.rope_fraction",                  GA_HF_FRACTION, NULL},
+    {"rope_parameters.partial_rotary_factor", "ga.rope_fraction",    GA_HF_FRACTION, "0.5"},
+    {"hidden_act",              NULL, GA_HF_ONLY, "[\"gelu_new\", \"gelu_pytorch_tanh\"]"},
+    {"qk_layernorm",            NULL,                                GA_HF_REFUSED, NULL},
+    {0}};
+static const ga_hf_name phi2_names[] = {
+    {"embed_tokens",                 "token_embd"},
+    {"final_layernorm",              "output_norm"},
+    {"lm_head",                      "output"},
+    {"layers.%.input_layernorm",     "blk.%.attn_norm"},
+    {"layers.%.self_attn.q_proj",    "blk.%.attn_q"},
+    {"layers.%.self_attn.k_proj",    "blk.%.attn_k"},
+    {"layers.%.self_attn.v_proj",    "blk.%.attn_v"},
+    {"layers.%.self_attn.dense",     "blk.%.attn_output"},
+    {"layers.%.mlp.fc1",             "blk.%.ffn_up"},
+    {"layers.%.mlp.fc2",             "blk.%.ffn_down"},
+    {0}};
+
 /* --- stablelm --- */
 static const ga_hf_key stablelm_keys[] = {
     SIZES,
@@ -349,6 +387,52 @@ static const ga_hf_key bert_keys[] = {
     {"position_embedding_type", NULL,                               GA_HF_ONLY,  "\"absolute\""},
     {"is_decoder",              NULL,                               GA_HF_REFUSED, NULL},
     {0}};
+/* --- nomic-bert: the words of GPT-2 in the first files, those of BERT in transformers 5. Beyond the positions of
+ * training the first files scale rotation by the text's length. --- */
+static const ga_hf_key nomic_bert_keys[] = {
+    {"hidden_size",             ".embedding_length",                GA_HF_INT,   NULL},
+    {"n_embd",                  ".embedding_length",                GA_HF_INT,   GA_HF_REQUIRED},
+    {"num_hidden_layers",       ".block_count",                     GA_HF_INT,   NULL},
+    {"n_layer",                 ".block_count",                     GA_HF_INT,   GA_HF_REQUIRED},
+    {"intermediate_size",       ".feed_forward_length",             GA_HF_INT,   NULL},
+    {"n_inner",                 ".feed_forward_length",             GA_HF_INT,   GA_HF_REQUIRED},
+    {"num_attention_heads",     ".attention.head_count",            GA_HF_INT,   NULL},
+    {"n_head",                  ".attention.head_count",            GA_HF_INT,   GA_HF_REQUIRED},
+    {"head_dim",                ".attention.key_length",            GA_HF_INT,   NULL},
+    {"head_dim",                ".attention.value_length",          GA_HF_INT,   NULL},
+    {"layer_norm_eps",          ".attention.layer_norm_epsilon",    GA_HF_FLOAT, NULL},
+    {"layer_norm_epsilon",      ".attention.layer_norm_epsilon",    GA_HF_FLOAT, "1e-12"},
+    {"max_trained_positions",   ".context_length",                  GA_HF_INT,   NULL},
+    {"max_position_embeddings", ".context_length",                  GA_HF_INT,   NULL},
+    {"n_positions",             ".context_length",                  GA_HF_INT,   "2048"},
+    {"vocab_size",              ".vocab_size",                      GA_HF_INT,   GA_HF_REQUIRED},
+    {"type_vocab_size",         "tokenizer.ggml.token_type_count",  GA_HF_INT,   "2"},
+    {"rotary_emb_base",         ".rope.freq_base",                  GA_HF_FLOAT, NULL},
+    {"rope_parameters.rope_theta", ".rope.freq_base",               GA_HF_FLOAT, "1000"},
+    {"rotary_emb_fraction",     "ga.rope_fraction",                 GA_HF_FRACTION, NULL},
+    {"hidden_act",              NULL,                               GA_HF_ONLY,  "\"silu\""},
+    {"activation_function",     NULL,                               GA_HF_ONLY,  "\"swiglu\""},
+    {"rotary_emb_interleaved",  NULL,                               GA_HF_REFUSED, NULL},
+    {"qkv_proj_bias",           NULL,                               GA_HF_REFUSED, NULL},
+    {"mlp_fc1_bias",            NULL,                               GA_HF_REFUSED, NULL},
+    {"mlp_fc2_bias",            NULL,                               GA_HF_REFUSED, NULL},
+    {"prenorm",                 NULL,                               GA_HF_REFUSED, NULL},
+    {"use_rms_norm",            NULL,                               GA_HF_REFUSED, NULL},
+    {"parallel_block",          NULL,                               GA_HF_REFUSED, NULL},
+    {"num_experts",             NULL,                               GA_HF_ONLY,  "0"},
+    {0}};
+static const ga_hf_name nomic_bert_names[] = {
+    {"embeddings.word_embeddings",           "token_embd"},
+    {"embeddings.token_type_embeddings",     "token_types"},
+    {"emb_ln",                               "token_embd_norm"},
+    {"encoder.layers.%.attn.Wqkv",           "blk.%.attn_qkv"},
+    {"encoder.layers.%.attn.out_proj",       "blk.%.attn_output"},
+    {"encoder.layers.%.norm1",               "blk.%.attn_output_norm"},
+    {"encoder.layers.%.mlp.fc11",            "blk.%.ffn_up"},
+    {"encoder.layers.%.mlp.fc12",            "blk.%.ffn_gate"},
+    {"encoder.layers.%.mlp.fc2",             "blk.%.ffn_down"},
+    {"encoder.layers.%.norm2",               "blk.%.layer_output_norm"},
+    {0}};
 static const ga_hf_name bert_names[] = {
     {"embeddings.word_embeddings",                 "token_embd"},
     {"embeddings.position_embeddings",             "position_embd"},
@@ -376,8 +460,10 @@ static const ga_hf_arch archs[] = {
     {"gemma3_text", "gemma3",     NULL,          NEOX_PLUS_ONE, gemma3_keys, rope_keys, gemma3_names},
     {"gemma3",      "gemma3",     "text_config", NEOX_PLUS_ONE, gemma3_keys, rope_keys, gemma3_names},
     {"phi3",        "phi3",       NULL,          GA_HF_NEOX, phi3_keys,       rope_part_keys, phi3_names},
+    {"phi",         "phi2",       NULL,          GA_HF_NEOX, phi2_keys,       rope_part_keys, phi2_names},
     {"granite",     "granite",    NULL,          GA_HF_NEOX, granite_keys,    rope_keys,      llama_names},
     {"smollm3",     "smollm3",    NULL,          GA_HF_NEOX, smollm3_keys,    rope_keys,      llama_names},
+    {"cohere",      "command-r",  NULL,          0,          cohere_keys,     rope_keys,      llama_names},
     {"cohere2",     "cohere2",    NULL,          0,          cohere2_keys,    rope_keys,      llama_names},
     {"olmo2",       "olmo2",      NULL,          GA_HF_NEOX, olmo2_keys,      rope_keys,      olmo2_names},
     {"olmo3",       "olmo2",      NULL,          GA_HF_NEOX, olmo3_keys,      rope_keys,      olmo2_names},
@@ -386,6 +472,7 @@ static const ga_hf_arch archs[] = {
     {"nemotron",    "nemotron",   NULL,          NEOX_PLUS_ONE, nemotron_keys, rope_part_keys, llama_names},
     {"gpt_neox",    "gptneox",    NULL,          NEOX_BY_HEAD, gptneox_keys, rope_part_keys, gptneox_names},
     {"gpt2",        "gpt2",       NULL,          GA_HF_TRANSPOSED, gpt2_keys, NULL,           gpt2_names},
+    {"nomic_bert",  "nomic-bert", NULL,          GA_HF_NEOX | GA_HF_BOTH_WAYS, nomic_bert_keys, NULL, nomic_bert_names},
     {"bert",        "bert",       NULL,          GA_HF_BOTH_WAYS, bert_keys,  NULL,           bert_names},
 };
 /* clang-format on */

@@ -235,7 +235,10 @@ static ga_status run_attention_bidirectional(const ga_exec *e, const fused_op *o
                    .v = rows_at(e, &op->v),
                    .o = rows_at(e, &op->y),
                    .q_start = e->step->q_start,
-                   .kv_start = e->step->q_start};
+                   .kv_start = e->step->q_start,
+                   .q_stride = {.token = op->x.stride, .head = p->head_dim},
+                   .k_stride = {.token = op->k.stride, .head = p->head_dim},
+                   .v_stride = {.token = op->v.stride, .head = p->v_dim}};
   return ga_attn(e->ctx, &d, &io, NULL);
 }
 

@@ -91,7 +91,7 @@ struct ga_model {
   ga_matrix token_embd;               /* native layout: rows are looked up */
   ga_matrix position_embd, type_embd; /* native, f32: gpt2, bert */
   ga_vector embd_norm, embd_norm_b;   /* bert */
-  ga_vector output_norm, output_norm_b;
+  ga_vector output_norm, output_norm_b, output_b;
   ga_matrix output; /* head; a packed view of token_embd when tied */
   ga_layer *layers;
 

@@ -33,7 +33,8 @@ typedef enum weight_dim {
   X(EMBD_NORM_B, "token_embd_norm.bias", KIND_VECTOR, embd_norm_b, DIM_ONE, DIM_WIDTH, false)        \
   X(OUTPUT_NORM, "output_norm.weight", KIND_VECTOR, output_norm, DIM_ONE, DIM_WIDTH, true)           \
   X(OUTPUT_NORM_B, "output_norm.bias", KIND_VECTOR, output_norm_b, DIM_ONE, DIM_WIDTH, false)        \
-  X(OUTPUT, "output.weight", KIND_MATRIX, output, DIM_VOCAB, DIM_WIDTH, false)
+  X(OUTPUT, "output.weight", KIND_MATRIX, output, DIM_VOCAB, DIM_WIDTH, false)                       \
+  X(OUTPUT_B, "output.bias", KIND_VECTOR, output_b, DIM_ONE, DIM_VOCAB, false)
 
 /* Tensors of each layer, behind "blk.N."; fields of ga_layer. */
 #define GA_LAYER_WEIGHTS(X)                                                                              \

@@ -5,7 +5,7 @@
     make_arch.py --compare tests/data/arch      numpy beside what transformers wrote
 
 For each name: NAME/config.json, NAME/model.safetensors (f32, seeded), NAME/expected.txt: `ids N ...`, then one line
-`row ...` for each position (encoders: one line `vec ...`), nine digits. Those of MODELS need torch and transformers, which make
+`row ...` for each position (encoders: one line `vec ...`), nine digits. phi3/short.txt: the same of its first tokens alone. Those of MODELS need torch and transformers, which make
 and evaluate them. Those of CONFIGS need numpy: arch_numpy.py evaluates them. Small on purpose: each
 quirk of an architecture that changes the numbers is on (grouped heads, biases, head norms, sliding windows, rope scaling).
 """
@@ -67,6 +67,8 @@ MODELS = {
                       tie_word_embeddings=True, original_max_position_embeddings=64, rope_scaling=longrope(8))),
     "cohere2": lambda: hf.Cohere2ForCausalLM(
         hf.Cohere2Config(**dict(DECODER, num_hidden_layers=5), sliding_window=8, logit_scale=0.25, rope_theta=5e4)),
+    "command_r": lambda: hf.CohereForCausalLM(hf.CohereConfig(**DECODER, logit_scale=0.25, rope_theta=8e6)),
+    "phi2": lambda: hf.PhiForCausalLM(hf.PhiConfig(**DECODER, partial_rotary_factor=0.5, hidden_act="gelu_new")),
     "stablelm": lambda: hf.StableLmForCausalLM(
         hf.StableLmConfig(**DECODER, use_qkv_bias=True, partial_rotary_factor=0.25, rope_theta=10000.0)),
     "stablelmparallel": lambda: hf.StableLmForCausalLM(
@@ -81,6 +83,7 @@ MODELS = {
         hf.LlamaConfig(**DECODER, tie_word_embeddings=True, rope_scaling=dict(rope_type="linear", factor=2.5))),
     "gpt2": lambda: hf.GPT2LMHeadModel(
         hf.GPT2Config(vocab_size=96, n_embd=64, n_inner=None, n_layer=2, n_head=4, n_positions=128)),
+    "nomic_bert": lambda: hf.NomicBertModel(hf.NomicBertConfig(**SMALL, num_hidden_layers=2)),
     "bert": lambda: hf.BertModel(hf.BertConfig(**SMALL, num_hidden_layers=2), add_pooling_layer=False),
 }
 
@@ -108,10 +111,10 @@ def line(word, values):
     return word + "".join(f" {v:.9g}" for v in values) + "\n"
 
 
-def write_expected(folder, by, word, rows):
-    with open(os.path.join(folder, "expected.txt"), "w") as f:
+def write_expected(folder, by, word, rows, file="expected.txt", ids=IDS):
+    with open(os.path.join(folder, file), "w") as f:
         f.write(f"# {by}, f64\n")
-        f.write(f"ids {len(IDS)} {' '.join(map(str, IDS))}\n")
+        f.write(f"ids {len(ids)} {' '.join(map(str, ids))}\n")
         for row in rows:
             f.write(line(word, row))
 
@@ -129,11 +132,16 @@ def by_transformers(name, folder):
     with torch.no_grad():
         out = model(torch.tensor([IDS]))
     by = f"transformers {hf.__version__}, torch {torch.__version__}"
-    if name == "bert":
+    if name.endswith("bert"):
         v = out.last_hidden_state[0].mean(0)
         write_expected(folder, by, "vec", [(v / v.norm()).tolist()])
     else:
         write_expected(folder, by, "row", out.logits[0].tolist())
+    if name == "phi3":  # as many tokens as longrope's short factors are for
+        ids = IDS[:model.config.original_max_position_embeddings]
+        with torch.no_grad():
+            rows = model(torch.tensor([ids])).logits[0].tolist()
+        write_expected(folder, by, "row", rows, "short.txt", ids)
 
 
 def by_numpy(name, folder):

@@ -1,0 +1,155 @@
+/* Hyper-parameters of hostile GGUF files: each is refused by the key's name, with the value and what is allowed. */
+#include <math.h>
+
+#include "model/arch/arch.h"
+#include "tests/gguf_files.h"
+
+/* A file of that architecture with sizes that all take, the way to one key more. */
+static ga_gguf_writer *begin_sizes(const char *arch) {
+  static const struct {
+    const char *key;
+    int64_t value;
+  } sizes[] = {{"block_count", 2},
+               {"embedding_length", 8},
+               {"feed_forward_length", 16},
+               {"context_length", 64},
+               {"attention.head_count", 2}};
+  ga_gguf_writer *w = new_writer(3, 0);
+  char key[128];
+  ga_gguf_put_text(w, "general.architecture", arch);
+  for (size_t i = 0; i < GA_COUNT_OF(sizes); i++) {
+    (void)snprintf(key, sizeof key, "%s.%s", arch, sizes[i].key);
+    ga_gguf_put_int(w, key, GA_META_U32, sizes[i].value);
+  }
+  return w;
+}
+
+static void put_vector(ga_gguf_writer *w, const char *name, int64_t n) {
+  const ga_tensor t = ga_tensor_make(weights, GA_F32, 1, &n);
+  ga_gguf_put_tensor(w, name, &t);
+}
+
+static ga_status read_sizes(ga_gguf_writer *w, ga_hparams *p) {
+  const ga_tensor table = ga_tensor_make(weights, GA_F32, 2, (int64_t[]){4, 8});
+  ga_gguf_put_tensor(w, "token_embd.weight", &table);
+  finish_file(w, "sizes.gguf");
+  ga_model_file *file = open_file("sizes.gguf");
+  const ga_status status = ga_hparams_read(file, p);
+  ga_model_file_destroy(file);
+  return status;
+}
+
+static void test_float_refused(void **state) {
+  static const struct {
+    const char *arch, *key;
+    float value;
+    const char *part;
+  } all[] = {
+      {"granite", "granite.residual_scale", 0, "granite.residual_scale is 0; must be 1e-06 to 1e+06"},
+      {"granite", "granite.logit_scale", -8, "granite.logit_scale is -8; must be 1e-06 to 1e+06"},
+      {"granite", "granite.embedding_scale", NAN, "'granite.embedding_scale' is nan; must be finite"},
+      {"granite", "granite.attention.scale", INFINITY, "'granite.attention.scale' is inf; must be finite"},
+      {"gemma2", "gemma2.attn_logit_softcapping", -50, "gemma2.attn_logit_softcapping is -50; must be 0 to 1e+06"},
+      {"gemma2", "gemma2.final_logit_softcapping", NAN, "'gemma2.final_logit_softcapping' is nan; must be finite"},
+      {"cohere2", "cohere2.logit_scale", 0, "cohere2.logit_scale is 0; must be 1e-06 to 1e+06"},
+      {"gemma", "gemma.attention.layer_norm_rms_epsilon", 0, "norm epsilon is 0; must be in (0, 1)"},
+      {"nemotron", "nemotron.attention.layer_norm_epsilon", 1, "norm epsilon is 1; must be in (0, 1)"},
+  };
+  (void)state;
+  for (size_t i = 0; i < GA_COUNT_OF(all); i++) {
+    ga_gguf_writer *w = begin_sizes(all[i].arch);
+    ga_hparams p;
+    ga_gguf_put_f32(w, all[i].key, all[i].value);
+    assert_error(read_sizes(w, &p), GA_ERR_FORMAT, all[i].part);
+  }
+}
+
+static void test_int_refused(void **state) {
+  static const struct {
+    const char *arch, *key;
+    int64_t value;
+    const char *part;
+  } all[] = {
+      {"llama", "llama.attention.sliding_window", 1 << 21,
+       "'llama.attention.sliding_window' is 2097152; must be from 0 to 1048576"},
+      {"phi3", "phi3.attention.sliding_window", 1 << 21,
+       "'phi3.attention.sliding_window' is 2097152; must be from 0 to 1048576"},
+      {"smollm3", "smollm3.attention.head_count_kv", 3, "2 heads over 3 kv heads; must divide"},
+      {"stablelm", "stablelm.rope.dimension_count", 3, "rope.dimension_count is 3; must be even"},
+      {"gptneox", "gptneox.rope.dimension_count", 6, "'gptneox.rope.dimension_count' is 6; must be from 0 to 4"},
+  };
+  (void)state;
+  for (size_t i = 0; i < GA_COUNT_OF(all); i++) {
+    ga_gguf_writer *w = begin_sizes(all[i].arch);
+    ga_hparams p;
+    ga_gguf_put_int(w, all[i].key, GA_META_U32, all[i].value);
+    const ga_status status = read_sizes(w, &p);
+    assert_error(status, status, all[i].part);
+    assert_int_not_equal(status, GA_OK);
+  }
+}
+
+/* Norms of heads that the largest models of these have. */
+static void test_head_norms_refused(void **state) {
+  static const char *const archs[] = {"stablelm", "command-r", "cohere2"};
+  (void)state;
+  for (size_t i = 0; i < GA_COUNT_OF(archs); i++) {
+    ga_gguf_writer *w = begin_sizes(archs[i]);
+    ga_hparams p;
+    put_vector(w, "blk.0.attn_q_norm.weight", 8);
+    assert_error(read_sizes(w, &p), GA_ERR_UNSUPPORTED, "blk.0.attn_q_norm.weight");
+  }
+}
+
+static void test_what_files_leave_out(void **state) {
+  ga_hparams p;
+  (void)state;
+  assert_ok(read_sizes(begin_sizes("granite"), &p));
+  assert_true(p.embed_scale == 1 && p.residual_scale == 1 && p.logit_scale == 1 && p.attn_scale == 0.5f);
+  assert_ok(read_sizes(begin_sizes("smollm3"), &p));
+  assert_true(!p.no_rope[0] && !p.no_rope[1]);
+  assert_ok(read_sizes(begin_sizes("gptneox"), &p));
+  assert_true(p.is_parallel);
+  assert_ok(read_sizes(begin_sizes("gemma2"), &p));
+  assert_true(p.attn_softcap == 50 && p.logit_softcap == 30);
+  assert_ok(read_sizes(begin_sizes("llama"), &p));
+  assert_int_equal(p.window, 0);
+}
+
+/* --- factors of longrope --- */
+
+static ga_status read_factors(const char *name, int64_t n, float first, rope_table table) {
+  ga_gguf_writer *w = begin_sizes("phi3");
+  float values[8] = {first, 1, 1, 1, 1, 1, 1, 1}, out[512];
+  const ga_tensor t = ga_tensor_make(values, GA_F32, 1, &n);
+  const ga_tensor embd = ga_tensor_make(weights, GA_F32, 2, (int64_t[]){4, 8});
+  ga_hparams p;
+  bool found;
+  ga_gguf_put_tensor(w, "token_embd.weight", &embd);
+  ga_gguf_put_tensor(w, name, &t);
+  finish_file(w, "factors.gguf");
+  ga_model_file *file = open_file("factors.gguf");
+  assert_ok(ga_hparams_read(file, &p));
+  const ga_status status = ga_rope_factors(file, &p, table, out, &found);
+  ga_model_file_destroy(file);
+  return status;
+}
+
+static void test_factors_refused(void **state) {
+  (void)state;
+  assert_ok(read_factors("rope_factors_long.weight", 2, 2, ROPE_LONG));
+  assert_error(read_factors("rope_factors_long.weight", 3, 2, ROPE_LONG), GA_ERR_SHAPE,
+               "rope_factors_long.weight: must be [2]");
+  assert_error(read_factors("rope_factors_short.weight", 2, 0, ROPE_GLOBAL), GA_ERR_FORMAT,
+               "rope_factors_short.weight: factor 0 is 0; must be above 0 and finite");
+  assert_error(read_factors("rope_factors_long.weight", 2, INFINITY, ROPE_LONG), GA_ERR_FORMAT,
+               "rope_factors_long.weight: factor 0 is inf; must be above 0 and finite");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_float_refused), cmocka_unit_test(test_int_refused),
+                                     cmocka_unit_test(test_head_norms_refused),
+                                     cmocka_unit_test(test_what_files_leave_out),
+                                     cmocka_unit_test(test_factors_refused)};
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
