@@ -364,7 +364,8 @@ static void test_dispatch(void **state) {
   const fixture *f = *state;
   for (int t = 0; t < 64; t++) {
     const ga_dtype_traits *info = ga_dtype_info((ga_dtype)t);
-    if (!info || (!info->is_quant && t != GA_F32 && t != GA_F16 && t != GA_BF16)) continue;
+    if (!info || ga_dtype_is_read_only((ga_dtype)t)) continue;
+    if (!info->is_quant && t != GA_F32 && t != GA_F16 && t != GA_BF16) continue;
     ga_gemm_desc d = GA_GEMM_DESC_INIT;
     d.n = 64;
     d.k = 512;
