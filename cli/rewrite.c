@@ -131,6 +131,8 @@ static ga_status write_model_file(const rewrite_args *a, rewrite_sums *s) {
   TRY(find_model(a->in, path, sizeof path));
   o.type = a->type;
   o.importance = a->importance;
+  o.tensor_types = a->tensor_types.item;
+  o.n_tensor_types = (int32_t)a->tensor_types.n;
   o.n_threads = (int32_t)a->threads;
   o.overwrite = a->force;
   o.pure = a->pure;

@@ -7,6 +7,7 @@
 typedef struct rewrite_args {
   const char *in, *out; /* in: a path, or the name of a pulled model */
   const char *type, *importance;
+  cmd_texts tensor_types;
   int64_t threads;
   bool force, pure, json, each, dry_run;
 } rewrite_args;

@@ -158,6 +158,22 @@ class Quantize(unittest.TestCase):
         self.assertEqual({t["to"] for t in have.values()}, {"q4_k", "f32"})
         self.assertFalse(os.path.exists(self.out))
 
+    def test_types_by_name(self):
+        """Before the mixture, the first that fits; a name that fits nothing is an error."""
+        self.make()
+        types = ["--tensor-type=blk.1.*=f16", "--tensor-type", "attn_v=Q8_0", "--tensor-type", "output.weight=q5_0", "--tensor-type", "ffn_?p=iq4_nl"]
+        have, _ = self.quantize("q4_k_m", *types)
+        for name, want in {"blk.0.attn_v": "q8_0", "blk.1.attn_v": "f16", "blk.1.ffn_down": "f16", "blk.0.ffn_up": "iq4_nl", "blk.0.ffn_gate": "q4_k",
+                           "output": "q5_0", "blk.1.attn_norm": "f32"}.items():
+            self.assertEqual(have[name + ".weight"]["to"], want, name)
+        self.surprise(self.out)
+        have, _ = self.quantize("q4_0", "--pure", "--dry-run", "--tensor-type", "attn_k=bf16")
+        self.assertEqual({t["to"] for t in have.values()}, {"q4_0", "bf16", "f32"})
+        for wrong, says in {"attn_v": "'attn_v'; must be NAME=TYPE", "=q8_0": "must be NAME=TYPE", "x=": "must be NAME=TYPE",
+                            "attn_v=q9": "the type must be f32", "attn_v=iq2_s": "the type must be f32", "attn_x=q8_0": "'attn_x': no matrix has that name",
+                            "attn_norm=q8_0": "'attn_norm': no matrix has that name"}.items():
+            self.refuse("quantize", self.source, self.path("new"), "q4_0", "--tensor-type", wrong, says=says)
+
     def test_json_of_any_name(self):
         """Names of files are bytes; JSON is UTF-8."""
         self.make()

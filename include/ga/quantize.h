@@ -79,9 +79,14 @@ typedef struct ga_quantize_options {
   ga_quantize_tensor_fn tensor; /* may be NULL */
   ga_progress_fn progress;      /* bytes of the source; may be NULL */
   void *user;
+  /* Texts "NAME=TYPE" that go before the mixture, the first that fits. NAME is a pattern of fnmatch(3) for a matrix:
+   * the whole name, or without ".weight" and "blk.N.": "attn_v=q8_0", "blk.0.*=f16", "token_embd=q6_k". */
+  const char *const *tensor_types;
+  int32_t n_tensor_types;
+  int32_t reserved_types; /* 0 */
 } ga_quantize_options;
 #define GA_QUANTIZE_OPTIONS_INIT \
-  { sizeof(ga_quantize_options), NULL, NULL, 0, false, false, false, false, NULL, NULL, NULL }
+  { sizeof(ga_quantize_options), NULL, NULL, 0, false, false, false, false, NULL, NULL, NULL, NULL, 0, 0 }
 
 /* Names of types and mixtures, in the order in which they are best shown; NULL behind the last. */
 GA_API const char *ga_quantize_type_at(int32_t index);
@@ -90,8 +95,8 @@ GA_API const char *ga_quantize_type_at(int32_t index);
  * complete: what a safetensors folder has in other files, and lays out in other ways, is written as llama.cpp expects
  * it. Rows go through memory a few at a time, whatever the file's size. `out` is either the whole new file or what it
  * was: a process that is killed leaves nothing under that name.
- * GA_ERR_ARG: unknown type; `out` exists (see overwrite), is part of `in` or the importance matrix, or is no regular
- * file. GA_ERR_IO: also when the disk is full.
+ * GA_ERR_ARG: unknown type; a NAME that fits no matrix; `out` exists (see overwrite), is part of `in` or the importance
+ * matrix, or is no regular file. GA_ERR_IO: also when the disk is full.
  * GA_ERR_UNSUPPORTED: a folder's weights in FP8 or integers; a tokenizer that GA has not. GA_ERR_FORMAT: a weight that
  * is not finite. */
 GA_API GA_NODISCARD ga_status ga_quantize_file(const char *in, const char *out, const ga_quantize_options *options);

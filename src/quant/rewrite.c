@@ -107,10 +107,12 @@ static ga_status read_model_facts(rewrite *r) {
 static void choose_type(const rewrite *r, rewrite_tensor *t) {
   const ga_dtype from = t->from->view.dtype;
   const bool folder = ga_model_file_format(r->file) == GA_MODEL_SAFETENSORS;
-  if (quant_is_matrix(t->name, t->view.n_dims))
-    t->wanted = quant_wanted(r->mixture, &r->model, t->name, from);
-  else
+  if (quant_is_matrix(t->name, t->view.n_dims)) {
+    t->wanted = tensor_types_find(&r->types, t->name);
+    if (t->wanted == GA_DTYPE_NONE) t->wanted = quant_wanted(r->mixture, &r->model, t->name, from);
+  } else {
     t->wanted = folder ? GA_F32 : from;
+  }
   t->view.dtype = t->wanted == from && t->change == CHANGE_NONE ? from : quant_fallback(t->wanted, t->cols);
 }
 
@@ -177,6 +179,7 @@ static void tell_tensor(const rewrite_tensor *t, const ga_quantize_options *o) {
 static ga_status rewrite_file(rewrite *r, const char *in, const char *out, const ga_quantize_options *o) {
   GA_TRY(quant_mixture_find(o->type ? o->type : "copy", &r->mixture));
   r->model.pure = o->pure;
+  GA_TRY(tensor_types_read(&r->arena, o->tensor_types, o->n_tensor_types, &r->types));
   GA_TRY(ga_model_file_open(in, &r->file));
   if (!o->dry_run) GA_TRY(quant_check_output(r->file, o->importance, out, o->overwrite));
   if (o->importance) GA_TRY(quant_importance_open(o->importance, &r->importance));
@@ -184,6 +187,7 @@ static ga_status rewrite_file(rewrite *r, const char *in, const char *out, const
   GA_TRY(ga_quantizer_create(o->n_threads, &r->q));
   GA_TRY(ga_gguf_writer_create(3, 0, &r->writer));
   GA_TRY(plan_tensors(r));
+  GA_TRY(tensor_types_all_used(&r->types));
   GA_TRY(put_keys(r, o->importance));
   for (int64_t i = 0; i < r->n_tensors; i++) {
     rewrite_tensor *t = &r->tensors[i];

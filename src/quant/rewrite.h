@@ -7,6 +7,7 @@
 #include "quant/importance.h"
 #include "quant/mixture.h"
 #include "quant/quantizer.h"
+#include "quant/tensor_types.h"
 
 /* How a tensor of a safetensors file differs from that of a GGUF file. */
 typedef enum rewrite_change {
@@ -39,6 +40,7 @@ typedef struct rewrite {
   quant_importance *importance;
   const quant_mixture *mixture;
   quant_model model;
+  tensor_types types; /* of the caller */
   ga_quantizer *q;
   ga_gguf_writer *writer;
   ga_arena arena; /* names, weights */
