@@ -1,6 +1,6 @@
 /* Ranks of an MPI run: OpenMPI's messages, between processes of any hosts. MPI keeps the order of messages between two
- * ranks, so numbers of messages need not travel. A rank that fails tells all others on a tag of its own, which those who
- * wait look at; one that dies is mpirun's to end. */
+ * ranks, so their numbers need not travel. A rank that fails tells all others on a tag of its own, which those who wait
+ * look at; one that dies is mpirun's to end. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

@@ -198,15 +198,28 @@ ga_status ga_dist_plan_cost(const ga_dist_plan *plan, int32_t rank, ga_dist_cost
 
 static void note_one(int32_t *seen, int32_t value) { *seen = *seen == -1 || *seen == value ? value : -2; }
 
+/* Steps are in the order of stages. */
+static int64_t first_of_stage(const dist_program *g, int32_t stage) {
+  int64_t low = 0, high = g->n_steps;
+  while (low < high) {
+    const int64_t mid = low + (high - low) / 2;
+    if (g->steps[mid].stage < stage)
+      low = mid + 1;
+    else
+      high = mid;
+  }
+  return low;
+}
+
 ga_status ga_dist_plan_stage(const ga_dist_plan *plan, int32_t rank, int32_t stage, ga_dist_stage *out) {
   GA_TRY(check_plan_rank(plan, rank));
   GA_TRY(ga_sized_check_out("dist: stage", out, ga_dist_stage_first));
   GA_REQUIRE(stage >= 0 && stage < plan->stages, GA_ERR_ARG, "dist: stage is %d; must be 0 to %d", stage,
              plan->stages - 1);
   ga_dist_stage x = {.q_owner = -1, .kv_owner = -1, .send_to = -1, .receive_from = -1};
-  for (int64_t i = 0; i < plan->programs[rank].n_steps; i++) {
-    const dist_step *s = &plan->programs[rank].steps[i];
-    if (s->stage != stage) continue;
+  const dist_program *g = &plan->programs[rank];
+  for (int64_t i = first_of_stage(g, stage); i < g->n_steps && g->steps[i].stage == stage; i++) {
+    const dist_step *s = &g->steps[i];
     if (s->kind == DIST_TILE) {
       x.tiles++, x.pairs += tile_pairs(&plan->p, s);
       note_one(&x.q_owner, s->q_owner);
