@@ -10,6 +10,7 @@
 
 static char program_name[] = "ga";
 static const char *const orders[] = {"method", "contiguous", "striped", "zigzag", "chunks", "doc-zigzag", "pieces"};
+static const char *const transports[] = {"threads", "processes", "mpi"};
 static const char *const needs[] = {"method", "all", "blocks", "stretches"};
 
 static int32_t place_of_name(const char *const *names, size_t n, const char *name) {
@@ -116,6 +117,8 @@ static ga_status find_rank(dist_args *a, bool run) {
   ga_comm_place place = GA_COMM_PLACE_INIT;
   a->rank = -1;
   if (run && strcmp(a->transport, "threads") != 0) TRY(ga_comm_place_find(&place));
+  REQUIRE(*place.launcher || strcmp(a->transport, "mpi") != 0 || !run, GA_ERR_ARG,
+          "--transport mpi: no launcher's variables are set; it is started by mpirun");
   if (!*place.launcher) {
     if (!a->ranks) a->ranks = 4;
     return GA_OK;
@@ -196,7 +199,8 @@ static int parse_and_run(int argc, char **argv, char **args) {
        "of partial results: f32, or type: that of the inputs, whose errors grow with the ranks"},
       {"prefetch", 0, OPT_INT, &a.prefetch, 0, 1024, "N", "stages that data comes ahead of its use; 0 = 1"},
       {"steps", 0, OPT_INT, &a.steps_of, -1, 4095, "RANK", "plan: print the steps of this rank; -1 = none"},
-      {"transport", 0, OPT_STRING, &a.transport, 0, 0, "NAME", "run: ranks are threads or processes"},
+      {"transport", 0, OPT_STRING, &a.transport, 0, 0, "NAME",
+       "run: ranks are threads, processes, or mpi: those of mpirun"},
       {"seed", 's', OPT_INT, &a.seed, 0, 0, "SEED", "run: messages arrive in an order drawn from it; 0 = at once"},
       {"buffered", 0, OPT_FLAG, &a.buffered, 0, 0, NULL, "run: sends do not wait for their receiver"},
       {"timeout", 0, OPT_FLOAT, &a.timeout, 0.01, 86400, "S", "run: a rank that lets another wait longer ends all"},
@@ -226,8 +230,8 @@ static int parse_and_run(int argc, char **argv, char **args) {
     return cmd_usage_error("dist", "--method '%s' is none of these", a.method);
   }
   const bool run = !strcmp(argv[1], "run");
-  if (strcmp(a.transport, "threads") != 0 && strcmp(a.transport, "processes") != 0)
-    return cmd_usage_error("dist", "--transport '%s': must be threads or processes", a.transport);
+  if (place_of_name(transports, COUNT_OF(transports), a.transport) < 0)
+    return cmd_usage_error("dist", "--transport '%s': must be threads, processes or mpi", a.transport);
   if (find_rank(&a, run) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
   if (a.steps_of >= a.ranks)
     return cmd_usage_error("dist", "--steps %lld: must be a rank, 0 to %lld", (long long)a.steps_of,

@@ -47,7 +47,7 @@ static void become_rank(char **argv, int32_t rank, int32_t ranks, const char *ru
   _exit(EXIT_FAILED);
 }
 
-static ga_status start_child(child *c, char **argv, int32_t rank, int32_t ranks, const char *run) {
+static ga_status start_rank_process(child *c, char **argv, int32_t rank, int32_t ranks, const char *run) {
   int ends[2];
   REQUIRE(pipe2(ends, O_CLOEXEC) == 0, GA_ERR_DEVICE, "no pipe for rank %d: %s", rank, strerror(errno));
   c->pid = fork();
@@ -120,7 +120,7 @@ int dist_launch(const dist_args *a, char **argv) {
   ga_status status = GA_OK;
   int32_t started = 0;
   for (; started < ranks && status == GA_OK; started++) {
-    status = start_child(&c[started], argv, started, ranks, run);
+    status = start_rank_process(&c[started], argv, started, ranks, run);
     if (status != GA_OK) break;
   }
   for (int32_t r = 0; r < started && status != GA_OK; r++) (void)kill(c[r].pid, SIGKILL);
@@ -134,6 +134,11 @@ int dist_launch(const dist_args *a, char **argv) {
 
 ga_status dist_open_comm(const dist_args *a, ga_comm **out) {
   ga_comm_place place = GA_COMM_PLACE_INIT;
+  if (!strcmp(a->transport, "mpi")) {
+    ga_comm_mpi_options mpi = GA_COMM_MPI_OPTIONS_INIT;
+    mpi.flags = a->buffered ? GA_COMM_BUFFERED : 0u, mpi.timeout = a->timeout;
+    return ga_comm_mpi_create(&mpi, out);
+  }
   TRY(ga_comm_place_find(&place));
   REQUIRE(!place.host_ranks || place.host_ranks == place.ranks, GA_ERR_UNSUPPORTED,
           "%d of %d ranks are on this host; --transport processes is for one host", place.host_ranks, place.ranks);

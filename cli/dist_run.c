@@ -90,7 +90,7 @@ static ga_status make_rows(const run_rank *j, ga_ctx *ctx, rank_tensor x[TENSORS
   return GA_OK;
 }
 
-static ga_status run_plan(run_rank *j, ga_ctx *ctx, const rank_tensor x[TENSORS]) {
+static ga_status run_rank_plan(run_rank *j, ga_ctx *ctx, const rank_tensor x[TENSORS]) {
   ga_dist_tensors io = GA_DIST_TENSORS_INIT;
   io.q_layout = ga_dist_layout_id(j->t->desc.q), io.kv_layout = ga_dist_layout_id(j->t->desc.kv);
   io.q = x[T_Q].rows, io.k = x[T_K].rows, io.v = x[T_V].rows, io.dout = x[T_DOUT].rows, io.o = x[T_O].rows;
@@ -147,7 +147,7 @@ static ga_status run_with(run_rank *j, ga_ctx *ctx) {
   rank_tensor x[TENSORS];
   list_tensors(j, x);
   ga_status status = make_rows(j, ctx, x);
-  if (status == GA_OK) status = run_plan(j, ctx, x);
+  if (status == GA_OK) status = run_rank_plan(j, ctx, x);
   if (status == GA_OK) status = judge_rows(j, ctx, x);
   for (int i = 0; i < TENSORS; i++) free(x[i].rows);
   return status;

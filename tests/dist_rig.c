@@ -72,6 +72,7 @@ tensors make_tensors(const ga_dist_desc *d, uint64_t seed, float *got) {
   ga_rng_seed(&rng, seed);
   fill_numbers(d, t.q, n.q, &rng), fill_numbers(d, t.k, n.k, &rng), fill_numbers(d, t.v, n.v, &rng);
   fill_numbers(d, t.dout, n.o, &rng);
+  for (int h = 0; h < 32; h++) t.sinks[h] = (float)ga_rng_normal(&rng), t.alibi[h] = 0.5F / (float)(h + 1);
   return t;
 }
 
@@ -80,14 +81,21 @@ static void oracle_document(const ga_dist_desc *d, tensors *t, int64_t q0, int64
   ga_attn_desc f = GA_ATTN_DESC_INIT;
   f.max_q = nq, f.max_kv = nk, f.q_heads = d->q_heads, f.kv_heads = d->kv_heads, f.head_dim = d->head_dim;
   f.v_dim = d->v_dim, f.q_dtype = f.kv_dtype = f.o_dtype = GA_F64, f.window = (int32_t)d->window;
-  f.flags = GA_ATTN_LSE | (d->flags & GA_DIST_CAUSAL ? GA_ATTN_CAUSAL : 0u), f.scale = 1 / sqrtf((float)d->head_dim);
+  f.flags = GA_ATTN_LSE | (d->flags & GA_DIST_CAUSAL ? GA_ATTN_CAUSAL : 0u),
+  f.scale = d->scale > 0 ? d->scale : 1 / sqrtf((float)d->head_dim);
+  f.softcap = d->softcap;
+  const uint32_t extra =
+      (d->flags & GA_DIST_SINKS ? GA_ATTN_SINKS : 0u) | (d->flags & GA_DIST_ALIBI ? GA_ATTN_ALIBI : 0u);
+  f.flags |= extra;
   const int64_t hq = d->q_heads, hk = d->kv_heads, dim = d->head_dim, vd = d->v_dim;
   float *lse = floats(nq * hq);
   ga_attn_io io = {.q = t->q + q0 * hq * dim,
                    .k = t->k + k0 * hk * dim,
                    .v = t->v + k0 * hk * vd,
                    .o = t->o + q0 * hq * vd,
-                   .lse = lse};
+                   .lse = lse,
+                   .sinks = t->sinks,
+                   .alibi = t->alibi};
   io.q_stride = (ga_attn_strides){0, hq * dim, dim}, io.o_stride = (ga_attn_strides){0, hq * vd, vd};
   io.k_stride = (ga_attn_strides){0, hk * dim, dim}, io.v_stride = (ga_attn_strides){0, hk * vd, vd};
   assert_int_equal(ga_ref_attn(NULL, &f, &io, NULL, NULL), GA_OK);
@@ -97,7 +105,8 @@ static void oracle_document(const ga_dist_desc *d, tensors *t, int64_t q0, int64
   ga_attn_bwd_desc b = GA_ATTN_BWD_DESC_INIT;
   b.max_q = nq, b.max_kv = nk, b.q_heads = d->q_heads, b.kv_heads = d->kv_heads, b.head_dim = d->head_dim;
   b.v_dim = d->v_dim, b.dtype = b.grad_dtype = GA_F64, b.window = (int32_t)d->window, b.scale = f.scale;
-  b.flags = d->flags & GA_DIST_CAUSAL ? GA_ATTN_CAUSAL : 0u;
+  b.flags = extra | (d->flags & GA_DIST_CAUSAL ? GA_ATTN_CAUSAL : 0u), b.softcap = d->softcap;
+  float dsinks[32] = {0};
   ga_attn_bwd_io g = {.q = io.q,
                       .k = io.k,
                       .v = io.v,
@@ -106,10 +115,14 @@ static void oracle_document(const ga_dist_desc *d, tensors *t, int64_t q0, int64
                       .lse = lse,
                       .dq = t->dq + q0 * hq * dim,
                       .dk = t->dk + k0 * hk * dim,
-                      .dv = t->dv + k0 * hk * vd};
+                      .dv = t->dv + k0 * hk * vd,
+                      .dsinks = dsinks,
+                      .sinks = t->sinks,
+                      .alibi = t->alibi};
   g.q_stride = g.dq_stride = io.q_stride, g.k_stride = g.dk_stride = io.k_stride;
   g.v_stride = g.dv_stride = io.v_stride, g.o_stride = g.dout_stride = io.o_stride;
   assert_int_equal(ga_ref_attn_bwd(NULL, &b, &g, NULL, NULL), GA_OK);
+  for (int32_t h = 0; h < d->q_heads; h++) t->dsinks[h] += dsinks[h];
   free(lse);
 }
 
@@ -182,7 +195,10 @@ static void run_with_rows(rank_job *j, ga_ctx *ctx) {
                               .dout = dout,
                               .dq = dq,
                               .dk = dk,
-                              .dv = dv};
+                              .dv = dv,
+                              .sinks = j->t->sinks,
+                              .alibi = j->t->alibi,
+                              .dsinks = j->t->got_dsinks[j->rank]};
   if (d->flags & GA_DIST_BACKWARD) { /* O and LSE are inputs: the oracle's */
     void *want = rows_of(d, d->q, j->rank, j->t->o_in, ow);
     memcpy(o, want, (size_t)(nq * ow) * bytes_of_number(d));
@@ -280,7 +296,13 @@ double worst_of_all(const ga_dist_desc *d, const tensors *t) {
   const double q = worst(t->got_dq, t->dq, t->nq * d->q_heads * d->head_dim),
                k = worst(t->got_dk, t->dk, t->nk * d->kv_heads * d->head_dim),
                v = worst(t->got_dv, t->dv, t->nk * d->kv_heads * d->v_dim);
-  return fmax(q, fmax(k, v));
+  double sinks = 0, top = 1;
+  for (int32_t h = 0; h < d->q_heads && d->flags & GA_DIST_SINKS; h++) {
+    double sum = 0;
+    for (int32_t r = 0; r < ga_dist_layout_ranks(d->q); r++) sum += (double)t->got_dsinks[r][h];
+    sinks = fmax(sinks, fabs(sum - (double)t->dsinks[h])), top = fmax(top, fabs((double)t->dsinks[h]));
+  }
+  return fmax(fmax(q, sinks / top), fmax(k, v));
 }
 
 static void add_error(const float *got, const double *want, int64_t n, double *error, double *value) {

@@ -15,6 +15,8 @@ typedef struct tensors {
   float *lse;                      /* [q_heads, nq] */
   float *got_o, *got_lse, *got_dq, *got_dk, *got_dv; /* one behind the other */
   bool owns_got;
+  float sinks[32], alibi[32], dsinks[32]; /* [q_heads]; dsinks: the oracle's */
+  float got_dsinks[RANKS_MOST][32];       /* of each rank's rows */
 } tensors;
 
 /* desc has v_dim and dtype. got: NULL, or memory for tensors_floats numbers that the results go to. */

@@ -117,39 +117,6 @@ class Dist(unittest.TestCase):
         back = ("-m", "zigzag", "--backward", "--type", "bf16")
         self.assertLess(sum(self.sent(*size, *back, "--partials", "type")), sum(self.sent(*size, *back)))
 
-    def run_as(self, ranks, args, variables):
-        """Ranks as a launcher starts them: variables(rank) is what it sets."""
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("GA_", "OMPI_", "PMIX_", "SLURM_"))}
-        started = [subprocess.Popen([GA, "dist", "run", "--json", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                    text=True, env={**clean, **variables(r)}) for r in range(ranks)]
-        return [(*p.communicate(timeout=100), p.returncode) for p in started]
-
-    def test_processes(self):
-        """The same bits from threads, from processes, and from processes that a launcher starts."""
-        for args in (("-m", "zigzag", "-n", "2", "--tokens", "200,31"),
-                     ("-m", "mesh", "-n", "4", "--tokens", "150", "--backward", "--type", "bf16")):
-            size = ("--json", "--timeout", "60", *args)
-            threads, processes = (json.loads(self.ga("run", "--transport", t, *size)) for t in ("threads", "processes"))
-            self.assertEqual((threads["bits"], threads["sent_bytes"]), (processes["bits"], processes["sent_bytes"]))
-        run = f"test-{os.getpid()}"
-        found = self.run_as(2, ("--transport", "processes", "--timeout", "60", "--tokens", "200,31"),
-                            lambda r: {"RANK": str(r), "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": run})
-        self.assertEqual([f[2] for f in found], [0, 0], found)
-        self.assertEqual(json.loads(found[0][0])["ranks"], 2)
-        self.assertEqual(found[1][0], "")
-        for variables, said in (({"RANK": "0", "WORLD_SIZE": "1", "SLURM_PROCID": "0", "SLURM_NTASKS": "1"},
-                                 "RANK and WORLD_SIZE are set by torchrun, SLURM_PROCID and SLURM_NTASKS by srun"),
-                                ({"RANK": "0", "WORLD_SIZE": "3"}, "--ranks 2: torchrun has started 3")):
-            [(_, text, code)] = self.run_as(1, ("--transport", "processes", "-n", "2"), lambda r: variables)
-            self.assertEqual(code, 2)
-            self.assertIn(said, text)
-
-    def test_one_line(self):
-        """Whatever a rank dies of, the launcher says one line."""
-        text = self.ga("run", "--transport", "processes", "-n", "3", "--timeout", "0.01", "--tokens", "6000", rc=1)
-        self.assertEqual(len(text.splitlines()), 1, text)
-        self.assertRegex(text, r"comm: rank \d waited 0.01 s")
-
     def test_verifier_is_apart(self):
         """The verifier names no function of the builder, nor what plan.h works out for it."""
         source = Path(__file__).resolve().parents[1] / "src" / "dist"
@@ -186,7 +153,8 @@ class Dist(unittest.TestCase):
              "1099511627776 queries, 1099511627776 keys, 65536 heads"),
             (("plan", "--type", "q4_0"), "--type 'q4_0': must be f32, f16 or bf16"),
             (("plan", "--partials", "f16"), "--partials 'f16': must be f32 or type"),
-            (("run", "--transport", "pigeons"), "--transport 'pigeons': must be threads or processes"),
+            (("run", "--transport", "pigeons"), "--transport 'pigeons': must be threads, processes or mpi"),
+            (("run", "--transport", "mpi"), "no launcher's variables are set; it is started by mpirun"),
             (("run", "-n", "65"), "run takes at most 64"),
             (("run", "-m", "all"), "run takes one method"),
         ):

@@ -100,6 +100,10 @@ static void test_random_runs(void **state) {
     if (ga_rng_below(&rng, 2)) s.desc.flags |= GA_DIST_BACKWARD;
     static const int32_t types[] = {0, GA_F32, GA_BF16, GA_F16};
     s.desc.dtype = types[ga_rng_below(&rng, 4)];
+    if (ga_rng_below(&rng, 2)) s.desc.flags |= GA_DIST_SINKS;
+    if (ga_rng_below(&rng, 2)) s.desc.flags |= GA_DIST_ALIBI;
+    if (ga_rng_below(&rng, 2)) s.desc.softcap = 2.5F;
+    if (ga_rng_below(&rng, 2)) s.desc.scale = 0.4F;
     char what[200];
     (void)snprintf(what, sizeof what, "draw %d: %s %s %d x %d x %d (%d), moves %d %d %d %d, need %d, flags %u", n,
                    ga_dtype_name((ga_dtype)s.desc.dtype), name, h, q, inner, g.kv_inner, g.move_q, g.move_kv,

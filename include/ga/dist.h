@@ -82,8 +82,10 @@ typedef enum ga_dist_need {
 } ga_dist_need;
 
 typedef enum ga_dist_flags {
-  GA_DIST_CAUSAL = 1,  /* the last query of a document stands at its last key */
-  GA_DIST_BACKWARD = 2 /* the plan of the gradients; else of the output */
+  GA_DIST_CAUSAL = 1,   /* the last query of a document stands at its last key */
+  GA_DIST_BACKWARD = 2, /* the plan of the gradients; else of the output */
+  GA_DIST_SINKS = 4,    /* a logit of each query head joins the softmax without a value: tensors.sinks */
+  GA_DIST_ALIBI = 8     /* logit += slope of the head x (place of the key - place of the query): tensors.alibi */
 } ga_dist_flags;
 
 /* A grid heads x q x kv of ranks: a rank has the tiles of q blocks of queries by kv blocks of keys, for one of `heads`
@@ -116,9 +118,11 @@ typedef struct ga_dist_desc {
   /* Of partial results and of their sums, in memory and on links: f32, or dtype, as many published programs do. Their
    * errors then grow with the number of ranks. 0 = f32. */
   int32_t partial_dtype;
+  float softcap; /* 0 = none; else as in ga_attn_desc */
+  float scale;   /* 0 = 1 / sqrt(head_dim) */
 } ga_dist_desc;
 #define GA_DIST_DESC_INIT \
-  { sizeof(ga_dist_desc), "zigzag", NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0 }
+  { sizeof(ga_dist_desc), "zigzag", NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0.0f, 0.0f }
 
 /* NULL beyond the last. Static. */
 GA_API const char *ga_dist_method_name(size_t index);
@@ -234,9 +238,11 @@ typedef struct ga_dist_tensors {
   float *lse;       /* with o: written forward, read backward */
   const void *dout; /* backward */
   void *dq, *dk, *dv;
+  const float *sinks, *alibi; /* [q_heads], with their flags; the same on all ranks */
+  float *dsinks; /* [q_heads], backward with sinks: of the rank's own queries. ga_comm_all_reduce adds them */
 } ga_dist_tensors;
 #define GA_DIST_TENSORS_INIT \
-  { sizeof(ga_dist_tensors), 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+  { sizeof(ga_dist_tensors), 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 
 /* For the rank of comm, whose rank count is the plan's. All ranks call it: they compare hashes, and a rank with another
  * plan ends it for all with GA_ERR_COMM. plan, comm and ctx must outlive the executor. ctx: a CPU's, for now. */

@@ -53,6 +53,7 @@
   X(ga_comm_threads_options, 32) \
   X(ga_comm_process_options, 56) \
   X(ga_comm_place, 168)          \
+  X(ga_comm_mpi_options, 24)     \
   X(ga_quantize_desc, 32)        \
   X(ga_quantize_options, 56)
 

@@ -6,8 +6,6 @@
 
 #include "base/half.h"
 
-enum { MOST_DIM = 1024 }; /* of a row: plan.c */
-
 /* --- numbers of a type --- */
 
 void dist_load_row(int32_t dtype, const void *from, int64_t n, float *to) {
@@ -31,7 +29,7 @@ void dist_store_row(int32_t dtype, const float *from, int64_t n, void *to) {
 }
 
 void dist_add_row(int32_t dtype, void *to, const float *from, int64_t n) {
-  float sum[MOST_DIM];
+  float sum[MOST_ROW];
   dist_load_row(dtype, to, n, sum);
   for (int64_t i = 0; i < n; i++) sum[i] += from[i];
   dist_store_row(dtype, sum, n, to);
@@ -103,7 +101,7 @@ void dist_clear_block(const block_view *v) {
 }
 
 void dist_convert_block(const block_view *to, const block_view *from) {
-  float row[MOST_DIM];
+  float row[MOST_ROW];
   for (int c = 0; c < to->n_parts; c++)
     for (int64_t i = 0; i < to->rows * to->heads; i++) {
       const int64_t at = i * to->dim[c];
@@ -152,7 +150,7 @@ void dist_merge_row(int32_t dtype, void *o, float *lse, const float *more, float
   }
   const double a = (double)*lse, b = (double)more_lse, top = a > b ? a : b;
   const double wa = exp(a - top), wb = exp(b - top), sum = wa + wb;
-  float row[MOST_DIM];
+  float row[MOST_ROW];
   dist_load_row(dtype, o, dim, row);
   for (int32_t c = 0; c < dim; c++) row[c] = (float)((wa * (double)row[c] + wb * (double)more[c]) / sum);
   dist_store_row(dtype, row, dim, o);
@@ -160,7 +158,7 @@ void dist_merge_row(int32_t dtype, void *o, float *lse, const float *more, float
 }
 
 static void merge_one_row(const block_view *to, int64_t at, const block_view *from, int64_t row) {
-  float more[MOST_DIM];
+  float more[MOST_ROW];
   for (int32_t h = from->head; h < from->head + from->heads; h++)
     for (int c = 0; c < from->n_parts; c++) {
       dist_load_row(from->dtype, dist_row_at(from, c, row, h), from->dim[c], more);

@@ -4,7 +4,7 @@
 
 #include "dist/plan.h"
 
-enum { BLOCK_PARTS = 3 };
+enum { BLOCK_PARTS = 3, MOST_ROW = 1024 }; /* MOST_ROW: head_dim and v_dim, plan.c */
 
 /* Part c is [rows, heads, dim[c]]; LSE is [heads, rows]. In a slot one lies behind the other, LSE first. */
 typedef struct block_view {

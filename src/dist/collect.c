@@ -1,5 +1,5 @@
-/* Collectives over any transport. Each is one exchange in which all ranks speak to all others; sums are made by one rank
- * each, in the order of ranks, so that all ranks have the same bits. */
+/* Collectives over any transport. Each is one exchange in which all ranks speak to all others. Sums are made by one
+ * rank each, in the order of ranks, so that all ranks have the same bits. */
 #include <string.h>
 
 #include "base/mem.h"

@@ -1,4 +1,5 @@
 /* Runs a plan: one rank's steps, in their order. */
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -127,10 +128,13 @@ static ga_status check_dist_io(const ga_dist_exec *e, const ga_dist_tensors *io)
              {io->dout, q && backward, "dout"},
              {io->dq, q && backward, "dq"},
              {io->dk, kv && backward, "dk"},
-             {io->dv, kv && backward, "dv"}};
+             {io->dv, kv && backward, "dv"},
+             {io->sinks, p->flags & GA_DIST_SINKS, "sinks"},
+             {io->dsinks, p->flags & GA_DIST_SINKS && backward, "dsinks"},
+             {io->alibi, p->flags & GA_DIST_ALIBI, "alibi"}};
   for (size_t i = 0; i < GA_COUNT_OF(all); i++)
-    GA_REQUIRE(all[i].pointer || !all[i].needed, GA_ERR_ARG, "dist: %s is null; rank %d has rows of it", all[i].name,
-               e->rank);
+    GA_REQUIRE(all[i].pointer || !all[i].needed, GA_ERR_ARG,
+               "dist: %s is null; rank %d has rows of it, or the plan asks for it", all[i].name, e->rank);
   return GA_OK;
 }
 
@@ -224,6 +228,7 @@ static ga_status run_tile_step(ga_dist_exec *e, const dist_step *s) {
                   .q = view_of_slot(e, s->slot_q),
                   .kv = view_of_slot(e, s->slot_kv),
                   .out = view_of_slot(e, s->slot),
+                  .alibi = e->plan->p.flags & GA_DIST_ALIBI ? e->io->alibi : NULL,
                   .scratch = e->scratch};
   if (s->slot_dkv >= 0) job.dkv = view_of_slot(e, s->slot_dkv);
   return dist_tile_run(&job);
@@ -255,8 +260,47 @@ static ga_status run_plan_step(ga_dist_exec *e, const dist_step *s) {
   }
 }
 
+/* The sinks join the softmax of each row that has seen a key, once, when all its keys have. */
+static void add_sinks(const ga_dist_exec *e) {
+  const block_view o = own_view(e, DIST_SLOT_OUT);
+  float row[MOST_ROW];
+  for (int32_t h = 0; h < o.heads; h++)
+    for (int64_t i = 0; i < o.rows; i++) {
+      float *const lse = &o.lse[h * o.rows + i];
+      if (*lse == -INFINITY) continue;
+      const double a = (double)*lse, s = (double)e->io->sinks[h], top = a > s ? a : s;
+      const double all = top + log(exp(a - top) + exp(s - top)), weight = exp(a - all);
+      void *const at = dist_row_at(&o, 0, i, h);
+      dist_load_row(o.dtype, at, o.dim[0], row);
+      for (int32_t c = 0; c < o.dim[0]; c++) row[c] = (float)(weight * (double)row[c]);
+      dist_store_row(o.dtype, row, o.dim[0], at);
+      *lse = (float)all;
+    }
+}
+
+/* - sum over the rank's rows of e^(sink - LSE) rowsum(dO O). */
+static void find_dsinks(const ga_dist_exec *e) {
+  const block_view g = own_view(e, DIST_SLOT_Q);
+  float o[MOST_ROW], dout[MOST_ROW];
+  for (int32_t h = 0; h < g.heads; h++) {
+    double sum = 0;
+    for (int64_t i = 0; i < g.rows; i++) {
+      const float lse = g.lse[h * g.rows + i];
+      double dot = 0;
+      if (lse == -INFINITY) continue;
+      dist_load_row(g.dtype, dist_row_at(&g, 1, i, h), g.dim[1], o);
+      dist_load_row(g.dtype, dist_row_at(&g, 2, i, h), g.dim[2], dout);
+      for (int32_t c = 0; c < g.dim[1]; c++) dot += (double)o[c] * (double)dout[c];
+      sum -= exp((double)e->io->sinks[h] - (double)lse) * dot;
+    }
+    e->io->dsinks[h] = (float)sum;
+  }
+}
+
 /* Sums of another type are rounded once, into the caller's tensors. */
 static void give_results(const ga_dist_exec *e) {
+  const uint32_t flags = e->plan->p.flags;
+  if (flags & GA_DIST_SINKS) (flags & GA_DIST_BACKWARD ? find_dsinks : add_sinks)(e);
   for (int32_t slot = DIST_SLOT_OUT; slot < DIST_OWN_SLOTS; slot++) {
     if (!e->slots[slot].memory) continue;
     const block_view to = caller_view(e, slot), from = own_view(e, slot);
@@ -279,6 +323,8 @@ static void clear_outputs(const ga_dist_exec *e) {
     dist_clear_block(&v);
     for (int64_t i = 0; v.lse && i < v.rows * v.heads; i++) v.lse[i] = 0;
   }
+  if (backward && e->plan->p.flags & GA_DIST_SINKS)
+    for (int32_t h = 0; h < e->plan->p.q_heads; h++) e->io->dsinks[h] = 0;
 }
 
 ga_status ga_dist_exec_run(ga_dist_exec *exec, const ga_dist_tensors *io) {

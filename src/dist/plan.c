@@ -1,6 +1,7 @@
 /* Plans: made from a description, and what they ask of each rank. */
 #include "dist/plan.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,8 +52,8 @@ static ga_status check_desc(const ga_dist_desc *d) {
              d->q_heads, d->kv_heads);
   GA_REQUIRE(d->head_dim >= 1 && d->head_dim <= MOST_DIM && d->v_dim >= 1 && d->v_dim <= MOST_DIM, GA_ERR_SHAPE,
              "dist: head_dim %d, v_dim %d; must be 1 to 1024", d->head_dim, d->v_dim);
-  GA_REQUIRE(!(d->flags & ~(uint32_t)(GA_DIST_CAUSAL | GA_DIST_BACKWARD)), GA_ERR_ARG, "dist: flags 0x%x are unknown",
-             d->flags);
+  GA_REQUIRE(!(d->flags & ~(uint32_t)(GA_DIST_CAUSAL | GA_DIST_BACKWARD | GA_DIST_SINKS | GA_DIST_ALIBI)), GA_ERR_ARG,
+             "dist: flags 0x%x are unknown", d->flags);
   GA_REQUIRE(d->window >= 0 && d->window <= INT32_MAX, GA_ERR_ARG, "dist: window is %lld; must be 0 (none) to 2^31 - 1",
              (long long)d->window);
   GA_REQUIRE(d->dtype == GA_F32 || d->dtype == GA_F16 || d->dtype == GA_BF16, GA_ERR_DTYPE,
@@ -60,6 +61,8 @@ static ga_status check_desc(const ga_dist_desc *d) {
   GA_REQUIRE(d->partial_dtype == GA_F32 || d->partial_dtype == d->dtype, GA_ERR_DTYPE,
              "dist: partial_dtype is %s (%d); must be f32 or dtype, %s", ga_dtype_name((ga_dtype)d->partial_dtype),
              d->partial_dtype, ga_dtype_name((ga_dtype)d->dtype));
+  GA_REQUIRE(d->softcap >= 0 && d->softcap < INFINITY && d->scale >= 0 && d->scale < INFINITY, GA_ERR_ARG,
+             "dist: softcap is %g, scale %g; must be finite and 0 or more", (double)d->softcap, (double)d->scale);
   GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "dist: reserved is %d; must be 0", d->reserved);
   const ga_dist_layout *q = d->q, *kv = d->kv;
   GA_REQUIRE(q->ranks == kv->ranks, GA_ERR_SHAPE, "dist: layouts of %d ranks (q) and %d ranks (kv); must be equal",
@@ -77,7 +80,9 @@ static uint64_t hash_plan(const ga_dist_plan *plan) {
   const dist_problem *p = &plan->p;
   const int64_t head[] = {(int64_t)p->q->id, (int64_t)p->kv->id, p->q_heads, p->kv_heads,      p->head_dim, p->v_dim,
                           p->flags,          p->window,          p->dtype,   p->partial_dtype, plan->stages};
+  const float numbers[] = {p->softcap, p->scale};
   uint64_t h = ga_fnv64(GA_FNV64_START, head, sizeof head);
+  h = ga_fnv64(h, numbers, sizeof numbers);
   if (plan->n_pieces) h = ga_fnv64(h, plan->pieces, (size_t)plan->n_pieces * sizeof *plan->pieces);
   for (int32_t r = 0; r < p->ranks; r++) {
     const dist_program *g = &plan->programs[r];
@@ -99,6 +104,8 @@ static ga_status build_plan(const ga_dist_desc *d, ga_dist_plan *plan) {
                       .flags = d->flags,
                       .dtype = d->dtype,
                       .partial_dtype = d->partial_dtype,
+                      .softcap = d->softcap,
+                      .scale = d->scale,
                       .window = d->window};
   ga_dist_grid asked = {0};
   if (d->grid) GA_TRY(GA_SIZED_TAKE("dist: grid", ga_dist_grid, d->grid, &asked));
@@ -191,15 +198,28 @@ ga_status ga_dist_plan_cost(const ga_dist_plan *plan, int32_t rank, ga_dist_cost
 
 static void note_one(int32_t *seen, int32_t value) { *seen = *seen == -1 || *seen == value ? value : -2; }
 
+/* Steps are in the order of stages. */
+static int64_t first_of_stage(const dist_program *g, int32_t stage) {
+  int64_t low = 0, high = g->n_steps;
+  while (low < high) {
+    const int64_t mid = low + (high - low) / 2;
+    if (g->steps[mid].stage < stage)
+      low = mid + 1;
+    else
+      high = mid;
+  }
+  return low;
+}
+
 ga_status ga_dist_plan_stage(const ga_dist_plan *plan, int32_t rank, int32_t stage, ga_dist_stage *out) {
   GA_TRY(check_plan_rank(plan, rank));
   GA_TRY(ga_sized_check_out("dist: stage", out, ga_dist_stage_first));
   GA_REQUIRE(stage >= 0 && stage < plan->stages, GA_ERR_ARG, "dist: stage is %d; must be 0 to %d", stage,
              plan->stages - 1);
   ga_dist_stage x = {.q_owner = -1, .kv_owner = -1, .send_to = -1, .receive_from = -1};
-  for (int64_t i = 0; i < plan->programs[rank].n_steps; i++) {
-    const dist_step *s = &plan->programs[rank].steps[i];
-    if (s->stage != stage) continue;
+  const dist_program *g = &plan->programs[rank];
+  for (int64_t i = first_of_stage(g, stage); i < g->n_steps && g->steps[i].stage == stage; i++) {
+    const dist_step *s = &g->steps[i];
     if (s->kind == DIST_TILE) {
       x.tiles++, x.pairs += tile_pairs(&plan->p, s);
       note_one(&x.q_owner, s->q_owner);

@@ -92,13 +92,41 @@ static void add_gradients(const block_view *v, int part, int64_t row, int64_t ro
                    x->data + i * x->stride.token + h * x->stride.head, v->dim[part]);
 }
 
+/* ga_attn counts places from the last key of a call, so its biases differ from those of the document by one number for
+ * each head, and so do its logits and its LSE: slope x this. */
+static double alibi_offset(const tile_job *job, const call *c) {
+  const dist_problem *p = job->q.p;
+  const dist_stretch *q = dist_stretch_at(p->q, job->step->q_owner, job->step->q_stretch),
+                     *k = dist_stretch_at(p->kv, job->step->kv_owner, job->step->k_stretch);
+  const int64_t first_q = q->first - p->q->doc_start[q->doc] + dist_shift(p, q->doc),
+                first_k = k->first - p->kv->doc_start[k->doc];
+  return (double)(first_k - first_q + p->q->step * (c->k - c->q + c->n_k - c->n_q));
+}
+
+/* Slopes for places that are `step` apart; NULL without ALiBi. */
+static const float *slopes_of_call(const tile_job *job, const head_run *h, float **scratch) {
+  if (!job->alibi) return NULL;
+  float *const slopes = take_scratch(scratch, h->heads);
+  for (int32_t x = 0; x < h->heads; x++) slopes[x] = job->alibi[h->head + x] * (float)job->q.p->q->step;
+  return slopes;
+}
+
+/* The LSE of a call from that of the document, or back: sign -1 or 1. */
+static float shift_lse(const tile_job *job, float lse, int32_t head, double offset, double sign) {
+  return job->alibi ? (float)((double)lse + sign * (double)job->alibi[head] * offset) : lse;
+}
+
 static ga_status run_forward(const tile_job *job, const call *c, const head_run *h, const call_rows *at) {
   const dist_problem *p = job->q.p;
   ga_attn_desc d = GA_ATTN_DESC_INIT;
   d.max_q = c->n_q, d.max_kv = c->n_k, d.q_heads = h->heads, d.kv_heads = h->kv_heads;
   d.head_dim = p->head_dim, d.v_dim = p->v_dim, d.window = (int32_t)ga_min_i64(c->window, INT32_MAX);
   d.flags = GA_ATTN_LSE | (c->causal ? GA_ATTN_CAUSAL : 0u);
+  d.softcap = p->softcap, d.scale = p->scale;
+  if (job->alibi) d.flags |= GA_ATTN_ALIBI;
   float *scratch = job->scratch;
+  const float *const slopes = slopes_of_call(job, h, &scratch);
+  const double offset = job->alibi ? alibi_offset(job, c) : 0;
   float *const lse = take_scratch(&scratch, c->n_q * h->heads), *const o = take_scratch(&scratch,
                                                                                         c->n_q * h->heads * p->v_dim);
   const operand q = operand_rows(&job->q, 0, at->q, c->n_q, h->head, h->heads, &scratch),
@@ -109,6 +137,7 @@ static ga_status run_forward(const tile_job *job, const call *c, const head_run 
                          .v = v.data,
                          .o = o,
                          .lse = lse,
+                         .alibi = slopes,
                          .q_stride = q.stride,
                          .k_stride = k.stride,
                          .v_stride = v.stride};
@@ -118,7 +147,7 @@ static ga_status run_forward(const tile_job *job, const call *c, const head_run 
     for (int32_t x = 0; x < h->heads; x++)
       dist_merge_row(out->dtype, dist_row_at(out, 0, at->out + i, h->head + x),
                      out->lse + (h->head + x - out->head) * out->rows + at->out + i, o + (i * h->heads + x) * p->v_dim,
-                     lse[x * c->n_q + i], p->v_dim);
+                     shift_lse(job, lse[x * c->n_q + i], h->head + x, offset, 1), p->v_dim);
   return GA_OK;
 }
 
@@ -130,10 +159,16 @@ static ga_status run_backward(const tile_job *job, const call *c, const head_run
   d.head_dim = p->head_dim, d.v_dim = p->v_dim, d.window = (int32_t)ga_min_i64(c->window, INT32_MAX);
   d.flags =
       (uint32_t)GA_ATTN_BWD_ADD | (uint32_t)GA_ATTN_BWD_DETERMINISTIC | (c->causal ? (uint32_t)GA_ATTN_CAUSAL : 0u);
+  d.softcap = p->softcap, d.scale = p->scale;
+  if (job->alibi) d.flags |= (uint32_t)GA_ATTN_ALIBI;
   float *scratch = job->scratch;
+  const float *const slopes = slopes_of_call(job, h, &scratch);
+  const double offset = job->alibi ? alibi_offset(job, c) : 0;
   float *const lse = take_scratch(&scratch, c->n_q * h->heads);
   for (int32_t x = 0; x < h->heads; x++)
-    for (int64_t i = 0; i < c->n_q; i++) lse[x * c->n_q + i] = g->lse[(h->head + x - g->head) * g->rows + at->q + i];
+    for (int64_t i = 0; i < c->n_q; i++)
+      lse[x * c->n_q + i] =
+          shift_lse(job, g->lse[(h->head + x - g->head) * g->rows + at->q + i], h->head + x, offset, -1);
   const operand q = operand_rows(g, 0, at->q, c->n_q, h->head, h->heads, &scratch),
                 o = operand_rows(g, 1, at->q, c->n_q, h->head, h->heads, &scratch),
                 dout = operand_rows(g, 2, at->q, c->n_q, h->head, h->heads, &scratch),
@@ -146,6 +181,7 @@ static ga_status run_backward(const tile_job *job, const call *c, const head_run
                              .o = o.data,
                              .dout = dout.data,
                              .lse = lse,
+                             .alibi = slopes,
                              .k = k.data,
                              .v = v.data,
                              .dq = dq.data,
@@ -208,7 +244,7 @@ static int64_t scratch_of_tile(const dist_problem *p, const dist_step *s) {
   const int64_t q = dist_stretch_at(p->q, s->q_owner, s->q_stretch)->count * s->heads,
                 k = dist_stretch_at(p->kv, s->kv_owner, s->k_stretch)->count * (kv.end - kv.begin);
   const bool backward = p->flags & GA_DIST_BACKWARD, copies = p->dtype != GA_F32, sums = p->partial_dtype != GA_F32;
-  int64_t n = backward ? q : q * (vd + 1);
+  int64_t n = (backward ? q : q * (vd + 1)) + (p->flags & GA_DIST_ALIBI ? s->heads : 0);
   if (copies) n += q * (backward ? d + 2 * vd : d) + k * (d + vd);
   if (sums && backward) n += q * d + k * (d + vd);
   return n;

@@ -7,10 +7,11 @@
 typedef struct tile_job {
   ga_ctx *ctx;
   const dist_step *step;
-  block_view q, kv; /* Q or G; K, V */
-  block_view out;   /* O or dQ */
-  block_view dkv;   /* backward */
-  float *scratch;   /* dist_tile_scratch numbers */
+  block_view q, kv;   /* Q or G; K, V */
+  block_view out;     /* O or dQ */
+  block_view dkv;     /* backward */
+  const float *alibi; /* [q_heads] or NULL */
+  float *scratch;     /* dist_tile_scratch numbers */
 } tile_job;
 
 /* Numbers of 4 bytes that any tile of a rank needs. */

@@ -1,0 +1,36 @@
+/* The few functions of OpenMPI that ranks need, found at run time: the library is not built against it. Its handles are
+ * addresses of structs in the library, and its status has the layout below (OpenMPI 4 and 5: mpi.h). */
+#ifndef GA_DIST_MPI_API_H
+#define GA_DIST_MPI_API_H
+
+#include "base/status.h"
+
+typedef void *mpi_handle; /* MPI_Comm, MPI_Datatype, MPI_Request */
+
+typedef struct mpi_status {
+  int source, tag, error, cancelled;
+  size_t bytes;
+} mpi_status;
+
+enum { MPI_THREADS_SERIAL = 2, MPI_ANY = -1 }; /* MPI_THREAD_SERIALIZED; MPI_ANY_SOURCE and MPI_ANY_TAG of OpenMPI */
+
+typedef struct mpi_api {
+  mpi_handle world, byte, null_request;
+  int (*Initialized)(int *);
+  int (*Finalized)(int *);
+  int (*Init_thread)(int *, char ***, int, int *);
+  int (*Finalize)(void);
+  int (*Comm_rank)(mpi_handle, int *);
+  int (*Comm_size)(mpi_handle, int *);
+  int (*Isend)(const void *, int, mpi_handle, int, int, mpi_handle, mpi_handle *);
+  int (*Issend)(const void *, int, mpi_handle, int, int, mpi_handle, mpi_handle *);
+  int (*Irecv)(void *, int, mpi_handle, int, int, mpi_handle, mpi_handle *);
+  int (*Iprobe)(int, int, mpi_handle, int *, mpi_status *);
+  int (*Recv)(void *, int, mpi_handle, int, int, mpi_handle, mpi_status *);
+  int (*Test)(mpi_handle *, int *, mpi_status *);
+} mpi_api;
+
+/* GA_ERR_UNSUPPORTED with a text when there is no OpenMPI here. */
+GA_NODISCARD ga_status mpi_api_load(const mpi_api **out);
+
+#endif

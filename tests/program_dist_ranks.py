@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""ga dist run over processes: its own, a launcher's, and those of mpirun; the bits are those of threads.
+Usage: program_dist_ranks.py GA"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+
+GA = os.path.abspath(sys.argv.pop(1))
+
+
+class Ranks(unittest.TestCase):
+    @staticmethod
+    def ga(*args, rc=0):
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("GA_", "OMPI_", "PMIX_", "SLURM_"))}
+        p = subprocess.run([GA, "dist", *args], capture_output=True, text=True, env=env, timeout=200)
+        assert p.returncode == rc, f"{args}: {p.returncode}: {p.stderr}"
+        return p.stdout if rc == 0 else p.stderr
+
+    def run_as(self, ranks, args, variables):
+        """Ranks as a launcher starts them: variables(rank) is what it sets."""
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("GA_", "OMPI_", "PMIX_", "SLURM_"))}
+        started = [subprocess.Popen([GA, "dist", "run", "--json", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                    text=True, env={**clean, **variables(r)}) for r in range(ranks)]
+        return [(*p.communicate(timeout=100), p.returncode) for p in started]
+
+    def test_processes(self):
+        """The same bits from threads, from processes, and from processes that a launcher starts."""
+        for args in (("-m", "zigzag", "-n", "2", "--tokens", "200,31"),
+                     ("-m", "mesh", "-n", "4", "--tokens", "150", "--backward", "--type", "bf16")):
+            size = ("--json", "--timeout", "60", *args)
+            threads, processes = (json.loads(self.ga("run", "--transport", t, *size)) for t in ("threads", "processes"))
+            self.assertEqual((threads["bits"], threads["sent_bytes"]), (processes["bits"], processes["sent_bytes"]))
+        run = f"test-{os.getpid()}"
+        found = self.run_as(2, ("--transport", "processes", "--timeout", "60", "--tokens", "200,31"),
+                            lambda r: {"RANK": str(r), "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": run})
+        self.assertEqual([f[2] for f in found], [0, 0], found)
+        self.assertEqual(json.loads(found[0][0])["ranks"], 2)
+        self.assertEqual(found[1][0], "")
+        for variables, said in (({"RANK": "0", "WORLD_SIZE": "1", "SLURM_PROCID": "0", "SLURM_NTASKS": "1"},
+                                 "RANK and WORLD_SIZE are set by torchrun, SLURM_PROCID and SLURM_NTASKS by srun"),
+                                ({"RANK": "0", "WORLD_SIZE": "3"}, "--ranks 2: torchrun has started 3")):
+            [(_, text, code)] = self.run_as(1, ("--transport", "processes", "-n", "2"), lambda r: variables)
+            self.assertEqual(code, 2)
+            self.assertIn(said, text)
+
+    def test_mpi(self):
+        """The same bits under mpirun."""
+        if not shutil.which("mpirun"):
+            self.skipTest("no mpirun here (package openmpi-bin)")
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("GA_", "OMPI_", "PMIX_", "SLURM_"))}
+        env.update(ASAN_OPTIONS="detect_leaks=0", TSAN_OPTIONS="report_bugs=0")  # OpenMPI's own
+        mpirun = ["mpirun", "--oversubscribe", "--allow-run-as-root", "--mca", "btl_vader_single_copy_mechanism", "none"]
+        for ranks, args in ((2, ("-m", "zigzag", "--tokens", "200,31")),
+                            (4, ("-m", "usp", "--tokens", "150", "--backward", "--type", "bf16", "--buffered")),
+                            (8, ("-m", "balanced", "--tokens", "130,7,90"))):
+            size = ("--json", "--timeout", "60", *args)
+            threads = json.loads(self.ga("run", "-n", str(ranks), *size))
+            p = subprocess.run([*mpirun, "-n", str(ranks), GA, "dist", "run", "--transport", "mpi", *size],
+                               capture_output=True, text=True, env=env, timeout=200)
+            self.assertEqual(p.returncode, 0, p.stderr)
+            self.assertEqual(json.loads(p.stdout)["bits"], threads["bits"])
+        p = subprocess.run([*mpirun, "-n", "2", GA, "dist", "run", "--transport", "mpi", "--timeout", "0.01",
+                            "--tokens", "6000"], capture_output=True, text=True, env=env, timeout=200)
+        self.assertNotEqual(p.returncode, 0)
+        self.assertIn("waited 0.01 s", p.stderr)
+
+    def test_one_line(self):
+        """Whatever a rank dies of, the launcher says one line."""
+        text = self.ga("run", "--transport", "processes", "-n", "3", "--timeout", "0.01", "--tokens", "6000", rc=1)
+        self.assertEqual(len(text.splitlines()), 1, text)
+        self.assertRegex(text, r"comm: rank \d waited 0.01 s")
+
+
+if __name__ == "__main__":
+    unittest.main()
