@@ -143,7 +143,7 @@ class Messages(unittest.TestCase):
                 self.assertTrue(all(d["index"] == 0 for _, d in events[1:-2]))
 
     def test_refused(self):
-        for field, value in (("messages", None), ("messages", []), ("messages", "x"), ("messages", [5]), ("max_tokens", None), ("max_tokens", 0),
+        for field, value in (("messages", None), ("messages", []), ("messages", "x"), ("messages", [5]), ("max_tokens", None), ("max_tokens", -1),
                              ("temperature", "hot"), ("system", 5), ("system", [{"type": "image"}]), ("tools", 5), ("tools", [{"name": "f"}]),
                              ("tools", [{"type": "web_search_20250305", "name": "web_search"}]), ("tool_choice", {"type": "x"}),
                              ("stop_sequences", "x"), ("thinking", 5)):
