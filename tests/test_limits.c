@@ -143,7 +143,7 @@ static void test_act(void **state) {
   const ga_act_io io = {.x = at(0), .g = at(1), .y = at(2)};
   const op_case c = CASE(act, &d, &io);
   all_of(&c);
-  try_most(&c, "act", 3);
+  try_most(&c, "act", 5);
 }
 
 static void test_add_limits(void **state) {
