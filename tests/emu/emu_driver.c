@@ -328,17 +328,6 @@ static CUresult e_StreamEndCapture(CUstream stream, CUgraph *graph) {
   (void)stream, (void)graph;
   return ERR_NOT_SUPPORTED;
 }
-static CUresult e_StreamIsCapturing(CUstream stream, int *status) {
-  (void)stream;
-  *status = CU_CAPTURE_STATUS_NONE;
-  return CUDA_SUCCESS;
-}
-/* A stream is any address here: it counts as one of the device that is current. */
-static CUresult e_StreamGetCtx(CUstream stream, CUcontext *ctx) {
-  (void)stream;
-  *ctx = (CUcontext)(void *)current;
-  return CUDA_SUCCESS;
-}
 static CUresult e_GraphInstantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
   (void)exec, (void)graph, (void)flags;
   return ERR_NOT_SUPPORTED;
