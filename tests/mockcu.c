@@ -43,8 +43,18 @@ void mock_misuse(const char *text) {
   if (!mockcu.misuse[0]) (void)snprintf(mockcu.misuse, sizeof mockcu.misuse, "%s: %s", mockcu.last_call, text);
 }
 
+/* What neither allocates, nor waits, nor puts work anywhere. */
+static bool is_harmless(const char *name) {
+  static const char *const names[] = {"cuCtxSetCurrent",       "cuStreamIsCapturing", "cuStreamGetCtx",
+                                      "cuPointerGetAttribute", "cuLaunchKernelEx",    "cuStreamEndCapture"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(name, names[i])) return true;
+  return false;
+}
+
 CUresult mock_step(const char *name) {
   (void)snprintf(mockcu.last_call, sizeof mockcu.last_call, "%s", name);
+  if (mockcu.caller_records && !is_harmless(name)) mock_misuse("while the caller records");
   if (++mockcu.calls == mockcu.fail_call) return mockcu.fail_rc;
   if (mockcu.fails_on && mockcu.calls > mockcu.fail_call) return mockcu.fail_rc;
   return mockcu.fail_name && !strcmp(name, mockcu.fail_name) ? mockcu.fail_rc : CUDA_SUCCESS;
@@ -61,13 +71,16 @@ CUresult mock_step_in(const char *name) {
 void *mock_make(kind what) {
   object *o = calloc(1, sizeof *o);
   if (!o) abort();
+  if (what == STREAM) o->device = current->device;
   o->what = what;
   mockcu.live++;
   return o;
 }
 
 object *mock_is(void *handle, kind what) {
-  object *o = handle;
+  static object default_stream;
+  default_stream.what = STREAM;
+  object *o = !handle && what == STREAM && mockcu.has_default_stream ? &default_stream : handle;
   if (o && o->what == what) return o;
   mock_misuse("a handle of another kind, or none");
   return NULL;
@@ -161,6 +174,13 @@ CUresult mock_DevicePrimaryCtxRelease(CUdevice device) {
 CUresult mock_CtxSetCurrent(CUcontext ctx) {
   STEP("cuCtxSetCurrent");
   current = mock_is(ctx, CONTEXT);
+  return 0;
+}
+CUresult mock_StreamGetCtx(CUstream stream, CUcontext *ctx) {
+  STEP_IN("cuStreamGetCtx");
+  const object *s = mock_is(stream, STREAM);
+  if (!s) return CUDA_ERROR_INVALID_VALUE;
+  *ctx = (CUcontext)(stream ? contexts[s->device] : current);
   return 0;
 }
 CUresult mock_CtxSynchronize(void) {

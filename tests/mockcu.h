@@ -25,6 +25,8 @@ typedef struct mock_driver {
   bool fails_on;         /* and every call after it */
   const char *fail_name; /* every call of this name returns fail_rc; NULL = none */
   CUresult fail_rc;
+  bool has_default_stream; /* a NULL stream is the default one; else it is misuse */
+  bool caller_records;     /* calls that touch the device, but for launches, are misuse */
   /* --- seen --- */
   long calls;
   long live;                    /* contexts, modules, streams, events, pools, buffers, host buffers, graphs */
@@ -41,6 +43,11 @@ extern mock_driver mockcu;
 extern ga_cu mockcu_table;
 
 void mockcu_reset(void);
+/* What the owner of a stream does; false when the mock refuses. */
+CUstream mockcu_caller_stream(void);
+bool mockcu_caller_begins(CUstream stream);
+void mockcu_caller_ends(CUstream stream);
+void mockcu_caller_drops(CUstream stream);
 /* Bytes of the live buffer that p lies in, from p on; 0 when it is none. */
 size_t mockcu_extent(const void *p);
 

@@ -15,7 +15,7 @@ typedef struct object {
   kind what;
   bool capturing;
   int nodes;
-  int device; /* of a context, of a pool */
+  int device; /* of a context, of a pool, of a stream */
   int shared_most;
   struct object *function; /* of a module */
   struct object *on;       /* of an event: the stream that recorded it */

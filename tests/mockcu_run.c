@@ -20,6 +20,28 @@ CUresult mock_StreamCreate(CUstream *stream, unsigned flags) {
   *stream = mock_make(STREAM);
   return 0;
 }
+CUresult mock_StreamIsCapturing(CUstream stream, int *status) {
+  STEP_IN("cuStreamIsCapturing");
+  const object *s = mock_is(stream, STREAM);
+  if (!s) return CUDA_ERROR_INVALID_VALUE;
+  *status = s->capturing;
+  return 0;
+}
+CUstream mockcu_caller_stream(void) {
+  CUstream stream;
+  return mock_StreamCreate(&stream, CU_STREAM_NON_BLOCKING) ? NULL : stream;
+}
+bool mockcu_caller_begins(CUstream stream) {
+  const bool begun = !mock_StreamBeginCapture(stream, CU_CAPTURE_RELAXED);
+  mockcu.caller_records = begun;
+  return begun;
+}
+void mockcu_caller_ends(CUstream stream) {
+  CUgraph graph;
+  mockcu.caller_records = false;
+  if (!mock_StreamEndCapture(stream, &graph)) (void)mock_GraphDestroy(graph);
+}
+void mockcu_caller_drops(CUstream stream) { (void)mock_StreamDestroy(stream); }
 CUresult mock_StreamDestroy(CUstream stream) { return mock_drop("cuStreamDestroy", stream, STREAM); }
 CUresult mock_StreamSynchronize(CUstream stream) {
   STEP_IN("cuStreamSynchronize");

@@ -83,7 +83,16 @@ GA_API GA_NODISCARD ga_status ga_copy_to_host(ga_ctx *ctx, void *host, const voi
 
 /* Streams order work. On the CPU work is done when a call returns. */
 GA_API GA_NODISCARD ga_status ga_stream_create(ga_ctx *ctx, ga_stream **out);
-GA_API void ga_stream_destroy(ga_stream *stream); /* waits for its work; NULL is fine */
+GA_API void ga_stream_destroy(ga_stream *stream); /* waits for its work, but for the caller's; NULL is fine */
+/* A stream that the caller has, of the device's primary context: `native` is a CUstream, NULL the legacy default one.
+ * It outlives *out, and the caller orders, waits and records. Work of GA goes to it alone: nothing waits for it.
+ * While the caller records it (cuStreamBeginCapture) GA enqueues launches and does nothing else to the device:
+ *   - ops run by plans that exist, with the caller's workspace; else GA_ERR_STATE. Buffers that are freed meanwhile go
+ *     back later;
+ *   - a stream may be wrapped then if one was wrapped before; *out must outlive the graph;
+ *   - graphs recorded through one ga_stream must not run at the same time: wrap the stream once more for the second.
+ * GA_ERR_ARG: of another context. GA_ERR_UNSUPPORTED: a CPU device. */
+GA_API GA_NODISCARD ga_status ga_stream_wrap(ga_ctx *ctx, void *native, ga_stream **out);
 /* Waits; reports faults of work enqueued before, naming the last kernel. stream NULL = the context's own. */
 GA_API GA_NODISCARD ga_status ga_stream_sync(ga_ctx *ctx, ga_stream *stream);
 

@@ -126,14 +126,24 @@ int pyga_dtype_of_arg(pyga_call *call, int index, ga_dtype *out) {
   return *out == GA_DTYPE_NONE ? -1 : 0;
 }
 
+/* Index of "workspace"; "stream" follows, the last name. */
+static int workspace_index(const pyga_op *op) {
+  int i = 0;
+  while (op->names[i + 2]) i++;
+  return i;
+}
+
 int pyga_call_begin(pyga_call *call, const pyga_op *op, pyga_context *context, PyObject *const *args, Py_ssize_t n,
                     PyObject *keywords) {
   call->op = op;
   call->context = context;
   call->n_views = call->n_results = 0;
   call->bias = NULL;
+  call->stream = NULL;
   if (pyga_context_ready(context, op->name)) return -1;
   if (pyga_args_get(&call->args, op->name, op->names, op->positional, args, n, keywords)) return -1;
+  PyObject *stream = call->args.value[workspace_index(op) + 1];
+  if (stream && pyga_context_stream(context, op->name, stream, &call->stream)) return -1;
   return op->fill(call);
 }
 
@@ -152,13 +162,6 @@ PyObject *pyga_call_results(pyga_call *call) {
   return tuple;
 }
 
-/* Index of "workspace", the last name. */
-static int workspace_index(const pyga_op *op) {
-  int i = 0;
-  while (op->names[i + 1]) i++;
-  return i;
-}
-
 static PyObject *call_at_once(const pyga_op *op, pyga_context *context, PyObject *const *args, Py_ssize_t n,
                               PyObject *keywords) {
   pyga_call call;
@@ -169,7 +172,7 @@ static PyObject *call_at_once(const pyga_op *op, pyga_context *context, PyObject
   if (!bad) {
     PyThreadState *state = pyga_enter(context);
     ga_status status = op->both(context->ctx, &call);
-    if (status == GA_OK && context->is_cuda) status = ga_stream_sync(context->ctx, NULL);
+    if (status == GA_OK && context->is_cuda && !call.stream) status = ga_stream_sync(context->ctx, NULL);
     pyga_leave(context, state);
     result = status == GA_OK ? pyga_call_results(&call) : pyga_raise(status);
   }
@@ -319,7 +322,7 @@ static PyObject *plan_run(PyObject *object, PyObject *const *args, Py_ssize_t n,
   if (!bad) {
     PyThreadState *state = pyga_enter(self->context);
     ga_status status = self->op->run(self->plan, &call, workspace);
-    if (status == GA_OK && self->context->is_cuda) status = ga_stream_sync(self->context->ctx, NULL);
+    if (status == GA_OK && self->context->is_cuda && !call.stream) status = ga_stream_sync(self->context->ctx, NULL);
     pyga_leave(self->context, state);
     result = status == GA_OK ? pyga_call_results(&call) : pyga_raise(status);
   }

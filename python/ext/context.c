@@ -3,6 +3,7 @@
 #include "python/ext/ops.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 PyTypeObject *pyga_context_type;
@@ -27,6 +28,50 @@ int pyga_context_ready(const pyga_context *c, const char *op) {
   if (c->engines)
     return pyga_fail(GA_ERR_STATE, "%s: an engine lives on this context and uses it alone; make another Context", op);
   return 0;
+}
+
+static int stream_keep(pyga_context *c, void *native, ga_stream *stream) {
+  pyga_stream *more = realloc(c->streams, ((size_t)c->n_streams + 1) * sizeof *more);
+  if (!more) return PyErr_NoMemory(), -1;
+  c->streams = more;
+  more[c->n_streams++] = (pyga_stream){native, stream};
+  return 0;
+}
+
+int pyga_context_stream(pyga_context *c, const char *op, PyObject *handle, ga_stream **out) {
+  if (!c->is_cuda)
+    return pyga_fail(GA_ERR_ARG, "%s: stream is %R; allowed on %s is None", op, handle, ga_ctx_device_name(c->ctx));
+  void *native = PyLong_AsVoidPtr(handle);
+  if (PyErr_Occurred()) return -1;
+  for (int32_t i = 0; i < c->n_streams; i++)
+    if (c->streams[i].native == native) {
+      *out = c->streams[i].stream;
+      return 0;
+    }
+  PyThreadState *state = pyga_enter(c);
+  const ga_status status = ga_stream_wrap(c->ctx, native, out);
+  pyga_leave(c, state);
+  if (status != GA_OK) return pyga_raise(status), -1;
+  if (!stream_keep(c, native, *out)) return 0;
+  ga_stream_destroy(*out);
+  return -1;
+}
+
+static PyObject *context_forget_stream(PyObject *object, PyObject *handle) {
+  pyga_context *self = (pyga_context *)object;
+  const void *native = PyLong_AsVoidPtr(handle);
+  if (PyErr_Occurred()) return NULL;
+  for (int32_t i = self->n_streams - 1; i >= 0; i--) {
+    if (self->streams[i].native != native) continue;
+    ga_stream *stream = self->streams[i].stream;
+    self->streams[i] = self->streams[--self->n_streams];
+    PyThreadState *state = pyga_enter(self);
+    ga_stream_destroy(stream);
+    pyga_leave(self, state);
+    Py_RETURN_NONE;
+  }
+  pyga_fail(GA_ERR_ARG, "forget_stream: %R; allowed are streams that an op was given", handle);
+  return NULL;
 }
 
 static pyga_context *context_make(const ga_ctx_options *options) {
@@ -69,9 +114,11 @@ static void context_dealloc(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
   if (self->ctx) {
     Py_BEGIN_ALLOW_THREADS;
+    for (int32_t i = 0; i < self->n_streams; i++) ga_stream_destroy(self->streams[i].stream);
     ga_ctx_destroy(self->ctx);
     Py_END_ALLOW_THREADS;
   }
+  free(self->streams);
   if (self->has_lock) pthread_mutex_destroy(&self->lock);
   PyObject_Free(object);
   Py_DECREF(type);
@@ -264,6 +311,8 @@ static PyMethodDef module_methods[] = {
 int pyga_context_init(PyObject *module) {
   static PyMethodDef own[] = {
       {"sync", context_sync, METH_NOARGS, "sync()\n\nWaits for all work; raises DeviceError for faults of it."},
+      {"forget_stream", context_forget_stream, METH_O,
+       "forget_stream(stream)\n\nBefore a CUDA stream that ops were given is destroyed: GA lets go of it."},
       {"memory", context_memory, METH_NOARGS, "memory()\n\nA dict of bytes: total, free, used, pooled."},
       {"empty", context_empty, METH_VARARGS, "empty(shape, dtype='f32')\n\nA new Array on this device, not cleared."},
       {"to_device", context_to_device, METH_O,
@@ -283,7 +332,11 @@ int pyga_context_init(PyObject *module) {
       "Context(device='auto', threads=0, disable_kernels=None)\n\n"
       "A device with its memory and kernels. device: 'auto', 'cpu', 'ref' (slow, exact sums) or 'cuda:N'.\n"
       "Any number of threads may share one: calls take turns, and the GIL is released meanwhile.\n"
-      "Every op of the module is a method too; all arrays of a call lie on the context's device.";
+      "Every op of the module is a method too; all arrays of a call lie on the context's device.\n"
+      "stream=, which every op takes on a GPU: a CUDA stream as an int (torch: current_stream().cuda_stream). The "
+      "call\n"
+      "then returns when its work is enqueued there; the stream lives as long as the context, or until "
+      "forget_stream().";
   PyType_Slot slots[] = {{Py_tp_new, PY_SLOT(context_new)},
                          {Py_tp_dealloc, PY_SLOT(context_dealloc)},
                          {Py_tp_methods, methods},

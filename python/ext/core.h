@@ -28,6 +28,12 @@ int pyga_fail(ga_status status, const char *format, ...);
 
 /* ---- contexts ---- */
 
+/* A stream of the caller's, wrapped when it was first given. */
+typedef struct pyga_stream {
+  void *native;
+  ga_stream *stream;
+} pyga_stream;
+
 typedef struct pyga_context {
   PyObject_HEAD ga_ctx *ctx;
   pthread_mutex_t lock; /* held around each call on ctx; taken with the GIL released, or by trylock */
@@ -36,7 +42,9 @@ typedef struct pyga_context {
   int32_t device;   /* index among GPUs */
   int32_t engines;  /* that live on it and use it alone */
   int32_t sessions; /* that live on it */
-  int32_t calls;    /* between pyga_enter and pyga_leave; these three change under the GIL */
+  int32_t calls;    /* between pyga_enter and pyga_leave */
+  pyga_stream *streams;
+  int32_t n_streams; /* all of these change under the GIL */
 } pyga_context;
 
 extern PyTypeObject *pyga_context_type;
@@ -46,6 +54,8 @@ PyThreadState *pyga_enter(pyga_context *c);
 void pyga_leave(pyga_context *c, PyThreadState *state);
 /* -1 with an exception when the context is closed or an engine uses it. */
 int pyga_context_ready(const pyga_context *c, const char *op);
+/* The ga_stream of a native handle, an int. -1 with an exception. */
+int pyga_context_stream(pyga_context *c, const char *op, PyObject *handle, ga_stream **out);
 /* The default context of the device that the first array among the values lies on; borrowed. NULL with an exception. */
 pyga_context *pyga_context_for(PyObject *const *values, Py_ssize_t n);
 

@@ -53,11 +53,23 @@ static int view_of_tensor(const dlpack_tensor *t, const char *what, pyga_view *v
   return tensor_device(t, what, view);
 }
 
+/* On a GPU stream -1: the producer orders nothing, for the caller does. */
+static PyObject *dlpack_names(PyObject *object, bool versioned) {
+  int32_t index;
+  PyObject *names = PyDict_New(), *version = versioned ? Py_BuildValue("(ii)", 1, 1) : NULL;
+  PyObject *no_wait = pyga_device_of(object, &index) == 1 ? PyLong_FromLong(-1) : NULL;
+  const bool bad = !names || (version && PyDict_SetItemString(names, "max_version", version)) ||
+                   (no_wait && PyDict_SetItemString(names, "stream", no_wait)) || PyErr_Occurred();
+  Py_XDECREF(version), Py_XDECREF(no_wait);
+  if (bad) Py_CLEAR(names);
+  return names;
+}
+
 static PyObject *call_dlpack(PyObject *object, bool versioned) {
   PyObject *method = PyObject_GetAttrString(object, "__dlpack__");
   PyObject *empty = method ? PyTuple_New(0) : NULL;
-  PyObject *names = empty && versioned ? Py_BuildValue("{s:(ii)}", "max_version", 1, 1) : NULL;
-  PyObject *capsule = empty && (names || !versioned) ? PyObject_Call(method, empty, names) : NULL;
+  PyObject *names = empty ? dlpack_names(object, versioned) : NULL;
+  PyObject *capsule = names ? PyObject_Call(method, empty, names) : NULL;
   Py_XDECREF(method), Py_XDECREF(empty), Py_XDECREF(names);
   return capsule;
 }

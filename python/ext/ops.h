@@ -21,6 +21,7 @@ struct pyga_op;
 typedef struct pyga_call {
   const struct pyga_op *op;
   pyga_context *context;
+  ga_stream *stream; /* the caller's, who waits for it; NULL: the context's own */
   pyga_args args;
   char what[64]; /* "gemm: x", of the view at hand */
   int32_t n_views, n_results;
@@ -64,7 +65,7 @@ typedef struct pyga_call {
 
 typedef struct pyga_op {
   const char *name, *doc;
-  const char *const *names; /* the last one is "workspace" */
+  const char *const *names; /* the last ones are "workspace" and "stream" */
   Py_ssize_t positional;
   int (*fill)(pyga_call *call);
   ga_status (*plan)(ga_ctx *ctx, const pyga_call *call, ga_plan **out);
@@ -87,10 +88,10 @@ typedef struct pyga_op {
     return ga_##op##_plan(ctx, &call->desc.op, out);                                            \
   }                                                                                             \
   static ga_status op##_form_run(const ga_plan *plan, const pyga_call *call, void *workspace) { \
-    return ga_##op##_run(plan, &call->io.op, workspace, NULL);                                  \
+    return ga_##op##_run(plan, &call->io.op, workspace, call->stream);                          \
   }                                                                                             \
   static ga_status op##_form_both(ga_ctx *ctx, const pyga_call *call) {                         \
-    return ga_##op(ctx, &call->desc.op, &call->io.op, NULL);                                    \
+    return ga_##op(ctx, &call->desc.op, &call->io.op, call->stream);                            \
   }
 
 /* "op: argument", in call->what. */

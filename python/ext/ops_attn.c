@@ -243,7 +243,7 @@ static int fill_attention(pyga_call *call) {
 static const char *const attn_names[] = {
     "q",   "k",       "v",         "causal",   "window",  "scale",     "softcap",    "sinks",  "alibi",
     "lse", "layout",  "q_start",   "kv_start", "max_q",   "max_kv",    "page_table", "kv_len", "invariant",
-    "out", "out_lse", "out_dtype", "k_scale",  "v_scale", "workspace", NULL};
+    "out", "out_lse", "out_dtype", "k_scale",  "v_scale", "workspace", "stream",     NULL};
 const pyga_op pyga_op_attention = {
     "attention",
     "attention(q, k, v, *, causal=False, window=0, scale=None, softcap=0, sinks=None, alibi=None, lse=False, "
@@ -394,7 +394,7 @@ static int fill_attention_backward(pyga_call *call) {
 static const char *const bwd_names[] = {
     "q",          "k",      "v",      "o",      "lse",        "dout",      "causal", "window", "scale",
     "softcap",    "sinks",  "alibi",  "layout", "q_start",    "kv_start",  "max_q",  "max_kv", "deterministic",
-    "grad_dtype", "out_dq", "out_dk", "out_dv", "out_dsinks", "workspace", NULL};
+    "grad_dtype", "out_dq", "out_dk", "out_dv", "out_dsinks", "workspace", "stream", NULL};
 const pyga_op pyga_op_attention_backward = {
     "attention_backward",
     "attention_backward(q, k, v, o, lse, dout, *, causal=False, window=0, scale=None, softcap=0, sinks=None, "
@@ -517,6 +517,7 @@ static const char *const sample_names[] = {"logits",
                                            "seed",
                                            "rng",
                                            "workspace",
+                                           "stream",
                                            NULL};
 const pyga_op pyga_op_sample = {
     "sample",

@@ -126,7 +126,7 @@ static int fill_gemm(pyga_call *call) {
 }
 
 static const char *const gemm_names[] = {"x",   "w",         "bias",    "act",     "gate",      "residual", "scale",
-                                         "out", "out_dtype", "x_scale", "w_scale", "workspace", NULL};
+                                         "out", "out_dtype", "x_scale", "w_scale", "workspace", "stream",   NULL};
 const pyga_op pyga_op_gemm = {
     "gemm",
     "gemm(x, w, bias=None, *, act=None, gate=None, residual=None, scale=1.0, out=None, out_dtype=None, x_scale=None, "
@@ -176,8 +176,8 @@ static int fill_norm(pyga_call *call) {
   return 0;
 }
 
-static const char *const norm_names[] = {"x",        "weight", "bias",      "kind",      "eps",
-                                         "residual", "out",    "out_dtype", "workspace", NULL};
+static const char *const norm_names[] = {"x",   "weight",    "bias",      "kind",   "eps", "residual",
+                                         "out", "out_dtype", "workspace", "stream", NULL};
 const pyga_op pyga_op_norm = {
     "norm",
     "norm(x, weight=None, bias=None, *, kind='rms', eps=1e-5, residual=None, out=None, out_dtype=None)\n\n"
@@ -226,7 +226,8 @@ static int fill_rope(pyga_call *call) {
   return 0;
 }
 
-static const char *const rope_names[] = {"x", "positions", "inv_freq", "pairs", "magnitude", "workspace", NULL};
+static const char *const rope_names[] = {"x",         "positions", "inv_freq", "pairs",
+                                         "magnitude", "workspace", "stream",   NULL};
 const pyga_op pyga_op_rope = {
     "rope",
     "rope(x, positions, inv_freq, *, pairs='norm', magnitude=1.0)\n\n"
@@ -267,7 +268,7 @@ static int fill_act(pyga_call *call) {
   return 0;
 }
 
-static const char *const act_names[] = {"x", "gate", "kind", "out", "workspace", NULL};
+static const char *const act_names[] = {"x", "gate", "kind", "out", "workspace", "stream", NULL};
 const pyga_op pyga_op_act = {
     "act",
     "act(x, gate=None, *, kind='silu', out=None)\n\n"
@@ -304,7 +305,7 @@ static int fill_add(pyga_call *call) {
   return 0;
 }
 
-static const char *const add_names[] = {"x", "b", "scale", "out", "workspace", NULL};
+static const char *const add_names[] = {"x", "b", "scale", "out", "workspace", "stream", NULL};
 const pyga_op pyga_op_add = {
     "add",
     "add(x, b=None, *, scale=1.0, out=None)\n\n"
@@ -337,7 +338,7 @@ static int fill_softmax(pyga_call *call) {
   return 0;
 }
 
-static const char *const softmax_names[] = {"x", "scale", "log", "out", "workspace", NULL};
+static const char *const softmax_names[] = {"x", "scale", "log", "out", "workspace", "stream", NULL};
 const pyga_op pyga_op_softmax = {
     "softmax",
     "softmax(x, *, scale=1.0, log=False, out=None)\n\n"
@@ -378,7 +379,7 @@ static int fill_embed(pyga_call *call) {
   return 0;
 }
 
-static const char *const embed_names[] = {"ids", "table", "scale", "out", "out_dtype", "workspace", NULL};
+static const char *const embed_names[] = {"ids", "table", "scale", "out", "out_dtype", "workspace", "stream", NULL};
 const pyga_op pyga_op_embed = {
     "embed",
     "embed(ids, table, *, scale=1.0, out=None, out_dtype='f32')\n\n"
@@ -419,7 +420,7 @@ static int fill_convert(pyga_call *call) {
   return 0;
 }
 
-static const char *const convert_names[] = {"x", "dtype", "scales", "out", "out_scale", "workspace", NULL};
+static const char *const convert_names[] = {"x", "dtype", "scales", "out", "out_scale", "workspace", "stream", NULL};
 const pyga_op pyga_op_convert = {
     "convert",
     "convert(x, dtype='f32', *, scales='none', out=None, out_scale=None)\n\n"
@@ -488,7 +489,7 @@ static int fill_kv_store(pyga_call *call) {
 }
 
 static const char *const kv_store_names[] = {"k",       "v",       "slot",      "k_cache", "v_cache",
-                                             "k_scale", "v_scale", "workspace", NULL};
+                                             "k_scale", "v_scale", "workspace", "stream",  NULL};
 const pyga_op pyga_op_kv_store = {
     "kv_store",
     "kv_store(k, v, slot, k_cache, v_cache, k_scale=None, v_scale=None)\n\n"

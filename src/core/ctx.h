@@ -54,6 +54,11 @@ static inline void *ga_workspace_of(const ga_stream *stream) {
 /* Enqueues the steps of a plan; io and workspace have been checked. */
 GA_NODISCARD ga_status ga_plan_launch(const ga_plan *plan, const void *io, void *workspace, ga_stream *stream);
 
+/* Is what is enqueued on the stream now recorded, by GA or by the caller? */
+GA_NODISCARD ga_status ga_stream_recorded(const ga_stream *stream, bool *out);
+/* GA_ERR_STATE when the caller records the stream: what and why say what cannot be done then. */
+GA_NODISCARD ga_status ga_stream_free_to(const ga_stream *stream, const char *what, const char *why);
+
 /* The stream to run on, which must be of ctx's device. */
 GA_NODISCARD ga_status ga_stream_of(ga_ctx *ctx, ga_stream *stream, const char *what, ga_stream **out);
 

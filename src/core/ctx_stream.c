@@ -12,11 +12,24 @@ ga_status ga_stream_of(ga_ctx *ctx, ga_stream *stream, const char *what, ga_stre
   return GA_OK;
 }
 
+ga_status ga_stream_recorded(const ga_stream *stream, bool *out) {
+  *out = stream->capturing;
+  return stream->wrapped ? stream->device->ops->stream_recorded(stream, out) : GA_OK;
+}
+
+ga_status ga_stream_free_to(const ga_stream *stream, const char *what, const char *why) {
+  bool recorded;
+  if (!stream->wrapped) return GA_OK;
+  GA_TRY(ga_stream_recorded(stream, &recorded));
+  GA_REQUIRE(!recorded, GA_ERR_STATE, "%s: the caller records the stream: %s", what, why);
+  return GA_OK;
+}
+
 /* A stream that the host may wait for. */
 static ga_status waitable(ga_ctx *ctx, ga_stream *stream, const char *what, ga_stream **out) {
   GA_TRY(ga_stream_of(ctx, stream, what, out));
   GA_REQUIRE(!(*out)->capturing, GA_ERR_STATE, "%s: the stream records a graph; call ga_graph_end first", what);
-  return GA_OK;
+  return ga_stream_free_to(*out, what, "end that first");
 }
 
 ga_status ga_copy_to_device(ga_ctx *ctx, void *device, const void *host, size_t bytes, ga_stream *stream) {
@@ -80,10 +93,21 @@ ga_status ga_stream_create(ga_ctx *ctx, ga_stream **out) {
   return GA_OK;
 }
 
-/* Work that has the workspace must be done before that is given back. */
+ga_status ga_stream_wrap(ga_ctx *ctx, void *native, ga_stream **out) {
+  GA_REQUIRE(ctx && out, GA_ERR_ARG, "stream: %s is null", ctx ? "out" : "ctx");
+  *out = NULL;
+  GA_REQUIRE(ctx->device->ops->stream_wrap, GA_ERR_UNSUPPORTED,
+             "stream: %s has no streams but GA's own; CUDA devices have", ctx->device->name);
+  GA_TRY(ctx->device->ops->stream_wrap(ctx->device, native, out));
+  (*out)->ctx = ctx;
+  (*out)->wrapped = true;
+  return GA_OK;
+}
+
+/* Work that has the workspace must be done before that is given back; frees are ordered behind a wrapped stream. */
 void ga_stream_destroy(ga_stream *stream) {
   if (!stream) return;
-  if (stream->workspace.data && !stream->capturing) (void)stream->device->ops->stream_sync(stream);
+  if (stream->workspace.data && !stream->capturing && !stream->wrapped) (void)stream->device->ops->stream_sync(stream);
   ga_workspace_free(stream->ctx, &stream->workspace);
   ga_workspace_free(stream->ctx, &stream->recording);
   stream->device->ops->stream_destroy(stream);
@@ -144,6 +168,7 @@ ga_status ga_graph_begin(ga_ctx *ctx, ga_stream *stream) {
   const ga_device_ops *ops = ctx->device->ops;
   GA_REQUIRE(ops->graph_begin, GA_ERR_UNSUPPORTED,
              "graph: %s runs work when it is called and has no graphs; CUDA devices have", ctx->device->name);
+  GA_REQUIRE(!stream->wrapped, GA_ERR_ARG, "graph: the stream is the caller's, who records it by cuStreamBeginCapture");
   GA_TRY(ops->graph_begin(stream));
   stream->capturing = true;
   return GA_OK;
@@ -171,7 +196,7 @@ ga_status ga_graph_launch(ga_ctx *ctx, ga_graph *graph, ga_stream *stream) {
   GA_TRY(ga_stream_of(ctx, stream, "graph", &stream));
   GA_REQUIRE(graph->device == ctx->device, GA_ERR_ARG, "graph: it is of another context, on %s; this one is on %s",
              graph->device->name, ctx->device->name);
-  GA_REQUIRE(!stream->capturing, GA_ERR_STATE, "graph: the stream records a graph; call ga_graph_end first");
+  GA_TRY(waitable(ctx, stream, "graph", &stream));
   return graph->device->ops->graph_launch(graph, stream);
 }
 

@@ -33,6 +33,9 @@ typedef struct ga_device_ops {
   ga_status (*stream_create)(ga_device *device, ga_stream **out);
   void (*stream_destroy)(ga_stream *stream);
   ga_status (*stream_sync)(ga_stream *stream);
+  /* A stream that the caller has; `native` outlives it. Is the caller recording it? NULL: the device has none. */
+  ga_status (*stream_wrap)(ga_device *device, void *native, ga_stream **out);
+  ga_status (*stream_recorded)(const ga_stream *stream, bool *out);
   /* Fills total, free, pooled, pooled_peak; 0 where it cannot tell. */
   ga_status (*memory)(ga_device *device, ga_memory_info *info);
   ga_status (*trim)(ga_device *device);
@@ -84,6 +87,7 @@ struct ga_stream {
   ga_device *device;
   ga_ctx *ctx;
   bool capturing;         /* between graph_begin and graph_end */
+  bool wrapped;           /* the caller's, who may record it at any time: stream_recorded */
   ga_workspace workspace; /* work of two streams may overlap, so each has its own */
   /* Recordings use `workspace`: who sets this replays them on this stream alone and drops them when the workspace has
    * moved. */

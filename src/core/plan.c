@@ -108,6 +108,7 @@ ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_
   size_t i = slot_of(&ctx->cache, op, desc, desc_bytes);
   if (!ctx->cache.slots[i]) {
     ga_plan *plan;
+    GA_TRY(ga_stream_free_to(*stream, ga_op_name(op), "make the plan before, or call once, which loads the code"));
     GA_TRY(ga_plan_make(ctx, op, desc, desc_bytes, &plan));
     if (ctx->cache.n_used >= GA_PLANS_MOST) {
       forget_plans(&ctx->cache);

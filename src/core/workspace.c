@@ -28,6 +28,7 @@ static ga_status keep_present(ga_workspace *w) {
 /* A recording begins with what the stream has needed so far, so that it seldom grows. */
 ga_status ga_workspace_grow(ga_stream *stream, uint64_t bytes) {
   ga_workspace *w = ga_records_apart(stream) ? &stream->recording : &stream->workspace;
+  if (bytes) GA_TRY(ga_stream_free_to(stream, "workspace", "make a plan before, and run it with a workspace"));
   if (bytes <= w->bytes) return GA_OK;
   if (ga_records_apart(stream) && bytes < stream->workspace.bytes) bytes = stream->workspace.bytes;
   void *bigger;

@@ -309,6 +309,17 @@ static CUresult e_StreamWaitEvent(CUstream stream, CUevent event, unsigned flags
   (void)stream, (void)event, (void)flags;
   return CUDA_SUCCESS;
 }
+/* Streams order nothing here, so all are of the device at hand. */
+static CUresult e_StreamGetCtx(CUstream stream, CUcontext *ctx) {
+  (void)stream;
+  *ctx = (CUcontext)(void *)current;
+  return CUDA_SUCCESS;
+}
+static CUresult e_StreamIsCapturing(CUstream stream, int *status) {
+  (void)stream;
+  *status = CU_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
 static CUresult e_StreamBeginCapture(CUstream stream, int mode) {
   (void)stream, (void)mode;
   return ERR_NOT_SUPPORTED;

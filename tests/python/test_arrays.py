@@ -101,6 +101,8 @@ class Arrays(unittest.TestCase):
         big = (ctypes.c_float.__ctype_be__ * 4)()
         self.check(ga.DtypeError, "its byte order is not this machine's", ga.add, big)
         self.check(ga.ArgumentError, "add: x: lies on cuda:0; allowed is the device of the context, cpu", ga.default_context().add, OnGpu())
+        self.check(ga.ArgumentError, "add: stream is 7; allowed on cpu is None", ga.add, x, stream=7)
+        self.check(ga.ArgumentError, "forget_stream: 7; allowed are streams that an op was given", ga.default_context().forget_stream, 7)
         self.check(TypeError, "has none of buffer protocol, __dlpack__, __cuda_array_interface__", ga.add, 3)
         self.check(TypeError, "no argument is named 'gates'", ga.act, x, gates=x)
         self.check(TypeError, "add: x is missing", ga.add)

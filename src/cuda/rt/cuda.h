@@ -62,6 +62,9 @@ typedef struct cuda_device {
   uint64_t reaches,
       reached; /* bits 1 << ordinal: devices that may read this one's pool, and those that have been asked */
   cuda_stream *streams;
+  CUdeviceptr spare_counters; /* for a stream that is wrapped while the caller records it */
+  void **kept;                /* buffers freed while the caller recorded a stream: they go back later */
+  size_t n_kept, kept_room;
   ga_kernel *rows;          /* those that can run: base.kernels */
   int32_t *row_at;          /* of each of cuda_rows: its index in rows; -1 = it cannot run */
   cuda_function *functions; /* one for each of them, loaded when first planned */
@@ -69,14 +72,15 @@ typedef struct cuda_device {
   const char *last_id;      /* kernel launched last: named when a fault comes up */
 } cuda_device;
 
-/* Words for kernels that count work: zero before a launch, zero again behind it. Each stream and graph has its own. */
+/* Words for kernels that count work: zero before a launch, zero again behind it. Each stream and graph has its own; a
+ * wrapped stream has some for what it runs and some for what its owner records. */
 #define CUDA_COUNTER_BYTES 16384
 
 struct cuda_stream {
   ga_stream base;
   CUstream handle;
   CUdeviceptr counters;
-  CUdeviceptr graph_counters; /* while capturing: those of the graph */
+  CUdeviceptr graph_counters; /* while capturing: those of the graph; of a wrapped stream: always there */
   cuda_stream *next;
 };
 
@@ -128,6 +132,12 @@ void cuda_host_free(ga_device *device, void *p);
 ga_status cuda_stream_create(ga_device *device, ga_stream **out);
 void cuda_stream_destroy(ga_stream *stream);
 ga_status cuda_stream_sync(ga_stream *stream);
+ga_status cuda_stream_wrap(ga_device *device, void *native, ga_stream **out);
+ga_status cuda_stream_recorded(const ga_stream *stream, bool *out);
+/* Takes a wrapped stream off the device, without waiting. */
+void cuda_stream_unwrap(cuda_device *device, cuda_stream *stream);
+/* Does any caller record a stream of his? The device is left alone meanwhile. */
+bool cuda_caller_records(const cuda_device *device);
 ga_status cuda_copy_in(ga_stream *stream, void *dst, const void *src, size_t bytes);
 ga_status cuda_copy_out(ga_stream *stream, void *dst, const void *src, size_t bytes);
 ga_status cuda_copy_out_later(ga_stream *stream, void *dst, const void *src, size_t bytes);

@@ -26,6 +26,7 @@ static void device_destroy(ga_device *device) {
     cuda_memory_close(d);
     (void)d->cu->DevicePrimaryCtxRelease(d->device);
   }
+  ga_mem_free(d->kept);
   ga_mem_free(d->functions);
   ga_mem_free(d->rows);
   ga_mem_free(d->row_at);
@@ -50,6 +51,8 @@ static const ga_device_ops device_ops = {
     .stream_create = cuda_stream_create,
     .stream_destroy = cuda_stream_destroy,
     .stream_sync = cuda_stream_sync,
+    .stream_wrap = cuda_stream_wrap,
+    .stream_recorded = cuda_stream_recorded,
     .memory = cuda_memory,
     .trim = cuda_trim,
     .host_alloc = cuda_host_alloc,

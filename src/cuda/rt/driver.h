@@ -69,6 +69,7 @@ enum { CU_STREAM_NON_BLOCKING = 1, CU_MEMHOSTALLOC_PORTABLE = 1, CU_POINTER_DEVI
 enum { CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2 };
 /* Relaxed: work that other threads, or lazy loading, do meanwhile does not end the capture. */
 enum { CU_CAPTURE_RELAXED = 2 };
+enum { CU_CAPTURE_STATUS_NONE = 0 };
 
 /* CUtensorMap enums */
 enum {
@@ -153,6 +154,8 @@ typedef struct CUlaunchConfig {
   X(StreamDestroy, cuStreamDestroy_v2, (CUstream stream)) \
   X(StreamSynchronize, cuStreamSynchronize, (CUstream stream)) \
   X(StreamWaitEvent, cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags)) \
+  X(StreamGetCtx, cuStreamGetCtx, (CUstream stream, CUcontext * ctx)) \
+  X(StreamIsCapturing, cuStreamIsCapturing, (CUstream stream, int *status)) \
   X(StreamBeginCapture, cuStreamBeginCapture_v2, (CUstream stream, int mode)) \
   X(StreamEndCapture, cuStreamEndCapture, (CUstream stream, CUgraph *graph)) \
   X(GraphInstantiate, cuGraphInstantiateWithFlags, (CUgraphExec * exec, CUgraph graph, unsigned long long flags)) \

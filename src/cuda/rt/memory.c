@@ -2,6 +2,9 @@
  *
  * Allocations and frees are ordered on one stream. An allocation is waited for, so that its buffer may be used on any
  * stream; a free is ordered behind what all streams of the device hold at that time, without waiting. */
+#include <string.h>
+
+#include "base/mem.h"
 #include "base/status.h"
 #include "cuda/rt/cuda.h"
 
@@ -23,7 +26,11 @@ ga_status cuda_memory_open(cuda_device *d) {
   return GA_OK;
 }
 
+static void free_kept(cuda_device *d);
+
 void cuda_memory_close(cuda_device *d) {
+  free_kept(d);
+  if (d->spare_counters) (void)d->cu->MemFreeAsync(d->spare_counters, d->memory_stream);
   if (d->memory_stream) (void)d->cu->StreamSynchronize(d->memory_stream);
   if (d->fence) (void)d->cu->EventDestroy(d->fence);
   if (d->memory_stream) (void)d->cu->StreamDestroy(d->memory_stream);
@@ -61,6 +68,9 @@ static ga_status device_out_of_memory(cuda_device *d, const char *what, size_t b
 ga_status cuda_trim(ga_device *device) {
   cuda_device *d = of(device);
   GA_TRY(cuda_enter(d));
+  GA_REQUIRE(!cuda_caller_records(d), GA_ERR_STATE, "%s: memory is trimmed when no stream is recorded by its owner",
+             d->base.name);
+  free_kept(d);
   for (cuda_stream *s = d->streams; s; s = s->next)
     if (!s->base.capturing) GA_CU(d->cu, StreamSynchronize, s->handle);
   GA_CU(d->cu, StreamSynchronize, d->memory_stream);
@@ -72,6 +82,9 @@ ga_status cuda_trim(ga_device *device) {
 
 /* What lies idle in the pool may be in pieces too small: gives it back and tries once more before giving up. */
 static ga_status take_from_pool(cuda_device *d, size_t bytes, CUdeviceptr *out) {
+  GA_REQUIRE(!cuda_caller_records(d), GA_ERR_STATE,
+             "%s: %zu bytes asked for while the caller records a stream; allowed is memory from before", d->base.name,
+             bytes);
   CUresult rc = d->cu->MemAllocFromPoolAsync(out, bytes, d->pool, d->memory_stream);
   if (rc == CUDA_ERROR_OUT_OF_MEMORY && cuda_trim(&d->base) == GA_OK)
     rc = d->cu->MemAllocFromPoolAsync(out, bytes, d->pool, d->memory_stream);
@@ -123,10 +136,7 @@ ga_status cuda_alloc_zeroed(ga_device *device, size_t bytes, void **out) {
 }
 
 /* A stream that captures has no work of its own under way; an event recorded there would end up in the graph. */
-void cuda_free(ga_device *device, void *buffer) {
-  cuda_device *d = of(device);
-  if (!buffer) return;
-  cuda_enter_late(d);
+static void free_behind_streams(cuda_device *d, void *buffer) {
   for (cuda_stream *s = d->streams; s; s = s->next) {
     if (s->base.capturing) continue;
     if (d->cu->EventRecord(d->fence, s->handle) != CUDA_SUCCESS ||
@@ -134,6 +144,37 @@ void cuda_free(ga_device *device, void *buffer) {
       (void)d->cu->StreamSynchronize(s->handle);
   }
   (void)d->cu->MemFreeAsync((CUdeviceptr)(uintptr_t)buffer, d->memory_stream);
+}
+
+static void free_kept(cuda_device *d) {
+  while (d->n_kept) free_behind_streams(d, d->kept[--d->n_kept]);
+}
+
+/* Without room for it a buffer goes back with the pool. */
+static void keep(cuda_device *d, void *buffer) {
+  if (d->n_kept == d->kept_room) {
+    void *more;
+    const size_t room = d->kept_room ? 2 * d->kept_room : 64;
+    if (ga_mem_alloc(room * sizeof(void *), "buffers to free", &more) != GA_OK) return;
+    if (d->n_kept) memcpy(more, d->kept, d->n_kept * sizeof(void *));
+    ga_mem_free(d->kept);
+    d->kept = more;
+    d->kept_room = room;
+  }
+  d->kept[d->n_kept++] = buffer;
+}
+
+/* A wrapped stream may have work under way when its owner begins to record it, and cannot be marked then. */
+void cuda_free(ga_device *device, void *buffer) {
+  cuda_device *d = of(device);
+  if (!buffer) return;
+  cuda_enter_late(d);
+  if (cuda_caller_records(d)) {
+    keep(d, buffer);
+    return;
+  }
+  free_kept(d);
+  free_behind_streams(d, buffer);
 }
 
 /* --- host memory --- */

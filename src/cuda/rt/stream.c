@@ -38,6 +38,10 @@ static void abandon_capture(ga_stream *stream) {
 void cuda_stream_destroy(ga_stream *stream) {
   cuda_device *d = cuda_device_of(stream);
   cuda_stream *s = (cuda_stream *)stream, **at = &d->streams;
+  if (stream->wrapped) {
+    cuda_stream_unwrap(d, s);
+    return;
+  }
   abandon_capture(stream);
   while (*at != s) at = &(*at)->next;
   *at = s->next;
@@ -48,9 +52,12 @@ void cuda_stream_destroy(ga_stream *stream) {
   ga_mem_free(s);
 }
 
+/* Of a wrapped stream whose state cannot be told nothing can be launched either. */
 CUdeviceptr cuda_counters_of(const ga_stream *stream) {
   const cuda_stream *s = (const cuda_stream *)stream;
-  return stream->capturing ? s->graph_counters : s->counters;
+  bool recorded = stream->capturing;
+  if (stream->wrapped && cuda_stream_recorded(stream, &recorded) != GA_OK) recorded = true;
+  return recorded ? s->graph_counters : s->counters;
 }
 
 /* A fault shows up at the first wait after it: the kernel enqueued last is the best clue there is. */
