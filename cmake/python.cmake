@@ -17,6 +17,8 @@ if(EXISTS ${GA_PYTHON_INCLUDE}/Python.h AND Python3_VERSION VERSION_GREATER_EQUA
   # Only PyInit__core is visible: two copies of libga in one process do not meet.
   target_link_libraries(ga_python PRIVATE ga_static)
   target_link_options(ga_python PRIVATE -Wl,--exclude-libs,ALL)
+  # A wheel has jansson and utf8proc beside the module (setup.py); elsewhere they are the system's.
+  set_target_properties(ga_python PROPERTIES BUILD_RPATH "$ORIGIN")
   # The package as it will be installed, for tests.
   file(MAKE_DIRECTORY ${GA_PYTHON_DIR})
   foreach(name ${GA_PYTHON_PY})
