@@ -183,8 +183,8 @@ static PyObject *call_at_once(const pyga_op *op, pyga_context *context, PyObject
 /* A Python function and a method of Context for each op: the table's order is that of pyga_op_table. */
 // clang-format off
 #define OPS(X) \
-  X(gemm) X(attention) X(attention_backward) X(norm) X(rope) X(act) X(add) X(softmax) X(embed) X(convert) X(kv_store) \
-  X(sample)
+  X(gemm) X(attention) X(attention_backward) X(attn_quant) X(attention_8bit) X(norm) X(rope) X(act) X(add) \
+  X(softmax) X(embed) X(convert) X(kv_store) X(sample)
 // clang-format on
 
 #define ENTRIES(op)                                                                                           \

@@ -7,13 +7,14 @@
 
 #include "ga/attn.h"
 #include "ga/attn_bwd.h"
+#include "ga/attn_quant.h"
 #include "ga/layer.h"
 #include "ga/sample.h"
 
 #define PYGA_MAX_VIEWS   24
 #define PYGA_MAX_RESULTS 4
 /* Methods of a Context: one an op, and plan(). */
-#define PYGA_OP_COUNT   12
+#define PYGA_OP_COUNT   14
 #define PYGA_OP_METHODS (PYGA_OP_COUNT + 1)
 
 struct pyga_op;
@@ -30,6 +31,7 @@ typedef struct pyga_call {
     ga_gemm_desc gemm;
     ga_attn_desc attn;
     ga_attn_bwd_desc attn_bwd;
+    ga_attn_quant_desc attn_quant;
     ga_norm_desc norm;
     ga_rope_desc rope;
     ga_act_desc act;
@@ -45,6 +47,7 @@ typedef struct pyga_call {
     ga_gemm_io gemm;
     ga_attn_io attn;
     ga_attn_bwd_io attn_bwd;
+    ga_attn_quant_io attn_quant;
     ga_norm_io norm;
     ga_rope_io rope;
     ga_act_io act;
@@ -119,8 +122,9 @@ int pyga_call_begin(pyga_call *call, const pyga_op *op, pyga_context *context, P
 PyObject *pyga_call_results(pyga_call *call);
 void pyga_call_end(pyga_call *call);
 
-extern const pyga_op pyga_op_gemm, pyga_op_attention, pyga_op_attention_backward, pyga_op_norm, pyga_op_rope,
-    pyga_op_act, pyga_op_add, pyga_op_softmax, pyga_op_embed, pyga_op_convert, pyga_op_kv_store, pyga_op_sample;
+extern const pyga_op pyga_op_gemm, pyga_op_attention, pyga_op_attention_backward, pyga_op_attn_quant,
+    pyga_op_attention_8bit, pyga_op_norm, pyga_op_rope, pyga_op_act, pyga_op_add, pyga_op_softmax, pyga_op_embed,
+    pyga_op_convert, pyga_op_kv_store, pyga_op_sample;
 extern const pyga_op *const pyga_op_table[PYGA_OP_COUNT];
 /* Writes PYGA_OP_METHODS rows. */
 void pyga_op_methods(PyMethodDef *methods);

@@ -5,14 +5,14 @@ gpu_accel.Array, or what is given as out=. Importing opens no device and imports
 from ._core import (
     ArgumentError, Array, BusyError, CancelledError, CommError, Context, Detokenizer, DeviceError, DtypeError, Error, FileError,
     FormatError, InternalError, OutOfMemoryError, Plan, Session, ShapeError, StateError, TimedOutError, UnsupportedError,
-    act, add, asarray, attention, attention_backward, backends, convert, default_context, embed, gemm, kv_store, norm, rng, rope,
-    rope_freqs, sample, softmax, version)
+    act, add, asarray, attention, attention_8bit, attention_backward, attn_quant, backends, convert, default_context,
+    distributed_attention, distributed_methods, embed, gemm, kv_store, norm, rng, rope, rope_freqs, sample, softmax, version)
 
 __version__ = version()
 
 _LATER = {"Model": "_model", "Engine": "_engine", "Request": "_engine", "Token": "_engine", "LLM": "_llm",
           "SamplingParams": "_llm", "RequestOutput": "_llm", "CompletionOutput": "_llm", "Llama": "_llama",
-          "flash_attn_func": "_flash_attn", "flash_attn_varlen_func": "_flash_attn", "flash_attn_with_kvcache": "_flash_attn"}
+          "FlashAttention3": "_flash_attention3", "RingAttention": "_flash_attention3", "flash_attn_func": "_flash_attn", "flash_attn_varlen_func": "_flash_attn", "flash_attn_with_kvcache": "_flash_attn"}
 
 
 def quantize(x, dtype, *, out=None):

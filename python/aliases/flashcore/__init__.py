@@ -1,0 +1,1 @@
+"""Names of flashcore over gpu_accel."""
