@@ -1,0 +1,243 @@
+"""GA behind PyTorch: attention as operators, with gradients, and install() behind scaled_dot_product_attention.
+
+The operators gpu_accel::attention and gpu_accel::attention_backward are defined by torch.library, with fake tensors;
+autograd stands outside of them. On a GPU work goes to torch's current stream, also while that is captured. On the CPU
+f16 and bf16 are computed in f32. What GA does not do raises UnsupportedError, which names the argument."""
+import contextlib
+from collections import Counter
+
+import torch
+from torch import Tensor
+
+from . import _core
+
+_HALF = (torch.float16, torch.bfloat16)
+_contexts = []  # of using(): the last one computes what lies on the CPU
+
+
+@contextlib.contextmanager
+def using(context):
+    """CPU tensors are computed by this Context within the block: Context('ref') adds in double."""
+    if context.device.startswith("cuda"):
+        raise _core.ArgumentError(f"using: context is on {context.device}; allowed are 'cpu' and 'ref'")
+    _contexts.append(context)
+    try:
+        yield context
+    finally:
+        _contexts.pop()
+
+
+# ---- operators ----
+
+_library = torch.library.Library("gpu_accel", "DEF")
+_OPTIONS = "Tensor? sinks, Tensor? q_start, Tensor? kv_start, int max_q, int max_kv, bool causal, int window, float scale, float softcap"
+_library.define(f"attention(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor)")
+_library.define("attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, "
+                f"{_OPTIONS}, bool deterministic) -> (Tensor, Tensor, Tensor, Tensor)")
+
+
+def _call(op, tensors, options, out):
+    """Runs an op of the module on the tensors' device, behind torch's work there."""
+    device = tensors[0].device
+    tensors = [x.detach() for x in tensors]
+    options = {name: x.detach() if isinstance(x, Tensor) else x for name, x in options.items()}
+    if device.type == "cpu":
+        context = _contexts[-1] if _contexts else _core.default_context("cpu")
+        return getattr(context, op)(*tensors, **options, **out)
+    context = _core.default_context(f"cuda:{device.index}")
+    with torch.cuda.device(device):
+        options["stream"] = torch.cuda.current_stream().cuda_stream
+        if not torch.cuda.is_current_stream_capturing():
+            return getattr(context, op)(*tensors, **options, **out)
+        # A call before the capture has loaded the code, so that a plan is host work alone.
+        stream = options.pop("stream")
+        plan = context.plan(op, *tensors, **options, **out)
+        workspace = torch.empty(plan.workspace_bytes, dtype=torch.uint8, device=device) if plan.workspace_bytes else None
+        return plan.run(*tensors, **options, **out, workspace=workspace, stream=stream)
+
+
+def _check_device(q, others):
+    if q.device.type not in ("cpu", "cuda"):
+        raise _core.UnsupportedError(f"attention: q lies on {q.device.type}; allowed are cpu and cuda")
+    for name, x in others.items():
+        if x is not None and x.device != q.device:
+            raise _core.ArgumentError(f"attention: {name} lies on {x.device}; allowed is that of q, {q.device}")
+
+
+def _options(sinks, q_start, kv_start, max_q, max_kv, causal, window, scale, softcap):
+    options = {"causal": causal, "window": window, "scale": scale, "softcap": softcap, "sinks": sinks}
+    if q_start is not None:
+        options |= {"q_start": q_start, "kv_start": kv_start, "max_q": max_q, "max_kv": max_kv}
+    return options
+
+
+def _in_f32(x):
+    """What a CPU computes: its rows take f32."""
+    return x.float() if x.device.type == "cpu" and x.dtype in _HALF else x
+
+
+def _results(q, v, q_start, max_q):
+    batch = q.shape[0] if q_start is None else q_start.shape[0] - 1
+    o = q.new_empty((*q.shape[:-1], v.shape[-1]))
+    return o, q.new_empty((batch, q.shape[-2], max_q), dtype=torch.float32)
+
+
+def _attention(q, k, v, sinks, q_start, kv_start, max_q, max_kv, causal, window, scale, softcap):
+    o, lse = _results(q, v, q_start, max_q)
+    if lse.numel() == 0 or o.numel() == 0:
+        return o, lse
+    if q_start is not None:  # entries behind a sequence's end are not written
+        lse.fill_(float("-inf"))
+    out = o if _in_f32(q) is q else torch.empty_like(o, dtype=torch.float32)
+    _call("attention", [_in_f32(x) for x in (q, k, v)],
+          _options(sinks, q_start, kv_start, max_q, max_kv, causal, window, scale, softcap), {"out": out, "out_lse": lse})
+    return (o if out is o else o.copy_(out)), lse
+
+
+def _attention_fake(q, k, v, sinks, q_start, kv_start, max_q, max_kv, causal, window, scale, softcap):
+    return _results(q, v, q_start, max_q)
+
+
+def _gradients(q, k, v, sinks):
+    none = q.new_empty((0,), dtype=torch.float32)
+    return *(torch.empty_like(x) for x in (q, k, v)), none if sinks is None else torch.empty_like(sinks)
+
+
+def _attention_backward(dout, q, k, v, o, lse, sinks, q_start, kv_start, max_q, max_kv, causal, window, scale, softcap, deterministic):
+    grads = _gradients(q, k, v, sinks)
+    if lse.numel() == 0 or k.numel() == 0:
+        for grad in grads:
+            grad.zero_()
+        return grads
+    whole = [g if _in_f32(g) is g else torch.empty_like(g, dtype=torch.float32) for g in grads]
+    out = {"out_dq": whole[0], "out_dk": whole[1], "out_dv": whole[2]}
+    if sinks is not None:
+        out["out_dsinks"] = whole[3]
+    options = _options(sinks, q_start, kv_start, max_q, max_kv, causal, window, scale, softcap) | {"deterministic": deterministic}
+    _call("attention_backward", [*(_in_f32(x) for x in (q, k, v, o)), lse, _in_f32(dout)], options, out)
+    for grad, seen in zip(grads, whole):
+        if grad is not seen:
+            grad.copy_(seen)
+    return grads
+
+
+def _attention_backward_fake(dout, q, k, v, o, lse, sinks, *options):
+    return _gradients(q, k, v, sinks)
+
+
+def _refuse_vmap(info, in_dims, *args):
+    raise _core.UnsupportedError("attention: torch.func.vmap; allowed is a batch dimension of q, k and v")
+
+
+def _refuse_second(context, *grads):
+    raise _core.UnsupportedError("attention: second derivatives; allowed are first ones")
+
+
+for _name, _real, _fake in (("attention", _attention, _attention_fake), ("attention_backward", _attention_backward, _attention_backward_fake)):
+    for _key in ("CPU", "CUDA"):
+        _library.impl(_name, _real, _key)
+    torch.library.register_fake(f"gpu_accel::{_name}", _fake, lib=_library)
+    torch.library.register_vmap(f"gpu_accel::{_name}", _refuse_vmap, lib=_library)
+torch.library.register_autograd("gpu_accel::attention_backward", _refuse_second, lib=_library)
+
+
+# ---- with gradients ----
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(q, k, v, sinks, q_start, kv_start, options, deterministic):
+        return torch.ops.gpu_accel.attention(q, k, v, sinks, q_start, kv_start, *options)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        q, k, v, sinks, q_start, kv_start, ctx.options, ctx.deterministic = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(q, k, v, *output, sinks, q_start, kv_start)
+
+    @staticmethod
+    def backward(ctx, dout, _):
+        q, k, v, o, lse, *rest = ctx.saved_tensors
+        if 0 in dout.stride() or dout.stride(-1) != 1:  # torch's own tensor: what sum() hands back has strides of 0
+            dout = dout.contiguous()
+        dq, dk, dv, dsinks = torch.ops.gpu_accel.attention_backward(dout, q, k, v, o, lse, *rest, *ctx.options, ctx.deterministic)
+        return dq, dk, dv, None if rest[0] is None else dsinks, None, None, None, None
+
+    @staticmethod
+    def vmap(info, in_dims, *args):
+        _refuse_vmap(info, in_dims)
+
+
+def attention(q, k, v, *, causal=False, window=0, scale=None, softcap=0.0, sinks=None, layout="bshd", q_start=None, kv_start=None,
+              max_q=None, max_kv=None, deterministic=False, return_lse=False):
+    """gpu_accel.attention on tensors, with gradients of q, k, v and sinks.
+
+    q [batch, q, heads, dim], k, v [batch, kv, kv_heads, dim], or 'bhsd'; with q_start and kv_start [batch + 1] i32 and
+    max_q, max_kv all are [tokens, heads, dim]. sinks [heads] f32. deterministic: equal gradients in each run.
+    return_lse: (o, lse [batch, heads, max_q]), lse without a gradient. Under autocast q, k and v take its type."""
+    if layout not in ("bshd", "bhsd"):
+        raise _core.ArgumentError(f"attention: layout is {layout!r}; allowed are 'bshd', 'bhsd'")
+    if (q_start is None) != (kv_start is None) or (q_start is not None and None in (max_q, max_kv)):
+        raise _core.ArgumentError("attention: q_start, kv_start, max_q and max_kv go together")
+    _check_device(q, {"k": k, "v": v, "sinks": sinks, "q_start": q_start, "kv_start": kv_start})
+    if torch.is_autocast_enabled(q.device.type):
+        q, k, v = (x.to(torch.get_autocast_dtype(q.device.type)) for x in (q, k, v))
+    swap = layout == "bhsd" and q_start is None
+    if swap:
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    if q_start is None:
+        max_q, max_kv = q.shape[1], k.shape[1]
+    scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
+    options = (max_q, max_kv, bool(causal), int(window), scale, float(softcap))
+    o, lse = _Attention.apply(q, k, v, sinks, q_start, kv_start, options, deterministic)
+    o = o.transpose(1, 2) if swap else o
+    return (o, lse) if return_lse else o
+
+
+# ---- behind torch's own name ----
+
+class install:
+    """with install(): F.scaled_dot_product_attention is GA's within the block. fallback=True: calls that GA does not do go to
+    PyTorch's; `fallbacks` counts them by reason, and `calls` those that GA did."""
+
+    def __init__(self, *, fallback=False):
+        self.fallback, self.calls, self.fallbacks, self._torchs = fallback, 0, Counter(), None
+
+    def __enter__(self):
+        if self._torchs is not None:
+            raise _core.StateError("install: this one is in use; allowed is one block at a time")
+        self._torchs = torch.nn.functional.scaled_dot_product_attention
+        torch.nn.functional.scaled_dot_product_attention = self._attend
+        return self
+
+    def __exit__(self, *_):
+        torch.nn.functional.scaled_dot_product_attention, self._torchs = self._torchs, None
+
+    def _attend(self, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+        try:
+            key, value = _as_sdpa(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+            o = attention(query, key, value, causal=is_causal, scale=scale, layout="bhsd")
+        except _core.UnsupportedError as error:
+            if not self.fallback:
+                raise
+            self.fallbacks[str(error)] += 1
+            return self._torchs(query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale,
+                                enable_gqa=enable_gqa)
+        self.calls += 1
+        return o
+
+
+def _as_sdpa(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa):
+    """Refuses what GA lacks. SDPA's causal mask begins at the first key, GA's ends at the last one: with more keys than
+    queries those behind are cut off, which nobody sees."""
+    name = "scaled_dot_product_attention"
+    n_q, n_kv = query.shape[-2], key.shape[-2]
+    for argument, value_seen, bad, allowed in (
+            ("attn_mask", "a tensor", attn_mask is not None, "None"), ("dropout_p", dropout_p, dropout_p > 0, "0"),
+            ("query", f"of {query.dim()} dimensions", query.dim() != 4, "4 dimensions"),
+            ("query", query.dtype, query.dtype not in (torch.float32, *_HALF), "float32, float16, bfloat16"),
+            ("is_causal", f"True with {n_q} queries and {n_kv} keys", is_causal and n_q > n_kv, "as many keys as queries or more")):
+        if bad:
+            raise _core.UnsupportedError(f"{name}: {argument} is {value_seen}; allowed is {allowed}")
+    if query.shape[1] != key.shape[1] and not enable_gqa:
+        raise _core.ShapeError(f"{name}: {query.shape[1]} heads of query, {key.shape[1]} of key; allowed with enable_gqa=True")
+    return (key[:, :, :n_q], value[:, :, :n_q]) if is_causal else (key, value)
