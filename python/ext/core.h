@@ -83,6 +83,8 @@ int pyga_view_check(const pyga_view *view, const pyga_context *c, const char *wh
 bool pyga_view_is_contiguous(const pyga_view *view);
 /* "f32 [2, 3] strides [3, 1]" into text. */
 void pyga_view_text(const pyga_view *view, char *text, size_t capacity);
+/* By its type's table of C functions, or else by its method __dlpack__. */
+bool pyga_has_dlpack(PyObject *object);
 int pyga_dlpack_view(PyObject *object, const char *what, pyga_view *view);
 int pyga_cuda_interface_view(PyObject *interface, const char *what, pyga_view *view);
 /* The device where an object says it lies: 1 and *index for a GPU, 0 for the CPU, -1 for what is no array.

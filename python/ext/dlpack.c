@@ -94,13 +94,49 @@ static int view_of_capsule(PyObject *capsule, const char *what, pyga_view *view)
   return pyga_fail(GA_ERR_FORMAT, "%s: __dlpack__ gave %R; allowed is a capsule of DLPack", what, capsule);
 }
 
+/* The table of an object's type, or NULL. Those of the types seen last are kept: a look-up costs more than the rest. */
+static const dlpack_exchange *exchange_of(PyObject *object) {
+  enum { KEPT = 4 };
+  static struct {
+    PyTypeObject *type; /* owned, so that no other type takes its address */
+    const dlpack_exchange *table;
+  } kept[KEPT];
+  static unsigned next;
+  PyTypeObject *type = Py_TYPE(object);
+  for (int i = 0; i < KEPT; i++)
+    if (kept[i].type == type) return kept[i].table;
+  PyObject *capsule = PyObject_GetAttrString((PyObject *)type, "__dlpack_c_exchange_api__");
+  const dlpack_exchange *table = capsule ? PyCapsule_GetPointer(capsule, "dlpack_exchange_api") : NULL;
+  PyErr_Clear();
+  while (table && table->major > 1) table = table->previous;
+  if (table && (table->major != 1 || !table->tensor_of_object)) table = NULL;
+  Py_XDECREF(capsule);
+  Py_XDECREF((PyObject *)kept[next % KEPT].type);
+  kept[next % KEPT].type = (PyTypeObject *)Py_NewRef((PyObject *)type);
+  kept[next++ % KEPT].table = table;
+  return table;
+}
+
+static int view_by_exchange(const dlpack_exchange *table, PyObject *object, const char *what, pyga_view *view) {
+  dlpack_tensor tensor;
+  if (table->tensor_of_object(object, &tensor)) return -1;
+  view->owner = Py_NewRef(object);
+  return view_of_tensor(&tensor, what, view);
+}
+
 int pyga_dlpack_view(PyObject *object, const char *what, pyga_view *view) {
+  const dlpack_exchange *table = exchange_of(object);
+  if (table) return view_by_exchange(table, object, what, view);
   PyObject *capsule = call_dlpack(object, true);
   if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)) { /* from before version 1 */
     PyErr_Clear();
     capsule = call_dlpack(object, false);
   }
   return capsule ? view_of_capsule(capsule, what, view) : -1;
+}
+
+bool pyga_has_dlpack(PyObject *object) {
+  return exchange_of(object) != NULL || PyObject_HasAttrString(object, "__dlpack__");
 }
 
 static int interface_pointer(PyObject *interface, const char *what, pyga_view *view) {
@@ -180,6 +216,13 @@ int pyga_device_of(PyObject *object, int32_t *index) {
     return ((pyga_array *)object)->view.is_cuda;
   }
   if (PyObject_CheckBuffer(object)) return 0;
+  const dlpack_exchange *table = exchange_of(object);
+  dlpack_tensor tensor;
+  if (table && !table->tensor_of_object(object, &tensor)) {
+    *index = tensor.device_id;
+    return tensor.device_type == DLPACK_CUDA || tensor.device_type == DLPACK_CUDA_MANAGED;
+  }
+  PyErr_Clear();
   PyObject *pair = PyObject_CallMethod(object, "__dlpack_device__", NULL);
   if (pair && PyTuple_Check(pair) && PyTuple_Size(pair) == 2) {
     const long type = PyLong_AsLong(PyTuple_GetItem(pair, 0));

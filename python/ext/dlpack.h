@@ -41,4 +41,17 @@ typedef struct dlpack_versioned {
   dlpack_tensor tensor;
 } dlpack_versioned;
 
+/* A type's table of C functions: its __dlpack_c_exchange_api__, a capsule named "dlpack_exchange_api". They hold
+ * the GIL and order no streams. Those that GA does not call are left without their types. */
+typedef struct dlpack_exchange {
+  uint32_t major, minor;
+  const struct dlpack_exchange *previous; /* of an older major version, or NULL */
+  void (*allocate)(void);
+  void (*managed_of_object)(void);
+  void (*object_of_managed)(void);
+  /* 0, or -1 with an exception. What *out points to belongs to the object. NULL: the producer has none. */
+  int (*tensor_of_object)(void *object, dlpack_tensor *out);
+  void (*current_stream)(void);
+} dlpack_exchange;
+
 #endif

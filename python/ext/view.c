@@ -139,7 +139,7 @@ static int buffer_view(PyObject *object, const char *what, pyga_view *view) {
 }
 
 static int attribute_view(PyObject *object, const char *what, pyga_view *view) {
-  if (PyObject_HasAttrString(object, "__dlpack__")) return pyga_dlpack_view(object, what, view);
+  if (pyga_has_dlpack(object)) return pyga_dlpack_view(object, what, view);
   PyObject *interface = PyObject_GetAttrString(object, "__cuda_array_interface__");
   if (!interface) {
     PyErr_Clear();

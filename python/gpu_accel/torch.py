@@ -11,6 +11,8 @@ from torch import Tensor
 
 from . import _core
 
+# Before this table tensors come by __dlpack__, which refuses those that want a gradient.
+_HAS_TABLE = hasattr(Tensor, "__dlpack_c_exchange_api__")
 _HALF = (torch.float16, torch.bfloat16)
 _contexts = []  # of using(): the last one computes what lies on the CPU
 
@@ -39,8 +41,9 @@ _library.define("attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, T
 def _call(op, tensors, options, out):
     """Runs an op of the module on the tensors' device, behind torch's work there."""
     device = tensors[0].device
-    tensors = [x.detach() for x in tensors]
-    options = {name: x.detach() if isinstance(x, Tensor) else x for name, x in options.items()}
+    if not _HAS_TABLE:
+        tensors = [x.detach() for x in tensors]
+        options = {name: x.detach() if isinstance(x, Tensor) else x for name, x in options.items()}
     if device.type == "cpu":
         context = _contexts[-1] if _contexts else _core.default_context("cpu")
         return getattr(context, op)(*tensors, **options, **out)
@@ -143,28 +146,62 @@ torch.library.register_autograd("gpu_accel::attention_backward", _refuse_second,
 
 # ---- with gradients ----
 
+_forward = torch.ops.gpu_accel.attention.default
+_backward = torch.ops.gpu_accel.attention_backward.default
+
+
+def _save(ctx, inputs, output):
+    q, k, v, sinks, q_start, kv_start, ctx.options, ctx.deterministic = inputs
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(q, k, v, *output, sinks, q_start, kv_start)
+
+
 class _Attention(torch.autograd.Function):
-    @staticmethod
-    def forward(q, k, v, sinks, q_start, kv_start, options, deterministic):
-        return torch.ops.gpu_accel.attention(q, k, v, sinks, q_start, kv_start, *options)
+    """As torch.func and torch.compile want it."""
 
     @staticmethod
-    def setup_context(ctx, inputs, output):
-        q, k, v, sinks, q_start, kv_start, ctx.options, ctx.deterministic = inputs
-        ctx.mark_non_differentiable(output[1])
-        ctx.save_for_backward(q, k, v, *output, sinks, q_start, kv_start)
+    def forward(q, k, v, sinks, q_start, kv_start, options, deterministic):
+        return _forward(q, k, v, sinks, q_start, kv_start, *options)
+
+    setup_context = staticmethod(_save)
 
     @staticmethod
     def backward(ctx, dout, _):
         q, k, v, o, lse, *rest = ctx.saved_tensors
         if 0 in dout.stride() or dout.stride(-1) != 1:  # torch's own tensor: what sum() hands back has strides of 0
             dout = dout.contiguous()
-        dq, dk, dv, dsinks = torch.ops.gpu_accel.attention_backward(dout, q, k, v, o, lse, *rest, *ctx.options, ctx.deterministic)
+        dq, dk, dv, dsinks = _backward(dout, q, k, v, o, lse, *rest, *ctx.options, ctx.deterministic)
         return dq, dk, dv, None if rest[0] is None else dsinks, None, None, None, None
 
     @staticmethod
     def vmap(info, in_dims, *args):
         _refuse_vmap(info, in_dims)
+
+
+class _Eager(torch.autograd.Function):
+    """The same for plain calls: torch binds no arguments by name here, which takes longer than the rest."""
+
+    @staticmethod
+    def forward(ctx, *inputs):
+        output = _forward(*inputs[:6], *inputs[6])
+        _save(ctx, inputs, output)
+        return output
+
+    @staticmethod
+    def backward(ctx, dout, dlse):
+        return _Attention.backward(ctx, dout, dlse)
+
+
+# Older versions of torch may not tell.
+_transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+
+
+def _differentiable(*inputs):
+    if torch.compiler.is_compiling() or _transforms_active():
+        return _Attention.apply(*inputs)
+    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs[:4]):
+        return _Eager.apply(*inputs)
+    return _forward(*inputs[:6], *inputs[6])
 
 
 def attention(q, k, v, *, causal=False, window=0, scale=None, softcap=0.0, sinks=None, layout="bshd", q_start=None, kv_start=None,
@@ -188,7 +225,7 @@ def attention(q, k, v, *, causal=False, window=0, scale=None, softcap=0.0, sinks
         max_q, max_kv = q.shape[1], k.shape[1]
     scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
     options = (max_q, max_kv, bool(causal), int(window), scale, float(softcap))
-    o, lse = _Attention.apply(q, k, v, sinks, q_start, kv_start, options, deterministic)
+    o, lse = _differentiable(q, k, v, sinks, q_start, kv_start, options, deterministic)
     o = o.transpose(1, 2) if swap else o
     return (o, lse) if return_lse else o
 

@@ -1,4 +1,5 @@
 """Operators and gradients on PyTorch, over the CPU. Skipped where PyTorch is missing."""
+import sys
 import unittest
 
 import gpu_accel as ga
@@ -61,6 +62,29 @@ class Torch(unittest.TestCase):
                 self.close(seen, right)
         gt.attention(q, k, v).sum().backward()  # a gradient whose strides are 0
         self.assertEqual(q.grad.shape, q.shape)
+
+    def test_exchange_table(self):
+        """Tensors come in by their type's table of C functions where torch has one, and nothing is copied."""
+        if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+            self.skipTest("this torch has no __dlpack_c_exchange_api__")
+
+        class Tensor(torch.Tensor):
+            def __dlpack__(self, **_):
+                raise AssertionError("by the method")
+        x = torch.arange(6.0).as_subclass(Tensor)
+        ga.default_context().add(x, x, out=x)
+        self.assertEqual(x.tolist(), [0, 2, 4, 6, 8, 10])
+        self.assertEqual(memoryview(ga.add(torch.nn.Parameter(torch.ones(2)))).tolist(), [1, 1])
+        with self.assertRaisesRegex(ga.ShapeError, "stride of dimension 1 is 2|contiguous"):
+            ga.softmax(torch.ones(3, 4)[:, ::2])
+        with self.assertRaisesRegex(ga.DtypeError, "DLPack code"):
+            ga.add(torch.ones(2, dtype=torch.complex64))
+        with self.assertRaises((ga.Error, BufferError, RuntimeError)):
+            ga.add(torch.ones(2, device="meta"))
+        before = sys.getrefcount(x)
+        for _ in range(1000):
+            ga.default_context().add(x, x, out=x)
+        self.assertEqual(sys.getrefcount(x), before)
 
     def test_layout_and_strides(self):
         q, k, v = self.draw((2, 4, 6, 16), (2, 2, 6, 16), (2, 2, 6, 16), grad=True)
