@@ -122,6 +122,10 @@ class Transformers(unittest.TestCase):
         torch.testing.assert_close(torch.tensor(losses[1]), torch.tensor(losses[0]), rtol=1e-4, atol=1e-4)
         self.assertLess(losses[1][-1], losses[1][0])
 
+    def test_example(self):
+        from test_examples import run_script
+        self.assertIn("after 3 4 5:", run_script("finetune.py", "20"))
+
     def test_refused(self):
         _, ours = self.models("llama")
         ids = torch.randint(1, 61, (1, 6))
