@@ -111,9 +111,10 @@ static const dlpack_exchange *exchange_of(PyObject *object) {
   while (table && table->major > 1) table = table->previous;
   if (table && (table->major != 1 || !table->tensor_of_object)) table = NULL;
   Py_XDECREF(capsule);
-  Py_XDECREF((PyObject *)kept[next % KEPT].type);
+  PyObject *former = (PyObject *)kept[next % KEPT].type;
   kept[next % KEPT].type = (PyTypeObject *)Py_NewRef((PyObject *)type);
   kept[next++ % KEPT].table = table;
+  Py_XDECREF(former); /* last: it may run code that comes here */
   return table;
 }
 

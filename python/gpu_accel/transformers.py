@@ -60,7 +60,10 @@ class _Borders:
         self.kept = []
 
     def of(self, mask, positions, batch, n_q, n_kv):
-        state = tuple(None if x is None else (x.data_ptr(), x._version, x.shape) for x in (mask, positions)) + (batch, n_q, n_kv)
+        if any(x is not None and x.is_inference() for x in (mask, positions)):  # which do not tell when they change
+            return _find_borders(mask, positions, batch, n_q, n_kv)
+        state = tuple(None if x is None else (x.data_ptr(), x._version, x.shape, x.stride()) for x in (mask, positions))
+        state += batch, n_q, n_kv
         alive = lambda refs: all(ref is None or ref() is not None for ref in refs)
         self.kept = [entry for entry in self.kept if alive(entry[1])][-3:]
         for known, _, borders in self.kept:

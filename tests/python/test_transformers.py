@@ -103,6 +103,10 @@ class Transformers(unittest.TestCase):
                 mask[0, :3] = 0
                 options = {"max_new_tokens": 12, "do_sample": False, "attention_mask": mask, "eos_token_id": None}
                 self.assertEqual(ours.generate(ids, **options).tolist(), eager.generate(ids, **options).tolist())
+                with torch.inference_mode():
+                    real = mask.bool()
+                    wanted = eager(input_ids=ids, attention_mask=mask).logits[real]
+                    self.close(ours(input_ids=ids, attention_mask=mask + 0).logits[real], wanted, "inference mode")
 
     def test_trains(self):
         """Ten steps have the loss of eager's."""
