@@ -147,7 +147,9 @@ static void test_large_tables(void **state) {
   } cases[] = {
       {"ulysses", GA_DIST_CONTIGUOUS, 4096, 0, "4096 ranks, grid of 4096 heads x 1 q x 1 kv: 68719476736 works"},
       {"balanced", GA_DIST_PIECES, 4096, 65, "4096 ranks x 266240 stretches; their product must be at most 2^30"},
-      {"balanced", GA_DIST_PIECES, 64, 1024, "4294967296 pairs of stretches; must be at most 2^26"}};
+      {"balanced", GA_DIST_PIECES, 64, 1024, "4294967296 pairs of stretches x 1 groups of heads; must be at most 2^26"},
+      {"ring", GA_DIST_CHUNKS, 64, 1024, "4294967296 pairs of stretches x 1 groups of heads; must be at most 2^26"},
+      {"ulysses", GA_DIST_CHUNKS, 16, 256, "16777216 pairs of stretches x 16 groups of heads; must be at most 2^26"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const ga_dist_layout_desc l = {sizeof l, cases[i].order, cases[i].ranks, cases[i].chunks, 1, &tokens};
     ga_dist_layout *layout = NULL;

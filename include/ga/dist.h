@@ -134,8 +134,8 @@ GA_API int32_t ga_dist_method_order(const char *method);
 /* Needs no device. The layouts must outlive the plan. GA_ERR_ARG, GA_ERR_SHAPE: values seen and allowed.
  * Products have bounds, too: queries x keys x q_heads, summed over documents, is below 2^62, and
  * tokens x q_heads x (head_dim + 2 v_dim + 1) x 4 x ranks is below 2^60. ranks^2 x heads of the grid is at most 2^26.
- * Method balanced: pairs of stretches at most 2^26, ranks x stretches at most 2^30. A stretch is a run of tokens of
- * one document on one rank. */
+ * Pairs of stretches x heads of the grid are at most 2^26; with method balanced ranks x stretches at most 2^30. A
+ * stretch is a run of tokens of one document on one rank. */
 GA_API GA_NODISCARD ga_status ga_dist_plan_create(const ga_dist_desc *desc, ga_dist_plan **out);
 GA_API void ga_dist_plan_destroy(ga_dist_plan *plan); /* NULL is fine */
 /* Of every step on every rank, and of the layouts. NULL: 0. */

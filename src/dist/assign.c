@@ -5,6 +5,7 @@
 #include "dist/plan.h"
 
 #define MOST_WORKS ((int64_t)1 << 26)
+#define MOST_TILES ((uint64_t)1 << 26) /* steps of 96 bytes, and as much again in the verifier */
 
 ga_status dist_grow(void *array, int64_t n, int64_t *room, size_t each, const char *what) {
   if (n < *room) return GA_OK;
@@ -113,10 +114,35 @@ static ga_status check_works(const dist_problem *p) {
   return GA_OK;
 }
 
+static void count_stretches(const ga_dist_layout *l, int64_t *of_doc) {
+  for (int64_t i = 0; i < l->rank_start[l->ranks]; i++) of_doc[l->stretches[i].doc]++;
+}
+
+/* Pairs that the mask empties are counted, too: they are looked at. */
+ga_status dist_check_pairs(const dist_problem *p) {
+  void *memory;
+  GA_TRY(ga_mem_zalloc(2 * (size_t)p->q->documents, sizeof(int64_t), "documents", &memory));
+  int64_t *q = memory, *kv = q + p->q->documents;
+  count_stretches(p->q, q);
+  count_stretches(p->kv, kv);
+  uint64_t sum = 0, pairs;
+  for (int64_t i = 0; i < p->q->documents; i++)
+    if (!ga_mul_ok((uint64_t)q[i], (uint64_t)kv[i], &pairs) || !ga_add_ok(sum, pairs, &sum)) sum = UINT64_MAX;
+  ga_mem_free(memory);
+  const uint64_t groups = (uint64_t)p->grid.heads;
+  GA_REQUIRE(
+      sum <= MOST_TILES / groups, GA_ERR_SHAPE,
+      "dist: %llu pairs of stretches x %d groups of heads; must be at most 2^26: ranks, documents or chunks must "
+      "be fewer",
+      (unsigned long long)sum, p->grid.heads);
+  return GA_OK;
+}
+
 ga_status dist_assign(const dist_problem *p, dist_schedule *s) {
-  if (p->table == DIST_HELPERS) return assign_helpers(p, s);
   if (p->table == DIST_BALANCED) return dist_assign_balanced(p, s);
-  GA_TRY(check_works(p));
+  if (p->table != DIST_HELPERS) GA_TRY(check_works(p));
+  GA_TRY(dist_check_pairs(p));
+  if (p->table == DIST_HELPERS) return assign_helpers(p, s);
   for (int32_t r = 0; r < p->ranks; r++) GA_TRY(assign_rank(p, s, r));
   return GA_OK;
 }

@@ -8,7 +8,6 @@
 /* Work beyond the mean that a rank takes before bytes no longer count: one part in so many. */
 #define SLACK_PART 64
 #define MOST_FLAGS ((int64_t)1 << 30)
-#define MOST_PAIRS ((int64_t)1 << 26)
 
 /* A tile that sees something. */
 typedef struct table_tile {
@@ -126,32 +125,11 @@ static void number_stretches(const ga_dist_layout *l, int64_t *row) {
   for (int32_t r = 0; r < l->ranks; r++) row[r + 1] = row[r] + dist_stretches(l, r);
 }
 
-static void count_stretches(const ga_dist_layout *l, int64_t *of_doc) {
-  for (int64_t i = 0; i < l->rank_start[l->ranks]; i++) of_doc[l->stretches[i].doc]++;
-}
-
-/* list_tiles looks at each pair of stretches of a document. */
-static ga_status check_stretch_pairs(const dist_problem *p) {
-  void *memory;
-  GA_TRY(ga_mem_zalloc(2 * (size_t)p->q->documents, sizeof(int64_t), "documents", &memory));
-  int64_t *q = memory, *kv = q + p->q->documents;
-  count_stretches(p->q, q);
-  count_stretches(p->kv, kv);
-  uint64_t sum = 0, pairs;
-  for (int64_t i = 0; i < p->q->documents; i++)
-    if (!ga_mul_ok((uint64_t)q[i], (uint64_t)kv[i], &pairs) || !ga_add_ok(sum, pairs, &sum)) sum = UINT64_MAX;
-  ga_mem_free(memory);
-  GA_REQUIRE(sum <= (uint64_t)MOST_PAIRS, GA_ERR_SHAPE,
-             "dist balanced: %llu pairs of stretches; must be at most 2^26: ranks, documents or chunks must be fewer",
-             (unsigned long long)sum);
-  return GA_OK;
-}
-
 static ga_status check_table(const dist_problem *p) {
   const int64_t q = p->q->rank_start[p->ranks], kv = p->kv->rank_start[p->ranks], most = ga_max_i64(q, kv);
   GA_REQUIRE(most <= MOST_FLAGS / p->ranks, GA_ERR_SHAPE,
              "dist balanced: %d ranks x %lld stretches; their product must be at most 2^30", p->ranks, (long long)most);
-  return check_stretch_pairs(p);
+  return dist_check_pairs(p);
 }
 
 ga_status dist_assign_balanced(const dist_problem *p, dist_schedule *s) {

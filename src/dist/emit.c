@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "dist/plan.h"
 
@@ -27,7 +28,11 @@ typedef struct emitter {
   bool has_results;           /* some travel brings one here */
   guest *guests;
   int64_t n_guests, guest_room;
-  bool *slot_used; /* [program->slot_room] */
+  int32_t *index;     /* [index_size] hash table of guests: their number + 1, 0 = none */
+  int64_t index_size; /* a power of two */
+  guest **by_last;    /* [n_guests] guests in the order of their last use */
+  int64_t free_at;    /* of by_last: the first of this stage */
+  bool *slot_used;    /* [program->slot_room] */
   int64_t used_room;
   int32_t own_order[DIST_OWN_SLOTS];
 } emitter;
@@ -76,12 +81,21 @@ static ga_status take_slot(emitter *e, int64_t bytes, int32_t *slot) {
   return GA_OK;
 }
 
-static guest *find_guest(emitter *e, int32_t tensor, int32_t owner, int32_t group, int32_t from) {
-  for (int64_t i = 0; i < e->n_guests; i++) {
-    guest *g = &e->guests[i];
-    if (g->tensor == tensor && g->owner == owner && g->group == group && g->from == from) return g;
+/* Where a guest stands in the table, or would stand. */
+static int32_t *place_of_guest(const emitter *e, int32_t tensor, int32_t owner, int32_t group, int32_t from) {
+  const int32_t key[4] = {tensor, owner, group, from};
+  uint64_t at = ga_fnv64(GA_FNV64_START, key, sizeof key);
+  for (;; at++) {
+    int32_t *place = &e->index[at & (uint64_t)(e->index_size - 1)];
+    if (!*place) return place;
+    const guest *g = &e->guests[*place - 1];
+    if (g->tensor == tensor && g->owner == owner && g->group == group && g->from == from) return place;
   }
-  return NULL;
+}
+
+static guest *find_guest(emitter *e, int32_t tensor, int32_t owner, int32_t group, int32_t from) {
+  const int32_t *place = place_of_guest(e, tensor, owner, group, from);
+  return *place ? &e->guests[*place - 1] : NULL;
 }
 
 static ga_status add_guest(emitter *e, const dist_travel *t, int32_t from, int32_t last) {
@@ -94,6 +108,8 @@ static ga_status add_guest(emitter *e, const dist_travel *t, int32_t from, int32
                                      .slot = -1,
                                      .piece = t->piece,
                                      .pieces = t->pieces};
+  int32_t *place = place_of_guest(e, t->tensor, t->owner, t->group, from);
+  if (!*place) *place = (int32_t)e->n_guests;
   return GA_OK;
 }
 
@@ -120,6 +136,30 @@ static ga_status find_guests(emitter *e) {
     use_until(e, backward ? DIST_G : DIST_Q, w->q_owner, w->group, w->stage);
     use_until(e, DIST_KV, w->kv_owner, w->group, w->stage);
   }
+  return GA_OK;
+}
+
+static int by_last_use(const void *a, const void *b) {
+  const guest *x = *(const guest *const *)a, *y = *(const guest *const *)b;
+  return x->last != y->last ? (x->last < y->last ? -1 : 1) : x < y ? -1 : x > y;
+}
+
+/* Guests come once for each travel, at most. */
+static ga_status make_index(emitter *e) {
+  void *p;
+  for (e->index_size = 16; e->index_size < 4 * e->n_travels;) e->index_size *= 2;
+  GA_TRY(ga_mem_zalloc((size_t)e->index_size, sizeof *e->index, "blocks of a rank", &p));
+  e->index = p;
+  return GA_OK;
+}
+
+static ga_status sort_guests(emitter *e) {
+  void *p;
+  GA_TRY(ga_mem_zalloc((size_t)e->n_guests + 1, sizeof *e->by_last, "blocks of a rank", &p));
+  e->by_last = p;
+  for (int64_t i = 0; i < e->n_guests; i++) e->by_last[i] = &e->guests[i];
+  qsort((void *)e->by_last, (size_t)e->n_guests, sizeof *e->by_last, by_last_use);
+  e->free_at = 0;
   return GA_OK;
 }
 
@@ -269,9 +309,9 @@ static ga_status emit_merges(emitter *e) {
 
 /* A block that was relayed here and is used no more is let go in any case. */
 static ga_status emit_frees(emitter *e) {
-  for (int64_t i = 0; i < e->n_guests; i++) {
-    guest *g = &e->guests[i];
-    if (g->last != e->stage || g->slot < 0) continue;
+  for (; e->free_at < e->n_guests && e->by_last[e->free_at]->last == e->stage; e->free_at++) {
+    guest *g = e->by_last[e->free_at];
+    if (g->slot < 0) continue;
     if (g->in_flight) GA_TRY(add_step(e, (dist_step){.kind = DIST_WAIT, .slot = g->slot}));
     GA_TRY(add_step(e, (dist_step){.kind = DIST_FREE, .slot = g->slot}));
     e->slot_used[g->slot] = false;
@@ -304,7 +344,9 @@ static ga_status emit_rank(emitter *e) {
   int64_t room = 0;
   GA_TRY(dist_grow(&p->slot_bytes, 0, &room, sizeof *p->slot_bytes, "slots of a plan"));
   p->slot_room = (int32_t)room;
+  GA_TRY(make_index(e));
   GA_TRY(find_guests(e));
+  GA_TRY(sort_guests(e));
   GA_TRY(open_own(e));
   for (e->stage = 0; e->stage < e->plan->stages; e->stage++) {
     GA_TRY(emit_exchange(e));
@@ -420,7 +462,11 @@ ga_status dist_emit(ga_dist_plan *plan, const dist_schedule *s) {
   for (e.rank = 0; e.rank < plan->p.ranks; e.rank++) {
     start_rank(&e, &lists);
     memset(e.slot_used, 0, (size_t)e.used_room * sizeof *e.slot_used);
-    GA_TRY_OUT(emit_rank(&e));
+    status = emit_rank(&e);
+    ga_mem_free(e.index);
+    ga_mem_free((void *)e.by_last);
+    e.index = NULL, e.by_last = NULL;
+    if (status != GA_OK) break;
   }
 out:
   free_lists(&lists);

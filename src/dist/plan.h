@@ -157,6 +157,8 @@ typedef struct dist_schedule {
   int64_t n_travels, travel_room;
 } dist_schedule;
 
+/* A tile is a pair of stretches of a document, for a group of heads: a plan has at most 2^26. */
+GA_NODISCARD ga_status dist_check_pairs(const dist_problem *p);
 GA_NODISCARD ga_status dist_assign(const dist_problem *p, dist_schedule *s);
 GA_NODISCARD ga_status dist_assign_balanced(const dist_problem *p, dist_schedule *s);
 /* Stretches [begin, end) of a side of a work. */
