@@ -41,7 +41,7 @@ static const field act_fields[] = {{AT(act, rows), DIM, 0, TWO_40},
                                    {AT(act, x_stride), STRIDE, 4, TWO_40},
                                    {AT(act, g_stride), STRIDE, 4, TWO_40},
                                    {AT(act, y_stride), STRIDE, 4, TWO_40},
-                                   {AT(act, act), INT, 0, 3},
+                                   {AT(act, act), INT, 0, 5},
                                    {AT(act, dtype), TYPE, 0, 0}};
 static const pointer act_pointers[] = {{IO(act, x), true, 4}, {IO(act, g), false, 4}, {IO(act, y), true, 4}};
 
