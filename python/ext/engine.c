@@ -28,19 +28,24 @@ typedef struct pyga_request {
 /* ---- engine ---- */
 
 static PyObject *engine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char names[9][16] = {"model",     "n_ctx",    "max_sequences", "step_tokens",  "max_waiting",
-                              "kv_tokens", "kv_dtype", "prefix_cache",  "deterministic"};
-  char *list[] = {names[0], names[1], names[2], names[3], names[4], names[5], names[6], names[7], names[8], NULL};
+  static char names[11][20] = {"model",         "n_ctx",      "max_sequences",   "step_tokens",
+                               "max_waiting",   "kv_tokens",  "kv_dtype",        "prefix_cache",
+                               "deterministic", "swap_bytes", "offload_prefixes"};
+  char *list[] = {names[0], names[1], names[2], names[3], names[4],  names[5],
+                  names[6], names[7], names[8], names[9], names[10], NULL};
   ga_engine_options o = GA_ENGINE_OPTIONS_INIT;
   PyObject *model = NULL, *dtype = NULL;
-  int context = 0, sequences = 0, step = 0, waiting = 0, cache = 1, same_bits = 0;
-  long long kv_tokens = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|iiiiLOpp:Engine", list, pyga_model_type, &model, &context,
-                                   &sequences, &step, &waiting, &kv_tokens, &dtype, &cache, &same_bits))
+  int context = 0, sequences = 0, step = 0, waiting = 0, cache = 1, same_bits = 0, offload = 0;
+  long long kv_tokens = 0, swap_bytes = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|iiiiLOppLp:Engine", list, pyga_model_type, &model, &context,
+                                   &sequences, &step, &waiting, &kv_tokens, &dtype, &cache, &same_bits, &swap_bytes,
+                                   &offload))
     return NULL;
   o.context = context, o.max_sequences = sequences, o.step_tokens = step, o.max_waiting = waiting,
   o.kv_tokens = kv_tokens;
-  o.flags = (uint32_t)((cache ? 0 : GA_ENGINE_NO_PREFIX_CACHE) | (same_bits ? GA_ENGINE_DETERMINISTIC : 0));
+  o.swap_bytes = swap_bytes;
+  o.flags = (uint32_t)((cache ? 0 : GA_ENGINE_NO_PREFIX_CACHE) | (same_bits ? GA_ENGINE_DETERMINISTIC : 0) |
+                       (offload ? GA_ENGINE_OFFLOAD_PREFIXES : 0));
   if (dtype && dtype != Py_None) {
     const ga_dtype kv = pyga_dtype_arg(dtype, "Engine: kv_dtype");
     if (kv == GA_DTYPE_NONE) return NULL;
@@ -164,6 +169,7 @@ enum {
   SUBMIT_TENANT,
   SUBMIT_CACHE_SALT,
   SUBMIT_DEADLINE,
+  SUBMIT_KEEP_SECONDS,
   SUBMIT_EVENTS
 };
 
@@ -208,7 +214,7 @@ static int submit_bias(submit_call *s) {
 static int submit_fill(submit_call *s) {
   ga_request_options *o = &s->options;
   int64_t tenant = 0;
-  float deadline = 0;
+  float deadline = 0, keep = 0;
   if (!s->args.value[SUBMIT_IDS]) return PyErr_SetString(PyExc_TypeError, "submit: ids is missing"), -1;
   s->ids = pyga_ids(s->args.value[SUBMIT_IDS], "submit: ids", &o->n_ids);
   if (!s->ids) return -1;
@@ -225,10 +231,11 @@ static int submit_fill(submit_call *s) {
       pyga_arg_i32(&s->args, SUBMIT_PRIORITY, INT32_MIN, INT32_MAX, &o->priority) ||
       pyga_arg_int(&s->args, SUBMIT_TENANT, 0, INT64_MAX, &tenant) ||
       pyga_arg_text(&s->args, SUBMIT_CACHE_SALT, &o->cache_salt) ||
-      pyga_arg_float(&s->args, SUBMIT_DEADLINE, &deadline))
+      pyga_arg_float(&s->args, SUBMIT_DEADLINE, &deadline) || pyga_arg_float(&s->args, SUBMIT_KEEP_SECONDS, &keep))
     return -1;
   o->tenant = (uint64_t)tenant;
   o->first_token_deadline = (double)deadline;
+  o->keep_seconds = (double)keep;
   return submit_sample(s) || submit_bias(s) ? -1 : 0;
 }
 
@@ -253,6 +260,7 @@ static const char *const submit_names[] = {"ids",
                                            "tenant",
                                            "cache_salt",
                                            "first_token_deadline",
+                                           "keep_seconds",
                                            "events",
                                            NULL};
 

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-static const char *const act_words[] = {"none", "silu", "gelu_tanh", "gelu", NULL}; /* the order of ga_act_kind */
+/* The order of ga_act_kind; products have the first four. */
+static const char *const act_words[] = {"none", "silu", "gelu_tanh", "gelu", "relu2", "tanh", NULL};
+static const char *const product_act_words[] = {"none", "silu", "gelu_tanh", "gelu", NULL};
 
 /* ---- gemm ---- */
 
@@ -118,7 +120,8 @@ static int fill_gemm(pyga_call *call) {
   d->flags = (uint32_t)((xt ? GA_GEMM_XT : 0) | (wt ? GA_GEMM_WT : 0));
   io->x = x->data, io->w = w->data;
   if (pyga_vector(call, GEMM_BIAS, GA_F32, d->n, NULL, &bias) ||
-      pyga_arg_word(&call->args, GEMM_ACT, act_words, &d->act) || pyga_arg_float(&call->args, GEMM_SCALE, &d->scale))
+      pyga_arg_word(&call->args, GEMM_ACT, product_act_words, &d->act) ||
+      pyga_arg_float(&call->args, GEMM_SCALE, &d->scale))
     return -1;
   io->bias = bias;
   if (bias) d->flags |= GA_GEMM_BIAS;
@@ -272,7 +275,7 @@ static const char *const act_names[] = {"x", "gate", "kind", "out", "workspace",
 const pyga_op pyga_op_act = {
     "act",
     "act(x, gate=None, *, kind='silu', out=None)\n\n"
-    "act(x), or act(x) * gate. x [..., width], gate as x. kind: 'none', 'silu', 'gelu_tanh', 'gelu'.\n"
+    "act(x), or act(x) * gate. x [..., width], gate as x. kind: 'none', 'silu', 'gelu_tanh', 'gelu', 'relu2', 'tanh'.\n"
     "out may be x or gate. Raises ShapeError, DtypeError, ArgumentError.",
     act_names,
     2,

@@ -100,23 +100,25 @@ class Request:
 
 class Engine(_core.EngineBase):
     """Engine(model, *, n_ctx=0, max_sequences=0, step_tokens=0, max_waiting=0, kv_tokens=0, kv_dtype=None, prefix_cache=True,
-    deterministic=False)
+    deterministic=False, swap_bytes=0, offload_prefixes=False)
 
-    Continuous batching over paged KV. model: a Model or a path. While an engine lives it alone uses the model's context; all
+    Continuous batching over paged KV. model: a Model or a path. swap_bytes: host memory for pages of preempted requests, and
+    with offload_prefixes for those of cached prefixes. While an engine lives it alone uses the model's context; all
     methods may be called from any thread. close(), or a `with` block, ends it."""
 
     def __new__(cls, model, *, device="auto", n_ctx=0, max_sequences=0, step_tokens=0, max_waiting=0, kv_tokens=0, kv_dtype=None,
-                prefix_cache=True, deterministic=False):
+                prefix_cache=True, deterministic=False, swap_bytes=0, offload_prefixes=False):
         model = model if isinstance(model, Model) else Model(model, device)
         return super().__new__(cls, model, n_ctx, max_sequences, step_tokens, max_waiting, kv_tokens, kv_dtype, prefix_cache,
-                               deterministic)
+                               deterministic, swap_bytes, offload_prefixes)
 
     def submit(self, text_or_ids, max_tokens=-1, *, logprobs=-1, **options):
         """Queues a request and returns a Request at once.
 
         max_tokens -1: what the context has room for. Further options: temperature, top_p, min_p, typical_p, top_k,
         repetition_penalty, presence_penalty, frequency_penalty, seed, min_tokens, stop_ids, prompt_logprobs, ignore_eos,
-        logit_bias {id: bias}, priority, tenant, cache_salt, first_token_deadline. logprobs: -1 none, else how many most
+        logit_bias {id: bias}, priority, tenant, cache_salt, first_token_deadline, keep_seconds (how long its pages
+        stay cached; below 0: not at all). logprobs: -1 none, else how many most
         probable tokens, 0 to 20. Raises ShapeError (prompt too long), BusyError (queue full), ArgumentError."""
         asyncio = sys.modules.get("asyncio")
         events = asyncio is not None and asyncio._get_running_loop() is not None

@@ -106,7 +106,7 @@ class Arrays(unittest.TestCase):
         self.check(TypeError, "has none of buffer protocol, __dlpack__, __cuda_array_interface__", ga.add, 3)
         self.check(TypeError, "no argument is named 'gates'", ga.act, x, gates=x)
         self.check(TypeError, "add: x is missing", ga.add)
-        self.check(ga.ArgumentError, "act: kind is 'tanh'; allowed are 'none', 'silu', 'gelu_tanh', 'gelu'", ga.act, x, kind="tanh")
+        self.check(ga.ArgumentError, "act: kind is 'relu'; allowed are 'none', 'silu', 'gelu_tanh', 'gelu', 'relu2', 'tanh'", ga.act, x, kind="relu")
         self.check(ga.ShapeError, "allowed is f32 [4]", ga.add, x, out=f32(1))
 
     def test_errors_are_pythons_too(self):

@@ -70,6 +70,10 @@ class Models(unittest.TestCase):
             self.assertEqual(request.info["n_generated"], 8)
             many = [engine.submit(ids, 8, ignore_eos=True) for _ in range(6)]
             self.assertTrue(all([t.id for t in r] == self.greedy for r in many))
+            again = engine.submit(ids, 8, ignore_eos=True, keep_seconds=60.0)
+            self.assertEqual([t.id for t in again], self.greedy)
+            with self.assertRaisesRegex(ga.ArgumentError, "keep_seconds"):
+                engine.submit(ids, 1, keep_seconds=float("nan"))
             with self.assertRaisesRegex(ga.StateError, "an engine lives on this context"):
                 next(model.generate("a"))
             with self.assertRaises(ga.ShapeError):
@@ -84,6 +88,10 @@ class Models(unittest.TestCase):
             self.assertEqual(engine.stats()["running"], 0)
         with self.assertRaisesRegex(ga.StateError, "closed"):
             engine.submit(ids, 1)
+        with ga.Engine(model, n_ctx=64, swap_bytes=1 << 20, offload_prefixes=True) as engine:
+            self.assertEqual([t.id for t in engine.submit(ids, 8, ignore_eos=True)], self.greedy)
+        with self.assertRaisesRegex(ga.ArgumentError, "swap_bytes is -1"):
+            ga.Engine(model, n_ctx=64, swap_bytes=-1)
         self.assertEqual(list(model.generate_ids(ids, 8, ignore_eos=True)), self.greedy)  # the context is free again
 
     def test_async(self):

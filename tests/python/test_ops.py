@@ -92,6 +92,10 @@ class Ops(unittest.TestCase):
         x, g = self.draw(4, 9), self.draw(4, 9)
         self.near(ga.act(x), x / (1 + np.exp(-x)))
         self.near(ga.act(x, g, kind="gelu_tanh"), 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x ** 3))) * g)
+        self.near(ga.act(x, kind="relu2"), np.maximum(x, 0) ** 2)
+        self.near(ga.act(x, kind="tanh"), np.tanh(x))
+        with self.assertRaisesRegex(ga.ArgumentError, "gemm: act is 'relu2'; allowed are 'none', 'silu', 'gelu_tanh', 'gelu'"):
+            ga.gemm(x, g, act="relu2")
         self.near(ga.add(x, g[0], scale=2.0), 2 * x + g[0])
         self.near(ga.softmax(x, scale=3.0), softmax(3 * x))
         self.near(ga.softmax(x, log=True), np.log(softmax(x)))
