@@ -61,25 +61,25 @@ typedef struct ga_request_options {
   size_t struct_size;
   const int32_t *ids; /* [n_ids] the prompt; copied, as everything here is */
   int32_t n_ids;      /* at least 1; with max_tokens at most the engine's context */
-  int32_t
-      max_tokens; /* 0 = none (for prompt_logprobs, or to have the prompt cached); -1 = what the context has room for */
-  int32_t min_tokens;           /* no end-of-generation token and none of stop_ids is drawn before */
-  int32_t priority;             /* of waiting requests the lowest is first */
-  uint64_t seed;                /* of the generator */
+  int32_t max_tokens; /* 0 = none: for prompt_logprobs, or to have the prompt cached; -1 = what the context has room
+                         for */
+  int32_t min_tokens; /* no end-of-generation token and none of stop_ids is drawn before */
+  int32_t priority;   /* of waiting requests the lowest is first */
+  uint64_t seed;      /* of the generator */
   const ga_sample_desc *sample; /* NULL = greedy; vocab is not looked at */
   int32_t penalty_last;         /* tokens that penalties look back on; 0 = 64, -1 = all */
   int32_t n_bias;
   const ga_logit_bias *bias;
   const int32_t *stop_ids; /* [n_stop_ids] tokens that end the request besides the model's own */
   int32_t n_stop_ids;
-  int32_t logprobs; /* -1 = none; else each token has its log-probability and those of so many most probable ones,
+  int32_t logprobs;       /* -1 = none; else each token has its log-probability and those of so many most probable ones,
                            0 to 20, under the plain softmax of the logits */
-  bool
-      prompt_logprobs; /* the same for the prompt's tokens, at least 0: they come first, and no cached prefix is used */
-  bool ignore_eog;     /* go on after an end-of-generation token */
-  uint8_t reserved[6]; /* 0 */
-  uint64_t tenant;     /* whose request it is: tenants get equal shares of the engine's tokens */
-  const char *cache_salt;      /* cached prefixes are shared by requests of one tenant and salt alone; NULL = "" */
+  bool prompt_logprobs;   /* the same for the prompt's tokens, at least 0: they come first, and no cached prefix is
+                           used */
+  bool ignore_eog;        /* go on after an end-of-generation token */
+  uint8_t reserved[6];    /* 0 */
+  uint64_t tenant;        /* whose request it is: tenants get equal shares of the engine's tokens */
+  const char *cache_salt; /* cached prefixes are shared by requests of one tenant and salt alone; NULL = "" */
   double first_token_deadline; /* seconds until the first token must have begun to be made; 0 = none. A request that
                                   waits longer ends with GA_ERR_TIMEOUT */
   ga_notify_fn notify;         /* may be NULL */
