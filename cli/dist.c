@@ -176,7 +176,7 @@ static int parse_and_run(int argc, char **argv, char **args) {
                  .launch = 5};
   const cmd_option options[] = {
       {"method", 'm', OPT_STRING, &a.method, 0, 0, "NAME",
-       "ring, zigzag, ulysses, ...; all = compare them (plan, verify)"},
+       "ring, zigzag, ulysses, ...; all = compare them (plan, verify, simulate)"},
       {"ranks", 'n', OPT_INT, &a.ranks, 1, 4096, "N", "how many: 4, or as a launcher says; run: at most 64"},
       {"tokens", 0, OPT_STRING, &a.tokens, 0, 0, "LIST", "tokens of each document"},
       {"queries", 0, OPT_STRING, &a.queries, 0, 0, "LIST", "queries of each document, its last tokens; else all"},

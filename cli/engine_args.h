@@ -56,7 +56,7 @@ typedef struct engine_args {
        0,                                                                                                           \
        0,                                                                                                           \
        NULL,                                                                                                        \
-       "keys and values of earlier prompts go to the swap space, too"},                                             \
+       "keys and values of earlier prompts go to the swap space, too; needs --swap-space"},                         \
       {"deterministic",                                                                                             \
        0,                                                                                                           \
        OPT_FLAG,                                                                                                    \

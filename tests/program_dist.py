@@ -107,6 +107,13 @@ class Dist(unittest.TestCase):
             out = json.loads(self.ga("run", "--json", "--tokens", "300", *args))
             self.assertLess(out["difference"], 1e-5, args)
 
+    def test_stages(self):
+        """Every rank of a causal zigzag computes in every stage, rank 1 and up in the first one, too."""
+        for n in (2, 4, 5):
+            plan = json.loads(self.ga("plan", "-m", "zigzag", "-n", str(n), "--json"))
+            for rank in plan["ranks"]:
+                self.assertTrue(all(stage["tiles"] > 0 for stage in rank["stages"]), (n, rank))
+
     def test_types(self):
         """bf16 halves what is sent of keys; results are those of f32 within the type's rounding. Partials stay f32."""
         size = ("--tokens", "300", "-n", "3")

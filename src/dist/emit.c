@@ -347,8 +347,9 @@ static ga_status emit_rank(emitter *e) {
   GA_TRY(make_index(e));
   GA_TRY(find_guests(e));
   GA_TRY(sort_guests(e));
+  e->stage = 0;
   GA_TRY(open_own(e));
-  for (e->stage = 0; e->stage < e->plan->stages; e->stage++) {
+  for (; e->stage < e->plan->stages; e->stage++) {
     GA_TRY(emit_exchange(e));
     GA_TRY(emit_tiles(e));
     GA_TRY(emit_merges(e));

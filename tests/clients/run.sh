@@ -1,5 +1,5 @@
 #!/bin/bash
-# Clients that others wrote, against `ga serve`. Needs the package index; nothing that is fetched stays in the tree.
+# Clients that others wrote, against `ga serve`. Needs the network; nothing that is fetched stays in the tree.
 # usage: run.sh GA [FOLDER [MODEL [ENCODER]]]   FOLDER keeps the virtual environments; MODEL generates, ENCODER embeds
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -47,7 +47,7 @@ row() {
 }
 
 venv openai openai anthropic langchain-openai
-# litellm asks for the newest of all its dependencies, which an index may not have yet.
+# litellm asks for the newest of all its dependencies; these are enough.
 [ -e "$folder/litellm/.done" ] || { python3 -m venv "$folder/litellm" && "$folder/litellm/bin/pip" install -q --no-deps litellm; }
 venv litellm 'openai<3' 'httpx[http2]' pydantic pydantic-settings python-dotenv tiktoken tokenizers jinja2 jsonschema click 'importlib-metadata<9' aiohttp requests fastuuid
 venv lm-eval 'lm-eval[api]'
