@@ -281,7 +281,7 @@ int cmd_batch(int argc, char **argv) {
   if (rest < 0) return code;
   if (rest != 1) return cmd_usage_error("batch", "give one file of requests, a JSON object a line");
   if (!strcmp(argv[1], "-")) return cmd_usage_error("batch", "the requests must be a file, which is read twice; not -");
-  if (open_args_check("batch", &a.engine.open)) return EXIT_USAGE;
+  if (open_args_check("batch", &a.engine.open) || engine_check("batch", &a.engine)) return EXIT_USAGE;
   if (!a.out) return cmd_usage_error("batch", "-o FILE is missing: where the answers go");
   listen_for_interrupt();
   (void)signal(SIGPIPE, SIG_IGN);

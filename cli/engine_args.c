@@ -38,14 +38,18 @@ ga_status engine_formats(const engine_args *a, tool_format *tools, bool *thinks)
   return GA_OK;
 }
 
+int engine_check(const char *command, const engine_args *a) {
+  if (!a->offload_prefixes) return EXIT_OK;
+  if (a->no_prefix_cache)
+    return cmd_usage_error(command, "--offload-prefixes has nothing to keep with --no-prefix-cache");
+  return a->swap_gib > 0 ? EXIT_OK : cmd_usage_error(command, "--offload-prefixes needs --swap-space GIB");
+}
+
 ga_status engine_open(const engine_args *a, int32_t max_waiting, ga_model *model, ga_engine **out) {
   ga_engine_options o = GA_ENGINE_OPTIONS_INIT;
   *out = NULL;
   REQUIRE(!a->open.kv_type || ga_dtype_from_name(a->open.kv_type), GA_ERR_ARG,
           "--kv-type '%s': allowed are f16, f32, bf16, e4m3, q8_0, q4_0", a->open.kv_type);
-  REQUIRE(!a->offload_prefixes || (a->swap_gib > 0 && !a->no_prefix_cache), GA_ERR_ARG,
-          a->no_prefix_cache ? "--offload-prefixes has nothing to keep with --no-prefix-cache"
-                             : "--offload-prefixes needs --swap-space GIB");
   if (ga_model_get_info(model)->is_encoder) return GA_OK;
   o.context = (int32_t)a->open.context;
   o.max_sequences = (int32_t)a->max_sequences;

@@ -181,7 +181,7 @@ int cmd_serve(int argc, char **argv) {
   int code, rest = cmd_parse("serve", "[options]", options, COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
   if (rest > 0) return cmd_usage_error("serve", "unexpected '%s'", argv[1]);
-  if (open_args_check("serve", &a.engine.open)) return EXIT_USAGE;
+  if (open_args_check("serve", &a.engine.open) || engine_check("serve", &a.engine)) return EXIT_USAGE;
   listen_for_interrupt();
   return serve(&a) == GA_OK ? EXIT_OK : cmd_fail("serve");
 }

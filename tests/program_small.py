@@ -132,6 +132,10 @@ class Small(unittest.TestCase):
                 self.assertIn(f"--device '{value}' is not known; allowed: auto, ", said)
             if command[0] not in ("embed", "imatrix"):
                 self.assertIn("--kv-type 'i8'", self.ga(*command, "--kv-type", "i8", code=2)[1])
+        for command in (["serve"], ["batch", "-o", "x", "x"]):
+            self.assertIn("needs --swap-space", self.ga(*command, "--offload-prefixes", code=2)[1])
+            both = ("--offload-prefixes", "--swap-space", "1", "--no-prefix-cache")
+            self.assertIn("nothing to keep with --no-prefix-cache", self.ga(*command, *both, code=2)[1])
         for args in (["--shape", "nope"], ["--type", "nope"], ["--head-dim", "3"]):
             self.ga("synth", *args, os.path.join(self.folder.name, "never"), code=2)
 
