@@ -38,11 +38,10 @@ ga_status engine_formats(const engine_args *a, tool_format *tools, bool *thinks)
   return GA_OK;
 }
 
-int engine_check(const char *command, const engine_args *a) {
+int engine_check(const char *name, const engine_args *a) {
   if (!a->offload_prefixes) return EXIT_OK;
-  if (a->no_prefix_cache)
-    return cmd_usage_error(command, "--offload-prefixes has nothing to keep with --no-prefix-cache");
-  return a->swap_gib > 0 ? EXIT_OK : cmd_usage_error(command, "--offload-prefixes needs --swap-space GIB");
+  if (a->no_prefix_cache) return cmd_usage_error(name, "--offload-prefixes has nothing to keep with --no-prefix-cache");
+  return a->swap_gib > 0 ? EXIT_OK : cmd_usage_error(name, "--offload-prefixes needs --swap-space GIB");
 }
 
 ga_status engine_open(const engine_args *a, int32_t max_waiting, ga_model *model, ga_engine **out) {

@@ -90,7 +90,7 @@ void engine_model_name(const engine_args *a, char *name, size_t capacity);
 /* How the model writes tool calls and reasoning: its chat template speaks of the markers. */
 ga_status engine_formats(const engine_args *a, tool_format *tools, bool *thinks);
 /* Options that need one another; 0, or what the command ends with. */
-int engine_check(const char *command, const engine_args *a);
+int engine_check(const char *name, const engine_args *a);
 /* *out NULL: the model is an encoder. */
 ga_status engine_open(const engine_args *a, int32_t max_waiting, ga_model *model, ga_engine **out);
 
