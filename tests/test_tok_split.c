@@ -57,6 +57,7 @@ static pcre2_code *compile_pattern(const char *pattern) {
   pcre2_code *code =
       pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &error, &at, NULL);
   assert_non_null(code);
+  (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); /* ten times as fast; where there is none, interpreted */
   return code;
 }
 
@@ -66,7 +67,7 @@ static void split_by(const pcre2_code *code, const pcre2_code *then, const char 
   pcre2_match_data *match = pcre2_match_data_create(4, NULL);
   size_t at = 0;
   while (at < bytes) {
-    int rc = pcre2_match(code, (PCRE2_SPTR)text, bytes, at, 0, match, NULL);
+    int rc = pcre2_match(code, (PCRE2_SPTR)text, bytes, at, PCRE2_NO_UTF_CHECK, match, NULL);
     assert_true(rc > 0 || rc == PCRE2_ERROR_NOMATCH);
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(match);
     size_t begin = rc > 0 ? span[0] : bytes, end = rc > 0 ? span[1] : bytes;
