@@ -69,6 +69,43 @@ static void test_byte_level(void **state) {
   ga_tokenizer_destroy(tok);
 }
 
+#define P         "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?"
+#define U         "[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]"
+#define W         "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]"
+#define ENDING    "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+#define SLASHES   "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+#define TEKKEN(n) P U "*" W "+|" P U "+" W "*|\\\\p{N}" n SLASHES
+#define GPT4O     P U "*" W "+" ENDING "|" P U "+" W "*" ENDING "|\\\\p{N}{1,3}" SLASHES
+#define BAILING                                                                                                  \
+  "'(?i:[sdmt]|ll|ve|re)|" P "+\\\\p{L}+|\\\\p{N}| ?[^\\\\s\\\\p{L}\\\\p{N}]++[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]|" \
+  "\\\\s+(?!\\\\S)|\\\\s+"
+#define SPLIT_AS(regex, behavior, invert) \
+  "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex "\"},\"behavior\":\"" behavior "\",\"invert\":" invert "}"
+
+/* name: of the pre-splitter, NULL when GA has none like it. */
+static void expect_pre(const char *pre, const char *name) {
+  json_t *root;
+  assert_int_equal(ga_json_parse("tokenizer.json", pre, strlen(pre), &root), GA_OK);
+  const char *found = tok_json_pre(root);
+  if (name && found)
+    assert_string_equal(found, name);
+  else
+    assert_true(!name && !found);
+  json_decref(root);
+}
+
+static void test_split_patterns(void **state) {
+  (void)state;
+  expect_pre(SEQUENCE(SPLIT(TEKKEN("")), "false"), "tekken");
+  expect_pre(SEQUENCE(SPLIT(TEKKEN("{1,3}")), "false"), NULL); /* one text of its own */
+  expect_pre(SEQUENCE(SPLIT(GPT4O), "false"), "gpt-4o");
+  expect_pre(SEQUENCE(SPLIT(GPT4O), "true"), NULL); /* split once more, as gpt-2 */
+  expect_pre(SEQUENCE(SPLIT(BAILING), "false"), "qwen2");
+  expect_pre(SEQUENCE(SPLIT_AS(GPT4O, "Removed", "true"), "false"), "gpt-4o");
+  expect_pre(SEQUENCE(SPLIT_AS(GPT4O, "Removed", "false"), "false"), NULL);
+  expect_pre(SEQUENCE(SPLIT_AS(GPT4O, "MergedWithNext", "true"), "false"), NULL);
+}
+
 static void test_unknown_pre_tokenizers(void **state) {
   (void)state;
   static const char *const files[] = {
@@ -231,6 +268,18 @@ static void test_gguf(void **state) {
   CHECK(tok, GA_TOK_ADD_SPECIAL, "ab", 0, 4); /* llama-bpe adds bos though no key says so */
   CHECK(tok, GA_TOK_PARSE_SPECIAL, "<s>a", 0, 2);
   ga_tokenizer_destroy(tok);
+  start_gguf(&b, "gpt2", 4);
+  put_text_key(&b, "tokenizer.ggml.pre", "tekken");
+  raw_u32_key(&b, "tokenizer.ggml.bos_token_id", 0);
+  assert_int_equal(from_gguf(&b, &tok), GA_OK);
+  CHECK(tok, GA_TOK_ADD_SPECIAL, "ab", 0, 4); /* a whole word without merges, and bos */
+  ga_tokenizer_destroy(tok);
+  start_gguf(&b, "gpt2", 4);
+  put_text_key(&b, "tokenizer.ggml.pre", "gpt-4o");
+  raw_u32_key(&b, "tokenizer.ggml.bos_token_id", 0);
+  assert_int_equal(from_gguf(&b, &tok), GA_OK);
+  CHECK(tok, GA_TOK_ADD_SPECIAL, "ab", 2, 3);
+  ga_tokenizer_destroy(tok);
   start_gguf(&b, "llama", 4);
   raw_u32_key(&b, "tokenizer.ggml.bos_token_id", 0);
   raw_u32_key(&b, "tokenizer.ggml.padding_token_id", 5); /* behind the vocabulary: none */
@@ -276,10 +325,15 @@ static void test_bad_gguf(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_byte_level),  cmocka_unit_test(test_unknown_pre_tokenizers),
-      cmocka_unit_test(test_broken_json), cmocka_unit_test(test_byte_fallback),
-      cmocka_unit_test(test_word_piece),  cmocka_unit_test(test_config),
-      cmocka_unit_test(test_gguf),        cmocka_unit_test(test_bad_gguf),
+      cmocka_unit_test(test_byte_level),
+      cmocka_unit_test(test_split_patterns),
+      cmocka_unit_test(test_unknown_pre_tokenizers),
+      cmocka_unit_test(test_broken_json),
+      cmocka_unit_test(test_byte_fallback),
+      cmocka_unit_test(test_word_piece),
+      cmocka_unit_test(test_config),
+      cmocka_unit_test(test_gguf),
+      cmocka_unit_test(test_bad_gguf),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

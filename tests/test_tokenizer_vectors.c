@@ -35,10 +35,9 @@ typedef struct split_row {
   const char *file, *pre;
 } split_row;
 
-static split_row splits[] = {{"split-gpt2.bin", "gpt-2"},
-                             {"split-smollm.bin", "smollm"},
-                             {"split-llama3.bin", "llama3"},
-                             {"split-qwen2.bin", "qwen2"}};
+static split_row splits[] = {{"split-gpt2.bin", "gpt-2"},    {"split-smollm.bin", "smollm"},
+                             {"split-llama3.bin", "llama3"}, {"split-qwen2.bin", "qwen2"},
+                             {"split-tekken.bin", "tekken"}, {"split-gpt-4o.bin", "gpt-4o"}};
 
 static uint32_t u32_at(const uint8_t *p) {
   uint32_t x;
@@ -195,8 +194,9 @@ static void test_splits(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      SPLIT(0), SPLIT(1), SPLIT(2), SPLIT(3),       IDS(0),         IDS(1),         IDS(2),         IDS(3),
-      IDS(4),   IDS(5),   IDS(6),   IDS_SPECIAL(0), IDS_SPECIAL(1), IDS_SPECIAL(2), IDS_SPECIAL(4), IDS_SPECIAL(5),
+      SPLIT(0), SPLIT(1),       SPLIT(2),       SPLIT(3),       SPLIT(4),       SPLIT(5),
+      IDS(0),   IDS(1),         IDS(2),         IDS(3),         IDS(4),         IDS(5),
+      IDS(6),   IDS_SPECIAL(0), IDS_SPECIAL(1), IDS_SPECIAL(2), IDS_SPECIAL(4), IDS_SPECIAL(5),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@ from pathlib import Path
 VERSION = "14.0.0"
 TABLE = Path(__file__).resolve().parent.parent / "src/token/unicode_tables.inc"
 BLOCK_BITS = 7
-LETTER, NUMBER, MARK, SPACE, PUNCT, OTHER, NONSPACING = (1 << i for i in range(7))
+LETTER, NUMBER, MARK, SPACE, PUNCT, OTHER, NONSPACING, UPPER, LOWER = (1 << i for i in range(9))
 
 # The White_Space property (PropList.txt); unicodedata does not carry it, and str.isspace() is another set.
 WHITE_SPACE = {0x20, 0x85, 0xA0, 0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000, *range(9, 14), *range(0x2000, 0x200B)}
@@ -49,6 +49,7 @@ NOT_IN_8 = set(young())
 def flags(code):
     category = unicodedata.category(chr(code))
     bits = {"L": LETTER, "N": NUMBER, "M": MARK}.get(category[0], 0)
+    bits |= {"Lu": UPPER, "Lt": UPPER, "Ll": LOWER}.get(category, 0)
     bert = {"P": PUNCT, "C": OTHER}.get(category[0], 0) | (NONSPACING if category == "Mn" else 0)
     if category == "Cn" or code in NOT_IN_8:
         bert = 0
@@ -77,7 +78,7 @@ def generate():
     return (
         f"/* Made by tools/gen_unicode.py from Unicode {VERSION}: do not edit. */\n"
         f"const uint8_t ga_uc_index[{len(index)}] = {{\n{rows(index)}\n}};\n"
-        f"const uint8_t ga_uc_flags[{len(cells)}] = {{\n{rows(cells)}\n}};\n"
+        f"const uint16_t ga_uc_flags[{len(cells)}] = {{\n{rows(cells)}\n}};\n"
     )
 
 

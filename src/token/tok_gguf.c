@@ -133,28 +133,28 @@ static ga_status read_special_ids(const ga_model_file *file, const kind_row *row
 }
 
 /* Pre-splitters whose models take whole words and start texts with bos, whether or not the file says so. */
-static bool is_llama3_pre(ga_text pre) {
-  static const char *const names[] = {"llama3",    "llama-v3", "llama-bpe", "falcon3",
-                                      "falcon-h1", "pixtral",  "midm-2.0",  "lfm2"};
+static bool starts_with_bos(ga_text pre) {
+  static const char *const names[] = {"llama3",  "llama-v3", "llama-bpe", "falcon3",      "falcon-h1",
+                                      "pixtral", "midm-2.0", "lfm2",      "jina-v5-nano", "tekken"};
   for (size_t i = 0; i < GA_COUNT_OF(names); i++)
     if (tok_text_is(pre, names[i])) return true;
   return false;
 }
 
-static ga_status read_pre(const ga_model_file *file, tok_load *load, bool *llama3) {
+static ga_status read_pre(const ga_model_file *file, tok_load *load, bool *bos) {
   ga_text pre;
   char *name;
   GA_TRY(ga_model_file_text_or(file, KEY("pre"), "default", &pre));
   GA_TRY(ga_arena_strndup(&load->arena, pre.data, pre.bytes, &name));
   load->vocab.pre = name;
-  load->vocab.ignore_merges = *llama3 = load->vocab.kind == GA_TOK_BPE && is_llama3_pre(pre);
+  load->vocab.ignore_merges = *bos = load->vocab.kind == GA_TOK_BPE && starts_with_bos(pre);
   return GA_OK;
 }
 
 ga_status tok_load_gguf(tok_load *load, const ga_model_file *file) {
   ga_vocab *v = &load->vocab;
   const kind_row *row;
-  bool llama3;
+  bool bos;
   GA_TRY(find_kind(file, &row));
   v->kind = row->kind;
   GA_TRY(read_key_texts(file, KEY("tokens"), load, &v->tokens, &v->n_tokens));
@@ -163,8 +163,8 @@ ga_status tok_load_gguf(tok_load *load, const ga_model_file *file) {
   GA_TRY(read_types(file, load));
   GA_TRY(read_scores(file, load));
   GA_TRY(read_special_ids(file, row, v));
-  GA_TRY(read_pre(file, load, &llama3));
-  GA_TRY(ga_model_file_bool_or(file, KEY("add_bos_token"), row->add_bos || llama3, &v->add_bos));
+  GA_TRY(read_pre(file, load, &bos));
+  GA_TRY(ga_model_file_bool_or(file, KEY("add_bos_token"), row->add_bos || bos, &v->add_bos));
   GA_TRY(ga_model_file_bool_or(file, KEY("add_eos_token"), false, &v->add_eos));
   GA_TRY(ga_model_file_bool_or(file, KEY("add_space_prefix"), row->add_space_prefix, &v->add_space_prefix));
   GA_TRY(ga_model_file_bool_or(file, KEY("remove_extra_whitespaces"), false, &v->remove_extra_whitespaces));

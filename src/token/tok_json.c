@@ -200,8 +200,9 @@ static ga_status fill_bpe(tok_load *load, json_src *src) {
   v->ignore_merges = json_is_true(ga_json_at(src->root, "model.ignore_merges"));
   v->pre = tok_json_pre(ga_json_at(src->root, "pre_tokenizer"));
   src->byte_fallback = !v->pre && json_is_true(ga_json_at(src->root, "model.byte_fallback"));
-  GA_REQUIRE(v->pre || src->byte_fallback, GA_ERR_UNSUPPORTED,
-             "tokenizer.json: its pre_tokenizer is none of those of gpt-2, smollm, llama3, qwen2, qwen35");
+  GA_REQUIRE(
+      v->pre || src->byte_fallback, GA_ERR_UNSUPPORTED,
+      "tokenizer.json: its pre_tokenizer is none of those of gpt-2, smollm, llama3, qwen2, qwen35, tekken, gpt-4o");
   v->kind = v->pre ? GA_TOK_BPE : GA_TOK_SPM;
   GA_TRY(fill_tokens(load, src));
   if (v->pre) return fill_merges(load, src);

@@ -5,6 +5,12 @@
 
 #define HEAD "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?"
 #define TAIL "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+/* Parts of tekken and gpt-4o: tok_split.c. */
+#define P           "[^\\r\\n\\p{L}\\p{N}]"
+#define U           "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define W           "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define ENDING      "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+#define TEKKEN_TAIL "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 static const struct {
   const char *pattern, *name;
@@ -13,6 +19,10 @@ static const struct {
     {HEAD "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+" TAIL, "qwen2"},
     {HEAD "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+" TAIL, "qwen35"},
     {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", "gpt-2"},
+    {P "?" U "*" W "+|" P "?" U "+" W "*|\\p{N}" TEKKEN_TAIL, "tekken"},
+    {P "?" U "*" W "+" ENDING "|" P "?" U "+" W "*" ENDING "|\\p{N}{1,3}" TEKKEN_TAIL, "gpt-4o"},
+    {"'(?i:[sdmt]|ll|ve|re)|" P "?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+",
+     "qwen2"},
 };
 
 static const char *text_at(const json_t *object, const char *path) {
@@ -27,9 +37,15 @@ static bool flag_at(const json_t *object, const char *path, bool fallback) {
 
 static bool is_type(const json_t *step, const char *type) { return !strcmp(text_at(step, "type"), type); }
 
+/* Words are the matches, and as the patterns leave no gap it is the same to remove what does not match. */
+static bool keeps_matches(const json_t *step) {
+  const char *behavior = text_at(step, "behavior");
+  return flag_at(step, "invert", false) ? !strcmp(behavior, "Removed") : !strcmp(behavior, "Isolated");
+}
+
 static const char *split_pattern_name(const json_t *step) {
   const char *pattern = text_at(step, "pattern.Regex");
-  if (strcmp(text_at(step, "behavior"), "Isolated") != 0 || flag_at(step, "invert", false)) return NULL;
+  if (!keeps_matches(step)) return NULL;
   for (size_t i = 0; i < GA_COUNT_OF(known_patterns); i++)
     if (!strcmp(pattern, known_patterns[i].pattern)) return known_patterns[i].name;
   return NULL;

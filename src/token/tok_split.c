@@ -6,8 +6,12 @@
  *          |\s+(?!\S)
  * qwen2    llama3 with \p{N} for \p{N}{1,3}
  * qwen35   qwen2 with [\p{L}\p{M}]+ for \p{L}+ and [^\s\p{L}\p{M}\p{N}]+ for symbols
+ * tekken   P?U*W+|P?U+W*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)
+ *          with P = [^\r\n\p{L}\p{N}], U = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], W = [\p{Ll}\p{Lm}\p{Lo}\p{M}]
+ * gpt-4o   tekken with (?i:'s|'t|'re|'ve|'m|'ll|'d)? after each of the first two, and \p{N}{1,3} for \p{N}
  *
- * (?i:) follows Unicode, where U+017F folds to s.
+ * (?i:) follows Unicode, where U+017F folds to s. Bailing has \s*[\r\n] for qwen2's \s*[\r\n]+, which ends at the same
+ * place: \s* takes line ends, too.
  */
 #include "token/tok_split.h"
 
@@ -15,24 +19,45 @@
 
 #include "token/unicode.h"
 
+typedef enum split_family {
+  FAMILY_GPT2,
+  FAMILY_LLAMA3,
+  FAMILY_TEKKEN, /* words end where lower case turns to upper */
+} split_family;
+
 struct tok_split_rule {
   const char *names; /* separated and ended by one space each */
-  bool llama;        /* the llama3 family, else gpt-2 */
+  split_family family;
   bool lone_digits;  /* gpt-2: first isolate numbers (smollm) */
-  int max_digits;    /* llama3: \p{N}{1,max} */
-  uint32_t letters;  /* classes of a word: L, or L and M */
+  bool contractions; /* tekken: 's and the like belong to the word before them */
+  int max_digits;    /* llama3, tekken: \p{N}{1,max} */
+  uint32_t letters;  /* llama3: classes of a word, L, or L and M */
 };
 
 static const tok_split_rule rules[] = {
     /* Files that name no pre-splitter get GPT-2's, which is what a bare ByteLevel pre-tokenizer means. */
-    {"default gpt-2 gpt2 phi-2 mpt olmo jais roberta-bpe jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code "
-     "mellum modern-bert gigachat a.x-4.0 trillion granite-docling exaone4 ",
-     false, false, 0, GA_UC_LETTER},
-    {"smollm starcoder refact command-r codeshell exaone minerva-7b mellum2 ", false, true, 0, GA_UC_LETTER},
-    {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 smaug-bpe dbrx glm4 chatglm-bpe ", true, false,
-     3, GA_UC_LETTER},
-    {"qwen2 deepseek-r1-qwen stablelm2 hunyuan megrez kormo solar-open grok-2 ", true, false, 1, GA_UC_LETTER},
-    {"qwen35 ", true, false, 1, GA_UC_LETTER | GA_UC_MARK},
+    {.names = "default gpt-2 gpt2 phi-2 mpt olmo jais roberta-bpe jina-es jina-de jina-v1-en jina-v2-es jina-v2-de "
+              "jina-v2-code mellum modern-bert gigachat a.x-4.0 trillion granite-docling exaone4 ",
+     .family = FAMILY_GPT2},
+    {.names = "smollm starcoder refact command-r codeshell exaone minerva-7b mellum2 ",
+     .family = FAMILY_GPT2,
+     .lone_digits = true},
+    {.names = "llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano smaug-bpe dbrx glm4 "
+              "chatglm-bpe ",
+     .family = FAMILY_LLAMA3,
+     .max_digits = 3,
+     .letters = GA_UC_LETTER},
+    {.names = "qwen2 deepseek-r1-qwen stablelm2 hunyuan megrez kormo f2llmv2 solar-open grok-2 bailingmoe bailingmoe2 "
+              "llada-moe ",
+     .family = FAMILY_LLAMA3,
+     .max_digits = 1,
+     .letters = GA_UC_LETTER},
+    {.names = "qwen35 ", .family = FAMILY_LLAMA3, .max_digits = 1, .letters = GA_UC_LETTER | GA_UC_MARK},
+    {.names = "tekken ", .family = FAMILY_TEKKEN, .max_digits = 1},
+    {.names = "gpt-4o llama4 kanana2 talkie minimax-m2 ",
+     .family = FAMILY_TEKKEN,
+     .contractions = true,
+     .max_digits = 3},
 };
 
 const tok_split_rule *ga_tok_split_find(const char *name) {
@@ -48,6 +73,7 @@ const tok_split_rule *ga_tok_split_find(const char *name) {
 
 #define CLASS_END           0x80000000u /* the class of what lies behind the text: none of the others */
 #define CLASS_WORD_OR_SPACE (GA_UC_LETTER | GA_UC_NUMBER | GA_UC_SPACE)
+#define CLASS_WORD          (GA_UC_LETTER | GA_UC_MARK) /* tekken's words */
 
 /* Class of the character at `at` and its length, CLASS_END and 0 at `stop`. */
 GA_INLINE uint32_t class_at(const tok_split *sp, size_t at, int *len) {
@@ -116,6 +142,19 @@ static size_t digits_end(const tok_split *sp, size_t at, int most) {
   return at;
 }
 
+/* Symbols after at most one space, with the line ends behind them (and slashes where `slashes`), else white space. */
+static size_t symbols_or_spaces_end(const tok_split *sp, size_t at, uint32_t no_symbol, bool slashes) {
+  size_t word = at + (sp->text[at] == ' ');
+  int n;
+  if (!(class_at(sp, word, &n) & (no_symbol | CLASS_END))) {
+    size_t end = run_without(sp, word, no_symbol);
+    while (end < sp->stop && (is_newline(sp->text[end]) || (slashes && sp->text[end] == '/'))) end++;
+    return end;
+  }
+  size_t end = lines_end(sp, at);
+  return end > at ? end : spaces_end(sp, at);
+}
+
 static size_t llama_end(const tok_split *sp) {
   size_t at = sp->at, len;
   uint32_t letters = sp->rule->letters;
@@ -126,15 +165,41 @@ static size_t llama_end(const tok_split *sp) {
   if (class & letters) return run_of(sp, at, letters);
   if (class & GA_UC_NUMBER) return digits_end(sp, at, sp->rule->max_digits);
   if ((next & letters) && !is_newline(first)) return run_of(sp, at + (size_t)n, letters);
-  uint32_t no_symbol = letters | CLASS_WORD_OR_SPACE;
-  size_t word = at + (first == ' ');
-  if (!((first == ' ' ? next : class) & (no_symbol | CLASS_END))) {
-    size_t end = run_without(sp, word, no_symbol);
-    while (end < sp->stop && is_newline(sp->text[end])) end++;
-    return end;
+  return symbols_or_spaces_end(sp, at, letters | CLASS_WORD_OR_SPACE, false);
+}
+
+/* U*W+|U+W* : `at` when neither is there. U* takes all it can: up to a lower-case letter, where W+ goes on. Without one
+ * it gives back up to the last character that is in W as well; when there is none, all are upper case: U+. */
+static size_t cased_end(const tok_split *sp, size_t at) {
+  size_t end = at, last_in_both = at;
+  for (int len;; end += (size_t)len) {
+    uint32_t class = class_at(sp, end, &len);
+    if (!(class & CLASS_WORD)) return last_in_both > at ? last_in_both : end;
+    if (class & GA_UC_LOWER) break;
+    if (!(class & GA_UC_UPPER)) last_in_both = end + (size_t)len;
   }
-  size_t end = lines_end(sp, at);
-  return end > at ? end : spaces_end(sp, at);
+  for (int len;; end += (size_t)len) {
+    uint32_t class = class_at(sp, end, &len);
+    if (!(class & CLASS_WORD) || (class & GA_UC_UPPER)) return end;
+  }
+}
+
+/* A mark is in P, U and W: whether P? takes it or not, the word ends at the same place. */
+static size_t tekken_end(const tok_split *sp) {
+  size_t at = sp->at;
+  int n;
+  uint32_t class = class_at(sp, at, &n);
+  if (class & GA_UC_NUMBER) return digits_end(sp, at, sp->rule->max_digits);
+  bool before_word = !(class & CLASS_WORD) && !is_newline(sp->text[at]);
+  size_t word = before_word ? at + (size_t)n : at, end = cased_end(sp, word);
+  if (end == word) return symbols_or_spaces_end(sp, at, CLASS_WORD_OR_SPACE, true);
+  if (sp->rule->contractions && end < sp->stop && sp->text[end] == '\'') end += contraction(sp, end, true);
+  return end;
+}
+
+static size_t word_end(const tok_split *sp) {
+  if (sp->rule->family == FAMILY_TEKKEN) return tekken_end(sp);
+  return sp->rule->family == FAMILY_LLAMA3 ? llama_end(sp) : gpt2_end(sp);
 }
 
 tok_split ga_tok_split_start(const tok_split_rule *rule, const char *text, size_t bytes) {
@@ -153,6 +218,6 @@ bool ga_tok_split_next(tok_split *sp, size_t *begin, size_t *end) {
     else
       sp->stop = run_without(sp, sp->at, GA_UC_NUMBER);
   }
-  *end = sp->at = sp->rule->llama ? llama_end(sp) : gpt2_end(sp);
+  *end = sp->at = word_end(sp);
   return true;
 }

@@ -13,12 +13,15 @@
 #define GA_UC_PUNCT      16u /* \p{P} */
 #define GA_UC_OTHER      32u /* control, format, surrogate, private use; not: unassigned */
 #define GA_UC_NONSPACING 64u /* \p{Mn} */
+/* Letters with case; those without, \p{Lm} and \p{Lo}, have neither. */
+#define GA_UC_UPPER 128u /* \p{Lu}, \p{Lt} */
+#define GA_UC_LOWER 256u /* \p{Ll} */
 
 #define GA_UC_REPLACEMENT 0xFFFDu
 
 /* Stage one: which block of 128 code points; stage two: the classes in it. Made by tools/gen_unicode.py. */
 extern const uint8_t ga_uc_index[0x110000 >> 7];
-extern const uint8_t ga_uc_flags[];
+extern const uint16_t ga_uc_flags[];
 
 /* Classes of a code point, which is at most U+10FFFF. */
 GA_INLINE uint32_t ga_uc_class(uint32_t cp) { return ga_uc_flags[(uint32_t)ga_uc_index[cp >> 7] << 7 | (cp & 127)]; }

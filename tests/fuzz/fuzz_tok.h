@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/compiler.h"
 #include "tests/fuzz/fuzz_encode.h"
 
 #define FUZZ_TOKENS 64
@@ -63,13 +64,13 @@ static void fuzz_merges(fuzz_input *in, ga_vocab *v, fuzz_vocab *store) {
 }
 
 static int fuzz_tokenizer(ga_tok_kind kind, const uint8_t *data, size_t size) {
-  static const char *const pres[] = {"gpt-2", "smollm", "llama3", "qwen2", "qwen35"};
+  static const char *const pres[] = {"gpt-2", "smollm", "llama3", "qwen2", "qwen35", "tekken", "gpt-4o"};
   fuzz_input in = {data, size};
   fuzz_vocab store;
   ga_vocab v = GA_VOCAB_INIT;
   unsigned flags = fuzz_byte(&in), more = fuzz_byte(&in);
   v.kind = kind;
-  v.pre = pres[more % 5];
+  v.pre = pres[more % GA_COUNT_OF(pres)];
   v.add_bos = flags & 4;
   v.add_eos = flags & 8;
   v.add_space_prefix = flags & 16;
