@@ -146,10 +146,29 @@ static void test_factors_refused(void **state) {
                "rope_factors_long.weight: factor 0 is inf; must be above 0 and finite");
 }
 
+/* More pairs than there is room for, whoever says so: a tensor of 2048 bytes, or none. */
+static void test_too_many_pairs(void **state) {
+  static const char part[] = "heads of which 2048 elements rotate; must be 0 to 1024";
+  const int64_t n = 1024;
+  const ga_tensor t = ga_tensor_make(weights, GA_F16, 1, &n);
+  float factors[512], freq[512], magnitude;
+  ga_hparams p = {.arch = ga_arch_find("llama", 5), .rot_dim = 2048, .rope_base = 10000, .context = 64};
+  bool found;
+  (void)state;
+  ga_gguf_writer *w = begin_sizes("llama");
+  ga_gguf_put_tensor(w, "rope_freqs.weight", &t);
+  ga_gguf_put_text(w, "llama.rope.scaling.type", "llama3");
+  finish_file(w, "pairs.gguf");
+  ga_model_file *file = open_file("pairs.gguf");
+  assert_error(ga_rope_factors(file, &p, ROPE_GLOBAL, factors, &found), GA_ERR_SHAPE, part);
+  assert_error(ga_hparams_rope(file, &p, ROPE_GLOBAL, NULL, freq, &magnitude), GA_ERR_SHAPE, part);
+  ga_model_file_destroy(file);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_float_refused), cmocka_unit_test(test_int_refused),
-                                     cmocka_unit_test(test_head_norms_refused),
-                                     cmocka_unit_test(test_what_files_leave_out),
-                                     cmocka_unit_test(test_factors_refused)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_float_refused),      cmocka_unit_test(test_int_refused),
+      cmocka_unit_test(test_head_norms_refused), cmocka_unit_test(test_what_files_leave_out),
+      cmocka_unit_test(test_factors_refused),    cmocka_unit_test(test_too_many_pairs)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
