@@ -144,8 +144,8 @@ static ga_status read_pattern(const ga_model_file *file, int32_t global_every, g
   return GA_OK;
 }
 
-ga_status hparams_windows(const ga_model_file *file, int32_t global_every, ga_hparams *p) {
-  GA_TRY(hparams_int(file, p, "attention.sliding_window", 0, 0, 1 << 20, &p->window));
+ga_status hparams_windows(const ga_model_file *file, int32_t fallback, int32_t global_every, ga_hparams *p) {
+  GA_TRY(hparams_int(file, p, "attention.sliding_window", fallback, 0, 1 << 20, &p->window));
   return p->window ? read_pattern(file, global_every, p) : GA_OK;
 }
 
