@@ -9,8 +9,8 @@ static bool has(const ga_model_file *file, weight_id id, int32_t il) {
   return ga_model_file_find(file, ga_weight_name(id, il, name)) != NULL;
 }
 
-/* Parallel blocks have no norm before the feed-forward: in no layer. GGUF files are not asked for the key: some say
- * true beside norms. */
+/* Parallel blocks have no norm before the feed-forward: in no layer. GGUF files are not asked for the key:
+ * converters write true where config.json is silent. */
 static ga_status read_parallel(const ga_model_file *file, ga_hparams *p) {
   char text[GA_HPARAM_KEY_BYTES];
   bool stated;
