@@ -219,6 +219,41 @@ static void test_config_mistral(void **state) {
   ga_model_file_destroy(f);
 }
 
+/* As many kv heads as heads where config.json says null, not the class's default. */
+static void test_kv_heads_null(void **state) {
+  static const char *const types[][2] = {{"mistral", "llama"}, {"smollm3", "smollm3"},    {"gemma", "gemma"},
+                                         {"gemma2", "gemma2"}, {"gemma3_text", "gemma3"}, {"starcoder2", "starcoder2"}};
+  char config[512], key[64];
+  (void)state;
+  for (size_t i = 0; i < GA_COUNT_OF(types); i++) {
+    ga_model_file *f;
+    (void)snprintf(config, sizeof config, "{\"model_type\":\"%s\"," BASE ",\"num_key_value_heads\":null}", types[i][0]);
+    (void)snprintf(key, sizeof key, "%s.attention.head_count_kv", types[i][1]);
+    assert_ok(open_folder(config, 0, NULL, &f));
+    assert_null(ga_model_file_meta(f, key));
+    ga_model_file_destroy(f);
+  }
+}
+
+/* What the classes take where config.json is silent, and the longer of Command-R's two lengths. */
+static void test_defaults_of_classes(void **state) {
+  ga_model_file *f;
+  (void)state;
+  assert_ok(open_folder("{\"model_type\":\"smollm3\"," BASE "}", 0, NULL, &f));
+  check_float(f, "smollm3.rope.freq_base", 2000000);
+  ga_model_file_destroy(f);
+  assert_ok(open_folder("{\"model_type\":\"cohere\"," BASE "}", 0, NULL, &f));
+  check_float(f, "command-r.rope.freq_base", 500000);
+  expect_int(f, "command-r.context_length", 8192);
+  ga_model_file_destroy(f);
+  assert_ok(open_folder("{\"model_type\":\"cohere\"," BASE ",\"rope_parameters\":{\"rope_theta\":8e6},"
+                        "\"max_position_embeddings\":8192,\"model_max_length\":131072}",
+                        0, NULL, &f));
+  check_float(f, "command-r.rope.freq_base", 8e6);
+  expect_int(f, "command-r.context_length", 131072);
+  ga_model_file_destroy(f);
+}
+
 static void test_gemma_1_and_2(void **state) {
   static const char *const names[] = {"model.layers.0.post_attention_layernorm.weight"};
   ga_model_file *f;
@@ -447,14 +482,29 @@ static void test_families_refused(void **state) {
   for (size_t i = 0; i < GA_COUNT_OF(all); i++) refuse_config(all[i].config, all[i].want, all[i].part);
 }
 
+/* Magnitudes of yarn that GA does not have, wherever they stand. */
+static void test_yarn_magnitudes_refused(void **state) {
+  static const char *const fields[] = {"mscale", "mscale_all_dim"}, *const objects[] = {"rope_scaling",
+                                                                                        "rope_parameters"};
+  char config[512], part[128];
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    const char *field = fields[i / 2], *object = objects[i % 2];
+    (void)snprintf(config, sizeof config,
+                   "{\"model_type\":\"llama\"," BASE ",\"%s\":{\"rope_type\":\"yarn\",\"%s\":0.707}}", object, field);
+    (void)snprintf(part, sizeof part, "'%s.%s': is a real number", object, field);
+    refuse_config(config, GA_ERR_UNSUPPORTED, part);
+  }
+}
+
 /* No table may add more than the list has room for; every alternative row at once is the most there can be. */
 static void test_tables_fit(void **state) {
   (void)state;
   for (int i = 0; ga_hf_arch_at(i); i++) {
     const ga_hf_arch *a = ga_hf_arch_at(i);
     int rows = 0;
-    for (const ga_hf_key *row = a->keys; row->json; row++) rows++;
-    for (const ga_hf_key *row = a->keys_2; row && row->json; row++) rows++;
+    for (const ga_hf_key *row = a->keys; row->json; row++) rows += row->key != NULL;
+    for (const ga_hf_key *row = a->keys_2; row && row->json; row++) rows += row->key != NULL;
     assert_in_range(rows, 1, GA_HF_MOST_KEYS - 12); /* 12: what hf_config.c adds of its own */
   }
 }
@@ -469,6 +519,9 @@ int main(void) {
       cmocka_unit_test(test_tables_fit),
       cmocka_unit_test(test_config_mistral),
       cmocka_unit_test(test_gemma_1_and_2),
+      cmocka_unit_test(test_kv_heads_null),
+      cmocka_unit_test(test_defaults_of_classes),
+      cmocka_unit_test(test_yarn_magnitudes_refused),
       cmocka_unit_test(test_granite_and_smollm3),
       cmocka_unit_test(test_phi3),
       cmocka_unit_test(test_layer_norm_families),

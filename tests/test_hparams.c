@@ -101,6 +101,51 @@ static void test_head_norms_refused(void **state) {
   }
 }
 
+static ga_status read_stable(const char *const *norms, ga_hparams *p) {
+  ga_gguf_writer *w = begin_sizes("stablelm");
+  for (; *norms; norms++) put_vector(w, *norms, 8);
+  return read_sizes(w, p);
+}
+
+/* A norm before the feed-forward in all layers, or in none. */
+static void test_stablelm_norms(void **state) {
+  static const char *const both[] = {"blk.0.ffn_norm.weight", "blk.0.ffn_norm.bias", "blk.1.ffn_norm.weight",
+                                     "blk.1.ffn_norm.bias", NULL};
+  static const char *const first[] = {"blk.0.ffn_norm.weight", "blk.0.ffn_norm.bias", NULL};
+  static const char *const second[] = {"blk.1.ffn_norm.weight", NULL};
+  static const char *const no_bias[] = {"blk.0.ffn_norm.weight", NULL};
+  ga_hparams p;
+  (void)state;
+  assert_ok(read_stable(both, &p));
+  assert_false(p.is_parallel);
+  assert_ok(read_stable(both + 4, &p));
+  assert_true(p.is_parallel);
+  assert_error(read_stable(first, &p), GA_ERR_FORMAT,
+               "blk.1.ffn_norm has no weight and no bias; must have both, in every layer alike");
+  assert_error(read_stable(second, &p), GA_ERR_FORMAT, "blk.1.ffn_norm has a weight and no bias; must have neither");
+  assert_error(read_stable(no_bias, &p), GA_ERR_FORMAT, "blk.0.ffn_norm has a weight and no bias; must have both");
+}
+
+/* A folder whose config.json says otherwise than its tensors; a GGUF file may. */
+static void test_stablelm_parallel_stated(void **state) {
+  static const char config[] = "{\"model_type\":\"stablelm\",\"hidden_size\":64,\"num_hidden_layers\":2,"
+                               "\"intermediate_size\":96,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+                               "\"vocab_size\":96,\"use_parallel_residual\":true}";
+  ga_gguf_writer *w = begin_sizes("stablelm");
+  ga_hparams p;
+  (void)state;
+  ga_gguf_put_bool(w, "stablelm.use_parallel_residual", false);
+  assert_ok(read_sizes(w, &p));
+  assert_true(p.is_parallel);
+  assert_int_equal(mkdir(in_folder("stable"), 0777), 0);
+  put_file_text("stable/config.json", config);
+  assert_int_equal(symlink(GA_TEST_DATA "/arch/stablelm/model.safetensors", in_folder("stable/model.safetensors")), 0);
+  ga_model_file *file = open_file("stable");
+  assert_error(ga_hparams_read(file, &p), GA_ERR_FORMAT,
+               "use_parallel_residual is true; must be false: the layers have a norm before the feed-forward");
+  ga_model_file_destroy(file);
+}
+
 static void test_what_files_leave_out(void **state) {
   ga_hparams p;
   (void)state;
@@ -111,7 +156,7 @@ static void test_what_files_leave_out(void **state) {
   assert_ok(read_sizes(begin_sizes("gptneox"), &p));
   assert_true(p.is_parallel);
   assert_ok(read_sizes(begin_sizes("gemma2"), &p));
-  assert_true(p.attn_softcap == 50 && p.logit_softcap == 30);
+  assert_true(p.attn_softcap == 50 && p.logit_softcap == 30 && p.window == 4096 && p.is_local[0] && !p.is_local[1]);
   assert_ok(read_sizes(begin_sizes("llama"), &p));
   assert_int_equal(p.window, 0);
 }
@@ -146,10 +191,30 @@ static void test_factors_refused(void **state) {
                "rope_factors_long.weight: factor 0 is inf; must be above 0 and finite");
 }
 
+/* More pairs than there is room for, whoever says so: a tensor of 2048 bytes, or none. */
+static void test_too_many_pairs(void **state) {
+  static const char part[] = "heads of which 2048 elements rotate; must be 0 to 1024";
+  const int64_t n = 1024;
+  const ga_tensor t = ga_tensor_make(weights, GA_F16, 1, &n);
+  float factors[512], freq[512], magnitude;
+  ga_hparams p = {.arch = ga_arch_find("llama", 5), .rot_dim = 2048, .rope_base = 10000, .context = 64};
+  bool found;
+  (void)state;
+  ga_gguf_writer *w = begin_sizes("llama");
+  ga_gguf_put_tensor(w, "rope_freqs.weight", &t);
+  ga_gguf_put_text(w, "llama.rope.scaling.type", "llama3");
+  finish_file(w, "pairs.gguf");
+  ga_model_file *file = open_file("pairs.gguf");
+  assert_error(ga_rope_factors(file, &p, ROPE_GLOBAL, factors, &found), GA_ERR_SHAPE, part);
+  assert_error(ga_hparams_rope(file, &p, ROPE_GLOBAL, NULL, freq, &magnitude), GA_ERR_SHAPE, part);
+  ga_model_file_destroy(file);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_float_refused), cmocka_unit_test(test_int_refused),
-                                     cmocka_unit_test(test_head_norms_refused),
-                                     cmocka_unit_test(test_what_files_leave_out),
-                                     cmocka_unit_test(test_factors_refused)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_float_refused),      cmocka_unit_test(test_int_refused),
+      cmocka_unit_test(test_head_norms_refused), cmocka_unit_test(test_what_files_leave_out),
+      cmocka_unit_test(test_factors_refused),    cmocka_unit_test(test_too_many_pairs),
+      cmocka_unit_test(test_stablelm_norms),     cmocka_unit_test(test_stablelm_parallel_stated)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -66,6 +66,21 @@ static void test_keys(void **state) {
   assert_refused(&raw, GA_ERR_FORMAT, "m: metadata: 'twice' is there twice");
 }
 
+/* Layouts of folders, which would turn weights over or make room too small. */
+static void test_keys_of_folders(void **state) {
+  static const char *const keys[] = {"ga.rope_fraction",      "ga.rope_layers",       "ga.no_rope_every",
+                                     "ga.rope_short_factors", "ga.rope_long_factors", "ga.qkv_by_head",
+                                     "ga.norm_plus_one",      "ga.gpt2_transposed"};
+  char part[128];
+  (void)state;
+  for (size_t i = 0; i < GA_COUNT_OF(keys); i++) {
+    raw_gguf(&raw, 3, 0, 1);
+    raw_u32_key(&raw, keys[i], 1);
+    (void)snprintf(part, sizeof part, "m: metadata '%s': is of folders with a config.json", keys[i]);
+    assert_refused(&raw, GA_ERR_FORMAT, part);
+  }
+}
+
 static void test_values(void **state) {
   (void)state;
   begin_value(13);
@@ -363,6 +378,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_header),
       cmocka_unit_test(test_keys),
+      cmocka_unit_test(test_keys_of_folders),
       cmocka_unit_test(test_values),
       cmocka_unit_test(test_arrays),
       cmocka_unit_test(test_alignment),

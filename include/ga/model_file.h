@@ -7,7 +7,8 @@
  * One vocabulary. Whatever the format, metadata keys and tensor names are GGUF's: "llama.embedding_length",
  * "blk.0.attn_q.weight". For safetensors they come from config.json by the tables of src/file/hf_tables.c; a tensor
  * that no table names keeps the name it has in the file. What the two formats do differently is told by keys of our
- * own, which a GGUF file does not have:
+ * own, which a GGUF file does not have. One that has norm_plus_one, gpt2_transposed, qkv_by_head or a rope_ key other
+ * than rope_layout is refused:
  *   ga.rope_layout      text   "neox": pairs (i, i + n/2), always so in safetensors. GGUF: "norm" for some,
  *                              as llama.cpp has them. Absent where both formats have one layout (cohere2)
  *   ga.norm_plus_one    bool   true: RMS norm weights hold w where the model multiplies by 1 + w (gemma, nemotron)

@@ -92,6 +92,17 @@ static ga_status read_value(ga_arena *arena, ga_byte_reader *r, ga_meta *meta) {
   return read_values(arena, r, meta);
 }
 
+/* Keys that tell how a folder is laid out (ga/model_file.h): config.json's values for them were checked. */
+static ga_status check_key(const char *key) {
+  static const char *const of_folders[] = {"ga.rope_fraction",      "ga.rope_layers",       "ga.no_rope_every",
+                                           "ga.rope_short_factors", "ga.rope_long_factors", "ga.qkv_by_head",
+                                           "ga.norm_plus_one",      "ga.gpt2_transposed"};
+  for (size_t i = 0; i < GA_COUNT_OF(of_folders); i++)
+    GA_REQUIRE(strcmp(key, of_folders[i]) != 0, GA_ERR_FORMAT,
+               "is of folders with a config.json; GGUF files have none");
+  return GA_OK;
+}
+
 static ga_status read_metadata(ga_arena *arena, ga_byte_reader *r, int64_t n_keys, ga_meta_list *list) {
   GA_TRY(ga_meta_list_init(arena, n_keys, list));
   for (int64_t i = 0; i < n_keys; i++) {
@@ -100,7 +111,8 @@ static ga_status read_metadata(ga_arena *arena, ga_byte_reader *r, int64_t n_key
     ga_status status = read_name(arena, r, GA_MODEL_MAX_NAME_BYTES, "key", &key);
     if (status) return ga_fail_in(status, "metadata %lld of %lld", (long long)i, (long long)n_keys);
     meta.key = key;
-    status = read_value(arena, r, &meta);
+    status = check_key(key);
+    if (status == GA_OK) status = read_value(arena, r, &meta);
     if (status) return ga_fail_in(status, "metadata '%s'", key);
     status = ga_meta_list_add(list, &meta);
     if (status) return ga_fail_in(status, "metadata");

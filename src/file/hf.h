@@ -20,6 +20,7 @@ typedef enum ga_hf_kind {
   GA_HF_FRACTION,      /* a number above 0, at most 1 */
   GA_HF_INT_OR_NULL,   /* null is 0, and not as if absent */
   GA_HF_FLOAT_OR_NULL, /* the same */
+  GA_HF_INT_OR_NONE,   /* null leaves the key out, and the fallback too */
   GA_HF_BOOL,
   GA_HF_TEXT,
   GA_HF_ROPE_TYPE,   /* a text: "none", "linear", "yarn", "llama3" or "longrope" */

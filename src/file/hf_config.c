@@ -120,6 +120,7 @@ static ga_status put_meta_value(const hf_sink *s, ga_hf_kind kind, const char *k
   switch (kind) {
   case GA_HF_INT:
   case GA_HF_INT_OR_NULL:
+  case GA_HF_INT_OR_NONE:
     MUST_BE(json_is_integer(value), value, "an integer");
     return ga_meta_list_add_int(s->arena, s->list, key, json_integer_value(value));
   case GA_HF_FLOAT:
@@ -192,6 +193,7 @@ static ga_status put_meta_row(const hf_sink *s, const ga_hf_key *row, const json
   if (ga_meta_list_find(s->list, key)) return GA_OK;
   if (value) return put_meta_value(s, row->kind, key, value);
   const bool is_null = json_is_null(json_object_get(config, row->json));
+  if (is_null && row->kind == GA_HF_INT_OR_NONE) return GA_OK;
   if (is_null && row->kind == GA_HF_INT_OR_NULL) return ga_meta_list_add_int(s->arena, s->list, key, 0);
   if (is_null && row->kind == GA_HF_FLOAT_OR_NULL) return ga_meta_list_add_float(s->arena, s->list, key, 0);
   return row->fallback ? put_fallback(s, row, key) : GA_OK;

@@ -24,7 +24,8 @@
     IN_BOTH("high_freq_factor",                    ".rope.scaling.high_freq_factor",          GA_HF_FLOAT), \
     IN_BOTH("beta_fast",                           ".rope.scaling.yarn_beta_fast",            GA_HF_FLOAT), \
     IN_BOTH("beta_slow",                           ".rope.scaling.yarn_beta_slow",            GA_HF_FLOAT), \
-    {"rope_scaling.mscale",                         NULL,                                      GA_HF_REFUSED, NULL}, \
+    IN_BOTH("mscale",                              NULL,                                      GA_HF_REFUSED), \
+    IN_BOTH("mscale_all_dim",                      NULL,                                      GA_HF_REFUSED), \
     IN_BOTH("short_factor",                        "ga.rope_short_factors",                   GA_HF_FLOATS), \
     IN_BOTH("long_factor",                         "ga.rope_long_factors",                    GA_HF_FLOATS)
 static const ga_hf_key rope_keys[] = {
@@ -80,7 +81,7 @@ static const ga_hf_name llama_names[] = {
 
 /* --- mistral: llama with a window in all layers --- */
 static const ga_hf_key mistral_keys[] = {
-    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT,   "8"},
+    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT_OR_NONE, "8"},
     DECODER("131072"),
     {"sliding_window",          ".attention.sliding_window",         GA_HF_INT_OR_NULL, "4096"},
     {0}};
@@ -98,8 +99,10 @@ static const ga_hf_key granite_keys[] = {
 
 /* --- smollm3: llama with layers that do not rotate --- */
 static const ga_hf_key smollm3_keys[] = {
-    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT,   "4"},
+    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT_OR_NONE, "4"},
     DECODER("32768"),
+    {"rope_theta",              ".rope.freq_base",                   GA_HF_FLOAT, NULL},
+    {"rope_parameters.rope_theta", ".rope.freq_base",                GA_HF_FLOAT, "2000000"},
     {"no_rope_layers",          "ga.rope_layers",                    GA_HF_INTS,  NULL},
     {"no_rope_layer_interval",  "ga.no_rope_every",                  GA_HF_INT,   "4"},
     {"use_sliding_window",      NULL,                                GA_HF_REFUSED, NULL},
@@ -141,9 +144,12 @@ static const ga_hf_key cohere2_keys[] = {
     {"use_qk_norm",             NULL,                                GA_HF_REFUSED, NULL},
     {0}};
 
-/* --- command-r: cohere2 without windows --- */
+/* --- command-r: cohere2 without windows. Of the two lengths in its first files the first row is the model's. --- */
 static const ga_hf_key cohere_keys[] = {
     SIZES,
+    {"model_max_length",        ".context_length",                   GA_HF_INT,   NULL},
+    {"rope_theta",              ".rope.freq_base",                   GA_HF_FLOAT, NULL},
+    {"rope_parameters.rope_theta", ".rope.freq_base",                GA_HF_FLOAT, "500000"},
     {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT,   NULL},
     {"layer_norm_eps",          ".attention.layer_norm_epsilon",     GA_HF_FLOAT, "1e-5"},
     {"max_position_embeddings", ".context_length",                   GA_HF_INT,   "8192"},
@@ -247,7 +253,7 @@ static const ga_hf_name qwen3_names[] = {
 /* --- gemma, gemma2. Both multiply by the tanh form of gelu, whatever hidden_act of the first files says. --- */
 #define GEMMA(kv, context) \
     SIZES, \
-    {"num_key_value_heads",      ".attention.head_count_kv",            GA_HF_INT,   kv}, \
+    {"num_key_value_heads",      ".attention.head_count_kv",            GA_HF_INT_OR_NONE, kv}, \
     {"head_dim",                 ".attention.key_length",               GA_HF_INT,   "256"}, \
     {"head_dim",                 ".attention.value_length",             GA_HF_INT,   "256"}, \
     {"rms_norm_eps",             ".attention.layer_norm_rms_epsilon",   GA_HF_FLOAT, "1e-6"}, \
@@ -279,7 +285,7 @@ static const ga_hf_key gemma3_keys[] = {
     {"num_hidden_layers",        ".block_count",                        GA_HF_INT,   "26"},
     {"intermediate_size",        ".feed_forward_length",                GA_HF_INT,   "9216"},
     {"num_attention_heads",      ".attention.head_count",               GA_HF_INT,   "8"},
-    {"num_key_value_heads",      ".attention.head_count_kv",            GA_HF_INT,   "4"},
+    {"num_key_value_heads",      ".attention.head_count_kv",            GA_HF_INT_OR_NONE, "4"},
     {"head_dim",                 ".attention.key_length",               GA_HF_INT,   "256"},
     {"head_dim",                 ".attention.value_length",             GA_HF_INT,   "256"},
     {"query_pre_attn_scalar",    ".attention.scale",                    GA_HF_RSQRT, "256"},
@@ -331,7 +337,7 @@ static const ga_hf_name olmo2_names[] = {
 /* --- starcoder2 --- */
 static const ga_hf_key starcoder2_keys[] = {
     SIZES,
-    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT,   "2"},
+    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT_OR_NONE, "2"},
     {"norm_epsilon",            ".attention.layer_norm_epsilon",     GA_HF_FLOAT, "1e-5"},
     {"max_position_embeddings", ".context_length",                   GA_HF_INT,   "4096"},
     {"vocab_size",              ".vocab_size",                       GA_HF_INT,   "49152"},

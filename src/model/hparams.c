@@ -115,7 +115,8 @@ ga_status hparams_sizes(const ga_model_file *file, ga_hparams *p) {
 
 ga_status hparams_rope(const ga_model_file *file, const char *pairs, ga_hparams *p) {
   double part;
-  GA_TRY(ga_model_file_float_or(file, "ga.rope_fraction", 1, &part)); /* above 0, at most 1: file/hf_config.c */
+  GA_TRY(ga_model_file_float_or(file, "ga.rope_fraction", 1, &part));
+  GA_REQUIRE(part > 0 && part <= 1, GA_ERR_FORMAT, "ga.rope_fraction is %g; must be above 0 and at most 1", part);
   GA_TRY(hparams_int(file, p, "rope.dimension_count", (int32_t)(part * p->head_dim), 0, p->head_dim, &p->rot_dim));
   GA_REQUIRE(p->rot_dim % 2 == 0, GA_ERR_SHAPE, "rope.dimension_count is %d; must be even", p->rot_dim);
   GA_TRY(read_float_or(file, p, "rope.freq_base", 10000, &p->rope_base));
@@ -143,8 +144,8 @@ static ga_status read_pattern(const ga_model_file *file, int32_t global_every, g
   return GA_OK;
 }
 
-ga_status hparams_windows(const ga_model_file *file, int32_t global_every, ga_hparams *p) {
-  GA_TRY(hparams_int(file, p, "attention.sliding_window", 0, 0, 1 << 20, &p->window));
+ga_status hparams_windows(const ga_model_file *file, int32_t fallback, int32_t global_every, ga_hparams *p) {
+  GA_TRY(hparams_int(file, p, "attention.sliding_window", fallback, 0, 1 << 20, &p->window));
   return p->window ? read_pattern(file, global_every, p) : GA_OK;
 }
 

@@ -19,6 +19,13 @@ static ga_status original_context(const ga_model_file *file, const ga_hparams *p
   return hparams_int(file, p, "rope.scaling.original_context_length", p->context, 1, 1 << 30, out);
 }
 
+/* Of what the arrays here and in weights.c have room for. */
+static ga_status check_pairs(const ga_hparams *p) {
+  GA_REQUIRE(p->rot_dim >= 0 && p->rot_dim <= 2 * MOST_PAIRS, GA_ERR_SHAPE,
+             "heads of which %d elements rotate; must be 0 to %d", p->rot_dim, 2 * MOST_PAIRS);
+  return GA_OK;
+}
+
 /* --- divisors of frequencies --- */
 
 static ga_status check_factors(const char *name, int32_t n, const float *factors) {
@@ -28,7 +35,7 @@ static ga_status check_factors(const char *name, int32_t n, const float *factors
   return GA_OK;
 }
 
-/* A tensor of a GGUF file. */
+/* A tensor of a GGUF file. n: at most MOST_PAIRS, the elements of out. */
 static ga_status factors_of_tensor(const ga_model_file *file, const ga_model_tensor *t, int32_t n, float *out) {
   unsigned char raw[MOST_PAIRS * sizeof(float)];
   GA_REQUIRE(t->view.n_dims == 1 && t->view.dim[0] == n, GA_ERR_SHAPE, "%s: must be [%d]", t->name, n);
@@ -56,6 +63,7 @@ ga_status ga_rope_factors(const ga_model_file *file, const ga_hparams *p, rope_t
   const ga_model_tensor *t =
       ga_model_file_find(file, is_long ? "rope_factors_long.weight" : "rope_factors_short.weight");
   const ga_meta *meta;
+  GA_TRY(check_pairs(p));
   if (!t && !is_long) t = ga_model_file_find(file, "rope_freqs.weight");
   GA_TRY(ga_model_file_array_or_null(file, is_long ? "ga.rope_long_factors" : "ga.rope_short_factors", GA_META_FLOATS,
                                      &meta));
@@ -117,6 +125,7 @@ static ga_status read_scaling(const ga_model_file *file, const ga_hparams *p, ga
 ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, rope_table table, const float *factors,
                           float *inv_freq, float *magnitude) {
   ga_rope_params r = GA_ROPE_PARAMS_INIT;
+  GA_TRY(check_pairs(p));
   r.rot_dim = p->rot_dim;
   r.freq_factors = factors;
   float own_factors[MOST_PAIRS];

@@ -343,6 +343,9 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
   const bool is_qkv = l->qkv_by_head && (use->id == W_QKV || use->id == W_QKV_B);
   const bool is_transposed = l->is_transposed && spec->kind == KIND_MATRIX && spec->rows != DIM_VOCAB;
   const matrix_change change = is_transposed ? CHANGE_TRANSPOSED : is_qkv ? CHANGE_HEADS : CHANGE_NONE;
+  GA_REQUIRE(!is_qkv || (p->n_kv_heads == p->n_heads && p->v_dim == p->head_dim), GA_ERR_SHAPE,
+             "%s by head: %d heads of %d, %d kv heads of %d; must be as many, of one size", t->name, p->n_heads,
+             p->head_dim, p->n_kv_heads, p->v_dim);
   GA_TRY(check_shape(p, spec, t, is_transposed));
   GA_TRY(check_weight_dtype(spec, t));
   GA_REQUIRE(change == CHANGE_NONE || t->view.dtype != GA_E4M3, GA_ERR_UNSUPPORTED,

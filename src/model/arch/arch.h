@@ -40,8 +40,10 @@ const weight_use *ga_arch_weight(const ga_arch_desc *arch, weight_id id);
 GA_NODISCARD ga_status hparams_sizes(const ga_model_file *file, ga_hparams *p);
 /* pairs: "norm" or "neox", which elements turn together where the file does not say. */
 GA_NODISCARD ga_status hparams_rope(const ga_model_file *file, const char *pairs, ga_hparams *p);
-/* The sliding window, and which layers are local; every global_every-th is not, where the file does not say. */
-GA_NODISCARD ga_status hparams_windows(const ga_model_file *file, int32_t global_every, ga_hparams *p);
+/* The sliding window, and which layers are local. Where the file does not say: fallback, 0 for none; every
+ * global_every-th is not. */
+GA_NODISCARD ga_status hparams_windows(const ga_model_file *file, int32_t fallback, int32_t global_every,
+                                       ga_hparams *p);
 /* From the shape of the embedding, once the width is known. */
 GA_NODISCARD ga_status hparams_vocab(const ga_model_file *file, ga_hparams *p);
 /* key: behind "<arch>.". */

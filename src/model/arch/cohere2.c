@@ -20,7 +20,7 @@ static ga_status read_command_r(const ga_model_file *file, ga_hparams *p) {
 
 static ga_status read_cohere2(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(read_command_r(file, p));
-  GA_TRY(hparams_windows(file, GLOBAL_EVERY, p));
+  GA_TRY(hparams_windows(file, 0, GLOBAL_EVERY, p));
   for (int32_t il = 0; il < p->n_layers; il++) p->no_rope[il] = !p->is_local[il];
   return GA_OK;
 }

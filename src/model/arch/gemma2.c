@@ -6,7 +6,7 @@
 #include "ga/gemm.h"
 #include "model/arch/arch.h"
 
-enum { GLOBAL_EVERY = 2 };
+enum { GLOBAL_EVERY = 2, USUAL_WINDOW = 4096 }; /* of files that state none: as in llama.cpp */
 
 /* The 27B scales queries by d / Hq instead of D (query_pre_attn_scalar; GGUF has no key for it). */
 static bool is_27b(const ga_hparams *p) { return p->n_layers == 46 && p->width == 4608 && p->n_heads == 32; }
@@ -18,7 +18,7 @@ static ga_status read(const ga_model_file *file, ga_hparams *p) {
   p->embed_scale = sqrtf((float)p->width);
   if (is_27b(p)) p->attn_scale = 1.0f / sqrtf((float)p->width / (float)p->n_heads);
   GA_TRY(hparams_attn_scale(file, p));
-  GA_TRY(hparams_windows(file, GLOBAL_EVERY, p));
+  GA_TRY(hparams_windows(file, USUAL_WINDOW, GLOBAL_EVERY, p));
   GA_TRY(hparams_float(file, p, "attn_logit_softcapping", 50, 0, 1e6, &p->attn_softcap));
   GA_TRY(hparams_float(file, p, "final_logit_softcapping", 30, 0, 1e6, &p->logit_softcap));
   return hparams_eps(file, "attention.layer_norm_rms_epsilon", p);

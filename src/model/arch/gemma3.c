@@ -21,7 +21,7 @@ static ga_status read(const ga_model_file *file, ga_hparams *p) {
         scaled_by_width[i].heads == p->n_heads)
       p->attn_scale = 1.0f / sqrtf((float)p->width / (float)p->n_heads);
   GA_TRY(hparams_attn_scale(file, p));
-  GA_TRY(hparams_windows(file, GLOBAL_EVERY, p));
+  GA_TRY(hparams_windows(file, 0, GLOBAL_EVERY, p));
   return hparams_eps(file, "attention.layer_norm_rms_epsilon", p);
 }
 

@@ -12,7 +12,7 @@ static ga_status read(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(hparams_rope(file, "neox", p));
   GA_TRY(hparams_vocab(file, p));
   p->rope_base_local = p->rope_base;
-  GA_TRY(hparams_windows(file, GLOBAL_EVERY, p));
+  GA_TRY(hparams_windows(file, 0, GLOBAL_EVERY, p));
   return hparams_eps(file, "attention.layer_norm_rms_epsilon", p);
 }
 

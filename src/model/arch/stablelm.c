@@ -4,13 +4,36 @@
 #include "ga/gemm.h"
 #include "model/arch/arch.h"
 
+static bool has(const ga_model_file *file, weight_id id, int32_t il) {
+  char name[GA_WEIGHT_NAME_BYTES];
+  return ga_model_file_find(file, ga_weight_name(id, il, name)) != NULL;
+}
+
+/* Parallel blocks have no norm before the feed-forward: in no layer. GGUF files are not asked for the key:
+ * converters write true where config.json is silent. */
+static ga_status read_parallel(const ga_model_file *file, ga_hparams *p) {
+  char text[GA_HPARAM_KEY_BYTES];
+  bool stated;
+  p->is_parallel = !has(file, W_FFN_NORM, 0);
+  for (int32_t il = 0; il < p->n_layers; il++)
+    GA_REQUIRE(has(file, W_FFN_NORM, il) != p->is_parallel && has(file, W_FFN_NORM_B, il) != p->is_parallel,
+               GA_ERR_FORMAT, "blk.%d.ffn_norm has %s weight and %s bias; must have %s, in every layer alike", il,
+               has(file, W_FFN_NORM, il) ? "a" : "no", has(file, W_FFN_NORM_B, il) ? "a" : "no",
+               p->is_parallel ? "neither" : "both");
+  GA_TRY(ga_model_file_bool_or(file, hparams_key(p, "use_parallel_residual", text), p->is_parallel, &stated));
+  GA_REQUIRE(ga_model_file_format(file) == GA_MODEL_GGUF || stated == p->is_parallel, GA_ERR_FORMAT,
+             "use_parallel_residual is %s; must be %s: the layers have %s before the feed-forward",
+             stated ? "true" : "false", stated ? "false" : "true", p->is_parallel ? "no norm" : "a norm");
+  return GA_OK;
+}
+
 static ga_status read(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(hparams_sizes(file, p));
   GA_TRY(hparams_rope(file, "neox", p));
   GA_TRY(hparams_vocab(file, p));
   GA_REQUIRE(!ga_model_file_find(file, "blk.0.attn_q_norm.weight"), GA_ERR_UNSUPPORTED,
              "stablelm with norms of heads (blk.0.attn_q_norm.weight, as the 12B has them); GA has it without");
-  p->is_parallel = !ga_model_file_find(file, "blk.0.ffn_norm.weight");
+  GA_TRY(read_parallel(file, p));
   return hparams_eps(file, "attention.layer_norm_epsilon", p);
 }
 
