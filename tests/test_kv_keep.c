@@ -1,6 +1,8 @@
 /* Pages of the KV cache that are to be kept for a time, that are dropped, and that preempted sequences leave. */
 #include "kv_pages_rig.h"
 
+static const kv_parting drops = {.drops = true};
+
 static void leave_until(const int32_t *ids, int32_t n, double keep_until) {
   kv_sequence q = {.n_pages = 0};
   (void)match_ids(&q, ids, n);
@@ -68,7 +70,6 @@ static void window_pages_are_kept_too(void **state) {
 static void nobody_comes_back_to_dropped_pages(void **state) {
   (void)state;
   kv_sequence q = {.n_pages = 0};
-  const kv_parting drops = {.drops = true};
   int32_t ids[IDS];
   open_pages(16, 0, 0);
   memcpy(ids, ids_from(0), sizeof ids);
@@ -89,6 +90,19 @@ static void nobody_comes_back_to_dropped_pages(void **state) {
   close_pages();
 }
 
+static void a_drop_leaves_what_others_have_leased(void **state) {
+  (void)state;
+  kv_sequence q = {.n_pages = 0};
+  open_pages(16, 0, 0);
+  leave_until(ids_from(0), 10, 5);
+  assert_int_equal(match_ids(&q, ids_from(0), 11), 10);
+  kv_pages_leave(pages, 0, &q, ids_from(0), 10, &drops);
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 20), 10);
+  expect_counts(KV_FULL, 0, 3);
+  assert_int_equal(pages->n_keeping, 3);
+  close_pages();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pages_to_be_kept_go_last),
@@ -96,6 +110,7 @@ int main(void) {
       cmocka_unit_test(half_of_the_pages_can_be_kept),
       cmocka_unit_test(window_pages_are_kept_too),
       cmocka_unit_test(nobody_comes_back_to_dropped_pages),
+      cmocka_unit_test(a_drop_leaves_what_others_have_leased),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

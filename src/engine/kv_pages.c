@@ -272,11 +272,19 @@ static kv_node *join_begun(kv_pages *pages, kv_node *root, const kv_sequence *se
   return node;
 }
 
-/* What earlier turns have left of it. */
+/* Perhaps by another request: it stays until its time has come. */
+static bool is_leased(const kv_node *node) { return node->keep_until > 0; }
+
+/* What earlier turns have left of it, unless it is leased. */
 static void drop_begun(kv_pages *pages, kv_node *root, const kv_sequence *sequence, const int32_t *ids, int32_t n) {
   const int32_t size = pages->options.page_tokens, rest = n % size;
-  if (sequence->n_nodes == n / size)
-    remove_begun(pages, sequence->node ? sequence->node : root, ids + (n - rest), rest + 1);
+  kv_node *parent = sequence->node ? sequence->node : root;
+  if (sequence->n_nodes != n / size) return;
+  for (kv_node *begun;;) {
+    begun = prefix_tree_begun(&pages->tree, parent, ids + (n - rest), rest + 1);
+    if (!begun || is_leased(begun)) return;
+    kv_drop_node(pages, begun);
+  }
 }
 
 /* The sequence will come back: when others need its pages, these go to host memory. */
@@ -322,7 +330,7 @@ void kv_pages_computed(kv_pages *pages, uint64_t cache_key, kv_sequence *sequenc
 }
 
 /* The last page first, so that it stands before its parent in the order of eviction. drops_nodes: those that no other
- * prompt goes on from. */
+ * prompt goes on from, and that are not leased. */
 static void drop_all(kv_pages *pages, kv_sequence *sequence, bool drops_nodes) {
   for (int32_t i = sequence->first_in_window; i < sequence->n_pages && kv_has(pages, KV_WINDOW); i++) {
     const int32_t page = sequence->table[KV_WINDOW][i];
@@ -334,7 +342,7 @@ static void drop_all(kv_pages *pages, kv_sequence *sequence, bool drops_nodes) {
   kv_node *node = sequence->node;
   for (int32_t i = sequence->n_nodes; i-- > 0;) {
     kv_node *parent = node->parent;
-    if (drops_nodes && node->users == 1 && kv_link_empty(&node->children)) {
+    if (drops_nodes && node->users == 1 && !is_leased(node) && kv_link_empty(&node->children)) {
       node->users = 0;
       kv_drop_node(pages, node);
     } else {
