@@ -103,6 +103,30 @@ static void a_drop_leaves_what_others_have_leased(void **state) {
   close_pages();
 }
 
+static void a_swapped_page_keeps_those_before_it(void **state) {
+  (void)state;
+  kv_sequence shares = {.n_pages = 0}, q = {.n_pages = 0};
+  int32_t ids[IDS];
+  open_with_host(8, 16, false);
+  memcpy(ids, ids_from(0), sizeof ids);
+  for (int i = 8; i < IDS; i++) ids[i] = 500 + i; /* the first two pages are those of ids_from(0) */
+  compute_ids(&q, ids, 16);
+  kv_pages_leave(pages, 0, &q, ids, 16, &(const kv_parting){.swaps = true});
+  (void)match_ids(&shares, ids_from(0), 12);
+  compute_ids(&shares, ids_from(0), 12);
+  kv_pages_copied(pages);
+  assert_int_equal(kv_pages_extend(pages, &q, 5 * PAGE), GA_OK);
+  assert_int_equal(kv_pages_peek(pages, 0, ids, 20), 16);
+  kv_pages_release(pages, 0, &shares, ids_from(0), 12);
+  kv_pages_copied(pages);
+  assert_int_equal(kv_pages_extend(pages, &q, 8 * PAGE), GA_OK);
+  assert_int_equal(kv_pages_peek(pages, 0, ids, 20), 16);
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 20), 8); /* the third page of the other is lost */
+  verify_two(&q, NULL);
+  kv_pages_release(pages, 0, &q, NULL, 0);
+  close_pages();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pages_to_be_kept_go_last),
@@ -111,6 +135,7 @@ int main(void) {
       cmocka_unit_test(window_pages_are_kept_too),
       cmocka_unit_test(nobody_comes_back_to_dropped_pages),
       cmocka_unit_test(a_drop_leaves_what_others_have_leased),
+      cmocka_unit_test(a_swapped_page_keeps_those_before_it),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
