@@ -127,6 +127,25 @@ static void a_swapped_page_keeps_those_before_it(void **state) {
   close_pages();
 }
 
+static void a_begun_page_hands_its_lease_on(void **state) {
+  (void)state;
+  kv_sequence q = {.n_pages = 0};
+  open_pages(16, 0, 0);
+  leave_until(ids_from(0), 10, 5);
+  leave_ids(ids_from(0), 15); /* its third page takes the place of the begun one */
+  assert_int_equal(pages->n_keeping, 3);
+  (void)match_ids(&q, ids_from(0), 19);
+  compute_ids(&q, ids_from(0), 19);
+  kv_pages_leave(pages, 0, &q, ids_from(0), 19, &drops);
+  expect_counts(KV_FULL, 0, 3);
+  need_all_but(3);
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 20), 12);
+  kv_pages_expire(pages, 5);
+  need_all_but(0);
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 20), 0);
+  close_pages();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pages_to_be_kept_go_last),
@@ -136,6 +155,7 @@ int main(void) {
       cmocka_unit_test(nobody_comes_back_to_dropped_pages),
       cmocka_unit_test(a_drop_leaves_what_others_have_leased),
       cmocka_unit_test(a_swapped_page_keeps_those_before_it),
+      cmocka_unit_test(a_begun_page_hands_its_lease_on),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -192,15 +192,20 @@ ga_status kv_pages_extend(kv_pages *pages, kv_sequence *sequence, int32_t length
 
 /* --- what a sequence leaves --- */
 
-/* Pages that the new page begins with are of no more use. */
-static void remove_begun(kv_pages *pages, kv_node *parent, const int32_t *ids, int32_t n) {
-  for (kv_node *begun; (begun = prefix_tree_begun(&pages->tree, parent, ids, n)) != NULL;) kv_drop_node(pages, begun);
+/* Pages that the new page begins with are of no more use. Until when the new one is to be kept for them. */
+static double remove_begun(kv_pages *pages, kv_node *parent, const int32_t *ids, int32_t n) {
+  double until = 0;
+  for (kv_node *begun; (begun = prefix_tree_begun(&pages->tree, parent, ids, n)) != NULL;) {
+    if (begun->keep_until > until) until = begun->keep_until;
+    kv_drop_node(pages, begun);
+  }
+  return until;
 }
 
 /* A node with the sequence's i-th pages. NULL: the tree is full. */
 static kv_node *add_node(kv_pages *pages, kv_node *parent, const kv_sequence *sequence, int32_t i, const int32_t *ids,
                          int32_t n) {
-  remove_begun(pages, parent, ids, n);
+  const double until = remove_begun(pages, parent, ids, n);
   kv_node *node = prefix_tree_add(&pages->tree, parent, ids, n);
   if (!node && kv_oldest_node(pages)) {
     kv_drop_node(pages, kv_oldest_node(pages));
@@ -208,6 +213,7 @@ static kv_node *add_node(kv_pages *pages, kv_node *parent, const kv_sequence *se
   }
   for (int kind = 0; node && kind < KV_KINDS; kind++)
     if (kv_has(pages, (kv_kind)kind)) kv_give_page(pages, (kv_kind)kind, node, sequence->table[kind][i]);
+  if (node && until > 0) kv_keep_node(pages, node, until);
   return node;
 }
 
