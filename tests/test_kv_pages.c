@@ -1,87 +1,8 @@
 /* Pages of the KV cache: references, the tree of prefixes, eviction, windows, copies. tests/schedule_steps.c has what
  * comes of many random steps. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/hash.h"
 #include "base/mem.h"
-#include "engine/kv_pages_impl.h"
-
-enum { PAGE = 4, IDS = 64 };
-
-static kv_pages *pages;
-static const kv_copy *copies; /* that the last match asked for */
-static int32_t n_copies;
-
-static void open_pages(int32_t full, int32_t window_pages, int32_t window) {
-  const kv_pages_options o = {
-      .n_pages = {full, window_pages}, .page_tokens = PAGE, .window = window, .keep_prefixes = true};
-  assert_int_equal(kv_pages_create(&o, &pages), GA_OK);
-}
-
-static void open_with_host(int32_t full, int32_t host, bool offloads) {
-  const kv_pages_options o = {.n_pages = {full, 0},
-                              .page_tokens = PAGE,
-                              .keep_prefixes = true,
-                              .n_host = {host, 0},
-                              .offload_prefixes = offloads};
-  assert_int_equal(kv_pages_create(&o, &pages), GA_OK);
-}
-
-static void close_pages(void) {
-  for (int kind = 0; kind < KV_KINDS; kind++) assert_int_equal(kv_pages_counts(pages, (kv_kind)kind).held, 0);
-  assert_int_equal(kv_pages_verify(pages, NULL, 0), GA_OK);
-  kv_pages_destroy(pages);
-}
-
-static void expect_counts(kv_kind kind, int32_t held, int32_t kept) {
-  const kv_pages_count count = kv_pages_counts(pages, kind);
-  assert_int_equal(count.held, held);
-  assert_int_equal(count.kept, kept);
-}
-
-/* begin, begin + 1 ... */
-static const int32_t *ids_from(int32_t begin) {
-  static int32_t ids[4][IDS];
-  static int at;
-  at = (at + 1) % 4;
-  for (int32_t i = 0; i < IDS; i++) ids[at][i] = begin + i;
-  return ids[at];
-}
-
-static int32_t match_ids(kv_sequence *q, const int32_t *ids, int32_t n) {
-  kv_found found;
-  const int32_t peeked = kv_pages_peek(pages, 0, ids, n);
-  kv_pages_copied(pages);
-  assert_int_equal(kv_pages_match(pages, 0, ids, n, q, &found), GA_OK);
-  kv_pages_load(pages, q, &found);
-  copies = kv_pages_copies(pages, &n_copies);
-  assert_int_equal(found.tokens, peeked);
-  return found.tokens;
-}
-
-static void compute_ids(kv_sequence *q, const int32_t *ids, int32_t n) {
-  assert_int_equal(kv_pages_extend(pages, q, n), GA_OK);
-  kv_pages_computed(pages, 0, q, ids, n);
-}
-
-/* A sequence of n tokens comes and goes. */
-static void leave_ids(const int32_t *ids, int32_t n) {
-  kv_sequence q = {.n_pages = 0};
-  (void)match_ids(&q, ids, n);
-  compute_ids(&q, ids, n);
-  kv_pages_release(pages, 0, &q, ids, n);
-  assert_null(q.table[KV_FULL]);
-}
-
-static void verify_two(const kv_sequence *a, const kv_sequence *b) {
-  const kv_sequence *const list[] = {a, b};
-  const ga_status status = kv_pages_verify(pages, list, b ? 2 : 1);
-  if (status != GA_OK) fail_msg("%s", ga_error_text());
-}
+#include "kv_pages_rig.h"
 
 static void siphash_gives_its_authors_vectors(void **state) {
   (void)state;
@@ -464,16 +385,6 @@ static void keys_whose_pages_are_gone_leave_no_root(void **state) {
 
 /* --- host memory --- */
 
-/* All pages of the device but n are needed by one that has no prefix in common with others. */
-static void need_all_but(int32_t n) {
-  kv_sequence q = {.n_pages = 0};
-  kv_pages_copied(pages);
-  assert_int_equal(kv_pages_extend(pages, &q, (kv_pages_counts(pages, KV_FULL).total - n) * PAGE), GA_OK);
-  copies = kv_pages_copies(pages, &n_copies);
-  assert_int_equal(kv_pages_verify(pages, (const kv_sequence *const[]){&q}, 1), GA_OK);
-  kv_pages_release(pages, 0, &q, NULL, 0);
-}
-
 static void expect_copy(int32_t i, kv_way way) {
   assert_true(i < n_copies);
   assert_int_equal(copies[i].way, way);
@@ -583,96 +494,6 @@ static void pages_that_come_back_go_before_a_copy(void **state) {
   close_pages();
 }
 
-/* --- what is to be kept, and what is not --- */
-
-static void leave_until(const int32_t *ids, int32_t n, double keep_until) {
-  kv_sequence q = {.n_pages = 0};
-  (void)match_ids(&q, ids, n);
-  compute_ids(&q, ids, n);
-  kv_pages_leave(pages, 0, &q, ids, n, &(const kv_parting){.keep_until = keep_until});
-  assert_int_equal(kv_pages_verify(pages, NULL, 0), GA_OK);
-}
-
-static void pages_to_be_kept_go_last(void **state) {
-  (void)state;
-  open_pages(6, 0, 0);
-  leave_until(ids_from(0), 10, 5);
-  leave_ids(ids_from(100), 12);
-  need_all_but(3); /* the others have been used later, and go */
-  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 20), 10);
-  assert_int_equal(kv_pages_peek(pages, 0, ids_from(100), 20), 0);
-  kv_pages_expire(pages, 4.9);
-  leave_ids(ids_from(100), 12);
-  need_all_but(3);
-  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 20), 10);
-  kv_pages_expire(pages, 5); /* now they are as any */
-  leave_ids(ids_from(100), 12);
-  need_all_but(3);
-  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 20), 0);
-  assert_int_equal(kv_pages_peek(pages, 0, ids_from(100), 20), 12);
-  close_pages();
-}
-
-static void a_running_one_gets_pages_that_were_to_be_kept(void **state) {
-  (void)state;
-  open_pages(6, 0, 0);
-  leave_until(ids_from(0), 10, 5);
-  need_all_but(0);
-  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 20), 0);
-  assert_int_equal(pages->n_keeping, 0);
-  close_pages();
-}
-
-static void half_of_the_pages_can_be_kept(void **state) {
-  (void)state;
-  open_pages(8, 0, 0);
-  leave_until(ids_from(0), 12, 5);
-  leave_until(ids_from(100), 8, 5); /* 5 of 8 */
-  assert_int_equal(pages->n_keeping, 3);
-  leave_until(ids_from(100), 4, 5);
-  assert_int_equal(pages->n_keeping, 4);
-  leave_until(ids_from(0), 12, 9); /* longer: no more than before */
-  assert_int_equal(pages->n_keeping, 4);
-  kv_pages_expire(pages, 7);
-  assert_int_equal(pages->n_keeping, 3);
-  close_pages();
-}
-
-static void window_pages_are_kept_too(void **state) {
-  (void)state;
-  open_pages(16, 6, 6);
-  leave_until(ids_from(0), 10, 5);
-  leave_ids(ids_from(100), 10);
-  leave_ids(ids_from(200), 10);
-  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 20), 10);
-  assert_int_not_equal(kv_pages_peek(pages, 0, ids_from(100), 20), 10);
-  close_pages();
-}
-
-static void nobody_comes_back_to_dropped_pages(void **state) {
-  (void)state;
-  kv_sequence q = {.n_pages = 0};
-  const kv_parting drops = {.drops = true};
-  int32_t ids[IDS];
-  open_pages(16, 0, 0);
-  memcpy(ids, ids_from(0), sizeof ids);
-  ids[6] = -1;
-  leave_ids(ids, 10);         /* another goes on from the first page */
-  leave_ids(ids_from(0), 10); /* a turn, with a begun page */
-  (void)match_ids(&q, ids_from(0), 15);
-  compute_ids(&q, ids_from(0), 15);
-  kv_pages_leave(pages, 0, &q, ids_from(0), 15, &drops);
-  expect_counts(KV_FULL, 0, 3);
-  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 20), 6);
-  assert_int_equal(kv_pages_peek(pages, 0, ids, 20), 10);
-  (void)match_ids(&q, ids, 10); /* the last one to know: nothing is left */
-  compute_ids(&q, ids, 10);
-  kv_pages_leave(pages, 0, &q, ids, 10, &drops);
-  expect_counts(KV_FULL, 0, 0);
-  assert_int_equal(pages->tree.n_roots, 0);
-  close_pages();
-}
-
 /* --- failures --- */
 
 static void failing_memory_changes_nothing(void **state) {
@@ -757,11 +578,6 @@ int main(void) {
       cmocka_unit_test(the_least_recently_used_leaf_leaves_host_memory),
       cmocka_unit_test(only_pages_of_the_preempted_go_to_host_memory),
       cmocka_unit_test(pages_that_come_back_go_before_a_copy),
-      cmocka_unit_test(pages_to_be_kept_go_last),
-      cmocka_unit_test(a_running_one_gets_pages_that_were_to_be_kept),
-      cmocka_unit_test(half_of_the_pages_can_be_kept),
-      cmocka_unit_test(window_pages_are_kept_too),
-      cmocka_unit_test(nobody_comes_back_to_dropped_pages),
       cmocka_unit_test(failing_memory_changes_nothing),
       cmocka_unit_test(the_check_sees_damage),
   };

@@ -236,6 +236,20 @@ void kv_unuse_node(kv_pages *pages, kv_node *node) {
     kv_link_node(pages, node);
 }
 
+static bool leads_to_swapped(const kv_node *node) {
+  for (const kv_link *at = node->children.next; at->node; at = at->next)
+    if (at->node->swapped) return true;
+  return false;
+}
+
+void kv_clear_swapped(kv_node *last) {
+  for (kv_node *node = last; node && node->parent; node = node->parent) {
+    if (!node->swapped) continue;
+    if (leads_to_swapped(node)) return;
+    node->swapped = false;
+  }
+}
+
 /* --- time --- */
 
 /* Those of a ring, in their order, whose time has come. */

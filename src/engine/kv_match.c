@@ -158,7 +158,6 @@ static void let_leaf_go(kv_pages *pages, kv_node *leaf) {
   for (int kind = 0; kind < KV_KINDS; kind++)
     if (leaf->page[kind] != KV_NO_PAGE) kv_drop_page(pages, (kv_kind)kind, leaf->page[kind]);
   if (leaf->host[KV_WINDOW] != KV_NO_PAGE) kv_link_last(&pages->away_window, &leaf->window);
-  leaf->swapped = false;
   prefix_tree_touch(leaf);
   kv_unuse_node(pages, leaf);
 }
@@ -178,7 +177,7 @@ void kv_pages_load(kv_pages *pages, kv_sequence *sequence, const kv_found *found
         sequence->table[kind][i] = kv_bring_page(pages, (kv_kind)kind, node);
   sequence->node = found->node;
   sequence->n_nodes = sequence->n_pages = sequence->n_tried = n_nodes;
-  for (node = found->node; node && node->swapped; node = node->parent) node->swapped = false;
+  kv_clear_swapped(found->leaf ? found->leaf : found->node);
   if (!found->leaf) return;
   copy_leaf(pages, found->leaf, sequence);
   let_leaf_go(pages, found->leaf);

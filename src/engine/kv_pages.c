@@ -192,15 +192,20 @@ ga_status kv_pages_extend(kv_pages *pages, kv_sequence *sequence, int32_t length
 
 /* --- what a sequence leaves --- */
 
-/* Pages that the new page begins with are of no more use. */
-static void remove_begun(kv_pages *pages, kv_node *parent, const int32_t *ids, int32_t n) {
-  for (kv_node *begun; (begun = prefix_tree_begun(&pages->tree, parent, ids, n)) != NULL;) kv_drop_node(pages, begun);
+/* Pages that the new page begins with are of no more use. Until when the new one is to be kept for them. */
+static double remove_begun(kv_pages *pages, kv_node *parent, const int32_t *ids, int32_t n) {
+  double until = 0;
+  for (kv_node *begun; (begun = prefix_tree_begun(&pages->tree, parent, ids, n)) != NULL;) {
+    if (begun->keep_until > until) until = begun->keep_until;
+    kv_drop_node(pages, begun);
+  }
+  return until;
 }
 
 /* A node with the sequence's i-th pages. NULL: the tree is full. */
 static kv_node *add_node(kv_pages *pages, kv_node *parent, const kv_sequence *sequence, int32_t i, const int32_t *ids,
                          int32_t n) {
-  remove_begun(pages, parent, ids, n);
+  const double until = remove_begun(pages, parent, ids, n);
   kv_node *node = prefix_tree_add(&pages->tree, parent, ids, n);
   if (!node && kv_oldest_node(pages)) {
     kv_drop_node(pages, kv_oldest_node(pages));
@@ -208,6 +213,7 @@ static kv_node *add_node(kv_pages *pages, kv_node *parent, const kv_sequence *se
   }
   for (int kind = 0; node && kind < KV_KINDS; kind++)
     if (kv_has(pages, (kv_kind)kind)) kv_give_page(pages, (kv_kind)kind, node, sequence->table[kind][i]);
+  if (node && until > 0) kv_keep_node(pages, node, until);
   return node;
 }
 
@@ -272,11 +278,19 @@ static kv_node *join_begun(kv_pages *pages, kv_node *root, const kv_sequence *se
   return node;
 }
 
-/* What earlier turns have left of it. */
+/* Perhaps by another request: it stays until its time has come. */
+static bool is_leased(const kv_node *node) { return node->keep_until > 0; }
+
+/* What earlier turns have left of it, unless it is leased. */
 static void drop_begun(kv_pages *pages, kv_node *root, const kv_sequence *sequence, const int32_t *ids, int32_t n) {
   const int32_t size = pages->options.page_tokens, rest = n % size;
-  if (sequence->n_nodes == n / size)
-    remove_begun(pages, sequence->node ? sequence->node : root, ids + (n - rest), rest + 1);
+  kv_node *parent = sequence->node ? sequence->node : root;
+  if (sequence->n_nodes != n / size) return;
+  for (kv_node *begun;;) {
+    begun = prefix_tree_begun(&pages->tree, parent, ids + (n - rest), rest + 1);
+    if (!begun || is_leased(begun)) return;
+    kv_drop_node(pages, begun);
+  }
 }
 
 /* The sequence will come back: when others need its pages, these go to host memory. */
@@ -322,7 +336,7 @@ void kv_pages_computed(kv_pages *pages, uint64_t cache_key, kv_sequence *sequenc
 }
 
 /* The last page first, so that it stands before its parent in the order of eviction. drops_nodes: those that no other
- * prompt goes on from. */
+ * prompt goes on from, and that are not leased. */
 static void drop_all(kv_pages *pages, kv_sequence *sequence, bool drops_nodes) {
   for (int32_t i = sequence->first_in_window; i < sequence->n_pages && kv_has(pages, KV_WINDOW); i++) {
     const int32_t page = sequence->table[KV_WINDOW][i];
@@ -334,7 +348,7 @@ static void drop_all(kv_pages *pages, kv_sequence *sequence, bool drops_nodes) {
   kv_node *node = sequence->node;
   for (int32_t i = sequence->n_nodes; i-- > 0;) {
     kv_node *parent = node->parent;
-    if (drops_nodes && node->users == 1 && kv_link_empty(&node->children)) {
+    if (drops_nodes && node->users == 1 && !is_leased(node) && kv_link_empty(&node->children)) {
       node->users = 0;
       kv_drop_node(pages, node);
     } else {

@@ -109,7 +109,7 @@ typedef struct kv_parting {
   double keep_until; /* its pages are evicted behind all that are not kept so; 0: as any. Best effort, half of the pages
                         at most */
   bool swaps;        /* it is preempted: its pages go to host memory when others need them */
-  bool drops;        /* nobody will come back: pages that no other sequence has or goes on from become free */
+  bool drops; /* nobody will come back: pages that no other sequence has, goes on from or wants kept become free */
 } kv_parting;
 void kv_pages_leave(kv_pages *pages, uint64_t cache_key, kv_sequence *sequence, const int32_t *ids, int32_t n,
                     const kv_parting *parting);

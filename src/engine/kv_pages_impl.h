@@ -74,6 +74,8 @@ void kv_drop_node(kv_pages *pages, kv_node *node);
 kv_node *kv_oldest_node(const kv_pages *pages);
 void kv_use_node(kv_node *node);
 void kv_unuse_node(kv_pages *pages, kv_node *node);
+/* A path from its last node on, which may be NULL, is as any again, but for what leads to other swapped nodes. */
+void kv_clear_swapped(kv_node *last);
 /* Into the order of eviction, as the last. */
 void kv_link_node(kv_pages *pages, kv_node *node);
 /* At least until then; 0: no longer. */

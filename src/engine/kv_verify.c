@@ -135,6 +135,7 @@ static ga_status verify_node(const kv_pages *pages, const kv_node *node, const k
             "node %d would be evicted after its parent", i);
   KV_EXPECT(!parent->parent || parent->keep_until >= node->keep_until, "node %d is to be kept longer than its parent",
             i);
+  KV_EXPECT(!parent->parent || parent->swapped >= node->swapped, "node %d is swapped, its parent not", i);
   KV_EXPECT(node->users || !kv_node_useless(pages, node), "node %d is of no use", i);
   KV_EXPECT(!kv_has(pages, KV_FULL) || kv_node_has(node, KV_FULL), "node %d without a page", i);
   KV_EXPECT(!node->users || node->host[KV_FULL] == KV_NO_PAGE, "node %d is in use and in host memory", i);

@@ -35,7 +35,7 @@ struct kv_node {
   int32_t page[KV_KINDS]; /* on the device */
   int32_t host[KV_KINDS]; /* in host memory; not both */
   double keep_until; /* it is evicted behind all that are not kept so; 0: as any. A parent is kept as long at least */
-  bool swapped;      /* of a request that was preempted: its pages go to host memory */
+  bool swapped;      /* of a request that was preempted: its pages go to host memory. Its parent is, too */
   bool wanted;       /* a sequence has begun or ended where it sees this page: its window page goes later */
 };
 

@@ -203,7 +203,7 @@ static void fill_sched(const ga_engine *e, const ga_request_options *o, ga_reque
                              .use_prefix = !o->prompt_logprobs && !(e->options.flags & GA_ENGINE_NO_PREFIX_CACHE),
                              .arrival = r->submitted,
                              .first_deadline = o->first_token_deadline > 0 ? r->submitted + o->first_token_deadline : 0,
-                             .keep_seconds = o->keep_seconds,
+                             .keep_seconds = e->options.flags & GA_ENGINE_NO_PREFIX_CACHE ? -1 : o->keep_seconds,
                              .user = r,
                              .n_cached = -1};
 }
