@@ -1,6 +1,7 @@
 /* ga dist run --transport processes: starts a process for each rank, and speaks for all of them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -13,16 +14,25 @@
 #include "cli/dist.h"
 #include "cli/error.h"
 
-#define GRACE 6.0 /* seconds that ranks have to end once one of them has failed */
+/* Seconds that ranks have to end: */
+#define GRACE_FAILED 6.0  /* once one has failed: a watchdog takes 5 s at most, and others say what they heard */
+#define GRACE_DONE   20.0 /* once one is done: all have met by then, and only let go of memory */
+
+#define STATUS_LOST (-1) /* the system does not say how a rank ended */
 
 typedef struct child {
   pid_t pid;
   int err;         /* its stderr */
   char text[2048]; /* what came out of it */
   size_t n;
-  int status;
-  bool has_ended;
+  int status; /* of waitpid, or STATUS_LOST */
+  bool has_ended, was_killed;
 } child;
+
+/* What ended first; rank -1 = none. Ranks that the launcher itself killed do not count. */
+typedef struct first_ends {
+  int32_t done, failed, signalled;
+} first_ends;
 
 static double now_seconds(void) {
   struct timespec t;
@@ -36,9 +46,10 @@ static void set_number(const char *name, long long x) {
   (void)setenv(name, text, 1);
 }
 
-/* In the child: this program again, as a rank. It ends with its parent. */
-static void become_rank(char **argv, int32_t rank, int32_t ranks, const char *run, int err) {
+/* In the child: this program again, as a rank. It ends with its parent, also with one that has ended already. */
+static void become_rank(char **argv, int32_t rank, int32_t ranks, const char *run, int err, pid_t launcher) {
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != launcher) _exit(EXIT_FAILED);
   (void)dup2(err, STDERR_FILENO);
   set_number("GA_RANK", rank), set_number("GA_RANKS", ranks);
   (void)setenv("GA_RUN", run, 1), (void)setenv("GA_LAUNCHER", "ga", 1);
@@ -50,8 +61,9 @@ static void become_rank(char **argv, int32_t rank, int32_t ranks, const char *ru
 static ga_status start_rank_process(child *c, char **argv, int32_t rank, int32_t ranks, const char *run) {
   int ends[2];
   REQUIRE(pipe2(ends, O_CLOEXEC) == 0, GA_ERR_DEVICE, "no pipe for rank %d: %s", rank, strerror(errno));
+  const pid_t launcher = getpid();
   c->pid = fork();
-  if (c->pid == 0) become_rank(argv, rank, ranks, run, ends[1]);
+  if (c->pid == 0) become_rank(argv, rank, ranks, run, ends[1], launcher);
   (void)close(ends[1]);
   c->err = ends[0];
   REQUIRE(c->pid > 0, GA_ERR_DEVICE, "the system starts %d processes of %d: %s", rank, ranks, strerror(errno));
@@ -75,35 +87,80 @@ static void listen_to(child *c, int32_t n) {
   }
 }
 
-/* Until all have ended; those that others' failure does not end are killed. */
-static void wait_for_ranks(child *c, int32_t n) {
-  double deadline = 0;
-  for (int32_t left = n; left;) {
-    listen_to(c, n);
-    left = 0;
-    for (int32_t r = 0; r < n; r++) {
-      if (!c[r].has_ended) c[r].has_ended = waitpid(c[r].pid, &c[r].status, WNOHANG) != 0;
-      left += !c[r].has_ended || c[r].err >= 0;
-      if (c[r].has_ended && c[r].status && deadline == 0) deadline = now_seconds() + GRACE;
-    }
-    for (int32_t r = 0; r < n && deadline != 0 && now_seconds() > deadline; r++)
-      if (!c[r].has_ended) (void)kill(c[r].pid, SIGKILL);
+static void look_whether_ended(child *c) {
+  const pid_t got = waitpid(c->pid, &c->status, WNOHANG);
+  if (got == 0 || (got < 0 && errno == EINTR)) return;
+  if (got < 0) c->status = STATUS_LOST;
+  c->has_ended = true;
+}
+
+static void note_end(const child *c, int32_t rank, first_ends *f) {
+  const bool is_signal = c->status != STATUS_LOST && WIFSIGNALED(c->status);
+  if (c->was_killed) return;
+  if (c->status == 0 && f->done < 0) f->done = rank;
+  if (c->status != 0 && f->failed < 0) f->failed = rank;
+  if (is_signal && f->signalled < 0) f->signalled = rank;
+}
+
+static void kill_rest(child *c, int32_t n) {
+  for (int32_t r = 0; r < n; r++) {
+    if (c[r].has_ended) continue;
+    c[r].was_killed = true;
+    (void)kill(c[r].pid, SIGKILL);
   }
 }
 
-/* One line for all: the longest, which says which rank it began with. */
-static int speak_for_all(const child *c, int32_t n) {
-  const child *best = NULL, *ended = NULL;
-  for (int32_t r = 0; r < n; r++) {
-    if (!c[r].status) continue;
-    if (!ended) ended = &c[r];
-    if (c[r].n && (!best || c[r].n > best->n)) best = &c[r];
+/* Until all have ended. Those that do not end by themselves once one has are killed: after a while, or at once when a
+ * signal ended it. What they say is heard up to then; a process of theirs may keep their stderr open. */
+static first_ends wait_for_ranks(child *c, int32_t n) {
+  first_ends f = {-1, -1, -1};
+  double deadline = INFINITY;
+  for (int32_t left = n; left;) {
+    const bool is_late = now_seconds() > deadline;
+    listen_to(c, n);
+    left = 0;
+    for (int32_t r = 0; r < n; r++) {
+      if (!c[r].has_ended) {
+        look_whether_ended(&c[r]);
+        if (c[r].has_ended) note_end(&c[r], r, &f);
+      }
+      left += !c[r].has_ended || (c[r].err >= 0 && !is_late);
+    }
+    const double now = now_seconds();
+    if (f.done >= 0) deadline = fmin(deadline, now + GRACE_DONE);
+    if (f.failed >= 0) deadline = fmin(deadline, now + GRACE_FAILED);
+    if (f.signalled >= 0) deadline = fmin(deadline, now);
+    if (now >= deadline) kill_rest(c, n);
   }
-  if (!ended) return EXIT_OK;
-  if (best)
+  return f;
+}
+
+/* A signal ended it: whatever others heard of that, this came first. Its own last words, if any, come after. */
+static void say_signal(const child *c, int32_t rank) {
+  const int number = WTERMSIG(c->status);
+  (void)fprintf(stderr, "ga dist: rank %d was ended by signal %d (%s)\n%s", rank, number, strsignal(number), c->text);
+}
+
+/* One line for all: the longest of those that failed, which says which rank it began with. */
+static int speak_for_all(const child *c, int32_t n, const first_ends *f) {
+  const child *best = NULL;
+  int32_t killed = -1;
+  for (int32_t r = n - 1; r >= 0; r--) {
+    if (c[r].was_killed) killed = r;
+    if (!c[r].was_killed && c[r].status && c[r].n && (!best || c[r].n >= best->n)) best = &c[r];
+  }
+  if (f->failed < 0 && killed < 0) return EXIT_OK;
+  if (f->signalled >= 0)
+    say_signal(&c[f->signalled], f->signalled);
+  else if (best)
     (void)fputs(best->text, stderr);
+  else if (f->failed < 0)
+    (void)fprintf(stderr, "ga dist: rank %d was killed: it had not ended %g s after rank %d was done\n", killed,
+                  GRACE_DONE, f->done);
+  else if (c[f->failed].status == STATUS_LOST)
+    (void)fprintf(stderr, "ga dist: the system does not say how rank %d ended\n", f->failed);
   else
-    (void)fprintf(stderr, "ga dist: rank %d ended with status %d\n", (int)(ended - c), ended->status);
+    (void)fprintf(stderr, "ga dist: rank %d ended with status %d\n", f->failed, WEXITSTATUS(c[f->failed].status));
   return EXIT_FAILED;
 }
 
@@ -117,15 +174,16 @@ int dist_launch(const dist_args *a, char **argv) {
   }
   (void)snprintf(run, sizeof run, "%d-%.0f", (int)getpid(), now_seconds() * 1e6);
   (void)fflush(stdout);
+  (void)signal(SIGCHLD, SIG_DFL); /* where it is ignored, which programs inherit, no end has a status */
   ga_status status = GA_OK;
   int32_t started = 0;
   for (; started < ranks && status == GA_OK; started++) {
     status = start_rank_process(&c[started], argv, started, ranks, run);
     if (status != GA_OK) break;
   }
-  for (int32_t r = 0; r < started && status != GA_OK; r++) (void)kill(c[r].pid, SIGKILL);
-  wait_for_ranks(c, started);
-  const int code = status == GA_OK ? speak_for_all(c, ranks) : cmd_fail("dist");
+  if (status != GA_OK) kill_rest(c, started);
+  const first_ends f = wait_for_ranks(c, started);
+  const int code = status == GA_OK ? speak_for_all(c, ranks, &f) : cmd_fail("dist");
   free(c);
   return code;
 }

@@ -4,8 +4,11 @@ Usage: program_dist_ranks.py GA"""
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 import unittest
 
 GA = os.path.abspath(sys.argv.pop(1))
@@ -72,6 +75,53 @@ class Ranks(unittest.TestCase):
         text = self.ga("run", "--transport", "processes", "-n", "3", "--timeout", "0.01", "--tokens", "6000", rc=1)
         self.assertEqual(len(text.splitlines()), 1, text)
         self.assertRegex(text, r"comm: rank \d waited 0.01 s")
+
+    def test_status_under_ignored_signals(self):
+        """A program that ignores the ends of its children passes that on; a failed run stays one."""
+        p = subprocess.run([GA, "dist", "run", "--transport", "processes", "-n", "3", "--timeout", "0.01", "--tokens",
+                            "6000"], capture_output=True, text=True, timeout=100,
+                           preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assertEqual((p.returncode, p.stdout), (1, ""), p.stderr)
+        self.assertRegex(p.stderr, r"comm: rank \d waited 0.01 s")
+
+    @staticmethod
+    def pid_of_rank(launcher, rank):
+        """Once the launcher has started it; before that its variables are the launcher's."""
+        mine = f"GA_RANK={rank}".encode()
+        for _ in range(6000):
+            with open(f"/proc/{launcher}/task/{launcher}/children", encoding="ascii") as f:
+                children = f.read().split()
+            for pid in children:
+                with open(f"/proc/{pid}/environ", "rb") as f:
+                    if mine in f.read().split(b"\0"):
+                        return int(pid)
+            time.sleep(0.01)
+        raise AssertionError(f"rank {rank} does not start")
+
+    def test_killed_at_its_start(self):
+        """The rank that a signal ended is named, and the others do not wait for it. Whole runs take minutes."""
+        p = subprocess.Popen([GA, "dist", "run", "--transport", "processes", "-n", "4", "--tokens", "60000"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        os.kill(self.pid_of_rank(p.pid, 1), signal.SIGKILL)
+        begin = time.monotonic()
+        out, text = p.communicate(timeout=100)
+        self.assertEqual((p.returncode, out, text), (1, "", "ga dist: rank 1 was ended by signal 9 (Killed)\n"))
+        self.assertLess(time.monotonic() - begin, 5)
+
+    def test_stopped_at_its_end(self):
+        """A rank that is stopped after it has left: no watchdog looks at it any more."""
+        if not shutil.which("cc"):
+            self.skipTest("no C compiler here")
+        with tempfile.TemporaryDirectory() as folder:
+            with open(f"{folder}/stop.c", "w", encoding="ascii") as f:
+                f.write("#include <signal.h>\n#include <stdlib.h>\n__attribute__((destructor)) static void stop(void)"
+                        "{const char *r = getenv(\"GA_RANK\"); if (r && *r == '2') (void)raise(SIGSTOP);}\n")
+            subprocess.run(["cc", "-shared", "-fPIC", "-o", f"{folder}/stop.so", f"{folder}/stop.c"], check=True)
+            env = {**os.environ, "LD_PRELOAD": f"{folder}/stop.so", "ASAN_OPTIONS": "verify_asan_link_order=0"}
+            p = subprocess.run([GA, "dist", "run", "--transport", "processes", "-n", "4", "--tokens", "256",
+                                "--timeout", "60"], capture_output=True, text=True, timeout=100, env=env)
+        self.assertEqual(p.returncode, 1, p.stdout)
+        self.assertRegex(p.stderr, r"^ga dist: rank 2 was killed: it had not ended 20 s after rank \d was done\n$")
 
 
 if __name__ == "__main__":
