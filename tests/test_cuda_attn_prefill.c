@@ -6,11 +6,12 @@
 #define PREFILL "attn_bf16_prefill_f32_sm90a_256"
 #define FLAT    "attn_fwd_bf16_d128v128_causal_sm90a_128x128x2_q_reg"
 #define WINDOW  "attn_fwd_bf16_d128v128_window_sm90a_128x128x2_q_smem"
+#define EXT     "attn_fwd_ext_bf16_d128v128_window_sm90a_128x128x2_q_smem"
 #define ELEMS   ((size_t)1 << 20)
 
 static const unsigned char image[] = "an image";
 static const cuda_image images[] = {
-    {PREFILL, image, image + 8}, {FLAT, image, image + 8}, {WINDOW, image, image + 8}, {0}};
+    {PREFILL, image, image + 8}, {FLAT, image, image + 8}, {WINDOW, image, image + 8}, {EXT, image, image + 8}, {0}};
 
 static ga_ctx *ctx;
 static ga_attn_desc desc;
@@ -57,6 +58,17 @@ static void the_planner_chooses_the_row_between(void **state) {
   assert_int_equal(plan_without(FLAT, text, sizeof text), GA_OK);
   assert_non_null(strstr(text, "step 1: " WINDOW));
   assert_int_equal(plan_without("attn_fwd*", text, sizeof text), GA_ERR_UNSUPPORTED);
+  assert_non_null(strstr(ga_error_text(), PREFILL ": no row takes 16-bit q and o of this shape"));
+}
+
+/* The casts know of no cap: the row between has it, or none is chosen. */
+static void a_soft_cap_is_of_the_row_between(void **state) {
+  (void)state;
+  char text[4096];
+  desc.softcap = 30;
+  assert_int_equal(plan_without(NULL, text, sizeof text), GA_OK);
+  assert_non_null(strstr(text, "step 1: " EXT));
+  assert_int_equal(plan_without("attn_fwd_ext*", text, sizeof text), GA_ERR_UNSUPPORTED);
   assert_non_null(strstr(ga_error_text(), PREFILL ": no row takes 16-bit q and o of this shape"));
 }
 
@@ -142,6 +154,7 @@ static void graphs_have_their_own_workspace(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(the_planner_chooses_the_row_between, setup, teardown),
+      cmocka_unit_test_setup_teardown(a_soft_cap_is_of_the_row_between, setup, teardown),
       cmocka_unit_test_setup_teardown(steps_run_in_order, setup, teardown),
       cmocka_unit_test_setup_teardown(streams_have_their_own_workspace, setup, teardown),
       cmocka_unit_test_setup_teardown(graphs_have_their_own_workspace, setup, teardown)};
