@@ -82,6 +82,7 @@ ga_status kv_pages_create(const kv_pages_options *options, kv_pages **out) {
   for (int i = 0; i < 4; i++) kv_link_init(&pages->order[i / 2][i % 2], NULL);
   for (int i = 0; i < 3; i++) kv_link_init(&pages->window_order[i], NULL);
   kv_link_init(&pages->away_window, NULL);
+  kv_link_init(&pages->keeping_used, NULL);
   pages->next_expiry = INFINITY;
   GA_TRY_OUT(create_pools(pages, options));
   *out = pages;
@@ -257,7 +258,7 @@ static void join_tree(kv_pages *pages, kv_node *root, kv_sequence *sequence, con
     else
       return;
     if (!node) return;
-    kv_use_node(node);
+    kv_use_node(pages, node);
     prefix_tree_touch(node);
     sequence->node = parent = node;
     sequence->n_nodes++;
@@ -388,12 +389,12 @@ void kv_pages_part(kv_pages *pages, uint64_t cache_key, const int32_t *ids, int3
   if (!root) return;
   root->users++;
   for (kv_node *node; n >= size && (node = prefix_tree_child(&pages->tree, last, ids)); ids += size, n -= size) {
-    kv_use_node(last = node);
+    kv_use_node(pages, last = node);
     n_nodes++;
   }
   kv_node *begun = n > 0 && n < size ? prefix_tree_begun(&pages->tree, last, ids, n + 1) : NULL;
   if (begun) {
-    kv_use_node(last = begun);
+    kv_use_node(pages, last = begun);
     n_nodes++;
   }
   kv_clear_swapped(last);
