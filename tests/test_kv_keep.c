@@ -1,5 +1,5 @@
 /* Pages of the KV cache that are to be kept for a time, that are dropped, and that preempted sequences leave. */
-#include "kv_pages_rig.h"
+#include "tests/kv_pages_rig.h"
 
 static const kv_parting drops = {.drops = true};
 

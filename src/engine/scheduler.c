@@ -257,7 +257,8 @@ static ga_status plan_decodes(scheduler *s, int32_t *n_decodes) {
   return GA_OK;
 }
 
-/* Does any request behind this one read, or wait for a place that there is? */
+/* Does any request behind this one read, or wait for a place that there is? One that waits for pages does not count:
+ * what is left to it of a step would bring it none. */
 static bool others_read(const scheduler *s, const sched_request *request) {
   for (const sched_request *r = request->next; r; r = r->next)
     if (left_of(r) > 1) return true;
@@ -432,7 +433,8 @@ static int32_t prompt_budget(const sched_options *o, int32_t n_decodes) {
   return (n_decodes ? (int32_t)filled : o->step_tokens) - n_decodes;
 }
 
-/* Is one long prompt read, and does nobody wait behind it? Then its tokens need not come at the cost of even steps. */
+/* Is one long prompt read, and is nobody behind it that could read, too? Then its tokens need not come at the cost of
+ * even steps. */
 static bool reads_alone(const scheduler *s, int32_t budget) {
   const sched_request *r = s->running.first;
   while (r && left_of(r) <= 1) r = r->next;
