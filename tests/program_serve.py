@@ -195,7 +195,10 @@ class KeptPrompts(OneServer):
         self.assertEqual(self.cached(9), 0)
 
     def test_bring_back(self):
+        counts = ["vllm:request_queue_time_seconds_count", "vllm:request_inference_time_seconds_count"]
+        before = [self.server.value(name) for name in counts]
         said = self.complete(prompt=[11] * 100, max_tokens=0)
+        self.assertEqual([self.server.value(name) for name in counts], [n + 1 for n in before])
         self.assertEqual((said["choices"][0]["text"], said["choices"][0]["finish_reason"]), ("", "length"))
         self.assertEqual(said["usage"]["completion_tokens"], 0)
         self.assertEqual(self.cached(11), 99)

@@ -121,8 +121,14 @@ static void add_request(void) {
   sim.n_requests += status == GA_OK;
 }
 
+/* Any; every other time one that waits preempted, if there is one. */
 static void cancel_one(void) {
   sim_request *q = &sim.requests[draw_int(0, REQUESTS_MAX - 1)];
+  const bool preempted = chance(2);
+  for (int32_t i = 0; i < REQUESTS_MAX && preempted; i++) {
+    const sched_request *r = &sim.requests[i].r;
+    if (sim.requests[i].used && r->state == SCHED_WAITING && r->n_preempted) q = &sim.requests[i];
+  }
   if (!q->used) return;
   scheduler_remove(sim.s, &q->r);
   totals.cancelled++;

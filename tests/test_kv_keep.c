@@ -1,5 +1,5 @@
 /* Pages of the KV cache that are to be kept for a time, that are dropped, and that preempted sequences leave. */
-#include "kv_pages_rig.h"
+#include "tests/kv_pages_rig.h"
 
 static const kv_parting drops = {.drops = true};
 
@@ -146,6 +146,26 @@ static void a_begun_page_hands_its_lease_on(void **state) {
   close_pages();
 }
 
+static void a_lease_ends_while_its_pages_are_in_use(void **state) {
+  (void)state;
+  kv_sequence q = {.n_pages = 0};
+  open_pages(8, 0, 0);
+  leave_until(ids_from(0), 16, 5);
+  (void)match_ids(&q, ids_from(0), 20);
+  kv_pages_expire(pages, 4);
+  assert_int_equal(pages->n_keeping, 4);
+  kv_pages_expire(pages, 5);
+  assert_int_equal(pages->n_keeping, 0);
+  verify_two(&q, NULL);
+  kv_pages_release(pages, 0, &q, NULL, 0);
+  leave_until(ids_from(100), 16, 9); /* the half is there again for others */
+  assert_int_equal(pages->n_keeping, 4);
+  need_all_but(4);
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 20), 0);
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(100), 20), 16);
+  close_pages();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pages_to_be_kept_go_last),
@@ -156,6 +176,7 @@ int main(void) {
       cmocka_unit_test(a_drop_leaves_what_others_have_leased),
       cmocka_unit_test(a_swapped_page_keeps_those_before_it),
       cmocka_unit_test(a_begun_page_hands_its_lease_on),
+      cmocka_unit_test(a_lease_ends_while_its_pages_are_in_use),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

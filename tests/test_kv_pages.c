@@ -2,7 +2,7 @@
  * comes of many random steps. */
 #include "base/hash.h"
 #include "base/mem.h"
-#include "kv_pages_rig.h"
+#include "tests/kv_pages_rig.h"
 
 static void siphash_gives_its_authors_vectors(void **state) {
   (void)state;

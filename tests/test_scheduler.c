@@ -525,6 +525,32 @@ static void those_swapped_are_counted(void **state) {
   close_all();
 }
 
+/* Its pages, here and in host memory, are left as it says, as if it had run. */
+static void a_preempted_request_that_ends_keeps_its_word(void **state) {
+  (void)state;
+  static const double keeps[] = {-1, 0, 100};
+  for (int i = 0; i < 3; i++) {
+    open_swapping(16, 16, 1, 0.1);
+    sched_request *victim = preempted_of_two(true), *other = &requests[victim == &requests[0]];
+    const int32_t n_reached = victim->n_reached;
+    other->keep_seconds = -1;
+    victim->keep_seconds = keeps[i];
+    while (!kv_pages_counts(pages, KV_FULL).host_used) step();
+    assert_int_equal(victim->state, SCHED_WAITING);
+    scheduler_remove(s, victim);
+    scheduler_remove(s, other);
+    const kv_pages_count left = kv_pages_counts(pages, KV_FULL);
+    assert_int_equal(left.kept + left.host_used > 0, keeps[i] >= 0);
+    assert_int_equal(kv_pages_peek(pages, 0, victim->ids, IDS), keeps[i] < 0 ? 0 : n_reached);
+    kv_sequence q = {.n_pages = 0};
+    kv_pages_copied(pages);
+    assert_int_equal(kv_pages_extend(pages, &q, 16 * PAGE), GA_OK); /* all: only what is leased goes to host memory */
+    assert_int_equal(n_copies_of(KV_TO_HOST) > 0, keeps[i] > 0);
+    kv_pages_release(pages, 0, &q, NULL, 0);
+    close_all();
+  }
+}
+
 static void the_least_urgent_is_preempted_first(void **state) {
   (void)state;
   open_with(11, 4, 64, 64); /* the second to ask for a third page, a, gets none */
@@ -717,6 +743,7 @@ int main(void) {
       cmocka_unit_test(a_victim_takes_the_cheaper_way),
       cmocka_unit_test(a_prompt_to_be_seen_whole_is),
       cmocka_unit_test(those_swapped_are_counted),
+      cmocka_unit_test(a_preempted_request_that_ends_keeps_its_word),
       cmocka_unit_test(the_least_urgent_is_preempted_first),
       cmocka_unit_test(preempted_requests_go_to_the_front),
       cmocka_unit_test(a_request_alone_ends),

@@ -25,9 +25,10 @@ typedef struct ga_request ga_request;
 /* GA_ENGINE_DETERMINISTIC: a request's tokens and log-probabilities follow bit by bit from its own options, on one
  * build, device and model: not from what else runs, how its prompt was cut, or what was found in the cache. */
 typedef enum ga_engine_flags {
-  GA_ENGINE_NO_PREFIX_CACHE = 1, /* pages are not kept for later requests */
+  GA_ENGINE_NO_PREFIX_CACHE = 1, /* pages are not kept for later requests, whatever their keep_seconds */
   GA_ENGINE_DETERMINISTIC = 2,
-  GA_ENGINE_OFFLOAD_PREFIXES = 4 /* pages kept for later requests go to the swap space, too, instead of being dropped */
+  GA_ENGINE_OFFLOAD_PREFIXES = 4 /* pages kept for later requests go to the swap space, too, instead of being dropped;
+                                    GA_ERR_ARG without swap_bytes or with GA_ENGINE_NO_PREFIX_CACHE */
 } ga_engine_flags;
 
 typedef struct ga_engine_options {
@@ -41,8 +42,10 @@ typedef struct ga_engine_options {
                             what is left of its memory but a tenth */
   int32_t kv_dtype;   /* as in ga_session_options */
   uint32_t flags;     /* ga_engine_flags */
-  int64_t swap_bytes; /* swap space: host memory, page-locked for a GPU, for the pages of requests that are preempted;
-                         0 = none: they evaluate their tokens again */
+  int64_t swap_bytes; /* swap space: host memory, page-locked for a GPU, for the pages of requests that are preempted,
+                         of those with keep_seconds, and of GA_ENGINE_OFFLOAD_PREFIXES. 0 = none: the preempted evaluate
+                         their tokens again. GA_ERR_ARG: less than 0, or too little for a page of each kind of layer,
+                         divided as the pool is */
 } ga_engine_options;
 #define GA_ENGINE_OPTIONS_INIT \
   { sizeof(ga_engine_options), 0, 0, 0, 0, 0, 0, 0, 0 }
@@ -84,9 +87,11 @@ typedef struct ga_request_options {
                                   waits longer ends with GA_ERR_TIMEOUT */
   ga_notify_fn notify;         /* may be NULL */
   void *user;
-  double keep_seconds; /* how long after its end its pages are kept before those of others, for a prompt that goes on
-                          from there; at most half of the pages are. 0 = as any; below 0: nobody will come back, pages
-                          that no other request has or goes on from become free */
+  double keep_seconds; /* how long its pages are kept before those of others, for a prompt that goes on from there,
+                          counted from the beginning of its last step. At most half of the engine's pages are kept so,
+                          of all tenants together; a request beyond that is as any. The longest time asked for a page
+                          counts. 0 = as any; below 0: nobody will come back, pages of its tokens that no other request
+                          has, goes on from or asked to keep become free */
 } ga_request_options;
 #define GA_REQUEST_OPTIONS_INIT                                                                                       \
   {                                                                                                                   \

@@ -7,9 +7,13 @@
 
 void kv_link_node(kv_pages *pages, kv_node *node) {
   const bool is_away = node->host[KV_FULL] != KV_NO_PAGE, keeps = node->keep_until > 0;
-  if (keeps && node->keep_until < pages->next_expiry) pages->next_expiry = node->keep_until;
   kv_link_out(&node->lru);
   kv_link_last(&pages->order[is_away][keeps], &node->lru);
+}
+
+static void link_used(kv_pages *pages, kv_node *node) {
+  kv_link_out(&node->lru);
+  if (node->keep_until > 0) kv_link_last(&pages->keeping_used, &node->lru);
 }
 
 static void link_window(kv_pages *pages, kv_node *node) {
@@ -36,7 +40,10 @@ void kv_keep_node(kv_pages *pages, kv_node *node, double until) {
   node->keep_until = until;
   if (until > 0 && until < pages->next_expiry) pages->next_expiry = until;
   if (was_kept == (until > 0)) return;
-  if (!kv_link_empty(&node->lru)) kv_link_node(pages, node);
+  if (node->users)
+    link_used(pages, node);
+  else if (!kv_link_empty(&node->lru))
+    kv_link_node(pages, node);
   if (!kv_link_empty(&node->window) && node->page[KV_WINDOW] != KV_NO_PAGE) link_window(pages, node);
 }
 
@@ -224,8 +231,8 @@ int32_t kv_take_page(kv_pages *pages, kv_kind kind) {
 
 /* --- nodes of a sequence's path --- */
 
-void kv_use_node(kv_node *node) {
-  if (node->users++ == 0) kv_link_out(&node->lru);
+void kv_use_node(kv_pages *pages, kv_node *node) {
+  if (node->users++ == 0) link_used(pages, node);
 }
 
 void kv_unuse_node(kv_pages *pages, kv_node *node) {
@@ -267,4 +274,5 @@ void kv_pages_expire(kv_pages *pages, double now) {
   if (now < pages->next_expiry) return;
   pages->next_expiry = INFINITY;
   for (int is_away = 0; is_away < 2; is_away++) expire_ring(pages, &pages->order[is_away][1], now);
+  expire_ring(pages, &pages->keeping_used, now);
 }

@@ -88,7 +88,7 @@ static bool sees(const kv_pages *pages, kv_kind kind, int32_t i, int32_t first_s
 
 /* The sequence's i-th page is the node's, where the node has it on the device. */
 static void hold_node(kv_pages *pages, kv_sequence *sequence, kv_node *node, int32_t i, int32_t first_seen) {
-  kv_use_node(node);
+  kv_use_node(pages, node);
   for (int kind = 0; kind < KV_KINDS; kind++) {
     if (!kv_has(pages, (kv_kind)kind)) continue;
     const bool is_seen = sees(pages, (kv_kind)kind, i, first_seen);
@@ -147,7 +147,7 @@ static void copy_leaf(kv_pages *pages, const kv_node *leaf, kv_sequence *sequenc
 
 /* The leaf is in use while its copy is made, so that its own page is not taken for that. */
 static void hold_leaf(kv_pages *pages, kv_node *leaf) {
-  kv_use_node(leaf);
+  kv_use_node(pages, leaf);
   leaf->wanted = true;
   for (int kind = 0; kind < KV_KINDS; kind++)
     if (leaf->page[kind] != KV_NO_PAGE) kv_hold_page(pages, (kv_kind)kind, leaf->page[kind]);

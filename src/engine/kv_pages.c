@@ -82,6 +82,7 @@ ga_status kv_pages_create(const kv_pages_options *options, kv_pages **out) {
   for (int i = 0; i < 4; i++) kv_link_init(&pages->order[i / 2][i % 2], NULL);
   for (int i = 0; i < 3; i++) kv_link_init(&pages->window_order[i], NULL);
   kv_link_init(&pages->away_window, NULL);
+  kv_link_init(&pages->keeping_used, NULL);
   pages->next_expiry = INFINITY;
   GA_TRY_OUT(create_pools(pages, options));
   *out = pages;
@@ -257,7 +258,7 @@ static void join_tree(kv_pages *pages, kv_node *root, kv_sequence *sequence, con
     else
       return;
     if (!node) return;
-    kv_use_node(node);
+    kv_use_node(pages, node);
     prefix_tree_touch(node);
     sequence->node = parent = node;
     sequence->n_nodes++;
@@ -335,9 +336,21 @@ void kv_pages_computed(kv_pages *pages, uint64_t cache_key, kv_sequence *sequenc
   drop_passed(pages, sequence, n);
 }
 
-/* The last page first, so that it stands before its parent in the order of eviction. drops_nodes: those that no other
- * prompt goes on from, and that are not leased. */
-static void drop_all(kv_pages *pages, kv_sequence *sequence, bool drops_nodes) {
+/* The n nodes of a path lose a user, the last first, so that it stands before its parent in the order of eviction.
+ * drops: those go that no other prompt goes on from, and that are not leased. */
+static void leave_path(kv_pages *pages, kv_node *last, int32_t n, bool drops) {
+  for (kv_node *node = last, *parent; n-- > 0; node = parent) {
+    parent = node->parent;
+    if (drops && node->users == 1 && !is_leased(node) && kv_link_empty(&node->children)) {
+      node->users = 0;
+      kv_drop_node(pages, node);
+    } else {
+      kv_unuse_node(pages, node);
+    }
+  }
+}
+
+static void drop_all(kv_pages *pages, kv_sequence *sequence, bool drops) {
   for (int32_t i = sequence->first_in_window; i < sequence->n_pages && kv_has(pages, KV_WINDOW); i++) {
     const int32_t page = sequence->table[KV_WINDOW][i];
     if (pages->pool[KV_WINDOW].owner[page]) pages->pool[KV_WINDOW].owner[page]->wanted = true;
@@ -345,17 +358,7 @@ static void drop_all(kv_pages *pages, kv_sequence *sequence, bool drops_nodes) {
   }
   for (int32_t i = sequence->n_pages; i-- > 0 && kv_has(pages, KV_FULL);)
     kv_drop_page(pages, KV_FULL, sequence->table[KV_FULL][i]);
-  kv_node *node = sequence->node;
-  for (int32_t i = sequence->n_nodes; i-- > 0;) {
-    kv_node *parent = node->parent;
-    if (drops_nodes && node->users == 1 && !is_leased(node) && kv_link_empty(&node->children)) {
-      node->users = 0;
-      kv_drop_node(pages, node);
-    } else {
-      kv_unuse_node(pages, node);
-    }
-    node = parent;
-  }
+  leave_path(pages, sequence->node, sequence->n_nodes, drops);
 }
 
 void kv_pages_leave(kv_pages *pages, uint64_t cache_key, kv_sequence *sequence, const int32_t *ids, int32_t n,
@@ -377,6 +380,28 @@ void kv_pages_leave(kv_pages *pages, uint64_t cache_key, kv_sequence *sequence, 
   }
   for (int kind = 0; kind < KV_KINDS; kind++) ga_mem_free(sequence->table[kind]);
   *sequence = (kv_sequence){.n_pages = 0};
+}
+
+void kv_pages_part(kv_pages *pages, uint64_t cache_key, const int32_t *ids, int32_t n, const kv_parting *parting) {
+  const int32_t size = pages->options.page_tokens;
+  kv_node *root = pages->options.keep_prefixes ? prefix_tree_root(&pages->tree, cache_key) : NULL, *last = root;
+  int32_t n_nodes = 0;
+  if (!root) return;
+  root->users++;
+  for (kv_node *node; n >= size && (node = prefix_tree_child(&pages->tree, last, ids)); ids += size, n -= size) {
+    kv_use_node(pages, last = node);
+    n_nodes++;
+  }
+  kv_node *begun = n > 0 && n < size ? prefix_tree_begun(&pages->tree, last, ids, n + 1) : NULL;
+  if (begun) {
+    kv_use_node(pages, last = begun);
+    n_nodes++;
+  }
+  kv_clear_swapped(last);
+  if (parting->keep_until > 0) keep_path(pages, last, parting->keep_until);
+  leave_path(pages, last, n_nodes, parting->drops);
+  root->users--;
+  prefix_tree_tidy(&pages->tree, root);
 }
 
 void kv_pages_release(kv_pages *pages, uint64_t cache_key, kv_sequence *sequence, const int32_t *ids, int32_t n) {

@@ -113,6 +113,8 @@ typedef struct kv_parting {
 } kv_parting;
 void kv_pages_leave(kv_pages *pages, uint64_t cache_key, kv_sequence *sequence, const int32_t *ids, int32_t n,
                     const kv_parting *parting);
+/* A sequence that has left with `swaps` does not come back: what is there of its tokens [0, n) is left so instead. */
+void kv_pages_part(kv_pages *pages, uint64_t cache_key, const int32_t *ids, int32_t n, const kv_parting *parting);
 /* It is so late: what was to be kept until now is kept as any. */
 void kv_pages_expire(kv_pages *pages, double now);
 

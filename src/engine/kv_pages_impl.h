@@ -25,7 +25,8 @@ struct kv_pages {
   prefix_tree tree;
   /* Nodes without users, the least recently used first, each before its parent. By where the full page is: what is
    * below a node in host memory is there too. Those that are to be kept go behind all others. */
-  kv_link order[2][2]; /* [in host memory][to be kept] */
+  kv_link order[2][2];  /* [in host memory][to be kept] */
+  kv_link keeping_used; /* nodes with users that are to be kept: their time passes, too */
   /* Window pages that only the tree has, the least recently used first: behind their window, wanted, to be kept. */
   kv_link window_order[3];
   kv_link away_window; /* window pages in host memory */
@@ -72,7 +73,7 @@ void kv_note_copy(kv_pages *pages, kv_copy copy);
 void kv_drop_node(kv_pages *pages, kv_node *node);
 /* The node that goes first when the tree is full; NULL: all are in use. */
 kv_node *kv_oldest_node(const kv_pages *pages);
-void kv_use_node(kv_node *node);
+void kv_use_node(kv_pages *pages, kv_node *node);
 void kv_unuse_node(kv_pages *pages, kv_node *node);
 /* A path from its last node on, which may be NULL, is as any again, but for what leads to other swapped nodes. */
 void kv_clear_swapped(kv_node *last);

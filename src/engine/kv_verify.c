@@ -82,15 +82,30 @@ static ga_status verify_order(const kv_pages *pages, const kv_link *ring, const 
     KV_EXPECT(!at->node->users && ++*n <= pages->tree.capacity, "order of eviction: a node in use");
     const bool is_away = at->node->host[KV_FULL] != KV_NO_PAGE, keeps = at->node->keep_until > 0;
     KV_EXPECT(ring == &pages->order[is_away][keeps], "node %d is in the wrong order", at->node->index);
-    KV_EXPECT(!keeps || at->node->keep_until >= pages->next_expiry, "node %d will be kept for ever", at->node->index);
     tally->order[at->node->index] = *n;
   }
+  return GA_OK;
+}
+
+/* Each node that is to be kept stands where its time will be seen. */
+static ga_status verify_keeping(const kv_pages *pages) {
+  const kv_link *const rings[] = {&pages->order[0][1], &pages->order[1][1], &pages->keeping_used};
+  int32_t n = 0;
+  for (size_t i = 0; i < GA_COUNT_OF(rings); i++) {
+    for (const kv_link *at = rings[i]->next; at->node; at = at->next, n++) {
+      KV_EXPECT(at->node->keep_until >= pages->next_expiry, "node %d will be kept for ever", at->node->index);
+      KV_EXPECT((at->node->users > 0) == (i == 2), "node %d, of %d users, is to be kept", at->node->index,
+                at->node->users);
+    }
+  }
+  KV_EXPECT(n == pages->n_keeping, "%d nodes are to be kept, counted %d", n, pages->n_keeping);
   return GA_OK;
 }
 
 /* What is in host memory goes before what is on the device, and what is to be kept behind what is not. */
 static ga_status verify_rings(const kv_pages *pages, const kv_tally *tally) {
   int32_t n = 0, in_rings = 0, away = 0;
+  GA_TRY(verify_keeping(pages));
   for (int i = 0; i < 4; i++) GA_TRY(verify_order(pages, &pages->order[i < 2][i % 2], tally, &n));
   for (int list = 0; list < 3; list++) {
     for (const kv_link *at = pages->window_order[list].next; at->node; at = at->next) {

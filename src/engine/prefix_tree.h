@@ -26,7 +26,7 @@ struct kv_node {
   kv_node *chain;  /* the next one of its bucket, or of the unused ones */
   kv_link children;
   kv_link sibling; /* in the parent's children, the last used first */
-  kv_link lru;     /* in one of kv_pages.order */
+  kv_link lru;     /* in one of kv_pages.order, or in keeping_used */
   kv_link window;  /* in one of kv_pages.window_order, or in away_window */
   uint64_t hash, cache_key;
   int32_t index;

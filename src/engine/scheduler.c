@@ -127,15 +127,26 @@ static void no_longer_swapped(scheduler *s, sched_request *request) {
   request->is_swapped = false;
 }
 
+static kv_parting parting_of(const scheduler *s, const sched_request *request) {
+  const double seconds = request->keep_seconds;
+  return (kv_parting){.keep_until = seconds > 0 ? s->now + seconds : 0, .drops = seconds < 0};
+}
+
 /* A request that is in a plan under way has nothing to keep of what that would have computed. */
 static void leave_running(scheduler *s, sched_request *request) {
   const bool keeps = request->at_item < 0;
   stop_running(s, request);
-  const double seconds = request->keep_seconds;
-  const kv_parting parting = {.keep_until = seconds > 0 ? s->now + seconds : 0, .drops = seconds < 0};
+  const kv_parting parting = parting_of(s, request);
   kv_pages_leave(s->pages, request->cache_key, &request->kv, keeps ? request->ids : NULL,
                  keeps ? request->n_computed : 0, &parting);
   request->n_computed = request->n_planned = 0;
+}
+
+/* One that was preempted has left its pages as if it came back. */
+static void leave_waiting(scheduler *s, sched_request *request) {
+  const kv_parting parting = parting_of(s, request);
+  sched_queue_take(&s->queue, request);
+  if (request->n_preempted) kv_pages_part(s->pages, request->cache_key, request->ids, request->n_reached, &parting);
 }
 
 void scheduler_remove(scheduler *s, sched_request *request) {
@@ -144,7 +155,7 @@ void scheduler_remove(scheduler *s, sched_request *request) {
   if (request->state == SCHED_RUNNING)
     leave_running(s, request);
   else
-    sched_queue_take(&s->queue, request);
+    leave_waiting(s, request);
   sched_queue_leave(&s->queue, request);
   if (s->blocked == request) s->blocked = NULL;
   no_longer_swapped(s, request);
@@ -246,7 +257,8 @@ static ga_status plan_decodes(scheduler *s, int32_t *n_decodes) {
   return GA_OK;
 }
 
-/* Does any request behind this one read, or wait for a place that there is? */
+/* Does any request behind this one read, or wait for a place that there is? One that waits for pages does not count:
+ * what is left to it of a step would bring it none. */
 static bool others_read(const scheduler *s, const sched_request *request) {
   for (const sched_request *r = request->next; r; r = r->next)
     if (left_of(r) > 1) return true;
@@ -421,7 +433,8 @@ static int32_t prompt_budget(const sched_options *o, int32_t n_decodes) {
   return (n_decodes ? (int32_t)filled : o->step_tokens) - n_decodes;
 }
 
-/* Is one long prompt read, and does nobody wait behind it? Then its tokens need not come at the cost of even steps. */
+/* Is one long prompt read, and is nobody behind it that could read, too? Then its tokens need not come at the cost of
+ * even steps. */
 static bool reads_alone(const scheduler *s, int32_t budget) {
   const sched_request *r = s->running.first;
   while (r && left_of(r) <= 1) r = r->next;

@@ -20,9 +20,10 @@ static void sv_observe_end(sv_job *job, size_t i) {
   if (!c->request || ga_request_get_info(c->request, &info) != GA_OK) return;
   sv_observe(m, SV_PROMPT_TOKENS, info.n_prompt, 1);
   if (i % (size_t)job->request.p.n == 0) job->answer.cached_tokens += info.n_cached; /* prompts count once */
-  if (info.first_token_seconds <= 0) return;
+  if (info.queue_seconds <= 0) return;                                               /* it has not run */
   sv_observe(m, SV_QUEUE, info.queue_seconds, 1);
   sv_observe(m, SV_INFERENCE, info.total_seconds - info.queue_seconds, 1);
+  if (info.first_token_seconds <= 0) return; /* max_tokens 0 has none */
   sv_observe(m, SV_PREFILL, info.first_token_seconds - info.queue_seconds, 1);
   sv_observe(m, SV_DECODE, info.total_seconds - info.first_token_seconds, 1);
 }
