@@ -58,9 +58,11 @@ typedef struct ga_comm_mpi_options {
 #define GA_COMM_MPI_OPTIONS_INIT \
   { sizeof(ga_comm_mpi_options), 0, 0, 0.0 }
 
-/* Ranks of an MPI run, on any hosts: all of OpenMPI's MPI_COMM_WORLD, once in a process. libmpi is loaded at run time:
- * GA_ERR_UNSUPPORTED where it is missing. MPI is begun and ended here, unless the program has begun it. After a failure
- * MPI is not ended, so that mpirun ends the run. A rank that dies is found by mpirun. */
+/* Ranks of an MPI run, on any hosts: a copy of OpenMPI's MPI_COMM_WORLD, once in a process. libmpi is loaded at run
+ * time: GA_ERR_UNSUPPORTED where it is missing. MPI is begun and ended here, unless the program has begun it; then this
+ * must be its main thread, or its MPI take calls of any (GA_ERR_STATE). After a failure MPI is not ended, so that
+ * mpirun ends the run. A rank that dies is found by mpirun. One that takes no part for the timeout, at least 5 s, while
+ * messages to it are under way, or for 30 s at the end, is ended with all others by MPI_Abort. */
 GA_API GA_NODISCARD ga_status ga_comm_mpi_create(const ga_comm_mpi_options *options, ga_comm **out);
 
 /* Which rank this process is, by the variables of the program that started it. */
