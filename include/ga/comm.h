@@ -72,7 +72,7 @@ typedef struct ga_comm_place {
   int32_t host_ranks;  /* ranks on this host; 0 = not known */
   int32_t reserved;
   char launcher[16]; /* "ga", "torchrun", "mpirun", "srun"; "" = none */
-  char run[128];     /* for ga_comm_process_options; "" when the launcher names none */
+  char run[128];     /* for ga_comm_process_options; a hash of it if longer; "" when the launcher names none */
 } ga_comm_place;
 #define GA_COMM_PLACE_INIT \
   { sizeof(ga_comm_place), 0, 1, 0, 0, "", "" }
