@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """ga dist run over processes: its own, a launcher's, and those of mpirun; the bits are those of threads.
-Usage: program_dist_ranks.py GA"""
+Usage: program_dist_ranks.py GA MPI_RANK"""
 import json
 import os
 import shutil
@@ -12,6 +12,7 @@ import time
 import unittest
 
 GA = os.path.abspath(sys.argv.pop(1))
+MPI_RANK = os.path.abspath(sys.argv.pop(1))
 
 
 class Ranks(unittest.TestCase):
@@ -49,24 +50,46 @@ class Ranks(unittest.TestCase):
             self.assertEqual(code, 2)
             self.assertIn(said, text)
 
+    @staticmethod
+    def mpirun(ranks, *command):
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("GA_", "OMPI_", "PMIX_", "SLURM_"))}
+        env.update(ASAN_OPTIONS="detect_leaks=0", TSAN_OPTIONS="report_bugs=0")  # OpenMPI's own
+        return subprocess.run(["mpirun", "--oversubscribe", "--allow-run-as-root", "--mca",
+                               "btl_vader_single_copy_mechanism", "none", "-n", str(ranks), *command],
+                              capture_output=True, text=True, env=env, timeout=200)
+
+    def test_mpi_harm(self):
+        """Ranks under mpirun that disagree, give up, or say nothing; and a program with MPI of its own."""
+        if not shutil.which("mpirun"):
+            self.skipTest("no mpirun here (package openmpi-bin)")
+        p = self.mpirun(2, MPI_RANK, "lengths")
+        self.assertNotEqual(p.returncode, 0)
+        said = sorted(line for line in p.stdout.splitlines() if line.startswith("rank "))
+        self.assertEqual(len(said), 2, p.stdout + p.stderr)
+        for rank, line in enumerate(said):
+            self.assertRegex(line, rf"^rank {rank}: status [1-9].*rank (0|1) sent (4 bytes|more than the 4 bytes)")
+        p = self.mpirun(2, MPI_RANK, "aborted")
+        self.assertEqual(p.stdout.count("a test"), 2, p.stdout + p.stderr)
+        self.assertNotIn("ends the MPI run", p.stderr)
+        p = self.mpirun(2, MPI_RANK, "silent")
+        self.assertNotEqual(p.returncode, 0)
+        self.assertRegex(p.stderr, r"comm: rank 0 waited 2 s for rank 1.*; rank 0 ends the MPI run: .* 1 sends are")
+        p = self.mpirun(2, MPI_RANK, "foreign")
+        self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
+
     def test_mpi(self):
         """The same bits under mpirun."""
         if not shutil.which("mpirun"):
             self.skipTest("no mpirun here (package openmpi-bin)")
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("GA_", "OMPI_", "PMIX_", "SLURM_"))}
-        env.update(ASAN_OPTIONS="detect_leaks=0", TSAN_OPTIONS="report_bugs=0")  # OpenMPI's own
-        mpirun = ["mpirun", "--oversubscribe", "--allow-run-as-root", "--mca", "btl_vader_single_copy_mechanism", "none"]
         for ranks, args in ((2, ("-m", "zigzag", "--tokens", "200,31")),
                             (4, ("-m", "usp", "--tokens", "150", "--backward", "--type", "bf16", "--buffered")),
                             (8, ("-m", "balanced", "--tokens", "130,7,90"))):
             size = ("--json", "--timeout", "60", *args)
             threads = json.loads(self.ga("run", "-n", str(ranks), *size))
-            p = subprocess.run([*mpirun, "-n", str(ranks), GA, "dist", "run", "--transport", "mpi", *size],
-                               capture_output=True, text=True, env=env, timeout=200)
+            p = self.mpirun(ranks, GA, "dist", "run", "--transport", "mpi", *size)
             self.assertEqual(p.returncode, 0, p.stderr)
             self.assertEqual(json.loads(p.stdout)["bits"], threads["bits"])
-        p = subprocess.run([*mpirun, "-n", "2", GA, "dist", "run", "--transport", "mpi", "--timeout", "0.01",
-                            "--tokens", "6000"], capture_output=True, text=True, env=env, timeout=200)
+        p = self.mpirun(2, GA, "dist", "run", "--transport", "mpi", "--timeout", "0.01", "--tokens", "6000")
         self.assertNotEqual(p.returncode, 0)
         self.assertIn("waited 0.01 s", p.stderr)
 

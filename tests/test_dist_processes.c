@@ -388,12 +388,12 @@ static void test_process_arguments(void **state) {
 
 /* --- launchers --- */
 
-static const char *const variables[] = {"GA_RANK",      "GA_RANKS",      "GA_RUN",
-                                        "RANK",         "WORLD_SIZE",    "LOCAL_WORLD_SIZE",
-                                        "SLURM_PROCID", "SLURM_NTASKS",  "OMPI_COMM_WORLD_RANK",
-                                        "SLURM_JOB_ID", "SLURM_STEP_ID", "OMPI_COMM_WORLD_SIZE",
-                                        "MASTER_ADDR",  "MASTER_PORT",   "TORCHELASTIC_RUN_ID",
-                                        "GA_LAUNCHER",  "PMIX_NAMESPACE"};
+static const char *const variables[] = {"GA_RANK",      "GA_RANKS",       "GA_RUN",
+                                        "RANK",         "WORLD_SIZE",     "LOCAL_WORLD_SIZE",
+                                        "SLURM_PROCID", "SLURM_NTASKS",   "OMPI_COMM_WORLD_RANK",
+                                        "SLURM_JOB_ID", "SLURM_STEP_ID",  "OMPI_COMM_WORLD_SIZE",
+                                        "MASTER_ADDR",  "MASTER_PORT",    "TORCHELASTIC_RUN_ID",
+                                        "GA_LAUNCHER",  "PMIX_NAMESPACE", "TORCHELASTIC_RESTART_COUNT"};
 
 static void set_only(const char *const (*pairs)[2]) {
   for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) (void)unsetenv(variables[i]);
@@ -460,6 +460,31 @@ static void test_places(void **state) {
   }
 }
 
+/* Names that are longer than their room, and differ at their ends only. */
+static void test_long_names(void **state) {
+  (void)state;
+  char long_run[201] = "";
+  memset(long_run, 'r', sizeof long_run - 1);
+  static const char *const counts[] = {"0", "1"};
+  ga_comm_place p[2] = {GA_COMM_PLACE_INIT, GA_COMM_PLACE_INIT};
+  for (int i = 0; i < 2; i++) {
+    const char *const set[][2] = {{"RANK", "0"},
+                                  {"WORLD_SIZE", "2"},
+                                  {"TORCHELASTIC_RUN_ID", long_run},
+                                  {"TORCHELASTIC_RESTART_COUNT", counts[i]},
+                                  {NULL}};
+    set_only(set);
+    assert_int_equal(ga_comm_place_find(&p[i]), GA_OK);
+    assert_int_equal(strlen(p[i].run), 16);
+  }
+  assert_string_not_equal(p[0].run, p[1].run);
+  long_run[125] = 0; /* with ".1" the longest that fits */
+  (void)setenv("TORCHELASTIC_RUN_ID", long_run, 1);
+  assert_int_equal(ga_comm_place_find(&p[0]), GA_OK);
+  assert_int_equal(strlen(p[0].run), 127);
+  assert_int_equal(strncmp(p[0].run, long_run, 125), 0);
+}
+
 int main(int argc, char **argv) {
   run_everything = argc > 1 && !strcmp(argv[1], "full");
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_right),
@@ -470,6 +495,7 @@ int main(int argc, char **argv) {
                                      cmocka_unit_test(test_missing),
                                      cmocka_unit_test(test_two_of_a_rank),
                                      cmocka_unit_test(test_process_arguments),
-                                     cmocka_unit_test(test_places)};
+                                     cmocka_unit_test(test_places),
+                                     cmocka_unit_test(test_long_names)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,9 +58,11 @@ typedef struct ga_comm_mpi_options {
 #define GA_COMM_MPI_OPTIONS_INIT \
   { sizeof(ga_comm_mpi_options), 0, 0, 0.0 }
 
-/* Ranks of an MPI run, on any hosts: all of OpenMPI's MPI_COMM_WORLD, once in a process. libmpi is loaded at run time:
- * GA_ERR_UNSUPPORTED where it is missing. MPI is begun and ended here, unless the program has begun it. After a failure
- * MPI is not ended, so that mpirun ends the run. A rank that dies is found by mpirun. */
+/* Ranks of an MPI run, on any hosts: a copy of OpenMPI's MPI_COMM_WORLD, once in a process. libmpi is loaded at run
+ * time: GA_ERR_UNSUPPORTED where it is missing. MPI is begun and ended here, unless the program has begun it; then this
+ * must be its main thread, or its MPI take calls of any (GA_ERR_STATE). After a failure MPI is not ended, so that
+ * mpirun ends the run. A rank that dies is found by mpirun. One that takes no part for the timeout, at least 5 s, while
+ * messages to it are under way, or for 30 s at the end, is ended with all others by MPI_Abort. */
 GA_API GA_NODISCARD ga_status ga_comm_mpi_create(const ga_comm_mpi_options *options, ga_comm **out);
 
 /* Which rank this process is, by the variables of the program that started it. */
@@ -70,7 +72,7 @@ typedef struct ga_comm_place {
   int32_t host_ranks;  /* ranks on this host; 0 = not known */
   int32_t reserved;
   char launcher[16]; /* "ga", "torchrun", "mpirun", "srun"; "" = none */
-  char run[128];     /* for ga_comm_process_options; "" when the launcher names none */
+  char run[128];     /* for ga_comm_process_options; a hash of it if longer; "" when the launcher names none */
 } ga_comm_place;
 #define GA_COMM_PLACE_INIT \
   { sizeof(ga_comm_place), 0, 1, 0, 0, "", "" }

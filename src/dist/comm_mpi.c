@@ -1,7 +1,9 @@
 /* Ranks of an MPI run: OpenMPI's messages, between processes of any hosts. MPI keeps the order of messages between two
  * ranks, so their numbers need not travel. A rank that fails tells all others on a tag of its own, which those who wait
- * look at; one that dies is mpirun's to end. */
+ * look at; one that dies is mpirun's to end. After a failure each rank closes its receives, and says so: then no
+ * message under way is read any more, and its memory may go. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -11,15 +13,18 @@
 #include "dist/comm.h"
 #include "dist/mpi_api.h"
 
-enum { TAG_DATA = 1, TAG_MEET = 2, TAG_FAILED = 3 };
+enum { TAG_DATA = 1, TAG_MEET = 2, TAG_FAILED = 3, TAG_QUIET = 4 };
 #define MOST_MESSAGE ((size_t)1 << 30) /* bytes of one MPI message: they are counted in int */
 #define FINAL_WAIT   1.0               /* seconds that a rank which has failed gives its last words */
+#define QUIET_WAIT   5.0               /* seconds, or the timeout if longer, until all receives have ended */
+#define JOIN_WAIT    30.0              /* the same, in which all ranks come, and in which all leave */
 
 /* One that was posted: pieces of at most MOST_MESSAGE bytes. */
 typedef struct mpi_transfer {
   struct mpi_transfer *next;
   comm_ticket ticket;
   int64_t n;
+  size_t bytes;
   mpi_handle requests[];
 } mpi_transfer;
 
@@ -31,9 +36,12 @@ typedef struct failure_text {
 typedef struct mpi_comm {
   ga_comm comm;
   const mpi_api *api;
+  mpi_handle world; /* a copy: the program's own messages are apart */
   uint32_t flags;
   double timeout;
   bool began;              /* MPI was started here, and is ended here */
+  bool is_quiet;           /* after a failure: nothing is received any more, and no message is read */
+  bool has_heard;          /* the failure is another rank's */
   uint64_t *sent, *wanted; /* [ranks] */
   mpi_transfer *transfers;
   failure_text failed; /* status GA_OK: none */
@@ -70,8 +78,7 @@ static void fail_all(mpi_comm *c, ga_status status, const char *text) {
     int done = 0;
     if (r == c->comm.rank) continue;
     c->told[r] = c->failed;
-    if (c->api->Isend(&c->told[r], (int)sizeof c->told[r], c->api->byte, r, TAG_FAILED, c->api->world, &request))
-      continue;
+    if (c->api->Isend(&c->told[r], (int)sizeof c->told[r], c->api->byte, r, TAG_FAILED, c->world, &request)) continue;
     while (!done && ga_seconds() < deadline) (void)c->api->Test(&request, &done, &(mpi_status){0});
   }
 }
@@ -82,38 +89,109 @@ static ga_status mpi_check(ga_comm *comm) {
   int there = 0;
   mpi_status status;
   if (c->failed.status != GA_OK) return mpi_error(c);
-  GA_TRY(check_mpi(c->api->Iprobe(MPI_ANY, TAG_FAILED, c->api->world, &there, &status), "Iprobe"));
+  GA_TRY(check_mpi(c->api->Iprobe(MPI_ANY, TAG_FAILED, c->world, &there, &status), "Iprobe"));
   if (!there) return GA_OK;
   failure_text f = {0};
-  GA_TRY(check_mpi(
-      c->api->Recv(&f, (int)sizeof f, c->api->byte, status.source, TAG_FAILED, c->api->world, &(mpi_status){0}),
-      "Recv"));
+  GA_TRY(check_mpi(c->api->Recv(&f, (int)sizeof f, c->api->byte, status.source, TAG_FAILED, c->world, &(mpi_status){0}),
+                   "Recv"));
   f.text[sizeof f.text - 1] = 0;
   note_failure(c, (ga_status)f.status, f.text);
+  c->has_heard = true;
   return mpi_error(c);
+}
+
+/* The memory of messages cannot be let go while MPI may use it: the last way out. */
+static _Noreturn void end_run(mpi_comm *c, const char *why) {
+  (void)fprintf(stderr, "%s; rank %d ends the MPI run: %s\n", c->failed.text, c->comm.rank, why);
+  (void)fflush(stderr);
+  (void)c->api->Abort(c->api->world, 1);
+  _Exit(1);
+}
+
+/* One that MPI has given up is done, too. */
+static bool is_done(const mpi_comm *c, mpi_handle *request) {
+  int done = 0;
+  if (c->api->Test(request, &done, &(mpi_status){0})) *request = c->api->null_request;
+  return done || *request == c->api->null_request;
+}
+
+static void cancel_receives(mpi_comm *c) {
+  for (mpi_transfer *t = c->transfers; t; t = t->next)
+    for (int64_t i = 0; i < t->n && !t->ticket.is_send; i++)
+      if (t->requests[i] != c->api->null_request) (void)c->api->Cancel(&t->requests[i]);
+}
+
+static void say_quiet(mpi_comm *c) {
+  for (int32_t r = 0; r < c->comm.size; r++) {
+    mpi_handle request; /* of no bytes: nothing has to stay for it */
+    if (r != c->comm.rank) (void)c->api->Isend(NULL, 0, c->api->byte, r, TAG_QUIET, c->world, &request);
+  }
+}
+
+static bool has_said_quiet(const mpi_comm *c, int32_t rank) {
+  int there = 0;
+  return c->api->Iprobe(rank, TAG_QUIET, c->world, &there, &(mpi_status){0}) == 0 && there;
+}
+
+/* Messages under way that MPI may still read or write. A receive that was not begun is cancelled by now. A send cannot
+ * be; it is over when its receiver has said that it receives nothing any more. */
+static int64_t count_open(mpi_comm *c, bool sends) {
+  int64_t open = 0;
+  for (mpi_transfer *t = c->transfers; t; t = t->next)
+    for (int64_t i = 0; i < t->n && t->ticket.is_send == sends; i++)
+      open += !is_done(c, &t->requests[i]) && !(sends && has_said_quiet(c, t->ticket.peer));
+  return open;
+}
+
+/* After a failure. MPI moves messages while requests are looked at, so sends are while receives end. */
+static void become_quiet(mpi_comm *c) {
+  const double deadline = ga_seconds() + (c->timeout > QUIET_WAIT ? c->timeout : QUIET_WAIT);
+  bool has_said = false;
+  char text[128];
+  if (c->is_quiet) return;
+  cancel_receives(c);
+  for (;;) {
+    const int64_t receives = count_open(c, false), sends = count_open(c, true);
+    if (!receives && !has_said) say_quiet(c);
+    has_said = has_said || !receives;
+    if (!receives && !sends) break;
+    if (ga_seconds() > deadline) {
+      (void)snprintf(text, sizeof text, "%lld receives and %lld sends are under way still", (long long)receives,
+                     (long long)sends);
+      end_run(c, text);
+    }
+    (void)nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+  }
+  c->is_quiet = true;
 }
 
 static void mpi_abort_world(ga_comm *comm, ga_status status, const char *why) {
   char text[768];
   (void)snprintf(text, sizeof text, "comm: rank %d gave up: %s", comm->rank, why);
   fail_all(mpi_of(comm), status, text);
+  become_quiet(mpi_of(comm));
 }
 
 /* --- messages --- */
+
+static size_t piece_bytes(size_t bytes, int64_t piece) {
+  const size_t left = bytes - (size_t)piece * MOST_MESSAGE;
+  return left < MOST_MESSAGE ? left : MOST_MESSAGE;
+}
 
 static ga_status post_pieces(mpi_comm *c, mpi_transfer *t, bool send, const void *src, void *dst, size_t bytes) {
   int (*const post)(const void *, int, mpi_handle, int, int, mpi_handle, mpi_handle *) =
       c->flags & GA_COMM_BUFFERED ? c->api->Isend : c->api->Issend;
   for (int64_t i = 0; i < t->n; i++) {
-    const size_t at = (size_t)i * MOST_MESSAGE, left = bytes - at;
-    const int n = (int)(left < MOST_MESSAGE ? left : MOST_MESSAGE);
+    const size_t at = (size_t)i * MOST_MESSAGE;
+    const int n = (int)piece_bytes(bytes, i);
     if (send)
-      GA_TRY(check_mpi(post(src ? (const char *)src + at : NULL, n, c->api->byte, t->ticket.peer, TAG_DATA,
-                            c->api->world, &t->requests[i]),
+      GA_TRY(check_mpi(post(src ? (const char *)src + at : NULL, n, c->api->byte, t->ticket.peer, TAG_DATA, c->world,
+                            &t->requests[i]),
                        "Isend"));
     else
-      GA_TRY(check_mpi(c->api->Irecv(dst ? (char *)dst + at : NULL, n, c->api->byte, t->ticket.peer, TAG_DATA,
-                                     c->api->world, &t->requests[i]),
+      GA_TRY(check_mpi(c->api->Irecv(dst ? (char *)dst + at : NULL, n, c->api->byte, t->ticket.peer, TAG_DATA, c->world,
+                                     &t->requests[i]),
                        "Irecv"));
   }
   return GA_OK;
@@ -131,7 +209,7 @@ static ga_status post_message(ga_comm *comm, int32_t peer, bool send, const void
   mpi_transfer *t = p;
   uint64_t *turn = send ? &c->sent[peer] : &c->wanted[peer];
   t->ticket = *ticket = (comm_ticket){.peer = peer, .is_send = send, .turn = (*turn)++};
-  t->n = n;
+  t->n = n, t->bytes = bytes;
   t->next = c->transfers;
   c->transfers = t;
   for (int64_t i = 0; i < n; i++) t->requests[i] = c->api->null_request;
@@ -148,28 +226,58 @@ static ga_status mpi_receive(ga_comm *comm, int32_t from, void *data, size_t byt
 
 /* --- waiting --- */
 
-/* Until all requests are done; they become null as they are. MPI moves messages while it is asked about one. */
-static ga_status wait_for_mpi(mpi_comm *c, mpi_handle *requests, int64_t n, int32_t peer, const char *what) {
-  const double deadline = ga_seconds() + c->timeout;
+/* What is waited for. */
+typedef struct mpi_batch {
+  mpi_handle *requests; /* they become null as they are done */
+  int64_t n;
+  int32_t peer;              /* -1 = all others */
+  const mpi_transfer *taken; /* NULL = not a receive, whose bytes are compared */
+  const char *what;
+  double seconds;
+} mpi_batch;
+
+/* MPI takes a message that is shorter than its receive, and says how long it was. */
+static ga_status test_request(mpi_comm *c, const mpi_batch *b, int64_t i, bool *done) {
+  mpi_status status = {0};
+  int flag = 1;
+  const bool was_open = b->requests[i] != c->api->null_request;
+  const int code = was_open ? c->api->Test(&b->requests[i], &flag, &status) : 0;
+  *done = flag;
+  if (b->taken) {
+    const size_t wanted = piece_bytes(b->taken->bytes, i);
+    GA_REQUIRE(code != MPI_TOO_LONG, GA_ERR_COMM, "comm: rank %d sent more than the %zu bytes that rank %d wanted",
+               b->peer, wanted, c->comm.rank);
+    GA_REQUIRE(code || !was_open || !flag || status.bytes == wanted, GA_ERR_COMM,
+               "comm: rank %d sent %zu bytes to rank %d, which wanted %zu", b->peer, status.bytes, c->comm.rank,
+               wanted);
+  }
+  return check_mpi(code, "Test");
+}
+
+/* Until all requests are done. MPI moves messages while it is asked about one. */
+static ga_status try_to_wait(mpi_comm *c, const mpi_batch *b) {
+  const double deadline = ga_seconds() + b->seconds;
   for (int64_t rounds = 0;; rounds++) {
     const bool late = ga_seconds() > deadline;
     int64_t left = 0;
-    for (int64_t i = 0; i < n; i++) {
-      int done = 0;
-      GA_TRY(check_mpi(c->api->Test(&requests[i], &done, &(mpi_status){0}), "Test"));
+    for (int64_t i = 0; i < b->n; i++) {
+      bool done;
+      GA_TRY(test_request(c, b, i, &done));
       left += !done;
     }
     if (!left) return GA_OK;
     GA_TRY(mpi_check(&c->comm));
-    if (late) {
-      char text[256];
-      (void)snprintf(text, sizeof text, "comm: rank %d waited %g s for %s%d: %s", c->comm.rank, c->timeout,
-                     peer < 0 ? "others than rank " : "rank ", peer < 0 ? c->comm.rank : peer, what);
-      fail_all(c, GA_ERR_TIMEOUT, text);
-      return mpi_error(c);
-    }
+    GA_REQUIRE(!late, GA_ERR_TIMEOUT, "comm: rank %d waited %g s for %s%d: %s", c->comm.rank, b->seconds,
+               b->peer < 0 ? "others than rank " : "rank ", b->peer < 0 ? c->comm.rank : b->peer, b->what);
     if (rounds > 1000) (void)nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
   }
+}
+
+static ga_status wait_for_mpi(mpi_comm *c, const mpi_batch *b) {
+  const ga_status status = try_to_wait(c, b);
+  if (status == GA_OK) return GA_OK;
+  fail_all(c, status, ga_error_text());
+  return mpi_error(c);
 }
 
 static ga_status mpi_wait(ga_comm *comm, const comm_ticket *ticket) {
@@ -183,32 +291,34 @@ static ga_status mpi_wait(ga_comm *comm, const comm_ticket *ticket) {
   char what[64];
   (void)snprintf(what, sizeof what, "message %llu %s", (unsigned long long)ticket->turn,
                  ticket->is_send ? "to it to be taken" : "from it");
-  GA_TRY(wait_for_mpi(c, t->requests, t->n, ticket->peer, what));
+  const mpi_batch b = {t->requests, t->n, ticket->peer, ticket->is_send ? NULL : t, what, c->timeout};
+  GA_TRY(wait_for_mpi(c, &b));
   *at = t->next;
   ga_mem_free(t);
   return GA_OK;
 }
 
-static ga_status trade_values(mpi_comm *c, uint64_t value, mpi_handle *requests, const char *place) {
+static ga_status trade_values(mpi_comm *c, uint64_t value, mpi_handle *requests, const char *place, double seconds) {
   int64_t n = 0;
   for (int32_t r = 0; r < c->comm.size; r++) {
     uint64_t *give = &c->values[r], *take = &c->values[c->comm.size + r];
     *give = *take = value;
     if (r == c->comm.rank) continue;
-    GA_TRY(check_mpi(c->api->Irecv(take, 8, c->api->byte, r, TAG_MEET, c->api->world, &requests[n++]), "Irecv"));
-    GA_TRY(check_mpi(c->api->Isend(give, 8, c->api->byte, r, TAG_MEET, c->api->world, &requests[n++]), "Isend"));
+    GA_TRY(check_mpi(c->api->Irecv(take, 8, c->api->byte, r, TAG_MEET, c->world, &requests[n++]), "Irecv"));
+    GA_TRY(check_mpi(c->api->Isend(give, 8, c->api->byte, r, TAG_MEET, c->world, &requests[n++]), "Isend"));
   }
-  return wait_for_mpi(c, requests, n, -1, place);
+  const mpi_batch b = {requests, n, -1, NULL, place, seconds};
+  return wait_for_mpi(c, &b);
 }
 
-static ga_status mpi_meet(ga_comm *comm, const char *what, uint64_t value) {
-  mpi_comm *c = mpi_of(comm);
+static ga_status meet_within(mpi_comm *c, const char *what, uint64_t value, double seconds) {
+  const ga_comm *comm = &c->comm;
   char text[256];
   void *requests;
-  GA_TRY(mpi_check(comm));
+  GA_TRY(mpi_check(&c->comm));
   GA_TRY(ga_mem_zalloc(2 * (size_t)comm->size, sizeof(mpi_handle), "requests", &requests));
   (void)snprintf(text, sizeof text, "all ranks to meet (%s)", what);
-  const ga_status status = trade_values(c, value, requests, text);
+  const ga_status status = trade_values(c, value, requests, text, seconds);
   ga_mem_free(requests);
   GA_TRY(status);
   const uint64_t *taken = c->values + comm->size;
@@ -223,14 +333,16 @@ static ga_status mpi_meet(ga_comm *comm, const char *what, uint64_t value) {
   return GA_OK;
 }
 
+static ga_status mpi_meet(ga_comm *comm, const char *what, uint64_t value) {
+  mpi_comm *c = mpi_of(comm);
+  return meet_within(c, what, value, c->timeout);
+}
+
 /* --- making and releasing --- */
 
-/* After a failure messages may be under way: MPI is not ended then, and their memory stays. */
-static void mpi_destroy(ga_comm *comm) {
-  mpi_comm *c = mpi_of(comm);
-  const bool good = c->failed.status == GA_OK && !c->transfers;
-  if (c->began && good) (void)c->api->Finalize();
-  if (!good) return;
+static double wait_for_ends(const mpi_comm *c) { return c->timeout > JOIN_WAIT ? c->timeout : JOIN_WAIT; }
+
+static void free_mpi(mpi_comm *c) {
   ga_mem_free(c->sent);
   ga_mem_free(c->wanted);
   ga_mem_free(c->told);
@@ -238,14 +350,45 @@ static void mpi_destroy(ga_comm *comm) {
   ga_mem_free(c);
 }
 
+/* MPI_Finalize waits for all ranks without end: they meet before it. After a failure messages may be under way: MPI is
+ * not ended then, and what it may read stays. A program that began MPI may have ended it by now. */
+static void mpi_destroy(ga_comm *comm) {
+  mpi_comm *c = mpi_of(comm);
+  int is_over = 0;
+  (void)c->api->Finalized(&is_over);
+  if (!is_over && c->failed.status == GA_OK) {
+    const ga_status status = c->began ? meet_within(c, "end of MPI", 0, wait_for_ends(c)) : mpi_check(comm);
+    if (status == GA_ERR_TIMEOUT && !c->has_heard) end_run(c, "MPI cannot end without all ranks");
+  }
+  if (c->failed.status != GA_OK) {
+    if (!is_over) become_quiet(c);
+    return;
+  }
+  if (c->began) (void)c->api->Finalize();
+  free_mpi(c);
+}
+
 static const comm_vtable mpi_calls = {mpi_send,  mpi_receive,     mpi_wait,   mpi_meet,
                                       mpi_check, mpi_abort_world, mpi_destroy};
+
+/* MPI that the program has begun may be for one thread only, which is then the one that calls. */
+static ga_status check_threads(const mpi_api *api) {
+  int level = 0, is_main = 0;
+  GA_TRY(check_mpi(api->Query_thread(&level), "Query_thread"));
+  GA_TRY(check_mpi(api->Is_thread_main(&is_main), "Is_thread_main"));
+  GA_REQUIRE(level >= MPI_THREADS_SERIAL || is_main, GA_ERR_STATE,
+             "comm: MPI was begun for calls of its main thread only (level %d); this is another thread, which needs "
+             "MPI_THREAD_SERIALIZED (%d)",
+             level, MPI_THREADS_SERIAL);
+  return GA_OK;
+}
 
 static ga_status begin_mpi(const mpi_api *api, bool *began) {
   int is_there = 0, is_over = 0, level = 0;
   GA_TRY(check_mpi(api->Initialized(&is_there), "Initialized"));
   GA_TRY(check_mpi(api->Finalized(&is_over), "Finalized"));
   GA_REQUIRE(!is_over && !has_begun, GA_ERR_STATE, "comm: this process had an MPI communicator; it can have one");
+  if (is_there) GA_TRY(check_threads(api));
   has_begun = true;
   *began = !is_there;
   if (is_there) return GA_OK;
@@ -272,6 +415,22 @@ static ga_status fill_mpi(mpi_comm *c) {
   return GA_OK;
 }
 
+/* Errors of the copy are given back, where those of MPI_COMM_WORLD end the process. */
+static ga_status copy_world(mpi_comm *c) {
+  const double seconds = wait_for_ends(c), deadline = ga_seconds() + seconds;
+  mpi_handle request;
+  int done = 0;
+  GA_TRY(check_mpi(c->api->Comm_idup(c->api->world, &c->world, &request), "Comm_idup"));
+  while (!done) {
+    const bool late = ga_seconds() > deadline;
+    GA_TRY(check_mpi(c->api->Test(&request, &done, &(mpi_status){0}), "Test"));
+    GA_REQUIRE(done || !late, GA_ERR_TIMEOUT, "comm: rank %d waited %g s for all of %d ranks to join", c->comm.rank,
+               seconds, c->comm.size);
+    if (!done) (void)nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+  }
+  return check_mpi(c->api->Comm_set_errhandler(c->world, c->api->errors_return), "Comm_set_errhandler");
+}
+
 ga_status ga_comm_mpi_create(const ga_comm_mpi_options *options, ga_comm **out) {
   GA_REQUIRE(out, GA_ERR_ARG, "comm: out is null");
   *out = NULL;
@@ -290,9 +449,11 @@ ga_status ga_comm_mpi_create(const ga_comm_mpi_options *options, ga_comm **out) 
       (mpi_comm){.comm = {.calls = &mpi_calls}, .api = api, .flags = o.flags, .timeout = o.timeout > 0 ? o.timeout : 5};
   ga_status status = begin_mpi(api, &c->began);
   if (status == GA_OK) status = fill_mpi(c);
-  if (status == GA_OK)
-    *out = &c->comm;
-  else
-    mpi_destroy(&c->comm);
+  if (status != GA_OK) {
+    free_mpi(c);
+    return status;
+  }
+  status = copy_world(c); /* MPI writes into it: when this fails its memory stays */
+  if (status == GA_OK) *out = &c->comm;
   return status;
 }

@@ -27,10 +27,16 @@ static void load_library(void) {
   find_symbol(library, "ompi_mpi_comm_world", &api.world);
   find_symbol(library, "ompi_mpi_byte", &api.byte);
   find_symbol(library, "ompi_request_null", &api.null_request);
+  find_symbol(library, "ompi_mpi_errors_return", &api.errors_return);
   find_symbol(library, "MPI_Initialized", &api.Initialized);
   find_symbol(library, "MPI_Finalized", &api.Finalized);
   find_symbol(library, "MPI_Init_thread", &api.Init_thread);
+  find_symbol(library, "MPI_Query_thread", &api.Query_thread);
+  find_symbol(library, "MPI_Is_thread_main", &api.Is_thread_main);
   find_symbol(library, "MPI_Finalize", &api.Finalize);
+  find_symbol(library, "MPI_Abort", &api.Abort);
+  find_symbol(library, "MPI_Comm_idup", &api.Comm_idup);
+  find_symbol(library, "MPI_Comm_set_errhandler", &api.Comm_set_errhandler);
   find_symbol(library, "MPI_Comm_rank", &api.Comm_rank);
   find_symbol(library, "MPI_Comm_size", &api.Comm_size);
   find_symbol(library, "MPI_Isend", &api.Isend);
@@ -39,6 +45,7 @@ static void load_library(void) {
   find_symbol(library, "MPI_Iprobe", &api.Iprobe);
   find_symbol(library, "MPI_Recv", &api.Recv);
   find_symbol(library, "MPI_Test", &api.Test);
+  find_symbol(library, "MPI_Cancel", &api.Cancel);
 }
 
 ga_status mpi_api_load(const mpi_api **out) {

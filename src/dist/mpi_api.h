@@ -12,14 +12,20 @@ typedef struct mpi_status {
   size_t bytes;
 } mpi_status;
 
-enum { MPI_THREADS_SERIAL = 2, MPI_ANY = -1 }; /* MPI_THREAD_SERIALIZED; MPI_ANY_SOURCE and MPI_ANY_TAG of OpenMPI */
+/* Of OpenMPI: MPI_THREAD_SERIALIZED; MPI_ANY_SOURCE and MPI_ANY_TAG; MPI_ERR_TRUNCATE. */
+enum { MPI_THREADS_SERIAL = 2, MPI_ANY = -1, MPI_TOO_LONG = 15 };
 
 typedef struct mpi_api {
-  mpi_handle world, byte, null_request;
+  mpi_handle world, byte, null_request, errors_return;
   int (*Initialized)(int *);
   int (*Finalized)(int *);
   int (*Init_thread)(int *, char ***, int, int *);
+  int (*Query_thread)(int *);
+  int (*Is_thread_main)(int *);
   int (*Finalize)(void);
+  int (*Abort)(mpi_handle, int);
+  int (*Comm_idup)(mpi_handle, mpi_handle *, mpi_handle *);
+  int (*Comm_set_errhandler)(mpi_handle, mpi_handle);
   int (*Comm_rank)(mpi_handle, int *);
   int (*Comm_size)(mpi_handle, int *);
   int (*Isend)(const void *, int, mpi_handle, int, int, mpi_handle, mpi_handle *);
@@ -28,6 +34,7 @@ typedef struct mpi_api {
   int (*Iprobe)(int, int, mpi_handle, int *, mpi_status *);
   int (*Recv)(void *, int, mpi_handle, int, int, mpi_handle, mpi_status *);
   int (*Test)(mpi_handle *, int *, mpi_status *);
+  int (*Cancel)(mpi_handle *);
 } mpi_api;
 
 /* GA_ERR_UNSUPPORTED with a text when there is no OpenMPI here. */

@@ -4,23 +4,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/sized.h"
 #include "ga/comm.h"
 
 typedef struct launcher {
   const char *name, *rank, *ranks, *host_ranks;
-  const char *run[3]; /* together they name the run; those that are not set are left out */
+  const char *run[4]; /* together they name the run; those that are not set are left out */
 } launcher;
 
 static const launcher launchers[] = {
-    {"ga", "GA_RANK", "GA_RANKS", NULL, {"GA_RUN", NULL, NULL}},
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", {"TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"}},
+    {"ga", "GA_RANK", "GA_RANKS", NULL, {"GA_RUN"}},
+    {"torchrun",
+     "RANK",
+     "WORLD_SIZE",
+     "LOCAL_WORLD_SIZE",
+     {"TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"}},
     {"mpirun",
      "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_SIZE",
      "OMPI_COMM_WORLD_LOCAL_SIZE",
-     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", NULL}},
-    {"srun", "SLURM_PROCID", "SLURM_NTASKS", NULL, {"SLURM_JOB_ID", "SLURM_STEP_ID", NULL}}};
+     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
+    {"srun", "SLURM_PROCID", "SLURM_NTASKS", NULL, {"SLURM_JOB_ID", "SLURM_STEP_ID"}}};
 
 static bool is_set(const char *name) { return name && getenv(name); }
 
@@ -55,12 +60,23 @@ static ga_status find_launcher(const launcher **out) {
   return GA_OK;
 }
 
+static void add_to_run(const char *text, char *run, size_t capacity, size_t *n, uint64_t *hash) {
+  const size_t more = strlen(text);
+  *hash = ga_fnv64(*hash, text, more);
+  if (*n + more < capacity) memcpy(run + *n, text, more + 1);
+  *n += more;
+}
+
+/* A text that does not fit is told from others by a hash of all of it. */
 static void name_run(const launcher *l, char *run, size_t capacity) {
+  size_t n = 0;
+  uint64_t hash = GA_FNV64_START;
   for (size_t i = 0; i < GA_COUNT_OF(l->run); i++) {
     if (!is_set(l->run[i])) continue;
-    const size_t at = strlen(run);
-    (void)snprintf(run + at, capacity - at, "%s%s", at ? "." : "", getenv(l->run[i]));
+    if (n) add_to_run(".", run, capacity, &n, &hash);
+    add_to_run(getenv(l->run[i]), run, capacity, &n, &hash);
   }
+  if (n >= capacity) (void)snprintf(run, capacity, "%016llx", (unsigned long long)hash);
 }
 
 ga_status ga_comm_place_find(ga_comm_place *place) {
