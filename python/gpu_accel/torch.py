@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from . import _core
+from ._streams import torch_stream
 
 # Before this table tensors come by __dlpack__, which refuses those that want a gradient.
 _HAS_TABLE = hasattr(Tensor, "__dlpack_c_exchange_api__")
@@ -49,7 +50,7 @@ def _call(op, tensors, options, out):
         return getattr(context, op)(*tensors, **options, **out)
     context = _core.default_context(f"cuda:{device.index}")
     with torch.cuda.device(device):
-        options["stream"] = torch.cuda.current_stream().cuda_stream
+        options |= torch_stream(tensors[0])
         if not torch.cuda.is_current_stream_capturing():
             return getattr(context, op)(*tensors, **options, **out)
         # A call before the capture has loaded the code, so that a plan is host work alone.
