@@ -118,6 +118,7 @@ static const dlpack_exchange *exchange_of(PyObject *object) {
   return table;
 }
 
+/* The table says nothing of read-only memory, and its producers have none: a frozen tensor is not known as such. */
 static int view_by_exchange(const dlpack_exchange *table, PyObject *object, const char *what, pyga_view *view) {
   dlpack_tensor tensor;
   if (table->tensor_of_object(object, &tensor)) return -1;

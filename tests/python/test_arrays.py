@@ -116,6 +116,14 @@ class Arrays(unittest.TestCase):
         with self.assertRaises(ga.Error):
             ga.Context("abacus")
 
+    def test_distributed_sizes(self):
+        """Empty arrays, so that no memory is needed: 2^32 must not be taken as 0."""
+        for at in (0, 2, 3):
+            shape = [1, 0, 1, 1]
+            shape[at] = 1 << 32
+            x = ga.default_context().empty(tuple(shape))
+            self.check(ga.ShapeError, f"q: dimension {at} is 4294967296; allowed are at most 2147483647", ga.distributed_attention, x, x, x)
+
     def test_empty(self):
         self.assertEqual(ga.add(array.array("f")).shape, (0,))
 
