@@ -90,6 +90,10 @@ int pyga_cuda_interface_view(PyObject *interface, const char *what, pyga_view *v
 /* The device where an object says it lies: 1 and *index for a GPU, 0 for the CPU, -1 for what is no array.
  * Raises nothing. */
 int pyga_device_of(PyObject *object, int32_t *index);
+/* 1: what *stream holds must be done before the object is read, NULL = the legacy default stream; 0: nothing must.
+ * -1 with an exception. Without a table __dlpack__ is asked to order that stream behind the producer's work. */
+int pyga_producer_stream(PyObject *object, void **stream);
+PyObject *pyga_module_producer_stream(PyObject *module, PyObject *object);
 /* The element type and item size of a struct-module format; GA_DTYPE_NONE and a text of why when there is none. */
 ga_dtype pyga_dtype_of_format(const char *format, Py_ssize_t itemsize, const char **why);
 

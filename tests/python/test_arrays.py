@@ -44,7 +44,31 @@ class OnGpu:
     __cuda_array_interface__ = {"shape": (1, 8), "typestr": "<f4", "data": (4096, False), "version": 3}
 
 
+class Producer:
+    """Says that it lies on a GPU, and records the streams that __dlpack__ was asked with."""
+
+    def __init__(self):
+        self.asked = []
+
+    def __dlpack__(self, *, stream=None, max_version=None):
+        self.asked.append(stream)
+        return ga.asarray(f32(1)).__dlpack__(max_version=max_version)
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+
 class Arrays(unittest.TestCase):
+    def test_order_behind_a_producer(self):
+        producer = Producer()
+        self.assertEqual((ga._core._producer_stream(producer), producer.asked), (0, [1]))  # DLPack's 1 is CUDA's 0 too
+        for given, wanted in ((None, None), (1, 0), (2, 2), (4096, 4096)):
+            x = OnGpu()
+            x.__cuda_array_interface__ = OnGpu.__cuda_array_interface__ | {"stream": given}
+            self.assertEqual(ga._core._producer_stream(x), wanted)
+        for x in (OnGpu(), f32(1), ga.asarray(f32(1))):
+            self.assertIsNone(ga._core._producer_stream(x))
+
     def test_buffer_in_and_out(self):
         x = f32(1, 2, 3, 4)
         y = ga.add(x, f32(10, 10, 10, 10))
