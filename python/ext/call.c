@@ -162,26 +162,13 @@ PyObject *pyga_call_results(pyga_call *call) {
   return tuple;
 }
 
-/* A call on the context's own stream waits here for what the arrays' producers have enqueued. */
+/* Those of a call on the context's own stream. */
 static int wait_for_producers(pyga_call *call) {
-  pyga_context *c = call->context;
-  if (!c->is_cuda || call->stream) return 0;
+  if (!call->context->is_cuda || call->stream) return 0;
   for (int i = 0; call->op->names[i]; i++) {
     PyObject *value = call->args.value[i];
-    void *native;
-    ga_stream *stream;
     if (!value || PyUnicode_Check(value) || PyLong_Check(value) || PyFloat_Check(value)) continue;
-    const int found = pyga_producer_stream(value, &native);
-    if (found < 0) return -1;
-    if (!found) continue;
-    PyObject *handle = PyLong_FromVoidPtr(native);
-    const int bad = !handle || pyga_context_stream(c, call->op->name, handle, &stream);
-    Py_XDECREF(handle);
-    if (bad) return -1;
-    PyThreadState *state = pyga_enter(c);
-    const ga_status status = ga_stream_sync(c->ctx, stream);
-    pyga_leave(c, state);
-    if (status != GA_OK) return pyga_raise(status), -1;
+    if (pyga_context_wait_for(call->context, call->op->name, value)) return -1;
   }
   return 0;
 }

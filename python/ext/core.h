@@ -56,6 +56,8 @@ void pyga_leave(pyga_context *c, PyThreadState *state);
 int pyga_context_ready(const pyga_context *c, const char *op);
 /* The ga_stream of a native handle, an int. -1 with an exception. */
 int pyga_context_stream(pyga_context *c, const char *op, PyObject *handle, ga_stream **out);
+/* Waits for what the producer of an array on this GPU has enqueued. -1 with an exception. */
+int pyga_context_wait_for(pyga_context *c, const char *op, PyObject *object);
 /* The default context of the device that the first array among the values lies on; borrowed. NULL with an exception. */
 pyga_context *pyga_context_for(PyObject *const *values, Py_ssize_t n);
 
