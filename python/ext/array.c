@@ -293,6 +293,9 @@ int pyga_array_init(PyObject *module) {
        "asarray(x, dtype=None)\n\nAn Array over the memory of x, nothing copied. dtype: read the bytes as this type, "
        "for types\n"
        "that NumPy lacks: asarray(u16_array, dtype='bf16'), asarray(u8_rows, dtype='q4_k')."},
+      {"_producer_stream", pyga_module_producer_stream, METH_O,
+       "_producer_stream(x)\n\nThe CUDA stream, an int, that a call without stream= waits for before it reads x; or "
+       "None."},
       {NULL, NULL, 0, NULL}};
   pyga_array_type = pyga_type_add(module, &spec);
   return pyga_array_type ? PyModule_AddFunctions(module, module_methods) : -1;

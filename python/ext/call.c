@@ -162,6 +162,17 @@ PyObject *pyga_call_results(pyga_call *call) {
   return tuple;
 }
 
+/* Those of a call on the context's own stream. */
+static int wait_for_producers(pyga_call *call) {
+  if (!call->context->is_cuda || call->stream) return 0;
+  for (int i = 0; call->op->names[i]; i++) {
+    PyObject *value = call->args.value[i];
+    if (!value || PyUnicode_Check(value) || PyLong_Check(value) || PyFloat_Check(value)) continue;
+    if (pyga_context_wait_for(call->context, call->op->name, value)) return -1;
+  }
+  return 0;
+}
+
 static PyObject *call_at_once(const pyga_op *op, pyga_context *context, PyObject *const *args, Py_ssize_t n,
                               PyObject *keywords) {
   pyga_call call;
@@ -169,6 +180,7 @@ static PyObject *call_at_once(const pyga_op *op, pyga_context *context, PyObject
   int bad = pyga_call_begin(&call, op, context, args, n, keywords);
   if (!bad && call.args.value[workspace_index(op)])
     bad = pyga_fail(GA_ERR_ARG, "%s: workspace: allowed in Plan.run() only", op->name);
+  if (!bad) bad = wait_for_producers(&call);
   if (!bad) {
     PyThreadState *state = pyga_enter(context);
     ga_status status = op->both(context->ctx, &call);
@@ -319,6 +331,7 @@ static PyObject *plan_run(PyObject *object, PyObject *const *args, Py_ssize_t n,
   if (!bad && memcmp(self->desc, &call.desc, self->desc_bytes))
     bad = pyga_fail(GA_ERR_SHAPE, "%s: this plan was made for other shapes, strides, types or options", self->op->name);
   if (!bad) bad = plan_workspace(self, &call, &workspace, &keep);
+  if (!bad) bad = wait_for_producers(&call);
   if (!bad) {
     PyThreadState *state = pyga_enter(self->context);
     ga_status status = self->op->run(self->plan, &call, workspace);

@@ -57,6 +57,21 @@ int pyga_context_stream(pyga_context *c, const char *op, PyObject *handle, ga_st
   return -1;
 }
 
+int pyga_context_wait_for(pyga_context *c, const char *op, PyObject *object) {
+  void *native;
+  ga_stream *stream;
+  const int found = pyga_producer_stream(object, &native);
+  if (found <= 0) return found;
+  PyObject *handle = PyLong_FromVoidPtr(native);
+  const int bad = !handle || pyga_context_stream(c, op, handle, &stream);
+  Py_XDECREF(handle);
+  if (bad) return -1;
+  PyThreadState *state = pyga_enter(c);
+  const ga_status status = ga_stream_sync(c->ctx, stream);
+  pyga_leave(c, state);
+  return status == GA_OK ? 0 : (pyga_raise(status), -1);
+}
+
 static PyObject *context_forget_stream(PyObject *object, PyObject *handle) {
   pyga_context *self = (pyga_context *)object;
   const void *native = PyLong_AsVoidPtr(handle);
@@ -257,6 +272,7 @@ static PyObject *context_to_host(PyObject *object, PyObject *source) {
   if (pyga_context_ready(self, "to_host") || pyga_view_get(source, "to_host: x", &view)) return NULL;
   int64_t bytes = view_bytes(&view, "to_host: x");
   if (bytes >= 0 && pyga_view_check(&view, self, "to_host: x", false)) bytes = -1;
+  if (bytes >= 0 && self->is_cuda && pyga_context_wait_for(self, "to_host", source)) bytes = -1;
   pyga_context *host = bytes >= 0 ? context_of_device(0, 0) : NULL;
   if (host) made = pyga_array_new(host, view.dtype, view.n_dims, view.dim);
   if (made && bytes) {

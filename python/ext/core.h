@@ -56,6 +56,8 @@ void pyga_leave(pyga_context *c, PyThreadState *state);
 int pyga_context_ready(const pyga_context *c, const char *op);
 /* The ga_stream of a native handle, an int. -1 with an exception. */
 int pyga_context_stream(pyga_context *c, const char *op, PyObject *handle, ga_stream **out);
+/* Waits for what the producer of an array on this GPU has enqueued. -1 with an exception. */
+int pyga_context_wait_for(pyga_context *c, const char *op, PyObject *object);
 /* The default context of the device that the first array among the values lies on; borrowed. NULL with an exception. */
 pyga_context *pyga_context_for(PyObject *const *values, Py_ssize_t n);
 
@@ -90,6 +92,10 @@ int pyga_cuda_interface_view(PyObject *interface, const char *what, pyga_view *v
 /* The device where an object says it lies: 1 and *index for a GPU, 0 for the CPU, -1 for what is no array.
  * Raises nothing. */
 int pyga_device_of(PyObject *object, int32_t *index);
+/* 1: what *stream holds must be done before the object is read, NULL = the legacy default stream; 0: nothing must.
+ * -1 with an exception. Without a table __dlpack__ is asked to order that stream behind the producer's work. */
+int pyga_producer_stream(PyObject *object, void **stream);
+PyObject *pyga_module_producer_stream(PyObject *module, PyObject *object);
 /* The element type and item size of a struct-module format; GA_DTYPE_NONE and a text of why when there is none. */
 ga_dtype pyga_dtype_of_format(const char *format, Py_ssize_t itemsize, const char **why);
 

@@ -128,8 +128,18 @@ static int ring_view(const pyga_args *a, int index, const pyga_context *host, py
                    text);
 }
 
+/* Batches are documents; those, heads and dims are int32_t in ga/dist.h. */
+static int ring_sizes(const pyga_view *view, const char *name) {
+  for (int i = 0; i < 4; i++)
+    if (i != 1 && view->dim[i] > INT32_MAX)
+      return pyga_fail(GA_ERR_SHAPE, "distributed_attention: %s: dimension %d is %lld; allowed are at most %d", name, i,
+                       (long long)view->dim[i], (int)INT32_MAX);
+  return 0;
+}
+
 static int ring_shapes(const pyga_view v[3]) {
   const int64_t *q = v[0].dim, *k = v[1].dim, *w = v[2].dim;
+  if (ring_sizes(&v[0], "q") || ring_sizes(&v[1], "k") || ring_sizes(&v[2], "v")) return -1;
   if (k[0] == q[0] && w[0] == q[0] && k[1] == q[1] && w[1] == q[1] && w[2] == k[2] && k[3] == q[3]) return 0;
   return pyga_fail(
       GA_ERR_SHAPE,
@@ -212,10 +222,12 @@ static PyObject *module_distributed_attention(PyObject *module, PyObject *const 
       pyga_arg_bool(&a, RING_CAUSAL, &causal) || pyga_arg_float(&a, RING_TIMEOUT, &timeout) ||
       pyga_arg_int(&a, RING_WINDOW, 0, (int64_t)1 << 40, &desc.window) || ring_view(&a, RING_Q, host, &v[0]) ||
       ring_view(&a, RING_K, host, &v[1]) || ring_view(&a, RING_V, host, &v[2]) || ring_shapes(v);
-  desc.q_heads = (int32_t)v[0].dim[2], desc.kv_heads = (int32_t)v[1].dim[2];
-  desc.head_dim = (int32_t)v[0].dim[3], desc.v_dim = (int32_t)v[2].dim[3];
-  desc.flags = causal ? GA_DIST_CAUSAL : 0;
-  if (!bad) result = ring_result(v, &desc, ranks, (double)timeout, host);
+  if (!bad) {
+    desc.q_heads = (int32_t)v[0].dim[2], desc.kv_heads = (int32_t)v[1].dim[2];
+    desc.head_dim = (int32_t)v[0].dim[3], desc.v_dim = (int32_t)v[2].dim[3];
+    desc.flags = causal ? GA_DIST_CAUSAL : 0;
+    result = ring_result(v, &desc, ranks, (double)timeout, host);
+  }
   for (int i = 0; i < 3; i++) pyga_view_release(&v[i]);
   return result;
 }

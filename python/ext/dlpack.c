@@ -53,25 +53,33 @@ static int view_of_tensor(const dlpack_tensor *t, const char *what, pyga_view *v
   return tensor_device(t, what, view);
 }
 
-/* On a GPU stream -1: the producer orders nothing, for the caller does. */
-static PyObject *dlpack_names(PyObject *object, bool versioned) {
+enum { ORDER_NOTHING = -1, ORDER_LEGACY = 1 }; /* stream= of __dlpack__ on a GPU; 1 is the legacy default stream */
+
+static PyObject *dlpack_names(PyObject *object, bool versioned, long stream) {
   int32_t index;
   PyObject *names = PyDict_New(), *version = versioned ? Py_BuildValue("(ii)", 1, 1) : NULL;
-  PyObject *no_wait = pyga_device_of(object, &index) == 1 ? PyLong_FromLong(-1) : NULL;
+  PyObject *order = pyga_device_of(object, &index) == 1 ? PyLong_FromLong(stream) : NULL;
   const bool bad = !names || (version && PyDict_SetItemString(names, "max_version", version)) ||
-                   (no_wait && PyDict_SetItemString(names, "stream", no_wait)) || PyErr_Occurred();
-  Py_XDECREF(version), Py_XDECREF(no_wait);
+                   (order && PyDict_SetItemString(names, "stream", order)) || PyErr_Occurred();
+  Py_XDECREF(version), Py_XDECREF(order);
   if (bad) Py_CLEAR(names);
   return names;
 }
 
-static PyObject *call_dlpack(PyObject *object, bool versioned) {
+static PyObject *call_method(PyObject *object, bool versioned, long stream) {
   PyObject *method = PyObject_GetAttrString(object, "__dlpack__");
   PyObject *empty = method ? PyTuple_New(0) : NULL;
-  PyObject *names = empty ? dlpack_names(object, versioned) : NULL;
+  PyObject *names = empty ? dlpack_names(object, versioned, stream) : NULL;
   PyObject *capsule = names ? PyObject_Call(method, empty, names) : NULL;
   Py_XDECREF(method), Py_XDECREF(empty), Py_XDECREF(names);
   return capsule;
+}
+
+static PyObject *call_dlpack(PyObject *object, long stream) {
+  PyObject *capsule = call_method(object, true, stream);
+  if (capsule || !PyErr_ExceptionMatches(PyExc_TypeError)) return capsule;
+  PyErr_Clear(); /* from before version 1 */
+  return call_method(object, false, stream);
 }
 
 /* The capsule stays unconsumed as owner: its destructor calls the deleter when the last reference goes. */
@@ -118,6 +126,7 @@ static const dlpack_exchange *exchange_of(PyObject *object) {
   return table;
 }
 
+/* The table says nothing of read-only memory, and its producers have none: a frozen tensor is not known as such. */
 static int view_by_exchange(const dlpack_exchange *table, PyObject *object, const char *what, pyga_view *view) {
   dlpack_tensor tensor;
   if (table->tensor_of_object(object, &tensor)) return -1;
@@ -128,11 +137,7 @@ static int view_by_exchange(const dlpack_exchange *table, PyObject *object, cons
 int pyga_dlpack_view(PyObject *object, const char *what, pyga_view *view) {
   const dlpack_exchange *table = exchange_of(object);
   if (table) return view_by_exchange(table, object, what, view);
-  PyObject *capsule = call_dlpack(object, true);
-  if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)) { /* from before version 1 */
-    PyErr_Clear();
-    capsule = call_dlpack(object, false);
-  }
+  PyObject *capsule = call_dlpack(object, ORDER_NOTHING);
   return capsule ? view_of_capsule(capsule, what, view) : -1;
 }
 
@@ -235,6 +240,40 @@ int pyga_device_of(PyObject *object, int32_t *index) {
   Py_XDECREF(pair);
   PyErr_Clear();
   return PyObject_HasAttrString(object, "__cuda_array_interface__") ? 1 : -1;
+}
+
+/* ---- order ---- */
+
+/* "stream" of version 3: 1 is the legacy default stream, 2 that of the thread; None: nothing to wait for. */
+static int interface_stream(PyObject *object, void **stream) {
+  PyObject *interface = PyObject_GetAttrString(object, "__cuda_array_interface__");
+  PyObject *value = interface && PyDict_Check(interface) ? PyDict_GetItemString(interface, "stream") : NULL;
+  int found = interface ? value && value != Py_None : -1;
+  if (found == 1) *stream = PyLong_AsVoidPtr(value);
+  if (found == 1 && PyErr_Occurred()) found = -1;
+  if (*stream == (void *)ORDER_LEGACY) *stream = NULL;
+  Py_XDECREF(interface);
+  return found;
+}
+
+int pyga_producer_stream(PyObject *object, void **stream) {
+  int32_t index;
+  *stream = NULL;
+  if (Py_IS_TYPE(object, pyga_array_type) || pyga_device_of(object, &index) != 1) return 0;
+  const dlpack_exchange *table = exchange_of(object);
+  if (table && table->current_stream) return table->current_stream(DLPACK_CUDA, index, stream) ? -1 : 1;
+  if (!PyObject_HasAttrString(object, "__dlpack__")) return interface_stream(object, stream);
+  PyObject *capsule = call_dlpack(object, ORDER_LEGACY);
+  Py_XDECREF(capsule);
+  return capsule ? 1 : -1;
+}
+
+PyObject *pyga_module_producer_stream(PyObject *module, PyObject *object) {
+  void *stream;
+  (void)module;
+  const int found = pyga_producer_stream(object, &stream);
+  if (found < 0) return NULL;
+  return found ? PyLong_FromVoidPtr(stream) : Py_NewRef(Py_None);
 }
 
 /* ---- out ---- */

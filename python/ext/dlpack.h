@@ -51,7 +51,8 @@ typedef struct dlpack_exchange {
   void (*object_of_managed)(void);
   /* 0, or -1 with an exception. What *out points to belongs to the object. NULL: the producer has none. */
   int (*tensor_of_object)(void *object, dlpack_tensor *out);
-  void (*current_stream)(void);
+  /* 0, or -1 with an exception: where the producer enqueues its work on that device. May be NULL. */
+  int (*current_stream)(int32_t device_type, int32_t device_id, void **out);
 } dlpack_exchange;
 
 #endif

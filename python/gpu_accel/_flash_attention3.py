@@ -2,6 +2,7 @@
 import sys
 
 from . import _core
+from ._streams import torch_stream
 
 _TYPES = {"bf16": "bf16", "fp16": "f16", "fp8": "e4m3", "int8": "i8"}
 
@@ -47,37 +48,37 @@ class FlashAttention3:
     def forward(self, Q, K, V, causal=False, *, scale=None):
         """softmax(scale Q K^T) V in the type of Q, as an array of Q's framework. Raises what gpu_accel.attention does."""
         device = _device(Q)
-        context = _core.default_context(device)
+        context, stream = _core.default_context(device), torch_stream(Q)
         if self.precision in ("bf16", "fp16"):
-            return like(self._in_16_bits(context, [_core.asarray(x) for x in (Q, K, V)], causal, scale), Q)
+            return like(self._in_16_bits(context, [_core.asarray(x) for x in (Q, K, V)], causal, scale, stream), Q)
         q, k, v = (_core.asarray(_heads_second(x, self.layout)) for x in (Q, K, V))
-        return _heads_second(like(self._in_8_bits(context, q, k, v, causal, scale), Q), self.layout)
+        return _heads_second(like(self._in_8_bits(context, q, k, v, causal, scale, stream), Q), self.layout)
 
     __call__ = forward
 
-    def _in_16_bits(self, context, qkv, causal, scale):
+    def _in_16_bits(self, context, qkv, causal, scale, stream):
         kind, options = _TYPES[self.precision], {"causal": causal, "scale": scale, "layout": self.layout}
-        rounded = [_as(context, x, kind) for x in qkv]
+        rounded = [_as(context, x, kind, stream) for x in qkv]
         if context.device == "cpu":  # whose rows take f32
             rounded = [context.convert(x, "f32") for x in rounded]
         self.used = f"{context.device}: {context.plan('attention', *rounded, **options).kernel}, {kind} values"
-        return _as(context, context.attention(*rounded, **options), qkv[0].dtype)
+        return _as(context, context.attention(*rounded, **options, **stream), qkv[0].dtype, stream)
 
-    def _in_8_bits(self, context, q, k, v, causal, scale):
+    def _in_8_bits(self, context, q, k, v, causal, scale, stream):
         kind, dim = _TYPES[self.precision], q.shape[-1]
         spread = dim & (dim - 1) == 0
-        q8, q_scale = context.attn_quant(q, "rows", kind, hadamard=spread)
-        k8, k_scale = context.attn_quant(k, "rows", kind, hadamard=spread)
-        v8, v_scale = context.attn_quant(v, "values")
+        q8, q_scale = context.attn_quant(q, "rows", kind, hadamard=spread, **stream)
+        k8, k_scale = context.attn_quant(k, "rows", kind, hadamard=spread, **stream)
+        v8, v_scale = context.attn_quant(v, "values", **stream)
         runs = context if context.device != "cpu" else _reference()
         options = {"causal": causal, "scale": scale, "out_dtype": "f32" if context.device == "cpu" else _half(q.dtype)}
         args = (q8, k8, v8, q_scale, k_scale, v_scale)
         self.used = f"{runs.device}: {runs.plan('attention_8bit', *args, **options).kernel}, {kind} values"
-        return _as(context, runs.attention_8bit(*args, **options), q.dtype)
+        return _as(context, runs.attention_8bit(*args, **options, **stream), q.dtype, stream)
 
 
-def _as(context, x, dtype):
-    return x if x.dtype == dtype else context.convert(x, dtype)
+def _as(context, x, dtype, stream):
+    return x if x.dtype == dtype else context.convert(x, dtype, **stream)
 
 
 def _half(dtype):
@@ -114,7 +115,7 @@ class RingAttention:
             o = _core.distributed_attention(Q, K, V, ranks=self.num_gpus, method=self.method, causal=causal, timeout=self.timeout)
             self.used = f"{self.num_gpus} CPU ranks, method {self.method}"
         else:
-            o = _core.attention(Q, K, V, causal=causal)
+            o = _core.attention(Q, K, V, causal=causal, **torch_stream(Q))
             self.used = f"1 GPU, {device}: {self.num_gpus} were asked for"
         return like(o, Q)
 

@@ -6,6 +6,7 @@ from array import array
 
 from . import _core
 from ._flash_attention3 import like
+from ._streams import torch_stream
 
 _LAYOUTS = ("NHD", "HND")
 
@@ -39,7 +40,7 @@ def single_prefill_with_kv_cache(q, k, v, *, custom_mask=None, causal=False, kv_
     _refuse(name, custom_mask=(custom_mask, (None,)), kv_layout=(kv_layout, _LAYOUTS))
     options = _options(name, causal, window_left, sm_scale, logits_soft_cap, pos_encoding_mode)
     k, v = (_swap(x, 0, 1) if kv_layout == "HND" else x for x in (k, v))
-    o, lse = _core.attention(q[None], k[None], v[None], lse=True, **options)
+    o, lse = _core.attention(q[None], k[None], v[None], lse=True, **options, **torch_stream(q))
     o = like(o, q)[0]
     return (o, _base_2(like(lse, q))[0]) if return_lse else o
 
@@ -100,13 +101,18 @@ class _Paged:
         if k.shape[1] != page_size:
             raise _core.ShapeError(f"{type(self).__name__}.run: pages of {k.shape[1]} tokens; planned were {page_size}")
         return _core.attention(q, k, v, page_table=self._there(table, q), kv_len=self._there(lengths, q), lse=True, **self._options,
-                               **layout)
+                               **layout, **torch_stream(q))
 
     @staticmethod
     def _there(values, q):
         """On the device where q lies."""
         kind, index = q.__dlpack_device__() if hasattr(q, "__dlpack_device__") else (1, 0)
-        return _core.default_context(f"cuda:{index}").to_device(values) if kind in (2, 13) else values
+        if kind not in (2, 13):
+            return values
+        context = _core.default_context(f"cuda:{index}")
+        there = context.to_device(values)
+        context.sync()  # the copy is on GA's own stream, the reader may be on torch's
+        return there
 
 
 class BatchDecodeWithPagedKVCacheWrapper(_Paged):

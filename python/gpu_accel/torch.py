@@ -4,29 +4,33 @@ The operators gpu_accel::attention and gpu_accel::attention_backward are defined
 autograd stands outside of them. On a GPU work goes to torch's current stream, also while that is captured. On the CPU
 f16 and bf16 are computed in f32. What GA does not do raises UnsupportedError, which names the argument."""
 import contextlib
+import threading
 from collections import Counter
+from contextvars import ContextVar
 
 import torch
 from torch import Tensor
 
 from . import _core
+from ._streams import torch_stream
 
 # Before this table tensors come by __dlpack__, which refuses those that want a gradient.
 _HAS_TABLE = hasattr(Tensor, "__dlpack_c_exchange_api__")
 _HALF = (torch.float16, torch.bfloat16)
-_contexts = []  # of using(): the last one computes what lies on the CPU
+_context = ContextVar("gpu_accel.torch.using", default=None)  # computes what lies on the CPU; None: the default one
 
 
 @contextlib.contextmanager
 def using(context):
-    """CPU tensors are computed by this Context within the block: Context('ref') adds in double."""
+    """CPU tensors are computed by this Context within the block, in this thread; gradients of them by it too, wherever they
+    are asked for: Context('ref') adds in double."""
     if context.device.startswith("cuda"):
         raise _core.ArgumentError(f"using: context is on {context.device}; allowed are 'cpu' and 'ref'")
-    _contexts.append(context)
+    token = _context.set(context)
     try:
         yield context
     finally:
-        _contexts.pop()
+        _context.reset(token)
 
 
 # ---- operators ----
@@ -45,11 +49,11 @@ def _call(op, tensors, options, out):
         tensors = [x.detach() for x in tensors]
         options = {name: x.detach() if isinstance(x, Tensor) else x for name, x in options.items()}
     if device.type == "cpu":
-        context = _contexts[-1] if _contexts else _core.default_context("cpu")
+        context = _context.get() or _core.default_context("cpu")
         return getattr(context, op)(*tensors, **options, **out)
     context = _core.default_context(f"cuda:{device.index}")
     with torch.cuda.device(device):
-        options["stream"] = torch.cuda.current_stream().cuda_stream
+        options |= torch_stream(tensors[0])
         if not torch.cuda.is_current_stream_capturing():
             return getattr(context, op)(*tensors, **options, **out)
         # A call before the capture has loaded the code, so that a plan is host work alone.
@@ -151,9 +155,15 @@ _backward = torch.ops.gpu_accel.attention_backward.default
 
 
 def _save(ctx, inputs, output):
+    ctx.context = None if torch.compiler.is_compiling() else _context.get()
     q, k, v, sinks, q_start, kv_start, ctx.options, ctx.deterministic = inputs
     ctx.mark_non_differentiable(output[1])
     ctx.save_for_backward(q, k, v, *output, sinks, q_start, kv_start)
+
+
+def _again(context):
+    """The forward pass's Context: autograd may run backward in a thread of its own."""
+    return contextlib.nullcontext() if context is None else using(context)
 
 
 class _Attention(torch.autograd.Function):
@@ -170,7 +180,8 @@ class _Attention(torch.autograd.Function):
         q, k, v, o, lse, *rest = ctx.saved_tensors
         if 0 in dout.stride() or dout.stride(-1) != 1:  # torch's own tensor: what sum() hands back has strides of 0
             dout = dout.contiguous()
-        dq, dk, dv, dsinks = _backward(dout, q, k, v, o, lse, *rest, *ctx.options, ctx.deterministic)
+        with _again(ctx.context):
+            dq, dk, dv, dsinks = _backward(dout, q, k, v, o, lse, *rest, *ctx.options, ctx.deterministic)
         return dq, dk, dv, None if rest[0] is None else dsinks, None, None, None, None
 
     @staticmethod
@@ -232,22 +243,40 @@ def attention(q, k, v, *, causal=False, window=0, scale=None, softcap=0.0, sinks
 
 # ---- behind torch's own name ----
 
+_lock = threading.Lock()
+_installed = []  # blocks that are open, of all threads; the last one serves
+_torchs = None   # PyTorch's own function while one is open
+
+
+def _serve():
+    F = torch.nn.functional
+    F.scaled_dot_product_attention = _installed[-1]._attend if _installed else _torchs
+
+
 class install:
     """with install(): F.scaled_dot_product_attention is GA's within the block. fallback=True: calls that GA does not do go to
-    PyTorch's; `fallbacks` counts them by reason, and `calls` those that GA did."""
+    PyTorch's; `fallbacks` counts them by reason, and `calls` those that GA did. Blocks may overlap, in threads too: the one
+    opened last serves all, and PyTorch's is back when none is open."""
 
     def __init__(self, *, fallback=False):
         self.fallback, self.calls, self.fallbacks, self._torchs = fallback, 0, Counter(), None
 
     def __enter__(self):
-        if self._torchs is not None:
-            raise _core.StateError("install: this one is in use; allowed is one block at a time")
-        self._torchs = torch.nn.functional.scaled_dot_product_attention
-        torch.nn.functional.scaled_dot_product_attention = self._attend
+        global _torchs
+        with _lock:
+            if self in _installed:
+                raise _core.StateError("install: this one is in use; allowed is one block at a time")
+            if not _installed:
+                _torchs = torch.nn.functional.scaled_dot_product_attention
+            self._torchs = _torchs  # kept after the block: a call of another thread may still be on its way
+            _installed.append(self)
+            _serve()
         return self
 
     def __exit__(self, *_):
-        torch.nn.functional.scaled_dot_product_attention, self._torchs = self._torchs, None
+        with _lock:
+            _installed.remove(self)
+            _serve()
 
     def _attend(self, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
         try:
@@ -263,6 +292,19 @@ class install:
         return o
 
 
+def _check_layout(name, argument, x, query, key, enable_gqa):
+    """Refuses what PyTorch broadcasts or copies."""
+    if x.dim() != 4:
+        raise _core.UnsupportedError(f"{name}: {argument} is of {x.dim()} dimensions; allowed are 4")
+    heads = key.shape[1] if argument == "value" else query.shape[1]
+    for what, bad, allowed in (
+            (f"of batch {x.shape[0]}", x.shape[0] != query.shape[0], f"that of query, {query.shape[0]}"),
+            (f"of {x.shape[1]} heads beside {heads}", x.shape[1] != heads and 1 in (x.shape[1], heads) and not enable_gqa, "as many"),
+            (f"of stride {x.stride(-1)} in the last dimension", x.shape[-1] > 1 and x.stride(-1) != 1, "1")):
+        if bad:
+            raise _core.UnsupportedError(f"{name}: {argument} is {what}; allowed is {allowed}")
+
+
 def _as_sdpa(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa):
     """Refuses what GA lacks. SDPA's causal mask begins at the first key, GA's ends at the last one: with more keys than
     queries those behind are cut off, which nobody sees."""
@@ -275,6 +317,8 @@ def _as_sdpa(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa):
             ("is_causal", f"True with {n_q} queries and {n_kv} keys", is_causal and n_q > n_kv, "as many keys as queries or more")):
         if bad:
             raise _core.UnsupportedError(f"{name}: {argument} is {value_seen}; allowed is {allowed}")
+    for argument, x in (("query", query), ("key", key), ("value", value)):
+        _check_layout(name, argument, x, query, key, enable_gqa)
     if query.shape[1] != key.shape[1] and not enable_gqa:
         raise _core.ShapeError(f"{name}: {query.shape[1]} heads of query, {key.shape[1]} of key; allowed with enable_gqa=True")
     return (key[:, :, :n_q], value[:, :, :n_q]) if is_causal else (key, value)

@@ -78,9 +78,10 @@ _borders = _Borders()
 
 
 def _steps(positions, batch, n):
-    """Where a token's position is not that of the one before, plus 1: [batch, n - 1]."""
+    """Where positions start again: a token's is not behind that of the one before. [batch, n - 1]. Gaps are no borders:
+    tokens that were left out of a document do not end it."""
     positions = positions.expand(batch, n)
-    return positions[:, 1:] != positions[:, :-1] + 1
+    return positions[:, 1:] <= positions[:, :-1]
 
 
 def _find_borders(mask, positions, batch, n_q, n_kv):

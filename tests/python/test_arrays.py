@@ -44,7 +44,31 @@ class OnGpu:
     __cuda_array_interface__ = {"shape": (1, 8), "typestr": "<f4", "data": (4096, False), "version": 3}
 
 
+class Producer:
+    """Says that it lies on a GPU, and records the streams that __dlpack__ was asked with."""
+
+    def __init__(self):
+        self.asked = []
+
+    def __dlpack__(self, *, stream=None, max_version=None):
+        self.asked.append(stream)
+        return ga.asarray(f32(1)).__dlpack__(max_version=max_version)
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+
 class Arrays(unittest.TestCase):
+    def test_order_behind_a_producer(self):
+        producer = Producer()
+        self.assertEqual((ga._core._producer_stream(producer), producer.asked), (0, [1]))  # DLPack's 1 is CUDA's 0 too
+        for given, wanted in ((None, None), (1, 0), (2, 2), (4096, 4096)):
+            x = OnGpu()
+            x.__cuda_array_interface__ = OnGpu.__cuda_array_interface__ | {"stream": given}
+            self.assertEqual(ga._core._producer_stream(x), wanted)
+        for x in (OnGpu(), f32(1), ga.asarray(f32(1))):
+            self.assertIsNone(ga._core._producer_stream(x))
+
     def test_buffer_in_and_out(self):
         x = f32(1, 2, 3, 4)
         y = ga.add(x, f32(10, 10, 10, 10))
@@ -115,6 +139,14 @@ class Arrays(unittest.TestCase):
         self.assertEqual(ga.ShapeError.status, 2)
         with self.assertRaises(ga.Error):
             ga.Context("abacus")
+
+    def test_distributed_sizes(self):
+        """Empty arrays, so that no memory is needed: 2^32 must not be taken as 0."""
+        for at in (0, 2, 3):
+            shape = [1, 0, 1, 1]
+            shape[at] = 1 << 32
+            x = ga.default_context().empty(tuple(shape))
+            self.check(ga.ShapeError, f"q: dimension {at} is 4294967296; allowed are at most 2147483647", ga.distributed_attention, x, x, x)
 
     def test_empty(self):
         self.assertEqual(ga.add(array.array("f")).shape, (0,))

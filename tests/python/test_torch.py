@@ -1,5 +1,6 @@
 """Operators and gradients on PyTorch, over the CPU. Skipped where PyTorch is missing."""
 import sys
+import threading
 import unittest
 
 import gpu_accel as ga
@@ -169,6 +170,64 @@ class Torch(unittest.TestCase):
             self.close(F.scaled_dot_product_attention(q, k, v, attn_mask=mask), plain(*(x.transpose(1, 2) for x in (q, k, v))).transpose(1, 2))
             self.assertEqual((ours.calls, sum(ours.fallbacks.values())), (0, 1))
         self.assertNotIn("gpu_accel", F.scaled_dot_product_attention.__module__ or "")
+
+    def test_install_overlaps(self):
+        """Blocks that close in the order in which they were opened, as those of two threads may."""
+        torchs = F.scaled_dot_product_attention
+        q, = self.draw((1, 2, 4, 8))
+        first, second = gt.install(), gt.install()
+        try:
+            first.__enter__(), second.__enter__()
+            with self.assertRaisesRegex(ga.StateError, "in use"):
+                first.__enter__()
+            first.__exit__()
+            F.scaled_dot_product_attention(q, q, q)
+            self.assertEqual((first.calls, second.calls), (0, 1))
+            second.__exit__()
+            self.assertIs(F.scaled_dot_product_attention, torchs)
+        finally:
+            F.scaled_dot_product_attention = torchs
+
+    def test_fallback_of_layouts(self):
+        """Layouts that PyTorch takes and GA does not go to PyTorch, and are counted."""
+        x, = self.draw((2, 4, 6, 8))
+        turned = x.transpose(2, 3).contiguous().transpose(2, 3)
+        wide = x[..., :1].expand_as(x)
+        cases = {"query is of stride 6 in the last": (turned, x, x), "value is of stride 0 in the last": (x, x, wide),
+                 "key is of batch 1": (x, x[:1], x[:1]), "key is of 1 heads beside 4": (x, x[:, :1], x[:, :1]),
+                 "key is of 3 dimensions": (x, x[0], x[0])}
+        for text, args in cases.items():
+            with self.subTest(text):
+                with gt.install(), self.assertRaisesRegex(ga.UnsupportedError, text):
+                    F.scaled_dot_product_attention(*args)
+                with gt.install(fallback=True) as ours:
+                    seen = F.scaled_dot_product_attention(*args)
+                self.close(seen, F.scaled_dot_product_attention(*args), 0)
+                self.assertEqual((ours.calls, sum(ours.fallbacks.values())), (0, 1))
+
+    def test_using_and_threads(self):
+        """A block is its thread's own; backward has the context of forward, in whichever thread and after the block."""
+        names, call = [], gt._call
+
+        def record(op, tensors, options, out):
+            context = gt._context.get()
+            names.append((op, context and context.device))
+            return call(op, tensors, options, out)
+
+        def in_thread(function):
+            thread = threading.Thread(target=function)
+            thread.start()
+            thread.join()
+        q, = self.draw((1, 3, 2, 8), grad=True)
+        gt._call = record
+        try:
+            with gt.using(ga.Context("ref")):
+                o = gt.attention(q, q, q)
+                in_thread(lambda: gt.attention(q, q, q))
+            in_thread(lambda: o.sum().backward())
+        finally:
+            gt._call = call
+        self.assertEqual(names, [("attention", "ref"), ("attention", None), ("attention_backward", "ref")])
 
     def test_autocast(self):
         q, k, v = self.draw((1, 5, 2, 16), (1, 5, 2, 16), (1, 5, 2, 16), grad=True)

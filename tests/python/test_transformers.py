@@ -1,4 +1,5 @@
 """Tiny models of transformers, eager against gpu_accel, over the CPU. Skipped where PyTorch or transformers is missing."""
+import types
 import unittest
 
 import gpu_accel as ga
@@ -93,6 +94,15 @@ class Transformers(unittest.TestCase):
                 seen = self.compare_logits(eager, ours, alone, ours(input_ids=ids, position_ids=positions, use_cache=False).logits)
                 cached = ours(input_ids=ids, position_ids=positions, use_cache=True).logits
                 self.close(cached, seen, "with a cache")
+
+    def test_gaps(self):
+        """Positions that leave some out are one document."""
+        module = types.SimpleNamespace(is_causal=True)
+        q, k, v = (torch.randn(1, 2, 6, 8) for _ in range(3))
+        wanted = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
+        for mask in (None, torch.ones(1, 6, dtype=torch.bool)):
+            seen, _ = gt.attention_forward(module, q, k, v, mask, position_ids=torch.tensor([[0, 1, 2, 10, 11, 12]]))
+            self.close(seen, wanted, "gaps")
 
     def test_generate(self):
         for kind in ("llama", "gemma3"):

@@ -2,6 +2,7 @@
 import gpu_accel
 from gpu_accel import FlashAttention3
 from gpu_accel._flash_attention3 import like
+from gpu_accel._streams import torch_stream
 
 
 def attention(q, k, v, block_m=64, block_n=128, causal=False):
@@ -13,5 +14,5 @@ def attention(q, k, v, block_m=64, block_n=128, causal=False):
             raise gpu_accel.ArgumentError(f"attention: {name} is {value}; allowed are multiples of 16")
     dtype = gpu_accel.asarray(q).dtype
     if dtype == "f32":
-        return like(gpu_accel.attention(q, k, v, causal=causal, layout="bhsd"), q)
+        return like(gpu_accel.attention(q, k, v, causal=causal, layout="bhsd", **torch_stream(q)), q)
     return FlashAttention3({"f16": "fp16"}.get(dtype, dtype), layout="bhsd").forward(q, k, v, causal=causal)
