@@ -69,8 +69,7 @@ static void test_keys(void **state) {
 /* Layouts of folders, which would turn weights over or make room too small. */
 static void test_keys_of_folders(void **state) {
   static const char *const keys[] = {"ga.rope_fraction",      "ga.rope_layers",       "ga.no_rope_every",
-                                     "ga.rope_short_factors", "ga.rope_long_factors", "ga.qkv_by_head",
-                                     "ga.norm_plus_one",      "ga.gpt2_transposed"};
+                                     "ga.rope_short_factors", "ga.rope_long_factors", "ga.qkv_by_head"};
   char part[128];
   (void)state;
   for (size_t i = 0; i < GA_COUNT_OF(keys); i++) {

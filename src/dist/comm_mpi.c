@@ -3,11 +3,12 @@
  * look at; one that dies is mpirun's to end. After a failure each rank closes its receives, and says so: then no
  * message under way is read any more, and its memory may go. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/sized.h"
 #include "dist/comm.h"
@@ -100,12 +101,11 @@ static ga_status mpi_check(ga_comm *comm) {
   return mpi_error(c);
 }
 
-/* The memory of messages cannot be let go while MPI may use it: the last way out. */
+/* The memory of messages cannot be let go while MPI may use it: the last way out. MPI ends this process, too. */
 static _Noreturn void end_run(mpi_comm *c, const char *why) {
-  (void)fprintf(stderr, "%s; rank %d ends the MPI run: %s\n", c->failed.text, c->comm.rank, why);
-  (void)fflush(stderr);
+  ga_log(GA_LOG_ERROR, "%s; rank %d ends the MPI run: %s", c->failed.text, c->comm.rank, why);
   (void)c->api->Abort(c->api->world, 1);
-  _Exit(1);
+  for (;;) (void)pause();
 }
 
 /* One that MPI has given up is done, too. */
