@@ -79,13 +79,13 @@ static ga_status run_in_foreign(const mpi_api *api) {
   return values[0] == 100 && values[1] == 101 && api->Finalize() == 0 ? GA_OK : GA_ERR_INTERNAL;
 }
 
-static void print_log(void *user, ga_log_level level, const char *text) {
+static void print_library_text(void *user, ga_log_level level, const char *text) {
   (void)user, (void)level;
   (void)fprintf(stderr, "%s\n", text);
 }
 
 int main(int argc, char **argv) {
-  ga_log_set(print_log, NULL, GA_LOG_ERROR);
+  ga_log_set(print_library_text, NULL, GA_LOG_ERROR);
   const char *what = argc == 2 ? argv[1] : "";
   const mpi_api *api;
   ga_comm *comm = NULL;
