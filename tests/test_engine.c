@@ -21,6 +21,8 @@ enum { FEW = 0 };
 #endif
 /* Left to itself the pool takes the whole device, and the emulator keeps four bytes for each of its bytes: 14 GB. */
 #define EMU_KV_TOKENS 16384
+/* For a token: an emulated step takes seconds, and half a minute beside other programs. */
+#define WAIT_MS (FEW ? 600000 : 20000)
 
 enum { CONTEXT = 512, MOST = 64 };
 
@@ -108,7 +110,7 @@ static answer finish(ga_request *r, int32_t *status, int32_t *why) {
   answer a = {0};
   ga_request_output out = GA_REQUEST_OUTPUT_INIT;
   do {
-    assert_int_equal(ga_request_poll(r, 20000, &out), GA_OK);
+    assert_int_equal(ga_request_poll(r, WAIT_MS, &out), GA_OK);
     assert_int_not_equal(out.event, GA_REQUEST_PENDING);
     if (out.event == GA_REQUEST_TOKEN) a.ids[a.n++] = out.id;
   } while (out.event != GA_REQUEST_END);
@@ -208,7 +210,7 @@ static void test_urgent_repeat(void **state) {
   ga_request *low = submit(r.engine, &ra);
   ga_request_output out = GA_REQUEST_OUTPUT_INIT;
   answer got_a = {0};
-  for (; got_a.n < 3; got_a.ids[got_a.n++] = out.id) assert_int_equal(ga_request_poll(low, 20000, &out), GA_OK);
+  for (; got_a.n < 3; got_a.ids[got_a.n++] = out.id) assert_int_equal(ga_request_poll(low, WAIT_MS, &out), GA_OK);
   got = finish(submit(r.engine, &rb), NULL, NULL);
   same_answer(&got, &want_b, "urgent", 0);
   const answer rest = finish(low, NULL, NULL);
@@ -247,7 +249,7 @@ static int32_t cached_tokens(ga_engine *e, const ga_request_options *o, answer *
   ga_request_info info = GA_REQUEST_INFO_INIT;
   *a = (answer){0};
   do {
-    assert_int_equal(ga_request_poll(r, 20000, &out), GA_OK);
+    assert_int_equal(ga_request_poll(r, WAIT_MS, &out), GA_OK);
     if (out.event == GA_REQUEST_TOKEN) a->ids[a->n++] = out.id;
   } while (out.event != GA_REQUEST_END);
   assert_int_equal(out.status, GA_OK);
@@ -319,7 +321,7 @@ static scored finish_scored(ga_request *r) {
   scored s = {.n = 0};
   ga_request_output out = GA_REQUEST_OUTPUT_INIT;
   do {
-    assert_int_equal(ga_request_poll(r, 20000, &out), GA_OK);
+    assert_int_equal(ga_request_poll(r, WAIT_MS, &out), GA_OK);
     if (out.event != GA_REQUEST_TOKEN) continue;
     s.ids[s.n] = out.id;
     s.logprobs[s.n++] = out.logprob;
@@ -401,7 +403,7 @@ static void test_logprobs(void **state) {
   ga_request *q = submit(r.engine, &o);
   ga_request_output out = GA_REQUEST_OUTPUT_INIT;
   for (int i = 0; i < N; i++) {
-    assert_int_equal(ga_request_poll(q, 20000, &out), GA_OK);
+    assert_int_equal(ga_request_poll(q, WAIT_MS, &out), GA_OK);
     assert_int_equal(out.event, GA_REQUEST_PROMPT);
     assert_int_equal(out.id, ids[i]);
     assert_int_equal(out.n_top, i ? 5 : 0);
@@ -410,7 +412,7 @@ static void test_logprobs(void **state) {
     for (int t = 1; t < out.n_top; t++) assert_true(out.top[t].logprob <= out.top[t - 1].logprob);
   }
   for (int i = 0; i < 8; i++) {
-    assert_int_equal(ga_request_poll(q, 20000, &out), GA_OK);
+    assert_int_equal(ga_request_poll(q, WAIT_MS, &out), GA_OK);
     assert_int_equal(out.event, GA_REQUEST_TOKEN);
     assert_int_equal(out.top[0].id, out.id); /* greedy */
     assert_true(out.logprob == out.top[0].logprob);
@@ -420,7 +422,7 @@ static void test_logprobs(void **state) {
   o.max_tokens = 0;
   q = submit(r.engine, &o);
   for (int i = 0; i < N; i++) {
-    assert_int_equal(ga_request_poll(q, 20000, &out), GA_OK);
+    assert_int_equal(ga_request_poll(q, WAIT_MS, &out), GA_OK);
     assert_int_equal(out.event, GA_REQUEST_PROMPT);
   }
   assert_int_equal(finish(q, NULL, NULL).n, 0);
@@ -484,13 +486,13 @@ static void test_cancelled(void **state) {
   prompt_fill(ids, 300, 3);
   const ga_request_options o = plain_options(ids, 100, 400);
   for (int i = 0; i < 6; i++) q[i] = submit(r.engine, &o);
-  assert_int_equal(ga_request_poll(q[0], 20000, &out), GA_OK);
+  assert_int_equal(ga_request_poll(q[0], WAIT_MS, &out), GA_OK);
   assert_int_equal(out.event, GA_REQUEST_TOKEN);
   ga_request_cancel(q[0]); /* runs */
   ga_request_cancel(q[5]); /* waits */
   ga_request_destroy(q[4]);
   for (int i = 0; i < 6; i += 5) {
-    do assert_int_equal(ga_request_poll(q[i], 20000, &out), GA_OK);
+    do assert_int_equal(ga_request_poll(q[i], WAIT_MS, &out), GA_OK);
     while (out.event == GA_REQUEST_TOKEN);
     assert_int_equal(out.event, GA_REQUEST_END);
     assert_int_equal(out.status, GA_OK);
