@@ -222,7 +222,9 @@ def fa3_package(s, sets):
             return None
 
     def call(i):
-        r = flash_attn_func(*sets[i % len(sets)], causal=s.causal)
+        window = getattr(s, "window", 0)
+        features = {"softcap": getattr(s, "softcap", 0.0), "window_size": (window - 1 if window else -1, -1)}
+        r = flash_attn_func(*sets[i % len(sets)], causal=s.causal, **features)
         return r[0] if isinstance(r, tuple) else r
     return call
 
