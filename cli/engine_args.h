@@ -12,7 +12,7 @@ typedef struct engine_args {
   const char *alias, *tools;
   int64_t max_sequences, step_tokens, kv_tokens;
   double swap_gib;
-  bool no_prefix_cache, no_reasoning, offload_prefixes;
+  bool no_prefix_cache, no_reasoning, offload_prefixes, time_steps;
 } engine_args;
 #define ENGINE_ARGS_INIT \
   { .open = {.model = known_models[0].name, OPEN_ARGS_INIT}, .tools = "auto" }
@@ -81,6 +81,7 @@ typedef struct engine_args {
        0,                                                                                                           \
        "NAME",                                                                                                      \
        "how the model writes tool calls: auto (by its template), none, hermes, qwen3_coder, llama3, mistral"},      \
+      {"time-steps", 0, OPT_FLAG, &(a).time_steps, 0, 0, NULL, "measure the time between steps for /metrics"},      \
       {"no-reasoning", 0, OPT_FLAG, &(a).no_reasoning, 0, 0, NULL, "leave <think> in the content of answers"}, {    \
     "explain", 0, OPT_FLAG, &(a).open.explain, 0, 0, NULL, "at the end: which kernel was chosen for what, and why"  \
   }

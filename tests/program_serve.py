@@ -156,6 +156,18 @@ class Routes(OneServer):
                      "vllm:prompt_tokens_total", "vllm:time_to_first_token_seconds_bucket", "vllm:inter_token_latency_seconds_sum",
                      "vllm:e2e_request_latency_seconds_count", "vllm:request_success_total", "vllm:admission_rejections_total"):
             self.assertIn(name, names)
+        self.assertNotIn("ga:step_gap_seconds", names)  # needs --time-steps
+
+
+class TimedSteps(OneServer):
+    OPTIONS = ("--time-steps",)
+
+    def test_gaps(self):
+        self.complete(max_tokens=5, ignore_eos=True)
+        self.assertEqual(self.server.value("ga:step_gaps_total"), 4)
+        gaps = {labels["quantile"]: value for name, labels, value in self.server.metrics() if name == "ga:step_gap_seconds"}
+        self.assertEqual(set(gaps), {"0.5", "0.99"})
+        self.assertTrue(0 < gaps["0.5"] <= gaps["0.99"])
 
 
 class SwapSpace(OneServer):

@@ -4,11 +4,13 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <time.h>
 
 #include <cmocka.h>
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "engine/step_gaps.h"
 #include "ga/engine.h"
 #include "tests/tiny_model.h"
 
@@ -621,7 +623,7 @@ static void test_engine_options(void **state) {
   BAD(step_tokens, 16385, "step_tokens is 16385");
   BAD(max_waiting, -1, "max_waiting is -1");
   BAD(kv_tokens, 511, "kv_tokens is 511; must be 512 to");
-  BAD(flags, 8, "flags 0x8");
+  BAD(flags, 16, "flags 0x10; must be 0 to 15");
   BAD(flags, GA_ENGINE_OFFLOAD_PREFIXES, "needs swap_bytes");
   /* No memory at the n-th allocation: an error, and nothing is left behind. */
   ga_status status = GA_ERR_NOMEM;
@@ -639,6 +641,44 @@ static void test_engine_options(void **state) {
   rig_close(&r);
 }
 
+/* Two requests, one after the other: each step but their first ones follows another. The pause between them, in which
+ * nobody asks for anything, is no gap. */
+static void test_step_gaps(void **state) {
+  (void)state;
+  static int32_t ids[20];
+  prompt_fill(ids, 20, 3);
+  ga_engine_options eo = GA_ENGINE_OPTIONS_INIT;
+  eo.kv_tokens = EMU_KV_TOKENS;
+  const ga_request_options o = plain_options(ids, 20, 12);
+  for (int on = 0; on < 2; on++) {
+    const struct timespec pause = {.tv_nsec = 400000000};
+    eo.flags = on ? GA_ENGINE_TIME_STEPS : 0;
+    rig r = rig_open("llama", &eo);
+    for (int i = 0; i < 2; i++) {
+      assert_int_equal(finish(submit(r.engine, &o), NULL, NULL).n, 12);
+      (void)nanosleep(&pause, NULL);
+    }
+    const ga_engine_stats s = engine_stats(r.engine);
+    assert_int_equal(s.step_gaps, on ? s.steps - 2 : 0);
+    if (on) assert_true(s.step_gap_median > 0 && s.step_gap_median <= s.step_gap_p99);
+    if (s.step_gap_median > 0.2) fail_msg("median of gaps: %g s", s.step_gap_median);
+    rig_close(&r);
+  }
+}
+
+/* Classes are a sixteenth of an octave. */
+static void test_gap_quantiles(void **state) {
+  (void)state;
+  static step_gaps g;
+  assert_true(step_gaps_quantile(&g, 0.5) == 0);
+  for (int i = 1; i <= 1000; i++) step_gaps_count(&g, i * 1e-6);
+  assert_true(fabs(step_gaps_quantile(&g, 0.5) / 500e-6 - 1) < 0.045);
+  assert_true(fabs(step_gaps_quantile(&g, 0.99) / 990e-6 - 1) < 0.045);
+  step_gaps_count(&g, 0);
+  step_gaps_count(&g, 1e9);
+  assert_true(step_gaps_quantile(&g, 1) > 10 && step_gaps_quantile(&g, 0.0005) < 1e-6);
+}
+
 static int main_tests(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_many_as_single),
@@ -652,12 +692,15 @@ static int main_tests(void) {
       cmocka_unit_test(test_engine_ends_first),
       cmocka_unit_test(test_submit_refused),
       cmocka_unit_test(test_engine_options),
+      cmocka_unit_test(test_step_gaps),
+      cmocka_unit_test(test_gap_quantiles),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
 static int few_tests(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_many_as_single), cmocka_unit_test(test_urgent_repeat)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_many_as_single), cmocka_unit_test(test_urgent_repeat),
+                                     cmocka_unit_test(test_step_gaps)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
 

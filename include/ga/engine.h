@@ -27,8 +27,9 @@ typedef struct ga_request ga_request;
 typedef enum ga_engine_flags {
   GA_ENGINE_NO_PREFIX_CACHE = 1, /* pages are not kept for later requests, whatever their keep_seconds */
   GA_ENGINE_DETERMINISTIC = 2,
-  GA_ENGINE_OFFLOAD_PREFIXES = 4 /* pages kept for later requests go to the swap space, too, instead of being dropped;
-                                    GA_ERR_ARG without swap_bytes or with GA_ENGINE_NO_PREFIX_CACHE */
+  GA_ENGINE_OFFLOAD_PREFIXES = 4, /* pages kept for later requests go to the swap space, too, instead of being dropped;
+                                     GA_ERR_ARG without swap_bytes or with GA_ENGINE_NO_PREFIX_CACHE */
+  GA_ENGINE_TIME_STEPS = 8        /* measure step_gaps of ga_engine_stats: two more events in each step */
 } ga_engine_flags;
 
 typedef struct ga_engine_options {
@@ -179,9 +180,15 @@ typedef struct ga_engine_stats {
   int64_t swapped;                     /* requests that wait, preempted, to go on with pages from the swap space; now */
   int64_t swap_pages, swap_pages_used; /* of the swap space, now */
   uint64_t swapped_out_bytes, swapped_in_bytes; /* that were copied to it, and back */
+  uint64_t step_gaps; /* with GA_ENGINE_TIME_STEPS: steps that followed another while requests ran all the time */
+  double step_gap_median, step_gap_p99; /* seconds, within 5 %: from the last kernel of a step to the first of the next,
+                                           the device idle or copying inputs */
 } ga_engine_stats;
-#define GA_ENGINE_STATS_INIT \
-  { sizeof(ga_engine_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define GA_ENGINE_STATS_INIT                                                                                          \
+  {                                                                                                                   \
+    sizeof(ga_engine_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+        0, 0.0, 0.0                                                                                                   \
+  }
 GA_API GA_NODISCARD ga_status ga_engine_get_stats(ga_engine *engine, ga_engine_stats *stats);
 
 #ifdef __cplusplus

@@ -60,7 +60,7 @@ static void codes_iq2_xs(const uint8_t *b, int8_t *code, float *scale) {
 static void codes_iq2_s(const uint8_t *b, int8_t *code, float *scale) {
   for (int i = 0; i < 16; i++) scale[i] = grid_half(b) * (0.5f + (float)(b[74 + i / 2] >> 4 * (i & 1) & 15)) * 0.25f;
   for (int i = 0; i < 32; i++) {
-    const unsigned place = b[2 + i] | (b[66 + i / 4] >> 2 * (i % 4) & 3u) << 8;
+    const unsigned place = b[2 + i] | ((unsigned)b[66 + i / 4] >> 2 * (i % 4) & 3) << 8;
     put_iq2(ga_iq2_s_grid[place], b[34 + i], code + 8 * i);
   }
 }
@@ -82,8 +82,8 @@ static void codes_iq3_s(const uint8_t *b, int8_t *code, float *scale) {
   for (int i = 0; i < 8; i++)
     scale[2 * i] = scale[2 * i + 1] = grid_half(b) * (float)(1 + 2 * (b[106 + i / 2] >> 4 * (i & 1) & 15));
   for (int i = 0; i < 64; i++) {
-    const unsigned place = b[2 + i] | (b[66 + i / 8] >> i % 8 & 1u) << 8;
-    put_iq3_s(ga_iq3_s_grid[place], b[74 + i / 2] >> 4 * (i & 1), code + 4 * i);
+    const unsigned place = b[2 + i] | ((unsigned)b[66 + i / 8] >> i % 8 & 1) << 8;
+    put_iq3_s(ga_iq3_s_grid[place], (unsigned)b[74 + i / 2] >> 4 * (i & 1), code + 4 * i);
   }
 }
 

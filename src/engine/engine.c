@@ -173,13 +173,27 @@ static int32_t decodes_of(const sched_plan *plan) {
   return n;
 }
 
+static ga_status note_gap(ga_engine *e) {
+  double gap;
+  GA_TRY(step_gaps_take(&e->gaps, &gap));
+  if (gap < 0) return GA_OK;
+  (void)pthread_mutex_lock(&e->lock);
+  step_gaps_count(&e->gaps, gap);
+  (void)pthread_mutex_unlock(&e->lock);
+  return GA_OK;
+}
+
 static ga_status run_plan(ga_engine *e, const sched_plan *plan) {
   const double start = ga_seconds();
   const int32_t n_decodes = decodes_of(plan), n_prompt = plan->n_tokens - n_decodes;
   uint64_t generated = 0;
   note_plan(e, plan, start);
   const ga_status status = engine_run_step(e, plan);
-  if (status != GA_OK) return end_failed_step(e, plan, status);
+  if (status != GA_OK) {
+    step_gaps_pause(&e->gaps);
+    return end_failed_step(e, plan, status);
+  }
+  GA_TRY(note_gap(e));
   for (int32_t i = 0; i < plan->n_items; i++) {
     const ga_request *r = plan->items[i].request->user;
     generated += r->drawn != GA_TOK_NONE;
@@ -227,6 +241,7 @@ static void end_cancelled(ga_engine *e) {
 
 /* Waits for something to do; false: the end. */
 static bool take_work(ga_engine *e) {
+  if (!e->live) step_gaps_pause(&e->gaps);
   (void)pthread_mutex_lock(&e->lock);
   while (!e->stop && !e->inbox && !e->has_cancelled && !e->live) (void)pthread_cond_wait(&e->wake, &e->lock);
   ga_request *inbox = e->inbox;
@@ -264,6 +279,7 @@ static ga_status plan_next(ga_engine *e, const sched_plan **plan) {
     *plan = scheduler_plan_ahead(e->scheduler, ga_seconds());
     if ((*plan)->n_items || (*plan)->n_expired) return GA_OK;
     GA_TRY(step_ahead_drop(e));
+    step_gaps_pause(&e->gaps);
   }
   return scheduler_plan(e->scheduler, ga_seconds(), plan);
 }
@@ -398,6 +414,7 @@ static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
                                .step_tile = is_cpu ? 1 : PACE_TILE_GPU};
   GA_TRY(scheduler_create(&sched, e->pages, &e->scheduler));
   GA_TRY(create_buffers(e));
+  if (e->options.flags & GA_ENGINE_TIME_STEPS) GA_TRY(step_gaps_create(e->ctx, &e->gaps));
   GA_TRY(create_cache(e, n_pages, n_host));
   GA_TRY(exec_create(e->model, &e->model->placements[0], &e->cache, e->sizes.batch, e->sizes.max_out, e->sizes.context,
                      &e->exec));
@@ -407,6 +424,7 @@ static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
 }
 
 static void free_parts(ga_engine *e) {
+  step_gaps_destroy(&e->gaps);
   device_sampler_destroy(e);
   exec_destroy(&e->exec);
   kv_host_destroy(&e->host);
@@ -477,6 +495,9 @@ ga_status ga_engine_get_stats(ga_engine *e, ga_engine_stats *stats) {
   (void)pthread_mutex_lock(&e->lock);
   ga_engine_stats made = e->stats;
   made.waiting += e->n_inbox;
+  made.step_gaps = e->gaps.n;
+  made.step_gap_median = step_gaps_quantile(&e->gaps, 0.5);
+  made.step_gap_p99 = step_gaps_quantile(&e->gaps, 0.99);
   (void)pthread_mutex_unlock(&e->lock);
   ga_sized_give(&made, sizeof made, stats);
   return GA_OK;

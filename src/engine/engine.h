@@ -15,6 +15,7 @@
 #include "engine/kv_host.h"
 #include "engine/pace.h"
 #include "engine/scheduler.h"
+#include "engine/step_gaps.h"
 #include "ga/engine.h"
 #include "model/exec.h"
 
@@ -168,6 +169,7 @@ struct ga_engine {
   float *logits;        /* [max_out, vocab], of device_sampler one row, where the device's memory is not the host's */
   device_sampler sampler;
   step_graphs graphs;
+  step_gaps gaps;
   void *sample_workspace;
   uint64_t sample_workspace_bytes;
   int32_t *eog; /* [n_eog] tokens that end generation */

@@ -157,6 +157,7 @@ static ga_status sample_block(ga_engine *e, const step_samples *at, int32_t firs
   for (int32_t i = first; i < first + n; i++) *sample += e->rows[i].samples;
   const int32_t n_draws = (is_last ? at->n : *sample) - begin;
   if (n_draws) GA_TRY(device_rows_sample(e, at, begin, n_draws));
+  if (is_last) GA_TRY(step_gaps_end(e->ctx, &e->gaps));
   return device_rows_take(e, at, first, n, begin);
 }
 
@@ -166,9 +167,11 @@ static ga_status run_wanted_rows(ga_engine *e, ga_step *step, const step_layout 
   const bool all = n_rows == step->n_tokens; /* they are one behind the other */
   step->n_out = (int32_t)ga_min_i64(n_rows, e->exec.max_out);
   if (!all) step->out_rows = e->inputs.device + l->out_rows;
+  GA_TRY(step_gaps_begin(e->ctx, &e->gaps));
   GA_TRY(exec_run(&e->exec));
   for (int32_t done = 0; done < n_rows;) {
     const bool is_last = done + step->n_out == n_rows;
+    if (is_last && !e->sampler.on) GA_TRY(step_gaps_end(e->ctx, &e->gaps));
     GA_TRY(e->sampler.on ? sample_block(e, &l->samples, done, step->n_out, is_last, &sample)
                          : deliver_block(e, done, step->n_out));
     done += step->n_out;
@@ -178,7 +181,9 @@ static ga_status run_wanted_rows(ga_engine *e, ga_step *step, const step_layout 
     if (!all) step->out_rows = e->inputs.device + l->out_rows + done;
     GA_TRY(exec_head(&e->exec));
   }
-  return n_rows ? GA_OK : ga_stream_sync(e->ctx, NULL); /* the inputs have been read */
+  if (n_rows) return GA_OK;
+  GA_TRY(step_gaps_end(e->ctx, &e->gaps));
+  return ga_stream_sync(e->ctx, NULL); /* the inputs have been read */
 }
 
 /* --- sizes and inputs --- */
@@ -287,9 +292,12 @@ static ga_status enqueue_decodes(ga_engine *e, const step_shape *s, const step_l
   ga_step step = batch_step(e, s, l);
   step.n_out = step.n_tokens;
   e->exec.step = &step;
+  GA_TRY(step_gaps_begin(e->ctx, &e->gaps));
   const ga_status status = step_graphs_run(e, step.n_seqs, step.max_kv, run_decode_step, &run);
   e->exec.step = NULL;
-  return status == GA_OK ? device_rows_fetch(e, &l->samples, s->n_rows, place) : status;
+  GA_TRY(status);
+  GA_TRY(step_gaps_end(e->ctx, &e->gaps));
+  return device_rows_fetch(e, &l->samples, s->n_rows, place);
 }
 
 /* --- steps that are enqueued before the tokens of the one before are known --- */
@@ -342,6 +350,7 @@ static ga_status try_ahead(ga_engine *e, const sched_plan *plan, int32_t n_rows)
   const ga_status status = enqueue_ahead(e, plan, n_rows);
   if (status == GA_OK || status == GA_ERR_DEVICE) return status;
   e->ahead.n_rows = 0;
+  step_gaps_pause(&e->gaps);
   return ga_stream_sync(e->ctx, NULL); /* what has been enqueued reads its place of the inputs */
 }
 

@@ -88,6 +88,17 @@ static void sv_put_histogram(sv_text *t, const sv_histogram *h, sv_histogram_kin
           (unsigned long long)total);
 }
 
+/* Ours alone; with GA_ENGINE_TIME_STEPS. */
+static void sv_put_step_gaps(sv_text *t, const ga_engine_stats *s, const char *labels) {
+  if (!s->step_gaps) return;
+  sv_puts(t,
+          "# HELP ga:step_gap_seconds Seconds without a kernel between two steps.\n# TYPE ga:step_gap_seconds gauge\n");
+  sv_putf(t, "ga:step_gap_seconds{%s,quantile=\"0.5\"} %.17g\n", labels, s->step_gap_median);
+  sv_putf(t, "ga:step_gap_seconds{%s,quantile=\"0.99\"} %.17g\n", labels, s->step_gap_p99);
+  sv_puts(t, "# HELP ga:step_gaps_total Steps that were timed so.\n# TYPE ga:step_gaps_total counter\n");
+  sv_putf(t, "ga:step_gaps_total{%s} %llu\n", labels, (unsigned long long)s->step_gaps);
+}
+
 static void sv_put_engine(sv_text *t, const ga_engine_stats *s, const char *l) {
   const double pages = s->kv_pages > 0 ? (double)s->kv_pages : 1.0;
   sv_put_metric(t, "num_requests_running", "gauge", l, s->running, "Requests that run.");
@@ -111,6 +122,7 @@ static void sv_put_engine(sv_text *t, const ga_engine_stats *s, const char *l) {
                 "Bytes of KV pages that were copied back from it.");
   sv_put_metric(t, "prompt_tokens_total", "counter", l, (double)s->prompt_tokens, "Tokens of prompts.");
   sv_put_metric(t, "generation_tokens_total", "counter", l, (double)s->generated_tokens, "Generated tokens.");
+  sv_put_step_gaps(t, s, l);
   sv_put_metric_head(t, "cache_config_info", "gauge", "The size of the KV cache.");
   sv_putf(t, "vllm:cache_config_info{%s,num_gpu_blocks=\"%lld\",max_model_len=\"%d\",max_num_seqs=\"%d\"} 1\n", l,
           (long long)s->kv_pages, s->context, s->max_sequences);

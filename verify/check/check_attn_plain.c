@@ -118,9 +118,14 @@ static float plain_rounded(const check_attn_row *r, float *most) {
   for (int c = 0; c < d->v_dim; c++) r->o[c] = 0;
   for (int64_t end = r->n_kv, j0; end > 0; end = j0) {
     float top = *most;
+    bool none = true; /* as in plain_one */
     j0 = (end - 1) / PLAIN_BLOCK * PLAIN_BLOCK;
-    for (int64_t j = j0; j < end; j++) top = fmaxf(top, r->s[j]);
-    if (top == -INFINITY) continue;
+    for (int64_t j = j0; j < end; j++) {
+      top = fmaxf(top, r->s[j]); /* passes over what is no number */
+      none = none && r->s[j] == -INFINITY;
+    }
+    if (none && top == -INFINITY) continue;
+    if (top == -INFINITY) top = NAN;
     const float by = expf(*most - top);
     *most = top;
     sum *= by;

@@ -313,9 +313,9 @@ GA_DEV int next_weights(float *x, int cols, int before, float f, float *m, float
   if (grown) {
     tile_row_max_positive(x, cols, most);
     GA_UNROLL for (int i = 0; i < 2; i++) {
-      const float by = fmaxf(lg2(most[i]), 0.f);
-      factor[i] = by < MOST_BY ? ex2(-by) : __uint_as_float(0x7fffffffu);
-      m[i] += by;
+      const float by = fmaxf(lg2(most[i]), 0.f), now = m[i] + by; /* rounded: the factor is that of the step taken */
+      factor[i] = by < MOST_BY ? ex2(m[i] - now) : __uint_as_float(0x7fffffffu);
+      m[i] = now;
       l[i] *= factor[i];
       sum[i] *= factor[i];
     }

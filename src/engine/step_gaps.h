@@ -1,0 +1,38 @@
+/* The time between steps in which the device computes nothing: from the end of one step's last kernel to the start of
+ * the next one's first. Copies between steps count. Two events a step, recorded where the device has the work; only
+ * for GA_ENGINE_TIME_STEPS. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ga/ctx.h"
+#include "ga/engine.h"
+
+#define STEP_GAP_PLACES 4    /* steps whose events are kept: two may be enqueued, and the one before them counts */
+#define STEP_GAP_FINE   16   /* classes of gaps from x to 2 x */
+#define STEP_GAP_LEAST  1e-7 /* seconds: the first class */
+#define STEP_GAP_COUNTS (27 * STEP_GAP_FINE) /* up to 13 s */
+
+typedef struct step_gaps {
+  bool on;
+  ga_event *begin[STEP_GAP_PLACES], *end[STEP_GAP_PLACES];
+  bool follows[STEP_GAP_PLACES]; /* requests ran all the time since the step before */
+  uint64_t n_enqueued, n_taken;
+  bool paused;
+  uint64_t counts[STEP_GAP_COUNTS], n; /* under the engine's lock */
+} step_gaps;
+
+GA_NODISCARD ga_status step_gaps_create(ga_ctx *ctx, step_gaps *g);
+void step_gaps_destroy(step_gaps *g);
+/* Before and behind a step's kernels on the context's stream. */
+GA_NODISCARD ga_status step_gaps_begin(ga_ctx *ctx, step_gaps *g);
+GA_NODISCARD ga_status step_gaps_end(ga_ctx *ctx, step_gaps *g);
+/* The oldest step that was not taken is complete. *gap: seconds since the step before, or -1 where requests did not run
+ * all the time. */
+GA_NODISCARD ga_status step_gaps_take(step_gaps *g, double *gap);
+/* The step that was enqueued last is nobody's, or failed; or no request is left: the next step begins anew. */
+void step_gaps_pause(step_gaps *g);
+void step_gaps_count(step_gaps *g, double gap);
+/* Seconds that `part` of all gaps are not above, as coarse as the classes; 0 without gaps. */
+double step_gaps_quantile(const step_gaps *g, double part);
