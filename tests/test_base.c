@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -286,6 +287,55 @@ static void test_pool_goes_on_without_a_slow_worker(void **state) {
   ga_pool_destroy(pool);
 }
 
+/* Out for 180, 360, 720 ms: at 0, 0.2, 0.58, 1.32 s it is late again. */
+static void test_pool_lets_a_slow_worker_out_longer(void **state) {
+  (void)state;
+  ga_pool *pool;
+  atomic_int late = 0;
+  assert_int_equal(ga_pool_create(2, &pool), GA_OK);
+  for (int i = 0; i < 100 && !atomic_load(&late); i++) ga_pool_run(pool, 4, slow_worker_piece, &late);
+  const double start = ga_seconds();
+  while (ga_seconds() - start < 1.2) ga_pool_run(pool, 4, slow_worker_piece, &late);
+  assert_in_range(atomic_load(&late), 1, 3);
+  const double end = ga_seconds();
+  ga_pool_destroy(pool);
+  assert_true(ga_seconds() - end < 0.4); /* it does not wait for its time to be over */
+}
+
+typedef struct long_pieces {
+  int by_worker, lost; /* lost: the worker had lost its CPU since the piece before */
+  long switches;
+} long_pieces;
+
+/* A worker's pieces take ten times as long as the caller's. */
+static void long_last_piece(void *arg, int64_t piece, int thread) {
+  (void)piece;
+  const double until = ga_seconds() + (thread ? 1e-3 : 1e-4);
+  while (ga_seconds() < until) continue;
+  long_pieces *l = arg;
+  struct rusage u;
+  if (!thread || getrusage(RUSAGE_THREAD, &u)) return;
+  l->lost += l->by_worker && u.ru_nivcsw != l->switches;
+  l->switches = u.ru_nivcsw;
+  l->by_worker++;
+}
+
+/* That the caller waits for a piece that computes is no reason to do without the worker: out for nine times as long, it
+ * would have one round in ten. On a busy machine it does lose its CPU, and nothing can be told. */
+static void test_pool_keeps_a_busy_worker(void **state) {
+  (void)state;
+  enum { ROUNDS = 200 };
+  ga_pool *pool;
+  long_pieces l = {0};
+  assert_int_equal(ga_pool_create(2, &pool), GA_OK);
+  for (int i = 0; i < ROUNDS; i++) ga_pool_run(pool, 2, long_last_piece, &l);
+  ga_pool_destroy(pool);
+  if (l.lost)
+    print_message("the worker lost its CPU %d times: nothing is told\n", l.lost);
+  else
+    assert_in_range(l.by_worker, ROUNDS / 2, ROUNDS);
+}
+
 /* --- quotas of control groups --- */
 
 static char cgroup_root[64];
@@ -387,6 +437,8 @@ int main(void) {
       cmocka_unit_test(test_pool),
       cmocka_unit_test(test_pool_keeps_regions_apart),
       cmocka_unit_test(test_pool_goes_on_without_a_slow_worker),
+      cmocka_unit_test(test_pool_lets_a_slow_worker_out_longer),
+      cmocka_unit_test(test_pool_keeps_a_busy_worker),
       cmocka_unit_test(test_file_write),
       cmocka_unit_test(test_cgroup),
   };

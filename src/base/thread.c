@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,7 +24,9 @@
 
 /* Spinning costs the CPU to others, so it is bounded: about 50 us, longer than the gap between two ops of a layer. */
 #define SPIN_ROUNDS 2000
-/* A worker that kept a region waiting for t stays out for so many t: then waiting takes a tenth of the time at most. */
+/* A worker that lost its CPU and kept a region waiting for t stays out for so many t, and twice as long each time that
+ * it is late again soon after: a CPU that others keep busy costs a few milliseconds a second. One that only has the
+ * last and longest piece stays. */
 #define STAY_OUT        9
 #define MOST_OUT_NS     ((int64_t)1000000000)
 #define MOST_PIECES     ((int64_t)1 << 30) /* of one region: they are counted in 32 bits */
@@ -34,8 +37,11 @@ typedef struct worker {
   int index;
   pthread_t thread;
   bool late;                                   /* the caller's: holds a piece that it waits for */
+  long switches;                               /* its own: the system's count, as it last looked */
   GA_ALIGNED(GA_CACHE_LINE) atomic_bool holds; /* a piece */
+  atomic_bool lost_cpu;                        /* in a piece that the caller waited for */
   atomic_llong out_until;                      /* monotonic ns; 0: takes part */
+  int64_t last_until, last_out;                /* the caller's: when it was last let in again, after how many ns */
 } worker;
 
 struct ga_pool {
@@ -49,7 +55,7 @@ struct ga_pool {
   GA_ALIGNED(GA_CACHE_LINE) atomic_ullong claim; /* region's number << 32 | next piece */
   GA_ALIGNED(GA_CACHE_LINE) atomic_uint epoch;   /* the region's number, which sleepers wait on */
   atomic_int sleepers;
-  atomic_bool quit;
+  atomic_uint quit;                           /* those who stay out wait on it */
   GA_ALIGNED(GA_CACHE_LINE) atomic_uint done; /* pieces; the caller waits on it */
   atomic_bool caller_sleeps;
 };
@@ -83,7 +89,14 @@ static void futex_wake_all(atomic_uint *word) {
   (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1 << 30, NULL, NULL, 0);
 }
 
-static unsigned wait_for_epoch(ga_pool *pool, unsigned seen) {
+/* How often this thread has lost its CPU, by its own will or not. */
+static long switches(void) {
+  struct rusage u;
+  return getrusage(RUSAGE_THREAD, &u) ? 0 : u.ru_nvcsw + u.ru_nivcsw;
+}
+
+static unsigned wait_for_epoch(worker *self, unsigned seen) {
+  ga_pool *pool = self->pool;
   unsigned now;
   for (int i = 0; i < SPIN_ROUNDS; i++) {
     if ((now = atomic_load_explicit(&pool->epoch, memory_order_acquire)) != seen) return now;
@@ -92,6 +105,7 @@ static unsigned wait_for_epoch(ga_pool *pool, unsigned seen) {
   atomic_fetch_add(&pool->sleepers, 1);
   while ((now = atomic_load(&pool->epoch)) == seen) futex_wait(&pool->epoch, seen);
   atomic_fetch_sub(&pool->sleepers, 1);
+  self->switches = switches();
   return now;
 }
 
@@ -114,11 +128,20 @@ static int64_t claim_piece(ga_pool *pool, unsigned epoch) {
   return (int64_t)(unsigned)word;
 }
 
+/* The caller sleeps until a last piece is done, which may be this one: whether the thread lost its CPU meanwhile. */
+static void note_switches(worker *w) {
+  const long now = switches();
+  atomic_store_explicit(&w->lost_cpu, now != w->switches, memory_order_relaxed);
+  w->switches = now;
+}
+
 static void run_pieces(ga_pool *pool, unsigned epoch, int thread) {
   atomic_bool *holds = &pool->workers[thread].holds;
   for (int64_t i; (i = claim_piece(pool, epoch)) >= 0;) {
     atomic_store_explicit(holds, true, memory_order_relaxed);
     pool->fn(pool->arg, pool->base + i, thread);
+    if (thread && atomic_load_explicit(&pool->caller_sleeps, memory_order_relaxed))
+      note_switches(&pool->workers[thread]);
     atomic_store_explicit(holds, false, memory_order_relaxed);
     const unsigned n = atomic_load_explicit(&pool->n, memory_order_relaxed);
     const unsigned done = atomic_fetch_add(&pool->done, 1) + 1; /* seq_cst: the caller sees it or is seen to sleep */
@@ -128,21 +151,29 @@ static void run_pieces(ga_pool *pool, unsigned epoch, int thread) {
 
 /* --- workers --- */
 
-static bool takes_part(worker *w) {
-  const int64_t until = atomic_load_explicit(&w->out_until, memory_order_relaxed);
-  if (until && now_ns() < until) return false;
-  if (until) atomic_store_explicit(&w->out_until, 0, memory_order_relaxed);
-  return true;
+/* Sleeps, so that the system may give the CPU to a thread whose own is taken. */
+static void stay_out(worker *w) {
+  int64_t until, left;
+  while ((until = atomic_load_explicit(&w->out_until, memory_order_relaxed)) && (left = until - now_ns()) > 0) {
+    const struct timespec t = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
+    if (atomic_load(&w->pool->quit)) return;
+    (void)syscall(SYS_futex, &w->pool->quit, FUTEX_WAIT_PRIVATE, 0, &t, NULL, 0);
+  }
+  if (!until) return;
+  atomic_store_explicit(&w->out_until, 0, memory_order_relaxed);
+  w->switches = switches();
 }
 
 static void *worker_main(void *arg) {
   worker *self = arg;
   ga_pool *pool = self->pool;
   unsigned seen = 0;
+  self->switches = switches();
   for (;;) {
-    seen = wait_for_epoch(pool, seen);
+    stay_out(self);
+    seen = wait_for_epoch(self, seen);
     if (atomic_load(&pool->quit)) return NULL;
-    if (!takes_part(self)) continue;
+    if (atomic_load_explicit(&self->out_until, memory_order_relaxed)) continue;
     run_pieces(pool, seen, self->index);
   }
 }
@@ -153,7 +184,7 @@ static void init_fields(ga_pool *pool, int n_threads) {
   atomic_init(&pool->claim, 0);
   atomic_init(&pool->epoch, 0);
   atomic_init(&pool->sleepers, 0);
-  atomic_init(&pool->quit, false);
+  atomic_init(&pool->quit, 0);
   atomic_init(&pool->done, 0);
   atomic_init(&pool->caller_sleeps, false);
 }
@@ -196,7 +227,8 @@ ga_status ga_pool_create(int n_threads, ga_pool **out) {
 
 void ga_pool_destroy(ga_pool *pool) {
   if (!pool) return;
-  atomic_store(&pool->quit, true);
+  atomic_store(&pool->quit, 1);
+  futex_wake_all(&pool->quit);
   raise_epoch(pool);
   for (int i = 1; i <= pool->n_started; i++) (void)pthread_join(pool->workers[i].thread, NULL);
   ga_mem_free(pool->workers);
@@ -214,9 +246,14 @@ static void mark_late(ga_pool *pool) {
 
 /* Those that have kept the caller waiting for `ns`, until now. */
 static void send_out(ga_pool *pool, int64_t now, int64_t ns) {
-  const int64_t until = now + ga_min_i64(STAY_OUT * ns, MOST_OUT_NS);
-  for (int i = 1; i < pool->n_threads; i++)
-    if (pool->workers[i].late) atomic_store_explicit(&pool->workers[i].out_until, until, memory_order_relaxed);
+  for (int i = 1; i < pool->n_threads; i++) {
+    worker *w = &pool->workers[i];
+    if (!w->late || !atomic_exchange_explicit(&w->lost_cpu, false, memory_order_relaxed)) continue;
+    const bool soon = now < w->last_until + w->last_out;
+    w->last_out = ga_min_i64(soon ? ga_max_i64(2 * w->last_out, STAY_OUT * ns) : STAY_OUT * ns, MOST_OUT_NS);
+    w->last_until = now + w->last_out;
+    atomic_store_explicit(&w->out_until, w->last_until, memory_order_relaxed);
+  }
 }
 
 static void wait_for_pieces(ga_pool *pool, unsigned n) {

@@ -2,8 +2,8 @@
  *
  * A region is a number of pieces. Each piece is run once, by whichever thread is free. The caller works too, as thread
  * 0, and a region ends when its pieces are done: a worker that wakes late finds nothing left and delays nobody. A
- * worker that holds a piece while the system gives its CPU to others delays the region once; it then stays out for a
- * while.
+ * worker that holds a piece while the system gives its CPU to others delays the region once; it then sleeps for a
+ * while, longer each time.
  *
  * Workers spin for a short while after a region, then sleep, so that an idle pool costs nothing. One region at a time;
  * a pool belongs to one caller thread at a time.
