@@ -27,8 +27,8 @@
 /* A worker that lost its CPU and kept a region waiting for t stays out for so many t, and twice as long each time that
  * it is late again soon after: a CPU that others keep busy costs a few milliseconds a second. One that only has the
  * last and longest piece stays. */
-#define STAY_OUT        9
-#define MOST_OUT_NS     ((int64_t)1000000000)
+#define STAY_OUT        40
+#define MOST_OUT_NS     ((int64_t)2000000000)
 #define MOST_PIECES     ((int64_t)1 << 30) /* of one region: they are counted in 32 bits */
 #define RANGES_A_THREAD 4
 
