@@ -5,7 +5,8 @@
 #define NEW_SHARE 0.2 /* of the newest step in an average */
 
 static const int32_t class_rows[PACE_CLASSES] = {128, 192, 256, 512, 1024, INT32_MAX};
-enum { CLASS_LEAST = 2 }; /* where even the smallest takes too long */
+/* Where even the smallest takes too long: that one for many, for a few a size that costs the prompt less. */
+enum { CLASS_LEAST = 2, MANY = 8 };
 
 static void average(double *mean, double x) { *mean = *mean > 0 ? *mean + NEW_SHARE * (x - *mean) : x; }
 
@@ -56,5 +57,6 @@ int32_t pace_even_rows(const step_pace *p, int32_t n_decode) {
     const int32_t n = class_rows[c] - n_decode;
     if (n > 0 && p->decode + n * class_token(p, c) <= PACE_EVEN * p->decode) return class_rows[c];
   }
-  return (int32_t)ga_max_i64(class_rows[CLASS_LEAST], (int64_t)n_decode + p->least / 2);
+  const int32_t rows = class_rows[n_decode < MANY ? CLASS_LEAST : 0];
+  return (int32_t)ga_max_i64(rows, (int64_t)n_decode + p->least / (n_decode < MANY ? 2 : 4));
 }

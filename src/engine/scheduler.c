@@ -9,8 +9,10 @@
 /* One page in so many is left to the running ones when a request is admitted, and one more. */
 #define SPARE_PAGES 100
 /* A prompt of more than so many steps is long, and leaves one part in so many of a step's budget to others. */
-#define LONG_STEPS      2
-#define SHARE_OF_OTHERS 4
+#define LONG_STEPS           2
+#define VERY_LONG_STEPS      8
+#define SHARE_OF_OTHERS      4
+#define SHARE_OF_OTHERS_EVEN 2
 
 struct scheduler {
   sched_options options;
@@ -19,6 +21,7 @@ struct scheduler {
   sched_list running; /* by priority, then by when they began */
   int32_t n_running, n_swapped;
   int32_t even_rows;
+  bool is_even; /* the plan */
   sched_costs costs;
   double now;            /* of the last plan */
   sched_request *cursor; /* where a loop over running goes on: moves when that one leaves */
@@ -267,8 +270,8 @@ static bool others_read(const scheduler *s, const sched_request *request) {
 
 /* A prompt of many more steps leaves some of each to those behind it, so that they need not wait for its end. */
 static int32_t share_of_budget(const scheduler *s, const sched_request *request, int32_t budget) {
-  const bool is_long = left_of(request) / LONG_STEPS > budget;
-  return is_long && others_read(s, request) ? budget - budget / SHARE_OF_OTHERS : budget;
+  if (left_of(request) / LONG_STEPS <= budget || !others_read(s, request)) return budget;
+  return budget - budget / (s->is_even ? SHARE_OF_OTHERS_EVEN : SHARE_OF_OTHERS);
 }
 
 /* Running requests that still read, while the budget lasts. One that gets no page waits, as long as another goes on. */
@@ -433,12 +436,21 @@ static int32_t prompt_budget(const sched_options *o, int32_t n_decodes) {
   return (n_decodes ? (int32_t)filled : o->step_tokens) - n_decodes;
 }
 
-/* Is one long prompt read, and is nobody behind it that could read, too? Then its tokens need not come at the cost of
- * even steps. */
-static bool reads_alone(const scheduler *s, int32_t budget) {
+/* The longest prompt among those behind `request` that read, and the next one that waits for a place. */
+static int32_t longest_behind(scheduler *s, const sched_request *request) {
+  int32_t most = 0;
+  for (const sched_request *r = request->next; r; r = r->next) most = (int32_t)ga_max_i64(most, left_of(r));
+  const sched_request *next = others_read(s, request) ? sched_queue_head(&s->queue) : NULL;
+  return next ? (int32_t)ga_max_i64(most, left_of(next)) : most;
+}
+
+/* Is one long prompt read by itself, or one that takes very long beside short ones? Then its tokens need not come at
+ * the cost of even steps. */
+static bool reads_alone(scheduler *s, int32_t budget) {
   const sched_request *r = s->running.first;
   while (r && left_of(r) <= 1) r = r->next;
-  return r && left_of(r) / LONG_STEPS > budget && !others_read(s, r);
+  if (!r || left_of(r) / LONG_STEPS <= budget) return false;
+  return !others_read(s, r) || (left_of(r) / VERY_LONG_STEPS > budget && longest_behind(s, r) / LONG_STEPS <= budget);
 }
 
 ga_status scheduler_plan(scheduler *s, double now, const sched_plan **out) {
@@ -448,8 +460,8 @@ ga_status scheduler_plan(scheduler *s, double now, const sched_plan **out) {
   note_time(s, now);
   GA_TRY(plan_decodes(s, &n_decodes));
   int32_t budget = prompt_budget(&s->options, n_decodes);
-  if (n_decodes && s->even_rows > n_decodes && reads_alone(s, budget))
-    budget = (int32_t)ga_min_i64(budget, s->even_rows - n_decodes);
+  s->is_even = n_decodes && s->even_rows > n_decodes && reads_alone(s, budget);
+  if (s->is_even) budget = (int32_t)ga_min_i64(budget, s->even_rows - n_decodes);
   GA_TRY(plan_prompts(s, n_decodes, &budget));
   list_items(s);
   /* Pages that a preempted request has just left are for those that needed them. */

@@ -87,8 +87,8 @@ void scheduler_destroy(scheduler *s); /* NULL is fine; all requests have been re
 /* From the next plan on; 1 to step_tokens. */
 void scheduler_set_chunk(scheduler *s, int32_t chunk_tokens);
 
-/* From the next plan on: rows of a step in which one long prompt is read alone, beside others that generate. 0: as many
- * as otherwise. */
+/* From the next plan on: rows of a step in which one long prompt is read alone, or a very long one beside short ones,
+ * while others generate. 0: as many as otherwise. */
 void scheduler_set_even(scheduler *s, int32_t rows);
 /* From the next plan on. Requests that are preempted leave their pages to host memory if copying costs less. */
 void scheduler_set_costs(scheduler *s, const sched_costs *costs);
