@@ -320,8 +320,8 @@ static void test_convert_refuses(void **state) {
   refuse_convert("f32", GA_ERR_UNSUPPORTED, "no tokenizer.json beside the weights; must be there");
   put_file_text("tokenizer.json", "{");
   refuse_convert("f32", GA_ERR_FORMAT, "tokenizer.json");
-  put_file_text("tokenizer.json", "{\"model\":{\"type\":\"Unigram\",\"vocab\":{}}}");
-  refuse_convert("f32", GA_ERR_UNSUPPORTED, "model type Unigram; must be BPE or WordPiece");
+  put_file_text("tokenizer.json", "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{}}}");
+  refuse_convert("f32", GA_ERR_UNSUPPORTED, "model type WordLevel; must be BPE, WordPiece or Unigram");
   put_file_text("tokenizer.json",
                 "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":96},\"merges\":[]},"
                 "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true}}");
