@@ -84,8 +84,8 @@ typedef struct ga_tokenizer ga_tokenizer;
 /* Makes a tokenizer; *out = NULL on failure. Release: ga_tokenizer_destroy.
  * GA_ERR_ARG: null or contradicting arguments, a special id that is no token. GA_ERR_UNSUPPORTED: kind or pre-splitter
  * not known. GA_ERR_SHAPE: too many tokens or too much text, UGM: a piece of more than 1024 bytes. GA_ERR_FORMAT: a
- * type that is none, a merge without a space; UGM: no unk, a score that is not finite, a broken charsmap. Merges whose parts
- * or result are no tokens are left out. */
+ * type that is none, a merge without a space; UGM: no unk, a score that is not finite, a broken charsmap. Merges whose
+ * parts or result are no tokens are left out. */
 GA_API GA_NODISCARD ga_status ga_tokenizer_create(const ga_vocab *vocab, ga_tokenizer **out);
 GA_API void ga_tokenizer_destroy(ga_tokenizer *tok); /* NULL is fine */
 

@@ -12,6 +12,7 @@ static const char *const hf_prefixes[] = {"model.language_model.",
                                           "transformer.",
                                           "gpt_neox.",
                                           "model.",
+                                          "roberta.",
                                           "bert.",
                                           ""};
 

@@ -393,6 +393,80 @@ static const ga_hf_key bert_keys[] = {
     {"position_embedding_type", NULL,                               GA_HF_ONLY,  "\"absolute\""},
     {"is_decoder",              NULL,                               GA_HF_REFUSED, NULL},
     {0}};
+/* --- xlm-roberta: bert with positions that begin behind that of padding: hf_config.c --- */
+static const ga_hf_key xlm_roberta_keys[] = {
+    SIZES,
+    {"layer_norm_eps",          ".attention.layer_norm_epsilon",    GA_HF_FLOAT, "1e-12"},
+    {"vocab_size",              ".vocab_size",                      GA_HF_INT,   GA_HF_REQUIRED},
+    {"type_vocab_size",         "tokenizer.ggml.token_type_count",  GA_HF_INT,   "2"},
+    {"hidden_act",              "ga.activation",                    GA_HF_TEXT,  "\"gelu\""},
+    {"hidden_act",              NULL,                               GA_HF_ONLY,  "\"gelu\""},
+    {"position_embedding_type", NULL,                               GA_HF_ONLY,  "\"absolute\""},
+    {"is_decoder",              NULL,                               GA_HF_REFUSED, NULL},
+    {"lora_adaptations",        NULL,                               GA_HF_REFUSED, NULL},
+    {0}};
+/* --- modern-bert: windows that look both ways; layers 0, n, 2 n ... see all --- */
+static const ga_hf_key modern_bert_keys[] = {
+    SIZES,
+    {"norm_eps",                ".attention.layer_norm_epsilon",     GA_HF_FLOAT, "1e-5"},
+    {"max_position_embeddings", ".context_length",                   GA_HF_INT,   "8192"},
+    {"vocab_size",              ".vocab_size",                       GA_HF_INT,   "50368"},
+    {"local_attention",         ".attention.sliding_window",         GA_HF_INT,   "128"},
+    {"layer_types",             ".attention.sliding_window_pattern", GA_HF_LAYER_TYPES, NULL},
+    {"global_attn_every_n_layers", ".attention.sliding_window_pattern", GA_HF_INT, "3"},
+    {"global_rope_theta",       ".rope.freq_base",                   GA_HF_FLOAT, NULL},
+    {"rope_parameters.full_attention.rope_theta", ".rope.freq_base", GA_HF_FLOAT, "160000"},
+    {"local_rope_theta",        ".rope.freq_base_swa",               GA_HF_FLOAT, NULL},
+    {"rope_parameters.sliding_attention.rope_theta", ".rope.freq_base_swa", GA_HF_FLOAT, "10000"},
+    {"rope_parameters.full_attention.rope_type", NULL,               GA_HF_ONLY,  "\"default\""},
+    {"rope_parameters.sliding_attention.rope_type", NULL,            GA_HF_ONLY,  "\"default\""},
+    {"rope_scaling",            NULL,                                GA_HF_REFUSED, NULL},
+    {"hidden_activation",       NULL,                                GA_HF_ONLY,  "\"gelu\""},
+    {"position_embedding_type", NULL, GA_HF_ONLY, "[\"absolute\", \"sans_pos\", \"rotary\"]"},
+    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
+    {"mlp_bias",                NULL,                                GA_HF_REFUSED, NULL},
+    {"norm_bias",               NULL,                                GA_HF_REFUSED, NULL},
+    {0}};
+static const ga_hf_name modern_bert_names[] = {
+    {"embeddings.tok_embeddings",            "token_embd"},
+    {"embeddings.norm",                      "token_embd_norm"},
+    {"final_norm",                           "output_norm"},
+    {"layers.%.attn_norm",                   "blk.%.attn_norm"},
+    {"layers.%.attn.Wqkv",                   "blk.%.attn_qkv"},
+    {"layers.%.attn.Wo",                     "blk.%.attn_output"},
+    {"layers.%.mlp_norm",                    "blk.%.ffn_norm"},
+    {"layers.%.mlp.Wi",                      "blk.%.ffn_up"},
+    {"layers.%.mlp.Wo",                      "blk.%.ffn_down"},
+    {0}};
+/* --- jina-bert v2: bert with ALiBi and a gated block --- */
+static const ga_hf_key jina_bert_keys[] = {
+    SIZES,
+    {"layer_norm_eps",          ".attention.layer_norm_epsilon",    GA_HF_FLOAT, "1e-12"},
+    {"max_position_embeddings", ".context_length",                  GA_HF_INT,   "512"},
+    {"vocab_size",              ".vocab_size",                      GA_HF_INT,   GA_HF_REQUIRED},
+    {"type_vocab_size",         "tokenizer.ggml.token_type_count",  GA_HF_INT,   "2"},
+    {"hidden_act",              NULL,                               GA_HF_ONLY,  "\"gelu\""},
+    {"feed_forward_type",       "ga.activation",                    GA_HF_TEXT,  GA_HF_REQUIRED},
+    {"feed_forward_type",       NULL,                               GA_HF_ONLY,  "\"geglu\""},
+    {"position_embedding_type", NULL,                               GA_HF_ONLY,  "\"alibi\""},
+    {"is_decoder",              NULL,                               GA_HF_REFUSED, NULL},
+    {0}};
+static const ga_hf_name jina_bert_names[] = {
+    {"embeddings.word_embeddings",                 "token_embd"},
+    {"embeddings.token_type_embeddings",           "token_types"},
+    {"embeddings.LayerNorm",                       "token_embd_norm"},
+    {"encoder.layer.%.attention.self.query",       "blk.%.attn_q"},
+    {"encoder.layer.%.attention.self.key",         "blk.%.attn_k"},
+    {"encoder.layer.%.attention.self.value",       "blk.%.attn_v"},
+    {"encoder.layer.%.attention.self.layer_norm_q", "blk.%.attn_q_norm"},
+    {"encoder.layer.%.attention.self.layer_norm_k", "blk.%.attn_k_norm"},
+    {"encoder.layer.%.attention.output.dense",     "blk.%.attn_output"},
+    {"encoder.layer.%.attention.output.LayerNorm", "blk.%.attn_output_norm"},
+    {"encoder.layer.%.layer_norm_1",               "blk.%.attn_norm_2"},
+    {"encoder.layer.%.mlp.gated_layers",           "blk.%.ffn_up"},
+    {"encoder.layer.%.mlp.wo",                     "blk.%.ffn_down"},
+    {"encoder.layer.%.mlp.layernorm",              "blk.%.layer_output_norm"},
+    {0}};
 /* --- nomic-bert: the words of GPT-2 in the first files, those of BERT in transformers 5. Beyond the positions of
  * training the first files scale rotation by the text's length. --- */
 static const ga_hf_key nomic_bert_keys[] = {
@@ -456,6 +530,7 @@ static const ga_hf_name bert_names[] = {
 
 #define NEOX_PLUS_ONE (GA_HF_NEOX | GA_HF_NORM_PLUS_ONE)
 #define NEOX_BY_HEAD  (GA_HF_NEOX | GA_HF_QKV_BY_HEAD)
+#define PADDED_BOTH_WAYS (GA_HF_BOTH_WAYS | GA_HF_PADDED_POSITIONS)
 static const ga_hf_arch archs[] = {
     {"llama",       "llama",      NULL,          GA_HF_NEOX, llama_keys,      rope_keys,      llama_names},
     {"mistral",     "llama",      NULL,          GA_HF_NEOX, mistral_keys,    rope_keys,      llama_names},
@@ -480,6 +555,9 @@ static const ga_hf_arch archs[] = {
     {"gpt2",        "gpt2",       NULL,          GA_HF_TRANSPOSED, gpt2_keys, NULL,           gpt2_names},
     {"nomic_bert",  "nomic-bert", NULL,          GA_HF_NEOX | GA_HF_BOTH_WAYS, nomic_bert_keys, NULL, nomic_bert_names},
     {"bert",        "bert",       NULL,          GA_HF_BOTH_WAYS, bert_keys,  NULL,           bert_names},
+    {"xlm-roberta", "bert",       NULL,          PADDED_BOTH_WAYS, xlm_roberta_keys, NULL,    bert_names},
+    {"modernbert",  "modern-bert", NULL,         GA_HF_NEOX | GA_HF_BOTH_WAYS, modern_bert_keys, NULL, modern_bert_names},
+    {"jina_bert",   "jina-bert-v2", NULL,        GA_HF_BOTH_WAYS, jina_bert_keys, NULL,       jina_bert_names},
 };
 /* clang-format on */
 

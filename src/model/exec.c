@@ -228,7 +228,8 @@ static ga_status run_attention_bidirectional(const ga_exec *e, const fused_op *o
   d.kv_heads = p->n_kv_heads;
   d.head_dim = p->head_dim;
   d.v_dim = p->v_dim;
-  d.flags = GA_ATTN_VARLEN;
+  d.flags = GA_ATTN_VARLEN | (op->alibi ? GA_ATTN_ALIBI : 0) | (op->alibi || op->window ? GA_ATTN_SYMMETRIC : 0);
+  d.window = op->window;
   d.scale = op->scale;
   ga_attn_io io = {.q = rows_at(e, &op->x),
                    .k = rows_at(e, &op->k),
@@ -236,6 +237,7 @@ static ga_status run_attention_bidirectional(const ga_exec *e, const fused_op *o
                    .o = rows_at(e, &op->y),
                    .q_start = e->step->q_start,
                    .kv_start = e->step->q_start,
+                   .alibi = e->placement->alibi,
                    .q_stride = {.token = op->x.stride, .head = p->head_dim},
                    .k_stride = {.token = op->k.stride, .head = p->head_dim},
                    .v_stride = {.token = op->v.stride, .head = p->v_dim}};

@@ -72,6 +72,7 @@ static fused_op fused_op_of(const fuser *f, const ga_node *node, fused_kind kind
                  .heads = 1,
                  .window = node->window,
                  .local = node->local,
+                 .alibi = node->alibi,
                  .is_invariant = f->target->is_invariant,
                  .scale = node->scale,
                  .eps = node->eps};
@@ -407,9 +408,11 @@ static ga_status fuse_range(fuser *f) {
   int32_t first, next;
   graph_range(f->graph, place_begins(t->model, t->placement) ? -1 : t->placement->first,
               ends ? layers + 1 : t->placement->end, &first, &f->end);
+  const bool has_head = !f->target->model->info.is_encoder; /* an encoder's last norm is of all rows */
   f->program->n_body = -1;
   for (int32_t i = first; i < f->end; i = next) {
-    if (f->program->n_body < 0 && f->graph->nodes[i].layer == layers) f->program->n_body = f->program->n_ops;
+    if (has_head && f->program->n_body < 0 && f->graph->nodes[i].layer == layers)
+      f->program->n_body = f->program->n_ops;
     GA_TRY(fuse_node(f, i, &next));
   }
   if (!ends) GA_TRY(emit_pending(f)); /* the next placement reads it */

@@ -247,8 +247,11 @@ ga_value_id build_attention(graph_builder *b, ga_value_id q, int32_t window) {
   return attention(b, node);
 }
 
-ga_value_id build_attention_bidirectional(graph_builder *b, ga_value_id q, ga_value_id k, ga_value_id v) {
+ga_value_id build_attention_bidirectional(graph_builder *b, ga_value_id q, ga_value_id k, ga_value_id v, int32_t window,
+                                          bool alibi) {
   ga_node node = node_of(NODE_ATTENTION, q);
+  node.window = window;
+  node.alibi = alibi;
   if (!readable(b, k) || !readable(b, v)) return NO_VALUE;
   node.in[1] = k;
   node.in[2] = v;

@@ -71,6 +71,7 @@ typedef struct ga_node {
   int32_t norm_kind, act, ids;    /* NORM, HEAD_NORM: ga_norm_kind; ga_act_kind; embed_ids */
   int32_t heads, window;          /* HEAD_NORM, ROPE; ATTENTION: 0 = no window */
   bool local;                     /* ROPE: by the frequencies of local layers */
+  bool alibi;                     /* ATTENTION */
   float scale, eps;               /* EMBED, LINEAR, SCALE, ATTENTION; norms */
 } ga_node;
 
@@ -131,8 +132,10 @@ ga_value_id build_rope(graph_builder *b, ga_value_id x, bool local);
 void build_kv_store(graph_builder *b, ga_value_id k, ga_value_id v);
 /* o [T, Hq Dv] = attention(q, cache of the layer); window 0 = none. */
 ga_value_id build_attention(graph_builder *b, ga_value_id q, int32_t window);
-/* o [T, Hq Dv] = attention(q, k, v) among the step's own tokens, both directions. */
-ga_value_id build_attention_bidirectional(graph_builder *b, ga_value_id q, ga_value_id k, ga_value_id v);
+/* o [T, Hq Dv] = attention(q, k, v) among the step's own tokens, both directions. window w: tokens nearer than w on
+ * either side; 0 = none. alibi: logits fall by the head's slope with each token of distance. */
+ga_value_id build_attention_bidirectional(graph_builder *b, ga_value_id q, ga_value_id k, ga_value_id v, int32_t window,
+                                          bool alibi);
 /* Columns [first, first + cols) of x. */
 ga_value_id build_slice(graph_builder *b, ga_value_id x, int64_t first, int64_t cols);
 /* The rows of x whose logits are wanted: [n_out, columns of x]. */

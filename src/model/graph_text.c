@@ -78,6 +78,7 @@ static void put_node(line *l, const ga_model_graph *g, const ga_node *node) {
   put_inputs(l, g, node);
   if (node->kind == NODE_SLICE) put_format(l, " from %lld", (long long)g->values[node->out].offset);
   if (node->window) put_format(l, " window %d", node->window);
+  if (node->alibi) put_format(l, " alibi");
   const bool is_product = node->kind == NODE_LINEAR && node->scale != 1;
   if (node->kind == NODE_ATTENTION || node->kind == NODE_EMBED || node->kind == NODE_SCALE || is_product)
     put_format(l, " scale %g", (double)node->scale);

@@ -19,6 +19,7 @@ typedef struct ga_hparams {
   bool is_local[GA_MODEL_MAX_LAYERS]; /* layers that see only the window */
   bool no_rope[GA_MODEL_MAX_LAYERS];  /* layers that do not rotate */
   int32_t pooling;                    /* ga_pooling */
+  bool has_alibi;                     /* logits fall with distance, by a slope of each head */
   bool is_parallel;                   /* both blocks of a layer add to what the layer began with */
   float norm_eps, embed_scale, attn_scale, residual_scale, logit_scale;
   float attn_softcap, logit_softcap; /* 0: none */
@@ -59,6 +60,7 @@ typedef struct ga_placement {
   ga_ctx *ctx;
   int32_t first, end;
   const float *rope_freq[ROPE_TABLES]; /* [rot_dim / 2] */
+  const float *alibi;                  /* [n_heads] slopes; NULL: none */
   void **buffers;
   size_t n_buffers, buffers_capacity;
   uint8_t *slab; /* rest of the newest shared buffer */

@@ -396,6 +396,22 @@ static ga_status load_rope(loader *l) {
   return GA_OK;
 }
 
+/* Slopes of ALiBi (arXiv 2108.12409): with n heads, a power of two, 2^(-8 h / n) of head h from 1 on; with more, those
+ * between them follow, of every other of twice as many heads. */
+static ga_status load_alibi(loader *l) {
+  const ga_hparams *p = &l->model->hparams;
+  float slope[1024]; /* as many heads as there may be */
+  int32_t n = 1;
+  void *device;
+  if (!p->has_alibi) return GA_OK;
+  while (2 * n <= p->n_heads) n *= 2;
+  for (int32_t h = 0; h < p->n_heads; h++)
+    slope[h] = (float)exp2(h < n ? -8.0 * (h + 1) / n : -4.0 * (2 * (h - n) + 1) / n);
+  GA_TRY(upload(l, slope, sizeof(float) * (size_t)p->n_heads, &device));
+  l->placement->alibi = device;
+  return GA_OK;
+}
+
 /* What a spec's tensor takes at ctx. */
 static ga_status need_of(const ga_model *model, ga_ctx *ctx, const weight_spec *spec, const char *name,
                          ga_weight_need *need) {
@@ -469,6 +485,7 @@ static ga_status load_placement(loader *l) {
   if (place_begins(model, l->placement)) GA_TRY(load_layer(l, -1));
   for (int32_t il = l->placement->first; il < l->placement->end; il++) GA_TRY(load_layer(l, il));
   if (place_ends(model, l->placement)) GA_TRY(load_layer(l, model->hparams.n_layers));
+  GA_TRY(load_alibi(l));
   return load_rope(l);
 }
 

@@ -60,14 +60,14 @@ static ga_status put_ints_meta(rewrite *r, const ga_meta *meta) {
 }
 
 /* A flag for each layer, as layer_types gives it. llama.cpp wants the number n that makes every n-th layer global, and
- * so it is written where there is one; else the flags. */
+ * so it is written where there is one; else the flags. modern-bert counts from its first layer. */
 static ga_status put_window_pattern(rewrite *r, const ga_meta *meta) {
-  const int64_t layers = ga_meta_count(meta);
+  const int64_t layers = ga_meta_count(meta), first = strcmp(r->model.arch, "modern-bert") ? 1 : 0;
   for (int64_t n = 1; n <= layers; n++) {
     bool fits = true, flag = false;
     for (int64_t il = 0; il < layers && fits; il++) {
       GA_TRY(ga_meta_bool(meta, il, &flag));
-      fits = flag == ((il + 1) % n != 0);
+      fits = flag == ((il + first) % n != 0);
     }
     if (!fits) continue;
     ga_gguf_put_int(r->writer, ga_meta_key(meta), GA_META_U32, n);
