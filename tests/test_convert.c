@@ -58,7 +58,7 @@ static void link_file(const char *arch, const char *name) {
 
 static const char *tokens_for(const char *arch) {
   if (!strcmp(arch, "xlm_roberta")) return ugm_tokens;
-  if (!strcmp(arch, "bert") || !strcmp(arch, "jina_bert")) return wpm_tokens;
+  if (!strcmp(arch, "bert") || !strcmp(arch, "jina_bert_v2")) return wpm_tokens;
   return !strcmp(arch, "gemma3") ? spm_tokens : bpe_tokens;
 }
 

@@ -40,7 +40,7 @@ typedef struct ga_hf_key {
 } ga_hf_key;
 #define GA_HF_REQUIRED "required"
 
-/* One name without its ".weight" or ".bias"; '%' stands for the layer number. */
+/* One name without its ".weight" or ".bias"; '%' stands for a number: the layer's, and behind it a head's. */
 typedef struct ga_hf_name {
   const char *hf, *gguf;
 } ga_hf_name;

@@ -24,18 +24,21 @@
     IN_BOTH("high_freq_factor",                    ".rope.scaling.high_freq_factor",          GA_HF_FLOAT), \
     IN_BOTH("beta_fast",                           ".rope.scaling.yarn_beta_fast",            GA_HF_FLOAT), \
     IN_BOTH("beta_slow",                           ".rope.scaling.yarn_beta_slow",            GA_HF_FLOAT), \
-    IN_BOTH("mscale",                              NULL,                                      GA_HF_REFUSED), \
-    IN_BOTH("mscale_all_dim",                      NULL,                                      GA_HF_REFUSED), \
     IN_BOTH("short_factor",                        "ga.rope_short_factors",                   GA_HF_FLOATS), \
     IN_BOTH("long_factor",                         "ga.rope_long_factors",                    GA_HF_FLOATS)
+#define NO_MSCALE \
+    IN_BOTH("mscale",                              NULL,                                      GA_HF_REFUSED), \
+    IN_BOTH("mscale_all_dim",                      NULL,                                      GA_HF_REFUSED)
 static const ga_hf_key rope_keys[] = {
     ROPE,
+    NO_MSCALE,
     {"partial_rotary_factor",                          NULL,                                    GA_HF_ONLY,  "1"},
     {"rope_parameters.partial_rotary_factor",          NULL,                                    GA_HF_ONLY,  "1"},
     {0}};
 /* Of architectures that rotate a part of each head. */
 static const ga_hf_key rope_part_keys[] = {
     ROPE,
+    NO_MSCALE,
     {"partial_rotary_factor",                          "ga.rope_fraction",                      GA_HF_FRACTION, NULL},
     {"rope_parameters.partial_rotary_factor",          "ga.rope_fraction",                      GA_HF_FRACTION, NULL},
     {0}};
@@ -84,6 +87,19 @@ static const ga_hf_key mistral_keys[] = {
     {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT_OR_NONE, "8"},
     DECODER("131072"),
     {"sliding_window",          ".attention.sliding_window",         GA_HF_INT_OR_NULL, "4096"},
+    {0}};
+
+/* --- ministral3: mistral with yarn that keeps sizes, which equal factors mscale and mscale_all_dim come to --- */
+static const ga_hf_key ministral3_keys[] = {
+    {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-5"},
+    DECODER("262144"),
+    ROPE,
+    {"sliding_window",          ".attention.sliding_window",         GA_HF_INT_OR_NULL, "0"},
+    {"rope_parameters.llama_4_scaling_beta", ".attention.temperature_scale", GA_HF_FLOAT, NULL},
+    {"rope_parameters.mscale",  "ga.mscale",                         GA_HF_FLOAT, GA_HF_REQUIRED},
+    {"rope_parameters.mscale",  NULL,                                GA_HF_ONLY,  "1"},
+    {"rope_parameters.mscale_all_dim", "ga.mscale_all_dim",          GA_HF_FLOAT, GA_HF_REQUIRED},
+    {"rope_parameters.mscale_all_dim", NULL,                         GA_HF_ONLY,  "1"},
     {0}};
 
 /* --- granite: llama with factors --- */
@@ -157,7 +173,7 @@ static const ga_hf_key cohere_keys[] = {
     {"logit_scale",             ".logit_scale",                      GA_HF_FLOAT, "0.0625"},
     {"hidden_act",              NULL,                                GA_HF_ONLY,  "\"silu\""},
     {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
-    {"use_qk_norm",             NULL,                                GA_HF_REFUSED, NULL},
+    {"use_qk_norm",             "ga.head_norms",                     GA_HF_BOOL,  "false"},
     {0}};
 
 /* --- phi2: phi-1 to phi-2 --- */
@@ -196,7 +212,13 @@ static const ga_hf_key stablelm_keys[] = {
     {"partial_rotary_factor",   "ga.rope_fraction",                  GA_HF_FRACTION, NULL},
     {"rope_parameters.partial_rotary_factor", "ga.rope_fraction",    GA_HF_FRACTION, "0.25"},
     {"hidden_act",              NULL,                                GA_HF_ONLY,  "\"silu\""},
-    {"qk_layernorm",            NULL,                                GA_HF_REFUSED, NULL},
+    {"qk_layernorm",            "ga.head_norms",                     GA_HF_BOOL,  "false"},
+    {0}};
+static const ga_hf_name stablelm_names[] = {
+    DECODER_NAMES,
+    {"layers.%.self_attn.q_layernorm.norms.%", "blk.%.attn_q_norm.%"},
+    {"layers.%.self_attn.k_layernorm.norms.%", "blk.%.attn_k_norm.%"},
+    {"layers.%.post_attention_layernorm", "blk.%.ffn_norm"},
     {0}};
 
 /* --- nemotron: norms hold w - 1, an ungated block with relu^2 --- */
@@ -223,7 +245,8 @@ static const ga_hf_key gptneox_keys[] = {
     {"rotary_emb_base",         ".rope.freq_base",                   GA_HF_FLOAT, NULL},
     {"rotary_pct",              "ga.rope_fraction",                  GA_HF_FRACTION, NULL},
     {"rope_parameters.partial_rotary_factor", "ga.rope_fraction",    GA_HF_FRACTION, "0.25"},
-    {"hidden_act",              NULL,                                GA_HF_ONLY,  "\"gelu\""},
+    {"hidden_act",              "ga.activation",                     GA_HF_TEXT,  "\"gelu\""},
+    {"hidden_act",              NULL, GA_HF_ONLY, "[\"gelu\", \"gelu_fast\"]"},
     {0}};
 static const ga_hf_name gptneox_names[] = {
     {"embed_in",                             "token_embd"},
@@ -533,6 +556,7 @@ static const ga_hf_name bert_names[] = {
 #define PADDED_BOTH_WAYS (GA_HF_BOTH_WAYS | GA_HF_PADDED_POSITIONS)
 static const ga_hf_arch archs[] = {
     {"llama",       "llama",      NULL,          GA_HF_NEOX, llama_keys,      rope_keys,      llama_names},
+    {"ministral3",  "mistral3",   NULL,          GA_HF_NEOX, ministral3_keys, NULL,           llama_names},
     {"mistral",     "llama",      NULL,          GA_HF_NEOX, mistral_keys,    rope_keys,      llama_names},
     {"qwen2",       "qwen2",      NULL,          GA_HF_NEOX, qwen_keys,       rope_keys,      llama_names},
     {"qwen3",       "qwen3",      NULL,          GA_HF_NEOX, qwen_keys,       rope_keys,      qwen3_names},
@@ -544,12 +568,12 @@ static const ga_hf_arch archs[] = {
     {"phi",         "phi2",       NULL,          GA_HF_NEOX, phi2_keys,       rope_part_keys, phi2_names},
     {"granite",     "granite",    NULL,          GA_HF_NEOX, granite_keys,    rope_keys,      llama_names},
     {"smollm3",     "smollm3",    NULL,          GA_HF_NEOX, smollm3_keys,    rope_keys,      llama_names},
-    {"cohere",      "command-r",  NULL,          0,          cohere_keys,     rope_keys,      llama_names},
+    {"cohere",      "command-r",  NULL,          0,          cohere_keys,     rope_keys,      qwen3_names},
     {"cohere2",     "cohere2",    NULL,          0,          cohere2_keys,    rope_keys,      llama_names},
     {"olmo2",       "olmo2",      NULL,          GA_HF_NEOX, olmo2_keys,      rope_keys,      olmo2_names},
     {"olmo3",       "olmo2",      NULL,          GA_HF_NEOX, olmo3_keys,      rope_keys,      olmo2_names},
     {"starcoder2",  "starcoder2", NULL,          GA_HF_NEOX, starcoder2_keys, rope_keys,      starcoder2_names},
-    {"stablelm",    "stablelm",   NULL,          GA_HF_NEOX, stablelm_keys,   rope_part_keys, llama_names},
+    {"stablelm",    "stablelm",   NULL,          GA_HF_NEOX, stablelm_keys,   rope_part_keys, stablelm_names},
     {"nemotron",    "nemotron",   NULL,          NEOX_PLUS_ONE, nemotron_keys, rope_part_keys, llama_names},
     {"gpt_neox",    "gptneox",    NULL,          NEOX_BY_HEAD, gptneox_keys, rope_part_keys, gptneox_names},
     {"gpt2",        "gpt2",       NULL,          GA_HF_TRANSPOSED, gpt2_keys, NULL,           gpt2_names},

@@ -119,6 +119,24 @@ static ga_status run_add(const ga_exec *e, const fused_op *op) {
                 &(ga_add_io){.x = rows_at(e, &op->x), .b = rows_at(e, &op->residual), .y = rows_at(e, &op->y)}, NULL);
 }
 
+/* A launch for each head: rows of ga_norm share their weights. */
+static ga_status run_norm_by_head(const ga_exec *e, const fused_op *op) {
+  ga_norm_desc d = GA_NORM_DESC_INIT;
+  d.kind = op->norm_kind;
+  d.rows = rows_of_op(e, op);
+  d.width = op->x.cols / op->heads;
+  d.x_stride = op->x.stride;
+  d.y_stride = op->y.stride;
+  d.eps = op->eps;
+  for (int32_t h = 0; h < op->heads; h++) {
+    const ga_norm_io io = {.x = rows_at(e, &op->x) + h * d.width,
+                           .y = rows_at(e, &op->y) + h * d.width,
+                           .weight = vector_of(e, op->norm, op->layer) + h * d.width};
+    GA_TRY(ga_norm(e->ctx, &d, &io, NULL));
+  }
+  return GA_OK;
+}
+
 static ga_status run_norm(const ga_exec *e, const fused_op *op) {
   ga_norm_desc d = GA_NORM_DESC_INIT;
   GA_REQUIRE(op->heads == 1 || op->x.stride == op->x.cols, GA_ERR_INTERNAL, "head norm: heads must be contiguous");
@@ -318,7 +336,7 @@ static ga_status run_op(const ga_exec *e, const fused_op *op) {
   switch (op->kind) {
   case FUSED_EMBED: return run_embed(e, op);
   case FUSED_ADD: return run_add(e, op);
-  case FUSED_NORM: return run_norm(e, op);
+  case FUSED_NORM: return op->by_head ? run_norm_by_head(e, op) : run_norm(e, op);
   case FUSED_PRODUCT: return run_product(e, op);
   case FUSED_ACT: return run_act(e, op);
   case FUSED_ROPE: return run_rope(e, op);

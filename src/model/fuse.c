@@ -73,6 +73,7 @@ static fused_op fused_op_of(const fuser *f, const ga_node *node, fused_kind kind
                  .window = node->window,
                  .local = node->local,
                  .alibi = node->alibi,
+                 .by_head = node->by_head,
                  .is_invariant = f->target->is_invariant,
                  .scale = node->scale,
                  .eps = node->eps};
@@ -323,6 +324,7 @@ static int32_t match_store(const fuser *f, int32_t i, const ga_node **norms, con
   const ga_node *node = &f->graph->nodes[i];
   const int32_t layer = node->layer, at = node->kind == NODE_HEAD_NORM ? i + 2 : i;
   *norms = at > i ? node : NULL;
+  if (*norms && node->by_head) return 0; /* no row norms heads so on the way */
   if (*norms && !node_if(f, i + 1, NODE_HEAD_NORM, layer)) return 0;
   const ga_node *q = node_if(f, at, NODE_ROPE, layer), *k = node_if(f, at + 1, NODE_ROPE, layer),
                 *store = node_if(f, at + 2, NODE_KV_STORE, layer);

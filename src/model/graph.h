@@ -72,6 +72,7 @@ typedef struct ga_node {
   int32_t heads, window;          /* HEAD_NORM, ROPE; ATTENTION: 0 = no window */
   bool local;                     /* ROPE: by the frequencies of local layers */
   bool alibi;                     /* ATTENTION */
+  bool by_head;                   /* HEAD_NORM: each head has weights of its own */
   float scale, eps;               /* EMBED, LINEAR, SCALE, ATTENTION; norms */
 } ga_node;
 
@@ -116,6 +117,8 @@ ga_value_id build_rms_norm(graph_builder *b, ga_value_id x, weight_id weight, ga
 ga_value_id build_layer_norm(graph_builder *b, ga_value_id x, weight_id weight, weight_id bias, ga_buffer_name to);
 /* x [T, heads * D], each head by itself, in place */
 ga_value_id build_head_norm(graph_builder *b, ga_value_id x, weight_id weight);
+/* The same by layer norm, each head with weights of its own: [heads * D]. */
+ga_value_id build_head_layer_norm(graph_builder *b, ga_value_id x, weight_id weight);
 /* y [rows of x, rows of w] = w x + bias */
 ga_value_id build_linear(graph_builder *b, ga_value_id x, weight_id w, weight_id bias, ga_buffer_name to);
 /* The same, the product multiplied by scale. */

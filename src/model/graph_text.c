@@ -20,7 +20,7 @@ static const char *kind_text(const ga_node *node) {
   case NODE_EMBED: return "embed";
   case NODE_ADD: return "add";
   case NODE_NORM: return node->norm_kind == GA_NORM_RMS ? "rms_norm" : "layer_norm";
-  case NODE_HEAD_NORM: return "head_norm";
+  case NODE_HEAD_NORM: return node->by_head ? "head_layer_norm" : "head_norm";
   case NODE_LINEAR: return "linear";
   case NODE_ACT: return acts[node->act];
   case NODE_SCALE: return "scale";

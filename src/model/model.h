@@ -20,9 +20,12 @@ typedef struct ga_hparams {
   bool no_rope[GA_MODEL_MAX_LAYERS];  /* layers that do not rotate */
   int32_t pooling;                    /* ga_pooling */
   bool has_alibi;                     /* logits fall with distance, by a slope of each head */
+  bool has_head_norms;                /* layer norms of the heads of q and k, each with weights of its own */
   bool is_parallel;                   /* both blocks of a layer add to what the layer began with */
   float norm_eps, embed_scale, attn_scale, residual_scale, logit_scale;
   float attn_softcap, logit_softcap; /* 0: none */
+  bool yarn_keeps_size;              /* yarn multiplies neither sine nor cosine, where the file says nothing */
+  int32_t act;                       /* ga_act_kind, of architectures that have several */
   double rope_base, rope_base_local;
 } ga_hparams;
 

@@ -88,7 +88,7 @@ MODELS = {
     "xlm_roberta": lambda: hf.XLMRobertaModel(
         hf.XLMRobertaConfig(**dict(SMALL, max_position_embeddings=66), num_hidden_layers=2, type_vocab_size=1, pad_token_id=1,
                             bos_token_id=0, eos_token_id=2, layer_norm_eps=1e-5), add_pooling_layer=False),
-    "modernbert": lambda: hf.ModernBertModel(
+    "modern_bert": lambda: hf.ModernBertModel(
         hf.ModernBertConfig(**SMALL, num_hidden_layers=4, local_attention=10, pad_token_id=0, eos_token_id=2, bos_token_id=1,
                             cls_token_id=1, sep_token_id=2)),
     "commandrplus": lambda: hf.CohereForCausalLM(hf.CohereConfig(**DECODER, logit_scale=0.25, rope_theta=8e6, use_qk_norm=True)),
@@ -97,7 +97,7 @@ MODELS = {
     "stablelmnorms": lambda: hf.StableLmForCausalLM(
         hf.StableLmConfig(**DECODER, use_qkv_bias=False, use_parallel_residual=True, qk_layernorm=True,
                           partial_rotary_factor=0.25)),
-    "ministral3": lambda: hf.Ministral3ForCausalLM(
+    "mistral3": lambda: hf.Ministral3ForCausalLM(
         hf.Ministral3Config(**dict(DECODER, max_position_embeddings=256), head_dim=32, tie_word_embeddings=False,
                             rope_parameters=dict(rope_type="yarn", rope_theta=1e6, factor=4.0, beta_fast=32.0, beta_slow=1.0,
                                                  original_max_position_embeddings=64, mscale=1.0, mscale_all_dim=1.0,
@@ -112,7 +112,7 @@ CONFIGS = {
                   rope_scaling=dict(YARN, attention_factor=1.2, beta_fast=32.0, beta_slow=1.0)),
     "starcoder2": dict(DECODER, model_type="starcoder2", hidden_act="gelu_pytorch_tanh", norm_epsilon=1e-5, rope_theta=1e5,
                        tie_word_embeddings=True, use_bias=True, sliding_window=16),
-    "jina_bert": dict(SMALL, model_type="bert", num_hidden_layers=2, hidden_act="gelu", feed_forward_type="geglu",
+    "jina_bert_v2": dict(SMALL, model_type="bert", num_hidden_layers=2, hidden_act="gelu", feed_forward_type="geglu",
                       position_embedding_type="alibi", layer_norm_eps=1e-12, type_vocab_size=2),
 }
 
