@@ -75,6 +75,17 @@ static void test_best_cut(void **state) {
   ga_tokenizer_destroy(tok);
 }
 
+/* An unknown character has the lowest score of all pieces less 10: here -50, so that p and qr come to -51. */
+static void test_unknown_score(void **state) {
+  (void)state;
+  make_unigram(false);
+  const int32_t pq = add_token(&vocab, "pq", GA_TOK_NORMAL, -40), r = add_token(&vocab, "r", GA_TOK_NORMAL, -5);
+  (void)add_token(&vocab, "qr", GA_TOK_NORMAL, -1);
+  ga_tokenizer *tok = make_unigram_tokenizer();
+  CHECK(tok, 0, "pqr", pq, r);
+  ga_tokenizer_destroy(tok);
+}
+
 static void test_byte_pieces(void **state) {
   (void)state;
   make_unigram(true);
@@ -144,8 +155,8 @@ static void put_unit(uint8_t *p, uint32_t v) {
   for (int i = 0; i < 4; i++) p[i] = (uint8_t)(v >> 8 * i);
 }
 
-/* "x" becomes "a", "xy" becomes "bc", "z" nothing. A root at 0 whose children lie at 256 ^ byte; a node's own children
- * at 512 ^ byte and 768 ^ byte, its value at 512 or 768. */
+/* "x" becomes "a", x with an acute (3 bytes) becomes "bc", "z" nothing. A root at 0 whose children lie at 256 ^ byte; x
+ * has its value at 512, its child at 512 ^ 0xCC, and below that 768 ^ 0x81, with its value at 896; z has its at 640. */
 enum { UNITS = 1024, MAP_BYTES = 4 + 4 * UNITS + 6 };
 static uint8_t charsmap[MAP_BYTES];
 
@@ -155,11 +166,12 @@ static void make_charsmap(void) {
   put_unit(charsmap, 4 * UNITS);
   uint8_t *unit = charsmap + 4;
   put_unit(unit, 256u << 10);
-  const uint32_t x = 256 ^ 'x', y = 512 ^ 'y', z = 256 ^ 'z';
+  const uint32_t x = 256 ^ 'x', mark = 512 ^ 0xCC, acute = 768 ^ 0x81, z = 256 ^ 'z';
   put_unit(unit + 4 * x, (x ^ 512) << 10 | 1 << 8 | 'x');
   put_unit(unit + 4 * (size_t)512, 0x80000000u | 0);
-  put_unit(unit + 4 * y, (y ^ 768) << 10 | 1 << 8 | 'y');
-  put_unit(unit + 4 * (size_t)768, 0x80000000u | 2);
+  put_unit(unit + 4 * mark, (mark ^ 768) << 10 | 0xCC);
+  put_unit(unit + 4 * acute, (acute ^ 896) << 10 | 1 << 8 | 0x81);
+  put_unit(unit + 4 * (size_t)896, 0x80000000u | 2);
   put_unit(unit + 4 * z, (z ^ 640) << 10 | 1 << 8 | 'z');
   put_unit(unit + 4 * (size_t)640, 0x80000000u | 1);
   memcpy(charsmap + 4 + 4 * UNITS, texts, sizeof texts);
@@ -168,20 +180,22 @@ static void make_charsmap(void) {
   vocab.v.charsmap_bytes = sizeof charsmap;
 }
 
+#define ACUTE "\xCC\x81"
+
 static void test_charsmap(void **state) {
   (void)state;
   make_charsmap();
   ga_tokenizer *tok = make_unigram_tokenizer();
   CHECK(tok, 0, "x", U_A);
-  CHECK(tok, 0, "xy", U_BC); /* the longest entry */
-  CHECK(tok, 0, "axyzb", U_ABC, U_B);
-  CHECK(tok, 0, "xx\xCC\x81", U_A, U_A, 0);
+  CHECK(tok, 0, "x" ACUTE, U_BC); /* the longest entry */
+  CHECK(tok, 0, "ax" ACUTE "zb", U_ABC, U_B);
+  CHECK(tok, 0, "xa" ACUTE, U_A, U_A, 0);
   ga_tokenizer_destroy(tok);
   vocab.v.unigram = GA_TOK_UGM_CLUSTERS;
   tok = make_unigram_tokenizer();
-  CHECK(tok, 0, "xy", U_A, 0);           /* y is a cluster of its own */
-  CHECK(tok, 0, "xx\xCC\x81", U_A, U_A); /* a small cluster becomes what its first entry is */
-  CHECK(tok, 0, "x\xCC\x81\xCC\x81\xCC\x81", U_A, 0);
+  CHECK(tok, 0, "x" ACUTE, U_A);                /* a small cluster becomes what its first entry is */
+  CHECK(tok, 0, "xa" ACUTE, U_A, U_A, 0);       /* clusters without an entry stay */
+  CHECK(tok, 0, "x" ACUTE ACUTE ACUTE, U_A, 0); /* 7 bytes: character by character */
   ga_tokenizer_destroy(tok);
 }
 
@@ -446,7 +460,8 @@ static void test_unigram_gguf(void **state) {
   make_charsmap();
   assert_int_equal(unigram_from_gguf(false, &tok), GA_OK);
   assert_int_equal(ga_tokenizer_kind(tok), GA_TOK_UGM);
-  CHECK(tok, GA_TOK_ADD_SPECIAL, "xy", U_MARK, U_BC, 2); /* a space in front and </s> behind, unless the file says no */
+  CHECK(tok, GA_TOK_ADD_SPECIAL, "x" ACUTE, U_MARK, U_BC,
+        2); /* a space in front and </s> behind, unless the file says no */
   ga_tokenizer_destroy(tok);
   assert_int_equal(unigram_from_gguf(true, &tok), GA_ERR_FORMAT);
   assert_non_null(strstr(ga_error_text(), "element 9 is 256; must be a byte"));
@@ -499,12 +514,19 @@ static void test_corpus(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_best_cut),         cmocka_unit_test(test_byte_pieces),
-      cmocka_unit_test(test_spaces),           cmocka_unit_test(test_words),
-      cmocka_unit_test(test_charsmap),         cmocka_unit_test(test_bad_charsmaps),
-      cmocka_unit_test(test_random_charsmaps), cmocka_unit_test(test_refused_vocabularies),
-      cmocka_unit_test(test_nested_pieces),    cmocka_unit_test(test_unigram_json),
-      cmocka_unit_test(test_bad_json),         cmocka_unit_test(test_unigram_gguf),
+      cmocka_unit_test(test_best_cut),
+      cmocka_unit_test(test_byte_pieces),
+      cmocka_unit_test(test_unknown_score),
+      cmocka_unit_test(test_spaces),
+      cmocka_unit_test(test_words),
+      cmocka_unit_test(test_charsmap),
+      cmocka_unit_test(test_bad_charsmaps),
+      cmocka_unit_test(test_random_charsmaps),
+      cmocka_unit_test(test_refused_vocabularies),
+      cmocka_unit_test(test_nested_pieces),
+      cmocka_unit_test(test_unigram_json),
+      cmocka_unit_test(test_bad_json),
+      cmocka_unit_test(test_unigram_gguf),
       cmocka_unit_test(test_corpus),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

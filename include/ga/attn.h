@@ -57,8 +57,8 @@ typedef enum ga_attn_flags {
   /* A row of O follows bit by bit from its query, its position and the keys before it: not from batch, max_q, max_kv,
    * nor from which queries come in the same call (batch-invariant). GA_ERR_UNSUPPORTED where no row keeps this. */
   GA_ATTN_INVARIANT = 1024,
-  /* Window and ALiBi look both ways, as encoders have them: with p = i + n_kv - n_q query i sees keys p - window < j < p
-   * + window, and logit -= slope[h] * |j - p|. Not with CAUSAL, STATE_*, KV segments, 8-bit q. */
+  /* Window and ALiBi look both ways, as encoders have them: with p = i + n_kv - n_q query i sees keys
+   * p - window < j < p + window, and logit -= slope[h] * |j - p|. Not with CAUSAL, STATE_*, KV segments, 8-bit q. */
   GA_ATTN_SYMMETRIC = 2048
 } ga_attn_flags;
 

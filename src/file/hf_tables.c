@@ -553,6 +553,7 @@ static const ga_hf_name bert_names[] = {
 
 #define NEOX_PLUS_ONE (GA_HF_NEOX | GA_HF_NORM_PLUS_ONE)
 #define NEOX_BY_HEAD  (GA_HF_NEOX | GA_HF_QKV_BY_HEAD)
+#define NEOX_BOTH_WAYS (GA_HF_NEOX | GA_HF_BOTH_WAYS)
 #define PADDED_BOTH_WAYS (GA_HF_BOTH_WAYS | GA_HF_PADDED_POSITIONS)
 static const ga_hf_arch archs[] = {
     {"llama",       "llama",      NULL,          GA_HF_NEOX, llama_keys,      rope_keys,      llama_names},
@@ -580,7 +581,7 @@ static const ga_hf_arch archs[] = {
     {"nomic_bert",  "nomic-bert", NULL,          GA_HF_NEOX | GA_HF_BOTH_WAYS, nomic_bert_keys, NULL, nomic_bert_names},
     {"bert",        "bert",       NULL,          GA_HF_BOTH_WAYS, bert_keys,  NULL,           bert_names},
     {"xlm-roberta", "bert",       NULL,          PADDED_BOTH_WAYS, xlm_roberta_keys, NULL,    bert_names},
-    {"modernbert",  "modern-bert", NULL,         GA_HF_NEOX | GA_HF_BOTH_WAYS, modern_bert_keys, NULL, modern_bert_names},
+    {"modernbert",  "modern-bert", NULL,         NEOX_BOTH_WAYS, modern_bert_keys, NULL,     modern_bert_names},
     {"jina_bert",   "jina-bert-v2", NULL,        GA_HF_BOTH_WAYS, jina_bert_keys, NULL,       jina_bert_names},
 };
 /* clang-format on */

@@ -255,14 +255,14 @@ static ga_status load_table(loader *l, const ga_model_tensor *t, ga_matrix *m) {
 }
 
 /* Of a checked shape. */
-static int64_t elements_of(const ga_model_tensor *t) {
+static int64_t tensor_elements(const ga_model_tensor *t) {
   int64_t n = 1;
   for (int32_t i = 0; i < t->view.n_dims; i++) n *= t->view.dim[i];
   return n;
 }
 
 ga_status ga_vector_to_f32(const ga_model_tensor *t, const unsigned char *src, float add, float *out) {
-  const int64_t n = elements_of(t);
+  const int64_t n = tensor_elements(t);
   for (int64_t i = 0; i < n; i++) {
     uint16_t h;
     switch (t->view.dtype) {
@@ -295,7 +295,7 @@ static ga_status split_vector(const loader *l, void *values, size_t bytes) {
 
 static ga_status load_vector(loader *l, const ga_model_tensor *t, bool is_norm, bool is_qkv, ga_vector *out) {
   void *host, *device = NULL;
-  const uint64_t bytes = (uint64_t)elements_of(t) * sizeof(float);
+  const uint64_t bytes = (uint64_t)tensor_elements(t) * sizeof(float);
   GA_TRY(ga_mem_alloc(bytes + t->bytes, t->name, &host));
   unsigned char *raw = (unsigned char *)host + bytes;
   ga_status status = ga_model_file_read(l->model->file, t, 0, raw, t->bytes);
