@@ -224,9 +224,55 @@ static void test_refuses_long_sequences(void **state) {
   ga_ctx_destroy(ctx);
 }
 
+/* Seven queries at seven keys: those nearer than three on either side, each step of distance a factor of two less. */
+static void test_both_ways(void **state) {
+  static const float slope = 0.69314718f; /* ln 2 */
+  (void)state;
+  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
+    for (int alibi = 0; alibi < 2; alibi++) {
+      ga_ctx *ctx = open_ctx(devices[i], 2);
+      zero_case z;
+      zero_init(&z, 7, 7, GA_ATTN_SYMMETRIC | (alibi ? GA_ATTN_ALIBI : 0));
+      z.d.window = 3;
+      z.io.alibi = &slope;
+      run_zero_case(ctx, &z);
+      for (int q = 0; q < 7; q++) {
+        double sum = 0, o = 0;
+        for (int k = 0; k < 7; k++) {
+          const double weight = abs(k - q) >= 3 ? 0 : alibi ? pow(2, -abs(k - q)) : 1;
+          sum += weight;
+          o += weight * (k + 1);
+        }
+        expect_row(&z, q, o / sum, log(sum));
+      }
+      ga_ctx_destroy(ctx);
+    }
+}
+
+static void test_both_ways_refused(void **state) {
+  static const uint32_t others[] = {GA_ATTN_CAUSAL, GA_ATTN_STATE_IN, GA_ATTN_STATE_OUT};
+  (void)state;
+  ga_ctx *ctx = open_ctx("cpu", 1);
+  for (size_t i = 0; i <= sizeof others / sizeof *others; i++) {
+    zero_case z;
+    zero_init(&z, 7, 7, GA_ATTN_SYMMETRIC);
+    if (i < sizeof others / sizeof *others)
+      z.d.flags |= others[i];
+    else
+      z.d.kv_segments = 2;
+    z.o[0] = 42;
+    assert_int_equal(ga_attn(ctx, &z.d, &z.io, NULL), GA_ERR_ARG);
+    assert_non_null(strstr(ga_error_text(), "SYMMETRIC takes neither CAUSAL, STATE_*, segments nor 8 bits"));
+    assert_true(z.o[0] == 42);
+  }
+  ga_ctx_destroy(ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_attn_by_hand),
+      cmocka_unit_test(test_both_ways),
+      cmocka_unit_test(test_both_ways_refused),
       cmocka_unit_test(test_attn_alone_and_together),
       cmocka_unit_test(test_pages),
       cmocka_unit_test(test_refuses_long_sequences),

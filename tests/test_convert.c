@@ -36,6 +36,16 @@ static const char wpm_tokens[] =
     ",\"the\":26,\"##m\":27,\"##n\":28,\"[UNK]\":30,\"[CLS]\":31,\"[SEP]\":32}},"
     "\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":true},"
     "\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"[CLS]\",31],\"sep\":[\"[SEP]\",32]}," ADDED "}";
+#define UGM_PIECE(s) ",[\"" s "\",-3]"
+static const char ugm_tokens[] =
+    "{\"model\":{\"type\":\"Unigram\",\"unk_id\":3,\"vocab\":[[\"<s>\",0],[\"<pad>\",0],[\"</s>\",0],[\"<unk>\",0]"
+    ",[\"\xE2\x96\x81\",-2],[\"\xE2\x96\x81the\",-5]" UGM_PIECE("t") UGM_PIECE("h") UGM_PIECE("e") UGM_PIECE("n")
+        UGM_PIECE("he") "]},\"normalizer\":{\"type\":\"Strip\",\"strip_left\":false,\"strip_right\":true},"
+                        "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\xE2\x96\x81\",\"prepend_scheme\":"
+                        "\"always\"},"
+                        "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<"
+                        "s>\"}},{\"Sequence\":"
+                        "{\"id\":\"A\"}},{\"SpecialToken\":{\"id\":\"</s>\"}}]}," ADDED "}";
 static const char settings[] = "{\"eos_token\":\"<end>\",\"add_bos_token\":false,\"chat_template\":"
                                "\"{% for m in messages %}{{ m.content }}{% endfor %}\"}";
 
@@ -47,7 +57,9 @@ static void link_file(const char *arch, const char *name) {
 }
 
 static const char *tokens_for(const char *arch) {
-  return !strcmp(arch, "bert") ? wpm_tokens : !strcmp(arch, "gemma3") ? spm_tokens : bpe_tokens;
+  if (!strcmp(arch, "xlm_roberta")) return ugm_tokens;
+  if (!strcmp(arch, "bert") || !strcmp(arch, "jina_bert_v2")) return wpm_tokens;
+  return !strcmp(arch, "gemma3") ? spm_tokens : bpe_tokens;
 }
 
 static void fill_folder(const char *arch) {
@@ -320,8 +332,8 @@ static void test_convert_refuses(void **state) {
   refuse_convert("f32", GA_ERR_UNSUPPORTED, "no tokenizer.json beside the weights; must be there");
   put_file_text("tokenizer.json", "{");
   refuse_convert("f32", GA_ERR_FORMAT, "tokenizer.json");
-  put_file_text("tokenizer.json", "{\"model\":{\"type\":\"Unigram\",\"vocab\":{}}}");
-  refuse_convert("f32", GA_ERR_UNSUPPORTED, "model type Unigram; must be BPE or WordPiece");
+  put_file_text("tokenizer.json", "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{}}}");
+  refuse_convert("f32", GA_ERR_UNSUPPORTED, "model type WordLevel; must be BPE, WordPiece or Unigram");
   put_file_text("tokenizer.json",
                 "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":96},\"merges\":[]},"
                 "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true}}");

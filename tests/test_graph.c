@@ -24,7 +24,8 @@ static ga_model *open_arch(const char *name) {
   char path[512];
   ga_model *model;
   (void)snprintf(path, sizeof path, "%s/arch/%s", GA_TEST_DATA, name);
-  if (strrchr(path, '-') > strrchr(path, '/')) *strrchr(path, '-') = '_'; /* nomic-bert lies in nomic_bert */
+  for (char *at = strrchr(path, '/'); at && *at; at++)
+    if (*at == '-') *at = '_'; /* nomic-bert lies in nomic_bert */
   if (ga_model_load(ctx, path, NULL, &model) != GA_OK) fail_msg("%s", ga_error_text());
   return model;
 }

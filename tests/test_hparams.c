@@ -89,16 +89,89 @@ static void test_int_refused(void **state) {
   }
 }
 
-/* Norms of heads that the largest models of these have. */
-static void test_head_norms_refused(void **state) {
-  static const char *const archs[] = {"stablelm", "command-r", "cohere2"};
+/* Norms of heads, which the largest models of these have: in all layers or in none. */
+static void test_head_norms(void **state) {
+  static const char *const archs[] = {"stablelm", "command-r"};
+  static const char *const all[] = {"blk.0.attn_q_norm.weight", "blk.0.attn_k_norm.weight", "blk.1.attn_q_norm.weight",
+                                    "blk.1.attn_k_norm.weight"};
+  ga_hparams p;
   (void)state;
-  for (size_t i = 0; i < GA_COUNT_OF(archs); i++) {
-    ga_gguf_writer *w = begin_sizes(archs[i]);
-    ga_hparams p;
-    put_vector(w, "blk.0.attn_q_norm.weight", 8);
-    assert_error(read_sizes(w, &p), GA_ERR_UNSUPPORTED, "blk.0.attn_q_norm.weight");
+  for (size_t i = 0; i < GA_COUNT_OF(archs); i++)
+    for (size_t n = 0; n <= GA_COUNT_OF(all); n++) {
+      ga_gguf_writer *w = begin_sizes(archs[i]);
+      for (size_t k = 0; k < n; k++) put_vector(w, all[k], 8);
+      if (n == 0 || n == GA_COUNT_OF(all)) {
+        assert_ok(read_sizes(w, &p));
+        assert_true(p.has_head_norms == (n > 0));
+      } else {
+        assert_error(read_sizes(w, &p), GA_ERR_FORMAT, "is missing; norms of heads must be in all layers or none");
+      }
+    }
+  ga_gguf_writer *w = begin_sizes("cohere2");
+  for (size_t k = 0; k < GA_COUNT_OF(all); k++) put_vector(w, all[k], 8);
+  assert_error(read_sizes(w, &p), GA_ERR_UNSUPPORTED, "cohere2 with norms of heads");
+}
+
+static ga_status read_int_key(const char *arch, const char *key, int64_t value, ga_hparams *p) {
+  ga_gguf_writer *w = begin_sizes(arch);
+  ga_gguf_put_int(w, key, GA_META_U32, value);
+  return read_sizes(w, p);
+}
+
+/* Windows of modern-bert: which layers have one, and none of no tokens. */
+static void test_modern_bert(void **state) {
+  ga_hparams p;
+  (void)state;
+  assert_error(read_int_key("modern-bert", "modern-bert.attention.sliding_window", 0, &p), GA_ERR_FORMAT,
+               "modern-bert.attention.sliding_window is 0; must be 1 or more");
+  assert_error(read_int_key("modern-bert", "modern-bert.attention.sliding_window_pattern", 0, &p), GA_ERR_FORMAT,
+               "sliding_window_pattern");
+  assert_ok(read_int_key("modern-bert", "modern-bert.attention.sliding_window_pattern", 2, &p));
+  assert_int_equal(p.window, 128);
+  assert_false(p.is_local[0]);
+  assert_true(p.is_local[1]);
+}
+
+/* Texts up to where the temperature of Ministral 3 begins to change. */
+static void test_mistral3(void **state) {
+  ga_hparams p;
+  (void)state;
+  ga_gguf_writer *w = begin_sizes("mistral3");
+  ga_gguf_put_f32(w, "mistral3.attention.temperature_scale", 0.1f);
+  assert_error(read_sizes(w, &p), GA_ERR_FORMAT,
+               "mistral3.rope.scaling.original_context_length is missing; must be there");
+  w = begin_sizes("mistral3");
+  ga_gguf_put_f32(w, "mistral3.attention.temperature_scale", 0.1f);
+  ga_gguf_put_int(w, "mistral3.rope.scaling.original_context_length", GA_META_U32, 7);
+  assert_ok(read_sizes(w, &p));
+  assert_int_equal(p.context, 7);
+  w = begin_sizes("mistral3");
+  ga_gguf_put_f32(w, "mistral3.attention.temperature_scale", -1);
+  assert_error(read_sizes(w, &p), GA_ERR_FORMAT, "mistral3.attention.temperature_scale is -1");
+}
+
+/* Norms and gates that Jina's models for code have. */
+static void test_jina_refused(void **state) {
+  static const char *const others[] = {"blk.0.attn_q_norm.weight", "blk.0.attn_norm_2.weight", "blk.0.ffn_gate.weight"};
+  ga_hparams p;
+  (void)state;
+  for (size_t i = 0; i < GA_COUNT_OF(others); i++) {
+    ga_gguf_writer *w = begin_sizes("jina-bert-v2");
+    put_vector(w, others[i], 8);
+    assert_error(read_sizes(w, &p), GA_ERR_UNSUPPORTED, others[i]);
   }
+}
+
+static void test_gptneox_activation(void **state) {
+  ga_hparams p;
+  (void)state;
+  ga_gguf_writer *w = begin_sizes("gptneox");
+  ga_gguf_put_text(w, "ga.activation", "gelu_fast");
+  assert_ok(read_sizes(w, &p));
+  assert_int_equal(p.act, GA_ACT_GELU_TANH);
+  w = begin_sizes("gptneox");
+  ga_gguf_put_text(w, "ga.activation", "relu");
+  assert_error(read_sizes(w, &p), GA_ERR_UNSUPPORTED, "ga.activation is 'relu'; gptneox has gelu, gelu_fast");
 }
 
 static ga_status read_stable(const char *const *norms, ga_hparams *p) {
@@ -212,9 +285,11 @@ static void test_too_many_pairs(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_float_refused),      cmocka_unit_test(test_int_refused),
-      cmocka_unit_test(test_head_norms_refused), cmocka_unit_test(test_what_files_leave_out),
-      cmocka_unit_test(test_factors_refused),    cmocka_unit_test(test_too_many_pairs),
-      cmocka_unit_test(test_stablelm_norms),     cmocka_unit_test(test_stablelm_parallel_stated)};
+      cmocka_unit_test(test_float_refused),   cmocka_unit_test(test_int_refused),
+      cmocka_unit_test(test_head_norms),      cmocka_unit_test(test_what_files_leave_out),
+      cmocka_unit_test(test_modern_bert),     cmocka_unit_test(test_mistral3),
+      cmocka_unit_test(test_jina_refused),    cmocka_unit_test(test_gptneox_activation),
+      cmocka_unit_test(test_factors_refused), cmocka_unit_test(test_too_many_pairs),
+      cmocka_unit_test(test_stablelm_norms),  cmocka_unit_test(test_stablelm_parallel_stated)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

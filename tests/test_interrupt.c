@@ -132,6 +132,8 @@ static void test_tokenizers(void **state) {
   stops(GA_TOK_BPE, one_word);
   stops(GA_TOK_BPE, words);
   stops(GA_TOK_WPM, words);
+  stops(GA_TOK_UGM, one_word);
+  stops(GA_TOK_UGM, words);
   free(one_word);
   free(words);
 }

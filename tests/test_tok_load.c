@@ -117,7 +117,7 @@ static void test_unknown_pre_tokenizers(void **state) {
       FILE_OF(SEQUENCE(SPLIT("\\\\w+"), "false")),
       FILE_OF(SEQUENCE(DIGITS, "false")),
       FILE_OF(SEQUENCE(DIGITS "," DIGITS, "true")),
-      "{\"model\":{\"type\":\"Unigram\",\"vocab\":{}}}",
+      "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{}}}",
   };
   ga_tokenizer *tok;
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
@@ -298,7 +298,7 @@ static void refuse_gguf(raw_bytes *b, ga_status want) {
 static void test_bad_gguf(void **state) {
   (void)state;
   raw_bytes b;
-  start_gguf(&b, "t5", 2);
+  start_gguf(&b, "rwkv", 2);
   refuse_gguf(&b, GA_ERR_UNSUPPORTED);
   start_gguf(&b, "gpt2", 3);
   put_text_key(&b, "tokenizer.ggml.pre", "no-such");

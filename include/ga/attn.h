@@ -42,7 +42,7 @@ typedef enum ga_attn_flags {
   GA_ATTN_VARLEN = 2,    /* packed sequences: q_start, kv_start give the borders; batch strides are unused */
   GA_ATTN_PAGED = 4,     /* K and V are pages [page, page_size, kv_heads, dim]; page_table maps; kv_len gives lengths */
   GA_ATTN_SINKS = 8,     /* a learned logit per query head joins the softmax without a value */
-  GA_ATTN_ALIBI = 16,    /* logit += slope[h] * (j - (i + n_kv - n_q)) */
+  GA_ATTN_ALIBI = 16,    /* logit += slope[h] * (j - (i + n_kv - n_q)), but for SYMMETRIC */
   GA_ATTN_LSE = 32,      /* write LSE; rows that see no key get -infinity and O = 0, sink or not */
   GA_ATTN_STATE_IN = 64, /* go on from io.state_*: the keys of this call join those of earlier ones */
   GA_ATTN_STATE_OUT = 128, /* leave io.state_* for later calls; O and LSE are not written, sinks are not counted yet */
@@ -56,7 +56,10 @@ typedef enum ga_attn_flags {
   GA_ATTN_FAST_SUM = 512,
   /* A row of O follows bit by bit from its query, its position and the keys before it: not from batch, max_q, max_kv,
    * nor from which queries come in the same call (batch-invariant). GA_ERR_UNSUPPORTED where no row keeps this. */
-  GA_ATTN_INVARIANT = 1024
+  GA_ATTN_INVARIANT = 1024,
+  /* Window and ALiBi look both ways, as encoders have them: with p = i + n_kv - n_q query i sees keys
+   * p - window < j < p + window, and logit -= slope[h] * |j - p|. Not with CAUSAL, STATE_*, KV segments, 8-bit q. */
+  GA_ATTN_SYMMETRIC = 2048
 } ga_attn_flags;
 
 typedef struct ga_attn_desc {
@@ -67,7 +70,8 @@ typedef struct ga_attn_desc {
   int32_t head_dim, v_dim;            /* 1 to 1024; v_dim 0 = head_dim */
   int32_t q_dtype, kv_dtype, o_dtype; /* ga_dtype */
   uint32_t flags;                     /* ga_attn_flags */
-  int32_t window;      /* 0 = none; else query i at p = i + n_kv - n_q sees keys j > p - window (causal side only) */
+  int32_t
+      window; /* 0 = none; else query i at p = i + n_kv - n_q sees keys j > p - window; SYMMETRIC: and j < p + window */
   int32_t page_size;   /* tokens per page, with PAGED: 1 to 2^24 */
   float scale;         /* 0 = 1 / sqrt(head_dim) */
   float softcap;       /* 0 = none; else logit = softcap * tanh(logit / softcap), before ALiBi and masks */

@@ -1,9 +1,10 @@
 /* GA, tokenizers: text to token ids and back.
  *
- * Three kinds, each as its makers define it:
+ * Four kinds, each as its makers define it:
  *   SPM  SentencePiece BPE by score with byte fallback (Kudo and Richardson, 2018): Llama 2, Gemma
  *   BPE  byte-level BPE by merge rank behind a pre-splitter (Radford et al., 2019): GPT-2, Llama 3, Qwen, SmolLM
  *   WPM  WordPiece, longest match first (Devlin et al., 2018): BERT, MiniLM
+ *   UGM  SentencePiece Unigram: the pieces whose scores add up to the most (Kudo, arXiv 1804.10959): XLM-R, T5
  *
  * A tokenizer is immutable once made: any number of threads may use it at once. A ga_detok belongs to one thread.
  */
@@ -17,7 +18,7 @@ extern "C" {
 #endif
 
 /* Values are pinned. */
-typedef enum ga_tok_kind { GA_TOK_SPM = 1, GA_TOK_BPE = 2, GA_TOK_WPM = 3 } ga_tok_kind;
+typedef enum ga_tok_kind { GA_TOK_SPM = 1, GA_TOK_BPE = 2, GA_TOK_WPM = 3, GA_TOK_UGM = 4 } ga_tok_kind;
 
 /* What a token stands for; the numbers are those of the GGUF key tokenizer.ggml.token_type. */
 typedef enum ga_tok_type {
@@ -31,42 +32,60 @@ typedef enum ga_tok_type {
 
 #define GA_TOK_NONE (-1) /* no such token */
 
+/* UGM: what happens to a text before it is cut into pieces. Without any of these: as SentencePiece does it. */
+typedef enum ga_tok_unigram {
+  GA_TOK_UGM_CLUSTERS = 1,    /* the charsmap is asked for whole grapheme clusters below 6 bytes, then for characters,
+                                 and its shortest entry counts, as Hugging Face does; else the longest at each place */
+  GA_TOK_UGM_STRIP_LEFT = 2,  /* white space at the start goes away */
+  GA_TOK_UGM_STRIP_RIGHT = 4, /* white space at the end goes away */
+  GA_TOK_UGM_SQUEEZE = 8,     /* runs of spaces become one */
+  GA_TOK_UGM_SPLIT = 16,      /* words are cut at white space, which goes away; each gets the space prefix */
+  GA_TOK_UGM_WORDS = 32,      /* a space begins a word: no piece reaches across */
+  GA_TOK_UGM_MISSING = 64,    /* add_space_prefix: only where no space is yet */
+  GA_TOK_UGM_FIRST = 128,     /* add_space_prefix: only at the start of the whole text */
+  GA_TOK_UGM_BYTES = 256      /* a character without a piece becomes its byte tokens; all 256 must be there */
+} ga_tok_unigram;
+
 /* All that makes a tokenizer. Start from GA_VOCAB_INIT. Nothing is kept by reference.
  *
- * Token texts are written as in GGUF: SPM and WPM mark a space (WPM: the start of a word) by U+2581; BPE writes each
- * byte of normal tokens as the printable character of GPT-2's table. */
+ * Token texts are written as in GGUF: SPM, UGM and WPM mark a space (WPM: the start of a word) by U+2581; BPE writes
+ * each byte of normal tokens as the printable character of GPT-2's table. */
 typedef struct ga_vocab {
   size_t struct_size;
   ga_tok_kind kind;
   const char *pre; /* BPE: pre-splitter by name, see ga_tokenizer_pre_known; NULL is "default" */
   size_t n_tokens; /* 1 to 2^22 */
   const ga_text *tokens;
-  const float *scores;                                  /* [n_tokens] SPM: higher merges first; NULL is all 0 */
-  const int32_t *types;                                 /* [n_tokens] of ga_tok_type; NULL is all normal */
-  size_t n_merges;                                      /* BPE, at most 2^22 */
-  const ga_text *merges;                                /* "left right", best first */
+  const float *scores;   /* [n_tokens] SPM: higher merges first; UGM: log-probabilities; NULL: 0 */
+  const int32_t *types;  /* [n_tokens] of ga_tok_type; NULL is all normal */
+  size_t n_merges;       /* BPE, at most 2^22 */
+  const ga_text *merges; /* "left right", best first */
   int32_t bos, eos, eot, eom, unk, sep, pad, cls, mask; /* id or GA_TOK_NONE */
   bool add_bos, add_eos;         /* what GA_TOK_ADD_SPECIAL adds; WPM always adds cls (else bos) and sep (else eos) */
-  bool add_space_prefix;         /* SPM: a space before the text and after each special token */
-  bool remove_extra_whitespaces; /* SPM: runs of spaces become one; none at either end */
+  bool add_space_prefix;         /* SPM, UGM: a space before the text and after each special token */
+  bool remove_extra_whitespaces; /* SPM, UGM: runs of spaces become one; none at either end */
   bool ignore_merges;            /* BPE: a pre-split word that is a token is taken whole */
   bool cased;                    /* WPM: keep case and accents */
   size_t n_eog;                  /* further ids that end generation, besides eos, eot, eom and known names */
   const int32_t *eog;
+  uint32_t unigram;      /* UGM: ga_tok_unigram */
+  size_t charsmap_bytes; /* UGM: at most 2^24; 0 is none */
+  const void *charsmap;  /* SentencePiece's precompiled_charsmap: what becomes of characters, and of which */
 } ga_vocab;
 
 #define GA_VOCAB_INIT                                                                                            \
   {                                                                                                              \
     sizeof(ga_vocab), GA_TOK_BPE, NULL, 0, NULL, NULL, NULL, 0, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, false, \
-        false, false, false, false, false, 0, NULL                                                               \
+        false, false, false, false, false, 0, NULL, 0, 0, NULL                                                   \
   }
 
 typedef struct ga_tokenizer ga_tokenizer;
 
 /* Makes a tokenizer; *out = NULL on failure. Release: ga_tokenizer_destroy.
  * GA_ERR_ARG: null or contradicting arguments, a special id that is no token. GA_ERR_UNSUPPORTED: kind or pre-splitter
- * not known. GA_ERR_SHAPE: too many tokens or too much text. GA_ERR_FORMAT: a type that is none, a merge without a
- * space. Merges whose parts or result are no tokens are left out. */
+ * not known. GA_ERR_SHAPE: too many tokens or too much text, UGM: a piece of more than 1024 bytes. GA_ERR_FORMAT: a
+ * type that is none, a merge without a space; UGM: no unk, a score that is not finite, a broken charsmap. Merges whose
+ * parts or result are no tokens are left out. */
 GA_API GA_NODISCARD ga_status ga_tokenizer_create(const ga_vocab *vocab, ga_tokenizer **out);
 GA_API void ga_tokenizer_destroy(ga_tokenizer *tok); /* NULL is fine */
 
@@ -88,7 +107,8 @@ GA_API bool ga_tokenizer_pre_known(const char *name);
  * also when it fails with GA_ERR_SHAPE because `capacity` is smaller; ids is then untouched, and may be NULL if
  * capacity is 0. *n_ids is 0 after any other failure.
  * Where special tokens overlap the leftmost wins, then the longest. Time grows as n log n in the worst case (one word
- * of n letters), memory by at most 64 bytes a byte of the longest word and 12 bytes a byte of text. */
+ * of n letters; UGM: as n, at most 1024 steps a character), memory by at most 64 bytes a byte of the longest word and
+ * 12 bytes a byte of text. A charsmap may make a text longer: up to 2^31 bytes, else GA_ERR_SHAPE. */
 GA_API GA_NODISCARD ga_status ga_tokenize(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags,
                                           int32_t *ids, size_t capacity, size_t *n_ids);
 

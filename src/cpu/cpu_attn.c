@@ -74,6 +74,7 @@ void attn_visible(const ga_attn_desc *d, const attn_sequence *s, int64_t i, int6
   const int64_t p = i + s->n_kv - s->n_q; /* its position among the keys */
   *begin = d->window ? ga_max_i64(0, p - d->window + 1) : 0;
   *end = d->flags & GA_ATTN_CAUSAL ? ga_max_i64(0, ga_min_i64(s->n_kv, p + 1)) : s->n_kv;
+  if (d->flags & GA_ATTN_SYMMETRIC && d->window) *end = ga_max_i64(0, ga_min_i64(s->n_kv, p + d->window));
   if (*begin > *end) *begin = *end;
 }
 

@@ -40,7 +40,7 @@ typedef struct ga_hf_key {
 } ga_hf_key;
 #define GA_HF_REQUIRED "required"
 
-/* One name without its ".weight" or ".bias"; '%' stands for the layer number. */
+/* One name without its ".weight" or ".bias"; '%' stands for a number: the layer's, and behind it a head's. */
 typedef struct ga_hf_name {
   const char *hf, *gguf;
 } ga_hf_name;
@@ -51,7 +51,9 @@ typedef enum ga_hf_layout {
   GA_HF_NORM_PLUS_ONE = 2, /* ga.norm_plus_one */
   GA_HF_TRANSPOSED = 4,    /* ga.gpt2_transposed */
   GA_HF_QKV_BY_HEAD = 8,   /* ga.qkv_by_head */
-  GA_HF_BOTH_WAYS = 16     /* <arch>.attention.causal is false */
+  GA_HF_BOTH_WAYS = 16,    /* <arch>.attention.causal is false */
+  GA_HF_PADDED_POSITIONS =
+      32 /* positions begin behind that of padding: rows before are cut off as the file is opened */
 } ga_hf_layout;
 
 typedef struct ga_hf_arch {
@@ -70,6 +72,9 @@ const ga_hf_arch *ga_hf_arch_at(int at);
 /* hf_config.c: appends what `config` says to the list; *arch = the table that was used. */
 GA_NODISCARD ga_status ga_hf_config_apply(ga_arena *arena, const char *label, const json_t *config, ga_meta_list *list,
                                           const ga_hf_arch **arch);
+/* Rows that GA_HF_PADDED_POSITIONS cuts off; 0 otherwise. */
+#define GA_HF_POSITION_OFFSET "ga.position_offset"
+
 /* hf_names.c: GGUF's name for a tensor; the name itself when the table has none. */
 GA_NODISCARD ga_status ga_hf_tensor_name(ga_arena *arena, const ga_hf_arch *arch, const char *name, const char **out);
 

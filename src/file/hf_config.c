@@ -270,12 +270,36 @@ static ga_status put_gpt2_inner(const hf_sink *s, const char *label) {
   return ga_meta_list_add_int(s->arena, s->list, key, 4 * width);
 }
 
+/* Positions of RoBERTa and its kin begin behind the id of padding, and the table has rows for those before. */
+static ga_status put_positions(const hf_sink *s, const char *label, const json_t *config) {
+  const json_t *pad = ga_json_at(config, "pad_token_id"), *rows = ga_json_at(config, "max_position_embeddings");
+  char *key;
+  if (!(s->arch->layout & GA_HF_PADDED_POSITIONS)) return GA_OK;
+  const json_int_t first = pad ? json_integer_value(pad) + 1 : 2, n = rows ? json_integer_value(rows) : 512;
+  GA_REQUIRE((!pad || json_is_integer(pad)) && first >= 1 && first <= INT32_MAX, GA_ERR_FORMAT,
+             "%s: 'pad_token_id' is %s %lld; must be an integer from 0 to %d", label, ga_json_type_name(pad),
+             (long long)first - 1, INT32_MAX - 1);
+  GA_REQUIRE((!rows || json_is_integer(rows)) && n > first && n <= INT32_MAX, GA_ERR_FORMAT,
+             "%s: 'max_position_embeddings' is %s %lld; must be an integer from %lld to %d", label,
+             ga_json_type_name(rows), (long long)n, (long long)first + 1, INT32_MAX);
+  GA_TRY(ga_arena_printf(s->arena, &key, "%s.context_length", s->arch->arch));
+  GA_TRY(ga_meta_list_add_int(s->arena, s->list, key, n - first));
+  return ga_meta_list_add_int(s->arena, s->list, GA_HF_POSITION_OFFSET, first);
+}
+
+/* Jina's first files call themselves bert. */
+static const char *model_type_of(const json_t *config) {
+  const char *type = json_string_value(ga_json_at(config, "model_type")),
+             *positions = json_string_value(ga_json_at(config, "position_embedding_type"));
+  return type && positions && !strcmp(type, "bert") && !strcmp(positions, "alibi") ? "jina_bert" : type;
+}
+
 static ga_status find_hf_arch(const char *label, const json_t *config, const ga_hf_arch **out) {
   const json_t *type = ga_json_at(config, "model_type");
   GA_REQUIRE(json_is_string(type), GA_ERR_FORMAT, "%s: 'model_type' is %s; must be a text", label,
              ga_json_type_name(type));
   for (int i = 0; (*out = ga_hf_arch_at(i)); i++)
-    if (!strcmp((*out)->model_type, json_string_value(type))) return GA_OK;
+    if (!strcmp((*out)->model_type, model_type_of(config))) return GA_OK;
   char known[512] = "";
   for (int i = 0; (*out = ga_hf_arch_at(i)); i++)
     (void)snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", (*out)->model_type);
@@ -299,6 +323,7 @@ ga_status ga_hf_config_apply(ga_arena *arena, const char *label, const json_t *c
   GA_TRY(put_attention_factor(&s, label, inner));
   GA_TRY(put_layout(&s));
   GA_TRY(put_gpt2_inner(&s, label));
+  GA_TRY(put_positions(&s, label, inner));
   *arch = a;
   return GA_OK;
 }

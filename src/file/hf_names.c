@@ -12,8 +12,11 @@ static const char *const hf_prefixes[] = {"model.language_model.",
                                           "transformer.",
                                           "gpt_neox.",
                                           "model.",
+                                          "roberta.",
                                           "bert.",
                                           ""};
+
+enum { HOLES = 2 }; /* numbers in a name */
 
 /* Old BERT files say gamma and beta. */
 static const struct {
@@ -31,13 +34,13 @@ static size_t layer_digits(const char *s) {
   return n <= GA_MODEL_MAX_LAYER_DIGITS && (n == 1 || s[0] != '0') ? n : 0;
 }
 
-/* Does the name begin with the pattern? *rest = what follows, *layer = the digits. */
-static bool match_stem(const char *pattern, const char *name, const char **rest, ga_text *layer) {
-  for (; *pattern; pattern++) {
+/* Does the name begin with the pattern? *rest = what follows, numbers[HOLES] = the digits. */
+static bool match_stem(const char *pattern, const char *name, const char **rest, ga_text *numbers) {
+  for (size_t found = 0; *pattern; pattern++) {
     if (*pattern == '%') {
       size_t n = layer_digits(name);
-      if (n == 0) return false;
-      *layer = (ga_text){name, n};
+      if (n == 0 || found == HOLES) return false;
+      numbers[found++] = (ga_text){name, n};
       name += n;
     } else if (*pattern != *name++) {
       return false;
@@ -53,12 +56,24 @@ static const char *gguf_suffix(const char *rest) {
   return NULL;
 }
 
-static ga_status print_name(ga_arena *arena, const char *pattern, ga_text layer, const char *suffix, const char **out) {
-  const char *hole = strchr(pattern, '%');
-  size_t head = hole ? (size_t)(hole - pattern) : strlen(pattern);
-  char *text;
-  GA_TRY(ga_arena_printf(arena, &text, "%.*s%.*s%s%s", (int)head, pattern, (int)layer.bytes,
-                         layer.bytes ? layer.data : "", hole ? hole + 1 : "", suffix));
+/* The pattern up to its next '%', then the number that it stands for. */
+static size_t print_part(const char *pattern, ga_text number, char *out) {
+  const size_t head = strcspn(pattern, "%");
+  memcpy(out, pattern, head);
+  if (number.bytes) memcpy(out + head, number.data, number.bytes);
+  return head + number.bytes;
+}
+
+static ga_status print_name(ga_arena *arena, const char *pattern, const ga_text *numbers, const char *suffix,
+                            const char **out) {
+  char stem[GA_MODEL_MAX_NAME_BYTES + 1], *text; /* patterns are ours, with few digits in them */
+  size_t n = 0;
+  for (size_t i = 0; i <= HOLES && *pattern; i++) {
+    n += print_part(pattern, i < HOLES ? numbers[i] : (ga_text){0}, stem + n);
+    pattern += strcspn(pattern, "%");
+    if (*pattern) pattern++;
+  }
+  GA_TRY(ga_arena_printf(arena, &text, "%.*s%s", (int)n, stem, suffix));
   *out = text;
   return GA_OK;
 }
@@ -70,9 +85,9 @@ ga_status ga_hf_tensor_name(ga_arena *arena, const ga_hf_arch *arch, const char 
     if (strncmp(name, hf_prefixes[i], prefix) != 0) continue;
     for (const ga_hf_name *row = arch->names; row->hf; row++) {
       const char *rest, *suffix;
-      ga_text layer = {0};
-      if (match_stem(row->hf, name + prefix, &rest, &layer) && (suffix = gguf_suffix(rest)))
-        return print_name(arena, row->gguf, layer, suffix, out);
+      ga_text numbers[HOLES] = {0};
+      if (match_stem(row->hf, name + prefix, &rest, numbers) && (suffix = gguf_suffix(rest)))
+        return print_name(arena, row->gguf, numbers, suffix, out);
     }
   }
   return GA_OK;

@@ -70,12 +70,30 @@ static ga_status apply_config(ga_model_file *file, const char *folder, const ga_
   return status;
 }
 
+/* The rows of positions before the first that texts have. */
+static ga_status cut_positions(ga_model_file *file) {
+  int64_t first;
+  GA_TRY(ga_model_file_int(file, GA_HF_POSITION_OFFSET, 1, INT32_MAX, &first));
+  const int64_t at = ga_name_table_find(&file->tensor_names, "position_embd.weight");
+  if (at < 0) return GA_OK; /* loading says that it is missing */
+  ga_model_tensor *t = &file->tensors[at];
+  GA_REQUIRE(t->view.n_dims == 2 && t->view.dim[0] > first, GA_ERR_SHAPE,
+             "%s: tensor '%s' has %d dimensions, the first %lld; must be a matrix of more than %lld rows",
+             file->shards[t->part].label, t->name, t->view.n_dims, (long long)t->view.dim[0], (long long)first);
+  const int64_t dims[2] = {t->view.dim[0] - first, t->view.dim[1]};
+  const uint64_t cut = t->bytes / (uint64_t)t->view.dim[0] * (uint64_t)first;
+  GA_TRY(ga_tensor_describe(t, t->view.dtype, 2, dims));
+  ga_tensor_bind(t, file->shards[t->part].map.data, t->offset + cut);
+  return GA_OK;
+}
+
 /* All parts are parsed. */
 static ga_status finish_open(ga_model_file *file, const char *folder) {
   const ga_hf_arch *arch;
   GA_TRY(find_side_files(file, folder));
   GA_TRY(apply_config(file, folder, &arch));
-  return ga_model_store_join(file, arch);
+  GA_TRY(ga_model_store_join(file, arch));
+  return arch && arch->layout & GA_HF_PADDED_POSITIONS ? cut_positions(file) : GA_OK;
 }
 
 ga_status ga_hf_open_mapped(ga_model_file *file) {

@@ -24,18 +24,21 @@
     IN_BOTH("high_freq_factor",                    ".rope.scaling.high_freq_factor",          GA_HF_FLOAT), \
     IN_BOTH("beta_fast",                           ".rope.scaling.yarn_beta_fast",            GA_HF_FLOAT), \
     IN_BOTH("beta_slow",                           ".rope.scaling.yarn_beta_slow",            GA_HF_FLOAT), \
-    IN_BOTH("mscale",                              NULL,                                      GA_HF_REFUSED), \
-    IN_BOTH("mscale_all_dim",                      NULL,                                      GA_HF_REFUSED), \
     IN_BOTH("short_factor",                        "ga.rope_short_factors",                   GA_HF_FLOATS), \
     IN_BOTH("long_factor",                         "ga.rope_long_factors",                    GA_HF_FLOATS)
+#define NO_MSCALE \
+    IN_BOTH("mscale",                              NULL,                                      GA_HF_REFUSED), \
+    IN_BOTH("mscale_all_dim",                      NULL,                                      GA_HF_REFUSED)
 static const ga_hf_key rope_keys[] = {
     ROPE,
+    NO_MSCALE,
     {"partial_rotary_factor",                          NULL,                                    GA_HF_ONLY,  "1"},
     {"rope_parameters.partial_rotary_factor",          NULL,                                    GA_HF_ONLY,  "1"},
     {0}};
 /* Of architectures that rotate a part of each head. */
 static const ga_hf_key rope_part_keys[] = {
     ROPE,
+    NO_MSCALE,
     {"partial_rotary_factor",                          "ga.rope_fraction",                      GA_HF_FRACTION, NULL},
     {"rope_parameters.partial_rotary_factor",          "ga.rope_fraction",                      GA_HF_FRACTION, NULL},
     {0}};
@@ -84,6 +87,19 @@ static const ga_hf_key mistral_keys[] = {
     {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT_OR_NONE, "8"},
     DECODER("131072"),
     {"sliding_window",          ".attention.sliding_window",         GA_HF_INT_OR_NULL, "4096"},
+    {0}};
+
+/* --- ministral3: mistral with yarn that keeps sizes, which equal factors mscale and mscale_all_dim come to --- */
+static const ga_hf_key ministral3_keys[] = {
+    {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-5"},
+    DECODER("262144"),
+    ROPE,
+    {"sliding_window",          ".attention.sliding_window",         GA_HF_INT_OR_NULL, "0"},
+    {"rope_parameters.llama_4_scaling_beta", ".attention.temperature_scale", GA_HF_FLOAT, NULL},
+    {"rope_parameters.mscale",  "ga.mscale",                         GA_HF_FLOAT, GA_HF_REQUIRED},
+    {"rope_parameters.mscale",  NULL,                                GA_HF_ONLY,  "1"},
+    {"rope_parameters.mscale_all_dim", "ga.mscale_all_dim",          GA_HF_FLOAT, GA_HF_REQUIRED},
+    {"rope_parameters.mscale_all_dim", NULL,                         GA_HF_ONLY,  "1"},
     {0}};
 
 /* --- granite: llama with factors --- */
@@ -157,7 +173,7 @@ static const ga_hf_key cohere_keys[] = {
     {"logit_scale",             ".logit_scale",                      GA_HF_FLOAT, "0.0625"},
     {"hidden_act",              NULL,                                GA_HF_ONLY,  "\"silu\""},
     {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
-    {"use_qk_norm",             NULL,                                GA_HF_REFUSED, NULL},
+    {"use_qk_norm",             "ga.head_norms",                     GA_HF_BOOL,  "false"},
     {0}};
 
 /* --- phi2: phi-1 to phi-2 --- */
@@ -196,7 +212,13 @@ static const ga_hf_key stablelm_keys[] = {
     {"partial_rotary_factor",   "ga.rope_fraction",                  GA_HF_FRACTION, NULL},
     {"rope_parameters.partial_rotary_factor", "ga.rope_fraction",    GA_HF_FRACTION, "0.25"},
     {"hidden_act",              NULL,                                GA_HF_ONLY,  "\"silu\""},
-    {"qk_layernorm",            NULL,                                GA_HF_REFUSED, NULL},
+    {"qk_layernorm",            "ga.head_norms",                     GA_HF_BOOL,  "false"},
+    {0}};
+static const ga_hf_name stablelm_names[] = {
+    DECODER_NAMES,
+    {"layers.%.self_attn.q_layernorm.norms.%", "blk.%.attn_q_norm.%"},
+    {"layers.%.self_attn.k_layernorm.norms.%", "blk.%.attn_k_norm.%"},
+    {"layers.%.post_attention_layernorm", "blk.%.ffn_norm"},
     {0}};
 
 /* --- nemotron: norms hold w - 1, an ungated block with relu^2 --- */
@@ -223,7 +245,8 @@ static const ga_hf_key gptneox_keys[] = {
     {"rotary_emb_base",         ".rope.freq_base",                   GA_HF_FLOAT, NULL},
     {"rotary_pct",              "ga.rope_fraction",                  GA_HF_FRACTION, NULL},
     {"rope_parameters.partial_rotary_factor", "ga.rope_fraction",    GA_HF_FRACTION, "0.25"},
-    {"hidden_act",              NULL,                                GA_HF_ONLY,  "\"gelu\""},
+    {"hidden_act",              "ga.activation",                     GA_HF_TEXT,  "\"gelu\""},
+    {"hidden_act",              NULL, GA_HF_ONLY, "[\"gelu\", \"gelu_fast\"]"},
     {0}};
 static const ga_hf_name gptneox_names[] = {
     {"embed_in",                             "token_embd"},
@@ -393,6 +416,80 @@ static const ga_hf_key bert_keys[] = {
     {"position_embedding_type", NULL,                               GA_HF_ONLY,  "\"absolute\""},
     {"is_decoder",              NULL,                               GA_HF_REFUSED, NULL},
     {0}};
+/* --- xlm-roberta: bert with positions that begin behind that of padding: hf_config.c --- */
+static const ga_hf_key xlm_roberta_keys[] = {
+    SIZES,
+    {"layer_norm_eps",          ".attention.layer_norm_epsilon",    GA_HF_FLOAT, "1e-12"},
+    {"vocab_size",              ".vocab_size",                      GA_HF_INT,   GA_HF_REQUIRED},
+    {"type_vocab_size",         "tokenizer.ggml.token_type_count",  GA_HF_INT,   "2"},
+    {"hidden_act",              "ga.activation",                    GA_HF_TEXT,  "\"gelu\""},
+    {"hidden_act",              NULL,                               GA_HF_ONLY,  "\"gelu\""},
+    {"position_embedding_type", NULL,                               GA_HF_ONLY,  "\"absolute\""},
+    {"is_decoder",              NULL,                               GA_HF_REFUSED, NULL},
+    {"lora_adaptations",        NULL,                               GA_HF_REFUSED, NULL},
+    {0}};
+/* --- modern-bert: windows that look both ways; layers 0, n, 2 n ... see all --- */
+static const ga_hf_key modern_bert_keys[] = {
+    SIZES,
+    {"norm_eps",                ".attention.layer_norm_epsilon",     GA_HF_FLOAT, "1e-5"},
+    {"max_position_embeddings", ".context_length",                   GA_HF_INT,   "8192"},
+    {"vocab_size",              ".vocab_size",                       GA_HF_INT,   "50368"},
+    {"local_attention",         ".attention.sliding_window",         GA_HF_INT,   "128"},
+    {"layer_types",             ".attention.sliding_window_pattern", GA_HF_LAYER_TYPES, NULL},
+    {"global_attn_every_n_layers", ".attention.sliding_window_pattern", GA_HF_INT, "3"},
+    {"global_rope_theta",       ".rope.freq_base",                   GA_HF_FLOAT, NULL},
+    {"rope_parameters.full_attention.rope_theta", ".rope.freq_base", GA_HF_FLOAT, "160000"},
+    {"local_rope_theta",        ".rope.freq_base_swa",               GA_HF_FLOAT, NULL},
+    {"rope_parameters.sliding_attention.rope_theta", ".rope.freq_base_swa", GA_HF_FLOAT, "10000"},
+    {"rope_parameters.full_attention.rope_type", NULL,               GA_HF_ONLY,  "\"default\""},
+    {"rope_parameters.sliding_attention.rope_type", NULL,            GA_HF_ONLY,  "\"default\""},
+    {"rope_scaling",            NULL,                                GA_HF_REFUSED, NULL},
+    {"hidden_activation",       NULL,                                GA_HF_ONLY,  "\"gelu\""},
+    {"position_embedding_type", NULL, GA_HF_ONLY, "[\"absolute\", \"sans_pos\", \"rotary\"]"},
+    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
+    {"mlp_bias",                NULL,                                GA_HF_REFUSED, NULL},
+    {"norm_bias",               NULL,                                GA_HF_REFUSED, NULL},
+    {0}};
+static const ga_hf_name modern_bert_names[] = {
+    {"embeddings.tok_embeddings",            "token_embd"},
+    {"embeddings.norm",                      "token_embd_norm"},
+    {"final_norm",                           "output_norm"},
+    {"layers.%.attn_norm",                   "blk.%.attn_norm"},
+    {"layers.%.attn.Wqkv",                   "blk.%.attn_qkv"},
+    {"layers.%.attn.Wo",                     "blk.%.attn_output"},
+    {"layers.%.mlp_norm",                    "blk.%.ffn_norm"},
+    {"layers.%.mlp.Wi",                      "blk.%.ffn_up"},
+    {"layers.%.mlp.Wo",                      "blk.%.ffn_down"},
+    {0}};
+/* --- jina-bert v2: bert with ALiBi and a gated block --- */
+static const ga_hf_key jina_bert_keys[] = {
+    SIZES,
+    {"layer_norm_eps",          ".attention.layer_norm_epsilon",    GA_HF_FLOAT, "1e-12"},
+    {"max_position_embeddings", ".context_length",                  GA_HF_INT,   "512"},
+    {"vocab_size",              ".vocab_size",                      GA_HF_INT,   GA_HF_REQUIRED},
+    {"type_vocab_size",         "tokenizer.ggml.token_type_count",  GA_HF_INT,   "2"},
+    {"hidden_act",              NULL,                               GA_HF_ONLY,  "\"gelu\""},
+    {"feed_forward_type",       "ga.activation",                    GA_HF_TEXT,  GA_HF_REQUIRED},
+    {"feed_forward_type",       NULL,                               GA_HF_ONLY,  "\"geglu\""},
+    {"position_embedding_type", NULL,                               GA_HF_ONLY,  "\"alibi\""},
+    {"is_decoder",              NULL,                               GA_HF_REFUSED, NULL},
+    {0}};
+static const ga_hf_name jina_bert_names[] = {
+    {"embeddings.word_embeddings",                 "token_embd"},
+    {"embeddings.token_type_embeddings",           "token_types"},
+    {"embeddings.LayerNorm",                       "token_embd_norm"},
+    {"encoder.layer.%.attention.self.query",       "blk.%.attn_q"},
+    {"encoder.layer.%.attention.self.key",         "blk.%.attn_k"},
+    {"encoder.layer.%.attention.self.value",       "blk.%.attn_v"},
+    {"encoder.layer.%.attention.self.layer_norm_q", "blk.%.attn_q_norm"},
+    {"encoder.layer.%.attention.self.layer_norm_k", "blk.%.attn_k_norm"},
+    {"encoder.layer.%.attention.output.dense",     "blk.%.attn_output"},
+    {"encoder.layer.%.attention.output.LayerNorm", "blk.%.attn_output_norm"},
+    {"encoder.layer.%.layer_norm_1",               "blk.%.attn_norm_2"},
+    {"encoder.layer.%.mlp.gated_layers",           "blk.%.ffn_up"},
+    {"encoder.layer.%.mlp.wo",                     "blk.%.ffn_down"},
+    {"encoder.layer.%.mlp.layernorm",              "blk.%.layer_output_norm"},
+    {0}};
 /* --- nomic-bert: the words of GPT-2 in the first files, those of BERT in transformers 5. Beyond the positions of
  * training the first files scale rotation by the text's length. --- */
 static const ga_hf_key nomic_bert_keys[] = {
@@ -456,8 +553,11 @@ static const ga_hf_name bert_names[] = {
 
 #define NEOX_PLUS_ONE (GA_HF_NEOX | GA_HF_NORM_PLUS_ONE)
 #define NEOX_BY_HEAD  (GA_HF_NEOX | GA_HF_QKV_BY_HEAD)
+#define NEOX_BOTH_WAYS (GA_HF_NEOX | GA_HF_BOTH_WAYS)
+#define PADDED_BOTH_WAYS (GA_HF_BOTH_WAYS | GA_HF_PADDED_POSITIONS)
 static const ga_hf_arch archs[] = {
     {"llama",       "llama",      NULL,          GA_HF_NEOX, llama_keys,      rope_keys,      llama_names},
+    {"ministral3",  "mistral3",   NULL,          GA_HF_NEOX, ministral3_keys, NULL,           llama_names},
     {"mistral",     "llama",      NULL,          GA_HF_NEOX, mistral_keys,    rope_keys,      llama_names},
     {"qwen2",       "qwen2",      NULL,          GA_HF_NEOX, qwen_keys,       rope_keys,      llama_names},
     {"qwen3",       "qwen3",      NULL,          GA_HF_NEOX, qwen_keys,       rope_keys,      qwen3_names},
@@ -469,17 +569,20 @@ static const ga_hf_arch archs[] = {
     {"phi",         "phi2",       NULL,          GA_HF_NEOX, phi2_keys,       rope_part_keys, phi2_names},
     {"granite",     "granite",    NULL,          GA_HF_NEOX, granite_keys,    rope_keys,      llama_names},
     {"smollm3",     "smollm3",    NULL,          GA_HF_NEOX, smollm3_keys,    rope_keys,      llama_names},
-    {"cohere",      "command-r",  NULL,          0,          cohere_keys,     rope_keys,      llama_names},
+    {"cohere",      "command-r",  NULL,          0,          cohere_keys,     rope_keys,      qwen3_names},
     {"cohere2",     "cohere2",    NULL,          0,          cohere2_keys,    rope_keys,      llama_names},
     {"olmo2",       "olmo2",      NULL,          GA_HF_NEOX, olmo2_keys,      rope_keys,      olmo2_names},
     {"olmo3",       "olmo2",      NULL,          GA_HF_NEOX, olmo3_keys,      rope_keys,      olmo2_names},
     {"starcoder2",  "starcoder2", NULL,          GA_HF_NEOX, starcoder2_keys, rope_keys,      starcoder2_names},
-    {"stablelm",    "stablelm",   NULL,          GA_HF_NEOX, stablelm_keys,   rope_part_keys, llama_names},
+    {"stablelm",    "stablelm",   NULL,          GA_HF_NEOX, stablelm_keys,   rope_part_keys, stablelm_names},
     {"nemotron",    "nemotron",   NULL,          NEOX_PLUS_ONE, nemotron_keys, rope_part_keys, llama_names},
     {"gpt_neox",    "gptneox",    NULL,          NEOX_BY_HEAD, gptneox_keys, rope_part_keys, gptneox_names},
     {"gpt2",        "gpt2",       NULL,          GA_HF_TRANSPOSED, gpt2_keys, NULL,           gpt2_names},
     {"nomic_bert",  "nomic-bert", NULL,          GA_HF_NEOX | GA_HF_BOTH_WAYS, nomic_bert_keys, NULL, nomic_bert_names},
     {"bert",        "bert",       NULL,          GA_HF_BOTH_WAYS, bert_keys,  NULL,           bert_names},
+    {"xlm-roberta", "bert",       NULL,          PADDED_BOTH_WAYS, xlm_roberta_keys, NULL,    bert_names},
+    {"modernbert",  "modern-bert", NULL,         NEOX_BOTH_WAYS, modern_bert_keys, NULL,     modern_bert_names},
+    {"jina_bert",   "jina-bert-v2", NULL,        GA_HF_BOTH_WAYS, jina_bert_keys, NULL,       jina_bert_names},
 };
 /* clang-format on */
 

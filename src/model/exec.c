@@ -119,6 +119,24 @@ static ga_status run_add(const ga_exec *e, const fused_op *op) {
                 &(ga_add_io){.x = rows_at(e, &op->x), .b = rows_at(e, &op->residual), .y = rows_at(e, &op->y)}, NULL);
 }
 
+/* A launch for each head: rows of ga_norm share their weights. */
+static ga_status run_norm_by_head(const ga_exec *e, const fused_op *op) {
+  ga_norm_desc d = GA_NORM_DESC_INIT;
+  d.kind = op->norm_kind;
+  d.rows = rows_of_op(e, op);
+  d.width = op->x.cols / op->heads;
+  d.x_stride = op->x.stride;
+  d.y_stride = op->y.stride;
+  d.eps = op->eps;
+  for (int32_t h = 0; h < op->heads; h++) {
+    const ga_norm_io io = {.x = rows_at(e, &op->x) + h * d.width,
+                           .y = rows_at(e, &op->y) + h * d.width,
+                           .weight = vector_of(e, op->norm, op->layer) + h * d.width};
+    GA_TRY(ga_norm(e->ctx, &d, &io, NULL));
+  }
+  return GA_OK;
+}
+
 static ga_status run_norm(const ga_exec *e, const fused_op *op) {
   ga_norm_desc d = GA_NORM_DESC_INIT;
   GA_REQUIRE(op->heads == 1 || op->x.stride == op->x.cols, GA_ERR_INTERNAL, "head norm: heads must be contiguous");
@@ -228,7 +246,8 @@ static ga_status run_attention_bidirectional(const ga_exec *e, const fused_op *o
   d.kv_heads = p->n_kv_heads;
   d.head_dim = p->head_dim;
   d.v_dim = p->v_dim;
-  d.flags = GA_ATTN_VARLEN;
+  d.flags = GA_ATTN_VARLEN | (op->alibi ? GA_ATTN_ALIBI : 0) | (op->alibi || op->window ? GA_ATTN_SYMMETRIC : 0);
+  d.window = op->window;
   d.scale = op->scale;
   ga_attn_io io = {.q = rows_at(e, &op->x),
                    .k = rows_at(e, &op->k),
@@ -236,6 +255,7 @@ static ga_status run_attention_bidirectional(const ga_exec *e, const fused_op *o
                    .o = rows_at(e, &op->y),
                    .q_start = e->step->q_start,
                    .kv_start = e->step->q_start,
+                   .alibi = e->placement->alibi,
                    .q_stride = {.token = op->x.stride, .head = p->head_dim},
                    .k_stride = {.token = op->k.stride, .head = p->head_dim},
                    .v_stride = {.token = op->v.stride, .head = p->v_dim}};
@@ -316,7 +336,7 @@ static ga_status run_op(const ga_exec *e, const fused_op *op) {
   switch (op->kind) {
   case FUSED_EMBED: return run_embed(e, op);
   case FUSED_ADD: return run_add(e, op);
-  case FUSED_NORM: return run_norm(e, op);
+  case FUSED_NORM: return op->by_head ? run_norm_by_head(e, op) : run_norm(e, op);
   case FUSED_PRODUCT: return run_product(e, op);
   case FUSED_ACT: return run_act(e, op);
   case FUSED_ROPE: return run_rope(e, op);

@@ -72,6 +72,8 @@ static fused_op fused_op_of(const fuser *f, const ga_node *node, fused_kind kind
                  .heads = 1,
                  .window = node->window,
                  .local = node->local,
+                 .alibi = node->alibi,
+                 .by_head = node->by_head,
                  .is_invariant = f->target->is_invariant,
                  .scale = node->scale,
                  .eps = node->eps};
@@ -322,6 +324,7 @@ static int32_t match_store(const fuser *f, int32_t i, const ga_node **norms, con
   const ga_node *node = &f->graph->nodes[i];
   const int32_t layer = node->layer, at = node->kind == NODE_HEAD_NORM ? i + 2 : i;
   *norms = at > i ? node : NULL;
+  if (*norms && node->by_head) return 0; /* no row norms heads so on the way */
   if (*norms && !node_if(f, i + 1, NODE_HEAD_NORM, layer)) return 0;
   const ga_node *q = node_if(f, at, NODE_ROPE, layer), *k = node_if(f, at + 1, NODE_ROPE, layer),
                 *store = node_if(f, at + 2, NODE_KV_STORE, layer);
@@ -407,9 +410,11 @@ static ga_status fuse_range(fuser *f) {
   int32_t first, next;
   graph_range(f->graph, place_begins(t->model, t->placement) ? -1 : t->placement->first,
               ends ? layers + 1 : t->placement->end, &first, &f->end);
+  const bool has_head = !f->target->model->info.is_encoder; /* an encoder's last norm is of all rows */
   f->program->n_body = -1;
   for (int32_t i = first; i < f->end; i = next) {
-    if (f->program->n_body < 0 && f->graph->nodes[i].layer == layers) f->program->n_body = f->program->n_ops;
+    if (has_head && f->program->n_body < 0 && f->graph->nodes[i].layer == layers)
+      f->program->n_body = f->program->n_ops;
     GA_TRY(fuse_node(f, i, &next));
   }
   if (!ends) GA_TRY(emit_pending(f)); /* the next placement reads it */

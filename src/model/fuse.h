@@ -57,6 +57,8 @@ typedef struct fused_op {
   int32_t norm_kind, act, ids;
   int32_t heads, window; /* NORM of heads: how many a row has, else 1; ROPE, ATTENTION */
   bool rotates, local;   /* KV_STORE; ROPE, KV_STORE */
+  bool by_head;          /* NORM of heads, each with weights of its own */
+  bool alibi;            /* ATTENTION */
   bool is_invariant;     /* PRODUCT, ATTENTION */
   float scale, eps;
 } fused_op;

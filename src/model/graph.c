@@ -174,6 +174,16 @@ ga_value_id build_head_norm(graph_builder *b, ga_value_id x, weight_id weight) {
   return on_heads(b, node);
 }
 
+ga_value_id build_head_layer_norm(graph_builder *b, ga_value_id x, weight_id weight) {
+  ga_node node = node_of(NODE_HEAD_NORM, x);
+  if (!readable(b, x) || !weight_fits(b, weight, cols_of(b, x))) return NO_VALUE;
+  node.norm_kind = GA_NORM_LAYER;
+  node.by_head = true;
+  node.weight = weight;
+  node.eps = b->model->hparams.norm_eps;
+  return on_heads(b, node);
+}
+
 ga_value_id build_rope(graph_builder *b, ga_value_id x, bool local) {
   ga_node node = node_of(NODE_ROPE, x);
   node.local = local;
@@ -247,8 +257,11 @@ ga_value_id build_attention(graph_builder *b, ga_value_id q, int32_t window) {
   return attention(b, node);
 }
 
-ga_value_id build_attention_bidirectional(graph_builder *b, ga_value_id q, ga_value_id k, ga_value_id v) {
+ga_value_id build_attention_bidirectional(graph_builder *b, ga_value_id q, ga_value_id k, ga_value_id v, int32_t window,
+                                          bool alibi) {
   ga_node node = node_of(NODE_ATTENTION, q);
+  node.window = window;
+  node.alibi = alibi;
   if (!readable(b, k) || !readable(b, v)) return NO_VALUE;
   node.in[1] = k;
   node.in[2] = v;

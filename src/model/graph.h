@@ -71,6 +71,8 @@ typedef struct ga_node {
   int32_t norm_kind, act, ids;    /* NORM, HEAD_NORM: ga_norm_kind; ga_act_kind; embed_ids */
   int32_t heads, window;          /* HEAD_NORM, ROPE; ATTENTION: 0 = no window */
   bool local;                     /* ROPE: by the frequencies of local layers */
+  bool alibi;                     /* ATTENTION */
+  bool by_head;                   /* HEAD_NORM: each head has weights of its own */
   float scale, eps;               /* EMBED, LINEAR, SCALE, ATTENTION; norms */
 } ga_node;
 
@@ -115,6 +117,8 @@ ga_value_id build_rms_norm(graph_builder *b, ga_value_id x, weight_id weight, ga
 ga_value_id build_layer_norm(graph_builder *b, ga_value_id x, weight_id weight, weight_id bias, ga_buffer_name to);
 /* x [T, heads * D], each head by itself, in place */
 ga_value_id build_head_norm(graph_builder *b, ga_value_id x, weight_id weight);
+/* The same by layer norm, each head with weights of its own: [heads * D]. */
+ga_value_id build_head_layer_norm(graph_builder *b, ga_value_id x, weight_id weight);
 /* y [rows of x, rows of w] = w x + bias */
 ga_value_id build_linear(graph_builder *b, ga_value_id x, weight_id w, weight_id bias, ga_buffer_name to);
 /* The same, the product multiplied by scale. */
@@ -131,8 +135,10 @@ ga_value_id build_rope(graph_builder *b, ga_value_id x, bool local);
 void build_kv_store(graph_builder *b, ga_value_id k, ga_value_id v);
 /* o [T, Hq Dv] = attention(q, cache of the layer); window 0 = none. */
 ga_value_id build_attention(graph_builder *b, ga_value_id q, int32_t window);
-/* o [T, Hq Dv] = attention(q, k, v) among the step's own tokens, both directions. */
-ga_value_id build_attention_bidirectional(graph_builder *b, ga_value_id q, ga_value_id k, ga_value_id v);
+/* o [T, Hq Dv] = attention(q, k, v) among the step's own tokens, both directions. window w: tokens nearer than w on
+ * either side; 0 = none. alibi: logits fall by the head's slope with each token of distance. */
+ga_value_id build_attention_bidirectional(graph_builder *b, ga_value_id q, ga_value_id k, ga_value_id v, int32_t window,
+                                          bool alibi);
 /* Columns [first, first + cols) of x. */
 ga_value_id build_slice(graph_builder *b, ga_value_id x, int64_t first, int64_t cols);
 /* The rows of x whose logits are wanted: [n_out, columns of x]. */

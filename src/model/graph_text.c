@@ -20,7 +20,7 @@ static const char *kind_text(const ga_node *node) {
   case NODE_EMBED: return "embed";
   case NODE_ADD: return "add";
   case NODE_NORM: return node->norm_kind == GA_NORM_RMS ? "rms_norm" : "layer_norm";
-  case NODE_HEAD_NORM: return "head_norm";
+  case NODE_HEAD_NORM: return node->by_head ? "head_layer_norm" : "head_norm";
   case NODE_LINEAR: return "linear";
   case NODE_ACT: return acts[node->act];
   case NODE_SCALE: return "scale";
@@ -78,6 +78,7 @@ static void put_node(line *l, const ga_model_graph *g, const ga_node *node) {
   put_inputs(l, g, node);
   if (node->kind == NODE_SLICE) put_format(l, " from %lld", (long long)g->values[node->out].offset);
   if (node->window) put_format(l, " window %d", node->window);
+  if (node->alibi) put_format(l, " alibi");
   const bool is_product = node->kind == NODE_LINEAR && node->scale != 1;
   if (node->kind == NODE_ATTENTION || node->kind == NODE_EMBED || node->kind == NODE_SCALE || is_product)
     put_format(l, " scale %g", (double)node->scale);

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "ga/layer.h"
 #include "model/arch/arch.h"
+#include "model/weight_spec.h"
 
 static ga_status find_arch(const ga_model_file *file, const ga_arch_desc **out) {
   ga_text name;
@@ -147,6 +148,27 @@ static ga_status read_pattern(const ga_model_file *file, int32_t global_every, g
 ga_status hparams_windows(const ga_model_file *file, int32_t fallback, int32_t global_every, ga_hparams *p) {
   GA_TRY(hparams_int(file, p, "attention.sliding_window", fallback, 0, 1 << 20, &p->window));
   return p->window ? read_pattern(file, global_every, p) : GA_OK;
+}
+
+ga_status hparams_head_norms(const ga_model_file *file, ga_hparams *p) {
+  static const char *const names[] = {"attn_q_norm", "attn_k_norm"};
+  bool stated;
+  for (int32_t il = 0; il < p->n_layers; il++)
+    for (size_t i = 0; i < GA_COUNT_OF(names); i++) {
+      char name[GA_WEIGHT_NAME_BYTES];
+      (void)snprintf(name, sizeof name, "blk.%d.%s.weight", il, names[i]);
+      bool is_there = ga_model_file_find(file, name) != NULL;
+      (void)snprintf(name, sizeof name, "blk.%d.%s.0.weight", il, names[i]); /* a folder's: a tensor for each head */
+      is_there = is_there || ga_model_file_find(file, name);
+      if (il == 0 && i == 0) p->has_head_norms = is_there;
+      GA_REQUIRE(is_there == p->has_head_norms, GA_ERR_FORMAT,
+                 "blk.%d.%s.weight is %s; norms of heads must be in all layers or none", il, names[i],
+                 is_there ? "there" : "missing");
+    }
+  GA_TRY(ga_model_file_bool_or(file, "ga.head_norms", p->has_head_norms, &stated));
+  GA_REQUIRE(stated == p->has_head_norms, GA_ERR_FORMAT, "the file %s norms of heads, and has %s tensors for them",
+             stated ? "states" : "denies", p->has_head_norms ? "the" : "no");
+  return GA_OK;
 }
 
 ga_status hparams_eps(const ga_model_file *file, const char *key, ga_hparams *p) {

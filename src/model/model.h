@@ -19,9 +19,13 @@ typedef struct ga_hparams {
   bool is_local[GA_MODEL_MAX_LAYERS]; /* layers that see only the window */
   bool no_rope[GA_MODEL_MAX_LAYERS];  /* layers that do not rotate */
   int32_t pooling;                    /* ga_pooling */
+  bool has_alibi;                     /* logits fall with distance, by a slope of each head */
+  bool has_head_norms;                /* layer norms of the heads of q and k, each with weights of its own */
   bool is_parallel;                   /* both blocks of a layer add to what the layer began with */
   float norm_eps, embed_scale, attn_scale, residual_scale, logit_scale;
   float attn_softcap, logit_softcap; /* 0: none */
+  bool yarn_keeps_size;              /* yarn multiplies neither sine nor cosine, where the file says nothing */
+  int32_t act;                       /* ga_act_kind, of architectures that have several */
   double rope_base, rope_base_local;
 } ga_hparams;
 
@@ -59,6 +63,7 @@ typedef struct ga_placement {
   ga_ctx *ctx;
   int32_t first, end;
   const float *rope_freq[ROPE_TABLES]; /* [rot_dim / 2] */
+  const float *alibi;                  /* [n_heads] slopes; NULL: none */
   void **buffers;
   size_t n_buffers, buffers_capacity;
   uint8_t *slab; /* rest of the newest shared buffer */

@@ -116,7 +116,8 @@ static ga_status read_scaling(const ga_model_file *file, const ga_hparams *p, ga
   r->original_context = original;
   const bool is_long = text_is(type, "longrope");
   GA_TRY(float_or(file, p, "rope.scaling.factor", is_long ? (double)p->context / original : 1, &r->factor));
-  const double magnitude = is_long ? longrope_magnitude(r->factor, original) : 1;
+  double magnitude = is_long ? longrope_magnitude(r->factor, original) : 1;
+  if (p->yarn_keeps_size && r->factor > 1) magnitude = 1 / (1 + 0.1 * log(r->factor)); /* what yarn multiplies by */
   GA_TRY(float_or(file, p, "rope.scaling.attn_factor", magnitude, &r->attn_factor));
   GA_TRY(float_or(file, p, "rope.scaling.yarn_beta_fast", 32, &r->beta_fast));
   return float_or(file, p, "rope.scaling.yarn_beta_slow", 1, &r->beta_slow);

@@ -36,7 +36,8 @@ typedef enum weight_dim {
   X(OUTPUT, "output.weight", KIND_MATRIX, output, DIM_VOCAB, DIM_WIDTH, false)                       \
   X(OUTPUT_B, "output.bias", KIND_VECTOR, output_b, DIM_ONE, DIM_VOCAB, false)
 
-/* Tensors of each layer, behind "blk.N."; fields of ga_layer. */
+/* Tensors of each layer, behind "blk.N."; fields of ga_layer. A vector of DIM_HEAD rows may lie as a matrix with a row
+ * for each head. */
 #define GA_LAYER_WEIGHTS(X)                                                                              \
   X(ATTN_NORM, "attn_norm.weight", KIND_VECTOR, attn_norm, DIM_ONE, DIM_WIDTH, true)                     \
   X(ATTN_NORM_B, "attn_norm.bias", KIND_VECTOR, attn_norm_b, DIM_ONE, DIM_WIDTH, false)                  \
@@ -52,6 +53,8 @@ typedef enum weight_dim {
   X(K_NORM, "attn_k_norm.weight", KIND_VECTOR, k_norm, DIM_ONE, DIM_HEAD, true)                          \
   X(Q_ROW_NORM, "attn_q_norm.weight", KIND_VECTOR, q_norm, DIM_ONE, DIM_Q, true)                         \
   X(K_ROW_NORM, "attn_k_norm.weight", KIND_VECTOR, k_norm, DIM_ONE, DIM_K, true)                         \
+  X(Q_HEADS_NORM, "attn_q_norm.weight", KIND_VECTOR, q_norm, DIM_HEAD, DIM_Q, true)                      \
+  X(K_HEADS_NORM, "attn_k_norm.weight", KIND_VECTOR, k_norm, DIM_HEAD, DIM_K, true)                      \
   X(O, "attn_output.weight", KIND_MATRIX, o, DIM_WIDTH, DIM_O, false)                                    \
   X(O_B, "attn_output.bias", KIND_VECTOR, o_b, DIM_ONE, DIM_WIDTH, false)                                \
   X(ATTN_OUT_NORM, "attn_output_norm.weight", KIND_VECTOR, post_attn_norm, DIM_ONE, DIM_WIDTH, false)    \

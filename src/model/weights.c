@@ -254,8 +254,15 @@ static ga_status load_table(loader *l, const ga_model_tensor *t, ga_matrix *m) {
       &(ga_upload_source){.n = t->bytes, .file = l->model->file, .tensor = t, .tell = tell_piece, .user = l}, dst);
 }
 
+/* Of a checked shape. */
+static int64_t tensor_elements(const ga_model_tensor *t) {
+  int64_t n = 1;
+  for (int32_t i = 0; i < t->view.n_dims; i++) n *= t->view.dim[i];
+  return n;
+}
+
 ga_status ga_vector_to_f32(const ga_model_tensor *t, const unsigned char *src, float add, float *out) {
-  const int64_t n = t->view.dim[t->view.n_dims - 1];
+  const int64_t n = tensor_elements(t);
   for (int64_t i = 0; i < n; i++) {
     uint16_t h;
     switch (t->view.dtype) {
@@ -288,7 +295,7 @@ static ga_status split_vector(const loader *l, void *values, size_t bytes) {
 
 static ga_status load_vector(loader *l, const ga_model_tensor *t, bool is_norm, bool is_qkv, ga_vector *out) {
   void *host, *device = NULL;
-  const uint64_t bytes = (uint64_t)t->view.dim[t->view.n_dims - 1] * sizeof(float);
+  const uint64_t bytes = (uint64_t)tensor_elements(t) * sizeof(float);
   GA_TRY(ga_mem_alloc(bytes + t->bytes, t->name, &host));
   unsigned char *raw = (unsigned char *)host + bytes;
   ga_status status = ga_model_file_read(l->model->file, t, 0, raw, t->bytes);
@@ -304,7 +311,9 @@ static ga_status check_shape(const ga_hparams *p, const weight_spec *spec, const
                              bool is_transposed) {
   int64_t rows = ga_weight_dim(p, spec->rows), cols = ga_weight_dim(p, spec->cols);
   if (spec->kind == KIND_VECTOR) {
-    GA_REQUIRE(t->view.n_dims == 1 && t->view.dim[0] == cols, GA_ERR_SHAPE,
+    const bool is_row_each = spec->rows == DIM_HEAD && t->view.n_dims == 2 && t->view.dim[1] == p->head_dim &&
+                             t->view.dim[0] * p->head_dim == cols;
+    GA_REQUIRE(is_row_each || (t->view.n_dims == 1 && t->view.dim[0] == cols), GA_ERR_SHAPE,
                "%s: %d dimensions, the last %lld; must be [%lld]", t->name, t->view.n_dims,
                (long long)(t->view.n_dims ? t->view.dim[t->view.n_dims - 1] : 0), (long long)cols);
     return GA_OK;
@@ -331,13 +340,43 @@ static ga_status check_weight_dtype(const weight_spec *spec, const ga_model_tens
   return GA_OK;
 }
 
+/* Weights of heads, for each of which a folder has a tensor; *found is false where it lacks the first. */
+static ga_status load_heads(loader *l, const weight_spec *spec, int32_t il, ga_vector *out, bool *found) {
+  const int32_t dim = l->model->hparams.head_dim,
+                heads = (int32_t)(ga_weight_dim(&l->model->hparams, spec->cols) / dim);
+  const int stem = (int)(strlen(spec->name) - strlen(".weight"));
+  unsigned char raw[1024 * sizeof(float)]; /* head_dim is at most 1024 */
+  void *host, *device = NULL;
+  *found = false;
+  GA_TRY(ga_mem_alloc((size_t)heads * (size_t)dim * sizeof(float), spec->name, &host));
+  ga_status status = GA_OK;
+  for (int32_t h = 0; h < heads && status == GA_OK; h++) {
+    char name[GA_WEIGHT_NAME_BYTES + 16];
+    (void)snprintf(name, sizeof name, "blk.%d.%.*s.%d.weight", il, stem, spec->name, h);
+    const ga_model_tensor *t = ga_model_file_find(l->model->file, name);
+    if (!t && h == 0) break;
+    *found = true;
+    if (!t || t->view.n_dims != 1 || t->view.dim[0] != dim || t->bytes > sizeof raw)
+      status = ga_fail(GA_ERR_SHAPE, "tensor %s is %s; must be [%d]", name, t ? "of another shape" : "missing", dim);
+    if (status == GA_OK) status = ga_model_file_read(l->model->file, t, 0, raw, t->bytes);
+    if (status == GA_OK) status = ga_vector_to_f32(t, raw, 0, (float *)host + (size_t)h * (size_t)dim);
+  }
+  if (status == GA_OK && *found) status = upload(l, host, (size_t)heads * (size_t)dim * sizeof(float), &device);
+  ga_mem_free(host);
+  *out = device;
+  return status;
+}
+
 static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
   const ga_hparams *p = &l->model->hparams;
   const weight_spec *spec = &ga_weight_specs[use->id];
   char name[GA_WEIGHT_NAME_BYTES];
   const ga_model_tensor *t = ga_model_file_find(l->model->file, ga_weight_name(use->id, il, name));
   if (!t) {
-    GA_REQUIRE(use->optional, GA_ERR_FORMAT, "tensor %s is missing; %s needs it", name, p->arch->name);
+    bool found = false;
+    if (spec->kind == KIND_VECTOR && spec->rows == DIM_HEAD)
+      GA_TRY(load_heads(l, spec, il, ga_weight_field(l->model, use->id, il), &found));
+    GA_REQUIRE(found || use->optional, GA_ERR_FORMAT, "tensor %s is missing; %s needs it", name, p->arch->name);
     return GA_OK;
   }
   const bool is_qkv = l->qkv_by_head && (use->id == W_QKV || use->id == W_QKV_B);
@@ -393,6 +432,22 @@ static ga_status load_rope(loader *l) {
     GA_TRY(upload(l, freq, sizeof(float) * (size_t)p->rot_dim / 2, &device));
     l->placement->rope_freq[table] = device;
   }
+  return GA_OK;
+}
+
+/* Slopes of ALiBi (arXiv 2108.12409): with n heads, a power of two, 2^(-8 h / n) of head h from 1 on; with more, those
+ * between them follow, of every other of twice as many heads. */
+static ga_status load_alibi(loader *l) {
+  const ga_hparams *p = &l->model->hparams;
+  float slope[1024]; /* as many heads as there may be */
+  int32_t n = 1;
+  void *device;
+  if (!p->has_alibi) return GA_OK;
+  while (2 * n <= p->n_heads) n *= 2;
+  for (int32_t h = 0; h < p->n_heads; h++)
+    slope[h] = (float)exp2(h < n ? -8.0 * (h + 1) / n : -4.0 * (2 * (h - n) + 1) / n);
+  GA_TRY(upload(l, slope, sizeof(float) * (size_t)p->n_heads, &device));
+  l->placement->alibi = device;
   return GA_OK;
 }
 
@@ -469,6 +524,7 @@ static ga_status load_placement(loader *l) {
   if (place_begins(model, l->placement)) GA_TRY(load_layer(l, -1));
   for (int32_t il = l->placement->first; il < l->placement->end; il++) GA_TRY(load_layer(l, il));
   if (place_ends(model, l->placement)) GA_TRY(load_layer(l, model->hparams.n_layers));
+  GA_TRY(load_alibi(l));
   return load_rope(l);
 }
 

@@ -4,7 +4,7 @@
 #define STATE (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)
 #define ALL_FLAGS                                                                                          \
   (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_SINKS | GA_ATTN_ALIBI | GA_ATTN_LSE | STATE | \
-   GA_ATTN_KV_READY | GA_ATTN_FAST_SUM | GA_ATTN_INVARIANT)
+   GA_ATTN_KV_READY | GA_ATTN_FAST_SUM | GA_ATTN_INVARIANT | GA_ATTN_SYMMETRIC)
 
 static ga_status check_heads(const ga_attn_desc *d) {
   GA_CHECK_RANGE("attn", d->q_heads, 1, GA_HEADS_MAX);
@@ -69,6 +69,15 @@ static ga_status check_segments(const ga_attn_desc *d) {
   return GA_OK;
 }
 
+static ga_status check_symmetric(const ga_attn_desc *d) {
+  if (!(d->flags & GA_ATTN_SYMMETRIC)) return GA_OK;
+  GA_REQUIRE(
+      !(d->flags & (GA_ATTN_CAUSAL | STATE)) && !d->kv_segments && !ga_attn_is_scaled(d), GA_ERR_ARG,
+      "attn: flags 0x%x, kv_segments %d, q_dtype %s; SYMMETRIC takes neither CAUSAL, STATE_*, segments nor 8 bits",
+      d->flags, d->kv_segments, ga_dtype_name((ga_dtype)d->q_dtype));
+  return GA_OK;
+}
+
 static ga_status complete(ga_attn_desc *d) {
   GA_CHECK_DIM("attn", d->batch);
   GA_CHECK_DIM("attn", d->max_q);
@@ -80,6 +89,7 @@ static ga_status complete(ga_attn_desc *d) {
   GA_TRY(check_segments(d));
   GA_TRY(check_scaled(d));
   GA_REQUIRE(d->window >= 0, GA_ERR_ARG, "attn: window is %d; must be 0 (none) or more", d->window);
+  GA_TRY(check_symmetric(d));
   GA_REQUIRE(!(d->flags & GA_ATTN_PAGED) == !d->page_size && d->page_size >= 0 && d->page_size <= GA_PAGE_MAX,
              GA_ERR_ARG, "attn: page_size is %d; must be 1 to %d with PAGED, else 0", d->page_size, GA_PAGE_MAX);
   GA_REQUIRE(isfinite(d->scale) && isfinite(d->softcap) && d->softcap >= 0, GA_ERR_ARG,

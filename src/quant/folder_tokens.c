@@ -84,8 +84,22 @@ static void put_own_flags(rewrite *r, const ga_vocab *v) {
   if (v->n_eog) ga_gguf_put_array(r->writer, "ga.eos_token_ids", GA_META_I32, (int64_t)v->n_eog, v->eog);
 }
 
+/* Do the flags come to what SentencePiece calls so? Words that each begin with a space need no others. */
+static bool removes_spaces(const ga_vocab *v) {
+  return v->kind == GA_TOK_UGM && v->unigram & (GA_TOK_UGM_SQUEEZE | GA_TOK_UGM_SPLIT);
+}
+
+/* The flags are ours; other programs normalise as SentencePiece does. */
+static void put_unigram(rewrite *r, const ga_vocab *v) {
+  if (v->charsmap_bytes)
+    ga_gguf_put_array(r->writer, KEY("precompiled_charsmap"), GA_META_U8, (int64_t)v->charsmap_bytes, v->charsmap);
+  ga_gguf_put_int(r->writer, "ga.tokenizer.unigram", GA_META_U32, v->unigram);
+}
+
 static ga_status put_vocab(rewrite *r, const ga_vocab *v, int64_t rows) {
-  static const char *const models[] = {[GA_TOK_SPM] = "llama", [GA_TOK_BPE] = "gpt2", [GA_TOK_WPM] = "bert"};
+  static const char *const models[] = {
+      [GA_TOK_SPM] = "llama", [GA_TOK_BPE] = "gpt2", [GA_TOK_WPM] = "bert", [GA_TOK_UGM] = "t5"};
+  const bool has_scores = v->kind == GA_TOK_SPM || v->kind == GA_TOK_UGM;
   ga_text *texts;
   int32_t *types;
   GA_TRY(check_behind(v, rows));
@@ -94,17 +108,18 @@ static ga_status put_vocab(rewrite *r, const ga_vocab *v, int64_t rows) {
   ga_gguf_put_text(r->writer, KEY("pre"), v->pre ? v->pre : "default");
   ga_gguf_put_texts(r->writer, KEY("tokens"), rows, texts);
   ga_gguf_put_array(r->writer, KEY("token_type"), GA_META_I32, rows, types);
-  if (v->kind == GA_TOK_SPM) GA_TRY(put_scores(r, v, rows));
+  if (has_scores) GA_TRY(put_scores(r, v, rows));
   if (v->kind == GA_TOK_BPE) ga_gguf_put_texts(r->writer, KEY("merges"), (int64_t)v->n_merges, v->merges);
   put_special_ids(r, v, rows);
   if (v->kind != GA_TOK_WPM) {
     ga_gguf_put_bool(r->writer, KEY("add_bos_token"), v->add_bos);
     ga_gguf_put_bool(r->writer, KEY("add_eos_token"), v->add_eos);
   }
-  if (v->kind == GA_TOK_SPM) {
+  if (has_scores) {
     ga_gguf_put_bool(r->writer, KEY("add_space_prefix"), v->add_space_prefix);
-    ga_gguf_put_bool(r->writer, KEY("remove_extra_whitespaces"), v->remove_extra_whitespaces);
+    ga_gguf_put_bool(r->writer, KEY("remove_extra_whitespaces"), v->remove_extra_whitespaces || removes_spaces(v));
   }
+  if (v->kind == GA_TOK_UGM) put_unigram(r, v);
   put_own_flags(r, v);
   return GA_OK;
 }

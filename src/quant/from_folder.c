@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "base/text.h"
+#include "cpu/cpu_gemm.h"
 #include "file/model_store.h"
 #include "quant/rewrite.h"
 
@@ -60,14 +61,14 @@ static ga_status put_ints_meta(rewrite *r, const ga_meta *meta) {
 }
 
 /* A flag for each layer, as layer_types gives it. llama.cpp wants the number n that makes every n-th layer global, and
- * so it is written where there is one; else the flags. */
+ * so it is written where there is one; else the flags. modern-bert counts from its first layer. */
 static ga_status put_window_pattern(rewrite *r, const ga_meta *meta) {
-  const int64_t layers = ga_meta_count(meta);
+  const int64_t layers = ga_meta_count(meta), first = strcmp(r->model.arch, "modern-bert") ? 1 : 0;
   for (int64_t n = 1; n <= layers; n++) {
     bool fits = true, flag = false;
     for (int64_t il = 0; il < layers && fits; il++) {
       GA_TRY(ga_meta_bool(meta, il, &flag));
-      fits = flag == ((il + 1) % n != 0);
+      fits = flag == ((il + first) % n != 0);
     }
     if (!fits) continue;
     ga_gguf_put_int(r->writer, ga_meta_key(meta), GA_META_U32, n);
@@ -173,6 +174,7 @@ ga_status rewrite_put_folder_keys(rewrite *r) {
     const ga_meta *meta = ga_model_file_meta_at(r->file, i);
     if (!is_folders_own(r, ga_meta_key(meta))) GA_TRY(put_folder_meta(r, meta));
   }
+  if (text_meta_is(r, "ga.activation", "gelu_fast")) ga_gguf_put_text(r->writer, "ga.activation", "gelu_fast");
   ga_gguf_put_text(r->writer, "general.type", "model");
   if (!ga_model_file_meta(r->file, "general.name")) put_folder_name(r);
   folder_heads heads;
@@ -194,7 +196,7 @@ ga_status rewrite_put_folder_keys(rewrite *r) {
 
 /* Architectures whose queries and keys GGUF has in other pairs than folders. */
 static bool has_other_pairs(const char *arch) {
-  static const char *const those[] = {"llama", "granite", "smollm3"};
+  static const char *const those[] = {"llama", "granite", "smollm3", "mistral3"};
   for (size_t i = 0; i < GA_COUNT_OF(those); i++)
     if (!strcmp(arch, those[i])) return true;
   return false;
@@ -252,9 +254,21 @@ static ga_status check_weight_type(ga_dtype dtype) {
   return GA_OK;
 }
 
+/* Norms of heads, of which a folder may have a tensor for each head, and GGUF one for all. */
+static const char *const head_norms[] = {"attn_q_norm", "attn_k_norm"};
+
+static bool is_of_one_head(const char *name) {
+  for (size_t i = 0; i < GA_COUNT_OF(head_norms); i++) {
+    const char *at = strstr(name, head_norms[i]);
+    if (at && at[strlen(head_norms[i])] == '.' && strchr("0123456789", at[strlen(head_norms[i]) + 1])) return true;
+  }
+  return false;
+}
+
 ga_status rewrite_layout(const rewrite *r, rewrite_tensor *t) {
   bool plus_one = false;
   t->left_out = !strcmp(t->from->name, t->from->source_name); /* no table names it: nothing here reads it */
+  t->left_out = t->left_out || is_of_one_head(t->name);       /* one for all heads is made of them */
   if (t->left_out) return GA_OK;
   GA_TRY(check_weight_type(t->from->view.dtype));
   GA_TRY(ga_model_file_bool_or(r->file, "ga.norm_plus_one", false, &plus_one));
@@ -323,9 +337,54 @@ static ga_status add_factors(rewrite *r, const char *key, const char *name) {
   return GA_OK;
 }
 
+/* The norms of a layer's heads, one behind the other: [heads, elements of a head]. */
+static ga_status stack_heads(rewrite *r, int64_t il, const char *norm) {
+  char name[64], *copy;
+  const ga_model_tensor *t;
+  float *values;
+  int64_t heads = 0, dim = 0;
+  for (;; heads++) {
+    (void)snprintf(name, sizeof name, "blk.%lld.%s.%lld.weight", (long long)il, norm, (long long)heads);
+    if (!(t = ga_model_file_find(r->file, name))) break;
+    if (heads == 0) dim = t->view.dim[0];
+    GA_REQUIRE(t->view.n_dims == 1 && t->view.dim[0] == dim && dim >= 1, GA_ERR_SHAPE,
+               "%s has %d dimensions, the first %lld; must be a vector as the first head's", name, t->view.n_dims,
+               (long long)t->view.dim[0]);
+    GA_TRY(check_weight_type(t->view.dtype));
+  }
+  if (!heads) return GA_OK;
+  (void)snprintf(name, sizeof name, "blk.%lld.%s.weight", (long long)il, norm);
+  GA_TRY(ga_arena_strndup(&r->arena, name, strlen(name), &copy));
+  GA_TRY(add_vector(r, copy, heads * dim, &values));
+  rewrite_tensor *made = &r->tensors[r->n_tensors - 1];
+  made->view = ga_tensor_make(NULL, GA_F32, 2, (const int64_t[]){heads, dim});
+  made->rows = heads;
+  made->cols = dim;
+  for (int64_t h = 0; h < heads; h++) {
+    void *raw;
+    (void)snprintf(name, sizeof name, "blk.%lld.%s.%lld.weight", (long long)il, norm, (long long)h);
+    t = ga_model_file_find(r->file, name);
+    GA_TRY(ga_arena_alloc(&r->arena, t->bytes, &raw));
+    GA_TRY(ga_model_file_read(r->file, t, 0, raw, t->bytes));
+    ga_cpu_dequantise(t->view.dtype, raw, dim, values + h * dim);
+  }
+  return GA_OK;
+}
+
+static ga_status add_head_norms(rewrite *r) {
+  int64_t layers;
+  char key[128];
+  (void)snprintf(key, sizeof key, "%s.block_count", r->model.arch);
+  GA_TRY(ga_model_file_int(r->file, key, 1, 1 << 20, &layers));
+  for (int64_t il = 0; il < layers; il++)
+    for (size_t i = 0; i < GA_COUNT_OF(head_norms); i++) GA_TRY(stack_heads(r, il, head_norms[i]));
+  return GA_OK;
+}
+
 ga_status rewrite_add_made(rewrite *r) {
   folder_heads heads;
   float *values;
+  GA_TRY(add_head_norms(r));
   GA_TRY(add_factors(r, "ga.rope_short_factors", "rope_factors_short.weight"));
   GA_TRY(add_factors(r, "ga.rope_long_factors", "rope_factors_long.weight"));
   if (!arch_meta_is(r, "rope.scaling.type", "llama3")) return GA_OK;

@@ -149,7 +149,7 @@ static ga_status plan_tensor(rewrite *r, const ga_model_tensor *from) {
 static ga_status plan_tensors(rewrite *r) {
   void *p;
   const int64_t n = ga_model_file_tensor_count(r->file);
-  GA_TRY(ga_arena_alloc(&r->arena, (size_t)(n + REWRITE_MADE_TENSORS) * sizeof(rewrite_tensor), &p));
+  GA_TRY(ga_arena_alloc(&r->arena, (size_t)(2 * n + REWRITE_MADE_TENSORS) * sizeof(rewrite_tensor), &p));
   r->tensors = p;
   for (int64_t i = 0; i < n; i++) {
     const ga_model_tensor *t = ga_model_file_tensor_at(r->file, i);

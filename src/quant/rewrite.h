@@ -64,7 +64,7 @@ ga_status rewrite_bytes(void *user, uint64_t offset, void *data, size_t bytes);
 /* from_folder.c: metadata, tokens and layout of a safetensors folder, as GGUF has them. */
 GA_NODISCARD ga_status rewrite_put_folder_keys(rewrite *r);
 /* Room that a folder may need for tensors that it has not. */
-#define REWRITE_MADE_TENSORS 3
+#define REWRITE_MADE_TENSORS 3 /* besides those that are made of several others */
 /* What becomes of a tensor of a folder. */
 GA_NODISCARD ga_status rewrite_layout(const rewrite *r, rewrite_tensor *t);
 /* Tensors that GGUF has and a folder states in config.json: divisors of frequencies. */

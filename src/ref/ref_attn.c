@@ -88,6 +88,7 @@ static key attn_key_of(const ga_attn_desc *d, const ga_attn_io *a, const sequenc
 
 static bool visible(const ga_attn_desc *d, const key *x) {
   if (d->flags & GA_ATTN_CAUSAL && x->distance > 0) return false;
+  if (d->flags & GA_ATTN_SYMMETRIC && d->window && x->distance >= d->window) return false;
   return d->window == 0 || -d->window < x->distance;
 }
 
@@ -99,7 +100,8 @@ static double logit(const ga_attn_desc *d, const ga_attn_io *a, const sequence *
   x *= (double)d->scale * y->k_scale;
   if (ga_attn_is_scaled(d)) x *= (double)ga_attn_scale_at(&a->q_scale, s->b, h, i, d->q_scale_tokens);
   if (d->softcap > 0) x = (double)d->softcap * tanh(x / (double)d->softcap);
-  if (d->flags & GA_ATTN_ALIBI) x += (double)a->alibi[h] * (double)y->distance;
+  const int64_t distance = d->flags & GA_ATTN_SYMMETRIC && y->distance > 0 ? -y->distance : y->distance;
+  if (d->flags & GA_ATTN_ALIBI) x += (double)a->alibi[h] * (double)distance;
   return x;
 }
 

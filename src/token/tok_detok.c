@@ -13,7 +13,7 @@ struct ga_detok {
 
 static bool strips_first(const ga_tokenizer *tok, uint32_t flags) {
   if (flags & GA_DETOK_CONTINUE) return false;
-  return tok->kind == GA_TOK_WPM || (tok->kind == GA_TOK_SPM && tok->add_space_prefix);
+  return tok->kind == GA_TOK_WPM || ((tok->kind == GA_TOK_SPM || tok->kind == GA_TOK_UGM) && tok->add_space_prefix);
 }
 
 /* Moves valid UTF-8 from raw to text, U+FFFD for what is broken. With `more`, the start of a sequence that raw cuts

@@ -13,6 +13,7 @@ static void encode_plain(tok_run *run, const char *text, size_t bytes) {
   case GA_TOK_SPM: tok_spm_encode(run, text, bytes); break;
   case GA_TOK_BPE: tok_bpe_encode(run, text, bytes); break;
   case GA_TOK_WPM: tok_wpm_encode(run, text, bytes); break;
+  case GA_TOK_UGM: tok_ugm_encode(run, text, bytes); break;
   }
 }
 
@@ -24,11 +25,13 @@ static void encode_text(tok_run *run, const char *text, size_t bytes, bool parse
     const tok_match *m = &cuts.list[i];
     const tok_cut *cut = &run->tok->cuts.list[m->token];
     if (m->at < plain) continue; /* begins inside of the one before */
+    run->at_start = plain == 0;
     if (plain < m->at) encode_plain(run, text + plain, m->at - plain);
     tok_emit(run, cut->id);
     plain = (size_t)m->at + cut->bytes;
   }
   ga_mem_free(cuts.list);
+  run->at_start = plain == 0;
   if (plain < bytes && run->status == GA_OK) encode_plain(run, text + plain, bytes - plain);
 }
 
@@ -67,6 +70,7 @@ static void free_run(tok_run *run) {
   ga_mem_free(run->ids);
   ga_mem_free(run->symbols_memory);
   ga_mem_free(run->buffer);
+  ga_mem_free(run->lattice.ways);
 }
 
 /* End of a piece that begins at `at`: never inside of a sequence. No sequence has more than three bytes of

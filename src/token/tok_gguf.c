@@ -1,6 +1,7 @@
 /* ga_tokenizer_from_model: the tokenizer.ggml.* keys of a GGUF file. */
 #include "base/log.h"
 #include "base/status.h"
+#include "token/tok_charsmap.h"
 #include "token/tok_load.h"
 
 #define KEY(name) "tokenizer.ggml." name
@@ -9,14 +10,15 @@
 typedef struct kind_row {
   const char *model; /* tokenizer.ggml.model */
   ga_tok_kind kind;
-  bool add_bos, add_space_prefix;
+  bool add_bos, add_eos, add_space_prefix;
   int32_t bos, eos, unk, sep, pad, cls, mask;
 } kind_row;
 
 static const kind_row kind_rows[] = {
-    {"llama", GA_TOK_SPM, true, true, 1, 2, 0, -1, -1, -1, -1},
-    {"gpt2", GA_TOK_BPE, false, false, -1, -1, -1, -1, -1, -1, -1},
-    {"bert", GA_TOK_WPM, true, false, -1, -1, 100, 102, 0, 101, 103},
+    {"llama", GA_TOK_SPM, true, false, true, 1, 2, 0, -1, -1, -1, -1},
+    {"gpt2", GA_TOK_BPE, false, false, false, -1, -1, -1, -1, -1, -1, -1},
+    {"bert", GA_TOK_WPM, true, false, false, -1, -1, 100, 102, 0, 101, 103},
+    {"t5", GA_TOK_UGM, false, true, true, -1, 1, 2, -1, 0, -1, -1},
 };
 
 static ga_status find_kind(const ga_model_file *file, const kind_row **row) {
@@ -26,7 +28,7 @@ static ga_status find_kind(const ga_model_file *file, const kind_row **row) {
     *row = &kind_rows[i];
     if (tok_text_is(model, kind_rows[i].model)) return GA_OK;
   }
-  return ga_fail(GA_ERR_UNSUPPORTED, "tokenizer: model '%.*s'; must be llama, gpt2 or bert",
+  return ga_fail(GA_ERR_UNSUPPORTED, "tokenizer: model '%.*s'; must be llama, gpt2, bert or t5",
                  (int)(model.bytes < 64 ? model.bytes : 64), model.data);
 }
 
@@ -151,6 +153,40 @@ static ga_status read_pre(const ga_model_file *file, tok_load *load, bool *bos) 
   return GA_OK;
 }
 
+/* Bytes, as an array of integers: other programs write u8 or i8. */
+static ga_status read_charsmap(const ga_model_file *file, tok_load *load) {
+  const ga_meta *meta;
+  void *p;
+  GA_TRY(ga_model_file_array_or_null(file, KEY("precompiled_charsmap"), GA_META_INTS, &meta));
+  if (!meta) return GA_OK;
+  const size_t n = (size_t)ga_meta_count(meta);
+  GA_REQUIRE(n <= TOK_CHARSMAP_MOST, GA_ERR_FORMAT, "tokenizer: %s has %zu bytes; at most %zu",
+             KEY("precompiled_charsmap"), n, TOK_CHARSMAP_MOST);
+  GA_TRY(ga_arena_alloc(&load->arena, n, &p));
+  for (size_t i = 0; i < n; i++) {
+    int64_t byte;
+    GA_TRY(ga_meta_int(meta, (int64_t)i, &byte));
+    GA_REQUIRE(byte >= -128 && byte <= 255, GA_ERR_FORMAT, "tokenizer: %s: element %zu is %lld; must be a byte",
+               KEY("precompiled_charsmap"), i, (long long)byte);
+    ((uint8_t *)p)[i] = (uint8_t)byte;
+  }
+  load->vocab.charsmap = p;
+  load->vocab.charsmap_bytes = n;
+  return GA_OK;
+}
+
+/* Without flags of ours: as SentencePiece, with byte fallback where all bytes have tokens. */
+static ga_status read_unigram(const ga_model_file *file, tok_load *load) {
+  int64_t flags;
+  size_t bytes = 0;
+  for (size_t i = 0; i < load->vocab.n_tokens; i++) bytes += load->vocab.types && load->vocab.types[i] == GA_TOK_BYTE;
+  GA_TRY(read_charsmap(file, load));
+  GA_TRY(
+      ga_model_file_int_or(file, "ga.tokenizer.unigram", bytes >= 256 ? GA_TOK_UGM_BYTES : 0, 0, UINT32_MAX, &flags));
+  load->vocab.unigram = (uint32_t)flags;
+  return GA_OK;
+}
+
 ga_status tok_load_gguf(tok_load *load, const ga_model_file *file) {
   ga_vocab *v = &load->vocab;
   const kind_row *row;
@@ -165,12 +201,13 @@ ga_status tok_load_gguf(tok_load *load, const ga_model_file *file) {
   GA_TRY(read_special_ids(file, row, v));
   GA_TRY(read_pre(file, load, &bos));
   GA_TRY(ga_model_file_bool_or(file, KEY("add_bos_token"), row->add_bos || bos, &v->add_bos));
-  GA_TRY(ga_model_file_bool_or(file, KEY("add_eos_token"), false, &v->add_eos));
+  GA_TRY(ga_model_file_bool_or(file, KEY("add_eos_token"), row->add_eos, &v->add_eos));
   GA_TRY(ga_model_file_bool_or(file, KEY("add_space_prefix"), row->add_space_prefix, &v->add_space_prefix));
   GA_TRY(ga_model_file_bool_or(file, KEY("remove_extra_whitespaces"), false, &v->remove_extra_whitespaces));
   /* What files that GA has converted say besides. */
   GA_TRY(ga_model_file_bool_or(file, "ga.tokenizer.ignore_merges", v->ignore_merges, &v->ignore_merges));
   GA_TRY(ga_model_file_bool_or(file, "ga.tokenizer.cased", false, &v->cased));
+  if (v->kind == GA_TOK_UGM) GA_TRY(read_unigram(file, load));
   return tok_load_eog(load, file);
 }
 

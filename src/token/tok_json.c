@@ -1,7 +1,8 @@
-/* Vocabularies from tokenizer.json: byte-level BPE, BPE with byte fallback (SentencePiece by another name), WordPiece.
+/* Vocabularies from tokenizer.json: byte-level BPE, BPE with byte fallback (SentencePiece by another name), WordPiece,
+ * Unigram.
  *
  * What is not read: normalisation to NFC, which some byte-level files ask for; lstrip, rstrip and single_word of added
- * tokens. Unigram is refused. */
+ * tokens. */
 #include "base/json.h"
 #include "base/status.h"
 #include "token/tok_load.h"
@@ -14,6 +15,7 @@ typedef struct json_src {
   const json_t *root, *config; /* config may be NULL */
   json_t *vocab;               /* only read; jansson's loop over an object does not take const */
   const json_t *merges, *added;
+  const json_t *pieces; /* Unigram: an array of [text, score]; `vocab` is NULL then */
   bool byte_fallback;
 } json_src;
 
@@ -40,6 +42,10 @@ static int32_t id_of_text(const json_src *src, const char *text) {
     const char *content = json_text(added, "content");
     if (content && !strcmp(content, text) && json_id(text, ga_json_at(added, "id"), &id) == GA_OK) return (int32_t)id;
   }
+  for (i = json_array_size(src->pieces); i-- > 0;) {
+    const char *piece = json_string_value(json_array_get(json_array_get(src->pieces, i), 0));
+    if (piece && !strcmp(piece, text)) return (int32_t)i;
+  }
   const json_t *value = json_object_get(src->vocab, text);
   return value && json_id(text, value, &id) == GA_OK ? (int32_t)id : GA_TOK_NONE;
 }
@@ -47,7 +53,7 @@ static int32_t id_of_text(const json_src *src, const char *text) {
 static ga_status count_ids(const json_src *src, size_t *n) {
   const char *key;
   const json_t *value;
-  size_t i, id, most = 0;
+  size_t i, id, most = json_array_size(src->pieces) ? json_array_size(src->pieces) - 1 : 0;
   *n = 0;
   json_object_foreach(src->vocab, key, value) {
     GA_TRY(json_id(key, value, &id));
@@ -57,12 +63,16 @@ static ga_status count_ids(const json_src *src, size_t *n) {
     GA_TRY(json_id("added token", ga_json_at(value, "id"), &id));
     if (id > most) most = id;
   }
-  const size_t tokens = json_object_size(src->vocab) + json_array_size(src->added);
+  const size_t tokens = json_object_size(src->vocab) + json_array_size(src->pieces) + json_array_size(src->added);
   GA_REQUIRE(most < 4 * tokens + LEAST_GAPS, GA_ERR_FORMAT,
              "tokenizer: the highest id of %zu tokens is %zu; must be below %zu", tokens, most,
              4 * tokens + LEAST_GAPS);
   *n = most + 1;
   return GA_OK;
+}
+
+static int32_t piece_type(const json_src *src, const char *text) {
+  return src->byte_fallback && strlen(text) == 6 && !memcmp(text, "<0x", 3) ? GA_TOK_BYTE : GA_TOK_NORMAL;
 }
 
 /* As GGUF writes it: WordPiece marks word starts, not continuations. */
@@ -88,6 +98,26 @@ static ga_status piece_text(tok_load *load, const char *text, size_t bytes, ga_t
   return GA_OK;
 }
 
+/* Unigram: ids are places in the list. */
+static ga_status fill_pieces(tok_load *load, const json_src *src, size_t n, ga_text *texts) {
+  const size_t listed = json_array_size(src->pieces);
+  void *p;
+  if (!src->pieces) return GA_OK;
+  GA_TRY(ga_arena_alloc(&load->arena, n * sizeof(float), &p));
+  float *scores = p;
+  for (size_t id = 0; id < listed; id++) {
+    const json_t *pair = json_array_get(src->pieces, id), *text = json_array_get(pair, 0),
+                 *score = json_array_get(pair, 1);
+    GA_REQUIRE(json_is_string(text) && json_is_number(score), GA_ERR_FORMAT,
+               "tokenizer: model.vocab[%zu] is %s; must be a text and a number", id, ga_json_type_name(pair));
+    GA_TRY(piece_text(load, json_string_value(text), json_string_length(text), &texts[id]));
+    load->types[id] = piece_type(src, json_string_value(text));
+    scores[id] = (float)json_number_value(score);
+  }
+  load->vocab.scores = scores;
+  return GA_OK;
+}
+
 static ga_status fill_tokens(tok_load *load, const json_src *src) {
   const char *key;
   const json_t *value;
@@ -102,8 +132,9 @@ static ga_status fill_tokens(tok_load *load, const json_src *src) {
   json_object_foreach(src->vocab, key, value) {
     GA_TRY(json_id(key, value, &id));
     GA_TRY(piece_text(load, key, strlen(key), &texts[id]));
-    load->types[id] = src->byte_fallback && strlen(key) == 6 && !memcmp(key, "<0x", 3) ? GA_TOK_BYTE : GA_TOK_NORMAL;
+    load->types[id] = piece_type(src, key);
   }
+  GA_TRY(fill_pieces(load, src, n, texts));
   json_array_foreach(src->added, i, value) {
     const char *content = json_text(value, "content");
     GA_REQUIRE(content, GA_ERR_FORMAT, "tokenizer: added token %zu has no content", i);
@@ -211,13 +242,33 @@ static ga_status fill_bpe(tok_load *load, json_src *src) {
   return fill_scores(load, src);
 }
 
+static ga_status fill_unigram(tok_load *load, json_src *src) {
+  const json_t *unk = ga_json_at(src->root, "model.unk_id");
+  size_t id;
+  GA_REQUIRE(json_is_array(src->pieces), GA_ERR_FORMAT, "tokenizer.json: model.vocab is %s; Unigram has an array",
+             ga_json_type_name(src->pieces));
+  load->vocab.kind = GA_TOK_UGM;
+  src->vocab = NULL;
+  src->byte_fallback = json_is_true(ga_json_at(src->root, "model.byte_fallback"));
+  GA_TRY(tok_json_unigram(load, src->root));
+  GA_TRY(fill_tokens(load, src));
+  GA_TRY(json_id("model.unk_id", unk, &id));
+  GA_REQUIRE(id < json_array_size(src->pieces), GA_ERR_FORMAT, "tokenizer.json: model.unk_id is %zu of %zu pieces", id,
+             json_array_size(src->pieces));
+  load->vocab.unk = (int32_t)id;
+  if (load->types[id] == GA_TOK_NORMAL) load->types[id] = GA_TOK_UNKNOWN;
+  return GA_OK;
+}
+
 static ga_status fill_model(tok_load *load, json_src *src) {
   const char *type = json_text(src->root, "model.type");
+  if (type && !strcmp(type, "Unigram")) return fill_unigram(load, src);
+  src->pieces = NULL;
   GA_REQUIRE(json_is_object(src->vocab), GA_ERR_FORMAT, "tokenizer.json: model.vocab is %s; must be an object",
              ga_json_type_name(src->vocab));
   if (type ? !strcmp(type, "BPE") : src->merges != NULL) return fill_bpe(load, src);
   GA_REQUIRE(!type || !strcmp(type, "WordPiece"), GA_ERR_UNSUPPORTED,
-             "tokenizer.json: model type %.32s; must be BPE or WordPiece", type ? type : "");
+             "tokenizer.json: model type %.32s; must be BPE, WordPiece or Unigram", type ? type : "");
   load->vocab.kind = GA_TOK_WPM;
   load->vocab.cased = json_is_false(ga_json_at(src->root, "normalizer.lowercase"));
   return fill_tokens(load, src);
@@ -268,13 +319,19 @@ static void fill_specials(tok_load *load, const json_src *src) {
   bool wpm = v->kind == GA_TOK_WPM;
   v->bos = config_id(src, "bos_token", wpm ? GA_TOK_NONE : first);
   v->eos = config_id(src, "eos_token", wpm ? GA_TOK_NONE : last);
-  v->unk = config_id(src, "unk_token", id_of_text(src, json_text(src->root, "model.unk_token")));
+  if (v->kind != GA_TOK_UGM)
+    v->unk = config_id(src, "unk_token", id_of_text(src, json_text(src->root, "model.unk_token")));
   v->sep = config_id(src, "sep_token", wpm ? last : GA_TOK_NONE);
   v->cls = config_id(src, "cls_token", wpm ? first : GA_TOK_NONE);
   v->pad = config_id(src, "pad_token", GA_TOK_NONE);
   v->mask = config_id(src, "mask_token", GA_TOK_NONE);
   v->add_bos = config_flag(src, "add_bos_token", first >= 0);
   v->add_eos = config_flag(src, "add_eos_token", last >= 0);
+  if (v->kind != GA_TOK_UGM) return; /* what the template says counts: its <s> may be the file's cls */
+  if (first >= 0) v->bos = first;
+  if (last >= 0) v->eos = last;
+  v->add_bos = first >= 0;
+  v->add_eos = last >= 0;
 }
 
 /* The end-of-generation ids of config.json, of which the first is eos where nothing else says so. */
@@ -301,6 +358,7 @@ ga_status tok_load_json(tok_load *load, const json_t *root, const json_t *config
   json_src src = {.root = root,
                   .config = config,
                   .vocab = json_object_get(ga_json_at(root, "model"), "vocab"),
+                  .pieces = ga_json_at(root, "model.vocab"),
                   .merges = ga_json_at(root, "model.merges"),
                   .added = ga_json_at(root, "added_tokens")};
   GA_TRY(fill_model(load, &src));

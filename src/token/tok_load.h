@@ -37,6 +37,9 @@ GA_NODISCARD ga_status tok_load_json(tok_load *load, const json_t *root, const j
 /* tokenizer.json with tokenizer_config.json (or NULL); `file`, or NULL, knows further end-of-generation ids. */
 GA_NODISCARD ga_status tok_from_json(const char *path, const char *config, const ga_model_file *file,
                                      ga_tokenizer **out);
+/* Of a Unigram model: normalizer, pre_tokenizer and post_processor of tokenizer.json as flags and charsmap of the
+ * vocabulary. GA_ERR_UNSUPPORTED: one that GA does not have, by name. */
+GA_NODISCARD ga_status tok_json_unigram(tok_load *load, const json_t *root);
 /* The pre-splitter that a pre_tokenizer of tokenizer.json means; NULL when there is none. */
 const char *tok_json_pre(const json_t *pre_tokenizer);
 

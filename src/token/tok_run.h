@@ -28,6 +28,18 @@ typedef struct tok_cache_slot {
   char key[TOK_CACHE_KEY]; /* zeros behind the word */
 } tok_cache_slot;
 
+/* UGM: the best way to an offset of the text: where its last piece began. */
+typedef struct tok_way {
+  double score;
+  uint32_t begin;
+  int32_t id;
+} tok_way;
+
+typedef struct tok_lattice {
+  tok_way *ways;
+  size_t capacity;
+} tok_lattice;
+
 typedef struct tok_run {
   const ga_tokenizer *tok;
   ga_status status; /* the first failure sticks; what follows does nothing */
@@ -38,7 +50,9 @@ typedef struct tok_run {
   tok_cache_slot *cache; /* NULL for short texts */
   char *buffer;          /* normalised text */
   size_t buffer_bytes;
-  uint32_t steps; /* since the abort callback was asked */
+  bool at_start;       /* the stretch of plain text is the first of the text */
+  tok_lattice lattice; /* UGM */
+  uint32_t steps;      /* since the abort callback was asked */
 } tok_run;
 
 #define TOK_POLL_STEPS 8192u /* each 1 us at most */
@@ -80,5 +94,6 @@ void tok_word_keep(tok_run *run, const tok_word *word);
 void tok_bpe_encode(tok_run *run, const char *text, size_t bytes);
 void tok_spm_encode(tok_run *run, const char *text, size_t bytes);
 void tok_wpm_encode(tok_run *run, const char *text, size_t bytes);
+void tok_ugm_encode(tok_run *run, const char *text, size_t bytes);
 
 #endif

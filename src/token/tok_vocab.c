@@ -62,7 +62,7 @@ static size_t decode_piece(ga_tok_kind kind, uint8_t type, const ga_text *p, cha
   int byte;
   bool plain = type == GA_TOK_NORMAL || type == GA_TOK_UNUSED;
   if (kind == GA_TOK_BPE && plain && tok_byte_decode(p->data, p->bytes, out, &n)) return n;
-  if (kind == GA_TOK_SPM && type == GA_TOK_BYTE && (byte = byte_token_value(p)) >= 0) {
+  if ((kind == GA_TOK_SPM || kind == GA_TOK_UGM) && type == GA_TOK_BYTE && (byte = byte_token_value(p)) >= 0) {
     out[0] = (char)byte;
     return 1;
   }
@@ -116,15 +116,16 @@ ga_status tok_build_pieces(ga_tokenizer *tok, const ga_vocab *vocab) {
   return GA_OK;
 }
 
-/* Returns how many there are. In SPM text each space is U+2581 by the time tokens are looked for: one with a true space
- * is only ever cut out. */
+/* Returns how many there are. In SPM and UGM text each space is U+2581 by the time tokens are looked for: one with a
+ * true space is only ever cut out. */
 static uint32_t mark_plain(ga_tokenizer *tok, const ga_vocab *vocab) {
+  const bool marks_spaces = tok->kind == GA_TOK_SPM || tok->kind == GA_TOK_UGM;
   uint32_t n = 0;
   for (int32_t id = 0; id < tok->n_tokens; id++) {
     uint8_t type = tok->type[id];
     const ga_text *p = &vocab->tokens[id];
     if (type != GA_TOK_NORMAL && type != GA_TOK_USER && type != GA_TOK_UNUSED) continue;
-    if (p->bytes == 0 || (tok->kind == GA_TOK_SPM && memchr(p->data, ' ', p->bytes))) continue;
+    if (p->bytes == 0 || (marks_spaces && memchr(p->data, ' ', p->bytes))) continue;
     tok->mark[id] |= TOK_MARK_PLAIN;
     n++;
   }
@@ -187,8 +188,8 @@ static ga_status check_specials(ga_tokenizer *tok, const ga_vocab *v) {
 }
 
 static ga_status check_vocab(const ga_vocab *v) {
-  GA_REQUIRE(v->kind == GA_TOK_SPM || v->kind == GA_TOK_BPE || v->kind == GA_TOK_WPM, GA_ERR_UNSUPPORTED,
-             "tokenizer: kind %d; must be SPM (1), BPE (2) or WPM (3)", (int)v->kind);
+  GA_REQUIRE(v->kind >= GA_TOK_SPM && v->kind <= GA_TOK_UGM, GA_ERR_UNSUPPORTED,
+             "tokenizer: kind %d; must be SPM (1), BPE (2), WPM (3) or UGM (4)", (int)v->kind);
   GA_REQUIRE(v->n_tokens >= 1 && v->n_tokens <= MAX_TOKENS, GA_ERR_SHAPE, "tokenizer: %zu tokens; must be 1 to %zu",
              v->n_tokens, MAX_TOKENS);
   GA_REQUIRE(v->n_merges <= MAX_MERGES, GA_ERR_SHAPE, "tokenizer: %zu merges; at most %zu", v->n_merges, MAX_MERGES);
@@ -211,6 +212,7 @@ static ga_status build_vocab(ga_tokenizer *tok, const ga_vocab *vocab) {
   GA_TRY(tok_build_cuts(tok, vocab)); /* may turn a normal token into a control token: before the map */
   GA_TRY(tok_build_map(tok, vocab));
   if (tok->kind == GA_TOK_BPE) return tok_build_bpe(tok, vocab);
+  if (tok->kind == GA_TOK_UGM) return tok_build_ugm(tok, vocab);
   return tok->kind == GA_TOK_SPM ? tok_build_spm(tok, vocab) : GA_OK;
 }
 

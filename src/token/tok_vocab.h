@@ -7,8 +7,10 @@
 #include "base/compiler.h"
 #include "base/mem.h"
 #include "ga/tokenizer.h"
+#include "token/tok_charsmap.h"
 #include "token/tok_match.h"
 #include "token/tok_split.h"
+#include "token/tok_trie.h"
 
 #define TOK_SPECIALS   9
 #define TOK_RANK_NONE  UINT32_MAX
@@ -75,6 +77,11 @@ struct ga_tokenizer {
   tok_pairs pairs;  /* BPE */
   uint64_t *joints; /* SPM: bit set of the neighbouring characters found within tokens, by hash */
   uint32_t joint_mask;
+  uint32_t unigram; /* UGM: ga_tok_unigram */
+  tok_charsmap charsmap;
+  tok_trie trie;  /* of the tokens that plain text can become */
+  float *score;   /* [n_tokens] */
+  double unknown; /* score of a character without a piece */
   tok_cuts cuts;
 };
 
@@ -165,6 +172,7 @@ GA_NODISCARD ga_status tok_build_cuts(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_map(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_bpe(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_spm(ga_tokenizer *tok, const ga_vocab *vocab);
+GA_NODISCARD ga_status tok_build_ugm(ga_tokenizer *tok, const ga_vocab *vocab);
 
 /* The special tokens of a text by falling offset, for each offset the longest that begins there: user-defined ones,
  * and, when `parse`, control tokens of bytes that are not marked in foreign[n], unless that is NULL. */

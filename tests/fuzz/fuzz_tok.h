@@ -1,7 +1,8 @@
 /* Shared by the tokenizer targets: a small vocabulary from the head of the input, then text and ids from the rest.
  *
  * Byte 0: flags. Byte 1: number of tokens, to 63. Each token: a byte of type (low 3 bits) and length (high 5 bits), the
- * text, a byte of score. BPE: a byte of number of merges, each two bytes: ids whose texts are joined. Rest: text. */
+ * text, a byte of score. BPE: a byte of number of merges, each two bytes: ids whose texts are joined. UGM: a byte of
+ * flags, a byte of size, then so many u32 of a charsmap. Rest: text. */
 #ifndef GA_TESTS_FUZZ_FUZZ_TOK_H
 #define GA_TESTS_FUZZ_FUZZ_TOK_H
 
@@ -63,6 +64,17 @@ static void fuzz_merges(fuzz_input *in, ga_vocab *v, fuzz_vocab *store) {
   v->n_merges = n;
 }
 
+static void fuzz_unigram(fuzz_input *in, ga_vocab *v) {
+  const unsigned head = fuzz_byte(in);
+  size_t bytes = 4 * (size_t)fuzz_byte(in);
+  if (bytes > in->size) bytes = in->size;
+  v->unigram = head | (head & 1) << 8;
+  v->charsmap = in->data;
+  v->charsmap_bytes = bytes;
+  in->data += bytes;
+  in->size -= bytes;
+}
+
 static int fuzz_tokenizer(ga_tok_kind kind, const uint8_t *data, size_t size) {
   static const char *const pres[] = {"gpt-2", "smollm", "llama3", "qwen2", "qwen35", "tekken", "gpt-4o"};
   fuzz_input in = {data, size};
@@ -79,10 +91,11 @@ static int fuzz_tokenizer(ga_tok_kind kind, const uint8_t *data, size_t size) {
   v.cased = flags & 128;
   fuzz_tokens(&in, &v, &store);
   if (kind == GA_TOK_BPE) fuzz_merges(&in, &v, &store);
+  if (kind == GA_TOK_UGM) fuzz_unigram(&in, &v);
   if (v.n_tokens > 2) {
     v.bos = v.cls = 0;
     v.eos = v.sep = 1;
-    v.unk = (more & 64) ? 2 : -1;
+    v.unk = (more & 64) || kind == GA_TOK_UGM ? 2 : -1;
   }
   ga_tokenizer *tok;
   if (ga_tokenizer_create(&v, &tok) != GA_OK) return 0;

@@ -8,8 +8,26 @@ import struct
 import numpy as np
 
 
+def jina_shapes(c):
+    d, f = c["hidden_size"], c["intermediate_size"]
+    all_of = {"embeddings.word_embeddings.weight": (c["vocab_size"], d),
+              "embeddings.token_type_embeddings.weight": (c["type_vocab_size"], d)}
+    norms = ["embeddings.LayerNorm"]
+    for il in range(c["num_hidden_layers"]):
+        at = f"encoder.layer.{il}."
+        for name in ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"):
+            all_of |= {f"{at}{name}.weight": (d, d), f"{at}{name}.bias": (d,)}
+        all_of |= {f"{at}mlp.gated_layers.weight": (2 * f, d), f"{at}mlp.wo.weight": (d, f), f"{at}mlp.wo.bias": (d,)}
+        norms += [f"{at}attention.output.LayerNorm", f"{at}mlp.layernorm"]
+    for name in norms:
+        all_of |= {f"{name}.weight": (d,), f"{name}.bias": (d,)}
+    return all_of
+
+
 def shapes(c):
     """Tensors by their names, [out, in]."""
+    if c["model_type"] == "bert":
+        return jina_shapes(c)
     d, f, heads, kv = c["hidden_size"], c["intermediate_size"], c["num_attention_heads"], c["num_key_value_heads"]
     head = c.get("head_dim") or d // heads
     all_of = {"model.embed_tokens.weight": (c["vocab_size"], d), "model.norm.weight": (d,)}
@@ -106,6 +124,46 @@ def attention(q, k, v, window):
     s = np.where((far < 0) | (far >= (window or t)), -np.inf, s)
     p = np.exp(s - s.max(-1, keepdims=True))
     return np.einsum("hqk,khd->qhd", p / p.sum(-1, keepdims=True), v).reshape(t, -1)
+
+
+def alibi_slopes(heads):
+    """Of ALiBi's paper; for a number that is no power of two every other slope of twice as many heads fills up."""
+    n = 1 << heads.bit_length() - 1
+    more = [2 ** (-8 * (h + 1) / (2 * n)) for h in range(0, 2 * n, 2)]
+    return np.array(([2 ** (-8 * (h + 1) / n) for h in range(n)] + more)[:heads])
+
+
+def jina_embedding(c, weights, ids):
+    """Mean of the rows behind the last layer, of length 1."""
+    w = {name: x.astype(np.float64) for name, x in weights.items()}
+    heads, t, f = c["num_attention_heads"], len(ids), c["intermediate_size"]
+    far = np.abs(np.arange(t)[:, None] - np.arange(t)[None, :])
+
+    def linear(x, name):
+        y = x @ w[name + ".weight"].T
+        return y + w[name + ".bias"] if name + ".bias" in w else y
+
+    def norm(x, name):
+        x = x - x.mean(-1, keepdims=True)
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + c["layer_norm_eps"]) * w[name + ".weight"] + w[name + ".bias"]
+
+    x = w["embeddings.word_embeddings.weight"][ids] + w["embeddings.token_type_embeddings.weight"][0]
+    x = norm(x, "embeddings.LayerNorm")
+    for il in range(c["num_hidden_layers"]):
+        at = f"encoder.layer.{il}."
+        q, k, v = (linear(x, f"{at}attention.self.{n}").reshape(t, heads, -1) for n in ("query", "key", "value"))
+        s = np.einsum("qhd,khd->hqk", q, k) / math.sqrt(q.shape[-1]) - alibi_slopes(heads)[:, None, None] * far
+        p = np.exp(s - s.max(-1, keepdims=True))
+        o = np.einsum("hqk,khd->qhd", p / p.sum(-1, keepdims=True), v).reshape(t, -1)
+        x = norm(x + linear(o, f"{at}attention.output.dense"), f"{at}attention.output.LayerNorm")
+        both = linear(x, f"{at}mlp.gated_layers")
+        x = norm(x + linear(gelu_erf(both[:, :f]) * both[:, f:], f"{at}mlp.wo"), f"{at}mlp.layernorm")
+    v = x.mean(0)
+    return v / np.sqrt((v * v).sum())
+
+
+def gelu_erf(x):
+    return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
 
 
 def silu(x):

@@ -85,6 +85,23 @@ MODELS = {
         hf.GPT2Config(vocab_size=96, n_embd=64, n_inner=None, n_layer=2, n_head=4, n_positions=128)),
     "nomic_bert": lambda: hf.NomicBertModel(hf.NomicBertConfig(**SMALL, num_hidden_layers=2)),
     "bert": lambda: hf.BertModel(hf.BertConfig(**SMALL, num_hidden_layers=2), add_pooling_layer=False),
+    "xlm_roberta": lambda: hf.XLMRobertaModel(
+        hf.XLMRobertaConfig(**dict(SMALL, max_position_embeddings=66), num_hidden_layers=2, type_vocab_size=1, pad_token_id=1,
+                            bos_token_id=0, eos_token_id=2, layer_norm_eps=1e-5), add_pooling_layer=False),
+    "modern_bert": lambda: hf.ModernBertModel(
+        hf.ModernBertConfig(**SMALL, num_hidden_layers=4, local_attention=10, pad_token_id=0, eos_token_id=2, bos_token_id=1,
+                            cls_token_id=1, sep_token_id=2)),
+    "commandrplus": lambda: hf.CohereForCausalLM(hf.CohereConfig(**DECODER, logit_scale=0.25, rope_theta=8e6, use_qk_norm=True)),
+    "gptneoxfast": lambda: hf.GPTNeoXForCausalLM(
+        hf.GPTNeoXConfig(**SMALL, num_hidden_layers=2, rotary_pct=0.25, rotary_emb_base=10000, hidden_act="gelu_fast")),
+    "stablelmnorms": lambda: hf.StableLmForCausalLM(
+        hf.StableLmConfig(**DECODER, use_qkv_bias=False, use_parallel_residual=True, qk_layernorm=True,
+                          partial_rotary_factor=0.25)),
+    "mistral3": lambda: hf.Ministral3ForCausalLM(
+        hf.Ministral3Config(**dict(DECODER, max_position_embeddings=256), head_dim=32, tie_word_embeddings=False,
+                            rope_parameters=dict(rope_type="yarn", rope_theta=1e6, factor=4.0, beta_fast=32.0, beta_slow=1.0,
+                                                 original_max_position_embeddings=64, mscale=1.0, mscale_all_dim=1.0,
+                                                 llama_4_scaling_beta=0.1))),
 }
 
 NUMPY = dict(DECODER, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0, tie_word_embeddings=False)
@@ -95,6 +112,8 @@ CONFIGS = {
                   rope_scaling=dict(YARN, attention_factor=1.2, beta_fast=32.0, beta_slow=1.0)),
     "starcoder2": dict(DECODER, model_type="starcoder2", hidden_act="gelu_pytorch_tanh", norm_epsilon=1e-5, rope_theta=1e5,
                        tie_word_embeddings=True, use_bias=True, sliding_window=16),
+    "jina_bert_v2": dict(SMALL, model_type="bert", num_hidden_layers=2, hidden_act="gelu", feed_forward_type="geglu",
+                      position_embedding_type="alibi", layer_norm_eps=1e-12, type_vocab_size=2),
 }
 
 
@@ -132,7 +151,7 @@ def by_transformers(name, folder):
     with torch.no_grad():
         out = model(torch.tensor([IDS]))
     by = f"transformers {hf.__version__}, torch {torch.__version__}"
-    if name.endswith("bert"):
+    if not hasattr(out, "logits"):  # encoders
         v = out.last_hidden_state[0].mean(0)
         write_expected(folder, by, "vec", [(v / v.norm()).tolist()])
     else:
@@ -152,7 +171,11 @@ def by_numpy(name, folder):
         json.dump(config, f, indent=2, sort_keys=True)
         f.write("\n")
     arch_numpy.write_safetensors(os.path.join(folder, "model.safetensors"), weights)
-    write_expected(folder, f"arch_numpy.py, numpy {np.__version__}", "row", arch_numpy.logits(config, weights, IDS))
+    by = f"arch_numpy.py, numpy {np.__version__}"
+    if config["model_type"] == "bert":
+        write_expected(folder, by, "vec", [arch_numpy.jina_embedding(config, weights, IDS)])
+    else:
+        write_expected(folder, by, "row", arch_numpy.logits(config, weights, IDS))
 
 
 def compare(root):

@@ -93,6 +93,13 @@ static void draw_ladder(check_case *c, ga_attn_desc *d) {
   d->softcap = 0;
 }
 
+/* Windows and ALiBi as encoders have them: half of the draws that may. */
+static void draw_both_ways(const check_case *c, ga_attn_desc *d) {
+  const uint32_t others = GA_ATTN_CAUSAL | GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT;
+  const bool may = !(d->flags & others) && !d->kv_segments && !ga_attn_is_scaled(d);
+  if (may && (d->window || d->flags & GA_ATTN_ALIBI) && c->bits >> 31 & 1) d->flags |= GA_ATTN_SYMMETRIC;
+}
+
 static void draw(check_case *c) {
   static const ga_dtype caches[] = {GA_F32, GA_F16, GA_BF16, GA_Q8_0, GA_Q4_0, GA_E4M3};
   ga_attn_desc *d = c->desc;
@@ -125,6 +132,7 @@ static void draw(check_case *c) {
   draw_few(c, d);
   if (ga_attn_is_scaled(d)) check_attn_fp8_draw(c, d);
   if (check_attn_is_scaled_cache(d)) d->kv_segments = 0, d->kv_scale_tokens = check_pick(c, 4) ? 1 : 0;
+  draw_both_ways(c, d);
 }
 
 /* --- lengths and pages --- */

@@ -75,10 +75,12 @@ float check_attn_logit(const check_attn_row *r, int64_t n) {
   const ga_attn_desc *d = r->d;
   const check_attn_key y = check_attn_key_of(r, n);
   if ((d->flags & GA_ATTN_CAUSAL && y.j > y.p) || (d->window && y.j <= y.p - d->window)) return -INFINITY;
+  const bool symmetric = d->flags & GA_ATTN_SYMMETRIC;
+  if (symmetric && d->window && y.j >= y.p + d->window) return -INFINITY;
   float x = plain_dot(r, y.k, plain_q(r, &r->a->q_stride), check_attn_kv_at(r, &r->a->k_stride, y.j)) * d->scale *
             check_attn_scale_of(r, &r->a->k_scale, y.j);
   if (d->softcap > 0) x = d->softcap * tanhf(x / d->softcap);
-  if (d->flags & GA_ATTN_ALIBI) x += r->a->alibi[r->h] * (float)(y.j - y.p);
+  if (d->flags & GA_ATTN_ALIBI) x += r->a->alibi[r->h] * (float)(symmetric && y.j > y.p ? y.p - y.j : y.j - y.p);
   return x;
 }
 

@@ -303,7 +303,8 @@ static void bend_scores(const attn_tile *t, int r, int64_t begin) {
     const attn_unit *u = t->u;
     const float slope = t->job->a->alibi[t->head + r % u->n_heads];
     const int64_t first = begin - (u->q + r / u->n_heads + u->s.n_kv - u->s.n_q);
-    for (int k = 0; k < ATTN_KEYS; k++) s[k] += slope * (float)(first + k);
+    const bool symmetric = d->flags & GA_ATTN_SYMMETRIC;
+    for (int k = 0; k < ATTN_KEYS; k++) s[k] += slope * (float)(symmetric && first + k > 0 ? -first - k : first + k);
   }
 }
 

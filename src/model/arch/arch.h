@@ -52,6 +52,8 @@ GA_NODISCARD ga_status hparams_int(const ga_model_file *file, const ga_hparams *
                                    int64_t least, int64_t most, int32_t *out);
 GA_NODISCARD ga_status hparams_float(const ga_model_file *file, const ga_hparams *p, const char *key, double fallback,
                                      double least, double most, float *out);
+/* Layer norms of heads: W_Q_HEADS_NORM and W_K_HEADS_NORM, in all layers or in none. */
+GA_NODISCARD ga_status hparams_head_norms(const ga_model_file *file, ga_hparams *p);
 /* What attention's logits are multiplied by, where the file says it; hparams_sizes has the default. */
 GA_NODISCARD ga_status hparams_attn_scale(const ga_model_file *file, ga_hparams *p);
 /* "<arch>.<key>" in a caller's buffer. */

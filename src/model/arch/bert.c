@@ -14,7 +14,7 @@ static void build_layer(graph_builder *b, ga_value_id *x) {
   const ga_value_id q = build_linear(b, *x, W_Q, W_Q_B, BUF_Q);                    /* q [T, H D] */
   const ga_value_id k = build_linear(b, *x, W_K, W_K_B, BUF_K);                    /* k [T, H D] */
   const ga_value_id v = build_linear(b, *x, W_V, W_V_B, BUF_V);                    /* v [T, H D] */
-  const ga_value_id o = build_attention_bidirectional(b, q, k, v);                 /* o [T, H D] */
+  const ga_value_id o = build_attention_bidirectional(b, q, k, v, 0, false);       /* o [T, H D] */
   ga_value_id h = build_linear(b, o, W_O, W_O_B, BUF_H);                           /* h [T, d] */
   *x = build_add(b, *x, h);                                                        /* x [T, d] */
   *x = build_layer_norm(b, *x, W_ATTN_OUT_NORM, W_ATTN_OUT_NORM_B, BUF_X);         /* x [T, d] */

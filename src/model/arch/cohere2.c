@@ -11,15 +11,15 @@ static ga_status read_command_r(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(hparams_sizes(file, p));
   GA_TRY(hparams_rope(file, "norm", p));
   GA_TRY(hparams_vocab(file, p));
-  GA_REQUIRE(!ga_model_file_find(file, "blk.0.attn_q_norm.weight"), GA_ERR_UNSUPPORTED,
-             "%s with norms of heads (blk.0.attn_q_norm.weight, as Command R+ has them); GA has it without",
-             p->arch->name);
+  GA_TRY(hparams_head_norms(file, p));
   GA_TRY(hparams_float(file, p, "logit_scale", 1, 1e-6, 1e6, &p->logit_scale));
   return hparams_eps(file, "attention.layer_norm_epsilon", p);
 }
 
 static ga_status read_cohere2(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(read_command_r(file, p));
+  GA_REQUIRE(!p->has_head_norms, GA_ERR_UNSUPPORTED,
+             "cohere2 with norms of heads (blk.0.attn_q_norm.weight); GA has it without");
   GA_TRY(hparams_windows(file, 0, GLOBAL_EVERY, p));
   for (int32_t il = 0; il < p->n_layers; il++) p->no_rope[il] = !p->is_local[il];
   return GA_OK;
@@ -31,6 +31,10 @@ static void build_layer(graph_builder *b, ga_value_id *x) {
   ga_value_id q = build_linear(b, h, W_Q, W_NONE, BUF_Q);                    /* q [T, Hq D] */
   ga_value_id k = build_linear(b, h, W_K, W_NONE, BUF_K);                    /* k [T, Hkv D] */
   const ga_value_id v = build_linear(b, h, W_V, W_NONE, BUF_V);              /* v [T, Hkv Dv] */
+  if (p->has_head_norms) {
+    q = build_head_layer_norm(b, q, W_Q_HEADS_NORM); /* each [D], with weights [Hq, D] */
+    k = build_head_layer_norm(b, k, W_K_HEADS_NORM); /* each [D], with weights [Hkv, D] */
+  }
   if (!p->no_rope[b->layer]) {
     q = build_rope(b, q, false);
     k = build_rope(b, k, false);
@@ -55,9 +59,19 @@ static void build(graph_builder *b) {
 }
 
 static const weight_use weights[] = {
-    {W_TOKEN_EMBD, REQUIRED}, {W_OUTPUT_NORM, REQUIRED}, {W_OUTPUT, OPTIONAL}, {W_ATTN_NORM, REQUIRED},
-    {W_Q, REQUIRED},          {W_K, REQUIRED},           {W_V, REQUIRED},      {W_O, REQUIRED},
-    {W_GATE, REQUIRED},       {W_UP, REQUIRED},          {W_DOWN, REQUIRED},
+    {W_TOKEN_EMBD, REQUIRED},
+    {W_OUTPUT_NORM, REQUIRED},
+    {W_OUTPUT, OPTIONAL},
+    {W_ATTN_NORM, REQUIRED},
+    {W_Q, REQUIRED},
+    {W_K, REQUIRED},
+    {W_V, REQUIRED},
+    {W_O, REQUIRED},
+    {W_GATE, REQUIRED},
+    {W_UP, REQUIRED},
+    {W_DOWN, REQUIRED},
+    {W_Q_HEADS_NORM, OPTIONAL},
+    {W_K_HEADS_NORM, OPTIONAL},
 };
 const ga_arch_desc ga_arch_command_r = {
     .name = "command-r", .weights = weights, .n_weights = GA_COUNT_OF(weights), .read = read_command_r, .build = build};

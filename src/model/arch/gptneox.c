@@ -1,8 +1,24 @@
 /* GPT-NeoX (arXiv 2204.06745) and Pythia (arXiv 2304.01373): layer norms and biases as GPT-2 has them, rotation of a
  * part of each head; both blocks read the x that the layer began with, each through a norm of its own. */
+#include <string.h>
+
 #include "base/status.h"
 #include "ga/gemm.h"
 #include "model/arch/arch.h"
+
+/* GGUF files do not say which gelu: those that GA has converted do. */
+static ga_status read_activation(const ga_model_file *file, ga_hparams *p) {
+  static const char *const tanh_forms[] = {"gelu_fast", "gelu_new", "gelu_pytorch_tanh"};
+  ga_text act;
+  GA_TRY(ga_model_file_text_or(file, "ga.activation", "gelu", &act));
+  p->act = GA_ACT_GELU_ERF;
+  if (act.bytes == 4 && !memcmp(act.data, "gelu", 4)) return GA_OK;
+  p->act = GA_ACT_GELU_TANH;
+  for (size_t i = 0; i < GA_COUNT_OF(tanh_forms); i++)
+    if (act.bytes == strlen(tanh_forms[i]) && !memcmp(act.data, tanh_forms[i], act.bytes)) return GA_OK;
+  return ga_fail(GA_ERR_UNSUPPORTED, "ga.activation is '%s'; gptneox has gelu, gelu_fast, gelu_new, gelu_pytorch_tanh",
+                 ga_quote(act.data, act.bytes).text);
+}
 
 static ga_status read(const ga_model_file *file, ga_hparams *p) {
   char text[GA_HPARAM_KEY_BYTES];
@@ -10,6 +26,7 @@ static ga_status read(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(hparams_rope(file, "neox", p));
   GA_TRY(hparams_vocab(file, p));
   GA_TRY(ga_model_file_bool_or(file, hparams_key(p, "use_parallel_residual", text), true, &p->is_parallel));
+  GA_TRY(read_activation(file, p));
   return hparams_eps(file, "attention.layer_norm_epsilon", p);
 }
 
@@ -29,7 +46,7 @@ static void build_layer(graph_builder *b, ga_value_id *x) {
   *x = build_add(b, *x, build_linear(b, o, W_O, build_if_present(b, W_O_B), BUF_Q)); /* x [T, d] */
   if (!p->is_parallel) h = build_layer_norm(b, *x, W_FFN_NORM, W_FFN_NORM_B, BUF_H); /* h [T, d] */
   ga_value_id up = build_linear(b, h, W_UP, W_UP_B, BUF_UP);                         /* up [T, F] */
-  up = build_act(b, GA_ACT_GELU_ERF, up);                                            /* up [T, F] */
+  up = build_act(b, p->act, up);                                                     /* up [T, F] */
   *x = build_add(b, *x, build_linear(b, up, W_DOWN, W_DOWN_B, BUF_H));               /* x [T, d] */
 }
 

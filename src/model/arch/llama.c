@@ -3,7 +3,7 @@
  * and Qwen2.5 (arXiv 2407.10671) add biases to q, k and v. Qwen3, dense (arXiv 2505.09388), has no biases,
  * RMS-normalises each head of q and k before rotation, and its D is not d / Hq. Granite, dense (IBM 2024), scales
  * embeddings, attention, what blocks add, and logits. SmolLM3 (Hugging Face 2025) does not rotate in every fourth layer
- * (arXiv 2501.18795). */
+ * (arXiv 2501.18795). Ministral 3 (Mistral 2025), mistral3 in files, is Mistral with yarn that keeps sizes. */
 #include "base/status.h"
 #include "ga/gemm.h"
 #include "model/arch/arch.h"
@@ -82,6 +82,24 @@ static ga_status read_smollm3(const ga_model_file *file, ga_hparams *p) {
   return GA_OK;
 }
 
+/* Ministral 3 multiplies queries by 1 + scale * ln(1 + floor(position / n)), with the context n of its first training:
+ * by 1 before n, and GA takes texts up to there. */
+static ga_status read_mistral3(const ga_model_file *file, ga_hparams *p) {
+  static const char key[] = "rope.scaling.original_context_length";
+  char text[GA_HPARAM_KEY_BYTES];
+  float scale = 0;
+  int32_t original;
+  GA_TRY(read_with(file, "norm", p));
+  p->yarn_keeps_size = true;
+  GA_TRY(hparams_float(file, p, "attention.temperature_scale", 0, 0, 100, &scale));
+  if (scale == 0) return GA_OK;
+  GA_REQUIRE(ga_model_file_meta(file, hparams_key(p, key, text)), GA_ERR_FORMAT,
+             "mistral3.attention.temperature_scale is %g, and %s is missing; must be there", (double)scale, text);
+  GA_TRY(hparams_int(file, p, key, 0, 1, 1 << 30, &original));
+  if (original < p->context) p->context = original;
+  return GA_OK;
+}
+
 static const weight_use llama_weights[] = {
     {W_TOKEN_EMBD, REQUIRED}, {W_OUTPUT_NORM, REQUIRED}, {W_OUTPUT, OPTIONAL}, {W_ATTN_NORM, REQUIRED},
     {W_Q, REQUIRED},          {W_K, REQUIRED},           {W_V, REQUIRED},      {W_Q_B, OPTIONAL},
@@ -94,6 +112,12 @@ const ga_arch_desc ga_arch_llama = {.name = "llama",
                                     .n_weights = GA_COUNT_OF(llama_weights),
                                     .read = read_llama,
                                     .build = build_llama};
+
+const ga_arch_desc ga_arch_mistral3 = {.name = "mistral3",
+                                       .weights = llama_weights,
+                                       .n_weights = GA_COUNT_OF(llama_weights),
+                                       .read = read_mistral3,
+                                       .build = build_llama};
 
 static const weight_use qwen2_weights[] = {
     {W_TOKEN_EMBD, REQUIRED}, {W_OUTPUT_NORM, REQUIRED}, {W_OUTPUT, OPTIONAL}, {W_ATTN_NORM, REQUIRED},

@@ -21,7 +21,7 @@ static void build_layer(graph_builder *b, ga_value_id *x) {
   const ga_value_id v = build_slice(b, qkv, n_q + n_k, n_v);         /* v [T, H D] */
   q = build_rope(b, q, false);
   k = build_rope(b, k, false);
-  const ga_value_id o = build_attention_bidirectional(b, q, k, v);           /* o [T, H D] */
+  const ga_value_id o = build_attention_bidirectional(b, q, k, v, 0, false); /* o [T, H D] */
   *x = build_add(b, *x, build_linear(b, o, W_O, W_NONE, BUF_H));             /* x [T, d] */
   *x = build_layer_norm(b, *x, W_ATTN_OUT_NORM, W_ATTN_OUT_NORM_B, BUF_X);   /* x [T, d] */
   const ga_value_id gate = build_linear(b, *x, W_GATE, W_NONE, BUF_GATE);    /* gate [T, F] */

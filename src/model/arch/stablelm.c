@@ -31,8 +31,7 @@ static ga_status read(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(hparams_sizes(file, p));
   GA_TRY(hparams_rope(file, "neox", p));
   GA_TRY(hparams_vocab(file, p));
-  GA_REQUIRE(!ga_model_file_find(file, "blk.0.attn_q_norm.weight"), GA_ERR_UNSUPPORTED,
-             "stablelm with norms of heads (blk.0.attn_q_norm.weight, as the 12B has them); GA has it without");
+  GA_TRY(hparams_head_norms(file, p));
   GA_TRY(read_parallel(file, p));
   return hparams_eps(file, "attention.layer_norm_epsilon", p);
 }
@@ -42,6 +41,10 @@ static void build_layer(graph_builder *b, ga_value_id *x) {
   ga_value_id q = build_linear(b, h, W_Q, build_if_present(b, W_Q_B), BUF_Q);       /* q [T, Hq D] */
   ga_value_id k = build_linear(b, h, W_K, build_if_present(b, W_K_B), BUF_K);       /* k [T, Hkv D] */
   const ga_value_id v = build_linear(b, h, W_V, build_if_present(b, W_V_B), BUF_V); /* v [T, Hkv Dv] */
+  if (b->model->hparams.has_head_norms) {
+    q = build_head_layer_norm(b, q, W_Q_HEADS_NORM); /* each [D], with weights [Hq, D] */
+    k = build_head_layer_norm(b, k, W_K_HEADS_NORM); /* each [D], with weights [Hkv, D] */
+  }
   q = build_rope(b, q, false);
   k = build_rope(b, k, false);
   build_kv_store(b, k, v);
@@ -64,12 +67,26 @@ static void build(graph_builder *b) {
 }
 
 static const weight_use weights[] = {
-    {W_TOKEN_EMBD, REQUIRED}, {W_OUTPUT_NORM, REQUIRED}, {W_OUTPUT_NORM_B, REQUIRED},
-    {W_OUTPUT, OPTIONAL},     {W_ATTN_NORM, REQUIRED},   {W_ATTN_NORM_B, REQUIRED},
-    {W_Q, REQUIRED},          {W_K, REQUIRED},           {W_V, REQUIRED},
-    {W_Q_B, OPTIONAL},        {W_K_B, OPTIONAL},         {W_V_B, OPTIONAL},
-    {W_O, REQUIRED},          {W_FFN_NORM, OPTIONAL},    {W_FFN_NORM_B, OPTIONAL},
-    {W_GATE, REQUIRED},       {W_UP, REQUIRED},          {W_DOWN, REQUIRED},
+    {W_TOKEN_EMBD, REQUIRED},
+    {W_OUTPUT_NORM, REQUIRED},
+    {W_OUTPUT_NORM_B, REQUIRED},
+    {W_OUTPUT, OPTIONAL},
+    {W_ATTN_NORM, REQUIRED},
+    {W_ATTN_NORM_B, REQUIRED},
+    {W_Q, REQUIRED},
+    {W_K, REQUIRED},
+    {W_V, REQUIRED},
+    {W_Q_B, OPTIONAL},
+    {W_K_B, OPTIONAL},
+    {W_V_B, OPTIONAL},
+    {W_O, REQUIRED},
+    {W_FFN_NORM, OPTIONAL},
+    {W_FFN_NORM_B, OPTIONAL},
+    {W_GATE, REQUIRED},
+    {W_UP, REQUIRED},
+    {W_DOWN, REQUIRED},
+    {W_Q_HEADS_NORM, OPTIONAL},
+    {W_K_HEADS_NORM, OPTIONAL},
 };
 const ga_arch_desc ga_arch_stablelm = {
     .name = "stablelm", .weights = weights, .n_weights = GA_COUNT_OF(weights), .read = read, .build = build};

@@ -93,12 +93,16 @@ GA_DEV void load_q(const ga_kargs_attn_decode *a, const unit *u, int col, float 
 GA_DEV float logit(const ga_kargs_attn_decode *a, const unit *u, int r, int j, float dot) {
   float x = a->scale * dot;
   if (a->softcap > 0) x = a->softcap * tanhf(x / a->softcap);
-  if (a->alibi) x += a->alibi[head_of(a, u, r)] * (float)(j - place_of(a, u, r));
+  if (a->alibi) {
+    const int distance = j - place_of(a, u, r);
+    x += a->alibi[head_of(a, u, r)] * (float)(a->symmetric && distance > 0 ? -distance : distance);
+  }
   return x;
 }
 
 GA_DEV bool sees(const ga_kargs_attn_decode *a, const unit *u, int last, int r, int j) {
   const int p = place_of(a, u, r);
+  if (a->symmetric && a->window && j >= p + a->window) return false;
   return r < u->n && j < last && (!a->causal || j <= p) && (!a->window || j > p - a->window);
 }
 

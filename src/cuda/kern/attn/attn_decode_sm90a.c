@@ -32,6 +32,7 @@ const char *cuda_attn_decode_ok(const ga_kernel *k, const void *desc, const ga_c
                 dim = d->head_dim > d->v_dim ? d->head_dim : d->v_dim;
   const char *reason = cuda_attn_packed_refusal(k, d);
   if (reason) return reason;
+  if (d->flags & GA_ATTN_SYMMETRIC) return CUDA_ATTN_ONE_WAY;
   if (dim > room) return "head_dim or v_dim is above the row's";
   if (room > 64 && dim <= room / 2) return "a row for smaller heads fits";
   if (k->dtype[1] == GA_E4M3 && (d->head_dim % 16 || d->v_dim % 16))
@@ -196,6 +197,7 @@ ga_status cuda_attn_packed_enqueue(const ga_kernel *k, const ga_attn_desc *d, co
                                      .scale = d->scale,
                                      .softcap = d->softcap,
                                      .kv_ready = (d->flags & GA_ATTN_KV_READY) != 0,
+                                     .symmetric = (d->flags & GA_ATTN_SYMMETRIC) != 0,
                                      .k_scale = a->k_scale.data,
                                      .k_scale_batch = (int32_t)a->k_scale.batch,
                                      .k_scale_token = by_token * (int32_t)a->k_scale.block,

@@ -27,6 +27,7 @@ enum { CARRY = 2, PAGES = 4, PACKS = 8, SPLITS = PACKS | CARRY }; /* of GA_P_FEA
 enum { UNITS = 1 };                                               /* of GA_P_RESIDENT */
 
 static const char *features_ok(const ga_attn_desc *d, const cuda_attn_variant *v) {
+  if (d->flags & GA_ATTN_SYMMETRIC) return CUDA_ATTN_ONE_WAY;
   if (d->flags & GA_ATTN_PAGED && d->page_size % PAGE_STEP) return "page_size must be a multiple of 8";
   if (d->flags & STATE && !(v->features & CARRY)) return "compiled without carried state";
   if (d->kv_segments && !(v->features & CARRY)) return "compiled without KV segments";

@@ -1,0 +1,76 @@
+/* ModernBERT (arXiv 2412.13663): norms before blocks, q, k, v in one matrix, a gated block with gelu, no biases. Every
+ * n-th layer from the first on sees all tokens; the others have a window that looks both ways and rotate by another
+ * base. The first layer has no norm before attention: the embedding's serves. */
+#include "base/status.h"
+#include "ga/gemm.h"
+#include "model/arch/arch.h"
+
+enum { USUAL_WINDOW = 128, USUAL_EVERY = 3 };
+
+/* Where the file has a number n: layers 0, n, 2 n ... see all tokens. An array says it of each layer. */
+static ga_status read_local_layers(const ga_model_file *file, ga_hparams *p) {
+  static const char key[] = "attention.sliding_window_pattern";
+  char text[GA_HPARAM_KEY_BYTES];
+  int32_t every;
+  GA_TRY(hparams_windows(file, USUAL_WINDOW, USUAL_EVERY, p));
+  GA_REQUIRE(p->window >= 1, GA_ERR_FORMAT, "%s.attention.sliding_window is 0; must be 1 or more", p->arch->name);
+  const ga_meta *meta = ga_model_file_meta(file, hparams_key(p, key, text));
+  if (meta && ga_meta_type_of(meta) == GA_META_ARRAY) return GA_OK;
+  GA_TRY(hparams_int(file, p, key, USUAL_EVERY, 1, GA_MODEL_MAX_LAYERS, &every));
+  for (int32_t il = 0; il < p->n_layers; il++) p->is_local[il] = il % every != 0;
+  return GA_OK;
+}
+
+static ga_status read(const ga_model_file *file, ga_hparams *p) {
+  GA_TRY(hparams_sizes(file, p));
+  GA_TRY(hparams_rope(file, "neox", p));
+  GA_TRY(hparams_vocab(file, p));
+  GA_TRY(read_local_layers(file, p));
+  GA_TRY(hparams_int(file, p, "pooling_type", POOL_MEAN, POOL_NONE, POOL_LAST, &p->pooling));
+  return hparams_eps(file, "attention.layer_norm_epsilon", p);
+}
+
+static void build_layer(graph_builder *b, ga_value_id *x) {
+  const ga_hparams *p = &b->model->hparams;
+  const int64_t n_q = ga_weight_dim(p, DIM_Q), n_k = ga_weight_dim(p, DIM_K), n_v = ga_weight_dim(p, DIM_V);
+  const bool local = p->is_local[b->layer];
+  ga_value_id h = *x; /* h [T, d] */
+  if (build_if_present(b, W_ATTN_NORM) != W_NONE) h = build_layer_norm(b, *x, W_ATTN_NORM, W_NONE, BUF_H);
+  const ga_value_id qkv = build_linear(b, h, W_QKV, W_NONE, BUF_Q); /* q|k|v [T, 3 H D] */
+  ga_value_id q = build_slice(b, qkv, 0, n_q);                      /* q [T, H D] */
+  ga_value_id k = build_slice(b, qkv, n_q, n_k);                    /* k [T, H D] */
+  const ga_value_id v = build_slice(b, qkv, n_q + n_k, n_v);        /* v [T, H D] */
+  q = build_rope(b, q, local);
+  k = build_rope(b, k, local);
+  const int32_t nearer = local ? p->window / 2 + 1 : 0; /* half of the window on either side */
+  const ga_value_id o = build_attention_bidirectional(b, q, k, v, nearer, false); /* o [T, H D] */
+  *x = build_add(b, *x, build_linear(b, o, W_O, W_NONE, BUF_H));                  /* x [T, d] */
+  h = build_layer_norm(b, *x, W_FFN_NORM, W_NONE, BUF_H);                         /* h [T, d] */
+  const ga_value_id both = build_linear(b, h, W_GATE_UP, W_NONE, BUF_UP);         /* gate|up [T, 2 F] */
+  const ga_value_id gate = build_slice(b, both, 0, p->ff_width);                  /* gate [T, F] */
+  ga_value_id up = build_slice(b, both, p->ff_width, p->ff_width);                /* up [T, F] */
+  up = build_gated_act(b, GA_ACT_GELU_ERF, gate, up);                             /* up [T, F] = gelu(gate) * up */
+  *x = build_add(b, *x, build_linear(b, up, W_DOWN, W_NONE, BUF_H));              /* x [T, d] */
+}
+
+static void build(graph_builder *b) {
+  const ga_hparams *p = &b->model->hparams;
+  b->layer = -1;
+  ga_value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1, BUF_X); /* x [T, d] = E[ids] */
+  x = build_layer_norm(b, x, W_EMBD_NORM, W_NONE, BUF_X);             /* x [T, d] */
+  for (b->layer = 0; b->layer < p->n_layers; b->layer++) build_layer(b, &x);
+  x = build_layer_norm(b, x, W_OUTPUT_NORM, W_NONE, BUF_X); /* x [T, d] */
+  build_result(b, x, (ga_pooling)p->pooling);               /* [d], of x [T, d] */
+}
+
+static const weight_use weights[] = {
+    {W_TOKEN_EMBD, REQUIRED}, {W_EMBD_NORM, REQUIRED}, {W_OUTPUT_NORM, REQUIRED},
+    {W_ATTN_NORM, OPTIONAL},  {W_QKV, REQUIRED},       {W_O, REQUIRED},
+    {W_FFN_NORM, REQUIRED},   {W_GATE_UP, REQUIRED},   {W_DOWN, REQUIRED},
+};
+const ga_arch_desc ga_arch_modern_bert = {.name = "modern-bert",
+                                          .is_encoder = true,
+                                          .weights = weights,
+                                          .n_weights = GA_COUNT_OF(weights),
+                                          .read = read,
+                                          .build = build};

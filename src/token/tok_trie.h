@@ -1,0 +1,40 @@
+/* Pieces by their bytes: which ones a text begins with, in one walk. Nodes lie in the order of their depth, so that the
+ * children of one are neighbours, sorted by their bytes. Nine bytes a node, at most one node a byte of pieces. */
+#ifndef GA_TOKEN_TOK_TRIE_H
+#define GA_TOKEN_TOK_TRIE_H
+
+#include "base/compiler.h"
+#include "base/mem.h"
+#include "ga/tokenizer.h"
+
+typedef struct tok_trie {
+  uint32_t *first; /* [n_nodes + 1] children of node i: [first[i], first[i + 1]) */
+  int32_t *id;     /* [n_nodes] of the piece that ends here, GA_TOK_NONE: none */
+  uint8_t *label;  /* [n_nodes] the byte that leads here */
+  uint32_t n_nodes;
+} tok_trie;
+
+typedef struct tok_trie_piece {
+  const char *text;
+  uint32_t bytes;
+  int32_t id;
+} tok_trie_piece;
+
+/* Of pieces with the same bytes the one of the highest id counts. Sorts the list. */
+GA_NODISCARD ga_status tok_trie_build(tok_trie *trie, ga_arena *arena, tok_trie_piece *list, size_t n);
+
+/* The child of a node by its byte, 0 when there is none: node 0 is nobody's child. */
+GA_INLINE uint32_t tok_trie_step(const tok_trie *trie, uint32_t node, uint8_t byte) {
+  uint32_t lo = trie->first[node], hi = trie->first[node + 1];
+  while (lo < hi) {
+    const uint32_t mid = lo + (hi - lo) / 2;
+    if (trie->label[mid] == byte) return mid;
+    if (trie->label[mid] < byte)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  return 0;
+}
+
+#endif
