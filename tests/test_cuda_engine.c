@@ -236,6 +236,44 @@ static void test_no_rows_kernel(void **state) {
   mocked_close(&r);
 }
 
+/* An engine that is to be deterministic, without some kernels. */
+static ga_status deterministic_without(const char *kernels, mocked_rig *r) {
+  ga_ctx_options co = GA_CTX_OPTIONS_INIT;
+  ga_engine_options o = GA_ENGINE_OPTIONS_INIT;
+  *r = (mocked_rig){0};
+  co.device = "cuda:0";
+  co.disable_kernels = kernels;
+  o.kv_tokens = 8192;
+  o.max_sequences = 4;
+  o.flags = GA_ENGINE_DETERMINISTIC;
+  assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
+  assert_int_equal(ga_ctx_create(&co, &r->ctx), GA_OK);
+  assert_int_equal(ga_model_load(r->ctx, tiny_path, NULL, &r->model), GA_OK);
+  return ga_engine_create(r->model, &o, &r->engine);
+}
+
+static void test_deterministic_steps(void **state) {
+  (void)state;
+  mocked_rig r;
+  if (deterministic_without(NULL, &r) != GA_OK) fail_msg("%s", ga_error_text());
+  has_tokens(ask_mocked(&r, 1, 9), 9);
+  assert_true(atomic_load(&r.engine->graphs.n_steps) > 0);
+  mocked_close(&r);
+}
+
+/* Before any request, with what the others lack. */
+static void test_deterministic_refused(void **state) {
+  (void)state;
+  mocked_rig r;
+  assert_int_equal(deterministic_without("attn_*_decode_*", &r), GA_ERR_UNSUPPORTED);
+  assert_text("engine: deterministic: attn on ");
+  assert_text("it is not batch-invariant");
+  mocked_close(&r);
+  assert_int_equal(deterministic_without("gemm_any_native_*", &r), GA_ERR_UNSUPPORTED);
+  assert_text("engine: deterministic: gemm on ");
+  mocked_close(&r);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_replays, with_engine_driver, no_leaks),
@@ -244,6 +282,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_each_call_of_an_engine_fails, with_engine_driver, no_leaks),
       cmocka_unit_test(test_step_classes),
       cmocka_unit_test_setup_teardown(test_no_rows_kernel, with_engine_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_deterministic_steps, with_engine_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_deterministic_refused, with_engine_driver, no_leaks),
   };
   const int failed = cmocka_run_group_tests(tests, NULL, NULL);
   tiny_remove();

@@ -261,6 +261,42 @@ static void hopper_few(int64_t batch, int64_t queries, int64_t keys, int dim, ui
   put_selection(GA_OP_attn, &d, text);
 }
 
+/* Batch-invariant rows: one whatever the size, or several of one order. */
+static void hopper_invariant(void) {
+  static const ga_dtype weights[] = {GA_BF16, GA_F16, GA_Q8_0, GA_Q4_K}, caches[] = {GA_F16, GA_E4M3};
+  static const int64_t shapes[][2] = {{1024, 4096}, {4096, 14336}, {128256, 4096}}, sizes[] = {1, 64, 512, 2048};
+  char text[96];
+  for (size_t i = 0; i < GA_COUNT_OF(weights) * GA_COUNT_OF(shapes) * GA_COUNT_OF(sizes); i++) {
+    ga_gemm_fused_desc fused = GA_GEMM_FUSED_DESC_INIT;
+    ga_gemm_desc *d = &fused.plain;
+    d->m = sizes[i % 4];
+    d->n = d->y_stride = shapes[i / 4 % 3][0];
+    d->k = d->x_stride = d->w_stride = shapes[i / 4 % 3][1];
+    d->w_dtype = (int32_t)weights[i / 12];
+    d->w_layout = GA_LAYOUT_MMA_PACKED;
+    d->flags = GA_GEMM_INVARIANT;
+    (void)snprintf(text, sizeof text, "m=%lld n=%lld k=%lld %s invariant", (long long)d->m, (long long)d->n,
+                   (long long)d->k, ga_dtype_name(weights[i / 12]));
+    put_selection(GA_OP_gemm, &fused, text);
+  }
+  for (size_t i = 0; i < 2 * GA_COUNT_OF(caches); i++) {
+    ga_attn_desc d = GA_ATTN_DESC_INIT;
+    d.batch = i % 2 ? 1 : 64;
+    d.max_q = i % 2 ? 512 : 1;
+    d.max_kv = i % 2 ? 1024 : 8192;
+    d.q_heads = 32;
+    d.kv_heads = 8;
+    d.head_dim = d.v_dim = 128;
+    d.kv_dtype = (int32_t)caches[i / 2];
+    d.kv_scale_tokens = caches[i / 2] == GA_E4M3;
+    d.flags = GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_INVARIANT;
+    d.page_size = 64;
+    (void)snprintf(text, sizeof text, "b=%lld q=%lld kv=%lld h=32/8 d=128 %s invariant", (long long)d.batch,
+                   (long long)d.max_q, (long long)d.max_kv, ga_dtype_name(caches[i / 2]));
+    put_selection(GA_OP_attn, &d, text);
+  }
+}
+
 static void hopper_attn_bwd(int64_t length, int dim, ga_dtype type, ga_dtype grad, uint32_t flags, float softcap) {
   char text[96];
   ga_attn_bwd_desc d = GA_ATTN_BWD_DESC_INIT;
@@ -344,6 +380,7 @@ static void hopper(void) {
       for (int64_t queries = 1; queries <= 256; queries *= 4)
         hopper_few(batch, queries, 4096, dim, queries > 16 ? GA_ATTN_CAUSAL : 0);
   hopper_few(8, 2, 16384, 128, GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT);
+  hopper_invariant();
   hopper_backward();
   hopper_packed();
   others();

@@ -320,13 +320,19 @@ static void *engine_main(void *arg) {
 /* --- making and freeing --- */
 
 /* Batch-invariant rows have to be there before any request comes. */
-static ga_status check_deterministic(const ga_engine *e) {
+static ga_status plan_invariant(ga_engine *e) {
   ga_plan *plan;
-  if (!(e->options.flags & GA_ENGINE_DETERMINISTIC)) return GA_OK;
   ga_attn_desc d = exec_attn_desc(&e->model->hparams, 1, 1, e->sizes.context, e->sizes.kv_dtype);
   d.flags |= GA_ATTN_INVARIANT;
-  const ga_status status = ga_attn_plan(e->ctx, &d, &plan);
+  GA_TRY(ga_attn_plan(e->ctx, &d, &plan));
   ga_plan_destroy(plan);
+  return exec_check_invariant(&e->exec);
+}
+
+static ga_status check_deterministic(ga_engine *e) {
+  e->exec.is_invariant = e->options.flags & GA_ENGINE_DETERMINISTIC;
+  if (!e->exec.is_invariant) return GA_OK;
+  const ga_status status = plan_invariant(e);
   return status == GA_OK ? GA_OK : ga_fail_in(status, "engine: deterministic");
 }
 
@@ -396,7 +402,6 @@ static void note_sizes(ga_engine *e, const int32_t n_pages[KV_KINDS], const int3
 static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
   int32_t n_pages[KV_KINDS], n_host[KV_KINDS];
   GA_TRY(engine_sizes(e->model, options, &e->sizes, &e->options, n_pages, n_host));
-  GA_TRY(check_deterministic(e));
   GA_TRY(list_eog(e));
   ga_secret_keys(e->cache_secret, GA_COUNT_OF(e->cache_secret));
   const kv_pages_options pages = {.n_pages = {n_pages[KV_FULL], n_pages[KV_WINDOW]},
@@ -419,8 +424,7 @@ static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
   GA_TRY(exec_create(e->model, &e->model->placements[0], &e->cache, e->sizes.batch, e->sizes.max_out, e->sizes.context,
                      &e->exec));
   note_sizes(e, n_pages, n_host);
-  e->exec.is_invariant = e->options.flags & GA_ENGINE_DETERMINISTIC;
-  return GA_OK;
+  return check_deterministic(e);
 }
 
 static void free_parts(ga_engine *e) {

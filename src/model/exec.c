@@ -49,11 +49,8 @@ void exec_destroy(ga_exec *e) {
   *e = (ga_exec){0};
 }
 
-/* Made when first asked for. No rows of logits wanted: as with one, of which the head is left out. */
-static ga_status program_of(ga_exec *e, const fused_program **out) {
-  const int32_t wanted = e->step->n_out;
-  const int32_t tokens = e->is_invariant ? 0 : fused_class(e->step->n_tokens);
-  const int32_t rows = e->is_invariant ? 0 : fused_class(wanted + !wanted);
+/* Made when first asked for, of classes of a step's tokens and of the rows whose logits are wanted. */
+static ga_status program_for(ga_exec *e, int32_t tokens, int32_t rows, const fused_program **out) {
   fused_program **slot = &e->programs[tokens][rows];
   const fuse_target target = {.model = e->model,
                               .placement = e->placement,
@@ -63,6 +60,27 @@ static ga_status program_of(ga_exec *e, const fused_program **out) {
                               .is_invariant = e->is_invariant};
   if (!*slot) GA_TRY(fuse(&target, slot));
   *out = *slot;
+  return GA_OK;
+}
+
+/* No rows of logits wanted: as with one, of which the head is left out. */
+static ga_status program_of(ga_exec *e, const fused_program **out) {
+  const int32_t wanted = e->step->n_out;
+  if (e->is_invariant) return program_for(e, 0, 0, out);
+  return program_for(e, fused_class(e->step->n_tokens), fused_class(wanted + !wanted), out);
+}
+
+ga_status exec_check_invariant(ga_exec *e) {
+  const fused_program *program;
+  GA_TRY(program_for(e, 0, 0, &program));
+  for (int32_t i = 0; i < program->n_ops; i++) {
+    const fused_op *op = &program->ops[i];
+    ga_plan *plan;
+    if (op->kind != FUSED_PRODUCT) continue;
+    const ga_gemm_fused_desc d = fused_gemm_desc(e->model, op, 1);
+    GA_TRY(ga_gemm_fused_plan(e->ctx, &d, &plan));
+    ga_plan_destroy(plan);
+  }
   return GA_OK;
 }
 

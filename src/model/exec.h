@@ -58,6 +58,8 @@ typedef struct ga_exec {
 GA_NODISCARD ga_status exec_create(const ga_model *model, const ga_placement *placement, const ga_kv_cache *kv,
                                    int32_t max_tokens, int32_t max_out, int32_t context, ga_exec *out);
 void exec_destroy(ga_exec *e);
+/* Of one with is_invariant: whether its context has batch-invariant rows for all products; asks the planner alone. */
+GA_NODISCARD ga_status exec_check_invariant(ga_exec *e);
 /* Runs the placement's layers on e->step, with the embedding before them at the first placement and the head behind
  * them at the last. Encoders leave [T, d] in BUF_X; the others [n_out, V] in BUF_LOGITS. */
 GA_NODISCARD ga_status exec_run(ga_exec *e);

@@ -133,6 +133,8 @@ static void draw(check_case *c) {
   if (ga_attn_is_scaled(d)) check_attn_fp8_draw(c, d);
   if (check_attn_is_scaled_cache(d)) d->kv_segments = 0, d->kv_scale_tokens = check_pick(c, 4) ? 1 : 0;
   draw_both_ways(c, d);
+  /* One in five draws of batch-invariant rows. */
+  if (c->kernel->flags & GA_KERNEL_INVARIANT && c->bits % 5 == 0) d->flags |= GA_ATTN_INVARIANT;
 }
 
 /* --- lengths and pages --- */

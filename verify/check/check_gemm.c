@@ -106,6 +106,13 @@ static int32_t draw_x(check_case *c, int32_t w_dtype) {
   return check_dtype_of(c, 1, list, w_dtype == GA_E4M3 ? 5 : 3);
 }
 
+/* One in five draws of batch-invariant rows asks for that; packed ones take fewer rows of X then than they are for. */
+static void draw_invariant(const check_case *c, ga_gemm_desc *d) {
+  if (!(c->kernel->flags & GA_KERNEL_INVARIANT) || c->bits % 5) return;
+  d->flags |= GA_GEMM_INVARIANT;
+  if (c->kernel->layout == GA_LAYOUT_MMA_PACKED && c->bits / 5 % 2) d->m = 1 + c->bits / 10 % 8;
+}
+
 static void draw(check_case *c) {
   ga_gemm_fused_desc *d = c->desc;
   *d = (ga_gemm_fused_desc)GA_GEMM_FUSED_DESC_INIT;
@@ -117,6 +124,7 @@ static void draw(check_case *c) {
   d->plain.act = c->mode == CHECK_EXACT ? GA_ACT_NONE : check_pick(c, 4);
   d->plain.scale = check_factor(c);
   draw_more(c, d);
+  if (!has_more(d)) draw_invariant(c, &d->plain);
   draw_layout(c, d);
   if (is_e4m3(&d->plain) && !has_more(d)) d->plain.scales = check_pick(c, 3);
   if (is_e4m3(&d->plain) && check_pick(c, 3) && !has_more(d)) d->plain.flags |= GA_GEMM_FAST_SUM;
@@ -140,7 +148,8 @@ static const char *must_refuse(const check_case *c) {
   if (d->plain.w_layout != (int32_t)c->kernel->layout) return "another layout of the weights";
   if (c->kernel->flags & GA_KERNEL_FAST_SUM && !(d->plain.flags & GA_GEMM_FAST_SUM))
     return "sums in the tensor cores were not asked for";
-  if (d->plain.m < c->kernel->rows_min || (c->kernel->rows_max && d->plain.m > c->kernel->rows_max))
+  if ((d->plain.m < c->kernel->rows_min && !(d->plain.flags & GA_GEMM_INVARIANT)) ||
+      (c->kernel->rows_max && d->plain.m > c->kernel->rows_max))
     return "m out of its range";
   return NULL;
 }

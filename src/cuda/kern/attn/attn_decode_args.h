@@ -28,9 +28,11 @@ typedef struct {
   int32_t kv_ready;               /* the launch ahead writes no keys but those of the queries */
   const float *k_scale, *v_scale; /* e4m3: of a key, as k and v lie */
   int32_t k_scale_batch, k_scale_token, k_scale_head, v_scale_batch, v_scale_token, v_scale_head;
-  int32_t cluster;   /* 1: the splits of a tile are a cluster, whose parts do not go to memory */
-  int32_t symmetric; /* window and ALiBi look both ways: attn_decode_simt alone */
+  int32_t cluster;     /* 1: the splits of a tile are a cluster, whose parts do not go to memory */
+  int32_t symmetric;   /* window and ALiBi look both ways: attn_decode_simt alone */
+  int32_t whole_turns; /* 1: warps have the same keys whatever the first one: keys are taken from a multiple of what all
+                          of a tile's warps take at once */
 } ga_kargs_attn_decode;
 
-GA_KARGS_ASSERT(sizeof(ga_kargs_attn_decode) == 328);
+GA_KARGS_ASSERT(sizeof(ga_kargs_attn_decode) == 336);
 #endif

@@ -61,6 +61,7 @@ GA_DEV share share_of(const ga_kargs_attn_decode *a, const unit *u, int split) {
   s.parts = part ? (u->to - u->from + part - 1) / part : 0;
   s.first = u->from + split * part < u->to ? u->from + split * part : u->to;
   s.last = s.first + part < u->to ? s.first + part : u->to;
+  if (a->whole_turns) s.first -= s.first % (KEYS * WARPS * (32 / a->lanes));
   return s;
 }
 

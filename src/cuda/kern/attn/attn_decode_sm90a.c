@@ -47,8 +47,8 @@ static int64_t keys_of(const ga_attn_desc *d) {
 cuda_attn_cut cuda_attn_packed_cut(const ga_attn_desc *d, int64_t rows, int64_t blocks, int64_t least) {
   cuda_attn_cut c = {.tiles = ga_div_up(d->max_q * (d->q_heads / d->kv_heads), rows), .splits = 1};
   c.units = d->batch * d->kv_heads * c.tiles;
-  /* As many as fill the machine, unless units do. */
-  if (c.units && c.units <= COUNTERS)
+  /* As many as fill the machine, unless units do. With GA_ATTN_INVARIANT the number is one, whatever the batch. */
+  if (c.units && c.units <= COUNTERS && !(d->flags & GA_ATTN_INVARIANT))
     c.splits = ga_max_i64(1, ga_min_i64(blocks / c.units, ga_div_up(keys_of(d), least)));
   return c;
 }
@@ -206,7 +206,8 @@ ga_status cuda_attn_packed_enqueue(const ga_kernel *k, const ga_attn_desc *d, co
                                      .v_scale_batch = (int32_t)a->v_scale.batch,
                                      .v_scale_token = by_token * (int32_t)a->v_scale.block,
                                      .v_scale_head = (int32_t)a->v_scale.head,
-                                     .cluster = c->cluster};
+                                     .cluster = c->cluster,
+                                     .whole_turns = (d->flags & GA_ATTN_INVARIANT) != 0};
   const int64_t blocks = c->units * c->splits;
   GA_REQUIRE(blocks <= INT32_MAX, GA_ERR_SHAPE, "%s: %lld blocks of work", k->id, (long long)blocks);
   const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1},

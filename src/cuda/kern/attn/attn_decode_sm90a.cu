@@ -126,6 +126,7 @@ typedef struct {
 GA_DEV share share_of(const ga_kargs_attn_decode *a, const unit *u, int split, int warp) {
   share s;
   s.first = u->from / KEYS * KEYS;
+  if (a->whole_turns) s.first -= s.first % (KEYS * WARPS); /* of one part */
   s.steps = u->to > u->from ? (u->to - s.first + KEYS - 1) / KEYS : 0;
   s.step = split * WARPS + warp;
   s.stride = a->splits * WARPS;
@@ -645,14 +646,17 @@ GA_DEV void take_step(const ga_kargs_attn_decode *a, const unit *u, int j, uint3
     GA_UNROLL for (int i = 0; i < OWN; i++) x[i] += slope * (float)(key + 8 * (i / 2) + i % 2 - place_of(a, u, row));
   }
   GA_UNROLL for (int i = 0; i < OWN; i++) {
-    if ((uint32_t)(key - s->first + 8 * (i / 2) + i % 2) >= s->keys) x[i] = NONE;
+    if ((uint32_t)(key - s->first + 8 * (i / 2) + i % 2) >= s->keys) {
+      x[i] = NONE;
+      if (SCALES) of_v[i] = 0; /* a row's unit follows from the keys that it sees */
+    }
     most = fmaxf(most, x[i]);
   }
   most = fmaxf(most, shfl_xor_f32(most, 1));
   most = fmaxf(most, shfl_xor_f32(most, 2));
   if (SCALES) GA_UNROLL
     for (int i = 0; i < OWN; i++) largest = fmaxf(largest, of_v[i]);
-  if (warp_any(most > s->m || (SCALES && largest * s->per_unit > 1))) {
+  if (warp_any(most > s->m || (SCALES && largest * s->per_unit >= 1))) {
     float shrink = weight_of(s->m, reference(most));
     s->l *= shrink;
     if (SCALES) shrink *= raise_unit(s, largest);

@@ -26,11 +26,12 @@ static int64_t slots_of(const mma_packed_shape *s, int64_t warps) {
 }
 
 /* X gets at most two thirds of shared memory: k is cut into parts until it fits. Then rows into groups, one a
- * multiprocessor. */
+ * multiprocessor. All of it follows from m, so that with GA_GEMM_INVARIANT every launch is cut as one of 8. */
 static mma_packed_shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps) {
   const int64_t warps = ((const cuda_variant *)k->impl)->threads / 32;
   const cuda_unit *u = cuda_unit_of(d->w_dtype);
-  const int64_t m = ga_min_i64(d->m, MMA_PACKED_COLS), limit = caps->smem_bytes - 1024; /* static shared memory */
+  const int64_t m = d->flags & GA_GEMM_INVARIANT ? MMA_PACKED_COLS : ga_min_i64(d->m, MMA_PACKED_COLS),
+                limit = caps->smem_bytes - 1024; /* static shared memory */
   mma_packed_shape s = {.tiles = ga_div_up(d->n, GA_PACKED_ROWS), .units = ga_div_up(d->k, u->k), .splits = 1};
   s.copies = m <= 1 ? 2 : m <= 2 ? 4 : m <= 4 ? 8 : 16;
   while (s.splits < s.units && x_bytes(u, ga_div_up(s.units, s.splits), s.copies) > limit / 3 * 2) s.splits++;

@@ -6,12 +6,13 @@
 #include "base/status.h"
 #include "cuda/kern/gemm/gemm.h"
 
-#define BM        128 /* rows of W of a tile */
-#define BK        64
-#define MOST      ((int64_t)1 << 28)
-#define X_THREADS 256
-#define X_SEGMENT 4096 /* columns of a row that a block converts */
-#define X_WARP    128  /* and a warp at once */
+#define BM         128 /* rows of W of a tile */
+#define BK         64
+#define MOST       ((int64_t)1 << 28)
+#define LEAST_TILE 64
+#define X_THREADS  256
+#define X_SEGMENT  4096 /* columns of a row that a block converts */
+#define X_WARP     128  /* and a warp at once */
 
 #define COUNTERS     (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
 #define MAX_K_SPLITS 8
@@ -64,22 +65,44 @@ static bool x_fits(const shape *s) {
   return s->cluster * s->k_splits <= s->units && (s->k_splits == 1 || s->w_tiles * s->x_tiles * SHARES <= COUNTERS);
 }
 
-static shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps) {
+/* Of m rows in tiles of bn, k not cut. */
+static shape shape_of_rows(const ga_gemm_desc *d, int64_t m, int64_t bn) {
   const cuda_unit *u = cuda_unit_of(d->w_dtype);
-  const cuda_gemm_prefill_variant *v = k->impl;
-  shape s = {.w_tiles = ga_div_up(d->n, BM),
-             .x_tiles = ga_div_up(d->m, v->bn),
-             .units = ga_div_up(d->k, u->k),
-             .bn = v->bn,
-             .m = d->m};
+  shape s = {
+      .w_tiles = ga_div_up(d->n, BM), .x_tiles = ga_div_up(m, bn), .units = ga_div_up(d->k, u->k), .bn = bn, .m = m};
   s.width = s.units * u->k;
   s.cluster = s.k_splits = 1;
   set_clocks(&s, d->w_dtype);
-  shape best = s;
-  for (s.cluster = 1; s.cluster <= (v->kw == 1 ? 2 : 1); s.cluster++)
+  return s;
+}
+
+/* Cuts k so that it takes the least time. */
+static void cut_k(shape *best, int32_t kw, const ga_caps *caps) {
+  shape s = *best;
+  for (s.cluster = 1; s.cluster <= (kw == 1 ? 2 : 1); s.cluster++)
     for (s.k_splits = 1; s.k_splits <= MAX_K_SPLITS; s.k_splits *= 2)
-      if (x_fits(&s) && clocks_of(&s, caps) < clocks_of(&best, caps)) best = s;
-  return best;
+      if (x_fits(&s) && clocks_of(&s, caps) < clocks_of(best, caps)) *best = s;
+}
+
+/* What decides about the order of sums is how k is cut, and nothing else where kw is 1, whatever the tile. With
+ * GA_GEMM_INVARIANT k is cut as it is best for the least tile, whatever m is. */
+static shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps) {
+  const cuda_gemm_prefill_variant *v = k->impl;
+  shape s = shape_of_rows(d, d->m, v->bn);
+  if (d->flags & GA_GEMM_INVARIANT) {
+    shape few = shape_of_rows(d, LEAST_TILE, LEAST_TILE);
+    cut_k(&few, v->kw, caps);
+    s.cluster = few.cluster;
+    s.k_splits = few.k_splits;
+  } else {
+    cut_k(&s, v->kw, caps);
+  }
+  return s;
+}
+
+/* Rows of X that a launch may have: there are counters for so many tiles whose k is cut. */
+static int64_t most_rows(const shape *s) {
+  return s->k_splits == 1 ? MOST : ga_max_i64(1, COUNTERS / (s->w_tiles * SHARES)) * s->bn;
 }
 
 const char *cuda_gemm_prefill_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
@@ -88,7 +111,7 @@ const char *cuda_gemm_prefill_ok(const ga_kernel *k, const void *desc, const ga_
   const char *refusal = cuda_gemm_packed_refusal(k, d);
   if (refusal) return refusal;
   if (ga_gemm_one_product(desc)) return ga_gemm_one_product(desc);
-  if (d->m < k->rows_min) return "m is below 9";
+  if (d->m < k->rows_min && !(d->flags & GA_GEMM_INVARIANT)) return "m is below 9";
   if (d->y_stride % 4) return "y_stride must be a multiple of 4";
   const int64_t tiles = ga_div_up(d->n, BM) * ga_div_up(d->m, ((const cuda_gemm_prefill_variant *)k->impl)->bn);
   return d->m > MOST || d->n > MOST || d->k > MOST || tiles > MOST ? "too large: at most 2^28 rows, columns, tiles"
@@ -112,8 +135,8 @@ static uint64_t sums_at(const shape *s, int32_t w_dtype) {
 }
 
 static uint64_t workspace_bytes(const shape *s, int32_t w_dtype) {
-  return sums_at(s, w_dtype) +
-         (s->k_splits > 1 ? (uint64_t)(s->k_splits * s->x_tiles * s->bn * s->w_tiles * BM) * sizeof(float) : 0);
+  const int64_t rows = ga_min_i64(s->x_tiles * s->bn, most_rows(s));
+  return sums_at(s, w_dtype) + (s->k_splits > 1 ? (uint64_t)(s->k_splits * rows * s->w_tiles * BM) * sizeof(float) : 0);
 }
 
 /* What the rows of X are multiplied by: of f16 alone. */
@@ -173,30 +196,44 @@ static int32_t log2_of(int64_t n) {
   return e;
 }
 
-ga_status cuda_gemm_prefill(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
-  const ga_gemm_desc *d = desc;
-  const ga_gemm_io *a = io;
+/* Rows [first, first + rows) of a product whose X has been converted. */
+static ga_status enqueue_rows(const ga_kernel *k, const ga_gemm_desc *d, const ga_gemm_io *a, const shape *s,
+                              int64_t first, int64_t rows, void *workspace, ga_stream *stream) {
   const cuda_gemm_prefill_variant *v = k->impl;
-  const ga_caps *caps = &stream->device->caps;
-  const shape s = shape_of(k, d, caps);
-  const int64_t items = s.w_tiles * s.x_tiles * s.k_splits;
-  ga_kargs_gemm_prefill args = {.g = cuda_gemm_kargs(d, a),
-                                .w_tiles = (int32_t)s.w_tiles,
-                                .x_tiles = (int32_t)s.x_tiles,
-                                .cluster_log = (int32_t)(s.cluster - 1),
-                                .k_splits_log = log2_of(s.k_splits)};
-  args.x_scale = row_scales_of(&s, d->w_dtype, workspace);
-  args.x_box = x_box(k, d->m);
-  args.g.partial = (float *)((char *)workspace + sums_at(&s, d->w_dtype));
+  const int64_t x_tiles = ga_div_up(rows, s->bn), items = s->w_tiles * x_tiles * s->k_splits;
+  char *x = (char *)workspace + first * x_width(s) * 2;
+  float *scales = row_scales_of(s, d->w_dtype, workspace);
+  ga_gemm_desc piece = *d;
+  piece.m = rows;
+  ga_kargs_gemm_prefill args = {.g = cuda_gemm_kargs(&piece, a),
+                                .w_tiles = (int32_t)s->w_tiles,
+                                .x_tiles = (int32_t)x_tiles,
+                                .cluster_log = (int32_t)(s->cluster - 1),
+                                .k_splits_log = log2_of(s->k_splits)};
+  args.g.y = (float *)a->y + first * d->y_stride;
+  if (args.g.gate) args.g.gate = (const float *)a->gate + first * d->y_stride;
+  if (args.g.residual) args.g.residual = (const float *)a->residual + first * d->y_stride;
+  args.x_scale = scales ? scales + first : NULL;
+  args.x_box = x_box(k, rows);
+  args.g.partial = (float *)((char *)workspace + sums_at(s, d->w_dtype));
   args.g.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
   args.g.tiles = (int32_t)ga_div_up(d->n, GA_PACKED_ROWS);
-  args.g.units = (int32_t)s.units;
-  GA_TRY(encode_x(cuda_device_of(stream), k, d->m, x_width(&s), workspace, &args.x));
-  const int64_t blocks = s.cluster > 1 ? items * s.cluster : ga_min_i64(items, caps->sms);
+  args.g.units = (int32_t)s->units;
+  GA_TRY(encode_x(cuda_device_of(stream), k, rows, x_width(s), x, &args.x));
+  const int64_t blocks = s->cluster > 1 ? items * s->cluster : ga_min_i64(items, stream->device->caps.sms);
   const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1},
                          .block = {v->base.threads, 1, 1},
-                         .cluster = {s.cluster > 1 ? (uint32_t)s.cluster : 0, s.cluster > 1, s.cluster > 1},
+                         .cluster = {s->cluster > 1 ? (uint32_t)s->cluster : 0, s->cluster > 1, s->cluster > 1},
                          .shared_bytes = v->base.shared_bytes,
                          .dependent = true};
   return cuda_enqueue(stream, k, &l, &args);
+}
+
+ga_status cuda_gemm_prefill(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+  const ga_gemm_desc *d = desc;
+  const shape s = shape_of(k, d, &stream->device->caps);
+  const int64_t most = most_rows(&s);
+  for (int64_t first = 0; first < d->m; first += most)
+    GA_TRY(enqueue_rows(k, d, io, &s, first, ga_min_i64(most, d->m - first), workspace, stream));
+  return GA_OK;
 }
