@@ -77,7 +77,7 @@ def one_shape(shape, rounds, until):
             random.shuffle(names)
             for name in names:
                 times[name].append(us(programs[name], inputs, calls))
-        q = {name: statistics.quantiles(t, n=10) for name, t in times.items()}
+        q = {name: statistics.quantiles(t, n=10, method="inclusive") for name, t in times.items()}
         made[what] = {name: {"median_us": statistics.median(t), "p10_us": q[name][0], "p90_us": q[name][-1], "rounds": len(t)} for name, t in times.items()}
         made[what]["ratio"] = made[what]["cudnn"]["median_us"] / made[what]["gpu_accel"]["median_us"]
     return made

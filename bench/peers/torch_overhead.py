@@ -53,7 +53,7 @@ def in_turns(calls, rounds, time_of, until):
 
 
 def row(times):
-    q = statistics.quantiles(times, n=10) if len(times) > 1 else [times[0]] * 9
+    q = statistics.quantiles(times, n=10, method="inclusive") if len(times) > 1 else [times[0]] * 9
     return {"median_us": statistics.median(times), "p10_us": q[0], "p90_us": q[-1], "rounds": len(times)}
 
 

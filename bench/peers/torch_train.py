@@ -129,7 +129,7 @@ def one_length(n, layers, steps, until):
         random.shuffle(names)
         for name in names:
             times[name].append(timed(lambda: step(model, optimizer, tokens, attends[name])))
-    q = {name: statistics.quantiles(t, n=10) for name, t in times.items()}
+    q = {name: statistics.quantiles(t, n=10, method="inclusive") for name, t in times.items()}
     made = {"length": n, "layers": layers, "ms": {name: {"median": statistics.median(t), "p10": q[name][0], "p90": q[name][-1], "steps": len(t)} for name, t in times.items()}}
     rivals = [r["median"] for name, r in made["ms"].items() if name != "gpu_accel"]
     made["ratio"] = min(rivals) / made["ms"]["gpu_accel"]["median"] if rivals else None

@@ -242,7 +242,8 @@ static ga_status gpu_of(jax_call *call, int32_t *ordinal) {
   const xla_api *api = call->frame->api;
   if (api->struct_size < offsetof(xla_api, device_get) + sizeof api->device_get || !api->device_get)
     return jax_fail(call, GA_ERR_UNSUPPORTED,
-                    "this jaxlib does not tell the device; allowed are those that do (0.5 and later)");
+                    "XLA's table has %zu bytes; allowed on a GPU are %zu and more: a newer jaxlib", api->struct_size,
+                    sizeof *api);
   xla_get_device ask = {.struct_size = sizeof(size_t) + 2 * sizeof(void *) + sizeof(int32_t),
                         .context = call->frame->context};
   void *error = api->device_get(&ask);
@@ -336,10 +337,10 @@ static void *error_of(const xla_frame *frame, ga_status status, const char *text
 void *jax_handle(const xla_frame *frame, const char *op, bool is_cuda, jax_work work) {
   jax_call call = {.op = op, .frame = frame, .is_cuda = is_cuda};
   if (tell_metadata(frame)) return NULL;
-  /* Without error_create nobody can be told. */
+  /* A CPU needs errors alone; gpu_of asks for the rest. Without error_create nobody can be told. */
   const xla_api *api = frame->api;
   if (frame->struct_size < sizeof *frame || api->version.major != XLA_MAJOR || api->version.minor < XLA_MINOR ||
-      api->struct_size < offsetof(xla_api, free) + sizeof api->free) {
+      api->struct_size < offsetof(xla_api, error_destroy) + sizeof api->error_destroy) {
     snprintf(call.text, sizeof call.text,
              "%s: XLA's FFI is of version %d.%d, its frame %zu bytes; allowed are %d.%d and later of %d, and %zu bytes "
              "or more",

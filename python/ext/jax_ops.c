@@ -254,20 +254,25 @@ static PyObject *module_jax_targets(PyObject *module, PyObject *unused) {
   return list;
 }
 
-/* (block size, block bytes) of an element type: what the arrays of bytes that hold blocks must be. */
-static PyObject *module_block_of(PyObject *module, PyObject *name) {
-  (void)module;
-  const ga_dtype dtype = pyga_dtype_arg(name, "dtype");
-  if (dtype == GA_DTYPE_NONE) return NULL;
-  const ga_dtype_traits *t = ga_dtype_info(dtype);
-  return Py_BuildValue("(ii)", (int)t->block_elems, (int)t->block_bytes);
+/* Sizes of blocks by name of the type. */
+static PyObject *module_block_sizes(PyObject *module, PyObject *unused) {
+  (void)module, (void)unused;
+  PyObject *sizes = PyDict_New();
+  for (int dtype = 0; sizes && dtype < 256; dtype++) {
+    const ga_dtype_traits *t = ga_dtype_info((ga_dtype)dtype);
+    PyObject *pair = t ? Py_BuildValue("(ii)", (int)t->block_elems, (int)t->block_bytes) : NULL;
+    if (t && (!pair || PyDict_SetItemString(sizes, t->name, pair))) Py_CLEAR(sizes);
+    Py_XDECREF(pair);
+  }
+  return sizes;
 }
 
 int pyga_jax_init(PyObject *module) {
   static PyMethodDef functions[] = {
       {"jax_targets", module_jax_targets, METH_NOARGS,
        "jax_targets()\n\n[(name, platform, capsule)] of the handlers that jax.ffi registers; for gpu_accel.jax."},
-      {"block_of", module_block_of, METH_O, "block_of(dtype)\n\n(elements, bytes) of a block of that type."},
+      {"block_sizes", module_block_sizes, METH_NOARGS,
+       "block_sizes()\n\n{name: (elements, bytes)} of a block of each element type."},
       {NULL, NULL, 0, NULL}};
   return PyModule_AddFunctions(module, functions);
 }

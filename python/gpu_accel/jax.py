@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _core
+from ._blocks import block_of
 
 try:
     from jax import ffi
@@ -199,9 +200,7 @@ def gemm(x, w, bias=None, *, act=None, scale=1.0, out_dtype=None):
 
 def _check_blocks(op, w, w_dtype):
     """Elements of a row of w, which holds blocks as bytes."""
-    elements, size = _core.block_of(w_dtype)
-    if elements == 1:
-        raise _core.DtypeError(f"{op}: w_dtype is {w_dtype!r}; allowed are types of blocks, such as 'q4_0'")
+    elements, size = block_of(op, w_dtype)
     if w.dtype != jnp.uint8:
         raise _core.DtypeError(f"{op}: w is {w.dtype.name}; allowed is uint8, the bytes of blocks")
     if w.ndim != 2 or w.shape[1] % size:
@@ -213,9 +212,7 @@ def quantize(w, w_dtype):
     """w [n, k] float32, float16 or bfloat16 as blocks of w_dtype ('q8_0', 'q4_0', ...): uint8 [n, bytes], rows of GGUF."""
     w = jnp.asarray(w)
     _check_plain("quantize", w=w)
-    elements, size = _core.block_of(w_dtype)
-    if elements == 1:
-        raise _core.DtypeError(f"quantize: w_dtype is {w_dtype!r}; allowed are types of blocks, such as 'q4_0'")
+    elements, size = block_of("quantize", w_dtype)
     if w.ndim != 2 or w.shape[1] % elements:
         raise _core.ShapeError(f"quantize: w is {list(w.shape)}; allowed is [n, k], k a multiple of {elements}")
     result = jax.ShapeDtypeStruct((w.shape[0], w.shape[1] // elements * size), jnp.uint8)
