@@ -66,7 +66,7 @@ const xla_buffer *jax_result(jax_call *call, int64_t index) {
   return buffer_at(call, &call->frame->results, "result", index);
 }
 
-static const void *attribute(const jax_call *call, const char *name, int kind) {
+static const void *xla_attribute(const jax_call *call, const char *name, int kind) {
   const xla_attributes *a = &call->frame->attributes;
   const size_t bytes = strlen(name);
   for (int64_t i = 0; i < a->size; i++)
@@ -77,7 +77,7 @@ static const void *attribute(const jax_call *call, const char *name, int kind) {
 
 /* A scalar of four bytes. */
 static ga_status scalar(jax_call *call, const char *name, int dtype, void *out) {
-  const xla_scalar *found = attribute(call, name, XLA_ATTR_SCALAR);
+  const xla_scalar *found = xla_attribute(call, name, XLA_ATTR_SCALAR);
   if (!found || found->dtype != dtype)
     return jax_fail(call, GA_ERR_ARG, "%s is missing or of another type; gpu_accel.jax hands it over", name);
   memcpy(out, found->value, 4);
@@ -88,7 +88,7 @@ ga_status jax_int(jax_call *call, const char *name, int32_t *out) { return scala
 ga_status jax_float(jax_call *call, const char *name, float *out) { return scalar(call, name, XLA_F32, out); }
 
 ga_status jax_text(jax_call *call, const char *name, char *text, size_t capacity) {
-  const xla_span *found = attribute(call, name, XLA_ATTR_STRING);
+  const xla_span *found = xla_attribute(call, name, XLA_ATTR_STRING);
   if (!found) return jax_fail(call, GA_ERR_ARG, "%s is missing; gpu_accel.jax hands it over", name);
   const size_t bytes = found->bytes < capacity ? found->bytes : capacity - 1;
   memcpy(text, found->data, bytes);
@@ -129,7 +129,7 @@ static ga_status copy_new(jax_call *call, const xla_buffer *buffer, const xla_bu
   return status;
 }
 
-static ga_status convert(jax_call *call, int64_t n, ga_dtype from, const void *x, ga_dtype to, void *y) {
+static ga_status cpu_convert(jax_call *call, int64_t n, ga_dtype from, const void *x, ga_dtype to, void *y) {
   ga_convert_desc d = GA_CONVERT_DESC_INIT;
   const ga_convert_io io = {.x = x, .y = y};
   d.rows = 1, d.width = n;
@@ -144,7 +144,7 @@ ga_status jax_take(jax_call *call, const xla_buffer *argument, const void **data
   if (is_wide(call, *dtype)) return GA_OK;
   ga_status status = copy_new(call, argument, NULL, &f32);
   if (status == GA_OK)
-    status = convert(call, jax_product(argument, 0, argument->rank), *dtype, argument->data, GA_F32, f32);
+    status = cpu_convert(call, jax_product(argument, 0, argument->rank), *dtype, argument->data, GA_F32, f32);
   *data = f32;
   *dtype = GA_F32;
   return status;
@@ -163,7 +163,7 @@ static ga_status copies_end(jax_call *call, ga_status status) {
   for (int32_t i = 0; i < call->n_copies; i++) {
     const xla_buffer *r = call->copies[i].result;
     if (r && status == GA_OK)
-      status = convert(call, jax_product(r, 0, r->rank), GA_F32, call->copies[i].f32, jax_dtype(r), r->data);
+      status = cpu_convert(call, jax_product(r, 0, r->rank), GA_F32, call->copies[i].f32, jax_dtype(r), r->data);
     ga_buffer_free(call->ctx, call->copies[i].f32);
   }
   return status;
@@ -205,22 +205,23 @@ static ga_status drop_error(const jax_call *call, void *error, ga_status status)
 }
 
 /* A GPU's workspace is XLA's: given back as soon as the work is enqueued, since XLA hands it to what comes later in the
- * stream. */
+ * stream. XLA promises multiples of 16 alone, plans want multiples of 256. */
 static ga_status run_on_gpu(jax_call *call, const jax_form *form, const ga_plan *plan, const void *io, size_t bytes) {
   const xla_api *api = call->frame->api;
-  xla_allocate take = {.struct_size = sizeof take, .context = call->frame->context, .bytes = bytes, .alignment = 256};
-  void *error = bytes ? api->allocate(&take) : NULL;
-  if (error || (bytes && !take.data) || (uintptr_t)take.data % 256) {
-    const ga_status status = jax_fail(call, GA_ERR_NOMEM, "XLA has no workspace of %zu bytes", bytes);
+  void *const context = call->frame->context;
+  if (!bytes) return form->run(plan, io, NULL, call->stream);
+  xla_allocate take = {.struct_size = sizeof take, .context = context, .bytes = bytes + 256, .alignment = 16};
+  void *error = api->allocate(&take);
+  if (error || !take.data) {
+    const ga_status status = jax_fail(call, GA_ERR_NOMEM, "XLA has no workspace of %zu bytes", take.bytes);
     return error ? drop_error(call, error, status) : status;
   }
-  const ga_status status = form->run(plan, io, take.data, call->stream);
-  if (!bytes) return status;
-  xla_free give = {.struct_size = sizeof give, .context = call->frame->context, .bytes = bytes, .data = take.data};
+  char *const workspace = (char *)take.data + (256 - (uintptr_t)take.data % 256) % 256;
+  const ga_status status = form->run(plan, io, workspace, call->stream);
+  xla_free give = {.struct_size = sizeof give, .context = context, .bytes = take.bytes, .data = take.data};
   error = api->free(&give);
-  if (!error) return status;
-  return drop_error(call, error,
-                    status == GA_OK ? jax_fail(call, GA_ERR_DEVICE, "XLA did not take its workspace back") : status);
+  if (!error || status != GA_OK) return error ? drop_error(call, error, status) : status;
+  return drop_error(call, error, jax_fail(call, GA_ERR_DEVICE, "XLA did not take its workspace back"));
 }
 
 ga_status jax_run(jax_call *call, const jax_form *form, const void *desc, size_t desc_bytes, const void *io) {
@@ -316,7 +317,7 @@ static bool tell_metadata(const xla_frame *frame) {
 }
 
 /* The number of a status among absl's codes. */
-static int code_of(ga_status status) {
+static int absl_code(ga_status status) {
   switch (status) {
   case GA_ERR_ARG:
   case GA_ERR_SHAPE:
@@ -328,8 +329,8 @@ static int code_of(ga_status status) {
   }
 }
 
-static void *error_of(const xla_frame *frame, ga_status status, const char *text) {
-  xla_new_error made = {.message = text, .code = code_of(status)};
+static void *xla_error(const xla_frame *frame, ga_status status, const char *text) {
+  xla_new_error made = {.message = text, .code = absl_code(status)};
   made.struct_size = offsetof(xla_new_error, code) + sizeof made.code;
   return frame->api->error_create(&made);
 }
@@ -346,10 +347,10 @@ void *jax_handle(const xla_frame *frame, const char *op, bool is_cuda, jax_work 
              "or more",
              op, api->version.major, api->version.minor, frame->struct_size, XLA_MAJOR, XLA_MINOR, XLA_MAJOR,
              sizeof *frame);
-    return error_of(frame, GA_ERR_UNSUPPORTED, call.text);
+    return xla_error(frame, GA_ERR_UNSUPPORTED, call.text);
   }
   if (frame->stage != XLA_EXECUTE) return NULL;
   const ga_status status = on_device(&call, work);
   if (status == GA_OK) return NULL;
-  return error_of(frame, status, call.text[0] ? call.text : ga_error_text());
+  return xla_error(frame, status, call.text[0] ? call.text : ga_error_text());
 }

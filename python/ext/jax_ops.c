@@ -1,5 +1,5 @@
-/* The ops as handlers of XLA: attention and its gradients, products, conversion of weights. Arrays are contiguous, as XLA
- * hands them over. gpu_accel.jax has checked shapes; leading dimensions are those that vmap has put there. */
+/* The ops as handlers of XLA: attention and its gradients, products, conversion of weights. Arrays are contiguous, as
+ * XLA hands them over. gpu_accel.jax has checked shapes; leading dimensions are those that vmap has put there. */
 #include "python/ext/jax.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ static ga_status need_heads(jax_call *call, const char *name, const xla_buffer *
              : jax_fail(call, GA_ERR_SHAPE, "%s has %d dimensions; allowed are 4 and more", name, (int)x->rank);
 }
 
-static ga_status attention(jax_call *call) {
+static ga_status jax_attention(jax_call *call) {
   static const char *const names[3] = {"q", "k", "v"};
   ga_attn_desc d = GA_ATTN_DESC_INIT;
   ga_attn_io io = {0};
@@ -59,7 +59,7 @@ static ga_status attention(jax_call *call) {
   return jax_run(call, &form_attn, &d, sizeof d, &io);
 }
 
-static ga_status bwd_options(jax_call *call, ga_attn_bwd_desc *d) {
+static ga_status jax_bwd_options(jax_call *call, ga_attn_bwd_desc *d) {
   int32_t causal = 0, same_bits = 0;
   ga_status status = jax_int(call, "causal", &causal);
   if (status == GA_OK) status = jax_int(call, "deterministic", &same_bits);
@@ -71,7 +71,7 @@ static ga_status bwd_options(jax_call *call, ga_attn_bwd_desc *d) {
 }
 
 /* q, k, v, o, dout, lse to dq, dk, dv. */
-static ga_status attention_backward(jax_call *call) {
+static ga_status jax_attention_backward(jax_call *call) {
   ga_attn_bwd_desc d = GA_ATTN_BWD_DESC_INIT;
   ga_attn_bwd_io io = {0};
   const xla_buffer *b[5];
@@ -86,7 +86,7 @@ static ga_status attention_backward(jax_call *call) {
     status = result ? jax_make(call, result, &grad[i], &grad_dtype) : GA_ERR_ARG;
   }
   if (status == GA_OK) status = need_heads(call, "q", b[0]);
-  if (status == GA_OK) status = bwd_options(call, &d);
+  if (status == GA_OK) status = jax_bwd_options(call, &d);
   if (status != GA_OK) return status;
   const int64_t *q = b[0]->dims + b[0]->rank - 3, *k = b[1]->dims + b[1]->rank - 3, *v = b[2]->dims + b[2]->rank - 3;
   d.batch = jax_product(b[0], 0, b[0]->rank - 3);
@@ -103,7 +103,7 @@ static ga_status attention_backward(jax_call *call) {
 
 /* One of two matrices under leading dimensions, which are 1 or those of the result: element `index` of the result's
  * leading dimensions, counted in matrices (of a bias: in rows). */
-static int64_t matrix_at(const xla_buffer *x, const xla_buffer *y, int64_t index) {
+static int64_t lead_matrix(const xla_buffer *x, const xla_buffer *y, int64_t index) {
   int64_t at = 0, step = 1;
   for (int64_t i = y->rank - 3; i >= 0; i--) {
     const int64_t here = index % y->dims[i];
@@ -162,16 +162,16 @@ static ga_status gemm_each(jax_call *call, ga_gemm_desc *d, const gemm_call *g) 
   if (one) d->m *= lead;
   for (int64_t i = 0; i < (one ? 1 : lead) && status == GA_OK; i++) {
     ga_gemm_io io = {.y = g->y_data + i * g->y_bytes};
-    io.x = g->x_data + matrix_at(g->x, g->y, i) * g->x_bytes;
-    io.w = g->w_data + matrix_at(g->w, g->y, i) * g->w_bytes;
-    if (g->bias) io.bias = (const float *)g->bias->data + matrix_at(g->bias, g->y, i) * d->n;
+    io.x = g->x_data + lead_matrix(g->x, g->y, i) * g->x_bytes;
+    io.w = g->w_data + lead_matrix(g->w, g->y, i) * g->w_bytes;
+    if (g->bias) io.bias = (const float *)g->bias->data + lead_matrix(g->bias, g->y, i) * d->n;
     status = jax_run(call, &form_gemm, d, sizeof *d, &io);
   }
   return status;
 }
 
-/* x [..., m, k] ([..., k, m] with xt), w [..., n, k] ([..., k, n] with wt, [..., n, bytes] of blocks), bias [..., n]. */
-static ga_status gemm(jax_call *call) {
+/* x [..., m, k], [..., k, m] with xt; w [..., n, k], [..., k, n] with wt, [..., n, bytes] of blocks; bias [..., n]. */
+static ga_status jax_gemm(jax_call *call) {
   ga_gemm_desc d = GA_GEMM_DESC_INIT;
   gemm_call g = {.x = jax_argument(call, 0), .w = jax_argument(call, 1), .y = jax_result(call, 0)};
   const void *x = NULL, *w = NULL;
@@ -201,7 +201,7 @@ static ga_status gemm(jax_call *call) {
 /* ---- conversion of weights ---- */
 
 /* x [..., width] to y: one of them is bytes of blocks of type `dtype`. */
-static ga_status convert(jax_call *call) {
+static ga_status jax_convert(jax_call *call) {
   ga_convert_desc d = GA_CONVERT_DESC_INIT;
   ga_convert_io io = {0};
   char name[24];
@@ -220,9 +220,9 @@ static ga_status convert(jax_call *call) {
 
 /* ---- for Python ---- */
 
-#define HANDLERS(op)                                                                     \
-  static void *op##_on_cpu(const xla_frame *f) { return jax_handle(f, #op, false, op); } \
-  static void *op##_on_gpu(const xla_frame *f) { return jax_handle(f, #op, true, op); }
+#define HANDLERS(op)                                                                           \
+  static void *op##_on_cpu(const xla_frame *f) { return jax_handle(f, #op, false, jax_##op); } \
+  static void *op##_on_gpu(const xla_frame *f) { return jax_handle(f, #op, true, jax_##op); }
 HANDLERS(attention)
 HANDLERS(attention_backward)
 HANDLERS(gemm)
