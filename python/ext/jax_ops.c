@@ -1,4 +1,4 @@
-/* The ops as handlers of XLA: attention and its gradients, products, conversion of weights. Arrays are contiguous, as
+/* The ops as handlers of XLA: attention and its gradients, products, blocks of weights. Arrays are contiguous, as
  * XLA hands them over. gpu_accel.jax has checked shapes; leading dimensions are those that vmap has put there. */
 #include "python/ext/jax.h"
 
@@ -8,6 +8,7 @@ JAX_FORM(attn)
 JAX_FORM(attn_bwd)
 JAX_FORM(gemm)
 JAX_FORM(convert)
+JAX_FORM(embed)
 
 /* ---- attention ---- */
 
@@ -198,10 +199,10 @@ static ga_status jax_gemm(jax_call *call) {
   return gemm_each(call, &d, &g);
 }
 
-/* ---- conversion of weights ---- */
+/* ---- blocks of weights ---- */
 
-/* x [..., width] to y: one of them is bytes of blocks of type `dtype`. */
-static ga_status jax_convert(jax_call *call) {
+/* x [..., width] to y, bytes of blocks of type `dtype`. */
+static ga_status jax_quantize(jax_call *call) {
   ga_convert_desc d = GA_CONVERT_DESC_INIT;
   ga_convert_io io = {0};
   char name[24];
@@ -209,13 +210,34 @@ static ga_status jax_convert(jax_call *call) {
   if (!x || !y) return GA_ERR_ARG;
   const ga_status status = jax_text(call, "dtype", name, sizeof name);
   if (status != GA_OK) return status;
-  const ga_dtype dtype = ga_dtype_from_name(name);
-  const xla_buffer *plain = x->dtype == XLA_U8 ? y : x;
-  d.x_dtype = (int32_t)(plain == x ? jax_dtype(x) : dtype), d.y_dtype = (int32_t)(plain == x ? dtype : jax_dtype(y));
-  d.width = plain->rank ? plain->dims[plain->rank - 1] : 1;
-  d.rows = plain->rank ? jax_product(plain, 0, plain->rank - 1) : 1;
+  d.x_dtype = (int32_t)jax_dtype(x), d.y_dtype = (int32_t)ga_dtype_from_name(name);
+  d.width = x->dims[x->rank - 1];
+  d.rows = jax_product(x, 0, x->rank - 1);
   io.x = x->data, io.y = y->data;
   return jax_run(call, &form_convert, &d, sizeof d, &io);
+}
+
+/* Rows `ids` [..., n] of w, bytes of blocks [..., rows, bytes], to y [..., n, width]. w and ids have the same leading
+ * dimensions. */
+static ga_status jax_rows(jax_call *call) {
+  ga_embed_desc d = GA_EMBED_DESC_INIT;
+  const xla_buffer *w = jax_argument(call, 0), *ids = jax_argument(call, 1), *result = jax_result(call, 0);
+  const void *table = NULL;
+  void *y = NULL;
+  ga_dtype w_dtype = GA_DTYPE_NONE, y_dtype = GA_DTYPE_NONE;
+  if (!w || !ids || !result) return GA_ERR_ARG;
+  ga_status status = weights_take(call, w, &table, &w_dtype);
+  if (status == GA_OK) status = jax_make(call, result, &y, &y_dtype);
+  d.tokens = ids->dims[ids->rank - 1], d.vocab = w->dims[w->rank - 2], d.width = result->dims[result->rank - 1];
+  d.w_dtype = (int32_t)w_dtype, d.y_dtype = (int32_t)y_dtype;
+  const int64_t lead = jax_product(w, 0, w->rank - 2);
+  for (int64_t i = 0; i < lead && status == GA_OK; i++) {
+    ga_embed_io io = {.ids = (const int32_t *)ids->data + i * d.tokens};
+    io.table = (const char *)table + i * matrix_bytes(w, w_dtype);
+    io.y = (char *)y + i * matrix_bytes(result, y_dtype);
+    status = jax_run(call, &form_embed, &d, sizeof d, &io);
+  }
+  return status;
 }
 
 /* ---- for Python ---- */
@@ -226,7 +248,8 @@ static ga_status jax_convert(jax_call *call) {
 HANDLERS(attention)
 HANDLERS(attention_backward)
 HANDLERS(gemm)
-HANDLERS(convert)
+HANDLERS(quantize)
+HANDLERS(rows)
 
 typedef void *(*xla_handler)(const xla_frame *frame);
 
@@ -246,7 +269,8 @@ static PyObject *module_jax_targets(PyObject *module, PyObject *unused) {
   } rows[] = {{"gpu_accel_attention", attention_on_cpu, attention_on_gpu},
               {"gpu_accel_attention_backward", attention_backward_on_cpu, attention_backward_on_gpu},
               {"gpu_accel_gemm", gemm_on_cpu, gemm_on_gpu},
-              {"gpu_accel_convert", convert_on_cpu, convert_on_gpu}};
+              {"gpu_accel_quantize", quantize_on_cpu, quantize_on_gpu},
+              {"gpu_accel_rows", rows_on_cpu, rows_on_gpu}};
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < sizeof rows / sizeof rows[0]; i++)
     if (add_target(list, rows[i].name, "cpu", rows[i].cpu) || add_target(list, rows[i].name, "CUDA", rows[i].gpu))

@@ -209,21 +209,23 @@ def _check_blocks(op, w, w_dtype):
 
 
 def quantize(w, w_dtype):
-    """w [n, k] float32, float16 or bfloat16 as blocks of w_dtype ('q8_0', 'q4_0', ...): uint8 [n, bytes], rows of GGUF."""
+    """w [n, k] float32, float16 or bfloat16 as blocks of w_dtype ('q8_0', 'q4_0', ...): uint8 [n, bytes], rows of GGUF.
+    CPUs alone do this."""
     w = jnp.asarray(w)
     _check_plain("quantize", w=w)
     elements, size = block_of("quantize", w_dtype)
     if w.ndim != 2 or w.shape[1] % elements:
         raise _core.ShapeError(f"quantize: w is {list(w.shape)}; allowed is [n, k], k a multiple of {elements}")
     result = jax.ShapeDtypeStruct((w.shape[0], w.shape[1] // elements * size), jnp.uint8)
-    return _call("convert", result, "broadcast_all", jax.lax.stop_gradient(w), dtype=w_dtype)
+    return _call("quantize", result, "broadcast_all", jax.lax.stop_gradient(w), dtype=w_dtype)
 
 
 def dequantize(w, w_dtype, *, dtype=jnp.float32):
     """w uint8 [n, bytes], blocks of w_dtype, as [n, k] of dtype: float32, float16 or bfloat16."""
     w = jnp.asarray(w)
     k = _check_blocks("dequantize", w, w_dtype)
-    return _call("convert", jax.ShapeDtypeStruct((w.shape[0], k), dtype), "broadcast_all", w, dtype=w_dtype)
+    rows = jnp.arange(w.shape[0], dtype=jnp.int32)
+    return _call("rows", jax.ShapeDtypeStruct((w.shape[0], k), dtype), "broadcast_all", w, rows, w_dtype=w_dtype)
 
 
 def quantized_gemm(x, w, w_dtype, bias=None, *, act=None, scale=1.0, out_dtype=None):

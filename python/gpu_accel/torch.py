@@ -306,9 +306,12 @@ def _quantize_fake(w, w_dtype):
 
 def _dequantize(w, w_dtype, dtype):
     whole = _dequantize_fake(w, w_dtype, dtype)
-    if whole.numel():
-        _call("convert", [_core.asarray(w, dtype=w_dtype)], {"dtype": dtype}, {"out": whole})
-    return whole
+    if not whole.numel():
+        return whole
+    out = whole if _in_f32(whole) is whole else torch.empty_like(whole, dtype=torch.float32)
+    rows = torch.arange(w.shape[0], dtype=torch.int32, device=w.device)
+    _call("embed", [rows, _core.asarray(w, dtype=w_dtype)], {"out_dtype": out.dtype}, {"out": out})
+    return whole if out is whole else whole.copy_(out)
 
 
 def _dequantize_fake(w, w_dtype, dtype):
@@ -497,7 +500,7 @@ def quantized_linear(x, w, w_dtype, bias=None, *, act=None, scale=1.0):
 
 
 def quantize(w, w_dtype):
-    """w [n, k], contiguous, as blocks of w_dtype: uint8 [n, bytes]."""
+    """w [n, k], contiguous, as blocks of w_dtype: uint8 [n, bytes]. CPUs alone do this."""
     elements, _ = block_of("quantize", w_dtype)
     _check_layer("quantize", w, {}, 2)
     if w.shape[-1] % elements:

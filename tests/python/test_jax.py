@@ -173,6 +173,8 @@ class Jax(unittest.TestCase):
             self.assertEqual(jax.jit(call)(x.astype("bfloat16"), bias).dtype, jnp.bfloat16)
             many = jnp.stack([x, 2 * x])
             np.testing.assert_array_equal(jax.vmap(call, (0, None))(many, bias)[0], call(x, bias))
+            both = jax.vmap(lambda b: gj.dequantize(b, w_dtype, dtype="bfloat16"))(jnp.stack([blocks, blocks[::-1]]))
+            np.testing.assert_array_equal(both, jnp.stack([whole, whole[::-1]]).astype("bfloat16"))
 
     def test_empty(self):
         o, lse = gj.attention(jnp.ones((1, 3, 2, 8)), jnp.ones((1, 0, 2, 8)), jnp.ones((1, 0, 2, 8)), return_lse=True)
