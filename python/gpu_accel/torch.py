@@ -46,8 +46,7 @@ _library.define("attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, T
 
 def _call(op, tensors, options, out):
     """Runs an op of the module on the tensors' device, behind torch's work there."""
-    at = next(x for x in (*tensors, *out.values()) if isinstance(x, Tensor))
-    device = at.device
+    device = tensors[0].device
     if not _HAS_TABLE:
         tensors = [x.detach() if isinstance(x, Tensor) else x for x in tensors]
         options = {name: x.detach() if isinstance(x, Tensor) else x for name, x in options.items()}
@@ -56,7 +55,7 @@ def _call(op, tensors, options, out):
         return getattr(context, op)(*tensors, **options, **out)
     context = _core.default_context(f"cuda:{device.index}")
     with torch.cuda.device(device):
-        options |= torch_stream(at)
+        options |= torch_stream(tensors[0])
         if not torch.cuda.is_current_stream_capturing():
             return getattr(context, op)(*tensors, **options, **out)
         # A call before the capture has loaded the code, so that a plan is host work alone.
