@@ -64,7 +64,7 @@ class Model(nn.Module):
         x = self.embed(tokens)
         for layer in self.layers:
             x = layer(x, turn, attend)
-        return F.cross_entropy(self.head(self.norm(x))[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
+        return F.cross_entropy(self.head(self.norm(x))[:, :-1].flatten(0, 1).float(), tokens[:, 1:].flatten())
 
 
 def step(model, optimizer, tokens, attend):
