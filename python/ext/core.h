@@ -149,6 +149,7 @@ int pyga_ops_init(PyObject *module);
 int pyga_model_init(PyObject *module);
 int pyga_engine_init(PyObject *module);
 int pyga_dist_init(PyObject *module);
+int pyga_jax_init(PyObject *module);
 /* Makes a type and puts it into the module under the last part of its name. */
 PyTypeObject *pyga_type_add(PyObject *module, PyType_Spec *spec);
 /* Frees an object's memory as its type wants, for types that Python classes derive from. */

@@ -113,7 +113,8 @@ PyMODINIT_FUNC PyInit__core(void) {
   PyObject *module = PyModule_Create(&definition);
   if (!module) return NULL;
   if (pyga_errors_init(module) || pyga_context_init(module) || pyga_array_init(module) || pyga_plan_init(module) ||
-      pyga_ops_init(module) || pyga_model_init(module) || pyga_engine_init(module) || pyga_dist_init(module))
+      pyga_ops_init(module) || pyga_model_init(module) || pyga_engine_init(module) || pyga_dist_init(module) ||
+      pyga_jax_init(module))
     Py_CLEAR(module);
   return module;
 }

@@ -63,6 +63,12 @@ def _rows(values, width):
     return memoryview(_ints(values)).cast("B").cast("i", (len(values) // width, width))
 
 
+def _beside(x, values):
+    """An array of the host where x lies."""
+    device, index = x.__dlpack_device__() if hasattr(x, "__dlpack_device__") else (1, 0)
+    return _core.default_context(f"cuda:{index}").to_device(values) if device == 2 else values
+
+
 def _lengths(name, cache_seqlens, batch, most):
     if cache_seqlens is None:
         return [most] * batch
@@ -80,7 +86,7 @@ def _store_new(name, k, v, k_cache, v_cache, table, lengths):
         if length + n > len(sequence) * size:
             raise _core.ShapeError(f"{name}: {length} + {n} tokens; a sequence of the cache has room for {len(sequence) * size}")
         slots += [sequence[at // size] * size + at % size for at in range(length, length + n)]
-    _core.kv_store(k.reshape(batch * n, *k.shape[2:]), v.reshape(batch * n, *v.shape[2:]), _ints(slots), k_cache, v_cache)
+    _core.kv_store(k.reshape(batch * n, *k.shape[2:]), v.reshape(batch * n, *v.shape[2:]), _beside(k_cache, _ints(slots)), k_cache, v_cache)
     return n
 
 
@@ -110,5 +116,5 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         n = _store_new(name, k, v, k_cache, v_cache, table, lengths)
         lengths = [length + n for length in lengths]
     flat = [page for row in table for page in row]
-    return _core.attention(q, k_cache, v_cache, page_table=_rows(flat, len(table[0])), kv_len=_ints(lengths),
-                           lse=bool(return_softmax_lse), **options)
+    return _core.attention(q, k_cache, v_cache, page_table=_beside(q, _rows(flat, len(table[0]))),
+                           kv_len=_beside(q, _ints(lengths)), lse=bool(return_softmax_lse), **options)

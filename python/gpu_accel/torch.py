@@ -1,7 +1,8 @@
-"""GA behind PyTorch: attention as operators, with gradients, and install() behind scaled_dot_product_attention.
+"""GA behind PyTorch: attention and the other ops of a layer as operators, with gradients, and install() behind
+scaled_dot_product_attention.
 
-The operators gpu_accel::attention and gpu_accel::attention_backward are defined by torch.library, with fake tensors;
-autograd stands outside of them. On a GPU work goes to torch's current stream, also while that is captured. On the CPU
+The operators gpu_accel::attention, attention_backward, rms_norm, rope, linear, quantize and dequantize are defined by
+torch.library, with fake tensors; autograd stands outside of them. On a GPU work goes to torch's current stream, also while that is captured. On the CPU
 f16 and bf16 are computed in f32. What GA does not do raises UnsupportedError, which names the argument."""
 import contextlib
 import threading
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from . import _core
+from ._blocks import BLOCKS, block_of
 from ._streams import torch_stream
 
 # Before this table tensors come by __dlpack__, which refuses those that want a gradient.
@@ -46,7 +48,7 @@ def _call(op, tensors, options, out):
     """Runs an op of the module on the tensors' device, behind torch's work there."""
     device = tensors[0].device
     if not _HAS_TABLE:
-        tensors = [x.detach() for x in tensors]
+        tensors = [x.detach() if isinstance(x, Tensor) else x for x in tensors]
         options = {name: x.detach() if isinstance(x, Tensor) else x for name, x in options.items()}
     if device.type == "cpu":
         context = _context.get() or _core.default_context("cpu")
@@ -239,6 +241,276 @@ def attention(q, k, v, *, causal=False, window=0, scale=None, softcap=0.0, sinks
     o, lse = _differentiable(q, k, v, sinks, q_start, kv_start, options, deterministic)
     o = o.transpose(1, 2) if swap else o
     return (o, lse) if return_lse else o
+
+
+# ---- the other ops of a layer ----
+
+_aten = torch.ops.aten
+_ACTS = {"none": lambda dy, z: dy, "silu": lambda dy, z: dy * z.sigmoid() * (1 + z * (1 - z.sigmoid())), "gelu": _aten.gelu_backward,
+         "gelu_tanh": lambda dy, z: _aten.gelu_backward(dy, z, approximate="tanh")}  # gradients
+_library.define("rms_norm(Tensor x, Tensor? weight, float eps) -> Tensor")
+_library.define("rope(Tensor x, Tensor positions, Tensor inv_freq, str pairs, float magnitude) -> Tensor")
+_library.define("linear(Tensor x, Tensor w, str w_dtype, Tensor? bias, str act, float scale) -> Tensor")
+_library.define("quantize(Tensor w, str w_dtype) -> Tensor")
+_library.define("dequantize(Tensor w, str w_dtype, ScalarType dtype) -> Tensor")
+
+
+def _rms_norm(x, weight, eps):
+    y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    if not x.numel():
+        return y
+    out = y if _in_f32(x) is x else torch.empty_like(y, dtype=torch.float32)
+    _call("norm", [_in_f32(x)], {"weight": weight, "eps": eps}, {"out": out})
+    return y if out is y else y.copy_(out)
+
+
+def _rope(x, positions, inv_freq, pairs, magnitude):
+    y = torch.empty(x.shape, dtype=_in_f32(x).dtype, device=x.device).copy_(x)  # GA turns in place
+    if y.numel():
+        _call("rope", [y.flatten(0, -3), positions.flatten(), inv_freq], {"pairs": pairs, "magnitude": magnitude}, {})
+    return y.to(x.dtype)
+
+
+def _blocks(w, w_dtype):
+    """w as GA sees it: bytes as blocks of their type."""
+    return _core.asarray(w.detach(), dtype=w_dtype) if w_dtype else _in_f32(w)
+
+
+def _linear(x, w, w_dtype, bias, act, scale):
+    y = _linear_fake(x, w, w_dtype, bias, act, scale)
+    if not y.numel():
+        return y
+    if not x.shape[-1]:
+        raise _core.ShapeError(f"linear: x is {list(x.shape)}; allowed is a last dimension of 1 and more")
+    out = y if _in_f32(x) is x else torch.empty_like(y, dtype=torch.float32)
+    _call("gemm", [_in_f32(x), _blocks(w, w_dtype)], {"bias": bias, "act": act, "scale": scale}, {"out": out})
+    return y if out is y else y.copy_(out)
+
+
+def _linear_fake(x, w, w_dtype, bias, act, scale):
+    return x.new_empty((*x.shape[:-1], w.shape[0]))
+
+
+def _quantize(w, w_dtype):
+    blocks = _quantize_fake(w, w_dtype)
+    if blocks.numel():
+        _call("convert", [w], {"dtype": w_dtype}, {"out": _core.asarray(blocks, dtype=w_dtype)})
+    return blocks
+
+
+def _quantize_fake(w, w_dtype):
+    elements, size = BLOCKS[w_dtype]
+    return w.new_empty((*w.shape[:-1], w.shape[-1] // elements * size), dtype=torch.uint8)
+
+
+def _dequantize(w, w_dtype, dtype):
+    whole = _dequantize_fake(w, w_dtype, dtype)
+    if not whole.numel():
+        return whole
+    out = whole if _in_f32(whole) is whole else torch.empty_like(whole, dtype=torch.float32)
+    rows = torch.arange(w.shape[0], dtype=torch.int32, device=w.device)
+    _call("embed", [rows, _core.asarray(w, dtype=w_dtype)], {"out_dtype": out.dtype}, {"out": out})
+    return whole if out is whole else whole.copy_(out)
+
+
+def _dequantize_fake(w, w_dtype, dtype):
+    elements, size = BLOCKS[w_dtype]
+    return w.new_empty((*w.shape[:-1], w.shape[-1] // size * elements), dtype=dtype)
+
+
+for _name, _real, _fake in (("rms_norm", _rms_norm, lambda x, weight, eps: x.new_empty(x.shape)),
+                            ("rope", _rope, lambda x, positions, inv_freq, pairs, magnitude: x.new_empty(x.shape)),
+                            ("linear", _linear, _linear_fake), ("quantize", _quantize, _quantize_fake),
+                            ("dequantize", _dequantize, _dequantize_fake)):
+    for _key in ("CPU", "CUDA"):
+        _library.impl(_name, _real, _key)
+    torch.library.register_fake(f"gpu_accel::{_name}", _fake, lib=_library)
+
+
+def _vmap_refused(name):
+    def refuse(info, in_dims, *args):
+        raise _core.UnsupportedError(f"{name}: torch.func.vmap; allowed are leading dimensions of the tensor")
+    return refuse
+
+
+for _name in ("rms_norm", "rope", "linear", "quantize", "dequantize"):
+    torch.library.register_vmap(f"gpu_accel::{_name}", _vmap_refused(_name), lib=_library)
+_ops = torch.ops.gpu_accel
+
+
+def _plain_strides(dy):
+    """torch's own gradient: what sum() hands back has strides of 0."""
+    return dy.contiguous() if 0 in dy.stride() or dy.stride(-1) != 1 else dy
+
+
+class _RmsNorm(torch.autograd.Function):
+    """Backward is PyTorch's arithmetic, in f32."""
+
+    @staticmethod
+    def forward(x, weight, eps):
+        return _ops.rms_norm.default(x, weight, eps)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs[:2])
+        ctx.eps = inputs[2]
+
+    @staticmethod
+    def backward(ctx, dy):
+        x, weight = ctx.saved_tensors
+        wide, dy = x.float(), dy.float()
+        scale = (wide.square().mean(-1, keepdim=True) + ctx.eps).rsqrt()
+        normal = wide * scale
+        inner = dy if weight is None else dy * weight
+        dx = scale * (inner - normal * (inner * normal).mean(-1, keepdim=True))
+        return dx.to(x.dtype), None if weight is None else (dy * normal).flatten(0, -2).sum(0), None
+
+    vmap = staticmethod(lambda info, in_dims, *args: _vmap_refused("rms_norm")(info, in_dims))
+
+
+class _Rope(torch.autograd.Function):
+    """The gradient is turned back."""
+
+    @staticmethod
+    def forward(x, positions, inv_freq, pairs, magnitude):
+        return _ops.rope.default(x, positions, inv_freq, pairs, magnitude)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs[1:3])
+        ctx.options = inputs[3:]
+
+    @staticmethod
+    def backward(ctx, dy):
+        positions, inv_freq = ctx.saved_tensors
+        return _Rope.apply(dy, positions, -inv_freq, *ctx.options), None, None, None, None
+
+    vmap = staticmethod(lambda info, in_dims, *args: _vmap_refused("rope")(info, in_dims))
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(x, w, w_dtype, bias, act, scale):
+        return _ops.linear.default(x, w, w_dtype, bias, act, scale)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, w, w_dtype, bias, act, scale = inputs
+        ctx.save_for_backward(x, w, bias)
+        ctx.options = w_dtype, act, scale
+
+    @staticmethod
+    def backward(ctx, dy):
+        (x, w, bias), (w_dtype, act, scale) = ctx.saved_tensors, ctx.options
+        dy = _plain_strides(dy)
+        if act != "none":  # what went into the activation is computed again
+            dy = _ACTS[act](dy, _Linear.apply(x, w, w_dtype, bias, "none", scale))
+        rows, k = dy.flatten(0, -2), x.shape[-1]
+        whole = _ops.dequantize.default(w, w_dtype, x.dtype) if w_dtype else w
+        dx = _Linear.apply(rows, whole.t(), "", None, "none", scale).view(x.shape) if ctx.needs_input_grad[0] else None
+        dw = _Linear.apply(rows.t(), x.reshape(-1, k).t(), "", None, "none", scale) if ctx.needs_input_grad[1] else None
+        return dx, dw, None, rows.float().sum(0) if ctx.needs_input_grad[3] else None, None, None
+
+    vmap = staticmethod(lambda info, in_dims, *args: _vmap_refused("linear")(info, in_dims))
+
+
+def _apply(function, op, *inputs):
+    """By autograd where a gradient, a transform or the compiler may ask for it."""
+    if torch.compiler.is_compiling() or _transforms_active() or (
+            torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in inputs)):
+        return function.apply(*inputs)
+    return op(*inputs)
+
+
+def _check_layer(name, x, others, dims=1):
+    if x.device.type not in ("cpu", "cuda"):
+        raise _core.UnsupportedError(f"{name}: x lies on {x.device.type}; allowed are cpu and cuda")
+    if x.dtype not in (torch.float32, *_HALF):
+        raise _core.DtypeError(f"{name}: x is {x.dtype}; allowed are float32, float16, bfloat16")
+    if x.dim() < dims:
+        raise _core.ShapeError(f"{name}: x has {x.dim()} dimensions; allowed are {dims} and more")
+    for argument, other in others.items():
+        if other is not None and other.device != x.device:
+            raise _core.ArgumentError(f"{name}: {argument} lies on {other.device}; allowed is that of x, {x.device}")
+
+
+def _autocast(*tensors):
+    device = tensors[0].device.type
+    return [x.to(torch.get_autocast_dtype(device)) for x in tensors] if torch.is_autocast_enabled(device) else tensors
+
+
+def rms_norm(x, weight=None, *, eps=1e-5):
+    """x [..., width] / sqrt(mean of squares + eps) * weight [width]. Gradients of x and weight. GA takes weights as f32:
+    others are converted."""
+    _check_layer("rms_norm", x, {"weight": weight})
+    if weight is not None and weight.shape != x.shape[-1:]:
+        raise _core.ShapeError(f"rms_norm: weight is {list(weight.shape)}; allowed is {list(x.shape[-1:])}")
+    return _apply(_RmsNorm, _ops.rms_norm.default, x, None if weight is None else weight.float(), float(eps))
+
+
+def rope(x, positions, inv_freq, *, pairs="neox", magnitude=1.0):
+    """x [..., tokens, heads, dim] with pairs of a head's elements turned by positions times inv_freq [rot_dim / 2] f32, as
+    gpu_accel.rope_freqs makes them; a new tensor. positions: integers [tokens], or as x without its last two dimensions.
+    pairs: 'neox' (i, i + rot_dim / 2) or 'norm' (2i, 2i + 1). Gradients of x."""
+    _check_layer("rope", x, {"positions": positions, "inv_freq": inv_freq}, 3)
+    if pairs not in ("neox", "norm"):
+        raise _core.ArgumentError(f"rope: pairs is {pairs!r}; allowed are 'neox', 'norm'")
+    if positions.shape != x.shape[:-2] and positions.shape != x.shape[-3:-2]:
+        raise _core.ShapeError(f"rope: positions is {list(positions.shape)}; allowed are {list(x.shape[-3:-2])} and {list(x.shape[:-2])}")
+    positions = positions.to(torch.int32).expand(x.shape[:-2]).contiguous()
+    return _apply(_Rope, _ops.rope.default, x, positions, inv_freq, pairs, float(magnitude))
+
+
+def _linear_checked(name, x, w, w_dtype, k, bias, act, scale):
+    act = "none" if act is None else act
+    if act not in _ACTS:
+        raise _core.ArgumentError(f"{name}: act is {act!r}; allowed are None, 'silu', 'gelu_tanh', 'gelu'")
+    if x.shape[-1] != k:
+        raise _core.ShapeError(f"{name}: x is {list(x.shape)}; allowed is [..., {k}] beside w {list(w.shape)}")
+    if bias is not None and bias.shape != w.shape[:1]:
+        raise _core.ShapeError(f"{name}: bias is {list(bias.shape)}; allowed is {list(w.shape[:1])}")
+    return _apply(_Linear, _ops.linear.default, x, w, w_dtype, None if bias is None else bias.float(), act, float(scale))
+
+
+def linear(x, w, bias=None, *, act=None, scale=1.0):
+    """act(scale * x @ w.T + bias): x [..., k], w [n, k] of one type, bias [n]. act: None, 'silu', 'gelu_tanh', 'gelu'.
+    Gradients of x, w and bias. Under autocast x and w take its type. GA takes a bias as f32: others are converted."""
+    _check_layer("linear", x, {"w": w, "bias": bias})
+    x, w = _autocast(x, w)
+    if w.dim() != 2 or w.dtype != x.dtype:
+        raise _core.ShapeError(f"linear: w is {w.dtype} {list(w.shape)}; allowed is {x.dtype} [n, k]")
+    return _linear_checked("linear", x, w, "", w.shape[1], bias, act, scale)
+
+
+def _check_blocks(name, w, w_dtype):
+    """Elements of a row of w, whose bytes are blocks."""
+    elements, size = block_of(name, w_dtype)
+    if w.dtype != torch.uint8 or w.dim() != 2 or w.shape[1] % size or not w.is_contiguous():
+        raise _core.ShapeError(f"{name}: w is {w.dtype} {list(w.shape)}; allowed is uint8 [n, bytes], contiguous, {size} bytes for {elements} of k")
+    return w.shape[1] // size * elements
+
+
+def quantized_linear(x, w, w_dtype, bias=None, *, act=None, scale=1.0):
+    """linear() with w uint8 [n, bytes]: rows of blocks of w_dtype ('q8_0', 'q4_k', ...), as quantize() and GGUF files have
+    them. Gradients of x and bias; backward makes w plain once, in the type of x."""
+    _check_layer("quantized_linear", x, {"w": w, "bias": bias})
+    x, = _autocast(x)
+    return _linear_checked("quantized_linear", x, w, w_dtype, _check_blocks("quantized_linear", w, w_dtype), bias, act, scale)
+
+
+def quantize(w, w_dtype):
+    """w [n, k], contiguous, as blocks of w_dtype: uint8 [n, bytes]. CPUs alone do this."""
+    elements, _ = block_of("quantize", w_dtype)
+    _check_layer("quantize", w, {}, 2)
+    if w.shape[-1] % elements:
+        raise _core.ShapeError(f"quantize: w is {list(w.shape)}; allowed is [..., k], k a multiple of {elements}")
+    return _ops.quantize.default(w.detach(), w_dtype)
+
+
+def dequantize(w, w_dtype, dtype=torch.float32):
+    """w uint8 [n, bytes], blocks of w_dtype, as [n, k] of dtype."""
+    _check_blocks("dequantize", w, w_dtype)
+    return _ops.dequantize.default(w, w_dtype, dtype)
 
 
 # ---- behind torch's own name ----

@@ -237,6 +237,98 @@ class Torch(unittest.TestCase):
         o.float().sum().backward()
         self.assertIs(q.grad.dtype, torch.float32)
 
+    def test_layer_values_and_gradients(self):
+        """Norm, rope and products beside PyTorch's formulas, with first and second derivatives."""
+        x, w, weight, bias = self.draw((2, 3, 4, 16), (8, 16), (16,), (8,), grad=True)
+        at = torch.tensor([5, 0, 9])
+        freq = torch.from_dlpack(ga.rope_freqs(8)[0])
+        angle = (at[:, None] * freq)[:, None].double()
+
+        def turned(x, pairs):
+            x, rest = x.double()[..., :8], x.double()[..., 8:]
+            a, b = x.chunk(2, -1) if pairs == "neox" else (x[..., ::2], x[..., 1::2])
+            both = a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()
+            return torch.cat([torch.cat(both, -1) if pairs == "neox" else torch.stack(both, -1).flatten(-2), rest], -1)
+        acts = {None: lambda z: z, "silu": F.silu, "gelu": F.gelu, "gelu_tanh": lambda z: F.gelu(z, approximate="tanh")}
+        cases = {"norm": (lambda: gt.rms_norm(x, weight, eps=1e-3), lambda: F.rms_norm(x.double(), (16,), weight.double(), 1e-3), (x, weight)),
+                 "neox": (lambda: gt.rope(x, at, freq), lambda: turned(x, "neox"), (x,)),
+                 "pairs": (lambda: gt.rope(x, at.expand(2, 3), freq, pairs="norm"), lambda: turned(x, "norm"), (x,))}
+        for act, function in acts.items():
+            cases[f"linear {act}"] = (lambda act=act: gt.linear(x, w, bias, act=act, scale=0.5),
+                                      lambda f=function: f(0.5 * F.linear(x.double(), w.double()) + bias.double()), (x, w, bias))
+        for name, (call, right, inputs) in cases.items():
+            with self.subTest(name):
+                seen, wanted = call(), right()
+                self.close(seen, wanted)
+                weights = torch.randn_like(seen)
+                once = [torch.autograd.grad(y, inputs, weights.to(y.dtype), create_graph=True) for y in (seen, wanted)]
+                for a, b in zip(*once):
+                    self.close(a, b, 5e-5)
+                if name not in ("neox", "pairs"):
+                    for a, b in zip(*(torch.autograd.grad(sum(g.square().sum() for g in grads), x) for grads in once)):
+                        self.close(a, b, 5e-4)
+
+    def test_layer_half_types(self):
+        for dtype in (torch.bfloat16, torch.float16):
+            x, w, weight = self.draw((5, 64), (8, 64), (64,), dtype=dtype, grad=True)
+            for ours, theirs in ((gt.linear(x, w), F.linear(x, w)), (gt.rms_norm(x, weight), F.rms_norm(x, (64,), weight, 1e-5))):
+                self.assertIs(ours.dtype, dtype)
+                self.close(ours, theirs, 0.02)
+                for a, b in zip(torch.autograd.grad(ours.sum(), x), torch.autograd.grad(theirs.sum(), x)):
+                    self.assertIs(a.dtype, dtype)
+                    self.close(a, b, 0.05)
+
+    def test_quantized(self):
+        x, bias = self.draw((3, 64), (8,), grad=True)
+        w, = self.draw((8, 64))
+        for w_dtype in ("q8_0", "q4_0"):
+            blocks = gt.quantize(w, w_dtype)
+            self.assertEqual(blocks.tolist(), torch.from_dlpack(ga.quantize(w, w_dtype).bytes()).reshape(blocks.shape).tolist())
+            whole = gt.dequantize(blocks, w_dtype)
+            ours, theirs = gt.quantized_linear(x, blocks, w_dtype, bias, act="silu"), F.silu(F.linear(x, whole, bias))
+            self.close(ours, theirs, 0.03)  # x is rounded to 8 bits, too
+            for a, b in zip(torch.autograd.grad(ours.sum(), (x, bias)), torch.autograd.grad(theirs.sum(), (x, bias))):
+                self.close(a, b, 0.05)
+        self.assertIs(gt.dequantize(blocks, "q4_0", torch.bfloat16).dtype, torch.bfloat16)
+
+    def test_layer_opcheck_and_compile(self):
+        x, w, weight, bias = self.draw((2, 3, 4, 32), (8, 32), (32,), (8,))
+        at, freq = torch.arange(6, dtype=torch.int32).reshape(2, 3), torch.ones(16)
+        blocks, ops = gt.quantize(w, "q4_0"), torch.ops.gpu_accel
+        for op, args in ((ops.rms_norm, (x, weight, 1e-5)), (ops.rope, (x, at, freq, "neox", 1.0)), (ops.linear, (x, w, "", bias, "silu", 1.0)),
+                         (ops.linear, (x, blocks, "q4_0", None, "none", 1.0)), (ops.quantize, (w, "q4_0")),
+                         (ops.dequantize, (blocks, "q4_0", torch.float16))):
+            torch.library.opcheck(op.default, args)
+
+        def layer(x, w, weight):
+            return gt.rope(gt.rms_norm(x, weight), at, freq).sum(-1), gt.linear(x, w, act="gelu"), gt.quantized_linear(x, blocks, "q4_0")
+        inputs = [a.requires_grad_() for a in (x, w, weight)]
+        compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+        for a, b in zip(compiled(*inputs), layer(*inputs)):
+            self.close(a, b, 0)
+        total = lambda outs: sum(o.square().sum() for o in outs)
+        for a, b in zip(torch.autograd.grad(total(compiled(*inputs)), inputs), torch.autograd.grad(total(layer(*inputs)), inputs)):
+            self.close(a, b, 1e-5)
+
+    def test_layer_refused(self):
+        x, w = self.draw((2, 3, 16), (8, 16))
+        at, freq = torch.arange(2), torch.ones(8)
+        for error, text, call in (
+                (ga.ShapeError, r"linear: x is \[2, 3, 16\]; allowed is \[..., 4\] beside w \[8, 4\]", lambda: gt.linear(x, w[:, :4])),
+                (ga.ShapeError, r"linear: w is torch.bfloat16 \[8, 16\]; allowed is torch.float32 \[n, k\]", lambda: gt.linear(x, w.bfloat16())),
+                (ga.ArgumentError, "linear: act is 'relu'; allowed are None", lambda: gt.linear(x, w, act="relu")),
+                (ga.ShapeError, r"linear: bias is \[3\]; allowed is \[8\]", lambda: gt.linear(x, w, torch.ones(3))),
+                (ga.ShapeError, r"rms_norm: weight is \[8\]; allowed is \[16\]", lambda: gt.rms_norm(x, freq)),
+                (ga.DtypeError, "rms_norm: x is torch.float64; allowed are float32", lambda: gt.rms_norm(x.double())),
+                (ga.ShapeError, r"rope: positions is \[5\]; allowed are \[2\]", lambda: gt.rope(x, torch.arange(5), freq)),
+                (ga.ArgumentError, "rope: pairs is 'gptj'; allowed are", lambda: gt.rope(x, at, freq, pairs="gptj")),
+                (ga.UnsupportedError, "linear: x lies on meta", lambda: gt.linear(x.to("meta"), w)),
+                (ga.UnsupportedError, "linear: torch.func.vmap", lambda: torch.func.vmap(lambda a: gt.linear(a, w))(x)),
+                (ga.DtypeError, "w_dtype is 'f32'; allowed are types of blocks", lambda: gt.quantized_linear(x, w, "f32")),
+                (ga.ShapeError, "uint8 .*, 18 bytes for 32 of k", lambda: gt.quantized_linear(x, w, "q4_0"))):
+            with self.subTest(text), self.assertRaisesRegex(error, text):
+                call()
+
     def test_refused(self):
         q, k, v = self.draw((1, 5, 2, 16), (1, 5, 2, 16), (1, 5, 2, 16), grad=True)
         with self.assertRaisesRegex(ga.UnsupportedError, "attention: torch.func.vmap"):
