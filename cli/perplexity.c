@@ -7,8 +7,8 @@
 #include <jansson.h>
 
 #include "cli/error.h"
-#include "cli/models.h"
 #include "cli/open.h"
+#include "names/names.h"
 
 typedef struct perplexity_args {
   open_args open;
@@ -87,7 +87,7 @@ static ga_status run_perplexity(perplexity_args *a, tally *t) {
 }
 
 int cmd_perplexity(int argc, char **argv) {
-  perplexity_args a = {.open = {.model = known_models[0].name, OPEN_ARGS_INIT}, .window = 512};
+  perplexity_args a = {.open = {.model = ga_known_models[0].name, OPEN_ARGS_INIT}, .window = 512};
   const cmd_option options[] = {
       OPEN_MODEL_OPTIONS(a.open),
       {"file", 'f', OPT_STRING, &a.file, 0, 0, "FILE", "the text; - is stdin, as without any FILE"},

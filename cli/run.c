@@ -4,9 +4,9 @@
 
 #include "cli/error.h"
 #include "cli/logprobs.h"
-#include "cli/models.h"
 #include "cli/sampling.h"
 #include "cli/terminal.h"
+#include "names/names.h"
 #include "serve/stops.h"
 
 typedef struct run_args {
@@ -190,7 +190,8 @@ static int answer_words(run_args *a, int n_words, char **words) {
 }
 
 int cmd_run(int argc, char **argv) {
-  run_args a = {.open = {.model = known_models[0].name, OPEN_ARGS_INIT}, .sampling = SAMPLING_DEFAULTS, .logprobs = -1};
+  run_args a = {
+      .open = {.model = ga_known_models[0].name, OPEN_ARGS_INIT}, .sampling = SAMPLING_DEFAULTS, .logprobs = -1};
   const cmd_option options[] = {
       OPEN_MODEL_OPTIONS(a.open),
       {"prompt", 'p', OPT_STRING, &a.prompt, 0, 0, "TEXT",

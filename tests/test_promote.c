@@ -192,7 +192,7 @@ static void same_by_threads(ga_dtype type, int rows) {
   ga_model_file_destroy(f);
 }
 
-static void test_threads(void **state) {
+static void test_same_by_threads(void **state) {
   static const ga_dtype types[] = {GA_IQ2_XXS, GA_IQ2_XS, GA_IQ2_S, GA_IQ3_XXS, GA_IQ3_S,
                                    GA_TQ1_0,   GA_TQ2_0,  GA_Q4_0,  GA_Q5_0};
   (void)state;
@@ -205,6 +205,6 @@ static void test_threads(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_q4_0), cmocka_unit_test(test_q5_0),
                                      cmocka_unit_test(test_types_without_kernels), cmocka_unit_test(test_e4m3),
-                                     cmocka_unit_test(test_threads)};
+                                     cmocka_unit_test(test_same_by_threads)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

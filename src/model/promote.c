@@ -212,7 +212,7 @@ typedef struct e4m3_job {
   int64_t cols;
 } e4m3_job;
 
-static void scale_row(const e4m3_job *job, int64_t r) {
+static void unscale_row(const e4m3_job *job, int64_t r) {
   const e4m3_scales *s = &job->scales;
   const uint8_t *from = job->from + r * job->cols;
   ga_bf16 *to = job->to + r * job->cols;
@@ -223,9 +223,9 @@ static void scale_row(const e4m3_job *job, int64_t r) {
   }
 }
 
-static void scale_rows(void *arg, int64_t begin, int64_t end, int thread) {
+static void unscale_rows(void *arg, int64_t begin, int64_t end, int thread) {
   (void)thread;
-  for (int64_t r = begin; r < end; r++) scale_row(arg, r);
+  for (int64_t r = begin; r < end; r++) unscale_row(arg, r);
 }
 
 ga_status ga_promote_e4m3(ga_pool *pool, const ga_model_file *file, const ga_model_tensor *t, int64_t rows,
@@ -243,7 +243,7 @@ ga_status ga_promote_e4m3(ga_pool *pool, const ga_model_file *file, const ga_mod
   job.from = from;
   const ga_status status = ga_model_file_read(file, t, 0, from, t->bytes);
   for (int i = 0; i < 256; i++) job.values[i] = ga_e4m3_to_f32((uint8_t)i);
-  if (status == GA_OK) ga_pool_run_ranges(pool, rows, 1, scale_rows, &job);
+  if (status == GA_OK) ga_pool_run_ranges(pool, rows, 1, unscale_rows, &job);
   if (status == GA_OK)
     *out = p;
   else
