@@ -244,6 +244,45 @@ class Chat(unittest.TestCase):
         out, _ = self.pipe(self.words, "x\n")
         self.assertEqual(out, whole + "\n")
 
+    def run_on_terminal(self, model, *args, **kw):
+        try:
+            t = Terminal(GA, "run", "-m", model, "-q", *args, "x\n", **{**kw, "env": {**self.env, **kw.get("env", {})}})
+        except OSError as e:
+            self.skipTest(f"no pseudo-terminals here: {e}")
+        self.addCleanup(t.__exit__)
+        self.assertEqual(t.end(), 0)
+        return t.seen.split(b"\x1b[K")[-1]  # behind the progress
+
+    def test_run_wraps_words_whole(self):
+        whole = "".join(WORDS)
+        for columns in (12, 27, 44):
+            for more in ([], ["--no-template"]):
+                shown = chat_rig.plain(self.run_on_terminal(self.words, *more, columns=columns))
+                lines = shown.strip("\n").split("\n")
+                self.assertEqual(" ".join(lines), whole, (columns, more))
+                self.assertLessEqual(max(map(len, lines)), columns)
+        r = subprocess.run([GA, "run", "-m", self.words, "-q", "x"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(r.stdout, whole + "\n")
+
+    def test_run_renders_answers_alone(self):
+        _, text, model = self.markdown()
+        raw = self.run_on_terminal(model)
+        self.assertIn(b"and a \x1b[1mbold text\x1b[22m,", raw)
+        self.assertIn(b"```\x1b[39m\r\nend", raw)
+        for args, env in (([], {"NO_COLOR": "1"}), (["--no-template"], {})):  # a text that goes on is not rendered
+            self.assertIn(text.replace("\n", "\r\n").encode(), self.run_on_terminal(model, *args, env=env))
+        r = subprocess.run([GA, "run", "-m", model, "-q", "x"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(r.stdout, text + "\n")
+
+    def test_progress_fits_the_terminal(self):
+        for columns in (1, 5, 20, 63, 64):
+            t = Terminal(GA, "run", "-m", self.words, "-n", "1", "x", columns=columns)
+            self.addCleanup(t.__exit__)
+            self.assertEqual(t.end(), 0)
+            lines = t.seen.split(b"\x1b[K")[0].split(b"\r")
+            self.assertGreater(len(lines), 2)
+            self.assertLessEqual(max(map(len, lines)), max(columns - 1, 6), columns)
+
     def test_long_words_and_wide_letters(self):
         model = self.put("wide.gguf", chat_rig.script(["x" * 50, " **", "\u4f60\u597d" * 12, "**", " y"]))
         t = self.terminal(model, columns=20)
