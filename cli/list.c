@@ -6,6 +6,7 @@
 #include "cli/cmd.h"
 #include "cli/error.h"
 #include "cli/interrupt.h"
+#include "cli/partial.h"
 #include "cli/store.h"
 
 static const char *text_of_size(uint64_t bytes, char text[24]) {
@@ -30,18 +31,26 @@ static const char *age_of(time_t then, char text[32]) {
   return "now";
 }
 
-static ga_status print_store_json(const store *s) {
+static json_t *partial_json(const partial *p) {
+  return json_pack("{s:o, s:o, s:I, s:o, s:i, s:i, s:b}", "name", cmd_json_text(p->name, strlen(p->name)), "path",
+                   cmd_json_text(p->path, strlen(p->path)), "bytes", (json_int_t)p->bytes, "of_bytes",
+                   p->of < 0 ? json_null() : json_integer(p->of), "parts", p->parts, "of_parts", p->of_parts, "partial",
+                   1);
+}
+
+static ga_status print_store_json(const store *s, const partials *rest) {
   json_t *list = json_array();
   for (size_t i = 0; i < s->n; i++) {
     const store_entry *e = &s->entry[i];
     char used[32];
     struct tm tm;
     (void)strftime(used, sizeof used, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&e->used, &tm));
-    (void)json_array_append_new(list,
-                                json_pack("{s:o, s:o, s:I, s:I, s:s}", "name", cmd_json_text(e->name, strlen(e->name)),
-                                          "path", cmd_json_text(e->path, strlen(e->path)), "bytes",
-                                          (json_int_t)e->bytes, "files", (json_int_t)e->files, "used", used));
+    (void)json_array_append_new(list, json_pack("{s:o, s:o, s:I, s:I, s:s, s:b}", "name",
+                                                cmd_json_text(e->name, strlen(e->name)), "path",
+                                                cmd_json_text(e->path, strlen(e->path)), "bytes", (json_int_t)e->bytes,
+                                                "files", (json_int_t)e->files, "used", used, "partial", 0));
   }
+  for (size_t i = 0; i < rest->n; i++) (void)json_array_append_new(list, partial_json(&rest->item[i]));
   TRY(cmd_print_json(list, JSON_INDENT(2)));
   printf("\n");
   return GA_OK;
@@ -63,18 +72,51 @@ static void print_table(const store *s) {
   }
 }
 
+/* What came of downloads that are not whole. */
+static void print_partials(const partials *rest) {
+  size_t widest = 9;
+  for (size_t i = 0; i < rest->n; i++)
+    widest = strlen(rest->item[i].name) > widest ? strlen(rest->item[i].name) : widest;
+  if (!rest->n) return;
+  printf("\n%-*s  HERE\n", (int)widest, "NOT WHOLE");
+  for (size_t i = 0; i < rest->n; i++) {
+    const partial *p = &rest->item[i];
+    char here[24], of[24];
+    cmd_put_text(stdout, p->name, strlen(p->name));
+    printf("%-*s  ", (int)(widest - strlen(p->name)), "");
+    if (p->of_parts)
+      printf("%d of %d parts\n", p->parts, p->of_parts);
+    else if (p->of < 0)
+      printf("%s\n", text_of_size((uint64_t)p->bytes, here));
+    else
+      printf("%s of %s\n", text_of_size((uint64_t)p->bytes, here), text_of_size((uint64_t)p->of, of));
+  }
+  printf("`ga pull` of the same name or address goes on.\n");
+}
+
+static ga_status list_all(bool json) {
+  store s;
+  partials rest = {0};
+  TRY(store_open(&s));
+  ga_status status = partials_find(s.dir, &rest);
+  if (status == GA_OK && json) {
+    status = print_store_json(&s, &rest);
+  } else if (status == GA_OK) {
+    print_table(&s);
+    print_partials(&rest);
+  }
+  partials_free(&rest);
+  store_close(&s);
+  return status;
+}
+
 int cmd_list(int argc, char **argv) {
   bool json = false;
   const cmd_option options[] = {{"json", 0, OPT_FLAG, &json, 0, 0, NULL, "a JSON array on stdout"}};
   int code, rest = cmd_parse("list", "[options]", options, COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
   if (rest) return cmd_usage_error("list", "unexpected '%s'", argv[1]);
-  store s;
-  ga_status status = store_open(&s);
-  if (status == GA_OK && json) status = print_store_json(&s);
-  if (status == GA_OK && !json) print_table(&s);
-  if (status == GA_OK) store_close(&s);
-  return status == GA_OK ? EXIT_OK : cmd_fail("list");
+  return list_all(json) == GA_OK ? EXIT_OK : cmd_fail("list");
 }
 
 /* --- rm --- */

