@@ -330,6 +330,16 @@ class Chat(unittest.TestCase):
             own = self.put("own.gguf", tiny_gguf.build({**tiny_gguf.metadata(), "general.sampling.temp": value}))
             self.assertIn(says, self.pipe(own, "x\n", "-n", "2")[1])
 
+    def test_sampling_where_the_model_says_nothing(self):
+        def answer(*args):
+            return self.pipe(self.tiny, "x\n", "-n", "60", "--seed", "7", *args)[0]
+
+        defaults = {"--temp": "0.7", "--top-p": "0.9", "--top-k": "40", "--repeat-penalty": "1.1", "--repeat-last": "64"}
+        given = answer()
+        self.assertEqual(given, answer(*(word for pair in defaults.items() for word in pair)))
+        for option, other in (("--temp", "1.5"), ("--top-p", "0.1"), ("--top-k", "2"), ("--repeat-penalty", "1"), ("--repeat-last", "1")):
+            self.assertNotEqual(given, answer(option, other), option)
+
     def test_sampling_of_a_folder(self):
         """generation_config.json beside safetensors."""
         path = os.path.join(self.state, "folder")
