@@ -4,6 +4,7 @@ Usage: program_chat.py GA"""
 import contextlib
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -155,6 +156,15 @@ class Chat(unittest.TestCase):
         self.assertIn("user: go\n", self.history(t))
         t.type(b"\x04")
         self.assertEqual(t.end(), 0)
+
+    def test_keys_right_behind_ctrl_c(self):
+        """The first of them belongs to the next line, though it comes before the program knows of Ctrl-C."""
+        t = self.terminal(self.words)
+        for i in range(20):
+            t.type(b"abc\x03/temp\r")
+            t.wait("leaves)")
+            self.assertIn("(temperature", plain(t.wait(re.compile(rb"\(temperature|quick"))), i)
+            t.prompt()
 
     def test_interrupts_at_any_moment(self):
         """While it starts, loads, shows its first prompt, answers: it ends or goes on, and the terminal is as it was afterwards."""
