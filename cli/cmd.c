@@ -72,6 +72,7 @@ void cmd_put_text(FILE *f, const char *text, size_t bytes) {
 }
 
 int cmd_fail(const char *name) {
+  cmd_progress_clear();
   (void)fprintf(stderr, "ga %s: ", name);
   cmd_put_text(stderr, ga_error_text(), strlen(ga_error_text()));
   (void)putc('\n', stderr);
@@ -246,6 +247,13 @@ static void progress_line(const char *what, uint64_t done, uint64_t total) {
                 (double)done * 100 / (double)total);
 }
 
+static bool bar_stands;
+
+void cmd_progress_clear(void) {
+  if (bar_stands) (void)fputs("\r\033[K", stderr);
+  bar_stands = false;
+}
+
 enum { PROGRESS_COLUMNS = 64 }; /* that a name of 24 letters, a bar and a percentage need */
 
 void cmd_progress(const char *what, uint64_t done, uint64_t total) {
@@ -266,7 +274,8 @@ void cmd_progress(const char *what, uint64_t done, uint64_t total) {
     (void)fprintf(stderr, "\r%-24s [%s] %3d%%", what, bar, percent);
   else /* a line that the terminal wraps is not written over by the next */
     (void)fprintf(stderr, "\r%.*s %3d%%", columns > 6 ? (int)columns - 6 : 1, what, percent);
-  if (done >= total) (void)fputs("\r\033[K", stderr);
+  bar_stands = true;
+  if (done >= total) cmd_progress_clear();
   (void)fflush(stderr);
   if (done >= total) last_percent = -1;
 }

@@ -293,6 +293,15 @@ class Chat(unittest.TestCase):
             self.assertGreater(len(lines), 2)
             self.assertLessEqual(max(map(len, lines)), max(columns - 1, 6), columns)
 
+    def test_errors_are_not_glued_to_progress(self):
+        big = self.put("big.gguf", chat_rig.script(WORDS, context=50000))
+        t = self.terminal(big, "-b", "16")
+        t.type("x " * 1900 + "\r")
+        t.wait("reading")
+        t.type("\x03")
+        raw = t.wait("stopped)")
+        self.assertRegex(raw, rb"\r\x1b\[K[\r\n]*\(stopped\)$")
+
     def test_long_words_and_wide_letters(self):
         model = self.put("wide.gguf", chat_rig.script(["x" * 50, " **", "\u4f60\u597d" * 12, "**", " y"]))
         t = self.terminal(model, columns=20)
