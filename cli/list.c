@@ -121,35 +121,62 @@ int cmd_list(int argc, char **argv) {
 
 /* --- rm --- */
 
-static void print_entry(FILE *f, const store_entry *e) {
+/* A model, or, with e NULL, a download that is not whole. */
+typedef struct victim {
+  const store_entry *e;
+  const partial *p;
+} victim;
+
+static void print_victim(FILE *f, const victim *v) {
+  const char *path = v->e ? v->e->path : v->p->path;
   char size[24];
-  cmd_put_text(f, e->path, strlen(e->path));
-  (void)fprintf(f, e->files > 1 ? ", %lld files, %s\n" : ", %lld file, %s\n", (long long)e->files,
-                text_of_size(e->bytes, size));
+  cmd_put_text(f, path, strlen(path));
+  if (v->e)
+    (void)fprintf(f, v->e->files > 1 ? ", %lld files, %s\n" : ", %lld file, %s\n", (long long)v->e->files,
+                  text_of_size(v->e->bytes, size));
+  else
+    (void)fprintf(f, ", %s of a download that is not whole\n", text_of_size((uint64_t)v->p->bytes, size));
 }
 
 /* Enter alone is no. */
-static bool agrees(const store_entry *e) {
+static bool agrees(const victim *v) {
   char answer[16] = "";
   (void)fprintf(stderr, "remove ");
-  print_entry(stderr, e);
+  print_victim(stderr, v);
   (void)fprintf(stderr, "[y/N] ");
   (void)fflush(stderr);
   if (!fgets(answer, sizeof answer, stdin)) (void)fprintf(stderr, "\n");
   return answer[0] == 'y' || answer[0] == 'Y';
 }
 
-static ga_status remove_one(const store *s, const char *name, bool yes) {
-  const store_entry *e;
-  TRY(store_find(s, name, &e));
-  if (!yes && !agrees(e)) {
+static ga_status remove_victim(const store *s, const victim *v, bool yes) {
+  if (!yes && !agrees(v)) {
     (void)fprintf(stderr, "kept\n");
     return GA_OK;
   }
-  TRY(store_remove(s, e));
+  TRY(v->e ? store_remove(s, v->e) : partial_remove(v->p));
   printf("removed ");
-  print_entry(stdout, e);
+  print_victim(stdout, v);
   return GA_OK;
+}
+
+static const partial *find_partial(const partials *rest, const char *name) {
+  for (size_t i = 0; i < rest->n; i++)
+    if (!strcmp(rest->item[i].name, name)) return &rest->item[i];
+  return NULL;
+}
+
+/* What `ga list` shows by this name, a model before a download; else what -m opens by it. */
+static ga_status remove_one(const store *s, const char *name, bool yes) {
+  partials rest;
+  victim v = {0};
+  TRY(partials_find(s->dir, &rest));
+  v.p = find_partial(&rest, name);
+  ga_status status = store_find(s, name, &v.e);
+  if (v.p && v.e && strcmp(v.e->name, name) != 0) v.e = NULL;
+  if (status == GA_OK || v.p) status = remove_victim(s, &v, yes);
+  partials_free(&rest);
+  return status;
 }
 
 int cmd_rm(int argc, char **argv) {

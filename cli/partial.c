@@ -1,9 +1,12 @@
 #include "cli/partial.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -189,4 +192,83 @@ ga_status partials_find(const char *dir, partials *out) {
 void partials_free(partials *p) {
   free(p->item);
   *p = (partials){0};
+}
+
+/* --- removing --- */
+
+/* `ga pull` locks the part, or the folder of packages, while it runs. */
+static ga_status refuse_busy(const char *path) {
+  const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return GA_OK; /* not there */
+  const bool busy = flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+  (void)close(fd);
+  REQUIRE(!busy, GA_ERR_STATE, "%s: another process is downloading it", path);
+  return GA_OK;
+}
+
+static ga_status unlink_if_there(const char *path) {
+  REQUIRE(!unlink(path) || errno == ENOENT, GA_ERR_IO, "%s: %s", path, strerror(errno));
+  return GA_OK;
+}
+
+static ga_status remove_part(const char *part) {
+  TRY(refuse_busy(part));
+  TRY(unlink_if_there(part));
+  pull_record_remove(part);
+  return GA_OK;
+}
+
+/* Names of the files of a plan. One that leads out of the folder is left out, as `ga pull` does. */
+static ga_status read_plan(const char *path, ga_hub_files *files) {
+  json_t *plan = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+  const json_t *list = json_object_get(plan, "files");
+  ga_status status = GA_OK;
+  for (size_t i = 0; i < json_array_size(list) && status == GA_OK; i++) {
+    const char *name = json_string_value(json_object_get(json_array_get(list, i), "path"));
+    if (name) status = ga_hub_files_add(files, name, -1, NULL);
+  }
+  json_decref(plan);
+  return status;
+}
+
+/* A file, whole or in part, what is kept beside it, and its folder where that is empty then. */
+static ga_status remove_planned(const char *folder, const char *name) {
+  char part[4096], file[4096];
+  REQUIRE(put_path(part, folder, name, ".part") && put_path(file, folder, name, ""), GA_ERR_IO, "%s: path too long",
+          folder);
+  TRY(remove_part(part));
+  TRY(unlink_if_there(file));
+  pull_origin_remove(file);
+  *strrchr(file, '/') = 0;
+  (void)rmdir(file);
+  return GA_OK;
+}
+
+static ga_status remove_plan(const char *path) {
+  char folder[4096];
+  ga_hub_files files = {0};
+  (void)snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+  ga_status status = read_plan(path, &files);
+  for (size_t i = 0; i < files.n && status == GA_OK; i++) {
+    char part[4096];
+    if (put_path(part, folder, files.item[i].path, ".part")) status = refuse_busy(part);
+  }
+  for (size_t i = 0; i < files.n && status == GA_OK; i++) status = remove_planned(folder, files.item[i].path);
+  ga_hub_files_free(&files);
+  TRY(status);
+  TRY(unlink_if_there(path));
+  (void)rmdir(folder); /* the repository's, and its organisation's: if nothing else is there */
+  *strrchr(folder, '/') = 0;
+  (void)rmdir(folder);
+  return GA_OK;
+}
+
+ga_status partial_remove(const partial *p) {
+  const size_t n = strlen(p->path);
+  if (p->of_parts) {
+    TRY(refuse_busy(p->path));
+    REQUIRE(tree_remove(p->path), GA_ERR_IO, "%s: %s", p->path, strerror(errno));
+    return GA_OK;
+  }
+  return n > 5 && !strcmp(p->path + n - 5, ".part") ? remove_part(p->path) : remove_plan(p->path);
 }

@@ -20,6 +20,8 @@ typedef struct partials {
 /* Those in the models' folder `dir`. */
 ga_status partials_find(const char *dir, partials *out);
 void partials_free(partials *p);
+/* All that is here of it. GA_ERR_STATE: another process is downloading it; nothing is removed then. */
+ga_status partial_remove(const partial *p);
 
 /* Keeps which files belong to `source`, as hf:org/repo:Q4_K_M: the chosen ones. */
 ga_status partial_plan_write(const ga_hub_name *name, const char *source, const ga_hub_files *files);

@@ -49,6 +49,7 @@ void pull_record_remove(const char *part);
 ga_status pull_write_json(const char *path, json_t *o);
 
 /* Beside a whole file `goal`, at .NAME.origin: which address delivered it. */
+void pull_origin_remove(const char *goal);
 ga_status pull_origin_write(const char *goal, const pull_address *address);
 /* 1: from this address, 0: from another, whose label is given, -1: nothing tells. */
 int pull_origin_compare(const char *goal, const pull_address *address, char label[2048]);

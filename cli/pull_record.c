@@ -75,6 +75,11 @@ static bool origin_path(const char *goal, char path[4096]) {
   return n > 0 && n < 4096;
 }
 
+void pull_origin_remove(const char *goal) {
+  char path[4096];
+  if (origin_path(goal, path)) (void)unlink(path);
+}
+
 ga_status pull_origin_write(const char *goal, const pull_address *address) {
   char path[4096];
   REQUIRE(origin_path(goal, path), GA_ERR_IO, "%s: path too long", goal);
