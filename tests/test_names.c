@@ -98,6 +98,9 @@ static void test_what_is_not_here(void **state) {
   NOT_HERE("nope", GA_ERR_IO, "nope: no such file, and no model of that name", tiny_folder, "own.gguf", "ga pull");
   NOT_HERE("/nope/x.gguf", GA_ERR_IO, "/nope/x.gguf: no such file");
   NOT_HERE("hf/../../own.gguf", GA_ERR_IO, "hf/../../own.gguf: no such file"); /* nothing outside of the folder */
+  char long_name[300 + 1] = "";
+  memset(long_name, 'x', 300);
+  NOT_HERE(long_name, GA_ERR_IO, "File name too long"); /* what cannot be looked at is not told to be missing */
   NOT_HERE("", GA_ERR_ARG, "empty");
   NOT_HERE("hf:org", GA_ERR_ARG, "must be hf:ORGANISATION/REPOSITORY");
   NOT_HERE("hf:../x", GA_ERR_ARG, "must be hf:ORGANISATION/REPOSITORY");

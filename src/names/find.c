@@ -1,4 +1,5 @@
 /* From a name to the path of a model that is here. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -85,6 +86,7 @@ static ga_status path_of_name(const char *name, char *path, size_t capacity) {
     (void)snprintf(path, capacity, "%s", name);
     return GA_OK;
   }
+  GA_REQUIRE(is_hub || errno == ENOENT || errno == ENOTDIR, GA_ERR_IO, "%s: %s", ga_path_label(name), strerror(errno));
   GA_REQUIRE(is_hub || may_lie_in_folder(name), GA_ERR_IO, "%s: no such file", ga_path_label(name));
   GA_TRY(ga_models_folder(dir, sizeof dir));
   if (is_hub) return hub_path(name, dir, path, capacity);
