@@ -91,6 +91,6 @@ int cmd_imatrix(int argc, char **argv) {
   if (a.json)
     printf("{\"windows\": %lld, \"window\": %lld}\n", (long long)windows, (long long)a.window);
   else
-    printf("%lld windows of %lld tokens\n", (long long)windows, (long long)a.window);
+    printf("%lld window%s of %lld tokens\n", (long long)windows, windows == 1 ? "" : "s", (long long)a.window);
   return EXIT_OK;
 }

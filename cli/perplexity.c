@@ -110,7 +110,7 @@ int cmd_perplexity(int argc, char **argv) {
     printf("{\"perplexity\": %.6f, \"nll\": %.6f, \"tokens_scored\": %lld, \"windows\": %lld, \"window\": %lld}\n", ppl,
            t.nll, (long long)t.scored, (long long)t.windows, (long long)a.window);
   else
-    printf("perplexity %.4f over %lld tokens (%lld windows of %lld, second halves)\n", ppl, (long long)t.scored,
-           (long long)t.windows, (long long)a.window);
+    printf("perplexity %.4f over %lld tokens (%lld window%s of %lld, second halves)\n", ppl, (long long)t.scored,
+           (long long)t.windows, t.windows == 1 ? "" : "s", (long long)a.window);
   return EXIT_OK;
 }
