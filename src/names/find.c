@@ -30,13 +30,13 @@ static ga_status add_name(void *user, const char *name, const char *path, bool i
   return GA_OK;
 }
 
-/* "why; DIR has a, b and 3 more; ga pull NAME fetches it" */
+/* "why; ga pull NAME fetches it; DIR has a, b and 3 more" */
 static ga_status refuse_missing(const char *dir, const char *why, const char *advice) {
   here_text t = {.n = 0};
   char more[32] = "";
   GA_TRY(ga_models_here(dir, add_name, &t));
   if (t.more) (void)snprintf(more, sizeof more, " and %zu more", t.more);
-  return ga_fail(GA_ERR_IO, "%s; %s has %s%s; %s", why, ga_path_label(dir), t.n ? t.names : "no models", more, advice);
+  return ga_fail(GA_ERR_IO, "%s; %s; %s has %s%s", why, advice, ga_path_label(dir), t.n ? t.names : "no models", more);
 }
 
 /* --- kinds of names --- */

@@ -42,7 +42,7 @@ class Models(unittest.TestCase):
         with unittest.mock.patch.dict(os.environ, {"GA_MODELS": self.folder.name}):
             self.assertEqual(ga.Model("tiny.gguf", "cpu", threads=1).info, self.model.info)
             for name in ("smollm2-135m", "hf:org/repo"):
-                with self.assertRaisesRegex(ga.FileError, f"has .*tiny.gguf.*; .*ga pull {name}"):
+                with self.assertRaisesRegex(ga.FileError, f"ga pull {name}.*; .* has .*tiny.gguf"):
                     ga.Model(name, "cpu", threads=1)
 
     def test_session(self):
