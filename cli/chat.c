@@ -7,8 +7,8 @@
 #include "cli/conversation.h"
 #include "cli/error.h"
 #include "cli/line_editor.h"
-#include "cli/models.h"
 #include "cli/terminal.h"
+#include "names/names.h"
 
 /* Where messages come from: a person (editor), else lines of stdin. */
 typedef struct source {
@@ -136,7 +136,7 @@ static ga_status loop(chat *c, bool keep_history) {
 }
 
 int cmd_chat(int argc, char **argv) {
-  open_args open = {.model = known_models[0].name, OPEN_ARGS_INIT};
+  open_args open = {.model = ga_known_models[0].name, OPEN_ARGS_INIT};
   const char *system = NULL, *load = NULL;
   bool no_history = false;
   chat c = {.asked = SAMPLING_DEFAULTS};

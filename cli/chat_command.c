@@ -4,7 +4,7 @@
 
 #include "cli/conversation.h"
 #include "cli/error.h"
-#include "cli/models.h"
+#include "names/names.h"
 
 typedef struct chat_row {
   const char *name, *alias, *args, *help;
@@ -65,7 +65,7 @@ static ga_status run_load(chat *c, const char *rest) {
 
 static void print_model_name(const chat *c) {
   const char *name = ga_model_get_info(c->o.model)->name;
-  const char *given = c->open.model ? c->open.model : known_models[0].name;
+  const char *given = c->open.model ? c->open.model : ga_known_models[0].name;
   cmd_put_text(stdout, *name ? name : given, strlen(*name ? name : given));
 }
 

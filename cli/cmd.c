@@ -10,6 +10,7 @@
 #include <utf8proc.h>
 
 #include "cli/error.h"
+#include "cli/terminal.h"
 
 static bool in_range(const cmd_option *o, double v) {
   return (o->min == 0 && o->max == 0) || (v >= o->min && v <= o->max);
@@ -71,6 +72,7 @@ void cmd_put_text(FILE *f, const char *text, size_t bytes) {
 }
 
 int cmd_fail(const char *name) {
+  cmd_progress_clear();
   (void)fprintf(stderr, "ga %s: ", name);
   cmd_put_text(stderr, ga_error_text(), strlen(ga_error_text()));
   (void)putc('\n', stderr);
@@ -245,6 +247,15 @@ static void progress_line(const char *what, uint64_t done, uint64_t total) {
                 (double)done * 100 / (double)total);
 }
 
+static bool bar_stands;
+
+void cmd_progress_clear(void) {
+  if (bar_stands) (void)fputs("\r\033[K", stderr);
+  bar_stands = false;
+}
+
+enum { PROGRESS_COLUMNS = 64 }; /* that a name of 24 letters, a bar and a percentage need */
+
 void cmd_progress(const char *what, uint64_t done, uint64_t total) {
   static int last_percent = -1;
   if (!cmd_is_interactive()) {
@@ -255,10 +266,16 @@ void cmd_progress(const char *what, uint64_t done, uint64_t total) {
   if (percent == last_percent && done < total) return;
   last_percent = percent;
   char bar[31];
-  int filled = percent * 30 / 100;
+  const int filled = percent * 30 / 100;
+  const size_t columns = terminal_columns(stderr);
   for (int i = 0; i < 30; i++) bar[i] = i < filled ? '#' : '.';
   bar[30] = 0;
-  (void)fprintf(stderr, "\r%-24s [%s] %3d%%%s", what, bar, percent, done >= total ? "\r\033[K" : "");
+  if (columns >= PROGRESS_COLUMNS)
+    (void)fprintf(stderr, "\r%-24s [%s] %3d%%", what, bar, percent);
+  else /* a line that the terminal wraps is not written over by the next */
+    (void)fprintf(stderr, "\r%.*s %3d%%", columns > 6 ? (int)columns - 6 : 1, what, percent);
+  bar_stands = true;
+  if (done >= total) cmd_progress_clear();
   (void)fflush(stderr);
   if (done >= total) last_percent = -1;
 }

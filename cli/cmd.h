@@ -70,6 +70,8 @@ bool cmd_is_interactive(void);
  * cmd_progress_lines(true), a line every few seconds. */
 void cmd_progress_lines(bool on);
 void cmd_progress(const char *what, uint64_t done, uint64_t total);
+/* Takes a bar away that has not come to its end, before something else is written. */
+void cmd_progress_clear(void);
 
 int cmd_info(int argc, char **argv);
 int cmd_kernels(int argc, char **argv);

@@ -155,6 +155,7 @@ static ga_status reuse_prefix(chat *c, const int32_t *ids, size_t n, size_t *sam
 static ga_status finish_answer(chat *c, ga_status status, const ga_generate_result *r) {
   const size_t from = c->answer.n;
   const bool ended = status == GA_OK && c->stopped_by_text;
+  cmd_progress_clear();
   if (!c->stopped_by_text) sv_stops_flush(&c->stops, &c->answer);
   if (interrupted()) clearerr(stdout); /* a write that Ctrl-C cut short */
   if (c->answer.n > from) (void)show_answer(c, from);

@@ -7,7 +7,7 @@
 #include "serve/reasoning.h"
 
 void engine_model_name(const engine_args *a, char *name, size_t capacity) {
-  const char *model = a->open.model ? a->open.model : known_models[0].name;
+  const char *model = a->open.model ? a->open.model : ga_known_models[0].name;
   size_t n = strlen(model);
   if (a->alias) {
     (void)snprintf(name, capacity, "%.*s", (int)strcspn(a->alias, ","), a->alias);

@@ -2,9 +2,9 @@
 #ifndef GA_CLI_ENGINE_ARGS_H
 #define GA_CLI_ENGINE_ARGS_H
 
-#include "cli/models.h"
 #include "cli/open.h"
 #include "ga/engine.h"
+#include "names/names.h"
 #include "serve/tool_calls.h"
 
 typedef struct engine_args {
@@ -15,7 +15,7 @@ typedef struct engine_args {
   bool no_prefix_cache, no_reasoning, offload_prefixes, time_steps;
 } engine_args;
 #define ENGINE_ARGS_INIT \
-  { .open = {.model = known_models[0].name, OPEN_ARGS_INIT}, .tools = "auto" }
+  { .open = {.model = ga_known_models[0].name, OPEN_ARGS_INIT}, .tools = "auto" }
 
 /* Rows for a command's option table, behind OPEN_MODEL_OPTIONS; `a` is an engine_args. */
 #define ENGINE_OPTIONS(a)                                                                                           \

@@ -8,34 +8,17 @@
 
 #include "cli/error.h"
 
-static const char *variable(const char *name) {
+static const char *text_of_variable(const char *name) {
   const char *value = getenv(name);
   return value && *value ? value : NULL;
 }
 
-/* $xdg/rest, else $HOME/in_home/rest. */
-static ga_status dir_of(const char *what, const char *xdg, const char *in_home, const char *rest, char *path,
-                        size_t capacity) {
-  const char *root = variable(xdg), *home = variable("HOME");
-  REQUIRE(root || home, GA_ERR_IO, "no place for %s: set %s or HOME", what, xdg);
-  const int n =
-      root ? snprintf(path, capacity, "%s/%s", root, rest) : snprintf(path, capacity, "%s/%s/%s", home, in_home, rest);
-  REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "the path of the folder of %s is too long", what);
-  return GA_OK;
-}
-
-ga_status models_dir(char *path, size_t capacity) {
-  const char *own = variable("GA_MODELS");
-  if (!own && !variable("XDG_CACHE_HOME") && !variable("HOME"))
-    return ga_error_set(GA_ERR_IO, "no place for models: set GA_MODELS or HOME");
-  if (!own) return dir_of("models", "XDG_CACHE_HOME", ".cache", "ga/models", path, capacity);
-  const int n = snprintf(path, capacity, "%s", own);
-  REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "the path of the models' folder is too long");
-  return GA_OK;
-}
-
 ga_status state_dir(char *path, size_t capacity) {
-  return dir_of("what is kept", "XDG_STATE_HOME", ".local/state", "ga", path, capacity);
+  const char *root = text_of_variable("XDG_STATE_HOME"), *home = text_of_variable("HOME");
+  REQUIRE(root || home, GA_ERR_IO, "no place for what is kept: set XDG_STATE_HOME or HOME");
+  const int n = root ? snprintf(path, capacity, "%s/ga", root) : snprintf(path, capacity, "%s/.local/state/ga", home);
+  REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "the path of the folder of what is kept is too long");
+  return GA_OK;
 }
 
 ga_status make_dirs(const char *path, mode_t mode) {

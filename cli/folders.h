@@ -6,8 +6,6 @@
 
 #include "ga/base.h"
 
-/* Pulled models: $GA_MODELS, else $XDG_CACHE_HOME/ga/models, else ~/.cache/ga/models. */
-ga_status models_dir(char *path, size_t capacity);
 /* $XDG_STATE_HOME/ga, else ~/.local/state/ga. */
 ga_status state_dir(char *path, size_t capacity);
 /* mkdir -p */

@@ -4,9 +4,9 @@
 #include <sys/stat.h>
 
 #include "cli/error.h"
-#include "cli/models.h"
 #include "cli/open.h"
 #include "ga/quantize.h"
+#include "names/names.h"
 
 typedef struct imatrix_args {
   open_args open;
@@ -69,7 +69,7 @@ static ga_status run_imatrix(const imatrix_args *a, int64_t *windows) {
 }
 
 int cmd_imatrix(int argc, char **argv) {
-  imatrix_args a = {.open = {.model = known_models[0].name, OPEN_ARGS_INIT}, .window = 512};
+  imatrix_args a = {.open = {.model = ga_known_models[0].name, OPEN_ARGS_INIT}, .window = 512};
   const cmd_option options[] = {
       OPEN_MODEL_OPTIONS(a.open),
       {"file", 'f', OPT_STRING, &a.file, 0, 0, "FILE", "the text; - is stdin"},
@@ -91,6 +91,6 @@ int cmd_imatrix(int argc, char **argv) {
   if (a.json)
     printf("{\"windows\": %lld, \"window\": %lld}\n", (long long)windows, (long long)a.window);
   else
-    printf("%lld windows of %lld tokens\n", (long long)windows, (long long)a.window);
+    printf("%lld window%s of %lld tokens\n", (long long)windows, windows == 1 ? "" : "s", (long long)a.window);
   return EXIT_OK;
 }

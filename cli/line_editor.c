@@ -87,7 +87,7 @@ static bool wait_for_key(EditLine *el) {
     if (resized || continued) redraw(el);
   }
   (void)sigprocmask(SIG_SETMASK, &before, NULL);
-  return ready;
+  return ready && !interrupted(); /* Ctrl-C empties the terminal's queue: a key that is there came behind it */
 }
 
 /* For libedit: 1 and a character, 0 at the end, -1 when there is none. What is no UTF-8 is left out. */

@@ -6,6 +6,7 @@
 #include "cli/cmd.h"
 #include "cli/error.h"
 #include "cli/interrupt.h"
+#include "cli/partial.h"
 #include "cli/store.h"
 
 static const char *text_of_size(uint64_t bytes, char text[24]) {
@@ -30,18 +31,26 @@ static const char *age_of(time_t then, char text[32]) {
   return "now";
 }
 
-static ga_status print_store_json(const store *s) {
+static json_t *partial_json(const partial *p) {
+  return json_pack("{s:o, s:o, s:I, s:o, s:i, s:i, s:b}", "name", cmd_json_text(p->name, strlen(p->name)), "path",
+                   cmd_json_text(p->path, strlen(p->path)), "bytes", (json_int_t)p->bytes, "of_bytes",
+                   p->of < 0 ? json_null() : json_integer(p->of), "parts", p->parts, "of_parts", p->of_parts, "partial",
+                   1);
+}
+
+static ga_status print_store_json(const store *s, const partials *rest) {
   json_t *list = json_array();
   for (size_t i = 0; i < s->n; i++) {
     const store_entry *e = &s->entry[i];
     char used[32];
     struct tm tm;
     (void)strftime(used, sizeof used, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&e->used, &tm));
-    (void)json_array_append_new(list,
-                                json_pack("{s:o, s:o, s:I, s:I, s:s}", "name", cmd_json_text(e->name, strlen(e->name)),
-                                          "path", cmd_json_text(e->path, strlen(e->path)), "bytes",
-                                          (json_int_t)e->bytes, "files", (json_int_t)e->files, "used", used));
+    (void)json_array_append_new(list, json_pack("{s:o, s:o, s:I, s:I, s:s, s:b}", "name",
+                                                cmd_json_text(e->name, strlen(e->name)), "path",
+                                                cmd_json_text(e->path, strlen(e->path)), "bytes", (json_int_t)e->bytes,
+                                                "files", (json_int_t)e->files, "used", used, "partial", 0));
   }
+  for (size_t i = 0; i < rest->n; i++) (void)json_array_append_new(list, partial_json(&rest->item[i]));
   TRY(cmd_print_json(list, JSON_INDENT(2)));
   printf("\n");
   return GA_OK;
@@ -63,51 +72,111 @@ static void print_table(const store *s) {
   }
 }
 
+/* What came of downloads that are not whole. */
+static void print_partials(const partials *rest) {
+  size_t widest = 9;
+  for (size_t i = 0; i < rest->n; i++)
+    widest = strlen(rest->item[i].name) > widest ? strlen(rest->item[i].name) : widest;
+  if (!rest->n) return;
+  printf("\n%-*s  HERE\n", (int)widest, "NOT WHOLE");
+  for (size_t i = 0; i < rest->n; i++) {
+    const partial *p = &rest->item[i];
+    char here[24], of[24];
+    cmd_put_text(stdout, p->name, strlen(p->name));
+    printf("%-*s  ", (int)(widest - strlen(p->name)), "");
+    if (p->of_parts)
+      printf("%d of %d parts\n", p->parts, p->of_parts);
+    else if (p->of < 0)
+      printf("%s\n", text_of_size((uint64_t)p->bytes, here));
+    else
+      printf("%s of %s\n", text_of_size((uint64_t)p->bytes, here), text_of_size((uint64_t)p->of, of));
+  }
+  printf("`ga pull` of the same name or address goes on.\n");
+}
+
+static ga_status list_all(bool json) {
+  store s;
+  partials rest = {0};
+  TRY(store_open(&s));
+  ga_status status = partials_find(s.dir, &rest);
+  if (status == GA_OK && json) {
+    status = print_store_json(&s, &rest);
+  } else if (status == GA_OK) {
+    print_table(&s);
+    print_partials(&rest);
+  }
+  partials_free(&rest);
+  store_close(&s);
+  return status;
+}
+
 int cmd_list(int argc, char **argv) {
   bool json = false;
   const cmd_option options[] = {{"json", 0, OPT_FLAG, &json, 0, 0, NULL, "a JSON array on stdout"}};
   int code, rest = cmd_parse("list", "[options]", options, COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
   if (rest) return cmd_usage_error("list", "unexpected '%s'", argv[1]);
-  store s;
-  ga_status status = store_open(&s);
-  if (status == GA_OK && json) status = print_store_json(&s);
-  if (status == GA_OK && !json) print_table(&s);
-  if (status == GA_OK) store_close(&s);
-  return status == GA_OK ? EXIT_OK : cmd_fail("list");
+  return list_all(json) == GA_OK ? EXIT_OK : cmd_fail("list");
 }
 
 /* --- rm --- */
 
-static void print_entry(FILE *f, const store_entry *e) {
+/* A model, or, with e NULL, a download that is not whole. */
+typedef struct victim {
+  const store_entry *e;
+  const partial *p;
+} victim;
+
+static void print_victim(FILE *f, const victim *v) {
+  const char *path = v->e ? v->e->path : v->p->path;
   char size[24];
-  cmd_put_text(f, e->path, strlen(e->path));
-  (void)fprintf(f, e->files > 1 ? ", %lld files, %s\n" : ", %lld file, %s\n", (long long)e->files,
-                text_of_size(e->bytes, size));
+  cmd_put_text(f, path, strlen(path));
+  if (v->e)
+    (void)fprintf(f, v->e->files > 1 ? ", %lld files, %s\n" : ", %lld file, %s\n", (long long)v->e->files,
+                  text_of_size(v->e->bytes, size));
+  else
+    (void)fprintf(f, ", %s of a download that is not whole\n", text_of_size((uint64_t)v->p->bytes, size));
 }
 
 /* Enter alone is no. */
-static bool agrees(const store_entry *e) {
+static bool agrees(const victim *v) {
   char answer[16] = "";
   (void)fprintf(stderr, "remove ");
-  print_entry(stderr, e);
+  print_victim(stderr, v);
   (void)fprintf(stderr, "[y/N] ");
   (void)fflush(stderr);
   if (!fgets(answer, sizeof answer, stdin)) (void)fprintf(stderr, "\n");
   return answer[0] == 'y' || answer[0] == 'Y';
 }
 
-static ga_status remove_one(const store *s, const char *name, bool yes) {
-  const store_entry *e;
-  TRY(store_find(s, name, &e));
-  if (!yes && !agrees(e)) {
+static ga_status remove_victim(const store *s, const victim *v, bool yes) {
+  if (!yes && !agrees(v)) {
     (void)fprintf(stderr, "kept\n");
     return GA_OK;
   }
-  TRY(store_remove(s, e));
+  TRY(v->e ? store_remove(s, v->e) : partial_remove(v->p));
   printf("removed ");
-  print_entry(stdout, e);
+  print_victim(stdout, v);
   return GA_OK;
+}
+
+static const partial *find_partial(const partials *rest, const char *name) {
+  for (size_t i = 0; i < rest->n; i++)
+    if (!strcmp(rest->item[i].name, name)) return &rest->item[i];
+  return NULL;
+}
+
+/* What `ga list` shows by this name, a model before a download; else what -m opens by it. */
+static ga_status remove_one(const store *s, const char *name, bool yes) {
+  partials rest;
+  victim v = {0};
+  TRY(partials_find(s->dir, &rest));
+  v.p = find_partial(&rest, name);
+  ga_status status = store_find(s, name, &v.e);
+  if (v.p && v.e && strcmp(v.e->name, name) != 0) v.e = NULL;
+  if (status == GA_OK || v.p) status = remove_victim(s, &v, yes);
+  partials_free(&rest);
+  return status;
 }
 
 int cmd_rm(int argc, char **argv) {

@@ -6,46 +6,26 @@
 #include <unistd.h>
 
 #include "cli/error.h"
-#include "cli/hub.h"
-#include "cli/models.h"
 #include "cli/pull.h"
 #include "cli/store.h"
 #include "cli/templates.h"
+#include "names/hub.h"
+#include "names/names.h"
 
 /* --- files --- */
 
 /* A model of the hub: here, or fetched now. */
 static ga_status find_or_fetch(const char *model, char *path, size_t capacity) {
-  hub_name name;
-  TRY(hub_parse(model, &name));
-  if (hub_find(&name, path, capacity) == GA_OK) return GA_OK;
+  ga_hub_name name;
+  TRY(ga_hub_parse(model, &name));
+  if (ga_hub_find(&name, path, capacity) == GA_OK) return GA_OK;
   cmd_progress_lines(true);
   return pull_hub(model, false, false, path, capacity);
 }
 
 ga_status find_model(const char *model, char *path, size_t capacity) {
-  char dir[3072];
-  if (!model) model = known_models[0].name;
-  if (hub_is_name(model)) return find_or_fetch(model, path, capacity);
-  REQUIRE(*model, GA_ERR_ARG, "the model's name is empty");
-  REQUIRE(strlen(model) < capacity, GA_ERR_ARG, "the model's name has %zu characters; at most %zu", strlen(model),
-          capacity - 1);
-  if (access(model, F_OK) == 0) { /* one that may not be read is an error of its own */
-    (void)snprintf(path, capacity, "%s", model);
-    return GA_OK;
-  }
-  TRY(models_dir(dir, sizeof dir));
-  for (const known_model *k = known_models; k->name; k++) {
-    if (strcmp(k->name, model) && strcmp(k->file, model)) continue;
-    int n = snprintf(path, capacity, "%s/%s", dir, k->file);
-    REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "model path is too long");
-    REQUIRE(access(path, R_OK) == 0, GA_ERR_IO, "model %s is not here yet; fetch it with: ga pull %s", k->name,
-            k->name);
-    return GA_OK;
-  }
-  int n = snprintf(path, capacity, "%s/%s", dir, model);
-  if (n > 0 && (size_t)n < capacity && access(path, R_OK) == 0) return GA_OK;
-  return ga_error_set(GA_ERR_IO, "%s: no such file, and no model of that name (ga pull --list)", model);
+  if (!model) model = ga_known_models[0].name;
+  return ga_hub_is_name(model) ? find_or_fetch(model, path, capacity) : ga_model_path(model, path, capacity);
 }
 
 #define READ_BYTES ((size_t)16 << 20) /* between two looks at Ctrl-C */

@@ -7,8 +7,8 @@
 #include <jansson.h>
 
 #include "cli/error.h"
-#include "cli/models.h"
 #include "cli/open.h"
+#include "names/names.h"
 
 typedef struct perplexity_args {
   open_args open;
@@ -87,7 +87,7 @@ static ga_status run_perplexity(perplexity_args *a, tally *t) {
 }
 
 int cmd_perplexity(int argc, char **argv) {
-  perplexity_args a = {.open = {.model = known_models[0].name, OPEN_ARGS_INIT}, .window = 512};
+  perplexity_args a = {.open = {.model = ga_known_models[0].name, OPEN_ARGS_INIT}, .window = 512};
   const cmd_option options[] = {
       OPEN_MODEL_OPTIONS(a.open),
       {"file", 'f', OPT_STRING, &a.file, 0, 0, "FILE", "the text; - is stdin, as without any FILE"},
@@ -110,7 +110,7 @@ int cmd_perplexity(int argc, char **argv) {
     printf("{\"perplexity\": %.6f, \"nll\": %.6f, \"tokens_scored\": %lld, \"windows\": %lld, \"window\": %lld}\n", ppl,
            t.nll, (long long)t.scored, (long long)t.windows, (long long)a.window);
   else
-    printf("perplexity %.4f over %lld tokens (%lld windows of %lld, second halves)\n", ppl, (long long)t.scored,
-           (long long)t.windows, (long long)a.window);
+    printf("perplexity %.4f over %lld tokens (%lld window%s of %lld, second halves)\n", ppl, (long long)t.scored,
+           (long long)t.windows, t.windows == 1 ? "" : "s", (long long)a.window);
   return EXIT_OK;
 }

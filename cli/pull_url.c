@@ -70,6 +70,8 @@ static ga_status begin(download *d) {
   d->record = (pull_record){.size = size};
   (void)snprintf(d->record.url_sha256, sizeof d->record.url_sha256, "%s", d->from->sha256);
   const char *v = validator(d);
+  if (!strcmp(d->from->label, d->from->url))
+    (void)snprintf(d->record.source, sizeof d->record.source, "%s", d->from->label);
   if (strlen(v) < sizeof d->record.validator) (void)snprintf(d->record.validator, sizeof d->record.validator, "%s", v);
   return pull_record_write(d->part, &d->record);
 }

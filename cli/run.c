@@ -4,9 +4,9 @@
 
 #include "cli/error.h"
 #include "cli/logprobs.h"
-#include "cli/models.h"
+#include "cli/render.h"
 #include "cli/sampling.h"
-#include "cli/terminal.h"
+#include "names/names.h"
 #include "serve/stops.h"
 
 typedef struct run_args {
@@ -20,6 +20,7 @@ typedef struct run_args {
 /* Text as it comes: straight out, or gathered for --json. */
 typedef struct sink {
   bool json, failed, stopped; /* stopped: by a stop string */
+  render render;              /* where it is written as it comes */
   sv_text text;               /* what is sure, and not written yet where it is written as it comes */
   sv_stops stops;
   ga_text stop[COUNT_OF(((cmd_texts *)0)->item)];
@@ -42,7 +43,7 @@ static bool add_id(sink *s, int32_t id) {
 static bool write_out(sink *s) {
   s->failed |= s->text.failed;
   if (s->json || s->failed) return !s->failed;
-  s->failed = !terminal_write(stdout, s->text.p ? s->text.p : "", s->text.n);
+  s->failed = !render_put(&s->render, s->text.p ? s->text.p : "", s->text.n);
   s->text.n = 0;
   return !s->failed;
 }
@@ -127,14 +128,21 @@ static ga_status set_run_options(const run_args *a, const opened *o, sink *s, ga
 static ga_status finish_run(const run_args *a, opened *o, sink *s, const ga_generate_result *r, int32_t last) {
   if (!s->stopped) sv_stops_flush(&s->stops, &s->text);
   (void)write_out(s);
+  if (!s->json && !render_end(&s->render)) s->failed = true;
   REQUIRE(!s->failed || !s->text.failed, GA_ERR_NOMEM, "answer: out of memory after %zu bytes", s->text.n);
   REQUIRE(!s->failed, GA_ERR_IO, "stdout: cannot write");
   if (a->json) return report_json(a, o, r, s, last);
-  printf("\n");
   if (a->quiet) return GA_OK;
   if (!s->stopped) print_cut(r);
   print_speed(r);
   return GA_OK;
+}
+
+/* A text that the model only continues is no Markdown. */
+static void begin_rendering(sink *s, bool is_markdown) {
+  if (s->json) return;
+  render_begin(&s->render, stdout);
+  s->render.colour = s->render.colour && is_markdown;
 }
 
 static ga_status generate(const run_args *a, const char *prompt, size_t bytes) {
@@ -150,8 +158,12 @@ static ga_status generate(const run_args *a, const char *prompt, size_t bytes) {
   if (status == GA_OK) status = prompt_ids(a, &o, prompt, bytes, &ids, &n);
   if (status == GA_OK && n > INT32_MAX) status = ga_error_set(GA_ERR_SHAPE, "prompt of %zu tokens", n);
   if (status == GA_OK && n == 0) status = ga_error_set(GA_ERR_ARG, "the prompt is empty");
+  if (status == GA_OK) begin_rendering(&s, uses_template(a, &o));
   if (status == GA_OK) status = ga_generate(o.session, ids, (int32_t)n, &go, &r);
-  if (status == GA_OK) status = finish_run(a, &o, &s, &r, ids[n - 1]);
+  if (status == GA_OK)
+    status = finish_run(a, &o, &s, &r, ids[n - 1]);
+  else if (s.render.tty)
+    (void)render_end(&s.render); /* what it held back; the error has a line of its own */
   free(ids);
   free(s.ids);
   sv_text_free(&s.text);
@@ -190,7 +202,8 @@ static int answer_words(run_args *a, int n_words, char **words) {
 }
 
 int cmd_run(int argc, char **argv) {
-  run_args a = {.open = {.model = known_models[0].name, OPEN_ARGS_INIT}, .sampling = SAMPLING_DEFAULTS, .logprobs = -1};
+  run_args a = {
+      .open = {.model = ga_known_models[0].name, OPEN_ARGS_INIT}, .sampling = SAMPLING_DEFAULTS, .logprobs = -1};
   const cmd_option options[] = {
       OPEN_MODEL_OPTIONS(a.open),
       {"prompt", 'p', OPT_STRING, &a.prompt, 0, 0, "TEXT",

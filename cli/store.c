@@ -1,6 +1,5 @@
 #include "cli/store.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,10 +9,9 @@
 #include <unistd.h>
 
 #include "cli/error.h"
-#include "cli/folders.h"
-#include "cli/hub.h"
-#include "cli/models.h"
 #include "cli/trees.h"
+#include "names/hub.h"
+#include "names/names.h"
 
 static bool join(char *out, size_t capacity, const char *a, const char *b) {
   const int n = snprintf(out, capacity, "%s/%s", a, b);
@@ -22,31 +20,12 @@ static bool join(char *out, size_t capacity, const char *a, const char *b) {
 
 /* --- one model --- */
 
-/* For "x-00001-of-00003.gguf" the bytes up to the number and the count; false for all else. */
-static bool is_first_shard(const char *path, size_t *stem, unsigned *count) {
-  const size_t n = strlen(path), tail = strlen("-00001-of-00001.gguf");
-  unsigned shard;
-  char end[8] = "";
-  if (n <= tail || sscanf(path + n - tail, "-%5u-of-%5u%7s", &shard, count, end) != 3 || strcmp(end, ".gguf"))
-    return false;
-  *stem = n - tail;
-  return shard == 1;
-}
-
-static bool is_later_shard(const char *name) {
-  size_t stem;
-  unsigned count;
-  const size_t n = strlen(name), tail = strlen("-00001-of-00001.gguf");
-  return n > tail && name[n - tail] == '-' && !strncmp(name + n - tail + 6, "-of-", 4) &&
-         !is_first_shard(name, &stem, &count);
-}
-
 /* Calls `each` for every file of a model that is no folder; false: one call failed. */
 static bool for_files(const char *path, bool (*each)(const char *file, void *user), void *user) {
   size_t stem = 0;
   unsigned count = 1;
   char file[4096 + 32];
-  if (!is_first_shard(path, &stem, &count)) return each(path, user);
+  if (!ga_is_first_shard(path, &stem, &count)) return each(path, user);
   bool good = true;
   for (unsigned i = 1; i <= count && i < 100000; i++) {
     (void)snprintf(file, sizeof file, "%.*s-%05u-of-%05u.gguf", (int)stem, path, i, count);
@@ -76,7 +55,7 @@ typedef struct own_files {
 
 static void visit_own(const char *file, void *user) {
   own_files *o = user;
-  if (hub_is_of_folder(file + o->root)) o->good &= o->each(file, o->user);
+  if (ga_hub_is_of_folder(file + o->root)) o->good &= o->each(file, o->user);
 }
 
 static bool for_own_files(const char *folder, bool (*each)(const char *file, void *user), void *user) {
@@ -93,7 +72,8 @@ static bool file_of_times(const char *path, char file[4096 + 16]) {
   return true;
 }
 
-static ga_status add_entry(store *s, const char *name, const char *path) {
+static ga_status add_entry(void *user, const char *name, const char *path, bool is_folder) {
+  store *s = user;
   struct stat st;
   char times[4096 + 16];
   if (!file_of_times(path, times) || stat(times, &st)) return GA_OK;
@@ -105,8 +85,7 @@ static ga_status add_entry(store *s, const char *name, const char *path) {
     s->room = room;
   }
   store_entry *e = &s->entry[s->n++];
-  *e = (store_entry){.is_folder = strcmp(times, path) != 0,
-                     .used = st.st_atime > st.st_mtime ? st.st_atime : st.st_mtime};
+  *e = (store_entry){.is_folder = is_folder, .used = st.st_atime > st.st_mtime ? st.st_atime : st.st_mtime};
   (void)snprintf(e->name, sizeof e->name, "%s", name);
   (void)snprintf(e->path, sizeof e->path, "%s", path);
   if (e->is_folder)
@@ -118,47 +97,6 @@ static ga_status add_entry(store *s, const char *name, const char *path) {
 
 /* --- all of them --- */
 
-static bool is_model_file(const char *name) {
-  const char *dot = strrchr(name, '.');
-  return dot && (!strcmp(dot, ".gguf") || !strcmp(dot, ".safetensors")) && !is_later_shard(name);
-}
-
-/* 1_Pooling is the part of an embedding model that tells how it pools. */
-static bool is_model_folder(const char *path) {
-  char config[4096 + 16];
-  return strcmp(strrchr(path, '/'), "/1_Pooling") != 0 && join(config, sizeof config, path, "config.json") &&
-         !access(config, F_OK);
-}
-
-static const char *known_name(const char *file) {
-  for (const known_model *k = known_models; k->name; k++)
-    if (!strcmp(k->file, file)) return k->name;
-  return NULL;
-}
-
-/* What lies in `folder`; prefix: of names ("hf:org/repo/"). depth: folders in it that are no models. */
-static ga_status scan(store *s, const char *folder, const char *prefix, int depth) {
-  DIR *d = opendir(folder);
-  ga_status status = GA_OK;
-  if (!d) return GA_OK;
-  for (struct dirent *e; status == GA_OK && (e = readdir(d));) {
-    char path[4096], name[1300];
-    struct stat st;
-    const char *known = *prefix ? NULL : known_name(e->d_name);
-    const int n = snprintf(name, sizeof name, "%s%s", known ? "" : prefix, known ? known : e->d_name);
-    if (e->d_name[0] == '.' || n <= 0 || (size_t)n >= sizeof name - 1 || !join(path, sizeof path, folder, e->d_name) ||
-        stat(path, &st))
-      continue;
-    const bool is_folder = S_ISDIR(st.st_mode), model = is_folder ? is_model_folder(path) : is_model_file(e->d_name);
-    if (model) status = add_entry(s, name, path);
-    if (status != GA_OK || !is_folder || !depth || (model && *prefix == 0)) continue;
-    (void)strcat(name, "/");
-    status = scan(s, path, name, depth - 1);
-  }
-  (void)closedir(d);
-  return status;
-}
-
 static int compare_used(const void *a, const void *b) {
   const store_entry *x = a, *y = b;
   return x->used != y->used ? (x->used < y->used) - (x->used > y->used) : strcmp(x->name, y->name);
@@ -169,22 +107,11 @@ static bool lies_in(const store_entry *e, const store_entry *folder) {
   return folder->is_folder && !strncmp(e->path, folder->path, n) && e->path[n] == '/';
 }
 
-/* Files of a folder that is a model are not models of their own; GGUF files in it are. */
-static void drop_parts(store *s) {
-  size_t kept = 0;
-  for (size_t i = 0; i < s->n; i++) {
-    bool part = false;
-    for (size_t k = 0; k < s->n && !part; k++) {
-      const char *end = strrchr(s->entry[i].path, '.');
-      if (s->entry[i].is_folder || !end || !lies_in(&s->entry[i], &s->entry[k])) continue;
-      part = !strcmp(end, ".safetensors");
-      s->entry[k].shared |= !part;
-    }
-    if (!part) s->entry[kept++] = s->entry[i];
-  }
-  s->n = kept;
+/* Of a folder with other models in it only its own files count. */
+static void measure_shared(store *s) {
   for (size_t i = 0; i < s->n; i++) {
     store_entry *e = &s->entry[i];
+    for (size_t k = 0; k < s->n && !e->shared; k++) e->shared = !s->entry[k].is_folder && lies_in(&s->entry[k], e);
     if (!e->shared) continue;
     e->bytes = 0;
     e->files = 0;
@@ -193,16 +120,14 @@ static void drop_parts(store *s) {
 }
 
 ga_status store_open(store *out) {
-  char hub[4096];
   *out = (store){0};
-  TRY(models_dir(out->dir, sizeof out->dir));
-  ga_status status = scan(out, out->dir, "", 0);
-  if (status == GA_OK && join(hub, sizeof hub, out->dir, "hf")) status = scan(out, hub, "hf:", 4);
+  TRY(ga_models_folder(out->dir, sizeof out->dir));
+  const ga_status status = ga_models_here(out->dir, add_entry, out);
   if (status != GA_OK) {
     store_close(out);
     return status;
   }
-  drop_parts(out);
+  measure_shared(out);
   if (out->n) qsort(out->entry, out->n, sizeof *out->entry, compare_used);
   return GA_OK;
 }
@@ -241,10 +166,10 @@ static ga_status find_file(const store *s, const char *name, const store_entry *
 
 ga_status store_find(const store *s, const char *name, const store_entry **out) {
   char path[4096] = "";
-  hub_name hub;
+  ga_hub_name hub;
   *out = NULL;
-  if (hub_is_name(name)) { /* that which -m opens goes before that which is called so */
-    if (hub_parse(name, &hub) == GA_OK && hub_find(&hub, path, sizeof path) == GA_OK) *out = find_path(s, path);
+  if (ga_hub_is_name(name)) { /* that which -m opens goes before that which is called so */
+    if (ga_hub_parse(name, &hub) == GA_OK && ga_hub_find(&hub, path, sizeof path) == GA_OK) *out = find_path(s, path);
   } else if (join(path, sizeof path, s->dir, name)) {
     *out = find_path(s, path);
   }
@@ -286,7 +211,7 @@ ga_status store_remove(const store *s, const store_entry *e) {
 void store_mark_used(const char *path) {
   char dir[3072], file[4096 + 16];
   const struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
-  if (models_dir(dir, sizeof dir) != GA_OK) return;
+  if (ga_models_folder(dir, sizeof dir) != GA_OK) return;
   const size_t n = strlen(dir);
   if (!strncmp(path, dir, n) && path[n] == '/' && file_of_times(path, file)) (void)utimensat(AT_FDCWD, file, times, 0);
 }

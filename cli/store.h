@@ -1,16 +1,16 @@
-/* The models that are here: in the models' folder, see folders.h. */
+/* The models that are here: in the models' folder, see names/names.h. */
 #ifndef GA_CLI_STORE_H
 #define GA_CLI_STORE_H
 
 #include <stdint.h>
 #include <time.h>
 
-#include "ga/base.h"
+#include "names/names.h"
 
 typedef struct store_entry {
-  char name[1300]; /* what -m takes */
-  char path[4096]; /* a file, the first shard of several, or a folder */
-  uint64_t bytes;  /* all of it */
+  char name[GA_MODEL_NAME_BYTES]; /* what -m takes */
+  char path[4096];                /* a file, the first shard of several, or a folder */
+  uint64_t bytes;                 /* all of it */
   int64_t files;
   time_t used; /* when it was opened the last time, or came */
   bool is_folder;

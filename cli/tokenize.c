@@ -5,8 +5,8 @@
 #include <jansson.h>
 
 #include "cli/error.h"
-#include "cli/models.h"
 #include "cli/open.h"
+#include "names/names.h"
 
 typedef struct tokenize_args {
   const char *model, *text, *file;
@@ -69,9 +69,10 @@ static ga_status run_tokenize(const tokenize_args *a, const char *text, size_t b
 }
 
 int cmd_tokenize(int argc, char **argv) {
-  tokenize_args a = {.model = known_models[0].name};
+  tokenize_args a = {.model = ga_known_models[0].name};
   const cmd_option options[] = {
-      {"model", 'm', OPT_STRING, &a.model, 0, 0, "MODEL", "file, directory, or name of a pulled model"},
+      {"model", 'm', OPT_STRING, &a.model, 0, 0, "MODEL",
+       "file, folder, name of a pulled model (ga list), or hf:ORG/REPOSITORY[:TYPE]"},
       {"file", 'f', OPT_STRING, &a.file, 0, 0, "FILE", "read the text from a file; - is stdin, as without any TEXT"},
       {"lines", 'l', OPT_FLAG, &a.lines, 0, 0, NULL, "each line by itself, one line of ids each"},
       {"pieces", 0, OPT_FLAG, &a.pieces, 0, 0, NULL, "one token a line, with its text"},

@@ -61,6 +61,27 @@ class Files(unittest.TestCase):
         self.assertEqual(self.complete("run", "-m", "smol"), ["smollm2-135m"])
         self.assertEqual(self.complete("rm", "smol"), ["smollm2-135m"])
 
+    def test_bash_offers_whole_models(self):
+        """Not the part of `ga list` that tells of other downloads, with models or without."""
+        models = os.path.join(self.dir, "models")
+        part = os.path.join(models, "half.gguf.part")
+        os.makedirs(models, exist_ok=True)
+        for path, text in ((part, "GGUF"), (part + ".from", '{"url_sha256": "", "validator": "", "size": 9, "source": ""}')):
+            with open(path, "w") as f:
+                f.write(text)
+            self.addCleanup(os.remove, path)
+        listed = subprocess.run([GA, "list"], capture_output=True, text=True, env={**os.environ, "GA_MODELS": models}).stdout
+        self.assertIn("half.gguf", listed)
+        whole = os.path.join(models, "whole.gguf")
+        with open(whole, "wb") as f:
+            f.write(b"GGUF")
+        for word in ("half", "NOT", "`ga"):
+            self.assertEqual(self.complete("run", "-m", word), [])
+        self.assertEqual(self.complete("run", "-m", "who"), ["whole.gguf"])
+        os.remove(whole)
+        self.assertNotIn("half.gguf", self.complete("run", "-m", ""))
+        self.assertNotIn("NOT", self.complete("run", "-m", ""))
+
     def test_bash_expands_no_names(self):
         """The name of a model holds a command: Tab offers it and runs nothing."""
         name = "evil$(touch${IFS}pwned)`touch pwned`.gguf"

@@ -19,8 +19,8 @@ def environment(folder):
     subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix], check=True, capture_output=True)
     models = folder / "models"
     models.mkdir()
-    known = re.findall(r'\.file = "([^"]+)"', (SOURCE / "cli/models.c").read_text())
-    assert known, "cli/models.c names no files"
+    known = re.findall(r'\.file = "([^"]+)"', (SOURCE / "src/names/known.c").read_text())
+    assert known, "src/names/known.c names no files"
     first = models / "tiny.gguf"
     subprocess.run([GA, "synth", "--shape", "tiny", first], check=True, capture_output=True)
     for name in known:

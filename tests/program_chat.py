@@ -4,6 +4,7 @@ Usage: program_chat.py GA"""
 import contextlib
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -156,6 +157,15 @@ class Chat(unittest.TestCase):
         t.type(b"\x04")
         self.assertEqual(t.end(), 0)
 
+    def test_keys_right_behind_ctrl_c(self):
+        """The first of them belongs to the next line, though it comes before the program knows of Ctrl-C."""
+        t = self.terminal(self.words)
+        for i in range(20):
+            t.type(b"abc\x03/temp\r")
+            t.wait("leaves)")
+            self.assertIn("(temperature", plain(t.wait(re.compile(rb"\(temperature|quick"))), i)
+            t.prompt()
+
     def test_interrupts_at_any_moment(self):
         """While it starts, loads, shows its first prompt, answers: it ends or goes on, and the terminal is as it was afterwards."""
         ends = set()
@@ -244,6 +254,54 @@ class Chat(unittest.TestCase):
         out, _ = self.pipe(self.words, "x\n")
         self.assertEqual(out, whole + "\n")
 
+    def run_on_terminal(self, model, *args, **kw):
+        try:
+            t = Terminal(GA, "run", "-m", model, "-q", *args, "x\n", **{**kw, "env": {**self.env, **kw.get("env", {})}})
+        except OSError as e:
+            self.skipTest(f"no pseudo-terminals here: {e}")
+        self.addCleanup(t.__exit__)
+        self.assertEqual(t.end(), 0)
+        return t.seen.split(b"\x1b[K")[-1]  # behind the progress
+
+    def test_run_wraps_words_whole(self):
+        whole = "".join(WORDS)
+        for columns in (12, 27, 44):
+            for more in ([], ["--no-template"]):
+                shown = chat_rig.plain(self.run_on_terminal(self.words, *more, columns=columns))
+                lines = shown.strip("\n").split("\n")
+                self.assertEqual(" ".join(lines), whole, (columns, more))
+                self.assertLessEqual(max(map(len, lines)), columns)
+        r = subprocess.run([GA, "run", "-m", self.words, "-q", "x"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(r.stdout, whole + "\n")
+
+    def test_run_renders_answers_alone(self):
+        _, text, model = self.markdown()
+        raw = self.run_on_terminal(model)
+        self.assertIn(b"and a \x1b[1mbold text\x1b[22m,", raw)
+        self.assertIn(b"```\x1b[39m\r\nend", raw)
+        for args, env in (([], {"NO_COLOR": "1"}), (["--no-template"], {})):  # a text that goes on is not rendered
+            self.assertIn(text.replace("\n", "\r\n").encode(), self.run_on_terminal(model, *args, env=env))
+        r = subprocess.run([GA, "run", "-m", model, "-q", "x"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(r.stdout, text + "\n")
+
+    def test_progress_fits_the_terminal(self):
+        for columns in (1, 5, 20, 63, 64):
+            t = Terminal(GA, "run", "-m", self.words, "-n", "1", "x", columns=columns)
+            self.addCleanup(t.__exit__)
+            self.assertEqual(t.end(), 0)
+            lines = t.seen.split(b"\x1b[K")[0].split(b"\r")
+            self.assertGreater(len(lines), 2)
+            self.assertLessEqual(max(map(len, lines)), max(columns - 1, 6), columns)
+
+    def test_errors_are_not_glued_to_progress(self):
+        big = self.put("big.gguf", chat_rig.script(WORDS, context=50000))
+        t = self.terminal(big, "-b", "16")
+        t.type("x " * 1900 + "\r")
+        t.wait("reading")
+        t.type("\x03")
+        raw = t.wait("stopped)")
+        self.assertRegex(raw, rb"\r\x1b\[K[\r\n]*\(stopped\)$")
+
     def test_long_words_and_wide_letters(self):
         model = self.put("wide.gguf", chat_rig.script(["x" * 50, " **", "\u4f60\u597d" * 12, "**", " y"]))
         t = self.terminal(model, columns=20)
@@ -290,6 +348,16 @@ class Chat(unittest.TestCase):
         for value, says in ((("f32", -3.0), "is -3, which is not from 0 to 100"), (("text", "hot"), "is no number")):
             own = self.put("own.gguf", tiny_gguf.build({**tiny_gguf.metadata(), "general.sampling.temp": value}))
             self.assertIn(says, self.pipe(own, "x\n", "-n", "2")[1])
+
+    def test_sampling_where_the_model_says_nothing(self):
+        def answer(*args):
+            return self.pipe(self.tiny, "x\n", "-n", "60", "--seed", "7", *args)[0]
+
+        defaults = {"--temp": "0.7", "--top-p": "0.9", "--top-k": "40", "--repeat-penalty": "1.1", "--repeat-last": "64"}
+        given = answer()
+        self.assertEqual(given, answer(*(word for pair in defaults.items() for word in pair)))
+        for option, other in (("--temp", "1.5"), ("--top-p", "0.1"), ("--top-k", "2"), ("--repeat-penalty", "1"), ("--repeat-last", "1")):
+            self.assertNotEqual(given, answer(option, other), option)
 
     def test_sampling_of_a_folder(self):
         """generation_config.json beside safetensors."""

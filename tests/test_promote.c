@@ -32,7 +32,7 @@ static void same_values(ga_dtype type) {
   ga_gguf_put_tensor(w, "w", &t);
   finish_file(w, "promote.gguf");
   ga_model_file *f = open_file("promote.gguf");
-  assert_int_equal(ga_promote_q8_0(f, ga_model_file_find(f, "w"), &wide, &bytes), GA_OK);
+  assert_int_equal(ga_promote_q8_0(NULL, f, ga_model_file_find(f, "w"), &wide, &bytes), GA_OK);
   assert_int_equal(bytes, BLOCKS * 34);
   for (int i = 0; i < BLOCKS * 32; i++) {
     const double want = ga_ref_load_block(type, blocks + i / 32 * ga_dtype_info(type)->block_bytes, i % 32);
@@ -72,7 +72,7 @@ static void near_values(ga_dtype type, int scale_at, double slack) {
   ga_gguf_put_tensor(w, "w", &t);
   finish_file(w, "promote.gguf");
   ga_model_file *f = open_file("promote.gguf");
-  assert_int_equal(ga_promote_q8_0(f, ga_model_file_find(f, "w"), &wide, &bytes), GA_OK);
+  assert_int_equal(ga_promote_q8_0(NULL, f, ga_model_file_find(f, "w"), &wide, &bytes), GA_OK);
   assert_int_equal(bytes, n_blocks * 8 * 34);
   for (int i = 0; i < n_blocks * 256; i += 32) {
     double most = 0;
@@ -102,7 +102,8 @@ enum { N = 130, K = 200, DOWN = 2, ALONG = 2 };
 static const char *const header = "{\"w\":{\"dtype\":\"F8_E4M3\",\"shape\":[130,200],\"data_offsets\":[0,26000]}%s}";
 
 /* A file of w and, if `name`, of scales of that shape; index: which scale an element has. */
-static void same_scaled(const char *name, const char *shape, int n, int (*index)(int r, int c), ga_status want) {
+static void same_scaled_by(ga_pool *pool, const char *name, const char *shape, int n, int (*index)(int r, int c),
+                           ga_status want) {
   static uint8_t bytes[N * K + 4 * N], file[sizeof bytes + 512];
   float scales[N];
   char more[160] = "", json[320];
@@ -122,7 +123,7 @@ static void same_scaled(const char *name, const char *shape, int n, int (*index)
   memcpy(file + 8 + head, bytes, data);
   put_file_bytes("scaled.safetensors", file, 8 + head + data);
   ga_model_file *f = open_file("scaled.safetensors");
-  const ga_status status = ga_promote_e4m3(f, ga_model_file_find(f, "w"), N, K, &wide, &size);
+  const ga_status status = ga_promote_e4m3(pool, f, ga_model_file_find(f, "w"), N, K, &wide, &size);
   assert_int_equal(status, want);
   if (status == GA_OK) {
     assert_int_equal(size, 2 * N * K);
@@ -134,6 +135,15 @@ static void same_scaled(const char *name, const char *shape, int n, int (*index)
     ga_mem_free(wide);
   }
   ga_model_file_destroy(f);
+}
+
+/* By one thread, and by three. */
+static void same_scaled(const char *name, const char *shape, int n, int (*index)(int r, int c), ga_status want) {
+  ga_pool *pool;
+  assert_ok(ga_pool_create(3, &pool));
+  same_scaled_by(NULL, name, shape, n, index, want);
+  same_scaled_by(pool, name, shape, n, index, want);
+  ga_pool_destroy(pool);
 }
 
 static int one(int r, int c) { return 0 * (r + c); }
@@ -151,8 +161,50 @@ static void test_e4m3(void **state) {
   same_scaled("w_scale_inv", "[1,2]", 2, one, GA_ERR_SHAPE);
 }
 
+/* --- threads --- */
+
+/* A tensor of `rows` rows of 256 elements of any codes, by one thread and by five: the same bytes. */
+static void same_by_threads(ga_dtype type, int rows) {
+  enum { MOST = 999 * 256 };
+  static uint8_t codes[MOST];
+  const ga_dtype_traits *traits = ga_dtype_info(type);
+  ga_rng rng;
+  ga_pool *pool;
+  void *one_thread, *five;
+  uint64_t size, again;
+  ga_rng_seed(&rng, (uint64_t)type);
+  for (size_t i = 0; i < MOST; i++) codes[i] = (uint8_t)ga_rng_u64(&rng);
+  ga_gguf_writer *w = new_writer(3, 0);
+  const ga_tensor t = ga_tensor_make(codes, type, 2, (int64_t[]){rows, 256});
+  assert_true(rows * (int64_t)(256 / traits->block_elems) * traits->block_bytes <= MOST);
+  ga_gguf_put_text(w, "general.architecture", "llama");
+  ga_gguf_put_tensor(w, "w", &t);
+  finish_file(w, "promote.gguf");
+  ga_model_file *f = open_file("promote.gguf");
+  assert_ok(ga_pool_create(5, &pool));
+  assert_ok(ga_promote_q8_0(NULL, f, ga_model_file_find(f, "w"), &one_thread, &size));
+  assert_ok(ga_promote_q8_0(pool, f, ga_model_file_find(f, "w"), &five, &again));
+  assert_int_equal(size, again);
+  assert_memory_equal(one_thread, five, size);
+  ga_mem_free(one_thread);
+  ga_mem_free(five);
+  ga_pool_destroy(pool);
+  ga_model_file_destroy(f);
+}
+
+static void test_same_by_threads(void **state) {
+  static const ga_dtype types[] = {GA_IQ2_XXS, GA_IQ2_XS, GA_IQ2_S, GA_IQ3_XXS, GA_IQ3_S,
+                                   GA_TQ1_0,   GA_TQ2_0,  GA_Q4_0,  GA_Q5_0};
+  (void)state;
+  for (size_t i = 0; i < GA_COUNT_OF(types); i++) {
+    same_by_threads(types[i], 1);
+    same_by_threads(types[i], 999);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_q4_0), cmocka_unit_test(test_q5_0),
-                                     cmocka_unit_test(test_types_without_kernels), cmocka_unit_test(test_e4m3)};
+                                     cmocka_unit_test(test_types_without_kernels), cmocka_unit_test(test_e4m3),
+                                     cmocka_unit_test(test_same_by_threads)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

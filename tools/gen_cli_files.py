@@ -11,7 +11,7 @@ OPTION = re.compile(r"^  (?:-(\w), |    )--([\w-]+)(?: ([A-Z]+)(?= |$))? +(\S.*)
 WORDS = {"device": "auto cpu cuda:0 ref", "kv-type": "f16 f32 bf16 e4m3 q8_0 q4_0", "chat-template": "chatml gemma llama3 mistral plain"}
 
 # Names of models: the first column of `ga list`. They are other people's text: no shell may expand them a second time, as `compgen -W` would.
-LIST = "ga list 2>/dev/null | sed -E '1d; s/ +[0-9.]+ [MG]B  [a-z0-9 ]+$//'"
+LIST = "ga list 2>/dev/null | sed -E '/^$/,$d; 1d; s/ +[0-9.]+ [MG]B  [a-z0-9 ]+$//'"
 
 NAMED = {"show", "rm", "info"}  # commands that take a model without an option
 

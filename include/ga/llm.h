@@ -90,9 +90,16 @@ typedef struct ga_model_info {
   uint64_t kv_token_bytes; /* KV cache of one token in f16, all layers */
 } ga_model_info;
 
-/* path: whatever ga_model_file_open takes. The contexts must outlive the model. GA_ERR_NOMEM, before anything is
- * loaded, when the layers asked for do not fit: the text has the plan. */
-GA_API GA_NODISCARD ga_status ga_model_load(ga_ctx *ctx, const char *path, const ga_model_options *options,
+/* What `name` opens, as the -m of the program takes it: a path that ga_model_file_open takes; where there is none, a
+ * model in the models' folder ($GA_MODELS, else $XDG_CACHE_HOME/ga/models, else ~/.cache/ga/models) by its place in it,
+ * by a name of `ga pull --list`, or as hf:ORGANISATION/REPOSITORY, with :TYPE or /FILE behind it or not. Nothing is
+ * fetched. path: of `capacity` bytes, 4096 are always enough. GA_ERR_IO: it is not here, and the text names what is.
+ * GA_ERR_ARG: an empty name, one as long as capacity, or hf: with something else behind it. *path is then "". */
+GA_API GA_NODISCARD ga_status ga_model_path(const char *name, char *path, size_t capacity);
+
+/* name: see ga_model_path. The contexts must outlive the model. GA_ERR_NOMEM, before anything is loaded, when the
+ * layers asked for do not fit: the text has the plan. */
+GA_API GA_NODISCARD ga_status ga_model_load(ga_ctx *ctx, const char *name, const ga_model_options *options,
                                             ga_model **out);
 GA_API void ga_model_destroy(ga_model *model); /* after its sessions; NULL is fine */
 GA_API const ga_model_info *ga_model_get_info(const ga_model *model);

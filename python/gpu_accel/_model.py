@@ -8,8 +8,9 @@ from . import _core
 class Model(_core.ModelBase):
     """Model(path, device='auto', *, threads=0, context=None, gpu_layers=-1, no_mmap=False, n_ctx=0)
 
-    path: a GGUF or safetensors model. It has a Context of its own unless one is given. Raises FileError, FormatError,
-    UnsupportedError, OutOfMemoryError. Any number of threads may share a Model; calls take turns."""
+    path: a GGUF or safetensors model, or a name as `ga run -m` takes it; nothing is fetched. It has a Context of its own
+    unless one is given. Raises FileError, FormatError, UnsupportedError, OutOfMemoryError. Any number of threads may
+    share a Model; calls take turns."""
 
     def __new__(cls, path, device="auto", *, threads=0, context=None, gpu_layers=-1, no_mmap=False, n_ctx=0):
         context = _core.Context(device, threads) if context is None else context

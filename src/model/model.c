@@ -84,12 +84,14 @@ static ga_status take_options(const ga_model_options *given, ga_model_options *f
   return GA_OK;
 }
 
-ga_status ga_model_load(ga_ctx *ctx, const char *path, const ga_model_options *options, ga_model **out) {
-  GA_REQUIRE(ctx && path && out, GA_ERR_ARG, "model: ctx, path or out is null");
+ga_status ga_model_load(ga_ctx *ctx, const char *name, const ga_model_options *options, ga_model **out) {
+  char path[4096];
+  GA_REQUIRE(ctx && name && out, GA_ERR_ARG, "model: ctx, name or out is null");
   *out = NULL;
   ga_model_options full = GA_MODEL_OPTIONS_INIT;
   if (options) GA_TRY(take_options(options, &full));
   void *p;
+  GA_TRY(ga_model_path(name, path, sizeof path));
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_model), "model", &p));
   ga_model *model = p;
   model->ctx = ctx;

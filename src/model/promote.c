@@ -15,6 +15,7 @@
 #define PROMOTE_BYTES ((uint64_t)6 << 20)
 
 enum { BLOCK = 32, HALF = BLOCK / 2, Q8_BYTES = 34, SCALE_BYTES = 2 };
+enum { BLOCKS_AT_ONCE = 64 /* the least that a thread takes */ };
 
 static bool of_layer(const ga_model_tensor *t) { return !strncmp(t->name, "blk.", 4) && t->view.n_dims == 2; }
 
@@ -115,7 +116,22 @@ static void promote_block(ga_dtype dtype, const uint8_t *from, uint8_t *to) {
   (dtype == GA_Q5_0 ? promote_q5_0 : promote_q4_0)(from + SCALE_BYTES, (int8_t *)to + SCALE_BYTES);
 }
 
-ga_status ga_promote_q8_0(const ga_model_file *file, const ga_model_tensor *t, void **out, uint64_t *bytes) {
+typedef struct promote_job {
+  ga_dtype dtype;
+  const uint8_t *from;
+  uint8_t *to;
+  uint64_t each, wide; /* bytes of a block before and after */
+} promote_job;
+
+static void promote_range(void *arg, int64_t begin, int64_t end, int thread) {
+  const promote_job *job = arg;
+  (void)thread;
+  for (uint64_t i = (uint64_t)begin; i < (uint64_t)end; i++)
+    promote_block(job->dtype, job->from + i * job->each, job->to + i * job->wide);
+}
+
+ga_status ga_promote_q8_0(ga_pool *pool, const ga_model_file *file, const ga_model_tensor *t, void **out,
+                          uint64_t *bytes) {
   const ga_dtype_traits *traits = ga_dtype_info(t->view.dtype);
   const uint64_t each = (uint64_t)traits->block_bytes, wide = (uint64_t)traits->block_elems / BLOCK * Q8_BYTES,
                  blocks = t->bytes / each;
@@ -124,10 +140,9 @@ ga_status ga_promote_q8_0(const ga_model_file *file, const ga_model_tensor *t, v
   *bytes = blocks * wide;
   GA_TRY(ga_mem_alloc(*bytes + t->bytes, t->name, &p)); /* the file's behind the wide ones */
   uint8_t *to = p;
-  const uint8_t *from = to + *bytes;
+  promote_job job = {.dtype = t->view.dtype, .from = to + *bytes, .to = to, .each = each, .wide = wide};
   const ga_status status = ga_model_file_read(file, t, 0, to + *bytes, t->bytes);
-  for (uint64_t i = 0; i < blocks && status == GA_OK; i++, from += each, to += wide)
-    promote_block(t->view.dtype, from, to);
+  if (status == GA_OK) ga_pool_run_ranges(pool, (int64_t)blocks, BLOCKS_AT_ONCE, promote_range, &job);
   if (status == GA_OK)
     *out = p;
   else
@@ -189,27 +204,46 @@ static ga_status scales_of(const ga_model_file *file, const ga_model_tensor *t, 
   return GA_OK;
 }
 
-ga_status ga_promote_e4m3(const ga_model_file *file, const ga_model_tensor *t, int64_t rows, int64_t cols, void **out,
-                          uint64_t *bytes) {
-  float values[256];
+typedef struct e4m3_job {
   e4m3_scales scales;
+  float values[256]; /* of the codes */
+  const uint8_t *from;
+  ga_bf16 *to;
+  int64_t cols;
+} e4m3_job;
+
+static void unscale_row(const e4m3_job *job, int64_t r) {
+  const e4m3_scales *s = &job->scales;
+  const uint8_t *from = job->from + r * job->cols;
+  ga_bf16 *to = job->to + r * job->cols;
+  for (int64_t c = 0; c < job->cols;) {
+    const float scale = e4m3_scale_at(s, r / s->rows_each * s->stride + c / s->cols_each);
+    const int64_t end = ga_min_i64(job->cols, (c / s->cols_each + 1) * s->cols_each);
+    for (; c < end; c++) to[c] = ga_f32_to_bf16(job->values[from[c]] * scale);
+  }
+}
+
+static void unscale_rows(void *arg, int64_t begin, int64_t end, int thread) {
+  (void)thread;
+  for (int64_t r = begin; r < end; r++) unscale_row(arg, r);
+}
+
+ga_status ga_promote_e4m3(ga_pool *pool, const ga_model_file *file, const ga_model_tensor *t, int64_t rows,
+                          int64_t cols, void **out, uint64_t *bytes) {
+  e4m3_job job = {.cols = cols};
   void *p;
   *out = NULL;
   *bytes = 2 * t->bytes;
   GA_REQUIRE((uint64_t)rows * (uint64_t)cols == t->bytes, GA_ERR_SHAPE, "%s has %llu elements; must be [%lld, %lld]",
              t->name, (unsigned long long)t->bytes, (long long)rows, (long long)cols);
-  GA_TRY(scales_of(file, t, rows, cols, &scales));
+  GA_TRY(scales_of(file, t, rows, cols, &job.scales));
   GA_TRY(ga_mem_alloc(*bytes + t->bytes, t->name, &p)); /* the file's behind them */
-  ga_bf16 *to = p;
   uint8_t *from = (uint8_t *)p + *bytes;
+  job.to = p;
+  job.from = from;
   const ga_status status = ga_model_file_read(file, t, 0, from, t->bytes);
-  for (int i = 0; i < 256; i++) values[i] = ga_e4m3_to_f32((uint8_t)i);
-  for (int64_t r = 0; r < rows && status == GA_OK; r++)
-    for (int64_t c = 0; c < cols;) {
-      const float scale = e4m3_scale_at(&scales, r / scales.rows_each * scales.stride + c / scales.cols_each);
-      const int64_t end = ga_min_i64(cols, (c / scales.cols_each + 1) * scales.cols_each);
-      for (; c < end; c++) *to++ = ga_f32_to_bf16(values[*from++] * scale);
-    }
+  for (int i = 0; i < 256; i++) job.values[i] = ga_e4m3_to_f32((uint8_t)i);
+  if (status == GA_OK) ga_pool_run_ranges(pool, rows, 1, unscale_rows, &job);
   if (status == GA_OK)
     *out = p;
   else

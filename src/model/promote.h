@@ -2,6 +2,7 @@
 #ifndef GA_MODEL_PROMOTE_H
 #define GA_MODEL_PROMOTE_H
 
+#include "base/thread.h"
 #include "ga/model_file.h"
 #include "model/model.h"
 
@@ -17,14 +18,15 @@ ga_dtype ga_stored_dtype(const ga_model *model, ga_ctx *ctx, const ga_model_tens
 
 /* t's blocks as q8_0, in host memory that the caller releases with ga_mem_free. t: q4_0, q5_0 or a type without
  * kernels. Values are the same but where a scale is rounded to f16 (iq2, iq3), or where 32 elements have two scales
- * (iq2_xs, iq2_s: each is off by at most 1/254 of the largest). */
-GA_NODISCARD ga_status ga_promote_q8_0(const ga_model_file *file, const ga_model_tensor *t, void **out,
+ * (iq2_xs, iq2_s: each is off by at most 1/254 of the largest). The threads of `pool` share the blocks, NULL: the
+ * caller's alone; the bytes are the same. */
+GA_NODISCARD ga_status ga_promote_q8_0(ga_pool *pool, const ga_model_file *file, const ga_model_tensor *t, void **out,
                                        uint64_t *bytes);
 
 /* An e4m3 matrix [rows, cols] as bf16, its elements times their scale, rounded once. The scale is a tensor of t's name
  * with "_scale" or "_scale_inv" behind it (both multiply): one for all, one a row, or one for each block of 128 x 128.
- * Without such a tensor it is 1. Memory as above. */
-GA_NODISCARD ga_status ga_promote_e4m3(const ga_model_file *file, const ga_model_tensor *t, int64_t rows, int64_t cols,
-                                       void **out, uint64_t *bytes);
+ * Without such a tensor it is 1. Memory and threads as above. */
+GA_NODISCARD ga_status ga_promote_e4m3(ga_pool *pool, const ga_model_file *file, const ga_model_tensor *t, int64_t rows,
+                                       int64_t cols, void **out, uint64_t *bytes);
 
 #endif

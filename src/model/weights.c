@@ -22,6 +22,7 @@ typedef struct loader {
   void *user;
   uint64_t done, total;
   bool norm_plus_one, is_transposed, qkv_by_head; /* see ga/model_file.h */
+  ga_pool *threads;                               /* made for a GPU where no context has some; else NULL */
 } loader;
 
 /* How a matrix lies in the file. */
@@ -207,13 +208,27 @@ static ga_status read_split(const loader *l, const ga_model_tensor *t, void **co
   return status;
 }
 
+/* Threads that convert weights: those of the context, or of the CPU that helps a GPU out, or all CPUs'. */
+static ga_status converters(loader *l, ga_pool **out) {
+  *out = l->placement->ctx->device->pool;
+  if (!*out && l->model->cpu) *out = l->model->cpu->device->pool;
+  if (!*out && !l->threads) GA_TRY(ga_pool_create(ga_cpu_count(), &l->threads));
+  if (!*out) *out = l->threads;
+  return GA_OK;
+}
+
+static ga_status read_promoted(loader *l, const ga_model_tensor *t, const ga_matrix *m, void **copy, uint64_t *bytes) {
+  ga_pool *pool;
+  GA_TRY(converters(l, &pool));
+  if (t->view.dtype == GA_E4M3) return ga_promote_e4m3(pool, l->model->file, t, m->rows, m->cols, copy, bytes);
+  return ga_promote_q8_0(pool, l->model->file, t, copy, bytes);
+}
+
 static ga_status load_matrix(loader *l, const ga_model_tensor *t, matrix_change change, ga_matrix *m) {
   void *copy = NULL;
   uint64_t bytes;
-  if (t->view.dtype == GA_E4M3)
-    GA_TRY(ga_promote_e4m3(l->model->file, t, m->rows, m->cols, &copy, &bytes));
-  else if (m->dtype != t->view.dtype)
-    GA_TRY(ga_promote_q8_0(l->model->file, t, &copy, &bytes));
+  if (t->view.dtype == GA_E4M3 || m->dtype != t->view.dtype)
+    GA_TRY(read_promoted(l, t, m, &copy, &bytes));
   else if (change == CHANGE_TRANSPOSED)
     GA_TRY(read_transposed(l, t, &copy));
   else if (change == CHANGE_HEADS)
@@ -229,7 +244,7 @@ static ga_status load_matrix(loader *l, const ga_model_tensor *t, matrix_change 
 static ga_status load_promoted_table(loader *l, const ga_model_tensor *t, ga_matrix *m) {
   void *copy, *dst;
   uint64_t bytes;
-  GA_TRY(ga_promote_q8_0(l->model->file, t, &copy, &bytes));
+  GA_TRY(read_promoted(l, t, m, &copy, &bytes));
   ga_status status = upload(l, copy, bytes, &dst);
   ga_mem_free(copy);
   if (status != GA_OK) return status;
@@ -540,6 +555,19 @@ static ga_status fill_placement(loader *l) {
   return status == GA_OK ? closed : status;
 }
 
+static ga_status fill_placements(loader *l) {
+  for (int32_t i = 0; i < l->model->n_placements; i++) {
+    char plan[256];
+    l->placement = &l->model->placements[i];
+    const ga_status status = fill_placement(l);
+    ga_placement_text(&l->placement->plan, plan, sizeof plan);
+    if (status == GA_ERR_NOMEM && !is_host(l))
+      return ga_fail_in(status, "the plan for %s was %s", l->placement->plan.device, plan);
+    GA_TRY(status);
+  }
+  return GA_OK;
+}
+
 ga_status ga_weights_load(ga_model *model, const ga_model_options *options) {
   loader l = {.model = model, .progress = options ? options->progress : NULL, .user = options ? options->user : NULL};
   void *p;
@@ -550,15 +578,9 @@ ga_status ga_weights_load(ga_model *model, const ga_model_options *options) {
   GA_TRY(ga_model_file_bool_or(model->file, "ga.qkv_by_head", false, &l.qkv_by_head));
   GA_TRY(ga_mem_zalloc((size_t)model->hparams.n_layers, sizeof(ga_layer), "model", &p));
   model->layers = p;
-  for (int32_t i = 0; i < model->n_placements; i++) {
-    char plan[256];
-    l.placement = &model->placements[i];
-    const ga_status status = fill_placement(&l);
-    ga_placement_text(&l.placement->plan, plan, sizeof plan);
-    if (status == GA_ERR_NOMEM && !is_host(&l))
-      return ga_fail_in(status, "the plan for %s was %s", l.placement->plan.device, plan);
-    GA_TRY(status);
-  }
+  const ga_status status = fill_placements(&l);
+  ga_pool_destroy(l.threads);
+  GA_TRY(status);
   if (l.progress && l.progress(l.user, l.total, l.total)) return ga_fail(GA_ERR_CANCELLED, "loading was stopped");
   return GA_OK;
 }

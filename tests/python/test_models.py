@@ -6,6 +6,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 import gpu_accel as ga
 import tiny_gguf
@@ -35,6 +36,14 @@ class Models(unittest.TestCase):
         chat = self.model.chat_ids([{"role": "user", "content": "</s>"}])
         self.assertNotIn(self.model.special("eos"), chat)
         self.assertIsInstance("".join(self.model.generate("a", 4, 1.0, seed=3)), str)
+
+    def test_names(self):
+        """What lies in the models' folder opens by its name; what does not is not fetched."""
+        with unittest.mock.patch.dict(os.environ, {"GA_MODELS": self.folder.name}):
+            self.assertEqual(ga.Model("tiny.gguf", "cpu", threads=1).info, self.model.info)
+            for name in ("smollm2-135m", "hf:org/repo"):
+                with self.assertRaisesRegex(ga.FileError, f"ga pull {name}.*; .* has .*tiny.gguf"):
+                    ga.Model(name, "cpu", threads=1)
 
     def test_session(self):
         session = ga.Session(self.model, 32)

@@ -1,8 +1,8 @@
-#include "cli/models.h"
+#include "names/names.h"
 
 #include <stddef.h>
 
-const known_model known_models[] = {
+const ga_known_model ga_known_models[] = {
     {
         .name = "smollm2-135m",
         .file = "SmolLM2-135M-Instruct.Q4_1.gguf",

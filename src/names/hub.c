@@ -1,30 +1,33 @@
-#include "cli/hub.h"
+#include "names/hub.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <utf8proc.h>
 
-#include "cli/cmd.h"
-#include "cli/error.h"
-#include "cli/folders.h"
+#include "base/status.h"
+#include "names/names.h"
 
 /* --- names --- */
 
-bool hub_is_name(const char *text) { return !strncmp(text, "hf:", 3); }
+bool ga_hub_is_name(const char *text) { return !strncmp(text, "hf:", 3); }
+
+/* Not isalnum: a library does not ask which locale the program has set. */
+static bool is_letter_or_digit(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
 
 static bool is_word(const char *p, size_t n) {
   for (size_t i = 0; i < n; i++)
-    if (!isalnum((unsigned char)p[i]) && !strchr("._-", p[i])) return false;
+    if (!is_letter_or_digit(p[i]) && !strchr("._-", p[i])) return false;
   return n > 0 && p[0] != '.';
 }
 
 /* Bytes of the letter, mark or digit at p, or of a sign that neither shells nor terminals act on; 0 for all else. */
 static size_t harmless_bytes(const char *p, size_t n) {
   utf8proc_int32_t code;
-  if ((unsigned char)p[0] < 0x80) return isalnum((unsigned char)p[0]) || strchr("._+@=,-", p[0]) ? 1 : 0;
+  if ((unsigned char)p[0] < 0x80) return is_letter_or_digit(p[0]) || strchr("._+@=,-", p[0]) ? 1 : 0;
   const utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)p, (utf8proc_ssize_t)n, &code);
   if (bytes < 2) return 0;
   const utf8proc_category_t c = utf8proc_category(code); /* LU, LL, LT, LM, LO, MN, MC, ME, ND: one after another */
@@ -43,16 +46,17 @@ static bool is_inside(const char *path) {
   }
 }
 
-ga_status hub_parse(const char *text, hub_name *out) {
+ga_status ga_hub_parse(const char *text, ga_hub_name *out) {
   const char *org = text + 3, *repo = strchr(org, '/');
-  *out = (hub_name){0};
+  *out = (ga_hub_name){0};
   const size_t n_org = repo ? (size_t)(repo - org) : 0, n_repo = repo ? strcspn(++repo, "/:") : 0;
   const char *rest = repo ? repo + n_repo : "";
   const bool good = repo && is_word(org, n_org) && is_word(repo, n_repo) && n_org < sizeof out->org &&
                     n_repo < sizeof out->repo && strlen(rest) < sizeof out->file;
-  REQUIRE(good && (*rest != ':' || (is_word(rest + 1, strlen(rest + 1)) && strlen(rest) < sizeof out->tag)) &&
-              (*rest != '/' || is_inside(rest + 1)),
-          GA_ERR_ARG, "%s: must be hf:ORGANISATION/REPOSITORY, with :TYPE (as Q4_K_M) or /FILE behind it or not", text);
+  GA_REQUIRE(good && (*rest != ':' || (is_word(rest + 1, strlen(rest + 1)) && strlen(rest) < sizeof out->tag)) &&
+                 (*rest != '/' || is_inside(rest + 1)),
+             GA_ERR_ARG, "%s: must be hf:ORGANISATION/REPOSITORY, with :TYPE (as Q4_K_M) or /FILE behind it or not",
+             text);
   memcpy(out->org, org, n_org);
   memcpy(out->repo, repo, n_repo);
   if (*rest)
@@ -61,11 +65,11 @@ ga_status hub_parse(const char *text, hub_name *out) {
   return GA_OK;
 }
 
-ga_status hub_folder(const hub_name *name, char *path, size_t capacity) {
+ga_status ga_hub_folder(const ga_hub_name *name, char *path, size_t capacity) {
   char dir[3072];
-  TRY(models_dir(dir, sizeof dir));
+  GA_TRY(ga_models_folder(dir, sizeof dir));
   const int n = snprintf(path, capacity, "%s/hf/%s/%s", dir, name->org, name->repo);
-  REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "%s: path too long", dir);
+  GA_REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "%s: path too long", dir);
   return GA_OK;
 }
 
@@ -93,27 +97,27 @@ static size_t shard_of(const char *path, unsigned *shard, unsigned *count) {
   return n - tail;
 }
 
-ga_status hub_files_add(hub_files *files, const char *path, int64_t bytes, const char *sha256) {
+ga_status ga_hub_files_add(ga_hub_files *files, const char *path, int64_t bytes, const char *sha256) {
   if (strlen(path) >= sizeof files->item->path || !is_inside(path)) return GA_OK;
-  REQUIRE(files->n < HUB_MOST_FILES, GA_ERR_FORMAT, "the repository lists more than %d files", HUB_MOST_FILES);
+  GA_REQUIRE(files->n < GA_HUB_MOST_FILES, GA_ERR_FORMAT, "the repository lists more than %d files", GA_HUB_MOST_FILES);
   if (files->n == files->room) {
     const size_t room = files->room ? 2 * files->room : 32;
-    hub_file *bigger = realloc(files->item, room * sizeof *bigger);
-    if (!bigger) return fail_nomem("files", room * sizeof *bigger);
+    ga_hub_file *bigger = realloc(files->item, room * sizeof *bigger);
+    if (!bigger) return ga_fail_nomem("files", room * sizeof *bigger);
     files->item = bigger;
     files->room = room;
   }
-  hub_file *f = &files->item[files->n++];
-  *f = (hub_file){.bytes = bytes};
+  ga_hub_file *f = &files->item[files->n++];
+  *f = (ga_hub_file){.bytes = bytes};
   (void)snprintf(f->path, sizeof f->path, "%s", path);
   if (is_gguf(path)) f->stem = shard_of(path, &f->shard, &f->count);
   if (sha256 && strlen(sha256) == 64) (void)snprintf(f->sha256, sizeof f->sha256, "%s", sha256);
   return GA_OK;
 }
 
-void hub_files_free(hub_files *files) {
+void ga_hub_files_free(ga_hub_files *files) {
   free(files->item);
-  *files = (hub_files){0};
+  *files = (ga_hub_files){0};
 }
 
 /* TAG stands in the file's name as a word of its own. */
@@ -127,11 +131,11 @@ static bool has_tag(const char *path, const char *tag) {
 }
 
 /* Marks the shards of which `first` is the first one, if all are there. Sorted, they stand behind it. */
-static bool choose_shards(hub_files *files, hub_file *first) {
+static bool choose_shards(ga_hub_files *files, ga_hub_file *first) {
   unsigned found = 0;
-  const hub_file *end = files->item + files->n;
+  const ga_hub_file *end = files->item + files->n;
   for (int pass = 0; pass < 2; pass++)
-    for (hub_file *f = first; f < end && !strncmp(f->path, first->path, first->stem); f++) {
+    for (ga_hub_file *f = first; f < end && !strncmp(f->path, first->path, first->stem); f++) {
       if (f->stem != first->stem || f->count != first->count) continue;
       found += pass == 0;
       if (pass == 1) f->chosen = found == f->count;
@@ -141,16 +145,18 @@ static bool choose_shards(hub_files *files, hub_file *first) {
 }
 
 /* The first whole model with this tag ("": of any), as the list goes. */
-static bool choose_gguf(hub_files *files, const char *tag) {
+static bool choose_gguf(ga_hub_files *files, const char *tag) {
   for (size_t i = 0; i < files->n; i++) {
-    hub_file *f = &files->item[i];
+    ga_hub_file *f = &files->item[i];
     if (f->shard != 1 || f->in_part || (*tag && !has_tag(f->path, tag))) continue;
     if (choose_shards(files, f)) return true;
   }
   return false;
 }
 
-bool hub_is_of_folder(const char *path) {
+bool ga_hub_is_of_model(const char *path) { return is_gguf(path) || ga_hub_is_of_folder(path); }
+
+bool ga_hub_is_of_folder(const char *path) {
   static const char *const names[] = {"tokenizer.json",
                                       "tokenizer_config.json",
                                       "special_tokens_map.json",
@@ -164,16 +170,16 @@ bool hub_is_of_folder(const char *path) {
                                       "1_Pooling/config.json",
                                       "model.safetensors.index.json",
                                       "config.json"};
-  for (size_t i = 0; i < COUNT_OF(names); i++)
+  for (size_t i = 0; i < GA_COUNT_OF(names); i++)
     if (!strcmp(path, names[i])) return true;
   return !strchr(path, '/') && ends_with(path, ".safetensors") && !strncmp(path, "model", 5);
 }
 
-static bool choose_folder(hub_files *files) {
+static bool choose_folder(ga_hub_files *files) {
   bool weights = false, config = false;
   for (size_t i = 0; i < files->n; i++) {
-    hub_file *f = &files->item[i];
-    f->chosen = hub_is_of_folder(f->path);
+    ga_hub_file *f = &files->item[i];
+    f->chosen = ga_hub_is_of_folder(f->path);
     weights |= f->chosen && ends_with(f->path, ".safetensors");
     config |= !strcmp(f->path, "config.json");
   }
@@ -182,32 +188,32 @@ static bool choose_folder(hub_files *files) {
 }
 
 static int compare_files(const void *a, const void *b) {
-  const hub_file *x = a, *y = b;
+  const ga_hub_file *x = a, *y = b;
   const int last = !strcmp(x->path, "config.json") - !strcmp(y->path, "config.json");
   return last ? last : strcmp(x->path, y->path);
 }
 
-ga_status hub_choose(const hub_name *name, hub_files *files) {
+ga_status ga_hub_choose(const ga_hub_name *name, ga_hub_files *files) {
   static const char *const types[] = {"Q4_K_M", "Q4_K_S", "Q5_K_M", "Q4_0", "Q4_1", "Q8_0", "Q6_K", "BF16", "F16", ""};
   bool gguf = false;
   if (files->n) qsort(files->item, files->n, sizeof *files->item, compare_files);
   for (size_t i = 0; i < files->n; i++) files->item[i].chosen = !strcmp(files->item[i].path, name->file);
   if (*name->file) {
-    REQUIRE(hub_chosen(files), GA_ERR_STATE, "hf:%s/%s has no file '%s'", name->org, name->repo, name->file);
+    GA_REQUIRE(ga_hub_chosen(files), GA_ERR_STATE, "hf:%s/%s has no file '%s'", name->org, name->repo, name->file);
     return GA_OK;
   }
   if (*name->tag) gguf = choose_gguf(files, name->tag);
-  REQUIRE(gguf || !*name->tag, GA_ERR_STATE, "hf:%s/%s has no GGUF file with '%s' in its name", name->org, name->repo,
-          name->tag);
-  for (size_t i = 0; i < COUNT_OF(types) && !gguf; i++) gguf = choose_gguf(files, types[i]);
+  GA_REQUIRE(gguf || !*name->tag, GA_ERR_STATE, "hf:%s/%s has no GGUF file with '%s' in its name", name->org,
+             name->repo, name->tag);
+  for (size_t i = 0; i < GA_COUNT_OF(types) && !gguf; i++) gguf = choose_gguf(files, types[i]);
   if (gguf) return GA_OK;
-  REQUIRE(choose_folder(files), GA_ERR_STATE,
-          "hf:%s/%s has no model: neither a GGUF file nor config.json beside model*.safetensors", name->org,
-          name->repo);
+  GA_REQUIRE(choose_folder(files), GA_ERR_STATE,
+             "hf:%s/%s has no model: neither a GGUF file nor config.json beside model*.safetensors", name->org,
+             name->repo);
   return GA_OK;
 }
 
-const char *hub_chosen(const hub_files *files) {
+const char *ga_hub_chosen(const ga_hub_files *files) {
   const char *one = NULL;
   for (size_t i = 0; i < files->n; i++) {
     if (!files->item[i].chosen) continue;
@@ -215,19 +221,4 @@ const char *hub_chosen(const hub_files *files) {
     if (!one) one = files->item[i].path;
   }
   return one;
-}
-
-void hub_print_choices(const hub_files *files, bool to_stdout) {
-  FILE *out = to_stdout ? stdout : stderr;
-  for (size_t i = 0; i < files->n; i++) {
-    const hub_file *f = &files->item[i];
-    if (!f->chosen && !is_gguf(f->path) && !hub_is_of_folder(f->path)) continue;
-    (void)fprintf(out, "%c ", f->chosen ? '*' : ' ');
-    if (f->bytes < 0)
-      (void)fprintf(out, "%10s  ", "");
-    else
-      (void)fprintf(out, "%7.1f MB  ", (double)f->bytes * 1e-6);
-    cmd_put_text(out, f->path, strlen(f->path));
-    (void)fputc('\n', out);
-  }
 }

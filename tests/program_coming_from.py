@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""docs/guide/coming-from.md: every command and option of ours in its tables is taken by the program, and what is missing says why.
+Usage: program_coming_from.py GA"""
+import os
+import re
+import shlex
+import subprocess
+import sys
+import unittest
+
+GA = os.path.abspath(sys.argv.pop(1))
+PAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "guide", "coming-from.md")
+# Commands that an option alone may belong to, by section.
+COMMANDS = {"Ollama": ("run", "chat", "serve"), "llama-cli": ("run", "chat"), "llama-server": ("serve",),
+            "llama-quantize, llama-imatrix, conversion": ("quantize", "imatrix", "convert"),
+            "llama-bench, llama-perplexity and others": ("bench", "perplexity", "run", "embed")}
+VALUES = {"N": "16", "T": "1", "K": "8", "P": "0.5", "X": "1", "S": "1"}  # of placeholders
+OTHERS = {"cp", '"""', "GA_MODELS", "examples/chat.c"}
+WANTED = ("llama-cli", "llama-quantize", "llama-server", "llama-bench", "llama-imatrix", "llama-perplexity", "ollama")
+
+
+def rows():
+    """(section, theirs, ours, note) of each row."""
+    section = ""
+    with open(PAGE) as f:
+        for line in f:
+            if line.startswith("## "):
+                section = line[3:].strip()
+            cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")] if line.startswith("| ") else []
+            if len(cells) >= 2 and cells[1] != "GA":
+                yield section, cells[0], cells[1], cells[2].rstrip("| ") if len(cells) > 2 else ""
+
+
+def takes(words):
+    """--help comes last: the options before it have been read by then."""
+    previous = [""] + words[:-1]
+    words = [VALUES.get(word, word) if before.startswith("-") and before not in ("-f", "-m", "-o") else word for before, word in zip(previous, words)]
+    r = subprocess.run([GA, *words, "--help"], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    return r.returncode == 0 and ("usage: ga" in r.stdout or words[0].startswith("--"))
+
+
+class ComingFrom(unittest.TestCase):
+    def test_rows(self):
+        commands = subprocess.run([GA, "--help"], capture_output=True, text=True, check=True).stdout
+        with open(os.path.join(os.path.dirname(PAGE), "../../cli/chat_command.c")) as f:
+            chat = set(re.findall(r'"(/[a-z?]+)"', f.read()))
+        n = 0
+        for section, theirs, ours, note in rows():
+            for span in re.findall(r"`([^`]+)`", ours):
+                with self.subTest(section=section, theirs=theirs, span=span):
+                    n += 1
+                    words = shlex.split(span) if span != '"""' else [span]
+                    if words[0] == "ga":
+                        known = words[1].startswith("--") or re.search(rf"^  {words[1]} ", commands, re.M) or words[1] == "help"
+                        self.assertTrue(known and (words[1] == "help" or takes(words[1:])))
+                    elif words[0].startswith("-"):
+                        self.assertTrue(any(takes([command, *words]) for command in COMMANDS[section]))
+                    elif words[0].startswith("/"):
+                        self.assertIn(words[0], chat)
+                    else:
+                        self.assertIn(span, OTHERS)
+        self.assertGreater(n, 120)
+
+    def test_what_is_missing_says_why(self):
+        for _, theirs, ours, note in rows():
+            with self.subTest(theirs):
+                self.assertTrue("`" in ours or ours in ("none", "the same paths"))
+                self.assertTrue(ours != "none" or len(note) > 10)
+
+    def test_every_program_is_there(self):
+        theirs = " ".join(row[1].replace("`", "") for row in rows()) + " "
+        for program in WANTED:
+            self.assertIn(program + " ", theirs)
+
+
+if __name__ == "__main__":
+    unittest.main()
