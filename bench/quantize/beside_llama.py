@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """ga quantize beside llama-quantize: each type's size, processor seconds, perplexity and divergence from the source.
 
-    beside_llama.py GA COMPARE LLAMA_QUANTIZE SOURCE.gguf FOLDER OUT.json [--windows N] [--threads N] [TYPE...]
+    beside_llama.py GA COMPARE LLAMA_QUANTIZE SOURCE.gguf FOLDER OUT.json [--timed SMALL.gguf] [--windows N] [TYPE...]
 
 COMPARE is bench/quantize/compare.c, built; it measures the files of both. Both get the same importance matrix of
-ga imatrix where a type is weighted. FOLDER takes the files and they are not removed. `same_kinds` tells whether both gave
-every tensor the same type. Prints rows of a Markdown table."""
+ga imatrix where a type is weighted. FOLDER takes the files; those that are there are not made again. Processor seconds
+are of one thread on SMALL.gguf, even weights, best of 3. `same_kinds` tells whether both gave every tensor the same type.
+llama.cpp writes q2_k_s only with a matrix. Prints rows of a Markdown table."""
 import argparse
 import json
 import os
@@ -13,7 +14,8 @@ import resource
 import subprocess
 
 TYPES = "bf16 q8_0 q6_k q5_k_m q5_k_s q5_1 q5_0 q4_k_m q4_k_s iq4_nl iq4_xs q4_1 q4_0 q3_k_l q3_k_m q3_k_s q2_k q2_k_s".split()
-WEIGHTED = "q4_k_m iq4_xs q4_0 q3_k_m q2_k".split()
+WEIGHTED = "q4_k_m iq4_xs q4_0 q3_k_m q2_k q2_k_s".split()
+ONLY_WEIGHTED = ["q2_k_s"]
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -40,18 +42,31 @@ def make_texts(folder):
     return scored, read
 
 
+def commands(args, source, stem, kind, matrix):
+    """{who: command}; matrix: None for even weights."""
+    more = ["-i", matrix] if matrix else []
+    theirs = ["--imatrix", matrix] if matrix else []
+    return {"ga": [args.ga, "quantize", source, stem + ".gguf", kind, "--force", "-t", "1", *more],
+            "llama": [args.llama, "--allow-requantize", *theirs, source, stem + "-llama.gguf", kind.upper(), "1"]}
+
+
 def make_files(args, matrix):
     rows = []
     for kind in args.types or TYPES:
         for weighted in (False, True) if kind in WEIGHTED else (False,):
-            row = {"type": kind, "weighted": weighted}
+            if kind in ONLY_WEIGHTED and not weighted:
+                continue
+            row = {"type": kind, "weighted": weighted, "ga": {}, "llama": {}}
             stem = os.path.join(args.folder, kind + ("-i" if weighted else ""))
-            row["ga"], row["llama"] = {"file": stem + ".gguf"}, {"file": stem + "-llama.gguf"}
-            more = ["-i", matrix] if weighted else []
-            row["ga"]["cpu_seconds"] = timed([args.ga, "quantize", args.source, stem + ".gguf", kind, "--force", "-t", str(args.threads), *more])
-            more = ["--imatrix", matrix] if weighted else []
-            row["llama"]["cpu_seconds"] = timed([args.llama, "--allow-requantize", *more, args.source, stem + "-llama.gguf", kind.upper(), str(args.threads)])
+            for who, command in commands(args, args.source, stem, kind, matrix if weighted else None).items():
+                row[who]["file"] = stem + (".gguf" if who == "ga" else "-llama.gguf")
+                if not os.path.exists(row[who]["file"]):
+                    timed(command)
             row["same_kinds"] = kinds(args.ga, row["ga"]["file"]) == kinds(args.ga, row["llama"]["file"])
+            if args.timed and not weighted:
+                stem = os.path.join(args.folder, "timed")
+                for who, command in commands(args, args.timed, stem, kind, None).items():
+                    row[who]["cpu_seconds"] = min(timed(command) for _ in range(3))
             rows.append(row)
     return rows
 
@@ -62,7 +77,7 @@ def main():
         parser.add_argument(name)
     parser.add_argument("types", nargs="*")
     parser.add_argument("--windows", type=int, default=40)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--timed")
     args = parser.parse_args()
     scored, read = make_texts(args.folder)
     matrix = os.path.join(args.folder, "matrix.gguf")
@@ -77,10 +92,10 @@ def main():
             row[who].update(bytes=os.path.getsize(row[who].pop("file")), perplexity=f["perplexity"], kl=f["kl"], same_top=f["same_top"])
         a, b = row["ga"], row["llama"]
         print(f"| {row['type']}{', weighted' if row['weighted'] else ''} | {a['bytes'] / 1e6:.1f}{'' if row['same_kinds'] else ' / %.1f' % (b['bytes'] / 1e6)} | {a['perplexity']:.3f} | {b['perplexity']:.3f} "
-              f"| {a['kl']:.5f} | {b['kl']:.5f} | {a['cpu_seconds']:.1f} | {b['cpu_seconds']:.1f} |")
+              f"| {a['kl']:.5f} | {b['kl']:.5f} | {a.get('cpu_seconds', '')} | {b.get('cpu_seconds', '')} |")
     with open(args.out, "w") as f:
         json.dump({"source": os.path.basename(args.source), "source_perplexity": found[0]["perplexity"], "tokens": found[0]["tokens"],
-                   "threads": args.threads, "rows": rows}, f, indent=1)
+                   "rows": rows}, f, indent=1)
         f.write("\n")
 
 

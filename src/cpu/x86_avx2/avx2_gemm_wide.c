@@ -1,11 +1,12 @@
 /* KERNEL    gemm_<type>_prefill_avx2_16x4: packed weights widened to 16 bits, times activations of 15 bits
  * COMPUTES  out[c][r] = sum over blocks of 32: d_x[c] * d_w[r] * ((codes[r] - offset) . q[c]) + m_w[r] * sum_x[c]
  * CONTRACT  any m and n, k a multiple of 32; integer part exact, f32 sums in order of blocks
- * DATA      X f32 -> 15 bits in the workspace, once a call: [groups of 4 columns][k / 32]; 8 blocks of a panel -> 16
- *           bits and f32 scales on the stack, used for all columns; vpmaddwd with 2 broadcast activations; lane = row
- * BUDGET    16 x 4 tile: 8 registers of sums, 2 of W, 1 of X. 256 products take 16 vpmaddwd and 16 vpaddd, as two digits
- *           of 8 bits would in vpmaddubsw and vpaddw, but no joining of digits, no second vpmaddwd, and half the
- *           broadcasts; the 8 KiB of W stay in the first-level cache */
+ * DATA      X f32 -> 15 bits in the workspace, once a call: [groups of 4 columns][k / 32]
+ *           8 blocks of a panel -> 16 bits and f32 scales on the stack, used for all columns
+ *           vpmaddwd with 2 broadcast activations; lane = row
+ * BUDGET    16 x 4 tile: 8 registers of sums, 2 of W, 1 of X; the 8 KiB of W stay in the first-level cache
+ *           256 products take 16 vpmaddwd and 16 vpaddd. Two digits of 8 bits take as many vpmaddubsw and vpaddw, and
+ *           twice the broadcasts, and have to be joined */
 #include <string.h>
 
 #include "cpu/x86_avx2/avx2_gemm_wide.h"
@@ -29,7 +30,7 @@ typedef struct wide_job {
 
 /* --- weights --- */
 
-GA_INLINE void store_words(int16_t *to, int part, __m256i x) {
+GA_INLINE void keep_words(int16_t *to, int part, __m256i x) {
   _mm256_store_si256((__m256i *)(void *)(to + 16 * part), x);
 }
 
@@ -37,8 +38,8 @@ GA_INLINE void widen_part(const x16_block *w, int part, const int runs, const in
                           ga_wide_block *out) {
   const __m256i off = _mm256_set1_epi16((short)offset), low = _mm256_set1_epi16(255);
   GA_UNROLL for (int t = 0; t < 8; t++) {
-    store_words(out->w[2 * t], part, _mm256_sub_epi16(_mm256_and_si256(w->q[t], low), off));
-    store_words(out->w[2 * t + 1], part, _mm256_sub_epi16(_mm256_srli_epi16(w->q[t], 8), off));
+    keep_words(out->w[2 * t], part, _mm256_sub_epi16(_mm256_and_si256(w->q[t], low), off));
+    keep_words(out->w[2 * t + 1], part, _mm256_sub_epi16(_mm256_srli_epi16(w->q[t], 8), off));
   }
   GA_UNROLL for (int run = 0; run < runs; run++) {
     _mm256_store_ps(out->d[run] + 8 * part, w->d[run]);
@@ -78,7 +79,7 @@ GA_INLINE void multiply(const int runs, const int has_min, const int cols, const
     GA_UNROLL for (int run = 0; run < runs; run++) {
       __m256i dot[GA_WIDE_COLS][2];
       GA_UNROLL for (int c = 0; c < cols; c++) dot[c][0] = dot[c][1] = _mm256_setzero_si256();
-      GA_UNROLL for (int s = 16 / runs * run; s < 16 / runs * (run + 1); s++) {
+      GA_UNROLL_2 for (int s = 16 / runs * run; s < 16 / runs * (run + 1); s++) {
         const __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)w->w[s]),
                       w1 = _mm256_load_si256((const __m256i *)(const void *)(w->w[s] + 16));
         GA_UNROLL for (int c = 0; c < cols; c++) {

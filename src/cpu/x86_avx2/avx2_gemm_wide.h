@@ -6,7 +6,7 @@
 
 #define GA_WIDE_BLOCKS 8 /* blocks of 32 elements that are widened together: as many as share a head */
 
-/* 16 rows x 32 elements, widened. Step s of w: dword r = two elements of row r, 4 t + j and 4 t + j + 2, s = 2 t + j. */
+/* 16 rows x 32 elements, widened. Step s of w: dword r = elements 4t + j and 4t + j + 2 of row r, s = 2t + j. */
 typedef struct ga_wide_block {
   int16_t w[16][2 * GA_X16_ROWS];
   float d[2][GA_X16_ROWS], m[2][GA_X16_ROWS]; /* of run 0 (steps 0-7, or all) and run 1 */
