@@ -34,30 +34,71 @@ GA_INLINE void keep_words(int16_t *to, int part, __m256i x) {
   _mm256_store_si256((__m256i *)(void *)(to + 16 * part), x);
 }
 
-GA_INLINE void widen_part(const x16_block *w, int part, const int runs, const int offset, const int has_min,
+/* The signed scale of run `run` of 8 rows (q6_k, q3_k), in both words of each dword. */
+GA_INLINE __m256i scale_words(const uint8_t *head, int64_t at, int run, int part) {
+  const __m256i scale = _mm256_cvtepi8_epi32(x16_load_bytes(head + 32 + 32 * at + 16 * run, part));
+  return _mm256_shuffle_epi8(
+      scale, _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13)));
+}
+
+/* scale[run]: what codes are multiplied with, when folds. */
+GA_INLINE void widen_part(const x16_block *w, int part, const int folds, const int offset, const __m256i scale[2],
                           ga_wide_block *out) {
   const __m256i off = _mm256_set1_epi16((short)offset), low = _mm256_set1_epi16(255);
   GA_UNROLL for (int t = 0; t < 8; t++) {
-    keep_words(out->w[2 * t], part, _mm256_sub_epi16(_mm256_and_si256(w->q[t], low), off));
-    keep_words(out->w[2 * t + 1], part, _mm256_sub_epi16(_mm256_srli_epi16(w->q[t], 8), off));
-  }
-  GA_UNROLL for (int run = 0; run < runs; run++) {
-    _mm256_store_ps(out->d[run] + 8 * part, w->d[run]);
-    if (has_min) _mm256_store_ps(out->m[run] + 8 * part, w->m[run]);
+    __m256i even = _mm256_sub_epi16(_mm256_and_si256(w->q[t], low), off),
+            odd = _mm256_sub_epi16(_mm256_srli_epi16(w->q[t], 8), off);
+    if (folds) {
+      even = _mm256_mullo_epi16(even, scale[t / 4]);
+      odd = _mm256_mullo_epi16(odd, scale[t / 4]);
+    }
+    keep_words(out->w[2 * t], part, even);
+    keep_words(out->w[2 * t + 1], part, odd);
   }
 }
 
+/* Types of two runs whose scales are integers and have no minimum: at most 32 x 128 with them, which 15-bit activations
+ * multiply to below 2^31 in a block. */
+enum {
+  FOLDS_q6_k = 1,
+  FOLDS_q3_k = 1,
+  FOLDS_q2_k = 0,
+  FOLDS_q4_0 = 0,
+  FOLDS_q4_1 = 0,
+  FOLDS_q5_0 = 0,
+  FOLDS_q5_1 = 0,
+  FOLDS_q8_0 = 0,
+  FOLDS_q4_k = 0,
+  FOLDS_q5_k = 0,
+  FOLDS_iq4_nl = 0,
+  FOLDS_iq4_xs = 0,
+  FOLDS_mxfp4 = 0,
+  FOLDS_nvfp4 = 0
+};
+
 /* Constant after inlining: all but panel, k, first, n and out. */
 GA_INLINE void widen_blocks(x16_loader load, const int group, const int head_bytes, const int record_bytes,
-                            const int runs, const int offset, const int has_min, const uint8_t *panel, int64_t k,
-                            int64_t first, int64_t n, ga_wide_block *out) {
+                            const int runs, const int folds, const int offset, const int has_min, const uint8_t *panel,
+                            int64_t k, int64_t first, int64_t n, ga_wide_block *out) {
   const int64_t heads = (k / 32 + group - 1) / group;
   const uint8_t *record = panel + ((heads * head_bytes + 63) & ~(int64_t)63) + first * record_bytes;
   for (int64_t b = first; b < first + n; b++, record += record_bytes, out++) {
+    const uint8_t *head = panel + b / group * head_bytes;
     GA_UNROLL for (int part = 0; part < 2; part++) {
       x16_block w;
-      load(panel + b / group * head_bytes, record, b % group, part, &w);
-      widen_part(&w, part, runs, offset, has_min, out);
+      __m256i scale[2];
+      load(head, record, b % group, part, &w);
+      if (folds) {
+        scale[0] = scale_words(head, b % group, 0, part);
+        scale[1] = scale_words(head, b % group, 1, part);
+        w.d[0] = x16_halves(head, part);
+      }
+      widen_part(&w, part, folds, offset, scale, out);
+      GA_UNROLL for (int run = 0; run < 2; run++) {
+        if (run == runs || (run && folds)) break;
+        _mm256_store_ps(out->d[run] + 8 * part, w.d[run]);
+        if (has_min) _mm256_store_ps(out->m[run] + 8 * part, w.m[run]);
+      }
     }
   }
 }
@@ -250,13 +291,17 @@ MICROS(1, 1)
 MICROS(2, 0)
 MICROS(2, 1)
 
-#define IMPL(name, group, head, record, runs, offset, has_min, most)                                        \
-  static void widen_##name(const uint8_t *panel, int64_t k, int64_t first, int64_t n, ga_wide_block *out) { \
-    widen_blocks(x16_load_##name, group, head, record, runs, offset, has_min, panel, k, first, n, out);     \
-  }                                                                                                         \
-  const ga_wide_impl ga_wide_##name##_avx2 = {.unpack = widen_##name,                                       \
-                                              .micro = {[1] = multiply_##runs##_##has_min##_1,              \
-                                                        [2] = multiply_##runs##_##has_min##_2,              \
-                                                        [3] = multiply_##runs##_##has_min##_3,              \
-                                                        [4] = multiply_##runs##_##has_min##_4}};
+#define FOLDED_RUNS(name, runs) (FOLDS_##name ? 1 : (runs))
+#define MICRO_OF(name, runs, has_min, cols) \
+  (FOLDED_RUNS(name, runs) == 1 ? multiply_1_##has_min##_##cols : multiply_2_##has_min##_##cols)
+
+#define IMPL(name, group, head, record, runs, offset, has_min, most)                                                  \
+  static void widen_##name(const uint8_t *panel, int64_t k, int64_t first, int64_t n, ga_wide_block *out) {           \
+    widen_blocks(x16_load_##name, group, head, record, runs, FOLDS_##name, offset, has_min, panel, k, first, n, out); \
+  }                                                                                                                   \
+  const ga_wide_impl ga_wide_##name##_avx2 = {.unpack = widen_##name,                                                 \
+                                              .micro = {[1] = MICRO_OF(name, runs, has_min, 1),                       \
+                                                        [2] = MICRO_OF(name, runs, has_min, 2),                       \
+                                                        [3] = MICRO_OF(name, runs, has_min, 3),                       \
+                                                        [4] = MICRO_OF(name, runs, has_min, 4)}};
 GA_X16_QUANTS(IMPL)
