@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Decode of a model on CPUs that others use, too. Usage: shared_cpu.py GA [GA...] -m MODEL [--turns N] [-o FILE.json]
+"""Decode of a model on CPUs that others use, too. Usage: shared_cpu.py GA [GA...] -m MODEL [--turns N] [--seconds N] [-o FILE.json]
 
 Takes 0 to n of the n usable CPUs with one busy process each (pinned to it), and times `ga bench -m MODEL` with n threads
 beside n - k threads on the CPUs that are left, in turns. Several programs are timed side by side in each turn. Prints
@@ -11,6 +11,7 @@ import re
 import statistics
 import subprocess
 import sys
+import time
 
 BUSY = [sys.executable, "-c", "while True: pass"]
 
@@ -29,9 +30,11 @@ def start_busy(cpus):
 
 
 def measure(args, cpus):
-    figures = {}
+    figures, until = {}, time.monotonic() + args.seconds
     for _ in range(args.turns):
         for taken in range(len(cpus) + 1):
+            if time.monotonic() > until:
+                return figures
             busy = start_busy(cpus[:taken])
             try:
                 for ga in args.ga:
@@ -51,6 +54,7 @@ def main():
     parser.add_argument("ga", nargs="+")
     parser.add_argument("-m", "--model", required=True)
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start nothing after so long")
     parser.add_argument("-o", "--out")
     args = parser.parse_args()
     cpus = sorted(os.sched_getaffinity(0))
@@ -58,7 +62,7 @@ def main():
     for (ga, taken, what), values in measure(args, cpus).items():
         row = {"ga": ga, "cpus": len(cpus), "taken": taken, "threads": len(cpus) if what == "all" else len(cpus) - taken,
                "pinned_to_free_cpus": what == "rest", "tokens_per_second": round(statistics.median(values), 1),
-               "lowest": min(values), "highest": max(values)}
+               "turns": len(values), "lowest": min(values), "highest": max(values)}
         rows.append(row)
         where = "on the free CPUs" if what == "rest" else "on all CPUs"
         print(f"{ga}: {taken} of {len(cpus)} CPUs taken, {row['threads']} threads {where}: {row['tokens_per_second']} tok/s [{row['lowest']} {row['highest']}]")

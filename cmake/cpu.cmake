@@ -3,6 +3,10 @@ file(GLOB GA_CPU_COMMON CONFIGURE_DEPENDS src/cpu/*.c src/cpu/generic/*.c)
 list(APPEND GA_SOURCES ${GA_CPU_COMMON})
 
 set(GA_CPU_FLAGS -ffp-contract=fast)
+# gcc would put sums of products off until all products of a block are there, and keep those on the stack.
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+  list(APPEND GA_CPU_FLAGS -fno-tree-ter -fno-tree-reassoc)
+endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   file(GLOB GA_CPU_AVX2 CONFIGURE_DEPENDS src/cpu/x86_avx2/*.c)
   file(GLOB GA_CPU_AVX512 CONFIGURE_DEPENDS src/cpu/x86_avx512/*.c)

@@ -20,6 +20,12 @@
 #else
 #define GA_UNROLL _Pragma("GCC unroll 16")
 #endif
+/* Before a loop whose body fills the registers: two rounds at a time. */
+#if defined(__clang__)
+#define GA_UNROLL_2 _Pragma("clang loop unroll_count(2)")
+#else
+#define GA_UNROLL_2 _Pragma("GCC unroll 2")
+#endif
 /* Before a function: compiled for AVX2 too, and chosen when the program starts. Results are the same bit by bit, since
  * nothing is contracted. Sanitizers run before such choices are made: not there. */
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(__clang__)

@@ -24,6 +24,17 @@ GA_INLINE void store_bytes(const __m256i *x, int8_t *to) {
                       _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
 }
 
+/* 32 dwords as words, for codes of 8 bits: of each 4 elements 0 2 1 3, as even and odd bytes of 4 codes come. The packs
+ * work in halves of 16 bytes. */
+GA_INLINE void store_words(const __m256i *x, int8_t *to) {
+  const __m256i order =
+      _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
+  for (int i = 0; i < 2; i++) {
+    const __m256i words = _mm256_shuffle_epi8(_mm256_packs_epi32(x[2 * i], x[2 * i + 1]), order);
+    _mm256_storeu_si256((__m256i *)(void *)(to + 32 * i), _mm256_permute4x64_epi64(words, 0xd8));
+  }
+}
+
 void ga_x16_quantise_avx2(const ga_x16_format *format, const float *x, int64_t n_blocks, ga_x16_act *out,
                           int64_t step) {
   const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
@@ -45,8 +56,12 @@ void ga_x16_quantise_avx2(const ga_x16_format *format, const float *x, int64_t n
       low[i] = _mm256_sub_epi32(q[i], _mm256_slli_epi32(high[i], 7));
     }
     const uint32_t s0 = total(_mm256_add_epi32(q[0], q[1])), s1 = total(_mm256_add_epi32(q[2], q[3]));
-    store_bytes(high, out->high);
-    store_bytes(low, out->low);
+    if (format->offset == 128) {
+      store_words(q, out->high);
+    } else {
+      store_bytes(high, out->high);
+      store_bytes(low, out->low);
+    }
     out->d = tiny ? 0.0f : most / GA_X16_STEPS;
     const uint32_t first = format->runs == 2 ? s0 : s0 + s1; /* of a block with a NaN it may wrap */
     if (format->has_min) {
