@@ -262,7 +262,7 @@ static void test_deterministic_steps(void **state) {
 }
 
 /* Before any request, with what the others lack. */
-static void test_deterministic_refused(void **state) {
+static void test_deterministic_lacks_rows(void **state) {
   (void)state;
   mocked_rig r;
   assert_int_equal(deterministic_without("attn_*_decode_*", &r), GA_ERR_UNSUPPORTED);
@@ -283,7 +283,7 @@ int main(void) {
       cmocka_unit_test(test_step_classes),
       cmocka_unit_test_setup_teardown(test_no_rows_kernel, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_deterministic_steps, with_engine_driver, no_leaks),
-      cmocka_unit_test_setup_teardown(test_deterministic_refused, with_engine_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_deterministic_lacks_rows, with_engine_driver, no_leaks),
   };
   const int failed = cmocka_run_group_tests(tests, NULL, NULL);
   tiny_remove();
