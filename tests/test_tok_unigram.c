@@ -227,6 +227,29 @@ static void test_bad_charsmaps(void **state) {
   refuse_unigram(GA_ERR_FORMAT, "a text of the charsmap has 299 bytes; at most 256");
 }
 
+/* Each byte becomes 200: more than any text of Unicode grows. */
+static void test_growing_text(void **state) {
+  static uint8_t large[MAP_BYTES + 201];
+  static char text[10000];
+  (void)state;
+  make_charsmap();
+  memcpy(large, charsmap, MAP_BYTES);
+  memset(large + MAP_BYTES, 'a', 200);
+  put_unit(large + 4 + 4 * (size_t)512, 0x80000000u | 6);
+  vocab.v.charsmap = large;
+  vocab.v.charsmap_bytes = sizeof large;
+  ga_tokenizer *tok = make_unigram_tokenizer();
+  int32_t ids[2000];
+  size_t n;
+  memset(text, 'x', sizeof text);
+  assert_int_equal(ga_tokenize(tok, text, 5, 0, ids, 2000, &n), GA_OK);
+  assert_int_equal(n, 1000);
+  assert_int_equal(ga_tokenize(tok, text, sizeof text, 0, ids, 2000, &n), GA_ERR_SHAPE);
+  assert_int_equal(n, 0);
+  assert_string_equal(ga_error_text(), "tokenize: a text of more than 164096 bytes when normalised");
+  ga_tokenizer_destroy(tok);
+}
+
 /* Whatever the units say, looking up stays within them. */
 static void test_random_charsmaps(void **state) {
   (void)state;
@@ -514,19 +537,13 @@ static void test_corpus(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_best_cut),
-      cmocka_unit_test(test_byte_pieces),
-      cmocka_unit_test(test_unknown_score),
-      cmocka_unit_test(test_spaces),
-      cmocka_unit_test(test_words),
-      cmocka_unit_test(test_charsmap),
-      cmocka_unit_test(test_bad_charsmaps),
-      cmocka_unit_test(test_random_charsmaps),
-      cmocka_unit_test(test_refused_vocabularies),
-      cmocka_unit_test(test_nested_pieces),
-      cmocka_unit_test(test_unigram_json),
-      cmocka_unit_test(test_bad_json),
-      cmocka_unit_test(test_unigram_gguf),
+      cmocka_unit_test(test_best_cut),      cmocka_unit_test(test_byte_pieces),
+      cmocka_unit_test(test_unknown_score), cmocka_unit_test(test_spaces),
+      cmocka_unit_test(test_words),         cmocka_unit_test(test_charsmap),
+      cmocka_unit_test(test_bad_charsmaps), cmocka_unit_test(test_random_charsmaps),
+      cmocka_unit_test(test_growing_text),  cmocka_unit_test(test_refused_vocabularies),
+      cmocka_unit_test(test_nested_pieces), cmocka_unit_test(test_unigram_json),
+      cmocka_unit_test(test_bad_json),      cmocka_unit_test(test_unigram_gguf),
       cmocka_unit_test(test_corpus),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,7 +108,8 @@ GA_API bool ga_tokenizer_pre_known(const char *name);
  * capacity is 0. *n_ids is 0 after any other failure.
  * Where special tokens overlap the leftmost wins, then the longest. Time grows as n log n in the worst case (one word
  * of n letters; UGM: as n, at most 1024 steps a character), memory by at most 64 bytes a byte of the longest word and
- * 12 bytes a byte of text. A charsmap may make a text longer: up to 2^31 bytes, else GA_ERR_SHAPE. */
+ * 12 bytes a byte of text. A charsmap may make a text longer: 16 times and 4 KiB, up to 2^31 bytes, else
+ * GA_ERR_SHAPE. */
 GA_API GA_NODISCARD ga_status ga_tokenize(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags,
                                           int32_t *ids, size_t capacity, size_t *n_ids);
 

@@ -51,6 +51,7 @@ typedef struct tok_run {
   char *buffer;          /* normalised text */
   size_t buffer_bytes;
   bool at_start;       /* the stretch of plain text is the first of the text */
+  size_t normal_most;  /* UGM: bytes of normalised text, at most */
   tok_lattice lattice; /* UGM */
   uint32_t steps;      /* since the abort callback was asked */
 } tok_run;

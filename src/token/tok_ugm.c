@@ -12,7 +12,9 @@
 
 #define UNKNOWN_LESS 10.0              /* as in SentencePiece and llama.cpp */
 #define PIECE_MOST   1024              /* bytes: a longer one would cost so many steps at each character */
-#define TEXT_MOST    ((size_t)1 << 31) /* bytes of a normalised text */
+#define TEXT_MOST    ((size_t)1 << 31) /* bytes of a normalised text; also at most */
+#define TEXT_GROWS   16                /* times those of the text (NFKC makes 11 of one) */
+#define TEXT_MORE    4096              /* and so many, for short texts */
 #define CLUSTER_MOST 6                 /* grapheme clusters of fewer bytes are looked up whole: Hugging Face */
 #define WAY_NONE     (-1)              /* no way leads there */
 #define WAY_UNKNOWN  (-2)
@@ -70,8 +72,8 @@ ga_status tok_build_ugm(ga_tokenizer *tok, const ga_vocab *vocab) {
 
 static bool put_normalised(tok_run *run, size_t *n, const char *s, size_t bytes) {
   if (run->status != GA_OK) return false;
-  if (bytes > TEXT_MOST - *n) {
-    run->status = ga_fail(GA_ERR_SHAPE, "tokenize: a text of more than %zu bytes when normalised", TEXT_MOST);
+  if (bytes > run->normal_most - *n) {
+    run->status = ga_fail(GA_ERR_SHAPE, "tokenize: a text of more than %zu bytes when normalised", run->normal_most);
     return false;
   }
   if (*n + bytes > run->buffer_bytes) {
@@ -315,6 +317,7 @@ static void ugm_words(tok_run *run, char *s, size_t n) {
 void tok_ugm_encode(tok_run *run, const char *text, size_t bytes) {
   const ga_tokenizer *tok = run->tok;
   size_t n = 0;
+  run->normal_most = bytes < TEXT_MOST / TEXT_GROWS ? TEXT_GROWS * bytes + TEXT_MORE : TEXT_MOST;
   if (!put_normalised(run, &n, " ", 1)) return;
   if (!tok->charsmap.n_units)
     (void)put_normalised(run, &n, text, bytes);

@@ -36,6 +36,7 @@ static void fuzz_stream(const ga_tokenizer *tok, const int32_t *ids, size_t n, u
 static void fuzz_encode(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags) {
   size_t n = 0, again = 0, need = 0, made = 0;
   ga_status status = ga_tokenize(tok, text, bytes, flags, NULL, 0, &n);
+  if (status == GA_ERR_SHAPE && !n) return; /* a charsmap made the text too long */
   FUZZ_REQUIRE(status == (n ? GA_ERR_SHAPE : GA_OK));
   int32_t *ids = malloc((n + 1) * sizeof(int32_t));
   FUZZ_REQUIRE(ids && ga_tokenize(tok, text, bytes, flags, ids, n, &again) == GA_OK && again == n);
