@@ -198,9 +198,14 @@ static ga_status plan_for(jax_call *call, const jax_form *form, const void *desc
   return GA_OK;
 }
 
-static ga_status drop_error(const jax_call *call, void *error, ga_status status) {
+/* Notes what GA asked XLA for, and what XLA says; frees the error. */
+static ga_status xla_refused(jax_call *call, void *error, ga_status status, const char *what, size_t bytes) {
+  const xla_api *api = call->frame->api;
+  xla_error_text text = {.struct_size = sizeof text, .error = error};
+  if (error) api->error_text(&text);
+  jax_fail(call, status, "%s (%zu bytes): XLA says: %s", what, bytes, text.message ? text.message : "nothing");
   xla_destroy_error destroy = {.struct_size = sizeof destroy, .error = error};
-  call->frame->api->error_destroy(&destroy);
+  if (error) api->error_destroy(&destroy);
   return status;
 }
 
@@ -212,16 +217,14 @@ static ga_status run_on_gpu(jax_call *call, const jax_form *form, const ga_plan 
   if (!bytes) return form->run(plan, io, NULL, call->stream);
   xla_allocate take = {.struct_size = sizeof take, .context = context, .bytes = bytes + 256, .alignment = 16};
   void *error = api->allocate(&take);
-  if (error || !take.data) {
-    const ga_status status = jax_fail(call, GA_ERR_NOMEM, "XLA has no workspace of %zu bytes", take.bytes);
-    return error ? drop_error(call, error, status) : status;
-  }
+  if (error || !take.data) return xla_refused(call, error, GA_ERR_NOMEM, "no workspace", take.bytes);
   char *const workspace = (char *)take.data + (256 - (uintptr_t)take.data % 256) % 256;
   const ga_status status = form->run(plan, io, workspace, call->stream);
   xla_free give = {.struct_size = sizeof give, .context = context, .bytes = take.bytes, .data = take.data};
   error = api->free(&give);
-  if (!error || status != GA_OK) return error ? drop_error(call, error, status) : status;
-  return drop_error(call, error, jax_fail(call, GA_ERR_DEVICE, "XLA did not take its workspace back"));
+  if (!error) return status;
+  const ga_status refused = xla_refused(call, error, GA_ERR_DEVICE, "the workspace stays taken", take.bytes);
+  return status == GA_OK ? refused : status;
 }
 
 ga_status jax_run(jax_call *call, const jax_form *form, const void *desc, size_t desc_bytes, const void *io) {
@@ -248,7 +251,7 @@ static ga_status gpu_of(jax_call *call, int32_t *ordinal) {
   xla_get_device ask = {.struct_size = sizeof(size_t) + 2 * sizeof(void *) + sizeof(int32_t),
                         .context = call->frame->context};
   void *error = api->device_get(&ask);
-  if (error) return drop_error(call, error, jax_fail(call, GA_ERR_DEVICE, "XLA does not tell the device"));
+  if (error) return xla_refused(call, error, GA_ERR_DEVICE, "no device", 0);
   if (ask.ordinal < 0 || ask.ordinal >= MOST_DEVICES)
     return jax_fail(call, GA_ERR_ARG, "device cuda:%d; allowed are 0 to %d", (int)ask.ordinal, MOST_DEVICES - 1);
   *ordinal = ask.ordinal;
@@ -259,7 +262,7 @@ static ga_status stream_of(jax_call *call) {
   jax_device *d = call->device;
   xla_get_stream ask = {.struct_size = sizeof ask, .context = call->frame->context};
   void *error = call->frame->api->stream_get(&ask);
-  if (error) return drop_error(call, error, jax_fail(call, GA_ERR_DEVICE, "XLA gives no stream"));
+  if (error) return xla_refused(call, error, GA_ERR_DEVICE, "no stream", 0);
   for (int32_t i = 0; i < d->n_streams; i++)
     if (d->streams[i].native == ask.stream) {
       call->stream = d->streams[i].stream;

@@ -118,6 +118,13 @@ typedef struct xla_free {
   void *data;
 } xla_free;
 
+typedef struct xla_error_text {
+  size_t struct_size;
+  xla_extension *extensions;
+  void *error;
+  const char *message; /* out */
+} xla_error_text;
+
 typedef struct xla_destroy_error {
   size_t struct_size;
   xla_extension *extensions;
@@ -131,7 +138,7 @@ typedef struct xla_api {
   xla_version version;
   const void *internal;
   void *(*error_create)(xla_new_error *);
-  void *error_text;
+  void (*error_text)(xla_error_text *);
   void (*error_destroy)(xla_destroy_error *);
   void *handler_register;
   void *(*stream_get)(xla_get_stream *);

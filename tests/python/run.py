@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-FRAMEWORKS = ("test_torch", "test_transformers", "test_jax", "test_grid", "test_cuda")
+FRAMEWORKS = ("test_torch", "test_transformers", "test_jax", "test_grid", "test_cuda_torch", "test_cuda_jax")
 
 
 def main():

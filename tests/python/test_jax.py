@@ -6,6 +6,7 @@ import gpu_accel as ga
 
 try:
     os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # programs are small and many: compiling them takes longest
     import jax
     import jax.numpy as jnp
     import numpy as np

@@ -1,4 +1,4 @@
-"""Python on an NVIDIA GPU: streams, graphs, PyTorch's operators and JAX. Skipped where there is no GPU or no framework."""
+"""PyTorch on an NVIDIA GPU: streams, graphs, operators. Skipped where there is no GPU or no PyTorch."""
 import unittest
 
 import gpu_accel as ga
@@ -10,15 +10,6 @@ try:
     TORCH = torch.cuda.is_available()
 except ImportError:
     TORCH = False
-try:
-    import jax
-    import jax.numpy as jnp
-    import numpy as np
-
-    import gpu_accel.jax as gj
-    JAX = bool(jax.devices("gpu"))
-except (ImportError, RuntimeError):
-    JAX = False
 
 
 @unittest.skipUnless(TORCH, "no PyTorch with a GPU")
@@ -148,45 +139,6 @@ class Torch(unittest.TestCase):
         self.context.attention(q, k, v, out=out, stream=torch.cuda.current_stream().cuda_stream)
         with torch.cuda.graph(graph), self.assertRaises(ga.StateError):
             self.context.attention(q, k, v, stream=torch.cuda.current_stream().cuda_stream)  # memory for the result
-
-
-@unittest.skipUnless(JAX, "no JAX with a GPU")
-class Jax(unittest.TestCase):
-    def draw(self, *shapes):
-        return [jax.random.normal(key, s).astype("bfloat16") for key, s in zip(jax.random.split(jax.random.key(5), len(shapes)), shapes)]
-
-    def gradients(self, call, inputs, weights):
-        return jax.grad(lambda *x: (call(*x).astype("float32") * weights).sum(), tuple(range(len(inputs))))(*inputs)
-
-    def error(self, a, b):
-        a, b = (np.asarray(x, "f8") for x in (a, b))
-        return np.sqrt(np.square(a - b).mean())
-
-    def test_attention(self):
-        """At most twice the error of jax.nn in the same type; jit equals eager, and layers in a scan equal calls."""
-        q, k, v, weights = self.draw((2, 200, 4, 64), (2, 200, 2, 64), (2, 200, 2, 64), (2, 200, 4, 64))
-        weights = weights.astype("float32")
-        with jax.default_matmul_precision("highest"):
-            theirs = lambda *x: jax.nn.dot_product_attention(*x, is_causal=True)
-            wide = [x.astype("float32") for x in (q, k, v)]
-            right = (theirs(*wide), *self.gradients(theirs, wide, weights))
-        ours = lambda *x: gj.attention(*x, causal=True)
-        for a, b, c in zip((ours(q, k, v), *self.gradients(ours, (q, k, v), weights)), (theirs(q, k, v), *self.gradients(theirs, (q, k, v), weights)), right):
-            self.assertEqual(a.dtype, jnp.bfloat16)
-            self.assertLess(self.error(a, c), 2 * self.error(b, c))
-        np.testing.assert_array_equal(jax.jit(ours)(q, k, v), ours(q, k, v))
-        scanned = jax.jit(lambda q: jax.lax.scan(lambda x, _: (ours(x, k, v), None), q, None, length=3)[0])(q)
-        np.testing.assert_array_equal(scanned, ours(ours(ours(q, k, v), k, v), k, v))
-
-    def test_products(self):
-        x, w = self.draw((33, 256), (64, 256))
-        wide = [np.asarray(a, "f8") for a in (x, w)]
-        self.assertLess(self.error(gj.gemm(x, w), wide[0] @ wide[1].T), 0.05)
-        for a, b in zip(self.gradients(gj.gemm, (x, w), 1.0), (np.broadcast_to(wide[1].sum(0), x.shape), np.broadcast_to(wide[0].sum(0), w.shape))):
-            self.assertLess(self.error(a, b), 0.05)
-        blocks = jnp.asarray(np.asarray(ga.quantize(np.asarray(w, "f4"), "q8_0").bytes()))
-        self.assertLess(self.error(gj.dequantize(blocks, "q8_0"), wide[1]), 0.02)
-        self.assertLess(self.error(jax.jit(lambda x: gj.quantized_gemm(x, blocks, "q8_0"))(x), wide[0] @ wide[1].T), 0.3)
 
 
 if __name__ == "__main__":
