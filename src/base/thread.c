@@ -27,10 +27,8 @@
 /* A worker that lost its CPU and kept a region waiting for t stays out for so many t, and twice as long each time that
  * it is late again soon after: a CPU that others keep busy costs a few milliseconds a second. One that only has the
  * last and longest piece stays. */
-#define STAY_OUT    40
-#define MOST_OUT_NS ((int64_t)2000000000)
-/* The caller's part of a region took longer than that: did it lose its CPU? */
-#define CALLER_LATE_NS  ((int64_t)1500000)
+#define STAY_OUT        40
+#define MOST_OUT_NS     ((int64_t)2000000000)
 #define MOST_PIECES     ((int64_t)1 << 30) /* of one region: they are counted in 32 bits */
 #define RANGES_A_THREAD 4
 
@@ -60,7 +58,6 @@ struct ga_pool {
   atomic_uint quit;                           /* those who stay out wait on it */
   GA_ALIGNED(GA_CACHE_LINE) atomic_uint done; /* pieces; the caller waits on it */
   atomic_bool caller_sleeps;
-  long caller_switches; /* how often the caller had lost its CPU, as it last looked */
 };
 
 static int affinity_count(void) {
@@ -273,16 +270,6 @@ static void wait_for_pieces(ga_pool *pool, unsigned n) {
   send_out(pool, end, end - start);
 }
 
-/* A thread that sleeps wakes on an idle CPU, where there is one; one that only lost its own goes on there, when the
- * system lets it, for milliseconds. */
-static void move_caller(ga_pool *pool) {
-  const struct timespec least = {.tv_nsec = 1};
-  struct rusage u;
-  if (getrusage(RUSAGE_THREAD, &u) || u.ru_nivcsw == pool->caller_switches) return;
-  pool->caller_switches = u.ru_nivcsw;
-  (void)nanosleep(&least, NULL);
-}
-
 static void run_region(ga_pool *pool, int64_t base, unsigned n, ga_piece_fn fn, void *arg) {
   const unsigned epoch = atomic_load_explicit(&pool->epoch, memory_order_relaxed) + 1;
   /* Closed first: a worker of the region before that reads the new n must not claim a piece by its own word. */
@@ -294,11 +281,8 @@ static void run_region(ga_pool *pool, int64_t base, unsigned n, ga_piece_fn fn, 
   atomic_store_explicit(&pool->done, 0, memory_order_relaxed);
   atomic_store_explicit(&pool->claim, (unsigned long long)epoch << 32, memory_order_release);
   raise_epoch(pool);
-  const int64_t start = now_ns();
   run_pieces(pool, epoch, 0);
-  const bool late = now_ns() - start > CALLER_LATE_NS;
   wait_for_pieces(pool, n);
-  if (late) move_caller(pool);
 }
 
 void ga_pool_run(ga_pool *pool, int64_t n, ga_piece_fn fn, void *arg) {
