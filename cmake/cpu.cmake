@@ -23,3 +23,7 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set_source_files_properties(${GA_CPU_NEON} PROPERTIES COMPILE_OPTIONS "-march=armv8.2-a+dotprod+fp16;${GA_CPU_FLAGS}")
   list(APPEND GA_SOURCES ${GA_CPU_NEON})
 endif()
+
+# Clamps become vector minimums only when a comparison need not raise what it raises alone. Values are the same.
+file(GLOB GA_FIT CONFIGURE_DEPENDS src/quant/fit_*.c)
+set_source_files_properties(${GA_FIT} PROPERTIES COMPILE_OPTIONS -fno-trapping-math)

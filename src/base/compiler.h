@@ -20,6 +20,12 @@
 #else
 #define GA_UNROLL _Pragma("GCC unroll 16")
 #endif
+/* Before a loop that is for the vectoriser: not unrolled. */
+#if defined(__clang__)
+#define GA_KEEP_LOOP _Pragma("clang loop vectorize(enable)")
+#else
+#define GA_KEEP_LOOP _Pragma("GCC unroll 1")
+#endif
 /* Before a loop whose body fills the registers: two rounds at a time. */
 #if defined(__clang__)
 #define GA_UNROLL_2 _Pragma("clang loop unroll_count(2)")

@@ -139,8 +139,7 @@ GA_INLINE void refit_units(const float *x, const float *w, const k_shape *s, con
     const float sc = (float)b->sc[i], mn = (float)b->mn[i], inverse = fit_inverse(b->d * sc), m = b->dmin * mn;
     float q1[FIT_LANES] = {0}, q2[FIT_LANES] = {0}, xq[FIT_LANES] = {0};
     const float *xr = x + i * s->run, *wr = w + i * s->run;
-    for (int e = 0; e < s->run; e += FIT_LANES)
-      for (int j = 0; j < FIT_LANES; j++) {
+    for (int e = 0; e < s->run; e += FIT_LANES) FIT_EACH_LANE {
         const float q = fit_code((xr[e + j] + m) * inverse, s->codes), t = wr[e + j] * q;
         q1[j] += t;
         q2[j] += t * q;

@@ -9,6 +9,8 @@
 #include "base/half.h"
 
 #define FIT_LANES 8
+/* A loop of its own up to the vectoriser: gcc would write 8 scalar steps out before that. */
+#define FIT_EACH_LANE GA_KEEP_LOOP for (int j = 0; j < FIT_LANES; j++)
 
 typedef struct fit_codes {
   float low, high; /* codes are the integers from low to high */
@@ -44,8 +46,7 @@ GA_INLINE float fit_extreme(const float *x, int n) {
 GA_INLINE float fit_error(const float *x, const float *w, int n, float s, float m, fit_codes c) {
   const float inverse = fit_inverse(s);
   float sum[FIT_LANES] = {0};
-  for (int i = 0; i < n; i += FIT_LANES)
-    for (int j = 0; j < FIT_LANES; j++) {
+  for (int i = 0; i < n; i += FIT_LANES) FIT_EACH_LANE {
       const float q = fit_code((x[i + j] - m) * inverse, c), e = x[i + j] - (s * q + m);
       sum[j] += w[i + j] * e * e;
     }
@@ -63,8 +64,7 @@ GA_INLINE void fit_codes_of(const float *x, int n, float s, float m, fit_codes c
 GA_INLINE void fit_signed_sums(const float *x, const float *w, int n, float inverse, fit_codes c, float *xq,
                                float *qq) {
   float a[FIT_LANES] = {0}, b[FIT_LANES] = {0};
-  for (int i = 0; i < n; i += FIT_LANES)
-    for (int j = 0; j < FIT_LANES; j++) {
+  for (int i = 0; i < n; i += FIT_LANES) FIT_EACH_LANE {
       const float q = fit_code(x[i + j] * inverse, c), t = w[i + j] * q;
       a[j] += t * x[i + j];
       b[j] += t * q;
@@ -111,8 +111,7 @@ typedef struct fit_base {
 
 GA_INLINE fit_base fit_base_of(const float *x, const float *w, int n) {
   float a[FIT_LANES] = {0}, b[FIT_LANES] = {0}, c[FIT_LANES] = {0};
-  for (int i = 0; i < n; i += FIT_LANES)
-    for (int j = 0; j < FIT_LANES; j++) {
+  for (int i = 0; i < n; i += FIT_LANES) FIT_EACH_LANE {
       const float t = w[i + j] * x[i + j];
       a[j] += w[i + j];
       b[j] += t;
@@ -125,8 +124,7 @@ GA_INLINE fit_base fit_base_of(const float *x, const float *w, int n) {
 GA_INLINE float fit_line_step(const float *x, const float *w, int n, fit_base base, float inverse, float m, fit_codes c,
                               bool below_zero, fit_line *out) {
   float a[FIT_LANES] = {0}, b[FIT_LANES] = {0}, d[FIT_LANES] = {0};
-  for (int i = 0; i < n; i += FIT_LANES)
-    for (int j = 0; j < FIT_LANES; j++) {
+  for (int i = 0; i < n; i += FIT_LANES) FIT_EACH_LANE {
       const float q = fit_code((x[i + j] - m) * inverse, c), t = w[i + j] * q;
       a[j] += t;
       b[j] += t * q;

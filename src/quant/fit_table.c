@@ -28,8 +28,7 @@ GA_INLINE int iq4_place(float v) {
 GA_INLINE float iq4_error(const float *x, const float *w, float s) {
   const float inverse = fit_inverse(s);
   float sum[FIT_LANES] = {0};
-  for (int i = 0; i < 32; i += FIT_LANES)
-    for (int j = 0; j < FIT_LANES; j++) {
+  for (int i = 0; i < 32; i += FIT_LANES) FIT_EACH_LANE {
       const float e = x[i + j] - s * iq4_nearest(x[i + j] * inverse);
       sum[j] += w[i + j] * e * e;
     }
@@ -38,8 +37,7 @@ GA_INLINE float iq4_error(const float *x, const float *w, float s) {
 
 GA_INLINE void iq4_sums(const float *x, const float *w, float inverse, float *xq, float *qq) {
   float a[FIT_LANES] = {0}, b[FIT_LANES] = {0};
-  for (int i = 0; i < 32; i += FIT_LANES)
-    for (int j = 0; j < FIT_LANES; j++) {
+  for (int i = 0; i < 32; i += FIT_LANES) FIT_EACH_LANE {
       const float q = iq4_nearest(x[i + j] * inverse), t = w[i + j] * q;
       a[j] += t * x[i + j];
       b[j] += t * q;
@@ -169,8 +167,7 @@ GA_INLINE float fp4_unit(int e) { return ga_bits_f32((uint32_t)(e - 1) << 23); }
 GA_INLINE float fp4_error(const float *x, const float *w, float s) {
   const float inverse = 1 / s;
   float sum[FIT_LANES] = {0};
-  for (int i = 0; i < 32; i += FIT_LANES)
-    for (int j = 0; j < FIT_LANES; j++) {
+  for (int i = 0; i < 32; i += FIT_LANES) FIT_EACH_LANE {
       const float e = x[i + j] - s * fp4_nearest(x[i + j] * inverse);
       sum[j] += w[i + j] * e * e;
     }
