@@ -343,6 +343,19 @@ static void hopper_packed(void) {
   for (size_t j = 0; j < GA_COUNT_OF(rows); j++) select_gemm(rows[j], 4096, 4096, GA_F16, GA_F32, GA_LAYOUT_MMA_PACKED);
 }
 
+/* Operands as they are, of the shapes that docs/log/gemm.md has timed in every row. */
+static void hopper_plain(void) {
+  static const int64_t bf16[][2] = {{64, 4096},  {128, 2048}, {128, 4096}, {128, 6144}, {128, 28672},
+                                    {192, 4096}, {256, 2048}, {256, 4096}, {512, 4096}, {4096, 4096}};
+  for (size_t i = 0; i < GA_COUNT_OF(bf16); i++) gemm_square(bf16[i][0], bf16[i][1], GA_BF16, 0, GA_GEMM_SCALES_NONE);
+  select_gemm(128, 4096, 14336, GA_BF16, GA_BF16, GA_LAYOUT_NATIVE);
+  for (int64_t m = 128; m <= 4096; m *= 32) {
+    gemm_square(m, 4096, GA_E4M3, 0, GA_GEMM_SCALES_TENSOR);
+    gemm_square(m, 4096, GA_E4M3, GA_GEMM_FAST_SUM, GA_GEMM_SCALES_TENSOR);
+    gemm_square(m, 4096, GA_E4M3, 0, GA_GEMM_SCALES_BLOCK);
+  }
+}
+
 static void hopper(void) {
   machine = (ga_device){.caps = {.archs = 1u << GA_ARCH_sm80 | 1u << GA_ARCH_sm90a,
                                  .sms = 132,
@@ -383,6 +396,7 @@ static void hopper(void) {
   hopper_invariant();
   hopper_backward();
   hopper_packed();
+  hopper_plain();
   others();
 }
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Matrix products beside cuBLAS (through PyTorch) on one NVIDIA GPU, in one process, in random order; JSON on standard output or --json FILE.
 
-    gemm.py LIBGA.so [--rows] [--f16] [--across wt|xtwt] [--f32] [--fp8] [--quant TYPE ...] [--rounds 9] [-k 4096x ...] [--json FILE]
+    gemm.py LIBGA.so [--rows] [--f16] [--across wt|xtwt] [--f32] [--fp8] [--quant TYPE ...] [--ids PATTERN ...] [--rounds 9] [-k 4096x ...] [--json FILE]
 
 Shapes are m x n x k of Y [m, n] = X [m, k] W [n, k]^T, bf16 in and out. ours: libga through ctypes, the kernel its planner takes; with --rows
-every kernel for the operands, by hiding the ones before. cublas: torch.mm(x, w.t()). Graphs of calls that take turns over sets of buffers of
+every kernel for the operands, by hiding the ones before, and with --ids those of them whose id matches a pattern (with * and ?). cublas: torch.mm(x, w.t()). Graphs of calls that take turns over sets of buffers of
 more than 3 x L2 in all. Results are compared with cuBLAS's in f32 first. Medians, 10th and 90th percentiles over rounds of TFLOP/s;
 per shape the clock and the power (NVML), read while the GPU works. Random normal data.
 
@@ -14,7 +14,7 @@ cuBLAS with a scale a tensor, with and without fast accumulation, and with scale
 
 --quant q4_k ...: packed weights of that type, bf16 and f16 among them, by f32 activations into f32, whatever m (the llama shapes below), beside cuBLAS with bf16 weights
 and bf16 activations; microseconds too. The preparation of the activations is ours to pay, not cuBLAS's."""
-import argparse, ctypes, random, statistics, sys
+import argparse, ctypes, fnmatch, random, statistics, sys
 
 import torch
 
@@ -44,13 +44,16 @@ class PackDesc(ctypes.Structure):
 
 
 class Ours(Planned):
-    def __init__(self, ga, disable_kernels, s, types, sets, flags=0, scales=0):
+    def __init__(self, ga, disable_kernels, s, types, sets, flags=0, scales=0, ids=()):
         super().__init__(ga, ga.context(disable_kernels))
         self.sets = sets
         desc = Desc(ctypes.sizeof(Desc), s[0], s[1], s[2], 0, 0, 0, *types, 0, flags, 1.0, scales=scales)
         if ga.none(ga.lib.ga_gemm_plan(self.ctx, ctypes.byref(desc), ctypes.byref(self.plan))):
             return
         self.kernel = ga.lib.ga_plan_kernel_id(self.plan).decode()
+        self.wanted = not ids or any(fnmatch.fnmatch(self.kernel, p) for p in ids)
+        if not self.wanted:
+            return
         y_type = {F32: torch.float32, F16: torch.float16, BF16: torch.bfloat16}[types[2]]
         self.work = torch.empty(ga.lib.ga_plan_workspace_bytes(self.plan) + 256, device="cuda", dtype=torch.uint8)
         self.at = (self.work.data_ptr() + 255) // 256 * 256
@@ -63,14 +66,15 @@ class Ours(Planned):
         self.ga.check(self.ga.lib.ga_gemm_run(self.plan, ctypes.byref(self.io[i % len(self.io)]), ctypes.c_void_p(self.at), None))
 
 
-def contenders(ga, s, types, sets, every, least, flags=0, scales=0):
-    """Our kernels for the shape: the planner's choice first. Rows that are right, not fast, are left out."""
+def contenders(ga, s, types, sets, every, least, flags=0, scales=0, ids=()):
+    """Our kernels for the shape: the planner's choice first; with ids those that match. Rows that are right, not fast, are left out."""
     hidden, out = ["*_native_*"] if least else [], []
-    while not out or every:
-        one = Ours(ga, ",".join(hidden), s, types, sets, flags, scales)
+    while not out or every or ids:
+        one = Ours(ga, ",".join(hidden), s, types, sets, flags, scales, ids)
         if not one.kernel:
             break
-        out.append(one)
+        if one.wanted:
+            out.append(one)
         hidden.append(one.kernel)
     return out
 
@@ -113,7 +117,7 @@ def plain(a, ga, s):
         return torch.mm(x.t() if a.across == "xtwt" else x, w if a.across else w.t(), out=outs[i % len(sets)], **kind)
     cublas = Theirs("cublas", theirs)
     reference = cublas.result().float()
-    ours = contenders(ga, s, (number, number, F32 if a.f32 else number, 0), sets, a.rows, True, ACROSS[a.across])
+    ours = contenders(ga, s, (number, number, F32 if a.f32 else number, 0), sets, a.rows, True, ACROSS[a.across], ids=a.ids)
     return good(s, ours, reference, WRONG[number]), [cublas], len(sets)
 
 
@@ -163,7 +167,7 @@ def fp8(a, ga, s):
     one_scale, blocks = [(x, w, xt, wt) for x, w, _, _, xt, wt in sets], [x[:4] for x in sets]
     types, everyone = (E4M3, E4M3, BF16, 0), []
     for name, which, flags, scales in (("fast", one_scale, FAST_SUM, 1), ("", one_scale, 0, 1), ("blocks", blocks, 0, 2)):
-        for c in contenders(ga, s, types, which, a.rows, True, flags, scales):
+        for c in contenders(ga, s, types, which, a.rows, True, flags, scales, a.ids):
             if flags and "_fast" not in c.kernel:
                 continue
             c.kernel += " " + name
@@ -200,9 +204,9 @@ def quantised(a, ga, s, quant):
         ga.check(ga.lib.ga_pack(ctx, ctypes.byref(desc), ctypes.c_void_p(blocks.data_ptr()), ctypes.c_void_p(packed.data_ptr()), None))
         ga.check(ga.lib.ga_stream_sync(ctx, None))
         sets.append((torch.randn(m, k, device="cuda"), packed))
-    ours = contenders(ga, s, (number, F32, F32, MMA_PACKED), sets, a.rows, False)
-    exact = [c for c in contenders(ga, s, (number, F32, F32, MMA_PACKED), sets, True, False) if "_mma_packed_sm80_" in c.kernel]
-    ours = good(s, ours, exact[0].result(), WRONG[None])
+    types = (number, F32, F32, MMA_PACKED)
+    exact = contenders(ga, s, types, sets, False, False, ids=["*_mma_packed_sm80_*"])[0].result()
+    ours = good(s, contenders(ga, s, types, sets, a.rows, False, ids=a.ids), exact, WRONG[None])
     dense = plain_sets(s, torch.bfloat16)
     return ours, [Theirs("cublas bf16", lambda i: torch.mm(dense[i % len(dense)][0], dense[i % len(dense)][1].t()))], count
 
@@ -251,6 +255,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("libga")
     p.add_argument("--rows", action="store_true")
+    p.add_argument("--ids", nargs="*", default=[])
     p.add_argument("--f16", action="store_true")
     p.add_argument("--across", choices=list(ACROSS), default="")
     p.add_argument("--f32", action="store_true")

@@ -43,7 +43,8 @@ static int64_t clocks_of(const shape *s, const ga_caps *caps) {
 /* What clocks_of needs of the type of W and of the tile. Weights of 16 bits are bound by memory where X has few
  * rows. */
 static void set_clocks(shape *s, int32_t w_dtype) {
-  enum { LAUNCH = 16000, TILE = 6000, STEP_256 = 1350, STEP_64 = 440, SPLITS_256 = 10000, SPLITS_64 = 2000 };
+  enum { LAUNCH = 16000, TILE = 6000, STEP_256 = 1350, STEP_128 = 740, STEP_64 = 480 };
+  enum { SPLITS_256 = 10000, SPLITS_128 = 7000, SPLITS_64 = 2000 };
   enum { PLAIN_LAUNCH = 8000, PLAIN_TILE_64 = 2000, PLAIN_TILE_128 = 8000, PLAIN_TILE_256 = 12000 };
   enum { PLAIN_256 = 1300, PLAIN_128 = 840, PLAIN_64 = 640, PLAIN_SPLITS_256 = 10000, PLAIN_SPLITS = 5000 };
   const bool large = s->bn == 256;
@@ -56,8 +57,8 @@ static void set_clocks(shape *s, int32_t w_dtype) {
   } else {
     s->launch = LAUNCH;
     s->tile = TILE;
-    s->step = large ? STEP_256 : STEP_64;
-    s->split_ends = large ? SPLITS_256 : SPLITS_64;
+    s->step = large ? STEP_256 : s->bn == 128 ? STEP_128 : STEP_64;
+    s->split_ends = large ? SPLITS_256 : s->bn == 128 ? SPLITS_128 : SPLITS_64;
   }
 }
 

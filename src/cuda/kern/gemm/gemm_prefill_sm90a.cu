@@ -212,9 +212,9 @@ GA_DEV void multiply_units(uint32_t sb, uint32_t *i, int units, float *c) {
       if (SETS == 2 && leader && u + chunk > 0) mbar_arrive(x_empty + 8 * ring_stage(block - 1, X_STAGES));
     }
   }
-  if (SETS == 1) return;
-  wgmma_wait(0);
-  if (leader) mbar_arrive(x_empty + 8 * ring_stage(*i * CHUNKS - 1, X_STAGES));
+  if (SETS == 2) wgmma_wait(0);
+  pin_f32(c, NC); /* else what reads them may be moved ahead of the wait */
+  if (SETS == 2 && leader) mbar_arrive(x_empty + 8 * ring_stage(*i * CHUNKS - 1, X_STAGES));
 }
 
 /* The same by weights of 16 bits, whose words are fragments: a unit is fetched while the one before is multiplied. */

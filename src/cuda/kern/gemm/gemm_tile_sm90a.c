@@ -17,7 +17,7 @@
 #define COUNTERS       (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
 #define MOST           ((int64_t)1 << 28) /* rows, columns, k: places of tiles are 32-bit */
 
-static int64_t cluster_of(const cuda_gemm_tile_variant *v) { return v->cooperative ? 2 : 1; }
+static int64_t cluster_of(const cuda_gemm_tile_variant *v) { return v->cooperative || v->cluster_k ? 2 : 1; }
 static int64_t operand_bytes(int32_t dtype) { return ga_dtype_info((ga_dtype)dtype)->block_bytes; }
 /* k of a step. */
 static int64_t step_k(const ga_gemm_desc *d) { return STEP_BYTES / operand_bytes(d->w_dtype); }
@@ -42,11 +42,13 @@ const char *cuda_gemm_tile_ok(const ga_kernel *k, const void *desc, const ga_cap
   if ((d->flags & (GA_GEMM_XT | GA_GEMM_WT)) != v->across) return "x and w must lie as it takes them";
   if (k->flags & GA_KERNEL_FAST_SUM && !(d->flags & GA_GEMM_FAST_SUM))
     return "it sums all of k in the tensor cores, which was not asked for";
-  if (k->flags & GA_KERNEL_FAST_SUM && d->scales == GA_GEMM_SCALES_BLOCK) return "blocks of k have scales";
+  if (!v->block_scales && d->scales == GA_GEMM_SCALES_BLOCK) return "blocks of k have scales";
+  if (v->block_scales && d->scales != GA_GEMM_SCALES_BLOCK) return "it is for scales of blocks";
   if (!is_aligned(d->x_stride, d->x_dtype) || !is_aligned(d->w_stride, d->w_dtype))
     return "strides must be multiples of 16 bytes";
   if (d->y_stride % 8) return "y_stride must be a multiple of 8";
   if (d->k == 0) return "k is 0";
+  if (v->cluster_k && steps_of(d) < 2) return "k is less than two steps";
   if (d->m > MOST || d->n > MOST || d->k > MOST || d->x_stride > MOST || d->w_stride > MOST ||
       row_tiles(v, d) * col_tiles(v, d) > MOST)
     return "too large: at most 2^28 rows, columns, tiles";
@@ -54,12 +56,15 @@ const char *cuda_gemm_tile_ok(const ga_kernel *k, const void *desc, const ga_cap
 }
 
 /* Clocks of a step: of wide tiles bound by the products (short sums: and by adding them up), of small ones by what
- * comes from L2; measured: docs/log/gemm.md. */
-static int64_t step_clocks(const ga_kernel *k) {
+ * comes from L2, rows behind the end of X included; measured: docs/log/gemm.md. */
+static int64_t step_clocks(const ga_kernel *k, const ga_gemm_desc *d) {
+  enum { CLUSTER_K = 500 / 2 /* a block has half of the steps */, BEHIND = 7 };
   const cuda_gemm_tile_variant *v = k->impl;
-  const int64_t products = 4 * v->bn;
+  const int64_t products = 4 * v->bn, rows = row_tiles(v, d);
+  if (v->cluster_k) return CLUSTER_K + BEHIND * (rows * v->bm - d->m) / (2 * rows);
   if (v->bn <= 128) return v->bn == 64 ? 370 : 720;
-  return k->dtype[0] == GA_E4M3 && !(k->flags & GA_KERNEL_FAST_SUM) ? products * 9 / 8 : products;
+  if (v->block_scales) return products * 7 / 6;
+  return k->dtype[0] == GA_E4M3 && !(k->flags & GA_KERNEL_FAST_SUM) ? products * 65 / 64 : products;
 }
 
 /* Clocks of the whole, k in so many parts. */
@@ -68,7 +73,7 @@ static int64_t clocks_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_cap
   const cuda_gemm_tile_variant *v = k->impl;
   const int64_t clusters = ga_max_i64(1, caps->sms / cluster_of(v)),
                 waves = ga_div_up(row_tiles(v, d) * col_tiles(v, d) * k_splits, clusters);
-  return LAUNCH + waves * (ga_div_up(steps_of(d), k_splits) * step_clocks(k) + TILE +
+  return LAUNCH + waves * (ga_div_up(steps_of(d), k_splits) * step_clocks(k, d) + TILE +
                            (k_splits > 1 ? JOIN + k_splits * ADD_SPLIT_CLOCKS : 0));
 }
 
@@ -145,7 +150,7 @@ ga_status cuda_gemm_tile(const ga_kernel *k, const void *desc, const void *io, v
   args.y_bulk = d->y_dtype != GA_F32 && d->n % 8 == 0 && !(d->flags & EPILOGUE) && !d->act;
   if (args.y_bulk) GA_TRY(encode_matrix(dev, k, "y", d->y_dtype, a->y, d->m, d->n, d->y_stride, 16, &args.y));
   const int64_t pieces = (int64_t)args.row_tiles * args.col_tiles * args.k_splits, cluster = cluster_of(v);
-  const int64_t clusters = ga_min_i64(pieces, dev->base.caps.sms / cluster);
+  const int64_t clusters = v->cluster_k ? pieces : ga_min_i64(pieces, dev->base.caps.sms / cluster);
   const cuda_launch l = {.grid = {(uint32_t)(clusters * cluster), 1, 1},
                          .block = {v->base.threads, 1, 1},
                          .cluster = {(uint32_t)cluster, 1, 1},

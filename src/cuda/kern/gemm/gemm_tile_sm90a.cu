@@ -2,16 +2,18 @@
  * COMPUTES  Y = epilogue(X W^T), sums in f32 (ga/gemm.h); Y in f32, f16 or bf16
  * DATA      X and W: bulk copies into a ring of STAGES steps of 128 bytes of k, swizzled; XT, WT: stored across, as
  *           panels of 64 rows of k; Y: registers, shared memory, gmem, by bulk stores or 8 columns a lane
- * SUMS      e4m3 products add with 13 fraction bits (docs/log/sums.md). SHORT: 128 of k that way, those sums times
- *           their scales in f32, while the other warpgroup multiplies; else all of k that way, which the caller has
- *           asked for. Scales of blocks come with their stage, by a warp's cp.async
+ * SUMS      e4m3 products add with 13 fraction bits (docs/log/sums.md). SHORT: 128 of k that way, those sums, times
+ *           their scales if blocks have them, in f32; 64 columns are added up while the next 64 are multiplied. Else
+ *           all of k that way, which the caller has asked for. Scales of blocks come with their stage, by a warp's
+ *           cp.async
  * WORK      a tile is BM x BN, a warpgroup takes 64 rows, another one copies. PAIR: clusters of two blocks have tiles
  *           one above the other and copy half of W's rows each, for both; blocks stay for the whole launch. PARTS: a
  *           tile's k may be cut into parts, one a block; sums meet in memory, warp by warp, and the last part's warp
- *           adds them up in one order and finishes
+ *           adds them up in one order and finishes. CLUSTER_K: a cluster has one tile, each of its two blocks
+ *           half of k; their warpgroups exchange sums, and each block finishes 64 rows
  * BARRIERS  full[s]: one arrival and the bytes of both operands, with scales of blocks those of a warp, too. empty[s]:
- *           one arrival a warpgroup that reads the stage, in every block it is copied to. turn[w], named 1+w: warpgroup
- *           w may issue short sums. Pair: blocks end together, as they arrive at each other's barriers
+ *           one arrival a warpgroup that reads the stage, in every block it is copied to. Pairs end together: they
+ *           arrive at each other's barriers, or leave sums in each other's shared memory
  * BUDGET    128 lanes that copy and 128 for 64 rows, 1 block a multiprocessor; BM 128: 40 and 232 registers
  */
 #include "cuda/dev/ptx/cp_async.h"
@@ -43,6 +45,12 @@
 #error "GA_P_SPLIT_K: 1: k may be cut into parts"
 #endif
 
+#ifndef GA_P_CLUSTER_K
+#error "GA_P_CLUSTER_K: 1: the two blocks of a cluster have half of k of one tile each"
+#endif
+#ifndef GA_P_BLOCK_SCALES
+#error "GA_P_BLOCK_SCALES: 1: blocks of k have scales; 0: operands have one each, or none"
+#endif
 #ifndef GA_P_XT
 #error "GA_P_XT: 1: X is stored [k, m]; with WT"
 #endif
@@ -73,10 +81,12 @@
 #else
 #define FORM ss
 #endif
-#if GA_P_SHORT && GA_P_BN > 128
-#define PART_BN 128
-#else
+#if !GA_P_SHORT
 #define PART_BN GA_P_BN
+#elif GA_P_BN > 64
+#define PART_BN 64
+#else
+#define PART_BN 32
 #endif
 #define WGMMA GA_CAT5(wgmma_m64n, PART_BN, GA_CAT(K_, GA_P_DTYPE), FORM, )
 
@@ -90,8 +100,12 @@ enum {
   STAGES = GA_P_STAGES,
   SPLIT_K = GA_P_SPLIT_K,
   COOPERATIVE = GA_P_COOPERATIVE,
-  BLOCKS = COOPERATIVE ? 2 : 1,
-  COLS = PART_BN, /* that are multiplied at once */
+  CLUSTER_K = GA_P_CLUSTER_K,
+  BLOCK_SCALES = GA_P_BLOCK_SCALES,
+  BLOCKS = COOPERATIVE || CLUSTER_K ? 2 : 1,
+  COLS = PART_BN,        /* that are multiplied at once */
+  COL_PARTS = BN / COLS, /* of a step */
+  W_SCALES = BN < 128 ? 1 : BN / 128,
   WGS = BM / 64,
   LANES = 128 * WGS, /* that multiply */
   X_BYTES = BM * 128,
@@ -109,7 +123,9 @@ enum {
   OFF_EMPTY = OFF_FULL + 8 * STAGES,
   OFF_SCALES = OFF_EMPTY + 8 * STAGES
 };
-static_assert(OFF_SCALES + (GA_P_SHORT ? STAGES * (SCALES) : 0) == GA_P_SMEM, "the row's shared memory");
+static_assert(OFF_SCALES + (BLOCK_SCALES ? STAGES * (SCALES) : 0) == GA_P_SMEM, "the row's shared memory");
+static_assert(!CLUSTER_K || (!COOPERATIVE && !SPLIT_K && !SHORT && WGS == 2 && NC * 4 * 128 <= 4 * STAGE_BYTES),
+              "a warpgroup's sums fit where the other one's results would leave");
 static_assert(!(XT || WT) || BK == 64, "only 16-bit operands may lie across");
 
 typedef const ga_kargs_gemm_tile *args;
@@ -129,6 +145,10 @@ GA_DEV piece piece_at(args a, int t) {
   p.part = SPLIT_K ? t % a->k_splits : 0;
   p.first = k_first(a, p.part);
   p.steps = k_first(a, p.part + 1) - p.first;
+  if (CLUSTER_K) {
+    const int rank = block_index() % 2, half = a->steps / 2;
+    p.first = rank ? half : 0, p.steps = rank ? a->steps - half : half;
+  }
   grid_tile(p.tile, a->row_tiles, a->col_tiles, a->band, &p.row, &p.col);
   p.row = (COOPERATIVE ? 2 * p.row + block_index() % 2 : p.row) * BM;
   p.col *= BN;
@@ -187,8 +207,8 @@ GA_DEV void copy_scales(args a, uint32_t sb) {
         const int inside = p.row + r < g->g.m;
         cp_async_4(at + 4 * (uint32_t)r, gemm_x_scale(g, inside ? p.row + r : 0, k), inside ? 4 : 0);
       }
-      const int col = p.col + lane * COLS, inside = col < g->g.n;
-      if (lane < BN / COLS)
+      const int col = p.col + lane * 128, inside = col < g->g.n;
+      if (lane < W_SCALES)
         cp_async_4(at + 4 * (uint32_t)(BM + lane), gemm_w_scale(g, inside ? col : 0, k), inside ? 4 : 0);
       cp_async_arrive_noinc(sb + OFF_FULL + 8 * s);
     }
@@ -229,62 +249,69 @@ GA_DEV void multiply_all(uint32_t sb, int wg, uint32_t i, int steps, float *c) {
     if (k > 0) release(sb, i - 1, leader);
   }
   wgmma_wait(0);
+  pin_f32(c, NC); /* else what reads them may be moved ahead of the wait */
   release(sb, i - 1, leader);
 }
 
-/* Warpgroups issue products in turn, so that one adds up while the other multiplies. */
-GA_DEV void pingpong_wait(int wg) {
-  if (WGS > 1) bar_sync(1 + wg, LANES);
-}
-GA_DEV void pingpong_signal(int wg) {
-  if (WGS > 1) bar_arrive(1 + (wg ^ 1), LANES);
-}
-
-/* f[h][i]: the scale of row g + 8 i of X times that of columns COLS h and on of W. */
+/* f[h][i]: the scale of row g + 8 i of X times that of columns 128 h and on of W. */
 GA_DEV void get_factors(uint32_t scales, int g, float (*f)[2]) {
   const float x[2] = {lds_f1(scales + 4 * (uint32_t)g), lds_f1(scales + 4 * (uint32_t)(g + 8))};
-  GA_UNROLL for (int h = 0; h < BN / COLS; h++) {
+  GA_UNROLL for (int h = 0; h < W_SCALES; h++) {
     const float w = lds_f1(scales + 4 * (uint32_t)(BM + h));
     f[h][0] = x[0] * w, f[h][1] = x[1] * w;
   }
 }
 
-/* The same by short sums. */
-GA_DEV void multiply_short(args a, uint32_t sb, int wg, uint32_t i, int steps, float *c) {
-  const int leader = thread_index() % 128 == 0, lane = thread_index() % 32, warp = thread_index() % 128 / 32;
-  const bool blocks = a->p.scales == GEMM_SCALES_BLOCK;
-  const float whole = gemm_tensor_scale(&a->p);
-  tile_fill(c, BN, 0);
-  GA_ROLL for (int k = 0; k < steps; k++, i++) {
-    const uint32_t s = ring_stage(i, STAGES), at = sb + s * STAGE;
-    float f[BN / COLS][2];
-    GA_UNROLL for (int h = 0; h < 2 * (BN / COLS); h++) f[h / 2][h % 2] = whole;
-    mbar_wait(sb + OFF_FULL + 8 * s, ring_full_parity(i, STAGES));
-    if (blocks) get_factors(sb + OFF_SCALES + s * SCALES, wg * 64 + warp * 16 + lane / 4, f);
-    GA_UNROLL for (int h = 0; h < BN / COLS; h++) {
-      const uint32_t w = w_desc(at) + (uint32_t)(h * COLS * 128 / 16);
-      float sum[COLS / 2];
-      pingpong_wait(wg);
-      wgmma_fence();
-      GA_UNROLL for (int j = 0; j < 4; j++) WGMMA(sum, desc(x_desc(at, wg) + 2 * j), desc(w + 2 * j), j > 0);
-      wgmma_commit();
-      pingpong_signal(wg);
+/* --- short sums, in two sets: one is added up while the products of the other run --- */
+
+GA_DEV void issue_part(uint32_t at, int wg, int h, float *sum) {
+  const uint32_t w = w_desc(at) + (uint32_t)(h * COLS * 128 / 16);
+  wgmma_fence();
+  GA_UNROLL for (int j = 0; j < 4; j++) WGMMA(sum, desc(x_desc(at, wg) + 2 * j), desc(w + 2 * j), j > 0);
+  wgmma_commit();
+}
+/* Block i of the ring, whose first products have been issued; `more`: and the first ones of the next. */
+GA_DEV void multiply_short_step(uint32_t sb, int wg, uint32_t i, bool more, float (*sum)[COLS / 2], float *c) {
+  const int leader = thread_index() % 128 == 0,
+            row = wg * 64 + thread_index() % 128 / 32 * 16 + thread_index() % 32 / 4;
+  const uint32_t s = ring_stage(i, STAGES), t = ring_stage(i + 1, STAGES);
+  float f[W_SCALES][2];
+  if (BLOCK_SCALES) get_factors(sb + OFF_SCALES + s * SCALES, row, f);
+  GA_UNROLL for (int h = 0; h < COL_PARTS; h++) {
+    if (h + 1 < COL_PARTS) {
+      issue_part(sb + s * STAGE, wg, h + 1, sum[(h + 1) % 2]);
+    } else if (more) {
+      mbar_wait(sb + OFF_FULL + 8 * t, ring_full_parity(i + 1, STAGES));
+      issue_part(sb + t * STAGE, wg, 0, sum[0]);
+    }
+    if (h + 1 < COL_PARTS || more)
+      wgmma_wait(1);
+    else
       wgmma_wait(0);
-      if (h == BN / COLS - 1) release(sb, i, leader);
-      GA_UNROLL for (int e = 0; e < COLS / 2; e++) c[h * (COLS / 2) + e] =
-          fmaf(sum[e], f[h][e / 2 % 2], c[h * (COLS / 2) + e]);
+    pin_f32(sum[h % 2], COLS / 2); /* else what reads them may be moved ahead of the wait */
+    if (h == COL_PARTS - 1) release(sb, i, leader);
+    GA_UNROLL for (int e = 0; e < COLS / 2; e++) {
+      float *to = c + h * (COLS / 2) + e;
+      *to = BLOCK_SCALES ? fmaf(sum[h % 2][e], f[h * COLS / 128][e / 2 % 2], *to) : *to + sum[h % 2][e];
     }
   }
+}
+GA_DEV void multiply_short(uint32_t sb, int wg, uint32_t i, int steps, float *c) {
+  float sum[2][COLS / 2];
+  tile_fill(c, BN, 0);
+  mbar_wait(sb + OFF_FULL + 8 * ring_stage(i, STAGES), ring_full_parity(i, STAGES));
+  issue_part(sb + ring_stage(i, STAGES) * STAGE, wg, 0, sum[0]);
+  GA_ROLL for (int k = 0; k < steps - 1; k++, i++) multiply_short_step(sb, wg, i, true, sum, c);
+  multiply_short_step(sb, wg, i, false, sum, c);
 }
 
 /* A piece's sums, from block i of the ring on. */
 GA_DEV void multiply_piece(args a, uint32_t sb, int wg, uint32_t i, piece p, float *c) {
-  if (SHORT) {
-    multiply_short(a, sb, wg, i, p.steps, c);
-    return;
-  }
-  multiply_all(sb, wg, i, p.steps, c);
-  if (BK == 64) return;
+  if (SHORT)
+    multiply_short(sb, wg, i, p.steps, c);
+  else
+    multiply_all(sb, wg, i, p.steps, c);
+  if (BK == 64 || BLOCK_SCALES) return;
   const float whole = gemm_tensor_scale(&a->p);
   GA_UNROLL for (int e = 0; e < NC; e++) c[e] *= whole;
 }
@@ -387,13 +414,33 @@ GA_DEV bool add_splits(args a, piece p, float *c) {
   return true;
 }
 
+/* --- halves of k: warpgroup r of block r of a cluster finishes the rows of both blocks' warpgroups r --- */
+
+/* Where a warpgroup leaves its sums for the other block: the place of results of the one that does not finish there. */
+GA_DEV uint32_t sums_from_peer_at(uint32_t sb, int rank) {
+  return sb + OFF_STAGE + (uint32_t)((1 - rank) * 4 * STAGE_BYTES + thread_index() % 128 * 16);
+}
+GA_DEV void send_sums_to_peer(uint32_t sb, int rank, const float *c) {
+  const uint32_t to = cluster_address(sums_from_peer_at(sb, rank), (uint32_t)rank);
+  GA_UNROLL for (int j = 0; j < NC; j += 4)
+      sts_cluster_i4(to + (uint32_t)(j * 512), (int)float_bits(c[j]), (int)float_bits(c[j + 1]),
+                     (int)float_bits(c[j + 2]), (int)float_bits(c[j + 3]));
+}
+GA_DEV void add_sums_from_peer(uint32_t sb, int rank, float *c) {
+  GA_UNROLL for (int j = 0; j < NC; j += 4) {
+    float x[4];
+    lds_f4(x, sums_from_peer_at(sb, rank) + (uint32_t)(j * 512));
+    GA_UNROLL for (int e = 0; e < 4; e++) c[j + e] += x[e];
+  }
+}
+
 /* --- the kernel --- */
 
 GA_DEV void start_block(args a, uint32_t sb) {
   if (thread_index() == 0) {
     tmap_prefetch(&a->x);
     tmap_prefetch(&a->w);
-    const uint32_t full = SHORT && a->p.scales == GEMM_SCALES_BLOCK ? 33 : 1;
+    const uint32_t full = BLOCK_SCALES ? 33 : 1;
     for (int s = 0; s < STAGES; s++)
       mbar_init(sb + OFF_FULL + 8 * s, full), mbar_init(sb + OFF_EMPTY + 8 * s, COOPERATIVE ? 2 * WGS : WGS);
     mbar_init_fence();
@@ -405,23 +452,43 @@ GA_DEV void start_block(args a, uint32_t sb) {
   grid_launch_dependents();
 }
 
+/* A warpgroup's results of a tile. */
+GA_DEV void put_results(args a, uint32_t sb, piece p, const float *c) {
+  if (a->y_bulk)
+    put_bulk(a, sb, p.row, p.col, c);
+  else
+    put_tile(&a->p.g, sb, p.row, p.col, c);
+}
+/* Shared memory must outlive the last store's reads. */
+GA_DEV void wait_results(args a) {
+  if (a->y_bulk && thread_index() % 32 == 0) bulk_wait_read();
+}
+
 /* Blocks end together: those of a pair arrive at each other's barriers. */
 GA_DEV void consumer(args a, uint32_t sb, int wg) {
   uint32_t i = 0;
-  if (SHORT && wg == 1) pingpong_signal(wg);
+  if (CLUSTER_K) {
+    const piece p = piece_at(a, block_index() / 2);
+    const int rank = block_index() % 2;
+    float c[NC];
+    multiply_piece(a, sb, wg, i, p, c);
+    if (wg != rank) send_sums_to_peer(sb, wg, c);
+    cluster_sync();
+    if (wg != rank) return;
+    add_sums_from_peer(sb, rank, c);
+    put_results(a, sb, p, c);
+    wait_results(a);
+    return;
+  }
   PIECES(t, a) {
     const piece p = piece_at(a, t);
     float c[NC];
     multiply_piece(a, sb, wg, i, p, c);
     i += (uint32_t)p.steps;
     if (SPLIT_K && a->k_splits > 1 && !add_splits(a, p, c)) continue;
-    if (a->y_bulk)
-      put_bulk(a, sb, p.row, p.col, c);
-    else
-      put_tile(&a->p.g, sb, p.row, p.col, c);
+    put_results(a, sb, p, c);
   }
-  if (SHORT && wg == 0) pingpong_wait(wg);
-  if (a->y_bulk && thread_index() % 32 == 0) bulk_wait_read(); /* shared memory must outlive the last store's reads */
+  wait_results(a);
   if (BLOCKS > 1) cluster_sync();
 }
 
@@ -443,7 +510,7 @@ GA_KERNEL(LANES + 128, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_tile a) {
   if (thread_index() == LANES) {
     grid_dependency_wait();
     copy_operands(&a, sb);
-  } else if (SHORT && a.p.scales == GEMM_SCALES_BLOCK && thread_index() / 32 == LANES / 32 + 1) {
+  } else if (BLOCK_SCALES && thread_index() / 32 == LANES / 32 + 1) {
     grid_dependency_wait();
     copy_scales(&a, sb);
   }
