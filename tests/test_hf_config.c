@@ -478,6 +478,8 @@ static void test_families_refused(void **state) {
        "null or [\"gelu\", \"gelu_fast\"]"},
       {"{\"model_type\":\"xlm-roberta\"," BASE ",\"pad_token_id\":-1}", GA_ERR_FORMAT,
        "'pad_token_id' is an integer -1"},
+      {"{\"model_type\":\"xlm-roberta\"," BASE ",\"pad_token_id\":9223372036854775807}", GA_ERR_FORMAT,
+       "'pad_token_id' is an integer 9223372036854775807"},
       {"{\"model_type\":\"xlm-roberta\"," BASE ",\"pad_token_id\":\"x\"}", GA_ERR_FORMAT, "'pad_token_id': is a text"},
       {"{\"model_type\":\"xlm-roberta\"," BASE ",\"max_position_embeddings\":2}", GA_ERR_FORMAT,
        "'max_position_embeddings' is an integer 2; must be an integer from 3"},

@@ -11,6 +11,7 @@
 #include "ga/tokenizer.h"
 #include "tests/model_bytes.h"
 #include "tests/tok_vocabs.h"
+#include "token/tok_charsmap.h"
 #include "token/tok_load.h"
 
 /* 0 <unk>, 1 <s>, 2 </s>, then the pieces below. */
@@ -197,6 +198,24 @@ static void test_charsmap(void **state) {
   CHECK(tok, 0, "xa" ACUTE, U_A, U_A, 0);       /* clusters without an entry stay */
   CHECK(tok, 0, "x" ACUTE ACUTE ACUTE, U_A, 0); /* 7 bytes: character by character */
   ga_tokenizer_destroy(tok);
+}
+
+/* 'a' leads back to where it is looked for, so that each letter makes the key longer: no key has more than 64 bytes. */
+static void test_charsmap_in_a_circle(void **state) {
+  (void)state;
+  char text[1000];
+  ga_text out;
+  tok_charsmap map;
+  ga_arena arena;
+  ga_arena_init(&arena, 1 << 20);
+  make_charsmap();
+  uint8_t *unit = charsmap + 4;
+  put_unit(unit + 4 * (size_t)(256 ^ 'a'), (uint32_t)'a' << 10 | 1 << 8 | 'a');
+  put_unit(unit + 4 * (size_t)256, 0x80000000u | 0);
+  memset(text, 'a', sizeof text);
+  assert_int_equal(tok_charsmap_init(&map, &arena, charsmap, sizeof charsmap), GA_OK);
+  assert_int_equal(tok_charsmap_find(&map, text, sizeof text, true, &out), 64);
+  ga_arena_free(&arena);
 }
 
 static void refuse_unigram(ga_status want, const char *part) {
@@ -392,9 +411,12 @@ static void test_bad_json(void **state) {
        FILE_OF("{\"type\":\"Replace\",\"pattern\":{\"String\":\"x\"},\"content\":\"y\"}", METASPACE, BOTH),
        "normalizer 'Replace'"},
       {GA_ERR_UNSUPPORTED,
-       FILE_OF("{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Strip\"},{\"type\":\"Precompiled\"}]}", METASPACE,
-               BOTH),
+       FILE_OF("{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Strip\"},{\"type\":\"Precompiled\",\"precompiled_"
+               "charsmap\":null}]}",
+               METASPACE, BOTH),
        "'Precompiled' stands behind another"},
+      {GA_ERR_FORMAT, FILE_OF("{\"type\":\"Precompiled\",\"precompiled_charsmap\":[1]}", METASPACE, BOTH),
+       "precompiled_charsmap is an array; must be a text or null"},
       {GA_ERR_FORMAT, FILE_OF("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AA!A\"}", METASPACE, BOTH),
        "no base64 at 2"},
       {GA_ERR_UNSUPPORTED, PRE("null"), "pre_tokenizer ''"},
@@ -537,13 +559,21 @@ static void test_corpus(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_best_cut),      cmocka_unit_test(test_byte_pieces),
-      cmocka_unit_test(test_unknown_score), cmocka_unit_test(test_spaces),
-      cmocka_unit_test(test_words),         cmocka_unit_test(test_charsmap),
-      cmocka_unit_test(test_bad_charsmaps), cmocka_unit_test(test_random_charsmaps),
-      cmocka_unit_test(test_growing_text),  cmocka_unit_test(test_refused_vocabularies),
-      cmocka_unit_test(test_nested_pieces), cmocka_unit_test(test_unigram_json),
-      cmocka_unit_test(test_bad_json),      cmocka_unit_test(test_unigram_gguf),
+      cmocka_unit_test(test_best_cut),
+      cmocka_unit_test(test_byte_pieces),
+      cmocka_unit_test(test_unknown_score),
+      cmocka_unit_test(test_spaces),
+      cmocka_unit_test(test_words),
+      cmocka_unit_test(test_charsmap),
+      cmocka_unit_test(test_charsmap_in_a_circle),
+      cmocka_unit_test(test_bad_charsmaps),
+      cmocka_unit_test(test_random_charsmaps),
+      cmocka_unit_test(test_growing_text),
+      cmocka_unit_test(test_refused_vocabularies),
+      cmocka_unit_test(test_nested_pieces),
+      cmocka_unit_test(test_unigram_json),
+      cmocka_unit_test(test_bad_json),
+      cmocka_unit_test(test_unigram_gguf),
       cmocka_unit_test(test_corpus),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -363,7 +363,7 @@ class _RmsNorm(torch.autograd.Function):
         normal = wide * scale
         inner = dy if weight is None else dy * weight
         dx = scale * (inner - normal * (inner * normal).mean(-1, keepdim=True))
-        return dx.to(x.dtype), None if weight is None else (dy * normal).flatten(0, -2).sum(0), None
+        return dx.to(x.dtype), None if weight is None else (dy * normal).reshape(-1, dy.shape[-1]).sum(0), None
 
     vmap = staticmethod(lambda info, in_dims, *args: _vmap_refused("rms_norm")(info, in_dims))
 
@@ -405,10 +405,12 @@ class _Linear(torch.autograd.Function):
         dy = _plain_strides(dy)
         if act != "none":  # what went into the activation is computed again
             dy = _ACTS[act](dy, _Linear.apply(x, w, w_dtype, bias, "none", scale))
-        rows, k = dy.flatten(0, -2), x.shape[-1]
+        rows, k = dy.reshape(-1, dy.shape[-1]), x.shape[-1]
         whole = _ops.dequantize.default(w, w_dtype, x.dtype) if w_dtype else w
         dx = _Linear.apply(rows, whole.t(), "", None, "none", scale).view(x.shape) if ctx.needs_input_grad[0] else None
-        dw = _Linear.apply(rows.t(), x.reshape(-1, k).t(), "", None, "none", scale) if ctx.needs_input_grad[1] else None
+        dw = None
+        if ctx.needs_input_grad[1]:
+            dw = _Linear.apply(rows.t(), x.reshape(-1, k).t(), "", None, "none", scale) if rows.shape[0] else torch.zeros_like(w)
         return dx, dw, None, rows.float().sum(0) if ctx.needs_input_grad[3] else None, None, None
 
     vmap = staticmethod(lambda info, in_dims, *args: _vmap_refused("linear")(info, in_dims))

@@ -39,7 +39,7 @@ typedef struct worker {
   bool late;                                   /* the caller's: holds a piece that it waits for */
   long switches;                               /* its own: the system's count, as it last looked */
   GA_ALIGNED(GA_CACHE_LINE) atomic_bool holds; /* a piece */
-  atomic_bool lost_cpu;                        /* in a piece that the caller waited for */
+  atomic_bool lost_cpu;                        /* since it last looked; it looks where the caller waits for its piece */
   atomic_llong out_until;                      /* monotonic ns; 0: takes part */
   int64_t last_until, last_out;                /* the caller's: when it was last let in again, after how many ns */
 } worker;
@@ -151,6 +151,11 @@ static void run_pieces(ga_pool *pool, unsigned epoch, int thread) {
 
 /* --- workers --- */
 
+static bool is_out(const worker *w) {
+  const int64_t until = atomic_load_explicit(&w->out_until, memory_order_relaxed);
+  return until && now_ns() < until;
+}
+
 /* Sleeps, so that the system may give the CPU to a thread whose own is taken. */
 static void stay_out(worker *w) {
   int64_t until, left;
@@ -173,7 +178,7 @@ static void *worker_main(void *arg) {
     stay_out(self);
     seen = wait_for_epoch(self, seen);
     if (atomic_load(&pool->quit)) return NULL;
-    if (atomic_load_explicit(&self->out_until, memory_order_relaxed)) continue;
+    if (is_out(self)) continue;
     run_pieces(pool, seen, self->index);
   }
 }
@@ -248,7 +253,8 @@ static void mark_late(ga_pool *pool) {
 static void send_out(ga_pool *pool, int64_t now, int64_t ns) {
   for (int i = 1; i < pool->n_threads; i++) {
     worker *w = &pool->workers[i];
-    if (!w->late || !atomic_exchange_explicit(&w->lost_cpu, false, memory_order_relaxed)) continue;
+    const bool lost = atomic_exchange_explicit(&w->lost_cpu, false, memory_order_relaxed);
+    if (!w->late || !lost) continue;
     const bool soon = now < w->last_until + w->last_out;
     w->last_out = ga_min_i64(soon ? ga_max_i64(2 * w->last_out, STAY_OUT * ns) : STAY_OUT * ns, MOST_OUT_NS);
     w->last_until = now + w->last_out;

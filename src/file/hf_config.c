@@ -275,10 +275,11 @@ static ga_status put_positions(const hf_sink *s, const char *label, const json_t
   const json_t *pad = ga_json_at(config, "pad_token_id"), *rows = ga_json_at(config, "max_position_embeddings");
   char *key;
   if (!(s->arch->layout & GA_HF_PADDED_POSITIONS)) return GA_OK;
-  const json_int_t first = pad ? json_integer_value(pad) + 1 : 2, n = rows ? json_integer_value(rows) : 512;
-  GA_REQUIRE((!pad || json_is_integer(pad)) && first >= 1 && first <= INT32_MAX, GA_ERR_FORMAT,
+  const json_int_t id = pad ? json_integer_value(pad) : 1, n = rows ? json_integer_value(rows) : 512;
+  GA_REQUIRE((!pad || json_is_integer(pad)) && id >= 0 && id < INT32_MAX, GA_ERR_FORMAT,
              "%s: 'pad_token_id' is %s %lld; must be an integer from 0 to %d", label, ga_json_type_name(pad),
-             (long long)first - 1, INT32_MAX - 1);
+             (long long)id, INT32_MAX - 1);
+  const json_int_t first = id + 1;
   GA_REQUIRE((!rows || json_is_integer(rows)) && n > first && n <= INT32_MAX, GA_ERR_FORMAT,
              "%s: 'max_position_embeddings' is %s %lld; must be an integer from %lld to %d", label,
              ga_json_type_name(rows), (long long)n, (long long)first + 1, INT32_MAX);

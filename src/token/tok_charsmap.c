@@ -47,8 +47,12 @@ static uint32_t charsmap_unit(const tok_charsmap *map, uint32_t at) {
 
 static uint32_t unit_offset(uint32_t unit) { return unit >> 10 << ((unit & 0x200u) >> 6); }
 
+/* Bytes of a key that are looked at: NFKC's have some 20. Units may lead back to themselves in a hostile map. */
+#define KEY_MOST 64
+
 size_t tok_charsmap_find(const tok_charsmap *map, const char *s, size_t n, bool longest, ga_text *out) {
   if (!map->n_units) return 0;
+  if (n > KEY_MOST) n = KEY_MOST;
   uint32_t at = unit_offset(charsmap_unit(map, 0));
   size_t found = 0;
   for (size_t i = 0; i < n; i++) {

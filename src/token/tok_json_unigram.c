@@ -50,6 +50,8 @@ static ga_status take_charsmap(tok_load *load, const json_t *step) {
   const json_t *text = ga_json_at(step, "precompiled_charsmap");
   const size_t n = json_string_length(text);
   void *p;
+  GA_REQUIRE(!text || json_is_string(text), GA_ERR_FORMAT,
+             "tokenizer.json: precompiled_charsmap is %s; must be a text or null", ga_json_type_name(text));
   if (n == 0) return GA_OK;
   GA_REQUIRE(n <= 2 * TOK_CHARSMAP_MOST, GA_ERR_FORMAT, "tokenizer.json: precompiled_charsmap has %zu characters", n);
   GA_TRY(ga_arena_alloc(&load->arena, n, &p));

@@ -278,6 +278,18 @@ class Torch(unittest.TestCase):
                     self.assertIs(a.dtype, dtype)
                     self.close(a, b, 0.05)
 
+    def test_layers_of_a_vector_and_of_nothing(self):
+        """x [k], and no rows at all: gradients of weights are zeros then."""
+        w = torch.randn(5, 8, requires_grad=True)
+        for x in (torch.randn(8), torch.empty(0, 8)):
+            for ours, theirs in ((lambda x, w: gt.linear(x, w), F.linear),
+                                 (lambda x, w: gt.rms_norm(x, w[0]), lambda x, w: F.rms_norm(x, (8,), w[0], 1e-5))):
+                grads = []
+                for call in (ours, theirs):
+                    y = call(x, w)
+                    grads.append(torch.autograd.grad(y.sum(), w)[0])
+                torch.testing.assert_close(*grads, rtol=1e-4, atol=1e-4)
+
     def test_quantized(self):
         x, bias = self.draw((3, 64), (8,), grad=True)
         w, = self.draw((8, 64))

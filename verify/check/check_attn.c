@@ -98,6 +98,7 @@ static void draw_both_ways(const check_case *c, ga_attn_desc *d) {
   const uint32_t others = GA_ATTN_CAUSAL | GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT;
   const bool may = !(d->flags & others) && !d->kv_segments && !ga_attn_is_scaled(d);
   if (may && (d->window || d->flags & GA_ATTN_ALIBI) && c->bits >> 31 & 1) d->flags |= GA_ATTN_SYMMETRIC;
+  if (d->flags & GA_ATTN_SYMMETRIC && d->window && !(c->bits >> 26 & 7)) d->window = INT32_MAX; /* as good as none */
 }
 
 static void draw(check_case *c) {

@@ -103,7 +103,7 @@ GA_DEV float logit(const ga_kargs_attn_decode *a, const unit *u, int r, int j, f
 
 GA_DEV bool sees(const ga_kargs_attn_decode *a, const unit *u, int last, int r, int j) {
   const int p = place_of(a, u, r);
-  if (a->symmetric && a->window && j >= p + a->window) return false;
+  if (a->symmetric && a->window && j - p >= a->window) return false;
   return r < u->n && j < last && (!a->causal || j <= p) && (!a->window || j > p - a->window);
 }
 
