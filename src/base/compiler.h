@@ -27,7 +27,9 @@
 #define GA_KEEP_LOOP _Pragma("GCC unroll 1")
 #endif
 /* Before a loop whose body fills the registers: two rounds at a time. */
-#if defined(__clang__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define GA_UNROLL_2
+#elif defined(__clang__)
 #define GA_UNROLL_2 _Pragma("clang loop unroll_count(2)")
 #else
 #define GA_UNROLL_2 _Pragma("GCC unroll 2")
