@@ -189,7 +189,8 @@ ga_status cuda_attn_packed_enqueue(const ga_kernel *k, const ga_attn_desc *d, co
                                      .q_dtype = d->q_dtype,
                                      .o_dtype = d->o_dtype,
                                      .causal = (d->flags & GA_ATTN_CAUSAL) != 0,
-                                     .window = d->window,
+                                     /* More is no limit, and less than it overflows no place. */
+                                     .window = (int32_t)ga_min_i64(d->window, d->max_q + d->max_kv),
                                      .page_size = d->page_size,
                                      .tiles = (int32_t)c->tiles,
                                      .splits = (int32_t)c->splits,
