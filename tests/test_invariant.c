@@ -1,6 +1,6 @@
 /* Batch-invariant rows: a row of the result has the same bits whatever else the call has. Each instruction set of this
- * machine, by leaving the better ones out. Usage: test_invariant [DEVICE], such as cuda:0; in tests/emu by CUDA rows
- * on a CPU. */
+ * machine, by leaving the better ones out. Usage: test_invariant [DEVICE [TEST]], such as cuda:0 'test_orders_*';
+ * in tests/emu by CUDA rows on a CPU. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -221,6 +221,73 @@ static void test_tiles_alike(void **state) {
   }
 }
 
+/* Kernels of another id than one with `part` in it fail. */
+static void expect_kernel(const product *p, int m, const char *part) {
+  ga_gemm_desc d = GA_GEMM_DESC_INIT;
+  ga_plan *plan;
+  d.m = m;
+  d.n = n_out;
+  d.k = n_in;
+  d.w_dtype = (int32_t)p->type;
+  d.w_layout = (int32_t)p->layout;
+  d.flags = p->flags;
+  if (ga_gemm_plan(p->ctx, &d, &plan) != GA_OK) fail_msg("%s", ga_error_text());
+  if (!strstr(ga_plan_kernel_id(plan), part))
+    fail_msg("%d rows are taken by %s, not by one of %s", m, ga_plan_kernel_id(plan), part);
+  ga_plan_destroy(plan);
+}
+
+static const char *only; /* in the id of the kernel that has its turn */
+static int most_rows;    /* that it takes at once */
+
+/* Rows of X, in calls of each number that is asked of this kernel, as the tiles of 64 have them. */
+static void expect_pieces_as_first(const product *p) {
+  static const int all_sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 64, 65, 128, 129, 257, MOST_ROWS};
+  static const int few_sizes[] = {1, 3, 8, 9, 130};
+  static float some[MOST_ROWS * MOST_OUT];
+  const int *sizes = FEW ? few_sizes : all_sizes, n = (int)(FEW ? GA_COUNT_OF(few_sizes) : GA_COUNT_OF(all_sizes));
+  if (!has_first_tile) expect_as_first(p);
+  for (int i = 0; i < n && most_rows; i++) {
+    if (sizes[i] > n_x || sizes[i] > most_rows) continue;
+    expect_kernel(p, sizes[i], only);
+    for (int at = 0; at + sizes[i] <= n_x; at += FEW ? 67 : 37) {
+      one_product(p, at, sizes[i], some);
+      if (memcmp(some, of_first_tile + at * n_out, (size_t)(sizes[i] * n_out) * sizeof(float)))
+        fail_msg("%s: %s has other bits than tiles of 64: rows %d to %d", ga_dtype_name(p->type), only, at,
+                 at + sizes[i]);
+    }
+  }
+}
+
+/* By quantised weights: tiles of 64, of 128 for prompts, and the row for up to 8 rows of X. */
+static void test_orders_alike(void **state) {
+  (void)state;
+  static const struct {
+    const char *others, *only;
+    int most_rows;
+  } turns[] = {{"gemm_*_mma_packed_sm80*,gemm_*_ordered_*,gemm_*_few_*", "_prefill_", 0},
+               {"gemm_*_mma_packed_sm80*,gemm_*_prefill_*,gemm_*_few_*", "_ordered_", MOST_ROWS},
+               {"gemm_*_mma_packed_sm80*,gemm_*_prefill_*", "_few_", 8}};
+  static const ga_dtype all[] = {GA_Q4_0, GA_Q4_1, GA_Q5_0, GA_Q5_1,   GA_Q8_0,   GA_Q2_K,  GA_Q3_K,
+                                 GA_Q4_K, GA_Q5_K, GA_Q6_K, GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4};
+  static const ga_dtype few[] = {GA_Q8_0, GA_Q4_K};
+  static const int widths[] = {512, 1536, MOST_IN}; /* parts of few units, of odd numbers of them, of several */
+  const int n_in_before = n_in;
+  for (size_t t = 0; t < (FEW ? GA_COUNT_OF(few) : GA_COUNT_OF(all)) && !on_cpu(); t++)
+    for (size_t w = FEW ? 1 : 0; w < (FEW ? 2 : GA_COUNT_OF(widths)); w++) {
+      n_in = widths[w];
+      has_first_tile = false;
+      for (size_t i = 0; i < GA_COUNT_OF(turns); i++) {
+        ga_ctx *ctx = open_without(turns[i].others);
+        only = turns[i].only;
+        most_rows = turns[i].most_rows;
+        with_product(ctx, FEW ? few[t] : all[t], true, GA_GEMM_INVARIANT, expect_pieces_as_first);
+        ga_ctx_destroy(ctx);
+      }
+    }
+  n_in = n_in_before;
+}
+
 /* --- attention over pages --- */
 
 enum {
@@ -385,11 +452,12 @@ static void test_variant_rows_refused(void **state) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_invariant_gemm),       cmocka_unit_test(test_other_rows_differ),
-      cmocka_unit_test(test_tiles_alike),          cmocka_unit_test(test_invariant_attn),
-      cmocka_unit_test(test_variant_rows_refused),
+      cmocka_unit_test(test_invariant_gemm), cmocka_unit_test(test_other_rows_differ),
+      cmocka_unit_test(test_tiles_alike),    cmocka_unit_test(test_orders_alike),
+      cmocka_unit_test(test_invariant_attn), cmocka_unit_test(test_variant_rows_refused),
   };
   if (argc > 1) device = argv[1];
+  if (argc > 2) cmocka_set_test_filter(argv[2]);
   if (FEW) n_x = 140, n_in = 1536; /* parts of k of several units */
   if (!FEW && !on_cpu()) n_x = MOST_ROWS, n_out = MOST_OUT, n_in = MOST_IN;
   return cmocka_run_group_tests(tests, NULL, NULL);

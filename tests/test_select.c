@@ -264,19 +264,21 @@ static void hopper_few(int64_t batch, int64_t queries, int64_t keys, int dim, ui
 /* Batch-invariant rows: one whatever the size, or several of one order. */
 static void hopper_invariant(void) {
   static const ga_dtype weights[] = {GA_BF16, GA_F16, GA_Q8_0, GA_Q4_K}, caches[] = {GA_F16, GA_E4M3};
-  static const int64_t shapes[][2] = {{1024, 4096}, {4096, 14336}, {128256, 4096}}, sizes[] = {1, 64, 512, 2048};
+  static const int64_t shapes[][2] = {{1024, 4096}, {4096, 14336}, {128256, 4096}},
+                       sizes[] = {1, 8, 16, 64, 256, 512, 2048};
+  const size_t n_sizes = GA_COUNT_OF(sizes);
   char text[96];
   for (size_t i = 0; i < GA_COUNT_OF(weights) * GA_COUNT_OF(shapes) * GA_COUNT_OF(sizes); i++) {
     ga_gemm_fused_desc fused = GA_GEMM_FUSED_DESC_INIT;
     ga_gemm_desc *d = &fused.plain;
-    d->m = sizes[i % 4];
-    d->n = d->y_stride = shapes[i / 4 % 3][0];
-    d->k = d->x_stride = d->w_stride = shapes[i / 4 % 3][1];
-    d->w_dtype = (int32_t)weights[i / 12];
+    d->m = sizes[i % n_sizes];
+    d->n = d->y_stride = shapes[i / n_sizes % 3][0];
+    d->k = d->x_stride = d->w_stride = shapes[i / n_sizes % 3][1];
+    d->w_dtype = (int32_t)weights[i / (3 * n_sizes)];
     d->w_layout = GA_LAYOUT_MMA_PACKED;
     d->flags = GA_GEMM_INVARIANT;
     (void)snprintf(text, sizeof text, "m=%lld n=%lld k=%lld %s invariant", (long long)d->m, (long long)d->n,
-                   (long long)d->k, ga_dtype_name(weights[i / 12]));
+                   (long long)d->k, ga_dtype_name(weights[i / (3 * n_sizes)]));
     put_selection(GA_OP_gemm, &fused, text);
   }
   for (size_t i = 0; i < 2 * GA_COUNT_OF(caches); i++) {

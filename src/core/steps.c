@@ -63,8 +63,8 @@ typedef struct wanted {
 } wanted;
 
 static bool in_order_of(const ga_kernel *order, const ga_kernel *k) {
-  return k == order || (k->flags & order->flags & GA_KERNEL_ONE_ORDER && k->launch == order->launch &&
-                        k->arch == order->arch && k->dtype[0] == order->dtype[0]);
+  return k == order || (k->flags & order->flags & GA_KERNEL_ONE_ORDER && k->arch == order->arch &&
+                        k->dtype[0] == order->dtype[0] && k->layout == order->layout);
 }
 
 static bool is_candidate(const ga_kernel *k, const wanted *w) {
@@ -72,15 +72,10 @@ static bool is_candidate(const ga_kernel *k, const wanted *w) {
          (!w->order || in_order_of(w->order, k));
 }
 
-/* Where the choice must not depend on the size of the call, it is made for one size: 32 rows of X, a token over 4096
+/* Where the choice must not depend on the size of the call, attention is compared by one size: a token over 4096
  * keys. */
-static double choice_cost(const ga_kernel *k, const wanted *w, const void *desc, const ga_caps *caps) {
-  if (!is_invariant(k->op, desc) || w->order) return ga_cost_us(k, desc, caps);
-  if (k->op == GA_OP_gemm) {
-    ga_gemm_fused_desc d = *(const ga_gemm_fused_desc *)desc;
-    d.plain.m = 32;
-    return ga_cost_us(k, &d, caps);
-  }
+static double choice_cost(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  if (k->op != GA_OP_attn || !is_invariant(k->op, desc)) return ga_cost_us(k, desc, caps);
   ga_attn_desc d = *(const ga_attn_desc *)desc;
   d.batch = d.max_q = 1;
   d.max_kv = 4096;
@@ -94,7 +89,7 @@ static const ga_kernel *choose(const ga_device *device, const char *disable_kern
   for (size_t i = 0; i < device->n_kernels; i++) {
     const ga_kernel *k = &device->kernels[i];
     if (!is_candidate(k, w) || ga_kernel_reject_reason(k, device, disable_kernels, desc)) continue;
-    const double cost = choice_cost(k, w, desc, &device->caps);
+    const double cost = choice_cost(k, desc, &device->caps);
     if (best && cost >= least) continue;
     best = k;
     least = cost;
@@ -102,10 +97,14 @@ static const ga_kernel *choose(const ga_device *device, const char *disable_kern
   return best;
 }
 
+/* With GA_GEMM_INVARIANT a row is chosen for 32 rows of X, and then the best for those of the call that adds up in its
+ * order. */
 const ga_kernel *ga_kernel_choose(const ga_device *device, const char *disable_kernels, ga_op op, const void *desc) {
-  const ga_kernel *best = choose(device, disable_kernels, &(wanted){.op = op}, desc);
-  if (!best || !(best->flags & GA_KERNEL_ONE_ORDER) || !is_invariant(op, desc)) return best;
-  return choose(device, disable_kernels, &(wanted){.op = op, .order = best}, desc);
+  if (op != GA_OP_gemm || !is_invariant(op, desc)) return choose(device, disable_kernels, &(wanted){.op = op}, desc);
+  ga_gemm_fused_desc d = *(const ga_gemm_fused_desc *)desc;
+  d.plain.m = 32;
+  const ga_kernel *order = choose(device, disable_kernels, &(wanted){.op = op}, &d);
+  return order ? choose(device, disable_kernels, &(wanted){.op = op, .order = order}, desc) : NULL;
 }
 
 const ga_kernel *ga_plan_steps_choose(const ga_plan_steps *steps, ga_kernel_launch host_half, ga_op op,

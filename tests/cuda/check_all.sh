@@ -33,7 +33,7 @@ check fp8 'attn_fp8*,attn_i8*,attn_quant*' 40
 check decode 'attn*decode*,attn*prefill*,attn_ladder*' 80
 check split_int8 'gemm_*_split_int8_*,pack*' 150
 check split_bf16 'gemm_*_split_bf16_*' 150
-check prefill 'gemm_*_mma_packed_*,gemm_*_prefill_*' 100
+check prefill 'gemm_*_mma_packed_*,gemm_*_prefill_*,gemm_*_ordered_*,gemm_*_few_*' 100
 check gemm 'gemm_bf16*,gemm_f16*,gemm_e4m3*,gemm_any_native*,convert*' 100
 check layer 'norm*,rope*,kv_store*,softmax*,sample*,act*,add*,embed*' 150
 wait
@@ -44,7 +44,7 @@ stress bwd 'attn_bwd*' 8
 stress fp8 'attn_fp8*,attn_i8*,attn_quant*' 12
 stress decode 'attn*decode*,attn*prefill*' 12
 stress split_int8 'gemm_*_split_int8_*,gemm_*_split_bf16_*' 15
-stress prefill 'gemm_*_mma_packed_*,gemm_*_prefill_*' 12
+stress prefill 'gemm_*_mma_packed_*,gemm_*_prefill_*,gemm_*_ordered_*,gemm_*_few_*' 12
 stress gemm 'gemm_bf16*,gemm_f16*,gemm_e4m3*,gemm_any_native*,convert*,pack*' 12
 stress layer 'norm*,rope*,kv_store*,softmax*,sample*,act*,add*,embed*' 12
 wait

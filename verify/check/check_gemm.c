@@ -106,9 +106,12 @@ static int32_t draw_x(check_case *c, int32_t w_dtype) {
   return check_dtype_of(c, 1, list, w_dtype == GA_E4M3 ? 5 : 3);
 }
 
-/* One in five draws of batch-invariant rows asks for that; packed ones take fewer rows of X then than they are for. */
+/* One in five draws of batch-invariant rows asks for that; packed ones take fewer rows of X then than they are for.
+ * Those for few rows of X are for that alone. */
 static void draw_invariant(const check_case *c, ga_gemm_desc *d) {
-  if (!(c->kernel->flags & GA_KERNEL_INVARIANT) || c->bits % 5) return;
+  if (!(c->kernel->flags & GA_KERNEL_INVARIANT)) return;
+  if (c->kernel->rows_max) d->flags |= GA_GEMM_INVARIANT;
+  if (c->kernel->rows_max || c->bits % 5) return;
   d->flags |= GA_GEMM_INVARIANT;
   if (c->kernel->layout == GA_LAYOUT_MMA_PACKED && c->bits / 5 % 2) d->m = 1 + c->bits / 10 % 8;
 }

@@ -56,8 +56,26 @@ typedef struct ga_kargs_gemm_prefill {
                                      meet in g.partial */
   const float *x_scale;              /* W of f16: what sums of a row of X are multiplied by; else null */
   int32_t x_box; /* rows of a box of x: a tile's; W of 16 bits: a quarter of them where the last tile is not full */
-  int32_t unused[3];
+  int32_t
+      parts_inside_log; /* two sets of sums: log2 of the parts of k that follow each other in a block, if k_splits_log
+                               is 0; else 0 */
+  int32_t unused[2];
 } ga_kargs_gemm_prefill;
+
+/* Few rows of X in the order of many (gemm_few_sm90a.cu), in g: tiles and units. A warp has a ring of `depth` stages:
+ * a unit of W and the rows of X that it meets, GA_FEW_X_ROW bytes each. Shared memory: barriers, sums, rings. */
+#define GA_FEW_WARPS         8
+#define GA_FEW_DEPTH         4 /* at most */
+#define GA_FEW_BARS          (8 * GA_FEW_DEPTH)
+#define GA_FEW_X_ROW(unit_k) ((unit_k)*4 + 64)
+#define GA_FEW_RING_AT       (GA_FEW_WARPS * (GA_FEW_BARS + 2 * 8 * 80))
+typedef struct ga_kargs_gemm_few {
+  ga_kargs_gemm g;
+  int32_t parts_log; /* log2 of the parts of k: each is two chains of units */
+  int32_t group;     /* tiles of a block */
+  int32_t depth;
+  int32_t stage_bytes;
+} ga_kargs_gemm_few;
 
 /* X [m, k] of any plain type to bf16 or f16 [m, width], width a multiple of 128, in the order of gemm_x_sm80.cu. f16:
  * each row times a power of two, which scale[row] takes back. */
@@ -87,6 +105,7 @@ typedef struct ga_kargs_pack {
 
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm) == 152);
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_prefill) == 320);
+GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_few) == 168);
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_x) == 64);
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_pack) == 56);
 #endif

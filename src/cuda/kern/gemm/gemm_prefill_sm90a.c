@@ -13,6 +13,9 @@
 #define X_THREADS  256
 #define X_SEGMENT  4096 /* columns of a row that a block converts */
 #define X_WARP     128  /* and a warp at once */
+#define TWO_SETS   1000 /* clocks: what adding two sets of sums up takes */
+
+#define ORDERED_PAIRS 2 /* sums of a part of k, whose units take turns at them: quantised weights, GA_GEMM_INVARIANT */
 
 #define COUNTERS     (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
 #define MAX_K_SPLITS 8
@@ -23,6 +26,7 @@
 typedef struct shape {
   int64_t w_tiles, x_tiles, units, width /* k, in whole units */, bn, m;
   int64_t cluster, k_splits;
+  int64_t parts_inside;                   /* of k, one behind the other in a block; 1: k_splits says all */
   int64_t launch, tile, step, split_ends; /* clocks: of a launch, a tile's ends, 64 columns, meeting in gmem */
   int64_t w_bytes;                        /* 0: what is bound by memory is not known to be */
 } shape;
@@ -31,13 +35,13 @@ typedef struct shape {
  * products of 256 rows, and by power, or by working weights out; before it X is converted, 6 bytes an element; sums of
  * parts go to gmem and back. */
 static int64_t clocks_of(const shape *s, const ga_caps *caps) {
-  enum { EXCHANGE = 2000, BYTES = 2100 /* a clock */ };
+  enum { EXCHANGE = 2000, BYTES = 2100 /* a clock */, PART_INSIDE = 1500 };
   const int64_t items = s->w_tiles * s->x_tiles * s->k_splits,
                 waves = ga_div_up(items, ga_max_i64(1, caps->sms / s->cluster));
   const int64_t steps = ga_div_up(s->units, s->cluster * s->k_splits) * (s->width / s->units / BK);
   const int64_t ends = s->tile + (s->cluster > 1 ? EXCHANGE : 0) + (s->k_splits > 1 ? s->split_ends / s->cluster : 0);
   return s->launch + s->m * s->width * 6 / BYTES + ga_max_i64(waves * steps * s->step, s->w_bytes / BYTES) +
-         waves * ends;
+         waves * (ends + (s->parts_inside - 1) * PART_INSIDE);
 }
 
 /* What clocks_of needs of the type of W and of the tile. Weights of 16 bits are bound by memory where X has few
@@ -72,7 +76,7 @@ static shape shape_of_rows(const ga_gemm_desc *d, int64_t m, int64_t bn) {
   shape s = {
       .w_tiles = ga_div_up(d->n, BM), .x_tiles = ga_div_up(m, bn), .units = ga_div_up(d->k, u->k), .bn = bn, .m = m};
   s.width = s.units * u->k;
-  s.cluster = s.k_splits = 1;
+  s.cluster = s.k_splits = s.parts_inside = 1;
   set_clocks(&s, d->w_dtype);
   return s;
 }
@@ -85,20 +89,34 @@ static void cut_k(shape *best, int32_t kw, const ga_caps *caps) {
       if (x_fits(&s) && clocks_of(&s, caps) < clocks_of(best, caps)) *best = s;
 }
 
-/* What decides about the order of sums is how k is cut, and nothing else where kw is 1, whatever the tile. With
- * GA_GEMM_INVARIANT k is cut as it is best for the least tile, whatever m is. */
+/* Of LEAST_TILE rows, which says how GA_GEMM_INVARIANT cuts k whatever m is. kw: of the rows that add up so. */
+static shape shape_of_few(const ga_gemm_desc *d, int32_t kw, const ga_caps *caps) {
+  shape few = shape_of_rows(d, LEAST_TILE, LEAST_TILE);
+  cut_k(&few, kw, caps);
+  return few;
+}
+
+int64_t cuda_gemm_ordered_parts(const ga_gemm_desc *d, const ga_caps *caps) {
+  return shape_of_few(d, ORDERED_PAIRS, caps).k_splits;
+}
+
+/* What decides about the order of sums is how k is cut, and how many sums its units take turns at. With
+ * GA_GEMM_INVARIANT k is cut as it is best for the least tile, whatever m is; parts may be the turn of one block. */
 static shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps) {
   const cuda_gemm_prefill_variant *v = k->impl;
   shape s = shape_of_rows(d, d->m, v->bn);
-  if (d->flags & GA_GEMM_INVARIANT) {
-    shape few = shape_of_rows(d, LEAST_TILE, LEAST_TILE);
-    cut_k(&few, v->kw, caps);
-    s.cluster = few.cluster;
-    s.k_splits = few.k_splits;
-  } else {
+  if (v->sum_sets == ORDERED_PAIRS) s.tile += TWO_SETS;
+  if (!(d->flags & GA_GEMM_INVARIANT)) {
     cut_k(&s, v->kw, caps);
+    return s;
   }
-  return s;
+  const shape few = shape_of_few(d, v->kw * v->sum_sets, caps);
+  s.cluster = few.cluster;
+  s.k_splits = few.k_splits;
+  shape inside = s;
+  inside.k_splits = 1;
+  inside.parts_inside = few.k_splits;
+  return v->sum_sets == ORDERED_PAIRS && clocks_of(&inside, caps) < clocks_of(&s, caps) ? inside : s;
 }
 
 /* Rows of X that a launch may have: there are counters for so many tiles whose k is cut. */
@@ -210,7 +228,8 @@ static ga_status enqueue_rows(const ga_kernel *k, const ga_gemm_desc *d, const g
                                 .w_tiles = (int32_t)s->w_tiles,
                                 .x_tiles = (int32_t)x_tiles,
                                 .cluster_log = (int32_t)(s->cluster - 1),
-                                .k_splits_log = log2_of(s->k_splits)};
+                                .k_splits_log = log2_of(s->k_splits),
+                                .parts_inside_log = log2_of(s->parts_inside)};
   args.g.y = (float *)a->y + first * d->y_stride;
   if (args.g.gate) args.g.gate = (const float *)a->gate + first * d->y_stride;
   if (args.g.residual) args.g.residual = (const float *)a->residual + first * d->y_stride;

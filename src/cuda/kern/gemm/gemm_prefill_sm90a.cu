@@ -9,7 +9,9 @@
  *           run, the next 64 are worked out, by the same warps (KW = 1) or by others; weights of 16 bits are only
  *           fetched. A tile's k may be cut among the
  *           two blocks of a cluster, each of which ends up with half of the rows of X, and into parts, whose sums meet
- *           in gmem: the warp that comes last adds its share of them, in their order
+ *           in gmem: the warp that comes last adds its share of them, in their order. SUM_SETS = 2: the order of sums
+ *           that KW = 2 has, by one pair, which keeps the sums of even units and of odd ones apart; and parts of k may
+ *           follow each other in one block, whose sums are added up in shared memory
  * BARRIERS  x_full, w_full: one arrival and the bytes. x_empty: one arrival a warpgroup. w_empty: one a warp
  * BUDGET    384 lanes, 1 block a multiprocessor: 40 registers where copies are issued, 232 where sums are kept; KW = 2:
  *           640 lanes, 32 and 112
@@ -31,6 +33,10 @@
 #ifndef GA_P_KW
 #error "GA_P_KW: pairs of warpgroups that take turns along k: 1 or 2"
 #endif
+#ifndef GA_P_SUM_SETS
+#error \
+    "GA_P_SUM_SETS: 2: units of k go to two sets of sums in turn, which are the sums of two pairs of warpgroups; else 1"
+#endif
 #ifndef GA_P_X_STAGES
 #error "GA_P_X_STAGES: of a ring of X"
 #endif
@@ -45,6 +51,7 @@
 enum {
   BN = GA_P_BN,
   KW = GA_P_KW,
+  SUM_SETS = GA_P_SUM_SETS,
   BK = 64,
   X_STAGES = GA_P_X_STAGES,
   W_STAGES = GA_P_W_STAGES,
@@ -64,13 +71,15 @@ enum {
   W_RING = KW * W_STAGES, /* each pair has rings of its own: a phase that it waits for follows one that it has seen */
   OFF_W = X_RING * X_BYTES,
   OFF_OUT = OFF_W + W_RING * W_BYTES,
-  OFF_XF = OFF_OUT + 8 * KW * OUT_BYTES,
+  OFF_TOTAL = OFF_OUT + 8 * KW * OUT_BYTES, /* two sets: sums of the parts of k so far */
+  OFF_XF = OFF_TOTAL + (SUM_SETS == 2 ? NC * 4 * 256 : 0),
   OFF_XE = OFF_XF + 8 * X_RING,
   OFF_WF = OFF_XE + 8 * X_RING,
   OFF_WE = OFF_WF + 8 * W_RING
 };
 static_assert(OFF_WE + 8 * W_RING + 16 == GA_P_SMEM, "the row's shared memory");
 static_assert(KW == 1 || KW == 2, "registers");
+static_assert(SUM_SETS == 1 || (SUM_SETS == 2 && KW == 1 && !PACKED_PLAIN(T)), "the order of two pairs, by one");
 static_assert(CHUNKS % 2 == 0 || PACKED_PLAIN(T), "two sets of fragments take turns");
 static_assert(KW == 1 || !PACKED_PLAIN(T), "weights that need no work take no second pair");
 static_assert(NC / 2 * 4 * 256 * KW <= (KW == 1 ? OFF_W : 8 * KW * OUT_BYTES),
@@ -163,58 +172,59 @@ GA_DEV void copy_x(args a, uint32_t sb, int pair) {
   }
 }
 
-/* --- weights --- */
-
-/* Fragments of 64 columns: 4 registers for every 16. */
-GA_DEV void work_out(const uint32_t *w, const packed_run *own, int chunk, uint32_t *f) {
-  packed_run run;
-  GA_UNROLL for (int i = 0; i < 4; i++) {
-    const int group = 2 * chunk + i / 2, step = i % 2;
-    if (PACKED_HALVES(T))
-      packed_get_run(T, own, 2 * group + step, &run);
-    else if (step == 0)
-      packed_get_run(T, own, group, &run);
-    packed_weights(T, w, &run, group, step, f + 4 * i);
-  }
-}
-
 /* --- products --- */
 
 GA_DEV int pair_of_warpgroups(void) { return KW == 1 ? 0 : warp_uniform(thread_index() / 256); }
 
-/* This pair's units of a tile: every KW-th of `units`; *i of its units are done. */
+/* A pair's rings in shared memory; codes: this warp's 16 rows of a unit. */
+typedef struct {
+  uint32_t x_full, x_empty, x /* descriptor */, codes;
+} rings;
+
+/* Unit `at` of a pair, times its X. first: no product is under way. */
+GA_DEV void multiply_unit(uint32_t sb, const rings *r, int pair, int lane, int leader, uint32_t at, bool first,
+                          float *c) {
+  const uint32_t ws = w_stage(pair, at);
+  uint32_t f[SETS][16], w[WORDS];
+  packed_run own[PACKED_PLAIN(T) ? 1 : PACKED_OWN(T)];
+  mbar_wait(sb + OFF_WF + 8 * ws, ring_full_parity(at, W_STAGES));
+  packed_fetch_own(T, w, r->codes + ws * W_BYTES, lane);
+  const uint32_t done = packed_own_done(T, w);
+  warp_sync();
+  if (lane == 0) mbar_arrive(sb + OFF_WE + 8 * ws + done);
+  GA_UNROLL for (int j = 0; j < PACKED_OWN(T); j++) packed_own_run(T, w + PACKED_CODES(T), j, lane % 4, &own[j]);
+  GA_UNROLL for (int chunk = 0; chunk < CHUNKS; chunk++) {
+    const uint32_t block = at * CHUNKS + (uint32_t)chunk, xs = ring_stage(block, X_STAGES);
+    uint32_t *a = f[chunk % SETS];
+    packed_chunk(T, w, own, chunk, a);
+    mbar_wait(r->x_full + 8 * xs, ring_full_parity(block, X_STAGES));
+    wgmma_fence();
+    GA_UNROLL for (int j = 0; j < 4; j++) WGMMA_BF16(c, a + 4 * j, desc(r->x + xs * (X_BYTES / 16) + 2 * j), 1);
+    wgmma_commit();
+    wgmma_wait(SETS - 1); /* products that are done: their fragments and their stage are free */
+    if (SETS == 1 && leader) mbar_arrive(r->x_empty + 8 * xs);
+    if (SETS == 2 && leader && !(first && chunk == 0)) mbar_arrive(r->x_empty + 8 * ring_stage(block - 1, X_STAGES));
+  }
+}
+
+/* This pair's units of a tile: every KW-th of `units`; *i of its units are done. Two sets of sums get them in turn, one
+ * behind the other in c: what two pairs would have. */
 GA_DEV void multiply_units(uint32_t sb, uint32_t *i, int units, float *c) {
   const int lane = thread_index() % 32, warp = thread_index() / 32 % 8, leader = thread_index() % 128 == 0,
             pair = pair_of_warpgroups();
-  const uint32_t x_full = sb + OFF_XF + 8 * x_stage(pair, 0), x_empty = sb + OFF_XE + 8 * x_stage(pair, 0);
-  const uint32_t x = desc_k_major(sb + x_stage(pair, 0) * X_BYTES), codes = sb + OFF_W + (uint32_t)(warp * UNIT_BYTES);
-  uint32_t f[SETS][16], w[WORDS];
-  packed_run own[PACKED_PLAIN(T) ? 1 : PACKED_OWN(T)];
-  GA_UNROLL for (int e = 0; e < NC; e++) c[e] = 0;
-  GA_ROLL for (int u = pair; u < units; u += KW, ++*i) {
-    const uint32_t ws = w_stage(pair, *i);
-    mbar_wait(sb + OFF_WF + 8 * ws, ring_full_parity(*i, W_STAGES));
-    packed_fetch_own(T, w, codes + ws * W_BYTES, lane);
-    const uint32_t done = packed_own_done(T, w);
-    warp_sync();
-    if (lane == 0) mbar_arrive(sb + OFF_WE + 8 * ws + done);
-    GA_UNROLL for (int j = 0; j < PACKED_OWN(T); j++) packed_own_run(T, w + PACKED_CODES(T), j, lane % 4, &own[j]);
-    GA_UNROLL for (int chunk = 0; chunk < CHUNKS; chunk++) {
-      const uint32_t block = *i * CHUNKS + (uint32_t)chunk, xs = ring_stage(block, X_STAGES);
-      uint32_t *a = f[chunk % SETS];
-      work_out(w, own, chunk, a);
-      mbar_wait(x_full + 8 * xs, ring_full_parity(block, X_STAGES));
-      wgmma_fence();
-      GA_UNROLL for (int j = 0; j < 4; j++) WGMMA_BF16(c, a + 4 * j, desc(x + xs * (X_BYTES / 16) + 2 * j), 1);
-      wgmma_commit();
-      wgmma_wait(SETS - 1); /* products that are done: their fragments and their stage are free */
-      if (SETS == 1 && leader) mbar_arrive(x_empty + 8 * xs);
-      if (SETS == 2 && leader && u + chunk > 0) mbar_arrive(x_empty + 8 * ring_stage(block - 1, X_STAGES));
-    }
+  const rings r = {sb + OFF_XF + 8 * x_stage(pair, 0), sb + OFF_XE + 8 * x_stage(pair, 0),
+                   desc_k_major(sb + x_stage(pair, 0) * X_BYTES), sb + OFF_W + (uint32_t)(warp * UNIT_BYTES)};
+  GA_UNROLL for (int e = 0; e < SUM_SETS * NC; e++) c[e] = 0;
+  GA_ROLL for (int u = pair; u < units; u += KW * SUM_SETS, ++*i) {
+    multiply_unit(sb, &r, pair, lane, leader, *i, u == 0, c);
+    if (SUM_SETS == 1) continue;
+    ++*i;
+    if (u + 1 == units) break;
+    multiply_unit(sb, &r, pair, lane, leader, *i, false, c + (SUM_SETS - 1) * NC);
   }
   if (SETS == 2) wgmma_wait(0);
-  pin_f32(c, NC); /* else what reads them may be moved ahead of the wait */
-  if (SETS == 2 && leader) mbar_arrive(x_empty + 8 * ring_stage(*i * CHUNKS - 1, X_STAGES));
+  pin_f32(c, SUM_SETS * NC); /* else what reads them may be moved ahead of the wait */
+  if (SETS == 2 && leader) mbar_arrive(r.x_empty + 8 * ring_stage(*i * CHUNKS - 1, X_STAGES));
 }
 
 /* The same by weights of 16 bits, whose words are fragments: a unit is fetched while the one before is multiplied. */
@@ -325,6 +335,36 @@ GA_DEV bool add_splits_of(args a, int share, int part, int n, float *c) {
   return true;
 }
 
+/* --- two sets of sums: a tile's parts follow each other in one block, if they do not meet in gmem. They are added up
+ * in shared memory, 16 bytes of a thread beside those of the next one, as add_splits_of adds them --- */
+
+GA_DEV int parts_inside(args a) { return 1 << a->parts_inside_log; }
+
+/* Part `part`, in two sets: what there is so far and their sum, kept behind the last part. */
+GA_DEV void add_sum_sets(args a, uint32_t sb, int part, float *c) {
+  const uint32_t to = sb + OFF_TOTAL + (uint32_t)(thread_index() * 16);
+  const bool many = parts_inside(a) > 1;
+  GA_UNROLL for (int j = 0; j < NC / 4; j++) {
+    float x[4] = {0, 0, 0, 0};
+    if (part > 0) lds_f4(x, to + (uint32_t)(j * 256 * 16));
+    GA_UNROLL for (int e = 0; e < 4; e++) {
+      const float sum = c[(SUM_SETS - 1) * NC + 4 * j + e] + c[4 * j + e];
+      c[4 * j + e] = many ? x[e] + sum : sum; /* one part alone keeps the sign of a zero */
+    }
+    if (part + 1 < parts_inside(a)) sts_f4(to + (uint32_t)(j * 256 * 16), c + 4 * j);
+  }
+}
+
+GA_DEV void multiply_parts(args a, uint32_t sb, uint32_t *i, int units, float *c) {
+  int from = 0;
+  GA_ROLL for (int p = 0; p < parts_inside(a); p++) {
+    const int to = (int)((int64_t)units * (p + 1) >> a->parts_inside_log);
+    multiply_units(sb, i, to - from, c);
+    add_sum_sets(a, sb, p, c);
+    from = to;
+  }
+}
+
 /* --- results: c[4j + 2h + e] is row 8j + 2q + e of X, row g + 8h of the warp's 16 of W --- */
 
 GA_DEV void out_put(uint32_t out, int lane, const float *x) {
@@ -383,12 +423,14 @@ GA_DEV void consumer(args a, uint32_t sb) {
   const int rank = rank_of_block(a), half = KW == 2 || a->cluster_log, which = KW == 2 ? pair_of_warpgroups() : rank;
   const int rows = half ? BN / 2 : BN, warps = 8 << half; /* of a tile: they share its results */
   uint32_t i = 0;
-  float c[NC];
+  float c[SUM_SETS * NC];
   OWN_ITEMS(a, t) {
     int w_row, x_row;
     const int units = first_unit(a, t, rank + 1) - first_unit(a, t, rank);
     if (PACKED_PLAIN(T))
       multiply_plain(sb, &i, units, c);
+    else if (SUM_SETS == 2)
+      multiply_parts(a, sb, &i, units, c);
     else
       multiply_units(sb, &i, units, c);
     if (KW == 2)

@@ -3,13 +3,19 @@
 #define GA_CUDA_KERN_GEMM_GEMM_PREFILL_SM90A_H
 
 #include "cuda/rt/cuda.h"
+#include "ga/gemm.h"
 
 typedef struct cuda_gemm_prefill_variant {
   cuda_variant base;
   int32_t bn;                 /* rows of X of a tile */
   int32_t kw;                 /* pairs of warpgroups that take turns along k */
+  int32_t sum_sets;           /* to which units of k go in turn: 2 in the order of two pairs */
   const ga_kernel *convert_x; /* its step */
 } cuda_gemm_prefill_variant;
+
+/* Parts of k that GA_GEMM_INVARIANT gives a product of quantised weights, whatever m is. A part is the sum of its odd
+ * units plus that of its even ones; parts are added in their order. */
+int64_t cuda_gemm_ordered_parts(const ga_gemm_desc *desc, const ga_caps *caps);
 
 const char *cuda_gemm_prefill_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 double cuda_gemm_prefill_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);

@@ -133,3 +133,16 @@ GA_DEV void packed_weights(int t, const uint32_t *w, const packed_run *run, int 
     a[j] = fma_bf16x2(a[j], twice_16(run->high, r), rest);
   }
 }
+
+/* Fragments of 64 columns of a unit: 4 registers for every 16. */
+GA_DEV void packed_chunk(int t, const uint32_t *w, const packed_run *own, int chunk, uint32_t *f) {
+  packed_run run;
+  GA_UNROLL for (int i = 0; i < 4; i++) {
+    const int group = 2 * chunk + i / 2, step = i % 2;
+    if (PACKED_HALVES(t))
+      packed_get_run(t, own, 2 * group + step, &run);
+    else if (step == 0)
+      packed_get_run(t, own, group, &run);
+    packed_weights(t, w, &run, group, step, f + 4 * i);
+  }
+}

@@ -1,0 +1,11 @@
+/* Launch side of few rows of X in the order of many, on Hopper (src/cuda/kern/gemm/gemm_few_sm90a.cu). */
+#ifndef GA_CUDA_KERN_GEMM_GEMM_FEW_SM90A_H
+#define GA_CUDA_KERN_GEMM_GEMM_FEW_SM90A_H
+
+#include "cuda/rt/cuda.h"
+
+const char *cuda_gemm_few_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+double cuda_gemm_few_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_gemm_few(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
+
+#endif
