@@ -41,6 +41,7 @@ static struct sim {
   int32_t priorities, letters, longest;
   double now;
   bool keeps;   /* requests say how long their pages are to be kept */
+  bool closing; /* no requests come any more */
   bool mishaps; /* cancels, deadlines, failed steps and failing allocations */
 } sim;
 
@@ -225,10 +226,12 @@ static void check_item(const sched_plan *plan, int32_t i, bool *prompts) {
   const sched_item *item = &plan->items[i];
   const sched_request *r = item->request;
   if (r->state != SCHED_RUNNING || item->n < 1) fail("item %d: %d tokens, state %d", i, item->n, (int)r->state);
-  if (item->first != r->n_computed || item->first + item->n > r->n_ids) fail("item %d begins at %d", i, item->first);
-  if (item->samples != (item->first + item->n == r->n_ids)) fail("item %d: samples is wrong", i);
+  const int32_t length = r->n_ids + r->n_drawn, end = item->first + item->n;
+  if (item->first != r->n_computed + r->n_under_way || end > length) fail("item %d begins at %d", i, item->first);
+  if (item->samples != (end == length)) fail("item %d: samples is wrong", i);
+  if (end > r->max_ids) fail("item %d is longer than its request", i);
   if (item->first / sim.po.page_tokens < r->kv.n_nodes) fail("item %d writes to the tree", i);
-  const bool decodes = ((const sim_request *)r->user)->ran && r->n_ids - item->first == 1;
+  const bool decodes = ((const sim_request *)r->user)->ran && length - item->first == 1;
   if (decodes && *prompts) fail("item %d generates, behind prompts", i);
   *prompts = *prompts || !decodes;
   for (int32_t k = 0; k < i; k++)
@@ -256,7 +259,9 @@ static void check_plan(const sched_plan *plan) {
   }
   for (int32_t i = 0; i < REQUESTS_MAX; i++) {
     const sched_request *r = &sim.requests[i].r;
-    if (sim.requests[i].used && r->state == SCHED_RUNNING && r->n_ids - r->n_computed == 1 && r->at_item < 0)
+    const int32_t length = r->n_ids + r->n_drawn, left = length - r->n_computed - r->n_under_way;
+    const bool ends = r->n_drawn && length == r->max_ids;
+    if (sim.requests[i].used && r->state == SCHED_RUNNING && left == 1 && !ends && !r->n_planned)
       fail("a request that generates is not in the plan");
   }
   if (n_tokens != plan->n_tokens || n_tokens > sim.so.step_tokens) fail("%d tokens in a plan", n_tokens);
@@ -307,8 +312,8 @@ static void take_expired(const sched_plan *plan) {
 /* The tokens that follow depend on all before, so that equal requests stay equal. */
 static void sample_tokens(const sched_plan *plan) {
   for (int32_t i = 0; i < plan->n_items; i++) {
+    if (!plan->items[i].request || !plan->items[i].samples) continue;
     sim_request *q = plan->items[i].request->user;
-    if (!plan->items[i].samples) continue;
     if (q->r.n_computed != q->r.n_ids) fail("%d of %d tokens are computed", q->r.n_computed, q->r.n_ids);
     put_token(q, (int32_t)(q->stamps[q->r.n_ids - 1] % (uint64_t)(sim.letters + 1)));
     if (q->r.n_ids < q->target) continue;
@@ -319,42 +324,70 @@ static void sample_tokens(const sched_plan *plan) {
   }
 }
 
-/* The device has failed: all requests of the step go. */
+/* The device has failed: all requests of the step go, whatever is planned behind it. */
 static void fail_step(const sched_plan *plan) {
-  for (int32_t i = 0; i < plan->n_items; i++) {
-    sim_request *q = plan->items[i].request->user;
-    scheduler_remove(sim.s, &q->r);
-    forget_request(q);
-  }
-}
-
-/* --- steps that are enqueued ahead: they write a token behind each request, also behind those that end --- */
-
-typedef struct ahead_slot {
-  sim_request *request;
-  uint64_t *at[KV_KINDS];
-} ahead_slot;
-
-static int32_t simulate_ahead(const sched_plan *plan, ahead_slot *slots) {
+  sim_request *failed[REQUESTS_MAX];
   int32_t n = 0;
-  const bool reserved = scheduler_reserve_ahead(sim.s);
-  run_copies();
-  if (!reserved) return 0;
-  for (; n < plan->n_items; n++) {
-    const sched_request *r = plan->items[n].request;
-    slots[n].request = r->user;
-    for (int kind = 0; kind < KV_KINDS; kind++)
-      slots[n].at[kind] = sim.po.n_pages[kind] ? token_slot(r, (kv_kind)kind, r->n_ids) : NULL;
+  for (int32_t i = 0; i < plan->n_items; i++)
+    if (plan->items[i].request) failed[n++] = plan->items[i].request->user;
+  scheduler_failed(sim.s);
+  for (int32_t i = 0; i < n; i++) {
+    scheduler_remove(sim.s, &failed[i]->r);
+    forget_request(failed[i]);
   }
-  return n;
 }
 
-/* The device has run it. Those that ended meanwhile have left garbage. */
-static void write_ahead(const ahead_slot *slots, int32_t n, const bool *ended) {
+/* --- steps that are enqueued ahead --- */
+
+/* What a step does to the device, by the tables as they were when it was enqueued. */
+typedef struct queued_item {
+  sim_request *request;
+  int32_t first, n;
+  int32_t *table[KV_KINDS];
+} queued_item;
+
+static void queue_items(const sched_plan *plan, queued_item *queued) {
+  for (int32_t i = 0; i < plan->n_items; i++) {
+    const sched_item *item = &plan->items[i];
+    queued[i] = (queued_item){.request = item->request->user, .first = item->first, .n = item->n};
+    for (int kind = 0; kind < KV_KINDS; kind++) {
+      if (!sim.po.n_pages[kind]) continue;
+      const size_t bytes = (size_t)item->request->kv.n_pages * sizeof(int32_t);
+      queued[i].table[kind] = malloc(bytes);
+      if (!queued[i].table[kind]) fail("no memory");
+      memcpy(queued[i].table[kind], item->request->kv.table[kind], bytes);
+    }
+  }
+}
+
+static uint64_t *queued_slot(const queued_item *q, kv_kind kind, int32_t at) {
+  const int32_t size = sim.po.page_tokens, page = q->table[kind][at / size];
+  if (page < 0 || page >= sim.po.n_pages[kind]) fail("token %d is in page %d", at, page);
+  return sim.memory[kind] + (size_t)page * (size_t)size + at % size;
+}
+
+/* Tokens of requests that have ended meanwhile are garbage, and may go to pages that are kept or free. */
+static void write_queued(const queued_item *q, const sched_item *item) {
+  for (int kind = 0; kind < KV_KINDS; kind++)
+    for (int32_t at = q->first; at < q->first + q->n && q->table[kind]; at++)
+      *queued_slot(q, (kv_kind)kind, at) = item->request ? q->request->stamps[at] : 0xdead;
+}
+
+static void read_queued(const queued_item *q) {
+  for (int kind = 0; kind < KV_KINDS; kind++) {
+    int32_t at = kind == KV_WINDOW ? q->first - sim.po.window + 1 : 0;
+    for (at = at < 0 ? 0 : at; at < q->first + q->n && q->table[kind]; at++)
+      if (*queued_slot(q, (kv_kind)kind, at) != q->request->stamps[at])
+        fail("ahead, kind %d: token %d of %d to %d is not in its page", kind, at, q->first, q->first + q->n);
+  }
+}
+
+static void run_queued(const sched_plan *plan, queued_item *queued, int32_t n) {
+  for (int32_t i = 0; i < n; i++) write_queued(&queued[i], &plan->items[i]);
   for (int32_t i = 0; i < n; i++)
-    for (int kind = 0; kind < KV_KINDS; kind++)
-      if (slots[i].at[kind])
-        *slots[i].at[kind] = ended[i] ? 0xdead : slots[i].request->stamps[slots[i].request->r.n_ids - 1];
+    if (plan->items[i].request) read_queued(&queued[i]);
+  for (int32_t i = 0; i < n; i++)
+    for (int kind = 0; kind < KV_KINDS; kind++) free(queued[i].table[kind]);
 }
 
 static void finish_step(const sched_plan *plan) {
@@ -363,26 +396,46 @@ static void finish_step(const sched_plan *plan) {
   check_pages();
 }
 
+/* Plans the next step while the tokens of this one are not known. NULL: it waits for them. */
+static const sched_plan *plan_ahead(void) {
+  const sched_plan *plan;
+  note_before();
+  if (sim.mishaps && chance(10)) ga_mem_fail_after(draw_int(1, 6));
+  scheduler_plan_ahead(sim.s, sim.now, &plan);
+  ga_mem_fail_after(0);
+  if (!plan) return NULL;
+  take_expired(plan);
+  if (plan->n_preempted) fail("%d preempted ahead", plan->n_preempted);
+  if (plan->n_items && !chance(20)) return plan;
+  scheduler_drop_ahead(sim.s);
+  return NULL;
+}
+
 /* Behind a step, before its tokens are known, the next one is enqueued, and so on. */
 static void run_ahead(const sched_plan *plan) {
-  ahead_slot slots[REQUESTS_MAX];
-  bool ended[REQUESTS_MAX];
-  for (int32_t n; chance(2) && (n = simulate_ahead(plan, slots)) > 0;) {
-    int32_t n_ended = 0;
+  static queued_item queued[REQUESTS_MAX];
+  const sched_plan *ahead;
+  while (chance(4) == 0 && (ahead = plan_ahead()) != NULL) {
+    const int32_t n = ahead->n_items;
+    check_plan(ahead);
+    check_pages();
+    run_copies();
+    queue_items(ahead, queued);
+    if (sim.mishaps && chance(50)) { /* the step under way fails: what is behind it never runs */
+      fail_step(plan);
+      for (int32_t i = 0; i < n; i++)
+        for (int kind = 0; kind < KV_KINDS; kind++) free(queued[i].table[kind]);
+      check_pages();
+      return;
+    }
     finish_step(plan);
-    for (int32_t i = 0; i < n; i++) n_ended += ended[i] = !slots[i].request->used;
-    if (sim.mishaps && chance(10)) cancel_one();
-    write_ahead(slots, n, ended);
-    note_before();
-    plan = scheduler_plan_ahead(sim.s, sim.now);
-    take_expired(plan);
+    sim.now += 1;
+    while (sim.mishaps && chance(6)) cancel_one();
+    if (!sim.closing && chance(3)) add_request();
+    check_pages();
+    run_queued(plan = ahead, queued, n);
     totals.steps++;
     totals.ahead++;
-    if (plan->n_items > n - n_ended) fail("%d items ahead, of %d", plan->n_items, n - n_ended);
-    if (plan->n_items) check_plan(plan);
-    check_preempted(plan);
-    for (int32_t i = 0; i < plan->n_items; i++) write_item(&plan->items[i], totals.steps);
-    for (int32_t i = 0; i < plan->n_items; i++) read_item(&plan->items[i]);
   }
   finish_step(plan);
 }
@@ -464,6 +517,7 @@ static void begin_episode(uint64_t seed) {
 
 static void end_episode(void) {
   sim.mishaps = false;
+  sim.closing = true;
   for (int32_t i = 0; sim.n_requests; i++) {
     if (i > STEPS_MAX) fail("%d requests do not end", sim.n_requests);
     sim_step();

@@ -139,13 +139,55 @@ static void test_steps_ahead(void **state) {
   ga_request_destroy(requests[3]);
   for (int i = 0; i < N; i++)
     if (i != 3) has_tokens(requests[i], TOKENS + i);
-  const long ahead = atomic_load(&r.engine->ahead.n_steps), steps = atomic_load(&r.engine->graphs.n_steps);
+  const long ahead = atomic_load(&r.engine->steps.n_ahead), steps = atomic_load(&r.engine->steps.n_steps);
   /* On a busy machine requests come one after another, and share few steps. */
   if (ahead * 100 < steps * 80 || steps > N * (TOKENS + N)) fail_msg("%ld of %ld steps were ahead", ahead, steps);
   /* Requests that want what only the host can tell. */
   for (int i = 0; i < 4; i++) requests[i] = ask_mocked(&r, 0, 40);
   for (int i = 0; i < 4; i++) has_tokens(requests[i], 40);
-  assert_int_equal(atomic_load(&r.engine->ahead.n_steps), ahead);
+  assert_int_equal(atomic_load(&r.engine->steps.n_ahead), ahead);
+  assert_int_equal(mockcu.misuse[0], 0);
+  mocked_close(&r);
+}
+
+/* Prompts, in pieces too, come and end while others generate, with biases and penalties: all steps but few are
+ * enqueued ahead. Some requests leave in mid-answer. */
+static void test_prompts_ahead(void **state) {
+  (void)state;
+  enum { N = 120, AT_ONCE = 12, LONG = 300 };
+  static int32_t ids[LONG];
+  mocked_rig r = mocked_open(AT_ONCE);
+  ga_request *requests[N];
+  for (int i = 0; i < LONG; i++) ids[i] = 4 + i % 60;
+  for (int i = 0; i < N; i++) {
+    const ga_logit_bias bias = {3, 1};
+    ga_sample_desc sample = GA_SAMPLE_DESC_INIT;
+    ga_request_options o = GA_REQUEST_OPTIONS_INIT;
+    sample.temperature = i % 3 ? 0.8f : 0;
+    sample.repetition_penalty = i % 2 ? 1.1f : 1;
+    o.ids = ids;
+    o.n_ids = i % 4 ? 1 + i : LONG - i;
+    o.max_tokens = 5 + i % 50;
+    o.ignore_eog = true;
+    o.tenant = (uint64_t)i;
+    o.sample = &sample;
+    o.bias = &bias;
+    o.n_bias = i % 5 == 0;
+    if (ga_engine_submit(r.engine, &o, &requests[i]) != GA_OK) fail_msg("%s", ga_error_text());
+  }
+  for (int i = 0; i < N; i++) {
+    ga_request_output out = GA_REQUEST_OUTPUT_INIT;
+    if (i % 7 != 3) {
+      has_tokens(requests[i], 5 + i % 50);
+      continue;
+    }
+    assert_int_equal(ga_request_poll(requests[i], 20000, &out), GA_OK);
+    ga_request_destroy(requests[i]);
+  }
+  const long ahead = atomic_load(&r.engine->steps.n_ahead), steps = atomic_load(&r.engine->steps.n_steps);
+  const long plain = atomic_load(&r.engine->graphs.n_steps);
+  if (ahead * 100 < steps * 95) fail_msg("%ld of %ld steps were ahead", ahead, steps);
+  assert_true(steps - plain > 40); /* those with prompts */
   assert_int_equal(mockcu.misuse[0], 0);
   mocked_close(&r);
 }
@@ -278,6 +320,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_replays, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_steps_ahead, with_engine_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_prompts_ahead, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_ends_in_mid_step, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_each_call_of_an_engine_fails, with_engine_driver, no_leaks),
       cmocka_unit_test(test_step_classes),

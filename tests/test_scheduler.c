@@ -88,10 +88,22 @@ static int32_t n_copies_of(kv_way way) {
   return of_way;
 }
 
-static void finish_plan(void) {
+static void take_tokens(void) {
   scheduler_done(s);
-  for (int32_t i = 0; i < plan->n_items; i++) plan->items[i].request->n_ids += plan->items[i].samples;
+  for (int32_t i = 0; i < plan->n_items; i++)
+    if (plan->items[i].request) plan->items[i].request->n_ids += plan->items[i].samples;
+}
+
+static void finish_plan(void) {
+  take_tokens();
   now += 1;
+}
+
+static void go_ahead(void) {
+  const sched_plan *ahead;
+  scheduler_plan_ahead(s, now += 1, &ahead); /* before the tokens of this one are known */
+  take_tokens();
+  plan = ahead;
 }
 
 static void step(void) {
@@ -159,14 +171,44 @@ static void deadlines_count_while_steps_go_ahead(void **state) {
   assert_int_equal(scheduler_add(s, b), GA_OK);
   make_plan();
   for (int i = 0; i < 3; i++) {
-    assert_false(scheduler_may_admit(s));
-    assert_true(scheduler_reserve_ahead(s));
-    finish_plan();
-    plan = scheduler_plan_ahead(s, now);
+    go_ahead();
     expect_item(0, a, 7 + i, 1, true);
     assert_int_equal(plan->n_expired, i == 1);
   }
   assert_int_equal(b->state, SCHED_NONE);
+  finish_plan();
+  close_all();
+}
+
+/* Prompts go on, begin and end in steps that are planned before the tokens of the one before are known. */
+static void steps_with_prompts_go_ahead(void **state) {
+  (void)state;
+  open_with(100, 3, 64, 8);
+  sched_request *a = add(0, 6, 60), *b = add(1, 3, 5), *c = add(2, 20, 60);
+  step();
+  make_plan(); /* a and b generate, and c, whose prompt has been read in one step */
+  expect_item(1, b, 3, 1, true);
+  sched_request *d = add(3, 10, 60);
+  go_ahead();
+  assert_int_equal(plan->n_items, 2); /* b has its last token then, but its place is not free yet */
+  expect_item(0, a, 7, 1, true);
+  expect_item(1, c, 21, 1, true);
+  scheduler_remove(s, b);
+  go_ahead();
+  expect_item(0, a, 8, 1, true);
+  expect_item(2, d, 0, 8, false);
+  scheduler_remove(s, a); /* while its token is being drawn */
+  assert_null(plan->items[0].request);
+  go_ahead();
+  expect_item(0, c, 23, 1, true);
+  expect_item(1, d, 8, 2, true);
+  go_ahead();
+  scheduler_plan_ahead(s, now, &(const sched_plan *){NULL});
+  scheduler_drop_ahead(s);
+  take_tokens();
+  make_plan(); /* the same, anew */
+  expect_item(0, c, 25, 1, true);
+  expect_item(1, d, 11, 1, true);
   finish_plan();
   close_all();
 }
@@ -636,10 +678,10 @@ static void requests_leave_at_any_time(void **state) {
   assert_int_equal(scheduler_n_waiting(s), 0);
   finish_plan();
   make_plan();
-  scheduler_remove(s, b); /* its step has failed: what it began to compute is not kept */
+  scheduler_remove(s, b); /* under way: what the step before has computed is kept, what this one begins is not */
   assert_null(plan->items[1].request);
   scheduler_done(s);
-  assert_int_equal(kv_pages_peek(pages, 0, b->ids, 20), 0);
+  assert_int_equal(kv_pages_peek(pages, 0, b->ids, 20), 2);
   assert_int_equal(a->n_computed, 7);
   a->n_ids++;
   scheduler_remove(s, a);
@@ -727,6 +769,7 @@ int main(void) {
       cmocka_unit_test(bad_budgets_are_refused),
       cmocka_unit_test(requests_that_generate_come_first),
       cmocka_unit_test(deadlines_count_while_steps_go_ahead),
+      cmocka_unit_test(steps_with_prompts_go_ahead),
       cmocka_unit_test(a_long_prompt_lets_others_pass),
       cmocka_unit_test(a_long_prompt_alone_leaves_steps_even),
       cmocka_unit_test(a_step_fills_its_tile),

@@ -43,7 +43,7 @@ static void count_end(ga_engine *e, ga_finish finish, ga_status status) {
 /* Takes it out of the scheduler and ends it. status not GA_OK: the error text is set. */
 static void end_request(ga_engine *e, ga_request *r, ga_finish finish, ga_status status) {
   scheduler_remove(e->scheduler, &r->sched);
-  step_ahead_forget(e, r);
+  engine_forget_rows(e, r);
   device_sampler_forget(e, r);
   live_remove(e, r);
   count_end(e, finish, status);
@@ -106,6 +106,7 @@ static void note_plan(ga_engine *e, const sched_plan *plan, double now) {
   uint64_t prompt = 0, queries = 0, hits = 0;
   for (int32_t i = 0; i < plan->n_items; i++) {
     const sched_item *item = &plan->items[i];
+    if (!item->request) continue; /* it has ended since the step was enqueued */
     ga_request *r = item->request->user;
     if (item->first < item->request->n_prompt) prompt += (uint64_t)item->n;
     if (r->info.queue_seconds <= 0 && item->request->use_prefix) {
@@ -147,16 +148,23 @@ static void note_state(ga_engine *e, double busy, uint64_t generated, bool stepp
   (void)pthread_mutex_unlock(&e->lock);
 }
 
+/* The requests that are in the step and have not ended. Their number. */
+static int32_t list_stepped(ga_engine *e, const sched_plan *plan) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < plan->n_items; i++)
+    if (plan->items[i].request) e->stepped[n++] = plan->items[i].request->user;
+  return n;
+}
+
 /* A step that fails ends the requests that were in it; a device that faults ends the engine. */
 static ga_status end_failed_step(ga_engine *e, const sched_plan *plan, ga_status status) {
   char why[512];
   strncpy(why, ga_error_text(), sizeof why - 1);
   why[sizeof why - 1] = 0;
-  e->ahead.n_rows = 0;
+  e->steps.is_ahead = false;
   if (status == GA_ERR_DEVICE) return status;
   GA_TRY(ga_stream_sync(e->ctx, NULL)); /* what has been enqueued reads the inputs, which the next step overwrites */
-  const int32_t n = plan->n_items;
-  for (int32_t i = 0; i < n; i++) e->stepped[i] = plan->items[i].request->user;
+  const int32_t n = list_stepped(e, plan);
   scheduler_failed(e->scheduler);
   for (int32_t i = 0; i < n; i++) {
     (void)ga_fail(status, "%s", why);
@@ -173,14 +181,12 @@ static int32_t decodes_of(const sched_plan *plan) {
   return n;
 }
 
-static ga_status note_gap(ga_engine *e) {
-  double gap;
-  GA_TRY(step_gaps_take(&e->gaps, &gap));
-  if (gap < 0) return GA_OK;
+static void note_gap(ga_engine *e) {
+  const double gap = step_gaps_take(&e->gaps);
+  if (gap < 0) return;
   (void)pthread_mutex_lock(&e->lock);
   step_gaps_count(&e->gaps, gap);
   (void)pthread_mutex_unlock(&e->lock);
-  return GA_OK;
 }
 
 static ga_status run_plan(ga_engine *e, const sched_plan *plan) {
@@ -193,13 +199,9 @@ static ga_status run_plan(ga_engine *e, const sched_plan *plan) {
     step_gaps_pause(&e->gaps);
     return end_failed_step(e, plan, status);
   }
-  GA_TRY(note_gap(e));
-  for (int32_t i = 0; i < plan->n_items; i++) {
-    const ga_request *r = plan->items[i].request->user;
-    generated += r->drawn != GA_TOK_NONE;
-    e->stepped[i] = plan->items[i].request->user;
-  }
-  const int32_t n = plan->n_items;
+  note_gap(e);
+  const int32_t n = list_stepped(e, plan);
+  for (int32_t i = 0; i < n; i++) generated += e->stepped[i]->drawn != GA_TOK_NONE;
   scheduler_done(e->scheduler);
   for (int32_t i = 0; i < n; i++) take_drawn(e, e->stepped[i]);
   const double seconds = ga_seconds() - start;
@@ -212,7 +214,7 @@ static ga_status run_plan(ga_engine *e, const sched_plan *plan) {
   return GA_OK;
 }
 
-static void end_expired(ga_engine *e, const sched_plan *plan) {
+void engine_end_expired(ga_engine *e, const sched_plan *plan) {
   for (int32_t i = 0; i < plan->n_expired; i++) {
     ga_request *r = plan->expired[i]->user;
     (void)ga_fail(GA_ERR_TIMEOUT, "no step within first_token_deadline, %g s", r->options.first_token_deadline);
@@ -274,21 +276,29 @@ static ga_status end_next(ga_engine *e, ga_status status) {
   return GA_OK;
 }
 
+/* Have all requests of the step ended? */
+static bool is_nobodys(const sched_plan *plan) {
+  for (int32_t i = 0; i < plan->n_items; i++)
+    if (plan->items[i].request) return false;
+  return true;
+}
+
 static ga_status plan_next(ga_engine *e, const sched_plan **plan) {
-  if (e->ahead.n_rows) {
-    *plan = scheduler_plan_ahead(e->scheduler, ga_seconds());
-    if ((*plan)->n_items || (*plan)->n_expired) return GA_OK;
-    GA_TRY(step_ahead_drop(e));
+  *plan = engine_take_ahead(e);
+  if (*plan && !is_nobodys(*plan)) return GA_OK;
+  if (*plan) {
+    GA_TRY(engine_skip_step(e));
     step_gaps_pause(&e->gaps);
   }
-  return scheduler_plan(e->scheduler, ga_seconds(), plan);
+  GA_TRY(scheduler_plan(e->scheduler, ga_seconds(), plan));
+  engine_end_expired(e, *plan);
+  return GA_OK;
 }
 
 static ga_status run_once(ga_engine *e) {
   const sched_plan *plan;
   const ga_status status = plan_next(e, &plan);
   if (status != GA_OK) return end_next(e, status);
-  end_expired(e, plan);
   if (plan->n_items) return run_plan(e, plan);
   note_state(e, 0, 0, false);
   GA_REQUIRE(!e->live || plan->n_expired, GA_ERR_INTERNAL, "%d requests wait and %d run, but no step can be planned",
@@ -357,16 +367,15 @@ static ga_status create_buffers(ga_engine *e) {
     GA_TRY(ga_host_alloc(e->ctx, (size_t)e->inputs.room * sizeof(int32_t), &p));
     e->inputs.host[i] = p;
   }
-  GA_TRY(ga_buffer_alloc(e->ctx, (size_t)e->inputs.room * sizeof(int32_t), &p));
+  /* Tokens of rows that draw nothing are copied, too. */
+  GA_TRY(ga_buffer_alloc_zeroed(e->ctx, (size_t)e->inputs.room * sizeof(int32_t), "inputs of steps", &p));
   e->inputs.device = p;
-  GA_TRY(ga_mem_zalloc((size_t)tokens, sizeof *e->rows, "engine", &p));
-  e->rows = p;
+  for (int i = 0; i < 2; i++) {
+    GA_TRY(ga_mem_zalloc((size_t)tokens, sizeof(step_row), "engine", &p));
+    e->steps.step[i] = (engine_step){.rows = p, .place = i};
+  }
   GA_TRY(ga_mem_zalloc((size_t)seqs, sizeof(ga_request *), "engine", &p));
   e->stepped = p;
-  GA_TRY(ga_mem_zalloc((size_t)seqs, sizeof *e->ahead.rows, "engine", &p));
-  e->ahead.rows = p;
-  GA_TRY(ga_mem_zalloc((size_t)seqs, sizeof *e->ahead.items, "engine", &p));
-  e->ahead.items = p;
   e->sample_ctx = e->ctx;
   if (is_cpu) return GA_OK;
   GA_TRY(device_sampler_create(e));
@@ -440,10 +449,8 @@ static void free_parts(ga_engine *e) {
   ga_host_free(e->ctx, e->logits);
   for (int i = 0; i < 2; i++) ga_host_free(e->ctx, e->inputs.host[i]);
   ga_buffer_free(e->ctx, e->inputs.device);
-  ga_mem_free(e->rows);
+  for (int i = 0; i < 2; i++) ga_mem_free(e->steps.step[i].rows);
   ga_mem_free(e->stepped);
-  ga_mem_free(e->ahead.rows);
-  ga_mem_free(e->ahead.items);
   ga_mem_free(e->eog);
   (void)pthread_mutex_destroy(&e->lock);
   (void)pthread_cond_destroy(&e->wake);

@@ -59,6 +59,7 @@ struct ga_request {
   uint64_t rng[4];
   int32_t at_sequence;  /* its row of device_sampler.sequences; -1: none */
   int32_t n_on_device;  /* tokens up to there are in it, as far back as penalties look */
+  int32_t at_draw;      /* its row among the draws of the newest step that has one of it */
   int32_t drawn;        /* by the step under way; GA_TOK_NONE: nothing */
   ga_status row_status; /* what became of its row of logits; the text is in row_error */
   char row_error[256];
@@ -88,10 +89,9 @@ void request_end(ga_request *r, ga_finish finish, ga_status status);
 /* --- steps --- */
 
 /* Integer inputs of a step, written on the host and copied to the device. Two steps may be enqueued, so that the host
- * has two places. */
+ * has two places. Drawn tokens come first, at a place that all steps share, with the first logits of their rows. */
 typedef struct step_inputs {
   int32_t *host[2], *device;
-  int at;       /* the place of the step under way; a step ahead has the other one */
   int64_t room; /* int32 */
 } step_inputs;
 
@@ -109,23 +109,33 @@ typedef struct step_samples {
   int32_t n;
 } step_samples;
 
-/* The step that follows the one under way, enqueued before the tokens of that are known: one token more of each of its
- * requests. The device gives it the tokens as it draws them. */
-typedef struct step_ahead {
-  int32_t n_rows;    /* 0: none is enqueued */
-  step_row *rows;    /* [max_sequences]; .request NULL: has ended meanwhile */
-  sched_item *items; /* [max_sequences] */
+/* A step that is being made or is under way. */
+typedef struct engine_step {
+  const sched_plan *plan;
+  step_row *rows; /* [sizes.batch]; .request NULL: has ended meanwhile */
+  int32_t n_rows;
+  int place; /* of step_inputs.host, and of device_sampler.drawn */
   step_samples samples;
-  atomic_long n_steps; /* that were enqueued so */
-} step_ahead;
+  int64_t used; /* int32 of that place */
+} engine_step;
+
+/* The step under way, and the one behind it: planned and enqueued before the tokens of the first are known. The device
+ * gives it those tokens as it draws them. */
+typedef struct engine_steps {
+  engine_step step[2];
+  int at;              /* the one under way, or the next one */
+  bool is_ahead;       /* the other one is enqueued, too */
+  atomic_long n_steps; /* all */
+  atomic_long n_ahead; /* that were enqueued before the tokens of the step before were known */
+} engine_steps;
 
 /* Draws tokens on a device whose memory is not the host's: one launch for all rows of a block. */
 typedef struct device_sampler {
   bool on;
-  int32_t *sequences;  /* [max_sequences, context + 1] tokens that penalties see; made when first asked for */
-  ga_request **owners; /* [max_sequences] of those rows */
-  ga_logit_bias *bias; /* [bias_room] of the step's rows */
-  ga_logit_bias *bias_host;
+  int32_t *sequences;          /* [max_sequences, context + 1] tokens that penalties see; made when first asked for */
+  ga_request **owners;         /* [max_sequences] of those rows */
+  ga_logit_bias *bias;         /* [bias_room] of the step's rows */
+  ga_logit_bias *bias_host[2]; /* by the step's place */
   int64_t bias_room;
   int32_t *row_starts; /* [max_sequences] on the device: places of the rows' first logits */
   ga_event *drawn[2];  /* the draws of the step at that place of step_inputs have come to the host */
@@ -163,8 +173,7 @@ struct ga_engine {
   step_inputs inputs;
   step_pace pace;
   sched_costs costs;
-  step_row *rows; /* [sizes.batch] */
-  step_ahead ahead;
+  engine_steps steps;
   ga_request **stepped; /* [max_sequences] those of the step under way */
   float *logits;        /* [max_out, vocab], of device_sampler one row, where the device's memory is not the host's */
   device_sampler sampler;
@@ -187,14 +196,20 @@ struct ga_engine {
   ga_engine_stats stats;
 };
 
-/* Runs the plan's items: logits of the rows that are wanted come to engine_take_rows in blocks. */
+/* Runs the plan's items, unless they are enqueued already, and hands out what becomes of them. Before it waits for
+ * that, it enqueues the next step if it can. */
 GA_NODISCARD ga_status engine_run_step(ga_engine *e, const sched_plan *plan);
+/* The step that is enqueued ahead becomes the one under way. Its plan, or NULL: there is none. */
+const sched_plan *engine_take_ahead(ga_engine *e);
+/* Waits for the step under way, of which no request is left. */
+GA_NODISCARD ga_status engine_skip_step(ga_engine *e);
 /* The request ends: what a step ahead draws for it is nobody's. */
-void step_ahead_forget(ga_engine *e, const ga_request *r);
-/* Waits for the step ahead, of which no request is left. */
-GA_NODISCARD ga_status step_ahead_drop(ga_engine *e);
-/* Rows [first, first + n) of e->rows, whose logits are [n, vocab] in host memory: samples, scores, pushes. */
-GA_NODISCARD ga_status engine_take_rows(ga_engine *e, int32_t first, int32_t n, const float *logits);
+void engine_forget_rows(ga_engine *e, const ga_request *r);
+/* Ends the requests that have waited too long. */
+void engine_end_expired(ga_engine *e, const sched_plan *plan);
+/* Rows [first, first + n) of the step, whose logits are [n, vocab] in host memory: samples, scores, pushes. */
+GA_NODISCARD ga_status engine_take_rows(ga_engine *e, const engine_step *step, int32_t first, int32_t n,
+                                        const float *logits);
 /* The first token of the prompt, which no row tells. */
 void engine_give_first(ga_request *r);
 /* A token has been drawn from logits that begin with `first`; x: all of them, where the request wants
@@ -202,8 +217,8 @@ void engine_give_first(ga_request *r);
 GA_NODISCARD ga_status rows_accept(ga_engine *e, ga_request *r, int32_t id, float first, const float *x);
 /* The token behind the row's, of the prompt, gets its log-probabilities. */
 GA_NODISCARD ga_status rows_score_prompt(const ga_engine *e, const step_row *row, const float *x);
-/* Biases that count now: those that ban every end of generation only until there are min_tokens. */
-int32_t rows_n_bias(const ga_request *r);
+/* Biases that count behind n_ids tokens: those that ban every end of generation only until there are min_tokens. */
+int32_t rows_n_bias(const ga_request *r, int32_t n_ids);
 /* What a row's status becomes; GA_ERR_DEVICE ends the step. */
 GA_NODISCARD ga_status rows_note_status(ga_request *r, ga_status status);
 
@@ -213,20 +228,20 @@ GA_NODISCARD ga_status device_sampler_create(ga_engine *e);
 void device_sampler_destroy(ga_engine *e);
 /* Gives up what the device has of a request that ends. */
 void device_sampler_forget(ga_engine *e, const ga_request *r);
-/* Writes the parameters of the first n_rows of e->rows into the inputs on the host, rows of nothing behind them. */
-GA_NODISCARD ga_status device_rows_put(ga_engine *e, int32_t n_rows, const step_samples *at);
-/* The same for the rows of the step ahead. */
-void device_rows_put_ahead(const ga_engine *e, const step_samples *at);
+/* Writes the parameters of the step's rows into its inputs on the host, rows of nothing behind them. Rows of
+ * requests that go wrong draw nothing: their row_status tells. */
+GA_NODISCARD ga_status device_rows_put(ga_engine *e, engine_step *step);
 /* Enqueues draws [first, first + n) of the step, whose logits are on the device. */
 GA_NODISCARD ga_status device_rows_sample(ga_engine *e, const step_samples *at, int32_t first, int32_t n);
-/* Enqueues copies of the rows' first logits, which a step ahead would overwrite. */
-GA_NODISCARD ga_status device_rows_keep_first(const ga_engine *e, const step_samples *at);
-/* Enqueues the copy of the first n draws, and of those logits, to place `place` of the host's inputs. */
-GA_NODISCARD ga_status device_rows_fetch(ga_engine *e, const step_samples *at, int32_t n, int place);
-/* Waits for that copy, and hands out what became of the first n rows of e->rows, all of which draw. */
-GA_NODISCARD ga_status device_rows_take_fetched(ga_engine *e, const step_samples *at, int32_t n);
-/* Waits for rows [first, first + n) of e->rows, whose draws begin at `sample`, and hands out what became of them. */
-GA_NODISCARD ga_status device_rows_take(ga_engine *e, const step_samples *at, int32_t first, int32_t n, int32_t sample);
+/* Enqueues copies of the first logits of n rows, which a step ahead would overwrite. */
+GA_NODISCARD ga_status device_rows_keep_first(const ga_engine *e, const step_samples *at, int32_t n);
+/* Enqueues the copy of the draws, and of those logits, to the step's place of the host's inputs. */
+GA_NODISCARD ga_status device_rows_fetch(ga_engine *e, const engine_step *step);
+/* Waits for that copy, and hands out what became of the step's rows, all of which draw. */
+GA_NODISCARD ga_status device_rows_take_fetched(ga_engine *e, const engine_step *step);
+/* Waits for rows [first, first + n) of the step, whose draws begin at `sample`, and hands out what became of them. */
+GA_NODISCARD ga_status device_rows_take(ga_engine *e, const engine_step *step, int32_t first, int32_t n,
+                                        int32_t sample);
 
 /* --- step_graphs.c --- */
 

@@ -85,12 +85,12 @@ static ga_status check_token_0(const ga_request *r, float first, int32_t n_bias)
   return GA_OK;
 }
 
-int32_t rows_n_bias(const ga_request *r) {
-  return r->sched.n_ids - r->sched.n_prompt >= r->options.min_tokens ? r->n_bias : r->n_bias_all;
+int32_t rows_n_bias(const ga_request *r, int32_t n_ids) {
+  return n_ids - r->sched.n_prompt >= r->options.min_tokens ? r->n_bias : r->n_bias_all;
 }
 
 ga_status rows_accept(ga_engine *e, ga_request *r, int32_t id, float first, const float *x) {
-  if (!id) GA_TRY(check_token_0(r, first, rows_n_bias(r)));
+  if (!id) GA_TRY(check_token_0(r, first, rows_n_bias(r, r->sched.n_ids)));
   GA_TRY(push_scored(e, r, GA_REQUEST_TOKEN, id, x));
   r->drawn = id;
   return GA_OK;
@@ -103,7 +103,7 @@ static ga_status sample_row(ga_engine *e, ga_request *r, const float *x) {
                            .history = r->ids + r->sched.n_ids - window,
                            .n_history = window,
                            .bias = r->bias,
-                           .n_bias = rows_n_bias(r),
+                           .n_bias = rows_n_bias(r, r->sched.n_ids),
                            .rng = r->rng,
                            .id = &id};
   GA_TRY(grow_workspace(e, r->sample_plan));
@@ -119,9 +119,9 @@ ga_status rows_note_status(ga_request *r, ga_status status) {
 }
 
 /* A row that goes wrong ends its own request; the others go on. */
-ga_status engine_take_rows(ga_engine *e, int32_t first, int32_t n, const float *logits) {
+ga_status engine_take_rows(ga_engine *e, const engine_step *step, int32_t first, int32_t n, const float *logits) {
   for (int32_t i = 0; i < n; i++) {
-    const step_row *row = &e->rows[first + i];
+    const step_row *row = &step->rows[first + i];
     const float *x = logits + (size_t)i * (size_t)e->model->hparams.vocab;
     if (row->request->row_status != GA_OK) continue;
     GA_TRY(

@@ -26,20 +26,23 @@ static ga_sample_fused_desc rows_desc(const ga_engine *e, int32_t n) {
 
 static void free_bias(ga_engine *e) {
   ga_buffer_free(e->ctx, e->sampler.bias);
-  ga_host_free(e->ctx, e->sampler.bias_host);
-  e->sampler.bias = e->sampler.bias_host = NULL;
+  for (int i = 0; i < 2; i++) ga_host_free(e->ctx, e->sampler.bias_host[i]);
+  e->sampler.bias = e->sampler.bias_host[0] = e->sampler.bias_host[1] = NULL;
   e->sampler.bias_room = 0;
 }
 
-/* Recorded steps have the former place: no step is under way. */
+/* Recorded steps, and those under way, have the former place. */
 static ga_status grow_bias(ga_engine *e, int64_t n) {
   void *p;
   if (n <= e->sampler.bias_room) return GA_OK;
+  GA_TRY(ga_stream_sync(e->ctx, NULL));
   step_graphs_drop(e);
   free_bias(e);
   n = ga_max_i64(2 * n, BIAS_ROOM_LEAST);
-  GA_TRY(ga_host_alloc(e->ctx, (size_t)n * sizeof(ga_logit_bias), &p));
-  e->sampler.bias_host = p;
+  for (int i = 0; i < 2; i++) {
+    GA_TRY(ga_host_alloc(e->ctx, (size_t)n * sizeof(ga_logit_bias), &p));
+    e->sampler.bias_host[i] = p;
+  }
   GA_TRY(ga_buffer_alloc(e->ctx, (size_t)n * sizeof(ga_logit_bias), &p));
   e->sampler.bias = p;
   e->sampler.bias_room = n;
@@ -120,14 +123,23 @@ static ga_status take_sequence(ga_engine *e, ga_request *r) {
   return ga_fail(GA_ERR_INTERNAL, "no place for the tokens of a request among %d", e->options.max_sequences);
 }
 
-/* The last `window` tokens of the request are on the device. */
-static ga_status upload_sequence(ga_engine *e, ga_request *r, int32_t window) {
+/* Tokens of a request, by way of what the step's place has left: the device need not wait for the host. */
+static ga_status upload_tokens(const ga_engine *e, engine_step *step, int32_t *there, const int32_t *ids, int32_t n) {
+  const size_t bytes = (size_t)n * sizeof *ids;
+  if (n > e->inputs.room - step->used) return ga_copy_to_device(e->ctx, there, ids, bytes, NULL);
+  int32_t *here = e->inputs.host[step->place] + step->used;
+  memcpy(here, ids, bytes);
+  step->used += n;
+  return ga_copy_to_device_later(e->ctx, there, here, bytes, NULL);
+}
+
+/* Of the last `window` tokens before position n_ids those that the host knows are on the device. */
+static ga_status upload_sequence(ga_engine *e, engine_step *step, ga_request *r, int32_t n_ids, int32_t window) {
   GA_TRY(alloc_sequences(e));
   if (r->at_sequence < 0) GA_TRY(take_sequence(e, r));
-  const int32_t n = r->sched.n_ids, first = (int32_t)ga_max_i64(r->n_on_device, n - window);
+  const int32_t n = r->sched.n_ids, first = (int32_t)ga_max_i64(r->n_on_device, n_ids - window);
   int32_t *there = e->sampler.sequences + r->at_sequence * sequence_length(e);
-  if (first < n)
-    GA_TRY(ga_copy_to_device(e->ctx, there + first, r->ids + first, (size_t)(n - first) * sizeof(int32_t), NULL));
+  if (first < n) GA_TRY(upload_tokens(e, step, there + first, r->ids + first, n - first));
   r->n_on_device = n;
   return GA_OK;
 }
@@ -150,56 +162,23 @@ static ga_sample_row row_of_request(const ga_request *r, int32_t row) {
                          .frequency_penalty = d->frequency_penalty};
 }
 
-/* Penalties see the request's last tokens, when it has n_ids, which are on the device. */
-static void put_history(const ga_engine *e, const ga_request *r, int32_t n_ids, ga_sample_row *row) {
-  row->sequence = r->at_sequence * sequence_length(e) + n_ids;
-  row->n_history = (int32_t)ga_min_i64(r->window, n_ids);
-}
+/* Tokens of the request before the one that the step draws: the last may be drawn by the step before. */
+static int32_t known_before(const ga_request *r) { return r->sched.n_ids + r->sched.n_drawn; }
 
-static ga_status put_sample_row(ga_engine *e, ga_request *r, int32_t row, int32_t bias, ga_sample_row *out) {
-  const int32_t n_bias = rows_n_bias(r), window = (int32_t)ga_min_i64(r->window, r->sched.n_ids);
+/* row: of its block of logits. bias: where its biases begin. */
+static ga_status put_sample_row(ga_engine *e, engine_step *step, ga_request *r, int32_t row, int32_t bias,
+                                ga_sample_row *out) {
+  const int32_t n_ids = known_before(r), n_bias = rows_n_bias(r, n_ids);
+  const int32_t window = (int32_t)ga_min_i64(r->window, n_ids);
   *out = row_of_request(r, row);
   out->bias = bias;
   out->n_bias = n_bias;
-  if (n_bias) memcpy(e->sampler.bias_host + bias, r->bias, (size_t)n_bias * sizeof *r->bias);
+  if (n_bias) memcpy(e->sampler.bias_host[step->place] + bias, r->bias, (size_t)n_bias * sizeof *r->bias);
   if (!window) return GA_OK;
-  GA_TRY(upload_sequence(e, r, window));
-  put_history(e, r, r->sched.n_ids, out);
+  GA_TRY(upload_sequence(e, step, r, n_ids, window));
+  out->sequence = r->at_sequence * sequence_length(e) + n_ids; /* the draw puts its token there */
+  out->n_history = window;
   return GA_OK;
-}
-
-static void put_no_rows(int32_t *h, const step_samples *at, int32_t first) {
-  ga_sample_row *rows = (ga_sample_row *)(void *)(h + at->rows);
-  uint64_t *rng = (uint64_t *)(void *)(h + at->rng);
-  for (int32_t i = first; i < at->n; i++) {
-    rows[i] = (ga_sample_row){.sequence = -1, .logits = -1, .mask = -1};
-    memset(rng + 4 * i, 0, 4 * sizeof *rng);
-    h[at->ids + i] = -1;
-  }
-}
-
-ga_status device_rows_put(ga_engine *e, int32_t n_rows, const step_samples *at) {
-  const ga_sample_row none = {.sequence = -1, .logits = -1, .mask = -1};
-  int32_t *h = e->inputs.host[e->inputs.at];
-  ga_sample_row *rows = (ga_sample_row *)(void *)(h + at->rows);
-  uint64_t *rng = (uint64_t *)(void *)(h + at->rng);
-  int32_t n = 0, n_bias = 0;
-  for (int32_t i = 0; i < n_rows; i++)
-    if (e->rows[i].samples) n_bias += rows_n_bias(e->rows[i].request);
-  GA_TRY(grow_bias(e, n_bias));
-  n_bias = 0;
-  for (int32_t i = 0; i < n_rows; i++) {
-    ga_request *r = e->rows[i].request;
-    if (!e->rows[i].samples) continue;
-    GA_TRY(rows_note_status(r, put_sample_row(e, r, i % e->exec.max_out, n_bias, &rows[n])));
-    if (r->row_status != GA_OK) rows[n] = none;
-    memcpy(rng + 4 * n, r->rng, sizeof r->rng);
-    h[at->ids + n++] = r->ids[r->sched.n_ids - 1];
-    n_bias += rows_n_bias(r);
-  }
-  put_no_rows(h, at, n);
-  const size_t bytes = (size_t)n_bias * sizeof(ga_logit_bias);
-  return bytes ? ga_copy_to_device_later(e->ctx, e->sampler.bias, e->sampler.bias_host, bytes, NULL) : GA_OK;
 }
 
 /* The request's generator behind one draw more. */
@@ -212,18 +191,45 @@ static void advance_rng(const ga_request *r, uint64_t state[4]) {
   memcpy(state, rng.s, sizeof rng.s);
 }
 
-/* The draw under way puts its token behind the others that penalties see. */
-void device_rows_put_ahead(const ga_engine *e, const step_samples *at) {
-  int32_t *h = e->inputs.host[!e->inputs.at];
+static void put_no_rows(int32_t *h, const step_samples *at, int32_t first) {
   ga_sample_row *rows = (ga_sample_row *)(void *)(h + at->rows);
   uint64_t *rng = (uint64_t *)(void *)(h + at->rng);
-  for (int32_t i = 0; i < e->ahead.n_rows; i++) {
-    const ga_request *r = e->ahead.rows[i].request;
-    rows[i] = row_of_request(r, i);
-    if (r->window) put_history(e, r, r->sched.n_ids + 1, &rows[i]);
-    advance_rng(r, rng + 4 * i);
+  for (int32_t i = first; i < at->n; i++) {
+    rows[i] = (ga_sample_row){.sequence = -1, .logits = -1, .mask = -1};
+    memset(rng + 4 * i, 0, 4 * sizeof *rng);
   }
-  put_no_rows(h, at, e->ahead.n_rows);
+}
+
+static int64_t count_biases(const engine_step *step) {
+  int64_t n = 0;
+  for (int32_t i = 0; i < step->n_rows; i++)
+    if (step->rows[i].samples) n += rows_n_bias(step->rows[i].request, known_before(step->rows[i].request));
+  return n;
+}
+
+ga_status device_rows_put(ga_engine *e, engine_step *step) {
+  const step_samples *at = &step->samples;
+  int32_t *h = e->inputs.host[step->place];
+  ga_sample_row *rows = (ga_sample_row *)(void *)(h + at->rows);
+  uint64_t *rng = (uint64_t *)(void *)(h + at->rng);
+  int32_t n = 0, n_bias = 0;
+  GA_TRY(grow_bias(e, count_biases(step)));
+  for (int32_t i = 0; i < step->n_rows; i++) {
+    ga_request *r = step->rows[i].request;
+    if (!step->rows[i].samples) continue;
+    GA_TRY(rows_note_status(r, put_sample_row(e, step, r, i % e->exec.max_out, n_bias, &rows[n])));
+    if (r->row_status != GA_OK) rows[n] = (ga_sample_row){.sequence = -1, .logits = -1, .mask = -1};
+    if (r->sched.n_drawn)
+      advance_rng(r, rng + 4 * n);
+    else
+      memcpy(rng + 4 * n, r->rng, sizeof r->rng);
+    n++;
+    n_bias += rows_n_bias(r, known_before(r));
+  }
+  put_no_rows(h, at, n);
+  const size_t bytes = (size_t)n_bias * sizeof(ga_logit_bias);
+  return bytes ? ga_copy_to_device_later(e->ctx, e->sampler.bias, e->sampler.bias_host[step->place], bytes, NULL)
+               : GA_OK;
 }
 
 /* --- the draws --- */
@@ -241,10 +247,10 @@ ga_status device_rows_sample(ga_engine *e, const step_samples *at, int32_t first
 }
 
 /* All logits are a table of one column here. */
-ga_status device_rows_keep_first(const ga_engine *e, const step_samples *at) {
+ga_status device_rows_keep_first(const ga_engine *e, const step_samples *at, int32_t n) {
   ga_embed_desc d = GA_EMBED_DESC_INIT;
-  d.tokens = at->n;
-  d.vocab = (int64_t)at->n * e->model->hparams.vocab;
+  d.tokens = n;
+  d.vocab = (int64_t)n * e->model->hparams.vocab;
   d.width = 1;
   d.w_dtype = GA_F32;
   return ga_embed(e->ctx, &d,
@@ -254,11 +260,13 @@ ga_status device_rows_keep_first(const ga_engine *e, const step_samples *at) {
                   NULL);
 }
 
-ga_status device_rows_fetch(ga_engine *e, const step_samples *at, int32_t n, int place) {
-  const int64_t end = at->first + n; /* behind the ids */
-  GA_TRY(ga_copy_to_host_later(e->ctx, e->inputs.host[place] + at->ids, e->inputs.device + at->ids,
-                               (size_t)(end - at->ids) * sizeof(int32_t), NULL));
-  return ga_event_record(e->ctx, e->sampler.drawn[place], NULL);
+ga_status device_rows_fetch(ga_engine *e, const engine_step *step) {
+  const step_samples *at = &step->samples;
+  const int64_t end = at->first + step->n_rows; /* behind the ids */
+  if (step->n_rows)
+    GA_TRY(ga_copy_to_host_later(e->ctx, e->inputs.host[step->place] + at->ids, e->inputs.device + at->ids,
+                                 (size_t)(end - at->ids) * sizeof(int32_t), NULL));
+  return ga_event_record(e->ctx, e->sampler.drawn[step->place], NULL);
 }
 
 /* Row i of the logits on the device; n of its numbers. */
@@ -280,26 +288,27 @@ static ga_status take_draw(ga_engine *e, ga_request *r, int32_t i, int32_t id, c
   return rows_accept(e, r, id, n ? e->logits[0] : first ? *first : 0, e->logits);
 }
 
-ga_status device_rows_take_fetched(ga_engine *e, const step_samples *at, int32_t n) {
-  const int32_t *ids = e->inputs.host[e->inputs.at] + at->ids;
-  const float *first = (const float *)(const void *)(e->inputs.host[e->inputs.at] + at->first);
-  GA_TRY(ga_event_sync(e->sampler.drawn[e->inputs.at]));
-  for (int32_t i = 0; i < n; i++) {
-    ga_request *r = e->rows[i].request;
+ga_status device_rows_take_fetched(ga_engine *e, const engine_step *step) {
+  const int32_t *ids = e->inputs.host[step->place] + step->samples.ids;
+  const float *first = (const float *)(const void *)(e->inputs.host[step->place] + step->samples.first);
+  GA_TRY(ga_event_sync(e->sampler.drawn[step->place]));
+  for (int32_t i = 0; i < step->n_rows; i++) {
+    ga_request *r = step->rows[i].request;
     if (!r || r->row_status != GA_OK) continue;
     GA_TRY(rows_note_status(r, take_draw(e, r, i, ids[i], &first[i])));
   }
   return GA_OK;
 }
 
-ga_status device_rows_take(ga_engine *e, const step_samples *at, int32_t first, int32_t n, int32_t sample) {
-  int32_t *ids = e->inputs.host[e->inputs.at] + at->ids, n_draws = 0;
-  for (int32_t i = first; i < first + n; i++) n_draws += e->rows[i].samples;
+ga_status device_rows_take(ga_engine *e, const engine_step *step, int32_t first, int32_t n, int32_t sample) {
+  const int64_t at = step->samples.ids;
+  int32_t *ids = e->inputs.host[step->place] + at, n_draws = 0;
+  for (int32_t i = first; i < first + n; i++) n_draws += step->rows[i].samples;
   if (n_draws)
-    GA_TRY(ga_copy_to_host(e->ctx, ids + sample, e->inputs.device + at->ids + sample, (size_t)n_draws * sizeof(int32_t),
-                           NULL));
+    GA_TRY(
+        ga_copy_to_host(e->ctx, ids + sample, e->inputs.device + at + sample, (size_t)n_draws * sizeof(int32_t), NULL));
   for (int32_t i = 0; i < n; i++) {
-    const step_row *row = &e->rows[first + i];
+    const step_row *row = &step->rows[first + i];
     ga_request *r = row->request;
     const int32_t id = row->samples ? ids[sample++] : GA_TOK_NONE;
     if (r->row_status != GA_OK) continue;

@@ -25,8 +25,12 @@ struct scheduler {
   sched_costs costs;
   double now;            /* of the last plan */
   sched_request *cursor; /* where a loop over running goes on: moves when that one leaves */
-  sched_plan plan;
-  bool under_way; /* between _plan and _done: the plan's requests know their items */
+  sched_plan plans[2];
+  sched_plan *plan;   /* the newest */
+  sched_plan *before; /* its step is under way, and `plan` is planned ahead; NULL: no step is ahead */
+  bool under_way;     /* between _plan and _done: requests of `plan` know how many of their tokens are in it */
+  bool lacks_pages;   /* the plan ahead */
+  sched_request **expired;
   int32_t expired_room;
   sched_request *blocked;          /* did not fit ... */
   int32_t blocked_until[KV_KINDS]; /* ... and cannot before so many pages are to spare */
@@ -50,8 +54,11 @@ ga_status scheduler_create(const sched_options *options, kv_pages *pages, schedu
   s->options = o;
   s->pages = pages;
   GA_TRY_OUT(sched_queue_init(&s->queue));
-  GA_TRY_OUT(ga_mem_zalloc((size_t)o.max_sequences, sizeof *s->plan.items, "plan of a step", &p));
-  s->plan.items = p;
+  s->plan = &s->plans[0];
+  for (int i = 0; i < 2; i++) {
+    GA_TRY_OUT(ga_mem_zalloc((size_t)o.max_sequences, sizeof *s->plan->items, "plan of a step", &p));
+    s->plans[i].items = p;
+  }
   *out = s;
   return GA_OK;
 out:
@@ -62,8 +69,8 @@ out:
 void scheduler_destroy(scheduler *s) {
   if (!s) return;
   sched_queue_free(&s->queue);
-  ga_mem_free(s->plan.items);
-  ga_mem_free(s->plan.expired);
+  for (int i = 0; i < 2; i++) ga_mem_free(s->plans[i].items);
+  ga_mem_free(s->expired);
   ga_mem_free(s);
 }
 
@@ -79,9 +86,9 @@ static ga_status reserve_expired(scheduler *s, int32_t n) {
   void *p;
   if (n <= s->expired_room) return GA_OK;
   const int32_t room = (int32_t)ga_max_i64(n, ga_min_i64((int64_t)s->expired_room * 2, INT32_MAX));
-  GA_TRY(ga_mem_zalloc((size_t)room, sizeof *s->plan.expired, "plan of a step", &p));
-  ga_mem_free(s->plan.expired);
-  s->plan.expired = p;
+  GA_TRY(ga_mem_zalloc((size_t)room, sizeof(sched_request *), "plan of a step", &p));
+  ga_mem_free(s->expired);
+  s->expired = s->plans[0].expired = s->plans[1].expired = p;
   s->expired_room = room;
   return GA_OK;
 }
@@ -98,9 +105,9 @@ ga_status scheduler_add(scheduler *s, sched_request *request) {
              kv_pages_counts(s->pages, KV_WINDOW).total);
   memset(&request->kv, 0, sizeof request->kv);
   request->n_computed = request->n_preempted = request->n_ids_resumed = request->n_found = request->n_planned = 0;
-  request->n_reached = 0;
+  request->n_reached = request->n_under_way = request->n_drawn = 0;
   request->is_swapped = false;
-  request->n_cached = request->at_item = -1;
+  request->n_cached = -1;
   request->served = 0;
   request->lane = NULL;
   request->next = request->prev = NULL;
@@ -135,14 +142,11 @@ static kv_parting parting_of(const scheduler *s, const sched_request *request) {
   return (kv_parting){.keep_until = seconds > 0 ? s->now + seconds : 0, .drops = seconds < 0};
 }
 
-/* A request that is in a plan under way has nothing to keep of what that would have computed. */
 static void leave_running(scheduler *s, sched_request *request) {
-  const bool keeps = request->at_item < 0;
   stop_running(s, request);
   const kv_parting parting = parting_of(s, request);
-  kv_pages_leave(s->pages, request->cache_key, &request->kv, keeps ? request->ids : NULL,
-                 keeps ? request->n_computed : 0, &parting);
-  request->n_computed = request->n_planned = 0;
+  kv_pages_leave(s->pages, request->cache_key, &request->kv, request->ids, request->n_computed, &parting);
+  request->n_computed = request->n_planned = request->n_under_way = request->n_drawn = 0;
 }
 
 /* One that was preempted has left its pages as if it came back. */
@@ -152,9 +156,15 @@ static void leave_waiting(scheduler *s, sched_request *request) {
   if (request->n_preempted) kv_pages_part(s->pages, request->cache_key, request->ids, request->n_reached, &parting);
 }
 
+static void leave_plan(sched_plan *plan, const sched_request *request) {
+  for (int32_t i = 0; i < plan->n_items; i++)
+    if (plan->items[i].request == request) plan->items[i].request = NULL;
+}
+
 void scheduler_remove(scheduler *s, sched_request *request) {
   if (request->state == SCHED_NONE) return;
-  if (request->at_item >= 0) s->plan.items[request->at_item].request = NULL;
+  if (request->n_planned && s->under_way) leave_plan(s->plan, request);
+  if (request->n_under_way) leave_plan(s->before, request);
   if (request->state == SCHED_RUNNING)
     leave_running(s, request);
   else
@@ -163,7 +173,6 @@ void scheduler_remove(scheduler *s, sched_request *request) {
   if (s->blocked == request) s->blocked = NULL;
   no_longer_swapped(s, request);
   request->state = SCHED_NONE;
-  request->at_item = -1;
 }
 
 static void note_time(scheduler *s, double now) {
@@ -171,13 +180,20 @@ static void note_time(scheduler *s, double now) {
   kv_pages_expire(s->pages, now);
   for (sched_request *request; (request = sched_queue_expired(&s->queue, now)) != NULL;) {
     scheduler_remove(s, request);
-    s->plan.expired[s->plan.n_expired++] = request;
+    s->expired[s->plan->n_expired++] = request;
   }
 }
 
 /* --- pages for running requests --- */
 
-static int32_t left_of(const sched_request *request) { return request->n_ids - request->n_computed; }
+/* Tokens that are evaluated once all steps under way are done, and how many there are then. */
+static int32_t reached_of(const sched_request *request) { return request->n_computed + request->n_under_way; }
+static int32_t length_of(const sched_request *request) { return request->n_ids + request->n_drawn; }
+static int32_t left_of(const sched_request *request) { return length_of(request) - reached_of(request); }
+/* The token that is being drawn is its last one. */
+static bool is_ending(const sched_request *request) {
+  return request->n_drawn && length_of(request) >= request->max_ids;
+}
 
 static bool may_be_preempted(const sched_request *request) {
   return request->n_preempted == 0 || request->n_ids > request->n_ids_resumed;
@@ -227,13 +243,17 @@ static void preempt(scheduler *s, sched_request *request) {
   request->n_preempted++;
   request->state = SCHED_WAITING;
   sched_queue_resume(&s->queue, request);
-  s->plan.n_preempted++;
+  s->plan->n_preempted++;
   s->blocked = NULL;
 }
 
 /* Makes room for one more token of a running request. false: it has to wait, or has been preempted itself. */
 static bool make_room(scheduler *s, sched_request *request, bool less_urgent) {
-  while (!kv_pages_has_room(s->pages, &request->kv, request->n_computed + 1)) {
+  while (!kv_pages_has_room(s->pages, &request->kv, reached_of(request) + 1)) {
+    if (s->before) {
+      s->lacks_pages = true;
+      return false;
+    }
     sched_request *victim = choose_victim(s, request, less_urgent);
     if (!victim || s->n_running == 1) return false;
     preempt(s, victim);
@@ -244,7 +264,7 @@ static bool make_room(scheduler *s, sched_request *request, bool less_urgent) {
 
 /* Pages for the first n of the tokens that are left. */
 static ga_status plan_tokens(scheduler *s, sched_request *request, int32_t n) {
-  GA_TRY(kv_pages_extend(s->pages, &request->kv, request->n_computed + n));
+  GA_TRY(kv_pages_extend(s->pages, &request->kv, reached_of(request) + n));
   request->n_planned = n;
   return GA_OK;
 }
@@ -254,7 +274,7 @@ static ga_status plan_decodes(scheduler *s, int32_t *n_decodes) {
   *n_decodes = 0;
   for (sched_request *r = s->running.first; r; r = s->cursor) {
     s->cursor = r->next;
-    if (left_of(r) == 1 && make_room(s, r, false)) GA_TRY(plan_tokens(s, r, 1));
+    if (left_of(r) == 1 && !is_ending(r) && make_room(s, r, false)) GA_TRY(plan_tokens(s, r, 1));
   }
   for (const sched_request *r = s->running.first; r; r = r->next) *n_decodes += r->n_planned;
   return GA_OK;
@@ -280,7 +300,7 @@ static ga_status plan_prompts(scheduler *s, int32_t n_decodes, int32_t *budget) 
   for (sched_request *r = s->running.first; r && *budget > 0; r = s->cursor) {
     s->cursor = r->next;
     if (left_of(r) <= 1 || !make_room(s, r, others)) continue;
-    const int64_t room = kv_pages_room(s->pages, &r->kv) - r->n_computed;
+    const int64_t room = kv_pages_room(s->pages, &r->kv) - reached_of(r);
     const int32_t share = share_of_budget(s, r, *budget);
     const int32_t n = (int32_t)ga_min_i64(ga_min_i64(left_of(r), share), room);
     GA_TRY(plan_tokens(s, r, n));
@@ -293,16 +313,20 @@ static ga_status plan_prompts(scheduler *s, int32_t n_decodes, int32_t *budget) 
 /* --- the plan --- */
 
 static void list_item(scheduler *s, sched_request *request) {
-  const int32_t first = request->n_computed, n = request->n_planned;
-  request->at_item = s->plan.n_items++;
-  s->plan.items[request->at_item] = (sched_item){request, first, n, first + n == request->n_ids};
-  s->plan.n_tokens += n;
+  const int32_t first = reached_of(request), n = request->n_planned;
+  s->plan->items[s->plan->n_items++] = (sched_item){request, first, n, first + n == length_of(request)};
+  s->plan->n_tokens += n;
   sched_queue_charge(request, first + n);
 }
 
+/* First those that generate; ahead, of these first those of the step before, in its order: their tokens lie there. */
 static void list_items(scheduler *s) {
+  for (int32_t i = 0; s->before && i < s->before->n_items; i++) {
+    sched_request *r = s->before->items[i].request;
+    if (r && r->n_planned && left_of(r) == 1) list_item(s, r);
+  }
   for (sched_request *r = s->running.first; r; r = r->next)
-    if (r->n_planned && left_of(r) == 1) list_item(s, r);
+    if (r->n_planned && left_of(r) == 1 && !r->n_under_way) list_item(s, r);
   for (sched_request *r = s->running.first; r; r = r->next)
     if (r->n_planned && left_of(r) > 1) list_item(s, r);
 }
@@ -360,11 +384,6 @@ static bool still_blocked(const scheduler *s) {
   return s->n_running && (spare[KV_FULL] < s->blocked_until[KV_FULL] || spare[KV_WINDOW] < s->blocked_until[KV_WINDOW]);
 }
 
-bool scheduler_may_admit(scheduler *s) {
-  const sched_request *head = sched_queue_head(&s->queue);
-  return head && s->n_running < s->options.max_sequences && !(s->blocked == head && still_blocked(s));
-}
-
 /* Gives the request what is kept of its tokens, if there are pages for the others, too. 0: it has to wait. */
 static ga_status take_prefix(scheduler *s, sched_request *request, int32_t budget, int32_t *n) {
   int32_t spare[KV_KINDS];
@@ -418,15 +437,19 @@ static ga_status admit_requests(scheduler *s, int32_t budget) {
   return GA_OK;
 }
 
+static void empty_plan(sched_plan *plan) { plan->n_items = plan->n_tokens = plan->n_expired = plan->n_preempted = 0; }
+
+/* Of the newest plan. */
+static void forget_items(sched_plan *plan) {
+  for (int32_t i = 0; i < plan->n_items; i++)
+    if (plan->items[i].request) plan->items[i].request->n_planned = 0;
+  plan->n_items = plan->n_tokens = 0;
+}
+
 static void clear_plan(scheduler *s) {
-  sched_plan *plan = &s->plan;
-  for (int32_t i = 0; i < plan->n_items && s->under_way; i++) {
-    if (!plan->items[i].request) continue;
-    plan->items[i].request->at_item = -1;
-    plan->items[i].request->n_planned = 0;
-  }
+  if (s->under_way) forget_items(s->plan);
   s->under_way = false;
-  plan->n_items = plan->n_tokens = plan->n_expired = plan->n_preempted = 0;
+  empty_plan(s->plan);
 }
 
 /* Beside tokens that are generated: the chunk, and what the last tile of rows has room for. */
@@ -453,10 +476,10 @@ static bool reads_alone(scheduler *s, int32_t budget) {
   return !others_read(s, r) || (left_of(r) / VERY_LONG_STEPS > budget && longest_behind(s, r) / LONG_STEPS <= budget);
 }
 
-ga_status scheduler_plan(scheduler *s, double now, const sched_plan **out) {
+/* Fills the empty plan. One that fails on the way leaves pages with their requests, which take them up again. */
+static ga_status plan_step(scheduler *s, double now) {
   int32_t n_decodes;
-  *out = NULL;
-  clear_plan(s);
+  for (sched_request *r = s->running.first; r; r = r->next) r->n_planned = 0;
   note_time(s, now);
   GA_TRY(plan_decodes(s, &n_decodes));
   int32_t budget = prompt_budget(&s->options, n_decodes);
@@ -465,56 +488,72 @@ ga_status scheduler_plan(scheduler *s, double now, const sched_plan **out) {
   GA_TRY(plan_prompts(s, n_decodes, &budget));
   list_items(s);
   /* Pages that a preempted request has just left are for those that needed them. */
-  if (!s->plan.n_preempted || !s->plan.n_items) {
-    const ga_status status = admit_requests(s, budget);
-    if (status != GA_OK && !s->plan.n_items && !s->plan.n_expired) return status;
-  }
+  if (s->plan->n_preempted && s->plan->n_items) return GA_OK;
+  const ga_status status = admit_requests(s, budget);
+  return status != GA_OK && !s->plan->n_items && !s->plan->n_expired ? status : GA_OK;
+}
+
+ga_status scheduler_plan(scheduler *s, double now, const sched_plan **out) {
+  *out = NULL;
+  if (s->before) scheduler_drop_ahead(s);
+  clear_plan(s);
+  GA_TRY(plan_step(s, now));
   s->under_way = true;
-  *out = &s->plan;
+  *out = s->plan;
   return GA_OK;
 }
 
-bool scheduler_reserve_ahead(scheduler *s) {
-  for (int32_t i = 0; i < s->plan.n_items; i++) {
-    const sched_item *item = &s->plan.items[i];
-    sched_request *r = item->request;
-    const int32_t length = item->first + 2;
-    if (!r || item->n != 1 || !item->samples || length > r->max_ids) return false;
-    if (!kv_pages_has_room(s->pages, &r->kv, length)) return false;
-    const ga_status status = kv_pages_extend(s->pages, &r->kv, length);
-    if (status != GA_OK) return false;
+void scheduler_plan_ahead(scheduler *s, double now, const sched_plan **out) {
+  *out = NULL;
+  if (!s->under_way || s->before) return;
+  s->before = s->plan;
+  s->plan = s->plan == &s->plans[0] ? &s->plans[1] : &s->plans[0];
+  empty_plan(s->plan);
+  for (int32_t i = 0; i < s->before->n_items; i++) {
+    const sched_item *item = &s->before->items[i];
+    if (!item->request) continue;
+    item->request->n_under_way = item->n;
+    item->request->n_drawn = item->samples;
   }
-  return s->plan.n_items > 0;
+  s->lacks_pages = false;
+  if (plan_step(s, now) != GA_OK || s->lacks_pages) forget_items(s->plan); /* the next plan tells */
+  if (s->plan->n_items || s->plan->n_expired)
+    *out = s->plan;
+  else
+    scheduler_drop_ahead(s);
 }
 
-const sched_plan *scheduler_plan_ahead(scheduler *s, double now) {
-  clear_plan(s);
-  note_time(s, now);
-  for (sched_request *r = s->running.first; r; r = r->next) {
-    if (left_of(r) != 1) continue;
-    r->n_planned = 1; /* its page is there */
-    list_item(s, r);
+void scheduler_drop_ahead(scheduler *s) {
+  if (!s->before) return;
+  forget_items(s->plan);
+  s->plan = s->before;
+  s->before = NULL;
+  for (int32_t i = 0; i < s->plan->n_items; i++) {
+    const sched_item *item = &s->plan->items[i];
+    if (!item->request) continue;
+    item->request->n_planned = item->n;
+    item->request->n_under_way = item->request->n_drawn = 0;
   }
-  s->under_way = true;
-  return &s->plan;
 }
 
 void scheduler_done(scheduler *s) {
-  const sched_plan *plan = &s->plan;
+  const sched_plan *plan = s->before ? s->before : s->plan;
   for (int32_t i = 0; i < plan->n_items && s->under_way; i++) {
     sched_request *r = plan->items[i].request;
     if (!r) continue;
-    r->at_item = -1;
-    r->n_planned = 0;
+    if (!s->before) r->n_planned = 0;
+    r->n_under_way = r->n_drawn = 0;
     r->n_computed += plan->items[i].n;
     kv_pages_computed(s->pages, r->cache_key, &r->kv, r->ids, r->n_computed);
   }
-  s->under_way = false;
+  s->under_way = s->before != NULL;
+  s->before = NULL;
 }
 
 void scheduler_failed(scheduler *s) {
-  for (int32_t i = 0; i < s->plan.n_items && s->under_way; i++)
-    if (s->plan.items[i].request) s->plan.items[i].request->n_computed = 0; /* nothing of it is kept */
+  scheduler_drop_ahead(s);
+  for (int32_t i = 0; i < s->plan->n_items && s->under_way; i++)
+    if (s->plan->items[i].request) s->plan->items[i].request->n_computed = 0; /* nothing of it is kept */
   clear_plan(s);
 }
 

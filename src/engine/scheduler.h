@@ -43,8 +43,9 @@ typedef struct sched_request {
   double served;         /* of its tokens, those that its tenant has been charged for: [0, served) */
   int32_t n_found;       /* tokens found kept when it last began to run */
   int32_t n_reached;     /* tokens that were evaluated when it was last preempted */
-  int32_t n_planned;     /* tokens in the plan that is under way */
-  int32_t at_item;       /* and its item there; -1: none */
+  int32_t n_planned;     /* tokens in the newest plan; 0: it is not in there */
+  int32_t n_under_way;   /* tokens in the plan before that one, whose step is not done */
+  int32_t n_drawn;       /* 1: that step draws a token behind ids, which nobody knows yet */
   int32_t at_deadline;   /* place among deadlines; -1: none */
   struct sched_tenant *account;
   struct sched_lane *lane; /* where it waits; NULL: with the preempted ones, or it runs */
@@ -95,34 +96,33 @@ void scheduler_set_costs(scheduler *s, const sched_costs *costs);
 
 /* Queues a request. GA_ERR_SHAPE: the pool cannot hold max_ids tokens even when it is empty. */
 GA_NODISCARD ga_status scheduler_add(scheduler *s, sched_request *request);
-/* Takes it out, whatever its state, and gives its pages back (SCHED_NONE: does nothing). Between _plan and
- * _done, for a request that is in the plan: only if its step has failed. Its item's request is NULL then, and what the
- * step computed is not kept. */
+/* Takes it out, whatever its state, and gives its pages back (SCHED_NONE: does nothing). Items of a request that is in
+ * a plan under way have the request NULL then, and what their step computes is not kept: the device may still write to
+ * the pages that come back, before the next step. */
 void scheduler_remove(scheduler *s, sched_request *request);
 
-/* What the next step evaluates; pages for it have been taken. The plan is the scheduler's, valid until the next call.
- * No items: nothing can run. GA_ERR_NOMEM: there is no host memory for the request of scheduler_next, and nothing else
- * can run; nothing has changed then. */
+/* What the next step evaluates; pages for it have been taken. The plan is the scheduler's, valid until that step is
+ * done. No items: nothing can run. GA_ERR_NOMEM: there is no host memory for the request of scheduler_next, and nothing
+ * else can run; nothing has changed then. */
 GA_NODISCARD ga_status scheduler_plan(scheduler *s, double now, const sched_plan **out);
-/* The step has been evaluated: n_computed of its requests has grown; ids of whole pages are known. Then the owner puts
- * the new tokens behind ids of the items that sample. */
+/* The step under way, the older one of two, has been evaluated: n_computed of its requests has grown; ids of whole
+ * pages are known. Then the owner puts the new tokens behind ids of the items that sample. */
 void scheduler_done(scheduler *s);
 
-/* A step may be enqueued before the tokens of the one under way are known, if that one has one token of each of its
- * requests and all sample. Takes pages for one more token of each; false: one lacks a page, or has its last token. */
-bool scheduler_reserve_ahead(scheduler *s);
-/* Instead of scheduler_plan, once the step before is done: the step that was enqueued ahead, of those of its requests
- * that are still there. Nothing is admitted or preempted; waiting requests expire. */
-const sched_plan *scheduler_plan_ahead(scheduler *s, double now);
+/* Plans the step behind the one under way before the tokens of that are known. Items of requests that draw there are
+ * one token longer than n_ids; those that have their last token then are left out; the others come in the order in
+ * which they have their tokens drawn. Nobody is preempted. *out NULL, or no items but some that have expired: there is
+ * nothing to run, or a request lacks a page. */
+void scheduler_plan_ahead(scheduler *s, double now, const sched_plan **out);
+/* That step will not run: the one before it is the newest again. Pages that were taken stay with their requests. */
+void scheduler_drop_ahead(scheduler *s);
 
-/* Instead of scheduler_done: the step has failed. What its requests have in pages counts for nothing; they are to be
- * removed. Also fine when no step is under way. */
+/* Instead of scheduler_done: the step under way has failed, and no other will run. What its requests have in pages
+ * counts for nothing; they are to be removed. Also fine when no step is under way. */
 void scheduler_failed(scheduler *s);
 
 /* The waiting request whose turn it is; NULL: none waits. */
 sched_request *scheduler_next(scheduler *s);
-/* Does one wait that the next plan may find room for? */
-bool scheduler_may_admit(scheduler *s);
 int32_t scheduler_n_waiting(const scheduler *s);
 int32_t scheduler_n_running(const scheduler *s);
 int32_t scheduler_n_swapped(const scheduler *s); /* of those that wait */

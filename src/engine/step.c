@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "engine/engine.h"
@@ -17,14 +18,16 @@ typedef struct step_layout {
 
 enum { ROW_WORDS = sizeof(ga_sample_row) / sizeof(int32_t), RNG_WORDS = 4 * sizeof(uint64_t) / sizeof(int32_t) };
 
-static step_layout inputs_layout(int64_t tokens, int64_t seqs, int64_t rows, int64_t samples, int64_t stride) {
+static step_layout inputs_layout(const ga_engine *e, int64_t tokens, int64_t seqs, int64_t rows, int64_t samples,
+                                 int64_t stride) {
+  const int64_t most = e->options.max_sequences;
   step_layout l = {.stride = stride, .samples.n = (int32_t)samples};
   int64_t at = 0;
 #define TAKE(field, n) (l.field = at, at += (n))
-  TAKE(samples.rows, samples * ROW_WORDS); /* first: they are of 8 bytes */
+  TAKE(samples.ids, most); /* first: steps of all sizes have them there */
+  TAKE(samples.first, most);
+  TAKE(samples.rows, samples * ROW_WORDS); /* these are of 8 bytes, and begin at a multiple of that */
   TAKE(samples.rng, samples * RNG_WORDS);
-  TAKE(samples.ids, samples);
-  TAKE(samples.first, samples);
   TAKE(ids, tokens);
   TAKE(positions, tokens);
   for (int kind = 0; kind < KV_KINDS; kind++) TAKE(slots[kind], tokens);
@@ -45,10 +48,11 @@ static int64_t kv_class(int64_t n) {
   return c >= n ? c : c + c / 2;
 }
 
-/* Pages of a table: of the longest sequence, or of the class of lengths. */
+/* Pages of a table: of the longest sequence, or of the class of lengths. Behind all, tokens that penalties see. */
 int64_t step_inputs_room(const ga_engine *e) {
   const int64_t seqs = e->options.max_sequences, tokens = e->sizes.batch;
-  return inputs_layout(tokens, seqs, tokens, seqs, ga_div_up(kv_class(e->sizes.context), GA_KV_PAGE) + 1).total;
+  const int64_t stride = ga_div_up(kv_class(e->sizes.context), GA_KV_PAGE) + 1;
+  return inputs_layout(e, tokens, seqs, tokens, seqs, stride).total + seqs * GA_KV_PAGE;
 }
 
 static int32_t max_q_class(int32_t n) {
@@ -61,7 +65,7 @@ static void put_item_tokens(const sched_item *item, int32_t *h, const step_layou
   const sched_request *r = item->request;
   for (int32_t i = 0; i < item->n; i++) {
     const int32_t position = item->first + i;
-    h[l->ids + at + i] = position < r->n_ids ? r->ids[position] : 0; /* of a step ahead: the device knows it */
+    h[l->ids + at + i] = position < r->n_ids ? r->ids[position] : 0; /* ahead: the device knows it */
     h[l->positions + at + i] = position;
     for (int kind = 0; kind < KV_KINDS; kind++) {
       const int32_t *table = r->kv.table[kind];
@@ -121,10 +125,10 @@ static void pad_inputs(int32_t *h, const step_layout *l, int32_t first, int32_t 
 /* --- rows of logits --- */
 
 /* Which rows are wanted, in the order of the step's tokens. */
-static int32_t list_wanted_rows(ga_engine *e, const sched_plan *plan) {
+static void list_wanted_rows(engine_step *step) {
   int32_t n = 0, token = 0;
-  for (int32_t i = 0; i < plan->n_items; token += plan->items[i++].n) {
-    const sched_item *item = &plan->items[i];
+  for (int32_t i = 0; i < step->plan->n_items; token += step->plan->items[i++].n) {
+    const sched_item *item = &step->plan->items[i];
     ga_request *r = item->request->user;
     const int32_t end = item->first + item->n;
     if (r->options.prompt_logprobs && !r->n_scored) engine_give_first(r);
@@ -133,65 +137,80 @@ static int32_t list_wanted_rows(ga_engine *e, const sched_plan *plan) {
       const bool samples = item->samples && at + 1 == end && r->max_new > 0;
       if (!scores && !samples) continue;
       if (scores) r->n_scored = at + 2;
-      e->rows[n++] = (step_row){.request = r, .token = token + at - item->first, .position = at, .samples = samples};
+      step->rows[n++] = (step_row){.request = r, .token = token + at - item->first, .position = at, .samples = samples};
     }
   }
-  return n;
+  step->n_rows = n;
+}
+
+/* Are all rows for draws, which the device makes? */
+static bool only_draws(const ga_engine *e, const engine_step *step) {
+  for (int32_t i = 0; i < step->n_rows; i++)
+    if (!step->rows[i].samples) return false;
+  return e->sampler.on;
+}
+
+/* Must logits of the step come to the host? Then no other step may have the buffer before. */
+static bool wants_logits(const engine_step *step) {
+  for (int32_t i = 0; i < step->n_rows; i++)
+    if (step->rows[i].request && step->rows[i].request->options.logprobs >= 0) return true;
+  return false;
 }
 
 /* Logits of n rows from `first` on are on the device: to where engine_take_rows can read them. */
-static ga_status deliver_block(ga_engine *e, int32_t first, int32_t n) {
+static ga_status deliver_block(ga_engine *e, const engine_step *step, int32_t first, int32_t n) {
   const float *logits = e->exec.buffer[BUF_LOGITS];
   if (e->logits) {
     const size_t bytes = (size_t)n * (size_t)e->model->hparams.vocab * sizeof(float);
     GA_TRY(ga_copy_to_host(e->ctx, e->logits, logits, bytes, NULL));
     logits = e->logits;
   }
-  return engine_take_rows(e, first, n, logits);
+  return engine_take_rows(e, step, first, n, logits);
 }
 
 /* The same where the device draws; *sample: draws of the blocks before. The last block has the padding, too. */
-static ga_status sample_block(ga_engine *e, const step_samples *at, int32_t first, int32_t n, bool is_last,
+static ga_status sample_block(ga_engine *e, const engine_step *step, int32_t first, int32_t n, bool is_last,
                               int32_t *sample) {
   const int32_t begin = *sample;
-  for (int32_t i = first; i < first + n; i++) *sample += e->rows[i].samples;
-  const int32_t n_draws = (is_last ? at->n : *sample) - begin;
-  if (n_draws) GA_TRY(device_rows_sample(e, at, begin, n_draws));
-  if (is_last) GA_TRY(step_gaps_end(e->ctx, &e->gaps));
-  return device_rows_take(e, at, first, n, begin);
+  for (int32_t i = first; i < first + n; i++) *sample += step->rows[i].samples;
+  const int32_t n_draws = (is_last ? step->samples.n : *sample) - begin;
+  if (n_draws) GA_TRY(device_rows_sample(e, &step->samples, begin, n_draws));
+  if (is_last) step_gaps_end(e->ctx, &e->gaps);
+  return device_rows_take(e, step, first, n, begin);
 }
 
 /* The model's layers, and the head for the wanted rows, as many at a time as there is room for. */
-static ga_status run_wanted_rows(ga_engine *e, ga_step *step, const step_layout *l, int32_t n_rows) {
+static ga_status run_wanted_rows(ga_engine *e, const engine_step *step, ga_step *run, const step_layout *l) {
+  const int32_t n_rows = step->n_rows;
   int32_t sample = 0;
-  const bool all = n_rows == step->n_tokens; /* they are one behind the other */
-  step->n_out = (int32_t)ga_min_i64(n_rows, e->exec.max_out);
-  if (!all) step->out_rows = e->inputs.device + l->out_rows;
-  GA_TRY(step_gaps_begin(e->ctx, &e->gaps));
+  const bool all = n_rows == run->n_tokens; /* they are one behind the other */
+  run->n_out = (int32_t)ga_min_i64(n_rows, e->exec.max_out);
+  if (!all) run->out_rows = e->inputs.device + l->out_rows;
+  step_gaps_begin(e->ctx, &e->gaps);
   GA_TRY(exec_run(&e->exec));
   for (int32_t done = 0; done < n_rows;) {
-    const bool is_last = done + step->n_out == n_rows;
-    if (is_last && !e->sampler.on) GA_TRY(step_gaps_end(e->ctx, &e->gaps));
-    GA_TRY(e->sampler.on ? sample_block(e, &l->samples, done, step->n_out, is_last, &sample)
-                         : deliver_block(e, done, step->n_out));
-    done += step->n_out;
+    const bool is_last = done + run->n_out == n_rows;
+    if (is_last && !e->sampler.on) step_gaps_end(e->ctx, &e->gaps);
+    GA_TRY(e->sampler.on ? sample_block(e, step, done, run->n_out, is_last, &sample)
+                         : deliver_block(e, step, done, run->n_out));
+    done += run->n_out;
     if (is_last) break;
-    step->n_out = (int32_t)ga_min_i64(n_rows - done, e->exec.max_out);
-    step->out_begin = done;
-    if (!all) step->out_rows = e->inputs.device + l->out_rows + done;
+    run->n_out = (int32_t)ga_min_i64(n_rows - done, e->exec.max_out);
+    run->out_begin = done;
+    if (!all) run->out_rows = e->inputs.device + l->out_rows + done;
     GA_TRY(exec_head(&e->exec));
   }
   if (n_rows) return GA_OK;
-  GA_TRY(step_gaps_end(e->ctx, &e->gaps));
+  step_gaps_end(e->ctx, &e->gaps);
   return ga_stream_sync(e->ctx, NULL); /* the inputs have been read */
 }
 
 /* --- sizes and inputs --- */
 
-static step_shape shape_of_items(const sched_item *items, int32_t n, int32_t n_tokens) {
-  step_shape s = {.n_tokens = n_tokens, .n_seqs = n, .max_q = 1, .max_kv = 1, .n_pages = 1};
-  for (int32_t i = 0; i < n; i++) {
-    const sched_item *item = &items[i];
+static step_shape shape_of_items(const sched_plan *plan) {
+  step_shape s = {.n_tokens = plan->n_tokens, .n_seqs = plan->n_items, .max_q = 1, .max_kv = 1, .n_pages = 1};
+  for (int32_t i = 0; i < plan->n_items; i++) {
+    const sched_item *item = &plan->items[i];
     s.max_q = (int32_t)ga_max_i64(s.max_q, item->n);
     s.max_kv = (int32_t)ga_max_i64(s.max_kv, item->first + item->n);
     s.n_pages = (int32_t)ga_max_i64(s.n_pages, item->request->kv.n_pages);
@@ -201,27 +220,23 @@ static step_shape shape_of_items(const sched_item *items, int32_t n, int32_t n_t
   return s;
 }
 
-/* All n_rows sequences generate: as many as their class has, inputs at its places. */
-static void shape_as_decodes(step_shape *s, int32_t most) {
-  s->is_decode = true;
-  s->n_samples = step_class(s->n_rows, most);
-  s->n_tokens = s->n_seqs = s->n_decode = s->n_samples;
-  s->n_pages = s->max_kv / GA_KV_PAGE;
-}
-
-static step_shape step_shape_of(ga_engine *e, const sched_plan *plan) {
-  step_shape s = shape_of_items(plan->items, plan->n_items, plan->n_tokens);
-  s.n_rows = list_wanted_rows(e, plan);
+/* Steps in which all generate have as many sequences as their class has, and inputs at its places. */
+static step_shape shape_of_step(const ga_engine *e, const engine_step *step) {
+  step_shape s = shape_of_items(step->plan);
+  s.n_rows = step->n_rows;
   if (!e->sampler.on) return s;
-  for (int32_t i = 0; i < s.n_rows; i++) s.n_samples += e->rows[i].samples;
-  if (s.n_samples == s.n_tokens)
-    shape_as_decodes(&s, e->options.max_sequences);
-  else if (s.n_samples)
-    s.n_samples = step_class(s.n_samples, e->options.max_sequences);
+  for (int32_t i = 0; i < s.n_rows; i++) s.n_samples += step->rows[i].samples;
+  s.is_decode = s.n_samples == s.n_tokens;
+  if (s.n_samples) s.n_samples = step_class(s.n_samples, e->options.max_sequences);
+  if (!s.is_decode) return s;
+  s.n_tokens = s.n_seqs = s.n_decode = s.n_samples;
+  s.n_pages = s.max_kv / GA_KV_PAGE;
   return s;
 }
 
-static void put_step_inputs(const sched_item *items, int32_t n, const step_shape *s, const step_layout *l, int32_t *h) {
+static void put_step_inputs(const engine_step *step, const step_shape *s, const step_layout *l, int32_t *h) {
+  const sched_item *items = step->plan->items;
+  const int32_t n = step->plan->n_items;
   int64_t at = 0;
   for (int32_t i = 0; i < n; i++) {
     put_item_tokens(&items[i], h, l, at);
@@ -230,23 +245,56 @@ static void put_step_inputs(const sched_item *items, int32_t n, const step_shape
     h[l->kv_len + i] = items[i].first + items[i].n;
     at += items[i].n;
   }
-  pad_inputs(h, l, n, s->n_seqs);
+  if (s->is_decode) pad_inputs(h, l, n, s->n_seqs);
   h[l->q_start + s->n_seqs] = s->n_tokens;
   for (int32_t i = s->n_decode; i <= s->n_seqs; i++)
     h[l->q_start_prompts + i - s->n_decode] = h[l->q_start + i] - s->n_decode;
+  for (int32_t i = 0; i < s->n_rows; i++) h[l->out_rows + i] = step->rows[i].token;
 }
 
-static ga_status layout_of(const ga_engine *e, const step_shape *s, step_layout *l) {
-  *l = inputs_layout(s->n_tokens, s->n_seqs, s->n_rows, s->n_samples, s->n_pages);
-  GA_REQUIRE(l->total <= e->inputs.room, GA_ERR_INTERNAL, "inputs of %lld numbers, room for %lld", (long long)l->total,
-             (long long)e->inputs.room);
+/* Tokens that the step before draws, to where this one reads them: those that lie one behind the other in both at
+ * once. */
+static ga_status copy_drawn(const ga_engine *e, const engine_step *step, const step_layout *l) {
+  const sched_plan *plan = step->plan;
+  int32_t from = 0, to = 0, n = 0, token = 0;
+  for (int32_t i = 0; i <= plan->n_items; i++) {
+    const sched_item *item = i < plan->n_items ? &plan->items[i] : NULL;
+    const bool drawn = item && item->request->n_drawn && item->samples;
+    const int32_t draw = drawn ? ((const ga_request *)item->request->user)->at_draw : -1;
+    if (n && !(drawn && draw == from + n && token == to + n)) {
+      GA_TRY(ga_copy_within(e->ctx, e->inputs.device + l->ids + to, e->inputs.device + l->samples.ids + from,
+                            (size_t)n * sizeof(int32_t)));
+      n = 0;
+    }
+    if (drawn && !n) from = draw, to = token;
+    n += drawn;
+    token += item ? item->n : 0;
+  }
   return GA_OK;
 }
 
-/* int32 [begin, end) of the inputs, from that place of the host. */
-static ga_status upload_step_inputs(const ga_engine *e, int place, int64_t begin, int64_t end) {
-  return ga_copy_to_device_later(e->ctx, e->inputs.device + begin, e->inputs.host[place] + begin,
-                                 (size_t)(end - begin) * sizeof(int32_t), NULL);
+static void number_draws(const engine_step *step) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < step->n_rows; i++)
+    if (step->rows[i].samples) step->rows[i].request->at_draw = n++;
+}
+
+/* Makes the step's inputs, and enqueues their way to the device. */
+static ga_status send_step_inputs(ga_engine *e, engine_step *step, step_shape *s, step_layout *l) {
+  *s = shape_of_step(e, step);
+  *l = inputs_layout(e, s->n_tokens, s->n_seqs, s->n_rows, s->n_samples, s->n_pages);
+  GA_REQUIRE(l->total <= e->inputs.room, GA_ERR_INTERNAL, "inputs of %lld numbers, room for %lld", (long long)l->total,
+             (long long)e->inputs.room);
+  step->samples = l->samples;
+  step->used = l->total;
+  put_step_inputs(step, s, l, e->inputs.host[step->place]);
+  if (s->n_samples) GA_TRY(device_rows_put(e, step));
+  const int64_t begin = l->samples.rows; /* behind what the device tells the host */
+  GA_TRY(ga_copy_to_device_later(e->ctx, e->inputs.device + begin, e->inputs.host[step->place] + begin,
+                                 (size_t)(l->total - begin) * sizeof(int32_t), NULL));
+  GA_TRY(copy_drawn(e, step, l));
+  number_draws(step);
+  return GA_OK;
 }
 
 /* --- pages --- */
@@ -272,128 +320,115 @@ static ga_status move_pages(ga_engine *e) {
   return GA_OK;
 }
 
-/* --- steps in which all generate --- */
+/* --- steps whose logits stay on the device --- */
 
-typedef struct decode_run {
+typedef struct device_run {
   ga_engine *e;
   const step_samples *at;
-} decode_run;
+} device_run;
 
-static ga_status run_decode_step(void *user) {
-  const decode_run *run = user;
+static ga_status run_on_device(void *user) {
+  const device_run *run = user;
   GA_TRY(exec_run(&run->e->exec));
-  GA_TRY(device_rows_keep_first(run->e, run->at));
+  if (!run->at->n) return GA_OK;
+  GA_TRY(device_rows_keep_first(run->e, run->at, run->e->exec.step->n_out));
   return device_rows_sample(run->e, run->at, 0, run->at->n);
 }
 
-/* Enqueues the step whose inputs are on their way, and its draws' way to the host. */
-static ga_status enqueue_decodes(ga_engine *e, const step_shape *s, const step_layout *l, int place) {
-  decode_run run = {e, &l->samples};
-  ga_step step = batch_step(e, s, l);
-  step.n_out = step.n_tokens;
-  e->exec.step = &step;
-  GA_TRY(step_gaps_begin(e->ctx, &e->gaps));
-  const ga_status status = step_graphs_run(e, step.n_seqs, step.max_kv, run_decode_step, &run);
+/* Enqueues the step whose inputs are on their way, and its draws' way to the host. It is recorded if all generate. */
+static ga_status enqueue_step(ga_engine *e, engine_step *step, const step_shape *s, const step_layout *l) {
+  device_run run = {e, &step->samples};
+  ga_step tokens = batch_step(e, s, l);
+  tokens.n_out = s->is_decode ? s->n_tokens : s->n_rows;
+  if (!s->is_decode) tokens.out_rows = e->inputs.device + l->out_rows;
+  e->exec.step = &tokens;
+  step_gaps_begin(e->ctx, &e->gaps);
+  const ga_status status =
+      s->is_decode ? step_graphs_run(e, s->n_seqs, s->max_kv, run_on_device, &run) : run_on_device(&run);
   e->exec.step = NULL;
   GA_TRY(status);
-  GA_TRY(step_gaps_end(e->ctx, &e->gaps));
-  return device_rows_fetch(e, &l->samples, s->n_rows, place);
+  step_gaps_end(e->ctx, &e->gaps);
+  (void)atomic_fetch_add(&e->steps.n_steps, 1);
+  return device_rows_fetch(e, step);
 }
 
 /* --- steps that are enqueued before the tokens of the one before are known --- */
 
-/* Nobody could join; no row needs its logits or its token on the host; none is known to be the last. */
-static bool may_go_ahead(const ga_engine *e, const sched_plan *plan, int32_t n_rows) {
-  if (plan->n_items != n_rows || plan->n_preempted || scheduler_may_admit(e->scheduler)) return false;
-  for (int32_t i = 0; i < n_rows; i++) {
-    const ga_request *r = e->rows[i].request;
-    if (!r || r->row_status != GA_OK || r->options.logprobs >= 0 || rows_n_bias(r)) return false;
-    if (r->sched.n_ids - r->sched.n_prompt + 1 >= r->max_new) return false;
-  }
-  return true;
+static engine_step *other_step(ga_engine *e) { return &e->steps.step[!e->steps.at]; }
+
+/* A request that has gone wrong draws nothing in the step under way, which has no token for the next one then. */
+static bool may_go_ahead(const ga_engine *e, const engine_step *step) {
+  for (int32_t i = 0; i < step->plan->n_items; i++)
+    if (((const ga_request *)step->plan->items[i].request->user)->row_status != GA_OK) return false;
+  return step->plan->n_items && only_draws(e, step);
 }
 
-static ga_status enqueue_ahead(ga_engine *e, const sched_plan *plan, int32_t n_rows) {
-  step_ahead *ahead = &e->ahead;
-  const int place = !e->inputs.at;
+static ga_status enqueue_ahead(ga_engine *e) {
+  engine_step *step = other_step(e);
+  step_shape s;
   step_layout l;
-  if (!may_go_ahead(e, plan, n_rows)) return GA_OK;
-  const bool reserved = scheduler_reserve_ahead(e->scheduler);
+  scheduler_plan_ahead(e->scheduler, ga_seconds(), &step->plan);
+  if (step->plan) engine_end_expired(e, step->plan);
   GA_TRY(move_pages(e));
-  if (!reserved) return GA_OK;
-  for (int32_t i = 0; i < n_rows; i++) {
-    ahead->rows[i] = e->rows[i];
-    ahead->rows[i].position++;
-    /* In the order of the rows, whatever the plan's is: drawn tokens lie there. */
-    ahead->items[i] =
-        (sched_item){.request = &e->rows[i].request->sched, .first = ahead->rows[i].position, .n = 1, .samples = true};
+  if (!step->plan) return GA_OK;
+  list_wanted_rows(step);
+  if (!may_go_ahead(e, step)) {
+    scheduler_drop_ahead(e->scheduler);
+    return GA_OK;
   }
-  ahead->n_rows = n_rows;
-  step_shape s = shape_of_items(ahead->items, n_rows, n_rows);
-  s.n_rows = n_rows;
-  shape_as_decodes(&s, e->options.max_sequences);
-  GA_TRY(layout_of(e, &s, &l));
-  ahead->samples = l.samples;
-  put_step_inputs(ahead->items, n_rows, &s, &l, e->inputs.host[place]);
-  device_rows_put_ahead(e, &l.samples);
-  /* Drawn tokens lie where the step before has them, in the same place for as many rows. */
-  GA_TRY(ga_copy_within(e->ctx, e->inputs.device + l.ids, e->inputs.device + l.samples.ids,
-                        (size_t)n_rows * sizeof(int32_t)));
-  GA_TRY(upload_step_inputs(e, place, 0, l.samples.ids));
-  GA_TRY(upload_step_inputs(e, place, l.positions, l.total));
-  (void)atomic_fetch_add(&ahead->n_steps, 1);
-  return enqueue_decodes(e, &s, &l, place);
+  GA_TRY(send_step_inputs(e, step, &s, &l));
+  GA_TRY(enqueue_step(e, step, &s, &l));
+  e->steps.is_ahead = true;
+  (void)atomic_fetch_add(&e->steps.n_ahead, 1);
+  return GA_OK;
 }
 
 /* A step that cannot be enqueued ahead is tried again by itself, and tells then. */
-static ga_status try_ahead(ga_engine *e, const sched_plan *plan, int32_t n_rows) {
-  const ga_status status = enqueue_ahead(e, plan, n_rows);
+static ga_status try_ahead(ga_engine *e) {
+  const ga_status status = enqueue_ahead(e);
   if (status == GA_OK || status == GA_ERR_DEVICE) return status;
-  e->ahead.n_rows = 0;
+  scheduler_drop_ahead(e->scheduler);
   step_gaps_pause(&e->gaps);
   return ga_stream_sync(e->ctx, NULL); /* what has been enqueued reads its place of the inputs */
 }
 
-void step_ahead_forget(ga_engine *e, const ga_request *r) {
-  for (int32_t i = 0; i < e->ahead.n_rows; i++)
-    if (e->ahead.rows[i].request == r) e->ahead.rows[i].request = NULL;
+void engine_forget_rows(ga_engine *e, const ga_request *r) {
+  engine_step *step = other_step(e);
+  for (int32_t i = 0; e->steps.is_ahead && i < step->n_rows; i++)
+    if (step->rows[i].request == r) step->rows[i].request = NULL;
 }
 
-ga_status step_ahead_drop(ga_engine *e) {
-  e->ahead.n_rows = 0;
-  return ga_event_sync(e->sampler.drawn[!e->inputs.at]);
+const sched_plan *engine_take_ahead(ga_engine *e) {
+  if (!e->steps.is_ahead) return NULL;
+  e->steps.at = !e->steps.at;
+  return e->steps.step[e->steps.at].plan;
 }
 
-/* The step ahead becomes the one under way. */
-static ga_status take_over_ahead(ga_engine *e, const sched_plan *plan) {
-  const int32_t n_rows = e->ahead.n_rows;
-  const step_samples samples = e->ahead.samples;
-  memcpy(e->rows, e->ahead.rows, (size_t)n_rows * sizeof *e->rows);
-  e->inputs.at = !e->inputs.at;
-  e->ahead.n_rows = 0;
-  GA_TRY(try_ahead(e, plan, n_rows));
-  return device_rows_take_fetched(e, &samples, n_rows);
+ga_status engine_skip_step(ga_engine *e) {
+  e->steps.is_ahead = false;
+  return ga_event_sync(e->sampler.drawn[e->steps.step[e->steps.at].place]);
 }
 
 /* --- a step --- */
 
 ga_status engine_run_step(ga_engine *e, const sched_plan *plan) {
-  if (e->ahead.n_rows) return take_over_ahead(e, plan);
-  GA_TRY(move_pages(e));
-  const step_shape s = step_shape_of(e, plan);
-  int32_t *h = e->inputs.host[e->inputs.at];
+  engine_step *step = &e->steps.step[e->steps.at];
+  step_shape s;
   step_layout l;
-  GA_TRY(layout_of(e, &s, &l));
-  put_step_inputs(plan->items, plan->n_items, &s, &l, h);
-  for (int32_t i = 0; i < s.n_rows; i++) h[l.out_rows + i] = e->rows[i].token;
-  if (s.n_samples) GA_TRY(device_rows_put(e, s.n_rows, &l.samples));
-  GA_TRY(upload_step_inputs(e, e->inputs.at, 0, l.total));
-  if (s.is_decode) {
-    GA_TRY(enqueue_decodes(e, &s, &l, e->inputs.at));
-    GA_TRY(try_ahead(e, plan, s.n_rows));
-    return device_rows_take_fetched(e, &l.samples, s.n_rows);
+  if (e->steps.is_ahead) {
+    e->steps.is_ahead = false;
+  } else {
+    step->plan = plan;
+    GA_TRY(move_pages(e));
+    list_wanted_rows(step);
+    GA_TRY(send_step_inputs(e, step, &s, &l));
+    if (!only_draws(e, step)) {
+      ga_step run = batch_step(e, &s, &l);
+      e->exec.step = &run;
+      return run_wanted_rows(e, step, &run, &l);
+    }
+    GA_TRY(enqueue_step(e, step, &s, &l));
   }
-  ga_step step = batch_step(e, &s, &l);
-  e->exec.step = &step;
-  return run_wanted_rows(e, &step, &l, s.n_rows);
+  if (!wants_logits(step)) GA_TRY(try_ahead(e));
+  return device_rows_take_fetched(e, step);
 }

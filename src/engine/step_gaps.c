@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/log.h"
 #include "base/status.h"
 
 ga_status step_gaps_create(ga_ctx *ctx, step_gaps *g) {
@@ -20,27 +21,31 @@ void step_gaps_destroy(step_gaps *g) {
   }
 }
 
-ga_status step_gaps_begin(ga_ctx *ctx, step_gaps *g) {
-  return g->on ? ga_event_record(ctx, g->begin[g->n_enqueued % STEP_GAP_PLACES], NULL) : GA_OK;
+static void note_measured(step_gaps *g, ga_status status) {
+  if (status == GA_OK) return;
+  g->on = false;
+  ga_log(GA_LOG_WARN, "gaps between steps are no longer measured: %s", ga_error_text());
 }
 
-ga_status step_gaps_end(ga_ctx *ctx, step_gaps *g) {
-  if (!g->on) return GA_OK;
+void step_gaps_begin(ga_ctx *ctx, step_gaps *g) {
+  if (g->on) note_measured(g, ga_event_record(ctx, g->begin[g->n_enqueued % STEP_GAP_PLACES], NULL));
+}
+
+void step_gaps_end(ga_ctx *ctx, step_gaps *g) {
+  if (!g->on) return;
   const uint64_t at = g->n_enqueued++ % STEP_GAP_PLACES;
   g->follows[at] = !g->paused;
   g->paused = false;
-  return ga_event_record(ctx, g->end[at], NULL);
+  note_measured(g, ga_event_record(ctx, g->end[at], NULL));
 }
 
-ga_status step_gaps_take(step_gaps *g, double *gap) {
-  *gap = -1;
-  if (!g->on || g->n_taken == g->n_enqueued) return GA_OK;
+double step_gaps_take(step_gaps *g) {
+  if (!g->on || g->n_taken == g->n_enqueued) return -1;
   const uint64_t at = g->n_taken++ % STEP_GAP_PLACES, before = (at + STEP_GAP_PLACES - 1) % STEP_GAP_PLACES;
-  double ms;
-  if (!g->follows[at]) return GA_OK;
-  GA_TRY(ga_event_elapsed(g->end[before], g->begin[at], &ms));
-  *gap = ms * 1e-3;
-  return GA_OK;
+  double ms = 0;
+  if (!g->follows[at]) return -1;
+  note_measured(g, ga_event_elapsed(g->end[before], g->begin[at], &ms));
+  return g->on ? ms * 1e-3 : -1;
 }
 
 void step_gaps_pause(step_gaps *g) {

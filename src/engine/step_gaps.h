@@ -25,12 +25,13 @@ typedef struct step_gaps {
 
 GA_NODISCARD ga_status step_gaps_create(ga_ctx *ctx, step_gaps *g);
 void step_gaps_destroy(step_gaps *g);
-/* Before and behind a step's kernels on the context's stream. */
-GA_NODISCARD ga_status step_gaps_begin(ga_ctx *ctx, step_gaps *g);
-GA_NODISCARD ga_status step_gaps_end(ga_ctx *ctx, step_gaps *g);
-/* The oldest step that was not taken is complete. *gap: seconds since the step before, or -1 where requests did not run
- * all the time. */
-GA_NODISCARD ga_status step_gaps_take(step_gaps *g, double *gap);
+/* Before and behind a step's kernels on the context's stream. A measurement that fails is the last one: the log tells,
+ * and steps go on. */
+void step_gaps_begin(ga_ctx *ctx, step_gaps *g);
+void step_gaps_end(ga_ctx *ctx, step_gaps *g);
+/* The oldest step that was not taken is complete. Seconds since the step before, or -1: requests did not run all the
+ * time, or they are not known. */
+double step_gaps_take(step_gaps *g);
 /* The step that was enqueued last is nobody's, or failed; or no request is left: the next step begins anew. */
 void step_gaps_pause(step_gaps *g);
 void step_gaps_count(step_gaps *g, double gap);
