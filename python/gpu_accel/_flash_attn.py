@@ -1,10 +1,13 @@
 """The functions of the package flash-attn under their names, with their arguments and layouts.
 
-What GA does not do is refused by name, never done in another way. Arrays may be NumPy's, DLPack's or CUDA's; results are
-gpu_accel.Array."""
+What GA does not do is refused by name, never done in another way. Tensors of PyTorch go through gpu_accel.torch: results are
+tensors, work goes to torch's current stream, nothing waits, and flash_attn_func and flash_attn_varlen_func have gradients.
+Of other arrays (NumPy's, DLPack's, CUDA's) results are gpu_accel.Array."""
+import sys
 from array import array
 
 from . import _core
+from ._streams import torch_stream
 
 
 def _refuse(function, **asked):
@@ -31,13 +34,41 @@ def _options(function, causal, window_size, softmax_scale, softcap, alibi_slopes
     return mask | {"scale": softmax_scale, "softcap": softcap, "alibi": alibi_slopes}
 
 
+def _torch_of(x):
+    """The module torch when x is one of its tensors, else None."""
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and isinstance(x, torch.Tensor) else None
+
+
+def _on_torch(torch, function, q, k, v, lse, deterministic, options):
+    """By gpu_accel.torch, whose operators lack ALiBi: that is the module's own op, without gradients."""
+    if options["alibi"] is None:
+        from . import torch as ga_torch
+        return ga_torch.attention(q, k, v, deterministic=deterministic, return_lse=lse, **{n: x for n, x in options.items() if n != "alibi"})
+    if torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v)):
+        raise _core.UnsupportedError(f"{function}: alibi_slopes with gradients; allowed are tensors that want none")
+    return _run(torch, q, k, v, lse, options)
+
+
+def _run(torch, q, k, v, lse, options):
+    """The module's op on torch's current stream. torch hands out the results' memory, for GA's own allocations wait."""
+    q_start = options.get("q_start")
+    batch, most = (q.shape[0], q.shape[1]) if q_start is None else (q_start.shape[0] - 1, options["max_q"])
+    out = torch.empty((*q.shape[:-1], v.shape[-1]), dtype=q.dtype, device=q.device)
+    out_lse = torch.empty((batch, q.shape[-2], most), dtype=torch.float32, device=q.device) if lse else None
+    return _core.attention(q, k, v, out=out, out_lse=out_lse, **options, **torch_stream(q))
+
+
 def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
                     deterministic=False, return_attn_probs=False):
     """q [batch, q, heads, dim], k, v [batch, kv, kv_heads, dim]. causal: the last query sees the last key.
     return_attn_probs: (o, lse [batch, heads, q], None), as flash-attn gives without dropout. The forward pass always adds
-    in the same order. Raises what gpu_accel.attention does, and UnsupportedError by the argument's name."""
+    in the same order; deterministic: gradients do too. Raises what gpu_accel.attention does, and UnsupportedError by the argument's name."""
     options = _options("flash_attn_func", causal, window_size, softmax_scale, softcap, alibi_slopes, dropout_p)
-    result = _core.attention(q, k, v, lse=bool(return_attn_probs), **options)
+    if torch := _torch_of(q):
+        result = _on_torch(torch, "flash_attn_func", q, k, v, bool(return_attn_probs), bool(deterministic), options)
+    else:
+        result = _core.attention(q, k, v, lse=bool(return_attn_probs), **options)
     return (*result, None) if return_attn_probs else result
 
 
@@ -50,8 +81,10 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
     if block_table is not None:
         raise _core.UnsupportedError(f"{name}: block_table; allowed is None: flash_attn_with_kvcache takes pages")
     options = _options(name, causal, window_size, softmax_scale, softcap, alibi_slopes, dropout_p)
-    return _core.attention(q, k, v, q_start=cu_seqlens_q, kv_start=cu_seqlens_k, max_q=int(max_seqlen_q), max_kv=int(max_seqlen_k),
-                           **options)
+    options |= {"q_start": cu_seqlens_q, "kv_start": cu_seqlens_k, "max_q": int(max_seqlen_q), "max_kv": int(max_seqlen_k)}
+    if torch := _torch_of(q):
+        return _on_torch(torch, name, q, k, v, False, bool(deterministic), options)
+    return _core.attention(q, k, v, **options)
 
 
 def _ints(values):
@@ -90,6 +123,40 @@ def _store_new(name, k, v, k_cache, v_cache, table, lengths):
     return n
 
 
+def _table_on_torch(torch, name, batch, device, block_table):
+    """[batch, pages] i32 beside q; without one a sequence's row is one page."""
+    if block_table is None:
+        return torch.arange(batch, dtype=torch.int32, device=device)[:, None]
+    table = torch.as_tensor(block_table, dtype=torch.int32, device=device).contiguous()
+    if table.dim() != 2 or table.shape[0] != batch:
+        raise _core.ShapeError(f"{name}: block_table is {list(table.shape)}; allowed is one row a sequence, {batch}")
+    return table
+
+
+def _lengths_on_torch(torch, name, batch, device, cache_seqlens, most):
+    if cache_seqlens is None or isinstance(cache_seqlens, int):
+        return torch.full((batch,), most if cache_seqlens is None else cache_seqlens, dtype=torch.int32, device=device)
+    lengths = torch.as_tensor(cache_seqlens, dtype=torch.int32, device=device)
+    if lengths.shape != (batch,):
+        raise _core.ShapeError(f"{name}: cache_seqlens has {lengths.numel()} lengths; allowed is one a sequence, {batch}")
+    return lengths
+
+
+def _kvcache_on_torch(torch, name, q, k_cache, v_cache, k, v, cache_seqlens, block_table, lse, options):
+    """Tables and lengths stay on the device, where nothing can look at them without waiting."""
+    batch, size = q.shape[0], k_cache.shape[1]
+    table = _table_on_torch(torch, name, batch, q.device, block_table)
+    lengths = _lengths_on_torch(torch, name, batch, q.device, cache_seqlens, table.shape[1] * size)
+    if k is not None:
+        at = lengths[:, None] + torch.arange(k.shape[1], dtype=torch.int32, device=q.device)
+        if q.device.type == "cpu" and int(at.max()) >= table.shape[1] * size:
+            raise _core.ShapeError(f"{name}: {int(lengths.max())} + {k.shape[1]} tokens; a sequence of the cache has room for {table.shape[1] * size}")
+        slots = (table.gather(1, (at // size).long()) * size + at % size).int().flatten()
+        _core.kv_store(k.flatten(0, 1), v.flatten(0, 1), slots, k_cache, v_cache, **torch_stream(q))
+        lengths = lengths + k.shape[1]
+    return _run(torch, q, k_cache, v_cache, lse, options | {"page_table": table, "kv_len": lengths})
+
+
 def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None,
                             cache_batch_idx=None, cache_leftpad=None, block_table=None, softmax_scale=None, causal=False,
                             window_size=(-1, -1), softcap=0.0, rotary_interleaved=True, alibi_slopes=None, num_splits=0,
@@ -97,13 +164,16 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     """q [batch, q, heads, dim] attends to a cache: [batch, kv, kv_heads, dim] each, or with block_table [batch, n] i32 pages
     [pages, page_size, kv_heads, dim]. cache_seqlens: a length, or one a sequence; None: all of the cache. k, v [batch, n,
     kv_heads, dim] are written behind those tokens first, in place. num_splits is GA's choice.
-    Lengths and tables are read on the host, so that arrays of a GPU make the call wait."""
+    Tensors of PyTorch: nothing waits, and on a GPU nothing looks at lengths and tables. Those of other arrays are read on the
+    host, so that arrays of a GPU make the call wait."""
     name = "flash_attn_with_kvcache"
     _refuse(name, rotary_cos=(rotary_cos, None), rotary_sin=(rotary_sin, None), cache_batch_idx=(cache_batch_idx, None),
             cache_leftpad=(cache_leftpad, None))
     if (k is None) != (v is None):
         raise _core.ArgumentError(f"{name}: {'k' if k is None else 'v'} is None; allowed are both or neither")
     options = _options(name, causal, window_size, softmax_scale, softcap, alibi_slopes)
+    if torch := _torch_of(q):
+        return _kvcache_on_torch(torch, name, q, k_cache, v_cache, k, v, cache_seqlens, block_table, bool(return_softmax_lse), options)
     batch = q.shape[0]
     if block_table is None:
         table = [[i] for i in range(batch)]  # a sequence's row is one page

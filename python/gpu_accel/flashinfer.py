@@ -1,12 +1,13 @@
 """FlashInfer's names over gpu_accel: attention of one sequence, and of batches over pages with plan() and run().
 
 Arrays are NumPy's, PyTorch's or any that gpu_accel takes; results come as arrays of q's framework. Page tables and lengths
-are read on the host when they are planned. What GA does not do is refused by the argument's name."""
+are read on the host when they are planned, and the first run() takes them to q's device. After that no call on PyTorch's
+tensors waits. What GA does not do is refused by the argument's name."""
 from array import array
 
 from . import _core
 from ._flash_attention3 import like
-from ._streams import torch_stream
+from ._streams import torch_results, torch_stream
 
 _LAYOUTS = ("NHD", "HND")
 
@@ -40,7 +41,8 @@ def single_prefill_with_kv_cache(q, k, v, *, custom_mask=None, causal=False, kv_
     _refuse(name, custom_mask=(custom_mask, (None,)), kv_layout=(kv_layout, _LAYOUTS))
     options = _options(name, causal, window_left, sm_scale, logits_soft_cap, pos_encoding_mode)
     k, v = (_swap(x, 0, 1) if kv_layout == "HND" else x for x in (k, v))
-    o, lse = _core.attention(q[None], k[None], v[None], lse=True, **options, **torch_stream(q))
+    results = torch_results(q[None], v.shape[-1], (1, q.shape[1], q.shape[0]))
+    o, lse = _core.attention(q[None], k[None], v[None], lse=True, **options, **results, **torch_stream(q))
     o = like(o, q)[0]
     return (o, _base_2(like(lse, q))[0]) if return_lse else o
 
@@ -66,7 +68,7 @@ class _Paged:
         _refuse(name, kv_layout=(kv_layout, _LAYOUTS))
         for option, value in asked.items():
             _refuse(name, **{option: (value, (None, False, "auto"))})
-        self.kv_layout, self._plan = kv_layout, None
+        self.kv_layout, self._plan, self._arrays = kv_layout, None, {}
 
     def _tables(self, kv_indptr, kv_indices, kv_last_page_len, page_size):
         name = f"{type(self).__name__}.plan"
@@ -81,6 +83,7 @@ class _Paged:
             lengths.append((len(row) - 1) * page_size + tokens if row else 0)
         width = max([1, *map(len, pages)])
         flat = array("i", [page for row in pages for page in row + [0] * (width - len(row))])
+        self._arrays = {}
         return memoryview(flat).cast("B").cast("i", (len(pages), width)), array("i", lengths), page_size
 
     def _planned(self):
@@ -100,19 +103,18 @@ class _Paged:
             k, v = _swap(k, 1, 2), _swap(v, 1, 2)
         if k.shape[1] != page_size:
             raise _core.ShapeError(f"{type(self).__name__}.run: pages of {k.shape[1]} tokens; planned were {page_size}")
-        return _core.attention(q, k, v, page_table=self._there(table, q), kv_len=self._there(lengths, q), lse=True, **self._options,
-                               **layout, **torch_stream(q))
+        batch, most = (len(lengths), layout["max_q"]) if layout else q.shape[:2]
+        return _core.attention(q, k, v, page_table=self._there("table", table, q), kv_len=self._there("lengths", lengths, q), lse=True,
+                               **self._options, **layout, **torch_results(q, v.shape[-1], (batch, q.shape[-2], most)), **torch_stream(q))
 
-    @staticmethod
-    def _there(values, q):
-        """On the device where q lies."""
+    def _there(self, name, values, q):
+        """On the device where q lies, since the first run of a plan."""
         kind, index = q.__dlpack_device__() if hasattr(q, "__dlpack_device__") else (1, 0)
         if kind not in (2, 13):
             return values
-        context = _core.default_context(f"cuda:{index}")
-        there = context.to_device(values)
-        context.sync()  # the copy is on GA's own stream, the reader may be on torch's
-        return there
+        if (name, index) not in self._arrays:
+            self._arrays[name, index] = _core.default_context(f"cuda:{index}").to_device(values)  # waits until it is there
+        return self._arrays[name, index]
 
 
 class BatchDecodeWithPagedKVCacheWrapper(_Paged):
@@ -154,5 +156,5 @@ class BatchPrefillWithPagedKVCacheWrapper(_Paged):
         """q [queries, heads, dim]. Gives [queries, heads, dim]. return_lse is refused: packed queries have it padded."""
         _refuse("BatchPrefillWithPagedKVCacheWrapper.run", return_lse=(return_lse, (False,)))
         lengths = self._planned()[1]
-        o, _ = self._attend(q, paged_kv_cache, q_start=self._there(self._q_start, q), max_q=self._max_q, max_kv=max([0, *lengths]))
+        o, _ = self._attend(q, paged_kv_cache, q_start=self._there("q_start", self._q_start, q), max_q=self._max_q, max_kv=max([0, *lengths]))
         return like(o, q)

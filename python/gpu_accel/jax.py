@@ -75,28 +75,44 @@ def _check_heads(q, k, v):
         raise _core.ShapeError(f"attention: q has {q.shape[2]} heads, k {k.shape[2]}; allowed is a multiple of those of k")
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4, 5, 6, 7))
-def _attention(q, k, v, causal, window, scale, softcap, deterministic):
+_OPTIONS = ("causal", "window", "scale", "softcap", "max_q", "max_kv")
+
+
+def _extras(sinks, q_start, kv_start, options):
+    """Arrays that options bring, the numbers for the handler, and how vmap is done: borders and sinks are of one call."""
+    arrays = [x for x in (sinks, q_start, kv_start) if x is not None]
+    numbers = dict(zip(_OPTIONS, options)) | {"sinks": sinks is not None, "packed": q_start is not None}
+    return arrays, numbers, "sequential" if arrays else "broadcast_all"
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(6, 7, 8, 9, 10, 11, 12))
+def _attention(q, k, v, sinks, q_start, kv_start, *options):
     batch, n, heads, _ = q.shape
-    results = (jax.ShapeDtypeStruct((batch, n, heads, v.shape[3]), q.dtype), jax.ShapeDtypeStruct((batch, heads, n), jnp.float32))
-    return _call("attention", results, "broadcast_all", q, k, v, causal=causal, window=window, scale=scale, softcap=softcap)
+    *options, deterministic = options
+    arrays, numbers, vmap_method = _extras(sinks, q_start, kv_start, options)
+    rows = (batch, heads, n) if q_start is None else (q_start.shape[0] - 1, heads, numbers["max_q"])
+    results = (jax.ShapeDtypeStruct((batch, n, heads, v.shape[3]), q.dtype), jax.ShapeDtypeStruct(rows, jnp.float32))
+    return _call("attention", results, vmap_method, q, k, v, *arrays, **numbers)
 
 
-def _attention_forward(q, k, v, *options):
-    o, lse = _attention(q, k, v, *options)
-    return (o, lse), (q, k, v, o, lse)
+def _attention_forward(q, k, v, sinks, q_start, kv_start, *options):
+    o, lse = _attention(q, k, v, sinks, q_start, kv_start, *options)
+    return (o, lse), (q, k, v, sinks, q_start, kv_start, o, lse)
 
 
-def _attention_backward(causal, window, scale, softcap, deterministic, kept, gradients):
-    q, k, v, o, lse = kept
-    return _gradients(q, k, v, o, gradients[0], lse, causal, window, scale, softcap, deterministic)
+def _attention_backward(*arguments):
+    *options, kept, gradients = arguments
+    q, k, v, sinks, q_start, kv_start, o, lse = kept
+    dq, dk, dv, *dsinks = _gradients(q, k, v, o, gradients[0], lse, sinks, q_start, kv_start, *options)
+    return dq, dk, dv, dsinks[0] if dsinks else None, None, None
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(6, 7, 8, 9, 10))
-def _gradients(q, k, v, o, dout, lse, causal, window, scale, softcap, deterministic):
-    results = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (q, k, v))
-    return _call("attention_backward", results, "broadcast_all", q, k, v, o, dout, lse, causal=causal, window=window, scale=scale,
-                 softcap=softcap, deterministic=deterministic)
+@functools.partial(jax.custom_vjp, nondiff_argnums=(9, 10, 11, 12, 13, 14, 15))
+def _gradients(q, k, v, o, dout, lse, sinks, q_start, kv_start, *options):
+    *options, deterministic = options
+    arrays, numbers, vmap_method = _extras(sinks, q_start, kv_start, options)
+    results = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in ((q, k, v) if sinks is None else (q, k, v, sinks)))
+    return _call("attention_backward", results, vmap_method, q, k, v, o, dout, lse, *arrays, deterministic=deterministic, **numbers)
 
 
 def _refuse_second(*_):
@@ -107,28 +123,85 @@ _attention.defvjp(_attention_forward, _attention_backward)
 _gradients.defvjp(_refuse_second, _refuse_second)
 
 
-def attention(q, k, v, *, causal=False, window=0, scale=None, softcap=0.0, deterministic=False, return_lse=False):
-    """q [batch, q, heads, dim], k, v [batch, kv, kv_heads, dim], of one type: float32, float16 or bfloat16; the layout of
-    jax.nn.dot_product_attention. heads is a multiple of kv_heads.
-
-    causal: the last query sees the last key. window: a query sees that many keys up to its own, 0 = all. scale: None =
-    dim ** -0.5. softcap: 0 = none. deterministic: equal gradients in each run. return_lse: (o, lse [batch, heads, q]
-    float32), lse without a gradient. Gradients are first ones, in reverse mode. Raises ShapeError, DtypeError,
-    ArgumentError, UnsupportedError; what a device finds while it runs comes as JAX's own error with GA's text."""
-    q, k, v = (jnp.asarray(x) for x in (q, k, v))
-    _check_plain("attention", q=q, k=k, v=v)
-    _check_heads(q, k, v)
-    scale = float(q.shape[3] ** -0.5 if scale is None else scale) if q.shape[3] else 1.0
+def _check_numbers(q, window, scale, softcap):
+    """scale as a number."""
+    scale = float(q.shape[-1] ** -0.5 if scale is None else scale) if q.shape[-1] else 1.0
     if not isinstance(window, (int, np.integer)) or not 0 <= window < 2**31:
         raise _core.ArgumentError(f"attention: window is {window!r}; allowed are 0 to 2147483647")
     if not math.isfinite(scale) or not math.isfinite(softcap) or softcap < 0:
         raise _core.ArgumentError(f"attention: scale is {scale!r}, softcap {softcap!r}; allowed are finite numbers, softcap of 0 or more")
+    return scale
+
+
+def _check_array(name, x, dtype, shape):
+    if x.dtype != dtype or x.ndim != len(shape) or any(n is not None and n != m for n, m in zip(shape, x.shape)):
+        wanted = ", ".join("any" if n is None else str(n) for n in shape)
+        raise _core.ShapeError(f"attention: {name} is {x.dtype.name} {list(x.shape)}; allowed is {jnp.dtype(dtype).name} [{wanted}]")
+
+
+def _check_packed(q_start, kv_start, max_q, max_kv, layout):
+    if None in (q_start, kv_start, max_q, max_kv):
+        raise _core.ArgumentError("attention: q_start, kv_start, max_q and max_kv go together")
+    for name, x in (("q_start", q_start), ("kv_start", kv_start)):
+        _check_array(name, x, jnp.int32, q_start.shape)
+    if q_start.ndim != 1 or q_start.shape[0] < 2:
+        raise _core.ShapeError(f"attention: q_start is {list(q_start.shape)}; allowed is [sequences + 1]")
+    for name, x in layout.items():
+        if x.ndim != 3:
+            raise _core.ShapeError(f"attention: {name} has {x.ndim} dimensions; allowed beside q_start are 3: [tokens, heads, dim]")
+
+
+def attention(q, k, v, *, causal=False, window=0, scale=None, softcap=0.0, sinks=None, q_start=None, kv_start=None, max_q=None, max_kv=None,
+              deterministic=False, return_lse=False):
+    """q [batch, q, heads, dim], k, v [batch, kv, kv_heads, dim], of one type: float32, float16 or bfloat16; the layout of
+    jax.nn.dot_product_attention. heads is a multiple of kv_heads.
+
+    Packed sequences: q_start, kv_start int32 [sequences + 1] are their borders, max_q, max_kv the longest ones; q, k and v
+    are [tokens, heads, dim], lse [sequences, heads, max_q]. On the CPU borders are checked while the program runs.
+    causal: the last query sees the last key. window: a query sees that many keys up to its own, 0 = all. scale: None =
+    dim ** -0.5. softcap: 0 = none. sinks [heads] float32: logits that take part in the softmax and have no value.
+    deterministic: equal gradients in each run. return_lse: (o, lse [batch, heads, q] float32), lse without a gradient.
+    Gradients of q, k, v and sinks are first ones, in reverse mode. Raises ShapeError, DtypeError, ArgumentError,
+    UnsupportedError; what a device finds while it runs comes as JAX's own error with GA's text."""
+    q, k, v = (jnp.asarray(x) for x in (q, k, v))
+    sinks, q_start, kv_start = (None if x is None else jnp.asarray(x) for x in (sinks, q_start, kv_start))
+    packed = any(x is not None for x in (q_start, kv_start, max_q, max_kv))
+    if packed:
+        _check_packed(q_start, kv_start, max_q, max_kv, {"q": q, "k": k, "v": v})
+        q, k, v = (x[None] for x in (q, k, v))
+    _check_plain("attention", q=q, k=k, v=v)
+    _check_heads(q, k, v)
+    if sinks is not None:
+        _check_array("sinks", sinks, jnp.float32, (q.shape[2],))
+    scale = _check_numbers(q, window, scale, softcap)
     if 0 in q.shape or 0 in v.shape:
         o = jnp.zeros((*q.shape[:3], v.shape[3]), q.dtype)
-        lse = jnp.full((q.shape[0], q.shape[2], q.shape[1]), -jnp.inf, jnp.float32)
+        rows = (q_start.shape[0] - 1, q.shape[2], max_q) if packed else (q.shape[0], q.shape[2], q.shape[1])
+        lse = jnp.full(rows, -jnp.inf, jnp.float32)
     else:
-        o, lse = _attention(*_along(_axes(q, k, v), q, k, v), bool(causal), int(window), scale, float(softcap), bool(deterministic))
+        arrays = _along(_axes(q, k, v, sinks), q, k, v, sinks)
+        o, lse = _attention(*arrays, q_start, kv_start, bool(causal), int(window), scale, float(softcap), int(max_q or 0), int(max_kv or 0),
+                            bool(deterministic))
+    o = o[0] if packed else o
     return (o, jax.lax.stop_gradient(lse)) if return_lse else o
+
+
+def paged_attention(q, k, v, page_table, kv_len, *, causal=True, window=0, scale=None, softcap=0.0):
+    """q [batch, q, heads, dim] over a cache: k, v [pages, page_size, kv_heads, dim], page_table int32 [batch, n], kv_len int32
+    [batch]. The rest as in attention(). No gradients; on the CPU tables and lengths are checked while the program runs."""
+    q, k, v, page_table, kv_len = (jnp.asarray(x) for x in (q, k, v, page_table, kv_len))
+    _check_plain("attention", q=q, k=k, v=v)
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.ndim != 4:
+            raise _core.ShapeError(f"attention: {name} has {x.ndim} dimensions; allowed are 4")
+    _check_array("k", k, q.dtype, (*k.shape[:3], q.shape[3]))
+    _check_array("v", v, q.dtype, (*k.shape[:3], None))
+    _check_array("page_table", page_table, jnp.int32, (q.shape[0], None))
+    _check_array("kv_len", kv_len, jnp.int32, (q.shape[0],))
+    scale = _check_numbers(q, window, scale, softcap)
+    result = jax.ShapeDtypeStruct((*q.shape[:3], v.shape[3]), q.dtype)
+    arrays = [jax.lax.stop_gradient(x) for x in (q, k, v)]
+    return _call("paged", result, "sequential", *arrays, page_table, kv_len, causal=bool(causal), window=int(window), scale=scale, softcap=float(softcap))
 
 
 # ---- products ----

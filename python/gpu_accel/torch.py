@@ -80,9 +80,16 @@ def _options(sinks, q_start, kv_start, max_q, max_kv, causal, window, scale, sof
     return options
 
 
+def _takes(x):
+    """Whether what computes x has rows of its type: those of a CPU take f32. An emulated GPU has them, over memory of the CPU."""
+    if x.dtype not in _HALF or x.device.type != "cpu":
+        return True
+    context = _context.get()
+    return context is not None and context.device.startswith("emu")
+
+
 def _in_f32(x):
-    """What a CPU computes: its rows take f32."""
-    return x.float() if x.device.type == "cpu" and x.dtype in _HALF else x
+    return x if _takes(x) else x.float()
 
 
 def _results(q, v, q_start, max_q):
@@ -180,8 +187,7 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def backward(ctx, dout, _):
         q, k, v, o, lse, *rest = ctx.saved_tensors
-        if 0 in dout.stride() or dout.stride(-1) != 1:  # torch's own tensor: what sum() hands back has strides of 0
-            dout = dout.contiguous()
+        dout = _plain_strides(dout)
         with _again(ctx.context):
             dq, dk, dv, dsinks = _backward(dout, q, k, v, o, lse, *rest, *ctx.options, ctx.deterministic)
         return dq, dk, dv, None if rest[0] is None else dsinks, None, None, None, None
@@ -191,30 +197,111 @@ class _Attention(torch.autograd.Function):
         _refuse_vmap(info, in_dims)
 
 
-class _Eager(torch.autograd.Function):
-    """The same for plain calls: torch binds no arguments by name here, which takes longer than the rest."""
-
-    @staticmethod
-    def forward(ctx, *inputs):
-        output = _forward(*inputs[:6], *inputs[6])
-        _save(ctx, inputs, output)
-        return output
-
-    @staticmethod
-    def backward(ctx, dout, dlse):
-        return _Attention.backward(ctx, dout, dlse)
-
+# ---- plain calls ----
+#
+# Where nothing but the result is asked for, a call enters C at once: torch's dispatcher, which calls back into Python for each
+# operator, takes longer than all the rest.
 
 # Older versions of torch may not tell.
 _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
+_profiled = getattr(torch.autograd, "_profiler_enabled", lambda: True)
+_TENSORS = (Tensor, torch.nn.Parameter)
+_cuda_contexts = {}
+
+
+def _is_plain(q, k, v):
+    """No subclass, compiler, transform, mode, trace or profile, which want to see an operator; and something to compute."""
+    return (_HAS_TABLE and type(q) in _TENSORS and type(k) in _TENSORS and type(v) in _TENSORS and not torch.compiler.is_compiling()
+            and not _modes() and not _transforms_active() and not _profiled() and not torch.jit.is_tracing()
+            and not q.is_neg() and not k.is_neg() and not v.is_neg() and q.numel() and k.numel() and v.numel())
+
+
+def _place(q):
+    """(context, stream) for C, or None where a call needs more: another current device, or a conversion."""
+    index = q.get_device()
+    if index < 0:
+        return (_context.get() or _core.default_context(), None) if _takes(q) else None
+    if index != torch.cuda.current_device():
+        return None
+    context = _cuda_contexts.get(index)
+    if context is None:
+        context = _cuda_contexts[index] = _core.default_context(f"cuda:{index}")
+    return context, torch._C._cuda_getCurrentRawStream(index)
+
+
+def _now(place, q, k, v, sinks, q_start, kv_start, options, layout, want_lse):
+    """(o, lse or None), of C alone."""
+    max_q, max_kv, causal, window, scale, softcap = options
+    context, stream = place
+    o = q.new_empty((q.shape[0], q.shape[2], q.shape[1], v.shape[-1])).transpose(1, 2) if layout == "bhsd" else q.new_empty((*q.shape[:-1], v.shape[-1]))
+    if q_start is None:
+        lse = q.new_empty((q.shape[0], q.shape[1 if layout == "bhsd" else 2], max_q), dtype=torch.float32) if want_lse else None
+        context.attention(q, k, v, causal=causal, window=window, scale=scale, softcap=softcap, sinks=sinks, layout=layout, out=o, out_lse=lse, stream=stream)
+        return o, lse
+    lse = q.new_full((q_start.shape[0] - 1, q.shape[1], max_q), float("-inf"), dtype=torch.float32) if want_lse else None
+    context.attention(q, k, v, causal=causal, window=window, scale=scale, softcap=softcap, sinks=sinks, q_start=q_start, kv_start=kv_start, max_q=max_q,
+                      max_kv=max_kv, out=o, out_lse=lse, stream=stream)
+    return o, lse
+
+
+class _Plain(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, v, sinks, q_start, kv_start, options, layout, deterministic, place, return_lse):
+        o, lse = _now(place, q, k, v, sinks, q_start, kv_start, options, layout, True)
+        ctx.context, ctx.options, ctx.layout, ctx.deterministic = _context.get(), options, layout, deterministic
+        ctx.save_for_backward(q, k, v, o, lse, sinks, q_start, kv_start)
+        ctx.set_materialize_grads(False)
+        if not return_lse:
+            return o
+        ctx.mark_non_differentiable(lse)
+        return o, lse
+
+    @staticmethod
+    def backward(ctx, dout, _=None):
+        if dout is None:
+            return (None,) * 11
+        with _again(ctx.context):
+            return *_plain_backward(ctx, dout), *(None,) * 7
+
+
+def _plain_backward(ctx, dout):
+    q, k, v, o, lse, sinks, q_start, kv_start = ctx.saved_tensors
+    dout = _plain_strides(dout)
+    place = _place(q) if _is_plain(q, k, dout) and not torch.is_grad_enabled() else None
+    if place is None or (place[1] is not None and torch.cuda.is_current_stream_capturing()):
+        swap = ctx.layout == "bhsd"
+        q, k, v, o, dout = (x.transpose(1, 2) if swap else x for x in (q, k, v, o, dout))
+        *grads, dsinks = _backward(dout, q, k, v, o, lse, sinks, q_start, kv_start, *ctx.options, ctx.deterministic)
+        return *(x.transpose(1, 2) if swap else x for x in grads), None if sinks is None else dsinks
+    max_q, max_kv, causal, window, scale, softcap = ctx.options
+    dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+    dsinks = None if sinks is None else torch.empty_like(sinks)
+    more = {"layout": ctx.layout} if q_start is None else {"q_start": q_start, "kv_start": kv_start, "max_q": max_q, "max_kv": max_kv}
+    context, stream = place
+    context.attention_backward(q, k, v, o, lse, dout, causal=causal, window=window, scale=scale, softcap=softcap, sinks=sinks, deterministic=ctx.deterministic,
+                               out_dq=dq, out_dk=dk, out_dv=dv, out_dsinks=dsinks, stream=stream, **more)
+    return dq, dk, dv, dsinks
+
+
+def _plain_strides(dy):
+    """torch's own gradient: what sum() hands back has strides of 0."""
+    return dy.contiguous() if 0 in dy.stride() or dy.stride(-1) != 1 else dy
 
 
 def _differentiable(*inputs):
-    if torch.compiler.is_compiling() or _transforms_active():
+    if torch.compiler.is_compiling() or _transforms_active() or (
+            torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs[:4])):
         return _Attention.apply(*inputs)
-    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs[:4]):
-        return _Eager.apply(*inputs)
     return _forward(*inputs[:6], *inputs[6])
+
+
+def _by_operator(q, k, v, sinks, q_start, kv_start, options, layout, deterministic):
+    swap = layout == "bhsd" and q_start is None
+    if swap:
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    o, lse = _differentiable(q, k, v, sinks, q_start, kv_start, options, deterministic)
+    return (o.transpose(1, 2) if swap else o), lse
 
 
 def attention(q, k, v, *, causal=False, window=0, scale=None, softcap=0.0, sinks=None, layout="bshd", q_start=None, kv_start=None,
@@ -228,18 +315,22 @@ def attention(q, k, v, *, causal=False, window=0, scale=None, softcap=0.0, sinks
         raise _core.ArgumentError(f"attention: layout is {layout!r}; allowed are 'bshd', 'bhsd'")
     if (q_start is None) != (kv_start is None) or (q_start is not None and None in (max_q, max_kv)):
         raise _core.ArgumentError("attention: q_start, kv_start, max_q and max_kv go together")
-    _check_device(q, {"k": k, "v": v, "sinks": sinks, "q_start": q_start, "kv_start": kv_start})
-    if torch.is_autocast_enabled(q.device.type):
-        q, k, v = (x.to(torch.get_autocast_dtype(q.device.type)) for x in (q, k, v))
-    swap = layout == "bhsd" and q_start is None
-    if swap:
-        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    device = q.device
+    if k.device != device or v.device != device or device.type not in ("cpu", "cuda") or sinks is not None or q_start is not None:
+        _check_device(q, {"k": k, "v": v, "sinks": sinks, "q_start": q_start, "kv_start": kv_start})
+    if torch.is_autocast_enabled(device.type):
+        q, k, v = (x.to(torch.get_autocast_dtype(device.type)) for x in (q, k, v))
     if q_start is None:
-        max_q, max_kv = q.shape[1], k.shape[1]
-    scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
-    options = (max_q, max_kv, bool(causal), int(window), scale, float(softcap))
-    o, lse = _differentiable(q, k, v, sinks, q_start, kv_start, options, deterministic)
-    o = o.transpose(1, 2) if swap else o
+        tokens = 2 if layout == "bhsd" else 1
+        max_q, max_kv = q.shape[tokens], k.shape[tokens]
+    options = (max_q, max_kv, bool(causal), int(window), q.shape[-1] ** -0.5 if scale is None else float(scale), float(softcap))
+    place = _place(q) if _is_plain(q, k, v) else None
+    if place is None or (place[1] is not None and torch.cuda.is_current_stream_capturing()):
+        o, lse = _by_operator(q, k, v, sinks, q_start, kv_start, options, layout, deterministic)
+    elif torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad or (sinks is not None and sinks.requires_grad)):
+        return _Plain.apply(q, k, v, sinks, q_start, kv_start, options, layout, deterministic, place, return_lse)
+    else:
+        o, lse = _now(place, q, k, v, sinks, q_start, kv_start, options, layout, return_lse)
     return (o, lse) if return_lse else o
 
 
@@ -336,11 +427,6 @@ def _vmap_refused(name):
 for _name in ("rms_norm", "rope", "linear", "quantize", "dequantize"):
     torch.library.register_vmap(f"gpu_accel::{_name}", _vmap_refused(_name), lib=_library)
 _ops = torch.ops.gpu_accel
-
-
-def _plain_strides(dy):
-    """torch's own gradient: what sum() hands back has strides of 0."""
-    return dy.contiguous() if 0 in dy.stride() or dy.stride(-1) != 1 else dy
 
 
 class _RmsNorm(torch.autograd.Function):
@@ -455,6 +541,12 @@ def rope(x, positions, inv_freq, *, pairs="neox", magnitude=1.0):
     gpu_accel.rope_freqs makes them; a new tensor. positions: integers [tokens], or as x without its last two dimensions.
     pairs: 'neox' (i, i + rot_dim / 2) or 'norm' (2i, 2i + 1). Gradients of x."""
     _check_layer("rope", x, {"positions": positions, "inv_freq": inv_freq}, 3)
+    if inv_freq.requires_grad and torch.is_grad_enabled():
+        raise _core.UnsupportedError("rope: inv_freq wants a gradient; allowed is inv_freq.detach(), for x alone has one")
+    if inv_freq.dtype != torch.float32 or inv_freq.dim() != 1 or 2 * inv_freq.shape[0] > x.shape[-1]:
+        raise _core.ShapeError(f"rope: inv_freq is {inv_freq.dtype} {list(inv_freq.shape)}; allowed is float32 [at most {x.shape[-1] // 2}]")
+    if positions.is_floating_point():
+        raise _core.DtypeError(f"rope: positions is {positions.dtype}; allowed are integers")
     if pairs not in ("neox", "norm"):
         raise _core.ArgumentError(f"rope: pairs is {pairs!r}; allowed are 'neox', 'norm'")
     if positions.shape != x.shape[:-2] and positions.shape != x.shape[-3:-2]:
@@ -501,17 +593,25 @@ def quantized_linear(x, w, w_dtype, bias=None, *, act=None, scale=1.0):
 
 
 def quantize(w, w_dtype):
-    """w [n, k], contiguous, as blocks of w_dtype: uint8 [n, bytes]. CPUs alone do this."""
+    """w [..., k], contiguous, as blocks of w_dtype: uint8 [..., bytes]. CPUs alone do this. Has no gradient."""
     elements, _ = block_of("quantize", w_dtype)
     _check_layer("quantize", w, {}, 2)
+    if w.device.type != "cpu":
+        raise _core.UnsupportedError(f"quantize: w lies on {w.device}; allowed is cpu")
+    if not w.is_contiguous():
+        raise _core.ShapeError(f"quantize: w is {list(w.shape)} of strides {list(w.stride())}; allowed is a contiguous tensor")
     if w.shape[-1] % elements:
         raise _core.ShapeError(f"quantize: w is {list(w.shape)}; allowed is [..., k], k a multiple of {elements}")
     return _ops.quantize.default(w.detach(), w_dtype)
 
 
 def dequantize(w, w_dtype, dtype=torch.float32):
-    """w uint8 [n, bytes], blocks of w_dtype, as [n, k] of dtype."""
+    """w uint8 [n, bytes], blocks of w_dtype, as [n, k] of dtype: float32, float16 or bfloat16."""
+    if w.device.type not in ("cpu", "cuda"):
+        raise _core.UnsupportedError(f"dequantize: w lies on {w.device.type}; allowed are cpu and cuda")
     _check_blocks("dequantize", w, w_dtype)
+    if dtype not in (torch.float32, *_HALF):
+        raise _core.DtypeError(f"dequantize: dtype is {dtype}; allowed are float32, float16, bfloat16")
     return _ops.dequantize.default(w, w_dtype, dtype)
 
 

@@ -5,7 +5,11 @@
     model = AutoModelForCausalLM.from_pretrained(..., attn_implementation="gpu_accel")
 
 Causal and full masks, windows, soft-cap, sinks, padding, and position ids that start again: those are borders of documents,
-with a cache or without. Other masks, dropout and attention weights raise UnsupportedError."""
+with a cache or without. Other masks, dropout and attention weights raise UnsupportedError.
+
+    gpu_accel.transformers.batch(model)  # model.generate_batch(): continuous batching over a cache of pages
+"""
+import inspect
 import weakref
 
 import torch
@@ -21,8 +25,18 @@ _KNOWN = ("causal_mask_function", "bidirectional_mask_function", "and_masks", "s
 def register(name="gpu_accel"):
     """Makes attn_implementation=name known."""
     from transformers import AttentionInterface, AttentionMaskInterface
-    AttentionInterface.register(name, attention_forward)
-    AttentionMaskInterface.register(name, attention_mask)
+    for known in (name, f"{name}_flash", f"paged|{name}"):  # the latter two are for continuous batching
+        AttentionInterface.register(known, attention_forward)
+        AttentionMaskInterface.register(known, attention_mask)
+
+
+def batch(model, name="gpu_accel"):
+    """model.generate_batch() computes attention by GA from now on; returns the model. register() comes first.
+
+    transformers knows by the word "flash" which implementations need no mask there. Its own way to choose one would look for
+    that name among published kernels, so the name is set here."""
+    model.config._attn_implementation = f"{name}_flash"
+    return model
 
 
 def _refuse(what, allowed):
@@ -113,9 +127,38 @@ def _check(query, attention_mask, dropout, kwargs):
         _refuse(f"attention_mask has {attention_mask.dim()} dimensions", "2: [batch, keys]")
     if kwargs.get("output_attentions"):
         _refuse("output_attentions=True", "False")
-    for name in ("position_bias", "head_mask", "cache"):
+    for name in ("position_bias", "head_mask"):
         if kwargs.get(name) is not None:
             _refuse(f"{name} is given", "None")
+
+
+def _of_layer(value, module, cache):
+    """Continuous batching has lengths for each kind of layer: 'full_attention', 'sliding_attention'."""
+    if not isinstance(value, dict):
+        return value
+    allocator = getattr(cache, "layer_to_allocator", None)
+    kind = allocator[module.layer_idx].layer_type if allocator is not None else "sliding_attention" if module.sliding_window else "full_attention"
+    return value[kind]
+
+
+def _paged(module, query, key, value, cache, options, kwargs):
+    """A step of continuous batching: query [1, heads, tokens, dim] of all sequences, packed; the cache stores the new keys and
+    hands out those of all sequences, packed too."""
+    if kwargs.get("block_table") is not None:
+        _refuse("block_table is given", "None, which transformers gives but to flash_attention_2 and _3")
+    q_start, kv_start = kwargs["cu_seq_lens_q"], _of_layer(kwargs["cu_seq_lens_k"], module, cache)
+    max_q, max_kv = int(kwargs["max_length_q"]), int(_of_layer(kwargs["max_length_k"], module, cache))
+    key, value = cache.update(key_states=key, value_states=value, layer_idx=module.layer_idx, **_update_arguments(cache, kwargs))
+    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+    o = attention(q, k, v, **options, q_start=q_start.int(), kv_start=kv_start.int(), max_q=max_q, max_kv=max_kv)
+    return o[None]
+
+
+def _update_arguments(cache, kwargs):
+    """What the cache's update takes besides states and layer: its keywords as a dict, or by name in older versions."""
+    if "kwargs" in inspect.signature(cache.update).parameters:
+        return {"kwargs": kwargs}
+    return {"read_index": kwargs["read_index"], "write_index": kwargs["write_index"]}
 
 
 def attention_forward(module, query, key, value, attention_mask, dropout=0.0, scaling=None, sliding_window=None, softcap=None,
@@ -126,13 +169,15 @@ def attention_forward(module, query, key, value, attention_mask, dropout=0.0, sc
     causal = bool(causal) and bool(getattr(getattr(module, "config", None), "is_causal", True))
     if sliding_window and not causal:
         _refuse(f"sliding_window is {sliding_window} without a causal mask", "None")
+    options = {"causal": causal, "window": int(sliding_window or 0), "scale": scaling, "softcap": float(softcap or 0),
+               "sinks": None if s_aux is None else s_aux.float()}
+    if (cache := kwargs.pop("cache", None)) is not None:
+        return _paged(module, query, key, value, cache, options, kwargs), None
     q, k, v = (x.transpose(1, 2) for x in (query, key, value))
     (batch, n_q), n_kv = q.shape[:2], k.shape[1]
     positions = kwargs.get("position_ids")
     positions = positions if positions is not None and positions.dim() == 2 and positions.shape[1] == n_q else None
     borders = _borders.of(attention_mask, positions, batch, n_q, n_kv)
-    options = {"causal": causal, "window": int(sliding_window or 0), "scale": scaling, "softcap": float(softcap or 0),
-               "sinks": None if s_aux is None else s_aux.float()}
     if borders is None:
         return attention(q, k, v, **options), None
     q_start, kv_start, max_q, max_kv = borders

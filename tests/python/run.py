@@ -9,11 +9,12 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 FRAMEWORKS = ("test_torch", "test_transformers", "test_jax", "test_grid", "test_cuda_torch", "test_cuda_jax")
+OTHER_MODULES = ("test_mock", "test_emu")  # over the mock driver, and over the emulator
 
 
 def main():
     sys.path[:0] = [sys.argv[1], str(FOLDER), str(FOLDER.parent)]
-    names = sys.argv[2:] or [path.stem for path in sorted(FOLDER.glob("test_*.py")) if path.stem not in FRAMEWORKS]
+    names = sys.argv[2:] or [path.stem for path in sorted(FOLDER.glob("test_*.py")) if path.stem not in FRAMEWORKS + OTHER_MODULES]
     suite = unittest.defaultTestLoader.loadTestsFromNames(names)
     result = unittest.TextTestRunner(verbosity=1).run(suite)
     for test, why in result.skipped:

@@ -244,6 +244,64 @@ class Jax(unittest.TestCase):
                 self.assertEqual(code, 12)
                 self.assertRegex(text, rf"version {major}\.{minor}, its frame {size} bytes; allowed are 0\.1 and later")
 
+    def test_sinks_packed_and_pages(self):
+        """Values and gradients beside those of the module's own functions, one sequence at a time."""
+        rng = np.random.default_rng(4)
+        draw = lambda *shape: rng.standard_normal(shape).astype("f4")
+        q, k, v, sinks = draw(2, 9, 4, 16), draw(2, 9, 2, 16), draw(2, 9, 2, 16), draw(4)
+        options = {"causal": True, "window": 6}
+        o, lse = ga.attention(q, k, v, sinks=sinks, lse=True, **options)
+        call = lambda q, k, v, sinks: gj.attention(q, k, v, sinks=sinks, **options)
+        np.testing.assert_allclose(jax.jit(call)(q, k, v, sinks), np.asarray(o), rtol=1e-5, atol=1e-5)
+        dout = draw(2, 9, 4, 16)
+        seen = jax.grad(lambda *x: (call(*x) * dout).sum(), (0, 1, 2, 3))(q, k, v, sinks)
+        for a, b in zip(seen, ga.attention_backward(q, k, v, o, lse, dout, sinks=sinks, **options)):
+            np.testing.assert_allclose(a, np.asarray(b), rtol=1e-4, atol=1e-4)
+        many = jax.vmap(call, (0, None, None, None))(np.stack([q, q + 1]), k, v, sinks)
+        np.testing.assert_allclose(many[1], call(q + 1, k, v, sinks), rtol=1e-6, atol=1e-6)
+
+        start = np.array([0, 4, 4, 9], "i4")
+        p = [x[0] for x in (q, k, v)]
+        packed = lambda q, k, v: gj.attention(q, k, v, causal=True, q_start=start, kv_start=start, max_q=5, max_kv=5)
+        alone = lambda q, k, v: jnp.concatenate([gj.attention(*(x[None, a:b] for x in (q, k, v)), causal=True)[0] for a, b in ((0, 4), (4, 9))])
+        np.testing.assert_allclose(jax.jit(packed)(*p), alone(*p), rtol=1e-5, atol=1e-5)
+        for a, b in zip(*(jax.grad(lambda *x: (f(*x) * dout[0]).sum(), (0, 1, 2))(*p) for f in (packed, alone))):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+        pages_k, pages_v, table, lengths = draw(7, 4, 2, 16), draw(7, 4, 2, 16), np.array([[5, 1, 0], [2, 3, 6]], "i4"), np.array([9, 12], "i4")
+        seen = jax.jit(gj.paged_attention)(q[:, :2], pages_k, pages_v, table, lengths)
+        for i in range(2):
+            whole = [x[table[i]].reshape(12, 2, 16)[None, :lengths[i]] for x in (pages_k, pages_v)]
+            np.testing.assert_allclose(seen[i], gj.attention(q[i:i + 1, :2], *whole, causal=True)[0], rtol=1e-5, atol=1e-5)
+
+    def test_targets_check(self):
+        """Who calls the targets past gpu_accel.jax gets errors, not reads outside of arrays."""
+        x = jnp.zeros((1, 4, 2, 8))
+        numbers = {"causal": np.int32(0), "window": np.int32(0), "scale": np.float32(1), "softcap": np.float32(0), "sinks": np.int32(0),
+                   "packed": np.int32(0), "max_q": np.int32(0), "max_kv": np.int32(0)}
+        shape = lambda *dims, dtype=jnp.float32: jax.ShapeDtypeStruct(dims, dtype)
+        good = (shape(1, 4, 2, 8), shape(1, 2, 4))
+        call = lambda target, results, *arrays, **options: jax.block_until_ready(gj.ffi.ffi_call(f"gpu_accel_{target}", results)(*arrays, **options))
+        call("attention", good, x, x, x, **numbers)
+        product = {"xt": np.int32(0), "wt": np.int32(0), "bias": np.int32(0), "act": np.int32(0), "scale": np.float32(1), "w_dtype": ""}
+        start = jnp.array([0, 3, 9], jnp.int32)
+        for text, work in (
+                ("v is f32 .1, 3, 2, 8.; allowed is f32 .*4, 2, any|v is f32", lambda: call("attention", good, x, x, x[:, :3], **numbers)),
+                ("k is f16", lambda: call("attention", good, x, x.astype(jnp.float16), x, **numbers)),
+                ("o is f32 .1, 3, 2, 8.", lambda: call("attention", (shape(1, 3, 2, 8), good[1]), x, x, x, **numbers)),
+                ("lse is f32 .1, 2, 3.", lambda: call("attention", (good[0], shape(1, 2, 3)), x, x, x, **numbers)),
+                ("sinks is f32 .3.", lambda: call("attention", good, x, x, x, jnp.zeros(3), **numbers | {"sinks": np.int32(1)})),
+                ("borders 1 and 2 are 3 and 9", lambda: call("attention", (good[0], shape(2, 2, 4)), x, x, x, start, start,
+                                                           **numbers | {"packed": np.int32(1), "max_q": np.int32(4), "max_kv": np.int32(4)})),
+                ("w is f32 .5, 3.; allowed is f32 .*5, 4", lambda: call("gemm", shape(2, 5), jnp.zeros((2, 4)), jnp.zeros((5, 3)), **product)),
+                ("x is f32 .2, 4.; allowed is f32 .*3, 4", lambda: call("gemm", shape(3, 5), jnp.zeros((2, 4)), jnp.zeros((5, 4)), **product)),
+                ("y is u8 .2, 17.", lambda: call("quantize", shape(2, 17, dtype=jnp.uint8), jnp.zeros((2, 32)), dtype="q4_0")),
+                ("w is u8 .2, 18.; allowed is u8 .*2, 36", lambda: call("rows", shape(1, 64), jnp.zeros((2, 18), jnp.uint8), jnp.zeros(1, jnp.int32), w_dtype="q4_0")),
+                ("page_table: .0, 0. is 9; allowed are 0 to 0", lambda: call("paged", good[0], x, x, x, jnp.full((1, 1), 9, jnp.int32), jnp.ones(1, jnp.int32),
+                                                                             **{n: numbers[n] for n in ("causal", "window", "scale", "softcap")}))):
+            with self.subTest(text), self.assertRaisesRegex(Exception, text):
+                work()
+
 
 if __name__ == "__main__":
     unittest.main()

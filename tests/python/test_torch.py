@@ -1,7 +1,9 @@
 """Operators and gradients on PyTorch, over the CPU. Skipped where PyTorch is missing."""
+import contextlib
 import sys
 import threading
 import unittest
+from unittest import mock
 
 import gpu_accel as ga
 
@@ -207,27 +209,50 @@ class Torch(unittest.TestCase):
 
     def test_using_and_threads(self):
         """A block is its thread's own; backward has the context of forward, in whichever thread and after the block."""
-        names, call = [], gt._call
+        names, context = [], ga.Context("ref")
 
-        def record(op, tensors, options, out):
-            context = gt._context.get()
-            names.append((op, context and context.device))
-            return call(op, tensors, options, out)
+        class Recorder:
+            device = "ref"
+
+            def __getattr__(self, op):
+                names.append(op)
+                return getattr(context, op)
 
         def in_thread(function):
             thread = threading.Thread(target=function)
             thread.start()
             thread.join()
         q, = self.draw((1, 3, 2, 8), grad=True)
-        gt._call = record
-        try:
-            with gt.using(ga.Context("ref")):
-                o = gt.attention(q, q, q)
-                in_thread(lambda: gt.attention(q, q, q))
-            in_thread(lambda: o.sum().backward())
-        finally:
-            gt._call = call
-        self.assertEqual(names, [("attention", "ref"), ("attention", None), ("attention_backward", "ref")])
+        with gt.using(Recorder()):
+            o = gt.attention(q, q, q)
+            in_thread(lambda: gt.attention(q, q, q))
+        in_thread(lambda: o.sum().backward())
+        self.assertEqual(names, ["attention", "attention_backward"])  # that of the other thread is not the block's
+
+    def test_plain_calls(self):
+        """Those that enter C at once are equal to the operator's, with their strides; modes and profiles see the operator."""
+        q, k, v = self.draw((2, 5, 4, 8), (2, 7, 2, 8), (2, 7, 2, 8), grad=True)
+        dout, = self.draw((2, 5, 4, 8))
+        with torch.profiler.profile() as profile:
+            gt.attention(q, k, v)
+        self.assertIn("gpu_accel::attention", {event.key for event in profile.key_averages()})
+        for layout, inputs, d in (("bshd", (q, k, v), dout), ("bhsd", tuple(x.detach().transpose(1, 2).contiguous().requires_grad_() for x in (q, k, v)),
+                                                                dout.transpose(1, 2))):
+            results = []
+            for plain in (True, False):
+                with contextlib.nullcontext() if plain else mock.patch.object(gt, "_is_plain", lambda *x: False):
+                    o, lse = gt.attention(*inputs, causal=True, layout=layout, return_lse=True)
+                    alone = gt.attention(*inputs, causal=True, layout=layout)
+                    results.append((o, lse, alone, *torch.autograd.grad(o, inputs, d)))
+            for a, b in zip(*results):
+                self.assertTrue(torch.equal(a, b))
+                self.assertEqual(a.stride(), b.stride())
+        with self.assertRaisesRegex(ga.UnsupportedError, "second derivatives"):
+            first, = torch.autograd.grad(gt.attention(q, k, v).sum(), q, create_graph=True)
+            first.sum().backward()
+        negative = torch.complex(torch.zeros(2, 7, 2, 8), v.detach()).conj().imag
+        self.assertTrue(negative.is_neg())
+        self.assertTrue(torch.equal(gt.attention(q, k, negative), gt.attention(q, k, -v)))
 
     def test_autocast(self):
         q, k, v = self.draw((1, 5, 2, 16), (1, 5, 2, 16), (1, 5, 2, 16), grad=True)
@@ -333,6 +358,12 @@ class Torch(unittest.TestCase):
                 (ga.ShapeError, r"rms_norm: weight is \[8\]; allowed is \[16\]", lambda: gt.rms_norm(x, freq)),
                 (ga.DtypeError, "rms_norm: x is torch.float64; allowed are float32", lambda: gt.rms_norm(x.double())),
                 (ga.ShapeError, r"rope: positions is \[5\]; allowed are \[2\]", lambda: gt.rope(x, torch.arange(5), freq)),
+                (ga.UnsupportedError, "rope: inv_freq wants a gradient; allowed is", lambda: gt.rope(x, at, freq.clone().requires_grad_())),
+                (ga.ShapeError, r"rope: inv_freq is torch.float64 \[\d+\]; allowed is float32", lambda: gt.rope(x, at, freq.double())),
+                (ga.DtypeError, "rope: positions is torch.float32; allowed are integers", lambda: gt.rope(x, at.float(), freq)),
+                (ga.ShapeError, "quantize: w is .* of strides .*; allowed is a contiguous", lambda: gt.quantize(torch.randn(32, 32).t(), "q4_0")),
+                (ga.UnsupportedError, "dequantize: w lies on meta; allowed are", lambda: gt.dequantize(torch.empty(2, 18, dtype=torch.uint8, device="meta"), "q4_0")),
+                (ga.DtypeError, "dequantize: dtype is torch.int32; allowed are", lambda: gt.dequantize(torch.zeros(2, 18, dtype=torch.uint8), "q4_0", torch.int32)),
                 (ga.ArgumentError, "rope: pairs is 'gptj'; allowed are", lambda: gt.rope(x, at, freq, pairs="gptj")),
                 (ga.UnsupportedError, "linear: x lies on meta", lambda: gt.linear(x.to("meta"), w)),
                 (ga.UnsupportedError, "linear: torch.func.vmap", lambda: torch.func.vmap(lambda a: gt.linear(a, w))(x)),
