@@ -32,10 +32,10 @@ static const char *age_of(time_t then, char text[32]) {
 }
 
 static json_t *partial_json(const partial *p) {
-  return json_pack("{s:o, s:o, s:I, s:o, s:i, s:i, s:b}", "name", cmd_json_text(p->name, strlen(p->name)), "path",
+  return json_pack("{s:o, s:o, s:I, s:o, s:i, s:i, s:b, s:b}", "name", cmd_json_text(p->name, strlen(p->name)), "path",
                    cmd_json_text(p->path, strlen(p->path)), "bytes", (json_int_t)p->bytes, "of_bytes",
                    p->of < 0 ? json_null() : json_integer(p->of), "parts", p->parts, "of_parts", p->of_parts, "partial",
-                   1);
+                   1, "again", (int)p->again);
 }
 
 static ga_status print_store_json(const store *s, const partials *rest) {
@@ -85,11 +85,12 @@ static void print_partials(const partials *rest) {
     cmd_put_text(stdout, p->name, strlen(p->name));
     printf("%-*s  ", (int)(widest - strlen(p->name)), "");
     if (p->of_parts)
-      printf("%d of %d parts\n", p->parts, p->of_parts);
+      printf("%d of %d parts", p->parts, p->of_parts);
     else if (p->of < 0)
-      printf("%s\n", text_of_size((uint64_t)p->bytes, here));
+      printf("%s", text_of_size((uint64_t)p->bytes, here));
     else
-      printf("%s of %s\n", text_of_size((uint64_t)p->bytes, here), text_of_size((uint64_t)p->of, of));
+      printf("%s of %s", text_of_size((uint64_t)p->bytes, here), text_of_size((uint64_t)p->of, of));
+    printf(p->again ? ", to replace what is here: --force goes on\n" : "\n");
   }
   printf("`ga pull` of the same name or address goes on.\n");
 }

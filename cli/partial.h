@@ -10,6 +10,7 @@ typedef struct partial {
   char path[4096];     /* of the part, the folder of packages, or the plan */
   int64_t bytes, of;   /* here, and of the whole; of -1: not told */
   int parts, of_parts; /* packages; of_parts 0: it does not come in packages */
+  bool again;          /* the model is here, and is being replaced: --force */
 } partial;
 
 typedef struct partials {
@@ -23,9 +24,15 @@ void partials_free(partials *p);
 /* All that is here of it. GA_ERR_STATE: another process is downloading it; nothing is removed then. */
 ga_status partial_remove(const partial *p);
 
-/* Keeps which files belong to `source`, as hf:org/repo:Q4_K_M: the chosen ones. */
-ga_status partial_plan_write(const ga_hub_name *name, const char *source, const ga_hub_files *files);
+/* GA_ERR_STATE: another process is fetching the model at `path`, below the models' folder `dir`, again. */
+ga_status partial_refuse_busy(const char *dir, const char *path);
+
+/* A plan is locked while it is carried out (pull_lock). */
+ga_status partial_plan_path(const ga_hub_name *name, const char *source, char path[4096]);
+/* Keeps which files belong to `source`, as hf:org/repo:Q4_K_M: the chosen ones. again: they are here, and what comes
+ * waits in parts until all have come. */
+ga_status partial_plan_write(const char *path, const char *source, const ga_hub_files *files, bool again);
 /* Removes the plan when nothing of it is here, or nothing is missing. */
-void partial_plan_settle(const ga_hub_name *name, const char *source);
+void partial_plan_settle(const char *path);
 
 #endif

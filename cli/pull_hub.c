@@ -127,15 +127,23 @@ static ga_status path_of_file(const ga_hub_name *name, const ga_hub_file *f, cha
   return GA_OK;
 }
 
+/* Where a file comes from, and where it goes. */
+static ga_status ends_of_file(const ga_hub_name *name, const ga_hub_files *files, const ga_hub_file *f,
+                              const char *token, char url[4096], char goal[4096], pull_address *from) {
+  TRY(path_of_file(name, f, goal));
+  TRY(hub_url(url, 4096, name, files->revision, f->path));
+  TRY(pull_address_parse(url, from));
+  from->token = token;
+  return GA_OK;
+}
+
+/* stage: it waits in its part. */
 static ga_status fetch_one(const ga_hub_name *name, const ga_hub_files *files, const ga_hub_file *f, const char *token,
-                           bool force) {
+                           bool force, bool stage) {
   char url[4096], goal[4096];
   pull_address from;
   bool fetched = false;
-  TRY(path_of_file(name, f, goal));
-  TRY(hub_url(url, sizeof url, name, files->revision, f->path));
-  TRY(pull_address_parse(url, &from));
-  from.token = token;
+  TRY(ends_of_file(name, files, f, token, url, goal, &from));
   if (!force) TRY(is_fetched(goal, f, &from, &fetched));
   if (fetched) return GA_OK;
   char *slash = strrchr(goal, '/');
@@ -143,32 +151,54 @@ static ga_status fetch_one(const ga_hub_name *name, const ga_hub_files *files, c
   TRY(make_dirs(goal, 0777));
   *slash = '/';
   if (f->bytes >= 0) (void)fprintf(stderr, "%s, %.1f MB\n", f->path, (double)f->bytes * 1e-6);
-  return pull_fetch(&from, goal, *f->sha256 ? f->sha256 : NULL);
+  const char *sha256 = *f->sha256 ? f->sha256 : NULL;
+  return stage ? pull_stage(&from, goal, sha256) : pull_fetch(&from, goal, sha256);
 }
 
-/* The file without which the others are no model: config.json, or the first shard. NULL: the only one. */
+static ga_status place_one(const ga_hub_name *name, const ga_hub_files *files, const ga_hub_file *f) {
+  char url[4096], goal[4096];
+  pull_address from;
+  TRY(ends_of_file(name, files, f, NULL, url, goal, &from));
+  return pull_place(&from, goal);
+}
+
+/* The file without which the others are no model: config.json, or the first shard, or the only one. */
 static const ga_hub_file *key_file(const ga_hub_files *files) {
   const ga_hub_file *key = NULL;
-  size_t chosen = 0;
   for (size_t i = 0; i < files->n; i++) {
     const ga_hub_file *f = &files->item[i];
-    if (!f->chosen) continue;
-    if (!chosen++ || !strcmp(f->path, "config.json")) key = f;
+    if (f->chosen && (!key || !strcmp(f->path, "config.json"))) key = f;
   }
-  return chosen > 1 ? key : NULL;
+  return key;
 }
 
-/* The key goes first and comes last: a model that is fetched again in part, of two revisions, is none. */
+/* The key comes last: what is not whole is no model. */
 static ga_status fetch_chosen(const ga_hub_name *name, const ga_hub_files *files, const char *token, bool force) {
+  const ga_hub_file *key = key_file(files);
+  for (size_t i = 0; i < files->n; i++)
+    if (files->item[i].chosen && &files->item[i] != key)
+      TRY(fetch_one(name, files, &files->item[i], token, force, false));
+  return fetch_one(name, files, key, token, force, false);
+}
+
+/* The old model stays until all files of the new one are here. Then the key goes first and comes last: files of two
+ * revisions are no model. */
+static ga_status fetch_again(const ga_hub_name *name, const ga_hub_files *files, const char *token, const char *plan,
+                             const char *source) {
   char path[4096];
   const ga_hub_file *key = key_file(files);
-  if (force && key) {
-    TRY(path_of_file(name, key, path));
-    REQUIRE(!unlink(path) || errno == ENOENT, GA_ERR_IO, "%s: %s", path, strerror(errno));
+  size_t chosen = 0;
+  for (size_t i = 0; i < files->n; i++) {
+    if (!files->item[i].chosen) continue;
+    chosen++;
+    TRY(fetch_one(name, files, &files->item[i], token, true, true));
   }
+  TRY(partial_plan_write(plan, source, files, false));
+  TRY(path_of_file(name, key, path));
+  if (chosen > 1) REQUIRE(!unlink(path) || errno == ENOENT, GA_ERR_IO, "%s: %s", path, strerror(errno));
   for (size_t i = 0; i < files->n; i++)
-    if (files->item[i].chosen && &files->item[i] != key) TRY(fetch_one(name, files, &files->item[i], token, force));
-  return key ? fetch_one(name, files, key, token, force) : GA_OK;
+    if (files->item[i].chosen && &files->item[i] != key) TRY(place_one(name, files, &files->item[i]));
+  return place_one(name, files, key);
 }
 
 /* What may be asked for: one line each on stderr, or on stdout. */
@@ -190,12 +220,19 @@ static void print_choices(const ga_hub_files *files, bool to_stdout) {
 /* What is to come is written down first: `ga list` tells how much of it is here. */
 static ga_status fetch_planned(const ga_hub_name *name, const char *source, const ga_hub_files *files,
                                const char *token, bool force) {
-  char folder[3500];
+  char folder[3500], plan[4096], key[4096];
+  int fd;
   TRY(ga_hub_folder(name, folder, sizeof folder));
   TRY(make_dirs(folder, 0777));
-  TRY(partial_plan_write(name, source, files));
-  const ga_status status = fetch_chosen(name, files, token, force);
-  partial_plan_settle(name, source);
+  TRY(partial_plan_path(name, source, plan));
+  TRY(path_of_file(name, key_file(files), key));
+  const bool again = force && !access(key, F_OK);
+  TRY(pull_lock(plan, false, &fd));
+  ga_status status = partial_plan_write(plan, source, files, again);
+  if (status == GA_OK)
+    status = again ? fetch_again(name, files, token, plan, source) : fetch_chosen(name, files, token, force);
+  partial_plan_settle(plan);
+  (void)close(fd);
   return status;
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/error.h"
+#include "cli/partial.h"
 #include "cli/trees.h"
 #include "names/hub.h"
 #include "names/names.h"
@@ -194,6 +195,7 @@ static bool remove_file(const char *file, void *user) {
 
 ga_status store_remove(const store *s, const store_entry *e) {
   char parent[4096 + 32];
+  TRY(partial_refuse_busy(s->dir, e->path));
   if (e->shared)
     REQUIRE(for_own_files(e->path, remove_file, NULL), GA_ERR_IO, "%s: %s", e->path, strerror(errno));
   else if (e->is_folder)

@@ -27,7 +27,8 @@ ga_status store_open(store *out);
 void store_close(store *s);
 /* What -m opens by this name; else that of this name, path, or name of a file, which must be the only one. */
 ga_status store_find(const store *s, const char *name, const store_entry **out);
-/* Its files, what is kept beside them, and folders that are empty then. Other models in its folder stay. */
+/* Its files, what is kept beside them, and folders that are empty then. Other models in its folder stay. GA_ERR_STATE:
+ * another process is fetching it again. */
 ga_status store_remove(const store *s, const store_entry *e);
 
 /* Remembers that a model is used now, if it lies in the models' folder. */

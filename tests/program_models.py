@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Models at hand: `ga list`, `rm`, `show`, and models of a hub on this machine by hf:ORG/REPOSITORY. Usage: program_models.py GA"""
 import contextlib
+import fcntl
 import hashlib
 import http.server
 import json
@@ -302,7 +303,7 @@ class Models(unittest.TestCase):
         self.assertIn("neither a GGUF file nor config.json", self.ga("pull", "hf:org/nothing", code=1)[1])
 
     def test_no_model_of_two_revisions(self):
-        """--force that ends in the middle leaves no model; what goes on takes files of one commit alone."""
+        """--force that ends in the middle leaves the old model whole; what goes on takes files of one commit alone."""
         split = {f"m-Q8_0-{i:05}-of-00002.gguf": b"GGUF" + b"1" * 100 * i for i in (1, 2)}
         for repo, files, gone, key in (("org/folder", folder_files(), "model.safetensors", "config.json"), ("org/two", split, *reversed(split))):
             first, second = "1" * 40, "2" * 40
@@ -311,23 +312,29 @@ class Models(unittest.TestCase):
                 path = self.ga("pull", "hf:" + repo)[0].strip()
                 self.assertIn(f"{repo}/resolve/{first}/{key}", Hub.asked)
                 self.ga("pull", "--force", "hf:" + repo)
-                self.assertEqual(Hub.asked[-1], f"{repo}/resolve/{first}/{key}")
                 folder = path if os.path.isdir(path) else os.path.dirname(path)
+                old = self.bytes_in(folder, files)
                 Hub.repos[repo] = {name: raw.replace(b"1", b"2") if name.endswith(".gguf") else raw for name, raw in files.items()}
                 Hub.revision, Hub.missing = second, gone
                 self.ga("pull", "--force", "hf:" + repo, code=1)
-                self.assertNotIn(key, os.listdir(folder))
-                self.assertEqual(set(self.names()) & {"hf:" + repo, f"hf:{repo}/{key}"}, set())
+                self.assertEqual(self.bytes_in(folder, files), old)
+                self.assertIn("hf:" + repo if os.path.isdir(path) else f"hf:{repo}/{key}", self.names())
+                self.assertIn("already here", self.ga("pull", "hf:" + repo)[1])
                 Hub.missing = ""
                 Hub.asked.clear()
-                self.assertEqual(self.ga("pull", "hf:" + repo)[0].strip(), path)
-                if repo == "org/folder":  # its bytes are the same, which their hashes tell
-                    self.assertEqual(Hub.asked[1:], [f"{repo}/resolve/{second}/{key}"])
-                for name, raw in Hub.repos[repo].items():
-                    if name in os.listdir(folder):
-                        with open(os.path.join(folder, name), "rb") as f:
-                            self.assertEqual(f.read(), raw, name)
+                self.assertEqual(self.ga("pull", "--force", "hf:" + repo)[0].strip(), path)
+                self.assertEqual([a for a in Hub.asked[1:] if f"/{second}/" not in a], [])
+                self.assertEqual(self.bytes_in(folder, files), {name: Hub.repos[repo][name] for name in old})
+                self.assertEqual([f for f in self.files() if f.endswith((".part", ".from", ".pull"))], [])
                 self.ga("rm", "-y", "hf:" + repo)
+
+    def bytes_in(self, folder, names):
+        """Those of these files that are here."""
+        found = {}
+        for name in set(names) & set(os.listdir(folder)):
+            with open(os.path.join(folder, name), "rb") as f:
+                found[name] = f.read()
+        return found
 
     def test_model_option(self):
         out, said = self.ga("run", "-m", "hf:org/many", "-q", "-n", "2", "x")
@@ -402,9 +409,9 @@ class Models(unittest.TestCase):
         with open(out.strip(), "rb") as f:
             self.assertEqual(f.read(), GOOD)
 
-    def stop_early(self, name, part):
+    def stop_early(self, name, part, *options):
         """`ga pull NAME` until `part` has its first bytes, then Ctrl-C."""
-        p = subprocess.Popen([GA, "pull", name], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        p = subprocess.Popen([GA, "pull", *options, name], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(p.kill)
         path, deadline = os.path.join(self.models, part), time.time() + 30
         while not os.path.exists(path + ".from") or not os.path.getsize(path):
@@ -484,6 +491,62 @@ class Models(unittest.TestCase):
         self.assertIn("another process is downloading it", self.ga("rm", "-y", "hf:slow/one", code=1)[1])
         Hub.go.set()
         self.assertEqual((p.wait(30), self.names()), (0, ["hf:slow/one/m-Q4_K_M.gguf"]))
+
+    def under_way(self, *args):
+        """`ga pull ARGS` that waits for Hub.go in the middle of a file."""
+        p = subprocess.Popen([GA, "pull", *args], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(p.communicate)
+        self.addCleanup(p.kill)
+        deadline = time.time() + 30
+        while not self.partial():
+            self.assertLess(time.time(), deadline)
+        return p
+
+    def test_rm_between_two_files(self):
+        """Whoever carries out a plan has its lock also while no file of it is open."""
+        Hub.missing = "big/b-Q4_0-00003-of-00003.gguf"
+        self.ga("pull", "hf:org/split", code=1)
+        Hub.missing = ""
+        files = self.files()
+        plan = os.path.join(self.models, next(f for f in files if f.endswith(".pull")))
+        with open(plan, "rb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            for args in (("rm", "-y", "hf:org/split"), ("pull", "hf:org/split")):
+                said = self.ga(*args, code=1)[1]
+                self.assertIn(plan + ": another process is downloading it; wait until that has ended, or stop it", said)
+            self.assertEqual(self.files(), files)
+        self.ga("pull", "hf:org/split")
+        self.assertEqual(self.names(), ["hf:org/split/big/b-Q4_0-00001-of-00003.gguf"])
+
+    def test_pull_again(self):
+        """--force that is killed: the old model stays and works, what came is listed, and goes on."""
+        url = self.endpoint + "/slow/one/resolve/main/m-Q4_K_M.gguf"
+        for name, model, part in (("hf:slow/one", "hf:slow/one/m-Q4_K_M.gguf", "hf/slow/one/m-Q4_K_M.gguf"), (url, "m-Q4_K_M.gguf", "m-Q4_K_M.gguf")):
+            Hub.go.set()
+            path = self.ga("pull", name)[0].strip()
+            Hub.go.clear()
+            with unittest.mock.patch.dict(Hub.repos, {"slow/one": {"m-Q4_K_M.gguf": GOOD + b"new"}}):
+                p = self.under_way("--force", name)
+                for one in (model, name):
+                    self.assertIn("another process is downloading it", self.ga("rm", "-y", one, code=1)[1])
+                p.kill()
+                p.wait()
+                here = os.path.getsize(os.path.join(self.models, part) + ".part")
+                self.assertEqual(self.partial(), {name: (here, len(GOOD) + 3)})
+                self.assertIn(", to replace what is here: --force goes on", self.ga("list")[0])
+                self.assertEqual(self.names(), [model])
+                with open(path, "rb") as f:
+                    self.assertEqual(f.read(), GOOD)
+                self.ga("rm", "-y", name)  # what came, not the model
+                self.assertEqual((self.partial(), self.names()), ({}, [model]))
+                self.stop_early(name, part + ".part", "--force")
+                Hub.go.set()
+                self.ga("pull", "--force", name)
+                with open(path, "rb") as f:
+                    self.assertEqual(f.read(), GOOD + b"new")
+                self.assertEqual(self.partial(), {})
+            self.ga("rm", "-y", model)
+            self.assertEqual(self.files(), [])
 
     def test_rm_leaves_what_a_plan_must_not_name(self):
         self.put("hf/o/r/a.gguf.part", b"x")

@@ -79,7 +79,7 @@ static void test_never_worse(void **state) {
         uint8_t fitted[MOST], simple[MOST];
         draws[d](&rng, x, n);
         for (int e = 0; e < n; e++) w[e] = round & 1 ? 1 : (float)exp(ga_rng_normal(&rng));
-        quant_fit_block(blocks[t], x, w, fitted);
+        quant_fit_blocks(blocks[t], x, w, 1, fitted);
         ga_quantise_block(blocks[t], x, simple);
         const double have = block_error(blocks[t], fitted, x, w, n), most = block_error(blocks[t], simple, x, w, n);
         double size = 0;
@@ -118,7 +118,7 @@ static void test_better_on_normal_values(void **state) {
       float x[MOST];
       uint8_t b[MOST];
       values_normal(&rng, x, n);
-      quant_fit_block(blocks[t], x, ones, b);
+      quant_fit_blocks(blocks[t], x, ones, 1, b);
       fitted += block_error(blocks[t], b, x, ones, n);
       ga_quantise_block(blocks[t], x, b);
       simple += block_error(blocks[t], b, x, ones, n);

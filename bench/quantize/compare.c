@@ -1,5 +1,6 @@
 /* How far quantised models are from their source: perplexity of a text, and Kullback-Leibler divergence of the next
- * token's distribution from the source's, over the second halves of windows. One line of JSON a model.
+ * token's distribution from the source's, over the second halves of windows. One line of JSON a model; "windows" are
+ * the mean losses of each, in nats: the spread of their differences between two models tells what is noise.
  *
  *   cc -O2 -Iinclude bench/quantize/compare.c build/libga.a -ljansson -lutf8proc -lm -lpthread -ldl -o compare
  *   compare TEXT WINDOW WINDOWS SOURCE MODEL...
@@ -10,6 +11,8 @@
 #include <string.h>
 
 #include "ga/llm.h"
+
+enum { MOST_WINDOWS = 4096 };
 
 typedef struct text_ids {
   int32_t *ids;
@@ -84,11 +87,12 @@ static void measure_model(const char *path, const text_ids *t, const float *sour
   const int rows = t->window / 2 - 1;
   const size_t each = (size_t)(t->window / 2) * (size_t)r.vocab;
   float *own = keep ? NULL : malloc(each * sizeof *own);
-  double nll = 0, kl = 0;
+  double nll = 0, kl = 0, each_window[MOST_WINDOWS];
   long alike = 0;
   for (int w = 0; w < t->windows; w++) {
     float *now = keep ? keep + (size_t)w * each : own;
     eval_window(&r, t, w, now);
+    const double before = nll;
     for (int i = 0; i < rows; i++) {
       const float *q = now + (size_t)i * (size_t)r.vocab;
       bool same = true;
@@ -96,10 +100,13 @@ static void measure_model(const char *path, const text_ids *t, const float *sour
       if (source) kl += divergence(source + (size_t)w * each + (size_t)i * (size_t)r.vocab, q, (size_t)r.vocab, &same);
       alike += same;
     }
+    each_window[w] = (nll - before) / rows;
   }
   const double n = (double)rows * t->windows;
-  printf("{\"model\": \"%s\", \"perplexity\": %.5f, \"kl\": %.6f, \"same_top\": %.5f, \"tokens\": %.0f}\n",
+  printf("{\"model\": \"%s\", \"perplexity\": %.5f, \"kl\": %.6f, \"same_top\": %.5f, \"tokens\": %.0f, \"windows\": [",
          strrchr(path, '/') ? strrchr(path, '/') + 1 : path, exp(nll / n), kl / n, (double)alike / n, n);
+  for (int w = 0; w < t->windows; w++) printf("%s%.6f", w ? ", " : "", each_window[w]);
+  printf("]}\n");
   (void)fflush(stdout);
   free(own);
   close_run(&r);
@@ -123,7 +130,7 @@ int main(int argc, char **argv) {
   open_run(argv[4], t.window, &r);
   t.ids = malloc(bytes * sizeof *t.ids);
   end_if(ga_tokenize(ga_model_tokenizer(r.model), text, bytes, GA_TOK_ADD_SPECIAL, t.ids, bytes, &n), "tokens");
-  if ((size_t)(t.window * t.windows) > n || t.window > 4096) return 2;
+  if ((size_t)(t.window * t.windows) > n || t.window > 4096 || t.windows > MOST_WINDOWS) return 2;
   float *source = malloc((size_t)t.windows * (size_t)(t.window / 2) * (size_t)r.vocab * sizeof *source);
   close_run(&r);
   measure_model(argv[4], &t, NULL, source);

@@ -1,4 +1,4 @@
-/* One block of a GGUF type with as little error as can be had: scales are searched for, codes are the nearest ones.
+/* Blocks of a GGUF type with as little error as can be had: scales are searched for, codes are the nearest ones.
  *
  * The error of a block is the sum of w (x - y)^2, where y is what the block is read back as, its scales rounded to the
  * formats they are kept in. It is at most that of ga_quantise_block (base/quant.h), whose scales are always tried. */
@@ -8,9 +8,9 @@
 #include "base/compiler.h"
 #include "ga/tensor.h"
 
-/* x: block_elems finite values, at most QUANT_MOST_VALUE in magnitude; w: as many weights, at least 0, near 1 in the
- * mean, not all 0. */
-void quant_fit_block(ga_dtype dtype, const float *x, const float *w, uint8_t *block);
+/* n blocks. x: finite values, at most QUANT_MOST_VALUE in magnitude; w: as many weights, at least 0, near 1 in the mean,
+ * not all 0 in a block; NULL: even. A block does not depend on those beside it. */
+void quant_fit_blocks(ga_dtype dtype, const float *x, const float *w, int64_t n, uint8_t *blocks);
 /* Are there blocks of this type to be fitted? */
 bool quant_fits(ga_dtype dtype);
 
@@ -19,11 +19,13 @@ bool quant_fits(ga_dtype dtype);
 /* Values of a block that are all smaller than this are written as 0: f16 scales end at 6e-8. */
 #define QUANT_LEAST_VALUE 1e-12f
 
-/* As quant_fit_block, for values that are not all nearly 0. NULL for types of another file. The functions are local to
- * their files: compilers export what they clone. */
+/* One block of values that are not all nearly 0, weights given. NULL for types of another file. The functions are local
+ * to their files: compilers export what they clone. */
 typedef void (*quant_fit_fn)(const float *x, const float *w, uint8_t *b);
-quant_fit_fn quant_fit_one(ga_dtype dtype);   /* fit_one.c: blocks of 32 with one scale */
 quant_fit_fn quant_fit_k(ga_dtype dtype);     /* fit_k.c: blocks of 256 with a scale for each run */
 quant_fit_fn quant_fit_table(ga_dtype dtype); /* fit_table.c: codes that are places in a table */
+/* As quant_fit_blocks, for 1 to 8 blocks. */
+typedef void (*quant_fit_eight_fn)(const float *x, const float *w, int n, uint8_t *b);
+quant_fit_eight_fn quant_fit_one(ga_dtype dtype); /* fit_one.c: blocks of 32 with one scale */
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "cpu/cpu_gemm.h"
+#include "quant/halves.h"
 #include "quant/rewrite.h"
 
 /* Values in memory at once: enough rows to keep threads busy, little enough for any machine. */
@@ -53,8 +54,14 @@ static void to_floats(void *arg, int64_t begin, int64_t end, int thread) {
   const float_job *job = arg;
   const ga_dtype_traits *t = ga_dtype_info(job->dtype);
   const int64_t from = begin * PART_VALUES, to = ga_min_i64(end * PART_VALUES, job->n);
+  const uint8_t *raw = job->raw + from / t->block_elems * t->block_bytes;
   (void)thread;
-  ga_cpu_dequantise(job->dtype, job->raw + from / t->block_elems * t->block_bytes, to - from, job->out + from);
+  if (job->dtype == GA_F16)
+    quant_f16_to_floats(raw, to - from, job->out + from);
+  else if (job->dtype == GA_BF16)
+    quant_bf16_to_floats(raw, to - from, job->out + from);
+  else
+    ga_cpu_dequantise(job->dtype, raw, to - from, job->out + from);
 }
 
 /* n values of the source from element `first` on, both at borders of blocks, into out. */

@@ -4,14 +4,14 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/compiler.h"
 #include "base/mem.h"
-#include "base/quant.h"
 #include "base/sized.h"
 #include "base/status.h"
 #include "cpu/cpu_gemm.h"
 #include "ga/quantize.h"
 #include "quant/fit.h"
+#include "quant/halves.h"
 #include "quant/quantizer.h"
 
 ga_status ga_quantizer_create(int32_t n_threads, ga_quantizer **out) {
@@ -86,8 +86,15 @@ static void tell_bad(row_job *job, int64_t at) {
   while (at < first && !atomic_compare_exchange_weak(&job->bad, &first, at)) continue;
 }
 
+static GA_CLONES bool all_within(const float *x, int64_t n, float most) {
+  int beyond = 0;
+  for (int64_t i = 0; i < n; i++) beyond |= !(fabsf(x[i]) <= most);
+  return !beyond;
+}
+
 static bool row_is_sound(row_job *job, int64_t row) {
   const float *x = job->x + row * job->cols, most = most_value(job->dtype);
+  if (all_within(x, job->cols, most)) return true;
   for (int64_t i = 0; i < job->cols; i++)
     if (!(fabsf(x[i]) <= most)) {
       tell_bad(job, row * job->cols + i);
@@ -97,22 +104,13 @@ static bool row_is_sound(row_job *job, int64_t row) {
 }
 
 static void put_row(const row_job *job, int64_t row) {
-  float even[GA_QUANT_MAX_BLOCK];
   const float *x = job->x + row * job->cols;
   uint8_t *y = job->y + (uint64_t)row * job->row_bytes;
-  const ga_dtype_traits *t = ga_dtype_info(job->dtype);
-  if (job->dtype == GA_F32) {
-    memcpy(y, x, (size_t)job->cols * sizeof *x);
-    return;
-  }
-  for (int i = 0; i < GA_QUANT_MAX_BLOCK; i++) even[i] = 1;
-  for (int64_t i = 0; i < job->cols; i += t->block_elems, y += t->block_bytes) {
-    if (t->is_quant) {
-      quant_fit_block(job->dtype, x + i, job->w ? job->w + i : even, y);
-    } else {
-      const uint16_t half = job->dtype == GA_F16 ? ga_f32_to_f16(x[i]) : ga_f32_to_bf16(x[i]);
-      memcpy(y, &half, sizeof half);
-    }
+  switch (job->dtype) {
+  case GA_F32: memcpy(y, x, (size_t)job->cols * sizeof *x); break;
+  case GA_F16: quant_floats_to_f16(x, job->cols, y); break;
+  case GA_BF16: quant_floats_to_bf16(x, job->cols, y); break;
+  default: quant_fit_blocks(job->dtype, x, job->w, job->cols / ga_dtype_info(job->dtype)->block_elems, y);
   }
 }
 
