@@ -47,6 +47,20 @@ static void test_pace_bounds(void **state) {
   assert_true(p.prompt_token > 0);
 }
 
+/* On a CPU a step may read prompts for 30 ms in any case, up to 128 tokens. */
+static void test_pace_brief(void **state) {
+  (void)state;
+  step_pace p = {.least = PACE_LEAST_CPU, .brief = PACE_BRIEF_CPU, .decode = 0.002, .prompt_token = 0.03 / 100.5};
+  assert_int_equal(pace_chunk(&p, 512), 100);
+  p.prompt_token = 0.0001;
+  assert_int_equal(pace_chunk(&p, 512), PACE_TOKENS_CPU);
+  assert_int_equal(pace_chunk(&p, 50), 50);
+  p.prompt_token = 0.02; /* a slow model */
+  assert_int_equal(pace_chunk(&p, 512), PACE_LEAST_CPU);
+  p = (step_pace){.least = PACE_LEAST_CPU, .brief = PACE_BRIEF_CPU, .decode = 0.1, .prompt_token = 0.0005};
+  assert_int_equal(pace_chunk(&p, 512), 200); /* twice as long a step without prompts is longer than that */
+}
+
 /* 15 ms of 25 are for prompts. */
 static void test_even_rows(void **state) {
   (void)state;
@@ -68,6 +82,6 @@ static void test_even_rows(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_learns), cmocka_unit_test(test_pace_bounds),
-                                     cmocka_unit_test(test_even_rows)};
+                                     cmocka_unit_test(test_pace_brief), cmocka_unit_test(test_even_rows)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

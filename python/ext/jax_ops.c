@@ -100,7 +100,7 @@ static ga_status take_borders(jax_call *call, const char *name, const xla_buffer
 }
 
 /* Reads the options, and the arrays behind the first `at` ones. */
-static ga_status take_options(jax_call *call, int64_t at, attention_call *a) {
+static ga_status take_attention_options(jax_call *call, int64_t at, attention_call *a) {
   ga_status status = jax_int(call, "causal", &a->causal);
   if (status == GA_OK) status = jax_int(call, "sinks", &a->has_sinks);
   if (status == GA_OK) status = jax_int(call, "packed", &a->packed);
@@ -144,7 +144,7 @@ static ga_status jax_attention(jax_call *call) {
   if (!o || !lse) return GA_ERR_ARG;
   ga_status status = take_all(call, 0, 3, b, x, &dtype);
   if (status == GA_OK) status = take_sizes(call, b, &a);
-  if (status == GA_OK) status = take_options(call, 3, &a);
+  if (status == GA_OK) status = take_attention_options(call, 3, &a);
   const int64_t as_o[3] = {a.n_q, a.q_heads, a.v_dim};
   if (status == GA_OK) status = need(call, "o", o, jax_dtype(b[0]), a.batch, 3, as_o);
   if (status == GA_OK) status = need_lse(call, lse, &a);
@@ -200,7 +200,7 @@ static ga_status jax_attention_backward(jax_call *call) {
   if (!lse) return GA_ERR_ARG;
   ga_status status = take_all(call, 0, 5, b, x, &dtype);
   if (status == GA_OK) status = take_sizes(call, b, &a);
-  if (status == GA_OK) status = take_options(call, 6, &a);
+  if (status == GA_OK) status = take_attention_options(call, 6, &a);
   const int64_t as_o[3] = {a.n_q, a.q_heads, a.v_dim};
   if (status == GA_OK) status = need(call, "o", b[3], jax_dtype(b[0]), a.batch, 3, as_o);
   if (status == GA_OK) status = need(call, "dout", b[4], jax_dtype(b[0]), a.batch, 3, as_o);
@@ -226,8 +226,8 @@ static ga_status jax_attention_backward(jax_call *call) {
 }
 
 /* On the CPU: lengths within the table, and page numbers that there are. */
-static ga_status check_pages(jax_call *call, const xla_buffer *table, const xla_buffer *lengths, int64_t pages,
-                             int64_t page_size) {
+static ga_status check_jax_pages(jax_call *call, const xla_buffer *table, const xla_buffer *lengths, int64_t pages,
+                                 int64_t page_size) {
   const int32_t *numbers = table->data, *length = lengths->data;
   const int64_t width = table->dims[1];
   for (int64_t b = 0; !call->is_cuda && b < table->dims[0]; b++) {
@@ -257,7 +257,8 @@ static ga_status jax_paged(jax_call *call) {
     if (b[i]->rank != 4)
       return jax_fail(call, GA_ERR_SHAPE, "argument %d has %d dimensions; allowed are 4", i, (int)b[i]->rank);
   const int64_t *q = b[0]->dims, *k = b[1]->dims, v_dim = b[2]->dims[3];
-  const int64_t as_k[4] = {k[0], k[1], k[2], q[3]}, as_v[4] = {k[0], k[1], k[2], v_dim}, as_o[4] = {q[0], q[1], q[2], v_dim};
+  const int64_t as_k[4] = {k[0], k[1], k[2], q[3]}, as_v[4] = {k[0], k[1], k[2], v_dim},
+                as_o[4] = {q[0], q[1], q[2], v_dim};
   const int64_t as_table[2] = {q[0], -1}, as_lengths[1] = {q[0]};
   status = need(call, "k", b[1], jax_dtype(b[0]), 1, 4, as_k);
   if (status == GA_OK) status = need(call, "v", b[2], jax_dtype(b[0]), 1, 4, as_v);
@@ -268,7 +269,7 @@ static ga_status jax_paged(jax_call *call) {
   if (status == GA_OK) status = jax_int(call, "window", &d.window);
   if (status == GA_OK) status = jax_float(call, "scale", &d.scale);
   if (status == GA_OK) status = jax_float(call, "softcap", &d.softcap);
-  if (status == GA_OK) status = check_pages(call, table, lengths, k[0], k[1]);
+  if (status == GA_OK) status = check_jax_pages(call, table, lengths, k[0], k[1]);
   if (status == GA_OK) status = jax_make(call, o, &io.o, &o_dtype);
   if (status != GA_OK) return status;
   d.batch = q[0], d.max_q = q[1], d.max_kv = table->dims[1] * k[1];

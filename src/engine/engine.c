@@ -422,6 +422,7 @@ static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
   GA_TRY(kv_pages_create(&pages, &e->pages));
   const bool is_cpu = e->ctx->device->caps.host_memory;
   e->pace.least = is_cpu ? PACE_LEAST_CPU : PACE_LEAST_GPU;
+  e->pace.brief = is_cpu ? PACE_BRIEF_CPU : 0;
   const sched_options sched = {.max_sequences = e->options.max_sequences,
                                .step_tokens = e->options.step_tokens,
                                .chunk_tokens = (int32_t)ga_max_i64(1, e->options.step_tokens / 4),

@@ -38,7 +38,9 @@ void pace_note(step_pace *p, int32_t n_decode, int32_t n_prompt, double seconds)
 int32_t pace_chunk(const step_pace *p, int32_t most) {
   const int32_t least = (int32_t)ga_min_i64(p->least, most);
   if (!(p->decode > 0 && p->prompt_token > 0)) return (int32_t)ga_max_i64(least, most / 4);
-  const double tokens = (PACE_STRETCH - 1) * p->decode / p->prompt_token;
+  const double stretched = (PACE_STRETCH - 1) * p->decode / p->prompt_token, brief = p->brief / p->prompt_token,
+               in_any_case = brief < PACE_TOKENS_CPU ? brief : PACE_TOKENS_CPU,
+               tokens = stretched > in_any_case ? stretched : in_any_case;
   if (tokens >= most) return most;
   return tokens > least ? (int32_t)tokens : least;
 }

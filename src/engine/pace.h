@@ -16,6 +16,10 @@
  * hundred: at 16 tokens a step an H200 read prompts at 3 000 tokens a second, a tenth of what it can. */
 #define PACE_LEAST_CPU 16
 #define PACE_LEAST_GPU 256
+/* On a CPU a step may read prompts for so long in any case, up to so many tokens: on 6 cores with AMX steps of 16 tokens
+ * cost 16 streams of a 135M model a third of their throughput (docs/results/serve.md). Slow models keep PACE_LEAST_CPU. */
+#define PACE_BRIEF_CPU  0.03 /* seconds */
+#define PACE_TOKENS_CPU 128
 /* Rows of a step in whose products all multiprocessors work: tiles of 128 rows come in fours. 320 and 512 rows took an
  * H200 17.1 ms each, 256 rows 10.6 (docs/results/serve.md). */
 #define PACE_TILE_GPU 512
@@ -27,6 +31,7 @@
 
 typedef struct step_pace {
   int32_t least;               /* tokens of prompts that a step takes at least */
+  double brief;                /* seconds that a step may read prompts in any case, up to PACE_TOKENS_CPU; 0: none */
   double decode, prompt_token; /* moving averages, seconds; 0: not seen yet */
   double token[PACE_CLASSES];  /* of prompts beside others, in steps of so many rows */
 } step_pace;

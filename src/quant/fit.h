@@ -8,7 +8,7 @@
 #include "base/compiler.h"
 #include "ga/tensor.h"
 
-/* n blocks. x: finite values, at most QUANT_MOST_VALUE in magnitude; w: as many weights, at least 0, near 1 in the mean,
+/* n blocks. x: finite values, at most QUANT_MOST_VALUE in magnitude; w: as many weights, at least 0, of mean near 1,
  * not all 0 in a block; NULL: even. A block does not depend on those beside it. */
 void quant_fit_blocks(ga_dtype dtype, const float *x, const float *w, int64_t n, uint8_t *blocks);
 /* Are there blocks of this type to be fitted? */

@@ -18,7 +18,7 @@ typedef struct eight_blocks {
 
 GA_INLINE float weight_of(const eight_blocks *b, int e, int j) { return b->even ? 1 : b->w[e][j]; }
 
-GA_INLINE void turn(const float *from, int n, lanes *to) {
+GA_INLINE void into_lanes(const float *from, int n, lanes *to) {
   for (int j = 0; j < FIT_LANES; j++)
     for (int e = 0; e < BLOCK; e++) to[e][j] = from[BLOCK * (j < n ? j : 0) + e];
 }
@@ -26,8 +26,8 @@ GA_INLINE void turn(const float *from, int n, lanes *to) {
 /* Blocks n and up are copies of the first. w NULL: even. Values that are all nearly 0 are taken as 0. */
 GA_INLINE void take_blocks(const float *x, const float *w, int n, bool even, eight_blocks *b) {
   b->even = even;
-  turn(x, n, b->x);
-  if (!even) turn(w, n, b->w);
+  into_lanes(x, n, b->x);
+  if (!even) into_lanes(w, n, b->w);
   FIT_EACH_LANE b->low[j] = b->high[j] = b->x[0][j];
   for (int e = 1; e < BLOCK; e++) FIT_EACH_LANE {
       const float v = b->x[e][j];

@@ -16,7 +16,7 @@ static inline uint16_t f16_of(float x) {
   return (uint16_t)((a < 0x38800000 ? small : a < 0x477ff000 ? normal : large) | ((u >> 16) & 0x8000));
 }
 
-static inline uint16_t bf16_of(float x) {
+static inline uint16_t rounded_to_bf16(float x) {
   const uint32_t u = ga_f32_bits(x);
   return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? u >> 16 | 0x40 : (u + 0x7fff + ((u >> 16) & 1)) >> 16);
 }
@@ -40,7 +40,7 @@ static GA_CLONES void put_floats_to_bf16(const float *x, int64_t n, void *y) {
   uint16_t part[PART];
   for (int64_t i = 0; i < n; i += PART) {
     const int64_t m = n - i < PART ? n - i : PART;
-    for (int64_t k = 0; k < m; k++) part[k] = bf16_of(x[i + k]);
+    for (int64_t k = 0; k < m; k++) part[k] = rounded_to_bf16(x[i + k]);
     memcpy((uint8_t *)y + 2 * i, part, (size_t)m * 2);
   }
 }
