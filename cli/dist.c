@@ -129,6 +129,36 @@ static ga_status find_rank(dist_args *a, bool run) {
   return GA_OK;
 }
 
+void dist_device_of(const dist_args *a, int32_t rank, char *name, size_t capacity) {
+  int32_t n = 1;
+  for (const char *p = a->device; *p; p++) n += *p == ',';
+  const char *at = a->device;
+  for (int32_t i = rank % n; i > 0; i--) at = strchr(at, ',') + 1;
+  (void)snprintf(name, capacity, "%.*s", (int)strcspn(at, ","), at);
+}
+
+bool dist_is_on_host(const dist_args *a) { return !strcmp(a->device, "cpu") || !strcmp(a->device, "ref"); }
+
+/* What cannot be together, before anything is started. */
+static ga_status check_run_devices(const dist_args *a) {
+  char name[64];
+  int32_t n = 1;
+  for (const char *p = a->device; *p; p++) n += *p == ',';
+  for (int32_t r = 0; r < n; r++) {
+    dist_device_of(a, r, name, sizeof name);
+    const bool host = !strcmp(name, "cpu") || !strcmp(name, "ref");
+    REQUIRE(*name && (n == 1 || !host), GA_ERR_ARG, "--device '%.100s': must be cpu, or GPUs such as cuda:0,cuda:1",
+            a->device);
+  }
+  if (dist_is_on_host(a)) return GA_OK;
+  REQUIRE(strcmp(a->transport, "mpi") != 0, GA_ERR_ARG, "--device %.100s: with --transport threads or processes",
+          a->device);
+  REQUIRE(strcmp(a->type, "f32") != 0, GA_ERR_ARG, "--type f32: on %.100s it must be bf16 or f16", a->device);
+  REQUIRE(!strcmp(a->partials, "f32"), GA_ERR_ARG, "--partials %.20s: on %.100s they are f32", a->partials, a->device);
+  REQUIRE(!a->seed && !a->buffered, GA_ERR_ARG, "--seed and --buffered are for --device cpu");
+  return GA_OK;
+}
+
 /* args: how this program was started. */
 static int run_command(const char *what, const dist_args *a, char **args) {
   dist_task t;
@@ -164,6 +194,8 @@ static int parse_and_run(int argc, char **argv, char **args) {
                  .type = "f32",
                  .partials = "f32",
                  .transport = "threads",
+                 .device = "cpu",
+                 .runs = 1,
                  .heads = 8,
                  .kv_heads = 2,
                  .head_dim = 64,
@@ -201,6 +233,9 @@ static int parse_and_run(int argc, char **argv, char **args) {
       {"steps", 0, OPT_INT, &a.steps_of, -1, 4095, "RANK", "plan: print the steps of this rank; -1 = none"},
       {"transport", 0, OPT_STRING, &a.transport, 0, 0, "NAME",
        "run: ranks are threads, processes, or mpi: those of mpirun"},
+      {"device", 0, OPT_STRING, &a.device, 0, 0, "LIST",
+       "run: cpu, or cuda:0,cuda:1,...: one for each rank, from the first again when there are more ranks"},
+      {"runs", 0, OPT_INT, &a.runs, 1, 1000000, "N", "run: so often; the fastest is told"},
       {"seed", 's', OPT_INT, &a.seed, 0, 0, "SEED", "run: messages arrive in an order drawn from it; 0 = at once"},
       {"buffered", 0, OPT_FLAG, &a.buffered, 0, 0, NULL, "run: sends do not wait for their receiver"},
       {"timeout", 0, OPT_FLOAT, &a.timeout, 0.01, 86400, "S", "run: a rank that lets another wait longer ends all"},
@@ -237,6 +272,7 @@ static int parse_and_run(int argc, char **argv, char **args) {
     return cmd_usage_error("dist", "--steps %lld: must be a rank, 0 to %lld", (long long)a.steps_of,
                            (long long)a.ranks - 1);
   if (run && !strcmp(a.method, "all")) return cmd_usage_error("dist", "run takes one method");
+  if (run && check_run_devices(&a) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
   if (run && a.ranks > 64) return cmd_usage_error("dist", "--ranks %lld: run takes at most 64", (long long)a.ranks);
   listen_for_interrupt();
   return run_command(argv[1], &a, args);

@@ -6,8 +6,8 @@
 #include "ga/dist.h"
 
 typedef struct dist_args {
-  const char *method, *order, *tokens, *queries, *grid, *need, *type, *partials, *transport;
-  int64_t ranks, heads, kv_heads, head_dim, v_dim, window, inner, prefetch, chunks, steps_of, seed;
+  const char *method, *order, *tokens, *queries, *grid, *need, *type, *partials, *transport, *device;
+  int64_t ranks, heads, kv_heads, head_dim, v_dim, window, inner, prefetch, chunks, steps_of, seed, runs;
   int32_t rank; /* run: of this process, -1 = it is no rank */
   double timeout, tflops, gbytes, latency, launch;
   bool full, backward, buffered, json;
@@ -41,6 +41,10 @@ GA_NODISCARD ga_status dist_show_run(const dist_args *a, const dist_task *t, con
 int dist_launch(const dist_args *a, char **argv);
 /* The communicator of this process, by its launcher's variables. */
 GA_NODISCARD ga_status dist_open_comm(const dist_args *a, ga_comm **out);
+/* The device of a rank, out of a list that goes round. */
+void dist_device_of(const dist_args *a, int32_t rank, char *name, size_t capacity);
+/* All of them are in host memory. */
+bool dist_is_on_host(const dist_args *a);
 const char *dist_move_name(int32_t move);
 
 #endif

@@ -114,17 +114,24 @@ static ga_status one_document(ga_ctx *ctx, const ga_dist_desc *d, dist_batch *b,
   return status;
 }
 
-ga_status dist_run_one(const dist_task *t, dist_batch *b) {
+ga_status dist_run_one(const dist_args *a, const dist_task *t, dist_batch *b) {
   ga_ctx_options options = GA_CTX_OPTIONS_INIT;
+  char name[64];
   options.device = "cpu";
-  ga_ctx *ctx;
-  TRY(ga_ctx_create(&options, &ctx));
-  ga_status status = round_inputs(ctx, b);
+  ga_ctx *host, *ctx = NULL;
+  TRY(ga_ctx_create(&options, &host));
+  dist_device_of(a, a->rank < 0 ? 0 : a->rank, name, sizeof name);
+  options.device = name;
+  ga_status status = dist_is_on_host(a) ? GA_OK : ga_ctx_create(&options, &ctx);
+  if (status == GA_OK) status = round_inputs(host, b);
   int64_t q0 = 0, k0 = 0;
   for (int32_t i = 0; i < t->documents && status == GA_OK; i++) {
-    status = one_document(ctx, &t->desc, b, q0, t->q_lengths[i], k0, t->kv_lengths[i]);
-    q0 += t->q_lengths[i], k0 += t->kv_lengths[i];
+    const int64_t nq = t->q_lengths[i], nk = t->kv_lengths[i];
+    status = ctx ? dist_one_on_device(host, ctx, &t->desc, b, q0, nq, k0, nk)
+                 : one_document(host, &t->desc, b, q0, nq, k0, nk);
+    q0 += nq, k0 += nk;
   }
   ga_ctx_destroy(ctx);
+  ga_ctx_destroy(host);
   return status;
 }

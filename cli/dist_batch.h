@@ -15,8 +15,11 @@ typedef struct dist_batch {
 /* The same numbers in every process of a run. Release with dist_free_batch, also after a failure. */
 GA_NODISCARD ga_status dist_make_batch(const dist_task *t, int64_t seed, dist_batch *b);
 void dist_free_batch(dist_batch *b);
-/* Rounds the inputs to dtype, and fills the results. */
-GA_NODISCARD ga_status dist_run_one(const dist_task *t, dist_batch *b);
+/* Rounds the inputs to dtype, and fills the results: those of a CPU in f32, or of the rank's GPU in dtype. */
+GA_NODISCARD ga_status dist_run_one(const dist_args *a, const dist_task *t, dist_batch *b);
+/* The same of one document on a GPU: its queries and keys begin at q0 and k0. host: converts. */
+GA_NODISCARD ga_status dist_one_on_device(ga_ctx *host, ga_ctx *ctx, const ga_dist_desc *d, dist_batch *b, int64_t q0,
+                                          int64_t nq, int64_t k0, int64_t nk);
 GA_NODISCARD ga_status dist_new_floats(int64_t n, float **out); /* zeros */
 GA_NODISCARD ga_status dist_convert(ga_ctx *ctx, int32_t from, const void *x, int32_t to, void *y, int64_t n);
 

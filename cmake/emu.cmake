@@ -1,6 +1,7 @@
 # Programs over the emulated CUDA driver (tests/emu). Each is linked with a set of rows:
 #   all     every row, as long as that takes to compile
 #   quick   few that stand for all, and every step that other rows launch
+#   dist    those of distributed attention in bf16
 #   none
 
 # The first row of each source stands for its family and architecture; of the ladder, whose rungs are slow, one for each architecture.
@@ -32,7 +33,7 @@ endfunction()
 
 # ga_emu_program(NAME SET SOURCE...): ${emu_dir}/SET/emu/emu_rows.def lists the rows of the set, emu_objects_SET their objects.
 function(ga_emu_program name set)
-  add_executable(${name} ${ARGN} emu_backend.c emu_driver.c $<TARGET_OBJECTS:ga_emu_machine> ${emu_objects_${set}})
+  add_executable(${name} ${ARGN} emu_backend.c emu_driver.c emu_queue.c emu_share.c $<TARGET_OBJECTS:ga_emu_machine> ${emu_objects_${set}})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR} ${emu_dir}/${set})
   target_link_libraries(${name} PRIVATE ga_static m)
   set_target_properties(${name} PROPERTIES ENABLE_EXPORTS ON)

@@ -4,20 +4,24 @@
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/hash.h"
 #include "base/rng.h"
 #include "dist/block.h"
+#include "dist/exec.h"
 #include "ga/attn.h"
 #include "ga/attn_bwd.h"
+#include "ga/layer.h"
 #include "ref/ref.h"
 
 static double *doubles(int64_t n) { return calloc((size_t)n + 1, sizeof(double)); }
@@ -162,16 +166,51 @@ static bool put_rank_rows(int32_t dtype, const ga_dist_layout *l, int32_t rank, 
 
 static ga_status run_one_plan(rank_job *j, ga_ctx *ctx, const ga_dist_tensors *io) {
   ga_dist_exec *exec = NULL;
-  ga_status status = ga_dist_exec_create(j->plan, j->comm, ctx, &exec);
+  ga_status status = (j->on_device ? dist_exec_create_on_device : ga_dist_exec_create)(j->plan, j->comm, ctx, &exec);
   if (status == GA_OK && j->stop_at == 1) {
     ga_dist_exec_destroy(exec);
     return ga_error_set(GA_ERR_STATE, "left on purpose");
   }
   if (j->stop_at == 2) (void)nanosleep(&(struct timespec){.tv_nsec = 700000000}, NULL);
-  for (int32_t n = 0; n < (j->runs ? j->runs : 2) && status == GA_OK; n++) /* no run finds anything of another */
+  for (int32_t n = 0; n < (j->runs ? j->runs : 2) && status == GA_OK; n++) { /* no run finds anything of another */
+    if (n && j->stop_at == 4) (void)kill(getpid(), SIGKILL);
     status = ga_dist_exec_run(exec, io);
+  }
   if (status == GA_OK) j->sent = ga_dist_exec_sent_bytes(exec);
   ga_dist_exec_destroy(exec);
+  return status;
+}
+
+/* A tensor of a rank: where it lies in host memory, and its bytes. */
+typedef struct rank_rows {
+  void *host, *device;
+  size_t bytes;
+} rank_rows;
+
+/* The same plan with tensors in the memory of the context's device. */
+static ga_status run_in_device_memory(rank_job *j, ga_ctx *ctx, const ga_dist_tensors *io, rank_rows *rows, size_t n) {
+  ga_dist_tensors there = *io;
+  const void **const in[] = {&there.q, &there.k, &there.v, &there.dout};
+  void **const out[] = {&there.o, &there.dq, &there.dk, &there.dv};
+  ga_status status = GA_OK;
+  for (size_t i = 0; i < n && status == GA_OK; i++) {
+    status = ga_buffer_alloc(ctx, rows[i].bytes + 1, &rows[i].device);
+    if (status == GA_OK) status = ga_copy_to_device(ctx, rows[i].device, rows[i].host, rows[i].bytes, NULL);
+  }
+  for (size_t i = 0; i < 4; i++)
+    if (*in[i]) *in[i] = rows[i].device;
+  for (size_t i = 0; i < 4; i++) *out[i] = rows[4 + i].device;
+  there.lse = rows[8].device;
+  if (status == GA_OK) {
+    status = run_one_plan(j, ctx, &there);
+    char text[512];
+    (void)snprintf(text, sizeof text, "%s", ga_error_text());
+    for (size_t i = 0; i < n; i++)
+      if (ga_copy_to_host(ctx, rows[i].host, rows[i].device, rows[i].bytes, NULL) != GA_OK && status == GA_OK)
+        return GA_ERR_DEVICE;
+    if (status != GA_OK) status = ga_error_set(status, "%s", text);
+  }
+  for (size_t i = 0; i < n; i++) ga_buffer_free(ctx, rows[i].device);
   return status;
 }
 
@@ -209,7 +248,18 @@ static void run_with_rows(rank_job *j, ga_ctx *ctx) {
       for (int64_t i = 0; i < nq; i++) lse[h * nq + i] = j->t->lse[h * j->t->nq + token[i]];
     free(token);
   }
-  j->status = run_one_plan(j, ctx, &io);
+  const size_t each = bytes_of_number(d);
+  rank_rows tensors_of_rank[] = {{q, NULL, (size_t)(nq * qw) * each},
+                                 {k, NULL, (size_t)(nk * kw) * each},
+                                 {v, NULL, (size_t)(nk * vw) * each},
+                                 {dout, NULL, (size_t)(nq * ow) * each},
+                                 {o, NULL, (size_t)(nq * ow) * each},
+                                 {dq, NULL, (size_t)(nq * qw) * each},
+                                 {dk, NULL, (size_t)(nk * kw) * each},
+                                 {dv, NULL, (size_t)(nk * vw) * each},
+                                 {lse, NULL, (size_t)(nq * d->q_heads) * sizeof *lse}};
+  j->status =
+      ctx->device->caps.host_memory ? run_one_plan(j, ctx, &io) : run_in_device_memory(j, ctx, &io, tensors_of_rank, 9);
   const int32_t type = dtype_of_desc(d);
   bool good = put_rank_rows(type, d->q, j->rank, o, ow, j->t->got_o) &&
               put_rank_rows(type, d->q, j->rank, dq, qw, j->t->got_dq) &&
@@ -223,7 +273,22 @@ static void run_with_rows(rank_job *j, ga_ctx *ctx) {
 }
 
 /* A context is as good as new after a run that failed. */
+static bool still_adds(ga_ctx *ctx) {
+  ga_add_desc d = GA_ADD_DESC_INIT;
+  float x[4] = {1, 2, 3, 4};
+  void *p = NULL;
+  d.rows = 1, d.width = 4;
+  ga_status status = ga_buffer_alloc(ctx, sizeof x, &p);
+  const ga_add_io io = {.x = p, .b = p, .y = p};
+  if (status == GA_OK) status = ga_copy_to_device(ctx, p, x, sizeof x, NULL);
+  if (status == GA_OK) status = ga_add(ctx, &d, &io, NULL);
+  if (status == GA_OK) status = ga_copy_to_host(ctx, x, p, sizeof x, NULL);
+  ga_buffer_free(ctx, p);
+  return status == GA_OK && x[3] == 8;
+}
+
 static bool still_works(ga_ctx *ctx) {
+  if (!ctx->device->caps.host_memory) return still_adds(ctx);
   ga_attn_desc d = GA_ATTN_DESC_INIT;
   d.max_q = d.max_kv = 1, d.q_heads = d.kv_heads = 1, d.head_dim = 4;
   const float x[4] = {1, 2, 3, 4};

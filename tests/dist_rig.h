@@ -31,9 +31,11 @@ typedef struct rank_job {
   ga_comm *comm; /* is destroyed */
   tensors *t;
   const ga_dist_desc *d;
-  int32_t rank, stop_at; /* stop_at: 1 leaves before the run, 2 sleeps before it, 3 gives no q */
+  int32_t rank, stop_at; /* stop_at: 1 leaves before the run, 2 sleeps before it, 3 gives no q,
+                            * 4 is killed before its second run */
   int32_t runs;          /* 0 = 2 */
   const char *device;    /* NULL = cpu */
+  bool on_device;        /* as a GPU's, also where the context is of a CPU */
   ga_status status;
   char text[512];
   uint64_t sent;

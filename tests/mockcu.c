@@ -147,6 +147,7 @@ CUresult mock_DeviceGetAttribute(int *value, int attribute, CUdevice device) {
   case CU_ATTR_MULTIPROCESSOR_COUNT: *value = 4; break;
   case CU_ATTR_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = (int)SHARED_MOST; break;
   case CU_ATTR_PAGEABLE_MEMORY_ACCESS: *value = 0; break;
+  case CU_ATTR_VIRTUAL_MEMORY_SUPPORTED: *value = !mockcu.no_sharing; break;
   default: *value = 1;
   }
   return 0;
@@ -316,7 +317,7 @@ CUresult mock_MemHostAlloc(void **out, size_t bytes, unsigned flags) {
 }
 CUresult mock_MemFreeHost(void *p) { return drop_buffer(mock_step("cuMemFreeHost"), p, true); }
 static CUresult check_range(CUdeviceptr p, size_t bytes) {
-  if (mockcu_extent(pointer_of(p)) >= bytes) return 0;
+  if (mockcu_extent(pointer_of(p)) >= bytes || mock_is_shared(pointer_of(p), bytes)) return 0;
   mock_misuse("a range outside of every buffer");
   return CUDA_ERROR_INVALID_VALUE;
 }

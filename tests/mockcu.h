@@ -19,6 +19,7 @@ typedef struct mock_driver {
   int devices, version, major, minor;
   size_t memory_bytes;   /* of each device */
   bool no_peers;         /* devices do not reach one another */
+  bool no_sharing;       /* memory of no device can be shared */
   size_t args_bytes;     /* of the kernels launched */
   int init_rc;           /* what cuInit returns */
   long fail_call;        /* the n-th call from reset returns fail_rc; 0 = none */

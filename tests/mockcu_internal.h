@@ -42,6 +42,8 @@ CUresult mock_drop(const char *name, void *handle, kind what);
 void mock_reads_done(const void *stream);
 /* What `before` has enqueued will be done when `after` is. */
 void mock_reads_follow(const void *after, const void *before);
+/* Inside of memory that is mapped and open. */
+bool mock_is_shared(const void *p, size_t bytes);
 /* Not 0, and a misuse, when the stream captures. */
 CUresult mock_idle(CUstream stream);
 

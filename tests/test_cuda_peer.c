@@ -1,4 +1,6 @@
 /* Two devices, and copies that the host does not wait for, over the mock driver. */
+#include "base/status.h"
+#include "core/ctx.h"
 #include "tests/cuda_rig.h"
 
 enum { BYTES = 1000 };
@@ -123,6 +125,72 @@ static void test_later(void **state) {
   ga_ctx_destroy(ctx);
 }
 
+/* --- shared memory, and values in it --- */
+
+/* One device makes memory, the other maps it, writes rows and then a value, for which the first one's stream waits. */
+static ga_status exchange_buffers(pair *p, ga_shared *mine, ga_shared *theirs, unsigned char got[24], bool *done) {
+  static const unsigned char sent[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  *mine = *theirs = (ga_shared){.fd = -1};
+  GA_TRY(open_pair(p, "cuda:1"));
+  const ga_device_ops *ops = p->a->device->ops;
+  GA_TRY(ops->share_alloc(p->a->device, 100, mine));
+  GA_TRY(ops->share_open(p->b->device, mine->fd, mine->bytes, theirs));
+  GA_TRY(ga_copy_to_device(p->b, p->y, sent, sizeof sent, NULL));
+  const ga_row_copy rows = {.dst = theirs->data, .src = p->y, .dst_pitch = 8, .src_pitch = 4, .width = 4, .rows = 3};
+  uint32_t *const flag = (uint32_t *)((char *)theirs->data + 64);
+  GA_TRY(ops->fill(p->b->stream, (char *)theirs->data + 32, 0x01020304, 2));
+  GA_TRY(ops->copy_rows(p->b->stream, &rows));
+  GA_TRY(ops->value_write(p->b->stream, flag, 7));
+  GA_TRY(ops->value_wait(p->a->stream, (const uint32_t *)((const char *)mine->data + 64), 7, NULL));
+  GA_TRY(ops->stream_query(p->a->stream, done));
+  return ga_copy_to_host(p->a, got, mine->data, 24, NULL);
+}
+
+static void end_exchange(pair *p, ga_shared *mine, ga_shared *theirs) {
+  if (p->b) p->b->device->ops->share_close(p->b->device, theirs);
+  if (p->a) p->a->device->ops->share_close(p->a->device, mine);
+  close_pair(p);
+}
+
+static void test_shared_memory(void **state) {
+  (void)state;
+  static const unsigned char want[24] = {1, 2, 3, 4, 0, 0, 0, 0, 5, 6, 7, 8, 0, 0, 0, 0, 9, 10, 11, 12};
+  pair p = {0};
+  ga_shared mine, theirs;
+  unsigned char got[24];
+  bool done = false;
+  if (exchange_buffers(&p, &mine, &theirs, got, &done) != GA_OK) fail_msg("%s", ga_error_text());
+  assert_true(done);
+  assert_memory_equal(got, want, sizeof want);
+  assert_int_equal(mine.bytes, 2 << 20); /* whole pages of the device */
+  assert_ptr_not_equal(mine.data, theirs.data);
+  end_exchange(&p, &mine, &theirs);
+  mockcu_reset();
+  mockcu.no_sharing = true;
+  assert_int_equal(exchange_buffers(&p, &mine, &theirs, got, &done), GA_ERR_UNSUPPORTED);
+  assert_non_null(strstr(ga_error_text(), "cuda:0: its memory cannot be shared"));
+  end_exchange(&p, &mine, &theirs);
+}
+
+static void test_every_failure_of_sharing(void **state) {
+  (void)state;
+  for (long n = 1;; n++) {
+    pair p = {0};
+    ga_shared mine, theirs;
+    unsigned char got[24];
+    bool done;
+    mockcu_reset();
+    mockcu.fail_call = n;
+    mockcu.fail_rc = 700;
+    const ga_status status = exchange_buffers(&p, &mine, &theirs, got, &done);
+    const bool reached = mockcu.calls >= n;
+    if (!reached) assert_int_equal(status, GA_OK);
+    end_exchange(&p, &mine, &theirs);
+    assert_int_equal(mockcu.live, 0);
+    if (!reached) break;
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_between, reset, no_leaks),
@@ -131,6 +199,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_with_host, reset, no_leaks),
       cmocka_unit_test_setup_teardown(test_every_failure, reset, no_leaks),
       cmocka_unit_test_setup_teardown(test_later, reset, no_leaks),
+      cmocka_unit_test_setup_teardown(test_shared_memory, reset, no_leaks),
+      cmocka_unit_test_setup_teardown(test_every_failure_of_sharing, reset, no_leaks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

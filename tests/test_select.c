@@ -171,6 +171,12 @@ static void others(void) {
   softmax.rows = 1;
   softmax.width = softmax.x_stride = softmax.y_stride = 4096;
   put_selection(GA_OP_softmax, &softmax, "f32");
+  ga_attn_merge_desc merge = GA_ATTN_MERGE_DESC_INIT;
+  merge.rows = merge.lse_head = merge.part_lse_head = 4096;
+  merge.heads = 32, merge.dim = 128;
+  merge.o_token = merge.part_token = 4096;
+  merge.o_head = merge.part_head = 128;
+  put_selection(GA_OP_attn_merge, &merge, "f32");
   ga_sample_fused_desc sample = GA_SAMPLE_FUSED_DESC_INIT;
   sample.plain.vocab = 50000;
   put_selection(GA_OP_sample, &sample, "greedy");

@@ -129,6 +129,30 @@ typedef struct ga_softmax_io {
   float *y; /* may be x */
 } ga_softmax_io;
 
+/* Partial results of attention over two sets of keys become that over both, f32 (distributed attention, split keys):
+ *   O [rows, heads, dim] = (e^(LSE - M) O + e^(PART_LSE - M) PART) / (e^(LSE - M) + e^(PART_LSE - M)), M the larger LSE
+ * and LSE becomes log (e^LSE + e^PART_LSE). An LSE of -infinity is a result of no keys, which is not read. */
+typedef enum ga_attn_merge_kind {
+  GA_ATTN_MERGE_LSE = 0,  /* PART is an O, with its LSE */
+  GA_ATTN_MERGE_STATE = 1 /* PART is a carried state of ga_attn: PART / l, with LSE = (m + log2 l) / log2 e */
+} ga_attn_merge_kind;
+typedef struct ga_attn_merge_desc {
+  size_t struct_size;
+  int64_t rows;
+  int64_t o_token, o_head, lse_head;            /* strides of O and LSE [heads, rows]; 0 = heads * dim, dim, rows */
+  int64_t part_token, part_head, part_lse_head; /* the same of PART, and of its LSE or m and l */
+  int32_t heads, dim;
+  int32_t kind;     /* ga_attn_merge_kind */
+  int32_t reserved; /* 0 */
+} ga_attn_merge_desc;
+#define GA_ATTN_MERGE_DESC_INIT \
+  { sizeof(ga_attn_merge_desc), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+typedef struct ga_attn_merge_io {
+  float *o, *lse;
+  const float *part, *part_lse; /* part_lse: m of a state. They overlap neither o nor lse */
+  const float *part_l;          /* l of a state, else NULL */
+} ga_attn_merge_io;
+
 /* Y [tokens, width] = scale * table[ids], table [vocab, width] of any weight type in native layout. */
 typedef struct ga_embed_desc {
   size_t struct_size;
@@ -209,6 +233,7 @@ GA_DECLARE_OP(rope)
 GA_DECLARE_OP(act)
 GA_DECLARE_OP(add)
 GA_DECLARE_OP(softmax)
+GA_DECLARE_OP(attn_merge)
 GA_DECLARE_OP(embed)
 GA_DECLARE_OP(kv_store)
 GA_DECLARE_OP(convert)

@@ -25,6 +25,7 @@
   X(ga_act_desc, 56)             \
   X(ga_add_desc, 64)             \
   X(ga_softmax_desc, 48)         \
+  X(ga_attn_merge_desc, 80)      \
   X(ga_embed_desc, 56)           \
   X(ga_kv_store_desc, 64)        \
   X(ga_convert_desc, 40)         \

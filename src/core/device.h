@@ -14,6 +14,27 @@ typedef struct ga_telemetry {
   double joules; /* since some moment in the past */
 } ga_telemetry;
 
+/* Device memory that other devices and other processes of this host may map. */
+typedef struct ga_shared {
+  void *data;
+  size_t bytes; /* may be more than was asked for */
+  int fd;       /* by which others map it: share_alloc makes it, share_close closes it; -1 = mapped from another's */
+  uint64_t handle;
+} ga_shared;
+
+/* Rows of `width` bytes, at distances of a pitch. */
+typedef struct ga_row_copy {
+  void *dst;
+  const void *src;
+  size_t dst_pitch, src_pitch, width, rows;
+} ga_row_copy;
+
+/* Asked now and then while the host itself waits: an error ends the waiting. */
+typedef struct ga_patience {
+  ga_status (*ask)(void *user);
+  void *user;
+} ga_patience;
+
 typedef struct ga_device_ops {
   void (*destroy)(ga_device *device);
   ga_status (*alloc)(ga_device *device, size_t bytes, void **out); /* 256-byte aligned */
@@ -59,6 +80,20 @@ typedef struct ga_device_ops {
   void (*function_destroy)(ga_function *function);
   ga_status (*function_launch)(ga_function *function, const ga_launch *launch, const void *args, ga_stream *stream);
   ga_status (*tensor_map)(ga_device *device, const ga_tensor_map_desc *desc, void *map);
+  /* --- memory shared with other devices and processes, and values in it that streams wait for; NULL: has none --- */
+  /* All zeros. GA_ERR_UNSUPPORTED: the device cannot. */
+  ga_status (*share_alloc)(ga_device *device, size_t bytes, ga_shared *out);
+  /* Maps what another made; fd stays the caller's. */
+  ga_status (*share_open)(ga_device *device, int fd, size_t bytes, ga_shared *out);
+  void (*share_close)(ga_device *device, ga_shared *memory); /* no work that uses it is under way */
+  ga_status (*fill)(ga_stream *stream, void *dst, uint32_t value, size_t n);
+  ga_status (*copy_rows)(ga_stream *stream, const ga_row_copy *copy); /* device memory, this one's or mapped */
+  /* Behind the work before it, whose writes are seen by whoever sees the value. */
+  ga_status (*value_write)(ga_stream *stream, uint32_t *at, uint32_t value);
+  /* What is enqueued behind it waits until *at - value, as a signed number, is 0 or more. A device whose work is done
+   * when a call returns waits in the call. */
+  ga_status (*value_wait)(ga_stream *stream, const uint32_t *at, uint32_t value, const ga_patience *patience);
+  ga_status (*stream_query)(ga_stream *stream, bool *done); /* does not wait */
   /* --- NULL when the device has no instruments --- */
   void (*telemetry)(ga_device *device, ga_telemetry *out); /* does not wait for work */
 } ga_device_ops;

@@ -55,6 +55,7 @@ static void put_shape(text_out *out, ga_op op, const void *desc) {
   const ga_act_desc *act = desc;
   const ga_add_desc *add = desc;
   const ga_softmax_desc *softmax = desc;
+  const ga_attn_merge_desc *merge = desc;
   const ga_embed_desc *embed = desc;
   const ga_kv_store_desc *store = desc;
   const ga_convert_desc *convert = desc;
@@ -69,6 +70,7 @@ static void put_shape(text_out *out, ga_op op, const void *desc) {
   case GA_OP_act: put_matrix(out, act->rows, act->width, act->dtype, act->dtype); break;
   case GA_OP_add: put_matrix(out, add->rows, add->width, add->dtype, add->dtype); break;
   case GA_OP_softmax: put_matrix(out, softmax->rows, softmax->width, GA_F32, GA_F32); break;
+  case GA_OP_attn_merge: put_heads(out, merge->rows, merge->heads, merge->dim, GA_F32, GA_F32); break;
   case GA_OP_embed: put(out, "%lld tokens of %s", (long long)embed->tokens, type_of(embed->w_dtype)); break;
   case GA_OP_kv_store:
     put_heads(out, store->tokens, store->heads, store->head_dim, store->x_dtype, store->kv_dtype);

@@ -145,6 +145,14 @@ static const ga_device_ops host_ops = {
     .event_wait = host_event_wait,
     .event_sync = host_event_sync,
     .event_elapsed = host_event_elapsed,
+    .share_alloc = ga_host_share_alloc,
+    .share_open = ga_host_share_open,
+    .share_close = ga_host_share_close,
+    .fill = ga_host_fill,
+    .copy_rows = ga_host_copy_rows,
+    .value_write = ga_host_value_write,
+    .value_wait = ga_host_value_wait,
+    .stream_query = ga_host_stream_query,
 };
 
 ga_status ga_host_device_create(const char *name, int threads, ga_device **out) {

@@ -8,4 +8,15 @@
  */
 GA_NODISCARD ga_status ga_host_device_create(const char *name, int threads, ga_device **out);
 
+/* --- parts of their vtable: host_share.c --- */
+
+ga_status ga_host_share_alloc(ga_device *device, size_t bytes, ga_shared *out);
+ga_status ga_host_share_open(ga_device *device, int fd, size_t bytes, ga_shared *out);
+void ga_host_share_close(ga_device *device, ga_shared *m);
+ga_status ga_host_fill(ga_stream *stream, void *dst, uint32_t value, size_t n);
+ga_status ga_host_copy_rows(ga_stream *stream, const ga_row_copy *c);
+ga_status ga_host_value_write(ga_stream *stream, uint32_t *at, uint32_t value);
+ga_status ga_host_value_wait(ga_stream *stream, const uint32_t *at, uint32_t value, const ga_patience *patience);
+ga_status ga_host_stream_query(ga_stream *stream, bool *done);
+
 #endif

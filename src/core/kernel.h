@@ -17,6 +17,7 @@
 /* clang-format off */
 #define GA_OPS(X) \
   X(gemm) X(pack) X(attn) X(norm) X(rope) X(act) X(add) X(softmax) X(embed) X(kv_store) X(convert) X(sample) \
+  X(attn_merge) \
   X(attn_bwd) X(attn_quant)
 /* clang-format on */
 

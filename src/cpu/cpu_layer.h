@@ -34,6 +34,8 @@ uint64_t ga_cpu_sample_workspace(const ga_kernel *kernel, const void *desc, cons
   GA_DECLARE_CPU(ga_cpu_attn_bwd_##isa); \
   GA_DECLARE_CPU(ga_cpu_sample_##isa)
 GA_DECLARE_CPU(ga_cpu_attn_quant_generic);
+const char *ga_cpu_attn_merge_any(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+GA_DECLARE_CPU(ga_cpu_attn_merge_generic);
 GA_DECLARE_CPU_LAYER(generic);
 GA_DECLARE_CPU_LAYER(avx2);
 GA_DECLARE_CPU_LAYER(avx512);

@@ -22,11 +22,15 @@ typedef struct comm_vtable {
    * else GA_ERR_COMM. */
   void (*abort)(ga_comm *comm, ga_status status, const char *why);
   void (*destroy)(ga_comm *comm);
+  /* All ranks call it: fds[ranks] become descriptors of what each rank gives, which the caller closes, also after an
+   * error; -1 = none, as its own. NULL: ranks are on several hosts. */
+  ga_status (*trade_fds)(ga_comm *comm, int fd, int *fds);
 } comm_vtable;
 
 struct ga_comm {
   const comm_vtable *calls;
   int32_t rank, size;
+  double timeout; /* seconds */
 };
 
 #endif

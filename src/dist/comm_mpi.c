@@ -368,8 +368,8 @@ static void mpi_destroy(ga_comm *comm) {
   free_mpi(c);
 }
 
-static const comm_vtable mpi_calls = {mpi_send,  mpi_receive,     mpi_wait,   mpi_meet,
-                                      mpi_check, mpi_abort_world, mpi_destroy};
+static const comm_vtable mpi_calls = {mpi_send,  mpi_receive,     mpi_wait,    mpi_meet,
+                                      mpi_check, mpi_abort_world, mpi_destroy, NULL};
 
 /* MPI that the program has begun may be for one thread only, which is then the one that calls. */
 static ga_status check_threads(const mpi_api *api) {
@@ -445,8 +445,10 @@ ga_status ga_comm_mpi_create(const ga_comm_mpi_options *options, ga_comm **out) 
   GA_TRY(mpi_api_load(&api));
   GA_TRY(ga_mem_zalloc(1, sizeof(mpi_comm), "a communicator", &memory));
   mpi_comm *c = memory;
-  *c =
-      (mpi_comm){.comm = {.calls = &mpi_calls}, .api = api, .flags = o.flags, .timeout = o.timeout > 0 ? o.timeout : 5};
+  *c = (mpi_comm){.comm = {.calls = &mpi_calls, .timeout = o.timeout > 0 ? o.timeout : 5},
+                  .api = api,
+                  .flags = o.flags,
+                  .timeout = o.timeout > 0 ? o.timeout : 5};
   ga_status status = begin_mpi(api, &c->began);
   if (status == GA_OK) status = fill_mpi(c);
   if (status != GA_OK) {

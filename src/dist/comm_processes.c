@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/sized.h"
 
@@ -322,8 +323,8 @@ static void process_destroy(ga_comm *comm) {
   ga_mem_free(c);
 }
 
-static const comm_vtable process_calls = {process_send,  process_receive, process_wait,   process_meet,
-                                          process_check, process_abort,   process_destroy};
+static const comm_vtable process_calls = {process_send,  process_receive, process_wait,    process_meet,
+                                          process_check, process_abort,   process_destroy, comm_trade_fds};
 
 static ga_status check_options(const ga_comm_process_options *o) {
   GA_REQUIRE(o->ranks >= 1 && o->ranks <= MOST_PROCESSES, GA_ERR_ARG, "comm: ranks is %d; must be 1 to %d", o->ranks,
@@ -362,6 +363,8 @@ ga_status ga_comm_processes_create(const ga_comm_process_options *options, ga_co
   GA_TRY(ga_mem_zalloc(1, sizeof(process_comm), "a communicator", &memory));
   process_comm *c = memory;
   c->comm = (ga_comm){.calls = &process_calls, .rank = o.rank, .size = o.ranks};
+  c->comm.timeout = o.timeout > 0 ? o.timeout : 5;
+  c->run_id = o.run ? ga_fnv64(GA_FNV64_START, o.run, strlen(o.run)) : 0;
   c->flags = o.flags, c->timeout = o.timeout > 0 ? o.timeout : 5, c->fd = -1;
   c->arena_bytes = ga_round_up(o.message_bytes ? o.message_bytes : DEFAULT_ARENA, 4096);
   const ga_status status = fill_comm(c, &o);

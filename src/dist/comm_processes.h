@@ -65,7 +65,8 @@ typedef struct process_comm {
   ga_comm comm;
   uint32_t flags;
   double timeout;
-  int fd; /* of the memory, opened by this process itself: its lock says that the process lives */
+  uint64_t run_id; /* hash of the run's name */
+  int fd;          /* of the memory, opened by this process itself: its lock says that the process lives */
   unsigned char *memory;
   uint64_t bytes, arena_bytes;
   shared_head *head;
@@ -92,6 +93,9 @@ GA_NODISCARD ga_status comm_world_status(process_comm *c);
 void comm_ring(process_comm *c, int32_t rank);
 /* Sleeps until the rank's own bell differs from `seen`, or for so long. */
 void comm_sleep(process_comm *c, uint32_t seen, double seconds);
+
+/* comm_vtable.trade_fds, over sockets that are named after the run and the rank. */
+ga_status comm_trade_fds(ga_comm *comm, int fd, int *fds);
 
 /* A thread that ends the world when a rank has died or stands still. */
 GA_NODISCARD ga_status comm_watch(process_comm *c);

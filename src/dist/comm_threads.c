@@ -3,6 +3,8 @@
  * A message is copied once both sides have posted it; with GA_COMM_BUFFERED the sender's bytes are kept until then.
  * With a seed, messages that could be copied stay until some rank waits. It then copies one at random, and another,
  * until its own is there. So messages overtake each other, those between one pair of ranks, too. */
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +44,7 @@ typedef struct world {
   uint64_t meetings; /* that have ended */
   int32_t n_met;
   uint64_t *values; /* [ranks] of the one under way */
+  int *fds;         /* [ranks] that are traded */
   bool *has_met;
 } world;
 
@@ -267,6 +270,29 @@ static void thread_abort(ga_comm *comm, ga_status status, const char *why) {
   (void)pthread_mutex_unlock(&w->lock);
 }
 
+/* Nobody closes his own before all have a copy. */
+static ga_status thread_trade_fds(ga_comm *comm, int fd, int *fds) {
+  world *w = world_of(comm);
+  for (int32_t r = 0; r < w->ranks; r++) fds[r] = -1;
+  (void)pthread_mutex_lock(&w->lock);
+  w->fds[comm->rank] = fd;
+  (void)pthread_mutex_unlock(&w->lock);
+  GA_TRY(thread_meet(comm, "descriptors", 0));
+  bool all = true;
+  for (int32_t r = 0; r < w->ranks; r++) {
+    if (r == comm->rank) continue;
+    fds[r] = fcntl(w->fds[r], F_DUPFD_CLOEXEC, 0);
+    all = all && fds[r] >= 0;
+  }
+  if (!all) {
+    const ga_status status =
+        ga_fail(GA_ERR_NOMEM, "comm: rank %d gets no file descriptor: %s", comm->rank, strerror(errno));
+    thread_abort(comm, status, ga_error_text());
+    return status;
+  }
+  return thread_meet(comm, "descriptors", 1);
+}
+
 /* --- making and releasing --- */
 
 static void free_world(world *w) {
@@ -277,6 +303,7 @@ static void free_world(world *w) {
   ga_mem_free(w->wanted);
   ga_mem_free(w->is_gone);
   ga_mem_free(w->values);
+  ga_mem_free(w->fds);
   ga_mem_free(w->has_met);
   ga_mem_free(w);
 }
@@ -292,8 +319,8 @@ static void thread_destroy(ga_comm *comm) {
   ga_mem_free(comm);
 }
 
-static const comm_vtable thread_calls = {thread_send,  thread_receive, thread_wait,   thread_meet,
-                                         thread_check, thread_abort,   thread_destroy};
+static const comm_vtable thread_calls = {thread_send,  thread_receive, thread_wait,    thread_meet,
+                                         thread_check, thread_abort,   thread_destroy, thread_trade_fds};
 
 static ga_status start_locks(world *w) {
   pthread_condattr_t attr;
@@ -308,7 +335,7 @@ static ga_status start_locks(world *w) {
 
 static ga_status fill_world(world *w, const ga_comm_threads_options *o) {
   const size_t n = (size_t)o->ranks;
-  void *p[5];
+  void *p[6];
   *w = (world){.ranks = o->ranks,
                .ends = o->ranks,
                .flags = o->flags,
@@ -326,6 +353,8 @@ static ga_status fill_world(world *w, const ga_comm_threads_options *o) {
   w->values = p[3];
   GA_TRY(ga_mem_zalloc(n, sizeof *w->has_met, "ranks", &p[4]));
   w->has_met = p[4];
+  GA_TRY(ga_mem_zalloc(n, sizeof *w->fds, "ranks", &p[5]));
+  w->fds = p[5];
   return GA_OK;
 }
 
@@ -347,7 +376,7 @@ ga_status ga_comm_threads_create(const ga_comm_threads_options *options, ga_comm
     status = ga_mem_zalloc(1, sizeof(thread_comm), "a communicator", &memory);
     if (status != GA_OK) break;
     thread_comm *c = memory;
-    *c = (thread_comm){.comm = {.calls = &thread_calls, .rank = r, .size = o.ranks}, .w = w};
+    *c = (thread_comm){.comm = {.calls = &thread_calls, .rank = r, .size = o.ranks, .timeout = w->timeout}, .w = w};
     out[r] = &c->comm;
   }
   if (status == GA_OK) return GA_OK;

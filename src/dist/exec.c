@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "base/sized.h"
-#include "dist/comm.h"
+#include "dist/exec.h"
 #include "dist/tile.h"
 
 /* A send under way. */
@@ -31,10 +31,12 @@ struct ga_dist_exec {
   int64_t n_sends, send_room;
   uint64_t sent_bytes;
   const ga_dist_tensors *io; /* of the run under way */
+  dist_device *device;       /* NULL: this file runs the plan */
 };
 
 static void free_exec(ga_dist_exec *e) {
   if (!e) return;
+  dist_device_destroy(e->device);
   for (int32_t i = 0; e->slots && i < e->plan->programs[e->rank].n_slots; i++)
     ga_buffer_free(e->ctx, e->slots[i].memory);
   ga_mem_free(e->slots);
@@ -44,7 +46,10 @@ static void free_exec(ga_dist_exec *e) {
 }
 
 void ga_dist_exec_destroy(ga_dist_exec *exec) { free_exec(exec); }
-uint64_t ga_dist_exec_sent_bytes(const ga_dist_exec *exec) { return exec ? exec->sent_bytes : 0; }
+uint64_t ga_dist_exec_sent_bytes(const ga_dist_exec *exec) {
+  if (!exec) return 0;
+  return exec->device ? dist_device_sent(exec->device) : exec->sent_bytes;
+}
 
 /* Results whose sums have another type than the caller's tensors are summed in memory of the slot. */
 static ga_status make_sums(ga_dist_exec *e) {
@@ -78,13 +83,10 @@ static ga_status check_exec(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx
   GA_REQUIRE(plan && ctx, GA_ERR_ARG, "dist: %s is null", plan ? "ctx" : "plan");
   GA_REQUIRE(comm->size == plan->p.ranks, GA_ERR_ARG, "dist: the communicator has %d ranks; the plan has %d",
              comm->size, plan->p.ranks);
-  const char *device = ga_ctx_device_name(ctx);
-  GA_REQUIRE(!strcmp(device, "cpu") || !strcmp(device, "ref"), GA_ERR_UNSUPPORTED,
-             "dist: the context is of %s; allowed: cpu, ref", device);
   return GA_OK;
 }
 
-ga_status ga_dist_exec_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, ga_dist_exec **out) {
+static ga_status create_exec(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, bool on_device, ga_dist_exec **out) {
   GA_REQUIRE(out && comm, GA_ERR_ARG, "dist: %s is null", out ? "comm" : "out");
   *out = NULL;
   ga_dist_exec *e = NULL;
@@ -94,17 +96,25 @@ ga_status ga_dist_exec_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *c
   if (status == GA_OK) {
     e = p;
     *e = (ga_dist_exec){.plan = plan, .comm = comm, .ctx = ctx, .rank = comm->rank};
-    status = fill_exec(e);
+    if (!on_device) status = fill_exec(e);
   }
-  if (status != GA_OK)
-    comm->calls->abort(comm, status, ga_error_text());
-  else
-    status = ga_comm_meet(comm, "plan hash", plan->hash);
+  /* Hashes first: what a device's ranks make next follows from the plan. */
+  if (status == GA_OK) status = ga_comm_meet(comm, "plan hash", plan->hash);
+  if (status == GA_OK && on_device) status = dist_device_create(plan, comm, ctx, &e->device);
+  if (status != GA_OK) comm->calls->abort(comm, status, ga_error_text());
   if (status == GA_OK)
     *out = e;
   else
     free_exec(e);
   return status;
+}
+
+ga_status ga_dist_exec_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, ga_dist_exec **out) {
+  return create_exec(plan, comm, ctx, ctx && !ctx->device->caps.host_memory, out);
+}
+
+ga_status dist_exec_create_on_device(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, ga_dist_exec **out) {
+  return create_exec(plan, comm, ctx, true, out);
 }
 
 /* --- the caller's tensors --- */
@@ -146,13 +156,11 @@ static void *as_writable(const void *p) {
 }
 
 /* A rank's own tensor in the caller's memory. */
-static block_view caller_view(const ga_dist_exec *e, int32_t slot) {
-  const dist_problem *p = &e->plan->p;
-  const ga_dist_tensors *io = e->io;
+block_view dist_caller_view(const dist_problem *p, const ga_dist_tensors *io, int32_t rank, int32_t slot) {
   const bool backward = p->flags & GA_DIST_BACKWARD;
   const int32_t tensors[2][DIST_OWN_SLOTS] = {{DIST_Q, DIST_KV, DIST_O, DIST_DKV},
                                               {DIST_G, DIST_KV, DIST_DQ, DIST_DKV}};
-  block_view v = dist_view_of_own(p, tensors[backward][slot], e->rank);
+  block_view v = dist_view_of_own(p, tensors[backward][slot], rank);
   void *const parts[][BLOCK_PARTS] = {{as_writable(io->q)},
                                       {as_writable(io->k), as_writable(io->v)},
                                       {io->o},
@@ -163,6 +171,10 @@ static block_view caller_view(const ga_dist_exec *e, int32_t slot) {
   v.dtype = p->dtype;
   if (v.tensor == DIST_O || v.tensor == DIST_G) v.lse = io->lse;
   return v;
+}
+
+static block_view caller_view(const ga_dist_exec *e, int32_t slot) {
+  return dist_caller_view(&e->plan->p, e->io, e->rank, slot);
 }
 
 /* The same where its steps read and write it. */
@@ -334,6 +346,7 @@ ga_status ga_dist_exec_run(ga_dist_exec *exec, const ga_dist_tensors *io) {
   ga_status status = GA_SIZED_TAKE("dist: tensors", ga_dist_tensors, io, &full);
   if (status == GA_OK) status = check_dist_io(e, &full);
   const bool can_write = status == GA_OK;
+  if (status == GA_OK && e->device) return dist_device_run(e->device, &full);
   e->io = &full;
   if (status == GA_OK) status = run_steps(e);
   if (status != GA_OK) {

@@ -7,14 +7,7 @@
 #include "ga/attn.h"
 #include "ga/attn_bwd.h"
 
-/* Queries [q, q + n_q) by keys [k, k + n_k) of the two stretches; window as ga_attn has it. */
-typedef struct call {
-  int64_t q, n_q, k, n_k, window;
-  bool causal;
-} call;
-
-/* Query i sees keys j <= i + high, and j > i + high - window. */
-static int calls_of(const dist_problem *p, const dist_stretch *q, const dist_stretch *k, call out[2]) {
+int dist_tile_calls(const dist_problem *p, const dist_stretch *q, const dist_stretch *k, tile_call out[2]) {
   const dist_band b = dist_band_of(p, q, k);
   const bool causal = p->flags & GA_DIST_CAUSAL;
   const int64_t window = p->window ? b.high - b.low + 1 : 0;
@@ -23,10 +16,11 @@ static int calls_of(const dist_problem *p, const dist_stretch *q, const dist_str
   if (causal && inside > 0) {
     const int64_t blind = ga_max_i64(0, -b.high); /* the first ones see nothing yet */
     if (blind < inside)
-      out[n++] = (call){.q = blind, .n_q = inside - blind, .n_k = inside + b.high, .window = window, .causal = true};
+      out[n++] =
+          (tile_call){.q = blind, .n_q = inside - blind, .n_k = inside + b.high, .window = window, .causal = true};
   }
   const int64_t from = ga_max_i64(0, inside);
-  call rest = {.q = from, .n_q = q->count - from, .n_k = k->count};
+  tile_call rest = {.q = from, .n_q = q->count - from, .n_k = k->count};
   if (p->window) { /* query i sees keys j >= i + low: those from k->count - low on see none */
     rest.n_q = ga_min_i64(rest.n_q, k->count - b.low - from);
     rest.window = rest.n_k - b.low - from - rest.n_q + 1;
@@ -34,16 +28,6 @@ static int calls_of(const dist_problem *p, const dist_stretch *q, const dist_str
   if (rest.n_q > 0) out[n++] = rest;
   return n;
 }
-
-/* Heads [head, head + heads) of queries, which read kv_heads heads of keys from kv_head on, each as many. */
-typedef struct head_run {
-  int32_t head, heads, kv_head, kv_heads;
-} head_run;
-
-/* Rows of the views at which the call begins. */
-typedef struct call_rows {
-  int64_t q, out, kv, dkv;
-} call_rows;
 
 /* Rows of one part in f32: those of a view, or a copy of a view of 16 bits in the scratch. */
 typedef struct operand {
@@ -94,7 +78,7 @@ static void add_gradients(const block_view *v, int part, int64_t row, int64_t ro
 
 /* ga_attn counts places from the last key of a call, so its biases differ from those of the document by one number for
  * each head, and so do its logits and its LSE: slope x this. */
-static double alibi_offset(const tile_job *job, const call *c) {
+static double alibi_offset(const tile_job *job, const tile_call *c) {
   const dist_problem *p = job->q.p;
   const dist_stretch *q = dist_stretch_at(p->q, job->step->q_owner, job->step->q_stretch),
                      *k = dist_stretch_at(p->kv, job->step->kv_owner, job->step->k_stretch);
@@ -104,7 +88,7 @@ static double alibi_offset(const tile_job *job, const call *c) {
 }
 
 /* Slopes for places that are `step` apart; NULL without ALiBi. */
-static const float *slopes_of_call(const tile_job *job, const head_run *h, float **scratch) {
+static const float *slopes_of_call(const tile_job *job, const tile_heads *h, float **scratch) {
   if (!job->alibi) return NULL;
   float *const slopes = take_scratch(scratch, h->heads);
   for (int32_t x = 0; x < h->heads; x++) slopes[x] = job->alibi[h->head + x] * (float)job->q.p->q->step;
@@ -116,7 +100,7 @@ static float shift_lse(const tile_job *job, float lse, int32_t head, double offs
   return job->alibi ? (float)((double)lse + sign * (double)job->alibi[head] * offset) : lse;
 }
 
-static ga_status run_forward(const tile_job *job, const call *c, const head_run *h, const call_rows *at) {
+static ga_status run_forward(const tile_job *job, const tile_call *c, const tile_heads *h, const tile_rows *at) {
   const dist_problem *p = job->q.p;
   ga_attn_desc d = GA_ATTN_DESC_INIT;
   d.max_q = c->n_q, d.max_kv = c->n_k, d.q_heads = h->heads, d.kv_heads = h->kv_heads;
@@ -151,7 +135,7 @@ static ga_status run_forward(const tile_job *job, const call *c, const head_run 
   return GA_OK;
 }
 
-static ga_status run_backward(const tile_job *job, const call *c, const head_run *h, const call_rows *at) {
+static ga_status run_backward(const tile_job *job, const tile_call *c, const tile_heads *h, const tile_rows *at) {
   const dist_problem *p = job->q.p;
   const block_view *g = &job->q;
   ga_attn_bwd_desc d = GA_ATTN_BWD_DESC_INIT;
@@ -203,20 +187,23 @@ static ga_status run_backward(const tile_job *job, const call *c, const head_run
 }
 
 /* Groups of heads that do not begin and end where a head of keys does go one head of keys at a time. */
-static ga_status run_heads(const tile_job *job, const call *c, const call_rows *at) {
+static ga_status run_heads(const tile_job *job, const tile_call *c, const tile_rows *at) {
   const dist_problem *p = job->q.p;
   const dist_step *s = job->step;
   const int32_t group = p->q_heads / p->kv_heads, end = s->head + s->heads;
   const dist_heads kv = dist_kv_of(p, s->head, s->heads);
   const bool whole = s->head % group == 0 && end % group == 0, backward = p->flags & GA_DIST_BACKWARD;
   for (int32_t k = kv.begin; k < kv.end; k += whole ? kv.end - kv.begin : 1) {
-    head_run h = {.head = s->head, .heads = s->heads, .kv_head = k, .kv_heads = kv.end - kv.begin};
+    tile_heads h = {.head = s->head, .heads = s->heads, .kv_head = k, .kv_heads = kv.end - kv.begin};
     if (!whole) {
       h.head = s->head > k * group ? s->head : k * group;
       h.heads = (end < (k + 1) * group ? end : (k + 1) * group) - h.head;
       h.kv_heads = 1;
     }
-    GA_TRY((backward ? run_backward : run_forward)(job, c, &h, at));
+    if (job->device)
+      GA_TRY((backward ? dist_device_backward : dist_device_forward)(job, c, &h, at));
+    else
+      GA_TRY((backward ? run_backward : run_forward)(job, c, &h, at));
   }
   return GA_OK;
 }
@@ -224,11 +211,11 @@ static ga_status run_heads(const tile_job *job, const call *c, const call_rows *
 ga_status dist_tile_run(const tile_job *job) {
   const dist_problem *p = job->q.p;
   const dist_step *s = job->step;
-  call calls[2];
-  const int n = calls_of(p, dist_stretch_at(p->q, s->q_owner, s->q_stretch),
-                         dist_stretch_at(p->kv, s->kv_owner, s->k_stretch), calls);
+  tile_call calls[2];
+  const int n = dist_tile_calls(p, dist_stretch_at(p->q, s->q_owner, s->q_stretch),
+                                dist_stretch_at(p->kv, s->kv_owner, s->k_stretch), calls);
   for (int i = 0; i < n; i++) {
-    const call_rows at = {.q = dist_view_row(&job->q, s->q_stretch) + calls[i].q,
+    const tile_rows at = {.q = dist_view_row(&job->q, s->q_stretch) + calls[i].q,
                           .out = dist_view_row(&job->out, s->q_stretch) + calls[i].q,
                           .kv = dist_view_row(&job->kv, s->k_stretch) + calls[i].k,
                           .dkv = job->dkv.p ? dist_view_row(&job->dkv, s->k_stretch) + calls[i].k : 0};

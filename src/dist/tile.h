@@ -4,18 +4,67 @@
 
 #include "dist/block.h"
 
+/* Descriptions of ops that have been run. */
+typedef struct tile_shapes {
+  uint64_t *seen;
+  int64_t n, room;
+} tile_shapes;
+
+/* Tensors on a device: all is enqueued on a stream. */
+typedef struct tile_device {
+  ga_stream *stream;
+  tile_shapes *rehearsal; /* ops whose description it has are left out; NULL: none is */
+} tile_device;
+
 typedef struct tile_job {
   ga_ctx *ctx;
   const dist_step *step;
-  block_view q, kv;   /* Q or G; K, V */
-  block_view out;     /* O or dQ */
-  block_view dkv;     /* backward */
-  const float *alibi; /* [q_heads] or NULL */
-  float *scratch;     /* dist_tile_scratch numbers */
+  block_view q, kv;          /* Q or G; K, V */
+  block_view out;            /* O or dQ */
+  block_view dkv;            /* backward */
+  const float *alibi;        /* [q_heads] or NULL */
+  float *scratch;            /* dist_tile_scratch numbers; on a device dist_device_scratch */
+  const tile_device *device; /* NULL: the tensors are in host memory */
 } tile_job;
+
+/* Queries [q, q + n_q) by keys [k, k + n_k) of the two stretches; window as ga_attn has it. */
+typedef struct tile_call {
+  int64_t q, n_q, k, n_k, window;
+  bool causal;
+} tile_call;
+
+/* Heads [head, head + heads) of queries, which read kv_heads heads of keys from kv_head on, each as many. */
+typedef struct tile_heads {
+  int32_t head, heads, kv_head, kv_heads;
+} tile_heads;
+
+/* Rows of the views at which the call begins. */
+typedef struct tile_rows {
+  int64_t q, out, kv, dkv;
+} tile_rows;
+
+/* At most two. Query i of a call sees keys j <= i + high, and j > i + high - window. */
+int dist_tile_calls(const dist_problem *p, const dist_stretch *q, const dist_stretch *k, tile_call out[2]);
 
 /* Numbers of 4 bytes that any tile of a rank needs. */
 int64_t dist_tile_scratch(const ga_dist_plan *plan, int32_t rank);
 ga_status dist_tile_run(const tile_job *job);
+
+/* --- on a device: tile_device.c --- */
+
+/* Numbers of 4 bytes that any tile of a rank needs in the device's memory. */
+int64_t dist_device_scratch(const ga_dist_plan *plan, int32_t rank);
+ga_status dist_device_forward(const tile_job *job, const tile_call *c, const tile_heads *h, const tile_rows *at);
+ga_status dist_device_backward(const tile_job *job, const tile_call *c, const tile_heads *h, const tile_rows *at);
+/* False: this op is to be left out. */
+GA_NODISCARD ga_status dist_device_is_due(const tile_device *d, const void *desc, size_t bytes, bool *due);
+
+/* As dist_copy_block, dist_merge_block, dist_clear_block and dist_convert_block, in stream order. Sums are f32. */
+GA_NODISCARD ga_status dist_device_copy(ga_stream *stream, const block_view *to, const block_view *from);
+GA_NODISCARD ga_status dist_device_merge(ga_ctx *ctx, const tile_device *d, const block_view *to,
+                                         const block_view *from);
+GA_NODISCARD ga_status dist_device_clear(ga_stream *stream, const block_view *v);
+GA_NODISCARD ga_status dist_device_convert(ga_ctx *ctx, const tile_device *d, const block_view *to,
+                                           const block_view *from);
 
 #endif

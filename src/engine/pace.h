@@ -16,8 +16,9 @@
  * hundred: at 16 tokens a step an H200 read prompts at 3 000 tokens a second, a tenth of what it can. */
 #define PACE_LEAST_CPU 16
 #define PACE_LEAST_GPU 256
-/* On a CPU a step may read prompts for so long in any case, up to so many tokens: on 6 cores with AMX steps of 16 tokens
- * cost 16 streams of a 135M model a third of their throughput (docs/results/serve.md). Slow models keep PACE_LEAST_CPU. */
+/* On a CPU a step may read prompts for so long in any case, up to so many tokens: on 6 cores with AMX steps of 16
+ * tokens cost 16 streams of a 135M model a third of their throughput (docs/results/serve.md). Slow models keep
+ * PACE_LEAST_CPU. */
 #define PACE_BRIEF_CPU  0.03 /* seconds */
 #define PACE_TOKENS_CPU 128
 /* Rows of a step in whose products all multiprocessors work: tiles of 128 rows come in fours. 320 and 512 rows took an

@@ -18,6 +18,7 @@ static const ga_io_version rows[] = {
     {GA_OP_kv_store, ga_kv_store_desc_first, 56},
     {GA_OP_convert, ga_convert_desc_first, 24},
     {GA_OP_sample, ga_sample_desc_first, 64},
+    {GA_OP_attn_merge, ga_attn_merge_desc_first, 40},
 };
 
 const ga_io_versions ga_io_all = {rows, GA_COUNT_OF(rows)};

@@ -20,6 +20,7 @@ GA_DECLARE_REF(norm);
 GA_DECLARE_REF(rope);
 GA_DECLARE_REF(act);
 GA_DECLARE_REF(softmax);
+GA_DECLARE_REF(attn_merge);
 GA_DECLARE_REF(kv_store);
 GA_DECLARE_REF(attn);
 GA_DECLARE_REF(attn_bwd);

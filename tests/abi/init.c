@@ -33,6 +33,7 @@
   X(ga_act_desc, GA_ACT_DESC_INIT)                         \
   X(ga_add_desc, GA_ADD_DESC_INIT)                         \
   X(ga_softmax_desc, GA_SOFTMAX_DESC_INIT)                 \
+  X(ga_attn_merge_desc, GA_ATTN_MERGE_DESC_INIT)           \
   X(ga_embed_desc, GA_EMBED_DESC_INIT)                     \
   X(ga_kv_store_desc, GA_KV_STORE_DESC_INIT)               \
   X(ga_convert_desc, GA_CONVERT_DESC_INIT)                 \
@@ -135,6 +136,7 @@ static void init_plans(ga_ctx *ctx) {
   PLAN(act, GA_ACT_DESC_INIT, (d.rows = d.width = 4, d.act = GA_ACT_SILU))
   PLAN(add, GA_ADD_DESC_INIT, d.rows = d.b_rows = d.width = 4)
   PLAN(softmax, GA_SOFTMAX_DESC_INIT, d.rows = d.width = 4)
+  PLAN(attn_merge, GA_ATTN_MERGE_DESC_INIT, d.rows = d.heads = d.dim = 4)
   PLAN(embed, GA_EMBED_DESC_INIT, (d.tokens = 2, d.vocab = d.width = 32, d.w_dtype = GA_F32))
   PLAN(kv_store, GA_KV_STORE_DESC_INIT, (d.tokens = 2, d.slots = 4, d.heads = 1, d.head_dim = 8))
   PLAN(convert, GA_CONVERT_DESC_INIT, (d.rows = 2, d.width = 32, d.x_dtype = GA_F32, d.y_dtype = GA_F16))

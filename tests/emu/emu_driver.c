@@ -11,6 +11,8 @@
 #include <time.h>
 
 #include "emu/emu.h"
+#include "tests/emu/emu_queue.h"
+#include "tests/emu/emu_share.h"
 
 enum { ERR_INVALID_VALUE = 1, ERR_LOST = 214, ERR_NOT_FOUND = 500, ERR_LAUNCH_FAILED = 719, ERR_NOT_SUPPORTED = 801 };
 enum { MAX_DEVICES = 4, MAX_LATER = 64 };
@@ -20,19 +22,22 @@ typedef struct emu_device {
   size_t used;
 } emu_device;
 static emu_device devices[MAX_DEVICES];
-static emu_device *current = devices;
+static _Thread_local emu_device *current = devices;
 
-static int handle; /* what handles without content point to */
 static int sticky; /* of a launch with reports, until the next synchronisation */
-
-static void *any(void) { return &handle; }
 
 /* A number of GA_EMU; `otherwise` without it. */
 static size_t setting(const char *name, size_t otherwise) {
   const char *e = getenv("GA_EMU"), *p = e ? strstr(e, name) : NULL;
   return p ? (size_t)strtoull(p + strlen(name), NULL, 10) : otherwise;
 }
+static bool has_setting(const char *name) {
+  const char *e = getenv("GA_EMU");
+  return e && strstr(e, name);
+}
 static size_t memory_bytes(void) { return setting("memory=", 4096) << 20; }
+
+static void sleep_20us(void) { (void)nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL); }
 
 /* Counts a call that works or allocates; true when the device is gone by then. */
 static bool lost(void) {
@@ -40,10 +45,9 @@ static bool lost(void) {
   const size_t at = setting("lose=", 0);
   return ++calls >= at && at;
 }
-#define STEP()                   \
-  do {                           \
-    if (lost()) return ERR_LOST; \
-  } while (0)
+#define STEP() \
+  EMU_GUARD;   \
+  if (lost()) return ERR_LOST
 
 /* --- the device --- */
 
@@ -89,6 +93,8 @@ static CUresult e_DeviceGetAttribute(int *value, int attribute, CUdevice device)
            : attribute == CU_ATTR_L2_CACHE_SIZE                     ? 50 << 20
            : attribute == CU_ATTR_COMPUTE_CAPABILITY_MAJOR          ? 9
            : attribute == CU_ATTR_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN ? 232448
+           : attribute == CU_ATTR_VIRTUAL_MEMORY_SUPPORTED          ? !has_setting("noshare")
+           : attribute == CU_ATTR_POSIX_HANDLES_SUPPORTED           ? 1
            : attribute == CU_ATTR_MEMORY_POOLS_SUPPORTED            ? 1
                                                                     : 0;
   return CUDA_SUCCESS;
@@ -111,11 +117,15 @@ static CUresult e_CtxSetCurrent(CUcontext ctx) {
   return CUDA_SUCCESS;
 }
 static CUresult synchronise(void) {
-  int rc = sticky;
+  const CUresult late = emu_late_fault();
+  int rc = sticky ? sticky : late;
   sticky = CUDA_SUCCESS;
   return rc;
 }
-static CUresult e_CtxSynchronize(void) { return synchronise(); }
+static CUresult e_CtxSynchronize(void) {
+  EMU_GUARD;
+  return synchronise();
+}
 
 /* --- memory --- */
 
@@ -165,7 +175,52 @@ static void do_later(size_t until) {
   }
 }
 
+/* Work whose turn has come. */
+static CUresult do_launch(const emu_launch *l) {
+  if (sticky) return sticky;
+  emu_clear_reports();
+  if (!emu_run_launch(l)) return CUDA_SUCCESS;
+  for (size_t i = 0; i < emu_n_reports(); i++) (void)fprintf(stderr, "%s\n", emu_report_text(i));
+  sticky = ERR_LAUNCH_FAILED; /* as on a GPU, it comes up at the next synchronisation */
+  return CUDA_SUCCESS;
+}
+
+static void do_copy(const emu_work *w) {
+  for (size_t i = 0; i < w->rows; i++) {
+    void *dst = (char *)w->dst + i * w->dst_pitch;
+    memcpy(dst, (const char *)w->src + i * w->src_pitch, w->width);
+    if (emu_is_device(dst, w->width)) emu_mark_written(dst, w->width);
+  }
+}
+
+static void do_fill(const emu_work *w) {
+  for (size_t i = 0; i < w->rows; i++)
+    if (w->width == 4)
+      ((uint32_t *)w->dst)[i] = w->value;
+    else
+      ((unsigned char *)w->dst)[i] = (unsigned char)w->value;
+  emu_mark_written(w->dst, w->width * w->rows);
+}
+
+CUresult emu_do(const emu_work *w) {
+  if (w->kind != EMU_RECORD) do_later(enqueued);
+  switch (w->kind) {
+  case EMU_COPY: do_copy(w); return CUDA_SUCCESS;
+  case EMU_FILL: do_fill(w); return CUDA_SUCCESS;
+  case EMU_WRITE: __atomic_store_n((uint32_t *)w->dst, w->value, __ATOMIC_RELEASE); return CUDA_SUCCESS;
+  case EMU_RECORD:
+    (void)clock_gettime(CLOCK_MONOTONIC, &w->event->at);
+    w->event->copies = enqueued;
+    w->event->reached = w->turn;
+    return CUDA_SUCCESS;
+  case EMU_LAUNCH: return do_launch(&w->launch);
+  case EMU_FREE: drop_piece(w->dst); return emu_free(w->dst) ? CUDA_SUCCESS : ERR_INVALID_VALUE;
+  default: return CUDA_SUCCESS;
+  }
+}
+
 static CUresult e_MemGetInfo(size_t *free_bytes, size_t *total) {
+  EMU_GUARD;
   *total = memory_bytes();
   *free_bytes = *total - current->used;
   return CUDA_SUCCESS;
@@ -183,6 +238,7 @@ static CUresult e_MemPoolSetAttribute(CUmemoryPool pool, int attribute, void *va
   return CUDA_SUCCESS;
 }
 static CUresult e_MemPoolGetAttribute(CUmemoryPool pool, int attribute, void *value) {
+  EMU_GUARD;
   const uint64_t used = ((const emu_device *)(const void *)pool)->used;
   (void)attribute;
   memcpy(value, &used, sizeof used);
@@ -202,10 +258,9 @@ static CUresult e_MemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemory
   return p && add_piece(p, bytes, d) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 static CUresult e_MemFreeAsync(CUdeviceptr p, CUstream stream) {
-  (void)stream;
-  do_later(enqueued);
-  drop_piece((void *)(uintptr_t)p);
-  return emu_free((void *)(uintptr_t)p) ? CUDA_SUCCESS : ERR_INVALID_VALUE;
+  EMU_GUARD;
+  const emu_work w = {.kind = EMU_FREE, .dst = (void *)(uintptr_t)p};
+  return emu_submit(stream, &w, 0);
 }
 static CUresult e_MemHostAlloc(void **out, size_t bytes, unsigned flags) {
   (void)flags;
@@ -214,43 +269,58 @@ static CUresult e_MemHostAlloc(void **out, size_t bytes, unsigned flags) {
   return *out && add_piece(*out, bytes, NULL) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 static CUresult e_MemFreeHost(void *p) {
+  EMU_GUARD;
   do_later(enqueued);
   drop_piece(p);
   free(p);
   return CUDA_SUCCESS;
 }
+static emu_work copy_work(void *dst, const void *src, size_t bytes) {
+  return (emu_work){.kind = EMU_COPY, .dst = dst, .src = src, .width = bytes, .rows = 1};
+}
 static CUresult e_MemcpyHtoDAsync(CUdeviceptr dst, const void *src, size_t bytes, CUstream stream) {
   void *p = (void *)(uintptr_t)dst;
-  (void)stream;
   STEP();
   if (!emu_is_device(p, bytes)) return ERR_INVALID_VALUE;
+  const bool pageable = !piece_holding(src);
+  if (!emu_is_drained(stream)) {
+    const emu_work w = copy_work(p, src, bytes);
+    return emu_submit(stream, &w, pageable ? bytes : 0);
+  }
   if (enqueued - done == MAX_LATER) do_later(enqueued);
   later[enqueued % MAX_LATER].dst = p;
   later[enqueued % MAX_LATER].src = src;
   later[enqueued++ % MAX_LATER].bytes = bytes;
-  if (!piece_holding(src)) do_later(enqueued); /* pageable memory has been read when the call returns */
+  if (pageable) do_later(enqueued); /* pageable memory has been read when the call returns */
   return CUDA_SUCCESS;
 }
 static CUresult e_MemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t bytes, CUstream stream) {
-  (void)stream;
+  const emu_work w = copy_work(dst, (void *)(uintptr_t)src, bytes);
   STEP();
-  do_later(enqueued);
   if (!emu_is_device((void *)(uintptr_t)src, bytes)) return ERR_INVALID_VALUE;
-  memcpy(dst, (void *)(uintptr_t)src, bytes);
-  return CUDA_SUCCESS;
+  return emu_submit(stream, &w, 0);
 }
 static CUresult e_MemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) {
-  (void)stream;
+  const emu_work w = copy_work((void *)(uintptr_t)dst, (void *)(uintptr_t)src, bytes);
   STEP();
-  do_later(enqueued);
-  if (!emu_is_device((void *)(uintptr_t)src, bytes) || !emu_is_device((void *)(uintptr_t)dst, bytes))
+  if (!emu_is_device(w.src, bytes) || !emu_is_device(w.dst, bytes)) return ERR_INVALID_VALUE;
+  return emu_submit(stream, &w, 0);
+}
+/* The last byte of each side is looked at, too: a driver would find a pitch that leaves the allocation. */
+static CUresult e_Memcpy2DAsync(const CUcopy2D *c, CUstream stream) {
+  emu_work w = copy_work((void *)(uintptr_t)c->dst, (void *)(uintptr_t)c->src, c->width);
+  STEP();
+  w.rows = c->rows, w.dst_pitch = c->dst_pitch, w.src_pitch = c->src_pitch;
+  if (c->src_type != CU_MEMORYTYPE_DEVICE || c->dst_type != CU_MEMORYTYPE_DEVICE || c->src_x || c->src_y || c->dst_x ||
+      c->dst_y || c->width > c->src_pitch || c->width > c->dst_pitch || !c->rows || !c->width)
     return ERR_INVALID_VALUE;
-  memcpy((void *)(uintptr_t)dst, (void *)(uintptr_t)src, bytes);
-  return CUDA_SUCCESS;
+  if (!emu_is_device(w.src, (c->rows - 1) * c->src_pitch + c->width) ||
+      !emu_is_device(w.dst, (c->rows - 1) * c->dst_pitch + c->width))
+    return ERR_INVALID_VALUE;
+  return emu_submit(stream, &w, 0);
 }
 static CUresult e_DeviceCanAccessPeer(int *can, CUdevice reader, CUdevice owner) {
-  const char *e = getenv("GA_EMU");
-  *can = reader != owner && !(e && strstr(e, "nopeers"));
+  *can = reader != owner && !has_setting("nopeers");
   return CUDA_SUCCESS;
 }
 static CUresult e_MemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, size_t n) {
@@ -259,57 +329,135 @@ static CUresult e_MemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *acc
 }
 static CUresult e_MemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes,
                                   CUstream stream) {
-  void *d = (void *)(uintptr_t)dst, *s = (void *)(uintptr_t)src;
-  (void)stream;
+  const emu_work w = copy_work((void *)(uintptr_t)dst, (void *)(uintptr_t)src, bytes);
   STEP();
-  do_later(enqueued);
-  if (!emu_is_device(d, bytes) || !emu_is_device(s, bytes)) return ERR_INVALID_VALUE;
-  if ((void *)piece_holding(d)->device != (void *)to || (void *)piece_holding(s)->device != (void *)from)
+  if (!emu_is_device(w.dst, bytes) || !emu_is_device(w.src, bytes)) return ERR_INVALID_VALUE;
+  if ((void *)piece_holding(w.dst)->device != (void *)to || (void *)piece_holding(w.src)->device != (void *)from)
     return ERR_INVALID_VALUE;
-  memcpy(d, s, bytes);
-  emu_mark_written(d, bytes);
-  return CUDA_SUCCESS;
+  return emu_submit(stream, &w, 0);
 }
 static CUresult e_PointerGetAttribute(void *value, int attribute, CUdeviceptr p) {
+  EMU_GUARD;
   const piece *at = piece_holding((void *)(uintptr_t)p);
   (void)attribute;
   if (!at || !at->device) return ERR_INVALID_VALUE;
   *(int *)value = (int)(at->device - devices);
   return CUDA_SUCCESS;
 }
-static CUresult e_MemsetD8Async(CUdeviceptr dst, unsigned char value, size_t n, CUstream stream) {
-  void *p = (void *)(uintptr_t)dst;
-  (void)stream;
+static CUresult fill_memory(CUdeviceptr dst, size_t width, uint32_t value, size_t n, CUstream stream) {
+  const emu_work w = {.kind = EMU_FILL, .dst = (void *)(uintptr_t)dst, .width = width, .rows = n, .value = value};
   STEP();
-  do_later(enqueued);
-  if (!emu_is_device(p, n)) return ERR_INVALID_VALUE;
-  memset(p, value, n);
-  emu_mark_written(p, n);
-  return CUDA_SUCCESS;
+  if (!emu_is_device(w.dst, n * width) || dst % width) return ERR_INVALID_VALUE;
+  return emu_submit(stream, &w, 0);
+}
+static CUresult e_MemsetD8Async(CUdeviceptr dst, unsigned char value, size_t n, CUstream stream) {
+  return fill_memory(dst, 1, value, n, stream);
+}
+static CUresult e_MemsetD32Async(CUdeviceptr dst, unsigned value, size_t n, CUstream stream) {
+  return fill_memory(dst, 4, value, n, stream);
+}
+
+/* --- memory that is shared: emu_share.c makes it --- */
+
+static CUresult e_MemGetAllocationGranularity(size_t *out, const CUmemProps *props, int option) {
+  (void)option;
+  *out = EMU_SHARE_GRAIN;
+  return props->handle_type == CU_MEM_HANDLE_POSIX ? CUDA_SUCCESS : ERR_INVALID_VALUE;
+}
+static CUresult e_MemCreate(CUmemory *out, size_t bytes, const CUmemProps *props, unsigned long long flags) {
+  (void)flags, (void)props;
+  STEP();
+  if (bytes > memory_bytes()) return CUDA_ERROR_OUT_OF_MEMORY;
+  return emu_share_create(out, bytes);
+}
+static CUresult e_MemRelease(CUmemory memory) {
+  EMU_GUARD;
+  return emu_share_release(memory);
+}
+static CUresult e_MemExport(void *out, CUmemory memory, int type, unsigned long long flags) {
+  (void)flags;
+  STEP();
+  return type == CU_MEM_HANDLE_POSIX ? emu_share_export(out, memory) : ERR_INVALID_VALUE;
+}
+static CUresult e_MemImport(CUmemory *out, void *handle, int type) {
+  STEP();
+  return type == CU_MEM_HANDLE_POSIX ? emu_share_import(out, (int)(intptr_t)handle) : ERR_INVALID_VALUE;
+}
+static CUresult e_MemAddressReserve(CUdeviceptr *out, size_t bytes, size_t align, CUdeviceptr at,
+                                    unsigned long long flags) {
+  (void)flags, (void)at;
+  STEP();
+  if (bytes % EMU_SHARE_GRAIN || align > EMU_SHARE_GRAIN) return ERR_INVALID_VALUE;
+  void *p = emu_share_reserve(bytes);
+  *out = (CUdeviceptr)(uintptr_t)p;
+  return p && add_piece(p, bytes, current) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+static CUresult e_MemAddressFree(CUdeviceptr p, size_t bytes) {
+  EMU_GUARD;
+  drop_piece((void *)(uintptr_t)p);
+  return emu_share_unreserve((void *)(uintptr_t)p, bytes);
+}
+static CUresult e_MemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemory memory, unsigned long long flags) {
+  (void)flags;
+  STEP();
+  return offset ? ERR_INVALID_VALUE : emu_share_map((void *)(uintptr_t)p, bytes, memory);
+}
+static CUresult e_MemUnmap(CUdeviceptr p, size_t bytes) {
+  EMU_GUARD;
+  return emu_share_unmap((void *)(uintptr_t)p, bytes);
+}
+static CUresult e_MemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDesc *access, size_t n) {
+  (void)p, (void)bytes;
+  return n == 1 && access->flags == CU_MEMPOOL_READ_WRITE ? CUDA_SUCCESS : ERR_INVALID_VALUE;
 }
 
 /* --- streams, events; no graphs --- */
 
+static CUresult e_StreamWriteValue32(CUstream stream, CUdeviceptr at, uint32_t value, unsigned flags) {
+  const emu_work w = {.kind = EMU_WRITE, .dst = (void *)(uintptr_t)at, .value = value};
+  STEP();
+  if (flags != CU_STREAM_WRITE_DEFAULT || !emu_is_device(w.dst, 4) || at % 4) return ERR_INVALID_VALUE;
+  return emu_submit(stream, &w, 0);
+}
+static CUresult e_StreamWaitValue32(CUstream stream, CUdeviceptr at, uint32_t value, unsigned flags) {
+  const emu_work w = {.kind = EMU_AWAIT, .src = (const void *)(uintptr_t)at, .value = value};
+  STEP();
+  if (flags != CU_STREAM_WAIT_GEQ || !emu_is_device(w.src, 4) || at % 4) return ERR_INVALID_VALUE;
+  return emu_submit(stream, &w, 0);
+}
 static CUresult e_StreamCreate(CUstream *stream, unsigned flags) {
+  EMU_GUARD;
   (void)flags;
-  *stream = any();
-  return CUDA_SUCCESS;
+  return emu_stream_new(stream);
 }
 static CUresult e_StreamDestroy(CUstream stream) {
-  (void)stream;
-  return CUDA_SUCCESS;
+  EMU_GUARD;
+  return emu_stream_drop(stream);
+}
+static bool is_drained(CUstream stream) {
+  EMU_GUARD;
+  return emu_is_drained(stream);
 }
 static CUresult e_StreamSynchronize(CUstream stream) {
-  (void)stream;
+  while (!is_drained(stream)) sleep_20us();
   STEP();
   do_later(enqueued);
   return synchronise();
 }
-static CUresult e_StreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
-  (void)stream, (void)event, (void)flags;
-  return CUDA_SUCCESS;
+static CUresult e_StreamQuery(CUstream stream) {
+  STEP();
+  if (!emu_is_drained(stream)) return CUDA_ERROR_NOT_READY;
+  do_later(enqueued);
+  return synchronise();
 }
-/* Streams order nothing here, so all are of the device at hand. */
+static CUresult e_StreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
+  emu_event *e = (void *)event;
+  EMU_GUARD;
+  (void)flags;
+  const emu_work w = {.kind = EMU_FOLLOW, .event = e, .turn = e->asked};
+  return emu_submit(stream, &w, 0);
+}
+/* Streams have no device here, so all are of the one at hand. */
 static CUresult e_StreamGetCtx(CUstream stream, CUcontext *ctx) {
   (void)stream;
   *ctx = (CUcontext)(void *)current;
@@ -344,31 +492,36 @@ static CUresult e_GraphDestroy(CUgraph graph) {
   (void)graph;
   return CUDA_SUCCESS;
 }
-typedef struct emu_event {
-  struct timespec at;
-  size_t copies; /* enqueued before it */
-} emu_event;
 
 static CUresult e_EventCreate(CUevent *event, unsigned flags) {
   (void)flags;
-  *event = calloc(1, sizeof(emu_event));
-  return *event ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  emu_event *e = calloc(1, sizeof *e);
+  *event = (void *)e;
+  if (!e) return CUDA_ERROR_OUT_OF_MEMORY;
+  e->users = 1;
+  return CUDA_SUCCESS;
 }
 static CUresult e_EventDestroy(CUevent event) {
-  free(event);
+  EMU_GUARD;
+  emu_event_let_go((void *)event);
   return CUDA_SUCCESS;
 }
 static CUresult e_EventRecord(CUevent event, CUstream stream) {
   emu_event *e = (void *)event;
-  (void)stream;
   STEP();
-  (void)clock_gettime(CLOCK_MONOTONIC, &e->at);
-  e->copies = enqueued;
-  return CUDA_SUCCESS;
+  const emu_work w = {.kind = EMU_RECORD, .event = e, .turn = ++e->asked};
+  return emu_submit(stream, &w, 0);
+}
+static bool has_come(emu_event *e) {
+  EMU_GUARD;
+  if (e->reached < e->asked) emu_pump();
+  if (e->reached < e->asked) return false;
+  do_later(e->copies);
+  return true;
 }
 static CUresult e_EventSynchronize(CUevent event) {
+  while (!has_come((void *)event)) sleep_20us();
   STEP();
-  do_later(((const emu_event *)(const void *)event)->copies);
   return CUDA_SUCCESS;
 }
 static CUresult e_EventElapsedTime(float *ms, CUevent start, CUevent end) {
@@ -405,6 +558,7 @@ static CUresult e_FuncGetAttribute(int *value, int attribute, CUfunction functio
 }
 
 static CUresult e_LaunchKernelEx(const CUlaunchConfig *c, CUfunction function, void **params, void **extra) {
+  emu_work w = {.kind = EMU_LAUNCH};
   emu_launch l = {.kernel = (const void *)function,
                   .grid = {c->grid_x, c->grid_y, c->grid_z},
                   .block = {c->block_x, c->block_y, c->block_z},
@@ -412,7 +566,6 @@ static CUresult e_LaunchKernelEx(const CUlaunchConfig *c, CUfunction function, v
                   .args = params[0]};
   (void)extra;
   STEP();
-  do_later(enqueued);
   for (unsigned i = 0; i < c->n_attributes; i++) {
     const CUlaunchAttribute *a = &c->attributes[i];
     if (a->id == CU_LAUNCH_CLUSTER_DIMENSION) {
@@ -424,16 +577,14 @@ static CUresult e_LaunchKernelEx(const CUlaunchConfig *c, CUfunction function, v
     }
   }
   if (sticky) return sticky;
-  emu_clear_reports();
-  if (!emu_run_launch(&l)) return CUDA_SUCCESS;
-  for (size_t i = 0; i < emu_n_reports(); i++) (void)fprintf(stderr, "%s\n", emu_report_text(i));
-  sticky = ERR_LAUNCH_FAILED; /* as on a GPU, it comes up at the next synchronisation */
-  return CUDA_SUCCESS;
+  w.launch = l;
+  return emu_submit(c->stream, &w, l.kernel->args_bytes);
 }
 
 static CUresult e_TensorMapEncodeTiled(void *map, int type, unsigned rank, void *base, const uint64_t *dims,
                                        const uint64_t *strides_bytes, const uint32_t *box,
                                        const uint32_t *element_strides, int interleave, int swizzle, int l2, int oob) {
+  EMU_GUARD;
   emu_clear_reports();
   return emu_tmap_encode(map, type, rank, base, dims, strides_bytes, box, element_strides, interleave, swizzle, l2,
                          oob);

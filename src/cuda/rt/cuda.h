@@ -144,6 +144,14 @@ ga_status cuda_copy_out_later(ga_stream *stream, void *dst, const void *src, siz
 ga_status cuda_copy_in_later(ga_stream *stream, void *dst, const void *src, size_t bytes);
 ga_status cuda_copy_within(ga_stream *stream, void *dst, const void *src, size_t bytes);
 ga_status cuda_copy_peer(ga_stream *to, void *dst, ga_stream *from, const void *src, size_t bytes);
+ga_status cuda_share_alloc(ga_device *device, size_t bytes, ga_shared *out);
+ga_status cuda_share_open(ga_device *device, int fd, size_t bytes, ga_shared *out);
+void cuda_share_close(ga_device *device, ga_shared *memory);
+ga_status cuda_fill(ga_stream *stream, void *dst, uint32_t value, size_t n);
+ga_status cuda_copy_rows(ga_stream *stream, const ga_row_copy *copy);
+ga_status cuda_value_write(ga_stream *stream, uint32_t *at, uint32_t value);
+ga_status cuda_value_wait(ga_stream *stream, const uint32_t *at, uint32_t value, const ga_patience *patience);
+ga_status cuda_stream_query(ga_stream *stream, bool *done);
 ga_status cuda_event_create(ga_device *device, ga_event **out);
 void cuda_event_destroy(ga_event *event);
 ga_status cuda_event_record(ga_event *event, ga_stream *stream);

@@ -72,6 +72,14 @@ static const ga_device_ops device_ops = {
     .function_destroy = cuda_function_destroy,
     .function_launch = cuda_function_launch,
     .tensor_map = cuda_tensor_map,
+    .share_alloc = cuda_share_alloc,
+    .share_open = cuda_share_open,
+    .share_close = cuda_share_close,
+    .fill = cuda_fill,
+    .copy_rows = cuda_copy_rows,
+    .value_write = cuda_value_write,
+    .value_wait = cuda_value_wait,
+    .stream_query = cuda_stream_query,
     .telemetry = read_telemetry,
 };
 

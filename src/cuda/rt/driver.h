@@ -22,6 +22,7 @@ enum {
   CUDA_ERROR_INVALID_VALUE = 1,
   CUDA_ERROR_OUT_OF_MEMORY = 2,
   CUDA_ERROR_NO_DEVICE = 100,
+  CUDA_ERROR_NOT_READY = 600,
   CUDA_ERROR_NOT_SUPPORTED = 801,
   CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803
 };
@@ -34,6 +35,8 @@ enum {
   CU_ATTR_COMPUTE_CAPABILITY_MINOR = 76,
   CU_ATTR_PAGEABLE_MEMORY_ACCESS = 88,
   CU_ATTR_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
+  CU_ATTR_VIRTUAL_MEMORY_SUPPORTED = 102,
+  CU_ATTR_POSIX_HANDLES_SUPPORTED = 103, /* of memory, as file descriptors */
   CU_ATTR_MEMORY_POOLS_SUPPORTED = 115
 };
 
@@ -64,6 +67,35 @@ typedef struct CUmemAccessDesc {
   int flags;
 } CUmemAccessDesc;
 enum { CU_MEMPOOL_READ_WRITE = 3 };
+
+typedef unsigned long long CUmemory; /* CUmemGenericAllocationHandle */
+
+typedef struct CUmemProps { /* CUmemAllocationProp */
+  int allocation_type;      /* 1 = CU_MEM_ALLOCATION_TYPE_PINNED */
+  int handle_type;          /* CU_MEM_HANDLE_POSIX */
+  int location_type;        /* 1 = CU_MEM_LOCATION_TYPE_DEVICE */
+  int location_id;
+  void *security;
+  unsigned char flags[8]; /* compression, RDMA, usage: none */
+} CUmemProps;
+enum { CU_MEM_HANDLE_POSIX = 1, CU_MEM_GRANULARITY_MINIMUM = 0 };
+
+typedef struct CUcopy2D { /* CUDA_MEMCPY2D */
+  size_t src_x, src_y;
+  int src_type;
+  const void *src_host;
+  CUdeviceptr src;
+  void *src_array;
+  size_t src_pitch;
+  size_t dst_x, dst_y;
+  int dst_type;
+  void *dst_host;
+  CUdeviceptr dst;
+  void *dst_array;
+  size_t dst_pitch, width, rows;
+} CUcopy2D;
+enum { CU_MEMORYTYPE_DEVICE = 2 };
+enum { CU_STREAM_WAIT_GEQ = 0, CU_STREAM_WRITE_DEFAULT = 0 };
 
 enum { CU_STREAM_NON_BLOCKING = 1, CU_MEMHOSTALLOC_PORTABLE = 1, CU_POINTER_DEVICE_ORDINAL = 9 };
 enum { CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2 };
@@ -148,8 +180,24 @@ typedef struct CUlaunchConfig {
   X(MemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t bytes, CUstream stream)) \
   X(MemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t bytes, CUstream stream)) \
   X(MemcpyDtoDAsync, cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream)) \
+  X(Memcpy2DAsync, cuMemcpy2DAsync_v2, (const CUcopy2D *copy, CUstream stream)) \
+  X(MemGetAllocationGranularity, cuMemGetAllocationGranularity, (size_t * out, const CUmemProps *props, int option)) \
+  X(MemCreate, cuMemCreate, (CUmemory * out, size_t bytes, const CUmemProps *props, unsigned long long flags)) \
+  X(MemRelease, cuMemRelease, (CUmemory memory)) \
+  X(MemExport, cuMemExportToShareableHandle, (void *out, CUmemory memory, int type, unsigned long long flags)) \
+  X(MemImport, cuMemImportFromShareableHandle, (CUmemory * out, void *handle, int type)) \
+  X(MemAddressReserve, cuMemAddressReserve, \
+    (CUdeviceptr * out, size_t bytes, size_t align, CUdeviceptr at, unsigned long long flags)) \
+  X(MemAddressFree, cuMemAddressFree, (CUdeviceptr p, size_t bytes)) \
+  X(MemMap, cuMemMap, (CUdeviceptr p, size_t bytes, size_t offset, CUmemory memory, unsigned long long flags)) \
+  X(MemUnmap, cuMemUnmap, (CUdeviceptr p, size_t bytes)) \
+  X(MemSetAccess, cuMemSetAccess, (CUdeviceptr p, size_t bytes, const CUmemAccessDesc *access, size_t n)) \
   X(PointerGetAttribute, cuPointerGetAttribute, (void *value, int attribute, CUdeviceptr p)) \
   X(MemsetD8Async, cuMemsetD8Async, (CUdeviceptr dst, unsigned char value, size_t n, CUstream stream)) \
+  X(MemsetD32Async, cuMemsetD32Async, (CUdeviceptr dst, unsigned value, size_t n, CUstream stream)) \
+  X(StreamWriteValue32, cuStreamWriteValue32_v2, (CUstream stream, CUdeviceptr at, uint32_t value, unsigned flags)) \
+  X(StreamWaitValue32, cuStreamWaitValue32_v2, (CUstream stream, CUdeviceptr at, uint32_t value, unsigned flags)) \
+  X(StreamQuery, cuStreamQuery, (CUstream stream)) \
   X(StreamCreate, cuStreamCreate, (CUstream * stream, unsigned flags)) \
   X(StreamDestroy, cuStreamDestroy_v2, (CUstream stream)) \
   X(StreamSynchronize, cuStreamSynchronize, (CUstream stream)) \

@@ -13,6 +13,7 @@ GA_DECLARE_CUDA(add);
 GA_DECLARE_CUDA(act);
 GA_DECLARE_CUDA(norm);
 GA_DECLARE_CUDA(softmax);
+GA_DECLARE_CUDA(attn_merge);
 GA_DECLARE_CUDA(embed);
 GA_DECLARE_CUDA(rope);
 GA_DECLARE_CUDA(kv_store);
@@ -25,6 +26,7 @@ typedef struct cuda_sample_variant {
 } cuda_sample_variant;
 uint64_t cuda_sample_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 GA_DECLARE_CUDA(convert);
+GA_DECLARE_CUDA(narrow);
 
 /* --- what the launchers share --- */
 

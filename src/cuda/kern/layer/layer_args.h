@@ -45,6 +45,22 @@ typedef struct ga_kargs_softmax {
   int32_t log;
 } ga_kargs_softmax;
 
+typedef struct ga_kargs_attn_merge {
+  float *o, *lse;
+  const float *part, *part_lse, *part_l; /* part_l NULL: part_lse is an LSE, else m */
+  int64_t rows, o_token, o_head, lse_head, part_token, part_head, part_lse_head;
+  int32_t heads, dim;
+} ga_kargs_attn_merge;
+
+/* From f32 to 16 bits. */
+typedef struct ga_kargs_narrow {
+  const float *x;
+  void *y;
+  int64_t n;
+  int32_t vec16; /* both begin at multiples of 16 bytes */
+  int32_t reserved;
+} ga_kargs_narrow;
+
 /* Types are ga_dtype. */
 typedef struct ga_kargs_embed {
   const int32_t *ids;
@@ -131,4 +147,6 @@ GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_add) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_act) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_norm) == 88);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_softmax) == 56);
+GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_attn_merge) == 104);
+GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_narrow) == 32);
 #endif

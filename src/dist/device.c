@@ -1,0 +1,382 @@
+/* Runs a plan on a device. The host enqueues a rank's steps and waits once, at the end: one stream computes, one
+ * copies.
+ *
+ * A RECEIVE tells the sender's window that a slot is free, behind the work that used it. A SEND waits for that on the
+ * stream of copies, writes the block into the receiver's slot, and then the count of its messages into the receiver's
+ * window. A WAIT is a wait of the computing stream for that count. Neither stream needs the host meanwhile.
+ *
+ * While a stream waits for a value, a driver may hold up the first launch of a kernel, frees and loading of modules. So
+ * a first run is rehearsed: each op of its shapes is launched once before any stream waits. */
+#include <stdio.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "dist/exec.h"
+#include "dist/tile.h"
+#include "dist/window.h"
+
+enum { MOST_UNDER_WAY = 400 }; /* steps that are enqueued at a time: a launch blocks when a driver's queue is full */
+#define NAP_NS        20000
+#define LONGEST_DRAIN 10.0 /* seconds in which streams must end once they are let go */
+
+typedef struct device_slot {
+  void *memory; /* of the window, or sums of an own tensor; NULL: the caller's */
+  const dist_step *block;
+  int32_t from;   /* rank of the receive that fills it */
+  uint32_t due;   /* and the count it is there at */
+  ga_event *sent; /* behind its last send; NULL: none was made yet */
+  bool is_sending;
+} device_slot;
+
+struct dist_device {
+  const ga_dist_plan *plan;
+  ga_comm *comm;
+  ga_ctx *ctx;
+  int32_t rank;
+  dist_window w;
+  ga_stream *compute, *copies, *rescue;
+  ga_event *mark; /* orders one stream behind another */
+  device_slot *slots;
+  void *scratch;
+  tile_shapes shapes;
+  bool is_rehearsed;
+  int64_t under_way;
+  uint64_t sent_bytes;
+  const ga_dist_tensors *io; /* of the run under way */
+  double deadline;
+};
+
+uint64_t dist_device_sent(const dist_device *e) { return e->sent_bytes; }
+
+/* --- making --- */
+
+static ga_status check_device_problem(const dist_problem *p, const ga_ctx *ctx) {
+  const char *name = ctx->device->name;
+  const bool is_host = ctx->device->caps.host_memory;
+  GA_REQUIRE(ctx->device->ops->value_wait, GA_ERR_UNSUPPORTED, "dist: %s has no values that streams wait for", name);
+  GA_REQUIRE(!(p->flags & (GA_DIST_SINKS | GA_DIST_ALIBI)), GA_ERR_UNSUPPORTED,
+             "dist: plans with sinks or ALiBi run on a cpu context; this one is of %s", name);
+  GA_REQUIRE(p->partial_dtype == GA_F32, GA_ERR_UNSUPPORTED, "dist: partial_dtype is %s; on %s it must be f32",
+             ga_dtype_name((ga_dtype)p->partial_dtype), name);
+  GA_REQUIRE(is_host || p->dtype != GA_F32, GA_ERR_UNSUPPORTED, "dist: dtype is f32; allowed on %s: f16, bf16", name);
+  return GA_OK;
+}
+
+static bool has_own_sums(const dist_device *e) { return e->plan->p.partial_dtype != e->plan->p.dtype; }
+
+static ga_status make_own_sums(dist_device *e) {
+  const dist_problem *p = &e->plan->p;
+  const bool backward = p->flags & GA_DIST_BACKWARD;
+  const int64_t out = p->q->rows[e->rank] * p->q_heads * (backward ? p->head_dim : p->v_dim) * 4,
+                dkv = p->kv->rows[e->rank] * p->kv_heads * ((int64_t)p->head_dim + p->v_dim) * 4;
+  if (!has_own_sums(e)) return GA_OK;
+  GA_TRY(ga_buffer_alloc_zeroed(e->ctx, (size_t)dist_device_bytes(out), "attention of ranks",
+                                &e->slots[DIST_SLOT_OUT].memory));
+  if (!backward) return GA_OK;
+  return ga_buffer_alloc_zeroed(e->ctx, (size_t)dist_device_bytes(dkv), "attention of ranks",
+                                &e->slots[DIST_SLOT_DKV].memory);
+}
+
+static ga_status make_device_parts(dist_device *e) {
+  const dist_program *g = &e->plan->programs[e->rank];
+  void *p;
+  GA_TRY(check_device_problem(&e->plan->p, e->ctx));
+  GA_TRY(ga_mem_zalloc((size_t)g->n_slots, sizeof *e->slots, "slots of a rank", &p));
+  e->slots = p;
+  GA_TRY(ga_stream_create(e->ctx, &e->compute));
+  GA_TRY(ga_stream_create(e->ctx, &e->copies));
+  GA_TRY(ga_stream_create(e->ctx, &e->rescue));
+  GA_TRY(ga_event_create(e->ctx, &e->mark));
+  GA_TRY(make_own_sums(e));
+  GA_TRY(ga_buffer_alloc_zeroed(e->ctx, (size_t)dist_device_scratch(e->plan, e->rank) * sizeof(float),
+                                "attention of ranks", &e->scratch));
+  GA_TRY(dist_window_open(e->plan, e->comm, e->ctx->device, &e->w));
+  for (int32_t i = DIST_OWN_SLOTS; i < g->n_slots; i++) e->slots[i].memory = dist_window_slot(&e->w, e->rank, i);
+  return GA_OK;
+}
+
+ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, dist_device **out) {
+  void *p;
+  *out = NULL;
+  GA_TRY(ga_mem_zalloc(1, sizeof(dist_device), "an executor", &p));
+  dist_device *e = p;
+  *e = (dist_device){.plan = plan, .comm = comm, .ctx = ctx, .rank = comm->rank};
+  const ga_status status = make_device_parts(e);
+  if (status == GA_OK)
+    *out = e;
+  else
+    dist_device_destroy(e);
+  return status;
+}
+
+void dist_device_destroy(dist_device *e) {
+  if (!e) return;
+  ga_stream_destroy(e->compute);
+  ga_stream_destroy(e->copies);
+  ga_stream_destroy(e->rescue);
+  ga_event_destroy(e->mark);
+  for (int32_t i = 0; e->slots && i < e->plan->programs[e->rank].n_slots; i++) {
+    ga_event_destroy(e->slots[i].sent);
+    if (i < DIST_OWN_SLOTS) ga_buffer_free(e->ctx, e->slots[i].memory);
+  }
+  ga_buffer_free(e->ctx, e->scratch);
+  dist_window_close(&e->w);
+  ga_mem_free(e->slots);
+  ga_mem_free(e->shapes.seen);
+  ga_mem_free(e);
+}
+
+/* --- views --- */
+
+/* A rank's own tensor where its steps read and write it. */
+static block_view own_device_view(const dist_device *e, int32_t slot) {
+  block_view v = dist_caller_view(&e->plan->p, e->io, e->rank, slot);
+  if (!e->slots[slot].memory) return v;
+  v.dtype = e->plan->p.partial_dtype;
+  dist_device_align(&v, e->slots[slot].memory);
+  return v;
+}
+
+static block_view slot_view(const dist_device *e, int32_t slot) {
+  if (slot < DIST_OWN_SLOTS) return own_device_view(e, slot);
+  return dist_device_view(e->plan, e->slots[slot].block, e->slots[slot].memory);
+}
+
+/* --- steps --- */
+
+/* Of a host that waits itself, and of the wait at the end. */
+static ga_status still_patient(void *user) {
+  const dist_device *e = user;
+  GA_TRY(e->comm->calls->check(e->comm));
+  GA_REQUIRE(ga_seconds() < e->deadline, GA_ERR_TIMEOUT, "dist: rank %d waited %g s for the streams of %s", e->rank,
+             e->comm->timeout, e->ctx->device->name);
+  return GA_OK;
+}
+
+static ga_status wait_for_value(dist_device *e, ga_stream *stream, const uint32_t *at, uint32_t value) {
+  const ga_patience patience = {still_patient, e};
+  return e->ctx->device->ops->value_wait(stream, at, value, &patience);
+}
+
+/* Work on `after` comes behind the present end of `before`. */
+static ga_status order(dist_device *e, ga_stream *after, ga_stream *before) {
+  GA_TRY(ga_event_record(e->ctx, e->mark, before));
+  return ga_stream_wait_event(e->ctx, after, e->mark);
+}
+
+static ga_status give_slot(dist_device *e, const dist_step *s) {
+  device_slot *slot = &e->slots[s->slot];
+  window_side *peer = &e->w.sides[s->peer];
+  slot->block = s;
+  slot->from = s->peer;
+  slot->due = ++peer->given;
+  return e->ctx->device->ops->value_write(e->compute, dist_window_ready(&e->w, s->peer, e->rank), peer->given);
+}
+
+static ga_status push_block(dist_device *e, const dist_step *s) {
+  device_slot *slot = &e->slots[s->slot];
+  window_side *peer = &e->w.sides[s->peer];
+  GA_REQUIRE(peer->next < peer->n_takes, GA_ERR_INTERNAL,
+             "dist: rank %d takes %lld messages of rank %d; one more is sent", s->peer, (long long)peer->n_takes,
+             e->rank);
+  const dist_step *take = peer->takes[peer->next++];
+  const block_view from = slot_view(e, s->slot),
+                   to = dist_device_view(e->plan, take, dist_window_slot(&e->w, s->peer, take->slot));
+  ++peer->sent;
+  GA_TRY(order(e, e->copies, e->compute));
+  GA_TRY(wait_for_value(e, e->copies, dist_window_ready(&e->w, e->rank, s->peer), peer->sent));
+  GA_TRY(dist_device_copy(e->copies, &to, &from));
+  GA_TRY(e->ctx->device->ops->value_write(e->copies, dist_window_arrived(&e->w, s->peer, e->rank), peer->sent));
+  if (!slot->sent) GA_TRY(ga_event_create(e->ctx, &slot->sent));
+  GA_TRY(ga_event_record(e->ctx, slot->sent, e->copies));
+  slot->is_sending = true;
+  e->sent_bytes += (uint64_t)s->bytes;
+  return GA_OK;
+}
+
+static ga_status let_slot_go(dist_device *e, device_slot *slot) {
+  if (slot->is_sending) GA_TRY(ga_stream_wait_event(e->ctx, e->compute, slot->sent));
+  slot->is_sending = false;
+  return GA_OK;
+}
+
+static ga_status device_tile(dist_device *e, const dist_step *s, const tile_device *d) {
+  tile_job job = {.ctx = e->ctx,
+                  .step = s,
+                  .q = slot_view(e, s->slot_q),
+                  .kv = slot_view(e, s->slot_kv),
+                  .out = slot_view(e, s->slot),
+                  .scratch = e->scratch,
+                  .device = d};
+  if (s->slot_dkv >= 0) job.dkv = slot_view(e, s->slot_dkv);
+  return dist_tile_run(&job);
+}
+
+static ga_status device_merge(dist_device *e, const dist_step *s, const tile_device *d) {
+  const block_view to = slot_view(e, s->slot), from = slot_view(e, s->from);
+  return dist_device_merge(e->ctx, d, &to, &from);
+}
+
+static ga_status device_step(dist_device *e, const dist_step *s, const tile_device *d) {
+  device_slot *slot = &e->slots[s->slot];
+  switch (s->kind) {
+  case DIST_OPEN: {
+    slot->block = s;
+    const block_view v = slot_view(e, s->slot);
+    return dist_device_clear(e->compute, &v);
+  }
+  case DIST_WAIT: return wait_for_value(e, e->compute, dist_window_arrived(&e->w, e->rank, slot->from), slot->due);
+  case DIST_TILE: return device_tile(e, s, d);
+  case DIST_MERGE: return device_merge(e, s, d);
+  default: return let_slot_go(e, slot);
+  }
+}
+
+/* --- waiting for streams --- */
+
+static ga_status all_done(const dist_device *e, bool *done) {
+  bool computed = false, copied = false;
+  ga_status (*const query)(ga_stream *, bool *) = e->ctx->device->ops->stream_query;
+  GA_TRY(query(e->compute, &computed));
+  GA_TRY(query(e->copies, &copied));
+  *done = computed && copied;
+  return GA_OK;
+}
+
+static void device_nap(void) { (void)nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL); }
+
+static ga_status await_streams(dist_device *e) {
+  for (bool done = false;;) {
+    GA_TRY(all_done(e, &done));
+    if (done) return GA_OK;
+    GA_TRY(still_patient(e));
+    device_nap();
+  }
+}
+
+/* After an error: nobody may write what the streams wait for, so this rank does. What living ranks still write may come
+ * in between, so it does until they have ended. */
+static void release_streams(dist_device *e) {
+  const ga_device_ops *ops = e->ctx->device->ops;
+  const double end = ga_seconds() + LONGEST_DRAIN;
+  bool done = false;
+  while (e->w.sides && all_done(e, &done) == GA_OK && !done && ga_seconds() < end) {
+    for (int32_t r = 0; r < e->plan->p.ranks; r++) {
+      (void)ops->value_write(e->rescue, dist_window_arrived(&e->w, e->rank, r), e->w.sides[r].given);
+      (void)ops->value_write(e->rescue, dist_window_ready(&e->w, e->rank, r), e->w.sides[r].sent);
+    }
+    device_nap();
+  }
+  (void)ops->stream_sync(e->rescue);
+}
+
+/* --- a run --- */
+
+/* Sends and receives that follow each other: what is received is posted first, so that ranks that send to each other
+ * need not wait for each other's sends. */
+static ga_status run_transfers(dist_device *e, const dist_step *steps, int64_t n) {
+  for (int64_t i = 0; i < n; i++)
+    if (steps[i].kind == DIST_RECEIVE) GA_TRY(give_slot(e, &steps[i]));
+  for (int64_t i = 0; i < n; i++)
+    if (steps[i].kind == DIST_SEND) GA_TRY(push_block(e, &steps[i]));
+  return GA_OK;
+}
+
+static bool is_transfer_step(const dist_step *s) { return s->kind == DIST_SEND || s->kind == DIST_RECEIVE; }
+
+static ga_status enqueue_steps(dist_device *e) {
+  const dist_program *g = &e->plan->programs[e->rank];
+  const tile_device d = {.stream = e->compute};
+  for (int64_t i = 0, n; i < g->n_steps; i += n) {
+    for (n = 0; i + n < g->n_steps && is_transfer_step(&g->steps[i + n]);) n++;
+    e->under_way += n ? n : 1;
+    if (e->under_way > MOST_UNDER_WAY) {
+      GA_TRY(await_streams(e));
+      e->under_way = n;
+    }
+    GA_TRY(still_patient(e));
+    if (n)
+      GA_TRY(run_transfers(e, &g->steps[i], n));
+    else
+      GA_TRY(device_step(e, &g->steps[i], &d));
+    n += !n;
+  }
+  return GA_OK;
+}
+
+/* Sums of another type are rounded once, into the caller's tensors. */
+static ga_status give_device_results(dist_device *e, const tile_device *d) {
+  for (int32_t slot = DIST_SLOT_OUT; slot < DIST_OWN_SLOTS; slot++) {
+    if (!e->slots[slot].memory) continue;
+    const block_view to = dist_caller_view(&e->plan->p, e->io, e->rank, slot), from = own_device_view(e, slot);
+    GA_TRY(dist_device_convert(e->ctx, d, &to, &from));
+  }
+  return GA_OK;
+}
+
+/* Each op of the plan's shapes once, over whatever the slots hold: results are cleared when the run begins. */
+static ga_status rehearse(dist_device *e) {
+  const dist_program *g = &e->plan->programs[e->rank];
+  const tile_device d = {.stream = e->compute, .rehearsal = &e->shapes};
+  for (int64_t i = 0; i < g->n_steps; i++) {
+    const dist_step *s = &g->steps[i];
+    if (s->kind == DIST_OPEN || s->kind == DIST_RECEIVE) e->slots[s->slot].block = s;
+    if (s->kind == DIST_OPEN) GA_TRY(device_step(e, s, &d));
+    if (s->kind == DIST_TILE) GA_TRY(device_tile(e, s, &d));
+    if (s->kind == DIST_MERGE) GA_TRY(device_merge(e, s, &d));
+  }
+  GA_TRY(give_device_results(e, &d));
+  GA_TRY(await_streams(e));
+  e->is_rehearsed = true;
+  return ga_comm_meet(e->comm, "rehearsal", 0);
+}
+
+static ga_status enqueue_and_wait(dist_device *e) {
+  const tile_device d = {.stream = e->compute};
+  e->under_way = 0;
+  for (int32_t r = 0; r < e->plan->p.ranks; r++) e->w.sides[r].next = 0;
+  GA_TRY(order(e, e->compute, e->ctx->stream)); /* where the caller has made his tensors */
+  if (!e->is_rehearsed) GA_TRY(rehearse(e));
+  e->deadline = ga_seconds() + e->comm->timeout;
+  GA_TRY(enqueue_steps(e));
+  GA_TRY(give_device_results(e, &d));
+  GA_TRY(await_streams(e));
+  return ga_comm_meet(e->comm, "end of run", 0);
+}
+
+/* Bytes of a tensor, which may be 2 beyond a multiple of 4. */
+static ga_status zero_bytes(dist_device *e, void *at, int64_t bytes) {
+  const uint32_t none = 0;
+  GA_TRY(e->ctx->device->ops->fill(e->rescue, at, 0, (size_t)bytes / 4));
+  if (bytes % 4 == 0) return GA_OK;
+  return ga_copy_to_device(e->ctx, (char *)at + bytes / 4 * 4, &none, (size_t)bytes % 4, e->rescue);
+}
+
+static ga_status zero_outputs(dist_device *e) {
+  const bool backward = e->plan->p.flags & GA_DIST_BACKWARD;
+  for (int32_t slot = DIST_SLOT_OUT; slot <= (backward ? DIST_SLOT_DKV : DIST_SLOT_OUT); slot++) {
+    const block_view v = dist_caller_view(&e->plan->p, e->io, e->rank, slot);
+    for (int c = 0; c < v.n_parts; c++)
+      GA_TRY(zero_bytes(e, v.part[c], v.rows * v.heads * v.dim[c] * dist_dtype_bytes(v.dtype)));
+    if (v.lse) GA_TRY(zero_bytes(e, v.lse, v.rows * v.heads * (int64_t)sizeof *v.lse));
+  }
+  return ga_stream_sync(e->ctx, e->rescue);
+}
+
+ga_status dist_device_run(dist_device *e, const ga_dist_tensors *io) {
+  e->io = io;
+  e->deadline = ga_seconds() + e->comm->timeout;
+  const ga_status status = enqueue_and_wait(e);
+  if (status != GA_OK) {
+    char text[768];
+    (void)snprintf(text, sizeof text, "%s", ga_error_text());
+    e->comm->calls->abort(e->comm, status, text);
+    release_streams(e);
+    (void)zero_outputs(e);
+    e->io = NULL;
+    return ga_fail(status, "%s", text);
+  }
+  e->io = NULL;
+  return GA_OK;
+}

@@ -1,0 +1,25 @@
+/* What the executors share: exec.c runs a plan in host memory, device.c on devices. */
+#ifndef GA_DIST_EXEC_H
+#define GA_DIST_EXEC_H
+
+#include "core/ctx.h"
+#include "dist/block.h"
+#include "dist/comm.h"
+
+typedef struct dist_device dist_device;
+
+/* All ranks call it. */
+GA_NODISCARD ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, dist_device **out);
+void dist_device_destroy(dist_device *e); /* NULL is fine */
+/* io has been checked. After an error the communicator has ended, and outputs are zeros. */
+GA_NODISCARD ga_status dist_device_run(dist_device *e, const ga_dist_tensors *io);
+uint64_t dist_device_sent(const dist_device *e);
+
+/* A rank's own tensor of a slot, in the caller's memory. */
+block_view dist_caller_view(const dist_problem *p, const ga_dist_tensors *io, int32_t rank, int32_t slot);
+
+/* For tests: as ga_dist_exec_create, on the path for devices also where ctx is of a CPU. */
+GA_NODISCARD ga_status dist_exec_create_on_device(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx,
+                                                  ga_dist_exec **out);
+
+#endif

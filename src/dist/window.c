@@ -1,0 +1,141 @@
+#include "dist/window.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+#define ALIGN ((int64_t)256)
+#define LINE  64 /* bytes that a counter has for itself */
+
+/* --- places --- */
+
+/* LSE and parts that begin at multiples of ALIGN take so much at most. */
+int64_t dist_device_bytes(int64_t bytes) {
+  return (int64_t)ga_round_up((uint64_t)bytes, ALIGN) + ALIGN * (BLOCK_PARTS + 1);
+}
+
+void dist_device_align(block_view *v, void *memory) {
+  unsigned char *at = memory;
+  if (v->lse && memory == (void *)v->lse)
+    at += ga_round_up((uint64_t)(v->rows * v->heads) * sizeof *v->lse, (uint64_t)ALIGN);
+  for (int c = 0; c < v->n_parts; c++) {
+    v->part[c] = at;
+    at += ga_round_up((uint64_t)(v->rows * v->heads * v->dim[c] * dist_dtype_bytes(v->dtype)), (uint64_t)ALIGN);
+  }
+}
+
+block_view dist_device_view(const ga_dist_plan *plan, const dist_step *s, void *memory) {
+  block_view v = dist_view_of_step(plan, s, memory);
+  dist_device_align(&v, memory);
+  return v;
+}
+
+static int64_t counters_bytes(int32_t ranks) {
+  return (int64_t)ga_round_up(2 * LINE * (uint64_t)ranks, (uint64_t)ALIGN);
+}
+
+static uint32_t *counter(const dist_window *w, int32_t owner, int32_t index) {
+  return (uint32_t *)(void *)((char *)w->sides[owner].memory.data + (size_t)index * LINE);
+}
+
+uint32_t *dist_window_arrived(const dist_window *w, int32_t owner, int32_t from) { return counter(w, owner, from); }
+uint32_t *dist_window_ready(const dist_window *w, int32_t owner, int32_t from) {
+  return counter(w, owner, w->plan->p.ranks + from);
+}
+
+void *dist_window_slot(const dist_window *w, int32_t rank, int32_t slot) {
+  return (char *)w->sides[rank].memory.data + w->sides[rank].slot_at[slot];
+}
+
+/* --- making --- */
+
+static int64_t window_bytes(const dist_program *g, const window_side *s) {
+  const int32_t last = g->n_slots - 1;
+  return s->slot_at[last] + (last < DIST_OWN_SLOTS ? 0 : dist_device_bytes(g->slot_bytes[last]));
+}
+
+static ga_status place_slots(const ga_dist_plan *plan, int32_t rank, window_side *s) {
+  const dist_program *g = &plan->programs[rank];
+  void *p;
+  GA_TRY(ga_mem_zalloc((size_t)g->n_slots, sizeof *s->slot_at, "slots of a rank", &p));
+  s->slot_at = p;
+  int64_t at = counters_bytes(plan->p.ranks);
+  for (int32_t i = 0; i < g->n_slots; i++) {
+    s->slot_at[i] = at;
+    if (i >= DIST_OWN_SLOTS) at += dist_device_bytes(g->slot_bytes[i]);
+  }
+  return GA_OK;
+}
+
+static ga_status list_takes(const ga_dist_plan *plan, int32_t rank, int32_t me, window_side *s) {
+  const dist_program *g = &plan->programs[rank];
+  void *p;
+  for (int pass = 0; pass < 2; pass++) {
+    s->n_takes = 0;
+    for (int64_t i = 0; i < g->n_steps; i++) {
+      if (g->steps[i].kind != DIST_RECEIVE || g->steps[i].peer != me) continue;
+      if (pass) s->takes[s->n_takes] = &g->steps[i];
+      s->n_takes++;
+    }
+    if (pass) break;
+    GA_TRY(ga_mem_zalloc((size_t)s->n_takes + 1, sizeof *s->takes, "receives of a rank", &p));
+    s->takes = p;
+  }
+  return GA_OK;
+}
+
+static ga_status map_all(dist_window *w, const int *fds, const uint64_t *bytes) {
+  for (int32_t r = 0; r < w->plan->p.ranks; r++)
+    if (r != w->comm->rank)
+      GA_TRY(w->device->ops->share_open(w->device, fds[r], (size_t)bytes[r], &w->sides[r].memory));
+  return GA_OK;
+}
+
+/* Ranks that have failed so far have ended the communicator, so that none waits here for long. */
+static ga_status trade_memory(dist_window *w) {
+  const int32_t ranks = w->plan->p.ranks;
+  const uint64_t mine = w->sides[w->comm->rank].memory.bytes;
+  void *p, *q;
+  GA_TRY(ga_mem_zalloc((size_t)ranks, sizeof(int), "ranks", &p));
+  int *const fds = p;
+  for (int32_t r = 0; r < ranks; r++) fds[r] = -1;
+  ga_status status = ga_mem_zalloc((size_t)ranks, sizeof mine, "ranks", &q);
+  if (status == GA_OK) {
+    status = ga_comm_all_gather(w->comm, &mine, sizeof mine, q);
+    if (status == GA_OK) status = w->comm->calls->trade_fds(w->comm, w->sides[w->comm->rank].memory.fd, fds);
+    if (status == GA_OK) status = map_all(w, fds, q);
+    ga_mem_free(q);
+  }
+  for (int32_t r = 0; r < ranks; r++)
+    if (fds[r] >= 0) (void)close(fds[r]);
+  ga_mem_free(p);
+  return status;
+}
+
+ga_status dist_window_open(const ga_dist_plan *plan, ga_comm *comm, ga_device *device, dist_window *w) {
+  void *p;
+  *w = (dist_window){.plan = plan, .comm = comm, .device = device};
+  GA_REQUIRE(comm->calls->trade_fds, GA_ERR_UNSUPPORTED,
+             "dist: ranks on %s are threads or processes of one host; this communicator's are neither", device->name);
+  GA_TRY(ga_mem_zalloc((size_t)plan->p.ranks, sizeof *w->sides, "ranks", &p));
+  w->sides = p;
+  for (int32_t r = 0; r < plan->p.ranks; r++) w->sides[r].memory.fd = -1;
+  for (int32_t r = 0; r < plan->p.ranks; r++) {
+    GA_TRY(place_slots(plan, r, &w->sides[r]));
+    if (r != comm->rank) GA_TRY(list_takes(plan, r, comm->rank, &w->sides[r]));
+  }
+  window_side *mine = &w->sides[comm->rank];
+  GA_TRY(device->ops->share_alloc(device, (size_t)window_bytes(&plan->programs[comm->rank], mine), &mine->memory));
+  return trade_memory(w);
+}
+
+void dist_window_close(dist_window *w) {
+  for (int32_t r = 0; w->sides && r < w->plan->p.ranks; r++) {
+    if (w->sides[r].memory.data) w->device->ops->share_close(w->device, &w->sides[r].memory);
+    ga_mem_free(w->sides[r].slot_at);
+    ga_mem_free((void *)w->sides[r].takes);
+  }
+  ga_mem_free(w->sides);
+  w->sides = NULL;
+}

@@ -1,0 +1,46 @@
+/* The memory of each rank's device that the others write to: two counters for each pair of ranks, and the slots of the
+ * rank's program. Streams wait for counters, so that the host need not.
+ *
+ * arrived[r] in my window: how many messages of rank r lie in my slots. ready[r]: how many of its slots rank r has
+ * given to me. Counters go on from run to run; they are compared as numbers that wrap around. */
+#ifndef GA_DIST_WINDOW_H
+#define GA_DIST_WINDOW_H
+
+#include "core/ctx.h"
+#include "dist/block.h"
+#include "dist/comm.h"
+
+/* What a rank knows of another, and of itself. */
+typedef struct window_side {
+  ga_shared memory;
+  int64_t *slot_at;        /* [its slots] offset in its window */
+  const dist_step **takes; /* its receives of my messages, oldest first */
+  int64_t n_takes;
+  uint32_t sent, given; /* messages posted to it; slots given to it: over all runs */
+  int64_t next;         /* of takes: in this run */
+  int64_t given_in_run; /* receives from it that were posted in this run */
+} window_side;
+
+typedef struct dist_window {
+  const ga_dist_plan *plan;
+  ga_comm *comm;
+  ga_device *device;
+  window_side *sides; /* [ranks] */
+} dist_window;
+
+/* All ranks call it. */
+GA_NODISCARD ga_status dist_window_open(const ga_dist_plan *plan, ga_comm *comm, ga_device *device, dist_window *w);
+/* No stream uses it any more. */
+void dist_window_close(dist_window *w);
+
+void *dist_window_slot(const dist_window *w, int32_t rank, int32_t slot);
+/* In the window of `owner`, what `from` writes. */
+uint32_t *dist_window_arrived(const dist_window *w, int32_t owner, int32_t from);
+uint32_t *dist_window_ready(const dist_window *w, int32_t owner, int32_t from);
+
+/* A block as devices have it in memory: LSE and parts begin at multiples of 256 bytes, as kernels want them. */
+block_view dist_device_view(const ga_dist_plan *plan, const dist_step *s, void *memory);
+void dist_device_align(block_view *v, void *memory);
+int64_t dist_device_bytes(int64_t bytes);
+
+#endif

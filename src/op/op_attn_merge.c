@@ -1,0 +1,38 @@
+#include "ga/layer.h"
+#include "op/op.h"
+
+static ga_status complete_side(const ga_attn_merge_desc *d, const char *names[3], int64_t *token, int64_t *head,
+                               int64_t *lse) {
+  int64_t *const strides[3] = {token, head, lse};
+  const int64_t contiguous[3] = {(int64_t)d->heads * d->dim, d->dim, d->rows};
+  for (int i = 0; i < 3; i++) {
+    if (!*strides[i]) *strides[i] = contiguous[i];
+    GA_REQUIRE(*strides[i] >= 0 && *strides[i] <= (int64_t)1 << 40, GA_ERR_ARG,
+               "attn_merge: %s is %lld; must be 0 to 2^40", names[i], (long long)*strides[i]);
+  }
+  return GA_OK;
+}
+
+static ga_status complete(ga_attn_merge_desc *d) {
+  GA_CHECK_DIM("attn_merge", d->rows);
+  GA_REQUIRE(d->heads >= 1 && d->heads <= 65536, GA_ERR_SHAPE, "attn_merge: heads is %d; must be 1 to 65536", d->heads);
+  GA_REQUIRE(d->dim >= 1 && d->dim <= 1024, GA_ERR_SHAPE, "attn_merge: dim is %d; must be 1 to 1024", d->dim);
+  GA_REQUIRE(d->kind == GA_ATTN_MERGE_LSE || d->kind == GA_ATTN_MERGE_STATE, GA_ERR_ARG,
+             "attn_merge: kind is %d; allowed: 0, 1", d->kind);
+  GA_REQUIRE(!d->reserved, GA_ERR_ARG, "attn_merge: reserved is %d; must be 0", d->reserved);
+  GA_TRY(complete_side(d, (const char *[]){"o_token", "o_head", "lse_head"}, &d->o_token, &d->o_head, &d->lse_head));
+  return complete_side(d, (const char *[]){"part_token", "part_head", "part_lse_head"}, &d->part_token, &d->part_head,
+                       &d->part_lse_head);
+}
+
+static ga_status check_io(const ga_attn_merge_desc *d, const ga_attn_merge_io *io) {
+  if (d->rows == 0) return GA_OK;
+  GA_CHECK_AT("attn_merge", io->o, GA_F32, "o");
+  GA_CHECK_AT("attn_merge", io->lse, GA_F32, "lse");
+  GA_CHECK_AT("attn_merge", io->part, GA_F32, "part");
+  GA_CHECK_AT("attn_merge", io->part_lse, GA_F32, "part_lse");
+  if (d->kind == GA_ATTN_MERGE_STATE) GA_CHECK_AT("attn_merge", io->part_l, GA_F32, "part_l");
+  return GA_OK;
+}
+
+GA_DEFINE_OP(attn_merge);

@@ -1,0 +1,126 @@
+#include "tests/emu/emu_queue.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct emu_stream {
+  emu_work *first, **last;
+  struct emu_stream *next;
+} emu_stream;
+
+static pthread_mutex_t lock;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static emu_stream *streams;
+static size_t n_kept;
+static CUresult late_fault; /* of work that was done later than enqueued */
+
+static void make_lock(void) {
+  pthread_mutexattr_t attr;
+  (void)pthread_mutexattr_init(&attr);
+  (void)pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+  (void)pthread_mutex_init(&lock, &attr);
+}
+
+int emu_enter(void) {
+  (void)pthread_once(&once, make_lock);
+  (void)pthread_mutex_lock(&lock);
+  return 0;
+}
+
+void emu_leave(const int *unused) {
+  (void)unused;
+  (void)pthread_mutex_unlock(&lock);
+}
+
+static bool is_due(const emu_work *w) {
+  if (w->kind == EMU_FOLLOW) return w->event->reached >= w->turn;
+  if (w->kind != EMU_AWAIT) return true;
+  const uint32_t now = __atomic_load_n((const uint32_t *)w->src, __ATOMIC_ACQUIRE);
+  return (int32_t)(now - w->value) >= 0;
+}
+
+void emu_event_let_go(emu_event *event) {
+  if (event && --event->users == 0) free(event);
+}
+
+static void do_kept(emu_stream *s) {
+  emu_work *w = s->first;
+  s->first = w->next;
+  if (!s->first) s->last = &s->first;
+  n_kept--;
+  const CUresult rc = emu_do(w);
+  if (rc != CUDA_SUCCESS && late_fault == CUDA_SUCCESS) late_fault = rc;
+  emu_event_let_go(w->event);
+  free(w->owned);
+  free(w);
+}
+
+void emu_pump(void) {
+  for (bool moved = n_kept > 0; moved;) {
+    moved = false;
+    for (emu_stream *s = streams; s; s = s->next)
+      for (; s->first && is_due(s->first); moved = true) do_kept(s);
+  }
+}
+
+static CUresult keep_work(emu_stream *s, const emu_work *work, size_t own) {
+  emu_work *w = malloc(sizeof *w);
+  if (!w) return CUDA_ERROR_OUT_OF_MEMORY;
+  *w = *work;
+  w->next = NULL;
+  if (own) {
+    w->owned = malloc(own);
+    if (!w->owned) {
+      free(w);
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    memcpy(w->owned, w->kind == EMU_LAUNCH ? w->launch.args : w->src, own);
+    w->src = w->launch.args = w->owned;
+  }
+  if (w->event) w->event->users++;
+  *s->last = w;
+  s->last = &w->next;
+  n_kept++;
+  return CUDA_SUCCESS;
+}
+
+CUresult emu_submit(CUstream stream, const emu_work *work, size_t own) {
+  emu_stream *s = (emu_stream *)(void *)stream;
+  emu_pump();
+  if (s->first || !is_due(work)) return keep_work(s, work, own);
+  const CUresult rc = emu_do(work);
+  emu_pump();
+  return rc;
+}
+
+bool emu_is_drained(CUstream stream) {
+  emu_pump();
+  return !((const emu_stream *)(const void *)stream)->first;
+}
+
+CUresult emu_stream_new(CUstream *out) {
+  emu_stream *s = calloc(1, sizeof *s);
+  if (!s) return CUDA_ERROR_OUT_OF_MEMORY;
+  s->last = &s->first;
+  s->next = streams;
+  streams = s;
+  *out = (CUstream)(void *)s;
+  return CUDA_SUCCESS;
+}
+
+/* Nothing may be kept. */
+CUresult emu_stream_drop(CUstream stream) {
+  emu_stream *s = (emu_stream *)(void *)stream, **at = &streams;
+  if (s->first) return CUDA_ERROR_INVALID_VALUE;
+  while (*at != s) at = &(*at)->next;
+  *at = s->next;
+  free(s);
+  return CUDA_SUCCESS;
+}
+
+CUresult emu_late_fault(void) {
+  const CUresult rc = late_fault;
+  late_fault = CUDA_SUCCESS;
+  return rc;
+}

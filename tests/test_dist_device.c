@@ -1,0 +1,258 @@
+/* The executor for devices: ranks are threads with a device each, or processes. GA_TEST_DEVICE "cpu" runs its path in
+ * host memory, "emu" the CUDA backend on the emulator. Arguments: full, or nothing for a sample. */
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "tests/dist_rig.h"
+
+#ifndef GA_TEST_DEVICE
+#define GA_TEST_DEVICE "cpu"
+#endif
+
+static bool run_everything;
+static bool on_host; /* the device is a CPU: f32, and fast */
+
+enum { DEVICES = 4 };
+static char device_names[DEVICES][16];
+
+/* 16 bits leave carried states, which the rows of a CPU do not: there the oracles' device stands for others. */
+static const char *device_of_rank(const ga_dist_desc *d, int32_t rank, int32_t devices) {
+  return on_host && d->dtype != GA_F32 ? "ref" : device_names[rank % devices];
+}
+
+/* Rounding to 16 bits is most of it; both devices sum in f32. */
+static double most_error(const ga_dist_desc *d) {
+  return d->dtype == GA_BF16 ? 1.2e-2 : d->dtype == GA_F16 ? 2e-3 : 4e-6;
+}
+
+static void start_jobs(rank_job *jobs, const ga_dist_desc *d, int32_t ranks, int32_t devices) {
+  for (int32_t r = 0; r < ranks; r++) {
+    jobs[r].device = device_of_rank(d, r, devices);
+    jobs[r].on_device = true;
+    jobs[r].runs = on_host ? 2 : 1; /* of the emulator's time a rehearsal takes as much */
+  }
+}
+
+static void run_on_devices(const dist_setup *s, const char *what, int32_t devices) {
+  ga_dist_plan *plan = NULL, *plans[RANKS_MOST];
+  if (ga_dist_plan_create(&s->desc, &plan) != GA_OK) fail_msg("%s: %s", what, ga_error_text());
+  if (ga_dist_plan_verify(plan, NULL) != GA_OK) fail_msg("%s: %s", what, ga_error_text());
+  const int32_t ranks = ga_dist_plan_ranks(plan);
+  for (int32_t r = 0; r < ranks; r++) plans[r] = plan;
+  tensors t = make_tensors(&s->desc, 5, NULL);
+  oracle_batch(&s->desc, &t);
+  rank_job jobs[RANKS_MOST] = {0};
+  start_jobs(jobs, &s->desc, ranks, devices);
+  ga_comm_threads_options how = GA_COMM_THREADS_OPTIONS_INIT;
+  how.ranks = ranks, how.timeout = 100;
+  if (!run_ranks(plans, &s->desc, &t, &how, jobs))
+    for (int32_t r = 0; r < ranks; r++)
+      if (jobs[r].status != GA_OK) fail_msg("%s: rank %d: %s", what, r, jobs[r].text);
+  const double e = worst_of_all(&s->desc, &t);
+  if (!(e < most_error(&s->desc))) fail_msg("%s: error %g; at most %g", what, e, most_error(&s->desc));
+  for (int32_t r = 0; r < ranks; r++) {
+    ga_dist_cost cost = GA_DIST_COST_INIT;
+    assert_int_equal(ga_dist_plan_cost(plan, r, &cost), GA_OK);
+    if (jobs[r].sent != (uint64_t)jobs[r].runs * (uint64_t)cost.sent_bytes)
+      fail_msg("%s: rank %d sent %llu bytes in %d runs; the plan says %lld in one", what, r,
+               (unsigned long long)jobs[r].sent, jobs[r].runs, (long long)cost.sent_bytes);
+  }
+  free_tensors(&t);
+  ga_dist_plan_destroy(plan);
+}
+
+static dist_setup start_device_case(const dist_case *c, const char *method, int32_t ranks, uint32_t pass) {
+  dist_setup s = start_dist_case(c, method, 0, ranks, on_host ? 8 : 4, 2);
+  s.desc.flags |= pass;
+  s.desc.dtype = on_host && ranks % 2 ? GA_F32 : GA_BF16;
+  if (!on_host) s.desc.head_dim = s.desc.v_dim = 16;
+  return s;
+}
+
+static void check_method_on(const char *method, const dist_case *c, int32_t ranks, int32_t devices, uint32_t pass) {
+  if (!dist_case_fits(c, method)) return;
+  char what[160];
+  (void)snprintf(what, sizeof what, "%s, %d ranks on %d devices, %s, %s", method, ranks, devices, c->name,
+                 pass ? "backward" : "forward");
+  if (getenv("GA_TEST_VERBOSE")) (void)fprintf(stderr, "%s\n", what);
+  dist_setup s = start_device_case(c, method, ranks, pass);
+  run_on_devices(&s, what, devices);
+  end_dist_case(&s);
+}
+
+/* Every method, forward and backward; a sample leaves most of it out. */
+static void test_methods_on_devices(void **state) {
+  (void)state;
+  static const int32_t host_ranks[] = {1, 2, 3, 4, 6, 8};
+  const char *name;
+  for (int m = 0; (name = ga_dist_method_name((size_t)m)) != NULL; m++)
+    for (int r = 0; r < (on_host ? 6 : 2); r++)
+      for (int c = 0; c < (on_host ? DIST_CASES : 1); c++)
+        for (uint32_t pass = 0; pass <= GA_DIST_BACKWARD; pass += GA_DIST_BACKWARD) {
+          const bool sample = on_host ? (7 * m + 5 * r + 3 * c + (int)pass) % 11 == 0 : m % 6 == 0 && r == 0 && !pass;
+          const int32_t ranks = on_host ? host_ranks[r] : 2 + 2 * r;
+          if (run_everything || sample) check_method_on(name, &dist_cases[c], ranks, on_host ? 1 : ranks, pass);
+        }
+}
+
+/* Masks and documents, and more ranks than devices. */
+static void test_cases(void **state) {
+  (void)state;
+  if (on_host || !run_everything) return;
+  for (int c = 1; c < DIST_CASES; c++) check_method_on("zigzag", &dist_cases[c], 3, 2, 0);
+  check_method_on("balanced", &dist_cases[4], 3, 1, GA_DIST_BACKWARD);
+  check_method_on("ulysses", &dist_cases[2], 2, 1, GA_DIST_BACKWARD);
+}
+
+/* --- processes --- */
+
+/* A rank in a process of its own; what it says goes to `job`, which is shared. */
+static pid_t start_process(rank_job *job, const char *run, int32_t ranks) {
+  const pid_t pid = fork();
+  if (pid) return pid;
+  ga_comm_process_options o = GA_COMM_PROCESS_OPTIONS_INIT;
+  o.rank = job->rank, o.ranks = ranks, o.run = run, o.timeout = 60;
+  job->status = ga_comm_processes_create(&o, &job->comm);
+  if (job->status == GA_OK)
+    (void)run_rank(job);
+  else
+    (void)snprintf(job->text, sizeof job->text, "%s", ga_error_text());
+  _exit(0);
+}
+
+static void *memory_of_processes(size_t bytes) {
+  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  assert_true(p != MAP_FAILED);
+  return p;
+}
+
+enum { PROCESSES = 2 };
+
+/* Two processes, each with an executor on a device. stop_at: of rank 1. */
+typedef struct process_run {
+  dist_setup s;
+  ga_dist_plan *plan;
+  tensors t;
+  rank_job *jobs; /* [PROCESSES] */
+} process_run;
+
+static process_run run_processes(const char *method, uint32_t pass, int32_t stop_at, int32_t devices) {
+  process_run x = {.s = start_device_case(&dist_cases[0], method, PROCESSES, pass)};
+  pid_t pids[PROCESSES];
+  char run[64];
+  assert_int_equal(ga_dist_plan_create(&x.s.desc, &x.plan), GA_OK);
+  x.t = make_tensors(&x.s.desc, 9, memory_of_processes((size_t)tensors_floats(&x.s.desc) * sizeof(float)));
+  oracle_batch(&x.s.desc, &x.t);
+  x.jobs = memory_of_processes(PROCESSES * sizeof *x.jobs);
+  start_jobs(x.jobs, &x.s.desc, PROCESSES, devices);
+  (void)snprintf(run, sizeof run, "test-device-%d-%s-%u-%d", (int)getpid(), method, pass, stop_at);
+  for (int32_t r = 0; r < PROCESSES; r++) {
+    x.jobs[r].plan = x.plan, x.jobs[r].t = &x.t, x.jobs[r].d = &x.s.desc, x.jobs[r].rank = r, x.jobs[r].runs = 2;
+    x.jobs[r].status = GA_ERR_INTERNAL;
+  }
+  x.jobs[1].stop_at = stop_at;
+  for (int32_t r = 0; r < PROCESSES; r++) pids[r] = start_process(&x.jobs[r], run, PROCESSES);
+  for (int32_t r = 0; r < PROCESSES; r++) {
+    int status;
+    assert_int_equal(waitpid(pids[r], &status, 0), pids[r]);
+  }
+  return x;
+}
+
+static void end_processes(process_run *x) {
+  (void)munmap(x->t.got_o, (size_t)tensors_floats(&x->s.desc) * sizeof(float));
+  (void)munmap(x->jobs, PROCESSES * sizeof *x->jobs);
+  free_tensors(&x->t);
+  ga_dist_plan_destroy(x->plan);
+  end_dist_case(&x->s);
+}
+
+/* On a device each, and both on one. */
+static void test_processes(void **state) {
+  (void)state;
+  for (int32_t devices = 1; devices <= 2; devices++)
+    for (uint32_t pass = 0; pass <= GA_DIST_BACKWARD; pass += GA_DIST_BACKWARD) {
+      if (pass && !run_everything && !on_host) continue;
+      process_run x = run_processes("zigzag", pass, 0, devices);
+      for (int32_t r = 0; r < PROCESSES; r++)
+        if (x.jobs[r].status != GA_OK) fail_msg("%d devices, rank %d: %s", devices, r, x.jobs[r].text);
+      const double e = worst_of_all(&x.s.desc, &x.t);
+      if (!(e < most_error(&x.s.desc))) fail_msg("%d devices: error %g", devices, e);
+      end_processes(&x);
+    }
+}
+
+/* A process is killed while the streams of the other wait for it. */
+static void test_killed_on_device(void **state) {
+  (void)state;
+  const double begin = ga_seconds();
+  process_run x = run_processes("ring", 0, 4, 2);
+  const rank_job *j = &x.jobs[0];
+  assert_int_equal(j->status, GA_ERR_COMM);
+  if (!strstr(j->text, "rank 1 has died")) fail_msg("'%s' names no rank that has died", j->text);
+  assert_true(j->ctx_works);
+  for (int64_t i = 0; i < x.t.nq * x.s.desc.q_heads * x.s.desc.v_dim; i++) assert_true(x.t.got_o[i] == 0);
+  for (int64_t i = 0; i < x.t.nq * x.s.desc.q_heads; i++) assert_true(x.t.got_lse[i] == 0);
+  if (ga_seconds() - begin > 30) fail_msg("took %g s", ga_seconds() - begin);
+  end_processes(&x);
+}
+
+/* --- what a device does not do --- */
+
+static void test_refused(void **state) {
+  (void)state;
+  static const struct {
+    uint32_t flags;
+    int32_t dtype, partial_dtype;
+    const char *text;
+  } all[] = {{GA_DIST_SINKS, GA_BF16, GA_F32, "plans with sinks or ALiBi run on a cpu context"},
+             {GA_DIST_ALIBI, GA_BF16, GA_F32, "plans with sinks or ALiBi run on a cpu context"},
+             {0, GA_BF16, GA_BF16, "partial_dtype is bf16"},
+             {0, GA_F32, GA_F32, "dtype is f32; allowed on emu:"}};
+  for (size_t i = 0; i < sizeof all / sizeof *all - on_host; i++) {
+    dist_setup s = start_device_case(&dist_cases[0], "ring", 2, all[i].flags);
+    s.desc.dtype = all[i].dtype, s.desc.partial_dtype = all[i].partial_dtype;
+    ga_dist_plan *plan = NULL, *plans[2];
+    assert_int_equal(ga_dist_plan_create(&s.desc, &plan), GA_OK);
+    plans[0] = plans[1] = plan;
+    tensors t = make_tensors(&s.desc, 5, NULL);
+    rank_job jobs[RANKS_MOST] = {0};
+    start_jobs(jobs, &s.desc, 2, 2);
+    ga_comm_threads_options how = GA_COMM_THREADS_OPTIONS_INIT;
+    how.ranks = 2, how.timeout = 60;
+    assert_false(run_ranks(plans, &s.desc, &t, &how, jobs));
+    for (int r = 0; r < 2; r++)
+      if (!strstr(jobs[r].text, all[i].text) && !strstr(jobs[!r].text, all[i].text))
+        fail_msg("'%s' lacks '%s'", jobs[r].text, all[i].text);
+    free_tensors(&t);
+    ga_dist_plan_destroy(plan);
+    end_dist_case(&s);
+  }
+}
+
+int main(int argc, char **argv) {
+  run_everything = argc > 1 && !strcmp(argv[1], "full");
+  on_host = !strcmp(GA_TEST_DEVICE, "cpu");
+  if (!on_host) (void)setenv("GA_EMU", "devices=4", 0);
+  for (int i = 0; i < DEVICES; i++)
+    (void)snprintf(device_names[i], sizeof device_names[i], on_host ? "%s" : "%s:%d", GA_TEST_DEVICE, i);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_killed_on_device), /* processes first: a fork takes along what threads have made */
+      cmocka_unit_test(test_processes),          cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_methods_on_devices), cmocka_unit_test(test_cases),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
