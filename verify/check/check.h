@@ -141,6 +141,7 @@ struct check_case {
   check_args row, oracle;
   ga_rng rng;
   ga_arena arena; /* everything of this draw */
+  const void *extra; /* of the op: what draw keeps in the arena for args */
   int edge;       /* >= 0: number of the edge shape */
   int n_dims;     /* check_dim calls so far */
   int64_t number; /* of the draw */
