@@ -148,6 +148,12 @@ GA_DEV void red_add_bf16x2(void *p, uint32_t x) {
 }
 /* Orders this thread's earlier writes before its later ones for the whole device. */
 GA_DEV void fence_device(void) { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+/* A word that another device or the host brings up: what it wrote before is seen behind this. */
+GA_DEV uint32_t ldg_u32_acquire_system(const uint32_t *p) {
+  uint32_t r;
+  asm volatile("ld.acquire.sys.global.b32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
+  return r;
+}
 /* Turns between blocks: one adds when it is done, what it has written before included; another waits until the count
  * has come to `least`. Bounded: a protocol error traps, it never hangs the card. */
 GA_DEV void semaphore_signal(int32_t *p) {

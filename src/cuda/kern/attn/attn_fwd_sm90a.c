@@ -485,6 +485,7 @@ static bool goes_on(const ga_attn_stretch *s, const ga_attn_stretch *next) {
 /* Stretches of keys that have any, those that go on as one; documents: of each. */
 static ga_status fill_keys(const ga_kernel *k, const ga_attn_desc *p, const ga_attn_io *a, int32_t *documents,
                            ga_kargs_attn_stretch *out) {
+  const cuda_attn_variant *v = k->impl;
   ga_attn_stretch whole = {.document = -1};
   int64_t base = 0, column = 0;
   int32_t n = 0;
@@ -497,7 +498,10 @@ static ga_status fill_keys(const ga_kernel *k, const ga_attn_desc *p, const ga_a
       continue;
     }
     column += whole.rows;
-    if (whole.document != s->document) base = s->position;
+    if (whole.document != s->document) {
+      base = s->position;
+      column = ga_div_up(column, v->bn) * v->bn;
+    }
     whole = *s;
     documents[n] = s->document;
     GA_REQUIRE(s->position + s->rows - base <= MOST_PLACES && column + s->rows <= MOST_KEYS, GA_ERR_ARG,
@@ -537,7 +541,7 @@ static int32_t fill_queries(const cuda_attn_variant *v, const ga_attn_desc *p, c
     if (s->rows == 0) continue;
     while (from < out->kv_stretches && documents[from] != s->document) from++;
     for (to = from; to < out->kv_stretches && documents[to] == s->document;) to++;
-    int64_t base = 0; /* position of the document's first key */
+    int64_t base = s->position; /* of the document's first key */
     for (int32_t j = 0; j < p->kv_stretches && from < to; j++)
       if (a->kv_stretches[j].document == s->document && a->kv_stretches[j].rows) {
         base = a->kv_stretches[j].position;

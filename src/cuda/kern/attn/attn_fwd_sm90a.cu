@@ -20,6 +20,9 @@
  * SPLITS    (features 8 and 2) Few tiles: their blocks of K and V are cut over several work items. Each leaves O, m and
  *           l of its rows in the workspace; the warp that is last to its 16 rows of the tile adds them up, in the order
  *           of the items.
+ * STRETCHES (features 16) Blocks are of columns: all stretches of keys, one after the other in order of position. A
+ *           block that one stretch fills is one box, as ever; others are put together from boxes of 8 rows and of
+ *           one, with zeros outside of what the tile sees. Masks are by position and only in blocks at edges: attn_stretches.h
  * BARRIERS  name     arrivals    waiter       orders
  *           q_full   1+tx        warpgroup w  TMA write of its 64 rows of Q, and the tile record -> ldmatrix / wgmma,
  *                                             ld.shared
@@ -39,6 +42,7 @@
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/wgmma.h"
+#include "cuda/dev/ptx/words.h"
 #include "cuda/dev/tile/quad.h"
 #include "cuda/dev/tile/reg.h"
 #include "cuda/dev/tile/reg_max.h"
@@ -87,7 +91,7 @@
 #error "GA_P_BLOCKS: blocks per multiprocessor: 1 here"
 #endif
 #ifndef GA_P_FEATURES
-#error "GA_P_FEATURES: compiled in: 1 soft-cap, alibi, sinks, packed sequences; 2 state, parts; 4 pages; 8 packed heads"
+#error "GA_P_FEATURES: compiled in: 1 soft-cap, alibi, sinks, packed; 2 state, parts; 4 pages; 8 packed heads; 16 stretches"
 #endif
 #ifndef GA_P_SMEM
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
@@ -115,10 +119,11 @@ enum {
   Q_SMEM = QREG * 16 < D,
   STORE_REG = GA_P_STORE,
   KV_RESIDENT = GA_P_RESIDENT,
-  FEATURES = GA_P_FEATURES != 0,
+  FEATURES = GA_P_FEATURES % 16 != 0,
   CARRY = GA_P_FEATURES / 2 % 2,
   PAGES = GA_P_FEATURES / 4 % 2,
-  PACKS = GA_P_FEATURES / 8,
+  PACKS = GA_P_FEATURES / 8 % 2,
+  STRETCH = GA_P_FEATURES / 16,
   SPLITS = PACKS && CARRY, /* a tile's keys may be cut over several blocks */
   SKIP = CAUSAL && !KV_RESIDENT && !FEATURES &&
          GA_P_BN < GA_P_BM, /* a warpgroup passes over blocks that none of its rows sees */
@@ -154,7 +159,9 @@ enum { /* shared memory, bytes */
        OFF_TILE = (OFF_VE + 8 * ST + 15) / 16 * 16,
        TILE_BYTES = 48,
        TILE_SLOTS = 4,
-       SMEM_BYTES = OFF_TILE + TILE_SLOTS * TILE_BYTES
+       OFF_READY = OFF_TILE + TILE_SLOTS * TILE_BYTES, /* stretches: bits of those that were waited for */
+       OFF_LIMITS = OFF_READY + (STRETCH ? 16 : 0), /* what rows see, 8 bytes a consumer thread */
+       SMEM_BYTES = OFF_LIMITS + (STRETCH && MASKED ? 8 * 2 * BM : 0)
 };
 static_assert(BM % 64 == 0 && WGS >= 2 && WGS <= 3, "one warpgroup per 64 rows; registers end at three");
 static_assert(BN % 16 == 0 && D % 16 == 0 && DV % 16 == 0, "wgmma takes k in steps of 16");
@@ -167,7 +174,10 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
 /* Registers per thread after launch: 504 (two consumers) or 512 (three) to share. The producer's share grows with what
  * a tile's block range takes to work out. */
-#if GA_P_BM == 192
+#if GA_P_FEATURES >= 16 && GA_P_BM == 128
+#define REGS_PRODUCER 40
+#define REGS_CONSUMER 232
+#elif GA_P_BM == 192
 #define REGS_PRODUCER 32
 #define REGS_CONSUMER 160
 #elif GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_full || \
@@ -201,7 +211,13 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define LOG2E     1.442695041f             /* log2 e */
 
 typedef const ga_kargs_attn_fwd *args;
+#if GA_P_FEATURES >= 16
+#define KARGS ga_kargs_attn_stretch /* begins with what the others have */
+#else
+#define KARGS ga_kargs_attn_fwd
+#endif
 
+#include "cuda/kern/attn/attn_stretches.h"
 #include "cuda/kern/attn/attn_tiles.h"
 
 /* ------------------------------------------------------------------ producer: one thread */
@@ -210,6 +226,7 @@ typedef struct {
   uint32_t sb;
   uint32_t k, v; /* blocks of K loaded; resident: parity bits of the stages of K, of V */
   int tiles;     /* records written */
+  int at;        /* stretches: of the last block */
 } loader;
 
 /* Block n by pages (start_k: rows of the sequence), in boxes of page_box rows. Boxes behind the sequence's end lie
@@ -224,12 +241,18 @@ GA_DEV void load_pages(loader *p, const ga_tmap *map, const work *t, int n, uint
                                                           i * PANEL_COLS, at, t->head_k, id, L2_EVICT_LAST);
   }
 }
+#include "cuda/kern/attn/attn_stretches_load.h"
+
 /* Block n of the tile's K or V into its stage. */
 GA_DEV void load_block(loader *p, uint32_t r, const ga_tmap *map, const work *t, int n, uint32_t off, uint32_t full,
                        uint32_t empty, int panels) {
   const uint32_t stage = KV_RESIDENT ? (uint32_t)n : ring_stage(r, ST);
   const uint32_t bar = p->sb + full + 8 * stage, dst = p->sb + off + stage * (panels * BLOCK_PANEL);
   mbar_wait(p->sb + empty + 8 * stage, KV_RESIDENT ? ~(r >> n) & 1u : ring_empty_parity(r, ST));
+  if (STRETCH) {
+    load_stretches(p, t, n, dst, bar, off == OFF_V);
+    return;
+  }
   mbar_arrive_expect(bar, panels * BLOCK_PANEL);
   if (PAGES && (p->a->features & GA_KATTN_PAGED)) {
     load_pages(p, map, t, n, dst, bar, panels);
@@ -307,7 +330,7 @@ GA_DEV int load_blocks(loader *p, const work *t, int n, int to) {
  * longest left goes to the block that is free first; its Q still arrives in time. Else after this tile's first block.
  * */
 GA_DEV void producer(args a, uint32_t sb) {
-  loader p = {a, sb, 0, 0, 0};
+  loader p = {a, sb, 0, 0, 0, 0};
   int i = block_index() - block_count(), sub = 0;
   grid_dependency_wait(); /* the inputs may be the previous kernel's outputs; everything the consumers do follows from
                              here */
@@ -343,7 +366,8 @@ typedef struct {
   uint32_t stage_k, parity_k;      /* the current K block's place in its ring; V's is one behind */
   uint32_t block_k, block_v;       /* SKIP: blocks before that of K, before that of V, which say the same */
   int tiles;                       /* records read */
-  int n, n_lo, mask_hi, mask_lo;   /* block whose S is next, and the current tile's limits */
+  int n, n_lo, mask_hi, mask_lo;   /* block whose S is next, and the current tile's limits; stretches: from n_lo on,
+                                      and mask_hi of full rows is the column behind the last */
   int n_v;                         /* block whose PV is next */
   int joins;                       /* parts: the current record goes on with the tile of the one before */
   int keep_k, keep_v;              /* resident: blocks up to this one stay for the next tile */
@@ -355,6 +379,7 @@ GA_DEV uint32_t tile_slot(const warpgroup *c, int back) {
 }
 
 #include "cuda/kern/attn/attn_kv_stages.h"
+#include "cuda/kern/attn/attn_pairs.h"
 
 /* Warpgroups issue their products in turn (PINGPONG 1): every begin is matched by one end of the previous warpgroup,
  * never two. */
@@ -365,11 +390,32 @@ GA_DEV void issue_end(const warpgroup *c) {
   if (PINGPONG == 1) bar_arrive(1 + (c->w + 1) % WGS, 256);
 }
 
+/* What this lane's rows see, into its own words of shared memory: masks are worked out where registers are few. */
+GA_DEV uint32_t limits_of(const warpgroup *c) {
+  return c->sb + OFF_LIMITS + 8 * (uint32_t)(c->w * 128 + c->wl * 32 + c->lane);
+}
+GA_DEV void put_limits(const warpgroup *c) {
+  if (!STRETCH || !MASKED) return;
+  args a = c->a;
+  const ga_i4 y = lds_i4(tile_slot(c, 1) + 16);
+  const int documents = y.w, base = y.x * BN, place = row_query(c, lds_i4(tile_slot(c, 1) + 32).w, 0);
+  const int right = WINDOW ? a->window_right : 0, left = WINDOW ? a->window_left : 0;
+  const int hi = columns_before(a, documents, place + 1 + right), hi8 = columns_before(a, documents, place + 9 + right);
+  const int lo = WINDOW ? columns_before(a, documents, place - left) : base;
+  const int lo8 = WINDOW ? columns_before(a, documents, place + 8 - left) : base;
+  sts_u2(limits_of(c), (uint32_t)(hi - base) << 4 | (uint32_t)(hi8 - hi),
+         (uint32_t)(lo - base) << 4 | (uint32_t)(lo8 - lo));
+}
 /* Blocks to the right of all this warpgroup's rows: their turns pass, K goes back unread, V when PV gets there. */
 GA_DEV void skip_blocks(warpgroup *c) {
   if (!SKIP || c->n < 0) return;
-  const int first = lds_i4(tile_slot(c, 1) + 32).w + c->w * 64; /* what the first row sees last */
-  const int seen = warp_uniform(imax(0, first + 63) / BN);
+  int first = lds_i4(tile_slot(c, 1) + 32).w + c->w * 64; /* what the first row sees last */
+  int seen = warp_uniform(imax(0, first + 63) / BN);
+  if (STRETCH) {
+    const ga_i4 y = lds_i4(tile_slot(c, 1) + 16);
+    seen = warp_uniform(imax(0, columns_before(c->a, y.w, first + 64) - y.x * BN - 1) / BN);
+    first = columns_before(c->a, y.w, first + 1) - y.x * BN - 1;
+  }
   c->mask_hi = warp_uniform(imax(0, first) / BN); /* as in tile_blocks */
   GA_ROLL for (; c->n > seen; c->n--, c->block_k++) {
     wait_k(c);
@@ -386,12 +432,13 @@ GA_DEV void next_tile(warpgroup *c, uint32_t *q) {
   const ga_i4 x = lds_i4(slot), y = lds_i4(slot + 16);
   c->tiles++;
   c->n = warp_uniform(x.w);
-  c->n_lo = WINDOW ? warp_uniform(y.x) : 0;
-  c->mask_hi = SKIP ? 0 : MASKED ? warp_uniform(y.y) : 0;
+  c->n_lo = WINDOW && !STRETCH ? warp_uniform(y.x) : 0;
+  c->mask_hi = SKIP ? 0 : MASKED || STRETCH ? warp_uniform(y.y) : 0;
   c->mask_lo = WINDOW ? warp_uniform(y.z) : 0;
   if (KV_RESIDENT) c->keep_k = warp_uniform(y.w);
   if (CARRY) c->joins = warp_uniform(y.w) & 1;
   skip_blocks(c);
+  if (STRETCH && c->n >= 0) put_limits(c);
   if (!FEATURES || c->n >= 0) /* else there is nothing, perhaps not even an old Q */
     load_a(q, c->sb + OFF_Q + c->w * Q_BYTES, Q_PANEL, c->wl * 16, QREG, c->lane);
   if (!QREG) return;
@@ -446,7 +493,6 @@ GA_DEV void finish_pv(const warpgroup *c, float *o, uint32_t *p) {
   release_v(c);
 }
 
-#include "cuda/kern/attn/attn_pairs.h"
 #include "cuda/kern/attn/attn_scores.h"
 
 /* Reference of the exponent from m (log2 units); a row that has seen nothing yet gets 0, so that 2^(-inf - 0) = 0. */
@@ -497,7 +543,8 @@ GA_DEV void softmax_running(const warpgroup *c, float *s, float *m, float *l, fl
  * far. All this runs under the products; the exponentials' unit, which divides and converts too, stays free: the
  * inverse is good to 12 %. */
 GA_DEV void move_limits(const warpgroup *c, const float *l, float *limit) {
-  const int keys = MASKED ? (c->mask_hi - c->n) * BN : c->a->rows_k - (c->n + 1) * BN; /* before block n */
+  const int keys = MASKED ? (c->mask_hi - c->n) * BN
+                          : (STRETCH ? c->mask_hi : c->a->rows_k) - (c->n + 1) * BN; /* before block n */
   const float n = __uint_as_float(0x4b000000u + (uint32_t)keys) - 8388608.f;           /* as a float, up to 2^23 */
   const float inverse = __uint_as_float(0x7ef311c7u - float_bits(n)) * (MOVES * BN);
   GA_UNROLL for (int i = 0; i < 2; i++) {
@@ -762,7 +809,8 @@ GA_DEV void clear_dead_rows(args a, uint32_t sb) {
           sts_i4(sb + OFF_Q + (uint32_t)(panel * Q_PANEL + live * PANEL_ROW_BYTES + 16 * i), 0, 0, 0, 0);
   fence_async_smem();
 }
-GA_KERNEL(THREADS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd a) {
+GA_KERNEL(THREADS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST KARGS all) {
+  const ga_kargs_attn_fwd &a = *(args)&all;
   const uint32_t sb = smem_base();
   const int warp = warp_uniform(thread_index() >> 5), lane = thread_index() & 31, wg = warp >> 2;
   if (thread_index() == 0) {
@@ -780,6 +828,7 @@ GA_KERNEL(THREADS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd a) 
       mbar_init(sb + OFF_VF + 8 * i, 1);
       mbar_init(sb + OFF_VE + 8 * i, WGS);
     }
+    if (STRETCH) sts_i4(sb + OFF_READY, 0, 0, 0, 0);
     mbar_init_fence();
   }
   clear_dead_rows(&a, sb);

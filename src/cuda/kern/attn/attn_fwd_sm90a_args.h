@@ -68,7 +68,7 @@ typedef struct {
 } ga_kargs_attn_fwd;
 
 /* Rows compiled for stretches (GA_P_FEATURES 16) take these instead. Keys are counted as columns, stretch after stretch
- * in order of document and position. A tile of Q is of one
+ * in order of document and position; a document begins at a block. A tile of Q is of one
  * stretch. Positions are counted from the first key of the document. */
 enum { GA_KATTN_STRETCHES = 64, GA_KATTN_STEP = 8, GA_KATTN_FWD_BYTES = 768 };
 typedef struct {

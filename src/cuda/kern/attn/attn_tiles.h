@@ -7,7 +7,7 @@ typedef struct {
   int row0, head, batch,
       n_hi; /* first query; head, or kv head of packed ones; blocks n_hi .. n_lo, downwards; n_hi < 0: no more tiles */
   int n_lo, mask_hi, mask_lo; /* blocks >= mask_hi or < mask_lo need the mask */
-  int keep;                   /* resident: blocks <= keep are used by the next tile too */
+  int keep;                   /* resident: blocks <= keep are used by the next tile too; stretches: documents */
   int split, pieces;          /* of the tile's blocks: which, of how many that have any; in the record with joins */
   int rows_q, rows_k, start_q, column; /* column: where row0 stands */
   int start_k, joins, part;            /* not in the record, but for joins, in the place of keep */
@@ -17,6 +17,12 @@ typedef struct {
 GA_DEV int wg_queries(args a) { return PACKS ? a->wg_queries : 64; }
 GA_DEV int tile_queries(args a) { return WGS * wg_queries(a); }
 GA_DEV void tile_put(uint32_t a, const tile *t) {
+  if (STRETCH) { /* blocks, and the column behind the last, are counted from n_lo on: consumers need not keep that */
+    sts_i4(a, t->row0, t->head, t->batch, t->n_hi - t->n_lo);
+    sts_i4(a + 16, t->n_lo, t->mask_hi - (MASKED ? t->n_lo : t->n_lo * BN), WINDOW ? t->mask_lo - t->n_lo : 0, t->keep);
+    sts_i4(a + 32, t->rows_q, t->rows_k, t->start_q, t->column);
+    return;
+  }
   sts_i4(a, t->row0, t->head, t->batch, t->n_hi);
   sts_i4(a + 16, t->n_lo, t->mask_hi, t->mask_lo, CARRY ? t->joins | t->split << 1 | t->pieces << 16 : t->keep);
   sts_i4(a + 32, t->rows_q, t->rows_k, t->start_q, t->column);
@@ -64,6 +70,30 @@ GA_DEV int tile_cut(args a, tile *t) {
   t->n_lo = imax(t->n_lo, first - per + 1);
   return first >= t->n_lo;
 }
+/* Columns [*first, *end) are seen by some of the tile's rows; documents and column are known. The rest is as in
+ * tile_blocks, but that full rows keep the end in mask_hi. */
+GA_DEV int tile_of_stretch(args a, tile *t, int m) {
+  const ga_kargs_attn_stretch *x = stretches(a);
+  int i = 0, tiles = (x->q[0].rows + BM - 1) / BM;
+  m = a->tiles_per_head - 1 - m; /* from the last tile of the first stretch on: these see the most */
+  GA_ROLL for (; m >= tiles; tiles = (x->q[i].rows + BM - 1) / BM) {
+    m -= tiles;
+    i++;
+  }
+  const int documents = x->q[i].documents, right = WINDOW ? a->window_right : 0;
+  const int row = (tiles - 1 - m) * BM, rows = imin(BM, x->q[i].rows - row);
+  t->row0 = x->q[i].first + row; /* rows of the tensor, all of them */
+  t->rows_q = x->q[i].first + x->q[i].rows;
+  t->column = x->q[i].position + row;
+  t->keep = documents;
+  const int last = t->column + rows - 1, left = WINDOW ? a->window_left : 0;
+  t->start_k = MASKED ? columns_before(a, documents, last + 1 + right) : document_end(x, documents);
+  t->n_lo = (WINDOW ? columns_before(a, documents, t->column - left) : document_begin(x, documents)) / BN;
+  t->n_hi = imax((t->start_k + BN - 1) / BN - 1, t->n_lo);
+  t->mask_hi = MASKED ? imax(0, columns_before(a, documents, t->column + 1 + right) - 1) / BN : t->start_k;
+  if (WINDOW) t->mask_lo = (columns_before(a, documents, last - left) + BN - 1) / BN;
+  return 1;
+}
 /* Work item i -> (head, batch, row0). Causal order: longest first inside a section of heads whose K and V share L2.
  * sub: tile of a resident unit, or part of K and V. Returns 0 for a part of which the tile sees nothing. */
 GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
@@ -97,6 +127,7 @@ GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
       CARRY && a->rows_k == 0; /* a box outside of the map: no keys, and what it holds would be weighed by 0 in O */
   t->part = t->joins = 0;
   if (FEATURES) tile_sequence(a, t);
+  if (STRETCH) return tile_of_stretch(a, t, m);
   t->column = t->row0 + t->rows_k - t->rows_q + (CARRY ? a->shift : 0);
   if (CARRY && sub > 0) {
     t->part = sub;
@@ -130,6 +161,7 @@ GA_DEV work tile_next(args a, int *i, int *sub, uint32_t slot, int first) {
   GA_ROLL for (;; first = 0) {
     tile t;
     t.n_hi = -1;
+    if (STRETCH) t.n_lo = 0;
     t.joins = t.part = 0;
     int takes = 1;
     if ((KV_RESIDENT || CARRY) && *sub > 0)

@@ -82,6 +82,9 @@ GA_DEV void red_add_f32x4(float *p, float x, float y, float z, float w, EMU_AT) 
 GA_DEV void red_add_f16x2(void *p, uint32_t x, EMU_AT) { emu_atomic_add(EMU_ADD_F16, p, &x, 4, 0, file, line); }
 GA_DEV void red_add_bf16x2(void *p, uint32_t x, EMU_AT) { emu_atomic_add(EMU_ADD_BF16, p, &x, 4, 0, file, line); }
 GA_DEV void fence_device(EMU_AT) { emu_fence_device(file, line); }
+GA_DEV uint32_t ldg_u32_acquire_system(const uint32_t *p, EMU_AT) {
+  return (uint32_t)emu_atomic_add_i32((int32_t *)p, 0, file, line); /* a load that may race with whoever stores */
+}
 GA_DEV void lds_f2(float *x, uint32_t a, EMU_AT) { emu_lds(x, a, 8, file, line); }
 GA_DEV void lds_f4(float *x, uint32_t a, EMU_AT) { emu_lds(x, a, 16, file, line); }
 GA_DEV void sts_f4(uint32_t a, const float *x, EMU_AT) { emu_sts(a, x, 16, file, line); }
