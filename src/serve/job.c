@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "serve/anthropic.h"
+#include "serve/native.h"
 #include "serve/prompts.h"
 
 /* --- the end of a choice --- */
@@ -223,6 +224,9 @@ static bool sv_job_begin(sv_job *job, sv_fail *fail) {
 
 static bool sv_read_job(json_t *body, sv_kind kind, sv_job *job, sv_fail *fail) {
   const int64_t vocab = job->server->vocab;
+  if (kind == SV_NATIVE)
+    return sv_native_translate(job->server, body, &body, fail) &&
+           sv_request_completion(body, vocab, &job->request, fail) && sv_native_params(&job->request, fail);
   if (kind == SV_COMPLETION) return sv_request_completion(body, vocab, &job->request, fail);
   if (kind == SV_MESSAGE && !sv_ant_translate(body, false, &body, fail)) return false;
   const bool ok = sv_request_chat(body, vocab, &job->request, fail);

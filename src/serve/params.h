@@ -22,6 +22,7 @@ typedef struct sv_params {
   int64_t logprobs;        /* how many alternatives a token; -1 = no log-probabilities */
   int64_t prompt_logprobs; /* the same for the prompt, in the form of vLLM */
   bool stream, include_usage, ignore_eos, skip_special, add_special, parse_special, include_stop;
+  bool return_ids; /* tokens are kept without log-probabilities, too */
   ga_text stop[SV_MAX_STOPS]; /* texts of the body */
   size_t n_stop;
   int32_t *stop_ids; /* malloc'd */

@@ -94,19 +94,41 @@ static bool sv_cut_tail(const sv_server *s, const ga_template *tpl, const sv_req
                                         "gone on with.");
 }
 
-bool sv_encode_chat(const sv_server *s, const sv_request *r, sv_ids *out, sv_fail *fail) {
-  const ga_template *tpl = ga_model_template(s->model);
+/* The template, and its variables as JSON, malloc'd; NULL with *fail set. */
+static char *sv_template_json(const sv_server *s, const sv_request *r, const ga_template **tpl, sv_fail *fail) {
   const char *why = ga_model_template_error(s->model);
-  int32_t *made = NULL;
-  *out = (sv_ids){0};
-  if (!tpl)
-    return sv_refuse(fail, 400, "no_chat_template", NULL, "%s%s",
-                     *why ? "The model's chat template: " : "The model has no chat template; use /v1/completions.",
-                     why);
+  *tpl = ga_model_template(s->model);
+  if (!*tpl) {
+    (void)sv_refuse(fail, 400, "no_chat_template", NULL, "%s%s",
+                    *why ? "The model's chat template: " : "The model has no chat template; use /v1/completions.", why);
+    return NULL;
+  }
   sv_name_token(s, r->context, "bos_token", GA_TOK_BOS);
   sv_name_token(s, r->context, "eos_token", GA_TOK_EOS);
   char *json = json_dumps(r->context, JSON_COMPACT);
-  if (!json) return sv_refuse_nomem(fail);
+  if (!json) (void)sv_refuse_nomem(fail);
+  return json;
+}
+
+bool sv_render_chat(const sv_server *s, const sv_request *r, sv_text *out, sv_fail *fail) {
+  const ga_template *tpl;
+  char *text = NULL, *json = sv_template_json(s, r, &tpl, fail);
+  size_t n = 0;
+  if (!json) return false;
+  const ga_status status = ga_template_render(tpl, json, strlen(json), NULL, &text, &n);
+  free(json);
+  if (status != GA_OK) return sv_refuse_template(status, fail);
+  sv_put(out, text, n);
+  ga_template_text_free(text);
+  return !out->failed || sv_refuse_nomem(fail);
+}
+
+bool sv_encode_chat(const sv_server *s, const sv_request *r, sv_ids *out, sv_fail *fail) {
+  const ga_template *tpl;
+  int32_t *made = NULL;
+  *out = (sv_ids){0};
+  char *json = sv_template_json(s, r, &tpl, fail);
+  if (!json) return false;
   bool ok = true;
   const ga_status status = ga_template_encode(tpl, s->tok, json, strlen(json), NULL, &made, &out->n);
   if (status != GA_OK) ok = sv_refuse_template(status, fail);

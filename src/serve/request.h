@@ -19,6 +19,7 @@ typedef struct sv_request {
   sv_params p;
   const char *model;              /* NULL = not given */
   bool is_chat, is_message, echo; /* is_message: a chat in the form of Anthropic */
+  bool is_native;                 /* a completion in the form of llama.cpp */
   sv_prompt *prompts;             /* completions */
   size_t n_prompts;
   json_t *context;         /* chat: messages, tools and further variables of the template */

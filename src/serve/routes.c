@@ -5,6 +5,7 @@
 #include "serve/anthropic.h"
 #include "serve/embed.h"
 #include "serve/generate.h"
+#include "serve/native.h"
 #include "serve/page.h"
 #include "serve/prompts.h"
 
@@ -229,6 +230,10 @@ const sv_route sv_routes[] = {{"GET", "/", true, sv_run_page, false},
                               {"POST", "/v1/embeddings", false, sv_run_embeddings, false},
                               {"POST", "/tokenize", false, sv_run_tokenize, false},
                               {"POST", "/detokenize", false, sv_run_detokenize, false},
+                              {"POST", "/completion", false, sv_run_native_completion, false},
+                              {"POST", "/apply-template", false, sv_run_apply_template, false},
+                              {"GET", "/props", false, sv_run_props, false},
+                              {"GET", "/slots", false, sv_run_slots, false},
                               {"GET", "/tokenizer_info", false, sv_run_tokenizer_info, false},
                               {"OPTIONS", "*", true, sv_run_preflight, false},
                               {NULL, NULL, false, NULL, false}};
