@@ -75,6 +75,23 @@ class Jax(unittest.TestCase):
         for name, far in zip(("y", "dx", "dw", "quantised y", "quantised dx", "dequantised"), compare(x, w, dy, blocks)):
             self.assertLess(float(far), 0.02, name)
 
+    def test_sinks_packed_and_pages(self):
+        """One program: packed sequences as single ones, a sink far below as none, pages as the keys that they hold."""
+        q, k, v = self.draw((1, 96, 4, 64), (1, 96, 2, 64), (1, 96, 2, 64))
+        start = jnp.array([0, 40, 96], jnp.int32)
+        table, lengths = jnp.array([[2, 0, 1]], jnp.int32), jnp.array([80], jnp.int32)
+
+        @jax.jit
+        def compare(q, k, v):
+            pages = [x.reshape(3, 32, 2, 64)[jnp.array([1, 2, 0])] for x in (k, v)]  # page table[i] holds part i
+            packed = gj.attention(q[0], k[0], v[0], causal=True, q_start=start, kv_start=start, max_q=56, max_kv=56)
+            alone = jnp.concatenate([gj.attention(*(x[:, a:b] for x in (q, k, v)), causal=True)[0] for a, b in ((0, 40), (40, 96))])
+            low = gj.attention(q, k, v, causal=True, sinks=jnp.full(4, -1e4, jnp.float32))
+            paged = gj.paged_attention(q[:, :1], *pages, table, lengths)
+            return distances((packed, low, paged), (alone, gj.attention(q, k, v, causal=True), gj.attention(q[:, :1], k[:, :80], v[:, :80], causal=True)))
+        for name, far in zip(("packed", "sinks", "pages"), compare(q, k, v)):
+            self.assertLess(float(far), 0.01, name)
+
     def test_quantize_is_refused(self):
         with self.assertRaisesRegex(Exception, "convert on cuda"):
             jax.block_until_ready(gj.quantize(jnp.ones((4, 32)), "q8_0"))

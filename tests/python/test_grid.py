@@ -52,6 +52,37 @@ def plain(q, k, v, softcap=0.0, **mask):
     return (p @ v).transpose(1, 2)
 
 
+def in_e4m3(x):
+    """x [batch, tokens, heads, dim] rounded to e4m3 with a scale for each head."""
+    scale = x.float().abs().amax((1, 3), keepdim=True).clamp(min=1e-30) / 448
+    return (x.float() / scale).to(torch.float8_e4m3fn).float() * scale
+
+
+def plain_e4m3(q, k, v, **mask):
+    """By the formula with inputs and probabilities in e4m3, as PyTorch would round them."""
+    q, k, v = (in_e4m3(x).transpose(1, 2) for x in (q, k, v))
+    k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
+    s = (q * q.shape[-1] ** -0.5) @ k.transpose(2, 3)
+    seen = visible(s.shape[2], s.shape[3], **mask, device=q.device)
+    s = s.masked_fill(~seen, float("-inf"))
+    p = (s - s.amax(-1, keepdim=True)).exp()
+    return ((p.to(torch.float8_e4m3fn).float() @ v) / p.sum(-1, keepdim=True)).transpose(1, 2)
+
+
+FP8_CASES = tuple(itertools.product(((4, 4), (4, 1)), (64, 128, 256), ((1, 129), (63, 63), (128, 200)), ({}, {"causal": True})))
+
+
+def check_fp8(test, attend, cases, draw):
+    """attend(q, k, v, causal) in e4m3, quantiser included: the error is at most twice that of PyTorch's arithmetic in e4m3."""
+    for (heads, kv_heads), dim, (n_q, n_k), mask in cases:
+        with test.subTest((heads, kv_heads, dim, n_q, n_k, mask)):
+            q, k, v = draw("bfloat16", (1, n_q, heads, dim), (1, n_k, kv_heads, dim), (1, n_k, kv_heads, dim))
+            ours = attend(q, k, v, mask.get("causal", False))
+            exact = plain(*(x.double() for x in (q, k, v)), **mask)
+            error = lambda x: (x.double() - exact).abs().max().item()
+            test.assertLessEqual(error(ours), 2 * error(plain_e4m3(q, k, v, **mask)))
+
+
 def grid():
     cases = list(itertools.product(DTYPES, HEADS, DIMS, LENGTHS, MASKS, SOFTCAPS))
     if CASES == "all":
@@ -126,6 +157,12 @@ class Grid(unittest.TestCase):
                 whole = [[x[table[i]].flatten(0, 1)[None, :n] for x in (k, v)] for i, n in enumerate(lengths)]
                 right = lambda cast: torch.cat([plain(cast(q[i : i + 1]), cast(a), cast(b), options.get("softcap", 0.0), **mask) for i, (a, b) in enumerate(whole)])
                 self.within((size, n_q, lengths), [seen], [right(lambda x: x)], [right(torch.Tensor.double)])
+
+    def test_fp8(self):
+        cases = FP8_CASES if DEVICE != "cpu" else [c for c in FP8_CASES if c[1] * c[2][0] * c[2][1] < 2**20]  # device ref is slow
+        attention = ga.FlashAttention3("fp8")
+        draw = self.draw if DEVICE != "cpu" else lambda _, *shapes: [x.float() for x in self.draw("bfloat16", *shapes)]
+        check_fp8(self, lambda q, k, v, causal: attention.forward(q, k, v, causal=causal), cases, draw)
 
     def test_deterministic(self):
         for dtype in DTYPES:

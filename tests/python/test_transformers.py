@@ -1,4 +1,7 @@
-"""Tiny models of transformers, eager against gpu_accel, over the CPU. Skipped where PyTorch or transformers is missing."""
+"""Tiny models of transformers, eager against gpu_accel, over the CPU. Skipped where PyTorch or transformers is missing.
+
+GA_TEST_TORCH_DEVICE=cuda: continuous batching runs there."""
+import os
 import types
 import unittest
 
@@ -16,6 +19,7 @@ except ImportError:
 
 SIZES = {"vocab_size": 61, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
          "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 64, "pad_token_id": 0}
+DEVICE = os.environ.get("GA_TEST_TORCH_DEVICE", "cpu")
 SEEN = 5  # tokens that a window shows
 
 
@@ -166,13 +170,13 @@ class Transformers(unittest.TestCase):
         how = GenerationConfig(max_new_tokens=9, do_sample=False, eos_token_id=-1, pad_token_id=0)
         for kind in ("llama", "gemma2", "gemma3", "gpt_oss"):
             with self.subTest(kind):
-                eager, ours = self.models(kind)
+                eager, ours = (model.to(DEVICE) for model in self.models(kind))
                 eager.set_attn_implementation("paged|eager")
                 gt.batch(ours)
                 tokens = []
                 if kind == "gemma2":  # whose soft-cap paged eager attention leaves out
                     eager.set_attn_implementation("eager")
-                    alone = [eager.generate(torch.tensor([p]), generation_config=how)[0, len(p):].tolist() for p in prompts]
+                    alone = [eager.generate(torch.tensor([p], device=DEVICE), generation_config=how)[0, len(p):].tolist() for p in prompts]
                 for model in (eager, ours):
                     batching = ContinuousBatchingConfig(num_blocks=64, max_batch_tokens=16, auto_switch_to_flash=False)
                     done = model.generate_batch(prompts, generation_config=how, continuous_batching_config=batching, progress_bar=False)
