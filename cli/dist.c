@@ -147,7 +147,8 @@ static ga_status check_run_devices(const dist_args *a) {
   for (int32_t r = 0; r < n; r++) {
     dist_device_of(a, r, name, sizeof name);
     const bool host = !strcmp(name, "cpu") || !strcmp(name, "ref");
-    REQUIRE(*name && (n == 1 || !host), GA_ERR_ARG, "--device '%.100s': must be cpu, or GPUs such as cuda:0,cuda:1",
+    const bool known = host || !strncmp(name, "cuda:", 5) || !strcmp(name, "emu");
+    REQUIRE(known && (n == 1 || !host), GA_ERR_ARG, "--device '%.100s': must be cpu, or GPUs such as cuda:0,cuda:1",
             a->device);
   }
   if (dist_is_on_host(a)) return GA_OK;

@@ -245,12 +245,16 @@ typedef struct ga_dist_tensors {
   { sizeof(ga_dist_tensors), 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 
 /* For the rank of comm, whose rank count is the plan's. All ranks call it: they compare hashes, and a rank with another
- * plan ends it for all with GA_ERR_COMM. plan, comm and ctx must outlive the executor. ctx: a CPU's, for now. */
+ * plan ends it for all with GA_ERR_COMM. plan, comm and ctx must outlive the executor.
+ * ctx: of a CPU; or of a GPU, with ranks that are threads or processes of one host: then inputs are f16 or bf16,
+ * partial_dtype is f32, and there are neither sinks nor ALiBi (GA_ERR_UNSUPPORTED). */
 GA_API GA_NODISCARD ga_status ga_dist_exec_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx,
                                                   ga_dist_exec **out);
 GA_API void ga_dist_exec_destroy(ga_dist_exec *exec); /* NULL is fine */
 /* All ranks call it. On an error of any rank all ranks get one, within the timeout of comm; outputs are then zeroed.
- * The rank itself gets its own error, the others GA_ERR_COMM or GA_ERR_TIMEOUT with a text that names it. */
+ * The rank itself gets its own error, the others GA_ERR_COMM or GA_ERR_TIMEOUT with a text that names it.
+ * On a GPU work is on streams of the executor's own: inputs must be there when it is called, and results are there when
+ * it returns. */
 GA_API GA_NODISCARD ga_status ga_dist_exec_run(ga_dist_exec *exec, const ga_dist_tensors *io);
 /* Bytes that this rank has sent in all runs; of each they equal ga_dist_cost.sent_bytes. NULL: 0. */
 GA_API uint64_t ga_dist_exec_sent_bytes(const ga_dist_exec *exec);
