@@ -162,7 +162,6 @@ class Dist(unittest.TestCase):
             (("run", "--device", "foo"), "--device 'foo': must be cpu, or GPUs such as cuda:0,cuda:1"),
             (("run", "--device", "cpu,cuda:0"), "--device 'cpu,cuda:0': must be cpu, or GPUs such as cuda:0,cuda:1"),
             (("run", "--device", "cuda:0"), "--type f32: on cuda:0 it must be bf16 or f16"),
-            (("run", "--device", "cuda:0", "--type", "bf16", "--transport", "mpi"), "--device cuda:0: with --transport threads or processes"),
             (("run", "--device", "cuda:0", "--type", "bf16", "--seed", "1"), "--seed and --buffered are for --device cpu"),
             (("plan", "--partials", "f16"), "--partials 'f16': must be f32 or type"),
             (("run", "--transport", "pigeons"), "--transport 'pigeons': must be threads, processes or mpi"),

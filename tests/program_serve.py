@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 import serve_rig
@@ -148,6 +149,9 @@ class Routes(OneServer):
         self.refuse("/v1/embeddings", {"input": "a"}, 400, "model", says="generates text")
 
     def test_metrics(self):
+        deadline = time.monotonic() + 10
+        while self.server.value("vllm:num_requests_running") and time.monotonic() < deadline:  # of clients that left in tests before
+            time.sleep(0.01)
         before = self.server.value("vllm:generation_tokens_total")
         self.complete(max_tokens=5, ignore_eos=True)
         self.assertEqual(self.server.value("vllm:generation_tokens_total"), before + 5)
