@@ -1,7 +1,7 @@
 # The front door. CMake is the build underneath; `make help` lists what there is.
 BUILD := build
 JOBS  := $(shell nproc)
-QUESTION := What is the capital of France, and what is it famous for?
+export QUESTION := What is the capital of France, and what is it famous for?
 
 .PHONY: all help deps test-deps configure build models lean test test-all asan tsan fuzz demo bench golden format clean install
 
@@ -38,8 +38,8 @@ demo: deps
 	@cmake --preset lean >/dev/null
 	@cmake --build build-lean -j $(JOBS)
 	@build-lean/ga pull smollm2-135m >/dev/null
-	@echo "> $(QUESTION)"
-	@build-lean/ga run --temp 0 "$(QUESTION)"
+	@printf '> %s\n' "$$QUESTION"
+	@build-lean/ga run --temp 0 "$$QUESTION"
 	@echo
 	@echo "To go on:  build-lean/ga chat            converse; /help lists what you can type"
 	@echo "           build-lean/ga serve           a server with OpenAI's interface, and a page at http://127.0.0.1:8080"
@@ -94,8 +94,8 @@ format:
 # What `make demo` built, where nothing else was. The list of libraries is the system's: only root renews it.
 install:
 	@if [ ! -f $(BUILD)/CMakeCache.txt ] && [ -f build-lean/CMakeCache.txt ]; then \
-	  cmake --build build-lean -j $(JOBS) && cmake --install build-lean --prefix $(or $(PREFIX),/usr/local); \
-	else $(MAKE) -f "$(strip $(MAKEFILE_LIST))" build && cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local); fi
+	  cmake --build build-lean -j $(JOBS) && cmake --install build-lean --prefix "$(or $(PREFIX),/usr/local)"; \
+	else $(MAKE) -f "$(strip $(MAKEFILE_LIST))" build && cmake --install $(BUILD) --prefix "$(or $(PREFIX),/usr/local)"; fi
 	@if [ "$$(id -u)" = 0 ] && [ -z "$(DESTDIR)" ] && command -v ldconfig >/dev/null; then ldconfig; fi
 
 clean:

@@ -17,6 +17,7 @@
 
 #include "base/hash.h"
 #include "base/rng.h"
+#include "core/host_device.h"
 #include "dist/block.h"
 #include "dist/exec.h"
 #include "ga/attn.h"
@@ -297,6 +298,23 @@ static bool still_works(ga_ctx *ctx) {
   return ga_attn(ctx, &d, &io, NULL) == GA_OK && !memcmp(o, x, sizeof x);
 }
 
+/* --- a device whose copies take long --- */
+
+static _Thread_local ga_device_ops slow_ops; /* of the rank's context, which lives in this thread */
+static _Thread_local int32_t slow_ms;
+
+static ga_status copy_rows_slowly(ga_stream *stream, const ga_row_copy *copy) {
+  (void)nanosleep(&(struct timespec){.tv_sec = slow_ms / 1000, .tv_nsec = slow_ms % 1000 * 1000000l}, NULL);
+  return ga_host_copy_rows(stream, copy);
+}
+
+static void make_slow(ga_device *device, int32_t copy_ms) {
+  slow_ops = *device->ops;
+  slow_ops.copy_rows = copy_rows_slowly;
+  slow_ms = copy_ms;
+  device->ops = &slow_ops;
+}
+
 void *run_rank(void *arg) {
   rank_job *j = arg;
   ga_ctx_options options = GA_CTX_OPTIONS_INIT;
@@ -305,6 +323,7 @@ void *run_rank(void *arg) {
   struct timespec a, b;
   (void)clock_gettime(CLOCK_MONOTONIC, &a);
   j->status = ga_ctx_create(&options, &ctx);
+  if (j->status == GA_OK && j->copy_ms) make_slow(ctx->device, j->copy_ms);
   if (j->status == GA_OK) run_with_rows(j, ctx);
   if (j->status != GA_OK) (void)snprintf(j->text, sizeof j->text, "%s", ga_error_text());
   if (j->status != GA_OK && ctx) j->ctx_works = still_works(ctx);

@@ -36,6 +36,7 @@ typedef struct rank_job {
   int32_t runs;          /* 0 = 2 */
   const char *device;    /* NULL = cpu */
   bool on_device;        /* as a GPU's, also where the context is of a CPU */
+  int32_t copy_ms;       /* on_device: what each copy to another rank takes more */
   ga_status status;
   char text[512];
   uint64_t sent;

@@ -54,6 +54,15 @@ class Makefile(unittest.TestCase):
         self.assertIn("cmake --install build --prefix /usr/local", calls)
         self.assertIn("cmake --build build -j", "\n".join(calls))
 
+    def test_install_where_paths_have_spaces(self):
+        self.stand_in("bin/cmake", 'for x; do printf "[%s]" "$x" >> "$LOG"; done; echo >> "$LOG"')
+        for lean in (True, False):
+            open(os.path.join(self.dir, "build-lean", "CMakeCache.txt"), "w").close()
+            if not lean:
+                os.remove(os.path.join(self.dir, "build-lean", "CMakeCache.txt"))
+            _, calls = self.make("install", "PREFIX=/opt/my programs")
+            self.assertIn(f"[--install][{'build-lean' if lean else 'build'}][--prefix][/opt/my programs]", calls)
+
     def test_ldconfig_is_for_root(self):
         self.user("1000")
         self.assertNotIn("ldconfig", "\n".join(self.make("install")[1]))
@@ -66,6 +75,9 @@ class Makefile(unittest.TestCase):
         self.assertEqual(lines[0], "> Why?")
         self.assertEqual([word in line for word, line in zip(("ga chat", "ga serve", "ga pull"), lines[-3:])], [True] * 3)
         self.assertIn("ga run --temp 0 Why?", calls)
+        out, calls = self.make("demo", 'QUESTION=What does "a `b` c" mean?')
+        self.assertEqual(out.splitlines()[0], '> What does "a `b` c" mean?')
+        self.assertIn('ga run --temp 0 What does "a `b` c" mean?', calls)
 
     def test_skipped_tests_are_named_last(self):
         report = """<testsuite><testcase name="one" time="1" status="run"><system-out>OK (skipped=3)</system-out></testcase>

@@ -192,6 +192,43 @@ static void test_prompts_ahead(void **state) {
   mocked_close(&r);
 }
 
+/* Reads it to its end; *prompt: its events of the prompt's tokens. */
+static ga_status events_of(ga_request *r, int32_t *prompt) {
+  ga_request_output out = GA_REQUEST_OUTPUT_INIT;
+  *prompt = 0;
+  do {
+    assert_int_equal(ga_request_poll(r, 20000, &out), GA_OK);
+    assert_int_not_equal(out.event, GA_REQUEST_PENDING);
+    *prompt += out.event == GA_REQUEST_PROMPT;
+  } while (out.event != GA_REQUEST_END);
+  ga_request_destroy(r);
+  return (ga_status)out.status;
+}
+
+/* A prompt that is scored comes while another request generates: the plan ahead that has it is given up, and the next
+ * one tells all of its tokens. */
+static void test_scores_beside_steps_ahead(void **state) {
+  (void)state;
+  enum { N = 6 };
+  static const int32_t ids[] = {1, 5, 9, 20, 7, 11, 12, 13, 2};
+  mocked_rig r = mocked_open(4);
+  ga_request *busy = ask_plainly(&r, 1, 400);
+  ga_request_output out = GA_REQUEST_OUTPUT_INIT;
+  assert_int_equal(ga_request_poll(busy, 20000, &out), GA_OK);
+  for (int i = 0; i < N; i++) {
+    ga_request_options o = GA_REQUEST_OPTIONS_INIT;
+    ga_request *scored;
+    int32_t n;
+    o.ids = ids, o.n_ids = 9 - i, o.max_tokens = i % 2, o.ignore_eog = true, o.prompt_logprobs = true;
+    if (ga_engine_submit(r.engine, &o, &scored) != GA_OK) fail_msg("%s", ga_error_text());
+    assert_int_equal(events_of(scored, &n), GA_OK);
+    if (n != o.n_ids) fail_msg("request %d: %d of %d tokens of the prompt", i, n, o.n_ids);
+  }
+  ga_request_destroy(busy);
+  assert_int_equal(mockcu.misuse[0], 0);
+  mocked_close(&r);
+}
+
 /* The engine ends while steps are under way. */
 static void test_ends_in_mid_step(void **state) {
   (void)state;
@@ -321,6 +358,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_replays, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_steps_ahead, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_prompts_ahead, with_engine_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_scores_beside_steps_ahead, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_ends_in_mid_step, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_each_call_of_an_engine_fails, with_engine_driver, no_leaks),
       cmocka_unit_test(test_step_classes),

@@ -210,6 +210,31 @@ static void test_killed_on_device(void **state) {
   end_processes(&x);
 }
 
+/* The timeout is of a wait, not of a run: that may take longer, as long as it comes on. */
+static void test_long_run(void **state) {
+  (void)state;
+  enum { RANKS = 8, COPY_MS = 100 };
+  const double timeout = 1;
+  if (!on_host) return;
+  dist_setup s = start_device_case(&dist_cases[0], "ring", RANKS, 0);
+  ga_dist_plan *plan = NULL, *plans[RANKS];
+  assert_int_equal(ga_dist_plan_create(&s.desc, &plan), GA_OK);
+  for (int32_t r = 0; r < RANKS; r++) plans[r] = plan;
+  tensors t = make_tensors(&s.desc, 5, NULL);
+  rank_job jobs[RANKS_MOST] = {0};
+  start_jobs(jobs, &s.desc, RANKS, 1);
+  for (int32_t r = 0; r < RANKS; r++) jobs[r].copy_ms = COPY_MS, jobs[r].runs = 1;
+  ga_comm_threads_options how = GA_COMM_THREADS_OPTIONS_INIT;
+  how.ranks = RANKS, how.timeout = timeout;
+  if (!run_ranks(plans, &s.desc, &t, &how, jobs))
+    for (int32_t r = 0; r < RANKS; r++)
+      if (jobs[r].status != GA_OK) fail_msg("rank %d: %s", r, jobs[r].text);
+  if (jobs[0].seconds < 1.2 * timeout) fail_msg("a run of %g s tells nothing", jobs[0].seconds);
+  free_tensors(&t);
+  ga_dist_plan_destroy(plan);
+  end_dist_case(&s);
+}
+
 /* --- what a device does not do --- */
 
 static void test_refused(void **state) {
@@ -253,6 +278,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_killed_on_device), /* processes first: a fork takes along what threads have made */
       cmocka_unit_test(test_processes),          cmocka_unit_test(test_refused),
       cmocka_unit_test(test_methods_on_devices), cmocka_unit_test(test_cases),
+      cmocka_unit_test(test_long_run),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* Distributed attention over processes: the oracle's results, the threads' bits, the plan's bytes; what all ranks say
  * when one is killed, stopped, missing, or has another plan. Usage: test_dist_processes [full] */
+#include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -9,6 +10,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,6 +19,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "dist/comm_processes.h"
 #include "tests/dist_rig.h"
 
 static bool run_everything;
@@ -485,6 +489,89 @@ static void test_long_names(void **state) {
   assert_int_equal(strncmp(p[0].run, long_run, 125), 0);
 }
 
+/* --- descriptors that ranks give each other --- */
+
+static int open_descriptors(void) {
+  int n = 0;
+  DIR *d = opendir("/proc/self/fd");
+  assert_non_null(d);
+  while (readdir(d)) n++;
+  (void)closedir(d);
+  return n;
+}
+
+/* A message to rank 0 that no rank sends, with n descriptors; false: rank 0 has no socket yet. */
+static bool send_as_stranger(const ga_comm *comm, int n) {
+  const process_comm *c = (const process_comm *)(const void *)comm;
+  struct sockaddr_un a = {.sun_family = AF_UNIX};
+  union {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE(4 * sizeof(int))];
+  } control = {.bytes = {0}};
+  int fds[4] = {0, 0, 0, 0};
+  char note[24] = "what no rank sends";
+  struct iovec part = {note, sizeof note};
+  const int bytes =
+      snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "ga-fds-%u-%016llx-0", geteuid(), (unsigned long long)c->run_id);
+  struct msghdr m = {.msg_name = &a,
+                     .msg_namelen = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)bytes),
+                     .msg_iov = &part,
+                     .msg_iovlen = 1,
+                     .msg_control = control.bytes,
+                     .msg_controllen = CMSG_SPACE((size_t)n * sizeof(int))};
+  struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+  h->cmsg_level = SOL_SOCKET, h->cmsg_type = SCM_RIGHTS, h->cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
+  memcpy(CMSG_DATA(h), fds, (size_t)n * sizeof(int));
+  const int from = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const bool sent = sendmsg(from, &m, MSG_DONTWAIT) == (ssize_t)sizeof note;
+  (void)close(from);
+  return sent;
+}
+
+/* The other rank writes into what it gets, among messages of strangers. */
+static int trade_as_rank_1(const ga_comm_process_options *o) {
+  ga_comm *comm = NULL;
+  int fds[2];
+  if (ga_comm_processes_create(o, &comm) != GA_OK) return 2;
+  const double end = ga_seconds() + 20;
+  while (!send_as_stranger(comm, 1) && ga_seconds() < end) (void)usleep(1000);
+  if (!send_as_stranger(comm, 2) || !send_as_stranger(comm, 4)) return 3;
+  if (comm->calls->trade_fds(comm, 0, fds) != GA_OK) return 4;
+  if (write(fds[0], "here", 4) != 4) return 5;
+  ga_comm_destroy(comm);
+  return 0;
+}
+
+/* What strangers send is closed, however many descriptors come at once. */
+static void test_descriptors(void **state) {
+  (void)state;
+  ga_comm_process_options o = GA_COMM_PROCESS_OPTIONS_INIT;
+  char run[64], seen[4] = "";
+  int fds[2], status = 0;
+  (void)snprintf(run, sizeof run, "test-fds-%d", (int)getpid());
+  o.ranks = 2, o.run = run, o.timeout = 30;
+  const pid_t pid = fork();
+  if (!pid) {
+    (void)alarm(60);
+    o.rank = 1;
+    _exit(trade_as_rank_1(&o));
+  }
+  ga_comm *comm = NULL;
+  assert_int_equal(ga_comm_processes_create(&o, &comm), GA_OK);
+  const int mine = memfd_create("mine", MFD_CLOEXEC), before = open_descriptors();
+  if (comm->calls->trade_fds(comm, mine, fds) != GA_OK) fail_msg("%s", ga_error_text());
+  assert_int_equal(fds[0], -1);
+  assert_int_equal(close(fds[1]), 0);
+  const int after = open_descriptors();
+  if (after != before) fail_msg("%d descriptors more are open", after - before);
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_int_equal(status, 0);
+  assert_int_equal(pread(mine, seen, sizeof seen, 0), 4);
+  assert_memory_equal(seen, "here", 4);
+  (void)close(mine);
+  ga_comm_destroy(comm);
+}
+
 int main(int argc, char **argv) {
   run_everything = argc > 1 && !strcmp(argv[1], "full");
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_right),
@@ -496,6 +583,7 @@ int main(int argc, char **argv) {
                                      cmocka_unit_test(test_two_of_a_rank),
                                      cmocka_unit_test(test_process_arguments),
                                      cmocka_unit_test(test_places),
-                                     cmocka_unit_test(test_long_names)};
+                                     cmocka_unit_test(test_long_names),
+                                     cmocka_unit_test(test_descriptors)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -251,7 +251,8 @@ typedef struct ga_dist_tensors {
 GA_API GA_NODISCARD ga_status ga_dist_exec_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx,
                                                   ga_dist_exec **out);
 GA_API void ga_dist_exec_destroy(ga_dist_exec *exec); /* NULL is fine */
-/* All ranks call it. On an error of any rank all ranks get one, within the timeout of comm; outputs are then zeroed.
+/* All ranks call it. On an error of any rank all ranks get one, within the timeout of comm (on a GPU within twice that
+ * and a second: streams are looked at when it has passed, and go on while they come further); outputs are then zeroed.
  * The rank itself gets its own error, the others GA_ERR_COMM or GA_ERR_TIMEOUT with a text that names it.
  * On a GPU work is on streams of the executor's own: inputs must be there when it is called, and results are there when
  * it returns. */

@@ -79,7 +79,8 @@ static ga_status take_sizes(jax_call *call, const xla_buffer *const b[3], attent
   return status == GA_OK ? need(call, "v", b[2], jax_dtype(b[0]), a->batch, 3, as_v) : status;
 }
 
-/* On the CPU values are looked at too, for a wrong one would make a kernel read outside of the arrays. */
+/* On the CPU values are looked at too, for a wrong one would make a kernel read outside of the arrays. The first is 0;
+ * tokens behind the last one are padding. */
 static ga_status take_borders(jax_call *call, const char *name, const xla_buffer *x, int64_t tokens, int32_t most,
                               int64_t *sequences, const int32_t **out) {
   const int64_t n = x->rank ? x->dims[x->rank - 1] : 0, dims[1] = {*sequences < 0 ? -1 : *sequences + 1};
@@ -90,7 +91,7 @@ static ga_status take_borders(jax_call *call, const char *name, const xla_buffer
   *out = x->data;
   for (int64_t i = 0; !call->is_cuda && i + 1 < n; i++) {
     const int64_t first = (*out)[i], end = (*out)[i + 1];
-    if (first < 0 || end < first || end > tokens || end - first > most)
+    if (first < 0 || (i == 0 && first != 0) || end < first || end > tokens || end - first > most)
       return jax_fail(call, GA_ERR_ARG,
                       "%s: borders %lld and %lld are %lld and %lld; allowed are rising ones from 0 to %lld, %d apart",
                       name, (long long)i, (long long)i + 1, (long long)first, (long long)end, (long long)tokens,
@@ -167,6 +168,8 @@ static ga_status jax_attention(jax_call *call) {
   return jax_run(call, &form_attn, &d, sizeof d, &io);
 }
 
+static int64_t fewer(int64_t a, int64_t b) { return a < b ? a : b; }
+
 /* dq, dk and dv as q, k and v, and with sinks dsinks. */
 static ga_status make_gradients(jax_call *call, const xla_buffer *const b[3], const attention_call *a, void *grad[4],
                                 ga_dtype *dtype) {
@@ -213,7 +216,8 @@ static ga_status jax_attention_backward(jax_call *call) {
   if (status != GA_OK) return status;
   d.batch = a.packed ? a.sequences : a.batch;
   d.max_q = a.packed ? a.max_q : a.n_q, d.max_kv = a.packed ? a.max_kv : a.n_kv;
-  if (a.packed) d.total_q = a.n_q, d.total_kv = a.n_kv;
+  /* Padding is not read: borders begin at 0. */
+  if (a.packed) d.total_q = fewer(a.n_q, d.batch * d.max_q), d.total_kv = fewer(a.n_kv, d.batch * d.max_kv);
   d.q_heads = (int32_t)a.q_heads, d.kv_heads = (int32_t)a.kv_heads;
   d.head_dim = (int32_t)a.dim, d.v_dim = (int32_t)a.v_dim;
   d.dtype = (int32_t)dtype, d.grad_dtype = (int32_t)grad_dtype;

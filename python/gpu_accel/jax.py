@@ -85,6 +85,16 @@ def _extras(sinks, q_start, kv_start, options):
     return arrays, numbers, "sequential" if arrays else "broadcast_all"
 
 
+def _unpadded(start, *arrays):
+    """[1, tokens, heads, dim], 0 behind the last border, where no kernel writes."""
+    return arrays if start is None else [jnp.where((jnp.arange(x.shape[1]) < start[-1])[None, :, None, None], x, 0) for x in arrays]
+
+
+def _unpadded_lse(start, lse):
+    """[sequences, heads, max_q], -infinity behind a sequence's end."""
+    return lse if start is None else jnp.where(jnp.arange(lse.shape[2]) < (start[1:] - start[:-1])[:, None, None], lse, -jnp.inf)
+
+
 @functools.partial(jax.custom_vjp, nondiff_argnums=(6, 7, 8, 9, 10, 11, 12))
 def _attention(q, k, v, sinks, q_start, kv_start, *options):
     batch, n, heads, _ = q.shape
@@ -92,7 +102,8 @@ def _attention(q, k, v, sinks, q_start, kv_start, *options):
     arrays, numbers, vmap_method = _extras(sinks, q_start, kv_start, options)
     rows = (batch, heads, n) if q_start is None else (q_start.shape[0] - 1, heads, numbers["max_q"])
     results = (jax.ShapeDtypeStruct((batch, n, heads, v.shape[3]), q.dtype), jax.ShapeDtypeStruct(rows, jnp.float32))
-    return _call("attention", results, vmap_method, q, k, v, *arrays, **numbers)
+    o, lse = _call("attention", results, vmap_method, q, k, v, *arrays, **numbers)
+    return *_unpadded(q_start, o), _unpadded_lse(q_start, lse)
 
 
 def _attention_forward(q, k, v, sinks, q_start, kv_start, *options):
@@ -112,7 +123,8 @@ def _gradients(q, k, v, o, dout, lse, sinks, q_start, kv_start, *options):
     *options, deterministic = options
     arrays, numbers, vmap_method = _extras(sinks, q_start, kv_start, options)
     results = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in ((q, k, v) if sinks is None else (q, k, v, sinks)))
-    return _call("attention_backward", results, vmap_method, q, k, v, o, dout, lse, *arrays, deterministic=deterministic, **numbers)
+    dq, dk, dv, *dsinks = _call("attention_backward", results, vmap_method, q, k, v, o, dout, lse, *arrays, deterministic=deterministic, **numbers)
+    return *_unpadded(q_start, dq), *_unpadded(kv_start, dk, dv), *dsinks
 
 
 def _refuse_second(*_):
@@ -156,8 +168,9 @@ def attention(q, k, v, *, causal=False, window=0, scale=None, softcap=0.0, sinks
     """q [batch, q, heads, dim], k, v [batch, kv, kv_heads, dim], of one type: float32, float16 or bfloat16; the layout of
     jax.nn.dot_product_attention. heads is a multiple of kv_heads.
 
-    Packed sequences: q_start, kv_start int32 [sequences + 1] are their borders, max_q, max_kv the longest ones; q, k and v
-    are [tokens, heads, dim], lse [sequences, heads, max_q]. On the CPU borders are checked while the program runs.
+    Packed sequences: q_start, kv_start int32 [sequences + 1] are their borders, the first 0, max_q, max_kv the longest ones; q,
+    k and v are [tokens, heads, dim], lse [sequences, heads, max_q]. Tokens behind the last border are padding: results and
+    gradients are 0 there, and lse is -inf behind a sequence's end. On the CPU borders are checked while the program runs.
     causal: the last query sees the last key. window: a query sees that many keys up to its own, 0 = all. scale: None =
     dim ** -0.5. softcap: 0 = none. sinks [heads] float32: logits that take part in the softmax and have no value.
     deterministic: equal gradients in each run. return_lse: (o, lse [batch, heads, q] float32), lse without a gradient.

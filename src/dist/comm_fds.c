@@ -46,7 +46,7 @@ static ga_status open_own_socket(fd_trade *t) {
   return GA_OK;
 }
 
-/* False: the receiver's queue is full for now. */
+/* False: the receiver's queue is full for now, or as many descriptors are under way as the user may have open. */
 static ga_status try_send_fd(const fd_trade *t, int32_t to, bool *sent) {
   union {
     struct cmsghdr align;
@@ -65,9 +65,20 @@ static ga_status try_send_fd(const fd_trade *t, int32_t to, bool *sent) {
   c->cmsg_level = SOL_SOCKET, c->cmsg_type = SCM_RIGHTS, c->cmsg_len = CMSG_LEN(sizeof t->fd);
   memcpy(CMSG_DATA(c), &t->fd, sizeof t->fd);
   *sent = sendmsg(t->socket, &m, MSG_NOSIGNAL) == (ssize_t)sizeof note;
-  GA_REQUIRE(*sent || errno == EAGAIN || errno == EINTR || errno == ENOBUFS, GA_ERR_COMM,
+  GA_REQUIRE(*sent || errno == EAGAIN || errno == EINTR || errno == ENOBUFS || errno == ETOOMANYREFS, GA_ERR_COMM,
              "comm: rank %d cannot give rank %d a file descriptor: %s", t->c->comm.rank, to, strerror(errno));
   return GA_OK;
+}
+
+/* The only descriptor of a message, -1 = none. Where there are several all are closed: a rank sends one. */
+static int only_fd(const struct cmsghdr *c) {
+  const size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+  int fd = -1;
+  for (size_t i = 0; i < n; i++) {
+    memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+    if (n > 1) (void)close(fd);
+  }
+  return n == 1 ? fd : -1;
 }
 
 /* One message, if there is one. What is not of a rank of this run and this user is dropped. */
@@ -86,7 +97,7 @@ static void take_fd(fd_trade *t) {
   if (n < 0) return;
   for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
     if (c->cmsg_level != SOL_SOCKET) continue;
-    if (c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof fd)) memcpy(&fd, CMSG_DATA(c), sizeof fd);
+    if (c->cmsg_type == SCM_RIGHTS) fd = only_fd(c);
     if (c->cmsg_type == SCM_CREDENTIALS && c->cmsg_len == CMSG_LEN(sizeof who)) memcpy(&who, CMSG_DATA(c), sizeof who);
   }
   const bool ours = n == (ssize_t)sizeof note && note.magic == FD_MAGIC && note.run == t->c->run_id &&

@@ -8,6 +8,7 @@
  * While a stream waits for a value, a driver may hold up the first launch of a kernel, frees and loading of modules. So
  * a first run is rehearsed: each op of its shapes is launched once before any stream waits. */
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -19,6 +20,8 @@
 enum { MOST_UNDER_WAY = 400 }; /* steps that are enqueued at a time: a launch blocks when a driver's queue is full */
 #define NAP_NS        20000
 #define LONGEST_DRAIN 10.0 /* seconds in which streams must end once they are let go */
+#define LONGEST_LOOK  1.0  /* seconds in which a few bytes of the device must come to the host */
+enum { COMPUTES, COPIES }; /* streams whose progress is counted */
 
 typedef struct device_slot {
   void *memory; /* of the window, or sums of an own tensor; NULL: the caller's */
@@ -44,7 +47,9 @@ struct dist_device {
   int64_t under_way;
   uint64_t sent_bytes;
   const ga_dist_tensors *io; /* of the run under way */
-  double deadline;
+  double deadline;           /* if the streams come no further */
+  uint32_t progress[WINDOW_STREAMS];
+  unsigned char *look, last_look[WINDOW_PROGRESS]; /* at the counters of that; look: of ga_host_alloc */
 };
 
 uint64_t dist_device_sent(const dist_device *e) { return e->sent_bytes; }
@@ -88,6 +93,8 @@ static ga_status make_device_parts(dist_device *e) {
   GA_TRY(ga_stream_create(e->ctx, &e->copies));
   GA_TRY(ga_stream_create(e->ctx, &e->rescue));
   GA_TRY(ga_event_create(e->ctx, &e->mark));
+  GA_TRY(ga_host_alloc(e->ctx, WINDOW_PROGRESS, &p));
+  e->look = p;
   GA_TRY(make_own_sums(e));
   GA_TRY(ga_buffer_alloc_zeroed(e->ctx, (size_t)dist_device_scratch(e->plan, e->rank) * sizeof(float),
                                 "attention of ranks", &e->scratch));
@@ -121,6 +128,7 @@ void dist_device_destroy(dist_device *e) {
     if (i < DIST_OWN_SLOTS) ga_buffer_free(e->ctx, e->slots[i].memory);
   }
   ga_buffer_free(e->ctx, e->scratch);
+  ga_host_free(e->ctx, e->look);
   dist_window_close(&e->w);
   ga_mem_free(e->slots);
   ga_mem_free(e->shapes.seen);
@@ -145,12 +153,41 @@ static block_view slot_view(const dist_device *e, int32_t slot) {
 
 /* --- steps --- */
 
-/* Of a host that waits itself, and of the wait at the end. */
+static void device_nap(void) { (void)nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL); }
+
+static ga_status note_progress(dist_device *e, ga_stream *stream, int32_t which) {
+  return e->ctx->device->ops->value_write(stream, dist_window_progress(&e->w, which), ++e->progress[which]);
+}
+
+/* Have the streams come further since the last look? Nothing else is on `rescue`, so that the copy need not wait; where
+ * it does all the same, the device stands still. */
+static ga_status has_come_further(dist_device *e, bool *further) {
+  const double end = ga_seconds() + LONGEST_LOOK;
+  bool here = false;
+  *further = false;
+  GA_TRY(ga_copy_to_host_later(e->ctx, e->look, dist_window_progress(&e->w, 0), WINDOW_PROGRESS, e->rescue));
+  for (;;) {
+    GA_TRY(e->ctx->device->ops->stream_query(e->rescue, &here));
+    if (here || ga_seconds() > end) break;
+    device_nap();
+  }
+  if (!here) return GA_OK;
+  *further = memcmp(e->look, e->last_look, WINDOW_PROGRESS) != 0;
+  memcpy(e->last_look, e->look, WINDOW_PROGRESS);
+  return GA_OK;
+}
+
+/* Of a host that waits itself, and of the wait at the end. The timeout is that of a wait: a run may take longer, as
+ * long as its streams come on. */
 static ga_status still_patient(void *user) {
-  const dist_device *e = user;
+  dist_device *e = user;
+  bool further = true;
   GA_TRY(e->comm->calls->check(e->comm));
-  GA_REQUIRE(ga_seconds() < e->deadline, GA_ERR_TIMEOUT, "dist: rank %d waited %g s for the streams of %s", e->rank,
-             e->comm->timeout, e->ctx->device->name);
+  if (ga_seconds() < e->deadline) return GA_OK;
+  GA_TRY(has_come_further(e, &further));
+  GA_REQUIRE(further, GA_ERR_TIMEOUT, "dist: rank %d waited %g s for the streams of %s", e->rank, e->comm->timeout,
+             e->ctx->device->name);
+  e->deadline = ga_seconds() + e->comm->timeout;
   return GA_OK;
 }
 
@@ -190,6 +227,7 @@ static ga_status push_block(dist_device *e, const dist_step *s) {
   GA_TRY(e->ctx->device->ops->value_write(e->copies, dist_window_arrived(&e->w, s->peer, e->rank), peer->sent));
   if (!slot->sent) GA_TRY(ga_event_create(e->ctx, &slot->sent));
   GA_TRY(ga_event_record(e->ctx, slot->sent, e->copies));
+  GA_TRY(note_progress(e, e->copies, COPIES));
   slot->is_sending = true;
   e->sent_bytes += (uint64_t)s->bytes;
   return GA_OK;
@@ -210,7 +248,8 @@ static ga_status device_tile(dist_device *e, const dist_step *s, const tile_devi
                   .scratch = e->scratch,
                   .device = d};
   if (s->slot_dkv >= 0) job.dkv = slot_view(e, s->slot_dkv);
-  return dist_tile_run(&job);
+  GA_TRY(dist_tile_run(&job));
+  return note_progress(e, e->compute, COMPUTES);
 }
 
 static ga_status device_merge(dist_device *e, const dist_step *s, const tile_device *d) {
@@ -226,7 +265,9 @@ static ga_status device_step(dist_device *e, const dist_step *s, const tile_devi
     const block_view v = slot_view(e, s->slot);
     return dist_device_clear(e->compute, &v);
   }
-  case DIST_WAIT: return wait_for_value(e, e->compute, dist_window_arrived(&e->w, e->rank, slot->from), slot->due);
+  case DIST_WAIT:
+    GA_TRY(wait_for_value(e, e->compute, dist_window_arrived(&e->w, e->rank, slot->from), slot->due));
+    return note_progress(e, e->compute, COMPUTES);
   case DIST_TILE: return device_tile(e, s, d);
   case DIST_MERGE: return device_merge(e, s, d);
   default: return let_slot_go(e, slot);
@@ -243,8 +284,6 @@ static ga_status all_done(const dist_device *e, bool *done) {
   *done = computed && copied;
   return GA_OK;
 }
-
-static void device_nap(void) { (void)nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL); }
 
 static ga_status await_streams(dist_device *e) {
   for (bool done = false;;) {

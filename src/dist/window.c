@@ -6,7 +6,6 @@
 #include "base/mem.h"
 
 #define ALIGN ((int64_t)256)
-#define LINE  64 /* bytes that a counter has for itself */
 
 /* --- places --- */
 
@@ -32,16 +31,20 @@ block_view dist_device_view(const ga_dist_plan *plan, const dist_step *s, void *
 }
 
 static int64_t counters_bytes(int32_t ranks) {
-  return (int64_t)ga_round_up(2 * LINE * (uint64_t)ranks, (uint64_t)ALIGN);
+  return (int64_t)ga_round_up(2 * WINDOW_LINE * (uint64_t)ranks + WINDOW_PROGRESS, (uint64_t)ALIGN);
 }
 
 static uint32_t *counter(const dist_window *w, int32_t owner, int32_t index) {
-  return (uint32_t *)(void *)((char *)w->sides[owner].memory.data + (size_t)index * LINE);
+  return (uint32_t *)(void *)((char *)w->sides[owner].memory.data + (size_t)index * WINDOW_LINE);
 }
 
 uint32_t *dist_window_arrived(const dist_window *w, int32_t owner, int32_t from) { return counter(w, owner, from); }
 uint32_t *dist_window_ready(const dist_window *w, int32_t owner, int32_t from) {
   return counter(w, owner, w->plan->p.ranks + from);
+}
+
+uint32_t *dist_window_progress(const dist_window *w, int32_t stream) {
+  return counter(w, w->comm->rank, 2 * w->plan->p.ranks + stream);
 }
 
 void *dist_window_slot(const dist_window *w, int32_t rank, int32_t slot) {

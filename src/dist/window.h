@@ -1,5 +1,5 @@
-/* The memory of each rank's device that the others write to: two counters for each pair of ranks, and the slots of the
- * rank's program. Streams wait for counters, so that the host need not.
+/* The memory of each rank's device that the others write to: two counters for each pair of ranks, two of its own, and
+ * the slots of the rank's program. Streams wait for counters, so that the host need not.
  *
  * arrived[r] in my window: how many messages of rank r lie in my slots. ready[r]: how many of its slots rank r has
  * given to me. Counters go on from run to run; they are compared as numbers that wrap around. */
@@ -37,6 +37,13 @@ void *dist_window_slot(const dist_window *w, int32_t rank, int32_t slot);
 /* In the window of `owner`, what `from` writes. */
 uint32_t *dist_window_arrived(const dist_window *w, int32_t owner, int32_t from);
 uint32_t *dist_window_ready(const dist_window *w, int32_t owner, int32_t from);
+
+/* How far the rank's own streams have come, which its host reads: of WINDOW_STREAMS counters number `stream`. The
+ * counters lie in WINDOW_PROGRESS bytes from the first one on. */
+#define WINDOW_LINE     64 /* bytes that a counter has for itself */
+#define WINDOW_STREAMS  2
+#define WINDOW_PROGRESS (WINDOW_STREAMS * WINDOW_LINE)
+uint32_t *dist_window_progress(const dist_window *w, int32_t stream);
 
 /* A block as devices have it in memory: LSE and parts begin at multiples of 256 bytes, as kernels want them. */
 block_view dist_device_view(const ga_dist_plan *plan, const dist_step *s, void *memory);

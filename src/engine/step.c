@@ -356,11 +356,20 @@ static ga_status enqueue_step(ga_engine *e, engine_step *step, const step_shape 
 
 static engine_step *other_step(ga_engine *e) { return &e->steps.step[!e->steps.at]; }
 
+/* Will any of the item's tokens be scored, which the host does? As list_wanted_rows, but notes nothing: a plan that is
+ * given up is made again. */
+static bool scores_prompt(const sched_item *item) {
+  const ga_request *r = item->request->user;
+  const int64_t end = ga_min_i64(item->first + item->n, item->request->n_prompt - 1);
+  return r->options.prompt_logprobs && end > item->first && end + 1 > r->n_scored;
+}
+
 /* A request that has gone wrong draws nothing in the step under way, which has no token for the next one then. */
-static bool may_go_ahead(const ga_engine *e, const engine_step *step) {
-  for (int32_t i = 0; i < step->plan->n_items; i++)
-    if (((const ga_request *)step->plan->items[i].request->user)->row_status != GA_OK) return false;
-  return step->plan->n_items && only_draws(e, step);
+static bool may_go_ahead(const ga_engine *e, const sched_plan *plan) {
+  for (int32_t i = 0; i < plan->n_items; i++)
+    if (scores_prompt(&plan->items[i]) || ((const ga_request *)plan->items[i].request->user)->row_status != GA_OK)
+      return false;
+  return plan->n_items && e->sampler.on;
 }
 
 static ga_status enqueue_ahead(ga_engine *e) {
@@ -371,11 +380,11 @@ static ga_status enqueue_ahead(ga_engine *e) {
   if (step->plan) engine_end_expired(e, step->plan);
   GA_TRY(move_pages(e));
   if (!step->plan) return GA_OK;
-  list_wanted_rows(step);
-  if (!may_go_ahead(e, step)) {
+  if (!may_go_ahead(e, step->plan)) {
     scheduler_drop_ahead(e->scheduler);
     return GA_OK;
   }
+  list_wanted_rows(step);
   GA_TRY(send_step_inputs(e, step, &s, &l));
   GA_TRY(enqueue_step(e, step, &s, &l));
   e->steps.is_ahead = true;

@@ -274,6 +274,27 @@ class Jax(unittest.TestCase):
             whole = [x[table[i]].reshape(12, 2, 16)[None, :lengths[i]] for x in (pages_k, pages_v)]
             np.testing.assert_allclose(seen[i], gj.attention(q[i:i + 1, :2], *whole, causal=True)[0], rtol=1e-5, atol=1e-5)
 
+    def test_packed_padding(self):
+        """Tokens behind the last border count as none, whatever lies in the memory of results."""
+        rng = np.random.default_rng(5)
+        start, n, tokens = np.array([0, 3, 7], "i4"), 7, 512
+        q, k, v = (rng.standard_normal((tokens, heads, 16)).astype("f4") for heads in (4, 2, 2))
+        options = {"causal": True, "q_start": start, "kv_start": start, "max_q": 5, "max_kv": 5}
+        call = jax.jit(lambda q, k, v: gj.attention(q, k, v, return_lse=True, **options))
+        grad = jax.jit(jax.grad(lambda q, k, v: gj.attention(q, k, v, **options).sum(), (0, 1, 2)))
+        whole = call(*(x[:n] for x in (q, k, v))), grad(*(x[:n] for x in (q, k, v)))
+        for i in range(4):
+            jax.block_until_ready([jnp.full((tokens, 4, 16), jnp.nan) + i for _ in range(4)])
+            (o, lse), gradients = call(q, k, v), grad(q, k, v)
+            for seen, wanted in ((o, whole[0][0]), *zip(gradients, whole[1])):
+                np.testing.assert_array_equal(seen[:n], wanted)
+                np.testing.assert_array_equal(seen[n:], 0)
+            np.testing.assert_array_equal(lse[0, :, 3:], -np.inf)
+            np.testing.assert_array_equal(lse, whole[0][1])
+        for bad in ([1, 3, 7], [0, 3, 600]):
+            with self.assertRaisesRegex(Exception, "q_start: borders .*allowed are rising ones from 0 to 512, 5 apart"):
+                jax.block_until_ready(gj.attention(q, k, v, **options | {"q_start": np.array(bad, "i4")}))
+
     def test_targets_check(self):
         """Who calls the targets past gpu_accel.jax gets errors, not reads outside of arrays."""
         x = jnp.zeros((1, 4, 2, 8))
