@@ -220,16 +220,16 @@ class Completion(Native):
         self.assertTrue(all("timings" not in e for e in self.stream()[:-1]))
 
     def test_clients_that_leave(self):
-        connection = self.server.connect()
-        connection.request("POST", "/completion", json.dumps({"prompt": "hello", "n_predict": -1, "ignore_eos": True, "stream": True, "n": 64}),
-                           {"Content-Type": "application/json"})
-        connection.getresponse().read(50)
-        self.assertTrue(any(slot["is_processing"] for slot in self.get("/slots")))
-        before = self.server.value("vllm:request_success_total", finished_reason="abort")
-        connection.sock.close() if connection.sock else None
-        connection.close()
-        self.assertTrue(self.idle())
-        self.assertTrue(self.server.wait_until(lambda: self.server.value("vllm:request_success_total", finished_reason="abort") >= before))
+        aborted = {"name": "vllm:request_success_total", "finished_reason": "abort"}
+        for is_stream in (True, False):
+            before = self.server.value(**aborted)
+            connection = self.server.connect()
+            body = {"prompt": "hello", "n_predict": -1, "ignore_eos": True, "stream": is_stream, "n": 128}
+            connection.request("POST", "/completion", json.dumps(body), {"Content-Type": "application/json"})
+            self.assertTrue(self.server.wait_until(lambda: any(slot["is_processing"] for slot in self.get("/slots"))))
+            connection.close()
+            self.assertTrue(self.server.wait_until(lambda b=before: self.server.value(**aborted) > b), is_stream)
+            self.assertTrue(self.idle())
 
     def test_refused(self):
         # That nothing is passed over in silence; test_serve_native.c has each value.
