@@ -15,8 +15,8 @@
 enum { VOCAB = 1000, BOS = 999 };
 
 /* A token a byte, BOS in front where asked for; '!' cannot be encoded. */
-static bool encode_bytes(const void *user, const char *text, size_t bytes, uint32_t flags, int32_t **ids, size_t *n,
-                         sv_fail *fail) {
+static bool encode_each_byte(const void *user, const char *text, size_t bytes, uint32_t flags, int32_t **ids, size_t *n,
+                             sv_fail *fail) {
   const size_t special = flags & GA_TOK_ADD_SPECIAL ? 1 : 0;
   (void)user;
   if (bytes && text[0] == '!') return sv_refuse(fail, 400, NULL, "prompt", "cannot be encoded");
@@ -29,8 +29,8 @@ static bool encode_bytes(const void *user, const char *text, size_t bytes, uint3
   return true;
 }
 
-static bool read_body(const char *text, sv_request *r, sv_fail *fail) {
-  const sv_encoder encoder = {encode_bytes, NULL};
+static bool read_native(const char *text, sv_request *r, sv_fail *fail) {
+  const sv_encoder encoder = {encode_each_byte, NULL};
   json_t *body;
   *fail = (sv_fail){0};
   assert_true(sv_body_parse(text, strlen(text), &body, fail));
@@ -38,26 +38,26 @@ static bool read_body(const char *text, sv_request *r, sv_fail *fail) {
 }
 
 /* `fields` stand behind a prompt. */
-static void refuse(const char *fields, int http, const char *param, const char *says) {
+static void native_refuses(const char *fields, int http, const char *param, const char *says) {
   char text[512];
   sv_request r;
   sv_fail fail;
   (void)snprintf(text, sizeof text, fields[0] == '{' ? "%s" : "{\"prompt\":\"a\",%s}", fields);
-  if (read_body(text, &r, &fail)) fail_msg("accepted: %s", text);
+  if (read_native(text, &r, &fail)) fail_msg("accepted: %s", text);
   if (fail.http != http || strcmp(fail.param, param) != 0 || !strstr(fail.message, says))
     fail_msg("%s: %d %s: %s", text, fail.http, fail.param, fail.message);
   sv_request_free(&r);
 }
 
-static void take(const char *text, sv_request *r) {
+static void native_reads(const char *text, sv_request *r) {
   sv_fail fail;
-  if (!read_body(text, r, &fail)) fail_msg("%s: %d %s: %s", text, fail.http, fail.param, fail.message);
+  if (!read_native(text, r, &fail)) fail_msg("%s: %d %s: %s", text, fail.http, fail.param, fail.message);
 }
 
-static void test_defaults(void **state) {
+static void test_native_defaults(void **state) {
   (void)state;
   sv_request r;
-  take("{\"prompt\":\"hi\"}", &r);
+  native_reads("{\"prompt\":\"hi\"}", &r);
   const ga_sample_desc *s = &r.p.sample;
   assert_true(s->temperature == 0.8f && s->top_k == 40 && s->top_p == 0.95f && s->min_p == 0.05f);
   assert_true(s->typical_p == 1.0f && s->repetition_penalty == 1.0f && r.p.penalty_last == 64);
@@ -68,10 +68,10 @@ static void test_defaults(void **state) {
   sv_request_free(&r);
 }
 
-static void test_all_fields(void **state) {
+static void test_native_fields(void **state) {
   (void)state;
   sv_request r;
-  take(
+  native_reads(
       "{\"prompt\":\"hi\",\"temperature\":0,\"top_k\":0,\"top_p\":1,\"min_p\":0,\"typical_p\":0.5,\"repeat_penalty\":2,"
       "\"repeat_last_n\":-1,\"presence_penalty\":1,\"frequency_penalty\":-1,\"seed\":4,\"n_predict\":7,\"n_cmpl\":3,"
       "\"n_probs\":20,\"return_tokens\":true,\"timings_per_token\":true,\"cache_prompt\":false,\"ignore_eos\":true,"
@@ -84,13 +84,14 @@ static void test_all_fields(void **state) {
   assert_true(r.p.return_ids && r.p.timings_per_token && r.p.no_cache && r.p.ignore_eos && r.p.n_stop == 1);
   sv_request_free(&r);
   /* What is off is no reason to refuse. */
-  take("{\"prompt\":\"hi\",\"grammar\":\"\",\"json_schema\":null,\"lora\":[],\"image_data\":[],\"samplers\":[],"
-       "\"mirostat\":0,\"mirostat_tau\":5,\"dry_multiplier\":0.0,\"dry_base\":1.75,\"xtc_probability\":0,"
-       "\"xtc_threshold\":0.1,\"dynatemp_range\":0,\"top_n_sigma\":-1,\"adaptive_target\":-1.0,\"min_keep\":0,"
-       "\"n_indent\":0,\"n_cache_reuse\":0,\"t_max_predict_ms\":-1,\"post_sampling_probs\":false,"
-       "\"return_progress\":false,\"backend_sampling\":false,\"speculative.n_max\":0,\"speculative.types\":\"none\","
-       "\"echo\":false,\"suffix\":\"\",\"logprobs\":null,\"stream\":true}",
-       &r);
+  native_reads(
+      "{\"prompt\":\"hi\",\"grammar\":\"\",\"json_schema\":null,\"lora\":[],\"image_data\":[],\"samplers\":[],"
+      "\"mirostat\":0,\"mirostat_tau\":5,\"dry_multiplier\":0.0,\"dry_base\":1.75,\"xtc_probability\":0,"
+      "\"xtc_threshold\":0.1,\"dynatemp_range\":0,\"top_n_sigma\":-1,\"adaptive_target\":-1.0,\"min_keep\":0,"
+      "\"n_indent\":0,\"n_cache_reuse\":0,\"t_max_predict_ms\":-1,\"post_sampling_probs\":false,"
+      "\"return_progress\":false,\"backend_sampling\":false,\"speculative.n_max\":0,\"speculative.types\":\"none\","
+      "\"echo\":false,\"suffix\":\"\",\"logprobs\":null,\"stream\":true}",
+      &r);
   assert_true(r.p.stream && r.p.return_ids);
   sv_request_free(&r);
 }
@@ -112,7 +113,7 @@ static void test_limits(void **state) {
     char text[128];
     sv_request r;
     (void)snprintf(text, sizeof text, "{\"prompt\":\"a\",%s}", cases[i].fields);
-    take(text, &r);
+    native_reads(text, &r);
     assert_int_equal(r.p.max_tokens, cases[i].most);
     sv_request_free(&r);
   }
@@ -121,8 +122,8 @@ static void test_limits(void **state) {
 static void test_penalties(void **state) {
   (void)state;
   sv_request r;
-  take("{\"prompt\":\"a\",\"repeat_last_n\":0,\"repeat_penalty\":2,\"presence_penalty\":1,\"frequency_penalty\":1}",
-       &r);
+  native_reads(
+      "{\"prompt\":\"a\",\"repeat_last_n\":0,\"repeat_penalty\":2,\"presence_penalty\":1,\"frequency_penalty\":1}", &r);
   assert_true(r.p.sample.repetition_penalty == 1 && r.p.sample.presence_penalty == 0);
   assert_true(r.p.sample.frequency_penalty == 0 && r.p.penalty_last > 0); /* 0 would be 64 */
   sv_request_free(&r);
@@ -154,7 +155,7 @@ static void test_prompts(void **state) {
     sv_request r;
     size_t n = 0;
     (void)snprintf(text, sizeof text, "{\"prompt\":%s}", cases[i].prompt);
-    take(text, &r);
+    native_reads(text, &r);
     while (n < 4 && cases[i].want[n]) n++;
     assert_int_equal(r.n_prompts, n);
     for (size_t k = 0; k < n; k++) prompt_is(&r.prompts[k], cases[i].want[k]);
@@ -170,7 +171,7 @@ static void test_bias(void **state) {
   };
   for (size_t i = 0; i < 2; i++) {
     sv_request r;
-    take(bodies[i], &r);
+    native_reads(bodies[i], &r);
     assert_int_equal(r.p.n_bias, 2);
     const ga_logit_bias *seven = &r.p.bias[r.p.bias[0].id == 7 ? 0 : 1], *b = &r.p.bias[r.p.bias[0].id == 7 ? 1 : 0];
     assert_true(seven->id == 7 && isinf(seven->bias) && seven->bias < 0);
@@ -179,7 +180,7 @@ static void test_bias(void **state) {
   }
 }
 
-static void test_refused_values(void **state) {
+static void test_native_refused(void **state) {
   (void)state;
   static const char *const numbers[] = {"mirostat",      "dry_multiplier",  "xtc_probability", "dynatemp_range",
                                         "top_n_sigma",   "adaptive_target", "min_keep",        "n_indent",
@@ -193,76 +194,77 @@ static void test_refused_values(void **state) {
   for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
       (void)snprintf(field, sizeof field, "\"%s\":%s", numbers[i], values[v]);
-      refuse(field, 400, numbers[i], "must be ");
+      native_refuses(field, 400, numbers[i], "must be ");
     }
     for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++) {
       (void)snprintf(field, sizeof field, "\"%s\":%s", switches[i], values[v]);
-      refuse(field, 400, switches[i], "must be ");
+      native_refuses(field, 400, switches[i], "must be ");
     }
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
       (void)snprintf(field, sizeof field, "\"%s\":%s", later[i], values[v]);
-      refuse(field, 422, later[i], "must be ");
+      native_refuses(field, 422, later[i], "must be ");
     }
   }
-  refuse("\"adaptive_target\":0", 400, "adaptive_target", "below 0");
-  refuse("\"response_format\":{\"type\":\"json_object\"}", 422, "response_format", "json_object");
-  refuse("\"n_predict\":-2", 400, "n_predict", "from -1 to 2147483647");
-  refuse("\"n_predict\":1.5", 400, "n_predict", "is 1.5");
-  refuse("\"max_tokens\":\"x\"", 400, "max_tokens", "is \"x\"");
-  refuse("\"max_completion_tokens\":-3", 400, "max_completion_tokens", "is -3");
-  refuse("\"n_cmpl\":0", 400, "n_cmpl", "from 1 to 128");
-  refuse("\"n\":129", 400, "n", "from 1 to 128");
-  refuse("\"n_probs\":21", 400, "n_probs", "from 0 to 20");
-  refuse("\"n_probs\":-1", 400, "n_probs", "from 0 to 20");
-  refuse("\"repeat_penalty\":0", 400, "repeat_penalty", "a number from 0.001 to 100");
-  refuse("\"repeat_last_n\":-2", 400, "repeat_last_n", "from -1");
-  refuse("\"temperature\":-1", 400, "temperature", "from 0 to 100");
-  refuse("\"top_k\":\"40\"", 400, "top_k", "a whole number");
-  refuse("\"top_p\":2", 400, "top_p", "to 1");
-  refuse("\"min_p\":-0.1", 400, "min_p", "from 0 to 1");
-  refuse("\"typical_p\":0", 400, "typical_p", "to 1");
-  refuse("\"presence_penalty\":3", 400, "presence_penalty", "from -2 to 2");
-  refuse("\"frequency_penalty\":-3", 400, "frequency_penalty", "from -2 to 2");
-  refuse("\"seed\":1.5", 400, "seed", "a whole number");
-  refuse("\"id_slot\":-2", 400, "id_slot", "from -1");
-  refuse("\"n_keep\":\"all\"", 400, "n_keep", "from -1");
-  refuse("\"n_predict\":3,\"min_tokens\":4", 400, "min_tokens", "at most max_tokens");
-  refuse("\"stop\":[5]", 400, "stop", "1 to 1024");
-  refuse("\"stream\":1", 400, "stream", "true or false");
-  refuse("\"ignore_eos\":\"yes\"", 400, "ignore_eos", "true or false");
-  refuse("\"return_tokens\":1", 400, "return_tokens", "true or false");
-  refuse("\"timings_per_token\":1", 400, "timings_per_token", "true or false");
-  refuse("\"cache_prompt\":0", 400, "cache_prompt", "true or false");
-  refuse("\"response_fields\":\"content\"", 400, "response_fields", "an array of names");
-  refuse("\"response_fields\":[\"content\",5]", 400, "response_fields", "an array of names");
-  refuse("\"logit_bias\":5", 400, "logit_bias", "an array of up to 4096 pairs");
-  refuse("\"logit_bias\":[5]", 400, "logit_bias", "is 5");
-  refuse("\"logit_bias\":[[5]]", 400, "logit_bias", "an array of 1");
-  refuse("\"logit_bias\":[[5,true]]", 400, "logit_bias", "or false");
-  refuse("\"logit_bias\":[[5,-101]]", 400, "logit_bias", "from -100");
-  refuse("\"logit_bias\":[[1000,1]]", 400, "logit_bias", "from 0 to 999");
-  refuse("\"logit_bias\":[[-1,1]]", 400, "logit_bias", "from 0 to 999");
-  refuse("\"logit_bias\":[[\"!\",1]]", 400, "prompt", "cannot be encoded");
+  native_refuses("\"adaptive_target\":0", 400, "adaptive_target", "below 0");
+  native_refuses("\"response_format\":{\"type\":\"json_object\"}", 422, "response_format", "json_object");
+  native_refuses("\"n_predict\":-2", 400, "n_predict", "from -1 to 2147483647");
+  native_refuses("\"n_predict\":1.5", 400, "n_predict", "is 1.5");
+  native_refuses("\"max_tokens\":\"x\"", 400, "max_tokens", "is \"x\"");
+  native_refuses("\"max_completion_tokens\":-3", 400, "max_completion_tokens", "is -3");
+  native_refuses("\"n_cmpl\":0", 400, "n_cmpl", "from 1 to 128");
+  native_refuses("\"n\":129", 400, "n", "from 1 to 128");
+  native_refuses("\"n_probs\":21", 400, "n_probs", "from 0 to 20");
+  native_refuses("\"n_probs\":-1", 400, "n_probs", "from 0 to 20");
+  native_refuses("\"repeat_penalty\":0", 400, "repeat_penalty", "a number from 0.001 to 100");
+  native_refuses("\"repeat_last_n\":-2", 400, "repeat_last_n", "from -1");
+  native_refuses("\"temperature\":-1", 400, "temperature", "from 0 to 100");
+  native_refuses("\"top_k\":\"40\"", 400, "top_k", "a whole number");
+  native_refuses("\"top_p\":2", 400, "top_p", "to 1");
+  native_refuses("\"min_p\":-0.1", 400, "min_p", "from 0 to 1");
+  native_refuses("\"typical_p\":0", 400, "typical_p", "to 1");
+  native_refuses("\"presence_penalty\":3", 400, "presence_penalty", "from -2 to 2");
+  native_refuses("\"frequency_penalty\":-3", 400, "frequency_penalty", "from -2 to 2");
+  native_refuses("\"seed\":1.5", 400, "seed", "a whole number");
+  native_refuses("\"id_slot\":-2", 400, "id_slot", "from -1");
+  native_refuses("\"n_keep\":\"all\"", 400, "n_keep", "from -1");
+  native_refuses("\"n_predict\":3,\"min_tokens\":4", 400, "min_tokens", "at most max_tokens");
+  native_refuses("\"stop\":[5]", 400, "stop", "1 to 1024");
+  native_refuses("\"stream\":1", 400, "stream", "true or false");
+  native_refuses("\"ignore_eos\":\"yes\"", 400, "ignore_eos", "true or false");
+  native_refuses("\"return_tokens\":1", 400, "return_tokens", "true or false");
+  native_refuses("\"timings_per_token\":1", 400, "timings_per_token", "true or false");
+  native_refuses("\"cache_prompt\":0", 400, "cache_prompt", "true or false");
+  native_refuses("\"response_fields\":\"content\"", 400, "response_fields", "an array of names");
+  native_refuses("\"response_fields\":[\"content\",5]", 400, "response_fields", "an array of names");
+  native_refuses("\"logit_bias\":5", 400, "logit_bias", "an array of up to 4096 pairs");
+  native_refuses("\"logit_bias\":[5]", 400, "logit_bias", "is 5");
+  native_refuses("\"logit_bias\":[[5]]", 400, "logit_bias", "an array of 1");
+  native_refuses("\"logit_bias\":[[5,true]]", 400, "logit_bias", "or false");
+  native_refuses("\"logit_bias\":[[5,-101]]", 400, "logit_bias", "from -100");
+  native_refuses("\"logit_bias\":[[1000,1]]", 400, "logit_bias", "from 0 to 999");
+  native_refuses("\"logit_bias\":[[-1,1]]", 400, "logit_bias", "from 0 to 999");
+  native_refuses("\"logit_bias\":[[\"!\",1]]", 400, "prompt", "cannot be encoded");
 }
 
 static void test_refused_prompts(void **state) {
   (void)state;
-  refuse("{}", 400, "prompt", "missing");
-  refuse("{\"prompt\":null}", 400, "prompt", "missing");
-  refuse("{\"prompt\":[]}", 400, "prompt", "0 entries");
-  refuse("{\"prompt\":5}", 400, "prompt", "is 5"); /* no prompt of one id */
-  refuse("{\"prompt\":true}", 400, "prompt", "is true");
-  refuse("{\"prompt\":[null]}", 400, "prompt", "is null");
-  refuse("{\"prompt\":[[1],true]}", 400, "prompt", "is true");
-  refuse("{\"prompt\":[1,[2]]}", 400, "prompt", "an array of 1");
-  refuse("{\"prompt\":[1,\"a\",{}]}", 400, "prompt", "an object");
-  refuse("{\"prompt\":[1000]}", 400, "prompt", "is 1000");
-  refuse("{\"prompt\":[\"a\",-1]}", 400, "prompt", "is -1");
-  refuse("{\"prompt\":[1,\"!\"]}", 400, "prompt", "cannot be encoded");
-  refuse("{\"prompt\":{}}", 400, "prompt", "prompt_string");
-  refuse("{\"prompt\":{\"prompt_string\":5}}", 400, "prompt", "prompt_string");
-  refuse("{\"prompt\":{\"prompt_string\":\"a\",\"multimodal_data\":[\"x\"]}}", 422, "multimodal_data", "only text");
-  refuse("{\"prompt\":[\"a\",\"b\",\"c\",\"d\",\"e\"],\"n\":128}", 400, "n", "640 choices");
+  native_refuses("{}", 400, "prompt", "missing");
+  native_refuses("{\"prompt\":null}", 400, "prompt", "missing");
+  native_refuses("{\"prompt\":[]}", 400, "prompt", "0 entries");
+  native_refuses("{\"prompt\":5}", 400, "prompt", "is 5"); /* no prompt of one id */
+  native_refuses("{\"prompt\":true}", 400, "prompt", "is true");
+  native_refuses("{\"prompt\":[null]}", 400, "prompt", "is null");
+  native_refuses("{\"prompt\":[[1],true]}", 400, "prompt", "is true");
+  native_refuses("{\"prompt\":[1,[2]]}", 400, "prompt", "an array of 1");
+  native_refuses("{\"prompt\":[1,\"a\",{}]}", 400, "prompt", "an object");
+  native_refuses("{\"prompt\":[1000]}", 400, "prompt", "is 1000");
+  native_refuses("{\"prompt\":[\"a\",-1]}", 400, "prompt", "is -1");
+  native_refuses("{\"prompt\":[1,\"!\"]}", 400, "prompt", "cannot be encoded");
+  native_refuses("{\"prompt\":{}}", 400, "prompt", "prompt_string");
+  native_refuses("{\"prompt\":{\"prompt_string\":5}}", 400, "prompt", "prompt_string");
+  native_refuses("{\"prompt\":{\"prompt_string\":\"a\",\"multimodal_data\":[\"x\"]}}", 422, "multimodal_data",
+                 "only text");
+  native_refuses("{\"prompt\":[\"a\",\"b\",\"c\",\"d\",\"e\"],\"n\":128}", 400, "n", "640 choices");
   char *many = malloc(2000);
   assert_non_null(many);
   (void)snprintf(many, 2000, "{\"prompt\":[\"a\"");
@@ -270,7 +272,7 @@ static void test_refused_prompts(void **state) {
   strcat(many, "]}");
   sv_request r;
   sv_fail fail;
-  assert_false(read_body(many, &r, &fail));
+  assert_false(read_native(many, &r, &fail));
   assert_non_null(strstr(fail.message, "257 entries"));
   sv_request_free(&r);
   free(many);
@@ -282,7 +284,8 @@ static void test_answer(void **state) {
   (void)state;
   sv_request r;
   sv_text t = {0};
-  take("{\"prompt\":[[5],\"p\"],\"n_predict\":4,\"stop\":[\"END\"],\"logit_bias\":[[5,false]],\"stream\":true}", &r);
+  native_reads("{\"prompt\":[[5],\"p\"],\"n_predict\":4,\"stop\":[\"END\"],\"logit_bias\":[[5,false]],\"stream\":true}",
+               &r);
   sv_choice choices[2] = {{.params = &r.p, .stop_string = 0, .finish = "stop", .n_generated = 2, .ended = true},
                           {.params = &r.p, .stop_string = -1, .finish = "length", .n_generated = 3, .ended = true}};
   const sv_answer a = {.request = &r, .model = "m", .choices = choices, .n = 2};
@@ -321,8 +324,8 @@ static void test_answer(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_defaults),       cmocka_unit_test(test_all_fields),      cmocka_unit_test(test_limits),
-      cmocka_unit_test(test_penalties),      cmocka_unit_test(test_prompts),         cmocka_unit_test(test_bias),
-      cmocka_unit_test(test_refused_values), cmocka_unit_test(test_refused_prompts), cmocka_unit_test(test_answer)};
+      cmocka_unit_test(test_native_defaults), cmocka_unit_test(test_native_fields),   cmocka_unit_test(test_limits),
+      cmocka_unit_test(test_penalties),       cmocka_unit_test(test_prompts),         cmocka_unit_test(test_bias),
+      cmocka_unit_test(test_native_refused),  cmocka_unit_test(test_refused_prompts), cmocka_unit_test(test_answer)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
