@@ -30,7 +30,9 @@ void sv_native_put_settings(sv_text *t, const sv_params *p) {
     if (i) sv_puts(t, ",");
     sv_put_json(t, p->stop[i].data, p->stop[i].bytes);
   }
-  sv_puts(t, "],\"logit_bias\":[");
+  /* What is not there is off. */
+  sv_puts(t, "],\"mirostat\":0,\"dry_multiplier\":0,\"xtc_probability\":0,\"dynatemp_range\":0,\"top_n_sigma\":-1,"
+             "\"adaptive_target\":-1,\"min_keep\":0,\"logit_bias\":[");
   for (int32_t i = 0; i < p->n_bias; i++) {
     sv_putf(t, "%s{\"token\":%d,\"bias\":", i ? "," : "", p->bias[i].id);
     if (isinf(p->bias[i].bias))

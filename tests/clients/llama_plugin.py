@@ -29,8 +29,10 @@ def opened(original):
 
 
 def options(server, data, path):
-    """--seed, --temp and --n-predict of the server as fields of a request."""
+    """--seed, --temp and --n-predict of the server as fields of a request. llama.cpp's tiny model ends no text soon; SmolLM2 does."""
     found = {"seed": server.seed, "temperature": server.temperature}
+    if path in NATIVE:
+        found["ignore_eos"] = True
     if server.n_predict and not {"n_predict", "max_tokens", "max_completion_tokens"} & set(data):
         found["n_predict" if path in NATIVE else "max_tokens"] = server.n_predict
     return found
