@@ -30,7 +30,7 @@ static bool encode_each_byte(const void *user, const char *text, size_t bytes, u
 }
 
 static bool read_native(const char *text, sv_request *r, sv_fail *fail) {
-  const sv_encoder encoder = {encode_each_byte, NULL};
+  const sv_encoder encoder = {encode_each_byte, NULL, 300};
   json_t *body;
   *fail = (sv_fail){0};
   assert_true(sv_body_parse(text, strlen(text), &body, fail));
@@ -39,7 +39,7 @@ static bool read_native(const char *text, sv_request *r, sv_fail *fail) {
 
 /* `fields` stand behind a prompt. */
 static void native_refuses(const char *fields, int http, const char *param, const char *says) {
-  char text[512];
+  char text[2048];
   sv_request r;
   sv_fail fail;
   (void)snprintf(text, sizeof text, fields[0] == '{' ? "%s" : "{\"prompt\":\"a\",%s}", fields);
@@ -166,7 +166,7 @@ static void test_prompts(void **state) {
 static void test_bias(void **state) {
   (void)state;
   static const char *const bodies[] = {
-      "{\"prompt\":\"a\",\"logit_bias\":[[7,false],[\"b\",1.5],[7,2],[7,false]]}",
+      "{\"prompt\":\"a\",\"logit_bias\":[[7,false],[\"b\",1.5],[7.0,2],[7,false]]}",
       "{\"prompt\":\"a\",\"logit_bias\":{\"7\":false,\"b\":1.5}}",
   };
   for (size_t i = 0; i < 2; i++) {
@@ -266,6 +266,8 @@ static void test_refused_prompts(void **state) {
                  "only text");
   native_refuses("{\"prompt\":[\"a\",\"b\",\"c\",\"d\",\"e\"],\"n\":128}", 400, "n", "640 choices");
   char *many = malloc(2000);
+  char text[1100];
+  memset(text, 'x', sizeof text);
   assert_non_null(many);
   (void)snprintf(many, 2000, "{\"prompt\":[\"a\"");
   for (int i = 0; i < 256; i++) strcat(many, ",\"a\"");
@@ -275,6 +277,15 @@ static void test_refused_prompts(void **state) {
   assert_false(read_native(many, &r, &fail));
   assert_non_null(strstr(fail.message, "257 entries"));
   sv_request_free(&r);
+  /* Work is bounded: ids that cannot fit, long texts of logit_bias. */
+  (void)snprintf(many, 2000, "{\"prompt\":[1,\"%.300s\",2]}", text);
+  native_refuses(many, 400, "prompt", "300 tokens");
+  (void)snprintf(many, 2000, "{\"prompt\":[1");
+  for (int i = 0; i < 300; i++) strcat(many, ",\"\"");
+  strcat(many, "]}");
+  native_refuses(many, 400, "prompt", "300 tokens");
+  (void)snprintf(many, 2000, "{\"prompt\":\"a\",\"logit_bias\":[[\"%.1025s\",1]]}", text);
+  native_refuses(many, 400, "logit_bias", "1025 bytes");
   free(many);
 }
 

@@ -244,7 +244,7 @@ static bool sv_encode_for(const void *server, const char *text, size_t bytes, ui
 static bool sv_read_job(json_t *body, sv_kind kind, sv_job *job, sv_fail *fail) {
   const int64_t vocab = job->server->vocab;
   if (kind == SV_NATIVE) {
-    const sv_encoder encoder = {sv_encode_for, job->server};
+    const sv_encoder encoder = {sv_encode_for, job->server, (size_t)job->server->context};
     return sv_request_native(&encoder, body, vocab, &job->request, fail);
   }
   if (kind == SV_COMPLETION) return sv_request_completion(body, vocab, &job->request, fail);

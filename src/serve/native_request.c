@@ -111,12 +111,18 @@ static bool sv_append_ids(const sv_encoder *e, json_t *ids, const json_t *text, 
   return ok;
 }
 
-/* Ids and texts by turns are one prompt; a text begins one only in front. */
+static bool sv_refuse_mixed(const sv_encoder *e, sv_fail *fail) {
+  return sv_refuse(fail, 400, "context_length_exceeded", "prompt",
+                   "This model's maximum context length is %zu tokens; an array in prompt has more.", e->most);
+}
+
+/* Ids and texts by turns are one prompt; a text begins one only in front. What cannot fit is not encoded. */
 static json_t *sv_join_mixed(const sv_encoder *e, const json_t *parts, sv_fail *fail) {
   json_t *ids = json_array(), *part;
   size_t i;
-  bool ok = ids || sv_refuse_nomem(fail);
+  bool ok = ids ? json_array_size(parts) <= e->most || sv_refuse_mixed(e, fail) : sv_refuse_nomem(fail);
   json_array_foreach(parts, i, part) {
+    if (ok && json_array_size(ids) > e->most) ok = sv_refuse_mixed(e, fail);
     if (!ok) break;
     if (json_is_string(part))
       ok = sv_append_ids(e, ids, part, i == 0, fail);
@@ -172,6 +178,8 @@ static bool sv_translate_prompt(const sv_encoder *e, json_t *body, sv_fail *fail
 static bool sv_set_bias(json_t *bias, int64_t id, json_t *value, sv_fail *fail) {
   char key[24];
   (void)snprintf(key, sizeof key, "%lld", (long long)id);
+  if (json_object_size(bias) > SV_MAX_BIAS)
+    return sv_refuse(fail, 400, NULL, "logit_bias", "logit_bias has more than %d tokens.", SV_MAX_BIAS);
   return !json_object_set(bias, key, value) || sv_refuse_nomem(fail);
 }
 
@@ -180,6 +188,9 @@ static bool sv_set_text_bias(const sv_encoder *e, json_t *bias, const char *text
                              sv_fail *fail) {
   int32_t *ids = NULL;
   size_t n = 0;
+  if (bytes > SV_MAX_BIAS_BYTES)
+    return sv_refuse(fail, 400, NULL, "logit_bias", "logit_bias has a text of %zu bytes; there may be at most %d.",
+                     bytes, SV_MAX_BIAS_BYTES);
   bool ok = e->encode(e->user, text, bytes, 0, &ids, &n, fail);
   for (size_t i = 0; ok && i < n; i++) ok = sv_set_bias(bias, ids[i], value, fail);
   free(ids);
@@ -189,8 +200,9 @@ static bool sv_set_text_bias(const sv_encoder *e, json_t *bias, const char *text
 static bool sv_add_bias_pair(const sv_encoder *e, json_t *bias, const json_t *pair, sv_fail *fail) {
   const json_t *token = json_array_get(pair, 0);
   json_t *value = json_array_get(pair, 1);
-  if (json_array_size(pair) == 2 && json_is_integer(token))
-    return sv_set_bias(bias, json_integer_value(token), value, fail);
+  int64_t id;
+  if (json_array_size(pair) == 2 && sv_as_int(token, INT64_MIN, INT64_MAX, &id))
+    return sv_set_bias(bias, id, value, fail);
   if (json_array_size(pair) == 2 && json_is_string(token))
     return sv_set_text_bias(e, bias, json_string_value(token), json_string_length(token), value, fail);
   return sv_refuse_value(fail, "logit_bias", pair, "pairs of a token id or a text and a number or false");

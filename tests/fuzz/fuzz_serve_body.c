@@ -85,7 +85,7 @@ static bool encode_bytes(const void *user, const char *text, size_t bytes, uint3
 
 /* What is accepted is within the bounds that the engine asks for. */
 static void read_as_native(json_t *body) {
-  const sv_encoder encoder = {encode_bytes, NULL};
+  const sv_encoder encoder = {encode_bytes, NULL, 4096};
   sv_request r;
   sv_fail fail = {0};
   const bool ok = sv_request_native(&encoder, json_deep_copy(body), VOCAB, &r, &fail);
