@@ -16,7 +16,7 @@ static void array_sizes(pyga_array *a) {
 
 static int array_memory(pyga_array *a, pyga_context *c, uint64_t bytes) {
   const uint64_t rounded = (bytes + 64) & ~(uint64_t)63; /* never 0 */
-  if (!c->is_cuda) {
+  if (!c->own_memory) {
     a->memory = aligned_alloc(64, rounded);
     if (!a->memory) return pyga_fail(GA_ERR_NOMEM, "new Array: %llu bytes", (unsigned long long)bytes);
     return 0;

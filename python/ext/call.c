@@ -184,7 +184,7 @@ static PyObject *call_at_once(const pyga_op *op, pyga_context *context, PyObject
   if (!bad) {
     PyThreadState *state = pyga_enter(context);
     ga_status status = op->both(context->ctx, &call);
-    if (status == GA_OK && context->is_cuda && !call.stream) status = ga_stream_sync(context->ctx, NULL);
+    if (status == GA_OK && context->own_memory && !call.stream) status = ga_stream_sync(context->ctx, NULL);
     pyga_leave(context, state);
     result = status == GA_OK ? pyga_call_results(&call) : pyga_raise(status);
   }
@@ -335,7 +335,7 @@ static PyObject *plan_run(PyObject *object, PyObject *const *args, Py_ssize_t n,
   if (!bad) {
     PyThreadState *state = pyga_enter(self->context);
     ga_status status = self->op->run(self->plan, &call, workspace);
-    if (status == GA_OK && self->context->is_cuda && !call.stream) status = ga_stream_sync(self->context->ctx, NULL);
+    if (status == GA_OK && self->context->own_memory && !call.stream) status = ga_stream_sync(self->context->ctx, NULL);
     pyga_leave(self->context, state);
     result = status == GA_OK ? pyga_call_results(&call) : pyga_raise(status);
   }

@@ -108,6 +108,7 @@ static pyga_context *context_make(const ga_ctx_options *options) {
   }
   const char *name = ga_ctx_device_name(self->ctx);
   self->is_cuda = sscanf(name, "cuda:%d", &self->device) == 1;
+  self->own_memory = strcmp(name, "cpu") && strcmp(name, "ref");
   return self;
 }
 

@@ -39,6 +39,7 @@ typedef struct pyga_context {
   pthread_mutex_t lock; /* held around each call on ctx; taken with the GIL released, or by trylock */
   bool has_lock;
   bool is_cuda;
+  bool own_memory;  /* arrays lie in the device's memory, and calls return before it is done: GPUs, and emulated ones */
   int32_t device;   /* index among GPUs */
   int32_t engines;  /* that live on it and use it alone */
   int32_t sessions; /* that live on it */

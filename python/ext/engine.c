@@ -52,7 +52,7 @@ static PyObject *engine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     o.kv_dtype = (int32_t)kv;
   }
   pyga_context *c = ((pyga_model *)model)->context;
-  if (pyga_context_ready(c, "Engine")) return NULL;
+  if (pyga_model_ready((pyga_model *)model, "Engine")) return NULL;
   if (c->sessions) {
     pyga_fail(GA_ERR_STATE, "Engine: %d sessions live on this context; allowed are none, for an engine uses it alone",
               (int)c->sessions);

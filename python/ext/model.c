@@ -52,13 +52,29 @@ static PyObject *text_object(ga_text text) {
 
 /* ---- Model ---- */
 
+int pyga_model_ready(const pyga_model *model, const char *op) {
+  if (model->model) return pyga_context_ready(model->context, op);
+  return pyga_fail(GA_ERR_STATE, "%s: the model was opened with vocab_only=True and has no weights", op);
+}
+
+/* The tokenizer alone: the file may hold no weights at all. */
+static ga_status vocab_open(const char *name, ga_tokenizer **out) {
+  char path[4096];
+  ga_model_file *file = NULL;
+  ga_status status = ga_model_path(name, path, sizeof path);
+  if (status == GA_OK) status = ga_model_file_open(path, &file);
+  if (status == GA_OK) status = ga_tokenizer_from_model(file, out);
+  ga_model_file_destroy(file);
+  return status;
+}
+
 static PyObject *model_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char names[5][16] = {"path", "context", "gpu_layers", "no_mmap", "n_ctx"};
-  char *list[] = {names[0], names[1], names[2], names[3], names[4], NULL};
+  static char names[6][16] = {"path", "context", "gpu_layers", "no_mmap", "n_ctx", "vocab_only"};
+  char *list[] = {names[0], names[1], names[2], names[3], names[4], names[5], NULL};
   PyObject *path = NULL, *context = NULL;
-  int gpu_layers = -1, no_mmap = 0, n_ctx = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O!|ipi:ModelBase", list, PyUnicode_FSConverter, &path,
-                                   pyga_context_type, &context, &gpu_layers, &no_mmap, &n_ctx))
+  int gpu_layers = -1, no_mmap = 0, n_ctx = 0, vocab_only = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O!|ipip:ModelBase", list, PyUnicode_FSConverter, &path,
+                                   pyga_context_type, &context, &gpu_layers, &no_mmap, &n_ctx, &vocab_only))
     return NULL;
   pyga_model *self = NULL;
   if (!pyga_context_ready((pyga_context *)context, "Model")) self = (pyga_model *)PyType_GenericAlloc(type, 0);
@@ -70,7 +86,8 @@ static PyObject *model_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->context = (pyga_context *)Py_NewRef(context);
     const char *text = PyBytes_AsString(path);
     PyThreadState *state = pyga_enter(self->context);
-    const ga_status status = ga_model_load(self->context->ctx, text, &options, &self->model);
+    const ga_status status =
+        vocab_only ? vocab_open(text, &self->vocab) : ga_model_load(self->context->ctx, text, &options, &self->model);
     pyga_leave(self->context, state);
     if (status != GA_OK) {
       pyga_raise(status);
@@ -87,6 +104,7 @@ static void model_dealloc(PyObject *object) {
   if (self->context) {
     PyThreadState *state = pyga_enter(self->context);
     ga_model_destroy(self->model);
+    ga_tokenizer_destroy(self->vocab);
     pyga_leave(self->context, state);
     Py_DECREF(self->context);
   }
@@ -95,7 +113,7 @@ static void model_dealloc(PyObject *object) {
 }
 
 static const ga_tokenizer *model_tokenizer(const pyga_model *self) {
-  const ga_tokenizer *tok = ga_model_tokenizer(self->model);
+  const ga_tokenizer *tok = self->model ? ga_model_tokenizer(self->model) : self->vocab;
   if (!tok) pyga_fail(GA_ERR_UNSUPPORTED, "Model: the file has no tokenizer");
   return tok;
 }
@@ -150,32 +168,35 @@ static PyObject *model_detokenize(PyObject *object, PyObject *args) {
 
 static PyObject *model_encode_json(PyObject *object, PyObject *args) {
   const pyga_model *self = (pyga_model *)object;
-  const char *json = NULL;
-  Py_ssize_t bytes = 0;
+  const char *json = NULL, *source = NULL;
+  Py_ssize_t bytes = 0, source_bytes = 0;
   int32_t *ids = NULL;
   size_t n = 0;
-  if (!PyArg_ParseTuple(args, "s#:encode_json", &json, &bytes)) return NULL;
+  ga_template *own = NULL; /* compiled for this call; microseconds */
+  if (!PyArg_ParseTuple(args, "s#|z#:encode_json", &json, &bytes, &source, &source_bytes)) return NULL;
   const ga_tokenizer *tok = model_tokenizer(self);
-  const ga_template *tpl = ga_model_template(self->model);
   if (!tok) return NULL;
+  ga_status status = source ? ga_template_compile(source, (size_t)source_bytes, &own) : GA_OK;
+  if (status != GA_OK) return pyga_raise(status);
+  const ga_template *tpl = own ? own : self->model ? ga_model_template(self->model) : NULL;
   if (!tpl) {
-    const char *why = ga_model_template_error(self->model);
+    const char *why = self->model ? ga_model_template_error(self->model) : "";
     pyga_fail(GA_ERR_UNSUPPORTED, "chat_ids: the model has no chat template%s%s", why[0] ? ": " : "", why);
     return NULL;
   }
-  ga_status status = GA_OK;
   Py_BEGIN_ALLOW_THREADS;
   status = ga_template_encode(tpl, tok, json, (size_t)bytes, NULL, &ids, &n);
   Py_END_ALLOW_THREADS;
   PyObject *list = status == GA_OK ? ids_list(ids, n) : pyga_raise(status);
   ga_chat_ids_free(ids);
+  ga_template_destroy(own);
   return list;
 }
 
 static PyObject *model_embed_ids(PyObject *object, PyObject *value) {
   pyga_model *self = (pyga_model *)object;
   int32_t n = 0;
-  if (pyga_context_ready(self->context, "embed")) return NULL;
+  if (pyga_model_ready(self, "embed")) return NULL;
   int32_t *ids = pyga_ids(value, "embed: ids", &n);
   if (!ids) return NULL;
   const int64_t width = ga_model_get_info(self->model)->width;
@@ -227,6 +248,9 @@ static PyObject *model_piece(PyObject *object, PyObject *value) {
 static PyObject *model_info(PyObject *object, void *unused) {
   (void)unused;
   const pyga_model *self = (pyga_model *)object;
+  if (!self->model)
+    return Py_BuildValue("{s:i,s:n}", "vocab", (int)ga_tokenizer_size(self->vocab), "tokens",
+                         (Py_ssize_t)ga_tokenizer_size(self->vocab));
   const ga_model_info *m = ga_model_get_info(self->model);
   const ga_tokenizer *tok = ga_model_tokenizer(self->model);
   return Py_BuildValue("{s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:O,s:K,s:K,s:K,s:n}", "arch", m->arch, "name",
@@ -254,7 +278,8 @@ static int model_type_init(PyObject *module) {
       {"piece", model_piece, METH_O, "piece(id)\n\nThe bytes that a token stands for."},
       {NULL, NULL, 0, NULL}};
   static PyGetSetDef getters[] = {
-      {"info", model_info, NULL, "A dict: arch, name, n_layers, width, vocab, context, ...", NULL},
+      {"info", model_info, NULL,
+       "A dict: arch, name, n_layers, width, vocab, context, ...; with vocab_only vocab and tokens alone.", NULL},
       {"context", model_context, NULL, "The Context that the model was loaded to.", NULL},
       {NULL, NULL, NULL, NULL, NULL}};
   PyType_Slot slots[] = {{Py_tp_new, PY_SLOT(model_new)},
@@ -290,7 +315,7 @@ static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     options.kv_dtype = (int32_t)kv;
   }
   pyga_context *c = ((pyga_model *)model)->context;
-  if (pyga_context_ready(c, "Session")) return NULL;
+  if (pyga_model_ready((pyga_model *)model, "Session")) return NULL;
   pyga_session *self = (pyga_session *)PyType_GenericAlloc(type, 0);
   if (!self) return NULL;
   self->model = (pyga_model *)Py_NewRef(model);

@@ -8,10 +8,13 @@
 
 typedef struct pyga_model {
   PyObject_HEAD pyga_context *context;
-  ga_model *model;
+  ga_model *model;     /* NULL with vocab_only */
+  ga_tokenizer *vocab; /* with vocab_only, else NULL: the model has one */
 } pyga_model;
 
 extern PyTypeObject *pyga_model_type;
+/* 0, or -1 with a StateError when the model has no weights (vocab_only) or an engine uses its context. */
+int pyga_model_ready(const pyga_model *model, const char *op);
 /* A list of token ids from any sequence of ints or an i32 array; freed with PyMem_Free. NULL with an exception. */
 int32_t *pyga_ids(PyObject *value, const char *what, int32_t *n);
 

@@ -6,15 +6,16 @@ from . import _core
 
 
 class Model(_core.ModelBase):
-    """Model(path, device='auto', *, threads=0, context=None, gpu_layers=-1, no_mmap=False, n_ctx=0)
+    """Model(path, device='auto', *, threads=0, context=None, gpu_layers=-1, no_mmap=False, n_ctx=0,
+    vocab_only=False)
 
     path: a GGUF or safetensors model, or a name as `ga run -m` takes it; nothing is fetched. It has a Context of its own
-    unless one is given. Raises FileError, FormatError, UnsupportedError, OutOfMemoryError. Any number of threads may
+    unless one is given. vocab_only: the tokenizer without weights. Raises FileError, FormatError, UnsupportedError, OutOfMemoryError. Any number of threads may
     share a Model; calls take turns."""
 
-    def __new__(cls, path, device="auto", *, threads=0, context=None, gpu_layers=-1, no_mmap=False, n_ctx=0):
+    def __new__(cls, path, device="auto", *, threads=0, context=None, gpu_layers=-1, no_mmap=False, n_ctx=0, vocab_only=False):
         context = _core.Context(device, threads) if context is None else context
-        self = super().__new__(cls, path, context, gpu_layers, no_mmap, n_ctx)
+        self = super().__new__(cls, path, context, gpu_layers, no_mmap, n_ctx, vocab_only)
         self.path = str(path)
         return self
 
@@ -27,16 +28,16 @@ class Model(_core.ModelBase):
         """The text of ids; control tokens are hidden unless special."""
         return self._detokenize(ids, special)
 
-    def chat_ids(self, messages, *, add_generation_prompt=True, tools=None, **variables):
+    def chat_ids(self, messages, *, add_generation_prompt=True, tools=None, chat_template=None, **variables):
         """Ids of a conversation by the model's template. messages: [{'role': ..., 'content': ...}, ...]. What a message
-        says never becomes a control token. Further keywords are variables of the template."""
+        says never becomes a control token. chat_template: Jinja text that stands for the model's. Further keywords are variables of the template."""
         context = {"messages": messages, "add_generation_prompt": add_generation_prompt, **variables}
         if tools is not None:
             context["tools"] = tools
         for name in ("bos", "eos"):
             token = self.special(name)
             context.setdefault(f"{name}_token", "" if token is None else self.piece(token).decode("utf-8", "replace"))
-        return self._encode_json(json.dumps(context))
+        return self._encode_json(json.dumps(context), chat_template)
 
     def embed(self, text_or_ids):
         """Embedding of a text or of ids, L2-normalised: Array [width] f32."""

@@ -142,13 +142,14 @@ def _of_layer(value, module, cache):
 
 
 def _paged(module, query, key, value, cache, options, kwargs):
-    """A step of continuous batching: query [1, heads, tokens, dim] of all sequences, packed; the cache stores the new keys and
-    hands out those of all sequences, packed too."""
+    """Packed sequences with their borders: a step of continuous batching, query [1, heads, tokens, dim] of all sequences. The cache
+    stores the new keys and hands out those of all sequences, packed too; since transformers 5.24 the model has it do so before."""
     if kwargs.get("block_table") is not None:
         _refuse("block_table is given", "None, which transformers gives but to flash_attention_2 and _3")
     q_start, kv_start = kwargs["cu_seq_lens_q"], _of_layer(kwargs["cu_seq_lens_k"], module, cache)
     max_q, max_kv = int(kwargs["max_length_q"]), int(_of_layer(kwargs["max_length_k"], module, cache))
-    key, value = cache.update(key_states=key, value_states=value, layer_idx=module.layer_idx, **_update_arguments(cache, kwargs))
+    if cache is not None:
+        key, value = cache.update(key_states=key, value_states=value, layer_idx=module.layer_idx, **_update_arguments(cache, kwargs))
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     o = attention(q, k, v, **options, q_start=q_start.int(), kv_start=kv_start.int(), max_q=max_q, max_kv=max_kv)
     return o[None]
@@ -171,7 +172,8 @@ def attention_forward(module, query, key, value, attention_mask, dropout=0.0, sc
         _refuse(f"sliding_window is {sliding_window} without a causal mask", "None")
     options = {"causal": causal, "window": int(sliding_window or 0), "scale": scaling, "softcap": float(softcap or 0),
                "sinks": None if s_aux is None else s_aux.float()}
-    if (cache := kwargs.pop("cache", None)) is not None:
+    cache = kwargs.pop("cache", None)
+    if cache is not None or kwargs.get("cu_seq_lens_q") is not None:
         return _paged(module, query, key, value, cache, options, kwargs), None
     q, k, v = (x.transpose(1, 2) for x in (query, key, value))
     (batch, n_q), n_kv = q.shape[:2], k.shape[1]

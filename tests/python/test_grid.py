@@ -52,6 +52,51 @@ def plain(q, k, v, softcap=0.0, **mask):
     return (p @ v).transpose(1, 2)
 
 
+# In 8 bits. FlashAttention-3 tests these by its own rule (hopper/test_flash_attn.py, test_util.py): its inputs are e4m3 values times
+# scales, and the exact result is that of these values, so that their rounding is nobody's error. The other side is PyTorch in bf16 with
+# probabilities in e4m3. Allowed is twice its error and twice the rounding of out + 0.3 - 0.3 in bf16. Probabilities of a row that are
+# divided by their sum at last, as kernels do, lose less in e4m3: the smaller error of the two ways counts here, which is stricter.
+FP8_CASES = tuple(itertools.product(((4, 4), (4, 1)), (64, 128, 256), ((1, 129), (63, 63), (128, 200)), ({}, {"causal": True})))
+
+
+def in_8_bits(x, values=False):
+    """x [batch, tokens, heads, dim] as the CPU's quantiser rounds it, in f64: q and k after the Hadamard transform, which leaves q k^T."""
+    cpu = ga.default_context("cpu")
+    y, scale = cpu.attn_quant(ga.asarray(x), "values") if values else cpu.attn_quant(ga.asarray(x), "rows", "e4m3", hadamard=True)
+    y = torch.from_dlpack(cpu.convert(y, "f32")).double()
+    if values:  # [batch, heads, dim, tokens]: of 16 tokens, 8 b + 2 q + e stands at 4 q + 2 b + e
+        at = torch.arange(y.shape[3])
+        y = y[..., at // 16 * 16 + at % 8 // 2 * 4 + at % 16 // 8 * 2 + at % 2].permute(0, 3, 1, 2)
+    n = x.shape[1]
+    return y[:, :n] * torch.from_dlpack(scale).double().repeat_interleave(128, 2)[:, :, :n].transpose(1, 2)[..., None]
+
+
+def plain_e4m3(q, k, v, divide_last, causal=False):
+    """By the formula in bf16, probabilities rounded to e4m3."""
+    q, k, v = (x.bfloat16().transpose(1, 2) for x in (q, k, v))
+    k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
+    s = q @ (k * q.shape[-1] ** -0.5).transpose(2, 3)
+    s = s.masked_fill(~visible(s.shape[2], s.shape[3], causal=causal), float("-inf"))
+    p = (s - s.amax(-1, keepdim=True)).exp() if divide_last else s.softmax(-1)
+    o = p.to(torch.float8_e4m3fn).bfloat16() @ v
+    return (o / p.sum(-1, keepdim=True) if divide_last else o).transpose(1, 2)
+
+
+def check_fp8(test, attend, cases):
+    """attend(q, k, v, causal) takes bf16 on the CPU and rounds by itself."""
+    for (heads, kv_heads), dim, (n_q, n_k), mask in cases:
+        with test.subTest((heads, kv_heads, dim, n_q, n_k, mask)):
+            q, k, v = (torch.randn(1, n, h, dim).bfloat16() for n, h in ((n_q, heads), (n_k, kv_heads), (n_k, kv_heads)))
+            rounded = in_8_bits(q), in_8_bits(k), in_8_bits(v, True)
+            exact = plain(*rounded, **mask)
+            half = exact.bfloat16()
+            error = lambda x: (x.double() - exact).abs().max().item()
+            allowed = 2 * min(error(plain_e4m3(*rounded, late, **mask)) for late in (False, True)) + 2 * (half + 0.3 - 0.3 - half).abs().max().item()
+            test.assertLessEqual(error(attend(q, k, v, mask.get("causal", False)).cpu()), allowed)
+            # What was rounded is q, k and v: half of e4m3's step, 1/16 of a value, or a step of 2^-9 of the scale where that is more.
+            test.assertLessEqual(((rounded[2] - v).abs() / (v.abs().double() / 16).clamp(min=v.abs().max().item() / 448 / 1024)).max().item(), 1.001)
+
+
 def grid():
     cases = list(itertools.product(DTYPES, HEADS, DIMS, LENGTHS, MASKS, SOFTCAPS))
     if CASES == "all":
@@ -126,6 +171,11 @@ class Grid(unittest.TestCase):
                 whole = [[x[table[i]].flatten(0, 1)[None, :n] for x in (k, v)] for i, n in enumerate(lengths)]
                 right = lambda cast: torch.cat([plain(cast(q[i : i + 1]), cast(a), cast(b), options.get("softcap", 0.0), **mask) for i, (a, b) in enumerate(whole)])
                 self.within((size, n_q, lengths), [seen], [right(lambda x: x)], [right(torch.Tensor.double)])
+
+    def test_fp8(self):
+        cases = FP8_CASES if DEVICE != "cpu" else [c for c in FP8_CASES if c[1] * c[2][0] * c[2][1] < 2**20]  # device ref is slow
+        attention = ga.FlashAttention3("fp8")
+        check_fp8(self, lambda q, k, v, causal: attention.forward(*(x.to(DEVICE) for x in (q, k, v)), causal=causal), cases)
 
     def test_deterministic(self):
         for dtype in DTYPES:

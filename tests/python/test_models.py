@@ -1,14 +1,19 @@
 """Model, Engine, LLM and Llama on a tiny model."""
 import asyncio
+import concurrent.futures
+import itertools
 import math
 import os
+import sys
 import tempfile
 import threading
 import time
+import types
 import unittest
 import unittest.mock
 
 import gpu_accel as ga
+from gpu_accel import _llama
 import tiny_gguf
 
 
@@ -138,8 +143,10 @@ class Models(unittest.TestCase):
         self.assertEqual(chunks[0]["choices"][0]["delta"], {"role": "assistant"})
         self.assertIn(chunks[-1]["choices"][0]["finish_reason"], ("stop", "length"))
         self.assertEqual(llama.detokenize(llama.tokenize(b"a b")), b"a b")
-        with self.assertRaises(TypeError):
+        with self.assertRaisesRegex(ga.UnsupportedError, "create_completion: grammar is '1'; allowed is None"):
             llama("a", grammar=1)
+        with self.assertRaises(TypeError):
+            llama("a", no_such_option=1)
         seen = []
         threads = [threading.Thread(target=lambda: seen.append(llama("hello", max_tokens=6, temperature=0.0)["choices"][0]["text"]))
                    for _ in range(16)]
@@ -149,6 +156,112 @@ class Models(unittest.TestCase):
             t.join()
         self.assertEqual(seen, [text] * 16)
         llama.close()
+
+    def test_llama_sequence(self):
+        """Token by token, as llama-cpp-python's methods go; beside the engine of the same Llama."""
+        llama = ga.Llama(model_path=self.path, n_ctx=64, device="cpu", logits_all=True)
+        ids = llama.tokenize(b"hello")
+        take = lambda n, **more: list(itertools.islice(llama.generate(ids, temp=0.0, repeat_penalty=1.0, **more), n))
+        self.assertEqual(take(8), self.greedy)
+        self.assertEqual(llama.n_tokens, len(ids) + 7)
+        self.assertEqual(list(llama.input_ids), ids + self.greedy[:7])
+        self.assertEqual(len(llama.eval_logits), llama.n_tokens)
+        self.assertEqual(len(llama.logits), llama.n_vocab())
+        self.assertEqual(take(8), self.greedy)  # the prefix is there already
+        self.assertEqual(llama.sample(temp=0.0, idx=len(ids) - 1), self.greedy[0])
+        with self.assertRaisesRegex(ga.ArgumentError, "idx is 99"):
+            llama.sample(idx=99)
+        state = llama.save_state()
+        drawn = [llama.sample(temp=1.0, top_k=0) for _ in range(4)]
+        llama.reset()
+        with self.assertRaisesRegex(ga.StateError, "call eval"):
+            llama.sample()
+        llama.eval([3, 4, 5])
+        llama.load_state(state)
+        self.assertEqual([llama.sample(temp=1.0, top_k=0) for _ in range(4)], drawn)  # logits and random numbers are back
+        llama.eval([self.greedy[7]])  # what the state was of is computed again
+        fresh = ga.Llama(model_path=self.path, n_ctx=64, device="cpu")
+        fresh.eval(ids + self.greedy)
+        self.assertEqual(llama.sample(temp=0.0), fresh.sample(temp=0.0))
+        self.assertLess(max(abs(a - b) for a, b in zip(llama.logits, fresh.logits)), 1e-3)
+        with self.assertRaisesRegex(ga.StateError, "logits_all=True"):
+            fresh.sample(idx=0)
+        with self.assertRaisesRegex(ga.ShapeError, "64"):
+            llama.eval([3] * 64)
+        llama.close()
+        fresh.close()
+
+    def test_llama_processors(self):
+        """What Python functions do to logits, in 8 threads beside the engine's requests."""
+        from gpu_accel.llama_cpp import LogitsProcessorList, StoppingCriteriaList
+        llama = ga.Llama(model_path=self.path, n_ctx=64, device="cpu")
+        plain = dict(max_tokens=6, temperature=0.0)
+        text = llama("hello", **plain)["choices"][0]["text"]
+        seen = []
+
+        def only_a(ids, logits):
+            seen.append(len(ids))
+            for i in range(len(logits)):
+                logits[i] = 1.0 if i == 260 else -1.0
+            return logits
+        forced = llama("hello", logits_processor=LogitsProcessorList([only_a]), **plain)["choices"][0]
+        self.assertEqual((forced["text"], forced["finish_reason"]), ("aaaaaa", "length"))
+        self.assertEqual(seen, list(range(seen[0], seen[0] + 6)))
+        same = LogitsProcessorList([lambda ids, logits: logits])
+        self.assertEqual(llama("hello", logits_processor=same, **plain)["choices"][0]["text"], text)
+        stopped = llama("hello", stopping_criteria=StoppingCriteriaList([lambda ids, logits: len(ids) >= seen[0] + 2]), **plain)
+        self.assertEqual((stopped["usage"]["completion_tokens"], stopped["choices"][0]["finish_reason"]), (2, "stop"))
+        with self.assertRaisesRegex(ga.UnsupportedError, "logprobs is 2"):
+            llama("hello", logits_processor=same, logprobs=2, **plain)
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            more = [pool.submit(llama, "hello", logits_processor=same if i % 2 else None, **plain) for i in range(16)]
+            self.assertEqual([m.result()["choices"][0]["text"] for m in more], [text] * 16)
+        llama.close()
+
+    def test_llama_options(self):
+        """What GA lacks is refused by name; the tokenizer alone needs no weights; other templates stand for the model's."""
+        for name, value in {"chat_format": "functionary", "rope_freq_base": 5.0, "lora_path": "x", "draft_model": object()}.items():
+            with self.assertRaisesRegex(ga.UnsupportedError, f"Llama: {name} is "):
+                ga.Llama(self.path, **{name: value})
+        with self.assertRaisesRegex(TypeError, "no_such_option"):
+            ga.Llama(self.path, no_such_option=1)
+        vocab = os.path.join(self.folder.name, "vocab.gguf")
+        with open(vocab, "wb") as f:
+            f.write(tiny_gguf.build(weights={}))
+        llama = ga.Llama(vocab, vocab_only=True)
+        ids = llama.tokenize(b"a b")
+        self.assertEqual((llama.detokenize(ids), llama.detokenize(ids[1:]), llama.n_vocab()), (b"a b", b" a b", 262))
+        for call in (lambda: llama("a"), lambda: llama.eval(ids), lambda: llama.model.embed("a"), lambda: ga.Engine(llama.model)):
+            with self.assertRaisesRegex(ga.StateError, "vocab_only=True"):
+                call()
+        chat = [{"role": "system", "content": "a"}, {"role": "user", "content": "b"}]
+        made = lambda name: self.model.detokenize(self.model.chat_ids(chat, chat_template=_llama._FORMATS[name]), True)
+        self.assertEqual(made("chatml"), "<s> <|im_start|>system\na<|im_end|>\n<|im_start|>user\nb<|im_end|>\n<|im_start|>assistant\n")
+        self.assertEqual(made("llama-2"), "<s> [INST] <<SYS>>\na\n<</SYS>>\n\nb [/INST]")
+        with self.assertRaisesRegex(ga.FormatError, "line 1"):
+            self.model.chat_ids(chat, chat_template="{% for %}")
+        with self.assertRaisesRegex(ga.FileError, "ga pull hf:org/repo:Q8_0"):
+            ga.Llama.from_pretrained("org/repo", "*Q8_0.gguf")
+
+    def test_langchain(self):
+        try:
+            from langchain_community.llms import LlamaCpp
+        except ImportError:
+            self.skipTest("langchain_community is not installed")
+        from gpu_accel import llama_cpp
+        with unittest.mock.patch.dict(sys.modules):
+            sys.modules["llama_cpp"] = types.ModuleType("llama_cpp")
+            with self.assertRaisesRegex(ga.StateError, "allowed is a process without it"):
+                llama_cpp.install()
+            del sys.modules["llama_cpp"]
+            llama_cpp.install()
+            llm = LlamaCpp(model_path=self.path, n_ctx=64, temperature=0.0, max_tokens=6, repeat_penalty=1.0, verbose=False)
+            text = ga.Llama(self.path, n_ctx=64)("hello", max_tokens=6, temperature=0.0, repeat_penalty=1.0)["choices"][0]["text"]
+            self.assertTrue(text)
+            self.assertEqual(llm.invoke("hello"), text)
+            self.assertEqual("".join(llm.stream("hello")), text)
+            self.assertEqual(llm.batch(["hello"] * 4), [text] * 4)
+            self.assertEqual(llm.get_num_tokens("hello"), len(self.model.tokenize("hello")))
 
 
 if __name__ == "__main__":
