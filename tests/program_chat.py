@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`ga chat` on a pseudo-terminal and through pipes: keys, pastes, resizes, Ctrl-C at many moments, commands, files, what is sampled.
+"""`ga chat` on a pseudo-terminal and through pipes: keys, pastes, resizes, Ctrl-C at many moments, Ctrl-Z, commands, files, what is sampled.
 Usage: program_chat.py GA"""
 import contextlib
 import json
@@ -202,6 +202,37 @@ class Chat(unittest.TestCase):
             self.assertEqual(t.end(), -number)
             self.assertIn(b"\x1b[?2004l", t.seen)
             self.assertTrue(t.echo())
+
+    def test_stopped_and_on_again(self):
+        """Ctrl-Z at the prompt and in an answer: the shell has its terminal again, and behind `fg` all is as before."""
+        sh = Terminal("/bin/sh", "-i", env={**self.env, "PS1": "SHELL$ ", "ENV": ""}, columns=200)
+        self.addCleanup(sh.__exit__)
+        sh.wait("SHELL$ ")
+        sh.type(f"'{GA}' chat -m '{self.endless}' -t 1 -n -1\n")
+        sh.wait("lists the commands")
+        sh.prompt()
+        for where in ("prompt", "answer"):
+            if where == "answer":
+                sh.type("go\r")
+                sh.wait("quick")
+            sh.type(b"\x1a")
+            self.assertIn(b"\x1b[?2004l", sh.wait("SHELL$ "), where)
+            sh.type("stty -a\n")
+            self.assertRegex(plain(sh.wait("SHELL$ ")), r"(?s) icrnl .* icanon .* echo ")
+            sh.type("fg\n")
+            sh.wait(b"\x1b[?2004h")
+            if where == "answer":
+                sh.wait("quick")
+                self.assertFalse(sh.echo())
+                sh.type(b"\x03")
+                sh.wait("(stopped)")
+                sh.prompt()
+            sh.type(PASTE.format("/temp\nis no command"))
+            sh.wait("no command")
+            sh.type(b"\x03")
+            sh.prompt()
+        shown = self.history(sh)
+        self.assertEqual(shown.count("user:"), 1, shown[:300])
 
     def test_resize(self):
         t = self.terminal(self.endless, "-n", "-1", columns=60)
