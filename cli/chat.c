@@ -24,6 +24,7 @@ static char *next_piped_line(ga_status *status) {
   errno = 0;
   ssize_t n = getline(&line, &capacity, stdin);
   if (n > 0 && line[n - 1] == '\n') line[--n] = 0;
+  if (n > 0 && line[n - 1] == '\r') line[--n] = 0; /* written on Windows */
   if (n >= 0 && strlen(line) == (size_t)n) return line;
   if (n >= 0)
     *status = ga_error_set(GA_ERR_ARG, "a line of %zd bytes has a NUL byte", n);
@@ -77,7 +78,8 @@ static bool next_message(source *s) {
   free(line);
   if (good && quoted && s->message.p[0] == '\n') sv_text_drop(&s->message, 1);
   if (!good && s->status == GA_OK && !interrupted() && !s->editor)
-    s->status = ga_error_set(GA_ERR_ARG, "the input ends inside a message: a line with " QUOTES " is missing");
+    s->status = ga_error_set(GA_ERR_ARG, "the input ends inside a message: %s is missing",
+                             quoted ? "a line with " QUOTES : "the line behind the one that ends with \\");
   if (s->message.failed) s->status = fail_nomem("message", s->message.n);
   return good && s->status == GA_OK;
 }

@@ -1,4 +1,5 @@
 /* What begins with / in a conversation. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,10 +47,19 @@ static ga_status run_history(chat *c, const char *rest) {
   return GA_OK;
 }
 
+/* What a shell makes of ~/ at the beginning, in `room`; else the path as it is. */
+static const char *expand_home(const char *path, char *room, size_t bytes) {
+  const char *home = getenv("HOME");
+  if (strncmp(path, "~/", 2) != 0 || !home || !*home) return path;
+  const int n = snprintf(room, bytes, "%s%s", home, path + 1);
+  return n >= 0 && (size_t)n < bytes ? room : path;
+}
+
 static ga_status run_save(chat *c, const char *rest) {
+  char room[sizeof c->saved];
   const bool replace = !strncmp(rest, "-f ", 3);
   if (replace) rest += 2 + strspn(rest + 2, " ");
-  if (!*rest) rest = c->saved;
+  rest = *rest ? expand_home(rest, room, sizeof room) : c->saved;
   REQUIRE(*rest, GA_ERR_ARG, "/save needs the name of a file");
   TRY(chat_save(c, rest, replace));
   printf("(%zu messages in %s)\n", c->n_messages, c->saved);
@@ -57,8 +67,9 @@ static ga_status run_save(chat *c, const char *rest) {
 }
 
 static ga_status run_load(chat *c, const char *rest) {
+  char room[sizeof c->saved];
   REQUIRE(*rest, GA_ERR_ARG, "/load needs the name of a file that /save wrote");
-  TRY(chat_load(c, rest));
+  TRY(chat_load(c, expand_home(rest, room, sizeof room)));
   printf("(%zu messages; /history shows them)\n", c->n_messages);
   return GA_OK;
 }
@@ -153,6 +164,10 @@ bool chat_command(chat *c, const char *line, ga_status *status) {
     const chat_row *row = &rows[i];
     const bool name = strlen(row->name) == n && !memcmp(row->name, line, n);
     if (!name && !(row->alias && strlen(row->alias) == n && !memcmp(row->alias, line, n))) continue;
+    if (row->args && !*row->args && *rest) {
+      *status = ga_error_set(GA_ERR_ARG, "%.*s takes nothing behind it", (int)n, line);
+      return false;
+    }
     if (!row->run) return true;
     *status = row->run(c, rest);
     return false;

@@ -126,28 +126,35 @@ static size_t clean_paste(wchar_t *text, size_t n) {
   return kept;
 }
 
-/* Behind the mark that a paste begins. */
+/* Behind the mark that a paste begins. Where memory runs out the rest of it is read all the same, and nothing is taken:
+ * it would count as keys, and each newline as Enter. */
 static unsigned char on_paste(EditLine *el, int key) {
-  size_t n = 0, room = 256;
-  wchar_t *text = malloc(room * sizeof *text);
+  wchar_t few[16], *text = few, *more = NULL;
+  size_t n = 0, room = COUNT_OF(few);
+  bool lost = false;
   (void)key;
-  while (text && !ends_paste(text, n)) {
+  while (!ends_paste(text, n)) {
     if (n + 1 == room) {
-      room *= 2;
-      wchar_t *bigger = realloc(text, room * sizeof *text);
-      if (!bigger) break;
-      text = bigger;
+      wchar_t *bigger = lost ? NULL : realloc(more, 2 * room * sizeof *text);
+      if (bigger && !more) wmemcpy(bigger, text, n);
+      if (!bigger) {
+        lost = true;
+        wmemmove(text, text + n - 5, 5); /* the end may have begun */
+        n = 5;
+      } else {
+        text = more = bigger;
+        room *= 2;
+      }
     }
     if (read_key(el, &text[n]) != 1) {
-      free(text);
+      free(more);
       return CC_EOF;
     }
     n++;
   }
-  const bool whole = text && ends_paste(text, n);
-  if (whole) n = clean_paste(text, n - wcslen(PASTE_END));
-  const bool good = whole && (!n || !el_winsertstr(el, text));
-  free(text);
+  n = lost ? 0 : clean_paste(text, n - wcslen(PASTE_END));
+  const bool good = !lost && (!n || !el_winsertstr(el, text));
+  free(more);
   return good ? CC_REFRESH : CC_ERROR;
 }
 

@@ -149,8 +149,24 @@ static ga_status write_model_file(const rewrite_args *a, rewrite_sums *s) {
   return GA_OK;
 }
 
+/* EXIT_OK, or EXIT_USAGE with a text. */
+static int check_tensor_types(const char *name, const cmd_texts *types) {
+  for (size_t i = 0; i < types->n; i++) {
+    const char *text = types->item[i], *equals = strrchr(text, '=');
+    if (!equals || equals == text || !equals[1])
+      return cmd_usage_error(name, "--tensor-type '%s'; must be NAME=TYPE", text);
+    if (!ga_quantize_known(ga_dtype_from_name(equals + 1)))
+      return cmd_usage_error(name,
+                             "--tensor-type '%s': the type must be f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k "
+                             "to q6_k, iq4_nl, iq4_xs or mxfp4",
+                             text);
+  }
+  return EXIT_OK;
+}
+
 int rewrite_model(const char *name, const rewrite_args *a) {
   bool known = false;
+  if (check_tensor_types(name, &a->tensor_types)) return EXIT_USAGE;
   for (int32_t i = 0; ga_quantize_type_at(i); i++) known |= !strcasecmp(a->type, ga_quantize_type_at(i));
   if (!known) return cmd_usage_error(name, "type '%s' is not known; allowed: " REWRITE_TYPES, a->type);
   rewrite_sums s = {.args = a, .each = a->json ? json_array() : NULL};

@@ -1,5 +1,6 @@
 #include "cli/terminal.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,18 +52,40 @@ bool terminal_has_colour(void) {
 static struct termios found; /* at terminal_enter */
 static volatile sig_atomic_t entered;
 
+static void write_mode(const char *sequence) {
+  if (write(STDOUT_FILENO, sequence, strlen(sequence)) < 0) return; /* there is nothing else to be done */
+}
+
 /* Safe in a signal handler: tcsetattr and write are. */
 void terminal_leave(void) {
   if (!entered) return;
   entered = 0;
   (void)tcsetattr(STDIN_FILENO, TCSANOW, &found);
-  if (write(STDOUT_FILENO, PASTE_OFF, strlen(PASTE_OFF)) < 0) return; /* there is nothing else to be done */
+  write_mode(PASTE_OFF);
 }
 
 static void on_end(int number) {
   terminal_leave();
   (void)signal(number, SIG_DFL);
   (void)raise(number);
+}
+
+/* Ctrl-Z, and behind it `fg`: the shell gets the terminal as it was found, and what a conversation needs is there again
+ * when it goes on. In the background tcsetattr stops it again (SIGTTOU), until it has the terminal. */
+static void on_suspend(int number) {
+  struct sigaction action = {.sa_handler = on_suspend, .sa_flags = SA_RESTART | SA_NODEFER};
+  struct termios now;
+  const bool modes = entered && !tcgetattr(STDIN_FILENO, &now);
+  const int before = errno;
+  terminal_leave();
+  (void)signal(number, SIG_DFL);
+  (void)raise(number); /* returns when it goes on, at once where no shell controls jobs */
+  (void)sigaction(number, &action, NULL);
+  if (modes && !tcsetattr(STDIN_FILENO, TCSANOW, &now)) {
+    entered = 1;
+    write_mode(PASTE_ON);
+  }
+  errno = before;
 }
 
 void terminal_quiet(void) {
@@ -78,10 +101,12 @@ void terminal_enter(void) {
   if (tcgetattr(STDIN_FILENO, &found)) return;
   entered = 1;
   interrupt_cleanup(terminal_leave);
-  struct sigaction action = {.sa_handler = on_end};
+  struct sigaction action = {.sa_handler = on_end},
+                   stop = {.sa_handler = on_suspend, .sa_flags = SA_RESTART | SA_NODEFER}, old;
   (void)sigaction(SIGTERM, &action, NULL);
   (void)sigaction(SIGHUP, &action, NULL);
   (void)sigaction(SIGQUIT, &action, NULL);
+  if (!sigaction(SIGTSTP, NULL, &old) && old.sa_handler != SIG_IGN) (void)sigaction(SIGTSTP, &stop, NULL);
   terminal_quiet();
   (void)fputs(PASTE_ON, stdout);
   (void)fflush(stdout);

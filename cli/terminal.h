@@ -15,8 +15,8 @@ size_t terminal_columns(FILE *out);
 /* False with $NO_COLOR (no-color.org) and on a terminal that is called dumb. */
 bool terminal_has_colour(void);
 
-/* For a conversation, until terminal_leave, which is also called when a signal ends the process: keys are not shown and
- * wait for who reads them, which is the line editor; what is pasted comes between marks (bracketed paste). */
+/* For a conversation, until terminal_leave, which is also called when a signal ends or stops the process: keys are not
+ * shown and wait for who reads them, which is the line editor; what is pasted comes between marks (bracketed paste). */
 void terminal_enter(void);
 void terminal_leave(void);
 /* Again, after something else has set the terminal's mode. */

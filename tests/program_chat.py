@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`ga chat` on a pseudo-terminal and through pipes: keys, pastes, resizes, Ctrl-C at many moments, commands, files, what is sampled.
+"""`ga chat` on a pseudo-terminal and through pipes: keys, pastes, resizes, Ctrl-C at many moments, Ctrl-Z, commands, files, what is sampled.
 Usage: program_chat.py GA"""
 import contextlib
 import json
@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -110,6 +111,34 @@ class Chat(unittest.TestCase):
         self.assertIn("user: three\nfour\n", out)
         _, said = self.pipe(self.words, '"""\nthree\n', code=1)
         self.assertIn('""" is missing', said)
+        for text in ("one\\", "one\\\n"):
+            _, said = self.pipe(self.words, text, code=1)
+            self.assertIn("the line behind the one that ends with \\ is missing", said)
+
+    def test_lines_of_windows_in_a_pipe(self):
+        out, said = self.pipe(self.words, "one\\\r\ntwo\r\n/temp 0\r\n/history\r\n")
+        self.assertEqual(said, "")
+        self.assertIn("user: one\ntwo\n", out)
+        self.assertNotIn("\r", out)
+
+    def test_a_paste_larger_than_memory(self):
+        """Nothing of it is taken: its newlines are no Enter."""
+        t = self.terminal(self.words)
+        with open(f"/proc/{t.pid}/maps") as f:
+            if re.search("lib[at]san", f.read()):
+                self.skipTest("sanitizers reserve address space")
+        with open(f"/proc/{t.pid}/status") as f:
+            held = int(re.search(r"VmSize:\s+(\d+)", f.read())[1]) << 10
+        resource.prlimit(t.pid, resource.RLIMIT_AS, (held + (1 << 20), held + (1 << 20)))
+        writer = threading.Thread(target=t.type, args=(PASTE.format("/system of a paste\n" * 20000),))
+        writer.start()
+        while writer.is_alive():
+            t.read()
+        writer.join()
+        t.wait(b"\x07")
+        t.type("/system")
+        t.wait("/system")
+        self.assertIn("(no system message)", t.say(""))
 
     def test_keys_during_an_answer(self):
         """They are not shown inside it; the next prompt has them."""
@@ -168,12 +197,14 @@ class Chat(unittest.TestCase):
 
     def test_interrupts_at_any_moment(self):
         """While it starts, loads, shows its first prompt, answers: it ends or goes on, and the terminal is as it was afterwards."""
-        ends = set()
+        ends, began = set(), time.time()
+        self.terminal(self.endless)
+        unit = max(0.0008, 2 * (time.time() - began) / 23**2)  # the last ones come behind the first prompt on a busy machine, too
         for moment in range(24):
             t = Terminal(GA, "chat", "-m", self.endless, "-t", "1", "-n", "-1", env=self.env)
             self.addCleanup(t.__exit__)
             t.type("go\r")  # typed ahead
-            time.sleep(moment * moment * 0.0008)
+            time.sleep(moment * moment * unit)
             with contextlib.suppress(OSError):
                 t.type(b"\x03")
                 time.sleep(0.02)
@@ -202,6 +233,37 @@ class Chat(unittest.TestCase):
             self.assertEqual(t.end(), -number)
             self.assertIn(b"\x1b[?2004l", t.seen)
             self.assertTrue(t.echo())
+
+    def test_stopped_and_on_again(self):
+        """Ctrl-Z at the prompt and in an answer: the shell has its terminal again, and behind `fg` all is as before."""
+        sh = Terminal("/bin/sh", "-i", env={**self.env, "PS1": "SHELL$ ", "ENV": ""}, columns=200)
+        self.addCleanup(sh.__exit__)
+        sh.wait("SHELL$ ")
+        sh.type(f"'{GA}' chat -m '{self.endless}' -t 1 -n -1\n")
+        sh.wait("lists the commands")
+        sh.prompt()
+        for where in ("prompt", "answer"):
+            if where == "answer":
+                sh.type("go\r")
+                sh.wait("quick")
+            sh.type(b"\x1a")
+            self.assertIn(b"\x1b[?2004l", sh.wait("SHELL$ "), where)
+            sh.type("stty -a\n")
+            self.assertRegex(plain(sh.wait("SHELL$ ")), r"(?s) icrnl .* icanon .* echo ")
+            sh.type("fg\n")
+            sh.wait(b"\x1b[?2004h")
+            if where == "answer":
+                sh.wait("quick")
+                self.assertFalse(sh.echo())
+                sh.type(b"\x03")
+                sh.wait("(stopped)")
+                sh.prompt()
+            sh.type(PASTE.format("/temp\nis no command"))
+            sh.wait("no command")
+            sh.type(b"\x03")
+            sh.prompt()
+        shown = self.history(sh)
+        self.assertEqual(shown.count("user:"), 1, shown[:300])
 
     def test_resize(self):
         t = self.terminal(self.endless, "-n", "-1", columns=60)
@@ -466,6 +528,8 @@ class Chat(unittest.TestCase):
         self.assertIn("is there; /save -f", said)
         self.pipe(self.words, f"x\n/save -f {path}\n")
         self.assertEqual(os.listdir(self.state), ["saved.json"])
+        out, _ = self.pipe(self.words, "hello\n/save ~/at home.json\n/load ~/at home.json\n", HOME=self.state)
+        self.assertIn(f"(2 messages in {self.state}/at home.json)\n(2 messages;", out)
 
     def test_bad_files_change_nothing(self):
         for raw, says in ((b"{", "line 1"), (b"[]", "no conversation"), (b'{"messages": [{"role": "king", "content": ""}]}', "message 1"),
@@ -515,6 +579,10 @@ class Chat(unittest.TestCase):
         self.assertIn("/nope is no command", said)
         self.assertIn("/temp 'x'", said)
         self.assertIn("(temperature 0.5)", out)
+        out, said = self.pipe(self.words, "hello\n/reset it all\n/quit now\n/history\n", code=1)
+        self.assertIn("/reset takes nothing behind it", said)
+        self.assertIn("/quit takes nothing behind it", said)
+        self.assertIn("user: hello", out)
         out, _ = self.pipe(self.tiny, "/temp 0\nx\n/retry\n", "-n", "12")
         self.assertEqual(len(set(out.splitlines())), 1)
         self.assertNotIn("quick", out)

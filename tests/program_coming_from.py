@@ -15,7 +15,24 @@ COMMANDS = {"Ollama": ("run", "chat", "serve"), "llama-cli": ("run", "chat"), "l
             "llama-quantize, llama-imatrix, conversion": ("quantize", "imatrix", "convert"),
             "llama-bench, llama-perplexity and others": ("bench", "perplexity", "run", "embed")}
 VALUES = {"N": "16", "T": "1", "K": "8", "P": "0.5", "X": "1", "S": "1"}  # of placeholders
-OTHERS = {"cp", '"""', "GA_MODELS", "examples/chat.c"}
+OTHERS = {"cp", '"""', "GA_MODELS", "HF_TOKEN", "examples/chat.c"}
+# What the help texts of theirs list (Ollama 0.30, llama.cpp b11434): the first name of each.
+OLLAMA = """ollama run|ollama pull|ollama list|ollama ls|ollama ps|ollama stop|ollama rm|ollama show|ollama create|ollama cp|ollama push|ollama serve|
+ollama signin|ollama signout|ollama launch|ollama help|--verbose|--format|--think|--hidethinking|--keepalive|--nowordwrap|--truncate|--dimensions|
+--draft|--experimental|--insecure|--quantize|--license|--modelfile|--parameters|--system|--template|--version|/set system|/set parameter|/set verbose|
+/set quiet|/set history|/set nohistory|/set format|/set noformat|/set think|/set nothink|/set wordwrap|/set nowordwrap|/show info|/show system|
+/show license|/show modelfile|/show parameters|/show template|/save|/load|/clear|/bye|/?|OLLAMA_HOST|OLLAMA_MODELS|OLLAMA_DEBUG|OLLAMA_CONTEXT_LENGTH|
+OLLAMA_KEEP_ALIVE|OLLAMA_MAX_LOADED_MODELS|OLLAMA_MAX_QUEUE|OLLAMA_NUM_PARALLEL|OLLAMA_NOPRUNE|OLLAMA_ORIGINS|OLLAMA_SCHED_SPREAD|OLLAMA_NOHISTORY|
+OLLAMA_FLASH_ATTENTION|OLLAMA_KV_CACHE_TYPE|OLLAMA_LLM_LIBRARY|OLLAMA_GPU_OVERHEAD|OLLAMA_LOAD_TIMEOUT"""
+LLAMA_CLI = """-h|--version|--completion-bash|-m|-hf|-hff|-hft|-mu|-dr|-cl|--offline|-p|-f|-bf|-e|-sys|-sysf|-n|-c|-b|-ub|-t|-tb|-C|--prio|--poll|--numa|-s|-ngl|
+-dev|-ts|-sm|-mg|-fit|-nkvo|-ot|-cmoe|-ncmoe|--rpc|--list-devices|--temp|--top-k|--top-p|--min-p|--typical|--top-nsigma|--xtc-|--dry-|--dynatemp-|--mirostat|
+--adaptive-|--samplers|--repeat-penalty|--repeat-last-n|--presence-penalty|--frequency-penalty|-l|--ignore-eos|--grammar|-j|-jf|--chat-template|
+--chat-template-file|--chat-template-kwargs|--jinja|-rea|--reasoning-format|--reasoning-budget|-r|-sp|-cnv|-no-cnv|-st|-i|-mli|--in-prefix|--keep|
+--context-shift|-gan|-ctk|-ctv|-fa|--swa-full|-kvu|--no-mmap|--mlock|-lm|--check-tensors|--rope-|--yarn-|--override-kv|--lora|--control-vector|-md|--spec-|
+--mmproj|--prompt-cache|--no-display-prompt|--verbose-prompt|--perf|--show-timings|--warmup|-v|-lv|--log-file|--log-disable|--color|--simple-io|/regen|
+/read|/glob|/image|/clear|/exit"""
+QUANTIZE = """--imatrix|--pure|--tensor-type|--tensor-type-file|--output-tensor-type|--token-embedding-type|--leave-output-tensor|--allow-requantize|
+--include-weights|--exclude-weights|--keep-split|--override-kv|--prune-layers|--dry-run|--max-buffer-size"""
 WANTED = ("llama-cli", "llama-quantize", "llama-server", "llama-bench", "llama-imatrix", "llama-perplexity", "ollama")
 
 
@@ -66,6 +83,15 @@ class ComingFrom(unittest.TestCase):
             with self.subTest(theirs):
                 self.assertTrue("`" in ours or ours in ("none", "the same paths"))
                 self.assertTrue(ours != "none" or len(note) > 10)
+
+    def test_every_option_is_there(self):
+        for section, names in (("Ollama", OLLAMA), ("llama-cli", LLAMA_CLI), ("llama-quantize, llama-imatrix, conversion", QUANTIZE)):
+            spans = [span for row in rows() if row[0] == section for span in re.findall(r"`([^`]+)`", row[1])]
+            words = {tuple(re.split("[ =]", span)[i : i + 2]) for span in spans for i in range(len(span.split()))}
+            for name in names.replace("\n", "").split("|"):
+                with self.subTest(section=section, name=name):
+                    self.assertTrue(any(" ".join(pair).startswith(name) if name.endswith("-") else " ".join(pair[: name.count(" ") + 1]) == name
+                                        for pair in words))
 
     def test_every_program_is_there(self):
         theirs = " ".join(row[1].replace("`", "") for row in rows()) + " "

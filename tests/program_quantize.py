@@ -172,7 +172,8 @@ class Quantize(unittest.TestCase):
         for wrong, says in {"attn_v": "'attn_v'; must be NAME=TYPE", "=q8_0": "must be NAME=TYPE", "x=": "must be NAME=TYPE",
                             "attn_v=q9": "the type must be f32", "attn_v=iq2_s": "the type must be f32", "attn_x=q8_0": "'attn_x': no matrix has that name",
                             "attn_norm=q8_0": "'attn_norm': no matrix has that name"}.items():
-            self.refuse("quantize", self.source, self.path("new"), "q4_0", "--tensor-type", wrong, says=says)
+            code = 1 if "no matrix" in says else 2
+            self.refuse("quantize", self.source, self.path("new"), "q4_0", "--tensor-type", wrong, says=says, code=code)
 
     def test_json_of_any_name(self):
         """Names of files are bytes; JSON is UTF-8."""

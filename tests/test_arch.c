@@ -63,6 +63,9 @@ static double run_chunks(ga_model *model, const expected *e, int chunk) {
   return error_of(e, logits, TOKENS, VOCAB);
 }
 
+/* One position of phi3 nearly balances two keys: 5e-6 to 1.2e-5, by the order of sums. */
+static double arch_bound(const char *name, double bound) { return strcmp(name, "phi3") ? bound : 2 * bound; }
+
 static void check_arch(const char *name, const char *device, double bound) {
   char folder[512];
   (void)snprintf(folder, sizeof folder, "%s/arch/%s", GA_TEST_DATA, name);
@@ -91,20 +94,22 @@ static void check_arch(const char *name, const char *device, double bound) {
   ga_ctx_destroy(ctx);
 }
 
-/* f32 activations between ops: 24 bits, some layers deep. */
+/* f32 activations between ops: 24 bits, some layers deep. The most that was seen with AVX-512, AVX2 and without:
+ * 7.3e-6. */
 #ifndef GA_ARCH_DEVICES
 #define GA_ARCH_DEVICES \
-  {"ref", 5e-5}, { "cpu", 5e-5 }
+  {"ref", 1e-5}, { "cpu", 1e-5 }
 #endif
 static const struct {
   const char *device;
   double bound;
 } runs[] = {GA_ARCH_DEVICES};
 
-#define X(name)                                                                                               \
-  static void test_##name(void **state) {                                                                     \
-    (void)state;                                                                                              \
-    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) check_arch(#name, runs[i].device, runs[i].bound); \
+#define X(name)                                                            \
+  static void test_##name(void **state) {                                  \
+    (void)state;                                                           \
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)                \
+      check_arch(#name, runs[i].device, arch_bound(#name, runs[i].bound)); \
   }
 GA_TEST_ARCHS
 #undef X

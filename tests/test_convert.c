@@ -166,8 +166,8 @@ static void same_tokens(const char *arch) {
 static void check_convert(const char *arch) {
   fill_folder(arch);
   must_convert("f32");
-  const double error = run_file(arch);
-  if (!(error < 5e-5)) fail_msg("%s: error %g, allowed 5e-5", arch, error);
+  const double error = run_file(arch), bound = strcmp(arch, "phi3") ? 1e-5 : 2e-5; /* as in test_arch.c */
+  if (!(error < bound)) fail_msg("%s: error %g, allowed %g", arch, error, bound);
   same_tokens(arch);
 }
 

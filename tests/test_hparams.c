@@ -52,8 +52,10 @@ static void test_float_refused(void **state) {
       {"gemma2", "gemma2.attn_logit_softcapping", -50, "gemma2.attn_logit_softcapping is -50; must be 0 to 1e+06"},
       {"gemma2", "gemma2.final_logit_softcapping", NAN, "'gemma2.final_logit_softcapping' is nan; must be finite"},
       {"cohere2", "cohere2.logit_scale", 0, "cohere2.logit_scale is 0; must be 1e-06 to 1e+06"},
-      {"gemma", "gemma.attention.layer_norm_rms_epsilon", 0, "norm epsilon is 0; must be in (0, 1)"},
-      {"nemotron", "nemotron.attention.layer_norm_epsilon", 1, "norm epsilon is 1; must be in (0, 1)"},
+      {"gemma", "gemma.attention.layer_norm_rms_epsilon", 0,
+       "gemma.attention.layer_norm_rms_epsilon is 0; must be in (0, 1)"},
+      {"nemotron", "nemotron.attention.layer_norm_epsilon", 1,
+       "nemotron.attention.layer_norm_epsilon is 1; must be in (0, 1)"},
   };
   (void)state;
   for (size_t i = 0; i < GA_COUNT_OF(all); i++) {

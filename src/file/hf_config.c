@@ -239,6 +239,18 @@ static ga_status put_layout(const hf_sink *s) {
   return s->arch->layout & GA_HF_NEOX ? ga_meta_list_add_text(s->arena, s->list, "ga.rope_layout", "neox", 4) : GA_OK;
 }
 
+/* Anything else in their place would be read as if nothing stood there, and give wrong angles. */
+static ga_status check_rope_objects(const char *label, const json_t *config) {
+  static const char *const fields[] = {"rope_scaling", "rope_parameters", "rope_parameters.full_attention",
+                                       "rope_parameters.sliding_attention"};
+  for (size_t i = 0; i < GA_COUNT_OF(fields); i++) {
+    const json_t *value = ga_json_at(config, fields[i]);
+    GA_REQUIRE(!value || json_is_object(value), GA_ERR_FORMAT, "%s: '%s': is %s; must be an object", label, fields[i],
+               ga_json_type_name(value));
+  }
+  return GA_OK;
+}
+
 /* attention_factor is the whole magnitude; GGUF's attn_factor is that of longrope, of YaRN what 1 + 0.1 ln factor is
  * multiplied by. */
 static ga_status put_attention_factor(const hf_sink *s, const char *label, const json_t *config) {
@@ -317,6 +329,7 @@ ga_status ga_hf_config_apply(ga_arena *arena, const char *label, const json_t *c
   GA_REQUIRE(json_is_object(inner), GA_ERR_FORMAT, "%s: '%s' is %s; must be an object", label, a->inside,
              ga_json_type_name(inner));
   GA_TRY(ga_meta_list_add_text(arena, list, "general.architecture", a->arch, strlen(a->arch)));
+  GA_TRY(check_rope_objects(label, inner));
   GA_TRY(put_rows(&s, label, common_keys, config));
   if (inner != config) GA_TRY(put_rows(&s, label, common_keys, inner));
   GA_TRY(put_rows(&s, label, a->keys, inner));

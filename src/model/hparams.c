@@ -114,14 +114,22 @@ ga_status hparams_sizes(const ga_model_file *file, ga_hparams *p) {
   return GA_OK;
 }
 
+static ga_status read_base(const ga_model_file *file, const ga_hparams *p, const char *key, double *out) {
+  char text[GA_HPARAM_KEY_BYTES];
+  GA_TRY(read_float_or(file, p, key, 10000, out));
+  GA_REQUIRE(*out > 1 && isfinite(*out), GA_ERR_FORMAT, "%s is %g; must be above 1 and finite",
+             hparams_key(p, key, text), *out);
+  return GA_OK;
+}
+
 ga_status hparams_rope(const ga_model_file *file, const char *pairs, ga_hparams *p) {
   double part;
   GA_TRY(ga_model_file_float_or(file, "ga.rope_fraction", 1, &part));
   GA_REQUIRE(part > 0 && part <= 1, GA_ERR_FORMAT, "ga.rope_fraction is %g; must be above 0 and at most 1", part);
   GA_TRY(hparams_int(file, p, "rope.dimension_count", (int32_t)(part * p->head_dim), 0, p->head_dim, &p->rot_dim));
   GA_REQUIRE(p->rot_dim % 2 == 0, GA_ERR_SHAPE, "rope.dimension_count is %d; must be even", p->rot_dim);
-  GA_TRY(read_float_or(file, p, "rope.freq_base", 10000, &p->rope_base));
-  GA_TRY(read_float_or(file, p, "rope.freq_base_swa", 10000, &p->rope_base_local));
+  GA_TRY(read_base(file, p, "rope.freq_base", &p->rope_base));
+  GA_TRY(read_base(file, p, "rope.freq_base_swa", &p->rope_base_local));
   ga_text layout;
   GA_TRY(ga_model_file_text_or(file, "ga.rope_layout", pairs, &layout));
   p->rope_pairs = layout.bytes == 4 && !memcmp(layout.data, "norm", 4) ? GA_ROPE_NORM : GA_ROPE_NEOX;
@@ -172,9 +180,10 @@ ga_status hparams_head_norms(const ga_model_file *file, ga_hparams *p) {
 }
 
 ga_status hparams_eps(const ga_model_file *file, const char *key, ga_hparams *p) {
+  char text[GA_HPARAM_KEY_BYTES];
   double eps;
   GA_TRY(read_float_or(file, p, key, 1e-5, &eps));
-  GA_REQUIRE(eps > 0 && eps < 1, GA_ERR_FORMAT, "norm epsilon is %g; must be in (0, 1)", eps);
+  GA_REQUIRE(eps > 0 && eps < 1, GA_ERR_FORMAT, "%s is %g; must be in (0, 1)", hparams_key(p, key, text), eps);
   p->norm_eps = (float)eps;
   return GA_OK;
 }
