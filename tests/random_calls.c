@@ -228,12 +228,14 @@ static const field attn_fields[] = {D(attn, batch, SIZE, 0, 2),
                                     D(attn, softcap, FACTOR, 0, 0),
                                     D(attn, kv_segments, NUMBER, 0, 0),
                                     D(attn, q_scale_tokens, NUMBER, 0, 0),
-                                    D(attn, reserved, NUMBER, 0, 0)};
+                                    D(attn, reserved, NUMBER, 0, 0),
+                                    D(attn, q_stretches, NUMBER, 0, 0),
+                                    D(attn, kv_stretches, NUMBER, 0, 0)};
 /* Dense and without 8-bit inputs; what else is taken is not run: -1. */
 static int attn_tensors(const void *desc, tensor *t) {
   const ga_attn_desc *d = desc;
   const uint32_t dense = GA_ATTN_CAUSAL | GA_ATTN_LSE | GA_ATTN_SINKS | GA_ATTN_ALIBI;
-  if (d->flags & ~dense || d->kv_segments || d->kv_dtype == GA_E4M3) return -1;
+  if (d->flags & ~dense || d->kv_segments || d->q_stretches || d->kv_dtype == GA_E4M3) return -1;
   const int64_t q = d->batch * d->max_q * d->q_heads, kv = d->batch * d->max_kv * d->kv_heads;
   t[0] = (tensor){P(attn, q), d->q_dtype, q, d->head_dim, d->head_dim, false, 0};
   t[1] = (tensor){P(attn, k), d->kv_dtype, kv, d->head_dim, d->head_dim, false, 0};

@@ -106,6 +106,7 @@ static void attn_refuses(void **state) {
   REFUSED(desc.softcap = 30, "compiled without soft-cap");
   REFUSED(desc.flags |= GA_ATTN_STATE_OUT, "compiled without carried state");
   REFUSED(desc.kv_segments = 2, "compiled without KV segments");
+  REFUSED(desc.q_stretches = desc.kv_stretches = 1, "compiled without stretches");
   desc.max_kv = 0;
   assert_null(why_refused());
   desc = good;

@@ -78,7 +78,8 @@ static const field attn_fields[] = {{AT(attn, batch), DIM, 0, TWO_40},       {AT
                                     {AT(attn, o_dtype), TYPE, 0, 0},         {AT(attn, window), INT, 0, INT32_MAX},
                                     {AT(attn, page_size), INT, 1, 1 << 24},  {AT(attn, scale), REAL, 0, 0},
                                     {AT(attn, softcap), POSITIVE, 0, 0},     {AT(attn, q_scale_tokens), ZERO, 0, 0},
-                                    {AT(attn, kv_scale_tokens), ZERO, 0, 0}, {AT(attn, reserved), ZERO, 0, 0}};
+                                    {AT(attn, kv_scale_tokens), ZERO, 0, 0}, {AT(attn, reserved), ZERO, 0, 0},
+                                    {AT(attn, q_stretches), ZERO, 0, 0},     {AT(attn, kv_stretches), ZERO, 0, 0}};
 static const pointer attn_pointers[] = {
     {IO(attn, q), true, 4},          {IO(attn, k), true, 4},     {IO(attn, v), true, 4},
     {IO(attn, o), true, 4},          {IO(attn, lse), true, 4},   {IO(attn, kv_len), true, 4},
@@ -251,6 +252,28 @@ static void test_attn(void **state) {
     assert_int_equal(ga_attn(ctx, &d, &io, NULL), GA_ERR_ARG);
     assert_non_null(strstr(ga_error_text(), "attn: page_table_stride is "));
   }
+}
+
+static void test_stretch_counts(void **state) {
+  (void)state;
+  const field counts[] = {{AT(attn, q_stretches), INT, 1, 64}, {AT(attn, kv_stretches), INT, 1, 64}};
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.max_q = d.max_kv = 2;
+  d.q_heads = d.kv_heads = 2;
+  d.head_dim = 4;
+  d.q_stretches = d.kv_stretches = 1;
+  static const ga_attn_stretch one = {.rows = 2};
+  const ga_attn_io io = {.q = at(0), .k = at(1), .v = at(2), .o = at(3), .q_stretches = &one, .kv_stretches = &one};
+  const pointer lists[] = {{IO(attn, q_stretches), true, 1},
+                           {IO(attn, kv_stretches), true, 1},
+                           {IO(attn, ready), false, 4},
+                           {IO(attn, ready_error), false, 4}};
+  const op_case c = {
+      "attn",    &d,      &io, sizeof d, sizeof io, counts, GA_COUNT_OF(counts), lists, GA_COUNT_OF(lists),
+      plan_attn, run_attn};
+  all_of(&c);
+  try_most(&c, "q_stretches", 64);
+  try_most(&c, "kv_stretches", 64);
 }
 
 static void test_attn_bwd(void **state) {
@@ -533,6 +556,7 @@ int main(void) {
       cmocka_unit_test(test_types_that_are_only_read),
       cmocka_unit_test(test_convert),
       cmocka_unit_test(test_attn),
+      cmocka_unit_test(test_stretch_counts),
       cmocka_unit_test(test_attn_bwd),
       cmocka_unit_test(test_attn_quant),
       cmocka_unit_test(test_strides),

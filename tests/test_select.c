@@ -107,6 +107,27 @@ static void select_attn(int64_t q, int64_t kv, int heads, int kv_heads, int dim,
   put_selection(GA_OP_attn, &d, text);
 }
 
+/* Rows of this machine that take lists of stretches. */
+static void stretches(void) {
+  static const ga_dtype types[] = {GA_F32, GA_F16, GA_BF16};
+  char text[96];
+  for (size_t i = 0; i < 2 * GA_COUNT_OF(types); i++) {
+    const ga_dtype type = types[i / 2];
+    ga_attn_desc d = GA_ATTN_DESC_INIT;
+    d.max_q = d.max_kv = 4096;
+    d.q_heads = 32;
+    d.kv_heads = 8;
+    d.head_dim = d.v_dim = i % 2 ? 128 : 64;
+    d.q_dtype = d.kv_dtype = d.o_dtype = (int32_t)type;
+    d.flags = GA_ATTN_CAUSAL;
+    d.scale = 0.125f;
+    d.q_stretches = 2;
+    d.kv_stretches = 8;
+    (void)snprintf(text, sizeof text, "2 x 8 stretches h=32/8 d=%d %s", d.head_dim, ga_dtype_name(type));
+    put_selection(GA_OP_attn, &d, text);
+  }
+}
+
 static void attns(void) {
   static const ga_dtype caches[] = {GA_F32, GA_F16, GA_BF16, GA_E4M3, GA_Q8_0, GA_Q4_0};
   for (size_t i = 0; i < GA_COUNT_OF(caches); i++) {
@@ -116,6 +137,7 @@ static void attns(void) {
   }
   select_attn(512, 512, 4, 1, 256, GA_F16, GA_F16, GA_ATTN_VARLEN | GA_ATTN_LSE);
   select_attn(5, 7, 2, 2, 20, GA_F32, GA_F32, GA_ATTN_SINKS | GA_ATTN_ALIBI);
+  stretches();
 }
 
 static void rows_of_layer(ga_dtype t) {
@@ -387,6 +409,7 @@ static void hopper(void) {
   hopper_attn(1, 4096, 8, 64, GA_F16, GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT, 0);
   hopper_attn(1, 4096, 8, 256, GA_BF16, GA_ATTN_STATE_OUT, 0);
   hopper_attn(1, 4096, 8, 100, GA_BF16, 0, 0);
+  stretches();
   for (int dim = 64; dim <= 256; dim *= 2)
     for (uint32_t causal = 0; causal <= 1; causal++) {
       hopper_scaled(dim, GA_E4M3, GA_BF16, causal, 128);

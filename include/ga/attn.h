@@ -25,6 +25,14 @@
  * With kv_dtype = GA_E4M3 and a Q that is not (a KV cache, as ga_kv_store writes it; V as other types have it) the
  * formula is that of k_scale * K and v_scale * V. A scale is for a tensor, a head, or a token of a head.
  *
+ * STRETCHES: with q_stretches and kv_stretches Q and K, V are not one sequence each but lists of stretches: rows of the
+ * tensors at consecutive positions of a document. A query sees the keys of its own document, with CAUSAL those at its
+ * own position and before, with a window those less than `window` before it. So a rank of a distributed sequence is one
+ * call: its chunks of Q, and all chunks of K and V that they see, wherever they lie. Rows of Q in no stretch are not
+ * read, and their O and LSE not written; LSE has the places of Q's rows. A stretch of keys may have a ready word: its
+ * keys are read once the word has reached a value, so that a call begins before the last keys are there. With no flag
+ * but CAUSAL, LSE and KV_READY, and without softcap, kv_segments and 8-bit q; every sequence of a batch has the same.
+ *
  * Sources: FlashAttention (arXiv 2205.14135, 2307.08691, 2407.08608), sinks (gpt-oss), soft-cap (Gemma 2), ALiBi
  * (2108.12409).
  */
@@ -81,10 +89,13 @@ typedef struct ga_attn_desc {
   int32_t kv_scale_tokens; /* the same of k and v: 64, 128 or 0; e4m3 k and v with another q: 1, or 0 = all tokens of a
                               head */
   int32_t reserved;        /* 0 */
+  /* 0, or how many of io.q_stretches and io.kv_stretches: 1 to 64, both or none */
+  int32_t q_stretches, kv_stretches;
 } ga_attn_desc;
 #define GA_ATTN_MAX_KV_SEGMENTS 4
+#define GA_ATTN_MAX_STRETCHES   64
 #define GA_ATTN_DESC_INIT \
-  { sizeof(ga_attn_desc), 1, 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, GA_F32, 0, 0, 0, 0.0f, 0.0f, 0, 0, 0, 0 }
+  { sizeof(ga_attn_desc), 1, 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, GA_F32, 0, 0, 0, 0.0f, 0.0f, 0, 0, 0, 0, 0, 0 }
 
 typedef struct ga_attn_strides {
   /* Elements, not negative; last dimension contiguous. PAGED K, V: batch = page. Block types: multiples of the
@@ -108,6 +119,19 @@ typedef struct ga_attn_kv_segment {
   int64_t shift; /* -2^40 to 2^40. 0: the last query stands at the last key; n_q or more: all queries see all keys */
 } ga_attn_kv_segment;
 
+/* Rows [first, first + rows) of Q, or of K and V, at positions position, position + 1, ... of a document. Those of Q in
+ * any order, none over another; those of K and V in order of document and position, none over another there. Two may
+ * share rows: documents with one beginning. */
+typedef struct ga_attn_stretch {
+  int64_t first, rows; /* within max_q or max_kv; rows may be 0 */
+  int64_t position;    /* 0 to 2^40 */
+  int32_t document;    /* 0 or more */
+  /* Keys: they are read once io.ready[ready_word] >= ready (unsigned, acquired at system scope); 0: they are there. */
+  uint32_t ready;
+  int32_t ready_word; /* 0 to 65535 */
+  int32_t reserved;   /* 0 */
+} ga_attn_stretch;
+
 typedef struct ga_attn_io {
   const void *q, *k, *v;
   void *o; /* must not overlap the inputs */
@@ -129,10 +153,19 @@ typedef struct ga_attn_io {
   ga_attn_kv_segment kv_segments[GA_ATTN_MAX_KV_SEGMENTS];
   ga_attn_scale q_scale, k_scale, v_scale; /* of those that are e4m3 or i8 */
   const float *v_mean; /* 8-bit q: NULL, or [batch, kv_heads, v_dim], contiguous, 16-byte aligned: see FP8 */
+  const ga_attn_stretch *q_stretches, *kv_stretches; /* on the host, read by the call itself */
+  const uint32_t *ready; /* on the device; somebody else's stores bring them up. NULL where no stretch waits */
+  /* With ready: a word on the device. A wait that looks ready_polls times in vain (0: 2^22, some 5 s on a GPU) writes 1
+   * + the number of its stretch here and goes on: what O and LSE hold then means nothing. Else it is not written. */
+  int32_t *ready_error;
+  int64_t ready_polls;
 } ga_attn_io;
 
 /* Validates, chooses a kernel, sizes the workspace, loads the kernel's code: nothing is enqueued. */
 GA_API GA_NODISCARD ga_status ga_attn_plan(ga_ctx *ctx, const ga_attn_desc *desc, ga_plan **out);
+/* The same with the row of that id (`ga kernels`), whatever the planner would choose: results of calls of other sizes
+ * then agree bit by bit. GA_ERR_UNSUPPORTED where it cannot run the description, GA_ERR_ARG where there is none. */
+GA_API GA_NODISCARD ga_status ga_attn_plan_row(ga_ctx *ctx, const ga_attn_desc *desc, const char *row, ga_plan **out);
 /* Enqueues only. workspace: ga_plan_workspace_bytes(plan) of device memory, 256-byte aligned, NULL when 0. */
 GA_API GA_NODISCARD ga_status ga_attn_run(const ga_plan *plan, const ga_attn_io *io, void *workspace,
                                           ga_stream *stream);

@@ -38,6 +38,9 @@ struct ga_ctx {
 
 /* desc is validated and complete. GA_ERR_UNSUPPORTED names the op and says why the best-placed rows refuse. */
 GA_NODISCARD ga_status ga_plan_make(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, ga_plan **out);
+/* The same with the row of that id; NULL: the planner's choice. */
+GA_NODISCARD ga_status ga_plan_make_row(ga_ctx *ctx, ga_op op, const char *id, const void *desc, size_t desc_bytes,
+                                        ga_plan **out);
 /* As ga_plan_make, remembered by ctx, which owns it. *stream becomes the one to run on, with a workspace that is large
  * enough. */
 GA_NODISCARD ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, const ga_plan **out,

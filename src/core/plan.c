@@ -24,13 +24,34 @@ static void list_reasons(const ga_ctx *ctx, ga_op op, const void *desc, char *te
   if (!rows) (void)snprintf(text, capacity, "no row is built for this device");
 }
 
-static ga_status fill_plan(ga_plan *plan, ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes) {
-  const ga_kernel *kernel = ga_kernel_choose(ctx->device, ctx->disable_kernels, op, desc);
-  if (!kernel) {
-    char reasons[512];
-    list_reasons(ctx, op, desc, reasons, sizeof reasons);
-    return ga_fail(GA_ERR_UNSUPPORTED, "%s on %s: %s", ga_op_name(op), ctx->device->name, reasons);
-  }
+static ga_status choose_row(const ga_ctx *ctx, ga_op op, const void *desc, const ga_kernel **out) {
+  char reasons[512];
+  *out = ga_kernel_choose(ctx->device, ctx->disable_kernels, op, desc);
+  if (*out) return GA_OK;
+  list_reasons(ctx, op, desc, reasons, sizeof reasons);
+  return ga_fail(GA_ERR_UNSUPPORTED, "%s on %s: %s", ga_op_name(op), ctx->device->name, reasons);
+}
+
+/* The row of that id, if it can run the description. */
+static ga_status named_row(const ga_ctx *ctx, ga_op op, const char *id, const void *desc, const ga_kernel **out) {
+  const ga_device *device = ctx->device;
+  *out = NULL;
+  for (size_t i = 0; i < device->n_kernels && !*out; i++)
+    if (device->kernels[i].op == op && !strcmp(device->kernels[i].id, id)) *out = &device->kernels[i];
+  GA_REQUIRE(*out && device->caps.archs >> (*out)->arch & 1 && !((*out)->flags & GA_KERNEL_STEP), GA_ERR_ARG,
+             "%s on %s: there is no row %.100s", ga_op_name(op), device->name, id);
+  const char *why = ga_kernel_reject_reason(*out, device, ctx->disable_kernels, desc);
+  GA_REQUIRE(!why, GA_ERR_UNSUPPORTED, "%s on %s: %s: %s", ga_op_name(op), device->name, id, why);
+  return GA_OK;
+}
+
+/* id: NULL for the planner's choice. */
+static ga_status fill_plan(ga_plan *plan, ga_ctx *ctx, ga_op op, const char *id, const void *desc, size_t desc_bytes) {
+  const ga_kernel *kernel;
+  if (id)
+    GA_TRY(named_row(ctx, op, id, desc, &kernel));
+  else
+    GA_TRY(choose_row(ctx, op, desc, &kernel));
   plan->ctx = ctx;
   plan->kernel = kernel;
   plan->op = op;
@@ -43,19 +64,23 @@ static ga_status fill_plan(ga_plan *plan, ga_ctx *ctx, ga_op op, const void *des
   return GA_OK;
 }
 
-ga_status ga_plan_make(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, ga_plan **out) {
+ga_status ga_plan_make_row(ga_ctx *ctx, ga_op op, const char *id, const void *desc, size_t desc_bytes, ga_plan **out) {
   *out = NULL;
   void *p;
   GA_REQUIRE(desc_bytes <= GA_DESC_MAX_BYTES, GA_ERR_INTERNAL, "%s: description of %zu bytes", ga_op_name(op),
              desc_bytes);
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_plan), "plan", &p));
-  ga_status status = fill_plan(p, ctx, op, desc, desc_bytes);
+  ga_status status = fill_plan(p, ctx, op, id, desc, desc_bytes);
   if (status != GA_OK) {
     ga_mem_free(p);
     return status;
   }
   *out = p;
   return GA_OK;
+}
+
+ga_status ga_plan_make(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, ga_plan **out) {
+  return ga_plan_make_row(ctx, op, NULL, desc, desc_bytes, out);
 }
 
 /* --- remembered plans --- */

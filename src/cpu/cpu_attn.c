@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "core/attn_stretch.h"
 
 /* Multiply-adds below which threads are not woken. */
 #define SERIAL_WORK 60000
@@ -60,17 +61,25 @@ static uint64_t partial_floats(const ga_attn_desc *d, const attn_shape *h) {
 
 static uint64_t round64(uint64_t bytes) { return (bytes + 63) & ~(uint64_t)63; }
 
+/* What has queries at consecutive positions. */
+static int64_t sequences_of(const ga_attn_desc *d) { return d->batch * ga_max_i64(d->q_stretches, 1); }
+
 uint64_t ga_cpu_attn_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
   (void)kernel;
   const ga_attn_desc *d = desc;
   attn_shape h = attn_shape_of(d, caps->threads);
-  return round64(((uint64_t)d->batch + 1) * sizeof(int64_t)) + round64(partial_floats(d, &h) * sizeof(float)) +
+  return round64(((uint64_t)sequences_of(d) + 1) * sizeof(int64_t)) + round64(partial_floats(d, &h) * sizeof(float)) +
          (uint64_t)caps->threads * round64(scratch_floats(&h) * sizeof(float));
 }
 
 /* --- cutting --- */
 
-void attn_visible(const ga_attn_desc *d, const attn_sequence *s, int64_t i, int64_t *begin, int64_t *end) {
+void attn_visible(const attn_job *job, const attn_sequence *s, int64_t i, int64_t *begin, int64_t *end) {
+  const ga_attn_desc *d = job->d;
+  if (s->stretch) {
+    ga_attn_stretch_keys(d, job->a->kv_stretches, s->stretch->document, s->stretch->position + i, begin, end);
+    return;
+  }
   const int64_t p = i + s->n_kv - s->n_q; /* its position among the keys */
   *begin = d->window ? ga_max_i64(0, p - d->window + 1) : 0;
   *end = d->flags & GA_ATTN_CAUSAL ? ga_max_i64(0, ga_min_i64(s->n_kv, p + 1)) : s->n_kv;
@@ -79,29 +88,41 @@ void attn_visible(const ga_attn_desc *d, const attn_sequence *s, int64_t i, int6
 }
 
 /* Keys seen by any of the queries [q, q + n). */
-static void visible_range(const ga_attn_desc *d, const attn_sequence *s, int64_t q, int64_t n, int64_t *begin,
+static void visible_range(const attn_job *job, const attn_sequence *s, int64_t q, int64_t n, int64_t *begin,
                           int64_t *end) {
   int64_t unused;
-  attn_visible(d, s, q, begin, &unused);
-  attn_visible(d, s, q + n - 1, &unused, end);
+  attn_visible(job, s, q, begin, &unused);
+  attn_visible(job, s, q + n - 1, &unused, end);
   if (*begin > *end) *begin = *end;
 }
 
-static void cut_sequence(const ga_attn_desc *d, const attn_shape *h, attn_sequence *s) {
+static void cut_sequence(const attn_job *job, attn_sequence *s) {
+  const attn_shape *h = &job->shape;
   s->n_tiles = ga_div_up(s->n_q, h->q_tile);
   s->n_splits = 0;
-  if (s->n_q == 0 || s->n_q > ATTN_SPLIT_QUERIES || d->flags & GA_ATTN_INVARIANT) return;
+  if (s->n_q == 0 || s->n_q > ATTN_SPLIT_QUERIES || job->d->flags & GA_ATTN_INVARIANT || s->stretch) return;
   int64_t begin, end;
-  visible_range(d, s, 0, s->n_q, &begin, &end);
+  visible_range(job, s, 0, s->n_q, &begin, &end);
   const int64_t share = ga_div_up(ga_div_up(s->n_kv, ATTN_SPLITS), ATTN_KEYS) * ATTN_KEYS;
   s->split_keys = ga_max_i64(ATTN_SPLIT_MIN, share);
   s->first_split = begin / s->split_keys;
   s->n_splits = begin < end ? ga_div_up(end, s->split_keys) - s->first_split : 1;
 }
 
+/* Number i of those that sequences_of counts. */
+static attn_sequence query_stretch(const attn_job *job, int64_t i) {
+  const ga_attn_desc *d = job->d;
+  const ga_attn_stretch *q = &job->a->q_stretches[i % d->q_stretches];
+  attn_sequence s = {.b = i / d->q_stretches, .n_q = q->rows, .q_first = q->first, .stretch = q};
+  for (int k = 0; k < d->kv_stretches; k++) s.n_kv += job->a->kv_stretches[k].rows;
+  cut_sequence(job, &s);
+  return s;
+}
+
 static attn_sequence sequence_of(const attn_job *job, int64_t b) {
   const ga_attn_desc *d = job->d;
   const ga_attn_io *a = job->a;
+  if (d->q_stretches) return query_stretch(job, b);
   attn_sequence s = {.b = b, .n_q = d->max_q, .n_kv = d->max_kv};
   const bool varlen = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
   if (varlen) {
@@ -113,7 +134,7 @@ static attn_sequence sequence_of(const attn_job *job, int64_t b) {
     s.n_kv = (int64_t)a->kv_start[b + 1] - a->kv_start[b];
   }
   if (paged) s.n_kv = a->kv_len[b];
-  cut_sequence(d, &job->shape, &s);
+  cut_sequence(job, &s);
   return s;
 }
 
@@ -136,7 +157,7 @@ static attn_unit unit_at(const attn_job *job, int64_t b, int64_t index) {
   /* Late tiles see the most keys: they come first, so that no thread is left with one at the end. */
   if (!few) u.q = (u.s.n_tiles - 1 - piece) * h->q_tile;
   u.n_q = ga_min_i64(few ? u.s.n_q : h->q_tile, u.s.n_q - u.q);
-  visible_range(job->d, &u.s, u.q, u.n_q, &u.key_begin, &u.key_end);
+  visible_range(job, &u.s, u.q, u.n_q, &u.key_begin, &u.key_end);
   if (u.s.n_splits > 1) {
     const int64_t from = (u.s.first_split + piece) * u.s.split_keys;
     u.key_begin = ga_max_i64(u.key_begin, from);
@@ -163,7 +184,9 @@ void attn_finish_row(const attn_job *job, const attn_sequence *s, int head, int6
   const int64_t batch = d->flags & GA_ATTN_VARLEN ? 0 : s->b * a->o_stride.batch;
   float *o = (float *)a->o + batch + (s->q_first + q) * a->o_stride.token + head * a->o_stride.head;
   for (int c = 0; c < d->v_dim; c++) o[c] = m == -INFINITY ? 0 : acc[c] * scale;
-  if (d->flags & GA_ATTN_LSE) a->lse[(s->b * d->q_heads + head) * d->max_q + q] = m == -INFINITY ? m : m + logf(l);
+  if (d->flags & GA_ATTN_LSE)
+    a->lse[(s->b * d->q_heads + head) * d->max_q + (s->stretch ? s->q_first : 0) + q] =
+        m == -INFINITY ? m : m + logf(l);
 }
 
 /* Splits of one row, in their order: into the first one's place. */
@@ -196,7 +219,7 @@ static void merge_sequence_head(void *arg, int64_t index, int thread) {
 
 /* Sequence that unit `index` belongs to: the last one that starts at or before it and is not empty. */
 static int64_t sequence_at(const attn_job *job, int64_t index) {
-  int64_t low = 0, high = job->d->batch - 1;
+  int64_t low = 0, high = sequences_of(job->d) - 1;
   while (low < high) {
     int64_t mid = (low + high + 1) / 2;
     if (job->first_unit[mid] <= index)
@@ -217,11 +240,11 @@ static void run_task(void *arg, int64_t i, int thread) {
 static ga_status number_units(const ga_kernel *kernel, attn_job *job, int64_t *work) {
   *work = 0;
   job->first_unit[0] = 0;
-  for (int64_t b = 0; b < job->d->batch; b++) {
+  for (int64_t b = 0; b < sequences_of(job->d); b++) {
     attn_sequence s = sequence_of(job, b);
-    GA_REQUIRE(s.n_q >= 0 && s.n_q <= job->d->max_q && s.n_kv >= 0 && s.n_kv <= job->d->max_kv, GA_ERR_ARG,
-               "attn %s: sequence %lld has %lld queries, %lld keys; at most %lld, %lld", kernel->id, (long long)b,
-               (long long)s.n_q, (long long)s.n_kv, (long long)job->d->max_q, (long long)job->d->max_kv);
+    GA_REQUIRE(s.stretch || (s.n_q >= 0 && s.n_q <= job->d->max_q && s.n_kv >= 0 && s.n_kv <= job->d->max_kv),
+               GA_ERR_ARG, "attn %s: sequence %lld has %lld queries, %lld keys; at most %lld, %lld", kernel->id,
+               (long long)b, (long long)s.n_q, (long long)s.n_kv, (long long)job->d->max_q, (long long)job->d->max_kv);
     job->first_unit[b + 1] = job->first_unit[b] + units_of(job, &s);
     *work += s.n_q * s.n_kv * job->d->q_heads * (job->d->head_dim + job->d->v_dim);
   }
@@ -234,15 +257,16 @@ ga_status cpu_attn_run(const ga_kernel *kernel, const ga_attn_desc *d, const ga_
   if (d->batch == 0 || d->max_q == 0) return GA_OK;
   uint8_t *at = workspace;
   job.first_unit = (int64_t *)(void *)at;
-  at += round64(((uint64_t)d->batch + 1) * sizeof(int64_t));
+  at += round64(((uint64_t)sequences_of(d) + 1) * sizeof(int64_t));
   job.partials = (float *)(void *)at;
   at += round64(partial_floats(d, &job.shape) * sizeof(float));
   job.scratch = (float *)(void *)at;
   job.scratch_floats = round64(scratch_floats(&job.shape) * sizeof(float)) / sizeof(float);
+  for (int i = 0; i < d->kv_stretches; i++) ga_attn_wait_ready(a, i);
   int64_t work;
   GA_TRY(number_units(kernel, &job, &work));
   ga_pool *pool = work < SERIAL_WORK ? NULL : cpu_pool(stream);
-  ga_pool_run(pool, job.first_unit[d->batch], run_task, &job);
+  ga_pool_run(pool, job.first_unit[sequences_of(d)], run_task, &job);
   if (job.shape.partial_q && job.shape.partial_splits >= 2)
     ga_pool_run(pool, d->batch * d->q_heads, merge_sequence_head, &job);
   return GA_OK;

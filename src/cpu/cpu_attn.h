@@ -34,6 +34,7 @@ typedef struct attn_sequence {
   int64_t q_first, kv_first;    /* row of the packed arrays (VARLEN), else 0 */
   int64_t split_keys, n_splits; /* n_splits 0: not split, cut into n_tiles tiles of queries */
   int64_t first_split, n_tiles;
+  const ga_attn_stretch *stretch; /* of Q, from row q_first on; keys are counted through all stretches. Else NULL */
 } attn_sequence;
 
 typedef struct attn_unit {
@@ -53,14 +54,14 @@ struct attn_job {
   const ga_attn_io *a;
   attn_shape shape;
   attn_unit_fn fn;
-  int64_t *first_unit; /* [batch + 1] */
+  int64_t *first_unit; /* [sequences + 1]: of the batch, or of its stretches of Q */
   float *partials;
   float *scratch;
   uint64_t scratch_floats; /* a thread */
 };
 
 /* First and one past the last key that query i sees. */
-void attn_visible(const ga_attn_desc *d, const attn_sequence *s, int64_t i, int64_t *begin, int64_t *end);
+void attn_visible(const attn_job *job, const attn_sequence *s, int64_t i, int64_t *begin, int64_t *end);
 
 /* Floats from one (head, query) to the next. */
 static inline float *attn_partial(const attn_job *job, int64_t b, int64_t head, int64_t q, int64_t split) {

@@ -69,6 +69,22 @@ static ga_status check_segments(const ga_attn_desc *d) {
   return GA_OK;
 }
 
+static ga_status check_stretch_counts(const ga_attn_desc *d) {
+  const uint32_t allowed = GA_ATTN_CAUSAL | GA_ATTN_LSE | GA_ATTN_KV_READY;
+  const int32_t q = d->q_stretches, kv = d->kv_stretches;
+  if (!q && !kv) return GA_OK;
+  GA_REQUIRE(q >= 1 && q <= GA_ATTN_MAX_STRETCHES && kv >= 1 && kv <= GA_ATTN_MAX_STRETCHES, GA_ERR_ARG,
+             "attn: q_stretches is %d, kv_stretches %d; must be 1 to %d both, or 0 both", q, kv, GA_ATTN_MAX_STRETCHES);
+  GA_REQUIRE(!(d->flags & ~allowed) && d->softcap == 0 && !d->kv_segments && !ga_attn_is_scaled(d) &&
+                 d->kv_dtype != GA_E4M3,
+             GA_ERR_ARG,
+             "attn: flags 0x%x, softcap %g, kv_segments %d, q_dtype %s, kv_dtype %s; with stretches the flags CAUSAL, "
+             "LSE and KV_READY alone, no softcap, no kv_segments, no e4m3 or i8",
+             d->flags, (double)d->softcap, d->kv_segments, ga_dtype_name((ga_dtype)d->q_dtype),
+             ga_dtype_name((ga_dtype)d->kv_dtype));
+  return GA_OK;
+}
+
 static ga_status check_symmetric(const ga_attn_desc *d) {
   if (!(d->flags & GA_ATTN_SYMMETRIC)) return GA_OK;
   GA_REQUIRE(
@@ -88,6 +104,7 @@ static ga_status complete(ga_attn_desc *d) {
   GA_REQUIRE(!(d->flags & ~(uint32_t)ALL_FLAGS), GA_ERR_ARG, "attn: flags 0x%x are unknown", d->flags);
   GA_TRY(check_segments(d));
   GA_TRY(check_scaled(d));
+  GA_TRY(check_stretch_counts(d));
   GA_REQUIRE(d->window >= 0, GA_ERR_ARG, "attn: window is %d; must be 0 (none) or more", d->window);
   GA_TRY(check_symmetric(d));
   GA_REQUIRE(!(d->flags & GA_ATTN_PAGED) == !d->page_size && d->page_size >= 0 && d->page_size <= GA_PAGE_MAX,
@@ -236,6 +253,64 @@ static ga_status check_io_strides(const ga_attn_desc *d, const ga_attn_io *io) {
   return GA_OK;
 }
 
+static ga_status check_stretch_range(const char *name, int i, const ga_attn_stretch *s, int64_t tokens) {
+  GA_REQUIRE(s->first >= 0 && s->rows >= 0 && s->first <= tokens && s->rows <= tokens - s->first, GA_ERR_ARG,
+             "attn: %s[%d] has %lld rows from %lld on; the tensor has %lld", name, i, (long long)s->rows,
+             (long long)s->first, (long long)tokens);
+  GA_REQUIRE(s->position >= 0 && s->position <= GA_DIM_MAX && s->document >= 0, GA_ERR_ARG,
+             "attn: %s[%d] has position %lld, document %d; must be 0 to 2^40, and 0 or more", name, i,
+             (long long)s->position, s->document);
+  GA_REQUIRE(s->ready_word >= 0 && s->ready_word < 65536 && s->reserved == 0, GA_ERR_ARG,
+             "attn: %s[%d] has ready_word %d, reserved %d; must be 0 to 65535, and 0", name, i, s->ready_word,
+             s->reserved);
+  return GA_OK;
+}
+
+static ga_status check_q_stretches(const ga_attn_desc *d, const ga_attn_stretch *q) {
+  for (int i = 0; i < d->q_stretches; i++) {
+    GA_TRY(check_stretch_range("q_stretches", i, &q[i], d->max_q));
+    GA_REQUIRE(q[i].ready == 0, GA_ERR_ARG, "attn: q_stretches[%d].ready is %u; must be 0", i, q[i].ready);
+    for (int j = 0; j < i; j++)
+      GA_REQUIRE(!q[i].rows || !q[j].rows || q[i].first + q[i].rows <= q[j].first ||
+                     q[j].first + q[j].rows <= q[i].first,
+                 GA_ERR_ARG, "attn: q_stretches[%d], rows %lld to %lld, lies over q_stretches[%d], %lld to %lld", i,
+                 (long long)q[i].first, (long long)(q[i].first + q[i].rows), j, (long long)q[j].first,
+                 (long long)(q[j].first + q[j].rows));
+  }
+  return GA_OK;
+}
+
+static ga_status check_kv_stretches(const ga_attn_desc *d, const ga_attn_io *io) {
+  const ga_attn_stretch *kv = io->kv_stretches, *before = NULL;
+  for (int i = 0; i < d->kv_stretches; i++) {
+    const ga_attn_stretch *s = &kv[i];
+    GA_TRY(check_stretch_range("kv_stretches", i, s, d->max_kv));
+    GA_REQUIRE(!s->ready || io->ready, GA_ERR_ARG, "attn: kv_stretches[%d].ready is %u, but io.ready is null", i,
+               s->ready);
+    GA_REQUIRE(!before || s->document > before->document ||
+                   (s->document == before->document && s->position >= before->position + before->rows),
+               GA_ERR_ARG,
+               "attn: kv_stretches[%d] begins at position %lld of document %d; the one before it ends at %lld of "
+               "document %d: order of document, then position, none over another",
+               i, (long long)s->position, s->document, before ? (long long)(before->position + before->rows) : 0,
+               before ? before->document : 0);
+    before = s;
+  }
+  return GA_OK;
+}
+
+static ga_status check_stretch_lists(const ga_attn_desc *d, const ga_attn_io *io) {
+  if (!d->q_stretches) return GA_OK;
+  GA_CHECK_PTR("attn", io->q_stretches && io->kv_stretches, io->q_stretches ? "kv_stretches" : "q_stretches");
+  GA_CHECK_ALIGN("attn", io->ready, GA_I32, "ready");
+  GA_CHECK_ALIGN("attn", io->ready_error, GA_I32, "ready_error");
+  GA_CHECK_PTR("attn", io->ready_error || !io->ready, "ready_error");
+  GA_REQUIRE(io->ready_polls >= 0 && io->ready_polls <= INT32_MAX, GA_ERR_ARG,
+             "attn: ready_polls is %lld; must be 0 to 2^31 - 1", (long long)io->ready_polls);
+  GA_TRY(check_q_stretches(d, io->q_stretches));
+  return check_kv_stretches(d, io);
+}
+
 static ga_status check_io(const ga_attn_desc *d, const ga_attn_io *io) {
   GA_CHECK_AT("attn", io->q, d->q_dtype, "q");
   GA_TRY(check_kv(d, io));
@@ -251,6 +326,7 @@ static ga_status check_io(const ga_attn_desc *d, const ga_attn_io *io) {
   GA_CHECK_ALIGN("attn", io->alibi, GA_F32, "alibi");
   GA_TRY(check_borders(d, io));
   GA_TRY(check_io_strides(d, io));
+  GA_TRY(check_stretch_lists(d, io));
   return check_overlap(d, io);
 }
 
@@ -278,6 +354,15 @@ ga_status ga_attn_plan(ga_ctx *ctx, const ga_attn_desc *desc, ga_plan **out) {
   GA_TAKE_DESC("attn", ctx, desc, ga_attn_desc, &full);
   GA_TRY(complete(&full));
   return ga_plan_make(ctx, GA_OP_attn, &full, sizeof full, out);
+}
+
+ga_status ga_attn_plan_row(ga_ctx *ctx, const ga_attn_desc *desc, const char *row, ga_plan **out) {
+  GA_REQUIRE(out && row, GA_ERR_ARG, "attn: %s is null", out ? "row" : "out");
+  *out = NULL;
+  ga_attn_desc full;
+  GA_TAKE_DESC("attn", ctx, desc, ga_attn_desc, &full);
+  GA_TRY(complete(&full));
+  return ga_plan_make_row(ctx, GA_OP_attn, row, &full, sizeof full, out);
 }
 
 ga_status ga_attn_run(const ga_plan *plan, const ga_attn_io *io, void *workspace, ga_stream *stream) {

@@ -7,6 +7,7 @@
 static const ga_io_version rows[] = {
     {GA_OP_gemm, ga_gemm_desc_first, 64},
     {GA_OP_attn, ga_attn_desc_first, 464},
+    {GA_OP_attn, 104, 504},
     {GA_OP_attn_bwd, ga_attn_bwd_desc_first, 304},
     {GA_OP_attn_quant, ga_attn_quant_desc_first, 128},
     {GA_OP_norm, ga_norm_desc_first, 40},

@@ -4,11 +4,13 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "core/attn_fp8.h"
+#include "core/attn_stretch.h"
 #include "ref/ref.h"
 
 typedef struct sequence {
-  int64_t b, n_q, n_kv;      /* n_kv: of the whole, or of all parts together */
-  int64_t q_first, kv_first; /* token of the packed arrays (VARLEN), else 0 */
+  int64_t b, n_q, n_kv;           /* n_kv: of the whole, or of all parts together */
+  int64_t q_first, kv_first;      /* token of the packed arrays (VARLEN), else 0 */
+  const ga_attn_stretch *stretch; /* of Q, at q_first; else NULL */
 } sequence;
 
 /* One key: where it is, and how far it stands from the query (0: at the query's place). */
@@ -18,6 +20,7 @@ typedef struct key {
   int64_t v_step;     /* from one value to the next */
   double k_scale, v_scale;
   int64_t distance;
+  bool elsewhere; /* in another document */
 } key;
 
 static sequence sequence_of(const ga_attn_desc *d, const ga_attn_io *a, int64_t b) {
@@ -34,6 +37,13 @@ static sequence sequence_of(const ga_attn_desc *d, const ga_attn_io *a, int64_t 
   if (paged) s.n_kv = a->kv_len[b];
   if (d->kv_segments) s.n_kv = 0;
   for (int i = 0; i < d->kv_segments; i++) s.n_kv += a->kv_segments[i].kv;
+  return s;
+}
+
+static sequence stretch_sequence(const ga_attn_desc *d, const ga_attn_io *a, int64_t b, int i) {
+  const ga_attn_stretch *q = &a->q_stretches[i];
+  sequence s = {.b = b, .n_q = q->rows, .q_first = q->first, .stretch = q};
+  for (int p = 0; p < d->kv_stretches; p++) s.n_kv += a->kv_stretches[p].rows;
   return s;
 }
 
@@ -64,6 +74,15 @@ static void take_scales(const ga_attn_desc *d, const ga_attn_io *a, const sequen
   x->v_scale = (double)ga_attn_scale_at(&a->v_scale, b, kv_head, token, d->kv_scale_tokens);
 }
 
+/* Row of the tensor that key j of all stretches is; its distance from query i, or that it is of another document. */
+static int64_t row_of_stretches(const ga_attn_io *a, const sequence *s, int64_t i, int64_t j, key *x) {
+  const ga_attn_stretch *kv = a->kv_stretches;
+  for (; j >= kv->rows; kv++) j -= kv->rows;
+  x->distance = kv->position + j - (s->stretch->position + i);
+  x->elsewhere = kv->document != s->stretch->document;
+  return kv->first + j;
+}
+
 /* Key j, counted through all parts, as query i of head h has it. The last query stands at the last key, parts are
  * shifted. */
 static key attn_key_of(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, int64_t j) {
@@ -76,6 +95,7 @@ static key attn_key_of(const ga_attn_desc *d, const ga_attn_io *a, const sequenc
     if (j < part->kv) break;
     j -= part->kv;
   }
+  if (s->stretch) j = row_of_stretches(a, s, i, j, &x);
   const int kv_head = h / (d->q_heads / d->kv_heads);
   x.at_k = kv_at(d, a, &a->k_stride, s, j, kv_head);
   x.at_v = kv_at(d, a, &a->v_stride, s, j, kv_head);
@@ -87,7 +107,7 @@ static key attn_key_of(const ga_attn_desc *d, const ga_attn_io *a, const sequenc
 }
 
 static bool visible(const ga_attn_desc *d, const key *x) {
-  if (d->flags & GA_ATTN_CAUSAL && x->distance > 0) return false;
+  if (x->elsewhere || (d->flags & GA_ATTN_CAUSAL && x->distance > 0)) return false;
   if (d->flags & GA_ATTN_SYMMETRIC && d->window && x->distance >= d->window) return false;
   return d->window == 0 || -d->window < x->distance;
 }
@@ -151,7 +171,7 @@ static void row_values(const ga_attn_desc *d, const ga_attn_io *a, const sequenc
 #define LN2 0.69314718055994530942
 
 static int64_t state_at(const ga_attn_desc *d, const sequence *s, int64_t i, int h) {
-  return (s->b * d->q_heads + h) * d->max_q + i;
+  return (s->b * d->q_heads + h) * d->max_q + (s->stretch ? s->q_first : 0) + i;
 }
 
 static void rescale(const ga_attn_desc *d, row_sums *r, double *o, double top) {
@@ -202,19 +222,30 @@ static void one_row(const ga_attn_desc *d, const ga_attn_io *a, const sequence *
     ga_ref_store((ga_dtype)d->o_dtype, a->o, q_at(d, &a->o_stride, s, i, h) + c, r.top == -INFINITY ? 0 : o[c] / r.sum);
 }
 
+static void all_rows(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, double *weights, double *o) {
+  for (int64_t i = 0; i < s->n_q; i++)
+    for (int h = 0; h < d->q_heads; h++) one_row(d, a, s, i, h, weights, o);
+}
+
 ga_status ga_ref_attn(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
   (void)kernel, (void)workspace, (void)stream;
   const ga_attn_desc *d = desc;
   const ga_attn_io *a = io;
   int64_t most_kv = 0;
-  for (int64_t b = 0; b < d->batch; b++) most_kv = ga_max_i64(most_kv, sequence_of(d, a, b).n_kv);
+  if (d->q_stretches) most_kv = stretch_sequence(d, a, 0, 0).n_kv;
+  for (int64_t b = 0; b < d->batch && !d->q_stretches; b++) most_kv = ga_max_i64(most_kv, sequence_of(d, a, b).n_kv);
+  for (int i = 0; i < d->kv_stretches; i++) ga_attn_wait_ready(a, i);
   void *p;
   GA_TRY(ga_mem_zalloc((size_t)(most_kv + d->v_dim) + 1, sizeof(double), "a row of attention", &p));
   double *weights = p, *o = weights + most_kv;
   for (int64_t b = 0; b < d->batch; b++) {
-    sequence s = sequence_of(d, a, b);
-    for (int64_t i = 0; i < s.n_q; i++)
-      for (int h = 0; h < d->q_heads; h++) one_row(d, a, &s, i, h, weights, o);
+    for (int i = 0; i < d->q_stretches; i++) {
+      const sequence s = stretch_sequence(d, a, b, i);
+      all_rows(d, a, &s, weights, o);
+    }
+    if (d->q_stretches) continue;
+    const sequence s = sequence_of(d, a, b);
+    all_rows(d, a, &s, weights, o);
   }
   ga_mem_free(p);
   return GA_OK;

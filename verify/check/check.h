@@ -140,10 +140,11 @@ struct check_case {
   ga_status expect;  /* status that launch must return: GA_OK unless the op sets it */
   check_args row, oracle;
   ga_rng rng;
-  ga_arena arena; /* everything of this draw */
-  int edge;       /* >= 0: number of the edge shape */
-  int n_dims;     /* check_dim calls so far */
-  int64_t number; /* of the draw */
+  ga_arena arena;    /* everything of this draw */
+  const void *extra; /* of the op: what draw keeps in the arena for args */
+  int edge;          /* >= 0: number of the edge shape */
+  int n_dims;        /* check_dim calls so far */
+  int64_t number;    /* of the draw */
   void (*progress)(void *user, int64_t draw, const char *step);
   void *progress_user;
   ga_dtype drawn[3];

@@ -101,6 +101,89 @@ static void draw_both_ways(const check_case *c, ga_attn_desc *d) {
   if (d->flags & GA_ATTN_SYMMETRIC && d->window && !(c->bits >> 26 & 7)) d->window = INT32_MAX; /* as good as none */
 }
 
+/* --- stretches --- */
+
+typedef struct stretches {
+  ga_attn_stretch q[GA_ATTN_MAX_STRETCHES], kv[GA_ATTN_MAX_STRETCHES];
+  bool waits;
+} stretches;
+
+/* Cuts tokens into n stretches, in the order of memory, now and then empty ones. */
+static void cut_stretches(check_case *c, ga_attn_stretch *s, int n, int64_t tokens) {
+  const int64_t step = check_pick(c, 2) ? 1 : 1 + check_pick(c, 32); /* cuts anywhere, or at multiples */
+  int64_t at = 0;
+  memset(s, 0, (size_t)n * sizeof *s);
+  for (int i = 0; i < n; i++) {
+    const int64_t left = tokens - at, most = 2 * left / (n - i);
+    int64_t rows = check_pick(c, 10) ? check_pick(c, (int32_t)most + 1) / step * step : 0;
+    if (i == n - 1) rows = left;
+    s[i] = (ga_attn_stretch){.first = at, .rows = ga_min_i64(rows, left)};
+    at += s[i].rows;
+  }
+}
+
+static void shuffle_stretches(check_case *c, ga_attn_stretch *s, int n) {
+  for (int i = n - 1; i > 0; i--) {
+    const int j = check_pick(c, i + 1);
+    const ga_attn_stretch x = s[i];
+    s[i] = s[j];
+    s[j] = x;
+  }
+}
+
+/* Positions of keys: one document or some, with holes or without; not all rows are a stretch's. */
+static int32_t place_keys(check_case *c, ga_attn_stretch *kv, int n, int64_t begin) {
+  const bool packed = check_pick(c, 3) == 0, holes = check_pick(c, 3) == 0;
+  int64_t at = begin;
+  int32_t document = 0;
+  for (int i = 0; i < n; i++) {
+    if (packed && check_pick(c, 3) == 0) document += 1 + check_pick(c, 2), at = begin;
+    if (holes) at += check_pick(c, 3) ? 0 : check_pick(c, 70);
+    if (holes && kv[i].rows > 0) kv[i].rows -= check_pick(c, (int32_t)ga_min_i64(kv[i].rows + 1, 9));
+    kv[i].position = at;
+    kv[i].document = document;
+    at += kv[i].rows;
+  }
+  return document;
+}
+
+/* Each row of Q is in one, as chunks of a sequence are, or anywhere; some in documents without keys. */
+static void place_queries(check_case *c, ga_attn_stretch *q, int n, const ga_attn_stretch *kv, int n_kv,
+                          int32_t documents) {
+  for (int i = 0; i < n; i++) {
+    const ga_attn_stretch *s = &kv[check_pick(c, n_kv)];
+    q[i].document = check_pick(c, 9) ? s->document : check_pick(c, documents + 3);
+    q[i].position = ga_max_i64(0, s->position + (check_pick(c, 3) ? 0 : check_pick(c, 200) - 100));
+  }
+}
+
+static void draw_stretches(check_case *c, ga_attn_desc *d) {
+  const bool made_for = strstr(c->kernel->id, "_stretch_");
+  const bool may = !SPIKES && !ga_attn_is_scaled(d) && d->kv_dtype != GA_E4M3;
+  void *p;
+  if (!may || check_pick(c, made_for ? 20 : 5) >= (made_for ? 19 : 1)) return;
+  if (ga_arena_alloc(&c->arena, sizeof(stretches), &p) != GA_OK) return;
+  stretches *s = p;
+  d->flags &= GA_ATTN_CAUSAL | GA_ATTN_LSE | GA_ATTN_KV_READY;
+  d->softcap = 0;
+  d->page_size = d->kv_segments = 0;
+  d->q_stretches = 1 + check_pick(c, check_pick(c, 8) ? 4 : GA_ATTN_MAX_STRETCHES);
+  d->kv_stretches = 1 + check_pick(c, check_pick(c, 8) ? 8 : GA_ATTN_MAX_STRETCHES);
+  cut_stretches(c, s->q, d->q_stretches, d->max_q);
+  cut_stretches(c, s->kv, d->kv_stretches, d->max_kv);
+  if (check_pick(c, 4)) shuffle_stretches(c, s->q, d->q_stretches);
+  if (check_pick(c, 4)) shuffle_stretches(c, s->kv, d->kv_stretches);
+  const int64_t begin = check_pick(c, 4) ? 0 : (int64_t)1 << (10 + check_pick(c, 25));
+  const int32_t documents = place_keys(c, s->kv, d->kv_stretches, begin);
+  place_queries(c, s->q, d->q_stretches, s->kv, d->kv_stretches, documents);
+  s->waits = check_pick(c, 2) == 0;
+  for (int i = 0; i < d->kv_stretches && s->waits; i++) {
+    s->kv[i].ready = (uint32_t)check_pick(c, 4);
+    s->kv[i].ready_word = check_pick(c, 5);
+  }
+  c->extra = s;
+}
+
 static void draw(check_case *c) {
   static const ga_dtype caches[] = {GA_F32, GA_F16, GA_BF16, GA_Q8_0, GA_Q4_0, GA_E4M3};
   ga_attn_desc *d = c->desc;
@@ -134,6 +217,7 @@ static void draw(check_case *c) {
   if (ga_attn_is_scaled(d)) check_attn_fp8_draw(c, d);
   if (check_attn_is_scaled_cache(d)) d->kv_segments = 0, d->kv_scale_tokens = check_pick(c, 4) ? 1 : 0;
   draw_both_ways(c, d);
+  draw_stretches(c, d);
   /* One in five draws of batch-invariant rows. */
   if (c->kernel->flags & GA_KERNEL_INVARIANT && c->bits % 5 == 0) d->flags |= GA_ATTN_INVARIANT;
 }
@@ -251,6 +335,20 @@ static void state_args(const ga_attn_desc *d, check_args *a) {
   state_arg(d, a, "state_l", offsetof(ga_attn_io, state_l), 1);
 }
 
+/* The words have what is waited for. */
+static void stretch_args(const check_case *c, const ga_attn_desc *d, check_args *a, ga_attn_io *io) {
+  const stretches *s = c->extra;
+  if (!d->q_stretches) return;
+  io->q_stretches = s->q;
+  io->kv_stretches = s->kv;
+  if (!s->waits) return;
+  (void)check_index(a, "ready", offsetof(ga_attn_io, ready), 5, 3, 9);
+  check_arg *error = check_inout(a, "ready_error", offsetof(ga_attn_io, ready_error), GA_I32, 1, 1, 1);
+  error->fill = CHECK_FILL_INDEX;
+  error->lo = 0;
+  error->hi = 1;
+}
+
 /* All parts share the strides of the first. */
 static void part_args(const check_case *c, const ga_attn_desc *d, check_args *a, ga_attn_io *io) {
   static const char *const names[GA_ATTN_MAX_KV_SEGMENTS][2] = {{"k", "v"}, {"k1", "v1"}, {"k2", "v2"}, {"k3", "v3"}};
@@ -325,6 +423,7 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   if (d->flags & GA_ATTN_LSE) /* INOUT: entries past a packed sequence's length stay */
     check_inout(a, "lse", offsetof(ga_attn_io, lse), GA_F32, d->batch * d->q_heads, d->max_q, d->max_q);
   index_args(c, d, a, io);
+  stretch_args(c, d, a, io);
   check_arg *s = NULL;
   if (d->flags & GA_ATTN_SINKS)
     s = check_in(a, "sinks", offsetof(ga_attn_io, sinks), GA_F32, 1, d->q_heads, d->q_heads);
@@ -481,6 +580,7 @@ static void mark_columns(const columns *x, const ga_attn_io *a) {
     if (d->flags & GA_ATTN_VARLEN && !(d->flags & GA_ATTN_PAGED)) r.kv_first = a->kv_start[b];
     if (d->kv_segments) r.n_kv = 0;
     for (int i = 0; i < d->kv_segments; i++) r.n_kv += a->kv_segments[i].kv;
+    if (d->q_stretches) r = check_attn_sequence(d, a, b * d->q_stretches);
     for (int head = 0; head < d->kv_heads; head++)
       for (int64_t j = 0; j < r.n_kv; j++) {
         r.h = head * (d->q_heads / d->kv_heads);
@@ -520,9 +620,10 @@ static void excuse(const check_case *c, const check_arg *arg, const void *io, bo
 
 static void describe(const void *desc, char *text, size_t capacity) {
   const ga_attn_desc *d = desc;
-  (void)snprintf(text, capacity, "flags=0x%x window=%d page_size=%d softcap=%g scale=%g parts=%d scale_tokens=%d,%d",
+  (void)snprintf(text, capacity,
+                 "flags=0x%x window=%d page_size=%d softcap=%g scale=%g parts=%d scale_tokens=%d,%d stretches=%d,%d",
                  d->flags, d->window, d->page_size, (double)d->softcap, (double)d->scale, d->kv_segments,
-                 d->q_scale_tokens, d->kv_scale_tokens);
+                 d->q_scale_tokens, d->kv_scale_tokens, d->q_stretches, d->kv_stretches);
 }
 
 /* --- error unit --- */
@@ -572,9 +673,10 @@ static double mean_of_arg(const check_case *c, const char *name) {
 
 /* Size of the largest logit of each row of o, [batch, token, head]. */
 static void row_logits(const ga_attn_desc *d, const ga_attn_io *a, double *most) {
-  for (int64_t b = 0; b < d->batch; b++) {
+  for (int64_t b = 0; b < check_attn_sequences(d); b++) {
     check_attn_row r = check_attn_sequence(d, a, b);
-    double *row = most + (d->flags & GA_ATTN_VARLEN ? r.q_first : b * d->max_q) * d->q_heads;
+    const int64_t first = d->flags & GA_ATTN_VARLEN ? r.q_first : r.b * d->max_q + (r.stretch ? r.q_first : 0);
+    double *row = most + first * d->q_heads;
     for (r.i = 0; r.i < r.n_q; r.i++)
       for (r.h = 0; r.h < d->q_heads; r.h++) {
         float x = -INFINITY;

@@ -11,15 +11,23 @@
 /* A cache in e4m3. */
 bool check_attn_is_scaled_cache(const ga_attn_desc *d) { return d->kv_dtype == GA_E4M3 && !ga_attn_is_scaled(d); }
 
+/* Its row of the tensor; the query's place is as far from it as their positions are. */
+static check_attn_key key_of_stretches(const check_attn_row *r, int64_t j) {
+  const ga_attn_stretch *kv = r->a->kv_stretches;
+  for (; j >= kv->rows; kv++) j -= kv->rows;
+  const int64_t row = kv->first + j, distance = kv->position + j - (r->stretch->position + r->i);
+  return (check_attn_key){r->a->k, r->a->v, row, row - distance, kv->document != r->stretch->document};
+}
+
 check_attn_key check_attn_key_of(const check_attn_row *r, int64_t j) {
-  check_attn_key x = {r->a->k, r->a->v, j, r->i + r->n_kv - r->n_q};
+  check_attn_key x = {r->a->k, r->a->v, j, r->i + r->n_kv - r->n_q, false};
   for (int i = 0; i < r->d->kv_segments; i++) {
     const ga_attn_kv_segment *part = &r->a->kv_segments[i];
-    x = (check_attn_key){part->k, part->v, j, r->i + part->kv - r->n_q + part->shift};
+    x = (check_attn_key){part->k, part->v, j, r->i + part->kv - r->n_q + part->shift, false};
     if (j < part->kv) break;
     j -= part->kv;
   }
-  return x;
+  return r->stretch ? key_of_stretches(r, j) : x;
 }
 
 int64_t check_attn_kv_at(const check_attn_row *r, const ga_attn_strides *s, int64_t j) {
@@ -74,7 +82,8 @@ static float plain_dot(const check_attn_row *r, const void *k, int64_t at_q, int
 float check_attn_logit(const check_attn_row *r, int64_t n) {
   const ga_attn_desc *d = r->d;
   const check_attn_key y = check_attn_key_of(r, n);
-  if ((d->flags & GA_ATTN_CAUSAL && y.j > y.p) || (d->window && y.j <= y.p - d->window)) return -INFINITY;
+  if (y.elsewhere || (d->flags & GA_ATTN_CAUSAL && y.j > y.p) || (d->window && y.j <= y.p - d->window))
+    return -INFINITY;
   const bool symmetric = d->flags & GA_ATTN_SYMMETRIC;
   if (symmetric && d->window && y.j >= y.p + d->window) return -INFINITY;
   float x = plain_dot(r, y.k, plain_q(r, &r->a->q_stride), check_attn_kv_at(r, &r->a->k_stride, y.j)) * d->scale *
@@ -146,7 +155,7 @@ static float plain_rounded(const check_attn_row *r, float *most) {
 
 static void plain_one(const check_attn_row *r) {
   const ga_attn_desc *d = r->d;
-  const int64_t at = (r->b * d->q_heads + r->h) * d->max_q + r->i;
+  const int64_t at = (r->b * d->q_heads + r->h) * d->max_q + (r->stretch ? r->q_first : 0) + r->i;
   float most = -INFINITY, sum = 0;
   bool none = true; /* no key is seen; a logit that is no number is one of a key */
   for (int64_t j = 0; j < r->n_kv; j++) {
@@ -180,9 +189,19 @@ static void plain_one(const check_attn_row *r) {
   if (d->flags & GA_ATTN_LSE) r->a->lse[at] = none ? -INFINITY : most + logf(sum);
 }
 
+int64_t check_attn_sequences(const ga_attn_desc *d) { return d->batch * ga_max_i64(d->q_stretches, 1); }
+
+static check_attn_row row_of_stretch(const ga_attn_desc *d, const ga_attn_io *a, int64_t i) {
+  const ga_attn_stretch *q = &a->q_stretches[i % d->q_stretches];
+  check_attn_row r = {.d = d, .a = a, .b = i / d->q_stretches, .n_q = q->rows, .q_first = q->first, .stretch = q};
+  for (int k = 0; k < d->kv_stretches; k++) r.n_kv += a->kv_stretches[k].rows;
+  return r;
+}
+
 /* Rows of sequence b: which of them, i and h, is the caller's. */
 check_attn_row check_attn_sequence(const ga_attn_desc *d, const ga_attn_io *a, int64_t b) {
   const bool varlen = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
+  if (d->q_stretches) return row_of_stretch(d, a, b);
   check_attn_row r = {.d = d, .a = a, .b = b, .n_q = d->max_q, .n_kv = d->max_kv};
   if (varlen) r.q_first = a->q_start[b], r.n_q = a->q_start[b + 1] - a->q_start[b];
   if (varlen && !paged) r.kv_first = a->kv_start[b], r.n_kv = a->kv_start[b + 1] - a->kv_start[b];
@@ -199,7 +218,7 @@ ga_status check_attn_plain(const ga_kernel *kernel, const void *desc, const void
   if (ga_attn_is_scaled(d)) return check_attn_fp8_plain(kernel, d, a);
   GA_TRY(ga_mem_alloc((size_t)((d->max_kv + 1) * (d->kv_segments ? d->kv_segments : 1) + d->v_dim) * sizeof(float),
                       "logits", &s));
-  for (int64_t b = 0; b < d->batch; b++) {
+  for (int64_t b = 0; b < check_attn_sequences(d); b++) {
     check_attn_row r = check_attn_sequence(d, a, b);
     r.tensor = kernel->flags & GA_KERNEL_TENSOR;
     r.as_kv = kernel->flags & GA_KERNEL_AS_KV;

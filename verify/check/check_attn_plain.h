@@ -9,19 +9,23 @@ typedef struct check_attn_row {
   const ga_attn_io *a;
   int64_t b, i, n_q, n_kv, q_first, kv_first;
   int h;
-  bool tensor; /* products as tensor cores take them */
-  bool as_kv;  /* q and o rounded to the type of K and V */
-  bool rounds; /* weights rounded to the type of V */
-  float *s;    /* logits [n_kv] */
-  float *o;    /* [v_dim] */
+  const ga_attn_stretch *stretch; /* of Q, from row q_first on; keys are counted through all stretches. Else NULL */
+  bool tensor;                    /* products as tensor cores take them */
+  bool as_kv;                     /* q and o rounded to the type of K and V */
+  bool rounds;                    /* weights rounded to the type of V */
+  float *s;                       /* logits [n_kv] */
+  float *o;                       /* [v_dim] */
 } check_attn_row;
 
 typedef struct check_attn_key {
   const void *k, *v;
-  int64_t j, p; /* index in its array, place of the query */
+  int64_t j, p;   /* index in its array, place of the query */
+  bool elsewhere; /* in another document */
 } check_attn_key;
 
 bool check_attn_is_scaled_cache(const ga_attn_desc *d);
+/* Sequences: of the batch, or of its stretches of Q. */
+int64_t check_attn_sequences(const ga_attn_desc *d);
 /* The row (i, h to be set by the caller) of sequence b. */
 check_attn_row check_attn_sequence(const ga_attn_desc *d, const ga_attn_io *a, int64_t b);
 /* The key that comes j-th when all parts are counted through. */

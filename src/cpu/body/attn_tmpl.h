@@ -126,6 +126,13 @@ static void load_row(ga_dtype dtype, const uint8_t *row, float *out, int64_t n, 
   }
 }
 
+/* Row of the tensor that key j of all stretches is; *left: rows of its stretch from it on. */
+static int64_t stretch_row(const ga_attn_stretch *kv, int64_t j, int64_t *left) {
+  for (; j >= kv->rows; kv++) j -= kv->rows;
+  *left = kv->rows - j;
+  return kv->first + j;
+}
+
 /* Addresses of keys [begin, begin + n) of the unit's first KV head; the entries after them repeat the last one. */
 static void find_rows(const attn_tile *t, const void *base, const ga_attn_strides *stride, int64_t begin, int64_t n,
                       const uint8_t **rows) {
@@ -134,15 +141,16 @@ static void find_rows(const attn_tile *t, const void *base, const ga_attn_stride
   const attn_sequence *s = &t->u->s;
   const bool paged = d->flags & GA_ATTN_PAGED;
   const int64_t step = kv_bytes(d->kv_dtype, stride->token), size = paged ? d->page_size : INT64_MAX;
-  int64_t page = paged ? begin / size : 0, slot = begin - page * (paged ? size : 0);
+  int64_t page = paged ? begin / size : 0, slot = begin - page * (paged ? size : 0), end = size;
   for (int64_t k = 0; k < n; page++, slot = 0) {
+    if (s->stretch) slot = stretch_row(a->kv_stretches, begin + k, &end), end += slot;
     int64_t at = t->u->kv_head * stride->head + slot * stride->token;
     if (paged)
       at += a->page_table[s->b * a->page_table_stride + page] * stride->batch;
     else
       at += s->kv_first * stride->token + (d->flags & GA_ATTN_VARLEN ? 0 : s->b * stride->batch);
     const uint8_t *row = (const uint8_t *)base + kv_bytes(d->kv_dtype, at);
-    for (; k < n && slot < size; k++, slot++, row += step) rows[k] = row;
+    for (; k < n && slot < end; k++, slot++, row += step) rows[k] = row;
   }
   for (int64_t k = n; k < ATTN_KEYS; k++) rows[k] = rows[n - 1];
 }
@@ -257,7 +265,7 @@ static bool all_finite(const float *x, int64_t n) {
 static void many_values_masked(const attn_tile *t, int64_t begin, int64_t n, int64_t at) {
   for (int r = 0; r < t->rows; r++) {
     int64_t from, to;
-    attn_visible(t->job->d, &t->u->s, t->u->q + r / t->u->n_heads, &from, &to);
+    attn_visible(t->job, &t->u->s, t->u->q + r / t->u->n_heads, &from, &to);
     const int64_t first = ga_max_i64(0, ga_min_i64(n, from - begin)),
                   last = ga_max_i64(first, ga_min_i64(n, to - begin));
     product(1, t->v_pad, t->acc + r * t->v_pad, t->v_pad, t->scores + r * ATTN_KEYS + at + first, ATTN_KEYS,
@@ -353,7 +361,7 @@ static void softmax_tile_row(const attn_tile *t, int r) {
  * */
 static bool mask_row(const attn_tile *t, int r, int64_t begin, int64_t n) {
   int64_t from, to;
-  attn_visible(t->job->d, &t->u->s, t->u->q + r / t->u->n_heads, &from, &to);
+  attn_visible(t->job, &t->u->s, t->u->q + r / t->u->n_heads, &from, &to);
   float *s = t->scores + r * ATTN_KEYS;
   const int64_t first = ga_max_i64(0, ga_min_i64(n, from - begin)), last = ga_max_i64(first, ga_min_i64(n, to - begin));
   for (int64_t k = 0; k < first; k++) s[k] = -INFINITY;

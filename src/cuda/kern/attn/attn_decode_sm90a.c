@@ -19,6 +19,7 @@ const char *cuda_attn_packed_refusal(const ga_kernel *k, const ga_attn_desc *d) 
   if (ga_attn_is_scaled(d)) return "q is 8-bit, with V across and scales";
   if (d->flags & (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)) return "carried state is not supported";
   if (d->kv_segments) return "KV segments are not supported";
+  if (d->q_stretches) return "compiled without stretches";
   if (d->head_dim > MAX_DIM || d->v_dim > MAX_DIM) return "head_dim or v_dim is above 256";
   if (d->head_dim % CHUNK || d->v_dim % CHUNK) return "head_dim and v_dim must be multiples of 8";
   if (d->max_q > 1 << 24 || d->max_kv > 1 << 30 || d->batch > 1 << 20) return "too many rows";

@@ -27,6 +27,7 @@ const char *cuda_attn_fallback_ok(const ga_kernel *k, const void *desc, const ga
   const int32_t dtype = (int32_t)k->dtype[0];
   if (d->q_dtype != dtype || d->kv_dtype != dtype || d->o_dtype != dtype) return "q, kv and o must be of its dtype";
   if (d->flags & GA_ATTN_SYMMETRIC) return CUDA_ATTN_ONE_WAY;
+  if (d->q_stretches) return "compiled without stretches";
   if (d->head_dim > v->d || d->v_dim > v->d) return "head_dim or v_dim is larger";
   if (caps->smem_bytes && caps->smem_bytes < v->base.shared_bytes) return "the device has too little shared memory";
   return fits_int32(d, v) ? NULL : "too many rows";

@@ -31,6 +31,7 @@ static const char *features_ok(const ga_attn_desc *d, const cuda_attn_variant *v
   if (d->flags & GA_ATTN_PAGED && d->page_size % PAGE_STEP) return "page_size must be a multiple of 8";
   if (d->flags & STATE && !(v->features & CARRY)) return "compiled without carried state";
   if (d->kv_segments && !(v->features & CARRY)) return "compiled without KV segments";
+  if (d->q_stretches) return "compiled without stretches";
   if (d->flags & GA_ATTN_PAGED && !(v->features & PAGES)) return "compiled without pages";
   if (v->features) return NULL;
   if (d->flags & GA_ATTN_VARLEN) return "compiled without packed sequences";

@@ -24,6 +24,7 @@ const char *cuda_attn_prefill_f32_ok(const ga_kernel *k, const void *desc, const
   if (d->q_dtype != GA_F32 || d->o_dtype != GA_F32) return "q and o must be f32";
   if (d->flags & (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)) return "carried state is not supported";
   if (d->kv_segments) return "KV segments are not supported";
+  if (d->q_stretches) return "compiled without stretches";
   if (d->flags & GA_ATTN_SYMMETRIC) return CUDA_ATTN_ONE_WAY;
   if (d->flags & GA_ATTN_LSE) return "a log-sum-exp of rounded queries is not given";
   return NULL;

@@ -21,7 +21,7 @@ const char *cuda_ladder_ok(const ga_kernel *k, const void *desc, const ga_caps *
   (void)k, (void)caps;
   if (d->q_dtype != GA_BF16 || d->kv_dtype != GA_BF16 || d->o_dtype != GA_BF16) return "q, kv and o must be bf16";
   if (d->head_dim != COLS || d->v_dim != COLS) return "head_dim and v_dim must be 128";
-  if (d->flags & ~(uint32_t)GA_ATTN_LSE || d->window || d->softcap > 0 || d->kv_segments)
+  if (d->flags & ~(uint32_t)GA_ATTN_LSE || d->window || d->softcap > 0 || d->kv_segments || d->q_stretches)
     return "the ladder has no masks and no features";
   if (d->max_kv == 0) return "max_kv is 0";
   if (!(d->scale > 0)) return "scale must be positive";

@@ -1,0 +1,38 @@
+/* Stretches of Q and of K and V (ga/attn.h) on the host: waiting for keys, and which of them a query sees. */
+#ifndef GA_CORE_ATTN_STRETCH_H
+#define GA_CORE_ATTN_STRETCH_H
+
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "base/mem.h"
+#include "ga/attn.h"
+
+#define GA_ATTN_READY_POLLS ((int64_t)1 << 22) /* where io.ready_polls is 0 */
+
+/* Returns once stretch i of the keys is there, or has been waited for in vain, which io.ready_error tells. */
+static inline void ga_attn_wait_ready(const ga_attn_io *io, int i) {
+  const ga_attn_stretch *s = &io->kv_stretches[i];
+  if (!s->ready || !s->rows) return;
+  const _Atomic uint32_t *word = (const _Atomic uint32_t *)(io->ready + s->ready_word);
+  for (int64_t left = io->ready_polls ? io->ready_polls : GA_ATTN_READY_POLLS; left > 0; left--) {
+    if (atomic_load_explicit(word, memory_order_acquire) >= s->ready) return;
+    (void)sched_yield();
+  }
+  *io->ready_error = i + 1;
+}
+
+/* Keys counted through all stretches: [*begin, *end) are those that a query at this position sees. Both grow with the
+ * position, also where nothing is seen. */
+static inline void ga_attn_stretch_keys(const ga_attn_desc *d, const ga_attn_stretch *kv, int32_t document,
+                                        int64_t position, int64_t *begin, int64_t *end) {
+  const int64_t from = d->window ? position - d->window + 1 : 0;
+  *begin = *end = 0;
+  for (int i = 0; i < d->kv_stretches && kv[i].document <= document; i++) {
+    const bool own = kv[i].document == document, all = !own || !(d->flags & GA_ATTN_CAUSAL);
+    *begin += own ? ga_max_i64(0, ga_min_i64(from - kv[i].position, kv[i].rows)) : kv[i].rows;
+    *end += all ? kv[i].rows : ga_max_i64(0, ga_min_i64(position + 1 - kv[i].position, kv[i].rows));
+  }
+}
+
+#endif
