@@ -16,7 +16,7 @@ if [ ! -d "$at" ]; then
 fi
 export GA=$ga GA_MODEL=$3 GA_ENCODER=$4 LLAMA_SERVER_BIN_PATH=$here/llama_server.py PYTHONPATH=$here PYTHONDONTWRITEBYTECODE=1 PORT=${PORT:-8190}
 cd "$at/llama.cpp/tools/server/tests" || exit 1
-"$folder/pytest/bin/python" -m pytest -p llama_plugin -p no:cacheprovider --timeout 120 -q --tb=short unit >"$folder/llama.log" 2>&1
+"$folder/pytest/bin/python" -m pytest -p llama_plugin -p no:cacheprovider --timeout 120 -q --tb=short --junitxml="$folder/llama.xml" unit >"$folder/llama.log" 2>&1
 rc=$?
 echo "| llama.cpp's tests $version | pytest | $([ $rc = 0 ] && echo ok || echo FAILED) | $(tail -1 "$folder/llama.log") |"
 [ $rc = 0 ] || grep ^FAILED "$folder/llama.log" >&2
