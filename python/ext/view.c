@@ -106,10 +106,12 @@ static int buffer_strides(pyga_view *view, const char *what) {
     for (int i = 0; i < b->ndim; i++)
       if (b->suboffsets[i] >= 0) return pyga_fail(GA_ERR_SHAPE, "%s: has suboffsets; allowed are plain strides", what);
   view->n_dims = b->ndim;
-  for (int i = 0; i < b->ndim; i++) {
+  int64_t contiguous = 1;
+  for (int i = b->ndim - 1; i >= 0; i--) {
     view->dim[i] = b->shape[i];
-    view->stride[i] = b->strides[i] / b->itemsize;
-    if (b->strides[i] % b->itemsize && b->shape[i] > 1)
+    view->stride[i] = b->strides ? b->strides[i] / b->itemsize : contiguous; /* ctypes gives none, though asked */
+    contiguous *= b->shape[i];
+    if (b->strides && b->strides[i] % b->itemsize && b->shape[i] > 1)
       return pyga_fail(GA_ERR_SHAPE,
                        "%s: stride of dimension %d is %zd bytes; allowed are multiples of the %zd bytes of an element",
                        what, i, b->strides[i], b->itemsize);

@@ -164,6 +164,12 @@ class Arrays(unittest.TestCase):
         self.check(ga.ShapeError, "was made for other shapes", plan.run, f32(1), f32(1))
         self.check(ga.ArgumentError, "workspace: allowed in Plan.run() only", c.add, x, workspace=x)
 
+    def test_ctypes(self):
+        """Arrays of ctypes have shapes and no strides, whatever is asked for."""
+        flat, rows = (ctypes.c_float * 4)(1, 2, 3, 4), (ctypes.c_float * 3 * 2)((1, 2, 3), (4, 5, 6))
+        self.assertEqual(memoryview(ga.add(flat, flat)).tolist(), [2, 4, 6, 8])
+        self.assertEqual(memoryview(ga.add(rows, rows)).tolist(), [[2, 4, 6], [8, 10, 12]])
+
     def test_no_leak(self):
         x, out = f32(*range(64)), f32(*range(64))
         c = ga.default_context()
@@ -220,7 +226,7 @@ class Arrays(unittest.TestCase):
         path = os.path.dirname(os.path.dirname(ga.__file__))
         runs = [subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
                                check=True).stdout.split(maxsplit=1) for _ in range(3)]
-        self.assertLess(min(float(r[0]) for r in runs), 60)
+        self.assertLess(min(float(r[0]) for r in runs), 2000 if SANITIZED else 60)
         self.assertEqual(runs[0][1].strip(), "[] False")
 
 

@@ -4,7 +4,8 @@
 Usage: wheel.py BUILD: out of a build folder's libga, in seconds.
        wheel.py --clone: out of a bare clone of this checkout's HEAD, which compiles libga without nvcc and takes minutes;
                          says how long.
-auditwheel and abi3audit look at it where they are installed; the last line names what was skipped. 77: pip cannot build here."""
+Later Pythons import the same file where they are on the path; auditwheel and abi3audit look at it where they are installed. The last line
+names what was skipped. 77: pip cannot build here."""
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 MOST_BYTES = 16 << 20
 MOST_IMPORT_MS = 60
+LATER = ("python3.12", "python3.13", "python3.14")
 INSIDE = {"gpu_accel/_core.abi3.so", "gpu_accel/__init__.py", "gpu_accel/__init__.pyi", "gpu_accel/py.typed"}
 BUNDLED = ("libjansson.so", "libutf8proc.so", "LICENSE.jansson", "LICENSE.utf8proc")
 # Prints milliseconds, frameworks that were imported, whether a driver was loaded, and where jansson came from.
@@ -67,7 +69,8 @@ def make_wheel(folder):
         wheel = build_in(source, Path(folder, "wheels"), {**env, "GA_CUDA": "OFF"})
         after = os.times()
         busy = after.children_user - before.children_user + after.children_system - before.children_system
-        print(f"built from a clone: {time.monotonic() - start:.0f} s, {busy:.0f} s of processor time on {os.cpu_count()} cores")
+        print(f"built from a clone: {time.monotonic() - start:.0f} s, {busy:.0f} s of processor time on {os.cpu_count()} cores, "
+              f"load {os.getloadavg()[1]:.1f} at the end, over 5 minutes")
         return wheel
     source = copy_of_checkout(Path(folder, "source"))
     return build_in(source, Path(folder, "wheels"), {**env, "GA_BUILD_DIR": str(Path(sys.argv[1]).resolve())})
@@ -90,12 +93,17 @@ def check_import(wheel, folder):
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", place, wheel], check=True,
                    capture_output=True)
     env = {**os.environ, "PYTHONPATH": str(place)}
-    runs = [subprocess.run([sys.executable, "-c", IMPORT], check=True, env=env, cwd=folder, capture_output=True, text=True).stdout
-            for _ in range(5)]
-    ms = min(float(run.split()[0]) for run in runs)
-    print(f"import: {ms:.1f} ms, then:{runs[0].split(maxsplit=1)[1].strip()}")
-    assert ms <= MOST_IMPORT_MS, f"import took {ms} ms; allowed are {MOST_IMPORT_MS}"
-    assert f"[] False {place}" in runs[0], f"a framework, a driver, or the system's jansson: {runs[0]}"
+    missing = []
+    for python in (sys.executable, *LATER):
+        if not shutil.which(python) or subprocess.run([python, "-V"], capture_output=True).returncode:  # pyenv has names without programs
+            missing.append(python)
+            continue
+        runs = [subprocess.run([python, "-c", IMPORT], check=True, env=env, cwd=folder, capture_output=True, text=True).stdout for _ in range(5)]
+        ms = min(float(run.split()[0]) for run in runs)
+        print(f"import by {Path(python).name}: {ms:.1f} ms, then:{runs[0].split(maxsplit=1)[1].strip()}")
+        assert ms <= MOST_IMPORT_MS, f"import took {ms} ms; allowed are {MOST_IMPORT_MS}"
+        assert f"[] False {place}" in runs[0], f"a framework, a driver, or the system's jansson: {runs[0]}"
+    return missing
 
 
 def audit(wheel):
@@ -118,8 +126,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="ga-wheel-") as folder:
         wheel = make_wheel(folder)
         check_contents(wheel)
-        check_import(wheel, folder)
-        missing = audit(wheel)
+        missing = check_import(wheel, folder)
+        missing += audit(wheel)
     print(f"wheel: passed; skipped: {', '.join(missing) or 'nothing'}")
 
 
