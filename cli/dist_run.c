@@ -7,6 +7,7 @@
 
 #include "cli/dist_batch.h"
 #include "cli/error.h"
+#include "cli/interrupt.h"
 
 enum { MOST_RUN_RANKS = 64 };
 
@@ -208,6 +209,7 @@ static ga_status live_rank(run_rank *j) {
 
 static void *rank_main(void *arg) {
   run_rank *j = arg;
+  stop_when_interrupted();
   j->status = live_rank(j);
   ga_comm_destroy(j->comm);
   return NULL;
@@ -295,6 +297,7 @@ ga_status dist_show_run(const dist_args *a, const dist_task *t, const ga_dist_pl
   ga_status status = strcmp(a->transport, "threads") != 0 ? dist_open_comm(a, &comm) : GA_OK;
   if (status == GA_OK) status = dist_make_batch(t, a->seed, &b);
   if (status == GA_OK) status = dist_run_one(a, t, &b);
+  if (status == GA_OK && interrupted()) status = ga_error_set(GA_ERR_CANCELLED, "stopped");
   const run_rank like = {.a = a, .t = t, .plan = plan, .b = &b, .comm = comm};
   if (status == GA_OK) status = comm ? run_as_process(&like, results) : run_as_threads(a, &like, results);
   if (status != GA_OK) ga_comm_abort(comm, ga_error_text());
