@@ -1,4 +1,4 @@
-/* ga dist: plans of distributed attention: drawn, verified, run over threads of this process. */
+/* ga dist: plans of distributed attention: drawn, verified, run and timed over ranks. */
 #include "cli/dist.h"
 
 #include <errno.h>
@@ -161,6 +161,18 @@ static ga_status check_run_devices(const dist_args *a) {
 }
 
 /* args: how this program was started. */
+static int bench_command(const dist_args *a, char **args) {
+  dist_task t;
+  if (a->rank >= 0 || strcmp(a->transport, "processes") != 0) {
+    const ga_status status = dist_show_bench(a);
+    const bool is_usage = status == GA_ERR_ARG || status == GA_ERR_SHAPE;
+    return status == GA_OK ? EXIT_OK : is_usage ? cmd_usage_error("dist", "%s", ga_error_text()) : cmd_fail("dist");
+  }
+  if (dist_begin(a, "ring", &t) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
+  dist_end(&t);
+  return dist_launch(a, args);
+}
+
 static int run_command(const char *what, const dist_args *a, char **args) {
   dist_task t;
   ga_dist_plan *plan = NULL;
@@ -196,7 +208,6 @@ static int parse_and_run(int argc, char **argv, char **args) {
                  .partials = "f32",
                  .transport = "threads",
                  .device = "cpu",
-                 .runs = 1,
                  .heads = 8,
                  .kv_heads = 2,
                  .head_dim = 64,
@@ -209,8 +220,8 @@ static int parse_and_run(int argc, char **argv, char **args) {
                  .launch = 5};
   const cmd_option options[] = {
       {"method", 'm', OPT_STRING, &a.method, 0, 0, "NAME",
-       "ring, zigzag, ulysses, ...; all = compare them (plan, verify, simulate)"},
-      {"ranks", 'n', OPT_INT, &a.ranks, 1, 4096, "N", "how many: 4, or as a launcher says; run: at most 64"},
+       "ring, zigzag, ulysses, ...; all = compare them (not run); bench: also several, with commas between"},
+      {"ranks", 'n', OPT_INT, &a.ranks, 1, 4096, "N", "how many: 4, or as a launcher says; run, bench: at most 64"},
       {"tokens", 0, OPT_STRING, &a.tokens, 0, 0, "LIST", "tokens of each document"},
       {"queries", 0, OPT_STRING, &a.queries, 0, 0, "LIST", "queries of each document, its last tokens; else all"},
       {"heads", 0, OPT_INT, &a.heads, 1, 65536, "N", "of queries"},
@@ -233,13 +244,16 @@ static int parse_and_run(int argc, char **argv, char **args) {
       {"prefetch", 0, OPT_INT, &a.prefetch, 0, 1024, "N", "stages that data comes ahead of its use; 0 = 1"},
       {"steps", 0, OPT_INT, &a.steps_of, -1, 4095, "RANK", "plan: print the steps of this rank; -1 = none"},
       {"transport", 0, OPT_STRING, &a.transport, 0, 0, "NAME",
-       "run: ranks are threads, processes, or mpi: those of mpirun"},
+       "run, bench: ranks are threads, processes, or mpi: those of mpirun"},
       {"device", 0, OPT_STRING, &a.device, 0, 0, "LIST",
-       "run: cpu, or cuda:0,cuda:1,...: one for each rank, from the first again when there are more ranks"},
-      {"runs", 0, OPT_INT, &a.runs, 1, 1000000, "N", "run: so often; the fastest is told"},
-      {"seed", 's', OPT_INT, &a.seed, 0, 0, "SEED", "run: messages arrive in an order drawn from it; 0 = at once"},
-      {"buffered", 0, OPT_FLAG, &a.buffered, 0, 0, NULL, "run: sends do not wait for their receiver"},
-      {"timeout", 0, OPT_FLOAT, &a.timeout, 0.01, 86400, "S", "run: a rank that lets another wait longer ends all"},
+       "run, bench: cpu, or cuda:0,cuda:1,...: one for each rank, from the first again when there are more ranks"},
+      {"runs", 0, OPT_INT, &a.runs, 0, 1000000, "N",
+       "run: so often, the fastest is told; bench: rounds; 0 = 1, bench 9"},
+      {"seed", 's', OPT_INT, &a.seed, 0, 0, "SEED",
+       "run, bench: messages arrive in an order drawn from it; 0 = at once"},
+      {"buffered", 0, OPT_FLAG, &a.buffered, 0, 0, NULL, "run, bench: sends do not wait for their receiver"},
+      {"timeout", 0, OPT_FLOAT, &a.timeout, 0.01, 86400, "S",
+       "run, bench: a rank that lets another wait longer ends all"},
       {"tflops", 0, OPT_FLOAT, &a.tflops, 1e-6, 1e9, "X", "simulate: arithmetic of attention, 10^12 a second and rank"},
       {"gbytes", 0, OPT_FLOAT, &a.gbytes, 1e-6, 1e9, "X",
        "simulate: a rank's way in, and its way out, 10^9 bytes a second"},
@@ -249,33 +263,39 @@ static int parse_and_run(int argc, char **argv, char **args) {
   };
   int code;
   const int rest =
-      cmd_parse("dist", "plan|verify|simulate|run [options]", options, COUNT_OF(options), argc, argv, &code);
+      cmd_parse("dist", "plan|verify|simulate|run|bench [options]", options, COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
-  static const char *const whats[] = {"plan", "verify", "simulate", "run"};
+  static const char *const whats[] = {"plan", "verify", "simulate", "run", "bench"};
   if (rest != 1 || place_of_name(whats, COUNT_OF(whats), argv[1]) < 0)
-    return cmd_usage_error("dist", "%s; must be one of plan, verify, simulate, run", rest ? argv[1] : "nothing to do");
+    return cmd_usage_error("dist", "%s; must be one of plan, verify, simulate, run, bench",
+                           rest ? argv[1] : "nothing to do");
   if (place_of_name(orders, COUNT_OF(orders), a.order) < 0)
     return cmd_usage_error(
         "dist", "--order '%s': must be contiguous, striped, zigzag, chunks, doc-zigzag, pieces or method", a.order);
   if (place_of_name(needs, COUNT_OF(needs), a.need) < 0)
     return cmd_usage_error("dist", "--need '%s': must be all, blocks, stretches or method", a.need);
-  if (strcmp(a.method, "all") != 0 && !ga_dist_method_text(a.method)) {
+  const bool bench = !strcmp(argv[1], "bench"), run = bench || !strcmp(argv[1], "run");
+  if (!bench && strcmp(a.method, "all") != 0 && !ga_dist_method_text(a.method)) {
     (void)fprintf(stderr, "ga dist: methods are");
     for (size_t i = 0; ga_dist_method_name(i); i++) (void)fprintf(stderr, " %s", ga_dist_method_name(i));
     (void)fprintf(stderr, "\n");
     return cmd_usage_error("dist", "--method '%s' is none of these", a.method);
   }
-  const bool run = !strcmp(argv[1], "run");
   if (place_of_name(transports, COUNT_OF(transports), a.transport) < 0)
     return cmd_usage_error("dist", "--transport '%s': must be threads, processes or mpi", a.transport);
   if (find_rank(&a, run) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
   if (a.steps_of >= a.ranks)
     return cmd_usage_error("dist", "--steps %lld: must be a rank, 0 to %lld", (long long)a.steps_of,
                            (long long)a.ranks - 1);
-  if (run && !strcmp(a.method, "all")) return cmd_usage_error("dist", "run takes one method");
+  if (run && !bench && !strcmp(a.method, "all")) return cmd_usage_error("dist", "run takes one method");
+  if (bench && dist_is_on_host(&a) && strcmp(a.type, "f32") != 0)
+    return cmd_usage_error("dist", "--type %.20s: on %s bench takes f32", a.type, a.device);
   if (run && check_run_devices(&a) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
-  if (run && a.ranks > 64) return cmd_usage_error("dist", "--ranks %lld: run takes at most 64", (long long)a.ranks);
+  if (run && a.ranks > 64)
+    return cmd_usage_error("dist", "--ranks %lld: %s takes at most 64", (long long)a.ranks, argv[1]);
+  if (!a.runs) a.runs = bench ? 9 : 1;
   listen_for_interrupt();
+  if (bench) return bench_command(&a, args);
   return run_command(argv[1], &a, args);
 }
 

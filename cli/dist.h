@@ -8,7 +8,7 @@
 typedef struct dist_args {
   const char *method, *order, *tokens, *queries, *grid, *need, *type, *partials, *transport, *device;
   int64_t ranks, heads, kv_heads, head_dim, v_dim, window, inner, prefetch, chunks, steps_of, seed, runs;
-  int32_t rank; /* run: of this process, -1 = it is no rank */
+  int32_t rank; /* run, bench: of this process, -1 = it is no rank */
   double timeout, tflops, gbytes, latency, launch;
   bool full, backward, buffered, json;
 } dist_args;
@@ -37,6 +37,8 @@ GA_NODISCARD ga_status dist_show_plan(const dist_args *a, const dist_task *t, co
 GA_NODISCARD ga_status dist_show_all(const dist_args *a, bool simulate);
 GA_NODISCARD ga_status dist_show_times(const dist_args *a, const ga_dist_plan *plan);
 GA_NODISCARD ga_status dist_show_run(const dist_args *a, const dist_task *t, const ga_dist_plan *plan);
+/* Of one method, of several with commas between, or of all. */
+GA_NODISCARD ga_status dist_show_bench(const dist_args *a);
 /* Starts this program once for each rank; argv is how it was started. The exit code. */
 int dist_launch(const dist_args *a, char **argv);
 /* The communicator of this process, by its launcher's variables. */

@@ -14,8 +14,7 @@ ga_status dist_new_floats(int64_t n, float **out) {
   return *out ? GA_OK : fail_nomem("tensors", (size_t)n * sizeof **out);
 }
 
-/* Sums of uniform numbers, around 0: near enough to normal. */
-static void fill_random(float *x, int64_t n, uint64_t seed) {
+void dist_fill_random(float *x, int64_t n, uint64_t seed) {
   for (int64_t i = 0; i < n; i++) {
     float sum = 0;
     for (int j = 0; j < 4; j++) {
@@ -47,8 +46,8 @@ ga_status dist_make_batch(const dist_task *t, int64_t seed, dist_batch *b) {
   } all[] = {{b->q, &b->in_q},  {b->k, &b->in_k},   {b->v, &b->in_v},   {b->o, &b->in_dout}, {b->o, &b->o_in},
              {b->o, &b->o_one}, {lse, &b->lse_one}, {b->q, &b->dq_one}, {b->k, &b->dk_one},  {b->v, &b->dv_one}};
   for (size_t i = 0; i < COUNT_OF(all); i++) TRY(dist_new_floats(all[i].n, all[i].at));
-  fill_random(b->in_q, b->q, (uint64_t)seed + 1), fill_random(b->in_k, b->k, (uint64_t)seed + 2);
-  fill_random(b->in_v, b->v, (uint64_t)seed + 3), fill_random(b->in_dout, b->o, (uint64_t)seed + 4);
+  dist_fill_random(b->in_q, b->q, (uint64_t)seed + 1), dist_fill_random(b->in_k, b->k, (uint64_t)seed + 2);
+  dist_fill_random(b->in_v, b->v, (uint64_t)seed + 3), dist_fill_random(b->in_dout, b->o, (uint64_t)seed + 4);
   return GA_OK;
 }
 

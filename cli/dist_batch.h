@@ -20,6 +20,8 @@ GA_NODISCARD ga_status dist_run_one(const dist_args *a, const dist_task *t, dist
 /* The same of one document on a GPU: its queries and keys begin at q0 and k0. host: converts. */
 GA_NODISCARD ga_status dist_one_on_device(ga_ctx *host, ga_ctx *ctx, const ga_dist_desc *d, dist_batch *b, int64_t q0,
                                           int64_t nq, int64_t k0, int64_t nk);
+/* Sums of uniform numbers, around 0: near enough to normal. */
+void dist_fill_random(float *x, int64_t n, uint64_t seed);
 GA_NODISCARD ga_status dist_new_floats(int64_t n, float **out); /* zeros */
 GA_NODISCARD ga_status dist_convert(ga_ctx *ctx, int32_t from, const void *x, int32_t to, void *y, int64_t n);
 

@@ -1,15 +1,12 @@
 /* ga dist run: random tensors, each rank a thread or a process, and the result beside that of one rank. */
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/dist_batch.h"
+#include "cli/dist_ranks.h"
 #include "cli/error.h"
 #include "cli/interrupt.h"
-
-enum { MOST_RUN_RANKS = 64 };
 
 /* What a rank finds; ranks of other processes send it. */
 typedef struct rank_result {
@@ -23,17 +20,9 @@ typedef struct run_rank {
   const dist_task *t;
   const ga_dist_plan *plan;
   const dist_batch *b;
-  ga_comm *comm;
-  ga_status status;
-  char text[512];
+  ga_comm *comm; /* from here on a rank's own */
   rank_result result;
 } run_rank;
-
-static double clock_seconds(void) {
-  struct timespec t;
-  (void)clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* --- one rank --- */
 
@@ -105,9 +94,9 @@ static ga_status run_rank_plan(run_rank *j, ga_ctx *ctx, void *const rows[TENSOR
   ga_status status = GA_OK;
   j->result.seconds = INFINITY;
   for (uint64_t n = 0; n < runs && status == GA_OK; n++) {
-    const double begin = clock_seconds();
+    const double begin = dist_seconds();
     status = ga_dist_exec_run(exec, &io);
-    if (n >= first) j->result.seconds = fmin(j->result.seconds, clock_seconds() - begin);
+    if (n >= first) j->result.seconds = fmin(j->result.seconds, dist_seconds() - begin);
   }
   j->result.sent = ga_dist_exec_sent_bytes(exec) / runs;
   ga_dist_exec_destroy(exec);
@@ -175,77 +164,20 @@ static ga_status judge_rows(run_rank *j, ga_ctx *ctx, const rank_tensor x[TENSOR
   return GA_OK;
 }
 
-/* host: converts; ctx: of the rank's device. */
-static ga_status run_with(run_rank *j, ga_ctx *host, ga_ctx *ctx) {
+static ga_status run_rank_of(const dist_rank *rank, void *arg, void *result) {
+  run_rank j = *(const run_rank *)arg;
   rank_tensor x[TENSORS];
-  list_tensors(j, x);
-  ga_status status = make_rows(j, host, x);
-  if (status == GA_OK) status = run_rank_tensors(j, ctx, x);
-  if (status == GA_OK) status = judge_rows(j, host, x);
+  j.comm = rank->comm;
+  list_tensors(&j, x);
+  ga_status status = make_rows(&j, rank->host, x);
+  if (status == GA_OK) status = run_rank_tensors(&j, rank->device, x);
+  if (status == GA_OK) status = judge_rows(&j, rank->host, x);
   for (int i = 0; i < TENSORS; i++) free(x[i].rows);
+  memcpy(result, &j.result, sizeof j.result);
   return status;
 }
 
-static ga_status live_rank(run_rank *j) {
-  ga_ctx_options options = GA_CTX_OPTIONS_INIT;
-  char name[64];
-  options.device = "cpu", options.threads = 1;
-  ga_ctx *host = NULL, *ctx = NULL;
-  ga_status status = ga_ctx_create(&options, &host);
-  dist_device_of(j->a, ga_comm_rank(j->comm), name, sizeof name);
-  options.device = name;
-  if (status == GA_OK && !dist_is_on_host(j->a)) status = ga_ctx_create(&options, &ctx);
-  if (status == GA_OK) status = run_with(j, host, ctx ? ctx : host);
-  if (status != GA_OK) {
-    (void)snprintf(j->text, sizeof j->text, "%s", ga_error_text());
-    ga_comm_abort(j->comm, j->text);
-  }
-  ga_ctx_destroy(ctx);
-  ga_ctx_destroy(host);
-  return status == GA_OK ? GA_OK : ga_error_set(status, "%s", j->text);
-}
-
 /* --- all ranks --- */
-
-static void *rank_main(void *arg) {
-  run_rank *j = arg;
-  stop_when_interrupted();
-  j->status = live_rank(j);
-  ga_comm_destroy(j->comm);
-  return NULL;
-}
-
-static ga_status run_as_threads(const dist_args *a, const run_rank *like, rank_result *results) {
-  ga_comm *comms[MOST_RUN_RANKS] = {NULL};
-  pthread_t threads[MOST_RUN_RANKS];
-  run_rank jobs[MOST_RUN_RANKS];
-  ga_comm_threads_options options = GA_COMM_THREADS_OPTIONS_INIT;
-  const int32_t ranks = (int32_t)a->ranks;
-  options.ranks = ranks, options.seed = (uint64_t)a->seed, options.timeout = a->timeout;
-  options.flags = a->buffered ? GA_COMM_BUFFERED : 0u;
-  TRY(ga_comm_threads_create(&options, comms));
-  int32_t started = 0;
-  for (; started < ranks; started++) {
-    jobs[started] = *like;
-    jobs[started].comm = comms[started];
-    if (pthread_create(&threads[started], NULL, rank_main, &jobs[started])) break;
-  }
-  for (int32_t r = started; r < ranks; r++) ga_comm_destroy(comms[r]);
-  for (int32_t r = 0; r < started; r++) (void)pthread_join(threads[r], NULL);
-  REQUIRE(started == ranks, GA_ERR_DEVICE, "the system starts %d threads of %d", started, ranks);
-  for (int32_t r = 0; r < ranks; r++) {
-    if (jobs[r].status != GA_OK) return ga_error_set(jobs[r].status, "%s", jobs[r].text);
-    results[r] = jobs[r].result;
-  }
-  return GA_OK;
-}
-
-/* This process is one of the ranks. */
-static ga_status run_as_process(const run_rank *like, rank_result *results) {
-  run_rank j = *like;
-  TRY(live_rank(&j));
-  return ga_comm_all_gather(j.comm, &j.result, sizeof j.result, results);
-}
 
 /* f32: sums in two orders; measured: 1e-6 forward, 3e-6 backward at 4096 tokens. 16 bits: results are rounded to 2^-9
  * and 2^-12 of their size, and each of the two operands of a gradient has been. */
@@ -286,11 +218,7 @@ static ga_status report_run(const dist_args *a, const ga_dist_plan *plan, int32_
 ga_status dist_show_run(const dist_args *a, const dist_task *t, const ga_dist_plan *plan) {
   dist_batch b = {0};
   ga_comm *comm = NULL; /* of this process: ranks meet before they work, so that each hears of another's end */
-  if (!dist_is_on_host(a)) {
-    /* Streams that wait must not share a queue of the device with others, and no code may be loaded meanwhile. */
-    (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-    (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0);
-  }
+  dist_prepare_devices(a);
   TRY(ga_dist_plan_verify(plan, NULL));
   rank_result *results = calloc((size_t)a->ranks, sizeof *results);
   if (!results) return fail_nomem("results", (size_t)a->ranks * sizeof *results);
@@ -298,8 +226,8 @@ ga_status dist_show_run(const dist_args *a, const dist_task *t, const ga_dist_pl
   if (status == GA_OK) status = dist_make_batch(t, a->seed, &b);
   if (status == GA_OK) status = dist_run_one(a, t, &b);
   if (status == GA_OK && interrupted()) status = ga_error_set(GA_ERR_CANCELLED, "stopped");
-  const run_rank like = {.a = a, .t = t, .plan = plan, .b = &b, .comm = comm};
-  if (status == GA_OK) status = comm ? run_as_process(&like, results) : run_as_threads(a, &like, results);
+  run_rank like = {.a = a, .t = t, .plan = plan, .b = &b};
+  if (status == GA_OK) status = dist_on_ranks(a, comm, run_rank_of, &like, sizeof *results, results);
   if (status != GA_OK) ga_comm_abort(comm, ga_error_text());
   ga_comm_destroy(comm);
   if (status == GA_OK) status = report_run(a, plan, b.dtype, results);

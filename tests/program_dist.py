@@ -1,4 +1,4 @@
-#!/ usr / bin / env python3
+#!/usr/bin/env python3
 """ga dist: plans against figures worked out here, runs against one rank, wrong command lines. Usage: program_dist.py GA"""
 import json
 import os
@@ -168,8 +168,47 @@ class Dist(unittest.TestCase):
             (("run", "--transport", "mpi"), "no launcher's variables are set; it is started by mpirun"),
             (("run", "-n", "65"), "run takes at most 64"),
             (("run", "-m", "all"), "run takes one method"),
+            (("bench", "-m", "ring,foo"), "--method 'foo' is no method"),
+            (("bench", "-m", ""), "--method '': must be names with commas between, or all"),
+            (("bench", "-m", "ring,,zigzag"), "--method '' is no method"),
+            (("bench", "--type", "bf16"), "--type bf16: on cpu bench takes f32"),
+            (("bench", "--runs", "-1"), "--runs"),
+            (("bench", "-n", "65"), "bench takes at most 64"),
+            (("bench", "-m", "all", "--tokens", "9,x"), "--tokens '9,x'"),
+            (("bench", "-n", "9", "-m", "ulysses"), "9 groups of heads; must be 1 to q_heads, 8"),
         ):
             self.assertIn(said, self.ga(*args, rc=2), args)
+
+    def test_bench(self):
+        """Methods beside one device: work and bytes of the plan, times in order, ratios of the same rounds."""
+        shape = ("--tokens", "96,0,31", "--heads", "4", "--kv-heads", "2", "--head-dim", "16", "-n", "2", "--timeout", "60")
+        for more, transport in (((), "threads"), (("--backward",), "threads"), (("--window", "20"), "processes")):
+            b = json.loads(self.ga("bench", "-m", "ring,zigzag-direct", "--runs", "4", "--transport", transport, "--json",
+                                   *shape, *more))
+            self.assertEqual([r["method"] for r in b["rows"]], ["one device", "ring", "zigzag-direct"])
+            one = b["rows"][0]
+            for r in b["rows"]:
+                self.assertTrue(0 < r["seconds_least"] <= r["seconds"] <= r["seconds_most"], r)
+                ranks = 1 if r is one else 2
+                self.assertAlmostEqual(r["tflops_a_rank"] * ranks * r["seconds"] / (one["tflops_a_rank"] * one["seconds"]), 1, 6)
+                if r is not one:
+                    low, high = (one[a] / (2 * r[b]) for a, b in (("seconds_least", "seconds_most"), ("seconds_most", "seconds_least")))
+                    self.assertTrue(low <= r["of_one_device"] <= high, (r, one))
+                    self.assertEqual(r["sent_bytes"], sum(self.sent("-m", r["method"], *shape[:-2], *more)))
+            pairs = sum(rank["pairs"] for rank in self.plan("-m", "ring", *shape[:-2], *more)["ranks"])
+            products = 5 if "--backward" in more else 2
+            self.assertAlmostEqual(one["tflops_a_rank"] * one["seconds"] * 1e12 / (pairs * products * 2 * 16), 1, 6)
+
+    def test_bench_of_all(self):
+        """Methods that do not fit are left out, and named: heads cannot be split nine ways."""
+        shape = ("--tokens", "90", "--head-dim", "16", "-n", "9", "--runs", "1", "--timeout", "60")
+        env = {k: v for k, v in os.environ.items() if not k.startswith("GA_")}
+        p = subprocess.run([GA, "dist", "bench", "-m", "all", "--json", *shape], capture_output=True, text=True, env=env)
+        self.assertEqual(p.returncode, 0, p.stderr)
+        found = [r["method"] for r in json.loads(p.stdout)["rows"]]
+        self.assertIn("zigzag", found)
+        self.assertNotIn("ulysses", found)
+        self.assertIn("without ulysses: dist ulysses: 9 groups of heads", p.stderr)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,7 @@ static void sv_add_text(sv_choice *c, const char *p, size_t n) {
     return;
   }
   c->chars += sv_utf8_count(c->text.p + before, c->text.n - before);
+  if (c->text.n > before && memchr(c->text.p + before, '\n', c->text.n - before)) c->has_new_line = true;
   if (c->stop_string < 0 || c->ended) return;
   if (c->request) ga_request_cancel(c->request);
   sv_choice_end(c, "stop");
@@ -97,7 +98,8 @@ static void sv_add_text(sv_choice *c, const char *p, size_t n) {
 static void sv_take_token(sv_choice *c, const ga_request_output *o) {
   ga_text piece = {0};
   c->n_generated++;
-  if (c->params->logprobs >= 0 && !sv_keep_token(&c->tokens, o, c->chars)) {
+  const bool keep = c->params->logprobs >= 0 || c->params->return_ids;
+  if (keep && !sv_keep_token(&c->tokens, o, c->chars)) {
     sv_choice_break(c, GA_ERR_NOMEM, "no memory for log-probabilities");
     return;
   }

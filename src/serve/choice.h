@@ -31,6 +31,7 @@ typedef struct sv_choice {
   sv_tokens tokens, prompt; /* kept when log-probabilities are asked for; `tokens`: not sent yet */
   size_t chars, prompt_chars;
   int32_t n_generated;
+  bool has_new_line;
   bool opened;        /* the first chunk was sent */
   bool ended, closed; /* closed: the last chunk was sent */
   const char *finish; /* "stop", "length", "abort", "error"; once ended */

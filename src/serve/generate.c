@@ -4,6 +4,7 @@
 
 #include "serve/anthropic.h"
 #include "serve/job.h"
+#include "serve/native.h"
 
 /* --- streams --- */
 
@@ -11,13 +12,17 @@ static void sv_put_error_event(sv_job *job) {
   const bool is_message = job->request.is_message;
   sv_puts(&job->out, is_message ? "event: error\ndata: " : "data: ");
   (is_message ? sv_ant_put_fail : sv_put_fail)(&job->out, &job->fail);
-  sv_puts(&job->out, is_message ? "\n\n" : "\n\ndata: [DONE]\n\n");
+  sv_puts(&job->out, is_message || job->request.is_native ? "\n\n" : "\n\ndata: [DONE]\n\n");
   job->finished = true;
 }
 
 static void sv_put_news(sv_job *job) {
   if (job->request.is_message) {
     sv_ant_put_events(&job->out, &job->answer);
+    return;
+  }
+  if (job->request.is_native) {
+    sv_native_put_events(&job->out, &job->answer);
     return;
   }
   for (size_t i = 0; i < job->answer.n; i++) sv_put_chunks(&job->out, &job->answer, i);
@@ -39,7 +44,7 @@ static void sv_fill_stream(sv_job *job) {
   if (job->fail.http) {
     sv_put_error_event(job);
   } else if (ended) {
-    if (!job->request.is_message) sv_put_done(&job->out, &job->answer);
+    if (!job->request.is_message && !job->request.is_native) sv_put_done(&job->out, &job->answer);
     job->finished = true;
   } else if (!job->out.n && job->w.ping) {
     sv_put_ping(job);
@@ -79,6 +84,11 @@ static enum MHD_Result sv_reply_stream(sv_call *call, sv_job *job) {
 
 /* --- both --- */
 
+static void sv_put_whole(sv_text *t, const sv_job *job) {
+  const sv_request *r = &job->request;
+  (r->is_message ? sv_ant_put_message : r->is_native ? sv_native_put_answer : sv_put_answer)(t, &job->answer);
+}
+
 /* With a deadline a stream waits for its first token, so that it can still become a 503. */
 static enum MHD_Result sv_go_on(sv_call *call, sv_job *job) {
   const bool is_stream = job->request.p.stream;
@@ -93,7 +103,7 @@ static enum MHD_Result sv_go_on(sv_call *call, sv_job *job) {
     }
     if (ended) {
       sv_text body = {0};
-      (job->request.is_message ? sv_ant_put_message : sv_put_answer)(&body, &job->answer);
+      sv_put_whole(&body, job);
       return sv_reply_json(call, &body);
     }
     if (atomic_load(&call->server->phase) == SV_ENDING) {
@@ -118,3 +128,4 @@ static enum MHD_Result sv_run_generation(sv_call *call, sv_kind kind) {
 enum MHD_Result sv_run_completions(sv_call *call) { return sv_run_generation(call, SV_COMPLETION); }
 enum MHD_Result sv_run_chat(sv_call *call) { return sv_run_generation(call, SV_CHAT); }
 enum MHD_Result sv_run_messages(sv_call *call) { return sv_run_generation(call, SV_MESSAGE); }
+enum MHD_Result sv_run_native_completion(sv_call *call) { return sv_run_generation(call, SV_NATIVE); }

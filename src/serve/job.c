@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "serve/anthropic.h"
+#include "serve/native_request.h"
 #include "serve/prompts.h"
 
 /* --- the end of a choice --- */
@@ -102,16 +103,22 @@ static uint64_t sv_seed_of(const sv_request *r) {
   return seed;
 }
 
+/* llama-server's requests may ask for more than the context has room for; their answers are `truncated` then. */
+static int64_t sv_max_tokens_of(const sv_job *job, size_t n_prompt) {
+  const int64_t most = job->request.p.max_tokens, room = job->server->context - (int64_t)n_prompt;
+  return job->request.is_native && most > room ? SV_NO_LIMIT : most;
+}
+
 static ga_request_options sv_options_of(const sv_job *job, const sv_ids *ids) {
   const sv_params *p = &job->request.p;
   ga_request_options o = GA_REQUEST_OPTIONS_INIT;
   o.ids = ids->p;
   o.n_ids = (int32_t)ids->n;
-  o.max_tokens = (int32_t)p->max_tokens;
+  o.max_tokens = (int32_t)sv_max_tokens_of(job, ids->n);
   o.min_tokens = (int32_t)p->min_tokens;
   o.priority = (int32_t)p->priority;
   o.sample = &p->sample;
-  o.penalty_last = -1;
+  o.penalty_last = p->penalty_last;
   o.bias = p->bias;
   o.n_bias = p->n_bias;
   o.stop_ids = p->stop_ids;
@@ -122,6 +129,10 @@ static ga_request_options sv_options_of(const sv_job *job, const sv_ids *ids) {
   o.tenant = job->call->key ? job->call->key->tenant : 0;
   o.cache_salt = p->cache_salt;
   o.keep_seconds = p->cache_ttl > 0 ? p->cache_ttl : p->cache_ttl < 0 ? 0 : -1;
+  if (p->no_cache) { /* a salt that no other request has, and nobody comes back */
+    o.cache_salt = job->answer.id;
+    o.keep_seconds = -1;
+  }
   o.first_token_deadline = job->server->o.first_token_seconds;
   o.notify = sv_waiter_notify;
   o.user = (void *)(uintptr_t)&job->w;
@@ -189,7 +200,7 @@ static bool sv_submit_prompt(sv_job *job, size_t i, uint64_t seed, sv_fail *fail
   sv_text text = {0};
   bool ok =
       prompt ? sv_encode_prompt(job->server, prompt, &r->p, &ids, fail) : sv_encode_chat(job->server, r, &ids, fail);
-  ok = ok && sv_fits_context(job->server, ids.n, r->p.max_tokens, prompt ? "prompt" : "messages", fail);
+  ok = ok && sv_fits_context(job->server, ids.n, sv_max_tokens_of(job, ids.n), prompt ? "prompt" : "messages", fail);
   if (ok && r->echo) ok = sv_echo_text(job, prompt, &ids, &text, fail);
   const ga_text echo = {text.p ? text.p : "", text.n};
   ok = ok && sv_submit(job, &ids, r->echo ? &echo : NULL, seed, fail);
@@ -221,8 +232,21 @@ static bool sv_job_begin(sv_job *job, sv_fail *fail) {
   return true;
 }
 
+static bool sv_encode_for(const void *server, const char *text, size_t bytes, uint32_t flags, int32_t **ids, size_t *n,
+                          sv_fail *fail) {
+  sv_ids made = {0};
+  if (!sv_encode_text(server, text, bytes, flags, &made, fail)) return false;
+  *ids = made.p;
+  *n = made.n;
+  return true;
+}
+
 static bool sv_read_job(json_t *body, sv_kind kind, sv_job *job, sv_fail *fail) {
   const int64_t vocab = job->server->vocab;
+  if (kind == SV_NATIVE) {
+    const sv_encoder encoder = {sv_encode_for, job->server, (size_t)job->server->context};
+    return sv_request_native(&encoder, body, vocab, &job->request, fail);
+  }
   if (kind == SV_COMPLETION) return sv_request_completion(body, vocab, &job->request, fail);
   if (kind == SV_MESSAGE && !sv_ant_translate(body, false, &body, fail)) return false;
   const bool ok = sv_request_chat(body, vocab, &job->request, fail);

@@ -81,15 +81,20 @@ void sv_put_completion_logprobs(sv_text *t, const sv_choice *c, bool with_prompt
   sv_puts(t, "}");
 }
 
-static void sv_put_chat_token(sv_text *t, const ga_tokenizer *tok, int32_t id, float logprob) {
+static void sv_put_token_members(sv_text *t, const ga_tokenizer *tok, int32_t id, float logprob) {
   const ga_text piece = ga_tokenizer_piece(tok, id);
-  sv_puts(t, "{\"token\":");
+  sv_puts(t, "\"token\":");
   sv_put_json(t, piece.data, piece.bytes);
   sv_puts(t, ",\"logprob\":");
   sv_put_logprob(t, logprob);
   sv_puts(t, ",\"bytes\":[");
   for (size_t i = 0; i < piece.bytes; i++) sv_putf(t, "%s%d", i ? "," : "", (unsigned char)piece.data[i]);
   sv_puts(t, "]");
+}
+
+static void sv_put_chat_token(sv_text *t, const ga_tokenizer *tok, int32_t id, float logprob) {
+  sv_puts(t, "{");
+  sv_put_token_members(t, tok, id, logprob);
 }
 
 void sv_put_chat_logprobs(sv_text *t, const sv_choice *c) {
@@ -107,6 +112,28 @@ void sv_put_chat_logprobs(sv_text *t, const sv_choice *c) {
     sv_puts(t, "]}");
   }
   sv_puts(t, "]}");
+}
+
+static void sv_put_native_token(sv_text *t, const ga_tokenizer *tok, int32_t id, float logprob) {
+  sv_putf(t, "{\"id\":%d,", id);
+  sv_put_token_members(t, tok, id, logprob);
+}
+
+void sv_put_native_logprobs(sv_text *t, const sv_choice *c) {
+  sv_puts(t, "[");
+  for (size_t i = 0; i < c->tokens.n; i++) {
+    const sv_token *token = &c->tokens.p[i];
+    if (i) sv_puts(t, ",");
+    sv_put_native_token(t, c->tok, token->id, token->logprob);
+    sv_puts(t, ",\"top_logprobs\":[");
+    for (int32_t k = 0; k < token->n_top && k < c->params->logprobs; k++) {
+      if (k) sv_puts(t, ",");
+      sv_put_native_token(t, c->tok, token->top[k].id, token->top[k].logprob);
+      sv_puts(t, "}");
+    }
+    sv_puts(t, "]}");
+  }
+  sv_puts(t, "]");
 }
 
 static void sv_put_ranked(sv_text *t, const ga_tokenizer *tok, int32_t id, float logprob, int32_t rank) {

@@ -9,6 +9,8 @@
 void sv_put_completion_logprobs(sv_text *t, const sv_choice *c, bool with_prompt);
 /* Chat: {"content":[{"token","logprob","bytes","top_logprobs"}]}. */
 void sv_put_chat_logprobs(sv_text *t, const sv_choice *c);
+/* llama.cpp's completion_probabilities: [{"id","token","logprob","bytes","top_logprobs"}]. */
+void sv_put_native_logprobs(sv_text *t, const sv_choice *c);
 /* vLLM's prompt_logprobs: [null, {"id": {"logprob","rank","decoded_token"}}, ...]. */
 void sv_put_prompt_logprobs(sv_text *t, const sv_choice *c);
 

@@ -96,8 +96,9 @@ static bool sv_read_bias_entry(const char *key, const json_t *value, int64_t voc
     return sv_refuse(fail, 400, NULL, "logit_bias",
                      "logit_bias has the key \"%.40s\"; keys must be token ids from 0 to %lld.", key,
                      (long long)vocab - 1);
-  const double bias = json_is_number(value) ? json_number_value(value) : NAN;
-  if (!(bias >= -100 && bias <= 100)) return sv_refuse_value(fail, "logit_bias", value, "numbers from -100 to 100");
+  const double bias = json_is_number(value) ? json_number_value(value) : json_is_false(value) ? -INFINITY : NAN;
+  if (!(bias <= 100) || (bias < -100 && !json_is_false(value)))
+    return sv_refuse_value(fail, "logit_bias", value, "numbers from -100 to 100, or false: never");
   p->bias[p->n_bias++] = (ga_logit_bias){(int32_t)id, (float)bias};
   return true;
 }
@@ -160,6 +161,7 @@ bool sv_params_read(const json_t *body, int64_t vocab, sv_params *out, sv_fail *
   *out = (sv_params){.sample = GA_SAMPLE_DESC_INIT, .seed = -1, .n = 1, .max_tokens = SV_NO_LIMIT, .logprobs = -1};
   out->cache_ttl = -1;
   out->prompt_logprobs = -1;
+  out->penalty_last = -1;
   out->skip_special = out->add_special = out->parse_special = true;
   if (!sv_read_sampling(body, out, fail) || !sv_read_counts(body, out, fail) || !sv_read_stops(body, out, fail) ||
       !sv_read_stop_ids(body, vocab, out, fail) || !sv_read_bias(body, vocab, out, fail) ||

@@ -22,6 +22,9 @@ typedef struct sv_params {
   int64_t logprobs;        /* how many alternatives a token; -1 = no log-probabilities */
   int64_t prompt_logprobs; /* the same for the prompt, in the form of vLLM */
   bool stream, include_usage, ignore_eos, skip_special, add_special, parse_special, include_stop;
+  int32_t penalty_last; /* tokens that penalties look back on, -1 = all */
+  /* Of llama-server's requests alone. return_ids: tokens are kept without log-probabilities, too. */
+  bool return_ids, timings_per_token, no_cache;
   ga_text stop[SV_MAX_STOPS]; /* texts of the body */
   size_t n_stop;
   int32_t *stop_ids; /* malloc'd */

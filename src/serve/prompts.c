@@ -67,46 +67,78 @@ static bool sv_refuse_template(ga_status status, sv_fail *fail) {
   return sv_refuse_status(fail, status, "messages", ga_error_text());
 }
 
+static bool sv_refuse_continuing(sv_fail *fail) {
+  return sv_refuse(fail, 400, NULL, "continue_final_message",
+                   "The chat template does not end with the last message in a way that can be gone on with.");
+}
+
+/* Where in a rendered chat the last message ends, and what the template writes behind it begins; > n: nowhere. */
+static size_t sv_find_tail(const sv_request *r, const char *text, size_t n) {
+  const json_t *messages = json_object_get(r->context, "messages");
+  const char *last =
+      json_string_value(json_object_get(json_array_get(messages, json_array_size(messages) - 1), "content"));
+  size_t length = last ? strlen(last) : 0, at = n + 1;
+  while (length && strchr(" \t\r\n", last[length - 1])) length--; /* templates trim */
+  for (size_t end = n; length && at > n && end >= length; end--)
+    if (!memcmp(text + end - length, last, length)) at = end;
+  return at;
+}
+
 /* How many ids at the end come from what the template writes behind the last message: they are taken off, so that the
  * answer goes on with that message. */
 static bool sv_cut_tail(const sv_server *s, const ga_template *tpl, const sv_request *r, const char *json, sv_ids *ids,
                         sv_fail *fail) {
-  const json_t *messages = json_object_get(r->context, "messages");
-  const char *last =
-      json_string_value(json_object_get(json_array_get(messages, json_array_size(messages) - 1), "content"));
   char *text = NULL;
-  size_t n = 0, length = last ? strlen(last) : 0;
+  size_t n = 0;
   sv_ids tail = {0};
   const ga_status status = ga_template_render(tpl, json, strlen(json), NULL, &text, &n);
   if (status != GA_OK) return sv_refuse_template(status, fail);
-  while (length && strchr(" \t\r\n", last[length - 1])) length--; /* templates trim */
-  size_t at = n + 1;
-  for (size_t end = n; length && at > n && end >= length; end--)
-    if (!memcmp(text + end - length, last, length)) at = end;
+  const size_t at = sv_find_tail(r, text, n);
   bool fits = at <= n && sv_encode_text(s, text + at, n - at, GA_TOK_PARSE_SPECIAL, &tail, fail);
   if (fits && tail.n) fits = tail.n < ids->n && !memcmp(ids->p + ids->n - tail.n, tail.p, tail.n * sizeof *tail.p);
   if (fits) ids->n -= tail.n;
   free(tail.p);
   ga_template_text_free(text);
-  return fits || fail->http ? fits
-                            : sv_refuse(fail, 400, NULL, "continue_final_message",
-                                        "The chat template does not end with the last message in a way that can be "
-                                        "gone on with.");
+  return fits || fail->http ? fits : sv_refuse_continuing(fail);
 }
 
-bool sv_encode_chat(const sv_server *s, const sv_request *r, sv_ids *out, sv_fail *fail) {
-  const ga_template *tpl = ga_model_template(s->model);
+/* The template, and its variables as JSON, malloc'd; NULL with *fail set. */
+static char *sv_template_json(const sv_server *s, const sv_request *r, const ga_template **tpl, sv_fail *fail) {
   const char *why = ga_model_template_error(s->model);
-  int32_t *made = NULL;
-  *out = (sv_ids){0};
-  if (!tpl)
-    return sv_refuse(fail, 400, "no_chat_template", NULL, "%s%s",
-                     *why ? "The model's chat template: " : "The model has no chat template; use /v1/completions.",
-                     why);
+  *tpl = ga_model_template(s->model);
+  if (!*tpl) {
+    (void)sv_refuse(fail, 400, "no_chat_template", NULL, "%s%s",
+                    *why ? "The model's chat template: " : "The model has no chat template; use /v1/completions.", why);
+    return NULL;
+  }
   sv_name_token(s, r->context, "bos_token", GA_TOK_BOS);
   sv_name_token(s, r->context, "eos_token", GA_TOK_EOS);
   char *json = json_dumps(r->context, JSON_COMPACT);
-  if (!json) return sv_refuse_nomem(fail);
+  if (!json) (void)sv_refuse_nomem(fail);
+  return json;
+}
+
+bool sv_render_chat(const sv_server *s, const sv_request *r, sv_text *out, sv_fail *fail) {
+  const ga_template *tpl;
+  char *text = NULL, *json = sv_template_json(s, r, &tpl, fail);
+  size_t n = 0;
+  if (!json) return false;
+  const ga_status status = ga_template_render(tpl, json, strlen(json), NULL, &text, &n);
+  free(json);
+  if (status != GA_OK) return sv_refuse_template(status, fail);
+  const size_t at = r->continue_final ? sv_find_tail(r, text, n) : n;
+  if (at <= n) sv_put(out, text, at);
+  ga_template_text_free(text);
+  if (at > n) return sv_refuse_continuing(fail);
+  return !out->failed || sv_refuse_nomem(fail);
+}
+
+bool sv_encode_chat(const sv_server *s, const sv_request *r, sv_ids *out, sv_fail *fail) {
+  const ga_template *tpl;
+  int32_t *made = NULL;
+  *out = (sv_ids){0};
+  char *json = sv_template_json(s, r, &tpl, fail);
+  if (!json) return false;
   bool ok = true;
   const ga_status status = ga_template_encode(tpl, s->tok, json, strlen(json), NULL, &made, &out->n);
   if (status != GA_OK) ok = sv_refuse_template(status, fail);

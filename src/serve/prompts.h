@@ -14,6 +14,8 @@ typedef struct sv_ids {
 bool sv_encode_text(const sv_server *s, const char *text, size_t bytes, uint32_t flags, sv_ids *out, sv_fail *fail);
 /* The chat of r->context. */
 bool sv_encode_chat(const sv_server *s, const sv_request *r, sv_ids *out, sv_fail *fail);
+/* Its text. */
+bool sv_render_chat(const sv_server *s, const sv_request *r, sv_text *out, sv_fail *fail);
 /* One prompt of a completion: its ids are taken, or made of its text. */
 bool sv_encode_prompt(const sv_server *s, sv_prompt *prompt, const sv_params *p, sv_ids *out, sv_fail *fail);
 /* Text of ids. */

@@ -57,7 +57,7 @@ bool sv_read_prompts(const json_t *body, const char *key, int64_t vocab, size_t 
   return true;
 }
 
-static bool sv_check_choices(const sv_request *r, sv_fail *fail) {
+bool sv_check_choices(const sv_request *r, sv_fail *fail) {
   const size_t prompts = r->is_chat ? 1 : r->n_prompts, choices = prompts * (size_t)r->p.n;
   return choices <= SV_MAX_CHOICES ||
          sv_refuse(fail, 400, NULL, "n", "%zu prompts with n = %lld are %zu choices; there may be at most %d.", prompts,

@@ -19,6 +19,7 @@ typedef struct sv_request {
   sv_params p;
   const char *model;              /* NULL = not given */
   bool is_chat, is_message, echo; /* is_message: a chat in the form of Anthropic */
+  bool is_native;                 /* a completion in the form of llama-server */
   sv_prompt *prompts;             /* completions */
   size_t n_prompts;
   json_t *context;         /* chat: messages, tools and further variables of the template */
@@ -30,6 +31,8 @@ typedef struct sv_request {
 bool sv_request_completion(json_t *body, int64_t vocab, sv_request *out, sv_fail *fail);
 bool sv_request_chat(json_t *body, int64_t vocab, sv_request *out, sv_fail *fail);
 void sv_request_free(sv_request *r);
+/* Are prompts x n few enough? */
+bool sv_check_choices(const sv_request *r, sv_fail *fail);
 
 /* string | [string] | [int] | [[int]] under `key`, at most `most` of them. */
 bool sv_read_prompts(const json_t *body, const char *key, int64_t vocab, size_t most, sv_prompt **out, size_t *n,

@@ -5,6 +5,7 @@
 #include "serve/anthropic.h"
 #include "serve/embed.h"
 #include "serve/generate.h"
+#include "serve/native.h"
 #include "serve/page.h"
 #include "serve/prompts.h"
 
@@ -102,10 +103,15 @@ static enum MHD_Result sv_run_tokenize(sv_call *call) {
   sv_text t = {0};
   sv_fail *fail = &call->fail;
   json_t *body = sv_is_ready(call->server, fail) ? sv_call_json(call) : NULL;
-  const bool ok = body && sv_read_string(body, "model", &model, fail) && sv_is_model(call->server, model, fail) &&
-                  sv_read_bool(body, "return_token_strs", &with_texts, fail) &&
-                  (sv_field(body, "messages") ? sv_tokenize_chat : sv_tokenize_text)(call->server, body, &ids, fail);
-  if (ok) sv_put_ids(&t, call->server, &ids, with_texts);
+  const sv_server *s = call->server;
+  bool ok = body && sv_read_string(body, "model", &model, fail) && sv_is_model(s, model, fail);
+  if (ok && sv_field(body, "content") && !sv_field(body, "prompt") && !sv_field(body, "messages")) {
+    ok = sv_native_tokenize(s, body, &t, fail);
+  } else {
+    ok = ok && sv_read_bool(body, "return_token_strs", &with_texts, fail) &&
+         (sv_field(body, "messages") ? sv_tokenize_chat : sv_tokenize_text)(s, body, &ids, fail);
+    if (ok) sv_put_ids(&t, s, &ids, with_texts);
+  }
   free(ids.p);
   json_decref(body);
   return ok ? sv_reply_json(call, &t) : sv_reply_fail(call);
@@ -124,7 +130,9 @@ static bool sv_detokenize_body(const sv_server *s, const json_t *body, sv_text *
       json_array_size(tokens) == 0 && tokens ? true : sv_read_prompts(body, "tokens", s->vocab, 1, &prompt, &n, fail);
   if (ok && n) ok = sv_decode_ids(s, prompt->ids, prompt->n_ids, GA_DETOK_SPECIAL, &text, fail);
   if (ok) {
-    sv_puts(out, "{\"prompt\":");
+    sv_puts(out, "{\"prompt\":"); /* vLLM's name, then llama-server's */
+    sv_put_json(out, text.p, text.n);
+    sv_puts(out, ",\"content\":");
     sv_put_json(out, text.p, text.n);
     sv_puts(out, "}");
   }
@@ -229,6 +237,14 @@ const sv_route sv_routes[] = {{"GET", "/", true, sv_run_page, false},
                               {"POST", "/v1/embeddings", false, sv_run_embeddings, false},
                               {"POST", "/tokenize", false, sv_run_tokenize, false},
                               {"POST", "/detokenize", false, sv_run_detokenize, false},
+                              {"POST", "/completion", false, sv_run_native_completion, false},
+                              {"POST", "/completions", false, sv_run_native_completion, false},
+                              {"POST", "/chat/completions", false, sv_run_chat, false},
+                              {"GET", "/models", false, sv_run_models, false},
+                              {"GET", "/v1/health", true, sv_run_health, false},
+                              {"POST", "/apply-template", false, sv_run_apply_template, false},
+                              {"GET", "/props", false, sv_run_props, false},
+                              {"GET", "/slots", false, sv_run_slots, false},
                               {"GET", "/tokenizer_info", false, sv_run_tokenizer_info, false},
                               {"OPTIONS", "*", true, sv_run_preflight, false},
                               {NULL, NULL, false, NULL, false}};

@@ -1,4 +1,4 @@
-"""A plugin of pytest for the tests of llama.cpp's server: paths get their /v1, and no request names a model.
+"""A plugin of pytest for the tests of llama.cpp's server: options of its that say how tokens are drawn go into requests, and no request names a model.
 
 What llama_server.md lists is left out."""
 import os
@@ -7,28 +7,14 @@ import re
 import pytest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-WITHOUT_V1 = {"/chat/completions", "/completions", "/embeddings", "/models"}
+NATIVE = {"/completion", "/completions"}
+GENERATE = NATIVE | {"/chat/completions", "/v1/chat/completions", "/v1/completions"}
 
 
 def excluded():
     """Name of a test, or of a file: why."""
     with open(os.path.join(HERE, "llama_server.md")) as f:
         return dict(re.findall(r"^\| `(.*?)` \| (.*?) \|$", f.read(), re.M))
-
-
-def tokens(original):
-    """/tokenize and /detokenize in the form of vLLM."""
-    def call(self, method, path, data=None, *rest, **named):
-        names = {"content": "prompt", "add_special": "add_special_tokens", "with_pieces": "return_token_strs"}
-        if path not in ("/tokenize", "/detokenize"):
-            return original(self, method, path, data, *rest, **named)
-        reply = original(self, method, path, {"add_special_tokens": False, **{names.get(k, k): v for k, v in data.items()}}, *rest, **named)
-        if "prompt" in reply.body:
-            reply.body["content"] = reply.body["prompt"]
-        if reply.body.get("token_strs"):
-            reply.body["tokens"] = [{"id": i, "piece": p} for i, p in zip(reply.body["tokens"], reply.body["token_strs"])]
-        return reply
-    return call
 
 
 def opened(original):
@@ -42,12 +28,24 @@ def opened(original):
     return call
 
 
+def options(server, data, path):
+    """--seed, --temp and --n-predict of the server as fields of a request. llama.cpp's tiny model ends no text soon; SmolLM2 does."""
+    found = {"seed": server.seed, "temperature": server.temperature}
+    if path in NATIVE:
+        found["ignore_eos"] = True
+    if server.n_predict and not {"n_predict", "max_tokens", "max_completion_tokens"} & set(data):
+        found["n_predict" if path in NATIVE else "max_tokens"] = server.n_predict
+    return found
+
+
 def rewrite(original):
     def call(self, method, path, data=None, *rest, **named):
-        if path in WITHOUT_V1:
+        if path == "/embeddings":
             path = "/v1" + path
         if isinstance(data, dict) and "model" in data:
             data = {key: value for key, value in data.items() if key != "model"}
+        if isinstance(data, dict) and path in GENERATE:
+            data = {**options(self, data, path), **data}
         return original(self, method, path, data, *rest, **named)
     return call
 
@@ -57,7 +55,6 @@ def pytest_collection_modifyitems(items):
     utils.ServerPreset.load_all = staticmethod(lambda: None)
     for name in ("make_request", "make_stream_request"):
         setattr(utils.ServerProcess, name, rewrite(getattr(utils.ServerProcess, name)))
-    utils.ServerProcess.make_request = tokens(utils.ServerProcess.make_request)
     utils.ServerProcess.make_stream_request = opened(utils.ServerProcess.make_stream_request)
     reasons = excluded() if not os.environ.get("GA_RUN_EXCLUDED") else {}
     for item in items:
