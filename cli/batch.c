@@ -260,9 +260,9 @@ static ga_status answer_file(const batch_args *a, const char *input) {
   batch_in_close(&b.in);
   batch_out_close(&b.out);
   TRY(status);
-  (void)fprintf(stderr, "%lld requests, %lld of them before; %lld were refused; %lld tokens in %.1f s\n",
-                (long long)b.n_done, (long long)before, (long long)b.n_failed, (long long)b.n_tokens,
-                seconds_now() - start);
+  (void)fprintf(stderr, "%lld request%s, %lld of them before; %lld were refused; %lld tokens in %.1f s\n",
+                (long long)b.n_done, b.n_done == 1 ? "" : "s", (long long)before, (long long)b.n_failed,
+                (long long)b.n_tokens, seconds_now() - start);
   return GA_OK;
 }
 

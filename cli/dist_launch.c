@@ -13,10 +13,12 @@
 
 #include "cli/dist.h"
 #include "cli/error.h"
+#include "cli/interrupt.h"
 
 /* Seconds that ranks have to end: */
 #define GRACE_FAILED 6.0  /* once one has failed: a watchdog takes 5 s at most, and others say what they heard */
 #define GRACE_DONE   20.0 /* once one is done: all have met by then, and only let go of memory */
+#define GRACE_CTRL_C 2.0  /* after Ctrl-C, which a terminal tells the ranks, too; kill -INT does not */
 
 #define STATUS_LOST (-1) /* the system does not say how a rank ended */
 
@@ -130,6 +132,7 @@ static first_ends wait_for_ranks(child *c, int32_t n) {
     if (f.done >= 0) deadline = fmin(deadline, now + GRACE_DONE);
     if (f.failed >= 0) deadline = fmin(deadline, now + GRACE_FAILED);
     if (f.signalled >= 0) deadline = fmin(deadline, now);
+    if (interrupted()) deadline = fmin(deadline, now + GRACE_CTRL_C);
     if (now >= deadline) kill_rest(c, n);
   }
   return f;
@@ -150,7 +153,9 @@ static int speak_for_all(const child *c, int32_t n, const first_ends *f) {
     if (!c[r].was_killed && c[r].status && c[r].n && (!best || c[r].n >= best->n)) best = &c[r];
   }
   if (f->failed < 0 && killed < 0) return EXIT_OK;
-  if (f->signalled >= 0)
+  if (interrupted())
+    (void)fputs("ga dist: stopped\n", stderr);
+  else if (f->signalled >= 0)
     say_signal(&c[f->signalled], f->signalled);
   else if (best)
     (void)fputs(best->text, stderr);

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "cli/error.h"
+#include "cli/interrupt.h"
 
 typedef struct rank_job {
   const dist_args *a;
@@ -52,6 +53,7 @@ static ga_status live_rank(rank_job *j) {
 
 static void *rank_main(void *arg) {
   rank_job *j = arg;
+  stop_when_interrupted();
   j->status = live_rank(j);
   ga_comm_destroy(j->comm);
   return NULL;

@@ -6,6 +6,7 @@
 #include "cli/dist_batch.h"
 #include "cli/dist_ranks.h"
 #include "cli/error.h"
+#include "cli/interrupt.h"
 
 /* What a rank finds; ranks of other processes send it. */
 typedef struct rank_result {
@@ -224,6 +225,7 @@ ga_status dist_show_run(const dist_args *a, const dist_task *t, const ga_dist_pl
   ga_status status = strcmp(a->transport, "threads") != 0 ? dist_open_comm(a, &comm) : GA_OK;
   if (status == GA_OK) status = dist_make_batch(t, a->seed, &b);
   if (status == GA_OK) status = dist_run_one(a, t, &b);
+  if (status == GA_OK && interrupted()) status = ga_error_set(GA_ERR_CANCELLED, "stopped");
   run_rank like = {.a = a, .t = t, .plan = plan, .b = &b};
   if (status == GA_OK) status = dist_on_ranks(a, comm, run_rank_of, &like, sizeof *results, results);
   if (status != GA_OK) ga_comm_abort(comm, ga_error_text());

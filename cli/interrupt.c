@@ -22,10 +22,12 @@ static int should_stop(void *user) {
   return flag;
 }
 
+void stop_when_interrupted(void) { ga_abort_set(should_stop, NULL); }
+
 void listen_for_interrupt(void) {
   struct sigaction action = {.sa_handler = on_interrupt}; /* no SA_RESTART: a blocked read returns */
   (void)sigaction(SIGINT, &action, NULL);
-  ga_abort_set(should_stop, NULL);
+  stop_when_interrupted();
 }
 
 bool interrupted(void) { return flag; }

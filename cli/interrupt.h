@@ -7,6 +7,8 @@
 /* The first SIGINT from now on sets a flag, and long calls of the library on this thread stop; a second one ends the
  * process at once. */
 void listen_for_interrupt(void);
+/* Long calls of the library on this thread stop, too. */
+void stop_when_interrupted(void);
 bool interrupted(void);
 /* For a program that goes on: the next SIGINT is a first one again. */
 void clear_interrupt(void);

@@ -101,6 +101,7 @@ class Batch(unittest.TestCase):
         self.assertIn("line 1: it is no answer of a batch", done.stderr)
         with open(self.path("letter.jsonl"), encoding="utf-8") as f:
             self.assertEqual(f.read(), "a letter\n")
+        self.assertIn("1 request, 0 of them before", self.run_batch(source, "one_out.jsonl").stderr)
         self.assertEqual(subprocess.run([GA, "batch", source], capture_output=True, timeout=60).returncode, 2)
         self.assertEqual(self.run_batch("-", "dash.jsonl").returncode, 2)
 

@@ -50,6 +50,24 @@ class Ranks(unittest.TestCase):
             self.assertEqual(code, 2)
             self.assertIn(said, text)
 
+    def test_interrupted(self):
+        """One Ctrl-C ends a run, on a terminal that tells all processes and by `kill -INT` of the first one."""
+        for transport in ("threads", "processes"):
+            for everybody in (True, False):
+                p = subprocess.Popen([GA, "dist", "run", "-n", "2", "--tokens", "2000", "--runs", "1000000", "--timeout", "60", "--transport", transport],
+                                     start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+                time.sleep(1.5)
+                self.assertIsNone(p.poll(), "it has ended before")
+                (os.killpg if everybody else os.kill)(p.pid, signal.SIGINT)
+                try:
+                    out, text = p.communicate(timeout=30)
+                finally:
+                    if p.poll() is None:
+                        os.killpg(p.pid, signal.SIGKILL)
+                self.assertEqual((p.returncode, out), (130, ""), text)
+                self.assertIn("stopped", text)
+
     @staticmethod
     def mpirun(ranks, *command):
         env = {k: v for k, v in os.environ.items() if not k.startswith(("GA_", "OMPI_", "PMIX_", "SLURM_"))}

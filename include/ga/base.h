@@ -70,7 +70,7 @@ typedef int (*ga_abort_fn)(void *user);
 
 /* Sets this thread's abort callback; NULL (the default) is none. Tokenising, which takes no progress callback, asks it
  * every few milliseconds: ga_tokenize, and ga_chat_encode and ga_template_encode once the text is rendered. Rendering
- * does not ask: ga_template_limits bounds its steps. */
+ * does not ask: ga_template_limits bounds its steps. ga_dist_exec_run asks between tiles, and ends for all ranks. */
 GA_API void ga_abort_set(ga_abort_fn fn, void *user);
 
 typedef enum ga_log_level { GA_LOG_DEBUG = 0, GA_LOG_INFO = 1, GA_LOG_WARN = 2, GA_LOG_ERROR = 3 } ga_log_level;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/abort.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "dist/exec.h"
@@ -183,6 +184,7 @@ static ga_status still_patient(void *user) {
   dist_device *e = user;
   bool further = true;
   GA_TRY(e->comm->calls->check(e->comm));
+  GA_TRY(ga_abort_poll("dist"));
   if (ga_seconds() < e->deadline) return GA_OK;
   GA_TRY(has_come_further(e, &further));
   GA_REQUIRE(further, GA_ERR_TIMEOUT, "dist: rank %d waited %g s for the streams of %s", e->rank, e->comm->timeout,

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/abort.h"
 #include "base/mem.h"
 #include "base/sized.h"
 #include "dist/exec.h"
@@ -262,6 +263,7 @@ static ga_status run_plan_step(ga_dist_exec *e, const dist_step *s) {
   case DIST_WAIT: return e->comm->calls->wait(e->comm, &slot->ticket);
   case DIST_TILE:
     GA_TRY(e->comm->calls->check(e->comm)); /* a rank that computes for long hears of others' errors, too */
+    GA_TRY(ga_abort_poll("dist"));
     return run_tile_step(e, s);
   case DIST_MERGE: {
     const block_view to = view_of_slot(e, s->slot), from = view_of_slot(e, s->from);
