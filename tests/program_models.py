@@ -386,7 +386,7 @@ class Models(unittest.TestCase):
         for name in ("hf:", "hf:org", "hf:org/", "hf:/x", "hf:org/re po", "hf:../x", "hf:org/..", "hf:org/repo/../x.gguf", "hf:org/repo:", "hf:org/repo:a/b",
                      "hf:org/repo/", "hf:org/repo/a//b", "hf:org/repo/x?y", "hf:" + "o" * 200 + "/x"):
             self.assertIn("must be hf:ORGANISATION/REPOSITORY", self.ga("pull", name, code=1)[1], name)
-            self.assertIn("must be hf:ORGANISATION/REPOSITORY", self.ga("info", "-m", name, code=1)[1], name)
+            self.assertIn("must be hf:ORGANISATION/REPOSITORY", self.ga("info", "-m", name, code=2)[1], name)
         self.assertIn("there is none of that name", self.ga("pull", "hf:org/unknown", code=1)[1])
         self.assertEqual(Hub.asked, ["api/models/org/unknown"])
 
