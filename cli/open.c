@@ -96,7 +96,7 @@ static int refuse_device_name(const char *name, const char *list) {
 int open_args_check(const char *name, const open_args *args) {
   ga_hub_name hub;
   if (args->model && ga_hub_is_name(args->model) && ga_hub_parse(args->model, &hub) != GA_OK)
-    return cmd_usage_error(name, "--model %s", ga_error_text());
+    return cmd_usage_error(name, "%s", ga_error_text());
   static const char *const kv_types[] = {"f16", "f32", "bf16", "e4m3", "q8_0", "q4_0"};
   bool known = !args->kv_type;
   for (size_t i = 0; i < COUNT_OF(kv_types) && !known; i++) known = !strcmp(args->kv_type, kv_types[i]);

@@ -133,7 +133,7 @@ class Small(unittest.TestCase):
                 self.assertIn(f"--device '{value}' is not known; allowed: auto, ", said)
             for model in ("hf:", "hf:org", "hf:../x", "hf:org/x:"):
                 if command[0] not in ("bench",):
-                    self.assertIn(f"--model {model}: must be hf:ORGANISATION/REPOSITORY", self.ga(*command, "-m", model, code=2)[1])
+                    self.assertIn(f"{model}: must be hf:ORGANISATION/REPOSITORY", self.ga(*command, "-m", model, code=2)[1])
             if command[0] not in ("embed", "imatrix"):
                 self.assertIn("--kv-type 'i8'", self.ga(*command, "--kv-type", "i8", code=2)[1])
         for command in (["serve"], ["batch", "-o", "x", "x"]):
