@@ -107,6 +107,7 @@ void emu_lds_cluster(void *r, uint32_t a, int bytes, EMU_SITE);
 void emu_sts_cluster(uint32_t a, const void *x, int bytes, EMU_SITE);
 void emu_sts_async(uint32_t a, const void *x, int bytes, uint32_t bar, EMU_SITE);
 int emu_atomic_add_i32(int32_t *p, int x, EMU_SITE);
+void emu_store_relaxed_i32(int32_t *p, int x, EMU_SITE);
 void emu_atomic_add(int op, void *p, const void *x, int bytes, void *old,
                     EMU_SITE); /* op: EMU_ADD_*; old may be NULL */
 void emu_fence_device(EMU_SITE);

@@ -242,6 +242,9 @@ static copy *enqueue(emu_thread *t, kind k) {
 
 static void check_smem(const emu_thread *t, const emu_tmap *m, uint32_t a) {
   uint32_t align = m->swizzle == 128 ? 1024 : m->swizzle == 64 ? 512 : m->swizzle == 32 ? 256 : 128;
+  /* A box smaller than the pattern is a piece of it, and lies where it belongs: CUDA C Programming Guide, "the offset
+   * between the swizzle pattern and the shared memory". A whole one out of place is a mistake. */
+  if (box_bytes(m) < align) align = 128;
   if (a % align)
     emu_report(EMU_RULE_MISALIGNED, t->at, "shared %#x; a box with this swizzle starts at a multiple of %u", a, align);
 }

@@ -191,16 +191,19 @@ void emu_stg(void *p, const void *x, int bytes, EMU_SITE) {
   if (emu_touch_global(&a, p, (size_t)bytes, EMU_WRITE)) memcpy(p, x, (size_t)bytes);
 }
 
-int emu_atomic_add_i32(int32_t *p, int x, EMU_SITE) {
-  emu_thread *t = emu_begin("atom.add", file, line);
+/* *p = x, or x more. Returns what it was. */
+static int atomic_i32(const char *what, int32_t *p, int x, bool add, EMU_SITE) {
+  emu_thread *t = emu_begin(what, file, line);
   emu_actor a = emu_actor_of(t);
   emu_order_atomic(p, t->at_fence);
   if (!emu_touch_global(&a, p, 4, EMU_ATOMIC)) return 0;
   int old = *p;
-  *p = (int)((uint32_t)old + (uint32_t)x);
+  *p = (int)((add ? (uint32_t)old : 0) + (uint32_t)x);
   emu_maybe_yield();
   return old;
 }
+int emu_atomic_add_i32(int32_t *p, int x, EMU_SITE) { return atomic_i32("atom.add", p, x, true, file, line); }
+void emu_store_relaxed_i32(int32_t *p, int x, EMU_SITE) { (void)atomic_i32("st.relaxed", p, x, false, file, line); }
 
 static float half_of(const void *p, bool bf16) {
   uint16_t h;

@@ -20,6 +20,16 @@
  * SPLITS    (features 8 and 2) Few tiles: their blocks of K and V are cut over several work items. Each leaves O, m and
  *           l of its rows in the workspace; the warp that is last to its 16 rows of the tile adds them up, in the order
  *           of the items.
+ * STRETCHES (features 16) Blocks are of columns: stretches of keys, one behind the other in order of document and
+ *           position; a document begins at a block. A block that one stretch fills is one box, as ever; others are
+ *           put together from boxes of 8 rows and of one, with zeros behind what the tile sees. A tile is of one
+ *           stretch of Q. Masks go by position, with window_left and window_right as the call has them: one row has
+ *           all masks. Before the first box of a stretch the producer waits for its ready word, which other devices
+ *           store: acquired at system scope, then a fence between the proxies. A wait ends after ready_polls looks and
+ *           says so in ready_error. Contract: at most 64 stretches a side, 2^26 columns, 2^29 positions a document;
+ *           boxes of one row begin at any multiple of 128 bytes inside of a swizzle period, which the emulator takes
+ *           and no GPU has run. Budget: registers 40 + 232, 16 bytes of shared memory for the waits and as many a
+ *           thread of consumers for limits.
  * BARRIERS  name     arrivals    waiter       orders
  *           q_full   1+tx        warpgroup w  TMA write of its 64 rows of Q, and the tile record -> ldmatrix / wgmma,
  *                                             ld.shared
@@ -38,6 +48,7 @@
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/mem.h"
+#include "cuda/dev/ptx/system.h"
 #include "cuda/dev/ptx/wgmma.h"
 #include "cuda/dev/tile/quad.h"
 #include "cuda/dev/tile/reg.h"
@@ -87,7 +98,7 @@
 #error "GA_P_BLOCKS: blocks per multiprocessor: 1 here"
 #endif
 #ifndef GA_P_FEATURES
-#error "GA_P_FEATURES: compiled in: 1 soft-cap, alibi, sinks, packed sequences; 2 state, parts; 4 pages; 8 packed heads"
+#error "GA_P_FEATURES: compiled in: 1 soft-cap, alibi, sinks, packed; 2 state, parts; 4 pages; 8 heads; 16 stretches"
 #endif
 #ifndef GA_P_SMEM
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
@@ -115,10 +126,11 @@ enum {
   Q_SMEM = QREG * 16 < D,
   STORE_REG = GA_P_STORE,
   KV_RESIDENT = GA_P_RESIDENT,
-  FEATURES = GA_P_FEATURES != 0,
+  FEATURES = GA_P_FEATURES % 16 != 0,
   CARRY = GA_P_FEATURES / 2 % 2,
   PAGES = GA_P_FEATURES / 4 % 2,
-  PACKS = GA_P_FEATURES / 8,
+  PACKS = GA_P_FEATURES / 8 % 2,
+  STRETCH = GA_P_FEATURES / 16,
   SPLITS = PACKS && CARRY, /* a tile's keys may be cut over several blocks */
   SKIP = CAUSAL && !KV_RESIDENT && !FEATURES &&
          GA_P_BN < GA_P_BM, /* a warpgroup passes over blocks that none of its rows sees */
@@ -154,7 +166,9 @@ enum { /* shared memory, bytes */
        OFF_TILE = (OFF_VE + 8 * ST + 15) / 16 * 16,
        TILE_BYTES = 48,
        TILE_SLOTS = 4,
-       SMEM_BYTES = OFF_TILE + TILE_SLOTS * TILE_BYTES
+       OFF_READY = OFF_TILE + TILE_SLOTS * TILE_BYTES, /* stretches: bits of those that were waited for */
+       OFF_LIMITS = OFF_READY + (STRETCH ? 16 : 0),    /* what rows see, 16 bytes a consumer thread */
+       SMEM_BYTES = OFF_LIMITS + (STRETCH ? 32 * BM : 0)
 };
 static_assert(BM % 64 == 0 && WGS >= 2 && WGS <= 3, "one warpgroup per 64 rows; registers end at three");
 static_assert(BN % 16 == 0 && D % 16 == 0 && DV % 16 == 0, "wgmma takes k in steps of 16");
@@ -163,11 +177,15 @@ static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
 static_assert(!PACKS || (STORE_REG && !KV_RESIDENT), "packed heads leave row by row");
 static_assert(GA_P_BLOCKS == 1, "a second block on the multiprocessor would leave too few registers");
 static_assert(!SKIP || PINGPONG != 2, "turns at exponentials: every warpgroup takes every block");
+static_assert(!STRETCH || (WINDOW && !FEATURES && !KV_RESIDENT), "stretches have limits of their own on both sides");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
 /* Registers per thread after launch: 504 (two consumers) or 512 (three) to share. The producer's share grows with what
  * a tile's block range takes to work out. */
-#if GA_P_BM == 192
+#if GA_P_FEATURES >= 16 && GA_P_BM == 128
+#define REGS_PRODUCER 40
+#define REGS_CONSUMER 232
+#elif GA_P_BM == 192
 #define REGS_PRODUCER 32
 #define REGS_CONSUMER 160
 #elif GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_full || \
@@ -201,6 +219,11 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define LOG2E     1.442695041f             /* log2 e */
 
 typedef const ga_kargs_attn_fwd *args;
+#if GA_P_FEATURES >= 16
+#define KARGS ga_kargs_attn_stretch /* begins with what the others have */
+#else
+#define KARGS ga_kargs_attn_fwd
+#endif
 
 #include "cuda/kern/attn/attn_tiles.h"
 
@@ -210,104 +233,16 @@ typedef struct {
   uint32_t sb;
   uint32_t k, v; /* blocks of K loaded; resident: parity bits of the stages of K, of V */
   int tiles;     /* records written */
+  int at;        /* stretches: of the last block */
 } loader;
 
-/* Block n by pages (start_k: rows of the sequence), in boxes of page_box rows. Boxes behind the sequence's end lie
- * outside of their page: they are filled with zeros and read nothing. */
-GA_DEV void load_pages(loader *p, const ga_tmap *map, const work *t, int n, uint32_t dst, uint32_t bar, int panels) {
-  args a = p->a;
-  const int32_t *table = a->page_table + t->batch * a->page_table_stride;
-  GA_ROLL for (int r = 0; r < BN; r += a->page_box) {
-    const int row = n * BN + r, inside = row < t->start_k, page = row / a->page_size;
-    const int at = inside ? row - page * a->page_size : a->page_size, id = inside ? ldg_i32(table + page) : 0;
-    GA_ROLL for (int i = 0; i < panels; i++) bulk_load_4d(dst + i * BLOCK_PANEL + r * PANEL_ROW_BYTES, map, bar,
-                                                          i * PANEL_COLS, at, t->head_k, id, L2_EVICT_LAST);
-  }
-}
-/* Block n of the tile's K or V into its stage. */
-GA_DEV void load_block(loader *p, uint32_t r, const ga_tmap *map, const work *t, int n, uint32_t off, uint32_t full,
-                       uint32_t empty, int panels) {
-  const uint32_t stage = KV_RESIDENT ? (uint32_t)n : ring_stage(r, ST);
-  const uint32_t bar = p->sb + full + 8 * stage, dst = p->sb + off + stage * (panels * BLOCK_PANEL);
-  mbar_wait(p->sb + empty + 8 * stage, KV_RESIDENT ? ~(r >> n) & 1u : ring_empty_parity(r, ST));
-  mbar_arrive_expect(bar, panels * BLOCK_PANEL);
-  if (PAGES && (p->a->features & GA_KATTN_PAGED)) {
-    load_pages(p, map, t, n, dst, bar, panels);
-    return;
-  }
-  GA_UNROLL for (int i = 0; i < panels; i++) bulk_load_4d(dst + i * BLOCK_PANEL, map, bar, i * PANEL_COLS,
-                                                          t->start_k + n * BN, t->head_k, t->batch, L2_EVICT_LAST);
-}
-GA_DEV void load_k(loader *p, const work *t, int n) {
-  const ga_tmap *map = CARRY && t->part > 0 ? &p->a->more[t->part - 1].k : &p->a->k;
-  load_block(p, p->k, map, t, n, OFF_K, OFF_KF, OFF_KE, PANELS_K);
-  p->k = KV_RESIDENT ? p->k ^ 1u << n : p->k + 1;
-}
-GA_DEV void
-load_v(loader *p, const work *t,
-       int n) /* after load_k of the block before it, if there is one: so V's place in the ring follows from K's */
-{
-  const ga_tmap *map = CARRY && t->part > 0 ? &p->a->more[t->part - 1].v : &p->a->v;
-  load_block(p, KV_RESIDENT ? p->v : p->k - 1 - (n > t->n_lo), map, t, n, OFF_V, OFF_VF, OFF_VE, PANELS_V);
-  if (KV_RESIDENT) p->v ^= 1u << n;
-}
+#include "cuda/kern/attn/attn_fwd_load.h"
 
-/* The record of the next tile goes to slot tiles % 4 before the wait for Q's buffer: consumers are at most two edges
- * behind. */
-GA_DEV uint32_t next_slot(const loader *p) { return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES; }
-/* Q's batch: packed sequences are one, whatever their pages are. */
-GA_DEV int batch_q(const loader *p, const work *t) {
-  return PAGES && (p->a->features & GA_KATTN_VARLEN) ? 0 : t->batch;
-}
-GA_DEV void load_rows(const loader *p, uint32_t dst, uint32_t bar, int column, int query, int head, int batch) {
-  if (PACKS)
-    bulk_load_5d(dst, &p->a->q, bar, column, 0, query, head, batch, L2_EVICT_FIRST);
-  else
-    bulk_load_4d(dst, &p->a->q, bar, column, query, head, batch, L2_EVICT_FIRST);
-}
-/* The tile's Q, warpgroup by warpgroup, once each has taken the previous tile's. Coordinates come from the record: they
- * would cost registers. */
-GA_DEV void load_q(loader *p, const work *t) {
-  const ga_i4 x = lds_i4(next_slot(p)), z = lds_i4(next_slot(p) + 32);
-  GA_ROLL for (int w = 0; w < WGS; w++) {
-    const uint32_t bar = p->sb + OFF_QF + 8 * w;
-    mbar_wait(p->sb + OFF_QE + 8 * w, ~p->tiles & 1);
-    if (t->n_hi < 0) {
-      mbar_arrive(bar);
-      continue;
-    }
-    mbar_arrive_expect(bar, wg_queries(p->a) * (PACKS ? p->a->pack : 1) * (PANELS_K * PANEL_ROW_BYTES));
-    GA_UNROLL for (int i = 0; i < PANELS_K; i++)
-        load_rows(p, p->sb + OFF_Q + w * Q_BYTES + i * Q_PANEL, bar, i * PANEL_COLS, z.z + x.x + w * wg_queries(p->a),
-                  x.y, batch_q(p, t));
-  }
-  p->tiles++;
-}
-/* Q's buffer frees late when products read it: have the data in L2 by then. */
-GA_DEV void prefetch_q(loader *p, const work *t) {
-  const ga_i4 x = lds_i4(next_slot(p)), z = lds_i4(next_slot(p) + 32);
-  if (t->n_hi < 0) return;
-  GA_ROLL for (int i = 0; i < PANELS_K * WGS; i++) {
-    const int column = i / WGS * PANEL_COLS, query = z.z + x.x + i % WGS * wg_queries(p->a);
-    if (PACKS)
-      bulk_prefetch_5d(&p->a->q, column, 0, query, x.y, batch_q(p, t));
-    else
-      bulk_prefetch_4d(&p->a->q, column, query, x.y, batch_q(p, t));
-  }
-}
-/* Blocks n..to of the tile, downwards, in the order of need: K runs one block ahead of V. Returns the next one. */
-GA_DEV int load_blocks(loader *p, const work *t, int n, int to) {
-  GA_ROLL for (; n >= to; n--) {
-    if (n > t->n_lo) load_k(p, t, n - 1);
-    load_v(p, t, n);
-  }
-  return n;
-}
 /* K runs ahead of V also into the next tile. Where tiles differ in length the next one is taken late, so that the
  * longest left goes to the block that is free first; its Q still arrives in time. Else after this tile's first block.
  * */
 GA_DEV void producer(args a, uint32_t sb) {
-  loader p = {a, sb, 0, 0, 0};
+  loader p = {a, sb, 0, 0, 0, 0};
   int i = block_index() - block_count(), sub = 0;
   grid_dependency_wait(); /* the inputs may be the previous kernel's outputs; everything the consumers do follows from
                              here */
@@ -343,7 +278,8 @@ typedef struct {
   uint32_t stage_k, parity_k;      /* the current K block's place in its ring; V's is one behind */
   uint32_t block_k, block_v;       /* SKIP: blocks before that of K, before that of V, which say the same */
   int tiles;                       /* records read */
-  int n, n_lo, mask_hi, mask_lo;   /* block whose S is next, and the current tile's limits */
+  int n, n_lo, mask_hi, mask_lo;   /* block whose S is next, and the current tile's limits; stretches: counted from
+                                      the tile's first block */
   int n_v;                         /* block whose PV is next */
   int joins;                       /* parts: the current record goes on with the tile of the one before */
   int keep_k, keep_v;              /* resident: blocks up to this one stay for the next tile */
@@ -355,6 +291,7 @@ GA_DEV uint32_t tile_slot(const warpgroup *c, int back) {
 }
 
 #include "cuda/kern/attn/attn_kv_stages.h"
+#include "cuda/kern/attn/attn_stretches_mask.h"
 
 /* Warpgroups issue their products in turn (PINGPONG 1): every begin is matched by one end of the previous warpgroup,
  * never two. */
@@ -386,12 +323,13 @@ GA_DEV void next_tile(warpgroup *c, uint32_t *q) {
   const ga_i4 x = lds_i4(slot), y = lds_i4(slot + 16);
   c->tiles++;
   c->n = warp_uniform(x.w);
-  c->n_lo = WINDOW ? warp_uniform(y.x) : 0;
+  c->n_lo = WINDOW && !STRETCH ? warp_uniform(y.x) : 0;
   c->mask_hi = SKIP ? 0 : MASKED ? warp_uniform(y.y) : 0;
   c->mask_lo = WINDOW ? warp_uniform(y.z) : 0;
   if (KV_RESIDENT) c->keep_k = warp_uniform(y.w);
   if (CARRY) c->joins = warp_uniform(y.w) & 1;
   skip_blocks(c);
+  if (STRETCH && c->n >= 0) put_limits(c);
   if (!FEATURES || c->n >= 0) /* else there is nothing, perhaps not even an old Q */
     load_a(q, c->sb + OFF_Q + c->w * Q_BYTES, Q_PANEL, c->wl * 16, QREG, c->lane);
   if (!QREG) return;
@@ -762,7 +700,8 @@ GA_DEV void clear_dead_rows(args a, uint32_t sb) {
           sts_i4(sb + OFF_Q + (uint32_t)(panel * Q_PANEL + live * PANEL_ROW_BYTES + 16 * i), 0, 0, 0, 0);
   fence_async_smem();
 }
-GA_KERNEL(THREADS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd a) {
+GA_KERNEL(THREADS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST KARGS all) {
+  const ga_kargs_attn_fwd &a = *(args)&all;
   const uint32_t sb = smem_base();
   const int warp = warp_uniform(thread_index() >> 5), lane = thread_index() & 31, wg = warp >> 2;
   if (thread_index() == 0) {
@@ -780,6 +719,7 @@ GA_KERNEL(THREADS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd a) 
       mbar_init(sb + OFF_VF + 8 * i, 1);
       mbar_init(sb + OFF_VE + 8 * i, WGS);
     }
+    if (STRETCH) sts_i4(sb + OFF_READY, 0, 0, 0, 0);
     mbar_init_fence();
   }
   clear_dead_rows(&a, sb);

@@ -205,7 +205,8 @@ GA_DEV void epilogue(const warpgroup *c, float *o, float *m, float *l, int back)
   if (a->lse && (c->lane & 3) == 0) GA_UNROLL
     for (int h = 0; h < 2; h++)
       if (row_in(c, &t, row, h)) stg_f32(a->lse + row_at(c, &t, row, h), log_sum(a, ref[h], l[h]));
-  if (STORE_REG)
+  /* A box would write over the rows behind a stretch's end. */
+  if (STORE_REG || (STRETCH && t.row0 + c->w * 64 + c->wl * 16 + 16 > t.rows_q))
     store_direct(c, o, v, &t);
   else
     store_bulk(c, o, v, &t);
