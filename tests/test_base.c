@@ -329,10 +329,18 @@ static long times_without_cpu(void) {
 typedef struct shared_region {
   atomic_bool worker_began, worker_ended;
   bool sleeps;              /* the worker's piece sleeps, and the caller's ends behind it; else it computes for 2 ms */
+  bool rests;               /* meanwhile it gives its CPU away for a moment, four times */
   bool lost;                /* the worker lost its CPU within its piece */
   double patience, seconds; /* of the worker's piece */
   double caller_ended, waited; /* the caller, behind its own piece */
 } shared_region;
+
+static void compute_for_2_ms(double start, bool rests) {
+  for (int i = 1; i <= 4; i++) {
+    while (ga_seconds() - start < 5e-4 * i) continue;
+    if (rests) (void)nanosleep(&(struct timespec){.tv_nsec = 1}, NULL);
+  }
+}
 
 static void shared_piece(void *arg, int64_t piece, int thread) {
   (void)piece;
@@ -349,33 +357,29 @@ static void shared_piece(void *arg, int64_t piece, int thread) {
   if (r->sleeps)
     pause_ms(1);
   else
-    while (ga_seconds() - start < 2e-3) continue;
+    compute_for_2_ms(start, r->rests);
   r->lost = times_without_cpu() != before;
   r->seconds = ga_seconds() - start;
   atomic_store(&r->worker_ended, true);
 }
 
-static shared_region run_shared_region(ga_pool *pool, bool sleeps, double patience) {
-  shared_region r = {.sleeps = sleeps, .patience = patience};
+static shared_region run_shared_region(ga_pool *pool, bool sleeps, bool rests) {
+  shared_region r = {.sleeps = sleeps, .rests = rests, .patience = 0.06};
   ga_pool_run(pool, 2, shared_piece, &r);
   r.waited = ga_seconds() - r.caller_ended;
   return r;
 }
 
-/* That the caller waits for a piece that computes is no reason to do without the worker; nor is it that the worker had
- * lost its CPU before that piece, when nobody waited. Were it sent out, it would be away for forty times the wait, and
- * that is longer than the next region's patience. A try tells something where the worker kept its CPU and the caller
- * slept; on a busy machine few do. */
-static void test_pool_keeps_a_busy_worker(void **state) {
-  (void)state;
+/* A try tells something where the worker kept its CPU and the caller slept; on a busy machine few do. */
+static void keeps_worker(bool rests) {
   int told = 0, kept = 0, tries = 0;
   for (; tries < 60 && told < 8; tries++) {
     ga_pool *pool;
     assert_int_equal(ga_pool_create(2, &pool), GA_OK);
-    (void)run_shared_region(pool, true, 0.06);
-    const shared_region busy = run_shared_region(pool, false, 0.06);
+    (void)run_shared_region(pool, true, false);
+    const shared_region busy = run_shared_region(pool, false, rests);
     const bool tells = !busy.lost && busy.waited > 1.6e-3 && busy.seconds < 4e-3;
-    const shared_region next = run_shared_region(pool, false, 0.06);
+    const shared_region next = run_shared_region(pool, false, false);
     told += tells;
     kept += tells && atomic_load(&next.worker_began);
     ga_pool_destroy(pool);
@@ -384,6 +388,20 @@ static void test_pool_keeps_a_busy_worker(void **state) {
     print_message("the worker lost its CPU in %d of %d tries: nothing is told\n", tries - told, tries);
   else
     assert_in_range(kept, told / 2 + 1, told);
+}
+
+/* That the caller waits for a piece that computes is no reason to do without the worker; nor is it that the worker had
+ * lost its CPU before that piece, when nobody waited. Were it sent out, it would be away for forty times the wait, and
+ * that is longer than the next region's patience. */
+static void test_pool_keeps_a_busy_worker(void **state) {
+  (void)state;
+  keeps_worker(false);
+}
+
+/* Nor is it that the system had the CPU for some microseconds. */
+static void test_pool_keeps_an_interrupted_worker(void **state) {
+  (void)state;
+  keeps_worker(true);
 }
 
 /* --- quotas of control groups --- */
@@ -489,6 +507,7 @@ int main(void) {
       cmocka_unit_test(test_pool_goes_on_without_a_slow_worker),
       cmocka_unit_test(test_pool_lets_a_slow_worker_out_longer),
       cmocka_unit_test(test_pool_keeps_a_busy_worker),
+      cmocka_unit_test(test_pool_keeps_an_interrupted_worker),
       cmocka_unit_test(test_file_write),
       cmocka_unit_test(test_cgroup),
   };

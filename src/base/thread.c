@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,11 +23,15 @@
 
 /* Spinning costs the CPU to others, so it is bounded: about 50 us, longer than the gap between two ops of a layer. */
 #define SPIN_ROUNDS 2000
-/* A worker asks the system how often it has lost its CPU while it waits, where the 0.3 us cost nobody anything. */
-#define ASK_ROUND 8
-/* A worker that lost its CPU and kept a region waiting for t stays out for so many t, and twice as long each time that
- * it is late again soon after: a CPU that others keep busy costs a few milliseconds a second. One that only has the
- * last and longest piece stays. */
+/* A worker asks the system how long it has had a CPU while it waits, where the 0.3 us cost nobody anything; where
+ * regions follow one another at once, in front of one now and then. */
+#define ASK_ROUND    8
+#define ASK_AGAIN_NS 200000
+/* A worker that kept a region waiting for t, and was without a CPU for half of that or more, stays out for so many t,
+ * and twice as long each time that it is late again soon after: a CPU that others keep busy costs a few milliseconds a
+ * second. One that only has the last and longest piece stays, and so does one whose CPU a thread of the system took for
+ * a moment: others who compute have it for a millisecond and more. */
+#define LEAST_LOST_NS   500000
 #define STAY_OUT        40
 #define MOST_OUT_NS     ((int64_t)2000000000)
 #define MOST_PIECES     ((int64_t)1 << 30) /* of one region: they are counted in 32 bits */
@@ -39,9 +42,9 @@ typedef struct worker {
   int index;
   pthread_t thread;
   bool late;                                   /* the caller's: holds a piece that it waits for */
-  long switches;                               /* its own: the system's count, as it last looked or waited */
+  int64_t without, asked_at;                   /* its own: ns without a CPU, as it last asked; when that was */
   GA_ALIGNED(GA_CACHE_LINE) atomic_bool holds; /* a piece */
-  atomic_bool lost_cpu;                        /* since it last looked; it looks where the caller waits for its piece */
+  atomic_llong lost;                           /* ns without a CPU; it looks where the caller waits for its piece */
   atomic_llong out_until;                      /* monotonic ns; 0: takes part */
   int64_t last_until, last_out;                /* the caller's: when it was last let in again, after how many ns */
 } worker;
@@ -91,24 +94,29 @@ static void futex_wake_all(atomic_uint *word) {
   (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1 << 30, NULL, NULL, 0);
 }
 
-/* How often this thread has lost its CPU, by its own will or not. */
-static long switches(void) {
-  struct rusage u;
-  return getrusage(RUSAGE_THREAD, &u) ? 0 : u.ru_nvcsw + u.ru_nivcsw;
+/* The time, and of this thread's time since some moment the ns that it had no CPU. */
+static void ask_system(worker *self) {
+  struct timespec t;
+  self->asked_at = now_ns();
+  if (!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t))
+    self->without = self->asked_at - (t.tv_sec * (int64_t)1000000000 + t.tv_nsec);
 }
 
 static unsigned wait_for_epoch(worker *self, unsigned seen) {
   ga_pool *pool = self->pool;
   unsigned now;
   for (int i = 0; i < SPIN_ROUNDS; i++) {
-    if ((now = atomic_load_explicit(&pool->epoch, memory_order_acquire)) != seen) return now;
-    if (i == ASK_ROUND) self->switches = switches();
+    if ((now = atomic_load_explicit(&pool->epoch, memory_order_acquire)) != seen) {
+      if (now_ns() - self->asked_at > ASK_AGAIN_NS) ask_system(self);
+      return now;
+    }
+    if (i == ASK_ROUND) ask_system(self);
     PAUSE();
   }
   atomic_fetch_add(&pool->sleepers, 1);
   while ((now = atomic_load(&pool->epoch)) == seen) futex_wait(&pool->epoch, seen);
   atomic_fetch_sub(&pool->sleepers, 1);
-  self->switches = switches();
+  ask_system(self);
   return now;
 }
 
@@ -131,11 +139,11 @@ static int64_t claim_piece(ga_pool *pool, unsigned epoch) {
   return (int64_t)(unsigned)word;
 }
 
-/* The caller sleeps until a last piece is done, which may be this one: whether the thread lost its CPU meanwhile. */
-static void note_switches(worker *w) {
-  const long now = switches();
-  atomic_store_explicit(&w->lost_cpu, now != w->switches, memory_order_relaxed);
-  w->switches = now;
+/* The caller sleeps until a last piece is done, which may be this one: how long the thread had no CPU meanwhile. */
+static void note_lost(worker *w) {
+  const int64_t before = w->without;
+  ask_system(w);
+  atomic_store_explicit(&w->lost, w->without - before, memory_order_relaxed);
 }
 
 static void run_pieces(ga_pool *pool, unsigned epoch, int thread) {
@@ -143,8 +151,7 @@ static void run_pieces(ga_pool *pool, unsigned epoch, int thread) {
   for (int64_t i; (i = claim_piece(pool, epoch)) >= 0;) {
     atomic_store_explicit(holds, true, memory_order_relaxed);
     pool->fn(pool->arg, pool->base + i, thread);
-    if (thread && atomic_load_explicit(&pool->caller_sleeps, memory_order_relaxed))
-      note_switches(&pool->workers[thread]);
+    if (thread && atomic_load_explicit(&pool->caller_sleeps, memory_order_relaxed)) note_lost(&pool->workers[thread]);
     atomic_store_explicit(holds, false, memory_order_relaxed);
     const unsigned n = atomic_load_explicit(&pool->n, memory_order_relaxed);
     const unsigned done = atomic_fetch_add(&pool->done, 1) + 1; /* seq_cst: the caller sees it or is seen to sleep */
@@ -169,14 +176,14 @@ static void stay_out(worker *w) {
   }
   if (!until) return;
   atomic_store_explicit(&w->out_until, 0, memory_order_relaxed);
-  w->switches = switches();
+  ask_system(w);
 }
 
 static void *worker_main(void *arg) {
   worker *self = arg;
   ga_pool *pool = self->pool;
   unsigned seen = 0;
-  self->switches = switches();
+  ask_system(self);
   for (;;) {
     stay_out(self);
     seen = wait_for_epoch(self, seen);
@@ -256,8 +263,8 @@ static void mark_late(ga_pool *pool) {
 static void send_out(ga_pool *pool, int64_t now, int64_t ns) {
   for (int i = 1; i < pool->n_threads; i++) {
     worker *w = &pool->workers[i];
-    const bool lost = atomic_exchange_explicit(&w->lost_cpu, false, memory_order_relaxed);
-    if (!w->late || !lost) continue;
+    const int64_t lost = atomic_exchange_explicit(&w->lost, 0, memory_order_relaxed);
+    if (!w->late || lost < LEAST_LOST_NS || lost < ns / 2) continue;
     const bool soon = now < w->last_until + w->last_out;
     w->last_out = ga_min_i64(soon ? ga_max_i64(2 * w->last_out, STAY_OUT * ns) : STAY_OUT * ns, MOST_OUT_NS);
     w->last_until = now + w->last_out;
