@@ -8,7 +8,8 @@
  *
  * With GQA dK and dV are sums over the query heads of a KV head. LSE may be that of more keys than are given here, and
  * O the output over all of them: the results are then these keys' part of dQ, and their own dK, dV (distributed
- * attention). A row whose LSE is -infinity has seen no key and gives nothing. LSE is contiguous with q = max_q.
+ * attention). On GPUs a single key is taken for the only one, with dQ and dK of 0, unless ADD is set. A row whose LSE
+ * is -infinity has seen no key and gives nothing. LSE is contiguous with q = max_q.
  * Sources: FlashAttention-2 (arXiv 2307.08691), FlashAttention-3 (2407.08608).
  */
 #ifndef GA_ATTN_BWD_H

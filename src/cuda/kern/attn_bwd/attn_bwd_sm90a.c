@@ -240,7 +240,8 @@ static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_a
 }
 
 float cuda_attn_bwd_scale(const ga_attn_bwd_desc *d) {
-  return d->max_kv == 1 && !(d->flags & GA_ATTN_SINKS) ? 0 : d->scale;
+  const uint32_t more = (uint32_t)GA_ATTN_SINKS | (uint32_t)GA_ATTN_BWD_ADD;
+  return d->max_kv == 1 && !(d->flags & more) ? 0 : d->scale;
 }
 
 ga_kbwd_tensor cuda_attn_bwd_tensor(const void *p, const ga_attn_strides *s) {
