@@ -23,7 +23,7 @@
 
 /* Spinning costs the CPU to others, so it is bounded: about 50 us, longer than the gap between two ops of a layer. */
 #define SPIN_ROUNDS 2000
-/* A worker asks the system how long it has had a CPU while it waits, where the 0.3 us cost nobody anything; where
+/* A worker asks the system how long it has had a CPU while it waits, where the 0.5 us cost nobody anything; where
  * regions follow one another at once, in front of one now and then. */
 #define ASK_ROUND    8
 #define ASK_AGAIN_NS 200000
