@@ -203,6 +203,9 @@ static void forward_by_chance(check_case *c, bool o, double *values, int64_t n) 
   }
 }
 
+/* A single key, added to what there is: LSE is that of four keys then, as in distributed attention. */
+static bool is_one_of_more(const ga_attn_bwd_desc *d) { return d->max_kv == 1 && d->flags & GA_ATTN_BWD_ADD; }
+
 static void fill(check_case *c, const check_arg *arg, double *values, int64_t n) {
   const ga_attn_bwd_desc *d = c->desc;
   const bool o = !strcmp(arg->name, "o"), made = o || !strcmp(arg->name, "lse");
@@ -218,9 +221,10 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
   }
   if (o)
     forward(c, values, NULL, 0);
-  else if (made)
+  else if (made) {
     forward(c, NULL, values, n);
-  else
+    for (int64_t i = 0; is_one_of_more(d) && i < n; i++) values[i] += log(4);
+  } else
     for (int64_t i = 0; i < n; i++)
       values[i] = (double)(strcmp(arg->name, "q_start") ? first_kv(c, d, i) : first_q(c, d, i));
 }
@@ -403,11 +407,12 @@ static void describe(const void *desc, char *text, size_t capacity) {
                  (double)d->scale);
 }
 
-/* With one key the weights are 1, whatever Q and K are. */
+/* With no other key the weights are 1, whatever Q and K are. */
 static bool is_exact(const check_case *c, const check_arg *arg) {
   const ga_attn_bwd_desc *d = c->desc;
   const bool logits = !strcmp(arg->name, "dq") || !strcmp(arg->name, "dk");
-  return c->mode == CHECK_NORMAL && logits && d->max_kv == 1 && !(d->flags & GA_ATTN_SINKS);
+  const bool alone = d->max_kv == 1 && !(d->flags & GA_ATTN_SINKS) && !is_one_of_more(d);
+  return c->mode == CHECK_NORMAL && logits && alone;
 }
 
 const check_op check_attn_bwd = {
