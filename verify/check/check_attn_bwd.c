@@ -203,7 +203,7 @@ static void forward_by_chance(check_case *c, bool o, double *values, int64_t n) 
   }
 }
 
-/* A single key, added to what there is: LSE is that of four keys then, as in distributed attention. */
+/* A single key, added to what there is: LSE and O are those of four keys then, as in distributed attention. */
 static bool is_one_of_more(const ga_attn_bwd_desc *d) { return d->max_kv == 1 && d->flags & GA_ATTN_BWD_ADD; }
 
 static void fill(check_case *c, const check_arg *arg, double *values, int64_t n) {
@@ -219,9 +219,10 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
       values[i] = arg->role == CHECK_IN && in_bad_head(c, arg, i) ? hostile(c) : ga_rng_normal(&c->rng);
     return;
   }
-  if (o)
+  if (o) {
     forward(c, values, NULL, 0);
-  else if (made) {
+    for (int64_t i = 0; is_one_of_more(d) && i < n; i++) values[i] = values[i] / 4 + ga_rng_normal(&c->rng) / 2;
+  } else if (made) {
     forward(c, NULL, values, n);
     for (int64_t i = 0; is_one_of_more(d) && i < n; i++) values[i] += log(4);
   } else
