@@ -1,12 +1,14 @@
 /* What a session promises: the same numbers whichever way tokens came in, whatever the KV cache is made of; and how
  * generation ends. On the tiny models of tests/data/arch. */
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
 
+#include "model/model.h"
 #include "tests/tiny_model.h"
 
 enum { TOKENS = 40 };
@@ -299,12 +301,76 @@ static void test_no_number_left(void **state) {
   close_tiny(&o);
 }
 
+typedef struct beside {
+  ga_session *session;
+  float row[TINY_VOCAB];
+} beside;
+
+static void *eval_beside(void *arg) {
+  beside *b = arg;
+  for (int i = 0; i < 20; i++)
+    if (ga_session_rewind(b->session, 0) != GA_OK ||
+        ga_session_eval(b->session, ids, TOKENS, b->row, 1, NULL, NULL) != GA_OK)
+      return NULL;
+  return b;
+}
+
+/* One copy of the weights for two contexts, each with its thread: the logits of one. */
+static void test_shared_weights(void **state) {
+  (void)state;
+  opened o = open_tiny("llama", TINY_VOCAB), more;
+  const ga_ctx_options cpu = {.struct_size = sizeof cpu, .device = "cpu", .threads = 1};
+  assert_int_equal(ga_ctx_create(&cpu, &more.ctx), GA_OK);
+  assert_int_equal(ga_model_share(o.model, more.ctx, &more.model), GA_OK);
+  assert_ptr_equal(more.model->layers, o.model->layers);
+  assert_ptr_not_equal(more.model->ctx, o.model->ctx);
+  assert_ptr_equal(ga_model_tokenizer(more.model), ga_model_tokenizer(o.model));
+  ga_session *s = open_session(&o, GA_F32, 512);
+  beside b = {.session = open_session(&more, GA_F32, 512)};
+  pthread_t thread;
+  void *done = NULL;
+  assert_int_equal(pthread_create(&thread, NULL, eval_beside, &b), 0);
+  for (int i = 0; i < 20; i++) {
+    assert_int_equal(ga_session_rewind(s, 0), GA_OK);
+    assert_int_equal(ga_session_eval(s, ids, TOKENS, want, 1, NULL, NULL), GA_OK);
+  }
+  assert_int_equal(pthread_join(thread, &done), 0);
+  assert_ptr_equal(done, &b);
+  assert_memory_equal(b.row, want, sizeof b.row);
+  ga_session_destroy(b.session);
+  ga_model_destroy(more.model); /* the weights stay */
+  ga_ctx_destroy(more.ctx);
+  assert_int_equal(ga_session_rewind(s, 0), GA_OK);
+  assert_int_equal(ga_session_eval(s, ids, TOKENS, got, 1, NULL, NULL), GA_OK);
+  assert_memory_equal(got, want, sizeof b.row);
+  ga_session_destroy(s);
+  close_tiny(&o);
+}
+
+static void test_share_refuses(void **state) {
+  (void)state;
+  opened o = open_tiny("llama", TINY_VOCAB);
+  const ga_ctx_options ref = {.struct_size = sizeof ref, .device = "ref"};
+  ga_ctx *other;
+  ga_model *model = o.model;
+  assert_int_equal(ga_ctx_create(&ref, &other), GA_OK);
+  assert_int_equal(ga_model_share(o.model, other, &model), GA_ERR_ARG);
+  assert_string_equal(ga_error_text(), "model_share: the context is on ref; the model is on cpu");
+  assert_null(model);
+  assert_int_equal(ga_model_share(NULL, other, &model), GA_ERR_ARG);
+  assert_int_equal(ga_model_share(o.model, NULL, &model), GA_ERR_ARG);
+  assert_int_equal(ga_model_share(o.model, other, NULL), GA_ERR_ARG);
+  ga_ctx_destroy(other);
+  close_tiny(&o);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_batches_agree),  cmocka_unit_test(test_kv_types_agree),
       cmocka_unit_test(test_rewind_forgets), cmocka_unit_test(test_ways_to_end),
       cmocka_unit_test(test_greedy_goes_on), cmocka_unit_test(test_padded_vocabulary),
       cmocka_unit_test(test_score),          cmocka_unit_test(test_no_number_left),
+      cmocka_unit_test(test_shared_weights), cmocka_unit_test(test_share_refuses),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   tiny_remove();

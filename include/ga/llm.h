@@ -101,7 +101,14 @@ GA_API GA_NODISCARD ga_status ga_model_path(const char *name, char *path, size_t
  * layers asked for do not fit: the text has the plan. */
 GA_API GA_NODISCARD ga_status ga_model_load(ga_ctx *ctx, const char *name, const ga_model_options *options,
                                             ga_model **out);
-GA_API void ga_model_destroy(ga_model *model); /* after its sessions; NULL is fine */
+GA_API void ga_model_destroy(ga_model *model); /* after its sessions and what shares its weights; NULL is fine */
+
+/* Another model of the same weights, whose sessions and engine use `ctx`: one copy of the weights serves several
+ * contexts, of which each has its own thread. Only a fixed-size record is allocated, and a CPU's context where the CPU
+ * has a part of the layers. ctx: of the device that `model` is on. `model` and its context must outlive the new one;
+ * they may be in use by another thread meanwhile. GA_ERR_ARG: a null argument, another device. GA_ERR_UNSUPPORTED: a
+ * model that was loaded to `more` contexts. */
+GA_API GA_NODISCARD ga_status ga_model_share(const ga_model *model, ga_ctx *ctx, ga_model **out);
 GA_API const ga_model_info *ga_model_get_info(const ga_model *model);
 /* Places in the order of their layers; 0 <= index < count. Owned by the model. */
 GA_API int32_t ga_model_placement_count(const ga_model *model);

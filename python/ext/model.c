@@ -68,6 +68,14 @@ static ga_status vocab_open(const char *name, ga_tokenizer **out) {
   return status;
 }
 
+/* A Model in a context, yet empty. */
+static pyga_model *model_in(PyTypeObject *type, PyObject *context) {
+  if (pyga_context_ready((pyga_context *)context, "Model")) return NULL;
+  pyga_model *self = (pyga_model *)PyType_GenericAlloc(type, 0);
+  if (self) self->context = (pyga_context *)Py_NewRef(context);
+  return self;
+}
+
 static PyObject *model_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   static char names[6][16] = {"path", "context", "gpu_layers", "no_mmap", "n_ctx", "vocab_only"};
   char *list[] = {names[0], names[1], names[2], names[3], names[4], names[5], NULL};
@@ -76,14 +84,12 @@ static PyObject *model_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O!|ipip:ModelBase", list, PyUnicode_FSConverter, &path,
                                    pyga_context_type, &context, &gpu_layers, &no_mmap, &n_ctx, &vocab_only))
     return NULL;
-  pyga_model *self = NULL;
-  if (!pyga_context_ready((pyga_context *)context, "Model")) self = (pyga_model *)PyType_GenericAlloc(type, 0);
+  pyga_model *self = model_in(type, context);
   if (self) {
     ga_session_options session = GA_SESSION_OPTIONS_INIT;
     ga_model_options options = GA_MODEL_OPTIONS_INIT;
     session.context = n_ctx;
     options.gpu_layers = gpu_layers, options.no_mmap = no_mmap != 0, options.session = &session;
-    self->context = (pyga_context *)Py_NewRef(context);
     const char *text = PyBytes_AsString(path);
     PyThreadState *state = pyga_enter(self->context);
     const ga_status status =
@@ -98,6 +104,28 @@ static PyObject *model_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
   return (PyObject *)self;
 }
 
+/* The model that is shared is only read: an engine may use it meanwhile. */
+static PyObject *model_share(PyObject *object, PyObject *args) {
+  pyga_model *from = (pyga_model *)object;
+  PyObject *context = NULL;
+  if (!PyArg_ParseTuple(args, "O!:_share", pyga_context_type, &context)) return NULL;
+  if (!from->model) {
+    pyga_fail(GA_ERR_STATE, "share: the model was opened with vocab_only=True and has no weights");
+    return NULL;
+  }
+  pyga_model *self = model_in(Py_TYPE(object), context);
+  if (!self) return NULL;
+  self->owner = Py_NewRef(object);
+  PyThreadState *state = pyga_enter(self->context);
+  const ga_status status = ga_model_share(from->model, self->context->ctx, &self->model);
+  pyga_leave(self->context, state);
+  if (status != GA_OK) {
+    pyga_raise(status);
+    Py_CLEAR(self);
+  }
+  return (PyObject *)self;
+}
+
 static void model_dealloc(PyObject *object) {
   pyga_model *self = (pyga_model *)object;
   PyTypeObject *type = Py_TYPE(object);
@@ -108,6 +136,7 @@ static void model_dealloc(PyObject *object) {
     pyga_leave(self->context, state);
     Py_DECREF(self->context);
   }
+  Py_XDECREF(self->owner);
   pyga_free_object(type, object);
   Py_DECREF(type);
 }
@@ -273,6 +302,7 @@ static int model_type_init(PyObject *module) {
       {"_detokenize", model_detokenize, METH_VARARGS, NULL},
       {"_encode_json", model_encode_json, METH_VARARGS, NULL},
       {"_embed_ids", model_embed_ids, METH_O, NULL},
+      {"_share", model_share, METH_VARARGS, NULL},
       {"is_eog", model_is_eog, METH_O, "is_eog(id)\n\nDoes generation end with this token?"},
       {"special", model_special, METH_O, "special(name)\n\nId of 'bos', 'eos', ... or None."},
       {"piece", model_piece, METH_O, "piece(id)\n\nThe bytes that a token stands for."},

@@ -8,6 +8,7 @@
 
 typedef struct pyga_model {
   PyObject_HEAD pyga_context *context;
+  PyObject *owner;     /* the Model whose weights these are, or NULL */
   ga_model *model;     /* NULL with vocab_only */
   ga_tokenizer *vocab; /* with vocab_only, else NULL: the model has one */
 } pyga_model;

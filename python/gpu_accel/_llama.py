@@ -56,7 +56,7 @@ class Llama:
     refused by name unless they have their default; those that only say how to compute are taken and not looked at.
 
     Completions of all threads run in one Engine. eval(), sample(), generate() and states, and completions with processors of logits,
-    use a second copy of the model, which is loaded when first wanted; one thread at a time may use that state."""
+    run beside it, by the same weights and a context of their own; one thread at a time may use that state."""
 
     def __init__(self, model_path, *, n_ctx=512, n_gpu_layers=-1, n_threads=None, n_batch=0, seed=0, device="auto", embedding=False,
                  vocab_only=False, logits_all=False, last_n_tokens_size=64, chat_format=None, use_mmap=True, max_sequences=0, **options):
@@ -64,12 +64,11 @@ class Llama:
         if chat_format is not None and chat_format not in _FORMATS:
             raise _core.UnsupportedError(f"Llama: chat_format is {chat_format!r}; allowed are None, {', '.join(map(repr, _FORMATS))}")
         self.model_path, self.seed, self.chat_format = str(model_path), seed, chat_format
-        self._load = lambda: Model(model_path, device, threads=n_threads or 0, gpu_layers=n_gpu_layers, n_ctx=n_ctx, no_mmap=not use_mmap,
-                                   vocab_only=vocab_only)
         n_batch = n_batch and max(n_batch, 16)  # the engine's least; it is only how many tokens are computed at once
         self._sizes = {"n_ctx": n_ctx, "n_batch": n_batch, "last": last_n_tokens_size}
         self._logits_all, self._lock, self._second, self._state = logits_all, threading.RLock(), None, None
-        self.model = self._load()
+        self.model = Model(model_path, device, threads=n_threads or 0, gpu_layers=n_gpu_layers, n_ctx=n_ctx, no_mmap=not use_mmap,
+                           vocab_only=vocab_only)
         self.engine = None if embedding or vocab_only else Engine(self.model, n_ctx=n_ctx, step_tokens=n_batch, max_sequences=max_sequences)
 
     @classmethod
@@ -139,7 +138,7 @@ class Llama:
         """The model that no engine uses."""
         with self._lock:
             if self._second is None:
-                self._second = self._load() if self.engine else self.model
+                self._second = self.model.share() if self.engine else self.model
             return self._second
 
     def _sequence(self):

@@ -19,6 +19,13 @@ class Model(_core.ModelBase):
         self.path = str(path)
         return self
 
+    def share(self, context=None):
+        """Another Model of the same weights, with a Context of its own: it computes while an Engine uses this one. The weights are
+        there once. context: one of the same device; None: a new one. Raises ArgumentError (another device)."""
+        other = self._share(_core.Context(self.context.device, self.context.threads) if context is None else context)
+        other.path = self.path
+        return other
+
     def tokenize(self, text, add_special=True, parse_special=False):
         """Ids of a text. add_special: the tokens that the model wants before and after. parse_special: names of control
         tokens become those tokens; never for text of users."""

@@ -105,8 +105,56 @@ ga_status ga_model_load(ga_ctx *ctx, const char *name, const ga_model_options *o
   return GA_OK;
 }
 
+/* The context for a place of a model that is shared: `ctx`, or a CPU's of its own where the CPU helps out. */
+static ga_status share_context(const ga_model *from, const ga_placement *place, ga_ctx *ctx, ga_model *model,
+                               ga_ctx **out) {
+  const bool helps = place->ctx == from->cpu;
+  if (helps && !model->cpu) {
+    ga_ctx_options o = GA_CTX_OPTIONS_INIT;
+    o.device = "cpu", o.threads = ga_ctx_threads(from->cpu);
+    GA_TRY(ga_ctx_create(&o, &model->cpu));
+  }
+  *out = helps ? model->cpu : ctx;
+  GA_REQUIRE(!strcmp(ga_ctx_device_name(*out), ga_ctx_device_name(place->ctx)), GA_ERR_ARG,
+             "model_share: the context is on %s; the model is on %s", ga_ctx_device_name(*out),
+             ga_ctx_device_name(place->ctx));
+  return GA_OK;
+}
+
+ga_status ga_model_share(const ga_model *from, ga_ctx *ctx, ga_model **out) {
+  GA_REQUIRE(from && ctx && out, GA_ERR_ARG, "model_share: model, ctx or out is null");
+  *out = NULL;
+  for (int32_t i = 0; i < from->n_placements; i++)
+    GA_REQUIRE(from->placements[i].ctx == from->ctx || from->placements[i].ctx == from->cpu, GA_ERR_UNSUPPORTED,
+               "model_share: the model is on %d devices; allowed is one, with or without a CPU's part",
+               (int)from->n_placements);
+  void *p;
+  GA_TRY(ga_mem_zalloc(1, sizeof(ga_model), "model", &p));
+  ga_model *model = p;
+  *model = *from;
+  model->cpu = NULL;
+  model->is_shared = true;
+  for (int32_t i = 0; i < model->n_placements; i++) {
+    ga_placement *place = &model->placements[i];
+    const ga_status status = share_context(from, &from->placements[i], ctx, model, &place->ctx);
+    if (status != GA_OK) {
+      ga_model_destroy(model);
+      return status;
+    }
+    place->plan.device = ga_ctx_device_name(place->ctx);
+  }
+  model->ctx = model->placements[model->n_placements - 1].ctx;
+  *out = model;
+  return GA_OK;
+}
+
 void ga_model_destroy(ga_model *model) {
   if (!model) return;
+  if (model->is_shared) {
+    ga_ctx_destroy(model->cpu);
+    ga_mem_free(model);
+    return;
+  }
   for (int32_t i = 0; i < model->n_placements; i++) ga_placement_free(&model->placements[i]);
   ga_ctx_destroy(model->cpu);
   ga_mem_free(model->layers);

@@ -82,8 +82,9 @@ struct ga_model {
   ga_ctx *cpu; /* owned: when the CPU helps out; else NULL */
   ga_placement placements[GA_MODEL_MAX_PLACEMENTS];
   int32_t n_placements;
-  bool is_plan; /* without weights */
-  bool no_mmap; /* nothing of the file is read once it is loaded */
+  bool is_plan;   /* without weights */
+  bool is_shared; /* all but `cpu` is another model's: ga_model_share */
+  bool no_mmap;   /* nothing of the file is read once it is loaded */
   ga_model_file *file;
   ga_hparams hparams;
   ga_model_graph *graph;

@@ -1,9 +1,11 @@
 """Model, Engine, LLM and Llama on a tiny model."""
 import asyncio
 import concurrent.futures
+import gc
 import itertools
 import math
 import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -190,6 +192,28 @@ class Models(unittest.TestCase):
             llama.eval([3] * 64)
         llama.close()
         fresh.close()
+
+    def test_share(self):
+        """Two models, one copy of the weights: the file may be gone by then. The weights outlive the first handle."""
+        path = os.path.join(self.folder.name, "once.gguf")
+        shutil.copy(self.path, path)
+        llama = ga.Llama(path, n_ctx=64, device="cpu")
+        os.remove(path)
+        ids = llama.tokenize(b"hello")
+        self.assertEqual(list(itertools.islice(llama.generate(ids, temp=0.0, repeat_penalty=1.0), 8)), self.greedy)
+        other = llama.model.share()
+        self.assertIsNot(other.context, llama.model.context)
+        llama.close()
+        del llama
+        gc.collect()
+        self.assertEqual(list(other.generate_ids(ids, 8, ignore_eos=True)), self.greedy)
+        with self.assertRaisesRegex(ga.ArgumentError, "the context is on ref; the model is on cpu"):
+            other.share(ga.Context("ref"))
+        vocab = os.path.join(self.folder.name, "shared-vocab.gguf")
+        with open(vocab, "wb") as f:
+            f.write(tiny_gguf.build(weights={}))
+        with self.assertRaisesRegex(ga.StateError, "vocab_only=True"):
+            ga.Model(vocab, vocab_only=True).share()
 
     def test_llama_processors(self):
         """What Python functions do to logits, in 8 threads beside the engine's requests."""
