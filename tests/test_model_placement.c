@@ -171,12 +171,46 @@ static void test_fits_by_memory(void **state) {
   ga_ctx_destroy(ctx);
 }
 
+/* A model that is shared has the layers where they were: the CPU's part gets a context of its own. */
+static void test_share_places(void **state) {
+  (void)state;
+  assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
+  ga_ctx *first = open_cuda(), *second = open_cuda();
+  ga_model *model, *shared;
+  for (int32_t gpu_layers = 0; gpu_layers <= 2; gpu_layers++) {
+    assert_int_equal(plan_with((size_t)1 << 30, gpu_layers, first, &model), GA_OK);
+    assert_int_equal(ga_model_share(model, second, &shared), GA_OK);
+    const int32_t n = ga_model_placement_count(model);
+    assert_int_equal(n, gpu_layers == 1 ? 2 : 1);
+    assert_int_equal(ga_model_placement_count(shared), n);
+    for (int32_t i = 0; i < n; i++) {
+      const ga_model_placement *a = ga_model_placement_at(model, i), *b = ga_model_placement_at(shared, i);
+      assert_string_equal(a->device, b->device);
+      assert_ptr_not_equal(a->device, b->device); /* each of its own context */
+      assert_int_equal(a->n_layers, b->n_layers);
+    }
+    ga_model_destroy(shared);
+    ga_model_destroy(model);
+  }
+  ga_ctx_destroy(second);
+  const ga_ctx_options cpu = {.struct_size = sizeof cpu, .device = "cpu"};
+  assert_int_equal(ga_ctx_create(&cpu, &second), GA_OK);
+  assert_int_equal(plan_with((size_t)1 << 30, 1, first, &model), GA_OK);
+  assert_int_equal(ga_model_share(model, second, &shared), GA_ERR_ARG);
+  assert_text("model_share: the context is on cpu; the model is on cuda:0");
+  assert_null(shared);
+  ga_model_destroy(model);
+  ga_ctx_destroy(second);
+  ga_ctx_destroy(first);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_same_bits),
       cmocka_unit_test(test_placement_refused),
       cmocka_unit_test(test_plan_only),
       cmocka_unit_test_setup_teardown(test_fits_by_memory, with_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_share_places, with_driver, no_leaks),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   tiny_remove();
