@@ -8,6 +8,9 @@
 #include "cli/error.h"
 #include "cli/interrupt.h"
 
+/* Measured on H200, 8192 and 16384 tokens a GPU, head dim 128: 380 to 450 TFLOP/s of 660 to 755. */
+#define MERGED_PART 0.57
+
 static char program_name[] = "ga";
 static const char *const orders[] = {"method", "contiguous", "striped", "zigzag", "chunks", "doc-zigzag", "pieces"};
 static const char *const transports[] = {"threads", "processes", "mpi"};
@@ -84,7 +87,8 @@ ga_status dist_begin(const dist_args *a, const char *method, dist_task *t) {
   d->method = method, d->q = t->q, d->kv = t->kv, d->grid = &t->grid;
   d->q_heads = (int32_t)a->heads, d->kv_heads = (int32_t)a->kv_heads;
   d->head_dim = (int32_t)a->head_dim, d->v_dim = (int32_t)a->v_dim;
-  d->flags = (a->full ? 0u : GA_DIST_CAUSAL) | (a->backward ? GA_DIST_BACKWARD : 0u);
+  d->flags =
+      (a->full ? 0u : GA_DIST_CAUSAL) | (a->backward ? GA_DIST_BACKWARD : 0u) | (a->unordered ? GA_DIST_UNORDERED : 0u);
   d->window = a->window;
   d->dtype = ga_dtype_from_name(a->type);
   REQUIRE(d->dtype == GA_F32 || d->dtype == GA_F16 || d->dtype == GA_BF16, GA_ERR_ARG,
@@ -173,6 +177,15 @@ static int bench_command(const dist_args *a, char **args) {
   return dist_launch(a, args);
 }
 
+/* The method of -m auto. Each rank finds the same one; only one process says why. */
+static ga_status resolve_auto(const char *what, dist_args *a) {
+  const bool works = !strcmp(what, "run") || !strcmp(what, "bench");
+  if (!a->merged_tflops && !dist_is_on_host(a)) a->merged_tflops = MERGED_PART * a->tflops;
+  if (strcmp(a->method, "auto") != 0) return GA_OK;
+  const bool is_child = works && a->rank >= 0;
+  return dist_choose(a, is_child || !strcmp(what, "verify"), &a->method);
+}
+
 static int run_command(const char *what, const dist_args *a, char **args) {
   dist_task t;
   ga_dist_plan *plan = NULL;
@@ -220,7 +233,8 @@ static int parse_and_run(int argc, char **argv, char **args) {
                  .launch = 5};
   const cmd_option options[] = {
       {"method", 'm', OPT_STRING, &a.method, 0, 0, "NAME",
-       "ring, zigzag, ulysses, ...; all = compare them (not run); bench: also several, with commas between"},
+       "ring, zigzag, ulysses, ...; auto = the fastest by simulate; all = compare them (not run); bench: also several, "
+       "with commas between"},
       {"ranks", 'n', OPT_INT, &a.ranks, 1, 4096, "N", "how many: 4, or as a launcher says; run, bench: at most 64"},
       {"tokens", 0, OPT_STRING, &a.tokens, 0, 0, "LIST", "tokens of each document"},
       {"queries", 0, OPT_STRING, &a.queries, 0, 0, "LIST", "queries of each document, its last tokens; else all"},
@@ -231,6 +245,8 @@ static int parse_and_run(int argc, char **argv, char **args) {
       {"full", 0, OPT_FLAG, &a.full, 0, 0, NULL, "no causal mask"},
       {"window", 0, OPT_INT, &a.window, 0, 2147483647, "N", "a query sees so many keys before it, itself one; 0 = all"},
       {"backward", 0, OPT_FLAG, &a.backward, 0, 0, NULL, "the gradients"},
+      {"unordered", 0, OPT_FLAG, &a.unordered, 0, 0, NULL,
+       "backward on GPUs: sums in no fixed order, faster; two runs differ in last bits"},
       {"order", 0, OPT_STRING, &a.order, 0, 0, "NAME",
        "of tokens: contiguous, striped, zigzag, chunks, doc-zigzag, pieces, method"},
       {"chunks", 0, OPT_INT, &a.chunks, 1, 1024, "N", "with order chunks or pieces: how many a rank has"},
@@ -255,6 +271,8 @@ static int parse_and_run(int argc, char **argv, char **args) {
       {"timeout", 0, OPT_FLOAT, &a.timeout, 0.01, 86400, "S",
        "run, bench: a rank that lets another wait longer ends all"},
       {"tflops", 0, OPT_FLOAT, &a.tflops, 1e-6, 1e9, "X", "simulate: arithmetic of attention, 10^12 a second and rank"},
+      {"merged-tflops", 0, OPT_FLOAT, &a.merged_tflops, 0, 1e9, "X",
+       "simulate: the same of tiles whose results are merged, on GPUs; 0 = as --tflops, on GPUs 0.57 of it"},
       {"gbytes", 0, OPT_FLOAT, &a.gbytes, 1e-6, 1e9, "X",
        "simulate: a rank's way in, and its way out, 10^9 bytes a second"},
       {"latency", 0, OPT_FLOAT, &a.latency, 0, 1e9, "US", "simulate: microseconds of a transfer"},
@@ -275,7 +293,8 @@ static int parse_and_run(int argc, char **argv, char **args) {
   if (place_of_name(needs, COUNT_OF(needs), a.need) < 0)
     return cmd_usage_error("dist", "--need '%s': must be all, blocks, stretches or method", a.need);
   const bool bench = !strcmp(argv[1], "bench"), run = bench || !strcmp(argv[1], "run");
-  if (!bench && strcmp(a.method, "all") != 0 && !ga_dist_method_text(a.method)) {
+  const bool is_word = !strcmp(a.method, "all") || !strcmp(a.method, "auto");
+  if (!bench && !is_word && !ga_dist_method_text(a.method)) {
     (void)fprintf(stderr, "ga dist: methods are");
     for (size_t i = 0; ga_dist_method_name(i); i++) (void)fprintf(stderr, " %s", ga_dist_method_name(i));
     (void)fprintf(stderr, "\n");
@@ -295,6 +314,7 @@ static int parse_and_run(int argc, char **argv, char **args) {
     return cmd_usage_error("dist", "--ranks %lld: %s takes at most 64", (long long)a.ranks, argv[1]);
   if (!a.runs) a.runs = bench ? 9 : 1;
   listen_for_interrupt();
+  if (resolve_auto(argv[1], &a) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
   if (bench) return bench_command(&a, args);
   return run_command(argv[1], &a, args);
 }

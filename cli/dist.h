@@ -9,8 +9,8 @@ typedef struct dist_args {
   const char *method, *order, *tokens, *queries, *grid, *need, *type, *partials, *transport, *device;
   int64_t ranks, heads, kv_heads, head_dim, v_dim, window, inner, prefetch, chunks, steps_of, seed, runs;
   int32_t rank; /* run, bench: of this process, -1 = it is no rank */
-  double timeout, tflops, gbytes, latency, launch;
-  bool full, backward, buffered, json;
+  double timeout, tflops, merged_tflops, gbytes, latency, launch;
+  bool full, backward, unordered, buffered, json;
 } dist_args;
 
 /* What is to be computed: layouts and a description that points to them. Release with dist_end. */
@@ -36,6 +36,10 @@ GA_NODISCARD ga_status dist_summarise(const ga_dist_plan *plan, dist_summary *s)
 GA_NODISCARD ga_status dist_show_plan(const dist_args *a, const dist_task *t, const ga_dist_plan *plan);
 GA_NODISCARD ga_status dist_show_all(const dist_args *a, bool simulate);
 GA_NODISCARD ga_status dist_show_times(const dist_args *a, const ga_dist_plan *plan);
+/* A plan's time on the machine that the options describe. */
+GA_NODISCARD ga_status dist_simulate(const dist_args *a, const ga_dist_plan *plan, ga_dist_times *times);
+/* The method that is fastest on that machine, of those that fit. Says on stdout why, unless asked for JSON or quiet. */
+GA_NODISCARD ga_status dist_choose(const dist_args *a, bool quiet, const char **method);
 GA_NODISCARD ga_status dist_show_run(const dist_args *a, const dist_task *t, const ga_dist_plan *plan);
 /* Of one method, of several with commas between, or of all. */
 GA_NODISCARD ga_status dist_show_bench(const dist_args *a);

@@ -221,7 +221,8 @@ static ga_status one_backward(const bench_rank *j) {
   if (m->q_start) g.total_q = ga_dist_layout_tokens(t->q, -1), g.total_kv = ga_dist_layout_tokens(t->kv, -1);
   g.q_heads = d->q_heads, g.kv_heads = d->kv_heads, g.head_dim = d->head_dim, g.v_dim = d->v_dim;
   g.window = (int32_t)d->window, g.dtype = g.grad_dtype = j->b->dtype;
-  g.flags = (d->flags & GA_DIST_CAUSAL ? (uint32_t)GA_ATTN_CAUSAL : 0u) | (m->q_start ? (uint32_t)GA_ATTN_VARLEN : 0u);
+  g.flags = (d->flags & GA_DIST_CAUSAL ? (uint32_t)GA_ATTN_CAUSAL : 0u) | (m->q_start ? (uint32_t)GA_ATTN_VARLEN : 0u) |
+            (d->flags & GA_DIST_UNORDERED ? 0u : (uint32_t)GA_ATTN_BWD_DETERMINISTIC);
   const ga_attn_bwd_io io = {.q = m->q,
                              .k = m->k,
                              .v = m->v,

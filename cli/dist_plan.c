@@ -110,17 +110,18 @@ static ga_status draw_stages(const ga_dist_plan *plan) {
 }
 
 static ga_status print_costs(const ga_dist_plan *plan) {
-  char a[16], b[16], c[16];
-  printf("\n%-6s %10s %12s %12s %12s %9s\n", "rank", "work", "sends", "receives", "memory", "messages");
+  char a[16], b[16], c[16], d[16];
+  printf("\n%-6s %10s %12s %12s %12s %12s %9s\n", "rank", "work", "sends", "receives", "memory", "on a GPU",
+         "messages");
   dist_summary s;
   TRY(dist_summarise(plan, &s));
   const int32_t ranks = ga_dist_plan_ranks(plan);
   for (int32_t r = 0; r < ranks && r < MOST_DRAWN_RANKS; r++) {
     ga_dist_cost x = GA_DIST_COST_INIT;
     TRY(ga_dist_plan_cost(plan, r, &x));
-    printf("%-6d %9.1f%% %12s %12s %12s %9lld\n", r, s.pairs ? 100 * (double)x.pairs / (double)s.pairs : 0,
+    printf("%-6d %9.1f%% %12s %12s %12s %12s %9lld\n", r, s.pairs ? 100 * (double)x.pairs / (double)s.pairs : 0,
            short_bytes(x.sent_bytes, a), short_bytes(x.received_bytes, b), short_bytes(x.memory_bytes, c),
-           (long long)(x.sends + x.receives));
+           short_bytes(x.device_bytes, d), (long long)(x.sends + x.receives));
   }
   printf("\nbalance %.1f %% of perfect, stage by stage (%.1f %% over the whole run)\n", 100 * s.stage_balance,
          100 * s.rank_balance);
@@ -156,9 +157,10 @@ static json_t *rank_json(const ga_dist_plan *plan, int32_t rank) {
                                           (json_int_t)x.pairs, "sent_bytes", (json_int_t)x.sent_bytes, "received_bytes",
                                           (json_int_t)x.received_bytes, "q_owner", x.q_owner, "kv_owner", x.kv_owner));
   }
-  return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:o}", "rank", rank, "steps", (json_int_t)c.steps, "pairs",
+  return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "rank", rank, "steps", (json_int_t)c.steps, "pairs",
                    (json_int_t)c.pairs, "sent_bytes", (json_int_t)c.sent_bytes, "received_bytes",
-                   (json_int_t)c.received_bytes, "memory_bytes", (json_int_t)c.memory_bytes, "stages", stages);
+                   (json_int_t)c.received_bytes, "memory_bytes", (json_int_t)c.memory_bytes, "device_bytes",
+                   (json_int_t)c.device_bytes, "stages", stages);
 }
 
 static ga_status print_plan_json(const dist_task *t, const ga_dist_plan *plan, const ga_dist_grid *g) {
@@ -199,16 +201,16 @@ ga_status dist_show_plan(const dist_args *a, const dist_task *t, const ga_dist_p
 
 /* --- times on a model of a machine --- */
 
-static ga_status simulate(const dist_args *a, const ga_dist_plan *plan, ga_dist_times *times) {
+ga_status dist_simulate(const dist_args *a, const ga_dist_plan *plan, ga_dist_times *times) {
   ga_dist_machine m = GA_DIST_MACHINE_INIT;
-  m.flops = a->tflops * 1e12, m.bytes_per_second = a->gbytes * 1e9;
+  m.flops = a->tflops * 1e12, m.bytes_per_second = a->gbytes * 1e9, m.merged_flops = a->merged_tflops * 1e12;
   m.latency = a->latency * 1e-6, m.launch = a->launch * 1e-6;
   return ga_dist_plan_simulate(plan, &m, times);
 }
 
 ga_status dist_show_times(const dist_args *a, const ga_dist_plan *plan) {
   ga_dist_times t = GA_DIST_TIMES_INIT;
-  TRY(simulate(a, plan, &t));
+  TRY(dist_simulate(a, plan, &t));
   if (a->json)
     return cmd_print_json(json_pack("{s:s, s:f, s:f, s:f, s:f, s:f}", "method", a->method, "seconds", t.seconds,
                                     "mean_busy", t.mean_busy, "most_busy", t.most_busy, "most_waiting", t.most_waiting,
@@ -237,7 +239,7 @@ static ga_status show_method(const dist_args *a, const char *name, bool with_tim
   if (status == GA_OK) status = ga_dist_plan_verify(plan, NULL);
   if (status == GA_OK) status = ga_dist_plan_grid(plan, &g);
   if (status == GA_OK) status = dist_summarise(plan, &s);
-  if (status == GA_OK && with_times) status = simulate(a, plan, &time);
+  if (status == GA_OK && with_times) status = dist_simulate(a, plan, &time);
   (void)snprintf(grid, sizeof grid, "%dx%dx%d", g.heads, g.q, g.kv);
   if (refused) {
     status = GA_OK;

@@ -165,9 +165,36 @@ static bool put_rank_rows(int32_t dtype, const ga_dist_layout *l, int32_t rank, 
   return good;
 }
 
+/* Of this thread's rank. */
+static _Thread_local ga_device_ops counting_ops;
+static _Thread_local ga_status (*real_share_alloc)(ga_device *device, size_t bytes, ga_shared *out);
+static _Thread_local int64_t shared_bytes;
+
+static ga_status count_share(ga_device *device, size_t bytes, ga_shared *out) {
+  shared_bytes += (int64_t)bytes;
+  return real_share_alloc(device, bytes, out);
+}
+
+/* Memory that an executor takes, shared with other ranks or not. */
+static ga_status create_counted(rank_job *j, ga_ctx *ctx, ga_dist_exec **exec) {
+  const ga_device_ops *real = ctx->device->ops;
+  ga_memory_info before = GA_MEMORY_INFO_INIT, after = GA_MEMORY_INFO_INIT;
+  counting_ops = *real;
+  real_share_alloc = real->share_alloc;
+  counting_ops.share_alloc = count_share;
+  ctx->device->ops = &counting_ops;
+  shared_bytes = 0;
+  ga_status status = ga_ctx_memory(ctx, &before);
+  if (status == GA_OK) status = dist_exec_create_on_device(j->plan, j->comm, ctx, exec);
+  ctx->device->ops = real;
+  if (status == GA_OK) status = ga_ctx_memory(ctx, &after);
+  j->device_bytes = shared_bytes + (int64_t)(after.used_bytes - before.used_bytes);
+  return status;
+}
+
 static ga_status run_one_plan(rank_job *j, ga_ctx *ctx, const ga_dist_tensors *io) {
   ga_dist_exec *exec = NULL;
-  ga_status status = (j->on_device ? dist_exec_create_on_device : ga_dist_exec_create)(j->plan, j->comm, ctx, &exec);
+  ga_status status = j->on_device ? create_counted(j, ctx, &exec) : ga_dist_exec_create(j->plan, j->comm, ctx, &exec);
   if (status == GA_OK && j->stop_at == 1) {
     ga_dist_exec_destroy(exec);
     return ga_error_set(GA_ERR_STATE, "left on purpose");
@@ -175,7 +202,9 @@ static ga_status run_one_plan(rank_job *j, ga_ctx *ctx, const ga_dist_tensors *i
   if (j->stop_at == 2) (void)nanosleep(&(struct timespec){.tv_nsec = 700000000}, NULL);
   for (int32_t n = 0; n < (j->runs ? j->runs : 2) && status == GA_OK; n++) { /* no run finds anything of another */
     if (n && j->stop_at == 4) (void)kill(getpid(), SIGKILL);
-    status = ga_dist_exec_run(exec, io);
+    ga_dist_tensors now = *io;
+    if (!n && j->swaps_first) now.k = io->v, now.v = io->k;
+    status = ga_dist_exec_run(exec, &now);
   }
   if (status == GA_OK) j->sent = ga_dist_exec_sent_bytes(exec);
   ga_dist_exec_destroy(exec);

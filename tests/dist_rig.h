@@ -36,10 +36,12 @@ typedef struct rank_job {
   int32_t runs;          /* 0 = 2 */
   const char *device;    /* NULL = cpu */
   bool on_device;        /* as a GPU's, also where the context is of a CPU */
+  bool swaps_first;      /* the first run takes V for K, and K for V */
   int32_t copy_ms;       /* on_device: what each copy to another rank takes more */
   ga_status status;
   char text[512];
   uint64_t sent;
+  int64_t device_bytes; /* that the executor took of the device's memory, without the workspace of kernels */
   double seconds;
   bool ctx_works; /* after a failure */
 } rank_job;

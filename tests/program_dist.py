@@ -98,6 +98,29 @@ class Dist(unittest.TestCase):
         text = self.ga("simulate", "-m", "all", "-n", "4")
         self.assertIn("zigzag-direct", text)
 
+    def test_gathered(self):
+        """On GPUs keys come in four groups of heads: one is waited for. A merged tile is as slow as its rate says."""
+        size = ("-n", "4", "--heads", "32", "--kv-heads", "8", "--head-dim", "128", "--type", "bf16", "--tflops", "600", "--merged-tflops", "300")
+        keys, work = 3 * (65536 // 4) * 8 * 2 * 128 * 2, 2 * 65536 * 65537 // 2 * 32 * 256 / 4 / 600e12
+        gathered = self.simulate(*size, "-m", "llama3")
+        self.assertAlmostEqual(gathered["seconds"] / (work + keys / 4 / 370e9), 1, 3)
+        self.assertAlmostEqual(self.simulate(*size, "-m", "zigzag")["seconds"] / (2 * work), 1, 3)
+        slow = self.simulate(*size, "-m", "llama3", "--gbytes", "1")
+        self.assertAlmostEqual(slow["seconds"] / (keys / 1e9 + work / 4), 1, 3)
+        back = self.simulate(*size, "-m", "llama3", "--backward")  # one group: keys before, and f32 gradients behind
+        self.assertAlmostEqual(back["seconds"] / (2.5 * work + 3 * keys / 370e9), 1, 3)
+
+    def test_auto(self):
+        """The fastest by the model; where results are not merged for less, that which waits least."""
+        size = ("-n", "4", "--tokens", "65536", "--heads", "32", "--kv-heads", "8", "--head-dim", "128", "--type", "bf16")
+        text = self.ga("plan", "-m", "auto", *size, "--merged-tflops", "300")
+        self.assertTrue(text.startswith("auto: llama3 "), text)
+        self.assertIn("llama3 is chosen: its calls are faster: no result is merged", text)
+        self.assertEqual(json.loads(self.ga("plan", "-m", "auto", "--json", *size, "--merged-tflops", "300"))["method"], "llama3")
+        self.assertNotEqual(json.loads(self.ga("plan", "-m", "auto", "--json", *size))["method"], "llama3")
+        out = json.loads(self.ga("run", "-m", "auto", "-n", "3", "--tokens", "300", "--transport", "processes", "--json"))
+        self.assertLess(out["difference"], 1e-5)
+
     def test_run(self):
         for args in (("-m", "zigzag", "-n", "3"), ("-m", "ulysses", "-n", "4", "--seed", "5"),
                      ("-m", "mesh", "-n", "6", "--grid", "1x2x3", "--backward", "--tokens", "70,0,201"),

@@ -85,7 +85,9 @@ typedef enum ga_dist_flags {
   GA_DIST_CAUSAL = 1,   /* the last query of a document stands at its last key */
   GA_DIST_BACKWARD = 2, /* the plan of the gradients; else of the output */
   GA_DIST_SINKS = 4,    /* a logit of each query head joins the softmax without a value: tensors.sinks */
-  GA_DIST_ALIBI = 8     /* logit += slope of the head x (place of the key - place of the query): tensors.alibi */
+  GA_DIST_ALIBI = 8,    /* logit += slope of the head x (place of the key - place of the query): tensors.alibi */
+  GA_DIST_UNORDERED =
+      16 /* backward on GPUs: dQ is summed in no fixed order; faster, and two runs differ in last bits */
 } ga_dist_flags;
 
 /* A grid heads x q x kv of ranks: a rank has the tiles of q blocks of queries by kv blocks of keys, for one of `heads`
@@ -176,9 +178,12 @@ typedef struct ga_dist_cost {
   int64_t sends, receives;            /* messages */
   int64_t memory_bytes;               /* for blocks and partial results of others, beside inputs and outputs */
   int64_t message_bytes;              /* of the largest message */
+  /* What its executor takes of a GPU's memory, beside inputs, outputs and the workspace of kernels. It holds gathered
+   * keys (methods with bulk keys) together with its own ones, and sums in f32. */
+  int64_t device_bytes;
 } ga_dist_cost;
 #define GA_DIST_COST_INIT \
-  { sizeof(ga_dist_cost), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(ga_dist_cost), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 GA_API GA_NODISCARD ga_status ga_dist_plan_cost(const ga_dist_plan *plan, int32_t rank, ga_dist_cost *cost);
 /* The grid with what the method and the builder chose. */
 GA_API GA_NODISCARD ga_status ga_dist_plan_grid(const ga_dist_plan *plan, ga_dist_grid *grid);
@@ -208,9 +213,12 @@ typedef struct ga_dist_machine {
   double bytes_per_second; /* of a rank's way in, and of its way out */
   double latency;          /* seconds of a transfer */
   double launch;           /* seconds that a tile takes beside its arithmetic */
+  /* 0, or the machine is one of GPUs: flops of tiles whose results are merged. Plans that gather keys then run as GPUs
+   * run them: plain calls at `flops`, while the next heads' keys come. */
+  double merged_flops;
 } ga_dist_machine;
 #define GA_DIST_MACHINE_INIT \
-  { sizeof(ga_dist_machine), 0.0, 0.0, 0.0, 0.0 }
+  { sizeof(ga_dist_machine), 0.0, 0.0, 0.0, 0.0, 0.0 }
 
 typedef struct ga_dist_times {
   size_t struct_size;

@@ -7,6 +7,7 @@
  *
  * While a stream waits for a value, a driver may hold up the first launch of a kernel, frees and loading of modules. So
  * a first run is rehearsed: each op of its shapes is launched once before any stream waits. */
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -14,44 +15,14 @@
 #include "base/abort.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "dist/exec.h"
-#include "dist/tile.h"
-#include "dist/window.h"
+#include "dist/device.h"
+#include "dist/gather.h"
 
 enum { MOST_UNDER_WAY = 400 }; /* steps that are enqueued at a time: a launch blocks when a driver's queue is full */
 #define NAP_NS        20000
+#define FIRST_NAP     5e-3 /* seconds */
 #define LONGEST_DRAIN 10.0 /* seconds in which streams must end once they are let go */
 #define LONGEST_LOOK  1.0  /* seconds in which a few bytes of the device must come to the host */
-enum { COMPUTES, COPIES }; /* streams whose progress is counted */
-
-typedef struct device_slot {
-  void *memory; /* of the window, or sums of an own tensor; NULL: the caller's */
-  const dist_step *block;
-  int32_t from;   /* rank of the receive that fills it */
-  uint32_t due;   /* and the count it is there at */
-  ga_event *sent; /* behind its last send; NULL: none was made yet */
-  bool is_sending;
-} device_slot;
-
-struct dist_device {
-  const ga_dist_plan *plan;
-  ga_comm *comm;
-  ga_ctx *ctx;
-  int32_t rank;
-  dist_window w;
-  ga_stream *compute, *copies, *rescue;
-  ga_event *mark; /* orders one stream behind another */
-  device_slot *slots;
-  void *scratch;
-  tile_shapes shapes;
-  bool is_rehearsed;
-  int64_t under_way;
-  uint64_t sent_bytes;
-  const ga_dist_tensors *io; /* of the run under way */
-  double deadline;           /* if the streams come no further */
-  uint32_t progress[WINDOW_STREAMS];
-  unsigned char *look, last_look[WINDOW_PROGRESS]; /* at the counters of that; look: of ga_host_alloc */
-};
 
 uint64_t dist_device_sent(const dist_device *e) { return e->sent_bytes; }
 
@@ -69,19 +40,30 @@ static ga_status check_device_problem(const dist_problem *p, const ga_ctx *ctx) 
   return GA_OK;
 }
 
-static bool has_own_sums(const dist_device *e) { return e->plan->p.partial_dtype != e->plan->p.dtype; }
+/* Of an own tensor whose sums have another type than the caller's tensor; 0: they are in that. */
+static int64_t own_sums_bytes(const dist_problem *p, int32_t rank, int32_t slot) {
+  const bool backward = p->flags & GA_DIST_BACKWARD, gathers = dist_gathers(p);
+  if (p->partial_dtype == p->dtype) return 0;
+  if (slot == DIST_SLOT_OUT && (backward || !gathers))
+    return dist_device_bytes(p->q->rows[rank] * p->q_heads * (backward ? p->head_dim : p->v_dim) * 4);
+  if (slot == DIST_SLOT_DKV && backward && !gathers)
+    return dist_device_bytes(p->kv->rows[rank] * p->kv_heads * ((int64_t)p->head_dim + p->v_dim) * 4);
+  return 0;
+}
 
 static ga_status make_own_sums(dist_device *e) {
-  const dist_problem *p = &e->plan->p;
-  const bool backward = p->flags & GA_DIST_BACKWARD;
-  const int64_t out = p->q->rows[e->rank] * p->q_heads * (backward ? p->head_dim : p->v_dim) * 4,
-                dkv = p->kv->rows[e->rank] * p->kv_heads * ((int64_t)p->head_dim + p->v_dim) * 4;
-  if (!has_own_sums(e)) return GA_OK;
-  GA_TRY(ga_buffer_alloc_zeroed(e->ctx, (size_t)dist_device_bytes(out), "attention of ranks",
-                                &e->slots[DIST_SLOT_OUT].memory));
-  if (!backward) return GA_OK;
-  return ga_buffer_alloc_zeroed(e->ctx, (size_t)dist_device_bytes(dkv), "attention of ranks",
-                                &e->slots[DIST_SLOT_DKV].memory);
+  for (int32_t slot = DIST_SLOT_OUT; slot < DIST_OWN_SLOTS; slot++) {
+    const int64_t bytes = own_sums_bytes(&e->plan->p, e->rank, slot);
+    if (bytes) GA_TRY(ga_buffer_alloc_zeroed(e->ctx, (size_t)bytes, "attention of ranks", &e->slots[slot].memory));
+  }
+  return GA_OK;
+}
+
+int64_t dist_device_memory(const ga_dist_plan *plan, int32_t rank) {
+  int64_t bytes = dist_window_bytes(plan, rank);
+  for (int32_t slot = DIST_SLOT_OUT; slot < DIST_OWN_SLOTS; slot++) bytes += own_sums_bytes(&plan->p, rank, slot);
+  return bytes + (dist_gathers(&plan->p) ? dist_gather_memory(&plan->p, rank)
+                                         : dist_device_scratch(plan, rank) * (int64_t)sizeof(float));
 }
 
 static ga_status make_device_parts(dist_device *e) {
@@ -97,9 +79,10 @@ static ga_status make_device_parts(dist_device *e) {
   GA_TRY(ga_host_alloc(e->ctx, WINDOW_PROGRESS, &p));
   e->look = p;
   GA_TRY(make_own_sums(e));
+  GA_TRY(dist_window_open(e->plan, e->comm, e->ctx->device, &e->w));
+  if (dist_gathers(&e->plan->p)) return dist_gather_create(e);
   GA_TRY(ga_buffer_alloc_zeroed(e->ctx, (size_t)dist_device_scratch(e->plan, e->rank) * sizeof(float),
                                 "attention of ranks", &e->scratch));
-  GA_TRY(dist_window_open(e->plan, e->comm, e->ctx->device, &e->w));
   for (int32_t i = DIST_OWN_SLOTS; i < g->n_slots; i++) e->slots[i].memory = dist_window_slot(&e->w, e->rank, i);
   return GA_OK;
 }
@@ -120,6 +103,7 @@ ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ct
 
 void dist_device_destroy(dist_device *e) {
   if (!e) return;
+  dist_gather_destroy(e);
   ga_stream_destroy(e->compute);
   ga_stream_destroy(e->copies);
   ga_stream_destroy(e->rescue);
@@ -138,8 +122,7 @@ void dist_device_destroy(dist_device *e) {
 
 /* --- views --- */
 
-/* A rank's own tensor where its steps read and write it. */
-static block_view own_device_view(const dist_device *e, int32_t slot) {
+block_view dist_device_own(const dist_device *e, int32_t slot) {
   block_view v = dist_caller_view(&e->plan->p, e->io, e->rank, slot);
   if (!e->slots[slot].memory) return v;
   v.dtype = e->plan->p.partial_dtype;
@@ -148,15 +131,21 @@ static block_view own_device_view(const dist_device *e, int32_t slot) {
 }
 
 static block_view slot_view(const dist_device *e, int32_t slot) {
-  if (slot < DIST_OWN_SLOTS) return own_device_view(e, slot);
+  if (slot < DIST_OWN_SLOTS) return dist_device_own(e, slot);
   return dist_device_view(e->plan, e->slots[slot].block, e->slots[slot].memory);
 }
 
 /* --- steps --- */
 
-static void device_nap(void) { (void)nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL); }
+/* Naps take longer than asked for: a wait naps once that is a small part of it. */
+static void device_nap(double waited) {
+  if (waited < FIRST_NAP)
+    (void)sched_yield();
+  else
+    (void)nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+}
 
-static ga_status note_progress(dist_device *e, ga_stream *stream, int32_t which) {
+ga_status dist_device_note(dist_device *e, ga_stream *stream, int32_t which) {
   return e->ctx->device->ops->value_write(stream, dist_window_progress(&e->w, which), ++e->progress[which]);
 }
 
@@ -170,7 +159,7 @@ static ga_status has_come_further(dist_device *e, bool *further) {
   for (;;) {
     GA_TRY(e->ctx->device->ops->stream_query(e->rescue, &here));
     if (here || ga_seconds() > end) break;
-    device_nap();
+    device_nap(LONGEST_LOOK);
   }
   if (!here) return GA_OK;
   *further = memcmp(e->look, e->last_look, WINDOW_PROGRESS) != 0;
@@ -193,13 +182,12 @@ static ga_status still_patient(void *user) {
   return GA_OK;
 }
 
-static ga_status wait_for_value(dist_device *e, ga_stream *stream, const uint32_t *at, uint32_t value) {
+ga_status dist_device_wait(dist_device *e, ga_stream *stream, const uint32_t *at, uint32_t value) {
   const ga_patience patience = {still_patient, e};
   return e->ctx->device->ops->value_wait(stream, at, value, &patience);
 }
 
-/* Work on `after` comes behind the present end of `before`. */
-static ga_status order(dist_device *e, ga_stream *after, ga_stream *before) {
+ga_status dist_device_order(dist_device *e, ga_stream *after, ga_stream *before) {
   GA_TRY(ga_event_record(e->ctx, e->mark, before));
   return ga_stream_wait_event(e->ctx, after, e->mark);
 }
@@ -223,13 +211,13 @@ static ga_status push_block(dist_device *e, const dist_step *s) {
   const block_view from = slot_view(e, s->slot),
                    to = dist_device_view(e->plan, take, dist_window_slot(&e->w, s->peer, take->slot));
   ++peer->sent;
-  GA_TRY(order(e, e->copies, e->compute));
-  GA_TRY(wait_for_value(e, e->copies, dist_window_ready(&e->w, e->rank, s->peer), peer->sent));
+  GA_TRY(dist_device_order(e, e->copies, e->compute));
+  GA_TRY(dist_device_wait(e, e->copies, dist_window_ready(&e->w, e->rank, s->peer), peer->sent));
   GA_TRY(dist_device_copy(e->copies, &to, &from));
   GA_TRY(e->ctx->device->ops->value_write(e->copies, dist_window_arrived(&e->w, s->peer, e->rank), peer->sent));
   if (!slot->sent) GA_TRY(ga_event_create(e->ctx, &slot->sent));
   GA_TRY(ga_event_record(e->ctx, slot->sent, e->copies));
-  GA_TRY(note_progress(e, e->copies, COPIES));
+  GA_TRY(dist_device_note(e, e->copies, DIST_COPIES));
   slot->is_sending = true;
   e->sent_bytes += (uint64_t)s->bytes;
   return GA_OK;
@@ -251,7 +239,7 @@ static ga_status device_tile(dist_device *e, const dist_step *s, const tile_devi
                   .device = d};
   if (s->slot_dkv >= 0) job.dkv = slot_view(e, s->slot_dkv);
   GA_TRY(dist_tile_run(&job));
-  return note_progress(e, e->compute, COMPUTES);
+  return dist_device_note(e, e->compute, DIST_COMPUTES);
 }
 
 static ga_status device_merge(dist_device *e, const dist_step *s, const tile_device *d) {
@@ -268,12 +256,19 @@ static ga_status device_step(dist_device *e, const dist_step *s, const tile_devi
     return dist_device_clear(e->compute, &v);
   }
   case DIST_WAIT:
-    GA_TRY(wait_for_value(e, e->compute, dist_window_arrived(&e->w, e->rank, slot->from), slot->due));
-    return note_progress(e, e->compute, COMPUTES);
+    GA_TRY(dist_device_wait(e, e->compute, dist_window_arrived(&e->w, e->rank, slot->from), slot->due));
+    return dist_device_note(e, e->compute, DIST_COMPUTES);
   case DIST_TILE: return device_tile(e, s, d);
   case DIST_MERGE: return device_merge(e, s, d);
   default: return let_slot_go(e, slot);
   }
+}
+
+ga_status dist_device_zero(dist_device *e, ga_stream *stream, void *at, int64_t bytes) {
+  const uint32_t none = 0;
+  GA_TRY(e->ctx->device->ops->fill(stream, at, 0, (size_t)bytes / 4));
+  if (bytes % 4 == 0) return GA_OK;
+  return ga_copy_to_device(e->ctx, (char *)at + bytes / 4 * 4, &none, (size_t)bytes % 4, stream);
 }
 
 /* --- waiting for streams --- */
@@ -284,16 +279,27 @@ static ga_status all_done(const dist_device *e, bool *done) {
   GA_TRY(query(e->compute, &computed));
   GA_TRY(query(e->copies, &copied));
   *done = computed && copied;
-  return GA_OK;
+  return *done && e->gather ? dist_gather_query(e, done) : GA_OK;
 }
 
 static ga_status await_streams(dist_device *e) {
+  const double begin = ga_seconds();
   for (bool done = false;;) {
     GA_TRY(all_done(e, &done));
     if (done) return GA_OK;
     GA_TRY(still_patient(e));
-    device_nap();
+    device_nap(ga_seconds() - begin);
   }
+}
+
+ga_status dist_device_make_room(dist_device *e, int64_t steps) {
+  if (e->is_recording) return GA_OK; /* it is launched as one */
+  e->under_way += steps;
+  if (e->under_way > MOST_UNDER_WAY) {
+    GA_TRY(await_streams(e));
+    e->under_way = steps;
+  }
+  return still_patient(e);
 }
 
 /* After an error: nobody may write what the streams wait for, so this rank does. What living ranks still write may come
@@ -307,7 +313,7 @@ static void release_streams(dist_device *e) {
       (void)ops->value_write(e->rescue, dist_window_arrived(&e->w, e->rank, r), e->w.sides[r].given);
       (void)ops->value_write(e->rescue, dist_window_ready(&e->w, e->rank, r), e->w.sides[r].sent);
     }
-    device_nap();
+    device_nap(LONGEST_DRAIN);
   }
   (void)ops->stream_sync(e->rescue);
 }
@@ -331,12 +337,7 @@ static ga_status enqueue_steps(dist_device *e) {
   const tile_device d = {.stream = e->compute};
   for (int64_t i = 0, n; i < g->n_steps; i += n) {
     for (n = 0; i + n < g->n_steps && is_transfer_step(&g->steps[i + n]);) n++;
-    e->under_way += n ? n : 1;
-    if (e->under_way > MOST_UNDER_WAY) {
-      GA_TRY(await_streams(e));
-      e->under_way = n;
-    }
-    GA_TRY(still_patient(e));
+    GA_TRY(dist_device_make_room(e, n ? n : 1));
     if (n)
       GA_TRY(run_transfers(e, &g->steps[i], n));
     else
@@ -350,14 +351,14 @@ static ga_status enqueue_steps(dist_device *e) {
 static ga_status give_device_results(dist_device *e, const tile_device *d) {
   for (int32_t slot = DIST_SLOT_OUT; slot < DIST_OWN_SLOTS; slot++) {
     if (!e->slots[slot].memory) continue;
-    const block_view to = dist_caller_view(&e->plan->p, e->io, e->rank, slot), from = own_device_view(e, slot);
+    const block_view to = dist_caller_view(&e->plan->p, e->io, e->rank, slot), from = dist_device_own(e, slot);
     GA_TRY(dist_device_convert(e->ctx, d, &to, &from));
   }
   return GA_OK;
 }
 
 /* Each op of the plan's shapes once, over whatever the slots hold: results are cleared when the run begins. */
-static ga_status rehearse(dist_device *e) {
+static ga_status rehearse_steps(dist_device *e) {
   const dist_program *g = &e->plan->programs[e->rank];
   const tile_device d = {.stream = e->compute, .rehearsal = &e->shapes};
   for (int64_t i = 0; i < g->n_steps; i++) {
@@ -367,7 +368,11 @@ static ga_status rehearse(dist_device *e) {
     if (s->kind == DIST_TILE) GA_TRY(device_tile(e, s, &d));
     if (s->kind == DIST_MERGE) GA_TRY(device_merge(e, s, &d));
   }
-  GA_TRY(give_device_results(e, &d));
+  return give_device_results(e, &d);
+}
+
+static ga_status rehearse(dist_device *e) {
+  GA_TRY(e->gather ? dist_gather_rehearse(e) : rehearse_steps(e));
   GA_TRY(await_streams(e));
   e->is_rehearsed = true;
   return ga_comm_meet(e->comm, "rehearsal", 0);
@@ -377,21 +382,17 @@ static ga_status enqueue_and_wait(dist_device *e) {
   const tile_device d = {.stream = e->compute};
   e->under_way = 0;
   for (int32_t r = 0; r < e->plan->p.ranks; r++) e->w.sides[r].next = 0;
-  GA_TRY(order(e, e->compute, e->ctx->stream)); /* where the caller has made his tensors */
+  GA_TRY(dist_device_order(e, e->compute, e->ctx->stream)); /* where the caller has made his tensors */
   if (!e->is_rehearsed) GA_TRY(rehearse(e));
   e->deadline = ga_seconds() + e->comm->timeout;
-  GA_TRY(enqueue_steps(e));
-  GA_TRY(give_device_results(e, &d));
+  if (e->gather) {
+    GA_TRY(dist_gather_enqueue(e));
+  } else {
+    GA_TRY(enqueue_steps(e));
+    GA_TRY(give_device_results(e, &d));
+  }
   GA_TRY(await_streams(e));
   return ga_comm_meet(e->comm, "end of run", 0);
-}
-
-/* Bytes of a tensor, which may be 2 beyond a multiple of 4. */
-static ga_status zero_bytes(dist_device *e, void *at, int64_t bytes) {
-  const uint32_t none = 0;
-  GA_TRY(e->ctx->device->ops->fill(e->rescue, at, 0, (size_t)bytes / 4));
-  if (bytes % 4 == 0) return GA_OK;
-  return ga_copy_to_device(e->ctx, (char *)at + bytes / 4 * 4, &none, (size_t)bytes % 4, e->rescue);
 }
 
 static ga_status zero_outputs(dist_device *e) {
@@ -399,8 +400,8 @@ static ga_status zero_outputs(dist_device *e) {
   for (int32_t slot = DIST_SLOT_OUT; slot <= (backward ? DIST_SLOT_DKV : DIST_SLOT_OUT); slot++) {
     const block_view v = dist_caller_view(&e->plan->p, e->io, e->rank, slot);
     for (int c = 0; c < v.n_parts; c++)
-      GA_TRY(zero_bytes(e, v.part[c], v.rows * v.heads * v.dim[c] * dist_dtype_bytes(v.dtype)));
-    if (v.lse) GA_TRY(zero_bytes(e, v.lse, v.rows * v.heads * (int64_t)sizeof *v.lse));
+      GA_TRY(dist_device_zero(e, e->rescue, v.part[c], v.rows * v.heads * v.dim[c] * dist_dtype_bytes(v.dtype)));
+    if (v.lse) GA_TRY(dist_device_zero(e, e->rescue, v.lse, v.rows * v.heads * (int64_t)sizeof *v.lse));
   }
   return ga_stream_sync(e->ctx, e->rescue);
 }

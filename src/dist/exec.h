@@ -13,6 +13,8 @@ GA_NODISCARD ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *com
 void dist_device_destroy(dist_device *e); /* NULL is fine */
 /* io has been checked. After an error the communicator has ended, and outputs are zeros. */
 GA_NODISCARD ga_status dist_device_run(dist_device *e, const ga_dist_tensors *io);
+/* Bytes of a device that a rank's executor takes. */
+int64_t dist_device_memory(const ga_dist_plan *plan, int32_t rank);
 uint64_t dist_device_sent(const dist_device *e);
 
 /* A rank's own tensor of a slot, in the caller's memory. */

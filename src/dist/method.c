@@ -48,6 +48,8 @@ static const method methods[] = {
      DIST_HELPERS, BLOCKS, 1, false, BOTH(CUT_KV, D, D, D, D)},
     {"balanced", "each tile to a rank with room that has its data: equal work for documents of any lengths",
      GA_DIST_PIECES, DIST_BALANCED, STRETCHES, 4, false, BOTH(CUT_KV, D, D, D, D)},
+    {"llama3", "all K and V gathered before the first tile", GA_DIST_ZIGZAG, DIST_PRODUCT, ALL, 1, false,
+     BOTH(CUT_KV, B, B, B, B)},
     {"mesh", "Mesh-Attention: a rank has q x kv blocks; queries and keys go round, results go home", GA_DIST_ZIGZAG,
      DIST_PRODUCT, ALL, 1, false, BOTH(CUT_BYTES, R, R, D, R)},
     {"wallfacer",
@@ -65,8 +67,6 @@ static const method methods[] = {
      BOTH(CUT_HEADS, B, B, B, B)},
     {"usp", "Ulysses in groups of ranks, zigzag between the groups", GA_DIST_ZIGZAG, DIST_PRODUCT, ALL, 1, false,
      BOTH(CUT_USP, B, R, B, R)},
-    {"llama3", "all K and V gathered before the first tile", GA_DIST_ZIGZAG, DIST_PRODUCT, ALL, 1, false,
-     BOTH(CUT_KV, B, B, B, B)},
     {"burst",
      "BurstAttention: zigzag; backward the side of the queries goes round",
      GA_DIST_ZIGZAG,
@@ -196,8 +196,8 @@ ga_status dist_method_fill(const char *name, const ga_dist_grid *asked, dist_pro
     const ga_quoted q = ga_quote(name ? name : "", name ? strlen(name) : 0);
     return ga_fail(GA_ERR_ARG,
                    "dist: method is '%s'; allowed: ring, striped, zigzag, zigzag-direct, double-ring, distflash, "
-                   "balanced, mesh, "
-                   "wallfacer, attention2d, ulysses, usp, llama3, burst, tokenring, pass-q, tree",
+                   "balanced, llama3, mesh, "
+                   "wallfacer, attention2d, ulysses, usp, burst, tokenring, pass-q, tree",
                    q.text);
   }
   const pass_params *pass = p->flags & GA_DIST_BACKWARD ? &m->backward : &m->forward;

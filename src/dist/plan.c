@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/sized.h"
+#include "dist/exec.h"
 
 #define MOST_HEADS 65536
 #define MOST_DIM   1024
@@ -52,8 +53,9 @@ static ga_status check_desc(const ga_dist_desc *d) {
              d->q_heads, d->kv_heads);
   GA_REQUIRE(d->head_dim >= 1 && d->head_dim <= MOST_DIM && d->v_dim >= 1 && d->v_dim <= MOST_DIM, GA_ERR_SHAPE,
              "dist: head_dim %d, v_dim %d; must be 1 to 1024", d->head_dim, d->v_dim);
-  GA_REQUIRE(!(d->flags & ~(uint32_t)(GA_DIST_CAUSAL | GA_DIST_BACKWARD | GA_DIST_SINKS | GA_DIST_ALIBI)), GA_ERR_ARG,
-             "dist: flags 0x%x are unknown", d->flags);
+  GA_REQUIRE(
+      !(d->flags & ~(uint32_t)(GA_DIST_CAUSAL | GA_DIST_BACKWARD | GA_DIST_SINKS | GA_DIST_ALIBI | GA_DIST_UNORDERED)),
+      GA_ERR_ARG, "dist: flags 0x%x are unknown", d->flags);
   GA_REQUIRE(d->window >= 0 && d->window <= INT32_MAX, GA_ERR_ARG, "dist: window is %lld; must be 0 (none) to 2^31 - 1",
              (long long)d->window);
   GA_REQUIRE(d->dtype == GA_F32 || d->dtype == GA_F16 || d->dtype == GA_BF16, GA_ERR_DTYPE,
@@ -192,6 +194,7 @@ ga_status ga_dist_plan_cost(const ga_dist_plan *plan, int32_t rank, ga_dist_cost
     if (s->kind == DIST_RECEIVE) c.receives++, c.received_bytes += s->bytes;
     if (s->kind == DIST_SEND || s->kind == DIST_RECEIVE) c.message_bytes = ga_max_i64(c.message_bytes, s->bytes);
   }
+  c.device_bytes = dist_device_memory(plan, rank);
   ga_sized_give(&c, sizeof c, cost);
   return GA_OK;
 }

@@ -3,10 +3,12 @@
  * A rank does its steps in their order. A tile takes its arithmetic at the rank's rate and a launch. A transfer begins
  * when both sides have posted it and the sender's way out and the receiver's way in are free. It takes a latency and
  * its bytes at the rate of a link. A way is used by one transfer at a time, in the order in which they can begin.
+ *
+ * On GPUs a plan that gathers keys has no such tiles (gather.h): play_gather has the schedule of device_gather.c.
  */
 #include "base/mem.h"
 #include "base/sized.h"
-#include "dist/plan.h"
+#include "dist/gather.h"
 
 typedef struct sim_transfer {
   int32_t from, to;
@@ -36,7 +38,8 @@ static double tile_seconds(const simulation *s, const dist_step *t) {
                        t->heads;
   /* Forward Q K^T and P V; backward these gradients: 5 products in place of 2 (arXiv 2307.08691). */
   const double products = p->flags & GA_DIST_BACKWARD ? 2.5 : 1;
-  return 2 * pairs * (p->head_dim + p->v_dim) * products / s->m->flops + s->m->launch;
+  const bool merges = s->m->merged_flops > 0 && !dist_gathers(p);
+  return 2 * pairs * (p->head_dim + p->v_dim) * products / (merges ? s->m->merged_flops : s->m->flops) + s->m->launch;
 }
 
 /* Steps before `at` that fill or use the slot: the last one's transfer; -1 when it is none. */
@@ -142,7 +145,64 @@ static void number_transfers(simulation *s, int64_t *next) {
   }
 }
 
-static ga_status play_machine(simulation *s, ga_dist_times *out) {
+/* --- plans that gather keys, on GPUs --- */
+
+static double busy_of(const simulation *s, int32_t rank) {
+  const dist_program *g = &s->plan->programs[rank];
+  double busy = 0;
+  for (int64_t i = 0; i < g->n_steps; i++)
+    if (g->steps[i].kind == DIST_TILE) busy += tile_seconds(s, &g->steps[i]) - s->m->launch;
+  return busy;
+}
+
+static int64_t bytes_between(const simulation *s, int32_t tensor, int32_t from, int32_t to) {
+  const dist_program *g = &s->plan->programs[from];
+  int64_t bytes = 0;
+  for (int64_t i = 0; i < g->n_steps; i++)
+    if (g->steps[i].kind == DIST_SEND && g->steps[i].tensor == tensor && g->steps[i].peer == to)
+      bytes += g->steps[i].bytes;
+  return bytes;
+}
+
+/* A rank pushes one group of heads to its peers in turn, from `ready` on; came[rank] is when a rank has all of a
+ * group. Ways in are free: in each turn every rank is the target of one other. */
+static void push_group(simulation *s, int32_t tensor, int32_t groups, const double *ready, double *came) {
+  const int32_t ranks = s->plan->p.ranks;
+  for (int32_t r = 0; r < ranks; r++) {
+    sim_rank *x = &s->ranks[r];
+    if (x->way_out < ready[r]) x->way_out = ready[r];
+    for (int32_t n = 1; n < ranks; n++) {
+      const int32_t to = (r + n) % ranks;
+      const int64_t bytes = bytes_between(s, tensor, r, to);
+      if (!bytes) continue;
+      x->way_out += (double)bytes / groups / s->m->bytes_per_second;
+      if (came[to] < x->way_out + s->m->latency) came[to] = x->way_out + s->m->latency;
+    }
+  }
+}
+
+/* times: 3 numbers a rank. */
+static void play_gather(simulation *s, double *times) {
+  const dist_problem *p = &s->plan->p;
+  const int32_t groups = dist_gather_groups(p);
+  double *const none = times, *const came = times + p->ranks, *const home = times + 2 * (int64_t)p->ranks;
+  for (int32_t g = 0; g < groups; g++) {
+    push_group(s, DIST_KV, groups, none, came);
+    for (int32_t r = 0; r < p->ranks; r++) {
+      sim_rank *x = &s->ranks[r];
+      const double work = busy_of(s, r) / groups + s->m->launch;
+      x->clock = (came[r] > x->clock ? came[r] : x->clock) + work;
+      x->busy += work;
+      none[r] = 0;
+    }
+  }
+  for (int32_t r = 0; r < p->ranks; r++) none[r] = s->ranks[r].clock;
+  if (p->flags & GA_DIST_BACKWARD) push_group(s, DIST_DKV, groups, none, home); /* the last group's */
+  for (int32_t r = 0; r < p->ranks; r++)
+    if (home[r] > s->ranks[r].clock) s->ranks[r].clock = home[r];
+}
+
+static ga_status play_steps(simulation *s) {
   const int32_t ranks = s->plan->p.ranks;
   bool ended = false;
   while (!ended) {
@@ -154,6 +214,11 @@ static ga_status play_machine(simulation *s, ga_dist_times *out) {
     GA_REQUIRE(ended || s->n_open, GA_ERR_STATE, "dist simulate: the plan does not end; ga_dist_plan_verify says why");
     if (!ended) run_first_transfer(s);
   }
+  return GA_OK;
+}
+
+static void summarise_times(const simulation *s, ga_dist_times *out) {
+  const int32_t ranks = s->plan->p.ranks;
   double busy = 0;
   for (int32_t r = 0; r < ranks; r++) {
     const sim_rank *x = &s->ranks[r];
@@ -164,14 +229,14 @@ static ga_status play_machine(simulation *s, ga_dist_times *out) {
   }
   out->mean_busy = busy / ranks;
   out->efficiency = out->seconds > 0 ? out->mean_busy / out->seconds : 1;
-  return GA_OK;
 }
 
 static ga_status check_machine(const ga_dist_machine *m) {
-  GA_REQUIRE(m->flops > 0 && m->bytes_per_second > 0 && m->latency >= 0 && m->launch >= 0, GA_ERR_ARG,
-             "dist simulate: flops %g, bytes_per_second %g, latency %g, launch %g; must be positive, the last two 0 or "
-             "more",
-             m->flops, m->bytes_per_second, m->latency, m->launch);
+  GA_REQUIRE(m->flops > 0 && m->bytes_per_second > 0 && m->latency >= 0 && m->launch >= 0 && m->merged_flops >= 0,
+             GA_ERR_ARG,
+             "dist simulate: flops %g, bytes_per_second %g, latency %g, launch %g, merged_flops %g; must be positive, "
+             "the last three 0 or more",
+             m->flops, m->bytes_per_second, m->latency, m->launch, m->merged_flops);
   return GA_OK;
 }
 
@@ -185,7 +250,7 @@ ga_status ga_dist_plan_simulate(const ga_dist_plan *plan, const ga_dist_machine 
   const size_t ranks = (size_t)plan->p.ranks;
   size_t steps = 0;
   for (size_t r = 0; r < ranks; r++) steps += (size_t)plan->programs[r].n_steps;
-  void *rank_memory = NULL, *numbers = NULL, *transfers = NULL, *open = NULL, *pairs = NULL;
+  void *rank_memory = NULL, *numbers = NULL, *transfers = NULL, *open = NULL, *pairs = NULL, *gather_times = NULL;
   ga_dist_times found = {0};
   ga_status status;
   GA_TRY_OUT(ga_mem_zalloc(ranks, sizeof *s.ranks, "ranks", &rank_memory));
@@ -193,6 +258,7 @@ ga_status ga_dist_plan_simulate(const ga_dist_plan *plan, const ga_dist_machine 
   GA_TRY_OUT(ga_mem_zalloc(steps + 1, sizeof *s.transfers, "transfers", &transfers));
   GA_TRY_OUT(ga_mem_zalloc(steps + 1, sizeof *s.open, "transfers", &open));
   GA_TRY_OUT(ga_mem_zalloc(2 * ranks * ranks, sizeof(int64_t), "links", &pairs));
+  GA_TRY_OUT(ga_mem_zalloc(3 * ranks, sizeof(double), "ranks", &gather_times));
   s.ranks = rank_memory, s.transfers = transfers, s.open = open;
   int64_t *at = numbers;
   for (size_t r = 0; r < ranks; r++) {
@@ -200,13 +266,22 @@ ga_status ga_dist_plan_simulate(const ga_dist_plan *plan, const ga_dist_machine 
     at += plan->programs[r].n_steps;
   }
   number_transfers(&s, pairs);
-  status = play_machine(&s, &found);
-  if (status == GA_OK) ga_sized_give(&found, sizeof found, times);
+  const bool gathers = m.merged_flops > 0 && dist_gathers(&plan->p);
+  status = GA_OK;
+  if (gathers)
+    play_gather(&s, gather_times);
+  else
+    status = play_steps(&s);
+  if (status == GA_OK) {
+    summarise_times(&s, &found);
+    ga_sized_give(&found, sizeof found, times);
+  }
 out:
   ga_mem_free(rank_memory);
   ga_mem_free(numbers);
   ga_mem_free(transfers);
   ga_mem_free(open);
   ga_mem_free(pairs);
+  ga_mem_free(gather_times);
   return status;
 }

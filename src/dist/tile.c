@@ -141,8 +141,7 @@ static ga_status run_backward(const tile_job *job, const tile_call *c, const til
   ga_attn_bwd_desc d = GA_ATTN_BWD_DESC_INIT;
   d.max_q = c->n_q, d.max_kv = c->n_k, d.q_heads = h->heads, d.kv_heads = h->kv_heads;
   d.head_dim = p->head_dim, d.v_dim = p->v_dim, d.window = (int32_t)ga_min_i64(c->window, INT32_MAX);
-  d.flags =
-      (uint32_t)GA_ATTN_BWD_ADD | (uint32_t)GA_ATTN_BWD_DETERMINISTIC | (c->causal ? (uint32_t)GA_ATTN_CAUSAL : 0u);
+  d.flags = (uint32_t)GA_ATTN_BWD_ADD | dist_order_flag(p) | (c->causal ? (uint32_t)GA_ATTN_CAUSAL : 0u);
   d.softcap = p->softcap, d.scale = p->scale;
   if (job->alibi) d.flags |= (uint32_t)GA_ATTN_ALIBI;
   float *scratch = job->scratch;

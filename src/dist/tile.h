@@ -3,6 +3,7 @@
 #define GA_DIST_TILE_H
 
 #include "dist/block.h"
+#include "ga/attn_bwd.h"
 
 /* Descriptions of ops that have been run. */
 typedef struct tile_shapes {
@@ -49,6 +50,11 @@ int dist_tile_calls(const dist_problem *p, const dist_stretch *q, const dist_str
 /* Numbers of 4 bytes that any tile of a rank needs. */
 int64_t dist_tile_scratch(const ga_dist_plan *plan, int32_t rank);
 ga_status dist_tile_run(const tile_job *job);
+
+/* What ga_attn_bwd is told of the order of its sums. */
+static inline uint32_t dist_order_flag(const dist_problem *p) {
+  return p->flags & GA_DIST_UNORDERED ? 0u : (uint32_t)GA_ATTN_BWD_DETERMINISTIC;
+}
 
 /* --- on a device: tile_device.c --- */
 

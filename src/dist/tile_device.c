@@ -213,8 +213,7 @@ ga_status dist_device_backward(const tile_job *job, const tile_call *c, const ti
   d.max_q = c->n_q, d.max_kv = c->n_k, d.q_heads = h->heads, d.kv_heads = h->kv_heads;
   d.head_dim = p->head_dim, d.v_dim = p->v_dim, d.window = (int32_t)ga_min_i64(c->window, INT32_MAX);
   d.dtype = p->dtype, d.grad_dtype = GA_F32;
-  d.flags =
-      (uint32_t)GA_ATTN_BWD_ADD | (uint32_t)GA_ATTN_BWD_DETERMINISTIC | (c->causal ? (uint32_t)GA_ATTN_CAUSAL : 0u);
+  d.flags = (uint32_t)GA_ATTN_BWD_ADD | dist_order_flag(p) | (c->causal ? (uint32_t)GA_ATTN_CAUSAL : 0u);
   d.softcap = p->softcap, d.scale = p->scale;
   ga_attn_bwd_io io = {.q = dist_row_at(&job->q, 0, at->q, h->head),
                        .o = dist_row_at(&job->q, 1, at->q, h->head),

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "dist/gather.h"
 
 #define ALIGN ((int64_t)256)
 
@@ -51,41 +52,82 @@ void *dist_window_slot(const dist_window *w, int32_t rank, int32_t slot) {
   return (char *)w->sides[rank].memory.data + w->sides[rank].slot_at[slot];
 }
 
+void *dist_window_keys(const dist_window *w, int32_t rank, int part) {
+  return (char *)w->sides[rank].memory.data + w->sides[rank].keys_at[part];
+}
+
+void *dist_window_take(const dist_window *w, int32_t rank, int64_t n) {
+  return (char *)w->sides[rank].memory.data + w->sides[rank].take_at[n];
+}
+
 /* --- making --- */
 
-static int64_t window_bytes(const dist_program *g, const window_side *s) {
-  const int32_t last = g->n_slots - 1;
-  return s->slot_at[last] + (last < DIST_OWN_SLOTS ? 0 : dist_device_bytes(g->slot_bytes[last]));
-}
-
-static ga_status place_slots(const ga_dist_plan *plan, int32_t rank, window_side *s) {
+/* Slots lie one behind the other. slot_at: NULL, or [n_slots]. */
+static int64_t place_slots(const ga_dist_plan *plan, int32_t rank, int64_t *slot_at) {
   const dist_program *g = &plan->programs[rank];
-  void *p;
-  GA_TRY(ga_mem_zalloc((size_t)g->n_slots, sizeof *s->slot_at, "slots of a rank", &p));
-  s->slot_at = p;
   int64_t at = counters_bytes(plan->p.ranks);
   for (int32_t i = 0; i < g->n_slots; i++) {
-    s->slot_at[i] = at;
+    if (slot_at) slot_at[i] = at;
     if (i >= DIST_OWN_SLOTS) at += dist_device_bytes(g->slot_bytes[i]);
+  }
+  return at;
+}
+
+/* Gathered keys take no slots, and each gradient has memory of its own. */
+static int64_t place_gathered(const dist_problem *p, int64_t keys_at[GATHER_PARTS]) {
+  int64_t at = counters_bytes(p->ranks);
+  for (int c = 0; c < GATHER_PARTS; c++) {
+    keys_at[c] = at;
+    at += (int64_t)ga_round_up((uint64_t)dist_gather_bytes(p, c, p->dtype), (uint64_t)ALIGN);
+  }
+  return at;
+}
+
+static bool is_take(const ga_dist_plan *plan, const dist_step *s) {
+  return s->kind == DIST_RECEIVE && (s->tensor == DIST_DKV || !dist_gathers(&plan->p));
+}
+
+int64_t dist_window_bytes(const ga_dist_plan *plan, int32_t rank) {
+  const dist_program *g = &plan->programs[rank];
+  int64_t keys_at[GATHER_PARTS];
+  if (!dist_gathers(&plan->p)) return place_slots(plan, rank, NULL);
+  int64_t bytes = place_gathered(&plan->p, keys_at);
+  for (int64_t i = 0; i < g->n_steps; i++)
+    if (is_take(plan, &g->steps[i])) bytes += dist_device_bytes(g->steps[i].bytes);
+  return bytes;
+}
+
+/* The receives of a rank from `peer`, or from anybody with peer = -1. at: where gradients begin. */
+static ga_status list_takes(const ga_dist_plan *plan, int32_t rank, int32_t peer, int64_t at, window_side *s) {
+  const dist_program *g = &plan->programs[rank];
+  void *p, *q;
+  GA_TRY(ga_mem_zalloc((size_t)g->n_steps + 1, sizeof *s->takes, "receives of a rank", &p));
+  s->takes = p;
+  GA_TRY(ga_mem_zalloc((size_t)g->n_steps + 1, sizeof *s->take_at, "receives of a rank", &q));
+  s->take_at = q;
+  for (int64_t i = 0; i < g->n_steps; i++) {
+    const dist_step *step = &g->steps[i];
+    if (!is_take(plan, step)) continue;
+    if (peer < 0 || step->peer == peer) {
+      s->takes[s->n_takes] = step;
+      s->take_at[s->n_takes++] = at;
+    }
+    at += dist_device_bytes(step->bytes);
   }
   return GA_OK;
 }
 
-static ga_status list_takes(const ga_dist_plan *plan, int32_t rank, int32_t me, window_side *s) {
-  const dist_program *g = &plan->programs[rank];
+static ga_status place_side(const ga_dist_plan *plan, int32_t rank, int32_t me, window_side *s) {
   void *p;
-  for (int pass = 0; pass < 2; pass++) {
-    s->n_takes = 0;
-    for (int64_t i = 0; i < g->n_steps; i++) {
-      if (g->steps[i].kind != DIST_RECEIVE || g->steps[i].peer != me) continue;
-      if (pass) s->takes[s->n_takes] = &g->steps[i];
-      s->n_takes++;
-    }
-    if (pass) break;
-    GA_TRY(ga_mem_zalloc((size_t)s->n_takes + 1, sizeof *s->takes, "receives of a rank", &p));
-    s->takes = p;
+  int64_t behind_keys = 0;
+  if (dist_gathers(&plan->p)) {
+    behind_keys = place_gathered(&plan->p, s->keys_at);
+  } else {
+    GA_TRY(ga_mem_zalloc((size_t)plan->programs[rank].n_slots, sizeof *s->slot_at, "slots of a rank", &p));
+    s->slot_at = p;
+    (void)place_slots(plan, rank, s->slot_at);
   }
-  return GA_OK;
+  return list_takes(plan, rank, rank == me ? -1 : me, behind_keys, s);
 }
 
 static ga_status map_all(dist_window *w, const int *fds, const uint64_t *bytes) {
@@ -124,12 +166,8 @@ ga_status dist_window_open(const ga_dist_plan *plan, ga_comm *comm, ga_device *d
   GA_TRY(ga_mem_zalloc((size_t)plan->p.ranks, sizeof *w->sides, "ranks", &p));
   w->sides = p;
   for (int32_t r = 0; r < plan->p.ranks; r++) w->sides[r].memory.fd = -1;
-  for (int32_t r = 0; r < plan->p.ranks; r++) {
-    GA_TRY(place_slots(plan, r, &w->sides[r]));
-    if (r != comm->rank) GA_TRY(list_takes(plan, r, comm->rank, &w->sides[r]));
-  }
-  window_side *mine = &w->sides[comm->rank];
-  GA_TRY(device->ops->share_alloc(device, (size_t)window_bytes(&plan->programs[comm->rank], mine), &mine->memory));
+  for (int32_t r = 0; r < plan->p.ranks; r++) GA_TRY(place_side(plan, r, comm->rank, &w->sides[r]));
+  GA_TRY(device->ops->share_alloc(device, (size_t)dist_window_bytes(plan, comm->rank), &w->sides[comm->rank].memory));
   return trade_memory(w);
 }
 
@@ -138,6 +176,7 @@ void dist_window_close(dist_window *w) {
     if (w->sides[r].memory.data) w->device->ops->share_close(w->device, &w->sides[r].memory);
     ga_mem_free(w->sides[r].slot_at);
     ga_mem_free((void *)w->sides[r].takes);
+    ga_mem_free(w->sides[r].take_at);
   }
   ga_mem_free(w->sides);
   w->sides = NULL;

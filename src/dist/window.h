@@ -19,6 +19,9 @@ typedef struct window_side {
   uint32_t sent, given; /* messages posted to it; slots given to it: over all runs */
   int64_t next;         /* of takes: in this run */
   int64_t given_in_run; /* receives from it that were posted in this run */
+  /* Where keys are gathered (gather.h): */
+  int64_t keys_at[2]; /* offsets of gathered K and V in its window */
+  int64_t *take_at;   /* [n_takes] of gradients: offset in its window */
 } window_side;
 
 typedef struct dist_window {
@@ -30,6 +33,8 @@ typedef struct dist_window {
 
 /* All ranks call it. */
 GA_NODISCARD ga_status dist_window_open(const ga_dist_plan *plan, ga_comm *comm, ga_device *device, dist_window *w);
+/* Bytes of a rank's memory in it. */
+int64_t dist_window_bytes(const ga_dist_plan *plan, int32_t rank);
 /* No stream uses it any more. */
 void dist_window_close(dist_window *w);
 
@@ -49,5 +54,10 @@ uint32_t *dist_window_progress(const dist_window *w, int32_t stream);
 block_view dist_device_view(const ga_dist_plan *plan, const dist_step *s, void *memory);
 void dist_device_align(block_view *v, void *memory);
 int64_t dist_device_bytes(int64_t bytes);
+
+/* Where keys are gathered: K or V of all tokens, and the memory of the n-th gradients that `rank` takes from me; of the
+ * own rank: that it takes from anybody. */
+void *dist_window_keys(const dist_window *w, int32_t rank, int part);
+void *dist_window_take(const dist_window *w, int32_t rank, int64_t n);
 
 #endif

@@ -1,0 +1,69 @@
+/* An executor on a device, from the inside: device.c runs plans step by step, device_gather.c those that gather
+ * keys. */
+#ifndef GA_DIST_DEVICE_H
+#define GA_DIST_DEVICE_H
+
+#include "dist/exec.h"
+#include "dist/tile.h"
+#include "dist/window.h"
+
+enum { DIST_COMPUTES, DIST_COPIES }; /* streams whose progress is counted */
+
+typedef struct device_slot {
+  void *memory; /* of the window, or sums of an own tensor; NULL: the caller's */
+  const dist_step *block;
+  int32_t from;   /* rank of the receive that fills it */
+  uint32_t due;   /* and the count it is there at */
+  ga_event *sent; /* behind its last send; NULL: none was made yet */
+  bool is_sending;
+} device_slot;
+
+typedef struct dist_gather dist_gather; /* what a plan that gathers keys has besides: device_gather.c */
+
+struct dist_device {
+  const ga_dist_plan *plan;
+  ga_comm *comm;
+  ga_ctx *ctx;
+  int32_t rank;
+  dist_window w;
+  ga_stream *compute, *copies, *rescue;
+  ga_event *mark; /* orders one stream behind another */
+  device_slot *slots;
+  void *scratch;
+  dist_gather *gather; /* NULL: the plan runs step by step */
+  tile_shapes shapes;
+  bool is_rehearsed, is_recording;
+  int64_t under_way;
+  uint64_t sent_bytes;
+  const ga_dist_tensors *io; /* of the run under way */
+  double deadline;           /* if the streams come no further */
+  uint32_t progress[WINDOW_STREAMS];
+  unsigned char *look, last_look[WINDOW_PROGRESS]; /* at the counters of that; look: of ga_host_alloc */
+};
+
+/* Work on `after` comes behind the present end of `before`. */
+GA_NODISCARD ga_status dist_device_order(dist_device *e, ga_stream *after, ga_stream *before);
+/* What is enqueued on the stream behind it waits for the value of a counter in a window. */
+GA_NODISCARD ga_status dist_device_wait(dist_device *e, ga_stream *stream, const uint32_t *at, uint32_t value);
+GA_NODISCARD ga_status dist_device_note(dist_device *e, ga_stream *stream, int32_t which);
+/* Before more is enqueued: waits when much is under way, and looks whether the others go on. */
+GA_NODISCARD ga_status dist_device_make_room(dist_device *e, int64_t steps);
+/* A rank's own tensor where its steps read and write it. */
+block_view dist_device_own(const dist_device *e, int32_t slot);
+/* Zeros in stream order; any bytes that are a multiple of 2. */
+GA_NODISCARD ga_status dist_device_zero(dist_device *e, ga_stream *stream, void *at, int64_t bytes);
+
+/* --- plans that gather keys --- */
+
+/* Bytes that it takes beside the window. */
+int64_t dist_gather_memory(const dist_problem *p, int32_t rank);
+GA_NODISCARD ga_status dist_gather_create(dist_device *e);
+void dist_gather_destroy(dist_device *e);
+/* Nothing is sent or waited for, and each op is launched once on each stream that it will be on. */
+GA_NODISCARD ga_status dist_gather_rehearse(dist_device *e);
+/* Enqueues all of a run. */
+GA_NODISCARD ga_status dist_gather_enqueue(dist_device *e);
+/* Have its own streams ended? */
+GA_NODISCARD ga_status dist_gather_query(const dist_device *e, bool *done);
+
+#endif

@@ -1,0 +1,558 @@
+/* Runs a plan that gathers keys on a device: gather.h says what it computes.
+ *
+ *   stream     forward, for each group of heads          backward, besides
+ *   copies     push own K, V to each peer, count up      push dK, dV of a peer's rows to it, count up
+ *   local      own K, V to their places, all heads
+ *   compute,   wait for local and for each peer's        then add up what the peers sent
+ *   second     count, then the calls (groups in turn)
+ *
+ * Two counters for each pair of ranks, as everywhere: `arrived` counts groups of keys, `ready` groups of gradients. A
+ * run begins and ends with all of them 0. What a rank writes into another's memory it writes between two meetings of
+ * all ranks, so that nobody asks whether that is free.
+ *
+ * A run with the tensors of the run before is recorded and from then on replayed, where the device can: its more than
+ * 100 copies, waits and launches take the host longer than short sequences take the device. */
+#include "dist/gather.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "core/device.h"
+#include "dist/device.h"
+#include "ga/attn.h"
+#include "ga/attn_bwd.h"
+#include "ga/layer.h"
+
+struct dist_gather {
+  ga_stream *second, *local;
+  ga_event *returned[GATHER_MOST_GROUPS]; /* behind the calls whose dK, dV go to others */
+  gather_call *calls;
+  int64_t n_calls, covered; /* covered: queries that some call has */
+  int32_t groups;
+  void *keys[GATHER_PARTS];  /* K, V of all tokens, in the window */
+  float *sums[GATHER_PARTS]; /* backward: dK, dV of all tokens */
+  float *lse[2];             /* of a call, for each of the two computing streams */
+  tile_shapes shapes[2];     /* the same: what has been rehearsed */
+  ga_dist_tensors last;      /* of the run before */
+  ga_graph *graph;           /* of a run with these; NULL: not recorded */
+  uint64_t run_bytes;        /* that a run sends */
+};
+
+/* Heads of a group: of keys, and of the queries that read them. */
+typedef struct group_heads {
+  int32_t kv, n_kv, q, n_q;
+} group_heads;
+
+static group_heads heads_of_group(const dist_device *e, int32_t g) {
+  const dist_problem *p = &e->plan->p;
+  const int32_t n_kv = p->kv_heads / e->gather->groups, each = p->q_heads / p->kv_heads;
+  return (group_heads){.kv = g * n_kv, .n_kv = n_kv, .q = g * n_kv * each, .n_q = n_kv * each};
+}
+
+static bool is_backward(const dist_device *e) { return e->plan->p.flags & GA_DIST_BACKWARD; }
+
+/* --- making --- */
+
+static ga_status alloc_floats(dist_device *e, int64_t n, float **out) {
+  void *p = NULL;
+  GA_TRY(ga_buffer_alloc_zeroed(e->ctx, (size_t)n * sizeof(float) + 1, "attention of ranks", &p));
+  *out = p;
+  return GA_OK;
+}
+
+static int64_t lse_floats(const dist_problem *p, int32_t rank) { return p->q->rows[rank] * p->q_heads; }
+
+static int64_t sums_floats(const dist_problem *p, int part) {
+  return p->flags & GA_DIST_BACKWARD ? dist_gather_bytes(p, part, GA_F32) / (int64_t)sizeof(float) : 0;
+}
+
+int64_t dist_gather_memory(const dist_problem *p, int32_t rank) {
+  int64_t floats = 2 * lse_floats(p, rank);
+  for (int c = 0; c < GATHER_PARTS; c++) floats += sums_floats(p, c);
+  return floats * (int64_t)sizeof(float);
+}
+
+static ga_status make_key_sums(dist_device *e) {
+  dist_gather *x = e->gather;
+  for (int c = 0; c < GATHER_PARTS; c++) GA_TRY(alloc_floats(e, sums_floats(&e->plan->p, c), &x->sums[c]));
+  for (int32_t g = 0; g < x->groups; g++) GA_TRY(ga_event_create(e->ctx, &x->returned[g]));
+  return GA_OK;
+}
+
+ga_status dist_gather_create(dist_device *e) {
+  const dist_problem *p = &e->plan->p;
+  void *memory;
+  GA_TRY(ga_mem_zalloc(1, sizeof(dist_gather), "an executor", &memory));
+  dist_gather *x = e->gather = memory;
+  x->groups = dist_gather_groups(p);
+  GA_TRY(ga_stream_create(e->ctx, &x->second));
+  GA_TRY(ga_stream_create(e->ctx, &x->local));
+  GA_TRY(dist_gather_list(p, e->rank, &x->calls, &x->n_calls));
+  for (int64_t i = 0; i < x->n_calls; i++) x->covered += x->calls[i].n_q;
+  for (int64_t i = 0; i < e->plan->programs[e->rank].n_steps; i++) {
+    const dist_step *s = &e->plan->programs[e->rank].steps[i];
+    if (s->kind == DIST_SEND) x->run_bytes += (uint64_t)s->bytes;
+  }
+  for (int c = 0; c < GATHER_PARTS; c++) x->keys[c] = dist_window_keys(&e->w, e->rank, c);
+  for (int i = 0; i < 2; i++) GA_TRY(alloc_floats(e, lse_floats(p, e->rank), &x->lse[i]));
+  return is_backward(e) ? make_key_sums(e) : GA_OK;
+}
+
+void dist_gather_destroy(dist_device *e) {
+  dist_gather *x = e->gather;
+  if (!x) return;
+  ga_graph_destroy(x->graph);
+  ga_stream_destroy(x->second);
+  ga_stream_destroy(x->local);
+  for (int32_t g = 0; g < GATHER_MOST_GROUPS; g++) ga_event_destroy(x->returned[g]);
+  for (int c = 0; c < GATHER_PARTS; c++) ga_buffer_free(e->ctx, x->sums[c]);
+  for (int i = 0; i < 2; i++) ga_buffer_free(e->ctx, x->lse[i]);
+  for (int i = 0; i < 2; i++) ga_mem_free(x->shapes[i].seen);
+  ga_mem_free(x->calls);
+  ga_mem_free(x);
+  e->gather = NULL;
+}
+
+ga_status dist_gather_query(const dist_device *e, bool *done) {
+  bool second = false, local = false;
+  GA_TRY(e->ctx->device->ops->stream_query(e->gather->second, &second));
+  GA_TRY(e->ctx->device->ops->stream_query(e->gather->local, &local));
+  *done = second && local;
+  return GA_OK;
+}
+
+/* --- copies --- */
+
+/* Rows of a view that lie one behind the other there and in the gathered keys. */
+typedef struct key_run {
+  int64_t row, key, n;
+} key_run;
+
+/* The next run from piece *i on; false when there is none. */
+static bool next_key_run(const block_view *v, int64_t *i, key_run *r) {
+  if (*i == 0) *r = (key_run){0};
+  r->row += r->n;
+  r->n = 0;
+  for (; *i < v->n_pieces; ++*i) {
+    const dist_stretch *s = dist_stretch_at(v->p->kv, v->owner, v->pieces ? v->pieces[*i] : *i);
+    if (r->n && s->first != r->key + r->n) break;
+    if (!r->n) r->key = s->first;
+    r->n += s->count;
+  }
+  return r->n > 0;
+}
+
+/* Some heads of all rows of a view of keys, and the same in [tokens, kv_heads, dim]. */
+static ga_status copy_heads(ga_stream *stream, const block_view *v, void *const all[GATHER_PARTS], bool to_view,
+                            const group_heads *h) {
+  key_run r;
+  for (int64_t i = 0; next_key_run(v, &i, &r);)
+    for (int c = 0; c < GATHER_PARTS; c++) {
+      const size_t each = (size_t)(v->dim[c] * dist_dtype_bytes(v->dtype)), pitch = each * (size_t)v->heads;
+      char *const gathered = (char *)all[c] + (size_t)r.key * pitch + (size_t)h->kv * each;
+      void *const row = dist_row_at(v, c, r.row, h->kv);
+      const ga_row_copy copy = {.dst = to_view ? row : gathered,
+                                .src = to_view ? gathered : row,
+                                .dst_pitch = pitch,
+                                .src_pitch = pitch,
+                                .width = each * (size_t)h->n_kv,
+                                .rows = (size_t)r.n};
+      if (copy.width) GA_TRY(stream->device->ops->copy_rows(stream, &copy));
+    }
+  return GA_OK;
+}
+
+/* The own rows that a step sends. */
+static block_view sent_rows(const dist_device *e, const dist_step *s) {
+  block_view v = dist_device_own(e, DIST_SLOT_KV);
+  const block_view of_step = dist_view_of_step(e->plan, s, NULL);
+  v.pieces = of_step.pieces, v.n_pieces = of_step.n_pieces;
+  return v;
+}
+
+/* A run of a view of some pieces begins where these do in the rank's own rows. */
+static ga_status push_keys_of_step(dist_device *e, const dist_step *s, const group_heads *h) {
+  void *all[GATHER_PARTS];
+  const block_view own = sent_rows(e, s);
+  for (int c = 0; c < GATHER_PARTS; c++) all[c] = dist_window_keys(&e->w, s->peer, c);
+  for (int64_t i = 0; i < own.n_pieces; i++) {
+    block_view one = own;
+    const dist_stretch *t = dist_stretch_at(one.p->kv, one.owner, own.pieces[i]);
+    one.pieces = &own.pieces[i], one.n_pieces = 1;
+    for (int c = 0; c < GATHER_PARTS; c++) one.part[c] = dist_row_at(&own, c, t->row, 0);
+    GA_TRY(copy_heads(e->copies, &one, all, false, h));
+  }
+  return GA_OK;
+}
+
+static bool moves_tensor(const dist_step *s, int32_t kind, int32_t tensor, int32_t peer) {
+  return s->kind == kind && s->tensor == tensor && (peer < 0 || s->peer == peer);
+}
+
+/* Peers in turn from the next rank on, so that no two ranks push to the same one at a time. */
+static ga_status push_keys(dist_device *e, int32_t g) {
+  const dist_program *program = &e->plan->programs[e->rank];
+  const group_heads h = heads_of_group(e, g);
+  for (int32_t n = 1; n < e->plan->p.ranks; n++) {
+    const int32_t peer = (e->rank + n) % e->plan->p.ranks;
+    bool any = false;
+    for (int64_t i = 0; i < program->n_steps; i++) {
+      const dist_step *s = &program->steps[i];
+      if (!moves_tensor(s, DIST_SEND, DIST_KV, peer)) continue;
+      GA_TRY(push_keys_of_step(e, s, &h));
+      any = true;
+    }
+    if (any)
+      GA_TRY(e->ctx->device->ops->value_write(e->copies, dist_window_arrived(&e->w, peer, e->rank), (uint32_t)g + 1));
+  }
+  return dist_device_note(e, e->copies, DIST_COPIES);
+}
+
+/* dK, dV of a peer's rows go to its slot, which the plan gives to them. */
+static ga_status push_gradients(dist_device *e, int32_t g) {
+  const dist_program *program = &e->plan->programs[e->rank];
+  const group_heads h = heads_of_group(e, g);
+  void *all[GATHER_PARTS] = {e->gather->sums[0], e->gather->sums[1]};
+  GA_TRY(ga_stream_wait_event(e->ctx, e->copies, e->gather->returned[g]));
+  for (int32_t n = 1; n < e->plan->p.ranks; n++) {
+    const int32_t peer = (e->rank + n) % e->plan->p.ranks;
+    window_side *side = &e->w.sides[peer];
+    int64_t taken = 0;
+    for (int64_t i = 0; i < program->n_steps; i++) {
+      if (!moves_tensor(&program->steps[i], DIST_SEND, DIST_DKV, peer)) continue;
+      GA_REQUIRE(taken < side->n_takes, GA_ERR_INTERNAL,
+                 "dist: rank %d takes %lld gradients of rank %d; one more is sent", peer, (long long)side->n_takes,
+                 e->rank);
+      const dist_step *take = side->takes[taken];
+      const block_view to = dist_device_view(e->plan, take, dist_window_take(&e->w, peer, taken++));
+      GA_TRY(copy_heads(e->copies, &to, all, true, &h));
+    }
+    if (taken)
+      GA_TRY(e->ctx->device->ops->value_write(e->copies, dist_window_ready(&e->w, peer, e->rank), (uint32_t)g + 1));
+  }
+  return dist_device_note(e, e->copies, DIST_COPIES);
+}
+
+/* --- calls --- */
+
+static ga_attn_strides strides_of(const dist_problem *p, int32_t heads, int32_t dim) {
+  return (ga_attn_strides){.batch = p->kv->tokens * heads * dim, .token = (int64_t)heads * dim, .head = dim};
+}
+
+static void *gathered_key(const dist_device *e, int c, int64_t key, int32_t head) {
+  const dist_problem *p = &e->plan->p;
+  const int64_t at = (key * p->kv_heads + head) * dist_gather_dim(p, c);
+  return (char *)e->gather->keys[c] + at * dist_dtype_bytes(p->dtype);
+}
+
+static float *sum_at(const dist_device *e, int c, int64_t key, int32_t head) {
+  const dist_problem *p = &e->plan->p;
+  return e->gather->sums[c] + (key * p->kv_heads + head) * dist_gather_dim(p, c);
+}
+
+/* LSE of the call's queries and heads lies in one piece: in the rank's own tensor, or in `scratch`. */
+static bool lse_is_in_place(const block_view *v, const gather_call *c, const group_heads *h) {
+  return c->n_q == v->rows || h->n_q == 1;
+}
+
+static ga_status copy_lse(ga_stream *stream, const block_view *v, int64_t row, const gather_call *c,
+                          const group_heads *h, float *scratch, bool to_view) {
+  float *const own = v->lse + h->q * v->rows + row;
+  const size_t packed = (size_t)c->n_q * sizeof *own, apart = (size_t)v->rows * sizeof *own;
+  const ga_row_copy copy = {.dst = to_view ? own : scratch,
+                            .src = to_view ? scratch : own,
+                            .dst_pitch = to_view ? apart : packed,
+                            .src_pitch = to_view ? packed : apart,
+                            .width = packed,
+                            .rows = (size_t)h->n_q};
+  return stream->device->ops->copy_rows(stream, &copy);
+}
+
+typedef struct call_place {
+  const gather_call *c;
+  const group_heads *h;
+  tile_device d;
+  float *lse; /* scratch */
+} call_place;
+
+static ga_status call_forward(dist_device *e, const call_place *at) {
+  const dist_problem *p = &e->plan->p;
+  const gather_call *c = at->c;
+  const group_heads *h = at->h;
+  const block_view q = dist_device_own(e, DIST_SLOT_Q), o = dist_caller_view(p, e->io, e->rank, DIST_SLOT_OUT);
+  const int64_t row = dist_stretch_at(p->q, e->rank, c->stretch)->row + c->q;
+  const bool in_place = lse_is_in_place(&o, c, h);
+  bool due;
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.max_q = c->n_q, d.max_kv = c->n_k, d.q_heads = h->n_q, d.kv_heads = h->n_kv;
+  d.head_dim = p->head_dim, d.v_dim = p->v_dim, d.window = (int32_t)ga_min_i64(c->window, INT32_MAX);
+  d.q_dtype = d.kv_dtype = d.o_dtype = p->dtype;
+  d.flags = (uint32_t)GA_ATTN_LSE | (c->causal ? (uint32_t)GA_ATTN_CAUSAL : 0u);
+  d.softcap = p->softcap, d.scale = p->scale;
+  const ga_attn_io io = {.q = dist_row_at(&q, 0, row, h->q),
+                         .k = gathered_key(e, 0, c->key, h->kv),
+                         .v = gathered_key(e, 1, c->key, h->kv),
+                         .o = dist_row_at(&o, 0, row, h->q),
+                         .lse = in_place ? o.lse + h->q * o.rows + row : at->lse,
+                         .q_stride = strides_of(p, p->q_heads, p->head_dim),
+                         .k_stride = strides_of(p, p->kv_heads, p->head_dim),
+                         .v_stride = strides_of(p, p->kv_heads, p->v_dim),
+                         .o_stride = strides_of(p, p->q_heads, p->v_dim)};
+  GA_TRY(dist_device_is_due(&at->d, &d, sizeof d, &due));
+  if (!due) return GA_OK;
+  GA_TRY(ga_attn(e->ctx, &d, &io, at->d.stream));
+  return in_place ? GA_OK : copy_lse(at->d.stream, &o, row, c, h, at->lse, true);
+}
+
+static ga_status call_backward(dist_device *e, const call_place *at) {
+  const dist_problem *p = &e->plan->p;
+  const gather_call *c = at->c;
+  const group_heads *h = at->h;
+  const block_view g = dist_device_own(e, DIST_SLOT_Q), dq = dist_device_own(e, DIST_SLOT_OUT);
+  const int64_t row = dist_stretch_at(p->q, e->rank, c->stretch)->row + c->q;
+  const bool in_place = lse_is_in_place(&g, c, h);
+  bool due;
+  ga_attn_bwd_desc d = GA_ATTN_BWD_DESC_INIT;
+  d.max_q = c->n_q, d.max_kv = c->n_k, d.q_heads = h->n_q, d.kv_heads = h->n_kv;
+  d.head_dim = p->head_dim, d.v_dim = p->v_dim, d.window = (int32_t)ga_min_i64(c->window, INT32_MAX);
+  d.dtype = p->dtype, d.grad_dtype = GA_F32;
+  d.flags =
+      dist_order_flag(p) | (c->causal ? (uint32_t)GA_ATTN_CAUSAL : 0u) | (c->adds ? (uint32_t)GA_ATTN_BWD_ADD : 0u);
+  d.softcap = p->softcap, d.scale = p->scale;
+  const ga_attn_bwd_io io = {.q = dist_row_at(&g, 0, row, h->q),
+                             .o = dist_row_at(&g, 1, row, h->q),
+                             .dout = dist_row_at(&g, 2, row, h->q),
+                             .k = gathered_key(e, 0, c->key, h->kv),
+                             .v = gathered_key(e, 1, c->key, h->kv),
+                             .lse = in_place ? g.lse + h->q * g.rows + row : at->lse,
+                             .dq = dist_row_at(&dq, 0, row, h->q),
+                             .dk = sum_at(e, 0, c->key, h->kv),
+                             .dv = sum_at(e, 1, c->key, h->kv),
+                             .q_stride = strides_of(p, p->q_heads, p->head_dim),
+                             .o_stride = strides_of(p, p->q_heads, p->v_dim),
+                             .dout_stride = strides_of(p, p->q_heads, p->v_dim),
+                             .k_stride = strides_of(p, p->kv_heads, p->head_dim),
+                             .v_stride = strides_of(p, p->kv_heads, p->v_dim),
+                             .dq_stride = strides_of(p, p->q_heads, p->head_dim),
+                             .dk_stride = strides_of(p, p->kv_heads, p->head_dim),
+                             .dv_stride = strides_of(p, p->kv_heads, p->v_dim)};
+  GA_TRY(dist_device_is_due(&at->d, &d, sizeof d, &due));
+  if (!due) return GA_OK;
+  if (!in_place) GA_TRY(copy_lse(at->d.stream, &g, row, c, h, at->lse, false));
+  return ga_attn_bwd(e->ctx, &d, &io, at->d.stream);
+}
+
+static ga_status run_calls(dist_device *e, int32_t g, bool rehearse) {
+  dist_gather *x = e->gather;
+  const group_heads h = heads_of_group(e, g);
+  const tile_device d = {.stream = g % 2 ? x->second : e->compute, .rehearsal = rehearse ? &x->shapes[g % 2] : NULL};
+  for (int64_t i = 0; i < x->n_calls; i++) {
+    const call_place at = {&x->calls[i], &h, d, x->lse[g % 2]};
+    GA_TRY(dist_device_make_room(e, 2));
+    GA_TRY((is_backward(e) ? call_backward : call_forward)(e, &at));
+  }
+  return dist_device_note(e, d.stream, DIST_COMPUTES);
+}
+
+/* --- a group of heads --- */
+
+static bool takes_from(const dist_device *e, int32_t tensor, int32_t peer) {
+  const dist_program *program = &e->plan->programs[e->rank];
+  for (int64_t i = 0; i < program->n_steps; i++)
+    if (moves_tensor(&program->steps[i], DIST_RECEIVE, tensor, peer)) return true;
+  return false;
+}
+
+static ga_status await_keys(dist_device *e, int32_t g, ga_stream *stream) {
+  for (int32_t r = 0; r < e->plan->p.ranks; r++)
+    if (takes_from(e, DIST_KV, r))
+      GA_TRY(dist_device_wait(e, stream, dist_window_arrived(&e->w, e->rank, r), (uint32_t)g + 1));
+  return GA_OK;
+}
+
+static ga_status run_head_group(dist_device *e, int32_t g) {
+  dist_gather *x = e->gather;
+  ga_stream *const stream = g % 2 ? x->second : e->compute;
+  GA_TRY(push_keys(e, g));
+  if (g > 0 && is_backward(e)) GA_TRY(push_gradients(e, g - 1));
+  if (g < 2) GA_TRY(dist_device_order(e, stream, x->local));
+  GA_TRY(await_keys(e, g, stream));
+  GA_TRY(run_calls(e, g, false));
+  return is_backward(e) ? ga_event_record(e->ctx, x->returned[g], stream) : GA_OK;
+}
+
+/* --- gradients of own keys --- */
+
+/* What a peer has sent is added in the order that the plan numbers. */
+static ga_status add_sent_gradients(dist_device *e, const block_view *from, const tile_device *d) {
+  const dist_problem *p = &e->plan->p;
+  key_run r;
+  for (int64_t i = 0; next_key_run(from, &i, &r);)
+    for (int c = 0; c < GATHER_PARTS; c++) {
+      ga_add_desc a = GA_ADD_DESC_INIT;
+      bool due;
+      a.rows = r.n, a.width = (int64_t)p->kv_heads * dist_gather_dim(p, c);
+      a.x_stride = a.y_stride = a.b_stride = a.width;
+      const ga_add_io io = {
+          .x = sum_at(e, c, r.key, 0), .b = dist_row_at(from, c, r.row, 0), .y = sum_at(e, c, r.key, 0)};
+      GA_TRY(dist_device_is_due(d, &a, sizeof a, &due));
+      if (due) GA_TRY(ga_add(e->ctx, &a, &io, d->stream));
+    }
+  return GA_OK;
+}
+
+static ga_status take_gradients(dist_device *e, const tile_device *d) {
+  const dist_program *program = &e->plan->programs[e->rank];
+  int64_t taken = 0;
+  for (int32_t r = 0; r < e->plan->p.ranks && !d->rehearsal; r++)
+    if (takes_from(e, DIST_DKV, r))
+      GA_TRY(dist_device_wait(e, e->compute, dist_window_ready(&e->w, e->rank, r), (uint32_t)e->gather->groups));
+  for (int64_t i = 0; i < program->n_steps; i++) {
+    const dist_step *s = &program->steps[i];
+    if (moves_tensor(s, DIST_RECEIVE, DIST_DKV, -1)) {
+      e->slots[s->slot].block = s;
+      e->slots[s->slot].memory = dist_window_take(&e->w, e->rank, taken++);
+    }
+    if (!moves_tensor(s, DIST_MERGE, DIST_DKV, -1)) continue;
+    const block_view from = dist_device_view(e->plan, e->slots[s->from].block, e->slots[s->from].memory);
+    GA_TRY(add_sent_gradients(e, &from, d));
+  }
+  return GA_OK;
+}
+
+static ga_status round_sums(dist_device *e, int64_t rows, int64_t width, const float *from, void *to,
+                            const tile_device *d) {
+  ga_convert_desc x = GA_CONVERT_DESC_INIT;
+  bool due;
+  x.rows = rows, x.width = width, x.x_dtype = GA_F32, x.y_dtype = e->plan->p.dtype;
+  const ga_convert_io io = {.x = from, .y = to};
+  GA_TRY(dist_device_is_due(d, &x, sizeof x, &due));
+  return due && rows ? ga_convert(e->ctx, &x, &io, d->stream) : GA_OK;
+}
+
+static ga_status give_gradients(dist_device *e, const tile_device *d) {
+  const dist_problem *p = &e->plan->p;
+  const block_view dkv = dist_caller_view(p, e->io, e->rank, DIST_SLOT_DKV),
+                   dq = dist_caller_view(p, e->io, e->rank, DIST_SLOT_OUT), sums = dist_device_own(e, DIST_SLOT_OUT);
+  key_run r;
+  if (sums.part[0] != dq.part[0])
+    GA_TRY(round_sums(e, dq.rows, (int64_t)dq.heads * dq.dim[0], sums.part[0], dq.part[0], d));
+  for (int64_t i = 0; next_key_run(&dkv, &i, &r);)
+    for (int c = 0; c < GATHER_PARTS; c++)
+      GA_TRY(round_sums(e, r.n, (int64_t)dkv.heads * dkv.dim[c], sum_at(e, c, r.key, 0), dist_row_at(&dkv, c, r.row, 0),
+                        d));
+  return GA_OK;
+}
+
+/* --- a run --- */
+
+static ga_status zero_sums(dist_device *e, int64_t from, int64_t to) {
+  for (int c = 0; c < GATHER_PARTS; c++) {
+    const int64_t row = (int64_t)e->plan->p.kv_heads * dist_gather_dim(&e->plan->p, c);
+    if (to > from)
+      GA_TRY(dist_device_zero(e, e->compute, sum_at(e, c, from, 0), (to - from) * row * (int64_t)sizeof(float)));
+  }
+  return GA_OK;
+}
+
+/* What the calls do not write but add to begins at zero, and so does what they leave out. */
+static ga_status clear_gradients(dist_device *e) {
+  const dist_problem *p = &e->plan->p;
+  const dist_gather *x = e->gather;
+  const block_view dq = dist_device_own(e, DIST_SLOT_OUT);
+  if (p->kv->documents > 1 || !x->n_calls || x->covered != dq.rows) {
+    GA_TRY(dist_device_clear(e->compute, &dq));
+    return zero_sums(e, 0, p->kv->tokens);
+  }
+  for (int64_t i = 0; i < x->n_calls; i++) {
+    const gather_call *c = &x->calls[i];
+    const int64_t row = dist_stretch_at(p->q, e->rank, c->stretch)->row + c->q;
+    if (c->adds)
+      GA_TRY(dist_device_zero(e, e->compute, dist_row_at(&dq, 0, row, 0),
+                              c->n_q * dq.heads * dq.dim[0] * dist_dtype_bytes(dq.dtype)));
+  }
+  GA_TRY(zero_sums(e, 0, x->calls[0].key));
+  return zero_sums(e, x->calls[0].key + x->calls[0].n_k, p->kv->tokens);
+}
+
+/* A query that no call has is left with O = 0, LSE = -infinity. */
+static ga_status clear_results(dist_device *e) {
+  const uint32_t minus_infinity = 0xff800000;
+  if (is_backward(e)) return clear_gradients(e);
+  const block_view o = dist_caller_view(&e->plan->p, e->io, e->rank, DIST_SLOT_OUT);
+  if (e->gather->covered == o.rows) return GA_OK;
+  GA_TRY(dist_device_zero(e, e->compute, o.part[0], o.rows * o.heads * o.dim[0] * dist_dtype_bytes(o.dtype)));
+  return e->ctx->device->ops->fill(e->compute, o.lse, minus_infinity, (size_t)(o.rows * o.heads));
+}
+
+/* Nobody counts up before the next run, which begins when all ranks have met. */
+static ga_status reset_counters(dist_device *e) {
+  ga_status (*const write)(ga_stream *, uint32_t *, uint32_t) = e->ctx->device->ops->value_write;
+  for (int32_t r = 0; r < e->plan->p.ranks; r++) {
+    if (takes_from(e, DIST_KV, r)) GA_TRY(write(e->compute, dist_window_arrived(&e->w, e->rank, r), 0));
+    if (takes_from(e, DIST_DKV, r)) GA_TRY(write(e->compute, dist_window_ready(&e->w, e->rank, r), 0));
+  }
+  return GA_OK;
+}
+
+ga_status dist_gather_rehearse(dist_device *e) {
+  dist_gather *x = e->gather;
+  const tile_device d = {.stream = e->compute, .rehearsal = &x->shapes[0]};
+  for (int32_t g = 0; g < x->groups; g++) GA_TRY(run_calls(e, g, true));
+  GA_TRY(dist_device_order(e, e->compute, x->second));
+  if (!is_backward(e)) return GA_OK;
+  GA_TRY(take_gradients(e, &d));
+  return give_gradients(e, &d);
+}
+
+static ga_status enqueue_run(dist_device *e) {
+  dist_gather *x = e->gather;
+  const tile_device d = {.stream = e->compute};
+  ga_stream *const others[] = {x->local, e->copies, x->second};
+  const group_heads all = {.n_kv = e->plan->p.kv_heads};
+  const block_view own = dist_device_own(e, DIST_SLOT_KV);
+  for (size_t i = 0; i < GA_COUNT_OF(others); i++) GA_TRY(dist_device_order(e, others[i], e->compute));
+  GA_TRY(copy_heads(x->local, &own, x->keys, false, &all));
+  GA_TRY(clear_results(e));
+  GA_TRY(dist_device_order(e, x->second, e->compute));
+  for (int32_t g = 0; g < x->groups; g++) GA_TRY(run_head_group(e, g));
+  if (is_backward(e)) GA_TRY(push_gradients(e, x->groups - 1));
+  for (size_t i = 0; i < GA_COUNT_OF(others); i++) GA_TRY(dist_device_order(e, e->compute, others[i]));
+  if (is_backward(e)) {
+    GA_TRY(take_gradients(e, &d));
+    GA_TRY(give_gradients(e, &d));
+  }
+  return reset_counters(e);
+}
+
+/* A device that cannot record runs without; what else goes wrong meets the run that follows, too. */
+static void record_run(dist_device *e) {
+  const ga_device_ops *ops = e->ctx->device->ops;
+  if (!ops->graph_begin || ops->graph_begin(e->compute) != GA_OK) return;
+  e->is_recording = true;
+  const ga_status status = enqueue_run(e), ended = ops->graph_end(e->compute, &e->gather->graph);
+  e->is_recording = false;
+  if (status == GA_OK && ended == GA_OK) return;
+  ga_graph_destroy(e->gather->graph);
+  e->gather->graph = NULL;
+}
+
+/* What others' counts come to in a run: what lets go of streams that wait for a rank that has failed. */
+static void set_counts_due(dist_device *e) {
+  for (int32_t r = 0; r < e->plan->p.ranks; r++) e->w.sides[r].given = e->w.sides[r].sent = (uint32_t)e->gather->groups;
+}
+
+ga_status dist_gather_enqueue(dist_device *e) {
+  dist_gather *x = e->gather;
+  const bool again = !memcmp(&x->last, e->io, sizeof x->last);
+  if (!again) {
+    ga_graph_destroy(x->graph);
+    x->graph = NULL;
+    x->last = *e->io;
+  }
+  set_counts_due(e);
+  if (again && !x->graph) record_run(e);
+  GA_TRY(x->graph ? e->ctx->device->ops->graph_launch(x->graph, e->compute) : enqueue_run(e));
+  e->sent_bytes += x->run_bytes;
+  return GA_OK;
+}

@@ -1,0 +1,36 @@
+/* Plans whose ranks keep their queries and gather all keys that these see. A device runs them as plain calls of
+ * attention over keys in the order of positions, not tile by tile: each query sees all its keys in one call, so that
+ * nothing is merged, and bits are those of one device.
+ *
+ *   zigzag of 2 ranks, 4 chunks; rank 0 has chunks 0 and 3
+ *     gathered K, V    | 0 | 1 | 2 | 3 |    own chunks are copied, others are pushed by their owners
+ *     call 1           queries of chunk 0, keys of chunk 0
+ *     call 2           queries of chunk 3, keys of chunks 0 to 3
+ *
+ * Heads are cut into groups: one group's calls run while the next one's keys come. */
+#ifndef GA_DIST_GATHER_H
+#define GA_DIST_GATHER_H
+
+#include "dist/plan.h"
+
+enum { GATHER_MOST_GROUPS = 4, GATHER_PARTS = 2 };
+
+bool dist_gathers(const dist_problem *p);
+/* The same on every rank; divides kv_heads. */
+int32_t dist_gather_groups(const dist_problem *p);
+/* Of part 0 (K) or 1 (V), or of its gradient: [all tokens, kv_heads, dim] of elements of a type. */
+int64_t dist_gather_bytes(const dist_problem *p, int part, int32_t dtype);
+static inline int32_t dist_gather_dim(const dist_problem *p, int part) { return part ? p->v_dim : p->head_dim; }
+
+/* Queries of an own stretch by keys from a row of the gathered ones on: all that these queries see. */
+typedef struct gather_call {
+  int32_t stretch;
+  bool causal;
+  bool adds; /* backward: to what dQ, dK, dV hold. The first call of a document writes them */
+  int64_t q, n_q, key, n_k, window;
+} gather_call;
+
+/* Those of a document come one after the other. *calls is the caller's to free. */
+GA_NODISCARD ga_status dist_gather_list(const dist_problem *p, int32_t rank, gather_call **calls, int64_t *n);
+
+#endif
