@@ -24,7 +24,7 @@ import statistics
 import subprocess
 import sys
 
-METHODS = "zigzag,zigzag-direct,llama3,ulysses,ring"
+METHODS = "llama3,zigzag,zigzag-direct,ulysses,ring"
 
 
 # --- a rank of PyTorch ---
@@ -243,8 +243,8 @@ def time_ga(args, shape):
     tokens, heads, kv_heads = shape
     command = [args.ga, "dist", "bench", "-n", str(args.ranks), "-m", args.methods, "--transport", "processes", "--type", "bf16",
                "--device", ",".join(f"cuda:{i}" for i in range(args.ranks)), "--tokens", str(tokens * args.ranks), "--heads", str(heads),
-               "--kv-heads", str(kv_heads), "--head-dim", str(args.head_dim), "--runs", "5", "--timeout", "60", "--json"]
-    done = subprocess.run(command + ["--backward"] * args.backward, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+               "--kv-heads", str(kv_heads), "--head-dim", str(args.head_dim), "--runs", str(args.runs), "--timeout", "60", "--json"]
+    done = subprocess.run(command + ["--backward", "--unordered"] * args.backward, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed with {done.returncode}: {done.stderr[-800:]}")
     return {f"ga {row['method']}": row["seconds"] * 1e3 for row in json.loads(done.stdout)["rows"]}
@@ -286,7 +286,8 @@ def main():
     p.add_argument("--head-dim", type=int, default=128)
     p.add_argument("--methods", default=METHODS)
     p.add_argument("--rounds", type=int, default=3)
-    p.add_argument("--backward", action="store_true", help="gradients alone for GA, forward and backward for PyTorch")
+    p.add_argument("--runs", type=int, default=5, help="of GA in a round")
+    p.add_argument("--backward", action="store_true", help="gradients alone for GA, sums in any order; forward and backward for PyTorch")
     p.add_argument("--check", action="store_true")
     args = p.parse_args()
     if args.check:

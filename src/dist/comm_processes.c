@@ -18,11 +18,13 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/sized.h"
+#include "base/thread.h"
 
 #define DEFAULT_ARENA ((uint64_t)16 << 30) /* addresses; memory is taken as messages need it */
 #define MOST_ARENA    ((uint64_t)1 << 40)
 #define GRAIN         ((uint64_t)1 << 20) /* of memory that an arena asks for */
 #define NAP           0.1                 /* seconds that a wait sleeps at most */
+#define SPIN          50e-6
 
 static process_comm *process_of(ga_comm *comm) { return (process_comm *)(void *)comm; }
 
@@ -34,8 +36,17 @@ void comm_ring(process_comm *c, int32_t rank) {
   (void)syscall(SYS_futex, bell, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
+/* To be woken takes as long: so it is looked first, where each rank has a CPU. */
+static bool rings_soon(const process_comm *c, uint32_t seen) {
+  if (!c->has_cpus) return false;
+  const _Atomic uint32_t *bell = &c->ranks[c->comm.rank].bell;
+  for (const double end = ga_seconds() + SPIN; ga_seconds() < end;)
+    if (atomic_load(bell) != seen) return true;
+  return false;
+}
+
 void comm_sleep(process_comm *c, uint32_t seen, double seconds) {
-  if (seconds <= 0) return;
+  if (seconds <= 0 || rings_soon(c, seen)) return;
   const double s = seconds < NAP ? seconds : NAP;
   const struct timespec t = {.tv_nsec = (long)(s * 1e9)};
   (void)syscall(SYS_futex, &c->ranks[c->comm.rank].bell, FUTEX_WAIT, seen, &t, NULL, 0);
@@ -363,6 +374,7 @@ ga_status ga_comm_processes_create(const ga_comm_process_options *options, ga_co
   GA_TRY(ga_mem_zalloc(1, sizeof(process_comm), "a communicator", &memory));
   process_comm *c = memory;
   c->comm = (ga_comm){.calls = &process_calls, .rank = o.rank, .size = o.ranks};
+  c->has_cpus = ga_cpu_count() >= o.ranks;
   c->comm.timeout = o.timeout > 0 ? o.timeout : 5;
   c->run_id = o.run ? ga_fnv64(GA_FNV64_START, o.run, strlen(o.run)) : 0;
   c->flags = o.flags, c->timeout = o.timeout > 0 ? o.timeout : 5, c->fd = -1;
