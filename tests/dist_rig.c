@@ -218,7 +218,8 @@ typedef struct rank_rows {
 } rank_rows;
 
 /* The same plan with tensors in the memory of the context's device. */
-static ga_status run_in_device_memory(rank_job *j, ga_ctx *ctx, const ga_dist_tensors *io, rank_rows *rows, size_t n) {
+static ga_status run_in_device_memory(rank_job *j, ga_ctx *ctx, const ga_dist_tensors *io, rank_rows *rows) {
+  enum { FIRST_OUT = 4, LSE = 8, DSINKS, SINKS, ALIBI, n };
   ga_dist_tensors there = *io;
   const void **const in[] = {&there.q, &there.k, &there.v, &there.dout};
   void **const out[] = {&there.o, &there.dq, &there.dk, &there.dv};
@@ -229,13 +230,14 @@ static ga_status run_in_device_memory(rank_job *j, ga_ctx *ctx, const ga_dist_te
   }
   for (size_t i = 0; i < 4; i++)
     if (*in[i]) *in[i] = rows[i].device;
-  for (size_t i = 0; i < 4; i++) *out[i] = rows[4 + i].device;
-  there.lse = rows[8].device;
+  for (size_t i = 0; i < 4; i++) *out[i] = rows[FIRST_OUT + i].device;
+  there.lse = rows[LSE].device;
+  there.dsinks = rows[DSINKS].device, there.sinks = rows[SINKS].device, there.alibi = rows[ALIBI].device;
   if (status == GA_OK) {
     status = run_one_plan(j, ctx, &there);
     char text[512];
     (void)snprintf(text, sizeof text, "%s", ga_error_text());
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = FIRST_OUT; i <= DSINKS; i++)
       if (ga_copy_to_host(ctx, rows[i].host, rows[i].device, rows[i].bytes, NULL) != GA_OK && status == GA_OK)
         return GA_ERR_DEVICE;
     if (status != GA_OK) status = ga_error_set(status, "%s", text);
@@ -278,7 +280,7 @@ static void run_with_rows(rank_job *j, ga_ctx *ctx) {
       for (int64_t i = 0; i < nq; i++) lse[h * nq + i] = j->t->lse[h * j->t->nq + token[i]];
     free(token);
   }
-  const size_t each = bytes_of_number(d);
+  const size_t each = bytes_of_number(d), heads = (size_t)d->q_heads * sizeof(float);
   rank_rows tensors_of_rank[] = {{q, NULL, (size_t)(nq * qw) * each},
                                  {k, NULL, (size_t)(nk * kw) * each},
                                  {v, NULL, (size_t)(nk * vw) * each},
@@ -287,9 +289,12 @@ static void run_with_rows(rank_job *j, ga_ctx *ctx) {
                                  {dq, NULL, (size_t)(nq * qw) * each},
                                  {dk, NULL, (size_t)(nk * kw) * each},
                                  {dv, NULL, (size_t)(nk * vw) * each},
-                                 {lse, NULL, (size_t)(nq * d->q_heads) * sizeof *lse}};
+                                 {lse, NULL, (size_t)(nq * d->q_heads) * sizeof *lse},
+                                 {j->t->got_dsinks[j->rank], NULL, heads},
+                                 {j->t->sinks, NULL, heads},
+                                 {j->t->alibi, NULL, heads}};
   j->status =
-      ctx->device->caps.host_memory ? run_one_plan(j, ctx, &io) : run_in_device_memory(j, ctx, &io, tensors_of_rank, 9);
+      ctx->device->caps.host_memory ? run_one_plan(j, ctx, &io) : run_in_device_memory(j, ctx, &io, tensors_of_rank);
   const int32_t type = dtype_of_desc(d);
   bool good = put_rank_rows(type, d->q, j->rank, o, ow, j->t->got_o) &&
               put_rank_rows(type, d->q, j->rank, dq, qw, j->t->got_dq) &&

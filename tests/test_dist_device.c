@@ -127,6 +127,20 @@ static void test_cases(void **state) {
   check_method_on("ulysses", &dist_cases[2], 2, 1, GA_DIST_BACKWARD);
 }
 
+/* Sinks, slopes and f32 where keys are gathered, over masks and documents. */
+static void test_features(void **state) {
+  (void)state;
+  for (int c = 0; c < DIST_CASES; c++)
+    for (uint32_t pass = 0; pass <= GA_DIST_BACKWARD; pass += GA_DIST_BACKWARD) {
+      const uint32_t alibi = dist_cases[c].flags & GA_DIST_CAUSAL ? (uint32_t)GA_DIST_ALIBI : 0u;
+      if (!on_host && c != 0 && c != 4 && !run_everything) continue;
+      dist_setup s = start_device_case(&dist_cases[c], "llama3", 3, pass | GA_DIST_SINKS | alibi);
+      s.desc.dtype = GA_F32;
+      run_on_devices(&s, dist_cases[c].name, on_host ? 1 : 2);
+      end_dist_case(&s);
+    }
+}
+
 /* What a rank reads before it has come is of the run before, whose K and V were exchanged. */
 static void test_late_copies(void **state) {
   (void)state;
@@ -265,12 +279,16 @@ static void test_refused(void **state) {
     uint32_t flags;
     int32_t dtype, partial_dtype;
     const char *text;
-  } all[] = {{GA_DIST_SINKS, GA_BF16, GA_F32, "plans with sinks or ALiBi run on a cpu context"},
-             {GA_DIST_ALIBI, GA_BF16, GA_F32, "plans with sinks or ALiBi run on a cpu context"},
-             {0, GA_BF16, GA_BF16, "partial_dtype is bf16"},
-             {0, GA_F32, GA_F32, "dtype is f32; allowed on emu:"}};
+    const char *method;
+    bool full;
+  } all[] = {{GA_DIST_SINKS, GA_BF16, GA_F32, "plans with sinks or ALiBi run on a cpu context", "ring", false},
+             {GA_DIST_ALIBI, GA_BF16, GA_F32, "plans with sinks or ALiBi run on a cpu context", "ring", false},
+             {GA_DIST_ALIBI, GA_BF16, GA_F32, "ALiBi without a causal mask runs on a cpu context", "llama3", true},
+             {0, GA_BF16, GA_BF16, "partial_dtype is bf16", "llama3", false},
+             {0, GA_F32, GA_F32, "dtype is f32; allowed on emu:", "ring", false}};
   for (size_t i = 0; i < sizeof all / sizeof *all - on_host; i++) {
-    dist_setup s = start_device_case(&dist_cases[0], "ring", 2, all[i].flags);
+    dist_setup s = start_device_case(&dist_cases[0], all[i].method, 2, all[i].flags);
+    if (all[i].full) s.desc.flags &= ~(uint32_t)GA_DIST_CAUSAL;
     s.desc.dtype = all[i].dtype, s.desc.partial_dtype = all[i].partial_dtype;
     ga_dist_plan *plan = NULL, *plans[2];
     assert_int_equal(ga_dist_plan_create(&s.desc, &plan), GA_OK);
@@ -300,7 +318,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_killed_on_device), /* processes first: a fork takes along what threads have made */
       cmocka_unit_test(test_processes),          cmocka_unit_test(test_refused),
       cmocka_unit_test(test_methods_on_devices), cmocka_unit_test(test_cases),
-      cmocka_unit_test(test_late_copies),        cmocka_unit_test(test_long_run),
+      cmocka_unit_test(test_late_copies),        cmocka_unit_test(test_features),
+      cmocka_unit_test(test_long_run),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

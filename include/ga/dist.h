@@ -246,7 +246,7 @@ typedef struct ga_dist_tensors {
   float *lse;       /* with o: written forward, read backward */
   const void *dout; /* backward */
   void *dq, *dk, *dv;
-  const float *sinks, *alibi; /* [q_heads], with their flags; the same on all ranks */
+  const float *sinks, *alibi; /* [q_heads], with their flags, on ctx's device; the same on all ranks */
   float *dsinks; /* [q_heads], backward with sinks: of the rank's own queries. ga_comm_all_reduce adds them */
 } ga_dist_tensors;
 #define GA_DIST_TENSORS_INIT \
@@ -254,8 +254,8 @@ typedef struct ga_dist_tensors {
 
 /* For the rank of comm, whose rank count is the plan's. All ranks call it: they compare hashes, and a rank with another
  * plan ends it for all with GA_ERR_COMM. plan, comm and ctx must outlive the executor.
- * ctx: of a CPU; or of a GPU, with ranks that are threads or processes of one host: then inputs are f16 or bf16,
- * partial_dtype is f32, and there are neither sinks nor ALiBi (GA_ERR_UNSUPPORTED). */
+ * ctx: of a CPU; or of a GPU, with ranks that are threads or processes of one host: then partial_dtype is f32. Inputs
+ * of f32, sinks and ALiBi (causal) are there for plans that gather keys (llama3) alone (GA_ERR_UNSUPPORTED). */
 GA_API GA_NODISCARD ga_status ga_dist_exec_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx,
                                                   ga_dist_exec **out);
 GA_API void ga_dist_exec_destroy(ga_dist_exec *exec); /* NULL is fine */

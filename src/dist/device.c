@@ -30,13 +30,16 @@ uint64_t dist_device_sent(const dist_device *e) { return e->sent_bytes; }
 
 static ga_status check_device_problem(const dist_problem *p, const ga_ctx *ctx) {
   const char *name = ctx->device->name;
-  const bool is_host = ctx->device->caps.host_memory;
+  const bool is_host = ctx->device->caps.host_memory, gathers = dist_gathers(p);
   GA_REQUIRE(ctx->device->ops->value_wait, GA_ERR_UNSUPPORTED, "dist: %s has no values that streams wait for", name);
-  GA_REQUIRE(!(p->flags & (GA_DIST_SINKS | GA_DIST_ALIBI)), GA_ERR_UNSUPPORTED,
-             "dist: plans with sinks or ALiBi run on a cpu context; this one is of %s", name);
+  GA_REQUIRE(gathers || !(p->flags & (GA_DIST_SINKS | GA_DIST_ALIBI)), GA_ERR_UNSUPPORTED,
+             "dist: plans with sinks or ALiBi run on a cpu context, or gather keys (llama3); this one is of %s", name);
+  GA_REQUIRE(!(p->flags & GA_DIST_ALIBI) || p->flags & GA_DIST_CAUSAL, GA_ERR_UNSUPPORTED,
+             "dist: ALiBi without a causal mask runs on a cpu context; this one is of %s", name);
   GA_REQUIRE(p->partial_dtype == GA_F32, GA_ERR_UNSUPPORTED, "dist: partial_dtype is %s; on %s it must be f32",
              ga_dtype_name((ga_dtype)p->partial_dtype), name);
-  GA_REQUIRE(is_host || p->dtype != GA_F32, GA_ERR_UNSUPPORTED, "dist: dtype is f32; allowed on %s: f16, bf16", name);
+  GA_REQUIRE(is_host || gathers || p->dtype != GA_F32, GA_ERR_UNSUPPORTED,
+             "dist: dtype is f32; allowed on %s: f16, bf16, and f32 where keys are gathered (llama3)", name);
   return GA_OK;
 }
 
@@ -403,6 +406,8 @@ static ga_status zero_outputs(dist_device *e) {
       GA_TRY(dist_device_zero(e, e->rescue, v.part[c], v.rows * v.heads * v.dim[c] * dist_dtype_bytes(v.dtype)));
     if (v.lse) GA_TRY(dist_device_zero(e, e->rescue, v.lse, v.rows * v.heads * (int64_t)sizeof *v.lse));
   }
+  if (backward && e->plan->p.flags & GA_DIST_SINKS)
+    GA_TRY(dist_device_zero(e, e->rescue, e->io->dsinks, e->plan->p.q_heads * (int64_t)sizeof(float)));
   return ga_stream_sync(e->ctx, e->rescue);
 }
 

@@ -250,6 +250,16 @@ static float *sum_at(const dist_device *e, int c, int64_t key, int32_t head) {
   return e->gather->sums[c] + (key * p->kv_heads + head) * dist_gather_dim(p, c);
 }
 
+static uint32_t feature_flags(const dist_problem *p, const gather_call *c) {
+  return (c->causal ? (uint32_t)GA_ATTN_CAUSAL : 0u) | (p->flags & GA_DIST_SINKS ? (uint32_t)GA_ATTN_SINKS : 0u) |
+         (p->flags & GA_DIST_ALIBI ? (uint32_t)GA_ATTN_ALIBI : 0u);
+}
+
+/* Numbers of the call's heads, out of those of all; NULL where the plan has none. */
+static const float *of_heads(const dist_device *e, uint32_t flag, const float *all, const group_heads *h) {
+  return e->plan->p.flags & flag ? all + h->q : NULL;
+}
+
 /* LSE of the call's queries and heads lies in one piece: in the rank's own tensor, or in `scratch`. */
 static bool lse_is_in_place(const block_view *v, const gather_call *c, const group_heads *h) {
   return c->n_q == v->rows || h->n_q == 1;
@@ -287,13 +297,15 @@ static ga_status call_forward(dist_device *e, const call_place *at) {
   d.max_q = c->n_q, d.max_kv = c->n_k, d.q_heads = h->n_q, d.kv_heads = h->n_kv;
   d.head_dim = p->head_dim, d.v_dim = p->v_dim, d.window = (int32_t)ga_min_i64(c->window, INT32_MAX);
   d.q_dtype = d.kv_dtype = d.o_dtype = p->dtype;
-  d.flags = (uint32_t)GA_ATTN_LSE | (c->causal ? (uint32_t)GA_ATTN_CAUSAL : 0u);
+  d.flags = (uint32_t)GA_ATTN_LSE | feature_flags(p, c);
   d.softcap = p->softcap, d.scale = p->scale;
   const ga_attn_io io = {.q = dist_row_at(&q, 0, row, h->q),
                          .k = gathered_key(e, 0, c->key, h->kv),
                          .v = gathered_key(e, 1, c->key, h->kv),
                          .o = dist_row_at(&o, 0, row, h->q),
                          .lse = in_place ? o.lse + h->q * o.rows + row : at->lse,
+                         .sinks = of_heads(e, GA_DIST_SINKS, e->io->sinks, h),
+                         .alibi = of_heads(e, GA_DIST_ALIBI, e->io->alibi, h),
                          .q_stride = strides_of(p, p->q_heads, p->head_dim),
                          .k_stride = strides_of(p, p->kv_heads, p->head_dim),
                          .v_stride = strides_of(p, p->kv_heads, p->v_dim),
@@ -316,8 +328,7 @@ static ga_status call_backward(dist_device *e, const call_place *at) {
   d.max_q = c->n_q, d.max_kv = c->n_k, d.q_heads = h->n_q, d.kv_heads = h->n_kv;
   d.head_dim = p->head_dim, d.v_dim = p->v_dim, d.window = (int32_t)ga_min_i64(c->window, INT32_MAX);
   d.dtype = p->dtype, d.grad_dtype = GA_F32;
-  d.flags =
-      dist_order_flag(p) | (c->causal ? (uint32_t)GA_ATTN_CAUSAL : 0u) | (c->adds ? (uint32_t)GA_ATTN_BWD_ADD : 0u);
+  d.flags = dist_order_flag(p) | feature_flags(p, c) | (c->adds ? (uint32_t)GA_ATTN_BWD_ADD : 0u);
   d.softcap = p->softcap, d.scale = p->scale;
   const ga_attn_bwd_io io = {.q = dist_row_at(&g, 0, row, h->q),
                              .o = dist_row_at(&g, 1, row, h->q),
@@ -325,6 +336,9 @@ static ga_status call_backward(dist_device *e, const call_place *at) {
                              .k = gathered_key(e, 0, c->key, h->kv),
                              .v = gathered_key(e, 1, c->key, h->kv),
                              .lse = in_place ? g.lse + h->q * g.rows + row : at->lse,
+                             .sinks = of_heads(e, GA_DIST_SINKS, e->io->sinks, h),
+                             .dsinks = p->flags & GA_DIST_SINKS ? e->io->dsinks + h->q : NULL,
+                             .alibi = of_heads(e, GA_DIST_ALIBI, e->io->alibi, h),
                              .dq = dist_row_at(&dq, 0, row, h->q),
                              .dk = sum_at(e, 0, c->key, h->kv),
                              .dv = sum_at(e, 1, c->key, h->kv),
@@ -424,6 +438,9 @@ static ga_status round_sums(dist_device *e, int64_t rows, int64_t width, const f
                             const tile_device *d) {
   ga_convert_desc x = GA_CONVERT_DESC_INIT;
   bool due;
+  const size_t pitch = (size_t)width * sizeof *from;
+  const ga_row_copy copy = {to, from, pitch, pitch, pitch, (size_t)rows};
+  if (e->plan->p.dtype == GA_F32) return pitch && rows ? d->stream->device->ops->copy_rows(d->stream, &copy) : GA_OK;
   x.rows = rows, x.width = width, x.x_dtype = GA_F32, x.y_dtype = e->plan->p.dtype;
   const ga_convert_io io = {.x = from, .y = to};
   GA_TRY(dist_device_is_due(d, &x, sizeof x, &due));
@@ -462,6 +479,8 @@ static ga_status clear_gradients(dist_device *e) {
   const block_view dq = dist_device_own(e, DIST_SLOT_OUT);
   if (p->kv->documents > 1 || !x->n_calls || x->covered != dq.rows) {
     GA_TRY(dist_device_clear(e->compute, &dq));
+    if (p->flags & GA_DIST_SINKS)
+      GA_TRY(dist_device_zero(e, e->compute, e->io->dsinks, p->q_heads * (int64_t)sizeof(float)));
     return zero_sums(e, 0, p->kv->tokens);
   }
   for (int64_t i = 0; i < x->n_calls; i++) {

@@ -67,9 +67,7 @@ ga_status dist_gather_list(const dist_problem *p, int32_t rank, gather_call **ca
   call_list l = {0};
   ga_status status = GA_OK;
   for (int32_t i = (int32_t)dist_stretches(p->q, rank) - 1; i >= 0 && status == GA_OK; i--) {
-    const int64_t doc = dist_stretch_at(p->q, rank, i)->doc;
-    const bool is_first = !l.n || dist_stretch_at(p->q, rank, l.calls[l.n - 1].stretch)->doc != doc;
-    status = add_calls(p, rank, i, is_first, &l);
+    status = add_calls(p, rank, i, !l.n && p->kv->documents == 1, &l);
   }
   *calls = l.calls, *n = l.n;
   return status;

@@ -26,7 +26,7 @@ static inline int32_t dist_gather_dim(const dist_problem *p, int part) { return 
 typedef struct gather_call {
   int32_t stretch;
   bool causal;
-  bool adds; /* backward: to what dQ, dK, dV hold. The first call of a document writes them */
+  bool adds; /* backward: to what dQ, dK, dV hold. The first call of a single document writes them */
   int64_t q, n_q, key, n_k, window;
 } gather_call;
 
