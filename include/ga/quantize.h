@@ -7,7 +7,7 @@
  *   ga_quantize_rows(q, &desc, x, importance, y)
  *
  * Scales are searched for: the weighted square error of a block is at most that of the scale that its extreme values
- * give. Results are the same bit by bit for any number of threads.
+ * give; iq4_nl and iq4_xs weigh errors of large values more. Results are the same bit by bit for any number of threads.
  */
 #ifndef GA_QUANTIZE_H
 #define GA_QUANTIZE_H

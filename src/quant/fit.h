@@ -1,7 +1,8 @@
 /* Blocks of a GGUF type with as little error as can be had: scales are searched for, codes are the nearest ones.
  *
  * The error of a block is the sum of w (x - y)^2, where y is what the block is read back as, its scales rounded to the
- * formats they are kept in. It is at most that of ga_quantise_block (base/quant.h), whose scales are always tried. */
+ * formats they are kept in. For iq4_nl and iq4_xs it is the sum of w sqrt(x^2 + 2 mean x^2) (x - y)^2, with the mean
+ * over the block. It is at most that of ga_quantise_block (base/quant.h), whose scales are always tried. */
 #ifndef GA_QUANT_FIT_H
 #define GA_QUANT_FIT_H
 

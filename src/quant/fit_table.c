@@ -25,6 +25,15 @@ GA_INLINE int iq4_place(float v) {
   return at;
 }
 
+/* What errors of a block are multiplied by: those of large values cost more. docs/results/quantize.md has what that
+ * brought in perplexity and divergence, beside weights of the importance alone. */
+GA_INLINE void iq4_weights(const float *x, const float *importance, int n, float *w) {
+  float sum[FIT_LANES] = {0};
+  for (int i = 0; i < n; i += FIT_LANES) FIT_EACH_LANE sum[j] += x[i + j] * x[i + j];
+  const float twice_mean = 2 * fit_lanes(sum) / (float)n;
+  for (int i = 0; i < n; i++) w[i] = importance[i] * sqrtf(x[i] * x[i] + twice_mean);
+}
+
 GA_INLINE float iq4_error(const float *x, const float *w, float s) {
   const float inverse = fit_inverse(s);
   float sum[FIT_LANES] = {0};
@@ -70,7 +79,9 @@ GA_INLINE void iq4_places(const float *x, float s, int *q) {
   for (int e = 0; e < 32; e++) q[e] = iq4_place(x[e] * fit_inverse(s));
 }
 
-static GA_CLONES void fit_iq4_nl(const float *x, const float *w, uint8_t *b) {
+static GA_CLONES void fit_iq4_nl(const float *x, const float *importance, uint8_t *b) {
+  float w[32];
+  iq4_weights(x, importance, 32, w);
   const float plain = fit_extreme(x, 32) / iq4_value[0];
   float best = fit_f16(plain), least = iq4_error(x, w, best), s = iq4_scale(x, w, plain), xq, qq;
   int q[32];
@@ -126,9 +137,10 @@ GA_INLINE void refit_xs(const float *x, const float *w, xs_block *b) {
   if (other.error < b->error) *b = other;
 }
 
-static GA_CLONES void fit_iq4_xs(const float *x, const float *w, uint8_t *b) {
-  float plain[8], searched[8];
+static GA_CLONES void fit_iq4_xs(const float *x, const float *importance, uint8_t *b) {
+  float plain[8], searched[8], w[256];
   int q[256];
+  iq4_weights(x, importance, 256, w);
   xs_block best, other;
   for (int i = 0; i < 8; i++) {
     plain[i] = fit_extreme(x + 32 * i, 32) / iq4_value[0];
