@@ -15,6 +15,17 @@ const ga_kernel *ga_cpu_rows(size_t *n);
 /* Instruction sets that this chip has and this system has switched on; bits 1 << ga_arch. */
 uint32_t ga_cpu_archs(void);
 
+/* What an x86 chip says of itself, and which registers the system saves (XCR0). */
+typedef struct ga_cpuid {
+  uint32_t ecx1;             /* leaf 1 */
+  uint32_t ebx7, ecx7, edx7; /* leaf 7, 0 */
+  uint32_t eax71;            /* leaf 7, 1 */
+  uint64_t state;
+} ga_cpuid;
+#if defined(__x86_64__)
+uint32_t ga_cpu_archs_of(const ga_cpuid *r);
+#endif
+
 static inline ga_pool *cpu_pool(const ga_stream *stream) { return stream->device->pool; }
 
 #define GA_DECLARE_CPU(name) \

@@ -18,22 +18,31 @@ static bool amx_allowed(void) { return syscall(SYS_arch_prctl, 0x1023, 18) == 0;
 
 static bool has_all(uint32_t reg, uint32_t bits) { return (reg & bits) == bits; }
 
-uint32_t ga_cpu_archs(void) {
-  uint32_t archs = 1u << GA_ARCH_generic, a, b, c, d, b7, c7, d7, a71, b71, c71, d71;
-  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return archs;
-  uint64_t state = enabled_state();
-  if (!__get_cpuid_count(7, 0, &a, &b7, &c7, &d7)) return archs;
-  if (!__get_cpuid_count(7, 1, &a71, &b71, &c71, &d71)) a71 = 0;
-  if ((state & 6) != 6 || !has_all(c, bit_FMA | bit_F16C | bit_AVX) || !has_all(b7, bit_AVX2 | bit_BMI2)) return archs;
+/* AMX without leave of the system is none: the caller asks. */
+uint32_t ga_cpu_archs_of(const ga_cpuid *r) {
+  uint32_t archs = 1u << GA_ARCH_generic;
+  const uint32_t base = bit_OSXSAVE | bit_FMA | bit_F16C | bit_AVX;
+  if (!has_all(r->ecx1, base) || (r->state & 6) != 6 || !has_all(r->ebx7, bit_AVX2 | bit_BMI2)) return archs;
   archs |= 1u << GA_ARCH_avx2;
   const uint32_t f512 = bit_AVX512F | bit_AVX512BW | bit_AVX512VL | bit_AVX512DQ;
-  const uint32_t v512 = bit_AVX512VBMI | bit_AVX512VBMI2 | bit_AVX512VNNI;
-  if ((state & 0xe6) != 0xe6 || !has_all(b7, f512) || !has_all(c7, v512) || !(a71 & 1u << 5 /* AVX512_BF16 */))
+  const uint32_t v512 = bit_AVX512VBMI | bit_AVX512VBMI2 | bit_AVX512VNNI, bf16 = 1u << 5;
+  if ((r->state & 0xe6) != 0xe6 || !has_all(r->ebx7, f512) || !has_all(r->ecx7, v512) || !has_all(r->eax71, bf16))
     return archs;
   archs |= 1u << GA_ARCH_avx512;
   const uint32_t amx = 1u << 22 | 1u << 24 | 1u << 25; /* AMX_BF16, AMX_TILE, AMX_INT8 */
-  if ((state & 0x60000) == 0x60000 && has_all(d7, amx) && amx_allowed()) archs |= 1u << GA_ARCH_amx;
+  if ((r->state & 0x60000) == 0x60000 && has_all(r->edx7, amx)) archs |= 1u << GA_ARCH_amx;
   return archs;
+}
+
+uint32_t ga_cpu_archs(void) {
+  ga_cpuid r = {0};
+  uint32_t a, b, c, d;
+  if (!__get_cpuid(1, &a, &b, &r.ecx1, &d)) return 1u << GA_ARCH_generic;
+  if (r.ecx1 & bit_OSXSAVE) r.state = enabled_state();
+  if (!__get_cpuid_count(7, 0, &a, &r.ebx7, &r.ecx7, &r.edx7)) return 1u << GA_ARCH_generic;
+  if (!__get_cpuid_count(7, 1, &r.eax71, &b, &c, &d)) r.eax71 = 0;
+  const uint32_t archs = ga_cpu_archs_of(&r), amx = 1u << GA_ARCH_amx;
+  return archs & amx && !amx_allowed() ? archs & ~amx : archs;
 }
 
 #elif defined(__aarch64__)
