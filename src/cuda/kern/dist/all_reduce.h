@@ -132,9 +132,10 @@ GA_DEV void add_up(const ga_kargs_all_reduce *a, const uint32_t (*got)[WORDS], c
 
 /* ---- from call to call ---- */
 GA_DEV ga_reduce_turn turn_of_block(const ga_kargs_all_reduce *a) {
-  const ga_i4 v = ldg_i4_cg(&a->state->turn[block_index()]);
+  uint32_t w[4];
+  ldg_peer_u4(w, &a->state->turn[block_index()]); /* another block may give up meanwhile */
   ga_reduce_turn t;
-  t.slot = v.x, t.used = v.y, t.failed = v.z, t.reserved = v.w;
+  t.slot = (int)w[0], t.used = (int)w[1], t.failed = (int)w[2], t.reserved = (int)w[3];
   return t;
 }
 
