@@ -537,7 +537,7 @@ static void test_refused_calls(void **state) {
 int main(int argc, char **argv) {
   run_everything = argc > 1 && !strcmp(argv[1], "full");
   on_host = !strcmp(GA_TEST_DEVICE, "cpu");
-  if (!on_host) (void)setenv("GA_EMU", "devices=4,inorder", 0);
+  if (!on_host) (void)setenv("GA_EMU", "devices=4,inorder,sms=16", 0);
   const struct CMUnitTest tests[] = {
       /* processes first: a fork takes along what threads have made */
       cmocka_unit_test(test_absent), cmocka_unit_test(test_two_shots),     cmocka_unit_test(test_eight),

@@ -78,7 +78,8 @@ static ga_status open_windows(ga_all_reduce *r) {
 static ga_status start_kernel(const ga_all_reduce *r, ga_function *f, const ga_kargs_all_reduce *args, int64_t blocks,
                               ga_stream *stream) {
   ga_launch l = GA_LAUNCH_INIT;
-  l.grid[0] = (uint32_t)ga_max_i64(1, ga_min_i64(blocks, GA_REDUCE_BLOCKS));
+  const int64_t most = ga_min_i64(GA_REDUCE_BLOCKS, r->ctx->device->caps.sms); /* so that all are there at once */
+  l.grid[0] = (uint32_t)ga_max_i64(1, ga_min_i64(blocks, most));
   l.block[0] = f == r->norm ? GA_REDUCE_NORM_THREADS : GA_REDUCE_THREADS;
   l.flags = GA_LAUNCH_DEPENDENT;
   return r->ctx->device->ops->function_launch(f, &l, args, stream);

@@ -89,11 +89,15 @@ GA_DEV void norm_row(const norm_rows *r, int64_t row, int *in_vain) {
   block_sync(); /* slots of this row's sum are read before the next row's are written */
 }
 
-GA_DEV void send_rows(const norm_rows *r) {
+/* first: the words of this lane's first unit. */
+GA_DEV void send_rows(const norm_rows *r, const uint32_t *first) {
   for (int64_t row = block_index(); row < r->a->rows; row += block_count())
     for (int64_t c = thread_index(); c < r->row_units; c += GA_P_THREADS) {
       uint32_t w[WORDS];
-      get_unit(w, r->a->x, row * r->row_units + c, r->a->n);
+      if (row < block_count() && c < GA_P_THREADS) GA_UNROLL
+        for (int e = 0; e < WORDS; e++) w[e] = first[e];
+      else
+        get_unit(w, r->a->x, row * r->row_units + c, r->a->n);
       mark_there(w);
       send_to_all(r->a, r->slot, r->a->rank * r->units + row * r->row_units + c, w);
     }
@@ -111,11 +115,13 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_all_reduce a) {
   grid_launch_dependents();
   grid_dependency_wait();
   if (!a.rows) return;
+  uint32_t first[WORDS]; /* under way together with the turn */
+  if (thread_index() < r.row_units) get_unit(first, a.x, block_index() * r.row_units + thread_index(), a.n);
   const ga_reduce_turn t = turn_of_block(&a);
   if (t.failed) return;
   r.slot = t.slot;
   if (a.ranks > 1) {
-    send_rows(&r);
+    send_rows(&r, first);
     pass_turn(&a, &t, GA_P_THREADS, a.ranks * r.units);
   }
   for (int64_t row = block_index(); row < a.rows; row += block_count()) norm_row(&r, row, &in_vain);

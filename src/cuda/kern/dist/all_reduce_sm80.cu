@@ -30,20 +30,27 @@ static_assert(GA_P_THREADS == GA_REDUCE_THREADS && GA_P_THREADS >= GA_REDUCE_BLO
 #define OWN_UNITS(i, n) \
   for (int64_t i = block_index() * GA_P_THREADS + thread_index(); i < (n); i += block_count() * GA_P_THREADS)
 
+/* Unit i of x as it is sent; `first` are the words of this lane's first one. */
+GA_DEV void own_unit(uint32_t *w, const ga_kargs_all_reduce *a, int64_t i, const uint32_t *first) {
+  if (i < block_count() * GA_P_THREADS) GA_UNROLL
+    for (int e = 0; e < WORDS; e++) w[e] = first[e];
+  else
+    get_unit(w, a->x, i, a->n);
+  mark_there(w);
+}
+
 /* In the slot: a stretch of `units` of each rank. */
-GA_DEV void one_shot(const ga_kargs_all_reduce *a, const ga_reduce_turn *t, int64_t units) {
+GA_DEV void one_shot(const ga_kargs_all_reduce *a, const ga_reduce_turn *t, int64_t units, const uint32_t *first) {
   int in_vain = 0;
   OWN_UNITS(i, units) {
     uint32_t w[WORDS];
-    get_unit(w, a->x, i, a->n);
-    mark_there(w);
+    own_unit(w, a, i, first);
     send_to_all(a, t->slot, a->rank * units + i, w);
   }
   pass_turn(a, t, GA_P_THREADS, a->ranks * units);
   OWN_UNITS(i, units) {
     uint32_t got[GA_REDUCE_RANKS][WORDS], w[WORDS];
-    get_unit(w, a->x, i, a->n);
-    mark_there(w);
+    own_unit(w, a, i, first);
     take(a, t->slot, i, units, got, &in_vain);
     add_up(a, got, w, w);
     put_unit(a->y, i, a->n, w);
@@ -86,10 +93,12 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_all_reduce a) {
   grid_launch_dependents();
   grid_dependency_wait();
   if (!units) return;
+  uint32_t first[WORDS]; /* under way together with the turn */
+  if (!a.two_shot) get_unit(first, a.x, block_index() * GA_P_THREADS + thread_index(), a.n);
   const ga_reduce_turn t = turn_of_block(&a);
   if (t.failed) return;
   if (a.two_shot)
     two_shots(&a, &t, units);
   else
-    one_shot(&a, &t, units);
+    one_shot(&a, &t, units, first);
 }
