@@ -1,5 +1,6 @@
 /* Sums over ranks (ga/all_reduce.h). GA_TEST_DEVICE "cpu": threads and processes in host memory; "emu": kernels on the
- * emulator, each rank a process of its own, since one emulated machine runs one kernel at a time. */
+ * emulator, each rank a process of its own, since one emulated machine runs one kernel at a time. Arguments: full, or
+ * sample; then a device that takes its place, "cuda" for the GPUs of a machine. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -24,7 +25,8 @@
 #endif
 
 enum { MOST_RANKS = 9, MOST_CALLS = 32, DEVICES = 4 };
-static bool on_host, run_everything;
+static bool on_host, on_gpus, run_everything;
+static const char *test_device = GA_TEST_DEVICE;
 
 /* rows = 0: a sum of `width` elements; else rows x width with residual and norm. */
 typedef struct call {
@@ -37,6 +39,7 @@ typedef struct scenario {
   int64_t max_elements;
   int32_t absent; /* a rank that takes no part in the last call; -1 = none */
   double timeout;
+  int replays; /* of a graph of all calls; 0 = each is a call, and is looked at */
   int n_calls;
   call calls[MOST_CALLS];
 } scenario;
@@ -114,7 +117,7 @@ static ga_status open_rank(rank_state *r) {
   const size_t bytes = (size_t)s->max_elements * element_bytes(s) + 64;
   char device[32];
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;
-  (void)snprintf(device, sizeof device, on_host ? "%s" : "%s:%d", GA_TEST_DEVICE, r->j->rank % DEVICES);
+  (void)snprintf(device, sizeof device, on_host ? "%s" : "%s:%d", test_device, r->j->rank % DEVICES);
   o.device = device, o.threads = 1;
   ga_status status = ga_ctx_create(&o, &r->ctx);
   ga_all_reduce_desc d = GA_ALL_REDUCE_DESC_INIT;
@@ -179,6 +182,32 @@ static ga_status run_calls(rank_state *r) {
   return GA_OK;
 }
 
+/* The graph, and between its launches a call that takes a slot, too. out: y, then the residual, as of the last call. */
+static ga_status run_graph(rank_state *r) {
+  const scenario *s = r->j->s;
+  const call *last = &s->calls[s->n_calls - 1], first = s->calls[0];
+  const size_t bytes = (size_t)elements_of(&first) * element_bytes(s);
+  ga_graph *graph = NULL;
+  fill_input(s, r->j->rank, 0, elements_of(&first), r->host);
+  ga_status status = ga_copy_to_device(r->ctx, r->x, r->host, bytes, NULL);
+  if (status == GA_OK) status = ga_graph_begin(r->ctx, NULL);
+  if (status != GA_OK) return status;
+  for (int c = 0; c < s->n_calls && status == GA_OK; c++) status = enqueue_call(r, &s->calls[c]);
+  const ga_status ended = ga_graph_end(r->ctx, NULL, &graph);
+  if (status == GA_OK) status = ended;
+  for (int i = 0; i < s->replays && status == GA_OK; i++) {
+    status = ga_graph_launch(r->ctx, graph, NULL);
+    if (status == GA_OK && i % 2) status = ga_all_reduce_run(r->reduce, r->x, r->weight, 40, NULL);
+  }
+  if (status == GA_OK) status = ga_all_reduce_check(r->reduce, NULL);
+  if (status == GA_OK) status = ga_copy_to_host(r->ctx, r->j->out, r->y, bytes, NULL);
+  if (status == GA_OK)
+    status =
+        ga_copy_to_host(r->ctx, r->j->out + bytes, r->residual, (size_t)elements_of(last) * element_bytes(s), NULL);
+  ga_graph_destroy(graph);
+  return status;
+}
+
 /* Behind an error a call does not wait again. */
 static void call_again(rank_state *r) {
   const double begin = ga_seconds();
@@ -194,7 +223,7 @@ static void call_again(rank_state *r) {
 static void *live_rank(void *arg) {
   rank_state r = {.j = arg};
   r.j->status = open_rank(&r);
-  if (r.j->status == GA_OK) r.j->status = run_calls(&r);
+  if (r.j->status == GA_OK) r.j->status = r.j->s->replays ? run_graph(&r) : run_calls(&r);
   if (r.j->status != GA_OK) (void)snprintf(r.j->text, sizeof r.j->text, "%s", ga_error_text());
   call_again(&r);
   /* A rank that ends early would end the communicator for those that still work. */
@@ -387,7 +416,7 @@ static void test_mixed(void **state) {
 static void test_eight(void **state) {
   (void)state;
   const scenario s = mixed_calls(8, GA_BF16);
-  if (on_host || run_everything) run_and_check(&s, true);
+  if ((on_host || run_everything) && !on_gpus) run_and_check(&s, true);
 }
 
 /* More than goes in one shot: of 4 ranks 384 KiB, of 8 ranks 128 KiB. */
@@ -403,16 +432,42 @@ static void test_two_shots(void **state) {
     const call calls[] = {{0, n, false},     {0, 33, false}, {0, n - 1, true},
                           {5, width, false}, {0, n, true},   {1, 64, false}};
     memcpy(s.calls, calls, sizeof calls);
+    if (on_gpus && all[i].ranks > DEVICES) continue;
     if (on_host || run_everything || i == 1) run_and_check(&s, true);
+  }
+}
+
+/* A graph launched again and again, without changed arguments: y of the long sum behind the rows that the norm has
+ * written over, and a residual to which the sum was added as often. */
+static void test_graph(void **state) {
+  (void)state;
+  if (on_host) return;
+  for (int32_t ranks = 2; ranks <= 4; ranks += 2) {
+    scenario s = {.ranks = ranks, .dtype = GA_F32, .max_elements = 4000, .absent = -1, .replays = 7, .n_calls = 4};
+    const call calls[] = {{0, 4000, false}, {0, 9, false}, {0, 1001, false}, {2, 64, false}};
+    memcpy(s.calls, calls, sizeof calls);
+    rank_job *jobs = run_scenario(&s, true);
+    for (int32_t r = 0; r < ranks; r++) {
+      if (jobs[r].status != GA_OK) fail_msg("%d ranks, rank %d: %s", ranks, r, jobs[r].text);
+      assert_memory_equal(jobs[r].out, jobs[0].out, (4000 + 128) * sizeof(float));
+    }
+    const float *y = (const float *)(const void *)jobs[0].out, *residual = y + 4000;
+    float first[128];
+    sums *want = sums_of_call(&s, 0);
+    fill_input(&s, -1, 0, 128, first);
+    for (int64_t i = 128; i < 4000; i++) assert_true(fabs((double)y[i] - want[i].sum) <= slack(&s, &want[i]));
+    for (int64_t i = 0; i < 128; i++)
+      assert_true(fabs((double)residual[i] - (double)first[i] - s.replays * want[i].sum) <= 1e-5);
+    free(want);
+    end_scenario(&s, jobs);
   }
 }
 
 /* A rank that does not come: bounded, named, and later calls do not wait. */
 static void test_absent(void **state) {
   (void)state;
-  scenario s = {.ranks = 3, .dtype = GA_BF16, .max_elements = 4000, .absent = 1, .timeout = 0.05, .n_calls = 3};
+  scenario s = {.ranks = 3, .dtype = GA_BF16, .max_elements = 4000, .absent = 1, .timeout = 0.2, .n_calls = 3};
   const call calls[] = {{0, 4000, false}, {2, 64, false}, {0, 4000, false}};
-  if (on_host) s.timeout = 0.2;
   memcpy(s.calls, calls, sizeof calls);
   for (int kind = 0; kind < 2; kind++) {
     if (kind) s.calls[2] = (call){3, 64, false};
@@ -421,7 +476,7 @@ static void test_absent(void **state) {
     for (int r = 0; r < 3; r += 2) {
       if (!on_host) assert_int_equal(jobs[r].status, GA_ERR_TIMEOUT);
       if (on_host) assert_true(jobs[r].status == GA_ERR_TIMEOUT || jobs[r].status == GA_ERR_COMM);
-      if (!strstr(jobs[r].text, on_host ? "rank 1" : "waited 0.05 s; ranks that did not come: 1"))
+      if (!strstr(jobs[r].text, on_host ? "rank 1" : "waited 0.2 s; ranks that did not come: 1"))
         fail_msg("rank %d: '%s' does not name rank 1", r, jobs[r].text);
       if (jobs[r].seconds > 20) fail_msg("rank %d took %g s", r, jobs[r].seconds);
     }
@@ -439,7 +494,7 @@ static void refuses(ga_status got, ga_status want, const char *text) {
 static ga_ctx *open_ctx(void) {
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;
   ga_ctx *ctx = NULL;
-  o.device = GA_TEST_DEVICE, o.threads = 1;
+  o.device = on_gpus ? "cuda:0" : test_device, o.threads = 1;
   assert_int_equal(ga_ctx_create(&o, &ctx), GA_OK);
   return ctx;
 }
@@ -479,7 +534,7 @@ static void test_refused_descs(void **state) {
   assert_int_equal(ga_comm_threads_create(&o, comms), GA_OK);
   if (!on_host)
     refuses(ga_all_reduce_create(&d, comms[0], ctx, &(ga_all_reduce *){NULL}), GA_ERR_ARG,
-            "the communicator has 9 ranks; on emu it must have 1 to 8");
+            "the communicator has 9 ranks; on");
   for (int r = 0; r < MOST_RANKS; r++) ga_comm_destroy(comms[r]);
   ga_ctx_destroy(ctx);
 }
@@ -536,12 +591,15 @@ static void test_refused_calls(void **state) {
 
 int main(int argc, char **argv) {
   run_everything = argc > 1 && !strcmp(argv[1], "full");
-  on_host = !strcmp(GA_TEST_DEVICE, "cpu");
-  if (!on_host) (void)setenv("GA_EMU", "devices=4,inorder,sms=16", 0);
+  if (argc > 2) test_device = argv[2];
+  on_host = !strcmp(test_device, "cpu");
+  on_gpus = !strcmp(test_device, "cuda");
+  if (!on_host) (void)setenv("GA_EMU", "devices=4,inorder,graphs,sms=16", 0);
   const struct CMUnitTest tests[] = {
       /* processes first: a fork takes along what threads have made */
-      cmocka_unit_test(test_absent), cmocka_unit_test(test_two_shots),     cmocka_unit_test(test_eight),
-      cmocka_unit_test(test_mixed),  cmocka_unit_test(test_refused_descs), cmocka_unit_test(test_refused_calls),
+      cmocka_unit_test(test_graph),         cmocka_unit_test(test_absent), cmocka_unit_test(test_two_shots),
+      cmocka_unit_test(test_eight),         cmocka_unit_test(test_mixed),  cmocka_unit_test(test_refused_descs),
+      cmocka_unit_test(test_refused_calls),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 
 typedef struct emu_stream {
   emu_work *first, **last;
+  emu_graph *graph; /* while it records */
   struct emu_stream *next;
 } emu_stream;
 
@@ -44,6 +45,12 @@ void emu_event_let_go(emu_event *event) {
   if (event && --event->users == 0) free(event);
 }
 
+static void drop_work(emu_work *w) {
+  emu_event_let_go(w->event);
+  free(w->owned);
+  free(w);
+}
+
 static void do_kept(emu_stream *s) {
   emu_work *w = s->first;
   s->first = w->next;
@@ -51,9 +58,7 @@ static void do_kept(emu_stream *s) {
   n_kept--;
   const CUresult rc = emu_do(w);
   if (rc != CUDA_SUCCESS && late_fault == CUDA_SUCCESS) late_fault = rc;
-  emu_event_let_go(w->event);
-  free(w->owned);
-  free(w);
+  drop_work(w);
 }
 
 void emu_pump(void) {
@@ -64,11 +69,13 @@ void emu_pump(void) {
   }
 }
 
-static CUresult keep_work(emu_stream *s, const emu_work *work, size_t own) {
+/* Appends a copy to a list. */
+static CUresult copy_work(emu_work ***last, const emu_work *work, size_t own) {
   emu_work *w = malloc(sizeof *w);
   if (!w) return CUDA_ERROR_OUT_OF_MEMORY;
   *w = *work;
   w->next = NULL;
+  w->own = own;
   if (own) {
     w->owned = malloc(own);
     if (!w->owned) {
@@ -79,19 +86,61 @@ static CUresult keep_work(emu_stream *s, const emu_work *work, size_t own) {
     w->src = w->launch.args = w->owned;
   }
   if (w->event) w->event->users++;
-  *s->last = w;
-  s->last = &w->next;
-  n_kept++;
+  **last = w;
+  *last = &w->next;
   return CUDA_SUCCESS;
+}
+
+static CUresult keep_work(emu_stream *s, const emu_work *work, size_t own) {
+  const CUresult rc = copy_work(&s->last, work, own);
+  n_kept += rc == CUDA_SUCCESS;
+  return rc;
 }
 
 CUresult emu_submit(CUstream stream, const emu_work *work, size_t own) {
   emu_stream *s = (emu_stream *)(void *)stream;
+  if (s->graph) return copy_work(&s->graph->last, work, own);
   emu_pump();
   if (s->first || !is_due(work)) return keep_work(s, work, own);
   const CUresult rc = emu_do(work);
   emu_pump();
   return rc;
+}
+
+CUresult emu_record_begin(CUstream stream) {
+  emu_stream *s = (emu_stream *)(void *)stream;
+  if (s->graph) return CUDA_ERROR_INVALID_VALUE;
+  s->graph = calloc(1, sizeof *s->graph);
+  if (!s->graph) return CUDA_ERROR_OUT_OF_MEMORY;
+  s->graph->last = &s->graph->first;
+  s->graph->users = 1;
+  return CUDA_SUCCESS;
+}
+
+CUresult emu_record_end(CUstream stream, emu_graph **out) {
+  emu_stream *s = (emu_stream *)(void *)stream;
+  *out = s->graph;
+  s->graph = NULL;
+  return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+bool emu_is_recording(CUstream stream) { return stream && ((const emu_stream *)(const void *)stream)->graph; }
+
+CUresult emu_graph_run(const emu_graph *graph, CUstream stream) {
+  for (const emu_work *w = graph->first; w; w = w->next) {
+    const CUresult rc = emu_submit(stream, w, w->own);
+    if (rc != CUDA_SUCCESS) return rc;
+  }
+  return CUDA_SUCCESS;
+}
+
+void emu_graph_let_go(emu_graph *graph) {
+  if (!graph || --graph->users) return;
+  for (emu_work *w = graph->first, *next; w; w = next) {
+    next = w->next;
+    drop_work(w);
+  }
+  free(graph);
 }
 
 bool emu_is_drained(CUstream stream) {

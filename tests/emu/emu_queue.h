@@ -45,10 +45,23 @@ typedef struct emu_work {
   emu_event *event;
   emu_launch launch;
   void *owned; /* what src or the arguments of a launch are kept in */
+  size_t own;  /* its bytes */
 } emu_work;
+
+/* Work that was recorded, in its order. */
+typedef struct emu_graph {
+  emu_work *first, **last;
+  int users; /* a graph and what was made of it */
+} emu_graph;
 
 /* Does the work, or keeps a copy of it, of `own` bytes at src or at launch.args, too. */
 CUresult emu_submit(CUstream stream, const emu_work *work, size_t own);
+/* In between work of the stream is kept for the graph instead. */
+CUresult emu_record_begin(CUstream stream);
+CUresult emu_record_end(CUstream stream, emu_graph **out);
+bool emu_is_recording(CUstream stream);
+CUresult emu_graph_run(const emu_graph *graph, CUstream stream);
+void emu_graph_let_go(emu_graph *graph);
 /* Does what can be done. */
 void emu_pump(void);
 /* The same; true when the stream keeps nothing. */
