@@ -39,7 +39,7 @@ typedef struct reduce_rank {
   double *sums, *sizes;            /* of all ranks' x, of their absolute values */
 } reduce_rank;
 
-static int64_t element_bytes(const reduce_task *t) { return t->dtype == GA_F32 ? 4 : 2; }
+static int64_t number_bytes(const reduce_task *t) { return t->dtype == GA_F32 ? 4 : 2; }
 /* Half the distance of two neighbours, as a part of a number. */
 static double half_ulp(const reduce_task *t) {
   return t->dtype == GA_F32 ? 0x1p-24 : t->dtype == GA_F16 ? 0x1p-11 : 0x1p-8;
@@ -47,9 +47,9 @@ static double half_ulp(const reduce_task *t) {
 
 /* --- a rank's memory --- */
 
-static ga_status open_reduce(reduce_rank *r) {
+static ga_status open_reduce_rank(reduce_rank *r) {
   const int64_t n = r->t->most;
-  const size_t bytes = (size_t)(n * element_bytes(r->t));
+  const size_t bytes = (size_t)(n * number_bytes(r->t));
   ga_ctx *ctx = r->rank->device;
   ga_all_reduce_desc d = GA_ALL_REDUCE_DESC_INIT;
   d.max_elements = n, d.dtype = r->t->dtype, d.timeout = fmin(r->t->a->timeout, 3600);
@@ -67,7 +67,7 @@ static ga_status open_reduce(reduce_rank *r) {
   return r->sums && r->sizes ? GA_OK : fail_nomem("sums", (size_t)n * sizeof *r->sums);
 }
 
-static void close_reduce(reduce_rank *r) {
+static void close_reduce_rank(reduce_rank *r) {
   ga_ctx *ctx = r->rank->device;
   void *const all[] = {r->x, r->y, r->residual, r->weight};
   (void)!ga_stream_sync(ctx, NULL); /* nothing of the sum may be under way */
@@ -79,20 +79,20 @@ static void close_reduce(reduce_rank *r) {
 }
 
 /* n random numbers of the type: r->floats and r->block. */
-static ga_status draw(const reduce_rank *r, int64_t n, int32_t seed) {
+static ga_status draw_numbers(const reduce_rank *r, int64_t n, int32_t seed) {
   dist_fill_random(r->floats, n, (uint64_t)(r->t->a->seed + seed));
   TRY(dist_convert(r->rank->host, GA_F32, r->floats, r->t->dtype, r->block, n));
   return dist_convert(r->rank->host, r->t->dtype, r->block, GA_F32, r->floats, n);
 }
 
 static ga_status draw_to(const reduce_rank *r, int64_t n, int32_t seed, void *device) {
-  TRY(draw(r, n, seed));
-  return ga_copy_to_device(r->rank->device, device, r->block, (size_t)(n * element_bytes(r->t)), NULL);
+  TRY(draw_numbers(r, n, seed));
+  return ga_copy_to_device(r->rank->device, device, r->block, (size_t)(n * number_bytes(r->t)), NULL);
 }
 
 /* To r->floats; *bits takes them in (FNV-1a). */
 static ga_status read_back(const reduce_rank *r, const void *device, int64_t n, uint64_t *bits) {
-  const size_t bytes = (size_t)(n * element_bytes(r->t));
+  const size_t bytes = (size_t)(n * number_bytes(r->t));
   const unsigned char *p = (const unsigned char *)r->block;
   TRY(ga_copy_to_host(r->rank->device, r->block, device, bytes, NULL));
   for (size_t i = 0; i < bytes; i++) *bits = (*bits ^ p[i]) * 1099511628211u;
@@ -101,17 +101,17 @@ static ga_status read_back(const reduce_rank *r, const void *device, int64_t n, 
 
 /* --- checks --- */
 
-static ga_status add_up(const reduce_rank *r, int64_t n) {
+static ga_status add_up_ranks(const reduce_rank *r, int64_t n) {
   memset(r->sums, 0, (size_t)n * sizeof *r->sums);
   memset(r->sizes, 0, (size_t)n * sizeof *r->sizes);
   for (int32_t p = 0; p < ga_comm_size(r->rank->comm); p++) {
-    TRY(draw(r, n, p));
+    TRY(draw_numbers(r, n, p));
     for (int64_t i = 0; i < n; i++) r->sums[i] += (double)r->floats[i], r->sizes[i] += fabs((double)r->floats[i]);
   }
   return GA_OK;
 }
 
-static ga_status judge(const reduce_rank *r, const char *what, int64_t i, double got, double want, double most) {
+static ga_status judge_number(const reduce_rank *r, const char *what, int64_t i, double got, double want, double most) {
   REQUIRE(fabs(got - want) <= most, GA_ERR_INTERNAL, "reduce: rank %d: %s %lld is %.9g; must be %.9g",
           ga_comm_rank(r->rank->comm), what, (long long)i, got, want);
   return GA_OK;
@@ -122,14 +122,14 @@ static double slack_of(const reduce_rank *r, int64_t i) {
   return ga_comm_size(r->rank->comm) * 0x1p-24 * r->sizes[i] + 0x1p-24 * (r->t->dtype == GA_F16);
 }
 
-static ga_status check_sum(const reduce_rank *r, int64_t n, uint64_t *bits) {
+static ga_status check_summed(const reduce_rank *r, int64_t n, uint64_t *bits) {
   const double unit = 1.01 * half_ulp(r->t);
   TRY(draw_to(r, n, ga_comm_rank(r->rank->comm), r->x));
   TRY(ga_all_reduce_run(r->reduce, r->x, r->y, n, NULL));
   TRY(ga_all_reduce_check(r->reduce, NULL));
   TRY(read_back(r, r->y, n, bits));
   for (int64_t i = 0; i < n; i++)
-    TRY(judge(r, "sum", i, (double)r->floats[i], r->sums[i], unit * fabs(r->sums[i]) + slack_of(r, i)));
+    TRY(judge_number(r, "sum", i, (double)r->floats[i], r->sums[i], unit * fabs(r->sums[i]) + slack_of(r, i)));
   return GA_OK;
 }
 
@@ -141,7 +141,7 @@ static ga_status enqueue_norm(const reduce_rank *r, int64_t n) {
 }
 
 /* y against the residual that came out, and that against the sum: r->sums becomes it. */
-static ga_status check_norm(const reduce_rank *r, int64_t n, uint64_t *bits) {
+static ga_status check_normed(const reduce_rank *r, int64_t n, uint64_t *bits) {
   float *weight;
   const double unit = 1.01 * half_ulp(r->t);
   TRY(dist_new_floats(NORM_WIDTH, &weight));
@@ -154,7 +154,7 @@ static ga_status check_norm(const reduce_rank *r, int64_t n, uint64_t *bits) {
   if (status == GA_OK) status = read_back(r, r->residual, n, bits);
   for (int64_t i = 0; i < n && status == GA_OK; i++) {
     const double most = unit * (fabs(r->sums[i]) + r->sizes[i]) + slack_of(r, i);
-    status = judge(r, "residual", i, (double)r->floats[i], r->sums[i], most);
+    status = judge_number(r, "residual", i, (double)r->floats[i], r->sums[i], most);
     r->sums[i] = (double)r->floats[i];
   }
   if (status == GA_OK) status = read_back(r, r->y, n, bits);
@@ -164,7 +164,7 @@ static ga_status check_norm(const reduce_rank *r, int64_t n, uint64_t *bits) {
     const double factor = 1 / sqrt(squares / NORM_WIDTH + 1e-6);
     for (int64_t i = row; i < row + NORM_WIDTH && status == GA_OK; i++) {
       const double y = r->sums[i] * factor * (double)weight[i - row];
-      status = judge(r, "norm", i, (double)r->floats[i], y, (unit + 1e-6) * fabs(y) + slack_of(r, i));
+      status = judge_number(r, "norm", i, (double)r->floats[i], y, (unit + 1e-6) * fabs(y) + slack_of(r, i));
     }
   }
   free(weight);
@@ -173,7 +173,7 @@ static ga_status check_norm(const reduce_rank *r, int64_t n, uint64_t *bits) {
 
 /* --- times --- */
 
-static ga_status enqueue(const reduce_rank *r, int64_t n, int way) {
+static ga_status enqueue_way(const reduce_rank *r, int64_t n, int way) {
   return way == NORMED ? enqueue_norm(r, n) : ga_all_reduce_run(r->reduce, r->x, r->y, n, NULL);
 }
 
@@ -185,7 +185,7 @@ static ga_status record_calls(const reduce_rank *r, int64_t n, int way, ga_graph
   if (begun == GA_ERR_UNSUPPORTED) return GA_OK;
   TRY(begun);
   ga_status status = GA_OK;
-  for (int i = 0; i < CALLS && status == GA_OK; i++) status = enqueue(r, n, way);
+  for (int i = 0; i < CALLS && status == GA_OK; i++) status = enqueue_way(r, n, way);
   const ga_status ended = ga_graph_end(ctx, NULL, out);
   return status == GA_OK ? ended : status;
 }
@@ -196,7 +196,7 @@ static ga_status replay(const reduce_rank *r, int64_t n, int way, ga_graph *grap
   double ms = 0;
   REQUIRE(!interrupted(), GA_ERR_CANCELLED, "stopped");
   TRY(ga_comm_meet(r->rank->comm, "replay", 0));
-  TRY(enqueue(r, n, way));
+  TRY(enqueue_way(r, n, way));
   TRY(ga_event_record(ctx, r->start, NULL));
   TRY(ga_graph_launch(ctx, graph, NULL));
   TRY(ga_event_record(ctx, r->stop, NULL));
@@ -217,16 +217,16 @@ static ga_status time_way(const reduce_rank *r, int64_t n, int way, reduce_resul
 }
 
 static ga_status one_size(const reduce_rank *r, int64_t bytes, reduce_result *found) {
-  const int64_t n = bytes / element_bytes(r->t);
+  const int64_t n = bytes / number_bytes(r->t);
   uint64_t first = 14695981039346656037u, again = first;
-  TRY(add_up(r, n));
-  TRY(check_sum(r, n, &first));
+  TRY(add_up_ranks(r, n));
+  TRY(check_summed(r, n, &first));
   TRY(time_way(r, n, PLAIN, found));
   TRY(read_back(r, r->y, n, &again));
   REQUIRE(again == first, GA_ERR_INTERNAL, "reduce: rank %d: %lld bytes: a graph gives other bits than a call",
           ga_comm_rank(r->rank->comm), (long long)bytes);
   if (n % NORM_WIDTH == 0) {
-    TRY(check_norm(r, n, &first));
+    TRY(check_normed(r, n, &first));
     TRY(time_way(r, n, NORMED, found));
   }
   found->bits = first;
@@ -237,16 +237,16 @@ static ga_status reduce_on_rank(const dist_rank *rank, void *arg, void *result) 
   const reduce_task *t = arg;
   reduce_rank r = {.t = t, .rank = rank};
   reduce_result *found = result;
-  ga_status status = open_reduce(&r);
+  ga_status status = open_reduce_rank(&r);
   for (int32_t i = 0; i < t->n_sizes && status == GA_OK; i++) status = one_size(&r, t->bytes[i], &found[i]);
   if (status == GA_OK) status = ga_comm_meet(rank->comm, "end", 0);
-  close_reduce(&r);
+  close_reduce_rank(&r);
   return status;
 }
 
 /* --- what rank 0 tells --- */
 
-static int compare_doubles(const void *a, const void *b) {
+static int compare_us(const void *a, const void *b) {
   const double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
@@ -259,7 +259,7 @@ static double median_us(const reduce_task *t, const reduce_result *all, int32_t 
     if (!one->timed[way]) return NAN;
     for (int i = 0; i < REPLAYS; i++) slowest[i] = fmax(slowest[i], one->us[way][i]);
   }
-  qsort(slowest, REPLAYS, sizeof *slowest, compare_doubles);
+  qsort(slowest, REPLAYS, sizeof *slowest, compare_us);
   return (slowest[REPLAYS / 2 - 1] + slowest[REPLAYS / 2]) / 2;
 }
 
@@ -273,11 +273,11 @@ static void print_us(double us) {
 }
 
 static ga_status show_size(const reduce_task *t, const reduce_result *all, int32_t size, json_t *list) {
-  const int64_t bytes = t->bytes[size], rows = bytes / element_bytes(t) / NORM_WIDTH;
+  const int64_t bytes = t->bytes[size], rows = bytes / number_bytes(t) / NORM_WIDTH;
   for (int64_t p = 1; p < t->a->ranks; p++)
     REQUIRE(all[p * t->n_sizes + size].bits == all[size].bits, GA_ERR_INTERNAL,
             "reduce: %lld bytes: ranks 0 and %lld have other bits", (long long)bytes, (long long)p);
-  const bool whole = bytes / element_bytes(t) % NORM_WIDTH == 0;
+  const bool whole = bytes / number_bytes(t) % NORM_WIDTH == 0;
   const double us = median_us(t, all, size, PLAIN), normed = whole ? median_us(t, all, size, NORMED) : (double)NAN;
   if (list)
     return json_array_append_new(list,
@@ -320,10 +320,10 @@ static ga_status begin_reduce(const dist_args *a, reduce_task *t) {
           "--type '%.100s': must be f32, f16 or bf16", a->type);
   TRY(dist_read_lengths("bytes", "multiples of 16, such as 8192 or 4096,131072", a->bytes, &t->bytes, &t->n_sizes));
   for (int32_t i = 0; i < t->n_sizes; i++) {
-    const int64_t n = t->bytes[i] / element_bytes(t);
+    const int64_t n = t->bytes[i] / number_bytes(t);
     REQUIRE(t->bytes[i] % 16 == 0 && n >= 1 && n <= MOST_ELEMENTS, GA_ERR_ARG,
             "--bytes %lld: must be a multiple of 16, 16 to %lld for %s", (long long)t->bytes[i],
-            (long long)(MOST_ELEMENTS * element_bytes(t)), a->type);
+            (long long)(MOST_ELEMENTS * number_bytes(t)), a->type);
     if (n > t->most) t->most = n;
   }
   REQUIRE(dist_is_on_host(a) || a->ranks <= 8, GA_ERR_ARG, "--ranks %lld: on %.100s reduce takes at most 8",

@@ -55,17 +55,17 @@ typedef struct rank_job {
   char text[512];
 } rank_job;
 
-static int64_t elements_of(const call *c) { return c->rows ? c->rows * c->width : c->width; }
-static size_t element_bytes(const scenario *s) { return s->dtype == GA_F32 ? 4 : 2; }
+static int64_t elements_of_call(const call *c) { return c->rows ? c->rows * c->width : c->width; }
+static size_t type_bytes(const scenario *s) { return s->dtype == GA_F32 ? 4 : 2; }
 
 /* --- elements --- */
 
-static float get(int32_t dtype, const void *p, int64_t i) {
+static float get_element(int32_t dtype, const void *p, int64_t i) {
   if (dtype == GA_F32) return ((const float *)p)[i];
   const uint16_t h = ((const uint16_t *)p)[i];
   return dtype == GA_F16 ? ga_f16_to_f32(h) : ga_bf16_to_f32(h);
 }
-static void put(int32_t dtype, void *p, int64_t i, float x) {
+static void put_element(int32_t dtype, void *p, int64_t i, float x) {
   if (dtype == GA_F32)
     ((float *)p)[i] = x;
   else
@@ -74,17 +74,17 @@ static void put(int32_t dtype, void *p, int64_t i, float x) {
 
 /* Of x of a rank (-1: the first residual) in a call. Negative zeros, alone and in pairs, are the word that kernels take
  * for "not there yet". */
-static void fill_input(const scenario *s, int32_t rank, int c, int64_t n, void *p) {
+static void fill_rank_input(const scenario *s, int32_t rank, int c, int64_t n, void *p) {
   ga_rng rng;
   ga_rng_seed(&rng, (uint64_t)(1000 * (rank + 2) + c));
   for (int64_t i = 0; i < n; i++) {
     const uint64_t u = ga_rng_u64(&rng);
     const float x = (float)((double)(u >> 40) * 0x1p-23 - 1);
-    put(s->dtype, p, i, i % 64 < 8 ? -0.0f : u % 31 == 0 ? 0.0f : x);
+    put_element(s->dtype, p, i, i % 64 < 8 ? -0.0f : u % 31 == 0 ? 0.0f : x);
   }
 }
 
-static float weight_of(int64_t i) { return 0.5f + (float)(i % 13) * 0.125f; }
+static float weight_at(int64_t i) { return 0.5f + (float)(i % 13) * 0.125f; }
 
 /* The distance between numbers of the type at x. */
 static double ulp_of(int32_t dtype, double x) {
@@ -104,7 +104,7 @@ typedef struct rank_state {
 } rank_state;
 
 static size_t out_bytes(const scenario *s, int c) {
-  return (size_t)elements_of(&s->calls[c]) * element_bytes(s) * (s->calls[c].rows ? 2 : 1);
+  return (size_t)elements_of_call(&s->calls[c]) * type_bytes(s) * (s->calls[c].rows ? 2 : 1);
 }
 static size_t out_at(const scenario *s, int c) {
   size_t at = 0;
@@ -114,7 +114,7 @@ static size_t out_at(const scenario *s, int c) {
 
 static ga_status open_rank(rank_state *r) {
   const scenario *s = r->j->s;
-  const size_t bytes = (size_t)s->max_elements * element_bytes(s) + 64;
+  const size_t bytes = (size_t)s->max_elements * type_bytes(s) + 64;
   char device[32];
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;
   (void)snprintf(device, sizeof device, on_host ? "%s" : "%s:%d", test_device, r->j->rank % DEVICES);
@@ -129,9 +129,9 @@ static ga_status open_rank(rank_state *r) {
   if (status == GA_OK) status = ga_buffer_alloc(r->ctx, 4 * (size_t)s->max_elements + 64, &r->weight);
   r->host = calloc(1, 4 * (size_t)s->max_elements + 64);
   if (status != GA_OK) return status;
-  fill_input(s, -1, 0, s->max_elements, r->host);
+  fill_rank_input(s, -1, 0, s->max_elements, r->host);
   status = ga_copy_to_device(r->ctx, r->residual, r->host, bytes - 64, NULL);
-  for (int64_t i = 0; i < s->max_elements; i++) ((float *)r->host)[i] = weight_of(i);
+  for (int64_t i = 0; i < s->max_elements; i++) ((float *)r->host)[i] = weight_at(i);
   return status == GA_OK ? ga_copy_to_device(r->ctx, r->weight, r->host, 4 * (size_t)s->max_elements, NULL) : status;
 }
 
@@ -157,9 +157,9 @@ static ga_status enqueue_call(rank_state *r, const call *c) {
 static ga_status do_call(rank_state *r, int c) {
   const scenario *s = r->j->s;
   const call *k = &s->calls[c];
-  const size_t bytes = (size_t)elements_of(k) * element_bytes(s);
+  const size_t bytes = (size_t)elements_of_call(k) * type_bytes(s);
   unsigned char *out = r->j->out + out_at(s, c);
-  fill_input(s, r->j->rank, c, elements_of(k), r->host);
+  fill_rank_input(s, r->j->rank, c, elements_of_call(k), r->host);
   ga_status status = ga_copy_to_device(r->ctx, r->x, r->host, bytes, NULL);
   if (status == GA_OK) status = enqueue_call(r, k);
   if (status == GA_OK && c % 3 == 0) status = ga_all_reduce_check(r->reduce, NULL); /* others follow at once */
@@ -186,9 +186,9 @@ static ga_status run_calls(rank_state *r) {
 static ga_status run_graph(rank_state *r) {
   const scenario *s = r->j->s;
   const call *last = &s->calls[s->n_calls - 1], first = s->calls[0];
-  const size_t bytes = (size_t)elements_of(&first) * element_bytes(s);
+  const size_t bytes = (size_t)elements_of_call(&first) * type_bytes(s);
   ga_graph *graph = NULL;
-  fill_input(s, r->j->rank, 0, elements_of(&first), r->host);
+  fill_rank_input(s, r->j->rank, 0, elements_of_call(&first), r->host);
   ga_status status = ga_copy_to_device(r->ctx, r->x, r->host, bytes, NULL);
   if (status == GA_OK) status = ga_graph_begin(r->ctx, NULL);
   if (status != GA_OK) return status;
@@ -203,7 +203,7 @@ static ga_status run_graph(rank_state *r) {
   if (status == GA_OK) status = ga_copy_to_host(r->ctx, r->j->out, r->y, bytes, NULL);
   if (status == GA_OK)
     status =
-        ga_copy_to_host(r->ctx, r->j->out + bytes, r->residual, (size_t)elements_of(last) * element_bytes(s), NULL);
+        ga_copy_to_host(r->ctx, r->j->out + bytes, r->residual, (size_t)elements_of_call(last) * type_bytes(s), NULL);
   ga_graph_destroy(graph);
   return status;
 }
@@ -220,7 +220,7 @@ static void call_again(rank_state *r) {
                    r->j->seconds);
 }
 
-static void *live_rank(void *arg) {
+static void *live_reduce_rank(void *arg) {
   rank_state r = {.j = arg};
   r.j->status = open_rank(&r);
   if (r.j->status == GA_OK) r.j->status = r.j->s->replays ? run_graph(&r) : run_calls(&r);
@@ -236,13 +236,13 @@ static void *live_rank(void *arg) {
 
 /* --- all ranks --- */
 
-static void *shared_memory(size_t bytes) {
+static void *memory_for_all(size_t bytes) {
   void *p = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   assert_true(p != MAP_FAILED);
   return p;
 }
 
-static pid_t start_process(rank_job *j) {
+static pid_t start_reduce_process(rank_job *j) {
   const pid_t pid = fork();
   if (pid) return pid;
   ga_comm_process_options o = GA_COMM_PROCESS_OPTIONS_INIT;
@@ -250,7 +250,7 @@ static pid_t start_process(rank_job *j) {
   o.timeout = on_host && j->s->timeout > 0 ? j->s->timeout : 60;
   j->status = ga_comm_processes_create(&o, &j->comm);
   if (j->status == GA_OK)
-    (void)live_rank(j);
+    (void)live_reduce_rank(j);
   else
     (void)snprintf(j->text, sizeof j->text, "%s", ga_error_text());
   _exit(0);
@@ -263,21 +263,21 @@ static rank_job *run_scenario(const scenario *s, bool processes) {
   pid_t pids[MOST_RANKS];
   pthread_t threads[MOST_RANKS];
   ga_comm *comms[MOST_RANKS];
-  rank_job *jobs = shared_memory(MOST_RANKS * sizeof *jobs);
+  rank_job *jobs = memory_for_all(MOST_RANKS * sizeof *jobs);
   (void)snprintf(run, sizeof run, "test-reduce-%d-%d", (int)getpid(), number++);
   ga_comm_threads_options o = GA_COMM_THREADS_OPTIONS_INIT;
   o.ranks = s->ranks, o.timeout = s->timeout > 0 ? s->timeout : 60;
   if (!processes) assert_int_equal(ga_comm_threads_create(&o, comms), GA_OK);
   for (int32_t r = 0; r < s->ranks; r++) {
     jobs[r] = (rank_job){.s = s, .run = run, .rank = r, .status = GA_ERR_INTERNAL};
-    jobs[r].out = shared_memory(out_at(s, s->n_calls));
+    jobs[r].out = memory_for_all(out_at(s, s->n_calls));
     if (!processes) jobs[r].comm = comms[r];
   }
   for (int32_t r = 0; r < s->ranks; r++)
     if (processes)
-      pids[r] = start_process(&jobs[r]);
+      pids[r] = start_reduce_process(&jobs[r]);
     else
-      assert_int_equal(pthread_create(&threads[r], NULL, live_rank, &jobs[r]), 0);
+      assert_int_equal(pthread_create(&threads[r], NULL, live_reduce_rank, &jobs[r]), 0);
   for (int32_t r = 0; r < s->ranks; r++)
     if (processes)
       assert_int_equal(waitpid(pids[r], NULL, 0), pids[r]);
@@ -297,20 +297,20 @@ typedef struct sums {
   double sum, size; /* of the inputs, of their absolute values */
 } sums;
 
-static void *new_bytes(size_t n) {
+static void *new_zero_bytes(size_t n) {
   void *p = calloc(1, n + 64);
   assert_non_null(p);
   return p;
 }
 
 static sums *sums_of_call(const scenario *s, int c) {
-  const int64_t n = elements_of(&s->calls[c]);
-  sums *all = new_bytes((size_t)n * sizeof *all);
-  void *x = new_bytes((size_t)n * element_bytes(s));
+  const int64_t n = elements_of_call(&s->calls[c]);
+  sums *all = new_zero_bytes((size_t)n * sizeof *all);
+  void *x = new_zero_bytes((size_t)n * type_bytes(s));
   for (int32_t r = 0; r < s->ranks; r++) {
-    fill_input(s, r, c, n, x);
+    fill_rank_input(s, r, c, n, x);
     for (int64_t i = 0; i < n; i++) {
-      const double one = (double)get(s->dtype, x, i);
+      const double one = (double)get_element(s->dtype, x, i);
       all[i].sum += one, all[i].size += fabs(one);
     }
   }
@@ -323,11 +323,11 @@ static double slack(const scenario *s, const sums *x) {
   return ulp_of(s->dtype, x->sum) + s->ranks * 0x1p-24 * x->size;
 }
 
-static void check_sum(const scenario *s, int c, const unsigned char *out) {
-  const int64_t n = elements_of(&s->calls[c]);
+static void check_sum_of(const scenario *s, int c, const unsigned char *out) {
+  const int64_t n = elements_of_call(&s->calls[c]);
   sums *want = sums_of_call(s, c);
   for (int64_t i = 0; i < n; i++) {
-    const double got = (double)get(s->dtype, out, i);
+    const double got = (double)get_element(s->dtype, out, i);
     if (!(fabs(got - want[i].sum) <= slack(s, &want[i])))
       fail_msg("%d ranks, type %d, call %d of %lld: element %lld is %g, must be %g", s->ranks, s->dtype, c,
                (long long)n, (long long)i, got, want[i].sum);
@@ -336,15 +336,16 @@ static void check_sum(const scenario *s, int c, const unsigned char *out) {
 }
 
 /* residual: before the call, of this function's caller; becomes the one behind it. */
-static void check_norm(const scenario *s, int c, const unsigned char *out, void *residual) {
+static void check_norm_of(const scenario *s, int c, const unsigned char *out, void *residual) {
   const call *k = &s->calls[c];
-  const int64_t n = elements_of(k);
-  const unsigned char *now = out + (size_t)n * element_bytes(s);
+  const int64_t n = elements_of_call(k);
+  const unsigned char *now = out + (size_t)n * type_bytes(s);
   sums *want = sums_of_call(s, c);
   for (int64_t row = 0; row < k->rows; row++) {
     double squares = 0;
     for (int64_t i = row * k->width; i < (row + 1) * k->width; i++) {
-      const double sum = want[i].sum + (double)get(s->dtype, residual, i), got = (double)get(s->dtype, now, i);
+      const double sum = want[i].sum + (double)get_element(s->dtype, residual, i),
+                   got = (double)get_element(s->dtype, now, i);
       if (!(fabs(got - sum) <= ulp_of(s->dtype, sum) + slack(s, &want[i])))
         fail_msg("%d ranks, type %d, call %d: residual %lld is %g, must be %g", s->ranks, s->dtype, c, (long long)i,
                  got, sum);
@@ -353,30 +354,30 @@ static void check_norm(const scenario *s, int c, const unsigned char *out, void 
     const double factor = 1 / sqrt(squares / (double)k->width + 1e-6);
     for (int64_t i = 0; i < k->width; i++) {
       const int64_t at = row * k->width + i;
-      const double y = (double)get(s->dtype, now, at) * factor * (double)weight_of(i),
-                   got = (double)get(s->dtype, out, at);
+      const double y = (double)get_element(s->dtype, now, at) * factor * (double)weight_at(i),
+                   got = (double)get_element(s->dtype, out, at);
       if (!(fabs(got - y) <= 1.01 * ulp_of(s->dtype, y) + 1e-6 * fabs(y)))
         fail_msg("%d ranks, type %d, call %d: y %lld is %g, must be %g", s->ranks, s->dtype, c, (long long)at, got, y);
     }
   }
-  memcpy(residual, now, (size_t)n * element_bytes(s));
+  memcpy(residual, now, (size_t)n * type_bytes(s));
   free(want);
 }
 
 static void check_results(const scenario *s, const rank_job *jobs) {
-  void *residual = new_bytes((size_t)s->max_elements * element_bytes(s));
+  void *residual = new_zero_bytes((size_t)s->max_elements * type_bytes(s));
   for (int32_t r = 0; r < s->ranks; r++)
     if (jobs[r].status != GA_OK) fail_msg("%d ranks, type %d, rank %d: %s", s->ranks, s->dtype, r, jobs[r].text);
-  fill_input(s, -1, 0, s->max_elements, residual);
+  fill_rank_input(s, -1, 0, s->max_elements, residual);
   for (int c = 0; c < s->n_calls; c++) {
     const unsigned char *first = jobs[0].out + out_at(s, c);
     for (int32_t r = 1; r < s->ranks; r++)
       if (memcmp(first, jobs[r].out + out_at(s, c), out_bytes(s, c)) != 0)
         fail_msg("%d ranks, type %d, call %d: ranks 0 and %d have other bits", s->ranks, s->dtype, c, r);
     if (s->calls[c].rows)
-      check_norm(s, c, first, residual);
+      check_norm_of(s, c, first, residual);
     else
-      check_sum(s, c, first);
+      check_sum_of(s, c, first);
   }
   free(residual);
 }
@@ -454,7 +455,7 @@ static void test_graph(void **state) {
     const float *y = (const float *)(const void *)jobs[0].out, *residual = y + 4000;
     float first[128];
     sums *want = sums_of_call(&s, 0);
-    fill_input(&s, -1, 0, 128, first);
+    fill_rank_input(&s, -1, 0, 128, first);
     for (int64_t i = 128; i < 4000; i++) assert_true(fabs((double)y[i] - want[i].sum) <= slack(&s, &want[i]));
     for (int64_t i = 0; i < 128; i++)
       assert_true(fabs((double)residual[i] - (double)first[i] - s.replays * want[i].sum) <= 1e-5);
@@ -486,7 +487,7 @@ static void test_absent(void **state) {
 
 /* --- what is refused --- */
 
-static void refuses(ga_status got, ga_status want, const char *text) {
+static void refuses_with(ga_status got, ga_status want, const char *text) {
   if (got != want || !strstr(ga_error_text(), text))
     fail_msg("%s: '%s' lacks '%s'", ga_status_name(got), ga_error_text(), text);
 }
@@ -509,7 +510,7 @@ static ga_comm *comm_of_one(void) {
 static void refuses_desc(ga_ctx *ctx, const ga_all_reduce_desc *d, ga_status status, const char *text) {
   ga_comm *comm = comm_of_one();
   ga_all_reduce *reduce = NULL;
-  refuses(ga_all_reduce_create(d, comm, ctx, &reduce), status, text);
+  refuses_with(ga_all_reduce_create(d, comm, ctx, &reduce), status, text);
   assert_null(reduce);
   ga_comm_destroy(comm);
 }
@@ -527,14 +528,14 @@ static void test_refused_descs(void **state) {
   refuses_desc(ctx, &d, GA_ERR_ARG, "flags is 0x1; must be 0");
   d.flags = 0, d.timeout = 1e-4;
   refuses_desc(ctx, &d, GA_ERR_ARG, "timeout is 0.0001 s; must be 0.001 to 3600");
-  refuses(ga_all_reduce_create(&d, NULL, ctx, &(ga_all_reduce *){NULL}), GA_ERR_ARG, "comm is null");
+  refuses_with(ga_all_reduce_create(&d, NULL, ctx, &(ga_all_reduce *){NULL}), GA_ERR_ARG, "comm is null");
   ga_comm *comms[MOST_RANKS];
   ga_comm_threads_options o = GA_COMM_THREADS_OPTIONS_INIT;
   o.ranks = MOST_RANKS, d.timeout = 0;
   assert_int_equal(ga_comm_threads_create(&o, comms), GA_OK);
   if (!on_host)
-    refuses(ga_all_reduce_create(&d, comms[0], ctx, &(ga_all_reduce *){NULL}), GA_ERR_ARG,
-            "the communicator has 9 ranks; on");
+    refuses_with(ga_all_reduce_create(&d, comms[0], ctx, &(ga_all_reduce *){NULL}), GA_ERR_ARG,
+                 "the communicator has 9 ranks; on");
   for (int r = 0; r < MOST_RANKS; r++) ga_comm_destroy(comms[r]);
   ga_ctx_destroy(ctx);
 }
@@ -542,20 +543,21 @@ static void test_refused_descs(void **state) {
 static void refuses_norms(ga_all_reduce *reduce, const ga_all_reduce_norm_io *good) {
   ga_all_reduce_norm_io io = *good;
   io.rows = 3, io.width = 64;
-  refuses(ga_all_reduce_norm(reduce, &io, NULL), GA_ERR_ARG, "rows x width is 192; must be 0 to max_elements, 128");
+  refuses_with(ga_all_reduce_norm(reduce, &io, NULL), GA_ERR_ARG,
+               "rows x width is 192; must be 0 to max_elements, 128");
   io = *good, io.width = 60;
   if (!on_host)
-    refuses(ga_all_reduce_norm(reduce, &io, NULL), GA_ERR_ARG, "width is 60; must be 0 to 128, a multiple of 8");
+    refuses_with(ga_all_reduce_norm(reduce, &io, NULL), GA_ERR_ARG, "width is 60; must be 0 to 128, a multiple of 8");
   io = *good, io.rows = -1;
-  refuses(ga_all_reduce_norm(reduce, &io, NULL), GA_ERR_ARG, "rows is -1; must be 0 to 128");
+  refuses_with(ga_all_reduce_norm(reduce, &io, NULL), GA_ERR_ARG, "rows is -1; must be 0 to 128");
   io = *good, io.eps = -1;
-  refuses(ga_all_reduce_norm(reduce, &io, NULL), GA_ERR_ARG, "eps is -1; must be 0 or more");
+  refuses_with(ga_all_reduce_norm(reduce, &io, NULL), GA_ERR_ARG, "eps is -1; must be 0 or more");
   io = *good, io.weight = NULL;
-  refuses(ga_all_reduce_norm(reduce, &io, NULL), GA_ERR_ARG, "weight is null");
+  refuses_with(ga_all_reduce_norm(reduce, &io, NULL), GA_ERR_ARG, "weight is null");
   io = *good, io.residual = (char *)good->residual + 1;
-  refuses(ga_all_reduce_norm(reduce, &io, NULL), GA_ERR_ARG, "residual is at");
+  refuses_with(ga_all_reduce_norm(reduce, &io, NULL), GA_ERR_ARG, "residual is at");
   io = *good, io.reserved = 4;
-  refuses(ga_all_reduce_norm(reduce, &io, NULL), GA_ERR_ARG, "reserved is 4; must be 0");
+  refuses_with(ga_all_reduce_norm(reduce, &io, NULL), GA_ERR_ARG, "reserved is 4; must be 0");
 }
 
 static void test_refused_calls(void **state) {
@@ -569,13 +571,13 @@ static void test_refused_calls(void **state) {
   assert_int_equal(ga_all_reduce_create(&d, comm, ctx, &reduce), GA_OK);
   assert_int_equal(ga_buffer_alloc(ctx, 512, &x), GA_OK);
   assert_int_equal(ga_buffer_alloc(ctx, 512, &w), GA_OK);
-  refuses(ga_all_reduce_run(reduce, x, x, 129, NULL), GA_ERR_ARG, "n is 129; must be 0 to max_elements, 128");
-  refuses(ga_all_reduce_run(reduce, x, x, -1, NULL), GA_ERR_ARG, "n is -1; must be 0 to max_elements, 128");
-  refuses(ga_all_reduce_run(reduce, NULL, x, 1, NULL), GA_ERR_ARG, "x is null");
-  refuses(ga_all_reduce_run(reduce, x, (char *)x + 1, 1, NULL), GA_ERR_ARG,
-          on_host ? "must be a multiple of 2 bytes" : "must be a multiple of 16 bytes");
-  refuses(ga_all_reduce_run(NULL, x, x, 1, NULL), GA_ERR_ARG, "reduce is null");
-  refuses(ga_all_reduce_check(NULL, NULL), GA_ERR_ARG, "reduce is null");
+  refuses_with(ga_all_reduce_run(reduce, x, x, 129, NULL), GA_ERR_ARG, "n is 129; must be 0 to max_elements, 128");
+  refuses_with(ga_all_reduce_run(reduce, x, x, -1, NULL), GA_ERR_ARG, "n is -1; must be 0 to max_elements, 128");
+  refuses_with(ga_all_reduce_run(reduce, NULL, x, 1, NULL), GA_ERR_ARG, "x is null");
+  refuses_with(ga_all_reduce_run(reduce, x, (char *)x + 1, 1, NULL), GA_ERR_ARG,
+               on_host ? "must be a multiple of 2 bytes" : "must be a multiple of 16 bytes");
+  refuses_with(ga_all_reduce_run(NULL, x, x, 1, NULL), GA_ERR_ARG, "reduce is null");
+  refuses_with(ga_all_reduce_check(NULL, NULL), GA_ERR_ARG, "reduce is null");
   assert_int_equal(ga_all_reduce_run(reduce, NULL, NULL, 0, NULL), GA_OK);
   ga_all_reduce_norm_io io = GA_ALL_REDUCE_NORM_IO_INIT;
   io.x = io.y = io.residual = x, io.weight = w, io.rows = 1, io.width = 128;

@@ -13,7 +13,7 @@
 static const unsigned char image[] = "an image";
 static const cuda_image images[] = {{SUM, image, image + 8}, {NORM, image, image + 8}, {0}};
 
-static int reset(void **state) {
+static int reset_mock(void **state) {
   (void)state;
   mock_begin(images);
   mockcu.args_bytes = sizeof(ga_kargs_all_reduce);
@@ -21,7 +21,7 @@ static int reset(void **state) {
   return 0;
 }
 
-static int no_leaks(void **state) {
+static int nothing_left(void **state) {
   (void)state;
   ga_mem_fail_after(0);
   return mock_end();
@@ -34,7 +34,7 @@ typedef struct rig {
   void *x, *residual, *weight;
 } rig;
 
-static ga_status open_rig(rig *r, const char *device, int64_t most) {
+static ga_status open_reduce_rig(rig *r, const char *device, int64_t most) {
   ga_all_reduce_desc d = GA_ALL_REDUCE_DESC_INIT;
   d.max_elements = most, d.timeout = 2;
   ga_status status = open_as(device, &r->ctx);
@@ -59,7 +59,7 @@ static ga_comm *one_rank(void) {
   return ga_comm_threads_create(&o, &comm) == GA_OK ? comm : NULL;
 }
 
-static ga_status norm_rows(const rig *r, int64_t rows, int64_t width, ga_stream *stream) {
+static ga_status call_norm(const rig *r, int64_t rows, int64_t width, ga_stream *stream) {
   ga_all_reduce_norm_io io = GA_ALL_REDUCE_NORM_IO_INIT;
   io.x = io.y = r->x, io.residual = r->residual, io.weight = r->weight;
   io.rows = rows, io.width = width;
@@ -67,7 +67,7 @@ static ga_status norm_rows(const rig *r, int64_t rows, int64_t width, ga_stream 
 }
 
 /* blocks: at most the 4 multiprocessors of the mock. */
-static const ga_kargs_all_reduce *launched(const char *id, unsigned blocks, unsigned threads) {
+static const ga_kargs_all_reduce *launched_args(const char *id, unsigned blocks, unsigned threads) {
   assert_string_equal(mockcu.last.id, id);
   assert_int_equal(mockcu.last.grid[0], blocks);
   assert_int_equal(mockcu.last.block[0], threads);
@@ -80,17 +80,17 @@ static void recorded_calls_are_alike(void **state) {
   (void)state;
   rig r = {.comm = one_rank()};
   ga_graph *graph;
-  assert_int_equal(open_rig(&r, "cuda:0", 40000), GA_OK);
+  assert_int_equal(open_reduce_rig(&r, "cuda:0", 40000), GA_OK);
   assert_int_equal(mockcu.launches, 2); /* one of each kernel, without work */
   assert_int_equal(ga_graph_begin(r.ctx, NULL), GA_OK);
   assert_int_equal(ga_all_reduce_run(r.reduce, r.x, r.x, 4096, NULL), GA_OK);
-  const ga_kargs_all_reduce first = *launched(SUM, 2, 256);
+  const ga_kargs_all_reduce first = *launched_args(SUM, 2, 256);
   assert_int_equal(ga_all_reduce_run(r.reduce, r.x, r.x, 40000, NULL), GA_OK);
-  assert_int_equal(launched(SUM, 4, 256)->two_shot, 0);
-  assert_int_equal(norm_rows(&r, 9, 4096, NULL), GA_OK);
-  assert_true(launched(NORM, 4, 512)->rows == 9);
+  assert_int_equal(launched_args(SUM, 4, 256)->two_shot, 0);
+  assert_int_equal(call_norm(&r, 9, 4096, NULL), GA_OK);
+  assert_true(launched_args(NORM, 4, 512)->rows == 9);
   assert_int_equal(ga_all_reduce_run(r.reduce, r.x, r.x, 4096, NULL), GA_OK);
-  assert_memory_equal(launched(SUM, 2, 256), &first, sizeof first);
+  assert_memory_equal(launched_args(SUM, 2, 256), &first, sizeof first);
   assert_int_equal(ga_graph_end(r.ctx, NULL, &graph), GA_OK);
   assert_int_equal(mockcu.nodes, 4);
   assert_int_equal(ga_graph_launch(r.ctx, graph, NULL), GA_OK);
@@ -103,7 +103,7 @@ static void recorded_calls_are_alike(void **state) {
 static void missing_ranks_are_named(void **state) {
   (void)state;
   rig r = {.comm = one_rank()};
-  assert_int_equal(open_rig(&r, "cuda:0", 64), GA_OK);
+  assert_int_equal(open_reduce_rig(&r, "cuda:0", 64), GA_OK);
   r.reduce->state->missing[2] = r.reduce->state->missing[5] = 1; /* device memory of the mock */
   assert_int_equal(ga_all_reduce_check(r.reduce, NULL), GA_ERR_TIMEOUT);
   assert_string_equal(ga_error_text(), "all_reduce: rank 0 on cuda:0 waited 2 s; ranks that did not come: 2, 5");
@@ -120,10 +120,10 @@ static int look_at_rank(int32_t me, int32_t ranks, const char *run, int64_t most
   rig r = {0};
   ga_comm_process_options o = GA_COMM_PROCESS_OPTIONS_INIT;
   o.rank = me, o.ranks = ranks, o.run = run;
-  (void)reset(NULL);
+  (void)reset_mock(NULL);
   MUST(ga_comm_processes_create(&o, &r.comm) == GA_OK);
   (void)snprintf(device, sizeof device, "cuda:%d", me % 2);
-  MUST(open_rig(&r, device, most) == GA_OK);
+  MUST(open_reduce_rig(&r, device, most) == GA_OK);
   MUST(ga_all_reduce_run(r.reduce, r.x, r.x, most, NULL) == GA_OK);
   const ga_kargs_all_reduce a = *(const ga_kargs_all_reduce *)(const void *)mockcu.last.args;
   const int64_t units = 2 * most / 16, part = (units + ranks - 1) / ranks;
@@ -135,7 +135,7 @@ static int look_at_rank(int32_t me, int32_t ranks, const char *run, int64_t most
     const size_t n = (size_t)(GA_REDUCE_SLOTS * a.slot_units * GA_REDUCE_UNIT) / 4;
     MUST(word[0] == 0x80008000u && word[n / 2] == 0x80008000u && word[n - 1] == 0x80008000u);
   }
-  MUST(norm_rows(&r, 2, most / 16 * 8, NULL) == GA_OK);
+  MUST(call_norm(&r, 2, most / 16 * 8, NULL) == GA_OK);
   const ga_kargs_all_reduce *b = (const ga_kargs_all_reduce *)(const void *)mockcu.last.args;
   MUST(b->ranks == (a.two_shot ? 1 : ranks) && b->rows == 2);
   MUST(ga_comm_meet(r.comm, "seen", 0) == GA_OK);
@@ -176,40 +176,40 @@ static void windows_of_processes(void **state) {
 
 /* --- failures --- */
 
-static ga_status whole_life(void) {
+static ga_status whole_reduce_life(void) {
   rig r = {.comm = one_rank()};
   if (!r.comm) return GA_ERR_NOMEM;
-  ga_status status = open_rig(&r, "cuda:0", 1000);
+  ga_status status = open_reduce_rig(&r, "cuda:0", 1000);
   if (status == GA_OK) status = ga_all_reduce_run(r.reduce, r.x, r.x, 1000, NULL);
-  if (status == GA_OK) status = norm_rows(&r, 1, 512, NULL);
+  if (status == GA_OK) status = call_norm(&r, 1, 512, NULL);
   if (status == GA_OK) status = ga_all_reduce_check(r.reduce, NULL);
   close_rig(&r);
   return status;
 }
 
-static void nothing_leaks_when_a_call_fails(void **state) {
+static void reduce_leaks_nothing_when_a_call_fails(void **state) {
   (void)state;
-  assert_int_equal(whole_life(), GA_OK);
+  assert_int_equal(whole_reduce_life(), GA_OK);
   const long calls = mockcu.calls;
   int failures = 0;
   for (long n = 1; n <= calls; n++) {
-    (void)reset(NULL);
+    (void)reset_mock(NULL);
     mockcu.fail_call = n;
     mockcu.fail_rc = 999;
-    failures += whole_life() != GA_OK;
+    failures += whole_reduce_life() != GA_OK;
     if (mockcu.live || mockcu.misuse[0])
       fail_msg("call %ld of %ld (%s): %ld alive; %s", n, calls, ga_error_text(), mockcu.live, mockcu.misuse);
   }
   assert_true(failures > calls / 2); /* what gives back does not fail */
 }
 
-static void nothing_leaks_without_host_memory(void **state) {
+static void reduce_leaks_nothing_without_host_memory(void **state) {
   (void)state;
   ga_status status = GA_ERR_NOMEM;
   for (long n = 1; n < 100 && status != GA_OK; n++) {
-    (void)reset(NULL);
+    (void)reset_mock(NULL);
     ga_mem_fail_after(n);
-    status = whole_life();
+    status = whole_reduce_life();
     ga_mem_fail_after(0);
     assert_true(status == GA_OK || status == GA_ERR_NOMEM);
     if (mockcu.live || mockcu.misuse[0]) fail_msg("allocation %ld: %ld alive; %s", n, mockcu.live, mockcu.misuse);
@@ -221,15 +221,19 @@ static void no_kernel_in_the_build(void **state) {
   (void)state;
   static const cuda_image none[] = {{0}};
   cuda_replace_tables(none, no_sources);
-  assert_int_equal(whole_life(), GA_ERR_UNSUPPORTED);
+  assert_int_equal(whole_reduce_life(), GA_ERR_UNSUPPORTED);
   assert_string_equal(ga_error_text(), "cuda:0: " SUM " is not in this build");
 }
 
 int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, reset, no_leaks)
+#define T(name) cmocka_unit_test_setup_teardown(name, reset_mock, nothing_left)
   const struct CMUnitTest tests[] = {
-      T(windows_of_processes),   T(recorded_calls_are_alike),        T(missing_ranks_are_named),
-      T(no_kernel_in_the_build), T(nothing_leaks_when_a_call_fails), T(nothing_leaks_without_host_memory),
+      T(windows_of_processes),
+      T(recorded_calls_are_alike),
+      T(missing_ranks_are_named),
+      T(no_kernel_in_the_build),
+      T(reduce_leaks_nothing_when_a_call_fails),
+      T(reduce_leaks_nothing_without_host_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

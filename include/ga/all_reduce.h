@@ -63,9 +63,10 @@ typedef struct ga_all_reduce_norm_io {
 GA_API GA_NODISCARD ga_status ga_all_reduce_norm(ga_all_reduce *reduce, const ga_all_reduce_norm_io *io,
                                                  ga_stream *stream);
 
-/* Waits for the stream, then says whether all calls so far got what they waited for. GA_ERR_TIMEOUT names the ranks that
- * did not come; results of the call that waited in vain, and of all later ones, are then not to be used, and *reduce is
- * good for nothing but ga_all_reduce_destroy. Other ranks that have waited for this one find so themselves. */
+/* Waits for the stream, then says whether all calls so far got what they waited for. GA_ERR_TIMEOUT names the ranks
+ * that did not come; results of the call that waited in vain, and of all later ones, are then not to be used, and
+ * *reduce is good for nothing but ga_all_reduce_destroy. Other ranks that have waited for this one find so themselves.
+ */
 GA_API GA_NODISCARD ga_status ga_all_reduce_check(ga_all_reduce *reduce, ga_stream *stream);
 
 #ifdef __cplusplus

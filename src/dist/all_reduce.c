@@ -10,7 +10,7 @@
 #define MOST_ELEMENTS ((int64_t)1 << 24)
 #define ALIGN         GA_REDUCE_UNIT
 
-static bool is_host(const ga_ctx *ctx) { return ctx->device->caps.host_memory; }
+static bool is_on_cpu(const ga_ctx *ctx) { return ctx->device->caps.host_memory; }
 
 static ga_status check_reduce_desc(const ga_all_reduce_desc *d, const ga_comm *comm, const ga_ctx *ctx) {
   GA_REQUIRE(d->max_elements >= 1 && d->max_elements <= MOST_ELEMENTS, GA_ERR_ARG,
@@ -21,7 +21,7 @@ static ga_status check_reduce_desc(const ga_all_reduce_desc *d, const ga_comm *c
   GA_REQUIRE(d->flags == 0, GA_ERR_ARG, "all_reduce: flags is 0x%x; must be 0", d->flags);
   GA_REQUIRE(d->timeout == 0 || (d->timeout >= 0.001 && d->timeout <= 3600), GA_ERR_ARG,
              "all_reduce: timeout is %g s; must be 0.001 to 3600, or 0 = that of the communicator", d->timeout);
-  GA_REQUIRE(is_host(ctx) || comm->size <= GA_REDUCE_RANKS, GA_ERR_ARG,
+  GA_REQUIRE(is_on_cpu(ctx) || comm->size <= GA_REDUCE_RANKS, GA_ERR_ARG,
              "all_reduce: the communicator has %d ranks; on %s it must have 1 to %d", comm->size, ctx->device->name,
              GA_REDUCE_RANKS);
   return GA_OK;
@@ -29,7 +29,7 @@ static ga_status check_reduce_desc(const ga_all_reduce_desc *d, const ga_comm *c
 
 /* What all ranks must have alike. */
 static ga_status agree(const ga_all_reduce *r) {
-  const uint64_t host = is_host(r->ctx);
+  const uint64_t host = is_on_cpu(r->ctx);
   return ga_comm_meet(r->comm, "all_reduce: max_elements x 256 + dtype x 2 + is on a CPU",
                       (uint64_t)r->desc.max_elements << 8 | (uint64_t)r->desc.dtype << 1 | host);
 }
@@ -37,7 +37,7 @@ static ga_status agree(const ga_all_reduce *r) {
 static ga_status open_reduce(ga_all_reduce *r) {
   void *p;
   GA_TRY(agree(r));
-  if (!is_host(r->ctx)) return reduce_device_open(r);
+  if (!is_on_cpu(r->ctx)) return reduce_device_open(r);
   GA_TRY(ga_mem_zalloc((size_t)r->desc.max_elements, sizeof *r->sums, "sums of ranks", &p));
   r->sums = p;
   return GA_OK;
@@ -79,8 +79,8 @@ void ga_all_reduce_destroy(ga_all_reduce *reduce) {
 
 /* --- calls --- */
 
-static ga_status check_tensor(const ga_all_reduce *r, const char *name, const void *p, int64_t element_bytes) {
-  const int64_t align = is_host(r->ctx) ? element_bytes : ALIGN;
+static ga_status check_reduce_tensor(const ga_all_reduce *r, const char *name, const void *p, int64_t element_bytes) {
+  const int64_t align = is_on_cpu(r->ctx) ? element_bytes : ALIGN;
   GA_REQUIRE(p, GA_ERR_ARG, "all_reduce: %s is null", name);
   GA_REQUIRE((uintptr_t)p % (uintptr_t)align == 0, GA_ERR_ARG,
              "all_reduce: %s is at %p; must be a multiple of %lld bytes", name, p, (long long)align);
@@ -94,14 +94,14 @@ ga_status ga_all_reduce_run(ga_all_reduce *reduce, const void *x, void *y, int64
              "all_reduce: n is %lld; must be 0 to max_elements, %lld", (long long)n,
              (long long)reduce->desc.max_elements);
   if (n == 0) return GA_OK;
-  GA_TRY(check_tensor(reduce, "x", x, reduce_element_bytes(reduce)));
-  GA_TRY(check_tensor(reduce, "y", y, reduce_element_bytes(reduce)));
-  return is_host(reduce->ctx) ? reduce_host_run(reduce, x, y, n) : reduce_device_run(reduce, x, y, n, stream);
+  GA_TRY(check_reduce_tensor(reduce, "x", x, reduce_element_bytes(reduce)));
+  GA_TRY(check_reduce_tensor(reduce, "y", y, reduce_element_bytes(reduce)));
+  return is_on_cpu(reduce->ctx) ? reduce_host_run(reduce, x, y, n) : reduce_device_run(reduce, x, y, n, stream);
 }
 
-static ga_status check_norm(const ga_all_reduce *r, const ga_all_reduce_norm_io *io) {
+static ga_status check_norm_io(const ga_all_reduce *r, const ga_all_reduce_norm_io *io) {
   const int64_t most = r->desc.max_elements, bytes = reduce_element_bytes(r),
-                step = is_host(r->ctx) ? 1 : ALIGN / bytes;
+                step = is_on_cpu(r->ctx) ? 1 : ALIGN / bytes;
   GA_REQUIRE(io->rows >= 0 && io->rows <= most, GA_ERR_ARG, "all_reduce: rows is %lld; must be 0 to %lld",
              (long long)io->rows, (long long)most);
   GA_REQUIRE(io->width >= 0 && io->width <= most && io->width % step == 0, GA_ERR_ARG,
@@ -114,10 +114,10 @@ static ga_status check_norm(const ga_all_reduce *r, const ga_all_reduce_norm_io 
              (double)io->eps);
   GA_REQUIRE(io->reserved == 0, GA_ERR_ARG, "all_reduce: reserved is %d; must be 0", io->reserved);
   if (io->rows * io->width == 0) return GA_OK;
-  GA_TRY(check_tensor(r, "x", io->x, bytes));
-  GA_TRY(check_tensor(r, "residual", io->residual, bytes));
-  GA_TRY(check_tensor(r, "weight", io->weight, 4));
-  return check_tensor(r, "y", io->y, bytes);
+  GA_TRY(check_reduce_tensor(r, "x", io->x, bytes));
+  GA_TRY(check_reduce_tensor(r, "residual", io->residual, bytes));
+  GA_TRY(check_reduce_tensor(r, "weight", io->weight, 4));
+  return check_reduce_tensor(r, "y", io->y, bytes);
 }
 
 ga_status ga_all_reduce_norm(ga_all_reduce *reduce, const ga_all_reduce_norm_io *io, ga_stream *stream) {
@@ -125,14 +125,14 @@ ga_status ga_all_reduce_norm(ga_all_reduce *reduce, const ga_all_reduce_norm_io 
   ga_all_reduce_norm_io full;
   GA_TRY(GA_SIZED_TAKE("all_reduce: io", ga_all_reduce_norm_io, io, &full));
   GA_TRY(ga_stream_of(reduce->ctx, stream, "all_reduce", &stream));
-  GA_TRY(check_norm(reduce, &full));
+  GA_TRY(check_norm_io(reduce, &full));
   if (full.rows * full.width == 0) return GA_OK;
-  return is_host(reduce->ctx) ? reduce_host_norm(reduce, &full) : reduce_device_norm(reduce, &full, stream);
+  return is_on_cpu(reduce->ctx) ? reduce_host_norm(reduce, &full) : reduce_device_norm(reduce, &full, stream);
 }
 
 /* Calls on a CPU have told their errors themselves. */
 ga_status ga_all_reduce_check(ga_all_reduce *reduce, ga_stream *stream) {
   GA_REQUIRE(reduce, GA_ERR_ARG, "all_reduce: reduce is null");
   GA_TRY(ga_stream_of(reduce->ctx, stream, "all_reduce", &stream));
-  return is_host(reduce->ctx) ? reduce->comm->calls->check(reduce->comm) : reduce_device_check(reduce, stream);
+  return is_on_cpu(reduce->ctx) ? reduce->comm->calls->check(reduce->comm) : reduce_device_check(reduce, stream);
 }

@@ -14,7 +14,7 @@
 #define NONE_WORD_32    0x80000000u /* all_reduce.h in src/cuda/kern/dist */
 #define NONE_WORD_16    0x80008000u
 
-static int64_t units_of(const ga_all_reduce *r, int64_t n) {
+static int64_t units_of_call(const ga_all_reduce *r, int64_t n) {
   return ga_div_up(n * reduce_element_bytes(r), GA_REDUCE_UNIT);
 }
 
@@ -26,7 +26,7 @@ static int64_t one_shot_bytes(int32_t ranks) {
 
 static void place_reduce(ga_all_reduce *r) {
   const int32_t ranks = r->comm->size;
-  const int64_t units = units_of(r, r->desc.max_elements);
+  const int64_t units = units_of_call(r, r->desc.max_elements);
   r->one_shot_most = ga_min_i64(units, one_shot_bytes(ranks) / GA_REDUCE_UNIT);
   const int64_t one = ranks * r->one_shot_most, two = 2 * ranks * ga_div_up(units, ranks);
   r->args.slot_units = units > r->one_shot_most ? ga_max_i64(one, two) : one;
@@ -85,7 +85,7 @@ static ga_status start_kernel(const ga_all_reduce *r, ga_function *f, const ga_k
   return r->ctx->device->ops->function_launch(f, &l, args, stream);
 }
 
-/* A first launch may wait for the whole device, and so for other ranks: the first of each kernel is here, without work. */
+/* A first launch may wait for the whole device, and so for other ranks: that of each kernel is here, without work. */
 static ga_status load_kernels(ga_all_reduce *r) {
   const char *type = ga_dtype_name((ga_dtype)r->desc.dtype);
   ga_device *d = r->ctx->device;
@@ -117,7 +117,7 @@ void reduce_device_close(ga_all_reduce *r) {
 
 ga_status reduce_device_run(ga_all_reduce *r, const void *x, void *y, int64_t n, ga_stream *stream) {
   ga_kargs_all_reduce a = r->args;
-  const int64_t units = units_of(r, n);
+  const int64_t units = units_of_call(r, n);
   a.x = x, a.y = y, a.n = n;
   a.two_shot = units > r->one_shot_most;
   return start_kernel(r, r->sum, &a, ga_div_up(a.two_shot ? ga_div_up(units, a.ranks) : units, GA_REDUCE_THREADS),
@@ -129,7 +129,7 @@ ga_status reduce_device_norm(ga_all_reduce *r, const ga_all_reduce_norm_io *io, 
   const int64_t n = io->rows * io->width;
   a.x = io->x, a.y = io->y, a.residual = io->residual, a.weight = io->weight;
   a.rows = io->rows, a.width = io->width, a.n = n, a.eps = io->eps;
-  if (units_of(r, n) > r->one_shot_most) { /* the sum first, into y, and then a norm of one rank */
+  if (units_of_call(r, n) > r->one_shot_most) { /* the sum first, into y, and then a norm of one rank */
     GA_TRY(reduce_device_run(r, io->x, io->y, n, stream));
     a.x = io->y;
     a.rank = 0, a.ranks = 1;

@@ -70,7 +70,7 @@ void emu_pump(void) {
 }
 
 /* Appends a copy to a list. */
-static CUresult copy_work(emu_work ***last, const emu_work *work, size_t own) {
+static CUresult append_work(emu_work ***last, const emu_work *work, size_t own) {
   emu_work *w = malloc(sizeof *w);
   if (!w) return CUDA_ERROR_OUT_OF_MEMORY;
   *w = *work;
@@ -92,14 +92,14 @@ static CUresult copy_work(emu_work ***last, const emu_work *work, size_t own) {
 }
 
 static CUresult keep_work(emu_stream *s, const emu_work *work, size_t own) {
-  const CUresult rc = copy_work(&s->last, work, own);
+  const CUresult rc = append_work(&s->last, work, own);
   n_kept += rc == CUDA_SUCCESS;
   return rc;
 }
 
 CUresult emu_submit(CUstream stream, const emu_work *work, size_t own) {
   emu_stream *s = (emu_stream *)(void *)stream;
-  if (s->graph) return copy_work(&s->graph->last, work, own);
+  if (s->graph) return append_work(&s->graph->last, work, own);
   emu_pump();
   if (s->first || !is_due(work)) return keep_work(s, work, own);
   const CUresult rc = emu_do(work);

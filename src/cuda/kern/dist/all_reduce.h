@@ -23,20 +23,22 @@
 enum { WORDS = GA_REDUCE_UNIT / 4, IN_WORD = GA_CAT(IN_WORD_, GA_P_DTYPE), IN_UNIT = WORDS * IN_WORD };
 
 /* ---- words of elements ---- */
-GA_DEV void unpack_f32(float *x, uint32_t w) { x[0] = float_of((int)w); }
-GA_DEV void unpack_f16(float *x, uint32_t w) {
+GA_DEV void word_unpack_f32(float *x, uint32_t w) { x[0] = float_of((int)w); }
+GA_DEV void word_unpack_f16(float *x, uint32_t w) {
   x[0] = elem_f32_of_f16((uint16_t)w);
   x[1] = elem_f32_of_f16((uint16_t)(w >> 16));
 }
-GA_DEV void unpack_bf16(float *x, uint32_t w) {
+GA_DEV void word_unpack_bf16(float *x, uint32_t w) {
   x[0] = elem_f32_of_bf16((uint16_t)w);
   x[1] = elem_f32_of_bf16((uint16_t)(w >> 16));
 }
-GA_DEV uint32_t pack_f32(const float *x) { return float_bits(x[0]); }
-GA_DEV uint32_t pack_f16(const float *x) { return elem_f16_of_f32(x[0]) | (uint32_t)elem_f16_of_f32(x[1]) << 16; }
-GA_DEV uint32_t pack_bf16(const float *x) { return elem_bf16_of_f32(x[0]) | (uint32_t)elem_bf16_of_f32(x[1]) << 16; }
-#define UNPACK GA_CAT(unpack_, GA_P_DTYPE)
-#define PACK   GA_CAT(pack_, GA_P_DTYPE)
+GA_DEV uint32_t word_pack_f32(const float *x) { return float_bits(x[0]); }
+GA_DEV uint32_t word_pack_f16(const float *x) { return elem_f16_of_f32(x[0]) | (uint32_t)elem_f16_of_f32(x[1]) << 16; }
+GA_DEV uint32_t word_pack_bf16(const float *x) {
+  return elem_bf16_of_f32(x[0]) | (uint32_t)elem_bf16_of_f32(x[1]) << 16;
+}
+#define UNPACK GA_CAT(word_unpack_, GA_P_DTYPE)
+#define PACK   GA_CAT(word_pack_, GA_P_DTYPE)
 
 GA_DEV void unpack_unit(float *x, const uint32_t *w) {
   GA_UNROLL for (int i = 0; i < WORDS; i++) UNPACK(x + i * IN_WORD, w[i]);
@@ -58,7 +60,7 @@ GA_DEV void get_unit(uint32_t *w, const void *p, int64_t i, int64_t n) {
   GA_UNROLL for (int e = 0; e < IN_UNIT; e++) x[e] = first + e < n ? GA_CAT(elem_get_, GA_P_DTYPE)(p, first + e) : 0.0f;
   pack_unit(w, x);
 }
-GA_DEV void put_unit(void *p, int64_t i, int64_t n, const uint32_t *w) {
+GA_DEV void store_unit(void *p, int64_t i, int64_t n, const uint32_t *w) {
   const int64_t first = i * IN_UNIT;
   if (first + IN_UNIT <= n) {
     stg_u4((char *)p + i * GA_REDUCE_UNIT, w[0], w[1], w[2], w[3]);
@@ -92,15 +94,15 @@ GA_DEV uint32_t look(const ga_kargs_all_reduce *a, int slot, int64_t unit, int64
 }
 
 /* The host reads who did not come; every block finds at its next launch that there is nothing to do any more. */
-GA_DEV void give_up(const ga_kargs_all_reduce *a, uint32_t late) {
+GA_DEV void give_up_on(const ga_kargs_all_reduce *a, uint32_t late) {
   GA_ROLL for (int p = 0; p < a->ranks; p++) if (late >> p & 1) stg_peer_i32(&a->state->missing[p], 1);
   GA_ROLL for (int b = 0; b < GA_REDUCE_BLOCKS; b++) stg_peer_i32(&a->state->turn[b].failed, 1);
 }
 
 /* As look, until all have come. Bounded: a thread that has waited in vain waits for nothing more, so that a launch
  * takes one patience more at most. */
-GA_DEV void take(const ga_kargs_all_reduce *a, int slot, int64_t unit, int64_t stride, uint32_t (*got)[WORDS],
-                 int *in_vain) {
+GA_DEV void take_units(const ga_kargs_all_reduce *a, int slot, int64_t unit, int64_t stride, uint32_t (*got)[WORDS],
+                       int *in_vain) {
   int64_t start = 0;
   for (;;) {
     const uint32_t late = look(a, slot, unit, stride, got);
@@ -109,7 +111,7 @@ GA_DEV void take(const ga_kargs_all_reduce *a, int slot, int64_t unit, int64_t s
     if (!start) {
       start = now;
     } else if (now - start > a->patience) {
-      give_up(a, late);
+      give_up_on(a, late);
       *in_vain = 1;
       return;
     }
@@ -119,7 +121,7 @@ GA_DEV void take(const ga_kargs_all_reduce *a, int slot, int64_t unit, int64_t s
 
 /* In the order of ranks, in f32, rounded once: the same bits on all of them. Own words take their place among those of
  * the others by selection: an index that is not known when this is compiled would put all of them into memory. */
-GA_DEV void add_up(const ga_kargs_all_reduce *a, const uint32_t (*got)[WORDS], const uint32_t *own, uint32_t *sum) {
+GA_DEV void add_ranks(const ga_kargs_all_reduce *a, const uint32_t (*got)[WORDS], const uint32_t *own, uint32_t *sum) {
   float x[IN_UNIT], one[IN_UNIT];
   GA_UNROLL for (int p = 0; p < GA_REDUCE_RANKS; p++) if (p < a->ranks) {
     uint32_t w[WORDS];

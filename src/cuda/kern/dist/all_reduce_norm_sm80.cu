@@ -49,13 +49,13 @@ GA_DEV void residual_of_unit(const norm_rows *r, int64_t unit, float *x, int *in
   get_unit(w, a->x, unit, a->n);
   get_unit(old, a->residual, unit, a->n);
   mark_there(w);
-  take(a, r->slot, unit, r->units, got, in_vain);
-  add_up(a, got, w, w);
+  take_units(a, r->slot, unit, r->units, got, in_vain);
+  add_ranks(a, got, w, w);
   unpack_unit(sum, w);
   unpack_unit(x, old);
   GA_UNROLL for (int e = 0; e < IN_UNIT; e++) x[e] += sum[e];
   pack_unit(w, x);
-  put_unit(a->residual, unit, a->n, w);
+  store_unit(a->residual, unit, a->n, w);
   unpack_unit(x, w);
 }
 
@@ -64,10 +64,10 @@ GA_DEV void put_normed(const norm_rows *r, int64_t unit, const float *x, float f
   uint32_t w[WORDS];
   GA_UNROLL for (int e = 0; e < IN_UNIT; e++) y[e] = x[e] * factor * weight[e];
   pack_unit(w, y);
-  put_unit(r->a->y, unit, r->a->n, w);
+  store_unit(r->a->y, unit, r->a->n, w);
 }
 
-GA_DEV void norm_row(const norm_rows *r, int64_t row, int *in_vain) {
+GA_DEV void norm_own_row(const norm_rows *r, int64_t row, int *in_vain) {
   const int64_t at = row * r->row_units;
   float first[IN_UNIT], x[IN_UNIT], weight[IN_UNIT], squares = 0;
   for (int64_t c = thread_index(); c < r->row_units; c += GA_P_THREADS) {
@@ -124,5 +124,5 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_all_reduce a) {
     send_rows(&r, first);
     pass_turn(&a, &t, GA_P_THREADS, a.ranks * r.units);
   }
-  for (int64_t row = block_index(); row < a.rows; row += block_count()) norm_row(&r, row, &in_vain);
+  for (int64_t row = block_index(); row < a.rows; row += block_count()) norm_own_row(&r, row, &in_vain);
 }

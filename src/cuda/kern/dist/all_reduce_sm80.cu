@@ -1,7 +1,7 @@
 /* KERNEL    all_reduce, sm80: the sum of n elements over 1 to 8 devices of one host, on each of them
- * COMPUTES  y = x of rank 0 + x of rank 1 + ..., in that order, in f32, rounded once. One shot: each rank sends all of x
- *           to all others, who add it up. Two shots: it sends the p-th part to rank p, who adds it up and sends the sum
- *           to all: less to send from three ranks on, and a second way
+ * COMPUTES  y = x of rank 0 + x of rank 1 + ..., in that order, in f32, rounded once. One shot: each rank sends all of
+ *           x to all others, who add it up. Two shots: it sends the p-th part to rank p, who adds it up and sends the
+ *           sum to all: less to send from three ranks on, and a second way
  * CONTRACT  all ranks launch it with one n and two_shot; x, y at multiples of 16 bytes; y may be x. At most
  *           GA_REDUCE_BLOCKS blocks, which must all fit on the device at once. n = 0: nothing happens
  * DATA      x to the slots of the others by stores over NVLink, 16 bytes a thread; own slots by loads until all words
@@ -51,9 +51,9 @@ GA_DEV void one_shot(const ga_kargs_all_reduce *a, const ga_reduce_turn *t, int6
   OWN_UNITS(i, units) {
     uint32_t got[GA_REDUCE_RANKS][WORDS], w[WORDS];
     own_unit(w, a, i, first);
-    take(a, t->slot, i, units, got, &in_vain);
-    add_up(a, got, w, w);
-    put_unit(a->y, i, a->n, w);
+    take_units(a, t->slot, i, units, got, &in_vain);
+    add_ranks(a, got, w, w);
+    store_unit(a->y, i, a->n, w);
   }
 }
 
@@ -74,17 +74,17 @@ GA_DEV void two_shots(const ga_kargs_all_reduce *a, const ga_reduce_turn *t, int
     uint32_t got[GA_REDUCE_RANKS][WORDS], w[WORDS];
     get_unit(w, a->x, a->rank * part + i, a->n);
     mark_there(w);
-    take(a, t->slot, i, part, got, &in_vain);
-    add_up(a, got, w, w);
+    take_units(a, t->slot, i, part, got, &in_vain);
+    add_ranks(a, got, w, w);
     mark_there(w);
     send_to_all(a, t->slot, sums + a->rank * part + i, w);
-    put_unit(a->y, a->rank * part + i, a->n, w);
+    store_unit(a->y, a->rank * part + i, a->n, w);
   }
   OWN_UNITS(i, part) {
     uint32_t got[GA_REDUCE_RANKS][WORDS];
-    take(a, t->slot, sums + i, part, got, &in_vain);
+    take_units(a, t->slot, sums + i, part, got, &in_vain);
     GA_UNROLL for (int p = 0; p < GA_REDUCE_RANKS; p++) if (p < a->ranks && p != a->rank)
-        put_unit(a->y, p * part + i, a->n, got[p]);
+        store_unit(a->y, p * part + i, a->n, got[p]);
   }
 }
 
