@@ -7,11 +7,15 @@
 #include "dist/all_reduce.h"
 #include "tests/mock_device.h"
 
-#define SUM  "all_reduce_bf16_sm80_256"
-#define NORM "all_reduce_norm_bf16_sm80_512"
+#define SUM  "all_reduce_bf16_sm80_2x256"
+#define NORM "all_reduce_norm_bf16_sm80_2x512"
 
 static const unsigned char image[] = "an image";
-static const cuda_image images[] = {{SUM, image, image + 8}, {NORM, image, image + 8}, {0}};
+static const cuda_image images[] = {{SUM, image, image + 8},
+                                    {NORM, image, image + 8},
+                                    {"all_reduce_bf16_sm80_8x256", image, image + 8},
+                                    {"all_reduce_norm_bf16_sm80_8x512", image, image + 8},
+                                    {0}};
 
 static int reset_mock(void **state) {
   (void)state;

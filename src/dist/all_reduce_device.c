@@ -89,10 +89,11 @@ static ga_status start_kernel(const ga_all_reduce *r, ga_function *f, const ga_k
 static ga_status load_kernels(ga_all_reduce *r) {
   const char *type = ga_dtype_name((ga_dtype)r->desc.dtype);
   ga_device *d = r->ctx->device;
+  const int ranks = r->comm->size <= 2 && r->desc.dtype == GA_BF16 ? 2 : GA_REDUCE_RANKS; /* that a row is made for */
   char id[64];
-  (void)snprintf(id, sizeof id, "all_reduce_%s_sm80_%d", type, GA_REDUCE_THREADS);
+  (void)snprintf(id, sizeof id, "all_reduce_%s_sm80_%dx%d", type, ranks, GA_REDUCE_THREADS);
   GA_TRY(d->ops->kernel_load(d, id, &r->sum));
-  (void)snprintf(id, sizeof id, "all_reduce_norm_%s_sm80_%d", type, GA_REDUCE_NORM_THREADS);
+  (void)snprintf(id, sizeof id, "all_reduce_norm_%s_sm80_%dx%d", type, ranks, GA_REDUCE_NORM_THREADS);
   GA_TRY(d->ops->kernel_load(d, id, &r->norm));
   GA_TRY(start_kernel(r, r->sum, &r->args, 1, r->ctx->stream));
   GA_TRY(start_kernel(r, r->norm, &r->args, 1, r->ctx->stream));

@@ -79,16 +79,16 @@ GA_DEV void send_to(const ga_kargs_all_reduce *a, int rank, int slot, int64_t un
   stg_peer_u4(unit_of_slot(a, rank, slot, unit), w);
 }
 GA_DEV void send_to_all(const ga_kargs_all_reduce *a, int slot, int64_t unit, const uint32_t *w) {
-  GA_UNROLL for (int p = 0; p < GA_REDUCE_RANKS; p++) if (p < a->ranks && p != a->rank) send_to(a, p, slot, unit, w);
+  GA_UNROLL for (int p = 0; p < GA_P_RANKS; p++) if (p < a->ranks && p != a->rank) send_to(a, p, slot, unit, w);
 }
 
 /* got[p]: what rank p has sent to `unit + p * stride`; own words stay. Bits: the ranks that have not come. Loads of all
  * ranks are under way together. */
 GA_DEV uint32_t look(const ga_kargs_all_reduce *a, int slot, int64_t unit, int64_t stride, uint32_t (*got)[WORDS]) {
   uint32_t late = 0;
-  GA_UNROLL for (int p = 0; p < GA_REDUCE_RANKS; p++) if (p < a->ranks && p != a->rank)
+  GA_UNROLL for (int p = 0; p < GA_P_RANKS; p++) if (p < a->ranks && p != a->rank)
       ldg_peer_u4(got[p], unit_of_slot(a, a->rank, slot, unit + p * stride));
-  GA_UNROLL for (int p = 0; p < GA_REDUCE_RANKS; p++) if (p < a->ranks && p != a->rank)
+  GA_UNROLL for (int p = 0; p < GA_P_RANKS; p++) if (p < a->ranks && p != a->rank)
       GA_UNROLL for (int i = 0; i < WORDS; i++) late |= (uint32_t)(got[p][i] == NONE) << p;
   return late;
 }
@@ -123,7 +123,7 @@ GA_DEV void take_units(const ga_kargs_all_reduce *a, int slot, int64_t unit, int
  * the others by selection: an index that is not known when this is compiled would put all of them into memory. */
 GA_DEV void add_ranks(const ga_kargs_all_reduce *a, const uint32_t (*got)[WORDS], const uint32_t *own, uint32_t *sum) {
   float x[IN_UNIT], one[IN_UNIT];
-  GA_UNROLL for (int p = 0; p < GA_REDUCE_RANKS; p++) if (p < a->ranks) {
+  GA_UNROLL for (int p = 0; p < GA_P_RANKS; p++) if (p < a->ranks) {
     uint32_t w[WORDS];
     GA_UNROLL for (int i = 0; i < WORDS; i++) w[i] = p == a->rank ? own[i] : got[p][i];
     unpack_unit(one, w);

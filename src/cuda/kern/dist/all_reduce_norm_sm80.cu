@@ -15,6 +15,9 @@
 #ifndef GA_P_DTYPE
 #error "GA_P_DTYPE: f32, f16 or bf16"
 #endif
+#ifndef GA_P_RANKS
+#error "GA_P_RANKS: devices, at most: what loops over them are unrolled to"
+#endif
 #ifndef GA_P_THREADS
 #error "GA_P_THREADS: lanes of a block"
 #endif
@@ -44,7 +47,7 @@ GA_DEV void get_weight(const ga_kargs_all_reduce *a, int64_t unit, int64_t row_u
 /* The sum of a unit over all ranks, added to the residual: its new value, as it is stored. */
 GA_DEV void residual_of_unit(const norm_rows *r, int64_t unit, float *x, int *in_vain) {
   const ga_kargs_all_reduce *a = r->a;
-  uint32_t got[GA_REDUCE_RANKS][WORDS], w[WORDS], old[WORDS];
+  uint32_t got[GA_P_RANKS][WORDS], w[WORDS], old[WORDS];
   float sum[IN_UNIT];
   get_unit(w, a->x, unit, a->n);
   get_unit(old, a->residual, unit, a->n);

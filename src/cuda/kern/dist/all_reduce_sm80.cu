@@ -16,6 +16,9 @@
 #ifndef GA_P_DTYPE
 #error "GA_P_DTYPE: f32, f16 or bf16"
 #endif
+#ifndef GA_P_RANKS
+#error "GA_P_RANKS: devices, at most: what loops over them are unrolled to"
+#endif
 #ifndef GA_P_THREADS
 #error "GA_P_THREADS: lanes of a block"
 #endif
@@ -49,7 +52,7 @@ GA_DEV void one_shot(const ga_kargs_all_reduce *a, const ga_reduce_turn *t, int6
   }
   pass_turn(a, t, GA_P_THREADS, a->ranks * units);
   OWN_UNITS(i, units) {
-    uint32_t got[GA_REDUCE_RANKS][WORDS], w[WORDS];
+    uint32_t got[GA_P_RANKS][WORDS], w[WORDS];
     own_unit(w, a, i, first);
     take_units(a, t->slot, i, units, got, &in_vain);
     add_ranks(a, got, w, w);
@@ -62,7 +65,7 @@ GA_DEV void two_shots(const ga_kargs_all_reduce *a, const ga_reduce_turn *t, int
   const int64_t part = (units + a->ranks - 1) / a->ranks, sums = a->ranks * part;
   int in_vain = 0;
   OWN_UNITS(i, part) {
-    GA_UNROLL for (int p = 0; p < GA_REDUCE_RANKS; p++) if (p < a->ranks && p != a->rank) {
+    GA_UNROLL for (int p = 0; p < GA_P_RANKS; p++) if (p < a->ranks && p != a->rank) {
       uint32_t w[WORDS];
       get_unit(w, a->x, p * part + i, a->n);
       mark_there(w);
@@ -71,7 +74,7 @@ GA_DEV void two_shots(const ga_kargs_all_reduce *a, const ga_reduce_turn *t, int
   }
   pass_turn(a, t, GA_P_THREADS, 2 * sums);
   OWN_UNITS(i, part) {
-    uint32_t got[GA_REDUCE_RANKS][WORDS], w[WORDS];
+    uint32_t got[GA_P_RANKS][WORDS], w[WORDS];
     get_unit(w, a->x, a->rank * part + i, a->n);
     mark_there(w);
     take_units(a, t->slot, i, part, got, &in_vain);
@@ -81,9 +84,9 @@ GA_DEV void two_shots(const ga_kargs_all_reduce *a, const ga_reduce_turn *t, int
     store_unit(a->y, a->rank * part + i, a->n, w);
   }
   OWN_UNITS(i, part) {
-    uint32_t got[GA_REDUCE_RANKS][WORDS];
+    uint32_t got[GA_P_RANKS][WORDS];
     take_units(a, t->slot, sums + i, part, got, &in_vain);
-    GA_UNROLL for (int p = 0; p < GA_REDUCE_RANKS; p++) if (p < a->ranks && p != a->rank)
+    GA_UNROLL for (int p = 0; p < GA_P_RANKS; p++) if (p < a->ranks && p != a->rank)
         store_unit(a->y, p * part + i, a->n, got[p]);
   }
 }
@@ -94,10 +97,10 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_all_reduce a) {
   grid_dependency_wait();
   if (!units) return;
   uint32_t first[WORDS]; /* under way together with the turn */
-  if (!a.two_shot) get_unit(first, a.x, block_index() * GA_P_THREADS + thread_index(), a.n);
+  if (GA_P_RANKS == 2 || !a.two_shot) get_unit(first, a.x, block_index() * GA_P_THREADS + thread_index(), a.n);
   const ga_reduce_turn t = turn_of_block(&a);
   if (t.failed) return;
-  if (a.two_shot)
+  if (GA_P_RANKS > 2 && a.two_shot) /* two ranks would send no less */
     two_shots(&a, &t, units);
   else
     one_shot(&a, &t, units, first);
