@@ -48,7 +48,7 @@ typedef struct ga_all_reduce_norm_io {
   size_t struct_size;
   const void *x;       /* [rows, width] of the desc's dtype */
   void *residual;      /* [rows, width]: the sum of all ranks' x is added to it. The same on all ranks, or y is not */
-  const float *weight; /* [width]; on a GPU not the result of the launch in front: it is read ahead of its end */
+  const float *weight; /* [width]; a GPU reads it ahead of the end of launches in front: none of them writes it */
   void *y;             /* [rows, width]: residual / sqrt(mean of its squares + eps) * weight, row by row; may be x */
   int64_t rows,
       width;        /* rows x width up to max_elements, the same on all ranks; width on GPUs a multiple of 16 bytes */
