@@ -70,13 +70,19 @@ static ga_status call_norm(const rig *r, int64_t rows, int64_t width, ga_stream 
   return ga_all_reduce_norm(r->reduce, &io, stream);
 }
 
+static ga_kargs_all_reduce last_args(void) {
+  ga_kargs_all_reduce a;
+  memcpy(&a, mockcu.last.args, sizeof a);
+  return a;
+}
+
 /* blocks: at most the 4 multiprocessors of the mock. */
-static const ga_kargs_all_reduce *launched_args(const char *id, unsigned blocks, unsigned threads) {
+static ga_kargs_all_reduce launched_args(const char *id, unsigned blocks, unsigned threads) {
   assert_string_equal(mockcu.last.id, id);
   assert_int_equal(mockcu.last.grid[0], blocks);
   assert_int_equal(mockcu.last.block[0], threads);
   assert_int_equal(mockcu.last.n_attributes, 1); /* dependent launch */
-  return (const ga_kargs_all_reduce *)(const void *)mockcu.last.args;
+  return last_args();
 }
 
 /* A replayed graph has the arguments of its recording: those of two equal calls must not differ. */
@@ -88,13 +94,14 @@ static void recorded_calls_are_alike(void **state) {
   assert_int_equal(mockcu.launches, 2); /* one of each kernel, without work */
   assert_int_equal(ga_graph_begin(r.ctx, NULL), GA_OK);
   assert_int_equal(ga_all_reduce_run(r.reduce, r.x, r.x, 4096, NULL), GA_OK);
-  const ga_kargs_all_reduce first = *launched_args(SUM, 2, 256);
+  const ga_kargs_all_reduce first = launched_args(SUM, 2, 256);
   assert_int_equal(ga_all_reduce_run(r.reduce, r.x, r.x, 40000, NULL), GA_OK);
-  assert_int_equal(launched_args(SUM, 4, 256)->two_shot, 0);
+  assert_int_equal(launched_args(SUM, 4, 256).two_shot, 0);
   assert_int_equal(call_norm(&r, 9, 4096, NULL), GA_OK);
-  assert_true(launched_args(NORM, 4, 512)->rows == 9);
+  assert_true(launched_args(NORM, 4, 512).rows == 9);
   assert_int_equal(ga_all_reduce_run(r.reduce, r.x, r.x, 4096, NULL), GA_OK);
-  assert_memory_equal(launched_args(SUM, 2, 256), &first, sizeof first);
+  const ga_kargs_all_reduce again = launched_args(SUM, 2, 256);
+  assert_memory_equal(&again, &first, sizeof first);
   assert_int_equal(ga_graph_end(r.ctx, NULL, &graph), GA_OK);
   assert_int_equal(mockcu.nodes, 4);
   assert_int_equal(ga_graph_launch(r.ctx, graph, NULL), GA_OK);
@@ -129,7 +136,7 @@ static int look_at_rank(int32_t me, int32_t ranks, const char *run, int64_t most
   (void)snprintf(device, sizeof device, "cuda:%d", me % 2);
   MUST(open_reduce_rig(&r, device, most) == GA_OK);
   MUST(ga_all_reduce_run(r.reduce, r.x, r.x, most, NULL) == GA_OK);
-  const ga_kargs_all_reduce a = *(const ga_kargs_all_reduce *)(const void *)mockcu.last.args;
+  const ga_kargs_all_reduce a = last_args();
   const int64_t units = 2 * most / 16, part = (units + ranks - 1) / ranks;
   MUST(a.rank == me && a.ranks == ranks && a.n == most && a.patience == 4000000000);
   MUST(a.two_shot == (ranks > 2 && units > (ranks > 4 ? 8192 : 24576)));
@@ -140,8 +147,8 @@ static int look_at_rank(int32_t me, int32_t ranks, const char *run, int64_t most
     MUST(word[0] == 0x80008000u && word[n / 2] == 0x80008000u && word[n - 1] == 0x80008000u);
   }
   MUST(call_norm(&r, 2, most / 16 * 8, NULL) == GA_OK);
-  const ga_kargs_all_reduce *b = (const ga_kargs_all_reduce *)(const void *)mockcu.last.args;
-  MUST(b->ranks == (a.two_shot ? 1 : ranks) && b->rows == 2);
+  const ga_kargs_all_reduce b = last_args();
+  MUST(b.ranks == (a.two_shot ? 1 : ranks) && b.rows == 2);
   MUST(ga_comm_meet(r.comm, "seen", 0) == GA_OK);
   ((uint32_t *)a.slots[(me + 1) % ranks])[me] = 77; /* what one writes there another reads */
   MUST(ga_comm_meet(r.comm, "written", 0) == GA_OK);
