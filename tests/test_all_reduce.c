@@ -168,7 +168,7 @@ static ga_status do_call(rank_state *r, int c) {
   return status;
 }
 
-static ga_status run_calls(rank_state *r) {
+static ga_status run_each_call(rank_state *r) {
   const scenario *s = r->j->s;
   for (int c = 0; c < s->n_calls; c++) {
     const bool last = c == s->n_calls - 1;
@@ -223,7 +223,7 @@ static void call_again(rank_state *r) {
 static void *live_reduce_rank(void *arg) {
   rank_state r = {.j = arg};
   r.j->status = open_rank(&r);
-  if (r.j->status == GA_OK) r.j->status = r.j->s->replays ? run_graph(&r) : run_calls(&r);
+  if (r.j->status == GA_OK) r.j->status = r.j->s->replays ? run_graph(&r) : run_each_call(&r);
   if (r.j->status != GA_OK) (void)snprintf(r.j->text, sizeof r.j->text, "%s", ga_error_text());
   call_again(&r);
   /* A rank that ends early would end the communicator for those that still work. */
