@@ -22,8 +22,7 @@ static int32_t place_of_name(const char *const *names, size_t n, const char *nam
   return -1;
 }
 
-/* "5,7,9": a new array. */
-static ga_status read_lengths(const char *what, const char *text, int64_t **out, int32_t *count) {
+ga_status dist_read_lengths(const char *what, const char *like, const char *text, int64_t **out, int32_t *count) {
   size_t n = 1;
   for (const char *p = text; *p; p++) n += *p == ',';
   *out = calloc(n, sizeof **out);
@@ -33,8 +32,8 @@ static ga_status read_lengths(const char *what, const char *text, int64_t **out,
     char *end;
     errno = 0;
     (*out)[i] = strtoll(p, &end, 10);
-    REQUIRE(end != p && !errno && (*end == ',' || !*end) && (*out)[i] >= 0, GA_ERR_ARG,
-            "--%s '%.100s': must be lengths of documents, such as 4096 or 100,50,7", what, text);
+    REQUIRE(end != p && !errno && (*end == ',' || !*end) && (*out)[i] >= 0, GA_ERR_ARG, "--%s '%.100s': must be %s",
+            what, text, like);
     p = end + 1;
   }
   *count = (int32_t)n;
@@ -73,8 +72,9 @@ static ga_status make_layout(const dist_args *a, const char *method, int32_t doc
 ga_status dist_begin(const dist_args *a, const char *method, dist_task *t) {
   int32_t n_queries = 0;
   *t = (dist_task){.desc = GA_DIST_DESC_INIT, .grid = GA_DIST_GRID_INIT};
-  TRY(read_lengths("tokens", a->tokens, &t->kv_lengths, &t->documents));
-  TRY(read_lengths("queries", a->queries ? a->queries : a->tokens, &t->q_lengths, &n_queries));
+  static const char like[] = "lengths of documents, such as 4096 or 100,50,7";
+  TRY(dist_read_lengths("tokens", like, a->tokens, &t->kv_lengths, &t->documents));
+  TRY(dist_read_lengths("queries", like, a->queries ? a->queries : a->tokens, &t->q_lengths, &n_queries));
   REQUIRE(n_queries == t->documents, GA_ERR_ARG, "--queries has %d lengths, --tokens %d; must be equal", n_queries,
           t->documents);
   TRY(make_layout(a, method, t->documents, t->q_lengths, &t->q));
@@ -82,6 +82,7 @@ ga_status dist_begin(const dist_args *a, const char *method, dist_task *t) {
   if (a->grid) TRY(read_grid(a->grid, &t->grid));
   t->grid.kv_inner = (int32_t)a->inner;
   t->grid.prefetch = (int32_t)a->prefetch;
+  t->grid.groups = (int32_t)a->groups;
   t->grid.need = place_of_name(needs, COUNT_OF(needs), a->need);
   ga_dist_desc *d = &t->desc;
   d->method = method, d->q = t->q, d->kv = t->kv, d->grid = &t->grid;
@@ -143,8 +144,8 @@ void dist_device_of(const dist_args *a, int32_t rank, char *name, size_t capacit
 
 bool dist_is_on_host(const dist_args *a) { return !strcmp(a->device, "cpu") || !strcmp(a->device, "ref"); }
 
-/* What cannot be together, before anything is started. */
-static ga_status check_run_devices(const dist_args *a) {
+/* What cannot be together, before anything is started. attends: else it sums. */
+static ga_status check_run_devices(const dist_args *a, bool attends) {
   char name[64];
   int32_t n = 1;
   for (const char *p = a->device; *p; p++) n += *p == ',';
@@ -158,21 +159,28 @@ static ga_status check_run_devices(const dist_args *a) {
   if (dist_is_on_host(a)) return GA_OK;
   REQUIRE(strcmp(a->transport, "mpi") != 0, GA_ERR_ARG, "--device %.100s: with --transport threads or processes",
           a->device);
-  REQUIRE(strcmp(a->type, "f32") != 0 || !strcmp(a->method, "llama3"), GA_ERR_ARG,
+  REQUIRE(!attends || strcmp(a->type, "f32") != 0 || !strcmp(a->method, "llama3"), GA_ERR_ARG,
           "--type f32: on %.100s it must be bf16 or f16, but for --method llama3", a->device);
   REQUIRE(!strcmp(a->partials, "f32"), GA_ERR_ARG, "--partials %.20s: on %.100s they are f32", a->partials, a->device);
   REQUIRE(!a->seed && !a->buffered, GA_ERR_ARG, "--seed and --buffered are for --device cpu");
   return GA_OK;
 }
 
+static int exit_of(ga_status status) {
+  const bool is_usage = status == GA_ERR_ARG || status == GA_ERR_SHAPE;
+  return status == GA_OK ? EXIT_OK : is_usage ? cmd_usage_error("dist", "%s", ga_error_text()) : cmd_fail("dist");
+}
+
 /* args: how this program was started. */
+static int reduce_command(const dist_args *a, char **args) {
+  const bool launches = a->rank < 0 && !strcmp(a->transport, "processes");
+  if (dist_check_reduce(a) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
+  return launches ? dist_launch(a, args) : exit_of(dist_show_reduce(a));
+}
+
 static int bench_command(const dist_args *a, char **args) {
   dist_task t;
-  if (a->rank >= 0 || strcmp(a->transport, "processes") != 0) {
-    const ga_status status = dist_show_bench(a);
-    const bool is_usage = status == GA_ERR_ARG || status == GA_ERR_SHAPE;
-    return status == GA_OK ? EXIT_OK : is_usage ? cmd_usage_error("dist", "%s", ga_error_text()) : cmd_fail("dist");
-  }
+  if (a->rank >= 0 || strcmp(a->transport, "processes") != 0) return exit_of(dist_show_bench(a));
   if (dist_begin(a, "ring", &t) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
   dist_end(&t);
   return dist_launch(a, args);
@@ -222,6 +230,7 @@ static int parse_and_run(int argc, char **argv, char **args) {
                  .partials = "f32",
                  .transport = "threads",
                  .device = "cpu",
+                 .bytes = "4096,8192,16384,32768,65536,131072,262144,1048576",
                  .heads = 8,
                  .kv_heads = 2,
                  .head_dim = 64,
@@ -236,7 +245,8 @@ static int parse_and_run(int argc, char **argv, char **args) {
       {"method", 'm', OPT_STRING, &a.method, 0, 0, "NAME",
        "ring, zigzag, ulysses, ...; auto = the fastest by simulate; all = compare them (not run); bench: also several, "
        "with commas between"},
-      {"ranks", 'n', OPT_INT, &a.ranks, 1, 4096, "N", "how many: 4, or as a launcher says; run, bench: at most 64"},
+      {"ranks", 'n', OPT_INT, &a.ranks, 1, 4096, "N",
+       "how many: 4, or as a launcher says; run, bench, reduce: at most 64"},
       {"tokens", 0, OPT_STRING, &a.tokens, 0, 0, "LIST", "tokens of each document"},
       {"queries", 0, OPT_STRING, &a.queries, 0, 0, "LIST", "queries of each document, its last tokens; else all"},
       {"heads", 0, OPT_INT, &a.heads, 1, 65536, "N", "of queries"},
@@ -256,21 +266,25 @@ static int parse_and_run(int argc, char **argv, char **args) {
        "ranks of the inner ring of a double ring; 0 = what the method says"},
       {"need", 0, OPT_STRING, &a.need, 0, 0, "WHAT", "what is sent: all, blocks or stretches that are needed, method"},
       {"type", 0, OPT_STRING, &a.type, 0, 0, "TYPE", "of inputs and results: f32, f16, bf16"},
+      {"bytes", 0, OPT_STRING, &a.bytes, 0, 0, "LIST", "reduce: sizes of what is summed, multiples of 16"},
       {"partials", 0, OPT_STRING, &a.partials, 0, 0, "TYPE",
        "of partial results: f32, or type: that of the inputs, whose errors grow with the ranks"},
       {"prefetch", 0, OPT_INT, &a.prefetch, 0, 1024, "N", "stages that data comes ahead of its use; 0 = 1"},
+      {"groups", 0, OPT_INT, &a.groups, 0, 8, "N",
+       "GPUs that gather keys: groups of heads, of which one comes while another is computed; 0 = by the shape"},
       {"steps", 0, OPT_INT, &a.steps_of, -1, 4095, "RANK", "plan: print the steps of this rank; -1 = none"},
       {"transport", 0, OPT_STRING, &a.transport, 0, 0, "NAME",
-       "run, bench: ranks are threads, processes, or mpi: those of mpirun"},
+       "run, bench, reduce: ranks are threads, processes, or mpi: those of mpirun"},
       {"device", 0, OPT_STRING, &a.device, 0, 0, "LIST",
-       "run, bench: cpu, or cuda:0,cuda:1,...: one for each rank, from the first again when there are more ranks"},
+       "run, bench, reduce: cpu, or cuda:0,cuda:1,...: one for each rank, from the first again when there are more "
+       "ranks"},
       {"runs", 0, OPT_INT, &a.runs, 0, 1000000, "N",
        "run: so often, the fastest is told; bench: rounds; 0 = 1, bench 9"},
       {"seed", 's', OPT_INT, &a.seed, 0, 0, "SEED",
        "run, bench: messages arrive in an order drawn from it; 0 = at once"},
       {"buffered", 0, OPT_FLAG, &a.buffered, 0, 0, NULL, "run, bench: sends do not wait for their receiver"},
       {"timeout", 0, OPT_FLOAT, &a.timeout, 0.01, 86400, "S",
-       "run, bench: a rank that lets another wait longer ends all"},
+       "run, bench, reduce: a rank that lets another wait longer ends all"},
       {"tflops", 0, OPT_FLOAT, &a.tflops, 1e-6, 1e9, "X", "simulate: arithmetic of attention, 10^12 a second and rank"},
       {"merged-tflops", 0, OPT_FLOAT, &a.merged_tflops, 0, 1e9, "X",
        "simulate: the same of tiles whose results are merged, on GPUs; 0 = as --tflops, on GPUs 0.57 of it"},
@@ -281,19 +295,20 @@ static int parse_and_run(int argc, char **argv, char **args) {
       {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "JSON on stdout"},
   };
   int code;
-  const int rest =
-      cmd_parse("dist", "plan|verify|simulate|run|bench [options]", options, COUNT_OF(options), argc, argv, &code);
+  const int rest = cmd_parse("dist", "plan|verify|simulate|run|bench|reduce [options]", options, COUNT_OF(options),
+                             argc, argv, &code);
   if (rest < 0) return code;
-  static const char *const whats[] = {"plan", "verify", "simulate", "run", "bench"};
+  static const char *const whats[] = {"plan", "verify", "simulate", "run", "bench", "reduce"};
   if (rest != 1 || place_of_name(whats, COUNT_OF(whats), argv[1]) < 0)
-    return cmd_usage_error("dist", "%s; must be one of plan, verify, simulate, run, bench",
+    return cmd_usage_error("dist", "%s; must be one of plan, verify, simulate, run, bench, reduce",
                            rest ? argv[1] : "nothing to do");
   if (place_of_name(orders, COUNT_OF(orders), a.order) < 0)
     return cmd_usage_error(
         "dist", "--order '%s': must be contiguous, striped, zigzag, chunks, doc-zigzag, pieces or method", a.order);
   if (place_of_name(needs, COUNT_OF(needs), a.need) < 0)
     return cmd_usage_error("dist", "--need '%s': must be all, blocks, stretches or method", a.need);
-  const bool bench = !strcmp(argv[1], "bench"), run = bench || !strcmp(argv[1], "run");
+  const bool bench = !strcmp(argv[1], "bench"), reduce = !strcmp(argv[1], "reduce"),
+             run = bench || reduce || !strcmp(argv[1], "run");
   const bool is_word = !strcmp(a.method, "all") || !strcmp(a.method, "auto");
   if (!bench && !is_word && !ga_dist_method_text(a.method)) {
     (void)fprintf(stderr, "ga dist: methods are");
@@ -307,16 +322,17 @@ static int parse_and_run(int argc, char **argv, char **args) {
   if (a.steps_of >= a.ranks)
     return cmd_usage_error("dist", "--steps %lld: must be a rank, 0 to %lld", (long long)a.steps_of,
                            (long long)a.ranks - 1);
-  if (run && !bench && !strcmp(a.method, "all")) return cmd_usage_error("dist", "run takes one method");
+  if (run && !bench && !reduce && !strcmp(a.method, "all")) return cmd_usage_error("dist", "run takes one method");
   if (bench && dist_is_on_host(&a) && strcmp(a.type, "f32") != 0)
     return cmd_usage_error("dist", "--type %.20s: on %s bench takes f32", a.type, a.device);
-  if (run && check_run_devices(&a) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
   if (run && a.ranks > 64)
     return cmd_usage_error("dist", "--ranks %lld: %s takes at most 64", (long long)a.ranks, argv[1]);
   if (!a.runs) a.runs = bench ? 9 : 1;
   listen_for_interrupt();
   if (resolve_auto(argv[1], &a) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
+  if (run && check_run_devices(&a, !reduce) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
   if (bench) return bench_command(&a, args);
+  if (reduce) return reduce_command(&a, args);
   return run_command(argv[1], &a, args);
 }
 

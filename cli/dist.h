@@ -6,9 +6,9 @@
 #include "ga/dist.h"
 
 typedef struct dist_args {
-  const char *method, *order, *tokens, *queries, *grid, *need, *type, *partials, *transport, *device;
-  int64_t ranks, heads, kv_heads, head_dim, v_dim, window, inner, prefetch, chunks, steps_of, seed, runs;
-  int32_t rank; /* run, bench: of this process, -1 = it is no rank */
+  const char *method, *order, *tokens, *queries, *grid, *need, *type, *partials, *transport, *device, *bytes;
+  int64_t ranks, heads, kv_heads, head_dim, v_dim, window, inner, prefetch, groups, chunks, steps_of, seed, runs;
+  int32_t rank; /* run, bench, reduce: of this process, -1 = it is no rank */
   double timeout, tflops, merged_tflops, gbytes, latency, launch;
   bool full, backward, unordered, buffered, json;
 } dist_args;
@@ -43,6 +43,12 @@ GA_NODISCARD ga_status dist_choose(const dist_args *a, bool quiet, const char **
 GA_NODISCARD ga_status dist_show_run(const dist_args *a, const dist_task *t, const ga_dist_plan *plan);
 /* Of one method, of several with commas between, or of all. */
 GA_NODISCARD ga_status dist_show_bench(const dist_args *a);
+/* Sums over ranks: what of the options is wrong, and the command itself. */
+GA_NODISCARD ga_status dist_check_reduce(const dist_args *a);
+GA_NODISCARD ga_status dist_show_reduce(const dist_args *a);
+/* "5,7,9": a new array. like: what such a list is, with an example. */
+GA_NODISCARD ga_status dist_read_lengths(const char *what, const char *like, const char *text, int64_t **out,
+                                         int32_t *count);
 /* Starts this program once for each rank; argv is how it was started. The exit code. */
 int dist_launch(const dist_args *a, char **argv);
 /* The communicator of this process, by its launcher's variables. */

@@ -28,18 +28,24 @@ static ga_status try_method(const dist_args *a, const char *name, candidate *c, 
   return refused ? GA_OK : status;
 }
 
+/* In f32 GPUs take only what gathers keys. */
+static bool fits_devices(const dist_args *a, const char *name) {
+  return dist_is_on_host(a) || strcmp(a->type, "f32") != 0 || !strcmp(name, "llama3");
+}
+
 /* Within a thousandth of the time fewer bytes count. */
 static bool beats(const candidate *a, const candidate *b) {
   if (a->times.seconds < 0.999 * b->times.seconds) return true;
   return a->times.seconds < 1.001 * b->times.seconds && a->sent < b->sent;
 }
 
-static const char *reason(const candidate *best, const candidate *next) {
+static const char *reason(const dist_args *a, const candidate *best, const candidate *next) {
   const double less = next->times.seconds - best->times.seconds;
   if (less <= 1e-3 * next->times.seconds) return "it sends fewer bytes in the same time";
   if (next->times.most_busy - best->times.most_busy > less / 2)
-    return best->times.mean_busy < 0.99 * next->times.mean_busy ? "its calls are faster: no result is merged"
-                                                                : "its ranks have equal work";
+    return best->times.mean_busy >= 0.99 * next->times.mean_busy ? "its ranks have equal work"
+           : a->merged_tflops > 0                                ? "its calls are faster: no result is merged"
+                                                                 : "it has fewer tiles";
   return "its ranks wait less";
 }
 
@@ -54,6 +60,7 @@ ga_status dist_choose(const dist_args *a, bool quiet, const char **method) {
   const char *name;
   bool found;
   for (size_t i = 0; (name = ga_dist_method_name(i)) != NULL; i++) {
+    if (!fits_devices(a, name)) continue;
     TRY(try_method(a, name, &c, &found));
     if (!found) continue;
     if (!best.name || beats(&c, &best)) {
@@ -69,7 +76,7 @@ ga_status dist_choose(const dist_args *a, bool quiet, const char **method) {
   print_candidate("auto: ", &best, a->ranks);
   if (next.name) {
     print_candidate("next: ", &next, a->ranks);
-    printf("%s is chosen: %s\n\n", best.name, reason(&best, &next));
+    printf("%s is chosen: %s\n\n", best.name, reason(a, &best, &next));
   }
   return GA_OK;
 }

@@ -2,11 +2,12 @@
 #   all     every row, as long as that takes to compile
 #   quick   few that stand for all, and every step that other rows launch
 #   dist    those of distributed attention in bf16
+#   reduce  all-reduces between devices
 #   none
 
 # The first row of each source stands for its family and architecture; of the ladder, whose rungs are slow, one for each architecture.
-# Not here: probes, which are no rows of the table, and rows that launch rows of any other source.
-set(GA_EMU_NOT_QUICK "^probe_|_prefill_f32_")
+# Not here: probes and all-reduces, which are no rows of the table, and rows that launch rows of any other source.
+set(GA_EMU_NOT_QUICK "^probe_|^all_reduce_|_prefill_f32_")
 function(ga_emu_quick_ids out)
   set(ids)
   set(seen)

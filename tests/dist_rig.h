@@ -36,7 +36,7 @@ typedef struct rank_job {
   int32_t runs;          /* 0 = 2 */
   const char *device;    /* NULL = cpu */
   bool on_device;        /* as a GPU's, also where the context is of a CPU */
-  bool swaps_first;      /* the first run takes V for K, and K for V */
+  bool zeros_first;      /* K and V are zeros in all runs but the last, in the same memory */
   int32_t copy_ms;       /* on_device: what each copy to another rank takes more */
   ga_status status;
   char text[512];

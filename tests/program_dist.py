@@ -199,6 +199,12 @@ class Dist(unittest.TestCase):
             (("bench", "-n", "65"), "bench takes at most 64"),
             (("bench", "-m", "all", "--tokens", "9,x"), "--tokens '9,x'"),
             (("bench", "-n", "9", "-m", "ulysses"), "9 groups of heads; must be 1 to q_heads, 8"),
+            (("reduce", "--bytes", "4096,x"), "--bytes '4096,x': must be multiples of 16, such as 8192 or 4096,131072"),
+            (("reduce", "--bytes", "24"), "--bytes 24: must be a multiple of 16, 16 to 67108864 for f32"),
+            (("reduce", "--bytes", "33554448", "--type", "bf16"), "16 to 33554432 for bf16"),
+            (("reduce", "--type", "i8"), "--type 'i8': must be f32, f16 or bf16"),
+            (("reduce", "-n", "9", "--device", "cuda:0"), "--ranks 9: on cuda:0 reduce takes at most 8"),
+            (("reduce", "-n", "2", "--device", "cuda:0", "--transport", "mpi"), "no launcher's variables are set"),
         ):
             self.assertIn(said, self.ga(*args, rc=2), args)
 
@@ -221,6 +227,17 @@ class Dist(unittest.TestCase):
             pairs = sum(rank["pairs"] for rank in self.plan("-m", "ring", *shape[:-2], *more)["ranks"])
             products = 5 if "--backward" in more else 2
             self.assertAlmostEqual(one["tflops_a_rank"] * one["seconds"] * 1e12 / (pairs * products * 2 * 16), 1, 6)
+
+    def test_reduce(self):
+        """Sums are checked inside; on CPUs there are no graphs, and so no times."""
+        for transport, ranks, dtype in (("threads", 3, "bf16"), ("processes", 2, "f16"), ("threads", 9, "f32")):
+            out = json.loads(self.ga("reduce", "--transport", transport, "-n", str(ranks), "--type", dtype, "--bytes",
+                                     "16,8192,16384,40000", "--json"))
+            self.assertEqual((out["ranks"], out["type"], out["calls"]), (ranks, dtype, 64))
+            self.assertEqual([r["bytes"] for r in out["rows"]], [16, 8192, 16384, 40000])
+            self.assertEqual([r["rows"] for r in out["rows"]], [0, 0, 1, 0] if dtype == "f32" else [0, 1, 2, 0])
+            self.assertTrue(all(r["us"] is None and r["us_norm"] is None for r in out["rows"]))
+        self.assertIn("with the same bits on all ranks", self.ga("reduce", "-n", "2", "--bytes", "64"))
 
     def test_bench_of_all(self):
         """Methods that do not fit are left out, and named: heads cannot be split nine ways."""

@@ -43,9 +43,9 @@ static void start_jobs(rank_job *jobs, const ga_dist_desc *d, int32_t ranks, int
   for (int32_t r = 0; r < ranks; r++) {
     jobs[r].device = device_of_rank(d, r, devices);
     jobs[r].on_device = true;
-    jobs[r].runs = on_host ? 2 : 1; /* of the emulator's time a rehearsal takes as much */
-    jobs[r].copy_ms = r == late_rank ? 10 : 0;
-    jobs[r].swaps_first = late_rank >= 0;
+    jobs[r].runs = late_rank >= 0 ? 4 : on_host ? 2 : 1; /* of the emulator's time a rehearsal takes as much */
+    jobs[r].copy_ms = on_host && r == late_rank ? 10 : 0;
+    jobs[r].zeros_first = late_rank >= 0;
   }
 }
 
@@ -141,7 +141,24 @@ static void test_features(void **state) {
     }
 }
 
-/* What a rank reads before it has come is of the run before, whose K and V were exchanged. */
+/* Two groups of heads, on two streams. The tensors stay: the second run is recorded, where the device can. */
+static void test_groups(void **state) {
+  (void)state;
+  for (int c = 0; c < DIST_CASES; c++)
+    for (uint32_t pass = 0; pass <= GA_DIST_BACKWARD; pass += GA_DIST_BACKWARD) {
+      if (!on_host && c != 0 && !run_everything) continue;
+      dist_setup s = start_device_case(&dist_cases[c], "llama3", 3, pass);
+      ga_dist_grid grid = GA_DIST_GRID_INIT;
+      grid.groups = 2;
+      s.desc.grid = &grid;
+      late_rank = 1;
+      run_on_devices(&s, dist_cases[c].name, on_host ? 1 : 3);
+      late_rank = -1;
+      end_dist_case(&s);
+    }
+}
+
+/* What a rank reads before it has come is of the run before, whose K and V were zeros. */
 static void test_late_copies(void **state) {
   (void)state;
   static const char *const methods[] = {"llama3", "ring", "ulysses"};
@@ -311,14 +328,18 @@ static void test_refused(void **state) {
 int main(int argc, char **argv) {
   run_everything = argc > 1 && !strcmp(argv[1], "full");
   on_host = !strcmp(GA_TEST_DEVICE, "cpu");
-  if (!on_host) (void)setenv("GA_EMU", "devices=4", 0);
+  if (!on_host) (void)setenv("GA_EMU", "devices=4,graphs", 0);
   for (int i = 0; i < DEVICES; i++)
     (void)snprintf(device_names[i], sizeof device_names[i], on_host ? "%s" : "%s:%d", GA_TEST_DEVICE, i);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_killed_on_device), /* processes first: a fork takes along what threads have made */
-      cmocka_unit_test(test_processes),          cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_methods_on_devices), cmocka_unit_test(test_cases),
-      cmocka_unit_test(test_late_copies),        cmocka_unit_test(test_features),
+      cmocka_unit_test(test_processes),
+      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_methods_on_devices),
+      cmocka_unit_test(test_cases),
+      cmocka_unit_test(test_late_copies),
+      cmocka_unit_test(test_features),
+      cmocka_unit_test(test_groups),
       cmocka_unit_test(test_long_run),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

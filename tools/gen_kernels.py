@@ -93,7 +93,7 @@ def externs(row):
 
 
 def table(files, backend, function):
-    rows = [row for row in kernel_decl.rows_of(files, backend) if row["op"] != "probe"]
+    rows = [row for row in kernel_decl.rows_of(files, backend) if row["op"] not in kernel_decl.NOT_IN_TABLE]
     includes = {i for row in rows for i in (row.file.host.get("include", []))}
     text = "/* Made by tools/gen_kernels.py from the .toml files under src; do not edit. */\n" + '#include "base/compiler.h"\n#include "core/kernel.h"\n' + \
         "".join(f'#include "{i}"\n' for i in sorted(includes)) + "\n" + guarded(rows, externs)

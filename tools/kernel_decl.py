@@ -28,6 +28,7 @@ HOST = {"file": str, "include": list, "variant": str, "ok": str, "cost": str, "w
 KINDS = {str: "a text", list: "a list of texts", dict: "a table"}
 NEEDED = ["id", "op", "arch"]
 NEEDED_IN_TABLE = ["max_error"]
+NOT_IN_TABLE = {"all_reduce", "probe"}  # ops whose rows no plan chooses: launched by their ids
 NEEDED_BY_CUDA = ["threads", "smem"]
 COMMON = {"id", "op", "arch", "position", "source", "speed", "max_error", "align", "flags", "layout", "m_min", "m_max", "threads", "smem", "static_smem",
           "fast_math", "allow", "blocks"}
@@ -195,8 +196,8 @@ class File:
             row.refuse(f"{name} is {value}; allowed: {rule.get('least', 'any')} to {rule.get('most', 'any')}")
 
     def check_needed(self, row):
-        needed = NEEDED + (NEEDED_BY_CUDA if self.backend == "cuda" else ["source"]) + ([] if row.get("op") == "probe" else NEEDED_IN_TABLE) + \
-            ([] if row.get("op") == "probe" or {"step", "teaching"} & set(row.get("flags", [])) else ["speed"])
+        needed = NEEDED + (NEEDED_BY_CUDA if self.backend == "cuda" else ["source"]) + ([] if row.get("op") in NOT_IN_TABLE else NEEDED_IN_TABLE) + \
+            ([] if row.get("op") in NOT_IN_TABLE or {"step", "teaching"} & set(row.get("flags", [])) else ["speed"])
         for name in needed:
             if name not in row.fields:
                 row.refuse(f"field {name} is missing; it says: {self.vocabulary[name]['says']}")
@@ -220,7 +221,7 @@ class File:
                 f"{self.source.name} does not name it at its top (#ifndef GA_P_{macro}, #error)"
             raise Refusal(f"{self.name}: GA_P_{macro}: {where}; allowed: what both have")
         half = self.path.with_name(self.host.get("file", self.path.stem + ".c"))
-        if not half.is_file() and not all(row["op"] == "probe" or "step" in row.get("flags", []) for row in self.rows):
+        if not half.is_file() and not all(row["op"] in NOT_IN_TABLE or "step" in row.get("flags", []) for row in self.rows):
             raise Refusal(f"{self.name}: its host half, {half.name}, is missing")
 
 

@@ -194,6 +194,7 @@ def live_as_rank():
     dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
     from torch.distributed.device_mesh import init_device_mesh
     mesh = init_device_mesh("cuda", (dist.get_world_size(),))
+    orders = dist.new_group(backend="gloo")  # a rank that waits for an order by NCCL keeps its GPU from GA
     try:
         fa3, missing = fa3_attention(), None
     except Exception as error:
@@ -202,7 +203,8 @@ def live_as_rank():
         print(json.dumps({"torch": torch.__version__, "nccl": ".".join(map(str, torch.cuda.nccl.version())), "missing fa3": missing}), flush=True)
     while True:
         order = [json.loads(sys.stdin.readline() or "null") if rank == 0 else None]
-        dist.broadcast_object_list(order, 0)
+        torch.cuda.synchronize()
+        dist.broadcast_object_list(order, 0, group=orders, device=torch.device("cpu"))
         if order[0] is None:
             break
         found = time_peers(mesh, fa3, *order[0])

@@ -99,9 +99,11 @@ typedef struct ga_dist_grid {
   int32_t move_q, move_kv, move_out, move_dkv; /* ga_dist_move; move_out: O, or dQ backward */
   int32_t need;                                /* ga_dist_need */
   int32_t prefetch;                            /* direct moves: stages that data comes ahead of its use, 1 to 1024 */
+  int32_t groups; /* GPUs that gather keys: groups of heads that come one behind the other; 1 to 8, divides kv_heads */
+  int32_t reserved; /* 0 */
 } ga_dist_grid;
 #define GA_DIST_GRID_INIT \
-  { sizeof(ga_dist_grid), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(ga_dist_grid), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 typedef struct ga_dist_plan ga_dist_plan;
 

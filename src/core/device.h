@@ -77,6 +77,8 @@ typedef struct ga_device_ops {
   void (*graph_destroy)(ga_graph *graph);
   /* --- NULL when the device runs no kernels of the caller's own --- */
   ga_status (*function_load)(ga_device *device, const void *image, const char *name, ga_function **out);
+  /* The same of a kernel of this build that is no row of the table, by its id. GA_ERR_UNSUPPORTED: it is not here. */
+  ga_status (*kernel_load)(ga_device *device, const char *id, ga_function **out);
   void (*function_destroy)(ga_function *function);
   ga_status (*function_launch)(ga_function *function, const ga_launch *launch, const void *args, ga_stream *stream);
   ga_status (*tensor_map)(ga_device *device, const ga_tensor_map_desc *desc, void *map);

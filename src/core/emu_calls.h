@@ -106,6 +106,10 @@ void emu_stg(void *p, const void *x, int bytes, EMU_SITE);
 void emu_lds_cluster(void *r, uint32_t a, int bytes, EMU_SITE);
 void emu_sts_cluster(uint32_t a, const void *x, int bytes, EMU_SITE);
 void emu_sts_async(uint32_t a, const void *x, int bytes, uint32_t bar, EMU_SITE);
+/* Memory that other devices write and read meanwhile, and a thread that has looked there in vain. */
+void emu_ldg_peer(void *r, const void *p, int bytes, EMU_SITE);
+void emu_stg_peer(void *p, const void *x, int bytes, EMU_SITE);
+void emu_peer_pause(EMU_SITE);
 int emu_atomic_add_i32(int32_t *p, int x, EMU_SITE);
 void emu_atomic_add(int op, void *p, const void *x, int bytes, void *old,
                     EMU_SITE); /* op: EMU_ADD_*; old may be NULL */

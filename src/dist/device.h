@@ -33,6 +33,7 @@ struct dist_device {
   dist_gather *gather; /* NULL: the plan runs step by step */
   tile_shapes shapes;
   bool is_rehearsed, is_recording;
+  bool has_looked; /* in this run: a replay writes the numbers of the run before */
   int64_t under_way;
   uint64_t sent_bytes;
   const ga_dist_tensors *io; /* of the run under way */

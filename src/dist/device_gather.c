@@ -15,7 +15,9 @@
 #include "dist/gather.h"
 
 #include <string.h>
+#include <unistd.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "core/device.h"
 #include "dist/device.h"
@@ -35,7 +37,8 @@ struct dist_gather {
   tile_shapes shapes[2];     /* the same: what has been rehearsed */
   ga_dist_tensors last;      /* of the run before */
   ga_graph *graph;           /* of a run with these; NULL: not recorded */
-  uint64_t run_bytes;        /* that a run sends */
+  bool may_record;
+  uint64_t run_bytes; /* that a run sends */
 };
 
 /* Heads of a group: of keys, and of the queries that read them. */
@@ -79,12 +82,30 @@ static ga_status make_key_sums(dist_device *e) {
   return GA_OK;
 }
 
+/* What a recording does may wait for all streams of its context, and so for those of a rank that waits for this one:
+ * threads of one device do without. */
+static ga_status find_may_record(dist_device *e, bool *out) {
+  const int32_t ranks = e->plan->p.ranks;
+  const int64_t pid = getpid();
+  const uint64_t mine =
+      ga_fnv64(ga_fnv64(GA_FNV64_START, &pid, sizeof pid), e->ctx->device->name, strlen(e->ctx->device->name));
+  void *p;
+  *out = e->ctx->device->ops->graph_begin != NULL;
+  GA_TRY(ga_mem_zalloc((size_t)ranks, sizeof mine, "ranks", &p));
+  const uint64_t *const all = p;
+  const ga_status status = ga_comm_all_gather(e->comm, &mine, sizeof mine, p);
+  for (int32_t r = 0; r < ranks && status == GA_OK; r++)
+    if (r != e->rank && all[r] == mine) *out = false;
+  ga_mem_free(p);
+  return status;
+}
+
 ga_status dist_gather_create(dist_device *e) {
   const dist_problem *p = &e->plan->p;
   void *memory;
   GA_TRY(ga_mem_zalloc(1, sizeof(dist_gather), "an executor", &memory));
   dist_gather *x = e->gather = memory;
-  x->groups = dist_gather_groups(p);
+  x->groups = p->grid.groups;
   GA_TRY(ga_stream_create(e->ctx, &x->second));
   GA_TRY(ga_stream_create(e->ctx, &x->local));
   GA_TRY(dist_gather_list(p, e->rank, &x->calls, &x->n_calls));
@@ -95,7 +116,8 @@ ga_status dist_gather_create(dist_device *e) {
   }
   for (int c = 0; c < GATHER_PARTS; c++) x->keys[c] = dist_window_keys(&e->w, e->rank, c);
   for (int i = 0; i < 2; i++) GA_TRY(alloc_floats(e, lse_floats(p, e->rank), &x->lse[i]));
-  return is_backward(e) ? make_key_sums(e) : GA_OK;
+  if (is_backward(e)) GA_TRY(make_key_sums(e));
+  return find_may_record(e, &x->may_record);
 }
 
 void dist_gather_destroy(dist_device *e) {
@@ -364,8 +386,9 @@ static ga_status run_calls(dist_device *e, int32_t g, bool rehearse) {
     const call_place at = {&x->calls[i], &h, d, x->lse[g % 2]};
     GA_TRY(dist_device_make_room(e, 2));
     GA_TRY((is_backward(e) ? call_backward : call_forward)(e, &at));
+    GA_TRY(dist_device_note(e, d.stream, DIST_COMPUTES));
   }
-  return dist_device_note(e, d.stream, DIST_COMPUTES);
+  return GA_OK;
 }
 
 /* --- a group of heads --- */
@@ -517,6 +540,7 @@ static ga_status reset_counters(dist_device *e) {
 ga_status dist_gather_rehearse(dist_device *e) {
   dist_gather *x = e->gather;
   const tile_device d = {.stream = e->compute, .rehearsal = &x->shapes[0]};
+  GA_TRY(dist_device_order(e, x->second, e->compute));
   for (int32_t g = 0; g < x->groups; g++) GA_TRY(run_calls(e, g, true));
   GA_TRY(dist_device_order(e, e->compute, x->second));
   if (!is_backward(e)) return GA_OK;
@@ -544,16 +568,20 @@ static ga_status enqueue_run(dist_device *e) {
   return reset_counters(e);
 }
 
-/* A device that cannot record runs without; what else goes wrong meets the run that follows, too. */
+/* A device that cannot record runs without, from then on; what else goes wrong meets the run that follows, too. */
 static void record_run(dist_device *e) {
   const ga_device_ops *ops = e->ctx->device->ops;
-  if (!ops->graph_begin || ops->graph_begin(e->compute) != GA_OK) return;
+  dist_gather *x = e->gather;
+  x->may_record = false;
+  if (ops->graph_begin(e->compute) != GA_OK) return;
   e->is_recording = true;
-  const ga_status status = enqueue_run(e), ended = ops->graph_end(e->compute, &e->gather->graph);
+  const ga_status status = enqueue_run(e), ended = ops->graph_end(e->compute, &x->graph);
   e->is_recording = false;
-  if (status == GA_OK && ended == GA_OK) return;
-  ga_graph_destroy(e->gather->graph);
-  e->gather->graph = NULL;
+  if (x->graph) x->graph->ctx = e->ctx;
+  x->may_record = status == GA_OK && ended == GA_OK;
+  if (x->may_record) return;
+  ga_graph_destroy(x->graph);
+  x->graph = NULL;
 }
 
 /* What others' counts come to in a run: what lets go of streams that wait for a rank that has failed. */
@@ -570,7 +598,7 @@ ga_status dist_gather_enqueue(dist_device *e) {
     x->last = *e->io;
   }
   set_counts_due(e);
-  if (again && !x->graph) record_run(e);
+  if (again && !x->graph && x->may_record) record_run(e);
   GA_TRY(x->graph ? e->ctx->device->ops->graph_launch(x->graph, e->compute) : enqueue_run(e));
   e->sent_bytes += x->run_bytes;
   return GA_OK;

@@ -4,7 +4,7 @@
 #include "dist/tile.h"
 
 /* A kernel takes 128 rows of one head: so many of them fill a GPU together with the next group's. */
-enum { TILE_ROWS = 128, FEWEST_TILES = 128 };
+enum { TILE_ROWS = 128, FEWEST_TILES = 128, GROUPS_FORWARD = 4, GROUPS_BACKWARD = 2 };
 
 bool dist_gathers(const dist_problem *p) {
   const bool backward = p->flags & GA_DIST_BACKWARD;
@@ -23,7 +23,7 @@ static int64_t longest_stretch(const ga_dist_layout *l) {
 int32_t dist_gather_groups(const dist_problem *p) {
   const int64_t tiles = longest_stretch(p->q) / TILE_ROWS;
   if (p->flags & GA_DIST_BACKWARD && p->q_heads != p->kv_heads) return 1;
-  const int32_t most = p->flags & GA_DIST_BACKWARD ? 2 : GATHER_MOST_GROUPS;
+  const int32_t most = p->flags & GA_DIST_BACKWARD ? GROUPS_BACKWARD : GROUPS_FORWARD;
   for (int32_t n = most; n > 1; n /= 2)
     if (p->kv_heads % n == 0 && tiles * (p->q_heads / n) >= FEWEST_TILES) return n;
   return 1;

@@ -4,8 +4,8 @@
  *
  *   zigzag of 2 ranks, 4 chunks; rank 0 has chunks 0 and 3
  *     gathered K, V    | 0 | 1 | 2 | 3 |    own chunks are copied, others are pushed by their owners
- *     call 1           queries of chunk 0, keys of chunk 0
- *     call 2           queries of chunk 3, keys of chunks 0 to 3
+ *     call 1           queries of chunk 3, keys of chunks 0 to 3
+ *     call 2           queries of chunk 0, keys of chunk 0
  *
  * Heads are cut into groups: one group's calls run while the next one's keys come. */
 #ifndef GA_DIST_GATHER_H
@@ -13,10 +13,10 @@
 
 #include "dist/plan.h"
 
-enum { GATHER_MOST_GROUPS = 4, GATHER_PARTS = 2 };
+enum { GATHER_MOST_GROUPS = 8, GATHER_PARTS = 2 };
 
 bool dist_gathers(const dist_problem *p);
-/* The same on every rank; divides kv_heads. */
+/* What fits the plan's shape: in grid.groups where the caller leaves it open. */
 int32_t dist_gather_groups(const dist_problem *p);
 /* Of part 0 (K) or 1 (V), or of its gradient: [all tokens, kv_heads, dim] of elements of a type. */
 int64_t dist_gather_bytes(const dist_problem *p, int part, int32_t dtype);

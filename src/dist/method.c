@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "dist/plan.h"
+#include "dist/gather.h"
 
 /* How a method cuts the ranks when the grid leaves it open. */
 typedef enum cut_rule {
@@ -172,6 +172,7 @@ static ga_status check_choices(const char *name, const ga_dist_grid *g, bool tab
   GA_REQUIRE(g->need >= ALL && g->need <= STRETCHES, GA_ERR_ARG, "dist %s: need is %d; must be 1 to 3", name, g->need);
   GA_REQUIRE(g->prefetch >= 1 && g->prefetch <= 1024, GA_ERR_ARG, "dist %s: prefetch is %d; must be 1 to 1024", name,
              g->prefetch);
+  GA_REQUIRE(g->reserved == 0, GA_ERR_ARG, "dist %s: reserved of the grid is %d; must be 0", name, g->reserved);
   return GA_OK;
 }
 
@@ -187,6 +188,9 @@ static ga_status check_grid_of_method(const char *name, const dist_problem *p) {
              name, g->kv_inner, g->kv);
   GA_REQUIRE(p->table == DIST_PRODUCT || (g->heads == 1 && g->q == 1), GA_ERR_SHAPE,
              "dist %s: grid of %d heads x %d q; must be 1 x 1", name, g->heads, g->q);
+  GA_REQUIRE(g->groups >= 1 && g->groups <= GATHER_MOST_GROUPS && p->kv_heads % g->groups == 0, GA_ERR_SHAPE,
+             "dist %s: %d groups of heads; must be 1 to %d and divide kv_heads, %d", name, g->groups,
+             GATHER_MOST_GROUPS, p->kv_heads);
   return check_choices(name, g, p->table != DIST_PRODUCT);
 }
 
@@ -216,5 +220,6 @@ ga_status dist_method_fill(const char *name, const ga_dist_grid *asked, dist_pro
   g->move_dkv = or_else(g->move_dkv, pass->move_dkv);
   g->need = or_else(g->need, p->window && m->need == ALL ? BLOCKS : m->need);
   g->prefetch = or_else(g->prefetch, m->prefetch);
+  g->groups = or_else(g->groups, dist_gathers(p) ? dist_gather_groups(p) : 1);
   return check_grid_of_method(name, p);
 }

@@ -164,42 +164,57 @@ static int64_t bytes_between(const simulation *s, int32_t tensor, int32_t from, 
   return bytes;
 }
 
-/* A rank pushes one group of heads to its peers in turn, from `ready` on; came[rank] is when a rank has all of a
- * group. Ways in are free: in each turn every rank is the target of one other. */
-static void push_group(simulation *s, int32_t tensor, int32_t groups, const double *ready, double *came) {
+/* Each rank pushes one group of heads to its peers in turn, from `ready` on; came[rank] is when a rank has all of it.
+ * In a turn every rank is the target of one other. */
+static void push_group(simulation *s, int32_t tensor, const double *ready, double *came) {
   const int32_t ranks = s->plan->p.ranks;
-  for (int32_t r = 0; r < ranks; r++) {
-    sim_rank *x = &s->ranks[r];
-    if (x->way_out < ready[r]) x->way_out = ready[r];
-    for (int32_t n = 1; n < ranks; n++) {
+  for (int32_t n = 1; n < ranks; n++)
+    for (int32_t r = 0; r < ranks; r++) {
       const int32_t to = (r + n) % ranks;
       const int64_t bytes = bytes_between(s, tensor, r, to);
+      double begin = ready[r] > s->ranks[r].way_out ? ready[r] : s->ranks[r].way_out;
+      if (s->ranks[to].way_in > begin) begin = s->ranks[to].way_in;
       if (!bytes) continue;
-      x->way_out += (double)bytes / groups / s->m->bytes_per_second;
-      if (came[to] < x->way_out + s->m->latency) came[to] = x->way_out + s->m->latency;
+      const double end = begin + (double)bytes / s->plan->p.grid.groups / s->m->bytes_per_second;
+      s->ranks[r].way_out = s->ranks[to].way_in = end;
+      if (came[to] < end + s->m->latency) came[to] = end + s->m->latency;
     }
-  }
 }
 
-/* times: 3 numbers a rank. */
-static void play_gather(simulation *s, double *times) {
+/* What a rank computes for one group: launch seconds for each of its calls. */
+static ga_status group_seconds(const simulation *s, double *seconds) {
   const dist_problem *p = &s->plan->p;
-  const int32_t groups = dist_gather_groups(p);
-  double *const none = times, *const came = times + p->ranks, *const home = times + 2 * (int64_t)p->ranks;
-  for (int32_t g = 0; g < groups; g++) {
-    push_group(s, DIST_KV, groups, none, came);
+  for (int32_t r = 0; r < p->ranks; r++) {
+    gather_call *calls = NULL;
+    int64_t n = 0;
+    const ga_status status = dist_gather_list(p, r, &calls, &n);
+    ga_mem_free(calls);
+    GA_TRY(status);
+    seconds[r] = busy_of(s, r) / p->grid.groups + (double)n * s->m->launch;
+  }
+  return GA_OK;
+}
+
+/* times: 5 numbers a rank, zeros. Gradients of a group go home behind the next group's keys. */
+static ga_status play_gather(simulation *s, double *times) {
+  const dist_problem *p = &s->plan->p;
+  double *const start = times, *const came = start + p->ranks, *const work = came + p->ranks,
+                *const done = work + p->ranks, *const home = done + p->ranks;
+  const bool backward = p->flags & GA_DIST_BACKWARD;
+  GA_TRY(group_seconds(s, work));
+  for (int32_t g = 0; g < p->grid.groups; g++) {
+    push_group(s, DIST_KV, start, came);
+    if (backward && g > 0) push_group(s, DIST_DKV, done, home);
     for (int32_t r = 0; r < p->ranks; r++) {
       sim_rank *x = &s->ranks[r];
-      const double work = busy_of(s, r) / groups + s->m->launch;
-      x->clock = (came[r] > x->clock ? came[r] : x->clock) + work;
-      x->busy += work;
-      none[r] = 0;
+      x->clock = done[r] = (came[r] > x->clock ? came[r] : x->clock) + work[r];
+      x->busy += work[r];
     }
   }
-  for (int32_t r = 0; r < p->ranks; r++) none[r] = s->ranks[r].clock;
-  if (p->flags & GA_DIST_BACKWARD) push_group(s, DIST_DKV, groups, none, home); /* the last group's */
+  if (backward) push_group(s, DIST_DKV, done, home);
   for (int32_t r = 0; r < p->ranks; r++)
     if (home[r] > s->ranks[r].clock) s->ranks[r].clock = home[r];
+  return GA_OK;
 }
 
 static ga_status play_steps(simulation *s) {
@@ -258,7 +273,7 @@ ga_status ga_dist_plan_simulate(const ga_dist_plan *plan, const ga_dist_machine 
   GA_TRY_OUT(ga_mem_zalloc(steps + 1, sizeof *s.transfers, "transfers", &transfers));
   GA_TRY_OUT(ga_mem_zalloc(steps + 1, sizeof *s.open, "transfers", &open));
   GA_TRY_OUT(ga_mem_zalloc(2 * ranks * ranks, sizeof(int64_t), "links", &pairs));
-  GA_TRY_OUT(ga_mem_zalloc(3 * ranks, sizeof(double), "ranks", &gather_times));
+  GA_TRY_OUT(ga_mem_zalloc(5 * ranks, sizeof(double), "ranks", &gather_times));
   s.ranks = rank_memory, s.transfers = transfers, s.open = open;
   int64_t *at = numbers;
   for (size_t r = 0; r < ranks; r++) {
@@ -267,11 +282,7 @@ ga_status ga_dist_plan_simulate(const ga_dist_plan *plan, const ga_dist_machine 
   }
   number_transfers(&s, pairs);
   const bool gathers = m.merged_flops > 0 && dist_gathers(&plan->p);
-  status = GA_OK;
-  if (gathers)
-    play_gather(&s, gather_times);
-  else
-    status = play_steps(&s);
+  status = gathers ? play_gather(&s, gather_times) : play_steps(&s);
   if (status == GA_OK) {
     summarise_times(&s, &found);
     ga_sized_give(&found, sizeof found, times);

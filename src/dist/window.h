@@ -2,7 +2,8 @@
  * the slots of the rank's program. Streams wait for counters, so that the host need not.
  *
  * arrived[r] in my window: how many messages of rank r lie in my slots. ready[r]: how many of its slots rank r has
- * given to me. Counters go on from run to run; they are compared as numbers that wrap around. */
+ * given to me. Counters go on from run to run; they are compared as numbers that wrap around. Where keys are gathered
+ * they are groups of heads, and begin each run at 0: device_gather.c. */
 #ifndef GA_DIST_WINDOW_H
 #define GA_DIST_WINDOW_H
 
@@ -18,7 +19,6 @@ typedef struct window_side {
   int64_t n_takes;
   uint32_t sent, given; /* messages posted to it; slots given to it: over all runs */
   int64_t next;         /* of takes: in this run */
-  int64_t given_in_run; /* receives from it that were posted in this run */
   /* Where keys are gathered (gather.h): */
   int64_t keys_at[2]; /* offsets of gathered K and V in its window */
   int64_t *take_at;   /* [n_takes] of gradients: offset in its window */

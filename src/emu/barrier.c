@@ -283,7 +283,6 @@ int emu_block_count(void) { return (int)emu_now.launch->grid[0]; }
 uint32_t emu_smem_base(void) {
   return emu_now.n_blocks > 1 ? emu_cluster_address(EMU_SMEM_BASE, (uint32_t)emu_me->block->rank) : EMU_SMEM_BASE;
 }
-int64_t emu_clock_cycles(void) {
-  static int64_t calls;
-  return ++calls;
-}
+static int64_t clock_now;
+int64_t emu_clock_cycles(void) { return ++clock_now; }
+void emu_clock_advance(int64_t cycles) { clock_now += cycles; }

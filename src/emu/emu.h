@@ -20,6 +20,8 @@ typedef struct emu_options {
   int sms;        /* multiprocessors that the device claims to have */
   bool dependent; /* every launch may overlap a grid that wrote all that the host wrote: kernels must wait before they
                      touch it */
+  bool
+      in_order; /* blocks of a grid run from the first to the last: of kernels that wait for the same block elsewhere */
   double perturb; /* approximations give any value within this part of their documented error, by the seed */
   bool verbose;   /* reports also go to stderr as they come */
 } emu_options;
@@ -78,7 +80,7 @@ typedef struct emu_launch {
 } emu_launch;
 
 emu_options *emu_settings(void); /* defaults, overridden by GA_EMU="seed=1,late|early|mixed,nocheck,sms=4,dependent,
-                                    perturb,verbose"; the driver has settings of its own there */
+                                    perturb,inorder,verbose"; the driver has settings of its own there */
 
 /* Device memory: 256-byte aligned, unwritten. NULL when there is none left. */
 void *emu_alloc(size_t bytes);

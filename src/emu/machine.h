@@ -272,6 +272,7 @@ void emu_named_check(void);
 void emu_named_drop(emu_named *b);
 void emu_dump_barriers(void);
 void emu_bars_at_exit(emu_block *b);
+void emu_clock_advance(int64_t cycles);
 
 /* --- bulk.c --- */
 size_t emu_bulk_pending(void);

@@ -25,6 +25,7 @@ emu_options *emu_settings(void) {
   if (has_word(e, "nocheck")) emu_opt.checks = false;
   if (has_word(e, "dependent")) emu_opt.dependent = true;
   if (has_word(e, "perturb")) emu_opt.perturb = 1;
+  if (has_word(e, "inorder")) emu_opt.in_order = true;
   if (has_word(e, "verbose")) emu_opt.verbose = true;
   return &emu_opt;
 }
@@ -189,6 +190,21 @@ void emu_ldg(void *r, const void *p, int bytes, EMU_SITE) {
 void emu_stg(void *p, const void *x, int bytes, EMU_SITE) {
   emu_actor a = emu_actor_of(emu_begin("st.global", file, line));
   if (emu_touch_global(&a, p, (size_t)bytes, EMU_WRITE)) memcpy(p, x, (size_t)bytes);
+}
+
+/* No race with others of their kind. What other processes do to the memory is not seen. */
+void emu_ldg_peer(void *r, const void *p, int bytes, EMU_SITE) {
+  emu_actor a = emu_actor_of(emu_begin("ld.volatile", file, line));
+  if (emu_touch_global(&a, p, (size_t)bytes, EMU_ATOMIC))
+    memcpy(r, p, (size_t)bytes);
+  else
+    memset(r, 0, (size_t)bytes);
+}
+
+void emu_stg_peer(void *p, const void *x, int bytes, EMU_SITE) {
+  emu_actor a = emu_actor_of(emu_begin("st.volatile", file, line));
+  if (emu_touch_global(&a, p, (size_t)bytes, EMU_ATOMIC)) memcpy(p, x, (size_t)bytes);
+  emu_maybe_yield();
 }
 
 int emu_atomic_add_i32(int32_t *p, int x, EMU_SITE) {

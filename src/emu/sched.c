@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "emu/fiber.h"
 #include "emu/shadow.h"
@@ -15,6 +16,7 @@ emu_thread *emu_me;
 static uint32_t eras; /* runs so far */
 static int idle;      /* slices in a row that ended in a failed try_wait */
 static bool slice_spun;
+static bool looks_at_peers; /* a slice of those */
 
 uint32_t emu_random(uint32_t n) {
   emu_now.rng ^= emu_now.rng << 13;
@@ -82,6 +84,23 @@ void emu_spin(void);
 void emu_spin(void) {
   slice_spun = true;
   emu_yield();
+}
+
+/* Another process may write what is looked for. That is waited for only once all threads that are ready have looked in
+ * vain: the kernel's own clock ends it. */
+#define NAP_NS     20000
+#define NAP_CYCLES 40000 /* at 2 GHz */
+void emu_peer_pause(EMU_SITE) {
+  (void)emu_begin("peer_pause", file, line);
+  looks_at_peers = true;
+  emu_spin();
+}
+
+static void nap_for_peers(void) {
+  (void)nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+  emu_clock_advance(NAP_CYCLES);
+  looks_at_peers = false;
+  idle = 0;
 }
 
 /* --- clocks --- */
@@ -191,6 +210,7 @@ static void run_slice(void) {
 
 static void run_threads(void) {
   idle = 0;
+  looks_at_peers = false;
   while (emu_now.n_live && !emu_now.abort) {
     bool stuck = !emu_now.n_ready || idle > 2 * emu_now.n_ready;
     size_t bulk = emu_bulk_pending(), cp = emu_cp_pending();
@@ -200,6 +220,8 @@ static void run_threads(void) {
       else
         emu_cp_step();
       idle = 0;
+    } else if (looks_at_peers && idle > 2 * emu_now.n_ready) {
+      nap_for_peers();
     } else if (!emu_now.n_ready || idle > 64 * (emu_now.n_ready + 1)) {
       deadlock();
     } else {
@@ -378,7 +400,7 @@ int emu_run_launch(const emu_launch *l) {
   emu_now.prior_era = l->dependent ? last_launch_era : 0;
   last_launch_era = emu_now.launch_era;
   if (launch_ok(l, cluster)) {
-    uint32_t n = l->grid[0] / cluster, start = emu_random(n); /* blocks come in any order */
+    uint32_t n = l->grid[0] / cluster, start = emu_opt.in_order ? 0 : emu_random(n); /* blocks come in any order */
     emu_order_begin_grid(n);
     emu_tmap_forget();
     for (uint32_t i = 0; i < n && !emu_now.abort; i++) run_cluster((int)((i + start) % n * cluster), (int)cluster);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ga/all_reduce.h"
 #include "ga/attn.h"
 #include "ga/attn_bwd.h"
 #include "ga/attn_quant.h"
@@ -50,6 +51,8 @@
   X(ga_request_output, GA_REQUEST_OUTPUT_INIT)             \
   X(ga_request_info, GA_REQUEST_INFO_INIT)                 \
   X(ga_engine_stats, GA_ENGINE_STATS_INIT)                 \
+  X(ga_all_reduce_desc, GA_ALL_REDUCE_DESC_INIT)           \
+  X(ga_all_reduce_norm_io, GA_ALL_REDUCE_NORM_IO_INIT)     \
   X(ga_comm_threads_options, GA_COMM_THREADS_OPTIONS_INIT) \
   X(ga_comm_process_options, GA_COMM_PROCESS_OPTIONS_INIT) \
   X(ga_comm_place, GA_COMM_PLACE_INIT)                     \

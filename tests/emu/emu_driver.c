@@ -1,8 +1,9 @@
 /* The driver table of src/cuda/rt/driver.h over the emulator: the CUDA backend's host code runs unchanged on top. A
  * stream does its work at once, but for copies from page-locked memory, which it does as late as it may; the first
  * synchronisation behind a launch with reports fails, and its text is the first of them.
- * GA_EMU="devices=2,memory=64,nopeers,lose=100": so many devices, MiB on each, none of which reaches another, and from
- * the 100th call on (of those that work or allocate) the device is lost. */
+ * GA_EMU="devices=2,memory=64,nopeers,graphs,lose=100": so many devices, MiB on each, none of which reaches another;
+ * streams may be recorded (of launches, fills and copies within the device); and from the 100th call on (of those that
+ * work or allocate) the device is lost. */
 #include "tests/emu/emu_driver.h"
 
 #include <stdio.h>
@@ -211,7 +212,7 @@ CUresult emu_do(const emu_work *w) {
   case EMU_RECORD:
     (void)clock_gettime(CLOCK_MONOTONIC, &w->event->at);
     w->event->copies = enqueued;
-    w->event->reached = w->turn;
+    emu_event_pass(w->event, w->turn);
     return CUDA_SUCCESS;
   case EMU_LAUNCH: return do_launch(&w->launch);
   case EMU_FREE: drop_piece(w->dst); return emu_free(w->dst) ? CUDA_SUCCESS : ERR_INVALID_VALUE;
@@ -411,7 +412,7 @@ static CUresult e_MemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDes
   return n == 1 && access->flags == CU_MEMPOOL_READ_WRITE ? CUDA_SUCCESS : ERR_INVALID_VALUE;
 }
 
-/* --- streams, events; no graphs --- */
+/* --- streams, events, graphs --- */
 
 static CUresult e_StreamWriteValue32(CUstream stream, CUdeviceptr at, uint32_t value, unsigned flags) {
   const emu_work w = {.kind = EMU_WRITE, .dst = (void *)(uintptr_t)at, .value = value};
@@ -464,32 +465,39 @@ static CUresult e_StreamGetCtx(CUstream stream, CUcontext *ctx) {
   return CUDA_SUCCESS;
 }
 static CUresult e_StreamIsCapturing(CUstream stream, int *status) {
-  (void)stream;
-  *status = CU_CAPTURE_STATUS_NONE;
+  EMU_GUARD;
+  *status = emu_is_recording(stream) ? 1 : CU_CAPTURE_STATUS_NONE;
   return CUDA_SUCCESS;
 }
 static CUresult e_StreamBeginCapture(CUstream stream, int mode) {
-  (void)stream, (void)mode;
-  return ERR_NOT_SUPPORTED;
+  (void)mode;
+  EMU_GUARD;
+  return has_setting("graphs") ? emu_record_begin(stream) : ERR_NOT_SUPPORTED;
 }
 static CUresult e_StreamEndCapture(CUstream stream, CUgraph *graph) {
-  (void)stream, (void)graph;
-  return ERR_NOT_SUPPORTED;
+  EMU_GUARD;
+  return emu_record_end(stream, (emu_graph **)(void *)graph);
 }
 static CUresult e_GraphInstantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
-  (void)exec, (void)graph, (void)flags;
-  return ERR_NOT_SUPPORTED;
+  emu_graph *g = (void *)graph;
+  (void)flags;
+  EMU_GUARD;
+  g->users++;
+  *exec = (void *)g;
+  return CUDA_SUCCESS;
 }
 static CUresult e_GraphLaunch(CUgraphExec exec, CUstream stream) {
-  (void)exec, (void)stream;
-  return ERR_NOT_SUPPORTED;
+  STEP();
+  return emu_graph_run((const void *)exec, stream);
 }
 static CUresult e_GraphExecDestroy(CUgraphExec exec) {
-  (void)exec;
+  EMU_GUARD;
+  emu_graph_let_go((void *)exec);
   return CUDA_SUCCESS;
 }
 static CUresult e_GraphDestroy(CUgraph graph) {
-  (void)graph;
+  EMU_GUARD;
+  emu_graph_let_go((void *)graph);
   return CUDA_SUCCESS;
 }
 
@@ -509,13 +517,14 @@ static CUresult e_EventDestroy(CUevent event) {
 static CUresult e_EventRecord(CUevent event, CUstream stream) {
   emu_event *e = (void *)event;
   STEP();
-  const emu_work w = {.kind = EMU_RECORD, .event = e, .turn = ++e->asked};
+  if (!emu_event_ask(e)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const emu_work w = {.kind = EMU_RECORD, .event = e, .turn = e->asked};
   return emu_submit(stream, &w, 0);
 }
 static bool has_come(emu_event *e) {
   EMU_GUARD;
-  if (e->reached < e->asked) emu_pump();
-  if (e->reached < e->asked) return false;
+  if (!emu_event_has_passed(e, e->asked)) emu_pump();
+  if (!emu_event_has_passed(e, e->asked)) return false;
   do_later(e->copies);
   return true;
 }

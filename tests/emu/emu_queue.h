@@ -16,12 +16,20 @@ void emu_leave(const int *unused);
   const int guard_ __attribute__((cleanup(emu_leave))) = emu_enter(); \
   (void)guard_
 
+struct emu_graph;
 typedef struct emu_event {
   struct timespec at;
-  size_t copies;           /* enqueued before it */
-  uint64_t asked, reached; /* records enqueued; passed by their streams */
+  size_t copies;   /* enqueued before it */
+  uint64_t asked;  /* records enqueued, on whatever streams: they pass in any order */
+  uint64_t *under; /* [n_under] those of them that have not passed */
+  size_t n_under, room;
+  struct emu_graph *graph; /* that its last record is in; NULL: it was none */
   int users;               /* the owner, and work that is kept */
 } emu_event;
+/* A record was enqueued: false without memory. Passed: it was done. */
+bool emu_event_ask(emu_event *event);
+void emu_event_pass(emu_event *event, uint64_t turn);
+bool emu_event_has_passed(const emu_event *event, uint64_t turn);
 
 typedef enum emu_work_kind {
   EMU_COPY,   /* rows of `width` bytes */
@@ -45,10 +53,23 @@ typedef struct emu_work {
   emu_event *event;
   emu_launch launch;
   void *owned; /* what src or the arguments of a launch are kept in */
+  size_t own;  /* its bytes */
 } emu_work;
+
+/* Work that was recorded, in its order. */
+typedef struct emu_graph {
+  emu_work *first, **last;
+  int users; /* a graph and what was made of it */
+} emu_graph;
 
 /* Does the work, or keeps a copy of it, of `own` bytes at src or at launch.args, too. */
 CUresult emu_submit(CUstream stream, const emu_work *work, size_t own);
+/* In between work of the stream is kept for the graph instead, and so is that of streams that follow an event of it. */
+CUresult emu_record_begin(CUstream stream);
+CUresult emu_record_end(CUstream stream, emu_graph **out);
+bool emu_is_recording(CUstream stream);
+CUresult emu_graph_run(const emu_graph *graph, CUstream stream);
+void emu_graph_let_go(emu_graph *graph);
 /* Does what can be done. */
 void emu_pump(void);
 /* The same; true when the stream keeps nothing. */

@@ -57,6 +57,7 @@
   X(SAME_WORD, RACE_GLOBAL)           /* two warps write one word */ \
   X(SAME_WORD_BLOCKS, RACE_GLOBAL)    /* two blocks do */ \
   X(NO_DEVICE_FENCE, RACE_GLOBAL)     /* the last block reads what the others wrote, by a counter alone */ \
+  X(PEER_PLAIN_READ, RACE_GLOBAL)     /* an ordinary read of a word that others write and poll */ \
   X(HALF_WARP_VOTES, DIVERGENT)       /* the others shuffle */ \
   X(LANE_0_AT_BARRIER, DIVERGENT) \
   X(TWO_LDMATRIX, DIVERGENT)          /* an aligned instruction at two places */ \

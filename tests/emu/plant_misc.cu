@@ -3,6 +3,7 @@
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/mma.h"
+#include "cuda/dev/ptx/peer.h"
 #include "tests/emu/plant.h"
 
 #define IS(p) (a->plant == PLANT_##p)
@@ -71,6 +72,18 @@ GA_DEV void global(const plant_args *a, int t) {
   if (IS(SAME_WORD_BLOCKS) && t == 0) stg_i32(a->words + 8, 1);
 }
 
+/* One thread waits for a word of another, as of another device. */
+GA_DEV void poll_word(const plant_args *a, int t) {
+  int32_t *words = a->words + 20;
+  uint32_t r[4] = {0, 0, 0, 0};
+  if (t == 0) stg_peer_i32(words, 1);
+  if (t == 64 && IS(PEER_PLAIN_READ)) (void)ldg_i32(words);
+  while (t == 96 && r[0] != 1) {
+    ldg_peer_u4(r, words);
+    peer_pause();
+  }
+}
+
 /* Block 0 points the map elsewhere, then copies by it in another thread. */
 GA_DEV void maps(const plant_args *a, uint32_t sb, int t) {
   const uint32_t bar = sb + 8200;
@@ -97,6 +110,7 @@ GA_KERNEL(128, 1) GA_KERNEL_ID(GA_GRID_CONST plant_args args) {
   const plant_args *a = &args;
   const uint32_t sb = smem_base();
   const int t = thread_index();
+  if (block_index() == 0) poll_word(a, t); /* first: it ends only when the other thread comes */
   global(a, t);
   exchange_words(a, sb, t);
   barriers(a, sb, t);

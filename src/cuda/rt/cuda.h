@@ -160,6 +160,7 @@ ga_status cuda_event_sync(ga_event *event);
 ga_status cuda_event_elapsed(ga_event *start, ga_event *end, double *ms);
 
 ga_status cuda_function_load(ga_device *device, const void *image, const char *name, ga_function **out);
+ga_status cuda_kernel_load(ga_device *device, const char *id, ga_function **out);
 void cuda_function_destroy(ga_function *function);
 ga_status cuda_function_launch(ga_function *function, const ga_launch *launch, const void *args, ga_stream *stream);
 ga_status cuda_tensor_map(ga_device *device, const ga_tensor_map_desc *desc, void *map);

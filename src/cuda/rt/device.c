@@ -69,6 +69,7 @@ static const ga_device_ops device_ops = {
     .graph_launch = cuda_graph_launch,
     .graph_destroy = cuda_graph_destroy,
     .function_load = cuda_function_load,
+    .kernel_load = cuda_kernel_load,
     .function_destroy = cuda_function_destroy,
     .function_launch = cuda_function_launch,
     .tensor_map = cuda_tensor_map,

@@ -1,4 +1,4 @@
-/* The caller's own kernels, and tensor maps. */
+/* The caller's own kernels, those of the build that are no rows of the table, and tensor maps. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -43,6 +43,13 @@ ga_status cuda_function_load(ga_device *device, const void *image, const char *n
   }
   *out = &f->base;
   return GA_OK;
+}
+
+ga_status cuda_kernel_load(ga_device *device, const char *id, ga_function **out) {
+  const cuda_image *image = cuda_image_of(id);
+  *out = NULL;
+  GA_REQUIRE(image, GA_ERR_UNSUPPORTED, "%s: %s is not in this build", device->name, id);
+  return cuda_function_load(device, image->data, id, out);
 }
 
 void cuda_function_destroy(ga_function *function) {

@@ -1,0 +1,363 @@
+/* ga dist reduce: sums over ranks (ga/all_reduce.h), checked and then timed: graphs of calls, with and without a
+ * residual and a norm behind the sum. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/dist_batch.h"
+#include "cli/dist_ranks.h"
+#include "cli/error.h"
+#include "cli/interrupt.h"
+#include "ga/all_reduce.h"
+
+enum { CALLS = 64 /* of a graph */, WARM = 5, REPLAYS = 20, NORM_WIDTH = 4096 };
+enum { PLAIN, NORMED, WAYS };
+#define MOST_ELEMENTS ((int64_t)1 << 24)
+#define ANY_SEED      1000 /* of what is the same on all ranks */
+
+/* What a rank finds of a size. */
+typedef struct reduce_result {
+  uint64_t bits;            /* of all its results */
+  int32_t timed[WAYS];      /* has times */
+  double us[WAYS][REPLAYS]; /* of a call */
+} reduce_result;
+
+typedef struct reduce_task {
+  const dist_args *a;
+  int32_t dtype, n_sizes;
+  int64_t *bytes;
+  int64_t most; /* elements of the largest size */
+} reduce_task;
+
+typedef struct reduce_rank {
+  const reduce_task *t;
+  const dist_rank *rank;
+  ga_all_reduce *reduce;
+  ga_event *start, *stop;
+  void *x, *y, *residual, *weight; /* of the device */
+  float *floats, *block;           /* of the host: numbers, and the same in the type */
+  double *sums, *sizes;            /* of all ranks' x, of their absolute values */
+} reduce_rank;
+
+static int64_t number_bytes(const reduce_task *t) { return t->dtype == GA_F32 ? 4 : 2; }
+/* Half the distance of two neighbours, as a part of a number. */
+static double half_ulp(const reduce_task *t) {
+  return t->dtype == GA_F32 ? 0x1p-24 : t->dtype == GA_F16 ? 0x1p-11 : 0x1p-8;
+}
+
+/* --- a rank's memory --- */
+
+static ga_status open_reduce_rank(reduce_rank *r) {
+  const int64_t n = r->t->most;
+  const size_t bytes = (size_t)(n * number_bytes(r->t));
+  ga_ctx *ctx = r->rank->device;
+  ga_all_reduce_desc d = GA_ALL_REDUCE_DESC_INIT;
+  d.max_elements = n, d.dtype = r->t->dtype, d.timeout = fmin(r->t->a->timeout, 3600);
+  TRY(ga_all_reduce_create(&d, r->rank->comm, ctx, &r->reduce));
+  TRY(ga_event_create(ctx, &r->start));
+  TRY(ga_event_create(ctx, &r->stop));
+  TRY(ga_buffer_alloc(ctx, bytes, &r->x));
+  TRY(ga_buffer_alloc(ctx, bytes, &r->y));
+  TRY(ga_buffer_alloc(ctx, bytes, &r->residual));
+  TRY(ga_buffer_alloc(ctx, NORM_WIDTH * sizeof(float), &r->weight));
+  TRY(dist_new_floats(n, &r->floats));
+  TRY(dist_new_floats(n, &r->block));
+  r->sums = calloc((size_t)n, sizeof *r->sums);
+  r->sizes = calloc((size_t)n, sizeof *r->sizes);
+  return r->sums && r->sizes ? GA_OK : fail_nomem("sums", (size_t)n * sizeof *r->sums);
+}
+
+static void close_reduce_rank(reduce_rank *r) {
+  ga_ctx *ctx = r->rank->device;
+  void *const all[] = {r->x, r->y, r->residual, r->weight};
+  (void)!ga_stream_sync(ctx, NULL); /* nothing of the sum may be under way */
+  ga_all_reduce_destroy(r->reduce);
+  ga_event_destroy(r->start);
+  ga_event_destroy(r->stop);
+  for (size_t i = 0; i < COUNT_OF(all); i++) ga_buffer_free(ctx, all[i]);
+  free(r->floats), free(r->block), free(r->sums), free(r->sizes);
+}
+
+/* n random numbers of the type: r->floats and r->block. */
+static ga_status draw_numbers(const reduce_rank *r, int64_t n, int32_t seed) {
+  dist_fill_random(r->floats, n, (uint64_t)(r->t->a->seed + seed));
+  TRY(dist_convert(r->rank->host, GA_F32, r->floats, r->t->dtype, r->block, n));
+  return dist_convert(r->rank->host, r->t->dtype, r->block, GA_F32, r->floats, n);
+}
+
+static ga_status draw_to(const reduce_rank *r, int64_t n, int32_t seed, void *device) {
+  TRY(draw_numbers(r, n, seed));
+  return ga_copy_to_device(r->rank->device, device, r->block, (size_t)(n * number_bytes(r->t)), NULL);
+}
+
+/* To r->floats; *bits takes them in (FNV-1a). */
+static ga_status read_back(const reduce_rank *r, const void *device, int64_t n, uint64_t *bits) {
+  const size_t bytes = (size_t)(n * number_bytes(r->t));
+  const unsigned char *p = (const unsigned char *)r->block;
+  TRY(ga_copy_to_host(r->rank->device, r->block, device, bytes, NULL));
+  for (size_t i = 0; i < bytes; i++) *bits = (*bits ^ p[i]) * 1099511628211u;
+  return dist_convert(r->rank->host, r->t->dtype, r->block, GA_F32, r->floats, n);
+}
+
+/* --- checks --- */
+
+static ga_status add_up_ranks(const reduce_rank *r, int64_t n) {
+  memset(r->sums, 0, (size_t)n * sizeof *r->sums);
+  memset(r->sizes, 0, (size_t)n * sizeof *r->sizes);
+  for (int32_t p = 0; p < ga_comm_size(r->rank->comm); p++) {
+    TRY(draw_numbers(r, n, p));
+    for (int64_t i = 0; i < n; i++) r->sums[i] += (double)r->floats[i], r->sizes[i] += fabs((double)r->floats[i]);
+  }
+  return GA_OK;
+}
+
+static ga_status judge_number(const reduce_rank *r, const char *what, int64_t i, double got, double want, double most) {
+  REQUIRE(fabs(got - want) <= most, GA_ERR_INTERNAL, "reduce: rank %d: %s %lld is %.9g; must be %.9g",
+          ga_comm_rank(r->rank->comm), what, (long long)i, got, want);
+  return GA_OK;
+}
+
+/* Sums in f32 lose a little where numbers cancel; f16 has steps of 2^-24 at 0. */
+static double slack_of(const reduce_rank *r, int64_t i) {
+  return ga_comm_size(r->rank->comm) * 0x1p-24 * r->sizes[i] + 0x1p-24 * (r->t->dtype == GA_F16);
+}
+
+static ga_status check_summed(const reduce_rank *r, int64_t n, uint64_t *bits) {
+  const double unit = 1.01 * half_ulp(r->t);
+  TRY(draw_to(r, n, ga_comm_rank(r->rank->comm), r->x));
+  TRY(ga_all_reduce_run(r->reduce, r->x, r->y, n, NULL));
+  TRY(ga_all_reduce_check(r->reduce, NULL));
+  TRY(read_back(r, r->y, n, bits));
+  for (int64_t i = 0; i < n; i++)
+    TRY(judge_number(r, "sum", i, (double)r->floats[i], r->sums[i], unit * fabs(r->sums[i]) + slack_of(r, i)));
+  return GA_OK;
+}
+
+static ga_status enqueue_norm(const reduce_rank *r, int64_t n) {
+  ga_all_reduce_norm_io io = GA_ALL_REDUCE_NORM_IO_INIT;
+  io.x = r->x, io.y = r->y, io.residual = r->residual, io.weight = r->weight;
+  io.rows = n / NORM_WIDTH, io.width = NORM_WIDTH;
+  return ga_all_reduce_norm(r->reduce, &io, NULL);
+}
+
+/* y against the residual that came out, and that against the sum: r->sums becomes it. */
+static ga_status check_normed(const reduce_rank *r, int64_t n, uint64_t *bits) {
+  float *weight;
+  const double unit = 1.01 * half_ulp(r->t);
+  TRY(dist_new_floats(NORM_WIDTH, &weight));
+  dist_fill_random(weight, NORM_WIDTH, ANY_SEED + 1);
+  ga_status status = ga_copy_to_device(r->rank->device, r->weight, weight, NORM_WIDTH * sizeof *weight, NULL);
+  if (status == GA_OK) status = draw_to(r, n, ANY_SEED, r->residual);
+  for (int64_t i = 0; i < n; i++) r->sizes[i] += fabs(r->sums[i]), r->sums[i] += (double)r->floats[i];
+  if (status == GA_OK) status = enqueue_norm(r, n);
+  if (status == GA_OK) status = ga_all_reduce_check(r->reduce, NULL);
+  if (status == GA_OK) status = read_back(r, r->residual, n, bits);
+  for (int64_t i = 0; i < n && status == GA_OK; i++) {
+    const double most = unit * (fabs(r->sums[i]) + r->sizes[i]) + slack_of(r, i);
+    status = judge_number(r, "residual", i, (double)r->floats[i], r->sums[i], most);
+    r->sums[i] = (double)r->floats[i];
+  }
+  if (status == GA_OK) status = read_back(r, r->y, n, bits);
+  for (int64_t row = 0; row < n && status == GA_OK; row += NORM_WIDTH) {
+    double squares = 0;
+    for (int64_t i = row; i < row + NORM_WIDTH; i++) squares += r->sums[i] * r->sums[i];
+    const double factor = 1 / sqrt(squares / NORM_WIDTH + 1e-6);
+    for (int64_t i = row; i < row + NORM_WIDTH && status == GA_OK; i++) {
+      const double y = r->sums[i] * factor * (double)weight[i - row];
+      status = judge_number(r, "norm", i, (double)r->floats[i], y, (unit + 1e-6) * fabs(y) + slack_of(r, i));
+    }
+  }
+  free(weight);
+  return status;
+}
+
+/* --- times --- */
+
+static ga_status enqueue_way(const reduce_rank *r, int64_t n, int way) {
+  return way == NORMED ? enqueue_norm(r, n) : ga_all_reduce_run(r->reduce, r->x, r->y, n, NULL);
+}
+
+/* NULL: the device has no graphs. */
+static ga_status record_calls(const reduce_rank *r, int64_t n, int way, ga_graph **out) {
+  ga_ctx *ctx = r->rank->device;
+  *out = NULL;
+  const ga_status begun = ga_graph_begin(ctx, NULL);
+  if (begun == GA_ERR_UNSUPPORTED) return GA_OK;
+  TRY(begun);
+  ga_status status = GA_OK;
+  for (int i = 0; i < CALLS && status == GA_OK; i++) status = enqueue_way(r, n, way);
+  const ga_status ended = ga_graph_end(ctx, NULL, out);
+  return status == GA_OK ? ended : status;
+}
+
+/* One call ahead of the clock: its wait lets all devices begin together. */
+static ga_status replay(const reduce_rank *r, int64_t n, int way, ga_graph *graph, double *us) {
+  ga_ctx *ctx = r->rank->device;
+  double ms = 0;
+  REQUIRE(!interrupted(), GA_ERR_CANCELLED, "stopped");
+  TRY(ga_comm_meet(r->rank->comm, "replay", 0));
+  TRY(enqueue_way(r, n, way));
+  TRY(ga_event_record(ctx, r->start, NULL));
+  TRY(ga_graph_launch(ctx, graph, NULL));
+  TRY(ga_event_record(ctx, r->stop, NULL));
+  TRY(ga_event_elapsed(r->start, r->stop, &ms));
+  *us = ms * 1e3 / CALLS;
+  return GA_OK;
+}
+
+static ga_status time_way(const reduce_rank *r, int64_t n, int way, reduce_result *found) {
+  ga_graph *graph;
+  ga_status status = record_calls(r, n, way, &graph);
+  found->timed[way] = graph != NULL;
+  for (int i = -WARM; i < REPLAYS && graph && status == GA_OK; i++)
+    status = replay(r, n, way, graph, &found->us[way][i < 0 ? 0 : i]);
+  if (status == GA_OK) status = ga_all_reduce_check(r->reduce, NULL);
+  ga_graph_destroy(graph);
+  return status;
+}
+
+static ga_status one_size(const reduce_rank *r, int64_t bytes, reduce_result *found) {
+  const int64_t n = bytes / number_bytes(r->t);
+  uint64_t first = 14695981039346656037u, again = first;
+  TRY(add_up_ranks(r, n));
+  TRY(check_summed(r, n, &first));
+  TRY(time_way(r, n, PLAIN, found));
+  TRY(read_back(r, r->y, n, &again));
+  REQUIRE(again == first, GA_ERR_INTERNAL, "reduce: rank %d: %lld bytes: a graph gives other bits than a call",
+          ga_comm_rank(r->rank->comm), (long long)bytes);
+  if (n % NORM_WIDTH == 0) {
+    TRY(check_normed(r, n, &first));
+    TRY(time_way(r, n, NORMED, found));
+  }
+  found->bits = first;
+  return GA_OK;
+}
+
+static ga_status reduce_on_rank(const dist_rank *rank, void *arg, void *result) {
+  const reduce_task *t = arg;
+  reduce_rank r = {.t = t, .rank = rank};
+  reduce_result *found = result;
+  ga_status status = open_reduce_rank(&r);
+  for (int32_t i = 0; i < t->n_sizes && status == GA_OK; i++) status = one_size(&r, t->bytes[i], &found[i]);
+  if (status == GA_OK) status = ga_comm_meet(rank->comm, "end", 0);
+  close_reduce_rank(&r);
+  return status;
+}
+
+/* --- what rank 0 tells --- */
+
+static int compare_us(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* Median over replays of the slowest rank; NAN = not timed. */
+static double median_us(const reduce_task *t, const reduce_result *all, int32_t size, int way) {
+  double slowest[REPLAYS] = {0};
+  for (int64_t p = 0; p < t->a->ranks; p++) {
+    const reduce_result *one = &all[p * t->n_sizes + size];
+    if (!one->timed[way]) return NAN;
+    for (int i = 0; i < REPLAYS; i++) slowest[i] = fmax(slowest[i], one->us[way][i]);
+  }
+  qsort(slowest, REPLAYS, sizeof *slowest, compare_us);
+  return (slowest[REPLAYS / 2 - 1] + slowest[REPLAYS / 2]) / 2;
+}
+
+static json_t *us_or_null(double us) { return isnan(us) ? json_null() : json_real(us); }
+
+static void print_us(double us) {
+  if (isnan(us))
+    printf(" %10s", "-");
+  else
+    printf(" %10.2f", us);
+}
+
+static ga_status show_size(const reduce_task *t, const reduce_result *all, int32_t size, json_t *list) {
+  const int64_t bytes = t->bytes[size], rows = bytes / number_bytes(t) / NORM_WIDTH;
+  for (int64_t p = 1; p < t->a->ranks; p++)
+    REQUIRE(all[p * t->n_sizes + size].bits == all[size].bits, GA_ERR_INTERNAL,
+            "reduce: %lld bytes: ranks 0 and %lld have other bits", (long long)bytes, (long long)p);
+  const bool whole = bytes / number_bytes(t) % NORM_WIDTH == 0;
+  const double us = median_us(t, all, size, PLAIN), normed = whole ? median_us(t, all, size, NORMED) : (double)NAN;
+  if (list)
+    return json_array_append_new(list,
+                                 json_pack("{s:I, s:o, s:o, s:I}", "bytes", (json_int_t)bytes, "us", us_or_null(us),
+                                           "us_norm", us_or_null(normed), "rows", (json_int_t)(whole ? rows : 0)))
+               ? fail_nomem("JSON", 0)
+               : GA_OK;
+  printf("%10lld", (long long)bytes);
+  print_us(us);
+  print_us(normed);
+  printf("\n");
+  return GA_OK;
+}
+
+static ga_status show_reduce(const reduce_task *t, const reduce_result *all) {
+  const dist_args *a = t->a;
+  json_t *list = a->json ? json_array() : NULL;
+  ga_status status = GA_OK;
+  if (!a->json)
+    printf("sums of %s over %lld ranks (%s, %s): right, and with the same bits on all ranks\n"
+           "us a call in graphs of %d, median of %d replays of the slowest rank; norm: with residual, rows of %d\n"
+           "%10s %10s %10s\n",
+           a->type, (long long)a->ranks, a->transport, a->device, CALLS, REPLAYS, NORM_WIDTH, "bytes", "sum", "norm");
+  for (int32_t i = 0; i < t->n_sizes && status == GA_OK; i++) status = show_size(t, all, i, list);
+  if (status != GA_OK || !a->json) {
+    json_decref(list);
+    return status;
+  }
+  return cmd_print_json(json_pack("{s:s, s:s, s:I, s:s, s:i, s:i, s:i, s:o}", "transport", a->transport, "device",
+                                  a->device, "ranks", (json_int_t)a->ranks, "type", a->type, "calls", CALLS, "replays",
+                                  REPLAYS, "norm_width", NORM_WIDTH, "rows", list),
+                        JSON_INDENT(1));
+}
+
+/* --- the command --- */
+
+static ga_status begin_reduce(const dist_args *a, reduce_task *t) {
+  *t = (reduce_task){.a = a, .dtype = ga_dtype_from_name(a->type)};
+  REQUIRE(t->dtype == GA_F32 || t->dtype == GA_F16 || t->dtype == GA_BF16, GA_ERR_ARG,
+          "--type '%.100s': must be f32, f16 or bf16", a->type);
+  TRY(dist_read_lengths("bytes", "multiples of 16, such as 8192 or 4096,131072", a->bytes, &t->bytes, &t->n_sizes));
+  for (int32_t i = 0; i < t->n_sizes; i++) {
+    const int64_t n = t->bytes[i] / number_bytes(t);
+    REQUIRE(t->bytes[i] % 16 == 0 && n >= 1 && n <= MOST_ELEMENTS, GA_ERR_ARG,
+            "--bytes %lld: must be a multiple of 16, 16 to %lld for %s", (long long)t->bytes[i],
+            (long long)(MOST_ELEMENTS * number_bytes(t)), a->type);
+    if (n > t->most) t->most = n;
+  }
+  REQUIRE(dist_is_on_host(a) || a->ranks <= 8, GA_ERR_ARG, "--ranks %lld: on %.100s reduce takes at most 8",
+          (long long)a->ranks, a->device);
+  return GA_OK;
+}
+
+ga_status dist_check_reduce(const dist_args *a) {
+  reduce_task t;
+  const ga_status status = begin_reduce(a, &t);
+  free(t.bytes);
+  return status;
+}
+
+static ga_status run_reduce(reduce_task *t) {
+  const dist_args *a = t->a;
+  const size_t bytes = (size_t)t->n_sizes * sizeof(reduce_result);
+  ga_comm *comm = NULL;
+  reduce_result *all = calloc((size_t)a->ranks, bytes);
+  if (!all) return fail_nomem("results", (size_t)a->ranks * bytes);
+  ga_status status = strcmp(a->transport, "threads") != 0 ? dist_open_comm(a, &comm) : GA_OK;
+  if (status == GA_OK) status = dist_on_ranks(a, comm, reduce_on_rank, t, bytes, all);
+  if (status != GA_OK) ga_comm_abort(comm, ga_error_text());
+  ga_comm_destroy(comm);
+  if (status == GA_OK && a->rank <= 0) status = show_reduce(t, all);
+  free(all);
+  return status;
+}
+
+ga_status dist_show_reduce(const dist_args *a) {
+  reduce_task t;
+  dist_prepare_devices(a);
+  ga_status status = begin_reduce(a, &t);
+  if (status == GA_OK) status = run_reduce(&t);
+  free(t.bytes);
+  return status;
+}

@@ -1,0 +1,75 @@
+/* GA, sums over the GPUs of one host: the all-reduce of tensor parallelism, a few microseconds for kilobytes.
+ *
+ * Each rank, a thread or a process of the host, has a GPU (a context) and an end of a communicator. Kernels write into
+ * the memory of the other GPUs and wait there for what the others write; the host takes no part. On a CPU context the
+ * same calls exchange messages of the communicator, and their work is done when they return.
+ *
+ * Sums are made in f32, in the order of ranks, and rounded once (on a CPU context in double, to f32, and then to the
+ * type): all ranks get the same bits. A negative zero may become a positive one.
+ */
+#ifndef GA_ALL_REDUCE_H
+#define GA_ALL_REDUCE_H
+
+#include "ga/comm.h"
+#include "ga/ctx.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ga_all_reduce ga_all_reduce;
+
+typedef struct ga_all_reduce_desc {
+  size_t struct_size;
+  int64_t max_elements; /* of a call, 1 to 2^24 */
+  int32_t dtype;        /* GA_F32, GA_F16 or GA_BF16 */
+  uint32_t flags;       /* 0 */
+  double timeout;       /* seconds that a GPU waits for another rank's numbers, 0.001 to 3600; 0 = that of comm */
+} ga_all_reduce_desc;
+#define GA_ALL_REDUCE_DESC_INIT \
+  { sizeof(ga_all_reduce_desc), 0, GA_BF16, 0, 0.0 }
+
+/* All ranks of comm, 1 to 8 on GPUs, call it with equal descriptions; GA_ERR_COMM names ranks whose differ. Each has a
+ * context of its own, on GPUs a GPU of its own: kernels of one GPU need not run at the same time. comm and ctx outlive
+ * *out. Device memory of a rank: 3 times the larger of 2 x max_elements and of ranks x what goes in one shot. */
+GA_API GA_NODISCARD ga_status ga_all_reduce_create(const ga_all_reduce_desc *desc, ga_comm *comm, ga_ctx *ctx,
+                                                   ga_all_reduce **out);
+/* Each rank destroys its own, when its streams have done what it enqueued. NULL is fine. */
+GA_API void ga_all_reduce_destroy(ga_all_reduce *reduce);
+
+/* y[n] = the sum of all ranks' x[n]; y may be x. n: 0 to max_elements, on all ranks the same. On GPUs x and y are
+ * multiples of 16 bytes, and it enqueues only; it may be recorded in a graph, which may be launched again. All ranks
+ * enqueue the same calls in the same order, on one stream each (or on streams that wait for each other). stream NULL =
+ * the context's own. */
+GA_API GA_NODISCARD ga_status ga_all_reduce_run(ga_all_reduce *reduce, const void *x, void *y, int64_t n,
+                                                ga_stream *stream);
+
+typedef struct ga_all_reduce_norm_io {
+  size_t struct_size;
+  const void *x;       /* [rows, width] of the desc's dtype */
+  void *residual;      /* [rows, width]: the sum of all ranks' x is added to it. The same on all ranks, or y is not */
+  const float *weight; /* [width]; a GPU reads it ahead of the end of launches in front: none of them writes it */
+  void *y;             /* [rows, width]: residual / sqrt(mean of its squares + eps) * weight, row by row; may be x */
+  int64_t rows,
+      width;        /* rows x width up to max_elements, the same on all ranks; width on GPUs a multiple of 16 bytes */
+  float eps;        /* 0 or more */
+  int32_t reserved; /* 0 */
+} ga_all_reduce_norm_io;
+#define GA_ALL_REDUCE_NORM_IO_INIT \
+  { sizeof(ga_all_reduce_norm_io), NULL, NULL, NULL, NULL, 0, 0, 1e-6f, 0 }
+
+/* The sum, the residual and the RMS norm behind it in one launch; more than goes in one shot takes two. The sum and the
+ * new residual are rounded to the type, as three calls would. Else as ga_all_reduce_run. */
+GA_API GA_NODISCARD ga_status ga_all_reduce_norm(ga_all_reduce *reduce, const ga_all_reduce_norm_io *io,
+                                                 ga_stream *stream);
+
+/* Waits for the stream, then says whether all calls so far got what they waited for. GA_ERR_TIMEOUT names the ranks
+ * that did not come; results of the call that waited in vain, and of all later ones, are then not to be used, and
+ * *reduce is good for nothing but ga_all_reduce_destroy. Other ranks that have waited for this one find so themselves.
+ */
+GA_API GA_NODISCARD ga_status ga_all_reduce_check(ga_all_reduce *reduce, ga_stream *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

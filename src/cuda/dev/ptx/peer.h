@@ -1,0 +1,25 @@
+/* Memory that kernels of other devices write and read meanwhile. Each 32-bit word is whole by itself; nothing orders
+ * one word with another, so that data must say itself whether it is there. */
+#pragma once
+#ifdef GA_EMU
+#include "cuda/dev/ptx/emu/peer.h"
+#else
+#include "cuda/dev/ptx/base.h"
+
+/* 16 bytes, aligned to 16: the memory of this device or of a peer. Volatile is relaxed at the scope of the system. */
+GA_DEV void ldg_peer_u4(uint32_t *r, const void *p) {
+  asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "l"(p)
+               : "memory");
+}
+GA_DEV void stg_peer_u4(void *p, const uint32_t *x) {
+  asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
+               : "memory");
+}
+GA_DEV void stg_peer_i32(int32_t *p, int x) {
+  asm volatile("st.volatile.global.u32 [%0], %1;" ::"l"(p), "r"(x) : "memory");
+}
+/* Between two looks at what another device is to write. */
+GA_DEV void peer_pause(void) {}
+#endif
