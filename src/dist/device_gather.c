@@ -30,6 +30,8 @@ struct dist_gather {
   ga_event *returned[GATHER_MOST_GROUPS]; /* behind the calls whose dK, dV go to others */
   gather_call *calls;
   int64_t n_calls, covered; /* covered: queries that some call has */
+  const dist_step **moves;  /* [n_moves] sends, receives and merges of the rank's program, in its order */
+  int64_t n_moves;
   int32_t groups;
   void *keys[GATHER_PARTS];  /* K, V of all tokens, in the window */
   float *sums[GATHER_PARTS]; /* backward: dK, dV of all tokens */
@@ -82,6 +84,20 @@ static ga_status make_key_sums(dist_device *e) {
   return GA_OK;
 }
 
+static ga_status list_moves(dist_device *e) {
+  const dist_program *program = &e->plan->programs[e->rank];
+  dist_gather *x = e->gather;
+  void *p;
+  GA_TRY(ga_mem_zalloc((size_t)program->n_steps + 1, sizeof *x->moves, "steps of a rank", &p));
+  x->moves = p;
+  for (int64_t i = 0; i < program->n_steps; i++) {
+    const dist_step *s = &program->steps[i];
+    if (s->kind == DIST_SEND || s->kind == DIST_RECEIVE || s->kind == DIST_MERGE) x->moves[x->n_moves++] = s;
+    if (s->kind == DIST_SEND) x->run_bytes += (uint64_t)s->bytes;
+  }
+  return GA_OK;
+}
+
 /* What a recording does may wait for all streams of its context, and so for those of a rank that waits for this one:
  * threads of one device do without. */
 static ga_status find_may_record(dist_device *e, bool *out) {
@@ -110,10 +126,7 @@ ga_status dist_gather_create(dist_device *e) {
   GA_TRY(ga_stream_create(e->ctx, &x->local));
   GA_TRY(dist_gather_list(p, e->rank, &x->calls, &x->n_calls));
   for (int64_t i = 0; i < x->n_calls; i++) x->covered += x->calls[i].n_q;
-  for (int64_t i = 0; i < e->plan->programs[e->rank].n_steps; i++) {
-    const dist_step *s = &e->plan->programs[e->rank].steps[i];
-    if (s->kind == DIST_SEND) x->run_bytes += (uint64_t)s->bytes;
-  }
+  GA_TRY(list_moves(e));
   for (int c = 0; c < GATHER_PARTS; c++) x->keys[c] = dist_window_keys(&e->w, e->rank, c);
   for (int i = 0; i < 2; i++) GA_TRY(alloc_floats(e, lse_floats(p, e->rank), &x->lse[i]));
   if (is_backward(e)) GA_TRY(make_key_sums(e));
@@ -131,6 +144,7 @@ void dist_gather_destroy(dist_device *e) {
   for (int i = 0; i < 2; i++) ga_buffer_free(e->ctx, x->lse[i]);
   for (int i = 0; i < 2; i++) ga_mem_free(x->shapes[i].seen);
   ga_mem_free(x->calls);
+  ga_mem_free((void *)x->moves);
   ga_mem_free(x);
   e->gather = NULL;
 }
@@ -150,25 +164,28 @@ typedef struct key_run {
   int64_t row, key, n;
 } key_run;
 
-/* The next run from piece *i on; false when there is none. */
-static bool next_key_run(const block_view *v, int64_t *i, key_run *r) {
+/* The next run from piece *i on; false when there is none. Rows of `packed` views lie one behind the other, else they
+ * are the owner's own. */
+static bool next_key_run(const block_view *v, bool packed, int64_t *i, key_run *r) {
   if (*i == 0) *r = (key_run){0};
-  r->row += r->n;
+  const int64_t behind = r->row + r->n;
   r->n = 0;
   for (; *i < v->n_pieces; ++*i) {
     const dist_stretch *s = dist_stretch_at(v->p->kv, v->owner, v->pieces ? v->pieces[*i] : *i);
-    if (r->n && s->first != r->key + r->n) break;
-    if (!r->n) r->key = s->first;
+    const int64_t row = packed ? behind + r->n : s->row;
+    if (r->n && (s->first != r->key + r->n || row != r->row + r->n)) break;
+    if (!r->n) r->key = s->first, r->row = row;
     r->n += s->count;
   }
   return r->n > 0;
 }
 
-/* Some heads of all rows of a view of keys, and the same in [tokens, kv_heads, dim]. */
+/* Some heads of all rows of a view of keys, and the same in [tokens, kv_heads, dim]. What is copied to is packed; what
+ * is copied from is the rank's own. */
 static ga_status copy_heads(ga_stream *stream, const block_view *v, void *const all[GATHER_PARTS], bool to_view,
                             const group_heads *h) {
   key_run r;
-  for (int64_t i = 0; next_key_run(v, &i, &r);)
+  for (int64_t i = 0; next_key_run(v, to_view, &i, &r);)
     for (int c = 0; c < GATHER_PARTS; c++) {
       const size_t each = (size_t)(v->dim[c] * dist_dtype_bytes(v->dtype)), pitch = each * (size_t)v->heads;
       char *const gathered = (char *)all[c] + (size_t)r.key * pitch + (size_t)h->kv * each;
@@ -184,27 +201,13 @@ static ga_status copy_heads(ga_stream *stream, const block_view *v, void *const 
   return GA_OK;
 }
 
-/* The own rows that a step sends. */
-static block_view sent_rows(const dist_device *e, const dist_step *s) {
-  block_view v = dist_device_own(e, DIST_SLOT_KV);
-  const block_view of_step = dist_view_of_step(e->plan, s, NULL);
-  v.pieces = of_step.pieces, v.n_pieces = of_step.n_pieces;
-  return v;
-}
-
-/* A run of a view of some pieces begins where these do in the rank's own rows. */
 static ga_status push_keys_of_step(dist_device *e, const dist_step *s, const group_heads *h) {
   void *all[GATHER_PARTS];
-  const block_view own = sent_rows(e, s);
+  block_view own = dist_device_own(e, DIST_SLOT_KV);
+  const block_view sent = dist_view_of_step(e->plan, s, NULL);
+  own.pieces = sent.pieces, own.n_pieces = sent.n_pieces;
   for (int c = 0; c < GATHER_PARTS; c++) all[c] = dist_window_keys(&e->w, s->peer, c);
-  for (int64_t i = 0; i < own.n_pieces; i++) {
-    block_view one = own;
-    const dist_stretch *t = dist_stretch_at(one.p->kv, one.owner, own.pieces[i]);
-    one.pieces = &own.pieces[i], one.n_pieces = 1;
-    for (int c = 0; c < GATHER_PARTS; c++) one.part[c] = dist_row_at(&own, c, t->row, 0);
-    GA_TRY(copy_heads(e->copies, &one, all, false, h));
-  }
-  return GA_OK;
+  return copy_heads(e->copies, &own, all, false, h);
 }
 
 static bool moves_tensor(const dist_step *s, int32_t kind, int32_t tensor, int32_t peer) {
@@ -213,15 +216,14 @@ static bool moves_tensor(const dist_step *s, int32_t kind, int32_t tensor, int32
 
 /* Peers in turn from the next rank on, so that no two ranks push to the same one at a time. */
 static ga_status push_keys(dist_device *e, int32_t g) {
-  const dist_program *program = &e->plan->programs[e->rank];
+  const dist_gather *x = e->gather;
   const group_heads h = heads_of_group(e, g);
   for (int32_t n = 1; n < e->plan->p.ranks; n++) {
     const int32_t peer = (e->rank + n) % e->plan->p.ranks;
     bool any = false;
-    for (int64_t i = 0; i < program->n_steps; i++) {
-      const dist_step *s = &program->steps[i];
-      if (!moves_tensor(s, DIST_SEND, DIST_KV, peer)) continue;
-      GA_TRY(push_keys_of_step(e, s, &h));
+    for (int64_t i = 0; i < x->n_moves; i++) {
+      if (!moves_tensor(x->moves[i], DIST_SEND, DIST_KV, peer)) continue;
+      GA_TRY(push_keys_of_step(e, x->moves[i], &h));
       any = true;
     }
     if (any)
@@ -232,7 +234,7 @@ static ga_status push_keys(dist_device *e, int32_t g) {
 
 /* dK, dV of a peer's rows go to its slot, which the plan gives to them. */
 static ga_status push_gradients(dist_device *e, int32_t g) {
-  const dist_program *program = &e->plan->programs[e->rank];
+  const dist_gather *x = e->gather;
   const group_heads h = heads_of_group(e, g);
   void *all[GATHER_PARTS] = {e->gather->sums[0], e->gather->sums[1]};
   GA_TRY(ga_stream_wait_event(e->ctx, e->copies, e->gather->returned[g]));
@@ -240,8 +242,8 @@ static ga_status push_gradients(dist_device *e, int32_t g) {
     const int32_t peer = (e->rank + n) % e->plan->p.ranks;
     window_side *side = &e->w.sides[peer];
     int64_t taken = 0;
-    for (int64_t i = 0; i < program->n_steps; i++) {
-      if (!moves_tensor(&program->steps[i], DIST_SEND, DIST_DKV, peer)) continue;
+    for (int64_t i = 0; i < x->n_moves; i++) {
+      if (!moves_tensor(x->moves[i], DIST_SEND, DIST_DKV, peer)) continue;
       GA_REQUIRE(taken < side->n_takes, GA_ERR_INTERNAL,
                  "dist: rank %d takes %lld gradients of rank %d; one more is sent", peer, (long long)side->n_takes,
                  e->rank);
@@ -394,9 +396,9 @@ static ga_status run_calls(dist_device *e, int32_t g, bool rehearse) {
 /* --- a group of heads --- */
 
 static bool takes_from(const dist_device *e, int32_t tensor, int32_t peer) {
-  const dist_program *program = &e->plan->programs[e->rank];
-  for (int64_t i = 0; i < program->n_steps; i++)
-    if (moves_tensor(&program->steps[i], DIST_RECEIVE, tensor, peer)) return true;
+  const dist_gather *x = e->gather;
+  for (int64_t i = 0; i < x->n_moves; i++)
+    if (moves_tensor(x->moves[i], DIST_RECEIVE, tensor, peer)) return true;
   return false;
 }
 
@@ -424,7 +426,7 @@ static ga_status run_head_group(dist_device *e, int32_t g) {
 static ga_status add_sent_gradients(dist_device *e, const block_view *from, const tile_device *d) {
   const dist_problem *p = &e->plan->p;
   key_run r;
-  for (int64_t i = 0; next_key_run(from, &i, &r);)
+  for (int64_t i = 0; next_key_run(from, true, &i, &r);)
     for (int c = 0; c < GATHER_PARTS; c++) {
       ga_add_desc a = GA_ADD_DESC_INIT;
       bool due;
@@ -439,13 +441,13 @@ static ga_status add_sent_gradients(dist_device *e, const block_view *from, cons
 }
 
 static ga_status take_gradients(dist_device *e, const tile_device *d) {
-  const dist_program *program = &e->plan->programs[e->rank];
+  const dist_gather *x = e->gather;
   int64_t taken = 0;
   for (int32_t r = 0; r < e->plan->p.ranks && !d->rehearsal; r++)
     if (takes_from(e, DIST_DKV, r))
       GA_TRY(dist_device_wait(e, e->compute, dist_window_ready(&e->w, e->rank, r), (uint32_t)e->gather->groups));
-  for (int64_t i = 0; i < program->n_steps; i++) {
-    const dist_step *s = &program->steps[i];
+  for (int64_t i = 0; i < x->n_moves; i++) {
+    const dist_step *s = x->moves[i];
     if (moves_tensor(s, DIST_RECEIVE, DIST_DKV, -1)) {
       e->slots[s->slot].block = s;
       e->slots[s->slot].memory = dist_window_take(&e->w, e->rank, taken++);
@@ -477,7 +479,7 @@ static ga_status give_gradients(dist_device *e, const tile_device *d) {
   key_run r;
   if (sums.part[0] != dq.part[0])
     GA_TRY(round_sums(e, dq.rows, (int64_t)dq.heads * dq.dim[0], sums.part[0], dq.part[0], d));
-  for (int64_t i = 0; next_key_run(&dkv, &i, &r);)
+  for (int64_t i = 0; next_key_run(&dkv, false, &i, &r);)
     for (int c = 0; c < GATHER_PARTS; c++)
       GA_TRY(round_sums(e, r.n, (int64_t)dkv.heads * dkv.dim[c], sum_at(e, c, r.key, 0), dist_row_at(&dkv, c, r.row, 0),
                         d));
