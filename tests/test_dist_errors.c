@@ -53,7 +53,7 @@ static void test_plan_arguments(void **state) {
   dist_setup documents = start_dist_case(&dist_cases[4], "zigzag", 0, 4, 4, 2);
   dist_setup stripes = start_dist_case(&dist_cases[0], "striped", 0, 4, 4, 2);
   ga_dist_plan *plan = NULL;
-  enum { N = 17 };
+  enum { N = 20 };
   ga_dist_desc d[N];
   ga_dist_grid g[N];
   for (int i = 0; i < N; i++) d[i] = s.desc, g[i] = (ga_dist_grid)GA_DIST_GRID_INIT;
@@ -76,11 +76,15 @@ static void test_plan_arguments(void **state) {
                {GA_ERR_ARG, "prefetch is 2000; must be 1 to 1024"},
                {GA_ERR_DTYPE, "dtype is q4_0 (20); must be f32, f16 or bf16"},
                {GA_ERR_DTYPE, "partial_dtype is f16 (2); must be f32 or dtype, bf16"},
-               {GA_ERR_ARG, "softcap is -1, scale 0; must be finite and 0 or more"}};
+               {GA_ERR_ARG, "softcap is -1, scale 0; must be finite and 0 or more"},
+               {GA_ERR_SHAPE, "3 groups of heads; must be 1 to 8 and divide kv_heads, 2"},
+               {GA_ERR_SHAPE, "-1 groups of heads; must be 1 to 8"},
+               {GA_ERR_ARG, "reserved of the grid is 1; must be 0"}};
   d[0].method = "nobody", d[1].q = NULL, d[2].kv = three.kv, d[3].kv = documents.kv, d[4].kv = stripes.kv;
   d[5].q_heads = 5, d[6].head_dim = 0, d[7].flags = 0x100, d[8].window = -1;
   g[9].heads = 3, g[10].kv_inner = 3, g[11].move_kv = 4, g[12].need = 4, g[13].prefetch = 2000;
   d[14].dtype = GA_Q4_0, d[15].dtype = GA_BF16, d[15].partial_dtype = GA_F16, d[16].softcap = -1;
+  g[17].groups = 3, g[18].groups = -1, g[19].reserved = 1;
   for (int i = 0; i < N; i++) {
     d[i].grid = &g[i];
     refuses(ga_dist_plan_create(&d[i], &plan), want[i].status, want[i].said);
