@@ -10,6 +10,7 @@
 #include "tests/engine_models.h"
 
 enum { STREAMS = 16, TOKENS = 24 };
+#define NEAR_TIE 0.05 /* of natural logarithms; measured where tokens differ: 0.008 and 0.011 */
 
 static const char *const topics[STREAMS] = {"rain",         "the sea", "bread",  "chess",   "a bridge", "winter",
                                             "copper",       "owls",    "trains", "salt",    "maps",     "tea",
@@ -74,6 +75,32 @@ static void single_run(ga_model *m, stream *s) {
   ga_session_destroy(session);
 }
 
+/* Natural-log probability of `id` behind the prompt and the first n tokens of a single run. */
+static double score_behind(ga_model *m, const stream *s, int n, int32_t id) {
+  int32_t ids[512 + TOKENS];
+  double score;
+  ga_session *session;
+  ga_session_options so = GA_SESSION_OPTIONS_INIT;
+  const int32_t all = (int32_t)s->n + n;
+  so.context = 512;
+  memcpy(ids, s->ids, s->n * sizeof *ids);
+  memcpy(ids + s->n, s->out, (size_t)n * sizeof *ids);
+  ids[all] = id;
+  assert_int_equal(ga_session_create(m, &so, &session), GA_OK);
+  assert_int_equal(ga_session_score(session, ids, all + 1, all - 1, &score, NULL, NULL), GA_OK);
+  ga_session_destroy(session);
+  return score;
+}
+
+/* Rows for one token round otherwise than rows for many: two tokens that are almost as likely may change places. */
+static void expect_near_tie(ga_model *m, const stream *s, const int32_t *ids) {
+  int n = 0;
+  while (ids[n] == s->out[n]) n++;
+  const double gap = score_behind(m, s, n, s->out[n]) - score_behind(m, s, n, ids[n]);
+  print_message("token %d of %d differs: its logarithm by %g\n", n, TOKENS, gap);
+  assert_true(gap > -NEAR_TIE && gap < NEAR_TIE);
+}
+
 static void streams_as_single(const char *file, uint32_t flags) {
   static stream s[STREAMS];
   const char *path = model_path(file);
@@ -106,12 +133,13 @@ static void streams_as_single(const char *file, uint32_t flags) {
       int got;
       read_stream(r[i], ids, &got);
       assert_int_equal(got, s[i].n_out);
-      if (memcmp(ids, s[i].out, sizeof ids)) differ++;
-      if (memcmp(ids, s[i].out, sizeof ids)) print_message("%s: stream %d of %d has other tokens\n", file, i, n);
+      if (!memcmp(ids, s[i].out, sizeof ids)) continue;
+      print_message("%s: stream %d of %d has other tokens\n", file, i, n);
+      differ++;
+      expect_near_tie(m, &s[i], ids);
     }
   }
-  /* Rows for one token round otherwise than rows for many: two almost equal logits may change places. */
-  assert_in_range(differ, 0, flags & GA_ENGINE_DETERMINISTIC ? 0 : 2);
+  assert_in_range(differ, 0, flags & GA_ENGINE_DETERMINISTIC ? 0 : 4);
   ga_engine_destroy(e);
   ga_model_destroy(m);
   ga_ctx_destroy(ctx);
