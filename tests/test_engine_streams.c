@@ -124,6 +124,7 @@ static void streams_as_single(const char *file, uint32_t flags) {
   assert_int_equal(ga_engine_create(m, &eo, &e), GA_OK);
   if (flags & GA_ENGINE_DETERMINISTIC)
     for (int i = 0; i < STREAMS; i++) read_stream(start(e, &s[i]), s[i].out, &s[i].n_out);
+  bool differs[STREAMS] = {false};
   int differ = 0;
   for (int n = 2; n <= STREAMS; n *= 2) {
     ga_request *r[STREAMS];
@@ -135,11 +136,12 @@ static void streams_as_single(const char *file, uint32_t flags) {
       assert_int_equal(got, s[i].n_out);
       if (!memcmp(ids, s[i].out, sizeof ids)) continue;
       print_message("%s: stream %d of %d has other tokens\n", file, i, n);
-      differ++;
+      differs[i] = true;
       expect_near_tie(m, &s[i], ids);
     }
   }
-  assert_in_range(differ, 0, flags & GA_ENGINE_DETERMINISTIC ? 0 : 4);
+  for (int i = 0; i < STREAMS; i++) differ += differs[i];
+  assert_in_range(differ, 0, flags & GA_ENGINE_DETERMINISTIC ? 0 : 2);
   ga_engine_destroy(e);
   ga_model_destroy(m);
   ga_ctx_destroy(ctx);

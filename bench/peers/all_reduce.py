@@ -18,10 +18,11 @@ import argparse
 import datetime
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
+
+import ranks
 
 CALLS, WARM, REPLAYS, WIDTH = 64, 5, 20, 4096
 
@@ -129,18 +130,6 @@ def check_as_rank():
 
 # --- the script ---
 
-def start_ranks(ranks, role):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    started = []
-    for rank in range(ranks):
-        env = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), NCCL_NVLS_ENABLE="0")
-        started.append(subprocess.Popen([sys.executable, os.path.abspath(__file__), role], env=env, text=True,
-                                        stdin=subprocess.PIPE if rank == 0 else subprocess.DEVNULL, stdout=subprocess.PIPE if rank == 0 else None))
-    return started
-
-
 def time_ga(args, sizes):
     command = [args.ga, "dist", "reduce", "-n", str(args.ranks), "--transport", args.transport, "--type", args.type, "--device",
                ",".join(f"cuda:{i}" for i in range(args.ranks)), "--bytes", ",".join(map(str, sizes)), "--timeout", "20", "--json"]
@@ -178,25 +167,25 @@ def main():
     p.add_argument("--check", action="store_true")
     args = p.parse_args()
     if args.check:
-        ranks = start_ranks(args.ranks, "--check-rank")
-        print(ranks[0].stdout.read(), end="")
-        raise SystemExit(max(abs(rank.wait()) for rank in ranks))
+        started = ranks.start_ranks(__file__, args.ranks, "--check-rank")
+        print(started[0].stdout.read(), end="")
+        raise SystemExit(max(abs(rank.wait()) for rank in started))
     if not args.ga or not args.out:
         p.error("GA and -o are needed")
     sizes = [int(text) for text in args.bytes.split(",")]
     name = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}[args.type]
-    ranks = start_ranks(args.ranks, "--rank")
-    about, found = json.loads(ranks[0].stdout.readline()), []
+    started = ranks.start_ranks(__file__, args.ranks, "--rank")
+    about, found = json.loads(started[0].stdout.readline()), []
     for number in range(args.rounds):
         rows = time_ga(args, sizes)
-        print(json.dumps([sizes, name]), file=ranks[0].stdin, flush=True)
-        for row, peer in zip(rows, json.loads(ranks[0].stdout.readline())):
+        print(json.dumps([sizes, name]), file=started[0].stdin, flush=True)
+        for row, peer in zip(rows, json.loads(started[0].stdout.readline())):
             row.update(peer)
         found.append(rows)
         for size, row in zip(sizes, rows):
             print(f"round {number + 1} of {args.rounds}, {size} bytes: {row}", file=sys.stderr, flush=True)
-    ranks[0].stdin.close()
-    for rank in ranks:
+    started[0].stdin.close()
+    for rank in started:
         rank.wait()
     result = {"date": datetime.date.today().isoformat(), "ranks": args.ranks, "type": args.type, "transport": args.transport, **about,
               "calls": CALLS, "replays": REPLAYS, "norm_width": WIDTH, "rounds": args.rounds, "rows": table_of(sizes, found)}

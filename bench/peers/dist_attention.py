@@ -19,10 +19,11 @@ import argparse
 import datetime
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
+
+import ranks
 
 METHODS = "llama3,zigzag,zigzag-direct,ulysses,ring"
 
@@ -229,18 +230,6 @@ def check_as_rank():
 
 # --- the script ---
 
-def start_ranks(ranks, role):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    started = []
-    for rank in range(ranks):
-        env = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), NCCL_NVLS_ENABLE="0")
-        started.append(subprocess.Popen([sys.executable, os.path.abspath(__file__), role], env=env, text=True,
-                                        stdin=subprocess.PIPE if rank == 0 else subprocess.DEVNULL, stdout=subprocess.PIPE if rank == 0 else None))
-    return started
-
-
 def time_ga(args, shape):
     tokens, heads, kv_heads = shape
     command = [args.ga, "dist", "bench", "-n", str(args.ranks), "-m", args.methods, "--transport", "processes", "--type", "bf16",
@@ -293,24 +282,24 @@ def main():
     p.add_argument("--check", action="store_true")
     args = p.parse_args()
     if args.check:
-        ranks = start_ranks(args.ranks, "--check-rank")
-        print(ranks[0].stdout.read(), end="")
-        raise SystemExit(max(abs(rank.wait()) for rank in ranks))
+        started = ranks.start_ranks(__file__, args.ranks, "--check-rank")
+        print(started[0].stdout.read(), end="")
+        raise SystemExit(max(abs(rank.wait()) for rank in started))
     if not args.ga or not args.out:
         p.error("GA and -o are needed")
     shapes = [read_shape(text) for text in args.shapes.split(",")]
-    ranks = start_ranks(args.ranks, "--rank")
-    about, found = json.loads(ranks[0].stdout.readline()), []
+    started = ranks.start_ranks(__file__, args.ranks, "--rank")
+    about, found = json.loads(started[0].stdout.readline()), []
     for number in range(args.rounds):
         found.append([])
         for shape in shapes:
             row = time_ga(args, shape)
-            print(json.dumps([shape, args.head_dim, args.backward]), file=ranks[0].stdin, flush=True)
-            row.update(json.loads(ranks[0].stdout.readline()))
+            print(json.dumps([shape, args.head_dim, args.backward]), file=started[0].stdin, flush=True)
+            row.update(json.loads(started[0].stdout.readline()))
             found[-1].append(row)
             print(f"round {number + 1} of {args.rounds}, {shape}: {row}", file=sys.stderr, flush=True)
-    ranks[0].stdin.close()
-    for rank in ranks:
+    started[0].stdin.close()
+    for rank in started:
         rank.wait()
     result = {"date": datetime.date.today().isoformat(), "ranks": args.ranks, "head_dim": args.head_dim, "backward": args.backward, **about,
               "rounds": args.rounds, "rows": table_of(args, shapes, found)}

@@ -556,7 +556,8 @@ static ga_status enqueue_run(dist_device *e) {
   ga_stream *const others[] = {x->local, e->copies, x->second};
   const group_heads all = {.n_kv = e->plan->p.kv_heads};
   const block_view own = dist_device_own(e, DIST_SLOT_KV);
-  for (size_t i = 0; i < GA_COUNT_OF(others); i++) GA_TRY(dist_device_order(e, others[i], e->compute));
+  GA_TRY(dist_device_order(e, x->local, e->compute));
+  GA_TRY(dist_device_order(e, e->copies, e->compute));
   GA_TRY(copy_heads(x->local, &own, x->keys, false, &all));
   GA_TRY(clear_results(e));
   GA_TRY(dist_device_order(e, x->second, e->compute));
