@@ -103,12 +103,13 @@ def live_as_rank():
     if rank == 0:
         print(json.dumps({"torch": torch.__version__, "nccl": ".".join(map(str, torch.cuda.nccl.version())),
                           "gpu": torch.cuda.get_device_name(0)}), flush=True)
+    orders = dist.new_group(backend="gloo")
     while True:
-        order = [json.loads(sys.stdin.readline() or "null") if rank == 0 else None]
-        dist.broadcast_object_list(order, 0)
-        if order[0] is None:
+        torch.cuda.synchronize()
+        order = ranks.next_order(dist, orders)
+        if order is None:
             break
-        found = time_sizes(order[0][0], getattr(torch, order[0][1]))
+        found = time_sizes(order[0], getattr(torch, order[1]))
         if rank == 0:
             print(json.dumps(found), flush=True)
     dist.destroy_process_group()

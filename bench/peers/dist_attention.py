@@ -195,7 +195,7 @@ def live_as_rank():
     dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
     from torch.distributed.device_mesh import init_device_mesh
     mesh = init_device_mesh("cuda", (dist.get_world_size(),))
-    orders = dist.new_group(backend="gloo")  # a rank that waits for an order by NCCL keeps its GPU from GA
+    orders = dist.new_group(backend="gloo")
     try:
         fa3, missing = fa3_attention(), None
     except Exception as error:
@@ -203,12 +203,11 @@ def live_as_rank():
     if rank == 0:
         print(json.dumps({"torch": torch.__version__, "nccl": ".".join(map(str, torch.cuda.nccl.version())), "missing fa3": missing}), flush=True)
     while True:
-        order = [json.loads(sys.stdin.readline() or "null") if rank == 0 else None]
         torch.cuda.synchronize()
-        dist.broadcast_object_list(order, 0, group=orders, device=torch.device("cpu"))
-        if order[0] is None:
+        order = ranks.next_order(dist, orders)
+        if order is None:
             break
-        found = time_peers(mesh, fa3, *order[0])
+        found = time_peers(mesh, fa3, *order)
         if rank == 0:
             print(json.dumps(found), flush=True)
     dist.destroy_process_group()

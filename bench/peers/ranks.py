@@ -1,4 +1,5 @@
 """Processes of PyTorch, one a GPU, that a script starts for its own roles; rank 0 takes orders on its standard input."""
+import json
 import os
 import socket
 import subprocess
@@ -15,3 +16,11 @@ def start_ranks(script, ranks, role):
         started.append(subprocess.Popen([sys.executable, os.path.abspath(script), role], env=env, text=True,
                                         stdin=subprocess.PIPE if rank == 0 else subprocess.DEVNULL, stdout=subprocess.PIPE if rank == 0 else None))
     return started
+
+
+def next_order(dist, orders):
+    """A line of JSON that rank 0 reads, on all ranks; None at its end. orders: a group of gloo. A rank that waited by NCCL
+    would keep a kernel on its GPU, and halve the speed of whatever else is timed there."""
+    order = [json.loads(sys.stdin.readline() or "null") if dist.get_rank() == 0 else None]
+    dist.broadcast_object_list(order, 0, group=orders)
+    return order[0]
