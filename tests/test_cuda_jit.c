@@ -23,7 +23,8 @@
 static const unsigned char image[] = "an image";
 static const char text[] = "the source";
 static const cuda_image no_images[] = {{0}}, images[] = {{ADD, image, image + 8}, {0}};
-static const cuda_source sources[] = {{SOURCE, text, text + 10}, {0}};
+static const cuda_source_part parts[] = {{text, text + 4}, {text + 4, text + 10}, {0}};
+static const cuda_source sources[] = {{SOURCE, parts}, {0}};
 
 /* --- a compiler --- */
 

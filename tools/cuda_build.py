@@ -4,6 +4,9 @@
   row   NVCC SRC OUT LINE  compiles one row to OUT; fails on spills, local memory, serialised wgmma
   flat  SRC SOURCE OUT     a kernel source with its includes, for compiling at run time
   table OUT ITEM...        assembler: the embedded tables. ITEM: image=ID=FILE or source=PATH=FILE
+
+Sources share most of their headers. A form feed stands where another file begins or goes on; the text between two of
+them is a part, and each part is embedded once.
 """
 import re
 import subprocess
@@ -16,6 +19,7 @@ ARCH = {
     "sm90a": [("90a", "sm_90a")],
 }
 ONCE = re.compile(r"^#pragma once|^#ifndef GA_\w+_H$", re.M)
+PART = "\f"
 INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]')
 # NVRTC has no <stdint.h>.
 PRELUDE = "#ifdef __CUDACC_RTC__\n" + "".join(
@@ -67,25 +71,51 @@ def flatten(src, path, seen):
         if target not in seen:
             if ONCE.search(target.read_text()):  # others are meant to come more than once
                 seen.add(target)
+            yield PART
             yield from flatten(src, target, seen)
+            yield PART
 
 
 def write_flat(src, source, out):
     src = Path(src).resolve()
-    text = PRELUDE + "\n".join(flatten(src, src.parent / source, set())) + "\n"
-    Path(out).write_bytes(text.encode() + b"\0")
+    text = PRELUDE + PART + "\n" + "\n".join(flatten(src, src.parent / source, set())) + "\n"
+    Path(out).write_bytes(text.encode())
 
 
-def symbol_table(symbol, items, extra):
-    """name, begin, end of each item, then zeros. Pointers, so it may be written while it is relocated."""
-    data = [f'\n.section .rodata.{symbol},"a"\n']
-    table = [f'\n.section .data.rel.ro.{symbol},"aw"\n.balign 8\n.globl {symbol}\n.hidden {symbol}\n{symbol}:\n']
+def section(symbol):
+    """Pointers, so it may be written while it is relocated."""
+    return f'\n.section .data.rel.ro.{symbol},"aw"\n.balign 8\n.globl {symbol}\n.hidden {symbol}\n{symbol}:\n'
+
+
+def image_table(items):
+    """Name, begin, end of each image, then zeros."""
+    data = ['\n.section .rodata.ga_cuda_images,"a"\n']
+    table = [section("ga_cuda_images")]
     for i, (name, file) in enumerate(items):
-        label = f".L{symbol}_{i}"
+        label = f".Limage_{i}"
         data.append(f'{label}_name: .string "{name}"\n.balign 64\n{label}: .incbin "{file}"\n{label}_end:\n')
-        table.append(f"  .quad {label}_name, {label}, {label}_end{extra}\n")
-    table.append("  .quad 0, 0, 0\n")
-    return "".join(data + table)
+        table.append(f"  .quad {label}_name, {label}, {label}_end\n")
+    return "".join(data + table) + "  .quad 0, 0, 0\n"
+
+
+def source_table(items, pool):
+    """Path and list of parts of each source, then zeros. A list: begin and end of each part in the pool, then zeros."""
+    places, text = {}, b""
+    data = [f'\n.section .rodata.ga_cuda_sources,"a"\n.Lpool: .incbin "{pool}"\n']
+    lists, table = [section("ga_cuda_source_parts")], [section("ga_cuda_sources")]
+    for i, (name, file) in enumerate(items):
+        data.append(f'.Lsource_{i}: .string "{name}"\n')
+        lists.append(f".Lparts_{i}:\n")
+        for part in Path(file).read_bytes().decode().split(PART + "\n"):
+            if part and part not in places:
+                places[part] = len(text)
+                text += part.encode()
+            if part:
+                lists.append(f"  .quad .Lpool + {places[part]}, .Lpool + {places[part] + len(part.encode())}\n")
+        lists.append("  .quad 0, 0\n")
+        table.append(f"  .quad .Lsource_{i}, .Lparts_{i}\n")
+    Path(pool).write_bytes(text)
+    return "".join(data + lists + table) + "  .quad 0, 0\n"
 
 
 def write_table(out, items):
@@ -93,9 +123,8 @@ def write_table(out, items):
     for item in items:
         kind, name, file = item.split("=", 2)
         kinds[kind].append((name, file))
-    # The text of a source ends before its NUL.
-    text = "/* Made by tools/cuda_build.py. */\n" + symbol_table("ga_cuda_images", sorted(kinds["image"]), "") + \
-        symbol_table("ga_cuda_sources", sorted(kinds["source"]), " - 1") + '\n.section .note.GNU-stack,"",%progbits\n'
+    text = "/* Made by tools/cuda_build.py. */\n" + image_table(sorted(kinds["image"])) + \
+        source_table(sorted(kinds["source"]), f"{out}.sources") + '\n.section .note.GNU-stack,"",%progbits\n'
     Path(out).write_text(text)
 
 

@@ -16,9 +16,12 @@ typedef struct cuda_image {
   const char *id;
   const unsigned char *data, *end; /* a cubin, or a fat binary of several */
 } cuda_image;
+typedef struct cuda_source_part {
+  const char *text, *end;
+} cuda_source_part;
 typedef struct cuda_source {
-  const char *path;       /* as in ga_kernel.source */
-  const char *text, *end; /* without #include; NUL-terminated */
+  const char *path;              /* as in ga_kernel.source */
+  const cuda_source_part *parts; /* its text, without #include; behind the last: NULL. Sources share parts */
 } cuda_source;
 extern const cuda_image ga_cuda_images[];
 extern const cuda_source ga_cuda_sources[];

@@ -78,19 +78,35 @@ static ga_status make_options(const ga_kernel *k, const char *params, int capabi
   return add_params(o, params);
 }
 
-static ga_status make_key(const ga_nvrtc *nvrtc, const cuda_source *source, const options *o, char key[65]) {
+static ga_status make_key(const ga_nvrtc *nvrtc, const char *text, const options *o, char key[65]) {
   int version[2];
   ga_sha256 sha;
   GA_REQUIRE(nvrtc->Version(&version[0], &version[1]) == 0, GA_ERR_DEVICE, "nvrtcVersion failed");
   ga_sha256_init(&sha);
   ga_sha256_update(&sha, version, sizeof version);
   ga_sha256_update(&sha, o->text, o->used); /* NUL between them */
-  ga_sha256_update(&sha, source->text, (size_t)(source->end - source->text));
+  ga_sha256_update(&sha, text, strlen(text));
   ga_sha256_hex(&sha, key);
   return GA_OK;
 }
 
 /* --- compiling --- */
+
+/* *text is the caller's to free. */
+static ga_status join_parts(const cuda_source *source, char **text) {
+  size_t n = 0;
+  void *p;
+  for (const cuda_source_part *part = source->parts; part->text; part++) n += (size_t)(part->end - part->text);
+  GA_TRY(ga_mem_alloc(n + 1, "source of a kernel", &p));
+  *text = p;
+  n = 0;
+  for (const cuda_source_part *part = source->parts; part->text; part++) {
+    memcpy(*text + n, part->text, (size_t)(part->end - part->text));
+    n += (size_t)(part->end - part->text);
+  }
+  (*text)[n] = 0;
+  return GA_OK;
+}
 
 static ga_status compile_failed(const ga_nvrtc *nvrtc, nvrtcProgram program, nvrtcResult rc) {
   size_t n = 0;
@@ -117,10 +133,10 @@ static ga_status take_cubin(const ga_nvrtc *nvrtc, nvrtcProgram program, void **
   return ga_fail(GA_ERR_DEVICE, "nvrtcGetCUBIN: %s", nvrtc->GetErrorString(rc));
 }
 
-static ga_status compile_source(const ga_nvrtc *nvrtc, const cuda_source *source, const options *o, void **cubin,
-                                size_t *bytes) {
+static ga_status compile_text(const ga_nvrtc *nvrtc, const char *text, const char *path, const options *o, void **cubin,
+                              size_t *bytes) {
   nvrtcProgram program;
-  nvrtcResult rc = nvrtc->CreateProgram(&program, source->text, source->path, 0, NULL, NULL);
+  nvrtcResult rc = nvrtc->CreateProgram(&program, text, path, 0, NULL, NULL);
   GA_REQUIRE(rc == 0, GA_ERR_DEVICE, "nvrtcCreateProgram: %s", nvrtc->GetErrorString(rc));
   rc = nvrtc->CompileProgram(program, o->n, o->list);
   ga_status status = rc == 0 ? take_cubin(nvrtc, program, cubin, bytes) : compile_failed(nvrtc, program, rc);
@@ -128,9 +144,19 @@ static ga_status compile_source(const ga_nvrtc *nvrtc, const cuda_source *source
   return status;
 }
 
+static ga_status jit_text(const ga_nvrtc *nvrtc, const char *text, const char *path, const options *o, void **cubin,
+                          size_t *bytes) {
+  char key[65];
+  GA_TRY(make_key(nvrtc, text, o, key));
+  if (cuda_jit_cache_get(key, cubin, bytes)) return GA_OK;
+  GA_TRY(compile_text(nvrtc, text, path, o, cubin, bytes));
+  cuda_jit_cache_put(key, *cubin, *bytes);
+  return GA_OK;
+}
+
 ga_status cuda_jit(const ga_kernel *k, const char *params, int capability, void **cubin, size_t *bytes) {
   options o = {.n = 0};
-  char key[65];
+  char *text = NULL;
   const ga_nvrtc *nvrtc;
   ga_status status;
   *cubin = NULL;
@@ -139,11 +165,10 @@ ga_status cuda_jit(const ga_kernel *k, const char *params, int capability, void 
   GA_REQUIRE(source, GA_ERR_UNSUPPORTED, "%s: the build embeds no source %s", k->id, k->source);
   GA_TRY_OUT(ga_nvrtc_load(&nvrtc));
   GA_TRY_OUT(make_options(k, params, capability, &o));
-  GA_TRY_OUT(make_key(nvrtc, source, &o, key));
-  if (cuda_jit_cache_get(key, cubin, bytes)) return GA_OK;
-  GA_TRY_OUT(compile_source(nvrtc, source, &o, cubin, bytes));
-  cuda_jit_cache_put(key, *cubin, *bytes);
-  return GA_OK;
+  GA_TRY_OUT(join_parts(source, &text));
+  status = jit_text(nvrtc, text, source->path, &o, cubin, bytes);
+  ga_mem_free(text);
+  if (status == GA_OK) return GA_OK;
 out:
   return ga_fail_in(status, "%s", k->id);
 }
