@@ -28,7 +28,7 @@ typedef struct child {
   char text[2048]; /* what came out of it */
   size_t n;
   int status; /* of waitpid, or STATUS_LOST */
-  bool has_ended, was_killed;
+  bool has_ended, was_killed, is_stopped;
 } child;
 
 /* What ended first; rank -1 = none. Ranks that the launcher itself killed do not count. */
@@ -90,10 +90,25 @@ static void listen_to(child *c, int32_t n) {
 }
 
 static void look_whether_ended(child *c) {
-  const pid_t got = waitpid(c->pid, &c->status, WNOHANG);
+  int status = STATUS_LOST;
+  const pid_t got = waitpid(c->pid, &status, WNOHANG | WUNTRACED | WCONTINUED);
   if (got == 0 || (got < 0 && errno == EINTR)) return;
-  if (got < 0) c->status = STATUS_LOST;
+  if (got > 0 && (WIFSTOPPED(status) || WIFCONTINUED(status))) {
+    c->is_stopped = WIFSTOPPED(status);
+    return;
+  }
+  c->status = status;
   c->has_ended = true;
+}
+
+/* Stopped ones do not end by themselves. */
+static bool only_stopped_are_left(const child *c, int32_t n) {
+  bool any = false;
+  for (int32_t r = 0; r < n; r++) {
+    if (!c[r].has_ended && !c[r].is_stopped) return false;
+    any = any || !c[r].has_ended;
+  }
+  return any;
 }
 
 static void note_end(const child *c, int32_t rank, first_ends *f) {
@@ -113,7 +128,7 @@ static void kill_rest(child *c, int32_t n) {
 }
 
 /* Until all have ended. Those that do not end by themselves once one has are killed: after a while, or at once when a
- * signal ended it. What they say is heard up to then; a process of theirs may keep their stderr open. */
+ * signal ended it or they are stopped. What they say is heard up to then; a process of theirs may keep their stderr open. */
 static first_ends wait_for_ranks(child *c, int32_t n) {
   first_ends f = {-1, -1, -1};
   double deadline = INFINITY;
@@ -131,7 +146,7 @@ static first_ends wait_for_ranks(child *c, int32_t n) {
     const double now = now_seconds();
     if (f.done >= 0) deadline = fmin(deadline, now + GRACE_DONE);
     if (f.failed >= 0) deadline = fmin(deadline, now + GRACE_FAILED);
-    if (f.signalled >= 0) deadline = fmin(deadline, now);
+    if (f.signalled >= 0 || (f.failed >= 0 && only_stopped_are_left(c, n))) deadline = fmin(deadline, now);
     if (interrupted()) deadline = fmin(deadline, now + GRACE_CTRL_C);
     if (now >= deadline) kill_rest(c, n);
   }

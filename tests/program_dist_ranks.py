@@ -150,6 +150,20 @@ class Ranks(unittest.TestCase):
         self.assertEqual((p.returncode, out, text), (1, "", "ga dist: rank 1 was ended by signal 9 (Killed)\n"))
         self.assertLess(time.monotonic() - begin, 5)
 
+    def test_stopped(self):
+        """The others hear of it after 3 s, and nobody waits for the rank itself."""
+        with subprocess.Popen([GA, "dist", "bench", "--transport", "processes", "-n", "3", "--tokens", "2048", "--runs", "100000"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
+            time.sleep(1)
+            with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
+                ranks = [int(x) for x in f.read().split()]
+            os.kill(ranks[1], signal.SIGSTOP)
+            begin = time.monotonic()
+            out, text = p.communicate(timeout=60)
+        self.assertEqual((p.returncode, out), (1, ""), text)
+        self.assertRegex(text, rf"stands still \(process {ranks[1]}\): no sign of life for 3 s")
+        self.assertLess(time.monotonic() - begin, 8)
+
     def test_stopped_at_its_end(self):
         """A rank that is stopped after it has left: no watchdog looks at it any more."""
         if not shutil.which("cc"):
