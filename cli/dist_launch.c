@@ -128,7 +128,8 @@ static void kill_rest(child *c, int32_t n) {
 }
 
 /* Until all have ended. Those that do not end by themselves once one has are killed: after a while, or at once when a
- * signal ended it or they are stopped. What they say is heard up to then; a process of theirs may keep their stderr open. */
+ * signal ended it or they are stopped. What they say is heard up to then; a process of theirs may keep their stderr
+ * open. */
 static first_ends wait_for_ranks(child *c, int32_t n) {
   first_ends f = {-1, -1, -1};
   double deadline = INFINITY;

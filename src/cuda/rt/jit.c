@@ -93,7 +93,7 @@ static ga_status make_key(const ga_nvrtc *nvrtc, const char *text, const options
 /* --- compiling --- */
 
 /* *text is the caller's to free. */
-static ga_status join_parts(const cuda_source *source, char **text) {
+static ga_status text_of_source(const cuda_source *source, char **text) {
   size_t n = 0;
   void *p;
   for (const cuda_source_part *part = source->parts; part->text; part++) n += (size_t)(part->end - part->text);
@@ -165,7 +165,7 @@ ga_status cuda_jit(const ga_kernel *k, const char *params, int capability, void 
   GA_REQUIRE(source, GA_ERR_UNSUPPORTED, "%s: the build embeds no source %s", k->id, k->source);
   GA_TRY_OUT(ga_nvrtc_load(&nvrtc));
   GA_TRY_OUT(make_options(k, params, capability, &o));
-  GA_TRY_OUT(join_parts(source, &text));
+  GA_TRY_OUT(text_of_source(source, &text));
   status = jit_text(nvrtc, text, source->path, &o, cubin, bytes);
   ga_mem_free(text);
   if (status == GA_OK) return GA_OK;
