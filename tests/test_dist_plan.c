@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
+#include "dist/gather.h"
 #include "dist/verify.h"
 #include "tests/dist_cases.h"
 
@@ -174,6 +175,51 @@ static void test_methods(void **state) {
         }
 }
 
+/* Calls of a rank by gathered keys, and bytes that it sends. */
+static int64_t calls_of_packed(int32_t order, uint32_t pass, int64_t *sent) {
+  enum { DOCUMENTS = 64, RANKS = 4 };
+  int64_t lengths[DOCUMENTS], most = 0;
+  ga_rng rng;
+  ga_rng_seed(&rng, 3);
+  for (int i = 0; i < DOCUMENTS; i++) lengths[i] = 1 + (int64_t)ga_rng_below(&rng, 2048);
+  ga_dist_desc d = GA_DIST_DESC_INIT;
+  ga_dist_layout *l = layout_of_lengths(order, RANKS, DOCUMENTS, lengths);
+  ga_dist_plan *plan = NULL;
+  d.method = "llama3", d.q = l, d.q_heads = 8, d.kv_heads = 2, d.head_dim = 64, d.flags = GA_DIST_CAUSAL | pass;
+  assert_int_equal(ga_dist_plan_create(&d, &plan), GA_OK);
+  assert_int_equal(ga_dist_plan_verify(plan, NULL), GA_OK);
+  *sent = 0;
+  for (int32_t r = 0; r < RANKS; r++) {
+    gather_list list;
+    ga_dist_cost cost = GA_DIST_COST_INIT;
+    assert_int_equal(dist_gather_list(&plan->p, r, &list), GA_OK);
+    most = list.n_batches > most ? list.n_batches : most;
+    int64_t tokens = 0;
+    for (int64_t i = 0; i < list.n_calls; i++) tokens += list.calls[i].n_q;
+    assert_int_equal(tokens, ga_dist_layout_tokens(l, r));
+    dist_gather_free(&list);
+    assert_int_equal(ga_dist_plan_cost(plan, r, &cost), GA_OK);
+    *sent += cost.sent_bytes;
+  }
+  ga_dist_plan_destroy(plan);
+  ga_dist_layout_destroy(l);
+  return most;
+}
+
+/* 64 documents are few calls: one, or backward one for each chunk that shares keys; local documents have their own. */
+static void test_packed_calls(void **state) {
+  (void)state;
+  int64_t sent;
+  assert_int_equal(calls_of_packed(GA_DIST_DOC_ZIGZAG, 0, &sent), 1);
+  assert_int_equal(calls_of_packed(GA_DIST_DOC_ZIGZAG, GA_DIST_BACKWARD, &sent), 2);
+  assert_true(sent > 0);
+  assert_int_equal(calls_of_packed(GA_DIST_DOCUMENTS, 0, &sent), 1);
+  assert_int_equal(sent, 0);
+  assert_int_equal(calls_of_packed(GA_DIST_DOCUMENTS, GA_DIST_BACKWARD, &sent), 1);
+  assert_int_equal(sent, 0);
+  assert_true(calls_of_packed(GA_DIST_ZIGZAG, 0, &sent) <= 2);
+}
+
 /* Grids, moves and needs at random, over any layout. */
 static int n_draws = 400;
 
@@ -216,8 +262,8 @@ static void test_random_grids(void **state) {
 
 int main(int argc, char **argv) {
   if (argc > 1) n_draws = atoi(argv[1]);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts), cmocka_unit_test(test_layout_ids),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts),         cmocka_unit_test(test_layout_ids),
                                      cmocka_unit_test(test_documents_dealt), cmocka_unit_test(test_methods),
-                                     cmocka_unit_test(test_random_grids)};
+                                     cmocka_unit_test(test_packed_calls),    cmocka_unit_test(test_random_grids)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
