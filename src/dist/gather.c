@@ -6,7 +6,7 @@
 #include "dist/tile.h"
 
 /* A kernel takes 128 rows of one head: so many of them fill a GPU together with the next group's. */
-enum { TILE_ROWS = 128, FEWEST_TILES = 128, GROUPS_FORWARD = 4, GROUPS_BACKWARD = 2 };
+enum { TILE_ROWS = 128, FEWEST_TILES = 128, GROUPS_FORWARD = 4, GROUPS_BACKWARD = 2, MOST_STRETCHES_CUT = 16 };
 
 bool dist_gathers(const dist_problem *p) {
   const bool backward = p->flags & GA_DIST_BACKWARD;
@@ -35,26 +35,29 @@ static int64_t longest_stretch(const ga_dist_layout *l) {
   return most;
 }
 
-/* Rows whose keys are gathered, on the rank that has most of them, in whole tiles. */
-static int64_t most_tiles(const dist_problem *p) {
-  int64_t most = 0;
-  if (p->kv->documents == 1) return longest_stretch(p->q) / TILE_ROWS;
+/* What a rank gathers keys for, on the rank that has most of it: whole tiles of queries, and stretches. */
+static void most_away(const dist_problem *p, int64_t *most_tiles, int64_t *most_stretches) {
+  *most_tiles = *most_stretches = 0;
   for (int32_t r = 0; r < p->ranks; r++) {
-    int64_t tiles = 0;
+    int64_t tiles = 0, stretches = 0;
     for (int64_t i = 0; i < dist_stretches(p->q, r); i++) {
       const dist_stretch *q = dist_stretch_at(p->q, r, i);
-      if (!may_be_local(p) || !has_whole_document(p, r, q)) tiles += q->count / TILE_ROWS;
+      if (may_be_local(p) && has_whole_document(p, r, q)) continue;
+      tiles += q->count / TILE_ROWS;
+      stretches++;
     }
-    most = ga_max_i64(most, tiles);
+    *most_tiles = ga_max_i64(*most_tiles, tiles);
+    *most_stretches = ga_max_i64(*most_stretches, stretches);
   }
-  return most;
 }
 
 /* Backward with fewer heads of keys than of queries: calls of few heads are slower by more than they hide (measured
  * on H200, 8192 tokens a GPU: two groups take 1.13 to 1.35 times as long). */
 int32_t dist_gather_groups(const dist_problem *p) {
-  const int64_t tiles = most_tiles(p);
+  int64_t tiles = longest_stretch(p->q) / TILE_ROWS, stretches = 0;
+  if (p->kv->documents > 1) most_away(p, &tiles, &stretches);
   if (p->flags & GA_DIST_BACKWARD && p->q_heads != p->kv_heads) return 1;
+  if (stretches > MOST_STRETCHES_CUT) return 1; /* each is copied by itself for each group */
   const int32_t most = p->flags & GA_DIST_BACKWARD ? GROUPS_BACKWARD : GROUPS_FORWARD;
   for (int32_t n = most; n > 1; n /= 2)
     if (p->kv_heads % n == 0 && tiles * (p->q_heads / n) >= FEWEST_TILES) return n;
