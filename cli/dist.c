@@ -12,7 +12,8 @@
 #define MERGED_PART 0.57
 
 static char program_name[] = "ga";
-static const char *const orders[] = {"method", "contiguous", "striped", "zigzag", "chunks", "doc-zigzag", "pieces"};
+static const char *const orders[] = {"method", "contiguous", "striped", "zigzag",
+                                     "chunks", "doc-zigzag", "pieces",  "documents"};
 static const char *const transports[] = {"threads", "processes", "mpi"};
 static const char *const needs[] = {"method", "all", "blocks", "stretches"};
 
@@ -259,7 +260,7 @@ static int parse_and_run(int argc, char **argv, char **args) {
       {"unordered", 0, OPT_FLAG, &a.unordered, 0, 0, NULL,
        "backward on GPUs: sums in no fixed order, faster; two runs differ in last bits"},
       {"order", 0, OPT_STRING, &a.order, 0, 0, "NAME",
-       "of tokens: contiguous, striped, zigzag, chunks, doc-zigzag, pieces, method"},
+       "of tokens: contiguous, striped, zigzag, chunks, doc-zigzag, pieces, documents, method"},
       {"chunks", 0, OPT_INT, &a.chunks, 1, 1024, "N", "with order chunks or pieces: how many a rank has"},
       {"grid", 0, OPT_STRING, &a.grid, 0, 0, "HxQxKV", "ranks by heads, queries and keys; 0 = what the method says"},
       {"inner", 0, OPT_INT, &a.inner, 0, 4096, "N",
@@ -304,7 +305,8 @@ static int parse_and_run(int argc, char **argv, char **args) {
                            rest ? argv[1] : "nothing to do");
   if (place_of_name(orders, COUNT_OF(orders), a.order) < 0)
     return cmd_usage_error(
-        "dist", "--order '%s': must be contiguous, striped, zigzag, chunks, doc-zigzag, pieces or method", a.order);
+        "dist", "--order '%s': must be contiguous, striped, zigzag, chunks, doc-zigzag, pieces, documents or method",
+        a.order);
   if (place_of_name(needs, COUNT_OF(needs), a.need) < 0)
     return cmd_usage_error("dist", "--need '%s': must be all, blocks, stretches or method", a.need);
   const bool bench = !strcmp(argv[1], "bench"), reduce = !strcmp(argv[1], "reduce"),

@@ -64,6 +64,15 @@ class Dist(unittest.TestCase):
         self.assertGreater(self.plan(*size, "-m", "balanced")["rank_balance"], 0.97)
         self.assertLess(self.plan(*size, "-m", "ring")["rank_balance"], 0.9)
 
+    def test_documents(self):
+        """Whole documents: equal work, and nothing is sent; one that is too long for a rank is cut."""
+        draw = random.Random(3)
+        lengths = [str(draw.randint(1, 2000)) for _ in range(64)]
+        for more, sends in ([], False), (["90000"], True):
+            size = ("--tokens", ",".join(lengths + more), "-n", "4", "-m", "llama3", "--order", "documents")
+            self.assertGreater(self.plan(*size)["rank_balance"], 0.97)
+            self.assertEqual(sum(self.sent(*size)) > 0, sends)
+
     def test_same_plan(self):
         one, two = self.plan("-n", "6"), self.plan("-n", "6")
         self.assertEqual(one, two)
@@ -126,7 +135,8 @@ class Dist(unittest.TestCase):
                      ("-m", "mesh", "-n", "6", "--grid", "1x2x3", "--backward", "--tokens", "70,0,201"),
                      ("-m", "tree", "-n", "5", "--tokens", "900,31", "--queries", "1,2"),
                      ("-m", "striped", "-n", "2", "--window", "40", "--buffered"),
-                     ("-m", "balanced", "-n", "4", "--tokens", "130,7,90,400", "--backward")):
+                     ("-m", "balanced", "-n", "4", "--tokens", "130,7,90,400", "--backward"),
+                     ("-m", "llama3", "-n", "3", "--tokens", "130,7,90,400", "--order", "documents")):
             out = json.loads(self.ga("run", "--json", "--tokens", "300", *args))
             self.assertLess(out["difference"], 1e-5, args)
 

@@ -176,6 +176,66 @@ static void test_attn_alone_and_together(void **state) {
   free(q), free(k), free(v), free(together), free(alone);
 }
 
+/* Sequences with gaps, in any order, over shared keys: each has the bits that it has alone. LSE lies by tokens; rows of
+ * no sequence are left as they are, and keys of none may be anything. */
+static void test_lengths_forward(void **state) {
+  (void)state;
+  enum { N = 4, Q = 40, KV = 900, STRIDE = Q + 3 };
+  const int32_t q_start[N] = {20, 3, 13, 0}, q_len[N] = {20, 9, 0, 2};
+  const int32_t kv_start[N] = {100, 100, 0, 850}, kv_len[N] = {700, 333, 50, 1};
+  const size_t n_q = (size_t)Q * HEADS * DIM, n_kv = (size_t)KV * KV_HEADS * DIM, n_lse = (size_t)HEADS * STRIDE;
+  float *q = alloc_normals(n_q, 1), *k = alloc_normals(n_kv, 2), *v = alloc_normals(n_kv, 3);
+  float *o = alloc_normals(n_q, 4), *lse = alloc_normals(n_lse, 5), *want = alloc_normals(n_q, 4),
+        *want_lse = alloc_normals(n_lse, 5);
+  for (size_t i = 0; i < n_kv; i++)
+    if (i / (KV_HEADS * DIM) > 850 || (i / (KV_HEADS * DIM) > 50 && i / (KV_HEADS * DIM) < 100)) k[i] = v[i] = NAN;
+  for (size_t i = 0; i < 2; i++) {
+    ga_ctx *ctx = open_ctx(devices[i], 2);
+    ga_attn_desc d = packed_desc(N, 20, 700);
+    d.flags |= GA_ATTN_LENGTHS | GA_ATTN_LSE, d.lse_stride = STRIDE;
+    ga_attn_io io = {.q = q, .k = k, .v = v, .o = o, .lse = lse, .q_start = q_start, .q_len = q_len};
+    io.kv_start = kv_start, io.kv_len = kv_len;
+    assert_int_equal(ga_attn(ctx, &d, &io, NULL), GA_OK);
+    for (int b = 0; b < N; b++) {
+      float alone_lse[HEADS * 20];
+      d = packed_desc(1, q_len[b], kv_len[b]);
+      d.flags = GA_ATTN_CAUSAL | GA_ATTN_LSE;
+      const size_t at = (size_t)q_start[b] * HEADS * DIM, key = (size_t)kv_start[b] * KV_HEADS * DIM;
+      io = (ga_attn_io){.q = q + at, .k = k + key, .v = v + key, .o = want + at, .lse = alone_lse};
+      assert_int_equal(ga_attn(ctx, &d, &io, NULL), GA_OK);
+      for (int h = 0; h < HEADS; h++)
+        for (int j = 0; j < q_len[b]; j++) want_lse[h * STRIDE + q_start[b] + j] = alone_lse[h * q_len[b] + j];
+    }
+    assert_memory_equal(o, want, n_q * sizeof *o);
+    assert_memory_equal(lse, want_lse, n_lse * sizeof *lse);
+    ga_ctx_destroy(ctx);
+  }
+  free(q), free(k), free(v), free(o), free(lse), free(want), free(want_lse);
+}
+
+static void test_lengths_refused(void **state) {
+  (void)state;
+  const int32_t start[] = {0, 1}, len[] = {5};
+  float lse[4];
+  zero_case z;
+  ga_ctx *ctx = open_ctx("cpu", 1);
+  zero_init(&z, 1, 4, GA_ATTN_LENGTHS);
+  assert_int_equal(ga_attn(ctx, &z.d, &z.io, NULL), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "LENGTHS needs VARLEN"));
+  zero_init(&z, 1, 4, 0);
+  z.d.lse_stride = 4;
+  assert_int_equal(ga_attn(ctx, &z.d, &z.io, NULL), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "lse_stride is 4"));
+  zero_init(&z, 1, 4, GA_ATTN_VARLEN | GA_ATTN_LENGTHS);
+  z.io.q_start = z.io.kv_start = start, z.io.kv_len = len, z.io.lse = lse;
+  assert_int_equal(ga_attn(ctx, &z.d, &z.io, NULL), GA_ERR_ARG); /* longer than max_kv */
+  assert_non_null(strstr(ga_error_text(), "5 keys; at most 1, 4"));
+  z.io.kv_len = (const int32_t *)(const void *)((const char *)len + 1);
+  assert_int_equal(ga_attn(ctx, &z.d, &z.io, NULL), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "kv_len is at"));
+  ga_ctx_destroy(ctx);
+}
+
 /* Pages in any order hold the same sequence. */
 static void test_pages(void **state) {
   (void)state;
@@ -274,6 +334,8 @@ int main(void) {
       cmocka_unit_test(test_both_ways),
       cmocka_unit_test(test_both_ways_refused),
       cmocka_unit_test(test_attn_alone_and_together),
+      cmocka_unit_test(test_lengths_forward),
+      cmocka_unit_test(test_lengths_refused),
       cmocka_unit_test(test_pages),
       cmocka_unit_test(test_refuses_long_sequences),
   };

@@ -214,6 +214,64 @@ static void test_attn_bwd_alone_and_together(void **state) {
   }
 }
 
+/* Sequences with gaps, in any order: each has the bits that it has alone, and rows of no sequence are left as they are,
+ * whether gradients are added or not. */
+static void test_lengths_backward(void **state) {
+  (void)state;
+  enum { N = 3, ROWS = 120 };
+  static floats x, want;
+  const int32_t q_start[N] = {60, 5, 3}, q_len[N] = {50, 40, 0}, kv_start[N] = {0, 70, 110}, kv_len[N] = {61, 30, 9};
+  ga_rng rng;
+  ga_rng_seed(&rng, 3);
+  float *all[] = {x.q, x.k, x.v, x.o, x.dout, x.dq, x.dk, x.dv, x.lse};
+  for (int a = 0; a < 9; a++)
+    for (int i = 0; i < (a < 8 ? ROWS * 16 : 600); i++) all[a][i] = (float)ga_rng_normal(&rng);
+  for (int pass = 0; pass < 4; pass++) {
+    want = x;
+    ga_ctx *ctx = open_ctx(1 + pass / 2);
+    ga_attn_bwd_desc d = GA_ATTN_BWD_DESC_INIT;
+    d.batch = N, d.max_q = 50, d.max_kv = 61, d.total_q = d.total_kv = ROWS, d.q_heads = d.kv_heads = 2, d.head_dim = 8;
+    d.flags = GA_ATTN_VARLEN | GA_ATTN_LENGTHS | GA_ATTN_CAUSAL | (pass % 2 ? (uint32_t)GA_ATTN_BWD_ADD : 0u);
+    d.lse_stride = ROWS + 1;
+    ga_attn_bwd_io io = {.q = x.q,
+                         .k = x.k,
+                         .v = x.v,
+                         .o = x.o,
+                         .dout = x.dout,
+                         .lse = x.lse,
+                         .dq = x.dq,
+                         .dk = x.dk,
+                         .dv = x.dv,
+                         .q_start = q_start,
+                         .kv_start = kv_start,
+                         .q_len = q_len,
+                         .kv_len = kv_len};
+    assert_int_equal(ga_attn_bwd(ctx, &d, &io, NULL), GA_OK);
+    for (int b = 0; b < N; b++) {
+      float lse[2 * 50];
+      for (int i = 0; i < 2 * q_len[b]; i++) lse[i] = x.lse[i / q_len[b] * (ROWS + 1) + q_start[b] + i % q_len[b]];
+      const int q = 16 * q_start[b], k = 16 * kv_start[b];
+      ga_attn_bwd_desc one = GA_ATTN_BWD_DESC_INIT;
+      one.max_q = q_len[b], one.max_kv = kv_len[b], one.q_heads = one.kv_heads = 2, one.head_dim = 8;
+      one.flags = d.flags & ~(uint32_t)(GA_ATTN_VARLEN | GA_ATTN_LENGTHS);
+      const ga_attn_bwd_io alone = {.q = x.q + q,
+                                    .k = x.k + k,
+                                    .v = x.v + k,
+                                    .o = x.o + q,
+                                    .dout = x.dout + q,
+                                    .lse = lse,
+                                    .dq = want.dq + q,
+                                    .dk = want.dk + k,
+                                    .dv = want.dv + k};
+      assert_int_equal(ga_attn_bwd(ctx, &one, &alone, NULL), GA_OK);
+    }
+    assert_memory_equal(want.dq, x.dq, ROWS * 16 * sizeof(float));
+    assert_memory_equal(want.dk, x.dk, ROWS * 16 * sizeof(float));
+    assert_memory_equal(want.dv, x.dv, ROWS * 16 * sizeof(float));
+    ga_ctx_destroy(ctx);
+  }
+}
+
 /* No sequence: nothing is read, but the sinks have a gradient, 0. */
 static void test_no_sequence(void **state) {
   (void)state;
@@ -256,6 +314,12 @@ static void test_errors(void **state) {
   assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_ARG);
   bad = d, bad.flags = GA_ATTN_VARLEN, bad.total_q = 5;
   assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_SHAPE);
+  bad = d, bad.flags = GA_ATTN_LENGTHS;
+  assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "LENGTHS needs VARLEN"));
+  bad = d, bad.lse_stride = 4;
+  assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "lse_stride is 4"));
   bad = d, bad.kv_heads = 2;
   assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_SHAPE);
   bad = d, bad.flags = GA_ATTN_SINKS;
@@ -278,6 +342,7 @@ int main(void) {
       cmocka_unit_test(test_masked_rows),
       cmocka_unit_test(test_add),
       cmocka_unit_test(test_attn_bwd_alone_and_together),
+      cmocka_unit_test(test_lengths_backward),
       cmocka_unit_test(test_no_sequence),
       cmocka_unit_test(test_errors),
   };

@@ -358,6 +358,28 @@ static void pages_and_parts(void **state) {
   assert_int_equal(launched()->rows_k, 0);
 }
 
+/* Lengths reach a kernel where the description asks for them; the place of q's is that of pages. */
+static void packed_by_lengths(void **state) {
+  (void)state;
+  const int32_t *const numbers = (const int32_t *)(const void *)io.lse;
+  variant.mask = CUDA_ATTN_window;
+  variant.features = 7;
+  desc.flags |= GA_ATTN_VARLEN;
+  io.q_start = numbers, io.kv_start = numbers + 8, io.q_len = numbers + 16, io.kv_len = numbers + 24;
+  io.q_tokens = 400, io.kv_tokens = 700;
+  assert_null(launched()->q_len);
+  assert_null(launched()->kv_len);
+  assert_int_equal(launched()->lse_stride_head, 300);
+  assert_int_equal(launched()->lse_stride_batch, 1800);
+  desc.flags |= GA_ATTN_LENGTHS;
+  desc.lse_stride = 450;
+  const ga_kargs_attn_fwd *a = launched();
+  assert_ptr_equal(a->q_len, io.q_len);
+  assert_ptr_equal(a->kv_len, io.kv_len);
+  assert_int_equal(a->lse_stride_head, 450);
+  assert_int_equal(a->lse_stride_batch, 0);
+}
+
 /* A replay may run beside work of the stream it was recorded on. */
 static void graphs_have_their_own_counters(void **state) {
   (void)state;
@@ -387,6 +409,8 @@ int main(void) {
       T(workspace_and_stream_are_checked),
       T(sections_by_length),
       T(pages_and_parts),
+      T(packed_by_lengths),
+      T(packed_by_lengths),
       T(passes_what_the_kernel_needs),
       T(one_element_dimensions_take_any_stride),
       T(windows_and_features),

@@ -158,6 +158,41 @@ static void test_groups(void **state) {
     }
 }
 
+/* Packed documents whose keys are gathered: calls of many stretches, and documents that are on one rank as a whole. */
+static void check_packed_documents(const dist_case *c, int32_t order, int32_t need, int32_t ranks, uint32_t flags) {
+  char what[160];
+  (void)snprintf(what, sizeof what, "%s, order %d, need %d, %d ranks, flags %u", c->name, order, need, ranks, flags);
+  dist_setup s = start_dist_case(c, "llama3", order, ranks, on_host ? 8 : 4, 2);
+  ga_dist_grid grid = GA_DIST_GRID_INIT;
+  grid.need = need, grid.groups = 1 + (int32_t)(flags & GA_DIST_BACKWARD ? 1 : ranks % 2);
+  s.desc.grid = &grid, s.desc.flags |= flags;
+  s.desc.dtype = on_host && ranks % 2 ? GA_F32 : GA_BF16;
+  if (!on_host) s.desc.head_dim = s.desc.v_dim = 16;
+  if (getenv("GA_TEST_VERBOSE")) (void)fprintf(stderr, "%s\n", what);
+  run_on_devices(&s, what, on_host ? 1 : ranks);
+  end_dist_case(&s);
+}
+
+static void test_packed_documents(void **state) {
+  (void)state;
+  static const dist_case many = {
+      "many documents", GA_DIST_CAUSAL, 0, 8, {40, 3, 0, 130, 17, 70, 1, 9}, {40, 3, 0, 130, 17, 70, 1, 9}, true};
+  static const int32_t orders[] = {GA_DIST_CONTIGUOUS, GA_DIST_ZIGZAG, GA_DIST_CHUNKS, GA_DIST_DOC_ZIGZAG,
+                                   GA_DIST_DOCUMENTS};
+  for (uint32_t pass = 0; pass <= GA_DIST_BACKWARD; pass += GA_DIST_BACKWARD) {
+    check_packed_documents(&many, GA_DIST_DOCUMENTS, 0, 2, pass);
+    if (on_host || run_everything) check_packed_documents(&many, GA_DIST_DOC_ZIGZAG, 0, 2, pass);
+    for (int c = 0; c < DIST_CASES; c++)
+      for (size_t o = 0; o < sizeof orders / sizeof *orders; o++)
+        for (int32_t ranks = 2; ranks <= 5; ranks++) {
+          if (dist_cases[c].documents == 1 || (!on_host && ranks > 3)) continue;
+          if (!run_everything && (!on_host || (c + (int32_t)o + ranks) % 8)) continue;
+          check_packed_documents(&dist_cases[c], orders[o], GA_DIST_SEND_ALL + (ranks + c) % 3, ranks, pass);
+          if (on_host) check_packed_documents(&dist_cases[c], orders[o], 0, ranks, pass | GA_DIST_SINKS);
+        }
+  }
+}
+
 /* What a rank reads before it has come is of the run before, whose K and V were zeros. */
 static void test_late_copies(void **state) {
   (void)state;
@@ -340,6 +375,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_late_copies),
       cmocka_unit_test(test_features),
       cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_packed_documents),
       cmocka_unit_test(test_long_run),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

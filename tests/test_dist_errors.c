@@ -24,7 +24,7 @@ static void test_layout_arguments(void **state) {
     ga_dist_layout_desc d;
     ga_status status;
     const char *said;
-  } cases[] = {{good, GA_ERR_ARG, "order is 9; must be 1 to 6"},
+  } cases[] = {{good, GA_ERR_ARG, "order is 9; must be 1 to 7"},
                {good, GA_ERR_ARG, "ranks is 0; must be 1 to 4096"},
                {good, GA_ERR_ARG, "chunks is 2; must be 0 with order contiguous"},
                {good, GA_ERR_ARG, "chunks is 0; must be 1 to 1024"},

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
+#include "dist/gather.h"
 #include "dist/verify.h"
 #include "tests/dist_cases.h"
 
@@ -40,7 +41,7 @@ static void check_layout_whole(int32_t order, int32_t ranks, int32_t documents, 
     sum += m, most = m > most ? m : most, least = m < least ? m : least;
   }
   assert_int_equal(sum, n);
-  if (order != GA_DIST_DOC_ZIGZAG)
+  if (order != GA_DIST_DOC_ZIGZAG && order != GA_DIST_DOCUMENTS)
     assert_true(most - least <= (order == GA_DIST_CHUNKS || order == GA_DIST_PIECES ? 3 : 2));
   for (int64_t i = 0; i < n; i++) assert_true(seen[i] == 1 && back[i] == all[i]);
   free(seen), free(all), free(back), free(token), free(place), free(rows);
@@ -49,7 +50,7 @@ static void check_layout_whole(int32_t order, int32_t ranks, int32_t documents, 
 
 static void test_layouts(void **state) {
   (void)state;
-  for (int32_t order = GA_DIST_CONTIGUOUS; order <= GA_DIST_PIECES; order++)
+  for (int32_t order = GA_DIST_CONTIGUOUS; order <= GA_DIST_DOCUMENTS; order++)
     for (int32_t ranks = 1; ranks <= 17; ranks++)
       for (int c = 0; c < DIST_CASES; c++) check_layout_whole(order, ranks, dist_cases[c].documents, dist_cases[c].q);
 }
@@ -68,6 +69,44 @@ static void test_layout_ids(void **state) {
   assert_int_equal(ga_dist_permute(l[0], ga_dist_layout_id(l[1]), 0, from, 1, to), GA_ERR_ARG);
   assert_non_null(strstr(ga_error_text(), "this layout's is"));
   for (int i = 0; i < 6; i++) ga_dist_layout_destroy(l[i]);
+}
+
+/* Pairs of a causal mask that a rank has: the most by the mean. stretches: of all ranks. */
+static double imbalance(int32_t order, int32_t ranks, int32_t documents, const int64_t *lengths, int64_t *stretches) {
+  ga_dist_layout *l = layout_of_lengths(order, ranks, documents, lengths);
+  assert_non_null(l);
+  double most = 0, sum = 0;
+  for (int32_t r = 0; r < ranks; r++) {
+    double pairs = 0;
+    for (int64_t i = 0; i < dist_stretches(l, r); i++) {
+      const dist_stretch *s = dist_stretch_at(l, r, i);
+      const double first = (double)(s->first - l->doc_start[s->doc]), n = (double)s->count;
+      pairs += n * first + n * (n + 1) / 2;
+    }
+    most = pairs > most ? pairs : most, sum += pairs;
+  }
+  *stretches = l->rank_start[ranks];
+  ga_dist_layout_destroy(l);
+  return most / (sum / ranks);
+}
+
+/* Whole documents even out; a document that is too long for a rank is cut, and no other. */
+static void test_documents_dealt(void **state) {
+  (void)state;
+  enum { DOCUMENTS = 64 };
+  int64_t lengths[DOCUMENTS], stretches;
+  ga_rng rng;
+  for (uint64_t seed = 0; seed < 20; seed++)
+    for (int32_t ranks = 2; ranks <= 8; ranks *= 2) {
+      ga_rng_seed(&rng, seed);
+      for (int i = 0; i < DOCUMENTS; i++) lengths[i] = (int64_t)ga_rng_below(&rng, 4096);
+      assert_true(imbalance(GA_DIST_DOCUMENTS, ranks, DOCUMENTS, lengths, &stretches) < 1.03);
+      lengths[seed] = 100000;
+      assert_true(imbalance(GA_DIST_DOCUMENTS, ranks, DOCUMENTS, lengths, &stretches) < 1.03);
+      int64_t whole = 0;
+      for (int i = 0; i < DOCUMENTS; i++) whole += lengths[i] > 0 && i != (int)seed;
+      assert_int_equal(stretches, whole + 2 * ranks);
+    }
 }
 
 /* --- plans --- */
@@ -136,6 +175,51 @@ static void test_methods(void **state) {
         }
 }
 
+/* Calls of a rank by gathered keys, and bytes that it sends. */
+static int64_t calls_of_packed(int32_t order, uint32_t pass, int64_t *sent) {
+  enum { DOCUMENTS = 64, RANKS = 4 };
+  int64_t lengths[DOCUMENTS], most = 0;
+  ga_rng rng;
+  ga_rng_seed(&rng, 3);
+  for (int i = 0; i < DOCUMENTS; i++) lengths[i] = 1 + (int64_t)ga_rng_below(&rng, 2048);
+  ga_dist_desc d = GA_DIST_DESC_INIT;
+  ga_dist_layout *l = layout_of_lengths(order, RANKS, DOCUMENTS, lengths);
+  ga_dist_plan *plan = NULL;
+  d.method = "llama3", d.q = l, d.q_heads = 8, d.kv_heads = 2, d.head_dim = 64, d.flags = GA_DIST_CAUSAL | pass;
+  assert_int_equal(ga_dist_plan_create(&d, &plan), GA_OK);
+  assert_int_equal(ga_dist_plan_verify(plan, NULL), GA_OK);
+  *sent = 0;
+  for (int32_t r = 0; r < RANKS; r++) {
+    gather_list list;
+    ga_dist_cost cost = GA_DIST_COST_INIT;
+    assert_int_equal(dist_gather_list(&plan->p, r, &list), GA_OK);
+    most = list.n_batches > most ? list.n_batches : most;
+    int64_t tokens = 0;
+    for (int64_t i = 0; i < list.n_calls; i++) tokens += list.calls[i].n_q;
+    assert_int_equal(tokens, ga_dist_layout_tokens(l, r));
+    dist_gather_free(&list);
+    assert_int_equal(ga_dist_plan_cost(plan, r, &cost), GA_OK);
+    *sent += cost.sent_bytes;
+  }
+  ga_dist_plan_destroy(plan);
+  ga_dist_layout_destroy(l);
+  return most;
+}
+
+/* 64 documents are few calls: one, or backward one for each chunk that shares keys; local documents have their own. */
+static void test_packed_calls(void **state) {
+  (void)state;
+  int64_t sent;
+  assert_int_equal(calls_of_packed(GA_DIST_DOC_ZIGZAG, 0, &sent), 1);
+  assert_int_equal(calls_of_packed(GA_DIST_DOC_ZIGZAG, GA_DIST_BACKWARD, &sent), 2);
+  assert_true(sent > 0);
+  assert_int_equal(calls_of_packed(GA_DIST_DOCUMENTS, 0, &sent), 1);
+  assert_int_equal(sent, 0);
+  assert_int_equal(calls_of_packed(GA_DIST_DOCUMENTS, GA_DIST_BACKWARD, &sent), 1);
+  assert_int_equal(sent, 0);
+  assert_true(calls_of_packed(GA_DIST_ZIGZAG, 0, &sent) <= 2);
+}
+
 /* Grids, moves and needs at random, over any layout. */
 static int n_draws = 400;
 
@@ -151,7 +235,7 @@ static void test_random_grids(void **state) {
     const int head = (int)ga_rng_below(&rng, 4);
     dist_setup s =
         start_dist_case(&dist_cases[ga_rng_below(&rng, DIST_CASES)], names[ga_rng_below(&rng, 4)],
-                        1 + (int32_t)ga_rng_below(&rng, 6), h * q * inner * outer, heads[head][0], heads[head][1]);
+                        1 + (int32_t)ga_rng_below(&rng, 7), h * q * inner * outer, heads[head][0], heads[head][1]);
     const ga_dist_grid g = {.struct_size = sizeof g,
                             .heads = h,
                             .q = q,
@@ -178,7 +262,8 @@ static void test_random_grids(void **state) {
 
 int main(int argc, char **argv) {
   if (argc > 1) n_draws = atoi(argv[1]);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts), cmocka_unit_test(test_layout_ids),
-                                     cmocka_unit_test(test_methods), cmocka_unit_test(test_random_grids)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts),         cmocka_unit_test(test_layout_ids),
+                                     cmocka_unit_test(test_documents_dealt), cmocka_unit_test(test_methods),
+                                     cmocka_unit_test(test_packed_calls),    cmocka_unit_test(test_random_grids)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

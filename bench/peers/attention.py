@@ -35,7 +35,8 @@ class Desc(ctypes.Structure):
                 + [(n, ctypes.c_int32) for n in ("q_heads", "kv_heads", "head_dim", "v_dim", "q_dtype", "kv_dtype", "o_dtype")]
                 + [("flags", ctypes.c_uint32), ("window", ctypes.c_int32), ("page_size", ctypes.c_int32), ("scale", ctypes.c_float),
                    ("softcap", ctypes.c_float)]
-                + [(n, ctypes.c_int32) for n in ("parts", "q_scale_tokens", "kv_scale_tokens", "reserved", "q_stretches", "kv_stretches")])
+                + [(n, ctypes.c_int32) for n in ("parts", "q_scale_tokens", "kv_scale_tokens", "reserved", "q_stretches", "kv_stretches")]
+                + [("lse_stride", ctypes.c_int64)])
 
 
 class Strides(ctypes.Structure):
@@ -57,7 +58,8 @@ class Io(ctypes.Structure):
                 + [(n, ctypes.c_void_p) for n in ("sinks", "alibi")] + [(n, ctypes.c_int64) for n in ("q_tokens", "kv_tokens")]
                 + [(n, ctypes.c_void_p) for n in ("state_o", "state_m", "state_l")] + [("parts", Part * 4)]
                 + [(n, Scale) for n in ("q_scale", "k_scale", "v_scale")]
-                + [(n, ctypes.c_void_p) for n in ("v_mean", "q_stretches", "kv_stretches", "ready", "ready_error")] + [("ready_polls", ctypes.c_int64)])
+                + [(n, ctypes.c_void_p) for n in ("v_mean", "q_stretches", "kv_stretches", "ready", "ready_error")] + [("ready_polls", ctypes.c_int64)]
+                + [("q_len", ctypes.c_void_p)])
 
 
 class Ga:

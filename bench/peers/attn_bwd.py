@@ -31,12 +31,12 @@ class Options(c.Structure):
 class Desc(c.Structure):
     _fields_ = ([("size", c.c_size_t)] + [(n, c.c_int64) for n in ("batch", "max_q", "max_kv", "total_q", "total_kv")]
                 + [(n, c.c_int32) for n in ("q_heads", "kv_heads", "head_dim", "v_dim", "dtype", "grad_dtype")]
-                + [("flags", c.c_uint32), ("window", c.c_int32), ("scale", c.c_float), ("softcap", c.c_float)])
+                + [("flags", c.c_uint32), ("window", c.c_int32), ("scale", c.c_float), ("softcap", c.c_float)] + [("lse_stride", c.c_int64)])
 
 
 class Io(c.Structure):
     _fields_ = ([(n, c.c_void_p) for n in ("q", "k", "v", "o", "dout", "lse", "dq", "dk", "dv", "dsinks")] + [("strides", c.c_int64 * 24)]
-                + [(n, c.c_void_p) for n in ("q_start", "kv_start", "sinks", "alibi")])
+                + [(n, c.c_void_p) for n in ("q_start", "kv_start", "sinks", "alibi", "q_len", "kv_len")])
 
 
 class Ga:

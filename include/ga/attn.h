@@ -3,7 +3,8 @@
  *   Q [batch, q, q_heads, head_dim]   K [batch, kv, kv_heads, head_dim]   V [batch, kv, kv_heads, v_dim]
  *   O [batch, q, q_heads, v_dim]      LSE [batch, q_heads, q] = log sum exp of the scaled, masked logits and the sink
  *
- * LSE is contiguous with q = max_q; with VARLEN entries past a sequence's own length are not written.
+ * LSE is contiguous with q = max_q; with VARLEN entries past a sequence's own length are not written. With VARLEN and
+ * lse_stride LSE is [q_heads, lse_stride] instead, as Q lies: query i of sequence b has entry q_start[b] + i.
  *
  * Infinities and NaN: of Q and K they do what the formula says. A row whose logits are all -infinity, or that sees no
  * key, has O = 0. Masked keys contribute nothing whatever V holds, except with kernels flagged v-finite (`ga kernels`):
@@ -32,6 +33,10 @@
  * read, and their O and LSE not written; LSE has the places of Q's rows. A stretch of keys may have a ready word: its
  * keys are read once the word has reached a value, so that a call begins before the last keys are there. With no flag
  * but CAUSAL, LSE and KV_READY, and without softcap, kv_segments and 8-bit q; every sequence of a batch has the same.
+ *
+ * LENGTHS: packed sequences may end before the next one begins. Sequence b has q_len[b] queries from q_start[b] on, and
+ * kv_len[b] keys from kv_start[b] on. Starts may then come in any order, and keys may be of several sequences; queries
+ * are of one. Rows of Q between sequences are not read, and their O and LSE not written.
  *
  * Sources: FlashAttention (arXiv 2205.14135, 2307.08691, 2407.08608), sinks (gpt-oss), soft-cap (Gemma 2), ALiBi
  * (2108.12409).
@@ -67,7 +72,8 @@ typedef enum ga_attn_flags {
   GA_ATTN_INVARIANT = 1024,
   /* Window and ALiBi look both ways, as encoders have them: with p = i + n_kv - n_q query i sees keys
    * p - window < j < p + window, and logit -= slope[h] * |j - p|. Not with CAUSAL, STATE_*, KV segments, 8-bit q. */
-  GA_ATTN_SYMMETRIC = 2048
+  GA_ATTN_SYMMETRIC = 2048,
+  GA_ATTN_LENGTHS = 4096 /* VARLEN without PAGED: io.q_len and io.kv_len give lengths, starts alone are starts */
 } ga_attn_flags;
 
 typedef struct ga_attn_desc {
@@ -91,11 +97,12 @@ typedef struct ga_attn_desc {
   int32_t reserved;        /* 0 */
   /* 0, or how many of io.q_stretches and io.kv_stretches: 1 to 64, both or none */
   int32_t q_stretches, kv_stretches;
+  int64_t lse_stride; /* VARLEN, without STATE_*: 0, or LSE is [q_heads, lse_stride] by tokens; up to 2^40 */
 } ga_attn_desc;
 #define GA_ATTN_MAX_KV_SEGMENTS 4
 #define GA_ATTN_MAX_STRETCHES   64
 #define GA_ATTN_DESC_INIT \
-  { sizeof(ga_attn_desc), 1, 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, GA_F32, 0, 0, 0, 0.0f, 0.0f, 0, 0, 0, 0, 0, 0 }
+  { sizeof(ga_attn_desc), 1, 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, GA_F32, 0, 0, 0, 0.0f, 0.0f, 0, 0, 0, 0, 0, 0, 0 }
 
 typedef struct ga_attn_strides {
   /* Elements, not negative; last dimension contiguous. PAGED K, V: batch = page. Block types: multiples of the
@@ -137,9 +144,9 @@ typedef struct ga_attn_io {
   void *o; /* must not overlap the inputs */
   float *lse;
   ga_attn_strides q_stride, k_stride, v_stride, o_stride; /* all 0 = contiguous in the order above */
-  const int32_t *q_start;                                 /* VARLEN: [batch + 1] first token of each sequence */
-  const int32_t *kv_start;                                /* VARLEN without PAGED: [batch + 1] */
-  const int32_t *kv_len;                                  /* PAGED: [batch] */
+  const int32_t *q_start;    /* VARLEN: [batch + 1] first token of each sequence; [batch] beside q_len */
+  const int32_t *kv_start;   /* VARLEN without PAGED: [batch + 1]; [batch] beside kv_len */
+  const int32_t *kv_len;     /* PAGED: [batch]; LENGTHS: [batch], or NULL: up to kv_start[b + 1] */
   const int32_t *page_table; /* PAGED: [batch, page_table_stride] page of each page_size tokens */
   int64_t page_table_stride; /* 0 to 2^40 */
   const float *sinks;        /* SINKS: [q_heads] */
@@ -159,6 +166,7 @@ typedef struct ga_attn_io {
    * + the number of its stretch here and goes on: what O and LSE hold then means nothing. Else it is not written. */
   int32_t *ready_error;
   int64_t ready_polls;
+  const int32_t *q_len; /* LENGTHS: [batch], or NULL: up to q_start[b + 1] */
 } ga_attn_io;
 
 /* Validates, chooses a kernel, sizes the workspace, loads the kernel's code: nothing is enqueued. */

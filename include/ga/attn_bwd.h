@@ -9,7 +9,9 @@
  * With GQA dK and dV are sums over the query heads of a KV head. LSE may be that of more keys than are given here, and
  * O the output over all of them: the results are then these keys' part of dQ, and their own dK, dV (distributed
  * attention). On GPUs a single key is taken for the only one, with dQ and dK of 0, unless ADD is set. A row whose LSE
- * is -infinity has seen no key and gives nothing. LSE is contiguous with q = max_q.
+ * is -infinity has seen no key and gives nothing. LSE is contiguous with q = max_q, or lies by tokens (lse_stride).
+ * LENGTHS, as in ga/attn.h: rows of dQ, dK and dV between sequences are left as they are, with ADD and without. Here a
+ * key may be of one sequence only: of two that share keys each would write dK and dV.
  * Sources: FlashAttention-2 (arXiv 2307.08691), FlashAttention-3 (2407.08608).
  */
 #ifndef GA_ATTN_BWD_H
@@ -21,7 +23,7 @@
 extern "C" {
 #endif
 
-/* Besides GA_ATTN_CAUSAL, GA_ATTN_VARLEN, GA_ATTN_ALIBI, and GA_ATTN_SINKS, which asks for dsinks. */
+/* Besides GA_ATTN_CAUSAL, GA_ATTN_VARLEN, GA_ATTN_LENGTHS, GA_ATTN_ALIBI, and GA_ATTN_SINKS, which asks for dsinks. */
 typedef enum ga_attn_bwd_flags {
   GA_ATTN_BWD_DETERMINISTIC = 1 << 16, /* bitwise equal from run to run */
   GA_ATTN_BWD_ADD = 1 << 17            /* gradients are added to what dq, dk, dv and dsinks hold; grad_dtype f32 */
@@ -31,7 +33,7 @@ typedef struct ga_attn_bwd_desc {
   size_t struct_size;
   int64_t batch;             /* sequences */
   int64_t max_q, max_kv;     /* per sequence; exact lengths unless VARLEN */
-  int64_t total_q, total_kv; /* VARLEN: tokens of all sequences; else 0 */
+  int64_t total_q, total_kv; /* VARLEN: tokens of the tensors, to 2^40 with LENGTHS; else 0 */
   int32_t q_heads, kv_heads; /* 1 to 65536; q_heads a multiple of kv_heads */
   int32_t head_dim, v_dim;   /* 1 to 1024; v_dim 0 = head_dim */
   int32_t dtype;             /* ga_dtype of q, k, v, o, dout: f32, f16, bf16 */
@@ -40,9 +42,10 @@ typedef struct ga_attn_bwd_desc {
   int32_t window;            /* as in ga_attn_desc */
   float scale;               /* 0 = 1 / sqrt(head_dim) */
   float softcap;             /* 0 = none */
+  int64_t lse_stride;        /* VARLEN: 0, or as in ga_attn_desc */
 } ga_attn_bwd_desc;
 #define GA_ATTN_BWD_DESC_INIT \
-  { sizeof(ga_attn_bwd_desc), 1, 0, 0, 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, 0, 0, 0.0f, 0.0f }
+  { sizeof(ga_attn_bwd_desc), 1, 0, 0, 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, 0, 0, 0.0f, 0.0f, 0 }
 
 typedef struct ga_attn_bwd_io {
   const void *q, *k, *v, *o, *dout;
@@ -54,6 +57,7 @@ typedef struct ga_attn_bwd_io {
   const int32_t *q_start, *kv_start; /* VARLEN: [batch + 1] first token of each sequence */
   const float *sinks;                /* SINKS: [q_heads] */
   const float *alibi;                /* ALIBI: [q_heads] slopes; they get no gradient */
+  const int32_t *q_len, *kv_len;     /* LENGTHS: [batch]; NULL: up to the next start */
 } ga_attn_bwd_io;
 
 /* Validates, chooses a kernel, sizes the workspace, loads the kernel's code: nothing is enqueued. */

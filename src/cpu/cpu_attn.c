@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "core/attn_packed.h"
 #include "core/attn_stretch.h"
 
 /* Multiply-adds below which threads are not woken. */
@@ -127,11 +128,11 @@ static attn_sequence sequence_of(const attn_job *job, int64_t b) {
   const bool varlen = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
   if (varlen) {
     s.q_first = a->q_start[b];
-    s.n_q = (int64_t)a->q_start[b + 1] - a->q_start[b];
+    s.n_q = ga_attn_rows_of(d->flags, a->q_start, a->q_len, b);
   }
   if (varlen && !paged) {
     s.kv_first = a->kv_start[b];
-    s.n_kv = (int64_t)a->kv_start[b + 1] - a->kv_start[b];
+    s.n_kv = ga_attn_rows_of(d->flags, a->kv_start, a->kv_len, b);
   }
   if (paged) s.n_kv = a->kv_len[b];
   cut_sequence(job, &s);
@@ -185,8 +186,8 @@ void attn_finish_row(const attn_job *job, const attn_sequence *s, int head, int6
   float *o = (float *)a->o + batch + (s->q_first + q) * a->o_stride.token + head * a->o_stride.head;
   for (int c = 0; c < d->v_dim; c++) o[c] = m == -INFINITY ? 0 : acc[c] * scale;
   if (d->flags & GA_ATTN_LSE)
-    a->lse[(s->b * d->q_heads + head) * d->max_q + (s->stretch ? s->q_first : 0) + q] =
-        m == -INFINITY ? m : m + logf(l);
+    a->lse[ga_attn_lse_at(d->lse_stride, s->q_first, s->b, d->q_heads, d->max_q, head,
+                          (s->stretch ? s->q_first : 0) + q)] = m == -INFINITY ? m : m + logf(l);
 }
 
 /* Splits of one row, in their order: into the first one's place. */

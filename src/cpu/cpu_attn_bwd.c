@@ -36,9 +36,9 @@ static bwd_sequence sequence_of(const bwd_job *job, int64_t b) {
   if (!(job->d->flags & GA_ATTN_VARLEN)) return (bwd_sequence){.b = b, .n_q = job->d->max_q, .n_kv = job->d->max_kv};
   return (bwd_sequence){.b = b,
                         .q_first = a->q_start[b],
-                        .n_q = (int64_t)a->q_start[b + 1] - a->q_start[b],
+                        .n_q = ga_attn_rows_of(job->d->flags, a->q_start, a->q_len, b),
                         .kv_first = a->kv_start[b],
-                        .n_kv = (int64_t)a->kv_start[b + 1] - a->kv_start[b]};
+                        .n_kv = ga_attn_rows_of(job->d->flags, a->kv_start, a->kv_len, b)};
 }
 
 void bwd_keys_of(const ga_attn_bwd_desc *d, const bwd_sequence *s, int64_t i, int64_t *begin, int64_t *end) {
@@ -88,7 +88,7 @@ static void sink_gradient(const bwd_job *job, int h) {
   for (int64_t b = 0; b < d->batch; b++) {
     const bwd_sequence s = sequence_of(job, b);
     for (int64_t i = 0; i < s.n_q; i++) {
-      const float lse = job->a->lse[(b * d->q_heads + h) * d->max_q + i];
+      const float lse = job->a->lse[ga_attn_lse_at(d->lse_stride, s.q_first, b, d->q_heads, d->max_q, h, i)];
       if (lse != -INFINITY) sum -= (double)(expf(job->a->sinks[h] - lse) * delta_of(job, &s, i, h));
     }
   }

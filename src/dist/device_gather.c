@@ -2,7 +2,8 @@
  *
  *   stream     forward, for each group of heads          backward, besides
  *   copies     push own K, V to each peer, count up      push dK, dV of a peer's rows to it, count up
- *   local      own K, V to their places, all heads
+ *   local      own K, V to their places, all heads, but for local documents
+ *   compute    calls of local documents, all heads
  *   compute,   wait for local and for each peer's        then add up what the peers sent
  *   second     count, then the calls (groups in turn)
  *
@@ -12,49 +13,14 @@
  *
  * A run with the tensors of the run before is recorded and from then on replayed, where the device can: its more than
  * 100 copies, waits and launches take the host longer than short sequences take the device. */
-#include "dist/gather.h"
-
 #include <string.h>
 #include <unistd.h>
 
 #include "base/hash.h"
 #include "base/mem.h"
 #include "core/device.h"
-#include "dist/device.h"
-#include "ga/attn.h"
-#include "ga/attn_bwd.h"
+#include "dist/device_gather.h"
 #include "ga/layer.h"
-
-struct dist_gather {
-  ga_stream *second, *local;
-  ga_event *returned[GATHER_MOST_GROUPS]; /* behind the calls whose dK, dV go to others */
-  gather_call *calls;
-  int64_t n_calls, covered; /* covered: queries that some call has */
-  const dist_step **moves;  /* [n_moves] sends, receives and merges of the rank's program, in its order */
-  int64_t n_moves;
-  int32_t groups;
-  void *keys[GATHER_PARTS];  /* K, V of all tokens, in the window */
-  float *sums[GATHER_PARTS]; /* backward: dK, dV of all tokens */
-  float *lse[2];             /* of a call, for each of the two computing streams */
-  tile_shapes shapes[2];     /* the same: what has been rehearsed */
-  ga_dist_tensors last;      /* of the run before */
-  ga_graph *graph;           /* of a run with these; NULL: not recorded */
-  bool may_record;
-  uint64_t run_bytes; /* that a run sends */
-};
-
-/* Heads of a group: of keys, and of the queries that read them. */
-typedef struct group_heads {
-  int32_t kv, n_kv, q, n_q;
-} group_heads;
-
-static group_heads heads_of_group(const dist_device *e, int32_t g) {
-  const dist_problem *p = &e->plan->p;
-  const int32_t n_kv = p->kv_heads / e->gather->groups, each = p->q_heads / p->kv_heads;
-  return (group_heads){.kv = g * n_kv, .n_kv = n_kv, .q = g * n_kv * each, .n_q = n_kv * each};
-}
-
-static bool is_backward(const dist_device *e) { return e->plan->p.flags & GA_DIST_BACKWARD; }
 
 /* --- making --- */
 
@@ -74,7 +40,7 @@ static int64_t sums_floats(const dist_problem *p, int part) {
 int64_t dist_gather_memory(const dist_problem *p, int32_t rank) {
   int64_t floats = 2 * lse_floats(p, rank);
   for (int c = 0; c < GATHER_PARTS; c++) floats += sums_floats(p, c);
-  return floats * (int64_t)sizeof(float);
+  return floats * (int64_t)sizeof(float) + dist_gather_starts_bytes(p, rank);
 }
 
 static ga_status make_key_sums(dist_device *e) {
@@ -124,12 +90,11 @@ ga_status dist_gather_create(dist_device *e) {
   x->groups = p->grid.groups;
   GA_TRY(ga_stream_create(e->ctx, &x->second));
   GA_TRY(ga_stream_create(e->ctx, &x->local));
-  GA_TRY(dist_gather_list(p, e->rank, &x->calls, &x->n_calls));
-  for (int64_t i = 0; i < x->n_calls; i++) x->covered += x->calls[i].n_q;
+  GA_TRY(dist_gather_prepare_calls(e));
   GA_TRY(list_moves(e));
   for (int c = 0; c < GATHER_PARTS; c++) x->keys[c] = dist_window_keys(&e->w, e->rank, c);
   for (int i = 0; i < 2; i++) GA_TRY(alloc_floats(e, lse_floats(p, e->rank), &x->lse[i]));
-  if (is_backward(e)) GA_TRY(make_key_sums(e));
+  if (dist_is_backward(e)) GA_TRY(make_key_sums(e));
   return find_may_record(e, &x->may_record);
 }
 
@@ -143,7 +108,10 @@ void dist_gather_destroy(dist_device *e) {
   for (int c = 0; c < GATHER_PARTS; c++) ga_buffer_free(e->ctx, x->sums[c]);
   for (int i = 0; i < 2; i++) ga_buffer_free(e->ctx, x->lse[i]);
   for (int i = 0; i < 2; i++) ga_mem_free(x->shapes[i].seen);
-  ga_mem_free(x->calls);
+  dist_gather_free(&x->list);
+  ga_buffer_free(e->ctx, x->starts);
+  ga_mem_free(x->q_away);
+  ga_mem_free(x->kv_away);
   ga_mem_free((void *)x->moves);
   ga_mem_free(x);
   e->gather = NULL;
@@ -178,6 +146,26 @@ static bool next_key_run(const block_view *v, bool packed, int64_t *i, key_run *
     r->n += s->count;
   }
   return r->n > 0;
+}
+
+/* Own rows of keys, or of their gradients, but for local documents. */
+static block_view own_away(const dist_device *e, int32_t slot) {
+  block_view v = dist_caller_view(&e->plan->p, e->io, e->rank, slot);
+  v.pieces = e->gather->kv_away, v.n_pieces = e->gather->n_kv_away;
+  return v;
+}
+
+/* The next own rows of queries, but for local documents, from stretch *i on; false when there are none. */
+static bool next_away_rows(const dist_device *e, int64_t *i, int64_t *row, int64_t *n) {
+  const dist_gather *x = e->gather;
+  *n = 0;
+  for (; *i < x->n_q_away; ++*i) {
+    const dist_stretch *s = dist_stretch_at(e->plan->p.q, e->rank, x->q_away[*i]);
+    if (*n && s->row != *row + *n) break;
+    if (!*n) *row = s->row;
+    *n += s->count;
+  }
+  return *n > 0;
 }
 
 /* Some heads of all rows of a view of keys, and the same in [tokens, kv_heads, dim]. What is copied to is packed; what
@@ -217,7 +205,7 @@ static bool moves_tensor(const dist_step *s, int32_t kind, int32_t tensor, int32
 /* Peers in turn from the next rank on, so that no two ranks push to the same one at a time. */
 static ga_status push_keys(dist_device *e, int32_t g) {
   const dist_gather *x = e->gather;
-  const group_heads h = heads_of_group(e, g);
+  const group_heads h = dist_heads_of_group(e, g);
   for (int32_t n = 1; n < e->plan->p.ranks; n++) {
     const int32_t peer = (e->rank + n) % e->plan->p.ranks;
     bool any = false;
@@ -235,7 +223,7 @@ static ga_status push_keys(dist_device *e, int32_t g) {
 /* dK, dV of a peer's rows go to its slot, which the plan gives to them. */
 static ga_status push_gradients(dist_device *e, int32_t g) {
   const dist_gather *x = e->gather;
-  const group_heads h = heads_of_group(e, g);
+  const group_heads h = dist_heads_of_group(e, g);
   void *all[GATHER_PARTS] = {e->gather->sums[0], e->gather->sums[1]};
   GA_TRY(ga_stream_wait_event(e->ctx, e->copies, e->gather->returned[g]));
   for (int32_t n = 1; n < e->plan->p.ranks; n++) {
@@ -255,142 +243,6 @@ static ga_status push_gradients(dist_device *e, int32_t g) {
       GA_TRY(e->ctx->device->ops->value_write(e->copies, dist_window_ready(&e->w, peer, e->rank), (uint32_t)g + 1));
   }
   return dist_device_note(e, e->copies, DIST_COPIES);
-}
-
-/* --- calls --- */
-
-static ga_attn_strides strides_of(const dist_problem *p, int32_t heads, int32_t dim) {
-  return (ga_attn_strides){.batch = p->kv->tokens * heads * dim, .token = (int64_t)heads * dim, .head = dim};
-}
-
-static void *gathered_key(const dist_device *e, int c, int64_t key, int32_t head) {
-  const dist_problem *p = &e->plan->p;
-  const int64_t at = (key * p->kv_heads + head) * dist_gather_dim(p, c);
-  return (char *)e->gather->keys[c] + at * dist_dtype_bytes(p->dtype);
-}
-
-static float *sum_at(const dist_device *e, int c, int64_t key, int32_t head) {
-  const dist_problem *p = &e->plan->p;
-  return e->gather->sums[c] + (key * p->kv_heads + head) * dist_gather_dim(p, c);
-}
-
-static uint32_t feature_flags(const dist_problem *p, const gather_call *c) {
-  return (c->causal ? (uint32_t)GA_ATTN_CAUSAL : 0u) | (p->flags & GA_DIST_SINKS ? (uint32_t)GA_ATTN_SINKS : 0u) |
-         (p->flags & GA_DIST_ALIBI ? (uint32_t)GA_ATTN_ALIBI : 0u);
-}
-
-/* Numbers of the call's heads, out of those of all; NULL where the plan has none. */
-static const float *of_heads(const dist_device *e, uint32_t flag, const float *all, const group_heads *h) {
-  return e->plan->p.flags & flag ? all + h->q : NULL;
-}
-
-/* LSE of the call's queries and heads lies in one piece: in the rank's own tensor, or in `scratch`. */
-static bool lse_is_in_place(const block_view *v, const gather_call *c, const group_heads *h) {
-  return c->n_q == v->rows || h->n_q == 1;
-}
-
-static ga_status copy_lse(ga_stream *stream, const block_view *v, int64_t row, const gather_call *c,
-                          const group_heads *h, float *scratch, bool to_view) {
-  float *const own = v->lse + h->q * v->rows + row;
-  const size_t packed = (size_t)c->n_q * sizeof *own, apart = (size_t)v->rows * sizeof *own;
-  const ga_row_copy copy = {.dst = to_view ? own : scratch,
-                            .src = to_view ? scratch : own,
-                            .dst_pitch = to_view ? apart : packed,
-                            .src_pitch = to_view ? packed : apart,
-                            .width = packed,
-                            .rows = (size_t)h->n_q};
-  return stream->device->ops->copy_rows(stream, &copy);
-}
-
-typedef struct call_place {
-  const gather_call *c;
-  const group_heads *h;
-  tile_device d;
-  float *lse; /* scratch */
-} call_place;
-
-static ga_status call_forward(dist_device *e, const call_place *at) {
-  const dist_problem *p = &e->plan->p;
-  const gather_call *c = at->c;
-  const group_heads *h = at->h;
-  const block_view q = dist_device_own(e, DIST_SLOT_Q), o = dist_caller_view(p, e->io, e->rank, DIST_SLOT_OUT);
-  const int64_t row = dist_stretch_at(p->q, e->rank, c->stretch)->row + c->q;
-  const bool in_place = lse_is_in_place(&o, c, h);
-  bool due;
-  ga_attn_desc d = GA_ATTN_DESC_INIT;
-  d.max_q = c->n_q, d.max_kv = c->n_k, d.q_heads = h->n_q, d.kv_heads = h->n_kv;
-  d.head_dim = p->head_dim, d.v_dim = p->v_dim, d.window = (int32_t)ga_min_i64(c->window, INT32_MAX);
-  d.q_dtype = d.kv_dtype = d.o_dtype = p->dtype;
-  d.flags = (uint32_t)GA_ATTN_LSE | feature_flags(p, c);
-  d.softcap = p->softcap, d.scale = p->scale;
-  const ga_attn_io io = {.q = dist_row_at(&q, 0, row, h->q),
-                         .k = gathered_key(e, 0, c->key, h->kv),
-                         .v = gathered_key(e, 1, c->key, h->kv),
-                         .o = dist_row_at(&o, 0, row, h->q),
-                         .lse = in_place ? o.lse + h->q * o.rows + row : at->lse,
-                         .sinks = of_heads(e, GA_DIST_SINKS, e->io->sinks, h),
-                         .alibi = of_heads(e, GA_DIST_ALIBI, e->io->alibi, h),
-                         .q_stride = strides_of(p, p->q_heads, p->head_dim),
-                         .k_stride = strides_of(p, p->kv_heads, p->head_dim),
-                         .v_stride = strides_of(p, p->kv_heads, p->v_dim),
-                         .o_stride = strides_of(p, p->q_heads, p->v_dim)};
-  GA_TRY(dist_device_is_due(&at->d, &d, sizeof d, &due));
-  if (!due) return GA_OK;
-  GA_TRY(ga_attn(e->ctx, &d, &io, at->d.stream));
-  return in_place ? GA_OK : copy_lse(at->d.stream, &o, row, c, h, at->lse, true);
-}
-
-static ga_status call_backward(dist_device *e, const call_place *at) {
-  const dist_problem *p = &e->plan->p;
-  const gather_call *c = at->c;
-  const group_heads *h = at->h;
-  const block_view g = dist_device_own(e, DIST_SLOT_Q), dq = dist_device_own(e, DIST_SLOT_OUT);
-  const int64_t row = dist_stretch_at(p->q, e->rank, c->stretch)->row + c->q;
-  const bool in_place = lse_is_in_place(&g, c, h);
-  bool due;
-  ga_attn_bwd_desc d = GA_ATTN_BWD_DESC_INIT;
-  d.max_q = c->n_q, d.max_kv = c->n_k, d.q_heads = h->n_q, d.kv_heads = h->n_kv;
-  d.head_dim = p->head_dim, d.v_dim = p->v_dim, d.window = (int32_t)ga_min_i64(c->window, INT32_MAX);
-  d.dtype = p->dtype, d.grad_dtype = GA_F32;
-  d.flags = dist_order_flag(p) | feature_flags(p, c) | (c->adds ? (uint32_t)GA_ATTN_BWD_ADD : 0u);
-  d.softcap = p->softcap, d.scale = p->scale;
-  const ga_attn_bwd_io io = {.q = dist_row_at(&g, 0, row, h->q),
-                             .o = dist_row_at(&g, 1, row, h->q),
-                             .dout = dist_row_at(&g, 2, row, h->q),
-                             .k = gathered_key(e, 0, c->key, h->kv),
-                             .v = gathered_key(e, 1, c->key, h->kv),
-                             .lse = in_place ? g.lse + h->q * g.rows + row : at->lse,
-                             .sinks = of_heads(e, GA_DIST_SINKS, e->io->sinks, h),
-                             .dsinks = p->flags & GA_DIST_SINKS ? e->io->dsinks + h->q : NULL,
-                             .alibi = of_heads(e, GA_DIST_ALIBI, e->io->alibi, h),
-                             .dq = dist_row_at(&dq, 0, row, h->q),
-                             .dk = sum_at(e, 0, c->key, h->kv),
-                             .dv = sum_at(e, 1, c->key, h->kv),
-                             .q_stride = strides_of(p, p->q_heads, p->head_dim),
-                             .o_stride = strides_of(p, p->q_heads, p->v_dim),
-                             .dout_stride = strides_of(p, p->q_heads, p->v_dim),
-                             .k_stride = strides_of(p, p->kv_heads, p->head_dim),
-                             .v_stride = strides_of(p, p->kv_heads, p->v_dim),
-                             .dq_stride = strides_of(p, p->q_heads, p->head_dim),
-                             .dk_stride = strides_of(p, p->kv_heads, p->head_dim),
-                             .dv_stride = strides_of(p, p->kv_heads, p->v_dim)};
-  GA_TRY(dist_device_is_due(&at->d, &d, sizeof d, &due));
-  if (!due) return GA_OK;
-  if (!in_place) GA_TRY(copy_lse(at->d.stream, &g, row, c, h, at->lse, false));
-  return ga_attn_bwd(e->ctx, &d, &io, at->d.stream);
-}
-
-static ga_status run_calls(dist_device *e, int32_t g, bool rehearse) {
-  dist_gather *x = e->gather;
-  const group_heads h = heads_of_group(e, g);
-  const tile_device d = {.stream = g % 2 ? x->second : e->compute, .rehearsal = rehearse ? &x->shapes[g % 2] : NULL};
-  for (int64_t i = 0; i < x->n_calls; i++) {
-    const call_place at = {&x->calls[i], &h, d, x->lse[g % 2]};
-    GA_TRY(dist_device_make_room(e, 2));
-    GA_TRY((is_backward(e) ? call_backward : call_forward)(e, &at));
-    GA_TRY(dist_device_note(e, d.stream, DIST_COMPUTES));
-  }
-  return GA_OK;
 }
 
 /* --- a group of heads --- */
@@ -413,11 +265,11 @@ static ga_status run_head_group(dist_device *e, int32_t g) {
   dist_gather *x = e->gather;
   ga_stream *const stream = g % 2 ? x->second : e->compute;
   GA_TRY(push_keys(e, g));
-  if (g > 0 && is_backward(e)) GA_TRY(push_gradients(e, g - 1));
+  if (g > 0 && dist_is_backward(e)) GA_TRY(push_gradients(e, g - 1));
   if (g < 2) GA_TRY(dist_device_order(e, stream, x->local));
   GA_TRY(await_keys(e, g, stream));
-  GA_TRY(run_calls(e, g, false));
-  return is_backward(e) ? ga_event_record(e->ctx, x->returned[g], stream) : GA_OK;
+  GA_TRY(dist_gather_run_group(e, g, false));
+  return dist_is_backward(e) ? ga_event_record(e->ctx, x->returned[g], stream) : GA_OK;
 }
 
 /* --- gradients of own keys --- */
@@ -433,7 +285,7 @@ static ga_status add_sent_gradients(dist_device *e, const block_view *from, cons
       a.rows = r.n, a.width = (int64_t)p->kv_heads * dist_gather_dim(p, c);
       a.x_stride = a.y_stride = a.b_stride = a.width;
       const ga_add_io io = {
-          .x = sum_at(e, c, r.key, 0), .b = dist_row_at(from, c, r.row, 0), .y = sum_at(e, c, r.key, 0)};
+          .x = dist_sum_at(e, c, r.key, 0), .b = dist_row_at(from, c, r.row, 0), .y = dist_sum_at(e, c, r.key, 0)};
       GA_TRY(dist_device_is_due(d, &a, sizeof a, &due));
       if (due) GA_TRY(ga_add(e->ctx, &a, &io, d->stream));
     }
@@ -474,15 +326,16 @@ static ga_status round_sums(dist_device *e, int64_t rows, int64_t width, const f
 
 static ga_status give_gradients(dist_device *e, const tile_device *d) {
   const dist_problem *p = &e->plan->p;
-  const block_view dkv = dist_caller_view(p, e->io, e->rank, DIST_SLOT_DKV),
-                   dq = dist_caller_view(p, e->io, e->rank, DIST_SLOT_OUT), sums = dist_device_own(e, DIST_SLOT_OUT);
+  const block_view dkv = own_away(e, DIST_SLOT_DKV), dq = dist_caller_view(p, e->io, e->rank, DIST_SLOT_OUT),
+                   sums = dist_device_own(e, DIST_SLOT_OUT);
   key_run r;
-  if (sums.part[0] != dq.part[0])
-    GA_TRY(round_sums(e, dq.rows, (int64_t)dq.heads * dq.dim[0], sums.part[0], dq.part[0], d));
+  for (int64_t i = 0, row, n; sums.part[0] != dq.part[0] && next_away_rows(e, &i, &row, &n);)
+    GA_TRY(
+        round_sums(e, n, (int64_t)dq.heads * dq.dim[0], dist_row_at(&sums, 0, row, 0), dist_row_at(&dq, 0, row, 0), d));
   for (int64_t i = 0; next_key_run(&dkv, false, &i, &r);)
     for (int c = 0; c < GATHER_PARTS; c++)
-      GA_TRY(round_sums(e, r.n, (int64_t)dkv.heads * dkv.dim[c], sum_at(e, c, r.key, 0), dist_row_at(&dkv, c, r.row, 0),
-                        d));
+      GA_TRY(round_sums(e, r.n, (int64_t)dkv.heads * dkv.dim[c], dist_sum_at(e, c, r.key, 0),
+                        dist_row_at(&dkv, c, r.row, 0), d));
   return GA_OK;
 }
 
@@ -492,37 +345,70 @@ static ga_status zero_sums(dist_device *e, int64_t from, int64_t to) {
   for (int c = 0; c < GATHER_PARTS; c++) {
     const int64_t row = (int64_t)e->plan->p.kv_heads * dist_gather_dim(&e->plan->p, c);
     if (to > from)
-      GA_TRY(dist_device_zero(e, e->compute, sum_at(e, c, from, 0), (to - from) * row * (int64_t)sizeof(float)));
+      GA_TRY(dist_device_zero(e, e->compute, dist_sum_at(e, c, from, 0), (to - from) * row * (int64_t)sizeof(float)));
   }
   return GA_OK;
+}
+
+/* Documents whose gradients are summed here: those of away stretches, whose calls they are. Peers get what these have,
+ * and all of it where whole blocks are sent. */
+static ga_status zero_sums_of_documents(dist_device *e) {
+  const dist_problem *p = &e->plan->p;
+  const dist_gather *x = e->gather;
+  if (p->grid.need != GA_DIST_SEND_STRETCHES) return zero_sums(e, 0, p->kv->tokens);
+  int64_t from = 0, to = 0;
+  for (int64_t i = 0, j = 0; i < x->n_q_away || j < x->n_kv_away;) {
+    const int64_t q = i < x->n_q_away ? dist_stretch_at(p->q, e->rank, x->q_away[i])->doc : INT64_MAX,
+                  kv = j < x->n_kv_away ? dist_stretch_at(p->kv, e->rank, x->kv_away[j])->doc : INT64_MAX;
+    const int64_t doc = ga_min_i64(q, kv);
+    if (p->kv->doc_start[doc] != to) {
+      GA_TRY(zero_sums(e, from, to));
+      from = p->kv->doc_start[doc];
+    }
+    to = p->kv->doc_start[doc + 1];
+    i += q == doc, j += kv == doc;
+  }
+  return zero_sums(e, from, to);
+}
+
+/* Of several documents all calls but local ones add. */
+static ga_status clear_packed_gradients(dist_device *e) {
+  const dist_problem *p = &e->plan->p;
+  const block_view dq = dist_device_own(e, DIST_SLOT_OUT);
+  for (int64_t i = 0, row, n; next_away_rows(e, &i, &row, &n);)
+    GA_TRY(dist_device_zero(e, e->compute, dist_row_at(&dq, 0, row, 0),
+                            n * dq.heads * dq.dim[0] * dist_dtype_bytes(dq.dtype)));
+  if (p->flags & GA_DIST_SINKS)
+    GA_TRY(dist_device_zero(e, e->compute, e->io->dsinks, p->q_heads * (int64_t)sizeof(float)));
+  return zero_sums_of_documents(e);
 }
 
 /* What the calls do not write but add to begins at zero, and so does what they leave out. */
 static ga_status clear_gradients(dist_device *e) {
   const dist_problem *p = &e->plan->p;
-  const dist_gather *x = e->gather;
+  const gather_list *l = &e->gather->list;
   const block_view dq = dist_device_own(e, DIST_SLOT_OUT);
-  if (p->kv->documents > 1 || !x->n_calls || x->covered != dq.rows) {
+  if (p->kv->documents > 1) return clear_packed_gradients(e);
+  if (!l->n_calls || e->gather->covered != dq.rows) {
     GA_TRY(dist_device_clear(e->compute, &dq));
     if (p->flags & GA_DIST_SINKS)
       GA_TRY(dist_device_zero(e, e->compute, e->io->dsinks, p->q_heads * (int64_t)sizeof(float)));
     return zero_sums(e, 0, p->kv->tokens);
   }
-  for (int64_t i = 0; i < x->n_calls; i++) {
-    const gather_call *c = &x->calls[i];
-    const int64_t row = dist_stretch_at(p->q, e->rank, c->stretch)->row + c->q;
+  for (int64_t i = 0; i < l->n_calls; i++) {
+    const gather_call *c = &l->calls[i];
     if (c->adds)
-      GA_TRY(dist_device_zero(e, e->compute, dist_row_at(&dq, 0, row, 0),
+      GA_TRY(dist_device_zero(e, e->compute, dist_row_at(&dq, 0, c->row, 0),
                               c->n_q * dq.heads * dq.dim[0] * dist_dtype_bytes(dq.dtype)));
   }
-  GA_TRY(zero_sums(e, 0, x->calls[0].key));
-  return zero_sums(e, x->calls[0].key + x->calls[0].n_k, p->kv->tokens);
+  GA_TRY(zero_sums(e, 0, l->calls[0].key));
+  return zero_sums(e, l->calls[0].key + l->calls[0].n_k, p->kv->tokens);
 }
 
 /* A query that no call has is left with O = 0, LSE = -infinity. */
 static ga_status clear_results(dist_device *e) {
   const uint32_t minus_infinity = 0xff800000;
-  if (is_backward(e)) return clear_gradients(e);
+  if (dist_is_backward(e)) return clear_gradients(e);
   const block_view o = dist_caller_view(&e->plan->p, e->io, e->rank, DIST_SLOT_OUT);
   if (e->gather->covered == o.rows) return GA_OK;
   GA_TRY(dist_device_zero(e, e->compute, o.part[0], o.rows * o.heads * o.dim[0] * dist_dtype_bytes(o.dtype)));
@@ -543,9 +429,10 @@ ga_status dist_gather_rehearse(dist_device *e) {
   dist_gather *x = e->gather;
   const tile_device d = {.stream = e->compute, .rehearsal = &x->shapes[0]};
   GA_TRY(dist_device_order(e, x->second, e->compute));
-  for (int32_t g = 0; g < x->groups; g++) GA_TRY(run_calls(e, g, true));
+  GA_TRY(dist_gather_run_local(e, true));
+  for (int32_t g = 0; g < x->groups; g++) GA_TRY(dist_gather_run_group(e, g, true));
   GA_TRY(dist_device_order(e, e->compute, x->second));
-  if (!is_backward(e)) return GA_OK;
+  if (!dist_is_backward(e)) return GA_OK;
   GA_TRY(take_gradients(e, &d));
   return give_gradients(e, &d);
 }
@@ -555,16 +442,17 @@ static ga_status enqueue_run(dist_device *e) {
   const tile_device d = {.stream = e->compute};
   ga_stream *const others[] = {x->local, e->copies, x->second};
   const group_heads all = {.n_kv = e->plan->p.kv_heads};
-  const block_view own = dist_device_own(e, DIST_SLOT_KV);
+  const block_view own = own_away(e, DIST_SLOT_KV);
   GA_TRY(dist_device_order(e, x->local, e->compute));
   GA_TRY(dist_device_order(e, e->copies, e->compute));
   GA_TRY(copy_heads(x->local, &own, x->keys, false, &all));
   GA_TRY(clear_results(e));
+  GA_TRY(dist_gather_run_local(e, false));
   GA_TRY(dist_device_order(e, x->second, e->compute));
   for (int32_t g = 0; g < x->groups; g++) GA_TRY(run_head_group(e, g));
-  if (is_backward(e)) GA_TRY(push_gradients(e, x->groups - 1));
+  if (dist_is_backward(e)) GA_TRY(push_gradients(e, x->groups - 1));
   for (size_t i = 0; i < GA_COUNT_OF(others); i++) GA_TRY(dist_device_order(e, e->compute, others[i]));
-  if (is_backward(e)) {
+  if (dist_is_backward(e)) {
     GA_TRY(take_gradients(e, &d));
     GA_TRY(give_gradients(e, &d));
   }

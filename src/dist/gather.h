@@ -7,7 +7,11 @@
  *     call 1           queries of chunk 3, keys of chunks 0 to 3
  *     call 2           queries of chunk 0, keys of chunk 0
  *
- * Heads are cut into groups: one group's calls run while the next one's keys come. */
+ * Heads are cut into groups: one group's calls run while the next one's keys come.
+ *
+ * Of several documents the calls of many stretches are one: each stretch is a packed sequence of its own, which has its
+ * document's keys up to its last query. Backward no two of a call share keys. Documents that are on one rank as a whole
+ * are local: their keys are read, and their gradients written, where the caller has them. */
 #ifndef GA_DIST_GATHER_H
 #define GA_DIST_GATHER_H
 
@@ -22,15 +26,33 @@ int32_t dist_gather_groups(const dist_problem *p);
 int64_t dist_gather_bytes(const dist_problem *p, int part, int32_t dtype);
 static inline int32_t dist_gather_dim(const dist_problem *p, int part) { return part ? p->v_dim : p->head_dim; }
 
-/* Queries of an own stretch by keys from a row of the gathered ones on: all that these queries see. */
+/* Queries of an own stretch by keys from a row of the gathered ones on, or of the rank's own: all that these queries
+ * see. */
 typedef struct gather_call {
-  int32_t stretch;
-  bool causal;
-  bool adds; /* backward: to what dQ, dK, dV hold. The first call of a single document writes them */
-  int64_t q, n_q, key, n_k, window;
+  int32_t stretch, round; /* round: calls of a document that share keys have different ones */
+  bool causal, local;
+  bool adds;        /* backward: to what dQ, dK, dV hold. The first call of a single document writes them */
+  int64_t row, n_q; /* of the rank */
+  int64_t key, n_k;
+  int64_t window;
 } gather_call;
 
-/* Those of a document come one after the other. *calls is the caller's to free. */
-GA_NODISCARD ga_status dist_gather_list(const dist_problem *p, int32_t rank, gather_call **calls, int64_t *n);
+/* Calls [first, first + n): one call of packed sequences; of one it is plain. */
+typedef struct gather_batch {
+  int64_t first, n;
+  int64_t max_q, max_k;
+} gather_batch;
+
+typedef struct gather_list {
+  gather_call *calls;
+  gather_batch *batches; /* local ones first */
+  int64_t n_calls, n_batches, room, batch_room;
+} gather_list;
+
+enum { GATHER_CALLS_A_STRETCH = 2 }; /* at most */
+
+/* Release with dist_gather_free, also after a failure. */
+GA_NODISCARD ga_status dist_gather_list(const dist_problem *p, int32_t rank, gather_list *l);
+void dist_gather_free(gather_list *l);
 
 #endif

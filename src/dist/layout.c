@@ -13,11 +13,12 @@
 #define MOST_TOKENS    ((int64_t)1 << 40)
 #define MOST_STRETCHES ((int64_t)1 << 26)
 
-static const char *const order_names[] = {"none", "contiguous", "striped", "zigzag", "chunks", "doc_zigzag", "pieces"};
+static const char *const order_names[] = {"none",   "contiguous", "striped", "zigzag",
+                                          "chunks", "doc_zigzag", "pieces",  "documents"};
 
 static ga_status check_layout(const ga_dist_layout_desc *d) {
-  GA_REQUIRE(d->order >= GA_DIST_CONTIGUOUS && d->order <= GA_DIST_PIECES, GA_ERR_ARG,
-             "dist layout: order is %d; must be %d to %d", d->order, GA_DIST_CONTIGUOUS, GA_DIST_PIECES);
+  GA_REQUIRE(d->order >= GA_DIST_CONTIGUOUS && d->order <= GA_DIST_DOCUMENTS, GA_ERR_ARG,
+             "dist layout: order is %d; must be %d to %d", d->order, GA_DIST_CONTIGUOUS, GA_DIST_DOCUMENTS);
   GA_REQUIRE(d->ranks >= 1 && d->ranks <= MOST_RANKS, GA_ERR_ARG, "dist layout: ranks is %d; must be 1 to %d", d->ranks,
              MOST_RANKS);
   const bool chunked = d->order == GA_DIST_CHUNKS || d->order == GA_DIST_PIECES;
@@ -71,16 +72,13 @@ static void add_range(maker *m, int64_t begin, int64_t end) {
   }
 }
 
-/* floor(n i / parts) without overflow: n is at most 2^40, parts at most 2^22. */
-static int64_t cut(int64_t n, int64_t i, int64_t parts) { return n / parts * i + n % parts * i / parts; }
-
 /* The chunks of a rank out of tokens [begin, begin + n): dealt out forth and back, or one behind the other. */
 static void add_chunks(maker *m, int64_t begin, int64_t n, int64_t chunks) {
   const int64_t ranks = m->l->ranks, parts = chunks * ranks;
   for (int64_t row = 0; row < chunks; row++) {
     const int64_t dealt = row * ranks + (row % 2 ? ranks - 1 - m->rank : m->rank);
     const int64_t c = m->l->order == GA_DIST_PIECES ? m->rank * chunks + row : dealt;
-    add_range(m, begin + cut(n, c, parts), begin + cut(n, c + 1, parts));
+    add_range(m, begin + dist_cut(n, c, parts), begin + dist_cut(n, c + 1, parts));
   }
 }
 
@@ -92,12 +90,24 @@ static void add_stripes(maker *m) {
   }
 }
 
-static int64_t make_stretches(ga_dist_layout *l, int64_t chunks) {
+/* owner: as dist_deal_documents has it. */
+static void add_documents(maker *m, const int32_t *owner) {
+  const int64_t *start = m->l->doc_start;
+  for (int64_t doc = 0; doc < m->l->documents; doc++) {
+    if (owner[doc] < 0) add_chunks(m, start[doc], start[doc + 1] - start[doc], 2);
+    if (owner[doc] == m->rank) add_stretch(m, start[doc], start[doc + 1] - start[doc], doc);
+  }
+}
+
+/* owner: with GA_DIST_DOCUMENTS alone. */
+static int64_t make_stretches(ga_dist_layout *l, int64_t chunks, const int32_t *owner) {
   maker m = {.l = l};
   for (m.rank = 0; m.rank < l->ranks; m.rank++) {
     l->rank_start[m.rank] = m.n;
     if (l->order == GA_DIST_STRIPED) {
       add_stripes(&m);
+    } else if (l->order == GA_DIST_DOCUMENTS) {
+      add_documents(&m, owner);
     } else if (l->order == GA_DIST_DOC_ZIGZAG) {
       for (int64_t doc = 0; doc < l->documents; doc++)
         add_chunks(&m, l->doc_start[doc], l->doc_start[doc + 1] - l->doc_start[doc], 2);
@@ -132,12 +142,18 @@ static ga_status fill_layout(const ga_dist_layout_desc *d, ga_dist_layout *l) {
   const int64_t chunks = d->chunks ? d->chunks : d->order == GA_DIST_ZIGZAG ? 2 : 1;
   GA_REQUIRE((int64_t)d->documents * d->ranks <= MOST_STRETCHES, GA_ERR_SHAPE,
              "dist layout: %d documents on %d ranks; their product must be at most 2^26", d->documents, d->ranks);
-  const int64_t n = make_stretches(l, chunks);
-  GA_TRY(ga_mem_zalloc((size_t)n + 1, sizeof *l->stretches, "stretches of a layout", &p));
-  l->stretches = p;
-  (void)make_stretches(l, chunks);
-  l->id = id_of_layout(l);
-  return GA_OK;
+  GA_TRY(ga_mem_zalloc((size_t)d->documents, sizeof(int32_t), "documents of a layout", &p));
+  int32_t *const owner = p;
+  ga_status status = d->order == GA_DIST_DOCUMENTS ? dist_deal_documents(l, owner) : GA_OK;
+  const int64_t n = status == GA_OK ? make_stretches(l, chunks, owner) : 0;
+  if (status == GA_OK) status = ga_mem_zalloc((size_t)n + 1, sizeof *l->stretches, "stretches of a layout", &p);
+  if (status == GA_OK) {
+    l->stretches = p;
+    (void)make_stretches(l, chunks, owner);
+    l->id = id_of_layout(l);
+  }
+  ga_mem_free(owner);
+  return status;
 }
 
 ga_status ga_dist_layout_create(const ga_dist_layout_desc *desc, ga_dist_layout **out) {

@@ -23,6 +23,11 @@ struct ga_dist_layout {
   uint64_t id;
 };
 
+/* floor(n i / parts) without overflow: n is at most 2^40, parts at most 2^22. */
+static inline int64_t dist_cut(int64_t n, int64_t i, int64_t parts) { return n / parts * i + n % parts * i / parts; }
+/* owner[documents]: the rank that has a document as a whole; -1 = all have chunks of it. l: with doc_start. */
+GA_NODISCARD ga_status dist_deal_documents(const ga_dist_layout *l, int32_t *owner);
+
 static inline int64_t dist_stretches(const ga_dist_layout *l, int32_t rank) {
   return l->rank_start[rank + 1] - l->rank_start[rank];
 }

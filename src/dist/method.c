@@ -218,7 +218,9 @@ ga_status dist_method_fill(const char *name, const ga_dist_grid *asked, dist_pro
   g->move_kv = or_else(g->move_kv, pass->move_kv);
   g->move_out = or_else(g->move_out, pass->move_out);
   g->move_dkv = or_else(g->move_dkv, pass->move_dkv);
-  g->need = or_else(g->need, p->window && m->need == ALL ? BLOCKS : m->need);
+  /* Of packed documents a rank that gathers keys sees few of the others'. */
+  const bool few = dist_gathers(p) && p->kv->documents > 1 && m->need == ALL;
+  g->need = or_else(g->need, few ? STRETCHES : p->window && m->need == ALL ? BLOCKS : m->need);
   g->prefetch = or_else(g->prefetch, m->prefetch);
   g->groups = or_else(g->groups, dist_gathers(p) ? dist_gather_groups(p) : 1);
   return check_grid_of_method(name, p);

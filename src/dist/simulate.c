@@ -185,10 +185,10 @@ static void push_group(simulation *s, int32_t tensor, const double *ready, doubl
 static ga_status group_seconds(const simulation *s, double *seconds) {
   const dist_problem *p = &s->plan->p;
   for (int32_t r = 0; r < p->ranks; r++) {
-    gather_call *calls = NULL;
-    int64_t n = 0;
-    const ga_status status = dist_gather_list(p, r, &calls, &n);
-    ga_mem_free(calls);
+    gather_list list;
+    const ga_status status = dist_gather_list(p, r, &list);
+    const int64_t n = list.n_batches;
+    dist_gather_free(&list);
     GA_TRY(status);
     seconds[r] = busy_of(s, r) / p->grid.groups + (double)n * s->m->launch;
   }

@@ -4,7 +4,7 @@
 #define STATE (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)
 #define ALL_FLAGS                                                                                          \
   (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_SINKS | GA_ATTN_ALIBI | GA_ATTN_LSE | STATE | \
-   GA_ATTN_KV_READY | GA_ATTN_FAST_SUM | GA_ATTN_INVARIANT | GA_ATTN_SYMMETRIC)
+   GA_ATTN_KV_READY | GA_ATTN_FAST_SUM | GA_ATTN_INVARIANT | GA_ATTN_SYMMETRIC | GA_ATTN_LENGTHS)
 
 static ga_status check_heads(const ga_attn_desc *d) {
   GA_CHECK_RANGE("attn", d->q_heads, 1, GA_HEADS_MAX);
@@ -94,6 +94,17 @@ static ga_status check_symmetric(const ga_attn_desc *d) {
   return GA_OK;
 }
 
+static ga_status check_packed_fields(const ga_attn_desc *d) {
+  GA_REQUIRE(!(d->flags & GA_ATTN_LENGTHS) || (d->flags & (GA_ATTN_VARLEN | GA_ATTN_PAGED)) == GA_ATTN_VARLEN,
+             GA_ERR_ARG, "attn: flags 0x%x; LENGTHS needs VARLEN, and is not with PAGED", d->flags);
+  GA_REQUIRE(d->lse_stride >= 0 && d->lse_stride <= GA_DIM_MAX, GA_ERR_ARG,
+             "attn: lse_stride is %lld; must be 0 to 2^40", (long long)d->lse_stride);
+  GA_REQUIRE(!d->lse_stride || (d->flags & GA_ATTN_VARLEN && !(d->flags & STATE)), GA_ERR_ARG,
+             "attn: lse_stride is %lld with flags 0x%x; must be 0 without VARLEN, and with STATE_*",
+             (long long)d->lse_stride, d->flags);
+  return GA_OK;
+}
+
 static ga_status complete(ga_attn_desc *d) {
   GA_CHECK_DIM("attn", d->batch);
   GA_CHECK_DIM("attn", d->max_q);
@@ -105,6 +116,7 @@ static ga_status complete(ga_attn_desc *d) {
   GA_TRY(check_segments(d));
   GA_TRY(check_scaled(d));
   GA_TRY(check_stretch_counts(d));
+  GA_TRY(check_packed_fields(d));
   GA_REQUIRE(d->window >= 0, GA_ERR_ARG, "attn: window is %d; must be 0 (none) or more", d->window);
   GA_TRY(check_symmetric(d));
   GA_REQUIRE(!(d->flags & GA_ATTN_PAGED) == !d->page_size && d->page_size >= 0 && d->page_size <= GA_PAGE_MAX,
@@ -219,6 +231,10 @@ static ga_status check_borders(const ga_attn_desc *d, const ga_attn_io *io) {
                  (io->q_tokens >= 0 && io->q_tokens <= GA_DIM_MAX && io->kv_tokens >= 0 && io->kv_tokens <= GA_DIM_MAX),
              GA_ERR_ARG, "attn: q_tokens %lld, kv_tokens %lld; must be 0 to 2^40", (long long)io->q_tokens,
              (long long)io->kv_tokens);
+  if (d->flags & GA_ATTN_LENGTHS) {
+    GA_CHECK_ALIGN("attn", io->q_len, GA_I32, "q_len");
+    GA_CHECK_ALIGN("attn", io->kv_len, GA_I32, "kv_len");
+  }
   if (!(d->flags & GA_ATTN_PAGED)) {
     GA_CHECK_PTR("attn", io->kv_start || !(d->flags & GA_ATTN_VARLEN), "kv_start");
     return GA_OK;
@@ -234,10 +250,12 @@ static ga_status check_borders(const ga_attn_desc *d, const ga_attn_io *io) {
 /* Borders of packed sequences and numbers of pages are the device's: what they can be at most is counted. Caches of
  * block types: a row begins with a block. */
 static ga_status check_io_strides(const ga_attn_desc *d, const ga_attn_io *io) {
-  const bool packed = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
+  const bool packed = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED, gaps = d->flags & GA_ATTN_LENGTHS;
   const int64_t batch = packed ? 1 : d->batch;
-  const int64_t q = packed ? ga_min_i64(d->batch * d->max_q, INT32_MAX) : d->max_q;
-  const int64_t kv = paged ? d->page_size : packed ? ga_min_i64(d->batch * d->max_kv, INT32_MAX) : d->max_kv;
+  const int64_t packed_q = gaps ? INT32_MAX : ga_min_i64(d->batch * d->max_q, INT32_MAX);
+  const int64_t packed_kv = gaps ? INT32_MAX : ga_min_i64(d->batch * d->max_kv, INT32_MAX);
+  const int64_t q = packed ? packed_q : d->max_q;
+  const int64_t kv = paged ? d->page_size : packed ? packed_kv : d->max_kv;
   const int64_t pages = paged ? 1 : batch, block = ga_dtype_info((ga_dtype)d->kv_dtype)->block_elems;
   const bool scaled = ga_attn_is_scaled(d);
   GA_TRY(ga_check_strides("attn", "q_stride", &io->q_stride, batch, q, d->q_heads));

@@ -1,6 +1,6 @@
 #include "op/op.h"
 
-#define MASK_FLAGS (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_SINKS | GA_ATTN_ALIBI)
+#define MASK_FLAGS (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_SINKS | GA_ATTN_ALIBI | GA_ATTN_LENGTHS)
 #define ALL_FLAGS  (MASK_FLAGS | GA_ATTN_BWD_DETERMINISTIC | GA_ATTN_BWD_ADD)
 #define OP         "attn_bwd"
 
@@ -35,13 +35,23 @@ static ga_status check_totals(const ga_attn_bwd_desc *d) {
                (long long)d->total_kv);
     return GA_OK;
   }
-  GA_REQUIRE(d->total_q >= 0 && d->total_q <= d->batch * d->max_q, GA_ERR_SHAPE,
-             OP ": total_q is %lld; must be 0 to batch * max_q = %lld", (long long)d->total_q,
-             (long long)(d->batch * d->max_q));
-  GA_REQUIRE(d->total_kv >= 0 && d->total_kv <= d->batch * d->max_kv, GA_ERR_SHAPE,
-             OP ": total_kv is %lld; must be 0 to batch * max_kv = %lld", (long long)d->total_kv,
-             (long long)(d->batch * d->max_kv));
+  const bool gaps = d->flags & GA_ATTN_LENGTHS;
+  const int64_t most_q = gaps ? GA_DIM_MAX : d->batch * d->max_q, most_kv = gaps ? GA_DIM_MAX : d->batch * d->max_kv;
+  GA_REQUIRE(d->total_q >= 0 && d->total_q <= most_q, GA_ERR_SHAPE, OP ": total_q is %lld; must be 0 to %s = %lld",
+             (long long)d->total_q, gaps ? "2^40" : "batch * max_q", (long long)most_q);
+  GA_REQUIRE(d->total_kv >= 0 && d->total_kv <= most_kv, GA_ERR_SHAPE, OP ": total_kv is %lld; must be 0 to %s = %lld",
+             (long long)d->total_kv, gaps ? "2^40" : "batch * max_kv", (long long)most_kv);
   return GA_OK;
+}
+
+static ga_status check_packed_fields(const ga_attn_bwd_desc *d) {
+  GA_REQUIRE(d->flags & GA_ATTN_VARLEN || !(d->flags & GA_ATTN_LENGTHS), GA_ERR_ARG,
+             OP ": flags 0x%x; LENGTHS needs VARLEN", d->flags);
+  GA_REQUIRE(d->lse_stride >= 0 && d->lse_stride <= GA_DIM_MAX, GA_ERR_ARG,
+             OP ": lse_stride is %lld; must be 0 to 2^40", (long long)d->lse_stride);
+  GA_REQUIRE(d->flags & GA_ATTN_VARLEN || !d->lse_stride, GA_ERR_ARG,
+             OP ": lse_stride is %lld; must be 0 without VARLEN", (long long)d->lse_stride);
+  return check_totals(d);
 }
 
 static ga_status complete(ga_attn_bwd_desc *d) {
@@ -55,7 +65,7 @@ static ga_status complete(ga_attn_bwd_desc *d) {
   GA_TRY(check_heads(d));
   GA_REQUIRE(!(d->flags & ~(uint32_t)ALL_FLAGS), GA_ERR_ARG, OP ": flags 0x%x are unknown", d->flags);
   GA_TRY(check_dtypes(d));
-  GA_TRY(check_totals(d));
+  GA_TRY(check_packed_fields(d));
   GA_REQUIRE(d->window >= 0, GA_ERR_ARG, OP ": window is %d; must be 0 (none) or more", d->window);
   GA_REQUIRE(isfinite(d->scale) && isfinite(d->softcap) && d->softcap >= 0, GA_ERR_ARG,
              OP ": scale %g, softcap %g; must be finite, softcap not negative", (double)d->scale, (double)d->softcap);
@@ -87,7 +97,8 @@ static ga_status check_aligned(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *
              {io->dq, d->grad_dtype, "dq"},    {io->dk, d->grad_dtype, "dk"},
              {io->dv, d->grad_dtype, "dv"},    {io->dsinks, GA_F32, "dsinks"},
              {io->sinks, GA_F32, "sinks"},     {io->alibi, GA_F32, "alibi"},
-             {io->q_start, GA_I32, "q_start"}, {io->kv_start, GA_I32, "kv_start"}};
+             {io->q_start, GA_I32, "q_start"}, {io->kv_start, GA_I32, "kv_start"},
+             {io->q_len, GA_I32, "q_len"},     {io->kv_len, GA_I32, "kv_len"}};
   for (size_t i = 0; i < GA_COUNT_OF(all); i++) GA_CHECK_ALIGN(OP, all[i].p, all[i].dtype, all[i].name);
   return GA_OK;
 }

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "core/attn_fp8.h"
+#include "core/attn_packed.h"
 #include "core/attn_stretch.h"
 #include "ref/ref.h"
 
@@ -28,11 +29,11 @@ static sequence sequence_of(const ga_attn_desc *d, const ga_attn_io *a, int64_t 
   const bool varlen = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
   if (varlen) {
     s.q_first = a->q_start[b];
-    s.n_q = a->q_start[b + 1] - a->q_start[b];
+    s.n_q = ga_attn_rows_of(d->flags, a->q_start, a->q_len, b);
   }
   if (varlen && !paged) {
     s.kv_first = a->kv_start[b];
-    s.n_kv = a->kv_start[b + 1] - a->kv_start[b];
+    s.n_kv = ga_attn_rows_of(d->flags, a->kv_start, a->kv_len, b);
   }
   if (paged) s.n_kv = a->kv_len[b];
   if (d->kv_segments) s.n_kv = 0;
@@ -217,7 +218,9 @@ static void one_row(const ga_attn_desc *d, const ga_attn_io *a, const sequence *
     return;
   }
   if (d->flags & GA_ATTN_SINKS) add_sink(d, &r, o, (double)a->sinks[h]);
-  if (d->flags & GA_ATTN_LSE) a->lse[at] = (float)(r.top == -INFINITY ? r.top : r.top + log(r.sum));
+  if (d->flags & GA_ATTN_LSE)
+    a->lse[d->lse_stride ? h * d->lse_stride + s->q_first + i : at] =
+        (float)(r.top == -INFINITY ? r.top : r.top + log(r.sum));
   for (int c = 0; c < d->v_dim; c++)
     ga_ref_store((ga_dtype)d->o_dtype, a->o, q_at(d, &a->o_stride, s, i, h) + c, r.top == -INFINITY ? 0 : o[c] / r.sum);
 }

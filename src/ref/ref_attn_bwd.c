@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "core/attn_packed.h"
 #include "ref/ref.h"
 
 typedef struct sequence {
@@ -20,9 +21,9 @@ static sequence sequence_of(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, 
   if (!(d->flags & GA_ATTN_VARLEN)) return (sequence){.b = b, .n_q = d->max_q, .n_kv = d->max_kv};
   return (sequence){.b = b,
                     .q_first = a->q_start[b],
-                    .n_q = a->q_start[b + 1] - a->q_start[b],
+                    .n_q = ga_attn_rows_of(d->flags, a->q_start, a->q_len, b),
                     .kv_first = a->kv_start[b],
-                    .n_kv = a->kv_start[b + 1] - a->kv_start[b]};
+                    .n_kv = ga_attn_rows_of(d->flags, a->kv_start, a->kv_len, b)};
 }
 
 /* Element offset of token i, whose sequence begins at token `first`. */
@@ -65,7 +66,7 @@ static void one_row(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, const se
   const int kv = h / (d->q_heads / d->kv_heads);
   const int64_t q = element_at(d, &a->q_stride, s->b, s->q_first, i, h),
                 dout = element_at(d, &a->dout_stride, s->b, s->q_first, i, h);
-  const double lse = (double)a->lse[(s->b * d->q_heads + h) * d->max_q + i];
+  const double lse = (double)a->lse[ga_attn_lse_at(d->lse_stride, s->q_first, s->b, d->q_heads, d->max_q, h, i)];
   if (lse == -INFINITY) return;
   const double delta =
       dot_rows(d->dtype, a->dout, dout, a->o, element_at(d, &a->o_stride, s->b, s->q_first, i, h), d->v_dim);

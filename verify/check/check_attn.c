@@ -7,10 +7,12 @@
 
 #include "base/status.h"
 #include "core/attn_fp8.h"
+#include "core/attn_packed.h"
 #include "ref/ref.h"
 #include "verify/check/check.h"
 #include "verify/check/check_attn_fp8.h"
 #include "verify/check/check_attn_plain.h"
+#include "verify/check/check_attn_stretch.h"
 
 #define PAD_STRIDES (c->bits & 1)
 #define RAMP        (c->mode == CHECK_NORMAL && (c->bits >> 12 & 3) == 0) /* logits that grow along the keys */
@@ -101,87 +103,14 @@ static void draw_both_ways(const check_case *c, ga_attn_desc *d) {
   if (d->flags & GA_ATTN_SYMMETRIC && d->window && !(c->bits >> 26 & 7)) d->window = INT32_MAX; /* as good as none */
 }
 
-/* --- stretches --- */
+static int64_t total_q(const check_case *c, const ga_attn_desc *d);
 
-typedef struct stretches {
-  ga_attn_stretch q[GA_ATTN_MAX_STRETCHES], kv[GA_ATTN_MAX_STRETCHES];
-  bool waits;
-} stretches;
-
-/* Cuts tokens into n stretches, in the order of memory, now and then empty ones. */
-static void cut_stretches(check_case *c, ga_attn_stretch *s, int n, int64_t tokens) {
-  const int64_t step = check_pick(c, 2) ? 1 : 1 + check_pick(c, 32); /* cuts anywhere, or at multiples */
-  int64_t at = 0;
-  memset(s, 0, (size_t)n * sizeof *s);
-  for (int i = 0; i < n; i++) {
-    const int64_t left = tokens - at, most = 2 * left / (n - i);
-    int64_t rows = check_pick(c, 10) ? check_pick(c, (int32_t)most + 1) / step * step : 0;
-    if (i == n - 1) rows = left;
-    s[i] = (ga_attn_stretch){.first = at, .rows = ga_min_i64(rows, left)};
-    at += s[i].rows;
-  }
-}
-
-static void shuffle_stretches(check_case *c, ga_attn_stretch *s, int n) {
-  for (int i = n - 1; i > 0; i--) {
-    const int j = check_pick(c, i + 1);
-    const ga_attn_stretch x = s[i];
-    s[i] = s[j];
-    s[j] = x;
-  }
-}
-
-/* Positions of keys: one document or some, with holes or without; not all rows are a stretch's. */
-static int32_t place_keys(check_case *c, ga_attn_stretch *kv, int n, int64_t begin) {
-  const bool packed = check_pick(c, 3) == 0, holes = check_pick(c, 3) == 0;
-  int64_t at = begin;
-  int32_t document = 0;
-  for (int i = 0; i < n; i++) {
-    if (packed && check_pick(c, 3) == 0) document += 1 + check_pick(c, 2), at = begin;
-    if (holes) at += check_pick(c, 3) ? 0 : check_pick(c, 70);
-    if (holes && kv[i].rows > 0) kv[i].rows -= check_pick(c, (int32_t)ga_min_i64(kv[i].rows + 1, 9));
-    kv[i].position = at;
-    kv[i].document = document;
-    at += kv[i].rows;
-  }
-  return document;
-}
-
-/* Each row of Q is in one, as chunks of a sequence are, or anywhere; some in documents without keys. */
-static void place_queries(check_case *c, ga_attn_stretch *q, int n, const ga_attn_stretch *kv, int n_kv,
-                          int32_t documents) {
-  for (int i = 0; i < n; i++) {
-    const ga_attn_stretch *s = &kv[check_pick(c, n_kv)];
-    q[i].document = check_pick(c, 9) ? s->document : check_pick(c, documents + 3);
-    q[i].position = ga_max_i64(0, s->position + (check_pick(c, 3) ? 0 : check_pick(c, 200) - 100));
-  }
-}
-
-static void draw_stretches(check_case *c, ga_attn_desc *d) {
-  const bool made_for = strstr(c->kernel->id, "_stretch_");
-  const bool may = !SPIKES && !ga_attn_is_scaled(d) && d->kv_dtype != GA_E4M3;
-  void *p;
-  if (!may || check_pick(c, made_for ? 20 : 5) >= (made_for ? 19 : 1)) return;
-  if (ga_arena_alloc(&c->arena, sizeof(stretches), &p) != GA_OK) return;
-  stretches *s = p;
-  d->flags &= GA_ATTN_CAUSAL | GA_ATTN_LSE | GA_ATTN_KV_READY;
-  d->softcap = 0;
-  d->page_size = d->kv_segments = 0;
-  d->q_stretches = 1 + check_pick(c, check_pick(c, 8) ? 4 : GA_ATTN_MAX_STRETCHES);
-  d->kv_stretches = 1 + check_pick(c, check_pick(c, 8) ? 8 : GA_ATTN_MAX_STRETCHES);
-  cut_stretches(c, s->q, d->q_stretches, d->max_q);
-  cut_stretches(c, s->kv, d->kv_stretches, d->max_kv);
-  if (check_pick(c, 4)) shuffle_stretches(c, s->q, d->q_stretches);
-  if (check_pick(c, 4)) shuffle_stretches(c, s->kv, d->kv_stretches);
-  const int64_t begin = check_pick(c, 4) ? 0 : (int64_t)1 << (10 + check_pick(c, 25));
-  const int32_t documents = place_keys(c, s->kv, d->kv_stretches, begin);
-  place_queries(c, s->q, d->q_stretches, s->kv, d->kv_stretches, documents);
-  s->waits = check_pick(c, 2) == 0;
-  for (int i = 0; i < d->kv_stretches && s->waits; i++) {
-    s->kv[i].ready = (uint32_t)check_pick(c, 4);
-    s->kv[i].ready_word = check_pick(c, 5);
-  }
-  c->extra = s;
+/* Packed sequences with lengths of their own, and LSE by tokens: each in half of the draws that may. */
+static void draw_packed(const check_case *c, ga_attn_desc *d) {
+  if (!(d->flags & GA_ATTN_VARLEN)) return;
+  if (!(d->flags & GA_ATTN_PAGED) && c->bits >> 20 & 1) d->flags |= GA_ATTN_LENGTHS;
+  if (d->flags & (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT) || c->bits >> 21 & 1) return;
+  d->lse_stride = ga_max_i64(1, total_q(c, d)) + (c->bits >> 4 & 7);
 }
 
 static void draw(check_case *c) {
@@ -217,7 +146,8 @@ static void draw(check_case *c) {
   if (ga_attn_is_scaled(d)) check_attn_fp8_draw(c, d);
   if (check_attn_is_scaled_cache(d)) d->kv_segments = 0, d->kv_scale_tokens = check_pick(c, 4) ? 1 : 0;
   draw_both_ways(c, d);
-  draw_stretches(c, d);
+  check_attn_stretch_draw(c, d, !SPIKES);
+  draw_packed(c, d);
   /* One in five draws of batch-invariant rows. */
   if (c->kernel->flags & GA_KERNEL_INVARIANT && c->bits % 5 == 0) d->flags |= GA_ATTN_INVARIANT;
 }
@@ -246,16 +176,37 @@ static int64_t part_shift(const check_case *c, const ga_attn_desc *d, int i) {
   return shift + (d->window && hashed(c, 4000 + i, 1) ? d->window : 0);
 }
 
-static int64_t total_q(const check_case *c, const ga_attn_desc *d, int64_t n) {
+/* With LENGTHS either side may have gaps, and be in any order; sequences may share keys. */
+static bool has_gaps_between(const check_case *c, const ga_attn_desc *d, bool kv) {
+  return d->flags & GA_ATTN_LENGTHS && !(c->bits >> (kv ? 10 : 11) & 1);
+}
+static bool shares_keys(const check_case *c, const ga_attn_desc *d) {
+  return has_gaps_between(c, d, true) && c->bits >> 12 & 1;
+}
+
+/* Tokens before sequence b; b = batch: of all. */
+static int64_t first_token_of(const check_case *c, const ga_attn_desc *d, bool kv, int64_t b) {
+  const bool gaps = has_gaps_between(c, d, kv), backwards = gaps && c->bits >> 13 & 1 && b < d->batch;
+  const int64_t room = d->max_kv + 30;
+  if (kv && shares_keys(c, d)) return b < d->batch ? hashed(c, 6000 + b, room - length_kv(c, d, b)) : room;
   int64_t sum = 0;
-  for (int64_t b = 0; b < n; b++) sum += length_q(c, d, b);
+  for (int64_t i = 0; i < d->batch; i++) {
+    if (backwards ? i <= b : i >= b) continue;
+    sum += (kv ? length_kv(c, d, i) : length_q(c, d, i)) + (gaps ? hashed(c, (kv ? 8000 : 7000) + i, 9) : 0);
+  }
   return sum;
 }
 
-static int64_t total_kv(const check_case *c, const ga_attn_desc *d, int64_t n) {
-  int64_t sum = 0;
-  for (int64_t b = 0; b < n; b++) sum += length_kv(c, d, b);
-  return sum;
+static int64_t total_q(const check_case *c, const ga_attn_desc *d) { return first_token_of(c, d, false, d->batch); }
+static int64_t total_kv(const check_case *c, const ga_attn_desc *d) { return first_token_of(c, d, true, d->batch); }
+
+/* The sequence that a packed query is of; -1: of none. */
+static int64_t sequence_of_query(const check_case *c, const ga_attn_desc *d, int64_t token) {
+  for (int64_t b = 0; b < d->batch; b++) {
+    const int64_t i = token - first_token_of(c, d, false, b);
+    if (i >= 0 && i < length_q(c, d, b)) return b;
+  }
+  return -1;
 }
 
 static int64_t pages_a_sequence(const ga_attn_desc *d) { return ga_div_up(d->max_kv, d->page_size); }
@@ -303,10 +254,12 @@ static check_arg *tensor(const check_case *c, check_args *a, const char *name, s
 
 static void index_args(const check_case *c, const ga_attn_desc *d, check_args *a, ga_attn_io *io) {
   const bool varlen = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
-  (void)c;
-  if (varlen) check_index(a, "q_start", offsetof(ga_attn_io, q_start), d->batch + 1, 0, 1)->fill = CHECK_FILL_OP;
+  const bool q_len = has_gaps_between(c, d, false), kv_len = has_gaps_between(c, d, true);
+  if (varlen) check_index(a, "q_start", offsetof(ga_attn_io, q_start), d->batch + !q_len, 0, 1)->fill = CHECK_FILL_OP;
   if (varlen && !paged)
-    check_index(a, "kv_start", offsetof(ga_attn_io, kv_start), d->batch + 1, 0, 1)->fill = CHECK_FILL_OP;
+    check_index(a, "kv_start", offsetof(ga_attn_io, kv_start), d->batch + !kv_len, 0, 1)->fill = CHECK_FILL_OP;
+  if (q_len) check_index(a, "q_len", offsetof(ga_attn_io, q_len), d->batch, 0, 1)->fill = CHECK_FILL_OP;
+  if (kv_len) check_index(a, "kv_len", offsetof(ga_attn_io, kv_len), d->batch, 0, 1)->fill = CHECK_FILL_OP;
   if (!paged) return;
   io->page_table_stride = pages_a_sequence(d) + 1;
   check_index(a, "kv_len", offsetof(ga_attn_io, kv_len), d->batch, 0, 1)->fill = CHECK_FILL_OP;
@@ -333,20 +286,6 @@ static void state_args(const ga_attn_desc *d, check_args *a) {
   state_arg(d, a, "state_o", offsetof(ga_attn_io, state_o), d->v_dim);
   state_arg(d, a, "state_m", offsetof(ga_attn_io, state_m), 1);
   state_arg(d, a, "state_l", offsetof(ga_attn_io, state_l), 1);
-}
-
-/* The words have what is waited for. */
-static void stretch_args(const check_case *c, const ga_attn_desc *d, check_args *a, ga_attn_io *io) {
-  const stretches *s = c->extra;
-  if (!d->q_stretches) return;
-  io->q_stretches = s->q;
-  io->kv_stretches = s->kv;
-  if (!s->waits) return;
-  (void)check_index(a, "ready", offsetof(ga_attn_io, ready), 5, 3, 9);
-  check_arg *error = check_inout(a, "ready_error", offsetof(ga_attn_io, ready_error), GA_I32, 1, 1, 1);
-  error->fill = CHECK_FILL_INDEX;
-  error->lo = 0;
-  error->hi = 1;
 }
 
 /* All parts share the strides of the first. */
@@ -388,8 +327,8 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   ga_attn_io *io = (ga_attn_io *)(void *)a->io;
   const bool varlen = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
   layout q = {d->batch, d->max_q}, kv = {d->batch, d->max_kv};
-  if (varlen) q = (layout){1, total_q(c, d, d->batch)};
-  if (varlen) kv = (layout){1, total_kv(c, d, d->batch)};
+  if (varlen) q = (layout){1, total_q(c, d)};
+  if (varlen) kv = (layout){1, total_kv(c, d)};
   if (paged) kv = (layout){n_pages(d), d->page_size};
   check_arg *t =
       tensor(c, a, "q", offsetof(ga_attn_io, q), CHECK_IN, d->q_dtype, q, d->q_heads, d->head_dim, &io->q_stride);
@@ -418,12 +357,15 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   io->q_tokens = q.tokens;
   io->kv_tokens = kv.tokens;
   state_args(d, a);
-  if (!(d->flags & GA_ATTN_STATE_OUT))
-    tensor(c, a, "o", offsetof(ga_attn_io, o), CHECK_OUT, d->o_dtype, q, d->q_heads, d->v_dim, &io->o_stride);
-  if (d->flags & GA_ATTN_LSE) /* INOUT: entries past a packed sequence's length stay */
+  if (!(d->flags & GA_ATTN_STATE_OUT)) /* INOUT: rows between sequences stay */
+    tensor(c, a, "o", offsetof(ga_attn_io, o), has_gaps_between(c, d, false) ? CHECK_INOUT : CHECK_OUT, d->o_dtype, q,
+           d->q_heads, d->v_dim, &io->o_stride);
+  if (d->flags & GA_ATTN_LSE && d->lse_stride)
+    check_inout(a, "lse", offsetof(ga_attn_io, lse), GA_F32, d->q_heads, q.tokens, d->lse_stride);
+  else if (d->flags & GA_ATTN_LSE) /* INOUT: entries past a packed sequence's length stay */
     check_inout(a, "lse", offsetof(ga_attn_io, lse), GA_F32, d->batch * d->q_heads, d->max_q, d->max_q);
   index_args(c, d, a, io);
-  stretch_args(c, d, a, io);
+  check_attn_stretch_args(c, d, a, io);
   check_arg *s = NULL;
   if (d->flags & GA_ATTN_SINKS)
     s = check_in(a, "sinks", offsetof(ga_attn_io, sinks), GA_F32, 1, d->q_heads, d->q_heads);
@@ -528,12 +470,12 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
   }
   const int64_t stride = (d->flags & GA_ATTN_PAGED) ? pages_a_sequence(d) + 1 : 1;
   for (int64_t i = 0; i < n; i++) {
-    if (!strcmp(arg->name, "q_start"))
-      values[i] = (double)total_q(c, d, i);
-    else if (!strcmp(arg->name, "kv_start"))
-      values[i] = (double)total_kv(c, d, i);
+    if (!strcmp(arg->name, "q_start") || !strcmp(arg->name, "kv_start"))
+      values[i] = (double)first_token_of(c, d, arg->name[0] == 'k', i);
     else if (!strcmp(arg->name, "kv_len"))
       values[i] = (double)length_kv(c, d, i);
+    else if (!strcmp(arg->name, "q_len"))
+      values[i] = (double)length_q(c, d, i);
     else
       values[i] = i % stride < stride - 1 ? (double)page_of(d, i / stride, i % stride) : 1e9;
   }
@@ -609,11 +551,13 @@ static void excuse(const check_case *c, const check_arg *arg, const void *io, bo
   for (int64_t i = 0; i < n; i++) {
     const int64_t column = i % d->v_dim, row = i / d->v_dim; /* o: [batch, token, head], state: [batch, head, token] */
     const int64_t head = o ? row % d->q_heads : row / d->max_q % d->q_heads;
-    if (!o || !(d->flags & GA_ATTN_VARLEN))
+    if (column > 0)
+      ; /* the row's b */
+    else if (!o || !(d->flags & GA_ATTN_VARLEN))
       b = row / (d->q_heads * d->max_q);
     else
-      while (row / d->q_heads >= total_q(c, d, b + 1)) b++;
-    excused[i] = x.bad[(b * d->kv_heads + head / group) * d->v_dim + column];
+      b = sequence_of_query(c, d, row / d->q_heads);
+    excused[i] = b >= 0 && x.bad[(b * d->kv_heads + head / group) * d->v_dim + column];
   }
   ga_mem_free(p);
 }
@@ -621,9 +565,10 @@ static void excuse(const check_case *c, const check_arg *arg, const void *io, bo
 static void describe(const void *desc, char *text, size_t capacity) {
   const ga_attn_desc *d = desc;
   (void)snprintf(text, capacity,
-                 "flags=0x%x window=%d page_size=%d softcap=%g scale=%g parts=%d scale_tokens=%d,%d stretches=%d,%d",
+                 "flags=0x%x window=%d page_size=%d softcap=%g scale=%g parts=%d scale_tokens=%d,%d stretches=%d,%d "
+                 "lse_stride=%lld",
                  d->flags, d->window, d->page_size, (double)d->softcap, (double)d->scale, d->kv_segments,
-                 d->q_scale_tokens, d->kv_scale_tokens, d->q_stretches, d->kv_stretches);
+                 d->q_scale_tokens, d->kv_scale_tokens, d->q_stretches, d->kv_stretches, (long long)d->lse_stride);
 }
 
 /* --- error unit --- */
@@ -717,7 +662,7 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
   const bool saturated = check_attn_is_scaled_cache(d) && c->mode == CHECK_HOSTILE,
              far = RAMP || saturated; /* an infinity is 448 in e4m3: in K and in V */
   if (far && values && !rounded && arg->dtype == GA_F32 &&
-      ga_mem_alloc((size_t)(n + 1) * sizeof(double), "logits", &most) == GA_OK)
+      ga_mem_zalloc((size_t)(n + 1), sizeof(double), "logits", &most) == GA_OK)
     row_logits(d, io, most);
   const bool f32_logits = values && !ga_attn_is_scaled(d) && (d->kv_dtype == GA_F16 || d->kv_dtype == GA_BF16);
   const ga_dtype type = rounded ? (ga_dtype)d->kv_dtype : arg->dtype;

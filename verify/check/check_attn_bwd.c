@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "core/attn_packed.h"
 #include "ref/ref.h"
 #include "verify/check/check.h"
 
@@ -19,16 +20,22 @@ static int64_t hashed(const check_case *c, int64_t b, int64_t most) {
   return h % 5 == 0 ? most : (int64_t)(h / 5 % (uint64_t)(most + 1));
 }
 
-/* First token of sequence b; b = batch: all of them. */
-static int64_t first_q(const check_case *c, const ga_attn_bwd_desc *d, int64_t b) {
-  int64_t sum = 0;
-  for (int64_t i = 0; i < b; i++) sum += hashed(c, i, d->max_q);
-  return sum;
+static int64_t length_of_sequence(const check_case *c, const ga_attn_bwd_desc *d, bool kv, int64_t b) {
+  return kv ? hashed(c, b + 1000, d->max_kv) : hashed(c, b, d->max_q);
 }
 
-static int64_t first_kv(const check_case *c, const ga_attn_bwd_desc *d, int64_t b) {
+/* With LENGTHS either side may have gaps, and be in any order. */
+static bool has_gaps_between(const check_case *c, const ga_attn_bwd_desc *d, bool kv) {
+  return d->flags & GA_ATTN_LENGTHS && !(c->bits >> (kv ? 10 : 11) & 1);
+}
+
+/* Tokens before sequence b; b = batch: all of them. */
+static int64_t first_token_of(const check_case *c, const ga_attn_bwd_desc *d, bool kv, int64_t b) {
+  const bool gaps = has_gaps_between(c, d, kv), backwards = gaps && c->bits >> 9 & 1 && b < d->batch;
   int64_t sum = 0;
-  for (int64_t i = 0; i < b; i++) sum += hashed(c, i + 1000, d->max_kv);
+  for (int64_t i = 0; i < d->batch; i++)
+    if (backwards ? i > b : i < b)
+      sum += length_of_sequence(c, d, kv, i) + (gaps ? hashed(c, (kv ? 8000 : 7000) + i, 9) : 0);
   return sum;
 }
 
@@ -63,8 +70,10 @@ static void draw(check_case *c) {
   draw_flags(c, d);
   if ((c->bits >> 24 & 15) == 0) d->max_kv = 1;
   if (!(d->flags & GA_ATTN_VARLEN)) return;
-  d->total_q = first_q(c, d, d->batch);
-  d->total_kv = first_kv(c, d, d->batch);
+  if (c->bits >> 20 & 1) d->flags |= GA_ATTN_LENGTHS;
+  d->total_q = first_token_of(c, d, false, d->batch);
+  d->total_kv = first_token_of(c, d, true, d->batch);
+  if (c->bits >> 21 & 1) d->lse_stride = ga_max_i64(1, d->total_q) + (c->bits >> 4 & 7);
 }
 
 /* --- hostile values: in one KV head, of one sequence when they are not packed --- */
@@ -136,7 +145,10 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   const ga_attn_bwd_desc *d = desc;
   ga_attn_bwd_io *io = (ga_attn_bwd_io *)(void *)a->io;
   const bool varlen = d->flags & GA_ATTN_VARLEN;
-  const check_role out = d->flags & GA_ATTN_BWD_ADD ? CHECK_INOUT : CHECK_OUT;
+  const bool adds = d->flags & GA_ATTN_BWD_ADD, q_len = has_gaps_between(c, d, false),
+             kv_len = has_gaps_between(c, d, true);
+  const check_role out = adds ? CHECK_INOUT : CHECK_OUT; /* rows between sequences stay: INOUT */
+  const check_role out_q = adds || q_len ? CHECK_INOUT : CHECK_OUT, out_kv = adds || kv_len ? CHECK_INOUT : CHECK_OUT;
   layout q = {d->batch, d->max_q, d->q_heads}, kv = {d->batch, d->max_kv, d->kv_heads};
   if (varlen) q = (layout){1, d->total_q, d->q_heads};
   if (varlen) kv = (layout){1, d->total_kv, d->kv_heads};
@@ -144,18 +156,23 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   TENSOR(k, CHECK_IN, d->dtype, kv, d->head_dim);
   TENSOR(v, CHECK_IN, d->dtype, kv, d->v_dim);
   TENSOR(dout, CHECK_IN, d->dtype, q, d->v_dim);
-  if (varlen) check_index(a, "q_start", AT(q_start), d->batch + 1, 0, 1)->fill = CHECK_FILL_OP;
-  if (varlen) check_index(a, "kv_start", AT(kv_start), d->batch + 1, 0, 1)->fill = CHECK_FILL_OP;
+  if (varlen) check_index(a, "q_start", AT(q_start), d->batch + !q_len, 0, 1)->fill = CHECK_FILL_OP;
+  if (varlen) check_index(a, "kv_start", AT(kv_start), d->batch + !kv_len, 0, 1)->fill = CHECK_FILL_OP;
+  if (q_len) check_index(a, "q_len", AT(q_len), d->batch, 0, 1)->fill = CHECK_FILL_OP;
+  if (kv_len) check_index(a, "kv_len", AT(kv_len), d->batch, 0, 1)->fill = CHECK_FILL_OP;
   check_arg *s = NULL;
   if (d->flags & GA_ATTN_SINKS) s = check_in(a, "sinks", AT(sinks), GA_F32, 1, d->q_heads, d->q_heads);
   if (s) s->fill = CHECK_FILL_RANGE, s->lo = -3, s->hi = 6;
   if (d->flags & GA_ATTN_ALIBI) s = check_in(a, "alibi", AT(alibi), GA_F32, 1, d->q_heads, d->q_heads);
   if (d->flags & GA_ATTN_ALIBI) s->fill = CHECK_FILL_RANGE, s->lo = 0, s->hi = 0.5;
   TENSOR(o, CHECK_IN, d->dtype, q, d->v_dim);
-  check_in(a, "lse", AT(lse), GA_F32, d->batch * d->q_heads, d->max_q, d->max_q)->fill = CHECK_FILL_OP;
-  TENSOR(dq, out, d->grad_dtype, q, d->head_dim);
-  TENSOR(dk, out, d->grad_dtype, kv, d->head_dim);
-  TENSOR(dv, out, d->grad_dtype, kv, d->v_dim);
+  if (d->lse_stride)
+    check_in(a, "lse", AT(lse), GA_F32, d->q_heads, d->total_q, d->lse_stride)->fill = CHECK_FILL_OP;
+  else
+    check_in(a, "lse", AT(lse), GA_F32, d->batch * d->q_heads, d->max_q, d->max_q)->fill = CHECK_FILL_OP;
+  TENSOR(dq, out_q, d->grad_dtype, q, d->head_dim);
+  TENSOR(dk, out_kv, d->grad_dtype, kv, d->head_dim);
+  TENSOR(dv, out_kv, d->grad_dtype, kv, d->v_dim);
   if (d->flags & GA_ATTN_SINKS) check_arg_add(a, "dsinks", AT(dsinks), out, GA_F32)->n_dims = 1;
   if (d->flags & GA_ATTN_SINKS) a->arg[a->n - 1].dim[0] = d->q_heads, a->arg[a->n - 1].stride[0] = 1;
 }
@@ -172,24 +189,27 @@ static void forward(check_case *c, double *o, double *lse, int64_t n_lse) {
   const ga_attn_bwd_desc *d = c->desc;
   const ga_attn_bwd_io *io = (const ga_attn_bwd_io *)(const void *)c->row.io;
   const int64_t tokens = d->flags & GA_ATTN_VARLEN ? d->total_q : d->batch * d->max_q;
+  const int64_t all_lse = d->lse_stride ? d->q_heads * d->lse_stride : d->batch * d->q_heads * d->max_q;
   ga_attn_desc f = GA_ATTN_DESC_INIT;
   f.batch = d->batch, f.max_q = d->max_q, f.max_kv = d->max_kv, f.q_heads = d->q_heads, f.kv_heads = d->kv_heads;
   f.head_dim = d->head_dim, f.v_dim = d->v_dim, f.q_dtype = f.kv_dtype = d->dtype, f.o_dtype = GA_F64;
   f.flags = (d->flags & 0xffff) | GA_ATTN_LSE, f.window = d->window, f.scale = d->scale, f.softcap = d->softcap;
+  f.lse_stride = d->lse_stride;
   void *o_all, *lse_all;
   if (ga_arena_alloc(&c->arena, (size_t)(tokens * d->q_heads * d->v_dim + 1) * sizeof(double), &o_all) != GA_OK ||
-      ga_arena_alloc(&c->arena, (size_t)(d->batch * d->q_heads * d->max_q + 1) * sizeof(float), &lse_all) != GA_OK)
+      ga_arena_alloc(&c->arena, (size_t)(all_lse + 1) * sizeof(float), &lse_all) != GA_OK)
     return;
+  memset(o_all, 0, (size_t)(tokens * d->q_heads * d->v_dim) * sizeof(double)); /* rows between sequences */
   ga_attn_io a = {.q = image(c, "q"), .k = image(c, "k"), .v = image(c, "v"), .o = o_all, .lse = lse_all};
   a.q_stride = io->q_stride, a.k_stride = io->k_stride, a.v_stride = io->v_stride;
   a.o_stride = (ga_attn_strides){d->max_q * d->q_heads * d->v_dim, (int64_t)d->q_heads * d->v_dim, d->v_dim};
   a.q_start = image(c, "q_start"), a.kv_start = image(c, "kv_start"), a.sinks = image(c, "sinks"),
-  a.alibi = image(c, "alibi");
-  for (int64_t i = 0; i < d->batch * d->q_heads * d->max_q; i++)
-    ((float *)lse_all)[i] = NAN; /* of no sequence: not read */
+  a.alibi = image(c, "alibi"), a.q_len = image(c, "q_len"), a.kv_len = image(c, "kv_len");
+  for (int64_t i = 0; i < all_lse; i++) ((float *)lse_all)[i] = NAN; /* of no sequence: not read */
   if (ga_ref_attn(NULL, &f, &a, NULL, NULL) != GA_OK) return;
   if (o) memcpy(o, o_all, (size_t)(tokens * d->q_heads * d->v_dim) * sizeof *o);
-  for (int64_t i = 0; lse && i < n_lse; i++) lse[i] = (double)((float *)lse_all)[i];
+  const int64_t width = d->lse_stride ? d->total_q : 1, apart = d->lse_stride ? d->lse_stride : 1;
+  for (int64_t i = 0; lse && i < n_lse; i++) lse[i] = (double)((float *)lse_all)[i / width * apart + i % width];
 }
 
 /* Too large for the oracle: only timed. Normal Q and K have logits of variance 1, whose sum of e^x is about n e^(1/2).
@@ -226,8 +246,10 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
     forward(c, NULL, values, n);
     for (int64_t i = 0; is_one_of_more(d) && i < n; i++) values[i] += log(4);
   } else
-    for (int64_t i = 0; i < n; i++)
-      values[i] = (double)(strcmp(arg->name, "q_start") ? first_kv(c, d, i) : first_q(c, d, i));
+    for (int64_t i = 0; i < n; i++) {
+      const bool kv = arg->name[0] == 'k', start = strstr(arg->name, "_start") != NULL;
+      values[i] = (double)(start ? first_token_of(c, d, kv, i) : length_of_sequence(c, d, kv, i));
+    }
 }
 
 static void oracle_types(void *desc) { ((ga_attn_bwd_desc *)desc)->grad_dtype = GA_F64; }
@@ -289,7 +311,7 @@ static void plain_one(const plain_head *x, float *dq, float *dk, float *dv, floa
   const ga_attn_bwd_desc *d = x->d;
   const ga_attn_bwd_io *a = x->a;
   for (int64_t i = 0; i < x->n_q; i++) {
-    const float lse = a->lse[(x->b * d->q_heads + x->h) * d->max_q + i];
+    const float lse = a->lse[ga_attn_lse_at(d->lse_stride, x->q_first, x->b, d->q_heads, d->max_q, x->h, i)];
     float delta = 0;
     for (int c = 0; c < d->v_dim; c++)
       delta += load_element(x, a->dout, AT_Q(dout, i) + c) * load_element(x, a->o, AT_Q(o, i) + c);
@@ -346,8 +368,8 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
   for (x.b = 0; x.b < d->batch; x.b++) {
     x.n_q = d->max_q, x.n_kv = d->max_kv;
     if (d->flags & GA_ATTN_VARLEN) {
-      x.q_first = a->q_start[x.b], x.n_q = a->q_start[x.b + 1] - x.q_first;
-      x.kv_first = a->kv_start[x.b], x.n_kv = a->kv_start[x.b + 1] - x.kv_first;
+      x.q_first = a->q_start[x.b], x.n_q = ga_attn_rows_of(d->flags, a->q_start, a->q_len, x.b);
+      x.kv_first = a->kv_start[x.b], x.n_kv = ga_attn_rows_of(d->flags, a->kv_start, a->kv_len, x.b);
     }
     plain_sequence(&x, x.ds + square, dsinks);
   }
@@ -404,8 +426,8 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
 
 static void describe(const void *desc, char *text, size_t capacity) {
   const ga_attn_bwd_desc *d = desc;
-  (void)snprintf(text, capacity, "flags=0x%x window=%d softcap=%g scale=%g", d->flags, d->window, (double)d->softcap,
-                 (double)d->scale);
+  (void)snprintf(text, capacity, "flags=0x%x window=%d softcap=%g scale=%g lse_stride=%lld", d->flags, d->window,
+                 (double)d->softcap, (double)d->scale, (long long)d->lse_stride);
 }
 
 /* With no other key the weights are 1, whatever Q and K are. */

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "core/attn_fp8.h"
+#include "core/attn_packed.h"
 #include "ref/ref.h"
 #include "verify/check/check_attn_fp8.h"
 
@@ -186,7 +187,8 @@ static void plain_one(const check_attn_row *r) {
                  none       ? 0
                  : r->as_kv ? check_round((ga_dtype)d->kv_dtype, (double)(r->o[c] / sum))
                             : (double)(r->o[c] / sum));
-  if (d->flags & GA_ATTN_LSE) r->a->lse[at] = none ? -INFINITY : most + logf(sum);
+  if (d->flags & GA_ATTN_LSE)
+    r->a->lse[d->lse_stride ? r->h * d->lse_stride + r->q_first + r->i : at] = none ? -INFINITY : most + logf(sum);
 }
 
 int64_t check_attn_sequences(const ga_attn_desc *d) { return d->batch * ga_max_i64(d->q_stretches, 1); }
@@ -203,8 +205,8 @@ check_attn_row check_attn_sequence(const ga_attn_desc *d, const ga_attn_io *a, i
   const bool varlen = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
   if (d->q_stretches) return row_of_stretch(d, a, b);
   check_attn_row r = {.d = d, .a = a, .b = b, .n_q = d->max_q, .n_kv = d->max_kv};
-  if (varlen) r.q_first = a->q_start[b], r.n_q = a->q_start[b + 1] - a->q_start[b];
-  if (varlen && !paged) r.kv_first = a->kv_start[b], r.n_kv = a->kv_start[b + 1] - a->kv_start[b];
+  if (varlen) r.q_first = a->q_start[b], r.n_q = ga_attn_rows_of(d->flags, a->q_start, a->q_len, b);
+  if (varlen && !paged) r.kv_first = a->kv_start[b], r.n_kv = ga_attn_rows_of(d->flags, a->kv_start, a->kv_len, b);
   if (paged) r.n_kv = a->kv_len[b];
   if (d->kv_segments) r.n_kv = 0;
   for (int i = 0; i < d->kv_segments; i++) r.n_kv += a->kv_segments[i].kv;

@@ -147,7 +147,8 @@ static void take_queries(bwd_tile *t, int64_t tile) {
   const float *g = (const float *)a->dout + bwd_at(d, &a->dout_stride, t->s, t->s->q_first, t->q, t->head_q);
   load_rows(t->q_rows, t->job->head_pad, q, a->q_stride.token, t->n_q, d->head_dim);
   load_rows(t->dout, t->job->v_pad, g, a->dout_stride.token, t->n_q, d->v_dim);
-  const float *lse = a->lse + (t->s->b * d->q_heads + t->head_q) * d->max_q + t->q;
+  const float *lse =
+      a->lse + ga_attn_lse_at(d->lse_stride, t->s->q_first, t->s->b, d->q_heads, d->max_q, t->head_q, t->q);
   memcpy(t->lse, lse, (size_t)t->n_q * sizeof *lse);
   row_deltas(g, a->dout_stride.token, o, a->o_stride.token, t->n_q, d->v_dim, t->delta);
 }

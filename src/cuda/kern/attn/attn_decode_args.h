@@ -32,7 +32,9 @@ typedef struct {
   int32_t symmetric;   /* window and ALiBi look both ways: attn_decode_simt alone */
   int32_t whole_turns; /* 1: warps have the same keys whatever the first one: keys are taken from a multiple of what all
                           of a tile's warps take at once */
+  const int32_t *q_len; /* packed: null, or lengths of q; then kv_len may be those of k */
+  int64_t lse_stride;   /* from head to head of lse by tokens; 0: by sequences */
 } ga_kargs_attn_decode;
 
-GA_KARGS_ASSERT(sizeof(ga_kargs_attn_decode) == 336);
+GA_KARGS_ASSERT(sizeof(ga_kargs_attn_decode) == 352);
 #endif

@@ -176,5 +176,5 @@ GA_DEV void finish_merge(const ga_kargs_attn_decode *a, const unit *u, uint32_t 
   }
   const float factor = none ? 0.0f : shrink / l;
   GA_UNROLL for (int e = 0; e < 4; e++) plain_put(a->o_dtype, a->o, at + e, none ? 0.0f : x->o[e] * factor);
-  if (a->lse && c == 0) a->lse[((int64_t)u->b * a->q_heads + head) * a->rows_q + i] = none ? NONE : m + logf(l);
+  if (a->lse && c == 0) a->lse[packed_lse_at(a, u, head, i)] = none ? NONE : m + logf(l);
 }

@@ -177,7 +177,7 @@ GA_DEV void finish_query(const ga_kargs_attn_decode *a, const unit *u, int r, in
   const int64_t at =
       (a->q_start ? 0 : u->b * a->o_batch) + (int64_t)(u->q_first + i) * a->o_token + head * a->o_head + c;
   plain_put(a->o_dtype, a->o, at, none ? 0.0f : o / l);
-  if (a->lse && c == 0) a->lse[((int64_t)u->b * a->q_heads + head) * a->rows_q + i] = none ? NONE : m + logf(l);
+  if (a->lse && c == 0) a->lse[packed_lse_at(a, u, head, i)] = none ? NONE : m + logf(l);
 }
 
 /* Of the warps' states: column c of row r, maximum and sum with it. */

@@ -140,6 +140,7 @@ ga_status cuda_attn_packed_check_io(ga_stream *stream, const ga_kernel *k, const
   }
   GA_TRY(cuda_check_pointer(stream, k, "lse", a->lse, sizeof(float)));
   GA_TRY(cuda_check_pointer(stream, k, "q_start", a->q_start, sizeof(int32_t)));
+  GA_TRY(cuda_check_pointer(stream, k, "q_len", a->q_len, sizeof(int32_t)));
   GA_TRY(cuda_check_pointer(stream, k, "kv_len", a->kv_len, sizeof(int32_t)));
   return cuda_check_pointer(stream, k, "page_table", a->page_table, sizeof(int32_t));
 }
@@ -152,7 +153,7 @@ static int32_t row_lanes(const ga_attn_desc *d) {
 
 ga_status cuda_attn_packed_enqueue(const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a,
                                    const cuda_attn_cut *c, void *workspace, ga_stream *stream) {
-  const bool varlen = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
+  const bool varlen = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED, lengths = d->flags & GA_ATTN_LENGTHS;
   const cuda_variant *v = k->impl;
   const int32_t by_token = d->kv_scale_tokens ? 1 : 0;
   const ga_kargs_attn_decode args = {.q = a->q,
@@ -162,7 +163,8 @@ ga_status cuda_attn_packed_enqueue(const ga_kernel *k, const ga_attn_desc *d, co
                                      .lse = d->flags & GA_ATTN_LSE ? a->lse : NULL,
                                      .q_start = varlen ? a->q_start : NULL,
                                      .kv_start = varlen && !paged ? a->kv_start : NULL,
-                                     .kv_len = paged ? a->kv_len : NULL,
+                                     .q_len = lengths ? a->q_len : NULL,
+                                     .kv_len = paged || lengths ? a->kv_len : NULL,
                                      .page_table = paged ? a->page_table : NULL,
                                      .sinks = d->flags & GA_ATTN_SINKS ? a->sinks : NULL,
                                      .alibi = d->flags & GA_ATTN_ALIBI ? a->alibi : NULL,
@@ -209,7 +211,8 @@ ga_status cuda_attn_packed_enqueue(const ga_kernel *k, const ga_attn_desc *d, co
                                      .v_scale_token = by_token * (int32_t)a->v_scale.block,
                                      .v_scale_head = (int32_t)a->v_scale.head,
                                      .cluster = c->cluster,
-                                     .whole_turns = (d->flags & GA_ATTN_INVARIANT) != 0};
+                                     .whole_turns = (d->flags & GA_ATTN_INVARIANT) != 0,
+                                     .lse_stride = d->lse_stride};
   const int64_t blocks = c->units * c->splits;
   GA_REQUIRE(blocks <= INT32_MAX, GA_ERR_SHAPE, "%s: %lld blocks of work", k->id, (long long)blocks);
   const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1},

@@ -55,6 +55,7 @@ static ga_status check_pointers(const ga_kernel *k, const ga_attn_io *a, ga_stre
              {"alibi", a->alibi, sizeof(float)},
              {"q_start", a->q_start, sizeof(int32_t)},
              {"kv_start", a->kv_start, sizeof(int32_t)},
+             {"q_len", a->q_len, sizeof(int32_t)},
              {"kv_len", a->kv_len, sizeof(int32_t)},
              {"page_table", a->page_table, sizeof(int32_t)},
              {"state_o", a->state_o, sizeof(float)},
@@ -118,7 +119,9 @@ static void fill_sequences(const ga_attn_desc *d, const ga_attn_io *a, ga_kargs_
   const bool varlen = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
   out->q_start = varlen ? a->q_start : NULL;
   out->kv_start = varlen && !paged ? a->kv_start : NULL;
-  out->kv_len = paged ? a->kv_len : NULL;
+  out->q_len = d->flags & GA_ATTN_LENGTHS ? a->q_len : NULL;
+  out->kv_len = d->flags & (GA_ATTN_PAGED | GA_ATTN_LENGTHS) ? a->kv_len : NULL;
+  out->lse_stride = d->lse_stride;
   out->page_table = paged ? a->page_table : NULL;
   out->page_table_stride = a->page_table_stride;
   out->page_size = paged ? d->page_size : 0;

@@ -118,11 +118,11 @@ GA_DEV tile tile_of(args a, int block, int part) {
   t.start_q = t.start_k = 0;
   if (a->q_start) {
     t.start_q = ldg_i32(a->q_start + t.batch);
-    rows_q = ldg_i32(a->q_start + t.batch + 1) - t.start_q;
+    rows_q = a->q_len ? ldg_i32(a->q_len + t.batch) : ldg_i32(a->q_start + t.batch + 1) - t.start_q;
   }
   if (a->kv_start) {
     t.start_k = ldg_i32(a->kv_start + t.batch);
-    t.rows_k = ldg_i32(a->kv_start + t.batch + 1) - t.start_k;
+    if (!a->kv_len) t.rows_k = ldg_i32(a->kv_start + t.batch + 1) - t.start_k;
   }
   if (a->kv_len) t.rows_k = ldg_i32(a->kv_len + t.batch);
   t.rows = rows_q * a->group;
@@ -386,6 +386,12 @@ GA_DEV void store_state(const tile *t, int row, const float *o, const row_end *e
     if (col < a->cols_v) stg_f32(a->state_o + at * a->cols_v + col, e->l == 0.f ? 0.f : o[4 * (j / 2) + j % 2]);
   }
 }
+/* The same of lse, which may lie by tokens. */
+GA_DEV int64_t lse_at(const tile *t, int row) {
+  args a = t->a;
+  const int i = row / a->group, head = t->head_k * a->group + (row - i * a->group);
+  return a->lse_stride ? head * a->lse_stride + t->start_q + i : entry_of(t, row);
+}
 /* The factor of O; lse leaves. 0: the row saw nothing, sink or not. */
 GA_DEV void finish_row(const tile *t, int row, row_end *e) {
   args a = t->a;
@@ -396,7 +402,7 @@ GA_DEV void finish_row(const tile *t, int row, row_end *e) {
     lse = fmaxf(lse, sink) + log1pf(expf(-fabsf(d)));
     v = v / (1.f + expf(d));
   }
-  if (in && a->lse && (t->lane & 3) == 0) stg_f32(a->lse + entry_of(t, row), lse);
+  if (in && a->lse && (t->lane & 3) == 0) stg_f32(a->lse + lse_at(t, row), lse);
   e->v = e->l == 0.f || e->l != e->l ? e->l : fmaxf(v, FLOAT_MIN_NORMAL); /* a sink may leave next to nothing */
 }
 /* One row of O, o[4j], o[4j + 1] the lane's columns of group j. */

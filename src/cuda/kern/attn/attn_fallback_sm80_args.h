@@ -21,10 +21,12 @@ typedef struct ga_kattn_kv_segment {
 typedef struct ga_kargs_attn_fallback {
   const void *q;
   void *o;
-  float *lse; /* [batch, heads_k * group, lse_rows], natural log; null: not written */
+  float *lse; /* [batch, heads_k * group, rows_q], or by tokens; natural log; null: not written */
   ga_kstrides q_stride, k_stride, v_stride, o_stride;
   const int32_t *q_start, *kv_start;  /* packed sequences: batch + 1 first tokens; null: dense */
-  const int32_t *kv_len, *page_table; /* pages: lengths, and the pages of each sequence; null: dense or packed */
+  const int32_t *q_len;               /* packed: null, or lengths */
+  const int32_t *kv_len, *page_table; /* lengths of pages, or as q_len; the pages of each sequence, or null */
+  int64_t lse_stride;                 /* from head to head of lse by tokens; 0: by sequences */
   int64_t page_table_stride;
   const float *slope, *sink;   /* one a query head, or null */
   int32_t heads_k, group;      /* query head h reads KV head h / group */

@@ -228,10 +228,17 @@ static ga_status check_lists(ga_stream *stream, const ga_kernel *k, const ga_att
   const struct {
     const char *name;
     const void *p;
-  } lists[] = {
-      {"lse", a->lse},           {"sinks", a->sinks},    {"alibi", a->alibi},           {"q_start", a->q_start},
-      {"kv_start", a->kv_start}, {"kv_len", a->kv_len},  {"page_table", a->page_table}, {"state_o", a->state_o},
-      {"state_m", a->state_m},   {"state_l", a->state_l}};
+  } lists[] = {{"lse", a->lse},
+               {"sinks", a->sinks},
+               {"alibi", a->alibi},
+               {"q_start", a->q_start},
+               {"kv_start", a->kv_start},
+               {"kv_len", a->kv_len},
+               {"page_table", a->page_table},
+               {"state_o", a->state_o},
+               {"state_m", a->state_m},
+               {"state_l", a->state_l},
+               {"q_len", a->q_len}};
   for (size_t i = 0; i < GA_COUNT_OF(lists); i++)
     GA_TRY(cuda_check_pointer(stream, k, lists[i].name, lists[i].p, sizeof(float)));
   return GA_OK;
@@ -419,8 +426,8 @@ static void fill_rest(const cuda_attn_variant *v, const ga_attn_desc *p, const g
   out->o_stride_head = a->o_stride.head;
   out->o_stride_batch = a->o_stride.batch;
   out->lse = p->flags & GA_ATTN_LSE ? a->lse : NULL;
-  out->lse_stride_head = p->max_q;
-  out->lse_stride_batch = p->max_q * p->q_heads;
+  out->lse_stride_head = p->lse_stride ? p->lse_stride : p->max_q;
+  out->lse_stride_batch = p->lse_stride ? 0 : p->max_q * p->q_heads;
   out->cu_q = a->q_start;
   out->cu_k = a->kv_start;
   out->slope = a->alibi;
@@ -430,8 +437,9 @@ static void fill_rest(const cuda_attn_variant *v, const ga_attn_desc *p, const g
       (int32_t)ga_min_i64(p->window ? p->window - 1 : all + CUDA_ATTN_MOST_SHIFT, all + CUDA_ATTN_MOST_SHIFT);
   out->window_right = p->flags & GA_ATTN_CAUSAL ? 0 : (int32_t)(all + CUDA_ATTN_MOST_SHIFT);
   out->features = (int32_t)features_of(p);
-  out->kv_len = a->kv_len;
-  out->page_table = a->page_table;
+  out->kv_len = p->flags & (GA_ATTN_PAGED | GA_ATTN_LENGTHS) ? a->kv_len : NULL;
+  if (p->flags & GA_ATTN_PAGED) out->page_table = a->page_table;
+  if (p->flags & GA_ATTN_LENGTHS) out->q_len = a->q_len;
   out->page_table_stride = a->page_table_stride;
   out->page_size = p->page_size;
   out->page_box = p->page_size ? page_box(p, v->bn) : 0;

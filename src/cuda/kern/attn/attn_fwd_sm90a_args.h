@@ -34,7 +34,7 @@ typedef struct {
   void *o_base; /* for kernels that store from registers; 16-byte aligned, strides multiples of 8 */
   int64_t o_stride_row, o_stride_head, o_stride_batch;
   float *lse;                                /* natural log; null: not written */
-  int64_t lse_stride_head, lse_stride_batch; /* rows are contiguous; of m and l too */
+  int64_t lse_stride_head, lse_stride_batch; /* rows are contiguous; of m and l too. Batch 0: packed as q is */
   const int32_t *cu_q, *cu_k;                /* varlen: batch + 1 row offsets into the packed tensors */
   const float *slope;                        /* alibi: one per q head */
   const float *sink;                         /* one logit per q head */
@@ -50,10 +50,13 @@ typedef struct {
   int32_t features;
   float scale_log2;              /* scale * log2(e) > 0 */
   float softcap_in, softcap_out; /* scale / cap, cap * log2(e) */
-  float ln_hi, ln_lo;        /* scale (or cap) over what scale_log2 (softcap_out) was rounded to: ln 2, near enough */
-  int32_t cols_v;            /* value dim in memory, a multiple of 8 */
-  const int32_t *kv_len;     /* paged: rows of K and V of each batch */
-  const int32_t *page_table; /* paged: [batch][page_table_stride] */
+  float ln_hi, ln_lo;    /* scale (or cap) over what scale_log2 (softcap_out) was rounded to: ln 2, near enough */
+  int32_t cols_v;        /* value dim in memory, a multiple of 8 */
+  const int32_t *kv_len; /* paged: rows of K and V of each batch; packed: null, or the same */
+  union {
+    const int32_t *page_table; /* paged: [batch][page_table_stride] */
+    const int32_t *q_len;      /* packed: null, or rows of q of each batch */
+  };
   int64_t page_table_stride;
   int32_t page_size, page_box; /* rows of a page; of a box, which divides it and BN */
   float *state_o, *state_m,

@@ -22,15 +22,20 @@ GA_DEV int place_of(const ga_kargs_attn_decode *a, const unit *u, int r) {
   return query_of(a, u, r) + u->n_kv - u->n_q;
 }
 
+/* Place in lse of query i of a head. */
+GA_DEV int64_t packed_lse_at(const ga_kargs_attn_decode *a, const unit *u, int head, int i) {
+  return a->lse_stride ? head * a->lse_stride + u->q_first + i : ((int64_t)u->b * a->q_heads + head) * a->rows_q + i;
+}
+
 GA_DEV unit unit_of(const ga_kargs_attn_decode *a, int block, int rows_of_tile) {
   unit u;
   const int kv_heads = a->q_heads / a->group, tile = block % a->tiles;
   u.h = block / a->tiles % kv_heads;
   u.b = block / a->tiles / kv_heads;
   u.q_first = a->q_start ? a->q_start[u.b] : 0;
-  u.n_q = a->q_start ? a->q_start[u.b + 1] - u.q_first : a->rows_q;
+  u.n_q = a->q_len ? a->q_len[u.b] : a->q_start ? a->q_start[u.b + 1] - u.q_first : a->rows_q;
   u.kv_first = a->kv_start ? a->kv_start[u.b] : 0;
-  u.n_kv = a->kv_start ? a->kv_start[u.b + 1] - u.kv_first : a->kv_len ? a->kv_len[u.b] : a->rows_k;
+  u.n_kv = a->kv_len ? a->kv_len[u.b] : a->kv_start ? a->kv_start[u.b + 1] - u.kv_first : a->rows_k;
   u.row = tile * rows_of_tile;
   const int rows = u.n_q * a->group - u.row;
   u.n = rows < rows_of_tile ? rows : rows_of_tile;

@@ -26,6 +26,7 @@ const char *cuda_attn_prefill_f32_ok(const ga_kernel *k, const void *desc, const
   if (d->kv_segments) return "KV segments are not supported";
   if (d->q_stretches) return "compiled without stretches";
   if (d->flags & GA_ATTN_SYMMETRIC) return CUDA_ATTN_ONE_WAY;
+  if (d->flags & GA_ATTN_LENGTHS) return "rows of O between sequences would be written";
   if (d->flags & GA_ATTN_LSE) return "a log-sum-exp of rounded queries is not given";
   return NULL;
 }

@@ -19,7 +19,9 @@ GA_DEV int row_in(const warpgroup *c, const tile_coord *t, int first, int h) {
 }
 /* Its place in lse, m and l. */
 GA_DEV int64_t row_at(const warpgroup *c, const tile_coord *t, int first, int h) {
-  return t->batch * c->a->lse_stride_batch + row_head(c, t->head, h) * c->a->lse_stride_head + query_of(c, t, first, h);
+  const int before = FEATURES && c->a->lse_stride_batch == 0 ? t->start_q : 0;
+  return t->batch * c->a->lse_stride_batch + row_head(c, t->head, h) * c->a->lse_stride_head + before +
+         query_of(c, t, first, h);
 }
 /* 16 rows of O of this warp to shared memory, then one bulk store per panel. The previous tile's store
  * has had a whole tile to finish. */

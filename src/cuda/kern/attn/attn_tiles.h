@@ -43,15 +43,16 @@ GA_DEV int tile_blocks(args a, tile *t) {
 }
 /* Rows and first rows of the tile's sequence, with features. */
 GA_DEV void tile_sequence(args a, tile *t) {
+  const int paged = PAGES && (a->features & GA_KATTN_PAGED);
   if (a->features & GA_KATTN_VARLEN) {
     t->start_q = ldg_i32(a->cu_q + t->batch);
-    t->rows_q = ldg_i32(a->cu_q + t->batch + 1) - t->start_q;
+    t->rows_q = !paged && a->q_len ? ldg_i32(a->q_len + t->batch) : ldg_i32(a->cu_q + t->batch + 1) - t->start_q;
   }
-  if (PAGES && (a->features & GA_KATTN_PAGED)) {
+  if (paged) {
     t->rows_k = ldg_i32(a->kv_len + t->batch);
   } else if (a->features & GA_KATTN_VARLEN) {
     t->start_k = ldg_i32(a->cu_k + t->batch);
-    t->rows_k = ldg_i32(a->cu_k + t->batch + 1) - t->start_k;
+    t->rows_k = a->kv_len ? ldg_i32(a->kv_len + t->batch) : ldg_i32(a->cu_k + t->batch + 1) - t->start_k;
   }
 }
 /* Blocks of the split alone, upper ones first; returns whether it has any. A split whose first block lies below those

@@ -36,7 +36,9 @@ typedef struct {
   ga_kbwd_tensor dq;              /* acc null: blocks that see no key are written here */
   int32_t rows_k, window_right, cols_k, out_f32, out_add;
   int32_t heads_q, rows_q, blocks_q;
-  int32_t cols_v, acc_cols; /* value dim in memory; D of the main kernel */
+  int32_t cols_v, acc_cols;      /* value dim in memory; D of the main kernel */
+  const int32_t *q_len, *kv_len; /* varlen: null, or lengths of sequences that begin at cu_q, cu_k */
+  int64_t lse_stride;            /* from head to head of lse by tokens; 0: lse is by pairs */
 } ga_kargs_attn_bwd_pre;
 
 typedef struct {
@@ -46,6 +48,7 @@ typedef struct {
   float *dsink;
   int32_t heads_q, rows_q, blocks_q, batch;
   int32_t add; /* to what dsink holds */
+  const int32_t *q_len;
 } ga_kargs_attn_bwd_sink;
 
 typedef struct {
@@ -69,6 +72,7 @@ typedef struct {
   int32_t out_f32, out_add;          /* dk, dv are f32; are added to */
   float scale, scale_log2;           /* scale * log2(e) > 0 */
   float softcap_in, softcap_out;     /* 2 log2(e) scale / cap, cap * log2(e) */
+  const int32_t *q_len, *kv_len;     /* as in ga_kargs_attn_bwd_pre */
 } ga_kargs_attn_bwd;
 
 typedef struct {
@@ -78,6 +82,7 @@ typedef struct {
   int32_t heads_q, rows_q, blocks_q, cols_k;
   int32_t out_f32, out_add;
   float scale;
+  const int32_t *q_len;
 } ga_kargs_attn_bwd_post;
 
 /* Rows for every shape: stat alone is in the workspace. */
@@ -97,5 +102,6 @@ typedef struct {
   int32_t out_f32, out_add;
   float scale, out_scale;    /* of logits; of dQ and dK */
   float softcap_in, softcap; /* scale / cap; softcap 0: none */
+  const int32_t *q_len, *kv_len;
 } ga_kargs_attn_bwd_fallback;
 #endif

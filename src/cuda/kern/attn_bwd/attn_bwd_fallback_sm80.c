@@ -56,7 +56,9 @@ static ga_status check_pointers(const ga_kernel *k, const ga_attn_bwd_desc *d, c
              {"alibi", a->alibi, sizeof(float)},
              {"dsinks", a->dsinks, sizeof(float)},
              {"q_start", a->q_start, sizeof(int32_t)},
-             {"kv_start", a->kv_start, sizeof(int32_t)}};
+             {"kv_start", a->kv_start, sizeof(int32_t)},
+             {"q_len", a->q_len, sizeof(int32_t)},
+             {"kv_len", a->kv_len, sizeof(int32_t)}};
   for (size_t i = 0; i < GA_COUNT_OF(all); i++)
     GA_TRY(cuda_check_pointer(stream, k, all[i].name, all[i].p, all[i].align));
   return GA_OK;
@@ -79,6 +81,8 @@ static void fill_tensors(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, ga_
                vec16(a->k, &a->k_stride) && vec16(a->v, &a->v_stride) && vec16(a->dout, &a->dout_stride);
   out->cu_q = d->flags & GA_ATTN_VARLEN ? a->q_start : NULL;
   out->cu_k = d->flags & GA_ATTN_VARLEN ? a->kv_start : NULL;
+  out->q_len = cuda_attn_bwd_lengths(d, a->q_len);
+  out->kv_len = cuda_attn_bwd_lengths(d, a->kv_len);
   out->slope = d->flags & GA_ATTN_ALIBI ? a->alibi : NULL;
 }
 
@@ -120,7 +124,9 @@ static ga_status run_pre(const ga_plan_step *step, const void *desc, const void 
                                       .heads_q = d->q_heads,
                                       .rows_q = (int32_t)d->max_q,
                                       .blocks_q = (int32_t)stat_blocks(d),
-                                      .cols_v = d->v_dim};
+                                      .cols_v = d->v_dim,
+                                      .q_len = cuda_attn_bwd_lengths(d, a->q_len),
+                                      .lse_stride = d->lse_stride};
   return cuda_attn_bwd_step(step->row, d->batch * d->q_heads * stat_blocks(d), false, &args, stream);
 }
 
@@ -137,7 +143,8 @@ static ga_status run_sink(const ga_plan_step *step, const void *desc, const void
                                        .rows_q = (int32_t)d->max_q,
                                        .blocks_q = (int32_t)stat_blocks(d),
                                        .batch = (int32_t)d->batch,
-                                       .add = (d->flags & GA_ATTN_BWD_ADD) != 0};
+                                       .add = (d->flags & GA_ATTN_BWD_ADD) != 0,
+                                       .q_len = cuda_attn_bwd_lengths(d, a->q_len)};
   return cuda_attn_bwd_step(step->row, d->q_heads, true, &args, stream);
 }
 

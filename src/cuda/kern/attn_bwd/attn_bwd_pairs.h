@@ -36,9 +36,9 @@ GA_DEV tile tile_of(args a, int block) {
   t.start_q = t.start_k = 0;
   if (a->cu_q) {
     t.start_q = ldg_i32(a->cu_q + t.batch);
-    t.rows_q = ldg_i32(a->cu_q + t.batch + 1) - t.start_q;
+    t.rows_q = a->q_len ? ldg_i32(a->q_len + t.batch) : ldg_i32(a->cu_q + t.batch + 1) - t.start_q;
     t.start_k = ldg_i32(a->cu_k + t.batch);
-    t.rows_k = ldg_i32(a->cu_k + t.batch + 1) - t.start_k;
+    t.rows_k = a->kv_len ? ldg_i32(a->kv_len + t.batch) : ldg_i32(a->cu_k + t.batch + 1) - t.start_k;
   }
   t.shift = t.rows_k - t.rows_q;
   return t;

@@ -29,8 +29,8 @@ GA_KERNEL(THREADS, 4) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_post a) {
   const int block = block_index(), pair = block / a.blocks_q, m = block - pair * a.blocks_q;
   const int batch = pair / a.heads_q, head = pair - batch * a.heads_q;
   grid_dependency_wait();
-  const int start = a.cu_q ? ldg_i32(a.cu_q + batch) : 0,
-            rows = a.cu_q ? ldg_i32(a.cu_q + batch + 1) - start : a.rows_q;
+  const int start = a.cu_q ? ldg_i32(a.cu_q + batch) : 0;
+  const int rows = a.q_len ? ldg_i32(a.q_len + batch) : a.cu_q ? ldg_i32(a.cu_q + batch + 1) - start : a.rows_q;
   const int row = m * GA_KBWD_ROWS + warp % 4 * 16 + lane / 4;
   if (m * GA_KBWD_ROWS >= rows) return;
   const float *from = a.acc + ((int64_t)block * 4 + warp % 4) * (16 * D) + warp / 4 * (8 * D) + 4 * lane;

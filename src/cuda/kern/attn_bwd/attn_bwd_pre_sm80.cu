@@ -30,9 +30,10 @@ enum { THREADS = 256, ROWS = GA_KBWD_ROWS };
 GA_KERNEL(THREADS, 4) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_pre a) {
   const int lane = thread_index() % 32, block = block_index(), pair = block / a.blocks_q;
   const int batch = pair / a.heads_q, head = pair - batch * a.heads_q, first = (block - pair * a.blocks_q) * ROWS;
-  const int start = a.cu_q ? ldg_i32(a.cu_q + batch) : 0,
-            rows = a.cu_q ? ldg_i32(a.cu_q + batch + 1) - start : a.rows_q;
+  const int start = a.cu_q ? ldg_i32(a.cu_q + batch) : 0;
+  const int rows = a.q_len ? ldg_i32(a.q_len + batch) : a.cu_q ? ldg_i32(a.cu_q + batch + 1) - start : a.rows_q;
   float *stat = a.stat + (int64_t)pair * 2 * ROWS * a.blocks_q + first;
+  const float *lse0 = a.lse + (a.lse_stride ? head * a.lse_stride + start : (int64_t)pair * a.rows_q);
   grid_launch_dependents();
   for (int r = thread_index() / 32; r < ROWS; r += THREADS / 32) {
     const int in = first + r < rows;
@@ -44,7 +45,7 @@ GA_KERNEL(THREADS, 4) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_pre a) {
       for (int c = lane; c < a.cols_v; c += 32) delta += GET(a.o.base, o + c) * GET(a.dout.base, g + c);
     delta = row_sum_warp(delta);
     if (lane) continue;
-    const float lse = in ? ldg_f32(a.lse + (int64_t)pair * a.rows_q + first + r) : -INF;
+    const float lse = in ? ldg_f32(lse0 + first + r) : -INF;
     stg_f32(stat + r, lse == -INF ? INF : lse * LOG2E);
     stg_f32(stat + ROWS * a.blocks_q + r, delta);
   }

@@ -53,7 +53,9 @@ GA_DEV void zero_block(args a, int64_t block, int thread) {
 }
 /* Kernels that write dQ themselves do not where no row of the block sees a key. */
 GA_DEV void write_unseen(args a, int batch, int head, int start, int m, int rows) {
-  const int rows_k = a->cu_k ? ldg_i32(a->cu_k + batch + 1) - ldg_i32(a->cu_k + batch) : a->rows_k;
+  const int rows_k = a->kv_len ? ldg_i32(a->kv_len + batch)
+                     : a->cu_k ? ldg_i32(a->cu_k + batch + 1) - ldg_i32(a->cu_k + batch)
+                               : a->rows_k;
   const int seen = rows_k > 0 && m * ROWS + ROWS - 1 + rows_k - rows + a->window_right >= 0;
   if (seen || a->out_add) return;
   const int each = a->out_f32 ? 4 : 2, pieces = a->cols_k * each / 16;
@@ -69,8 +71,8 @@ GA_KERNEL(THREADS, 6) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_pre a) {
   const int thread = thread_index(), lane = thread % LANES;
   const int block = block_index(), pair = block / a.blocks_q, m = block - pair * a.blocks_q;
   const int batch = pair / a.heads_q, head = pair - batch * a.heads_q;
-  const int start = a.cu_q ? ldg_i32(a.cu_q + batch) : 0,
-            rows = a.cu_q ? ldg_i32(a.cu_q + batch + 1) - start : a.rows_q;
+  const int start = a.cu_q ? ldg_i32(a.cu_q + batch) : 0;
+  const int rows = a.q_len ? ldg_i32(a.q_len + batch) : a.cu_q ? ldg_i32(a.cu_q + batch + 1) - start : a.rows_q;
   float *stat = a.stat + (int64_t)pair * 2 * ROWS * a.blocks_q + m * ROWS;
   grid_launch_dependents();
   zero_block(&a, block, thread);
@@ -80,7 +82,8 @@ GA_KERNEL(THREADS, 6) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_pre a) {
     float delta = in ? part_of_delta(&a, a.cu_q ? 0 : batch, head, start + row, lane) : 0.f;
     GA_UNROLL for (int k = LANES / 2; k > 0; k /= 2) delta += shfl_xor_f32(delta, k);
     if (lane) continue;
-    const float lse = in ? ldg_f32(a.lse + (int64_t)pair * a.rows_q + row) : -INF;
+    const float lse =
+        in ? ldg_f32(a.lse + (a.lse_stride ? head * a.lse_stride + start : (int64_t)pair * a.rows_q) + row) : -INF;
     stg_f32(stat + r, lse == -INF ? INF : lse * LOG2E);
     stg_f32(stat + ROWS * a.blocks_q + r, delta);
   }

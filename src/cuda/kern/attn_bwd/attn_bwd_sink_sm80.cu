@@ -29,7 +29,7 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_sink a) {
   grid_dependency_wait();
   for (int b = 0; b < a.batch; b++) {
     const float *stat = a.stat + ((int64_t)b * a.heads_q + head) * 2 * padded;
-    const int rows = a.cu_q ? ldg_i32(a.cu_q + b + 1) - ldg_i32(a.cu_q + b) : a.rows_q;
+    const int rows = a.q_len ? ldg_i32(a.q_len + b) : a.cu_q ? ldg_i32(a.cu_q + b + 1) - ldg_i32(a.cu_q + b) : a.rows_q;
     for (int i = thread_index(); i < rows; i += THREADS)
       sum -= ex2(sink - ldg_f32(stat + i)) * ldg_f32(stat + padded + i);
   }

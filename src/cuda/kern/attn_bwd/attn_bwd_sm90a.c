@@ -168,6 +168,8 @@ static ga_status check_tensors(ga_stream *stream, const ga_kernel *k, const ga_a
   FLOATS(dsinks);
   FLOATS(q_start);
   FLOATS(kv_start);
+  FLOATS(q_len);
+  FLOATS(kv_len);
   return GA_OK;
 }
 
@@ -278,6 +280,10 @@ static call call_of(const ga_kernel *k, const void *desc, const void *io, void *
                 .stream = stream};
 }
 
+const int32_t *cuda_attn_bwd_lengths(const ga_attn_bwd_desc *d, const int32_t *p) {
+  return d->flags & GA_ATTN_LENGTHS ? p : NULL;
+}
+
 static const int32_t *starts(const ga_attn_bwd_desc *d, const int32_t *p) {
   return d->flags & GA_ATTN_VARLEN ? p : NULL;
 }
@@ -313,7 +319,10 @@ static ga_status run_pre(const ga_plan_step *step, const void *desc, const void 
       .window_right = c->d->flags & GA_ATTN_CAUSAL ? 0 : (int32_t)(c->d->max_q + c->d->max_kv),
       .cols_k = c->d->head_dim,
       .out_f32 = c->d->grad_dtype == GA_F32,
-      .out_add = (c->d->flags & GA_ATTN_BWD_ADD) != 0};
+      .out_add = (c->d->flags & GA_ATTN_BWD_ADD) != 0,
+      .q_len = cuda_attn_bwd_lengths(c->d, c->a->q_len),
+      .kv_len = cuda_attn_bwd_lengths(c->d, c->a->kv_len),
+      .lse_stride = c->d->lse_stride};
   return cuda_attn_bwd_step(step->row, c->s.pairs * c->s.blocks, false, &args, stream);
 }
 
@@ -329,7 +338,8 @@ static ga_status run_sink(const ga_plan_step *step, const void *desc, const void
                                        .rows_q = (int32_t)c->d->max_q,
                                        .blocks_q = (int32_t)c->s.blocks,
                                        .batch = (int32_t)c->d->batch,
-                                       .add = (c->d->flags & GA_ATTN_BWD_ADD) != 0};
+                                       .add = (c->d->flags & GA_ATTN_BWD_ADD) != 0,
+                                       .q_len = cuda_attn_bwd_lengths(c->d, c->a->q_len)};
   return cuda_attn_bwd_step(step->row, c->d->q_heads, true, &args, stream);
 }
 
@@ -345,7 +355,8 @@ static ga_status run_post(const ga_plan_step *step, const void *desc, const void
                                        .cols_k = c->d->head_dim,
                                        .out_f32 = c->d->grad_dtype == GA_F32,
                                        .out_add = (c->d->flags & GA_ATTN_BWD_ADD) != 0,
-                                       .scale = cuda_attn_bwd_scale(c->d)};
+                                       .scale = cuda_attn_bwd_scale(c->d),
+                                       .q_len = cuda_attn_bwd_lengths(c->d, c->a->q_len)};
   return cuda_attn_bwd_step(step->row, c->s.pairs * c->s.blocks, true, &args, stream);
 }
 
@@ -391,6 +402,8 @@ static void fill_work(const call *c, ga_kargs_attn_bwd *out) {
   out->ticket = ticket_of(c);
   out->cu_q = starts(p, c->a->q_start);
   out->cu_k = starts(p, c->a->kv_start);
+  out->q_len = cuda_attn_bwd_lengths(p, c->a->q_len);
+  out->kv_len = cuda_attn_bwd_lengths(p, c->a->kv_len);
   out->slope = c->a->alibi;
   out->heads_q = p->q_heads;
   out->heads_k = p->kv_heads;

@@ -45,6 +45,8 @@ ga_status cuda_attn_bwd_fallback(const ga_kernel *kernel, const void *desc, cons
  * sums in different orders leave of dO V - dO O is no gradient. With ADD it may be one of more keys, whose LSE is
  * given. */
 float cuda_attn_bwd_scale(const ga_attn_bwd_desc *d);
+/* Lengths that a call with LENGTHS gives; NULL without. */
+const int32_t *cuda_attn_bwd_lengths(const ga_attn_bwd_desc *d, const int32_t *lengths);
 /* What both share: a tensor as kernels see it; the launch of a helper; their steps up to the main kernel. */
 ga_kbwd_tensor cuda_attn_bwd_tensor(const void *p, const ga_attn_strides *strides);
 GA_NODISCARD ga_status cuda_attn_bwd_step(const ga_kernel *step, int64_t blocks, bool dependent, const void *args,

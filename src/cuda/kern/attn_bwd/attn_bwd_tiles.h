@@ -58,9 +58,9 @@ GA_DEV tile tile_of(args a, int i) {
   t.start_q = t.start_k = 0;
   if (FEATURES && (a->features & GA_KATTN_VARLEN)) {
     t.start_q = ldg_i32(a->cu_q + t.batch);
-    t.rows_q = ldg_i32(a->cu_q + t.batch + 1) - t.start_q;
+    t.rows_q = a->q_len ? ldg_i32(a->q_len + t.batch) : ldg_i32(a->cu_q + t.batch + 1) - t.start_q;
     t.start_k = ldg_i32(a->cu_k + t.batch);
-    t.rows_k = ldg_i32(a->cu_k + t.batch + 1) - t.start_k;
+    t.rows_k = a->kv_len ? ldg_i32(a->kv_len + t.batch) : ldg_i32(a->cu_k + t.batch + 1) - t.start_k;
   }
   tile_blocks(a, &t);
   return t;

@@ -1,0 +1,18 @@
+/* Packed sequences (ga/attn.h: VARLEN, LENGTHS) on the host: how long they are, and where their LSE lies. */
+#ifndef GA_CORE_ATTN_PACKED_H
+#define GA_CORE_ATTN_PACKED_H
+
+#include "ga/attn.h"
+
+/* Rows of sequence b. len: of a call with LENGTHS, or NULL. */
+static inline int64_t ga_attn_rows_of(uint32_t flags, const int32_t *start, const int32_t *len, int64_t b) {
+  return flags & GA_ATTN_LENGTHS && len ? len[b] : (int64_t)start[b + 1] - start[b];
+}
+
+/* Entry of query i of head h in LSE; first: of the sequence's rows. stride: lse_stride of the description. */
+static inline int64_t ga_attn_lse_at(int64_t stride, int64_t first, int64_t b, int64_t q_heads, int64_t max_q,
+                                     int64_t h, int64_t i) {
+  return stride ? h * stride + first + i : (b * q_heads + h) * max_q + i;
+}
+
+#endif
