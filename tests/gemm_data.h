@@ -34,6 +34,8 @@ static inline void gemm_data_halves(ga_dtype t, int *first, int *second) {
   }
 }
 
+static inline void gemm_data_put_float(uint8_t *p, float x) { memcpy(p, &x, sizeof x); }
+
 static inline void gemm_data_put_half(uint8_t *p, float x) {
   ga_f16 h = ga_f32_to_f16(x);
   memcpy(p, &h, sizeof h);
@@ -63,6 +65,7 @@ static inline void gemm_data_random(ga_rng *rng, ga_dtype t, uint8_t *block) {
   gemm_data_halves(t, &first, &second);
   if (first >= 0) gemm_data_put_half(block + first, 0.02f * (float)ga_rng_normal(rng));
   if (second >= 0) gemm_data_put_half(block + second, 0.02f * (float)ga_rng_normal(rng));
+  if (t == GA_E4M3_128) gemm_data_put_float(block, 0.02f * (float)ga_rng_normal(rng));
   if (t == GA_MXFP4) block[0] = (uint8_t)(120 + ga_rng_below(rng, 8));
   if (t == GA_NVFP4)
     for (int i = 0; i < 4; i++) block[i] = (uint8_t)(0x10 + ga_rng_below(rng, 0x30));
@@ -109,6 +112,10 @@ static inline void gemm_data_exact(ga_rng *rng, ga_dtype t, uint8_t *block) {
     break;
   case GA_MXFP4: block[0] = 128; break;
   case GA_NVFP4: memset(block, 0x40, 4); break; /* 2, halved */
+  case GA_E4M3_128:                             /* eighths from 1 to 15 */
+    gemm_data_put_float(block, 8);
+    for (int i = 4; i < 132; i++) block[i] = (uint8_t)((block[i] & 0x87) | (7 + (block[i] >> 3 & 3)) << 3);
+    break;
   default: break;
   }
 }

@@ -226,6 +226,10 @@ static void test_promoted(void **state) {
   up.view.dim[0] = 4096; /* above 6 MiB */
   up.bytes *= 2;
   assert_int_equal(ga_stored_dtype(m.model, m.ctx[0], &up), GA_Q5_0);
+  ga_model_tensor codes = {.name = "blk.0.ffn_up.weight", .view = {.dtype = GA_E4M3, .n_dims = 2, .dim = {200, 256}}};
+  assert_int_equal(ga_stored_dtype(m.model, m.ctx[0], &codes), GA_E4M3_128);
+  codes.view.dim[1] = 200; /* no whole blocks */
+  assert_int_equal(ga_stored_dtype(m.model, m.ctx[0], &codes), GA_BF16);
   ga_weight_need vec16, native;
   assert_int_equal(ga_weights_need(m.model, m.ctx[0], 0, &vec16), GA_OK);
   close_made(&m);

@@ -268,8 +268,8 @@ static void test_orders_alike(void **state) {
   } turns[] = {{"gemm_*_mma_packed_sm80*,gemm_*_ordered_*,gemm_*_few_*", "_prefill_", 0},
                {"gemm_*_mma_packed_sm80*,gemm_*_prefill_*,gemm_*_few_*", "_ordered_", MOST_ROWS},
                {"gemm_*_mma_packed_sm80*,gemm_*_prefill_*", "_few_", 8}};
-  static const ga_dtype all[] = {GA_Q4_0, GA_Q4_1, GA_Q5_0, GA_Q5_1,   GA_Q8_0,   GA_Q2_K,  GA_Q3_K,
-                                 GA_Q4_K, GA_Q5_K, GA_Q6_K, GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4};
+  static const ga_dtype all[] = {GA_Q4_0, GA_Q4_1, GA_Q5_0,   GA_Q5_1,   GA_Q8_0,  GA_Q2_K,  GA_Q3_K,    GA_Q4_K,
+                                 GA_Q5_K, GA_Q6_K, GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4, GA_E4M3_128};
   static const ga_dtype few[] = {GA_Q8_0, GA_Q4_K};
   static const int widths[] = {512, 1536, MOST_IN}; /* parts of few units, of odd numbers of them, of several */
   const int n_in_before = n_in;

@@ -123,7 +123,7 @@ static void same_scaled_by(ga_pool *pool, const char *name, const char *shape, i
   memcpy(file + 8 + head, bytes, data);
   put_file_bytes("scaled.safetensors", file, 8 + head + data);
   ga_model_file *f = open_file("scaled.safetensors");
-  const ga_status status = ga_promote_e4m3(pool, f, ga_model_file_find(f, "w"), N, K, &wide, &size);
+  const ga_status status = ga_promote_e4m3(pool, f, ga_model_file_find(f, "w"), N, K, GA_BF16, &wide, &size);
   assert_int_equal(status, want);
   if (status == GA_OK) {
     assert_int_equal(size, 2 * N * K);
@@ -159,6 +159,53 @@ static void test_e4m3(void **state) {
   same_scaled("w_scale_inv", "[2,2]", DOWN * ALONG, of_block, GA_OK);
   same_scaled("w_scale_inv", "[3]", 3, one, GA_ERR_SHAPE);
   same_scaled("w_scale_inv", "[1,2]", 2, one, GA_ERR_SHAPE);
+}
+
+/* --- e4m3 that keeps its codes: 130 rows of 256, one code of which is NaN --- */
+
+enum { KEPT_K = 256, KEPT_SCALES = N, KEPT_NAN = 7 * KEPT_K + 131 };
+
+static void same_kept(const char *name, const char *shape, int n, int (*index)(int r, int c)) {
+  static uint8_t file[N * KEPT_K + 4 * KEPT_SCALES + 512], codes[N * KEPT_K];
+  float scales[KEPT_SCALES];
+  char json[320];
+  void *kept;
+  uint64_t size;
+  ga_pool *pool;
+  for (int i = 0; i < N * KEPT_K; i++) codes[i] = (uint8_t)(i * 7 % 254 < 127 ? i * 7 % 254 : 128 + i * 7 % 127);
+  codes[KEPT_NAN] = 0xff;
+  for (int i = 0; i < n; i++) scales[i] = 0.011f * (float)(i + 1);
+  (void)snprintf(json, sizeof json,
+                 "{\"w\":{\"dtype\":\"F8_E4M3\",\"shape\":[130,256],\"data_offsets\":[0,33280]},"
+                 "\"%s\":{\"dtype\":\"F32\",\"shape\":%s,\"data_offsets\":[33280,%d]}}",
+                 name, shape, N * KEPT_K + 4 * n);
+  const size_t head = strlen(json);
+  ga_store_le(file, 8, head);
+  memcpy(file + 8, json, head);
+  memcpy(file + 8 + head, codes, sizeof codes);
+  memcpy(file + 8 + head + sizeof codes, scales, 4 * (size_t)n);
+  put_file_bytes("kept.safetensors", file, 8 + head + sizeof codes + 4 * (size_t)n);
+  ga_model_file *f = open_file("kept.safetensors");
+  assert_ok(ga_pool_create(3, &pool));
+  assert_ok(ga_promote_e4m3(pool, f, ga_model_file_find(f, "w"), N, KEPT_K, GA_E4M3_128, &kept, &size));
+  assert_int_equal(size, N * KEPT_K / 128 * 132);
+  for (int i = 0; i < N * KEPT_K; i++) {
+    const double have = ga_ref_load(GA_E4M3_128, kept, i);
+    if (i / 128 == KEPT_NAN / 128)
+      assert_true(isnan(have)); /* and so are all results of the row */
+    else
+      assert_true(have == (double)scales[index(i / KEPT_K, i % KEPT_K)] * (double)ga_e4m3_to_f32(codes[i]));
+  }
+  ga_mem_free(kept);
+  ga_pool_destroy(pool);
+  ga_model_file_destroy(f);
+}
+
+static void test_e4m3_kept(void **state) {
+  (void)state;
+  same_kept("w_scale", "[1]", 1, one);
+  same_kept("w_scale", "[130]", N, of_row);
+  same_kept("w_scale_inv", "[2,2]", DOWN * ALONG, of_block);
 }
 
 /* --- threads --- */
@@ -203,8 +250,8 @@ static void test_same_by_threads(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_q4_0), cmocka_unit_test(test_q5_0),
-                                     cmocka_unit_test(test_types_without_kernels), cmocka_unit_test(test_e4m3),
-                                     cmocka_unit_test(test_same_by_threads)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_q4_0), cmocka_unit_test(test_q5_0),      cmocka_unit_test(test_types_without_kernels),
+      cmocka_unit_test(test_e4m3), cmocka_unit_test(test_e4m3_kept), cmocka_unit_test(test_same_by_threads)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

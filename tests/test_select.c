@@ -63,9 +63,9 @@ static void gemm_square(int64_t m, int64_t n, ga_dtype type, uint32_t flags, ga_
 }
 
 static void gemms(void) {
-  static const ga_dtype weights[] = {GA_F32,  GA_F16,  GA_BF16,   GA_E4M3,   GA_Q4_0,  GA_Q4_1,
-                                     GA_Q5_0, GA_Q5_1, GA_Q8_0,   GA_Q2_K,   GA_Q3_K,  GA_Q4_K,
-                                     GA_Q5_K, GA_Q6_K, GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4};
+  static const ga_dtype weights[] = {GA_F32,    GA_F16,    GA_BF16,  GA_E4M3,  GA_Q4_0,    GA_Q4_1, GA_Q5_0,
+                                     GA_Q5_1,   GA_Q8_0,   GA_Q2_K,  GA_Q3_K,  GA_Q4_K,    GA_Q5_K, GA_Q6_K,
+                                     GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4, GA_E4M3_128};
   for (size_t i = 0; i < GA_COUNT_OF(weights); i++)
     for (int layout = 0; layout <= 1; layout++) {
       select_gemm(1, 4096, 4096, weights[i], GA_F32, (ga_layout)layout);
@@ -291,7 +291,7 @@ static void hopper_few(int64_t batch, int64_t queries, int64_t keys, int dim, ui
 
 /* Batch-invariant rows: one whatever the size, or several of one order. */
 static void hopper_invariant(void) {
-  static const ga_dtype weights[] = {GA_BF16, GA_F16, GA_Q8_0, GA_Q4_K}, caches[] = {GA_F16, GA_E4M3};
+  static const ga_dtype weights[] = {GA_BF16, GA_F16, GA_Q8_0, GA_Q4_K, GA_E4M3_128}, caches[] = {GA_F16, GA_E4M3};
   static const int64_t shapes[][2] = {{1024, 4096}, {4096, 14336}, {128256, 4096}},
                        sizes[] = {1, 8, 16, 64, 256, 512, 2048};
   const size_t n_sizes = GA_COUNT_OF(sizes);
@@ -371,6 +371,9 @@ static void hopper_packed(void) {
     for (size_t j = 0; j < GA_COUNT_OF(rows); j++)
       select_gemm(rows[j], shapes[i][0], shapes[i][1], GA_BF16, GA_F32, GA_LAYOUT_MMA_PACKED);
   for (size_t j = 0; j < GA_COUNT_OF(rows); j++) select_gemm(rows[j], 4096, 4096, GA_F16, GA_F32, GA_LAYOUT_MMA_PACKED);
+  for (size_t i = 0; i < GA_COUNT_OF(shapes) * GA_COUNT_OF(rows); i++)
+    select_gemm(rows[i % GA_COUNT_OF(rows)], shapes[i / GA_COUNT_OF(rows)][0], shapes[i / GA_COUNT_OF(rows)][1],
+                GA_E4M3_128, GA_F32, GA_LAYOUT_MMA_PACKED);
 }
 
 /* Operands as they are, of the shapes that docs/log/gemm.md has timed in every row. */

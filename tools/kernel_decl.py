@@ -33,7 +33,7 @@ NEEDED_BY_CUDA = ["threads", "smem"]
 COMMON = {"id", "op", "arch", "position", "source", "speed", "max_error", "align", "flags", "layout", "m_min", "m_max", "threads", "smem", "static_smem",
           "fast_math", "allow", "blocks"}
 DTYPES = ["any", "f32", "f16", "bf16", "i8", "i32", "e4m3", "fp8", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl",
-          "iq4_xs", "mxfp4", "nvfp4"]
+          "iq4_xs", "mxfp4", "nvfp4", "e4m3_128"]
 SM_SMEM, BLOCK_RESERVE = 233472, 1024  # bytes of a multiprocessor of sm_90, and what it keeps of a block's
 FIELD = re.compile(r"\{([\w.]+)(:upper)?\}")
 NAMED = re.compile(r"#ifndef GA_P_(\w+)\s*\n#error")

@@ -41,13 +41,14 @@ typedef enum ga_dtype {
   GA_IQ4_XS = 31,
   GA_MXFP4 = 32,
   GA_NVFP4 = 33,
-  GA_IQ2_XXS = 34, /* from here on: read from files and by ga_convert; no kernel computes with them */
+  GA_IQ2_XXS = 34, /* from here to tq2_0: read from files and by ga_convert; no kernel computes with them */
   GA_IQ2_XS = 35,
   GA_IQ2_S = 36,
   GA_IQ3_XXS = 37,
   GA_IQ3_S = 38,
   GA_TQ1_0 = 39,
-  GA_TQ2_0 = 40
+  GA_TQ2_0 = 40,
+  GA_E4M3_128 = 41 /* of no file: blocks of one f32 scale and 128 e4m3 codes, what e4m3 weights with scales become */
 } ga_dtype;
 
 typedef struct ga_dtype_traits {

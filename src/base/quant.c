@@ -118,6 +118,14 @@ static void quantise_nvfp4(const float *x, uint8_t *b) {
   }
 }
 
+/* --- block of 128: a scale of f32, then codes whose largest is 448 --- */
+
+static void quantise_e4m3_128(const float *x, uint8_t *b) {
+  const float d = fabsf(signed_max(x, 128)) / 448, id = inverse(d);
+  memcpy(b, &d, sizeof d);
+  for (int e = 0; e < 128; e++) b[4 + e] = isfinite(id) ? ga_f32_to_e4m3(x[e] * id) : 0;
+}
+
 /* --- blocks of 256 --- */
 
 /* Codes 0..levels of runs of `run` elements, with scales and minimums of 0..limit units of d and dmin. */
@@ -217,6 +225,7 @@ void ga_quantise_block(ga_dtype dtype, const float *source, void *block) {
   case GA_IQ4_XS: quantise_iq4_xs(x, block); break;
   case GA_MXFP4: quantise_mxfp4(x, block); break;
   case GA_NVFP4: quantise_nvfp4(x, block); break;
+  case GA_E4M3_128: quantise_e4m3_128(x, block); break;
   default: break;
   }
 }

@@ -38,6 +38,7 @@ static const ga_dtype_traits traits[] = {
     [GA_IQ3_S] = {"iq3_s", 256, 110, true},
     [GA_TQ1_0] = {"tq1_0", 256, 54, true},
     [GA_TQ2_0] = {"tq2_0", 256, 66, true},
+    [GA_E4M3_128] = {"e4m3_128", 128, 132, true},
 };
 
 const ga_dtype_traits *ga_dtype_info(ga_dtype dtype) {

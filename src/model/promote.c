@@ -1,5 +1,6 @@
 #include "model/promote.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@
 
 enum { BLOCK = 32, HALF = BLOCK / 2, Q8_BYTES = 34, SCALE_BYTES = 2 };
 enum { BLOCKS_AT_ONCE = 64 /* the least that a thread takes */ };
+enum { SCALED = 128 /* rows and columns of an e4m3 matrix that share a scale; codes of a block of e4m3_128 */ };
 
 static bool of_layer(const ga_model_tensor *t) { return !strncmp(t->name, "blk.", 4) && t->view.n_dims == 2; }
 
@@ -44,8 +46,8 @@ static const ga_model_tensor *largest_beside(const ga_model_file *file, const ga
   return q ? q : t;
 }
 
-/* Is there a row for several matrices of q8_0 by one normed X? Else there is nothing to gain. */
-static bool joins_products(ga_ctx *ctx) {
+/* Is there a row for several matrices of that type by one normed X? Else there is nothing to gain. */
+static bool joins_products(ga_ctx *ctx, ga_dtype type) {
   enum { ROWS = 1024 };
   ga_gemm_fused_desc d = GA_GEMM_FUSED_DESC_INIT;
   uint64_t packed;
@@ -53,9 +55,10 @@ static bool joins_products(ga_ctx *ctx) {
   d.plain.m = 1;
   d.plain.n = d.plain.k = d.n_more[0] = ROWS;
   d.plain.x_stride = d.plain.w_stride = d.plain.y_stride = d.y_more_stride[0] = ROWS;
-  d.plain.w_dtype = GA_Q8_0;
+  d.plain.w_dtype = (int32_t)type;
   d.fused = GA_GEMM_FUSED_NORM;
-  if (ga_pack_choose(ctx, GA_Q8_0, ROWS, ROWS, &layout, &packed) != GA_OK) return false;
+  if (ga_pack_choose(ctx, type, ROWS, ROWS, &layout, &packed) != GA_OK) return false;
+  if (layout == GA_LAYOUT_NATIVE) return false; /* the oracle's */
   d.plain.w_layout = (int32_t)layout;
   return ga_kernel_choose(ctx->device, ctx->disable_kernels, GA_OP_gemm, &d) != NULL;
 }
@@ -64,13 +67,18 @@ ga_dtype ga_table_dtype(const ga_model_tensor *t) {
   return ga_dtype_is_read_only(t->view.dtype) ? GA_Q8_0 : t->view.dtype;
 }
 
+/* Of an e4m3 matrix. */
+static bool keeps_codes(ga_ctx *ctx, const ga_model_tensor *t) {
+  return t->view.n_dims == 2 && t->view.dim[1] % SCALED == 0 && joins_products(ctx, GA_E4M3_128);
+}
+
 ga_dtype ga_stored_dtype(const ga_model *model, ga_ctx *ctx, const ga_model_tensor *t) {
   const ga_dtype own = t->view.dtype;
-  if (own == GA_E4M3) return GA_BF16;
+  if (own == GA_E4M3) return keeps_codes(ctx, t) ? GA_E4M3_128 : GA_BF16;
   if (ga_dtype_is_read_only(own)) return GA_Q8_0;
   if ((own != GA_Q4_0 && own != GA_Q5_0) || !of_layer(t)) return own;
   const bool is_small = promoted_bytes(largest_beside(model->file, t)) <= PROMOTE_BYTES;
-  return is_small && layers_have_q8_0(model->file) && joins_products(ctx) ? GA_Q8_0 : own;
+  return is_small && layers_have_q8_0(model->file) && joins_products(ctx, GA_Q8_0) ? GA_Q8_0 : own;
 }
 
 /* Element e is less 8 in the low half of byte e of 16, element e + 16 in the high one. */
@@ -152,8 +160,6 @@ ga_status ga_promote_q8_0(ga_pool *pool, const ga_model_file *file, const ga_mod
 
 /* --- e4m3 --- */
 
-enum { BLOCK_ROWS = 128 /* and columns, of an e4m3 matrix */ };
-
 /* Scales of an e4m3 matrix, and how they are spread: the scale of row r and column c is number
  * r / rows_each * stride + c / cols_each. */
 typedef struct e4m3_scales {
@@ -187,7 +193,7 @@ static ga_status scales_of(const ga_model_file *file, const ga_model_tensor *t, 
   const ga_tensor *v = &s->view;
   int64_t n = 1;
   for (int i = 0; i < v->n_dims; i++) n *= v->dim[i];
-  const int64_t down = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS, along = (cols + BLOCK_ROWS - 1) / BLOCK_ROWS;
+  const int64_t down = (rows + SCALED - 1) / SCALED, along = (cols + SCALED - 1) / SCALED;
   const bool by_row = n == rows && v->dim[0] == rows,
              by_block = v->n_dims == 2 && v->dim[0] == down && v->dim[1] == along;
   GA_REQUIRE(v->dtype == GA_F32 || v->dtype == GA_F16 || v->dtype == GA_BF16, GA_ERR_UNSUPPORTED,
@@ -198,8 +204,8 @@ static ga_status scales_of(const ga_model_file *file, const ga_model_tensor *t, 
   out->tensor = s;
   out->bytes = v->data;
   if (n == 1) return GA_OK;
-  out->rows_each = by_block ? BLOCK_ROWS : 1;
-  out->cols_each = by_block ? BLOCK_ROWS : cols;
+  out->rows_each = by_block ? SCALED : 1;
+  out->cols_each = by_block ? SCALED : cols;
   out->stride = by_block ? along : 1;
   return GA_OK;
 }
@@ -208,34 +214,59 @@ typedef struct e4m3_job {
   e4m3_scales scales;
   float values[256]; /* of the codes */
   const uint8_t *from;
-  ga_bf16 *to;
+  void *to;
   int64_t cols;
+  bool keeps; /* codes, in blocks of e4m3_128; else: bf16 */
 } e4m3_job;
+
+static float scale_of_element(const e4m3_scales *s, int64_t r, int64_t c) {
+  return e4m3_scale_at(s, r / s->rows_each * s->stride + c / s->cols_each);
+}
 
 static void unscale_row(const e4m3_job *job, int64_t r) {
   const e4m3_scales *s = &job->scales;
   const uint8_t *from = job->from + r * job->cols;
-  ga_bf16 *to = job->to + r * job->cols;
+  ga_bf16 *to = (ga_bf16 *)job->to + r * job->cols;
   for (int64_t c = 0; c < job->cols;) {
-    const float scale = e4m3_scale_at(s, r / s->rows_each * s->stride + c / s->cols_each);
+    const float scale = scale_of_element(s, r, c);
     const int64_t end = ga_min_i64(job->cols, (c / s->cols_each + 1) * s->cols_each);
     for (; c < end; c++) to[c] = ga_f32_to_bf16(job->values[from[c]] * scale);
   }
 }
 
-static void unscale_rows(void *arg, int64_t begin, int64_t end, int thread) {
+static bool has_nan(const uint8_t *codes, int n) {
+  int found = 0;
+  for (int i = 0; i < n; i++) found |= (codes[i] & 127) == 127;
+  return found;
+}
+
+/* A row's blocks. Their codes have no NaN: a block with one gets a scale of NaN, so that all results of the row are NaN
+ * as they were. */
+static void put_blocks(const e4m3_job *job, int64_t r) {
+  const uint8_t *from = job->from + r * job->cols;
+  uint8_t *to = (uint8_t *)job->to + r * (job->cols / SCALED) * (SCALED + (int64_t)sizeof(float));
+  for (int64_t c = 0; c < job->cols; c += SCALED, from += SCALED, to += SCALED + sizeof(float)) {
+    const float scale = has_nan(from, SCALED) ? NAN : scale_of_element(&job->scales, r, c);
+    memcpy(to, &scale, sizeof scale);
+    memcpy(to + sizeof scale, from, SCALED);
+  }
+}
+
+static void e4m3_rows(void *arg, int64_t begin, int64_t end, int thread) {
+  const e4m3_job *job = arg;
   (void)thread;
-  for (int64_t r = begin; r < end; r++) unscale_row(arg, r);
+  for (int64_t r = begin; r < end; r++) (job->keeps ? put_blocks : unscale_row)(job, r);
 }
 
 ga_status ga_promote_e4m3(ga_pool *pool, const ga_model_file *file, const ga_model_tensor *t, int64_t rows,
-                          int64_t cols, void **out, uint64_t *bytes) {
-  e4m3_job job = {.cols = cols};
+                          int64_t cols, ga_dtype to, void **out, uint64_t *bytes) {
+  e4m3_job job = {.cols = cols, .keeps = to == GA_E4M3_128};
   void *p;
   *out = NULL;
-  *bytes = 2 * t->bytes;
   GA_REQUIRE((uint64_t)rows * (uint64_t)cols == t->bytes, GA_ERR_SHAPE, "%s has %llu elements; must be [%lld, %lld]",
              t->name, (unsigned long long)t->bytes, (long long)rows, (long long)cols);
+  GA_TRY(ga_dtype_bytes(to, cols, bytes)); /* of a row */
+  *bytes *= (uint64_t)rows;
   GA_TRY(scales_of(file, t, rows, cols, &job.scales));
   GA_TRY(ga_mem_alloc(*bytes + t->bytes, t->name, &p)); /* the file's behind them */
   uint8_t *from = (uint8_t *)p + *bytes;
@@ -243,7 +274,7 @@ ga_status ga_promote_e4m3(ga_pool *pool, const ga_model_file *file, const ga_mod
   job.from = from;
   const ga_status status = ga_model_file_read(file, t, 0, from, t->bytes);
   for (int i = 0; i < 256; i++) job.values[i] = ga_e4m3_to_f32((uint8_t)i);
-  if (status == GA_OK) ga_pool_run_ranges(pool, rows, 1, unscale_rows, &job);
+  if (status == GA_OK) ga_pool_run_ranges(pool, rows, 1, e4m3_rows, &job);
   if (status == GA_OK)
     *out = p;
   else

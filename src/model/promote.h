@@ -9,7 +9,8 @@
 /* The type that a table of rows to look up gets: its own, but q8_0 for types without kernels (iq2, iq3, tq). */
 ga_dtype ga_table_dtype(const ga_model_tensor *t);
 
-/* The type that matrix t gets at ctx. e4m3 becomes bf16, types without kernels become q8_0. Else its own but where a
+/* The type that matrix t gets at ctx. e4m3 becomes e4m3_128 where rows of the device join products by that, and its
+ * columns are whole blocks; elsewhere bf16. Types without kernels become q8_0. Else its own but where a
  * row of the device takes several matrices of q8_0 by one normed X, for small matrices of q4_0 and q5_0 of a layer, in
  * files whose layers have q8_0, too: those become q8_0, which has every value of the other two. Files that mix four to
  * six bits fall back on these types where rows are no multiple of 256, so that q, k and v differ. Alike they go out in
@@ -23,10 +24,11 @@ ga_dtype ga_stored_dtype(const ga_model *model, ga_ctx *ctx, const ga_model_tens
 GA_NODISCARD ga_status ga_promote_q8_0(ga_pool *pool, const ga_model_file *file, const ga_model_tensor *t, void **out,
                                        uint64_t *bytes);
 
-/* An e4m3 matrix [rows, cols] as bf16, its elements times their scale, rounded once. The scale is a tensor of t's name
- * with "_scale" or "_scale_inv" behind it (both multiply): one for all, one a row, or one for each block of 128 x 128.
- * Without such a tensor it is 1. Memory and threads as above. */
+/* An e4m3 matrix [rows, cols] as `to`: e4m3_128, its codes beside their scales in f32, where cols is a multiple of 128;
+ * or bf16, its elements times their scale, rounded once. The scale is a tensor of t's name with "_scale" or
+ * "_scale_inv" behind it (both multiply): one for all, one a row, or one for each block of 128 x 128. Without such a
+ * tensor it is 1. Memory and threads as above. */
 GA_NODISCARD ga_status ga_promote_e4m3(ga_pool *pool, const ga_model_file *file, const ga_model_tensor *t, int64_t rows,
-                                       int64_t cols, void **out, uint64_t *bytes);
+                                       int64_t cols, ga_dtype to, void **out, uint64_t *bytes);
 
 #endif

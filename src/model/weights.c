@@ -220,7 +220,8 @@ static ga_status converters(loader *l, ga_pool **out) {
 static ga_status read_promoted(loader *l, const ga_model_tensor *t, const ga_matrix *m, void **copy, uint64_t *bytes) {
   ga_pool *pool;
   GA_TRY(converters(l, &pool));
-  if (t->view.dtype == GA_E4M3) return ga_promote_e4m3(pool, l->model->file, t, m->rows, m->cols, copy, bytes);
+  if (t->view.dtype == GA_E4M3)
+    return ga_promote_e4m3(pool, l->model->file, t, m->rows, m->cols, m->dtype, copy, bytes);
   return ga_promote_q8_0(pool, l->model->file, t, copy, bytes);
 }
 

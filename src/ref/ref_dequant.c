@@ -1,8 +1,9 @@
-/* Element e of a block, as a double: the definition of every block type of GGUF.
+/* Element e of a block, as a double: the definition of every block type of GGUF, and of e4m3_128.
  *
  * Blocks are little-endian bytes; d, m and dmin are f16 unless said otherwise. lo and hi are the nibbles of a byte.
  * tests/test_quant.c compares these formulas with vectors made by another implementation. */
 #include <math.h>
+#include <string.h>
 
 #include "base/half.h"
 #include "ref/ref.h"
@@ -40,6 +41,15 @@ static double nvfp4(bytes b, int e) {
   double d = s == 0x7f || s == 0 ? 0 : (s >> 3 & 15) ? ldexp(8 + (s & 7), (s >> 3 & 15) - 10) : ldexp(s & 7, -9);
   uint8_t q = b[4 + e / 16 * 8 + e % 8];
   return d * 0.5 * fp4_values[e % 16 < 8 ? q & 15 : q >> 4];
+}
+
+/* --- block of 128: d as f32, e4m3 codes[128], which are all numbers: 0x7f is 480 --- */
+static double e4m3_128(bytes b, int e) {
+  float d;
+  const int code = b[4 + e], exponent = code >> 3 & 15, m = code & 7;
+  memcpy(&d, b, sizeof d);
+  const double size = exponent ? ldexp(8 + m, exponent - 10) : ldexp(m, -9);
+  return (double)d * (code & 128 ? -size : size);
 }
 
 /* --- blocks of 256 --- */
@@ -108,6 +118,7 @@ double ga_ref_load_block(ga_dtype dtype, const void *block, int e) {
   case GA_IQ4_XS: return iq4_xs(block, e);
   case GA_MXFP4: return mxfp4(block, e);
   case GA_NVFP4: return nvfp4(block, e);
+  case GA_E4M3_128: return e4m3_128(block, e);
   case GA_IQ2_XXS:
   case GA_IQ2_XS:
   case GA_IQ2_S:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Whole models on the CUDA emulator, Llama- and Gemma-shaped, in f32 and quantised, with short and long prompts: the same tokens as on the
+"""Whole models on the CUDA emulator, Llama- and Gemma-shaped, in f32, quantised and FP8, with short and long prompts: the same tokens as on the
 CPU, greedy and by chance with every filter and penalty, with caches of several types; --explain names every op.
-usage: tokens.py PART GA_EMU; parts are tiny, gemma, packed (models), chains (of sampling), and quick: a little of the first and last"""
+usage: tokens.py PART GA_EMU; parts are tiny, gemma, packed, fp8 (models), chains (of sampling), and quick: a little of the first and last"""
 import math
 import os
 import subprocess
@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+import fp8_folder  # noqa: E402
 import tiny_gguf  # noqa: E402
 
 
@@ -93,10 +94,43 @@ def explain_packed(program, model):
         sys.exit(f"weights were not promoted:\n{text}")
 
 
+def chosen_rows(text):
+    return [line.split()[1] for line in text.splitlines() if line.startswith("gemm ")]
+
+
+def surprise(program, model, device):
+    text = model / "text"
+    text.write_text("abcdefgh ijklmnop " * 5)
+    command = [program, "perplexity", "-m", model, "-d", device, "-w", "24", text]
+    done = subprocess.run(command, capture_output=True, env={**os.environ, "GA_EMU": "seed=5"}, timeout=600)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}: {done.returncode}\n{done.stderr.decode()}")
+    return float(done.stdout.split()[1])
+
+
+def compare_fp8(program, folder):
+    """Codes and scales on the GPU say what bf16 says on the CPU. Of a matrix whose columns are no whole blocks bf16 is there, too."""
+    for scales, ff in (("tensor", None), ("row", 320), ("block", None)):
+        model = fp8_folder.build(Path(folder) / scales, "tiny", scales, ff=ff)
+        _, few = compare(program, model, SHORT, "--explain")
+        _, many = compare(program, model, LONG, "--explain")
+        rows = chosen_rows(few) + chosen_rows(many)
+        for row, wanted in (("gemm_e4m3_128_split_bf16_sm90a_", True), ("gemm_e4m3_128_prefill_sm90a_", True), ("gemm_bf16_prefill_sm90a_", bool(ff))):
+            if any(r.startswith(row) for r in rows) != wanted:
+                sys.exit(f"{scales}: {row} {'is not' if wanted else 'is'} there:\n{few}{many}")
+        if scales == "row":
+            continue
+        got, want = (surprise(program, model, device) for device in ("emu", "cpu"))
+        if abs(got / want - 1) > 2e-3:
+            sys.exit(f"{scales}: perplexity {got} on the emulator, {want} on the CPU")
+
+
 def main():
     part, program = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
-        if part in CASES:
+        if part == "fp8":
+            compare_fp8(program, folder)
+        elif part in CASES:
             model = build(folder, part)
             for case in CASES[part]:
                 compare(program, model, *case)

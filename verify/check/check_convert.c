@@ -5,10 +5,10 @@
 #include "verify/check/check.h"
 
 /* What can be read comes last; results are floats and blocks. */
-static const ga_dtype types[] = {GA_F32,    GA_F16,     GA_BF16,  GA_F64,   GA_E4M3, GA_E5M2, GA_Q4_0,    GA_Q4_1,
-                                 GA_Q5_0,   GA_Q5_1,    GA_Q8_0,  GA_Q2_K,  GA_Q3_K, GA_Q4_K, GA_Q5_K,    GA_Q6_K,
-                                 GA_IQ4_NL, GA_IQ4_XS,  GA_MXFP4, GA_NVFP4, GA_I8,   GA_I32,  GA_IQ2_XXS, GA_IQ2_XS,
-                                 GA_IQ2_S,  GA_IQ3_XXS, GA_IQ3_S, GA_TQ1_0, GA_TQ2_0};
+static const ga_dtype types[] = {GA_F32,    GA_F16,    GA_BF16,    GA_F64,   GA_E4M3,     GA_E5M2, GA_Q4_0, GA_Q4_1,
+                                 GA_Q5_0,   GA_Q5_1,   GA_Q8_0,    GA_Q2_K,  GA_Q3_K,     GA_Q4_K, GA_Q5_K, GA_Q6_K,
+                                 GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4,   GA_NVFP4, GA_E4M3_128, GA_I8,   GA_I32,  GA_IQ2_XXS,
+                                 GA_IQ2_XS, GA_IQ2_S,  GA_IQ3_XXS, GA_IQ3_S, GA_TQ1_0,    GA_TQ2_0};
 #define N_FLOATS 4
 #define N_READ   9
 

@@ -19,9 +19,9 @@
                                  */
 #define STRESS_WORK (1LL << 33) /* nothing multiplies it on a CPU */
 
-static const ga_dtype weights[] = {GA_F32,  GA_F16,  GA_BF16,   GA_E4M3,   GA_Q4_0,  GA_Q4_1,
-                                   GA_Q5_0, GA_Q5_1, GA_Q8_0,   GA_Q2_K,   GA_Q3_K,  GA_Q4_K,
-                                   GA_Q5_K, GA_Q6_K, GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4};
+static const ga_dtype weights[] = {GA_F32,    GA_F16,    GA_BF16,  GA_E4M3,  GA_Q4_0,    GA_Q4_1, GA_Q5_0,
+                                   GA_Q5_1,   GA_Q8_0,   GA_Q2_K,  GA_Q3_K,  GA_Q4_K,    GA_Q5_K, GA_Q6_K,
+                                   GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4, GA_E4M3_128};
 
 /* Steps each way to which a row rounds activations in blocks of 32; 0 = it does not. */
 static double rounding_steps_of(const ga_kernel *kernel) {

@@ -3,9 +3,9 @@
 #include "verify/check/check.h"
 
 static void draw(check_case *c) {
-  static const ga_dtype weights[] = {GA_F32,  GA_F16,  GA_BF16,   GA_E4M3,   GA_Q4_0,  GA_Q4_1,
-                                     GA_Q5_0, GA_Q5_1, GA_Q8_0,   GA_Q2_K,   GA_Q3_K,  GA_Q4_K,
-                                     GA_Q5_K, GA_Q6_K, GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4};
+  static const ga_dtype weights[] = {GA_F32,    GA_F16,    GA_BF16,  GA_E4M3,  GA_Q4_0,    GA_Q4_1, GA_Q5_0,
+                                     GA_Q5_1,   GA_Q8_0,   GA_Q2_K,  GA_Q3_K,  GA_Q4_K,    GA_Q5_K, GA_Q6_K,
+                                     GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4, GA_E4M3_128};
   ga_pack_desc *d = c->desc;
   *d = (ga_pack_desc)GA_PACK_DESC_INIT;
   d->w_dtype = check_dtype_of(c, 0, weights, (int)GA_COUNT_OF(weights));

@@ -67,7 +67,7 @@ static ga_status fill_plain(check_case *c, check_arg *arg, int64_t n) {
 
 /* --- blocks: random bits are good quants; scales must be finite and of one size --- */
 
-typedef enum scale_kind { SCALE_F16, SCALE_E8M0, SCALE_E4M3 } scale_kind;
+typedef enum scale_kind { SCALE_F16, SCALE_E8M0, SCALE_E4M3, SCALE_F32 } scale_kind;
 
 typedef struct block_scales {
   ga_dtype dtype;
@@ -81,9 +81,10 @@ static const block_scales scales[] = {
     {GA_Q5_1, SCALE_F16, 0, 2, 0.05},     {GA_Q8_0, SCALE_F16, 0, 1, 0.01},   {GA_Q2_K, SCALE_F16, 80, 2, 0.05},
     {GA_Q3_K, SCALE_F16, 108, 1, 0.02},   {GA_Q4_K, SCALE_F16, 0, 2, 0.003},  {GA_Q5_K, SCALE_F16, 0, 2, 0.0015},
     {GA_Q6_K, SCALE_F16, 208, 1, 0.0006}, {GA_IQ4_NL, SCALE_F16, 0, 1, 0.01}, {GA_IQ4_XS, SCALE_F16, 0, 1, 0.0006},
-    {GA_MXFP4, SCALE_E8M0, 0, 1, 0.5},    {GA_NVFP4, SCALE_E4M3, 0, 4, 0.5},  {GA_IQ2_XXS, SCALE_F16, 0, 1, 0.02},
-    {GA_IQ2_XS, SCALE_F16, 0, 1, 0.02},   {GA_IQ2_S, SCALE_F16, 0, 1, 0.02},  {GA_IQ3_XXS, SCALE_F16, 0, 1, 0.008},
-    {GA_IQ3_S, SCALE_F16, 0, 1, 0.008},   {GA_TQ1_0, SCALE_F16, 52, 1, 1},    {GA_TQ2_0, SCALE_F16, 64, 1, 1},
+    {GA_MXFP4, SCALE_E8M0, 0, 1, 0.5},    {GA_NVFP4, SCALE_E4M3, 0, 4, 0.5},  {GA_E4M3_128, SCALE_F32, 0, 1, 0.01},
+    {GA_IQ2_XXS, SCALE_F16, 0, 1, 0.02},  {GA_IQ2_XS, SCALE_F16, 0, 1, 0.02}, {GA_IQ2_S, SCALE_F16, 0, 1, 0.02},
+    {GA_IQ3_XXS, SCALE_F16, 0, 1, 0.008}, {GA_IQ3_S, SCALE_F16, 0, 1, 0.008}, {GA_TQ1_0, SCALE_F16, 52, 1, 1},
+    {GA_TQ2_0, SCALE_F16, 64, 1, 1},
 };
 
 static const block_scales *scales_of_blocks(ga_dtype t) {
@@ -97,22 +98,35 @@ static void put_scale(check_case *c, const block_scales *s, uint8_t *at) {
   bool exact = c->mode == CHECK_EXACT;
   double x = exact ? exp2((double)check_pick(c, 2) - 5) : s->typical * (0.5 + ga_rng_unit(&c->rng));
   uint16_t h;
+  float f;
   switch (s->kind) {
   case SCALE_F16:
     h = ga_f32_to_f16((float)(exact || check_pick(c, 2) ? x : -x));
     memcpy(at, &h, sizeof h);
+    break;
+  case SCALE_F32:
+    f = (float)(exact || check_pick(c, 2) ? x : -x);
+    memcpy(at, &f, sizeof f);
     break;
   case SCALE_E8M0: *at = (uint8_t)(125 + check_pick(c, 3)); break;
   case SCALE_E4M3: *at = ga_f32_to_e4m3((float)(exact ? exp2((double)check_pick(c, 3) - 2) : x)); break;
   }
 }
 
+/* Exact mode: e4m3 codes of four exponents that follow each other, from the smallest on or from that of 1. */
+static void keep_exponents(uint8_t *codes, int n, int least) {
+  for (int i = 0; i < n; i++) codes[i] = (uint8_t)((codes[i] & 0x87) | (least + (codes[i] >> 3 & 3)) << 3);
+}
+
 static void fill_blocks(check_case *c, const check_arg *arg, int64_t n) {
   const ga_dtype_traits *t = ga_dtype_info(arg->dtype);
   const block_scales *s = scales_of_blocks(arg->dtype);
+  const bool few = arg->dtype == GA_E4M3_128 && c->mode == CHECK_EXACT;
+  const int least = few ? 7 * check_pick(c, 2) : 0;
   for (int64_t i = 0; i < n; i += t->block_elems) {
     uint8_t *block = arg->before + arg->at + check_at(arg, i) / t->block_elems * t->block_bytes;
     for (int b = 0; b < t->block_bytes; b++) block[b] = (uint8_t)ga_rng_u64(&c->rng);
+    if (few) keep_exponents(block + 4, 128, least);
     for (int k = 0; s && k < s->n; k++) put_scale(c, s, block + s->at + k * (s->kind == SCALE_F16 ? 2 : 1));
   }
 }

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "cli/open.h"
+#include "file/gguf.h"
 #include "file/gguf_write.h"
 #include "model/arch/arch.h"
 #include "verify/synth/synth_weights.h"
@@ -60,7 +61,8 @@ static const synth_types mixtures[] = {
     {"q3_k_m", GA_Q3_K, GA_Q5_K}, {"q4_k_m", GA_Q4_K, GA_Q6_K}, {"q5_k_m", GA_Q5_K, GA_Q6_K}};
 
 static bool is_weight_type(ga_dtype d) {
-  return d && !ga_dtype_is_read_only(d) && (d == GA_F32 || d == GA_F16 || d == GA_BF16 || ga_dtype_info(d)->is_quant);
+  const bool plain = d == GA_F32 || d == GA_F16 || d == GA_BF16;
+  return plain || (d && ga_dtype_info(d)->is_quant && !ga_dtype_is_read_only(d) && ga_gguf_type_of(d) >= 0);
 }
 
 static ga_status find_types(const char *name, synth_types *out) {

@@ -140,6 +140,16 @@ static void iq4_xs(const uint8_t *b, float *y) {
   }
 }
 
+/* Codes have no NaN: its place is a number. */
+static void e4m3_128(const uint8_t *b, float *y) {
+  float d;
+  memcpy(&d, b, sizeof d);
+  for (int e = 0; e < 128; e++) {
+    const uint8_t c = b[4 + e];
+    y[e] = d * ((c & 127) < 127 ? ga_e4m3_to_f32(c) : c & 128 ? -480.0f : 480.0f);
+  }
+}
+
 static void grid(ga_dtype dtype, const uint8_t *b, int64_t n, float *y) {
   int8_t code[GA_GRID_BLOCK];
   float scale[GA_GRID_RUNS];
@@ -183,6 +193,7 @@ void ga_cpu_dequantise(ga_dtype dtype, const void *src, int64_t n, float *dst) {
   case GA_IQ4_XS: EACH_BLOCK(iq4_xs, 256, 136); break;
   case GA_MXFP4: EACH_BLOCK(mxfp4, 32, 17); break;
   case GA_NVFP4: EACH_BLOCK(nvfp4, 64, 36); break;
+  case GA_E4M3_128: EACH_BLOCK(e4m3_128, 128, 132); break;
   case GA_IQ2_XXS:
   case GA_IQ2_XS:
   case GA_IQ2_S:

@@ -22,7 +22,8 @@ enum {
   T_IQ4_NL = 30,
   T_IQ4_XS = 31,
   T_MXFP4 = 32,
-  T_NVFP4 = 33
+  T_NVFP4 = 33,
+  T_E4M3_128 = 41
 };
 
 GA_DEV float quant_f16(const uint8_t *p) { return elem_f32_of_f16((uint16_t)(p[0] | p[1] << 8)); }
@@ -37,13 +38,14 @@ GA_DEV int quant_iq4(int i) { return quant_pick(0xf6eaddcfbfad9881ull, 0x7159453
 GA_DEV int quant_fp4(int i) { return quant_pick(0x0c08060403020100ull, 0xf4f8fafcfdfeff00ull, i); }
 /* 2^(e - 128), the scale of MXFP4 with its values doubled: subnormal for e < 2. */
 GA_DEV float quant_e8m0(int e) { return __uint_as_float(e < 2 ? 0x200000u << e : (uint32_t)(e - 1) << 23); }
-/* OCP e4m3: no infinities, NaN at 0x7f and 0xff. */
-GA_DEV float quant_e4m3(int b) {
+/* e4m3 without NaN, as e4m3_128 has it. */
+GA_DEV float quant_e4m3_number(int b) {
   const int e = b >> 3 & 15, m = b & 7;
   float x = e ? __uint_as_float((uint32_t)(e + 120) << 23 | (uint32_t)m << 20) : (float)m * 0.001953125f; /* 2^-9 */
-  if ((b & 0x7f) == 0x7f) x = __uint_as_float(0x7fc00000u);
   return b & 0x80 ? -x : x;
 }
+/* OCP e4m3: no infinities, NaN at 0x7f and 0xff. */
+GA_DEV float quant_e4m3(int b) { return (b & 0x7f) == 0x7f ? __uint_as_float(0x7fc00000u) : quant_e4m3_number(b); }
 /* NVFP4's scales: e4m3 whose sign means nothing and whose NaN is 0; with its values doubled. */
 GA_DEV float quant_ue4m3_half(int b) { return (b & 0x7f) == 0x7f ? 0.0f : 0.5f * quant_e4m3(b & 0x7f); }
 
@@ -123,7 +125,11 @@ GA_DEV quant_parts quant_32(int type, const uint8_t *b, int e) {
 
 /* log2 of the elements of a block, and its bytes. */
 GA_DEV int quant_block_shift(int type) {
-  return type < T_Q4_0 ? 0 : type == T_NVFP4 ? 6 : type >= T_Q2_K && type <= T_Q6_K ? 8 : type == T_IQ4_XS ? 8 : 5;
+  return type < T_Q4_0                                            ? 0
+         : type == T_NVFP4                                        ? 6
+         : type == T_E4M3_128                                     ? 7
+         : (type >= T_Q2_K && type <= T_Q6_K) || type == T_IQ4_XS ? 8
+                                                                  : 5;
 }
 GA_DEV int quant_block_bytes(int type) {
   switch (type) {
@@ -144,6 +150,7 @@ GA_DEV int quant_block_bytes(int type) {
   case T_Q6_K: return 210;
   case T_IQ4_XS: return 136;
   case T_MXFP4: return 17;
+  case T_E4M3_128: return 132;
   default: return 36; /* T_NVFP4 */
   }
 }
@@ -154,11 +161,19 @@ GA_DEV quant_parts quant_parts_at(int type, const void *base, int64_t i) {
   return shift == 8 ? quant_k(type, b, e) : quant_32(type, b, e);
 }
 
+/* e4m3_128: f32 scale, 128 codes. */
+GA_DEV float quant_e4m3_128_at(const void *base, int64_t i) {
+  const uint8_t *b = (const uint8_t *)base + (i >> 7) * 132;
+  const uint32_t scale = b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+  return elem_mul(__uint_as_float(scale), quant_e4m3_number(b[4 + (i & 127)]));
+}
+
 GA_DEV float quant_at(int type, const void *base, int64_t i) {
   if (type == T_F32) return elem_get_f32(base, i);
   if (type == T_F16) return elem_get_f16(base, i);
   if (type == T_BF16) return elem_get_bf16(base, i);
   if (type == T_E4M3) return quant_e4m3(((const uint8_t *)base)[i]);
+  if (type == T_E4M3_128) return quant_e4m3_128_at(base, i);
   const quant_parts r = quant_parts_at(type, base, i);
   return elem_mul(r.scale, (float)r.q) + r.min;
 }

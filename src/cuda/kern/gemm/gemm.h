@@ -38,6 +38,8 @@ const char *cuda_gemm_packed_refusal(const ga_kernel *kernel, const ga_gemm_desc
 /* PACKED_MIN of cuda/kern/gemm/packed.h */
 bool cuda_gemm_has_min(int32_t w_dtype);
 static inline bool cuda_gemm_is_16_bit(int32_t dtype) { return dtype == GA_F16 || dtype == GA_BF16; }
+/* Rows for few rows of X multiply bf16, two for each element of X; quantised weights are multiplied as integers. */
+static inline bool cuda_gemm_in_bf16(int32_t dtype) { return cuda_gemm_is_16_bit(dtype) || dtype == GA_E4M3_128; }
 const char *cuda_gemm_mma_packed_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 double cuda_gemm_mma_packed_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t cuda_gemm_mma_packed_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);

@@ -1,7 +1,8 @@
-/* KERNEL    gemm_split_bf16, sm90a: one row of X (ROWS 1), or 2 to 8 (ROWS 8), by packed weights of 16 bits
- *           (GA_LAYOUT_MMA_PACKED)
+/* KERNEL    gemm_split_bf16, sm90a: one row of X (ROWS 1), or 2 to 8 (ROWS 8), by packed weights of 16 bits or of e4m3
+ *           with scales (GA_LAYOUT_MMA_PACKED)
  * COMPUTES  what gemm_split_int8_sm90a.cu computes. X is the sum of two bf16 (17 bits), two columns of bf16 products
- *           into f32; weights of f16 are the sum of two bf16, too, exactly
+ *           into f32; weights of f16 are the sum of two bf16, too, exactly. e4m3 is exact in bf16, and sums of 128
+ *           products are multiplied by the scale of their block
  * NORM, ADD_NORM, DATA, BARRIERS, WORK, BUDGET   those of gemm_split_int8_sm90a.cu; X has no scales
  */
 #define SPLITS_X 2 /* bf16 that an element of X is the sum of */
@@ -11,7 +12,7 @@
 #error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_W
-#error "GA_P_W: type of W: BF16 or F16"
+#error "GA_P_W: type of W: BF16, F16 or E4M3_128"
 #endif
 
 #ifndef GA_P_ROWS
@@ -26,7 +27,7 @@
 static_assert(GA_P_SMEM <= 231424, "what a launch takes at most: 227 KiB less 1 KiB kept free");
 
 #define T GA_CAT(T_, GA_P_W)
-static_assert(PACKED_PLAIN(T), "weights of 16 bits");
+static_assert(PACKED_PLAIN(T) || PACKED_ONE_RUN(T), "weights whose codes are bf16, or two");
 #include "cuda/kern/gemm/split_bf16_type.h"
 #include "cuda/kern/gemm/split_ring.h"
 

@@ -21,13 +21,13 @@ typedef struct shape {
 
 static int64_t row_tiles_of(int64_t n) { return ga_div_up(n, GA_PACKED_ROWS); }
 
-/* Of an element of X, columns in shared memory: digits of 8 bits by quantised weights, bf16 by those of 16 bits. */
-static int64_t splits_x(const shape *s) { return cuda_gemm_is_16_bit(s->unit->dtype) ? 2 : 3; }
+/* Of an element of X, columns in shared memory: digits of 8 bits by integer codes, bf16 by weights of 16 bits and of
+ * e4m3. */
+static int64_t splits_x(const shape *s) { return cuda_gemm_in_bf16(s->unit->dtype) ? 2 : 3; }
 
 /* Digits, scales and sums of so many units of X. */
 static int64_t x_bytes(const shape *s, int64_t units) {
-  if (cuda_gemm_is_16_bit(s->unit->dtype))
-    return units * s->unit->k * splits_x(s) * s->rows * (int64_t)sizeof(uint16_t);
+  if (cuda_gemm_in_bf16(s->unit->dtype)) return units * s->unit->k * splits_x(s) * s->rows * (int64_t)sizeof(uint16_t);
   const int64_t cols = splits_x(s) * s->rows, width = (cols + 1) / 2 * 2,
                 runs = s->unit->k / (s->unit->dtype == GA_Q2_K ? 16 : 32);
   const int64_t scales = (int64_t)ga_round_up((size_t)(units * width) * sizeof(float), 16);
@@ -101,7 +101,7 @@ static void split_k_of(shape *s, const ga_caps *caps, int64_t limit) {
  * than an item's way. Two of many are asked for ahead of a small X. */
 static void set_depth(shape *s, int64_t most, int64_t m) {
   const int64_t items = group_tiles(s) * s->mats * items_of(s, ga_div_up(s->units, s->splits)) / s->warps;
-  const bool waits = (s->cluster_reduce || s->rows == ROWS) && !cuda_gemm_is_16_bit(s->unit->dtype);
+  const bool waits = (s->cluster_reduce || s->rows == ROWS) && !cuda_gemm_in_bf16(s->unit->dtype);
   s->depth = ga_max_i64(1, ga_min_i64(most, waits ? 2 : 3));
   s->early = ga_min_i64(s->depth, items >= 6 && s->units * s->unit->k * m * (int64_t)sizeof(float) <= SMALL_X ? 2 : 1);
 }
@@ -150,11 +150,11 @@ const char *cuda_gemm_split_int8_ok(const ga_kernel *k, const void *desc, const 
 
 /* Clocks of 1.98 GHz that a launch of so many rows takes, measured on an H200 with Q4_K: docs/log/cuda-decode.md.
  * Quantised weights come at 2700 bytes a clock to one row or two; more are bound by their products. Those of 16 bits
- * are bound by memory. */
+ * are bound by memory; so are those of e4m3, which is predicted, not measured. */
 static int64_t clocks_of(int32_t w_dtype, int64_t rows, int64_t bytes) {
   enum { LAUNCH = 6000, SEVERAL = 3000, BYTES = 2700, PLAIN_BYTES = 2000 };
   const int64_t tenths = rows <= 2 ? 10 : rows <= 4 ? 12 : 15;
-  if (cuda_gemm_is_16_bit(w_dtype)) return LAUNCH + (rows == 1 ? 0 : SEVERAL) + bytes / PLAIN_BYTES;
+  if (cuda_gemm_in_bf16(w_dtype)) return LAUNCH + (rows == 1 ? 0 : SEVERAL) + bytes / PLAIN_BYTES;
   return LAUNCH + (rows <= 2 ? 0 : SEVERAL) + bytes / BYTES * tenths / 10;
 }
 

@@ -25,6 +25,7 @@ GA_DEV uint32_t code_of(const ga_kargs_pack *a, int64_t row, int64_t k) {
   if (PACKED_PLAIN(t)) return ((const uint16_t *)a->src)[i];
   const int shift = quant_block_shift(t), e = (int)(i & ((1 << shift) - 1));
   const uint8_t *b = (const uint8_t *)a->src + (i >> shift) * quant_block_bytes(t);
+  if (t == T_E4M3_128) return b[4 + e];
   if (t == T_IQ4_NL) return (uint32_t)quant_nibble(b + 2, e);
   if (t == T_IQ4_XS) return (uint32_t)quant_nibble(b + 8 + 16 * (e >> 5), e & 31);
   if (t == T_MXFP4) return (uint32_t)quant_nibble(b + 1, e);
@@ -108,6 +109,7 @@ GA_DEV uint32_t scale_word(const ga_kargs_pack *a, int64_t row0, int64_t k0, int
   if (t == T_Q3_K && i < 6) return bytes_at(i < 3 ? low : high, 96 + i % 3 * 4, 4);
   if (t == T_Q3_K) return bytes_at(low, 108, 2) | bytes_at(high, 108, 2) << 16;
   if (t == T_IQ4_XS) return bytes_at(i < 2 ? low : high, i % 2 * 4, 4);
+  if (PACKED_ONE_RUN(t)) return bytes_at(i ? high : low, 0, 4);
   if (t == T_MXFP4) {
     uint32_t x = 0;
     for (int e = 0; e < 4; e++)

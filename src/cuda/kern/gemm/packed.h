@@ -7,7 +7,7 @@
  *
  * A unit is, in this order, each part coalesced (v-th 16 bytes of all lanes, then the next):
  *   4-bit codes   8 words a unit of 128: word 2 * group + s, register j at bits 4j (element 2h) and 16 + 4j (2h + 1)
- *   8-bit codes   word 4 * group + 2s + r: bytes i = 0, 2, 1, 3
+ *   8-bit codes   word 4 * group + 2s + r: bytes i = 0, 2, 1, 3; so lie e4m3's
  *   2-bit codes   word group: step s, row r at bits 4s + 2r of each byte, bytes i = 0, 2, 1, 3
  *   1-bit codes   word group / 2: step s, row r at bit 4 * (group % 2) + 2s + r of each byte, bytes i = 0, 2, 1, 3
  *   f16, bf16     word 8 * group + 4s + j: the register
@@ -29,11 +29,13 @@ GA_DEV int packed_element(int q, int s, int i) { return 16 * s + 4 * q + i; }
 #define PACKED_HAS4(t)                                                                                   \
   ((t) == T_Q4_0 || (t) == T_Q4_1 || (t) == T_Q5_0 || (t) == T_Q5_1 || (t) == T_Q4_K || (t) == T_Q5_K || \
    (t) == T_Q6_K || (t) == T_IQ4_NL || (t) == T_IQ4_XS || (t) == T_MXFP4 || (t) == T_NVFP4)
-#define PACKED_HAS8(t)  ((t) == T_Q8_0)
+#define PACKED_HAS8(t)  ((t) == T_Q8_0 || (t) == T_E4M3_128)
 #define PACKED_HAS2(t)  ((t) == T_Q6_K || (t) == T_Q2_K || (t) == T_Q3_K)
 #define PACKED_HAS1(t)  ((t) == T_Q5_0 || (t) == T_Q5_1 || (t) == T_Q5_K || (t) == T_Q3_K)
 #define PACKED_PLAIN(t) ((t) == T_F16 || (t) == T_BF16)
-#define PACKED_MIN(t)   ((t) == T_Q4_1 || (t) == T_Q5_1 || (t) == T_Q4_K || (t) == T_Q5_K || (t) == T_Q2_K)
+/* A row's scale, of f32, for the whole unit. */
+#define PACKED_ONE_RUN(t) ((t) == T_E4M3_128)
+#define PACKED_MIN(t)     ((t) == T_Q4_1 || (t) == T_Q5_1 || (t) == T_Q4_K || (t) == T_Q5_K || (t) == T_Q2_K)
 /* A scale for 16 elements rather than 32. */
 #define PACKED_HALVES(t) ((t) == T_Q6_K || (t) == T_Q2_K || (t) == T_Q3_K || (t) == T_NVFP4)
 #define PACKED_256(t)    (((t) >= T_Q2_K && (t) <= T_Q6_K) || (t) == T_IQ4_XS)
@@ -53,7 +55,7 @@ GA_DEV int packed_element(int q, int s, int i) { return 16 * s + 4 * q + i; }
    : (t) == T_Q6_K                                                    ? 9  \
    : (t) == T_Q2_K                                                    ? 10 \
    : (t) == T_Q3_K                                                    ? 7  \
-   : (t) == T_MXFP4                                                   ? 2  \
+   : (t) == T_MXFP4 || PACKED_ONE_RUN(t)                              ? 2  \
                                                                       : 4)
 #define PACKED_WORDS(t) (PACKED_CODES(t) + PACKED_WS(t))
 #define PACKED_BYTES(t) (128 * PACKED_CODES(t) + 32 * PACKED_WS(t))
@@ -81,7 +83,7 @@ GA_DEV void packed_load(int t, uint32_t *w, const uint8_t *unit, int lane) {
   uint32_t *s = w + PACKED_CODES(t);
   if (PACKED_WS(t) == 4 || PACKED_WS(t) >= 8) ldg_stream_u4(s, unit + packed_scale_at(t, 0, g));
   if (PACKED_WS(t) >= 8) ldg_stream_u4(s + 4, unit + packed_scale_at(t, 4, g));
-  if (t == T_MXFP4) ldg_stream_u2(s, unit + packed_scale_at(t, 0, g));
+  if (PACKED_WS(t) == 2) ldg_stream_u2(s, unit + packed_scale_at(t, 0, g));
   if (t == T_Q6_K) ldg_stream_u1(s + 8, unit + packed_scale_at(t, 8, g));
   if (t == T_Q2_K) ldg_stream_u2(s + 8, unit + packed_scale_at(t, 8, g));
   if (t == T_Q3_K) {
@@ -100,6 +102,12 @@ GA_DEV uint32_t packed_signed(uint32_t x) {
 GA_DEV void packed_row8(uint32_t x, uint32_t *first, uint32_t *second) {
   *first = packed_signed(x);
   *second = packed_signed(x >> 8);
+}
+
+/* Two bf16 from the e4m3 codes in bytes 1 and 3 of x, exactly: their bits where those of a bf16 are make numbers, or
+ * subnormal ones, 2^120 times too small. No code is NaN. */
+GA_DEV uint32_t packed_e4m3(uint32_t x) {
+  return fma_bf16x2(and_or(x, 0x80008000u, x >> 4 & 0x07f007f0u), 0x7b807b80u /* 2^120 */, 0x80008000u /* -0 */);
 }
 
 /* Four bytes of iq4's table by the low four nibbles of x. */
@@ -145,6 +153,12 @@ GA_DEV void packed_step(int t, const uint32_t *w, int group, int s, uint32_t *a)
     GA_UNROLL for (int j = 0; j < 4; j++) {
       const uint32_t x = w[8 * group + 4 * s + j];
       a[j] = pack_bf16(elem_f32_of_f16((uint16_t)x), elem_f32_of_f16((uint16_t)(x >> 16)));
+    }
+  } else if (t == T_E4M3_128) {
+    GA_UNROLL for (int r = 0; r < 2; r++) {
+      const uint32_t x = w[4 * group + 2 * s + r];
+      a[r] = packed_e4m3(x << 8);
+      a[2 + r] = packed_e4m3(x);
     }
   } else if (PACKED_HAS8(t)) {
     packed_row8(w[4 * group + 2 * s], &a[0], &a[2]);
@@ -196,6 +210,7 @@ GA_DEV int packed_int_scale(int t, const uint32_t *s, int group, int half, int r
 
 /* Scale of row r in a half of a group. */
 GA_DEV float packed_scale(int t, const uint32_t *s, int group, int half, int r) {
+  if (PACKED_ONE_RUN(t)) return __uint_as_float(s[r]);
   if (t == T_MXFP4) return quant_e8m0(packed_byte(s[group / 2], 2 * (group % 2) + r));
   if (t == T_NVFP4) return quant_ue4m3_half(packed_byte(s[group], 2 * half + r));
   if (!PACKED_256(t)) return packed_f16(s[group], r);

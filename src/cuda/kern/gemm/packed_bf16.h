@@ -3,7 +3,7 @@
  * bf16: scale as the sum of two, and a centre for each run near -min / scale, which makes the offset as small as it can
  * be. So the weight is rounded once, but for 2^-9 of the smaller terms. Runs without a min have neither centre nor
  * offset. Each lane works out the scales of a quarter of its rows' runs, and gets the others from the lanes of its
- * four. t and every index but q are constants once unrolled. */
+ * four; where a row has one for the unit, each works it out. t and every index but q are constants once unrolled. */
 #pragma once
 #include "cuda/kern/gemm/packed.h"
 
@@ -15,7 +15,7 @@
 #define PACKED_TOP(t) \
   ((t) == T_Q2_K ? 3.0f : (t) == T_Q5_1 || (t) == T_Q5_K ? 31.0f : 15.0f) /* the largest code of types with mins */
 /* Words of scales that a lane fetches, and all its words. */
-#define PACKED_OWN_WS(t)    (PACKED_256(t) ? PACKED_WS(t) : PACKED_MIN(t) ? 2 : 1)
+#define PACKED_OWN_WS(t)    (PACKED_256(t) ? PACKED_WS(t) : PACKED_MIN(t) || PACKED_ONE_RUN(t) ? 2 : 1)
 #define PACKED_OWN_WORDS(t) (PACKED_CODES(t) + PACKED_OWN_WS(t))
 
 /* Pairs of bf16: row g, row g+8. */
@@ -30,6 +30,10 @@ GA_DEV void packed_fetch_own(int t, uint32_t *w, uint32_t unit, int lane) {
   GA_UNROLL for (int i = wide; i < PACKED_CODES(t); i++) w[i] =
       float_bits(lds_f1(unit + (uint32_t)packed_code_at(t, i, lane)));
   uint32_t *s = w + PACKED_CODES(t);
+  if (PACKED_ONE_RUN(t)) {
+    GA_UNROLL for (int r = 0; r < 2; r++) s[r] = float_bits(lds_f1(unit + (uint32_t)packed_scale_at(t, r, g)));
+    return;
+  }
   if (!PACKED_256(t)) {
     s[0] = float_bits(lds_f1(unit + (uint32_t)packed_scale_at(t, t == T_MXFP4 ? q / 2 : q, g)));
     if (PACKED_MIN(t)) s[1] = float_bits(lds_f1(unit + (uint32_t)packed_scale_at(t, 4 + q, g)));
@@ -55,6 +59,7 @@ GA_DEV float packed_float_int(int i) { return __uint_as_float(0x4b400000u + (uin
 
 /* Scale of run j of lane q's, of row r. */
 GA_DEV float packed_own_scale(int t, const uint32_t *s, int j, int q, int r) {
+  if (PACKED_ONE_RUN(t)) return __uint_as_float(s[r]);
   if (t == T_MXFP4) return quant_e8m0(packed_byte(s[0], q % 2 * 2 + r));
   if (t == T_NVFP4) return 0.5f * packed_f16(f16x2_of_e4m3(s[0] >> 16 * j & 0x7f7fu), r); /* no NaN: pack_sm80.cu */
   if (!PACKED_256(t)) return packed_f16(s[0], r);
@@ -92,9 +97,11 @@ GA_DEV void packed_own_run(int t, const uint32_t *s, int j, int q, packed_run *r
   GA_UNROLL for (int r = 0; r < 2; r++) scale[r] = packed_own_scale(t, s, j, q, r);
   run->high = pack_bf16(scale[0], scale[1]);
   if (!PACKED_EXACT_SCALE(t)) {
-    GA_UNROLL for (int r = 0; r < 2;
-                   r++) /* below 2^14; infinity less infinity is NaN, and the larger of that and a number the number */
-        low[r] = fmaxf(scale[r] - __uint_as_float(r ? run->high & 0xffff0000u : run->high << 16), -16384.0f);
+    GA_UNROLL for (int r = 0; r < 2; r++) {
+      const float rest = scale[r] - __uint_as_float(r ? run->high & 0xffff0000u : run->high << 16);
+      /* Of f16 below 2^14; infinity less infinity is NaN, and the larger of that and a number the number. */
+      low[r] = !PACKED_ONE_RUN(t) ? fmaxf(rest, -16384.0f) : rest != rest ? 0.0f : rest;
+    }
     run->low = pack_bf16(low[0], low[1]);
   }
   if (!PACKED_MIN(t)) return;
@@ -112,6 +119,10 @@ GA_DEV void packed_own_run(int t, const uint32_t *s, int j, int q, packed_run *r
 /* Any run of the unit, from the lane that worked it out. */
 GA_DEV void packed_get_run(int t, const packed_run *own, int n, packed_run *run) {
   const packed_run *from = &own[PACKED_OWN_AT(t, n)];
+  if (PACKED_ONE_RUN(t)) {
+    *run = own[0];
+    return;
+  }
   run->high = shfl_quad_u32(from->high, PACKED_OWNER(t, n));
   if (!PACKED_EXACT_SCALE(t)) run->low = shfl_quad_u32(from->low, PACKED_OWNER(t, n));
   if (!PACKED_MIN(t)) return;

@@ -42,7 +42,7 @@ GA_DEV void packed_fetch(int t, uint32_t *w, uint32_t unit, int lane) {
     lds_nv_u1(s + 4, unit + (uint32_t)packed_scale_at(t, 4 + lane % 4, g));
   else if (PACKED_WS(t) >= 8)
     lds_nv_u4(s + 4, unit + (uint32_t)packed_scale_at(t, 4, g));
-  if (t == T_MXFP4) lds_nv_u2(s, unit + (uint32_t)packed_scale_at(t, 0, g));
+  if (PACKED_WS(t) == 2) lds_nv_u2(s, unit + (uint32_t)packed_scale_at(t, 0, g));
   if (t == T_Q6_K) lds_nv_u1(s + 8, unit + (uint32_t)packed_scale_at(t, 8, g));
   if (t == T_Q2_K) lds_nv_u2(s + 8, unit + (uint32_t)packed_scale_at(t, 8, g));
   if (t == T_Q3_K) {

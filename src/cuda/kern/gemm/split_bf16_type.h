@@ -1,10 +1,10 @@
-/* Products by a ring of packed weights of 16 bits, of type T: X as the sum of two bf16, and a unit. Included behind
- * split_int8.h. */
+/* Products by a ring of packed weights that are bf16, or the sum of two, of type T: X as the sum of two bf16, and a
+ * unit. Included behind split_int8.h. */
 #pragma once
 #include "cuda/kern/gemm/split_share.h"
 
-/* Two units of one of `rows` rows of X, whose elements 4 lane... are x[0]. A group of 32 lies as the fragments of
- * packed.h have it. An infinity has no low part. */
+/* Two units, or one of 128 columns, of one of `rows` rows of X, whose elements 4 lane... are x[0]. A group of 32 lies
+ * as the fragments of packed.h have it. An infinity has no low part. */
 GA_DEV void put_x(const int rows, const share *s, int pair, int row, int lane, float (*x)[4]) {
   const uint32_t at =
       s->x + (uint32_t)((pair * 4 + lane / 8) * SPLITS_X * rows * 64 + row * 64 + packed_x_at(lane % 8 * 4) * X_ELEM);
@@ -21,10 +21,12 @@ GA_DEV void put_x(const int rows, const share *s, int pair, int row, int lane, f
 }
 
 /* One unit, its words in w, by the X of position `at` (units of this block's part of k). f16 is the sum of two bf16,
- * too, which takes twice the products. */
+ * too, which takes twice the products. Sums of e4m3 codes are multiplied by the row's scale for the unit. */
 GA_DEV void take_unit(const int rows, const lane_view *v, const packed_constants *, const uint32_t *w, int at, int,
                       float (*acc)[4]) {
   const int nt = PRODUCTS(rows), step = SPLITS_X * rows * 64; /* bytes of X for a group */
+  float of_unit[SPLITS_X][4], (*sum)[4] = PACKED_ONE_RUN(T) ? of_unit : acc;
+  GA_UNROLL for (int n = 0; n < nt; n++) GA_UNROLL for (int e = 0; e < 4; e++) of_unit[n][e] = 0;
   GA_UNROLL for (int group = 0; group < GROUPS; group++) {
     uint32_t b[SPLITS_X][4];
     GA_UNROLL for (int n = 0; n < nt; n++) {
@@ -34,10 +36,13 @@ GA_DEV void take_unit(const int rows, const lane_view *v, const packed_constants
     GA_UNROLL for (int i = 0; i < 2; i++) {
       uint32_t f[4], rest[4];
       packed_step(T, w, group, i, f);
-      GA_UNROLL for (int n = 0; n < nt; n++) mma_nv_bf16(acc[n], f, b[n][2 * i], b[n][2 * i + 1]);
+      GA_UNROLL for (int n = 0; n < nt; n++) mma_nv_bf16(sum[n], f, b[n][2 * i], b[n][2 * i + 1]);
       if (T != T_F16) continue;
       packed_rest(w, group, i, f, rest);
-      GA_UNROLL for (int n = 0; n < nt; n++) mma_nv_bf16(acc[n], rest, b[n][2 * i], b[n][2 * i + 1]);
+      GA_UNROLL for (int n = 0; n < nt; n++) mma_nv_bf16(sum[n], rest, b[n][2 * i], b[n][2 * i + 1]);
     }
   }
+  if (!PACKED_ONE_RUN(T)) return;
+  GA_UNROLL for (int n = 0; n < nt; n++) GA_UNROLL for (int e = 0; e < 4; e++) acc[n][e] =
+      fmaf(packed_scale(T, w + PACKED_CODES(T), 0, 0, e / 2), of_unit[n][e], acc[n][e]);
 }

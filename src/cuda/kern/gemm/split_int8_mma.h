@@ -90,7 +90,7 @@ GA_DEV void take_items(const int rows, const ga_kargs_gemm_split_int8 *ring, con
                        int lane, int items, int at) {
   const ga_kargs_gemm *a = &ring->gemm;
   const int nt = PRODUCTS(rows);
-  const bool early = nt == 1 || PACKED_PLAIN(T); /* registers for all of an item */
+  const bool early = nt == 1 || SPLITS_X == 2; /* registers for all of an item */
   lane_view v = view_of(rows, sh, lane);
   uint32_t table = sh->table;
   float acc[SPLITS_X][4];

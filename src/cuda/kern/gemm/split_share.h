@@ -4,7 +4,7 @@
 enum { WORDS = PACKED_WORDS(T), GROUPS = PACKED_GROUPS(T), UNIT_K = PACKED_K(T), UNIT_BYTES = PACKED_BYTES(T) };
 enum { HALVES = PACKED_HALVES(T) ? 2 : 1, RUNS = GROUPS * HALVES };
 /* Elements of a row of X that a warp takes at once: a unit, or two of those of 64; their bytes in shared memory. */
-enum { X_UNITS = UNIT_K < 128 ? 2 : 1, X_K = X_UNITS * UNIT_K, X_ELEM = PACKED_PLAIN(T) ? 2 : 1 };
+enum { X_UNITS = UNIT_K < 128 ? 2 : 1, X_K = X_UNITS * UNIT_K, X_ELEM = SPLITS_X == 2 ? 2 : 1 };
 /* A stage is an item: a unit of 256, or two of 128, the last of an odd number alone. */
 enum { PER = GA_RING_ITEM(UNIT_K, UNIT_BYTES), ITEM_BYTES = PER * UNIT_BYTES };
 
@@ -29,7 +29,7 @@ GA_DEV share share_of(const ga_kargs_gemm_split_int8 *ring, int block, uint32_t 
   s.x = x;
   s.scales = s.x + (uint32_t)(a->x_units * UNIT_K * a->copies * X_ELEM);
   s.sums = s.scales;
-  if (!PACKED_PLAIN(T)) s.sums += (uint32_t)((a->x_units * s.width * 4 + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN);
+  if (SPLITS_X == 3) s.sums += (uint32_t)((a->x_units * s.width * 4 + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN);
   s.parts = s.sums + (PACKED_MIN(T) ? (uint32_t)(a->x_units * RUNS * s.rows * 4) : 0);
   s.table = s.parts + (uint32_t)(WARPS * a->slots * GA_PACKED_ROWS * s.rows * 4);
   return s;
