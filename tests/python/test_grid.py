@@ -1,5 +1,7 @@
 """A grid of attention cases on PyTorch's tensors, forward and backward. The error may be at most twice that of PyTorch in
-the same type, or twice that of rounding the exact result to it, where that is more.
+the same type, or twice that of rounding the exact result to it, where that is more. FlashAttention-3's own rule
+(hopper/test_flash_attn.py) allows the sum of the two, with the rounding of x + 0.3 - 0.3: all cases keep that one. In the
+whole grid one result of a thousand may miss the first: it has some 10 000 maxima of random errors.
 
 GA_TEST_TORCH_DEVICE: cpu (default), cuda, cuda:N. GA_TEST_GRID: how many cases are drawn, or `all`; 24 unless told.
 Skipped where PyTorch is missing."""
@@ -108,11 +110,19 @@ def grid():
 
 @unittest.skipIf(torch is None, "torch is missing")
 class Grid(unittest.TestCase):
+    results_seen, missed = 0, ()
+
     def setUp(self):
         if DEVICE.startswith("cuda") and not torch.cuda.is_available():
             self.skipTest(f"no GPU for GA_TEST_TORCH_DEVICE={DEVICE}")
         torch.manual_seed(17)
         torch.backends.cuda.matmul.allow_tf32 = False
+        self.missed = []
+
+    def tearDown(self):
+        for line in self.missed:
+            print(line)
+        self.assertLessEqual(len(self.missed), self.results_seen / 1000)
 
     def draw(self, dtype, *shapes, spread=1.0):
         return [(spread * torch.randn(s, device=DEVICE)).to(getattr(torch, dtype)) for s in shapes]
@@ -123,7 +133,14 @@ class Grid(unittest.TestCase):
             if not c.numel():
                 continue
             error = lambda x: (x.double() - c).abs().max().item()
-            self.assertLessEqual(error(a), 2 * max(error(b), error(c.to(a.dtype))) + 1e-7, f"{name} of {what}")  # f32 of sums that cancel
+            rounded = c.to(a.dtype)
+            found, allowed = error(a), 2 * max(error(b), error(rounded)) + 1e-7  # f32 of sums that cancel
+            self.results_seen += 1
+            if CASES != "all":
+                self.assertLessEqual(found, allowed, f"{name} of {what}")
+            elif found > allowed:
+                self.missed.append(f"{name} of {what}: {found:.3g}, {allowed:.3g} allowed")
+            self.assertLessEqual(found, 2 * error(b) + 2 * ((rounded + 0.3 - 0.3) - rounded).abs().max().item() + 1e-7, f"{name} of {what}")
 
     def results(self, call, inputs, dout):
         """o, dq, dk, dv."""
