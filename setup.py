@@ -70,13 +70,15 @@ class CMakeBuild(build_ext):
         subprocess.run(["cmake", "--build", folder, "--target", "ga_python", "--parallel", jobs], check=True)
         target = Path(self.get_ext_fullpath(ext.name))
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(folder / "python/gpu_accel/_core.abi3.so", target)
+        built = folder / "python/gpu_accel/_core.abi3.so"
+        shutil.copy2(built, target)
         if strip := shutil.which("strip"):
             subprocess.run([strip, "--strip-unneeded", target], check=True)
-        self.bundle(target)
+        self.bundle(built, target)
 
-    def bundle(self, module):
-        for name, (soname, path) in needed_libraries(module).items():
+    def bundle(self, built, module):
+        """Asks for the libraries of what CMake built: beside `module` an earlier wheel's may lie, and would be found."""
+        for name, (soname, path) in needed_libraries(built).items():
             licence = Path("/usr/share/doc", BUNDLED[name], "copyright")
             if not licence.exists():  # for this machine alone then
                 print(f"{licence} is missing: {path} stays out of the wheel, which needs the system's {soname}")
