@@ -26,6 +26,7 @@ class Counts:
         self.lock = threading.Lock()
         self.by = {}
         self.wrong = []
+        self.began = time.monotonic()
 
     def add(self, what):
         with self.lock:
@@ -34,7 +35,7 @@ class Counts:
     def fail(self, text):
         with self.lock:
             if len(self.wrong) < 20:
-                self.wrong.append(text)
+                self.wrong.append(f"after {time.monotonic() - self.began:.0f} s: {text}")
 
 
 def rss_mib(pid):
@@ -134,7 +135,7 @@ def garbage(port, rng, counts):
 def client(port, seed, until, counts):
     rng = random.Random(seed)
     while time.monotonic() < until:
-        kind = rng.random()
+        kind, began = rng.random(), time.monotonic()
         try:
             if kind < 0.35:
                 whole_answer(port, rng, counts)
@@ -143,7 +144,8 @@ def client(port, seed, until, counts):
             else:
                 garbage(port, rng, counts)
         except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
-            counts.fail(f"{type(error).__name__}: {error}")
+            what = "whole answer" if kind < 0.35 else "stream" if kind < 0.9 else "garbage"
+            counts.fail(f"{what}, {time.monotonic() - began:.1f} s: {type(error).__name__}: {error}")
             time.sleep(0.1)
 
 
