@@ -310,14 +310,17 @@ static void sections_by_length(void **state) {
   static const struct {
     int64_t kv;
     int32_t heads;
-  } want[] = {{512, 60}, {2048, 60}, {65536, 240}};
+  } want[] = {{512, 60}, {2048, 60}, {16384, 240}, {65536, 3}, {262144, 1}};
   desc.batch = 40;
   for (size_t i = 0; i < GA_COUNT_OF(want); i++) {
     desc.max_kv = want[i].kv;
     const int64_t bytes = want[i].kv * 160 * 2, mib = want[i].kv > 1024 ? 32 : 8;
+    const bool together = want[i].kv > 8191 && want[i].kv < 65536;
     int64_t heads = (mib << 20) * 2 / bytes;
-    if (want[i].kv > 8191 || heads > 240) heads = 240;
+    if (heads < 1) heads = 1;
+    if (together || heads > 240) heads = 240;
     assert_int_equal(launched()->heads_per_section, heads);
+    if (want[i].kv > 8191) assert_int_equal(heads, want[i].heads);
   }
 }
 
