@@ -7,7 +7,7 @@
 #ifndef GA_CPU_CPU_ATTN_BWD_H
 #define GA_CPU_CPU_ATTN_BWD_H
 
-#include "core/attn_packed.h"
+#include "core/attn_rows.h"
 #include "cpu/cpu_layer.h"
 
 #define BWD_TILE 64 /* queries, keys */

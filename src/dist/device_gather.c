@@ -110,8 +110,8 @@ void dist_gather_destroy(dist_device *e) {
   for (int i = 0; i < 2; i++) ga_mem_free(x->shapes[i].seen);
   dist_gather_free(&x->list);
   ga_buffer_free(e->ctx, x->starts);
-  ga_mem_free(x->q_away);
-  ga_mem_free(x->kv_away);
+  ga_mem_free(x->q_gathered);
+  ga_mem_free(x->kv_gathered);
   ga_mem_free((void *)x->moves);
   ga_mem_free(x);
   e->gather = NULL;
@@ -149,18 +149,18 @@ static bool next_key_run(const block_view *v, bool packed, int64_t *i, key_run *
 }
 
 /* Own rows of keys, or of their gradients, but for local documents. */
-static block_view own_away(const dist_device *e, int32_t slot) {
+static block_view own_gathered(const dist_device *e, int32_t slot) {
   block_view v = dist_caller_view(&e->plan->p, e->io, e->rank, slot);
-  v.pieces = e->gather->kv_away, v.n_pieces = e->gather->n_kv_away;
+  v.pieces = e->gather->kv_gathered, v.n_pieces = e->gather->n_kv_gathered;
   return v;
 }
 
 /* The next own rows of queries, but for local documents, from stretch *i on; false when there are none. */
-static bool next_away_rows(const dist_device *e, int64_t *i, int64_t *row, int64_t *n) {
+static bool next_gathered_rows(const dist_device *e, int64_t *i, int64_t *row, int64_t *n) {
   const dist_gather *x = e->gather;
   *n = 0;
-  for (; *i < x->n_q_away; ++*i) {
-    const dist_stretch *s = dist_stretch_at(e->plan->p.q, e->rank, x->q_away[*i]);
+  for (; *i < x->n_q_gathered; ++*i) {
+    const dist_stretch *s = dist_stretch_at(e->plan->p.q, e->rank, x->q_gathered[*i]);
     if (*n && s->row != *row + *n) break;
     if (!*n) *row = s->row;
     *n += s->count;
@@ -326,10 +326,10 @@ static ga_status round_sums(dist_device *e, int64_t rows, int64_t width, const f
 
 static ga_status give_gradients(dist_device *e, const tile_device *d) {
   const dist_problem *p = &e->plan->p;
-  const block_view dkv = own_away(e, DIST_SLOT_DKV), dq = dist_caller_view(p, e->io, e->rank, DIST_SLOT_OUT),
+  const block_view dkv = own_gathered(e, DIST_SLOT_DKV), dq = dist_caller_view(p, e->io, e->rank, DIST_SLOT_OUT),
                    sums = dist_device_own(e, DIST_SLOT_OUT);
   key_run r;
-  for (int64_t i = 0, row, n; sums.part[0] != dq.part[0] && next_away_rows(e, &i, &row, &n);)
+  for (int64_t i = 0, row, n; sums.part[0] != dq.part[0] && next_gathered_rows(e, &i, &row, &n);)
     GA_TRY(
         round_sums(e, n, (int64_t)dq.heads * dq.dim[0], dist_row_at(&sums, 0, row, 0), dist_row_at(&dq, 0, row, 0), d));
   for (int64_t i = 0; next_key_run(&dkv, false, &i, &r);)
@@ -350,16 +350,16 @@ static ga_status zero_sums(dist_device *e, int64_t from, int64_t to) {
   return GA_OK;
 }
 
-/* Documents whose gradients are summed here: those of away stretches, whose calls they are. Peers get what these have,
- * and all of it where whole blocks are sent. */
+/* Documents whose gradients are summed here: those of stretches that are gathered, whose calls they are. Peers get what
+ * these have, and all of it where whole blocks are sent. */
 static ga_status zero_sums_of_documents(dist_device *e) {
   const dist_problem *p = &e->plan->p;
   const dist_gather *x = e->gather;
   if (p->grid.need != GA_DIST_SEND_STRETCHES) return zero_sums(e, 0, p->kv->tokens);
   int64_t from = 0, to = 0;
-  for (int64_t i = 0, j = 0; i < x->n_q_away || j < x->n_kv_away;) {
-    const int64_t q = i < x->n_q_away ? dist_stretch_at(p->q, e->rank, x->q_away[i])->doc : INT64_MAX,
-                  kv = j < x->n_kv_away ? dist_stretch_at(p->kv, e->rank, x->kv_away[j])->doc : INT64_MAX;
+  for (int64_t i = 0, j = 0; i < x->n_q_gathered || j < x->n_kv_gathered;) {
+    const int64_t q = i < x->n_q_gathered ? dist_stretch_at(p->q, e->rank, x->q_gathered[i])->doc : INT64_MAX,
+                  kv = j < x->n_kv_gathered ? dist_stretch_at(p->kv, e->rank, x->kv_gathered[j])->doc : INT64_MAX;
     const int64_t doc = ga_min_i64(q, kv);
     if (p->kv->doc_start[doc] != to) {
       GA_TRY(zero_sums(e, from, to));
@@ -375,7 +375,7 @@ static ga_status zero_sums_of_documents(dist_device *e) {
 static ga_status clear_packed_gradients(dist_device *e) {
   const dist_problem *p = &e->plan->p;
   const block_view dq = dist_device_own(e, DIST_SLOT_OUT);
-  for (int64_t i = 0, row, n; next_away_rows(e, &i, &row, &n);)
+  for (int64_t i = 0, row, n; next_gathered_rows(e, &i, &row, &n);)
     GA_TRY(dist_device_zero(e, e->compute, dist_row_at(&dq, 0, row, 0),
                             n * dq.heads * dq.dim[0] * dist_dtype_bytes(dq.dtype)));
   if (p->flags & GA_DIST_SINKS)
@@ -442,7 +442,7 @@ static ga_status enqueue_run(dist_device *e) {
   const tile_device d = {.stream = e->compute};
   ga_stream *const others[] = {x->local, e->copies, x->second};
   const group_heads all = {.n_kv = e->plan->p.kv_heads};
-  const block_view own = own_away(e, DIST_SLOT_KV);
+  const block_view own = own_gathered(e, DIST_SLOT_KV);
   GA_TRY(dist_device_order(e, x->local, e->compute));
   GA_TRY(dist_device_order(e, e->copies, e->compute));
   GA_TRY(copy_heads(x->local, &own, x->keys, false, &all));

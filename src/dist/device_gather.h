@@ -10,10 +10,10 @@ struct dist_gather {
   ga_stream *second, *local;
   ga_event *returned[GATHER_MOST_GROUPS]; /* behind the calls whose dK, dV go to others */
   gather_list list;
-  int64_t covered;           /* queries that some call has */
-  int32_t *starts;           /* on the device: for each batch its calls' q_start, q_len, kv_start, kv_len */
-  int32_t *q_away, *kv_away; /* own stretches, all but those of local documents */
-  int64_t n_q_away, n_kv_away;
+  int64_t covered;                   /* queries that some call has */
+  int32_t *starts;                   /* on the device: for each batch its calls' q_start, q_len, kv_start, kv_len */
+  int32_t *q_gathered, *kv_gathered; /* own stretches, all but those of local documents */
+  int64_t n_q_gathered, n_kv_gathered;
   const dist_step **moves; /* [n_moves] sends, receives and merges of the rank's program, in its order */
   int64_t n_moves;
   int32_t groups;

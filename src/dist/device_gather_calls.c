@@ -52,13 +52,13 @@ static ga_status alloc_numbers(int64_t n, int32_t **out) {
 }
 
 /* A local call has all of its stretch, and so has its document on either side. */
-static ga_status list_away(dist_device *e) {
+static ga_status list_gathered(dist_device *e) {
   const dist_problem *p = &e->plan->p;
   dist_gather *x = e->gather;
   const int64_t n_q = dist_stretches(p->q, e->rank), n_kv = dist_stretches(p->kv, e->rank);
   void *is_local;
-  GA_TRY(alloc_numbers(n_q, &x->q_away));
-  GA_TRY(alloc_numbers(n_kv, &x->kv_away));
+  GA_TRY(alloc_numbers(n_q, &x->q_gathered));
+  GA_TRY(alloc_numbers(n_kv, &x->kv_gathered));
   GA_TRY(ga_mem_zalloc((size_t)(n_q + n_kv) + 1, 1, "stretches of a rank", &is_local));
   bool *const q = is_local, *const kv = q + n_q;
   for (int64_t i = 0; i < x->list.n_calls; i++) {
@@ -68,9 +68,9 @@ static ga_status list_away(dist_device *e) {
     kv[dist_first_of_doc(p->kv, e->rank, dist_stretch_at(p->q, e->rank, c->stretch)->doc)] = true;
   }
   for (int32_t i = 0; i < n_q; i++)
-    if (!q[i]) x->q_away[x->n_q_away++] = i;
+    if (!q[i]) x->q_gathered[x->n_q_gathered++] = i;
   for (int32_t i = 0; i < n_kv; i++)
-    if (!kv[i]) x->kv_away[x->n_kv_away++] = i;
+    if (!kv[i]) x->kv_gathered[x->n_kv_gathered++] = i;
   ga_mem_free(is_local);
   return GA_OK;
 }
@@ -79,7 +79,7 @@ ga_status dist_gather_prepare_calls(dist_device *e) {
   dist_gather *x = e->gather;
   GA_TRY(dist_gather_list(&e->plan->p, e->rank, &x->list));
   for (int64_t i = 0; i < x->list.n_calls; i++) x->covered += x->list.calls[i].n_q;
-  GA_TRY(list_away(e));
+  GA_TRY(list_gathered(e));
   return upload_starts(e);
 }
 

@@ -36,7 +36,7 @@ static int64_t longest_stretch(const ga_dist_layout *l) {
 }
 
 /* What a rank gathers keys for, on the rank that has most of it: whole tiles of queries, and stretches. */
-static void most_away(const dist_problem *p, int64_t *most_tiles, int64_t *most_stretches) {
+static void most_gathered(const dist_problem *p, int64_t *most_tiles, int64_t *most_stretches) {
   *most_tiles = *most_stretches = 0;
   for (int32_t r = 0; r < p->ranks; r++) {
     int64_t tiles = 0, stretches = 0;
@@ -55,7 +55,7 @@ static void most_away(const dist_problem *p, int64_t *most_tiles, int64_t *most_
  * on H200, 8192 tokens a GPU: two groups take 1.13 to 1.35 times as long). */
 int32_t dist_gather_groups(const dist_problem *p) {
   int64_t tiles = longest_stretch(p->q) / TILE_ROWS, stretches = 0;
-  if (p->kv->documents > 1) most_away(p, &tiles, &stretches);
+  if (p->kv->documents > 1) most_gathered(p, &tiles, &stretches);
   if (p->flags & GA_DIST_BACKWARD && p->q_heads != p->kv_heads) return 1;
   if (stretches > MOST_STRETCHES_CUT) return 1; /* each is copied by itself for each group */
   const int32_t most = p->flags & GA_DIST_BACKWARD ? GROUPS_BACKWARD : GROUPS_FORWARD;

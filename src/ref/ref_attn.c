@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "core/attn_fp8.h"
-#include "core/attn_packed.h"
+#include "core/attn_rows.h"
 #include "core/attn_stretch.h"
 #include "ref/ref.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "core/attn_fp8.h"
-#include "core/attn_packed.h"
+#include "core/attn_rows.h"
 #include "ref/ref.h"
 #include "verify/check/check.h"
 #include "verify/check/check_attn_fp8.h"

@@ -1,6 +1,6 @@
 /* Packed sequences (ga/attn.h: VARLEN, LENGTHS) on the host: how long they are, and where their LSE lies. */
-#ifndef GA_CORE_ATTN_PACKED_H
-#define GA_CORE_ATTN_PACKED_H
+#ifndef GA_CORE_ATTN_ROWS_H
+#define GA_CORE_ATTN_ROWS_H
 
 #include "ga/attn.h"
 
