@@ -36,7 +36,8 @@
  *
  * LENGTHS: packed sequences may end before the next one begins. Sequence b has q_len[b] queries from q_start[b] on, and
  * kv_len[b] keys from kv_start[b] on. Starts may then come in any order, and keys may be of several sequences; queries
- * are of one. Rows of Q between sequences are not read, and their O and LSE not written.
+ * are of one. Rows of Q between sequences are not read, and their O and LSE not written. FlashAttention calls them
+ * seqused_q and seqused_k.
  *
  * Sources: FlashAttention (arXiv 2205.14135, 2307.08691, 2407.08608), sinks (gpt-oss), soft-cap (Gemma 2), ALiBi
  * (2108.12409).
