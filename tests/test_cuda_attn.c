@@ -305,22 +305,18 @@ static void windows_and_features(void **state) {
   assert_true(launched()->window_right >= 800);
 }
 
+/* 6 heads, 3 of K and V, rows of 160 elements: 32 MiB of K and V, or 64 MiB of Q, K, V and O. */
 static void sections_by_length(void **state) {
   (void)state;
   static const struct {
-    int64_t kv;
+    int64_t batch, kv;
     int32_t heads;
-  } want[] = {{512, 60}, {2048, 60}, {16384, 240}, {65536, 3}, {262144, 1}};
-  desc.batch = 40;
+  } want[] = {{40, 512, 102}, {40, 2048, 102}, {40, 8191, 25}, {40, 8192, 46}, {40, 16384, 24}, {40, 60000, 6},
+              {40, 65536, 3}, {1, 8191, 6},    {1, 16384, 6},  {1, 65536, 3},  {1, 262144, 1}};
   for (size_t i = 0; i < GA_COUNT_OF(want); i++) {
+    desc.batch = want[i].batch;
     desc.max_kv = want[i].kv;
-    const int64_t bytes = want[i].kv * 160 * 2, mib = want[i].kv > 1024 ? 32 : 8;
-    const bool together = want[i].kv > 8191 && want[i].kv < 65536;
-    int64_t heads = (mib << 20) * 2 / bytes;
-    if (heads < 1) heads = 1;
-    if (together || heads > 240) heads = 240;
-    assert_int_equal(launched()->heads_per_section, heads);
-    if (want[i].kv > 8191) assert_int_equal(heads, want[i].heads);
+    assert_int_equal(launched()->heads_per_section, want[i].heads);
   }
 }
 
