@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """ga quantize beside llama-quantize: each type's size, processor seconds, perplexity and divergence from the source.
 
-    beside_llama.py GA COMPARE LLAMA_QUANTIZE SOURCE.gguf FOLDER OUT.json [--timed SMALL.gguf] [--windows N] [TYPE...]
+    beside_llama.py GA COMPARE LLAMA_QUANTIZE SOURCE.gguf FOLDER OUT.json [TYPE...] [--timed SMALL.gguf] [--windows N] [--scored BYTES]
 
 COMPARE is bench/quantize/compare.c, built; it measures the files of both. Both get the same importance matrix of
 ga imatrix where a type is weighted. FOLDER takes the files; those that are there are not made again. Processor seconds
@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import resource
+import statistics
 import subprocess
 
 TYPES = "bf16 q8_0 q6_k q5_k_m q5_k_s q5_1 q5_0 q4_k_m q4_k_s iq4_nl iq4_xs q4_1 q4_0 q3_k_l q3_k_m q3_k_s q2_k q2_k_s".split()
@@ -32,11 +33,11 @@ def kinds(ga, path):
     return {t["name"]: t["type"] for t in info["tensors"]}
 
 
-def make_texts(folder):
+def make_texts(folder, scored_bytes):
     with open(os.path.join(ROOT, "tests/data/english.txt"), "rb") as f:
         text = f.read()
     scored, read = os.path.join(folder, "scored.txt"), os.path.join(folder, "read.txt")
-    for path, part in ((scored, text[:100_000]), (read, text[150_000:250_000])):
+    for path, part in ((scored, text[:scored_bytes]), (read, text[150_000:250_000])):
         with open(path, "wb") as f:
             f.write(part)
     return scored, read
@@ -71,15 +72,22 @@ def make_files(args, matrix):
     return rows
 
 
+def paired(ours, theirs):
+    """Mean of the differences of windows' losses (nats), and its standard error."""
+    d = [a - b for a, b in zip(ours, theirs)]
+    return round(statistics.fmean(d), 6), round(statistics.stdev(d) / len(d) ** 0.5, 6) if len(d) > 1 else None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("ga", "compare", "llama", "source", "folder", "out"):
         parser.add_argument(name)
     parser.add_argument("types", nargs="*")
     parser.add_argument("--windows", type=int, default=40)
+    parser.add_argument("--scored", type=int, default=100_000, help="bytes of the text; an importance matrix is measured on bytes 150,000 to 250,000")
     parser.add_argument("--timed")
     args = parser.parse_args()
-    scored, read = make_texts(args.folder)
+    scored, read = make_texts(args.folder, args.scored)
     matrix = os.path.join(args.folder, "matrix.gguf")
     subprocess.run([args.ga, "imatrix", "-m", args.source, "-f", read, "-o", matrix, "--limit", "24", "--force"], check=True, stdout=subprocess.DEVNULL)
     rows = make_files(args, matrix)
@@ -90,6 +98,7 @@ def main():
     for row, *pair in zip(rows, found[1::2], found[2::2]):
         for who, f in zip(("ga", "llama"), pair):
             row[who].update(bytes=os.path.getsize(row[who].pop("file")), perplexity=f["perplexity"], kl=f["kl"], same_top=f["same_top"])
+        row["loss_difference"], row["standard_error"] = paired(pair[0]["windows"], pair[1]["windows"])
         a, b = row["ga"], row["llama"]
         print(f"| {row['type']}{', weighted' if row['weighted'] else ''} | {a['bytes'] / 1e6:.1f}{'' if row['same_kinds'] else ' / %.1f' % (b['bytes'] / 1e6)} | {a['perplexity']:.3f} | {b['perplexity']:.3f} "
               f"| {a['kl']:.5f} | {b['kl']:.5f} | {a.get('cpu_seconds', '')} | {b.get('cpu_seconds', '')} |")

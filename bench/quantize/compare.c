@@ -6,13 +6,14 @@
  *   compare TEXT WINDOW WINDOWS SOURCE MODEL...
  */
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ga/llm.h"
 
-enum { MOST_WINDOWS = 4096 };
+enum { MOST_WINDOWS = 4096, MOST_MODELS = 64 };
 
 typedef struct text_ids {
   int32_t *ids;
@@ -80,36 +81,34 @@ static double divergence(const float *p, const float *q, size_t n, bool *same) {
   return sum;
 }
 
-/* source: log probabilities of all windows, NULL: this is the source, and `keep` gets them. */
-static void measure_model(const char *path, const text_ids *t, const float *source, float *keep) {
-  model_run r;
-  open_run(path, t->window, &r);
+/* What is known of a model so far. */
+typedef struct model_sums {
+  double nll, kl, each_window[MOST_WINDOWS];
+  long alike;
+} model_sums;
+
+/* Window w of a model. source: log probabilities of the source there, NULL: this is the source. */
+static void add_window(model_run *r, const text_ids *t, int w, const float *source, float *now, model_sums *sums) {
   const int rows = t->window / 2 - 1;
-  const size_t each = (size_t)(t->window / 2) * (size_t)r.vocab;
-  float *own = keep ? NULL : malloc(each * sizeof *own);
-  double nll = 0, kl = 0, each_window[MOST_WINDOWS];
-  long alike = 0;
-  for (int w = 0; w < t->windows; w++) {
-    float *now = keep ? keep + (size_t)w * each : own;
-    eval_window(&r, t, w, now);
-    const double before = nll;
-    for (int i = 0; i < rows; i++) {
-      const float *q = now + (size_t)i * (size_t)r.vocab;
-      bool same = true;
-      nll -= (double)q[t->ids[w * t->window + t->window / 2 + i + 1]];
-      if (source) kl += divergence(source + (size_t)w * each + (size_t)i * (size_t)r.vocab, q, (size_t)r.vocab, &same);
-      alike += same;
-    }
-    each_window[w] = (nll - before) / rows;
+  const double before = sums->nll;
+  eval_window(r, t, w, now);
+  for (int i = 0; i < rows; i++) {
+    const size_t at = (size_t)i * (size_t)r->vocab;
+    bool same = true;
+    sums->nll -= (double)now[at + (size_t)t->ids[w * t->window + t->window / 2 + i + 1]];
+    if (source) sums->kl += divergence(source + at, now + at, (size_t)r->vocab, &same);
+    sums->alike += same;
   }
-  const double n = (double)rows * t->windows;
+  sums->each_window[w] = (sums->nll - before) / rows;
+}
+
+static void print_sums(const char *path, const text_ids *t, const model_sums *sums) {
+  const double n = (double)(t->window / 2 - 1) * t->windows;
   printf("{\"model\": \"%s\", \"perplexity\": %.5f, \"kl\": %.6f, \"same_top\": %.5f, \"tokens\": %.0f, \"windows\": [",
-         strrchr(path, '/') ? strrchr(path, '/') + 1 : path, exp(nll / n), kl / n, (double)alike / n, n);
-  for (int w = 0; w < t->windows; w++) printf("%s%.6f", w ? ", " : "", each_window[w]);
+         strrchr(path, '/') ? strrchr(path, '/') + 1 : path, exp(sums->nll / n), sums->kl / n, (double)sums->alike / n,
+         n);
+  for (int w = 0; w < t->windows; w++) printf("%s%.6f", w ? ", " : "", sums->each_window[w]);
   printf("]}\n");
-  (void)fflush(stdout);
-  free(own);
-  close_run(&r);
 }
 
 static char *read_all(const char *path, size_t *bytes) {
@@ -122,19 +121,33 @@ static char *read_all(const char *path, size_t *bytes) {
 }
 
 int main(int argc, char **argv) {
-  if (argc < 5) return 2;
+  if (argc < 5 || argc > 4 + MOST_MODELS) return 2;
   text_ids t = {.window = atoi(argv[2]), .windows = atoi(argv[3])};
+  const int models = argc - 4;
   size_t bytes, n;
   char *text = read_all(argv[1], &bytes);
-  model_run r;
-  open_run(argv[4], t.window, &r);
+  static model_run runs[MOST_MODELS];
+  static model_sums sums[MOST_MODELS];
+  for (int i = 0; i < models; i++) open_run(argv[4 + i], t.window, &runs[i]);
   t.ids = malloc(bytes * sizeof *t.ids);
-  end_if(ga_tokenize(ga_model_tokenizer(r.model), text, bytes, GA_TOK_ADD_SPECIAL, t.ids, bytes, &n), "tokens");
-  if ((size_t)(t.window * t.windows) > n || t.window > 4096 || t.windows > MOST_WINDOWS) return 2;
-  float *source = malloc((size_t)t.windows * (size_t)(t.window / 2) * (size_t)r.vocab * sizeof *source);
-  close_run(&r);
-  measure_model(argv[4], &t, NULL, source);
-  for (int i = 5; i < argc; i++) measure_model(argv[i], &t, source, NULL);
+  end_if(ga_tokenize(ga_model_tokenizer(runs[0].model), text, bytes, GA_TOK_ADD_SPECIAL, t.ids, bytes, &n), "tokens");
+  if ((size_t)(t.window * t.windows) > n || t.window > 4096 || t.windows > MOST_WINDOWS) {
+    fprintf(stderr, "%zu tokens are not %d windows of %d\n", n, t.windows, t.window);
+    return 2;
+  }
+  const size_t each = (size_t)(t.window / 2) * (size_t)runs[0].vocab;
+  float *source = malloc(each * sizeof *source), *own = malloc(each * sizeof *own);
+  if (!t.ids || !source || !own) return 1;
+  for (int w = 0; w < t.windows; w++) {
+    for (int i = 0; i < models; i++) add_window(&runs[i], &t, w, i ? source : NULL, i ? own : source, &sums[i]);
+    fprintf(stderr, "\rwindow %d of %d", w + 1, t.windows);
+  }
+  fprintf(stderr, "\n");
+  for (int i = 0; i < models; i++) {
+    print_sums(argv[4 + i], &t, &sums[i]);
+    close_run(&runs[i]);
+  }
+  free(own);
   free(source);
   free(t.ids);
   free(text);
