@@ -123,7 +123,7 @@ static ga_status check_fp8(const json_t *value) {
 }
 
 /* A matrix of e4m3 then needs a scale. In other files it may be without one. */
-static ga_status put_fp8(const hf_sink *s, const json_t *value) {
+static ga_status put_quantization(const hf_sink *s, const json_t *value) {
   if (!value || json_is_false(value)) return GA_OK;
   GA_TRY(check_fp8(value));
   if (ga_meta_list_find(s->list, "ga.fp8_scales")) return GA_OK;
@@ -152,7 +152,7 @@ static ga_status put_meta_value(const hf_sink *s, ga_hf_kind kind, const char *k
   case GA_HF_TEXT: return put_meta_text(s, key, value);
   case GA_HF_ROPE_TYPE: return put_rope_type(s, key, value);
   case GA_HF_LAYER_TYPES: return put_layer_types(s, key, value);
-  case GA_HF_FP8: return put_fp8(s, value);
+  case GA_HF_FP8: return put_quantization(s, value);
   case GA_HF_ONLY:
   case GA_HF_REFUSED: break;
   }
@@ -201,7 +201,7 @@ static ga_status put_meta_row(const hf_sink *s, const ga_hf_key *row, const json
   char *key = NULL;
   if (row->kind == GA_HF_REFUSED)
     return !value || json_is_false(value) ? GA_OK : put_meta_value(s, row->kind, NULL, value);
-  if (row->kind == GA_HF_FP8) return put_fp8(s, value);
+  if (row->kind == GA_HF_FP8) return put_quantization(s, value);
   if (row->kind == GA_HF_ONLY) return value ? check_only(row, value) : GA_OK;
   GA_TRY(ga_arena_printf(s->arena, &key, "%s%s", row->key[0] == '.' ? s->arch->arch : "", row->key));
   if (ga_meta_list_find(s->list, key)) return GA_OK;
