@@ -151,7 +151,7 @@ static uint64_t hash_of(const answer *a, int n) {
 }
 
 /* Different tokens in all answers: a model that says one thing whatever it is asked shows nothing. */
-static int count_ids(const bench *b) {
+static int count_different_ids(const bench *b) {
   unsigned char *seen = calloc((size_t)b->vocab, 1);
   int n = 0;
   if (!seen) mixes_fail("memory");
@@ -232,7 +232,7 @@ int main(int argc, char **argv) {
   int differ = 0;
   for (int mix = 0; mix < mixes; mix++) differ += run_mix(&b, mix);
   differ += run_alone(&b);
-  const int ids = count_ids(&b);
+  const int ids = count_different_ids(&b);
   printf("%d requests, %d mixes, %d different tokens: %d answers differ\n", b.n, mixes, ids, differ);
   ga_model_destroy(b.model);
   ga_ctx_destroy(b.ctx);
