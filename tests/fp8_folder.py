@@ -103,7 +103,8 @@ def build(folder, shape="tiny", scales="block", seed=1, ff=None, n_layers=None):
     config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": width, "num_hidden_layers": layers, "intermediate_size": ff,
               "num_attention_heads": heads, "num_key_value_heads": kv_heads, "head_dim": dim, "rms_norm_eps": 1e-5, "max_position_embeddings": context,
               "vocab_size": vocab, "hidden_act": "silu", "rope_theta": base, "tie_word_embeddings": False, "bos_token_id": 1, "eos_token_id": 2,
-              "quantization_config": {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic"}}
+              "quantization_config": {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic",
+                                      "weight_block_size": [128, 128] if scales == "block" else None}}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer(vocab)))

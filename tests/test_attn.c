@@ -230,6 +230,18 @@ static void test_lengths_refused(void **state) {
   z.io.q_start = z.io.kv_start = start, z.io.kv_len = len, z.io.lse = lse;
   assert_int_equal(ga_attn(ctx, &z.d, &z.io, NULL), GA_ERR_ARG); /* longer than max_kv */
   assert_non_null(strstr(ga_error_text(), "5 keys; at most 1, 4"));
+  const int32_t one[] = {1}, below[] = {-1, 0};
+  z.io.kv_len = one, z.io.kv_start = below;
+  assert_int_equal(ga_attn(ctx, &z.d, &z.io, NULL), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "keys from -1 on"));
+  z.io.kv_start = start, z.io.q_start = one, z.io.q_len = one;
+  z.d.flags |= GA_ATTN_LSE, z.d.lse_stride = 1; /* the second token's entry would be the next head's */
+  assert_int_equal(ga_attn(ctx, &z.d, &z.io, NULL), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "queries 1 to 2"));
+  z.io.q_tokens = 2;
+  assert_int_equal(ga_attn(ctx, &z.d, &z.io, NULL), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "lse_stride is 1; must be 0, or at least q_tokens, 2"));
+  z.io.q_tokens = 0, z.io.q_len = NULL, z.io.q_start = start, z.d.lse_stride = 0;
   z.io.kv_len = (const int32_t *)(const void *)((const char *)len + 1);
   assert_int_equal(ga_attn(ctx, &z.d, &z.io, NULL), GA_ERR_ARG);
   assert_non_null(strstr(ga_error_text(), "kv_len is at"));

@@ -320,6 +320,15 @@ static void test_errors(void **state) {
   bad = d, bad.lse_stride = 4;
   assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_ARG);
   assert_non_null(strstr(ga_error_text(), "lse_stride is 4"));
+  const int32_t q_start[] = {0, 4}, kv_len[] = {4}, behind[] = {1};
+  bad = d, bad.flags = GA_ATTN_VARLEN | GA_ATTN_LENGTHS, bad.total_q = bad.total_kv = 4, bad.lse_stride = 3;
+  assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "lse_stride is 3; must be 0, or at least total_q, 4"));
+  bad.lse_stride = 0;
+  ga_attn_bwd_io packed = io;
+  packed.q_start = q_start, packed.kv_start = behind, packed.kv_len = kv_len;
+  assert_int_equal(ga_attn_bwd(ctx, &bad, &packed, NULL), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "keys 1 to 5; must lie in total_q, 4, and total_kv, 4"));
   bad = d, bad.kv_heads = 2;
   assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_SHAPE);
   bad = d, bad.flags = GA_ATTN_SINKS;

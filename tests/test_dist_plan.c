@@ -90,6 +90,24 @@ static double imbalance(int32_t order, int32_t ranks, int32_t documents, const i
   return most / (sum / ranks);
 }
 
+/* As many documents as there may be; a few short ones have all tokens. No number of cuts leaves ranks with equal work,
+ * and cuts are tried no longer than they can help. */
+static void test_many_documents(void **state) {
+  enum { MANY = 1 << 20, SOME = 96, RANKS = 64, EACH = 100 };
+  int64_t *lengths = calloc(MANY, sizeof *lengths), most = 0;
+  (void)state;
+  assert_non_null(lengths);
+  for (int i = 0; i < SOME; i++) lengths[i * 9973] = EACH;
+  ga_dist_layout *l = layout_of_lengths(GA_DIST_DOCUMENTS, RANKS, MANY, lengths);
+  assert_non_null(l);
+  assert_int_equal(l->rank_start[RANKS], SOME); /* none is cut, empty ones are no stretches */
+  for (int32_t r = 0; r < RANKS; r++)
+    if (ga_dist_layout_tokens(l, r) > most) most = ga_dist_layout_tokens(l, r);
+  assert_int_equal(most, 2 * EACH);
+  ga_dist_layout_destroy(l);
+  free(lengths);
+}
+
 /* Whole documents even out; a document that is too long for a rank is cut, and no other. */
 static void test_documents_dealt(void **state) {
   (void)state;
@@ -263,7 +281,8 @@ static void test_random_grids(void **state) {
 int main(int argc, char **argv) {
   if (argc > 1) n_draws = atoi(argv[1]);
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts),         cmocka_unit_test(test_layout_ids),
-                                     cmocka_unit_test(test_documents_dealt), cmocka_unit_test(test_methods),
-                                     cmocka_unit_test(test_packed_calls),    cmocka_unit_test(test_random_grids)};
+                                     cmocka_unit_test(test_documents_dealt), cmocka_unit_test(test_many_documents),
+                                     cmocka_unit_test(test_methods),         cmocka_unit_test(test_packed_calls),
+                                     cmocka_unit_test(test_random_grids)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

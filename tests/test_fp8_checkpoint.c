@@ -6,6 +6,9 @@
 #include "ga/llm.h"
 #include "tests/model_bytes.h"
 
+typedef enum scale_names { SCALE_ONE, SCALE_NONE, SCALE_BOTH } scale_names;
+static scale_names names_of_scales; /* that add_fp8_matrix writes */
+
 enum { TOKENS = 24, VOCAB = 96, MOST_BYTES = 1 << 20, MOST_HEADER = 1 << 14 };
 
 /* A safetensors file that is being written. */
@@ -49,8 +52,10 @@ static void add_fp8_matrix(const ga_model_tensor *t, bool by_row, bool as_bf16) 
     return;
   }
   put_tensor(t->source_name, "", "F8_E4M3", 2, t->view.dim, codes, n);
-  put_tensor(t->source_name, by_row ? "_scale" : "_scale_inv", "F32", by_row ? 2 : 0, (int64_t[]){rows, 1}, scales,
-             by_row ? 4 * (size_t)rows : 4);
+  for (int inverse = 0; inverse < 2; inverse++)
+    if (names_of_scales == SCALE_BOTH || (names_of_scales == SCALE_ONE && by_row != inverse))
+      put_tensor(t->source_name, inverse ? "_scale_inv" : "_scale", "F32", by_row ? 2 : 0, (int64_t[]){rows, 1}, scales,
+                 by_row ? 4 * (size_t)rows : 4);
 }
 
 static void put_config(const char *from, const char *to, bool as_bf16) {
@@ -134,7 +139,28 @@ static void test_scales_of_rows(void **state) {
   same_logits(true);
 }
 
+/* Neither taken for 1 nor chosen between. */
+static void refuse_scales(scale_names names, const char *folder, const char *says) {
+  ga_ctx *ctx;
+  ga_model *model;
+  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
+  o.device = "cpu";
+  names_of_scales = names;
+  make_checkpoint(folder, false, false);
+  names_of_scales = SCALE_ONE;
+  assert_ok(ga_ctx_create(&o, &ctx));
+  assert_int_equal(ga_model_load(ctx, in_folder(folder), NULL, &model), GA_ERR_FORMAT);
+  if (!strstr(ga_error_text(), says)) fail_msg("%s", ga_error_text());
+  ga_ctx_destroy(ctx);
+}
+static void test_wrong_scales(void **state) {
+  (void)state;
+  refuse_scales(SCALE_NONE, "none", "is e4m3 and has no scale; quantization_config says fp8");
+  refuse_scales(SCALE_BOTH, "both", "has both blk.0.");
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_scale_of_tensor), cmocka_unit_test(test_scales_of_rows)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_scale_of_tensor), cmocka_unit_test(test_scales_of_rows),
+                                     cmocka_unit_test(test_wrong_scales)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

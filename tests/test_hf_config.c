@@ -412,6 +412,12 @@ static void test_config_refused(void **state) {
   refuse_config("{\"model_type\":\"llama\"," BASE
                 ",\"quantization_config\":{\"quant_method\":\"fp8\",\"fmt\":\"e5m2\"}}",
                 GA_ERR_UNSUPPORTED, "'quantization_config': has 'fmt' 'e5m2'; must be absent or e4m3");
+  refuse_config("{\"model_type\":\"llama\"," BASE
+                ",\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":[128,64]}}",
+                GA_ERR_UNSUPPORTED, "'weight_block_size' an array of 2, 128 x 64; must be absent, null or [128, 128]");
+  refuse_config("{\"model_type\":\"llama\"," BASE
+                ",\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":128}}",
+                GA_ERR_UNSUPPORTED, "'weight_block_size' an integer of 0, 0 x 0; must be absent, null or [128, 128]");
   refuse_config("{\"model_type\":\"qwen2\"," BASE ",\"use_sliding_window\":true}", GA_ERR_UNSUPPORTED,
                 "'use_sliding_window': is true");
   refuse_config("{\"model_type\":\"llama\"," BASE ",\"eos_token_id\":[]}", GA_ERR_FORMAT,

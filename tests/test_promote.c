@@ -161,6 +161,37 @@ static void test_e4m3(void **state) {
   same_scaled("w_scale_inv", "[1,2]", 2, one, GA_ERR_SHAPE);
 }
 
+/* Scales that no checkpoint should have do what the formula says, in both forms: -0.5, 0, infinity, NaN. */
+static void test_odd_scales(void **state) {
+  enum { ROWS_ODD = 4, COLS_ODD = 128, ALL = ROWS_ODD * COLS_ODD };
+  static const float scales[ROWS_ODD] = {-0.5f, 0, INFINITY, NAN};
+  static const ga_dtype forms[] = {GA_BF16, GA_E4M3_128};
+  uint8_t codes[ALL], file[ALL + 512];
+  const char json[] = "{\"w\":{\"dtype\":\"F8_E4M3\",\"shape\":[4,128],\"data_offsets\":[0,512]},"
+                      "\"w_scale\":{\"dtype\":\"F32\",\"shape\":[4,1],\"data_offsets\":[512,528]}}";
+  const size_t head = sizeof json - 1;
+  (void)state;
+  for (int i = 0; i < ALL; i++) codes[i] = (uint8_t)(i % 127 | i % 3 << 7);
+  ga_store_le(file, 8, head);
+  memcpy(file + 8, json, head);
+  memcpy(file + 8 + head, codes, ALL);
+  memcpy(file + 8 + head + ALL, scales, sizeof scales);
+  put_file_bytes("odd.safetensors", file, 8 + head + ALL + sizeof scales);
+  ga_model_file *f = open_file("odd.safetensors");
+  for (int k = 0; k < 2; k++) {
+    void *p;
+    uint64_t size;
+    assert_ok(ga_promote_e4m3(NULL, f, ga_model_file_find(f, "w"), ROWS_ODD, COLS_ODD, forms[k], &p, &size));
+    for (int i = 0; i < ALL; i++) {
+      const float want = ga_e4m3_to_f32(codes[i]) * scales[i / COLS_ODD];
+      const double have = ga_ref_load(forms[k], p, i);
+      assert_true(isnan(want) ? isnan(have) : have == (double)want && !signbit(have) == !signbit(want));
+    }
+    ga_mem_free(p);
+  }
+  ga_model_file_destroy(f);
+}
+
 /* --- e4m3 that keeps its codes: 130 rows of 256, one code of which is NaN --- */
 
 enum { KEPT_K = 256, KEPT_SCALES = N, KEPT_NAN = 7 * KEPT_K + 131 };
@@ -250,8 +281,12 @@ static void test_same_by_threads(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_q4_0), cmocka_unit_test(test_q5_0),      cmocka_unit_test(test_types_without_kernels),
-      cmocka_unit_test(test_e4m3), cmocka_unit_test(test_e4m3_kept), cmocka_unit_test(test_same_by_threads)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_q4_0),
+                                     cmocka_unit_test(test_q5_0),
+                                     cmocka_unit_test(test_types_without_kernels),
+                                     cmocka_unit_test(test_e4m3),
+                                     cmocka_unit_test(test_odd_scales),
+                                     cmocka_unit_test(test_e4m3_kept),
+                                     cmocka_unit_test(test_same_by_threads)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -98,7 +98,7 @@ typedef struct ga_attn_desc {
   int32_t reserved;        /* 0 */
   /* 0, or how many of io.q_stretches and io.kv_stretches: 1 to 64, both or none */
   int32_t q_stretches, kv_stretches;
-  int64_t lse_stride; /* VARLEN, without STATE_*: 0, or LSE is [q_heads, lse_stride] by tokens; up to 2^40 */
+  int64_t lse_stride; /* VARLEN, without STATE_*: 0, or LSE is [q_heads, lse_stride] by tokens; q_tokens to 2^40 */
 } ga_attn_desc;
 #define GA_ATTN_MAX_KV_SEGMENTS 4
 #define GA_ATTN_MAX_STRETCHES   64

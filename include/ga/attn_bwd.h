@@ -10,8 +10,9 @@
  * O the output over all of them: the results are then these keys' part of dQ, and their own dK, dV (distributed
  * attention). On GPUs a single key is taken for the only one, with dQ and dK of 0, unless ADD is set. A row whose LSE
  * is -infinity has seen no key and gives nothing. LSE is contiguous with q = max_q, or lies by tokens (lse_stride).
- * LENGTHS, as in ga/attn.h: rows of dQ, dK and dV between sequences are left as they are, with ADD and without. Here a
- * key may be of one sequence only: of two that share keys each would write dK and dV.
+ * LENGTHS, as in ga/attn.h: rows of dQ, dK and dV between sequences are left as they are, with ADD and without. What
+ * the inputs hold there never matters. Here a key may be of one sequence only: of two that share keys each would write
+ * dK and dV.
  * Sources: FlashAttention-2 (arXiv 2307.08691), FlashAttention-3 (2407.08608).
  */
 #ifndef GA_ATTN_BWD_H

@@ -14,6 +14,7 @@
  *   ga.norm_plus_one    bool   true: RMS norm weights hold w where the model multiplies by 1 + w (gemma, nemotron)
  *   ga.gpt2_transposed  bool   true: attn_qkv, attn_output, ffn_up, ffn_down hold [in, out], not [out, in] (gpt2)
  *   ga.qkv_by_head      bool   true: rows of attn_qkv are q, k, v of head 0, then those of head 1 (gptneox)
+ *   ga.fp8_scales       bool   true: quantization_config is of method fp8, so each e4m3 matrix must have a scale
  *   ga.rope_fraction    float  the leading part of a head that is rotated; rope.dimension_count of a GGUF file
  *   ga.rope_layers      array  0: the layer does not rotate; else each n-th does not, n ga.no_rope_every (smollm3)
  *   ga.rope_{short,long}_factors  array  longrope's divisors of frequencies, tensors of a GGUF file

@@ -246,6 +246,14 @@ static ga_status number_units(const ga_kernel *kernel, attn_job *job, int64_t *w
     GA_REQUIRE(s.stretch || (s.n_q >= 0 && s.n_q <= job->d->max_q && s.n_kv >= 0 && s.n_kv <= job->d->max_kv),
                GA_ERR_ARG, "attn %s: sequence %lld has %lld queries, %lld keys; at most %lld, %lld", kernel->id,
                (long long)b, (long long)s.n_q, (long long)s.n_kv, (long long)job->d->max_q, (long long)job->d->max_kv);
+    const bool by_token = job->d->lse_stride && job->d->flags & GA_ATTN_LSE;
+    GA_REQUIRE(s.stretch || (s.q_first >= 0 && s.kv_first >= 0 &&
+                             (!by_token || s.n_q == 0 || s.q_first <= job->d->lse_stride - s.n_q)),
+               GA_ERR_ARG,
+               "attn %s: sequence %lld has queries %lld to %lld, keys from %lld on; starts must be 0 or more, and "
+               "queries end at lse_stride, %lld, where there is one",
+               kernel->id, (long long)b, (long long)s.q_first, (long long)(s.q_first + s.n_q), (long long)s.kv_first,
+               (long long)job->d->lse_stride);
     job->first_unit[b + 1] = job->first_unit[b] + units_of(job, &s);
     *work += s.n_q * s.n_kv * job->d->q_heads * (job->d->head_dim + job->d->v_dim);
   }

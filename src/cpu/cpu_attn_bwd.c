@@ -115,6 +115,14 @@ static ga_status check_lengths(const ga_kernel *kernel, const bwd_job *job, int6
     GA_REQUIRE(s.n_q >= 0 && s.n_q <= d->max_q && s.n_kv >= 0 && s.n_kv <= d->max_kv, GA_ERR_ARG,
                "attn_bwd %s: sequence %lld has %lld queries, %lld keys; at most %lld, %lld", kernel->id, (long long)b,
                (long long)s.n_q, (long long)s.n_kv, (long long)d->max_q, (long long)d->max_kv);
+    GA_REQUIRE(!(d->flags & GA_ATTN_LENGTHS) ||
+                   (s.q_first >= 0 && s.kv_first >= 0 && (s.n_q == 0 || s.q_first + s.n_q <= d->total_q) &&
+                    (s.n_kv == 0 || s.kv_first + s.n_kv <= d->total_kv)),
+               GA_ERR_ARG,
+               "attn_bwd %s: sequence %lld has queries %lld to %lld, keys %lld to %lld; must lie in total_q, %lld, and "
+               "total_kv, %lld",
+               kernel->id, (long long)b, (long long)s.q_first, (long long)(s.q_first + s.n_q), (long long)s.kv_first,
+               (long long)(s.kv_first + s.n_kv), (long long)d->total_q, (long long)d->total_kv);
     *work += s.n_q * s.n_kv * d->q_heads * (d->head_dim + d->v_dim);
   }
   return GA_OK;

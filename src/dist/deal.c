@@ -90,6 +90,12 @@ static double deal(dealer *d, int32_t *owner) {
   return most;
 }
 
+static double most_cut_work(const dealer *d) {
+  double most = 0;
+  for (int32_t r = 0; r < d->l->ranks; r++) most = d->cut_work[r] > most ? d->cut_work[r] : most;
+  return most;
+}
+
 /* How many are cut: the fewest that leave no rank with much more than the mean, else those that leave it with least.
  * Beyond 64 not every number is tried. */
 static int64_t choose_cut(dealer *d, int32_t *owner) {
@@ -101,6 +107,7 @@ static int64_t choose_cut(dealer *d, int32_t *owner) {
   for (int64_t cut = 0;; cut += 1 + cut / 64) {
     if (cut > l->documents) cut = l->documents;
     cut_documents(d, cut);
+    if (cut > 0 && most_cut_work(d) >= least) return best; /* it only grows: no later cut is better */
     const double most = deal(d, owner);
     if (cut == 0 || most < least) least = most, best = cut;
     if (least <= enough || cut == l->documents) return best;

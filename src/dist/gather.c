@@ -123,7 +123,7 @@ static bool fits_batch(const dist_problem *p, const gather_list *l, const gather
   if (p->kv->documents == 1 || p->q->tokens > most_tokens || p->kv->tokens > most_tokens) return false;
   if (c->local != first->local || c->round != first->round || c->causal != first->causal || c->window != first->window)
     return false;
-  return (b->n + 1) * b->max_q <= most_padding * (sum_q + c->n_q) + little &&
+  return (b->n + 1) * b->max_q <= most_padding * (sum_q + c->n_q) + little && b->n + 1 <= most_tokens / p->q_heads &&
          (b->n + 1) * b->max_q <= most_rows / p->q_heads;
 }
 

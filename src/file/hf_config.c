@@ -103,17 +103,31 @@ static ga_status put_layer_types(const hf_sink *s, const char *key, const json_t
   return ga_meta_list_add_array(s->arena, s->list, key, GA_META_BOOL, (int64_t)n, bools);
 }
 
-/* Weights of e4m3: scales are tensors beside them, and activations stay what they are here, whatever scheme is
- * named. */
+/* Weights of e4m3: scales are tensors beside them, one for each block of 128 x 128 where they are not of tensors or
+ * rows. Activations stay what they are here, whatever scheme is named. */
 static ga_status check_fp8(const json_t *value) {
   const char *method = json_string_value(json_object_get(value, "quant_method")),
              *format = json_string_value(json_object_get(value, "fmt"));
+  const json_t *block = ga_json_at(value, "weight_block_size");
   GA_REQUIRE(json_is_object(value) && method && !strcmp(method, "fp8"), GA_ERR_UNSUPPORTED,
              "is %s with 'quant_method' '%s'; GA has only models where it is absent, null, false or of method fp8",
              ga_json_type_name(value), method ? ga_quote(method, strlen(method)).text : "");
   GA_REQUIRE(!format || !strcmp(format, "e4m3"), GA_ERR_UNSUPPORTED, "has 'fmt' '%s'; must be absent or e4m3",
              ga_quote(format, strlen(format)).text);
+  const json_int_t rows = json_integer_value(json_array_get(block, 0)),
+                   cols = json_integer_value(json_array_get(block, 1));
+  GA_REQUIRE(!block || (json_array_size(block) == 2 && rows == 128 && cols == 128), GA_ERR_UNSUPPORTED,
+             "has 'weight_block_size' %s of %zu, %lld x %lld; must be absent, null or [128, 128]",
+             ga_json_type_name(block), json_array_size(block), (long long)rows, (long long)cols);
   return GA_OK;
+}
+
+/* A matrix of e4m3 then needs a scale. In other files it may be without one. */
+static ga_status put_quantization(const hf_sink *s, const json_t *value) {
+  if (!value || json_is_false(value)) return GA_OK;
+  GA_TRY(check_fp8(value));
+  if (ga_meta_list_find(s->list, "ga.fp8_scales")) return GA_OK;
+  return ga_meta_list_add_bool(s->arena, s->list, "ga.fp8_scales", true);
 }
 
 static ga_status put_meta_value(const hf_sink *s, ga_hf_kind kind, const char *key, const json_t *value) {
@@ -138,7 +152,7 @@ static ga_status put_meta_value(const hf_sink *s, ga_hf_kind kind, const char *k
   case GA_HF_TEXT: return put_meta_text(s, key, value);
   case GA_HF_ROPE_TYPE: return put_rope_type(s, key, value);
   case GA_HF_LAYER_TYPES: return put_layer_types(s, key, value);
-  case GA_HF_FP8: return check_fp8(value);
+  case GA_HF_FP8: return put_quantization(s, value);
   case GA_HF_ONLY:
   case GA_HF_REFUSED: break;
   }
@@ -187,7 +201,7 @@ static ga_status put_meta_row(const hf_sink *s, const ga_hf_key *row, const json
   char *key = NULL;
   if (row->kind == GA_HF_REFUSED)
     return !value || json_is_false(value) ? GA_OK : put_meta_value(s, row->kind, NULL, value);
-  if (row->kind == GA_HF_FP8) return !value || json_is_false(value) ? GA_OK : check_fp8(value);
+  if (row->kind == GA_HF_FP8) return put_quantization(s, value);
   if (row->kind == GA_HF_ONLY) return value ? check_only(row, value) : GA_OK;
   GA_TRY(ga_arena_printf(s->arena, &key, "%s%s", row->key[0] == '.' ? s->arch->arch : "", row->key));
   if (ga_meta_list_find(s->list, key)) return GA_OK;

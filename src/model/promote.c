@@ -164,7 +164,7 @@ ga_status ga_promote_q8_0(ga_pool *pool, const ga_model_file *file, const ga_mod
  * r / rows_each * stride + c / cols_each. */
 typedef struct e4m3_scales {
   const ga_model_tensor *tensor; /* NULL: all are 1 */
-  const uint8_t *bytes;
+  const uint8_t *bytes;          /* read by ga_promote_e4m3 */
   int64_t rows_each, cols_each, stride;
 } e4m3_scales;
 
@@ -180,15 +180,29 @@ static float e4m3_scale_at(const e4m3_scales *s, int64_t i) {
   return s->tensor->view.dtype == GA_F16 ? ga_f16_to_f32(h) : ga_bf16_to_f32(h);
 }
 
+/* Of matrix t; *out = NULL where it has none. */
+static ga_status find_scales(const ga_model_file *file, const ga_model_tensor *t, const ga_model_tensor **out) {
+  char name[GA_WEIGHT_NAME_BYTES + sizeof "_scale_inv"];
+  bool must;
+  GA_TRY(ga_model_file_bool_or(file, "ga.fp8_scales", false, &must));
+  (void)snprintf(name, sizeof name, "%s_scale", t->name);
+  const ga_model_tensor *plain = ga_model_file_find(file, name);
+  (void)snprintf(name, sizeof name, "%s_scale_inv", t->name);
+  const ga_model_tensor *inverse = ga_model_file_find(file, name);
+  GA_REQUIRE(!plain || !inverse, GA_ERR_FORMAT, "%s has both %s and %s; must have one of them", t->name, plain->name,
+             inverse->name);
+  GA_REQUIRE(plain || inverse || !must, GA_ERR_FORMAT,
+             "%s is e4m3 and has no scale; quantization_config says fp8, so %s_scale or %s_scale_inv must be there",
+             t->name, t->name, t->name);
+  *out = plain ? plain : inverse;
+  return GA_OK;
+}
+
 static ga_status scales_of(const ga_model_file *file, const ga_model_tensor *t, int64_t rows, int64_t cols,
                            e4m3_scales *out) {
-  char name[GA_WEIGHT_NAME_BYTES + sizeof "_scale_inv"];
-  *out = (e4m3_scales){.rows_each = rows, .cols_each = cols};
   const ga_model_tensor *s = NULL;
-  for (int inverse = 0; inverse < 2 && !s; inverse++) {
-    (void)snprintf(name, sizeof name, "%s%s", t->name, inverse ? "_scale_inv" : "_scale");
-    s = ga_model_file_find(file, name);
-  }
+  *out = (e4m3_scales){.rows_each = rows, .cols_each = cols};
+  GA_TRY(find_scales(file, t, &s));
   if (!s) return GA_OK;
   const ga_tensor *v = &s->view;
   int64_t n = 1;
@@ -202,7 +216,6 @@ static ga_status scales_of(const ga_model_file *file, const ga_model_tensor *t, 
              "%s has %d dimensions and %lld scales; must be [1], [%lld], or [%lld, %lld]", s->name, v->n_dims,
              (long long)n, (long long)rows, (long long)down, (long long)along);
   out->tensor = s;
-  out->bytes = v->data;
   if (n == 1) return GA_OK;
   out->rows_each = by_block ? SCALED : 1;
   out->cols_each = by_block ? SCALED : cols;
@@ -268,11 +281,14 @@ ga_status ga_promote_e4m3(ga_pool *pool, const ga_model_file *file, const ga_mod
   GA_TRY(ga_dtype_bytes(to, cols, bytes)); /* of a row */
   *bytes *= (uint64_t)rows;
   GA_TRY(scales_of(file, t, rows, cols, &job.scales));
-  GA_TRY(ga_mem_alloc(*bytes + t->bytes, t->name, &p)); /* the file's behind them */
-  uint8_t *from = (uint8_t *)p + *bytes;
+  const uint64_t scale_bytes = job.scales.tensor ? job.scales.tensor->bytes : 0;
+  GA_TRY(ga_mem_alloc(*bytes + t->bytes + scale_bytes, t->name, &p)); /* the file's behind them */
+  uint8_t *from = (uint8_t *)p + *bytes, *scales = from + t->bytes;
   job.to = p;
   job.from = from;
-  const ga_status status = ga_model_file_read(file, t, 0, from, t->bytes);
+  job.scales.bytes = scales;
+  ga_status status = ga_model_file_read(file, t, 0, from, t->bytes);
+  if (status == GA_OK && scale_bytes) status = ga_model_file_read(file, job.scales.tensor, 0, scales, scale_bytes);
   for (int i = 0; i < 256; i++) job.values[i] = ga_e4m3_to_f32((uint8_t)i);
   if (status == GA_OK) ga_pool_run_ranges(pool, rows, 1, e4m3_rows, &job);
   if (status == GA_OK)

@@ -231,6 +231,9 @@ static ga_status check_borders(const ga_attn_desc *d, const ga_attn_io *io) {
                  (io->q_tokens >= 0 && io->q_tokens <= GA_DIM_MAX && io->kv_tokens >= 0 && io->kv_tokens <= GA_DIM_MAX),
              GA_ERR_ARG, "attn: q_tokens %lld, kv_tokens %lld; must be 0 to 2^40", (long long)io->q_tokens,
              (long long)io->kv_tokens);
+  GA_REQUIRE(!d->lse_stride || !(d->flags & GA_ATTN_LSE) || d->lse_stride >= io->q_tokens, GA_ERR_ARG,
+             "attn: lse_stride is %lld; must be 0, or at least q_tokens, %lld", (long long)d->lse_stride,
+             (long long)io->q_tokens);
   if (d->flags & GA_ATTN_LENGTHS) {
     GA_CHECK_ALIGN("attn", io->q_len, GA_I32, "q_len");
     GA_CHECK_ALIGN("attn", io->kv_len, GA_I32, "kv_len");

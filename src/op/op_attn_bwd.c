@@ -51,6 +51,9 @@ static ga_status check_packed_fields(const ga_attn_bwd_desc *d) {
              OP ": lse_stride is %lld; must be 0 to 2^40", (long long)d->lse_stride);
   GA_REQUIRE(d->flags & GA_ATTN_VARLEN || !d->lse_stride, GA_ERR_ARG,
              OP ": lse_stride is %lld; must be 0 without VARLEN", (long long)d->lse_stride);
+  GA_REQUIRE(!d->lse_stride || d->lse_stride >= d->total_q, GA_ERR_ARG,
+             OP ": lse_stride is %lld; must be 0, or at least total_q, %lld", (long long)d->lse_stride,
+             (long long)d->total_q);
   return check_totals(d);
 }
 

@@ -1,4 +1,5 @@
 /* GA_ENGINE_DETERMINISTIC on a real model, for machines with a GPU: usage: mixes MODEL DEVICE [REQUESTS [MIXES [KV]]]
+ * MODEL: a GGUF file or a folder; an FP8 one: tests/fp8_folder.py. KV: f16 or e4m3.
  *
  * The same requests, at most so many, through engines of other sizes, in another order each time: batches of 1 to 256,
  * chunked prompts, cached prefixes, preempted requests, with swap space and without; beside requests that are
@@ -56,6 +57,8 @@ static int32_t fill_prompt(const bench *b, int i, int32_t *ids) {
   return n;
 }
 
+static bool has_logprobs(int i) { return i % 5 == 0; }
+
 static ga_request *submit_mixed(const bench *b, ga_engine *engine, int i, int32_t priority) {
   static const ga_sample_desc warm = {
       .struct_size = sizeof warm, .temperature = 0.9f, .top_p = 0.95f, .typical_p = 1, .repetition_penalty = 1.1f};
@@ -67,20 +70,25 @@ static ga_request *submit_mixed(const bench *b, ga_engine *engine, int i, int32_
   o.max_tokens = i % 24 ? 1 + i * 7 % 12 : 100 + i % 80;
   o.sample = i % 2 ? &warm : NULL;
   o.seed = (uint64_t)i;
-  o.logprobs = i % 5 ? -1 : 0;
+  o.logprobs = has_logprobs(i) ? 0 : -1;
   o.ignore_eog = true;
   o.priority = priority;
   if (ga_engine_submit(engine, &o, &r) != GA_OK) mixes_fail("submit");
   return r;
 }
 
-static void read_mixed(ga_request *r, answer *a) {
+/* logprobs: they were asked for. NaN would be equal in all mixes. */
+static void read_mixed(ga_request *r, bool logprobs, answer *a) {
   ga_request_output out = GA_REQUEST_OUTPUT_INIT;
   memset(a, 0, sizeof *a);
   do {
     if (ga_request_poll(r, 60000, &out) != GA_OK) mixes_fail("poll");
     if (out.event == GA_REQUEST_PENDING) mixes_fail("a request without an end");
     if (out.event != GA_REQUEST_TOKEN) continue;
+    if (logprobs && !isfinite(out.logprob)) {
+      fprintf(stderr, "mixes: token %d of an answer has log-probability %g\n", a->n, (double)out.logprob);
+      exit(2);
+    }
     a->ids[a->n] = out.id;
     if (!isnan(out.logprob)) memcpy(&a->logprobs[a->n], &out.logprob, sizeof(float));
     a->n++;
@@ -142,6 +150,20 @@ static uint64_t hash_of(const answer *a, int n) {
   return h;
 }
 
+/* Different tokens in all answers: a model that says one thing whatever it is asked shows nothing. */
+static int count_different_ids(const bench *b) {
+  unsigned char *seen = calloc((size_t)b->vocab, 1);
+  int n = 0;
+  if (!seen) mixes_fail("memory");
+  for (int i = 0; i < b->n; i++)
+    for (int32_t k = 0; k < b->want[i].n; k++) {
+      n += !seen[b->want[i].ids[k]];
+      seen[b->want[i].ids[k]] = 1;
+    }
+  free(seen);
+  return n;
+}
+
 static int run_mix(bench *b, int mix) {
   ga_engine *engine = mix_engine(b, mix);
   int *order = malloc((size_t)b->n * sizeof *order);
@@ -153,7 +175,7 @@ static int run_mix(bench *b, int mix) {
   for (int k = 0; k < b->n; k++) requests[order[k]] = submit_mixed(b, engine, order[k], order[k] % 24 ? k * 13 % 3 : 0);
   for (int k = 0; k < 8; k++) noise[k] = submit_mixed(b, engine, b->n + k, -1);
   for (int i = 0; i < b->n; i++) {
-    read_mixed(requests[i], &b->got[i]);
+    read_mixed(requests[i], has_logprobs(i), &b->got[i]);
     if (i < 8) ga_request_destroy(noise[i]);
   }
   if (ga_engine_get_stats(engine, &s) != GA_OK) mixes_fail("stats");
@@ -178,7 +200,7 @@ static int run_mix(bench *b, int mix) {
 static int run_alone(bench *b) {
   ga_engine *engine = mix_engine(b, 3);
   const double begin = now_s();
-  for (int i = 0; i < b->n; i += EACH_ALONE) read_mixed(submit_mixed(b, engine, i, 0), &b->got[i]);
+  for (int i = 0; i < b->n; i += EACH_ALONE) read_mixed(submit_mixed(b, engine, i, 0), has_logprobs(i), &b->got[i]);
   const int differ = compare(b, -1, EACH_ALONE);
   printf("alone, each %dth: %.2f s, %d differ\n", EACH_ALONE, now_s() - begin, differ);
   ga_engine_destroy(engine);
@@ -192,21 +214,29 @@ int main(int argc, char **argv) {
   }
   bench b = {.n = argc > 3 ? atoi(argv[3]) : REQUESTS, .kv = GA_F16};
   const int mixes = argc > 4 ? atoi(argv[4]) : MIXES;
+  if (argc > 5 && strcmp(argv[5], "f16") && strcmp(argv[5], "e4m3")) {
+    fprintf(stderr, "mixes: KV is '%s'; must be f16 or e4m3\n", argv[5]);
+    return 2;
+  }
   if (argc > 5) b.kv = !strcmp(argv[5], "e4m3") ? GA_E4M3 : GA_F16;
   ga_ctx_options co = GA_CTX_OPTIONS_INIT;
   co.device = argv[2];
   if (ga_ctx_create(&co, &b.ctx) != GA_OK || ga_model_load(b.ctx, argv[1], NULL, &b.model) != GA_OK) mixes_fail("open");
-  b.vocab = (int32_t)ga_model_get_info(b.model)->vocab;
+  const ga_model_info *info = ga_model_get_info(b.model);
+  b.vocab = (int32_t)info->vocab;
+  printf("weights: %.1f MiB in the file, %.1f as held\n", (double)info->file_bytes * 0x1p-20,
+         (double)info->weight_bytes * 0x1p-20);
   b.want = calloc((size_t)b.n, sizeof(answer));
   b.got = calloc((size_t)b.n, sizeof(answer));
   if (!b.want || !b.got) mixes_fail("memory");
   int differ = 0;
   for (int mix = 0; mix < mixes; mix++) differ += run_mix(&b, mix);
   differ += run_alone(&b);
-  printf("%d requests, %d mixes: %d answers differ\n", b.n, mixes, differ);
+  const int ids = count_different_ids(&b);
+  printf("%d requests, %d mixes, %d different tokens: %d answers differ\n", b.n, mixes, ids, differ);
   ga_model_destroy(b.model);
   ga_ctx_destroy(b.ctx);
   free(b.want);
   free(b.got);
-  return differ != 0;
+  return differ != 0 || ids < 50;
 }

@@ -99,6 +99,8 @@ typedef struct check_op {
   /* --- optional --- */
   /* Values of an argument with CHECK_FILL_OP, in order of its indices. May set c->expect. */
   void (*fill)(check_case *c, const check_arg *arg, double *values, int64_t n);
+  /* Sets unread[i] for elements of input `arg` that no result may depend on: they become NaN. Plain types alone. */
+  void (*unread)(const check_case *c, const check_arg *arg, bool *unread, int64_t n);
   /* The error unit of each element of output `arg` (of the row). io: the oracle's, after it has run. */
   void (*unit)(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n);
   /* The relative error that all elements of output `arg` may have in common, however few they are: by a factor of a

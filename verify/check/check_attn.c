@@ -481,6 +481,17 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
   }
 }
 
+/* Rows of Q, K and V between sequences. [batch, token, head, width], packed: one batch. */
+static void unread(const check_case *c, const check_arg *arg, bool *none, int64_t n) {
+  const ga_attn_desc *d = c->desc;
+  const bool kv = arg->name[0] != 'q';
+  if (arg->n_dims != 4 || !has_gaps_between(c, d, kv)) return;
+  const int64_t row = arg->dim[2] * arg->dim[3];
+  memset(none, 1, (size_t)n);
+  for (int64_t b = 0; b < d->batch; b++)
+    memset(none + first_token_of(c, d, kv, b) * row, 0, (size_t)((kv ? length_kv(c, d, b) : length_q(c, d, b)) * row));
+}
+
 static void oracle_types(void *desc) { ((ga_attn_desc *)desc)->o_dtype = GA_F64; }
 
 /* --- comparing --- */
@@ -701,6 +712,7 @@ const check_op check_attn = {
     .draw = draw,
     .args = args,
     .fill = fill,
+    .unread = unread,
     .oracle_types = oracle_types,
     .plain = check_attn_plain,
     .unit = unit,

@@ -252,6 +252,17 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
     }
 }
 
+/* Rows of inputs between sequences. (LSE has NaN there: forward.) */
+static void unread(const check_case *c, const check_arg *arg, bool *none, int64_t n) {
+  const ga_attn_bwd_desc *d = c->desc;
+  const bool kv = !strcmp(arg->name, "k") || !strcmp(arg->name, "v");
+  if (arg->n_dims != 4 || !has_gaps_between(c, d, kv)) return;
+  const int64_t row = arg->dim[2] * arg->dim[3];
+  memset(none, 1, (size_t)n);
+  for (int64_t b = 0; b < d->batch; b++)
+    memset(none + first_token_of(c, d, kv, b) * row, 0, (size_t)(length_of_sequence(c, d, kv, b) * row));
+}
+
 static void oracle_types(void *desc) { ((ga_attn_bwd_desc *)desc)->grad_dtype = GA_F64; }
 
 /* --- the plain evaluation: one head of one sequence after the other, whole matrices --- */
@@ -444,6 +455,7 @@ const check_op check_attn_bwd = {
     .draw = draw,
     .args = args,
     .fill = fill,
+    .unread = unread,
     .oracle_types = oracle_types,
     .plain = plain,
     .unit = unit,

@@ -1,4 +1,7 @@
 /* Values of arguments. */
+#include <math.h>
+#include <string.h>
+
 #include "base/half.h"
 #include "ref/ref.h"
 #include "verify/check/internal.h"
@@ -48,6 +51,17 @@ static void store_value(const check_arg *arg, int64_t i, double x) {
   }
 }
 
+static ga_status spoil_unread(check_case *c, const check_arg *arg, int64_t n) {
+  void *p;
+  if (!c->op->unread || arg->role != CHECK_IN || c->timing) return GA_OK;
+  GA_TRY(ga_arena_alloc(&c->arena, (size_t)n + 1, &p));
+  bool *unread = memset(p, 0, (size_t)n + 1);
+  c->op->unread(c, arg, unread, n);
+  for (int64_t i = 0; i < n; i++)
+    if (unread[i]) store_value(arg, i, (double)NAN);
+  return GA_OK;
+}
+
 static ga_status fill_plain(check_case *c, check_arg *arg, int64_t n) {
   /* Rows of different size let an error in one row stand out. */
   double scale =
@@ -56,13 +70,13 @@ static ga_status fill_plain(check_case *c, check_arg *arg, int64_t n) {
     const int64_t some =
         c->timing ? ga_min_i64(n, (int64_t)arg->repeat_bytes / ga_dtype_info(arg->dtype)->block_bytes) : n;
     for (int64_t i = 0; i < some; i++) store_value(arg, i, fill_value(c, arg, scale));
-    return GA_OK;
+    return spoil_unread(c, arg, n);
   }
   void *values;
   GA_TRY(ga_arena_alloc(&c->arena, (size_t)n * sizeof(double), &values));
   c->op->fill(c, arg, values, n);
   for (int64_t i = 0; i < n; i++) store_value(arg, i, ((double *)values)[i]);
-  return GA_OK;
+  return spoil_unread(c, arg, n);
 }
 
 /* --- blocks: random bits are good quants; scales must be finite and of one size --- */

@@ -209,6 +209,28 @@ GA_DEV uint32_t tile_record(const warpgroup *c) { return c->sb + OFF_TILE; }
 #include "cuda/kern/attn_bwd/attn_bwd_math.h"
 #include "cuda/kern/attn_bwd/attn_bwd_products.h"
 
+#include "cuda/kern/attn_bwd/attn_bwd_clean.h"
+
+/* The first `panels` of what is in OFF_MAIN; of Q of a stage; dO. They are there. */
+GA_DEV void clean_main(const warpgroup *c, int panels) {
+  const int keep = keys_kept(c->a, tile_record(c));
+  if (keep >= BN) return;
+  clear_rows(c->sb + OFF_MAIN, panels, BN, keep);
+  meet_cleared();
+}
+GA_DEV void clean_q_stage(const warpgroup *c, int m, int stage) {
+  const int keep = queries_kept(c->a, tile_record(c), m);
+  if (keep >= BM) return;
+  clear_rows(c->sb + OFF_Q + stage * Q_BYTES, PANELS_K, BM, keep);
+  meet_cleared();
+}
+GA_DEV void clean_dout(const warpgroup *c, int m) {
+  const int keep = queries_kept(c->a, tile_record(c), m);
+  if (keep >= BM) return;
+  clear_rows(c->sb + OFF_O, PANELS_V, BM, keep);
+  meet_cleared();
+}
+
 /* In a cluster shared addresses carry the block's rank from bit 24 on; in a descriptor it would end up in lbo. */
 GA_DEV uint32_t desc_window(uint32_t a) { return a & 0x3ffffu; }
 /* dV += P dO (block 0), dK += dS Q (block 1): P, dS in registers. */
@@ -355,11 +377,13 @@ GA_DEV void consume_p(warpgroup *c, float *dv) {
   GA_UNROLL for (int r = 0; r < NP; r++) p[r] = 0;
   clear_ds(c, 0);
   mbar_wait(sb + OFF_BAR_MAIN, 0);
+  if (FEATURES) clean_main(c, PANELS_K);
   if (c->w == 1) bar_arrive(2, 256); /* warpgroup 0 starts */
   GA_ROLL for (int i = 0; i < c->steps; i++) {
     const int b = i & 1;
     mbar_wait(sb + OFF_QF + 8 * b, (uint32_t)(i >> 1) & 1u);
     c->stage = b;
+    if (FEATURES) clean_q_stage(c, at.m, b);
     issue_s(s, k_rows, desc_k_major(c->window + OFF_Q + b * Q_BYTES), DK, 0);
     if (i > 1) mbar_wait(sb + OFF_DSF + 8 * b, (uint32_t)((i >> 1) - 1) & 1u);
     issue_dq(c, dq, b, 0);
@@ -377,6 +401,7 @@ GA_DEV void consume_p(warpgroup *c, float *dv) {
     if (i) mbar_wait(sb + OFF_PE + 8 * b, (uint32_t)((i - 1) >> 1) & 1u);
     send_p(c, p, b);
     mbar_wait(sb + OFF_OF, (uint32_t)i & 1u);
+    if (FEATURES) clean_dout(c, at.m);
     issue_kv(dv, p, c->window + OFF_O, 0);
     wgmma_wait(1);
     pin_f32(dq, NS);
@@ -410,9 +435,11 @@ GA_DEV void consume_ds(warpgroup *c, float *dk) {
   expect_p(c, 0);
   clear_ds(c, 1);
   mbar_wait(sb + OFF_BAR_MAIN, 0);
+  if (FEATURES) clean_main(c, PANELS_V + PANELS_1);
   GA_ROLL for (int i = 0; i < c->steps; i++) {
     const int b = i & 1;
     mbar_wait(sb + OFF_OF, (uint32_t)i & 1u);
+    if (FEATURES) clean_dout(c, at.m);
     issue_s(dp, v_rows, desc_k_major(c->window + OFF_O), DV, 0);
     if (i) mbar_wait(sb + OFF_DSO + 8 * (b ^ 1), (uint32_t)((i - 1) >> 1) & 1u);
     issue_dq(c, dq, b ^ 1, 1);
@@ -429,6 +456,7 @@ GA_DEV void consume_ds(warpgroup *c, float *dk) {
     expect_p(c, i + 1);
     mbar_wait(sb + OFF_QF + 8 * b, (uint32_t)(i >> 1) & 1u);
     c->stage = b;
+    if (FEATURES) clean_q_stage(c, at.m, b);
     mbar_wait(sb + OFF_PF + 8 * (b * WGS + c->w), (uint32_t)(i >> 1) & 1u);
     get_p(c, p, b);
     less_rest(c, dp, 0);

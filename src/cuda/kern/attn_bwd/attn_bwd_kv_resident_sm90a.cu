@@ -307,8 +307,10 @@ GA_DEV void steps(warpgroup *c, float *dk, float *dv) {
   uint32_t p[NP];
   int m = lds_i4(tile_record(c)).w, first = 1, left = a->group; /* the tile's first step; query heads to go */
   GA_UNROLL for (int r = 0; r < NP; r++) p[r] = 0;
+  if (FEATURES) clean_kv(c, sb + OFF_K + c->tile % K_BUFFERS * K_BYTES, sb + OFF_VF, c->tile & 1u);
   GA_ROLL for (;;) {
     mbar_wait(sb + OFF_QF + 8 * stage_of(c), c->step / ST & 1u);
+    if (FEATURES) clean_q(c, m, stage_of(c), c->step / ST & 1u);
     issue_s(s, k_rows, desc_k_major(sb + OFF_Q + stage_of(c) * Q_BYTES), D, 0);
     if (FEATURES) start_dp(c, dp);
     if (first) mbar_wait(sb + OFF_VF, c->tile & 1u);

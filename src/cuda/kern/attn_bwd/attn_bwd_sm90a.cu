@@ -29,6 +29,7 @@
  *           o_full, o_empty      the same of dO[s]
  *           ds       8 (warps)   consumers    stmatrix of dS(i) -> wgmma reads of dQ(i)
  *           turn     named 2, 3  warpgroups   exponentials exclude each other
+ *           clean    named 1     consumers    zeros over rows behind a packed sequence -> everyone's wgmma read
  *           ordered: ready 1+tx (writer) -> consumers: the buffer of dQ is free, or holds the sum; used 8 (warps) ->
  *           writer of even (odd) steps: it is written, or read; empty 1 (writer) -> the other writer: the step is done
  *           with it
@@ -300,9 +301,11 @@ GA_DEV void consume_tile(warpgroup *c, float *dk, float *dv) {
   GA_UNROLL for (int r = 0; r < NP; r++) p[r] = 0;
   clear_ds(c);
   mbar_wait(sb + OFF_BAR_K, 0);
+  if (FEATURES) clean_kv(c, sb + OFF_K, sb + OFF_BAR_V, 0);
   if (c->w == 1) bar_arrive(2, 256); /* warpgroup 0 starts */
   GA_ROLL for (;; i++) {
     mbar_wait(sb + OFF_QF + 8 * c->stage, (uint32_t)c->parity);
+    if (FEATURES) clean_q(c, m, (uint32_t)c->stage, (uint32_t)c->parity);
     issue_s(s, k_rows, desc_k_major(sb + OFF_Q + c->stage * Q_BYTES), D, 0);
     if (FEATURES) start_dp(c, dp);
     if (i == 0) mbar_wait(sb + OFF_BAR_V, 0);

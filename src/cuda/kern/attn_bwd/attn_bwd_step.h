@@ -1,6 +1,26 @@
 /* Part of attn_bwd_sm90a.cu and attn_bwd_kv_resident_sm90a.cu: pieces of a consumer's step. The kernel has defined
  * warpgroup, lane_of, warp_of and OFF_*. */
+#include "cuda/kern/attn_bwd/attn_bwd_clean.h"
 #include "cuda/kern/attn_bwd/attn_bwd_products.h"
+
+/* K at `k` and V, once both are there. */
+GA_DEV void clean_kv(const warpgroup *c, uint32_t k, uint32_t v_full, uint32_t parity) {
+  const int keep = keys_kept(c->a, tile_record(c));
+  if (keep >= BN) return;
+  mbar_wait(v_full, parity);
+  clear_rows(k, PANELS, BN, keep);
+  clear_rows(c->sb + OFF_V, PANELS, BN, keep);
+  meet_cleared();
+}
+/* Q, which is there, and dO of a stage of the ring. */
+GA_DEV void clean_q(const warpgroup *c, int m, uint32_t stage, uint32_t parity) {
+  const int keep = queries_kept(c->a, tile_record(c), m);
+  if (keep >= BM) return;
+  mbar_wait(c->sb + OFF_OF + 8 * stage, parity);
+  clear_rows(c->sb + OFF_Q + stage * Q_BYTES, PANELS, BM, keep);
+  clear_rows(c->sb + OFF_O + stage * Q_BYTES, PANELS, BM, keep);
+  meet_cleared();
+}
 
 /* C += P B, P in registers, B [64 rows, D]. */
 GA_DEV void issue_kv(float *x, uint32_t *p, uint32_t b) {
