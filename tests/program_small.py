@@ -148,6 +148,12 @@ class Small(unittest.TestCase):
             self.assertEqual(self.ga("help", name), self.ga(name, "--help"))
         self.assertEqual(self.ga("help"), self.ga("--help"))
         self.assertIn("'nope' is no command", self.ga("help", "nope", code=2)[1])
+        for wrong, right in (("lsit", "list"), ("ls", "list"), ("quantise", "quantize"), ("shwo", "show"), ("serv", "serve")):
+            for args in ((wrong,), ("help", wrong)):  # short, so that it is not pushed off the screen
+                self.assertEqual(self.ga(*args, code=2), ("", f"ga: '{wrong}' is no command; do you mean {right}?\nsee: ga --help\n"))
+        for wrong in ("nope", "x", "", "ps", "y" * 300):
+            self.assertEqual(self.ga(wrong, code=2)[1], f"ga: '{wrong}' is no command\nsee: ga --help\n")
+        self.assertNotIn("\x1b", self.ga("a\x1b[2J", code=2)[1])
         self.assertEqual(self.ga("-V"), self.ga("--version"))
         self.assertIn("ga bench --compare FILE FILE", self.ga("help", "bench")[0])
 
