@@ -167,8 +167,7 @@ int rewrite_model(const char *name, const rewrite_args *a) {
   if (check_tensor_types(name, &a->tensor_types)) return EXIT_USAGE;
   for (int32_t i = 0; ga_quantize_type_at(i); i++) known |= !strcasecmp(a->type, ga_quantize_type_at(i));
   if (!known) return cmd_usage_error(name, "type '%s' is not known; allowed: " REWRITE_TYPES, a->type);
-  if (!strcmp(a->out, "-"))
-    return cmd_usage_error(name, "OUT is '-': a model is no stream; ./- is a file of that name");
+  if (cmd_check_out(name, a->out)) return EXIT_USAGE;
   rewrite_sums s = {.args = a, .each = a->json ? json_array() : NULL};
   listen_for_interrupt();
   const ga_status status = write_model_file(a, &s);

@@ -267,7 +267,7 @@ class Quantize(unittest.TestCase):
         self.refuse("quantize", self.path("nothing.gguf"), o, "q4_0", says="nothing.gguf")
         self.refuse("quantize", s, o, "q4_0", "-i", s, says="general.type is ''; must be 'imatrix'")
         self.refuse("convert", s, says="needs FOLDER and OUT; 1 given", code=2)
-        self.refuse("quantize", s, "-", "q4_0", says="OUT is '-': a model is no stream", code=2)
+        self.refuse("quantize", s, "-", "q4_0", says="the output is '-', but it must be a file", code=2)
 
     def put(self, name, text):
         with open(self.path(name), "w") as f:

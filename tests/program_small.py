@@ -57,6 +57,7 @@ class Small(unittest.TestCase):
         out, said = self.ga("run", "-m", self.words, "-n", "2", "x")
         self.assertEqual(out, "One two\n")
         self.assertIn("(cut after 2 tokens; -n N allows more", said)
+        self.assertIn("(cut after 1 token; -n N allows more", self.ga("run", "-m", self.words, "-n", "1", "x")[1])
         self.assertEqual(self.ga("run", "-m", self.words, "-n", "2", "-q", "x")[1], "")
         out, said = self.ga("run", "-m", self.words, "-n", "-1", "x")
         self.assertEqual(out, "".join(WORDS) + "\n")
@@ -136,6 +137,9 @@ class Small(unittest.TestCase):
                     self.assertIn(f"{model}: must be hf:ORGANISATION/REPOSITORY", self.ga(*command, "-m", model, code=2)[1])
             if command[0] not in ("embed", "imatrix"):
                 self.assertIn("--kv-type 'i8'", self.ga(*command, "--kv-type", "i8", code=2)[1])
+        for command in (["batch", "-o", "-", "x"], ["imatrix", "-f", "x", "-o", "-"], ["quantize", "x", "-", "q8_0"], ["convert", "x", "-"], ["synth", "-"]):
+            self.assertIn("the output is '-', but it must be a file", self.ga(*command, cwd=self.folder.name, code=2)[1])
+            self.assertFalse(os.path.exists(os.path.join(self.folder.name, "-")), command)
         for command in (["serve"], ["batch", "-o", "x", "x"]):
             self.assertIn("needs --swap-space", self.ga(*command, "--offload-prefixes", code=2)[1])
             both = ("--offload-prefixes", "--swap-space", "1", "--no-prefix-cache")
