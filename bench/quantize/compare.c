@@ -4,6 +4,8 @@
  *
  *   cc -O2 -Iinclude bench/quantize/compare.c build/libga.a -ljansson -lutf8proc -lm -lpthread -ldl -o compare
  *   compare TEXT WINDOW WINDOWS SOURCE MODEL...
+ *
+ * Models run on $THREADS threads, else on one a CPU. On a CPU that is shared, one thread waits for no other.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -44,7 +46,9 @@ typedef struct model_run {
 
 static void open_run(const char *path, int window, model_run *r) {
   ga_session_options o = GA_SESSION_OPTIONS_INIT;
-  end_if(ga_ctx_create(&(ga_ctx_options){.struct_size = sizeof(ga_ctx_options), .device = "cpu"}, &r->ctx), "device");
+  const char *threads = getenv("THREADS");
+  ga_ctx_options c = {.struct_size = sizeof c, .device = "cpu", .threads = threads ? atoi(threads) : 0};
+  end_if(ga_ctx_create(&c, &r->ctx), "device");
   end_if(ga_model_load(r->ctx, path, NULL, &r->model), path);
   o.context = o.batch = window;
   end_if(ga_session_create(r->model, &o, &r->session), path);
