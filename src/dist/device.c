@@ -168,8 +168,11 @@ static void device_nap(double waited) {
 }
 
 ga_status dist_device_note(dist_device *e, ga_stream *stream, int32_t which) {
+  const ga_device_ops *ops = e->ctx->device->ops;
   uint32_t *const at = (uint32_t *)(void *)((char *)e->counters + which * WINDOW_LINE);
-  return e->ctx->device->ops->value_write(stream, at, ++e->progress[which]);
+  ++e->progress[which];
+  /* CUDA writes no values to memory of a pool. */
+  return e->staged ? ops->fill(stream, at, e->progress[which], 1) : ops->value_write(stream, at, e->progress[which]);
 }
 
 /* Have the streams come further since the last look? Nothing else is on `rescue`, so that the copy need not wait; where
