@@ -283,6 +283,7 @@ int cmd_batch(int argc, char **argv) {
   if (!strcmp(argv[1], "-")) return cmd_usage_error("batch", "the requests must be a file, which is read twice; not -");
   if (open_args_check("batch", &a.engine.open) || engine_check("batch", &a.engine)) return EXIT_USAGE;
   if (!a.out) return cmd_usage_error("batch", "-o FILE is missing: where the answers go");
+  if (cmd_check_out("batch", a.out)) return EXIT_USAGE;
   listen_for_interrupt();
   (void)signal(SIGPIPE, SIG_IGN);
   return answer_file(&a, argv[1]) == GA_OK ? EXIT_OK : interrupted() ? cmd_fail("batch"),

@@ -83,7 +83,9 @@ ga_status chat_load(chat *c, const char *path) {
   json_error_t error;
   REQUIRE(strlen(path) < sizeof c->saved, GA_ERR_ARG, "the file's name has %zu bytes; at most %zu", strlen(path),
           sizeof c->saved - 1);
-  REQUIRE(!access(path, R_OK), GA_ERR_IO, "%s: %s", path, strerror(errno));
+  struct stat st;
+  REQUIRE(!access(path, R_OK) && !stat(path, &st), GA_ERR_IO, "%s: %s", path, strerror(errno));
+  REQUIRE(!S_ISDIR(st.st_mode), GA_ERR_ARG, "%s is a folder; must be a file that /save wrote", path);
   json_t *all = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
   REQUIRE(all, GA_ERR_FORMAT, "%s, line %d: %s", path, error.line, error.text);
   chat next = {0};

@@ -46,6 +46,11 @@ int cmd_usage_error(const char *name, const char *fmt, ...) {
   return EXIT_USAGE;
 }
 
+int cmd_check_out(const char *name, const char *out) {
+  if (strcmp(out, "-") != 0) return EXIT_OK;
+  return cmd_usage_error(name, "the output is '-', but it must be a file, not a stream; ./- is a file of that name");
+}
+
 /* Controls, and what turns the direction of writing or ends a line. */
 static bool is_shown(utf8proc_int32_t code) {
   const utf8proc_category_t c = utf8proc_category(code);

@@ -55,6 +55,8 @@ int cmd_parse(const char *name, const char *usage, const cmd_option *options, si
 int cmd_fail(const char *name);
 /* Same with a text of our own and EXIT_USAGE. */
 int cmd_usage_error(const char *name, const char *fmt, ...) GA_PRINTF(2, 3);
+/* EXIT_OK; EXIT_USAGE with a text where a file is to be written and the name is '-', which elsewhere means a stream. */
+int cmd_check_out(const char *name, const char *out);
 
 /* Text out of a file, for people: what could steer a terminal is escaped. */
 void cmd_put_text(FILE *f, const char *text, size_t bytes);

@@ -86,6 +86,7 @@ int cmd_imatrix(int argc, char **argv) {
   if (open_args_check("imatrix", &a.open)) return EXIT_USAGE;
   if (!a.file) return cmd_usage_error("imatrix", "which text? give --file");
   if (!a.out) return cmd_usage_error("imatrix", "where to? give --output");
+  if (cmd_check_out("imatrix", a.out)) return EXIT_USAGE;
   listen_for_interrupt();
   if (run_imatrix(&a, &windows) != GA_OK) return cmd_fail("imatrix");
   if (a.json)

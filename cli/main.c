@@ -84,6 +84,50 @@ static const command *find_command(const char *name) {
   return NULL;
 }
 
+/* How many letters must be changed, added, left out or swapped with their neighbour. NAME_MOST bounds both. */
+enum { NAME_MOST = 16 };
+static size_t letters_apart(const char *a, const char *b) {
+  const size_t n = strlen(a), m = strlen(b);
+  size_t d[NAME_MOST + 1][NAME_MOST + 1];
+  for (size_t i = 0; i <= n; i++)
+    for (size_t j = 0; j <= m; j++) {
+      size_t least = !i ? j : !j ? i : d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+      if (i && d[i - 1][j] + 1 < least) least = d[i - 1][j] + 1;
+      if (j && d[i][j - 1] + 1 < least) least = d[i][j - 1] + 1;
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      d[i][j] = swapped && d[i - 2][j - 2] + 1 < least ? d[i - 2][j - 2] + 1 : least;
+    }
+  return d[n][m];
+}
+
+/* How many letters are different, plus 1, where that is at most 2 and half of the longer name; else 0. */
+static size_t likeness(const char *name, const char *other) {
+  const size_t a = strlen(name), b = strlen(other);
+  if (a > NAME_MOST || b > NAME_MOST) return 0;
+  const size_t apart = letters_apart(name, other);
+  return apart > 2 || 2 * apart > (a > b ? a : b) ? 0 : apart + 1;
+}
+
+/* Two lines, so that nothing pushes them off the screen. */
+static int unknown_command(const char *name) {
+  size_t least = NAME_MOST;
+  for (size_t i = 0; i < COUNT_OF(commands); i++) {
+    const size_t l = likeness(name, commands[i].name);
+    if (l && l < least) least = l;
+  }
+  (void)fprintf(stderr, "ga: '");
+  cmd_put_text(stderr, name, strlen(name));
+  (void)fprintf(stderr, "' is no command");
+  const char *before = "; do you mean ";
+  for (size_t i = 0; i < COUNT_OF(commands); i++) {
+    if (likeness(name, commands[i].name) != least) continue;
+    (void)fprintf(stderr, "%s%s", before, commands[i].name);
+    before = " or ";
+  }
+  (void)fprintf(stderr, "%s\nsee: ga --help\n", least < NAME_MOST ? "?" : "");
+  return EXIT_USAGE;
+}
+
 /* ga help COMMAND is ga COMMAND --help. */
 static int help_of(int argc, char **argv) {
   static char option[] = "--help";
@@ -92,8 +136,7 @@ static int help_of(int argc, char **argv) {
   const command *c = find_command(name);
   char *line[] = {argv[2], option, NULL};
   if (c) return c->run(2, line);
-  (void)fprintf(stderr, "ga: '%s' is no command\n\n", argv[2]);
-  return show_help(stderr);
+  return unknown_command(argv[2]);
 }
 
 static int dispatch(int argc, char **argv) {
@@ -107,8 +150,7 @@ static int dispatch(int argc, char **argv) {
   const char *name = present_name(argv[1]);
   const command *c = find_command(name);
   if (c) return c->run(argc - 1, argv + 1);
-  (void)fprintf(stderr, "ga: '%s' is no command\n\n", argv[1]);
-  return show_help(stderr);
+  return unknown_command(argv[1]);
 }
 
 int main(int argc, char **argv) {

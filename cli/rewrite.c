@@ -89,14 +89,12 @@ static void print_sums(const rewrite_sums *s, double seconds) {
 static void print_remarks(const char *name, const rewrite_sums *s) {
   if (s->fallbacks)
     (void)fprintf(stderr,
-                  "ga %s: %lld tensors have rows that hold no whole blocks of their type, and got another; "
+                  "ga %s: %lld %s rows that hold no whole blocks of their type, and got another; "
                   "--each shows which\n",
-                  name, (long long)s->fallbacks);
+                  name, (long long)s->fallbacks, s->fallbacks == 1 ? "tensor has" : "tensors have");
   if (s->requantised)
-    (void)fprintf(stderr,
-                  "ga %s: %lld tensors were quantised already: errors add up; a source in bf16 or f16 is "
-                  "better\n",
-                  name, (long long)s->requantised);
+    (void)fprintf(stderr, "ga %s: %lld %s quantised already: errors add up; a source in bf16 or f16 is better\n", name,
+                  (long long)s->requantised, s->requantised == 1 ? "tensor was" : "tensors were");
   if (s->left_out) {
     (void)fprintf(stderr, "ga %s: %lld tensors that the architecture does not use are left out: ", name,
                   (long long)s->left_out);
@@ -169,6 +167,7 @@ int rewrite_model(const char *name, const rewrite_args *a) {
   if (check_tensor_types(name, &a->tensor_types)) return EXIT_USAGE;
   for (int32_t i = 0; ga_quantize_type_at(i); i++) known |= !strcasecmp(a->type, ga_quantize_type_at(i));
   if (!known) return cmd_usage_error(name, "type '%s' is not known; allowed: " REWRITE_TYPES, a->type);
+  if (cmd_check_out(name, a->out)) return EXIT_USAGE;
   rewrite_sums s = {.args = a, .each = a->json ? json_array() : NULL};
   listen_for_interrupt();
   const ga_status status = write_model_file(a, &s);

@@ -74,7 +74,9 @@ void print_speed(const ga_generate_result *r) {
 void print_cut(const ga_generate_result *r) {
   (void)fflush(stdout);
   if (r->finish == GA_FINISH_LENGTH)
-    (void)fprintf(stderr, "(cut after %d tokens; -n N allows more, -n -1 goes on to the end)\n", r->n_generated);
+    (void)fprintf(stderr, "(cut after %d token%s; -n N allows more, -n -1 goes on to the end)\n", r->n_generated,
+                  r->n_generated == 1 ? "" : "s");
   if (r->finish == GA_FINISH_CONTEXT)
-    (void)fprintf(stderr, "(cut after %d tokens: the context is full; -c N makes it larger)\n", r->n_generated);
+    (void)fprintf(stderr, "(cut after %d token%s: the context is full; -c N makes it larger)\n", r->n_generated,
+                  r->n_generated == 1 ? "" : "s");
 }

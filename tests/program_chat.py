@@ -539,6 +539,7 @@ class Chat(unittest.TestCase):
             self.assertIn(says, said)
             self.assertIn("user: hello", out)
         self.assertIn("No such file", self.pipe(self.words, "/load /nowhere/x\n", code=1)[1])
+        self.assertIn("is a folder; must be a file that /save wrote", self.pipe(self.words, f"/load {self.state}\n", code=1)[1])
 
     def test_system_and_model(self):
         out, _ = self.pipe(self.words, f"/system\n/system be kind\n/system\nhi\n/model\n/model {self.endless}\n/history\n/system none\n/history\n")

@@ -236,6 +236,8 @@ class Quantize(unittest.TestCase):
         self.quantize("q8_0")
         _, said = self.must("quantize", self.out, self.path("again.gguf"), "q4_0")
         self.assertIn("were quantised already", said)
+        _, said = self.must("quantize", self.out, self.path("one.gguf"), "copy", "--tensor-type", "blk.0.attn_q.weight=q4_0")
+        self.assertIn(": 1 tensor was quantised already", said)
 
     def test_table(self):
         self.make()
@@ -265,6 +267,7 @@ class Quantize(unittest.TestCase):
         self.refuse("quantize", self.path("nothing.gguf"), o, "q4_0", says="nothing.gguf")
         self.refuse("quantize", s, o, "q4_0", "-i", s, says="general.type is ''; must be 'imatrix'")
         self.refuse("convert", s, says="needs FOLDER and OUT; 1 given", code=2)
+        self.refuse("quantize", s, "-", "q4_0", says="the output is '-', but it must be a file", code=2)
 
     def put(self, name, text):
         with open(self.path(name), "w") as f:

@@ -57,6 +57,7 @@ class Small(unittest.TestCase):
         out, said = self.ga("run", "-m", self.words, "-n", "2", "x")
         self.assertEqual(out, "One two\n")
         self.assertIn("(cut after 2 tokens; -n N allows more", said)
+        self.assertIn("(cut after 1 token; -n N allows more", self.ga("run", "-m", self.words, "-n", "1", "x")[1])
         self.assertEqual(self.ga("run", "-m", self.words, "-n", "2", "-q", "x")[1], "")
         out, said = self.ga("run", "-m", self.words, "-n", "-1", "x")
         self.assertEqual(out, "".join(WORDS) + "\n")
@@ -136,6 +137,9 @@ class Small(unittest.TestCase):
                     self.assertIn(f"{model}: must be hf:ORGANISATION/REPOSITORY", self.ga(*command, "-m", model, code=2)[1])
             if command[0] not in ("embed", "imatrix"):
                 self.assertIn("--kv-type 'i8'", self.ga(*command, "--kv-type", "i8", code=2)[1])
+        for command in (["batch", "-o", "-", "x"], ["imatrix", "-f", "x", "-o", "-"], ["quantize", "x", "-", "q8_0"], ["convert", "x", "-"], ["synth", "-"]):
+            self.assertIn("the output is '-', but it must be a file", self.ga(*command, cwd=self.folder.name, code=2)[1])
+            self.assertFalse(os.path.exists(os.path.join(self.folder.name, "-")), command)
         for command in (["serve"], ["batch", "-o", "x", "x"]):
             self.assertIn("needs --swap-space", self.ga(*command, "--offload-prefixes", code=2)[1])
             both = ("--offload-prefixes", "--swap-space", "1", "--no-prefix-cache")
@@ -148,6 +152,12 @@ class Small(unittest.TestCase):
             self.assertEqual(self.ga("help", name), self.ga(name, "--help"))
         self.assertEqual(self.ga("help"), self.ga("--help"))
         self.assertIn("'nope' is no command", self.ga("help", "nope", code=2)[1])
+        for wrong, right in (("lsit", "list"), ("ls", "list"), ("quantise", "quantize"), ("shwo", "show"), ("serv", "serve")):
+            for args in ((wrong,), ("help", wrong)):  # short, so that it is not pushed off the screen
+                self.assertEqual(self.ga(*args, code=2), ("", f"ga: '{wrong}' is no command; do you mean {right}?\nsee: ga --help\n"))
+        for wrong in ("nope", "x", "", "ps", "y" * 300):
+            self.assertEqual(self.ga(wrong, code=2)[1], f"ga: '{wrong}' is no command\nsee: ga --help\n")
+        self.assertNotIn("\x1b", self.ga("a\x1b[2J", code=2)[1])
         self.assertEqual(self.ga("-V"), self.ga("--version"))
         self.assertIn("ga bench --compare FILE FILE", self.ga("help", "bench")[0])
 

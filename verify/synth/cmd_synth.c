@@ -307,6 +307,7 @@ int cmd_synth(int argc, char **argv) {
   int code, rest = cmd_parse("synth", "[options] FILE", options, GA_COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
   if (rest != 1) return cmd_usage_error("synth", rest ? "one file, not %d" : "which file? give a path", rest);
+  if (cmd_check_out("synth", argv[1])) return EXIT_USAGE;
   a.path = argv[1];
   synth shape = {0};
   if (settle_shape(&a, &shape) != GA_OK) return cmd_usage_error("synth", "%s", ga_error_text());
