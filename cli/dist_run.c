@@ -90,6 +90,7 @@ static ga_status run_rank_plan(run_rank *j, ga_ctx *ctx, void *const rows[TENSOR
   io.lse = rows[T_LSE], io.dq = rows[T_DQ], io.dk = rows[T_DK], io.dv = rows[T_DV];
   ga_dist_exec *exec;
   TRY(ga_dist_exec_create(j->plan, j->comm, ctx, &exec));
+  dist_tell_staged(j->comm, exec);
   const uint64_t first = dist_is_on_host(j->a) ? 0 : 1, runs = first + (uint64_t)j->a->runs;
   ga_status status = GA_OK;
   j->result.seconds = INFINITY;

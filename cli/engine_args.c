@@ -59,6 +59,7 @@ ga_status engine_open(const engine_args *a, int32_t max_waiting, ga_model *model
   o.swap_bytes = (int64_t)(a->swap_gib * 0x1p30);
   o.flags = (a->no_prefix_cache ? GA_ENGINE_NO_PREFIX_CACHE : 0u) |
             (a->open.deterministic ? GA_ENGINE_DETERMINISTIC : 0u) |
+            (open_rounds_activations(&a->open) ? GA_ENGINE_E4M3_ACTIVATIONS : 0u) |
             (a->offload_prefixes ? GA_ENGINE_OFFLOAD_PREFIXES : 0u) | (a->time_steps ? GA_ENGINE_TIME_STEPS : 0u);
   return ga_engine_create(model, &o, out);
 }

@@ -41,6 +41,7 @@ typedef struct engine_args {
        "tokens of one step; 0 = 512 on a CPU, 2048 on a GPU"},                                                      \
       {"kv-tokens", 0, OPT_INT, &(a).kv_tokens, 0, 1e12, "N", "tokens that the KV cache holds; 0 = by the memory"}, \
       {"kv-type", 0, OPT_STRING, &(a).open.kv_type, 0, 0, "TYPE", "KV cache: f16, f32, bf16, e4m3, q8_0, q4_0"},    \
+      OPEN_ACTIVATIONS_OPTION((a).open),                                                                            \
       {"swap-space",                                                                                                \
        0,                                                                                                           \
        OPT_FLOAT,                                                                                                   \

@@ -85,6 +85,8 @@ static bool is_device(const char *p, size_t n) {
   return false;
 }
 
+bool open_rounds_activations(const open_args *args) { return !strcmp(args->activations, "e4m3"); }
+
 static int refuse_device_name(const char *name, const char *list) {
   char names[128] = "auto";
   for (size_t i = 0, at = 4; ga_backend_name(i) && at < sizeof names - 16; i++)
@@ -102,6 +104,8 @@ int open_args_check(const char *name, const open_args *args) {
   for (size_t i = 0; i < COUNT_OF(kv_types) && !known; i++) known = !strcmp(args->kv_type, kv_types[i]);
   if (!known)
     return cmd_usage_error(name, "--kv-type '%s': allowed are f16, f32, bf16, e4m3, q8_0, q4_0", args->kv_type);
+  if (strcmp(args->activations, "full") && !open_rounds_activations(args))
+    return cmd_usage_error(name, "--activations '%s': allowed are full, e4m3", args->activations);
   for (const char *at = args->device; at;) {
     const size_t n = strcspn(at, ",");
     if (!is_device(at, n)) return refuse_device_name(name, args->device);
@@ -122,7 +126,8 @@ static ga_status session_options(const open_args *args, ga_session_options *so) 
   *so = (ga_session_options)GA_SESSION_OPTIONS_INIT;
   so->context = (int32_t)args->context;
   so->batch = (int32_t)args->batch;
-  so->flags = args->deterministic ? GA_SESSION_DETERMINISTIC : 0u;
+  so->flags = (args->deterministic ? GA_SESSION_DETERMINISTIC : 0u) |
+              (open_rounds_activations(args) ? GA_SESSION_E4M3_ACTIVATIONS : 0u);
   if (!args->kv_type) return GA_OK;
   so->kv_dtype = (int32_t)ga_dtype_from_name(args->kv_type);
   REQUIRE(so->kv_dtype, GA_ERR_ARG, "--kv-type '%s': allowed are f16, f32, bf16, e4m3, q8_0, q4_0", args->kv_type);

@@ -12,6 +12,7 @@ typedef struct open_args {
   const char *device; /* NULL = auto; several with commas between them */
   int64_t threads, context, batch, gpu_layers;
   const char *kv_type;
+  const char *activations;   /* of products: "full" or "e4m3" */
   const char *chat_template; /* a name or a file, in the place of the model's own; NULL = that */
   bool explain, deterministic, no_mmap;
 } open_args;
@@ -35,12 +36,19 @@ typedef struct open_args {
     "chat-template", 0, OPT_STRING, &(a).chat_template, 0, 0, "NAME",                                          \
         "chat template in the place of the model's: chatml, gemma, llama3, mistral, plain, or a file in Jinja" \
   }
+/* Of a session and of an engine. */
+#define OPEN_ACTIVATIONS_OPTION(a)                                                                            \
+  {                                                                                                           \
+    "activations", 0, OPT_STRING, &(a).activations, 0, 0, "TYPE",                                             \
+        "of products by FP8 weights, of nine tokens and more: full, or e4m3, which rounds them and is faster" \
+  }
 #define OPEN_SESSION_OPTIONS(a)                                                                                      \
   {"context", 'c', OPT_INT, &(a).context,                                                                            \
    0,         1e9, "N",     "tokens that fit; 0 = what the model was trained for, at most 4096"},                    \
       {"batch", 'b',  OPT_INT, &(a).batch,                                                                           \
        0,       4096, "N",     "prompt tokens evaluated at once; 0 = 512 on a CPU, 2048 on a GPU"},                  \
       {"kv-type", 0, OPT_STRING, &(a).kv_type, 0, 0, "TYPE", "KV cache: f16, f32, bf16, e4m3, q8_0, q4_0"},          \
+      OPEN_ACTIVATIONS_OPTION(a),                                                                                    \
       {"gpu-layers", 0,   OPT_INT, &(a).gpu_layers,                                                                  \
        -1,           512, "N",     "layers on the GPU, the last ones; the CPU has the others; -1 = as many as fit"}, \
       {"deterministic",                                                                                              \
@@ -55,7 +63,7 @@ typedef struct open_args {
     "explain", 0, OPT_FLAG, &(a).explain, 0, 0, NULL,                                                                \
         "print on stderr which layers run where, which kernel was chosen for what, and why"                          \
   }
-#define OPEN_ARGS_INIT .gpu_layers = -1
+#define OPEN_ARGS_INIT .gpu_layers = -1, .activations = "full"
 
 enum { OPEN_MAX_DEVICES = 8 };
 
@@ -69,8 +77,9 @@ typedef struct opened {
   bool explain;       /* when closed */
 } opened;
 
-/* EXIT_OK, or EXIT_USAGE with a text where --device or --kv-type is none that there could be. */
+/* EXIT_OK, or EXIT_USAGE with a text where --device, --kv-type or --activations is none that there could be. */
 int open_args_check(const char *name, const open_args *args);
+bool open_rounds_activations(const open_args *args);
 /* Device and model; with_session: a session too. On failure everything is released and the error text is set. */
 ga_status open_model(const open_args *args, bool with_session, opened *out);
 /* The same without weights, for what ga_model_placement_at tells. */

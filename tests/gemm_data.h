@@ -66,6 +66,8 @@ static inline void gemm_data_random(ga_rng *rng, ga_dtype t, uint8_t *block) {
   if (first >= 0) gemm_data_put_half(block + first, 0.02f * (float)ga_rng_normal(rng));
   if (second >= 0) gemm_data_put_half(block + second, 0.02f * (float)ga_rng_normal(rng));
   if (t == GA_E4M3_128) gemm_data_put_float(block, 0.02f * (float)ga_rng_normal(rng));
+  for (int i = 4; t == GA_E4M3_128 && i < 132; i++) /* no NaN, which 0x7f is to GA_GEMM_X_E4M3 */
+    if ((block[i] & 0x7f) == 0x7f) block[i] ^= 1;
   if (t == GA_MXFP4) block[0] = (uint8_t)(120 + ga_rng_below(rng, 8));
   if (t == GA_NVFP4)
     for (int i = 0; i < 4; i++) block[i] = (uint8_t)(0x10 + ga_rng_below(rng, 0x30));

@@ -23,6 +23,7 @@
 #endif
 
 static bool run_everything;
+static bool is_staged;         /* GA_PEER=off: blocks go through host memory */
 static bool on_host;           /* the device is a CPU: f32, and fast */
 static int32_t late_rank = -1; /* whose copies are slow */
 
@@ -49,13 +50,28 @@ static void start_jobs(rank_job *jobs, const ga_dist_desc *d, int32_t ranks, int
   }
 }
 
-static void run_on_devices(const dist_setup *s, const char *what, int32_t devices) {
+static void check_sent(const ga_dist_plan *plan, const rank_job *jobs, int32_t ranks, const char *what) {
+  for (int32_t r = 0; r < ranks; r++) {
+    ga_dist_cost cost = GA_DIST_COST_INIT;
+    assert_int_equal(ga_dist_plan_cost(plan, r, &cost), GA_OK);
+    if (jobs[r].sent != (uint64_t)jobs[r].runs * (uint64_t)cost.sent_bytes)
+      fail_msg("%s: rank %d sent %llu bytes in %d runs; the plan says %lld in one", what, r,
+               (unsigned long long)jobs[r].sent, jobs[r].runs, (long long)cost.sent_bytes);
+    if (is_staged) continue; /* slots alone: the plan's are those of a window */
+    if (jobs[r].device_bytes > cost.device_bytes + 64 || jobs[r].device_bytes < cost.device_bytes)
+      fail_msg("%s: rank %d took %lld bytes of its device; the plan says %lld", what, r,
+               (long long)jobs[r].device_bytes, (long long)cost.device_bytes);
+  }
+}
+
+/* keep: NULL, or tensors_floats numbers that the results go to. */
+static void run_and_keep(const dist_setup *s, const char *what, int32_t devices, float *keep) {
   ga_dist_plan *plan = NULL, *plans[RANKS_MOST];
   if (ga_dist_plan_create(&s->desc, &plan) != GA_OK) fail_msg("%s: %s", what, ga_error_text());
   if (ga_dist_plan_verify(plan, NULL) != GA_OK) fail_msg("%s: %s", what, ga_error_text());
   const int32_t ranks = ga_dist_plan_ranks(plan);
   for (int32_t r = 0; r < ranks; r++) plans[r] = plan;
-  tensors t = make_tensors(&s->desc, 5, NULL);
+  tensors t = make_tensors(&s->desc, 5, keep);
   oracle_batch(&s->desc, &t);
   rank_job jobs[RANKS_MOST] = {0};
   start_jobs(jobs, &s->desc, ranks, devices);
@@ -66,22 +82,13 @@ static void run_on_devices(const dist_setup *s, const char *what, int32_t device
       if (jobs[r].status != GA_OK) fail_msg("%s: rank %d: %s", what, r, jobs[r].text);
   const double e = worst_of_all(&s->desc, &t);
   if (!(e < most_error(&s->desc))) fail_msg("%s: error %g; at most %g", what, e, most_error(&s->desc));
-  for (int32_t r = 0; r < ranks; r++) {
-    ga_dist_cost cost = GA_DIST_COST_INIT;
-    assert_int_equal(ga_dist_plan_cost(plan, r, &cost), GA_OK);
-    if (jobs[r].sent != (uint64_t)jobs[r].runs * (uint64_t)cost.sent_bytes)
-      fail_msg("%s: rank %d sent %llu bytes in %d runs; the plan says %lld in one", what, r,
-               (unsigned long long)jobs[r].sent, jobs[r].runs, (long long)cost.sent_bytes);
-  }
-  for (int32_t r = 0; r < ranks; r++) {
-    ga_dist_cost cost = GA_DIST_COST_INIT;
-    assert_int_equal(ga_dist_plan_cost(plan, r, &cost), GA_OK);
-    if (jobs[r].device_bytes > cost.device_bytes + 64 || jobs[r].device_bytes < cost.device_bytes)
-      fail_msg("%s: rank %d took %lld bytes of its device; the plan says %lld", what, r,
-               (long long)jobs[r].device_bytes, (long long)cost.device_bytes);
-  }
+  check_sent(plan, jobs, ranks, what);
   free_tensors(&t);
   ga_dist_plan_destroy(plan);
+}
+
+static void run_on_devices(const dist_setup *s, const char *what, int32_t devices) {
+  run_and_keep(s, what, devices, NULL);
 }
 
 static dist_setup start_device_case(const dist_case *c, const char *method, int32_t ranks, uint32_t pass) {
@@ -116,6 +123,67 @@ static void test_methods_on_devices(void **state) {
           const int32_t ranks = on_host ? host_ranks[r] : 2 + 2 * r;
           if (run_everything || sample) check_method_on(name, &dist_cases[c], ranks, on_host ? 1 : ranks, pass);
         }
+}
+
+/* Through host memory: the same bits as by each other's memory, where both take the plan step by step. */
+static void check_staged(const char *method, const dist_case *c, int32_t ranks, uint32_t pass) {
+  if (!dist_case_fits(c, method)) return;
+  char what[160];
+  (void)snprintf(what, sizeof what, "%s through the host, %d ranks, %s, %s", method, ranks, c->name,
+                 pass ? "backward" : "forward");
+  if (getenv("GA_TEST_VERBOSE")) (void)fprintf(stderr, "%s\n", what);
+  dist_setup s = start_device_case(c, method, ranks, pass);
+  const size_t n = (size_t)tensors_floats(&s.desc);
+  float *const direct = calloc(n, sizeof *direct), *const staged = calloc(n, sizeof *staged);
+  assert_non_null(direct);
+  assert_non_null(staged);
+  const int32_t devices = on_host ? 1 : ranks;
+  const bool gathers = !strcmp(method, "llama3");
+  if (!gathers) run_and_keep(&s, what, devices, direct);
+  setenv("GA_PEER", "off", 1);
+  is_staged = true;
+  run_and_keep(&s, what, devices, staged);
+  is_staged = false;
+  unsetenv("GA_PEER");
+  if (!gathers && memcmp(direct, staged, n * sizeof *direct) != 0) fail_msg("%s: other bits", what);
+  free(direct);
+  free(staged);
+  end_dist_case(&s);
+}
+
+static void test_through_the_host(void **state) {
+  (void)state;
+  static const char *const methods[] = {"ring", "zigzag", "ulysses", "wallfacer", "distflash", "llama3", "balanced"};
+  for (size_t m = 0; m < sizeof methods / sizeof *methods; m++)
+    for (int c = 0; c < (on_host ? DIST_CASES : 1); c++)
+      for (uint32_t pass = 0; pass <= GA_DIST_BACKWARD; pass += GA_DIST_BACKWARD) {
+        const bool sample = on_host ? (m + (size_t)c + pass / GA_DIST_BACKWARD) % 3 == 0 : m % 5 == 0 && !pass;
+        if (run_everything || sample) check_staged(methods[m], &dist_cases[c], 2 + 2 * (int32_t)(m % 2), pass);
+      }
+}
+
+/* $GA_PEER of another kind, and what the host path cannot do. */
+static void test_refused_through_the_host(void **state) {
+  (void)state;
+  rank_job jobs[RANKS_MOST] = {0};
+  ga_dist_plan *plan = NULL, *plans[RANKS_MOST];
+  ga_comm_threads_options how = GA_COMM_THREADS_OPTIONS_INIT;
+  dist_setup s = start_device_case(&dist_cases[0], "llama3", 2, GA_DIST_SINKS);
+  tensors t = make_tensors(&s.desc, 5, NULL);
+  assert_int_equal(ga_dist_plan_create(&s.desc, &plan), GA_OK);
+  for (int32_t r = 0; r < 2; r++) plans[r] = plan;
+  how.ranks = 2, how.timeout = 100;
+  for (int i = 0; i < 2; i++) {
+    start_jobs(jobs, &s.desc, 2, on_host ? 1 : 2);
+    setenv("GA_PEER", i ? "no" : "off", 1);
+    assert_false(run_ranks(plans, &s.desc, &t, &how, jobs));
+    unsetenv("GA_PEER");
+    assert_non_null(strstr(jobs[0].text, i ? "GA_PEER is 'no'; allowed: auto, off" : "sinks"));
+    memset(jobs, 0, sizeof jobs);
+  }
+  free_tensors(&t);
+  ga_dist_plan_destroy(plan);
+  end_dist_case(&s);
 }
 
 /* Masks and documents, and more ranks than devices. */
@@ -360,6 +428,12 @@ static void test_refused(void **state) {
   }
 }
 
+static void test_killed_through_the_host(void **state) {
+  setenv("GA_PEER", "off", 1);
+  test_killed_on_device(state);
+  unsetenv("GA_PEER");
+}
+
 int main(int argc, char **argv) {
   run_everything = argc > 1 && !strcmp(argv[1], "full");
   on_host = !strcmp(GA_TEST_DEVICE, "cpu");
@@ -368,9 +442,12 @@ int main(int argc, char **argv) {
     (void)snprintf(device_names[i], sizeof device_names[i], on_host ? "%s" : "%s:%d", GA_TEST_DEVICE, i);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_killed_on_device), /* processes first: a fork takes along what threads have made */
+      cmocka_unit_test(test_killed_through_the_host),
       cmocka_unit_test(test_processes),
       cmocka_unit_test(test_refused),
       cmocka_unit_test(test_methods_on_devices),
+      cmocka_unit_test(test_through_the_host),
+      cmocka_unit_test(test_refused_through_the_host),
       cmocka_unit_test(test_cases),
       cmocka_unit_test(test_late_copies),
       cmocka_unit_test(test_features),

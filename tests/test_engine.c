@@ -626,7 +626,7 @@ static void test_engine_options(void **state) {
   BAD(step_tokens, 16385, "step_tokens is 16385");
   BAD(max_waiting, -1, "max_waiting is -1");
   BAD(kv_tokens, 511, "kv_tokens is 511; must be 512 to");
-  BAD(flags, 16, "flags 0x10; must be 0 to 15");
+  BAD(flags, 32, "flags 0x20; must be 0 to 31");
   BAD(flags, GA_ENGINE_OFFLOAD_PREFIXES, "needs swap_bytes");
   /* No memory at the n-th allocation: an error, and nothing is left behind. */
   ga_status status = GA_ERR_NOMEM;

@@ -158,9 +158,15 @@ static void test_deterministic_refused(void **state) {
   assert_int_equal(ga_session_create(o.model, &so, &s), GA_ERR_ARG);
   assert_non_null(strstr(ga_error_text(), "batch 2, deterministic; must be 1"));
   so.batch = 0;
-  so.flags = 2;
+  so.flags = GA_SESSION_DETERMINISTIC | GA_SESSION_E4M3_ACTIVATIONS;
   assert_int_equal(ga_session_create(o.model, &so, &s), GA_ERR_ARG);
-  assert_non_null(strstr(ga_error_text(), "flags 0x2; must be 0 or 1"));
+  assert_non_null(strstr(ga_error_text(), "batch 1 with activations of e4m3"));
+  so.flags = GA_SESSION_E4M3_ACTIVATIONS;
+  assert_int_equal(ga_session_create(o.model, &so, &s), GA_ERR_UNSUPPORTED);
+  assert_non_null(strstr(ga_error_text(), "this model has none"));
+  so.flags = 4;
+  assert_int_equal(ga_session_create(o.model, &so, &s), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "flags 0x4; must be 0, 1 (deterministic) or 2"));
   close_tiny(&o);
 }
 

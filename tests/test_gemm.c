@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "core/ctx.h"
 #include "cpu/cpu.h"
+#include "ga/layer.h"
 #include "ref/ref.h"
 #include "tests/gemm_data.h"
 
@@ -387,6 +388,75 @@ static void test_dispatch(void **state) {
   }
 }
 
+/* GA_GEMM_X_E4M3 is the product by what ga_convert makes of X, on the CPU and by the oracle. */
+static void test_rounded_x(void **state) {
+  enum { M = 5, N = 12, K = 384, BLOCKS = K / GA_GEMM_SCALE_BLOCK, BLOCK = 4 + GA_GEMM_SCALE_BLOCK };
+  static float x[M * K], y[M * N], scale[BLOCKS * M];
+  static uint8_t w[N * BLOCKS * BLOCK], codes[M * K];
+  (void)state;
+  ga_rng rng;
+  ga_rng_seed(&rng, 5);
+  for (int i = 0; i < M * K; i++) x[i] = (float)ga_rng_normal(&rng) * (i % 7 ? 1.0f : 30.0f);
+  for (size_t i = 0; i < sizeof w; i += BLOCK) gemm_data_random(&rng, GA_E4M3_128, w + i);
+  for (int oracle = 0; oracle < 2; oracle++) {
+    ga_ctx_options o = GA_CTX_OPTIONS_INIT;
+    ga_ctx *ctx;
+    o.device = oracle ? "ref" : "cpu";
+    assert_int_equal(ga_ctx_create(&o, &ctx), GA_OK);
+    ga_convert_desc c = GA_CONVERT_DESC_INIT;
+    c.rows = M;
+    c.width = K;
+    c.x_dtype = GA_F32;
+    c.y_dtype = GA_E4M3;
+    c.scales = GA_CONVERT_SCALES_ROW;
+    assert_int_equal(ga_convert(ctx, &c, &(ga_convert_io){.x = x, .y = codes, .scale = scale}, NULL), GA_OK);
+    ga_gemm_desc d = GA_GEMM_DESC_INIT;
+    d.m = M;
+    d.n = N;
+    d.k = K;
+    d.w_dtype = GA_E4M3_128;
+    d.flags = GA_GEMM_X_E4M3;
+    assert_int_equal(ga_gemm(ctx, &d, &(ga_gemm_io){.x = x, .w = w, .y = y}, NULL), GA_OK);
+    for (int r = 0; r < M; r++)
+      for (int n = 0; n < N; n++) {
+        double want = 0, size = 0;
+        for (int k = 0; k < K; k++) {
+          const double term = (double)ga_e4m3_to_f32(codes[r * K + k]) *
+                              (double)scale[k / GA_GEMM_SCALE_BLOCK * M + r] * ga_ref_load(GA_E4M3_128, w, n * K + k);
+          want += term;
+          size += fabs(term);
+        }
+        assert_true(fabs(want - (double)y[r * N + n]) <= 1e-6 * size);
+      }
+    ga_ctx_destroy(ctx);
+  }
+}
+
+/* What it goes with. */
+static void test_rounded_x_arguments(void **state) {
+  const fixture *f = *state;
+  ga_gemm_fused_desc d = GA_GEMM_FUSED_DESC_INIT;
+  ga_plan *plan;
+  d.plain.m = d.plain.n = 16;
+  d.plain.k = 128;
+  d.plain.w_dtype = GA_Q8_0;
+  d.plain.flags = GA_GEMM_X_E4M3;
+  assert_int_equal(ga_gemm_fused_plan(f->two, &d, &plan), GA_ERR_DTYPE);
+  assert_non_null(strstr(ga_error_text(), "X_E4M3 needs w of e4m3_128; it is q8_0"));
+  d.plain.w_dtype = GA_E4M3_128;
+  d.plain.flags = GA_GEMM_X_E4M3 | GA_GEMM_XT;
+  assert_int_equal(ga_gemm_fused_plan(f->two, &d, &plan), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "X_E4M3 needs x with k contiguous"));
+  d.plain.flags = GA_GEMM_X_E4M3;
+  d.n_more[0] = 16;
+  assert_int_equal(ga_gemm_fused_plan(f->two, &d, &plan), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "n_more[0] is 16 with flags 0x200"));
+  d.n_more[0] = 0;
+  d.fused = GA_GEMM_FUSED_NORM;
+  assert_int_equal(ga_gemm_fused_plan(f->two, &d, &plan), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "X_E4M3 does not go with NORM"));
+}
+
 static void gemm_refused(ga_ctx *ctx, const ga_gemm_fused_desc *d, const ga_gemm_fused_io *io, const char *why) {
   assert_int_equal(ga_gemm_fused(ctx, d, io, NULL), GA_ERR_ARG);
   if (!strstr(ga_error_text(), why)) fail_msg("'%s' instead of '%s'", ga_error_text(), why);
@@ -431,7 +501,7 @@ static void test_sum_arguments(void **state) {
 /* What only fused products do cannot be asked for from outside: not by a flag, nor by bytes behind the description. */
 static void test_plain_alone(void **state) {
   (void)state;
-  static const uint32_t unknown[] = {8, 16, 512, 1u << 31};
+  static const uint32_t unknown[] = {8, 16, 1024, 1u << 31};
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;
   ga_ctx *ctx;
   ga_plan *plan;
@@ -443,7 +513,7 @@ static void test_plain_alone(void **state) {
   for (size_t i = 0; i < GA_COUNT_OF(unknown); i++) {
     d.plain.flags = unknown[i];
     assert_int_equal(ga_gemm_plan(ctx, &d.plain, &plan), GA_ERR_ARG);
-    assert_non_null(strstr(ga_error_text(), "allowed: bits of 0x1e7"));
+    assert_non_null(strstr(ga_error_text(), "allowed: bits of 0x3e7"));
   }
   d.plain.flags = 0;
   d.fused = GA_GEMM_FUSED_NORM;
@@ -464,9 +534,16 @@ static void test_plain_alone(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_exact),         cmocka_unit_test(test_random),           cmocka_unit_test(test_epilogues),
-      cmocka_unit_test(test_repeatable),    cmocka_unit_test(test_hostile_products), cmocka_unit_test(test_dispatch),
-      cmocka_unit_test(test_sum_arguments), cmocka_unit_test(test_plain_alone),
+      cmocka_unit_test(test_exact),
+      cmocka_unit_test(test_random),
+      cmocka_unit_test(test_epilogues),
+      cmocka_unit_test(test_repeatable),
+      cmocka_unit_test(test_hostile_products),
+      cmocka_unit_test(test_dispatch),
+      cmocka_unit_test(test_sum_arguments),
+      cmocka_unit_test(test_plain_alone),
+      cmocka_unit_test(test_rounded_x),
+      cmocka_unit_test(test_rounded_x_arguments),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

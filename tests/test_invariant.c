@@ -221,6 +221,19 @@ static void test_tiles_alike(void **state) {
   }
 }
 
+/* So do those that multiply codes of e4m3 by codes, and either of them whatever the number of rows. */
+static void test_rounded_x_alike(void **state) {
+  (void)state;
+  static const char *const others[] = {NULL, "gemm_*_128x128", "gemm_*_128x256"};
+  has_first_tile = false;
+  for (size_t i = 0; i < GA_COUNT_OF(others) && !on_cpu(); i++) {
+    ga_ctx *ctx = open_without(others[i]);
+    with_product(ctx, GA_E4M3_128, true, GA_GEMM_INVARIANT | GA_GEMM_X_E4M3, expect_as_first);
+    if (!i) with_product(ctx, GA_E4M3_128, true, GA_GEMM_INVARIANT | GA_GEMM_X_E4M3, expect_alike);
+    ga_ctx_destroy(ctx);
+  }
+}
+
 /* Kernels of another id than one with `part` in it fail. */
 static void expect_kernel(const product *p, int m, const char *part) {
   ga_gemm_desc d = GA_GEMM_DESC_INIT;
@@ -452,9 +465,10 @@ static void test_variant_rows_refused(void **state) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_invariant_gemm), cmocka_unit_test(test_other_rows_differ),
-      cmocka_unit_test(test_tiles_alike),    cmocka_unit_test(test_orders_alike),
-      cmocka_unit_test(test_invariant_attn), cmocka_unit_test(test_variant_rows_refused),
+      cmocka_unit_test(test_invariant_gemm),       cmocka_unit_test(test_other_rows_differ),
+      cmocka_unit_test(test_tiles_alike),          cmocka_unit_test(test_orders_alike),
+      cmocka_unit_test(test_rounded_x_alike),      cmocka_unit_test(test_invariant_attn),
+      cmocka_unit_test(test_variant_rows_refused),
   };
   if (argc > 1) device = argv[1];
   if (argc > 2) cmocka_set_test_filter(argv[2]);

@@ -376,6 +376,29 @@ static void hopper_packed(void) {
                 GA_E4M3_128, GA_F32, GA_LAYOUT_MMA_PACKED);
 }
 
+/* Codes of X by codes of W, as a model's steps ask for them; batch-invariant for 1 row, too. */
+static void hopper_rounded_x(void) {
+  static const int64_t rows[] = {1, 9, 16, 32, 64, 128, 192, 256, 512, 2048};
+  static const int64_t shapes[][2] = {{1024, 4096}, {4096, 4096}, {4096, 14336}, {14336, 4096}};
+  char text[96];
+  for (size_t i = 0; i < 2 * GA_COUNT_OF(shapes) * GA_COUNT_OF(rows); i++) {
+    const int64_t *shape = shapes[i / GA_COUNT_OF(rows) % GA_COUNT_OF(shapes)];
+    const bool same_bits = i >= GA_COUNT_OF(shapes) * GA_COUNT_OF(rows);
+    ga_gemm_fused_desc fused = GA_GEMM_FUSED_DESC_INIT;
+    ga_gemm_desc *d = &fused.plain;
+    d->m = rows[i % GA_COUNT_OF(rows)];
+    d->n = d->y_stride = shape[0];
+    d->k = d->x_stride = d->w_stride = shape[1];
+    d->w_dtype = GA_E4M3_128;
+    d->w_layout = GA_LAYOUT_MMA_PACKED;
+    d->flags = GA_GEMM_X_E4M3 | (same_bits ? (uint32_t)GA_GEMM_INVARIANT : 0);
+    if (d->m == 1 && !same_bits) continue;
+    (void)snprintf(text, sizeof text, "m=%lld n=%lld k=%lld e4m3_128 x as e4m3%s", (long long)d->m, (long long)d->n,
+                   (long long)d->k, same_bits ? " invariant" : "");
+    put_selection(GA_OP_gemm, &fused, text);
+  }
+}
+
 /* Operands as they are, of the shapes that docs/log/gemm.md has timed in every row. */
 static void hopper_plain(void) {
   static const int64_t bf16[][2] = {{64, 4096},  {128, 2048}, {128, 4096}, {128, 6144}, {128, 28672},
@@ -430,6 +453,7 @@ static void hopper(void) {
   hopper_invariant();
   hopper_backward();
   hopper_packed();
+  hopper_rounded_x();
   hopper_plain();
   others();
 }

@@ -272,6 +272,10 @@ GA_API void ga_dist_exec_destroy(ga_dist_exec *exec); /* NULL is fine */
 GA_API GA_NODISCARD ga_status ga_dist_exec_run(ga_dist_exec *exec, const ga_dist_tensors *io);
 /* Bytes that this rank has sent in all runs; of each they equal ga_dist_cost.sent_bytes. NULL: 0. */
 GA_API uint64_t ga_dist_exec_sent_bytes(const ga_dist_exec *exec);
+/* Why blocks of a GPU's ranks go through host memory, such as "rank 1: GA_PEER is off"; they do on all ranks then, and
+ * plans that gather keys merge partial results like others. "" where GPUs write into each other's memory, and on CPUs.
+ * It lives as long as exec. */
+GA_API const char *ga_dist_exec_host_staged(const ga_dist_exec *exec);
 
 #ifdef __cplusplus
 }

@@ -29,7 +29,8 @@ typedef enum ga_engine_flags {
   GA_ENGINE_DETERMINISTIC = 2,
   GA_ENGINE_OFFLOAD_PREFIXES = 4, /* pages kept for later requests go to the swap space, too, instead of being dropped;
                                      GA_ERR_ARG without swap_bytes or with GA_ENGINE_NO_PREFIX_CACHE */
-  GA_ENGINE_TIME_STEPS = 8        /* measure step_gaps of ga_engine_stats: two more events in each step */
+  GA_ENGINE_TIME_STEPS = 8,       /* measure step_gaps of ga_engine_stats: two more events in each step */
+  GA_ENGINE_E4M3_ACTIVATIONS = 16 /* as GA_SESSION_E4M3_ACTIVATIONS; with GA_ENGINE_DETERMINISTIC in all steps */
 } ga_engine_flags;
 
 typedef struct ga_engine_options {

@@ -45,7 +45,11 @@ typedef enum ga_gemm_flags {
   GA_GEMM_FAST_SUM = 128,
   /* A row of Y follows bit by bit from its row of X and W: not from m, nor from the other rows (batch-invariant). Rows
    * of the kernel table that keep this are chosen among as if m were 32. GA_ERR_UNSUPPORTED where there is none. */
-  GA_GEMM_INVARIANT = 256
+  GA_GEMM_INVARIANT = 256,
+  /* X is rounded to e4m3 before the product: 128 of k of a row get a scale, as ga_convert with GA_CONVERT_SCALES_ROW
+   * makes it. W is e4m3_128, so that codes are multiplied by codes ("W8A8"); its codes 0x7f and 0xff mean NaN then.
+   * With one product, and X of k contiguous that is not normed. */
+  GA_GEMM_X_E4M3 = 512
 } ga_gemm_flags;
 
 /* Scales of e4m3 operands, f32. */

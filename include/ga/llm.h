@@ -29,7 +29,11 @@ typedef int (*ga_progress_fn)(void *user, uint64_t done, uint64_t total);
  * threads, or other sessions. Each token is evaluated by itself (batch 1), so that no row of a kernel table is chosen
  * by how many there are: prompts go at the speed of generation. No op of a model has rows that differ from run to run
  * (GA_KERNEL_NONDET: gradients of attention alone). Another layout of the layers over devices is another device. */
-typedef enum ga_session_flags { GA_SESSION_DETERMINISTIC = 1 } ga_session_flags;
+/* GA_SESSION_E4M3_ACTIVATIONS: in steps of nine tokens and more, products by e4m3 weights with scales (FP8 checkpoints)
+ * round their activations to e4m3, with a scale for each 128 of a token, as such checkpoints specify ("W8A8", dynamic).
+ * Results then have 4 significant bits of each activation. GA_ERR_UNSUPPORTED where the model has no such weights, or a
+ * device no row for that; GA_ERR_ARG where steps have fewer tokens, as with GA_SESSION_DETERMINISTIC. */
+typedef enum ga_session_flags { GA_SESSION_DETERMINISTIC = 1, GA_SESSION_E4M3_ACTIVATIONS = 2 } ga_session_flags;
 
 typedef struct ga_session_options {
   size_t struct_size;

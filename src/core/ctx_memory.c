@@ -1,4 +1,7 @@
 /* Buffers of a context, and what it knows of its memory. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/sized.h"
 #include "base/status.h"
 #include "core/ctx.h"
@@ -71,4 +74,11 @@ void ga_ctx_memory_text(const ga_ctx *ctx, char *text, size_t capacity) {
 ga_status ga_ctx_memory_trim(ga_ctx *ctx) {
   GA_REQUIRE(ctx, GA_ERR_ARG, "memory: ctx is null");
   return ctx->device->ops->trim(ctx->device);
+}
+
+ga_status ga_peers_allowed(bool *allowed) {
+  const char *s = getenv("GA_PEER");
+  *allowed = !s || !*s || !strcmp(s, "auto");
+  GA_REQUIRE(*allowed || !strcmp(s, "off"), GA_ERR_ARG, "GA_PEER is '%s'; allowed: auto, off", s);
+  return GA_OK;
 }

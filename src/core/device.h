@@ -100,6 +100,9 @@ typedef struct ga_device_ops {
   void (*telemetry)(ga_device *device, ga_telemetry *out); /* does not wait for work */
 } ga_device_ops;
 
+/* $GA_PEER=off is for machines whose GPUs say that they reach each other, and do not. */
+GA_NODISCARD ga_status ga_peers_allowed(bool *allowed);
+
 /* Backends put this first in their own device struct. */
 struct ga_device {
   const ga_device_ops *ops;

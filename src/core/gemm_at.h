@@ -2,7 +2,11 @@
 #ifndef GA_CORE_GEMM_AT_H
 #define GA_CORE_GEMM_AT_H
 
+#include <math.h>
+
+#include "base/half.h"
 #include "base/mem.h"
+#include "core/convert_at.h"
 #include "ga/gemm.h"
 
 /* Element i of row `row` of X, of row `col` of W, whichever way it is stored. */
@@ -25,6 +29,16 @@ static inline float ga_gemm_w_scale(const ga_gemm_desc *d, const ga_gemm_io *a, 
   return a->w_scale[d->scales == GA_GEMM_SCALES_TENSOR
                         ? 0
                         : col / GA_GEMM_SCALE_BLOCK * ga_gemm_blocks(d->k) + i / GA_GEMM_SCALE_BLOCK];
+}
+
+/* GA_GEMM_X_E4M3: n elements of a row of X that share a scale, at most 128, as their codes' values. Returns the scale.
+ */
+static inline float ga_gemm_x_codes(const float *x, int64_t n, float *code) {
+  float most = 0;
+  for (int64_t i = 0; i < n; i++) most = fmaxf(most, fabsf(x[i]));
+  const float scale = ga_convert_scale(most);
+  for (int64_t i = 0; i < n; i++) code[i] = ga_e4m3_to_f32(ga_f32_to_e4m3(x[i] / scale));
+  return scale;
 }
 
 #endif

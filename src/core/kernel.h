@@ -78,6 +78,7 @@ typedef enum ga_kernel_flags {
   GA_KERNEL_INVARIANT = 8192,  /* gemm, attn: with GA_GEMM_INVARIANT, GA_ATTN_INVARIANT it keeps what those say */
   GA_KERNEL_ONE_ORDER = 16384, /* gemm: with GA_GEMM_INVARIANT such rows of an instruction set, type and layout of W add
                                   up in one order, so that the size of the call may choose among them */
+  GA_KERNEL_X_E4M3 = 32768,    /* gemm: it takes GA_GEMM_X_E4M3 */
   GA_KERNEL_STEP = 128         /* launched by other rows, and checked and timed with them; never chosen */
 } ga_kernel_flags;
 

@@ -45,6 +45,10 @@ static bool is_invariant(ga_op op, const void *desc) {
   return op == GA_OP_attn && ((const ga_attn_desc *)desc)->flags & GA_ATTN_INVARIANT;
 }
 
+static bool asks_rounded_x(ga_op op, const void *desc) {
+  return op == GA_OP_gemm && ((const ga_gemm_desc *)desc)->flags & GA_GEMM_X_E4M3;
+}
+
 const char *ga_kernel_reject_reason(const ga_kernel *kernel, const ga_device *device, const char *disable_kernels,
                                     const void *desc) {
   ga_plan_steps steps;
@@ -53,6 +57,7 @@ const char *ga_kernel_reject_reason(const ga_kernel *kernel, const ga_device *de
   if (!(device->caps.archs >> kernel->arch & 1)) return "this device lacks its instruction set";
   if (is_disabled(disable_kernels, kernel)) return "disabled by option";
   if (is_invariant(kernel->op, desc) && !(kernel->flags & GA_KERNEL_INVARIANT)) return "it is not batch-invariant";
+  if (asks_rounded_x(kernel->op, desc) && !(kernel->flags & GA_KERNEL_X_E4M3)) return "it does not round X to e4m3";
   return ga_plan_steps_fill(&steps, device, disable_kernels, kernel, desc);
 }
 

@@ -1,5 +1,5 @@
 /* Runs a plan on a device. The host enqueues a rank's steps and waits once, at the end: one stream computes, one
- * copies.
+ * copies. Devices that do not reach each other's memory exchange blocks through the host: device_staged.c.
  *
  * A RECEIVE tells the sender's window that a slot is free, behind the work that used it. A SEND waits for that on the
  * stream of copies, writes the block into the receiver's slot, and then the count of its messages into the receiver's
@@ -14,6 +14,7 @@
 
 #include "base/abort.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "dist/device.h"
 #include "dist/gather.h"
@@ -25,12 +26,14 @@ enum { MOST_UNDER_WAY = 400 }; /* steps that are enqueued at a time: a launch bl
 #define LONGEST_LOOK  1.0  /* seconds in which a few bytes of the device must come to the host */
 
 uint64_t dist_device_sent(const dist_device *e) { return e->sent_bytes; }
+const char *dist_device_staged(const dist_device *e) { return e->why_staged; }
 
 /* --- making --- */
 
-static ga_status check_device_problem(const dist_problem *p, const ga_ctx *ctx) {
+/* gathers: all keys of a group of heads come to one place, where plain calls read them. */
+static ga_status check_device_problem(const dist_problem *p, const ga_ctx *ctx, bool gathers) {
   const char *name = ctx->device->name;
-  const bool is_host = ctx->device->caps.host_memory, gathers = dist_gathers(p);
+  const bool is_host = ctx->device->caps.host_memory;
   GA_REQUIRE(ctx->device->ops->value_wait, GA_ERR_UNSUPPORTED, "dist: %s has no values that streams wait for", name);
   GA_REQUIRE(gathers || !(p->flags & (GA_DIST_SINKS | GA_DIST_ALIBI)), GA_ERR_UNSUPPORTED,
              "dist: plans with sinks or ALiBi run on a cpu context, or gather keys (llama3); this one is of %s", name);
@@ -44,8 +47,8 @@ static ga_status check_device_problem(const dist_problem *p, const ga_ctx *ctx) 
 }
 
 /* Of an own tensor whose sums have another type than the caller's tensor; 0: they are in that. */
-static int64_t own_sums_bytes(const dist_problem *p, int32_t rank, int32_t slot) {
-  const bool backward = p->flags & GA_DIST_BACKWARD, gathers = dist_gathers(p);
+static int64_t own_sums_bytes(const dist_problem *p, int32_t rank, int32_t slot, bool gathers) {
+  const bool backward = p->flags & GA_DIST_BACKWARD;
   if (p->partial_dtype == p->dtype) return 0;
   if (slot == DIST_SLOT_OUT && (backward || !gathers))
     return dist_device_bytes(p->q->rows[rank] * p->q_heads * (backward ? p->head_dim : p->v_dim) * 4);
@@ -56,23 +59,37 @@ static int64_t own_sums_bytes(const dist_problem *p, int32_t rank, int32_t slot)
 
 static ga_status make_own_sums(dist_device *e) {
   for (int32_t slot = DIST_SLOT_OUT; slot < DIST_OWN_SLOTS; slot++) {
-    const int64_t bytes = own_sums_bytes(&e->plan->p, e->rank, slot);
+    const int64_t bytes = own_sums_bytes(&e->plan->p, e->rank, slot, !*e->why_staged && dist_gathers(&e->plan->p));
     if (bytes) GA_TRY(ga_buffer_alloc_zeroed(e->ctx, (size_t)bytes, "attention of ranks", &e->slots[slot].memory));
   }
   return GA_OK;
 }
 
 int64_t dist_device_memory(const ga_dist_plan *plan, int32_t rank) {
+  const bool gathers = dist_gathers(&plan->p);
   int64_t bytes = dist_window_bytes(plan, rank);
-  for (int32_t slot = DIST_SLOT_OUT; slot < DIST_OWN_SLOTS; slot++) bytes += own_sums_bytes(&plan->p, rank, slot);
-  return bytes + (dist_gathers(&plan->p) ? dist_gather_memory(&plan->p, rank)
-                                         : dist_device_scratch(plan, rank) * (int64_t)sizeof(float));
+  for (int32_t slot = DIST_SLOT_OUT; slot < DIST_OWN_SLOTS; slot++)
+    bytes += own_sums_bytes(&plan->p, rank, slot, gathers);
+  return bytes +
+         (gathers ? dist_gather_memory(&plan->p, rank) : dist_device_scratch(plan, rank) * (int64_t)sizeof(float));
+}
+
+static ga_status make_scratch(dist_device *e) {
+  return ga_buffer_alloc_zeroed(e->ctx, (size_t)dist_device_scratch(e->plan, e->rank) * sizeof(float),
+                                "attention of ranks", &e->scratch);
+}
+
+static ga_status make_staged_parts(dist_device *e) {
+  if (e->rank == 0) ga_log(GA_LOG_INFO, "dist: blocks go through host memory: %s", e->why_staged);
+  GA_TRY(check_device_problem(&e->plan->p, e->ctx, false));
+  GA_TRY(make_scratch(e));
+  return dist_staged_create(e);
 }
 
 static ga_status make_device_parts(dist_device *e) {
   const dist_program *g = &e->plan->programs[e->rank];
   void *p;
-  GA_TRY(check_device_problem(&e->plan->p, e->ctx));
+  GA_TRY(check_device_problem(&e->plan->p, e->ctx, dist_gathers(&e->plan->p)));
   GA_TRY(ga_mem_zalloc((size_t)g->n_slots, sizeof *e->slots, "slots of a rank", &p));
   e->slots = p;
   GA_TRY(ga_stream_create(e->ctx, &e->compute));
@@ -81,11 +98,12 @@ static ga_status make_device_parts(dist_device *e) {
   GA_TRY(ga_event_create(e->ctx, &e->mark));
   GA_TRY(ga_host_alloc(e->ctx, WINDOW_PROGRESS, &p));
   e->look = p;
+  GA_TRY(dist_window_open(e->plan, e->comm, e->ctx->device, &e->w, e->why_staged));
   GA_TRY(make_own_sums(e));
-  GA_TRY(dist_window_open(e->plan, e->comm, e->ctx->device, &e->w));
+  if (*e->why_staged) return make_staged_parts(e);
+  e->counters = dist_window_progress(&e->w, 0);
   if (dist_gathers(&e->plan->p)) return dist_gather_create(e);
-  GA_TRY(ga_buffer_alloc_zeroed(e->ctx, (size_t)dist_device_scratch(e->plan, e->rank) * sizeof(float),
-                                "attention of ranks", &e->scratch));
+  GA_TRY(make_scratch(e));
   for (int32_t i = DIST_OWN_SLOTS; i < g->n_slots; i++) e->slots[i].memory = dist_window_slot(&e->w, e->rank, i);
   return GA_OK;
 }
@@ -107,6 +125,7 @@ ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ct
 void dist_device_destroy(dist_device *e) {
   if (!e) return;
   dist_gather_destroy(e);
+  dist_staged_destroy(e);
   ga_stream_destroy(e->compute);
   ga_stream_destroy(e->copies);
   ga_stream_destroy(e->rescue);
@@ -133,7 +152,7 @@ block_view dist_device_own(const dist_device *e, int32_t slot) {
   return v;
 }
 
-static block_view slot_view(const dist_device *e, int32_t slot) {
+block_view dist_device_slot(const dist_device *e, int32_t slot) {
   if (slot < DIST_OWN_SLOTS) return dist_device_own(e, slot);
   return dist_device_view(e->plan, e->slots[slot].block, e->slots[slot].memory);
 }
@@ -149,7 +168,11 @@ static void device_nap(double waited) {
 }
 
 ga_status dist_device_note(dist_device *e, ga_stream *stream, int32_t which) {
-  return e->ctx->device->ops->value_write(stream, dist_window_progress(&e->w, which), ++e->progress[which]);
+  const ga_device_ops *ops = e->ctx->device->ops;
+  uint32_t *const at = (uint32_t *)(void *)((char *)e->counters + which * WINDOW_LINE);
+  ++e->progress[which];
+  /* CUDA writes no values to memory of a pool. */
+  return e->staged ? ops->fill(stream, at, e->progress[which], 1) : ops->value_write(stream, at, e->progress[which]);
 }
 
 /* Have the streams come further since the last look? Nothing else is on `rescue`, so that the copy need not wait; where
@@ -158,7 +181,7 @@ static ga_status has_come_further(dist_device *e, bool *further) {
   const double end = ga_seconds() + LONGEST_LOOK;
   bool here = false;
   *further = false;
-  GA_TRY(ga_copy_to_host_later(e->ctx, e->look, dist_window_progress(&e->w, 0), WINDOW_PROGRESS, e->rescue));
+  GA_TRY(ga_copy_to_host_later(e->ctx, e->look, e->counters, WINDOW_PROGRESS, e->rescue));
   for (;;) {
     GA_TRY(e->ctx->device->ops->stream_query(e->rescue, &here));
     if (here || ga_seconds() > end) break;
@@ -212,7 +235,7 @@ static ga_status push_block(dist_device *e, const dist_step *s) {
              "dist: rank %d takes %lld messages of rank %d; one more is sent", s->peer, (long long)peer->n_takes,
              e->rank);
   const dist_step *take = peer->takes[peer->next++];
-  const block_view from = slot_view(e, s->slot),
+  const block_view from = dist_device_slot(e, s->slot),
                    to = dist_device_view(e->plan, take, dist_window_slot(&e->w, s->peer, take->slot));
   ++peer->sent;
   GA_TRY(dist_device_order(e, e->copies, e->compute));
@@ -236,27 +259,28 @@ static ga_status let_slot_go(dist_device *e, device_slot *slot) {
 static ga_status device_tile(dist_device *e, const dist_step *s, const tile_device *d) {
   tile_job job = {.ctx = e->ctx,
                   .step = s,
-                  .q = slot_view(e, s->slot_q),
-                  .kv = slot_view(e, s->slot_kv),
-                  .out = slot_view(e, s->slot),
+                  .q = dist_device_slot(e, s->slot_q),
+                  .kv = dist_device_slot(e, s->slot_kv),
+                  .out = dist_device_slot(e, s->slot),
                   .scratch = e->scratch,
                   .device = d};
-  if (s->slot_dkv >= 0) job.dkv = slot_view(e, s->slot_dkv);
+  if (s->slot_dkv >= 0) job.dkv = dist_device_slot(e, s->slot_dkv);
   GA_TRY(dist_tile_run(&job));
   return dist_device_note(e, e->compute, DIST_COMPUTES);
 }
 
 static ga_status device_merge(dist_device *e, const dist_step *s, const tile_device *d) {
-  const block_view to = slot_view(e, s->slot), from = slot_view(e, s->from);
+  const block_view to = dist_device_slot(e, s->slot), from = dist_device_slot(e, s->from);
   return dist_device_merge(e->ctx, d, &to, &from);
 }
 
 static ga_status device_step(dist_device *e, const dist_step *s, const tile_device *d) {
   device_slot *slot = &e->slots[s->slot];
+  if (e->staged && (s->kind == DIST_WAIT || s->kind == DIST_FREE)) return dist_staged_step(e, s);
   switch (s->kind) {
   case DIST_OPEN: {
     slot->block = s;
-    const block_view v = slot_view(e, s->slot);
+    const block_view v = dist_device_slot(e, s->slot);
     return dist_device_clear(e->compute, &v);
   }
   case DIST_WAIT:
@@ -313,12 +337,13 @@ static void release_streams(dist_device *e) {
   double end = ga_seconds() + LONGEST_DRAIN;
   bool done = false, further = false;
   e->has_looked = false;
-  while (e->w.sides && all_done(e, &done) == GA_OK && !done) {
+  dist_staged_drop(e);
+  while (all_done(e, &done) == GA_OK && !done) {
     if (ga_seconds() > end) { /* a recorded run goes on to its end: what it writes is the caller's until then */
       if (has_come_further(e, &further) != GA_OK || !further) break;
       end = ga_seconds() + LONGEST_DRAIN;
     }
-    for (int32_t r = 0; r < e->plan->p.ranks; r++) {
+    for (int32_t r = 0; e->w.sides && r < e->plan->p.ranks; r++) {
       (void)ops->value_write(e->rescue, dist_window_arrived(&e->w, e->rank, r), e->w.sides[r].given);
       (void)ops->value_write(e->rescue, dist_window_ready(&e->w, e->rank, r), e->w.sides[r].sent);
     }
@@ -333,9 +358,9 @@ static void release_streams(dist_device *e) {
  * need not wait for each other's sends. */
 static ga_status run_transfers(dist_device *e, const dist_step *steps, int64_t n) {
   for (int64_t i = 0; i < n; i++)
-    if (steps[i].kind == DIST_RECEIVE) GA_TRY(give_slot(e, &steps[i]));
+    if (steps[i].kind == DIST_RECEIVE) GA_TRY(e->staged ? dist_staged_step(e, &steps[i]) : give_slot(e, &steps[i]));
   for (int64_t i = 0; i < n; i++)
-    if (steps[i].kind == DIST_SEND) GA_TRY(push_block(e, &steps[i]));
+    if (steps[i].kind == DIST_SEND) GA_TRY(e->staged ? dist_staged_step(e, &steps[i]) : push_block(e, &steps[i]));
   return GA_OK;
 }
 
@@ -390,7 +415,7 @@ static ga_status rehearse(dist_device *e) {
 static ga_status enqueue_and_wait(dist_device *e) {
   const tile_device d = {.stream = e->compute};
   e->under_way = 0;
-  for (int32_t r = 0; r < e->plan->p.ranks; r++) e->w.sides[r].next = 0;
+  for (int32_t r = 0; e->w.sides && r < e->plan->p.ranks; r++) e->w.sides[r].next = 0;
   GA_TRY(dist_device_order(e, e->compute, e->ctx->stream)); /* where the caller has made his tensors */
   if (!e->is_rehearsed) GA_TRY(rehearse(e));
   e->deadline = ga_seconds() + e->comm->timeout;
@@ -400,6 +425,7 @@ static ga_status enqueue_and_wait(dist_device *e) {
     GA_TRY(enqueue_steps(e));
     GA_TRY(give_device_results(e, &d));
   }
+  GA_TRY(dist_staged_end(e));
   GA_TRY(await_streams(e));
   return ga_comm_meet(e->comm, "end of run", 0);
 }

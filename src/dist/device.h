@@ -18,6 +18,7 @@ typedef struct device_slot {
   bool is_sending;
 } device_slot;
 
+typedef struct dist_staged dist_staged; /* what transfers through host memory have: device_staged.c */
 typedef struct dist_gather dist_gather; /* what a plan that gathers keys has besides: device_gather.c */
 
 struct dist_device {
@@ -25,7 +26,10 @@ struct dist_device {
   ga_comm *comm;
   ga_ctx *ctx;
   int32_t rank;
-  dist_window w;
+  dist_window w;               /* none where transfers are staged */
+  char why_staged[WINDOW_WHY]; /* "": devices write into each other's memory */
+  dist_staged *staged;         /* NULL: they do */
+  uint32_t *counters;          /* WINDOW_PROGRESS bytes of the device: how far its streams have come */
   ga_stream *compute, *copies, *rescue;
   ga_event *mark; /* orders one stream behind another */
   device_slot *slots;
@@ -53,6 +57,20 @@ GA_NODISCARD ga_status dist_device_make_room(dist_device *e, int64_t steps);
 block_view dist_device_own(const dist_device *e, int32_t slot);
 /* Zeros in stream order; any bytes that are a multiple of 2. */
 GA_NODISCARD ga_status dist_device_zero(dist_device *e, ga_stream *stream, void *at, int64_t bytes);
+
+/* A slot's block, or an own tensor, where steps read and write it. */
+block_view dist_device_slot(const dist_device *e, int32_t slot);
+
+/* --- transfers through host memory --- */
+
+GA_NODISCARD ga_status dist_staged_create(dist_device *e);
+void dist_staged_destroy(dist_device *e);
+/* A RECEIVE, SEND, WAIT or FREE. */
+GA_NODISCARD ga_status dist_staged_step(dist_device *e, const dist_step *s);
+/* Waits until all that was sent has arrived. */
+GA_NODISCARD ga_status dist_staged_end(dist_device *e);
+/* After an error: nothing is sent or received any more. */
+void dist_staged_drop(dist_device *e);
 
 /* --- plans that gather keys --- */
 

@@ -1,5 +1,6 @@
 #include "dist/window.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -130,45 +131,84 @@ static ga_status place_side(const ga_dist_plan *plan, int32_t rank, int32_t me, 
   return list_takes(plan, rank, rank == me ? -1 : me, behind_keys, s);
 }
 
-static ga_status map_all(dist_window *w, const int *fds, const uint64_t *bytes) {
+/* What a rank tells the others before, and again after they have mapped its memory. */
+typedef struct rank_offer {
+  uint64_t bytes;
+  char why_not[WINDOW_WHY - 32]; /* "": its memory is there, and it reaches the others' */
+} rank_offer;
+
+static void refuse_offer(rank_offer *o, const char *why) { (void)snprintf(o->why_not, sizeof o->why_not, "%s", why); }
+
+static ga_status map_all(dist_window *w, const int *fds, const rank_offer *offers) {
   for (int32_t r = 0; r < w->plan->p.ranks; r++)
     if (r != w->comm->rank)
-      GA_TRY(w->device->ops->share_open(w->device, fds[r], (size_t)bytes[r], &w->sides[r].memory));
+      GA_TRY(w->device->ops->share_open(w->device, fds[r], (size_t)offers[r].bytes, &w->sides[r].memory));
   return GA_OK;
 }
 
-/* Ranks that have failed so far have ended the communicator, so that none waits here for long. */
-static ga_status trade_memory(dist_window *w) {
-  const int32_t ranks = w->plan->p.ranks;
-  const uint64_t mine = w->sides[w->comm->rank].memory.bytes;
-  void *p, *q;
-  GA_TRY(ga_mem_zalloc((size_t)ranks, sizeof(int), "ranks", &p));
-  int *const fds = p;
-  for (int32_t r = 0; r < ranks; r++) fds[r] = -1;
-  ga_status status = ga_mem_zalloc((size_t)ranks, sizeof mine, "ranks", &q);
+/* Ranks that have failed have ended the communicator, so that none waits here for long. */
+static ga_status hear_offers(const dist_window *w, const rank_offer *mine, rank_offer *offers, char why[WINDOW_WHY]) {
+  GA_TRY(ga_comm_all_gather(w->comm, mine, sizeof *mine, offers));
+  for (int32_t r = 0; r < w->plan->p.ranks && !*why; r++)
+    if (offers[r].why_not[0]) (void)snprintf(why, WINDOW_WHY, "rank %d: %s", r, offers[r].why_not);
+  return GA_OK;
+}
+
+static ga_status trade_memory(dist_window *w, rank_offer *mine, rank_offer *offers, int *fds, char why[WINDOW_WHY]) {
+  GA_TRY(hear_offers(w, mine, offers, why));
+  if (*why) return GA_OK;
+  GA_TRY(w->comm->calls->trade_fds(w->comm, w->sides[w->comm->rank].memory.fd, fds));
+  const ga_status status = map_all(w, fds, offers);
+  if (status != GA_OK) refuse_offer(mine, ga_error_text());
+  return status == GA_ERR_NOMEM ? status : hear_offers(w, mine, offers, why);
+}
+
+static ga_status trade_all(dist_window *w, rank_offer *mine, char why[WINDOW_WHY]) {
+  const size_t ranks = (size_t)w->plan->p.ranks;
+  void *fds, *offers;
+  GA_TRY(ga_mem_zalloc(ranks, sizeof(int), "ranks", &fds));
+  int *const fd = fds;
+  for (size_t r = 0; r < ranks; r++) fd[r] = -1;
+  ga_status status = ga_mem_zalloc(ranks, sizeof *mine, "ranks", &offers);
   if (status == GA_OK) {
-    status = ga_comm_all_gather(w->comm, &mine, sizeof mine, q);
-    if (status == GA_OK) status = w->comm->calls->trade_fds(w->comm, w->sides[w->comm->rank].memory.fd, fds);
-    if (status == GA_OK) status = map_all(w, fds, q);
-    ga_mem_free(q);
+    status = trade_memory(w, mine, offers, fd, why);
+    ga_mem_free(offers);
   }
-  for (int32_t r = 0; r < ranks; r++)
-    if (fds[r] >= 0) (void)close(fds[r]);
-  ga_mem_free(p);
+  for (size_t r = 0; r < ranks; r++)
+    if (fd[r] >= 0) (void)close(fd[r]);
+  ga_mem_free(fds);
   return status;
 }
 
-ga_status dist_window_open(const ga_dist_plan *plan, ga_comm *comm, ga_device *device, dist_window *w) {
+/* Memory of my own for others to map. */
+static ga_status make_offer(dist_window *w, rank_offer *mine) {
+  ga_shared *memory = &w->sides[w->comm->rank].memory;
+  bool allowed;
+  GA_TRY(ga_peers_allowed(&allowed));
+  if (!w->comm->calls->trade_fds) refuse_offer(mine, "its transport passes no memory to others");
+  if (!allowed) refuse_offer(mine, "GA_PEER is off");
+  if (mine->why_not[0]) return GA_OK;
+  const size_t bytes = (size_t)dist_window_bytes(w->plan, w->comm->rank);
+  const ga_status status = w->device->ops->share_alloc(w->device, bytes, memory);
+  if (status == GA_ERR_UNSUPPORTED) refuse_offer(mine, ga_error_text());
+  mine->bytes = memory->bytes;
+  return status == GA_ERR_UNSUPPORTED ? GA_OK : status;
+}
+
+ga_status dist_window_open(const ga_dist_plan *plan, ga_comm *comm, ga_device *device, dist_window *w,
+                           char why[WINDOW_WHY]) {
+  rank_offer mine = {0};
   void *p;
   *w = (dist_window){.plan = plan, .comm = comm, .device = device};
-  GA_REQUIRE(comm->calls->trade_fds, GA_ERR_UNSUPPORTED,
-             "dist: ranks on %s are threads or processes of one host; this communicator's are neither", device->name);
+  *why = 0;
   GA_TRY(ga_mem_zalloc((size_t)plan->p.ranks, sizeof *w->sides, "ranks", &p));
   w->sides = p;
   for (int32_t r = 0; r < plan->p.ranks; r++) w->sides[r].memory.fd = -1;
   for (int32_t r = 0; r < plan->p.ranks; r++) GA_TRY(place_side(plan, r, comm->rank, &w->sides[r]));
-  GA_TRY(device->ops->share_alloc(device, (size_t)dist_window_bytes(plan, comm->rank), &w->sides[comm->rank].memory));
-  return trade_memory(w);
+  GA_TRY(make_offer(w, &mine));
+  GA_TRY(trade_all(w, &mine, why));
+  if (*why) dist_window_close(w);
+  return GA_OK;
 }
 
 void dist_window_close(dist_window *w) {

@@ -31,8 +31,11 @@ typedef struct dist_window {
   window_side *sides; /* [ranks] */
 } dist_window;
 
-/* All ranks call it. */
-GA_NODISCARD ga_status dist_window_open(const ga_dist_plan *plan, ga_comm *comm, ga_device *device, dist_window *w);
+enum { WINDOW_WHY = 192 };
+/* All ranks call it. Where some rank's memory cannot be shared, or another does not reach it, all of them have no
+ * window: w->sides is NULL, and `why` names the first such rank and its reason; else it is "". */
+GA_NODISCARD ga_status dist_window_open(const ga_dist_plan *plan, ga_comm *comm, ga_device *device, dist_window *w,
+                                        char why[WINDOW_WHY]);
 /* Bytes of a rank's memory in it. */
 int64_t dist_window_bytes(const ga_dist_plan *plan, int32_t rank);
 /* No stream uses it any more. */

@@ -339,8 +339,12 @@ static ga_status plan_invariant(ga_engine *e) {
   return exec_check_invariant(&e->exec);
 }
 
+static ga_status check_rounds_x(ga_engine *e) {
+  const ga_status status = e->exec.rounds_x ? exec_check_rounds_x(&e->exec) : GA_OK;
+  return status == GA_OK ? GA_OK : ga_fail_in(status, "engine");
+}
+
 static ga_status check_deterministic(ga_engine *e) {
-  e->exec.is_invariant = e->options.flags & GA_ENGINE_DETERMINISTIC;
   if (!e->exec.is_invariant) return GA_OK;
   const ga_status status = plan_invariant(e);
   return status == GA_OK ? GA_OK : ga_fail_in(status, "engine: deterministic");
@@ -434,7 +438,10 @@ static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
   GA_TRY(exec_create(e->model, &e->model->placements[0], &e->cache, e->sizes.batch, e->sizes.max_out, e->sizes.context,
                      &e->exec));
   note_sizes(e, n_pages, n_host);
-  return check_deterministic(e);
+  e->exec.is_invariant = e->options.flags & GA_ENGINE_DETERMINISTIC; /* both before the first program is made */
+  e->exec.rounds_x = e->options.flags & GA_ENGINE_E4M3_ACTIVATIONS;
+  GA_TRY(check_deterministic(e));
+  return check_rounds_x(e);
 }
 
 static void free_parts(ga_engine *e) {

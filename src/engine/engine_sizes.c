@@ -88,9 +88,9 @@ static ga_status fill_options(const ga_model *model, const ga_engine_options *gi
   const bool is_cpu = model->ctx->device->caps.host_memory;
   *o = (ga_engine_options)GA_ENGINE_OPTIONS_INIT;
   if (given) GA_TRY(GA_SIZED_TAKE("engine: options", ga_engine_options, given, o));
-  const uint32_t all =
-      GA_ENGINE_NO_PREFIX_CACHE | GA_ENGINE_DETERMINISTIC | GA_ENGINE_OFFLOAD_PREFIXES | GA_ENGINE_TIME_STEPS;
-  GA_REQUIRE(!(o->flags & ~all), GA_ERR_ARG, "engine: flags 0x%x; must be 0 to 15", o->flags);
+  const uint32_t all = GA_ENGINE_NO_PREFIX_CACHE | GA_ENGINE_DETERMINISTIC | GA_ENGINE_OFFLOAD_PREFIXES |
+                       GA_ENGINE_TIME_STEPS | GA_ENGINE_E4M3_ACTIVATIONS;
+  GA_REQUIRE(!(o->flags & ~all), GA_ERR_ARG, "engine: flags 0x%x; must be 0 to 31", o->flags);
   GA_REQUIRE(!(o->flags & GA_ENGINE_OFFLOAD_PREFIXES) || (o->swap_bytes > 0 && !(o->flags & GA_ENGINE_NO_PREFIX_CACHE)),
              GA_ERR_ARG, "engine: prefixes go to host memory, of %lld bytes, flags 0x%x; needs swap_bytes and prefixes",
              (long long)o->swap_bytes, o->flags);

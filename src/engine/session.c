@@ -37,13 +37,19 @@ static ga_status create_inputs(const ga_session *s, ga_ctx *ctx, session_inputs 
 static ga_status create_stage(ga_session *s, const ga_placement *placement, const ga_session_sizes *sizes,
                               session_stage *stage) {
   GA_TRY(create_inputs(s, placement->ctx, &stage->inputs));
-  return exec_create(s->model, placement, &s->kv, sizes->batch, sizes->max_out, sizes->context, &stage->exec);
+  GA_TRY(exec_create(s->model, placement, &s->kv, sizes->batch, sizes->max_out, sizes->context, &stage->exec));
+  stage->exec.rounds_x = sizes->rounds_x;
+  return sizes->rounds_x ? exec_check_rounds_x(&stage->exec) : GA_OK;
 }
 
 static ga_status create(ga_session *s, const ga_session_options *options) {
   ga_session_sizes sizes;
   void *p;
   GA_TRY(ga_session_sizes_of(&s->model->hparams, s->model->ctx, options, &sizes));
+  GA_REQUIRE(!sizes.rounds_x || sizes.batch > FUSED_FEW, GA_ERR_ARG,
+             "session: batch %d with activations of e4m3, which are for steps of more than %d tokens (deterministic "
+             "sessions have one)",
+             sizes.batch, FUSED_FEW);
   s->context = sizes.context;
   s->batch = sizes.batch;
   s->device_length = -1;

@@ -57,7 +57,8 @@ static ga_status program_for(ga_exec *e, int32_t tokens, int32_t rows, const fus
                               .kv = e->kv ? &e->kv->dtype : NULL,
                               .tokens = tokens,
                               .out = rows,
-                              .is_invariant = e->is_invariant};
+                              .is_invariant = e->is_invariant,
+                              .rounds_x = e->rounds_x};
   if (!*slot) GA_TRY(fuse(&target, slot));
   *out = *slot;
   return GA_OK;
@@ -81,6 +82,26 @@ ga_status exec_check_invariant(ga_exec *e) {
     GA_TRY(ga_gemm_fused_plan(e->ctx, &d, &plan));
     ga_plan_destroy(plan);
   }
+  return GA_OK;
+}
+
+ga_status exec_check_rounds_x(ga_exec *e) {
+  const fused_program *program;
+  int32_t found = 0;
+  GA_TRY(program_for(e, 0, 0, &program));
+  for (int32_t i = 0; i < program->n_ops; i++) {
+    const fused_op *op = &program->ops[i];
+    ga_plan *plan;
+    if (!fused_rounds_x(e->model, op)) continue;
+    const ga_gemm_fused_desc d = fused_gemm_desc(e->model, op, FUSED_FEW + 1);
+    GA_TRY(ga_gemm_fused_plan(e->ctx, &d, &plan));
+    ga_plan_destroy(plan);
+    found++;
+  }
+  GA_REQUIRE(found, GA_ERR_UNSUPPORTED,
+             "activations of e4m3 need weights of e4m3 with scales, as FP8 checkpoints have them; on %s this model has "
+             "none",
+             e->placement->plan.device);
   return GA_OK;
 }
 

@@ -45,6 +45,7 @@ typedef struct ga_exec {
   const ga_kv_cache *kv; /* NULL: no cache, attention among the step's own tokens (encoders) */
   int32_t max_tokens, max_out;
   bool is_invariant;        /* a token's numbers do not depend on what else is in its step: set before the first one */
+  bool rounds_x;            /* to e4m3, in products of fuse_target: set before the first step */
   float *buffer[BUF_COUNT]; /* NULL: not used here */
   float *gathered;          /* [max_out, d] the rows out_rows; made when first needed */
   bool is_long;             /* by the frequencies of ROPE_LONG, whose magnitude is ROPE_GLOBAL's */
@@ -60,6 +61,8 @@ GA_NODISCARD ga_status exec_create(const ga_model *model, const ga_placement *pl
 void exec_destroy(ga_exec *e);
 /* Of one with is_invariant: whether its context has batch-invariant rows for all products; asks the planner alone. */
 GA_NODISCARD ga_status exec_check_invariant(ga_exec *e);
+/* Of one with rounds_x: GA_ERR_UNSUPPORTED if no weight of its placement, or no row of its context, takes rounded X. */
+GA_NODISCARD ga_status exec_check_rounds_x(ga_exec *e);
 /* Runs the placement's layers on e->step, with the embedding before them at the first placement and the head behind
  * them at the last. Encoders leave [T, d] in BUF_X; the others [n_out, V] in BUF_LOGITS. */
 GA_NODISCARD ga_status exec_run(ga_exec *e);

@@ -75,6 +75,7 @@ static fused_op fused_op_of(const fuser *f, const ga_node *node, fused_kind kind
                  .alibi = node->alibi,
                  .by_head = node->by_head,
                  .is_invariant = f->target->is_invariant,
+                 .rounds_x = f->target->rounds_x,
                  .scale = node->scale,
                  .eps = node->eps};
   for (int i = 0; i < FUSED_MATRICES; i++) op.matrix[i] = (fused_matrix){.weight = W_NONE, .bias = W_NONE};

@@ -60,6 +60,7 @@ typedef struct fused_op {
   bool by_head;          /* NORM of heads, each with weights of its own */
   bool alibi;            /* ATTENTION */
   bool is_invariant;     /* PRODUCT, ATTENTION */
+  bool rounds_x;         /* PRODUCT: as in fuse_target */
   float scale, eps;
 } fused_op;
 
@@ -79,6 +80,7 @@ typedef struct fuse_target {
   const ga_dtype *kv;            /* NULL: no cache */
   int32_t tokens, out;           /* fused_class of the step's tokens and of the rows whose logits are wanted */
   bool is_invariant;             /* a token's numbers must not depend on the step's others; then tokens and out are 0 */
+  bool rounds_x; /* to e4m3, in products by e4m3_128 of more than FUSED_FEW rows, or batch-invariant ones */
 } fuse_target;
 
 /* Asks the planner of the placement's context; runs nothing. Release with fused_destroy. */
@@ -87,6 +89,8 @@ void fused_destroy(fused_program *program);
 
 /* Descriptions of launches, as both asking and running have them. */
 ga_gemm_fused_desc fused_gemm_desc(const ga_model *model, const fused_op *op, int64_t rows);
+/* Does it round X where it has enough rows? */
+bool fused_rounds_x(const ga_model *model, const fused_op *op);
 ga_kv_store_fused_desc fused_store_desc(const ga_model *model, const fused_op *op, ga_dtype kv, int64_t tokens,
                                         int64_t slots);
 

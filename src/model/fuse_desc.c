@@ -6,6 +6,16 @@ static const ga_matrix *weight_of_op(const ga_model *model, const fused_op *op, 
 
 static int64_t stride_of(const fused_rows *r) { return r->stride == r->cols ? 0 : r->stride; }
 
+bool fused_rounds_x(const ga_model *model, const fused_op *op) {
+  return op->kind == FUSED_PRODUCT && op->rounds_x && weight_of_op(model, op, 0)->dtype == GA_E4M3_128;
+}
+
+/* Rows of the table that round X take one product, and pay from so many rows of X on; batch-invariant ones take all. */
+static bool rounds_x_of(const ga_model *model, const fused_op *op, int64_t rows) {
+  const bool is_one = op->norm == W_NONE && !op->is_gated && op->n_matrices == 1;
+  return is_one && (rows > FUSED_FEW || op->is_invariant) && fused_rounds_x(model, op);
+}
+
 ga_gemm_fused_desc fused_gemm_desc(const ga_model *model, const fused_op *op, int64_t rows) {
   const ga_matrix *w = weight_of_op(model, op, 0);
   ga_gemm_fused_desc fused = GA_GEMM_FUSED_DESC_INIT;
@@ -20,6 +30,7 @@ ga_gemm_fused_desc fused_gemm_desc(const ga_model *model, const fused_op *op, in
   d->act = op->act;
   d->scale = op->scale;
   if (op->is_invariant) d->flags |= GA_GEMM_INVARIANT;
+  if (rounds_x_of(model, op, rows)) d->flags |= GA_GEMM_X_E4M3;
   if (op->norm != W_NONE) fused.fused |= GA_GEMM_FUSED_NORM;
   if (op->norm != W_NONE) fused.norm_eps = op->eps;
   if (op->add_norm != W_NONE)

@@ -75,6 +75,7 @@ typedef struct ga_placement {
 typedef struct ga_session_sizes {
   int32_t context, batch, max_out; /* max_out: rows of logits at once */
   ga_dtype kv_dtype;
+  bool rounds_x; /* to e4m3 */
 } ga_session_sizes;
 
 struct ga_model {

@@ -31,13 +31,15 @@ ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ctx, const ga_s
   ga_session_options full = GA_SESSION_OPTIONS_INIT;
   if (o) GA_TRY(GA_SIZED_TAKE("session: options", ga_session_options, o, &full));
   o = &full;
-  GA_REQUIRE(!(o->flags & ~(uint32_t)GA_SESSION_DETERMINISTIC), GA_ERR_ARG,
-             "session: flags 0x%x; must be 0 or 1: deterministic", o->flags);
+  const uint32_t all = GA_SESSION_DETERMINISTIC | GA_SESSION_E4M3_ACTIVATIONS;
+  GA_REQUIRE(!(o->flags & ~all), GA_ERR_ARG,
+             "session: flags 0x%x; must be 0, 1 (deterministic) or 2 (activations of e4m3)", o->flags);
   ga_session_sizes s = {.context = o->context ? o->context : (int32_t)ga_min_i64(p->context, 4096),
                         .batch = o->batch                        ? o->batch
                                  : ctx->device->caps.host_memory ? 512
                                                                  : 2048,
-                        .kv_dtype = o->kv_dtype ? (ga_dtype)o->kv_dtype : GA_F16};
+                        .kv_dtype = o->kv_dtype ? (ga_dtype)o->kv_dtype : GA_F16,
+                        .rounds_x = o->flags & GA_SESSION_E4M3_ACTIVATIONS};
   if (o->flags & GA_SESSION_DETERMINISTIC) {
     GA_REQUIRE(o->batch == 0 || o->batch == 1, GA_ERR_ARG, "session: batch %d, deterministic; must be 1, or 0 for that",
                o->batch);

@@ -17,6 +17,10 @@ static ga_status complete_operands(ga_gemm_desc *d) {
   GA_REQUIRE(!d->scales || e4m3, GA_ERR_DTYPE,
              "gemm: scales is %d with x of %s and w of %s; scales are for e4m3 by e4m3", d->scales,
              ga_dtype_name((ga_dtype)d->x_dtype), w->name);
+  GA_REQUIRE(!(d->flags & GA_GEMM_X_E4M3) || d->w_dtype == GA_E4M3_128, GA_ERR_DTYPE,
+             "gemm: flags 0x%x: X_E4M3 needs w of e4m3_128; it is %s", d->flags, w->name);
+  GA_REQUIRE(!(d->flags & GA_GEMM_X_E4M3) || !(d->flags & GA_GEMM_XT), GA_ERR_ARG,
+             "gemm: flags 0x%x: X_E4M3 needs x with k contiguous, without XT", d->flags);
   const bool free = !w->is_quant && d->w_layout == GA_LAYOUT_NATIVE;
   GA_REQUIRE(free || !(d->flags & GA_GEMM_WT), GA_ERR_ARG,
              "gemm: flags 0x%x: WT needs w of a plain type in native layout; it is %s, layout %d", d->flags, w->name,
@@ -54,6 +58,8 @@ static ga_status complete_more(ga_gemm_fused_desc *f) {
              "gemm: fused 0x%x with x of %s and n %lld: ADD_NORM goes with NORM, x of f32 and n of at least 1",
              f->fused, ga_dtype_name((ga_dtype)d->x_dtype), (long long)d->n);
   const bool as_stored = !(d->flags & (GA_GEMM_XT | GA_GEMM_WT)) && (d->w_stride == 0 || d->w_stride == d->k);
+  GA_REQUIRE(!normed || !(d->flags & GA_GEMM_X_E4M3), GA_ERR_ARG, "gemm: flags 0x%x: X_E4M3 does not go with NORM",
+             d->flags);
   GA_REQUIRE((!gated && !normed && !f->n_more[0]) || (as_stored && !d->scales), GA_ERR_ARG,
              "gemm: flags 0x%x, scales %d, w_stride %lld, n_more[0] %lld: XT, WT, scales and w_stride go with neither "
              "NORM, GATED nor n_more",
@@ -61,8 +67,9 @@ static ga_status complete_more(ga_gemm_fused_desc *f) {
   return GA_OK;
 }
 
-#define FLAGS \
-  (GA_GEMM_BIAS | GA_GEMM_GLU | GA_GEMM_RESIDUAL | GA_GEMM_XT | GA_GEMM_WT | GA_GEMM_FAST_SUM | GA_GEMM_INVARIANT)
+#define FLAGS                                                                                                       \
+  (GA_GEMM_BIAS | GA_GEMM_GLU | GA_GEMM_RESIDUAL | GA_GEMM_XT | GA_GEMM_WT | GA_GEMM_FAST_SUM | GA_GEMM_INVARIANT | \
+   GA_GEMM_X_E4M3)
 
 static ga_status complete(ga_gemm_fused_desc *fused) {
   ga_gemm_desc *d = &fused->plain;

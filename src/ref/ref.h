@@ -3,6 +3,7 @@
 #define GA_REF_REF_H
 
 #include "core/device.h"
+#include "ga/gemm.h"
 
 extern const ga_backend ga_ref_backend;
 
@@ -26,6 +27,9 @@ GA_DECLARE_REF(attn);
 GA_DECLARE_REF(attn_bwd);
 GA_DECLARE_REF(attn_quant);
 GA_DECLARE_REF(sample);
+
+/* X of GA_GEMM_X_E4M3, [m, k]: each code times its scale. */
+void ga_ref_gemm_round_x(const ga_gemm_desc *d, const void *x, double *out);
 
 /* Element i of a contiguous array of any type, as a double. Block types: i counts elements. */
 double ga_ref_load(ga_dtype dtype, const void *data, int64_t i);

@@ -1,5 +1,7 @@
 #include <math.h>
 
+#include "base/mem.h"
+#include "base/status.h"
 #include "core/gemm_at.h"
 #include "ref/ref.h"
 
@@ -80,10 +82,38 @@ static double element(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, co
   return d->plain.flags & GA_GEMM_RESIDUAL ? t + ga_ref_load(y, a->plain.residual, at) : t;
 }
 
+void ga_ref_gemm_round_x(const ga_gemm_desc *d, const void *x, double *out) {
+  for (int64_t r = 0; r < d->m; r++)
+    for (int64_t b = 0; b < d->k; b += GA_GEMM_SCALE_BLOCK) {
+      float of_x[GA_GEMM_SCALE_BLOCK], code[GA_GEMM_SCALE_BLOCK];
+      const int64_t n = ga_min_i64(GA_GEMM_SCALE_BLOCK, d->k - b);
+      for (int64_t i = 0; i < n; i++) of_x[i] = (float)ga_ref_load((ga_dtype)d->x_dtype, x, ga_gemm_x_at(d, r, b + i));
+      const float scale = ga_gemm_x_codes(of_x, n, code);
+      for (int64_t i = 0; i < n; i++) out[r * d->k + b + i] = (double)code[i] * (double)scale;
+    }
+}
+
+/* The product by an X that has been rounded. */
+static ga_status by_rounded_x(const ga_gemm_fused_desc *desc, const ga_gemm_fused_io *io) {
+  ga_gemm_fused_desc d = *desc;
+  ga_gemm_fused_io a = *io;
+  void *x;
+  GA_TRY(ga_mem_alloc((uint64_t)(d.plain.m * d.plain.k) * sizeof(double) + 1, "gemm", &x));
+  ga_ref_gemm_round_x(&d.plain, a.plain.x, x);
+  a.plain.x = x;
+  d.plain.x_dtype = GA_F64;
+  d.plain.x_stride = d.plain.k;
+  d.plain.flags &= ~(uint32_t)GA_GEMM_X_E4M3;
+  const ga_status status = ga_ref_gemm(NULL, &d, &a, NULL, NULL);
+  ga_mem_free(x);
+  return status;
+}
+
 ga_status ga_ref_gemm(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
   (void)kernel, (void)workspace, (void)stream;
   const ga_gemm_fused_desc *d = desc;
   const ga_gemm_fused_io *a = io;
+  if (d->plain.flags & GA_GEMM_X_E4M3) return by_rounded_x(d, a);
   for (int64_t r = 0; r < d->plain.m; r++) {
     const factors f = factors_of(d, a, r);
     for (int64_t i = 0; d->fused & GA_GEMM_FUSED_ADD_NORM && a->sum && i < d->plain.k; i++)

@@ -414,16 +414,17 @@ static CUresult e_MemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDes
 
 /* --- streams, events, graphs --- */
 
+/* Values are for mapped memory: cuStreamWriteValue32 refuses that of a pool with this code (driver 580, H200). */
 static CUresult e_StreamWriteValue32(CUstream stream, CUdeviceptr at, uint32_t value, unsigned flags) {
   const emu_work w = {.kind = EMU_WRITE, .dst = (void *)(uintptr_t)at, .value = value};
   STEP();
-  if (flags != CU_STREAM_WRITE_DEFAULT || !emu_is_device(w.dst, 4) || at % 4) return ERR_INVALID_VALUE;
+  if (flags != CU_STREAM_WRITE_DEFAULT || !emu_share_holds(w.dst, 4) || at % 4) return ERR_INVALID_VALUE;
   return emu_submit(stream, &w, 0);
 }
 static CUresult e_StreamWaitValue32(CUstream stream, CUdeviceptr at, uint32_t value, unsigned flags) {
   const emu_work w = {.kind = EMU_AWAIT, .src = (const void *)(uintptr_t)at, .value = value};
   STEP();
-  if (flags != CU_STREAM_WAIT_GEQ || !emu_is_device(w.src, 4) || at % 4) return ERR_INVALID_VALUE;
+  if (flags != CU_STREAM_WAIT_GEQ || !emu_share_holds(w.src, 4) || at % 4) return ERR_INVALID_VALUE;
   return emu_submit(stream, &w, 0);
 }
 static CUresult e_StreamCreate(CUstream *stream, unsigned flags) {

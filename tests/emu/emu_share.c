@@ -12,6 +12,7 @@
 typedef struct reserved {
   struct reserved *next;
   char *at;
+  size_t bytes;
   void *base;
 } reserved;
 static reserved *all;
@@ -53,6 +54,7 @@ void *emu_share_reserve(size_t bytes) {
     return NULL;
   }
   r->at = (char *)(((uintptr_t)r->base + PAGE - 1) / PAGE * PAGE);
+  r->bytes = bytes;
   r->next = all;
   all = r;
   return r->at;
@@ -69,6 +71,12 @@ CUresult emu_share_unreserve(void *p, size_t bytes) {
     return freed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_ERROR_INVALID_VALUE;
+}
+
+bool emu_share_holds(const void *p, size_t bytes) {
+  for (const reserved *r = all; r; r = r->next)
+    if ((const char *)p >= r->at && (const char *)p + bytes <= r->at + r->bytes) return true;
+  return false;
 }
 
 /* What another process writes there cannot be told from what nobody has written, so all of it counts as written. */

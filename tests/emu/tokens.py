@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Whole models on the CUDA emulator, Llama- and Gemma-shaped, in f32, quantised and FP8, with short and long prompts: the same tokens as on the
 CPU, greedy and by chance with every filter and penalty, with caches of several types; --explain names every op.
-usage: tokens.py PART GA_EMU; parts are tiny, gemma, packed, fp8 (models), chains (of sampling), and quick: a little of the first and last"""
+usage: tokens.py PART GA_EMU; parts are tiny, gemma, packed, fp8, fp8_activations (models), chains (of sampling), and quick: a little of the first and last"""
+import json
 import math
 import os
 import subprocess
@@ -98,10 +99,10 @@ def chosen_rows(text):
     return [line.split()[1] for line in text.splitlines() if line.startswith("gemm ")]
 
 
-def surprise(program, model, device):
+def surprise(program, model, device, *options):
     text = model / "text"
     text.write_text("abcdefgh ijklmnop " * 5)
-    command = [program, "perplexity", "-m", model, "-d", device, "-w", "24", text]
+    command = [program, "perplexity", "-m", model, "-d", device, "-w", "24", *options, text]
     done = subprocess.run(command, capture_output=True, env={**os.environ, "GA_EMU": "seed=5"}, timeout=600)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}: {done.returncode}\n{done.stderr.decode()}")
@@ -125,11 +126,63 @@ def compare_fp8(program, folder):
             sys.exit(f"{scales}: perplexity {got} on the emulator, {want} on the CPU")
 
 
+ROUNDED = ("--activations", "e4m3")
+
+
+def refused(program, words, *command):
+    done = subprocess.run([program, *command], capture_output=True, text=True, timeout=600)
+    if done.returncode == 0 or words not in done.stderr:
+        sys.exit(f"{command}: {done.returncode}, '{words}' is not in: {done.stderr}")
+
+
+def answers(program, model, folder, prompts, *options):
+    """Of an engine: the texts of a batch of requests."""
+    requests, out = folder / "requests.jsonl", folder / "answers.jsonl"
+    out.unlink(missing_ok=True)
+    bodies = [{"model": model.name, "prompt": p, "max_tokens": 4, "temperature": 0, "ignore_eos": True, "logprobs": 0} for p in prompts]
+    lines = [{"custom_id": str(i), "method": "POST", "url": "/v1/completions", "body": b} for i, b in enumerate(bodies)]
+    requests.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    command = [program, "batch", "-m", model, "-d", "emu", "-c", "256", *options, "--explain", "-o", out, requests]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "GA_EMU": "seed=5"}, timeout=600)
+    if done.returncode:
+        sys.exit(f"{command}: {done.returncode}\n{done.stderr}")
+    got = {a["custom_id"]: a["response"]["body"]["choices"][0] for a in map(json.loads, out.read_text().splitlines())}
+    return [(got[str(i)]["text"], got[str(i)]["logprobs"]["token_logprobs"]) for i in range(len(prompts))], chosen_rows(done.stderr)
+
+
+def round_activations(program, folder):
+    """Activations in e4m3: by the rows that are for it, only where they are asked for and there are nine tokens; other results, but not far off."""
+    for scales, ff in (("block", None), ("row", 320)):
+        model = fp8_folder.build(folder / scales, "tiny", scales, ff=ff)
+        got, text = answer(program, model, "emu", SHORT, *ROUNDED)
+        if got != answer(program, model, "emu", SHORT)[0]:
+            sys.exit(f"{scales}: steps of few tokens have other results")
+        _, text = answer(program, model, "emu", LONG, *ROUNDED, "--explain")
+        for row, wanted in (("gemm_e4m3_128_x_e4m3_sm90a_", True), ("gemm_e4m3_128_prefill_sm90a_", False), ("gemm_bf16_prefill_sm90a_", bool(ff))):
+            if any(r.startswith(row) for r in chosen_rows(text)) != wanted:
+                sys.exit(f"{scales}: {row} {'is not' if wanted else 'is'} there:\n{text}")
+        full, rounded = surprise(program, model, "emu"), surprise(program, model, "emu", *ROUNDED)
+        if full == rounded or abs(rounded / full - 1) > 1e-2:
+            sys.exit(f"{scales}: perplexity {rounded} with activations of e4m3, {full} without")
+    refused(program, "activations of e4m3 need weights of e4m3", "run", "-m", model, "-d", "cpu", *ROUNDED, "-n", "1", "x")
+    refused(program, "batch 1 with activations of e4m3", "run", "-m", model, "-d", "emu", *ROUNDED, "--deterministic", "-n", "1", "x")
+    refused(program, "allowed are full, e4m3", "run", "-m", model, "--activations", "e5m2", "-n", "1", "x")
+    prompts = [LONG, SHORT, LONG[1:] + "x", "hgfedcba" * 3]
+    together, rows = answers(program, model, folder, prompts, *ROUNDED, "--deterministic")
+    if "gemm_e4m3_128_x_e4m3_sm90a_128x128" not in rows or any("_few_" in r or "e4m3_128_prefill" in r for r in rows):
+        sys.exit(f"a deterministic engine took {rows}")
+    for prompt, want in zip(prompts[:2], together):
+        if answers(program, model, folder, [prompt], *ROUNDED, "--deterministic")[0] != [want]:
+            sys.exit(f"{prompt}: other bits alone than among others")
+
+
 def main():
     part, program = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         if part == "fp8":
             compare_fp8(program, folder)
+        elif part == "fp8_activations":
+            round_activations(program, Path(folder))
         elif part in CASES:
             model = build(folder, part)
             for case in CASES[part]:

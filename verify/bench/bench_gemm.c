@@ -2,6 +2,8 @@
 
 #include "verify/bench/bench.h"
 
+#define MANY ((int64_t)1 << 32) /* multiply-adds */
+
 /* Decode and small batches (k 14336 is a down projection of 8 B parameters), prefill; q, k and v, gate and up of one
  * token, with the norm. */
 static const struct {
@@ -17,12 +19,19 @@ static const struct {
               {8, 14336, 4096, 0, 0},
               {1, 128256, 4096, 0, 0},
               {512, 2048, 2048, 0, 0},
+              {256, 4096, 4096, 0, 0}, /* from here on tensor cores alone: a server's batch, a prompt */
+              {256, 4096, 14336, 0, 0},
+              {256, 14336, 4096, 0, 0},
+              {2048, 4096, 4096, 0, 0},
+              {2048, 4096, 14336, 0, 0},
+              {2048, 14336, 4096, 0, 0},
               {1, 4096, 4096, 0, GA_GEMM_FUSED_NORM},
               {1, 4096, 4096, 1024, GA_GEMM_FUSED_NORM},
               {1, 14336, 4096, 0, GA_GEMM_FUSED_NORM | GA_GEMM_FUSED_GATED}};
 
 static bool shape(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NAME]) {
   ga_gemm_fused_desc *d = desc;
+  if (shapes[i].m * shapes[i].n * shapes[i].k >= MANY && !(kernel->flags & GA_KERNEL_TENSOR)) return false;
   *d = (ga_gemm_fused_desc)GA_GEMM_FUSED_DESC_INIT;
   d->plain.m = shapes[i].m;
   d->plain.n = d->plain.y_stride = shapes[i].n;
@@ -31,7 +40,8 @@ static bool shape(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NA
   d->plain.x_dtype = kernel->dtype[1] ? (int32_t)kernel->dtype[1] : GA_F32;
   d->plain.y_dtype = kernel->dtype[2] ? (int32_t)kernel->dtype[2] : GA_F32;
   d->plain.w_layout = (int32_t)kernel->layout;
-  if (kernel->flags & GA_KERNEL_INVARIANT && kernel->rows_max) d->plain.flags = GA_GEMM_INVARIANT; /* for that alone */
+  if (kernel->flags & GA_KERNEL_INVARIANT && kernel->rows_max) d->plain.flags |= GA_GEMM_INVARIANT; /* for that alone */
+  if (kernel->flags & GA_KERNEL_X_E4M3 && kernel->flags & GA_KERNEL_TENSOR) d->plain.flags |= GA_GEMM_X_E4M3;
   d->fused = shapes[i].fused;
   d->n_more[0] = d->n_more[1] = d->y_more_stride[0] = d->y_more_stride[1] = shapes[i].more;
   (void)snprintf(name, BENCH_NAME, "%lldx%lldx%lld %s%s%s%s", (long long)d->plain.m, (long long)d->plain.n,

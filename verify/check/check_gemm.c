@@ -106,6 +106,8 @@ static int32_t draw_x(check_case *c, int32_t w_dtype) {
   return check_dtype_of(c, 1, list, w_dtype == GA_E4M3 ? 5 : 3);
 }
 
+static bool rounds_x(const ga_gemm_desc *d) { return d->flags & GA_GEMM_X_E4M3; }
+
 /* One in five draws of batch-invariant rows asks for that; packed ones take fewer rows of X then than they are for.
  * Those for few rows of X are for that alone. */
 static void draw_invariant(const check_case *c, ga_gemm_desc *d) {
@@ -128,9 +130,12 @@ static void draw(check_case *c) {
   d->plain.scale = check_factor(c);
   draw_more(c, d);
   if (!has_more(d)) draw_invariant(c, &d->plain);
+  if (!has_more(d) && c->kernel->flags & GA_KERNEL_X_E4M3 && d->plain.w_dtype == GA_E4M3_128 && check_pick(c, 8))
+    d->plain.flags |= GA_GEMM_X_E4M3;
   draw_layout(c, d);
   if (is_e4m3(&d->plain) && !has_more(d)) d->plain.scales = check_pick(c, 3);
   if (is_e4m3(&d->plain) && check_pick(c, 3) && !has_more(d)) d->plain.flags |= GA_GEMM_FAST_SUM;
+  if (rounds_x(&d->plain)) d->plain.flags &= ~(uint32_t)GA_GEMM_XT;
   /* A row's sum of squares spreads an infinity, and has no denormals. */
   if (d->fused & GA_GEMM_FUSED_NORM) c->specials &= ~(uint32_t)(CHECK_INF | CHECK_TINY);
   if (d->plain.act) c->specials &= ~(uint32_t)CHECK_INF;          /* at -infinity formulas give NaN, or 0, the limit */
@@ -139,9 +144,18 @@ static void draw(check_case *c) {
   if (c->kernel->flags & (GA_KERNEL_BF16 | GA_KERNEL_F16 | GA_KERNEL_FLUSH)) c->specials &= ~(uint32_t)CHECK_TINY;
 }
 
+/* Integers up to 7, which each 128 of k of X have: codes are then exactly 64 times as large. */
+static void fill_exact_x(check_case *c, int64_t k, double *values, int64_t n) {
+  for (int64_t i = 0; i < n; i++)
+    values[i] = i % k % GA_GEMM_SCALE_BLOCK ? check_pick(c, 15) - 7 : check_pick(c, 2) ? 7 : -7;
+}
+
 /* Scales: powers of two where results are exact. */
 static void fill(check_case *c, const check_arg *arg, double *values, int64_t n) {
-  (void)arg;
+  if (!strcmp(arg->name, "x")) {
+    fill_exact_x(c, ((const ga_gemm_fused_desc *)c->desc)->plain.k, values, n);
+    return;
+  }
   for (int64_t i = 0; i < n; i++)
     values[i] = c->mode == CHECK_EXACT ? exp2(check_pick(c, 3) - 1) : exp2(4 * ga_rng_unit(&c->rng) - 3);
 }
@@ -149,6 +163,8 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
 static const char *must_refuse(const check_case *c) {
   const ga_gemm_fused_desc *d = c->desc;
   if (d->plain.w_layout != (int32_t)c->kernel->layout) return "another layout of the weights";
+  if (c->kernel->flags & GA_KERNEL_X_E4M3 && c->kernel->flags & GA_KERNEL_TENSOR && !rounds_x(&d->plain))
+    return "rounding of X was not asked for";
   if (c->kernel->flags & GA_KERNEL_FAST_SUM && !(d->plain.flags & GA_GEMM_FAST_SUM))
     return "sums in the tensor cores were not asked for";
   if ((d->plain.m < c->kernel->rows_min && !(d->plain.flags & GA_GEMM_INVARIANT)) ||
@@ -279,6 +295,7 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   check_arg *x = check_in(a, "x", offsetof(ga_gemm_fused_io, plain.x), d->plain.x_dtype, xt ? d->plain.k : d->plain.m,
                           xt ? d->plain.m : d->plain.k, d->plain.x_stride);
   x->align = align > sum_align(d) ? align : sum_align(d);
+  if (rounds_x(&d->plain) && c->mode == CHECK_EXACT) x->fill = CHECK_FILL_OP;
   args_more(c, d, a);
   args_of_scales(&d->plain, a);
   if (d->plain.flags & GA_GEMM_BIAS)
@@ -320,6 +337,16 @@ static void load_values(const ga_kernel *kernel, int32_t dtype, const void *data
   }
 }
 
+/* The codes of a row of e4m3_128, and behind them their scales. */
+static void load_codes(const void *matrix, int64_t row, int64_t k, float *out) {
+  enum { SCALE = sizeof(float), BYTES = SCALE + GA_GEMM_SCALE_BLOCK };
+  const uint8_t *block = (const uint8_t *)matrix + row * (k / GA_GEMM_SCALE_BLOCK) * BYTES;
+  for (int64_t i = 0; i < k; i += GA_GEMM_SCALE_BLOCK, block += BYTES) {
+    memcpy(out + k + i / GA_GEMM_SCALE_BLOCK, block, SCALE);
+    for (int64_t e = 0; e < GA_GEMM_SCALE_BLOCK; e++) out[i + e] = ga_e4m3_to_f32(block[SCALE + e]);
+  }
+}
+
 static void norm_x_row(const ga_gemm_fused_desc *d, const float *weight, float *x) {
   float sum = 0;
   for (int64_t i = 0; i < d->plain.k; i++) sum += x[i] * x[i];
@@ -350,6 +377,8 @@ static void load_x(const ga_kernel *kernel, const ga_gemm_fused_desc *d, const g
   }
   if (d->fused & GA_GEMM_FUSED_NORM) norm_x_row(d, a->norm, out);
   if (kernel->flags & GA_KERNEL_F16) round_f16(&d->plain, out);
+  for (int64_t b = 0; rounds_x(&d->plain) && b < d->plain.k; b += GA_GEMM_SCALE_BLOCK)
+    out[d->plain.k + b / GA_GEMM_SCALE_BLOCK] = ga_gemm_x_codes(out + b, GA_GEMM_SCALE_BLOCK, out + b);
   const float steps = (float)rounding_steps_of(kernel);
   for (int64_t b = 0; steps > 0 && b < d->plain.k; b += 32) {
     const int64_t end = ga_min_i64(b + 32, d->plain.k);
@@ -364,6 +393,15 @@ static float float_dot(const float *x, const float *w, int64_t k) {
   float dot = 0;
   for (int64_t i = 0; i < k; i++) dot += x[i] * w[i];
   return dot;
+}
+
+/* Scales of the operands at element i of row `row` of X and row `col` of W. Where X is rounded, they stand behind x and
+ * w. */
+static float e4m3_factor(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, const float *x, const float *w,
+                         int64_t row, int64_t col, int64_t i) {
+  const int64_t at = d->plain.k + i / GA_GEMM_SCALE_BLOCK;
+  if (rounds_x(&d->plain)) return x[at] * w[at];
+  return ga_gemm_x_scale(&d->plain, &a->plain, row, i) * ga_gemm_w_scale(&d->plain, &a->plain, col, i);
 }
 
 /* e4m3 by e4m3 in blocks of 128 of k, each times its scales: in f32, or on tensor cores. */
@@ -383,7 +421,7 @@ static float e4m3_dot(const ga_kernel *kernel, const ga_gemm_fused_desc *d, cons
     }
     if (!(kernel->flags & GA_KERNEL_TENSOR)) sum = float_dot(x + b, w + b, n);
     if (fast && b + n < d->plain.k) continue;
-    dot = fmaf(sum, ga_gemm_x_scale(&d->plain, &a->plain, row, b) * ga_gemm_w_scale(&d->plain, &a->plain, col, b), dot);
+    dot = fmaf(sum, e4m3_factor(d, a, x, w, row, col, b), dot);
     sum = 0;
   }
   return dot;
@@ -391,7 +429,7 @@ static float e4m3_dot(const ga_kernel *kernel, const ga_gemm_fused_desc *d, cons
 
 static float dot_of(const ga_kernel *kernel, const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, const float *x,
                     const float *w, int64_t row, int64_t col) {
-  if (is_e4m3(&d->plain)) return e4m3_dot(kernel, d, a, x, w, row, col);
+  if (is_e4m3(&d->plain) || rounds_x(&d->plain)) return e4m3_dot(kernel, d, a, x, w, row, col);
   return (kernel->flags & GA_KERNEL_TENSOR ? check_tensor_dot : float_dot)(x, w, d->plain.k);
 }
 
@@ -409,18 +447,24 @@ static float finish_plain(const ga_kernel *kernel, const ga_gemm_fused_desc *d, 
                                            : t;
 }
 
+/* Floats of a row of X or W, with scales behind it. */
+static int64_t row_floats(const ga_gemm_desc *d) { return d->k + ga_gemm_blocks(d->k); }
+
 /* x: all rows of X; w: room for two rows of weights. */
 static void plain_part(const ga_kernel *kernel, const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int i,
                        const float *x, float *w) {
   const check_part p = check_part_of(d, a, i);
-  float *gate = w + d->plain.k;
+  float *gate = w + row_floats(&d->plain);
   for (int64_t c = 0; c < p.n; c++) {
-    load_values(kernel, d->plain.w_dtype, p.w, ga_gemm_w_at(&d->plain, c, 0), ga_gemm_w_at(&d->plain, 0, 1), d->plain.k,
-                w);
+    if (rounds_x(&d->plain))
+      load_codes(p.w, c, d->plain.k, w);
+    else
+      load_values(kernel, d->plain.w_dtype, p.w, ga_gemm_w_at(&d->plain, c, 0), ga_gemm_w_at(&d->plain, 0, 1),
+                  d->plain.k, w);
     if (d->fused & GA_GEMM_FUSED_GATED)
       load_values(kernel, d->plain.w_dtype, a->w_more[0], c * d->plain.k, 1, d->plain.k, gate);
     for (int64_t r = 0; r < d->plain.m; r++) {
-      const float *row = x + r * d->plain.k;
+      const float *row = x + r * row_floats(&d->plain);
       float t = finish_plain(kernel, d, a, &p, row, w, r, c);
       if (d->fused & GA_GEMM_FUSED_GATED)
         t *= activate(d->plain.act, d->plain.scale * dot_of(kernel, d, a, row, gate, r, c));
@@ -432,10 +476,11 @@ static void plain_part(const ga_kernel *kernel, const ga_gemm_fused_desc *d, con
 static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io) {
   const ga_gemm_fused_desc *d = desc;
   void *p;
-  GA_TRY(ga_mem_zalloc((size_t)(d->plain.k * (d->plain.m + 2)), sizeof(float), "check", &p));
+  const int64_t floats = row_floats(&d->plain);
+  GA_TRY(ga_mem_zalloc((size_t)(floats * (d->plain.m + 2)), sizeof(float), "check", &p));
   float *x = p;
-  for (int64_t r = 0; r < d->plain.m; r++) load_x(kernel, d, io, r, x + r * d->plain.k);
-  for (int i = 0; i <= GA_GEMM_MORE; i++) plain_part(kernel, d, io, i, x, x + d->plain.m * d->plain.k);
+  for (int64_t r = 0; r < d->plain.m; r++) load_x(kernel, d, io, r, x + r * floats);
+  for (int i = 0; i <= GA_GEMM_MORE; i++) plain_part(kernel, d, io, i, x, x + d->plain.m * floats);
   ga_mem_free(p);
   return GA_OK;
 }

@@ -132,6 +132,15 @@ static void keep_exponents(uint8_t *codes, int n, int least) {
   for (int i = 0; i < n; i++) codes[i] = (uint8_t)((codes[i] & 0x87) | (least + (codes[i] >> 3 & 3)) << 3);
 }
 
+/* Codes that tensor cores multiply: they take 0x7f for NaN. Exact mode: 1, 1.5, 2 and 3, whose sums of 128 products
+ * with integers up to 7 fit 14 bits. */
+static void keep_multiplied(uint8_t *codes, int n, bool exact) {
+  for (int i = 0; i < n; i++) {
+    if ((codes[i] & 0x7f) == 0x7f) codes[i] ^= 1;
+    if (exact) codes[i] = (uint8_t)((codes[i] & 0x84) | (7 + (codes[i] >> 3 & 1)) << 3);
+  }
+}
+
 static void fill_blocks(check_case *c, const check_arg *arg, int64_t n) {
   const ga_dtype_traits *t = ga_dtype_info(arg->dtype);
   const block_scales *s = scales_of_blocks(arg->dtype);
@@ -141,6 +150,8 @@ static void fill_blocks(check_case *c, const check_arg *arg, int64_t n) {
     uint8_t *block = arg->before + arg->at + check_at(arg, i) / t->block_elems * t->block_bytes;
     for (int b = 0; b < t->block_bytes; b++) block[b] = (uint8_t)ga_rng_u64(&c->rng);
     if (few) keep_exponents(block + 4, 128, least);
+    if (arg->dtype == GA_E4M3_128 && c->kernel->flags & GA_KERNEL_X_E4M3)
+      keep_multiplied(block + 4, 128, c->mode == CHECK_EXACT);
     for (int k = 0; s && k < s->n; k++) put_scale(c, s, block + s->at + k * (s->kind == SCALE_F16 ? 2 : 1));
   }
 }

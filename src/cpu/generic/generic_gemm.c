@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/mem.h"
+#include "core/gemm_at.h"
 #include "cpu/cpu_gemm.h"
 
 #define ROWS  GA_CPU_GEMM_ROWS /* rows of W dequantised together: each x is loaded once for all of them */
@@ -34,6 +35,8 @@ void ga_cpu_gemm_epilogue(const ga_gemm_desc *d, const ga_gemm_io *io, int64_t r
 typedef struct generic_job {
   const ga_gemm_desc *desc;
   const ga_gemm_io *io;
+  const float *x;
+  int64_t x_stride;
   float *scratch; /* ROWS * k a thread */
 } generic_job;
 
@@ -61,24 +64,44 @@ static void generic_range(void *arg, int64_t begin, int64_t end, int thread) {
       ga_cpu_dequantise((ga_dtype)d->w_dtype, (const uint8_t *)job->io->w + (c + (r < rows ? r : rows - 1)) * row_bytes,
                         d->k, w + r * d->k);
     for (int64_t m = 0; m < d->m; m++) {
-      ga_cpu_gemm_dot_rows((const float *)job->io->x + m * d->x_stride, w, d->k, dots);
+      ga_cpu_gemm_dot_rows(job->x + m * job->x_stride, w, d->k, dots);
       ga_cpu_gemm_epilogue(d, job->io, m, c, rows, dots);
     }
   }
 }
 
+/* GA_GEMM_X_E4M3: rows of X behind the threads' scratch, each code times its scale. */
+static void round_rows_of_x(generic_job *job, float *to) {
+  const ga_gemm_desc *d = job->desc;
+  for (int64_t i = 0; i < d->m * d->k; i += GA_GEMM_SCALE_BLOCK) { /* rows are whole blocks */
+    const float scale = ga_gemm_x_codes(job->x + i / d->k * d->x_stride + i % d->k, GA_GEMM_SCALE_BLOCK, to + i);
+    for (int64_t e = 0; e < GA_GEMM_SCALE_BLOCK; e++) to[i + e] *= scale;
+  }
+  job->x = to;
+  job->x_stride = d->k;
+}
+
+static int64_t scratch_floats(const ga_gemm_desc *d, int32_t threads) {
+  return (threads > 1 ? threads : 1) * ROWS * d->k;
+}
+
 uint64_t ga_cpu_gemm_generic_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
   (void)kernel;
   const ga_gemm_desc *d = desc;
-  uint64_t threads = caps->threads > 1 ? (uint64_t)caps->threads : 1, bytes;
-  return ga_mul_ok((uint64_t)d->k * ROWS * sizeof(float), threads, &bytes) ? bytes : UINT64_MAX;
+  const uint64_t threads = caps->threads > 1 ? (uint64_t)caps->threads : 1;
+  const uint64_t rows = d->flags & GA_GEMM_X_E4M3 ? (uint64_t)d->m : 0;
+  uint64_t bytes;
+  return ga_mul_ok((uint64_t)d->k * sizeof(float), ROWS * threads + rows, &bytes) ? bytes : UINT64_MAX;
 }
 
 ga_status ga_cpu_gemm_generic(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                               ga_stream *stream) {
   (void)kernel;
-  generic_job job = {.desc = desc, .io = io, .scratch = workspace};
-  if (job.desc->m == 0) return GA_OK; /* then W may be no memory at all */
+  const ga_gemm_desc *d = desc;
+  const ga_gemm_io *a = io;
+  generic_job job = {.desc = d, .io = a, .x = a->x, .x_stride = d->x_stride, .scratch = workspace};
+  if (d->m == 0) return GA_OK; /* then W may be no memory at all */
+  if (d->flags & GA_GEMM_X_E4M3) round_rows_of_x(&job, job.scratch + scratch_floats(d, stream->device->caps.threads));
   ga_pool_run_ranges(cpu_gemm_is_small(job.desc) ? NULL : cpu_pool(stream), job.desc->n, ROWS, generic_range, &job);
   return GA_OK;
 }

@@ -1,18 +1,7 @@
 /* Copies between two GPUs. Memory of a pool is another device's to read only when the pool says so. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/log.h"
 #include "base/status.h"
 #include "cuda/rt/cuda.h"
-
-/* $GA_PEER=off is for machines whose GPUs say that they reach each other, and do not. */
-static ga_status peers_allowed(bool *allowed) {
-  const char *s = getenv("GA_PEER");
-  *allowed = !s || !*s || !strcmp(s, "auto");
-  GA_REQUIRE(*allowed || !strcmp(s, "off"), GA_ERR_ARG, "GA_PEER is '%s'; allowed: auto, off", s);
-  return GA_OK;
-}
 
 /* May `reader` read the memory of `owner`? Asked of the driver once for each pair. */
 static ga_status open_pool(cuda_device *owner, const cuda_device *reader, bool *can) {
@@ -21,7 +10,7 @@ static ga_status open_pool(cuda_device *owner, const cuda_device *reader, bool *
     int yes = 0;
     bool allowed;
     const CUmemAccessDesc access = {.location_type = 1, .location_id = reader->ordinal, .flags = CU_MEMPOOL_READ_WRITE};
-    GA_TRY(peers_allowed(&allowed));
+    GA_TRY(ga_peers_allowed(&allowed));
     if (allowed) GA_CU(owner->cu, DeviceCanAccessPeer, &yes, reader->device, owner->device);
     if (yes) GA_CU(owner->cu, MemPoolSetAccess, owner->pool, &access, 1);
     owner->reaches |= yes ? bit : 0;

@@ -55,12 +55,15 @@ typedef struct ga_kargs_gemm_prefill {
   int32_t w_tiles, x_tiles;          /* of the output: along n and m */
   int32_t cluster_log, k_splits_log; /* log2 of the blocks that exchange sums (1 or 2), and of the parts of k whose sums
                                      meet in g.partial */
-  const float *x_scale;              /* W of f16: what sums of a row of X are multiplied by; else null */
-  int32_t x_box; /* rows of a box of x: a tile's; W of 16 bits: a quarter of them where the last tile is not full */
+  const float *x_scale; /* W of f16: what sums of a row of X are multiplied by; X of e4m3: [units, x_scale_stride], of
+                           128 of k of a row; else null */
+  int32_t x_box; /* rows of a box of x: a tile's; W of 16 bits, X of e4m3: a quarter of them where the last tile is not
+                    full */
   int32_t
-      parts_inside_log; /* two sets of sums: log2 of the parts of k that follow each other in a block, if k_splits_log
+      parts_inside_log;   /* two sets of sums: log2 of the parts of k that follow each other in a block, if k_splits_log
                                is 0; else 0 */
-  int32_t unused[2];
+  int32_t x_scale_stride; /* X of e4m3: a multiple of 4, of at least m */
+  int32_t unused;
 } ga_kargs_gemm_prefill;
 
 /* Few rows of X in the order of many (gemm_few_sm90a.cu), in g: tiles and units. A warp has a ring of `depth` stages:
@@ -78,14 +81,15 @@ typedef struct ga_kargs_gemm_few {
   int32_t stage_bytes;
 } ga_kargs_gemm_few;
 
-/* X [m, k] of any plain type to bf16 or f16 [m, width], width a multiple of 128, in the order of gemm_x_sm80.cu. f16:
- * each row times a power of two, which scale[row] takes back. */
+/* X [m, k] of any plain type to bf16, f16 or e4m3 [m, width], width a multiple of 128, in the order of gemm_x_sm80.cu.
+ * f16: each row times a power of two, which scale[row] takes back. e4m3: k is a multiple of 128; scale [k / 128, m4]
+ * of 128 of k of a row, m4: m in whole fours. */
 typedef struct ga_kargs_gemm_x {
   const void *x;
   void *out;
   int64_t m, k, stride, width;
   int32_t dtype, reserved;
-  float *scale; /* [m]; bf16: null */
+  float *scale; /* bf16: null */
 } ga_kargs_gemm_x;
 
 /* Bytes of a unit, by type. */

@@ -13,6 +13,9 @@
 #define X_THREADS  256
 #define X_SEGMENT  4096 /* columns of a row that a block converts */
 #define X_WARP     128  /* and a warp at once */
+#define X_ROWS     4    /* e4m3: rows of a block, */
+#define X_ACROSS   1024 /* and columns */
+#define BOX_BYTES  128  /* of a row of X */
 #define TWO_SETS   1000 /* clocks: what adding two sets of sums up takes */
 
 #define ORDERED_PAIRS 2 /* sums of a part of k, whose units take turns at them: quantised weights, GA_GEMM_INVARIANT */
@@ -29,30 +32,39 @@ typedef struct shape {
   int64_t parts_inside;                   /* of k, one behind the other in a block; 1: k_splits says all */
   int64_t launch, tile, step, split_ends; /* clocks: of a launch, a tile's ends, 64 columns, meeting in gmem */
   int64_t w_bytes;                        /* 0: what is bound by memory is not known to be */
+  int64_t x_bytes_each;                   /* of an element, converted: 2, or 1 of e4m3 */
 } shape;
 
 /* Clocks of 1.98 GHz that a launch takes, measured on an H200: docs/log/gemm.md. A step of 64 columns is bound by the
- * products of 256 rows, and by power, or by working weights out; before it X is converted, 6 bytes an element; sums of
- * parts go to gmem and back. */
+ * products of 256 rows, and by power, or by working weights out; before it X is converted; sums of parts go to gmem and
+ * back. Of X in e4m3: predicted. */
 static int64_t clocks_of(const shape *s, const ga_caps *caps) {
-  enum { EXCHANGE = 2000, BYTES = 2100 /* a clock */, PART_INSIDE = 1500 };
+  enum { EXCHANGE = 2000, BYTES = 2100 /* a clock */, PART_INSIDE = 1500, X_F32 = 4 /* bytes */ };
   const int64_t items = s->w_tiles * s->x_tiles * s->k_splits,
                 waves = ga_div_up(items, ga_max_i64(1, caps->sms / s->cluster));
   const int64_t steps = ga_div_up(s->units, s->cluster * s->k_splits) * (s->width / s->units / BK);
   const int64_t ends = s->tile + (s->cluster > 1 ? EXCHANGE : 0) + (s->k_splits > 1 ? s->split_ends / s->cluster : 0);
-  return s->launch + s->m * s->width * 6 / BYTES + ga_max_i64(waves * steps * s->step, s->w_bytes / BYTES) +
-         waves * (ends + (s->parts_inside - 1) * PART_INSIDE);
+  return s->launch + s->m * s->width * (X_F32 + s->x_bytes_each) / BYTES +
+         ga_max_i64(waves * steps * s->step, s->w_bytes / BYTES) + waves * (ends + (s->parts_inside - 1) * PART_INSIDE);
 }
 
 /* What clocks_of needs of the type of W and of the tile. Weights of 16 bits are bound by memory where X has few
  * rows. */
-static void set_clocks(shape *s, int32_t w_dtype) {
+static void set_clocks(shape *s, int32_t w_dtype, bool x_e4m3) {
   enum { LAUNCH = 16000, TILE = 6000, STEP_256 = 1350, STEP_128 = 740, STEP_64 = 480 };
   enum { SPLITS_256 = 10000, SPLITS_128 = 7000, SPLITS_64 = 2000 };
   enum { PLAIN_LAUNCH = 8000, PLAIN_TILE_64 = 2000, PLAIN_TILE_128 = 8000, PLAIN_TILE_256 = 12000 };
   enum { PLAIN_256 = 1300, PLAIN_128 = 840, PLAIN_64 = 640, PLAIN_SPLITS_256 = 10000, PLAIN_SPLITS = 5000 };
+  enum { E4M3_256 = 600, E4M3_128 = 360 };
   const bool large = s->bn == 256;
-  if (cuda_gemm_is_16_bit(w_dtype)) {
+  s->x_bytes_each = x_e4m3 ? 1 : 2;
+  if (x_e4m3) {
+    s->launch = LAUNCH;
+    s->tile = TILE;
+    s->step = large ? E4M3_256 : E4M3_128;
+    s->split_ends = large ? SPLITS_256 : SPLITS_128;
+    s->w_bytes = s->w_tiles * BM * s->width;
+  } else if (cuda_gemm_is_16_bit(w_dtype)) {
     s->step = large ? PLAIN_256 : s->bn == 128 ? PLAIN_128 : PLAIN_64;
     s->launch = PLAIN_LAUNCH;
     s->tile = large ? PLAIN_TILE_256 : s->bn == 128 ? PLAIN_TILE_128 : PLAIN_TILE_64;
@@ -77,7 +89,7 @@ static shape shape_of_rows(const ga_gemm_desc *d, int64_t m, int64_t bn) {
       .w_tiles = ga_div_up(d->n, BM), .x_tiles = ga_div_up(m, bn), .units = ga_div_up(d->k, u->k), .bn = bn, .m = m};
   s.width = s.units * u->k;
   s.cluster = s.k_splits = s.parts_inside = 1;
-  set_clocks(&s, d->w_dtype);
+  set_clocks(&s, d->w_dtype, d->flags & GA_GEMM_X_E4M3);
   return s;
 }
 
@@ -130,6 +142,8 @@ const char *cuda_gemm_prefill_ok(const ga_kernel *k, const void *desc, const ga_
   const char *refusal = cuda_gemm_packed_refusal(k, d);
   if (refusal) return refusal;
   if (ga_gemm_one_product(desc)) return ga_gemm_one_product(desc);
+  if (((const cuda_gemm_prefill_variant *)k->impl)->x_e4m3 && !(d->flags & GA_GEMM_X_E4M3))
+    return "it rounds X to e4m3, which was not asked for";
   if (d->m < k->rows_min && !(d->flags & GA_GEMM_INVARIANT)) return "m is below 9";
   if (d->y_stride % 4) return "y_stride must be a multiple of 4";
   const int64_t tiles = ga_div_up(d->n, BM) * ga_div_up(d->m, ((const cuda_gemm_prefill_variant *)k->impl)->bn);
@@ -147,10 +161,14 @@ double cuda_gemm_prefill_cost(const ga_kernel *k, const void *desc, const ga_cap
 /* Columns of X as it is converted: whole warps write it. */
 static int64_t x_width(const shape *s) { return ga_div_up(s->width, X_WARP) * X_WARP; }
 
-/* X in 16 bits, then what its rows are multiplied by where that is f16, then the sums of parts. */
-static uint64_t x_bytes(const shape *s) { return (uint64_t)ga_div_up(s->m * x_width(s) * 2, 256) * 256; }
+/* X converted, then what its rows (f16) or 128 of k of them (e4m3) are multiplied by, then the sums of parts. */
+static uint64_t x_bytes(const shape *s) { return (uint64_t)ga_div_up(s->m * x_width(s) * s->x_bytes_each, 256) * 256; }
+static int64_t scale_stride(int64_t m) { return ga_div_up(m, X_ROWS) * X_ROWS; } /* of e4m3 */
+static int64_t n_scales(const shape *s, int32_t w_dtype) {
+  return s->x_bytes_each == 1 ? s->units * scale_stride(s->m) : w_dtype == GA_F16 ? s->m : 0;
+}
 static uint64_t sums_at(const shape *s, int32_t w_dtype) {
-  return x_bytes(s) + (w_dtype == GA_F16 ? (uint64_t)ga_div_up(s->m * (int64_t)sizeof(float), 256) * 256 : 0);
+  return x_bytes(s) + (uint64_t)ga_div_up(n_scales(s, w_dtype) * (int64_t)sizeof(float), 256) * 256;
 }
 
 static uint64_t workspace_bytes(const shape *s, int32_t w_dtype) {
@@ -158,19 +176,23 @@ static uint64_t workspace_bytes(const shape *s, int32_t w_dtype) {
   return sums_at(s, w_dtype) + (s->k_splits > 1 ? (uint64_t)(s->k_splits * rows * s->w_tiles * BM) * sizeof(float) : 0);
 }
 
-/* What the rows of X are multiplied by: of f16 alone. */
-static float *row_scales_of(const shape *s, int32_t w_dtype, void *workspace) {
-  return w_dtype == GA_F16 ? (float *)(void *)((char *)workspace + x_bytes(s)) : NULL;
+/* What X is multiplied by; NULL: nothing. */
+static float *x_scales_of(const shape *s, int32_t w_dtype, void *workspace) {
+  return n_scales(s, w_dtype) ? (float *)(void *)((char *)workspace + x_bytes(s)) : NULL;
 }
 
-/* A block a segment of a row; to f16, whose rows have a scale each, a block a row. */
+static int64_t convert_blocks(const shape *s, int32_t w_dtype) {
+  if (s->x_bytes_each == 1) return ga_div_up(s->m, X_ROWS) * ga_div_up(x_width(s), X_ACROSS);
+  return s->m * (w_dtype == GA_F16 ? 1 : ga_div_up(x_width(s), X_SEGMENT));
+}
+
+/* A block a segment of a row; to f16, whose rows have a scale each, a block a row; to e4m3, a block of rows. */
 static ga_status convert_x(const ga_plan_step *step, const void *desc, const void *io, void *workspace,
                            ga_stream *stream) {
   const ga_gemm_desc *d = desc;
   const ga_gemm_io *a = io;
   GA_TRY(cuda_gemm_check_io(stream, step->chosen, d, a, 16));
   const shape s = shape_of(step->chosen, d, &stream->device->caps);
-  float *scale = row_scales_of(&s, d->w_dtype, workspace);
   const ga_kargs_gemm_x args = {.x = a->x,
                                 .out = workspace,
                                 .m = d->m,
@@ -178,10 +200,9 @@ static ga_status convert_x(const ga_plan_step *step, const void *desc, const voi
                                 .stride = d->x_stride,
                                 .width = x_width(&s),
                                 .dtype = d->x_dtype,
-                                .scale = scale};
-  const cuda_launch l = {.grid = {(uint32_t)(d->m * (scale ? 1 : ga_div_up(args.width, X_SEGMENT))), 1, 1},
-                         .block = {X_THREADS, 1, 1},
-                         .dependent = true};
+                                .scale = x_scales_of(&s, d->w_dtype, workspace)};
+  const cuda_launch l = {
+      .grid = {(uint32_t)convert_blocks(&s, d->w_dtype), 1, 1}, .block = {X_THREADS, 1, 1}, .dependent = true};
   return cuda_enqueue(stream, step->row, &l, &args);
 }
 
@@ -197,13 +218,17 @@ const char *cuda_gemm_prefill_plan(const ga_kernel *k, const void *desc, ga_plan
 /* Rows of a box of X: see copy_box of the device half. */
 static int32_t x_box(const ga_kernel *k, int64_t m) {
   const int32_t bn = ((const cuda_gemm_prefill_variant *)k->impl)->bn;
-  return cuda_gemm_is_16_bit((int32_t)k->dtype[0]) && m % bn ? bn / 4 : bn;
+  const bool partial =
+      cuda_gemm_is_16_bit((int32_t)k->dtype[0]) || ((const cuda_gemm_prefill_variant *)k->impl)->x_e4m3;
+  return partial && m % bn ? bn / 4 : bn;
 }
 
 static ga_status encode_x(const cuda_device *dev, const ga_kernel *k, int64_t m, int64_t width, void *x, ga_tmap *out) {
-  const uint64_t dims[2] = {(uint64_t)width, (uint64_t)m}, bytes[1] = {2 * (uint64_t)width};
-  const uint32_t box[2] = {BK, (uint32_t)x_box(k, m)}, ones[2] = {1, 1};
-  const int type = k->dtype[0] == GA_F16 ? CU_TMAP_FLOAT16 : CU_TMAP_BFLOAT16;
+  const bool x_e4m3 = ((const cuda_gemm_prefill_variant *)k->impl)->x_e4m3;
+  const uint32_t each = x_e4m3 ? 1 : 2;
+  const uint64_t dims[2] = {(uint64_t)width, (uint64_t)m}, bytes[1] = {each * (uint64_t)width};
+  const uint32_t box[2] = {BOX_BYTES / each, (uint32_t)x_box(k, m)}, ones[2] = {1, 1};
+  const int type = x_e4m3 ? CU_TMAP_UINT8 : k->dtype[0] == GA_F16 ? CU_TMAP_FLOAT16 : CU_TMAP_BFLOAT16;
   CUresult rc = dev->cu->TensorMapEncodeTiled(out, type, 2, x, dims, bytes, box, ones, CU_TMAP_INTERLEAVE_NONE,
                                               CU_TMAP_SWIZZLE_128B, CU_TMAP_L2_256B, CU_TMAP_OOB_ZERO);
   return rc == CUDA_SUCCESS ? GA_OK : ga_fail_in(ga_cu_fail(dev->cu, rc, "cuTensorMapEncodeTiled"), "%s: x", k->id);
@@ -220,8 +245,8 @@ static ga_status enqueue_rows(const ga_kernel *k, const ga_gemm_desc *d, const g
                               int64_t first, int64_t rows, void *workspace, ga_stream *stream) {
   const cuda_gemm_prefill_variant *v = k->impl;
   const int64_t x_tiles = ga_div_up(rows, s->bn), items = s->w_tiles * x_tiles * s->k_splits;
-  char *x = (char *)workspace + first * x_width(s) * 2;
-  float *scales = row_scales_of(s, d->w_dtype, workspace);
+  char *x = (char *)workspace + first * x_width(s) * s->x_bytes_each;
+  float *scales = x_scales_of(s, d->w_dtype, workspace);
   ga_gemm_desc piece = *d;
   piece.m = rows;
   ga_kargs_gemm_prefill args = {.g = cuda_gemm_kargs(&piece, a),
@@ -234,6 +259,7 @@ static ga_status enqueue_rows(const ga_kernel *k, const ga_gemm_desc *d, const g
   if (args.g.gate) args.g.gate = (const float *)a->gate + first * d->y_stride;
   if (args.g.residual) args.g.residual = (const float *)a->residual + first * d->y_stride;
   args.x_scale = scales ? scales + first : NULL;
+  args.x_scale_stride = (int32_t)scale_stride(s->m);
   args.x_box = x_box(k, rows);
   args.g.partial = (float *)((char *)workspace + sums_at(s, d->w_dtype));
   args.g.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);

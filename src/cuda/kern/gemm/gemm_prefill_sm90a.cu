@@ -1,6 +1,8 @@
 /* KERNEL    gemm_prefill, sm90a: many rows of X by packed weights (GA_LAYOUT_MMA_PACKED), on wgmma
  * COMPUTES  Y = epilogue(X W^T), sums in f32. Elements of W are bf16 (cuda/kern/gemm/packed_bf16.h), X was made so
- *           (gemm_x_sm80.cu). W of f16: both operands are f16, X with a power of two for each row
+ *           (gemm_x_sm80.cu). W of f16: both operands are f16, X with a power of two for each row. X_E4M3: codes of W
+ *           by codes of X, as they lie. Such products add with 13 fraction bits (docs/log/sums.md), so 128 of k at a
+ *           time: that sum, times the scales of W's row and X's row, is added in f32
  * DATA      W: bulk copies of whole units into a ring, from there to registers, where they are operand A as they lie.
  *           X: boxes of 64 columns into another ring, operand B. Y, transposed: registers, shared memory, gmem, 8
  *           columns a lane
@@ -11,11 +13,14 @@
  *           two blocks of a cluster, each of which ends up with half of the rows of X, and into parts, whose sums meet
  *           in gmem: the warp that comes last adds its share of them, in their order. SUM_SETS = 2: the order of sums
  *           that KW = 2 has, by one pair, which keeps the sums of even units and of odd ones apart; and parts of k may
- *           follow each other in one block, whose sums are added up in shared memory
- * BARRIERS  x_full, w_full: one arrival and the bytes. x_empty: one arrival a warpgroup. w_empty: one a warp
+ *           follow each other in one block, whose sums are added up in shared memory. X_E4M3: a unit's rows of X are
+ *           cut into shares, two of which have sums of their own: one is added up while the next is multiplied
+ * BARRIERS  x_full, w_full: one arrival and the bytes. x_empty: one arrival a warpgroup; X_E4M3: one a warp, which
+ *           reads scales there. w_empty: one a warp
  * BUDGET    384 lanes, 1 block a multiprocessor: 40 registers where copies are issued, 232 where sums are kept; KW = 2:
  *           640 lanes, 32 and 112
  */
+#include "cuda/dev/ptx/wgmma8.h"
 #include "cuda/dev/ptx/words.h"
 #include "cuda/dev/tile.h"
 #include "cuda/kern/gemm/epilogue.h"
@@ -37,6 +42,9 @@
 #error \
     "GA_P_SUM_SETS: 2: units of k go to two sets of sums in turn, which are the sums of two pairs of warpgroups; else 1"
 #endif
+#ifndef GA_P_X_E4M3
+#error "GA_P_X_E4M3: 1: X is e4m3, with a scale for 128 of k of a row, as W is; 0: 16 bits"
+#endif
 #ifndef GA_P_X_STAGES
 #error "GA_P_X_STAGES: of a ring of X"
 #endif
@@ -52,7 +60,8 @@ enum {
   BN = GA_P_BN,
   KW = GA_P_KW,
   SUM_SETS = GA_P_SUM_SETS,
-  BK = 64,
+  X_E4M3 = GA_P_X_E4M3,
+  BK = X_E4M3 ? 128 : 64, /* 128 bytes of X */
   X_STAGES = GA_P_X_STAGES,
   W_STAGES = GA_P_W_STAGES,
   LANES = 256 * KW,
@@ -61,6 +70,7 @@ enum {
   UNIT_BYTES = PACKED_BYTES(T),
   CHUNKS = UNIT_K / BK,
   WORDS = PACKED_OWN_WORDS(T),
+  PARTIAL_BOXES = PACKED_PLAIN(T) || X_E4M3,
   TILES = 8,              /* of 16 rows */
   SETS = KW == 1 ? 2 : 1, /* of fragments; those of 16 bits have two in any case */
   X_BYTES = BN * 128,
@@ -71,8 +81,10 @@ enum {
   W_RING = KW * W_STAGES, /* each pair has rings of its own: a phase that it waits for follows one that it has seen */
   OFF_W = X_RING * X_BYTES,
   OFF_OUT = OFF_W + W_RING * W_BYTES,
-  OFF_TOTAL = OFF_OUT + 8 * KW * OUT_BYTES, /* two sets: sums of the parts of k so far */
-  OFF_XF = OFF_TOTAL + (SUM_SETS == 2 ? NC * 4 * 256 : 0),
+  OFF_TOTAL = OFF_OUT + 8 * KW * OUT_BYTES,                /* two sets: sums of the parts of k so far */
+  OFF_XS = OFF_TOTAL + (SUM_SETS == 2 ? NC * 4 * 256 : 0), /* X_E4M3: scales of stages of X */
+  SCALE_BYTES = X_E4M3 ? BN * 4 : 0,
+  OFF_XF = OFF_XS + X_RING * SCALE_BYTES,
   OFF_XE = OFF_XF + 8 * X_RING,
   OFF_WF = OFF_XE + 8 * X_RING,
   OFF_WE = OFF_WF + 8 * W_RING
@@ -80,12 +92,20 @@ enum {
 static_assert(OFF_WE + 8 * W_RING + 16 == GA_P_SMEM, "the row's shared memory");
 static_assert(KW == 1 || KW == 2, "registers");
 static_assert(SUM_SETS == 1 || (SUM_SETS == 2 && KW == 1 && !PACKED_PLAIN(T)), "the order of two pairs, by one");
-static_assert(CHUNKS % 2 == 0 || PACKED_PLAIN(T), "two sets of fragments take turns");
+static_assert(CHUNKS % 2 == 0 || PACKED_PLAIN(T) || X_E4M3, "two sets of fragments take turns");
+static_assert(!X_E4M3 || (T == T_E4M3_128 && KW == 1 && SUM_SETS == 1), "codes by codes");
 static_assert(KW == 1 || !PACKED_PLAIN(T), "weights that need no work take no second pair");
 static_assert(NC / 2 * 4 * 256 * KW <= (KW == 1 ? OFF_W : 8 * KW * OUT_BYTES),
               "halves of sums fit the ring of X, or the place of results");
 #define WGMMA_BF16 GA_CAT3(wgmma_m64n, GA_P_BN, k16_bf16_rs)
 #define WGMMA_F16  GA_CAT3(wgmma_m64n, GA_P_BN, k16_f16_rs)
+/* X_E4M3: rows of X of a share, by the registers that there are beside the totals. */
+#if GA_P_BN == 256
+#define SHARE_COLS 32
+#else
+#define SHARE_COLS 64
+#endif
+#define WGMMA_E4M3 GA_CAT3(wgmma_m64n, SHARE_COLS, k32_e4m3_rs)
 
 typedef const ga_kargs_gemm_prefill *args;
 
@@ -145,13 +165,22 @@ GA_DEV void copy_w(args a, uint32_t sb, int pair) {
   }
 }
 
-/* 64 columns of a tile. Rows behind the last cost the copy engine more than others: weights of 16 bits, which do not
- * hide that, leave out boxes of them, and multiply what lies there in vain. */
-GA_DEV void copy_box(args a, uint32_t to, uint32_t full, int k, int row) {
-  const int boxes = PACKED_PLAIN(T) ? x_boxes(a, row) : 1, rows = PACKED_PLAIN(T) ? a->x_box : BN;
-  mbar_arrive_expect(full, (uint32_t)(boxes * rows) * 128);
+/* 128 bytes of the rows of a tile. Rows behind the last cost the copy engine more than others: what does not hide that,
+ * leaves out boxes of them, and multiplies what lies there in vain. */
+GA_DEV void copy_box(args a, uint32_t to, uint32_t full, uint32_t more, int k, int row) {
+  const int boxes = PARTIAL_BOXES ? x_boxes(a, row) : 1, rows = PARTIAL_BOXES ? a->x_box : BN;
+  mbar_arrive_expect(full, (uint32_t)(boxes * rows) * 128 + more);
   GA_ROLL for (int b = 0; b < boxes; b++)
       bulk_load_2d(to + (uint32_t)(b * rows) * 128, &a->x, full, k, row + b * rows, L2_EVICT_LAST);
+}
+
+/* X_E4M3: the scales of the same rows, in whole fours. */
+GA_DEV uint32_t scale_bytes(args a, int row) {
+  const int rows = a->g.m - row < BN ? (int)(a->g.m - row) : BN;
+  return (uint32_t)((rows + 3) / 4 * 16);
+}
+GA_DEV void copy_x_scales(args a, uint32_t to, uint32_t full, int unit, int row) {
+  bulk_load_bytes(to, a->x_scale + (int64_t)unit * a->x_scale_stride + row, scale_bytes(a, row), full, L2_EVICT_LAST);
 }
 
 GA_DEV void copy_x(args a, uint32_t sb, int pair) {
@@ -165,7 +194,10 @@ GA_DEV void copy_x(args a, uint32_t sb, int pair) {
       GA_ROLL for (int c = 0; c < CHUNKS; c++, i++) {
         const uint32_t s = x_stage(pair, i), full = sb + OFF_XF + 8 * s;
         mbar_wait(sb + OFF_XE + 8 * s, ring_empty_parity(i, X_STAGES));
-        if (warp_elect()) copy_box(a, sb + s * X_BYTES, full, u * UNIT_K + c * BK, x_row);
+        if (warp_elect()) {
+          copy_box(a, sb + s * X_BYTES, full, X_E4M3 ? scale_bytes(a, x_row) : 0, u * UNIT_K + c * BK, x_row);
+          if (X_E4M3) copy_x_scales(a, sb + OFF_XS + s * SCALE_BYTES, full, u, x_row);
+        }
         warp_sync();
       }
     }
@@ -261,6 +293,88 @@ GA_DEV void multiply_plain(uint32_t sb, uint32_t *i, int units, float *c) {
   wgmma_wait(0);
   pin_f32(c, NC); /* else what reads them may be moved ahead of the wait */
   if (leader) mbar_arrive(x_empty + 8 * ring_stage(*i - 1, X_STAGES));
+}
+
+/* --- e4m3 by e4m3: a unit's codes are fragments of its four products of 32 columns. Shares follow each other; while
+ * one is multiplied, the sums of the one before are added up. Registers have room for one unit's codes beside the
+ * totals, so that between units it is the other warpgroup whose products run --- */
+
+enum { SHARES = BN / SHARE_COLS, SHARE_SUMS = SHARE_COLS / 2 };
+static_assert(!X_E4M3 || SHARES % 2 == 0, "two sets of sums take turns");
+
+/* Unit `at`: codes in a, the scales of rows g and g + 8 in scale. */
+GA_DEV void fetch_codes(uint32_t sb, uint32_t codes, uint32_t at, uint32_t *a, float *scale) {
+  const int lane = thread_index() % 32;
+  const uint32_t ws = w_stage(0, at);
+  uint32_t w[WORDS];
+  mbar_wait(sb + OFF_WF + 8 * ws, ring_full_parity(at, W_STAGES));
+  packed_fetch_own(T, w, codes + ws * W_BYTES, lane);
+  const uint32_t done = packed_own_done(T, w);
+  warp_sync();
+  if (lane == 0) mbar_arrive(sb + OFF_WE + 8 * ws + done);
+  GA_UNROLL for (int i = 0; i < 16; i++) a[i] = w[i];
+  GA_UNROLL for (int r = 0; r < 2; r++) scale[r] = __uint_as_float(w[WORDS - 2 + r]);
+}
+
+GA_DEV void issue_share(uint32_t x, int share, const uint32_t *a, float *sum) {
+  wgmma_fence();
+  GA_UNROLL for (int j = 0; j < 4; j++)
+      WGMMA_E4M3(sum, a + 4 * j, desc(x + (uint32_t)(share * SHARE_COLS * 128 / 16) + 2 * j), j > 0);
+  wgmma_commit();
+}
+
+/* scales: of this lane's first two rows of X of the share. last: the buffer is given back behind it; else what comes
+ * next in sum is not asked for before all of this is done. */
+GA_DEV uint32_t add_share(uint32_t scales, const float *w_scale, const float *sum, float *c, bool last) {
+  float x[SHARE_COLS / 4];
+  GA_UNROLL for (int j = 0; j < SHARE_COLS / 8; j++) lds_f2(x + 2 * j, scales + (uint32_t)(32 * j));
+  GA_UNROLL for (int j = 0; j < SHARE_COLS / 8; j++) GA_UNROLL for (int i = 0; i < 4; i++) c[4 * j + i] =
+      fmaf(sum[4 * j + i], w_scale[i / 2] * x[2 * j + i % 2], c[4 * j + i]);
+  pin_f32(c, SHARE_SUMS);
+  return last ? loads_done_f32(x, SHARE_COLS / 4, 2) : 0;
+}
+
+/* Unit i, whose first share is under way with codes a and scales `scale`; `more`: and then the first one of the next,
+ * whose codes and scales take their place. */
+GA_DEV void multiply_codes_unit(uint32_t sb, uint32_t codes, uint32_t i, bool more, uint32_t *a, float *scale,
+                                float (*sum)[SHARE_SUMS], float *c) {
+  const int lane = thread_index() % 32;
+  const uint32_t x = desc_k_major(sb), xs = ring_stage(i, X_STAGES), next = ring_stage(i + 1, X_STAGES);
+  const uint32_t scales = sb + OFF_XS + xs * SCALE_BYTES + (uint32_t)(lane % 4 * 8);
+  float own[2] = {scale[0], scale[1]};
+  uint32_t done = 0;
+  GA_UNROLL for (int p = 0; p < SHARES; p++) {
+    const bool last = p + 1 == SHARES;
+    if (!last) issue_share(x + xs * (X_BYTES / 16), p + 1, a, sum[(p + 1) % 2]);
+    if (last)
+      wgmma_wait(0);
+    else
+      wgmma_wait(1);
+    pin_f32(sum[p % 2], SHARE_SUMS); /* else what reads them may be moved ahead of the wait */
+    if (last && more) {
+      fetch_codes(sb, codes, i + 1, a, scale);
+      mbar_wait(sb + OFF_XF + 8 * next, ring_full_parity(i + 1, X_STAGES));
+      issue_share(x + next * (X_BYTES / 16), 0, a, sum[0]);
+    }
+    done += add_share(scales + (uint32_t)(p * SHARE_COLS * 4), own, sum[p % 2], c + p * SHARE_SUMS, p >= SHARES - 2);
+  }
+  warp_sync();
+  if (lane == 0) mbar_arrive(sb + OFF_XE + 8 * xs + done);
+}
+
+/* `units` units of a tile, from *i on of those that this block has; at least one. */
+GA_DEV void multiply_codes(uint32_t sb, uint32_t *i, int units, float *c) {
+  const int warp = thread_index() / 32 % 8;
+  const uint32_t codes = sb + OFF_W + (uint32_t)(warp * UNIT_BYTES), xs = ring_stage(*i, X_STAGES);
+  uint32_t a[16];
+  float scale[2], sum[2][SHARE_SUMS];
+  GA_UNROLL for (int e = 0; e < NC; e++) c[e] = 0;
+  fetch_codes(sb, codes, *i, a, scale);
+  mbar_wait(sb + OFF_XF + 8 * xs, ring_full_parity(*i, X_STAGES));
+  issue_share(desc_k_major(sb) + xs * (X_BYTES / 16), 0, a, sum[0]);
+  GA_ROLL for (int u = 1; u < units; u++, ++*i) multiply_codes_unit(sb, codes, *i, true, a, scale, sum, c);
+  multiply_codes_unit(sb, codes, *i, false, a, scale, sum, c);
+  ++*i;
 }
 
 /* --- two that have the same tile, pairs of warpgroups or blocks of a cluster: each gets the other's sums of half of
@@ -399,22 +513,24 @@ GA_DEV void put_tile(args a, uint32_t sb, int w_row, int x_row, int rows, const 
 
 /* --- the kernel --- */
 
-/* Zeros for boxes that are left out. */
+/* Zeros for boxes, and scales, that are left out. */
 GA_DEV void clear_x(uint32_t sb) {
   const float zeros[4] = {0, 0, 0, 0};
   GA_ROLL for (int i = 16 * thread_index(); i < X_RING * X_BYTES; i += 16 * (LANES + 128))
       sts_f4(sb + (uint32_t)i, zeros);
+  for (int i = 16 * thread_index(); i < X_RING * SCALE_BYTES; i += 16 * (LANES + 128))
+    sts_f4(sb + OFF_XS + (uint32_t)i, zeros);
   fence_async_smem();
 }
 
 GA_DEV void start_block(args a, uint32_t sb) {
   if (thread_index() == 0) {
     tmap_prefetch(&a->x);
-    for (int s = 0; s < X_RING; s++) mbar_init(sb + OFF_XF + 8 * s, 1), mbar_init(sb + OFF_XE + 8 * s, 2);
+    for (int s = 0; s < X_RING; s++) mbar_init(sb + OFF_XF + 8 * s, 1), mbar_init(sb + OFF_XE + 8 * s, X_E4M3 ? 8 : 2);
     for (int s = 0; s < W_RING; s++) mbar_init(sb + OFF_WF + 8 * s, 1), mbar_init(sb + OFF_WE + 8 * s, 8);
     mbar_init_fence();
   }
-  if (PACKED_PLAIN(T) && a->x_box < BN) clear_x(sb);
+  if (PARTIAL_BOXES && a->x_box < BN) clear_x(sb);
   block_sync();
   grid_launch_dependents();
 }
@@ -427,7 +543,9 @@ GA_DEV void consumer(args a, uint32_t sb) {
   OWN_ITEMS(a, t) {
     int w_row, x_row;
     const int units = first_unit(a, t, rank + 1) - first_unit(a, t, rank);
-    if (PACKED_PLAIN(T))
+    if (X_E4M3)
+      multiply_codes(sb, &i, units, c);
+    else if (PACKED_PLAIN(T))
       multiply_plain(sb, &i, units, c);
     else if (SUM_SETS == 2)
       multiply_parts(a, sb, &i, units, c);

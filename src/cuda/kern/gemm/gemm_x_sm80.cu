@@ -2,16 +2,21 @@
  * COMPUTES  X in bf16 or f16, zeros from k to width; each 16 columns in the order in which packed weights meet them on
  *           tensor cores: place 8h + 2q + e has column 4q + 2h + e (cuda/kern/gemm/packed.h). f16: a row is multiplied
  *           by the power of two that brings its largest finite element between 2^14 and 2^15, or by 2^114 at most. What
- *           is 2^39 times smaller than that one vanishes; the others are rounded to 11 bits
+ *           is 2^39 times smaller than that one vanishes; the others are rounded to 11 bits. e4m3: 128 of k of a row
+ *           have a scale, largest magnitude / 448, and X / scale is rounded, IEEE quotients in f32 as ga_convert has
+ *           them; of each four columns the second and the third change places
  * WORK      a block has 4096 columns of a row, a lane 4 runs of 4; all loads are under way before the first store.
  *           Lanes 2p and 2p + 1 exchange halves, so that each stores 8 bytes and a warp 256 neighbouring ones. f16: a
- *           block has a row, and reads it twice
+ *           block has a row, and reads it twice. e4m3: a warp has 128 columns of 4 rows, a lane 4 of each, a block 8
+ *           warps side by side
  * BUDGET    256 lanes
  */
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/num.h"
+#include "cuda/dev/ptx/pack8.h"
 #include "cuda/dev/ptx/words.h"
+#include "cuda/dev/tile/e4m3.h"
 #include "cuda/dev/tile/quant.h"
 #include "cuda/kern/gemm/gemm_args.h"
 
@@ -19,7 +24,7 @@
 #error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_DTYPE
-#error "GA_P_DTYPE: what X becomes: BF16 or F16"
+#error "GA_P_DTYPE: what X becomes: BF16, F16 or E4M3"
 #endif
 #ifndef GA_P_SMEM
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
@@ -29,7 +34,7 @@ static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 enum { LANES = 256, RUNS = 4, STEP = LANES * 4, SEGMENT = RUNS * STEP };
 #define DTYPE GA_CAT(T_, GA_P_DTYPE)
 enum { MOST_EXPONENT = 14 /* of a row's largest */, LEAST_EXPONENT = -100 /* of X */ };
-static_assert(DTYPE == T_BF16 || DTYPE == T_F16, "types of tensor cores");
+static_assert(DTYPE == T_BF16 || DTYPE == T_F16 || DTYPE == T_E4M3, "types of tensor cores");
 
 /* Columns k .. k + 3 of a row of X; zeros from a->k on. */
 GA_DEV void get_4(const ga_kargs_gemm_x *a, int64_t row, int64_t k, float *x) {
@@ -99,12 +104,53 @@ GA_DEV int row_exponent(const ga_kargs_gemm_x *a, int64_t row, bool whole) {
   return exponent > LEAST_EXPONENT ? exponent : LEAST_EXPONENT;
 }
 
-GA_KERNEL(LANES, DTYPE == T_F16 ? 4 : 8) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_x a) {
+/* --- e4m3 --- */
+
+/* The lane's 4 of 128 columns of a row: their codes, and the scale. */
+GA_DEV uint32_t quantise_4(const float *x, float *scale) {
+  int size = 0; /* bits without sign: they are ordered as the numbers are */
+  GA_UNROLL for (int e = 0; e < 4; e++) {
+    const int bits = (int)(float_bits(x[e]) & 0x7fffffffu);
+    size = bits > size ? bits : size;
+  }
+  *scale = e4m3_scale(__uint_as_float((uint32_t)redux_max_i32(size)));
+  return pack4_e4m3(x[0] / *scale, x[2] / *scale, x[1] / *scale, x[3] / *scale);
+}
+
+/* Rows [row, row + 4) of the warp's 128 columns; those behind the last have a scale, too. */
+GA_DEV void quantise_block(const ga_kargs_gemm_x *a, int64_t row, int64_t k, bool whole) {
+  enum { ROWS = 4 };
+  const int lane = thread_index() % 32;
+  const int64_t at = k + 4 * lane, rows = (a->m + ROWS - 1) / ROWS * ROWS;
+  float x[ROWS][4], scale, own = 1;
+  GA_UNROLL for (int r = 0; r < ROWS; r++) {
+    GA_UNROLL for (int e = 0; e < 4; e++) x[r][e] = 0;
+    if (row + r >= a->m) continue;
+    if (whole)
+      elem_get16_f32(x[r], a->x, (row + r) * a->stride + at);
+    else
+      get_4(a, row + r, at, x[r]);
+  }
+  GA_UNROLL for (int r = 0; r < ROWS; r++) {
+    const uint32_t codes = quantise_4(x[r], &scale);
+    if (row + r < a->m) stg_i32((int32_t *)((uint8_t *)a->out + (row + r) * a->width + at), (int)codes);
+    if (lane == r) own = scale;
+  }
+  if (lane < ROWS) stg_f32(a->scale + k / 128 * rows + row + lane, own);
+}
+
+GA_KERNEL(LANES, DTYPE == T_BF16 ? 8 : 4) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_x a) {
   const int segments = (int)((a.width + SEGMENT - 1) / SEGMENT);
   const bool whole = a.dtype == T_F32 && ((uint64_t)a.x | (uint64_t)a.stride * 4) % 16 == 0 &&
                      a.k % 128 == 0; /* warps are inside, or outside */
   grid_launch_dependents();
   grid_dependency_wait();
+  if (DTYPE == T_E4M3) {
+    const int across = (int)((a.width + LANES * 4 - 1) / (LANES * 4));
+    const int64_t k = (int64_t)(block_index() % across) * (LANES * 4) + thread_index() / 32 * 128;
+    if (k < a.width) quantise_block(&a, (int64_t)(block_index() / across) * 4, k, whole);
+    return;
+  }
   if (DTYPE == T_BF16) {
     convert_segment(&a, block_index() / segments, block_index() % segments, whole, 1);
     return;
