@@ -27,6 +27,7 @@ static int show_help(FILE *out) {
                      "$GA_LOG (debug, info, warn, error, off) is how much is said of what the library notices [warn]\n"
                      "$GA_DISABLE_KERNELS are kernels that are left out: ids with * and ?, commas between them [none]\n"
                      "$GA_PEER (auto, off): off has GPUs that share a model exchange through host memory [auto]\n"
+                     "$GA_DIST_COPIES (auto, peer, host): the same of distributed attention, ga dist --copies [auto]\n"
                      "exit codes: 0 done, 1 failed (text on stderr), 2 wrong command line, 3 a kernel did not pass, "
                      "130 interrupted\n");
   return out == stdout ? EXIT_OK : EXIT_USAGE;

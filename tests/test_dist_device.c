@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "dist/exchange.h"
 #include "tests/dist_rig.h"
 
 #ifndef GA_TEST_DEVICE
@@ -25,6 +26,7 @@
 static bool run_everything;
 static bool on_host;           /* the device is a CPU: f32, and fast */
 static int32_t late_rank = -1; /* whose copies are slow */
+static uint64_t last_bits;     /* of the results of run_on_devices */
 
 enum { DEVICES = 4 };
 static char device_names[DEVICES][16];
@@ -37,6 +39,11 @@ static const char *device_of_rank(const ga_dist_desc *d, int32_t rank, int32_t d
 /* Rounding to 16 bits is most of it; both devices sum in f32. */
 static double most_error(const ga_dist_desc *d) {
   return d->dtype == GA_BF16 ? 1.2e-2 : d->dtype == GA_F16 ? 2e-3 : 4e-6;
+}
+
+static bool through_host(void) {
+  const char *s = getenv("GA_DIST_COPIES");
+  return s && strcmp(s, "peer") != 0;
 }
 
 static void start_jobs(rank_job *jobs, const ga_dist_desc *d, int32_t ranks, int32_t devices) {
@@ -73,7 +80,8 @@ static void run_on_devices(const dist_setup *s, const char *what, int32_t device
       fail_msg("%s: rank %d sent %llu bytes in %d runs; the plan says %lld in one", what, r,
                (unsigned long long)jobs[r].sent, jobs[r].runs, (long long)cost.sent_bytes);
   }
-  for (int32_t r = 0; r < ranks; r++) {
+  last_bits = bits_of_all(&t, &s->desc);
+  for (int32_t r = 0; r < ranks && !through_host(); r++) { /* which takes buffers besides */
     ga_dist_cost cost = GA_DIST_COST_INIT;
     assert_int_equal(ga_dist_plan_cost(plan, r, &cost), GA_OK);
     if (jobs[r].device_bytes > cost.device_bytes + 64 || jobs[r].device_bytes < cost.device_bytes)
@@ -203,6 +211,34 @@ static void test_late_copies(void **state) {
       check_method_on(methods[m], &dist_cases[0], 3, 1, pass);
     }
   late_rank = -1;
+}
+
+/* Whichever way blocks go, results have the same bits; the late rank's tensors stay, as in a recorded run. */
+static void test_same_bits_either_way(void **state) {
+  (void)state;
+  static const char *const methods[] = {"llama3", "zigzag", "ulysses", "distflash", "mesh"};
+  static const char *const ways[] = {"peer", "host"};
+  const char *const now = getenv("GA_DIST_COPIES");
+  char *const before = now ? strdup(now) : NULL; /* setenv takes what getenv gave */
+  for (size_t m = 0; m < sizeof methods / sizeof *methods; m++)
+    for (uint32_t pass = 0; pass <= GA_DIST_BACKWARD; pass += GA_DIST_BACKWARD)
+      for (int32_t ranks = 2; ranks <= 4; ranks += 2) {
+        uint64_t bits[2];
+        if (!on_host && !run_everything && (m > 1 || (ranks == 4) != (m == 0 && !pass))) continue;
+        dist_exchange_cut(1000 * (size_t)(ranks - 2)); /* messages of many chunks, and of one */
+        for (int w = 0; w < 2; w++) {
+          (void)setenv("GA_DIST_COPIES", ways[w], 1);
+          check_method_on(methods[m], &dist_cases[0], ranks, on_host ? 1 : ranks, pass);
+          bits[w] = last_bits;
+        }
+        if (bits[0] != bits[1]) fail_msg("%s, %d ranks, %s: other bits", methods[m], ranks, pass ? "backward" : "");
+      }
+  dist_exchange_cut(0);
+  if (before)
+    (void)setenv("GA_DIST_COPIES", before, 1);
+  else
+    (void)unsetenv("GA_DIST_COPIES");
+  free(before);
 }
 
 /* --- processes --- */
@@ -371,6 +407,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_processes),
       cmocka_unit_test(test_refused),
       cmocka_unit_test(test_methods_on_devices),
+      cmocka_unit_test(test_same_bits_either_way),
       cmocka_unit_test(test_cases),
       cmocka_unit_test(test_late_copies),
       cmocka_unit_test(test_features),

@@ -259,10 +259,14 @@ typedef struct ga_dist_tensors {
 
 /* For the rank of comm, whose rank count is the plan's. All ranks call it: they compare hashes, and a rank with another
  * plan ends it for all with GA_ERR_COMM. plan, comm and ctx must outlive the executor.
- * ctx: of a CPU; or of a GPU, with ranks that are threads or processes of one host: then partial_dtype is f32. Inputs
- * of f32, sinks and ALiBi (causal) are there for plans that gather keys (llama3) alone (GA_ERR_UNSUPPORTED). */
+ * ctx: of a CPU; or of a GPU: then partial_dtype is f32. Inputs of f32, sinks and ALiBi (causal) are there for plans
+ * that gather keys (llama3) alone (GA_ERR_UNSUPPORTED).
+ * GPUs write into each other's memory where they can; where some cannot, blocks go through host memory, and the log
+ * says so. The variable GA_DIST_COPIES asks for one way: auto, peer, host; the same on all ranks. */
 GA_API GA_NODISCARD ga_status ga_dist_exec_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx,
                                                   ga_dist_exec **out);
+/* How blocks go from GPU to GPU: "peer" or "host"; "" on a CPU, and of NULL. */
+GA_API const char *ga_dist_exec_copies(const ga_dist_exec *exec);
 GA_API void ga_dist_exec_destroy(ga_dist_exec *exec); /* NULL is fine */
 /* All ranks call it. On an error of any rank all ranks get one, within the timeout of comm (on a GPU within twice that
  * and a second: streams are looked at when it has passed, and go on while they come further); outputs are then zeroed.

@@ -5,6 +5,8 @@
  * stream of copies, writes the block into the receiver's slot, and then the count of its messages into the receiver's
  * window. A WAIT is a wait of the computing stream for that count. Neither stream needs the host meanwhile.
  *
+ * Where devices do not write into each other's memory, messages go in rounds instead: device_rounds.c.
+ *
  * While a stream waits for a value, a driver may hold up the first launch of a kernel, frees and loading of modules. So
  * a first run is rehearsed: each op of its shapes is launched once before any stream waits. */
 #include <sched.h>
@@ -72,7 +74,9 @@ int64_t dist_device_memory(const ga_dist_plan *plan, int32_t rank) {
 static ga_status make_device_parts(dist_device *e) {
   const dist_program *g = &e->plan->programs[e->rank];
   void *p;
+  dist_copies wanted;
   GA_TRY(check_device_problem(&e->plan->p, e->ctx));
+  GA_TRY(dist_copies_wanted(e->comm, &wanted));
   GA_TRY(ga_mem_zalloc((size_t)g->n_slots, sizeof *e->slots, "slots of a rank", &p));
   e->slots = p;
   GA_TRY(ga_stream_create(e->ctx, &e->compute));
@@ -82,13 +86,16 @@ static ga_status make_device_parts(dist_device *e) {
   GA_TRY(ga_host_alloc(e->ctx, WINDOW_PROGRESS, &p));
   e->look = p;
   GA_TRY(make_own_sums(e));
-  GA_TRY(dist_window_open(e->plan, e->comm, e->ctx->device, &e->w));
+  GA_TRY(dist_window_open(e->plan, e->comm, e->ctx->device, wanted, &e->w));
+  if (e->w.copies != DIST_COPIES_PEER) GA_TRY(dist_exchange_create(e->ctx, e->comm, &e->exchange));
   if (dist_gathers(&e->plan->p)) return dist_gather_create(e);
   GA_TRY(ga_buffer_alloc_zeroed(e->ctx, (size_t)dist_device_scratch(e->plan, e->rank) * sizeof(float),
                                 "attention of ranks", &e->scratch));
   for (int32_t i = DIST_OWN_SLOTS; i < g->n_slots; i++) e->slots[i].memory = dist_window_slot(&e->w, e->rank, i);
-  return GA_OK;
+  return e->exchange ? dist_rounds_create(e) : GA_OK;
 }
+
+const char *dist_device_copies(const dist_device *e) { return dist_copies_name(e->w.copies); }
 
 ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, dist_device **out) {
   void *p;
@@ -107,6 +114,8 @@ ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ct
 void dist_device_destroy(dist_device *e) {
   if (!e) return;
   dist_gather_destroy(e);
+  dist_rounds_destroy(e);
+  dist_exchange_destroy(e->exchange);
   ga_stream_destroy(e->compute);
   ga_stream_destroy(e->copies);
   ga_stream_destroy(e->rescue);
@@ -133,7 +142,7 @@ block_view dist_device_own(const dist_device *e, int32_t slot) {
   return v;
 }
 
-static block_view slot_view(const dist_device *e, int32_t slot) {
+block_view dist_device_slot(const dist_device *e, int32_t slot) {
   if (slot < DIST_OWN_SLOTS) return dist_device_own(e, slot);
   return dist_device_view(e->plan, e->slots[slot].block, e->slots[slot].memory);
 }
@@ -212,7 +221,7 @@ static ga_status push_block(dist_device *e, const dist_step *s) {
              "dist: rank %d takes %lld messages of rank %d; one more is sent", s->peer, (long long)peer->n_takes,
              e->rank);
   const dist_step *take = peer->takes[peer->next++];
-  const block_view from = slot_view(e, s->slot),
+  const block_view from = dist_device_slot(e, s->slot),
                    to = dist_device_view(e->plan, take, dist_window_slot(&e->w, s->peer, take->slot));
   ++peer->sent;
   GA_TRY(dist_device_order(e, e->copies, e->compute));
@@ -228,6 +237,11 @@ static ga_status push_block(dist_device *e, const dist_step *s) {
 }
 
 static ga_status let_slot_go(dist_device *e, device_slot *slot) {
+  if (e->rounds) {
+    if (slot->sent_round >= 0) GA_TRY(dist_rounds_await(e, slot->sent_round));
+    slot->sent_round = -1;
+    return GA_OK;
+  }
   if (slot->is_sending) GA_TRY(ga_stream_wait_event(e->ctx, e->compute, slot->sent));
   slot->is_sending = false;
   return GA_OK;
@@ -236,18 +250,18 @@ static ga_status let_slot_go(dist_device *e, device_slot *slot) {
 static ga_status device_tile(dist_device *e, const dist_step *s, const tile_device *d) {
   tile_job job = {.ctx = e->ctx,
                   .step = s,
-                  .q = slot_view(e, s->slot_q),
-                  .kv = slot_view(e, s->slot_kv),
-                  .out = slot_view(e, s->slot),
+                  .q = dist_device_slot(e, s->slot_q),
+                  .kv = dist_device_slot(e, s->slot_kv),
+                  .out = dist_device_slot(e, s->slot),
                   .scratch = e->scratch,
                   .device = d};
-  if (s->slot_dkv >= 0) job.dkv = slot_view(e, s->slot_dkv);
+  if (s->slot_dkv >= 0) job.dkv = dist_device_slot(e, s->slot_dkv);
   GA_TRY(dist_tile_run(&job));
   return dist_device_note(e, e->compute, DIST_COMPUTES);
 }
 
 static ga_status device_merge(dist_device *e, const dist_step *s, const tile_device *d) {
-  const block_view to = slot_view(e, s->slot), from = slot_view(e, s->from);
+  const block_view to = dist_device_slot(e, s->slot), from = dist_device_slot(e, s->from);
   return dist_device_merge(e->ctx, d, &to, &from);
 }
 
@@ -256,10 +270,12 @@ static ga_status device_step(dist_device *e, const dist_step *s, const tile_devi
   switch (s->kind) {
   case DIST_OPEN: {
     slot->block = s;
-    const block_view v = slot_view(e, s->slot);
+    const block_view v = dist_device_slot(e, s->slot);
     return dist_device_clear(e->compute, &v);
   }
   case DIST_WAIT:
+    if (e->rounds) return dist_rounds_await(e, slot->round);
+
     GA_TRY(dist_device_wait(e, e->compute, dist_window_arrived(&e->w, e->rank, slot->from), slot->due));
     return dist_device_note(e, e->compute, DIST_COMPUTES);
   case DIST_TILE: return device_tile(e, s, d);
@@ -318,7 +334,7 @@ static void release_streams(dist_device *e) {
       if (has_come_further(e, &further) != GA_OK || !further) break;
       end = ga_seconds() + LONGEST_DRAIN;
     }
-    for (int32_t r = 0; r < e->plan->p.ranks; r++) {
+    for (int32_t r = 0; r < e->plan->p.ranks && !e->exchange; r++) {
       (void)ops->value_write(e->rescue, dist_window_arrived(&e->w, e->rank, r), e->w.sides[r].given);
       (void)ops->value_write(e->rescue, dist_window_ready(&e->w, e->rank, r), e->w.sides[r].sent);
     }
@@ -329,9 +345,27 @@ static void release_streams(dist_device *e) {
 
 /* --- a run --- */
 
+/* Of the rounds of all sends out of a slot the last one counts. */
+static ga_status note_transfers(dist_device *e, const dist_step *steps, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    device_slot *slot = &e->slots[steps[i].slot];
+    int32_t round;
+    GA_TRY(dist_rounds_post(e, &steps[i], &round));
+    if (steps[i].kind == DIST_RECEIVE) {
+      slot->block = &steps[i];
+      slot->round = round;
+    } else {
+      slot->sent_round = round > slot->sent_round ? round : slot->sent_round;
+      e->sent_bytes += (uint64_t)steps[i].bytes;
+    }
+  }
+  return GA_OK;
+}
+
 /* Sends and receives that follow each other: what is received is posted first, so that ranks that send to each other
  * need not wait for each other's sends. */
 static ga_status run_transfers(dist_device *e, const dist_step *steps, int64_t n) {
+  if (e->rounds) return note_transfers(e, steps, n);
   for (int64_t i = 0; i < n; i++)
     if (steps[i].kind == DIST_RECEIVE) GA_TRY(give_slot(e, &steps[i]));
   for (int64_t i = 0; i < n; i++)
@@ -344,6 +378,8 @@ static bool is_transfer_step(const dist_step *s) { return s->kind == DIST_SEND |
 static ga_status enqueue_steps(dist_device *e) {
   const dist_program *g = &e->plan->programs[e->rank];
   const tile_device d = {.stream = e->compute};
+  if (e->rounds) dist_rounds_begin(e);
+  for (int32_t i = 0; i < g->n_slots; i++) e->slots[i].sent_round = -1;
   for (int64_t i = 0, n; i < g->n_steps; i += n) {
     for (n = 0; i + n < g->n_steps && is_transfer_step(&g->steps[i + n]);) n++;
     GA_TRY(dist_device_make_room(e, n ? n : 1));
@@ -353,7 +389,7 @@ static ga_status enqueue_steps(dist_device *e) {
       GA_TRY(device_step(e, &g->steps[i], &d));
     n += !n;
   }
-  return GA_OK;
+  return e->rounds ? dist_rounds_end(e) : GA_OK;
 }
 
 /* Sums of another type are rounded once, into the caller's tensors. */

@@ -52,6 +52,10 @@ uint64_t ga_dist_exec_sent_bytes(const ga_dist_exec *exec) {
   return exec->device ? dist_device_sent(exec->device) : exec->sent_bytes;
 }
 
+const char *ga_dist_exec_copies(const ga_dist_exec *exec) {
+  return exec && exec->device ? dist_device_copies(exec->device) : "";
+}
+
 /* Results whose sums have another type than the caller's tensors are summed in memory of the slot. */
 static ga_status make_sums(ga_dist_exec *e) {
   const dist_problem *p = &e->plan->p;

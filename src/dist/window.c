@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "dist/gather.h"
 
@@ -23,6 +24,14 @@ void dist_device_align(block_view *v, void *memory) {
     v->part[c] = at;
     at += ga_round_up((uint64_t)(v->rows * v->heads * v->dim[c] * dist_dtype_bytes(v->dtype)), (uint64_t)ALIGN);
   }
+}
+
+size_t dist_device_extent(const block_view *v) {
+  uint64_t bytes = 0;
+  if (v->lse) bytes = ga_round_up((uint64_t)(v->rows * v->heads) * sizeof *v->lse, (uint64_t)ALIGN);
+  for (int c = 0; c < v->n_parts; c++)
+    bytes += ga_round_up((uint64_t)(v->rows * v->heads * v->dim[c] * dist_dtype_bytes(v->dtype)), (uint64_t)ALIGN);
+  return bytes;
 }
 
 block_view dist_device_view(const ga_dist_plan *plan, const dist_step *s, void *memory) {
@@ -137,11 +146,13 @@ static ga_status map_all(dist_window *w, const int *fds, const uint64_t *bytes) 
   return GA_OK;
 }
 
-/* Ranks that have failed so far have ended the communicator, so that none waits here for long. */
-static ga_status trade_memory(dist_window *w) {
+/* Ranks that have failed so far have ended the communicator, so that none waits here for long. An error of a mapping is
+ * in *mapped. */
+static ga_status trade_memory(dist_window *w, ga_status *mapped) {
   const int32_t ranks = w->plan->p.ranks;
   const uint64_t mine = w->sides[w->comm->rank].memory.bytes;
   void *p, *q;
+  *mapped = GA_OK;
   GA_TRY(ga_mem_zalloc((size_t)ranks, sizeof(int), "ranks", &p));
   int *const fds = p;
   for (int32_t r = 0; r < ranks; r++) fds[r] = -1;
@@ -149,7 +160,7 @@ static ga_status trade_memory(dist_window *w) {
   if (status == GA_OK) {
     status = ga_comm_all_gather(w->comm, &mine, sizeof mine, q);
     if (status == GA_OK) status = w->comm->calls->trade_fds(w->comm, w->sides[w->comm->rank].memory.fd, fds);
-    if (status == GA_OK) status = map_all(w, fds, q);
+    if (status == GA_OK) *mapped = map_all(w, fds, q);
     ga_mem_free(q);
   }
   for (int32_t r = 0; r < ranks; r++)
@@ -158,22 +169,69 @@ static ga_status trade_memory(dist_window *w) {
   return status;
 }
 
-ga_status dist_window_open(const ga_dist_plan *plan, ga_comm *comm, ga_device *device, dist_window *w) {
+static void close_memory(dist_window *w) {
+  for (int32_t r = 0; w->sides && r < w->plan->p.ranks; r++) {
+    ga_shared *m = &w->sides[r].memory;
+    if (m->data && w->copies == DIST_COPIES_PEER) w->device->ops->share_close(w->device, m);
+    if (m->data && w->copies != DIST_COPIES_PEER) w->device->ops->free(w->device, m->data);
+    *m = (ga_shared){.fd = -1};
+  }
+}
+
+static ga_status make_own_shared(dist_window *w) {
+  const ga_device_ops *ops = w->device->ops;
+  GA_REQUIRE(w->comm->calls->trade_fds, GA_ERR_UNSUPPORTED, "ranks are on several hosts");
+  GA_REQUIRE(ops->share_alloc, GA_ERR_UNSUPPORTED, "%s shares no memory with other devices", w->device->name);
+  return ops->share_alloc(w->device, (size_t)dist_window_bytes(w->plan, w->comm->rank),
+                          &w->sides[w->comm->rank].memory);
+}
+
+/* Each rank maps the memory of all others, or none does: *can then has the first error. */
+static ga_status share_memory(dist_window *w, ga_status *can) {
+  ga_status status, mapped;
+  w->copies = DIST_COPIES_PEER;
+  *can = dist_copies_agree(w->comm, make_own_shared(w), &status);
+  if (status != GA_OK || *can != GA_OK) return status;
+  GA_TRY(trade_memory(w, &mapped));
+  *can = dist_copies_agree(w->comm, mapped, &status);
+  return status;
+}
+
+/* What a device or a host cannot do, and not what it has too little of. */
+static bool may_go_without(ga_status status) { return status == GA_ERR_UNSUPPORTED || status == GA_ERR_DEVICE; }
+
+static ga_status make_memory_of_ranks(dist_window *w, dist_copies wanted) {
+  ga_status can;
+  if (wanted != DIST_COPIES_HOST) {
+    GA_TRY(share_memory(w, &can));
+    if (can == GA_OK) return GA_OK;
+    close_memory(w);
+    if (wanted == DIST_COPIES_PEER || !may_go_without(can))
+      return ga_fail_in(can, "dist: the devices do not write into each other's memory");
+    if (w->comm->rank == 0)
+      ga_log(GA_LOG_WARN, "dist: the devices do not write into each other's memory (%s): blocks go through host memory",
+             ga_error_text());
+  }
+  ga_shared *own = &w->sides[w->comm->rank].memory;
+  w->copies = DIST_COPIES_HOST;
+  own->bytes = (size_t)dist_window_bytes(w->plan, w->comm->rank);
+  return w->device->ops->alloc_zeroed(w->device, own->bytes, &own->data);
+}
+
+ga_status dist_window_open(const ga_dist_plan *plan, ga_comm *comm, ga_device *device, dist_copies wanted,
+                           dist_window *w) {
   void *p;
   *w = (dist_window){.plan = plan, .comm = comm, .device = device};
-  GA_REQUIRE(comm->calls->trade_fds, GA_ERR_UNSUPPORTED,
-             "dist: ranks on %s are threads or processes of one host; this communicator's are neither", device->name);
   GA_TRY(ga_mem_zalloc((size_t)plan->p.ranks, sizeof *w->sides, "ranks", &p));
   w->sides = p;
   for (int32_t r = 0; r < plan->p.ranks; r++) w->sides[r].memory.fd = -1;
   for (int32_t r = 0; r < plan->p.ranks; r++) GA_TRY(place_side(plan, r, comm->rank, &w->sides[r]));
-  GA_TRY(device->ops->share_alloc(device, (size_t)dist_window_bytes(plan, comm->rank), &w->sides[comm->rank].memory));
-  return trade_memory(w);
+  return make_memory_of_ranks(w, wanted);
 }
 
 void dist_window_close(dist_window *w) {
+  close_memory(w);
   for (int32_t r = 0; w->sides && r < w->plan->p.ranks; r++) {
-    if (w->sides[r].memory.data) w->device->ops->share_close(w->device, &w->sides[r].memory);
     ga_mem_free(w->sides[r].slot_at);
     ga_mem_free((void *)w->sides[r].takes);
     ga_mem_free(w->sides[r].take_at);

@@ -146,6 +146,8 @@ ga_status cuda_copy_out(ga_stream *stream, void *dst, const void *src, size_t by
 ga_status cuda_copy_out_later(ga_stream *stream, void *dst, const void *src, size_t bytes);
 ga_status cuda_copy_in_later(ga_stream *stream, void *dst, const void *src, size_t bytes);
 ga_status cuda_copy_within(ga_stream *stream, void *dst, const void *src, size_t bytes);
+/* GA_PEER: may GPUs use each other's memory? */
+ga_status cuda_peers_allowed(bool *allowed);
 ga_status cuda_copy_peer(ga_stream *to, void *dst, ga_stream *from, const void *src, size_t bytes);
 ga_status cuda_share_alloc(ga_device *device, size_t bytes, ga_shared *out);
 ga_status cuda_share_open(ga_device *device, int fd, size_t bytes, ga_shared *out);

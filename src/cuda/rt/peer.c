@@ -7,7 +7,7 @@
 #include "cuda/rt/cuda.h"
 
 /* $GA_PEER=off is for machines whose GPUs say that they reach each other, and do not. */
-static ga_status peers_allowed(bool *allowed) {
+ga_status cuda_peers_allowed(bool *allowed) {
   const char *s = getenv("GA_PEER");
   *allowed = !s || !*s || !strcmp(s, "auto");
   GA_REQUIRE(*allowed || !strcmp(s, "off"), GA_ERR_ARG, "GA_PEER is '%s'; allowed: auto, off", s);
@@ -21,7 +21,7 @@ static ga_status open_pool(cuda_device *owner, const cuda_device *reader, bool *
     int yes = 0;
     bool allowed;
     const CUmemAccessDesc access = {.location_type = 1, .location_id = reader->ordinal, .flags = CU_MEMPOOL_READ_WRITE};
-    GA_TRY(peers_allowed(&allowed));
+    GA_TRY(cuda_peers_allowed(&allowed));
     if (allowed) GA_CU(owner->cu, DeviceCanAccessPeer, &yes, reader->device, owner->device);
     if (yes) GA_CU(owner->cu, MemPoolSetAccess, owner->pool, &access, 1);
     owner->reaches |= yes ? bit : 0;
