@@ -222,14 +222,24 @@ int dist_launch(const dist_args *a, char **argv) {
 
 /* --- in a rank --- */
 
+/* A launcher that MPI does not know leaves each process alone in a world of its own. */
+static ga_status open_mpi(const dist_args *a, const ga_comm_place *place, ga_comm **out) {
+  ga_comm_mpi_options mpi = GA_COMM_MPI_OPTIONS_INIT;
+  mpi.flags = a->buffered ? GA_COMM_BUFFERED : 0u, mpi.timeout = a->timeout;
+  TRY(ga_comm_mpi_create(&mpi, out));
+  const int32_t ranks = ga_comm_size(*out);
+  if (ranks == place->ranks) return GA_OK;
+  ga_comm_destroy(*out);
+  *out = NULL;
+  return ga_error_set(GA_ERR_UNSUPPORTED,
+                      "%s has started %d ranks, of which MPI sees %d; start them by mpirun, or by srun --mpi=pmix",
+                      place->launcher, place->ranks, ranks);
+}
+
 ga_status dist_open_comm(const dist_args *a, ga_comm **out) {
   ga_comm_place place = GA_COMM_PLACE_INIT;
-  if (!strcmp(a->transport, "mpi")) {
-    ga_comm_mpi_options mpi = GA_COMM_MPI_OPTIONS_INIT;
-    mpi.flags = a->buffered ? GA_COMM_BUFFERED : 0u, mpi.timeout = a->timeout;
-    return ga_comm_mpi_create(&mpi, out);
-  }
   TRY(ga_comm_place_find(&place));
+  if (!strcmp(a->transport, "mpi")) return open_mpi(a, &place, out);
   REQUIRE(!place.host_ranks || place.host_ranks == place.ranks, GA_ERR_UNSUPPORTED,
           "%d of %d ranks are on this host; --transport processes is for one host", place.host_ranks, place.ranks);
   ga_comm_process_options o = GA_COMM_PROCESS_OPTIONS_INIT;

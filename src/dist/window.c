@@ -160,7 +160,10 @@ static ga_status trade_memory(dist_window *w, ga_status *mapped) {
   if (status == GA_OK) {
     status = ga_comm_all_gather(w->comm, &mine, sizeof mine, q);
     if (status == GA_OK) status = w->comm->calls->trade_fds(w->comm, w->sides[w->comm->rank].memory.fd, fds);
-    if (status == GA_OK) *mapped = map_all(w, fds, q);
+    if (status == GA_OK)
+      *mapped = map_all(w, fds, q);
+    else if (status == GA_ERR_UNSUPPORTED) /* on all ranks */
+      *mapped = status, status = GA_OK;
     ga_mem_free(q);
   }
   for (int32_t r = 0; r < ranks; r++)
@@ -180,7 +183,6 @@ static void close_memory(dist_window *w) {
 
 static ga_status make_own_shared(dist_window *w) {
   const ga_device_ops *ops = w->device->ops;
-  GA_REQUIRE(w->comm->calls->trade_fds, GA_ERR_UNSUPPORTED, "ranks are on several hosts");
   GA_REQUIRE(ops->share_alloc, GA_ERR_UNSUPPORTED, "%s shares no memory with other devices", w->device->name);
   return ops->share_alloc(w->device, (size_t)dist_window_bytes(w->plan, w->comm->rank),
                           &w->sides[w->comm->rank].memory);

@@ -4,8 +4,11 @@ other take another way, and say so in one line.
 usage: dist_ways.py GA_EMU"""
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import time
 import unittest
 
 GA = os.path.abspath(sys.argv.pop(1))
@@ -55,6 +58,79 @@ class Ways(unittest.TestCase):
                     self.assertEqual(code, 1, text)
                     self.assertEqual(text.count("\n"), 1, text)
                     self.assertIn("dist: the devices do not write into each other's memory: " + why, text)
+
+    MPIRUN = ("mpirun", "--oversubscribe", "--allow-run-as-root", "--mca", "btl_vader_single_copy_mechanism", "none")
+
+    def mpi(self, *args, emu="", other_host=False):
+        """Two ranks; the second as if on a host of its own."""
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("GA_", "OMPI_", "PMIX_", "SLURM_"))}
+        env["GA_EMU"] = "devices=4" + emu
+        rank = (GA, "dist", "run", "--json", "--transport", "mpi", "--device", DEVICES, *SIZE, *args)
+        second = ("unshare", "--uts", "sh", "-c", 'hostname other && exec "$@"', "sh") if other_host else ()
+        p = subprocess.run([*self.MPIRUN, "-n", "1", *rank, ":", "-n", "1", *second, *rank], capture_output=True, text=True,
+                           env=env, timeout=300)
+        self.assertEqual(p.returncode, 0, p.stderr)
+        return json.loads(p.stdout), p.stderr
+
+    @unittest.skipUnless(shutil.which("mpirun"), "no mpirun")
+    def test_mpi(self):
+        """Peer copies on one host, host copies else, with the same bits as threads."""
+        for args in (("-m", "llama3", "--backward"), ("-m", "zigzag")):
+            want, _ = self.run_("-n", "2", *args)
+            for how, copies, why in ({}, "peer", None), ({"emu": ",nopeers"}, "host", "cuMemSetAccess"):
+                got, text = self.mpi(*args, **how)
+                self.assertEqual((got["copies"], got["bits"], got["sent_bytes"]), (copies, want["bits"], want["sent_bytes"]), text)
+                self.assertEqual(text.count("blocks go through host memory"), 1 if why else 0, text)
+                self.assertIn(why or "", text)
+
+    @unittest.skipUnless(shutil.which("mpirun"), "no mpirun")
+    @unittest.skipIf(subprocess.run(["unshare", "--uts", "true"], capture_output=True, check=False).returncode, "unshare is not allowed")
+    def test_hosts(self):
+        got, text = self.mpi("-m", "llama3", other_host=True)
+        self.assertEqual(got["copies"], "host")
+        self.assertIn("(rank 0: comm: rank 1 is on another host than rank 0): blocks go through host memory", text)
+
+    @staticmethod
+    def children(pid):
+        """Of a process, and theirs: those that are ranks."""
+        found = []
+        for child in subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split():
+            if os.path.samefile(f"/proc/{child}/exe", GA):
+                found.append(int(child))
+            found += Ways.children(child)
+        return found
+
+    def test_killed(self):
+        """A rank is killed in the middle: all have ended within 5 s."""
+        ways = [("processes", "host")] + ([("mpi", "host"), ("mpi", "peer")] if shutil.which("mpirun") else [])
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("GA_", "OMPI_", "PMIX_", "SLURM_"))}
+        env["GA_EMU"] = "devices=4"
+        for transport, copies in ways:
+            with self.subTest(transport=transport, copies=copies):
+                command = [GA, "dist", "run", "-m", "zigzag", "--transport", transport, "--copies", copies, "--device", DEVICES, *SIZE,
+                           "--runs", "1000000"]
+                command = [*self.MPIRUN, "-n", "2", *command] if transport == "mpi" else [*command, "-n", "2"]
+                p = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                try:
+                    time.sleep(4)
+                    self.assertIsNone(p.poll(), "it has ended before")
+                    ranks = self.children(p.pid)
+                    self.assertEqual(len(ranks), 2)
+                    begin = time.monotonic()
+                    os.kill(ranks[1], signal.SIGKILL)
+                    _, text = p.communicate(timeout=30)
+                    self.assertLess(time.monotonic() - begin, 5, text)
+                    self.assertNotEqual(p.returncode, 0)
+                    self.assertRegex(text, "rank 1 was ended by signal 9|exited on signal 9", text)
+                finally:
+                    p.kill()
+                    p.communicate()
+
+    @unittest.skipUnless(shutil.which("mpirun"), "no mpirun")
+    def test_other_launcher(self):
+        code, _, text = self.ga("run", "--transport", "mpi", "--device", DEVICES, *SIZE, variables={"RANK": "0", "WORLD_SIZE": "2"})
+        self.assertEqual(code, 1, text)
+        self.assertIn("torchrun has started 2 ranks, of which MPI sees 1; start them by mpirun", text)
 
     def test_bad_words(self):
         code, _, text = self.ga("run", "--copies", "tcp")
