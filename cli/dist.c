@@ -15,7 +15,7 @@ static char program_name[] = "ga";
 static const char *const orders[] = {"method", "contiguous", "striped", "zigzag",
                                      "chunks", "doc-zigzag", "pieces",  "documents"};
 static const char *const transports[] = {"threads", "processes", "mpi"};
-static const char *const ways[] = {"auto", "peer", "host"};
+static const char *const ways[] = {"auto", "peer", "host", "nccl"};
 static const char *const needs[] = {"method", "all", "blocks", "stretches"};
 
 static int32_t place_of_name(const char *const *names, size_t n, const char *name) {
@@ -277,7 +277,7 @@ static int parse_and_run(int argc, char **argv, char **args) {
        "run, bench, reduce: ranks are threads, processes, or mpi: those of mpirun"},
       {"copies", 0, OPT_STRING, &a.copies, 0, 0, "NAME",
        "run, bench on GPUs, how blocks go from one to another: peer: each writes into the memory of the others; host: "
-       "through host memory; auto: peer where they can. Else as $GA_DIST_COPIES says"},
+       "through host memory; nccl: by NCCL; auto: peer where they can, else host. Without it as $GA_DIST_COPIES says"},
       {"device", 0, OPT_STRING, &a.device, 0, 0, "LIST",
        "run, bench, reduce: cpu, or cuda:0,cuda:1,...: one for each rank, from the first again when there are more "
        "ranks"},
@@ -323,7 +323,7 @@ static int parse_and_run(int argc, char **argv, char **args) {
   if (place_of_name(transports, COUNT_OF(transports), a.transport) < 0)
     return cmd_usage_error("dist", "--transport '%s': must be threads, processes or mpi", a.transport);
   if (a.copies && place_of_name(ways, COUNT_OF(ways), a.copies) < 0)
-    return cmd_usage_error("dist", "--copies '%s': must be auto, peer or host", a.copies);
+    return cmd_usage_error("dist", "--copies '%s': must be auto, peer, host or nccl", a.copies);
   if (find_rank(&a, run) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
   if (a.steps_of >= a.ranks)
     return cmd_usage_error("dist", "--steps %lld: must be a rank, 0 to %lld", (long long)a.steps_of,

@@ -262,10 +262,11 @@ typedef struct ga_dist_tensors {
  * ctx: of a CPU; or of a GPU: then partial_dtype is f32. Inputs of f32, sinks and ALiBi (causal) are there for plans
  * that gather keys (llama3) alone (GA_ERR_UNSUPPORTED).
  * GPUs write into each other's memory where they can; where some cannot, blocks go through host memory, and the log
- * says so. The variable GA_DIST_COPIES asks for one way: auto, peer, host; the same on all ranks. */
+ * says so. The variable GA_DIST_COPIES asks for one way: auto, peer, host, nccl; the same on all ranks. NCCL is loaded
+ * at run time, from the file that GA_NCCL names or as libnccl.so.2. */
 GA_API GA_NODISCARD ga_status ga_dist_exec_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx,
                                                   ga_dist_exec **out);
-/* How blocks go from GPU to GPU: "peer" or "host"; "" on a CPU, and of NULL. */
+/* How blocks go from GPU to GPU: "peer", "host" or "nccl"; "" on a CPU, and of NULL. */
 GA_API const char *ga_dist_exec_copies(const ga_dist_exec *exec);
 GA_API void ga_dist_exec_destroy(ga_dist_exec *exec); /* NULL is fine */
 /* All ranks call it. On an error of any rank all ranks get one, within the timeout of comm (on a GPU within twice that

@@ -9,23 +9,28 @@
 
 static const char *const names[] = {"auto", "peer", "host"};
 
-const char *dist_copies_name(dist_copies copies) { return names[copies]; }
+const char *dist_copies_name(const ga_device *device, dist_copies copies) {
+  return copies == DIST_COPIES_LINK ? device->ops->link_name : names[copies];
+}
 
-static ga_status read_copies(dist_copies *out) {
-  const char *s = getenv("GA_DIST_COPIES");
+static ga_status read_copies(const ga_device *device, dist_copies *out) {
+  const char *s = getenv("GA_DIST_COPIES"), *link = device->ops->link_name;
   *out = DIST_COPIES_AUTO;
+  if (!s || !*s) return GA_OK;
   for (size_t i = 0; i < GA_COUNT_OF(names); i++)
-    if (s && !strcmp(s, names[i])) {
+    if (!strcmp(s, names[i])) {
       *out = (dist_copies)i;
       return GA_OK;
     }
-  GA_REQUIRE(!s || !*s, GA_ERR_ARG, "GA_DIST_COPIES is '%.40s'; allowed: auto, peer, host", s);
+  *out = DIST_COPIES_LINK;
+  GA_REQUIRE(link && !strcmp(s, link), GA_ERR_ARG, "GA_DIST_COPIES is '%.40s'; allowed on %s: auto, peer, host%s%s", s,
+             device->name, link ? ", " : "", link ? link : "");
   return GA_OK;
 }
 
-ga_status dist_copies_wanted(ga_comm *comm, dist_copies *out) {
-  GA_TRY(read_copies(out));
-  return ga_comm_meet(comm, "GA_DIST_COPIES (0 auto, 1 peer, 2 host)", *out);
+ga_status dist_copies_wanted(ga_comm *comm, const ga_device *device, dist_copies *out) {
+  GA_TRY(read_copies(device, out));
+  return ga_comm_meet(comm, "GA_DIST_COPIES (0 auto, 1 peer, 2 host, 3 a library)", *out);
 }
 
 typedef struct rank_outcome {

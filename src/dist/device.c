@@ -76,7 +76,7 @@ static ga_status make_device_parts(dist_device *e) {
   void *p;
   dist_copies wanted;
   GA_TRY(check_device_problem(&e->plan->p, e->ctx));
-  GA_TRY(dist_copies_wanted(e->comm, &wanted));
+  GA_TRY(dist_copies_wanted(e->comm, e->ctx->device, &wanted));
   GA_TRY(ga_mem_zalloc((size_t)g->n_slots, sizeof *e->slots, "slots of a rank", &p));
   e->slots = p;
   GA_TRY(ga_stream_create(e->ctx, &e->compute));
@@ -87,7 +87,7 @@ static ga_status make_device_parts(dist_device *e) {
   e->look = p;
   GA_TRY(make_own_sums(e));
   GA_TRY(dist_window_open(e->plan, e->comm, e->ctx->device, wanted, &e->w));
-  if (e->w.copies != DIST_COPIES_PEER) GA_TRY(dist_exchange_create(e->ctx, e->comm, &e->exchange));
+  if (e->w.copies != DIST_COPIES_PEER) GA_TRY(dist_exchange_create(e->ctx, e->comm, e->w.copies, &e->exchange));
   if (dist_gathers(&e->plan->p)) return dist_gather_create(e);
   GA_TRY(ga_buffer_alloc_zeroed(e->ctx, (size_t)dist_device_scratch(e->plan, e->rank) * sizeof(float),
                                 "attention of ranks", &e->scratch));
@@ -95,7 +95,7 @@ static ga_status make_device_parts(dist_device *e) {
   return e->exchange ? dist_rounds_create(e) : GA_OK;
 }
 
-const char *dist_device_copies(const dist_device *e) { return dist_copies_name(e->w.copies); }
+const char *dist_device_copies(const dist_device *e) { return dist_copies_name(e->ctx->device, e->w.copies); }
 
 ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, dist_device **out) {
   void *p;
@@ -186,6 +186,7 @@ static ga_status still_patient(void *user) {
   dist_device *e = user;
   bool further = true;
   GA_TRY(e->comm->calls->check(e->comm));
+  if (e->exchange) GA_TRY(dist_exchange_check(e->exchange));
   GA_TRY(ga_abort_poll("dist"));
   if (ga_seconds() < e->deadline) return GA_OK;
   GA_TRY(has_come_further(e, &further));
@@ -462,6 +463,7 @@ ga_status dist_device_run(dist_device *e, const ga_dist_tensors *io) {
     char text[768];
     (void)snprintf(text, sizeof text, "%s", ga_error_text());
     e->comm->calls->abort(e->comm, status, text);
+    if (e->exchange) dist_exchange_abort(e->exchange);
     release_streams(e);
     (void)zero_outputs(e);
     e->io = NULL;

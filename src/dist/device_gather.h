@@ -27,7 +27,7 @@ struct dist_gather {
   uint64_t run_bytes; /* that a run sends */
   /* Where devices do not write into each other's memory: */
   void *packed[2]; /* what a group of heads receives, and what it sends */
-  dist_message *messages;
+  ga_link_message *messages;
 };
 
 /* Heads of a group: of keys, and of the queries that read them. */

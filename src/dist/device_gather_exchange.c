@@ -78,7 +78,7 @@ static ga_status exchange_heads(dist_device *e, int32_t g, int32_t tensor) {
     const bool send = s->kind == DIST_SEND;
     if (s->kind == DIST_MERGE || s->tensor != tensor) continue;
     const block_view v = packed_heads(e, s, &h, at[send]);
-    x->messages[n] = (dist_message){s->peer, send, at[send], dist_device_extent(&v)};
+    x->messages[n] = (ga_link_message){s->peer, send, at[send], dist_device_extent(&v)};
     at[send] += x->messages[n++].bytes;
     if (send) GA_TRY(pack_heads(e, &v, &h));
   }

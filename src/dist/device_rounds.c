@@ -12,7 +12,7 @@ struct dist_rounds {
   ga_event **ready, **there; /* [n] behind the last step that a round needs; behind the round */
   int32_t next;              /* round to be run */
   void *packed;              /* what a round sends */
-  dist_message *messages;
+  ga_link_message *messages;
 };
 
 static const dist_step *step_at(const dist_device *e, int64_t i) { return &e->plan->programs[e->rank].steps[i]; }
@@ -117,7 +117,7 @@ static ga_status run_round(dist_device *e, int32_t round) {
     const dist_step *s = step_at(e, x->order[x->begin[round] + i]);
     const bool send = s->kind == DIST_SEND;
     const block_view v = dist_device_view(e->plan, s, send ? at : e->slots[s->slot].memory);
-    x->messages[i] = (dist_message){s->peer, send, send ? at : e->slots[s->slot].memory, dist_device_extent(&v)};
+    x->messages[i] = (ga_link_message){s->peer, send, send ? at : e->slots[s->slot].memory, dist_device_extent(&v)};
     if (!send) continue;
     const block_view from = dist_device_slot(e, s->slot);
     GA_TRY(dist_device_copy(e->copies, &v, &from));

@@ -1,13 +1,16 @@
-/* Messages through host memory: device, page-locked buffer, communicator, page-locked buffer, device. Messages are cut
- * into chunks, and there are two buffers for each direction and rank: while one chunk travels between two ranks, the
- * next one comes from the device and the one before goes to it.
+/* Messages by the backend's library, or through host memory: device, page-locked buffer, communicator, page-locked
+ * buffer, device. Through host memory they are cut into chunks, and there are two buffers for each direction and rank:
+ * while one chunk travels between two ranks, the next one comes from the device and the one before goes to it.
  *
  *   stream      chunk 0    chunk 1    chunk 2                 device to host
  *   host                   chunk 0    chunk 1    chunk 2      send, receive
  *   arrivals                          chunk 0    chunk 1 ...  host to device */
 #include "dist/exchange.h"
 
+#include <string.h>
+
 #include "base/abort.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "core/device.h"
@@ -37,12 +40,20 @@ typedef struct exchange_side {
 struct dist_exchange {
   ga_ctx *ctx;
   ga_comm *comm;
+  ga_link *link;   /* NULL: through host memory, with what follows */
+  double deadline; /* of what the library sets up */
   ga_stream *arrivals;
   ga_event *mark;
   void *memory;
   size_t chunk;
   exchange_side *sends, *receives; /* [ranks] */
 };
+
+#define LINK_WAIT 30.0 /* seconds, or the timeout if longer: to load code, and to reach each rank for the first time */
+
+static double link_seconds(const dist_exchange *x) {
+  return x->comm->timeout > LINK_WAIT ? x->comm->timeout : LINK_WAIT;
+}
 
 static size_t asked_chunk;
 
@@ -75,13 +86,61 @@ static ga_status fill_exchange(dist_exchange *x) {
   return GA_OK;
 }
 
-ga_status dist_exchange_create(ga_ctx *ctx, ga_comm *comm, dist_exchange **out) {
+/* --- by a library --- */
+
+static ga_status link_patience(void *user) {
+  const dist_exchange *x = user;
+  GA_TRY(x->comm->calls->check(x->comm));
+  GA_TRY(ga_abort_poll("dist"));
+  GA_REQUIRE(ga_seconds() < x->deadline, GA_ERR_TIMEOUT, "dist: rank %d waited %g s for %s to reach all ranks",
+             x->comm->rank, link_seconds(x), x->ctx->device->ops->link_name);
+  return GA_OK;
+}
+
+static ga_patience patience_of(dist_exchange *x) {
+  x->deadline = ga_seconds() + link_seconds(x);
+  return (ga_patience){link_patience, x};
+}
+
+/* The id of rank 0 goes to all. */
+static ga_status trade_link_id(dist_exchange *x, unsigned char id[GA_LINK_ID_BYTES]) {
+  const ga_device_ops *ops = x->ctx->device->ops;
+  void *p;
+  ga_status status, can;
+  can = dist_copies_agree(x->comm, ops->link_load(x->ctx->device), &status);
+  GA_TRY(can);
+  memset(id, 0, GA_LINK_ID_BYTES);
+  can = dist_copies_agree(x->comm, x->comm->rank ? GA_OK : ops->link_id(x->ctx->device, id), &status);
+  GA_TRY(can);
+  GA_TRY(ga_mem_zalloc((size_t)x->comm->size, GA_LINK_ID_BYTES, "ranks", &p));
+  status = ga_comm_all_gather(x->comm, id, GA_LINK_ID_BYTES, p);
+  memcpy(id, p, GA_LINK_ID_BYTES);
+  ga_mem_free(p);
+  return status;
+}
+
+static ga_status open_link(dist_exchange *x) {
+  unsigned char id[GA_LINK_ID_BYTES];
+  GA_TRY(trade_link_id(x, id));
+  const ga_patience patience = patience_of(x);
+  return x->ctx->device->ops->link_open(x->ctx->device, id, x->comm->rank, x->comm->size, &patience, &x->link);
+}
+
+ga_status dist_exchange_check(dist_exchange *x) { return x->link ? x->ctx->device->ops->link_check(x->link) : GA_OK; }
+
+void dist_exchange_abort(dist_exchange *x) {
+  if (x->link) x->ctx->device->ops->link_abort(x->link);
+}
+
+/* --- both --- */
+
+ga_status dist_exchange_create(ga_ctx *ctx, ga_comm *comm, dist_copies copies, dist_exchange **out) {
   void *p;
   *out = NULL;
   GA_TRY(ga_mem_zalloc(1, sizeof(dist_exchange), "messages of devices", &p));
   dist_exchange *x = p;
   *x = (dist_exchange){.ctx = ctx, .comm = comm};
-  const ga_status status = fill_exchange(x);
+  const ga_status status = copies == DIST_COPIES_LINK ? open_link(x) : fill_exchange(x);
   if (status == GA_OK)
     *out = x;
   else
@@ -91,6 +150,7 @@ ga_status dist_exchange_create(ga_ctx *ctx, ga_comm *comm, dist_exchange **out) 
 
 void dist_exchange_destroy(dist_exchange *x) {
   if (!x) return;
+  if (x->link) x->ctx->device->ops->link_close(x->link);
   ga_stream_destroy(x->arrivals);
   ga_event_destroy(x->mark);
   for (int32_t r = 0; x->sends && x->receives && r < x->comm->size; r++)
@@ -107,10 +167,10 @@ void dist_exchange_destroy(dist_exchange *x) {
 /* --- chunks --- */
 
 /* The next part of a rank's messages of one direction, of at most a chunk. False: there is none. */
-static bool next_chunk(const dist_exchange *x, exchange_side *s, const dist_message *messages, int64_t n, int32_t peer,
-                       bool is_send, void **data, size_t *bytes) {
+static bool next_chunk(const dist_exchange *x, exchange_side *s, const ga_link_message *messages, int64_t n,
+                       int32_t peer, bool is_send, void **data, size_t *bytes) {
   for (; s->message < n; s->message++, s->offset = 0) {
-    const dist_message *m = &messages[s->message];
+    const ga_link_message *m = &messages[s->message];
     if (m->peer != peer || m->is_send != is_send || s->offset >= m->bytes) continue;
     *bytes = m->bytes - s->offset < x->chunk ? m->bytes - s->offset : x->chunk;
     *data = (char *)m->data + s->offset;
@@ -127,7 +187,8 @@ static ga_status end_post(dist_exchange *x, exchange_side *s, int i) {
 }
 
 /* Chunk c of what goes to each rank comes from the device. */
-static ga_status load_chunks(dist_exchange *x, ga_stream *stream, const dist_message *messages, int64_t n, int64_t c) {
+static ga_status load_chunks(dist_exchange *x, ga_stream *stream, const ga_link_message *messages, int64_t n,
+                             int64_t c) {
   const int i = (int)(c % BUFFERS);
   for (int32_t r = 0; r < x->comm->size; r++) {
     exchange_side *s = &x->sends[r];
@@ -141,7 +202,7 @@ static ga_status load_chunks(dist_exchange *x, ga_stream *stream, const dist_mes
   return GA_OK;
 }
 
-static ga_status post_receives(dist_exchange *x, const dist_message *messages, int64_t n, int64_t c, bool *any) {
+static ga_status post_receives(dist_exchange *x, const ga_link_message *messages, int64_t n, int64_t c, bool *any) {
   const int i = (int)(c % BUFFERS);
   for (int32_t r = 0; r < x->comm->size; r++) {
     exchange_side *s = &x->receives[r];
@@ -189,7 +250,7 @@ static ga_status follow_stream(dist_exchange *x, ga_stream *after, ga_stream *be
 
 /* Chunk c of all pairs of ranks is posted before anybody waits for one, and waited for before chunk c + 2 is: so nobody
  * waits in a circle. */
-ga_status dist_exchange_run(dist_exchange *x, ga_stream *stream, const dist_message *messages, int64_t n) {
+static ga_status run_through_host(dist_exchange *x, ga_stream *stream, const ga_link_message *messages, int64_t n) {
   for (int32_t r = 0; r < x->comm->size; r++)
     x->sends[r].message = x->receives[r].message = 0, x->sends[r].offset = x->receives[r].offset = 0;
   GA_TRY(follow_stream(x, x->arrivals, stream));
@@ -206,4 +267,10 @@ ga_status dist_exchange_run(dist_exchange *x, ga_stream *stream, const dist_mess
   for (int32_t r = 0; r < x->comm->size; r++)
     for (int i = 0; i < BUFFERS; i++) GA_TRY(end_post(x, &x->sends[r], i));
   return follow_stream(x, stream, x->arrivals);
+}
+
+ga_status dist_exchange_run(dist_exchange *x, ga_stream *stream, const ga_link_message *messages, int64_t n) {
+  if (!x->link) return run_through_host(x, stream, messages, n);
+  const ga_patience patience = patience_of(x);
+  return x->ctx->device->ops->link_exchange(x->link, stream, messages, n, &patience);
 }

@@ -204,7 +204,7 @@ static bool may_go_without(ga_status status) { return status == GA_ERR_UNSUPPORT
 
 static ga_status make_memory_of_ranks(dist_window *w, dist_copies wanted) {
   ga_status can;
-  if (wanted != DIST_COPIES_HOST) {
+  if (wanted == DIST_COPIES_AUTO || wanted == DIST_COPIES_PEER) {
     GA_TRY(share_memory(w, &can));
     if (can == GA_OK) return GA_OK;
     close_memory(w);
@@ -215,7 +215,7 @@ static ga_status make_memory_of_ranks(dist_window *w, dist_copies wanted) {
              ga_error_text());
   }
   ga_shared *own = &w->sides[w->comm->rank].memory;
-  w->copies = DIST_COPIES_HOST;
+  w->copies = wanted == DIST_COPIES_LINK ? DIST_COPIES_LINK : DIST_COPIES_HOST;
   own->bytes = (size_t)dist_window_bytes(w->plan, w->comm->rank);
   return w->device->ops->alloc_zeroed(w->device, own->bytes, &own->data);
 }
