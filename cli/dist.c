@@ -159,7 +159,7 @@ static ga_status check_run_devices(const dist_args *a, bool attends) {
   }
   if (dist_is_on_host(a)) return GA_OK;
   REQUIRE(attends || strcmp(a->transport, "mpi") != 0, GA_ERR_ARG,
-          "--device %.100s: reduce has it with --transport threads or processes", a->device);
+          "--device %.100s: reduce needs --transport threads or processes there", a->device);
   REQUIRE(!attends || strcmp(a->type, "f32") != 0 || !strcmp(a->method, "llama3"), GA_ERR_ARG,
           "--type f32: on %.100s it must be bf16 or f16, but for --method llama3", a->device);
   REQUIRE(!strcmp(a->partials, "f32"), GA_ERR_ARG, "--partials %.20s: on %.100s they are f32", a->partials, a->device);

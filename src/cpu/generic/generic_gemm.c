@@ -81,17 +81,15 @@ static void round_rows_of_x(generic_job *job, float *to) {
   job->x_stride = d->k;
 }
 
-static int64_t scratch_floats(const ga_gemm_desc *d, int32_t threads) {
-  return (threads > 1 ? threads : 1) * ROWS * d->k;
-}
+/* Rows of k numbers: of W for each thread, and behind them all of X where it is rounded. */
+static uint64_t rows_of_w(const ga_caps *caps) { return (uint64_t)(caps->threads > 1 ? caps->threads : 1) * ROWS; }
 
 uint64_t ga_cpu_gemm_generic_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
   (void)kernel;
   const ga_gemm_desc *d = desc;
-  const uint64_t threads = caps->threads > 1 ? (uint64_t)caps->threads : 1;
-  const uint64_t rows = d->flags & GA_GEMM_X_E4M3 ? (uint64_t)d->m : 0;
+  const uint64_t rows = rows_of_w(caps) + (d->flags & GA_GEMM_X_E4M3 ? (uint64_t)d->m : 0);
   uint64_t bytes;
-  return ga_mul_ok((uint64_t)d->k * sizeof(float), ROWS * threads + rows, &bytes) ? bytes : UINT64_MAX;
+  return ga_mul_ok((uint64_t)d->k * sizeof(float), rows, &bytes) ? bytes : UINT64_MAX;
 }
 
 ga_status ga_cpu_gemm_generic(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
@@ -101,7 +99,7 @@ ga_status ga_cpu_gemm_generic(const ga_kernel *kernel, const void *desc, const v
   const ga_gemm_io *a = io;
   generic_job job = {.desc = d, .io = a, .x = a->x, .x_stride = d->x_stride, .scratch = workspace};
   if (d->m == 0) return GA_OK; /* then W may be no memory at all */
-  if (d->flags & GA_GEMM_X_E4M3) round_rows_of_x(&job, job.scratch + scratch_floats(d, stream->device->caps.threads));
+  if (d->flags & GA_GEMM_X_E4M3) round_rows_of_x(&job, job.scratch + rows_of_w(&stream->device->caps) * (uint64_t)d->k);
   ga_pool_run_ranges(cpu_gemm_is_small(job.desc) ? NULL : cpu_pool(stream), job.desc->n, ROWS, generic_range, &job);
   return GA_OK;
 }

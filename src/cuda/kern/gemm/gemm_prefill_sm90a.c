@@ -136,14 +136,15 @@ static int64_t most_rows(const shape *s) {
   return s->k_splits == 1 ? MOST : ga_max_i64(1, COUNTERS / (s->w_tiles * SHARES)) * s->bn;
 }
 
+static bool takes_e4m3_x(const ga_kernel *k) { return ((const cuda_gemm_prefill_variant *)k->impl)->x_e4m3; }
+
 const char *cuda_gemm_prefill_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)caps;
   const ga_gemm_desc *d = desc;
   const char *refusal = cuda_gemm_packed_refusal(k, d);
   if (refusal) return refusal;
   if (ga_gemm_one_product(desc)) return ga_gemm_one_product(desc);
-  if (((const cuda_gemm_prefill_variant *)k->impl)->x_e4m3 && !(d->flags & GA_GEMM_X_E4M3))
-    return "it rounds X to e4m3, which was not asked for";
+  if (takes_e4m3_x(k) && !(d->flags & GA_GEMM_X_E4M3)) return "it rounds X to e4m3, which was not asked for";
   if (d->m < k->rows_min && !(d->flags & GA_GEMM_INVARIANT)) return "m is below 9";
   if (d->y_stride % 4) return "y_stride must be a multiple of 4";
   const int64_t tiles = ga_div_up(d->n, BM) * ga_div_up(d->m, ((const cuda_gemm_prefill_variant *)k->impl)->bn);
@@ -218,13 +219,12 @@ const char *cuda_gemm_prefill_plan(const ga_kernel *k, const void *desc, ga_plan
 /* Rows of a box of X: see copy_box of the device half. */
 static int32_t x_box(const ga_kernel *k, int64_t m) {
   const int32_t bn = ((const cuda_gemm_prefill_variant *)k->impl)->bn;
-  const bool partial =
-      cuda_gemm_is_16_bit((int32_t)k->dtype[0]) || ((const cuda_gemm_prefill_variant *)k->impl)->x_e4m3;
+  const bool partial = cuda_gemm_is_16_bit((int32_t)k->dtype[0]) || takes_e4m3_x(k);
   return partial && m % bn ? bn / 4 : bn;
 }
 
 static ga_status encode_x(const cuda_device *dev, const ga_kernel *k, int64_t m, int64_t width, void *x, ga_tmap *out) {
-  const bool x_e4m3 = ((const cuda_gemm_prefill_variant *)k->impl)->x_e4m3;
+  const bool x_e4m3 = takes_e4m3_x(k);
   const uint32_t each = x_e4m3 ? 1 : 2;
   const uint64_t dims[2] = {(uint64_t)width, (uint64_t)m}, bytes[1] = {each * (uint64_t)width};
   const uint32_t box[2] = {BOX_BYTES / each, (uint32_t)x_box(k, m)}, ones[2] = {1, 1};
