@@ -404,6 +404,12 @@ static float e4m3_factor(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a,
   return ga_gemm_x_scale(&d->plain, &a->plain, row, i) * ga_gemm_w_scale(&d->plain, &a->plain, col, i);
 }
 
+/* Element e of step `step` of a block of 128 of k on tensor cores. Rows that round X take, of 64 elements, first those
+ * with the lower half of each 16 and then the others: see e4m3 in cuda/kern/gemm/packed.h. */
+static int64_t element_of_step(const ga_gemm_desc *d, int64_t step, int64_t e) {
+  return rounds_x(d) ? step / 2 * 64 + e / 8 * 16 + step % 2 * 8 + e % 8 : step * CHECK_E4M3_STEP + e;
+}
+
 /* e4m3 by e4m3 in blocks of 128 of k, each times its scales: in f32, or on tensor cores. */
 static float e4m3_dot(const ga_kernel *kernel, const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, const float *x,
                       const float *w, int64_t row, int64_t col) {
@@ -411,11 +417,12 @@ static float e4m3_dot(const ga_kernel *kernel, const ga_gemm_fused_desc *d, cons
   float dot = 0, sum = 0;
   for (int64_t b = 0; b < d->plain.k; b += GA_GEMM_SCALE_BLOCK) {
     const int64_t n = ga_min_i64(GA_GEMM_SCALE_BLOCK, d->plain.k - b);
-    for (int64_t i = b; kernel->flags & GA_KERNEL_TENSOR && i < b + n; i += CHECK_E4M3_STEP) {
+    for (int64_t s = 0; kernel->flags & GA_KERNEL_TENSOR && s < GA_GEMM_SCALE_BLOCK / CHECK_E4M3_STEP; s++) {
       check_e4m3 u, v;
       for (int e = 0; e < CHECK_E4M3_STEP; e++) {
-        check_e4m3_set(&u, e, i + e < d->plain.k ? (double)x[i + e] : 0);
-        check_e4m3_set(&v, e, i + e < d->plain.k ? (double)w[i + e] : 0);
+        const int64_t i = b + element_of_step(&d->plain, s, e);
+        check_e4m3_set(&u, e, i < d->plain.k ? (double)x[i] : 0);
+        check_e4m3_set(&v, e, i < d->plain.k ? (double)w[i] : 0);
       }
       sum = check_e4m3_add(sum, &u, &v);
     }

@@ -14,9 +14,10 @@
  *           in gmem: the warp that comes last adds its share of them, in their order. SUM_SETS = 2: the order of sums
  *           that KW = 2 has, by one pair, which keeps the sums of even units and of odd ones apart; and parts of k may
  *           follow each other in one block, whose sums are added up in shared memory. X_E4M3: a unit's rows of X are
- *           cut into shares, two of which have sums of their own: one is added up while the next is multiplied
+ *           cut into shares, two of which have sums of their own: one is added up while the next is multiplied; W's codes
+ *           are read from shared memory, and a warp multiplies scales of X by W's where W has one for 128 rows
  * BARRIERS  x_full, w_full: one arrival and the bytes. x_empty: one arrival a warpgroup; X_E4M3: one a warp, which
- *           reads scales there. w_empty: one a warp
+ *           reads factors. w_empty: one a warp. X_E4M3: factors_full, of a stage of X: one arrival
  * BUDGET    384 lanes, 1 block a multiprocessor: 40 registers where copies are issued, 232 where sums are kept; KW = 2:
  *           640 lanes, 32 and 112
  */
@@ -75,6 +76,7 @@ enum {
   SETS = KW == 1 ? 2 : 1, /* of fragments; those of 16 bits have two in any case */
   X_BYTES = BN * 128,
   W_BYTES = TILES * UNIT_BYTES,
+  CODE_BYTES = TILES * 2048, /* X_E4M3: of W_BYTES; the rest are scales */
   OUT_ROW = 80,
   OUT_BYTES = 32 * OUT_ROW, /* 32 rows of Y, a warp's 16 columns each, and room against conflicts of banks */
   X_RING = KW * X_STAGES,
@@ -87,9 +89,13 @@ enum {
   OFF_XF = OFF_XS + X_RING * SCALE_BYTES,
   OFF_XE = OFF_XF + 8 * X_RING,
   OFF_WF = OFF_XE + 8 * X_RING,
-  OFF_WE = OFF_WF + 8 * W_RING
+  OFF_WE = OFF_WF + 8 * W_RING,
+  OFF_FF = OFF_WE + 8 * W_RING, /* X_E4M3: factors of stages of X, and whether W's rows have scales of their own */
+  OFF_F = OFF_FF + 8 * X_RING,
+  FACTOR_BYTES = BN * 4 + 16
 };
-static_assert(OFF_WE + 8 * W_RING + 16 == GA_P_SMEM, "the row's shared memory");
+static_assert((X_E4M3 ? OFF_F + X_RING * FACTOR_BYTES : OFF_WE + 8 * W_RING + 16) == GA_P_SMEM,
+              "the row's shared memory");
 static_assert(KW == 1 || KW == 2, "registers");
 static_assert(SUM_SETS == 1 || (SUM_SETS == 2 && KW == 1 && !PACKED_PLAIN(T)), "the order of two pairs, by one");
 static_assert(CHUNKS % 2 == 0 || PACKED_PLAIN(T) || X_E4M3, "two sets of fragments take turns");
@@ -99,13 +105,6 @@ static_assert(NC / 2 * 4 * 256 * KW <= (KW == 1 ? OFF_W : 8 * KW * OUT_BYTES),
               "halves of sums fit the ring of X, or the place of results");
 #define WGMMA_BF16 GA_CAT3(wgmma_m64n, GA_P_BN, k16_bf16_rs)
 #define WGMMA_F16  GA_CAT3(wgmma_m64n, GA_P_BN, k16_f16_rs)
-/* X_E4M3: rows of X of a share, by the registers that there are beside the totals. */
-#if GA_P_BN == 256
-#define SHARE_COLS 32
-#else
-#define SHARE_COLS 64
-#endif
-#define WGMMA_E4M3 GA_CAT3(wgmma_m64n, SHARE_COLS, k32_e4m3_rs)
 
 typedef const ga_kargs_gemm_prefill *args;
 
@@ -150,6 +149,20 @@ GA_DEV void copy_unit(args a, uint32_t to, uint32_t full, int tile, int unit) {
   }
 }
 
+/* X_E4M3: the same by a whole warp, as operand A: halves of 64 of k, each of 128 rows; then the scales. */
+GA_DEV void copy_unit_codes(args a, uint32_t to, uint32_t full, int tile, int unit) {
+  const int lane = thread_index() % 32, r = lane < 2 * TILES ? lane / 2 : lane - 2 * TILES, half = lane % 2;
+  const int of = tile + r < a->g.tiles ? tile + r : a->g.tiles - 1;
+  const uint8_t *from = (const uint8_t *)a->g.w + ((int64_t)of * a->g.units + unit) * UNIT_BYTES;
+  if (lane == 0) mbar_arrive_expect(full, W_BYTES);
+  warp_sync();
+  if (lane < 2 * TILES)
+    bulk_load_bytes(to + (uint32_t)(half * (CODE_BYTES / 2) + r * 1024), from + half * 1024, 1024, full,
+                    L2_EVICT_FIRST);
+  else if (lane < 3 * TILES)
+    bulk_load_bytes(to + (uint32_t)(CODE_BYTES + r * 64), from + 2048, 64, full, L2_EVICT_FIRST);
+}
+
 GA_DEV void copy_w(args a, uint32_t sb, int pair) {
   uint32_t i = 0;
   OWN_ITEMS(a, t) {
@@ -159,7 +172,11 @@ GA_DEV void copy_w(args a, uint32_t sb, int pair) {
     GA_ROLL for (int u = first_unit(a, t, rank_of_block(a)) + pair; u < end; u += KW, i++) {
       const uint32_t s = w_stage(pair, i);
       mbar_wait(sb + OFF_WE + 8 * s, ring_empty_parity(i, W_STAGES));
-      if (warp_elect()) copy_unit(a, sb + OFF_W + s * W_BYTES, sb + OFF_WF + 8 * s, w_row / GA_PACKED_ROWS, u);
+      const uint32_t to = sb + OFF_W + s * W_BYTES, full = sb + OFF_WF + 8 * s;
+      if (X_E4M3)
+        copy_unit_codes(a, to, full, w_row / GA_PACKED_ROWS, u);
+      else if (warp_elect())
+        copy_unit(a, to, full, w_row / GA_PACKED_ROWS, u);
       warp_sync();
     }
   }
@@ -295,85 +312,123 @@ GA_DEV void multiply_plain(uint32_t sb, uint32_t *i, int units, float *c) {
   if (leader) mbar_arrive(x_empty + 8 * ring_stage(*i - 1, X_STAGES));
 }
 
-/* --- e4m3 by e4m3: a unit's codes are fragments of its four products of 32 columns. Shares follow each other; while
- * one is multiplied, the sums of the one before are added up. Registers have room for one unit's codes beside the
- * totals, so that between units it is the other warpgroup whose products run --- */
+/* --- e4m3 by e4m3: codes of W and X are operands as they lie in shared memory. Rows of X are cut into shares of 64, which
+ * follow each other, unit by unit: the next one is multiplied while the sums of the one before are added up. Their
+ * factors have been worked out before by a warp that copies nothing --- */
 
-enum { SHARES = BN / SHARE_COLS, SHARE_SUMS = SHARE_COLS / 2 };
+enum { SHARE = 64, SHARES = BN / SHARE, SHARE_SUMS = SHARE / 2 };
 static_assert(!X_E4M3 || SHARES % 2 == 0, "two sets of sums take turns");
 
-/* Unit `at`: codes in a, the scales of rows g and g + 8 in scale. */
-GA_DEV void fetch_codes(uint32_t sb, uint32_t codes, uint32_t at, uint32_t *a, float *scale) {
-  const int lane = thread_index() % 32;
-  const uint32_t ws = w_stage(0, at);
-  uint32_t w[WORDS];
-  mbar_wait(sb + OFF_WF + 8 * ws, ring_full_parity(at, W_STAGES));
-  packed_fetch_own(T, w, codes + ws * W_BYTES, lane);
-  const uint32_t done = packed_own_done(T, w);
-  warp_sync();
-  if (lane == 0) mbar_arrive(sb + OFF_WE + 8 * ws + done);
-  GA_UNROLL for (int i = 0; i < 16; i++) a[i] = w[i];
-  GA_UNROLL for (int r = 0; r < 2; r++) scale[r] = __uint_as_float(w[WORDS - 2 + r]);
+GA_DEV void wait_unit(uint32_t sb, uint32_t at) {
+  mbar_wait(sb + OFF_WF + 8 * w_stage(0, at), ring_full_parity(at, W_STAGES));
+  mbar_wait(sb + OFF_XF + 8 * x_stage(0, at), ring_full_parity(at, X_STAGES));
 }
 
-GA_DEV void issue_share(uint32_t x, int share, const uint32_t *a, float *sum) {
+/* A factor for each row of X: its scale, times that of W where all rows of the unit have the same; else each has its
+ * own (`apart`). Of 64 rows, a lane of quarter q finds rows 8j + 2q and 8j + 2q + 1 at [j / 2][q][j % 2]. */
+GA_DEV void work_out_factors(uint32_t sb, uint32_t at) {
+  const int lane = thread_index() % 32, row = 8 * (lane / 8 * 2 + lane % 2) + lane / 2 % 4 * 2;
+  const uint32_t xs = x_stage(0, at), to = sb + OFF_F + xs * FACTOR_BYTES;
+  float w[4], x[BN / 64][2];
+  wait_unit(sb, at);
+  lds_f4(w, sb + OFF_W + w_stage(0, at) * W_BYTES + (uint32_t)(CODE_BYTES + lane * 16));
+  GA_UNROLL for (int h = 0; h < BN / 64; h++)
+      lds_f2(x[h], sb + OFF_XS + xs * SCALE_BYTES + (uint32_t)((64 * h + row) * 4));
+  const float first = shfl_idx_f32(w[0], 0);
+  const bool apart = !warp_all(w[0] == first && w[1] == first && w[2] == first && w[3] == first);
+  const float common = apart ? 1.0f : first;
+  GA_UNROLL for (int h = 0; h < BN / 64; h++)
+      sts_f2(to + (uint32_t)((64 * h + 2 * lane) * 4), common * x[h][0], common * x[h][1]);
+  if (lane == 0) sts_f1(to + BN * 4, apart ? 1.0f : 0.0f);
+  uint32_t done = loads_done_f32(w, 4, 4);
+  GA_UNROLL for (int h = 0; h < BN / 64; h++) done += loads_done_f32(x[h], 2, 2);
+  warp_sync();
+  if (lane == 0) mbar_arrive(sb + OFF_FF + 8 * xs + done);
+}
+GA_DEV void work_out_all_factors(args a, uint32_t sb) {
+  const int rank = rank_of_block(a);
+  uint32_t i = 0;
+  OWN_ITEMS(a, t) {
+    const int units = first_unit(a, t, rank + 1) - first_unit(a, t, rank);
+    GA_ROLL for (int u = 0; u < units; u++, i++) work_out_factors(sb, i);
+  }
+}
+
+/* Rows of 64 bytes of contiguous k, 8 of them 512 bytes on: the next 32 of k: +2. */
+GA_DEV uint64_t desc_64(uint32_t low) { return (uint64_t)low | (uint64_t)(2u << 30 | 512 >> 4) << 32; }
+
+/* Share `share` of unit `at` of W and of X. w, x: descriptors of this warpgroup's rows and of X, of the first stages. */
+GA_DEV void issue_share(uint32_t w, uint32_t x, uint32_t at, int share, float *sum) {
+  const uint32_t a = w + w_stage(0, at) * (W_BYTES / 16);
+  const uint32_t b = x + x_stage(0, at) * (X_BYTES / 16) + (uint32_t)(share * SHARE * 128 / 16);
   wgmma_fence();
-  GA_UNROLL for (int j = 0; j < 4; j++)
-      WGMMA_E4M3(sum, a + 4 * j, desc(x + (uint32_t)(share * SHARE_COLS * 128 / 16) + 2 * j), j > 0);
+  GA_UNROLL for (int j = 0; j < 4; j++) wgmma_m64n64k32_e4m3_ss(
+      sum, desc_64(a + (uint32_t)(j / 2 * (CODE_BYTES / 2 / 16) + j % 2 * 2)), desc(b + 2 * j), j > 0);
   wgmma_commit();
 }
 
-/* scales: of this lane's first two rows of X of the share. last: the buffer is given back behind it; else what comes
- * next in sum is not asked for before all of this is done. */
-GA_DEV uint32_t add_share(uint32_t scales, const float *w_scale, const float *sum, float *c, bool last) {
-  float x[SHARE_COLS / 4];
-  GA_UNROLL for (int j = 0; j < SHARE_COLS / 8; j++) lds_f2(x + 2 * j, scales + (uint32_t)(32 * j));
-  GA_UNROLL for (int j = 0; j < SHARE_COLS / 8; j++) GA_UNROLL for (int i = 0; i < 4; i++) c[4 * j + i] =
-      fmaf(sum[4 * j + i], w_scale[i / 2] * x[2 * j + i % 2], c[4 * j + i]);
+/* c += sums of a share times its factors; apart: and times W's scales, which are at w_scales. What it returns is 0; where
+ * this `ends` what is read of a stage, behind the loads: else they are done before the sums are asked for again. */
+GA_DEV uint32_t add_share(const float *factor, uint32_t w_scales, bool apart, bool ends, const float *sum, float *c) {
+  uint32_t done = ends ? loads_done_f32(factor, SHARE / 4, 4) : 0;
+  if (apart) {
+    float w_scale[2];
+    lds_f2(w_scale, w_scales);
+    if (ends) done += loads_done_f32(w_scale, 2, 2);
+    GA_UNROLL for (int e = 0; e < SHARE_SUMS; e++) c[e] =
+        fmaf(sum[e], w_scale[e / 2 % 2] * factor[e / 4 * 2 + e % 2], c[e]);
+  } else {
+    GA_UNROLL for (int e = 0; e < SHARE_SUMS; e++) c[e] = fmaf(sum[e], factor[e / 4 * 2 + e % 2], c[e]);
+  }
   pin_f32(c, SHARE_SUMS);
-  return last ? loads_done_f32(x, SHARE_COLS / 4, 2) : 0;
+  return done;
 }
 
-/* Unit i, whose first share is under way with codes a and scales `scale`; `more`: and then the first one of the next,
- * whose codes and scales take their place. */
-GA_DEV void multiply_codes_unit(uint32_t sb, uint32_t codes, uint32_t i, bool more, uint32_t *a, float *scale,
-                                float (*sum)[SHARE_SUMS], float *c) {
-  const int lane = thread_index() % 32;
-  const uint32_t x = desc_k_major(sb), xs = ring_stage(i, X_STAGES), next = ring_stage(i + 1, X_STAGES);
-  const uint32_t scales = sb + OFF_XS + xs * SCALE_BYTES + (uint32_t)(lane % 4 * 8);
-  float own[2] = {scale[0], scale[1]};
-  uint32_t done = 0;
+/* Unit i, whose first share is under way. more: then the first one of the next. */
+GA_DEV void multiply_codes_unit(uint32_t sb, uint32_t w, uint32_t x, uint32_t i, bool more, float (*sum)[SHARE_SUMS],
+                                float *c) {
+  const int lane = thread_index() % 32, warp = thread_index() / 32 % 8;
+  const uint32_t ws = w_stage(0, i), xs = x_stage(0, i), factors = sb + OFF_F + xs * FACTOR_BYTES;
+  const uint32_t w_scales = sb + OFF_W + ws * W_BYTES + (uint32_t)(CODE_BYTES + warp * 64 + lane / 4 * 8);
+  float factor[SHARE / 4];
+  mbar_wait(sb + OFF_FF + 8 * xs, ring_full_parity(i, X_STAGES));
+  const float own_scales = lds_f1(factors + BN * 4);
+  const bool apart = warp_uniform(own_scales != 0);
+  uint32_t done = loads_done_f32(&own_scales, 1, 1);
   GA_UNROLL for (int p = 0; p < SHARES; p++) {
     const bool last = p + 1 == SHARES;
-    if (!last) issue_share(x + xs * (X_BYTES / 16), p + 1, a, sum[(p + 1) % 2]);
-    if (last)
+    /* Ahead of the next products: behind them they would wait for shared memory. */
+    GA_UNROLL for (int v = 0; v < SHARE / 16; v++)
+        lds_f4(factor + 4 * v, factors + (uint32_t)(p * SHARE * 4 + v * 64 + lane % 4 * 16));
+    if (!last) issue_share(w, x, i, p + 1, sum[(p + 1) % 2]);
+    if (last && more) {
+      wait_unit(sb, i + 1);
+      issue_share(w, x, i + 1, 0, sum[0]);
+    }
+    if (last && !more)
       wgmma_wait(0);
     else
       wgmma_wait(1);
     pin_f32(sum[p % 2], SHARE_SUMS); /* else what reads them may be moved ahead of the wait */
-    if (last && more) {
-      fetch_codes(sb, codes, i + 1, a, scale);
-      mbar_wait(sb + OFF_XF + 8 * next, ring_full_parity(i + 1, X_STAGES));
-      issue_share(x + next * (X_BYTES / 16), 0, a, sum[0]);
-    }
-    done += add_share(scales + (uint32_t)(p * SHARE_COLS * 4), own, sum[p % 2], c + p * SHARE_SUMS, p >= SHARES - 2);
+    done += add_share(factor, w_scales, apart, p >= SHARES - 2, sum[p % 2], c + p * SHARE_SUMS);
   }
   warp_sync();
-  if (lane == 0) mbar_arrive(sb + OFF_XE + 8 * xs + done);
+  if (lane == 0) {
+    mbar_arrive(sb + OFF_WE + 8 * ws + done);
+    mbar_arrive(sb + OFF_XE + 8 * xs + done);
+  }
 }
 
 /* `units` units of a tile, from *i on of those that this block has; at least one. */
 GA_DEV void multiply_codes(uint32_t sb, uint32_t *i, int units, float *c) {
-  const int warp = thread_index() / 32 % 8;
-  const uint32_t codes = sb + OFF_W + (uint32_t)(warp * UNIT_BYTES), xs = ring_stage(*i, X_STAGES);
-  uint32_t a[16];
-  float scale[2], sum[2][SHARE_SUMS];
+  const uint32_t w = desc_k_major(sb + OFF_W + (uint32_t)(warp_uniform(thread_index() / 128) * (64 * 64))),
+                 x = desc_k_major(sb);
+  float sum[2][SHARE_SUMS];
   GA_UNROLL for (int e = 0; e < NC; e++) c[e] = 0;
-  fetch_codes(sb, codes, *i, a, scale);
-  mbar_wait(sb + OFF_XF + 8 * xs, ring_full_parity(*i, X_STAGES));
-  issue_share(desc_k_major(sb) + xs * (X_BYTES / 16), 0, a, sum[0]);
-  GA_ROLL for (int u = 1; u < units; u++, ++*i) multiply_codes_unit(sb, codes, *i, true, a, scale, sum, c);
-  multiply_codes_unit(sb, codes, *i, false, a, scale, sum, c);
+  wait_unit(sb, *i);
+  issue_share(w, x, *i, 0, sum[0]);
+  GA_ROLL for (int u = 1; u < units; u++, ++*i) multiply_codes_unit(sb, w, x, *i, true, sum, c);
+  multiply_codes_unit(sb, w, x, *i, false, sum, c);
   ++*i;
 }
 
@@ -527,6 +582,7 @@ GA_DEV void start_block(args a, uint32_t sb) {
   if (thread_index() == 0) {
     tmap_prefetch(&a->x);
     for (int s = 0; s < X_RING; s++) mbar_init(sb + OFF_XF + 8 * s, 1), mbar_init(sb + OFF_XE + 8 * s, X_E4M3 ? 8 : 2);
+    for (int s = 0; X_E4M3 && s < X_RING; s++) mbar_init(sb + OFF_FF + 8 * s, 1);
     for (int s = 0; s < W_RING; s++) mbar_init(sb + OFF_WF + 8 * s, 1), mbar_init(sb + OFF_WE + 8 * s, 8);
     mbar_init_fence();
   }
@@ -584,6 +640,8 @@ GA_KERNEL(LANES + 128, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_prefill a) {
     copy_w(&a, sb, copier);
   else if (copier < 2 * KW)
     copy_x(&a, sb, copier - KW);
+  else if (X_E4M3 && copier == 2)
+    work_out_all_factors(&a, sb);
   if (KW == 2 || a.cluster_log == 0) return;
   cluster_sync();
   cluster_sync();

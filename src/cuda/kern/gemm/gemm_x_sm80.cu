@@ -4,7 +4,8 @@
  *           by the power of two that brings its largest finite element between 2^14 and 2^15, or by 2^114 at most. What
  *           is 2^39 times smaller than that one vanishes; the others are rounded to 11 bits. e4m3: 128 of k of a row
  *           have a scale, largest magnitude / 448, and X / scale is rounded, IEEE quotients in f32 as ga_convert has
- *           them; of each four columns the second and the third change places
+ *           them; of each four columns the second and the third change places, and a lane's four of 32 groups of 64 columns go
+ *           where W's rows have them (cuda/kern/gemm/packed.h)
  * WORK      a block has 4096 columns of a row, a lane 4 runs of 4; all loads are under way before the first store.
  *           Lanes 2p and 2p + 1 exchange halves, so that each stores 8 bytes and a warp 256 neighbouring ones. f16: a
  *           block has a row, and reads it twice. e4m3: a warp has 128 columns of 4 rows, a lane 4 of each, a block 8
@@ -121,6 +122,7 @@ GA_DEV uint32_t quantise_4(const float *x, float *scale) {
 GA_DEV void quantise_block(const ga_kargs_gemm_x *a, int64_t row, int64_t k, bool whole) {
   enum { ROWS = 4 };
   const int lane = thread_index() % 32;
+  const int to = lane / 16 * 64 + lane % 4 * 16 + lane / 8 % 2 * 8 + lane / 4 % 2 * 4; /* of its columns 4 * lane.. */
   const int64_t at = k + 4 * lane, rows = (a->m + ROWS - 1) / ROWS * ROWS;
   float x[ROWS][4], scale, own = 1;
   GA_UNROLL for (int r = 0; r < ROWS; r++) {
@@ -133,7 +135,7 @@ GA_DEV void quantise_block(const ga_kargs_gemm_x *a, int64_t row, int64_t k, boo
   }
   GA_UNROLL for (int r = 0; r < ROWS; r++) {
     const uint32_t codes = quantise_4(x[r], &scale);
-    if (row + r < a->m) stg_i32((int32_t *)((uint8_t *)a->out + (row + r) * a->width + at), (int)codes);
+    if (row + r < a->m) stg_i32((int32_t *)((uint8_t *)a->out + (row + r) * a->width + k + to), (int)codes);
     if (lane == r) own = scale;
   }
   if (lane < ROWS) stg_f32(a->scale + k / 128 * rows + row + lane, own);

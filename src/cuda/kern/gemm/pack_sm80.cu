@@ -51,8 +51,14 @@ GA_DEV uint32_t code_word(const ga_kargs_pack *a, int64_t row0, int64_t k0, int 
   const int t = a->w_dtype, g = lane / 4, q = lane % 4, w4 = PACKED_W4(t), w2 = PACKED_W2(t);
   uint32_t word = 0;
   if (PACKED_PLAIN(t) || (i < w4 && PACKED_HAS8(t))) {
-    const int group = PACKED_PLAIN(t) ? i / 8 : i / 4, s = PACKED_PLAIN(t) ? i / 4 % 2 : i / 2 % 2, r = i % 2,
-              h = i / 2 % 2;
+    const bool e4m3 = t == T_E4M3_128;
+    const int group = PACKED_PLAIN(t) ? i / 8
+                      : e4m3          ? 2 * (i / 8) + i / 2 % 2
+                                      : i / 4,
+              s = PACKED_PLAIN(t) ? i / 4 % 2
+                  : e4m3          ? i % 2
+                                  : i / 2 % 2,
+              r = e4m3 ? i / 4 % 2 : i % 2, h = i / 2 % 2;
     for (int e = 0; e < (PACKED_PLAIN(t) ? 2 : 4); e++) {
       const int at = PACKED_PLAIN(t) ? 2 * h + e : e == 1 ? 2 : e == 2 ? 1 : e; /* bytes i = 0, 2, 1, 3 */
       word |= code_of(a, row0 + g + 8 * r, k0 + 32 * group + packed_element(q, s, at))

@@ -7,7 +7,9 @@
  *
  * A unit is, in this order, each part coalesced (v-th 16 bytes of all lanes, then the next):
  *   4-bit codes   8 words a unit of 128: word 2 * group + s, register j at bits 4j (element 2h) and 16 + 4j (2h + 1)
- *   8-bit codes   word 4 * group + 2s + r: bytes i = 0, 2, 1, 3; so lie e4m3's
+ *   8-bit codes   word 4 * group + 2s + r: bytes i = 0, 2, 1, 3
+ *   e4m3          word 8 * (group / 2) + 4r + 2 * (group % 2) + s: the same bytes. So 512 bytes are 8 rows of 64 of k; the
+ *                 16 bytes of lane 4g+q lie where those of lane 4g + (q ^ g / 2) would: operand A of wgmma, swizzled
  *   2-bit codes   word group: step s, row r at bits 4s + 2r of each byte, bytes i = 0, 2, 1, 3
  *   1-bit codes   word group / 2: step s, row r at bit 4 * (group % 2) + 2s + r of each byte, bytes i = 0, 2, 1, 3
  *   f16, bf16     word 8 * group + 4s + j: the register
@@ -29,7 +31,10 @@ GA_DEV int packed_element(int q, int s, int i) { return 16 * s + 4 * q + i; }
 #define PACKED_HAS4(t)                                                                                   \
   ((t) == T_Q4_0 || (t) == T_Q4_1 || (t) == T_Q5_0 || (t) == T_Q5_1 || (t) == T_Q4_K || (t) == T_Q5_K || \
    (t) == T_Q6_K || (t) == T_IQ4_NL || (t) == T_IQ4_XS || (t) == T_MXFP4 || (t) == T_NVFP4)
-#define PACKED_HAS8(t)  ((t) == T_Q8_0 || (t) == T_E4M3_128)
+#define PACKED_HAS8(t) ((t) == T_Q8_0 || (t) == T_E4M3_128)
+/* Word of a lane's 8-bit codes: step s of a group, row r. */
+#define PACKED_WORD8(t, group, s, r) \
+  ((t) == T_E4M3_128 ? 8 * ((group) / 2) + 4 * (r) + 2 * ((group) % 2) + (s) : 4 * (group) + 2 * (s) + (r))
 #define PACKED_HAS2(t)  ((t) == T_Q6_K || (t) == T_Q2_K || (t) == T_Q3_K)
 #define PACKED_HAS1(t)  ((t) == T_Q5_0 || (t) == T_Q5_1 || (t) == T_Q5_K || (t) == T_Q3_K)
 #define PACKED_PLAIN(t) ((t) == T_F16 || (t) == T_BF16)
@@ -64,6 +69,7 @@ GA_DEV int packed_element(int q, int s, int i) { return 16 * s + 4 * q + i; }
 
 /* Byte of a lane's code word i in its unit. */
 GA_DEV int packed_code_at(int t, int i, int lane) {
+  if (t == T_E4M3_128) lane ^= lane >> 3 & 3;
   if (i < PACKED_W4(t) + PACKED_W2(t) || PACKED_W1(t) == 4) return i / 4 * 512 + lane * 16 + i % 4 * 4;
   return (PACKED_W4(t) + PACKED_W2(t)) * 128 + lane * 8 + (i - PACKED_W4(t) - PACKED_W2(t)) * 4;
 }
@@ -156,13 +162,12 @@ GA_DEV void packed_step(int t, const uint32_t *w, int group, int s, uint32_t *a)
     }
   } else if (t == T_E4M3_128) {
     GA_UNROLL for (int r = 0; r < 2; r++) {
-      const uint32_t x = w[4 * group + 2 * s + r];
+      const uint32_t x = w[PACKED_WORD8(t, group, s, r)];
       a[r] = packed_e4m3(x << 8);
       a[2 + r] = packed_e4m3(x);
     }
   } else if (PACKED_HAS8(t)) {
-    packed_row8(w[4 * group + 2 * s], &a[0], &a[2]);
-    packed_row8(w[4 * group + 2 * s + 1], &a[1], &a[3]);
+    GA_UNROLL for (int r = 0; r < 2; r++) packed_row8(w[PACKED_WORD8(t, group, s, r)], &a[r], &a[2 + r]);
   } else if (PACKED_FP4(t)) {
     packed_fp4(w[2 * group + s], &a[0], &a[2]);
     packed_fp4(w[2 * group + s] >> 16, &a[1], &a[3]);

@@ -68,7 +68,7 @@ GA_DEV uint32_t packed_flip(uint32_t x, uint32_t mask, uint32_t bits) { return (
 
 /* Register of step s and row r: elements i = 0, 2, 1, 3 in its bytes. */
 GA_DEV uint32_t packed_bytes(int t, uint32_t top, const uint32_t *w, int group, int s, int r) {
-  if (PACKED_HAS8(t)) return w[4 * group + 2 * s + r];
+  if (PACKED_HAS8(t)) return w[PACKED_WORD8(t, group, s, r)];
   const uint32_t nibbles = PACKED_HAS4(t) ? w[2 * group + s] : 0;
   if (PACKED_NIBBLES(t)) return nibbles & (r ? 0xf0f0f0f0u : 0x0f0f0f0fu);
   if (t == T_Q4_0) return packed_flip(packed_move(nibbles, 4 * r, 4), 0xf0f0f0f0u, top);
