@@ -109,7 +109,8 @@ class Dist(unittest.TestCase):
 
     def test_gathered(self):
         """On GPUs keys come in four groups of heads: one is waited for. A merged tile is as slow as its rate says."""
-        size = ("-n", "4", "--heads", "32", "--kv-heads", "8", "--head-dim", "128", "--type", "bf16", "--tflops", "600", "--merged-tflops", "300")
+        size = ("-n", "4", "--heads", "32", "--kv-heads", "8", "--head-dim", "128", "--type", "bf16", "--tflops", "600", "--merged-tflops", "300",
+                "--backward-tflops", "600", "--start-keys", "0", "--start-queries", "0")
         keys, work = 3 * (65536 // 4) * 8 * 2 * 128 * 2, 2 * 65536 * 65537 // 2 * 32 * 256 / 4 / 600e12
         gathered = self.simulate(*size, "-m", "llama3")
         self.assertAlmostEqual(gathered["seconds"] / (work + keys / 4 / 370e9), 1, 3)
@@ -192,6 +193,7 @@ class Dist(unittest.TestCase):
             (("plan", "--tokens", str(2**40), "-n", "2", "--heads", "65536", "--kv-heads", "65536", "--head-dim", "1024"),
              "1099511627776 queries, 1099511627776 keys, 65536 heads"),
             (("plan", "--type", "q4_0"), "--type 'q4_0': must be f32, f16 or bf16"),
+            (("simulate", "--device", "foo"), "--device 'foo': must be cpu, or GPUs such as cuda:0,cuda:1"),
             (("run", "--device", "foo"), "--device 'foo': must be cpu, or GPUs such as cuda:0,cuda:1"),
             (("run", "--device", "cpu,cuda:0"), "--device 'cpu,cuda:0': must be cpu, or GPUs such as cuda:0,cuda:1"),
             (("run", "--device", "cuda:0"), "--type f32: on cuda:0 it must be bf16 or f16"),
