@@ -194,7 +194,7 @@ static ga_status resolve_auto(const char *what, dist_args *a) {
   dist_machine_defaults(a);
   if (strcmp(a->method, "auto") != 0) return GA_OK;
   const bool is_child = works && a->rank >= 0;
-  return dist_choose(a, is_child || !strcmp(what, "verify"), &a->method);
+  return dist_choose(a, is_child || !strcmp(what, "verify"));
 }
 
 static int run_command(const char *what, const dist_args *a, char **args) {

@@ -20,6 +20,7 @@ typedef struct dist_args {
   double jitter, spread, link_spread; /* per cent */
   const dist_rates *curves;           /* of --rates; NULL = none */
   bool full, backward, unordered, buffered, json;
+  char grid_text[48]; /* of -m auto: what grid points to */
 } dist_args;
 
 /* What is to be computed: layouts and a description that points to them. Release with dist_end. */
@@ -52,8 +53,8 @@ GA_NODISCARD ga_status dist_rates_load(const char *path, dist_rates *out);
 void dist_rates_free(dist_rates *r);
 /* A plan's time on the machine that the options describe. */
 GA_NODISCARD ga_status dist_simulate(const dist_args *a, const ga_dist_plan *plan, ga_dist_times *times);
-/* The method that is fastest on that machine, of those that fit. Says on stdout why, unless asked for JSON or quiet. */
-GA_NODISCARD ga_status dist_choose(const dist_args *a, bool quiet, const char **method);
+/* The method and grid that are fastest on that machine, of those that fit, go into *a. Says on stdout why, unless asked for JSON or quiet. */
+GA_NODISCARD ga_status dist_choose(dist_args *a, bool quiet);
 GA_NODISCARD ga_status dist_show_run(const dist_args *a, const dist_task *t, const ga_dist_plan *plan);
 /* Of one method, of several with commas between, or of all. */
 GA_NODISCARD ga_status dist_show_bench(const dist_args *a);

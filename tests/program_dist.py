@@ -131,6 +131,26 @@ class Dist(unittest.TestCase):
         out = json.loads(self.ga("run", "-m", "auto", "-n", "3", "--tokens", "300", "--transport", "processes", "--json"))
         self.assertLess(out["difference"], 1e-5)
 
+    def test_auto_grid(self):
+        """Grids are searched, too, where the command line has none: the chosen one is the fastest, and ranks run it."""
+        size = ("-n", "6", "--tokens", "600", "--gbytes", "1", "--latency", "1000", "--tflops", "1")
+        text = self.ga("plan", "-m", "auto", *size)
+        self.assertRegex(text, r"auto: mesh 1x2x3 ")
+        self.assertIn("of 3 grids of mesh; its own takes ", text)
+        self.assertIn("6 ranks as 1 x 2 x 3 ", text)
+        seconds = {(m, g): self.simulated(*size, "-m", m, "--grid", g) for m, g in (("usp", "2x1x3"), ("attention2d", "1x2x3"),
+                   ("wallfacer", "1x3x2"), ("mesh", "1x6x1"), ("mesh", "1x1x6"), ("mesh", "1x3x2"), ("mesh", "1x2x3"))}
+        self.assertEqual(min(seconds.values()), self.simulated(*size, "-m", "auto"))
+        self.assertEqual(seconds["mesh", "1x2x3"], min(seconds.values()))
+        self.assertNotIn("1x2x3", self.ga("plan", "-m", "auto", *size, "--grid", "1x1x6"))
+        self.assertEqual(json.loads(self.ga("plan", "-m", "auto", "--json", *size))["grid"], [1, 2, 3])
+        out = json.loads(self.ga("run", "-m", "auto", *size, "--transport", "processes", "--json"))
+        self.assertEqual(out["method"], "mesh")
+        self.assertEqual(out["sent_bytes"], sum(self.sent("-m", "mesh", "--grid", "1x2x3", *size[:4])))
+
+    def simulated(self, *args):
+        return json.loads(self.ga("simulate", "--json", *args))["seconds"]
+
     def test_run(self):
         for args in (("-m", "zigzag", "-n", "3"), ("-m", "ulysses", "-n", "4", "--seed", "5"),
                      ("-m", "mesh", "-n", "6", "--grid", "1x2x3", "--backward", "--tokens", "70,0,201"),
