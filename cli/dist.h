@@ -53,7 +53,8 @@ GA_NODISCARD ga_status dist_rates_load(const char *path, dist_rates *out);
 void dist_rates_free(dist_rates *r);
 /* A plan's time on the machine that the options describe. */
 GA_NODISCARD ga_status dist_simulate(const dist_args *a, const ga_dist_plan *plan, ga_dist_times *times);
-/* The method and grid that are fastest on that machine, of those that fit, go into *a. Says on stdout why, unless asked for JSON or quiet. */
+/* The method and grid that are fastest on that machine, of those that fit, go into *a. Says on stdout why, unless asked
+ * for JSON or quiet. */
 GA_NODISCARD ga_status dist_choose(dist_args *a, bool quiet);
 GA_NODISCARD ga_status dist_show_run(const dist_args *a, const dist_task *t, const ga_dist_plan *plan);
 /* Of one method, of several with commas between, or of all. */
