@@ -33,8 +33,8 @@ typedef enum ga_dist_order {
   GA_DIST_CHUNKS = 4,     /* chunks x ranks chunks, dealt out forth and back: 1 is contiguous, 2 is zigzag */
   GA_DIST_DOC_ZIGZAG = 5, /* zigzag in every document by itself */
   GA_DIST_PIECES = 6,     /* as contiguous, in `chunks` pieces a rank, which a free table may give to different ranks */
-  /* Whole documents, so that ranks have about equal work; the longest are cut as doc_zigzag where that evens it out.
-   * Ranks then differ in tokens. */
+  /* Whole documents, so that ranks have about equal work; the longest are cut as doc_zigzag where that evens it out,
+   * over as few ranks as that takes. Ranks then differ in tokens. */
   GA_DIST_DOCUMENTS = 7
 } ga_dist_order;
 
