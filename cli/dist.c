@@ -8,9 +8,6 @@
 #include "cli/error.h"
 #include "cli/interrupt.h"
 
-/* Measured on H200, 8192 and 16384 tokens a GPU, head dim 128: 380 to 450 TFLOP/s of 660 to 755. */
-#define MERGED_PART 0.57
-
 static char program_name[] = "ga";
 static const char *const orders[] = {"method", "contiguous", "striped", "zigzag",
                                      "chunks", "doc-zigzag", "pieces",  "documents"};
@@ -145,8 +142,7 @@ void dist_device_of(const dist_args *a, int32_t rank, char *name, size_t capacit
 
 bool dist_is_on_host(const dist_args *a) { return !strcmp(a->device, "cpu") || !strcmp(a->device, "ref"); }
 
-/* What cannot be together, before anything is started. attends: else it sums. */
-static ga_status check_run_devices(const dist_args *a, bool attends) {
+static ga_status check_device_names(const dist_args *a) {
   char name[64];
   int32_t n = 1;
   for (const char *p = a->device; *p; p++) n += *p == ',';
@@ -157,6 +153,11 @@ static ga_status check_run_devices(const dist_args *a, bool attends) {
     REQUIRE(known && (n == 1 || !host), GA_ERR_ARG, "--device '%.100s': must be cpu, or GPUs such as cuda:0,cuda:1",
             a->device);
   }
+  return GA_OK;
+}
+
+/* What cannot be together, before anything is started. attends: else it sums. */
+static ga_status check_run_devices(const dist_args *a, bool attends) {
   if (dist_is_on_host(a)) return GA_OK;
   REQUIRE(attends || strcmp(a->transport, "mpi") != 0, GA_ERR_ARG,
           "--device %.100s: reduce needs --transport threads or processes there", a->device);
@@ -190,10 +191,10 @@ static int bench_command(const dist_args *a, char **args) {
 /* The method of -m auto. Each rank finds the same one; only one process says why. */
 static ga_status resolve_auto(const char *what, dist_args *a) {
   const bool works = !strcmp(what, "run") || !strcmp(what, "bench");
-  if (!a->merged_tflops && !dist_is_on_host(a)) a->merged_tflops = MERGED_PART * a->tflops;
+  dist_machine_defaults(a);
   if (strcmp(a->method, "auto") != 0) return GA_OK;
   const bool is_child = works && a->rank >= 0;
-  return dist_choose(a, is_child || !strcmp(what, "verify"), &a->method);
+  return dist_choose(a, is_child || !strcmp(what, "verify"));
 }
 
 static int run_command(const char *what, const dist_args *a, char **args) {
@@ -222,6 +223,18 @@ static int run_command(const char *what, const dist_args *a, char **args) {
   return status == GA_OK ? EXIT_OK : cmd_fail("dist");
 }
 
+/* What is asked for, once the command line is understood. */
+static int answer_command(const char *what, dist_args *a, char **args) {
+  const bool bench = !strcmp(what, "bench"), reduce = !strcmp(what, "reduce"),
+             run = bench || reduce || !strcmp(what, "run");
+  if (check_device_names(a) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
+  if (resolve_auto(what, a) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
+  if (run && check_run_devices(a, !reduce) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
+  if (bench) return bench_command(a, args);
+  if (reduce) return reduce_command(a, args);
+  return run_command(what, a, args);
+}
+
 static int parse_and_run(int argc, char **argv, char **args) {
   dist_args a = {.method = "zigzag",
                  .order = "method",
@@ -240,8 +253,12 @@ static int parse_and_run(int argc, char **argv, char **args) {
                  .timeout = 5,
                  .tflops = 600,
                  .gbytes = 370,
-                 .latency = 5,
-                 .launch = 5};
+                 .latency = -1,
+                 .launch = -1,
+                 .memory_gbytes = -1,
+                 .start_keys = -1,
+                 .start_queries = -1};
+  dist_rates curves = {.n = {0}};
   const cmd_option options[] = {
       {"method", 'm', OPT_STRING, &a.method, 0, 0, "NAME",
        "ring, zigzag, ulysses, ...; auto = the fastest by simulate; all = compare them (not run); bench: also several, "
@@ -278,21 +295,44 @@ static int parse_and_run(int argc, char **argv, char **args) {
        "run, bench, reduce: ranks are threads, processes, or mpi: those of mpirun"},
       {"device", 0, OPT_STRING, &a.device, 0, 0, "LIST",
        "run, bench, reduce: cpu, or cuda:0,cuda:1,...: one for each rank, from the first again when there are more "
-       "ranks"},
+       "ranks; simulate: cuda:0 = a machine of GPUs"},
       {"runs", 0, OPT_INT, &a.runs, 0, 1000000, "N",
        "run: so often, the fastest is told; bench: rounds; 0 = 1, bench 9"},
       {"seed", 's', OPT_INT, &a.seed, 0, 0, "SEED",
-       "run, bench: messages arrive in an order drawn from it; 0 = at once"},
+       "run, bench: messages arrive in an order drawn from it; 0 = at once; simulate: of draws"},
       {"buffered", 0, OPT_FLAG, &a.buffered, 0, 0, NULL, "run, bench: sends do not wait for their receiver"},
       {"timeout", 0, OPT_FLOAT, &a.timeout, 0.01, 86400, "S",
        "run, bench, reduce: a rank that lets another wait longer ends all"},
       {"tflops", 0, OPT_FLOAT, &a.tflops, 1e-6, 1e9, "X", "simulate: arithmetic of attention, 10^12 a second and rank"},
       {"merged-tflops", 0, OPT_FLOAT, &a.merged_tflops, 0, 1e9, "X",
-       "simulate: the same of tiles whose results are merged, on GPUs; 0 = as --tflops, on GPUs 0.57 of it"},
+       "simulate: the same of tiles whose results are merged, on GPUs, merging included; 0 = as --tflops; on GPUs 0.78 "
+       "of it, and passes over memory"},
+      {"backward-tflops", 0, OPT_FLOAT, &a.backward_tflops, 0, 1e9, "X",
+       "simulate: the same of gradients; 0 = as --tflops, on GPUs 0.73 of it, 0.87 with --unordered: medians of one "
+       "H200"},
+      {"memory-gbytes", 0, OPT_FLOAT, &a.memory_gbytes, -1, 1e9, "X",
+       "simulate: memory that partial results pass through, 10^9 bytes a second; 0 = in --merged-tflops; -1 = on GPUs "
+       "2200: fitted to two H200"},
       {"gbytes", 0, OPT_FLOAT, &a.gbytes, 1e-6, 1e9, "X",
        "simulate: a rank's way in, and its way out, 10^9 bytes a second"},
-      {"latency", 0, OPT_FLOAT, &a.latency, 0, 1e9, "US", "simulate: microseconds of a transfer"},
-      {"launch", 0, OPT_FLOAT, &a.launch, 0, 1e9, "US", "simulate: microseconds of a tile beside its arithmetic"},
+      {"latency", 0, OPT_FLOAT, &a.latency, -1, 1e9, "US",
+       "simulate: microseconds of a transfer; -1 = 5, on GPUs 8: fitted to two and four H200 "
+       "(docs/results/distributed.md)"},
+      {"launch", 0, OPT_FLOAT, &a.launch, -1, 1e9, "US",
+       "simulate: microseconds of a call beside its arithmetic; -1 = 5, on GPUs 15: fitted as --latency"},
+      {"start-keys", 0, OPT_FLOAT, &a.start_keys, -1, 1e9, "N",
+       "simulate: what a kernel's tile costs beside its keys, in keys of a query; -1 = on GPUs 230: fitted to one "
+       "H200"},
+      {"start-queries", 0, OPT_FLOAT, &a.start_queries, -1, 1e9, "N",
+       "simulate: the same of gradients, in queries of a key; -1 = on GPUs 2000, 400 with --unordered: fitted to H200"},
+      {"rates", 0, OPT_STRING, &a.rates, 0, 0, "FILE",
+       "simulate: measured rates by size, in the place of the numbers above: JSON of bench, or lists (guide)"},
+      {"jitter", 0, OPT_FLOAT, &a.jitter, 0, 100, "PERCENT", "simulate: standard deviation of a call's time"},
+      {"spread", 0, OPT_FLOAT, &a.spread, 0, 100, "PERCENT", "simulate: standard deviation of the speed of ranks"},
+      {"link-spread", 0, OPT_FLOAT, &a.link_spread, 0, 100, "PERCENT",
+       "simulate: standard deviation of the speed of their links"},
+      {"draws", 0, OPT_INT, &a.draws, 0, 100000, "N",
+       "simulate: how often jitter and spread are drawn, from --seed; 0 = 200"},
       {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "JSON on stdout"},
   };
   int code;
@@ -331,13 +371,15 @@ static int parse_and_run(int argc, char **argv, char **args) {
     return cmd_usage_error("dist", "--ranks %lld: %s takes at most 64", (long long)a.ranks, argv[1]);
   if (!a.runs) a.runs = bench ? 9 : 1;
   listen_for_interrupt();
-  if (resolve_auto(argv[1], &a) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
-  if (run && check_run_devices(&a, !reduce) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
-  if (bench) return bench_command(&a, args);
-  if (reduce) return reduce_command(&a, args);
-  return run_command(argv[1], &a, args);
+  if (a.rates && dist_rates_load(a.rates, &curves) != GA_OK) {
+    dist_rates_free(&curves);
+    return cmd_usage_error("dist", "%s", ga_error_text());
+  }
+  if (a.rates) a.curves = &curves;
+  code = answer_command(argv[1], &a, args);
+  dist_rates_free(&curves);
+  return code;
 }
-
 int cmd_dist(int argc, char **argv) {
   char **args = calloc((size_t)argc + 2, sizeof *args); /* parsing moves argv */
   if (!args) {

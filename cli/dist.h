@@ -5,12 +5,22 @@
 #include "cli/cmd.h"
 #include "ga/dist.h"
 
+/* Rates by size, out of a file. */
+typedef struct dist_rates {
+  ga_dist_point *points[4]; /* as the machine has them: plain, merged, backward, link */
+  int32_t n[4];
+} dist_rates;
+
 typedef struct dist_args {
-  const char *method, *order, *tokens, *queries, *grid, *need, *type, *partials, *transport, *device, *bytes;
-  int64_t ranks, heads, kv_heads, head_dim, v_dim, window, inner, prefetch, groups, chunks, steps_of, seed, runs;
+  const char *method, *order, *tokens, *queries, *grid, *need, *type, *partials, *transport, *device, *bytes, *rates;
+  int64_t ranks, heads, kv_heads, head_dim, v_dim, window, inner, prefetch, groups, chunks, steps_of, seed, runs, draws;
   int32_t rank; /* run, bench, reduce: of this process, -1 = it is no rank */
-  double timeout, tflops, merged_tflops, gbytes, latency, launch;
+  double timeout, tflops, merged_tflops, backward_tflops, memory_gbytes, gbytes, latency, launch;
+  double start_keys, start_queries;
+  double jitter, spread, link_spread; /* per cent */
+  const dist_rates *curves;           /* of --rates; NULL = none */
   bool full, backward, unordered, buffered, json;
+  char grid_text[48]; /* of -m auto: what grid points to */
 } dist_args;
 
 /* What is to be computed: layouts and a description that points to them. Release with dist_end. */
@@ -36,10 +46,16 @@ GA_NODISCARD ga_status dist_summarise(const ga_dist_plan *plan, dist_summary *s)
 GA_NODISCARD ga_status dist_show_plan(const dist_args *a, const dist_task *t, const ga_dist_plan *plan);
 GA_NODISCARD ga_status dist_show_all(const dist_args *a, bool simulate);
 GA_NODISCARD ga_status dist_show_times(const dist_args *a, const ga_dist_plan *plan);
+/* Measured figures: what the options leave open of a machine of GPUs, or of another one. */
+void dist_machine_defaults(dist_args *a);
+/* Of a file, or of what `ga dist bench --json` has printed. Release with dist_rates_free, also after a failure. */
+GA_NODISCARD ga_status dist_rates_load(const char *path, dist_rates *out);
+void dist_rates_free(dist_rates *r);
 /* A plan's time on the machine that the options describe. */
 GA_NODISCARD ga_status dist_simulate(const dist_args *a, const ga_dist_plan *plan, ga_dist_times *times);
-/* The method that is fastest on that machine, of those that fit. Says on stdout why, unless asked for JSON or quiet. */
-GA_NODISCARD ga_status dist_choose(const dist_args *a, bool quiet, const char **method);
+/* The method and grid that are fastest on that machine, of those that fit, go into *a. Says on stdout why, unless asked
+ * for JSON or quiet. */
+GA_NODISCARD ga_status dist_choose(dist_args *a, bool quiet);
 GA_NODISCARD ga_status dist_show_run(const dist_args *a, const dist_task *t, const ga_dist_plan *plan);
 /* Of one method, of several with commas between, or of all. */
 GA_NODISCARD ga_status dist_show_bench(const dist_args *a);

@@ -382,11 +382,25 @@ static ga_status show_row(const bench *b, int c, const timing *t, json_t *list) 
   return GA_OK;
 }
 
+/* What simulate --rates takes: one device's rate at the tokens of a causal call that is as long to a query, or key. */
+static json_t *rates_json(const bench *b, double one_device_seconds) {
+  const dist_task *t = &b->of[0].task;
+  dist_summary s;
+  if (dist_summarise(b->of[0].plan, &s) != GA_OK) return NULL;
+  const bool backward = t->desc.flags & GA_DIST_BACKWARD;
+  const double rows = (double)ga_dist_layout_tokens(backward ? t->kv : t->q, -1),
+               size = rows > 0 ? 2 * (double)s.pairs / t->desc.q_heads / rows : 0;
+  if (size <= 0) return json_object();
+  return json_pack("{s:[[f,f]]}", backward ? "backward" : "plain", size,
+                   flops_of(&t->desc, s.pairs) / one_device_seconds / 1e12);
+}
+
 static ga_status show_times(const bench *b, const double *seconds) {
   const dist_args *a = b->a;
   double *scratch = calloc((size_t)a->runs, sizeof *scratch);
   if (!scratch) return fail_nomem("rounds", (size_t)a->runs * sizeof *scratch);
   json_t *list = a->json ? json_array() : NULL;
+  const double one_device_seconds = timing_of(b, seconds, b->count, scratch).median;
   ga_status status = GA_OK;
   if (!a->json)
     printf("%s tokens, %lld/%lld heads of %lld, %s, %s; %lld ranks (%s, %s), %lld rounds; ms of the slowest rank\n"
@@ -408,11 +422,12 @@ static ga_status show_times(const bench *b, const double *seconds) {
           (long long)a->ranks);
     return status;
   }
-  return cmd_print_json(json_pack("{s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:b, s:b, s:I, s:I, s:o}", "transport",
+  return cmd_print_json(json_pack("{s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:b, s:b, s:I, s:I, s:o, s:o}", "transport",
                                   a->transport, "device", a->device, "ranks", (json_int_t)a->ranks, "tokens", a->tokens,
                                   "type", a->type, "heads", (json_int_t)a->heads, "kv_heads", (json_int_t)a->kv_heads,
                                   "head_dim", (json_int_t)a->head_dim, "causal", !a->full, "backward", a->backward,
-                                  "window", (json_int_t)a->window, "rounds", (json_int_t)a->runs, "rows", list),
+                                  "window", (json_int_t)a->window, "rounds", (json_int_t)a->runs, "rows", list, "rates",
+                                  rates_json(b, one_device_seconds)),
                         JSON_INDENT(1));
 }
 

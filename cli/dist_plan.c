@@ -201,26 +201,29 @@ ga_status dist_show_plan(const dist_args *a, const dist_task *t, const ga_dist_p
 
 /* --- times on a model of a machine --- */
 
-ga_status dist_simulate(const dist_args *a, const ga_dist_plan *plan, ga_dist_times *times) {
-  ga_dist_machine m = GA_DIST_MACHINE_INIT;
-  m.flops = a->tflops * 1e12, m.bytes_per_second = a->gbytes * 1e9, m.merged_flops = a->merged_tflops * 1e12;
-  m.latency = a->latency * 1e-6, m.launch = a->launch * 1e-6;
-  return ga_dist_plan_simulate(plan, &m, times);
+/* As bench has it: 1 is a perfect split of one device's time. */
+static double of_one_device(const dist_args *a, const ga_dist_times *t) {
+  return t->seconds > 0 ? t->one_device / ((double)a->ranks * t->seconds) : 1;
 }
 
 ga_status dist_show_times(const dist_args *a, const ga_dist_plan *plan) {
   ga_dist_times t = GA_DIST_TIMES_INIT;
   TRY(dist_simulate(a, plan, &t));
   if (a->json)
-    return cmd_print_json(json_pack("{s:s, s:f, s:f, s:f, s:f, s:f}", "method", a->method, "seconds", t.seconds,
-                                    "mean_busy", t.mean_busy, "most_busy", t.most_busy, "most_waiting", t.most_waiting,
-                                    "efficiency", t.efficiency),
+    return cmd_print_json(json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "method", a->method,
+                                    "seconds", t.seconds, "mean_busy", t.mean_busy, "most_busy", t.most_busy,
+                                    "most_waiting", t.most_waiting, "efficiency", t.efficiency, "low", t.low, "middle",
+                                    t.middle, "high", t.high, "of_one_device", of_one_device(a, &t)),
                           JSON_INDENT(1));
   printf("%s: %.3f ms; a rank computes for %.3f ms on average, %.3f at most, and waits for %.3f at most\n"
-         "%.1f %% of the time of one rank by %lld, by a model: %g TFLOP/s, %g GB/s a way, %g us a transfer, %g us a "
+         "%.1f %% of one device's time by %lld, by a model: %g TFLOP/s, %g GB/s a way, %g us a transfer, %g us a "
          "tile\n",
-         a->method, 1e3 * t.seconds, 1e3 * t.mean_busy, 1e3 * t.most_busy, 1e3 * t.most_waiting, 100 * t.efficiency,
-         (long long)a->ranks, a->tflops, a->gbytes, a->latency, a->launch);
+         a->method, 1e3 * t.seconds, 1e3 * t.mean_busy, 1e3 * t.most_busy, 1e3 * t.most_waiting,
+         100 * of_one_device(a, &t), (long long)a->ranks, a->tflops, a->gbytes, a->latency, a->launch);
+  if (a->rates) printf("rates of %s in the place of these, where it has them\n", a->rates);
+  if (t.high > t.low)
+    printf("with jitter %g %%, GPUs %g %%, links %g %%: %.3f ms, nine in ten runs from %.3f to %.3f\n", a->jitter,
+           a->spread, a->link_spread, 1e3 * t.middle, 1e3 * t.low, 1e3 * t.high);
   return GA_OK;
 }
 
@@ -259,7 +262,7 @@ static ga_status show_method(const dist_args *a, const char *name, bool with_tim
     printf("%-14s %-9s %6d %7.1f %% %12s %12s %12s", name, grid, ga_dist_plan_stages(plan), 100 * s.stage_balance,
            short_bytes(s.sent / ga_dist_plan_ranks(plan), x), short_bytes(s.most_received, y),
            short_bytes(s.most_memory, z));
-    if (with_times) printf(" %10.3f ms %6.1f %%", 1e3 * time.seconds, 100 * time.efficiency);
+    if (with_times) printf(" %10.3f ms %6.1f %%", 1e3 * time.seconds, 100 * of_one_device(a, &time));
     printf("\n");
   }
   ga_dist_plan_destroy(plan);
@@ -272,7 +275,7 @@ ga_status dist_show_all(const dist_args *a, bool with_times) {
   ga_status status = GA_OK;
   if (!a->json)
     printf("%-14s %-9s %6s %9s %12s %12s %12s%s\n", "method", "grid", "stages", "balance", "sent, mean", "received",
-           "memory", with_times ? "     simulated of ideal" : "");
+           "memory", with_times ? "     simulated of one" : "");
   const char *name;
   for (size_t i = 0; (name = ga_dist_method_name(i)) != NULL && status == GA_OK; i++)
     status = show_method(a, name, with_times, list);

@@ -32,6 +32,10 @@ static const dist_case dist_cases[] = {
 };
 enum { DIST_CASES = sizeof dist_cases / sizeof *dist_cases };
 
+/* In the order `documents` on four ranks each long one is cut over two. */
+static const dist_case dist_two_long = {
+    "two long documents", GA_DIST_CAUSAL, 0, 6, {512, 512, 60, 60, 60, 60}, {512, 512, 60, 60, 60, 60}, true};
+
 typedef struct dist_setup {
   ga_dist_layout *q, *kv;
   ga_dist_desc desc;

@@ -109,7 +109,8 @@ class Dist(unittest.TestCase):
 
     def test_gathered(self):
         """On GPUs keys come in four groups of heads: one is waited for. A merged tile is as slow as its rate says."""
-        size = ("-n", "4", "--heads", "32", "--kv-heads", "8", "--head-dim", "128", "--type", "bf16", "--tflops", "600", "--merged-tflops", "300")
+        size = ("-n", "4", "--heads", "32", "--kv-heads", "8", "--head-dim", "128", "--type", "bf16", "--tflops", "600", "--merged-tflops", "300",
+                "--backward-tflops", "600", "--start-keys", "0", "--start-queries", "0")
         keys, work = 3 * (65536 // 4) * 8 * 2 * 128 * 2, 2 * 65536 * 65537 // 2 * 32 * 256 / 4 / 600e12
         gathered = self.simulate(*size, "-m", "llama3")
         self.assertAlmostEqual(gathered["seconds"] / (work + keys / 4 / 370e9), 1, 3)
@@ -129,6 +130,26 @@ class Dist(unittest.TestCase):
         self.assertNotEqual(json.loads(self.ga("plan", "-m", "auto", "--json", *size))["method"], "llama3")
         out = json.loads(self.ga("run", "-m", "auto", "-n", "3", "--tokens", "300", "--transport", "processes", "--json"))
         self.assertLess(out["difference"], 1e-5)
+
+    def test_auto_grid(self):
+        """Grids are searched, too, where the command line has none: the chosen one is the fastest, and ranks run it."""
+        size = ("-n", "6", "--tokens", "600", "--gbytes", "1", "--latency", "1000", "--tflops", "1")
+        text = self.ga("plan", "-m", "auto", *size)
+        self.assertRegex(text, r"auto: mesh 1x2x3 ")
+        self.assertIn("of 3 grids of mesh; its own takes ", text)
+        self.assertIn("6 ranks as 1 x 2 x 3 ", text)
+        seconds = {(m, g): self.simulated(*size, "-m", m, "--grid", g) for m, g in (("usp", "2x1x3"), ("attention2d", "1x2x3"),
+                   ("wallfacer", "1x3x2"), ("mesh", "1x6x1"), ("mesh", "1x1x6"), ("mesh", "1x3x2"), ("mesh", "1x2x3"))}
+        self.assertEqual(min(seconds.values()), self.simulated(*size, "-m", "auto"))
+        self.assertEqual(seconds["mesh", "1x2x3"], min(seconds.values()))
+        self.assertNotIn("1x2x3", self.ga("plan", "-m", "auto", *size, "--grid", "1x1x6"))
+        self.assertEqual(json.loads(self.ga("plan", "-m", "auto", "--json", *size))["grid"], [1, 2, 3])
+        out = json.loads(self.ga("run", "-m", "auto", *size, "--transport", "processes", "--json"))
+        self.assertEqual(out["method"], "mesh")
+        self.assertEqual(out["sent_bytes"], sum(self.sent("-m", "mesh", "--grid", "1x2x3", *size[:4])))
+
+    def simulated(self, *args):
+        return json.loads(self.ga("simulate", "--json", *args))["seconds"]
 
     def test_run(self):
         for args in (("-m", "zigzag", "-n", "3"), ("-m", "ulysses", "-n", "4", "--seed", "5"),
@@ -192,6 +213,7 @@ class Dist(unittest.TestCase):
             (("plan", "--tokens", str(2**40), "-n", "2", "--heads", "65536", "--kv-heads", "65536", "--head-dim", "1024"),
              "1099511627776 queries, 1099511627776 keys, 65536 heads"),
             (("plan", "--type", "q4_0"), "--type 'q4_0': must be f32, f16 or bf16"),
+            (("simulate", "--device", "foo"), "--device 'foo': must be cpu, or GPUs such as cuda:0,cuda:1"),
             (("run", "--device", "foo"), "--device 'foo': must be cpu, or GPUs such as cuda:0,cuda:1"),
             (("run", "--device", "cpu,cuda:0"), "--device 'cpu,cuda:0': must be cpu, or GPUs such as cuda:0,cuda:1"),
             (("run", "--device", "cuda:0"), "--type f32: on cuda:0 it must be bf16 or f16"),

@@ -249,6 +249,7 @@ static void test_packed_documents(void **state) {
                                    GA_DIST_DOCUMENTS};
   for (uint32_t pass = 0; pass <= GA_DIST_BACKWARD; pass += GA_DIST_BACKWARD) {
     check_packed_documents(&many, GA_DIST_DOCUMENTS, 0, 2, pass);
+    if (on_host) check_packed_documents(&dist_two_long, GA_DIST_DOCUMENTS, 0, 4, pass);
     if (on_host || run_everything) check_packed_documents(&many, GA_DIST_DOC_ZIGZAG, 0, 2, pass);
     for (int c = 0; c < DIST_CASES; c++)
       for (size_t o = 0; o < sizeof orders / sizeof *orders; o++)

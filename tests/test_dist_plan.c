@@ -127,6 +127,34 @@ static void test_documents_dealt(void **state) {
     }
 }
 
+/* Ranks that have tokens of a document, as bits. */
+static uint64_t ranks_of_document(const ga_dist_layout *l, int64_t doc) {
+  uint64_t ranks = 0;
+  for (int32_t r = 0; r < l->ranks; r++)
+    for (int64_t i = 0; i < dist_stretches(l, r); i++)
+      if (dist_stretch_at(l, r, i)->doc == doc) ranks |= (uint64_t)1 << r;
+  return ranks;
+}
+
+/* A document is cut over as few ranks as its length asks for, and two long ones over different ranks. */
+static void test_degrees(void **state) {
+  (void)state;
+  enum { DOCUMENTS = 34 };
+  int64_t lengths[DOCUMENTS], stretches;
+  for (int i = 0; i < DOCUMENTS; i++) lengths[i] = i % 17 == 5 ? 20000 : 1500;
+  assert_true(imbalance(GA_DIST_DOCUMENTS, 8, DOCUMENTS, lengths, &stretches) < 1.03);
+  assert_int_equal(stretches, DOCUMENTS - 2 + 2 * 8);
+  ga_dist_layout *l = layout_of_lengths(GA_DIST_DOCUMENTS, 8, DOCUMENTS, lengths);
+  const uint64_t one = ranks_of_document(l, 5), other = ranks_of_document(l, 22);
+  assert_true(one && other && (one & other) == 0 && (one | other) == 0xff);
+  assert_int_equal(__builtin_popcountll(one), 4);
+  ga_dist_layout_destroy(l);
+  const dist_case *c = &dist_two_long; /* what test_dist_device runs */
+  l = layout_of_lengths(GA_DIST_DOCUMENTS, 4, c->documents, c->q);
+  for (int i = 0; i < 2; i++) assert_int_equal(__builtin_popcountll(ranks_of_document(l, i)), 2);
+  ga_dist_layout_destroy(l);
+}
+
 /* --- plans --- */
 
 /* Counts each (head, query, key) by its tokens, as the mask says, one by one. */
@@ -282,7 +310,7 @@ int main(int argc, char **argv) {
   if (argc > 1) n_draws = atoi(argv[1]);
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts),         cmocka_unit_test(test_layout_ids),
                                      cmocka_unit_test(test_documents_dealt), cmocka_unit_test(test_many_documents),
-                                     cmocka_unit_test(test_methods),         cmocka_unit_test(test_packed_calls),
-                                     cmocka_unit_test(test_random_grids)};
+                                     cmocka_unit_test(test_degrees),         cmocka_unit_test(test_methods),
+                                     cmocka_unit_test(test_packed_calls),    cmocka_unit_test(test_random_grids)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,8 +33,8 @@ typedef enum ga_dist_order {
   GA_DIST_CHUNKS = 4,     /* chunks x ranks chunks, dealt out forth and back: 1 is contiguous, 2 is zigzag */
   GA_DIST_DOC_ZIGZAG = 5, /* zigzag in every document by itself */
   GA_DIST_PIECES = 6,     /* as contiguous, in `chunks` pieces a rank, which a free table may give to different ranks */
-  /* Whole documents, so that ranks have about equal work; the longest are cut as doc_zigzag where that evens it out.
-   * Ranks then differ in tokens. */
+  /* Whole documents, so that ranks have about equal work; the longest are cut as doc_zigzag where that evens it out,
+   * over as few ranks as that takes. Ranks then differ in tokens. */
   GA_DIST_DOCUMENTS = 7
 } ga_dist_order;
 
@@ -211,30 +211,63 @@ GA_API GA_NODISCARD ga_status ga_dist_plan_stage(const ga_dist_plan *plan, int32
 /* Step `index` of a rank as one line of text; "" beyond the last. Always NUL-terminated. */
 GA_API void ga_dist_plan_step_text(const ga_dist_plan *plan, int32_t rank, int64_t index, char *text, size_t capacity);
 
+/* A rate that was measured at a size. */
+typedef struct ga_dist_point {
+  double size, rate;
+} ga_dist_point;
+
 /* A model of a machine, the same for all ranks; every field is the caller's, nothing is measured here. */
 typedef struct ga_dist_machine {
   size_t struct_size;
-  double flops;            /* of attention, a second and rank */
+  double flops;            /* of attention, a second and rank: those of one device that does all tokens */
   double bytes_per_second; /* of a rank's way in, and of its way out */
   double latency;          /* seconds of a transfer */
-  double launch;           /* seconds that a tile takes beside its arithmetic */
+  double launch;           /* seconds that a call of a tile takes beside its arithmetic */
   /* 0, or the machine is one of GPUs: flops of tiles whose results are merged. Plans that gather keys then run as GPUs
    * run them: plain calls at `flops`, while the next heads' keys come. */
   double merged_flops;
+  /* GPUs: at which partial results are written, read, added up and rounded, beside the arithmetic. 0 = that is in
+   * merged_flops. */
+  double memory_bytes_per_second;
+  double backward_flops; /* as flops; 0 = flops */
+  /* What a kernel's tile takes to start and to end, in keys of each of its queries; backward in queries of each of its
+   * keys. Calls that see fewer of them than one device's call of all tokens does are slower by that. 0 = not modelled.
+   */
+  double start_keys, start_queries;
+  /* Rates by size, in the place of the numbers above: sizes ascend; between two points the logarithm of the rate is a
+   * line over that of the size, and beyond the ends it is that of the end. NULL and 0 = the number.
+   * plain, merged (else merged_flops / flops of plain), backward: flops by the tokens of a causal call. A call of
+   * another shape has twice as many as its queries see keys on average; backward as its keys are seen by queries.
+   * link: bytes a second by the bytes of a transfer. */
+  const ga_dist_point *plain, *merged, *backward, *link;
+  int32_t plain_points, merged_points, backward_points, link_points;
+  /* Standard deviations, as parts of the mean, 0 to 1: of the time of a call (jitter), of the speed of ranks (spread)
+   * and of their ways out (link_spread). The plan is then played `draws` times. */
+  double jitter, spread, link_spread;
+  int32_t draws;    /* 0 = 200; at most 100000 */
+  int32_t reserved; /* 0 */
+  uint64_t seed;
 } ga_dist_machine;
-#define GA_DIST_MACHINE_INIT \
-  { sizeof(ga_dist_machine), 0.0, 0.0, 0.0, 0.0, 0.0 }
+#define GA_DIST_MACHINE_INIT                                                                                       \
+  {                                                                                                                \
+    sizeof(ga_dist_machine), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0.0, \
+        0.0, 0.0, 0, 0, 0                                                                                          \
+  }
 
 typedef struct ga_dist_times {
   size_t struct_size;
-  double seconds;              /* until the last rank has ended */
+  double seconds;              /* until the last rank has ended, without jitter and spread */
   double mean_busy, most_busy; /* seconds in tiles, of a rank */
   double most_waiting;         /* seconds of the rank that waits longest */
   double efficiency;           /* mean_busy / seconds */
+  /* Seconds over the draws: 5 % are below low, half below middle, 95 % below high. Without jitter and spread: seconds.
+   * A run ends with its slowest rank, so middle is not below seconds as a rule. */
+  double low, middle, high;
+  double one_device; /* seconds of one device that does all tokens in one call */
 } ga_dist_times;
 #define GA_DIST_TIMES_INIT \
-  { sizeof(ga_dist_times), 0.0, 0.0, 0.0, 0.0, 0.0 }
-/* Plays a plan on such a machine. A prediction of its schedule: without jitter, caches, merges and other traffic. */
+  { sizeof(ga_dist_times), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0 }
+/* Plays a plan on such a machine: a prediction of its schedule, without caches and other traffic. */
 GA_API GA_NODISCARD ga_status ga_dist_plan_simulate(const ga_dist_plan *plan, const ga_dist_machine *machine,
                                                     ga_dist_times *times);
 

@@ -90,24 +90,37 @@ static void add_stripes(maker *m) {
   }
 }
 
-/* owner: as dist_deal_documents has it. */
-static void add_documents(maker *m, const int32_t *owner) {
-  const int64_t *start = m->l->doc_start;
-  for (int64_t doc = 0; doc < m->l->documents; doc++) {
-    if (owner[doc] < 0) add_chunks(m, start[doc], start[doc + 1] - start[doc], 2);
-    if (owner[doc] == m->rank) add_stretch(m, start[doc], start[doc + 1] - start[doc], doc);
+/* Of a document that is cut over some ranks: this rank's chunks, early and late, if it is one of them. */
+static void add_document_part(maker *m, int64_t doc, int32_t degree, const int32_t *ranks) {
+  const int64_t *start = m->l->doc_start, n = start[doc + 1] - start[doc], parts = 2 * (int64_t)degree;
+  int64_t part = 0;
+  while (part < degree && ranks[part] != m->rank) part++;
+  if (part == degree) return;
+  for (int late = 0; late < 2; late++) {
+    const int64_t c = late ? parts - 1 - part : part, begin = dist_cut(n, c, parts);
+    add_stretch(m, start[doc] + begin, dist_cut(n, c + 1, parts) - begin, doc);
   }
 }
 
-/* owner: with GA_DIST_DOCUMENTS alone. */
-static int64_t make_stretches(ga_dist_layout *l, int64_t chunks, const int32_t *owner) {
+static void add_documents(maker *m, const dist_dealt *dealt) {
+  const int64_t *start = m->l->doc_start;
+  for (int64_t doc = 0; doc < m->l->documents; doc++) {
+    const int32_t owner = dealt->owner[doc], list = -2 - owner;
+    if (owner == -1) add_chunks(m, start[doc], start[doc + 1] - start[doc], 2);
+    if (owner == m->rank) add_stretch(m, start[doc], start[doc + 1] - start[doc], doc);
+    if (list >= 0) add_document_part(m, doc, dealt->degree[list], dealt->rank + (int64_t)list * m->l->ranks);
+  }
+}
+
+/* dealt: with GA_DIST_DOCUMENTS alone. */
+static int64_t make_stretches(ga_dist_layout *l, int64_t chunks, const dist_dealt *dealt) {
   maker m = {.l = l};
   for (m.rank = 0; m.rank < l->ranks; m.rank++) {
     l->rank_start[m.rank] = m.n;
     if (l->order == GA_DIST_STRIPED) {
       add_stripes(&m);
     } else if (l->order == GA_DIST_DOCUMENTS) {
-      add_documents(&m, owner);
+      add_documents(&m, dealt);
     } else if (l->order == GA_DIST_DOC_ZIGZAG) {
       for (int64_t doc = 0; doc < l->documents; doc++)
         add_chunks(&m, l->doc_start[doc], l->doc_start[doc + 1] - l->doc_start[doc], 2);
@@ -142,17 +155,18 @@ static ga_status fill_layout(const ga_dist_layout_desc *d, ga_dist_layout *l) {
   const int64_t chunks = d->chunks ? d->chunks : d->order == GA_DIST_ZIGZAG ? 2 : 1;
   GA_REQUIRE((int64_t)d->documents * d->ranks <= MOST_STRETCHES, GA_ERR_SHAPE,
              "dist layout: %d documents on %d ranks; their product must be at most 2^26", d->documents, d->ranks);
-  GA_TRY(ga_mem_zalloc((size_t)d->documents, sizeof(int32_t), "documents of a layout", &p));
-  int32_t *const owner = p;
-  ga_status status = d->order == GA_DIST_DOCUMENTS ? dist_deal_documents(l, owner) : GA_OK;
-  const int64_t n = status == GA_OK ? make_stretches(l, chunks, owner) : 0;
+  const int64_t lists = d->order == GA_DIST_DOCUMENTS ? (int64_t)DIST_MOST_LISTS * d->ranks : 0;
+  GA_TRY(ga_mem_zalloc((size_t)(d->documents + lists), sizeof(int32_t), "documents of a layout", &p));
+  dist_dealt dealt = {.owner = p, .rank = (int32_t *)p + d->documents};
+  ga_status status = lists ? dist_deal_documents(l, &dealt) : GA_OK;
+  const int64_t n = status == GA_OK ? make_stretches(l, chunks, &dealt) : 0;
   if (status == GA_OK) status = ga_mem_zalloc((size_t)n + 1, sizeof *l->stretches, "stretches of a layout", &p);
   if (status == GA_OK) {
     l->stretches = p;
-    (void)make_stretches(l, chunks, owner);
+    (void)make_stretches(l, chunks, &dealt);
     l->id = id_of_layout(l);
   }
-  ga_mem_free(owner);
+  ga_mem_free(dealt.owner);
   return status;
 }
 

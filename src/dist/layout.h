@@ -25,8 +25,15 @@ struct ga_dist_layout {
 
 /* floor(n i / parts) without overflow: n is at most 2^40, parts at most 2^22. */
 static inline int64_t dist_cut(int64_t n, int64_t i, int64_t parts) { return n / parts * i + n % parts * i / parts; }
-/* owner[documents]: the rank that has a document as a whole; -1 = all have chunks of it. l: with doc_start. */
-GA_NODISCARD ga_status dist_deal_documents(const ga_dist_layout *l, int32_t *owner);
+/* Documents that are cut over some ranks: list i has degree[i] of them, from rank[i x ranks of the layout] on. */
+enum { DIST_MOST_LISTS = 64 };
+typedef struct dist_dealt {
+  int32_t *owner; /* [documents] rank that has it as a whole; -1 = all have chunks of it; -2 - i = those of list i */
+  int32_t degree[DIST_MOST_LISTS];
+  int32_t *rank; /* [DIST_MOST_LISTS x ranks] */
+} dist_dealt;
+/* l: with doc_start. */
+GA_NODISCARD ga_status dist_deal_documents(const ga_dist_layout *l, dist_dealt *out);
 
 static inline int64_t dist_stretches(const ga_dist_layout *l, int32_t rank) {
   return l->rank_start[rank + 1] - l->rank_start[rank];

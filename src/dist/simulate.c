@@ -1,46 +1,20 @@
 /* Plays a plan on a model of a machine: how long its ranks compute, and how long they wait.
  *
- * A rank does its steps in their order. A tile takes its arithmetic at the rank's rate and a launch. A transfer begins
- * when both sides have posted it and the sender's way out and the receiver's way in are free. It takes a latency and
- * its bytes at the rate of a link. A way is used by one transfer at a time, in the order in which they can begin.
+ * A rank does its steps in their order. A tile takes its arithmetic at the rank's rate and a launch; on GPUs also what
+ * partial results take of the memory (simulate_cost.c). A transfer begins when both sides have posted it and the
+ * sender's way out and the receiver's way in are free. It takes a latency and its bytes at the rate of a link. A way is
+ * used by one transfer at a time, in the order in which they can begin.
  *
- * On GPUs a plan that gathers keys has no such tiles (gather.h): play_gather has the schedule of device_gather.c.
- */
+ * On GPUs a plan that gathers keys has no such tiles (gather.h): simulate_gather.c. */
+#include "dist/simulate.h"
+
+#include <stdlib.h>
+
 #include "base/mem.h"
 #include "base/sized.h"
 #include "dist/gather.h"
 
-typedef struct sim_transfer {
-  int32_t from, to;
-  int64_t bytes;
-  double sent, wanted, end; /* when posted, when done; -1 = not yet */
-} sim_transfer;
-
-typedef struct sim_rank {
-  double clock, busy, way_in, way_out;
-  int64_t at;
-  int64_t *transfer; /* [steps] of a SEND or RECEIVE: its number */
-} sim_rank;
-
-typedef struct simulation {
-  const ga_dist_plan *plan;
-  const ga_dist_machine *m;
-  sim_rank *ranks;
-  sim_transfer *transfers;
-  int64_t n, *open; /* open: those posted by both sides and not yet done */
-  int64_t n_open;
-} simulation;
-
-static double tile_seconds(const simulation *s, const dist_step *t) {
-  const dist_problem *p = &s->plan->p;
-  const double pairs = (double)dist_pairs(p, dist_stretch_at(p->q, t->q_owner, t->q_stretch),
-                                          dist_stretch_at(p->kv, t->kv_owner, t->k_stretch)) *
-                       t->heads;
-  /* Forward Q K^T and P V; backward these gradients: 5 products in place of 2 (arXiv 2307.08691). */
-  const double products = p->flags & GA_DIST_BACKWARD ? 2.5 : 1;
-  const bool merges = s->m->merged_flops > 0 && !dist_gathers(p);
-  return 2 * pairs * (p->head_dim + p->v_dim) * products / (merges ? s->m->merged_flops : s->m->flops) + s->m->launch;
-}
+enum { DRAWS = 200 };
 
 /* Steps before `at` that fill or use the slot: the last one's transfer; -1 when it is none. */
 static int64_t filling(const simulation *s, int32_t rank, int64_t at, int32_t slot) {
@@ -76,13 +50,13 @@ static bool simulate_step(simulation *s, int32_t rank) {
   sim_rank *r = &s->ranks[rank];
   const dist_step *x = &s->plan->programs[rank].steps[r->at];
   double end = r->clock;
+  const bool computes = x->kind == DIST_TILE || x->kind == DIST_OPEN || x->kind == DIST_MERGE;
   switch (x->kind) {
   case DIST_SEND:
   case DIST_RECEIVE: post_transfer_at(s, r->transfer[r->at], x->kind == DIST_SEND, r->clock); break;
-  case DIST_TILE:
-    end += tile_seconds(s, x);
-    r->busy += end - r->clock;
-    break;
+  case DIST_TILE: end += sim_disturbed(s, rank, sim_tile_seconds(s, x)); break;
+  case DIST_OPEN:
+  case DIST_MERGE: end += sim_disturbed(s, rank, sim_pass_seconds(s, x)); break;
   case DIST_WAIT: {
     const int64_t t = filling(s, rank, r->at, x->slot);
     end = t < 0 ? r->clock : s->transfers[t].end;
@@ -92,6 +66,7 @@ static bool simulate_step(simulation *s, int32_t rank) {
   default: break;
   }
   if (end < 0) return false;
+  if (computes) r->busy += end - r->clock;
   if (end > r->clock) r->clock = end;
   r->at++;
   return true;
@@ -110,7 +85,7 @@ static void run_first_transfer(simulation *s) {
   for (int64_t i = 1; i < s->n_open; i++)
     if (start_of(s, &s->transfers[s->open[i]]) < start_of(s, &s->transfers[s->open[first]])) first = i;
   sim_transfer *t = &s->transfers[s->open[first]];
-  t->end = start_of(s, t) + s->m->latency + (double)t->bytes / s->m->bytes_per_second;
+  t->end = start_of(s, t) + s->m->latency + sim_link_seconds(s, t->from, (double)t->bytes);
   s->ranks[t->from].way_out = s->ranks[t->to].way_in = t->end;
   s->open[first] = s->open[--s->n_open];
 }
@@ -145,78 +120,6 @@ static void number_transfers(simulation *s, int64_t *next) {
   }
 }
 
-/* --- plans that gather keys, on GPUs --- */
-
-static double busy_of(const simulation *s, int32_t rank) {
-  const dist_program *g = &s->plan->programs[rank];
-  double busy = 0;
-  for (int64_t i = 0; i < g->n_steps; i++)
-    if (g->steps[i].kind == DIST_TILE) busy += tile_seconds(s, &g->steps[i]) - s->m->launch;
-  return busy;
-}
-
-static int64_t bytes_between(const simulation *s, int32_t tensor, int32_t from, int32_t to) {
-  const dist_program *g = &s->plan->programs[from];
-  int64_t bytes = 0;
-  for (int64_t i = 0; i < g->n_steps; i++)
-    if (g->steps[i].kind == DIST_SEND && g->steps[i].tensor == tensor && g->steps[i].peer == to)
-      bytes += g->steps[i].bytes;
-  return bytes;
-}
-
-/* Each rank pushes one group of heads to its peers in turn, from `ready` on; came[rank] is when a rank has all of it.
- * In a turn every rank is the target of one other. */
-static void push_group(simulation *s, int32_t tensor, const double *ready, double *came) {
-  const int32_t ranks = s->plan->p.ranks;
-  for (int32_t n = 1; n < ranks; n++)
-    for (int32_t r = 0; r < ranks; r++) {
-      const int32_t to = (r + n) % ranks;
-      const int64_t bytes = bytes_between(s, tensor, r, to);
-      double begin = ready[r] > s->ranks[r].way_out ? ready[r] : s->ranks[r].way_out;
-      if (s->ranks[to].way_in > begin) begin = s->ranks[to].way_in;
-      if (!bytes) continue;
-      const double end = begin + (double)bytes / s->plan->p.grid.groups / s->m->bytes_per_second;
-      s->ranks[r].way_out = s->ranks[to].way_in = end;
-      if (came[to] < end + s->m->latency) came[to] = end + s->m->latency;
-    }
-}
-
-/* What a rank computes for one group: launch seconds for each of its calls. */
-static ga_status group_seconds(const simulation *s, double *seconds) {
-  const dist_problem *p = &s->plan->p;
-  for (int32_t r = 0; r < p->ranks; r++) {
-    gather_list list;
-    const ga_status status = dist_gather_list(p, r, &list);
-    const int64_t n = list.n_batches;
-    dist_gather_free(&list);
-    GA_TRY(status);
-    seconds[r] = busy_of(s, r) / p->grid.groups + (double)n * s->m->launch;
-  }
-  return GA_OK;
-}
-
-/* times: 5 numbers a rank, zeros. Gradients of a group go home behind the next group's keys. */
-static ga_status play_gather(simulation *s, double *times) {
-  const dist_problem *p = &s->plan->p;
-  double *const start = times, *const came = start + p->ranks, *const work = came + p->ranks,
-                *const done = work + p->ranks, *const home = done + p->ranks;
-  const bool backward = p->flags & GA_DIST_BACKWARD;
-  GA_TRY(group_seconds(s, work));
-  for (int32_t g = 0; g < p->grid.groups; g++) {
-    push_group(s, DIST_KV, start, came);
-    if (backward && g > 0) push_group(s, DIST_DKV, done, home);
-    for (int32_t r = 0; r < p->ranks; r++) {
-      sim_rank *x = &s->ranks[r];
-      x->clock = done[r] = (came[r] > x->clock ? came[r] : x->clock) + work[r];
-      x->busy += work[r];
-    }
-  }
-  if (backward) push_group(s, DIST_DKV, done, home);
-  for (int32_t r = 0; r < p->ranks; r++)
-    if (home[r] > s->ranks[r].clock) s->ranks[r].clock = home[r];
-  return GA_OK;
-}
-
 static ga_status play_steps(simulation *s) {
   const int32_t ranks = s->plan->p.ranks;
   bool ended = false;
@@ -229,12 +132,17 @@ static ga_status play_steps(simulation *s) {
     GA_REQUIRE(ended || s->n_open, GA_ERR_STATE, "dist simulate: the plan does not end; ga_dist_plan_verify says why");
     if (!ended) run_first_transfer(s);
   }
+  for (int32_t r = 0; r < ranks && sim_is_of_gpus(s->m); r++) {
+    const double seconds = sim_rounding_seconds(s, r);
+    s->ranks[r].clock += seconds, s->ranks[r].busy += seconds;
+  }
   return GA_OK;
 }
 
 static void summarise_times(const simulation *s, ga_dist_times *out) {
   const int32_t ranks = s->plan->p.ranks;
   double busy = 0;
+  *out = (ga_dist_times){.seconds = 0};
   for (int32_t r = 0; r < ranks; r++) {
     const sim_rank *x = &s->ranks[r];
     busy += x->busy;
@@ -246,26 +154,60 @@ static void summarise_times(const simulation *s, ga_dist_times *out) {
   out->efficiency = out->seconds > 0 ? out->mean_busy / out->seconds : 1;
 }
 
-static ga_status check_machine(const ga_dist_machine *m) {
-  GA_REQUIRE(m->flops > 0 && m->bytes_per_second > 0 && m->latency >= 0 && m->launch >= 0 && m->merged_flops >= 0,
-             GA_ERR_ARG,
-             "dist simulate: flops %g, bytes_per_second %g, latency %g, launch %g, merged_flops %g; must be positive, "
-             "the last three 0 or more",
-             m->flops, m->bytes_per_second, m->latency, m->launch, m->merged_flops);
+/* Once: from the beginning, with this draw's ranks. */
+static ga_status play_once(simulation *s, bool disturbed, ga_dist_times *out) {
+  const ga_dist_machine *m = s->m;
+  for (int32_t r = 0; r < s->plan->p.ranks; r++) {
+    sim_rank *x = &s->ranks[r];
+    x->clock = x->busy = x->way_in = x->way_out = 0;
+    x->at = 0;
+    x->slower = sim_drawn_factor(&s->rng, disturbed ? m->spread : 0);
+    x->link_slower = sim_drawn_factor(&s->rng, disturbed ? m->link_spread : 0);
+  }
+  for (int64_t i = 0; i < s->n; i++) s->transfers[i].sent = s->transfers[i].wanted = s->transfers[i].end = -1;
+  s->n_open = 0;
+  s->jitter = disturbed ? m->jitter : 0;
+  GA_TRY(sim_is_of_gpus(m) && dist_gathers(&s->plan->p) ? sim_play_gather(s) : play_steps(s));
+  summarise_times(s, out);
   return GA_OK;
+}
+
+static int by_seconds(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static ga_status find_band(simulation *s, ga_dist_times *out) {
+  const ga_dist_machine *m = s->m;
+  const int32_t n = m->draws ? m->draws : DRAWS;
+  void *p;
+  out->low = out->middle = out->high = out->seconds;
+  if (m->jitter <= 0 && m->spread <= 0 && m->link_spread <= 0) return GA_OK;
+  GA_TRY(ga_mem_zalloc((size_t)n, sizeof(double), "draws", &p));
+  double *const seconds = p;
+  ga_status status = GA_OK;
+  for (int32_t i = 0; i < n && status == GA_OK; i++) {
+    ga_dist_times one = {0};
+    status = play_once(s, true, &one);
+    seconds[i] = one.seconds;
+  }
+  qsort(seconds, (size_t)n, sizeof *seconds, by_seconds);
+  out->low = seconds[n / 20], out->middle = seconds[n / 2], out->high = seconds[n - 1 - n / 20];
+  ga_mem_free(p);
+  return status;
 }
 
 ga_status ga_dist_plan_simulate(const ga_dist_plan *plan, const ga_dist_machine *machine, ga_dist_times *times) {
   GA_REQUIRE(plan, GA_ERR_ARG, "dist simulate: plan is null");
   ga_dist_machine m;
   GA_TRY(GA_SIZED_TAKE("dist simulate: machine", ga_dist_machine, machine, &m));
-  GA_TRY(check_machine(&m));
+  GA_TRY(sim_check_machine(&m));
   GA_TRY(ga_sized_check_out("dist simulate: times", times, ga_dist_times_first));
   simulation s = {.plan = plan, .m = &m};
   const size_t ranks = (size_t)plan->p.ranks;
   size_t steps = 0;
   for (size_t r = 0; r < ranks; r++) steps += (size_t)plan->programs[r].n_steps;
-  void *rank_memory = NULL, *numbers = NULL, *transfers = NULL, *open = NULL, *pairs = NULL, *gather_times = NULL;
+  void *rank_memory = NULL, *numbers = NULL, *transfers = NULL, *open = NULL, *pairs = NULL;
   ga_dist_times found = {0};
   ga_status status;
   GA_TRY_OUT(ga_mem_zalloc(ranks, sizeof *s.ranks, "ranks", &rank_memory));
@@ -273,26 +215,25 @@ ga_status ga_dist_plan_simulate(const ga_dist_plan *plan, const ga_dist_machine 
   GA_TRY_OUT(ga_mem_zalloc(steps + 1, sizeof *s.transfers, "transfers", &transfers));
   GA_TRY_OUT(ga_mem_zalloc(steps + 1, sizeof *s.open, "transfers", &open));
   GA_TRY_OUT(ga_mem_zalloc(2 * ranks * ranks, sizeof(int64_t), "links", &pairs));
-  GA_TRY_OUT(ga_mem_zalloc(5 * ranks, sizeof(double), "ranks", &gather_times));
   s.ranks = rank_memory, s.transfers = transfers, s.open = open;
+  s.n = (int64_t)steps;
   int64_t *at = numbers;
   for (size_t r = 0; r < ranks; r++) {
     s.ranks[r].transfer = at;
     at += plan->programs[r].n_steps;
   }
   number_transfers(&s, pairs);
-  const bool gathers = m.merged_flops > 0 && dist_gathers(&plan->p);
-  status = gathers ? play_gather(&s, gather_times) : play_steps(&s);
-  if (status == GA_OK) {
-    summarise_times(&s, &found);
-    ga_sized_give(&found, sizeof found, times);
-  }
+  sim_find_means(&s);
+  ga_rng_seed(&s.rng, m.seed);
+  GA_TRY_OUT(play_once(&s, false, &found));
+  found.one_device = sim_one_device_seconds(&s);
+  status = find_band(&s, &found);
+  if (status == GA_OK) ga_sized_give(&found, sizeof found, times);
 out:
   ga_mem_free(rank_memory);
   ga_mem_free(numbers);
   ga_mem_free(transfers);
   ga_mem_free(open);
   ga_mem_free(pairs);
-  ga_mem_free(gather_times);
   return status;
 }
