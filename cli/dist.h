@@ -6,7 +6,7 @@
 #include "ga/dist.h"
 
 typedef struct dist_args {
-  const char *method, *order, *tokens, *queries, *grid, *need, *type, *partials, *transport, *device, *bytes;
+  const char *method, *order, *tokens, *queries, *grid, *need, *type, *partials, *transport, *copies, *device, *bytes;
   int64_t ranks, heads, kv_heads, head_dim, v_dim, window, inner, prefetch, groups, chunks, steps_of, seed, runs;
   int32_t rank; /* run, bench, reduce: of this process, -1 = it is no rank */
   double timeout, tflops, merged_tflops, gbytes, latency, launch;

@@ -274,7 +274,6 @@ static ga_status prepare_rank(bench_rank *j) {
   for (int i = 0; i < j->b->count; i++) {
     if (j->m.dout) TRY(prepare_backward(j, i));
     TRY(ga_dist_exec_create(j->b->of[i].plan, j->rank->comm, j->rank->device, &j->m.exec[i]));
-    dist_tell_staged(j->rank->comm, j->m.exec[i]);
     TRY(run_method(j, i, j->m.exec[i])); /* a first run makes ready what it launches */
   }
   return run_one_device(j);

@@ -35,6 +35,16 @@ typedef struct ga_patience {
   void *user;
 } ga_patience;
 
+/* A library of the backend that carries messages between the memories of devices. */
+typedef struct ga_link ga_link;
+enum { GA_LINK_ID_BYTES = 128 };
+typedef struct ga_link_message {
+  int32_t peer; /* rank */
+  bool is_send;
+  void *data; /* device memory */
+  size_t bytes;
+} ga_link_message;
+
 typedef struct ga_device_ops {
   void (*destroy)(ga_device *device);
   ga_status (*alloc)(ga_device *device, size_t bytes, void **out); /* 256-byte aligned */
@@ -96,6 +106,19 @@ typedef struct ga_device_ops {
    * when a call returns waits in the call. */
   ga_status (*value_wait)(ga_stream *stream, const uint32_t *at, uint32_t value, const ga_patience *patience);
   ga_status (*stream_query)(ga_stream *stream, bool *done); /* does not wait */
+  /* --- messages between ranks, one device each; NULL when the backend has no library for that --- */
+  const char *link_name;                     /* as users know it */
+  ga_status (*link_load)(ga_device *device); /* GA_ERR_UNSUPPORTED: the library is not here */
+  ga_status (*link_id)(ga_device *device, unsigned char id[GA_LINK_ID_BYTES]); /* one rank makes it for all */
+  /* All ranks call it. patience: also while messages are set up. */
+  ga_status (*link_open)(ga_device *device, const unsigned char id[GA_LINK_ID_BYTES], int32_t rank, int32_t ranks,
+                         const ga_patience *patience, ga_link **out);
+  /* All of them may go at the same time, in stream order. Those of a pair of ranks are in one order on both sides. */
+  ga_status (*link_exchange)(ga_link *link, ga_stream *stream, const ga_link_message *messages, int64_t n,
+                             const ga_patience *patience);
+  ga_status (*link_check)(ga_link *link); /* does not wait: an error that came up later */
+  void (*link_abort)(ga_link *link);      /* streams wait for no message any more */
+  void (*link_close)(ga_link *link);      /* NULL is fine */
   /* --- NULL when the device has no instruments --- */
   void (*telemetry)(ga_device *device, ga_telemetry *out); /* does not wait for work */
 } ga_device_ops;

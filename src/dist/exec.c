@@ -52,8 +52,12 @@ uint64_t ga_dist_exec_sent_bytes(const ga_dist_exec *exec) {
   return exec->device ? dist_device_sent(exec->device) : exec->sent_bytes;
 }
 
+const char *ga_dist_exec_copies(const ga_dist_exec *exec) {
+  return exec && exec->device ? dist_device_copies(exec->device) : "";
+}
+
 const char *ga_dist_exec_host_staged(const ga_dist_exec *exec) {
-  return exec && exec->device ? dist_device_staged(exec->device) : "";
+  return exec && exec->device ? dist_device_why_host(exec->device) : "";
 }
 
 /* Results whose sums have another type than the caller's tensors are summed in memory of the slot. */

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "cuda/rt/cuda.h"
 #include "cuda/rt/jit.h"
+#include "cuda/rt/nccl.h"
 #include "cuda/rt/nvml.h"
 
 ga_status cuda_enter(const cuda_device *d) {
@@ -81,6 +82,14 @@ static const ga_device_ops device_ops = {
     .value_write = cuda_value_write,
     .value_wait = cuda_value_wait,
     .stream_query = cuda_stream_query,
+    .link_name = "nccl",
+    .link_load = cuda_link_load,
+    .link_id = cuda_link_id,
+    .link_open = cuda_link_open,
+    .link_exchange = cuda_link_exchange,
+    .link_check = cuda_link_check,
+    .link_abort = cuda_link_abort,
+    .link_close = cuda_link_close,
     .telemetry = read_telemetry,
 };
 
