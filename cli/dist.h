@@ -5,6 +5,8 @@
 #include "cli/cmd.h"
 #include "ga/dist.h"
 
+enum { DIST_COPIES_WORD = 16 };
+
 typedef struct dist_args {
   const char *method, *order, *tokens, *queries, *grid, *need, *type, *partials, *transport, *copies, *device, *bytes;
   int64_t ranks, heads, kv_heads, head_dim, v_dim, window, inner, prefetch, groups, chunks, steps_of, seed, runs;
@@ -57,6 +59,8 @@ GA_NODISCARD ga_status dist_open_comm(const dist_args *a, ga_comm **out);
 void dist_device_of(const dist_args *a, int32_t rank, char *name, size_t capacity);
 /* All of them are in host memory. */
 bool dist_is_on_host(const dist_args *a);
+/* The word of --copies that begins at *at, which goes on to the next one. False: there is none. */
+bool dist_next_copies(const dist_args *a, size_t *at, char word[DIST_COPIES_WORD]);
 const char *dist_move_name(int32_t move);
 
 #endif

@@ -29,7 +29,6 @@ void dist_prepare_devices(const dist_args *a) {
   /* Streams that wait must not share a queue of the device with others, and no code may be loaded meanwhile. */
   (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0);
-  if (a->copies) (void)setenv("GA_DIST_COPIES", a->copies, 1);
 }
 
 static ga_status live_rank(rank_job *j) {

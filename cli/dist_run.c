@@ -90,7 +90,9 @@ static ga_status run_rank_plan(run_rank *j, ga_ctx *ctx, void *const rows[TENSOR
   io.q = rows[T_Q], io.k = rows[T_K], io.v = rows[T_V], io.dout = rows[T_DOUT], io.o = rows[T_O];
   io.lse = rows[T_LSE], io.dq = rows[T_DQ], io.dk = rows[T_DK], io.dv = rows[T_DV];
   ga_dist_exec *exec;
-  TRY(ga_dist_exec_create(j->plan, j->comm, ctx, &exec));
+  ga_dist_exec_options o = GA_DIST_EXEC_OPTIONS_INIT;
+  o.copies = j->a->copies;
+  TRY(ga_dist_exec_create_with(j->plan, j->comm, ctx, &o, &exec));
   const uint64_t first = dist_is_on_host(j->a) ? 0 : 1, runs = first + (uint64_t)j->a->runs;
   ga_status status = GA_OK;
   (void)snprintf(j->result.copies, sizeof j->result.copies, "%s", ga_dist_exec_copies(exec));

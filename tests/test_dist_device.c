@@ -32,8 +32,11 @@ enum { DEVICES = 4 };
 static char device_names[DEVICES][16];
 
 /* 16 bits leave carried states, which the rows of a CPU do not: there the oracles' device stands for others. */
+/* NCCL wants one for each rank. */
 static const char *device_of_rank(const ga_dist_desc *d, int32_t rank, int32_t devices) {
-  return on_host && d->dtype != GA_F32 ? "ref" : device_names[rank % devices];
+  const char *way = getenv("GA_DIST_COPIES");
+  const int32_t n = way && !strcmp(way, "nccl") ? DEVICES : devices;
+  return on_host && d->dtype != GA_F32 ? "ref" : device_names[rank % n];
 }
 
 /* Rounding to 16 bits is most of it; both devices sum in f32. */

@@ -38,6 +38,10 @@ typedef struct ga_patience {
 /* A library of the backend that carries messages between the memories of devices. */
 typedef struct ga_link ga_link;
 enum { GA_LINK_ID_BYTES = 128 };
+/* What ranks compare: the library's version; which device this is, among those of all hosts. */
+typedef struct ga_link_facts {
+  char version[16], place[80];
+} ga_link_facts;
 typedef struct ga_link_message {
   int32_t peer; /* rank */
   bool is_send;
@@ -107,8 +111,8 @@ typedef struct ga_device_ops {
   ga_status (*value_wait)(ga_stream *stream, const uint32_t *at, uint32_t value, const ga_patience *patience);
   ga_status (*stream_query)(ga_stream *stream, bool *done); /* does not wait */
   /* --- messages between ranks, one device each; NULL when the backend has no library for that --- */
-  const char *link_name;                     /* as users know it */
-  ga_status (*link_load)(ga_device *device); /* GA_ERR_UNSUPPORTED: the library is not here */
+  const char *link_name;                                         /* as users know it */
+  ga_status (*link_load)(ga_device *device, ga_link_facts *out); /* GA_ERR_UNSUPPORTED: the library is not here */
   ga_status (*link_id)(ga_device *device, unsigned char id[GA_LINK_ID_BYTES]); /* one rank makes it for all */
   /* All ranks call it. patience: also while messages are set up. */
   ga_status (*link_open)(ga_device *device, const unsigned char id[GA_LINK_ID_BYTES], int32_t rank, int32_t ranks,

@@ -13,8 +13,9 @@ const char *dist_copies_name(const ga_device *device, dist_copies copies) {
   return copies == DIST_COPIES_LINK ? device->ops->link_name : names[copies];
 }
 
-static ga_status read_copies(const ga_device *device, dist_copies *out) {
-  const char *s = getenv("GA_DIST_COPIES"), *link = device->ops->link_name;
+static ga_status read_copies(const ga_device *device, const char *asked, dist_copies *out) {
+  const bool is_asked = asked && *asked;
+  const char *s = is_asked ? asked : getenv("GA_DIST_COPIES"), *link = device->ops->link_name;
   *out = DIST_COPIES_AUTO;
   if (!s || !*s) return GA_OK;
   for (size_t i = 0; i < GA_COUNT_OF(names); i++)
@@ -23,14 +24,29 @@ static ga_status read_copies(const ga_device *device, dist_copies *out) {
       return GA_OK;
     }
   *out = DIST_COPIES_LINK;
-  GA_REQUIRE(link && !strcmp(s, link), GA_ERR_ARG, "GA_DIST_COPIES is '%.40s'; allowed on %s: auto, peer, host%s%s", s,
-             device->name, link ? ", " : "", link ? link : "");
+  GA_REQUIRE(link && !strcmp(s, link), GA_ERR_ARG, "dist: %s is '%.40s'; allowed on %s: auto, peer, host%s%s",
+             is_asked ? "copies" : "GA_DIST_COPIES", s, device->name, link ? ", " : "", link ? link : "");
   return GA_OK;
 }
 
-ga_status dist_copies_wanted(ga_comm *comm, const ga_device *device, dist_copies *out) {
-  GA_TRY(read_copies(device, out));
-  return ga_comm_meet(comm, "GA_DIST_COPIES (0 auto, 1 peer, 2 host, 3 a library)", *out);
+ga_status dist_copies_same(ga_comm *comm, const char *what, const char *word) {
+  char mine[DIST_WORD] = "";
+  void *p;
+  (void)snprintf(mine, sizeof mine, "%s", word);
+  GA_TRY(ga_mem_zalloc((size_t)comm->size, sizeof mine, "ranks", &p));
+  const char(*const all)[DIST_WORD] = p;
+  ga_status status = ga_comm_all_gather(comm, mine, sizeof mine, p);
+  for (int32_t r = 1; r < comm->size && status == GA_OK; r++)
+    if (strcmp(all[r], all[0]) != 0)
+      status = ga_fail(GA_ERR_COMM, "dist: %s is %s on rank %d and %s on rank 0; all ranks must have the same", what,
+                       all[r], r, all[0]);
+  ga_mem_free(p);
+  return status;
+}
+
+ga_status dist_copies_wanted(ga_comm *comm, const ga_device *device, const char *asked, dist_copies *out) {
+  GA_TRY(read_copies(device, asked, out));
+  return dist_copies_same(comm, "the kind of copies (--copies, GA_DIST_COPIES)", dist_copies_name(device, *out));
 }
 
 typedef struct rank_outcome {

@@ -71,12 +71,12 @@ int64_t dist_device_memory(const ga_dist_plan *plan, int32_t rank) {
                                          : dist_device_scratch(plan, rank) * (int64_t)sizeof(float));
 }
 
-static ga_status make_device_parts(dist_device *e) {
+static ga_status make_device_parts(dist_device *e, const char *copies) {
   const dist_program *g = &e->plan->programs[e->rank];
   void *p;
   dist_copies wanted;
   GA_TRY(check_device_problem(&e->plan->p, e->ctx));
-  GA_TRY(dist_copies_wanted(e->comm, e->ctx->device, &wanted));
+  GA_TRY(dist_copies_wanted(e->comm, e->ctx->device, copies, &wanted));
   GA_TRY(ga_mem_zalloc((size_t)g->n_slots, sizeof *e->slots, "slots of a rank", &p));
   e->slots = p;
   GA_TRY(ga_stream_create(e->ctx, &e->compute));
@@ -98,13 +98,14 @@ static ga_status make_device_parts(dist_device *e) {
 const char *dist_device_copies(const dist_device *e) { return dist_copies_name(e->ctx->device, e->w.copies); }
 const char *dist_device_why_host(const dist_device *e) { return e->w.why_host; }
 
-ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, dist_device **out) {
+ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, const char *copies,
+                             dist_device **out) {
   void *p;
   *out = NULL;
   GA_TRY(ga_mem_zalloc(1, sizeof(dist_device), "an executor", &p));
   dist_device *e = p;
   *e = (dist_device){.plan = plan, .comm = comm, .ctx = ctx, .rank = comm->rank};
-  const ga_status status = make_device_parts(e);
+  const ga_status status = make_device_parts(e, copies);
   if (status == GA_OK)
     *out = e;
   else

@@ -7,6 +7,7 @@
  *   arrivals                          chunk 0    chunk 1 ...  host to device */
 #include "dist/exchange.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/abort.h"
@@ -102,13 +103,40 @@ static ga_patience patience_of(dist_exchange *x) {
   return (ga_patience){link_patience, x};
 }
 
+/* A library may wait for ever where two ranks have one device. */
+static ga_status check_places(const dist_exchange *x, const ga_link_facts *mine) {
+  void *p;
+  GA_TRY(ga_mem_zalloc((size_t)x->comm->size, sizeof *mine, "ranks", &p));
+  const ga_link_facts *const all = p;
+  ga_status status = ga_comm_all_gather(x->comm, mine, sizeof *mine, p);
+  for (int32_t r = 0; r < x->comm->size && status == GA_OK; r++)
+    for (int32_t other = 0; other < r && status == GA_OK; other++)
+      if (!strcmp(all[r].place, all[other].place))
+        status = ga_fail(GA_ERR_UNSUPPORTED,
+                         "dist: ranks %d and %d are on one device (%.*s); %s wants one for each rank, peer and host "
+                         "copies do not",
+                         other, r, (int)strcspn(all[r].place, " "), all[r].place, x->ctx->device->ops->link_name);
+  ga_mem_free(p);
+  return status;
+}
+
+static ga_status load_link(dist_exchange *x) {
+  const ga_device *device = x->ctx->device;
+  ga_link_facts facts;
+  ga_status status;
+  const ga_status can = dist_copies_agree(x->comm, device->ops->link_load(x->ctx->device, &facts), &status);
+  char what[48];
+  GA_TRY(can);
+  (void)snprintf(what, sizeof what, "the version of %s", device->ops->link_name);
+  GA_TRY(dist_copies_same(x->comm, what, facts.version));
+  return check_places(x, &facts);
+}
+
 /* The id of rank 0 goes to all. */
 static ga_status trade_link_id(dist_exchange *x, unsigned char id[GA_LINK_ID_BYTES]) {
   const ga_device_ops *ops = x->ctx->device->ops;
   void *p;
   ga_status status, can;
-  can = dist_copies_agree(x->comm, ops->link_load(x->ctx->device), &status);
-  GA_TRY(can);
   memset(id, 0, GA_LINK_ID_BYTES);
   can = dist_copies_agree(x->comm, x->comm->rank ? GA_OK : ops->link_id(x->ctx->device, id), &status);
   GA_TRY(can);
@@ -121,6 +149,7 @@ static ga_status trade_link_id(dist_exchange *x, unsigned char id[GA_LINK_ID_BYT
 
 static ga_status open_link(dist_exchange *x) {
   unsigned char id[GA_LINK_ID_BYTES];
+  GA_TRY(load_link(x));
   GA_TRY(trade_link_id(x, id));
   const ga_patience patience = patience_of(x);
   return x->ctx->device->ops->link_open(x->ctx->device, id, x->comm->rank, x->comm->size, &patience, &x->link);

@@ -8,8 +8,9 @@
 
 typedef struct dist_device dist_device;
 
-/* All ranks call it. */
-GA_NODISCARD ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, dist_device **out);
+/* All ranks call it. copies: ga_dist_exec_options. */
+GA_NODISCARD ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, const char *copies,
+                                          dist_device **out);
 void dist_device_destroy(dist_device *e); /* NULL is fine */
 /* io has been checked. After an error the communicator has ended, and outputs are zeros. */
 GA_NODISCARD ga_status dist_device_run(dist_device *e, const ga_dist_tensors *io);

@@ -13,6 +13,7 @@ import unittest
 
 GA, NCCL, BROKEN = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
 SIZE = ("--type", "bf16", "--tokens", "130", "--heads", "2", "--kv-heads", "2", "--timeout", "60")
+FOUND_BY_THE_SYSTEM = "libnccl.so.2" in subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=False).stdout
 DEVICES = "emu:0,emu:1,emu:2,emu:3"
 
 
@@ -120,7 +121,7 @@ class Ways(unittest.TestCase):
                     while len(ranks) < 2 and time.monotonic() < deadline:
                         time.sleep(0.2)
                         ranks = self.children(p.pid)
-                    time.sleep(4)  # so that they have met, and run
+                    time.sleep(2)  # so that they have met, and run
                     self.assertIsNone(p.poll(), "it has ended before")
                     self.assertEqual(len(ranks), 2)
                     begin = time.monotonic()
@@ -146,16 +147,29 @@ class Ways(unittest.TestCase):
 
     def test_no_nccl(self):
         """What is missing, and where it was looked for: one line for all ranks."""
-        for variables, said in (({"GA_NCCL": "/nowhere/libnccl.so.2"}, "rank 0: no NCCL: /nowhere/libnccl.so.2 cannot be loaded ("),
+        for variables, said in (({"GA_NCCL": "/nowhere/libnccl.so.2"}, "rank 0: no NCCL: GA_NCCL=/nowhere/libnccl.so.2 cannot be loaded (/nowhere"),
+                                ({"GA_NCCL": "", "LD_LIBRARY_PATH": "/nowhere"}, "; GA_NCCL may name the file"),
                                 ({"GA_NCCL": BROKEN}, f"rank 0: {BROKEN} has no function ncclSend"),
-                                ({"GA_STAND_IN": "version=2804"}, f"rank 0: {NCCL} is NCCL 2.8.4; 2.17 or newer is needed"),
-                                ({"GA_STAND_IN": "version=21602"}, f"rank 0: {NCCL} is NCCL 2.16.2; 2.17 or newer is needed")):
+                                ({"GA_STAND_IN": "version=2804"}, f"rank 0: {NCCL} is NCCL 2.8.4; allowed: 2.17 and newer, below 3"),
+                                ({"GA_STAND_IN": "version=21602"}, f"rank 0: {NCCL} is NCCL 2.16.2; allowed: 2.17 and newer, below 3"),
+                                ({"GA_STAND_IN": "version=30000"}, f"rank 0: {NCCL} is NCCL 3.0.0; allowed: 2.17 and newer, below 3")):
+            if not variables.get("GA_NCCL", NCCL) and FOUND_BY_THE_SYSTEM:
+                continue
             for transport in ("threads", "processes"):
                 with self.subTest(variables=variables, transport=transport):
                     code, _, text = self.ga("run", "--device", DEVICES, *SIZE, "-n", "2", "--copies", "nccl", "--transport", transport,
                                             variables=variables)
                     self.assertEqual((code, text.count("\n")), (1, 1), text)
                     self.assertIn(said, text)
+
+    def test_one_device(self):
+        """NCCL refuses two ranks on one GPU, or waits: they are told before. Other ways take it."""
+        for transport in ("threads", "processes"):
+            how = ("run", "--device", "emu:1", *SIZE, "-n", "2", "-m", "ring", "--transport", transport, "--copies")
+            code, _, text = self.ga(*how, "nccl")
+            self.assertEqual((code, text.count("\n")), (1, 1), text)
+            self.assertIn("ranks 0 and 1 are on one device (none-1); nccl wants one for each rank", text)
+            self.assertEqual(self.ga(*how, "host")[0], 0)
 
     def test_nccl_multicast(self):
         """It is off, which the stand-in wants, where the caller has not asked for it."""
@@ -169,23 +183,41 @@ class Ways(unittest.TestCase):
         self.assertEqual((code, "--copies 'tcp': must be auto, peer, host or nccl" in text), (2, True), text)
         code, _, text = self.ga("run", "-n", "2", "-m", "ring", "--device", DEVICES, *SIZE, variables={"GA_DIST_COPIES": "tcp"})
         self.assertEqual(code, 1, text)
-        self.assertRegex(text, "GA_DIST_COPIES is 'tcp'; allowed on emu:[01]: auto, peer, host, nccl")
+        self.assertRegex(text, "dist: GA_DIST_COPIES is 'tcp'; allowed on emu:[01]: auto, peer, host, nccl")
 
-    def test_ranks_differ(self):
-        """As a launcher starts them; and what two launchers have set."""
+    def started_ranks(self, *variables):
+        """As a launcher starts them, each with variables of its own: what each says."""
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("GA_", "OMPI_", "PMIX_", "SLURM_"))}
         started = [subprocess.Popen([GA, "dist", "run", "-m", "ring", "--transport", "processes", "--device", DEVICES, *SIZE],
                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                    env={**clean, "GA_EMU": "devices=4", "GA_DIST_COPIES": ways, "RANK": str(r), "WORLD_SIZE": "2",
-                                         "TORCHELASTIC_RUN_ID": f"ways-{os.getpid()}"}) for r, ways in enumerate(("peer", "host"))]
-        for p in started:
-            _, text = p.communicate(timeout=100)
-            self.assertEqual(p.returncode, 1, text)
-            self.assertRegex(text, r"GA_DIST_COPIES \(.*\) is 0*2 on rank 1 and 0*1 on rank 0; all ranks must have the same")
+                                    env={**clean, "GA_EMU": "devices=4", "GA_NCCL": NCCL, "RANK": str(r), "WORLD_SIZE": str(len(variables)),
+                                         "TORCHELASTIC_RUN_ID": f"ways-{os.getpid()}", **v}) for r, v in enumerate(variables)]
+        texts = [p.communicate(timeout=100)[1] for p in started]
+        self.assertEqual([p.returncode for p in started], [1] * len(started), texts)
+        return texts
+
+    def test_ranks_differ(self):
+        """A clear line on each of them."""
+        for text in self.started_ranks({"GA_DIST_COPIES": "peer"}, {"GA_DIST_COPIES": "host"}):
+            self.assertIn("the kind of copies (--copies, GA_DIST_COPIES) is host on rank 1 and peer on rank 0; all ranks must have the same", text)
+        nccl = {"GA_DIST_COPIES": "nccl"}
+        for text in self.started_ranks(nccl, nccl, {**nccl, "GA_STAND_IN": "version=22707"}):
+            self.assertIn("the version of nccl is 2.27.7 on rank 2 and 2.28.3 on rank 0; all ranks must have the same", text)
+        for text in self.started_ranks(nccl, {**nccl, "GA_NCCL": "/nowhere"}):
+            self.assertIn("rank 1: no NCCL: GA_NCCL=/nowhere cannot be loaded", text)
         code, _, text = self.ga("run", "--transport", "processes", "--device", DEVICES, *SIZE,
                                 variables={"RANK": "0", "WORLD_SIZE": "2", "SLURM_PROCID": "0", "SLURM_NTASKS": "2"})
         self.assertEqual(code, 2, text)
         self.assertIn("RANK and WORLD_SIZE are set by torchrun, SLURM_PROCID and SLURM_NTASKS by srun", text)
+
+    def test_bench(self):
+        """Each method by each way, in one table; and what auto is."""
+        def bench(*copies, **kw):
+            code, out, text = self.ga("bench", "-m", "ring,llama3", "-n", "2", "--device", DEVICES, *SIZE, "--runs", "1", "--json", *copies, **kw)
+            self.assertEqual(code, 0, text)
+            return [(r["method"], r["copies"]) for r in json.loads(out)["rows"]]
+        self.assertEqual(bench("--copies", "peer,host,nccl"), [("one device", "")] + [(m, c) for m in ("ring", "llama3") for c in ("peer", "host", "nccl")])
+        self.assertEqual(bench(emu=",nopeers"), [("one device", ""), ("ring", "host"), ("llama3", "host")])
 
 
 if __name__ == "__main__":

@@ -89,8 +89,7 @@ static CUresult e_DeviceGet(CUdevice *device, int index) {
   return CUDA_SUCCESS;
 }
 static CUresult e_DeviceGetPCIBusId(char *bus, int bytes, CUdevice device) {
-  (void)device;
-  (void)snprintf(bus, (size_t)bytes, "none");
+  (void)snprintf(bus, (size_t)bytes, "none-%d", device);
   return CUDA_SUCCESS;
 }
 static CUresult e_DeviceGetName(char *name, int bytes, CUdevice device) {

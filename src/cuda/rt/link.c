@@ -1,5 +1,7 @@
 /* Messages between GPUs by NCCL. Communicators do not block: a rank that is gone is found by who asks meanwhile, and
  * not waited for. */
+#include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -10,7 +12,8 @@
 #include "cuda/rt/nccl.h"
 
 #define NAP_NS    50000
-#define LAST_WAIT 2.0 /* seconds for the others to end, too */
+#define FIRST_NAP 1e-3 /* seconds: most of what is begun is under way by then */
+#define LAST_WAIT 2.0  /* seconds for the others to end, too */
 
 struct ga_link {
   cuda_device *device;
@@ -26,21 +29,33 @@ static ga_status nccl_fail(const ga_nccl *nccl, ncclComm_t comm, ncclResult_t rc
 
 /* Until what was begun has been set up; patience ends it before. */
 static ga_status settle_link(ga_link *link, ncclResult_t rc, const char *call, const ga_patience *patience) {
+  const double first_nap = ga_seconds() + FIRST_NAP;
   ncclResult_t state = rc;
   while (state == NCCL_IN_PROGRESS) {
     rc = link->nccl->CommGetAsyncError(link->comm, &state);
     if (rc != NCCL_SUCCESS) return nccl_fail(link->nccl, link->comm, rc, "CommGetAsyncError");
     if (state != NCCL_IN_PROGRESS) break;
     GA_TRY(patience->ask(patience->user));
-    (void)nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    if (ga_seconds() < first_nap)
+      (void)sched_yield();
+    else
+      (void)nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
   }
   return state == NCCL_SUCCESS ? GA_OK : nccl_fail(link->nccl, link->comm, state, call);
 }
 
-ga_status cuda_link_load(ga_device *device) {
+ga_status cuda_link_load(ga_device *device, ga_link_facts *out) {
+  const cuda_device *d = (const cuda_device *)device;
   const ga_nccl *nccl;
-  (void)device;
-  return ga_nccl_load(&nccl);
+  char boot[40] = "";
+  *out = (ga_link_facts){.version = ""};
+  GA_TRY(ga_nccl_load(&nccl));
+  ga_nccl_version_text(nccl->version, out->version);
+  FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re"); /* one for all containers of a host */
+  if (f && fscanf(f, "%39s", boot) != 1) boot[0] = 0;
+  if (f) (void)fclose(f);
+  (void)snprintf(out->place, sizeof out->place, "%.16s %s", d->bus, boot);
+  return GA_OK;
 }
 
 ga_status cuda_link_id(ga_device *device, unsigned char id[GA_LINK_ID_BYTES]) {

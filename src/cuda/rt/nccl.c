@@ -16,6 +16,11 @@ static char load_text[512];
  * of a host. Who asks for it gets it. */
 static void switch_multicast_off(void) { (void)setenv("NCCL_NVLS_ENABLE", "0", 0); }
 
+void ga_nccl_version_text(int version, char text[16]) {
+  const int v = version > 0 && version < 1000000 ? version : 0, hundred = v < 10000 ? 1000 : 10000;
+  (void)snprintf(text, 16, "%d.%d.%d", v / hundred, v % hundred / 100, v % 100);
+}
+
 static ga_status find_nccl_symbols(void *library, const char *name) {
   const char *missing = NULL;
 #define X(name_, params) \
@@ -25,9 +30,10 @@ static ga_status find_nccl_symbols(void *library, const char *name) {
   if (!missing && !cuda_symbol(library, "ncclGetErrorString", &loaded.GetErrorString)) missing = "ncclGetErrorString";
   if (!missing && !cuda_symbol(library, "ncclGetLastError", &loaded.GetLastError)) missing = "ncclGetLastError";
   const bool has_version = loaded.GetVersion && loaded.GetVersion(&loaded.version) == NCCL_SUCCESS;
-  const int v = loaded.version, hundred = v < 10000 ? 1000 : 10000; /* 2.8.4 is 2804, 2.9.6 is 20906 */
-  GA_REQUIRE(!has_version || v >= NCCL_OLDEST, GA_ERR_UNSUPPORTED, "%s is NCCL %d.%d.%d; 2.17 or newer is needed", name,
-             v / hundred, v % hundred / 100, v % 100);
+  char text[16];
+  ga_nccl_version_text(loaded.version, text);
+  GA_REQUIRE(!has_version || (loaded.version >= NCCL_OLDEST && loaded.version < NCCL_ABOVE), GA_ERR_UNSUPPORTED,
+             "%s is NCCL %s; allowed: 2.17 and newer, below 3", name, text);
   GA_REQUIRE(!missing, GA_ERR_UNSUPPORTED, "%s has no function %s", name, missing);
   GA_REQUIRE(has_version, GA_ERR_UNSUPPORTED, "%s does not tell its version", name);
   return GA_OK;
@@ -38,8 +44,8 @@ static ga_status open_nccl(void) {
   const char *const name = asked && *asked ? asked : "libnccl.so.2";
   switch_multicast_off();
   void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  GA_REQUIRE(library, GA_ERR_UNSUPPORTED, "no NCCL: %s cannot be loaded (%s)%s", name, dlerror(),
-             name == asked ? "" : "; GA_NCCL names another file");
+  GA_REQUIRE(library, GA_ERR_UNSUPPORTED, "no NCCL: %s%s cannot be loaded (%s)%s", name == asked ? "GA_NCCL=" : "",
+             name, dlerror(), name == asked ? "" : "; GA_NCCL may name the file");
   return find_nccl_symbols(library, name);
 }
 

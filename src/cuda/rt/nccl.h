@@ -10,6 +10,7 @@
 typedef int ncclResult_t;
 enum { NCCL_SUCCESS = 0, NCCL_IN_PROGRESS = 7, NCCL_INT8 = 0 };
 #define NCCL_OLDEST 21700 /* 2.17.0: what ncclConfig below is of */
+#define NCCL_ABOVE  30000 /* 3.0.0 */
 
 typedef struct ncclComm *ncclComm_t;
 typedef struct ncclUniqueId {
@@ -54,11 +55,13 @@ typedef struct ga_nccl {
 } ga_nccl;
 
 /* Loaded on first use, from $GA_NCCL or as libnccl.so.2; later calls return the same. GA_ERR_UNSUPPORTED: it is not
- * there, too old, or lacks a function; the text says which and where it was looked for. */
+ * there, of a version that GA does not know, or lacks a function; the text says which and where it was looked for. */
 GA_NODISCARD ga_status ga_nccl_load(const ga_nccl **out);
+/* 22803 is "2.28.3", 2804 is "2.8.4". */
+void ga_nccl_version_text(int version, char text[16]);
 
 /* ga_device_ops.link_* */
-ga_status cuda_link_load(ga_device *device);
+ga_status cuda_link_load(ga_device *device, ga_link_facts *out);
 ga_status cuda_link_id(ga_device *device, unsigned char id[GA_LINK_ID_BYTES]);
 ga_status cuda_link_open(ga_device *device, const unsigned char id[GA_LINK_ID_BYTES], int32_t rank, int32_t ranks,
                          const ga_patience *patience, ga_link **out);
