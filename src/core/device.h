@@ -76,11 +76,15 @@ typedef struct ga_device_ops {
   ga_status (*trim)(ga_device *device);
   ga_status (*host_alloc)(ga_device *device, size_t bytes, void **out);
   void (*host_free)(ga_device *device, void *p);
+  /* Memory of the caller's, as if it were of host_alloc until host_unpin; p and bytes are multiples of 4096. */
+  ga_status (*host_pin)(ga_device *device, void *p, size_t bytes);
+  void (*host_unpin)(ga_device *device, void *p);
   ga_status (*event_create)(ga_device *device, ga_event **out);
   void (*event_destroy)(ga_event *event);
   ga_status (*event_record)(ga_event *event, ga_stream *stream);
   ga_status (*event_wait)(ga_event *event, ga_stream *stream);
   ga_status (*event_sync)(ga_event *event); /* the host waits */
+  ga_status (*event_query)(ga_event *event, bool *done);
   ga_status (*event_elapsed)(ga_event *start, ga_event *end, double *ms);
   /* Loads a row's code, so that its first launch need not: that may come while a stream is recorded. NULL: no need. */
   ga_status (*prepare)(ga_device *device, const ga_kernel *kernel);

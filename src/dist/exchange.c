@@ -1,6 +1,6 @@
-/* Messages by the backend's library, or through host memory: device, page-locked buffer, communicator, page-locked
- * buffer, device. Through host memory they are cut into chunks, and there are two buffers for each direction and rank:
- * while one chunk travels between two ranks, the next one comes from the device and the one before goes to it.
+/* Messages by the backend's library, or through host memory. There the ranks of one host share page-locked memory
+ * (shared_host.c). Elsewhere the communicator carries chunks from one page-locked buffer to another; there are two for
+ * each direction and rank: while one chunk travels, the next one comes from the device and the one before goes to it.
  *
  *   stream      chunk 0    chunk 1    chunk 2                 device to host
  *   host                   chunk 0    chunk 1    chunk 2      send, receive
@@ -12,9 +12,11 @@
 
 #include "base/abort.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "core/device.h"
+#include "dist/shared_host.h"
 
 /* Bytes: a large chunk hides what a copy costs to begin (10 us, 0.2 MB at 20 GB/s); buffers for all others of many
  * ranks are not to take more than MOST_BUFFERS. */
@@ -26,8 +28,7 @@ enum { BUFFERS = 2 };
 
 /* To or from one other rank. */
 typedef struct exchange_side {
-  int64_t message; /* that the next chunk is of */
-  size_t offset;   /* and where in it */
+  dist_cursor at;
   struct {
     unsigned char *memory; /* page-locked */
     ga_event *copied;      /* behind the copy from it or to it */
@@ -45,6 +46,7 @@ struct dist_exchange {
   double deadline; /* of what the library sets up */
   ga_stream *arrivals;
   ga_event *mark;
+  dist_shared *shared; /* ranks of one host; NULL: the communicator carries messages, with what follows */
   void *memory;
   size_t chunk;
   exchange_side *sends, *receives; /* [ranks] */
@@ -62,7 +64,7 @@ void dist_exchange_cut(size_t chunk) { asked_chunk = chunk; }
 
 /* --- making --- */
 
-static ga_status fill_exchange(dist_exchange *x) {
+static ga_status make_buffers(dist_exchange *x) {
   const int32_t ranks = x->comm->size;
   const size_t n = 2 * BUFFERS * (size_t)(ranks > 1 ? ranks - 1 : 1);
   void *p;
@@ -72,8 +74,6 @@ static ga_status fill_exchange(dist_exchange *x) {
   x->sends = p;
   GA_TRY(ga_mem_zalloc((size_t)ranks, sizeof *x->receives, "ranks", &p));
   x->receives = p;
-  GA_TRY(ga_stream_create(x->ctx, &x->arrivals));
-  GA_TRY(ga_event_create(x->ctx, &x->mark));
   GA_TRY(ga_host_alloc(x->ctx, n * x->chunk, &x->memory));
   unsigned char *at = x->memory;
   for (int32_t r = 0; r < ranks; r++)
@@ -85,6 +85,17 @@ static ga_status fill_exchange(dist_exchange *x) {
       GA_TRY(ga_event_create(x->ctx, &x->receives[r].buffer[i].copied));
     }
   return GA_OK;
+}
+
+static ga_status open_host(dist_exchange *x) {
+  ga_status can;
+  GA_TRY(ga_stream_create(x->ctx, &x->arrivals));
+  GA_TRY(ga_event_create(x->ctx, &x->mark));
+  GA_TRY(dist_shared_create(x->ctx, x->comm, asked_chunk, &x->shared, &can));
+  if (x->shared) return GA_OK;
+  if (x->comm->rank == 0) /* on several hosts it is no news */
+    ga_log(GA_LOG_INFO, "dist: no page-locked memory that ranks share (%s): processors copy messages", ga_error_text());
+  return make_buffers(x);
 }
 
 /* --- by a library --- */
@@ -169,7 +180,7 @@ ga_status dist_exchange_create(ga_ctx *ctx, ga_comm *comm, dist_copies copies, d
   GA_TRY(ga_mem_zalloc(1, sizeof(dist_exchange), "messages of devices", &p));
   dist_exchange *x = p;
   *x = (dist_exchange){.ctx = ctx, .comm = comm};
-  const ga_status status = copies == DIST_COPIES_LINK ? open_link(x) : fill_exchange(x);
+  const ga_status status = copies == DIST_COPIES_LINK ? open_link(x) : open_host(x);
   if (status == GA_OK)
     *out = x;
   else
@@ -180,6 +191,9 @@ ga_status dist_exchange_create(ga_ctx *ctx, ga_comm *comm, dist_copies copies, d
 void dist_exchange_destroy(dist_exchange *x) {
   if (!x) return;
   if (x->link) x->ctx->device->ops->link_close(x->link);
+  if (x->arrivals)
+    (void)x->ctx->device->ops->stream_sync(x->arrivals); /* after an error it may read host memory still */
+  dist_shared_destroy(x->shared);
   ga_stream_destroy(x->arrivals);
   ga_event_destroy(x->mark);
   for (int32_t r = 0; x->sends && x->receives && r < x->comm->size; r++)
@@ -195,15 +209,14 @@ void dist_exchange_destroy(dist_exchange *x) {
 
 /* --- chunks --- */
 
-/* The next part of a rank's messages of one direction, of at most a chunk. False: there is none. */
-static bool next_chunk(const dist_exchange *x, exchange_side *s, const ga_link_message *messages, int64_t n,
-                       int32_t peer, bool is_send, void **data, size_t *bytes) {
-  for (; s->message < n; s->message++, s->offset = 0) {
-    const ga_link_message *m = &messages[s->message];
-    if (m->peer != peer || m->is_send != is_send || s->offset >= m->bytes) continue;
-    *bytes = m->bytes - s->offset < x->chunk ? m->bytes - s->offset : x->chunk;
-    *data = (char *)m->data + s->offset;
-    s->offset += *bytes;
+bool dist_next_chunk(dist_cursor *at, const ga_link_message *messages, int64_t n, int32_t peer, bool is_send,
+                     size_t chunk, void **data, size_t *bytes) {
+  for (; at->message < n; at->message++, at->offset = 0) {
+    const ga_link_message *m = &messages[at->message];
+    if (m->peer != peer || m->is_send != is_send || at->offset >= m->bytes) continue;
+    *bytes = m->bytes - at->offset < chunk ? m->bytes - at->offset : chunk;
+    *data = (char *)m->data + at->offset;
+    at->offset += *bytes;
     return true;
   }
   return false;
@@ -224,7 +237,7 @@ static ga_status load_chunks(dist_exchange *x, ga_stream *stream, const ga_link_
     void *data;
     GA_TRY(end_post(x, s, i));
     s->buffer[i].bytes = 0;
-    if (!next_chunk(x, s, messages, n, r, true, &data, &s->buffer[i].bytes)) continue;
+    if (!dist_next_chunk(&s->at, messages, n, r, true, x->chunk, &data, &s->buffer[i].bytes)) continue;
     GA_TRY(ga_copy_to_host_later(x->ctx, s->buffer[i].memory, data, s->buffer[i].bytes, stream));
     GA_TRY(ga_event_record(x->ctx, s->buffer[i].copied, stream));
   }
@@ -236,7 +249,7 @@ static ga_status post_receives(dist_exchange *x, const ga_link_message *messages
   for (int32_t r = 0; r < x->comm->size; r++) {
     exchange_side *s = &x->receives[r];
     s->buffer[i].bytes = 0;
-    if (!next_chunk(x, s, messages, n, r, false, &s->buffer[i].device, &s->buffer[i].bytes)) continue;
+    if (!dist_next_chunk(&s->at, messages, n, r, false, x->chunk, &s->buffer[i].device, &s->buffer[i].bytes)) continue;
     if (s->buffer[i].is_copying) GA_TRY(ga_event_sync(s->buffer[i].copied));
     s->buffer[i].is_copying = false;
     GA_TRY(x->comm->calls->receive(x->comm, r, s->buffer[i].memory, s->buffer[i].bytes, &s->buffer[i].ticket));
@@ -280,9 +293,7 @@ static ga_status follow_stream(dist_exchange *x, ga_stream *after, ga_stream *be
 /* Chunk c of all pairs of ranks is posted before anybody waits for one, and waited for before chunk c + 2 is: so nobody
  * waits in a circle. */
 static ga_status run_through_host(dist_exchange *x, ga_stream *stream, const ga_link_message *messages, int64_t n) {
-  for (int32_t r = 0; r < x->comm->size; r++)
-    x->sends[r].message = x->receives[r].message = 0, x->sends[r].offset = x->receives[r].offset = 0;
-  GA_TRY(follow_stream(x, x->arrivals, stream));
+  for (int32_t r = 0; r < x->comm->size; r++) x->sends[r].at = x->receives[r].at = (dist_cursor){0};
   GA_TRY(load_chunks(x, stream, messages, n, 0));
   for (int64_t c = 0;; c++) {
     bool any = false;
@@ -295,11 +306,16 @@ static ga_status run_through_host(dist_exchange *x, ga_stream *stream, const ga_
   }
   for (int32_t r = 0; r < x->comm->size; r++)
     for (int i = 0; i < BUFFERS; i++) GA_TRY(end_post(x, &x->sends[r], i));
-  return follow_stream(x, stream, x->arrivals);
+  return GA_OK;
 }
 
 ga_status dist_exchange_run(dist_exchange *x, ga_stream *stream, const ga_link_message *messages, int64_t n) {
-  if (!x->link) return run_through_host(x, stream, messages, n);
+  if (!x->link) {
+    GA_TRY(follow_stream(x, x->arrivals, stream));
+    GA_TRY(x->shared ? dist_shared_run(x->shared, stream, x->arrivals, messages, n)
+                     : run_through_host(x, stream, messages, n));
+    return follow_stream(x, stream, x->arrivals);
+  }
   const ga_patience patience = patience_of(x);
   return x->ctx->device->ops->link_exchange(x->link, stream, messages, n, &patience);
 }

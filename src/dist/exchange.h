@@ -23,6 +23,15 @@ void dist_exchange_destroy(dist_exchange *x);
 GA_NODISCARD ga_status dist_exchange_run(dist_exchange *x, ga_stream *stream, const ga_link_message *messages,
                                          int64_t n);
 
+/* Where a rank's next chunk to or from another one begins. */
+typedef struct dist_cursor {
+  int64_t message;
+  size_t offset;
+} dist_cursor;
+/* The next part of messages of one direction, of at most `chunk` bytes. False: there is none. */
+bool dist_next_chunk(dist_cursor *at, const ga_link_message *messages, int64_t n, int32_t peer, bool is_send,
+                     size_t chunk, void **data, size_t *bytes);
+
 /* For tests: bytes of a chunk, the same on all ranks; 0 = by the number of ranks. Not thread-safe. */
 void dist_exchange_cut(size_t chunk);
 

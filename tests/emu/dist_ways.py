@@ -42,6 +42,16 @@ class Ways(unittest.TestCase):
                     self.assertEqual((got["copies"], got["bits"], got["sent_bytes"], text),
                                      (copies, want["bits"], want["sent_bytes"], ""), args)
 
+    def test_page_locked(self):
+        """Ranks of a host share page-locked memory; where they cannot, processors copy. The same bits."""
+        args = ("-n", "3", "-m", "zigzag", "--backward", "--copies", "host", "--transport", "processes")
+        want, text = self.run_(*args, variables={"GA_LOG": "info"})
+        self.assertNotIn("processors copy", text)
+        got, text = self.run_(*args, emu=",nopin", variables={"GA_LOG": "info"})
+        self.assertEqual((got["copies"], got["bits"]), ("host", want["bits"]))
+        self.assertIn("no page-locked memory that ranks share (rank 0: emu:0: ", text)
+        self.assertIn("cuMemHostRegister", text)
+
     def test_fallback(self):
         """By themselves, with one line; asked for, an error."""
         args = ("-n", "2", "-m", "llama3")

@@ -1,9 +1,10 @@
 /* The driver table of src/cuda/rt/driver.h over the emulator: the CUDA backend's host code runs unchanged on top. A
  * stream does its work at once, but for copies from page-locked memory, which it does as late as it may; the first
  * synchronisation behind a launch with reports fails, and its text is the first of them.
- * GA_EMU="devices=2,memory=64,nopeers,noshare,graphs,lose=100": so many devices, MiB on each, none of which reaches
- * another, or whose memory no other maps; streams may be recorded (of launches, fills and copies within the device);
- * and from the 100th call on (of those that work or allocate) the device is lost. */
+ * GA_EMU="devices=2,memory=64,nopeers,noshare,nopin,graphs,lose=100": so many devices, MiB on each, none of which
+ * reaches another, or whose memory no other maps, or which page-locks no memory of its callers; streams may be recorded
+ * (of launches, fills and copies within the device); and from the 100th call on (of those that work or allocate) the
+ * device is lost. */
 #include "tests/emu/emu_driver.h"
 
 #include <stdio.h>
@@ -285,6 +286,18 @@ static CUresult e_MemFreeHost(void *p) {
   free(p);
   return CUDA_SUCCESS;
 }
+static CUresult e_MemHostRegister(void *p, size_t bytes, unsigned flags) {
+  STEP();
+  if (has_setting("nopin")) return ERR_NOT_SUPPORTED;
+  if ((uintptr_t)p % 4096 || bytes % 4096 || flags != CU_MEMHOSTREGISTER_PORTABLE) return ERR_INVALID_VALUE;
+  return add_piece(p, bytes, NULL) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+static CUresult e_MemHostUnregister(void *p) {
+  EMU_GUARD;
+  do_later(enqueued);
+  drop_piece(p);
+  return CUDA_SUCCESS;
+}
 static emu_work copy_work(void *dst, const void *src, size_t bytes) {
   return (emu_work){.kind = EMU_COPY, .dst = dst, .src = src, .width = bytes, .rows = 1};
 }
@@ -545,6 +558,11 @@ static bool has_come(emu_event *e) {
 }
 static CUresult e_EventSynchronize(CUevent event) {
   while (!has_come((void *)event)) sleep_20us();
+  STEP();
+  return CUDA_SUCCESS;
+}
+static CUresult e_EventQuery(CUevent event) {
+  if (!has_come((void *)event)) return CUDA_ERROR_NOT_READY;
   STEP();
   return CUDA_SUCCESS;
 }
