@@ -239,7 +239,7 @@ static void test_late_copies(void **state) {
   late_rank = -1;
 }
 
-static void check_ways(const char *method, const dist_case *c, int32_t ranks, uint32_t pass) {
+static void compare_copies(const char *method, const dist_case *c, int32_t ranks, uint32_t pass) {
   static const char *const ways[] = {"peer", "host"};
   uint64_t bits[2];
   dist_exchange_cut(1000 * (size_t)(ranks - 2)); /* messages of many chunks, and of one */
@@ -265,7 +265,7 @@ static void test_same_bits_either_way(void **state) {
         for (int32_t ranks = 2; ranks <= 4; ranks += 2) {
           const bool sample = on_host ? (m + 3 * (size_t)c + pass / GA_DIST_BACKWARD + (size_t)ranks / 2) % 8 == 0
                                       : m <= 1 && (ranks == 4) == (m == 0 && !pass);
-          if (run_everything || sample) check_ways(methods[m], &dist_cases[c], ranks, pass);
+          if (run_everything || sample) compare_copies(methods[m], &dist_cases[c], ranks, pass);
         }
   if (before)
     (void)setenv("GA_DIST_COPIES", before, 1);

@@ -149,7 +149,7 @@ static ga_status trade_segments(dist_shared *x, ga_status *mapped) {
   return status;
 }
 
-static ga_status fill_shared(dist_shared *x, ga_status *can) {
+static ga_status share_segments(dist_shared *x, ga_status *can) {
   ga_status status, mapped;
   void *p;
   GA_TRY(ga_mem_zalloc((size_t)x->comm->size, sizeof *x->segments, "ranks", &p));
@@ -170,7 +170,7 @@ ga_status dist_shared_create(ga_ctx *ctx, ga_comm *comm, size_t asked, dist_shar
   dist_shared *x = p;
   *x = (dist_shared){.ctx = ctx, .comm = comm, .fd = -1};
   size_segment(x, asked);
-  const ga_status status = fill_shared(x, can);
+  const ga_status status = share_segments(x, can);
   if (status == GA_OK && *can == GA_OK)
     *out = x;
   else
@@ -207,7 +207,7 @@ typedef struct shared_run {
   bool moved, is_done; /* in this look at all ranks */
 } shared_run;
 
-static unsigned char *buffer_at(const dist_shared *x, const shared_side *s, uint64_t chunk) {
+static unsigned char *chunk_memory(const dist_shared *x, const shared_side *s, uint64_t chunk) {
   return s->memory + chunk % BUFFERS * x->stride;
 }
 
@@ -232,7 +232,7 @@ static ga_status begin_send(shared_run *run, shared_side *s, int32_t peer) {
   if (!see_chunk(run, s, peer, true)) return GA_OK;
   if (s->begun - atomic_load_explicit(&s->counts->emptied, memory_order_acquire) >= BUFFERS) return GA_OK;
   s->counts->bytes[s->begun % BUFFERS] = s->bytes;
-  GA_TRY(ga_copy_to_host_later(x->ctx, buffer_at(x, s, s->begun), s->data, s->bytes, run->stream));
+  GA_TRY(ga_copy_to_host_later(x->ctx, chunk_memory(x, s, s->begun), s->data, s->bytes, run->stream));
   GA_TRY(ga_event_record(x->ctx, s->copied[s->begun++ % BUFFERS], run->stream));
   s->bytes = 0;
   run->moved = true;
@@ -246,7 +246,7 @@ static ga_status begin_receive(shared_run *run, shared_side *s, int32_t peer) {
   const uint64_t sent = s->counts->bytes[s->begun % BUFFERS];
   GA_REQUIRE(sent == s->bytes, GA_ERR_COMM, "dist: rank %d sent %llu bytes to rank %d, which wanted %zu", peer,
              (unsigned long long)sent, x->comm->rank, s->bytes);
-  GA_TRY(ga_copy_to_device_later(x->ctx, s->data, buffer_at(x, s, s->begun), s->bytes, run->arrivals));
+  GA_TRY(ga_copy_to_device_later(x->ctx, s->data, chunk_memory(x, s, s->begun), s->bytes, run->arrivals));
   GA_TRY(ga_event_record(x->ctx, s->copied[s->begun++ % BUFFERS], run->arrivals));
   s->bytes = 0;
   run->moved = true;

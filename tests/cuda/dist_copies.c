@@ -44,13 +44,13 @@ typedef struct copy_bench {
   void *q, *k, *v, *o;
 } copy_bench;
 
-static int compare_doubles(const void *a, const void *b) {
+static int order_of_times(const void *a, const void *b) {
   const double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
 
-static double median_of(double *x, int n) {
-  qsort(x, (size_t)n, sizeof *x, compare_doubles);
+static double median_time(double *x, int n) {
+  qsort(x, (size_t)n, sizeof *x, order_of_times);
   return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
 }
 
@@ -88,7 +88,7 @@ static ga_status new_tensor(copy_bench *b, int64_t elements, uint32_t seed, void
   return status;
 }
 
-static ga_status open_bench(copy_bench *b) {
+static ga_status open_ways(copy_bench *b) {
   const int64_t n = b->tokens * b->heads * b->head_dim;
   void *p;
   GA_TRY(ga_stream_create(b->ctx, &b->copies));
@@ -111,7 +111,7 @@ static ga_status open_bench(copy_bench *b) {
 }
 
 /* Others may have failed: nobody waits for them. */
-static void close_bench(copy_bench *b) {
+static void close_ways(copy_bench *b) {
   const ga_device_ops *ops = b->ctx->device->ops;
   void *const all[] = {b->send, b->receive[1], b->receive[2], b->q, b->k, b->v, b->o};
   for (int w = 0; w < WAYS; w++) dist_exchange_destroy(b->exchange[w]);
@@ -129,7 +129,7 @@ static ga_status copy_once(const copy_bench *b, int way, size_t bytes) {
   return b->ctx->device->ops->copy_within(b->copies, b->next.data, b->send, bytes);
 }
 
-static ga_status attend(const copy_bench *b) {
+static ga_status enqueue_attention(const copy_bench *b) {
   ga_attn_desc d = GA_ATTN_DESC_INIT;
   d.max_q = d.max_kv = b->tokens, d.q_heads = d.kv_heads = (int32_t)b->heads,
   d.head_dim = d.v_dim = (int32_t)b->head_dim;
@@ -140,7 +140,7 @@ static ga_status attend(const copy_bench *b) {
 }
 
 /* The largest of all ranks. */
-static ga_status slowest(const copy_bench *b, double *x) {
+static ga_status slowest_rank(const copy_bench *b, double *x) {
   double all[RANKS];
   GA_TRY(ga_comm_all_gather(b->comm, x, sizeof *x, all));
   for (int32_t r = 0; r < b->ranks; r++) *x = fmax(*x, all[r]);
@@ -182,10 +182,10 @@ static ga_status time_copies(const copy_bench *b, int way, size_t bytes, double 
   for (int i = 0; i < n; i++) GA_TRY(copy_once(b, way, bytes));
   GA_TRY(ga_stream_sync(b->ctx, b->copies));
   *seconds = (ga_seconds() - begin) / n;
-  return slowest(b, seconds);
+  return slowest_rank(b, seconds);
 }
 
-static ga_status note_end(const copy_bench *b, double begin, double *end) {
+static ga_status look_for_end(const copy_bench *b, double begin, double *end) {
   bool done;
   if (*end > 0) return GA_OK;
   GA_TRY(b->ctx->device->ops->stream_query(b->ctx->stream, &done));
@@ -199,16 +199,16 @@ static ga_status time_beside(const copy_bench *b, int way, int n, double *attent
   *attention = 0;
   GA_TRY(ga_comm_meet(b->comm, "attention", (uint64_t)n));
   const double begin = ga_seconds();
-  GA_TRY(attend(b));
+  GA_TRY(enqueue_attention(b));
   for (int i = 0; i < n && way >= 0; i++) {
     GA_TRY(copy_once(b, way, bytes));
-    GA_TRY(note_end(b, begin, attention));
+    GA_TRY(look_for_end(b, begin, attention));
   }
-  while (*attention == 0) GA_TRY(note_end(b, begin, attention));
+  while (*attention == 0) GA_TRY(look_for_end(b, begin, attention));
   GA_TRY(ga_stream_sync(b->ctx, b->copies));
   *copies = ga_seconds() - begin;
-  GA_TRY(slowest(b, copies));
-  return slowest(b, attention);
+  GA_TRY(slowest_rank(b, copies));
+  return slowest_rank(b, attention);
 }
 
 /* --- tables --- */
@@ -221,7 +221,7 @@ static ga_status bench_sizes(copy_bench *b) {
         if (b->takes[w]) GA_TRY(time_copies(b, w, LEAST_BYTES << 2 * s, &seconds[w][s][run < 0 ? 0 : run]));
   for (int w = 0; w < WAYS && b->rank == 0; w++)
     for (int s = 0; s < SIZES && LEAST_BYTES << 2 * s <= b->most && b->takes[w]; s++) {
-      const double t = median_of(seconds[w][s], b->runs);
+      const double t = median_time(seconds[w][s], b->runs);
       printf("{\"copies\": \"%s\", \"bytes\": %zu, \"us\": %.2f, \"gbytes\": %.2f, \"gbytes_most\": %.2f}\n",
              way_names[w], LEAST_BYTES << 2 * s, t * 1e6, (double)(LEAST_BYTES << 2 * s) / t * 1e-9,
              (double)(LEAST_BYTES << 2 * s) / seconds[w][s][0] * 1e-9);
@@ -254,16 +254,16 @@ static ga_status bench_beside(copy_bench *b) {
     if (!b->takes[w]) continue;
     int covered = 0; /* copies went on to its end */
     for (int run = 0; run < b->runs; run++) covered += copies[w][run] >= beside[w][run];
-    const double s = median_of(slower[w], b->runs), c = median_of(copies[w], b->runs);
+    const double s = median_time(slower[w], b->runs), c = median_time(copies[w], b->runs);
     printf("{\"copies\": \"%s\", \"tokens\": %lld, \"heads\": %lld, \"ms_beside\": %.3f, \"slower\": %.4f, "
            "\"slower_least\": %.4f, \"slower_most\": %.4f, \"bytes\": %zu, \"gbytes_beside\": %.2f, \"covered\": "
            "%d, \"rounds\": %d}\n",
-           way_names[w], (long long)b->tokens, (long long)b->heads, median_of(beside[w], b->runs) * 1e3 / b->repeats, s,
-           slower[w][0], slower[w][b->runs - 1], bytes, (double)bytes * n[w] / c * 1e-9, covered, b->runs);
+           way_names[w], (long long)b->tokens, (long long)b->heads, median_time(beside[w], b->runs) * 1e3 / b->repeats,
+           s, slower[w][0], slower[w][b->runs - 1], bytes, (double)bytes * n[w] / c * 1e-9, covered, b->runs);
   }
   if (b->rank == 0)
     printf("{\"copies\": \"none\", \"tokens\": %lld, \"heads\": %lld, \"ms\": %.3f}\n", (long long)b->tokens,
-           (long long)b->heads, median_of(alone, b->runs) * 1e3 / b->repeats);
+           (long long)b->heads, median_time(alone, b->runs) * 1e3 / b->repeats);
   return GA_OK;
 }
 
@@ -274,7 +274,7 @@ static ga_status live(copy_bench *b, const char *run) {
   c.device = b->device;
   GA_TRY(ga_comm_processes_create(&o, &b->comm));
   ga_status status = ga_ctx_create(&c, &b->ctx);
-  if (status == GA_OK) status = open_bench(b);
+  if (status == GA_OK) status = open_ways(b);
   for (int w = 0; w < WAYS && status == GA_OK; w++)
     if (b->takes[w]) status = check_way(b, w);
   if (status == GA_OK) status = bench_sizes(b);
@@ -286,7 +286,7 @@ static ga_status live(copy_bench *b, const char *run) {
   }
   for (int w = 0; w < WAYS && status != GA_OK; w++)
     if (b->exchange[w]) dist_exchange_abort(b->exchange[w]);
-  if (b->ctx) close_bench(b);
+  if (b->ctx) close_ways(b);
   ga_ctx_destroy(b->ctx);
   ga_comm_destroy(b->comm);
   return status;
