@@ -12,6 +12,7 @@ static char program_name[] = "ga";
 static const char *const orders[] = {"method", "contiguous", "striped", "zigzag",
                                      "chunks", "doc-zigzag", "pieces",  "documents"};
 static const char *const transports[] = {"threads", "processes", "mpi"};
+static const char *const ways[] = {"auto", "peer", "host", "nccl"};
 static const char *const needs[] = {"method", "all", "blocks", "stretches"};
 
 static int32_t place_of_name(const char *const *names, size_t n, const char *name) {
@@ -142,6 +143,30 @@ void dist_device_of(const dist_args *a, int32_t rank, char *name, size_t capacit
 
 bool dist_is_on_host(const dist_args *a) { return !strcmp(a->device, "cpu") || !strcmp(a->device, "ref"); }
 
+bool dist_next_copies(const dist_args *a, size_t *at, char word[DIST_COPIES_WORD]) {
+  const char *const p = a->copies + *at;
+  const size_t n = strcspn(p, ",");
+  if (!*p) return false;
+  (void)snprintf(word, DIST_COPIES_WORD, "%.*s", (int)n, p);
+  *at += n + (p[n] == ',');
+  return true;
+}
+
+/* Known words, one or several. */
+static bool are_ways(const dist_args *a, bool several) {
+  char word[DIST_COPIES_WORD];
+  bool seen[COUNT_OF(ways)] = {false};
+  size_t n = 0;
+  if (!a->copies) return true;
+  if (!*a->copies || a->copies[strlen(a->copies) - 1] == ',') return false;
+  for (size_t at = 0; dist_next_copies(a, &at, word); n++) {
+    const int32_t i = place_of_name(ways, COUNT_OF(ways), word);
+    if (i < 0 || seen[i]) return false;
+    seen[i] = true;
+  }
+  return several || n == 1;
+}
+
 static ga_status check_device_names(const dist_args *a) {
   char name[64];
   int32_t n = 1;
@@ -149,7 +174,7 @@ static ga_status check_device_names(const dist_args *a) {
   for (int32_t r = 0; r < n; r++) {
     dist_device_of(a, r, name, sizeof name);
     const bool host = !strcmp(name, "cpu") || !strcmp(name, "ref");
-    const bool known = host || !strncmp(name, "cuda:", 5) || !strcmp(name, "emu");
+    const bool known = host || !strncmp(name, "cuda:", 5) || !strcmp(name, "emu") || !strncmp(name, "emu:", 4);
     REQUIRE(known && (n == 1 || !host), GA_ERR_ARG, "--device '%.100s': must be cpu, or GPUs such as cuda:0,cuda:1",
             a->device);
   }
@@ -158,9 +183,9 @@ static ga_status check_device_names(const dist_args *a) {
 
 /* What cannot be together, before anything is started. attends: else it sums. */
 static ga_status check_run_devices(const dist_args *a, bool attends) {
+  REQUIRE(!a->copies || (attends && !dist_is_on_host(a)), GA_ERR_ARG,
+          "--copies %.40s: it is for run and bench on GPUs; --device is %.100s", a->copies, a->device);
   if (dist_is_on_host(a)) return GA_OK;
-  REQUIRE(attends || strcmp(a->transport, "mpi") != 0, GA_ERR_ARG,
-          "--device %.100s: reduce needs --transport threads or processes there", a->device);
   REQUIRE(!attends || strcmp(a->type, "f32") != 0 || !strcmp(a->method, "llama3"), GA_ERR_ARG,
           "--type f32: on %.100s it must be bf16 or f16, but for --method llama3", a->device);
   REQUIRE(!strcmp(a->partials, "f32"), GA_ERR_ARG, "--partials %.20s: on %.100s they are f32", a->partials, a->device);
@@ -293,6 +318,10 @@ static int parse_and_run(int argc, char **argv, char **args) {
       {"steps", 0, OPT_INT, &a.steps_of, -1, 4095, "RANK", "plan: print the steps of this rank; -1 = none"},
       {"transport", 0, OPT_STRING, &a.transport, 0, 0, "NAME",
        "run, bench, reduce: ranks are threads, processes, or mpi: those of mpirun"},
+      {"copies", 0, OPT_STRING, &a.copies, 0, 0, "NAME",
+       "run, bench on GPUs, how blocks go from one to another: peer: each writes into the memory of the others; host: "
+       "through host memory; nccl: by NCCL; auto: peer where they can, else host; bench takes several, with commas. "
+       "Without it as $GA_DIST_COPIES says"},
       {"device", 0, OPT_STRING, &a.device, 0, 0, "LIST",
        "run, bench, reduce: cpu, or cuda:0,cuda:1,...: one for each rank, from the first again when there are more "
        "ranks; simulate: cuda:0 = a machine of GPUs"},
@@ -360,6 +389,9 @@ static int parse_and_run(int argc, char **argv, char **args) {
   }
   if (place_of_name(transports, COUNT_OF(transports), a.transport) < 0)
     return cmd_usage_error("dist", "--transport '%s': must be threads, processes or mpi", a.transport);
+  if (!are_ways(&a, bench))
+    return cmd_usage_error("dist", "--copies '%.100s': must be auto, peer, host or nccl%s", a.copies,
+                           bench ? ", each once, with commas between" : "");
   if (find_rank(&a, run) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
   if (a.steps_of >= a.ranks)
     return cmd_usage_error("dist", "--steps %lld: must be a rank, 0 to %lld", (long long)a.steps_of,

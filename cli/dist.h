@@ -5,6 +5,8 @@
 #include "cli/cmd.h"
 #include "ga/dist.h"
 
+enum { DIST_COPIES_WORD = 16 };
+
 /* Rates by size, out of a file. */
 typedef struct dist_rates {
   ga_dist_point *points[4]; /* as the machine has them: plain, merged, backward, link */
@@ -12,7 +14,8 @@ typedef struct dist_rates {
 } dist_rates;
 
 typedef struct dist_args {
-  const char *method, *order, *tokens, *queries, *grid, *need, *type, *partials, *transport, *device, *bytes, *rates;
+  const char *method, *order, *tokens, *queries, *grid, *need, *type, *partials, *transport, *copies, *device, *bytes,
+      *rates;
   int64_t ranks, heads, kv_heads, head_dim, v_dim, window, inner, prefetch, groups, chunks, steps_of, seed, runs, draws;
   int32_t rank; /* run, bench, reduce: of this process, -1 = it is no rank */
   double timeout, tflops, merged_tflops, backward_tflops, memory_gbytes, gbytes, latency, launch;
@@ -73,6 +76,8 @@ GA_NODISCARD ga_status dist_open_comm(const dist_args *a, ga_comm **out);
 void dist_device_of(const dist_args *a, int32_t rank, char *name, size_t capacity);
 /* All of them are in host memory. */
 bool dist_is_on_host(const dist_args *a);
+/* The word of --copies that begins at *at, which goes on to the next one. False: there is none. */
+bool dist_next_copies(const dist_args *a, size_t *at, char word[DIST_COPIES_WORD]);
 const char *dist_move_name(int32_t move);
 
 #endif

@@ -10,10 +10,15 @@
 #include "ga/attn.h"
 #include "ga/attn_bwd.h"
 
-enum { MOST_METHODS = 32, RANDOM_ELEMENTS = 1 << 20 };
+enum {
+  MOST_METHODS = 72, /* with each way of copies */
+  RANDOM_ELEMENTS = 1 << 20
+};
 
 typedef struct contender {
   char name[32];
+  char asked[DIST_COPIES_WORD]; /* ga_dist_exec_options.copies */
+  char copies[8];               /* what they are: rank 0 says so; "" on a CPU */
   dist_task task;
   ga_dist_plan *plan, *forward; /* forward: of gradients, what makes O and LSE */
 } contender;
@@ -44,11 +49,13 @@ static void end_contender(contender *c) {
 }
 
 /* One of all methods may not fit the shape: it is left out, and rank 0 says why. */
-static ga_status add_contender(bench *b, const char *name, bool may_miss) {
-  REQUIRE(b->count < MOST_METHODS, GA_ERR_ARG, "--method '%.100s': at most %d methods", b->a->method, MOST_METHODS);
+static ga_status add_contender_by(bench *b, const char *name, const char *asked, bool may_miss) {
+  REQUIRE(b->count < MOST_METHODS, GA_ERR_ARG, "--method '%.100s': at most %d methods and ways of copies", b->a->method,
+          MOST_METHODS);
   contender *c = &b->of[b->count];
   *c = (contender){.plan = NULL};
   (void)snprintf(c->name, sizeof c->name, "%s", name);
+  (void)snprintf(c->asked, sizeof c->asked, "%s", asked);
   ga_status status = dist_begin(b->a, c->name, &c->task);
   if (status == GA_OK) status = plan_contender(c);
   if (status == GA_OK) {
@@ -59,6 +66,14 @@ static ga_status add_contender(bench *b, const char *name, bool may_miss) {
   const bool misses = may_miss && (status == GA_ERR_ARG || status == GA_ERR_SHAPE || status == GA_ERR_UNSUPPORTED);
   if (misses && b->a->rank <= 0) (void)fprintf(stderr, "ga dist: without %s: %s\n", name, ga_error_text());
   return misses ? GA_OK : status;
+}
+
+/* Once for each of --copies. */
+static ga_status add_contender(bench *b, const char *name, bool may_miss) {
+  char word[DIST_COPIES_WORD];
+  if (!b->a->copies) return add_contender_by(b, name, "", may_miss);
+  for (size_t at = 0; dist_next_copies(b->a, &at, word);) TRY(add_contender_by(b, name, word, may_miss));
+  return GA_OK;
 }
 
 static ga_status list_contenders(bench *b) {
@@ -93,7 +108,7 @@ typedef struct rank_memory {
 } rank_memory;
 
 typedef struct bench_rank {
-  const bench *b;
+  bench *b;
   const dist_rank *rank;
   rank_memory m;
   double *seconds; /* [methods + 1][rounds]; the last is one device */
@@ -253,6 +268,13 @@ static ga_status run_method(const bench_rank *j, int i, ga_dist_exec *exec) {
   return ga_dist_exec_run(exec, &io);
 }
 
+static ga_status create_bench_exec(const bench_rank *j, const char *copies, const ga_dist_plan *plan,
+                                   ga_dist_exec **out) {
+  ga_dist_exec_options o = GA_DIST_EXEC_OPTIONS_INIT;
+  o.copies = copies;
+  return ga_dist_exec_create_with(plan, j->rank->comm, j->rank->device, &o, out);
+}
+
 /* O and LSE of a method's own rows. */
 static ga_status prepare_backward(bench_rank *j, int i) {
   const contender *c = &j->b->of[i];
@@ -261,7 +283,7 @@ static ga_status prepare_backward(bench_rank *j, int i) {
   const int64_t rows = ga_dist_layout_tokens(c->task.q, ga_comm_rank(j->rank->comm)) * d->q_heads;
   TRY(alloc_rows(j, rows * (d->v_dim ? d->v_dim : d->head_dim), &m->o_of[i]));
   TRY(ga_buffer_alloc(j->rank->device, (size_t)rows * sizeof(float) + 1, &m->lse_of[i]));
-  TRY(ga_dist_exec_create(c->forward, j->rank->comm, j->rank->device, &m->forward_exec));
+  TRY(create_bench_exec(j, c->asked, c->forward, &m->forward_exec));
   TRY(run_method(j, i, m->forward_exec));
   ga_dist_exec_destroy(m->forward_exec);
   m->forward_exec = NULL;
@@ -272,9 +294,11 @@ static ga_status prepare_rank(bench_rank *j) {
   TRY(alloc_memory(j));
   if (j->m.dout) TRY(one_forward(j));
   for (int i = 0; i < j->b->count; i++) {
+    contender *c = &j->b->of[i];
     if (j->m.dout) TRY(prepare_backward(j, i));
-    TRY(ga_dist_exec_create(j->b->of[i].plan, j->rank->comm, j->rank->device, &j->m.exec[i]));
-    dist_tell_staged(j->rank->comm, j->m.exec[i]);
+    TRY(create_bench_exec(j, c->asked, c->plan, &j->m.exec[i]));
+    if (ga_comm_rank(j->rank->comm) == 0)
+      (void)snprintf(c->copies, sizeof c->copies, "%s", ga_dist_exec_copies(j->m.exec[i]));
     TRY(run_method(j, i, j->m.exec[i])); /* a first run makes ready what it launches */
   }
   return run_one_device(j);
@@ -365,16 +389,16 @@ static ga_status show_row(const bench *b, int c, const timing *t, json_t *list) 
   TRY(dist_summarise(k->plan, &s));
   const double ranks = one ? 1 : (double)b->a->ranks,
                tflops = flops_of(&k->task.desc, s.pairs) / t->median / ranks / 1e12;
-  const char *name = one ? "one device" : k->name;
+  const char *name = one ? "one device" : k->name, *copies = one ? "" : k->copies;
   if (list)
-    return json_array_append_new(list, json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "method", name, "seconds",
-                                                 t->median, "seconds_least", t->least, "seconds_most", t->most,
-                                                 "tflops_a_rank", tflops, "of_one_device", one ? 1.0 : t->of_one,
-                                                 "sent_bytes", one ? 0 : (json_int_t)s.sent, "memory_bytes",
-                                                 one ? 0 : (json_int_t)s.most_memory))
+    return json_array_append_new(list, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "method", name,
+                                                 "copies", copies, "seconds", t->median, "seconds_least", t->least,
+                                                 "seconds_most", t->most, "tflops_a_rank", tflops, "of_one_device",
+                                                 one ? 1.0 : t->of_one, "sent_bytes", one ? 0 : (json_int_t)s.sent,
+                                                 "memory_bytes", one ? 0 : (json_int_t)s.most_memory))
                ? fail_nomem("JSON", 0)
                : GA_OK;
-  printf("%-14s %10.3f %10.3f %10.3f %9.3g", name, t->median * 1e3, t->least * 1e3, t->most * 1e3, tflops);
+  printf("%-14s %-6s %10.3f %10.3f %10.3f %9.3g", name, copies, t->median * 1e3, t->least * 1e3, t->most * 1e3, tflops);
   if (one)
     printf(" %9s\n", "");
   else
@@ -404,10 +428,10 @@ static ga_status show_times(const bench *b, const double *seconds) {
   ga_status status = GA_OK;
   if (!a->json)
     printf("%s tokens, %lld/%lld heads of %lld, %s, %s; %lld ranks (%s, %s), %lld rounds; ms of the slowest rank\n"
-           "%-14s %10s %10s %10s %9s %9s %13s\n",
+           "%-14s %-6s %10s %10s %10s %9s %9s %13s\n",
            a->tokens, (long long)a->heads, (long long)a->kv_heads, (long long)a->head_dim, a->type,
            a->backward ? "backward" : "forward", (long long)a->ranks, a->transport, a->device, (long long)a->runs,
-           "method", "median", "least", "most", "TFLOP/s", "of one", "sent, mean");
+           "method", "copies", "median", "least", "most", "TFLOP/s", "of one", "sent, mean");
   for (int c = b->count; c >= 0 && status == GA_OK; c--) {
     const int which = c == b->count ? c : b->count - 1 - c;
     const timing t = timing_of(b, seconds, which, scratch);

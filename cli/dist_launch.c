@@ -160,13 +160,24 @@ static void say_signal(const child *c, int32_t rank) {
   (void)fprintf(stderr, "ga dist: rank %d was ended by signal %d (%s)\n%s", rank, number, strsignal(number), c->text);
 }
 
-/* One line for all: the longest of those that failed, which says which rank it began with. */
+/* What a rank said behind what its library noticed, "ga: warn: ...", before. */
+static const char *own_words(const child *c) {
+  const char *p = c->text;
+  for (const char *end; !strncmp(p, "ga: ", 4) && (end = strchr(p, '\n')); p = end + 1) continue;
+  return p;
+}
+
+/* What the library noticed on rank 0, which speaks for all. Then, if some failed, one line for all: the longest of
+ * theirs, which says which rank it began with. */
 static int speak_for_all(const child *c, int32_t n, const first_ends *f) {
   const child *best = NULL;
   int32_t killed = -1;
+  (void)fprintf(stderr, "%.*s", (int)(own_words(&c[0]) - c[0].text), c[0].text);
   for (int32_t r = n - 1; r >= 0; r--) {
     if (c[r].was_killed) killed = r;
-    if (!c[r].was_killed && c[r].status && c[r].n && (!best || c[r].n >= best->n)) best = &c[r];
+    if (!c[r].was_killed && c[r].status && *own_words(&c[r]) &&
+        (!best || strlen(own_words(&c[r])) >= strlen(own_words(best))))
+      best = &c[r];
   }
   if (f->failed < 0 && killed < 0) return EXIT_OK;
   if (interrupted())
@@ -174,7 +185,7 @@ static int speak_for_all(const child *c, int32_t n, const first_ends *f) {
   else if (f->signalled >= 0)
     say_signal(&c[f->signalled], f->signalled);
   else if (best)
-    (void)fputs(best->text, stderr);
+    (void)fputs(own_words(best), stderr);
   else if (f->failed < 0)
     (void)fprintf(stderr, "ga dist: rank %d was killed: it had not ended %g s after rank %d was done\n", killed,
                   GRACE_DONE, f->done);
@@ -211,14 +222,24 @@ int dist_launch(const dist_args *a, char **argv) {
 
 /* --- in a rank --- */
 
+/* A launcher that MPI does not know leaves each process alone in a world of its own. */
+static ga_status open_mpi(const dist_args *a, const ga_comm_place *place, ga_comm **out) {
+  ga_comm_mpi_options mpi = GA_COMM_MPI_OPTIONS_INIT;
+  mpi.flags = a->buffered ? GA_COMM_BUFFERED : 0u, mpi.timeout = a->timeout;
+  TRY(ga_comm_mpi_create(&mpi, out));
+  const int32_t ranks = ga_comm_size(*out);
+  if (ranks == place->ranks) return GA_OK;
+  ga_comm_destroy(*out);
+  *out = NULL;
+  return ga_error_set(GA_ERR_UNSUPPORTED,
+                      "%s has started %d ranks, of which MPI sees %d; start them by mpirun, or by srun --mpi=pmix",
+                      place->launcher, place->ranks, ranks);
+}
+
 ga_status dist_open_comm(const dist_args *a, ga_comm **out) {
   ga_comm_place place = GA_COMM_PLACE_INIT;
-  if (!strcmp(a->transport, "mpi")) {
-    ga_comm_mpi_options mpi = GA_COMM_MPI_OPTIONS_INIT;
-    mpi.flags = a->buffered ? GA_COMM_BUFFERED : 0u, mpi.timeout = a->timeout;
-    return ga_comm_mpi_create(&mpi, out);
-  }
   TRY(ga_comm_place_find(&place));
+  if (!strcmp(a->transport, "mpi")) return open_mpi(a, &place, out);
   REQUIRE(!place.host_ranks || place.host_ranks == place.ranks, GA_ERR_UNSUPPORTED,
           "%d of %d ranks are on this host; --transport processes is for one host", place.host_ranks, place.ranks);
   ga_comm_process_options o = GA_COMM_PROCESS_OPTIONS_INIT;

@@ -2,7 +2,6 @@
 #include "cli/dist_ranks.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -30,14 +29,6 @@ void dist_prepare_devices(const dist_args *a) {
   /* Streams that wait must not share a queue of the device with others, and no code may be loaded meanwhile. */
   (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0);
-}
-
-void dist_tell_staged(const ga_comm *comm, const ga_dist_exec *exec) {
-  static bool told; /* by rank 0 alone */
-  const char *why = ga_dist_exec_host_staged(exec);
-  if (!*why || ga_comm_rank(comm) != 0 || told) return;
-  told = true;
-  (void)fprintf(stderr, "ga dist: blocks go through host memory: %s\n", why);
 }
 
 static ga_status live_rank(rank_job *j) {

@@ -22,7 +22,5 @@ void dist_prepare_devices(const dist_args *a);
 GA_NODISCARD ga_status dist_on_ranks(const dist_args *a, ga_comm *comm, dist_rank_fn fn, void *arg, size_t bytes,
                                      void *results);
 double dist_seconds(void); /* monotonic */
-/* One line on stderr, once, where GPUs exchange blocks through host memory. */
-void dist_tell_staged(const ga_comm *comm, const ga_dist_exec *exec);
 
 #endif

@@ -13,6 +13,7 @@ typedef struct rank_result {
   double difference, seconds;
   uint64_t sent, bits;
   uint64_t other_bits; /* numbers whose bits are not those of one device */
+  char copies[8];      /* how blocks went from GPU to GPU */
 } rank_result;
 
 typedef struct run_rank {
@@ -89,10 +90,12 @@ static ga_status run_rank_plan(run_rank *j, ga_ctx *ctx, void *const rows[TENSOR
   io.q = rows[T_Q], io.k = rows[T_K], io.v = rows[T_V], io.dout = rows[T_DOUT], io.o = rows[T_O];
   io.lse = rows[T_LSE], io.dq = rows[T_DQ], io.dk = rows[T_DK], io.dv = rows[T_DV];
   ga_dist_exec *exec;
-  TRY(ga_dist_exec_create(j->plan, j->comm, ctx, &exec));
-  dist_tell_staged(j->comm, exec);
+  ga_dist_exec_options o = GA_DIST_EXEC_OPTIONS_INIT;
+  o.copies = j->a->copies;
+  TRY(ga_dist_exec_create_with(j->plan, j->comm, ctx, &o, &exec));
   const uint64_t first = dist_is_on_host(j->a) ? 0 : 1, runs = first + (uint64_t)j->a->runs;
   ga_status status = GA_OK;
+  (void)snprintf(j->result.copies, sizeof j->result.copies, "%s", ga_dist_exec_copies(exec));
   j->result.seconds = INFINITY;
   for (uint64_t n = 0; n < runs && status == GA_OK; n++) {
     const double begin = dist_seconds();
@@ -202,14 +205,14 @@ static ga_status report_run(const dist_args *a, const ga_dist_plan *plan, int32_
   if (a->rank > 0) return GA_OK; /* rank 0 speaks */
   (void)snprintf(text, sizeof text, "%016llx", (unsigned long long)bits);
   if (a->json)
-    return cmd_print_json(json_pack("{s:s, s:s, s:s, s:I, s:f, s:I, s:I, s:s, s:f}", "method", a->method, "transport",
-                                    a->transport, "device", a->device, "ranks", (json_int_t)a->ranks, "difference",
-                                    worst, "other_bits", (json_int_t)others, "sent_bytes", (json_int_t)sent, "bits",
-                                    text, "seconds", seconds),
-                          JSON_INDENT(1));
+    return cmd_print_json(
+        json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:I, s:I, s:s, s:f}", "method", a->method, "transport", a->transport,
+                  "copies", results[0].copies, "device", a->device, "ranks", (json_int_t)a->ranks, "difference", worst,
+                  "other_bits", (json_int_t)others, "sent_bytes", (json_int_t)sent, "bits", text, "seconds", seconds),
+        JSON_INDENT(1));
   if (!dist_is_on_host(a))
-    printf("%s on %s: %llu numbers have other bits than one device's\n", a->method, a->device,
-           (unsigned long long)others);
+    printf("%s on %s, copies by %s: %llu numbers have other bits than one device's\n", a->method, a->device,
+           results[0].copies, (unsigned long long)others);
   printf("%s, %lld ranks (%s): differs from one rank by %.2g of the largest value; %llu bytes sent, as planned; "
          "%.3f s\n",
          a->method, (long long)a->ranks, a->transport, worst, (unsigned long long)sent, seconds);

@@ -316,6 +316,18 @@ CUresult mock_MemHostAlloc(void **out, size_t bytes, unsigned flags) {
   return 0;
 }
 CUresult mock_MemFreeHost(void *p) { return drop_buffer(mock_step("cuMemFreeHost"), p, true); }
+CUresult mock_MemHostRegister(void *p, size_t bytes, unsigned flags) {
+  STEP_IN("cuMemHostRegister");
+  if (!p || !bytes || flags != CU_MEMHOSTREGISTER_PORTABLE) return CUDA_ERROR_INVALID_VALUE;
+  mockcu.live++;
+  return 0;
+}
+CUresult mock_MemHostUnregister(void *p) {
+  const CUresult rc = mock_step("cuMemHostUnregister");
+  if (!p) mock_misuse("lets go of memory that is null");
+  mockcu.live--;
+  return rc;
+}
 static CUresult check_range(CUdeviceptr p, size_t bytes) {
   if (mockcu_extent(pointer_of(p)) >= bytes || mock_is_shared(pointer_of(p), bytes)) return 0;
   mock_misuse("a range outside of every buffer");

@@ -109,6 +109,12 @@ CUresult mock_EventSynchronize(CUevent event) {
   mock_reads_done(((object *)event)->on);
   return 0;
 }
+CUresult mock_EventQuery(CUevent event) {
+  STEP_IN("cuEventQuery");
+  if (!mock_is(event, EVENT)) return 1;
+  mock_reads_done(((object *)event)->on);
+  return 0;
+}
 CUresult mock_EventElapsedTime(float *ms, CUevent start, CUevent end) {
   STEP_IN("cuEventElapsedTime");
   *ms = 1.5f;

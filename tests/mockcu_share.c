@@ -16,6 +16,7 @@ typedef struct mapping {
   char *at;
   size_t bytes;
   bool is_mapped, is_open;
+  int owner; /* device */
 } mapping;
 static mapping mappings[MOST_MAPPINGS];
 
@@ -54,7 +55,9 @@ CUresult mock_MemCreate(CUmemory *out, size_t bytes, const CUmemProps *p, unsign
   if (p->handle_type != CU_MEM_HANDLE_POSIX || flags) mock_misuse("memory that cannot be shared");
   if (bytes % GRAIN) mock_misuse("bytes are no multiple of the granularity");
   if (bytes > mockcu.memory_bytes) return CUDA_ERROR_OUT_OF_MEMORY;
-  const int fd = memfd_create("mock", MFD_CLOEXEC);
+  char name[32];
+  (void)snprintf(name, sizeof name, "mock-%d", p->location_id); /* it goes with the descriptor */
+  const int fd = memfd_create(name, MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0) abort();
   return hand_out(out, fd);
 }
@@ -103,6 +106,12 @@ CUresult mock_MemAddressFree(CUdeviceptr p, size_t bytes) {
   mockcu.live--;
   return rc;
 }
+static int owner_of(CUmemory memory) {
+  char path[64], name[64] = "";
+  int device = -1;
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", (int)memory - 1);
+  return readlink(path, name, sizeof name - 1) > 0 && sscanf(name, "/memfd:mock-%d", &device) == 1 ? device : -1;
+}
 CUresult mock_MemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemory memory, unsigned long long flags) {
   STEP_IN("cuMemMap");
   mapping *m = mapping_of(address(p), bytes);
@@ -110,6 +119,7 @@ CUresult mock_MemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemory memory
   if (!m || mmap(m->at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (int)memory - 1, 0) == MAP_FAILED)
     return CUDA_ERROR_INVALID_VALUE;
   m->is_mapped = true;
+  m->owner = owner_of(memory);
   return 0;
 }
 CUresult mock_MemUnmap(CUdeviceptr p, size_t bytes) {
@@ -127,6 +137,7 @@ CUresult mock_MemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDesc *a
   mapping *m = mapping_of(address(p), bytes);
   if (!m || !m->is_mapped || n != 1 || access->location_type != 1 || access->flags != CU_MEMPOOL_READ_WRITE)
     return CUDA_ERROR_INVALID_VALUE;
+  if (mockcu.no_peers && m->owner != access->location_id) return 217; /* PEER_ACCESS_UNSUPPORTED */
   m->is_open = true;
   return 0;
 }

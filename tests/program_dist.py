@@ -237,6 +237,11 @@ class Dist(unittest.TestCase):
             (("reduce", "--type", "i8"), "--type 'i8': must be f32, f16 or bf16"),
             (("reduce", "-n", "9", "--device", "cuda:0"), "--ranks 9: on cuda:0 reduce takes at most 8"),
             (("reduce", "-n", "2", "--device", "cuda:0", "--transport", "mpi"), "no launcher's variables are set"),
+            (("run", "--copies", "tcp"), "--copies 'tcp': must be auto, peer, host or nccl"),
+            (("run", "--copies", "peer,host"), "--copies 'peer,host': must be auto, peer, host or nccl"),
+            (("bench", "--copies", "peer,peer"), "--copies 'peer,peer': must be auto, peer, host or nccl, each once"),
+            (("run", "--copies", "host"), "--copies host: it is for run and bench on GPUs; --device is cpu"),
+            (("reduce", "--copies", "host", "--device", "cuda:0"), "--copies host: it is for run and bench on GPUs"),
         ):
             self.assertIn(said, self.ga(*args, rc=2), args)
 

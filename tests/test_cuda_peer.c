@@ -58,20 +58,6 @@ static void test_without_peers(void **state) {
   assert_round_trip("cuda:1", 0);
 }
 
-static void test_peers_off(void **state) {
-  (void)state;
-  pair p = {0};
-  unsigned char got[BYTES];
-  setenv("GA_PEER", "off", 1);
-  assert_round_trip("cuda:1", 0);
-  setenv("GA_PEER", "auto", 1);
-  assert_round_trip("cuda:1", 2);
-  setenv("GA_PEER", "no", 1);
-  assert_int_equal(round_trip(&p, "cuda:1", got), GA_ERR_ARG);
-  assert_string_equal(ga_error_text(), "GA_PEER is 'no'; allowed: auto, off");
-  close_pair(&p);
-}
-
 static void test_with_host(void **state) {
   (void)state;
   assert_round_trip("cpu", 0);
@@ -152,6 +138,25 @@ static void end_exchange(pair *p, ga_shared *mine, ga_shared *theirs) {
   close_pair(p);
 }
 
+static void test_peers_off(void **state) {
+  (void)state;
+  pair p = {0};
+  unsigned char got[BYTES];
+  setenv("GA_PEER", "off", 1);
+  assert_round_trip("cuda:1", 0);
+  ga_shared mine, theirs;
+  bool done;
+  assert_int_equal(exchange_buffers(&p, &mine, &theirs, got, &done), GA_ERR_UNSUPPORTED);
+  assert_non_null(strstr(ga_error_text(), "GA_PEER is off"));
+  end_exchange(&p, &mine, &theirs);
+  setenv("GA_PEER", "auto", 1);
+  assert_round_trip("cuda:1", 2);
+  setenv("GA_PEER", "no", 1);
+  assert_int_equal(round_trip(&p, "cuda:1", got), GA_ERR_ARG);
+  assert_string_equal(ga_error_text(), "GA_PEER is 'no'; allowed: auto, off");
+  close_pair(&p);
+}
+
 static void test_shared_memory(void **state) {
   (void)state;
   static const unsigned char want[24] = {1, 2, 3, 4, 0, 0, 0, 0, 5, 6, 7, 8, 0, 0, 0, 0, 9, 10, 11, 12};
@@ -169,6 +174,11 @@ static void test_shared_memory(void **state) {
   mockcu.no_sharing = true;
   assert_int_equal(exchange_buffers(&p, &mine, &theirs, got, &done), GA_ERR_UNSUPPORTED);
   assert_non_null(strstr(ga_error_text(), "cuda:0: its memory cannot be shared"));
+  end_exchange(&p, &mine, &theirs);
+  mockcu_reset();
+  mockcu.no_peers = true;
+  assert_int_equal(exchange_buffers(&p, &mine, &theirs, got, &done), GA_ERR_DEVICE);
+  assert_non_null(strstr(ga_error_text(), "cuMemSetAccess"));
   end_exchange(&p, &mine, &theirs);
 }
 

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "dist/exchange.h"
 #include "tests/dist_rig.h"
 
 #ifndef GA_TEST_DEVICE
@@ -23,21 +24,30 @@
 #endif
 
 static bool run_everything;
-static bool is_staged;         /* GA_PEER=off: blocks go through host memory */
 static bool on_host;           /* the device is a CPU: f32, and fast */
 static int32_t late_rank = -1; /* whose copies are slow */
+static uint64_t last_bits;     /* of the results of run_on_devices */
 
 enum { DEVICES = 4 };
 static char device_names[DEVICES][16];
 
 /* 16 bits leave carried states, which the rows of a CPU do not: there the oracles' device stands for others. */
+/* NCCL wants one for each rank. */
 static const char *device_of_rank(const ga_dist_desc *d, int32_t rank, int32_t devices) {
-  return on_host && d->dtype != GA_F32 ? "ref" : device_names[rank % devices];
+  const char *way = getenv("GA_DIST_COPIES");
+  const int32_t n = way && !strcmp(way, "nccl") ? DEVICES : devices;
+  return on_host && d->dtype != GA_F32 ? "ref" : device_names[rank % n];
 }
 
 /* Rounding to 16 bits is most of it; both devices sum in f32. */
 static double most_error(const ga_dist_desc *d) {
   return d->dtype == GA_BF16 ? 1.2e-2 : d->dtype == GA_F16 ? 2e-3 : 4e-6;
+}
+
+/* Blocks go another way, which takes buffers besides. */
+static bool takes_buffers(void) {
+  const char *way = getenv("GA_DIST_COPIES"), *peers = getenv("GA_PEER");
+  return (way && strcmp(way, "peer") != 0) || (peers && !strcmp(peers, "off"));
 }
 
 static void start_jobs(rank_job *jobs, const ga_dist_desc *d, int32_t ranks, int32_t devices) {
@@ -57,21 +67,20 @@ static void check_sent(const ga_dist_plan *plan, const rank_job *jobs, int32_t r
     if (jobs[r].sent != (uint64_t)jobs[r].runs * (uint64_t)cost.sent_bytes)
       fail_msg("%s: rank %d sent %llu bytes in %d runs; the plan says %lld in one", what, r,
                (unsigned long long)jobs[r].sent, jobs[r].runs, (long long)cost.sent_bytes);
-    if (is_staged) continue; /* slots alone: the plan's are those of a window */
+    if (takes_buffers()) continue;
     if (jobs[r].device_bytes > cost.device_bytes + 64 || jobs[r].device_bytes < cost.device_bytes)
       fail_msg("%s: rank %d took %lld bytes of its device; the plan says %lld", what, r,
                (long long)jobs[r].device_bytes, (long long)cost.device_bytes);
   }
 }
 
-/* keep: NULL, or tensors_floats numbers that the results go to. */
-static void run_and_keep(const dist_setup *s, const char *what, int32_t devices, float *keep) {
+static void run_on_devices(const dist_setup *s, const char *what, int32_t devices) {
   ga_dist_plan *plan = NULL, *plans[RANKS_MOST];
   if (ga_dist_plan_create(&s->desc, &plan) != GA_OK) fail_msg("%s: %s", what, ga_error_text());
   if (ga_dist_plan_verify(plan, NULL) != GA_OK) fail_msg("%s: %s", what, ga_error_text());
   const int32_t ranks = ga_dist_plan_ranks(plan);
   for (int32_t r = 0; r < ranks; r++) plans[r] = plan;
-  tensors t = make_tensors(&s->desc, 5, keep);
+  tensors t = make_tensors(&s->desc, 5, NULL);
   oracle_batch(&s->desc, &t);
   rank_job jobs[RANKS_MOST] = {0};
   start_jobs(jobs, &s->desc, ranks, devices);
@@ -83,12 +92,9 @@ static void run_and_keep(const dist_setup *s, const char *what, int32_t devices,
   const double e = worst_of_all(&s->desc, &t);
   if (!(e < most_error(&s->desc))) fail_msg("%s: error %g; at most %g", what, e, most_error(&s->desc));
   check_sent(plan, jobs, ranks, what);
+  last_bits = bits_of_all(&t, &s->desc);
   free_tensors(&t);
   ga_dist_plan_destroy(plan);
-}
-
-static void run_on_devices(const dist_setup *s, const char *what, int32_t devices) {
-  run_and_keep(s, what, devices, NULL);
 }
 
 static dist_setup start_device_case(const dist_case *c, const char *method, int32_t ranks, uint32_t pass) {
@@ -125,62 +131,22 @@ static void test_methods_on_devices(void **state) {
         }
 }
 
-/* Through host memory: the same bits as by each other's memory, where both take the plan step by step. */
-static void check_staged(const char *method, const dist_case *c, int32_t ranks, uint32_t pass) {
-  if (!dist_case_fits(c, method)) return;
-  char what[160];
-  (void)snprintf(what, sizeof what, "%s through the host, %d ranks, %s, %s", method, ranks, c->name,
-                 pass ? "backward" : "forward");
-  if (getenv("GA_TEST_VERBOSE")) (void)fprintf(stderr, "%s\n", what);
-  dist_setup s = start_device_case(c, method, ranks, pass);
-  const size_t n = (size_t)tensors_floats(&s.desc);
-  float *const direct = calloc(n, sizeof *direct), *const staged = calloc(n, sizeof *staged);
-  assert_non_null(direct);
-  assert_non_null(staged);
-  const int32_t devices = on_host ? 1 : ranks;
-  const bool gathers = !strcmp(method, "llama3");
-  if (!gathers) run_and_keep(&s, what, devices, direct);
-  setenv("GA_PEER", "off", 1);
-  is_staged = true;
-  run_and_keep(&s, what, devices, staged);
-  is_staged = false;
-  unsetenv("GA_PEER");
-  if (!gathers && memcmp(direct, staged, n * sizeof *direct) != 0) fail_msg("%s: other bits", what);
-  free(direct);
-  free(staged);
-  end_dist_case(&s);
-}
-
-static void test_through_the_host(void **state) {
-  (void)state;
-  static const char *const methods[] = {"ring", "zigzag", "ulysses", "wallfacer", "distflash", "llama3", "balanced"};
-  for (size_t m = 0; m < sizeof methods / sizeof *methods; m++)
-    for (int c = 0; c < (on_host ? DIST_CASES : 1); c++)
-      for (uint32_t pass = 0; pass <= GA_DIST_BACKWARD; pass += GA_DIST_BACKWARD) {
-        const bool sample = on_host ? (m + (size_t)c + pass / GA_DIST_BACKWARD) % 3 == 0 : m % 5 == 0 && !pass;
-        if (run_everything || sample) check_staged(methods[m], &dist_cases[c], 2 + 2 * (int32_t)(m % 2), pass);
-      }
-}
-
-/* $GA_PEER of another kind, and what the host path cannot do. */
-static void test_refused_through_the_host(void **state) {
+static void test_bad_peer_word(void **state) {
   (void)state;
   rank_job jobs[RANKS_MOST] = {0};
   ga_dist_plan *plan = NULL, *plans[RANKS_MOST];
   ga_comm_threads_options how = GA_COMM_THREADS_OPTIONS_INIT;
-  dist_setup s = start_device_case(&dist_cases[0], "llama3", 2, GA_DIST_SINKS);
+  dist_setup s = start_device_case(&dist_cases[0], "llama3", 2, 0);
   tensors t = make_tensors(&s.desc, 5, NULL);
+  if (takes_buffers()) skip(); /* it is not read then */
   assert_int_equal(ga_dist_plan_create(&s.desc, &plan), GA_OK);
   for (int32_t r = 0; r < 2; r++) plans[r] = plan;
   how.ranks = 2, how.timeout = 100;
-  for (int i = 0; i < 2; i++) {
-    start_jobs(jobs, &s.desc, 2, on_host ? 1 : 2);
-    setenv("GA_PEER", i ? "no" : "off", 1);
-    assert_false(run_ranks(plans, &s.desc, &t, &how, jobs));
-    unsetenv("GA_PEER");
-    assert_non_null(strstr(jobs[0].text, i ? "GA_PEER is 'no'; allowed: auto, off" : "sinks"));
-    memset(jobs, 0, sizeof jobs);
-  }
+  start_jobs(jobs, &s.desc, 2, on_host ? 1 : 2);
+  setenv("GA_PEER", "no", 1);
+  assert_false(run_ranks(plans, &s.desc, &t, &how, jobs));
+  unsetenv("GA_PEER");
+  for (int r = 0; r < 2; r++) assert_non_null(strstr(jobs[r].text, "GA_PEER is 'no'; allowed: auto, off"));
   free_tensors(&t);
   ga_dist_plan_destroy(plan);
   end_dist_case(&s);
@@ -272,6 +238,41 @@ static void test_late_copies(void **state) {
       check_method_on(methods[m], &dist_cases[0], 3, 1, pass);
     }
   late_rank = -1;
+}
+
+static void compare_copies(const char *method, const dist_case *c, int32_t ranks, uint32_t pass) {
+  static const char *const ways[] = {"peer", "host"};
+  uint64_t bits[2];
+  dist_exchange_cut(1000 * (size_t)(ranks - 2)); /* messages of many chunks, and of one */
+  for (int w = 0; w < 2; w++) {
+    (void)setenv("GA_DIST_COPIES", ways[w], 1);
+    check_method_on(method, c, ranks, on_host ? 1 : ranks, pass);
+    bits[w] = last_bits;
+  }
+  dist_exchange_cut(0);
+  if (bits[0] != bits[1]) fail_msg("%s, %d ranks, %s, %s: other bits", method, ranks, c->name, pass ? "backward" : "");
+}
+
+/* Whichever way blocks go, results have the same bits. */
+static void test_same_bits_either_way(void **state) {
+  (void)state;
+  static const char *const methods[] = {"llama3", "zigzag", "ulysses",   "distflash",
+                                        "mesh",   "ring",   "wallfacer", "balanced"};
+  const char *const now = getenv("GA_DIST_COPIES");
+  char *const before = now ? strdup(now) : NULL; /* setenv takes what getenv gave */
+  for (size_t m = 0; m < sizeof methods / sizeof *methods; m++)
+    for (int c = 0; c < (on_host ? DIST_CASES : 1); c++)
+      for (uint32_t pass = 0; pass <= GA_DIST_BACKWARD; pass += GA_DIST_BACKWARD)
+        for (int32_t ranks = 2; ranks <= 4; ranks += 2) {
+          const bool sample = on_host ? (m + 3 * (size_t)c + pass / GA_DIST_BACKWARD + (size_t)ranks / 2) % 8 == 0
+                                      : m <= 1 && (ranks == 4) == (m == 0 && !pass);
+          if (run_everything || sample) compare_copies(methods[m], &dist_cases[c], ranks, pass);
+        }
+  if (before)
+    (void)setenv("GA_DIST_COPIES", before, 1);
+  else
+    (void)unsetenv("GA_DIST_COPIES");
+  free(before);
 }
 
 /* --- processes --- */
@@ -447,8 +448,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_processes),
       cmocka_unit_test(test_refused),
       cmocka_unit_test(test_methods_on_devices),
-      cmocka_unit_test(test_through_the_host),
-      cmocka_unit_test(test_refused_through_the_host),
+      cmocka_unit_test(test_bad_peer_word),
+      cmocka_unit_test(test_same_bits_either_way),
       cmocka_unit_test(test_cases),
       cmocka_unit_test(test_late_copies),
       cmocka_unit_test(test_features),

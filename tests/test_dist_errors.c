@@ -204,6 +204,16 @@ static void test_exec_arguments(void **state) {
   refuses(ga_dist_exec_create(plan, comm, ctx, &exec), GA_ERR_ARG, "communicator has 1 ranks; the plan has 3");
   assert_null(exec);
   ga_comm_destroy(comm);
+  ga_dist_plan_destroy(plan);
+  end_dist_case(&s);
+  s = start_dist_case(&dist_cases[0], "zigzag", 0, 1, 4, 2);
+  assert_int_equal(ga_dist_plan_create(&s.desc, &plan), GA_OK);
+  assert_int_equal(ga_comm_threads_create(&o, &comm), GA_OK);
+  ga_dist_exec_options how = GA_DIST_EXEC_OPTIONS_INIT;
+  how.copies = "nccl";
+  refuses(ga_dist_exec_create_with(plan, comm, ctx, &how, &exec), GA_ERR_UNSUPPORTED, "copies is 'nccl'; on cpu");
+  assert_null(exec);
+  ga_comm_destroy(comm);
   ga_ctx_destroy(ctx);
   ga_dist_plan_destroy(plan);
   end_dist_case(&s);
@@ -221,6 +231,8 @@ static void test_null_handles(void **state) {
   assert_int_equal(ga_dist_plan_stages(NULL), 0);
   assert_int_equal(ga_dist_plan_ranks(NULL), 0);
   assert_true(ga_dist_exec_sent_bytes(NULL) == 0);
+  assert_string_equal(ga_dist_exec_copies(NULL), "");
+  assert_string_equal(ga_dist_exec_host_staged(NULL), "");
 }
 
 /* One rank's whole life. */

@@ -290,12 +290,29 @@ typedef struct ga_dist_tensors {
 #define GA_DIST_TENSORS_INIT \
   { sizeof(ga_dist_tensors), 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 
+typedef struct ga_dist_exec_options {
+  size_t struct_size;
+  const char *copies; /* how blocks go from GPU to GPU: "auto", "peer", "host", "nccl"; NULL: as GA_DIST_COPIES says */
+} ga_dist_exec_options;
+#define GA_DIST_EXEC_OPTIONS_INIT \
+  { sizeof(ga_dist_exec_options), NULL }
+
 /* For the rank of comm, whose rank count is the plan's. All ranks call it: they compare hashes, and a rank with another
  * plan ends it for all with GA_ERR_COMM. plan, comm and ctx must outlive the executor.
- * ctx: of a CPU; or of a GPU, with ranks that are threads or processes of one host: then partial_dtype is f32. Inputs
- * of f32, sinks and ALiBi (causal) are there for plans that gather keys (llama3) alone (GA_ERR_UNSUPPORTED). */
+ * ctx: of a CPU; or of a GPU: then partial_dtype is f32. Inputs of f32, sinks and ALiBi (causal) are there for plans
+ * that gather keys (llama3) alone (GA_ERR_UNSUPPORTED).
+ * GPUs write into each other's memory where they can; where some cannot, blocks go through host memory, and the log
+ * says so. options->copies or the variable GA_DIST_COPIES asks for one way, the same on all ranks (GA_ERR_COMM). NCCL
+ * is loaded at run time, from the file that GA_NCCL names or as libnccl.so.2; each rank has a GPU of its own then. */
 GA_API GA_NODISCARD ga_status ga_dist_exec_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx,
                                                   ga_dist_exec **out);
+/* options: NULL = those of INIT. */
+GA_API GA_NODISCARD ga_status ga_dist_exec_create_with(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx,
+                                                       const ga_dist_exec_options *options, ga_dist_exec **out);
+/* How blocks go from GPU to GPU: "peer", "host" or "nccl"; "" on a CPU, and of NULL. */
+GA_API const char *ga_dist_exec_copies(const ga_dist_exec *exec);
+/* Why blocks go through host memory ("host"), such as "rank 1: GA_PEER is off"; else "". It lives as long as exec. */
+GA_API const char *ga_dist_exec_host_staged(const ga_dist_exec *exec);
 GA_API void ga_dist_exec_destroy(ga_dist_exec *exec); /* NULL is fine */
 /* All ranks call it. On an error of any rank all ranks get one, within the timeout of comm (on a GPU within twice that
  * and a second: streams are looked at when it has passed, and go on while they come further); outputs are then zeroed.
@@ -305,10 +322,6 @@ GA_API void ga_dist_exec_destroy(ga_dist_exec *exec); /* NULL is fine */
 GA_API GA_NODISCARD ga_status ga_dist_exec_run(ga_dist_exec *exec, const ga_dist_tensors *io);
 /* Bytes that this rank has sent in all runs; of each they equal ga_dist_cost.sent_bytes. NULL: 0. */
 GA_API uint64_t ga_dist_exec_sent_bytes(const ga_dist_exec *exec);
-/* Why blocks of a GPU's ranks go through host memory, such as "rank 1: GA_PEER is off"; they do on all ranks then, and
- * plans that gather keys merge partial results like others. "" where GPUs write into each other's memory, and on CPUs.
- * It lives as long as exec. */
-GA_API const char *ga_dist_exec_host_staged(const ga_dist_exec *exec);
 
 #ifdef __cplusplus
 }

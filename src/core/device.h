@@ -35,6 +35,20 @@ typedef struct ga_patience {
   void *user;
 } ga_patience;
 
+/* A library of the backend that carries messages between the memories of devices. */
+typedef struct ga_link ga_link;
+enum { GA_LINK_ID_BYTES = 128 };
+/* What ranks compare: the library's version; which device this is, among those of all hosts. */
+typedef struct ga_link_facts {
+  char version[16], place[80];
+} ga_link_facts;
+typedef struct ga_link_message {
+  int32_t peer; /* rank */
+  bool is_send;
+  void *data; /* device memory */
+  size_t bytes;
+} ga_link_message;
+
 typedef struct ga_device_ops {
   void (*destroy)(ga_device *device);
   ga_status (*alloc)(ga_device *device, size_t bytes, void **out); /* 256-byte aligned */
@@ -62,11 +76,15 @@ typedef struct ga_device_ops {
   ga_status (*trim)(ga_device *device);
   ga_status (*host_alloc)(ga_device *device, size_t bytes, void **out);
   void (*host_free)(ga_device *device, void *p);
+  /* Memory of the caller's, as if it were of host_alloc until host_unpin; p and bytes are multiples of 4096. */
+  ga_status (*host_pin)(ga_device *device, void *p, size_t bytes);
+  void (*host_unpin)(ga_device *device, void *p);
   ga_status (*event_create)(ga_device *device, ga_event **out);
   void (*event_destroy)(ga_event *event);
   ga_status (*event_record)(ga_event *event, ga_stream *stream);
   ga_status (*event_wait)(ga_event *event, ga_stream *stream);
   ga_status (*event_sync)(ga_event *event); /* the host waits */
+  ga_status (*event_query)(ga_event *event, bool *done);
   ga_status (*event_elapsed)(ga_event *start, ga_event *end, double *ms);
   /* Loads a row's code, so that its first launch need not: that may come while a stream is recorded. NULL: no need. */
   ga_status (*prepare)(ga_device *device, const ga_kernel *kernel);
@@ -96,6 +114,19 @@ typedef struct ga_device_ops {
    * when a call returns waits in the call. */
   ga_status (*value_wait)(ga_stream *stream, const uint32_t *at, uint32_t value, const ga_patience *patience);
   ga_status (*stream_query)(ga_stream *stream, bool *done); /* does not wait */
+  /* --- messages between ranks, one device each; NULL when the backend has no library for that --- */
+  const char *link_name;                                         /* as users know it */
+  ga_status (*link_load)(ga_device *device, ga_link_facts *out); /* GA_ERR_UNSUPPORTED: the library is not here */
+  ga_status (*link_id)(ga_device *device, unsigned char id[GA_LINK_ID_BYTES]); /* one rank makes it for all */
+  /* All ranks call it. patience: also while messages are set up. */
+  ga_status (*link_open)(ga_device *device, const unsigned char id[GA_LINK_ID_BYTES], int32_t rank, int32_t ranks,
+                         const ga_patience *patience, ga_link **out);
+  /* All of them may go at the same time, in stream order. Those of a pair of ranks are in one order on both sides. */
+  ga_status (*link_exchange)(ga_link *link, ga_stream *stream, const ga_link_message *messages, int64_t n,
+                             const ga_patience *patience);
+  ga_status (*link_check)(ga_link *link); /* does not wait: an error that came up later */
+  void (*link_abort)(ga_link *link);      /* streams wait for no message any more */
+  void (*link_close)(ga_link *link);      /* NULL is fine */
   /* --- NULL when the device has no instruments --- */
   void (*telemetry)(ga_device *device, ga_telemetry *out); /* does not wait for work */
 } ga_device_ops;

@@ -111,11 +111,22 @@ static ga_status host_event_sync(ga_event *event) {
   return GA_OK;
 }
 
+static ga_status host_event_query(ga_event *event, bool *done) {
+  (void)event;
+  *done = true;
+  return GA_OK;
+}
 static ga_status host_event_elapsed(ga_event *start, ga_event *end, double *ms) {
   const struct timespec *a = &((host_event *)start)->at, *b = &((host_event *)end)->at;
   *ms = (double)(b->tv_sec - a->tv_sec) * 1e3 + (double)(b->tv_nsec - a->tv_nsec) * 1e-6;
   return GA_OK;
 }
+
+static ga_status host_pin(ga_device *device, void *p, size_t bytes) {
+  (void)device, (void)p, (void)bytes;
+  return GA_OK;
+}
+static void host_unpin(ga_device *device, void *p) { (void)device, (void)p; }
 
 static void host_destroy(ga_device *device) {
   ga_pool_destroy(device->pool);
@@ -138,12 +149,15 @@ static const ga_device_ops host_ops = {
     .memory = host_memory,
     .trim = host_trim,
     .host_alloc = host_host_alloc,
+    .host_pin = host_pin,
+    .host_unpin = host_unpin,
     .host_free = host_host_free,
     .event_create = host_event_create,
     .event_destroy = host_event_destroy,
     .event_record = host_event_record,
     .event_wait = host_event_wait,
     .event_sync = host_event_sync,
+    .event_query = host_event_query,
     .event_elapsed = host_event_elapsed,
     .share_alloc = ga_host_share_alloc,
     .share_open = ga_host_share_open,

@@ -62,8 +62,6 @@ static ga_status open_windows(ga_all_reduce *r) {
   void *p;
   GA_REQUIRE(d->ops->share_alloc && d->ops->kernel_load, GA_ERR_UNSUPPORTED,
              "all_reduce: %s shares no memory with other devices", d->name);
-  GA_REQUIRE(r->comm->calls->trade_fds, GA_ERR_UNSUPPORTED,
-             "all_reduce: ranks on %s are threads or processes of one host; this communicator's are neither", d->name);
   GA_TRY(ga_buffer_alloc_zeroed(r->ctx, sizeof *r->state, "all_reduce", &p));
   r->state = r->args.state = p;
   GA_TRY(d->ops->share_alloc(d, (size_t)bytes, mine));

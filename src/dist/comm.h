@@ -23,7 +23,8 @@ typedef struct comm_vtable {
   void (*abort)(ga_comm *comm, ga_status status, const char *why);
   void (*destroy)(ga_comm *comm);
   /* All ranks call it: fds[ranks] become descriptors of what each rank gives, which the caller closes, also after an
-   * error; -1 = none, as its own. NULL: ranks are on several hosts. */
+   * error; -1 = none, as its own. GA_ERR_UNSUPPORTED on all ranks, and the communicator goes on: they are on several
+   * hosts. */
   ga_status (*trade_fds)(ga_comm *comm, int fd, int *fds);
 } comm_vtable;
 
@@ -32,5 +33,9 @@ struct ga_comm {
   int32_t rank, size;
   double timeout; /* seconds */
 };
+
+/* comm_vtable.trade_fds of ranks that are processes of one host, over sockets that are named after the run, the user
+ * and the rank. run: the same on all ranks, and of no other run. */
+GA_NODISCARD ga_status comm_trade_fds(ga_comm *comm, uint64_t run, int fd, int *fds);
 
 #endif

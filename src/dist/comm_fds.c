@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/status.h"
-#include "dist/comm_processes.h"
+#include "dist/comm.h"
 
 #define FD_MAGIC 0x4741636f6d6d6664u
 
@@ -22,27 +22,28 @@ typedef struct fd_note {
 } fd_note;
 
 typedef struct fd_trade {
-  process_comm *c;
+  ga_comm *comm;
+  uint64_t run;
   int socket, fd;
   int *fds;
   int32_t left; /* to come */
 } fd_trade;
 
-static socklen_t name_of_rank(const process_comm *c, int32_t rank, struct sockaddr_un *a) {
+static socklen_t name_of_rank(uint64_t run, int32_t rank, struct sockaddr_un *a) {
   *a = (struct sockaddr_un){.sun_family = AF_UNIX};
   const int n = snprintf(a->sun_path + 1, sizeof a->sun_path - 1, "ga-fds-%u-%016llx-%d", (unsigned)geteuid(),
-                         (unsigned long long)c->run_id, rank);
+                         (unsigned long long)run, rank);
   return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
 static ga_status open_own_socket(fd_trade *t) {
   struct sockaddr_un a;
   const int yes = 1;
-  const socklen_t n = name_of_rank(t->c, t->c->comm.rank, &a);
+  const socklen_t n = name_of_rank(t->run, t->comm->rank, &a);
   t->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   GA_REQUIRE(t->socket >= 0 && setsockopt(t->socket, SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) == 0 &&
                  bind(t->socket, (struct sockaddr *)&a, n) == 0,
-             GA_ERR_COMM, "comm: rank %d has no socket for file descriptors: %s", t->c->comm.rank, strerror(errno));
+             GA_ERR_COMM, "comm: rank %d has no socket for file descriptors: %s", t->comm->rank, strerror(errno));
   return GA_OK;
 }
 
@@ -53,10 +54,10 @@ static ga_status try_send_fd(const fd_trade *t, int32_t to, bool *sent) {
     char bytes[CMSG_SPACE(sizeof(int))];
   } control = {.bytes = {0}};
   struct sockaddr_un a;
-  fd_note note = {.magic = FD_MAGIC, .run = t->c->run_id, .from = t->c->comm.rank, .to = to};
+  fd_note note = {.magic = FD_MAGIC, .run = t->run, .from = t->comm->rank, .to = to};
   struct iovec part = {&note, sizeof note};
   struct msghdr m = {.msg_name = &a,
-                     .msg_namelen = name_of_rank(t->c, to, &a),
+                     .msg_namelen = name_of_rank(t->run, to, &a),
                      .msg_iov = &part,
                      .msg_iovlen = 1,
                      .msg_control = control.bytes,
@@ -66,7 +67,7 @@ static ga_status try_send_fd(const fd_trade *t, int32_t to, bool *sent) {
   memcpy(CMSG_DATA(c), &t->fd, sizeof t->fd);
   *sent = sendmsg(t->socket, &m, MSG_NOSIGNAL) == (ssize_t)sizeof note;
   GA_REQUIRE(*sent || errno == EAGAIN || errno == EINTR || errno == ENOBUFS || errno == ETOOMANYREFS, GA_ERR_COMM,
-             "comm: rank %d cannot give rank %d a file descriptor: %s", t->c->comm.rank, to, strerror(errno));
+             "comm: rank %d cannot give rank %d a file descriptor: %s", t->comm->rank, to, strerror(errno));
   return GA_OK;
 }
 
@@ -100,9 +101,9 @@ static void take_fd(fd_trade *t) {
     if (c->cmsg_type == SCM_RIGHTS) fd = only_fd(c);
     if (c->cmsg_type == SCM_CREDENTIALS && c->cmsg_len == CMSG_LEN(sizeof who)) memcpy(&who, CMSG_DATA(c), sizeof who);
   }
-  const bool ours = n == (ssize_t)sizeof note && note.magic == FD_MAGIC && note.run == t->c->run_id &&
-                    note.to == t->c->comm.rank && note.from >= 0 && note.from < t->c->comm.size &&
-                    note.from != note.to && who.uid == geteuid();
+  const bool ours = n == (ssize_t)sizeof note && note.magic == FD_MAGIC && note.run == t->run &&
+                    note.to == t->comm->rank && note.from >= 0 && note.from < t->comm->size && note.from != note.to &&
+                    who.uid == geteuid();
   if (fd >= 0 && ours && t->fds[note.from] < 0) {
     t->fds[note.from] = fd;
     t->left--;
@@ -112,14 +113,14 @@ static void take_fd(fd_trade *t) {
 }
 
 static ga_status send_and_take(fd_trade *t) {
-  const int32_t ranks = t->c->comm.size, me = t->c->comm.rank;
-  const double deadline = ga_seconds() + t->c->timeout;
+  const int32_t ranks = t->comm->size, me = t->comm->rank;
+  const double deadline = ga_seconds() + t->comm->timeout;
   int32_t sent = 1;
   while (sent < ranks || t->left) {
     bool done = false;
-    GA_TRY(comm_world_status(t->c));
+    GA_TRY(t->comm->calls->check(t->comm));
     GA_REQUIRE(ga_seconds() < deadline, GA_ERR_TIMEOUT, "comm: rank %d waited %g s for file descriptors of %d ranks",
-               me, t->c->timeout, t->left);
+               me, t->comm->timeout, t->left);
     if (sent < ranks) GA_TRY(try_send_fd(t, (me + sent) % ranks, &done));
     sent += done;
     struct pollfd p = {.fd = t->socket, .events = POLLIN};
@@ -129,8 +130,8 @@ static ga_status send_and_take(fd_trade *t) {
 }
 
 /* All have their sockets before anybody sends, and all descriptors before anybody closes his. */
-ga_status comm_trade_fds(ga_comm *comm, int fd, int *fds) {
-  fd_trade t = {.c = (process_comm *)(void *)comm, .socket = -1, .fd = fd, .fds = fds, .left = comm->size - 1};
+ga_status comm_trade_fds(ga_comm *comm, uint64_t run, int fd, int *fds) {
+  fd_trade t = {.comm = comm, .run = run, .socket = -1, .fd = fd, .fds = fds, .left = comm->size - 1};
   for (int32_t r = 0; r < comm->size; r++) fds[r] = -1;
   ga_status status = open_own_socket(&t);
   if (status == GA_OK) status = ga_comm_meet(comm, "sockets", 0);

@@ -2,12 +2,14 @@
  * ranks, so their numbers need not travel. A rank that fails tells all others on a tag of its own, which those who wait
  * look at; one that dies is mpirun's to end. After a failure each rank closes its receives, and says so: then no
  * message under way is read any more, and its memory may go. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sized.h"
@@ -368,8 +370,55 @@ static void mpi_destroy(ga_comm *comm) {
   free_mpi(c);
 }
 
+/* --- descriptors --- */
+
+/* What tells hosts apart, and networks of sockets within one; and a name that no other run has. */
+typedef struct mpi_host {
+  uint64_t host, run;
+} mpi_host;
+
+static uint64_t hash_of_file(uint64_t hash, const char *path) {
+  char text[128] = "";
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const ssize_t n = fd >= 0 ? read(fd, text, sizeof text) : 0;
+  if (fd >= 0) (void)close(fd);
+  return ga_fnv64(hash, text, n > 0 ? (size_t)n : 0);
+}
+
+static mpi_host own_host(void) {
+  char text[128] = "";
+  mpi_host h;
+  h.host = hash_of_file(GA_FNV64_START, "/proc/sys/kernel/random/boot_id");
+  h.host = hash_of_file(h.host, "/proc/sys/kernel/hostname");
+  const ssize_t n = readlink("/proc/self/ns/net", text, sizeof text);
+  h.host = ga_fnv64(h.host, text, n > 0 ? (size_t)n : 0);
+  const struct {
+    double now;
+    int64_t pid;
+  } unique = {ga_seconds(), getpid()};
+  h.run = ga_fnv64(h.host, &unique, sizeof unique);
+  return h;
+}
+
+static ga_status mpi_trade_fds(ga_comm *comm, int fd, int *fds) {
+  const mpi_host mine = own_host();
+  int32_t other = 0;
+  void *p;
+  for (int32_t r = 0; r < comm->size; r++) fds[r] = -1;
+  GA_TRY(ga_mem_zalloc((size_t)comm->size, sizeof mine, "ranks", &p));
+  const mpi_host *const all = p;
+  const ga_status status = ga_comm_all_gather(comm, &mine, sizeof mine, p);
+  for (int32_t r = comm->size - 1; r > 0; r--)
+    if (all[r].host != all[0].host) other = r;
+  const uint64_t run = all[0].run;
+  ga_mem_free(p);
+  GA_TRY(status);
+  GA_REQUIRE(!other, GA_ERR_UNSUPPORTED, "comm: rank %d is on another host than rank 0", other);
+  return comm_trade_fds(comm, run, fd, fds);
+}
+
 static const comm_vtable mpi_calls = {mpi_send,  mpi_receive,     mpi_wait,    mpi_meet,
-                                      mpi_check, mpi_abort_world, mpi_destroy, NULL};
+                                      mpi_check, mpi_abort_world, mpi_destroy, mpi_trade_fds};
 
 /* MPI that the program has begun may be for one thread only, which is then the one that calls. */
 static ga_status check_threads(const mpi_api *api) {

@@ -334,8 +334,12 @@ static void process_destroy(ga_comm *comm) {
   ga_mem_free(c);
 }
 
+static ga_status process_trade_fds(ga_comm *comm, int fd, int *fds) {
+  return comm_trade_fds(comm, process_of(comm)->run_id, fd, fds);
+}
+
 static const comm_vtable process_calls = {process_send,  process_receive, process_wait,    process_meet,
-                                          process_check, process_abort,   process_destroy, comm_trade_fds};
+                                          process_check, process_abort,   process_destroy, process_trade_fds};
 
 static ga_status check_options(const ga_comm_process_options *o) {
   GA_REQUIRE(o->ranks >= 1 && o->ranks <= MOST_PROCESSES, GA_ERR_ARG, "comm: ranks is %d; must be 1 to %d", o->ranks,

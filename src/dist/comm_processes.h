@@ -95,9 +95,6 @@ void comm_ring(process_comm *c, int32_t rank);
 /* Sleeps until the rank's own bell differs from `seen`, or for so long. */
 void comm_sleep(process_comm *c, uint32_t seen, double seconds);
 
-/* comm_vtable.trade_fds, over sockets that are named after the run and the rank. */
-ga_status comm_trade_fds(ga_comm *comm, int fd, int *fds);
-
 /* A thread that ends the world when a rank has died or stands still. */
 GA_NODISCARD ga_status comm_watch(process_comm *c);
 void comm_unwatch(process_comm *c);

@@ -1,9 +1,11 @@
 /* Runs a plan on a device. The host enqueues a rank's steps and waits once, at the end: one stream computes, one
- * copies. Devices that do not reach each other's memory exchange blocks through the host: device_staged.c.
+ * copies.
  *
  * A RECEIVE tells the sender's window that a slot is free, behind the work that used it. A SEND waits for that on the
  * stream of copies, writes the block into the receiver's slot, and then the count of its messages into the receiver's
  * window. A WAIT is a wait of the computing stream for that count. Neither stream needs the host meanwhile.
+ *
+ * Where devices do not write into each other's memory, messages go in rounds instead: device_rounds.c.
  *
  * While a stream waits for a value, a driver may hold up the first launch of a kernel, frees and loading of modules. So
  * a first run is rehearsed: each op of its shapes is launched once before any stream waits. */
@@ -14,7 +16,6 @@
 
 #include "base/abort.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "dist/device.h"
 #include "dist/gather.h"
@@ -26,14 +27,12 @@ enum { MOST_UNDER_WAY = 400 }; /* steps that are enqueued at a time: a launch bl
 #define LONGEST_LOOK  1.0  /* seconds in which a few bytes of the device must come to the host */
 
 uint64_t dist_device_sent(const dist_device *e) { return e->sent_bytes; }
-const char *dist_device_staged(const dist_device *e) { return e->why_staged; }
 
 /* --- making --- */
 
-/* gathers: all keys of a group of heads come to one place, where plain calls read them. */
-static ga_status check_device_problem(const dist_problem *p, const ga_ctx *ctx, bool gathers) {
+static ga_status check_device_problem(const dist_problem *p, const ga_ctx *ctx) {
   const char *name = ctx->device->name;
-  const bool is_host = ctx->device->caps.host_memory;
+  const bool is_host = ctx->device->caps.host_memory, gathers = dist_gathers(p);
   GA_REQUIRE(ctx->device->ops->value_wait, GA_ERR_UNSUPPORTED, "dist: %s has no values that streams wait for", name);
   GA_REQUIRE(gathers || !(p->flags & (GA_DIST_SINKS | GA_DIST_ALIBI)), GA_ERR_UNSUPPORTED,
              "dist: plans with sinks or ALiBi run on a cpu context, or gather keys (llama3); this one is of %s", name);
@@ -47,8 +46,8 @@ static ga_status check_device_problem(const dist_problem *p, const ga_ctx *ctx, 
 }
 
 /* Of an own tensor whose sums have another type than the caller's tensor; 0: they are in that. */
-static int64_t own_sums_bytes(const dist_problem *p, int32_t rank, int32_t slot, bool gathers) {
-  const bool backward = p->flags & GA_DIST_BACKWARD;
+static int64_t own_sums_bytes(const dist_problem *p, int32_t rank, int32_t slot) {
+  const bool backward = p->flags & GA_DIST_BACKWARD, gathers = dist_gathers(p);
   if (p->partial_dtype == p->dtype) return 0;
   if (slot == DIST_SLOT_OUT && (backward || !gathers))
     return dist_device_bytes(p->q->rows[rank] * p->q_heads * (backward ? p->head_dim : p->v_dim) * 4);
@@ -59,37 +58,25 @@ static int64_t own_sums_bytes(const dist_problem *p, int32_t rank, int32_t slot,
 
 static ga_status make_own_sums(dist_device *e) {
   for (int32_t slot = DIST_SLOT_OUT; slot < DIST_OWN_SLOTS; slot++) {
-    const int64_t bytes = own_sums_bytes(&e->plan->p, e->rank, slot, !*e->why_staged && dist_gathers(&e->plan->p));
+    const int64_t bytes = own_sums_bytes(&e->plan->p, e->rank, slot);
     if (bytes) GA_TRY(ga_buffer_alloc_zeroed(e->ctx, (size_t)bytes, "attention of ranks", &e->slots[slot].memory));
   }
   return GA_OK;
 }
 
 int64_t dist_device_memory(const ga_dist_plan *plan, int32_t rank) {
-  const bool gathers = dist_gathers(&plan->p);
   int64_t bytes = dist_window_bytes(plan, rank);
-  for (int32_t slot = DIST_SLOT_OUT; slot < DIST_OWN_SLOTS; slot++)
-    bytes += own_sums_bytes(&plan->p, rank, slot, gathers);
-  return bytes +
-         (gathers ? dist_gather_memory(&plan->p, rank) : dist_device_scratch(plan, rank) * (int64_t)sizeof(float));
+  for (int32_t slot = DIST_SLOT_OUT; slot < DIST_OWN_SLOTS; slot++) bytes += own_sums_bytes(&plan->p, rank, slot);
+  return bytes + (dist_gathers(&plan->p) ? dist_gather_memory(&plan->p, rank)
+                                         : dist_device_scratch(plan, rank) * (int64_t)sizeof(float));
 }
 
-static ga_status make_scratch(dist_device *e) {
-  return ga_buffer_alloc_zeroed(e->ctx, (size_t)dist_device_scratch(e->plan, e->rank) * sizeof(float),
-                                "attention of ranks", &e->scratch);
-}
-
-static ga_status make_staged_parts(dist_device *e) {
-  if (e->rank == 0) ga_log(GA_LOG_INFO, "dist: blocks go through host memory: %s", e->why_staged);
-  GA_TRY(check_device_problem(&e->plan->p, e->ctx, false));
-  GA_TRY(make_scratch(e));
-  return dist_staged_create(e);
-}
-
-static ga_status make_device_parts(dist_device *e) {
+static ga_status make_device_parts(dist_device *e, const char *copies) {
   const dist_program *g = &e->plan->programs[e->rank];
   void *p;
-  GA_TRY(check_device_problem(&e->plan->p, e->ctx, dist_gathers(&e->plan->p)));
+  dist_copies wanted;
+  GA_TRY(check_device_problem(&e->plan->p, e->ctx));
+  GA_TRY(dist_copies_wanted(e->comm, e->ctx->device, copies, &wanted));
   GA_TRY(ga_mem_zalloc((size_t)g->n_slots, sizeof *e->slots, "slots of a rank", &p));
   e->slots = p;
   GA_TRY(ga_stream_create(e->ctx, &e->compute));
@@ -98,23 +85,27 @@ static ga_status make_device_parts(dist_device *e) {
   GA_TRY(ga_event_create(e->ctx, &e->mark));
   GA_TRY(ga_host_alloc(e->ctx, WINDOW_PROGRESS, &p));
   e->look = p;
-  GA_TRY(dist_window_open(e->plan, e->comm, e->ctx->device, &e->w, e->why_staged));
   GA_TRY(make_own_sums(e));
-  if (*e->why_staged) return make_staged_parts(e);
-  e->counters = dist_window_progress(&e->w, 0);
+  GA_TRY(dist_window_open(e->plan, e->comm, e->ctx->device, wanted, &e->w));
+  if (e->w.copies != DIST_COPIES_PEER) GA_TRY(dist_exchange_create(e->ctx, e->comm, e->w.copies, &e->exchange));
   if (dist_gathers(&e->plan->p)) return dist_gather_create(e);
-  GA_TRY(make_scratch(e));
+  GA_TRY(ga_buffer_alloc_zeroed(e->ctx, (size_t)dist_device_scratch(e->plan, e->rank) * sizeof(float),
+                                "attention of ranks", &e->scratch));
   for (int32_t i = DIST_OWN_SLOTS; i < g->n_slots; i++) e->slots[i].memory = dist_window_slot(&e->w, e->rank, i);
-  return GA_OK;
+  return e->exchange ? dist_rounds_create(e) : GA_OK;
 }
 
-ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, dist_device **out) {
+const char *dist_device_copies(const dist_device *e) { return dist_copies_name(e->ctx->device, e->w.copies); }
+const char *dist_device_why_host(const dist_device *e) { return e->w.why_host; }
+
+ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, const char *copies,
+                             dist_device **out) {
   void *p;
   *out = NULL;
   GA_TRY(ga_mem_zalloc(1, sizeof(dist_device), "an executor", &p));
   dist_device *e = p;
   *e = (dist_device){.plan = plan, .comm = comm, .ctx = ctx, .rank = comm->rank};
-  const ga_status status = make_device_parts(e);
+  const ga_status status = make_device_parts(e, copies);
   if (status == GA_OK)
     *out = e;
   else
@@ -125,7 +116,8 @@ ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ct
 void dist_device_destroy(dist_device *e) {
   if (!e) return;
   dist_gather_destroy(e);
-  dist_staged_destroy(e);
+  dist_rounds_destroy(e);
+  dist_exchange_destroy(e->exchange);
   ga_stream_destroy(e->compute);
   ga_stream_destroy(e->copies);
   ga_stream_destroy(e->rescue);
@@ -169,10 +161,10 @@ static void device_nap(double waited) {
 
 ga_status dist_device_note(dist_device *e, ga_stream *stream, int32_t which) {
   const ga_device_ops *ops = e->ctx->device->ops;
-  uint32_t *const at = (uint32_t *)(void *)((char *)e->counters + which * WINDOW_LINE);
+  uint32_t *const at = dist_window_progress(&e->w, which);
   ++e->progress[which];
-  /* CUDA writes no values to memory of a pool. */
-  return e->staged ? ops->fill(stream, at, e->progress[which], 1) : ops->value_write(stream, at, e->progress[which]);
+  /* CUDA writes no values to memory of a pool, which the window is in where it is not shared. */
+  return e->exchange ? ops->fill(stream, at, e->progress[which], 1) : ops->value_write(stream, at, e->progress[which]);
 }
 
 /* Have the streams come further since the last look? Nothing else is on `rescue`, so that the copy need not wait; where
@@ -181,7 +173,7 @@ static ga_status has_come_further(dist_device *e, bool *further) {
   const double end = ga_seconds() + LONGEST_LOOK;
   bool here = false;
   *further = false;
-  GA_TRY(ga_copy_to_host_later(e->ctx, e->look, e->counters, WINDOW_PROGRESS, e->rescue));
+  GA_TRY(ga_copy_to_host_later(e->ctx, e->look, dist_window_progress(&e->w, 0), WINDOW_PROGRESS, e->rescue));
   for (;;) {
     GA_TRY(e->ctx->device->ops->stream_query(e->rescue, &here));
     if (here || ga_seconds() > end) break;
@@ -200,6 +192,7 @@ static ga_status still_patient(void *user) {
   dist_device *e = user;
   bool further = true;
   GA_TRY(e->comm->calls->check(e->comm));
+  if (e->exchange) GA_TRY(dist_exchange_check(e->exchange));
   GA_TRY(ga_abort_poll("dist"));
   if (ga_seconds() < e->deadline) return GA_OK;
   GA_TRY(has_come_further(e, &further));
@@ -251,6 +244,11 @@ static ga_status push_block(dist_device *e, const dist_step *s) {
 }
 
 static ga_status let_slot_go(dist_device *e, device_slot *slot) {
+  if (e->rounds) {
+    if (slot->sent_round >= 0) GA_TRY(dist_rounds_await(e, slot->sent_round));
+    slot->sent_round = -1;
+    return GA_OK;
+  }
   if (slot->is_sending) GA_TRY(ga_stream_wait_event(e->ctx, e->compute, slot->sent));
   slot->is_sending = false;
   return GA_OK;
@@ -276,7 +274,6 @@ static ga_status device_merge(dist_device *e, const dist_step *s, const tile_dev
 
 static ga_status device_step(dist_device *e, const dist_step *s, const tile_device *d) {
   device_slot *slot = &e->slots[s->slot];
-  if (e->staged && (s->kind == DIST_WAIT || s->kind == DIST_FREE)) return dist_staged_step(e, s);
   switch (s->kind) {
   case DIST_OPEN: {
     slot->block = s;
@@ -284,6 +281,7 @@ static ga_status device_step(dist_device *e, const dist_step *s, const tile_devi
     return dist_device_clear(e->compute, &v);
   }
   case DIST_WAIT:
+    if (e->rounds) return dist_rounds_await(e, slot->round);
     GA_TRY(dist_device_wait(e, e->compute, dist_window_arrived(&e->w, e->rank, slot->from), slot->due));
     return dist_device_note(e, e->compute, DIST_COMPUTES);
   case DIST_TILE: return device_tile(e, s, d);
@@ -337,13 +335,12 @@ static void release_streams(dist_device *e) {
   double end = ga_seconds() + LONGEST_DRAIN;
   bool done = false, further = false;
   e->has_looked = false;
-  dist_staged_drop(e);
-  while (all_done(e, &done) == GA_OK && !done) {
+  while (e->w.sides && all_done(e, &done) == GA_OK && !done) {
     if (ga_seconds() > end) { /* a recorded run goes on to its end: what it writes is the caller's until then */
       if (has_come_further(e, &further) != GA_OK || !further) break;
       end = ga_seconds() + LONGEST_DRAIN;
     }
-    for (int32_t r = 0; e->w.sides && r < e->plan->p.ranks; r++) {
+    for (int32_t r = 0; r < e->plan->p.ranks && !e->exchange; r++) {
       (void)ops->value_write(e->rescue, dist_window_arrived(&e->w, e->rank, r), e->w.sides[r].given);
       (void)ops->value_write(e->rescue, dist_window_ready(&e->w, e->rank, r), e->w.sides[r].sent);
     }
@@ -354,13 +351,31 @@ static void release_streams(dist_device *e) {
 
 /* --- a run --- */
 
+/* Of the rounds of all sends out of a slot the last one counts. */
+static ga_status note_transfers(dist_device *e, const dist_step *steps, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    device_slot *slot = &e->slots[steps[i].slot];
+    int32_t round;
+    GA_TRY(dist_rounds_post(e, &steps[i], &round));
+    if (steps[i].kind == DIST_RECEIVE) {
+      slot->block = &steps[i];
+      slot->round = round;
+    } else {
+      slot->sent_round = round > slot->sent_round ? round : slot->sent_round;
+      e->sent_bytes += (uint64_t)steps[i].bytes;
+    }
+  }
+  return GA_OK;
+}
+
 /* Sends and receives that follow each other: what is received is posted first, so that ranks that send to each other
  * need not wait for each other's sends. */
 static ga_status run_transfers(dist_device *e, const dist_step *steps, int64_t n) {
+  if (e->rounds) return note_transfers(e, steps, n);
   for (int64_t i = 0; i < n; i++)
-    if (steps[i].kind == DIST_RECEIVE) GA_TRY(e->staged ? dist_staged_step(e, &steps[i]) : give_slot(e, &steps[i]));
+    if (steps[i].kind == DIST_RECEIVE) GA_TRY(give_slot(e, &steps[i]));
   for (int64_t i = 0; i < n; i++)
-    if (steps[i].kind == DIST_SEND) GA_TRY(e->staged ? dist_staged_step(e, &steps[i]) : push_block(e, &steps[i]));
+    if (steps[i].kind == DIST_SEND) GA_TRY(push_block(e, &steps[i]));
   return GA_OK;
 }
 
@@ -369,6 +384,8 @@ static bool is_transfer_step(const dist_step *s) { return s->kind == DIST_SEND |
 static ga_status enqueue_steps(dist_device *e) {
   const dist_program *g = &e->plan->programs[e->rank];
   const tile_device d = {.stream = e->compute};
+  if (e->rounds) dist_rounds_begin(e);
+  for (int32_t i = 0; i < g->n_slots; i++) e->slots[i].sent_round = -1;
   for (int64_t i = 0, n; i < g->n_steps; i += n) {
     for (n = 0; i + n < g->n_steps && is_transfer_step(&g->steps[i + n]);) n++;
     GA_TRY(dist_device_make_room(e, n ? n : 1));
@@ -378,7 +395,7 @@ static ga_status enqueue_steps(dist_device *e) {
       GA_TRY(device_step(e, &g->steps[i], &d));
     n += !n;
   }
-  return GA_OK;
+  return e->rounds ? dist_rounds_end(e) : GA_OK;
 }
 
 /* Sums of another type are rounded once, into the caller's tensors. */
@@ -415,7 +432,7 @@ static ga_status rehearse(dist_device *e) {
 static ga_status enqueue_and_wait(dist_device *e) {
   const tile_device d = {.stream = e->compute};
   e->under_way = 0;
-  for (int32_t r = 0; e->w.sides && r < e->plan->p.ranks; r++) e->w.sides[r].next = 0;
+  for (int32_t r = 0; r < e->plan->p.ranks; r++) e->w.sides[r].next = 0;
   GA_TRY(dist_device_order(e, e->compute, e->ctx->stream)); /* where the caller has made his tensors */
   if (!e->is_rehearsed) GA_TRY(rehearse(e));
   e->deadline = ga_seconds() + e->comm->timeout;
@@ -425,7 +442,6 @@ static ga_status enqueue_and_wait(dist_device *e) {
     GA_TRY(enqueue_steps(e));
     GA_TRY(give_device_results(e, &d));
   }
-  GA_TRY(dist_staged_end(e));
   GA_TRY(await_streams(e));
   return ga_comm_meet(e->comm, "end of run", 0);
 }
@@ -452,6 +468,7 @@ ga_status dist_device_run(dist_device *e, const ga_dist_tensors *io) {
     char text[768];
     (void)snprintf(text, sizeof text, "%s", ga_error_text());
     e->comm->calls->abort(e->comm, status, text);
+    if (e->exchange) dist_exchange_abort(e->exchange);
     release_streams(e);
     (void)zero_outputs(e);
     e->io = NULL;

@@ -3,6 +3,7 @@
 #ifndef GA_DIST_DEVICE_H
 #define GA_DIST_DEVICE_H
 
+#include "dist/exchange.h"
 #include "dist/exec.h"
 #include "dist/tile.h"
 #include "dist/window.h"
@@ -16,9 +17,10 @@ typedef struct device_slot {
   uint32_t due;   /* and the count it is there at */
   ga_event *sent; /* behind its last send; NULL: none was made yet */
   bool is_sending;
+  int32_t round, sent_round; /* with rounds: of the receive that fills it, of the last send out of it; -1 = none */
 } device_slot;
 
-typedef struct dist_staged dist_staged; /* what transfers through host memory have: device_staged.c */
+typedef struct dist_rounds dist_rounds; /* messages of a plan that runs step by step: device_rounds.c */
 typedef struct dist_gather dist_gather; /* what a plan that gathers keys has besides: device_gather.c */
 
 struct dist_device {
@@ -26,15 +28,14 @@ struct dist_device {
   ga_comm *comm;
   ga_ctx *ctx;
   int32_t rank;
-  dist_window w;               /* none where transfers are staged */
-  char why_staged[WINDOW_WHY]; /* "": devices write into each other's memory */
-  dist_staged *staged;         /* NULL: they do */
-  uint32_t *counters;          /* WINDOW_PROGRESS bytes of the device: how far its streams have come */
+  dist_window w;
   ga_stream *compute, *copies, *rescue;
   ga_event *mark; /* orders one stream behind another */
   device_slot *slots;
   void *scratch;
-  dist_gather *gather; /* NULL: the plan runs step by step */
+  dist_gather *gather;     /* NULL: the plan runs step by step */
+  dist_exchange *exchange; /* NULL: the devices write into each other's memory */
+  dist_rounds *rounds;     /* NULL: they do, or keys are gathered */
   tile_shapes shapes;
   bool is_rehearsed, is_recording;
   bool has_looked; /* in this run: a replay writes the numbers of the run before */
@@ -55,22 +56,22 @@ GA_NODISCARD ga_status dist_device_note(dist_device *e, ga_stream *stream, int32
 GA_NODISCARD ga_status dist_device_make_room(dist_device *e, int64_t steps);
 /* A rank's own tensor where its steps read and write it. */
 block_view dist_device_own(const dist_device *e, int32_t slot);
+/* What a slot holds. */
+block_view dist_device_slot(const dist_device *e, int32_t slot);
 /* Zeros in stream order; any bytes that are a multiple of 2. */
 GA_NODISCARD ga_status dist_device_zero(dist_device *e, ga_stream *stream, void *at, int64_t bytes);
 
-/* A slot's block, or an own tensor, where steps read and write it. */
-block_view dist_device_slot(const dist_device *e, int32_t slot);
+/* --- rounds of messages: device_rounds.c --- */
 
-/* --- transfers through host memory --- */
-
-GA_NODISCARD ga_status dist_staged_create(dist_device *e);
-void dist_staged_destroy(dist_device *e);
-/* A RECEIVE, SEND, WAIT or FREE. */
-GA_NODISCARD ga_status dist_staged_step(dist_device *e, const dist_step *s);
-/* Waits until all that was sent has arrived. */
-GA_NODISCARD ga_status dist_staged_end(dist_device *e);
-/* After an error: nothing is sent or received any more. */
-void dist_staged_drop(dist_device *e);
+GA_NODISCARD ga_status dist_rounds_create(dist_device *e);
+void dist_rounds_destroy(dist_device *e);
+void dist_rounds_begin(dist_device *e);
+/* A SEND or RECEIVE has been reached: `compute` has now all that comes before it. */
+GA_NODISCARD ga_status dist_rounds_post(dist_device *e, const dist_step *s, int32_t *round);
+/* Runs all rounds up to this one; `compute` waits for it. */
+GA_NODISCARD ga_status dist_rounds_await(dist_device *e, int32_t round);
+/* Runs those that nobody here waits for. */
+GA_NODISCARD ga_status dist_rounds_end(dist_device *e);
 
 /* --- plans that gather keys --- */
 

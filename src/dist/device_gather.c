@@ -72,7 +72,7 @@ static ga_status find_may_record(dist_device *e, bool *out) {
   const uint64_t mine =
       ga_fnv64(ga_fnv64(GA_FNV64_START, &pid, sizeof pid), e->ctx->device->name, strlen(e->ctx->device->name));
   void *p;
-  *out = e->ctx->device->ops->graph_begin != NULL;
+  *out = e->ctx->device->ops->graph_begin && !e->exchange; /* the host takes part in that */
   GA_TRY(ga_mem_zalloc((size_t)ranks, sizeof mine, "ranks", &p));
   const uint64_t *const all = p;
   const ga_status status = ga_comm_all_gather(e->comm, &mine, sizeof mine, p);
@@ -95,12 +95,14 @@ ga_status dist_gather_create(dist_device *e) {
   for (int c = 0; c < GATHER_PARTS; c++) x->keys[c] = dist_window_keys(&e->w, e->rank, c);
   for (int i = 0; i < 2; i++) GA_TRY(alloc_floats(e, lse_floats(p, e->rank), &x->lse[i]));
   if (dist_is_backward(e)) GA_TRY(make_key_sums(e));
-  return find_may_record(e, &x->may_record);
+  GA_TRY(find_may_record(e, &x->may_record));
+  return e->exchange ? dist_gather_exchange_create(e) : GA_OK;
 }
 
 void dist_gather_destroy(dist_device *e) {
   dist_gather *x = e->gather;
   if (!x) return;
+  dist_gather_exchange_destroy(e);
   ga_graph_destroy(x->graph);
   ga_stream_destroy(x->second);
   ga_stream_destroy(x->local);
@@ -168,20 +170,19 @@ static bool next_gathered_rows(const dist_device *e, int64_t *i, int64_t *row, i
   return *n > 0;
 }
 
-/* Some heads of all rows of a view of keys, and the same in [tokens, kv_heads, dim]. What is copied to is packed; what
- * is copied from is the rank's own. */
-static ga_status copy_heads(ga_stream *stream, const block_view *v, void *const all[GATHER_PARTS], bool to_view,
-                            const group_heads *h) {
+ga_status dist_copy_heads(ga_stream *stream, const block_view *v, bool packed, void *const all[GATHER_PARTS],
+                          bool to_view, const group_heads *h) {
   key_run r;
-  for (int64_t i = 0; next_key_run(v, to_view, &i, &r);)
+  for (int64_t i = 0; next_key_run(v, packed, &i, &r);)
     for (int c = 0; c < GATHER_PARTS; c++) {
-      const size_t each = (size_t)(v->dim[c] * dist_dtype_bytes(v->dtype)), pitch = each * (size_t)v->heads;
-      char *const gathered = (char *)all[c] + (size_t)r.key * pitch + (size_t)h->kv * each;
+      const size_t each = (size_t)(v->dim[c] * dist_dtype_bytes(v->dtype)), pitch = each * (size_t)v->heads,
+                   all_pitch = each * (size_t)v->p->kv_heads;
+      char *const gathered = (char *)all[c] + (size_t)r.key * all_pitch + (size_t)h->kv * each;
       void *const row = dist_row_at(v, c, r.row, h->kv);
       const ga_row_copy copy = {.dst = to_view ? row : gathered,
                                 .src = to_view ? gathered : row,
-                                .dst_pitch = pitch,
-                                .src_pitch = pitch,
+                                .dst_pitch = to_view ? pitch : all_pitch,
+                                .src_pitch = to_view ? all_pitch : pitch,
                                 .width = each * (size_t)h->n_kv,
                                 .rows = (size_t)r.n};
       if (copy.width) GA_TRY(stream->device->ops->copy_rows(stream, &copy));
@@ -195,7 +196,7 @@ static ga_status push_keys_of_step(dist_device *e, const dist_step *s, const gro
   const block_view sent = dist_view_of_step(e->plan, s, NULL);
   own.pieces = sent.pieces, own.n_pieces = sent.n_pieces;
   for (int c = 0; c < GATHER_PARTS; c++) all[c] = dist_window_keys(&e->w, s->peer, c);
-  return copy_heads(e->copies, &own, all, false, h);
+  return dist_copy_heads(e->copies, &own, false, all, false, h);
 }
 
 static bool moves_tensor(const dist_step *s, int32_t kind, int32_t tensor, int32_t peer) {
@@ -237,7 +238,7 @@ static ga_status push_gradients(dist_device *e, int32_t g) {
                  e->rank);
       const dist_step *take = side->takes[taken];
       const block_view to = dist_device_view(e->plan, take, dist_window_take(&e->w, peer, taken++));
-      GA_TRY(copy_heads(e->copies, &to, all, true, &h));
+      GA_TRY(dist_copy_heads(e->copies, &to, true, all, true, &h));
     }
     if (taken)
       GA_TRY(e->ctx->device->ops->value_write(e->copies, dist_window_ready(&e->w, peer, e->rank), (uint32_t)g + 1));
@@ -264,12 +265,14 @@ static ga_status await_keys(dist_device *e, int32_t g, ga_stream *stream) {
 static ga_status run_head_group(dist_device *e, int32_t g) {
   dist_gather *x = e->gather;
   ga_stream *const stream = g % 2 ? x->second : e->compute;
-  GA_TRY(push_keys(e, g));
-  if (g > 0 && dist_is_backward(e)) GA_TRY(push_gradients(e, g - 1));
+  GA_TRY(e->exchange ? dist_gather_exchange_keys(e, g) : push_keys(e, g));
+  if (g > 0 && dist_is_backward(e) && !e->exchange) GA_TRY(push_gradients(e, g - 1));
   if (g < 2) GA_TRY(dist_device_order(e, stream, x->local));
-  GA_TRY(await_keys(e, g, stream));
+  GA_TRY(e->exchange ? dist_device_order(e, stream, e->copies) : await_keys(e, g, stream));
   GA_TRY(dist_gather_run_group(e, g, false));
-  return dist_is_backward(e) ? ga_event_record(e->ctx, x->returned[g], stream) : GA_OK;
+  if (!dist_is_backward(e)) return GA_OK;
+  GA_TRY(ga_event_record(e->ctx, x->returned[g], stream));
+  return g > 0 && e->exchange ? dist_gather_exchange_gradients(e, g - 1) : GA_OK;
 }
 
 /* --- gradients of own keys --- */
@@ -295,7 +298,7 @@ static ga_status add_sent_gradients(dist_device *e, const block_view *from, cons
 static ga_status take_gradients(dist_device *e, const tile_device *d) {
   const dist_gather *x = e->gather;
   int64_t taken = 0;
-  for (int32_t r = 0; r < e->plan->p.ranks && !d->rehearsal; r++)
+  for (int32_t r = 0; r < e->plan->p.ranks && !d->rehearsal && !e->exchange; r++)
     if (takes_from(e, DIST_DKV, r))
       GA_TRY(dist_device_wait(e, e->compute, dist_window_ready(&e->w, e->rank, r), (uint32_t)e->gather->groups));
   for (int64_t i = 0; i < x->n_moves; i++) {
@@ -418,6 +421,7 @@ static ga_status clear_results(dist_device *e) {
 /* Nobody counts up before the next run, which begins when all ranks have met. */
 static ga_status reset_counters(dist_device *e) {
   ga_status (*const write)(ga_stream *, uint32_t *, uint32_t) = e->ctx->device->ops->value_write;
+  if (e->exchange) return GA_OK;
   for (int32_t r = 0; r < e->plan->p.ranks; r++) {
     if (takes_from(e, DIST_KV, r)) GA_TRY(write(e->compute, dist_window_arrived(&e->w, e->rank, r), 0));
     if (takes_from(e, DIST_DKV, r)) GA_TRY(write(e->compute, dist_window_ready(&e->w, e->rank, r), 0));
@@ -445,12 +449,12 @@ static ga_status enqueue_run(dist_device *e) {
   const block_view own = own_gathered(e, DIST_SLOT_KV);
   GA_TRY(dist_device_order(e, x->local, e->compute));
   GA_TRY(dist_device_order(e, e->copies, e->compute));
-  GA_TRY(copy_heads(x->local, &own, x->keys, false, &all));
+  GA_TRY(dist_copy_heads(x->local, &own, false, x->keys, false, &all));
   GA_TRY(clear_results(e));
   GA_TRY(dist_gather_run_local(e, false));
   GA_TRY(dist_device_order(e, x->second, e->compute));
   for (int32_t g = 0; g < x->groups; g++) GA_TRY(run_head_group(e, g));
-  if (dist_is_backward(e)) GA_TRY(push_gradients(e, x->groups - 1));
+  if (dist_is_backward(e)) GA_TRY((e->exchange ? dist_gather_exchange_gradients : push_gradients)(e, x->groups - 1));
   for (size_t i = 0; i < GA_COUNT_OF(others); i++) GA_TRY(dist_device_order(e, e->compute, others[i]));
   if (dist_is_backward(e)) {
     GA_TRY(take_gradients(e, &d));

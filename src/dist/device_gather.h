@@ -25,6 +25,9 @@ struct dist_gather {
   ga_graph *graph;           /* of a run with these; NULL: not recorded */
   bool may_record;
   uint64_t run_bytes; /* that a run sends */
+  /* Where devices do not write into each other's memory: */
+  void *packed[2]; /* what a group of heads receives, and what it sends */
+  ga_link_message *messages;
 };
 
 /* Heads of a group: of keys, and of the queries that read them. */
@@ -45,6 +48,21 @@ static inline float *dist_sum_at(const dist_device *e, int c, int64_t key, int32
   const dist_problem *p = &e->plan->p;
   return e->gather->sums[c] + (key * p->kv_heads + head) * dist_gather_dim(p, c);
 }
+
+/* Some heads of all rows of a view of keys, and the same in [tokens, kv_heads, dim]. packed: rows of the view lie one
+ * behind the other, else they are the rank's own. */
+GA_NODISCARD ga_status dist_copy_heads(ga_stream *stream, const block_view *v, bool packed,
+                                       void *const all[GATHER_PARTS], bool to_view, const group_heads *h);
+
+/* --- device_gather_exchange.c --- */
+
+GA_NODISCARD ga_status dist_gather_exchange_create(dist_device *e);
+void dist_gather_exchange_destroy(dist_device *e);
+/* On the stream of copies, keys and gradients of a group go from and to all others. */
+GA_NODISCARD ga_status dist_gather_exchange_keys(dist_device *e, int32_t g);
+GA_NODISCARD ga_status dist_gather_exchange_gradients(dist_device *e, int32_t g);
+
+/* --- device_gather_calls.c --- */
 
 /* Lists the calls, and brings what packed ones need to the device. */
 GA_NODISCARD ga_status dist_gather_prepare_calls(dist_device *e);

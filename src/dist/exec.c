@@ -52,8 +52,12 @@ uint64_t ga_dist_exec_sent_bytes(const ga_dist_exec *exec) {
   return exec->device ? dist_device_sent(exec->device) : exec->sent_bytes;
 }
 
+const char *ga_dist_exec_copies(const ga_dist_exec *exec) {
+  return exec && exec->device ? dist_device_copies(exec->device) : "";
+}
+
 const char *ga_dist_exec_host_staged(const ga_dist_exec *exec) {
-  return exec && exec->device ? dist_device_staged(exec->device) : "";
+  return exec && exec->device ? dist_device_why_host(exec->device) : "";
 }
 
 /* Results whose sums have another type than the caller's tensors are summed in memory of the slot. */
@@ -91,12 +95,21 @@ static ga_status check_exec(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx
   return GA_OK;
 }
 
-static ga_status create_exec(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, bool on_device, ga_dist_exec **out) {
+/* copies: NULL, or what the caller asks for. */
+static ga_status check_copies(const ga_ctx *ctx, bool on_device, const char *copies) {
+  GA_REQUIRE(on_device || !copies || !*copies || !strcmp(copies, "auto"), GA_ERR_UNSUPPORTED,
+             "dist: copies is '%.40s'; on %s ranks send messages, and it must be auto", copies, ctx->device->name);
+  return GA_OK;
+}
+
+static ga_status create_exec(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, bool on_device, const char *copies,
+                             ga_dist_exec **out) {
   GA_REQUIRE(out && comm, GA_ERR_ARG, "dist: %s is null", out ? "comm" : "out");
   *out = NULL;
   ga_dist_exec *e = NULL;
   void *p = NULL;
   ga_status status = check_exec(plan, comm, ctx);
+  if (status == GA_OK) status = check_copies(ctx, on_device, copies);
   if (status == GA_OK) status = ga_mem_zalloc(1, sizeof *e, "an executor", &p);
   if (status == GA_OK) {
     e = p;
@@ -105,7 +118,7 @@ static ga_status create_exec(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ct
   }
   /* Hashes first: what a device's ranks make next follows from the plan. */
   if (status == GA_OK) status = ga_comm_meet(comm, "plan hash", plan->hash);
-  if (status == GA_OK && on_device) status = dist_device_create(plan, comm, ctx, &e->device);
+  if (status == GA_OK && on_device) status = dist_device_create(plan, comm, ctx, copies, &e->device);
   if (status != GA_OK) comm->calls->abort(comm, status, ga_error_text());
   if (status == GA_OK)
     *out = e;
@@ -115,11 +128,18 @@ static ga_status create_exec(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ct
 }
 
 ga_status ga_dist_exec_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, ga_dist_exec **out) {
-  return create_exec(plan, comm, ctx, ctx && !ctx->device->caps.host_memory, out);
+  return ga_dist_exec_create_with(plan, comm, ctx, NULL, out);
+}
+
+ga_status ga_dist_exec_create_with(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx,
+                                   const ga_dist_exec_options *options, ga_dist_exec **out) {
+  ga_dist_exec_options o = GA_DIST_EXEC_OPTIONS_INIT;
+  if (options) GA_TRY(GA_SIZED_TAKE("dist: options", ga_dist_exec_options, options, &o));
+  return create_exec(plan, comm, ctx, ctx && !ctx->device->caps.host_memory, o.copies, out);
 }
 
 ga_status dist_exec_create_on_device(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, ga_dist_exec **out) {
-  return create_exec(plan, comm, ctx, true, out);
+  return create_exec(plan, comm, ctx, true, NULL, out);
 }
 
 /* --- the caller's tensors --- */

@@ -8,15 +8,17 @@
 
 typedef struct dist_device dist_device;
 
-/* All ranks call it. */
-GA_NODISCARD ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, dist_device **out);
+/* All ranks call it. copies: ga_dist_exec_options. */
+GA_NODISCARD ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, const char *copies,
+                                          dist_device **out);
 void dist_device_destroy(dist_device *e); /* NULL is fine */
 /* io has been checked. After an error the communicator has ended, and outputs are zeros. */
 GA_NODISCARD ga_status dist_device_run(dist_device *e, const ga_dist_tensors *io);
 /* Bytes of a device that a rank's executor takes. */
 int64_t dist_device_memory(const ga_dist_plan *plan, int32_t rank);
 uint64_t dist_device_sent(const dist_device *e);
-const char *dist_device_staged(const dist_device *e); /* "": it is not */
+const char *dist_device_copies(const dist_device *e);
+const char *dist_device_why_host(const dist_device *e);
 
 /* A rank's own tensor of a slot, in the caller's memory. */
 block_view dist_caller_view(const dist_problem *p, const ga_dist_tensors *io, int32_t rank, int32_t slot);

@@ -1,9 +1,11 @@
 #include "dist/window.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "dist/gather.h"
 
@@ -24,6 +26,14 @@ void dist_device_align(block_view *v, void *memory) {
     v->part[c] = at;
     at += ga_round_up((uint64_t)(v->rows * v->heads * v->dim[c] * dist_dtype_bytes(v->dtype)), (uint64_t)ALIGN);
   }
+}
+
+size_t dist_device_extent(const block_view *v) {
+  uint64_t bytes = 0;
+  if (v->lse) bytes = ga_round_up((uint64_t)(v->rows * v->heads) * sizeof *v->lse, (uint64_t)ALIGN);
+  for (int c = 0; c < v->n_parts; c++)
+    bytes += ga_round_up((uint64_t)(v->rows * v->heads * v->dim[c] * dist_dtype_bytes(v->dtype)), (uint64_t)ALIGN);
+  return bytes;
 }
 
 block_view dist_device_view(const ga_dist_plan *plan, const dist_step *s, void *memory) {
@@ -131,89 +141,113 @@ static ga_status place_side(const ga_dist_plan *plan, int32_t rank, int32_t me, 
   return list_takes(plan, rank, rank == me ? -1 : me, behind_keys, s);
 }
 
-/* What a rank tells the others before, and again after they have mapped its memory. */
-typedef struct rank_offer {
-  uint64_t bytes;
-  char why_not[WINDOW_WHY - 32]; /* "": its memory is there, and it reaches the others' */
-} rank_offer;
-
-static void refuse_offer(rank_offer *o, const char *why) { (void)snprintf(o->why_not, sizeof o->why_not, "%s", why); }
-
-static ga_status map_all(dist_window *w, const int *fds, const rank_offer *offers) {
+static ga_status map_all(dist_window *w, const int *fds, const uint64_t *bytes) {
   for (int32_t r = 0; r < w->plan->p.ranks; r++)
     if (r != w->comm->rank)
-      GA_TRY(w->device->ops->share_open(w->device, fds[r], (size_t)offers[r].bytes, &w->sides[r].memory));
+      GA_TRY(w->device->ops->share_open(w->device, fds[r], (size_t)bytes[r], &w->sides[r].memory));
   return GA_OK;
 }
 
-/* Ranks that have failed have ended the communicator, so that none waits here for long. */
-static ga_status hear_offers(const dist_window *w, const rank_offer *mine, rank_offer *offers, char why[WINDOW_WHY]) {
-  GA_TRY(ga_comm_all_gather(w->comm, mine, sizeof *mine, offers));
-  for (int32_t r = 0; r < w->plan->p.ranks && !*why; r++)
-    if (offers[r].why_not[0]) (void)snprintf(why, WINDOW_WHY, "rank %d: %s", r, offers[r].why_not);
-  return GA_OK;
-}
-
-static ga_status trade_memory(dist_window *w, rank_offer *mine, rank_offer *offers, int *fds, char why[WINDOW_WHY]) {
-  GA_TRY(hear_offers(w, mine, offers, why));
-  if (*why) return GA_OK;
-  GA_TRY(w->comm->calls->trade_fds(w->comm, w->sides[w->comm->rank].memory.fd, fds));
-  const ga_status status = map_all(w, fds, offers);
-  if (status != GA_OK) refuse_offer(mine, ga_error_text());
-  return status == GA_ERR_NOMEM ? status : hear_offers(w, mine, offers, why);
-}
-
-static ga_status trade_all(dist_window *w, rank_offer *mine, char why[WINDOW_WHY]) {
-  const size_t ranks = (size_t)w->plan->p.ranks;
-  void *fds, *offers;
-  GA_TRY(ga_mem_zalloc(ranks, sizeof(int), "ranks", &fds));
-  int *const fd = fds;
-  for (size_t r = 0; r < ranks; r++) fd[r] = -1;
-  ga_status status = ga_mem_zalloc(ranks, sizeof *mine, "ranks", &offers);
+/* Ranks that have failed so far have ended the communicator, so that none waits here for long. An error of a mapping is
+ * in *mapped. */
+static ga_status trade_memory(dist_window *w, ga_status *mapped) {
+  const int32_t ranks = w->plan->p.ranks;
+  const uint64_t mine = w->sides[w->comm->rank].memory.bytes;
+  void *p, *q;
+  *mapped = GA_OK;
+  GA_TRY(ga_mem_zalloc((size_t)ranks, sizeof(int), "ranks", &p));
+  int *const fds = p;
+  for (int32_t r = 0; r < ranks; r++) fds[r] = -1;
+  ga_status status = ga_mem_zalloc((size_t)ranks, sizeof mine, "ranks", &q);
   if (status == GA_OK) {
-    status = trade_memory(w, mine, offers, fd, why);
-    ga_mem_free(offers);
+    status = ga_comm_all_gather(w->comm, &mine, sizeof mine, q);
+    if (status == GA_OK) status = w->comm->calls->trade_fds(w->comm, w->sides[w->comm->rank].memory.fd, fds);
+    if (status == GA_OK)
+      *mapped = map_all(w, fds, q);
+    else if (status == GA_ERR_UNSUPPORTED) /* on all ranks */
+      *mapped = status, status = GA_OK;
+    ga_mem_free(q);
   }
-  for (size_t r = 0; r < ranks; r++)
-    if (fd[r] >= 0) (void)close(fd[r]);
-  ga_mem_free(fds);
+  for (int32_t r = 0; r < ranks; r++)
+    if (fds[r] >= 0) (void)close(fds[r]);
+  ga_mem_free(p);
   return status;
 }
 
-/* Memory of my own for others to map. */
-static ga_status make_offer(dist_window *w, rank_offer *mine) {
-  ga_shared *memory = &w->sides[w->comm->rank].memory;
-  bool allowed;
-  GA_TRY(ga_peers_allowed(&allowed));
-  if (!w->comm->calls->trade_fds) refuse_offer(mine, "its transport passes no memory to others");
-  if (!allowed) refuse_offer(mine, "GA_PEER is off");
-  if (mine->why_not[0]) return GA_OK;
-  const size_t bytes = (size_t)dist_window_bytes(w->plan, w->comm->rank);
-  const ga_status status = w->device->ops->share_alloc(w->device, bytes, memory);
-  if (status == GA_ERR_UNSUPPORTED) refuse_offer(mine, ga_error_text());
-  mine->bytes = memory->bytes;
-  return status == GA_ERR_UNSUPPORTED ? GA_OK : status;
+static void close_memory(dist_window *w) {
+  for (int32_t r = 0; w->sides && r < w->plan->p.ranks; r++) {
+    ga_shared *m = &w->sides[r].memory;
+    if (m->data && w->copies == DIST_COPIES_PEER) w->device->ops->share_close(w->device, m);
+    if (m->data && w->copies != DIST_COPIES_PEER) w->device->ops->free(w->device, m->data);
+    *m = (ga_shared){.fd = -1};
+  }
 }
 
-ga_status dist_window_open(const ga_dist_plan *plan, ga_comm *comm, ga_device *device, dist_window *w,
-                           char why[WINDOW_WHY]) {
-  rank_offer mine = {0};
+static ga_status make_own_shared(dist_window *w) {
+  const ga_device_ops *ops = w->device->ops;
+  bool allowed;
+  GA_TRY(ga_peers_allowed(&allowed));
+  GA_REQUIRE(allowed, GA_ERR_UNSUPPORTED, "GA_PEER is off");
+  GA_REQUIRE(ops->share_alloc, GA_ERR_UNSUPPORTED, "%s shares no memory with other devices", w->device->name);
+  return ops->share_alloc(w->device, (size_t)dist_window_bytes(w->plan, w->comm->rank),
+                          &w->sides[w->comm->rank].memory);
+}
+
+/* Each rank maps the memory of all others, or none does: *can then has the first error. */
+static ga_status share_memory(dist_window *w, ga_status *can) {
+  ga_status status, mapped;
+  w->copies = DIST_COPIES_PEER;
+  *can = dist_copies_agree(w->comm, make_own_shared(w), &status);
+  if (status != GA_OK || *can != GA_OK) return status;
+  GA_TRY(trade_memory(w, &mapped));
+  *can = dist_copies_agree(w->comm, mapped, &status);
+  return status;
+}
+
+/* What a device or a host cannot do, and not what it has too little of. */
+static bool may_go_without(ga_status status) { return status == GA_ERR_UNSUPPORTED || status == GA_ERR_DEVICE; }
+
+/* A program may make an executor for each shape. */
+static void warn_once(const dist_window *w) {
+  static atomic_flag told = ATOMIC_FLAG_INIT;
+  if (w->comm->rank == 0 && !atomic_flag_test_and_set(&told))
+    ga_log(GA_LOG_WARN, "dist: the devices do not write into each other's memory (%s): blocks go through host memory",
+           w->why_host);
+}
+
+static ga_status make_memory_of_ranks(dist_window *w, dist_copies wanted) {
+  ga_status can;
+  if (wanted == DIST_COPIES_AUTO || wanted == DIST_COPIES_PEER) {
+    GA_TRY(share_memory(w, &can));
+    if (can == GA_OK) return GA_OK;
+    close_memory(w);
+    if (wanted == DIST_COPIES_PEER || !may_go_without(can))
+      return ga_fail_in(can, "dist: the devices do not write into each other's memory");
+    (void)snprintf(w->why_host, sizeof w->why_host, "%s", ga_error_text());
+    warn_once(w);
+  } else if (wanted == DIST_COPIES_HOST) {
+    (void)snprintf(w->why_host, sizeof w->why_host, "it was asked for");
+  }
+  ga_shared *own = &w->sides[w->comm->rank].memory;
+  w->copies = wanted == DIST_COPIES_LINK ? DIST_COPIES_LINK : DIST_COPIES_HOST;
+  own->bytes = (size_t)dist_window_bytes(w->plan, w->comm->rank);
+  return w->device->ops->alloc_zeroed(w->device, own->bytes, &own->data);
+}
+
+ga_status dist_window_open(const ga_dist_plan *plan, ga_comm *comm, ga_device *device, dist_copies wanted,
+                           dist_window *w) {
   void *p;
   *w = (dist_window){.plan = plan, .comm = comm, .device = device};
-  *why = 0;
   GA_TRY(ga_mem_zalloc((size_t)plan->p.ranks, sizeof *w->sides, "ranks", &p));
   w->sides = p;
   for (int32_t r = 0; r < plan->p.ranks; r++) w->sides[r].memory.fd = -1;
   for (int32_t r = 0; r < plan->p.ranks; r++) GA_TRY(place_side(plan, r, comm->rank, &w->sides[r]));
-  GA_TRY(make_offer(w, &mine));
-  GA_TRY(trade_all(w, &mine, why));
-  if (*why) dist_window_close(w);
-  return GA_OK;
+  return make_memory_of_ranks(w, wanted);
 }
 
 void dist_window_close(dist_window *w) {
+  close_memory(w);
   for (int32_t r = 0; w->sides && r < w->plan->p.ranks; r++) {
-    if (w->sides[r].memory.data) w->device->ops->share_close(w->device, &w->sides[r].memory);
     ga_mem_free(w->sides[r].slot_at);
     ga_mem_free((void *)w->sides[r].takes);
     ga_mem_free(w->sides[r].take_at);

@@ -1,5 +1,6 @@
 /* The memory of each rank's device that the others write to: two counters for each pair of ranks, two of its own, and
- * the slots of the rank's program. Streams wait for counters, so that the host need not.
+ * the slots of the rank's program. Streams wait for counters, so that the host need not. Where devices do not write
+ * into each other's memory, what comes from others is stored in the same places, without counters of pairs.
  *
  * arrived[r] in my window: how many messages of rank r lie in my slots. ready[r]: how many of its slots rank r has
  * given to me. Counters go on from run to run; they are compared as numbers that wrap around. Where keys are gathered
@@ -10,6 +11,7 @@
 #include "core/ctx.h"
 #include "dist/block.h"
 #include "dist/comm.h"
+#include "dist/copies.h"
 
 /* What a rank knows of another, and of itself. */
 typedef struct window_side {
@@ -24,18 +26,21 @@ typedef struct window_side {
   int64_t *take_at;   /* [n_takes] of gradients: offset in its window */
 } window_side;
 
+enum { WINDOW_WHY = 400 };
+
 typedef struct dist_window {
   const ga_dist_plan *plan;
   ga_comm *comm;
   ga_device *device;
-  window_side *sides; /* [ranks] */
+  window_side *sides;        /* [ranks] */
+  dist_copies copies;        /* not AUTO. But for PEER, memory of the own side alone is here */
+  char why_host[WINDOW_WHY]; /* of HOST */
 } dist_window;
 
-enum { WINDOW_WHY = 192 };
-/* All ranks call it. Where some rank's memory cannot be shared, or another does not reach it, all of them have no
- * window: w->sides is NULL, and `why` names the first such rank and its reason; else it is "". */
-GA_NODISCARD ga_status dist_window_open(const ga_dist_plan *plan, ga_comm *comm, ga_device *device, dist_window *w,
-                                        char why[WINDOW_WHY]);
+/* All ranks call it, and get the same copies. With AUTO a line of the log says when they are not PEER, and why;
+ * once in a process. */
+GA_NODISCARD ga_status dist_window_open(const ga_dist_plan *plan, ga_comm *comm, ga_device *device, dist_copies wanted,
+                                        dist_window *w);
 /* Bytes of a rank's memory in it. */
 int64_t dist_window_bytes(const ga_dist_plan *plan, int32_t rank);
 /* No stream uses it any more. */
@@ -57,6 +62,8 @@ uint32_t *dist_window_progress(const dist_window *w, int32_t stream);
 block_view dist_device_view(const ga_dist_plan *plan, const dist_step *s, void *memory);
 void dist_device_align(block_view *v, void *memory);
 int64_t dist_device_bytes(int64_t bytes);
+/* Of a view that has memory: up to the end of its last part. */
+size_t dist_device_extent(const block_view *v);
 
 /* Where keys are gathered: K or V of all tokens, and the memory of the n-th gradients that `rank` takes from me; of the
  * own rank: that it takes from anybody. */

@@ -1,9 +1,10 @@
 /* The driver table of src/cuda/rt/driver.h over the emulator: the CUDA backend's host code runs unchanged on top. A
  * stream does its work at once, but for copies from page-locked memory, which it does as late as it may; the first
  * synchronisation behind a launch with reports fails, and its text is the first of them.
- * GA_EMU="devices=2,memory=64,nopeers,graphs,lose=100": so many devices, MiB on each, none of which reaches another;
- * streams may be recorded (of launches, fills and copies within the device); and from the 100th call on (of those that
- * work or allocate) the device is lost. */
+ * GA_EMU="devices=2,memory=64,nopeers,noshare,nopin,graphs,lose=100": so many devices, MiB on each, none of which
+ * reaches another, or whose memory no other maps, or which page-locks no memory of its callers; streams may be recorded
+ * (of launches, fills and copies within the device); and from the 100th call on (of those that work or allocate) the
+ * device is lost. */
 #include "tests/emu/emu_driver.h"
 
 #include <stdio.h>
@@ -15,7 +16,14 @@
 #include "tests/emu/emu_queue.h"
 #include "tests/emu/emu_share.h"
 
-enum { ERR_INVALID_VALUE = 1, ERR_LOST = 214, ERR_NOT_FOUND = 500, ERR_LAUNCH_FAILED = 719, ERR_NOT_SUPPORTED = 801 };
+enum {
+  ERR_INVALID_VALUE = 1,
+  ERR_LOST = 214,
+  ERR_NO_PEERS = 217,
+  ERR_NOT_FOUND = 500,
+  ERR_LAUNCH_FAILED = 719,
+  ERR_NOT_SUPPORTED = 801
+};
 enum { MAX_DEVICES = 4, MAX_LATER = 64 };
 
 /* What pools and contexts point to. */
@@ -67,7 +75,10 @@ static CUresult e_GetErrorName(CUresult rc, const char **name) {
   return CUDA_SUCCESS;
 }
 static CUresult e_GetErrorString(CUresult rc, const char **text) {
-  *text = rc == ERR_LOST ? "the device is lost" : emu_n_reports() ? emu_report_text(0) : "no report";
+  *text = rc == ERR_LOST       ? "the device is lost"
+          : rc == ERR_NO_PEERS ? "peer access is not supported between these two devices"
+          : emu_n_reports()    ? emu_report_text(0)
+                               : "no report";
   return CUDA_SUCCESS;
 }
 static CUresult e_DeviceGetCount(int *n) {
@@ -79,8 +90,7 @@ static CUresult e_DeviceGet(CUdevice *device, int index) {
   return CUDA_SUCCESS;
 }
 static CUresult e_DeviceGetPCIBusId(char *bus, int bytes, CUdevice device) {
-  (void)device;
-  (void)snprintf(bus, (size_t)bytes, "none");
+  (void)snprintf(bus, (size_t)bytes, "none-%d", device);
   return CUDA_SUCCESS;
 }
 static CUresult e_DeviceGetName(char *name, int bytes, CUdevice device) {
@@ -276,6 +286,18 @@ static CUresult e_MemFreeHost(void *p) {
   free(p);
   return CUDA_SUCCESS;
 }
+static CUresult e_MemHostRegister(void *p, size_t bytes, unsigned flags) {
+  STEP();
+  if (has_setting("nopin")) return ERR_NOT_SUPPORTED;
+  if ((uintptr_t)p % 4096 || bytes % 4096 || flags != CU_MEMHOSTREGISTER_PORTABLE) return ERR_INVALID_VALUE;
+  return add_piece(p, bytes, NULL) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+static CUresult e_MemHostUnregister(void *p) {
+  EMU_GUARD;
+  do_later(enqueued);
+  drop_piece(p);
+  return CUDA_SUCCESS;
+}
 static emu_work copy_work(void *dst, const void *src, size_t bytes) {
   return (emu_work){.kind = EMU_COPY, .dst = dst, .src = src, .width = bytes, .rows = 1};
 }
@@ -366,10 +388,10 @@ static CUresult e_MemGetAllocationGranularity(size_t *out, const CUmemProps *pro
   return props->handle_type == CU_MEM_HANDLE_POSIX ? CUDA_SUCCESS : ERR_INVALID_VALUE;
 }
 static CUresult e_MemCreate(CUmemory *out, size_t bytes, const CUmemProps *props, unsigned long long flags) {
-  (void)flags, (void)props;
+  (void)flags;
   STEP();
   if (bytes > memory_bytes()) return CUDA_ERROR_OUT_OF_MEMORY;
-  return emu_share_create(out, bytes);
+  return emu_share_create(out, bytes, props->location_id);
 }
 static CUresult e_MemRelease(CUmemory memory) {
   EMU_GUARD;
@@ -398,9 +420,13 @@ static CUresult e_MemAddressFree(CUdeviceptr p, size_t bytes) {
   drop_piece((void *)(uintptr_t)p);
   return emu_share_unreserve((void *)(uintptr_t)p, bytes);
 }
+/* Of what this thread has mapped last: access is asked for next. */
+static _Thread_local int mapped_owner;
+
 static CUresult e_MemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemory memory, unsigned long long flags) {
   (void)flags;
   STEP();
+  mapped_owner = emu_share_owner(memory);
   return offset ? ERR_INVALID_VALUE : emu_share_map((void *)(uintptr_t)p, bytes, memory);
 }
 static CUresult e_MemUnmap(CUdeviceptr p, size_t bytes) {
@@ -409,6 +435,7 @@ static CUresult e_MemUnmap(CUdeviceptr p, size_t bytes) {
 }
 static CUresult e_MemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDesc *access, size_t n) {
   (void)p, (void)bytes;
+  if (n == 1 && has_setting("nopeers") && mapped_owner != access->location_id) return ERR_NO_PEERS;
   return n == 1 && access->flags == CU_MEMPOOL_READ_WRITE ? CUDA_SUCCESS : ERR_INVALID_VALUE;
 }
 
@@ -531,6 +558,11 @@ static bool has_come(emu_event *e) {
 }
 static CUresult e_EventSynchronize(CUevent event) {
   while (!has_come((void *)event)) sleep_20us();
+  STEP();
+  return CUDA_SUCCESS;
+}
+static CUresult e_EventQuery(CUevent event) {
+  if (!has_come((void *)event)) return CUDA_ERROR_NOT_READY;
   STEP();
   return CUDA_SUCCESS;
 }

@@ -1,6 +1,7 @@
 #include "tests/emu/emu_share.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -22,8 +23,11 @@ static reserved *all;
 /* A handle is the file descriptor + 1: 0 is none. */
 static int fd_of(CUmemory memory) { return (int)memory - 1; }
 
-CUresult emu_share_create(CUmemory *out, size_t bytes) {
-  const int fd = memfd_create("emu-shared", MFD_CLOEXEC);
+/* The name goes with the file to other processes: it says whose memory it is. */
+CUresult emu_share_create(CUmemory *out, size_t bytes, int device) {
+  char name[32];
+  (void)snprintf(name, sizeof name, "emu-shared-%d", device);
+  const int fd = memfd_create(name, MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = (CUmemory)fd + 1;
   return CUDA_SUCCESS;
@@ -87,6 +91,14 @@ CUresult emu_share_map(void *p, size_t bytes, CUmemory memory) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   emu_mark_written(p, bytes);
   return CUDA_SUCCESS;
+}
+
+int emu_share_owner(CUmemory memory) {
+  char path[64], name[64] = "";
+  int device = -1;
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd_of(memory));
+  if (readlink(path, name, sizeof name - 1) < 0 || sscanf(name, "/memfd:emu-shared-%d", &device) != 1) return -1;
+  return device;
 }
 
 CUresult emu_share_unmap(void *p, size_t bytes) {

@@ -8,7 +8,9 @@
 
 #define EMU_SHARE_GRAIN ((size_t)64 << 10)
 
-CUresult emu_share_create(CUmemory *out, size_t bytes);
+CUresult emu_share_create(CUmemory *out, size_t bytes, int device);
+/* The device that made it, in this process or another. */
+int emu_share_owner(CUmemory memory);
 CUresult emu_share_release(CUmemory memory);
 CUresult emu_share_export(void *fd, CUmemory memory);
 CUresult emu_share_import(CUmemory *out, int fd);

@@ -131,6 +131,8 @@ ga_status cuda_memory(ga_device *device, ga_memory_info *info);
 ga_status cuda_trim(ga_device *device);
 ga_status cuda_host_alloc(ga_device *device, size_t bytes, void **out);
 void cuda_host_free(ga_device *device, void *p);
+ga_status cuda_host_pin(ga_device *device, void *p, size_t bytes);
+void cuda_host_unpin(ga_device *device, void *p);
 
 ga_status cuda_stream_create(ga_device *device, ga_stream **out);
 void cuda_stream_destroy(ga_stream *stream);
@@ -160,6 +162,7 @@ void cuda_event_destroy(ga_event *event);
 ga_status cuda_event_record(ga_event *event, ga_stream *stream);
 ga_status cuda_event_wait(ga_event *event, ga_stream *stream);
 ga_status cuda_event_sync(ga_event *event);
+ga_status cuda_event_query(ga_event *event, bool *done);
 ga_status cuda_event_elapsed(ga_event *start, ga_event *end, double *ms);
 
 ga_status cuda_function_load(ga_device *device, const void *image, const char *name, ga_function **out);

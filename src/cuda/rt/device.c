@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "cuda/rt/cuda.h"
 #include "cuda/rt/jit.h"
+#include "cuda/rt/nccl.h"
 #include "cuda/rt/nvml.h"
 
 ga_status cuda_enter(const cuda_device *d) {
@@ -57,11 +58,14 @@ static const ga_device_ops device_ops = {
     .trim = cuda_trim,
     .host_alloc = cuda_host_alloc,
     .host_free = cuda_host_free,
+    .host_pin = cuda_host_pin,
+    .host_unpin = cuda_host_unpin,
     .event_create = cuda_event_create,
     .event_destroy = cuda_event_destroy,
     .event_record = cuda_event_record,
     .event_wait = cuda_event_wait,
     .event_sync = cuda_event_sync,
+    .event_query = cuda_event_query,
     .event_elapsed = cuda_event_elapsed,
     .prepare = cuda_prepare,
     .graph_begin = cuda_graph_begin,
@@ -81,6 +85,14 @@ static const ga_device_ops device_ops = {
     .value_write = cuda_value_write,
     .value_wait = cuda_value_wait,
     .stream_query = cuda_stream_query,
+    .link_name = "nccl",
+    .link_load = cuda_link_load,
+    .link_id = cuda_link_id,
+    .link_open = cuda_link_open,
+    .link_exchange = cuda_link_exchange,
+    .link_check = cuda_link_check,
+    .link_abort = cuda_link_abort,
+    .link_close = cuda_link_close,
     .telemetry = read_telemetry,
 };
 

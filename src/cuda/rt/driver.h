@@ -97,7 +97,12 @@ typedef struct CUcopy2D { /* CUDA_MEMCPY2D */
 enum { CU_MEMORYTYPE_DEVICE = 2 };
 enum { CU_STREAM_WAIT_GEQ = 0, CU_STREAM_WRITE_DEFAULT = 0 };
 
-enum { CU_STREAM_NON_BLOCKING = 1, CU_MEMHOSTALLOC_PORTABLE = 1, CU_POINTER_DEVICE_ORDINAL = 9 };
+enum {
+  CU_STREAM_NON_BLOCKING = 1,
+  CU_MEMHOSTALLOC_PORTABLE = 1,
+  CU_MEMHOSTREGISTER_PORTABLE = 1,
+  CU_POINTER_DEVICE_ORDINAL = 9
+};
 enum { CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2 };
 /* Relaxed: work that other threads, or lazy loading, do meanwhile does not end the capture. */
 enum { CU_CAPTURE_RELAXED = 2 };
@@ -177,6 +182,8 @@ typedef struct CUlaunchConfig {
   X(MemFreeAsync, cuMemFreeAsync, (CUdeviceptr p, CUstream stream)) \
   X(MemHostAlloc, cuMemHostAlloc, (void **out, size_t bytes, unsigned flags)) \
   X(MemFreeHost, cuMemFreeHost, (void *p)) \
+  X(MemHostRegister, cuMemHostRegister_v2, (void *p, size_t bytes, unsigned flags)) \
+  X(MemHostUnregister, cuMemHostUnregister, (void *p)) \
   X(MemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t bytes, CUstream stream)) \
   X(MemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t bytes, CUstream stream)) \
   X(MemcpyDtoDAsync, cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream)) \
@@ -214,6 +221,7 @@ typedef struct CUlaunchConfig {
   X(EventDestroy, cuEventDestroy_v2, (CUevent event)) \
   X(EventRecord, cuEventRecord, (CUevent event, CUstream stream)) \
   X(EventSynchronize, cuEventSynchronize, (CUevent event)) \
+  X(EventQuery, cuEventQuery, (CUevent event)) \
   X(EventElapsedTime, cuEventElapsedTime, (float *ms, CUevent start, CUevent end)) \
   X(ModuleLoadData, cuModuleLoadData, (CUmodule * module, const void *image)) \
   X(ModuleUnload, cuModuleUnload, (CUmodule module)) \

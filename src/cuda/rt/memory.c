@@ -191,6 +191,20 @@ ga_status cuda_host_alloc(ga_device *device, size_t bytes, void **out) {
   return ga_cu_fail(d->cu, rc, "cuMemHostAlloc");
 }
 
+ga_status cuda_host_pin(ga_device *device, void *p, size_t bytes) {
+  cuda_device *d = of(device);
+  GA_TRY(cuda_enter(d));
+  const CUresult rc = d->cu->MemHostRegister(p, bytes, CU_MEMHOSTREGISTER_PORTABLE);
+  if (rc == CUDA_SUCCESS) return GA_OK;
+  return ga_fail_in(ga_cu_fail(d->cu, rc, "cuMemHostRegister"), "%s: %zu bytes", d->base.name, bytes);
+}
+
+void cuda_host_unpin(ga_device *device, void *p) {
+  cuda_device *d = of(device);
+  cuda_enter_late(d);
+  (void)d->cu->MemHostUnregister(p);
+}
+
 void cuda_host_free(ga_device *device, void *p) {
   cuda_device *d = of(device);
   if (!p) return;

@@ -84,7 +84,10 @@ ga_status cuda_share_open(ga_device *device, int fd, size_t bytes, ga_shared *ou
   ga_shared m = {.fd = -1, .bytes = bytes};
   CUmemory memory;
   size_t grain;
+  bool allowed;
   *out = m;
+  GA_TRY(ga_peers_allowed(&allowed));
+  GA_REQUIRE(allowed, GA_ERR_UNSUPPORTED, "%s: maps no memory of others: GA_PEER is off", d->base.name);
   GA_TRY(cuda_enter(d));
   GA_TRY(check_sharing(d));
   GA_CU(d->cu, MemGetAllocationGranularity, &grain, &props, CU_MEM_GRANULARITY_MINIMUM);

@@ -169,6 +169,16 @@ ga_status cuda_event_sync(ga_event *event) {
   return waited(d, d->cu->EventSynchronize(event_handle(event)), "cuEventSynchronize");
 }
 
+ga_status cuda_event_query(ga_event *event, bool *done) {
+  const cuda_device *d = event_device(event);
+  *done = false;
+  GA_TRY(cuda_enter(d));
+  const CUresult rc = d->cu->EventQuery(event_handle(event));
+  if (rc == CUDA_ERROR_NOT_READY) return GA_OK;
+  *done = true;
+  return waited(d, rc, "cuEventQuery");
+}
+
 ga_status cuda_event_elapsed(ga_event *start, ga_event *end, double *ms) {
   const cuda_device *d = event_device(start);
   float f;

@@ -1,0 +1,25 @@
+/* How blocks go from one device to another. */
+#ifndef GA_DIST_COPIES_H
+#define GA_DIST_COPIES_H
+
+#include "core/device.h"
+#include "dist/comm.h"
+
+typedef enum dist_copies {
+  DIST_COPIES_AUTO, /* PEER where the devices can, else HOST */
+  DIST_COPIES_PEER, /* each writes into the memory of the others */
+  DIST_COPIES_HOST, /* through page-locked host memory and the communicator */
+  DIST_COPIES_LINK  /* by the backend's library for messages, under the name of that */
+} dist_copies;
+
+const char *dist_copies_name(const ga_device *device, dist_copies copies);
+/* What `asked` says, or $GA_DIST_COPIES where it is NULL or "". All ranks call it, and get the same or an error. */
+GA_NODISCARD ga_status dist_copies_wanted(ga_comm *comm, const ga_device *device, const char *asked, dist_copies *out);
+/* All ranks call it, each with its word, of DIST_WORD - 1 letters at most: GA_ERR_COMM on all where they differ. */
+enum { DIST_WORD = 24 };
+GA_NODISCARD ga_status dist_copies_same(ga_comm *comm, const char *what, const char *word);
+/* What a rank has tried, and how that ended. All ranks call it: GA_OK when all of them have succeeded, else the first
+ * one's status with its text. An error of the communicator is in *comm_status. */
+GA_NODISCARD ga_status dist_copies_agree(ga_comm *comm, ga_status mine, ga_status *comm_status);
+
+#endif

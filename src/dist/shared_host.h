@@ -1,0 +1,19 @@
+/* Messages through page-locked host memory that two ranks of one host map: the sender's device writes it, the
+ * receiver's reads it, and no processor copies. */
+#ifndef GA_DIST_SHARED_HOST_H
+#define GA_DIST_SHARED_HOST_H
+
+#include "dist/exchange.h"
+
+typedef struct dist_shared dist_shared;
+
+/* All ranks call it. *out is NULL on all of them where some rank cannot: *can is its status then, with its text. asked:
+ * bytes of a chunk, the same on all ranks; 0 = by their number. */
+GA_NODISCARD ga_status dist_shared_create(ga_ctx *ctx, ga_comm *comm, size_t asked, dist_shared **out, ga_status *can);
+/* No work of it is under way. NULL is fine. */
+void dist_shared_destroy(dist_shared *x);
+/* Sends are on `stream`, receives on `arrivals`, each behind what is there. Returns when all are done. */
+GA_NODISCARD ga_status dist_shared_run(dist_shared *x, ga_stream *stream, ga_stream *arrivals,
+                                       const ga_link_message *messages, int64_t n);
+
+#endif
