@@ -520,8 +520,8 @@ static double norm_factor(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a
   return 1 / sqrt(sum / (double)d->plain.k + (double)d->norm_eps);
 }
 
-/* Expected square of what rounding to bf16 takes off x: its error is uniform over a step, 2^-7 of the power of two below x.
- * So it is up to 2^-8 of x just above such a power, and up to 2^-9 below the next. */
+/* Expected square of what rounding to bf16 takes off x: its error is uniform over a step, 2^-7 of the power of two
+ * below x. So it is up to 2^-8 of x just above such a power, and up to 2^-9 below the next. */
 static double bf16_rounding(double x) {
   const double step = x == 0 ? 0 : check_ulp(GA_BF16, x);
   return step * step / 12;
