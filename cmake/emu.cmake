@@ -6,9 +6,9 @@
 #   stretch those of attention over stretches, and their plain ones
 #   none
 
-# The first row of each source stands for its family and architecture; of the ladder, whose rungs are slow, one for each architecture.
+# The first row of each source stands for its family and architecture; of the ladder, whose rungs are slow, one of Hopper.
 # Not here: probes and all-reduces, which are no rows of the table, and rows that launch rows of any other source.
-set(GA_EMU_NOT_QUICK "^probe_|^all_reduce_|_prefill_f32_")
+set(GA_EMU_NOT_QUICK "^probe_|^all_reduce_|_prefill_f32_|^attn_ladder_.*_sm80_")
 function(ga_emu_quick_ids out)
   set(ids)
   set(seen)

@@ -19,6 +19,7 @@ class Refusals(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory(prefix="ga kernels ")
         cls.root = Path(cls.folder.name) / "tree"
         shutil.copytree(ROOT / "src", cls.root / "src", ignore=shutil.ignore_patterns("jinja", "token", "file", "*.inc"))
+        cls.sources = [p for p in (ROOT / "src").rglob("*") if p.suffix in {".toml", ".cu", ".c"}]
 
     @classmethod
     def tearDownClass(cls):
@@ -26,7 +27,7 @@ class Refusals(unittest.TestCase):
 
     def tearDown(self):
         """What a test has changed is as it was."""
-        for path in (p for p in (ROOT / "src").rglob("*") if p.suffix in {".toml", ".cu", ".c"}):
+        for path in self.sources:
             copy = self.root / path.relative_to(ROOT)
             if copy.parent.is_dir() and (not copy.exists() or copy.stat().st_size != path.stat().st_size or copy.suffix == ".toml"):
                 shutil.copy(path, copy)

@@ -70,6 +70,20 @@ static int borders(pyga_call *call, int index, int64_t tokens, int64_t *batch, i
   return 0;
 }
 
+/* [batch], i32: how many of the keys between its borders a packed sequence has. On the CPU values are looked at. */
+static int used_keys(pyga_call *call, int index, int64_t batch, const int32_t *start, const int32_t **out) {
+  const void *data = NULL;
+  if (pyga_vector(call, index, GA_I32, batch, NULL, &data)) return -1;
+  *out = data;
+  for (int64_t b = 0; !call->context->is_cuda && b < batch; b++) {
+    const int64_t most = (int64_t)start[b + 1] - start[b];
+    if ((*out)[b] < 0 || (*out)[b] > most)
+      return pyga_fail(GA_ERR_ARG, "%s: sequence %lld has %d; allowed are 0 to its keys, %lld", pyga_what(call, index),
+                       (long long)b, (int)(*out)[b], (long long)most);
+  }
+  return 0;
+}
+
 enum {
   ATTN_Q,
   ATTN_K,
@@ -194,8 +208,14 @@ static int attn_lengths(pyga_call *call, const pyga_view *k, const heads_view *q
     io->q_tokens = q->tokens;
     if (!paged && borders(call, ATTN_KV_START, kh->tokens, &batch, &max_kv, &io->kv_start)) return -1;
     if (!paged) io->kv_tokens = kh->tokens;
+    if (!paged && call->args.value[ATTN_KV_LEN]) {
+      if (used_keys(call, ATTN_KV_LEN, batch, io->kv_start, &io->kv_len)) return -1;
+      d->flags |= GA_ATTN_LENGTHS;
+    }
     d->batch = batch, d->max_q = max_q;
   } else {
+    if (!paged && call->args.value[ATTN_KV_LEN])
+      return pyga_fail(GA_ERR_ARG, "attention: kv_len without page_table or q_start; allowed beside one of them");
     d->batch = q->batch, d->max_q = q->tokens;
     if (!paged && kh->batch != q->batch) return pyga_bad_shape(call, ATTN_K, k, "the batch of q");
     if (!paged) max_kv = kh->tokens;
@@ -255,6 +275,7 @@ const pyga_op pyga_op_attention = {
     "layout 'bhsd' has heads before tokens. With q_start and kv_start [batch + 1] i32 (packed sequences) all are "
     "[tokens, heads, dim].\n"
     "With page_table [batch, n] i32 and kv_len [batch] i32 k and v are pages [pages, page_size, kv_heads, dim].\n"
+    "kv_len beside kv_start: how many of its keys a packed sequence has; those behind them are not read.\n"
     "causal: the last query sees the last key. scale None: 1 / sqrt(dim). sinks, alibi [q_heads] f32.\n"
     "Any strides but for the last dimension. lse=True: returns (o, lse [batch, q_heads, max_q] f32).\n"
     "Raises ShapeError, DtypeError, ArgumentError, UnsupportedError.",
@@ -286,6 +307,7 @@ enum {
   BWD_KV_START,
   BWD_MAX_Q,
   BWD_MAX_KV,
+  BWD_KV_LEN,
   BWD_DETERMINISTIC,
   BWD_GRAD_DTYPE,
   BWD_OUT_DQ,
@@ -316,7 +338,11 @@ static int bwd_lengths(pyga_call *call, const heads_view h[5]) {
   const int64_t most = (int64_t)1 << 40;
   int64_t batch = -1, max_q = -1, max_kv = -1;
   d->batch = h[0].batch, d->max_q = h[0].tokens, d->max_kv = h[1].tokens;
-  if (!call->args.value[BWD_Q_START]) return 0;
+  if (!call->args.value[BWD_Q_START]) {
+    if (call->args.value[BWD_KV_LEN])
+      return pyga_fail(GA_ERR_ARG, "attention_backward: kv_len without q_start; allowed beside it");
+    return 0;
+  }
   if (pyga_arg_int(&call->args, BWD_MAX_Q, 0, most, &max_q) ||
       pyga_arg_int(&call->args, BWD_MAX_KV, 0, most, &max_kv) ||
       borders(call, BWD_Q_START, h[0].tokens, &batch, &max_q, &io->q_start) ||
@@ -325,6 +351,13 @@ static int bwd_lengths(pyga_call *call, const heads_view h[5]) {
   d->batch = batch, d->max_q = max_q, d->max_kv = max_kv;
   d->total_q = h[0].tokens, d->total_kv = h[1].tokens;
   d->flags |= GA_ATTN_VARLEN;
+  if (!call->args.value[BWD_KV_LEN]) return 0;
+  if (!call->args.value[BWD_OUT_DK] || !call->args.value[BWD_OUT_DV])
+    return pyga_fail(GA_ERR_ARG,
+                     "attention_backward: kv_len without out_dk and out_dv; allowed with both, whose rows of "
+                     "unused keys stay as they are");
+  if (used_keys(call, BWD_KV_LEN, batch, io->kv_start, &io->kv_len)) return -1;
+  d->flags |= GA_ATTN_LENGTHS;
   return 0;
 }
 
@@ -392,18 +425,20 @@ static int fill_attention_backward(pyga_call *call) {
 }
 
 static const char *const bwd_names[] = {
-    "q",          "k",      "v",      "o",      "lse",        "dout",      "causal", "window", "scale",
-    "softcap",    "sinks",  "alibi",  "layout", "q_start",    "kv_start",  "max_q",  "max_kv", "deterministic",
-    "grad_dtype", "out_dq", "out_dk", "out_dv", "out_dsinks", "workspace", "stream", NULL};
+    "q",        "k",      "v",          "o",         "lse",           "dout",       "causal",
+    "window",   "scale",  "softcap",    "sinks",     "alibi",         "layout",     "q_start",
+    "kv_start", "max_q",  "max_kv",     "kv_len",    "deterministic", "grad_dtype", "out_dq",
+    "out_dk",   "out_dv", "out_dsinks", "workspace", "stream",        NULL};
 const pyga_op pyga_op_attention_backward = {
     "attention_backward",
     "attention_backward(q, k, v, o, lse, dout, *, causal=False, window=0, scale=None, softcap=0, sinks=None, "
     "alibi=None,\n"
     "                   layout='bshd', q_start=None, kv_start=None, max_q=None, max_kv=None, deterministic=False, "
     "grad_dtype=None,\n"
-    "                   out_dq=None, out_dk=None, out_dv=None, out_dsinks=None)\n\n"
+    "                   kv_len=None, out_dq=None, out_dk=None, out_dv=None, out_dsinks=None)\n\n"
     "Gradients (dq, dk, dv), with sinks also dsinks, of attention() with the same options; o and lse are its results.\n"
     "q, k, v, o, dout of one type: f32, f16, bf16. grad_dtype: that type or f32.\n"
+    "kv_len needs out_dk and out_dv: rows of keys that are not used stay as they are.\n"
     "Raises ShapeError, DtypeError, ArgumentError, UnsupportedError.",
     bwd_names,
     6,

@@ -78,8 +78,8 @@ class _Ops:
                            causal: bool = ..., window: int = ..., scale: float | None = ..., softcap: float = ..., sinks:
                            ArrayLike | None = ..., alibi: ArrayLike | None = ..., layout: Layout | None = ..., q_start:
                            ArrayLike | None = ..., kv_start: ArrayLike | None = ..., max_q: int | None = ..., max_kv: int |
-                           None = ..., deterministic: bool = ..., grad_dtype: DtypeLike | None = ..., out_dq: ArrayLike |
-                           None = ..., out_dk: ArrayLike | None = ..., out_dv: ArrayLike | None = ..., out_dsinks: ArrayLike
+                           None = ..., kv_len: ArrayLike | None = ..., deterministic: bool = ..., grad_dtype: DtypeLike |
+                           None = ..., out_dq: ArrayLike | None = ..., out_dk: ArrayLike | None = ..., out_dv: ArrayLike | None = ..., out_dsinks: ArrayLike
                            | None = ..., stream: int | None = ...) -> tuple[Any, ...]: ...
     def attn_quant(self, x: ArrayLike, kind: Literal['rows', 'values'] = ..., dtype: DtypeLike = ..., *, scale_tokens: int = ...,
                    hadamard: bool = ..., seed: int = ..., centre: bool = ..., out: ArrayLike | None = ..., out_scale: ArrayLike |
@@ -155,7 +155,7 @@ def attention_backward(q: ArrayLike, k: ArrayLike, v: ArrayLike, o: ArrayLike, l
                        bool = ..., window: int = ..., scale: float | None = ..., softcap: float = ..., sinks: ArrayLike |
                        None = ..., alibi: ArrayLike | None = ..., layout: Layout | None = ..., q_start: ArrayLike | None =
                        ..., kv_start: ArrayLike | None = ..., max_q: int | None = ..., max_kv: int | None = ...,
-                       deterministic: bool = ..., grad_dtype: DtypeLike | None = ..., out_dq: ArrayLike | None = ...,
+                       kv_len: ArrayLike | None = ..., deterministic: bool = ..., grad_dtype: DtypeLike | None = ..., out_dq: ArrayLike | None = ...,
                        out_dk: ArrayLike | None = ..., out_dv: ArrayLike | None = ..., out_dsinks: ArrayLike | None = ...,
                        stream: int | None = ...) -> tuple[Any, ...]: ...
 def attn_quant(x: ArrayLike, kind: Literal['rows', 'values'] = ..., dtype: DtypeLike = ..., *, scale_tokens: int = ...,

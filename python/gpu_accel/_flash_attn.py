@@ -74,14 +74,18 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
 
 def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0, softmax_scale=None,
                            causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False,
-                           return_attn_probs=False, block_table=None):
-    """Packed sequences: q [tokens, heads, dim], k, v [kv tokens, kv_heads, dim], cu_seqlens [batch + 1] i32."""
+                           return_attn_probs=False, block_table=None, seqused_k=None):
+    """Packed sequences: q [tokens, heads, dim], k, v [kv tokens, kv_heads, dim], cu_seqlens [batch + 1] i32. seqused_k [batch]
+    i32: of its keys a sequence has only the first so many; causal: its last query sees the last of these. Gradients of the
+    others are 0. On a GPU nothing looks at the numbers: more than a sequence's keys reads those behind it."""
     name = "flash_attn_varlen_func"
     _refuse(name, return_attn_probs=(bool(return_attn_probs), False))
     if block_table is not None:
         raise _core.UnsupportedError(f"{name}: block_table; allowed is None: flash_attn_with_kvcache takes pages")
     options = _options(name, causal, window_size, softmax_scale, softcap, alibi_slopes, dropout_p)
     options |= {"q_start": cu_seqlens_q, "kv_start": cu_seqlens_k, "max_q": int(max_seqlen_q), "max_kv": int(max_seqlen_k)}
+    if seqused_k is not None:
+        options["kv_len"] = seqused_k
     if torch := _torch_of(q):
         return _on_torch(torch, name, q, k, v, False, bool(deterministic), options)
     return _core.attention(q, k, v, **options)

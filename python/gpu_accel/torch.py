@@ -39,9 +39,9 @@ def using(context):
 
 _library = torch.library.Library("gpu_accel", "DEF")
 _OPTIONS = "Tensor? sinks, Tensor? q_start, Tensor? kv_start, int max_q, int max_kv, bool causal, int window, float scale, float softcap"
-_library.define(f"attention(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor)")
+_library.define(f"attention(Tensor q, Tensor k, Tensor v, {_OPTIONS}, Tensor? kv_len=None) -> (Tensor, Tensor)")
 _library.define("attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, "
-                f"{_OPTIONS}, bool deterministic) -> (Tensor, Tensor, Tensor, Tensor)")
+                f"{_OPTIONS}, bool deterministic, Tensor? kv_len=None) -> (Tensor, Tensor, Tensor, Tensor)")
 
 
 def _call(op, tensors, options, out):
@@ -73,10 +73,10 @@ def _check_device(q, others):
             raise _core.ArgumentError(f"attention: {name} lies on {x.device}; allowed is that of q, {q.device}")
 
 
-def _options(sinks, q_start, kv_start, max_q, max_kv, causal, window, scale, softcap):
+def _options(sinks, q_start, kv_start, max_q, max_kv, causal, window, scale, softcap, kv_len):
     options = {"causal": causal, "window": window, "scale": scale, "softcap": softcap, "sinks": sinks}
     if q_start is not None:
-        options |= {"q_start": q_start, "kv_start": kv_start, "max_q": max_q, "max_kv": max_kv}
+        options |= {"q_start": q_start, "kv_start": kv_start, "max_q": max_q, "max_kv": max_kv, "kv_len": kv_len}
     return options
 
 
@@ -98,7 +98,7 @@ def _results(q, v, q_start, max_q):
     return o, q.new_empty((batch, q.shape[-2], max_q), dtype=torch.float32)
 
 
-def _attention(q, k, v, sinks, q_start, kv_start, max_q, max_kv, causal, window, scale, softcap):
+def _attention(q, k, v, sinks, q_start, kv_start, max_q, max_kv, causal, window, scale, softcap, kv_len=None):
     o, lse = _results(q, v, q_start, max_q)
     if lse.numel() == 0 or o.numel() == 0:
         return o, lse
@@ -106,11 +106,11 @@ def _attention(q, k, v, sinks, q_start, kv_start, max_q, max_kv, causal, window,
         lse.fill_(float("-inf"))
     out = o if _in_f32(q) is q else torch.empty_like(o, dtype=torch.float32)
     _call("attention", [_in_f32(x) for x in (q, k, v)],
-          _options(sinks, q_start, kv_start, max_q, max_kv, causal, window, scale, softcap), {"out": out, "out_lse": lse})
+          _options(sinks, q_start, kv_start, max_q, max_kv, causal, window, scale, softcap, kv_len), {"out": out, "out_lse": lse})
     return (o if out is o else o.copy_(out)), lse
 
 
-def _attention_fake(q, k, v, sinks, q_start, kv_start, max_q, max_kv, causal, window, scale, softcap):
+def _attention_fake(q, k, v, sinks, q_start, kv_start, max_q, max_kv, causal, window, scale, softcap, kv_len=None):
     return _results(q, v, q_start, max_q)
 
 
@@ -119,17 +119,21 @@ def _gradients(q, k, v, sinks):
     return *(torch.empty_like(x) for x in (q, k, v)), none if sinks is None else torch.empty_like(sinks)
 
 
-def _attention_backward(dout, q, k, v, o, lse, sinks, q_start, kv_start, max_q, max_kv, causal, window, scale, softcap, deterministic):
+def _attention_backward(dout, q, k, v, o, lse, sinks, q_start, kv_start, max_q, max_kv, causal, window, scale, softcap, deterministic,
+                        kv_len=None):
     grads = _gradients(q, k, v, sinks)
     if lse.numel() == 0 or k.numel() == 0:
         for grad in grads:
             grad.zero_()
         return grads
     whole = [g if _in_f32(g) is g else torch.empty_like(g, dtype=torch.float32) for g in grads]
+    if kv_len is not None:  # rows of keys that are not used are not written
+        whole[1].zero_()
+        whole[2].zero_()
     out = {"out_dq": whole[0], "out_dk": whole[1], "out_dv": whole[2]}
     if sinks is not None:
         out["out_dsinks"] = whole[3]
-    options = _options(sinks, q_start, kv_start, max_q, max_kv, causal, window, scale, softcap) | {"deterministic": deterministic}
+    options = _options(sinks, q_start, kv_start, max_q, max_kv, causal, window, scale, softcap, kv_len) | {"deterministic": deterministic}
     _call("attention_backward", [*(_in_f32(x) for x in (q, k, v, o)), lse, _in_f32(dout)], options, out)
     for grad, seen in zip(grads, whole):
         if grad is not seen:
@@ -165,9 +169,9 @@ _backward = torch.ops.gpu_accel.attention_backward.default
 
 def _save(ctx, inputs, output):
     ctx.context = None if torch.compiler.is_compiling() else _context.get()
-    q, k, v, sinks, q_start, kv_start, ctx.options, ctx.deterministic = inputs
+    q, k, v, sinks, q_start, kv_start, kv_len, ctx.options, ctx.deterministic = inputs
     ctx.mark_non_differentiable(output[1])
-    ctx.save_for_backward(q, k, v, *output, sinks, q_start, kv_start)
+    ctx.save_for_backward(q, k, v, *output, sinks, q_start, kv_start, kv_len)
 
 
 def _again(context):
@@ -179,18 +183,18 @@ class _Attention(torch.autograd.Function):
     """As torch.func and torch.compile want it."""
 
     @staticmethod
-    def forward(q, k, v, sinks, q_start, kv_start, options, deterministic):
-        return _forward(q, k, v, sinks, q_start, kv_start, *options)
+    def forward(q, k, v, sinks, q_start, kv_start, kv_len, options, deterministic):
+        return _forward(q, k, v, sinks, q_start, kv_start, *options, kv_len)
 
     setup_context = staticmethod(_save)
 
     @staticmethod
     def backward(ctx, dout, _):
-        q, k, v, o, lse, *rest = ctx.saved_tensors
+        q, k, v, o, lse, *rest, kv_len = ctx.saved_tensors
         dout = _plain_strides(dout)
         with _again(ctx.context):
-            dq, dk, dv, dsinks = _backward(dout, q, k, v, o, lse, *rest, *ctx.options, ctx.deterministic)
-        return dq, dk, dv, None if rest[0] is None else dsinks, None, None, None, None
+            dq, dk, dv, dsinks = _backward(dout, q, k, v, o, lse, *rest, *ctx.options, ctx.deterministic, kv_len)
+        return dq, dk, dv, None if rest[0] is None else dsinks, None, None, None, None, None
 
     @staticmethod
     def vmap(info, in_dims, *args):
@@ -230,7 +234,7 @@ def _place(q):
     return context, torch._C._cuda_getCurrentRawStream(index)
 
 
-def _now(place, q, k, v, sinks, q_start, kv_start, options, layout, want_lse):
+def _now(place, q, k, v, sinks, q_start, kv_start, kv_len, options, layout, want_lse):
     """(o, lse or None), of C alone."""
     max_q, max_kv, causal, window, scale, softcap = options
     context, stream = place
@@ -241,16 +245,16 @@ def _now(place, q, k, v, sinks, q_start, kv_start, options, layout, want_lse):
         return o, lse
     lse = q.new_full((q_start.shape[0] - 1, q.shape[1], max_q), float("-inf"), dtype=torch.float32) if want_lse else None
     context.attention(q, k, v, causal=causal, window=window, scale=scale, softcap=softcap, sinks=sinks, q_start=q_start, kv_start=kv_start, max_q=max_q,
-                      max_kv=max_kv, out=o, out_lse=lse, stream=stream)
+                      max_kv=max_kv, kv_len=kv_len, out=o, out_lse=lse, stream=stream)
     return o, lse
 
 
 class _Plain(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, q, k, v, sinks, q_start, kv_start, options, layout, deterministic, place, return_lse):
-        o, lse = _now(place, q, k, v, sinks, q_start, kv_start, options, layout, True)
+    def forward(ctx, q, k, v, sinks, q_start, kv_start, kv_len, options, layout, deterministic, place, return_lse):
+        o, lse = _now(place, q, k, v, sinks, q_start, kv_start, kv_len, options, layout, True)
         ctx.context, ctx.options, ctx.layout, ctx.deterministic = _context.get(), options, layout, deterministic
-        ctx.save_for_backward(q, k, v, o, lse, sinks, q_start, kv_start)
+        ctx.save_for_backward(q, k, v, o, lse, sinks, q_start, kv_start, kv_len)
         ctx.set_materialize_grads(False)
         if not return_lse:
             return o
@@ -260,24 +264,26 @@ class _Plain(torch.autograd.Function):
     @staticmethod
     def backward(ctx, dout, _=None):
         if dout is None:
-            return (None,) * 11
+            return (None,) * 12
         with _again(ctx.context):
-            return *_plain_backward(ctx, dout), *(None,) * 7
+            return *_plain_backward(ctx, dout), *(None,) * 8
 
 
 def _plain_backward(ctx, dout):
-    q, k, v, o, lse, sinks, q_start, kv_start = ctx.saved_tensors
+    q, k, v, o, lse, sinks, q_start, kv_start, kv_len = ctx.saved_tensors
     dout = _plain_strides(dout)
     place = _place(q) if _is_plain(q, k, dout) and not torch.is_grad_enabled() else None
     if place is None or (place[1] is not None and torch.cuda.is_current_stream_capturing()):
         swap = ctx.layout == "bhsd"
         q, k, v, o, dout = (x.transpose(1, 2) if swap else x for x in (q, k, v, o, dout))
-        *grads, dsinks = _backward(dout, q, k, v, o, lse, sinks, q_start, kv_start, *ctx.options, ctx.deterministic)
+        *grads, dsinks = _backward(dout, q, k, v, o, lse, sinks, q_start, kv_start, *ctx.options, ctx.deterministic, kv_len)
         return *(x.transpose(1, 2) if swap else x for x in grads), None if sinks is None else dsinks
     max_q, max_kv, causal, window, scale, softcap = ctx.options
-    dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+    new_rows = torch.empty_like if kv_len is None else torch.zeros_like  # rows of keys that are not used are not written
+    dq, dk, dv = torch.empty_like(q), new_rows(k), new_rows(v)
     dsinks = None if sinks is None else torch.empty_like(sinks)
-    more = {"layout": ctx.layout} if q_start is None else {"q_start": q_start, "kv_start": kv_start, "max_q": max_q, "max_kv": max_kv}
+    more = {"layout": ctx.layout} if q_start is None else {"q_start": q_start, "kv_start": kv_start, "max_q": max_q, "max_kv": max_kv,
+                                                                       "kv_len": kv_len}
     context, stream = place
     context.attention_backward(q, k, v, o, lse, dout, causal=causal, window=window, scale=scale, softcap=softcap, sinks=sinks, deterministic=ctx.deterministic,
                                out_dq=dq, out_dk=dk, out_dv=dv, out_dsinks=dsinks, stream=stream, **more)
@@ -293,31 +299,33 @@ def _differentiable(*inputs):
     if torch.compiler.is_compiling() or _transforms_active() or (
             torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs[:4])):
         return _Attention.apply(*inputs)
-    return _forward(*inputs[:6], *inputs[6])
+    return _forward(*inputs[:6], *inputs[7], inputs[6])
 
 
-def _by_operator(q, k, v, sinks, q_start, kv_start, options, layout, deterministic):
+def _by_operator(q, k, v, sinks, q_start, kv_start, kv_len, options, layout, deterministic):
     swap = layout == "bhsd" and q_start is None
     if swap:
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    o, lse = _differentiable(q, k, v, sinks, q_start, kv_start, options, deterministic)
+    o, lse = _differentiable(q, k, v, sinks, q_start, kv_start, kv_len, options, deterministic)
     return (o.transpose(1, 2) if swap else o), lse
 
 
 def attention(q, k, v, *, causal=False, window=0, scale=None, softcap=0.0, sinks=None, layout="bshd", q_start=None, kv_start=None,
-              max_q=None, max_kv=None, deterministic=False, return_lse=False):
+              max_q=None, max_kv=None, kv_len=None, deterministic=False, return_lse=False):
     """gpu_accel.attention on tensors, with gradients of q, k, v and sinks.
 
     q [batch, q, heads, dim], k, v [batch, kv, kv_heads, dim], or 'bhsd'; with q_start and kv_start [batch + 1] i32 and
-    max_q, max_kv all are [tokens, heads, dim]. sinks [heads] f32. deterministic: equal gradients in each run.
+    max_q, max_kv all are [tokens, heads, dim]; kv_len [batch] i32: of its keys a sequence has only the first so many. sinks [heads] f32. deterministic: equal gradients in each run.
     return_lse: (o, lse [batch, heads, max_q]), lse without a gradient. Under autocast q, k and v take its type."""
     if layout not in ("bshd", "bhsd"):
         raise _core.ArgumentError(f"attention: layout is {layout!r}; allowed are 'bshd', 'bhsd'")
     if (q_start is None) != (kv_start is None) or (q_start is not None and None in (max_q, max_kv)):
         raise _core.ArgumentError("attention: q_start, kv_start, max_q and max_kv go together")
+    if kv_len is not None and q_start is None:
+        raise _core.ArgumentError("attention: kv_len without q_start; allowed beside it")
     device = q.device
     if k.device != device or v.device != device or device.type not in ("cpu", "cuda") or sinks is not None or q_start is not None:
-        _check_device(q, {"k": k, "v": v, "sinks": sinks, "q_start": q_start, "kv_start": kv_start})
+        _check_device(q, {"k": k, "v": v, "sinks": sinks, "q_start": q_start, "kv_start": kv_start, "kv_len": kv_len})
     if torch.is_autocast_enabled(device.type):
         q, k, v = (x.to(torch.get_autocast_dtype(device.type)) for x in (q, k, v))
     if q_start is None:
@@ -326,11 +334,11 @@ def attention(q, k, v, *, causal=False, window=0, scale=None, softcap=0.0, sinks
     options = (max_q, max_kv, bool(causal), int(window), q.shape[-1] ** -0.5 if scale is None else float(scale), float(softcap))
     place = _place(q) if _is_plain(q, k, v) else None
     if place is None or (place[1] is not None and torch.cuda.is_current_stream_capturing()):
-        o, lse = _by_operator(q, k, v, sinks, q_start, kv_start, options, layout, deterministic)
+        o, lse = _by_operator(q, k, v, sinks, q_start, kv_start, kv_len, options, layout, deterministic)
     elif torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad or (sinks is not None and sinks.requires_grad)):
-        return _Plain.apply(q, k, v, sinks, q_start, kv_start, options, layout, deterministic, place, return_lse)
+        return _Plain.apply(q, k, v, sinks, q_start, kv_start, kv_len, options, layout, deterministic, place, return_lse)
     else:
-        o, lse = _now(place, q, k, v, sinks, q_start, kv_start, options, layout, return_lse)
+        o, lse = _now(place, q, k, v, sinks, q_start, kv_start, kv_len, options, layout, return_lse)
     return (o, lse) if return_lse else o
 
 

@@ -73,6 +73,10 @@ class Emulated(unittest.TestCase):
         with gt.using(self.context):
             self.rules.check("packed", (q, k, v), lambda *x: gt.attention(*x, q_start=start, kv_start=start, max_q=40, max_kv=40, **mask), right, dout)
 
+    def test_seqused(self):
+        with gt.using(self.context):
+            test_grid.check_seqused(self.rules)
+
     def test_paged(self):
         table, lengths = torch.tensor([[3, 0], [1, 2]], dtype=torch.int32), torch.tensor([70, 33], dtype=torch.int32)
         q, k, v = self.rules.draw("bfloat16", (2, 1, 4, 64), (4, 64, 2, 64), (4, 64, 2, 64))

@@ -63,6 +63,51 @@ class FlashAttn(unittest.TestCase):
             a, c = slice(cu_q[b], cu_q[b + 1]), slice(cu_k[b], cu_k[b + 1])
             self.near(o[a], attend(q[a], k[c], v[c], right=0))
 
+    def test_seqused(self):
+        """Keys behind those in use are not read: they are NaN."""
+        q, k, v = self.draw(13, 4, 16), self.draw(15, 2, 16), self.draw(15, 2, 16)
+        cu_q, cu_k, used = (np.array(x, "i4") for x in ([0, 3, 3, 10, 13], [0, 4, 5, 12, 15], [2, 1, 5, 0]))
+        for b in range(4):
+            k[cu_k[b] + used[b]:cu_k[b + 1]] = v[cu_k[b] + used[b]:cu_k[b + 1]] = np.nan
+        slopes = np.array([0.5, 0.25, 0.125, 0.1], "f4")
+        for options, same in (({}, {}), ({"causal": True}, {"right": 0}), ({"window_size": (2, 0)}, {"left": 2, "right": 0}), ({"softcap": 4.0}, {"softcap": 4.0}),
+                              ({"causal": True, "alibi_slopes": slopes}, {"right": 0, "slopes": slopes})):
+            with self.subTest(**options):
+                o = np.asarray(ga.flash_attn_varlen_func(q, k, v, cu_q, cu_k, 7, 7, seqused_k=used, **options))
+                for b in range(4):
+                    a, c = slice(cu_q[b], cu_q[b + 1]), slice(cu_k[b], cu_k[b] + used[b])
+                    self.near(o[a], attend(q[a], k[c], v[c], **same) if used[b] else np.zeros(o[a].shape))
+
+    def test_seqused_gradients(self):
+        """Against a call whose arrays hold the used keys alone."""
+        q, k, v, dout = self.draw(8, 2, 16), self.draw(9, 2, 16), self.draw(9, 2, 16), self.draw(8, 2, 16)
+        start, used, packed = np.array([0, 3, 8], "i4"), np.array([2, 4], "i4"), np.array([0, 2, 6], "i4")
+        kv_start, rows = np.array([0, 4, 9], "i4"), [0, 1, 4, 5, 6, 7]
+        options = {"causal": True, "q_start": start}
+        o, lse = ga.attention(q, k[rows], v[rows], lse=True, kv_start=packed, **options)
+        wanted = ga.attention_backward(q, k[rows], v[rows], o, lse, dout, kv_start=packed, **options)
+        k[[2, 3, 8]] = v[[2, 3, 8]] = np.nan
+        o2, lse2 = ga.attention(q, k, v, lse=True, kv_start=kv_start, kv_len=used, **options)
+        self.near(o2, np.asarray(o))
+        dk, dv = np.full_like(k, 7), np.full_like(v, 7)
+        dq = ga.attention_backward(q, k, v, o2, lse2, dout, kv_start=kv_start, kv_len=used, out_dk=dk, out_dv=dv, **options)[0]
+        for seen, right in zip((dq, dk[rows], dv[rows]), wanted):
+            self.near(seen, np.asarray(right))
+        self.assertTrue((dk[[2, 3, 8]] == 7).all() and (dv[[2, 3, 8]] == 7).all())
+        with self.assertRaisesRegex(ga.ArgumentError, "attention_backward: kv_len without out_dk and out_dv; allowed with both"):
+            ga.attention_backward(q, k, v, o2, lse2, dout, kv_start=kv_start, kv_len=used, **options)
+
+    def test_seqused_refused(self):
+        q, start = self.draw(8, 2, 16), np.array([0, 3, 8], "i4")
+        for used, kind, text in ((np.array([3, 6], "i4"), ga.ArgumentError, "attention: kv_len: sequence 1 has 6; allowed are 0 to its keys, 5"),
+                                 (np.array([-1, 5], "i4"), ga.ArgumentError, "kv_len: sequence 0 has -1; allowed are 0 to its keys, 3"),
+                                 (np.array([3, 5], "i8"), ga.DtypeError, "kv_len: is i64; allowed is i32"),
+                                 (np.array([3, 5, 0], "i4"), ga.ShapeError, "kv_len: has 3 elements; allowed are 2")):
+            with self.assertRaisesRegex(kind, text):
+                ga.flash_attn_varlen_func(q, q, q, start, start, 5, 5, seqused_k=used)
+        with self.assertRaisesRegex(ga.ArgumentError, "kv_len without page_table or q_start"):
+            ga.attention(q[None], q[None], q[None], kv_len=np.array([3], "i4"))
+
     def test_kvcache(self):
         q, kc, vc = self.draw(2, 3, 4, 16), self.draw(2, 20, 2, 16), self.draw(2, 20, 2, 16)
         new_k, new_v = self.draw(2, 3, 2, 16), self.draw(2, 3, 2, 16)

@@ -99,6 +99,22 @@ def check_fp8(test, attend, cases):
             test.assertLessEqual(((rounded[2] - v).abs() / (v.abs().double() / 16).clamp(min=v.abs().max().item() / 448 / 1024)).max().item(), 1.001)
 
 
+def check_seqused(rules):
+    """Packed sequences that have fewer keys than lie between their borders: unused ones are NaN, and have gradients of 0."""
+    q_lengths, kv_lengths, used = (33, 1, 40, 5), (50, 70, 40, 9), (33, 64, 40, 7)
+    q_at, kv_at = ([0, *itertools.accumulate(lengths)] for lengths in (q_lengths, kv_lengths))
+    of = lambda numbers: torch.tensor(numbers, dtype=torch.int32, device=DEVICE)
+    for dtype, heads, dim in (("bfloat16", (4, 2), 64), ("float16", (2, 2), 128)):
+        for mask in ({}, {"causal": True}):
+            with rules.subTest(dtype=dtype, heads=heads, dim=dim, **mask):
+                q, k, v, dout = rules.draw(dtype, *((n, h, dim) for n, h in ((q_at[-1], heads[0]), (kv_at[-1], heads[1]), (kv_at[-1], heads[1]), (q_at[-1], heads[0]))))
+                for begin, end, n in zip(kv_at, kv_at[1:], used):
+                    k[begin + n:end] = v[begin + n:end] = float("nan")
+                part = lambda q, k, v, i: plain(q[None, q_at[i]:q_at[i + 1]], *(x[None, kv_at[i]:kv_at[i] + used[i]] for x in (k, v)), **mask)[0]
+                rules.check("seqused", (q, k, v), lambda *x: gt.attention(*x, q_start=of(q_at), kv_start=of(kv_at), max_q=40, max_kv=70, kv_len=of(used), **mask),
+                            lambda *x: torch.cat([part(*x, i) for i in range(len(used))]), dout)
+
+
 def grid():
     cases = list(itertools.product(DTYPES, HEADS, DIMS, LENGTHS, MASKS, SOFTCAPS))
     if CASES == "all":
@@ -123,6 +139,9 @@ class Grid(unittest.TestCase):
         for line in self.missed:
             print(line)
         self.assertLessEqual(len(self.missed), self.results_seen / 1000)
+
+    def test_seqused(self):
+        check_seqused(self)
 
     def draw(self, dtype, *shapes, spread=1.0):
         return [(spread * torch.randn(s, device=DEVICE)).to(getattr(torch, dtype)) for s in shapes]

@@ -108,6 +108,29 @@ class Torch(unittest.TestCase):
         for seen, right in zip(torch.autograd.grad(o, (q, k, v), weights), torch.autograd.grad(wanted, (q, k, v), weights.double())):
             self.close(seen, right)
 
+    def test_seqused(self):
+        """Values and gradients, called plainly and by operators; rows of keys that are not used are NaN and have gradients of 0."""
+        q, k, v = self.draw((8, 4, 16), (11, 2, 16), (11, 2, 16), grad=True)
+        start, kv_start, used = (torch.tensor(x, dtype=torch.int32) for x in ([0, 3, 8], [0, 4, 11], [3, 6]))
+        wanted = torch.cat([plain(q[None, a:b], k[None, c:d], v[None, c:d], causal=True)[0] for a, b, c, d in ((0, 3, 0, 3), (3, 8, 4, 10))])
+        weights = torch.randn(wanted.shape)
+        right = torch.autograd.grad(wanted, (q, k, v), weights.double())
+        for x in (k, v):
+            x.data[[3, 10]] = float("nan")
+        for dtype in (torch.float32, torch.bfloat16):
+            for how in (contextlib.nullcontext, torch.profiler.profile):
+                with self.subTest(dtype=dtype, how=how), how():
+                    mine = [x.detach().to(dtype).requires_grad_() for x in (q, k, v)]
+                    o = ga.flash_attn_varlen_func(*mine, start, kv_start, 5, 7, causal=True, seqused_k=used)
+                    bound = 2e-5 if dtype is torch.float32 else 0.05
+                    self.close(o, wanted, bound)
+                    for seen, better in zip(torch.autograd.grad(o, mine, weights.to(dtype)), right):
+                        self.close(seen, better, bound)
+        with self.assertRaisesRegex(ga.ArgumentError, "attention: kv_len without q_start"):
+            gt.attention(q[None], k[None], v[None], kv_len=used)
+        with self.assertRaisesRegex(ga.ArgumentError, "kv_len: sequence 1 has 8; allowed are 0 to its keys, 7"):
+            gt.attention(q, k, v, q_start=start, kv_start=kv_start, max_q=5, max_kv=7, kv_len=torch.tensor([2, 8], dtype=torch.int32))
+
     def test_half_types(self):
         """At most twice the error of PyTorch in the same type."""
         for dtype in (torch.bfloat16, torch.float16):
