@@ -248,6 +248,13 @@ static int run_command(const char *what, const dist_args *a, char **args) {
   return status == GA_OK ? EXIT_OK : cmd_fail("dist");
 }
 
+static ga_status check_run_limits(const char *what, const dist_args *a, bool run, bool bench) {
+  REQUIRE(!bench || !dist_is_on_host(a) || !strcmp(a->type, "f32"), GA_ERR_ARG, "--type %.20s: on %s bench takes f32",
+          a->type, a->device);
+  REQUIRE(!run || a->ranks <= 64, GA_ERR_ARG, "--ranks %lld: %s takes at most 64", (long long)a->ranks, what);
+  return GA_OK;
+}
+
 /* What is asked for, once the command line is understood. */
 static int answer_command(const char *what, dist_args *a, char **args) {
   const bool bench = !strcmp(what, "bench"), reduce = !strcmp(what, "reduce"),
@@ -397,10 +404,7 @@ static int parse_and_run(int argc, char **argv, char **args) {
     return cmd_usage_error("dist", "--steps %lld: must be a rank, 0 to %lld", (long long)a.steps_of,
                            (long long)a.ranks - 1);
   if (run && !bench && !reduce && !strcmp(a.method, "all")) return cmd_usage_error("dist", "run takes one method");
-  if (bench && dist_is_on_host(&a) && strcmp(a.type, "f32") != 0)
-    return cmd_usage_error("dist", "--type %.20s: on %s bench takes f32", a.type, a.device);
-  if (run && a.ranks > 64)
-    return cmd_usage_error("dist", "--ranks %lld: %s takes at most 64", (long long)a.ranks, argv[1]);
+  if (check_run_limits(argv[1], &a, run, bench) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
   if (!a.runs) a.runs = bench ? 9 : 1;
   listen_for_interrupt();
   if (a.rates && dist_rates_load(a.rates, &curves) != GA_OK) {

@@ -22,7 +22,7 @@ typedef struct stretch_bench {
   void *q, *k, *v, *o[2], *lse; /* Q and O of half of the tokens */
 } stretch_bench;
 
-static void must(ga_status status) {
+static void must_be_ok(ga_status status) {
   if (status == GA_OK) return;
   (void)fprintf(stderr, "attn_stretch_times: %s\n", ga_error_text());
   exit(1);
@@ -36,14 +36,14 @@ static void *random_tensor(const stretch_bench *b, int64_t n, uint64_t seed) {
   ga_rng_seed(&rng, seed);
   for (int64_t i = 0; i < n; i++)
     host[i] = i < 1 << 20 ? ga_f32_to_bf16((float)ga_rng_normal(&rng)) : host[i % (1 << 20)];
-  must(ga_buffer_alloc(b->ctx, (size_t)n * sizeof *host, &out));
-  must(ga_copy_to_device(b->ctx, out, host, (size_t)n * sizeof *host, NULL));
-  must(ga_stream_sync(b->ctx, NULL));
+  must_be_ok(ga_buffer_alloc(b->ctx, (size_t)n * sizeof *host, &out));
+  must_be_ok(ga_copy_to_device(b->ctx, out, host, (size_t)n * sizeof *host, NULL));
+  must_be_ok(ga_stream_sync(b->ctx, NULL));
   free(host);
   return out;
 }
 
-static ga_attn_desc describe(const stretch_bench *b, int64_t q, int64_t kv) {
+static ga_attn_desc describe_rank(const stretch_bench *b, int64_t q, int64_t kv) {
   ga_attn_desc d = GA_ATTN_DESC_INIT;
   d.max_q = q, d.max_kv = kv, d.q_heads = b->heads, d.kv_heads = b->kv_heads, d.head_dim = d.v_dim = b->dim;
   d.q_dtype = d.kv_dtype = d.o_dtype = GA_BF16;
@@ -52,17 +52,17 @@ static ga_attn_desc describe(const stretch_bench *b, int64_t q, int64_t kv) {
 }
 
 /* Queries of the first quarter see as many keys; those of the last one all. */
-static void run_plain(const stretch_bench *b) {
+static void run_by_plain_calls(const stretch_bench *b) {
   const int64_t quarter = b->tokens / 4, half = quarter * b->heads * b->dim;
   for (int i = 0; i < 2; i++) {
-    const ga_attn_desc d = describe(b, quarter, i ? b->tokens : quarter);
+    const ga_attn_desc d = describe_rank(b, quarter, i ? b->tokens : quarter);
     const ga_attn_io io = {
         .q = (uint16_t *)b->q + i * half, .k = b->k, .v = b->v, .o = (uint16_t *)b->o[0] + i * half, .lse = b->lse};
-    must(ga_attn(b->ctx, &d, &io, NULL));
+    must_be_ok(ga_attn(b->ctx, &d, &io, NULL));
   }
 }
 
-static void run_stretches(const stretch_bench *b, int32_t keys) {
+static void run_by_stretches(const stretch_bench *b, int32_t keys) {
   const int64_t quarter = b->tokens / 4;
   const ga_attn_stretch q[2] = {{.rows = quarter},
                                 {.first = quarter, .rows = quarter, .position = b->tokens - quarter}};
@@ -72,40 +72,40 @@ static void run_stretches(const stretch_bench *b, int32_t keys) {
     kv[i].position = from, kv[i].rows = b->tokens * (i + 1) / keys - from;
     kv[i].first = keys == 1 ? 0 : b->tokens * at / keys;
   }
-  ga_attn_desc d = describe(b, 2 * quarter, b->tokens);
+  ga_attn_desc d = describe_rank(b, 2 * quarter, b->tokens);
   d.q_stretches = 2, d.kv_stretches = keys;
   const ga_attn_io io = {
       .q = b->q, .k = b->k, .v = b->v, .o = b->o[1], .lse = b->lse, .q_stretches = q, .kv_stretches = kv};
-  must(ga_attn(b->ctx, &d, &io, NULL));
+  must_be_ok(ga_attn(b->ctx, &d, &io, NULL));
 }
 
-static double time_way(const stretch_bench *b, int way, ga_event *const *events) {
+static double time_stretch_way(const stretch_bench *b, int way, ga_event *const *events) {
   double ms;
-  must(ga_event_record(b->ctx, events[0], NULL));
+  must_be_ok(ga_event_record(b->ctx, events[0], NULL));
   if (way == 0)
-    run_plain(b);
+    run_by_plain_calls(b);
   else
-    run_stretches(b, way == 1 ? 1 : KEYS);
-  must(ga_event_record(b->ctx, events[1], NULL));
-  must(ga_stream_sync(b->ctx, NULL));
-  must(ga_event_elapsed(events[0], events[1], &ms));
+    run_by_stretches(b, way == 1 ? 1 : KEYS);
+  must_be_ok(ga_event_record(b->ctx, events[1], NULL));
+  must_be_ok(ga_stream_sync(b->ctx, NULL));
+  must_be_ok(ga_event_elapsed(events[0], events[1], &ms));
   return ms;
 }
 
 /* Numbers of O with other bits, and the largest difference. */
-static void compare(const stretch_bench *b) {
+static void compare_ways(const stretch_bench *b) {
   const int64_t n = b->tokens / 2 * b->heads * b->dim;
   uint16_t *x[2];
   int64_t other = 0;
   double most = 0;
-  run_plain(b);
-  run_stretches(b, 1);
+  run_by_plain_calls(b);
+  run_by_stretches(b, 1);
   for (int i = 0; i < 2; i++) {
     x[i] = malloc((size_t)n * sizeof *x[i]);
     if (!x[i]) exit(1);
-    must(ga_copy_to_host(b->ctx, x[i], b->o[i], (size_t)n * sizeof *x[i], NULL));
+    must_be_ok(ga_copy_to_host(b->ctx, x[i], b->o[i], (size_t)n * sizeof *x[i], NULL));
   }
-  must(ga_stream_sync(b->ctx, NULL));
+  must_be_ok(ga_stream_sync(b->ctx, NULL));
   for (int64_t i = 0; i < n; i++) {
     other += x[0][i] != x[1][i];
     most = fmax(most, fabs((double)ga_bf16_to_f32(x[0][i]) - (double)ga_bf16_to_f32(x[1][i])));
@@ -129,17 +129,17 @@ int main(int argc, char **argv) {
   ga_event *events[2];
   double ms[WAYS][ROUNDS];
   o.device = argc > 1 ? argv[1] : "cuda:0";
-  must(ga_ctx_create(&o, &b.ctx));
-  for (int i = 0; i < 2; i++) must(ga_event_create(b.ctx, &events[i]));
+  must_be_ok(ga_ctx_create(&o, &b.ctx));
+  for (int i = 0; i < 2; i++) must_be_ok(ga_event_create(b.ctx, &events[i]));
   b.q = random_tensor(&b, b.tokens / 2 * b.heads * b.dim, 1);
   b.k = random_tensor(&b, b.tokens * b.kv_heads * b.dim, 2);
   b.v = random_tensor(&b, b.tokens * b.kv_heads * b.dim, 3);
   for (int i = 0; i < 2; i++) b.o[i] = random_tensor(&b, b.tokens / 2 * b.heads * b.dim, 4);
-  must(ga_buffer_alloc(b.ctx, (size_t)(b.tokens / 2 * b.heads) * sizeof(float), &b.lse));
-  compare(&b);
+  must_be_ok(ga_buffer_alloc(b.ctx, (size_t)(b.tokens / 2 * b.heads) * sizeof(float), &b.lse));
+  compare_ways(&b);
   for (int round = -2; round < ROUNDS; round++)
     for (int way = 0; way < WAYS; way++) {
-      const double x = time_way(&b, way, events);
+      const double x = time_stretch_way(&b, way, events);
       if (round >= 0) ms[way][round] = x;
     }
   const double pairs = (double)b.tokens / 4 * ((double)b.tokens / 4 + (double)b.tokens * 7 / 4) / 2;
