@@ -18,7 +18,7 @@ static ga_attn_io io;
 static ga_attn_stretch q[3], kv[5];
 static void *memory;
 
-/* The row as the device has it: only such ones, and rows of the build, are launched_stretches. */
+/* The row as the device has it: only such ones, and rows of the build, are launched. */
 static const ga_kernel *the_row(void) { return &((const cuda_device *)ctx->device)->rows[0]; }
 
 static int setup(void **state) {
