@@ -3,6 +3,7 @@
 #   quick   few that stand for all, and every step that other rows launch
 #   dist    those of distributed attention in bf16
 #   reduce  all-reduces between devices
+#   stretch those of attention over stretches, and their plain ones
 #   none
 
 # The first row of each source stands for its family and architecture; of the ladder, whose rungs are slow, one for each architecture.

@@ -5,7 +5,7 @@
 
 #include "cuda/rt/driver.h"
 
-#define MOCK_ARGS_BYTES 2048
+#define MOCK_ARGS_BYTES 4096
 
 typedef struct mock_launch {
   char id[96];

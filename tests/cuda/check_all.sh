@@ -25,6 +25,7 @@ short='attn_fwd*_short_kv,attn_fwd*_one_tile,attn_fwd*_pipelined'
 check short "$short" 300
 check fwd_a 'attn_fwd_bf16_d6*,attn_fwd_bf16_d9*,attn_fwd_bf16_d12*' 100
 check fwd_b 'attn_fwd_bf16_d19*,attn_fwd_bf16_d25*,attn_fwd_f16*' 80
+check fwd_stretch 'attn_fwd_stretch_*' 100
 check fwd_ext_a 'attn_fwd_ext_*' 60
 check fwd_ext_b 'attn_fwd_ext_*' 60
 check bwd_a 'attn_bwd_bf16*,attn_bwd_f16*,attn_bwd_f32*' 60

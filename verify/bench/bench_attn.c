@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <string.h>
 
 #include "verify/bench/bench.h"
 
@@ -84,6 +85,7 @@ static bool gpu_shape_of(int i, const ga_kernel *kernel, ga_attn_desc *d, char n
   d->q_dtype = (int32_t)kernel->dtype[0];
   d->kv_dtype = (int32_t)kernel->dtype[1];
   d->o_dtype = (int32_t)kernel->dtype[2];
+  if (strstr(kernel->id, "_stretch_")) d->q_stretches = 2, d->kv_stretches = 8; /* check_attn_stretch_timed */
   (void)snprintf(whole, sizeof whole, "d%d%s s%d b%d h%d%s %s%s %s", s.dim, dims, s.seq, s.batch, s.heads, heads,
                  s.causal ? "causal" : "full", window, ga_dtype_name(kernel->dtype[0]));
   (void)snprintf(name, BENCH_NAME, "%.*s", BENCH_NAME - 1, whole);

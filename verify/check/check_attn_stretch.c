@@ -86,6 +86,23 @@ void check_attn_stretch_draw(check_case *c, ga_attn_desc *d, bool may_have) {
   c->extra = s;
 }
 
+void check_attn_stretch_timed(check_case *c) {
+  const ga_attn_desc *d = c->desc;
+  void *p;
+  if (!d->q_stretches || ga_arena_alloc(&c->arena, sizeof(stretches), &p) != GA_OK) return;
+  stretches *s = p;
+  memset(s, 0, sizeof *s);
+  for (int64_t i = 0; i < d->q_stretches; i++) {
+    const int64_t from = d->max_q * i / d->q_stretches, to = d->max_q * (i + 1) / d->q_stretches;
+    s->q[i] = (ga_attn_stretch){.first = from, .rows = to - from, .position = from + d->max_kv - d->max_q};
+  }
+  for (int64_t i = 0; i < d->kv_stretches; i++) {
+    const int64_t from = d->max_kv * i / d->kv_stretches, to = d->max_kv * (i + 1) / d->kv_stretches;
+    s->kv[i] = (ga_attn_stretch){.first = d->max_kv - to, .rows = to - from, .position = from};
+  }
+  c->extra = s;
+}
+
 /* The words have what is waited for. */
 void check_attn_stretch_args(const check_case *c, const ga_attn_desc *d, check_args *a, ga_attn_io *io) {
   const stretches *s = c->extra;

@@ -20,6 +20,12 @@ GA_DEV void stg_peer_u4(void *p, const uint32_t *x) {
 GA_DEV void stg_peer_i32(int32_t *p, int x) {
   asm volatile("st.volatile.global.u32 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }
+/* What its writer wrote before is seen behind this. */
+GA_DEV uint32_t ldg_peer_acquire_u32(const uint32_t *p) {
+  uint32_t r;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
+  return r;
+}
 /* Between two looks at what another device is to write. */
 GA_DEV void peer_pause(void) {}
 #endif

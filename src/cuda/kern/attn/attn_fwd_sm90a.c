@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "core/cost.h"
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
+#include "cuda/kern/attn/attn_stretch_args.h"
 
 #define LOG2E        1.4426950408889634
 #define PANEL_COLS   64 /* columns of a box: 128 bytes, the width of the swizzle */
@@ -18,22 +19,24 @@
 #define MOST_ROWS    ((int64_t)1 << 28)
 #define LEAST_BLOCKS 2 /* of K and V that an item of a tile's split has */
 #define MOST_SPLITS  64
+#define READY_POLLS  (1 << 22)          /* where io.ready_polls is 0: of some 1.2 us each */
 #define MOST_PAGES   ((int64_t)1 << 31) /* their number is not known here; page numbers are int32 */
 
 /* --- what a row can do --- */
 
 #define STATE (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)
-enum { CARRY = 2, PAGES = 4, PACKS = 8, SPLITS = PACKS | CARRY }; /* of GA_P_FEATURES */
-enum { UNITS = 1 };                                               /* of GA_P_RESIDENT */
+enum { CARRY = 2, PAGES = 4, PACKS = 8, STRETCHES = 16, SPLITS = PACKS | CARRY }; /* of GA_P_FEATURES */
+enum { UNITS = 1 };                                                               /* of GA_P_RESIDENT */
 
 static const char *features_ok(const ga_attn_desc *d, const cuda_attn_variant *v) {
   if (d->flags & GA_ATTN_SYMMETRIC) return CUDA_ATTN_ONE_WAY;
   if (d->flags & GA_ATTN_PAGED && d->page_size % PAGE_STEP) return "page_size must be a multiple of 8";
   if (d->flags & STATE && !(v->features & CARRY)) return "compiled without carried state";
   if (d->kv_segments && !(v->features & CARRY)) return "compiled without KV segments";
-  if (d->q_stretches) return "compiled without stretches";
   if (d->flags & GA_ATTN_PAGED && !(v->features & PAGES)) return "compiled without pages";
-  if (v->features) return NULL;
+  if (d->q_stretches && !(v->features & STRETCHES)) return "compiled without stretches";
+  if (!d->q_stretches && v->features & STRETCHES) return "it takes stretches alone";
+  if (v->features && !(v->features & STRETCHES)) return NULL;
   if (d->flags & GA_ATTN_VARLEN) return "compiled without packed sequences";
   if (d->flags & GA_ATTN_SINKS) return "compiled without sinks";
   if (d->flags & GA_ATTN_ALIBI) return "compiled without ALiBi";
@@ -470,6 +473,121 @@ static void split_keys(const cuda_attn_variant *v, const ga_attn_desc *p, void *
   out->partial = workspace;
 }
 
+/* --- stretches --- */
+
+#define MOST_PLACES ((int64_t)1 << 29) /* positions of a document, from its first key on */
+#define MOST_KEYS   ((int64_t)1 << 30) /* of a call, each stretch in whole blocks */
+
+/* The stretch goes on where the one before it ends, in memory as in position, and comes with it. */
+static bool goes_on(const ga_attn_stretch *s, const ga_attn_stretch *next) {
+  return next->document == s->document && next->position == s->position + s->rows &&
+         next->first == s->first + s->rows && next->ready == s->ready && next->ready_word == s->ready_word;
+}
+
+/* Stretches of keys that have any, those that go on as one. firsts: of each, one of the call. Returns how many. */
+static ga_status fill_keys(const ga_kernel *k, const ga_attn_desc *p, const ga_attn_io *a,
+                           const ga_attn_stretch **firsts, int32_t *count, ga_kargs_attn_stretch *out) {
+  const cuda_attn_variant *v = k->impl;
+  ga_attn_stretch whole = {.document = -1};
+  int64_t base = 0, block = 0;
+  int32_t n = 0;
+  for (int32_t i = 0; i < p->kv_stretches; i++) {
+    const ga_attn_stretch *s = &a->kv_stretches[i];
+    if (s->rows == 0) continue;
+    if (n && goes_on(&whole, s)) {
+      whole.rows += s->rows;
+    } else {
+      block += ga_div_up(whole.rows, v->bn);
+      if (whole.document != s->document) base = s->position;
+      whole = *s;
+      firsts[n++] = s;
+    }
+    GA_REQUIRE(s->position + s->rows - base <= MOST_PLACES && block * v->bn + whole.rows <= MOST_KEYS, GA_ERR_ARG,
+               "%s: kv_stretches[%d] ends at position %lld of a document that begins at %lld, behind %lld other keys; "
+               "at most 2^29 positions, and 2^30 keys",
+               k->id, i, (long long)(s->position + s->rows), (long long)base, (long long)(block * v->bn));
+    out->kv[n - 1] =
+        (ga_kattn_kv_stretch){.first = (int32_t)whole.first,
+                              .rows = (int32_t)whole.rows,
+                              .position = (int32_t)(whole.position - base),
+                              .block = (int32_t)block,
+                              .ready = s->ready,
+                              .ready_word = s->ready_word | (int32_t)(firsts[n - 1] - a->kv_stretches) << 16};
+  }
+  *count = n;
+  return GA_OK;
+}
+
+/* Keys that its last query sees, about: the more, the earlier its tiles come. */
+static int64_t keys_seen(const ga_attn_desc *p, const ga_kargs_attn_stretch *x, const ga_kattn_q_stretch *q) {
+  int64_t seen = 0;
+  for (int32_t i = q->documents & 0xffff; i < q->documents >> 16; i++) {
+    const int64_t before = (int64_t)q->position + q->rows - x->kv[i].position;
+    seen += p->flags & GA_ATTN_CAUSAL ? ga_max_i64(0, ga_min_i64(before, x->kv[i].rows)) : x->kv[i].rows;
+  }
+  return seen;
+}
+
+/* Stretches of Q that have rows, those that see the most keys first. tiles: of a head. */
+static ga_status fill_queries(const ga_kernel *k, const ga_attn_desc *p, const ga_attn_io *a,
+                              const ga_attn_stretch *const *firsts, int32_t count, int32_t *tiles,
+                              ga_kargs_attn_stretch *out) {
+  const cuda_attn_variant *v = k->impl;
+  int32_t n = 0;
+  for (int32_t i = 0; i < p->q_stretches; i++) {
+    const ga_attn_stretch *s = &a->q_stretches[i];
+    int32_t from = 0, to, at = n++;
+    if (s->rows == 0) {
+      n--;
+      continue;
+    }
+    while (from < count && firsts[from]->document != s->document) from++;
+    for (to = from; to < count && firsts[to]->document == s->document;) to++;
+    const int64_t place = s->position - (from < to ? firsts[from]->position : s->position);
+    GA_REQUIRE(place < MOST_PLACES, GA_ERR_ARG,
+               "%s: q_stretches[%d] begins %lld positions behind its document's first key; must be less than 2^29",
+               k->id, i, (long long)place);
+    if (from == to) from = GA_KATTN_STRETCHES, to = from + 1;
+    const ga_kattn_q_stretch q = {.first = (int32_t)s->first,
+                                  .rows = (int32_t)s->rows,
+                                  .position = (int32_t)ga_max_i64(place, -MOST_PLACES),
+                                  .documents = from | to << 16};
+    for (; at > 0 && keys_seen(p, out, &out->q[at - 1]) < keys_seen(p, out, &q); at--) out->q[at] = out->q[at - 1];
+    out->q[at] = q;
+    *tiles += (int32_t)ga_div_up(s->rows, v->bm);
+  }
+  return GA_OK;
+}
+
+static ga_status run_stretches(const ga_kernel *k, const ga_attn_desc *p, const ga_attn_io *a, ga_stream *stream,
+                               ga_kargs_attn_fwd *fwd) {
+  const cuda_attn_variant *v = k->impl;
+  const int32_t sms = stream->device->caps.sms;
+  const ga_attn_stretch *firsts[GA_KATTN_STRETCHES];
+  int32_t count = 0;
+  ga_kargs_attn_stretch args;
+  memset(&args, 0, sizeof args);
+  GA_TRY(cuda_check_pointer(stream, k, "ready", a->ready, sizeof *a->ready));
+  GA_TRY(cuda_check_pointer(stream, k, "ready_error", a->ready_error, sizeof *a->ready_error));
+  GA_TRY(fill_keys(k, p, a, firsts, &count, &args));
+  fwd->tiles_per_head = 0;
+  GA_TRY(fill_queries(k, p, a, firsts, count, &fwd->tiles_per_head, &args));
+  fwd->tiles = fwd->tiles_per_head * fwd->heads_total;
+  if (fwd->tiles == 0) return GA_OK;
+  /* A query stands up to 2^29 positions behind a key, or 2^30 before a block's end: these bound nothing. */
+  fwd->window_left = (int32_t)ga_min_i64(p->window ? p->window - 1 : MOST_PLACES, MOST_PLACES);
+  fwd->window_right = p->flags & GA_ATTN_CAUSAL ? 0 : (int32_t)(2 * MOST_PLACES + v->bn);
+  args.ready = a->ready;
+  args.ready_error = a->ready_error;
+  args.ready_polls = (int32_t)(a->ready_polls ? a->ready_polls : READY_POLLS);
+  memcpy(args.fwd, fwd, sizeof args.fwd);
+  const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(fwd->tiles, sms), 1, 1},
+                         .block = {v->base.threads, 1, 1},
+                         .shared_bytes = v->base.shared_bytes,
+                         .dependent = true};
+  return cuda_enqueue(stream, k, &l, &args);
+}
+
 ga_status cuda_attn_fwd(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
   const ga_attn_desc *p = desc;
   const ga_attn_io *a = io;
@@ -482,6 +600,7 @@ ga_status cuda_attn_fwd(const ga_kernel *k, const void *desc, const void *io, vo
   cuda_attn_fill(v, p, a, sms, &args);
   GA_TRY(encode_all(cuda_device_of(stream), k, p, a, &args));
   args.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
+  if (p->q_stretches) return run_stretches(k, p, a, stream, &args);
   split_keys(v, p, workspace, sms, &args);
   const int64_t most =
       v->kv_resident > UNITS ? args.tiles : (int64_t)sms * v->blocks; /* one tile a block, or tile after tile */

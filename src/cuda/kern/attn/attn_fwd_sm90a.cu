@@ -20,6 +20,14 @@
  * SPLITS    (features 8 and 2) Few tiles: their blocks of K and V are cut over several work items. Each leaves O, m and
  *           l of its rows in the workspace; the warp that is last to its 16 rows of the tile adds them up, in the order
  *           of the items.
+ * STRETCHES (features 16) Q, K and V are lists of stretches (ga/attn.h). Each stretch of keys begins a block, so that
+ *           a block is one box; the last block of a stretch may be short. Its other rows, whoever's they are, are
+ *           masked in S and zeroed in V. A tile of Q is of one stretch. Masks go by position, with window_left and
+ *           window_right as the call has them: one row has all masks. Before its first box the producer waits for a
+ *           stretch's ready word, which other devices store: acquired at system scope, then a fence between the
+ *           proxies. A wait ends after ready_polls looks and says so in ready_error. At most 64 stretches a side, 2^30
+ *           keys, 2^29 positions of a document. Budget: as without, and 16 bytes of shared memory for what was waited
+ *           for.
  * BARRIERS  name     arrivals    waiter       orders
  *           q_full   1+tx        warpgroup w  TMA write of its 64 rows of Q, and the tile record -> ldmatrix / wgmma,
  *                                             ld.shared
@@ -38,6 +46,7 @@
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/mem.h"
+#include "cuda/dev/ptx/peer.h"
 #include "cuda/dev/ptx/wgmma.h"
 #include "cuda/dev/tile/quad.h"
 #include "cuda/dev/tile/reg.h"
@@ -87,7 +96,7 @@
 #error "GA_P_BLOCKS: blocks per multiprocessor: 1 here"
 #endif
 #ifndef GA_P_FEATURES
-#error "GA_P_FEATURES: compiled in: 1 soft-cap, alibi, sinks, packed sequences; 2 state, parts; 4 pages; 8 packed heads"
+#error "GA_P_FEATURES: compiled in: 1 soft-cap, alibi, sinks, packed; 2 state, parts; 4 pages; 8 heads; 16 stretches"
 #endif
 #ifndef GA_P_SMEM
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
@@ -115,14 +124,15 @@ enum {
   Q_SMEM = QREG * 16 < D,
   STORE_REG = GA_P_STORE,
   KV_RESIDENT = GA_P_RESIDENT,
-  FEATURES = GA_P_FEATURES != 0,
+  FEATURES = GA_P_FEATURES % 16 != 0,
   CARRY = GA_P_FEATURES / 2 % 2,
   PAGES = GA_P_FEATURES / 4 % 2,
-  PACKS = GA_P_FEATURES / 8,
+  PACKS = GA_P_FEATURES / 8 % 2,
+  STRETCH = GA_P_FEATURES / 16,
   SPLITS = PACKS && CARRY, /* a tile's keys may be cut over several blocks */
   SKIP = CAUSAL && !KV_RESIDENT && !FEATURES &&
          GA_P_BN < GA_P_BM, /* a warpgroup passes over blocks that none of its rows sees */
-  LATE = CAUSAL && !KV_RESIDENT &&
+  LATE = (CAUSAL || STRETCH) && !KV_RESIDENT &&
          (Q_SMEM || ST > 2), /* the next tile is taken late: with two short stages it would hold K and V up */
   WGS = BM / 64,
   THREADS = 128 * (WGS + 1), /* registers move between warpgroups, so the producer is one */
@@ -154,7 +164,8 @@ enum { /* shared memory, bytes */
        OFF_TILE = (OFF_VE + 8 * ST + 15) / 16 * 16,
        TILE_BYTES = 48,
        TILE_SLOTS = 4,
-       SMEM_BYTES = OFF_TILE + TILE_SLOTS * TILE_BYTES
+       OFF_READY = OFF_TILE + TILE_SLOTS * TILE_BYTES, /* stretches that were waited for, a bit each */
+       SMEM_BYTES = OFF_READY + (STRETCH ? 16 : 0)
 };
 static_assert(BM % 64 == 0 && WGS >= 2 && WGS <= 3, "one warpgroup per 64 rows; registers end at three");
 static_assert(BN % 16 == 0 && D % 16 == 0 && DV % 16 == 0, "wgmma takes k in steps of 16");
@@ -163,6 +174,8 @@ static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
 static_assert(!PACKS || (STORE_REG && !KV_RESIDENT), "packed heads leave row by row");
 static_assert(GA_P_BLOCKS == 1, "a second block on the multiprocessor would leave too few registers");
 static_assert(!SKIP || PINGPONG != 2, "turns at exponentials: every warpgroup takes every block");
+static_assert(!STRETCH || (WINDOW && !FEATURES && !KV_RESIDENT && STORE_REG),
+              "limits on both sides; rows of O leave alone");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
 /* Registers per thread after launch: 504 (two consumers) or 512 (three) to share. The producer's share grows with what
@@ -174,7 +187,7 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
     (GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_causal && GA_P_FEATURES == 0 && GA_P_D <= 192)
 #define REGS_PRODUCER 24
 #define REGS_CONSUMER 240
-#elif (GA_P_D > 192 && GA_P_FEATURES % 8 < 2) || GA_P_FEATURES == 0
+#elif (GA_P_D > 192 && GA_P_FEATURES % 8 < 2) || GA_P_FEATURES % 16 == 0
 #define REGS_PRODUCER 40
 #define REGS_CONSUMER 232
 #else
@@ -201,6 +214,11 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define LOG2E     1.442695041f             /* log2 e */
 
 typedef const ga_kargs_attn_fwd *args;
+#if GA_P_FEATURES >= 16
+#define KARGS ga_kargs_attn_stretch /* begins with what the others have */
+#else
+#define KARGS ga_kargs_attn_fwd
+#endif
 
 #include "cuda/kern/attn/attn_tiles.h"
 
@@ -212,97 +230,8 @@ typedef struct {
   int tiles;     /* records written */
 } loader;
 
-/* Block n by pages (start_k: rows of the sequence), in boxes of page_box rows. Boxes behind the sequence's end lie
- * outside of their page: they are filled with zeros and read nothing. */
-GA_DEV void load_pages(loader *p, const ga_tmap *map, const work *t, int n, uint32_t dst, uint32_t bar, int panels) {
-  args a = p->a;
-  const int32_t *table = a->page_table + t->batch * a->page_table_stride;
-  GA_ROLL for (int r = 0; r < BN; r += a->page_box) {
-    const int row = n * BN + r, inside = row < t->start_k, page = row / a->page_size;
-    const int at = inside ? row - page * a->page_size : a->page_size, id = inside ? ldg_i32(table + page) : 0;
-    GA_ROLL for (int i = 0; i < panels; i++) bulk_load_4d(dst + i * BLOCK_PANEL + r * PANEL_ROW_BYTES, map, bar,
-                                                          i * PANEL_COLS, at, t->head_k, id, L2_EVICT_LAST);
-  }
-}
-/* Block n of the tile's K or V into its stage. */
-GA_DEV void load_block(loader *p, uint32_t r, const ga_tmap *map, const work *t, int n, uint32_t off, uint32_t full,
-                       uint32_t empty, int panels) {
-  const uint32_t stage = KV_RESIDENT ? (uint32_t)n : ring_stage(r, ST);
-  const uint32_t bar = p->sb + full + 8 * stage, dst = p->sb + off + stage * (panels * BLOCK_PANEL);
-  mbar_wait(p->sb + empty + 8 * stage, KV_RESIDENT ? ~(r >> n) & 1u : ring_empty_parity(r, ST));
-  mbar_arrive_expect(bar, panels * BLOCK_PANEL);
-  if (PAGES && (p->a->features & GA_KATTN_PAGED)) {
-    load_pages(p, map, t, n, dst, bar, panels);
-    return;
-  }
-  GA_UNROLL for (int i = 0; i < panels; i++) bulk_load_4d(dst + i * BLOCK_PANEL, map, bar, i * PANEL_COLS,
-                                                          t->start_k + n * BN, t->head_k, t->batch, L2_EVICT_LAST);
-}
-GA_DEV void load_k(loader *p, const work *t, int n) {
-  const ga_tmap *map = CARRY && t->part > 0 ? &p->a->more[t->part - 1].k : &p->a->k;
-  load_block(p, p->k, map, t, n, OFF_K, OFF_KF, OFF_KE, PANELS_K);
-  p->k = KV_RESIDENT ? p->k ^ 1u << n : p->k + 1;
-}
-GA_DEV void
-load_v(loader *p, const work *t,
-       int n) /* after load_k of the block before it, if there is one: so V's place in the ring follows from K's */
-{
-  const ga_tmap *map = CARRY && t->part > 0 ? &p->a->more[t->part - 1].v : &p->a->v;
-  load_block(p, KV_RESIDENT ? p->v : p->k - 1 - (n > t->n_lo), map, t, n, OFF_V, OFF_VF, OFF_VE, PANELS_V);
-  if (KV_RESIDENT) p->v ^= 1u << n;
-}
+#include "cuda/kern/attn/attn_fwd_load.h"
 
-/* The record of the next tile goes to slot tiles % 4 before the wait for Q's buffer: consumers are at most two edges
- * behind. */
-GA_DEV uint32_t next_slot(const loader *p) { return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES; }
-/* Q's batch: packed sequences are one, whatever their pages are. */
-GA_DEV int batch_q(const loader *p, const work *t) {
-  return PAGES && (p->a->features & GA_KATTN_VARLEN) ? 0 : t->batch;
-}
-GA_DEV void load_rows(const loader *p, uint32_t dst, uint32_t bar, int column, int query, int head, int batch) {
-  if (PACKS)
-    bulk_load_5d(dst, &p->a->q, bar, column, 0, query, head, batch, L2_EVICT_FIRST);
-  else
-    bulk_load_4d(dst, &p->a->q, bar, column, query, head, batch, L2_EVICT_FIRST);
-}
-/* The tile's Q, warpgroup by warpgroup, once each has taken the previous tile's. Coordinates come from the record: they
- * would cost registers. */
-GA_DEV void load_q(loader *p, const work *t) {
-  const ga_i4 x = lds_i4(next_slot(p)), z = lds_i4(next_slot(p) + 32);
-  GA_ROLL for (int w = 0; w < WGS; w++) {
-    const uint32_t bar = p->sb + OFF_QF + 8 * w;
-    mbar_wait(p->sb + OFF_QE + 8 * w, ~p->tiles & 1);
-    if (t->n_hi < 0) {
-      mbar_arrive(bar);
-      continue;
-    }
-    mbar_arrive_expect(bar, wg_queries(p->a) * (PACKS ? p->a->pack : 1) * (PANELS_K * PANEL_ROW_BYTES));
-    GA_UNROLL for (int i = 0; i < PANELS_K; i++)
-        load_rows(p, p->sb + OFF_Q + w * Q_BYTES + i * Q_PANEL, bar, i * PANEL_COLS, z.z + x.x + w * wg_queries(p->a),
-                  x.y, batch_q(p, t));
-  }
-  p->tiles++;
-}
-/* Q's buffer frees late when products read it: have the data in L2 by then. */
-GA_DEV void prefetch_q(loader *p, const work *t) {
-  const ga_i4 x = lds_i4(next_slot(p)), z = lds_i4(next_slot(p) + 32);
-  if (t->n_hi < 0) return;
-  GA_ROLL for (int i = 0; i < PANELS_K * WGS; i++) {
-    const int column = i / WGS * PANEL_COLS, query = z.z + x.x + i % WGS * wg_queries(p->a);
-    if (PACKS)
-      bulk_prefetch_5d(&p->a->q, column, 0, query, x.y, batch_q(p, t));
-    else
-      bulk_prefetch_4d(&p->a->q, column, query, x.y, batch_q(p, t));
-  }
-}
-/* Blocks n..to of the tile, downwards, in the order of need: K runs one block ahead of V. Returns the next one. */
-GA_DEV int load_blocks(loader *p, const work *t, int n, int to) {
-  GA_ROLL for (; n >= to; n--) {
-    if (n > t->n_lo) load_k(p, t, n - 1);
-    load_v(p, t, n);
-  }
-  return n;
-}
 /* K runs ahead of V also into the next tile. Where tiles differ in length the next one is taken late, so that the
  * longest left goes to the block that is free first; its Q still arrives in time. Else after this tile's first block.
  * */
@@ -355,6 +284,8 @@ GA_DEV uint32_t tile_slot(const warpgroup *c, int back) {
 }
 
 #include "cuda/kern/attn/attn_kv_stages.h"
+#include "cuda/kern/attn/attn_pairs.h"
+#include "cuda/kern/attn/attn_stretch_mask.h"
 
 /* Warpgroups issue their products in turn (PINGPONG 1): every begin is matched by one end of the previous warpgroup,
  * never two. */
@@ -391,6 +322,7 @@ GA_DEV void next_tile(warpgroup *c, uint32_t *q) {
   c->mask_lo = WINDOW ? warp_uniform(y.z) : 0;
   if (KV_RESIDENT) c->keep_k = warp_uniform(y.w);
   if (CARRY) c->joins = warp_uniform(y.w) & 1;
+  if (STRETCH && c->n >= 0) c->mask_lo = warp_uniform(imax(c->mask_lo, short_block(c, c->n) + 1));
   skip_blocks(c);
   if (!FEATURES || c->n >= 0) /* else there is nothing, perhaps not even an old Q */
     load_a(q, c->sb + OFF_Q + c->w * Q_BYTES, Q_PANEL, c->wl * 16, QREG, c->lane);
@@ -400,13 +332,9 @@ GA_DEV void next_tile(warpgroup *c, uint32_t *q) {
   warp_sync();
   if (c->lane == 0) mbar_arrive(c->sb + OFF_QE + 8 * c->w + done);
 }
-/* Zeros over the rows of V behind the sequence's end, in the block that PV comes to first: they are the next
- * sequence's, or anything that is left in a page, and 0 times NaN is NaN. All consumers share the work, and meet. */
-GA_DEV void clean_v(const warpgroup *c) {
-  if (!(c->a->features & (GA_KATTN_VARLEN | GA_KATTN_PAGED))) return;
-  const int n_hi = lds_i4(tile_slot(c, 1)).w, rows_k = lds_i4(tile_slot(c, 1) + 32).y;
-  const int keep = warp_uniform(imax(rows_k - n_hi * BN, 0));
-  if (keep >= BN) return;
+/* Zeros over the rows of V from `keep` on, in the block that PV comes to next: they are the next sequence's, or
+ * anything that is left in a page, and 0 times NaN is NaN. All consumers share the work, and meet. */
+GA_DEV void zero_v(const warpgroup *c, int keep) {
   const uint32_t v = c->sb + OFF_V + stage_v(c) * V_BYTES + (uint32_t)keep * PANEL_ROW_BYTES;
   wait_v(c);
   GA_ROLL for (int j = 0; j < PANELS_V; j++)
@@ -414,6 +342,22 @@ GA_DEV void clean_v(const warpgroup *c) {
           sts_i4(v + (uint32_t)(j * BLOCK_PANEL + i * 16), 0, 0, 0, 0);
   fence_async_smem();
   bar_sync(5, WGS * 128);
+}
+/* Behind the sequence's end, in the block that PV comes to first. */
+GA_DEV void clean_v(const warpgroup *c) {
+  if (!(c->a->features & (GA_KATTN_VARLEN | GA_KATTN_PAGED))) return;
+  const int n_hi = lds_i4(tile_slot(c, 1)).w, rows_k = lds_i4(tile_slot(c, 1) + 32).y;
+  const int keep = warp_uniform(imax(rows_k - n_hi * BN, 0));
+  if (keep >= BN) return;
+  zero_v(c, keep);
+}
+/* Behind a stretch's end, where the block that PV comes to next has one; the mask then reaches to the next end. */
+GA_DEV void clean_stretch(warpgroup *c) {
+  if (c->n < c->mask_hi && c->n >= c->mask_lo) return;
+  const int keep = warp_uniform(stretch_keys(c, c->n));
+  if (keep >= BN) return;
+  zero_v(c, keep);
+  c->mask_lo = warp_uniform(imax(lds_i4(tile_slot(c, 1) + 16).z, short_block(c, c->n - 1) + 1));
 }
 /* S = Q K^T of the current K stage. */
 GA_DEV void issue_qk(warpgroup *c, float *s, const uint32_t *q) {
@@ -446,7 +390,6 @@ GA_DEV void finish_pv(const warpgroup *c, float *o, uint32_t *p) {
   release_v(c);
 }
 
-#include "cuda/kern/attn/attn_pairs.h"
 #include "cuda/kern/attn/attn_scores.h"
 
 /* Reference of the exponent from m (log2 units); a row that has seen nothing yet gets 0, so that 2^(-inf - 0) = 0. */
@@ -655,6 +598,7 @@ GA_DEV void consume_flat(warpgroup *c) {
   GA_ROLL for (;;) {
     const int edge = c->n == c->n_lo;
     if (FEATURES && (CARRY ? first : !accumulate)) clean_v(c);
+    if (STRETCH) clean_stretch(c);
     if (edge)
       next_tile(c, q);
     else
@@ -696,6 +640,7 @@ GA_DEV void consume_qsmem(warpgroup *c) {
   GA_ROLL for (;;) {
     const int edge = c->n == c->n_lo;
     if (FEATURES && (CARRY ? first : !accumulate)) clean_v(c);
+    if (STRETCH) clean_stretch(c);
     wait_v(c);
     issue_begin(c);
     issue_pv(c, o, p, accumulate);
@@ -762,7 +707,8 @@ GA_DEV void clear_dead_rows(args a, uint32_t sb) {
           sts_i4(sb + OFF_Q + (uint32_t)(panel * Q_PANEL + live * PANEL_ROW_BYTES + 16 * i), 0, 0, 0, 0);
   fence_async_smem();
 }
-GA_KERNEL(THREADS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd a) {
+GA_KERNEL(THREADS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST KARGS all) {
+  const ga_kargs_attn_fwd &a = *(args)&all;
   const uint32_t sb = smem_base();
   const int warp = warp_uniform(thread_index() >> 5), lane = thread_index() & 31, wg = warp >> 2;
   if (thread_index() == 0) {
@@ -780,6 +726,7 @@ GA_KERNEL(THREADS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd a) 
       mbar_init(sb + OFF_VF + 8 * i, 1);
       mbar_init(sb + OFF_VE + 8 * i, WGS);
     }
+    if (STRETCH) sts_i4(sb + OFF_READY, 0, 0, 0, 0);
     mbar_init_fence();
   }
   clear_dead_rows(&a, sb);

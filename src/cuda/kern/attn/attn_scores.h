@@ -31,6 +31,10 @@ GA_DEV void apply_features(const warpgroup *c, float *s, int n) {
   pin_f32(s, NS);
 }
 GA_DEV void apply_mask(const warpgroup *c, float *s, int n) {
+  if (STRETCH) {
+    mask_stretch(c, s, n);
+    return;
+  }
   const ga_i4 t = lds_i4(tile_slot(c, 1) + 32); /* rows_q, rows_k, start_q, column */
   const int base = n * BN, last = t.y - 1 - base;
   const int at0 = row_query(c, t.w, 0) - base, at1 = PACKS ? row_query(c, t.w, 1) - base : at0 + 8;

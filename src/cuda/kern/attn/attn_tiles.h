@@ -1,5 +1,7 @@
 /* Part of attn_fwd_sm90a.cu, which includes it once its constants are known: which rows and blocks of K and V a tile
  * takes, and in what order tiles come. */
+#include "cuda/kern/attn/attn_stretch.h"
+
 /* One tile's work, written by the producer to a ring of TILE_SLOTS records and read by the consumers at tile edges.
  * With K and V in several parts, a tile is one record a part: `joins` = this record goes on with the tile of the one
  * before. */
@@ -7,7 +9,7 @@ typedef struct {
   int row0, head, batch,
       n_hi; /* first query; head, or kv head of packed ones; blocks n_hi .. n_lo, downwards; n_hi < 0: no more tiles */
   int n_lo, mask_hi, mask_lo; /* blocks >= mask_hi or < mask_lo need the mask */
-  int keep;                   /* resident: blocks <= keep are used by the next tile too */
+  int keep;                   /* resident: blocks <= keep are used by the next tile too; stretches: documents */
   int split, pieces;          /* of the tile's blocks: which, of how many that have any; in the record with joins */
   int rows_q, rows_k, start_q, column; /* column: where row0 stands */
   int start_k, joins, part;            /* not in the record, but for joins, in the place of keep */
@@ -65,6 +67,27 @@ GA_DEV int tile_cut(args a, tile *t) {
   t->n_lo = imax(t->n_lo, first - per + 1);
   return first >= t->n_lo;
 }
+/* Tile m of a head, counted from the last tile of the first stretch of Q on: those that see the most come first. Blocks
+ * and masks as in tile_blocks. */
+GA_DEV void tile_of_stretch(args a, tile *t, int m) {
+  const ga_kargs_attn_stretch *x = stretch_args(a);
+  int i = 0, tiles = (x->q[0].rows + BM - 1) / BM;
+  m = a->tiles_per_head - 1 - m;
+  GA_ROLL for (; m >= tiles; tiles = (x->q[i].rows + BM - 1) / BM) {
+    m -= tiles;
+    i++;
+  }
+  const int documents = x->q[i].documents, row = (tiles - 1 - m) * BM, rows = imin(BM, x->q[i].rows - row);
+  t->row0 = x->q[i].first + row; /* rows of the tensor, all of them */
+  t->rows_q = x->q[i].first + x->q[i].rows;
+  t->column = x->q[i].position + row;
+  t->keep = t->start_k = documents;
+  const int last = t->column + rows - 1;
+  t->n_lo = stretch_end_before(a, documents, t->column - a->window_left) / BN;
+  t->n_hi = imax((stretch_end_before(a, documents, last + 1 + a->window_right) + BN - 1) / BN - 1, t->n_lo);
+  t->mask_hi = imax(0, stretch_end_before(a, documents, t->column + 1 + a->window_right) - 1) / BN;
+  t->mask_lo = (stretch_end_before(a, documents, last - a->window_left) + BN - 1) / BN;
+}
 /* Work item i -> (head, batch, row0). Causal order: longest first inside a section of heads whose K and V share L2.
  * sub: tile of a resident unit, or part of K and V. Returns 0 for a part of which the tile sees nothing. */
 GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
@@ -98,6 +121,10 @@ GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
       CARRY && a->rows_k == 0; /* a box outside of the map: no keys, and what it holds would be weighed by 0 in O */
   t->part = t->joins = 0;
   if (FEATURES) tile_sequence(a, t);
+  if (STRETCH) {
+    tile_of_stretch(a, t, m);
+    return 1;
+  }
   t->column = t->row0 + t->rows_k - t->rows_q + (CARRY ? a->shift : 0);
   if (CARRY && sub > 0) {
     t->part = sub;
@@ -120,7 +147,7 @@ GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
 /* What the producer itself keeps of a tile (it has few registers). Resident: the unit's first tile, the longest, loads
  * K and V for all. */
 typedef struct {
-  int head_k, batch, n_hi, n_lo, start_k, loads, part; /* paged: start_k is rows_k */
+  int head_k, batch, n_hi, n_lo, start_k, loads, part; /* paged: start_k is rows_k; stretches: documents */
 } work;
 
 /* The next tile with rows in it: its record goes to `slot`; n_hi < 0 when there is none. Blocks take their own index

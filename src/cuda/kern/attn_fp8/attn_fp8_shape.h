@@ -38,6 +38,7 @@ enum {
   PAGES = 0,
   PACKS = 0,
   SPLITS = 0,
+  STRETCH = 0,
   KV_RESIDENT = 0,
   STORE_REG = 1,
   ROW_BYTES = D < 128 ? D : 128, /* of a panel of Q or K */

@@ -1,0 +1,124 @@
+/* Part of attn_fwd_sm90a.cu, which includes it once its loader is known: what asks for Q and for blocks of K and V. */
+/* Block n by pages (start_k: rows of the sequence), in boxes of page_box rows. Boxes behind the sequence's end lie
+ * outside of their page: they are filled with zeros and read nothing. */
+GA_DEV void load_pages(loader *p, const ga_tmap *map, const work *t, int n, uint32_t dst, uint32_t bar, int panels) {
+  args a = p->a;
+  const int32_t *table = a->page_table + t->batch * a->page_table_stride;
+  GA_ROLL for (int r = 0; r < BN; r += a->page_box) {
+    const int row = n * BN + r, inside = row < t->start_k, page = row / a->page_size;
+    const int at = inside ? row - page * a->page_size : a->page_size, id = inside ? ldg_i32(table + page) : 0;
+    GA_ROLL for (int i = 0; i < panels; i++) bulk_load_4d(dst + i * BLOCK_PANEL + r * PANEL_ROW_BYTES, map, bar,
+                                                          i * PANEL_COLS, at, t->head_k, id, L2_EVICT_LAST);
+  }
+}
+/* Waits until stretch i of the keys is there, once a block of the grid: OFF_READY has a bit for each. */
+GA_DEV void wait_ready(const loader *p, const ga_kargs_attn_stretch *x, int i) {
+  const uint32_t value = x->kv[i].ready;
+  if (value == 0) return;
+  ga_i4 seen = lds_i4(p->sb + OFF_READY);
+  const int bit = 1 << i % 32;
+  if ((i < 32 ? seen.x : seen.y) & bit) return;
+  const uint32_t *word = x->ready + (x->kv[i].ready_word & 0xffff);
+  int left = x->ready_polls;
+  GA_ROLL while (ldg_peer_acquire_u32(word) < value) {
+    if (--left <= 0) {
+      stg_peer_i32(x->ready_error, 1 + (x->kv[i].ready_word >> 16));
+      break;
+    }
+    peer_pause();
+  }
+  fence_async_global(); /* what the word told of, before the copy engine's reads */
+  if (i < 32)
+    seen.x |= bit;
+  else
+    seen.y |= bit;
+  sts_i4(p->sb + OFF_READY, seen.x, seen.y, 0, 0);
+}
+/* The tensor's row where block n begins. Keys of a stretch are waited for before its first K. */
+GA_DEV int block_row(loader *p, const work *t, int n, int key) {
+  if (!STRETCH) return t->start_k + n * BN;
+  const ga_kargs_attn_stretch *x = stretch_args(p->a);
+  const int i = stretch_of_block(x, t->start_k, n);
+  if (key) wait_ready(p, x, i);
+  return x->kv[i].first + (n - x->kv[i].block) * BN;
+}
+/* Block n of the tile's K or V into its stage. */
+GA_DEV void load_block(loader *p, uint32_t r, const ga_tmap *map, const work *t, int n, uint32_t off, uint32_t full,
+                       uint32_t empty, int panels) {
+  const uint32_t stage = KV_RESIDENT ? (uint32_t)n : ring_stage(r, ST);
+  const uint32_t bar = p->sb + full + 8 * stage, dst = p->sb + off + stage * (panels * BLOCK_PANEL);
+  mbar_wait(p->sb + empty + 8 * stage, KV_RESIDENT ? ~(r >> n) & 1u : ring_empty_parity(r, ST));
+  mbar_arrive_expect(bar, panels * BLOCK_PANEL);
+  if (PAGES && (p->a->features & GA_KATTN_PAGED)) {
+    load_pages(p, map, t, n, dst, bar, panels);
+    return;
+  }
+  const int row = block_row(p, t, n, off == OFF_K);
+  GA_UNROLL for (int i = 0; i < panels; i++)
+      bulk_load_4d(dst + i * BLOCK_PANEL, map, bar, i * PANEL_COLS, row, t->head_k, t->batch, L2_EVICT_LAST);
+}
+GA_DEV void load_k(loader *p, const work *t, int n) {
+  const ga_tmap *map = CARRY && t->part > 0 ? &p->a->more[t->part - 1].k : &p->a->k;
+  load_block(p, p->k, map, t, n, OFF_K, OFF_KF, OFF_KE, PANELS_K);
+  p->k = KV_RESIDENT ? p->k ^ 1u << n : p->k + 1;
+}
+GA_DEV void
+load_v(loader *p, const work *t,
+       int n) /* after load_k of the block before it, if there is one: so V's place in the ring follows from K's */
+{
+  const ga_tmap *map = CARRY && t->part > 0 ? &p->a->more[t->part - 1].v : &p->a->v;
+  load_block(p, KV_RESIDENT ? p->v : p->k - 1 - (n > t->n_lo), map, t, n, OFF_V, OFF_VF, OFF_VE, PANELS_V);
+  if (KV_RESIDENT) p->v ^= 1u << n;
+}
+
+/* The record of the next tile goes to slot tiles % 4 before the wait for Q's buffer: consumers are at most two edges
+ * behind. */
+GA_DEV uint32_t next_slot(const loader *p) { return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES; }
+/* Q's batch: packed sequences are one, whatever their pages are. */
+GA_DEV int batch_q(const loader *p, const work *t) {
+  return PAGES && (p->a->features & GA_KATTN_VARLEN) ? 0 : t->batch;
+}
+GA_DEV void load_rows(const loader *p, uint32_t dst, uint32_t bar, int column, int query, int head, int batch) {
+  if (PACKS)
+    bulk_load_5d(dst, &p->a->q, bar, column, 0, query, head, batch, L2_EVICT_FIRST);
+  else
+    bulk_load_4d(dst, &p->a->q, bar, column, query, head, batch, L2_EVICT_FIRST);
+}
+/* The tile's Q, warpgroup by warpgroup, once each has taken the previous tile's. Coordinates come from the record: they
+ * would cost registers. */
+GA_DEV void load_q(loader *p, const work *t) {
+  const ga_i4 x = lds_i4(next_slot(p)), z = lds_i4(next_slot(p) + 32);
+  GA_ROLL for (int w = 0; w < WGS; w++) {
+    const uint32_t bar = p->sb + OFF_QF + 8 * w;
+    mbar_wait(p->sb + OFF_QE + 8 * w, ~p->tiles & 1);
+    if (t->n_hi < 0) {
+      mbar_arrive(bar);
+      continue;
+    }
+    mbar_arrive_expect(bar, wg_queries(p->a) * (PACKS ? p->a->pack : 1) * (PANELS_K * PANEL_ROW_BYTES));
+    GA_UNROLL for (int i = 0; i < PANELS_K; i++)
+        load_rows(p, p->sb + OFF_Q + w * Q_BYTES + i * Q_PANEL, bar, i * PANEL_COLS, z.z + x.x + w * wg_queries(p->a),
+                  x.y, batch_q(p, t));
+  }
+  p->tiles++;
+}
+/* Q's buffer frees late when products read it: have the data in L2 by then. */
+GA_DEV void prefetch_q(loader *p, const work *t) {
+  const ga_i4 x = lds_i4(next_slot(p)), z = lds_i4(next_slot(p) + 32);
+  if (t->n_hi < 0) return;
+  GA_ROLL for (int i = 0; i < PANELS_K * WGS; i++) {
+    const int column = i / WGS * PANEL_COLS, query = z.z + x.x + i % WGS * wg_queries(p->a);
+    if (PACKS)
+      bulk_prefetch_5d(&p->a->q, column, 0, query, x.y, batch_q(p, t));
+    else
+      bulk_prefetch_4d(&p->a->q, column, query, x.y, batch_q(p, t));
+  }
+}
+/* Blocks n..to of the tile, downwards, in the order of need: K runs one block ahead of V. Returns the next one. */
+GA_DEV int load_blocks(loader *p, const work *t, int n, int to) {
+  GA_ROLL for (; n >= to; n--) {
+    if (n > t->n_lo) load_k(p, t, n - 1);
+    load_v(p, t, n);
+  }
+  return n;
+}

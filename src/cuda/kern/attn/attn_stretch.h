@@ -1,0 +1,30 @@
+/* Part of attn_tiles.h: which stretch of keys a block is of, and where a position is among blocks. */
+#include "cuda/kern/attn/attn_stretch_args.h"
+
+GA_DEV const ga_kargs_attn_stretch *stretch_args(args a) { return (const ga_kargs_attn_stretch *)a; }
+/* The last of the document's stretches that begins at block n or before it; documents: as in ga_kattn_q_stretch. */
+GA_DEV int stretch_of_block(const ga_kargs_attn_stretch *x, int documents, int n) {
+  int from = documents & 0xffff, to = documents >> 16;
+  GA_ROLL while (to - from > 1) {
+    const int mid = (from + to) >> 1;
+    if (x->kv[mid].block <= n)
+      from = mid;
+    else
+      to = mid;
+  }
+  return from;
+}
+/* Where the document's keys before `position` end: block * BN + keys in it. */
+GA_DEV int stretch_end_before(args a, int documents, int position) {
+  const ga_kargs_attn_stretch *x = stretch_args(a);
+  int from = documents & 0xffff, to = documents >> 16;
+  GA_ROLL while (to - from > 1) {
+    const int mid = (from + to) >> 1;
+    if (x->kv[mid].position < position)
+      from = mid;
+    else
+      to = mid;
+  }
+  const int keys = position - x->kv[from].position;
+  return x->kv[from].block * BN + (keys < 0 ? 0 : keys < x->kv[from].rows ? keys : x->kv[from].rows);
+}
