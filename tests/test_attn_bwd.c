@@ -317,9 +317,12 @@ static void test_errors(void **state) {
   bad = d, bad.flags = GA_ATTN_LENGTHS;
   assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_ARG);
   assert_non_null(strstr(ga_error_text(), "LENGTHS needs VARLEN"));
-  bad = d, bad.lse_stride = 4;
+  bad = d, bad.batch = 2, bad.lse_stride = 4;
   assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_ARG);
-  assert_non_null(strstr(ga_error_text(), "lse_stride is 4"));
+  assert_non_null(strstr(ga_error_text(), "lse_stride is 4; must be 0 without VARLEN, but for a batch of 1"));
+  bad.batch = 1, bad.lse_stride = 3;
+  assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "lse_stride is 3; must be 0, or at least max_q, 4"));
   const int32_t q_start[] = {0, 4}, kv_len[] = {4}, behind[] = {1};
   bad = d, bad.flags = GA_ATTN_VARLEN | GA_ATTN_LENGTHS, bad.total_q = bad.total_kv = 4, bad.lse_stride = 3;
   assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_ARG);

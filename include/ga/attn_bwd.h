@@ -43,7 +43,7 @@ typedef struct ga_attn_bwd_desc {
   int32_t window;            /* as in ga_attn_desc */
   float scale;               /* 0 = 1 / sqrt(head_dim) */
   float softcap;             /* 0 = none */
-  int64_t lse_stride;        /* VARLEN: 0, or as in ga_attn_desc */
+  int64_t lse_stride;        /* VARLEN, or batch 1: 0, or LSE is [q_heads, lse_stride] by tokens */
 } ga_attn_bwd_desc;
 #define GA_ATTN_BWD_DESC_INIT \
   { sizeof(ga_attn_bwd_desc), 1, 0, 0, 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, 0, 0, 0.0f, 0.0f, 0 }
@@ -69,6 +69,14 @@ GA_API GA_NODISCARD ga_status ga_attn_bwd_run(const ga_plan *plan, const ga_attn
 /* Plans (remembered by the context) and runs with a workspace of the stream's own. */
 GA_API GA_NODISCARD ga_status ga_attn_bwd(ga_ctx *ctx, const ga_attn_bwd_desc *desc, const ga_attn_bwd_io *io,
                                           ga_stream *stream);
+/* Gradients over stretches of Q and of K and V (ga/attn.h), with the LSE and O of the forward pass over them. dq, dk
+ * and dv get what all pairs of stretches give, in f32: flags must have ADD, and may have CAUSAL and DETERMINISTIC. Rows
+ * of no stretch are neither read nor written; no stretch may wait (ready 0). Lists lie on the host and are read by the
+ * call. It plans itself: up to two calls of ga_attn_bwd for each pair of stretches that see each other, each sequence
+ * of a batch by itself; stretches that go on in memory and in position count as one. */
+GA_API GA_NODISCARD ga_status ga_attn_bwd_stretches(ga_ctx *ctx, const ga_attn_bwd_desc *desc, const ga_attn_bwd_io *io,
+                                                    const ga_attn_stretch *q, int32_t q_stretches,
+                                                    const ga_attn_stretch *kv, int32_t kv_stretches, ga_stream *stream);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,6 @@
 #include "core/attn_fp8.h"
 #include "op/op.h"
+#include "op/op_stretch.h"
 
 #define STATE (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)
 #define ALL_FLAGS                                                                                          \
@@ -274,52 +275,6 @@ static ga_status check_io_strides(const ga_attn_desc *d, const ga_attn_io *io) {
   return GA_OK;
 }
 
-static ga_status check_stretch_range(const char *name, int i, const ga_attn_stretch *s, int64_t tokens) {
-  GA_REQUIRE(s->first >= 0 && s->rows >= 0 && s->first <= tokens && s->rows <= tokens - s->first, GA_ERR_ARG,
-             "attn: %s[%d] has %lld rows from %lld on; the tensor has %lld", name, i, (long long)s->rows,
-             (long long)s->first, (long long)tokens);
-  GA_REQUIRE(s->position >= 0 && s->position <= GA_DIM_MAX && s->document >= 0, GA_ERR_ARG,
-             "attn: %s[%d] has position %lld, document %d; must be 0 to 2^40, and 0 or more", name, i,
-             (long long)s->position, s->document);
-  GA_REQUIRE(s->ready_word >= 0 && s->ready_word < 65536 && s->reserved == 0, GA_ERR_ARG,
-             "attn: %s[%d] has ready_word %d, reserved %d; must be 0 to 65535, and 0", name, i, s->ready_word,
-             s->reserved);
-  return GA_OK;
-}
-
-static ga_status check_q_stretches(const ga_attn_desc *d, const ga_attn_stretch *q) {
-  for (int i = 0; i < d->q_stretches; i++) {
-    GA_TRY(check_stretch_range("q_stretches", i, &q[i], d->max_q));
-    GA_REQUIRE(q[i].ready == 0, GA_ERR_ARG, "attn: q_stretches[%d].ready is %u; must be 0", i, q[i].ready);
-    for (int j = 0; j < i; j++)
-      GA_REQUIRE(!q[i].rows || !q[j].rows || q[i].first + q[i].rows <= q[j].first ||
-                     q[j].first + q[j].rows <= q[i].first,
-                 GA_ERR_ARG, "attn: q_stretches[%d], rows %lld to %lld, lies over q_stretches[%d], %lld to %lld", i,
-                 (long long)q[i].first, (long long)(q[i].first + q[i].rows), j, (long long)q[j].first,
-                 (long long)(q[j].first + q[j].rows));
-  }
-  return GA_OK;
-}
-
-static ga_status check_kv_stretches(const ga_attn_desc *d, const ga_attn_io *io) {
-  const ga_attn_stretch *kv = io->kv_stretches, *before = NULL;
-  for (int i = 0; i < d->kv_stretches; i++) {
-    const ga_attn_stretch *s = &kv[i];
-    GA_TRY(check_stretch_range("kv_stretches", i, s, d->max_kv));
-    GA_REQUIRE(!s->ready || io->ready, GA_ERR_ARG, "attn: kv_stretches[%d].ready is %u, but io.ready is null", i,
-               s->ready);
-    GA_REQUIRE(!before || s->document > before->document ||
-                   (s->document == before->document && s->position >= before->position + before->rows),
-               GA_ERR_ARG,
-               "attn: kv_stretches[%d] begins at position %lld of document %d; the one before it ends at %lld of "
-               "document %d: order of document, then position, none over another",
-               i, (long long)s->position, s->document, before ? (long long)(before->position + before->rows) : 0,
-               before ? before->document : 0);
-    before = s;
-  }
-  return GA_OK;
-}
-
 static ga_status check_stretch_lists(const ga_attn_desc *d, const ga_attn_io *io) {
   if (!d->q_stretches) return GA_OK;
   GA_CHECK_PTR("attn", io->q_stretches && io->kv_stretches, io->q_stretches ? "kv_stretches" : "q_stretches");
@@ -328,8 +283,8 @@ static ga_status check_stretch_lists(const ga_attn_desc *d, const ga_attn_io *io
   GA_CHECK_PTR("attn", io->ready_error || !io->ready, "ready_error");
   GA_REQUIRE(io->ready_polls >= 0 && io->ready_polls <= INT32_MAX, GA_ERR_ARG,
              "attn: ready_polls is %lld; must be 0 to 2^31 - 1", (long long)io->ready_polls);
-  GA_TRY(check_q_stretches(d, io->q_stretches));
-  return check_kv_stretches(d, io);
+  GA_TRY(ga_check_q_stretches("attn", io->q_stretches, d->q_stretches, d->max_q));
+  return ga_check_kv_stretches("attn", io->kv_stretches, d->kv_stretches, d->max_kv, io->ready);
 }
 
 static ga_status check_io(const ga_attn_desc *d, const ga_attn_io *io) {

@@ -1,4 +1,5 @@
 #include "op/op.h"
+#include "op/op_stretch.h"
 
 #define MASK_FLAGS (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_SINKS | GA_ATTN_ALIBI | GA_ATTN_LENGTHS)
 #define ALL_FLAGS  (MASK_FLAGS | GA_ATTN_BWD_DETERMINISTIC | GA_ATTN_BWD_ADD)
@@ -49,11 +50,12 @@ static ga_status check_packed_fields(const ga_attn_bwd_desc *d) {
              OP ": flags 0x%x; LENGTHS needs VARLEN", d->flags);
   GA_REQUIRE(d->lse_stride >= 0 && d->lse_stride <= GA_DIM_MAX, GA_ERR_ARG,
              OP ": lse_stride is %lld; must be 0 to 2^40", (long long)d->lse_stride);
-  GA_REQUIRE(d->flags & GA_ATTN_VARLEN || !d->lse_stride, GA_ERR_ARG,
-             OP ": lse_stride is %lld; must be 0 without VARLEN", (long long)d->lse_stride);
-  GA_REQUIRE(!d->lse_stride || d->lse_stride >= d->total_q, GA_ERR_ARG,
-             OP ": lse_stride is %lld; must be 0, or at least total_q, %lld", (long long)d->lse_stride,
-             (long long)d->total_q);
+  GA_REQUIRE(d->flags & GA_ATTN_VARLEN || d->batch <= 1 || !d->lse_stride, GA_ERR_ARG,
+             OP ": lse_stride is %lld; must be 0 without VARLEN, but for a batch of 1", (long long)d->lse_stride);
+  const int64_t tokens = d->flags & GA_ATTN_VARLEN ? d->total_q : d->max_q;
+  GA_REQUIRE(!d->lse_stride || d->lse_stride >= tokens, GA_ERR_ARG,
+             OP ": lse_stride is %lld; must be 0, or at least %s, %lld", (long long)d->lse_stride,
+             d->flags & GA_ATTN_VARLEN ? "total_q" : "max_q", (long long)tokens);
   return check_totals(d);
 }
 
@@ -154,6 +156,13 @@ static ga_status check_io_strides(const ga_attn_bwd_desc *d, const ga_attn_bwd_i
     GA_TRY(ga_check_strides(OP, names[i], s[i], packed ? 1 : d->batch, tokens, i < 4 ? d->q_heads : d->kv_heads));
   }
   return GA_OK;
+}
+
+ga_status ga_attn_bwd_complete(ga_attn_bwd_desc *d) { return complete(d); }
+ga_status ga_attn_bwd_complete_io(const ga_attn_bwd_desc *d, ga_attn_bwd_io *io) {
+  GA_TRY(check_io(d, io));
+  complete_strides(d, io);
+  return check_io_strides(d, io);
 }
 
 GA_DEFINE_STRIDED_OP(attn_bwd);

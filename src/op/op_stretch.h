@@ -1,0 +1,16 @@
+/* Checks of lists of stretches (ga/attn.h), for all ops that take them. */
+#ifndef GA_OP_OP_STRETCH_H
+#define GA_OP_OP_STRETCH_H
+
+#include "ga/attn_bwd.h"
+
+ga_status ga_check_q_stretches(const char *op, const ga_attn_stretch *q, int32_t n, int64_t max_q);
+/* ready: NULL where no stretch may wait. */
+ga_status ga_check_kv_stretches(const char *op, const ga_attn_stretch *kv, int32_t n, int64_t max_kv,
+                                const uint32_t *ready);
+
+/* Of op_attn_bwd.c: what its plans check and fill in, and what its runs do. */
+ga_status ga_attn_bwd_complete(ga_attn_bwd_desc *d);
+ga_status ga_attn_bwd_complete_io(const ga_attn_bwd_desc *d, ga_attn_bwd_io *io);
+
+#endif
