@@ -226,11 +226,57 @@ static void test_no_memory(void **state) {
   sweep_memory("gemma3", 0);
 }
 
+/* --- one user of a context --- */
+
+static ga_status eval_one(ga_session *s) { return ga_session_eval(s, &(int32_t){5}, 1, NULL, 0, NULL, NULL); }
+
+static void expect_taken(ga_status status) {
+  assert_int_equal(status, GA_ERR_STATE);
+  assert_non_null(strstr(ga_error_text(), "ga_model_share"));
+}
+
+/* A session or a second engine beside an engine would race for the threads of their context. */
+static void test_context_is_taken(void **state) {
+  (void)state;
+  static const int32_t ids[] = {5, 6, 7};
+  opened e = open_robust("llama", NULL);
+  ga_session *s, *other;
+  ga_engine *second;
+  ga_ctx *ctx;
+  ga_model *shared;
+  ga_engine_destroy(e.engine);
+  assert_int_equal(ga_session_create(e.model, NULL, &s), GA_OK);
+  assert_int_equal(ga_engine_create(e.model, &(ga_engine_options){.struct_size = 3}, &e.engine), GA_ERR_ARG);
+  assert_int_equal(eval_one(s), GA_OK); /* an engine that could not be made holds nothing */
+  assert_int_equal(ga_engine_create(e.model, NULL, &e.engine), GA_OK);
+  expect_taken(eval_one(s));
+  assert_int_equal(ga_session_length(s), 1);
+  expect_taken(ga_session_create(e.model, NULL, &other));
+  expect_taken(ga_engine_create(e.model, NULL, &second));
+  ga_ctx_options co = GA_CTX_OPTIONS_INIT;
+  co.device = "cpu";
+  assert_int_equal(ga_ctx_create(&co, &ctx), GA_OK);
+  assert_int_equal(ga_model_share(e.model, ctx, &shared), GA_OK);
+  assert_int_equal(ga_session_create(shared, NULL, &other), GA_OK);
+  assert_int_equal(eval_one(other), GA_OK);
+  const ga_request_options o = few_options(ids, 3, 4);
+  assert_int_equal(outcome_of(e.engine, &o).status, GA_OK);
+  ga_session_destroy(other);
+  ga_model_destroy(shared);
+  ga_ctx_destroy(ctx);
+  ga_engine_destroy(e.engine);
+  assert_int_equal(eval_one(s), GA_OK);
+  ga_session_destroy(s);
+  ga_model_destroy(e.model);
+  ga_ctx_destroy(e.ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_prompt_of_one_token),
       cmocka_unit_test(test_biases_without_number),
       cmocka_unit_test(test_no_memory),
+      cmocka_unit_test(test_context_is_taken),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   tiny_remove();

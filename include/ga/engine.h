@@ -8,7 +8,8 @@
  * pages that requests with the same beginning share (PagedAttention, arXiv 2309.06180; RadixAttention, 2312.07104).
  *
  * All functions may be called from any thread, but for _destroy: no other call on the same handle may be under way. One
- * thread at a time polls a request. While an engine lives it alone uses the contexts of its model.
+ * thread at a time polls a request. While an engine lives it alone uses the context of its model: sessions of that
+ * model, and a second engine, get GA_ERR_STATE. ga_model_share makes a model of the same weights in another context.
  */
 #ifndef GA_ENGINE_H
 #define GA_ENGINE_H
@@ -53,7 +54,7 @@ typedef struct ga_engine_options {
   { sizeof(ga_engine_options), 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Starts the engine's thread. options may be NULL. GA_ERR_UNSUPPORTED: an encoder, or a model whose layers are on
- * several devices. */
+ * several devices. GA_ERR_STATE: another engine uses the model's context. */
 GA_API GA_NODISCARD ga_status ga_engine_create(ga_model *model, const ga_engine_options *options, ga_engine **out);
 /* Cancels what runs, waits for the step under way, ends the thread. Requests stay valid: they end with
  * GA_ERR_CANCELLED, and are destroyed before or after. NULL is fine. */

@@ -2,6 +2,8 @@
 #ifndef GA_CORE_CTX_H
 #define GA_CORE_CTX_H
 
+#include <stdatomic.h>
+
 #include "base/compiler.h"
 #include "core/device.h"
 #include "core/memstats.h"
@@ -33,7 +35,8 @@ struct ga_ctx {
   ga_stream *stream;
   char *disable_kernels;
   ga_plan_cache cache;
-  ga_memstats memstats; /* of device memory */
+  ga_memstats memstats;  /* of device memory */
+  atomic_bool in_engine; /* the thread of a ga_engine uses it: nobody else may */
 };
 
 /* desc is validated and complete. GA_ERR_UNSUPPORTED names the op and says why the best-placed rows refuse. */

@@ -475,11 +475,8 @@ static ga_status check_engine_model(const ga_model *model) {
   return GA_OK;
 }
 
-ga_status ga_engine_create(ga_model *model, const ga_engine_options *options, ga_engine **out) {
+static ga_status create_engine(ga_model *model, const ga_engine_options *options, ga_engine **out) {
   void *p;
-  GA_REQUIRE(model && out, GA_ERR_ARG, "engine: model or out is null");
-  *out = NULL;
-  GA_TRY(check_engine_model(model));
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_engine), "engine", &p));
   ga_engine *e = p;
   e->model = model;
@@ -498,14 +495,29 @@ ga_status ga_engine_create(ga_model *model, const ga_engine_options *options, ga
   return GA_OK;
 }
 
+ga_status ga_engine_create(ga_model *model, const ga_engine_options *options, ga_engine **out) {
+  GA_REQUIRE(model && out, GA_ERR_ARG, "engine: model or out is null");
+  *out = NULL;
+  GA_TRY(check_engine_model(model));
+  GA_REQUIRE(
+      !atomic_exchange(&model->ctx->in_engine, true), GA_ERR_STATE,
+      "engine: another engine uses the model's context; destroy it first, or take a model that shares the weights "
+      "in a context of its own (ga_model_share)");
+  const ga_status status = create_engine(model, options, out);
+  if (status != GA_OK) atomic_store(&model->ctx->in_engine, false);
+  return status;
+}
+
 void ga_engine_destroy(ga_engine *e) {
   if (!e) return;
+  ga_ctx *ctx = e->ctx;
   (void)pthread_mutex_lock(&e->lock);
   e->stop = true;
   (void)pthread_cond_signal(&e->wake);
   (void)pthread_mutex_unlock(&e->lock);
   (void)pthread_join(e->thread, NULL);
   free_parts(e);
+  atomic_store(&ctx->in_engine, false);
 }
 
 ga_status ga_engine_get_stats(ga_engine *e, ga_engine_stats *stats) {

@@ -66,12 +66,22 @@ static ga_status create(ga_session *s, const ga_session_options *options) {
   return GA_OK;
 }
 
+/* Two threads in one context would race for its thread pool, stream and workspace. */
+static ga_status check_engine(const ga_model *model) {
+  for (int32_t i = 0; i < model->n_placements; i++)
+    GA_REQUIRE(!atomic_load(&model->placements[i].ctx->in_engine), GA_ERR_STATE,
+               "session: an engine uses the model's context; destroy it first, or take a model that shares the weights "
+               "in a context of its own (ga_model_share)");
+  return GA_OK;
+}
+
 ga_status ga_session_create(ga_model *model, const ga_session_options *options, ga_session **out) {
   GA_REQUIRE(model && out, GA_ERR_ARG, "session: model or out is null");
   *out = NULL;
   GA_REQUIRE(!model->is_plan, GA_ERR_STATE, "session: the model was loaded without weights (plan_only)");
   GA_REQUIRE(!model->info.is_encoder, GA_ERR_UNSUPPORTED, "session: %s is an encoder, it makes embeddings only",
              model->info.arch);
+  GA_TRY(check_engine(model));
   void *p;
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_session), "session", &p));
   ga_session *s = p;
@@ -326,6 +336,7 @@ ga_status session_append(ga_session *s, const int32_t *ids, int32_t n, const ses
   const session_out none = {0};
   void *host = NULL;
   GA_TRY(check_ids(s, ids, n));
+  GA_TRY(check_engine(s->model));
   if (!out) out = &none;
   const session_stage *last = session_last(s);
   if (out->row)
