@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Attention over several GPUs of one host: `ga dist bench` beside PyTorch's context parallel, and beside zigzag and
-Ulysses over FlashAttention-3, as one JSON file.
+"""Attention over several GPUs of one host: `ga dist bench` beside PyTorch's context parallel, and beside yunchang,
+ring-flash-attn and schedules of this file over FlashAttention-3, as one JSON file.
 
     dist_attention.py GA -o OUT.json [-n 2] [--shapes 8192:32/8,65536:16/16] [--head-dim 128] [--rounds 3] [--backward]
 
@@ -11,18 +11,24 @@ at once. Causal, bf16, random normal data, one sequence of ranks x tokens.
 torch cp    torch.distributed.tensor.experimental.context_parallel over cuDNN, keys alltoall and allgather
 zigzag fa3  this file's schedule: rank r has chunks r and 2n - 1 - r, keys go round by NCCL, results merge by LSE
 ulysses fa3 this file's schedule: heads for tokens by an all-to-all, attention, and back
-fa3, cudnn  one GPU that has all tokens: what "of one" of the peers is measured with
+yunchang    the package: Ulysses, and USP of its other degrees with zigzag rings. Forward
+ring-flash-attn  the package: its zigzag. Forward
+one GPU fa3 one GPU that has all tokens: what "of one" of the peers is measured with
 
-FlashAttention-3 is the package fa3-fwd (forward alone). Peers that are missing are named in the JSON. --check compares
-the schedules with PyTorch's attention over all tokens, on CPUs with gloo; it needs no GPU and no GA."""
+FlashAttention-3 is the package fa3-fwd (forward alone), which yunchang and ring-flash-attn call by
+flash_attn_stand_in.py. Peers that are missing are named in the JSON. --check compares the schedules and those packages
+with PyTorch's attention over all tokens, on CPUs with gloo; it needs no GPU and no GA."""
 import argparse
 import datetime
+import functools
 import json
 import os
 import statistics
 import subprocess
 import sys
+import types
 
+import flash_attn_stand_in
 import ranks
 
 METHODS = "llama3,zigzag,zigzag-direct,ulysses,ring"
@@ -127,6 +133,53 @@ class Ulysses:
         return got.transpose(0, 1).reshape(1, tokens // self.ranks, heads * self.ranks, dim)
 
 
+def yunchang_layers(attention, rank, ranks):
+    """{name: (attention of this rank's rows, how to take them from all rows)}, for each degree of Ulysses; the rest of USP
+    is a zigzag ring. LongContextAttention would turn O to f32 and back where there is no ring."""
+    flash_attn_stand_in.install(attention)
+    import yunchang
+    from yunchang.globals import PROCESS_GROUP
+    from yunchang.kernels import AttnType
+    layers = {}
+    for heads in (d for d in range(1, ranks + 1) if ranks % d == 0):
+        yunchang.set_seq_parallel_pg(heads, ranks // heads, rank, ranks)
+        if heads == ranks:
+            layer, name = yunchang.UlyssesAttention(PROCESS_GROUP.ULYSSES_PG, attn_type=AttnType.FA), "yunchang ulysses"
+            take = functools.partial(yunchang.EXTRACT_FUNC_DICT["basic"], rank=rank, world_size=ranks)
+        else:
+            layer = yunchang.LongContextAttention(ring_impl_type="zigzag", attn_type=AttnType.FA)
+            name, at = f"yunchang usp {heads} x {ranks // heads}", (dist.get_rank(PROCESS_GROUP.RING_PG), dist.get_rank(PROCESS_GROUP.ULYSSES_PG))
+            take = functools.partial(rows_of_usp, at=at, ring=ranks // heads, heads=heads)
+        layers[name] = (functools.partial(layer, causal=True), take, heads)
+    return layers
+
+
+def rows_of_usp(x, at, ring, heads):
+    """yunchang's own function reads the groups that were set last."""
+    return chunks_of(x, at[0], ring).chunk(heads, 1)[at[1]].contiguous()
+
+
+def ring_flash_attn_layers(attention, rank, ranks):
+    flash_attn_stand_in.install(attention)
+    adapters = types.ModuleType("ring_flash_attn.adapters")  # not needed here; they want some version of transformers
+    adapters.substitute_hf_flash_attn = adapters.update_ring_flash_attn_params = None
+    sys.modules.setdefault(adapters.__name__, adapters)
+    import ring_flash_attn
+    return {"ring-flash-attn zigzag": (functools.partial(ring_flash_attn.zigzag_ring_flash_attn_func, causal=True),
+                                       functools.partial(chunks_of, rank=rank, ranks=ranks), 1)}
+
+
+def packages(attention):
+    """All layers, and what is missing."""
+    layers, missing = {}, {}
+    for name, make in (("yunchang", yunchang_layers), ("ring-flash-attn", ring_flash_attn_layers)):
+        try:
+            layers.update(make(attention, dist.get_rank(), dist.get_world_size()))
+        except Exception as error:
+            missing[name] = repr(error)[:300]
+    return layers, missing
+
+
 def context_parallel(mesh, rotate, q, k, v, backward):
     """What to time, within PyTorch's own context; keys are repeated, since it takes equal heads."""
     from torch.distributed.tensor.experimental import context_parallel as cp
@@ -163,7 +216,7 @@ def time_on_gpus(run, runs=5):
     return statistics.median(found)
 
 
-def time_peers(mesh, fa3, shape, dim, backward):
+def time_peers(mesh, fa3, layers, shape, dim, backward):
     tokens, heads, kv_heads = shape
     ranks = dist.get_world_size()
     torch.manual_seed(1)
@@ -183,6 +236,9 @@ def time_peers(mesh, fa3, shape, dim, backward):
         note("zigzag fa3", lambda: time_on_gpus(Zigzag(fa3, q, k, v).run))
         if kv_heads % ranks == 0:
             note("ulysses fa3", lambda: time_on_gpus(Ulysses(fa3, q, k, v).run))
+        for name, (layer, take, heads_ways) in layers.items():
+            if kv_heads % heads_ways == 0:
+                note(name, lambda: time_on_gpus(functools.partial(layer, *map(take, (q, k, v)))))
         note("one GPU fa3", lambda: time_on_gpus(lambda: fa3(q, k, v, True), 3))
     return found
 
@@ -197,17 +253,18 @@ def live_as_rank():
     mesh = init_device_mesh("cuda", (dist.get_world_size(),))
     orders = dist.new_group(backend="gloo")
     try:
-        fa3, missing = fa3_attention(), None
+        fa3 = fa3_attention()
+        layers, missing = packages(fa3)
     except Exception as error:
-        fa3, missing = None, repr(error)[:300]
+        fa3, layers, missing = None, {}, {"fa3": repr(error)[:300]}
     if rank == 0:
-        print(json.dumps({"torch": torch.__version__, "nccl": ".".join(map(str, torch.cuda.nccl.version())), "missing fa3": missing}), flush=True)
+        print(json.dumps({"torch": torch.__version__, "nccl": ".".join(map(str, torch.cuda.nccl.version())), "missing": missing}), flush=True)
     while True:
         torch.cuda.synchronize()
         order = ranks.next_order(dist, orders)
         if order is None:
             break
-        found = time_peers(mesh, fa3, *order)
+        found = time_peers(mesh, fa3, layers, *order)
         if rank == 0:
             print(json.dumps(found), flush=True)
     dist.destroy_process_group()
@@ -222,7 +279,12 @@ def check_as_rank():
     whole, _ = plain_attention(q, k, v, True)
     torch.testing.assert_close(Zigzag(plain_attention, q, k, v).run(), chunks_of(whole, rank, ranks), rtol=0, atol=1e-5)
     torch.testing.assert_close(Ulysses(plain_attention, q, k, v).run(), whole.chunk(ranks, 1)[rank], rtol=0, atol=1e-5)
+    layers, missing = packages(plain_attention)
+    for name, (layer, take, _) in layers.items():
+        out = layer(*map(take, (q, k, v)))
+        torch.testing.assert_close(out[0] if isinstance(out, tuple) else out, take(whole), rtol=0, atol=1e-5, msg=lambda text: f"{name}: {text}")
     if rank == 0:
+        print(f"packages that agree: {', '.join(layers)}; missing: {missing}")
         print(f"{ranks} ranks: zigzag and ulysses agree with attention over all tokens")
     dist.destroy_process_group()
 
