@@ -85,7 +85,7 @@ int cmd_fail(const char *name) {
 }
 
 ga_status cmd_print_json(json_t *json, size_t flags) {
-  const int rc = json ? json_dumpf(json, stdout, flags) : -1;
+  const int rc = json ? json_dumpf(json, stdout, flags) || putchar('\n') == EOF : -1;
   json_decref(json);
   if (rc && ferror(stdout)) return ga_error_set(GA_ERR_IO, "stdout: cannot write");
   return rc ? fail_nomem("JSON", 0) : GA_OK;

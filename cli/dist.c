@@ -181,10 +181,11 @@ static ga_status check_device_names(const dist_args *a) {
   return GA_OK;
 }
 
-/* What cannot be together, before anything is started. attends: else it sums. */
-static ga_status check_run_devices(const dist_args *a, bool attends) {
-  REQUIRE(!a->copies || (attends && !dist_is_on_host(a)), GA_ERR_ARG,
-          "--copies %.40s: it is for run and bench on GPUs; --device is %.100s", a->copies, a->device);
+/* What cannot be together, before anything is started. */
+static ga_status check_run_devices(const dist_args *a, const char *what) {
+  const bool attends = strcmp(what, "reduce") != 0 && strcmp(what, "links") != 0;
+  REQUIRE(!a->copies || (strcmp(what, "reduce") != 0 && !dist_is_on_host(a)), GA_ERR_ARG,
+          "--copies %.40s: it is for run, bench and links on GPUs; --device is %.100s", a->copies, a->device);
   if (dist_is_on_host(a)) return GA_OK;
   REQUIRE(!attends || strcmp(a->type, "f32") != 0 || !strcmp(a->method, "llama3"), GA_ERR_ARG,
           "--type f32: on %.100s it must be bf16 or f16, but for --method llama3", a->device);
@@ -203,6 +204,12 @@ static int reduce_command(const dist_args *a, char **args) {
   const bool launches = a->rank < 0 && !strcmp(a->transport, "processes");
   if (dist_check_reduce(a) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
   return launches ? dist_launch(a, args) : exit_of(dist_show_reduce(a));
+}
+
+static int links_command(const dist_args *a, char **args) {
+  const bool launches = a->rank < 0 && !strcmp(a->transport, "processes");
+  if (dist_check_links(a) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
+  return launches ? dist_launch(a, args) : exit_of(dist_show_links(a));
 }
 
 static int bench_command(const dist_args *a, char **args) {
@@ -255,15 +262,20 @@ static ga_status check_run_limits(const char *what, const dist_args *a, bool run
   return GA_OK;
 }
 
+static bool starts_ranks(const char *what) {
+  static const char *const all[] = {"run", "bench", "reduce", "links"};
+  return place_of_name(all, COUNT_OF(all), what) >= 0;
+}
+
 /* What is asked for, once the command line is understood. */
 static int answer_command(const char *what, dist_args *a, char **args) {
-  const bool bench = !strcmp(what, "bench"), reduce = !strcmp(what, "reduce"),
-             run = bench || reduce || !strcmp(what, "run");
+  const bool run = starts_ranks(what);
   if (check_device_names(a) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
   if (resolve_auto(what, a) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
-  if (run && check_run_devices(a, !reduce) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
-  if (bench) return bench_command(a, args);
-  if (reduce) return reduce_command(a, args);
+  if (run && check_run_devices(a, what) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
+  if (!strcmp(what, "bench")) return bench_command(a, args);
+  if (!strcmp(what, "reduce")) return reduce_command(a, args);
+  if (!strcmp(what, "links")) return links_command(a, args);
   return run_command(what, a, args);
 }
 
@@ -276,7 +288,6 @@ static int parse_and_run(int argc, char **argv, char **args) {
                  .partials = "f32",
                  .transport = "threads",
                  .device = "cpu",
-                 .bytes = "4096,8192,16384,32768,65536,131072,262144,1048576",
                  .heads = 8,
                  .kv_heads = 2,
                  .head_dim = 64,
@@ -296,7 +307,7 @@ static int parse_and_run(int argc, char **argv, char **args) {
        "ring, zigzag, ulysses, ...; auto = the fastest by simulate; all = compare them (not run); bench: also several, "
        "with commas between"},
       {"ranks", 'n', OPT_INT, &a.ranks, 1, 4096, "N",
-       "how many: 4, or as a launcher says; run, bench, reduce: at most 64"},
+       "how many: 4, or as a launcher says; run, bench, reduce, links: at most 64"},
       {"tokens", 0, OPT_STRING, &a.tokens, 0, 0, "LIST", "tokens of each document"},
       {"queries", 0, OPT_STRING, &a.queries, 0, 0, "LIST", "queries of each document, its last tokens; else all"},
       {"heads", 0, OPT_INT, &a.heads, 1, 65536, "N", "of queries"},
@@ -316,7 +327,9 @@ static int parse_and_run(int argc, char **argv, char **args) {
        "ranks of the inner ring of a double ring; 0 = what the method says"},
       {"need", 0, OPT_STRING, &a.need, 0, 0, "WHAT", "what is sent: all, blocks or stretches that are needed, method"},
       {"type", 0, OPT_STRING, &a.type, 0, 0, "TYPE", "of inputs and results: f32, f16, bf16"},
-      {"bytes", 0, OPT_STRING, &a.bytes, 0, 0, "LIST", "reduce: sizes of what is summed, multiples of 16"},
+      {"bytes", 0, OPT_STRING, &a.bytes, 0, 0, "LIST",
+       "reduce: sizes of what is summed, multiples of 16; else 4096 to 1048576. links: sizes of blocks; else 65536 to "
+       "16777216, on GPUs to 268435456"},
       {"partials", 0, OPT_STRING, &a.partials, 0, 0, "TYPE",
        "of partial results: f32, or type: that of the inputs, whose errors grow with the ranks"},
       {"prefetch", 0, OPT_INT, &a.prefetch, 0, 1024, "N", "stages that data comes ahead of its use; 0 = 1"},
@@ -324,13 +337,14 @@ static int parse_and_run(int argc, char **argv, char **args) {
        "GPUs that gather keys: groups of heads, of which one comes while another is computed; 0 = by the shape"},
       {"steps", 0, OPT_INT, &a.steps_of, -1, 4095, "RANK", "plan: print the steps of this rank; -1 = none"},
       {"transport", 0, OPT_STRING, &a.transport, 0, 0, "NAME",
-       "run, bench, reduce: ranks are threads, processes, or mpi: those of mpirun"},
+       "run, bench, reduce, links: ranks are threads, processes, or mpi: those of mpirun"},
       {"copies", 0, OPT_STRING, &a.copies, 0, 0, "NAME",
        "run, bench on GPUs, how blocks go from one to another: peer: each writes into the memory of the others; host: "
        "through host memory; nccl: by NCCL; auto: peer where they can, else host; bench takes several, with commas. "
        "Without it as $GA_DIST_COPIES says"},
       {"device", 0, OPT_STRING, &a.device, 0, 0, "LIST",
-       "run, bench, reduce: cpu, or cuda:0,cuda:1,...: one for each rank, from the first again when there are more "
+       "run, bench, reduce, links: cpu, or cuda:0,cuda:1,...: one for each rank, from the first again when there are "
+       "more "
        "ranks; simulate: cuda:0 = a machine of GPUs"},
       {"runs", 0, OPT_INT, &a.runs, 0, 1000000, "N",
        "run: so often, the fastest is told; bench: rounds; 0 = 1, bench 9"},
@@ -338,7 +352,7 @@ static int parse_and_run(int argc, char **argv, char **args) {
        "run, bench: messages arrive in an order drawn from it; 0 = at once; simulate: of draws"},
       {"buffered", 0, OPT_FLAG, &a.buffered, 0, 0, NULL, "run, bench: sends do not wait for their receiver"},
       {"timeout", 0, OPT_FLOAT, &a.timeout, 0.01, 86400, "S",
-       "run, bench, reduce: a rank that lets another wait longer ends all"},
+       "run, bench, reduce, links: a rank that lets another wait longer ends all"},
       {"tflops", 0, OPT_FLOAT, &a.tflops, 1e-6, 1e9, "X", "simulate: arithmetic of attention, 10^12 a second and rank"},
       {"merged-tflops", 0, OPT_FLOAT, &a.merged_tflops, 0, 1e9, "X",
        "simulate: the same of tiles whose results are merged, on GPUs, merging included; 0 = as --tflops; on GPUs 0.78 "
@@ -372,12 +386,12 @@ static int parse_and_run(int argc, char **argv, char **args) {
       {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "JSON on stdout"},
   };
   int code;
-  const int rest = cmd_parse("dist", "plan|verify|simulate|run|bench|reduce [options]", options, COUNT_OF(options),
-                             argc, argv, &code);
+  const int rest = cmd_parse("dist", "plan|verify|simulate|run|bench|reduce|links [options]", options,
+                             COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
-  static const char *const whats[] = {"plan", "verify", "simulate", "run", "bench", "reduce"};
+  static const char *const whats[] = {"plan", "verify", "simulate", "run", "bench", "reduce", "links"};
   if (rest != 1 || place_of_name(whats, COUNT_OF(whats), argv[1]) < 0)
-    return cmd_usage_error("dist", "%s; must be one of plan, verify, simulate, run, bench, reduce",
+    return cmd_usage_error("dist", "%s; must be one of plan, verify, simulate, run, bench, reduce, links",
                            rest ? argv[1] : "nothing to do");
   if (place_of_name(orders, COUNT_OF(orders), a.order) < 0)
     return cmd_usage_error(
@@ -385,8 +399,7 @@ static int parse_and_run(int argc, char **argv, char **args) {
         a.order);
   if (place_of_name(needs, COUNT_OF(needs), a.need) < 0)
     return cmd_usage_error("dist", "--need '%s': must be all, blocks, stretches or method", a.need);
-  const bool bench = !strcmp(argv[1], "bench"), reduce = !strcmp(argv[1], "reduce"),
-             run = bench || reduce || !strcmp(argv[1], "run");
+  const bool bench = !strcmp(argv[1], "bench"), links = !strcmp(argv[1], "links"), run = starts_ranks(argv[1]);
   const bool is_word = !strcmp(a.method, "all") || !strcmp(a.method, "auto");
   if (!bench && !is_word && !ga_dist_method_text(a.method)) {
     (void)fprintf(stderr, "ga dist: methods are");
@@ -403,9 +416,9 @@ static int parse_and_run(int argc, char **argv, char **args) {
   if (a.steps_of >= a.ranks)
     return cmd_usage_error("dist", "--steps %lld: must be a rank, 0 to %lld", (long long)a.steps_of,
                            (long long)a.ranks - 1);
-  if (run && !bench && !reduce && !strcmp(a.method, "all")) return cmd_usage_error("dist", "run takes one method");
+  if (!strcmp(argv[1], "run") && !strcmp(a.method, "all")) return cmd_usage_error("dist", "run takes one method");
   if (check_run_limits(argv[1], &a, run, bench) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
-  if (!a.runs) a.runs = bench ? 9 : 1;
+  if (!a.runs) a.runs = bench ? 9 : links ? 7 : 1;
   listen_for_interrupt();
   if (a.rates && dist_rates_load(a.rates, &curves) != GA_OK) {
     dist_rates_free(&curves);

@@ -17,7 +17,7 @@ typedef struct dist_args {
   const char *method, *order, *tokens, *queries, *grid, *need, *type, *partials, *transport, *copies, *device, *bytes,
       *rates;
   int64_t ranks, heads, kv_heads, head_dim, v_dim, window, inner, prefetch, groups, chunks, steps_of, seed, runs, draws;
-  int32_t rank; /* run, bench, reduce: of this process, -1 = it is no rank */
+  int32_t rank; /* run, bench, reduce, links: of this process, -1 = it is no rank */
   double timeout, tflops, merged_tflops, backward_tflops, memory_gbytes, gbytes, latency, launch;
   double start_keys, start_queries;
   double jitter, spread, link_spread; /* per cent */
@@ -65,6 +65,9 @@ GA_NODISCARD ga_status dist_show_bench(const dist_args *a);
 /* Sums over ranks: what of the options is wrong, and the command itself. */
 GA_NODISCARD ga_status dist_check_reduce(const dist_args *a);
 GA_NODISCARD ga_status dist_show_reduce(const dist_args *a);
+/* ga dist links, in the same way. */
+GA_NODISCARD ga_status dist_check_links(const dist_args *a);
+GA_NODISCARD ga_status dist_show_links(const dist_args *a);
 /* "5,7,9": a new array. like: what such a list is, with an example. */
 GA_NODISCARD ga_status dist_read_lengths(const char *what, const char *like, const char *text, int64_t **out,
                                          int32_t *count);

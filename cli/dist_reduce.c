@@ -13,6 +13,7 @@
 enum { CALLS = 64 /* of a graph */, WARM = 5, REPLAYS = 20, NORM_WIDTH = 4096 };
 enum { PLAIN, NORMED, WAYS };
 #define MOST_ELEMENTS ((int64_t)1 << 24)
+#define SIZES         "4096,8192,16384,32768,65536,131072,262144,1048576"
 #define ANY_SEED      1000 /* of what is the same on all ranks */
 
 /* What a rank finds of a size. */
@@ -318,7 +319,8 @@ static ga_status begin_reduce(const dist_args *a, reduce_task *t) {
   *t = (reduce_task){.a = a, .dtype = ga_dtype_from_name(a->type)};
   REQUIRE(t->dtype == GA_F32 || t->dtype == GA_F16 || t->dtype == GA_BF16, GA_ERR_ARG,
           "--type '%.100s': must be f32, f16 or bf16", a->type);
-  TRY(dist_read_lengths("bytes", "multiples of 16, such as 8192 or 4096,131072", a->bytes, &t->bytes, &t->n_sizes));
+  TRY(dist_read_lengths("bytes", "multiples of 16, such as 8192 or 4096,131072", a->bytes ? a->bytes : SIZES, &t->bytes,
+                        &t->n_sizes));
   for (int32_t i = 0; i < t->n_sizes; i++) {
     const int64_t n = t->bytes[i] / number_bytes(t);
     REQUIRE(t->bytes[i] % 16 == 0 && n >= 1 && n <= MOST_ELEMENTS, GA_ERR_ARG,

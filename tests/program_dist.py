@@ -6,6 +6,7 @@ import random
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -237,11 +238,16 @@ class Dist(unittest.TestCase):
             (("reduce", "--type", "i8"), "--type 'i8': must be f32, f16 or bf16"),
             (("reduce", "-n", "9", "--device", "cuda:0"), "--ranks 9: on cuda:0 reduce takes at most 8"),
             (("reduce", "-n", "2", "--device", "cuda:0", "--transport", "mpi"), "no launcher's variables are set"),
+            (("links", "-n", "1"), "--ranks 1: links are between 2 ranks or more"),
+            (("links", "--bytes", "0"), "--bytes 0: must be 1 to 17179869184"),
+            (("links", "--runs", "65"), "--runs 65: links takes 1 to 64"),
+            (("links", "--copies", "host"), "--copies host: it is for run, bench and links on GPUs; --device is cpu"),
+            (("links", "--copies", "peer,host", "--device", "cuda:0"), "--copies 'peer,host': must be auto, peer, host or nccl"),
             (("run", "--copies", "tcp"), "--copies 'tcp': must be auto, peer, host or nccl"),
             (("run", "--copies", "peer,host"), "--copies 'peer,host': must be auto, peer, host or nccl"),
             (("bench", "--copies", "peer,peer"), "--copies 'peer,peer': must be auto, peer, host or nccl, each once"),
-            (("run", "--copies", "host"), "--copies host: it is for run and bench on GPUs; --device is cpu"),
-            (("reduce", "--copies", "host", "--device", "cuda:0"), "--copies host: it is for run and bench on GPUs"),
+            (("run", "--copies", "host"), "--copies host: it is for run, bench and links on GPUs; --device is cpu"),
+            (("reduce", "--copies", "host", "--device", "cuda:0"), "--copies host: it is for run, bench and links on GPUs"),
         ):
             self.assertIn(said, self.ga(*args, rc=2), args)
 
@@ -275,6 +281,25 @@ class Dist(unittest.TestCase):
             self.assertEqual([r["rows"] for r in out["rows"]], [0, 0, 1, 0] if dtype == "f32" else [0, 1, 2, 0])
             self.assertTrue(all(r["us"] is None and r["us_norm"] is None for r in out["rows"]))
         self.assertIn("with the same bits on all ranks", self.ga("reduce", "-n", "2", "--bytes", "64"))
+
+    def test_links(self):
+        """A table, and a file of rates that simulate takes."""
+        for transport, ranks in (("threads", 3), ("processes", 2)):
+            out = json.loads(self.ga("links", "--transport", transport, "-n", str(ranks), "--bytes", "1,70000", "--runs", "2", "--json"))
+            self.assertEqual((out["ranks"], out["transport"], out["copies"], out["rounds"]), (ranks, transport, "", 2))
+            self.assertEqual([r["bytes"] for r in out["rows"]], [1, 70000])
+            for r in out["rows"]:
+                self.assertAlmostEqual(r["gbytes"] * r["us"] * 1e3 / r["bytes"], 1, 6)
+            self.assertEqual(out["rates"]["link"], [[r["bytes"], r["gbytes"]] for r in out["rows"]])
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "rates of links.json")
+            for gbytes in (1, 100):
+                with open(path, "w") as f:
+                    json.dump({**out, "rates": {"link": [[1, gbytes], [1e9, gbytes]]}}, f)
+                times = json.loads(self.ga("simulate", "--json", "--rates", path, "--latency", "0"))
+                slow = times["seconds"] if gbytes == 1 else slow
+            self.assertLess(times["seconds"], slow)
+        self.assertRegex(self.ga("links", "-n", "2", "--bytes", "64", "--runs", "1"), r"all at once \(threads, cpu\)\n.*\n *bytes +us +GB/s\n +64 ")
 
     def test_bench_of_all(self):
         """Methods that do not fit are left out, and named: heads cannot be split nine ways."""

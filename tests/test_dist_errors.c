@@ -1,4 +1,5 @@
 /* Distributed attention: wrong arguments, and memory that runs out at any place. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -219,6 +220,85 @@ static void test_exec_arguments(void **state) {
   end_dist_case(&s);
 }
 
+typedef struct link_job {
+  ga_comm *comm;
+  int64_t bytes[2];
+  double seconds[2];
+  ga_status status;
+  char text[512];
+} link_job;
+
+static void *time_links(void *arg) {
+  link_job *j = arg;
+  ga_ctx *ctx = NULL;
+  ga_dist_link_options o = GA_DIST_LINK_OPTIONS_INIT;
+  ga_ctx_options c = GA_CTX_OPTIONS_INIT;
+  const char *copies = "none";
+  c.device = "cpu", c.threads = 1;
+  o.runs = 2;
+  j->status = ga_ctx_create(&c, &ctx);
+  if (j->status == GA_OK) j->status = ga_dist_link_times(j->comm, ctx, &o, j->bytes, 2, j->seconds, &copies);
+  (void)snprintf(j->text, sizeof j->text, "%s", j->status == GA_OK ? copies : ga_error_text());
+  ga_comm_destroy(j->comm);
+  ga_ctx_destroy(ctx);
+  return NULL;
+}
+
+/* second: of the other rank's sizes. */
+static void time_two(int64_t second, link_job jobs[2]) {
+  ga_comm *comms[2];
+  pthread_t threads[2];
+  ga_comm_threads_options o = GA_COMM_THREADS_OPTIONS_INIT;
+  o.ranks = 2;
+  assert_int_equal(ga_comm_threads_create(&o, comms), GA_OK);
+  for (int r = 0; r < 2; r++) {
+    jobs[r] = (link_job){.comm = comms[r], .bytes = {65537, r ? second : 1}};
+    assert_int_equal(pthread_create(&threads[r], NULL, time_links, &jobs[r]), 0);
+  }
+  for (int r = 0; r < 2; r++) assert_int_equal(pthread_join(threads[r], NULL), 0);
+}
+
+static void test_link_times(void **state) {
+  (void)state;
+  link_job jobs[2];
+  time_two(1, jobs);
+  for (int r = 0; r < 2; r++) {
+    if (jobs[r].status != GA_OK) fail_msg("%s", jobs[r].text);
+    assert_string_equal(jobs[r].text, "");
+    for (int i = 0; i < 2; i++) assert_true(jobs[r].seconds[i] > 0 && jobs[r].seconds[i] == jobs[0].seconds[i]);
+  }
+  time_two(2, jobs);
+  for (int r = 0; r < 2; r++) {
+    assert_int_equal(jobs[r].status, GA_ERR_COMM);
+    assert_non_null(strstr(jobs[r].text, "sizes and rounds of link times"));
+  }
+}
+
+static void test_link_arguments(void **state) {
+  (void)state;
+  ga_comm *comms[2];
+  ga_ctx *ctx;
+  double seconds[64];
+  const int64_t bytes[2] = {4096, 0};
+  ga_comm_threads_options o = GA_COMM_THREADS_OPTIONS_INIT;
+  ga_ctx_options c = GA_CTX_OPTIONS_INIT;
+  ga_dist_link_options how = GA_DIST_LINK_OPTIONS_INIT;
+  c.device = "cpu", c.threads = 1;
+  assert_int_equal(ga_ctx_create(&c, &ctx), GA_OK);
+  assert_int_equal(ga_comm_threads_create(&o, comms), GA_OK);
+  refuses(ga_dist_link_times(comms[0], ctx, NULL, bytes, 1, seconds, NULL), GA_ERR_ARG, "of 1 rank; at least 2");
+  ga_comm_destroy(comms[0]);
+  o.ranks = 2;
+  assert_int_equal(ga_comm_threads_create(&o, comms), GA_OK);
+  refuses(ga_dist_link_times(comms[0], ctx, NULL, NULL, 1, seconds, NULL), GA_ERR_ARG, "is null");
+  refuses(ga_dist_link_times(comms[0], ctx, NULL, bytes, 0, seconds, NULL), GA_ERR_ARG, "0 sizes; must be 1 to 64");
+  refuses(ga_dist_link_times(comms[0], ctx, NULL, bytes, 2, seconds, NULL), GA_ERR_ARG, "size 1 is 0 bytes; must be 1");
+  how.runs = 65;
+  refuses(ga_dist_link_times(comms[0], ctx, &how, bytes, 1, seconds, NULL), GA_ERR_ARG, "65 rounds; must be 1 to 64");
+  for (int r = 0; r < 2; r++) ga_comm_destroy(comms[r]);
+  ga_ctx_destroy(ctx);
+}
+
 static void test_null_handles(void **state) {
   (void)state;
   assert_int_equal(ga_comm_rank(NULL), -1);
@@ -312,6 +392,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_layout_arguments),  cmocka_unit_test(test_plan_arguments),
                                      cmocka_unit_test(test_large_shapes),      cmocka_unit_test(test_large_tables),
                                      cmocka_unit_test(test_comm_arguments),    cmocka_unit_test(test_exec_arguments),
+                                     cmocka_unit_test(test_link_times),        cmocka_unit_test(test_link_arguments),
                                      cmocka_unit_test(test_null_handles),      cmocka_unit_test(test_run_out_of_memory),
                                      cmocka_unit_test(test_plan_out_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);

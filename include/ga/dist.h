@@ -323,6 +323,24 @@ GA_API GA_NODISCARD ga_status ga_dist_exec_run(ga_dist_exec *exec, const ga_dist
 /* Bytes that this rank has sent in all runs; of each they equal ga_dist_cost.sent_bytes. NULL: 0. */
 GA_API uint64_t ga_dist_exec_sent_bytes(const ga_dist_exec *exec);
 
+typedef struct ga_dist_link_options {
+  size_t struct_size;
+  const char *copies; /* as in ga_dist_exec_options */
+  int32_t runs;       /* rounds, 1 to 64; 0 = 7 */
+  int32_t reserved;   /* 0 */
+} ga_dist_link_options;
+#define GA_DIST_LINK_OPTIONS_INIT \
+  { sizeof(ga_dist_link_options), NULL, 0, 0 }
+
+/* How fast blocks go between ranks, for ga_dist_machine.link: bytes[n] / seconds[n] are its rates.
+ * Each rank sends to the next one and receives from the one before, all at once, block behind block. seconds[n], of a
+ * block of bytes[n] (n: 1 to 64; bytes: 1 to 2^34): the slowest rank's, median of the rounds; the same on all ranks.
+ * The largest block is compared first. All ranks (at least 2) call it with the same sizes and rounds, else GA_ERR_COMM.
+ * comm, ctx, errors: as of ga_dist_exec_create; on a CPU blocks go by comm. Each rank takes twice the largest block of
+ * memory. options may be NULL. *copies, which may be NULL: as ga_dist_exec_copies has it; a static string. */
+GA_API GA_NODISCARD ga_status ga_dist_link_times(ga_comm *comm, ga_ctx *ctx, const ga_dist_link_options *options,
+                                                 const int64_t *bytes, int32_t n, double *seconds, const char **copies);
+
 #ifdef __cplusplus
 }
 #endif

@@ -87,7 +87,8 @@ static ga_status make_device_parts(dist_device *e, const char *copies) {
   e->look = p;
   GA_TRY(make_own_sums(e));
   GA_TRY(dist_window_open(e->plan, e->comm, e->ctx->device, wanted, &e->w));
-  if (e->w.copies != DIST_COPIES_PEER) GA_TRY(dist_exchange_create(e->ctx, e->comm, e->w.copies, &e->exchange));
+  if (e->w.memory.copies != DIST_COPIES_PEER)
+    GA_TRY(dist_exchange_create(e->ctx, e->comm, e->w.memory.copies, &e->exchange));
   if (dist_gathers(&e->plan->p)) return dist_gather_create(e);
   GA_TRY(ga_buffer_alloc_zeroed(e->ctx, (size_t)dist_device_scratch(e->plan, e->rank) * sizeof(float),
                                 "attention of ranks", &e->scratch));
@@ -95,8 +96,8 @@ static ga_status make_device_parts(dist_device *e, const char *copies) {
   return e->exchange ? dist_rounds_create(e) : GA_OK;
 }
 
-const char *dist_device_copies(const dist_device *e) { return dist_copies_name(e->ctx->device, e->w.copies); }
-const char *dist_device_why_host(const dist_device *e) { return e->w.why_host; }
+const char *dist_device_copies(const dist_device *e) { return dist_copies_name(e->ctx->device, e->w.memory.copies); }
+const char *dist_device_why_host(const dist_device *e) { return e->w.memory.why_host; }
 
 ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, const char *copies,
                              dist_device **out) {

@@ -60,7 +60,7 @@ static ga_status make_packed(dist_device *e) {
   for (int32_t r = 0; r < x->n; r++) {
     size_t bytes = 0;
     for (int64_t i = x->begin[r]; i < x->begin[r + 1]; i++) {
-      const block_view v = dist_device_view(e->plan, step_at(e, x->order[i]), e->w.sides[e->rank].memory.data);
+      const block_view v = dist_device_view(e->plan, step_at(e, x->order[i]), e->w.memory.of[e->rank].data);
       if (step_at(e, x->order[i])->kind == DIST_SEND) bytes += dist_device_extent(&v);
     }
     if (bytes > most) most = bytes;

@@ -12,10 +12,10 @@
 #include "dist/block.h"
 #include "dist/comm.h"
 #include "dist/copies.h"
+#include "dist/rank_memory.h"
 
 /* What a rank knows of another, and of itself. */
 typedef struct window_side {
-  ga_shared memory;
   int64_t *slot_at;        /* [its slots] offset in its window */
   const dist_step **takes; /* its receives of my messages, oldest first */
   int64_t n_takes;
@@ -26,19 +26,14 @@ typedef struct window_side {
   int64_t *take_at;   /* [n_takes] of gradients: offset in its window */
 } window_side;
 
-enum { WINDOW_WHY = 400 };
-
 typedef struct dist_window {
   const ga_dist_plan *plan;
   ga_comm *comm;
-  ga_device *device;
-  window_side *sides;        /* [ranks] */
-  dist_copies copies;        /* not AUTO. But for PEER, memory of the own side alone is here */
-  char why_host[WINDOW_WHY]; /* of HOST */
+  window_side *sides; /* [ranks] */
+  dist_rank_memory memory;
 } dist_window;
 
-/* All ranks call it, and get the same copies. With AUTO a line of the log says when they are not PEER, and why;
- * once in a process. */
+/* All ranks call it. wanted: see dist_rank_memory_open. */
 GA_NODISCARD ga_status dist_window_open(const ga_dist_plan *plan, ga_comm *comm, ga_device *device, dist_copies wanted,
                                         dist_window *w);
 /* Bytes of a rank's memory in it. */

@@ -220,6 +220,18 @@ class Ways(unittest.TestCase):
         self.assertEqual(code, 2, text)
         self.assertIn("RANK and WORLD_SIZE are set by torchrun, SLURM_PROCID and SLURM_NTASKS by srun", text)
 
+    def test_links(self):
+        """Blocks are compared inside; each way, threads and processes."""
+        for copies, transport, emu in (("peer", "threads", ""), ("peer", "processes", ""), ("host", "processes", ""), ("nccl", "threads", ""),
+                                       ("host", "threads", ",nopeers")):
+            asked = () if emu else ("--copies", copies)
+            code, out, text = self.ga("links", "--json", "-n", "3", "--device", DEVICES, "--bytes", "100,70000", "--runs", "1", "--timeout", "60",
+                                      "--transport", transport, *asked, emu=emu)
+            self.assertEqual(code, 0, text)
+            self.assertEqual(json.loads(out)["copies"], copies)
+            self.assertTrue(all(r["us"] > 0 for r in json.loads(out)["rows"]), out)
+            self.assertIn("blocks go through host memory" if emu else "", text)
+
     def test_bench(self):
         """Each method by each way, in one table; and what auto is."""
         def bench(*copies, **kw):
