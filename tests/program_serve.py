@@ -355,7 +355,50 @@ class Completions(OneServer):
                              ("prompt_logprobs", 21), ("cache_salt", 5), ("prompt", 5), ("prompt", []), ("prompt", [99999]), ("prompt", ["a", 5])):
             self.refuse("/v1/completions", {"prompt": "hello", field: value}, 400, field, says=field)
         self.refuse("/v1/completions", {"prompt": "a", "response_format": {"type": "json_object"}}, 422, "response_format")
+        self.refuse("/v1/completions", {"prompt": "a", "suffix": "b"}, 400, "suffix", "no_fill_in_the_middle", says="no tokens for filling in the middle")
         self.complete(response_format={"type": "text"}, unknown=[{}], user="u", cache_salt="s", priority=1, best_of=1, suffix="")
+
+
+class Gap(OneServer):
+    """Filling in the middle, by control tokens in the places of bytes that are in no text."""
+    NAMES = ("<gap begins>", "<fim_suffix>", "<fim_middle>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>")
+    FIRST = serve_rig.FIRST_BYTE + 0xF8
+
+    @classmethod
+    def make_model(cls):
+        return serve_rig.write_model(cls.folder.name, renamed={cls.FIRST + i: name for i, name in enumerate(cls.NAMES)},
+                                     more={"tokenizer.ggml.fim_pre_token_id": ("u32", cls.FIRST)})
+
+    def ids(self, text):
+        return self.post("/tokenize", prompt=text, add_special_tokens=False)["tokens"]
+
+    def test_suffix(self):
+        prefix, suffix, middle = range(self.FIRST, self.FIRST + 3)
+        for before, behind in (("def f(", ")\n"), ("", "x"), ("a\u00e9", " b")):
+            ids = [1, prefix, *self.ids(before), suffix, *self.ids(behind), middle]
+            want = self.complete(prompt=ids)
+            got = self.complete(prompt=before, suffix=behind)
+            self.assertEqual((got["choices"][0]["text"], got["usage"]["prompt_tokens"]), (want["choices"][0]["text"], len(ids)))
+            if before:
+                self.assertEqual(self.text(prompt=self.ids(before), suffix=behind), want["choices"][0]["text"])
+            self.assertEqual(self.text(prompt=before, suffix=behind, add_special_tokens=False), self.text(prompt=ids[1:]))
+        self.assertEqual(len(self.complete(prompt=["a", "b"], suffix="c", n=2)["choices"]), 4)
+        self.assertNotEqual(self.text(prompt="a", suffix="b"), self.text(prompt="a"))
+        self.assertEqual(self.text(prompt="a", suffix=""), self.text(prompt="a"))
+
+    def test_end(self):
+        """What pads, and what begins another file, ends what fills a gap; elsewhere it ends nothing."""
+        for i in range(3, 6):
+            only = {"logit_bias": {str(self.FIRST + i): 100}, "max_tokens": 3}
+            choice = self.complete(prompt="a", suffix="b", **only)["choices"][0]
+            self.assertEqual((choice["text"], choice["finish_reason"]), ("", "stop"))
+            self.assertEqual(self.complete(prompt="a", **only)["choices"][0]["finish_reason"], "length")
+
+    def test_refused(self):
+        self.refuse("/v1/completions", {"prompt": "a", "suffix": "b", "echo": True}, 400, "echo", says="suffix")
+        self.refuse("/v1/completions", {"prompt": "a", "suffix": ["b"]}, 400, "suffix", says="must be a string")
+        self.refuse("/v1/completions", {"prompt": "a", "suffix": "b" * 9999}, 400, "prompt", "context_length_exceeded")
+        self.refuse("/completion", {"prompt": "a", "suffix": "b"}, 400, "suffix", says="/v1/completions")
 
 
 class Chat(OneServer):

@@ -27,9 +27,12 @@ def force(text):
     return {str(token(c)): 100 for c in text}
 
 
-def write_model(folder, template=None):
-    """A model with tokens for all bytes; its template writes control tokens."""
-    meta = tiny_gguf.metadata()
+def write_model(folder, template=None, renamed=None, more=None):
+    """A model with tokens for all bytes; its template writes control tokens. renamed: ids that become control tokens."""
+    meta = tiny_gguf.metadata() | (more or {})
+    for i, name in (renamed or {}).items():
+        meta["tokenizer.ggml.tokens"][1][1][i] = name
+        meta["tokenizer.ggml.token_type"][1][1][i] = 3
     meta["llama.context_length"] = ("u32", CONTEXT)
     if template:
         meta["tokenizer.chat_template"] = ("text", template)

@@ -86,7 +86,8 @@ static void test_refused_values(void **state) {
   refuse("{\"prompt\":\"a\",\"n\":0}", false, 400, "n", "from 1 to 128");
   refuse("{\"prompt\":[\"a\",\"b\",\"c\",\"d\",\"e\"],\"n\":128}", false, 400, "n", "640 choices");
   refuse("{\"prompt\":\"a\",\"best_of\":2}", false, 400, "best_of", "must be n");
-  refuse("{\"prompt\":\"a\",\"suffix\":\"b\"}", false, 400, "suffix", "not supported");
+  refuse("{\"prompt\":\"a\",\"suffix\":5}", false, 400, "suffix", "must be a string");
+  refuse("{\"prompt\":\"a\",\"suffix\":\"b\",\"echo\":true}", false, 400, "echo", "cannot be given together");
   refuse("{\"prompt\":\"a\",\"logprobs\":6}", false, 400, "logprobs", "from 0 to 5");
   refuse("{\"prompt\":\"a\",\"stop\":[]}", true, 400, "messages", "missing");
   refuse("{\"prompt\":\"a\",\"stop\":[\"\"]}", false, 400, "stop", "1 to 1024");

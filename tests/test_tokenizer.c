@@ -198,6 +198,29 @@ static void test_capacity(void **state) {
   ga_tokenizer_destroy(tok);
 }
 
+/* By id, by a known name, or not there; a word of text is no such token. */
+static void test_fill_in_the_middle(void **state) {
+  (void)state;
+  ga_tokenizer *tok;
+  int32_t fim[6] = {GA_TOK_NONE, 6, GA_TOK_NONE, GA_TOK_NONE, GA_TOK_NONE, GA_TOK_NONE};
+  make_spm(&vocab);
+  vocab.tokens[3] = (ga_text){"<|fim_prefix|>", 14}, vocab.types[3] = GA_TOK_CONTROL;
+  vocab.tokens[4] = (ga_text){"<fim_middle>", 12}, vocab.types[4] = GA_TOK_USER;
+  vocab.tokens[5] = (ga_text){"<|fim_pad|>", 11}, vocab.types[5] = GA_TOK_NORMAL;
+  vocab.tokens[7] = (ga_text){"<fim_suffix>", 12}, vocab.types[7] = GA_TOK_CONTROL;
+  for (int with_ids = 0; with_ids < 2; with_ids++) {
+    vocab.v.fim = with_ids ? fim : NULL;
+    assert_int_equal(ga_tokenizer_create(&vocab.v, &tok), GA_OK);
+    assert_int_equal(ga_tokenizer_special(tok, GA_TOK_FIM_PREFIX), 3);
+    assert_int_equal(ga_tokenizer_special(tok, GA_TOK_FIM_SUFFIX), with_ids ? 6 : 7);
+    assert_int_equal(ga_tokenizer_special(tok, GA_TOK_FIM_MIDDLE), 4);
+    for (int i = GA_TOK_FIM_PAD; i <= GA_TOK_FIM_FILE; i++)
+      assert_int_equal(ga_tokenizer_special(tok, (ga_tok_special)i), GA_TOK_NONE);
+    assert_int_equal(ga_tokenizer_special(tok, (ga_tok_special)(GA_TOK_FIM_FILE + 1)), GA_TOK_NONE);
+    ga_tokenizer_destroy(tok);
+  }
+}
+
 static void refuse_vocab(ga_status want) {
   ga_tokenizer *tok = (ga_tokenizer *)&vocab;
   assert_int_equal(ga_tokenizer_create(&vocab.v, &tok), want);
@@ -224,6 +247,8 @@ static void test_bad_vocabularies(void **state) {
   REFUSE(make_bpe, vocab.v.bos = (int32_t)vocab.v.n_tokens, GA_ERR_ARG);
   REFUSE(make_spm, vocab.v.mask = -2, GA_ERR_ARG);
   REFUSE(make_spm, vocab.v.n_eog = 1, GA_ERR_ARG);
+  static const int32_t no_token[6] = {-1, -1, -1, -1, -1, 1 << 20};
+  REFUSE(make_spm, vocab.v.fim = no_token, GA_ERR_ARG);
   REFUSE(make_spm, vocab.types[5] = 7, GA_ERR_FORMAT);
   REFUSE(make_spm, vocab.tokens[5].data = NULL, GA_ERR_ARG);
   REFUSE(make_spm, vocab.tokens[5].bytes = SIZE_MAX, GA_ERR_SHAPE);
@@ -324,6 +349,7 @@ int main(void) {
       cmocka_unit_test(test_wpm_longest_match),
       cmocka_unit_test(test_queries),
       cmocka_unit_test(test_capacity),
+      cmocka_unit_test(test_fill_in_the_middle),
       cmocka_unit_test(test_bad_vocabularies),
       cmocka_unit_test(test_word_cache),
       cmocka_unit_test(test_long_word),

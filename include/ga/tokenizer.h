@@ -71,12 +71,13 @@ typedef struct ga_vocab {
   uint32_t unigram;      /* UGM: ga_tok_unigram */
   size_t charsmap_bytes; /* UGM: at most 2^24; 0 is none */
   const void *charsmap;  /* SentencePiece's precompiled_charsmap: what becomes of characters, and of which */
+  const int32_t *fim; /* [6] GA_TOK_FIM_PREFIX to GA_TOK_FIM_FILE: ids; GA_TOK_NONE, or NULL for all: by known names */
 } ga_vocab;
 
 #define GA_VOCAB_INIT                                                                                            \
   {                                                                                                              \
     sizeof(ga_vocab), GA_TOK_BPE, NULL, 0, NULL, NULL, NULL, 0, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, false, \
-        false, false, false, false, false, 0, NULL, 0, 0, NULL                                                   \
+        false, false, false, false, false, 0, NULL, 0, 0, NULL, NULL                                             \
   }
 
 typedef struct ga_tokenizer ga_tokenizer;
@@ -132,7 +133,13 @@ typedef enum ga_tok_special {
   GA_TOK_SEP = 5,
   GA_TOK_PAD = 6,
   GA_TOK_CLS = 7,
-  GA_TOK_MASK = 8
+  GA_TOK_MASK = 8,
+  GA_TOK_FIM_PREFIX = 9,  /* fill in the middle: stands before the text in front of the gap, */
+  GA_TOK_FIM_SUFFIX = 10, /* before the text behind it, */
+  GA_TOK_FIM_MIDDLE = 11, /* and before what fills it */
+  GA_TOK_FIM_PAD = 12,
+  GA_TOK_FIM_REPO = 13, /* before the name of a repository */
+  GA_TOK_FIM_FILE = 14  /* before a file of it */
 } ga_tok_special;
 
 /* Id of a special token, GA_TOK_NONE when the model has none. */

@@ -252,16 +252,21 @@ static PyObject *model_is_eog(PyObject *object, PyObject *value) {
 }
 
 static PyObject *model_special(PyObject *object, PyObject *value) {
-  static const char *const names[] = {"bos", "eos", "eot", "eom", "unk", "sep", "pad", "cls", "mask"};
+  static const char *const names[] = {"bos",        "eos",        "eot",     "eom",      "unk",
+                                      "sep",        "pad",        "cls",     "mask",     "fim_prefix",
+                                      "fim_suffix", "fim_middle", "fim_pad", "fim_repo", "fim_file"};
   const ga_tokenizer *tok = model_tokenizer((pyga_model *)object);
   if (!tok) return NULL;
-  for (int i = 0; PyUnicode_Check(value) && i < 9; i++)
+  for (int i = 0; PyUnicode_Check(value) && i < (int)(sizeof names / sizeof *names); i++)
     if (!PyUnicode_CompareWithASCIIString(value, names[i])) {
       const int32_t id = ga_tokenizer_special(tok, (ga_tok_special)i);
       return id < 0 ? Py_NewRef(Py_None) : PyLong_FromLong(id);
     }
-  pyga_fail(GA_ERR_ARG,
-            "special: name is %R; allowed are 'bos', 'eos', 'eot', 'eom', 'unk', 'sep', 'pad', 'cls', 'mask'", value);
+  pyga_fail(
+      GA_ERR_ARG,
+      "special: name is %R; allowed are 'bos', 'eos', 'eot', 'eom', 'unk', 'sep', 'pad', 'cls', 'mask', 'fim_prefix', "
+      "'fim_suffix', 'fim_middle', 'fim_pad', 'fim_repo', 'fim_file'",
+      value);
   return NULL;
 }
 

@@ -198,8 +198,9 @@ static bool sv_submit_prompt(sv_job *job, size_t i, uint64_t seed, sv_fail *fail
   sv_prompt *prompt = r->is_chat ? NULL : &r->prompts[i];
   sv_ids ids = {0};
   sv_text text = {0};
-  bool ok =
-      prompt ? sv_encode_prompt(job->server, prompt, &r->p, &ids, fail) : sv_encode_chat(job->server, r, &ids, fail);
+  bool ok = !prompt           ? sv_encode_chat(job->server, r, &ids, fail)
+            : r->suffix.bytes ? sv_encode_gap(job->server, prompt, r->suffix, &r->p, &ids, fail)
+                              : sv_encode_prompt(job->server, prompt, &r->p, &ids, fail);
   ok = ok && sv_fits_context(job->server, ids.n, sv_max_tokens_of(job, ids.n), prompt ? "prompt" : "messages", fail);
   if (ok && r->echo) ok = sv_echo_text(job, prompt, &ids, &text, fail);
   const ga_text echo = {text.p ? text.p : "", text.n};
@@ -217,6 +218,7 @@ static bool sv_job_begin(sv_job *job, sv_fail *fail) {
   if (!sv_is_model(job->server, r->model, fail)) return false;
   /* The markers of tool calls are control tokens in some vocabularies. */
   if (sv_tool_format_of(&job->server->o, r) != TOOL_FORMAT_NONE) r->p.skip_special = false;
+  if (r->suffix.bytes && !sv_add_gap_stops(job->server, &r->p, fail)) return false;
   a->request = r;
   a->model = job->server->o.model_id;
   a->created = (int64_t)time(NULL);

@@ -62,7 +62,7 @@ static bool sv_check_switches(const json_t *body, sv_fail *fail) {
       {"return_progress", 400, "false: this server does not tell how far a prompt is read"},
       {"backend_sampling", 400, "false: the server chooses where tokens are drawn"},
       {"echo", 400, "false: it belongs to /v1/completions"},
-      {"suffix", 400, "\"\": this server fills no gaps"},
+      {"suffix", 400, "\"\": it belongs to /v1/completions"},
       {"logprobs", 400, "left out: n_probs asks for log-probabilities here"},
       {"top_logprobs", 400, "left out: n_probs asks for log-probabilities here"},
       {"prompt_logprobs", 400, "left out: it belongs to /v1/completions"},

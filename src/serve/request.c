@@ -64,6 +64,15 @@ bool sv_check_choices(const sv_request *r, sv_fail *fail) {
                    (long long)r->p.n, choices, SV_MAX_CHOICES);
 }
 
+static bool sv_read_suffix(const json_t *body, sv_request *r, sv_fail *fail) {
+  const json_t *v = sv_field(body, "suffix");
+  if (!v) return true;
+  if (!json_is_string(v)) return sv_refuse_value(fail, "suffix", v, "a string");
+  r->suffix = (ga_text){json_string_value(v), json_string_length(v)};
+  return !r->suffix.bytes || !r->echo ||
+         sv_refuse(fail, 400, "unsupported_parameter", "echo", "echo and suffix cannot be given together.");
+}
+
 bool sv_request_completion(json_t *body, int64_t vocab, sv_request *out, sv_fail *fail) {
   int64_t best_of = -1;
   *out = (sv_request){.body = body};
@@ -79,9 +88,7 @@ bool sv_request_completion(json_t *body, int64_t vocab, sv_request *out, sv_fail
     return sv_refuse(fail, 400, "unsupported_parameter", "best_of",
                      "best_of is %lld; it must be n, which is %lld: this server returns all that it makes.",
                      (long long)best_of, (long long)out->p.n);
-  const json_t *suffix = sv_field(body, "suffix");
-  if (suffix && (!json_is_string(suffix) || json_string_length(suffix)))
-    return sv_refuse(fail, 400, "unsupported_parameter", "suffix", "suffix is not supported.");
+  if (!sv_read_suffix(body, out, fail)) return false;
   if (out->p.max_tokens == SV_NO_LIMIT) out->p.max_tokens = 16;
   return sv_check_min_tokens(&out->p, fail) && sv_check_choices(out, fail);
 }

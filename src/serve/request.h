@@ -20,6 +20,8 @@ typedef struct sv_request {
   const char *model;              /* NULL = not given */
   bool is_chat, is_message, echo; /* is_message: a chat in the form of Anthropic */
   bool is_native;                 /* a completion in the form of llama-server */
+  ga_text suffix;                 /* completions: what comes behind the gap that the answer fills; of the body. .bytes
+                                     0 = there is no gap */
   sv_prompt *prompts;             /* completions */
   size_t n_prompts;
   json_t *context;         /* chat: messages, tools and further variables of the template */

@@ -121,6 +121,23 @@ static ga_status read_id(const ga_model_file *file, const char *key, int32_t fal
   return GA_OK;
 }
 
+/* Files of some age have shorter keys. */
+static ga_status read_fim_ids(const ga_model_file *file, tok_load *load) {
+  static const char *const keys[][2] = {{KEY("fim_pre_token_id"), KEY("prefix_token_id")},
+                                        {KEY("fim_suf_token_id"), KEY("suffix_token_id")},
+                                        {KEY("fim_mid_token_id"), KEY("middle_token_id")},
+                                        {KEY("fim_pad_token_id"), NULL},
+                                        {KEY("fim_rep_token_id"), NULL},
+                                        {KEY("fim_sep_token_id"), NULL}};
+  for (size_t i = 0; i < GA_COUNT_OF(keys); i++) {
+    GA_TRY(read_id(file, keys[i][0], -1, load->vocab.n_tokens, false, &load->fim[i]));
+    if (load->fim[i] < 0 && keys[i][1])
+      GA_TRY(read_id(file, keys[i][1], -1, load->vocab.n_tokens, false, &load->fim[i]));
+  }
+  load->vocab.fim = load->fim;
+  return GA_OK;
+}
+
 static ga_status read_special_ids(const ga_model_file *file, const kind_row *row, ga_vocab *v) {
   size_t n = v->n_tokens;
   GA_TRY(read_id(file, KEY("bos_token_id"), row->bos, n, true, &v->bos));
@@ -199,6 +216,7 @@ ga_status tok_load_gguf(tok_load *load, const ga_model_file *file) {
   GA_TRY(read_types(file, load));
   GA_TRY(read_scores(file, load));
   GA_TRY(read_special_ids(file, row, v));
+  GA_TRY(read_fim_ids(file, load));
   GA_TRY(read_pre(file, load, &bos));
   GA_TRY(ga_model_file_bool_or(file, KEY("add_bos_token"), row->add_bos || bos, &v->add_bos));
   GA_TRY(ga_model_file_bool_or(file, KEY("add_eos_token"), row->add_eos, &v->add_eos));

@@ -11,6 +11,7 @@
 typedef struct tok_load {
   ga_vocab vocab;
   ga_arena arena;
+  int32_t fim[6];
   int32_t *types; /* tok_json.c: what vocab.types points to, still being filled */
 } tok_load;
 

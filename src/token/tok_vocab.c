@@ -10,7 +10,7 @@
 #define MAX_TEXT_BYTES ((size_t)1 << 30)
 #define MAX_MERGES     ((size_t)1 << 22)
 
-static const char *const special_names[TOK_SPECIALS] = {"bos", "eos", "eot", "eom", "unk", "sep", "pad", "cls", "mask"};
+static const char *const special_names[TOK_NAMED] = {"bos", "eos", "eot", "eom", "unk", "sep", "pad", "cls", "mask"};
 
 /* Bytes 33-126, 161-172 and 174-255 stand for themselves; the other 68 are U+0100 and on, in order. */
 static int byte_of_char(uint32_t cp) {
@@ -174,8 +174,8 @@ ga_status tok_build_map(ga_tokenizer *tok, const ga_vocab *vocab) {
 }
 
 static ga_status check_specials(ga_tokenizer *tok, const ga_vocab *v) {
-  const int32_t given[TOK_SPECIALS] = {v->bos, v->eos, v->eot, v->eom, v->unk, v->sep, v->pad, v->cls, v->mask};
-  for (int i = 0; i < TOK_SPECIALS; i++) {
+  const int32_t given[TOK_NAMED] = {v->bos, v->eos, v->eot, v->eom, v->unk, v->sep, v->pad, v->cls, v->mask};
+  for (int i = 0; i < TOK_NAMED; i++) {
     GA_REQUIRE(given[i] >= GA_TOK_NONE && given[i] < tok->n_tokens, GA_ERR_ARG,
                "tokenizer: %s token is %d; must be -1 or below %d", special_names[i], given[i], tok->n_tokens);
     tok->special[i] = given[i];
@@ -211,6 +211,7 @@ static ga_status build_vocab(ga_tokenizer *tok, const ga_vocab *vocab) {
   GA_TRY(tok_build_pieces(tok, vocab));
   GA_TRY(tok_build_cuts(tok, vocab)); /* may turn a normal token into a control token: before the map */
   GA_TRY(tok_build_map(tok, vocab));
+  GA_TRY(tok_build_fim(tok, vocab));
   if (tok->kind == GA_TOK_BPE) return tok_build_bpe(tok, vocab);
   if (tok->kind == GA_TOK_UGM) return tok_build_ugm(tok, vocab);
   return tok->kind == GA_TOK_SPM ? tok_build_spm(tok, vocab) : GA_OK;

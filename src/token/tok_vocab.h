@@ -12,7 +12,8 @@
 #include "token/tok_split.h"
 #include "token/tok_trie.h"
 
-#define TOK_SPECIALS   9
+#define TOK_SPECIALS   15
+#define TOK_NAMED      9 /* of them are fields of ga_vocab */
 #define TOK_RANK_NONE  UINT32_MAX
 #define TOK_MARK_PLAIN 1u /* plain text can become this token */
 #define TOK_MARK_EOG   2u /* ends generation */
@@ -170,6 +171,7 @@ GA_INLINE uint32_t tok_joint_hash(uint32_t left, uint32_t right) {
 GA_NODISCARD ga_status tok_build_pieces(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_cuts(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_map(ga_tokenizer *tok, const ga_vocab *vocab);
+GA_NODISCARD ga_status tok_build_fim(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_bpe(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_spm(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_ugm(ga_tokenizer *tok, const ga_vocab *vocab);
