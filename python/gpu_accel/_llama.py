@@ -210,20 +210,34 @@ class Llama:
                           logprobs=None, echo=False, stop=None, frequency_penalty=0.0, presence_penalty=0.0, repeat_penalty=1.0,
                           top_k=40, stream=False, seed=None, logits_processor=None, stopping_criteria=None, logit_bias=None, **options):
         """A dict as OpenAI's completions have it, or with stream=True an iterator over such. prompt: a text or ids. suffix: a text that
-        follows. With logits_processor or stopping_criteria the request runs outside of the engine."""
+        follows: the completion fills the gap, where the model has tokens for that. With logits_processor or stopping_criteria the request runs outside of the engine."""
         _refuse("create_completion", options, _CALL)
-        ids = self.model.ids_of(prompt)
+        gap = self._gap_ids(prompt, suffix)
+        ids, suffix = (gap, None) if gap else (self.model.ids_of(prompt), suffix)
         head = self._head("cmpl", "text_completion")
         events = self._events(ids, max_tokens, stop, logprobs, logits_processor, stopping_criteria, temperature=temperature, top_p=top_p,
                               min_p=min_p, typical_p=typical_p, frequency_penalty=frequency_penalty, presence_penalty=presence_penalty,
-                              repetition_penalty=repeat_penalty, top_k=max(top_k, 0), seed=seed, logit_bias=logit_bias)
-        start = (prompt if isinstance(prompt, str) else self.model.detokenize(ids)) if echo else ""
+                              repetition_penalty=repeat_penalty, top_k=max(top_k, 0), seed=seed, logit_bias=logit_bias,
+                              stop_ids=self._specials("fim_pad", "fim_repo", "fim_file") if gap else ())
+        start = (prompt if isinstance(prompt, str) else self.model.detokenize(prompt)) if echo else ""
         choice = lambda text, reason, lp=None: {"index": 0, "text": text, "logprobs": lp, "finish_reason": reason}
         if stream:
             return self._stream(head, events, choice, start, suffix or "", None if logprobs is None else self._logprobs)
         text, reason, tokens = self._collect(events)
         lp = self._logprobs(tokens, len(start)) if logprobs is not None else None
         return head | {"choices": [choice(start + text + (suffix or ""), reason, lp)], "usage": self._usage(ids, tokens)}
+
+    def _specials(self, *names):
+        return [token for token in map(self.model.special, names) if token is not None]
+
+    def _gap_ids(self, prompt, suffix):
+        """Ids of the texts on both sides of a gap, with the model's tokens around them; None: there is no gap, or no such tokens."""
+        around = self._specials("fim_prefix", "fim_suffix", "fim_middle")
+        if suffix is None or len(around) < 3:
+            return None
+        before = self.model.tokenize(prompt, False) if isinstance(prompt, str) else list(prompt)
+        bos = [token for token in self.model.tokenize("")[:1] if token == self.token_bos()]
+        return [*bos, around[0], *before, around[1], *self.model.tokenize(suffix, False), around[2]]
 
     def create_chat_completion(self, messages, *, max_tokens=None, temperature=0.2, top_p=0.95, top_k=40, min_p=0.05, typical_p=1.0,
                                stream=False, stop=None, seed=None, presence_penalty=0.0, frequency_penalty=0.0, repeat_penalty=1.0,

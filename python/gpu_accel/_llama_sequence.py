@@ -128,12 +128,12 @@ class Sequence:
 class LoneRequest:
     """Generates as an Engine's Request does, by a Sequence of its own: what is given Python functions runs here."""
 
-    def __init__(self, model, sequence, ids, limit, processor, criteria, **sampling):
+    def __init__(self, model, sequence, ids, limit, processor, criteria, stop_ids=(), **sampling):
         room = sequence.session.n_ctx - len(ids)
         if room < 1:
             raise _core.ShapeError(f"create_completion: the prompt has {len(ids)} tokens; the context has room for {sequence.session.n_ctx}")
         self.model, self.left, self.finish_reason = model, min(limit, room) if limit > 0 else room, None
-        self._detok = _core.Detokenizer(model)
+        self._detok, self._stop_ids = _core.Detokenizer(model), frozenset(stop_ids)
         self._ids = sequence.generate(ids, processor, criteria, **sampling)
 
     def __iter__(self):
@@ -142,7 +142,7 @@ class LoneRequest:
     def __next__(self):
         token, logprob = next(self._ids, (None, None)) if self.left > 0 and not self.finish_reason else (None, None)
         self.left -= 1
-        if token is None or self.model.is_eog(token):
+        if token is None or token in self._stop_ids or self.model.is_eog(token):
             self.finish_reason = self.finish_reason or ("length" if self.left < 0 else "stop")
             raise StopIteration
         return Token(token, self._detok.push(token), logprob)

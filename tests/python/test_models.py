@@ -13,6 +13,7 @@ import time
 import types
 import unittest
 import unittest.mock
+from array import array
 
 import gpu_accel as ga
 from gpu_accel import _llama
@@ -158,6 +159,33 @@ class Models(unittest.TestCase):
             t.join()
         self.assertEqual(seen, [text] * 16)
         llama.close()
+
+    def test_llama_suffix(self):
+        """Fills a gap by the model's tokens for that; without such tokens the suffix stands behind the completion."""
+        meta, first = tiny_gguf.metadata(), 3 + 0xF8  # in the places of bytes that no text has
+        for i, name in enumerate(("<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<|fim_pad|>")):
+            meta["tokenizer.ggml.tokens"][1][1][first + i] = name
+            meta["tokenizer.ggml.token_type"][1][1][first + i] = 3
+        path = os.path.join(self.folder.name, "gap.gguf")
+        with open(path, "wb") as f:
+            f.write(tiny_gguf.build(meta))
+        how = {"max_tokens": 6, "temperature": 0.0}
+        llama = ga.Llama(model_path=path, n_ctx=64, device="cpu")
+        self.assertEqual([llama.model.special(f"fim_{name}") for name in ("prefix", "suffix", "middle", "pad", "repo", "file")], [*range(first, first + 4), None, None])
+        before, behind = (llama.model.tokenize(text, False) for text in ("a b", "c"))
+        ids = [1, first, *before, first + 1, *behind, first + 2]
+        want = llama(ids, **how)
+        out = llama("a b", suffix="c", **how)
+        self.assertEqual((out["choices"][0]["text"], out["usage"]), (want["choices"][0]["text"], want["usage"]))
+        self.assertEqual(llama("a b", suffix="c", echo=True, **how)["choices"][0]["text"], "a b" + want["choices"][0]["text"])
+        self.assertEqual("".join(c["choices"][0]["text"] for c in llama(before, suffix="c", stream=True, **how)), want["choices"][0]["text"])
+        for more in ({}, {"logits_processor": lambda ids, row: array("f", [100.0 * (i == first + 3) for i in range(len(row))])}):
+            ended = llama("a b", suffix="c", logit_bias={first + 3: 100.0}, **more, **how)
+            self.assertEqual((ended["choices"][0]["text"], ended["choices"][0]["finish_reason"]), ("", "stop"))
+        llama.close()
+        plain = ga.Llama(model_path=self.path, n_ctx=64, device="cpu")
+        self.assertEqual(plain("a b", suffix="c", **how)["choices"][0]["text"], plain("a b", **how)["choices"][0]["text"] + "c")
+        plain.close()
 
     def test_llama_sequence(self):
         """Token by token, as llama-cpp-python's methods go; beside the engine of the same Llama."""
