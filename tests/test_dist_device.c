@@ -373,29 +373,45 @@ static void test_killed_on_device(void **state) {
   end_processes(&x);
 }
 
-/* The timeout is of a wait, not of a run: that may take longer, as long as it comes on. */
-static void test_long_run(void **state) {
-  (void)state;
-  enum { RANKS = 8, COPY_MS = 100 };
-  const double timeout = 1;
-  if (!on_host) return;
-  dist_setup s = start_device_case(&dist_cases[0], "ring", RANKS, 0);
-  ga_dist_plan *plan = NULL, *plans[RANKS];
+static void check_long_run(int32_t ranks, double timeout, int32_t copy_ms, int32_t event_ms) {
+  dist_setup s = start_device_case(&dist_cases[0], "ring", ranks, 0);
+  ga_dist_plan *plan = NULL, *plans[RANKS_MOST];
   assert_int_equal(ga_dist_plan_create(&s.desc, &plan), GA_OK);
-  for (int32_t r = 0; r < RANKS; r++) plans[r] = plan;
+  for (int32_t r = 0; r < ranks; r++) plans[r] = plan;
   tensors t = make_tensors(&s.desc, 5, NULL);
   rank_job jobs[RANKS_MOST] = {0};
-  start_jobs(jobs, &s.desc, RANKS, 1);
-  for (int32_t r = 0; r < RANKS; r++) jobs[r].copy_ms = COPY_MS, jobs[r].runs = 1;
+  start_jobs(jobs, &s.desc, ranks, 1);
+  for (int32_t r = 0; r < ranks; r++) jobs[r].copy_ms = copy_ms, jobs[r].event_ms = event_ms, jobs[r].runs = 1;
   ga_comm_threads_options how = GA_COMM_THREADS_OPTIONS_INIT;
-  how.ranks = RANKS, how.timeout = timeout;
+  how.ranks = ranks, how.timeout = timeout;
   if (!run_ranks(plans, &s.desc, &t, &how, jobs))
-    for (int32_t r = 0; r < RANKS; r++)
+    for (int32_t r = 0; r < ranks; r++)
       if (jobs[r].status != GA_OK) fail_msg("rank %d: %s", r, jobs[r].text);
   if (jobs[0].seconds < 1.2 * timeout) fail_msg("a run of %g s tells nothing", jobs[0].seconds);
   free_tensors(&t);
   ga_dist_plan_destroy(plan);
   end_dist_case(&s);
+}
+
+/* The timeout is of a wait, not of a run: that may take longer, as long as it comes on. */
+static void test_long_run(void **state) {
+  (void)state;
+  if (on_host) check_long_run(8, 1, 100, 0);
+}
+
+/* Through host memory a copy waits for what its own device computes before it, which is no wait for others. */
+static void test_long_tiles(void **state) {
+  (void)state;
+  if (!on_host) return;
+  const char *const now = getenv("GA_DIST_COPIES");
+  char *const before = now ? strdup(now) : NULL;
+  (void)setenv("GA_DIST_COPIES", "host", 1);
+  check_long_run(3, 0.4, 0, 600);
+  if (before)
+    (void)setenv("GA_DIST_COPIES", before, 1);
+  else
+    (void)unsetenv("GA_DIST_COPIES");
+  free(before);
 }
 
 /* --- what a device does not do --- */
@@ -461,6 +477,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_groups),
       cmocka_unit_test(test_packed_documents),
       cmocka_unit_test(test_long_run),
+      cmocka_unit_test(test_long_tiles),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,6 +71,8 @@ int64_t dist_device_memory(const ga_dist_plan *plan, int32_t rank) {
                                          : dist_device_scratch(plan, rank) * (int64_t)sizeof(float));
 }
 
+static ga_status still_patient(void *user);
+
 static ga_status make_device_parts(dist_device *e, const char *copies) {
   const dist_program *g = &e->plan->programs[e->rank];
   void *p;
@@ -87,7 +89,8 @@ static ga_status make_device_parts(dist_device *e, const char *copies) {
   e->look = p;
   GA_TRY(make_own_sums(e));
   GA_TRY(dist_window_open(e->plan, e->comm, e->ctx->device, wanted, &e->w));
-  if (e->w.copies != DIST_COPIES_PEER) GA_TRY(dist_exchange_create(e->ctx, e->comm, e->w.copies, &e->exchange));
+  const ga_patience own = {still_patient, e};
+  if (e->w.copies != DIST_COPIES_PEER) GA_TRY(dist_exchange_create(e->ctx, e->comm, e->w.copies, &own, &e->exchange));
   if (dist_gathers(&e->plan->p)) return dist_gather_create(e);
   GA_TRY(ga_buffer_alloc_zeroed(e->ctx, (size_t)dist_device_scratch(e->plan, e->rank) * sizeof(float),
                                 "attention of ranks", &e->scratch));
@@ -196,6 +199,9 @@ static ga_status still_patient(void *user) {
   GA_TRY(ga_abort_poll("dist"));
   if (ga_seconds() < e->deadline) return GA_OK;
   GA_TRY(has_come_further(e, &further));
+  const uint64_t moves = e->exchange ? dist_exchange_moves(e->exchange) : 0;
+  further = further || moves != e->last_moves;
+  e->last_moves = moves;
   GA_REQUIRE(further, GA_ERR_TIMEOUT, "dist: rank %d waited %g s for the streams of %s", e->rank, e->comm->timeout,
              e->ctx->device->name);
   e->deadline = ga_seconds() + e->comm->timeout;

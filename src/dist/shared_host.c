@@ -61,6 +61,7 @@ struct dist_shared {
   int fd;            /* of the own segment, until the others have it */
   segment *segments; /* [ranks] */
   shared_side *sends, *receives;
+  uint64_t moves; /* copies that have ended */
 };
 
 /* --- making --- */
@@ -197,6 +198,8 @@ void dist_shared_destroy(dist_shared *x) {
   ga_mem_free(x);
 }
 
+uint64_t dist_shared_moves(const dist_shared *x) { return x->moves; }
+
 /* --- chunks --- */
 
 typedef struct shared_run {
@@ -204,6 +207,7 @@ typedef struct shared_run {
   ga_stream *stream, *arrivals;
   const ga_link_message *messages;
   int64_t n;
+  const ga_patience *own;
   bool moved, is_done; /* in this look at all ranks */
 } shared_run;
 
@@ -223,6 +227,7 @@ static ga_status end_copy(shared_run *run, shared_side *s, _Atomic uint64_t *cou
   GA_TRY(run->x->ctx->device->ops->event_query(s->copied[s->ended % BUFFERS], &done));
   if (!done) return GA_OK;
   atomic_store_explicit(count, ++s->ended, memory_order_release);
+  run->x->moves++;
   run->moved = true;
   return GA_OK;
 }
@@ -271,11 +276,17 @@ static ga_status look_at_ranks(shared_run *run) {
   return GA_OK;
 }
 
-static ga_status rest_between(const dist_shared *x, double idle) {
+/* Copies wait for what the own streams compute before them, too: that may take longer than a wait for others. */
+static ga_status rest_between(const shared_run *run, double idle) {
+  const dist_shared *x = run->x;
   GA_TRY(x->comm->calls->check(x->comm));
   GA_TRY(ga_abort_poll("dist"));
-  GA_REQUIRE(idle < x->comm->timeout, GA_ERR_TIMEOUT, "dist: rank %d waited %g s for messages through host memory",
-             x->comm->rank, x->comm->timeout);
+  if (idle >= x->comm->timeout) {
+    const ga_status status = run->own->ask ? run->own->ask(run->own->user) : GA_ERR_TIMEOUT;
+    GA_REQUIRE(status != GA_ERR_TIMEOUT, GA_ERR_TIMEOUT, "dist: rank %d waited %g s for messages through host memory",
+               x->comm->rank, x->comm->timeout);
+    GA_TRY(status);
+  }
   if (idle < FIRST_NAP)
     (void)sched_yield();
   else
@@ -284,8 +295,8 @@ static ga_status rest_between(const dist_shared *x, double idle) {
 }
 
 ga_status dist_shared_run(dist_shared *x, ga_stream *stream, ga_stream *arrivals, const ga_link_message *messages,
-                          int64_t n) {
-  shared_run run = {.x = x, .stream = stream, .arrivals = arrivals, .messages = messages, .n = n};
+                          int64_t n, const ga_patience *own) {
+  shared_run run = {.x = x, .stream = stream, .arrivals = arrivals, .messages = messages, .n = n, .own = own};
   double moved = ga_seconds();
   for (int32_t r = 0; r < x->comm->size; r++) x->sends[r].at = x->receives[r].at = (dist_cursor){0};
   for (;;) {
@@ -295,6 +306,6 @@ ga_status dist_shared_run(dist_shared *x, ga_stream *stream, ga_stream *arrivals
     if (run.moved)
       moved = now;
     else
-      GA_TRY(rest_between(x, now - moved));
+      GA_TRY(rest_between(&run, now - moved));
   }
 }
