@@ -118,9 +118,9 @@ ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ct
 
 void dist_device_destroy(dist_device *e) {
   if (!e) return;
+  dist_exchange_destroy(e->exchange); /* first: after an error its arrivals may go to buffers of the two below still */
   dist_gather_destroy(e);
   dist_rounds_destroy(e);
-  dist_exchange_destroy(e->exchange);
   ga_stream_destroy(e->compute);
   ga_stream_destroy(e->copies);
   ga_stream_destroy(e->rescue);

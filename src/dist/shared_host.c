@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -78,14 +79,25 @@ static void size_segment(dist_shared *x, size_t asked) {
   x->segment_bytes = counts_bytes(x) + n * x->stride;
 }
 
+/* A write to what is not there would end the process later. A signal has older kernels begin again from the first byte:
+ * without those of a timer, of a profiler say, it ends. */
+static int take_memory(int fd, size_t bytes) {
+  sigset_t all, before;
+  int rc;
+  (void)sigfillset(&all);
+  (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+  do rc = posix_fallocate(fd, 0, (off_t)bytes);
+  while (rc == EINTR);
+  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return rc;
+}
+
 static ga_status make_segment(dist_shared *x) {
   GA_REQUIRE(x->ctx->device->ops->host_pin, GA_ERR_UNSUPPORTED, "%s page-locks no memory of others",
              x->ctx->device->name);
   x->fd = memfd_create("ga-chunks", MFD_CLOEXEC);
   GA_REQUIRE(x->fd >= 0, GA_ERR_UNSUPPORTED, "no shared memory: %s", strerror(errno));
-  int rc;
-  do rc = posix_fallocate(x->fd, 0, (off_t)x->segment_bytes); /* a write later would end the process */
-  while (rc == EINTR);
+  const int rc = take_memory(x->fd, x->segment_bytes);
   GA_REQUIRE(rc == 0, GA_ERR_UNSUPPORTED, "no shared memory: %zu bytes: %s", x->segment_bytes, strerror(rc));
   return GA_OK;
 }
@@ -143,6 +155,8 @@ static ga_status trade_segments(dist_shared *x, ga_status *mapped) {
     *mapped = map_segments(x, fds);
     for (int32_t r = 0; r < x->comm->size; r++)
       if (fds[r] >= 0) (void)close(fds[r]);
+    (void)close(x->fd); /* mappings stay */
+    x->fd = -1;
   } else if (status == GA_ERR_UNSUPPORTED) {
     status = GA_OK;
   }
