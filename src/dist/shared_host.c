@@ -81,7 +81,7 @@ static void size_segment(dist_shared *x, size_t asked) {
 
 /* A write to what is not there would end the process later. A signal has older kernels begin again from the first byte:
  * without those of a timer, of a profiler say, it ends. */
-static int take_memory(int fd, size_t bytes) {
+static int take_segment_memory(int fd, size_t bytes) {
   sigset_t all, before;
   int rc;
   (void)sigfillset(&all);
@@ -97,7 +97,7 @@ static ga_status make_segment(dist_shared *x) {
              x->ctx->device->name);
   x->fd = memfd_create("ga-chunks", MFD_CLOEXEC);
   GA_REQUIRE(x->fd >= 0, GA_ERR_UNSUPPORTED, "no shared memory: %s", strerror(errno));
-  const int rc = take_memory(x->fd, x->segment_bytes);
+  const int rc = take_segment_memory(x->fd, x->segment_bytes);
   GA_REQUIRE(rc == 0, GA_ERR_UNSUPPORTED, "no shared memory: %zu bytes: %s", x->segment_bytes, strerror(rc));
   return GA_OK;
 }
