@@ -1,6 +1,7 @@
 /* The executor for devices: ranks are threads with a device each, or processes. GA_TEST_DEVICE "cpu" runs its path in
  * host memory, "emu" the CUDA backend on the emulator. Arguments: full, or nothing for a sample. */
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "dist/exchange.h"
 #include "tests/dist_rig.h"
 
@@ -414,6 +416,43 @@ static void test_long_tiles(void **state) {
   free(before);
 }
 
+/* Memory ends at any point of a rank's life: all ranks end, with an error or with what is right. */
+static void test_out_of_memory(void **state) {
+  (void)state;
+  static const char *const methods[] = {"zigzag", "llama3"};
+  for (size_t m = 0; m < sizeof methods / sizeof *methods && on_host; m++)
+    for (long n = 1, good = 0; !good; n += 1 + n / 8) {
+      dist_setup s = start_device_case(&dist_cases[0], methods[m], 2, GA_DIST_BACKWARD);
+      ga_dist_plan *plan = NULL;
+      assert_int_equal(ga_dist_plan_create(&s.desc, &plan), GA_OK);
+      tensors t = make_tensors(&s.desc, 5, NULL);
+      oracle_batch(&s.desc, &t);
+      ga_comm_threads_options how = GA_COMM_THREADS_OPTIONS_INIT;
+      how.ranks = 2, how.timeout = 60;
+      ga_comm *comms[2];
+      pthread_t threads[2];
+      rank_job jobs[RANKS_MOST] = {0};
+      assert_int_equal(ga_comm_threads_create(&how, comms), GA_OK);
+      start_jobs(jobs, &s.desc, 2, 1);
+      ga_mem_fail_after(n);
+      for (int32_t r = 0; r < 2; r++) {
+        jobs[r].plan = plan, jobs[r].comm = comms[r], jobs[r].t = &t, jobs[r].d = &s.desc, jobs[r].rank = r;
+        assert_int_equal(pthread_create(&threads[r], NULL, run_rank, &jobs[r]), 0);
+      }
+      for (int32_t r = 0; r < 2; r++) (void)pthread_join(threads[r], NULL);
+      ga_mem_fail_after(0);
+      good = jobs[0].status == GA_OK && jobs[1].status == GA_OK;
+      for (int32_t r = 0; r < 2; r++)
+        if (jobs[r].status != GA_OK && jobs[r].status != GA_ERR_NOMEM && jobs[r].status != GA_ERR_COMM)
+          fail_msg("%s, allocation %ld, rank %d: %d: %s", methods[m], n, r, jobs[r].status, jobs[r].text);
+      if (good && !(worst_of_all(&s.desc, &t) < most_error(&s.desc)))
+        fail_msg("%s, allocation %ld: wrong", methods[m], n);
+      free_tensors(&t);
+      ga_dist_plan_destroy(plan);
+      end_dist_case(&s);
+    }
+}
+
 /* --- what a device does not do --- */
 
 static void test_refused(void **state) {
@@ -476,6 +515,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_features),
       cmocka_unit_test(test_groups),
       cmocka_unit_test(test_packed_documents),
+      cmocka_unit_test(test_out_of_memory),
       cmocka_unit_test(test_long_run),
       cmocka_unit_test(test_long_tiles),
   };
