@@ -104,6 +104,7 @@ class Predict(unittest.TestCase):
         size = ("-n", "4", "--tokens", "65536", "--device", "cuda:0", "--type", "bf16")
         text = self.ga("simulate", *size, "--jitter", "3", "--spread", "2", "--link-spread", "10")
         self.assertRegex(text, r"with jitter 3 %, GPUs 2 %, links 10 %: [\d.]+ ms, nine in ten runs from [\d.]+ to [\d.]+")
+        self.assertIn("with jitter 3 %, GPUs 0 %, links 0 %", self.ga("simulate", *size, "--jitter", "3", "--draws", "1"))
         one, two, other = (self.simulate(*size, "--spread", "2", "--seed", s) for s in ("1", "1", "2"))
         self.assertEqual(one, two)
         self.assertNotEqual(one["high"], other["high"])
