@@ -223,7 +223,7 @@ static int bench_command(const dist_args *a, char **args) {
 /* The method of -m auto. Each rank finds the same one; only one process says why. */
 static ga_status resolve_auto(const char *what, dist_args *a) {
   const bool works = !strcmp(what, "run") || !strcmp(what, "bench");
-  dist_machine_defaults(a);
+  TRY(dist_machine_defaults(a));
   if (strcmp(a->method, "auto") != 0) return GA_OK;
   const bool is_child = works && a->rank >= 0;
   return dist_choose(a, is_child || !strcmp(what, "verify"));

@@ -50,7 +50,7 @@ GA_NODISCARD ga_status dist_show_plan(const dist_args *a, const dist_task *t, co
 GA_NODISCARD ga_status dist_show_all(const dist_args *a, bool simulate);
 GA_NODISCARD ga_status dist_show_times(const dist_args *a, const ga_dist_plan *plan);
 /* Measured figures: what the options leave open of a machine of GPUs, or of another one. */
-void dist_machine_defaults(dist_args *a);
+GA_NODISCARD ga_status dist_machine_defaults(dist_args *a);
 /* Of a file, or of what `ga dist bench --json` has printed. Release with dist_rates_free, also after a failure. */
 GA_NODISCARD ga_status dist_rates_load(const char *path, dist_rates *out);
 void dist_rates_free(dist_rates *r);

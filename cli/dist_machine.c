@@ -30,7 +30,17 @@ static bool is_of_gpus(const dist_args *a) {
 
 static double or_measured(double given, double measured) { return given >= 0 ? given : measured; }
 
-void dist_machine_defaults(dist_args *a) {
+/* -1 asks for what was measured: nothing else below 0 says anything. */
+static ga_status check_machine_options(const dist_args *a) {
+  const double given[] = {a->latency, a->launch, a->memory_gbytes, a->start_keys, a->start_queries};
+  static const char *const names[] = {"latency", "launch", "memory-gbytes", "start-keys", "start-queries"};
+  for (size_t i = 0; i < COUNT_OF(given); i++)
+    REQUIRE(given[i] >= 0 || given[i] == -1, GA_ERR_ARG, "--%s %g: must be 0 or more, or -1", names[i], given[i]);
+  return GA_OK;
+}
+
+ga_status dist_machine_defaults(dist_args *a) {
+  TRY(check_machine_options(a));
   const bool gpus = is_of_gpus(a),
              own = a->merged_tflops > 0; /* own: with passes over memory, unless those are named */
   a->latency = or_measured(a->latency, gpus ? GPU_LATENCY_US : OTHER_LATENCY_US);
@@ -42,6 +52,7 @@ void dist_machine_defaults(dist_args *a) {
   a->start_keys = or_measured(a->start_keys, gpus ? START_KEYS : 0);
   a->start_queries = or_measured(a->start_queries, !gpus ? 0 : a->unordered ? START_QUERIES : START_QUERIES_ORDERED);
   if (gpus && !own) a->merged_tflops = STATE_PART * a->tflops;
+  return GA_OK;
 }
 
 ga_status dist_simulate(const dist_args *a, const ga_dist_plan *plan, ga_dist_times *times) {
@@ -92,22 +103,33 @@ static ga_status read_points(const char *path, const json_t *list, int kind, dis
   return GA_OK;
 }
 
-/* An object of points, that of a bench (its "rates"), or a list of either. */
-static ga_status read_rates(const char *path, const json_t *x, dist_rates *r) {
+/* A list whose name is misspelt is not left out in silence; what is no list is a note. */
+static ga_status read_lists(const char *path, json_t *of, dist_rates *r, bool *any) {
+  const char *key;
+  json_t *list;
+  json_object_foreach(of, key, list) {
+    int k = 0;
+    while (k < KINDS && strcmp(key, kinds[k]) != 0) k++;
+    if (k == KINDS && !json_is_array(list)) continue;
+    REQUIRE(k < KINDS, GA_ERR_FORMAT, "%s: '%.40s' is no list of rates; allowed: plain, merged, backward, link", path,
+            key);
+    TRY(read_points(path, list, k, r));
+    *any = true;
+  }
+  return GA_OK;
+}
+
+/* An object of lists, that of a bench (its "rates"), or a list of either. */
+static ga_status read_rates(const char *path, json_t *x, dist_rates *r) {
   bool any = false;
   for (size_t i = 0; json_is_array(x) && i < json_array_size(x); i++) {
-    const json_t *one = json_array_get(x, i);
+    json_t *one = json_array_get(x, i);
     REQUIRE(json_is_object(one), GA_ERR_FORMAT, "%s: element %zu of the list is no object", path, i);
     TRY(read_rates(path, one, r));
     any = true;
   }
-  const json_t *of = json_object_get(x, "rates");
-  if (!of) of = x;
-  for (int k = 0; k < KINDS && json_is_object(of); k++) {
-    const json_t *list = json_object_get(of, kinds[k]);
-    if (list) TRY(read_points(path, list, k, r));
-    any = any || list;
-  }
+  json_t *of = json_object_get(x, "rates");
+  if (of || json_is_object(x)) TRY(read_lists(path, of ? of : x, r, &any));
   REQUIRE(any, GA_ERR_FORMAT, "%s has no rates; must have plain, merged, backward or link: lists of [size, rate]",
           path);
   return GA_OK;
@@ -139,6 +161,7 @@ ga_status dist_rates_load(const char *path, dist_rates *out) {
   json_error_t error;
   *out = (dist_rates){.n = {0}};
   json_t *all = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+  if (!all && error.line < 0) return ga_error_set(GA_ERR_IO, "--rates: %s", error.text); /* that has the path */
   REQUIRE(all, GA_ERR_FORMAT, "%s: line %d: %s", path, error.line, error.text);
   const ga_status status = read_rates(path, all, out);
   json_decref(all);

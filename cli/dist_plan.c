@@ -221,7 +221,7 @@ ga_status dist_show_times(const dist_args *a, const ga_dist_plan *plan) {
          a->method, 1e3 * t.seconds, 1e3 * t.mean_busy, 1e3 * t.most_busy, 1e3 * t.most_waiting,
          100 * of_one_device(a, &t), (long long)a->ranks, a->tflops, a->gbytes, a->latency, a->launch);
   if (a->rates) printf("rates of %s in the place of these, where it has them\n", a->rates);
-  if (t.high > t.low)
+  if (a->jitter > 0 || a->spread > 0 || a->link_spread > 0)
     printf("with jitter %g %%, GPUs %g %%, links %g %%: %.3f ms, nine in ten runs from %.3f to %.3f\n", a->jitter,
            a->spread, a->link_spread, 1e3 * t.middle, 1e3 * t.low, 1e3 * t.high);
   return GA_OK;

@@ -27,7 +27,7 @@ static int show_help(FILE *out) {
                 "models lie in $GA_MODELS, else $XDG_CACHE_HOME/ga/models, else ~/.cache/ga/models\n"
                 "$GA_LOG (debug, info, warn, error, off) is how much is said of what the library notices [warn]\n"
                 "$GA_DISABLE_KERNELS are kernels that are left out: ids with * and ?, commas between them [none]\n"
-                "$GA_PEER (auto, off): off has GPUs exchange through host memory [auto]\n"
+                "$GA_PEER (auto, off): off has GPUs exchange through host memory; ga dist reduce refuses it [auto]\n"
                 "$GA_DIST_COPIES (auto, peer, host, nccl): how blocks go from GPU to GPU, as ga dist --copies [auto]\n"
                 "$GA_NCCL is the file that NCCL is loaded from [libnccl.so.2]\n"
                 "exit codes: 0 done, 1 failed (text on stderr), 2 wrong command line, 3 a kernel did not pass, "

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/rng.h"
 #include "core/host_device.h"
@@ -365,7 +366,7 @@ static bool still_works(ga_ctx *ctx) {
   return ga_attn(ctx, &d, &io, NULL) == GA_OK && !memcmp(o, x, sizeof x);
 }
 
-/* --- a device whose copies take long --- */
+/* --- a device whose copies take long, or whose events pass late --- */
 
 static _Thread_local ga_device_ops slow_ops; /* of the rank's context, which lives in this thread */
 static _Thread_local int32_t slow_ms;
@@ -375,10 +376,37 @@ static ga_status copy_rows_slowly(ga_stream *stream, const ga_row_copy *copy) {
   return ga_host_copy_rows(stream, copy);
 }
 
-static void make_slow(ga_device *device, int32_t copy_ms) {
+enum { LATE_EVENTS = 256 };
+static _Thread_local int32_t late_ms;
+static _Thread_local struct {
+  ga_event *event;
+  double recorded;
+} late_events[LATE_EVENTS];
+
+static int place_of_event(const ga_event *event) {
+  for (int i = 0; i < LATE_EVENTS; i++)
+    if (late_events[i].event == event || !late_events[i].event) return i;
+  abort(); /* more events than places */
+}
+
+static ga_status record_late_event(ga_event *event, ga_stream *stream) {
+  const int i = place_of_event(event);
+  (void)stream;
+  late_events[i].event = event;
+  late_events[i].recorded = ga_seconds();
+  return GA_OK;
+}
+
+static ga_status query_late_event(ga_event *event, bool *done) {
+  *done = ga_seconds() - late_events[place_of_event(event)].recorded > 1e-3 * late_ms;
+  return GA_OK;
+}
+
+static void make_slow(ga_device *device, const rank_job *j) {
   slow_ops = *device->ops;
-  slow_ops.copy_rows = copy_rows_slowly;
-  slow_ms = copy_ms;
+  if (j->copy_ms) slow_ops.copy_rows = copy_rows_slowly;
+  if (j->event_ms) slow_ops.event_record = record_late_event, slow_ops.event_query = query_late_event;
+  slow_ms = j->copy_ms, late_ms = j->event_ms;
   device->ops = &slow_ops;
 }
 
@@ -390,7 +418,7 @@ void *run_rank(void *arg) {
   struct timespec a, b;
   (void)clock_gettime(CLOCK_MONOTONIC, &a);
   j->status = ga_ctx_create(&options, &ctx);
-  if (j->status == GA_OK && j->copy_ms) make_slow(ctx->device, j->copy_ms);
+  if (j->status == GA_OK && (j->copy_ms || j->event_ms)) make_slow(ctx->device, j);
   if (j->status == GA_OK) run_with_rows(j, ctx);
   if (j->status != GA_OK) (void)snprintf(j->text, sizeof j->text, "%s", ga_error_text());
   if (j->status != GA_OK && ctx) j->ctx_works = still_works(ctx);

@@ -67,6 +67,12 @@ class Predict(unittest.TestCase):
         back = self.simulate(*size, "--device", "cuda:0", "--backward", "--unordered")["seconds"]
         self.assertLess(back, self.simulate(*size, "--device", "cuda:0", "--backward")["seconds"])
 
+    def test_refused_figures(self):
+        """-1 asks for what was measured; any other number below 0 is no figure."""
+        for name in ("latency", "launch", "memory-gbytes", "start-keys", "start-queries"):
+            self.assertIn(f"--{name} -0.5: must be 0 or more, or -1", self.ga("simulate", f"--{name}", "-0.5", rc=2))
+            self.ga("simulate", f"--{name}", "-1")
+
     def test_rates(self):
         """What bench --json prints is a file of rates; several in a list are one; two rates of a size become their mean."""
         shape = ("--heads", "4", "--kv-heads", "2", "--head-dim", "16", "-n", "2", "--timeout", "60", "--runs", "2")
@@ -86,16 +92,19 @@ class Predict(unittest.TestCase):
             mean, half = ({"plain": [[1000, x], [1000, y]]} for x, y in ((3, 1), (1, 1)))
             self.assertAlmostEqual(seconds(half, "--tokens", "999") / seconds(mean, "--tokens", "999"), 2, 6)
             for text, said in (("{", "line 1"), ('{"plain": 4}', "plain must be a list of [size, rate]"), ("{}", "has no rates"),
-                               ('{"link": [[1, -1]]}', "link, point 0"), ("[3]", "element 0 of the list is no object")):
+                               ('{"link": [[1, -1]]}', "link, point 0"), ("[3]", "element 0 of the list is no object"),
+                               ('{"plain": [[1, 2]], "linc": [[1, 2]]}', "'linc' is no list of rates; allowed: plain, merged, backward, link")):
                 path = os.path.join(d, "wrong.json")
                 with open(path, "w", encoding="utf-8") as f:
                     f.write(text)
                 self.assertIn(said, self.ga("simulate", "--rates", path, rc=2))
+        self.assertRegex(self.ga("simulate", "--rates", "/nowhere/rates.json", rc=2), "ga dist: --rates: unable to open /nowhere/rates.json: No such")
 
     def test_bands(self):
         size = ("-n", "4", "--tokens", "65536", "--device", "cuda:0", "--type", "bf16")
         text = self.ga("simulate", *size, "--jitter", "3", "--spread", "2", "--link-spread", "10")
         self.assertRegex(text, r"with jitter 3 %, GPUs 2 %, links 10 %: [\d.]+ ms, nine in ten runs from [\d.]+ to [\d.]+")
+        self.assertIn("with jitter 3 %, GPUs 0 %, links 0 %", self.ga("simulate", *size, "--jitter", "3", "--draws", "1"))
         one, two, other = (self.simulate(*size, "--spread", "2", "--seed", s) for s in ("1", "1", "2"))
         self.assertEqual(one, two)
         self.assertNotEqual(one["high"], other["high"])

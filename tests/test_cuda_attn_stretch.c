@@ -178,9 +178,26 @@ static void names_what_is_too_far(void **state) {
   assert_int_equal(mockcu.launches, 0);
 }
 
+/* Each stretch of Q has tiles of its own: 64 of one row are 64 for a head. 2^26 heads have 2^32. */
+static void names_too_many_tiles(void **state) {
+  (void)state;
+  ga_attn_stretch rows[GA_ATTN_MAX_STRETCHES];
+  memset(rows, 0, sizeof rows);
+  for (int i = 0; i < GA_ATTN_MAX_STRETCHES; i++) rows[i].first = i, rows[i].rows = 1;
+  desc.batch = 1 << 25, desc.max_q = desc.q_stretches = GA_ATTN_MAX_STRETCHES;
+  io.q_stretches = rows;
+  kv[0].rows = 10;
+  for (int i = 1; i < 5; i++) kv[i].position = 10;
+  assert_null(cuda_attn_fwd_ok(the_row(), &desc, &ctx->device->caps));
+  assert_int_equal(cuda_attn_fwd(the_row(), &desc, &io, NULL, ctx->stream), GA_ERR_SHAPE);
+  assert_string_equal(ga_error_text(), ID ": 64 tiles of Q for each of 67108864 heads; at most 2^30 in all");
+  assert_int_equal(mockcu.launches, 0);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-  const struct CMUnitTest tests[] = {TEST(takes_stretches_alone), TEST(joins_keys), TEST(orders_queries),
-                                     TEST(launches_nothing_for_no_rows), TEST(names_what_is_too_far)};
+  const struct CMUnitTest tests[] = {TEST(takes_stretches_alone), TEST(joins_keys),
+                                     TEST(orders_queries),        TEST(launches_nothing_for_no_rows),
+                                     TEST(names_what_is_too_far), TEST(names_too_many_tiles)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* The executor for devices: ranks are threads with a device each, or processes. GA_TEST_DEVICE "cpu" runs its path in
  * host memory, "emu" the CUDA backend on the emulator. Arguments: full, or nothing for a sample. */
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "dist/exchange.h"
 #include "tests/dist_rig.h"
 
@@ -47,7 +49,7 @@ static double most_error(const ga_dist_desc *d) {
 /* Blocks go another way, which takes buffers besides. */
 static bool takes_buffers(void) {
   const char *way = getenv("GA_DIST_COPIES"), *peers = getenv("GA_PEER");
-  return (way && strcmp(way, "peer") != 0) || (peers && !strcmp(peers, "off"));
+  return (way && *way && strcmp(way, "peer") != 0) || (peers && !strcmp(peers, "off"));
 }
 
 static void start_jobs(rank_job *jobs, const ga_dist_desc *d, int32_t ranks, int32_t devices) {
@@ -135,12 +137,12 @@ static void test_methods_on_devices(void **state) {
 
 static void test_bad_peer_word(void **state) {
   (void)state;
+  if (takes_buffers()) skip(); /* it is not read then */
   rank_job jobs[RANKS_MOST] = {0};
   ga_dist_plan *plan = NULL, *plans[RANKS_MOST];
   ga_comm_threads_options how = GA_COMM_THREADS_OPTIONS_INIT;
   dist_setup s = start_device_case(&dist_cases[0], "llama3", 2, 0);
   tensors t = make_tensors(&s.desc, 5, NULL);
-  if (takes_buffers()) skip(); /* it is not read then */
   assert_int_equal(ga_dist_plan_create(&s.desc, &plan), GA_OK);
   for (int32_t r = 0; r < 2; r++) plans[r] = plan;
   how.ranks = 2, how.timeout = 100;
@@ -373,29 +375,82 @@ static void test_killed_on_device(void **state) {
   end_processes(&x);
 }
 
-/* The timeout is of a wait, not of a run: that may take longer, as long as it comes on. */
-static void test_long_run(void **state) {
-  (void)state;
-  enum { RANKS = 8, COPY_MS = 100 };
-  const double timeout = 1;
-  if (!on_host) return;
-  dist_setup s = start_device_case(&dist_cases[0], "ring", RANKS, 0);
-  ga_dist_plan *plan = NULL, *plans[RANKS];
+static void check_long_run(int32_t ranks, double timeout, int32_t copy_ms, int32_t event_ms) {
+  dist_setup s = start_device_case(&dist_cases[0], "ring", ranks, 0);
+  ga_dist_plan *plan = NULL, *plans[RANKS_MOST];
   assert_int_equal(ga_dist_plan_create(&s.desc, &plan), GA_OK);
-  for (int32_t r = 0; r < RANKS; r++) plans[r] = plan;
+  for (int32_t r = 0; r < ranks; r++) plans[r] = plan;
   tensors t = make_tensors(&s.desc, 5, NULL);
   rank_job jobs[RANKS_MOST] = {0};
-  start_jobs(jobs, &s.desc, RANKS, 1);
-  for (int32_t r = 0; r < RANKS; r++) jobs[r].copy_ms = COPY_MS, jobs[r].runs = 1;
+  start_jobs(jobs, &s.desc, ranks, 1);
+  for (int32_t r = 0; r < ranks; r++) jobs[r].copy_ms = copy_ms, jobs[r].event_ms = event_ms, jobs[r].runs = 1;
   ga_comm_threads_options how = GA_COMM_THREADS_OPTIONS_INIT;
-  how.ranks = RANKS, how.timeout = timeout;
+  how.ranks = ranks, how.timeout = timeout;
   if (!run_ranks(plans, &s.desc, &t, &how, jobs))
-    for (int32_t r = 0; r < RANKS; r++)
+    for (int32_t r = 0; r < ranks; r++)
       if (jobs[r].status != GA_OK) fail_msg("rank %d: %s", r, jobs[r].text);
   if (jobs[0].seconds < 1.2 * timeout) fail_msg("a run of %g s tells nothing", jobs[0].seconds);
   free_tensors(&t);
   ga_dist_plan_destroy(plan);
   end_dist_case(&s);
+}
+
+/* The timeout is of a wait, not of a run: that may take longer, as long as it comes on. */
+static void test_long_run(void **state) {
+  (void)state;
+  if (on_host) check_long_run(8, 1, 100, 0);
+}
+
+/* Through host memory a copy waits for what its own device computes before it, which is no wait for others. */
+static void test_long_tiles(void **state) {
+  (void)state;
+  if (!on_host) return;
+  const char *const now = getenv("GA_DIST_COPIES");
+  char *const before = now ? strdup(now) : NULL;
+  (void)setenv("GA_DIST_COPIES", "host", 1);
+  check_long_run(3, 0.4, 0, 600);
+  if (before)
+    (void)setenv("GA_DIST_COPIES", before, 1);
+  else
+    (void)unsetenv("GA_DIST_COPIES");
+  free(before);
+}
+
+/* Memory ends at any point of a rank's life: all ranks end, with an error or with what is right. */
+static void test_out_of_memory(void **state) {
+  (void)state;
+  static const char *const methods[] = {"zigzag", "llama3"};
+  for (size_t m = 0; m < sizeof methods / sizeof *methods && on_host; m++)
+    for (long n = 1, good = 0; !good; n += 1 + n / 8) {
+      dist_setup s = start_device_case(&dist_cases[0], methods[m], 2, GA_DIST_BACKWARD);
+      ga_dist_plan *plan = NULL;
+      assert_int_equal(ga_dist_plan_create(&s.desc, &plan), GA_OK);
+      tensors t = make_tensors(&s.desc, 5, NULL);
+      oracle_batch(&s.desc, &t);
+      ga_comm_threads_options how = GA_COMM_THREADS_OPTIONS_INIT;
+      how.ranks = 2, how.timeout = 60;
+      ga_comm *comms[2];
+      pthread_t threads[2];
+      rank_job jobs[RANKS_MOST] = {0};
+      assert_int_equal(ga_comm_threads_create(&how, comms), GA_OK);
+      start_jobs(jobs, &s.desc, 2, 1);
+      ga_mem_fail_after(n);
+      for (int32_t r = 0; r < 2; r++) {
+        jobs[r].plan = plan, jobs[r].comm = comms[r], jobs[r].t = &t, jobs[r].d = &s.desc, jobs[r].rank = r;
+        assert_int_equal(pthread_create(&threads[r], NULL, run_rank, &jobs[r]), 0);
+      }
+      for (int32_t r = 0; r < 2; r++) (void)pthread_join(threads[r], NULL);
+      ga_mem_fail_after(0);
+      good = jobs[0].status == GA_OK && jobs[1].status == GA_OK;
+      for (int32_t r = 0; r < 2; r++)
+        if (jobs[r].status != GA_OK && jobs[r].status != GA_ERR_NOMEM && jobs[r].status != GA_ERR_COMM)
+          fail_msg("%s, allocation %ld, rank %d: %d: %s", methods[m], n, r, jobs[r].status, jobs[r].text);
+      if (good && !(worst_of_all(&s.desc, &t) < most_error(&s.desc)))
+        fail_msg("%s, allocation %ld: wrong", methods[m], n);
+      free_tensors(&t);
+      ga_dist_plan_destroy(plan);
+      end_dist_case(&s);
+    }
 }
 
 /* --- what a device does not do --- */
@@ -460,7 +515,9 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_features),
       cmocka_unit_test(test_groups),
       cmocka_unit_test(test_packed_documents),
+      cmocka_unit_test(test_out_of_memory),
       cmocka_unit_test(test_long_run),
+      cmocka_unit_test(test_long_tiles),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,6 +71,8 @@ int64_t dist_device_memory(const ga_dist_plan *plan, int32_t rank) {
                                          : dist_device_scratch(plan, rank) * (int64_t)sizeof(float));
 }
 
+static ga_status still_patient(void *user);
+
 static ga_status make_device_parts(dist_device *e, const char *copies) {
   const dist_program *g = &e->plan->programs[e->rank];
   void *p;
@@ -87,8 +89,9 @@ static ga_status make_device_parts(dist_device *e, const char *copies) {
   e->look = p;
   GA_TRY(make_own_sums(e));
   GA_TRY(dist_window_open(e->plan, e->comm, e->ctx->device, wanted, &e->w));
-  if (e->w.memory.copies != DIST_COPIES_PEER)
-    GA_TRY(dist_exchange_create(e->ctx, e->comm, e->w.memory.copies, &e->exchange));
+  const ga_patience own = {still_patient, e};
+  const dist_copies used = e->w.memory.copies;
+  if (used != DIST_COPIES_PEER) GA_TRY(dist_exchange_create(e->ctx, e->comm, used, &own, &e->exchange));
   if (dist_gathers(&e->plan->p)) return dist_gather_create(e);
   GA_TRY(ga_buffer_alloc_zeroed(e->ctx, (size_t)dist_device_scratch(e->plan, e->rank) * sizeof(float),
                                 "attention of ranks", &e->scratch));
@@ -116,9 +119,9 @@ ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ct
 
 void dist_device_destroy(dist_device *e) {
   if (!e) return;
+  dist_exchange_destroy(e->exchange); /* first: after an error its arrivals may go to buffers of the two below still */
   dist_gather_destroy(e);
   dist_rounds_destroy(e);
-  dist_exchange_destroy(e->exchange);
   ga_stream_destroy(e->compute);
   ga_stream_destroy(e->copies);
   ga_stream_destroy(e->rescue);
@@ -197,6 +200,9 @@ static ga_status still_patient(void *user) {
   GA_TRY(ga_abort_poll("dist"));
   if (ga_seconds() < e->deadline) return GA_OK;
   GA_TRY(has_come_further(e, &further));
+  const uint64_t moves = e->exchange ? dist_exchange_moves(e->exchange) : 0;
+  further = further || moves != e->last_moves;
+  e->last_moves = moves;
   GA_REQUIRE(further, GA_ERR_TIMEOUT, "dist: rank %d waited %g s for the streams of %s", e->rank, e->comm->timeout,
              e->ctx->device->name);
   e->deadline = ga_seconds() + e->comm->timeout;

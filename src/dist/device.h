@@ -43,6 +43,7 @@ struct dist_device {
   uint64_t sent_bytes;
   const ga_dist_tensors *io; /* of the run under way */
   double deadline;           /* if the streams come no further */
+  uint64_t last_moves;       /* of the exchange, at the last look */
   uint32_t progress[WINDOW_STREAMS];
   unsigned char *look, last_look[WINDOW_PROGRESS]; /* at the counters of that; look: of ga_host_alloc */
 };

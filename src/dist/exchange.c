@@ -42,6 +42,7 @@ typedef struct exchange_side {
 struct dist_exchange {
   ga_ctx *ctx;
   ga_comm *comm;
+  ga_patience own; /* ask: NULL, or of the rank's own streams */
   ga_link *link;   /* NULL: through host memory, with what follows */
   double deadline; /* of what the library sets up */
   ga_stream *arrivals;
@@ -166,6 +167,8 @@ static ga_status open_link(dist_exchange *x) {
   return x->ctx->device->ops->link_open(x->ctx->device, id, x->comm->rank, x->comm->size, &patience, &x->link);
 }
 
+uint64_t dist_exchange_moves(const dist_exchange *x) { return x->shared ? dist_shared_moves(x->shared) : 0; }
+
 ga_status dist_exchange_check(dist_exchange *x) { return x->link ? x->ctx->device->ops->link_check(x->link) : GA_OK; }
 
 void dist_exchange_abort(dist_exchange *x) {
@@ -174,12 +177,14 @@ void dist_exchange_abort(dist_exchange *x) {
 
 /* --- both --- */
 
-ga_status dist_exchange_create(ga_ctx *ctx, ga_comm *comm, dist_copies copies, dist_exchange **out) {
+ga_status dist_exchange_create(ga_ctx *ctx, ga_comm *comm, dist_copies copies, const ga_patience *own,
+                               dist_exchange **out) {
   void *p;
   *out = NULL;
   GA_TRY(ga_mem_zalloc(1, sizeof(dist_exchange), "messages of devices", &p));
   dist_exchange *x = p;
   *x = (dist_exchange){.ctx = ctx, .comm = comm};
+  if (own) x->own = *own;
   const ga_status status = copies == DIST_COPIES_LINK ? open_link(x) : open_host(x);
   if (status == GA_OK)
     *out = x;
@@ -312,7 +317,7 @@ static ga_status run_through_host(dist_exchange *x, ga_stream *stream, const ga_
 ga_status dist_exchange_run(dist_exchange *x, ga_stream *stream, const ga_link_message *messages, int64_t n) {
   if (!x->link) {
     GA_TRY(follow_stream(x, x->arrivals, stream));
-    GA_TRY(x->shared ? dist_shared_run(x->shared, stream, x->arrivals, messages, n)
+    GA_TRY(x->shared ? dist_shared_run(x->shared, stream, x->arrivals, messages, n, &x->own)
                      : run_through_host(x, stream, messages, n));
     return follow_stream(x, stream, x->arrivals);
   }

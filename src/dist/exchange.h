@@ -9,8 +9,12 @@
 
 typedef struct dist_exchange dist_exchange;
 
-/* All ranks call it. copies: HOST or LINK. */
-GA_NODISCARD ga_status dist_exchange_create(ga_ctx *ctx, ga_comm *comm, dist_copies copies, dist_exchange **out);
+/* All ranks call it. copies: HOST or LINK. own: says GA_ERR_TIMEOUT where the rank's own streams come no further. It is
+ * asked when no message has come for the communicator's timeout, which is that of a wait for others. NULL: at once. */
+GA_NODISCARD ga_status dist_exchange_create(ga_ctx *ctx, ga_comm *comm, dist_copies copies, const ga_patience *own,
+                                            dist_exchange **out);
+/* Grows with each copy of a message that ends, where the host sees that. */
+uint64_t dist_exchange_moves(const dist_exchange *x);
 /* Does not wait: an error of messages under way. */
 GA_NODISCARD ga_status dist_exchange_check(dist_exchange *x);
 /* The communicator has ended: streams wait for no message any more. */

@@ -68,7 +68,7 @@ static ga_status open_link_bench(link_bench *b) {
     GA_TRY(dist_rank_memory_open(b->comm, b->ctx->device, b->most, b->wanted, &b->memory));
     b->receive = b->memory.of[b->comm->rank].data;
     const dist_copies copies = b->memory.copies;
-    return copies == DIST_COPIES_PEER ? GA_OK : dist_exchange_create(b->ctx, b->comm, copies, &b->exchange);
+    return copies == DIST_COPIES_PEER ? GA_OK : dist_exchange_create(b->ctx, b->comm, copies, NULL, &b->exchange);
   }
   GA_TRY(ga_buffer_alloc_zeroed(b->ctx, b->most, "a block", &p));
   b->receive = p;

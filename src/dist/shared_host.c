@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -61,6 +62,7 @@ struct dist_shared {
   int fd;            /* of the own segment, until the others have it */
   segment *segments; /* [ranks] */
   shared_side *sends, *receives;
+  uint64_t moves; /* copies that have ended */
 };
 
 /* --- making --- */
@@ -77,14 +79,25 @@ static void size_segment(dist_shared *x, size_t asked) {
   x->segment_bytes = counts_bytes(x) + n * x->stride;
 }
 
+/* A write to what is not there would end the process later. A signal has older kernels begin again from the first byte:
+ * without those of a timer, of a profiler say, it ends. */
+static int take_segment_memory(int fd, size_t bytes) {
+  sigset_t all, before;
+  int rc;
+  (void)sigfillset(&all);
+  (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+  do rc = posix_fallocate(fd, 0, (off_t)bytes);
+  while (rc == EINTR);
+  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return rc;
+}
+
 static ga_status make_segment(dist_shared *x) {
   GA_REQUIRE(x->ctx->device->ops->host_pin, GA_ERR_UNSUPPORTED, "%s page-locks no memory of others",
              x->ctx->device->name);
   x->fd = memfd_create("ga-chunks", MFD_CLOEXEC);
   GA_REQUIRE(x->fd >= 0, GA_ERR_UNSUPPORTED, "no shared memory: %s", strerror(errno));
-  int rc;
-  do rc = posix_fallocate(x->fd, 0, (off_t)x->segment_bytes); /* a write later would end the process */
-  while (rc == EINTR);
+  const int rc = take_segment_memory(x->fd, x->segment_bytes);
   GA_REQUIRE(rc == 0, GA_ERR_UNSUPPORTED, "no shared memory: %zu bytes: %s", x->segment_bytes, strerror(rc));
   return GA_OK;
 }
@@ -142,6 +155,8 @@ static ga_status trade_segments(dist_shared *x, ga_status *mapped) {
     *mapped = map_segments(x, fds);
     for (int32_t r = 0; r < x->comm->size; r++)
       if (fds[r] >= 0) (void)close(fds[r]);
+    (void)close(x->fd); /* mappings stay */
+    x->fd = -1;
   } else if (status == GA_ERR_UNSUPPORTED) {
     status = GA_OK;
   }
@@ -197,6 +212,8 @@ void dist_shared_destroy(dist_shared *x) {
   ga_mem_free(x);
 }
 
+uint64_t dist_shared_moves(const dist_shared *x) { return x->moves; }
+
 /* --- chunks --- */
 
 typedef struct shared_run {
@@ -204,6 +221,7 @@ typedef struct shared_run {
   ga_stream *stream, *arrivals;
   const ga_link_message *messages;
   int64_t n;
+  const ga_patience *own;
   bool moved, is_done; /* in this look at all ranks */
 } shared_run;
 
@@ -223,6 +241,7 @@ static ga_status end_copy(shared_run *run, shared_side *s, _Atomic uint64_t *cou
   GA_TRY(run->x->ctx->device->ops->event_query(s->copied[s->ended % BUFFERS], &done));
   if (!done) return GA_OK;
   atomic_store_explicit(count, ++s->ended, memory_order_release);
+  run->x->moves++;
   run->moved = true;
   return GA_OK;
 }
@@ -271,11 +290,17 @@ static ga_status look_at_ranks(shared_run *run) {
   return GA_OK;
 }
 
-static ga_status rest_between(const dist_shared *x, double idle) {
+/* Copies wait for what the own streams compute before them, too: that may take longer than a wait for others. */
+static ga_status rest_between(const shared_run *run, double idle) {
+  const dist_shared *x = run->x;
   GA_TRY(x->comm->calls->check(x->comm));
   GA_TRY(ga_abort_poll("dist"));
-  GA_REQUIRE(idle < x->comm->timeout, GA_ERR_TIMEOUT, "dist: rank %d waited %g s for messages through host memory",
-             x->comm->rank, x->comm->timeout);
+  if (idle >= x->comm->timeout) {
+    const ga_status status = run->own->ask ? run->own->ask(run->own->user) : GA_ERR_TIMEOUT;
+    GA_REQUIRE(status != GA_ERR_TIMEOUT, GA_ERR_TIMEOUT, "dist: rank %d waited %g s for messages through host memory",
+               x->comm->rank, x->comm->timeout);
+    GA_TRY(status);
+  }
   if (idle < FIRST_NAP)
     (void)sched_yield();
   else
@@ -284,8 +309,8 @@ static ga_status rest_between(const dist_shared *x, double idle) {
 }
 
 ga_status dist_shared_run(dist_shared *x, ga_stream *stream, ga_stream *arrivals, const ga_link_message *messages,
-                          int64_t n) {
-  shared_run run = {.x = x, .stream = stream, .arrivals = arrivals, .messages = messages, .n = n};
+                          int64_t n, const ga_patience *own) {
+  shared_run run = {.x = x, .stream = stream, .arrivals = arrivals, .messages = messages, .n = n, .own = own};
   double moved = ga_seconds();
   for (int32_t r = 0; r < x->comm->size; r++) x->sends[r].at = x->receives[r].at = (dist_cursor){0};
   for (;;) {
@@ -295,6 +320,6 @@ ga_status dist_shared_run(dist_shared *x, ga_stream *stream, ga_stream *arrivals
     if (run.moved)
       moved = now;
     else
-      GA_TRY(rest_between(x, now - moved));
+      GA_TRY(rest_between(&run, now - moved));
   }
 }

@@ -102,7 +102,7 @@ static ga_status open_ways(copy_bench *b) {
     }
     GA_TRY(ga_buffer_alloc(b->ctx, b->most, &p));
     b->receive[w] = p;
-    GA_TRY(dist_exchange_create(b->ctx, b->comm, w == 1 ? DIST_COPIES_HOST : DIST_COPIES_LINK, &b->exchange[w]));
+    GA_TRY(dist_exchange_create(b->ctx, b->comm, w == 1 ? DIST_COPIES_HOST : DIST_COPIES_LINK, NULL, &b->exchange[w]));
   }
   GA_TRY(new_tensor(b, n, 100, &b->q));
   GA_TRY(new_tensor(b, n, 200, &b->k));

@@ -102,6 +102,20 @@ class Ways(unittest.TestCase):
         self.assertEqual(got["copies"], "host")
         self.assertIn("(rank 0: comm: rank 1 is on another host than rank 0): blocks go through host memory", text)
 
+    @unittest.skipUnless(shutil.which("mpirun"), "no mpirun")
+    @unittest.skipIf(subprocess.run(["unshare", "--uts", "--mount", "true"], capture_output=True, check=False).returncode, "unshare is not allowed")
+    def test_hosts_of_sandboxes(self):
+        """Where no boot id is to be read, GPUs of one name on two hosts are two GPUs."""
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("GA_", "OMPI_", "PMIX_", "SLURM_"))}
+        env.update(GA_EMU="devices=4", GA_NCCL=NCCL)
+        ranks = []
+        for name in ("one", "two"):
+            hide = f'mount --bind /dev/null /proc/sys/kernel/random/boot_id && hostname {name} && exec "$@"'
+            ranks += [":"] * bool(ranks) + ["-n", "1", "unshare", "--uts", "--mount", "sh", "-c", hide, "sh", GA, "dist", "run", "--json", "--transport", "mpi",
+                                            "--device", "emu:0", *SIZE, "-m", "ring", "--copies", "nccl"]
+        p = subprocess.run([*self.MPIRUN, *ranks], capture_output=True, text=True, env=env, timeout=300)
+        self.assertEqual((p.returncode, json.loads(p.stdout or "{}").get("copies")), (0, "nccl"), p.stderr)
+
     @staticmethod
     def children(pid):
         """Of a process, and theirs: those that are ranks."""

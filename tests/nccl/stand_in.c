@@ -107,14 +107,20 @@ static int join_world(comm *c) {
   return joined == (uint32_t)c->ranks ? SUCCESS : IN_PROGRESS;
 }
 
+/* A rank that is refused joins no world: the name goes here. */
+static int refuse_rank(const id *unique, int rc, const char *text) {
+  (void)shm_unlink(unique->bytes);
+  return say_error(rc, text);
+}
+
 EXPORT int ncclCommInitRankConfig(comm **out, int ranks, id unique, int rank, const config *how);
 int ncclCommInitRankConfig(comm **out, int ranks, id unique, int rank, const config *how) {
   const char *nvls = getenv("NCCL_NVLS_ENABLE");
   *out = NULL;
   if (how->magic != 0xcafebeef || how->version != 21700 || how->size != 40 || how->blocking)
-    return say_error(INVALID_ARGUMENT, "the configuration is not of 2.17, or blocks");
-  if (!nvls || strcmp(nvls, "0") != 0) return say_error(INVALID_USAGE, "NCCL_NVLS_ENABLE is not 0");
-  if (ranks > MOST_RANKS || rank < 0 || rank >= ranks) return say_error(INVALID_ARGUMENT, "ranks");
+    return refuse_rank(&unique, INVALID_ARGUMENT, "the configuration is not of 2.17, or blocks");
+  if (!nvls || strcmp(nvls, "0") != 0) return refuse_rank(&unique, INVALID_USAGE, "NCCL_NVLS_ENABLE is not 0");
+  if (ranks > MOST_RANKS || rank < 0 || rank >= ranks) return refuse_rank(&unique, INVALID_ARGUMENT, "ranks");
   const int fd = shm_open(unique.bytes, O_RDWR, 0600);
   if (fd < 0) return say_error(INVALID_ARGUMENT, "no such id");
   void *p = mmap(NULL, sizeof(world), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -477,6 +477,7 @@ static void split_keys(const cuda_attn_variant *v, const ga_attn_desc *p, void *
 
 #define MOST_PLACES ((int64_t)1 << 29) /* positions of a document, from its first key on */
 #define MOST_KEYS   ((int64_t)1 << 30) /* of a call, each stretch in whole blocks */
+#define MOST_TILES  ((int64_t)1 << 30) /* the kernel counts a grid beyond them */
 
 /* The stretch goes on where the one before it ends, in memory as in position, and comes with it. */
 static bool goes_on(const ga_attn_stretch *s, const ga_attn_stretch *next) {
@@ -572,7 +573,10 @@ static ga_status run_stretches(const ga_kernel *k, const ga_attn_desc *p, const 
   GA_TRY(fill_keys(k, p, a, firsts, &count, &args));
   fwd->tiles_per_head = 0;
   GA_TRY(fill_queries(k, p, a, firsts, count, &fwd->tiles_per_head, &args));
-  fwd->tiles = fwd->tiles_per_head * fwd->heads_total;
+  const int64_t tiles = (int64_t)fwd->tiles_per_head * fwd->heads_total;
+  GA_REQUIRE(tiles <= MOST_TILES, GA_ERR_SHAPE, "%s: %d tiles of Q for each of %d heads; at most 2^30 in all", k->id,
+             fwd->tiles_per_head, fwd->heads_total);
+  fwd->tiles = (int32_t)tiles;
   if (fwd->tiles == 0) return GA_OK;
   /* A query stands up to 2^29 positions behind a key, or 2^30 before a block's end: these bound nothing. */
   fwd->window_left = (int32_t)ga_min_i64(p->window ? p->window - 1 : MOST_PLACES, MOST_PLACES);
