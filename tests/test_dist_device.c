@@ -417,7 +417,7 @@ static void test_long_tiles(void **state) {
 }
 
 /* Memory ends at any point of a rank's life: all ranks end, with an error or with what is right. */
-static void test_out_of_memory(void **state) {
+static void test_ranks_out_of_memory(void **state) {
   (void)state;
   static const char *const methods[] = {"zigzag", "llama3"};
   for (size_t m = 0; m < sizeof methods / sizeof *methods && on_host; m++)
@@ -515,7 +515,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_features),
       cmocka_unit_test(test_groups),
       cmocka_unit_test(test_packed_documents),
-      cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_ranks_out_of_memory),
       cmocka_unit_test(test_long_run),
       cmocka_unit_test(test_long_tiles),
   };
