@@ -374,7 +374,7 @@ static int parse_and_run(int argc, char **argv, char **args) {
        "simulate: what a kernel's tile costs beside its keys, in keys of a query; -1 = on GPUs 230: fitted to one "
        "H200"},
       {"start-queries", 0, OPT_FLOAT, &a.start_queries, -1, 1e9, "N",
-       "simulate: the same of gradients, in queries of a key; -1 = on GPUs 2000, 400 with --unordered: fitted to H200"},
+       "simulate: the same of gradients, in queries of a key; -1 = on GPUs 2050, 400 with --unordered: fitted to H200"},
       {"rates", 0, OPT_STRING, &a.rates, 0, 0, "FILE",
        "simulate: measured rates by size, in the place of the numbers above: JSON of bench, or lists (guide)"},
       {"jitter", 0, OPT_FLOAT, &a.jitter, 0, 100, "PERCENT", "simulate: standard deviation of a call's time"},

@@ -58,7 +58,7 @@ class Predict(unittest.TestCase):
         size = ("-n", "2", "-m", "zigzag", "--tokens", "16384", "--heads", "8", "--kv-heads", "8", "--head-dim", "128", "--type", "bf16")
         one = self.simulate(*size, "--device", "cuda:0")
         named = ("--latency", "8", "--launch", "15", "--merged-tflops", "468", "--memory-gbytes", "2200", "--start-keys", "230",
-                 "--start-queries", "2000", "--backward-tflops", "438")
+                 "--start-queries", "2050", "--backward-tflops", "438")
         self.assertEqual(self.simulate(*size, *named), one)
         self.assertEqual(self.simulate(*size, "--memory-gbytes", "2200"), one)
         cpu = self.simulate(*size)

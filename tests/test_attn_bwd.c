@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
+#include "core/attn_rows.h"
 #include "core/ctx.h"
 #include "ref/ref.h"
 
@@ -139,18 +140,39 @@ static void test_masked_rows(void **state) {
   assert_true(p.lse[0] == -INFINITY);
 }
 
-/* Gradients are linear in dO, and ADD adds. */
+/* Gradients are linear in dO, and both flags add. */
 static void test_add(void **state) {
   (void)state;
   static problem once, twice;
   start_problem(&once, NQ, NKV, GA_ATTN_SINKS);
   run_attn_bwd(&once);
   twice = once;
-  twice.d.flags |= GA_ATTN_BWD_ADD;
+  twice.d.flags |= GA_ATTN_BWD_ADDS;
   run_attn_bwd(&twice);
   for (int i = 0; i < SIZE_Q; i++) assert_true(fabs(twice.dq[i] - 2 * once.dq[i]) < 1e-12);
   for (int i = 0; i < SIZE_V; i++) assert_true(fabs(twice.dv[i] - 2 * once.dv[i]) < 1e-12);
   for (int h = 0; h < HQ; h++) assert_float_equal(twice.dsinks[h], 2 * once.dsinks[h], 1e-6);
+}
+
+/* Of either flag alone: its own gradients are added to, the others' are written. */
+static void test_add_apart(void **state) {
+  (void)state;
+  static problem none, both, one;
+  start_problem(&none, NQ, NKV, GA_ATTN_SINKS);
+  run_attn_bwd(&none);
+  both = none;
+  both.d.flags |= GA_ATTN_BWD_ADDS;
+  run_attn_bwd(&both);
+  for (int of_q = 0; of_q < 2; of_q++) {
+    one = none;
+    one.d.flags |= of_q ? GA_ATTN_BWD_ADD_DQ : GA_ATTN_BWD_ADD_DKV;
+    run_attn_bwd(&one);
+    const problem *const q = of_q ? &both : &none, *const kv = of_q ? &none : &both;
+    assert_memory_equal(one.dq, q->dq, sizeof one.dq);
+    assert_memory_equal(one.dk, kv->dk, sizeof one.dk);
+    assert_memory_equal(one.dv, kv->dv, sizeof one.dv);
+    assert_memory_equal(one.dsinks, kv->dsinks, sizeof one.dsinks);
+  }
 }
 
 /* --- the public functions --- */
@@ -210,6 +232,60 @@ static void test_attn_bwd_alone_and_together(void **state) {
     assert_memory_equal(alone.dq, together.dq, 170 * 16 * sizeof(float));
     assert_memory_equal(alone.dk, together.dk, 170 * 16 * sizeof(float));
     assert_memory_equal(alone.dv, together.dv, 170 * 16 * sizeof(float));
+    ga_ctx_destroy(ctx);
+  }
+}
+
+typedef struct gradients {
+  float dq[2 * 70 * 4 * 8], dk[2 * 70 * 2 * 8], dv[2 * 70 * 2 * 8], dsinks[4];
+} gradients;
+
+static void add_to_sevens(ga_ctx *ctx, const floats *x, uint32_t flags, gradients *g) {
+  static const float sinks[4] = {0.5f, 1, 2, 3};
+  ga_attn_bwd_desc d = GA_ATTN_BWD_DESC_INIT;
+  d.batch = 2, d.max_q = d.max_kv = 70, d.q_heads = 4, d.kv_heads = 2, d.head_dim = 8;
+  d.flags = GA_ATTN_CAUSAL | GA_ATTN_SINKS | flags;
+  float *const all = (float *)(void *)g;
+  for (size_t i = 0; i < sizeof *g / sizeof *all; i++) all[i] = 7;
+  const ga_attn_bwd_io io = {.q = x->q,
+                             .k = x->k,
+                             .v = x->v,
+                             .o = x->o,
+                             .dout = x->dout,
+                             .lse = x->lse,
+                             .sinks = sinks,
+                             .dq = g->dq,
+                             .dk = g->dk,
+                             .dv = g->dv,
+                             .dsinks = g->dsinks};
+  assert_int_equal(ga_attn_bwd(ctx, &d, &io, NULL), GA_OK);
+}
+
+/* Either flag alone gives the bits of both, or of neither. One thread takes whole heads, many take tiles. */
+static void test_attn_bwd_adds_apart(void **state) {
+  (void)state;
+  static floats x;
+  static gradients none, both, one;
+  ga_rng rng;
+  ga_rng_seed(&rng, 5);
+  float *const all[] = {x.q, x.k, x.v, x.o, x.dout};
+  for (int a = 0; a < 5; a++)
+    for (size_t i = 0; i < GA_COUNT_OF(x.q); i++) all[a][i] = (float)ga_rng_normal(&rng);
+  for (size_t i = 0; i < GA_COUNT_OF(x.lse); i++) x.lse[i] = 3;
+  for (int threads = 1; threads <= 3; threads += 2) {
+    ga_ctx *ctx = open_ctx(threads);
+    add_to_sevens(ctx, &x, 0, &none);
+    add_to_sevens(ctx, &x, GA_ATTN_BWD_ADD, &both);
+    add_to_sevens(ctx, &x, GA_ATTN_BWD_ADDS, &one);
+    assert_memory_equal(&one, &both, sizeof one);
+    assert_memory_not_equal(none.dq, both.dq, sizeof one.dq);
+    assert_memory_not_equal(none.dk, both.dk, sizeof one.dk);
+    add_to_sevens(ctx, &x, GA_ATTN_BWD_ADD_DQ, &one);
+    assert_memory_equal(one.dq, both.dq, sizeof one.dq);
+    assert_memory_equal(one.dk, none.dk, sizeof one - offsetof(gradients, dk));
+    add_to_sevens(ctx, &x, GA_ATTN_BWD_ADD_DKV, &one);
+    assert_memory_equal(one.dq, none.dq, sizeof one.dq);
+    assert_memory_equal(one.dk, both.dk, sizeof one - offsetof(gradients, dk));
     ga_ctx_destroy(ctx);
   }
 }
@@ -306,8 +382,11 @@ static void test_errors(void **state) {
   ga_attn_bwd_desc bad = d;
   bad.grad_dtype = GA_BF16;
   assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_DTYPE);
-  bad = d, bad.dtype = bad.grad_dtype = GA_BF16, bad.flags = GA_ATTN_BWD_ADD;
-  assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_DTYPE);
+  for (uint32_t flag = GA_ATTN_BWD_ADD_DQ; flag <= GA_ATTN_BWD_ADD_DKV; flag *= 2) {
+    bad = d, bad.dtype = bad.grad_dtype = GA_BF16, bad.flags = flag;
+    assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_DTYPE);
+    assert_string_equal(ga_error_text(), "attn_bwd: grad_dtype is bf16; ADD_DQ and ADD_DKV need f32");
+  }
   bad = d, bad.flags = GA_ATTN_PAGED;
   assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_ARG);
   bad = d, bad.total_q = 3;
@@ -353,6 +432,8 @@ int main(void) {
       cmocka_unit_test(test_finite_differences),
       cmocka_unit_test(test_masked_rows),
       cmocka_unit_test(test_add),
+      cmocka_unit_test(test_add_apart),
+      cmocka_unit_test(test_attn_bwd_adds_apart),
       cmocka_unit_test(test_attn_bwd_alone_and_together),
       cmocka_unit_test(test_lengths_backward),
       cmocka_unit_test(test_no_sequence),

@@ -237,9 +237,11 @@ static void test_refused_stretches(void **state) {
     d = good;                                                                                          \
   } while (0)
   d.flags = GA_ATTN_CAUSAL;
-  REFUSED(ARG, rows, 1, rows, "attn_bwd_stretches: flags 0x1; must have ADD");
+  REFUSED(ARG, rows, 1, rows, "attn_bwd_stretches: flags 0x1; must have ADD_DQ and ADD_DKV");
+  d.flags = GA_ATTN_BWD_ADD_DQ;
+  REFUSED(ARG, rows, 1, rows, "attn_bwd_stretches: flags 0x40000; must have ADD_DQ and ADD_DKV");
   d.flags |= GA_ATTN_VARLEN;
-  REFUSED(ARG, rows, 1, rows, "attn_bwd_stretches: flags 0x20002; must have ADD");
+  REFUSED(ARG, rows, 1, rows, "attn_bwd_stretches: flags 0xc0002; must have ADD_DQ and ADD_DKV");
   REFUSED(ARG, rows, 65, rows, "attn_bwd_stretches: q_stretches is 65, kv_stretches 1; must be 1 to 64");
   REFUSED(ARG, more, 1, rows, "attn_bwd_stretches: q_stretches[0] has 5 rows from 0 on; the tensor has 4");
   REFUSED(ARG, rows, 1, late, "attn_bwd_stretches: kv_stretches[0].ready is 1, but io.ready is null");

@@ -351,7 +351,9 @@ static void hopper_backward(void) {
       for (int64_t length = 512; length <= 16384; length *= 4)
         hopper_attn_bwd(length, dim, GA_BF16, GA_BF16, causal ? GA_ATTN_CAUSAL : 0, 0);
   hopper_attn_bwd(2048, 128, GA_F16, GA_F32, GA_ATTN_BWD_DETERMINISTIC, 0);
-  hopper_attn_bwd(2048, 64, GA_F16, GA_F32, GA_ATTN_BWD_ADD | GA_ATTN_SINKS, 0);
+  hopper_attn_bwd(2048, 64, GA_F16, GA_F32, GA_ATTN_BWD_ADD_DQ | GA_ATTN_BWD_ADD_DKV | GA_ATTN_SINKS, 0);
+  hopper_attn_bwd(2048, 64, GA_F16, GA_F32, GA_ATTN_BWD_ADD_DQ, 0);
+  hopper_attn_bwd(2048, 64, GA_F16, GA_F32, GA_ATTN_BWD_ADD_DKV, 0);
   hopper_attn_bwd(2048, 128, GA_BF16, GA_BF16, GA_ATTN_CAUSAL | GA_ATTN_VARLEN, 0);
   hopper_attn_bwd(2048, 128, GA_F16, GA_F16, 0, 30);
   hopper_attn_bwd(2048, 64, GA_BF16, GA_BF16, GA_ATTN_BWD_DETERMINISTIC, 30);

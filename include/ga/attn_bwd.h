@@ -8,11 +8,11 @@
  *
  * With GQA dK and dV are sums over the query heads of a KV head. LSE may be that of more keys than are given here, and
  * O the output over all of them: the results are then these keys' part of dQ, and their own dK, dV (distributed
- * attention). On GPUs a single key is taken for the only one, with dQ and dK of 0, unless ADD is set. A row whose LSE
- * is -infinity has seen no key and gives nothing. LSE is contiguous with q = max_q, or lies by tokens (lse_stride).
- * LENGTHS, as in ga/attn.h: rows of dQ, dK and dV between sequences are left as they are, with ADD and without. What
- * the inputs hold there never matters. Here a key may be of one sequence only: of two that share keys each would write
- * dK and dV.
+ * attention). On GPUs a single key is taken for the only one, with dQ and dK of 0, unless a flag ADD_ is set. A row
+ * whose LSE is -infinity has seen no key and gives nothing. LSE is contiguous with q = max_q, or lies by tokens
+ * (lse_stride). LENGTHS, as in ga/attn.h: rows of dQ, dK and dV between sequences are left as they are, with ADD and
+ * without. What the inputs hold there never matters. Here a key may be of one sequence only: of two that share keys
+ * each would write dK and dV.
  * Sources: FlashAttention-2 (arXiv 2307.08691), FlashAttention-3 (2407.08608).
  */
 #ifndef GA_ATTN_BWD_H
@@ -27,7 +27,10 @@ extern "C" {
 /* Besides GA_ATTN_CAUSAL, GA_ATTN_VARLEN, GA_ATTN_LENGTHS, GA_ATTN_ALIBI, and GA_ATTN_SINKS, which asks for dsinks. */
 typedef enum ga_attn_bwd_flags {
   GA_ATTN_BWD_DETERMINISTIC = 1 << 16, /* bitwise equal from run to run */
-  GA_ATTN_BWD_ADD = 1 << 17            /* gradients are added to what dq, dk, dv and dsinks hold; grad_dtype f32 */
+  GA_ATTN_BWD_ADD = 1 << 17,           /* ADD_DQ and ADD_DKV */
+  /* Gradients are added to what their tensors hold; grad_dtype f32. */
+  GA_ATTN_BWD_ADD_DQ = 1 << 18, /* dq, for calls that have a part of the keys each */
+  GA_ATTN_BWD_ADD_DKV = 1 << 19 /* dk, dv and dsinks: sums over queries, of which calls have a part each */
 } ga_attn_bwd_flags;
 
 typedef struct ga_attn_bwd_desc {

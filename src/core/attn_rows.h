@@ -1,8 +1,9 @@
-/* Packed sequences (ga/attn.h: VARLEN, LENGTHS) on the host: how long they are, and where their LSE lies. */
+/* Packed sequences (ga/attn.h: VARLEN, LENGTHS) on the host: how long they are, and where their LSE lies.
+ * What rows of backward see of its flags. */
 #ifndef GA_CORE_ATTN_ROWS_H
 #define GA_CORE_ATTN_ROWS_H
 
-#include "ga/attn.h"
+#include "ga/attn_bwd.h"
 
 /* Rows of sequence b. len: of a call with LENGTHS, or NULL. */
 static inline int64_t ga_attn_rows_of(uint32_t flags, const int32_t *start, const int32_t *len, int64_t b) {
@@ -14,5 +15,8 @@ static inline int64_t ga_attn_lse_at(int64_t stride, int64_t first, int64_t b, i
                                      int64_t h, int64_t i) {
   return stride ? h * stride + first + i : (b * q_heads + h) * max_q + i;
 }
+
+/* GA_ATTN_BWD_ADD stands for these, which are all that rows see. */
+#define GA_ATTN_BWD_ADDS ((uint32_t)GA_ATTN_BWD_ADD_DQ | (uint32_t)GA_ATTN_BWD_ADD_DKV)
 
 #endif

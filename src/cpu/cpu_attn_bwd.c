@@ -92,7 +92,7 @@ static void sink_gradient(const bwd_job *job, int h) {
       if (lse != -INFINITY) sum -= (double)(expf(job->a->sinks[h] - lse) * delta_of(job, &s, i, h));
     }
   }
-  job->a->dsinks[h] = (float)(d->flags & GA_ATTN_BWD_ADD ? sum + (double)job->a->dsinks[h] : sum);
+  job->a->dsinks[h] = (float)(d->flags & GA_ATTN_BWD_ADD_DKV ? sum + (double)job->a->dsinks[h] : sum);
 }
 
 /* --- running --- */
@@ -138,7 +138,7 @@ ga_status cpu_attn_bwd_run(const ga_kernel *kernel, const ga_attn_bwd_desc *d, c
   const int threads = work < SERIAL_WORK ? 1 : ga_pool_threads(cpu_pool(stream));
   const int64_t n_heads = d->batch * d->kv_heads;
   job.heads =
-      !(d->flags & GA_ATTN_BWD_ADD) && (threads == 1 || n_heads >= 4 * threads); /* the output is the sum, from 0 */
+      !(d->flags & GA_ATTN_BWD_ADD_DQ) && (threads == 1 || n_heads >= 4 * threads); /* dQ itself is the sum, from 0 */
   job.n_units = job.heads
                     ? n_heads
                     : n_heads * ga_div_up(d->max_kv, BWD_TILE) + d->batch * d->q_heads * ga_div_up(d->max_q, BWD_TILE);

@@ -1,8 +1,8 @@
 /* Gradients of attention on the CPU: how the work is cut into units. The arithmetic is in body/attn_bwd_tmpl.h.
  *
  * Where there are many KV heads a unit is one of them: its tiles of keys, and for each the tiles of queries, five
- * products a pair of tiles; dQ is added up in the output itself. Else, and with GA_ATTN_BWD_ADD, a unit is one tile of
- * keys (dK, dV) or one tile of queries (dQ), seven products in all. Both add in the same order: results are bitwise
+ * products a pair of tiles; dQ is added up in the output itself. Else, and with GA_ATTN_BWD_ADD_DQ, a unit is one tile
+ * of keys (dK, dV) or one tile of queries (dQ), seven products in all. Both add in the same order: results are bitwise
  * equal, and do not depend on the number of threads nor on what else is in the batch. */
 #ifndef GA_CPU_CPU_ATTN_BWD_H
 #define GA_CPU_CPU_ATTN_BWD_H

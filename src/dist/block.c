@@ -100,6 +100,12 @@ void dist_clear_block(const block_view *v) {
   for (int64_t i = 0; v->lse && i < v->rows * v->heads; i++) v->lse[i] = -INFINITY;
 }
 
+void dist_clear_rows(const block_view *v, dist_rows rows) {
+  for (int c = 0; c < v->n_parts; c++)
+    memset(dist_row_at(v, c, rows.from, v->head), 0,
+           (size_t)((rows.to - rows.from) * v->heads * v->dim[c] * dist_dtype_bytes(v->dtype)));
+}
+
 void dist_convert_block(const block_view *to, const block_view *from) {
   float row[MOST_ROW];
   for (int c = 0; c < to->n_parts; c++)

@@ -42,5 +42,7 @@ void *dist_row_at(const block_view *v, int part, int64_t row, int32_t head);
 void dist_convert_block(const block_view *to, const block_view *from);
 /* An empty result: zeros, LSE -infinity. */
 void dist_clear_block(const block_view *v);
+/* Zeros in some rows of a block without LSE. */
+void dist_clear_rows(const block_view *v, dist_rows rows);
 
 #endif

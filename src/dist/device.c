@@ -279,14 +279,18 @@ static ga_status device_merge(dist_device *e, const dist_step *s, const tile_dev
   return dist_device_merge(e->ctx, d, &to, &from);
 }
 
+static ga_status open_device_block(dist_device *e, const dist_step *s) {
+  e->slots[s->slot].block = s;
+  const block_view v = dist_device_slot(e, s->slot);
+  if (s->tensor == DIST_O) return dist_device_clear(e->compute, &v);
+  for (int64_t i = 0; i < s->zeros; i++) GA_TRY(dist_device_clear_rows(e->compute, &v, e->plan->zeros[s->zero + i]));
+  return GA_OK;
+}
+
 static ga_status device_step(dist_device *e, const dist_step *s, const tile_device *d) {
   device_slot *slot = &e->slots[s->slot];
   switch (s->kind) {
-  case DIST_OPEN: {
-    slot->block = s;
-    const block_view v = dist_device_slot(e, s->slot);
-    return dist_device_clear(e->compute, &v);
-  }
+  case DIST_OPEN: return open_device_block(e, s);
   case DIST_WAIT:
     if (e->rounds) return dist_rounds_await(e, slot->round);
     GA_TRY(dist_device_wait(e, e->compute, dist_window_arrived(&e->w, e->rank, slot->from), slot->due));

@@ -347,65 +347,23 @@ static ga_status give_gradients(dist_device *e, const tile_device *d) {
 static ga_status zero_sums(dist_device *e, int64_t from, int64_t to) {
   for (int c = 0; c < GATHER_PARTS; c++) {
     const int64_t row = (int64_t)e->plan->p.kv_heads * dist_gather_dim(&e->plan->p, c);
-    if (to > from)
-      GA_TRY(dist_device_zero(e, e->compute, dist_sum_at(e, c, from, 0), (to - from) * row * (int64_t)sizeof(float)));
+    GA_TRY(dist_device_zero(e, e->compute, dist_sum_at(e, c, from, 0), (to - from) * row * (int64_t)sizeof(float)));
   }
   return GA_OK;
 }
 
-/* Documents whose gradients are summed here: those of stretches that are gathered, whose calls they are. Peers get what
- * these have, and all of it where whole blocks are sent. */
-static ga_status zero_sums_of_documents(dist_device *e) {
-  const dist_problem *p = &e->plan->p;
-  const dist_gather *x = e->gather;
-  if (p->grid.need != GA_DIST_SEND_STRETCHES) return zero_sums(e, 0, p->kv->tokens);
-  int64_t from = 0, to = 0;
-  for (int64_t i = 0, j = 0; i < x->n_q_gathered || j < x->n_kv_gathered;) {
-    const int64_t q = i < x->n_q_gathered ? dist_stretch_at(p->q, e->rank, x->q_gathered[i])->doc : INT64_MAX,
-                  kv = j < x->n_kv_gathered ? dist_stretch_at(p->kv, e->rank, x->kv_gathered[j])->doc : INT64_MAX;
-    const int64_t doc = ga_min_i64(q, kv);
-    if (p->kv->doc_start[doc] != to) {
-      GA_TRY(zero_sums(e, from, to));
-      from = p->kv->doc_start[doc];
-    }
-    to = p->kv->doc_start[doc + 1];
-    i += q == doc, j += kv == doc;
-  }
-  return zero_sums(e, from, to);
-}
-
-/* Of several documents all calls but local ones add. */
-static ga_status clear_packed_gradients(dist_device *e) {
-  const dist_problem *p = &e->plan->p;
-  const block_view dq = dist_device_own(e, DIST_SLOT_OUT);
-  for (int64_t i = 0, row, n; next_gathered_rows(e, &i, &row, &n);)
-    GA_TRY(dist_device_zero(e, e->compute, dist_row_at(&dq, 0, row, 0),
-                            n * dq.heads * dq.dim[0] * dist_dtype_bytes(dq.dtype)));
-  if (p->flags & GA_DIST_SINKS)
-    GA_TRY(dist_device_zero(e, e->compute, e->io->dsinks, p->q_heads * (int64_t)sizeof(float)));
-  return zero_sums_of_documents(e);
-}
-
-/* What the calls do not write but add to begins at zero, and so does what they leave out. */
+/* What calls add to, and what they leave out. */
 static ga_status clear_gradients(dist_device *e) {
   const dist_problem *p = &e->plan->p;
   const gather_list *l = &e->gather->list;
   const block_view dq = dist_device_own(e, DIST_SLOT_OUT);
-  if (p->kv->documents > 1) return clear_packed_gradients(e);
-  if (!l->n_calls || e->gather->covered != dq.rows) {
-    GA_TRY(dist_device_clear(e->compute, &dq));
-    if (p->flags & GA_DIST_SINKS)
-      GA_TRY(dist_device_zero(e, e->compute, e->io->dsinks, p->q_heads * (int64_t)sizeof(float)));
-    return zero_sums(e, 0, p->kv->tokens);
+  const int64_t row = dq.heads * dq.dim[0] * dist_dtype_bytes(dq.dtype);
+  for (int64_t i = 0; i < l->n_q_zeros; i++) {
+    const dist_rows *z = &l->q_zeros[i];
+    GA_TRY(dist_device_zero(e, e->compute, dist_row_at(&dq, 0, z->from, 0), (z->to - z->from) * row));
   }
-  for (int64_t i = 0; i < l->n_calls; i++) {
-    const gather_call *c = &l->calls[i];
-    if (c->adds)
-      GA_TRY(dist_device_zero(e, e->compute, dist_row_at(&dq, 0, c->row, 0),
-                              c->n_q * dq.heads * dq.dim[0] * dist_dtype_bytes(dq.dtype)));
-  }
-  GA_TRY(zero_sums(e, 0, l->calls[0].key));
-  return zero_sums(e, l->calls[0].key + l->calls[0].n_k, p->kv->tokens);
+  for (int64_t i = 0; i < l->n_kv_zeros; i++) GA_TRY(zero_sums(e, l->kv_zeros[i].from, l->kv_zeros[i].to));
+  return l->sink_zeros ? dist_device_zero(e, e->compute, e->io->dsinks, p->q_heads * (int64_t)sizeof(float)) : GA_OK;
 }
 
 /* A query that no call has is left with O = 0, LSE = -infinity. */

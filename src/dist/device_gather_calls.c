@@ -224,7 +224,7 @@ static ga_status call_backward(dist_device *e, const call_place *at) {
   if (is_packed_call(at)) d.total_q = d.lse_stride = g.rows, d.total_kv = tokens_of_keys(e, at);
   d.head_dim = p->head_dim, d.v_dim = p->v_dim, d.window = (int32_t)ga_min_i64(at->c->window, INT32_MAX);
   d.dtype = p->dtype, d.grad_dtype = to.dtype;
-  d.flags = dist_order_flag(p) | feature_flags(p, at) | (at->c->adds ? (uint32_t)GA_ATTN_BWD_ADD : 0u);
+  d.flags = dist_order_flag(p) | feature_flags(p, at) | (at->c->adds ? (uint32_t)GA_ATTN_BWD_ADD_DKV : 0u);
   d.softcap = p->softcap, d.scale = p->scale;
   const ga_attn_bwd_io io = {.q = dist_row_at(&g, 0, row, h->q),
                              .o = dist_row_at(&g, 1, row, h->q),

@@ -467,6 +467,7 @@ ga_status dist_emit(ga_dist_plan *plan, const dist_schedule *s) {
     ga_mem_free(e.index);
     ga_mem_free((void *)e.by_last);
     e.index = NULL, e.by_last = NULL;
+    if (status == GA_OK) status = dist_find_first(plan, e.rank);
     if (status != GA_OK) break;
   }
 out:

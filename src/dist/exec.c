@@ -277,7 +277,8 @@ static ga_status run_plan_step(ga_dist_exec *e, const dist_step *s) {
   case DIST_OPEN: {
     slot->block = s;
     const block_view v = view_of_slot(e, s->slot);
-    dist_clear_block(&v);
+    if (s->tensor == DIST_O) dist_clear_block(&v);
+    for (int64_t i = 0; i < s->zeros; i++) dist_clear_rows(&v, e->plan->zeros[s->zero + i]);
     return GA_OK;
   }
   case DIST_SEND: return run_send(e, s);

@@ -7,6 +7,7 @@
 
 /* A kernel takes 128 rows of one head: so many of them fill a GPU together with the next group's. */
 enum { TILE_ROWS = 128, FEWEST_TILES = 128, GROUPS_FORWARD = 4, GROUPS_BACKWARD = 2, MOST_STRETCHES_CUT = 16 };
+enum { F32 = 4 };
 
 bool dist_gathers(const dist_problem *p) {
   const bool backward = p->flags & GA_DIST_BACKWARD;
@@ -70,6 +71,11 @@ int64_t dist_gather_bytes(const dist_problem *p, int part, int32_t dtype) {
 
 /* --- calls --- */
 
+/* Gradients of sinks are sums over the calls of all documents: none is the first. */
+static bool sinks_of_documents(const dist_problem *p) {
+  return p->flags & GA_DIST_BACKWARD && p->flags & GA_DIST_SINKS && p->kv->documents > 1;
+}
+
 /* Calls of a stretch; dist_tile_calls finds two where some queries stand behind the last key. */
 static ga_status add_calls(const dist_problem *p, int32_t rank, int32_t stretch, gather_list *l) {
   const dist_stretch *q = dist_stretch_at(p->q, rank, stretch);
@@ -84,7 +90,6 @@ static ga_status add_calls(const dist_problem *p, int32_t rank, int32_t stretch,
     gather_call *c = &l->calls[l->n_calls];
     *c = (gather_call){.stretch = stretch,
                        .causal = f->causal,
-                       .adds = l->n_calls > 0 || p->kv->documents > 1,
                        .row = q->row + f->q,
                        .n_q = f->n_q,
                        .key = first + f->k,
@@ -92,12 +97,13 @@ static ga_status add_calls(const dist_problem *p, int32_t rank, int32_t stretch,
                        .window = f->window};
     const bool all = n == 1 && f->n_q == q->count && f->n_k == keys.count;
     if (all && may_be_local(p) && has_whole_document(p, rank, q)) {
-      c->local = true, c->adds = false;
+      c->local = true;
       c->key = dist_stretch_at(p->kv, rank, dist_first_of_doc(p->kv, rank, q->doc))->row;
     }
     const gather_call *before = l->n_calls ? c - 1 : NULL;
     if (p->flags & GA_DIST_BACKWARD && before && dist_stretch_at(p->q, rank, before->stretch)->doc == q->doc)
       c->round = before->round + 1;
+    c->adds = c->round > 0 || sinks_of_documents(p);
     l->n_calls++;
   }
   return GA_OK;
@@ -145,16 +151,97 @@ static ga_status cut_batches(const dist_problem *p, gather_list *l) {
   return GA_OK;
 }
 
+/* --- what calls do not write --- */
+
+static int by_first_row(const void *a, const void *b) {
+  const dist_rows *x = a, *y = b;
+  return x->from < y->from ? -1 : x->from > y->from;
+}
+
+/* What calls write, in ascending order: queries, or tokens of keys. Keys of local documents count as written where
+ * nobody reads their sums. */
+static int64_t list_written(const dist_problem *p, int32_t rank, const gather_list *l, bool keys, dist_rows *out) {
+  const bool all_sent = p->grid.need != GA_DIST_SEND_STRETCHES;
+  int64_t n = 0;
+  for (int64_t i = 0; i < l->n_calls; i++) {
+    const gather_call *c = &l->calls[i];
+    const int64_t doc = dist_stretch_at(p->q, rank, c->stretch)->doc;
+    if (keys && (c->adds || (c->local && all_sent))) continue;
+    out[n++] = !keys      ? (dist_rows){c->row, c->row + c->n_q}
+               : c->local ? (dist_rows){p->kv->doc_start[doc], p->kv->doc_start[doc + 1]}
+                          : (dist_rows){c->key, c->key + c->n_k};
+  }
+  qsort(out, (size_t)n, sizeof *out, by_first_row);
+  return n;
+}
+
+/* The rows of `all` that are not in `written`. */
+static ga_status add_gaps(dist_rows **list, int64_t *n, int64_t *room, dist_rows all, const dist_rows *written,
+                          int64_t n_written, int64_t apart) {
+  int64_t at = all.from;
+  for (int64_t i = 0; i < n_written && written[i].from < all.to; i++) {
+    if (written[i].to <= at) continue;
+    GA_TRY(dist_add_rows(list, 0, n, room, (dist_rows){at, ga_min_i64(written[i].from, all.to)}, apart));
+    at = ga_max_i64(at, written[i].to);
+  }
+  return dist_add_rows(list, 0, n, room, (dist_rows){at, all.to}, apart);
+}
+
+/* Documents that the rank has some of, queries or keys, from *q and *kv on of its stretches; false: no more. */
+static bool next_own_document(const dist_problem *p, int32_t rank, int64_t *q, int64_t *kv, int64_t *doc) {
+  const int64_t n_q = dist_stretches(p->q, rank), n_kv = dist_stretches(p->kv, rank);
+  const int64_t doc_q = *q < n_q ? dist_stretch_at(p->q, rank, *q)->doc : INT64_MAX,
+                doc_kv = *kv < n_kv ? dist_stretch_at(p->kv, rank, *kv)->doc : INT64_MAX;
+  *doc = ga_min_i64(doc_q, doc_kv);
+  while (*q < n_q && dist_stretch_at(p->q, rank, *q)->doc == *doc) ++*q;
+  while (*kv < n_kv && dist_stretch_at(p->kv, rank, *kv)->doc == *doc) ++*kv;
+  return *doc < INT64_MAX;
+}
+
+/* Peers get sums of what these have; of all tokens where whole blocks are sent. */
+static ga_status find_key_zeros(const dist_problem *p, int32_t rank, gather_list *l, const dist_rows *written,
+                                int64_t n) {
+  const int64_t apart = dist_fill_rows((int64_t)F32 * p->kv_heads * (p->head_dim + p->v_dim));
+  const dist_rows all = {0, p->kv->tokens};
+  int64_t q = 0, kv = 0, doc;
+  if (p->kv->documents == 1 || p->grid.need != GA_DIST_SEND_STRETCHES)
+    return add_gaps(&l->kv_zeros, &l->n_kv_zeros, &l->kv_room, all, written, n, apart);
+  for (int64_t from = 0; next_own_document(p, rank, &q, &kv, &doc);) {
+    const dist_rows of_doc = {p->kv->doc_start[doc], p->kv->doc_start[doc + 1]};
+    while (from < n && written[from].to <= of_doc.from) from++;
+    GA_TRY(add_gaps(&l->kv_zeros, &l->n_kv_zeros, &l->kv_room, of_doc, written + from, n - from, apart));
+  }
+  return GA_OK;
+}
+
+static ga_status find_zeros(const dist_problem *p, int32_t rank, gather_list *l) {
+  const int64_t apart = dist_fill_rows((int64_t)F32 * p->q_heads * p->head_dim);
+  const dist_rows own = {0, p->q->rows[rank]};
+  void *memory;
+  l->sink_zeros = p->flags & GA_DIST_SINKS && (!l->n_calls || sinks_of_documents(p));
+  GA_TRY(ga_mem_zalloc((size_t)l->n_calls + 1, sizeof(dist_rows), "calls of a rank", &memory));
+  dist_rows *const written = memory;
+  int64_t n = list_written(p, rank, l, false, written);
+  ga_status status = add_gaps(&l->q_zeros, &l->n_q_zeros, &l->q_room, own, written, n, apart);
+  n = list_written(p, rank, l, true, written);
+  if (status == GA_OK) status = find_key_zeros(p, rank, l, written, n);
+  ga_mem_free(memory);
+  return status;
+}
+
 /* From the last stretch on: those that see most keys are the longest calls, and the others fill what they leave. */
 ga_status dist_gather_list(const dist_problem *p, int32_t rank, gather_list *l) {
   *l = (gather_list){.calls = NULL};
   for (int32_t i = (int32_t)dist_stretches(p->q, rank) - 1; i >= 0; i--) GA_TRY(add_calls(p, rank, i, l));
   if (p->kv->documents > 1 && l->n_calls) qsort(l->calls, (size_t)l->n_calls, sizeof *l->calls, by_batch);
-  return cut_batches(p, l);
+  GA_TRY(cut_batches(p, l));
+  return p->flags & GA_DIST_BACKWARD ? find_zeros(p, rank, l) : GA_OK;
 }
 
 void dist_gather_free(gather_list *l) {
   ga_mem_free(l->calls);
   ga_mem_free(l->batches);
+  ga_mem_free(l->q_zeros);
+  ga_mem_free(l->kv_zeros);
   *l = (gather_list){.calls = NULL};
 }

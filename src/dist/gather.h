@@ -31,7 +31,7 @@ static inline int32_t dist_gather_dim(const dist_problem *p, int part) { return 
 typedef struct gather_call {
   int32_t stretch, round; /* round: calls of a document that share keys have different ones */
   bool causal, local;
-  bool adds;        /* backward: to what dQ, dK, dV hold. The first call of a single document writes them */
+  bool adds;        /* backward: to what dK, dV and dsinks hold. dQ is written: no other call has these queries */
   int64_t row, n_q; /* of the rank */
   int64_t key, n_k;
   int64_t window;
@@ -47,6 +47,10 @@ typedef struct gather_list {
   gather_call *calls;
   gather_batch *batches; /* local ones first */
   int64_t n_calls, n_batches, room, batch_room;
+  /* Backward: what no call writes before others add to it, or it goes to a peer. Zeros are to be there. */
+  dist_rows *q_zeros, *kv_zeros; /* rows of the rank's dQ; of dK and dV of all tokens */
+  int64_t n_q_zeros, n_kv_zeros, q_room, kv_room;
+  bool sink_zeros; /* the same of dsinks */
 } gather_list;
 
 enum { GATHER_CALLS_A_STRETCH = 2 }; /* at most */

@@ -16,7 +16,7 @@
 #define MOST_PAIRS ((uint64_t)1 << 62)
 #define MOST_BYTES ((uint64_t)1 << 60)
 
-_Static_assert(sizeof(dist_step) == 96, "a step is hashed as bytes: no padding");
+_Static_assert(sizeof(dist_step) == 120, "a step is hashed as bytes: no padding");
 
 /* Pairs of query, key and head, masked or not, below MOST_PAIRS: sums over tiles then fit into int64. */
 static ga_status check_plan_pairs(const ga_dist_desc *d) {
@@ -88,6 +88,7 @@ static uint64_t hash_plan(const ga_dist_plan *plan) {
   uint64_t h = ga_fnv64(GA_FNV64_START, head, sizeof head);
   h = ga_fnv64(h, numbers, sizeof numbers);
   if (plan->n_pieces) h = ga_fnv64(h, plan->pieces, (size_t)plan->n_pieces * sizeof *plan->pieces);
+  if (plan->n_zeros) h = ga_fnv64(h, plan->zeros, (size_t)plan->n_zeros * sizeof *plan->zeros);
   for (int32_t r = 0; r < p->ranks; r++) {
     const dist_program *g = &plan->programs[r];
     h = ga_fnv64(h, g->steps, (size_t)g->n_steps * sizeof *g->steps);
@@ -155,6 +156,7 @@ void ga_dist_plan_destroy(ga_dist_plan *plan) {
   }
   ga_mem_free(plan->programs);
   ga_mem_free(plan->pieces);
+  ga_mem_free(plan->zeros);
   ga_mem_free(plan);
 }
 

@@ -26,6 +26,10 @@ typedef enum dist_kind {
   DIST_FREE     /* waits for sends out of slot, then slot is empty */
 } dist_kind;
 
+/* Backward, of a TILE: its first call writes its rows of dQ, or of dK and dV, as none before has them. Its second call:
+ * the same, shifted to the left by 1. Else what the sums hold is added to. */
+enum { DIST_WRITES_DQ = 1, DIST_WRITES_DKV = 4 };
+
 /* The slots of a rank's own tensors; they are the caller's memory and always hold their block. */
 enum { DIST_SLOT_Q, DIST_SLOT_KV, DIST_SLOT_OUT, DIST_SLOT_DKV, DIST_OWN_SLOTS };
 
@@ -41,7 +45,14 @@ typedef struct dist_step {
   int32_t order, order_dkv;          /* TILE, MERGE: the how many-th result that slot (slot_dkv) takes, from 0 */
   int64_t piece, pieces;             /* OPEN, SEND, RECEIVE: stretches of owner that the block has, in plan->pieces */
   int64_t bytes;                     /* SEND, RECEIVE, OPEN: of the block */
+  int64_t zero, zeros;               /* OPEN, backward: rows that begin at zero, in plan->zeros */
+  int32_t writes, reserved;          /* TILE: DIST_WRITES_ */
 } dist_step;
+
+/* Rows [from, to). */
+typedef struct dist_rows {
+  int64_t from, to;
+} dist_rows;
 
 typedef struct dist_program {
   dist_step *steps;
@@ -78,6 +89,8 @@ struct ga_dist_plan {
   dist_program *programs; /* [ranks] */
   int32_t *pieces;
   int64_t n_pieces, piece_room;
+  dist_rows *zeros; /* of blocks that steps open */
+  int64_t n_zeros, zero_room;
   int32_t stages;
   uint64_t hash;
 };
@@ -168,6 +181,17 @@ static inline int64_t dist_work_end(const ga_dist_layout *l, int32_t rank, int32
 }
 GA_NODISCARD ga_status dist_route(ga_dist_plan *plan, dist_schedule *s);
 GA_NODISCARD ga_status dist_emit(ga_dist_plan *plan, const dist_schedule *s);
+
+/* --- what is written first: first.c --- */
+
+/* Which tiles of a rank's steps write, and which rows begin at zero. */
+GA_NODISCARD ga_status dist_find_first(ga_dist_plan *plan, int32_t rank);
+/* Rows that begin at zero, one more entry or a longer last one: up to `apart` rows between two of them are zeros, too.
+ * The list begins at `first`. */
+GA_NODISCARD ga_status dist_add_rows(dist_rows **list, int64_t first, int64_t *n, int64_t *room, dist_rows rows,
+                                     int64_t apart);
+/* So many rows are written while one more fill of a device begins. */
+int64_t dist_fill_rows(int64_t row_bytes);
 
 /* Room for one more element of an array that grows. */
 GA_NODISCARD ga_status dist_grow(void *array, int64_t n, int64_t *room, size_t each, const char *what);

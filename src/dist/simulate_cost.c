@@ -93,11 +93,13 @@ static double result_elements(const dist_problem *p, int32_t tensor, double rows
   return rows * heads * dim;
 }
 
-/* Forward the state is written and read, and the sum is read and written; backward the sums are. */
-static double bytes_of_tile_results(const dist_problem *p, const dist_step *t, double n_q, double n_k) {
+/* Of call i. Forward the state is written and read, and the sum is read and written; backward the sums are, or written
+ * alone. */
+static double bytes_of_tile_results(const dist_problem *p, const dist_step *t, int i, double n_q, double n_k) {
   const dist_heads kv = dist_kv_of(p, t->head, t->heads);
   if (!(p->flags & GA_DIST_BACKWARD)) return 4 * F32 * result_elements(p, DIST_O, n_q, t->heads);
-  return 2 * F32 * (result_elements(p, DIST_DQ, n_q, t->heads) + result_elements(p, DIST_DKV, n_k, kv.end - kv.begin));
+  const double q = result_elements(p, DIST_DQ, n_q, t->heads), k = result_elements(p, DIST_DKV, n_k, kv.end - kv.begin);
+  return F32 * (q * (t->writes & DIST_WRITES_DQ << i ? 1 : 2) + k * (t->writes & DIST_WRITES_DKV << i ? 1 : 2));
 }
 
 /* Heads of a tile that do not begin and end where a head of keys does take a call for each head of keys (tile.c). */
@@ -125,7 +127,7 @@ double sim_tile_seconds(const simulation *s, const dist_step *t) {
                        some_k = {.first = k->first + c->k * p->kv->step, .count = c->n_k, .doc = k->doc};
     const sim_shape x = sim_shape_of(s, &some_q, &some_k);
     seconds += sim_call_seconds(s, &x, t->heads, true) + calls_by_heads(p, t) * s->m->launch +
-               sim_memory_seconds(s, bytes_of_tile_results(p, t, x.n_q, x.n_k));
+               sim_memory_seconds(s, bytes_of_tile_results(p, t, i, x.n_q, x.n_k));
   }
   return seconds;
 }
@@ -133,9 +135,12 @@ double sim_tile_seconds(const simulation *s, const dist_step *t) {
 double sim_pass_seconds(const simulation *s, const dist_step *t) {
   const dist_problem *p = &s->plan->p;
   const ga_dist_layout *l = dist_layout_of(p, t->tensor);
-  const bool own = t->kind == DIST_OPEN && t->slot < DIST_OWN_SLOTS;
-  double rows = own ? (double)l->rows[t->owner] : 0;
-  for (int64_t i = 0; i < t->pieces && !own; i++)
+  const bool zeros = t->kind == DIST_OPEN && t->tensor != DIST_O,
+             own = t->kind == DIST_OPEN && t->slot < DIST_OWN_SLOTS;
+  double rows = own && !zeros ? (double)l->rows[t->owner] : 0;
+  for (int64_t i = 0; i < t->zeros; i++)
+    rows += (double)(s->plan->zeros[t->zero + i].to - s->plan->zeros[t->zero + i].from);
+  for (int64_t i = 0; i < t->pieces && !own && !zeros; i++)
     rows += (double)dist_stretch_at(l, t->owner, s->plan->pieces[t->piece + i])->count;
   const double passes = t->kind == DIST_MERGE ? 3 : 1; /* two are read, one is written; OPEN writes zeros */
   return sim_memory_seconds(s, passes * F32 * result_elements(p, t->tensor, rows, t->heads));

@@ -48,13 +48,20 @@ static void push_group(simulation *s, const gather_times *t, int32_t tensor, con
 }
 
 /* Bytes of f32 sums that a call of gradients for all heads touches beside what one device's call does: dQ is rounded by
- * itself at the end; dK and dV are written, or read and written, and begin at zero where calls add. Local calls write
- * the caller's tensors. */
+ * itself at the end; dK and dV are written, or read and written. Local calls write the caller's tensors. */
 static double bytes_of_call_sums(const dist_problem *p, const gather_call *c) {
   const double q = (double)c->n_q * p->q_heads * p->head_dim,
                kv = (double)c->n_k * p->kv_heads * (p->head_dim + p->v_dim);
   if (c->local || !(p->flags & GA_DIST_BACKWARD)) return 0;
-  return F32 * (q + kv) * (c->adds ? 3 : 1);
+  return F32 * (q + kv * (c->adds ? 2 : 1));
+}
+
+/* Zeros where no call writes first. They count with the first call, though its keys may still be on their way. */
+static double bytes_of_zeros(const dist_problem *p, const gather_list *l) {
+  double q = 0, kv = 0;
+  for (int64_t i = 0; i < l->n_q_zeros; i++) q += (double)(l->q_zeros[i].to - l->q_zeros[i].from);
+  for (int64_t i = 0; i < l->n_kv_zeros; i++) kv += (double)(l->kv_zeros[i].to - l->kv_zeros[i].from);
+  return F32 * (q * p->q_heads * p->head_dim + kv * p->kv_heads * (p->head_dim + p->v_dim));
 }
 
 /* A batch for all heads, but for its launch. */
@@ -80,6 +87,7 @@ static void run_calls(simulation *s, int32_t rank, const gather_list *l, const d
   sim_rank *r = &s->ranks[rank];
   int64_t local = 0, next[STREAMS], group[STREAMS];
   double ready[STREAMS];
+  const double zeros = sim_memory_seconds(s, bytes_of_zeros(&s->plan->p, l));
   for (; local < l->n_batches && l->calls[l->batches[local].first].local; local++)
     r->clock += sim_disturbed(s, rank, batch_seconds(s, rank, l, &l->batches[local]) + s->m->launch);
   r->busy += r->clock;
@@ -90,8 +98,8 @@ static void run_calls(simulation *s, int32_t rank, const gather_list *l, const d
   while (group[0] < groups || group[1] < groups) {
     const int i = group[1] >= groups || (group[0] < groups && ready[0] <= ready[1]) ? 0 : 1;
     const double begin = r->clock > ready[i] ? r->clock : ready[i],
-                 seconds =
-                     sim_disturbed(s, rank, batch_seconds(s, rank, l, &l->batches[next[i]]) / groups + s->m->launch);
+                 own = batch_seconds(s, rank, l, &l->batches[next[i]]) + (next[i] == local ? zeros : 0),
+                 seconds = sim_disturbed(s, rank, own / groups + s->m->launch);
     r->busy += seconds;
     r->clock = ready[i] = begin + seconds;
     if (++next[i] < l->n_batches) continue;

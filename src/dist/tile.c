@@ -57,23 +57,28 @@ static operand operand_rows(const block_view *v, int part, int64_t row, int64_t 
   return x;
 }
 
-/* Where a call adds its gradients: the view's rows when they are f32, else zeros in the scratch; add_gradients then
- * adds them to the view. */
+/* Where a call leaves its gradients: the view's rows when they are f32, else the scratch; give_tile_gradients then
+ * brings them to the view. */
 static operand gradient_rows(const block_view *v, int part, int64_t row, int64_t rows, int32_t head, int32_t heads,
                              float **scratch) {
   if (v->dtype == GA_F32) return operand_rows(v, part, row, rows, head, heads, scratch);
-  const operand x = {take_scratch(scratch, rows * heads * v->dim[part]), strides_of_rows(rows, heads, v->dim[part])};
-  for (int64_t i = 0; i < rows * heads * v->dim[part]; i++) x.data[i] = 0;
-  return x;
+  return (operand){take_scratch(scratch, rows * heads * v->dim[part]), strides_of_rows(rows, heads, v->dim[part])};
 }
 
-static void add_gradients(const block_view *v, int part, int64_t row, int64_t rows, int32_t head, int32_t heads,
-                          const operand *x) {
+static void give_tile_gradients(const block_view *v, int part, int64_t row, int64_t rows, const tile_heads *h,
+                                bool adds, const operand *x) {
+  const bool keys = dist_is_of_keys(v->tensor);
+  const int32_t head = keys ? h->kv_head : h->head, heads = keys ? h->kv_heads : h->heads;
   if (v->dtype == GA_F32) return;
   for (int64_t i = 0; i < rows; i++)
-    for (int32_t h = 0; h < heads; h++)
-      dist_add_row(v->dtype, dist_row_at(v, part, row + i, head + h),
-                   x->data + i * x->stride.token + h * x->stride.head, v->dim[part]);
+    for (int32_t n = 0; n < heads; n++) {
+      const float *const from = x->data + i * x->stride.token + n * x->stride.head;
+      void *const to = dist_row_at(v, part, row + i, head + n);
+      if (adds)
+        dist_add_row(v->dtype, to, from, v->dim[part]);
+      else
+        dist_store_row(v->dtype, from, v->dim[part], to);
+    }
 }
 
 /* ga_attn counts places from the last key of a call, so its biases differ from those of the document by one number for
@@ -141,7 +146,8 @@ static ga_status run_backward(const tile_job *job, const tile_call *c, const til
   ga_attn_bwd_desc d = GA_ATTN_BWD_DESC_INIT;
   d.max_q = c->n_q, d.max_kv = c->n_k, d.q_heads = h->heads, d.kv_heads = h->kv_heads;
   d.head_dim = p->head_dim, d.v_dim = p->v_dim, d.window = (int32_t)ga_min_i64(c->window, INT32_MAX);
-  d.flags = (uint32_t)GA_ATTN_BWD_ADD | dist_order_flag(p) | (c->causal ? (uint32_t)GA_ATTN_CAUSAL : 0u);
+  d.flags = dist_order_flag(p) | (c->causal ? (uint32_t)GA_ATTN_CAUSAL : 0u);
+  if (job->out.dtype == GA_F32) d.flags |= c->adds; /* else the scratch is written */
   d.softcap = p->softcap, d.scale = p->scale;
   if (job->alibi) d.flags |= (uint32_t)GA_ATTN_ALIBI;
   float *scratch = job->scratch;
@@ -179,9 +185,9 @@ static ga_status run_backward(const tile_job *job, const tile_call *c, const til
                              .dk_stride = dk.stride,
                              .dv_stride = dv.stride};
   GA_TRY(ga_attn_bwd(job->ctx, &d, &io, NULL));
-  add_gradients(&job->out, 0, at->out, c->n_q, h->head, h->heads, &dq);
-  add_gradients(&job->dkv, 0, at->dkv, c->n_k, h->kv_head, h->kv_heads, &dk);
-  add_gradients(&job->dkv, 1, at->dkv, c->n_k, h->kv_head, h->kv_heads, &dv);
+  give_tile_gradients(&job->out, 0, at->out, c->n_q, h, c->adds & GA_ATTN_BWD_ADD_DQ, &dq);
+  give_tile_gradients(&job->dkv, 0, at->dkv, c->n_k, h, c->adds & GA_ATTN_BWD_ADD_DKV, &dk);
+  give_tile_gradients(&job->dkv, 1, at->dkv, c->n_k, h, c->adds & GA_ATTN_BWD_ADD_DKV, &dv);
   return GA_OK;
 }
 
@@ -218,6 +224,8 @@ ga_status dist_tile_run(const tile_job *job) {
                           .out = dist_view_row(&job->out, s->q_stretch) + calls[i].q,
                           .kv = dist_view_row(&job->kv, s->k_stretch) + calls[i].k,
                           .dkv = job->dkv.p ? dist_view_row(&job->dkv, s->k_stretch) + calls[i].k : 0};
+    calls[i].adds = (s->writes & DIST_WRITES_DQ << i ? 0u : (uint32_t)GA_ATTN_BWD_ADD_DQ) |
+                    (s->writes & DIST_WRITES_DKV << i ? 0u : (uint32_t)GA_ATTN_BWD_ADD_DKV);
     GA_TRY(run_heads(job, &calls[i], &at));
   }
   return GA_OK;

@@ -32,6 +32,7 @@ typedef struct tile_job {
 typedef struct tile_call {
   int64_t q, n_q, k, n_k, window;
   bool causal;
+  uint32_t adds; /* backward: GA_ATTN_BWD_ADD_DQ, GA_ATTN_BWD_ADD_DKV, by the step */
 } tile_call;
 
 /* Heads [head, head + heads) of queries, which read kv_heads heads of keys from kv_head on, each as many. */
@@ -70,6 +71,8 @@ GA_NODISCARD ga_status dist_device_copy(ga_stream *stream, const block_view *to,
 GA_NODISCARD ga_status dist_device_merge(ga_ctx *ctx, const tile_device *d, const block_view *to,
                                          const block_view *from);
 GA_NODISCARD ga_status dist_device_clear(ga_stream *stream, const block_view *v);
+/* As dist_clear_rows. */
+GA_NODISCARD ga_status dist_device_clear_rows(ga_stream *stream, const block_view *v, dist_rows rows);
 GA_NODISCARD ga_status dist_device_convert(ga_ctx *ctx, const tile_device *d, const block_view *to,
                                            const block_view *from);
 

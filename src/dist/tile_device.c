@@ -123,6 +123,13 @@ ga_status dist_device_clear(ga_stream *stream, const block_view *v) {
   return v->lse ? fill(stream, v->lse, minus_infinity, (size_t)(v->rows * v->heads)) : GA_OK;
 }
 
+ga_status dist_device_clear_rows(ga_stream *stream, const block_view *v, dist_rows rows) {
+  for (int c = 0; c < v->n_parts; c++)
+    GA_TRY(stream->device->ops->fill(stream, dist_row_at(v, c, rows.from, v->head), 0,
+                                     (size_t)((rows.to - rows.from) * v->heads * (int64_t)v->dim[c])));
+  return GA_OK;
+}
+
 ga_status dist_device_convert(ga_ctx *ctx, const tile_device *d, const block_view *to, const block_view *from) {
   for (int c = 0; c < to->n_parts; c++) {
     ga_convert_desc x = GA_CONVERT_DESC_INIT;
@@ -213,7 +220,7 @@ ga_status dist_device_backward(const tile_job *job, const tile_call *c, const ti
   d.max_q = c->n_q, d.max_kv = c->n_k, d.q_heads = h->heads, d.kv_heads = h->kv_heads;
   d.head_dim = p->head_dim, d.v_dim = p->v_dim, d.window = (int32_t)ga_min_i64(c->window, INT32_MAX);
   d.dtype = p->dtype, d.grad_dtype = GA_F32;
-  d.flags = (uint32_t)GA_ATTN_BWD_ADD | dist_order_flag(p) | (c->causal ? (uint32_t)GA_ATTN_CAUSAL : 0u);
+  d.flags = c->adds | dist_order_flag(p) | (c->causal ? (uint32_t)GA_ATTN_CAUSAL : 0u);
   d.softcap = p->softcap, d.scale = p->scale;
   ga_attn_bwd_io io = {.q = dist_row_at(&job->q, 0, at->q, h->head),
                        .o = dist_row_at(&job->q, 1, at->q, h->head),

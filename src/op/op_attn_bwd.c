@@ -1,8 +1,9 @@
+#include "core/attn_rows.h"
 #include "op/op.h"
 #include "op/op_stretch.h"
 
 #define MASK_FLAGS (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_SINKS | GA_ATTN_ALIBI | GA_ATTN_LENGTHS)
-#define ALL_FLAGS  (MASK_FLAGS | GA_ATTN_BWD_DETERMINISTIC | GA_ATTN_BWD_ADD)
+#define ALL_FLAGS  (MASK_FLAGS | GA_ATTN_BWD_DETERMINISTIC | GA_ATTN_BWD_ADD | GA_ATTN_BWD_ADDS)
 #define OP         "attn_bwd"
 
 static ga_status check_heads(const ga_attn_bwd_desc *d) {
@@ -24,8 +25,8 @@ static ga_status check_dtypes(const ga_attn_bwd_desc *d) {
   GA_REQUIRE(d->grad_dtype == GA_F32 || d->grad_dtype == d->dtype, GA_ERR_DTYPE,
              OP ": grad_dtype is %s; allowed: f32, or dtype = %s", ga_dtype_name((ga_dtype)d->grad_dtype),
              ga_dtype_name((ga_dtype)d->dtype));
-  GA_REQUIRE(d->grad_dtype == GA_F32 || !(d->flags & GA_ATTN_BWD_ADD), GA_ERR_DTYPE,
-             OP ": grad_dtype is %s; ADD needs f32", ga_dtype_name((ga_dtype)d->grad_dtype));
+  GA_REQUIRE(d->grad_dtype == GA_F32 || !(d->flags & GA_ATTN_BWD_ADDS), GA_ERR_DTYPE,
+             OP ": grad_dtype is %s; ADD_DQ and ADD_DKV need f32", ga_dtype_name((ga_dtype)d->grad_dtype));
   return GA_OK;
 }
 
@@ -69,6 +70,7 @@ static ga_status complete(ga_attn_bwd_desc *d) {
   if (d->v_dim == 0) d->v_dim = d->head_dim;
   GA_TRY(check_heads(d));
   GA_REQUIRE(!(d->flags & ~(uint32_t)ALL_FLAGS), GA_ERR_ARG, OP ": flags 0x%x are unknown", d->flags);
+  if (d->flags & GA_ATTN_BWD_ADD) d->flags = (d->flags & ~(uint32_t)GA_ATTN_BWD_ADD) | GA_ATTN_BWD_ADDS;
   GA_TRY(check_dtypes(d));
   GA_TRY(check_packed_fields(d));
   GA_REQUIRE(d->window >= 0, GA_ERR_ARG, OP ": window is %d; must be 0 (none) or more", d->window);

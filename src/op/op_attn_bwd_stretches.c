@@ -1,11 +1,12 @@
 /* Gradients over stretches: ga_attn_bwd for each pair of them that see each other. Its masks are aligned to the bottom
  * right, so that a pair is at most two calls: queries that stand among the keys, and queries behind them. */
+#include "core/attn_rows.h"
 #include "ga/attn_bwd.h"
 #include "op/op.h"
 #include "op/op_stretch.h"
 
 #define OP    "attn_bwd_stretches"
-#define FLAGS (GA_ATTN_CAUSAL | GA_ATTN_BWD_DETERMINISTIC | GA_ATTN_BWD_ADD)
+#define FLAGS (GA_ATTN_CAUSAL | GA_ATTN_BWD_DETERMINISTIC | GA_ATTN_BWD_ADDS)
 
 typedef struct call {
   ga_ctx *ctx;
@@ -15,8 +16,8 @@ typedef struct call {
 } call;
 
 static ga_status check_description(const ga_attn_bwd_desc *d) {
-  GA_REQUIRE((d->flags & ~(uint32_t)FLAGS) == 0 && d->flags & GA_ATTN_BWD_ADD, GA_ERR_ARG,
-             OP ": flags 0x%x; must have ADD, and may have CAUSAL and DETERMINISTIC alone", d->flags);
+  GA_REQUIRE((d->flags & ~(uint32_t)FLAGS) == 0 && (d->flags & GA_ATTN_BWD_ADDS) == GA_ATTN_BWD_ADDS, GA_ERR_ARG,
+             OP ": flags 0x%x; must have ADD_DQ and ADD_DKV, and may have CAUSAL and DETERMINISTIC alone", d->flags);
   GA_REQUIRE(d->max_q <= INT32_MAX && d->max_kv <= INT32_MAX, GA_ERR_SHAPE,
              OP ": max_q %lld, max_kv %lld; must be at most 2^31 - 1", (long long)d->max_q, (long long)d->max_kv);
   return GA_OK;

@@ -86,13 +86,14 @@ static void one_row(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, const se
   }
 }
 
-static void store_gradient_row(const ga_attn_bwd_desc *d, const double *x, void *out, const ga_attn_strides *stride,
-                               int64_t b, int64_t first, int64_t n, int heads, int dim) {
+/* add: the flag by which these are added to what out holds. */
+static void store_gradient_row(const ga_attn_bwd_desc *d, uint32_t add, const double *x, void *out,
+                               const ga_attn_strides *stride, int64_t b, int64_t first, int64_t n, int heads, int dim) {
   for (int64_t i = 0; i < n; i++)
     for (int h = 0; h < heads; h++)
       for (int c = 0; c < dim; c++) {
         const int64_t to = element_at(d, stride, b, first, i, h) + c;
-        const double old = d->flags & GA_ATTN_BWD_ADD ? ga_ref_load((ga_dtype)d->grad_dtype, out, to) : 0;
+        const double old = d->flags & add ? ga_ref_load((ga_dtype)d->grad_dtype, out, to) : 0;
         ga_ref_store((ga_dtype)d->grad_dtype, out, to, old + x[(i * heads + h) * dim + c]);
       }
 }
@@ -105,9 +106,12 @@ static void one_sequence(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, con
   memset(memory, 0, (size_t)(n_dq + n_dk + n_dv) * sizeof *memory);
   for (int64_t i = 0; i < s->n_q; i++)
     for (int h = 0; h < d->q_heads; h++) one_row(d, a, s, i, h, &g, d->flags & GA_ATTN_SINKS ? &dsinks[h] : NULL);
-  store_gradient_row(d, g.dq, a->dq, &a->dq_stride, s->b, s->q_first, s->n_q, d->q_heads, d->head_dim);
-  store_gradient_row(d, g.dk, a->dk, &a->dk_stride, s->b, s->kv_first, s->n_kv, d->kv_heads, d->head_dim);
-  store_gradient_row(d, g.dv, a->dv, &a->dv_stride, s->b, s->kv_first, s->n_kv, d->kv_heads, d->v_dim);
+  store_gradient_row(d, GA_ATTN_BWD_ADD_DQ, g.dq, a->dq, &a->dq_stride, s->b, s->q_first, s->n_q, d->q_heads,
+                     d->head_dim);
+  store_gradient_row(d, GA_ATTN_BWD_ADD_DKV, g.dk, a->dk, &a->dk_stride, s->b, s->kv_first, s->n_kv, d->kv_heads,
+                     d->head_dim);
+  store_gradient_row(d, GA_ATTN_BWD_ADD_DKV, g.dv, a->dv, &a->dv_stride, s->b, s->kv_first, s->n_kv, d->kv_heads,
+                     d->v_dim);
 }
 
 ga_status ga_ref_attn_bwd(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
@@ -124,7 +128,7 @@ ga_status ga_ref_attn_bwd(const ga_kernel *kernel, const void *desc, const void 
     one_sequence(d, a, &s, dsinks + d->q_heads, dsinks);
   }
   for (int h = 0; h < d->q_heads && d->flags & GA_ATTN_SINKS; h++) {
-    const double old = d->flags & GA_ATTN_BWD_ADD ? (double)a->dsinks[h] : 0;
+    const double old = d->flags & GA_ATTN_BWD_ADD_DKV ? (double)a->dsinks[h] : 0;
     a->dsinks[h] = (float)(old + dsinks[h]);
   }
   ga_mem_free(p);

@@ -42,13 +42,14 @@ static int64_t first_token_of(const check_case *c, const ga_attn_bwd_desc *d, bo
 /* --- description --- */
 
 static void draw_flags(check_case *c, ga_attn_bwd_desc *d) {
-  const uint32_t all[] = {GA_ATTN_CAUSAL, GA_ATTN_VARLEN, GA_ATTN_SINKS, GA_ATTN_ALIBI, GA_ATTN_BWD_DETERMINISTIC,
-                          GA_ATTN_BWD_ADD};
+  const uint32_t all[] = {
+      GA_ATTN_CAUSAL,     GA_ATTN_VARLEN,     GA_ATTN_SINKS, GA_ATTN_ALIBI, GA_ATTN_BWD_DETERMINISTIC,
+      GA_ATTN_BWD_ADD_DQ, GA_ATTN_BWD_ADD_DKV};
   for (size_t i = 0; i < GA_COUNT_OF(all); i++)
     if (check_pick(c, 3) == 0 || (i == 0 && check_pick(c, 2))) d->flags |= all[i];
   if (check_pick(c, 3) == 0) d->window = 1 + check_pick(c, check_pick(c, 2) ? 20 : 200);
   if (check_pick(c, 3) == 0) d->softcap = 5 + 20 * (float)ga_rng_unit(&c->rng);
-  if (d->grad_dtype != GA_F32) d->flags &= ~(uint32_t)GA_ATTN_BWD_ADD;
+  if (d->grad_dtype != GA_F32) d->flags &= ~GA_ATTN_BWD_ADDS;
 }
 
 static void draw(check_case *c) {
@@ -145,10 +146,10 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   const ga_attn_bwd_desc *d = desc;
   ga_attn_bwd_io *io = (ga_attn_bwd_io *)(void *)a->io;
   const bool varlen = d->flags & GA_ATTN_VARLEN;
-  const bool adds = d->flags & GA_ATTN_BWD_ADD, q_len = has_gaps_between(c, d, false),
-             kv_len = has_gaps_between(c, d, true);
-  const check_role out = adds ? CHECK_INOUT : CHECK_OUT; /* rows between sequences stay: INOUT */
-  const check_role out_q = adds || q_len ? CHECK_INOUT : CHECK_OUT, out_kv = adds || kv_len ? CHECK_INOUT : CHECK_OUT;
+  const bool add_dq = d->flags & GA_ATTN_BWD_ADD_DQ, add_dkv = d->flags & GA_ATTN_BWD_ADD_DKV,
+             q_len = has_gaps_between(c, d, false), kv_len = has_gaps_between(c, d, true);
+  const check_role out_q = add_dq || q_len ? CHECK_INOUT : CHECK_OUT, /* rows between sequences stay: INOUT */
+      out_kv = add_dkv || kv_len ? CHECK_INOUT : CHECK_OUT, out_sinks = add_dkv ? CHECK_INOUT : CHECK_OUT;
   layout q = {d->batch, d->max_q, d->q_heads}, kv = {d->batch, d->max_kv, d->kv_heads};
   if (varlen) q = (layout){1, d->total_q, d->q_heads};
   if (varlen) kv = (layout){1, d->total_kv, d->kv_heads};
@@ -173,7 +174,7 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   TENSOR(dq, out_q, d->grad_dtype, q, d->head_dim);
   TENSOR(dk, out_kv, d->grad_dtype, kv, d->head_dim);
   TENSOR(dv, out_kv, d->grad_dtype, kv, d->v_dim);
-  if (d->flags & GA_ATTN_SINKS) check_arg_add(a, "dsinks", AT(dsinks), out, GA_F32)->n_dims = 1;
+  if (d->flags & GA_ATTN_SINKS) check_arg_add(a, "dsinks", AT(dsinks), out_sinks, GA_F32)->n_dims = 1;
   if (d->flags & GA_ATTN_SINKS) a->arg[a->n - 1].dim[0] = d->q_heads, a->arg[a->n - 1].stride[0] = 1;
 }
 
@@ -224,7 +225,7 @@ static void forward_by_chance(check_case *c, bool o, double *values, int64_t n) 
 }
 
 /* A single key, added to what there is: LSE and O are those of four keys then, as in distributed attention. */
-static bool is_one_of_more(const ga_attn_bwd_desc *d) { return d->max_kv == 1 && d->flags & GA_ATTN_BWD_ADD; }
+static bool is_one_of_more(const ga_attn_bwd_desc *d) { return d->max_kv == 1 && d->flags & GA_ATTN_BWD_ADDS; }
 
 static void fill(check_case *c, const check_arg *arg, double *values, int64_t n) {
   const ga_attn_bwd_desc *d = c->desc;
@@ -339,13 +340,13 @@ static void plain_one(const plain_head *x, float *dq, float *dk, float *dv, floa
   }
 }
 
-static void plain_store(const plain_head *x, const float *sums, void *out, const ga_attn_strides *s, int64_t first,
-                        int64_t n, int heads, int dim) {
+static void plain_store(const plain_head *x, uint32_t add, const float *sums, void *out, const ga_attn_strides *s,
+                        int64_t first, int64_t n, int heads, int dim) {
   for (int64_t i = 0; i < n; i++)
     for (int h = 0; h < heads; h++)
       for (int c = 0; c < dim; c++) {
         const int64_t to = plain_at(x, s, first, i, h) + c;
-        const double old = x->d->flags & GA_ATTN_BWD_ADD ? ga_ref_load((ga_dtype)x->d->grad_dtype, out, to) : 0;
+        const double old = x->d->flags & add ? ga_ref_load((ga_dtype)x->d->grad_dtype, out, to) : 0;
         ga_ref_store((ga_dtype)x->d->grad_dtype, out, to, old + (double)sums[(i * heads + h) * dim + c]);
       }
 }
@@ -360,9 +361,11 @@ static void plain_sequence(plain_head *x, float *memory, float *dsinks) {
     x->kv = x->h / (d->q_heads / d->kv_heads);
     plain_one(x, memory, memory + n_dq, memory + n_dq + n_dk, &dsinks[x->h]);
   }
-  plain_store(x, memory, a->dq, &a->dq_stride, x->q_first, x->n_q, d->q_heads, d->head_dim);
-  plain_store(x, memory + n_dq, a->dk, &a->dk_stride, x->kv_first, x->n_kv, d->kv_heads, d->head_dim);
-  plain_store(x, memory + n_dq + n_dk, a->dv, &a->dv_stride, x->kv_first, x->n_kv, d->kv_heads, d->v_dim);
+  plain_store(x, GA_ATTN_BWD_ADD_DQ, memory, a->dq, &a->dq_stride, x->q_first, x->n_q, d->q_heads, d->head_dim);
+  plain_store(x, GA_ATTN_BWD_ADD_DKV, memory + n_dq, a->dk, &a->dk_stride, x->kv_first, x->n_kv, d->kv_heads,
+              d->head_dim);
+  plain_store(x, GA_ATTN_BWD_ADD_DKV, memory + n_dq + n_dk, a->dv, &a->dv_stride, x->kv_first, x->n_kv, d->kv_heads,
+              d->v_dim);
 }
 
 static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io) {
@@ -385,7 +388,7 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
     plain_sequence(&x, x.ds + square, dsinks);
   }
   for (int h = 0; h < d->q_heads && d->flags & GA_ATTN_SINKS; h++)
-    a->dsinks[h] = dsinks[h] + (d->flags & GA_ATTN_BWD_ADD ? a->dsinks[h] : 0);
+    a->dsinks[h] = dsinks[h] + (d->flags & GA_ATTN_BWD_ADD_DKV ? a->dsinks[h] : 0);
   ga_mem_free(p);
   return GA_OK;
 }

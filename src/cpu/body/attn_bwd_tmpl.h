@@ -183,7 +183,7 @@ static void store_kv(const bwd_tile *t, const float *x, int64_t pad, void *out, 
   const ga_attn_bwd_desc *d = t->job->d;
   for (int64_t r = 0; r < t->n_k; r++) {
     float *to = (float *)out + bwd_at(d, stride, t->s, t->s->kv_first, t->k + r, t->head_kv);
-    for (int64_t c = 0; c < dim; c++) to[c] = d->flags & GA_ATTN_BWD_ADD ? to[c] + x[r * pad + c] : x[r * pad + c];
+    for (int64_t c = 0; c < dim; c++) to[c] = d->flags & GA_ATTN_BWD_ADD_DKV ? to[c] + x[r * pad + c] : x[r * pad + c];
   }
 }
 
@@ -296,7 +296,7 @@ static void query_tile(bwd_tile *t, int64_t tile) {
     take_key_tile(t, i);
     run_pair(t, false, true);
   }
-  if (d->flags & GA_ATTN_BWD_ADD) add_dq(t);
+  if (d->flags & GA_ATTN_BWD_ADD_DQ) add_dq(t);
   store_dq(t);
 }
 

@@ -34,7 +34,7 @@ typedef struct {
   int32_t *dq_semaphore, *ticket; /* null: has none */
   int32_t dq_semaphores;          /* of a block */
   ga_kbwd_tensor dq;              /* acc null: blocks that see no key are written here */
-  int32_t rows_k, window_right, cols_k, out_f32, out_add;
+  int32_t rows_k, window_right, cols_k, out_f32, add_dq;
   int32_t heads_q, rows_q, blocks_q;
   int32_t cols_v, acc_cols;      /* value dim in memory; D of the main kernel */
   const int32_t *q_len, *kv_len; /* varlen: null, or lengths of sequences that begin at cu_q, cu_k */
@@ -69,7 +69,8 @@ typedef struct {
   int32_t window_left, window_right; /* row i sees columns i + rows_k - rows_q - left .. + right */
   int32_t features;                  /* GA_KATTN_*, kernels built without GA_P_FEATURES ignore them */
   int32_t cols_k, cols_v;            /* dims in memory, multiples of 8 */
-  int32_t out_f32, out_add;          /* dk, dv are f32; are added to */
+  int32_t out_f32;                   /* gradients are f32 */
+  int32_t add_dq, add_dkv;           /* are added to what dq holds, and dk and dv */
   float scale, scale_log2;           /* scale * log2(e) > 0 */
   float softcap_in, softcap_out;     /* 2 log2(e) scale / cap, cap * log2(e) */
   const int32_t *q_len, *kv_len;     /* as in ga_kargs_attn_bwd_pre */
@@ -80,7 +81,7 @@ typedef struct {
   ga_kbwd_tensor dq;
   const int32_t *cu_q;
   int32_t heads_q, rows_q, blocks_q, cols_k;
-  int32_t out_f32, out_add;
+  int32_t out_f32, add_dq;
   float scale;
   const int32_t *q_len;
 } ga_kargs_attn_bwd_post;
@@ -99,7 +100,7 @@ typedef struct {
   int32_t cols_k, cols_v;
   int32_t causal, window; /* 0: none */
   int32_t vec16;          /* q, dout, k, v: addresses and strides are multiples of 16 bytes, dims of 8 */
-  int32_t out_f32, out_add;
+  int32_t out_f32, add_dq, add_dkv;
   float scale, out_scale;    /* of logits; of dQ and dK */
   float softcap_in, softcap; /* scale / cap; softcap 0: none */
   const int32_t *q_len, *kv_len;

@@ -484,7 +484,7 @@ GA_DEV void result(const warpgroup *c, const float *x, const ga_kbwd_tensor *to,
   args a = c->a;
   const tile t = tile_get(tile_record(c));
   const int row = t.n * BN + c->w * 64 + c->wl * 16 + c->lane / 4;
-  bwd_out o = bwd_out_of(to, t.start_k + row, t.head, is_packed(a) ? 0 : t.batch, 0, cols, a->out_f32, a->out_add);
+  bwd_out o = bwd_out_of(to, t.start_k + row, t.head, is_packed(a) ? 0 : t.batch, 0, cols, a->out_f32, a->add_dkv);
   o.in0 = row < t.rows_k;
   o.in1 = row + 8 < t.rows_k;
   bwd_store(&o, x, n, f, c->lane & 3);

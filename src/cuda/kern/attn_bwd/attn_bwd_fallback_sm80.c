@@ -102,7 +102,8 @@ static void fill_rest(const cuda_attn_bwd_fallback_variant *v, const ga_attn_bwd
   out->causal = (d->flags & GA_ATTN_CAUSAL) != 0;
   out->window = (int32_t)ga_min_i64(d->window, d->max_q + d->max_kv); /* more is no limit */
   out->out_f32 = d->grad_dtype == GA_F32;
-  out->out_add = (d->flags & GA_ATTN_BWD_ADD) != 0;
+  out->add_dq = (d->flags & GA_ATTN_BWD_ADD_DQ) != 0;
+  out->add_dkv = (d->flags & GA_ATTN_BWD_ADD_DKV) != 0;
   out->scale = d->scale;
   out->out_scale = cuda_attn_bwd_scale(d);
   out->softcap_in = d->softcap > 0 ? d->scale / d->softcap : 0;
@@ -143,7 +144,7 @@ static ga_status run_sink(const ga_plan_step *step, const void *desc, const void
                                        .rows_q = (int32_t)d->max_q,
                                        .blocks_q = (int32_t)stat_blocks(d),
                                        .batch = (int32_t)d->batch,
-                                       .add = (d->flags & GA_ATTN_BWD_ADD) != 0,
+                                       .add = (d->flags & GA_ATTN_BWD_ADD_DKV) != 0,
                                        .q_len = cuda_attn_bwd_lengths(d, a->q_len)};
   return cuda_attn_bwd_step(step->row, d->q_heads, true, &args, stream);
 }

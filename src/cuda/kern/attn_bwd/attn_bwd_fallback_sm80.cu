@@ -200,7 +200,7 @@ GA_DEV void store_gradient(const tile *t, const ga_kbwd_tensor *to, const float 
     if (row >= rows || col >= cols) continue;
     const int64_t at = row_at(t, to, t->head, !t->keys, row) + col;
     if (a->out_f32)
-      elem_put_f32(to->base, at, x[e] * f + (a->out_add ? elem_get_f32(to->base, at) : 0.f));
+      elem_put_f32(to->base, at, x[e] * f + ((t->keys ? a->add_dkv : a->add_dq) ? elem_get_f32(to->base, at) : 0.f));
     else
       PUT(to->base, at, x[e] * f);
   }

@@ -212,7 +212,7 @@ GA_DEV void finish_dq(const warpgroup *c, const float *x, uint32_t record, int h
   const tile t = tile_get(record);
   const int lane = lane_of(c), row = m * BM + (BM == 128 ? c->w * 64 : 0) + warp_of(c) * 16 + lane / 4;
   const int batch = is_packed(a) ? 0 : t.batch, col = BM == 128 ? 0 : c->w * DQ_COLS;
-  bwd_out o = bwd_out_of(&a->dq, t.start_q + row, head, batch, col, a->cols_k, a->out_f32, a->out_add);
+  bwd_out o = bwd_out_of(&a->dq, t.start_q + row, head, batch, col, a->cols_k, a->out_f32, a->add_dq);
   o.in0 = row < t.rows_q;
   o.in1 = row + 8 < t.rows_q;
   bwd_store(&o, x, DQ_COLS, a->scale, lane & 3);
@@ -270,11 +270,11 @@ GA_DEV void results(const warpgroup *c, const float *dk, const float *dv) {
   const tile record = tile_get(tile_record(c)), *t = &record;
   const int lane = lane_of(c), q = lane & 3, row = t->n * BN + c->w * 64 + warp_of(c) * 16 + lane / 4;
   const int batch = is_packed(a) ? 0 : t->batch;
-  bwd_out o = bwd_out_of(&a->dv, t->start_k + row, t->head, batch, 0, a->cols_v, a->out_f32, a->out_add);
+  bwd_out o = bwd_out_of(&a->dv, t->start_k + row, t->head, batch, 0, a->cols_v, a->out_f32, a->add_dkv);
   o.in0 = row < t->rows_k;
   o.in1 = row + 8 < t->rows_k;
   bwd_store(&o, dv, D, 1.f, q);
-  bwd_out k = bwd_out_of(&a->dk, t->start_k + row, t->head, batch, 0, a->cols_k, a->out_f32, a->out_add);
+  bwd_out k = bwd_out_of(&a->dk, t->start_k + row, t->head, batch, 0, a->cols_k, a->out_f32, a->add_dkv);
   k.in0 = o.in0;
   k.in1 = o.in1;
   bwd_store(&k, dk, D, a->scale, q);

@@ -34,7 +34,7 @@ GA_KERNEL(THREADS, 4) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_post a) {
   const int row = m * GA_KBWD_ROWS + warp % 4 * 16 + lane / 4;
   if (m * GA_KBWD_ROWS >= rows) return;
   const float *from = a.acc + ((int64_t)block * 4 + warp % 4) * (16 * D) + warp / 4 * (8 * D) + 4 * lane;
-  bwd_out o = bwd_out_of(&a.dq, start + row, head, a.cu_q ? 0 : batch, warp / 4 * HALF, a.cols_k, a.out_f32, a.out_add);
+  bwd_out o = bwd_out_of(&a.dq, start + row, head, a.cu_q ? 0 : batch, warp / 4 * HALF, a.cols_k, a.out_f32, a.add_dq);
   o.in0 = row < rows;
   o.in1 = row + 8 < rows;
   GA_UNROLL for (int part = 0; part < HALF / PART; part++, o.col += PART) {

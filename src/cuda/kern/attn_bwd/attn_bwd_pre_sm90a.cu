@@ -57,7 +57,7 @@ GA_DEV void write_unseen(args a, int batch, int head, int start, int m, int rows
                      : a->cu_k ? ldg_i32(a->cu_k + batch + 1) - ldg_i32(a->cu_k + batch)
                                : a->rows_k;
   const int seen = rows_k > 0 && m * ROWS + ROWS - 1 + rows_k - rows + a->window_right >= 0;
-  if (seen || a->out_add) return;
+  if (seen || a->add_dq) return;
   const int each = a->out_f32 ? 4 : 2, pieces = a->cols_k * each / 16;
   const int64_t base = (a->cu_q ? 0 : batch) * a->dq.batch + head * a->dq.head;
   for (int i = thread_index(); i < ROWS * pieces; i += THREADS) {

@@ -49,7 +49,8 @@ GA_DEV void put_gradient_row(const tile *t, const ga_kbwd_tensor *to, const floa
     const int c = t->lane + 32 * e;
     if (32 * e >= cols || c >= cols) continue;
     if (a->out_f32)
-      elem_put_f32(to->base, at + c, x[e] * f + (a->out_add ? elem_get_f32(to->base, at + c) : 0.f));
+      elem_put_f32(to->base, at + c,
+                   x[e] * f + ((t->keys ? a->add_dkv : a->add_dq) ? elem_get_f32(to->base, at + c) : 0.f));
     else
       PUT(to->base, at + c, x[e] * f);
   }

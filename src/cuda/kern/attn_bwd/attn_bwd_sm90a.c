@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "core/attn_rows.h"
 #include "core/cost.h"
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
@@ -242,7 +243,7 @@ static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_a
 }
 
 float cuda_attn_bwd_scale(const ga_attn_bwd_desc *d) {
-  const uint32_t more = (uint32_t)GA_ATTN_SINKS | (uint32_t)GA_ATTN_BWD_ADD;
+  const uint32_t more = (uint32_t)GA_ATTN_SINKS | GA_ATTN_BWD_ADDS;
   return d->max_kv == 1 && !(d->flags & more) ? 0 : d->scale;
 }
 
@@ -319,7 +320,7 @@ static ga_status run_pre(const ga_plan_step *step, const void *desc, const void 
       .window_right = c->d->flags & GA_ATTN_CAUSAL ? 0 : (int32_t)(c->d->max_q + c->d->max_kv),
       .cols_k = c->d->head_dim,
       .out_f32 = c->d->grad_dtype == GA_F32,
-      .out_add = (c->d->flags & GA_ATTN_BWD_ADD) != 0,
+      .add_dq = (c->d->flags & GA_ATTN_BWD_ADD_DQ) != 0,
       .q_len = cuda_attn_bwd_lengths(c->d, c->a->q_len),
       .kv_len = cuda_attn_bwd_lengths(c->d, c->a->kv_len),
       .lse_stride = c->d->lse_stride};
@@ -338,7 +339,7 @@ static ga_status run_sink(const ga_plan_step *step, const void *desc, const void
                                        .rows_q = (int32_t)c->d->max_q,
                                        .blocks_q = (int32_t)c->s.blocks,
                                        .batch = (int32_t)c->d->batch,
-                                       .add = (c->d->flags & GA_ATTN_BWD_ADD) != 0,
+                                       .add = (c->d->flags & GA_ATTN_BWD_ADD_DKV) != 0,
                                        .q_len = cuda_attn_bwd_lengths(c->d, c->a->q_len)};
   return cuda_attn_bwd_step(step->row, c->d->q_heads, true, &args, stream);
 }
@@ -354,7 +355,7 @@ static ga_status run_post(const ga_plan_step *step, const void *desc, const void
                                        .blocks_q = (int32_t)c->s.blocks,
                                        .cols_k = c->d->head_dim,
                                        .out_f32 = c->d->grad_dtype == GA_F32,
-                                       .out_add = (c->d->flags & GA_ATTN_BWD_ADD) != 0,
+                                       .add_dq = (c->d->flags & GA_ATTN_BWD_ADD_DQ) != 0,
                                        .scale = cuda_attn_bwd_scale(c->d),
                                        .q_len = cuda_attn_bwd_lengths(c->d, c->a->q_len)};
   return cuda_attn_bwd_step(step->row, c->s.pairs * c->s.blocks, true, &args, stream);
@@ -418,7 +419,8 @@ static void fill_work(const call *c, ga_kargs_attn_bwd *out) {
   out->cols_k = p->head_dim;
   out->cols_v = p->v_dim;
   out->out_f32 = p->grad_dtype == GA_F32;
-  out->out_add = (p->flags & GA_ATTN_BWD_ADD) != 0;
+  out->add_dq = (p->flags & GA_ATTN_BWD_ADD_DQ) != 0;
+  out->add_dkv = (p->flags & GA_ATTN_BWD_ADD_DKV) != 0;
 }
 
 static ga_status run_main(const call *c, const ga_kargs_attn_bwd *args) {

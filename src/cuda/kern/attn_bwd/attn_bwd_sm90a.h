@@ -42,8 +42,8 @@ ga_status cuda_attn_bwd_fallback(const ga_kernel *kernel, const void *desc, cons
                                  ga_stream *stream);
 
 /* What dQ and dK are multiplied with at last. With one key they are 0: its weight is 1, whatever its logit is, and what
- * sums in different orders leave of dO V - dO O is no gradient. With ADD it may be one of more keys, whose LSE is
- * given. */
+ * sums in different orders leave of dO V - dO O is no gradient. With a flag ADD_ it may be one of more keys, whose LSE
+ * is given. */
 float cuda_attn_bwd_scale(const ga_attn_bwd_desc *d);
 /* Lengths that a call with LENGTHS gives; NULL without. */
 const int32_t *cuda_attn_bwd_lengths(const ga_attn_bwd_desc *d, const int32_t *lengths);
