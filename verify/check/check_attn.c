@@ -721,4 +721,5 @@ const check_op check_attn = {
     .exact = is_exact,
     .beside = beside,
     .describe = describe,
+    .timed = check_attn_stretch_timed,
 };

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "core/attn_fp8.h"
 
 typedef struct stretches {
@@ -84,6 +85,25 @@ void check_attn_stretch_draw(check_case *c, ga_attn_desc *d, bool may_have) {
     s->kv[i].ready_word = check_pick(c, 5);
   }
   c->extra = s;
+}
+
+ga_status check_attn_stretch_timed(check_case *c) {
+  const ga_attn_desc *d = c->desc;
+  void *p;
+  if (!d->q_stretches) return GA_OK;
+  GA_TRY(ga_arena_alloc(&c->arena, sizeof(stretches), &p));
+  stretches *s = p;
+  memset(s, 0, sizeof *s);
+  for (int64_t i = 0; i < d->q_stretches; i++) {
+    const int64_t from = d->max_q * i / d->q_stretches, to = d->max_q * (i + 1) / d->q_stretches;
+    s->q[i] = (ga_attn_stretch){.first = from, .rows = to - from, .position = from + d->max_kv - d->max_q};
+  }
+  for (int64_t i = 0; i < d->kv_stretches; i++) {
+    const int64_t from = d->max_kv * i / d->kv_stretches, to = d->max_kv * (i + 1) / d->kv_stretches;
+    s->kv[i] = (ga_attn_stretch){.first = d->max_kv - to, .rows = to - from, .position = from};
+  }
+  c->extra = s;
+  return GA_OK;
 }
 
 /* The words have what is waited for. */

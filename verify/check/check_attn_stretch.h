@@ -6,6 +6,8 @@
 
 /* may_have: what has been drawn before does not rule them out. */
 void check_attn_stretch_draw(check_case *c, ga_attn_desc *d, bool may_have);
+/* Of ga bench: a sequence whose queries are two stretches, and whose keys lie in others, the last first. */
+ga_status check_attn_stretch_timed(check_case *c);
 void check_attn_stretch_args(const check_case *c, const ga_attn_desc *d, check_args *a, ga_attn_io *io);
 
 #endif
