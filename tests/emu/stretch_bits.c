@@ -1,10 +1,13 @@
 /* Attention over stretches on the emulated GPU: chunks of a sequence have the bits that the plain row of the same tile
  * gives for the whole, though their keys lie anywhere, in pieces of whole blocks; what lies behind a stretch's end does
- * not matter, a NaN neither; and a wait for keys in vain is told. */
+ * not matter, a NaN neither; keys that come late are waited for, and a wait in vain is told. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -148,6 +151,54 @@ static void unseen_rows_do_not_matter(void **state) {
   void *const all[] = {q, k, o};
   for (size_t i = 0; i < GA_COUNT_OF(all); i++) ga_buffer_free(ctx, all[i]);
 }
+typedef struct late_rows {
+  uint16_t *to; /* emulated memory is the host's */
+  const uint16_t *from;
+  _Atomic uint32_t *word;
+} late_rows;
+
+static void *bring_rows(void *arg) {
+  const late_rows *x = arg;
+  (void)nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+  memcpy(x->to, x->from, (size_t)keys[2].rows * DIM * sizeof *x->to);
+  atomic_store_explicit(x->word, 9, memory_order_release);
+  return NULL;
+}
+/* The last stretch is NaN until its word says that it is there: O has the bits of a call that waits for nothing. */
+static void waits_for_late_rows(void **state) {
+  (void)state;
+  static const ga_attn_stretch queries[] = {{.first = 64, .rows = 70, .position = 400}};
+  static uint16_t o_of[2][Q], came[KV];
+  const uint32_t word = 3;
+  const int32_t none = 0;
+  int32_t error = -1;
+  ga_attn_stretch late[GA_COUNT_OF(keys)];
+  memcpy(late, keys, sizeof keys);
+  void *q = random_buffer(Q, 1), *k = random_buffer(KV, 2), *o = buffer(sizeof *o_of, memset(o_of, 0, sizeof *o_of));
+  void *words = buffer(sizeof word, &word), *found = buffer(sizeof none, &none);
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.max_q = d.max_kv = TOKENS, d.q_heads = HEADS, d.kv_heads = 1, d.head_dim = DIM;
+  d.q_dtype = d.kv_dtype = d.o_dtype = GA_BF16;
+  d.q_stretches = 1, d.kv_stretches = GA_COUNT_OF(keys);
+  ga_attn_io io = {.q = q, .k = k, .v = k, .o = o, .q_stretches = queries, .kv_stretches = late};
+  run_by_row(STRETCH_ROW, &d, &io);
+  fetch_bits(o_of[0], o, sizeof *o_of);
+  fetch_bits(came, k, sizeof came);
+  late_rows x = {(uint16_t *)k + keys[2].first * DIM, came + keys[2].first * DIM, words};
+  for (int64_t i = 0; i < keys[2].rows * DIM; i++) x.to[i] = 0x7FC0;
+  late[2].ready = 9;
+  io.ready = words, io.ready_error = found, io.ready_polls = INT32_MAX;
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, bring_rows, &x), 0);
+  run_by_row(STRETCH_ROW, &d, &io);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  fetch_bits(o_of[1], o, sizeof *o_of);
+  fetch_bits(&error, found, sizeof error);
+  assert_int_equal(error, 0);
+  assert_memory_equal(o_of[1], o_of[0], sizeof *o_of);
+  void *const all[] = {q, k, o, words, found};
+  for (size_t i = 0; i < GA_COUNT_OF(all); i++) ga_buffer_free(ctx, all[i]);
+}
 /* Keys wait for words: the word of the second is there, that of the third never comes. */
 static void names_the_wait_in_vain(void **state) {
   (void)state;
@@ -194,6 +245,7 @@ int main(void) {
       cmocka_unit_test(causal_bits),
       cmocka_unit_test(window_bits),
       cmocka_unit_test(unseen_rows_do_not_matter),
+      cmocka_unit_test(waits_for_late_rows),
       cmocka_unit_test(names_the_wait_in_vain),
   };
   return cmocka_run_group_tests(tests, open_emulated, close_device);
