@@ -67,9 +67,11 @@ void check_attn_stretch_draw(check_case *c, ga_attn_desc *d, bool may_have) {
   if (!may || check_pick(c, made_for ? 20 : 5) >= (made_for ? 19 : 1)) return;
   if (ga_arena_alloc(&c->arena, sizeof(stretches), &p) != GA_OK) return;
   stretches *s = p;
-  d->flags &= GA_ATTN_CAUSAL | GA_ATTN_LSE | GA_ATTN_KV_READY;
+  if (made_for && check_pick(c, 8)) d->flags &= ~(uint32_t)GA_ATTN_PAGED; /* the rest they must refuse */
+  d->flags &= GA_ATTN_CAUSAL | GA_ATTN_LSE | GA_ATTN_KV_READY | GA_ATTN_PAGED;
   d->softcap = 0;
-  d->page_size = d->kv_segments = 0;
+  d->kv_segments = 0;
+  if (!(d->flags & GA_ATTN_PAGED)) d->page_size = 0;
   d->q_stretches = 1 + check_pick(c, check_pick(c, 8) ? 4 : GA_ATTN_MAX_STRETCHES);
   d->kv_stretches = 1 + check_pick(c, check_pick(c, 8) ? 8 : GA_ATTN_MAX_STRETCHES);
   cut_stretches(c, s->q, d->q_stretches, d->max_q);
@@ -104,6 +106,13 @@ ga_status check_attn_stretch_timed(check_case *c) {
   }
   c->extra = s;
   return GA_OK;
+}
+
+bool check_attn_stretch_has(const check_case *c, const ga_attn_desc *d, int64_t first, int64_t rows) {
+  const stretches *s = c->extra;
+  for (int i = 0; i < d->kv_stretches; i++)
+    if (s->kv[i].rows > 0 && s->kv[i].first < first + rows && first < s->kv[i].first + s->kv[i].rows) return true;
+  return false;
 }
 
 /* The words have what is waited for. */
