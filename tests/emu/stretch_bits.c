@@ -73,8 +73,20 @@ typedef struct bits {
   float lse[LSE];
 } bits;
 
+enum { PAGE = 32, PAGES = TOKENS / PAGE };
+static int32_t page_table[PAGES];
+
+/* Row j of K or V comes to page page_table[j / PAGE]. */
+static void to_pages(uint16_t *rows) {
+  for (int i = 0; i < PAGES; i++) {
+    page_table[i] = (i * 5 + 3) % PAGES;
+    memcpy(host + page_table[i] * PAGE * DIM, rows + i * PAGE * DIM, PAGE * DIM * sizeof *host);
+  }
+  memcpy(rows, host, KV * sizeof *host);
+}
+
 /* Not without a mask: there the plain rows look for a new reference more often (MOVES of attn_fwd_sm90a.cu). */
-static void same_bits(int32_t window) {
+static void same_bits(int32_t window, bool pages) {
   static bits whole, chunks;
   static uint16_t moved[2][KV];
   ga_attn_desc d = GA_ATTN_DESC_INIT;
@@ -93,8 +105,11 @@ static void same_bits(int32_t window) {
     for (size_t s = 0; s < GA_COUNT_OF(keys); s++)
       memcpy(moved[i] + keys[s].first * DIM, host + keys[s].position * DIM, (size_t)keys[s].rows * DIM * sizeof *host);
   }
+  for (int i = 0; i < 2 && pages; i++) to_pages(moved[i]);
   void *const moved_k = buffer(sizeof moved[0], moved[0]), *const moved_v = buffer(sizeof moved[1], moved[1]);
+  void *const table = buffer(sizeof page_table, page_table);
   io.k = moved_k, io.v = moved_v;
+  if (pages) d.flags |= GA_ATTN_PAGED, d.page_size = PAGE, io.page_table = table;
   d.q_stretches = 2, d.kv_stretches = GA_COUNT_OF(keys), io.kv_stretches = keys;
   assert_int_equal(ga_copy_to_device(ctx, o, memset(&chunks, 0xA5, sizeof chunks), sizeof chunks.o, NULL), GA_OK);
   for (int64_t c = 0; c < TOKENS / CHUNK / 2; c++) {
@@ -107,17 +122,21 @@ static void same_bits(int32_t window) {
   fetch_bits(chunks.o, o, sizeof chunks.o), fetch_bits(chunks.lse, lse, sizeof chunks.lse);
   assert_memory_equal(chunks.o, whole.o, sizeof whole.o);
   assert_memory_equal(chunks.lse, whole.lse, sizeof whole.lse);
-  void *const all[] = {q, k, v, o, lse, moved_k, moved_v};
+  void *const all[] = {q, k, v, o, lse, moved_k, moved_v, table};
   for (size_t i = 0; i < GA_COUNT_OF(all); i++) ga_buffer_free(ctx, all[i]);
 }
 
 static void causal_bits(void **state) {
   (void)state;
-  same_bits(0);
+  same_bits(0, false);
 }
 static void window_bits(void **state) {
   (void)state;
-  same_bits(150);
+  same_bits(150, false);
+}
+static void bits_by_pages(void **state) {
+  (void)state;
+  same_bits(150, true);
 }
 /* Rows of no stretch lie behind short ones in the same boxes. With zeros and with NaN there O has the same bits. */
 static void unseen_rows_do_not_matter(void **state) {
@@ -242,11 +261,9 @@ static int close_device(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(causal_bits),
-      cmocka_unit_test(window_bits),
-      cmocka_unit_test(unseen_rows_do_not_matter),
-      cmocka_unit_test(waits_for_late_rows),
-      cmocka_unit_test(names_the_wait_in_vain),
+      cmocka_unit_test(causal_bits),         cmocka_unit_test(window_bits),
+      cmocka_unit_test(bits_by_pages),       cmocka_unit_test(unseen_rows_do_not_matter),
+      cmocka_unit_test(waits_for_late_rows), cmocka_unit_test(names_the_wait_in_vain),
   };
   return cmocka_run_group_tests(tests, open_emulated, close_device);
 }
