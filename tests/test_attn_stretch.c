@@ -247,6 +247,128 @@ static void test_definition(void **state) {
   free(t);
 }
 
+/* --- pages --- */
+
+enum { TABLE = 64 }; /* entries of a sequence */
+
+/* Pages of K and V, out of order. Slots without a key are NaN, pages without one have number 10^9. */
+typedef struct paged {
+  int size;
+  float *k, *v;
+  int32_t table[BATCH * TABLE];
+} paged;
+
+static void alloc_stretch_pages(paged *p, int size) {
+  const size_t rows = (size_t)(BATCH * TABLE * size) * KV_HEADS;
+  p->size = size;
+  p->k = malloc(rows * DIM * sizeof *p->k), p->v = malloc(rows * VDIM * sizeof *p->v);
+  assert_true(p->k && p->v);
+  for (size_t i = 0; i < rows * DIM; i++) p->k[i] = NAN;
+  for (size_t i = 0; i < rows * VDIM; i++) p->v[i] = NAN;
+  for (int i = 0; i < BATCH * TABLE; i++) p->table[i] = 1000000000;
+}
+
+/* Rows [from, from + n) of the tensors, to slots from `to` on, counted through the whole table. */
+static void put_in_pages(paged *p, int64_t to, const tensors *t, int64_t from, int64_t n) {
+  for (int64_t end = to + n; to < end; to++, from++) {
+    const int64_t page = (to / p->size * 5 + 3) % (BATCH * TABLE), slot = page * p->size + to % p->size;
+    p->table[to / p->size] = (int32_t)page;
+    memcpy(p->k + slot * KV_HEADS * DIM, t->k + from * KV_HEADS * DIM, KV_HEADS * DIM * sizeof *p->k);
+    memcpy(p->v + slot * KV_HEADS * VDIM, t->v + from * KV_HEADS * VDIM, KV_HEADS * VDIM * sizeof *p->v);
+  }
+}
+
+static void free_stretch_pages(paged *p) { free(p->k), free(p->v); }
+
+static void test_stretches_in_pages(void **state) {
+  (void)state;
+  static const int sizes[] = {5, 16, 64};
+  tensors *t = stretch_tensors();
+  for (size_t device = 0; device < GA_COUNT_OF(devices); device++) {
+    ga_ctx *ctx = open_ctx(devices[device], 2);
+    for (size_t i = 0; i < GA_COUNT_OF(cases); i++)
+      for (size_t s = 0; s < GA_COUNT_OF(sizes); s++) {
+        paged p;
+        ga_attn_desc d = desc_of(&cases[i]);
+        ga_attn_io io = io_of(&cases[i], t);
+        alloc_stretch_pages(&p, sizes[s]);
+        for (int b = 0; b < BATCH; b++)
+          for (int j = 0; j < cases[i].n_kv; j++)
+            put_in_pages(&p, b * TABLE * sizes[s] + cases[i].kv[j].first, t, b * cases[i].max_kv + cases[i].kv[j].first,
+                         cases[i].kv[j].rows);
+        d.flags |= GA_ATTN_PAGED, d.page_size = sizes[s];
+        io.k = p.k, io.v = p.v, io.page_table = p.table, io.page_table_stride = TABLE;
+        poison(t);
+        if (ga_attn(ctx, &d, &io, NULL) != GA_OK) fail_msg("%s: %s", cases[i].what, ga_error_text());
+        expect_all(&cases[i], t);
+        free_stretch_pages(&p);
+      }
+    ga_ctx_destroy(ctx);
+  }
+  free(t);
+}
+
+/* --- packed sequences --- */
+
+enum { PACKED = 4 };
+static const int32_t packed_q[PACKED + 1] = {0, 30, 31, 31, 90}, packed_kv[PACKED + 1] = {0, 50, 130, 140, 199};
+
+/* A document for each sequence, its last query at its last key. from: the row of its first key, by sequence. */
+static stretch_case documents_of(uint32_t flags, int32_t window, const int32_t *from) {
+  stretch_case c = {.what = "packed", .max_q = 90, .max_kv = 199, .flags = flags, .window = window, PACKED, PACKED};
+  for (int b = 0; b < PACKED; b++) {
+    const int64_t n_q = packed_q[b + 1] - packed_q[b], n_kv = packed_kv[b + 1] - packed_kv[b];
+    c.q[b] = (ga_attn_stretch)AT(packed_q[b], n_q, n_kv - n_q + 1000, b);
+    c.kv[b] = (ga_attn_stretch)AT(from[b], n_kv, 1000, b);
+  }
+  return c;
+}
+
+static void expect_close(const float *got, const float *want, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (got[i] != want[i] && !(fabsf(got[i] - want[i]) <= 2e-6F * (1 + fabsf(want[i]))))
+      fail_msg("element %d is %g; must be %g", (int)i, (double)got[i], (double)want[i]);
+}
+
+/* What a call with VARLEN has; and with pages the table of all sequences as one row. */
+static void test_packed_sequences(void **state) {
+  (void)state;
+  enum { SIZE = 16 };
+  tensors *t = stretch_tensors(), *want = stretch_tensors();
+  const int32_t rows[PACKED] = {0, TABLE / 2 * SIZE, TABLE * SIZE, TABLE * 3 / 2 * SIZE};
+  for (size_t device = 0; device < GA_COUNT_OF(devices); device++)
+    for (int window = 0; window <= 20; window += 20) {
+      ga_ctx *ctx = open_ctx(devices[device], 2);
+      stretch_case c = documents_of(GA_ATTN_CAUSAL, window, packed_kv);
+      ga_attn_desc d = desc_of(&c), packed = d;
+      ga_attn_io io = io_of(&c, want);
+      d.batch = 1;
+      packed.batch = PACKED, packed.flags |= GA_ATTN_VARLEN, packed.q_stretches = packed.kv_stretches = 0;
+      packed.lse_stride = c.max_q;
+      io.q_start = packed_q, io.kv_start = packed_kv, io.q_tokens = c.max_q, io.kv_tokens = c.max_kv;
+      poison(want), poison(t);
+      if (ga_attn(ctx, &packed, &io, NULL) != GA_OK) fail_msg("%s", ga_error_text());
+      io = io_of(&c, t);
+      if (ga_attn(ctx, &d, &io, NULL) != GA_OK) fail_msg("%s", ga_error_text());
+      expect_close(t->o, want->o, GA_COUNT_OF(t->o));
+      expect_close(t->lse, want->lse, GA_COUNT_OF(t->lse));
+      paged p;
+      alloc_stretch_pages(&p, SIZE);
+      for (int b = 0; b < PACKED; b++) put_in_pages(&p, rows[b], t, packed_kv[b], packed_kv[b + 1] - packed_kv[b]);
+      c = documents_of(GA_ATTN_CAUSAL, window, rows);
+      d.flags |= GA_ATTN_PAGED, d.page_size = SIZE, d.max_kv = BATCH * TABLE * SIZE;
+      io = io_of(&c, t);
+      io.k = p.k, io.v = p.v, io.page_table = p.table;
+      poison(t);
+      if (ga_attn(ctx, &d, &io, NULL) != GA_OK) fail_msg("%s", ga_error_text());
+      expect_close(t->o, want->o, GA_COUNT_OF(t->o));
+      expect_close(t->lse, want->lse, GA_COUNT_OF(t->lse));
+      free_stretch_pages(&p);
+      ga_ctx_destroy(ctx);
+    }
+  free(t), free(want);
+}
+
 /* --- the bits of one plain call --- */
 
 enum { CHUNK = 63, CHUNKS = 4 }; /* three tiles of a CPU row: 64 / 3 queries, 3 heads a group */
@@ -426,9 +548,8 @@ static void test_refused_lists(void **state) {
 
 static void test_refused_flags(void **state) {
   (void)state;
-  static const uint32_t others[] = {GA_ATTN_VARLEN,   GA_ATTN_PAGED,     GA_ATTN_SINKS,
-                                    GA_ATTN_ALIBI,    GA_ATTN_STATE_IN,  GA_ATTN_STATE_OUT,
-                                    GA_ATTN_FAST_SUM, GA_ATTN_INVARIANT, GA_ATTN_SYMMETRIC};
+  static const uint32_t others[] = {GA_ATTN_VARLEN,    GA_ATTN_SINKS,    GA_ATTN_ALIBI,     GA_ATTN_STATE_IN,
+                                    GA_ATTN_STATE_OUT, GA_ATTN_FAST_SUM, GA_ATTN_INVARIANT, GA_ATTN_SYMMETRIC};
   ga_ctx *ctx = open_ctx("cpu", 1);
   ga_plan *plan;
   for (size_t i = 0; i < GA_COUNT_OF(others) + 3; i++) {
@@ -439,7 +560,7 @@ static void test_refused_flags(void **state) {
     if (i == GA_COUNT_OF(others) + 2) d.kv_dtype = GA_E4M3;
     assert_int_equal(ga_attn_plan(ctx, &d, &plan), GA_ERR_ARG);
     assert_null(plan);
-    assert_non_null(strstr(ga_error_text(), "with stretches the flags CAUSAL, LSE and KV_READY alone"));
+    assert_non_null(strstr(ga_error_text(), "with stretches the flags CAUSAL, LSE, KV_READY and PAGED alone"));
   }
   ga_ctx_destroy(ctx);
 }
@@ -486,9 +607,10 @@ static void test_row_by_id(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_definition),     cmocka_unit_test(test_bits_of_one_call),
-      cmocka_unit_test(test_waits_for_keys), cmocka_unit_test(test_waits_in_vain),
-      cmocka_unit_test(test_refused_lists),  cmocka_unit_test(test_refused_flags),
+      cmocka_unit_test(test_definition),       cmocka_unit_test(test_stretches_in_pages),
+      cmocka_unit_test(test_packed_sequences), cmocka_unit_test(test_bits_of_one_call),
+      cmocka_unit_test(test_waits_for_keys),   cmocka_unit_test(test_waits_in_vain),
+      cmocka_unit_test(test_refused_lists),    cmocka_unit_test(test_refused_flags),
       cmocka_unit_test(test_row_by_id),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -194,10 +194,41 @@ static void names_too_many_tiles(void **state) {
   assert_int_equal(mockcu.launches, 0);
 }
 
+/* A box lies within a page and a block, and stretches begin with one. */
+static void cuts_pages_into_boxes(void **state) {
+  static const struct {
+    int32_t page_size;
+    int64_t first;
+    int32_t box;
+  } all[] = {{256, 0, 128}, {64, 256, 64}, {48, 0, 16}, {256, 96, 32}, {16, 1000, 8}};
+  (void)state;
+  ga_kargs_attn_fwd fwd;
+  desc.flags |= GA_ATTN_PAGED;
+  io.page_table = (const int32_t *)memory;
+  q[0] = (ga_attn_stretch){.rows = 10};
+  for (size_t i = 0; i < GA_COUNT_OF(all); i++) {
+    desc.page_size = all[i].page_size;
+    kv[0] = (ga_attn_stretch){.first = all[i].first, .rows = 17};
+    for (int k = 1; k < 5; k++) kv[k] = (ga_attn_stretch){.first = 3, .position = 17}; /* no rows: anywhere */
+    assert_null(cuda_attn_fwd_ok(the_row(), &desc, &ctx->device->caps));
+    memcpy(&fwd, launched_stretches()->fwd, sizeof launched_stretches()->fwd);
+    assert_int_equal(fwd.page_size, all[i].page_size);
+    assert_int_equal(fwd.page_box, all[i].box);
+  }
+  const int launches = mockcu.launches;
+  kv[0].first = 1004;
+  assert_int_equal(cuda_attn_fwd(the_row(), &desc, &io, NULL, ctx->stream), GA_ERR_ARG);
+  assert_string_equal(ga_error_text(), ID ": kv_stretches[0].first is 1004; with pages it must be a multiple of 8");
+  assert_int_equal(mockcu.launches, launches);
+  desc.page_size = 20;
+  assert_string_equal(cuda_attn_fwd_ok(the_row(), &desc, &ctx->device->caps), "page_size must be a multiple of 8");
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {TEST(takes_stretches_alone), TEST(joins_keys),
                                      TEST(orders_queries),        TEST(launches_nothing_for_no_rows),
-                                     TEST(names_what_is_too_far), TEST(names_too_many_tiles)};
+                                     TEST(names_what_is_too_far), TEST(names_too_many_tiles),
+                                     TEST(cuts_pages_into_boxes)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,12 @@
  * call: its chunks of Q, and all chunks of K and V that they see, wherever they lie. Rows of Q in no stretch are not
  * read, and their O and LSE not written; LSE has the places of Q's rows. A stretch of keys may have a ready word: its
  * keys are read once the word has reached a value, so that a call begins before the last keys are there. With no flag
- * but CAUSAL, LSE and KV_READY, and without softcap, kv_segments and 8-bit q; every sequence of a batch has the same.
+ * but CAUSAL, LSE, KV_READY and PAGED, and without softcap, kv_segments and 8-bit q; every sequence of a batch has the
+ * same. Packed sequences are documents: `first` is where one begins in the tensors, with batch 1.
+ * With PAGED rows of K and V are slots of pages: row j is slot j % page_size of page page_table[b * page_table_stride +
+ * j / page_size]. Pages without a row of a stretch are not looked up, and kv_len is not read. Several sequences with
+ * pages are documents, too: with batch 1 their page table is one row, and sequence b begins at row b *
+ * page_table_stride * page_size.
  *
  * LENGTHS: packed sequences may end before the next one begins. Sequence b has q_len[b] queries from q_start[b] on, and
  * kv_len[b] keys from kv_start[b] on. Starts may then come in any order, and keys may be of several sequences; queries
@@ -147,7 +152,7 @@ typedef struct ga_attn_io {
   ga_attn_strides q_stride, k_stride, v_stride, o_stride; /* all 0 = contiguous in the order above */
   const int32_t *q_start;    /* VARLEN: [batch + 1] first token of each sequence; [batch] beside q_len */
   const int32_t *kv_start;   /* VARLEN without PAGED: [batch + 1]; [batch] beside kv_len */
-  const int32_t *kv_len;     /* PAGED: [batch]; LENGTHS: [batch], or NULL: up to kv_start[b + 1] */
+  const int32_t *kv_len;     /* PAGED, without stretches: [batch]; LENGTHS: [batch], or NULL: up to kv_start[b + 1] */
   const int32_t *page_table; /* PAGED: [batch, page_table_stride] page of each page_size tokens */
   int64_t page_table_stride; /* 0 to 2^40 */
   const float *sinks;        /* SINKS: [q_heads] */

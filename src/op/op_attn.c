@@ -71,18 +71,18 @@ static ga_status check_segments(const ga_attn_desc *d) {
 }
 
 static ga_status check_stretch_counts(const ga_attn_desc *d) {
-  const uint32_t allowed = GA_ATTN_CAUSAL | GA_ATTN_LSE | GA_ATTN_KV_READY;
+  const uint32_t allowed = GA_ATTN_CAUSAL | GA_ATTN_LSE | GA_ATTN_KV_READY | GA_ATTN_PAGED;
   const int32_t q = d->q_stretches, kv = d->kv_stretches;
   if (!q && !kv) return GA_OK;
   GA_REQUIRE(q >= 1 && q <= GA_ATTN_MAX_STRETCHES && kv >= 1 && kv <= GA_ATTN_MAX_STRETCHES, GA_ERR_ARG,
              "attn: q_stretches is %d, kv_stretches %d; must be 1 to %d both, or 0 both", q, kv, GA_ATTN_MAX_STRETCHES);
-  GA_REQUIRE(!(d->flags & ~allowed) && d->softcap == 0 && !d->kv_segments && !ga_attn_is_scaled(d) &&
-                 d->kv_dtype != GA_E4M3,
-             GA_ERR_ARG,
-             "attn: flags 0x%x, softcap %g, kv_segments %d, q_dtype %s, kv_dtype %s; with stretches the flags CAUSAL, "
-             "LSE and KV_READY alone, no softcap, no kv_segments, no e4m3 or i8",
-             d->flags, (double)d->softcap, d->kv_segments, ga_dtype_name((ga_dtype)d->q_dtype),
-             ga_dtype_name((ga_dtype)d->kv_dtype));
+  GA_REQUIRE(
+      !(d->flags & ~allowed) && d->softcap == 0 && !d->kv_segments && !ga_attn_is_scaled(d) && d->kv_dtype != GA_E4M3,
+      GA_ERR_ARG,
+      "attn: flags 0x%x, softcap %g, kv_segments %d, q_dtype %s, kv_dtype %s; with stretches the flags CAUSAL, "
+      "LSE, KV_READY and PAGED alone (packed sequences are documents), no softcap, no kv_segments, no e4m3 or i8",
+      d->flags, (double)d->softcap, d->kv_segments, ga_dtype_name((ga_dtype)d->q_dtype),
+      ga_dtype_name((ga_dtype)d->kv_dtype));
   return GA_OK;
 }
 
@@ -243,7 +243,8 @@ static ga_status check_borders(const ga_attn_desc *d, const ga_attn_io *io) {
     GA_CHECK_PTR("attn", io->kv_start || !(d->flags & GA_ATTN_VARLEN), "kv_start");
     return GA_OK;
   }
-  GA_CHECK_PTR("attn", io->page_table && io->kv_len, io->kv_len ? "page_table" : "kv_len");
+  GA_CHECK_PTR("attn", io->kv_len || d->q_stretches, "kv_len");
+  GA_CHECK_PTR("attn", io->page_table, "page_table");
   GA_CHECK_ALIGN("attn", io->page_table, GA_I32, "page_table");
   GA_CHECK_ALIGN("attn", io->kv_len, GA_I32, "kv_len");
   GA_REQUIRE(io->page_table_stride >= 0 && io->page_table_stride <= GA_DIM_MAX, GA_ERR_ARG,

@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <string.h>
 
 #include "verify/bench/bench.h"
 
@@ -67,6 +68,8 @@ static gpu_shape gpu_shape_at(int i) {
   return others[i - N_SHORT];
 }
 
+#define LEAST_CUT 2048 /* keys that are timed in stretches: 8 of two blocks */
+
 static bool gpu_shape_of(int i, const ga_kernel *kernel, ga_attn_desc *d, char name[BENCH_NAME]) {
   const gpu_shape s = gpu_shape_at(i);
   char heads[16] = "", dims[16] = "", window[16] = "", whole[96];
@@ -84,10 +87,12 @@ static bool gpu_shape_of(int i, const ga_kernel *kernel, ga_attn_desc *d, char n
   d->q_dtype = (int32_t)kernel->dtype[0];
   d->kv_dtype = (int32_t)kernel->dtype[1];
   d->o_dtype = (int32_t)kernel->dtype[2];
+  const bool stretches = strstr(kernel->id, "_stretch_");
+  if (stretches) d->q_stretches = 2, d->kv_stretches = 8; /* check_attn_stretch_timed */
   (void)snprintf(whole, sizeof whole, "d%d%s s%d b%d h%d%s %s%s %s", s.dim, dims, s.seq, s.batch, s.heads, heads,
                  s.causal ? "causal" : "full", window, ga_dtype_name(kernel->dtype[0]));
   (void)snprintf(name, BENCH_NAME, "%.*s", BENCH_NAME - 1, whole);
-  return true;
+  return !stretches || s.seq >= LEAST_CUT;
 }
 
 /* Decode over pages of 256: Llama-3-8B's heads, then SmolLM2-135M's and Gemma-3-270M's. For rows that take any q. */

@@ -67,6 +67,7 @@ static ga_status open_case(bench_entry *l, const ga_kernel *kernel, int shape, c
   (void)bench->shape(shape, kernel, c->desc, name);
   memcpy(c->oracle_desc, c->desc, GA_DESC_MAX_BYTES);
   if (c->op->oracle_types) c->op->oracle_types(c->oracle_desc);
+  if (c->op->timed) GA_TRY(c->op->timed(c));
   return check_build_row(c);
 }
 

@@ -125,6 +125,8 @@ typedef struct check_op {
   void (*describe)(const void *desc, char *text, size_t capacity);
   /* Why this row must refuse c->desc, apart from its declared dtypes; NULL if it may take it. */
   const char *(*must_refuse)(const check_case *c);
+  /* Of ga bench, which draws nothing: what args need in c->extra for c->desc. */
+  ga_status (*timed)(check_case *c);
 } check_op;
 
 /* One draw. */

@@ -262,7 +262,7 @@ static void index_args(const check_case *c, const ga_attn_desc *d, check_args *a
   if (kv_len) check_index(a, "kv_len", offsetof(ga_attn_io, kv_len), d->batch, 0, 1)->fill = CHECK_FILL_OP;
   if (!paged) return;
   io->page_table_stride = pages_a_sequence(d) + 1;
-  check_index(a, "kv_len", offsetof(ga_attn_io, kv_len), d->batch, 0, 1)->fill = CHECK_FILL_OP;
+  if (!d->q_stretches) check_index(a, "kv_len", offsetof(ga_attn_io, kv_len), d->batch, 0, 1)->fill = CHECK_FILL_OP;
   check_index(a, "page_table", offsetof(ga_attn_io, page_table), d->batch * io->page_table_stride, 0, 1)->fill =
       CHECK_FILL_OP;
 }
@@ -375,13 +375,19 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   if (d->flags & GA_ATTN_ALIBI) s->fill = CHECK_FILL_RANGE, s->lo = 0, s->hi = 0.5;
 }
 
+/* Whether sequence b has a key among its slots [first, first + slots). */
+static bool has_keys(const check_case *c, const ga_attn_desc *d, int64_t b, int64_t first, int64_t slots) {
+  return d->q_stretches ? check_attn_stretch_has(c, d, first, slots) : first < length_kv(c, d, b);
+}
+
 /* Rows of pages: normal where a sequence has keys, NaN elsewhere. values: [page, slot, head, width]. */
 static void fill_pages(check_case *c, const check_arg *arg, double *values, int64_t n) {
   const ga_attn_desc *d = c->desc;
   const int64_t row = arg->dim[2] * arg->dim[3];
   for (int64_t i = 0; i < n; i++) values[i] = (double)NAN;
   for (int64_t b = 0; b < d->batch; b++)
-    for (int64_t j = 0; j < length_kv(c, d, b); j++) {
+    for (int64_t j = 0; j < d->max_kv; j++) {
+      if (!has_keys(c, d, b, j, 1)) continue;
       double *x = values + (page_of(d, b, j / d->page_size) * d->page_size + j % d->page_size) * row;
       for (int64_t i = 0; i < row; i++) x[i] = ga_rng_normal(&c->rng);
     }
@@ -476,8 +482,11 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
       values[i] = (double)length_kv(c, d, i);
     else if (!strcmp(arg->name, "q_len"))
       values[i] = (double)length_q(c, d, i);
-    else
-      values[i] = i % stride < stride - 1 ? (double)page_of(d, i / stride, i % stride) : 1e9;
+    else /* with stretches pages without a key are of no number either */
+      values[i] =
+          i % stride < stride - 1 && (!d->q_stretches || has_keys(c, d, 0, i % stride * d->page_size, d->page_size))
+              ? (double)page_of(d, i / stride, i % stride)
+              : 1e9;
   }
 }
 
@@ -721,4 +730,5 @@ const check_op check_attn = {
     .exact = is_exact,
     .beside = beside,
     .describe = describe,
+    .timed = check_attn_stretch_timed,
 };

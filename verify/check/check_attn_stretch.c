@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "core/attn_fp8.h"
 
 typedef struct stretches {
@@ -10,9 +11,9 @@ typedef struct stretches {
   bool waits;
 } stretches;
 
-/* Cuts tokens into n stretches, in the order of memory, now and then empty ones. */
-static void cut_stretches(check_case *c, ga_attn_stretch *s, int n, int64_t tokens) {
-  const int64_t step = check_pick(c, 2) ? 1 : 1 + check_pick(c, 32); /* cuts anywhere, or at multiples */
+/* Cuts tokens into n stretches, in the order of memory, now and then empty ones. Cuts are at multiples of `least`. */
+static void cut_stretches(check_case *c, ga_attn_stretch *s, int n, int64_t tokens, int64_t least) {
+  const int64_t step = check_pick(c, 2) ? least : least * (1 + check_pick(c, 32));
   int64_t at = 0;
   memset(s, 0, (size_t)n * sizeof *s);
   for (int i = 0; i < n; i++) {
@@ -66,13 +67,14 @@ void check_attn_stretch_draw(check_case *c, ga_attn_desc *d, bool may_have) {
   if (!may || check_pick(c, made_for ? 20 : 5) >= (made_for ? 19 : 1)) return;
   if (ga_arena_alloc(&c->arena, sizeof(stretches), &p) != GA_OK) return;
   stretches *s = p;
-  d->flags &= GA_ATTN_CAUSAL | GA_ATTN_LSE | GA_ATTN_KV_READY;
+  d->flags &= GA_ATTN_CAUSAL | GA_ATTN_LSE | GA_ATTN_KV_READY | GA_ATTN_PAGED;
   d->softcap = 0;
-  d->page_size = d->kv_segments = 0;
+  d->kv_segments = 0;
+  if (!(d->flags & GA_ATTN_PAGED)) d->page_size = 0;
   d->q_stretches = 1 + check_pick(c, check_pick(c, 8) ? 4 : GA_ATTN_MAX_STRETCHES);
   d->kv_stretches = 1 + check_pick(c, check_pick(c, 8) ? 8 : GA_ATTN_MAX_STRETCHES);
-  cut_stretches(c, s->q, d->q_stretches, d->max_q);
-  cut_stretches(c, s->kv, d->kv_stretches, d->max_kv);
+  cut_stretches(c, s->q, d->q_stretches, d->max_q, 1);
+  cut_stretches(c, s->kv, d->kv_stretches, d->max_kv, made_for && d->page_size ? 8 : 1); /* GPUs: boxes of pages */
   if (check_pick(c, 4)) shuffle_stretches(c, s->q, d->q_stretches);
   if (check_pick(c, 4)) shuffle_stretches(c, s->kv, d->kv_stretches);
   const int64_t begin = check_pick(c, 4) ? 0 : (int64_t)1 << (10 + check_pick(c, 25));
@@ -84,6 +86,32 @@ void check_attn_stretch_draw(check_case *c, ga_attn_desc *d, bool may_have) {
     s->kv[i].ready_word = check_pick(c, 5);
   }
   c->extra = s;
+}
+
+ga_status check_attn_stretch_timed(check_case *c) {
+  const ga_attn_desc *d = c->desc;
+  void *p;
+  if (!d->q_stretches) return GA_OK;
+  GA_TRY(ga_arena_alloc(&c->arena, sizeof(stretches), &p));
+  stretches *s = p;
+  memset(s, 0, sizeof *s);
+  for (int64_t i = 0; i < d->q_stretches; i++) {
+    const int64_t from = d->max_q * i / d->q_stretches, to = d->max_q * (i + 1) / d->q_stretches;
+    s->q[i] = (ga_attn_stretch){.first = from, .rows = to - from, .position = from + d->max_kv - d->max_q};
+  }
+  for (int64_t i = 0; i < d->kv_stretches; i++) {
+    const int64_t from = d->max_kv * i / d->kv_stretches, to = d->max_kv * (i + 1) / d->kv_stretches;
+    s->kv[i] = (ga_attn_stretch){.first = d->max_kv - to, .rows = to - from, .position = from};
+  }
+  c->extra = s;
+  return GA_OK;
+}
+
+bool check_attn_stretch_has(const check_case *c, const ga_attn_desc *d, int64_t first, int64_t rows) {
+  const stretches *s = c->extra;
+  for (int i = 0; i < d->kv_stretches; i++)
+    if (s->kv[i].rows > 0 && s->kv[i].first < first + rows && first < s->kv[i].first + s->kv[i].rows) return true;
+  return false;
 }
 
 /* The words have what is waited for. */

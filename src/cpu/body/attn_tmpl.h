@@ -143,7 +143,12 @@ static void find_rows(const attn_tile *t, const void *base, const ga_attn_stride
   const int64_t step = kv_bytes(d->kv_dtype, stride->token), size = paged ? d->page_size : INT64_MAX;
   int64_t page = paged ? begin / size : 0, slot = begin - page * (paged ? size : 0), end = size;
   for (int64_t k = 0; k < n; page++, slot = 0) {
-    if (s->stretch) slot = stretch_row(a->kv_stretches, begin + k, &end), end += slot;
+    if (s->stretch) {
+      slot = stretch_row(a->kv_stretches, begin + k, &end);
+      page = paged ? slot / size : 0;
+      slot -= paged ? page * size : 0;
+      end = ga_min_i64(end + slot, size);
+    }
     int64_t at = t->u->kv_head * stride->head + slot * stride->token;
     if (paged)
       at += a->page_table[s->b * a->page_table_stride + page] * stride->batch;

@@ -42,6 +42,24 @@ GA_DEV int block_row(loader *p, const work *t, int n, int key) {
   if (key) wait_ready(p, x, i);
   return x->kv[i].first + (n - x->kv[i].block) * BN;
 }
+/* The same for block n of a stretch, which begins with a box. Each box works out what it needs: else some spill. */
+GA_DEV void load_stretch_pages(loader *p, const ga_tmap *map, const work *t, int n, uint32_t dst, uint32_t bar,
+                               int panels) {
+  const ga_kargs_attn_stretch *x = stretch_args(p->a);
+  const int i = stretch_of_block(x, t->start_k, n);
+  int row = x->kv[i].first + (n - x->kv[i].block) * BN;
+  const uint32_t end = dst + BLOCK_PANEL;
+  GA_ROLL for (; dst != end; dst += p->a->page_box * PANEL_ROW_BYTES, row += p->a->page_box) {
+    const int page = row / p->a->page_size;
+    int at = row - page * p->a->page_size, id = 0;
+    if (row < x->kv[i].first + x->kv[i].rows)
+      id = ldg_i32(p->a->page_table + t->batch * p->a->page_table_stride + page);
+    else
+      at = p->a->page_size;
+    GA_UNROLL for (int c = 0; c < panels; c++)
+        bulk_load_4d(dst + c * BLOCK_PANEL, map, bar, c * PANEL_COLS, at, t->head_k, id, L2_EVICT_LAST);
+  }
+}
 /* Block n of the tile's K or V into its stage. */
 GA_DEV void load_block(loader *p, uint32_t r, const ga_tmap *map, const work *t, int n, uint32_t off, uint32_t full,
                        uint32_t empty, int panels) {
@@ -54,6 +72,10 @@ GA_DEV void load_block(loader *p, uint32_t r, const ga_tmap *map, const work *t,
     return;
   }
   const int row = block_row(p, t, n, off == OFF_K);
+  if (STRETCH && p->a->page_size) {
+    load_stretch_pages(p, map, t, n, dst, bar, panels);
+    return;
+  }
   GA_UNROLL for (int i = 0; i < panels; i++)
       bulk_load_4d(dst + i * BLOCK_PANEL, map, bar, i * PANEL_COLS, row, t->head_k, t->batch, L2_EVICT_LAST);
 }

@@ -33,7 +33,7 @@ static const char *features_ok(const ga_attn_desc *d, const cuda_attn_variant *v
   if (d->flags & GA_ATTN_PAGED && d->page_size % PAGE_STEP) return "page_size must be a multiple of 8";
   if (d->flags & STATE && !(v->features & CARRY)) return "compiled without carried state";
   if (d->kv_segments && !(v->features & CARRY)) return "compiled without KV segments";
-  if (d->flags & GA_ATTN_PAGED && !(v->features & PAGES)) return "compiled without pages";
+  if (d->flags & GA_ATTN_PAGED && !(v->features & (PAGES | STRETCHES))) return "compiled without pages";
   if (d->q_stretches && !(v->features & STRETCHES)) return "compiled without stretches";
   if (!d->q_stretches && v->features & STRETCHES) return "it takes stretches alone";
   if (v->features && !(v->features & STRETCHES)) return NULL;
@@ -176,10 +176,16 @@ static ga_status check_tensor(ga_stream *stream, const ga_kernel *k, const char 
   return check_strides(k, name, s);
 }
 
-/* Rows of a box: the most that divide a page and a block. */
-static int32_t page_box(const ga_attn_desc *d, int32_t bn) {
+static bool stretches_begin_at(const ga_attn_desc *d, const ga_attn_io *a, int32_t multiple) {
+  for (int32_t i = 0; i < d->kv_stretches; i++)
+    if (a->kv_stretches[i].rows && a->kv_stretches[i].first % multiple) return false;
+  return true;
+}
+
+/* Rows of a box: the most that divide a page, a block and where stretches begin. */
+static int32_t page_box(const ga_attn_desc *d, const ga_attn_io *a, int32_t bn) {
   int32_t rows = bn;
-  while (d->page_size % rows || bn % rows) rows--;
+  while (d->page_size % rows || bn % rows || !stretches_begin_at(d, a, rows)) rows--;
   return rows;
 }
 
@@ -305,7 +311,7 @@ static ga_status encode_kv(const cuda_device *d, const ga_kernel *k, const ga_at
   if (p->flags & GA_ATTN_PAGED) {
     t.rows = p->page_size;
     t.batch = MOST_PAGES;
-    t.box_rows = (uint32_t)page_box(p, bn);
+    t.box_rows = (uint32_t)page_box(p, a, bn);
   } else if (p->flags & GA_ATTN_VARLEN) {
     t.rows = a->kv_tokens;
     t.batch = 1;
@@ -452,7 +458,7 @@ static void fill_rest(const cuda_attn_variant *v, const ga_attn_desc *p, const g
   if (p->flags & GA_ATTN_LENGTHS) out->q_len = a->q_len;
   out->page_table_stride = a->page_table_stride;
   out->page_size = p->page_size;
-  out->page_box = p->page_size ? page_box(p, v->bn) : 0;
+  out->page_box = p->page_size ? page_box(p, a, v->bn) : 0;
   out->state_o = a->state_o;
   out->state_m = a->state_m;
   out->state_l = a->state_l;
@@ -503,6 +509,9 @@ static ga_status fill_keys(const ga_kernel *k, const ga_attn_desc *p, const ga_a
       whole = *s;
       firsts[n++] = s;
     }
+    GA_REQUIRE(!p->page_size || s->first % PAGE_STEP == 0, GA_ERR_ARG,
+               "%s: kv_stretches[%d].first is %lld; with pages it must be a multiple of %d", k->id, i,
+               (long long)s->first, PAGE_STEP);
     GA_REQUIRE(s->position + s->rows - base <= MOST_PLACES && block * v->bn + whole.rows <= MOST_KEYS, GA_ERR_ARG,
                "%s: kv_stretches[%d] ends at position %lld of a document that begins at %lld, behind %lld other keys; "
                "at most 2^29 positions, and 2^30 keys",

@@ -20,6 +20,13 @@
  * SPLITS    (features 8 and 2) Few tiles: their blocks of K and V are cut over several work items. Each leaves O, m and
  *           l of its rows in the workspace; the warp that is last to its 16 rows of the tile adds them up, in the order
  *           of the items.
+ * STRETCHES (features 16) Q, K and V are lists of stretches (ga/attn.h). Each stretch of keys begins a block, so that
+ *           a block is one box; the last block of a stretch may be short. Its other rows, whoever's they are, are
+ *           masked in S and zeroed in V. A tile of Q is of one stretch. Masks go by position, with window_left and
+ *           window_right as the call has them: one row has all masks. Before its first box the producer waits for a
+ *           stretch's ready word, which other devices store: acquired at system scope, then a fence between the
+ *           proxies. A wait ends after ready_polls looks and says so in ready_error. With page_size rows are slots of
+ *           pages: a block is boxes of page_box rows, which divides page_size, BN and where stretches begin.
  * BARRIERS  name     arrivals    waiter       orders
  *           q_full   1+tx        warpgroup w  TMA write of its 64 rows of Q, and the tile record -> ldmatrix / wgmma,
  *                                             ld.shared
