@@ -50,9 +50,9 @@ static emu_thread *choose_thread(void) {
   return emu_me;
 }
 
-/* The thread whose stack goes to *sp gives way. Mostly to another thread: the scheduler's own stack between them would be
- * twice the switches. */
-static void leave(void **sp) {
+/* The thread whose stack goes to *sp gives way. Mostly to another thread: the scheduler's own stack between them would
+ * be twice the switches. */
+static void give_way(void **sp) {
   end_slice();
   if (!is_plain_choice())
     emu_switch(sp, emu_now.main_sp);
@@ -68,7 +68,7 @@ static void switch_out(emu_thread *t) {
     emu_report(EMU_RULE_STACK, t->at, "the thread's stack of %d bytes is nearly full", EMU_STACK);
     emu_now.abort = true;
   }
-  leave(&t->sp);
+  give_way(&t->sp);
 }
 
 static void make_ready(emu_thread *t) {
@@ -229,7 +229,7 @@ static void thread_main(void) {
   if (++emu_me->block->n_done == emu_me->block->n_threads) emu_remote_exit(emu_me->block);
   emu_now.n_live--;
   void *nowhere;
-  leave(&nowhere);
+  give_way(&nowhere);
 }
 
 /* Until a thread finds that something else than a thread comes next. */

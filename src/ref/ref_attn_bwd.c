@@ -12,7 +12,8 @@ typedef struct sequence {
   int64_t q_first, kv_first; /* token of the packed arrays (VARLEN), else 0 */
 } sequence;
 
-/* Sums of one sequence: [token][head][dim]. And rows that are at work: of Q and K [head_dim], of V, O and dO [v_dim]. */
+/* Sums of one sequence: [token][head][dim]. And rows that are at work: of Q and K [head_dim], of V, O and dO [v_dim].
+ */
 typedef struct sums {
   double *dq, *dk, *dv;
   double *q, *k, *v, *dout;
@@ -33,7 +34,7 @@ static int64_t element_at(const ga_attn_bwd_desc *d, const ga_attn_strides *s, i
   return (d->flags & GA_ATTN_VARLEN ? 0 : b * s->batch) + (first + i) * s->token + head * s->head;
 }
 
-static double dot(const double *x, const double *y, int n) {
+static double dot_doubles(const double *x, const double *y, int n) {
   double sum = 0;
   for (int c = 0; c < n; c++) sum += x[c] * y[c];
   return sum;
@@ -71,7 +72,7 @@ static void one_row(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, const se
   ga_ref_load_row(type, a->q, element_at(d, &a->q_stride, s->b, s->q_first, i, h), 1, d->head_dim, g->q);
   ga_ref_load_row(type, a->dout, element_at(d, &a->dout_stride, s->b, s->q_first, i, h), 1, d->v_dim, g->dout);
   ga_ref_load_row(type, a->o, element_at(d, &a->o_stride, s->b, s->q_first, i, h), 1, d->v_dim, g->v);
-  const double delta = dot(g->dout, g->v, d->v_dim);
+  const double delta = dot_doubles(g->dout, g->v, d->v_dim);
   if (dsink) *dsink -= exp((double)a->sinks[h] - lse) * delta;
   for (int64_t j = 0; j < s->n_kv; j++) {
     const int64_t p = i + s->n_kv - s->n_q;
@@ -79,9 +80,9 @@ static void one_row(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, const se
     ga_ref_load_row(type, a->k, element_at(d, &a->k_stride, s->b, s->kv_first, j, kv), 1, d->head_dim, g->k);
     ga_ref_load_row(type, a->v, element_at(d, &a->v_stride, s->b, s->kv_first, j, kv), 1, d->v_dim, g->v);
     double slope;
-    const double x = (double)d->scale * dot(g->q, g->k, d->head_dim);
+    const double x = (double)d->scale * dot_doubles(g->q, g->k, d->head_dim);
     const double w = exp(logit(d, a, h, j - p, x, &slope) - lse);
-    const double ds = (double)d->scale * slope * w * (dot(g->dout, g->v, d->v_dim) - delta);
+    const double ds = (double)d->scale * slope * w * (dot_doubles(g->dout, g->v, d->v_dim) - delta);
     add_scaled(g->dq + (i * d->q_heads + h) * d->head_dim, ds, g->k, d->head_dim);
     add_scaled(g->dk + (j * d->kv_heads + kv) * d->head_dim, ds, g->q, d->head_dim);
     add_scaled(g->dv + (j * d->kv_heads + kv) * d->v_dim, w, g->dout, d->v_dim);
