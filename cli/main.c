@@ -30,6 +30,7 @@ static int show_help(FILE *out) {
                 "$GA_PEER (auto, off): off has GPUs exchange through host memory; ga dist reduce refuses it [auto]\n"
                 "$GA_DIST_COPIES (auto, peer, host, nccl): how blocks go from GPU to GPU, as ga dist --copies [auto]\n"
                 "$GA_NCCL is the file that NCCL is loaded from [libnccl.so.2]\n"
+                "$GA_LAST_CACHE (MiB) is the last cache for ga bench and ga probe [what the system says]\n"
                 "exit codes: 0 done, 1 failed (text on stderr), 2 wrong command line, 3 a kernel did not pass, "
                 "130 interrupted\n");
   return out == stdout ? EXIT_OK : EXIT_USAGE;

@@ -27,7 +27,7 @@ def environment(folder):
         os.link(first, models / name)
     env = {k: v for k, v in os.environ.items() if not k.startswith("GA_")}
     libs = [str(p.parent) for p in prefix.rglob("libga.so")]
-    return env | {"PATH": f"{GA.parent}:{env['PATH']}", "GA_MODELS": str(models), "LC_ALL": "C.UTF-8",
+    return env | {"PATH": f"{GA.parent}:{env['PATH']}", "GA_MODELS": str(models), "GA_LAST_CACHE": "16", "LC_ALL": "C.UTF-8",
                   "PKG_CONFIG_PATH": ":".join(f"{p}/pkgconfig" for p in libs), "LD_LIBRARY_PATH": ":".join(libs)}
 
 

@@ -9,6 +9,7 @@ import unittest
 from pathlib import Path
 
 GA = sys.argv.pop(1)
+os.environ["GA_LAST_CACHE"] = "16"  # figures mean nothing here, and hosts of virtual machines have caches of half a GiB
 
 
 def ga(*args):
@@ -88,6 +89,12 @@ class Bench(unittest.TestCase):
             self.assertIn("geometric mean 1.000x", same.stdout)
             path.write_text("{}")
             self.assertEqual(ga("bench", "--compare", path, path).returncode, 1)
+
+    def test_last_cache(self):
+        for text in "0", "16M", "x", "1048577":
+            r = subprocess.run([GA, "bench", "-k", "add*"], capture_output=True, text=True, env=os.environ | {"GA_LAST_CACHE": text})
+            self.assertEqual(r.returncode, 1, r.stderr)
+            self.assertIn(f"GA_LAST_CACHE is '{text}'; must be 1 to 1048576", r.stderr)
 
     def test_model(self):
         with tempfile.TemporaryDirectory() as folder:

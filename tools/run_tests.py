@@ -64,7 +64,8 @@ def run(build, tier, jobs):
         return built.rc
     junit = (build / f"tests-{tier}.xml").resolve()
     tested = Part(["ctest", "--test-dir", build, "-L", f"^{tier}$", "-j", jobs, "--output-on-failure", "--no-tests=error", "--output-junit", junit,
-                   "--test-output-size-passed", 1 << 20])
+                   "--test-output-size-passed", 1 << 20],
+                  env=os.environ | {"PYTHONUNBUFFERED": "1"})  # a script that hangs is killed, and what it had not written yet is lost
     tests = list(results(junit))
     slowest = sorted(tests, key=lambda t: -t[1])[:SLOWEST]
     print("slowest: " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds, *_ in slowest))

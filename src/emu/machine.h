@@ -85,7 +85,7 @@ typedef struct emu_thread {
   emu_live live[EMU_MAX_LIVE];
   int n_live;
   char *live_lo, *live_hi;            /* bounds of all live ranges */
-  uint64_t dirty[EMU_STACK / 4 / 64]; /* stack words written since the last wgmma.fence */
+  uint64_t dirty[EMU_STACK / 4 / 64]; /* stack words written since the last wgmma.fence; kept from the first one on */
   bool ever_fenced;
   /* --- bulk stores --- */
   int bulk_open, bulk_reads, bulk_writes; /* not committed; reads, writes still to do */
@@ -288,7 +288,16 @@ void emu_cp_exit(emu_block *b);
 void emu_cp_forget(emu_block *b);
 
 /* --- wgmma.c --- */
-void emu_wgmma_hook(emu_thread *t, char *p, size_t n, bool write, emu_site at);
+void emu_live_touched(const emu_thread *t, const char *p, size_t n, bool write, emu_site at);
+static inline size_t emu_stack_word(const emu_thread *t, const char *p) { return (size_t)(p - t->stack) / 4; }
+/* Called for every access to a variable of a kernel. */
+static inline void emu_wgmma_hook(emu_thread *t, const char *p, size_t n, bool write, emu_site at) {
+  if (p < t->stack || p + n > t->stack + EMU_STACK) return;
+  if (write && t->ever_fenced)
+    for (size_t w = emu_stack_word(t, p), end = emu_stack_word(t, p + n - 1); w <= end; w++)
+      t->dirty[w / 64] |= (uint64_t)1 << (w % 64);
+  if (p < t->live_hi && p + n > t->live_lo) emu_live_touched(t, p, n, write, at);
+}
 void emu_wgmma_exit(emu_block *b);
 void emu_wgmma_uneven(emu_block *b); /* instructions of a warpgroup that not all its threads executed */
 void emu_wgmma_reset(emu_block *b);

@@ -25,6 +25,41 @@ uint32_t emu_random(uint32_t n) {
   return (uint32_t)((emu_now.rng >> 32) * n >> 32);
 }
 
+/* --- whose turn it is --- */
+
+static void end_slice(void) {
+  idle = slice_spun ? idle + 1 : 0;
+  slice_spun = false;
+}
+
+static bool is_stuck(void) { return !emu_now.n_ready || idle > 2 * emu_now.n_ready; }
+static bool is_dead(void) { return !emu_now.n_ready || idle > 64 * (emu_now.n_ready + 1); }
+
+/* A thread comes next, and nothing else is drawn or done before. */
+static bool is_plain_choice(void) {
+  const bool stuck = is_stuck();
+  if (!emu_now.n_live || emu_now.abort || is_dead() || (stuck && looks_at_peers)) return false;
+  return !(stuck || emu_opt.when == EMU_MIXED) || !(emu_bulk_pending() + emu_cp_pending());
+}
+
+/* The one that runs from now on. */
+static emu_thread *choose_thread(void) {
+  uint32_t i = emu_random((uint32_t)emu_now.n_ready);
+  emu_me = emu_now.ready[i];
+  emu_now.ready[i] = emu_now.ready[--emu_now.n_ready];
+  return emu_me;
+}
+
+/* The thread whose stack goes to *sp gives way. Mostly to another thread: the scheduler's own stack between them would
+ * be twice the switches. */
+static void give_way(void **sp) {
+  end_slice();
+  if (!is_plain_choice())
+    emu_switch(sp, emu_now.main_sp);
+  else if (&choose_thread()->sp != sp)
+    emu_switch(sp, emu_me->sp);
+}
+
 /* --- giving way --- */
 
 static void switch_out(emu_thread *t) {
@@ -33,7 +68,7 @@ static void switch_out(emu_thread *t) {
     emu_report(EMU_RULE_STACK, t->at, "the thread's stack of %d bytes is nearly full", EMU_STACK);
     emu_now.abort = true;
   }
-  emu_switch(&t->sp, emu_now.main_sp);
+  give_way(&t->sp);
 }
 
 static void make_ready(emu_thread *t) {
@@ -194,27 +229,22 @@ static void thread_main(void) {
   if (++emu_me->block->n_done == emu_me->block->n_threads) emu_remote_exit(emu_me->block);
   emu_now.n_live--;
   void *nowhere;
-  emu_switch(&nowhere, emu_now.main_sp);
+  give_way(&nowhere);
 }
 
-static void run_slice(void) {
-  uint32_t i = emu_random((uint32_t)emu_now.n_ready);
-  emu_thread *t = emu_now.ready[i];
-  emu_now.ready[i] = emu_now.ready[--emu_now.n_ready];
-  slice_spun = false;
-  emu_me = t;
-  emu_switch(&emu_now.main_sp, t->sp);
+/* Until a thread finds that something else than a thread comes next. */
+static void run_slices(void) {
+  emu_switch(&emu_now.main_sp, choose_thread()->sp);
   emu_me = NULL;
-  idle = slice_spun ? idle + 1 : 0;
 }
 
 static void run_threads(void) {
   idle = 0;
+  slice_spun = false;
   looks_at_peers = false;
   while (emu_now.n_live && !emu_now.abort) {
-    bool stuck = !emu_now.n_ready || idle > 2 * emu_now.n_ready;
     size_t bulk = emu_bulk_pending(), cp = emu_cp_pending();
-    if (bulk + cp && (stuck || (emu_opt.when == EMU_MIXED && !emu_random(16)))) {
+    if (bulk + cp && (is_stuck() || (emu_opt.when == EMU_MIXED && !emu_random(16)))) {
       if (emu_random((uint32_t)(bulk + cp)) < bulk)
         emu_bulk_step();
       else
@@ -222,10 +252,10 @@ static void run_threads(void) {
       idle = 0;
     } else if (looks_at_peers && idle > 2 * emu_now.n_ready) {
       nap_for_peers();
-    } else if (!emu_now.n_ready || idle > 64 * (emu_now.n_ready + 1)) {
+    } else if (is_dead()) {
       deadlock();
     } else {
-      run_slice();
+      run_slices();
     }
   }
 }
@@ -287,7 +317,7 @@ static void build_block(emu_block *b, int index, int rank) {
   b->smem = aligned_alloc(1024, (b->smem_end + 1023) / 1024 * 1024);
   if (!b->smem) abort();
   memset(b->smem, 0xff, b->smem_end); /* NaN in every float type */
-  b->cells = zeroed(b->smem_end / 16 + 1, sizeof *b->cells);
+  if (emu_opt.checks) b->cells = zeroed(b->smem_end / 16 + 1, sizeof *b->cells);
   b->bars = zeroed(EMU_SMEM_MAX / 512, sizeof *b->bars);
   b->bar_at = zeroed(b->smem_end / 8 + 1, sizeof *b->bar_at);
   int each = launch_registers(l->kernel);
@@ -317,7 +347,7 @@ static void drop_block(emu_block *b) {
     emu_gather_drop(&b->bars[i].gather);
     emu_clocks_drop(b->bars[i].out);
   }
-  emu_cells_clear(b->cells, b->smem_end / 16 + 1);
+  if (b->cells) emu_cells_end(b->cells, b->smem_end / 16 + 1);
   free(b->threads);
   free(b->warps);
   free(b->groups);

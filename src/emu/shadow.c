@@ -221,7 +221,11 @@ void emu_cells_written(emu_cell *cells, size_t at, size_t bytes) {
     mark_cells(&cells[base / 16], 0, base, 16, at, bytes);
 }
 
-void emu_cells_clear(emu_cell *cells, size_t n) {
+void emu_cells_end(emu_cell *cells, size_t n) {
   for (size_t i = 0; i < n; i++) merge_cells(&cells[i]);
+}
+
+void emu_cells_clear(emu_cell *cells, size_t n) {
+  emu_cells_end(cells, n);
   memset(cells, 0, n * sizeof *cells);
 }

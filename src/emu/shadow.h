@@ -44,5 +44,6 @@ void emu_cells_access(emu_cell *cells, size_t at, size_t bytes, const emu_actor 
                       const void *block);
 void emu_cells_written(emu_cell *cells, size_t at, size_t bytes); /* by the host */
 void emu_cells_clear(emu_cell *cells, size_t n);
+void emu_cells_end(emu_cell *cells, size_t n); /* before their memory is freed */
 
 #endif

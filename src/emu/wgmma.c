@@ -33,14 +33,7 @@ static void bound_live(emu_thread *t) {
   }
 }
 
-static size_t word_of(const emu_thread *t, const char *p) { return (size_t)(p - t->stack) / 4; }
-
-void emu_wgmma_hook(emu_thread *t, char *p, size_t n, bool write, emu_site at) {
-  if (p < t->stack || p + n > t->stack + EMU_STACK) return;
-  if (write)
-    for (size_t w = word_of(t, p), end = word_of(t, p + n - 1); w <= end; w++)
-      t->dirty[w / 64] |= (uint64_t)1 << (w % 64);
-  if (p >= t->live_hi || p + n <= t->live_lo) return;
+void emu_live_touched(const emu_thread *t, const char *p, size_t n, bool write, emu_site at) {
   for (int i = 0; i < t->n_live; i++) {
     const emu_live *l = &t->live[i];
     if (p >= l->hi || p + n <= l->lo || (!write && !l->acc)) continue; /* operands may be read */
@@ -54,7 +47,8 @@ void emu_wgmma_hook(emu_thread *t, char *p, size_t n, bool write, emu_site at) {
 static bool written_since_fence(const emu_thread *t, const void *p, size_t bytes) {
   const char *c = p;
   if (c < t->stack || c + bytes > t->stack + EMU_STACK) return false;
-  for (size_t w = word_of(t, c), end = word_of(t, c + bytes - 1); w <= end; w++)
+  if (!t->ever_fenced) return true;
+  for (size_t w = emu_stack_word(t, c), end = emu_stack_word(t, c + bytes - 1); w <= end; w++)
     if (t->dirty[w / 64] >> (w % 64) & 1) return true;
   return false;
 }

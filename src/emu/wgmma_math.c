@@ -182,13 +182,30 @@ static inline __attribute__((always_inline)) void sum_row(float *restrict c, con
   }
 }
 
+static inline __attribute__((always_inline)) bool none_but_zeros(const float *x, int n) {
+  uint32_t any = 0;
+  for (int i = 0; i < n; i++) any |= bits_of(x[i]);
+  return any << 1 == 0;
+}
+
+static inline __attribute__((always_inline)) int largest(const int *x, int n) {
+  int most = ZERO;
+  for (int i = 0; i < n; i++) most = x[i] > most ? x[i] : most;
+  return most;
+}
+
 /* c (rows x n) += a (rows x k) b (k x n); n a multiple of 8; 8 floats behind c and b may be read. */
 EMU_VECTOR static void add_exact(float *restrict c, const float *restrict a, const float *restrict b, int rows, int n,
                                  int k, const sum_rule *r) {
   static int ea[64 * DEPTH], eb[DEPTH * COLUMNS + 8];
   exponents_of(ea, a, rows * k, r->least);
   exponents_of(eb, b, k * n, r->least);
+  const bool finite = largest(eb, k * n) < SPECIAL;
   for (int row = 0; row < rows; row++) {
+    if (finite && none_but_zeros(a + row * k, k) && none_but_zeros(c + row * n, n)) { /* rows past the end of A */
+      memset(c + row * n, 0, (size_t)n * sizeof *c);
+      continue;
+    }
     for (int j = 0; j < n; j += 16)
       sum_row(c + row * n + j, a + row * k, ea + row * k, b + j, eb + j, n, n - j < 16 ? 8 : 16, k, r);
   }

@@ -33,6 +33,8 @@ void ga_ref_gemm_round_x(const ga_gemm_desc *d, const void *x, double *out);
 
 /* Element i of a contiguous array of any type, as a double. Block types: i counts elements. */
 double ga_ref_load(ga_dtype dtype, const void *data, int64_t i);
+/* out[i] = element at + i * step, for n of them: the type is looked at once. */
+void ga_ref_load_row(ga_dtype dtype, const void *data, int64_t at, int64_t step, int64_t n, double *out);
 /* Element e of one block of a block type. */
 double ga_ref_load_block(ga_dtype dtype, const void *block, int e);
 double ga_ref_load_grid(ga_dtype dtype, const void *block, int e); /* of iq2, iq3 and tq */

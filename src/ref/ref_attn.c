@@ -113,11 +113,18 @@ static bool visible(const ga_attn_desc *d, const key *x) {
   return d->window == 0 || -d->window < x->distance;
 }
 
-static double logit(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, const key *y) {
-  int64_t q = q_at(d, &a->q_stride, s, i, h);
+/* Of one row at a time. */
+typedef struct scratch {
+  double *weights;       /* [n_kv] */
+  double *o;             /* [v_dim] */
+  double *q, *key, *val; /* the query, a key, its value; each loaded once */
+} scratch;
+
+static double logit(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, const key *y,
+                    const scratch *m) {
   double x = 0;
-  for (int c = 0; c < d->head_dim; c++)
-    x += ga_ref_load((ga_dtype)d->q_dtype, a->q, q + c) * ga_ref_load(ga_attn_k_dtype(d), y->k, y->at_k + c);
+  ga_ref_load_row(ga_attn_k_dtype(d), y->k, y->at_k, 1, d->head_dim, m->key);
+  for (int c = 0; c < d->head_dim; c++) x += m->q[c] * m->key[c];
   x *= (double)d->scale * y->k_scale;
   if (ga_attn_is_scaled(d)) x *= (double)ga_attn_scale_at(&a->q_scale, s->b, h, i, d->q_scale_tokens);
   if (d->softcap > 0) x = (double)d->softcap * tanh(x / (double)d->softcap);
@@ -131,13 +138,15 @@ typedef struct row_sums {
   double top, sum;
 } row_sums;
 
-/* Fills p[n_kv] with the weights of row (i, h), 0 where masked. */
+/* Fills the weights of row (i, h), 0 where masked. */
 static row_sums row_weights(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h,
-                            double *p) {
+                            const scratch *m) {
   row_sums r = {.top = -INFINITY};
+  double *p = m->weights;
+  ga_ref_load_row((ga_dtype)d->q_dtype, a->q, q_at(d, &a->q_stride, s, i, h), 1, d->head_dim, m->q);
   for (int64_t j = 0; j < s->n_kv; j++) {
     const key x = attn_key_of(d, a, s, i, h, j);
-    p[j] = visible(d, &x) ? logit(d, a, s, i, h, &x) : -INFINITY;
+    p[j] = visible(d, &x) ? logit(d, a, s, i, h, &x, m) : -INFINITY;
     if (p[j] > r.top || isnan(p[j])) r.top = p[j];
     if (isnan(r.top)) break;
   }
@@ -156,14 +165,14 @@ static double mean_of_values(const ga_attn_desc *d, const ga_attn_io *a, const s
 
 /* o[v_dim] = sum of weights times values; a row that sees nothing has 0. */
 static void row_values(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h,
-                       const row_sums *r, const double *p, double *o) {
+                       const row_sums *r, const scratch *m) {
+  double *o = m->o;
   for (int c = 0; c < d->v_dim; c++) o[c] = 0;
   for (int64_t j = 0; j < s->n_kv && r->top != -INFINITY; j++) {
     const key x = attn_key_of(d, a, s, i, h, j);
     if (!visible(d, &x)) continue;
-    for (int c = 0; c < d->v_dim; c++)
-      o[c] += p[j] * (x.v_scale * ga_ref_load((ga_dtype)d->kv_dtype, x.v, x.at_v + c * x.v_step) +
-                      mean_of_values(d, a, s, h, c));
+    ga_ref_load_row((ga_dtype)d->kv_dtype, x.v, x.at_v, x.v_step, d->v_dim, m->val);
+    for (int c = 0; c < d->v_dim; c++) o[c] += m->weights[j] * (x.v_scale * m->val[c] + mean_of_values(d, a, s, h, c));
   }
 }
 
@@ -207,11 +216,11 @@ static void add_sink(const ga_attn_desc *d, row_sums *r, double *o, double sink)
   r->sum += exp(sink - r->top);
 }
 
-static void one_row(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, double *p,
-                    double *o) {
+static void one_row(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, const scratch *m) {
   const int64_t at = state_at(d, s, i, h);
-  row_sums r = row_weights(d, a, s, i, h, p);
-  row_values(d, a, s, i, h, &r, p, o);
+  double *o = m->o;
+  row_sums r = row_weights(d, a, s, i, h, m);
+  row_values(d, a, s, i, h, &r, m);
   if (d->flags & GA_ATTN_STATE_IN) join_state(d, a, at, &r, o);
   if (d->flags & GA_ATTN_STATE_OUT) {
     store_state(d, a, at, &r, o);
@@ -225,9 +234,9 @@ static void one_row(const ga_attn_desc *d, const ga_attn_io *a, const sequence *
     ga_ref_store((ga_dtype)d->o_dtype, a->o, q_at(d, &a->o_stride, s, i, h) + c, r.top == -INFINITY ? 0 : o[c] / r.sum);
 }
 
-static void all_rows(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, double *weights, double *o) {
+static void all_rows(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, const scratch *m) {
   for (int64_t i = 0; i < s->n_q; i++)
-    for (int h = 0; h < d->q_heads; h++) one_row(d, a, s, i, h, weights, o);
+    for (int h = 0; h < d->q_heads; h++) one_row(d, a, s, i, h, m);
 }
 
 ga_status ga_ref_attn(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
@@ -239,16 +248,20 @@ ga_status ga_ref_attn(const ga_kernel *kernel, const void *desc, const void *io,
   for (int64_t b = 0; b < d->batch && !d->q_stretches; b++) most_kv = ga_max_i64(most_kv, sequence_of(d, a, b).n_kv);
   for (int i = 0; i < d->kv_stretches; i++) ga_attn_wait_ready(a, i);
   void *p;
-  GA_TRY(ga_mem_zalloc((size_t)(most_kv + d->v_dim) + 1, sizeof(double), "a row of attention", &p));
-  double *weights = p, *o = weights + most_kv;
+  GA_TRY(ga_mem_zalloc((size_t)(most_kv + 2 * (d->v_dim + d->head_dim)) + 1, sizeof(double), "a row of attention", &p));
+  scratch m = {.weights = p};
+  m.o = m.weights + most_kv;
+  m.val = m.o + d->v_dim;
+  m.q = m.val + d->v_dim;
+  m.key = m.q + d->head_dim;
   for (int64_t b = 0; b < d->batch; b++) {
     for (int i = 0; i < d->q_stretches; i++) {
       const sequence s = stretch_sequence(d, a, b, i);
-      all_rows(d, a, &s, weights, o);
+      all_rows(d, a, &s, &m);
     }
     if (d->q_stretches) continue;
     const sequence s = sequence_of(d, a, b);
-    all_rows(d, a, &s, weights, o);
+    all_rows(d, a, &s, &m);
   }
   ga_mem_free(p);
   return GA_OK;

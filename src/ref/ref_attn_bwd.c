@@ -12,9 +12,11 @@ typedef struct sequence {
   int64_t q_first, kv_first; /* token of the packed arrays (VARLEN), else 0 */
 } sequence;
 
-/* Sums of one sequence: [token][head][dim]. */
+/* Sums of one sequence: [token][head][dim]. And rows that are at work: of Q and K [head_dim], of V, O and dO [v_dim].
+ */
 typedef struct sums {
   double *dq, *dk, *dv;
+  double *q, *k, *v, *dout;
 } sums;
 
 static sequence sequence_of(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, int64_t b) {
@@ -32,15 +34,15 @@ static int64_t element_at(const ga_attn_bwd_desc *d, const ga_attn_strides *s, i
   return (d->flags & GA_ATTN_VARLEN ? 0 : b * s->batch) + (first + i) * s->token + head * s->head;
 }
 
-static double dot_rows(int32_t dtype, const void *x, int64_t xi, const void *y, int64_t yi, int n) {
+static double dot_doubles(const double *x, const double *y, int n) {
   double sum = 0;
-  for (int c = 0; c < n; c++) sum += ga_ref_load((ga_dtype)dtype, x, xi + c) * ga_ref_load((ga_dtype)dtype, y, yi + c);
+  for (int c = 0; c < n; c++) sum += x[c] * y[c];
   return sum;
 }
 
 /* to += factor * x. */
-static void add_scaled(double *to, double factor, int32_t dtype, const void *x, int64_t xi, int n) {
-  for (int c = 0; c < n; c++) to[c] += factor * ga_ref_load((ga_dtype)dtype, x, xi + c);
+static void add_scaled(double *to, double factor, const double *x, int n) {
+  for (int c = 0; c < n; c++) to[c] += factor * x[c];
 }
 
 /* Query i stands at position p, so that the last query stands at the last key. */
@@ -64,25 +66,26 @@ static double logit(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, int h, i
 static void one_row(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, const sequence *s, int64_t i, int h,
                     const sums *g, double *dsink) {
   const int kv = h / (d->q_heads / d->kv_heads);
-  const int64_t q = element_at(d, &a->q_stride, s->b, s->q_first, i, h),
-                dout = element_at(d, &a->dout_stride, s->b, s->q_first, i, h);
+  const ga_dtype type = (ga_dtype)d->dtype;
   const double lse = (double)a->lse[ga_attn_lse_at(d->lse_stride, s->q_first, s->b, d->q_heads, d->max_q, h, i)];
   if (lse == -INFINITY) return;
-  const double delta =
-      dot_rows(d->dtype, a->dout, dout, a->o, element_at(d, &a->o_stride, s->b, s->q_first, i, h), d->v_dim);
+  ga_ref_load_row(type, a->q, element_at(d, &a->q_stride, s->b, s->q_first, i, h), 1, d->head_dim, g->q);
+  ga_ref_load_row(type, a->dout, element_at(d, &a->dout_stride, s->b, s->q_first, i, h), 1, d->v_dim, g->dout);
+  ga_ref_load_row(type, a->o, element_at(d, &a->o_stride, s->b, s->q_first, i, h), 1, d->v_dim, g->v);
+  const double delta = dot_doubles(g->dout, g->v, d->v_dim);
   if (dsink) *dsink -= exp((double)a->sinks[h] - lse) * delta;
   for (int64_t j = 0; j < s->n_kv; j++) {
     const int64_t p = i + s->n_kv - s->n_q;
     if (!visible(d, p, j)) continue;
-    const int64_t k = element_at(d, &a->k_stride, s->b, s->kv_first, j, kv),
-                  v = element_at(d, &a->v_stride, s->b, s->kv_first, j, kv);
+    ga_ref_load_row(type, a->k, element_at(d, &a->k_stride, s->b, s->kv_first, j, kv), 1, d->head_dim, g->k);
+    ga_ref_load_row(type, a->v, element_at(d, &a->v_stride, s->b, s->kv_first, j, kv), 1, d->v_dim, g->v);
     double slope;
-    const double x = (double)d->scale * dot_rows(d->dtype, a->q, q, a->k, k, d->head_dim);
+    const double x = (double)d->scale * dot_doubles(g->q, g->k, d->head_dim);
     const double w = exp(logit(d, a, h, j - p, x, &slope) - lse);
-    const double ds = (double)d->scale * slope * w * (dot_rows(d->dtype, a->dout, dout, a->v, v, d->v_dim) - delta);
-    add_scaled(g->dq + (i * d->q_heads + h) * d->head_dim, ds, d->dtype, a->k, k, d->head_dim);
-    add_scaled(g->dk + (j * d->kv_heads + kv) * d->head_dim, ds, d->dtype, a->q, q, d->head_dim);
-    add_scaled(g->dv + (j * d->kv_heads + kv) * d->v_dim, w, d->dtype, a->dout, dout, d->v_dim);
+    const double ds = (double)d->scale * slope * w * (dot_doubles(g->dout, g->v, d->v_dim) - delta);
+    add_scaled(g->dq + (i * d->q_heads + h) * d->head_dim, ds, g->k, d->head_dim);
+    add_scaled(g->dk + (j * d->kv_heads + kv) * d->head_dim, ds, g->q, d->head_dim);
+    add_scaled(g->dv + (j * d->kv_heads + kv) * d->v_dim, w, g->dout, d->v_dim);
   }
 }
 
@@ -102,7 +105,11 @@ static void one_sequence(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, con
                          double *dsinks) {
   const int64_t n_dq = s->n_q * d->q_heads * d->head_dim, n_dk = s->n_kv * d->kv_heads * d->head_dim;
   const int64_t n_dv = s->n_kv * d->kv_heads * d->v_dim;
-  const sums g = {.dq = memory, .dk = memory + n_dq, .dv = memory + n_dq + n_dk};
+  sums g = {.dq = memory, .dk = memory + n_dq, .dv = memory + n_dq + n_dk};
+  g.q = g.dv + n_dv;
+  g.k = g.q + d->head_dim;
+  g.v = g.k + d->head_dim;
+  g.dout = g.v + d->v_dim;
   memset(memory, 0, (size_t)(n_dq + n_dk + n_dv) * sizeof *memory);
   for (int64_t i = 0; i < s->n_q; i++)
     for (int h = 0; h < d->q_heads; h++) one_row(d, a, s, i, h, &g, d->flags & GA_ATTN_SINKS ? &dsinks[h] : NULL);
@@ -119,7 +126,7 @@ ga_status ga_ref_attn_bwd(const ga_kernel *kernel, const void *desc, const void 
   (void)kernel, (void)workspace, (void)stream;
   const ga_attn_bwd_desc *d = desc;
   const ga_attn_bwd_io *a = io;
-  const int64_t n = d->max_q * d->q_heads * d->head_dim + d->max_kv * d->kv_heads * (d->head_dim + d->v_dim);
+  const int64_t n = d->max_q * d->q_heads * d->head_dim + (d->max_kv * d->kv_heads + 2) * (d->head_dim + d->v_dim);
   void *p;
   GA_TRY(ga_mem_zalloc((size_t)(n + d->q_heads), sizeof(double), "gradients of a sequence", &p));
   double *dsinks = p;

@@ -26,6 +26,23 @@ double ga_ref_load(ga_dtype dtype, const void *data, int64_t i) {
                            (int)(i % t->block_elems));
 }
 
+#define LOAD_ROW(type, value)                           \
+  for (int64_t i = 0; i < n; i++) {                     \
+    const type h = ((const type *)data)[at + i * step]; \
+    out[i] = (double)(value);                           \
+  }
+
+void ga_ref_load_row(ga_dtype dtype, const void *data, int64_t at, int64_t step, int64_t n, double *out) {
+  switch (dtype) {
+  case GA_F32: LOAD_ROW(float, h) break;
+  case GA_F64: LOAD_ROW(double, h) break;
+  case GA_F16: LOAD_ROW(ga_f16, ga_f16_to_f32(h)) break;
+  case GA_BF16: LOAD_ROW(ga_bf16, ga_bf16_to_f32(h)) break;
+  default:
+    for (int64_t i = 0; i < n; i++) out[i] = ga_ref_load(dtype, data, at + i * step);
+  }
+}
+
 void ga_ref_store(ga_dtype dtype, void *data, int64_t i, double x) {
   switch (dtype) {
   case GA_F32: ((float *)data)[i] = (float)x; break;

@@ -71,6 +71,8 @@ static inline bool bench_on_gpu(const ga_kernel *kernel) {
  * */
 bool bench_has_clock(const ga_device *device);
 
+/* From now on the last cache has $GA_LAST_CACHE MiB, where that is set; bench_measure_ceiling begins with it. */
+GA_NODISCARD ga_status bench_use_given_cache(void);
 /* Bytes that buffers rotate through: three times the last cache, at most 1.5 GiB and a quarter of the memory. */
 size_t bench_rotation(const ga_device *device);
 /* A CPU is measured; a GPU has the figures of its last `ga probe`, zeros when there was none. */

@@ -1,5 +1,6 @@
 /* What a device can do at best: a CPU measured in the same run, a GPU by ga probe. */
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -9,7 +10,21 @@
 
 /* --- caches --- */
 
+static size_t given_bytes; /* 0: as the system says */
+
+ga_status bench_use_given_cache(void) {
+  const char *text = getenv("GA_LAST_CACHE");
+  char *end;
+  if (!text || !*text) return GA_OK;
+  const long mib = strtol(text, &end, 10);
+  GA_REQUIRE(!*end && mib >= 1 && mib <= 1 << 20, GA_ERR_ARG, "GA_LAST_CACHE is '%s'; must be 1 to 1048576 (MiB)",
+             text);
+  given_bytes = (size_t)mib << 20;
+  return GA_OK;
+}
+
 static size_t last_cache(const ga_device *device) {
+  if (given_bytes) return given_bytes;
   if (device->caps.l2_bytes) return device->caps.l2_bytes;
   long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
   if (bytes <= 0) bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
@@ -91,6 +106,7 @@ static void read_figures(const ga_ctx *ctx, bench_ceiling *out) {
 
 ga_status bench_measure_ceiling(ga_ctx *ctx, bench_ceiling *out) {
   *out = (bench_ceiling){0};
+  GA_TRY(bench_use_given_cache());
   ga_pool *pool = ctx->device->pool;
   if (bench_has_clock(ctx->device)) read_figures(ctx, out);
   if (!pool) return GA_OK;

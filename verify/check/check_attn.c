@@ -636,15 +636,18 @@ static double mean_of_arg(const check_case *c, const char *name) {
   return most;
 }
 
-/* Size of the largest logit of each row of o, [batch, token, head]. */
-static void row_logits(const ga_attn_desc *d, const ga_attn_io *a, double *most) {
+/* Size of the largest logit of each row of o, [batch, token, head]. scratch: [2 head_dim]. */
+static void row_logits(const ga_attn_desc *d, const ga_attn_io *a, double *most, double *scratch) {
   for (int64_t b = 0; b < check_attn_sequences(d); b++) {
     check_attn_row r = check_attn_sequence(d, a, b);
     const int64_t first = d->flags & GA_ATTN_VARLEN ? r.q_first : r.b * d->max_q + (r.stretch ? r.q_first : 0);
     double *row = most + first * d->q_heads;
+    r.q = scratch;
+    r.kv = scratch + d->head_dim;
     for (r.i = 0; r.i < r.n_q; r.i++)
       for (r.h = 0; r.h < d->q_heads; r.h++) {
         float x = -INFINITY;
+        check_attn_load_query(&r);
         for (int64_t j = 0; j < r.n_kv; j++) x = fmaxf(x, check_attn_logit(&r, j));
         *row++ = isfinite(x) ? (double)fabsf(x) : 0;
       }
@@ -682,8 +685,8 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
   const bool saturated = check_attn_is_scaled_cache(d) && c->mode == CHECK_HOSTILE,
              far = RAMP || saturated; /* an infinity is 448 in e4m3: in K and in V */
   if (far && values && !rounded && arg->dtype == GA_F32 &&
-      ga_mem_zalloc((size_t)(n + 1), sizeof(double), "logits", &most) == GA_OK)
-    row_logits(d, io, most);
+      ga_mem_zalloc((size_t)(n + 1 + 2 * d->head_dim), sizeof(double), "logits", &most) == GA_OK)
+    row_logits(d, io, most, (double *)most + n + 1);
   const bool f32_logits = values && !ga_attn_is_scaled(d) && (d->kv_dtype == GA_F16 || d->kv_dtype == GA_BF16);
   const ga_dtype type = rounded ? (ga_dtype)d->kv_dtype : arg->dtype;
   const bool one = SPIKES && values && !ga_attn_is_scaled(d) && (type == GA_F16 || type == GA_BF16);

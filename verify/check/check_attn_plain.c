@@ -59,22 +59,22 @@ static float toward_zero(double x) {
   return isfinite(f) && fabs((double)f) > fabs(x) ? nextafterf(f, 0.0f) : f;
 }
 
-/* As the kernel multiplies it. */
-static float plain_q_value(const check_attn_row *r, int64_t at) {
-  const double q = ga_ref_load((ga_dtype)r->d->q_dtype, r->a->q, at);
-  return (float)(r->as_kv ? check_round((ga_dtype)r->d->kv_dtype, q) : q);
+void check_attn_load_query(const check_attn_row *r) {
+  const ga_attn_desc *d = r->d;
+  ga_ref_load_row((ga_dtype)d->q_dtype, r->a->q, plain_q(r, &r->a->q_stride), 1, d->head_dim, r->q);
+  for (int c = 0; c < d->head_dim && r->as_kv; c++) r->q[c] = check_round((ga_dtype)d->kv_dtype, r->q[c]);
 }
 
 /* Tensor cores add 16 products at once and cut what does not fit (Fasi et al. 2021; Li et al. 2024, arXiv 2403.00232).
  * */
-static float plain_dot(const check_attn_row *r, const void *k, int64_t at_q, int64_t at_k) {
+static float plain_dot(const check_attn_row *r, const void *k, int64_t at_k) {
   const ga_attn_desc *d = r->d;
   float x = 0;
+  ga_ref_load_row((ga_dtype)d->kv_dtype, k, at_k, 1, d->head_dim, r->kv);
   for (int c = 0; c < d->head_dim;) {
     double part = (double)x;
     const int end = r->tensor && c + 16 < d->head_dim ? c + 16 : r->tensor ? d->head_dim : c + 1;
-    for (; c < end; c++)
-      part += (double)(plain_q_value(r, at_q + c) * (float)ga_ref_load((ga_dtype)d->kv_dtype, k, at_k + c));
+    for (; c < end; c++) part += (double)((float)r->q[c] * (float)r->kv[c]);
     x = r->tensor ? toward_zero(part) : (float)part;
   }
   return x;
@@ -87,7 +87,7 @@ float check_attn_logit(const check_attn_row *r, int64_t n) {
     return -INFINITY;
   const bool symmetric = d->flags & GA_ATTN_SYMMETRIC;
   if (symmetric && d->window && y.j >= y.p + d->window) return -INFINITY;
-  float x = plain_dot(r, y.k, plain_q(r, &r->a->q_stride), check_attn_kv_at(r, &r->a->k_stride, y.j)) * d->scale *
+  float x = plain_dot(r, y.k, check_attn_kv_at(r, &r->a->k_stride, y.j)) * d->scale *
             check_attn_scale_of(r, &r->a->k_scale, y.j);
   if (d->softcap > 0) x = d->softcap * tanhf(x / d->softcap);
   if (d->flags & GA_ATTN_ALIBI) x += r->a->alibi[r->h] * (float)(symmetric && y.j > y.p ? y.p - y.j : y.j - y.p);
@@ -119,6 +119,13 @@ static void plain_join(const check_attn_row *r, int64_t at, float *most, float *
   for (int c = 0; c < r->d->v_dim; c++) r->o[c] = r->o[c] * f + a->state_o[at * r->d->v_dim + c] * g;
 }
 
+/* o += weight * value of key y. */
+static void add_value(const check_attn_row *r, const check_attn_key *y, float weight) {
+  const int64_t at = check_attn_kv_at(r, &r->a->v_stride, y->j);
+  ga_ref_load_row((ga_dtype)r->d->kv_dtype, y->v, at, 1, r->d->v_dim, r->kv);
+  for (int c = 0; c < r->d->v_dim; c++) r->o[c] += weight * (float)r->kv[c];
+}
+
 enum { PLAIN_BLOCK = 128 }; /* keys between two looks at the maximum */
 
 /* The row's sum and O with a running maximum by blocks, from the last key down, and weights that are rounded to the
@@ -146,9 +153,7 @@ static float plain_rounded(const check_attn_row *r, float *most) {
       const check_attn_key y = check_attn_key_of(r, j);
       const float w = expf(r->s[j] - top), rounded = (float)check_round((ga_dtype)d->kv_dtype, (double)w);
       sum += w;
-      for (int c = 0; c < d->v_dim && r->s[j] != -INFINITY; c++)
-        r->o[c] +=
-            rounded * (float)ga_ref_load((ga_dtype)d->kv_dtype, y.v, check_attn_kv_at(r, &r->a->v_stride, y.j) + c);
+      if (r->s[j] != -INFINITY) add_value(r, &y, rounded);
     }
   }
   return sum;
@@ -159,20 +164,18 @@ static void plain_one(const check_attn_row *r) {
   const int64_t at = (r->b * d->q_heads + r->h) * d->max_q + (r->stretch ? r->q_first : 0) + r->i;
   float most = -INFINITY, sum = 0;
   bool none = true; /* no key is seen; a logit that is no number is one of a key */
+  check_attn_load_query(r);
   for (int64_t j = 0; j < r->n_kv; j++) {
     most = fmaxf(most, r->s[j] = check_attn_logit(r, j));
     none = none && r->s[j] == -INFINITY;
   }
   for (int64_t j = 0; j < r->n_kv && !none; j++) sum += expf(r->s[j] - most);
   if (r->rounds) sum = plain_rounded(r, &most);
-  for (int c = 0; c < d->v_dim && !r->rounds; c++) {
-    r->o[c] = 0;
-    for (int64_t j = 0; j < r->n_kv && !none; j++) {
-      if (r->s[j] == -INFINITY) continue;
-      const check_attn_key y = check_attn_key_of(r, j);
-      r->o[c] += plain_weight(r, &y, expf(r->s[j] - most)) *
-                 (float)ga_ref_load((ga_dtype)d->kv_dtype, y.v, check_attn_kv_at(r, &r->a->v_stride, y.j) + c);
-    }
+  for (int c = 0; c < d->v_dim && !r->rounds; c++) r->o[c] = 0;
+  for (int64_t j = 0; j < r->n_kv && !none && !r->rounds; j++) {
+    if (r->s[j] == -INFINITY) continue;
+    const check_attn_key y = check_attn_key_of(r, j);
+    add_value(r, &y, plain_weight(r, &y, expf(r->s[j] - most)));
   }
   if (d->flags & GA_ATTN_STATE_IN) plain_join(r, at, &most, &sum), none = none && most == -INFINITY;
   if (d->flags & GA_ATTN_STATE_OUT) {
@@ -216,20 +219,24 @@ check_attn_row check_attn_sequence(const ga_attn_desc *d, const ga_attn_io *a, i
 ga_status check_attn_plain(const ga_kernel *kernel, const void *desc, const void *io) {
   const ga_attn_desc *d = desc;
   const ga_attn_io *a = io;
-  void *s;
+  const int64_t n_logits = (d->max_kv + 1) * (d->kv_segments ? d->kv_segments : 1),
+                n_kv = ga_max_i64(d->head_dim, d->v_dim);
+  void *memory;
   if (ga_attn_is_scaled(d)) return check_attn_fp8_plain(kernel, d, a);
-  GA_TRY(ga_mem_alloc((size_t)((d->max_kv + 1) * (d->kv_segments ? d->kv_segments : 1) + d->v_dim) * sizeof(float),
-                      "logits", &s));
+  GA_TRY(ga_mem_alloc((size_t)(d->head_dim + n_kv) * sizeof(double) + (size_t)(n_logits + d->v_dim) * sizeof(float),
+                      "logits", &memory));
   for (int64_t b = 0; b < check_attn_sequences(d); b++) {
     check_attn_row r = check_attn_sequence(d, a, b);
     r.tensor = kernel->flags & GA_KERNEL_TENSOR;
     r.as_kv = kernel->flags & GA_KERNEL_AS_KV;
     r.rounds = kernel->flags & GA_KERNEL_WEIGHTS_16;
-    r.o = s;
+    r.q = memory;
+    r.kv = r.q + d->head_dim;
+    r.o = (float *)(r.kv + n_kv);
     r.s = r.o + d->v_dim;
     for (r.i = 0; r.i < r.n_q; r.i++)
       for (r.h = 0; r.h < d->q_heads; r.h++) plain_one(&r);
   }
-  ga_mem_free(s);
+  ga_mem_free(memory);
   return GA_OK;
 }

@@ -15,6 +15,8 @@ typedef struct check_attn_row {
   bool rounds;                    /* weights rounded to the type of V */
   float *s;                       /* logits [n_kv] */
   float *o;                       /* [v_dim] */
+  double *q;                      /* [head_dim], see check_attn_load_query */
+  double *kv;                     /* [head_dim or v_dim, the larger]: the key or value at work */
 } check_attn_row;
 
 typedef struct check_attn_key {
@@ -34,7 +36,9 @@ check_attn_key check_attn_key_of(const check_attn_row *r, int64_t j);
 int64_t check_attn_kv_at(const check_attn_row *r, const ga_attn_strides *s, int64_t j);
 /* Of key j of an e4m3 cache, else 1. */
 float check_attn_scale_of(const check_attn_row *r, const ga_attn_scale *s, int64_t j);
-/* -infinity where the row does not see key n. */
+/* Fills q with the query of row (i, h), as the kernel multiplies it. */
+void check_attn_load_query(const check_attn_row *r);
+/* -infinity where the row does not see key n. Its query has been loaded. */
 float check_attn_logit(const check_attn_row *r, int64_t n);
 ga_status check_attn_plain(const ga_kernel *kernel, const void *desc, const void *io);
 

@@ -51,6 +51,7 @@ ga_status probe_cpu(probe *p) {
   bench_ceiling c;
   GA_REQUIRE(pool, GA_ERR_UNSUPPORTED, "probe: %s is not made for speed; allowed: cpu, cuda:N", p->ctx->device->name);
   p->total = 4;
+  GA_TRY(bench_use_given_cache());
   GA_TRY(probe_step(p, "copy"));
   GA_TRY(measure_copy(p));
   GA_TRY(probe_step(p, "read, multiply-adds"));
