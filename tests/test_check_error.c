@@ -105,6 +105,31 @@ static void test_measure(void **state) {
   assert_true(fabs(e.gain - (0.5 - 4.0) / 21.0) < 1e-12);
 }
 
+/* Elements of every size, as hostile data has them: the slope is the error of the largest. */
+static void test_slope_of_one_element(void **state) {
+  (void)state;
+  check_error row, plain;
+  ga_rng rng;
+  ga_rng_seed(&rng, 7);
+  for (int i = 0; i < N; i++) {
+    want[i] = ldexp(ga_rng_normal(&rng), i % 100);
+    unit[i] = check_ulp(GA_F32, want[i]);
+    got[i] = want[i] + unit[i] * ga_rng_normal(&rng) / 4;
+  }
+  want[99] = 0x1p120, unit[99] = check_ulp(GA_F32, want[99]), got[99] = want[99];
+  check_measure(got, want, unit, N, &plain);
+  got[99] = want[99] + 4 * unit[99]; /* of 6 that are allowed an element */
+  check_measure(got, want, unit, N, &row);
+  assert_true(row.gain_count < 2 && plain.gain_count < 2);
+  assert_true(check_used(&row, &plain, 2.0, 6.0) <= 1.0);
+  got[99] = want[99] + 9 * unit[99];
+  check_measure(got, want, unit, N, &row);
+  assert_true(check_used(&row, &plain, 2.0, 6.0) > 1.0);
+  draw_errors(1.0, 0.0);
+  check_measure(got, want, unit, N, &row);
+  assert_true(row.gain_count > N / 4.0 && row.gain_count < N / 2.0); /* a third: the fourth moment of a normal is 3 */
+}
+
 static void test_exact_row_needs_nothing(void **state) {
   (void)state;
   check_error e;
@@ -137,6 +162,7 @@ int main(void) {
       cmocka_unit_test(test_bounds),
       cmocka_unit_test(test_shared),
       cmocka_unit_test(test_measure),
+      cmocka_unit_test(test_slope_of_one_element),
       cmocka_unit_test(test_exact_row_needs_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

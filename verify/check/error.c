@@ -34,6 +34,20 @@ double check_round(ga_dtype dtype, double x) {
   return ga_ref_load(dtype, &cell, 0);
 }
 
+/* As many equal elements have the same (sum w^2)^2 / sum w^4: 1 where one of them is far larger than all others. */
+static double effective_count(const double *got, const double *want, int64_t n) {
+  double most = 0, squares = 0, fourths = 0;
+  for (int64_t i = 0; i < n; i++)
+    if (isfinite(want[i]) && isfinite(got[i])) most = fmax(most, fabs(want[i]));
+  for (int64_t i = 0; i < n && most > 0; i++) {
+    if (!isfinite(want[i]) || !isfinite(got[i])) continue;
+    const double w = want[i] / most;
+    squares += w * w;
+    fourths += w * w * w * w;
+  }
+  return fourths > 0 ? squares * squares / fourths : 0;
+}
+
 void check_measure(const double *got, const double *want, const double *unit, int64_t n, check_error *out) {
   double squares = 0, dot = 0, norm = 0, cross = 0, units = 0, sizes = 0;
   *out = (check_error){.worst_at = -1};
@@ -56,6 +70,7 @@ void check_measure(const double *got, const double *want, const double *unit, in
   out->rms = sqrt(squares / (double)out->n);
   out->size = sqrt(sizes / (double)out->n);
   if (!(norm > DBL_MIN && norm < DBL_MAX)) return; /* no slope without size */
+  out->gain_count = effective_count(got, want, n);
   out->gain = dot / norm;
   out->gain_dev = sqrt(cross) / norm;
   out->ulp_gain = sqrt(units / norm);
@@ -73,6 +88,7 @@ double check_used(const check_error *row, const check_error *plain, double toler
   double used = part(row->worst, tolerance * plain->worst + ulps);
   if (row->n < ENOUGH) return used;
   used = fmax(used, part(row->rms, tolerance * plain->rms + 0.5 * ulps + row->shared * row->size));
+  if (row->gain_count < ENOUGH) return used;
   double gain = tolerance * fabs(plain->gain) + 6 * plain->gain_dev + 0.25 * ulps * row->ulp_gain + row->shared;
   return fmax(used, part(fabs(row->gain), gain));
 }

@@ -10,11 +10,12 @@ typedef struct check_error {
   double worst; /* largest |got - want| / unit */
   int64_t worst_at;
   double rms;
-  double gain;     /* slope of got - want over want: 0.01 for results that are 1.01 times too large */
-  double gain_dev; /* standard deviation of that slope if the errors were independent */
-  double ulp_gain; /* unit / |want|, rms: the slope that one unit everywhere would make */
-  double size;     /* |want| in units, rms */
-  double shared;   /* of the slope, what elements may have in common (check_op.shared); check_measure leaves 0 */
+  double gain;       /* slope of got - want over want: 0.01 for results that are 1.01 times too large */
+  double gain_count; /* elements that this slope rests on: a slope of few is the error of these, and not a mean */
+  double gain_dev;   /* standard deviation of that slope if the errors were independent */
+  double ulp_gain;   /* unit / |want|, rms: the slope that one unit everywhere would make */
+  double size;       /* |want| in units, rms */
+  double shared;     /* of the slope, what elements may have in common (check_op.shared); check_measure leaves 0 */
 } check_error;
 
 double check_ulp(ga_dtype dtype, double x);
