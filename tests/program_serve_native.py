@@ -25,8 +25,12 @@ class Native(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory(prefix="ga native ")
-        cls.model = serve_rig.write_model(cls.folder.name, TEMPLATE)
+        cls.model = cls.make_model()
         cls.server = Server(GA, cls.model, *cls.OPTIONS)
+
+    @classmethod
+    def make_model(cls):
+        return serve_rig.write_model(cls.folder.name, TEMPLATE)
 
     @classmethod
     def tearDownClass(cls):
@@ -226,7 +230,7 @@ class Completion(Native):
         self.refuse(422, "response_format", "json_object", response_format={"type": "json_object"})
         self.refuse(422, "speculative.n_max", "does not speculate", **{"speculative.n_max": 4})
         self.refuse(422, "multimodal_data", "only text", prompt={"prompt_string": "a", "multimodal_data": ["x"]})
-        for name, value in (("mirostat", 2), ("samplers", ["top_k"]), ("return_progress", True), ("t_max_predict_ms", 5)):
+        for name, value in (("mirostat", 2), ("samplers", ["top_k"]), ("return_progress", True)):
             self.refuse(400, name, "server", **{name: value})
         self.refuse(400, "n_predict", "from -1 to", n_predict=-2)
         self.refuse(400, "prompt", "missing", prompt=None)
@@ -313,6 +317,77 @@ class Others(Native):
         self.assertEqual(got, [want] * 8)
 
 
+class Infill(Native):
+    """Control tokens in the places of bytes that are in no text."""
+    NAMES = ("<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<fim_pad>", "<|repo_name|>", "<|file_sep|>")
+    FIRST = serve_rig.FIRST_BYTE + 0xF8
+    BEFORE, BEHIND, MIDDLE, _, REPO, FILE = range(FIRST, FIRST + 6)
+
+    @classmethod
+    def make_model(cls):
+        return serve_rig.write_model(cls.folder.name, renamed={cls.FIRST + i: name for i, name in enumerate(cls.NAMES)})
+
+    def ids(self, text):
+        return self.server.post("/tokenize", content=text)["tokens"] if text else []
+
+    def infill(self, **body):
+        return self.server.post("/infill", **{"n_predict": 12, "temperature": 0, "input_prefix": "", "input_suffix": "", **body})
+
+    def same(self, want, **body):
+        """As /completion of these ids says."""
+        said, plain = self.infill(**body), self.complete(prompt=want)
+        self.assertEqual((said["content"], said["tokens_evaluated"]), (plain["content"], len(want)), body)
+        return said
+
+    def test_prompt(self):
+        for before, line, behind in (("a\n", "  b", "c"), ("", "", ""), ("\u00e9", "", "x"), ("", "x", "")):
+            said = self.same([1, self.BEFORE, *self.ids(before), *self.ids(line), self.BEHIND, *self.ids(behind), self.MIDDLE],
+                             input_prefix=before, prompt=line, input_suffix=behind)
+            self.assertEqual(set(said), SAID_ONCE)
+        extra = [{"filename": "a.py", "text": "one"}, {"text": "two"}]
+        files = [1, self.REPO, *self.ids("project\n"), self.FILE, *self.ids("a.py"), *self.ids("\n"), *self.ids("one"), *self.ids("\n"),
+                 self.FILE, *self.ids("two"), *self.ids("\n"), self.FILE]
+        self.same([*files, self.BEFORE, *self.ids("b"), self.BEHIND, *self.ids("c"), self.MIDDLE], input_prefix="b", input_suffix="c", input_extra=extra)
+
+    def test_fits(self):
+        """Nothing is too long but the line: what is farthest from the gap goes first."""
+        long = "0123456789" * 400
+        room = CONTEXT - 12 - 4
+        part = room - room // 4
+        said = self.infill(input_prefix=long + "x", input_suffix="y" + long, input_extra=[{"text": long}])
+        self.assertEqual(said["tokens_evaluated"], CONTEXT - 12)
+        self.same([1, self.BEFORE, *self.ids(long + "x")[-part:], self.BEHIND, *self.ids("y" + long)[:room - part], self.MIDDLE],
+                  input_prefix=long + "x", input_suffix="y" + long)
+        self.same([1, self.BEFORE, *self.ids(long)[-(room - len(self.ids("y"))):], self.BEHIND, *self.ids("y"), self.MIDDLE], input_prefix=long, input_suffix="y")
+        self.refuse(400, "prompt", "maximum context length", "/infill", input_prefix="a", input_suffix="b", prompt=long)
+
+    def test_fields(self):
+        """What llama.vim sends."""
+        said = self.infill(input_prefix="def f(", input_suffix=")", id_slot=0, n_indent=0, top_k=40, top_p=0.9, samplers=["top_k", "top_p", "infill"],
+                           cache_prompt=True, t_max_prompt_ms=500, t_max_predict_ms=1000, seed=1, stream=False, temperature=0.8,
+                           response_fields=["content", "generation_settings/temperature", "generation_settings/min_p"])
+        self.assertEqual({k: v for k, v in said.items() if k != "content"}, {"generation_settings/temperature": 1, "generation_settings/min_p": 0})
+        pad = self.infill(input_prefix="a", logit_bias=[[self.FIRST + 3, 100]])
+        self.assertEqual((pad["content"], pad["tokens_predicted"]), ("", 1))
+        slow = self.infill(input_prefix="a", logit_bias=[[token("\n"), 100]], n_predict=100, t_max_predict_ms=1e-6)
+        self.assertTrue(slow["content"].startswith("\n") and slow["stop_type"] == "limit", slow)  # where: tests/test_serve_text.c
+        cut = self.infill(input_prefix="a", logit_bias=[[token("\n"), 100]], n_predict=100, n_indent=4)
+        self.assertEqual((cut["content"], cut["stop_type"]), ("", "limit"))
+
+    def test_refused(self):
+        for param, says, body in (("input_prefix", "missing", {"input_suffix": ""}), ("input_suffix", "missing", {"input_prefix": ""}),
+                                  ("input_prefix", "must be a string", {"input_prefix": 1, "input_suffix": ""}),
+                                  ("prompt", "must be a string", {"input_prefix": "", "input_suffix": "", "prompt": [1]}),
+                                  ("input_extra", "must be an array", {"input_prefix": "", "input_suffix": "", "input_extra": [{"filename": "a"}]}),
+                                  ("samplers", "an array of names", {"input_prefix": "", "input_suffix": "", "samplers": "kpt"}),
+                                  ("n_indent", "together", {"input_prefix": "", "input_suffix": "", "n_indent": 1, "stream": True}),
+                                  ("temperature", "from 0 to 100", {"input_prefix": "", "input_suffix": "", "temperature": -1})):
+            self.refuse(400, param, says, "/infill", **{"prompt": "", **body})
+        with tempfile.TemporaryDirectory() as folder, Server(GA, serve_rig.write_model(folder)) as server:
+            status, _, reply = server.request("POST", "/infill", {"input_prefix": "a", "input_suffix": "b"})
+            self.assertEqual((status, reply["error"]["code"]), (400, "no_fill_in_the_middle"))
+
+
 class Leaving(Native):
     OPTIONS = ()  # a long context: no answer ends before its client is missed
 
@@ -335,7 +410,7 @@ class Keys(Native):
         with open(path, "w") as f:
             f.write("secret\n")
         with Server(GA, self.model, "--api-keys", path) as server:
-            for method, route in (("GET", "/props"), ("GET", "/slots"), ("GET", "/models"), ("POST", "/completion"), ("POST", "/completions"),
+            for method, route in (("GET", "/props"), ("GET", "/slots"), ("GET", "/models"), ("POST", "/completion"), ("POST", "/completions"), ("POST", "/infill"),
                                   ("POST", "/apply-template"), ("POST", "/chat/completions")):
                 body = {"prompt": "a"} if method == "POST" else None
                 self.assertEqual(server.request(method, route, body)[0], 401, route)

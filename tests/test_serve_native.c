@@ -83,6 +83,9 @@ static void test_native_fields(void **state) {
   assert_true(r.p.penalty_last == -1 && r.p.seed == 4 && r.p.max_tokens == 7 && r.p.n == 3 && r.p.logprobs == 20);
   assert_true(r.p.return_ids && r.p.timings_per_token && r.p.no_cache && r.p.ignore_eos && r.p.n_stop == 1);
   sv_request_free(&r);
+  native_reads("{\"prompt\":\"hi\",\"n_indent\":4,\"t_max_predict_ms\":500,\"t_max_prompt_ms\":9}", &r);
+  assert_true(r.p.n_indent == 4 && r.p.predict_seconds == 0.5 && !r.has_gap);
+  sv_request_free(&r);
   /* What is off is no reason to refuse. */
   native_reads(
       "{\"prompt\":\"hi\",\"grammar\":\"\",\"json_schema\":null,\"lora\":[],\"image_data\":[],\"samplers\":[],"
@@ -182,9 +185,8 @@ static void test_bias(void **state) {
 
 static void test_native_refused(void **state) {
   (void)state;
-  static const char *const numbers[] = {"mirostat",      "dry_multiplier",  "xtc_probability", "dynatemp_range",
-                                        "top_n_sigma",   "adaptive_target", "min_keep",        "n_indent",
-                                        "n_cache_reuse", "t_max_predict_ms"};
+  static const char *const numbers[] = {"mirostat",    "dry_multiplier",  "xtc_probability", "dynatemp_range",
+                                        "top_n_sigma", "adaptive_target", "min_keep",        "n_cache_reuse"};
   static const char *const switches[] = {
       "samplers", "post_sampling_probs", "return_progress", "backend_sampling", "echo", "suffix",
       "logprobs", "top_logprobs",        "prompt_logprobs", "best_of"};
@@ -205,6 +207,9 @@ static void test_native_refused(void **state) {
       native_refuses(field, 422, later[i], "must be ");
     }
   }
+  native_refuses("\"n_indent\":-1", 400, "n_indent", "from 0 to 65536");
+  native_refuses("\"n_indent\":4,\"stream\":true", 400, "n_indent", "cannot be given together");
+  native_refuses("\"t_max_predict_ms\":\"1\"", 400, "t_max_predict_ms", "a number");
   native_refuses("\"adaptive_target\":0", 400, "adaptive_target", "below 0");
   native_refuses("\"response_format\":{\"type\":\"json_object\"}", 422, "response_format", "json_object");
   native_refuses("\"n_predict\":-2", 400, "n_predict", "from -1 to 2147483647");

@@ -155,6 +155,52 @@ static void give_text(rig *g, const char *text) {
   for (; *text; text++) give(g, GA_REQUEST_TOKEN, (unsigned char)*text, -1.0f);
 }
 
+/* Indentation of at least two; what the tokens say, and what is left of it. */
+static void test_indent(void **state) {
+  (void)state;
+  static const struct {
+    const char *said, *left;
+  } cases[] = {{"a", "a"},          {"a\n", "a\n"},          {"a\n  b\n\t c\n   d", "a\n  b\n\t c\n   d"},
+               {"a\n b\n  c", "a"}, {"a\n  b\nc", "a\n  b"}, {"a\n  \u00e9\n\n  b", "a\n  \u00e9"}, /* an empty line */
+               {"\nb", ""},         {"a\n ", "a\n "}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    rig g;
+    open_answer(&g, "{\"prompt\":\"a\"}", false);
+    g.request.p.n_indent = 2;
+    give_text(&g, cases[i].said);
+    const bool cut = strcmp(cases[i].said, cases[i].left) != 0;
+    assert_int_equal(g.choice.ended, cut);
+    if (!cut) give(&g, GA_REQUEST_END, GA_FINISH_EOG, NAN);
+    assert_string_equal(g.choice.finish, cut ? "length" : "stop");
+    assert_int_equal(g.choice.text.n, strlen(cases[i].left));
+    assert_memory_equal(g.choice.text.p ? g.choice.text.p : "", cases[i].left, g.choice.text.n);
+    assert_int_equal(g.choice.chars, sv_utf8_count(cases[i].left, strlen(cases[i].left)));
+    close_answer(&g);
+  }
+}
+
+/* Half a second from the first token on, once there is a line end. */
+static void test_time(void **state) {
+  (void)state;
+  rig g;
+  open_answer(&g, "{\"prompt\":\"a\"}", false);
+  g.request.p.predict_seconds = 0.5;
+  sv_choice_check_time(&g.choice, 3);
+  give_text(&g, "a");
+  sv_choice_check_time(&g.choice, 10);
+  sv_choice_check_time(&g.choice, 11);
+  assert_false(g.choice.ended);
+  give_text(&g, "\nb");
+  sv_choice_check_time(&g.choice, 10.5);
+  assert_false(g.choice.ended);
+  sv_choice_check_time(&g.choice, 10.75);
+  assert_true(g.choice.ended);
+  assert_string_equal(g.choice.finish, "length");
+  assert_memory_equal(g.choice.text.p, "a\nb", 3);
+  g.request.p.predict_seconds = 0;
+  close_answer(&g);
+}
+
 /* All events of a stream, each parsed; the texts joined. */
 static char *joined(const char *stream, const char *path, size_t *n_events) {
   sv_text text = {0};
@@ -511,6 +557,8 @@ int main(void) {
                                      cmocka_unit_test(test_metrics_text),
                                      cmocka_unit_test(test_api_keys),
                                      cmocka_unit_test(test_local_hosts),
+                                     cmocka_unit_test(test_indent),
+                                     cmocka_unit_test(test_time),
                                      cmocka_unit_test(test_base64)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

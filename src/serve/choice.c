@@ -75,6 +75,31 @@ static bool sv_ends_request(const sv_choice *c, int32_t id) {
   return !c->params->ignore_eos && ga_tokenizer_is_eog(c->tok, id);
 }
 
+/* Ends the answer in front of a line that is indented too little, as llama-server does it: also of an empty one. */
+static void sv_check_indent(sv_choice *c) {
+  for (;;) {
+    size_t at = c->line_at;
+    if (!c->is_later_line) {
+      const char *end = at < c->text.n ? memchr(c->text.p + at, '\n', c->text.n - at) : NULL;
+      c->line_at = end ? (size_t)(end - c->text.p) + 1 : c->text.n;
+      if (!end) return;
+      c->is_later_line = true;
+      continue;
+    }
+    while (at < c->text.n && (c->text.p[at] == ' ' || c->text.p[at] == '\t')) at++;
+    if (at == c->text.n) return; /* not known yet */
+    if ((int64_t)(at - c->line_at) < c->params->n_indent) break;
+    c->is_later_line = false;
+    c->line_at = at;
+  }
+  const size_t kept = c->line_at - 1; /* without the line end */
+  c->chars -= sv_utf8_count(c->text.p + kept, c->text.n - kept);
+  c->text.n = kept;
+  c->text.p[kept] = 0;
+  if (c->request) ga_request_cancel(c->request);
+  sv_choice_end(c, "length");
+}
+
 static void sv_add_text(sv_choice *c, const char *p, size_t n) {
   const size_t before = c->text.n;
   /* Before min_tokens a stop string is text like any other. */
@@ -90,6 +115,7 @@ static void sv_add_text(sv_choice *c, const char *p, size_t n) {
   }
   c->chars += sv_utf8_count(c->text.p + before, c->text.n - before);
   if (c->text.n > before && memchr(c->text.p + before, '\n', c->text.n - before)) c->has_new_line = true;
+  if (c->stop_string < 0 && c->params->n_indent > 0 && !c->ended) sv_check_indent(c);
   if (c->stop_string < 0 || c->ended) return;
   if (c->request) ga_request_cancel(c->request);
   sv_choice_end(c, "stop");
@@ -147,4 +173,12 @@ int32_t sv_choice_pump(sv_choice *c) {
       sv_choice_take(c, &o);
   }
   return c->n_generated - before;
+}
+
+void sv_choice_check_time(sv_choice *c, double now) {
+  const double most = c->params->predict_seconds;
+  if (c->n_generated && c->first_token == 0) c->first_token = now;
+  if (c->ended || most <= 0 || !c->has_new_line || now - c->first_token <= most) return;
+  if (c->request) ga_request_cancel(c->request);
+  sv_choice_end(c, "length");
 }

@@ -32,6 +32,9 @@ typedef struct sv_choice {
   size_t chars, prompt_chars;
   int32_t n_generated;
   bool has_new_line;
+  size_t line_at;     /* of text: where the line begins that is looked at, */
+  bool is_later_line; /* which is not the first */
+  double first_token; /* seconds, as of sv_choice_check_time; 0 = none yet */
   bool opened;        /* the first chunk was sent */
   bool ended, closed; /* closed: the last chunk was sent */
   const char *finish; /* "stop", "length", "abort", "error"; once ended */
@@ -46,7 +49,9 @@ bool sv_choice_init(sv_choice *c, const sv_params *params, const ga_tokenizer *t
 void sv_choice_free(sv_choice *c);
 /* Takes what the request has ready, without waiting. Returns the number of tokens that were generated. */
 int32_t sv_choice_pump(sv_choice *c);
-/* The same for one event; for tests. */
+/* An answer that takes longer than params->predict_seconds ends where it is, but not within its first line. */
+void sv_choice_check_time(sv_choice *c, double now);
+/* As sv_choice_pump for one event; for tests. */
 void sv_choice_take(sv_choice *c, const ga_request_output *o);
 
 #endif

@@ -129,3 +129,4 @@ enum MHD_Result sv_run_completions(sv_call *call) { return sv_run_generation(cal
 enum MHD_Result sv_run_chat(sv_call *call) { return sv_run_generation(call, SV_CHAT); }
 enum MHD_Result sv_run_messages(sv_call *call) { return sv_run_generation(call, SV_MESSAGE); }
 enum MHD_Result sv_run_native_completion(sv_call *call) { return sv_run_generation(call, SV_NATIVE); }
+enum MHD_Result sv_run_infill(sv_call *call) { return sv_run_generation(call, SV_INFILL); }

@@ -57,6 +57,7 @@ bool sv_job_pump(sv_job *job) {
     if (!c->ended) {
       const int32_t n = sv_choice_pump(c);
       job->call->n_generated += n;
+      sv_choice_check_time(c, sv_seconds());
       sv_observe_tokens(job, i, n);
     }
     all &= c->ended;
@@ -198,9 +199,9 @@ static bool sv_submit_prompt(sv_job *job, size_t i, uint64_t seed, sv_fail *fail
   sv_prompt *prompt = r->is_chat ? NULL : &r->prompts[i];
   sv_ids ids = {0};
   sv_text text = {0};
-  bool ok = !prompt           ? sv_encode_chat(job->server, r, &ids, fail)
-            : r->suffix.bytes ? sv_encode_gap(job->server, prompt, r->suffix, &r->p, &ids, fail)
-                              : sv_encode_prompt(job->server, prompt, &r->p, &ids, fail);
+  bool ok = !prompt      ? sv_encode_chat(job->server, r, &ids, fail)
+            : r->has_gap ? sv_encode_gap(job->server, prompt, r, &ids, fail)
+                         : sv_encode_prompt(job->server, prompt, &r->p, &ids, fail);
   ok = ok && sv_fits_context(job->server, ids.n, sv_max_tokens_of(job, ids.n), prompt ? "prompt" : "messages", fail);
   if (ok && r->echo) ok = sv_echo_text(job, prompt, &ids, &text, fail);
   const ga_text echo = {text.p ? text.p : "", text.n};
@@ -218,7 +219,7 @@ static bool sv_job_begin(sv_job *job, sv_fail *fail) {
   if (!sv_is_model(job->server, r->model, fail)) return false;
   /* The markers of tool calls are control tokens in some vocabularies. */
   if (sv_tool_format_of(&job->server->o, r) != TOOL_FORMAT_NONE) r->p.skip_special = false;
-  if (r->suffix.bytes && !sv_add_gap_stops(job->server, &r->p, fail)) return false;
+  if (r->has_gap && !sv_add_gap_stops(job->server, &r->p, fail)) return false;
   a->request = r;
   a->model = job->server->o.model_id;
   a->created = (int64_t)time(NULL);
@@ -245,9 +246,9 @@ static bool sv_encode_for(const void *server, const char *text, size_t bytes, ui
 
 static bool sv_read_job(json_t *body, sv_kind kind, sv_job *job, sv_fail *fail) {
   const int64_t vocab = job->server->vocab;
-  if (kind == SV_NATIVE) {
+  if (kind == SV_NATIVE || kind == SV_INFILL) {
     const sv_encoder encoder = {sv_encode_for, job->server, (size_t)job->server->context};
-    return sv_request_native(&encoder, body, vocab, &job->request, fail);
+    return (kind == SV_NATIVE ? sv_request_native : sv_request_infill)(&encoder, body, vocab, &job->request, fail);
   }
   if (kind == SV_COMPLETION) return sv_request_completion(body, vocab, &job->request, fail);
   if (kind == SV_MESSAGE && !sv_ant_translate(body, false, &body, fail)) return false;

@@ -5,7 +5,7 @@
 #include "serve/answer.h"
 #include "serve/http.h"
 
-typedef enum sv_kind { SV_COMPLETION, SV_CHAT, SV_MESSAGE, SV_NATIVE } sv_kind;
+typedef enum sv_kind { SV_COMPLETION, SV_CHAT, SV_MESSAGE, SV_NATIVE, SV_INFILL } sv_kind;
 
 typedef struct sv_job {
   sv_waiter w; /* first: the engine's callback gets its address */

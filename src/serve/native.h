@@ -16,6 +16,7 @@ void sv_native_put_settings(sv_text *t, const sv_params *p);
 bool sv_native_tokenize(const sv_server *s, const json_t *body, sv_text *out, sv_fail *fail);
 
 enum MHD_Result sv_run_native_completion(sv_call *call);
+enum MHD_Result sv_run_infill(sv_call *call);
 enum MHD_Result sv_run_apply_template(sv_call *call);
 enum MHD_Result sv_run_props(sv_call *call);
 enum MHD_Result sv_run_slots(sv_call *call);

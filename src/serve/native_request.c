@@ -33,9 +33,7 @@ static bool sv_check_numbers(const json_t *body, sv_fail *fail) {
       {"top_n_sigma", -DBL_MAX, 0, "0 or less: this server has no top-n-sigma sampler"},
       {"adaptive_target", -DBL_MAX, -DBL_MIN, "below 0: this server has no adaptive sampler"},
       {"min_keep", 0, 0, "0: samplers keep what they find"},
-      {"n_indent", 0, 0, "0: this server does not look at indentation"},
       {"n_cache_reuse", 0, 0, "0: only whole beginnings of prompts are cached"},
-      {"t_max_predict_ms", -DBL_MAX, 0, "0 or less: this server has no limit of time for an answer"},
   };
   for (size_t i = 0; i < sizeof off / sizeof off[0]; i++) {
     const json_t *v = sv_field(body, off[i].name);
@@ -290,20 +288,28 @@ static bool sv_check_response_fields(const json_t *body, sv_fail *fail) {
 /* Places and times that do not change an answer are read and passed over. */
 static bool sv_check_hints(const json_t *body, sv_fail *fail) {
   int64_t any = 0;
-  return sv_read_int(body, "id_slot", -1, INT32_MAX, &any, fail) &&
+  double ms = 0;
+  return sv_read_number(body, "t_max_prompt_ms", -DBL_MAX, DBL_MAX, &ms, fail) &&
+         sv_read_int(body, "id_slot", -1, INT32_MAX, &any, fail) &&
          sv_read_int(body, "n_keep", -1, INT32_MAX, &any, fail);
 }
 
 static bool sv_read_native_answer(const json_t *body, sv_params *p, sv_fail *fail) {
   int64_t probs = 0;
+  double ms = 0;
   bool cache = true;
   if (!sv_read_int(body, "n_probs", 0, GA_MAX_TOP_LOGPROBS, &probs, fail) ||
       !sv_read_bool(body, "return_tokens", &p->return_ids, fail) ||
       !sv_read_bool(body, "timings_per_token", &p->timings_per_token, fail) ||
-      !sv_read_bool(body, "cache_prompt", &cache, fail) || !sv_check_response_fields(body, fail))
+      !sv_read_bool(body, "cache_prompt", &cache, fail) ||
+      !sv_read_int(body, "n_indent", 0, SV_MAX_INDENT, &p->n_indent, fail) ||
+      !sv_read_number(body, "t_max_predict_ms", -DBL_MAX, DBL_MAX, &ms, fail) || !sv_check_response_fields(body, fail))
     return false;
+  if (p->stream && p->n_indent)
+    return sv_refuse(fail, 400, "unsupported_parameter", "n_indent", "n_indent and stream cannot be given together.");
   if (p->stream) p->return_ids = true; /* as llama-server does */
   p->no_cache = !cache;
+  p->predict_seconds = ms / 1e3;
   if (probs > 0) p->logprobs = probs;
   return true;
 }

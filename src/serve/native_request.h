@@ -19,6 +19,8 @@ typedef struct sv_encoder {
 
 /* Takes over `body`, also when it fails, and writes into it; *out is to be freed either way. */
 bool sv_request_native(const sv_encoder *encoder, json_t *body, int64_t vocab, sv_request *out, sv_fail *fail);
+/* The body of /infill, in the same way. */
+bool sv_request_infill(const sv_encoder *encoder, json_t *body, int64_t vocab, sv_request *out, sv_fail *fail);
 /* How tokens are drawn where a request says nothing: as llama-server does it, not as OpenAI. */
 void sv_native_defaults(ga_sample_desc *sample);
 

@@ -12,7 +12,8 @@ enum {
   SV_MAX_STOP_IDS = 256,
   SV_MAX_BIAS = 4096,
   SV_MAX_TTL = 86400, /* seconds */
-  SV_NO_LIMIT = -1    /* max_tokens was not given */
+  SV_MAX_INDENT = 65536,
+  SV_NO_LIMIT = -1 /* max_tokens was not given */
 };
 
 typedef struct sv_params {
@@ -25,6 +26,8 @@ typedef struct sv_params {
   int32_t penalty_last; /* tokens that penalties look back on, -1 = all */
   /* Of llama-server's requests alone. return_ids: tokens are kept without log-probabilities, too. */
   bool return_ids, timings_per_token, no_cache;
+  int64_t n_indent;           /* a line behind the first with fewer blanks in front ends the answer; 0 = none does */
+  double predict_seconds;     /* from the first token on, once there is a line end; 0 or less = any */
   ga_text stop[SV_MAX_STOPS]; /* texts of the body */
   size_t n_stop;
   int32_t *stop_ids; /* malloc'd */

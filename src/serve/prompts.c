@@ -53,58 +53,6 @@ bool sv_encode_prompt(const sv_server *s, sv_prompt *prompt, const sv_params *p,
   return sv_encode_text(s, prompt->text, prompt->bytes, flags, out, fail);
 }
 
-/* --- fill in the middle --- */
-
-/* Ids of the texts on both sides of a gap, with the tokens around them: prefix, suffix, middle (PSM of arXiv
- * 2207.14255), as models are trained to read them. */
-static bool sv_join_gap(const sv_server *s, const sv_ids *before, const sv_ids *behind, bool add_bos, sv_ids *out,
-                        sv_fail *fail) {
-  int32_t *const ids = malloc((before->n + behind->n + 4) * sizeof *ids);
-  size_t n = 0;
-  if (!ids) return sv_refuse_nomem(fail);
-  if (add_bos) ids[n++] = ga_tokenizer_special(s->tok, GA_TOK_BOS);
-  ids[n++] = ga_tokenizer_special(s->tok, GA_TOK_FIM_PREFIX);
-  memcpy(ids + n, before->p, before->n * sizeof *ids);
-  n += before->n;
-  ids[n++] = ga_tokenizer_special(s->tok, GA_TOK_FIM_SUFFIX);
-  memcpy(ids + n, behind->p, behind->n * sizeof *ids);
-  n += behind->n;
-  ids[n++] = ga_tokenizer_special(s->tok, GA_TOK_FIM_MIDDLE);
-  *out = (sv_ids){ids, n};
-  return true;
-}
-
-bool sv_encode_gap(const sv_server *s, sv_prompt *prompt, ga_text suffix, const sv_params *p, sv_ids *out,
-                   sv_fail *fail) {
-  sv_ids before = {0}, behind = {0};
-  sv_params plain = *p;
-  *out = (sv_ids){0};
-  for (int i = GA_TOK_FIM_PREFIX; i <= GA_TOK_FIM_MIDDLE; i++)
-    if (ga_tokenizer_special(s->tok, (ga_tok_special)i) < 0)
-      return sv_refuse(fail, 400, "no_fill_in_the_middle", "suffix",
-                       "The model has no tokens for filling in the middle; suffix must be \"\" or left out.");
-  plain.add_special = false;
-  const bool add_bos = p->add_special && ga_tokenizer_adds_bos(s->tok);
-  const bool ok = sv_encode_prompt(s, prompt, &plain, &before, fail) &&
-                  sv_encode_text(s, suffix.data, suffix.bytes, 0, &behind, fail) &&
-                  sv_join_gap(s, &before, &behind, add_bos, out, fail);
-  free(before.p);
-  free(behind.p);
-  return ok;
-}
-
-bool sv_add_gap_stops(const sv_server *s, sv_params *p, sv_fail *fail) {
-  const size_t most = (size_t)p->n_stop_ids + 1 + GA_TOK_FIM_FILE - GA_TOK_FIM_PAD;
-  int32_t *const ids = realloc(p->stop_ids, most * sizeof *ids);
-  if (!ids) return sv_refuse_nomem(fail);
-  p->stop_ids = ids;
-  for (int i = GA_TOK_FIM_PAD; i <= GA_TOK_FIM_FILE; i++) {
-    const int32_t id = ga_tokenizer_special(s->tok, (ga_tok_special)i);
-    if (id >= 0) ids[p->n_stop_ids++] = id;
-  }
-  return true;
-}
-
 /* --- chat --- */
 
 static void sv_name_token(const sv_server *s, json_t *context, const char *key, ga_tok_special which) {

@@ -18,9 +18,8 @@ bool sv_encode_chat(const sv_server *s, const sv_request *r, sv_ids *out, sv_fai
 bool sv_render_chat(const sv_server *s, const sv_request *r, sv_text *out, sv_fail *fail);
 /* One prompt of a completion: its ids are taken, or made of its text. */
 bool sv_encode_prompt(const sv_server *s, sv_prompt *prompt, const sv_params *p, sv_ids *out, sv_fail *fail);
-/* The same where the answer fills the gap between a prompt and `suffix`, by the model's tokens for that. */
-bool sv_encode_gap(const sv_server *s, sv_prompt *prompt, ga_text suffix, const sv_params *p, sv_ids *out,
-                   sv_fail *fail);
+/* The same where the answer fills the gap between a prompt and r->suffix, by the model's tokens for that. */
+bool sv_encode_gap(const sv_server *s, sv_prompt *prompt, const sv_request *r, sv_ids *out, sv_fail *fail);
 /* What fills a gap ends with tokens that end a file, too: they join stop_ids. */
 bool sv_add_gap_stops(const sv_server *s, sv_params *p, sv_fail *fail);
 /* Text of ids. */

@@ -69,7 +69,8 @@ static bool sv_read_suffix(const json_t *body, sv_request *r, sv_fail *fail) {
   if (!v) return true;
   if (!json_is_string(v)) return sv_refuse_value(fail, "suffix", v, "a string");
   r->suffix = (ga_text){json_string_value(v), json_string_length(v)};
-  return !r->suffix.bytes || !r->echo ||
+  r->has_gap = r->suffix.bytes > 0;
+  return !r->has_gap || !r->echo ||
          sv_refuse(fail, 400, "unsupported_parameter", "echo", "echo and suffix cannot be given together.");
 }
 

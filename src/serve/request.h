@@ -20,8 +20,10 @@ typedef struct sv_request {
   const char *model;              /* NULL = not given */
   bool is_chat, is_message, echo; /* is_message: a chat in the form of Anthropic */
   bool is_native;                 /* a completion in the form of llama-server */
-  ga_text suffix;                 /* completions: what comes behind the gap that the answer fills; of the body. .bytes
-                                     0 = there is no gap */
+  bool has_gap;                   /* completions: the answer fills the gap between a prompt and `suffix` */
+  bool fits_gap;                  /* texts around it are cut until they fit into the context */
+  ga_text suffix, line;           /* line: behind the prompt, never cut; of the body */
+  const json_t *extra;            /* other texts, for the beginning: [{"filename", "text"}], or NULL */
   sv_prompt *prompts;             /* completions */
   size_t n_prompts;
   json_t *context;         /* chat: messages, tools and further variables of the template */
