@@ -385,7 +385,7 @@ class Infill(Native):
             self.refuse(400, param, says, "/infill", **{"prompt": "", **body})
         with tempfile.TemporaryDirectory() as folder, Server(GA, serve_rig.write_model(folder)) as server:
             status, _, reply = server.request("POST", "/infill", {"input_prefix": "a", "input_suffix": "b"})
-            self.assertEqual((status, reply["error"]["code"]), (400, "no_fill_in_the_middle"))
+            self.assertEqual((status, reply["error"]["code"], reply["error"]["param"]), (400, "no_fill_in_the_middle", "input_suffix"))
 
 
 class Leaving(Native):

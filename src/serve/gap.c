@@ -15,11 +15,11 @@ static void sv_gap_free(sv_gap *g) {
   free(g->behind.p);
 }
 
-static bool sv_has_gap_tokens(const sv_server *s, sv_fail *fail) {
+static bool sv_has_gap_tokens(const sv_server *s, const char *field, sv_fail *fail) {
   for (int i = GA_TOK_FIM_PREFIX; i <= GA_TOK_FIM_MIDDLE; i++)
     if (ga_tokenizer_special(s->tok, (ga_tok_special)i) < 0)
-      return sv_refuse(fail, 400, "no_fill_in_the_middle", "suffix",
-                       "The model has no tokens for filling in the middle; suffix must be \"\" or left out.");
+      return sv_refuse(fail, 400, "no_fill_in_the_middle", field,
+                       "%s: the model has no tokens for filling in the middle.", field);
   return true;
 }
 
@@ -123,7 +123,7 @@ bool sv_encode_gap(const sv_server *s, sv_prompt *prompt, const sv_request *r, s
   sv_gap g = {0};
   sv_params plain = r->p;
   *out = (sv_ids){0};
-  if (!sv_has_gap_tokens(s, fail)) return false;
+  if (!sv_has_gap_tokens(s, r->fits_gap ? "input_suffix" : "suffix", fail)) return false;
   plain.add_special = false;
   ga_text suffix = r->suffix;
   sv_prompt cut = *prompt, *from = prompt;

@@ -69,12 +69,9 @@ bool sv_request_infill(const sv_encoder *encoder, json_t *body, int64_t vocab, s
     return false;
   /* What /completion calls the prompt stands before the gap; the body keeps all texts alive. */
   json_t *samplers = json_incref(json_object_get(body, "samplers"));
-  if (json_object_set(body, "infill prompt", json_object_get(body, "prompt")) && sv_field(body, "prompt")) {
-    json_decref(samplers);
-    return sv_refuse_nomem(fail);
-  }
   (void)json_object_del(body, "samplers");
-  bool ok = !json_object_set(body, "prompt", json_object_get(body, "input_prefix")) || sv_refuse_nomem(fail);
+  const bool kept = !line.bytes || !json_object_set(body, "infill prompt", json_object_get(body, "prompt"));
+  bool ok = (kept && !json_object_set(body, "prompt", json_object_get(body, "input_prefix"))) || sv_refuse_nomem(fail);
   ok = ok && sv_request_native(encoder, body, vocab, out, fail) &&
        (json_is_null(samplers) || sv_apply_samplers(samplers, &out->p, fail));
   json_decref(samplers);
