@@ -199,17 +199,12 @@ static int exit_of(ga_status status) {
   return status == GA_OK ? EXIT_OK : is_usage ? cmd_usage_error("dist", "%s", ga_error_text()) : cmd_fail("dist");
 }
 
-/* args: how this program was started. */
-static int reduce_command(const dist_args *a, char **args) {
+/* reduce and links: without a plan. args: how this program was started. */
+static int planless_command(const dist_args *a, char **args, ga_status (*check)(const dist_args *),
+                            ga_status (*show)(const dist_args *)) {
   const bool launches = a->rank < 0 && !strcmp(a->transport, "processes");
-  if (dist_check_reduce(a) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
-  return launches ? dist_launch(a, args) : exit_of(dist_show_reduce(a));
-}
-
-static int links_command(const dist_args *a, char **args) {
-  const bool launches = a->rank < 0 && !strcmp(a->transport, "processes");
-  if (dist_check_links(a) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
-  return launches ? dist_launch(a, args) : exit_of(dist_show_links(a));
+  if (check(a) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
+  return launches ? dist_launch(a, args) : exit_of(show(a));
 }
 
 static int bench_command(const dist_args *a, char **args) {
@@ -274,8 +269,8 @@ static int answer_command(const char *what, dist_args *a, char **args) {
   if (resolve_auto(what, a) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
   if (run && check_run_devices(a, what) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
   if (!strcmp(what, "bench")) return bench_command(a, args);
-  if (!strcmp(what, "reduce")) return reduce_command(a, args);
-  if (!strcmp(what, "links")) return links_command(a, args);
+  if (!strcmp(what, "reduce")) return planless_command(a, args, dist_check_reduce, dist_show_reduce);
+  if (!strcmp(what, "links")) return planless_command(a, args, dist_check_links, dist_show_links);
   return run_command(what, a, args);
 }
 

@@ -457,14 +457,10 @@ static ga_status show_times(const bench *b, const double *seconds) {
 
 static ga_status bench_contenders(bench *b) {
   const dist_args *a = b->a;
-  ga_comm *comm = NULL;
   const size_t bytes = (size_t)(b->count + 1) * (size_t)a->runs * sizeof(double);
   double *seconds = calloc((size_t)a->ranks, bytes);
   if (!seconds) return fail_nomem("rounds", (size_t)a->ranks * bytes);
-  ga_status status = strcmp(a->transport, "threads") != 0 ? dist_open_comm(a, &comm) : GA_OK;
-  if (status == GA_OK) status = dist_on_ranks(a, comm, bench_on_rank, b, bytes, seconds);
-  if (status != GA_OK) ga_comm_abort(comm, ga_error_text());
-  ga_comm_destroy(comm);
+  ga_status status = dist_meet_and_run(a, bench_on_rank, b, bytes, seconds);
   cmd_progress_clear();
   if (status == GA_OK && a->rank <= 0) status = show_times(b, seconds);
   free(seconds);

@@ -90,13 +90,9 @@ ga_status dist_check_links(const dist_args *a) {
 
 static ga_status run_links(links_task *t) {
   const dist_args *a = t->a;
-  ga_comm *comm = NULL;
   links_result *all = calloc((size_t)a->ranks, sizeof *all);
   if (!all) return fail_nomem("results", (size_t)a->ranks * sizeof *all);
-  ga_status status = strcmp(a->transport, "threads") != 0 ? dist_open_comm(a, &comm) : GA_OK;
-  if (status == GA_OK) status = dist_on_ranks(a, comm, links_of_rank, t, sizeof *all, all);
-  if (status != GA_OK) ga_comm_abort(comm, ga_error_text());
-  ga_comm_destroy(comm);
+  ga_status status = dist_meet_and_run(a, links_of_rank, t, sizeof *all, all);
   if (status == GA_OK && a->rank <= 0) {
     if (a->json)
       status = print_links_json(t, all);

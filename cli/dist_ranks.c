@@ -95,3 +95,12 @@ ga_status dist_on_ranks(const dist_args *a, ga_comm *comm, dist_rank_fn fn, void
   free(j.result);
   return status;
 }
+
+ga_status dist_meet_and_run(const dist_args *a, dist_rank_fn fn, void *arg, size_t bytes, void *results) {
+  ga_comm *comm = NULL;
+  ga_status status = strcmp(a->transport, "threads") != 0 ? dist_open_comm(a, &comm) : GA_OK;
+  if (status == GA_OK) status = dist_on_ranks(a, comm, fn, arg, bytes, results);
+  if (status != GA_OK) ga_comm_abort(comm, ga_error_text());
+  ga_comm_destroy(comm);
+  return status;
+}

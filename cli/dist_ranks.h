@@ -21,6 +21,8 @@ void dist_prepare_devices(const dist_args *a);
  * threads. When one rank fails, all end with its text. */
 GA_NODISCARD ga_status dist_on_ranks(const dist_args *a, ga_comm *comm, dist_rank_fn fn, void *arg, size_t bytes,
                                      void *results);
+/* The same with the communicator that --transport asks for. */
+GA_NODISCARD ga_status dist_meet_and_run(const dist_args *a, dist_rank_fn fn, void *arg, size_t bytes, void *results);
 double dist_seconds(void); /* monotonic */
 
 #endif

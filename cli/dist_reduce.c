@@ -343,13 +343,9 @@ ga_status dist_check_reduce(const dist_args *a) {
 static ga_status run_reduce(reduce_task *t) {
   const dist_args *a = t->a;
   const size_t bytes = (size_t)t->n_sizes * sizeof(reduce_result);
-  ga_comm *comm = NULL;
   reduce_result *all = calloc((size_t)a->ranks, bytes);
   if (!all) return fail_nomem("results", (size_t)a->ranks * bytes);
-  ga_status status = strcmp(a->transport, "threads") != 0 ? dist_open_comm(a, &comm) : GA_OK;
-  if (status == GA_OK) status = dist_on_ranks(a, comm, reduce_on_rank, t, bytes, all);
-  if (status != GA_OK) ga_comm_abort(comm, ga_error_text());
-  ga_comm_destroy(comm);
+  ga_status status = dist_meet_and_run(a, reduce_on_rank, t, bytes, all);
   if (status == GA_OK && a->rank <= 0) status = show_reduce(t, all);
   free(all);
   return status;

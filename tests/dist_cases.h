@@ -2,6 +2,7 @@
 #ifndef GA_TESTS_DIST_CASES_H
 #define GA_TESTS_DIST_CASES_H
 
+#include "base/rng.h"
 #include "ga/dist.h"
 
 enum { DIST_DOCS_MOST = 8 };
@@ -71,6 +72,19 @@ static inline void end_dist_case(dist_setup *s) {
 /* What a method does not do: DistFlashAttn is causal, and of queries and keys of one layout. */
 static inline bool dist_case_fits(const dist_case *c, const char *method) {
   return method[0] != 'd' || method[1] != 'i' || (c->flags & GA_DIST_CAUSAL && c->one_length);
+}
+
+/* Any ways to move. */
+static inline ga_dist_grid draw_dist_grid(ga_rng *rng, int32_t heads, int32_t q, int32_t inner, int32_t outer) {
+  ga_dist_grid g = GA_DIST_GRID_INIT;
+  g.heads = heads, g.q = q, g.kv = inner * outer, g.kv_inner = inner;
+  g.move_q = 1 + (int32_t)ga_rng_below(rng, 3);
+  g.move_kv = 1 + (int32_t)ga_rng_below(rng, 3);
+  g.move_out = 1 + (int32_t)ga_rng_below(rng, 3);
+  g.move_dkv = 1 + (int32_t)ga_rng_below(rng, 3);
+  g.need = 1 + (int32_t)ga_rng_below(rng, 3);
+  g.prefetch = 1 + (int32_t)ga_rng_below(rng, 3);
+  return g;
 }
 
 #endif

@@ -74,8 +74,7 @@ static void play_tile_sums(const ga_dist_plan *plan, const dist_step *s, table *
   table *const out = &tables[s->slot], *const dkv = &tables[s->slot_dkv];
   const dist_heads q = {s->head, s->head + s->heads}, kv = dist_kv_of(p, s->head, s->heads);
   tile_call calls[2];
-  const int n = dist_tile_calls(p, dist_stretch_at(p->q, s->q_owner, s->q_stretch),
-                                dist_stretch_at(p->kv, s->kv_owner, s->k_stretch), calls);
+  const int n = dist_step_calls(p, s, calls);
   for (int i = 0; i < n; i++) {
     const tile_call *c = &calls[i];
     const bool writes_q = s->writes & DIST_WRITES_DQ << i, writes_kv = s->writes & DIST_WRITES_DKV << i;
@@ -210,17 +209,7 @@ static void test_first_of_random_grids(void **state) {
                   inner = 1 + (int32_t)ga_rng_below(&rng, 3), outer = 1 + (int32_t)ga_rng_below(&rng, 2);
     dist_setup s = start_backward(&dist_cases[ga_rng_below(&rng, DIST_CASES)], names[ga_rng_below(&rng, 4)],
                                   1 + (int32_t)ga_rng_below(&rng, 7), h * q * inner * outer, ga_rng_below(&rng, 2));
-    const ga_dist_grid g = {.struct_size = sizeof g,
-                            .heads = h,
-                            .q = q,
-                            .kv = inner * outer,
-                            .kv_inner = inner,
-                            .move_q = 1 + (int32_t)ga_rng_below(&rng, 3),
-                            .move_kv = 1 + (int32_t)ga_rng_below(&rng, 3),
-                            .move_out = 1 + (int32_t)ga_rng_below(&rng, 3),
-                            .move_dkv = 1 + (int32_t)ga_rng_below(&rng, 3),
-                            .need = 1 + (int32_t)ga_rng_below(&rng, 3),
-                            .prefetch = 1 + (int32_t)ga_rng_below(&rng, 3)};
+    const ga_dist_grid g = draw_dist_grid(&rng, h, q, inner, outer);
     const uint64_t some = ga_rng_below(&rng, 4);
     if (s.desc.head_dim < 1024) s.desc.q_heads = heads[some][0], s.desc.kv_heads = heads[some][1];
     s.desc.grid = &g;

@@ -282,17 +282,7 @@ static void test_random_grids(void **state) {
     dist_setup s =
         start_dist_case(&dist_cases[ga_rng_below(&rng, DIST_CASES)], names[ga_rng_below(&rng, 4)],
                         1 + (int32_t)ga_rng_below(&rng, 7), h * q * inner * outer, heads[head][0], heads[head][1]);
-    const ga_dist_grid g = {.struct_size = sizeof g,
-                            .heads = h,
-                            .q = q,
-                            .kv = inner * outer,
-                            .kv_inner = inner,
-                            .move_q = 1 + (int32_t)ga_rng_below(&rng, 3),
-                            .move_kv = 1 + (int32_t)ga_rng_below(&rng, 3),
-                            .move_out = 1 + (int32_t)ga_rng_below(&rng, 3),
-                            .move_dkv = 1 + (int32_t)ga_rng_below(&rng, 3),
-                            .need = 1 + (int32_t)ga_rng_below(&rng, 3),
-                            .prefetch = 1 + (int32_t)ga_rng_below(&rng, 3)};
+    const ga_dist_grid g = draw_dist_grid(&rng, h, q, inner, outer);
     s.desc.grid = &g;
     if (ga_rng_below(&rng, 2)) s.desc.flags |= GA_DIST_BACKWARD;
     static const int32_t types[] = {0, GA_BF16, GA_F16};

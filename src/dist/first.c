@@ -148,8 +148,7 @@ static ga_status end_sum(ga_dist_plan *plan, open_sum *o) {
 static void note_tile(const dist_problem *p, dist_step *s, open_sum *sums) {
   const dist_heads q = {s->head, s->head + s->heads}, kv = dist_kv_of(p, s->head, s->heads);
   tile_call calls[2];
-  const int n = dist_tile_calls(p, dist_stretch_at(p->q, s->q_owner, s->q_stretch),
-                                dist_stretch_at(p->kv, s->kv_owner, s->k_stretch), calls);
+  const int n = dist_step_calls(p, s, calls);
   for (int i = 0; i < n; i++) {
     const tile_call *c = &calls[i];
     if (is_first(&sums[s->slot], q, s->q_stretch, (dist_rows){c->q, c->q + c->n_q}, true))

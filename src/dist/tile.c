@@ -213,12 +213,16 @@ static ga_status run_heads(const tile_job *job, const tile_call *c, const tile_r
   return GA_OK;
 }
 
+int dist_step_calls(const dist_problem *p, const dist_step *tile, tile_call out[2]) {
+  return dist_tile_calls(p, dist_stretch_at(p->q, tile->q_owner, tile->q_stretch),
+                         dist_stretch_at(p->kv, tile->kv_owner, tile->k_stretch), out);
+}
+
 ga_status dist_tile_run(const tile_job *job) {
   const dist_problem *p = job->q.p;
   const dist_step *s = job->step;
   tile_call calls[2];
-  const int n = dist_tile_calls(p, dist_stretch_at(p->q, s->q_owner, s->q_stretch),
-                                dist_stretch_at(p->kv, s->kv_owner, s->k_stretch), calls);
+  const int n = dist_step_calls(p, s, calls);
   for (int i = 0; i < n; i++) {
     const tile_rows at = {.q = dist_view_row(&job->q, s->q_stretch) + calls[i].q,
                           .out = dist_view_row(&job->out, s->q_stretch) + calls[i].q,

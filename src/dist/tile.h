@@ -48,6 +48,9 @@ typedef struct tile_rows {
 /* At most two. Query i of a call sees keys j <= i + high, and j > i + high - window. */
 int dist_tile_calls(const dist_problem *p, const dist_stretch *q, const dist_stretch *k, tile_call out[2]);
 
+/* Those of a TILE. */
+int dist_step_calls(const dist_problem *p, const dist_step *tile, tile_call out[2]);
+
 /* Numbers of 4 bytes that any tile of a rank needs. */
 int64_t dist_tile_scratch(const ga_dist_plan *plan, int32_t rank);
 ga_status dist_tile_run(const tile_job *job);
