@@ -2,10 +2,9 @@
  * usage: dist_copies DEVICES [WAYS [RUNS [BYTES [TOKENS [HEADS [DIM]]]]]]
  * DEVICES: cuda:0,cuda:1: a process for each. WAYS: peer,host,nccl, as of ga dist --copies.
  *
- * Each rank sends to the next one and receives from the one before, all at once: GB/s each way of the slowest rank, for
- * 64 KB to BYTES. Then causal attention (bf16, head dim DIM) of so many tokens and heads again and again, alone and
- * while such copies run beside: how much longer it takes. Medians of RUNS rounds; in each round all take turns.
- * A line of JSON for each. Bytes are compared first. */
+ * Causal attention (bf16, head dim DIM) of so many tokens and heads again and again, alone and while each rank sends
+ * BYTES to the next one and receives as many from the one before: how much longer it takes. Copies alone: `ga dist
+ * links`. Medians of RUNS rounds; in each round all take turns. A line of JSON for each. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,14 +16,14 @@
 #include "base/status.h"
 #include "core/ctx.h"
 #include "dist/exchange.h"
+#include "dist/rank_memory.h"
 #include "ga/attn.h"
 #include "ga/comm.h"
 
-enum { WAYS = 3, SIZES = 16, RUNS = 64, RANKS = 64 };
+enum { WAYS = 3, RUNS = 64, RANKS = 64 };
 static const char *const way_names[WAYS] = {"peer", "host", "nccl"};
 #define LEAST_BYTES  ((size_t)64 << 10)
 #define BYTES_A_TIME ((size_t)512 << 20) /* that are timed as one, but at least 3 copies and at most 256 */
-#define BESIDE_BYTES ((size_t)16 << 20)  /* of a copy beside attention */
 #define BESIDE_LONG  1.5                 /* copies are to go on so much longer than attention alone takes */
 
 typedef struct copy_bench {
@@ -39,7 +38,7 @@ typedef struct copy_bench {
   ga_stream *copies;
   int32_t rank, ranks, to, from;
   unsigned char *send, *receive[WAYS];
-  ga_shared own, next; /* peer: what the rank before writes to, and where this one writes to */
+  dist_rank_memory memory; /* peer: the rank before writes to the own one */
   dist_exchange *exchange[WAYS];
   void *q, *k, *v, *o;
 } copy_bench;
@@ -55,21 +54,6 @@ static double median_time(double *x, int n) {
 }
 
 /* --- making --- */
-
-static ga_status open_peer(copy_bench *b) {
-  const ga_device_ops *ops = b->ctx->device->ops;
-  int fds[RANKS];
-  uint64_t bytes[RANKS];
-  GA_TRY(ops->share_alloc(b->ctx->device, b->most, &b->own));
-  const uint64_t mine = b->own.bytes;
-  GA_TRY(ga_comm_all_gather(b->comm, &mine, sizeof mine, bytes));
-  GA_TRY(b->comm->calls->trade_fds(b->comm, b->own.fd, fds));
-  const ga_status status = ops->share_open(b->ctx->device, fds[b->to], (size_t)bytes[b->to], &b->next);
-  for (int32_t r = 0; r < b->ranks; r++)
-    if (fds[r] >= 0) (void)close(fds[r]);
-  b->receive[0] = b->own.data;
-  return status;
-}
 
 /* Uniform bf16 between -1 and 1: power depends on the data. */
 static ga_status new_tensor(copy_bench *b, int64_t elements, uint32_t seed, void **out) {
@@ -97,7 +81,7 @@ static ga_status open_ways(copy_bench *b) {
   for (int w = 0; w < WAYS; w++) {
     if (!b->takes[w]) continue;
     if (w == 0) {
-      GA_TRY(open_peer(b));
+      GA_TRY(dist_rank_memory_open(b->comm, b->ctx->device, b->most, DIST_COPIES_PEER, &b->memory));
       continue;
     }
     GA_TRY(ga_buffer_alloc(b->ctx, b->most, &p));
@@ -112,12 +96,10 @@ static ga_status open_ways(copy_bench *b) {
 
 /* Others may have failed: nobody waits for them. */
 static void close_ways(copy_bench *b) {
-  const ga_device_ops *ops = b->ctx->device->ops;
   void *const all[] = {b->send, b->receive[1], b->receive[2], b->q, b->k, b->v, b->o};
   for (int w = 0; w < WAYS; w++) dist_exchange_destroy(b->exchange[w]);
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) ga_buffer_free(b->ctx, all[i]);
-  if (b->next.data) ops->share_close(b->ctx->device, &b->next);
-  if (b->own.data) ops->share_close(b->ctx->device, &b->own);
+  dist_rank_memory_close(&b->memory);
   ga_stream_destroy(b->copies);
 }
 
@@ -126,7 +108,7 @@ static void close_ways(copy_bench *b) {
 static ga_status copy_once(const copy_bench *b, int way, size_t bytes) {
   const ga_link_message m[2] = {{b->to, true, b->send, bytes}, {b->from, false, b->receive[way], bytes}};
   if (way) return dist_exchange_run(b->exchange[way], b->copies, m, 2);
-  return b->ctx->device->ops->copy_within(b->copies, b->next.data, b->send, bytes);
+  return b->ctx->device->ops->copy_within(b->copies, b->memory.of[b->to].data, b->send, bytes);
 }
 
 static ga_status enqueue_attention(const copy_bench *b) {
@@ -145,28 +127,6 @@ static ga_status slowest_rank(const copy_bench *b, double *x) {
   GA_TRY(ga_comm_all_gather(b->comm, x, sizeof *x, all));
   for (int32_t r = 0; r < b->ranks; r++) *x = fmax(*x, all[r]);
   return GA_OK;
-}
-
-static ga_status check_way(const copy_bench *b, int way) {
-  unsigned char *sent = malloc(b->most), *got = malloc(b->most), *theirs = malloc(b->most);
-  ga_status status = sent && got && theirs ? GA_OK : ga_fail(GA_ERR_NOMEM, "out of memory");
-  comm_ticket give, take;
-  if (status == GA_OK) status = copy_once(b, way, b->most);
-  if (status == GA_OK) status = ga_stream_sync(b->ctx, b->copies);
-  if (status == GA_OK) status = ga_comm_meet(b->comm, way_names[way], 0); /* peer: theirs has come, too */
-  if (status == GA_OK) status = ga_copy_to_host(b->ctx, got, b->receive[way], b->most, NULL);
-  if (status == GA_OK) status = ga_copy_to_host(b->ctx, sent, b->send, b->most, NULL);
-  if (status == GA_OK) status = b->comm->calls->receive(b->comm, b->from, theirs, b->most, &take);
-  if (status == GA_OK) status = b->comm->calls->send(b->comm, b->to, sent, b->most, &give);
-  if (status == GA_OK) status = b->comm->calls->wait(b->comm, &take);
-  if (status == GA_OK) status = b->comm->calls->wait(b->comm, &give);
-  if (status == GA_OK && memcmp(got, theirs, b->most) != 0)
-    status =
-        ga_fail(GA_ERR_INTERNAL, "%s: rank %d has got other bytes than rank %d has", way_names[way], b->rank, b->from);
-  free(sent);
-  free(got);
-  free(theirs);
-  return status;
 }
 
 static int copies_of(size_t bytes) {
@@ -195,7 +155,7 @@ static ga_status look_for_end(const copy_bench *b, double begin, double *end) {
 
 /* way: -1 = alone. Seconds of attention, and of n copies. */
 static ga_status time_beside(const copy_bench *b, int way, int n, double *attention, double *copies) {
-  const size_t bytes = BESIDE_BYTES < b->most ? BESIDE_BYTES : b->most;
+  const size_t bytes = b->most;
   *attention = 0;
   GA_TRY(ga_comm_meet(b->comm, "attention", (uint64_t)n));
   const double begin = ga_seconds();
@@ -213,25 +173,9 @@ static ga_status time_beside(const copy_bench *b, int way, int n, double *attent
 
 /* --- tables --- */
 
-static ga_status bench_sizes(copy_bench *b) {
-  static double seconds[WAYS][SIZES][RUNS];
-  for (int run = -1; run < b->runs; run++) /* the first one makes ready what there is to make ready */
-    for (int s = 0; s < SIZES && LEAST_BYTES << 2 * s <= b->most; s++)
-      for (int w = 0; w < WAYS; w++)
-        if (b->takes[w]) GA_TRY(time_copies(b, w, LEAST_BYTES << 2 * s, &seconds[w][s][run < 0 ? 0 : run]));
-  for (int w = 0; w < WAYS && b->rank == 0; w++)
-    for (int s = 0; s < SIZES && LEAST_BYTES << 2 * s <= b->most && b->takes[w]; s++) {
-      const double t = median_time(seconds[w][s], b->runs);
-      printf("{\"copies\": \"%s\", \"bytes\": %zu, \"us\": %.2f, \"gbytes\": %.2f, \"gbytes_most\": %.2f}\n",
-             way_names[w], LEAST_BYTES << 2 * s, t * 1e6, (double)(LEAST_BYTES << 2 * s) / t * 1e-9,
-             (double)(LEAST_BYTES << 2 * s) / seconds[w][s][0] * 1e-9);
-    }
-  return GA_OK;
-}
-
 static ga_status bench_beside(copy_bench *b) {
   static double alone[RUNS], beside[WAYS][RUNS], copies[WAYS][RUNS], slower[WAYS][RUNS];
-  const size_t bytes = BESIDE_BYTES < b->most ? BESIDE_BYTES : b->most;
+  const size_t bytes = b->most;
   int n[WAYS] = {0};
   double t, none;
   GA_TRY(time_beside(b, -1, 0, &t, &none));
@@ -275,9 +219,6 @@ static ga_status live(copy_bench *b, const char *run) {
   GA_TRY(ga_comm_processes_create(&o, &b->comm));
   ga_status status = ga_ctx_create(&c, &b->ctx);
   if (status == GA_OK) status = open_ways(b);
-  for (int w = 0; w < WAYS && status == GA_OK; w++)
-    if (b->takes[w]) status = check_way(b, w);
-  if (status == GA_OK) status = bench_sizes(b);
   if (status == GA_OK) status = bench_beside(b);
   if (status == GA_OK) status = ga_comm_meet(b->comm, "the end", 0);
   if (status != GA_OK) {
@@ -295,7 +236,7 @@ static ga_status live(copy_bench *b, const char *run) {
 static int read_arguments(int argc, char **argv, copy_bench *b) {
   const char *ways = argc > 2 ? argv[2] : "peer,host,nccl";
   b->runs = argc > 3 ? atoi(argv[3]) : 7;
-  b->most = argc > 4 ? strtoull(argv[4], NULL, 10) : (size_t)256 << 20;
+  b->most = argc > 4 ? strtoull(argv[4], NULL, 10) : (size_t)16 << 20;
   b->tokens = argc > 5 ? atoll(argv[5]) : 16384;
   b->heads = argc > 6 ? atoll(argv[6]) : 16;
   b->head_dim = argc > 7 ? atoll(argv[7]) : 128;
@@ -312,7 +253,7 @@ static int read_arguments(int argc, char **argv, copy_bench *b) {
 }
 
 int main(int argc, char **argv) {
-  copy_bench b = {.own = {.fd = -1}, .next = {.fd = -1}};
+  copy_bench b = {.runs = 0};
   char run[48], *names[RANKS];
   int failed = read_arguments(argc, argv, &b);
   if (failed) return failed;
