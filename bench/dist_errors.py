@@ -18,6 +18,8 @@ STATE = 0.78  # the default's part of one device's rate
 
 # One device's rate fell there, which ranks do not: K and V of all heads passed through L2 at once, as they no longer do.
 FALLS = {("H200", 262144, 16), ("H100", 1048576, 32)}
+# Ulysses ran tile by tile then; it is plain calls now.
+OTHERWISE = ("ulysses",)
 
 
 def benches(x):
@@ -45,7 +47,7 @@ def measured():
         for b in benches(found):
             one = next(r["tflops_a_rank"] for r in b["rows"] if r["method"] == "one device")
             for r in b["rows"]:
-                if r["method"] != "one device":
+                if r["method"] not in ("one device", *OTHERWISE):
                     yield {"machine": machine, "ranks": b["ranks"], "tokens": int(b["tokens"]), "heads": b["heads"], "kv_heads": b["kv_heads"],
                            "dim": b["head_dim"], "method": r["method"], "backward": b["backward"], "unordered": b["backward"], "one": one,
                            "seconds": r["seconds"]}
@@ -65,8 +67,6 @@ def set_of(r):
         return "forward, one device falls"
     if gathers:
         return "gathered, fitted" if r["machine"] == "H200" and r["tokens"] <= 16384 * r["ranks"] else "gathered, held out"
-    if r["method"] == "ulysses" and r["machine"] == "H100":
-        return "Ulysses on H100, held out"
     return "merged, fitted" if two else "merged, held out"
 
 

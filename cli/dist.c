@@ -329,7 +329,8 @@ static int parse_and_run(int argc, char **argv, char **args) {
        "of partial results: f32, or type: that of the inputs, whose errors grow with the ranks"},
       {"prefetch", 0, OPT_INT, &a.prefetch, 0, 1024, "N", "stages that data comes ahead of its use; 0 = 1"},
       {"groups", 0, OPT_INT, &a.groups, 0, 8, "N",
-       "GPUs that gather keys: groups of heads, of which one comes while another is computed; 0 = by the shape"},
+       "GPUs that gather keys or split heads: groups of heads, of which one comes while another is computed; 0 = by "
+       "the shape"},
       {"steps", 0, OPT_INT, &a.steps_of, -1, 4095, "RANK", "plan: print the steps of this rank; -1 = none"},
       {"transport", 0, OPT_STRING, &a.transport, 0, 0, "NAME",
        "run, bench, reduce, links: ranks are threads, processes, or mpi: those of mpirun"},

@@ -125,6 +125,9 @@ class Dist(unittest.TestCase):
         """The fastest by the model; where results are not merged for less, that which waits least."""
         size = ("-n", "4", "--tokens", "65536", "--heads", "32", "--kv-heads", "8", "--head-dim", "128", "--type", "bf16")
         text = self.ga("plan", "-m", "auto", *size, "--merged-tflops", "300")
+        self.assertRegex(text, r"^auto: llama3 .*\nnext: ulysses ")
+        self.assertIn("llama3 is chosen: its ranks wait less", text)
+        text = self.ga("plan", "-m", "auto", *size, "--merged-tflops", "300", "--kv-heads", "2")  # fewer than ranks
         self.assertTrue(text.startswith("auto: llama3 "), text)
         self.assertIn("llama3 is chosen: its calls are faster: no result is merged", text)
         self.assertEqual(json.loads(self.ga("plan", "-m", "auto", "--json", *size, "--merged-tflops", "300"))["method"], "llama3")

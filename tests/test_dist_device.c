@@ -198,6 +198,49 @@ static void test_groups(void **state) {
     }
 }
 
+/* Ranks that have all tokens of some heads: one or two groups of them, each order of tokens, windows that leave rows
+ * without keys. */
+static void check_split_heads(const dist_case *c, int32_t order, int32_t need, int32_t ranks, uint32_t flags) {
+  char what[160];
+  const int32_t kv_heads = (on_host ? 2 : 1 + order % 2) * ranks;
+  (void)snprintf(what, sizeof what, "%s, split heads, order %d, need %d, %d ranks, flags %u", c->name, order, need,
+                 ranks, flags);
+  dist_setup s = start_dist_case(c, "ulysses", order, ranks, 2 * kv_heads, kv_heads);
+  ga_dist_grid grid = GA_DIST_GRID_INIT;
+  grid.need = need, grid.groups = kv_heads / ranks;
+  s.desc.grid = &grid, s.desc.flags |= flags;
+  s.desc.dtype = on_host && ranks % 2 ? GA_F32 : GA_BF16;
+  if (!on_host) s.desc.head_dim = s.desc.v_dim = 16;
+  if (getenv("GA_TEST_VERBOSE")) (void)fprintf(stderr, "%s\n", what);
+  late_rank = on_host && order == GA_DIST_CONTIGUOUS && ranks == 3 ? 1 : -1;
+  run_on_devices(&s, what, on_host ? 1 : ranks);
+  late_rank = -1;
+  end_dist_case(&s);
+}
+
+static void test_split_heads(void **state) {
+  (void)state;
+  static const int32_t orders[] = {GA_DIST_CONTIGUOUS, GA_DIST_ZIGZAG, GA_DIST_CHUNKS, GA_DIST_DOC_ZIGZAG,
+                                   GA_DIST_DOCUMENTS};
+  const char *const now = getenv("GA_DIST_COPIES");
+  char *const before = now ? strdup(now) : NULL;
+  for (int c = 0; c < DIST_CASES; c++)
+    for (size_t o = 0; o < sizeof orders / sizeof *orders; o++)
+      for (int32_t ranks = 2; ranks <= (on_host ? 5 : 2); ranks++)
+        for (uint32_t pass = 0; pass <= GA_DIST_BACKWARD; pass += GA_DIST_BACKWARD) {
+          const size_t number = (size_t)c + 3 * o + (size_t)ranks + (pass ? 1 : 0);
+          const uint32_t alibi = dist_cases[c].flags & GA_DIST_CAUSAL && number % 2 ? (uint32_t)GA_DIST_ALIBI : 0u;
+          if (on_host ? !run_everything && number % 11 : number % (run_everything ? 7 : 20)) continue;
+          if (on_host && number % 4 == 1) (void)setenv("GA_DIST_COPIES", "host", 1);
+          check_split_heads(&dist_cases[c], orders[o], GA_DIST_SEND_ALL + (ranks + c) % 3, ranks, pass | alibi);
+          if (before)
+            (void)setenv("GA_DIST_COPIES", before, 1);
+          else
+            (void)unsetenv("GA_DIST_COPIES");
+        }
+  free(before);
+}
+
 /* Packed documents whose keys are gathered: calls of many stretches, and documents that are on one rank as a whole. */
 static void check_packed_documents(const dist_case *c, int32_t order, int32_t need, int32_t ranks, uint32_t flags) {
   char what[160];
@@ -515,6 +558,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_features),
       cmocka_unit_test(test_groups),
       cmocka_unit_test(test_packed_documents),
+      cmocka_unit_test(test_split_heads),
       cmocka_unit_test(test_ranks_out_of_memory),
       cmocka_unit_test(test_long_run),
       cmocka_unit_test(test_long_tiles),

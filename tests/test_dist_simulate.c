@@ -133,24 +133,44 @@ static ga_dist_times of_method(const char *method, int32_t ranks, int64_t tokens
   return t;
 }
 
-/* Ulysses of n ranks, from two on: n (n + 1) / 2 tiles of its heads on each rank, and each is merged, as src/dist runs
- * them. A rank clears O of its own rows and of all rows of its heads, and rounds its own. */
-static void test_ulysses(void **state) {
+/* Ulysses of more ranks than heads of keys, which ranks share: n (n + 1) / 2 tiles on each rank, and each is merged. A
+ * rank clears O of its own rows and of all rows of its heads, and rounds its own. */
+static void test_shared_heads(void **state) {
   (void)state;
-  for (int32_t n = 2; n <= 8; n *= 2) {
-    const double tokens = 4096, elements = tokens / n * (8.0 / n) * 64, f32 = 4;
-    ga_dist_machine m = machine_of(true);
-    m.launch = m.latency = 0, m.bytes_per_second = 1e30;
-    const double with = of_method("ulysses", n, 4096, 0, &m).seconds, memory = m.memory_bytes_per_second;
-    m.memory_bytes_per_second = 1e30;
-    const double without = of_method("ulysses", n, 4096, 0, &m).seconds, pairs = tokens * (tokens + 1) / 2 * 8;
-    assert_true(fabs(without / (pairs / n * 4 * 64 / m.merged_flops) - 1) < 1e-6);
-    const double tiles = n * (n + 1) / 2.0, own = tokens / n * 8 * 64;
-    const double merged = tiles * 4 * f32 * elements, cleared = f32 * (own + (n - 1) * elements),
-                 /* what came of the own rows' other heads is added, all is rounded to bf16 */
-        home = 3 * f32 * (n - 1) * elements + (f32 + 2) * own;
-    assert_true(fabs((with - without) * memory / (merged + cleared + home) - 1) < 1e-6);
-  }
+  const int32_t n = 8;
+  const double tokens = 4096, elements = tokens / n * (8.0 / n) * 64, f32 = 4;
+  ga_dist_machine m = machine_of(true);
+  m.launch = m.latency = 0, m.bytes_per_second = 1e30;
+  const double with = of_method("ulysses", n, 4096, 0, &m).seconds, memory = m.memory_bytes_per_second;
+  m.memory_bytes_per_second = 1e30;
+  const double without = of_method("ulysses", n, 4096, 0, &m).seconds, pairs = tokens * (tokens + 1) / 2 * 8;
+  assert_true(fabs(without / (pairs / n * 4 * 64 / m.merged_flops) - 1) < 1e-6);
+  const double tiles = n * (n + 1) / 2.0, own = tokens / n * 8 * 64;
+  const double merged = tiles * 4 * f32 * elements, cleared = f32 * (own + (n - 1) * elements),
+               /* what came of the own rows' other heads is added, all is rounded to bf16 */
+      home = 3 * f32 * (n - 1) * elements + (f32 + 2) * own;
+  assert_true(fabs((with - without) * memory / (merged + cleared + home) - 1) < 1e-6);
+}
+
+/* Ulysses of ranks that have whole heads of keys: one plain call, then results are copied to the caller's tensors. */
+static void test_split_heads_are_plain(void **state) {
+  (void)state;
+  for (int32_t n = 2; n <= 4; n *= 2)
+    for (uint32_t pass = 0; pass <= GA_DIST_BACKWARD; pass += GA_DIST_BACKWARD) {
+      const double pairs = 4096.0 * 4097 / 2 * 8, bf16 = 2, results = pass ? 8 + 2 * 4 : 8; /* heads of 64 */
+      ga_dist_machine m = machine_of(true);
+      m.launch = m.latency = 0, m.bytes_per_second = 1e30;
+      const double work = pairs / n * 4 * 64 * (pass ? 2.5 : 1) / m.flops;
+      const double copies = 2 * 4096.0 / n * results * 64 * bf16 / m.memory_bytes_per_second;
+      assert_true(fabs(of_method("ulysses", n, 4096, pass, &m).seconds / (work + copies) - 1) < 1e-6);
+      m.merged_flops *= 0.1;
+      assert_true(fabs(of_method("ulysses", n, 4096, pass, &m).seconds / (work + copies) - 1) < 1e-6);
+      m.bytes_per_second = 1e9; /* inputs come before, and results go behind */
+      const double other = 4096.0 / n * (8.0 / n) * (n - 1), q = other * 64 * bf16,
+                   in = pass ? 3 * q + other * 4 + q : q + q, out = pass ? q + q : q + other * 4;
+      assert_true(fabs(of_method("ulysses", n, 4096, pass, &m).seconds / (work + copies + (in + out) / 1e9) - 1) <
+                  1e-6);
+    }
 }
 
 /* Gathered keys are plain calls: no memory is passed through forward, and the merged rate is not looked at. */
@@ -288,7 +308,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_simulated_bounds),
       cmocka_unit_test(test_faster),
-      cmocka_unit_test(test_ulysses),
+      cmocka_unit_test(test_shared_heads),
+      cmocka_unit_test(test_split_heads_are_plain),
       cmocka_unit_test(test_gathered_is_plain),
       cmocka_unit_test(test_starts),
       cmocka_unit_test(test_curves),

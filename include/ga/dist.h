@@ -102,7 +102,9 @@ typedef struct ga_dist_grid {
   int32_t move_q, move_kv, move_out, move_dkv; /* ga_dist_move; move_out: O, or dQ backward */
   int32_t need;                                /* ga_dist_need */
   int32_t prefetch;                            /* direct moves: stages that data comes ahead of its use, 1 to 1024 */
-  int32_t groups; /* GPUs that gather keys: groups of heads that come one behind the other; 1 to 8, divides kv_heads */
+  int32_t
+      groups; /* GPUs that gather keys or split heads (Ulysses): groups of heads that come one behind the other; 1 to 8,
+                   * divides kv_heads, or those of a rank */
   int32_t reserved; /* 0 */
 } ga_dist_grid;
 #define GA_DIST_GRID_INIT \

@@ -51,7 +51,7 @@ static bool has_lse(int32_t tensor) { return tensor == DIST_O || tensor == DIST_
 block_view dist_view_of_step(const ga_dist_plan *plan, const dist_step *s, void *memory) {
   block_view v = {.p = &plan->p,
                   .tensor = s->tensor,
-                  .dtype = dist_dtype_of(&plan->p, s->tensor),
+                  .dtype = (s->kind == DIST_OPEN ? dist_dtype_of : dist_sent_dtype)(&plan->p, s->tensor),
                   .owner = s->owner,
                   .head = s->head,
                   .heads = s->heads,
@@ -82,6 +82,19 @@ block_view dist_view_of_own(const dist_problem *p, int32_t tensor, int32_t rank)
                   .rows = l->rows[rank],
                   .heads = dist_is_of_keys(tensor) ? p->kv_heads : p->q_heads};
   set_dims(&v);
+  return v;
+}
+
+block_view dist_view_of_rows(const dist_problem *p, int32_t tensor, int64_t rows, dist_heads h, void *memory) {
+  block_view v = {.p = p,
+                  .tensor = tensor,
+                  .dtype = dist_sent_dtype(p, tensor),
+                  .owner = -1,
+                  .head = h.begin,
+                  .heads = h.end - h.begin,
+                  .rows = rows};
+  set_dims(&v);
+  if (has_lse(tensor)) v.lse = memory;
   return v;
 }
 
@@ -139,9 +152,18 @@ static float *lse_of(const block_view *v, int64_t row, int32_t head) {
 }
 
 static void copy_one_row(const block_view *from, int64_t at, const block_view *to, int64_t row) {
-  for (int c = 0; c < to->n_parts; c++)
-    memcpy(dist_row_at(to, c, row, to->head), dist_row_at(from, c, at, to->head),
-           (size_t)(to->heads * (int64_t)to->dim[c] * dist_dtype_bytes(to->dtype)));
+  float one[MOST_ROW];
+  for (int c = 0; c < to->n_parts; c++) {
+    if (to->dtype == from->dtype) {
+      memcpy(dist_row_at(to, c, row, to->head), dist_row_at(from, c, at, to->head),
+             (size_t)(to->heads * (int64_t)to->dim[c] * dist_dtype_bytes(to->dtype)));
+      continue;
+    }
+    for (int32_t h = to->head; h < to->head + to->heads; h++) {
+      dist_load_row(from->dtype, dist_row_at(from, c, at, h), to->dim[c], one);
+      dist_store_row(to->dtype, one, to->dim[c], dist_row_at(to, c, row, h));
+    }
+  }
   for (int32_t h = to->head; to->lse && h < to->head + to->heads; h++) *lse_of(to, row, h) = *lse_of(from, at, h);
 }
 

@@ -22,10 +22,12 @@ typedef struct block_view {
 block_view dist_view_of_step(const ga_dist_plan *plan, const dist_step *s, void *memory);
 /* Of a rank's own tensors; the caller fills in the pointers. */
 block_view dist_view_of_own(const dist_problem *p, int32_t tensor, int32_t rank);
+/* So many rows of some heads, as they travel, of no one owner. */
+block_view dist_view_of_rows(const dist_problem *p, int32_t tensor, int64_t rows, dist_heads h, void *memory);
 /* Row of the view at which a stretch of the owner begins. */
 int64_t dist_view_row(const block_view *v, int64_t stretch);
 
-/* All rows and heads of `to` out of those of `from`. */
+/* All rows and heads of `to` out of those of `from`, whose type may be another. */
 void dist_copy_block(const block_view *to, const block_view *from);
 /* A partial result of rows and heads that `to` has, too. O by LSE in double, the others by adding. */
 void dist_merge_block(const block_view *to, const block_view *from);

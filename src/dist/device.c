@@ -32,15 +32,15 @@ uint64_t dist_device_sent(const dist_device *e) { return e->sent_bytes; }
 
 static ga_status check_device_problem(const dist_problem *p, const ga_ctx *ctx) {
   const char *name = ctx->device->name;
-  const bool is_host = ctx->device->caps.host_memory, gathers = dist_gathers(p);
+  const bool is_host = ctx->device->caps.host_memory, plain = dist_is_plain(p);
   GA_REQUIRE(ctx->device->ops->value_wait, GA_ERR_UNSUPPORTED, "dist: %s has no values that streams wait for", name);
-  GA_REQUIRE(gathers || !(p->flags & (GA_DIST_SINKS | GA_DIST_ALIBI)), GA_ERR_UNSUPPORTED,
+  GA_REQUIRE(plain || !(p->flags & (GA_DIST_SINKS | GA_DIST_ALIBI)), GA_ERR_UNSUPPORTED,
              "dist: plans with sinks or ALiBi run on a cpu context, or gather keys (llama3); this one is of %s", name);
   GA_REQUIRE(!(p->flags & GA_DIST_ALIBI) || p->flags & GA_DIST_CAUSAL, GA_ERR_UNSUPPORTED,
              "dist: ALiBi without a causal mask runs on a cpu context; this one is of %s", name);
   GA_REQUIRE(p->partial_dtype == GA_F32, GA_ERR_UNSUPPORTED, "dist: partial_dtype is %s; on %s it must be f32",
              ga_dtype_name((ga_dtype)p->partial_dtype), name);
-  GA_REQUIRE(is_host || gathers || p->dtype != GA_F32, GA_ERR_UNSUPPORTED,
+  GA_REQUIRE(is_host || plain || p->dtype != GA_F32, GA_ERR_UNSUPPORTED,
              "dist: dtype is f32; allowed on %s: f16, bf16, and f32 where keys are gathered (llama3)", name);
   return GA_OK;
 }
@@ -48,7 +48,7 @@ static ga_status check_device_problem(const dist_problem *p, const ga_ctx *ctx) 
 /* Of an own tensor whose sums have another type than the caller's tensor; 0: they are in that. */
 static int64_t own_sums_bytes(const dist_problem *p, int32_t rank, int32_t slot) {
   const bool backward = p->flags & GA_DIST_BACKWARD, gathers = dist_gathers(p);
-  if (p->partial_dtype == p->dtype) return 0;
+  if (p->partial_dtype == p->dtype || p->splits_heads) return 0;
   if (slot == DIST_SLOT_OUT && (backward || !gathers))
     return dist_device_bytes(p->q->rows[rank] * p->q_heads * (backward ? p->head_dim : p->v_dim) * 4);
   if (slot == DIST_SLOT_DKV && backward && !gathers)
@@ -67,8 +67,8 @@ static ga_status make_own_sums(dist_device *e) {
 int64_t dist_device_memory(const ga_dist_plan *plan, int32_t rank) {
   int64_t bytes = dist_window_bytes(plan, rank);
   for (int32_t slot = DIST_SLOT_OUT; slot < DIST_OWN_SLOTS; slot++) bytes += own_sums_bytes(&plan->p, rank, slot);
-  return bytes + (dist_gathers(&plan->p) ? dist_gather_memory(&plan->p, rank)
-                                         : dist_device_scratch(plan, rank) * (int64_t)sizeof(float));
+  return bytes + (dist_is_plain(&plan->p) ? dist_gather_memory(&plan->p, rank)
+                                          : dist_device_scratch(plan, rank) * (int64_t)sizeof(float));
 }
 
 static ga_status still_patient(void *user);
@@ -92,7 +92,7 @@ static ga_status make_device_parts(dist_device *e, const char *copies) {
   const ga_patience own = {still_patient, e};
   const dist_copies used = e->w.memory.copies;
   if (used != DIST_COPIES_PEER) GA_TRY(dist_exchange_create(e->ctx, e->comm, used, &own, &e->exchange));
-  if (dist_gathers(&e->plan->p)) return dist_gather_create(e);
+  if (dist_is_plain(&e->plan->p)) return dist_gather_create(e);
   GA_TRY(ga_buffer_alloc_zeroed(e->ctx, (size_t)dist_device_scratch(e->plan, e->rank) * sizeof(float),
                                 "attention of ranks", &e->scratch));
   for (int32_t i = DIST_OWN_SLOTS; i < g->n_slots; i++) e->slots[i].memory = dist_window_slot(&e->w, e->rank, i);

@@ -24,6 +24,9 @@
 
 /* --- making --- */
 
+/* Results of calls go to other ranks. */
+static bool has_results(const dist_device *e) { return dist_is_backward(e) || e->plan->p.splits_heads; }
+
 static ga_status alloc_floats(dist_device *e, int64_t n, float **out) {
   void *p = NULL;
   GA_TRY(ga_buffer_alloc_zeroed(e->ctx, (size_t)n * sizeof(float) + 1, "attention of ranks", &p));
@@ -31,7 +34,10 @@ static ga_status alloc_floats(dist_device *e, int64_t n, float **out) {
   return GA_OK;
 }
 
-static int64_t lse_floats(const dist_problem *p, int32_t rank) { return p->q->rows[rank] * p->q_heads; }
+/* Of all queries that a rank computes. */
+static int64_t lse_floats(const dist_problem *p, int32_t rank) {
+  return p->splits_heads ? p->q->tokens * (p->q_heads / p->ranks) : p->q->rows[rank] * p->q_heads;
+}
 
 static int64_t sums_floats(const dist_problem *p, int part) {
   return p->flags & GA_DIST_BACKWARD ? dist_gather_bytes(p, part, GA_F32) / (int64_t)sizeof(float) : 0;
@@ -39,13 +45,19 @@ static int64_t sums_floats(const dist_problem *p, int part) {
 
 int64_t dist_gather_memory(const dist_problem *p, int32_t rank) {
   int64_t floats = 2 * lse_floats(p, rank);
+  if (p->splits_heads)
+    return floats * (int64_t)sizeof(float) + dist_gather_starts_bytes(p, rank) + dist_split_memory(p, rank);
   for (int c = 0; c < GATHER_PARTS; c++) floats += sums_floats(p, c);
   return floats * (int64_t)sizeof(float) + dist_gather_starts_bytes(p, rank);
 }
 
-static ga_status make_key_sums(dist_device *e) {
+/* What becomes of a group's results. */
+static ga_status make_results(dist_device *e) {
   dist_gather *x = e->gather;
-  for (int c = 0; c < GATHER_PARTS; c++) GA_TRY(alloc_floats(e, sums_floats(&e->plan->p, c), &x->sums[c]));
+  if (e->plan->p.splits_heads)
+    GA_TRY(dist_split_create(e));
+  else
+    for (int c = 0; c < GATHER_PARTS; c++) GA_TRY(alloc_floats(e, sums_floats(&e->plan->p, c), &x->sums[c]));
   for (int32_t g = 0; g < x->groups; g++) GA_TRY(ga_event_create(e->ctx, &x->returned[g]));
   return GA_OK;
 }
@@ -92,9 +104,9 @@ ga_status dist_gather_create(dist_device *e) {
   GA_TRY(ga_stream_create(e->ctx, &x->local));
   GA_TRY(dist_gather_prepare_calls(e));
   GA_TRY(list_moves(e));
-  for (int c = 0; c < GATHER_PARTS; c++) x->keys[c] = dist_window_keys(&e->w, e->rank, c);
+  for (int c = 0; c < GATHER_PARTS && !p->splits_heads; c++) x->keys[c] = dist_window_keys(&e->w, e->rank, c);
   for (int i = 0; i < 2; i++) GA_TRY(alloc_floats(e, lse_floats(p, e->rank), &x->lse[i]));
-  if (dist_is_backward(e)) GA_TRY(make_key_sums(e));
+  if (has_results(e)) GA_TRY(make_results(e));
   GA_TRY(find_may_record(e, &x->may_record));
   return e->exchange ? dist_gather_exchange_create(e) : GA_OK;
 }
@@ -103,6 +115,7 @@ void dist_gather_destroy(dist_device *e) {
   dist_gather *x = e->gather;
   if (!x) return;
   dist_gather_exchange_destroy(e);
+  dist_split_destroy(e);
   ga_graph_destroy(x->graph);
   ga_stream_destroy(x->second);
   ga_stream_destroy(x->local);
@@ -199,10 +212,6 @@ static ga_status push_keys_of_step(dist_device *e, const dist_step *s, const gro
   return dist_copy_heads(e->copies, &own, false, all, false, h);
 }
 
-static bool moves_tensor(const dist_step *s, int32_t kind, int32_t tensor, int32_t peer) {
-  return s->kind == kind && s->tensor == tensor && (peer < 0 || s->peer == peer);
-}
-
 /* Peers in turn from the next rank on, so that no two ranks push to the same one at a time. */
 static ga_status push_keys(dist_device *e, int32_t g) {
   const dist_gather *x = e->gather;
@@ -211,7 +220,7 @@ static ga_status push_keys(dist_device *e, int32_t g) {
     const int32_t peer = (e->rank + n) % e->plan->p.ranks;
     bool any = false;
     for (int64_t i = 0; i < x->n_moves; i++) {
-      if (!moves_tensor(x->moves[i], DIST_SEND, DIST_KV, peer)) continue;
+      if (!dist_gather_moves(x->moves[i], DIST_SEND, false, peer)) continue;
       GA_TRY(push_keys_of_step(e, x->moves[i], &h));
       any = true;
     }
@@ -232,7 +241,7 @@ static ga_status push_gradients(dist_device *e, int32_t g) {
     window_side *side = &e->w.sides[peer];
     int64_t taken = 0;
     for (int64_t i = 0; i < x->n_moves; i++) {
-      if (!moves_tensor(x->moves[i], DIST_SEND, DIST_DKV, peer)) continue;
+      if (!dist_gather_moves(x->moves[i], DIST_SEND, true, peer)) continue;
       GA_REQUIRE(taken < side->n_takes, GA_ERR_INTERNAL,
                  "dist: rank %d takes %lld gradients of rank %d; one more is sent", peer, (long long)side->n_takes,
                  e->rank);
@@ -248,31 +257,44 @@ static ga_status push_gradients(dist_device *e, int32_t g) {
 
 /* --- a group of heads --- */
 
-static bool takes_from(const dist_device *e, int32_t tensor, int32_t peer) {
+static bool takes_from(const dist_device *e, bool results, int32_t peer) {
   const dist_gather *x = e->gather;
   for (int64_t i = 0; i < x->n_moves; i++)
-    if (moves_tensor(x->moves[i], DIST_RECEIVE, tensor, peer)) return true;
+    if (dist_gather_moves(x->moves[i], DIST_RECEIVE, results, peer)) return true;
   return false;
 }
 
-static ga_status await_keys(dist_device *e, int32_t g, ga_stream *stream) {
+static ga_status await_inputs(dist_device *e, int32_t g, ga_stream *stream) {
   for (int32_t r = 0; r < e->plan->p.ranks; r++)
-    if (takes_from(e, DIST_KV, r))
+    if (takes_from(e, false, r))
       GA_TRY(dist_device_wait(e, stream, dist_window_arrived(&e->w, e->rank, r), (uint32_t)g + 1));
   return GA_OK;
 }
 
+static ga_status push_inputs(dist_device *e, int32_t g) {
+  if (e->exchange) return dist_gather_exchange_inputs(e, g);
+  return e->plan->p.splits_heads ? dist_split_push_inputs(e, g) : push_keys(e, g);
+}
+
+static ga_status return_results(dist_device *e, int32_t g) {
+  if (e->plan->p.splits_heads) return dist_split_send_results(e, g);
+  return e->exchange ? dist_gather_exchange_results(e, g) : push_gradients(e, g);
+}
+
+/* An exchange takes the host's time: a group's calls are enqueued before the results of the one before are sent. */
 static ga_status run_head_group(dist_device *e, int32_t g) {
   dist_gather *x = e->gather;
   ga_stream *const stream = g % 2 ? x->second : e->compute;
-  GA_TRY(e->exchange ? dist_gather_exchange_keys(e, g) : push_keys(e, g));
-  if (g > 0 && dist_is_backward(e) && !e->exchange) GA_TRY(push_gradients(e, g - 1));
-  if (g < 2) GA_TRY(dist_device_order(e, stream, x->local));
-  GA_TRY(e->exchange ? dist_device_order(e, stream, e->copies) : await_keys(e, g, stream));
+  const bool splits = e->plan->p.splits_heads;
+  if (splits) GA_TRY(dist_split_copy_own(e, g));
+  GA_TRY(push_inputs(e, g));
+  if (splits || g < 2) GA_TRY(dist_device_order(e, stream, x->local));
+  if (g > 0 && has_results(e) && !e->exchange) GA_TRY(return_results(e, g - 1));
+  GA_TRY(e->exchange ? dist_device_order(e, stream, e->copies) : await_inputs(e, g, stream));
   GA_TRY(dist_gather_run_group(e, g, false));
-  if (!dist_is_backward(e)) return GA_OK;
+  if (!has_results(e)) return GA_OK;
   GA_TRY(ga_event_record(e->ctx, x->returned[g], stream));
-  return g > 0 && e->exchange ? dist_gather_exchange_gradients(e, g - 1) : GA_OK;
+  return g > 0 && e->exchange ? return_results(e, g - 1) : GA_OK;
 }
 
 /* --- gradients of own keys --- */
@@ -299,15 +321,15 @@ static ga_status take_gradients(dist_device *e, const tile_device *d) {
   const dist_gather *x = e->gather;
   int64_t taken = 0;
   for (int32_t r = 0; r < e->plan->p.ranks && !d->rehearsal && !e->exchange; r++)
-    if (takes_from(e, DIST_DKV, r))
+    if (takes_from(e, true, r))
       GA_TRY(dist_device_wait(e, e->compute, dist_window_ready(&e->w, e->rank, r), (uint32_t)e->gather->groups));
   for (int64_t i = 0; i < x->n_moves; i++) {
     const dist_step *s = x->moves[i];
-    if (moves_tensor(s, DIST_RECEIVE, DIST_DKV, -1)) {
+    if (dist_gather_moves(s, DIST_RECEIVE, true, -1)) {
       e->slots[s->slot].block = s;
       e->slots[s->slot].memory = dist_window_take(&e->w, e->rank, taken++);
     }
-    if (!moves_tensor(s, DIST_MERGE, DIST_DKV, -1)) continue;
+    if (!dist_gather_moves(s, DIST_MERGE, true, -1)) continue;
     const block_view from = dist_device_view(e->plan, e->slots[s->from].block, e->slots[s->from].memory);
     GA_TRY(add_sent_gradients(e, &from, d));
   }
@@ -369,6 +391,7 @@ static ga_status clear_gradients(dist_device *e) {
 /* A query that no call has is left with O = 0, LSE = -infinity. */
 static ga_status clear_results(dist_device *e) {
   const uint32_t minus_infinity = 0xff800000;
+  if (e->plan->p.splits_heads) return dist_split_clear(e);
   if (dist_is_backward(e)) return clear_gradients(e);
   const block_view o = dist_caller_view(&e->plan->p, e->io, e->rank, DIST_SLOT_OUT);
   if (e->gather->covered == o.rows) return GA_OK;
@@ -381,8 +404,8 @@ static ga_status reset_counters(dist_device *e) {
   ga_status (*const write)(ga_stream *, uint32_t *, uint32_t) = e->ctx->device->ops->value_write;
   if (e->exchange) return GA_OK;
   for (int32_t r = 0; r < e->plan->p.ranks; r++) {
-    if (takes_from(e, DIST_KV, r)) GA_TRY(write(e->compute, dist_window_arrived(&e->w, e->rank, r), 0));
-    if (takes_from(e, DIST_DKV, r)) GA_TRY(write(e->compute, dist_window_ready(&e->w, e->rank, r), 0));
+    if (takes_from(e, false, r)) GA_TRY(write(e->compute, dist_window_arrived(&e->w, e->rank, r), 0));
+    if (takes_from(e, true, r)) GA_TRY(write(e->compute, dist_window_ready(&e->w, e->rank, r), 0));
   }
   return GA_OK;
 }
@@ -394,7 +417,7 @@ ga_status dist_gather_rehearse(dist_device *e) {
   GA_TRY(dist_gather_run_local(e, true));
   for (int32_t g = 0; g < x->groups; g++) GA_TRY(dist_gather_run_group(e, g, true));
   GA_TRY(dist_device_order(e, e->compute, x->second));
-  if (!dist_is_backward(e)) return GA_OK;
+  if (!dist_is_backward(e) || e->plan->p.splits_heads) return GA_OK;
   GA_TRY(take_gradients(e, &d));
   return give_gradients(e, &d);
 }
@@ -405,16 +428,17 @@ static ga_status enqueue_run(dist_device *e) {
   ga_stream *const others[] = {x->local, e->copies, x->second};
   const group_heads all = {.n_kv = e->plan->p.kv_heads};
   const block_view own = own_gathered(e, DIST_SLOT_KV);
+  const bool splits = e->plan->p.splits_heads;
   GA_TRY(dist_device_order(e, x->local, e->compute));
   GA_TRY(dist_device_order(e, e->copies, e->compute));
-  GA_TRY(dist_copy_heads(x->local, &own, false, x->keys, false, &all));
+  if (!splits) GA_TRY(dist_copy_heads(x->local, &own, false, x->keys, false, &all));
   GA_TRY(clear_results(e));
   GA_TRY(dist_gather_run_local(e, false));
   GA_TRY(dist_device_order(e, x->second, e->compute));
   for (int32_t g = 0; g < x->groups; g++) GA_TRY(run_head_group(e, g));
-  if (dist_is_backward(e)) GA_TRY((e->exchange ? dist_gather_exchange_gradients : push_gradients)(e, x->groups - 1));
+  if (has_results(e)) GA_TRY(return_results(e, x->groups - 1));
   for (size_t i = 0; i < GA_COUNT_OF(others); i++) GA_TRY(dist_device_order(e, e->compute, others[i]));
-  if (dist_is_backward(e)) {
+  if (dist_is_backward(e) && !splits) {
     GA_TRY(take_gradients(e, &d));
     GA_TRY(give_gradients(e, &d));
   }

@@ -1,10 +1,12 @@
-/* A plan that gathers keys on a device, from the inside: device_gather.c moves keys and gradients and orders the
- * streams, device_gather_calls.c makes the calls. */
+/* A plan of plain calls (gather.h) on a device, from the inside: device_gather.c orders the streams, and moves gathered
+ * keys and gradients; device_split.c moves tensors where heads are split; device_gather_calls.c makes the calls. */
 #ifndef GA_DIST_DEVICE_GATHER_H
 #define GA_DIST_DEVICE_GATHER_H
 
 #include "dist/device.h"
 #include "dist/gather.h"
+
+enum { SPLIT_WHOLE = 2 };
 
 struct dist_gather {
   ga_stream *second, *local;
@@ -24,11 +26,17 @@ struct dist_gather {
   ga_dist_tensors last;      /* of the run before */
   ga_graph *graph;           /* of a run with these; NULL: not recorded */
   bool may_record;
-  uint64_t run_bytes; /* that a run sends */
+  uint64_t run_bytes;       /* that a run sends */
+  void *whole[SPLIT_WHOLE]; /* heads are split: O or dQ, and dK with dV, of all tokens and the rank's heads */
   /* Where devices do not write into each other's memory: */
   void *packed[2]; /* what a group of heads receives, and what it sends */
   ga_link_message *messages;
 };
+
+/* Tensors of calls: what queries bring (Q, backward O, dO and LSE, too), keys; O or dQ; backward dK and dV. */
+typedef struct gather_views {
+  block_view q, kv, out, dkv;
+} gather_views;
 
 /* Heads of a group: of keys, and of the queries that read them. */
 typedef struct group_heads {
@@ -39,8 +47,9 @@ static inline bool dist_is_backward(const dist_device *e) { return e->plan->p.fl
 
 static inline group_heads dist_heads_of_group(const dist_device *e, int32_t g) {
   const dist_problem *p = &e->plan->p;
-  const int32_t n_kv = p->kv_heads / e->gather->groups, each = p->q_heads / p->kv_heads;
-  return (group_heads){.kv = g * n_kv, .n_kv = n_kv, .q = g * n_kv * each, .n_q = n_kv * each};
+  const int32_t all = dist_heads_of_rank(p), n_kv = all / e->gather->groups, each = p->q_heads / p->kv_heads,
+                kv = (p->splits_heads ? e->rank * all : 0) + g * n_kv;
+  return (group_heads){.kv = kv, .n_kv = n_kv, .q = kv * each, .n_q = n_kv * each};
 }
 
 /* Row `key` of the sums, of a head. */
@@ -54,13 +63,41 @@ static inline float *dist_sum_at(const dist_device *e, int c, int64_t key, int32
 GA_NODISCARD ga_status dist_copy_heads(ga_stream *stream, const block_view *v, bool packed,
                                        void *const all[GATHER_PARTS], bool to_view, const group_heads *h);
 
+/* A step moves inputs, or results, from or to a peer; peer -1: any. */
+static inline bool dist_gather_moves(const dist_step *s, int32_t kind, bool results, int32_t peer) {
+  return s->kind == kind && dist_is_result(s->tensor) == results && (peer < 0 || s->peer == peer);
+}
+
+/* Heads of a group in the block of a step. */
+static inline dist_heads dist_heads_of_step(const dist_device *e, const dist_step *s, int32_t g) {
+  const int32_t n = s->heads / e->gather->groups, begin = s->head + g * n;
+  return (dist_heads){begin, begin + n};
+}
+
+/* --- where heads are split: device_split.c --- */
+
+/* Bytes of a device, beside the window. */
+int64_t dist_split_memory(const dist_problem *p, int32_t rank);
+GA_NODISCARD ga_status dist_split_create(dist_device *e);
+void dist_split_destroy(dist_device *e);
+gather_views dist_split_views(const dist_device *e);
+/* Own rows of a group's inputs go to their places, on `local`; others get theirs, on `copies`. */
+GA_NODISCARD ga_status dist_split_copy_own(dist_device *e, int32_t g);
+GA_NODISCARD ga_status dist_split_push_inputs(dist_device *e, int32_t g);
+/* Results of a group go to their owners and into the caller's tensors. */
+GA_NODISCARD ga_status dist_split_send_results(dist_device *e, int32_t g);
+/* A message: into its memory, and out of it. */
+GA_NODISCARD ga_status dist_split_pack(dist_device *e, const dist_step *s, const block_view *packed);
+GA_NODISCARD ga_status dist_split_unpack(dist_device *e, const dist_step *s, const block_view *packed);
+GA_NODISCARD ga_status dist_split_clear(dist_device *e);
+
 /* --- device_gather_exchange.c --- */
 
 GA_NODISCARD ga_status dist_gather_exchange_create(dist_device *e);
 void dist_gather_exchange_destroy(dist_device *e);
-/* On the stream of copies, keys and gradients of a group go from and to all others. */
-GA_NODISCARD ga_status dist_gather_exchange_keys(dist_device *e, int32_t g);
-GA_NODISCARD ga_status dist_gather_exchange_gradients(dist_device *e, int32_t g);
+/* On the stream of copies, inputs and results of a group go from and to all others. */
+GA_NODISCARD ga_status dist_gather_exchange_inputs(dist_device *e, int32_t g);
+GA_NODISCARD ga_status dist_gather_exchange_results(dist_device *e, int32_t g);
 
 /* --- device_gather_calls.c --- */
 

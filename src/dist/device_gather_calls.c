@@ -12,6 +12,7 @@ enum { LISTS = 4 }; /* q_start, q_len, kv_start, kv_len */
 
 int64_t dist_gather_starts_bytes(const dist_problem *p, int32_t rank) {
   if (p->kv->documents == 1) return 0;
+  if (p->splits_heads) return p->q->documents * LISTS * (int64_t)sizeof(int32_t);
   return dist_stretches(p->q, rank) * GATHER_CALLS_A_STRETCH * LISTS * (int64_t)sizeof(int32_t);
 }
 
@@ -79,7 +80,7 @@ ga_status dist_gather_prepare_calls(dist_device *e) {
   dist_gather *x = e->gather;
   GA_TRY(dist_gather_list(&e->plan->p, e->rank, &x->list));
   for (int64_t i = 0; i < x->list.n_calls; i++) x->covered += x->list.calls[i].n_q;
-  GA_TRY(list_gathered(e));
+  if (!e->plan->p.splits_heads) GA_TRY(list_gathered(e));
   return upload_starts(e);
 }
 
@@ -89,6 +90,7 @@ typedef struct call_place {
   const gather_batch *b;
   const gather_call *c; /* its first */
   const group_heads *h;
+  const gather_views *v;
   tile_device d;
   float *lse; /* scratch */
 } call_place;
@@ -103,24 +105,17 @@ static const int32_t *starts_of(const dist_device *e, const call_place *at, int 
   return is_packed_call(at) ? e->gather->starts + at->b->first * LISTS + k * at->b->n : NULL;
 }
 
-static ga_attn_strides strides_of(const dist_problem *p, int32_t heads, int32_t dim) {
-  return (ga_attn_strides){.batch = p->kv->tokens * heads * dim, .token = (int64_t)heads * dim, .head = dim};
+static ga_attn_strides strides_of(const block_view *v, int part) {
+  return (ga_attn_strides){
+      .batch = v->rows * v->heads * v->dim[part], .token = (int64_t)v->heads * v->dim[part], .head = v->dim[part]};
 }
 
-static const void *keys_of_call(const dist_device *e, const call_place *at, int c) {
-  const dist_problem *p = &e->plan->p;
-  const int64_t key = key_of_call(at);
-  if (at->c->local) {
-    const block_view own = dist_device_own(e, DIST_SLOT_KV);
-    return dist_row_at(&own, c, key, at->h->kv);
-  }
-  const int64_t n = (key * p->kv_heads + at->h->kv) * dist_gather_dim(p, c);
-  return (char *)e->gather->keys[c] + n * dist_dtype_bytes(p->dtype);
+static void *queries_of_call(const block_view *v, int part, const call_place *at) {
+  return dist_row_at(v, part, row_of_call(at), at->h->q);
 }
 
-/* Tokens of the tensors that a packed call reads. */
-static int64_t tokens_of_keys(const dist_device *e, const call_place *at) {
-  return at->c->local ? e->plan->p.kv->rows[e->rank] : e->plan->p.kv->tokens;
+static void *keys_of_call(const block_view *v, int part, const call_place *at) {
+  return dist_row_at(v, part, key_of_call(at), at->h->kv);
 }
 
 static uint32_t feature_flags(const dist_problem *p, const call_place *at) {
@@ -134,19 +129,23 @@ static const float *of_heads(const dist_device *e, uint32_t flag, const float *a
   return e->plan->p.flags & flag ? all + h->q : NULL;
 }
 
-/* LSE of the call's queries and heads lies as the call has it: in the rank's own tensor, else in the scratch. Packed
- * calls have it by tokens. */
+/* LSE of the call's queries and heads lies as the call has it: in the view, else in the scratch. Packed calls have it
+ * by tokens. */
 static bool lse_is_in_place(const block_view *v, const call_place *at) {
   return is_packed_call(at) || at->c->n_q == v->rows || at->h->n_q == 1;
 }
 
+static float *lse_of_heads(const block_view *v, const call_place *at) {
+  return v->lse + (at->h->q - v->head) * v->rows + row_of_call(at);
+}
+
 static float *lse_of_gather_call(const block_view *v, const call_place *at) {
-  return lse_is_in_place(v, at) ? v->lse + at->h->q * v->rows + row_of_call(at) : at->lse;
+  return lse_is_in_place(v, at) ? lse_of_heads(v, at) : at->lse;
 }
 
 static ga_status copy_lse(const block_view *v, const call_place *at, bool to_view) {
   ga_stream *const stream = at->d.stream;
-  float *const own = v->lse + at->h->q * v->rows + at->c->row;
+  float *const own = lse_of_heads(v, at);
   const size_t packed = (size_t)at->c->n_q * sizeof *own, apart = (size_t)v->rows * sizeof *own;
   const ga_row_copy copy = {.dst = to_view ? own : at->lse,
                             .src = to_view ? at->lse : own,
@@ -160,109 +159,87 @@ static ga_status copy_lse(const block_view *v, const call_place *at, bool to_vie
 static ga_status call_forward(dist_device *e, const call_place *at) {
   const dist_problem *p = &e->plan->p;
   const group_heads *h = at->h;
-  const block_view q = dist_device_own(e, DIST_SLOT_Q), o = dist_caller_view(p, e->io, e->rank, DIST_SLOT_OUT);
-  const int64_t row = row_of_call(at);
+  const block_view *q = &at->v->q, *kv = &at->v->kv, *o = &at->v->out;
   bool due;
   ga_attn_desc d = GA_ATTN_DESC_INIT;
   d.batch = at->b->n, d.max_q = at->b->max_q, d.max_kv = at->b->max_k, d.q_heads = h->n_q, d.kv_heads = h->n_kv;
   d.head_dim = p->head_dim, d.v_dim = p->v_dim, d.window = (int32_t)ga_min_i64(at->c->window, INT32_MAX);
   d.q_dtype = d.kv_dtype = d.o_dtype = p->dtype;
   d.flags = (uint32_t)GA_ATTN_LSE | feature_flags(p, at);
-  d.softcap = p->softcap, d.scale = p->scale, d.lse_stride = is_packed_call(at) ? o.rows : 0;
-  const ga_attn_io io = {.q = dist_row_at(&q, 0, row, h->q),
-                         .k = keys_of_call(e, at, 0),
-                         .v = keys_of_call(e, at, 1),
-                         .o = dist_row_at(&o, 0, row, h->q),
-                         .lse = lse_of_gather_call(&o, at),
+  d.softcap = p->softcap, d.scale = p->scale, d.lse_stride = is_packed_call(at) ? o->rows : 0;
+  const ga_attn_io io = {.q = queries_of_call(q, 0, at),
+                         .k = keys_of_call(kv, 0, at),
+                         .v = keys_of_call(kv, 1, at),
+                         .o = queries_of_call(o, 0, at),
+                         .lse = lse_of_gather_call(o, at),
                          .sinks = of_heads(e, GA_DIST_SINKS, e->io->sinks, h),
                          .alibi = of_heads(e, GA_DIST_ALIBI, e->io->alibi, h),
-                         .q_stride = strides_of(p, p->q_heads, p->head_dim),
-                         .k_stride = strides_of(p, p->kv_heads, p->head_dim),
-                         .v_stride = strides_of(p, p->kv_heads, p->v_dim),
-                         .o_stride = strides_of(p, p->q_heads, p->v_dim),
+                         .q_stride = strides_of(q, 0),
+                         .k_stride = strides_of(kv, 0),
+                         .v_stride = strides_of(kv, 1),
+                         .o_stride = strides_of(o, 0),
                          .q_start = starts_of(e, at, 0),
                          .q_len = starts_of(e, at, 1),
                          .kv_start = starts_of(e, at, 2),
                          .kv_len = starts_of(e, at, 3),
-                         .q_tokens = o.rows,
-                         .kv_tokens = tokens_of_keys(e, at)};
+                         .q_tokens = o->rows,
+                         .kv_tokens = kv->rows};
   GA_TRY(dist_device_is_due(&at->d, &d, sizeof d, &due));
   if (!due) return GA_OK;
   GA_TRY(ga_attn(e->ctx, &d, &io, at->d.stream));
-  return lse_is_in_place(&o, at) ? GA_OK : copy_lse(&o, at, true);
-}
-
-/* Where dQ, dK and dV of a call go: those of a local document to the caller's tensors, in their type. */
-typedef struct call_gradients {
-  void *dq, *dk, *dv;
-  int32_t dtype;
-} call_gradients;
-
-static call_gradients gradients_of(const dist_device *e, const call_place *at) {
-  const dist_problem *p = &e->plan->p;
-  const int64_t row = row_of_call(at), key = key_of_call(at);
-  if (!at->c->local) {
-    const block_view dq = dist_device_own(e, DIST_SLOT_OUT);
-    return (call_gradients){dist_row_at(&dq, 0, row, at->h->q), dist_sum_at(e, 0, key, at->h->kv),
-                            dist_sum_at(e, 1, key, at->h->kv), GA_F32};
-  }
-  const block_view dq = dist_caller_view(p, e->io, e->rank, DIST_SLOT_OUT),
-                   dkv = dist_caller_view(p, e->io, e->rank, DIST_SLOT_DKV);
-  return (call_gradients){dist_row_at(&dq, 0, row, at->h->q), dist_row_at(&dkv, 0, key, at->h->kv),
-                          dist_row_at(&dkv, 1, key, at->h->kv), p->dtype};
+  return lse_is_in_place(o, at) ? GA_OK : copy_lse(o, at, true);
 }
 
 static ga_status call_backward(dist_device *e, const call_place *at) {
   const dist_problem *p = &e->plan->p;
   const group_heads *h = at->h;
-  const block_view g = dist_device_own(e, DIST_SLOT_Q);
-  const int64_t row = row_of_call(at);
-  const call_gradients to = gradients_of(e, at);
+  const block_view *g = &at->v->q, *kv = &at->v->kv, *dq = &at->v->out, *dkv = &at->v->dkv;
   bool due;
   ga_attn_bwd_desc d = GA_ATTN_BWD_DESC_INIT;
   d.batch = at->b->n, d.max_q = at->b->max_q, d.max_kv = at->b->max_k, d.q_heads = h->n_q, d.kv_heads = h->n_kv;
-  if (is_packed_call(at)) d.total_q = d.lse_stride = g.rows, d.total_kv = tokens_of_keys(e, at);
+  if (is_packed_call(at)) d.total_q = d.lse_stride = g->rows, d.total_kv = kv->rows;
   d.head_dim = p->head_dim, d.v_dim = p->v_dim, d.window = (int32_t)ga_min_i64(at->c->window, INT32_MAX);
-  d.dtype = p->dtype, d.grad_dtype = to.dtype;
+  d.dtype = p->dtype, d.grad_dtype = dkv->dtype;
   d.flags = dist_order_flag(p) | feature_flags(p, at) | (at->c->adds ? (uint32_t)GA_ATTN_BWD_ADD_DKV : 0u);
   d.softcap = p->softcap, d.scale = p->scale;
-  const ga_attn_bwd_io io = {.q = dist_row_at(&g, 0, row, h->q),
-                             .o = dist_row_at(&g, 1, row, h->q),
-                             .dout = dist_row_at(&g, 2, row, h->q),
-                             .k = keys_of_call(e, at, 0),
-                             .v = keys_of_call(e, at, 1),
-                             .lse = lse_of_gather_call(&g, at),
+  const ga_attn_bwd_io io = {.q = queries_of_call(g, 0, at),
+                             .o = queries_of_call(g, 1, at),
+                             .dout = queries_of_call(g, 2, at),
+                             .k = keys_of_call(kv, 0, at),
+                             .v = keys_of_call(kv, 1, at),
+                             .lse = lse_of_gather_call(g, at),
                              .sinks = of_heads(e, GA_DIST_SINKS, e->io->sinks, h),
                              .dsinks = p->flags & GA_DIST_SINKS ? e->io->dsinks + h->q : NULL,
                              .alibi = of_heads(e, GA_DIST_ALIBI, e->io->alibi, h),
-                             .dq = to.dq,
-                             .dk = to.dk,
-                             .dv = to.dv,
-                             .q_stride = strides_of(p, p->q_heads, p->head_dim),
-                             .o_stride = strides_of(p, p->q_heads, p->v_dim),
-                             .dout_stride = strides_of(p, p->q_heads, p->v_dim),
-                             .k_stride = strides_of(p, p->kv_heads, p->head_dim),
-                             .v_stride = strides_of(p, p->kv_heads, p->v_dim),
-                             .dq_stride = strides_of(p, p->q_heads, p->head_dim),
-                             .dk_stride = strides_of(p, p->kv_heads, p->head_dim),
-                             .dv_stride = strides_of(p, p->kv_heads, p->v_dim),
+                             .dq = queries_of_call(dq, 0, at),
+                             .dk = keys_of_call(dkv, 0, at),
+                             .dv = keys_of_call(dkv, 1, at),
+                             .q_stride = strides_of(g, 0),
+                             .o_stride = strides_of(g, 1),
+                             .dout_stride = strides_of(g, 2),
+                             .k_stride = strides_of(kv, 0),
+                             .v_stride = strides_of(kv, 1),
+                             .dq_stride = strides_of(dq, 0),
+                             .dk_stride = strides_of(dkv, 0),
+                             .dv_stride = strides_of(dkv, 1),
                              .q_start = starts_of(e, at, 0),
                              .q_len = starts_of(e, at, 1),
                              .kv_start = starts_of(e, at, 2),
                              .kv_len = starts_of(e, at, 3)};
   GA_TRY(dist_device_is_due(&at->d, &d, sizeof d, &due));
   if (!due) return GA_OK;
-  if (!lse_is_in_place(&g, at)) GA_TRY(copy_lse(&g, at, false));
+  if (!lse_is_in_place(g, at)) GA_TRY(copy_lse(g, at, false));
   return ga_attn_bwd(e->ctx, &d, &io, at->d.stream);
 }
 
 /* --- all calls --- */
 
-static ga_status run_batches(dist_device *e, bool local, const group_heads *h, const tile_device *d, float *lse) {
+static ga_status run_batches(dist_device *e, bool local, const group_heads *h, const gather_views *v,
+                             const tile_device *d, float *lse) {
   dist_gather *x = e->gather;
   for (int64_t i = 0; i < x->list.n_batches; i++) {
     const gather_batch *b = &x->list.batches[i];
-    const call_place at = {.b = b, .c = &x->list.calls[b->first], .h = h, .d = *d, .lse = lse};
+    const call_place at = {.b = b, .c = &x->list.calls[b->first], .h = h, .v = v, .d = *d, .lse = lse};
     if (at.c->local != local) continue;
     GA_TRY(dist_device_make_room(e, 2));
     GA_TRY((dist_is_backward(e) ? call_backward : call_forward)(e, &at));
@@ -271,16 +248,45 @@ static ga_status run_batches(dist_device *e, bool local, const group_heads *h, c
   return GA_OK;
 }
 
+/* Keys of all tokens, or sums of their gradients, which are f32. */
+static block_view gathered_view(const dist_device *e, int32_t tensor) {
+  const dist_problem *p = &e->plan->p;
+  block_view v = dist_view_of_rows(p, tensor, p->kv->tokens, (dist_heads){0, p->kv_heads}, NULL);
+  for (int c = 0; c < GATHER_PARTS; c++)
+    v.part[c] = tensor == DIST_KV ? e->gather->keys[c] : (void *)e->gather->sums[c];
+  if (tensor == DIST_DKV) v.dtype = GA_F32;
+  return v;
+}
+
+/* Local calls read and write the caller's tensors, in their type. */
+static gather_views views_of_local(const dist_device *e) {
+  const dist_problem *p = &e->plan->p;
+  return (gather_views){.q = dist_device_own(e, DIST_SLOT_Q),
+                        .kv = dist_device_own(e, DIST_SLOT_KV),
+                        .out = dist_caller_view(p, e->io, e->rank, DIST_SLOT_OUT),
+                        .dkv = dist_caller_view(p, e->io, e->rank, DIST_SLOT_DKV)};
+}
+
+static gather_views views_of_group(const dist_device *e) {
+  if (e->plan->p.splits_heads) return dist_split_views(e);
+  return (gather_views){.q = dist_device_own(e, DIST_SLOT_Q),
+                        .kv = gathered_view(e, DIST_KV),
+                        .out = dist_device_own(e, DIST_SLOT_OUT),
+                        .dkv = gathered_view(e, DIST_DKV)};
+}
+
 ga_status dist_gather_run_local(dist_device *e, bool rehearse) {
   const dist_problem *p = &e->plan->p;
   const group_heads all = {.n_kv = p->kv_heads, .n_q = p->q_heads};
+  const gather_views v = views_of_local(e);
   const tile_device d = {.stream = e->compute, .rehearsal = rehearse ? &e->gather->shapes[0] : NULL};
-  return run_batches(e, true, &all, &d, e->gather->lse[0]);
+  return run_batches(e, true, &all, &v, &d, e->gather->lse[0]);
 }
 
 ga_status dist_gather_run_group(dist_device *e, int32_t g, bool rehearse) {
   dist_gather *x = e->gather;
   const group_heads h = dist_heads_of_group(e, g);
+  const gather_views v = views_of_group(e);
   const tile_device d = {.stream = g % 2 ? x->second : e->compute, .rehearsal = rehearse ? &x->shapes[g % 2] : NULL};
-  return run_batches(e, false, &h, &d, x->lse[g % 2]);
+  return run_batches(e, false, &h, &v, &d, x->lse[g % 2]);
 }

@@ -50,12 +50,14 @@ static dist_heads heads_of_block(const dist_problem *p, int32_t tensor, int32_t 
   return dist_is_of_keys(tensor) ? dist_kv_of(p, q.begin, q.end - q.begin) : q;
 }
 
-static int64_t bytes_of_block(const ga_dist_plan *plan, const guest *g) {
+/* An open result is summed in its memory; any other block travels. */
+static int64_t bytes_of_block(const ga_dist_plan *plan, const guest *g, bool open) {
   const dist_heads h = heads_of_block(&plan->p, g->tensor, g->group);
   int64_t rows = 0;
   for (int64_t i = 0; i < g->pieces; i++)
     rows += dist_stretch_at(dist_layout_of(&plan->p, g->tensor), g->owner, plan->pieces[g->piece + i])->count;
-  return rows * (h.end - h.begin) * dist_row_bytes(&plan->p, g->tensor);
+  const int32_t dtype = open ? dist_dtype_of(&plan->p, g->tensor) : dist_sent_dtype(&plan->p, g->tensor);
+  return rows * (h.end - h.begin) * dist_row_bytes_in(&plan->p, g->tensor, dtype);
 }
 
 /* The smallest free slot that is large enough, else the largest, which grows. */
@@ -184,7 +186,7 @@ static ga_status block_step(emitter *e, int32_t kind, const guest *g, int32_t pe
                                  .peer = peer,
                                  .piece = g->piece,
                                  .pieces = g->pieces,
-                                 .bytes = bytes_of_block(e->plan, g)});
+                                 .bytes = bytes_of_block(e->plan, g, kind == DIST_OPEN)});
 }
 
 /* The slot of a block, own or not, once it can be read; a partial result is opened at its first use. */
@@ -200,7 +202,7 @@ static ga_status ready_slot(emitter *e, int32_t tensor, int32_t owner, int32_t g
   GA_REQUIRE(g && (g->slot >= 0 || (dist_is_result(tensor) && from < 0)), GA_ERR_INTERNAL,
              "dist: rank %d has no block of tensor %d, rank %d, group %d", e->rank, tensor, owner, group);
   if (g->slot < 0) {
-    GA_TRY(take_slot(e, bytes_of_block(e->plan, g), &g->slot));
+    GA_TRY(take_slot(e, bytes_of_block(e->plan, g, true), &g->slot));
     GA_TRY(block_step(e, DIST_OPEN, g, -1));
   }
   if (g->in_flight) {
@@ -236,7 +238,7 @@ static ga_status emit_exchange(emitter *e) {
       continue;
     }
     guest *g = find_guest(e, t->tensor, t->owner, t->group, dist_is_result(t->tensor) ? t->from : -1);
-    GA_TRY(take_slot(e, bytes_of_block(e->plan, g), &g->slot));
+    GA_TRY(take_slot(e, bytes_of_block(e->plan, g, false), &g->slot));
     GA_TRY(block_step(e, DIST_RECEIVE, g, t->from));
     g->in_flight = true;
   }

@@ -228,7 +228,7 @@ static ga_status run_send(ga_dist_exec *e, const dist_step *s) {
   *x = (posted_send){.slot = s->slot};
   const dist_step *held = s->slot < DIST_OWN_SLOTS ? NULL : e->slots[s->slot].block;
   const void *data = e->slots[s->slot].memory;
-  if (!held || held->pieces != s->pieces || held->heads != s->heads) {
+  if (!held || held->pieces != s->pieces || held->heads != s->heads || held->bytes != s->bytes) {
     GA_TRY(ga_mem_alloc((size_t)s->bytes, "a message", &x->packed));
     const block_view to = dist_view_of_step(e->plan, s, x->packed), from = view_of_slot(e, s->slot);
     dist_copy_block(&to, &from);

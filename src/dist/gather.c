@@ -15,6 +15,15 @@ bool dist_gathers(const dist_problem *p) {
          (!backward || p->grid.move_dkv == GA_DIST_BULK) && p->q->step == 1 && p->kv->step == 1;
 }
 
+bool dist_may_split_heads(const dist_problem *p) {
+  const ga_dist_grid *g = &p->grid;
+  const int moves[] = {g->move_q, g->move_kv, g->move_out, g->move_dkv};
+  for (int i = 0; i < (p->flags & GA_DIST_BACKWARD ? 4 : 3); i++)
+    if (moves[i] != GA_DIST_BULK) return false;
+  return p->table == DIST_PRODUCT && p->ranks > 1 && g->heads == p->ranks && p->kv_heads % p->ranks == 0 &&
+         p->q->step == 1 && p->kv->step == 1 && !(p->flags & GA_DIST_SINKS);
+}
+
 /* All of the stretch's document is on this rank in one piece, queries and keys. */
 static bool has_whole_document(const dist_problem *p, int32_t rank, const dist_stretch *q) {
   const int64_t n_q = p->q->doc_start[q->doc + 1] - p->q->doc_start[q->doc],
@@ -52,9 +61,19 @@ static void most_gathered(const dist_problem *p, int64_t *most_tiles, int64_t *m
   }
 }
 
+/* Heads of a rank, of all tokens. */
+static int32_t split_groups(const dist_problem *p) {
+  const int32_t most = p->flags & GA_DIST_BACKWARD ? GROUPS_BACKWARD : GROUPS_FORWARD, heads = p->kv_heads / p->ranks;
+  if (p->q->rank_start[p->ranks] > (int64_t)MOST_STRETCHES_CUT * p->ranks) return 1; /* each is copied by itself */
+  for (int32_t n = most; n > 1; n /= 2)
+    if (heads % n == 0 && p->q->tokens / TILE_ROWS * (p->q_heads / p->ranks / n) >= FEWEST_TILES) return n;
+  return 1;
+}
+
 /* Backward with fewer heads of keys than of queries: calls of few heads are slower by more than they hide (measured
  * on H200, 8192 tokens a GPU: two groups take 1.13 to 1.35 times as long). */
 int32_t dist_gather_groups(const dist_problem *p) {
+  if (p->splits_heads) return split_groups(p);
   int64_t tiles = longest_stretch(p->q) / TILE_ROWS, stretches = 0;
   if (p->kv->documents > 1) most_gathered(p, &tiles, &stretches);
   if (p->flags & GA_DIST_BACKWARD && p->q_heads != p->kv_heads) return 1;
@@ -76,6 +95,26 @@ static bool sinks_of_documents(const dist_problem *p) {
   return p->flags & GA_DIST_BACKWARD && p->flags & GA_DIST_SINKS && p->kv->documents > 1;
 }
 
+/* Heads are split: all of a document in one call. */
+static ga_status add_document(const dist_problem *p, int64_t doc, gather_list *l) {
+  const int64_t *const q_at = p->q->doc_start, *const kv_at = p->kv->doc_start;
+  const dist_stretch q = {.first = q_at[doc], .count = q_at[doc + 1] - q_at[doc], .doc = doc},
+                     keys = {.first = kv_at[doc], .count = kv_at[doc + 1] - kv_at[doc], .doc = doc};
+  tile_call found[GATHER_CALLS_A_STRETCH];
+  if (!q.count || !keys.count || !dist_sees(p, &q, &keys)) return GA_OK;
+  const int n = dist_tile_calls(p, &q, &keys, found);
+  GA_REQUIRE(n == 1, GA_ERR_INTERNAL, "dist: document %lld has %d calls; must be 1", (long long)doc, n);
+  GA_TRY(dist_grow(&l->calls, l->n_calls, &l->room, sizeof *l->calls, "calls of a rank"));
+  l->calls[l->n_calls++] = (gather_call){.doc = doc,
+                                         .causal = found->causal,
+                                         .row = q.first + found->q,
+                                         .n_q = found->n_q,
+                                         .key = keys.first + found->k,
+                                         .n_k = found->n_k,
+                                         .window = found->window};
+  return GA_OK;
+}
+
 /* Calls of a stretch; dist_tile_calls finds two where some queries stand behind the last key. */
 static ga_status add_calls(const dist_problem *p, int32_t rank, int32_t stretch, gather_list *l) {
   const dist_stretch *q = dist_stretch_at(p->q, rank, stretch);
@@ -89,6 +128,7 @@ static ga_status add_calls(const dist_problem *p, int32_t rank, int32_t stretch,
     GA_TRY(dist_grow(&l->calls, l->n_calls, &l->room, sizeof *l->calls, "calls of a rank"));
     gather_call *c = &l->calls[l->n_calls];
     *c = (gather_call){.stretch = stretch,
+                       .doc = q->doc,
                        .causal = f->causal,
                        .row = q->row + f->q,
                        .n_q = f->n_q,
@@ -160,12 +200,12 @@ static int by_first_row(const void *a, const void *b) {
 
 /* What calls write, in ascending order: queries, or tokens of keys. Keys of local documents count as written where
  * nobody reads their sums. */
-static int64_t list_written(const dist_problem *p, int32_t rank, const gather_list *l, bool keys, dist_rows *out) {
+static int64_t list_written(const dist_problem *p, const gather_list *l, bool keys, dist_rows *out) {
   const bool all_sent = p->grid.need != GA_DIST_SEND_STRETCHES;
   int64_t n = 0;
   for (int64_t i = 0; i < l->n_calls; i++) {
     const gather_call *c = &l->calls[i];
-    const int64_t doc = dist_stretch_at(p->q, rank, c->stretch)->doc;
+    const int64_t doc = c->doc;
     if (keys && (c->adds || (c->local && all_sent))) continue;
     out[n++] = !keys      ? (dist_rows){c->row, c->row + c->n_q}
                : c->local ? (dist_rows){p->kv->doc_start[doc], p->kv->doc_start[doc + 1]}
@@ -221,9 +261,9 @@ static ga_status find_zeros(const dist_problem *p, int32_t rank, gather_list *l)
   l->sink_zeros = p->flags & GA_DIST_SINKS && (!l->n_calls || sinks_of_documents(p));
   GA_TRY(ga_mem_zalloc((size_t)l->n_calls + 1, sizeof(dist_rows), "calls of a rank", &memory));
   dist_rows *const written = memory;
-  int64_t n = list_written(p, rank, l, false, written);
+  int64_t n = list_written(p, l, false, written);
   ga_status status = add_gaps(&l->q_zeros, &l->n_q_zeros, &l->q_room, own, written, n, apart);
-  n = list_written(p, rank, l, true, written);
+  n = list_written(p, l, true, written);
   if (status == GA_OK) status = find_key_zeros(p, rank, l, written, n);
   ga_mem_free(memory);
   return status;
@@ -232,10 +272,12 @@ static ga_status find_zeros(const dist_problem *p, int32_t rank, gather_list *l)
 /* From the last stretch on: those that see most keys are the longest calls, and the others fill what they leave. */
 ga_status dist_gather_list(const dist_problem *p, int32_t rank, gather_list *l) {
   *l = (gather_list){.calls = NULL};
-  for (int32_t i = (int32_t)dist_stretches(p->q, rank) - 1; i >= 0; i--) GA_TRY(add_calls(p, rank, i, l));
+  for (int64_t i = 0; i < p->q->documents && p->splits_heads; i++) GA_TRY(add_document(p, i, l));
+  for (int32_t i = (int32_t)dist_stretches(p->q, rank) - 1; i >= 0 && !p->splits_heads; i--)
+    GA_TRY(add_calls(p, rank, i, l));
   if (p->kv->documents > 1 && l->n_calls) qsort(l->calls, (size_t)l->n_calls, sizeof *l->calls, by_batch);
   GA_TRY(cut_batches(p, l));
-  return p->flags & GA_DIST_BACKWARD ? find_zeros(p, rank, l) : GA_OK;
+  return p->flags & GA_DIST_BACKWARD && !p->splits_heads ? find_zeros(p, rank, l) : GA_OK;
 }
 
 void dist_gather_free(gather_list *l) {

@@ -1,6 +1,7 @@
-/* Plans whose ranks keep their queries and gather all keys that these see. A device runs them as plain calls of
- * attention over keys in the order of positions, not tile by tile: each query sees all its keys in one call, so that
- * nothing is merged, and bits are those of one device.
+/* Plans that a device runs as plain calls of attention over keys in the order of positions, not tile by tile: each
+ * query sees all its keys in one call, so that nothing is merged, and bits are those of one device.
+ *
+ * Ranks keep their queries and gather all keys that these see:
  *
  *   zigzag of 2 ranks, 4 chunks; rank 0 has chunks 0 and 3
  *     gathered K, V    | 0 | 1 | 2 | 3 |    own chunks are copied, others are pushed by their owners
@@ -11,7 +12,13 @@
  *
  * Of several documents the calls of many stretches are one: each stretch is a packed sequence of its own, which has its
  * document's keys up to its last query. Backward no two of a call share keys. Documents that are on one rank as a whole
- * are local: their keys are read, and their gradients written, where the caller has them. */
+ * are local: their keys are read, and their gradients written, where the caller has them.
+ *
+ * Or ranks split the heads (Ulysses, arXiv 2309.14509): each has all tokens of its heads, and one call for them.
+ *
+ *   tokens of rank 0, all heads  -\                /->  heads of rank 0, all tokens  -- attention --> O of its heads
+ *   tokens of rank 1, all heads  --+- all-to-all -+-->  heads of rank 1, all tokens       O goes back the same way
+ */
 #ifndef GA_DIST_GATHER_H
 #define GA_DIST_GATHER_H
 
@@ -20,6 +27,13 @@
 enum { GATHER_MOST_GROUPS = 8, GATHER_PARTS = 2 };
 
 bool dist_gathers(const dist_problem *p);
+/* Heads of keys are dealt out evenly, each to one rank, and moved all at once. Plans know by p->splits_heads. */
+bool dist_may_split_heads(const dist_problem *p);
+static inline bool dist_is_plain(const dist_problem *p) { return p->splits_heads || dist_gathers(p); }
+/* Heads of keys that a rank computes. */
+static inline int32_t dist_heads_of_rank(const dist_problem *p) {
+  return p->splits_heads ? p->kv_heads / p->ranks : p->kv_heads;
+}
 /* What fits the plan's shape: in grid.groups where the caller leaves it open. */
 int32_t dist_gather_groups(const dist_problem *p);
 /* Of part 0 (K) or 1 (V), or of its gradient: [all tokens, kv_heads, dim] of elements of a type. */
@@ -27,12 +41,13 @@ int64_t dist_gather_bytes(const dist_problem *p, int part, int32_t dtype);
 static inline int32_t dist_gather_dim(const dist_problem *p, int part) { return part ? p->v_dim : p->head_dim; }
 
 /* Queries of an own stretch by keys from a row of the gathered ones on, or of the rank's own: all that these queries
- * see. */
+ * see. Where heads are split: queries of a document, and rows are tokens. */
 typedef struct gather_call {
   int32_t stretch, round; /* round: calls of a document that share keys have different ones */
   bool causal, local;
   bool adds;        /* backward: to what dK, dV and dsinks hold. dQ is written: no other call has these queries */
   int64_t row, n_q; /* of the rank */
+  int64_t doc;
   int64_t key, n_k;
   int64_t window;
 } gather_call;

@@ -188,9 +188,10 @@ static ga_status check_grid_of_method(const char *name, const dist_problem *p) {
              name, g->kv_inner, g->kv);
   GA_REQUIRE(p->table == DIST_PRODUCT || (g->heads == 1 && g->q == 1), GA_ERR_SHAPE,
              "dist %s: grid of %d heads x %d q; must be 1 x 1", name, g->heads, g->q);
-  GA_REQUIRE(g->groups >= 1 && g->groups <= GATHER_MOST_GROUPS && p->kv_heads % g->groups == 0, GA_ERR_SHAPE,
-             "dist %s: %d groups of heads; must be 1 to %d and divide kv_heads, %d", name, g->groups,
-             GATHER_MOST_GROUPS, p->kv_heads);
+  const int32_t heads = dist_heads_of_rank(p);
+  GA_REQUIRE(g->groups >= 1 && g->groups <= GATHER_MOST_GROUPS && heads % g->groups == 0, GA_ERR_SHAPE,
+             "dist %s: %d groups of heads; must be 1 to %d and divide kv_heads%s, %d", name, g->groups,
+             GATHER_MOST_GROUPS, p->splits_heads ? " of a rank" : "", heads);
   return check_choices(name, g, p->table != DIST_PRODUCT);
 }
 
@@ -219,9 +220,10 @@ ga_status dist_method_fill(const char *name, const ga_dist_grid *asked, dist_pro
   g->move_out = or_else(g->move_out, pass->move_out);
   g->move_dkv = or_else(g->move_dkv, pass->move_dkv);
   /* Of packed documents a rank that gathers keys sees few of the others'. */
+  p->splits_heads = dist_may_split_heads(p);
   const bool few = dist_gathers(p) && p->kv->documents > 1 && m->need == ALL;
   g->need = or_else(g->need, few ? STRETCHES : p->window && m->need == ALL ? BLOCKS : m->need);
   g->prefetch = or_else(g->prefetch, m->prefetch);
-  g->groups = or_else(g->groups, dist_gathers(p) ? dist_gather_groups(p) : 1);
+  g->groups = or_else(g->groups, dist_is_plain(p) ? dist_gather_groups(p) : 1);
   return check_grid_of_method(name, p);
 }

@@ -81,9 +81,9 @@ static ga_status check_desc(const ga_dist_desc *d) {
 
 static uint64_t hash_plan(const ga_dist_plan *plan) {
   const dist_problem *p = &plan->p;
-  const int64_t head[] = {(int64_t)p->q->id, (int64_t)p->kv->id, p->q_heads,     p->kv_heads, p->head_dim,
-                          p->v_dim,          p->flags,           p->window,      p->dtype,    p->partial_dtype,
-                          plan->stages,      p->grid.groups,     dist_gathers(p)};
+  const int64_t head[] = {(int64_t)p->q->id, (int64_t)p->kv->id, p->q_heads,      p->kv_heads,    p->head_dim,
+                          p->v_dim,          p->flags,           p->window,       p->dtype,       p->partial_dtype,
+                          plan->stages,      p->grid.groups,     dist_gathers(p), p->splits_heads};
   const float numbers[] = {p->softcap, p->scale};
   uint64_t h = ga_fnv64(GA_FNV64_START, head, sizeof head);
   h = ga_fnv64(h, numbers, sizeof numbers);

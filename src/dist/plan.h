@@ -75,6 +75,7 @@ typedef struct dist_problem {
   float softcap, scale;         /* 0 = none; 0 = 1 / sqrt(head_dim) */
   int64_t window;               /* 0 = none */
   ga_dist_grid grid;
+  bool splits_heads; /* gather.h: a rank has all tokens of its heads, so that results are whole when they travel */
 } dist_problem;
 
 /* Who computes which tile. */
@@ -111,13 +112,17 @@ static inline bool dist_is_of_keys(int32_t tensor) { return tensor == DIST_KV ||
 static inline const ga_dist_layout *dist_layout_of(const dist_problem *p, int32_t tensor) {
   return dist_is_of_keys(tensor) ? p->kv : p->q;
 }
+/* Of a block in memory, and of one that travels. */
 static inline int32_t dist_dtype_of(const dist_problem *p, int32_t tensor) {
   return dist_is_result(tensor) ? p->partial_dtype : p->dtype;
 }
+static inline int32_t dist_sent_dtype(const dist_problem *p, int32_t tensor) {
+  return p->splits_heads ? p->dtype : dist_dtype_of(p, tensor);
+}
 static inline int64_t dist_dtype_bytes(int32_t dtype) { return dtype == GA_F32 ? 4 : 2; }
-/* Of one row and one head of a block; an LSE has 4 bytes whatever the type. */
-static inline int64_t dist_row_bytes(const dist_problem *p, int32_t tensor) {
-  const int64_t each = dist_dtype_bytes(dist_dtype_of(p, tensor));
+/* Of one row and one head of a block whose parts have a type; an LSE has 4 bytes whatever that is. */
+static inline int64_t dist_row_bytes_in(const dist_problem *p, int32_t tensor, int32_t dtype) {
+  const int64_t each = dist_dtype_bytes(dtype);
   switch (tensor) {
   case DIST_O: return p->v_dim * each + 4;
   case DIST_G: return (p->head_dim + 2 * (int64_t)p->v_dim) * each + 4;
@@ -125,6 +130,9 @@ static inline int64_t dist_row_bytes(const dist_problem *p, int32_t tensor) {
   case DIST_DKV: return ((int64_t)p->head_dim + p->v_dim) * each;
   default: return p->head_dim * each;
   }
+}
+static inline int64_t dist_row_bytes(const dist_problem *p, int32_t tensor) {
+  return dist_row_bytes_in(p, tensor, dist_dtype_of(p, tensor));
 }
 
 /* The place of a document's first query among its keys. */

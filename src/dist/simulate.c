@@ -167,7 +167,7 @@ static ga_status play_once(simulation *s, bool disturbed, ga_dist_times *out) {
   for (int64_t i = 0; i < s->n; i++) s->transfers[i].sent = s->transfers[i].wanted = s->transfers[i].end = -1;
   s->n_open = 0;
   s->jitter = disturbed ? m->jitter : 0;
-  GA_TRY(sim_is_of_gpus(m) && dist_gathers(&s->plan->p) ? sim_play_gather(s) : play_steps(s));
+  GA_TRY(sim_is_of_gpus(m) && dist_is_plain(&s->plan->p) ? sim_play_gather(s) : play_steps(s));
   summarise_times(s, out);
   return GA_OK;
 }

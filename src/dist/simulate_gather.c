@@ -1,8 +1,8 @@
-/* Plans that gather keys, on GPUs: the schedule of device_gather.c.
+/* Plans of plain calls (gather.h), on GPUs: the schedule of device_gather.c.
  *
  * Groups of heads take turns on two streams. A device takes calls in the order in which they become ready: that of the
  * next group, whose keys are there, before the second one of a group whose first call has just ended. So groups end
- * late, and backward their gradients go home late. */
+ * late, and their results go home late. */
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -16,28 +16,28 @@ typedef struct gather_times {
   double *bytes;                      /* [2][ranks][ranks] */
 } gather_times;
 
-/* Of K and V, or of their gradients, from a rank to another. */
-static double *bytes_between(const simulation *s, const gather_times *t, int32_t tensor, int32_t from, int32_t to) {
+/* Of inputs or results, from a rank to another. */
+static double *bytes_between(const simulation *s, const gather_times *t, bool results, int32_t from, int32_t to) {
   const int64_t ranks = s->plan->p.ranks;
-  return &t->bytes[((tensor == DIST_DKV) * ranks + from) * ranks + to];
+  return &t->bytes[(results * ranks + from) * ranks + to];
 }
 
 static void find_bytes(const simulation *s, const gather_times *t) {
   for (int32_t r = 0; r < s->plan->p.ranks; r++)
     for (int64_t i = 0; i < s->plan->programs[r].n_steps; i++) {
       const dist_step *x = &s->plan->programs[r].steps[i];
-      if (x->kind == DIST_SEND) *bytes_between(s, t, x->tensor, r, x->peer) += (double)x->bytes;
+      if (x->kind == DIST_SEND) *bytes_between(s, t, dist_is_result(x->tensor), r, x->peer) += (double)x->bytes;
     }
 }
 
 /* Each rank pushes one group of heads to its peers in turn, from `ready` on; came[rank] is when a rank has all of it.
  * In a turn every rank is the target of one other. */
-static void push_group(simulation *s, const gather_times *t, int32_t tensor, const double *ready, double *came) {
+static void push_group(simulation *s, const gather_times *t, bool results, const double *ready, double *came) {
   const int32_t ranks = s->plan->p.ranks;
   for (int32_t n = 1; n < ranks; n++)
     for (int32_t r = 0; r < ranks; r++) {
       const int32_t to = (r + n) % ranks;
-      const double bytes = *bytes_between(s, t, tensor, r, to) / s->plan->p.grid.groups;
+      const double bytes = *bytes_between(s, t, results, r, to) / s->plan->p.grid.groups;
       double begin = ready[r] > s->ranks[r].way_out ? ready[r] : s->ranks[r].way_out;
       if (s->ranks[to].way_in > begin) begin = s->ranks[to].way_in;
       if (bytes <= 0) continue;
@@ -52,7 +52,7 @@ static void push_group(simulation *s, const gather_times *t, int32_t tensor, con
 static double bytes_of_call_sums(const dist_problem *p, const gather_call *c) {
   const double q = (double)c->n_q * p->q_heads * p->head_dim,
                kv = (double)c->n_k * p->kv_heads * (p->head_dim + p->v_dim);
-  if (c->local || !(p->flags & GA_DIST_BACKWARD)) return 0;
+  if (c->local || p->splits_heads || !(p->flags & GA_DIST_BACKWARD)) return 0;
   return F32 * (q + kv * (c->adds ? 2 : 1));
 }
 
@@ -64,18 +64,25 @@ static double bytes_of_zeros(const dist_problem *p, const gather_list *l) {
   return F32 * (q * p->q_heads * p->head_dim + kv * p->kv_heads * (p->head_dim + p->v_dim));
 }
 
-/* A batch for all heads, but for its launch. */
+/* A call's first query, among all tokens. */
+static int64_t first_of_call(const dist_problem *p, int32_t rank, const gather_call *c) {
+  const dist_stretch *q = dist_stretch_at(p->q, rank, c->stretch);
+  return q->first + c->row - q->row;
+}
+
+/* A batch for all heads of the rank, but for its launch. */
 static double batch_seconds(const simulation *s, int32_t rank, const gather_list *l, const gather_batch *b) {
   const dist_problem *p = &s->plan->p;
   double seconds = 0;
   for (int64_t i = b->first; i < b->first + b->n; i++) {
     const gather_call *c = &l->calls[i];
-    const dist_stretch *q = dist_stretch_at(p->q, rank, c->stretch);
-    const int64_t key = c->local ? p->kv->doc_start[q->doc] : c->key;
-    const dist_stretch some_q = {.first = q->first + c->row - q->row, .count = c->n_q, .doc = q->doc},
-                       some_k = {.first = key, .count = c->n_k, .doc = q->doc};
+    const int64_t first = p->splits_heads ? c->row : first_of_call(p, rank, c),
+                  key = c->local ? p->kv->doc_start[c->doc] : c->key;
+    const dist_stretch some_q = {.first = first, .count = c->n_q, .doc = c->doc},
+                       some_k = {.first = key, .count = c->n_k, .doc = c->doc};
     const sim_shape x = sim_shape_of(s, &some_q, &some_k);
-    seconds += sim_call_seconds(s, &x, p->q_heads, false) + sim_memory_seconds(s, bytes_of_call_sums(p, c));
+    seconds += sim_call_seconds(s, &x, p->splits_heads ? p->q_heads / p->ranks : p->q_heads, false) +
+               sim_memory_seconds(s, bytes_of_call_sums(p, c));
   }
   return seconds;
 }
@@ -115,16 +122,29 @@ static void end_gradients(simulation *s, const gather_times *t, int32_t rank) {
   sim_rank *r = &s->ranks[rank];
   double came = 0;
   for (int32_t from = 0; from < s->plan->p.ranks; from++)
-    if (from != rank) came += *bytes_between(s, t, DIST_DKV, from, rank);
+    if (from != rank) came += *bytes_between(s, t, true, from, rank);
   const double seconds = sim_memory_seconds(s, 3 * came) + sim_rounding_seconds(s, rank);
   r->clock = (home > r->clock ? home : r->clock) + seconds;
   r->busy += seconds;
 }
 
-/* Keys of all groups leave one behind the other; gradients of a group behind them, once its calls have ended. */
+/* The last group's results go from the window to the caller's tensors, those of own rows, too. Inputs of own rows, and
+ * all else, are copied beside the calls. */
+static void end_split(simulation *s, const gather_times *t, int32_t rank) {
+  const dist_problem *p = &s->plan->p;
+  const bool backward = p->flags & GA_DIST_BACKWARD;
+  const double q = (double)p->q->rows[rank] * p->q_heads * (backward ? p->head_dim : p->v_dim),
+               kv = backward ? (double)p->kv->rows[rank] * p->kv_heads * (p->head_dim + p->v_dim) : 0,
+               home = t->home[rank];
+  sim_rank *r = &s->ranks[rank];
+  r->clock = (home > r->clock ? home : r->clock) +
+             sim_memory_seconds(s, 2 * (q + kv) * (double)dist_dtype_bytes(p->dtype) / p->grid.groups);
+}
+
+/* Inputs of all groups leave one behind the other; results of a group behind them, once its calls have ended. */
 static ga_status play_groups(simulation *s, const gather_times *t) {
   const dist_problem *p = &s->plan->p;
-  for (int32_t g = 0; g < p->grid.groups; g++) push_group(s, t, DIST_KV, t->start, t->came + (int64_t)g * p->ranks);
+  for (int32_t g = 0; g < p->grid.groups; g++) push_group(s, t, false, t->start, t->came + (int64_t)g * p->ranks);
   for (int32_t r = 0; r < p->ranks; r++) {
     gather_list list;
     const ga_status status = dist_gather_list(p, r, &list);
@@ -132,9 +152,9 @@ static ga_status play_groups(simulation *s, const gather_times *t) {
     dist_gather_free(&list);
     GA_TRY(status);
   }
-  if (!(p->flags & GA_DIST_BACKWARD)) return GA_OK;
-  for (int32_t g = 0; g < p->grid.groups; g++) push_group(s, t, DIST_DKV, t->done + (int64_t)g * p->ranks, t->home);
-  for (int32_t r = 0; r < p->ranks; r++) end_gradients(s, t, r);
+  if (!(p->flags & GA_DIST_BACKWARD) && !p->splits_heads) return GA_OK;
+  for (int32_t g = 0; g < p->grid.groups; g++) push_group(s, t, true, t->done + (int64_t)g * p->ranks, t->home);
+  for (int32_t r = 0; r < p->ranks; r++) (p->splits_heads ? end_split : end_gradients)(s, t, r);
   return GA_OK;
 }
 

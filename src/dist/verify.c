@@ -30,9 +30,11 @@ ga_status dist_broken(dist_verifier *v, int32_t rule, int32_t rank, int64_t step
 }
 
 /* What one row and head takes: Q; K and V; O and LSE; Q, O, dO and LSE; dQ; dK and dV. */
-int64_t dist_bytes_of_row(const ga_dist_plan *plan, int32_t tensor, int32_t heads) {
+int64_t dist_bytes_of_row(const ga_dist_plan *plan, int32_t tensor, int32_t heads, bool travels) {
   const int64_t d = plan->p.head_dim, dv = plan->p.v_dim;
-  const int64_t in = plan->p.dtype == GA_F32 ? 4 : 2, part = plan->p.partial_dtype == GA_F32 ? 4 : 2;
+  const int64_t in = plan->p.dtype == GA_F32 ? 4 : 2, part = travels && plan->p.splits_heads   ? in
+                                                             : plan->p.partial_dtype == GA_F32 ? 4
+                                                                                               : 2;
   const int64_t bytes[] = {in * d, in * (d + dv), part * dv + 4, in * (d + dv + dv) + 4, part * d, part * (d + dv)};
   return heads * bytes[tensor];
 }
@@ -84,7 +86,7 @@ static ga_status check_block(dist_verifier *v, int32_t rank, int64_t i, const di
   const int64_t rows = rows_of_pieces(plan, s);
   if (rows <= 0) return dist_broken(v, GA_DIST_RULE_SIZE, rank, i, "its stretches are not those of a block");
   if (s->kind == DIST_MERGE) return GA_OK;
-  const int64_t bytes = rows * dist_bytes_of_row(plan, s->tensor, s->heads);
+  const int64_t bytes = rows * dist_bytes_of_row(plan, s->tensor, s->heads, s->kind != DIST_OPEN);
   if (s->bytes != bytes)
     return dist_broken(v, GA_DIST_RULE_SIZE, rank, i, "%lld bytes; the block has %lld", (long long)s->bytes,
                        (long long)bytes);
@@ -92,6 +94,17 @@ static ga_status check_block(dist_verifier *v, int32_t rank, int64_t i, const di
     return dist_broken(v, GA_DIST_RULE_SIZE, rank, i, "slot %d has %lld bytes; the block has %lld", s->slot,
                        (long long)g->slot_bytes[s->slot], (long long)bytes);
   return GA_OK;
+}
+
+/* Results that travel rounded must be whole: no other rank has tiles of their heads. */
+static ga_status check_owner_of_heads(dist_verifier *v, int32_t rank, int64_t i, const dist_step *s) {
+  const dist_problem *p = &v->plan->p;
+  const int64_t q = (int64_t)s->head * p->ranks, kv = (int64_t)(s->head / (p->q_heads / p->kv_heads)) * p->ranks;
+  if (!p->splits_heads) return GA_OK;
+  if (q / p->q_heads == rank && (q + (int64_t)(s->heads - 1) * p->ranks) / p->q_heads == rank &&
+      kv / p->kv_heads == rank)
+    return GA_OK;
+  return dist_broken(v, GA_DIST_RULE_SIZE, rank, i, "heads %d..%d are another rank's", s->head, s->head + s->heads - 1);
 }
 
 static ga_status check_tile(dist_verifier *v, int32_t rank, int64_t i, const dist_step *s) {
@@ -107,7 +120,7 @@ static ga_status check_tile(dist_verifier *v, int32_t rank, int64_t i, const dis
       !is_within(s->k_stretch, dist_stretches(p->kv, s->kv_owner)) || !heads_exist(v->plan, DIST_Q, s->head, s->heads))
     return dist_broken(v, GA_DIST_RULE_SIZE, rank, i, "stretch %d of rank %d x stretch %d of rank %d is not there",
                        s->q_stretch, s->q_owner, s->k_stretch, s->kv_owner);
-  return GA_OK;
+  return check_owner_of_heads(v, rank, i, s);
 }
 
 ga_status dist_verify_sizes(dist_verifier *v) {

@@ -28,7 +28,7 @@ static void pay(tally *t, int32_t from, int32_t to, int32_t tensor, int32_t owne
   int64_t n = 0;
   for (int64_t i = 0; i < dist_stretches(l, owner); i++)
     if (rows[i]) n += dist_stretch_at(l, owner, i)->count;
-  t->bytes[(int64_t)from * t->plan->p.ranks + to] += n * dist_bytes_of_row(t->plan, tensor, heads);
+  t->bytes[(int64_t)from * t->plan->p.ranks + to] += n * dist_bytes_of_row(t->plan, tensor, heads, true);
 }
 
 /* Marks what one tile block of a rank reads of one side. */

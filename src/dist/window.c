@@ -88,13 +88,56 @@ static int64_t place_gathered(const dist_problem *p, int64_t keys_at[GATHER_PART
   return at;
 }
 
+/* --- heads are split --- */
+
+int64_t dist_view_bytes(const block_view *v) {
+  return dist_device_bytes(v->rows * v->heads * dist_row_bytes_in(v->p, v->tensor, v->dtype));
+}
+
+block_view dist_split_view(const dist_problem *p, int32_t rank, int32_t tensor, void *memory) {
+  const int64_t rows = dist_is_of_keys(tensor) ? p->kv->tokens : p->q->tokens;
+  const dist_heads q = dist_q_group(p, rank), h = dist_is_of_keys(tensor) ? dist_kv_of(p, q.begin, q.end - q.begin) : q;
+  block_view v = dist_view_of_rows(p, tensor, rows, h, memory);
+  if (memory) dist_device_align(&v, memory);
+  return v;
+}
+
+/* memory NULL: without pointers. */
+static block_view view_of_area(const dist_problem *p, int32_t rank, split_area area, void *memory) {
+  const bool backward = p->flags & GA_DIST_BACKWARD;
+  if (area == SPLIT_Q) return dist_split_view(p, rank, backward ? DIST_G : DIST_Q, memory);
+  if (area == SPLIT_KV) return dist_split_view(p, rank, DIST_KV, memory);
+  const int32_t tensor = area == SPLIT_DKV ? DIST_DKV : backward ? DIST_DQ : DIST_O;
+  const dist_heads all = {0, area == SPLIT_DKV ? p->kv_heads : p->q_heads};
+  block_view v = dist_view_of_rows(p, tensor, dist_layout_of(p, tensor)->rows[rank], all, memory);
+  if (memory) dist_device_align(&v, memory);
+  return v;
+}
+
+block_view dist_window_area(const dist_window *w, int32_t rank, split_area area) {
+  return view_of_area(&w->plan->p, rank, area, (char *)w->memory.of[rank].data + w->sides[rank].split_at[area]);
+}
+
+static int64_t place_split(const dist_problem *p, int32_t rank, int64_t at[SPLIT_AREAS]) {
+  int64_t bytes = counters_bytes(p->ranks);
+  for (int a = 0; a < (p->flags & GA_DIST_BACKWARD ? SPLIT_AREAS : SPLIT_DKV); a++) {
+    const block_view v = view_of_area(p, rank, (split_area)a, NULL);
+    at[a] = bytes;
+    bytes += dist_view_bytes(&v);
+  }
+  return bytes;
+}
+
+/* --- all plans --- */
+
 static bool is_take(const ga_dist_plan *plan, const dist_step *s) {
   return s->kind == DIST_RECEIVE && (s->tensor == DIST_DKV || !dist_gathers(&plan->p));
 }
 
 int64_t dist_window_bytes(const ga_dist_plan *plan, int32_t rank) {
   const dist_program *g = &plan->programs[rank];
-  int64_t keys_at[GATHER_PARTS];
+  int64_t keys_at[GATHER_PARTS], split_at[SPLIT_AREAS];
+  if (plan->p.splits_heads) return place_split(&plan->p, rank, split_at);
   if (!dist_gathers(&plan->p)) return place_slots(plan, rank, NULL);
   int64_t bytes = place_gathered(&plan->p, keys_at);
   for (int64_t i = 0; i < g->n_steps; i++)
@@ -125,6 +168,10 @@ static ga_status list_takes(const ga_dist_plan *plan, int32_t rank, int32_t peer
 static ga_status place_side(const ga_dist_plan *plan, int32_t rank, int32_t me, window_side *s) {
   void *p;
   int64_t behind_keys = 0;
+  if (plan->p.splits_heads) {
+    (void)place_split(&plan->p, rank, s->split_at);
+    return GA_OK;
+  }
   if (dist_gathers(&plan->p)) {
     behind_keys = place_gathered(&plan->p, s->keys_at);
   } else {

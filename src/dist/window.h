@@ -14,6 +14,10 @@
 #include "dist/copies.h"
 #include "dist/rank_memory.h"
 
+/* Where heads are split (gather.h): what a rank computes with, of all tokens and its heads; what the others compute for
+ * it, of its rows and all heads. */
+typedef enum split_area { SPLIT_Q, SPLIT_KV, SPLIT_OUT, SPLIT_DKV, SPLIT_AREAS } split_area;
+
 /* What a rank knows of another, and of itself. */
 typedef struct window_side {
   int64_t *slot_at;        /* [its slots] offset in its window */
@@ -24,6 +28,8 @@ typedef struct window_side {
   /* Where keys are gathered (gather.h): */
   int64_t keys_at[2]; /* offsets of gathered K and V in its window */
   int64_t *take_at;   /* [n_takes] of gradients: offset in its window */
+  /* Where heads are split: */
+  int64_t split_at[SPLIT_AREAS]; /* offsets of the areas in its window */
 } window_side;
 
 typedef struct dist_window {
@@ -64,5 +70,10 @@ size_t dist_device_extent(const block_view *v);
  * own rank: that it takes from anybody. */
 void *dist_window_keys(const dist_window *w, int32_t rank, int part);
 void *dist_window_take(const dist_window *w, int32_t rank, int64_t n);
+
+/* Where heads are split: an area of a rank, and a tensor of all tokens and its heads in some memory. */
+block_view dist_window_area(const dist_window *w, int32_t rank, split_area area);
+block_view dist_split_view(const dist_problem *p, int32_t rank, int32_t tensor, void *memory);
+int64_t dist_view_bytes(const block_view *v);
 
 #endif
