@@ -54,6 +54,9 @@ static inline float *dist_sum_at(const dist_device *e, int c, int64_t key, int32
 GA_NODISCARD ga_status dist_copy_heads(ga_stream *stream, const block_view *v, bool packed,
                                        void *const all[GATHER_PARTS], bool to_view, const group_heads *h);
 
+/* That a group of heads sends to a peer, to all with peer = -1. */
+int64_t dist_gather_sent_bytes(const dist_device *e, int32_t tensor, int32_t peer);
+
 /* --- device_gather_exchange.c --- */
 
 GA_NODISCARD ga_status dist_gather_exchange_create(dist_device *e);
