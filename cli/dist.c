@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/dist_timeline.h"
 #include "cli/error.h"
 #include "cli/interrupt.h"
 
@@ -239,9 +240,10 @@ static int run_command(const char *what, const dist_args *a, char **args) {
     status = verify_one(a, plan);
   else if (status == GA_OK && !strcmp(what, "simulate"))
     status = dist_show_times(a, plan);
-  else if (status == GA_OK && a->rank < 0 && !strcmp(a->transport, "processes"))
-    launched = dist_launch(a, args);
-  else if (status == GA_OK)
+  else if (status == GA_OK && a->rank < 0 && !strcmp(a->transport, "processes")) {
+    if (a->timeline) status = dist_timeline_check(a->timeline);
+    if (status == GA_OK) launched = dist_launch(a, args);
+  } else if (status == GA_OK)
     status = dist_show_run(a, &t, plan);
   ga_dist_plan_destroy(plan);
   dist_end(&t);
@@ -251,9 +253,14 @@ static int run_command(const char *what, const dist_args *a, char **args) {
 }
 
 static ga_status check_run_limits(const char *what, const dist_args *a, bool run, bool bench) {
+  REQUIRE(a->steps_of < a->ranks, GA_ERR_ARG, "--steps %lld: must be a rank, 0 to %lld", (long long)a->steps_of,
+          (long long)a->ranks - 1);
+  REQUIRE(strcmp(what, "run") != 0 || strcmp(a->method, "all") != 0, GA_ERR_ARG, "run takes one method");
   REQUIRE(!bench || !dist_is_on_host(a) || !strcmp(a->type, "f32"), GA_ERR_ARG, "--type %.20s: on %s bench takes f32",
           a->type, a->device);
   REQUIRE(!run || a->ranks <= 64, GA_ERR_ARG, "--ranks %lld: %s takes at most 64", (long long)a->ranks, what);
+  REQUIRE(!a->timeline || !strcmp(what, "run"), GA_ERR_ARG, "--timeline is for run; this is %s", what);
+  REQUIRE(!a->timeline || strcmp(a->timeline, "-") != 0, GA_ERR_ARG, "--timeline -: it must be a file, not a stream");
   return GA_OK;
 }
 
@@ -342,6 +349,9 @@ static int parse_and_run(int argc, char **argv, char **args) {
        "run, bench, reduce, links: cpu, or cuda:0,cuda:1,...: one for each rank, from the first again when there are "
        "more "
        "ranks; simulate: cuda:0 = a machine of GPUs"},
+      {"timeline", 0, OPT_STRING, &a.timeline, 0, 0, "FILE",
+       "run: the last run's spans, as chrome://tracing and Perfetto read them; and what of its time was attention, "
+       "communication, or both"},
       {"runs", 0, OPT_INT, &a.runs, 0, 1000000, "N",
        "run: so often, the fastest is told; bench: rounds; 0 = 1, bench 9"},
       {"seed", 's', OPT_INT, &a.seed, 0, 0, "SEED",
@@ -409,10 +419,6 @@ static int parse_and_run(int argc, char **argv, char **args) {
     return cmd_usage_error("dist", "--copies '%.100s': must be auto, peer, host or nccl%s", a.copies,
                            bench ? ", each once, with commas between" : "");
   if (find_rank(&a, run) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
-  if (a.steps_of >= a.ranks)
-    return cmd_usage_error("dist", "--steps %lld: must be a rank, 0 to %lld", (long long)a.steps_of,
-                           (long long)a.ranks - 1);
-  if (!strcmp(argv[1], "run") && !strcmp(a.method, "all")) return cmd_usage_error("dist", "run takes one method");
   if (check_run_limits(argv[1], &a, run, bench) != GA_OK) return cmd_usage_error("dist", "%s", ga_error_text());
   if (!a.runs) a.runs = bench ? 9 : links ? 7 : 1;
   listen_for_interrupt();

@@ -15,7 +15,7 @@ typedef struct dist_rates {
 
 typedef struct dist_args {
   const char *method, *order, *tokens, *queries, *grid, *need, *type, *partials, *transport, *copies, *device, *bytes,
-      *rates;
+      *rates, *timeline;
   int64_t ranks, heads, kv_heads, head_dim, v_dim, window, inner, prefetch, groups, chunks, steps_of, seed, runs, draws;
   int32_t rank; /* run, bench, reduce, links: of this process, -1 = it is no rank */
   double timeout, tflops, merged_tflops, backward_tflops, memory_gbytes, gbytes, latency, launch;

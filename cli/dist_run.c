@@ -5,6 +5,7 @@
 
 #include "cli/dist_batch.h"
 #include "cli/dist_ranks.h"
+#include "cli/dist_timeline.h"
 #include "cli/error.h"
 #include "cli/interrupt.h"
 
@@ -21,7 +22,8 @@ typedef struct run_rank {
   const dist_task *t;
   const ga_dist_plan *plan;
   const dist_batch *b;
-  ga_comm *comm; /* from here on a rank's own */
+  dist_timeline *timeline; /* rank 0 fills it; NULL: none is asked for */
+  ga_comm *comm;           /* from here on a rank's own */
   rank_result result;
 } run_rank;
 
@@ -91,7 +93,7 @@ static ga_status run_rank_plan(run_rank *j, ga_ctx *ctx, void *const rows[TENSOR
   io.lse = rows[T_LSE], io.dq = rows[T_DQ], io.dk = rows[T_DK], io.dv = rows[T_DV];
   ga_dist_exec *exec;
   ga_dist_exec_options o = GA_DIST_EXEC_OPTIONS_INIT;
-  o.copies = j->a->copies;
+  o.copies = j->a->copies, o.timeline = j->timeline != NULL;
   TRY(ga_dist_exec_create_with(j->plan, j->comm, ctx, &o, &exec));
   const uint64_t first = dist_is_on_host(j->a) ? 0 : 1, runs = first + (uint64_t)j->a->runs;
   ga_status status = GA_OK;
@@ -103,6 +105,7 @@ static ga_status run_rank_plan(run_rank *j, ga_ctx *ctx, void *const rows[TENSOR
     if (n >= first) j->result.seconds = fmin(j->result.seconds, dist_seconds() - begin);
   }
   j->result.sent = ga_dist_exec_sent_bytes(exec) / runs;
+  if (status == GA_OK && j->timeline) status = dist_timeline_gather(j->comm, exec, j->timeline);
   ga_dist_exec_destroy(exec);
   return status;
 }
@@ -187,7 +190,8 @@ static ga_status run_rank_of(const dist_rank *rank, void *arg, void *result) {
  * and 2^-12 of their size, and each of the two operands of a gradient has been. */
 static double most_difference(int32_t dtype) { return dtype == GA_BF16 ? 1e-2 : dtype == GA_F16 ? 2e-3 : 1e-4; }
 
-static ga_status report_run(const dist_args *a, const ga_dist_plan *plan, int32_t dtype, const rank_result *results) {
+static ga_status report_run(const dist_args *a, const ga_dist_plan *plan, int32_t dtype, const rank_result *results,
+                            const dist_timeline *timeline) {
   double worst = 0, seconds = 0;
   uint64_t sent = 0, others = 0, bits = 14695981039346656037u;
   char text[24];
@@ -204,37 +208,45 @@ static ga_status report_run(const dist_args *a, const ga_dist_plan *plan, int32_
           (unsigned long long)sent, (long long)s.sent);
   if (a->rank > 0) return GA_OK; /* rank 0 speaks */
   (void)snprintf(text, sizeof text, "%016llx", (unsigned long long)bits);
-  if (a->json)
-    return cmd_print_json(
-        json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:I, s:I, s:s, s:f}", "method", a->method, "transport", a->transport,
-                  "copies", results[0].copies, "device", a->device, "ranks", (json_int_t)a->ranks, "difference", worst,
-                  "other_bits", (json_int_t)others, "sent_bytes", (json_int_t)sent, "bits", text, "seconds", seconds),
-        JSON_INDENT(1));
+  if (a->json) {
+    json_t *spans = NULL;
+    if (a->timeline) TRY(dist_timeline_json(a, timeline, &spans));
+    return cmd_print_json(json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:I, s:I, s:s, s:f, s:o*}", "method", a->method,
+                                    "transport", a->transport, "copies", results[0].copies, "device", a->device,
+                                    "ranks", (json_int_t)a->ranks, "difference", worst, "other_bits",
+                                    (json_int_t)others, "sent_bytes", (json_int_t)sent, "bits", text, "seconds",
+                                    seconds, "timeline", spans),
+                          JSON_INDENT(1));
+  }
   if (!dist_is_on_host(a))
     printf("%s on %s, copies by %s: %llu numbers have other bits than one device's\n", a->method, a->device,
            results[0].copies, (unsigned long long)others);
   printf("%s, %lld ranks (%s): differs from one rank by %.2g of the largest value; %llu bytes sent, as planned; "
          "%.3f s\n",
          a->method, (long long)a->ranks, a->transport, worst, (unsigned long long)sent, seconds);
-  return GA_OK;
+  return a->timeline ? dist_timeline_print(a, timeline) : GA_OK;
 }
 
 ga_status dist_show_run(const dist_args *a, const dist_task *t, const ga_dist_plan *plan) {
   dist_batch b = {0};
+  dist_timeline timeline = {0};
   ga_comm *comm = NULL; /* of this process: ranks meet before they work, so that each hears of another's end */
   dist_prepare_devices(a);
   TRY(ga_dist_plan_verify(plan, NULL));
   rank_result *results = calloc((size_t)a->ranks, sizeof *results);
   if (!results) return fail_nomem("results", (size_t)a->ranks * sizeof *results);
   ga_status status = strcmp(a->transport, "threads") != 0 ? dist_open_comm(a, &comm) : GA_OK;
+  if (status == GA_OK && a->timeline && a->rank <= 0) status = dist_timeline_check(a->timeline);
   if (status == GA_OK) status = dist_make_batch(t, a->seed, &b);
   if (status == GA_OK) status = dist_run_one(a, t, &b);
   if (status == GA_OK && interrupted()) status = ga_error_set(GA_ERR_CANCELLED, "stopped");
-  run_rank like = {.a = a, .t = t, .plan = plan, .b = &b};
+  run_rank like = {.a = a, .t = t, .plan = plan, .b = &b, .timeline = a->timeline ? &timeline : NULL};
   if (status == GA_OK) status = dist_on_ranks(a, comm, run_rank_of, &like, sizeof *results, results);
   if (status != GA_OK) ga_comm_abort(comm, ga_error_text());
   ga_comm_destroy(comm);
-  if (status == GA_OK) status = report_run(a, plan, b.dtype, results);
+  if (status == GA_OK && a->timeline && a->rank <= 0) status = dist_timeline_write(a, &timeline);
+  if (status == GA_OK) status = report_run(a, plan, b.dtype, results, &timeline);
+  dist_timeline_free(&timeline);
   dist_free_batch(&b);
   free(results);
   return status;

@@ -180,13 +180,14 @@ static ga_status count_share(ga_device *device, size_t bytes, ga_shared *out) {
 static ga_status create_counted(rank_job *j, ga_ctx *ctx, ga_dist_exec **exec) {
   const ga_device_ops *real = ctx->device->ops;
   ga_memory_info before = GA_MEMORY_INFO_INIT, after = GA_MEMORY_INFO_INIT;
+  const ga_dist_exec_options options = {.struct_size = sizeof options, .timeline = j->timeline};
   counting_ops = *real;
   real_share_alloc = real->share_alloc;
   counting_ops.share_alloc = count_share;
   ctx->device->ops = &counting_ops;
   shared_bytes = 0;
   ga_status status = ga_ctx_memory(ctx, &before);
-  if (status == GA_OK) status = dist_exec_create_on_device(j->plan, j->comm, ctx, exec);
+  if (status == GA_OK) status = dist_exec_create_on_device(j->plan, j->comm, ctx, &options, exec);
   ctx->device->ops = real;
   if (status == GA_OK) status = ga_ctx_memory(ctx, &after);
   j->device_bytes = shared_bytes + (int64_t)(after.used_bytes - before.used_bytes);
@@ -224,10 +225,50 @@ static ga_status show_keys(ga_ctx *ctx, const ga_dist_tensors *io, const hidden_
   return status == GA_OK ? ga_copy_to_device(ctx, there[1], h->data[1], h->bytes[1], NULL) : status;
 }
 
+#define SPANS_REQUIRE(cond, ...) \
+  if (!(cond)) return ga_error_set(GA_ERR_INTERNAL, __VA_ARGS__)
+
+/* Spans of a stream follow each other; together they send what the plan says, and compute where it has tiles. */
+static ga_status check_spans(const rank_job *j, const ga_dist_exec *exec) {
+  enum { STREAMS = 8 };
+  ga_dist_timeline t = GA_DIST_TIMELINE_INIT;
+  ga_dist_cost cost = GA_DIST_COST_INIT;
+  double ended[STREAMS] = {0};
+  int64_t sent = 0, calls = 0;
+  ga_status status = ga_dist_exec_timeline(exec, &t);
+  if (status == GA_OK) status = ga_dist_plan_cost(j->plan, j->rank, &cost);
+  for (int64_t i = 0; i < t.spans && status == GA_OK; i++) {
+    ga_dist_span s = GA_DIST_SPAN_INIT;
+    status = ga_dist_exec_span(exec, i, &s);
+    if (status != GA_OK) break;
+    SPANS_REQUIRE(s.stream >= 0 && s.stream < STREAMS && s.stream_name && s.what, "span %d: stream %d", (int)i,
+                  s.stream);
+    SPANS_REQUIRE(s.begin >= ended[s.stream] && s.end >= s.begin && s.end <= t.seconds,
+                  "span %d of %s: %g to %g; the one before ends at %g, the run at %g", (int)i, s.stream_name, s.begin,
+                  s.end, ended[s.stream], t.seconds);
+    SPANS_REQUIRE(s.peer < ga_dist_plan_ranks(j->plan) && s.peer != j->rank && s.peer >= -1, "span %d: peer %d", (int)i,
+                  s.peer);
+    SPANS_REQUIRE((s.work == GA_DIST_WORK_PUSH) <= (s.peer >= 0), "span %d: a push to nobody", (int)i);
+    ended[s.stream] = s.end;
+    sent += s.bytes;
+    calls += s.work == GA_DIST_WORK_ATTENTION;
+  }
+  if (status != GA_OK) return status;
+  SPANS_REQUIRE(sent == cost.sent_bytes, "spans of %lld bytes; the plan sends %lld", (long long)sent,
+                (long long)cost.sent_bytes);
+  SPANS_REQUIRE((calls > 0) == (cost.pairs > 0), "%lld calls of attention for %lld pairs", (long long)calls,
+                (long long)cost.pairs);
+  SPANS_REQUIRE(t.start > 0 && t.start < ga_seconds() && t.start_error >= 0 && t.start_error < 1, "start %g, error %g",
+                t.start, t.start_error);
+  return ga_dist_exec_span(exec, t.spans, &(ga_dist_span)GA_DIST_SPAN_INIT) == GA_ERR_ARG ? GA_OK : GA_ERR_INTERNAL;
+}
+
 static ga_status run_one_plan(rank_job *j, ga_ctx *ctx, const ga_dist_tensors *io) {
   ga_dist_exec *exec = NULL;
   hidden_keys keys = {{NULL, NULL}, {0, 0}};
-  ga_status status = j->on_device ? create_counted(j, ctx, &exec) : ga_dist_exec_create(j->plan, j->comm, ctx, &exec);
+  const ga_dist_exec_options options = {.struct_size = sizeof options, .timeline = j->timeline};
+  ga_status status =
+      j->on_device ? create_counted(j, ctx, &exec) : ga_dist_exec_create_with(j->plan, j->comm, ctx, &options, &exec);
   if (status == GA_OK && j->stop_at == 1) {
     ga_dist_exec_destroy(exec);
     return ga_error_set(GA_ERR_STATE, "left on purpose");
@@ -240,6 +281,7 @@ static ga_status run_one_plan(rank_job *j, ga_ctx *ctx, const ga_dist_tensors *i
     if (status == GA_OK) status = ga_dist_exec_run(exec, io);
   }
   if (status == GA_OK) j->sent = ga_dist_exec_sent_bytes(exec);
+  if (status == GA_OK && j->timeline) status = check_spans(j, exec);
   ga_dist_exec_destroy(exec);
   free(keys.data[0]), free(keys.data[1]);
   return status;

@@ -37,6 +37,7 @@ typedef struct rank_job {
   const char *device;    /* NULL = cpu */
   bool on_device;        /* as a GPU's, also where the context is of a CPU */
   bool zeros_first;      /* K and V are zeros in all runs but the last, in the same memory */
+  bool timeline;         /* runs record their spans, which are checked */
   int32_t copy_ms;       /* on_device: what each copy to another rank takes more */
   int32_t event_ms;      /* on_device: from its record on until who asks is told that an event has passed */
   ga_status status;

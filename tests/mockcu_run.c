@@ -103,6 +103,9 @@ CUresult mock_EventRecord(CUevent event, CUstream stream) {
   ((object *)event)->on = (object *)stream;
   return 0;
 }
+CUresult mock_EventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
+  return flags == CU_EVENT_RECORD_EXTERNAL ? mock_EventRecord(event, stream) : 1;
+}
 CUresult mock_EventSynchronize(CUevent event) {
   STEP_IN("cuEventSynchronize");
   if (!mock_is(event, EVENT)) return 1;

@@ -74,6 +74,49 @@ class Dist(unittest.TestCase):
             self.assertGreater(self.plan(*size)["rank_balance"], 0.97)
             self.assertEqual(sum(self.sent(*size)) > 0, sends)
 
+    def timeline(self, *args):
+        """The run's JSON, and spans of each rank and stream in the order of their beginnings."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/t.json"
+            found = json.loads(self.ga("run", "--json", "--timeline", path, *args))
+            self.assertEqual(os.listdir(folder), ["t.json"])
+            with open(path, encoding="utf-8") as f:
+                events = json.load(f)["traceEvents"]
+        spans = {}
+        for e in sorted((e for e in events if e["ph"] == "X"), key=lambda e: (e["ts"], e["ts"] + e["dur"])):
+            spans.setdefault((e["pid"], e["tid"]), []).append(e)
+        for stream in spans.values():
+            self.assertTrue(all(e["dur"] >= 0 for e in stream))
+            self.assertTrue(all(a["ts"] + a["dur"] <= b["ts"] + 1e-3 for a, b in zip(stream, stream[1:])), stream)
+        return found, spans, {(e["pid"], e["args"]["name"]) for e in events if e["name"] == "thread_name"}
+
+    def test_timeline(self):
+        """Ranks are processes of the trace. Its bytes are those of the run, whose bits it leaves as they are; its sums are the spans'."""
+        for args in (("-n", "3", "-m", "zigzag", "--tokens", "300,31"), ("-n", "2", "-m", "llama3", "--tokens", "200", "--backward", "--runs", "3"),
+                     ("-n", "2", "-m", "ring", "--tokens", "200", "--transport", "processes", "--timeout", "60")):
+            with self.subTest(args=args):
+                want = json.loads(self.ga("run", "--json", *args))
+                found, spans, names = self.timeline(*args)
+                self.assertEqual((found["bits"], found["sent_bytes"]), (want["bits"], want["sent_bytes"]))
+                self.assertEqual(names, {(r, "host") for r in range(found["ranks"])})
+                self.assertEqual(sum(e["args"]["bytes"] for stream in spans.values() for e in stream), want["sent_bytes"])
+                for rank, told in enumerate(found["timeline"]["ranks"]):
+                    for key, cat in (("attention", "attention"), ("communication", "push")):
+                        self.assertAlmostEqual(told[key], sum(e["dur"] for e in spans[rank, 0] if e["cat"] == cat) * 1e-6, 7)
+                    self.assertEqual(told["overlapped"], 0)  # one stream
+                    self.assertLess(told["attention"], told["seconds"])
+                    self.assertGreater(told["gaps"][0]["seconds"], 0)
+        text = self.ga("run", "-n", "2", "--tokens", "200", "--timeline", "/dev/stdout", rc=1)
+        self.assertIn("--timeline /dev/stdout: it is no regular file", text)
+
+    def test_timeline_errors(self):
+        """Before the run, which would fail here for another reason."""
+        for transport in ("threads", "processes"):
+            text = self.ga("run", "-n", "2", "--transport", transport, "--tokens", "6000", "--timeout", "0.01", "--timeline", "/nowhere/t.json", rc=1)
+            self.assertEqual(text, "ga dist: --timeline /nowhere/t.json: No such file or directory\n")
+        self.assertIn("must be a file, not a stream", self.ga("run", "-n", "2", "--timeline", "-", rc=2))
+        self.assertIn("--timeline is for run; this is bench", self.ga("bench", "-n", "2", "--timeline", "t.json", rc=2))
+
     def test_same_plan(self):
         one, two = self.plan("-n", "6"), self.plan("-n", "6")
         self.assertEqual(one, two)

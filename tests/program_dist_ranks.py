@@ -107,6 +107,14 @@ class Ranks(unittest.TestCase):
             p = self.mpirun(ranks, GA, "dist", "run", "--transport", "mpi", *size)
             self.assertEqual(p.returncode, 0, p.stderr)
             self.assertEqual(json.loads(p.stdout)["bits"], threads["bits"])
+        with tempfile.TemporaryDirectory() as folder:
+            for path, said in ((f"{folder}/t.json", ""), (f"{folder}/none/t.json", "none/t.json: No such file")):
+                p = self.mpirun(2, GA, "dist", "run", "--transport", "mpi", "--tokens", "200", "--timeout", "60", "--timeline", path)
+                self.assertEqual(p.returncode != 0, bool(said), p.stderr)
+                self.assertIn(said, p.stderr)
+            self.assertEqual(os.listdir(folder), ["t.json"])
+            with open(f"{folder}/t.json", encoding="utf-8") as f:
+                self.assertEqual({e["pid"] for e in json.load(f)["traceEvents"]}, {0, 1})
         # In a contiguous ring rank 1 has three times the work of rank 0, which waits for it.
         p = self.mpirun(2, GA, "dist", "run", "-m", "ring", "--transport", "mpi", "--timeout", "0.01", "--tokens", "6000")
         self.assertNotEqual(p.returncode, 0)

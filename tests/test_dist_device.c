@@ -28,6 +28,7 @@
 static bool run_everything;
 static bool on_host;           /* the device is a CPU: f32, and fast */
 static int32_t late_rank = -1; /* whose copies are slow */
+static bool with_timeline;     /* runs record their spans */
 static uint64_t last_bits;     /* of the results of run_on_devices */
 
 enum { DEVICES = 4 };
@@ -59,6 +60,7 @@ static void start_jobs(rank_job *jobs, const ga_dist_desc *d, int32_t ranks, int
     jobs[r].runs = late_rank >= 0 ? 4 : on_host ? 2 : 1; /* of the emulator's time a rehearsal takes as much */
     jobs[r].copy_ms = on_host && r == late_rank ? 10 : 0;
     jobs[r].zeros_first = late_rank >= 0;
+    jobs[r].timeline = with_timeline;
   }
 }
 
@@ -131,8 +133,10 @@ static void test_methods_on_devices(void **state) {
           const int32_t ranks = on_host ? host_ranks[r] : 2 + 2 * r;
           /* The emulator's time: of two ranks one pass of each method; of four both. */
           const bool all = run_everything && (on_host || ranks > 2 || (m + (int)(pass / GA_DIST_BACKWARD)) % 2 == 0);
+          with_timeline = (m + r) % 2;
           if (all || sample) check_method_on(name, &dist_cases[c], ranks, on_host ? 1 : ranks, pass);
         }
+  with_timeline = false;
 }
 
 static void test_bad_peer_word(void **state) {
@@ -191,9 +195,9 @@ static void test_groups(void **state) {
       ga_dist_grid grid = GA_DIST_GRID_INIT;
       grid.groups = 2;
       s.desc.grid = &grid;
-      late_rank = 1;
+      late_rank = 1, with_timeline = true;
       run_on_devices(&s, dist_cases[c].name, on_host ? 1 : 3);
-      late_rank = -1;
+      late_rank = -1, with_timeline = false;
       end_dist_case(&s);
     }
 }
@@ -212,9 +216,9 @@ static void check_split_heads(const dist_case *c, int32_t order, int32_t need, i
   s.desc.dtype = on_host && ranks % 2 ? GA_F32 : GA_BF16;
   if (!on_host) s.desc.head_dim = s.desc.v_dim = 16;
   if (getenv("GA_TEST_VERBOSE")) (void)fprintf(stderr, "%s\n", what);
-  late_rank = on_host && order == GA_DIST_CONTIGUOUS && ranks == 3 ? 1 : -1;
+  late_rank = on_host && order == GA_DIST_CONTIGUOUS && ranks == 3 ? 1 : -1, with_timeline = order % 2;
   run_on_devices(&s, what, on_host ? 1 : ranks);
-  late_rank = -1;
+  late_rank = -1, with_timeline = false;
   end_dist_case(&s);
 }
 
@@ -252,7 +256,9 @@ static void check_packed_documents(const dist_case *c, int32_t order, int32_t ne
   s.desc.dtype = on_host && ranks % 2 ? GA_F32 : GA_BF16;
   if (!on_host) s.desc.head_dim = s.desc.v_dim = 16;
   if (getenv("GA_TEST_VERBOSE")) (void)fprintf(stderr, "%s\n", what);
+  with_timeline = ranks % 2;
   run_on_devices(&s, what, on_host ? 1 : ranks);
+  with_timeline = false;
   end_dist_case(&s);
 }
 
@@ -323,6 +329,25 @@ static void test_same_bits_either_way(void **state) {
   else
     (void)unsetenv("GA_DIST_COPIES");
   free(before);
+}
+
+/* A timeline changes no bits, and has what was done: dist_rig.c looks at it. */
+static void test_timeline(void **state) {
+  (void)state;
+  static const char *const methods[] = {"llama3", "zigzag", "ulysses", "balanced"};
+  for (size_t m = 0; m < sizeof methods / sizeof *methods; m++)
+    for (int32_t ranks = 2; ranks <= (on_host ? 4 : 2); ranks += 2)
+      for (uint32_t pass = 0; pass <= (on_host || m == 0 ? (uint32_t)GA_DIST_BACKWARD : 0u); pass += GA_DIST_BACKWARD) {
+        if (!on_host && m > 1 && !run_everything) continue;
+        uint64_t bits[2];
+        for (int n = 0; n < 2; n++) {
+          with_timeline = n;
+          check_method_on(methods[m], &dist_cases[0], ranks, on_host ? 1 : ranks, pass);
+          bits[n] = last_bits;
+        }
+        with_timeline = false;
+        assert_true(bits[0] == bits[1]);
+      }
 }
 
 /* --- processes --- */
@@ -553,6 +578,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_methods_on_devices),
       cmocka_unit_test(test_bad_peer_word),
       cmocka_unit_test(test_same_bits_either_way),
+      cmocka_unit_test(test_timeline),
       cmocka_unit_test(test_cases),
       cmocka_unit_test(test_late_copies),
       cmocka_unit_test(test_features),

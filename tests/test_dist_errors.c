@@ -188,6 +188,34 @@ static void test_comm_arguments(void **state) {
   ga_comm_destroy(comm[0]), ga_comm_destroy(comm[1]), ga_comm_destroy(NULL);
 }
 
+/* Of one rank. A wrong option ends the communicator. */
+static void check_timeline_errors(const ga_dist_plan *plan, ga_ctx *ctx) {
+  ga_dist_exec_options how = GA_DIST_EXEC_OPTIONS_INIT;
+  ga_comm_threads_options o = GA_COMM_THREADS_OPTIONS_INIT;
+  ga_dist_timeline t = GA_DIST_TIMELINE_INIT;
+  ga_dist_span s = GA_DIST_SPAN_INIT;
+  for (int32_t timeline = 0; timeline <= 2; timeline++) {
+    ga_comm *comm = NULL;
+    ga_dist_exec *exec = NULL;
+    o.ranks = 1;
+    assert_int_equal(ga_comm_threads_create(&o, &comm), GA_OK);
+    how.timeline = timeline;
+    if (timeline == 2) {
+      refuses(ga_dist_exec_create_with(plan, comm, ctx, &how, &exec), GA_ERR_ARG, "timeline is 2; must be 0 or 1");
+    } else {
+      assert_int_equal(ga_dist_exec_create_with(plan, comm, ctx, &how, &exec), GA_OK);
+      const char *const said = timeline ? "no run with a timeline has ended well" : "records no timeline";
+      refuses(ga_dist_exec_timeline(exec, &t), GA_ERR_STATE, said);
+      refuses(ga_dist_exec_span(exec, 0, &s), GA_ERR_STATE, said);
+      refuses(ga_dist_exec_span(exec, 0, NULL), GA_ERR_ARG, "out is null");
+    }
+    ga_dist_exec_destroy(exec);
+    ga_comm_destroy(comm);
+  }
+  refuses(ga_dist_exec_timeline(NULL, &t), GA_ERR_ARG, "exec is null");
+  refuses(ga_dist_exec_span(NULL, 0, &s), GA_ERR_ARG, "exec is null");
+}
+
 /* A plan for 3 ranks with a communicator of 1, and a device that cannot run it. */
 static void test_exec_arguments(void **state) {
   (void)state;
@@ -215,6 +243,7 @@ static void test_exec_arguments(void **state) {
   refuses(ga_dist_exec_create_with(plan, comm, ctx, &how, &exec), GA_ERR_UNSUPPORTED, "copies is 'nccl'; on cpu");
   assert_null(exec);
   ga_comm_destroy(comm);
+  check_timeline_errors(plan, ctx);
   ga_ctx_destroy(ctx);
   ga_dist_plan_destroy(plan);
   end_dist_case(&s);

@@ -295,9 +295,11 @@ typedef struct ga_dist_tensors {
 typedef struct ga_dist_exec_options {
   size_t struct_size;
   const char *copies; /* how blocks go from GPU to GPU: "auto", "peer", "host", "nccl"; NULL: as GA_DIST_COPIES says */
+  int32_t timeline;   /* 1: each run records its spans, ga_dist_exec_span; 0: none */
+  int32_t reserved;   /* 0 */
 } ga_dist_exec_options;
 #define GA_DIST_EXEC_OPTIONS_INIT \
-  { sizeof(ga_dist_exec_options), NULL }
+  { sizeof(ga_dist_exec_options), NULL, 0, 0 }
 
 /* For the rank of comm, whose rank count is the plan's. All ranks call it: they compare hashes, and a rank with another
  * plan ends it for all with GA_ERR_COMM. plan, comm and ctx must outlive the executor.
@@ -324,6 +326,55 @@ GA_API void ga_dist_exec_destroy(ga_dist_exec *exec); /* NULL is fine */
 GA_API GA_NODISCARD ga_status ga_dist_exec_run(ga_dist_exec *exec, const ga_dist_tensors *io);
 /* Bytes that this rank has sent in all runs; of each they equal ga_dist_cost.sent_bytes. NULL: 0. */
 GA_API uint64_t ga_dist_exec_sent_bytes(const ga_dist_exec *exec);
+
+/* --- the timeline of a run --- */
+
+/* What a span is. */
+typedef enum ga_dist_work {
+  GA_DIST_WORK_ATTENTION = 1, /* a call of attention */
+  GA_DIST_WORK_MERGE = 2,     /* partial results are merged, or gradients added */
+  GA_DIST_WORK_CONVERT = 3,   /* sums are rounded into the caller's tensors */
+  GA_DIST_WORK_CLEAR = 4,     /* zeros are written */
+  GA_DIST_WORK_COPY = 5,      /* rows go to another place of the rank's own memory */
+  GA_DIST_WORK_PUSH = 6,      /* a block goes to another rank */
+  GA_DIST_WORK_EXCHANGE = 7,  /* blocks go to others and come from them: through host memory, or by NCCL */
+  GA_DIST_WORK_WAIT = 8       /* for another rank, or for another stream of this one */
+} ga_dist_work;
+GA_API const char *ga_dist_work_name(int32_t work); /* "attention". Static. */
+
+/* A stream does one thing from begin to end. Both are seconds since the run's start on this rank. On a GPU they are
+ * those of events, so a kernel that shares the GPU with another stream's may begin later than its span. */
+typedef struct ga_dist_span {
+  size_t struct_size;
+  int32_t work;            /* ga_dist_work */
+  int32_t stream;          /* from 0 on */
+  const char *stream_name; /* "compute", "second", "local", "copies"; on a CPU "host". Static. */
+  const char *what;        /* of which tensors, or what is waited for: "K, V", "own copy"; "" = not told. Static. */
+  int32_t peer;            /* rank that it goes to, or that is waited for; -1 = none, or several */
+  int32_t group;           /* of heads, where keys are gathered; -1 = none, or all */
+  int64_t bytes;           /* that go to other ranks: in a run all of them are ga_dist_cost.sent_bytes */
+  double begin, end;
+} ga_dist_span;
+#define GA_DIST_SPAN_INIT \
+  { sizeof(ga_dist_span), 0, 0, NULL, NULL, 0, 0, 0, 0.0, 0.0 }
+
+typedef struct ga_dist_timeline {
+  size_t struct_size;
+  int64_t spans;
+  double seconds; /* from the run's start until all of it has ended */
+  /* The start on the host's clock (CLOCK_MONOTONIC), which ranks of one host share, give or take start_error: on a GPU
+   * some 10 us. */
+  double start, start_error;
+} ga_dist_timeline;
+#define GA_DIST_TIMELINE_INIT \
+  { sizeof(ga_dist_timeline), 0, 0.0, 0.0, 0.0 }
+/* Of the last run, which has ended well and whose executor was asked for it (GA_ERR_STATE): ga_dist_exec_options. Two
+ * events are then recorded for each span, so runs take longer. */
+GA_API GA_NODISCARD ga_status ga_dist_exec_timeline(const ga_dist_exec *exec, ga_dist_timeline *out);
+/* Spans of a stream stand in their order, and do not overlap. index: below timeline.spans (GA_ERR_ARG). */
+GA_API GA_NODISCARD ga_status ga_dist_exec_span(const ga_dist_exec *exec, int64_t index, ga_dist_span *out);
+
+/* --- how fast ranks are linked --- */
 
 typedef struct ga_dist_link_options {
   size_t struct_size;

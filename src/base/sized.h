@@ -59,6 +59,8 @@
   X(ga_comm_mpi_options, 24)     \
   X(ga_dist_exec_options, 16)    \
   X(ga_dist_link_options, 24)    \
+  X(ga_dist_span, 64)            \
+  X(ga_dist_timeline, 40)        \
   X(ga_quantize_desc, 32)        \
   X(ga_quantize_options, 56)
 

@@ -82,6 +82,8 @@ typedef struct ga_device_ops {
   ga_status (*event_create)(ga_device *device, ga_event **out);
   void (*event_destroy)(ga_event *event);
   ga_status (*event_record)(ga_event *event, ga_stream *stream);
+  /* Of a stream that records a graph: each launch records the event, so that it has a time. NULL: no graphs. */
+  ga_status (*event_record_in_graph)(ga_event *event, ga_stream *stream);
   ga_status (*event_wait)(ga_event *event, ga_stream *stream);
   ga_status (*event_sync)(ga_event *event); /* the host waits */
   ga_status (*event_query)(ga_event *event, bool *done);

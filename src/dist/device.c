@@ -21,6 +21,7 @@
 #include "dist/gather.h"
 
 enum { MOST_UNDER_WAY = 400 }; /* steps that are enqueued at a time: a launch blocks when a driver's queue is full */
+enum { MARKED_STEP = 2 };      /* with a timeline a step enqueues about twice as much: events of its spans */
 #define NAP_NS        20000
 #define FIRST_NAP     5e-3 /* seconds */
 #define LONGEST_DRAIN 10.0 /* seconds in which streams must end once they are let go */
@@ -73,7 +74,29 @@ int64_t dist_device_memory(const ga_dist_plan *plan, int32_t rank) {
 
 static ga_status still_patient(void *user);
 
-static ga_status make_device_parts(dist_device *e, const char *copies) {
+/* Spans that a step begins at most, its waits included. */
+static int64_t most_spans_of_step(const dist_problem *p, const dist_step *s) {
+  switch (s->kind) {
+  case DIST_TILE: return 2 * dist_step_most_calls(p, s);
+  case DIST_SEND: return 3;
+  default: return 1;
+  }
+}
+
+static ga_status make_timeline(dist_device *e) {
+  const dist_program *g = &e->plan->programs[e->rank];
+  int64_t most = 1; /* results */
+  for (int64_t i = 0; i < g->n_steps && !e->gather; i++) most += most_spans_of_step(&e->plan->p, &g->steps[i]);
+  if (e->rounds) most += DIST_ROUND_SPANS * (int64_t)dist_rounds_of(e);
+  if (e->gather) most = dist_gather_most_spans(e);
+  GA_TRY(dist_spans_create(e->ctx, most, &e->timeline));
+  dist_spans_name(e->timeline, e->compute, "compute");
+  if (e->gather) dist_gather_name_streams(e);
+  dist_spans_name(e->timeline, e->copies, "copies");
+  return GA_OK;
+}
+
+static ga_status make_executor(dist_device *e, const char *copies) {
   const dist_program *g = &e->plan->programs[e->rank];
   void *p;
   dist_copies wanted;
@@ -101,15 +124,17 @@ static ga_status make_device_parts(dist_device *e, const char *copies) {
 
 const char *dist_device_copies(const dist_device *e) { return dist_copies_name(e->ctx->device, e->w.memory.copies); }
 const char *dist_device_why_host(const dist_device *e) { return e->w.memory.why_host; }
+const dist_spans *dist_device_spans(const dist_device *e) { return e->timeline; }
 
-ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, const char *copies,
+ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, const ga_dist_exec_options *options,
                              dist_device **out) {
   void *p;
   *out = NULL;
   GA_TRY(ga_mem_zalloc(1, sizeof(dist_device), "an executor", &p));
   dist_device *e = p;
   *e = (dist_device){.plan = plan, .comm = comm, .ctx = ctx, .rank = comm->rank};
-  const ga_status status = make_device_parts(e, copies);
+  ga_status status = make_executor(e, options->copies);
+  if (status == GA_OK && options->timeline) status = make_timeline(e);
   if (status == GA_OK)
     *out = e;
   else
@@ -122,6 +147,7 @@ void dist_device_destroy(dist_device *e) {
   dist_exchange_destroy(e->exchange); /* first: after an error its arrivals may go to buffers of the two below still */
   dist_gather_destroy(e);
   dist_rounds_destroy(e);
+  dist_spans_destroy(e->timeline);
   ga_stream_destroy(e->compute);
   ga_stream_destroy(e->copies);
   ga_stream_destroy(e->rescue);
@@ -209,14 +235,27 @@ static ga_status still_patient(void *user) {
   return GA_OK;
 }
 
-ga_status dist_device_wait(dist_device *e, ga_stream *stream, const uint32_t *at, uint32_t value) {
+ga_status dist_device_wait(dist_device *e, ga_stream *stream, const uint32_t *at, uint32_t value, const span_of *s) {
   const ga_patience patience = {still_patient, e};
-  return e->ctx->device->ops->value_wait(stream, at, value, &patience);
+  GA_TRY(dist_span_begin(e->spans, stream, s));
+  GA_TRY(e->ctx->device->ops->value_wait(stream, at, value, &patience));
+  return dist_span_end(e->spans, stream);
 }
 
 ga_status dist_device_order(dist_device *e, ga_stream *after, ga_stream *before) {
   GA_TRY(ga_event_record(e->ctx, e->mark, before));
   return ga_stream_wait_event(e->ctx, after, e->mark);
+}
+
+ga_status dist_device_follow(dist_device *e, ga_stream *after, ga_event *event, const char *what) {
+  GA_TRY(dist_span_begin(e->spans, after, &(span_of){GA_DIST_WORK_WAIT, what, -1, -1, 0}));
+  GA_TRY(ga_stream_wait_event(e->ctx, after, event));
+  return dist_span_end(e->spans, after);
+}
+
+ga_status dist_device_join(dist_device *e, ga_stream *after, ga_stream *before, const char *what) {
+  GA_TRY(ga_event_record(e->ctx, e->mark, before));
+  return dist_device_follow(e, after, e->mark, what);
 }
 
 static ga_status give_slot(dist_device *e, const dist_step *s) {
@@ -238,10 +277,14 @@ static ga_status push_block(dist_device *e, const dist_step *s) {
   const block_view from = dist_device_slot(e, s->slot),
                    to = dist_device_view(e->plan, take, dist_window_slot(&e->w, s->peer, take->slot));
   ++peer->sent;
-  GA_TRY(dist_device_order(e, e->copies, e->compute));
-  GA_TRY(dist_device_wait(e, e->copies, dist_window_ready(&e->w, e->rank, s->peer), peer->sent));
+  GA_TRY(dist_device_join(e, e->copies, e->compute, "compute"));
+  GA_TRY(dist_device_wait(e, e->copies, dist_window_ready(&e->w, e->rank, s->peer), peer->sent,
+                          &(span_of){GA_DIST_WORK_WAIT, "room", s->peer, -1, 0}));
+  GA_TRY(dist_span_begin(e->spans, e->copies,
+                         &(span_of){GA_DIST_WORK_PUSH, dist_tensor_name(s->tensor), s->peer, -1, s->bytes}));
   GA_TRY(dist_device_copy(e->copies, &to, &from));
   GA_TRY(e->ctx->device->ops->value_write(e->copies, dist_window_arrived(&e->w, s->peer, e->rank), peer->sent));
+  GA_TRY(dist_span_end(e->spans, e->copies));
   if (!slot->sent) GA_TRY(ga_event_create(e->ctx, &slot->sent));
   GA_TRY(ga_event_record(e->ctx, slot->sent, e->copies));
   GA_TRY(dist_device_note(e, e->copies, DIST_COPIES));
@@ -256,7 +299,7 @@ static ga_status let_slot_go(dist_device *e, device_slot *slot) {
     slot->sent_round = -1;
     return GA_OK;
   }
-  if (slot->is_sending) GA_TRY(ga_stream_wait_event(e->ctx, e->compute, slot->sent));
+  if (slot->is_sending) GA_TRY(dist_device_follow(e, e->compute, slot->sent, "copies"));
   slot->is_sending = false;
   return GA_OK;
 }
@@ -276,15 +319,21 @@ static ga_status device_tile(dist_device *e, const dist_step *s, const tile_devi
 
 static ga_status device_merge(dist_device *e, const dist_step *s, const tile_device *d) {
   const block_view to = dist_device_slot(e, s->slot), from = dist_device_slot(e, s->from);
-  return dist_device_merge(e->ctx, d, &to, &from);
+  GA_TRY(
+      dist_span_begin(e->spans, d->stream, &(span_of){GA_DIST_WORK_MERGE, dist_tensor_name(from.tensor), -1, -1, 0}));
+  GA_TRY(dist_device_merge(e->ctx, d, &to, &from));
+  return dist_span_end(e->spans, d->stream);
 }
 
 static ga_status open_device_block(dist_device *e, const dist_step *s) {
   e->slots[s->slot].block = s;
   const block_view v = dist_device_slot(e, s->slot);
-  if (s->tensor == DIST_O) return dist_device_clear(e->compute, &v);
-  for (int64_t i = 0; i < s->zeros; i++) GA_TRY(dist_device_clear_rows(e->compute, &v, e->plan->zeros[s->zero + i]));
-  return GA_OK;
+  if (s->tensor != DIST_O && !s->zeros) return GA_OK;
+  GA_TRY(dist_span_begin(e->spans, e->compute, &(span_of){GA_DIST_WORK_CLEAR, dist_tensor_name(s->tensor), -1, -1, 0}));
+  if (s->tensor == DIST_O) GA_TRY(dist_device_clear(e->compute, &v));
+  for (int64_t i = 0; i < s->zeros && s->tensor != DIST_O; i++)
+    GA_TRY(dist_device_clear_rows(e->compute, &v, e->plan->zeros[s->zero + i]));
+  return dist_span_end(e->spans, e->compute);
 }
 
 static ga_status device_step(dist_device *e, const dist_step *s, const tile_device *d) {
@@ -293,7 +342,8 @@ static ga_status device_step(dist_device *e, const dist_step *s, const tile_devi
   case DIST_OPEN: return open_device_block(e, s);
   case DIST_WAIT:
     if (e->rounds) return dist_rounds_await(e, slot->round);
-    GA_TRY(dist_device_wait(e, e->compute, dist_window_arrived(&e->w, e->rank, slot->from), slot->due));
+    GA_TRY(dist_device_wait(e, e->compute, dist_window_arrived(&e->w, e->rank, slot->from), slot->due,
+                            &(span_of){GA_DIST_WORK_WAIT, dist_tensor_name(slot->block->tensor), slot->from, -1, 0}));
     return dist_device_note(e, e->compute, DIST_COMPUTES);
   case DIST_TILE: return device_tile(e, s, d);
   case DIST_MERGE: return device_merge(e, s, d);
@@ -331,6 +381,7 @@ static ga_status await_streams(dist_device *e) {
 
 ga_status dist_device_make_room(dist_device *e, int64_t steps) {
   if (e->is_recording) return GA_OK; /* it is launched as one */
+  if (e->spans) steps *= MARKED_STEP;
   e->under_way += steps;
   if (e->under_way > MOST_UNDER_WAY) {
     GA_TRY(await_streams(e));
@@ -394,8 +445,12 @@ static bool is_transfer_step(const dist_step *s) { return s->kind == DIST_SEND |
 
 static ga_status enqueue_steps(dist_device *e) {
   const dist_program *g = &e->plan->programs[e->rank];
-  const tile_device d = {.stream = e->compute};
+  const tile_device d = {.stream = e->compute, .spans = e->spans};
   if (e->rounds) dist_rounds_begin(e);
+  if (e->spans) {
+    dist_spans_clear(e->spans, false);
+    GA_TRY(dist_spans_start(e->spans, e->compute));
+  }
   for (int32_t i = 0; i < g->n_slots; i++) e->slots[i].sent_round = -1;
   for (int64_t i = 0, n; i < g->n_steps; i += n) {
     for (n = 0; i + n < g->n_steps && is_transfer_step(&g->steps[i + n]);) n++;
@@ -411,12 +466,14 @@ static ga_status enqueue_steps(dist_device *e) {
 
 /* Sums of another type are rounded once, into the caller's tensors. */
 static ga_status give_device_results(dist_device *e, const tile_device *d) {
+  if (!e->slots[DIST_SLOT_OUT].memory && !e->slots[DIST_SLOT_DKV].memory) return GA_OK;
+  GA_TRY(dist_span_begin(e->spans, d->stream, &(span_of){GA_DIST_WORK_CONVERT, "", -1, -1, 0}));
   for (int32_t slot = DIST_SLOT_OUT; slot < DIST_OWN_SLOTS; slot++) {
     if (!e->slots[slot].memory) continue;
     const block_view to = dist_caller_view(&e->plan->p, e->io, e->rank, slot), from = dist_device_own(e, slot);
     GA_TRY(dist_device_convert(e->ctx, d, &to, &from));
   }
-  return GA_OK;
+  return dist_span_end(e->spans, d->stream);
 }
 
 /* Each op of the plan's shapes once, over whatever the slots hold: results are cleared when the run begins. */
@@ -440,20 +497,27 @@ static ga_status rehearse(dist_device *e) {
   return ga_comm_meet(e->comm, "rehearsal", 0);
 }
 
+/* Before the ranks meet: what the host does here then delays no run. */
+static ga_status read_timeline(dist_device *e) { return e->spans ? dist_spans_read(e->spans, e->rescue) : GA_OK; }
+
 static ga_status enqueue_and_wait(dist_device *e) {
   const tile_device d = {.stream = e->compute};
   e->under_way = 0;
+  e->spans = NULL;
   for (int32_t r = 0; r < e->plan->p.ranks; r++) e->w.sides[r].next = 0;
   GA_TRY(dist_device_order(e, e->compute, e->ctx->stream)); /* where the caller has made his tensors */
   if (!e->is_rehearsed) GA_TRY(rehearse(e));
   e->deadline = ga_seconds() + e->comm->timeout;
+  e->spans = e->timeline;
   if (e->gather) {
     GA_TRY(dist_gather_enqueue(e));
   } else {
     GA_TRY(enqueue_steps(e));
     GA_TRY(give_device_results(e, &d));
   }
+  if (e->spans) GA_TRY(dist_spans_finish(e->spans, e->compute));
   GA_TRY(await_streams(e));
+  GA_TRY(read_timeline(e));
   return ga_comm_meet(e->comm, "end of run", 0);
 }
 

@@ -36,6 +36,8 @@ struct dist_device {
   dist_gather *gather;     /* NULL: the plan runs step by step */
   dist_exchange *exchange; /* NULL: the devices write into each other's memory */
   dist_rounds *rounds;     /* NULL: they do, or keys are gathered */
+  dist_spans *timeline;    /* NULL: none is asked for */
+  dist_spans *spans;       /* the same in a run; NULL in its rehearsal */
   tile_shapes shapes;
   bool is_rehearsed, is_recording;
   bool has_looked; /* in this run: a replay writes the numbers of the run before */
@@ -50,8 +52,9 @@ struct dist_device {
 
 /* Work on `after` comes behind the present end of `before`. */
 GA_NODISCARD ga_status dist_device_order(dist_device *e, ga_stream *after, ga_stream *before);
-/* What is enqueued on the stream behind it waits for the value of a counter in a window. */
-GA_NODISCARD ga_status dist_device_wait(dist_device *e, ga_stream *stream, const uint32_t *at, uint32_t value);
+/* What is enqueued on the stream behind it waits for the value of a counter in a window: a span. s: whom for. */
+GA_NODISCARD ga_status dist_device_wait(dist_device *e, ga_stream *stream, const uint32_t *at, uint32_t value,
+                                        const span_of *s);
 GA_NODISCARD ga_status dist_device_note(dist_device *e, ga_stream *stream, int32_t which);
 /* Before more is enqueued: waits when much is under way, and looks whether the others go on. */
 GA_NODISCARD ga_status dist_device_make_room(dist_device *e, int64_t steps);
@@ -59,6 +62,9 @@ GA_NODISCARD ga_status dist_device_make_room(dist_device *e, int64_t steps);
 block_view dist_device_own(const dist_device *e, int32_t slot);
 /* What a slot holds. */
 block_view dist_device_slot(const dist_device *e, int32_t slot);
+/* `after` waits for the present end of `before`, or for an event: a span. */
+GA_NODISCARD ga_status dist_device_join(dist_device *e, ga_stream *after, ga_stream *before, const char *what);
+GA_NODISCARD ga_status dist_device_follow(dist_device *e, ga_stream *after, ga_event *event, const char *what);
 /* Zeros in stream order; any bytes that are a multiple of 2. */
 GA_NODISCARD ga_status dist_device_zero(dist_device *e, ga_stream *stream, void *at, int64_t bytes);
 
@@ -73,9 +79,14 @@ GA_NODISCARD ga_status dist_rounds_post(dist_device *e, const dist_step *s, int3
 GA_NODISCARD ga_status dist_rounds_await(dist_device *e, int32_t round);
 /* Runs those that nobody here waits for. */
 GA_NODISCARD ga_status dist_rounds_end(dist_device *e);
+int32_t dist_rounds_of(const dist_device *e); /* how many there are */
+enum { DIST_ROUND_SPANS = 3 };                /* of a round at most; who waits for it has one more */
 
 /* --- plans that gather keys --- */
 
+/* Spans of a run at most. */
+int64_t dist_gather_most_spans(const dist_device *e);
+void dist_gather_name_streams(const dist_device *e);
 /* Bytes that it takes beside the window. */
 int64_t dist_gather_memory(const dist_problem *p, int32_t rank);
 GA_NODISCARD ga_status dist_gather_create(dist_device *e);

@@ -140,6 +140,21 @@ ga_status dist_gather_query(const dist_device *e, bool *done) {
   return GA_OK;
 }
 
+/* For a group of heads: what each of up to `ranks` others is sent and waited for, the calls, and 4 waits for own
+ * streams; 2 x 3 of an exchange. Besides: own copy, zeros, 3 waits at the end, sums. Where heads are split, each move
+ * of a group is a span, and so are 4 own copies. */
+int64_t dist_gather_most_spans(const dist_device *e) {
+  const dist_gather *x = e->gather;
+  const int64_t ranks = e->plan->p.ranks, calls = x->list.n_batches;
+  const int64_t split = e->plan->p.splits_heads ? x->n_moves + 4 : 0;
+  return x->groups * (3 * ranks + calls + 4 + 6 + split) + calls + ranks + x->n_moves + 6;
+}
+
+void dist_gather_name_streams(const dist_device *e) {
+  dist_spans_name(e->timeline, e->gather->second, "second");
+  dist_spans_name(e->timeline, e->gather->local, "local");
+}
+
 /* --- copies --- */
 
 /* Rows of a view that lie one behind the other there and in the gathered keys. */
@@ -212,20 +227,39 @@ static ga_status push_keys_of_step(dist_device *e, const dist_step *s, const gro
   return dist_copy_heads(e->copies, &own, false, all, false, h);
 }
 
+static bool has_moves(const dist_device *e, int32_t kind, bool results, int32_t peer) {
+  const dist_gather *x = e->gather;
+  for (int64_t i = 0; i < x->n_moves; i++)
+    if (dist_gather_moves(x->moves[i], kind, results, peer)) return true;
+  return false;
+}
+
+int64_t dist_gather_sent_bytes(const dist_device *e, bool results, int32_t peer) {
+  const dist_gather *x = e->gather;
+  int64_t bytes = 0;
+  for (int64_t i = 0; i < x->n_moves; i++)
+    if (dist_gather_moves(x->moves[i], DIST_SEND, results, peer)) bytes += x->moves[i]->bytes;
+  return bytes / x->groups; /* which have as many heads each */
+}
+
+static ga_status begin_push(dist_device *e, bool results, int32_t peer, int32_t g) {
+  const span_of s = {GA_DIST_WORK_PUSH, dist_tensor_name(results ? DIST_DKV : DIST_KV), peer, g,
+                     dist_gather_sent_bytes(e, results, peer)};
+  return dist_span_begin(e->spans, e->copies, &s);
+}
+
 /* Peers in turn from the next rank on, so that no two ranks push to the same one at a time. */
 static ga_status push_keys(dist_device *e, int32_t g) {
   const dist_gather *x = e->gather;
   const group_heads h = dist_heads_of_group(e, g);
   for (int32_t n = 1; n < e->plan->p.ranks; n++) {
     const int32_t peer = (e->rank + n) % e->plan->p.ranks;
-    bool any = false;
-    for (int64_t i = 0; i < x->n_moves; i++) {
-      if (!dist_gather_moves(x->moves[i], DIST_SEND, false, peer)) continue;
-      GA_TRY(push_keys_of_step(e, x->moves[i], &h));
-      any = true;
-    }
-    if (any)
-      GA_TRY(e->ctx->device->ops->value_write(e->copies, dist_window_arrived(&e->w, peer, e->rank), (uint32_t)g + 1));
+    if (!has_moves(e, DIST_SEND, false, peer)) continue;
+    GA_TRY(begin_push(e, false, peer, g));
+    for (int64_t i = 0; i < x->n_moves; i++)
+      if (dist_gather_moves(x->moves[i], DIST_SEND, false, peer)) GA_TRY(push_keys_of_step(e, x->moves[i], &h));
+    GA_TRY(e->ctx->device->ops->value_write(e->copies, dist_window_arrived(&e->w, peer, e->rank), (uint32_t)g + 1));
+    GA_TRY(dist_span_end(e->spans, e->copies));
   }
   return dist_device_note(e, e->copies, DIST_COPIES);
 }
@@ -235,11 +269,13 @@ static ga_status push_gradients(dist_device *e, int32_t g) {
   const dist_gather *x = e->gather;
   const group_heads h = dist_heads_of_group(e, g);
   void *all[GATHER_PARTS] = {e->gather->sums[0], e->gather->sums[1]};
-  GA_TRY(ga_stream_wait_event(e->ctx, e->copies, e->gather->returned[g]));
+  GA_TRY(dist_device_follow(e, e->copies, e->gather->returned[g], "attention"));
   for (int32_t n = 1; n < e->plan->p.ranks; n++) {
     const int32_t peer = (e->rank + n) % e->plan->p.ranks;
     window_side *side = &e->w.sides[peer];
     int64_t taken = 0;
+    if (!has_moves(e, DIST_SEND, true, peer)) continue;
+    GA_TRY(begin_push(e, true, peer, g));
     for (int64_t i = 0; i < x->n_moves; i++) {
       if (!dist_gather_moves(x->moves[i], DIST_SEND, true, peer)) continue;
       GA_REQUIRE(taken < side->n_takes, GA_ERR_INTERNAL,
@@ -249,8 +285,8 @@ static ga_status push_gradients(dist_device *e, int32_t g) {
       const block_view to = dist_device_view(e->plan, take, dist_window_take(&e->w, peer, taken++));
       GA_TRY(dist_copy_heads(e->copies, &to, true, all, true, &h));
     }
-    if (taken)
-      GA_TRY(e->ctx->device->ops->value_write(e->copies, dist_window_ready(&e->w, peer, e->rank), (uint32_t)g + 1));
+    GA_TRY(e->ctx->device->ops->value_write(e->copies, dist_window_ready(&e->w, peer, e->rank), (uint32_t)g + 1));
+    GA_TRY(dist_span_end(e->spans, e->copies));
   }
   return dist_device_note(e, e->copies, DIST_COPIES);
 }
@@ -258,16 +294,14 @@ static ga_status push_gradients(dist_device *e, int32_t g) {
 /* --- a group of heads --- */
 
 static bool takes_from(const dist_device *e, bool results, int32_t peer) {
-  const dist_gather *x = e->gather;
-  for (int64_t i = 0; i < x->n_moves; i++)
-    if (dist_gather_moves(x->moves[i], DIST_RECEIVE, results, peer)) return true;
-  return false;
+  return has_moves(e, DIST_RECEIVE, results, peer);
 }
 
 static ga_status await_inputs(dist_device *e, int32_t g, ga_stream *stream) {
   for (int32_t r = 0; r < e->plan->p.ranks; r++)
     if (takes_from(e, false, r))
-      GA_TRY(dist_device_wait(e, stream, dist_window_arrived(&e->w, e->rank, r), (uint32_t)g + 1));
+      GA_TRY(dist_device_wait(e, stream, dist_window_arrived(&e->w, e->rank, r), (uint32_t)g + 1,
+                              &(span_of){GA_DIST_WORK_WAIT, dist_gather_moved(e, false), r, g, 0}));
   return GA_OK;
 }
 
@@ -288,9 +322,9 @@ static ga_status run_head_group(dist_device *e, int32_t g) {
   const bool splits = e->plan->p.splits_heads;
   if (splits) GA_TRY(dist_split_copy_own(e, g));
   GA_TRY(push_inputs(e, g));
-  if (splits || g < 2) GA_TRY(dist_device_order(e, stream, x->local));
+  if (splits || g < 2) GA_TRY(dist_device_join(e, stream, x->local, "own copy"));
   if (g > 0 && has_results(e) && !e->exchange) GA_TRY(return_results(e, g - 1));
-  GA_TRY(e->exchange ? dist_device_order(e, stream, e->copies) : await_inputs(e, g, stream));
+  GA_TRY(e->exchange ? dist_device_join(e, stream, e->copies, "copies") : await_inputs(e, g, stream));
   GA_TRY(dist_gather_run_group(e, g, false));
   if (!has_results(e)) return GA_OK;
   GA_TRY(ga_event_record(e->ctx, x->returned[g], stream));
@@ -322,7 +356,8 @@ static ga_status take_gradients(dist_device *e, const tile_device *d) {
   int64_t taken = 0;
   for (int32_t r = 0; r < e->plan->p.ranks && !d->rehearsal && !e->exchange; r++)
     if (takes_from(e, true, r))
-      GA_TRY(dist_device_wait(e, e->compute, dist_window_ready(&e->w, e->rank, r), (uint32_t)e->gather->groups));
+      GA_TRY(dist_device_wait(e, e->compute, dist_window_ready(&e->w, e->rank, r), (uint32_t)e->gather->groups,
+                              &(span_of){GA_DIST_WORK_WAIT, dist_gather_moved(e, true), r, -1, 0}));
   for (int64_t i = 0; i < x->n_moves; i++) {
     const dist_step *s = x->moves[i];
     if (dist_gather_moves(s, DIST_RECEIVE, true, -1)) {
@@ -331,7 +366,9 @@ static ga_status take_gradients(dist_device *e, const tile_device *d) {
     }
     if (!dist_gather_moves(s, DIST_MERGE, true, -1)) continue;
     const block_view from = dist_device_view(e->plan, e->slots[s->from].block, e->slots[s->from].memory);
+    GA_TRY(dist_span_begin(e->spans, d->stream, &(span_of){GA_DIST_WORK_MERGE, dist_tensor_name(DIST_DKV), -1, -1, 0}));
     GA_TRY(add_sent_gradients(e, &from, d));
+    GA_TRY(dist_span_end(e->spans, d->stream));
   }
   return GA_OK;
 }
@@ -354,6 +391,7 @@ static ga_status give_gradients(dist_device *e, const tile_device *d) {
   const block_view dkv = own_gathered(e, DIST_SLOT_DKV), dq = dist_caller_view(p, e->io, e->rank, DIST_SLOT_OUT),
                    sums = dist_device_own(e, DIST_SLOT_OUT);
   key_run r;
+  GA_TRY(dist_span_begin(e->spans, d->stream, &(span_of){GA_DIST_WORK_CONVERT, "dQ,dKV", -1, -1, 0}));
   for (int64_t i = 0, row, n; sums.part[0] != dq.part[0] && next_gathered_rows(e, &i, &row, &n);)
     GA_TRY(
         round_sums(e, n, (int64_t)dq.heads * dq.dim[0], dist_row_at(&sums, 0, row, 0), dist_row_at(&dq, 0, row, 0), d));
@@ -361,7 +399,7 @@ static ga_status give_gradients(dist_device *e, const tile_device *d) {
     for (int c = 0; c < GATHER_PARTS; c++)
       GA_TRY(round_sums(e, r.n, (int64_t)dkv.heads * dkv.dim[c], dist_sum_at(e, c, r.key, 0),
                         dist_row_at(&dkv, c, r.row, 0), d));
-  return GA_OK;
+  return dist_span_end(e->spans, d->stream);
 }
 
 /* --- a run --- */
@@ -380,23 +418,29 @@ static ga_status clear_gradients(dist_device *e) {
   const gather_list *l = &e->gather->list;
   const block_view dq = dist_device_own(e, DIST_SLOT_OUT);
   const int64_t row = dq.heads * dq.dim[0] * dist_dtype_bytes(dq.dtype);
+  if (!l->n_q_zeros && !l->n_kv_zeros && !l->sink_zeros) return GA_OK;
+  GA_TRY(dist_span_begin(e->spans, e->compute, &(span_of){GA_DIST_WORK_CLEAR, "dQ,dKV", -1, -1, 0}));
   for (int64_t i = 0; i < l->n_q_zeros; i++) {
     const dist_rows *z = &l->q_zeros[i];
     GA_TRY(dist_device_zero(e, e->compute, dist_row_at(&dq, 0, z->from, 0), (z->to - z->from) * row));
   }
   for (int64_t i = 0; i < l->n_kv_zeros; i++) GA_TRY(zero_sums(e, l->kv_zeros[i].from, l->kv_zeros[i].to));
-  return l->sink_zeros ? dist_device_zero(e, e->compute, e->io->dsinks, p->q_heads * (int64_t)sizeof(float)) : GA_OK;
+  if (l->sink_zeros) GA_TRY(dist_device_zero(e, e->compute, e->io->dsinks, p->q_heads * (int64_t)sizeof(float)));
+  return dist_span_end(e->spans, e->compute);
 }
 
 /* A query that no call has is left with O = 0, LSE = -infinity. */
 static ga_status clear_results(dist_device *e) {
   const uint32_t minus_infinity = 0xff800000;
+  const span_of clear = {GA_DIST_WORK_CLEAR, dist_tensor_name(DIST_O), -1, -1, 0};
   if (e->plan->p.splits_heads) return dist_split_clear(e);
   if (dist_is_backward(e)) return clear_gradients(e);
   const block_view o = dist_caller_view(&e->plan->p, e->io, e->rank, DIST_SLOT_OUT);
   if (e->gather->covered == o.rows) return GA_OK;
+  GA_TRY(dist_span_begin(e->spans, e->compute, &clear));
   GA_TRY(dist_device_zero(e, e->compute, o.part[0], o.rows * o.heads * o.dim[0] * dist_dtype_bytes(o.dtype)));
-  return e->ctx->device->ops->fill(e->compute, o.lse, minus_infinity, (size_t)(o.rows * o.heads));
+  GA_TRY(e->ctx->device->ops->fill(e->compute, o.lse, minus_infinity, (size_t)(o.rows * o.heads)));
+  return dist_span_end(e->spans, e->compute);
 }
 
 /* Nobody counts up before the next run, which begins when all ranks have met. */
@@ -426,18 +470,24 @@ static ga_status enqueue_run(dist_device *e) {
   dist_gather *x = e->gather;
   const tile_device d = {.stream = e->compute};
   ga_stream *const others[] = {x->local, e->copies, x->second};
+  static const char *const waits[] = {"own copy", "copies", "attention"};
   const group_heads all = {.n_kv = e->plan->p.kv_heads};
   const block_view own = own_gathered(e, DIST_SLOT_KV);
   const bool splits = e->plan->p.splits_heads;
+  if (e->spans) dist_spans_clear(e->spans, e->is_recording);
   GA_TRY(dist_device_order(e, x->local, e->compute));
   GA_TRY(dist_device_order(e, e->copies, e->compute));
-  if (!splits) GA_TRY(dist_copy_heads(x->local, &own, false, x->keys, false, &all));
+  if (!splits) {
+    GA_TRY(dist_span_begin(e->spans, x->local, &(span_of){GA_DIST_WORK_COPY, dist_tensor_name(DIST_KV), -1, -1, 0}));
+    GA_TRY(dist_copy_heads(x->local, &own, false, x->keys, false, &all));
+    GA_TRY(dist_span_end(e->spans, x->local));
+  }
   GA_TRY(clear_results(e));
   GA_TRY(dist_gather_run_local(e, false));
   GA_TRY(dist_device_order(e, x->second, e->compute));
   for (int32_t g = 0; g < x->groups; g++) GA_TRY(run_head_group(e, g));
   if (has_results(e)) GA_TRY(return_results(e, x->groups - 1));
-  for (size_t i = 0; i < GA_COUNT_OF(others); i++) GA_TRY(dist_device_order(e, e->compute, others[i]));
+  for (size_t i = 0; i < GA_COUNT_OF(others); i++) GA_TRY(dist_device_join(e, e->compute, others[i], waits[i]));
   if (dist_is_backward(e) && !splits) {
     GA_TRY(take_gradients(e, &d));
     GA_TRY(give_gradients(e, &d));
@@ -476,6 +526,7 @@ ga_status dist_gather_enqueue(dist_device *e) {
   }
   set_counts_due(e);
   if (again && !x->graph && x->may_record) record_run(e);
+  if (e->spans) GA_TRY(dist_spans_start(e->spans, e->compute));
   GA_TRY(x->graph ? e->ctx->device->ops->graph_launch(x->graph, e->compute) : enqueue_run(e));
   e->sent_bytes += x->run_bytes;
   return GA_OK;

@@ -91,6 +91,17 @@ GA_NODISCARD ga_status dist_split_pack(dist_device *e, const dist_step *s, const
 GA_NODISCARD ga_status dist_split_unpack(dist_device *e, const dist_step *s, const block_view *packed);
 GA_NODISCARD ga_status dist_split_clear(dist_device *e);
 
+/* --- device_gather.c --- */
+
+/* What inputs or results of a group are called on a timeline. */
+static inline const char *dist_gather_moved(const dist_device *e, bool results) {
+  if (e->plan->p.splits_heads) return results ? "results" : "inputs";
+  return dist_tensor_name(results ? DIST_DKV : DIST_KV);
+}
+
+/* That a group of heads sends to a peer, to all with peer = -1. */
+int64_t dist_gather_sent_bytes(const dist_device *e, bool results, int32_t peer);
+
 /* --- device_gather_exchange.c --- */
 
 GA_NODISCARD ga_status dist_gather_exchange_create(dist_device *e);

@@ -234,15 +234,18 @@ static ga_status call_backward(dist_device *e, const call_place *at) {
 
 /* --- all calls --- */
 
-static ga_status run_batches(dist_device *e, bool local, const group_heads *h, const gather_views *v,
+/* g: group of heads; -1 = all, and local calls. */
+static ga_status run_batches(dist_device *e, int32_t g, const group_heads *h, const gather_views *v,
                              const tile_device *d, float *lse) {
   dist_gather *x = e->gather;
   for (int64_t i = 0; i < x->list.n_batches; i++) {
     const gather_batch *b = &x->list.batches[i];
     const call_place at = {.b = b, .c = &x->list.calls[b->first], .h = h, .v = v, .d = *d, .lse = lse};
-    if (at.c->local != local) continue;
+    if (at.c->local != (g < 0)) continue;
     GA_TRY(dist_device_make_room(e, 2));
+    GA_TRY(dist_span_begin(e->spans, d->stream, &(span_of){GA_DIST_WORK_ATTENTION, "", -1, g, 0}));
     GA_TRY((dist_is_backward(e) ? call_backward : call_forward)(e, &at));
+    GA_TRY(dist_span_end(e->spans, d->stream));
     GA_TRY(dist_device_note(e, d->stream, DIST_COMPUTES));
   }
   return GA_OK;
@@ -280,7 +283,7 @@ ga_status dist_gather_run_local(dist_device *e, bool rehearse) {
   const group_heads all = {.n_kv = p->kv_heads, .n_q = p->q_heads};
   const gather_views v = views_of_local(e);
   const tile_device d = {.stream = e->compute, .rehearsal = rehearse ? &e->gather->shapes[0] : NULL};
-  return run_batches(e, true, &all, &v, &d, e->gather->lse[0]);
+  return run_batches(e, -1, &all, &v, &d, e->gather->lse[0]);
 }
 
 ga_status dist_gather_run_group(dist_device *e, int32_t g, bool rehearse) {
@@ -288,5 +291,5 @@ ga_status dist_gather_run_group(dist_device *e, int32_t g, bool rehearse) {
   const group_heads h = dist_heads_of_group(e, g);
   const gather_views v = views_of_group(e);
   const tile_device d = {.stream = g % 2 ? x->second : e->compute, .rehearsal = rehearse ? &x->shapes[g % 2] : NULL};
-  return run_batches(e, false, &h, &v, &d, x->lse[g % 2]);
+  return run_batches(e, g, &h, &v, &d, x->lse[g % 2]);
 }

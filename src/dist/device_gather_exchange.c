@@ -82,6 +82,9 @@ static ga_status exchange_heads(dist_device *e, int32_t g, bool results) {
   dist_gather *x = e->gather;
   char *at[2] = {x->packed[0], x->packed[1]};
   int64_t n = 0, taken = 0;
+  const int64_t bytes = dist_gather_sent_bytes(e, results, -1);
+  const char *const what = dist_gather_moved(e, results);
+  GA_TRY(dist_span_begin(e->spans, e->copies, &(span_of){GA_DIST_WORK_COPY, what, -1, g, 0}));
   for (int64_t i = 0; i < x->n_moves; i++) {
     const dist_step *s = x->moves[i];
     const bool send = s->kind == DIST_SEND;
@@ -91,7 +94,11 @@ static ga_status exchange_heads(dist_device *e, int32_t g, bool results) {
     at[send] += x->messages[n++].bytes;
     if (send) GA_TRY(pack_heads(e, s, &v));
   }
+  GA_TRY(dist_span_end(e->spans, e->copies));
+  GA_TRY(dist_span_begin(e->spans, e->copies, &(span_of){GA_DIST_WORK_EXCHANGE, what, -1, g, bytes}));
   GA_TRY(dist_exchange_run(e->exchange, e->copies, x->messages, n));
+  GA_TRY(dist_span_end(e->spans, e->copies));
+  GA_TRY(dist_span_begin(e->spans, e->copies, &(span_of){GA_DIST_WORK_COPY, what, -1, g, 0}));
   at[0] = x->packed[0];
   for (int64_t i = 0; i < x->n_moves; i++) {
     const dist_step *s = x->moves[i];
@@ -100,12 +107,13 @@ static ga_status exchange_heads(dist_device *e, int32_t g, bool results) {
     at[0] += dist_device_extent(&v);
     GA_TRY(unpack_heads(e, s, &v, taken++));
   }
+  GA_TRY(dist_span_end(e->spans, e->copies));
   return dist_device_note(e, e->copies, DIST_COPIES);
 }
 
 ga_status dist_gather_exchange_inputs(dist_device *e, int32_t g) { return exchange_heads(e, g, false); }
 
 ga_status dist_gather_exchange_results(dist_device *e, int32_t g) {
-  GA_TRY(ga_stream_wait_event(e->ctx, e->copies, e->gather->returned[g]));
+  GA_TRY(dist_device_follow(e, e->copies, e->gather->returned[g], "attention"));
   return exchange_heads(e, g, true);
 }

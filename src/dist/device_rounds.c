@@ -100,6 +100,8 @@ void dist_rounds_destroy(dist_device *e) {
 
 /* --- a run --- */
 
+int32_t dist_rounds_of(const dist_device *e) { return e->rounds->n; }
+
 void dist_rounds_begin(dist_device *e) { e->rounds->next = 0; }
 
 ga_status dist_rounds_post(dist_device *e, const dist_step *s, int32_t *round) {
@@ -111,8 +113,10 @@ static ga_status run_round(dist_device *e, int32_t round) {
   dist_rounds *x = e->rounds;
   const int64_t n = x->begin[round + 1] - x->begin[round];
   char *at = x->packed;
+  int64_t sent = 0;
   if (!n) return GA_OK;
-  GA_TRY(ga_stream_wait_event(e->ctx, e->copies, x->ready[round]));
+  GA_TRY(dist_device_follow(e, e->copies, x->ready[round], "compute"));
+  GA_TRY(dist_span_begin(e->spans, e->copies, &(span_of){GA_DIST_WORK_COPY, "what is sent", -1, -1, 0}));
   for (int64_t i = 0; i < n; i++) {
     const dist_step *s = step_at(e, x->order[x->begin[round] + i]);
     const bool send = s->kind == DIST_SEND;
@@ -122,8 +126,12 @@ static ga_status run_round(dist_device *e, int32_t round) {
     const block_view from = dist_device_slot(e, s->slot);
     GA_TRY(dist_device_copy(e->copies, &v, &from));
     at += x->messages[i].bytes;
+    sent += s->bytes;
   }
+  GA_TRY(dist_span_end(e->spans, e->copies));
+  GA_TRY(dist_span_begin(e->spans, e->copies, &(span_of){GA_DIST_WORK_EXCHANGE, "", -1, -1, sent}));
   GA_TRY(dist_exchange_run(e->exchange, e->copies, x->messages, n));
+  GA_TRY(dist_span_end(e->spans, e->copies));
   GA_TRY(ga_event_record(e->ctx, x->there[round], e->copies));
   return dist_device_note(e, e->copies, DIST_COPIES);
 }
@@ -137,5 +145,5 @@ ga_status dist_rounds_end(dist_device *e) { return run_rounds_to(e, e->rounds->n
 
 ga_status dist_rounds_await(dist_device *e, int32_t round) {
   GA_TRY(run_rounds_to(e, round));
-  return ga_stream_wait_event(e->ctx, e->compute, e->rounds->there[round]);
+  return dist_device_follow(e, e->compute, e->rounds->there[round], "copies");
 }

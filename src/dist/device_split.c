@@ -146,6 +146,11 @@ static ga_status copy_stretches(ga_stream *stream, const row_set *x, ordered_vie
   return copy_neighbours(stream, to.v, from.v, h, &run);
 }
 
+/* On `local`. */
+static ga_status begin_copy(dist_device *e, int32_t tensor, int32_t g) {
+  return dist_span_begin(e->spans, e->gather->local, &(span_of){GA_DIST_WORK_COPY, dist_tensor_name(tensor), -1, g, 0});
+}
+
 /* --- inputs --- */
 
 ga_status dist_split_copy_own(dist_device *e, int32_t g) {
@@ -166,8 +171,11 @@ static ga_status push_heads(dist_device *e, const dist_step *s, int32_t g) {
   const block_view to = dist_window_area(&e->w, s->peer, area_of(s->tensor)),
                    from = result ? whole_view(e, dist_is_of_keys(s->tensor)) : caller_view_of(e, s->tensor);
   const row_set rows = rows_of_step(e, s);
-  return copy_stretches(e->copies, &rows, (ordered_view){&to, result ? BY_OWNER : BY_TOKEN},
-                        (ordered_view){&from, result ? BY_TOKEN : BY_OWNER}, dist_heads_of_step(e, s, g));
+  const span_of push = {GA_DIST_WORK_PUSH, dist_tensor_name(s->tensor), s->peer, g, s->bytes / e->gather->groups};
+  GA_TRY(dist_span_begin(e->spans, e->copies, &push));
+  GA_TRY(copy_stretches(e->copies, &rows, (ordered_view){&to, result ? BY_OWNER : BY_TOKEN},
+                        (ordered_view){&from, result ? BY_TOKEN : BY_OWNER}, dist_heads_of_step(e, s, g)));
+  return dist_span_end(e->spans, e->copies);
 }
 
 /* Peers in turn from the next rank on, so that no two ranks push to the same one at a time. */
@@ -197,8 +205,10 @@ static ga_status give_own_results(dist_device *e, int32_t g) {
     const block_view from = whole_view(e, keys), to = caller_view_of(e, from.tensor);
     const row_set rows = own_rows(e, from.tensor);
     const dist_heads heads = {keys ? h.kv : h.q, keys ? h.kv + h.n_kv : h.q + h.n_q};
+    GA_TRY(begin_copy(e, from.tensor, g));
     GA_TRY(
         copy_stretches(e->gather->local, &rows, (ordered_view){&to, BY_OWNER}, (ordered_view){&from, BY_TOKEN}, heads));
+    GA_TRY(dist_span_end(e->spans, e->gather->local));
   }
   return GA_OK;
 }
@@ -211,12 +221,16 @@ static ga_status take_results(dist_device *e, int32_t g) {
     for (int64_t i = 0; i < x->n_moves; i++) {
       const dist_step *s = x->moves[i];
       if (!dist_gather_moves(s, DIST_RECEIVE, true, r)) continue;
-      if (waits) GA_TRY(dist_device_wait(e, x->local, dist_window_ready(&e->w, e->rank, r), (uint32_t)g + 1));
+      if (waits)
+        GA_TRY(dist_device_wait(e, x->local, dist_window_ready(&e->w, e->rank, r), (uint32_t)g + 1,
+                                &(span_of){GA_DIST_WORK_WAIT, "results", r, g, 0}));
       waits = false;
       const block_view from = dist_window_area(&e->w, e->rank, area_of(s->tensor)), to = caller_view_of(e, s->tensor);
       const row_set rows = rows_of_step(e, s);
+      GA_TRY(begin_copy(e, s->tensor, g));
       GA_TRY(copy_stretches(x->local, &rows, (ordered_view){&to, BY_OWNER}, (ordered_view){&from, BY_OWNER},
                             dist_heads_of_step(e, s, g)));
+      GA_TRY(dist_span_end(e->spans, x->local));
     }
   }
   return GA_OK;
@@ -224,10 +238,10 @@ static ga_status take_results(dist_device *e, int32_t g) {
 
 ga_status dist_split_send_results(dist_device *e, int32_t g) {
   dist_gather *x = e->gather;
-  GA_TRY(ga_stream_wait_event(e->ctx, x->local, x->returned[g]));
+  GA_TRY(dist_device_follow(e, x->local, x->returned[g], "attention"));
   GA_TRY(give_own_results(e, g));
   if (e->exchange) return dist_gather_exchange_results(e, g);
-  GA_TRY(ga_stream_wait_event(e->ctx, e->copies, x->returned[g]));
+  GA_TRY(dist_device_follow(e, e->copies, x->returned[g], "attention"));
   GA_TRY(push_blocks(e, g, true));
   return take_results(e, g);
 }
@@ -269,8 +283,11 @@ ga_status dist_split_clear(dist_device *e) {
     int64_t covered = 0;
     for (int64_t i = 0; i < l->n_calls; i++) covered += keys ? l->calls[i].n_k : l->calls[i].n_q;
     if (covered == whole.rows) continue;
+    GA_TRY(dist_span_begin(e->spans, e->compute,
+                           &(span_of){GA_DIST_WORK_CLEAR, dist_tensor_name(whole.tensor), -1, -1, 0}));
     GA_TRY(clear_view(e, &whole));
     GA_TRY(clear_view(e, &own));
+    GA_TRY(dist_span_end(e->spans, e->compute));
   }
   return GA_OK;
 }

@@ -33,11 +33,13 @@ struct ga_dist_exec {
   uint64_t sent_bytes;
   const ga_dist_tensors *io; /* of the run under way */
   dist_device *device;       /* NULL: this file runs the plan */
+  dist_spans *spans;         /* NULL: no timeline is asked for, or the device's has it */
 };
 
 static void free_exec(ga_dist_exec *e) {
   if (!e) return;
   dist_device_destroy(e->device);
+  dist_spans_destroy(e->spans);
   for (int32_t i = 0; e->slots && i < e->plan->programs[e->rank].n_slots; i++)
     ga_buffer_free(e->ctx, e->slots[i].memory);
   ga_mem_free(e->slots);
@@ -88,6 +90,13 @@ static ga_status fill_exec(ga_dist_exec *e) {
   return GA_OK;
 }
 
+/* A step has one span, and so have the last sends and the results. */
+static ga_status make_host_timeline(ga_dist_exec *e) {
+  GA_TRY(dist_spans_create(e->ctx, e->plan->programs[e->rank].n_steps + 2, &e->spans));
+  dist_spans_name(e->spans, NULL, "host");
+  return GA_OK;
+}
+
 static ga_status check_exec(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx) {
   GA_REQUIRE(plan && ctx, GA_ERR_ARG, "dist: %s is null", plan ? "ctx" : "plan");
   GA_REQUIRE(comm->size == plan->p.ranks, GA_ERR_ARG, "dist: the communicator has %d ranks; the plan has %d",
@@ -95,30 +104,34 @@ static ga_status check_exec(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx
   return GA_OK;
 }
 
-/* copies: NULL, or what the caller asks for. */
-static ga_status check_copies(const ga_ctx *ctx, bool on_device, const char *copies) {
+static ga_status check_exec_options(const ga_ctx *ctx, bool on_device, const ga_dist_exec_options *o) {
+  const char *copies = o->copies;
+  GA_REQUIRE(o->timeline == 0 || o->timeline == 1, GA_ERR_ARG, "dist: options.timeline is %d; must be 0 or 1",
+             o->timeline);
+  GA_REQUIRE(!o->reserved, GA_ERR_ARG, "dist: options.reserved is %d; must be 0", o->reserved);
   GA_REQUIRE(on_device || !copies || !*copies || !strcmp(copies, "auto"), GA_ERR_UNSUPPORTED,
              "dist: copies is '%.40s'; on %s ranks send messages, and it must be auto", copies, ctx->device->name);
   return GA_OK;
 }
 
-static ga_status create_exec(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, bool on_device, const char *copies,
-                             ga_dist_exec **out) {
+static ga_status create_exec(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, bool on_device,
+                             const ga_dist_exec_options *options, ga_dist_exec **out) {
   GA_REQUIRE(out && comm, GA_ERR_ARG, "dist: %s is null", out ? "comm" : "out");
   *out = NULL;
   ga_dist_exec *e = NULL;
   void *p = NULL;
   ga_status status = check_exec(plan, comm, ctx);
-  if (status == GA_OK) status = check_copies(ctx, on_device, copies);
+  if (status == GA_OK) status = check_exec_options(ctx, on_device, options);
   if (status == GA_OK) status = ga_mem_zalloc(1, sizeof *e, "an executor", &p);
   if (status == GA_OK) {
     e = p;
     *e = (ga_dist_exec){.plan = plan, .comm = comm, .ctx = ctx, .rank = comm->rank};
     if (!on_device) status = fill_exec(e);
+    if (status == GA_OK && !on_device && options->timeline) status = make_host_timeline(e);
   }
   /* Hashes first: what a device's ranks make next follows from the plan. */
   if (status == GA_OK) status = ga_comm_meet(comm, "plan hash", plan->hash);
-  if (status == GA_OK && on_device) status = dist_device_create(plan, comm, ctx, copies, &e->device);
+  if (status == GA_OK && on_device) status = dist_device_create(plan, comm, ctx, options, &e->device);
   if (status != GA_OK) comm->calls->abort(comm, status, ga_error_text());
   if (status == GA_OK)
     *out = e;
@@ -135,11 +148,43 @@ ga_status ga_dist_exec_create_with(const ga_dist_plan *plan, ga_comm *comm, ga_c
                                    const ga_dist_exec_options *options, ga_dist_exec **out) {
   ga_dist_exec_options o = GA_DIST_EXEC_OPTIONS_INIT;
   if (options) GA_TRY(GA_SIZED_TAKE("dist: options", ga_dist_exec_options, options, &o));
-  return create_exec(plan, comm, ctx, ctx && !ctx->device->caps.host_memory, o.copies, out);
+  return create_exec(plan, comm, ctx, ctx && !ctx->device->caps.host_memory, &o, out);
 }
 
-ga_status dist_exec_create_on_device(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, ga_dist_exec **out) {
-  return create_exec(plan, comm, ctx, true, NULL, out);
+ga_status dist_exec_create_on_device(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx,
+                                     const ga_dist_exec_options *options, ga_dist_exec **out) {
+  const ga_dist_exec_options none = GA_DIST_EXEC_OPTIONS_INIT;
+  return create_exec(plan, comm, ctx, true, options ? options : &none, out);
+}
+
+/* --- the timeline --- */
+
+static const dist_spans *spans_of(const ga_dist_exec *e) { return e->device ? dist_device_spans(e->device) : e->spans; }
+
+static ga_status find_timeline(const ga_dist_exec *exec, ga_dist_timeline *out) {
+  GA_REQUIRE(spans_of(exec), GA_ERR_STATE, "dist: the executor records no timeline; options.timeline asks for it");
+  GA_REQUIRE(dist_spans_timeline(spans_of(exec), out), GA_ERR_STATE, "dist: no run with a timeline has ended well");
+  return GA_OK;
+}
+
+ga_status ga_dist_exec_timeline(const ga_dist_exec *exec, ga_dist_timeline *out) {
+  ga_dist_timeline full;
+  GA_REQUIRE(exec && out, GA_ERR_ARG, "dist: %s is null", exec ? "out" : "exec");
+  GA_TRY(ga_sized_check_out("dist: timeline", out, ga_dist_timeline_first));
+  GA_TRY(find_timeline(exec, &full));
+  ga_sized_give(&full, sizeof full, out);
+  return GA_OK;
+}
+
+ga_status ga_dist_exec_span(const ga_dist_exec *exec, int64_t index, ga_dist_span *out) {
+  ga_dist_timeline all;
+  GA_REQUIRE(exec && out, GA_ERR_ARG, "dist: %s is null", exec ? "out" : "exec");
+  GA_TRY(ga_sized_check_out("dist: span", out, ga_dist_span_first));
+  GA_TRY(find_timeline(exec, &all));
+  GA_REQUIRE(index >= 0 && index < all.spans, GA_ERR_ARG, "dist: span %lld; the run has %lld", (long long)index,
+             (long long)all.spans);
+  ga_sized_give(dist_spans_at(spans_of(exec), index), sizeof *out, out);
+  return GA_OK;
 }
 
 /* --- the caller's tensors --- */
@@ -347,11 +392,50 @@ static void give_results(const ga_dist_exec *e) {
   }
 }
 
+static span_of span_of_step(const ga_dist_exec *e, const dist_step *s) {
+  const exec_slot *slot = &e->slots[s->slot];
+  span_of x = {.what = "", .peer = -1, .group = -1};
+  switch (s->kind) {
+  case DIST_OPEN: x.work = GA_DIST_WORK_CLEAR, x.what = dist_tensor_name(s->tensor); break;
+  case DIST_SEND:
+    x.work = GA_DIST_WORK_PUSH, x.what = dist_tensor_name(s->tensor), x.peer = s->peer, x.bytes = s->bytes;
+    break;
+  case DIST_WAIT:
+    x.work = GA_DIST_WORK_WAIT, x.what = dist_tensor_name(slot->block->tensor), x.peer = slot->block->peer;
+    break;
+  case DIST_TILE: x.work = GA_DIST_WORK_ATTENTION; break;
+  case DIST_MERGE: x.work = GA_DIST_WORK_MERGE, x.what = dist_tensor_name(s->tensor); break;
+  default: x.work = GA_DIST_WORK_WAIT, x.what = "sends"; break;
+  }
+  return x;
+}
+
+static ga_status run_step_as_span(ga_dist_exec *e, const dist_step *s) {
+  const bool is_work = s->kind != DIST_RECEIVE && (s->kind != DIST_OPEN || s->tensor == DIST_O || s->zeros);
+  if (!e->spans || !is_work) return run_plan_step(e, s);
+  const span_of span = span_of_step(e, s);
+  GA_TRY(dist_spans_open(e->spans, NULL, &span));
+  GA_TRY(run_plan_step(e, s));
+  return dist_spans_close(e->spans, NULL);
+}
+
 static ga_status run_steps(ga_dist_exec *e) {
   const dist_program *g = &e->plan->programs[e->rank];
-  for (int64_t i = 0; i < g->n_steps; i++) GA_TRY(run_plan_step(e, &g->steps[i]));
+  if (e->spans) {
+    dist_spans_clear(e->spans, false);
+    GA_TRY(dist_spans_start(e->spans, NULL));
+  }
+  for (int64_t i = 0; i < g->n_steps; i++) GA_TRY(run_step_as_span(e, &g->steps[i]));
+  GA_TRY(dist_span_begin(e->spans, NULL, &(span_of){GA_DIST_WORK_WAIT, "sends", -1, -1, 0}));
   GA_TRY(end_sends(e, -1));
+  GA_TRY(dist_span_end(e->spans, NULL));
+  GA_TRY(dist_span_begin(e->spans, NULL, &(span_of){GA_DIST_WORK_CONVERT, "", -1, -1, 0}));
   give_results(e);
+  GA_TRY(dist_span_end(e->spans, NULL));
+  if (e->spans) {
+    GA_TRY(dist_spans_finish(e->spans, NULL));
+    GA_TRY(dist_spans_read(e->spans, NULL));
+  }
   return ga_comm_meet(e->comm, "end of run", 0);
 }
 

@@ -5,12 +5,13 @@
 #include "core/ctx.h"
 #include "dist/block.h"
 #include "dist/comm.h"
+#include "dist/spans.h"
 
 typedef struct dist_device dist_device;
 
-/* All ranks call it. copies: ga_dist_exec_options. */
-GA_NODISCARD ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, const char *copies,
-                                          dist_device **out);
+/* All ranks call it. */
+GA_NODISCARD ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx,
+                                          const ga_dist_exec_options *options, dist_device **out);
 void dist_device_destroy(dist_device *e); /* NULL is fine */
 /* io has been checked. After an error the communicator has ended, and outputs are zeros. */
 GA_NODISCARD ga_status dist_device_run(dist_device *e, const ga_dist_tensors *io);
@@ -19,12 +20,13 @@ int64_t dist_device_memory(const ga_dist_plan *plan, int32_t rank);
 uint64_t dist_device_sent(const dist_device *e);
 const char *dist_device_copies(const dist_device *e);
 const char *dist_device_why_host(const dist_device *e);
+const dist_spans *dist_device_spans(const dist_device *e); /* NULL: no timeline was asked for */
 
 /* A rank's own tensor of a slot, in the caller's memory. */
 block_view dist_caller_view(const dist_problem *p, const ga_dist_tensors *io, int32_t rank, int32_t slot);
 
-/* For tests: as ga_dist_exec_create, on the path for devices also where ctx is of a CPU. */
+/* For tests: as ga_dist_exec_create_with, on the path for devices also where ctx is of a CPU. */
 GA_NODISCARD ga_status dist_exec_create_on_device(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx,
-                                                  ga_dist_exec **out);
+                                                  const ga_dist_exec_options *options, ga_dist_exec **out);
 
 #endif

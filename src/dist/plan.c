@@ -241,12 +241,14 @@ ga_status ga_dist_plan_stage(const ga_dist_plan *plan, int32_t rank, int32_t sta
 
 static const char *const tensor_names[] = {"Q", "KV", "O", "Q,O,dO", "dQ", "dKV"};
 
+const char *dist_tensor_name(int32_t tensor) { return tensor_names[tensor % 6]; }
+
 void ga_dist_plan_step_text(const ga_dist_plan *plan, int32_t rank, int64_t index, char *text, size_t capacity) {
   if (!capacity) return;
   *text = 0;
   if (!plan || rank < 0 || rank >= plan->p.ranks || index < 0 || index >= plan->programs[rank].n_steps) return;
   const dist_step *s = &plan->programs[rank].steps[index];
-  const char *const t = tensor_names[s->tensor % 6];
+  const char *const t = dist_tensor_name(s->tensor);
   switch (s->kind) {
   case DIST_OPEN:
     (void)snprintf(text, capacity, "open slot %d: %s of rank %d, heads %d..%d", s->slot, t, s->owner, s->head,

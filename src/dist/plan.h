@@ -201,6 +201,9 @@ GA_NODISCARD ga_status dist_add_rows(dist_rows **list, int64_t first, int64_t *n
 /* So many rows are written while one more fill of a device begins. */
 int64_t dist_fill_rows(int64_t row_bytes);
 
+/* "KV": static. */
+const char *dist_tensor_name(int32_t tensor);
+
 /* Room for one more element of an array that grows. */
 GA_NODISCARD ga_status dist_grow(void *array, int64_t n, int64_t *room, size_t each, const char *what);
 

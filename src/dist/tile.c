@@ -192,12 +192,17 @@ static ga_status run_backward(const tile_job *job, const tile_call *c, const til
 }
 
 /* Groups of heads that do not begin and end where a head of keys does go one head of keys at a time. */
+static bool has_whole_groups(const dist_problem *p, const dist_step *s) {
+  const int32_t group = p->q_heads / p->kv_heads;
+  return s->head % group == 0 && (s->head + s->heads) % group == 0;
+}
+
 static ga_status run_heads(const tile_job *job, const tile_call *c, const tile_rows *at) {
   const dist_problem *p = job->q.p;
   const dist_step *s = job->step;
   const int32_t group = p->q_heads / p->kv_heads, end = s->head + s->heads;
   const dist_heads kv = dist_kv_of(p, s->head, s->heads);
-  const bool whole = s->head % group == 0 && end % group == 0, backward = p->flags & GA_DIST_BACKWARD;
+  const bool whole = has_whole_groups(p, s), backward = p->flags & GA_DIST_BACKWARD;
   for (int32_t k = kv.begin; k < kv.end; k += whole ? kv.end - kv.begin : 1) {
     tile_heads h = {.head = s->head, .heads = s->heads, .kv_head = k, .kv_heads = kv.end - kv.begin};
     if (!whole) {
@@ -216,6 +221,11 @@ static ga_status run_heads(const tile_job *job, const tile_call *c, const tile_r
 int dist_step_calls(const dist_problem *p, const dist_step *tile, tile_call out[2]) {
   return dist_tile_calls(p, dist_stretch_at(p->q, tile->q_owner, tile->q_stretch),
                          dist_stretch_at(p->kv, tile->kv_owner, tile->k_stretch), out);
+}
+
+int64_t dist_step_most_calls(const dist_problem *p, const dist_step *tile) {
+  const dist_heads kv = dist_kv_of(p, tile->head, tile->heads);
+  return 2 * (has_whole_groups(p, tile) ? 1 : (int64_t)kv.end - kv.begin);
 }
 
 ga_status dist_tile_run(const tile_job *job) {

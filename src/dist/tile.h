@@ -3,6 +3,7 @@
 #define GA_DIST_TILE_H
 
 #include "dist/block.h"
+#include "dist/spans.h"
 #include "ga/attn_bwd.h"
 
 /* Descriptions of ops that have been run. */
@@ -15,6 +16,7 @@ typedef struct tile_shapes {
 typedef struct tile_device {
   ga_stream *stream;
   tile_shapes *rehearsal; /* ops whose description it has are left out; NULL: none is */
+  dist_spans *spans;      /* NULL: none are recorded */
 } tile_device;
 
 typedef struct tile_job {
@@ -50,6 +52,9 @@ int dist_tile_calls(const dist_problem *p, const dist_stretch *q, const dist_str
 
 /* Those of a TILE. */
 int dist_step_calls(const dist_problem *p, const dist_step *tile, tile_call out[2]);
+
+/* Calls of attention that a TILE comes to at most: two for each group of heads. */
+int64_t dist_step_most_calls(const dist_problem *p, const dist_step *tile);
 
 /* Numbers of 4 bytes that any tile of a rank needs. */
 int64_t dist_tile_scratch(const ga_dist_plan *plan, int32_t rank);

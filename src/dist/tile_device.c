@@ -144,6 +144,8 @@ ga_status dist_device_convert(ga_ctx *ctx, const tile_device *d, const block_vie
 
 /* --- tiles --- */
 
+static const span_of attention_span = {GA_DIST_WORK_ATTENTION, "", -1, -1, 0};
+
 static ga_attn_strides strides_in(const block_view *v, int part) {
   return (ga_attn_strides){
       .batch = v->rows * v->heads * v->dim[part], .token = (int64_t)v->heads * v->dim[part], .head = v->dim[part]};
@@ -166,7 +168,11 @@ static ga_status merge_result(const tile_job *job, const tile_call *c, const til
                                .part_lse = made->state_o ? made->state_m : made->lse,
                                .part_l = made->state_l};
   GA_TRY(dist_device_is_due(job->device, &m, sizeof m, &due));
-  return due ? ga_attn_merge(job->ctx, &m, &io, job->device->stream) : GA_OK;
+  if (!due) return GA_OK;
+  const span_of span = {GA_DIST_WORK_MERGE, dist_tensor_name(DIST_O), -1, -1, 0};
+  GA_TRY(dist_span_begin(job->device->spans, job->device->stream, &span));
+  GA_TRY(ga_attn_merge(job->ctx, &m, &io, job->device->stream));
+  return dist_span_end(job->device->spans, job->device->stream);
 }
 
 ga_status dist_device_forward(const tile_job *job, const tile_call *c, const tile_heads *h, const tile_rows *at) {
@@ -192,7 +198,11 @@ ga_status dist_device_forward(const tile_job *job, const tile_call *c, const til
   else
     io.state_o = job->scratch, io.state_m = stats, io.state_l = stats + grains(rows);
   GA_TRY(dist_device_is_due(job->device, &d, sizeof d, &due));
-  if (due) GA_TRY(ga_attn(job->ctx, &d, &io, job->device->stream));
+  if (due) {
+    GA_TRY(dist_span_begin(job->device->spans, job->device->stream, &attention_span));
+    GA_TRY(ga_attn(job->ctx, &d, &io, job->device->stream));
+    GA_TRY(dist_span_end(job->device->spans, job->device->stream));
+  }
   return merge_result(job, c, h, at->out, &io);
 }
 
@@ -240,8 +250,10 @@ ga_status dist_device_backward(const tile_job *job, const tile_call *c, const ti
                        .dv_stride = strides_in(&job->dkv, 1)};
   GA_TRY(dist_device_is_due(job->device, &d, sizeof d, &due));
   if (!due) return GA_OK;
+  GA_TRY(dist_span_begin(job->device->spans, job->device->stream, &attention_span));
   GA_TRY(lse_of_call(job, c, h, at->q, &io.lse));
-  return ga_attn_bwd(job->ctx, &d, &io, job->device->stream);
+  GA_TRY(ga_attn_bwd(job->ctx, &d, &io, job->device->stream));
+  return dist_span_end(job->device->spans, job->device->stream);
 }
 
 int64_t dist_device_scratch(const ga_dist_plan *plan, int32_t rank) {

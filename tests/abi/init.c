@@ -59,6 +59,8 @@
   X(ga_comm_mpi_options, GA_COMM_MPI_OPTIONS_INIT)         \
   X(ga_dist_exec_options, GA_DIST_EXEC_OPTIONS_INIT)       \
   X(ga_dist_link_options, GA_DIST_LINK_OPTIONS_INIT)       \
+  X(ga_dist_span, GA_DIST_SPAN_INIT)                       \
+  X(ga_dist_timeline, GA_DIST_TIMELINE_INIT)               \
   X(ga_dist_layout_desc, GA_DIST_LAYOUT_DESC_INIT)         \
   X(ga_dist_grid, GA_DIST_GRID_INIT)                       \
   X(ga_dist_desc, GA_DIST_DESC_INIT)                       \

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -201,6 +202,45 @@ class Ways(unittest.TestCase):
         code, _, text = self.ga("run", "-n", "2", "-m", "ring", "--device", DEVICES, *SIZE, "--copies", "nccl", variables={"NCCL_NVLS_ENABLE": "1"})
         self.assertEqual(code, 1, text)
         self.assertIn("NCCL_NVLS_ENABLE is not 0", text)
+
+    def timeline(self, *args, emu=""):
+        """The run's JSON, and spans of each rank and stream in the order of their beginnings."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/t.json"
+            found = self.run_("--timeline", path, *args, emu=emu)[0]
+            self.assertEqual(os.listdir(folder), ["t.json"])
+            with open(path, encoding="utf-8") as f:
+                events = json.load(f)["traceEvents"]
+        spans = {}
+        for e in sorted((e for e in events if e["ph"] == "X"), key=lambda e: (e["ts"], e["ts"] + e["dur"])):
+            spans.setdefault((e["pid"], e["tid"]), []).append(e)
+        for stream in spans.values():
+            self.assertTrue(all(e["dur"] >= 0 for e in stream))
+            self.assertTrue(all(a["ts"] + a["dur"] <= b["ts"] + 1e-3 for a, b in zip(stream, stream[1:])), stream)
+        return found, spans, {(e["pid"], e["args"]["name"]) for e in events if e["name"] == "thread_name"}
+
+    def test_timeline(self):
+        """Spans of gathered keys, group by group, and of a ring; each way, threads and processes."""
+        for method, streams in (("llama3", {"compute", "second", "local", "copies"}), ("zigzag", {"compute", "copies"})):
+            for copies, transport, cat, emu in (("peer", "threads", "push", ""), ("host", "processes", "exchange", ""), ("nccl", "threads", "exchange", ""),
+                                                ("peer", "processes", "push", ",graphs")):  # its last three runs are a graph
+                args = ("-n", "2", "-m", method, "--groups", "2", "--backward", "--copies", copies, "--transport", transport, "--runs", "3" if emu else "1")
+                with self.subTest(args=args):
+                    want, _ = self.run_(*args)
+                    found, spans, names = self.timeline(*args, emu=emu)
+                    self.assertEqual((found["bits"], found["sent_bytes"]), (want["bits"], want["sent_bytes"]))
+                    self.assertEqual(names, {(r, s) for r in range(2) for s in streams})
+                    events = [e for stream in spans.values() for e in stream]
+                    self.assertEqual({e["cat"] for e in events if e["args"]["bytes"]}, {cat})
+                    self.assertEqual(sum(e["args"]["bytes"] for e in events), want["sent_bytes"])
+                    for rank in range(2):
+                        groups = {e["args"]["group"] for e in events if e["pid"] == rank and e["cat"] == "attention"}
+                        self.assertEqual(groups, {0, 1} if method == "llama3" else {-1})
+                        if copies == "peer":
+                            self.assertIn(f"wait for rank {1 - rank} (KV)", {e["name"] for e in events if e["pid"] == rank})
+                    for told in found["timeline"]["ranks"]:
+                        self.assertGreater(min(told["attention"], told["communication"], told["no_attention"]), 0)
+                        self.assertAlmostEqual(told["overlapped"] + told["exposed"], told["communication"], 9)
 
     def test_bad_words(self):
         code, _, text = self.ga("run", "--copies", "tcp")

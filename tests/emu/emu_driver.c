@@ -546,6 +546,16 @@ static CUresult e_EventRecord(CUevent event, CUstream stream) {
   emu_event *e = (void *)event;
   STEP();
   if (!emu_event_ask(e)) return CUDA_ERROR_OUT_OF_MEMORY;
+  e->is_captured = emu_is_recording(stream);
+  const emu_work w = {.kind = EMU_RECORD, .event = e, .turn = e->asked};
+  return emu_submit(stream, &w, 0);
+}
+static CUresult e_EventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
+  emu_event *e = (void *)event;
+  STEP();
+  if (flags != CU_EVENT_RECORD_EXTERNAL || !emu_is_recording(stream)) return ERR_INVALID_VALUE;
+  if (!emu_event_ask(e)) return CUDA_ERROR_OUT_OF_MEMORY;
+  e->is_captured = false;
   const emu_work w = {.kind = EMU_RECORD, .event = e, .turn = e->asked};
   return emu_submit(stream, &w, 0);
 }
@@ -569,6 +579,8 @@ static CUresult e_EventQuery(CUevent event) {
 static CUresult e_EventElapsedTime(float *ms, CUevent start, CUevent end) {
   const struct timespec *a = &((const emu_event *)(const void *)start)->at,
                         *b = &((const emu_event *)(const void *)end)->at;
+  if (((const emu_event *)(const void *)start)->is_captured || ((const emu_event *)(const void *)end)->is_captured)
+    return ERR_INVALID_VALUE;
   *ms = (float)((double)(b->tv_sec - a->tv_sec) * 1e3 + (double)(b->tv_nsec - a->tv_nsec) * 1e-6);
   return CUDA_SUCCESS;
 }

@@ -23,6 +23,7 @@ typedef struct emu_event {
   uint64_t asked;  /* records enqueued, on whatever streams: they pass in any order */
   uint64_t *under; /* [n_under] those of them that have not passed */
   size_t n_under, room;
+  bool is_captured;        /* its last record only orders work of a graph: it has no time */
   struct emu_graph *graph; /* that its last record is in; NULL: it was none */
   int users;               /* the owner, and work that is kept */
 } emu_event;

@@ -160,6 +160,7 @@ ga_status cuda_stream_query(ga_stream *stream, bool *done);
 ga_status cuda_event_create(ga_device *device, ga_event **out);
 void cuda_event_destroy(ga_event *event);
 ga_status cuda_event_record(ga_event *event, ga_stream *stream);
+ga_status cuda_event_record_in_graph(ga_event *event, ga_stream *stream);
 ga_status cuda_event_wait(ga_event *event, ga_stream *stream);
 ga_status cuda_event_sync(ga_event *event);
 ga_status cuda_event_query(ga_event *event, bool *done);

@@ -63,6 +63,7 @@ static const ga_device_ops device_ops = {
     .event_create = cuda_event_create,
     .event_destroy = cuda_event_destroy,
     .event_record = cuda_event_record,
+    .event_record_in_graph = cuda_event_record_in_graph,
     .event_wait = cuda_event_wait,
     .event_sync = cuda_event_sync,
     .event_query = cuda_event_query,

@@ -103,7 +103,7 @@ enum {
   CU_MEMHOSTREGISTER_PORTABLE = 1,
   CU_POINTER_DEVICE_ORDINAL = 9
 };
-enum { CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2 };
+enum { CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2, CU_EVENT_RECORD_EXTERNAL = 1 };
 /* Relaxed: work that other threads, or lazy loading, do meanwhile does not end the capture. */
 enum { CU_CAPTURE_RELAXED = 2 };
 enum { CU_CAPTURE_STATUS_NONE = 0 };
@@ -220,6 +220,7 @@ typedef struct CUlaunchConfig {
   X(EventCreate, cuEventCreate, (CUevent * event, unsigned flags)) \
   X(EventDestroy, cuEventDestroy_v2, (CUevent event)) \
   X(EventRecord, cuEventRecord, (CUevent event, CUstream stream)) \
+  X(EventRecordWithFlags, cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned flags)) \
   X(EventSynchronize, cuEventSynchronize, (CUevent event)) \
   X(EventQuery, cuEventQuery, (CUevent event)) \
   X(EventElapsedTime, cuEventElapsedTime, (float *ms, CUevent start, CUevent end)) \

@@ -156,6 +156,13 @@ ga_status cuda_event_record(ga_event *event, ga_stream *stream) {
   return GA_OK;
 }
 
+ga_status cuda_event_record_in_graph(ga_event *event, ga_stream *stream) {
+  const cuda_device *d = event_device(event);
+  GA_TRY(cuda_enter(d));
+  GA_CU(d->cu, EventRecordWithFlags, event_handle(event), cuda_handle_of(stream), CU_EVENT_RECORD_EXTERNAL);
+  return GA_OK;
+}
+
 ga_status cuda_event_wait(ga_event *event, ga_stream *stream) {
   const cuda_device *d = event_device(event);
   GA_TRY(cuda_enter(d));
