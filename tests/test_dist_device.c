@@ -428,19 +428,24 @@ static void test_processes(void **state) {
     }
 }
 
-/* A process is killed while the streams of the other wait for it. */
-static void test_killed_on_device(void **state) {
-  (void)state;
+static void check_killed(const char *method) {
   const double begin = ga_seconds();
-  process_run x = run_processes("ring", 0, 4, 2);
+  process_run x = run_processes(method, 0, 4, 2);
   const rank_job *j = &x.jobs[0];
   assert_int_equal(j->status, GA_ERR_COMM);
-  if (!strstr(j->text, "rank 1 has died")) fail_msg("'%s' names no rank that has died", j->text);
+  if (!strstr(j->text, "rank 1 has died")) fail_msg("%s: '%s' names no rank that has died", method, j->text);
   assert_true(j->ctx_works);
   for (int64_t i = 0; i < x.t.nq * x.s.desc.q_heads * x.s.desc.v_dim; i++) assert_true(x.t.got_o[i] == 0);
   for (int64_t i = 0; i < x.t.nq * x.s.desc.q_heads; i++) assert_true(x.t.got_lse[i] == 0);
-  if (ga_seconds() - begin > 30) fail_msg("took %g s", ga_seconds() - begin);
+  if (ga_seconds() - begin > 30) fail_msg("%s took %g s", method, ga_seconds() - begin);
   end_processes(&x);
+}
+
+/* A process is killed while the streams of the other wait for it. */
+static void test_killed_on_device(void **state) {
+  (void)state;
+  check_killed("ring");
+  check_killed("ulysses");
 }
 
 static void check_long_run(int32_t ranks, double timeout, int32_t copy_ms, int32_t event_ms) {

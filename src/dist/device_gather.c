@@ -133,10 +133,11 @@ void dist_gather_destroy(dist_device *e) {
 }
 
 ga_status dist_gather_query(const dist_device *e, bool *done) {
-  bool second = false, local = false;
+  bool second = false, local = false, taken = true;
   GA_TRY(e->ctx->device->ops->stream_query(e->gather->second, &second));
   GA_TRY(e->ctx->device->ops->stream_query(e->gather->local, &local));
-  *done = second && local;
+  if (e->gather->taking) GA_TRY(e->ctx->device->ops->stream_query(e->gather->taking, &taken));
+  *done = second && local && taken;
   return GA_OK;
 }
 
@@ -153,6 +154,7 @@ int64_t dist_gather_most_spans(const dist_device *e) {
 void dist_gather_name_streams(const dist_device *e) {
   dist_spans_name(e->timeline, e->gather->second, "second");
   dist_spans_name(e->timeline, e->gather->local, "local");
+  if (e->gather->taking) dist_spans_name(e->timeline, e->gather->taking, "results");
 }
 
 /* --- copies --- */
@@ -307,7 +309,7 @@ static ga_status await_inputs(dist_device *e, int32_t g, ga_stream *stream) {
 
 static ga_status push_inputs(dist_device *e, int32_t g) {
   if (e->exchange) return dist_gather_exchange_inputs(e, g);
-  return e->plan->p.splits_heads ? dist_split_push_inputs(e, g) : push_keys(e, g);
+  return e->plan->p.splits_heads ? GA_OK : push_keys(e, g);
 }
 
 static ga_status return_results(dist_device *e, int32_t g) {
@@ -320,9 +322,9 @@ static ga_status run_head_group(dist_device *e, int32_t g) {
   dist_gather *x = e->gather;
   ga_stream *const stream = g % 2 ? x->second : e->compute;
   const bool splits = e->plan->p.splits_heads;
-  if (splits) GA_TRY(dist_split_copy_own(e, g));
   GA_TRY(push_inputs(e, g));
-  if (splits || g < 2) GA_TRY(dist_device_join(e, stream, x->local, "own copy"));
+  if (splits) GA_TRY(dist_device_follow(e, stream, x->copied[g], "own copy"));
+  if (!splits && g < 2) GA_TRY(dist_device_join(e, stream, x->local, "own copy"));
   if (g > 0 && has_results(e) && !e->exchange) GA_TRY(return_results(e, g - 1));
   GA_TRY(e->exchange ? dist_device_join(e, stream, e->copies, "copies") : await_inputs(e, g, stream));
   GA_TRY(dist_gather_run_group(e, g, false));
@@ -469,8 +471,8 @@ ga_status dist_gather_rehearse(dist_device *e) {
 static ga_status enqueue_run(dist_device *e) {
   dist_gather *x = e->gather;
   const tile_device d = {.stream = e->compute};
-  ga_stream *const others[] = {x->local, e->copies, x->second};
-  static const char *const waits[] = {"own copy", "copies", "attention"};
+  ga_stream *const others[] = {x->local, e->copies, x->second, x->taking};
+  static const char *const waits[] = {"own copy", "copies", "attention", "results"};
   const group_heads all = {.n_kv = e->plan->p.kv_heads};
   const block_view own = own_gathered(e, DIST_SLOT_KV);
   const bool splits = e->plan->p.splits_heads;
@@ -485,9 +487,13 @@ static ga_status enqueue_run(dist_device *e) {
   GA_TRY(clear_results(e));
   GA_TRY(dist_gather_run_local(e, false));
   GA_TRY(dist_device_order(e, x->second, e->compute));
+  if (splits) {
+    GA_TRY(dist_device_order(e, x->taking, e->compute));
+    GA_TRY(dist_split_send_inputs(e));
+  }
   for (int32_t g = 0; g < x->groups; g++) GA_TRY(run_head_group(e, g));
   if (has_results(e)) GA_TRY(return_results(e, x->groups - 1));
-  for (size_t i = 0; i < GA_COUNT_OF(others); i++) GA_TRY(dist_device_join(e, e->compute, others[i], waits[i]));
+  for (size_t i = 0; i < (splits ? 4 : 3); i++) GA_TRY(dist_device_join(e, e->compute, others[i], waits[i]));
   if (dist_is_backward(e) && !splits) {
     GA_TRY(take_gradients(e, &d));
     GA_TRY(give_gradients(e, &d));

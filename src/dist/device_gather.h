@@ -26,8 +26,11 @@ struct dist_gather {
   ga_dist_tensors last;      /* of the run before */
   ga_graph *graph;           /* of a run with these; NULL: not recorded */
   bool may_record;
-  uint64_t run_bytes;       /* that a run sends */
-  void *whole[SPLIT_WHOLE]; /* heads are split: O or dQ, and dK with dV, of all tokens and the rank's heads */
+  uint64_t run_bytes; /* that a run sends */
+  /* Where heads are split: */
+  void *whole[SPLIT_WHOLE];             /* O or dQ, and dK with dV, of all tokens and the rank's heads */
+  ga_stream *taking;                    /* results that peers have sent go to the caller's tensors */
+  ga_event *copied[GATHER_MOST_GROUPS]; /* behind own rows of a group's inputs */
   /* Where devices do not write into each other's memory: */
   void *packed[2]; /* what a group of heads receives, and what it sends */
   ga_link_message *messages;
@@ -81,9 +84,9 @@ int64_t dist_split_memory(const dist_problem *p, int32_t rank);
 GA_NODISCARD ga_status dist_split_create(dist_device *e);
 void dist_split_destroy(dist_device *e);
 gather_views dist_split_views(const dist_device *e);
-/* Own rows of a group's inputs go to their places, on `local`; others get theirs, on `copies`. */
-GA_NODISCARD ga_status dist_split_copy_own(dist_device *e, int32_t g);
-GA_NODISCARD ga_status dist_split_push_inputs(dist_device *e, int32_t g);
+/* Of all groups, one behind the other: own rows of inputs go to their places, on `local`, and others are pushed theirs,
+ * on `copies`; those of an exchange go group by group. */
+GA_NODISCARD ga_status dist_split_send_inputs(dist_device *e);
 /* Results of a group go to their owners and into the caller's tensors. */
 GA_NODISCARD ga_status dist_split_send_results(dist_device *e, int32_t g);
 /* A message: into its memory, and out of it. */

@@ -30,6 +30,8 @@ int64_t dist_split_memory(const dist_problem *p, int32_t rank) {
 
 ga_status dist_split_create(dist_device *e) {
   const dist_problem *p = &e->plan->p;
+  GA_TRY(ga_stream_create(e->ctx, &e->gather->taking));
+  for (int32_t g = 0; g < e->gather->groups; g++) GA_TRY(ga_event_create(e->ctx, &e->gather->copied[g]));
   for (int i = 0; i < wholes_of(p); i++)
     GA_TRY(ga_buffer_alloc_zeroed(e->ctx, (size_t)bytes_of_whole(p, e->rank, i), "attention of ranks",
                                   &e->gather->whole[i]));
@@ -37,6 +39,8 @@ ga_status dist_split_create(dist_device *e) {
 }
 
 void dist_split_destroy(dist_device *e) {
+  ga_stream_destroy(e->gather->taking);
+  for (int32_t g = 0; g < GATHER_MOST_GROUPS; g++) ga_event_destroy(e->gather->copied[g]);
   for (int i = 0; i < SPLIT_WHOLE; i++) ga_buffer_free(e->ctx, e->gather->whole[i]);
 }
 
@@ -146,24 +150,26 @@ static ga_status copy_stretches(ga_stream *stream, const row_set *x, ordered_vie
   return copy_neighbours(stream, to.v, from.v, h, &run);
 }
 
-/* On `local`. */
-static ga_status begin_copy(dist_device *e, int32_t tensor, int32_t g) {
-  return dist_span_begin(e->spans, e->gather->local, &(span_of){GA_DIST_WORK_COPY, dist_tensor_name(tensor), -1, g, 0});
+static ga_status begin_copy(dist_device *e, ga_stream *stream, int32_t tensor, int32_t g) {
+  return dist_span_begin(e->spans, stream, &(span_of){GA_DIST_WORK_COPY, dist_tensor_name(tensor), -1, g, 0});
 }
 
 /* --- inputs --- */
 
-ga_status dist_split_copy_own(dist_device *e, int32_t g) {
+/* Own rows of a group's inputs go to their places. */
+static ga_status copy_own_inputs(dist_device *e, int32_t g) {
   const gather_views all = dist_split_views(e);
   const group_heads h = dist_heads_of_group(e, g);
   for (int keys = 0; keys < 2; keys++) {
     const block_view *to = keys ? &all.kv : &all.q, own = caller_view_of(e, to->tensor);
     const row_set rows = own_rows(e, to->tensor);
     const dist_heads heads = {keys ? h.kv : h.q, keys ? h.kv + h.n_kv : h.q + h.n_q};
+    GA_TRY(begin_copy(e, e->gather->local, to->tensor, g));
     GA_TRY(
         copy_stretches(e->gather->local, &rows, (ordered_view){to, BY_TOKEN}, (ordered_view){&own, BY_OWNER}, heads));
+    GA_TRY(dist_span_end(e->spans, e->gather->local));
   }
-  return GA_OK;
+  return ga_event_record(e->ctx, e->gather->copied[g], e->gather->local);
 }
 
 static ga_status push_heads(dist_device *e, const dist_step *s, int32_t g) {
@@ -195,7 +201,13 @@ static ga_status push_blocks(dist_device *e, int32_t g, bool results) {
   return dist_device_note(e, e->copies, DIST_COPIES);
 }
 
-ga_status dist_split_push_inputs(dist_device *e, int32_t g) { return push_blocks(e, g, false); }
+ga_status dist_split_send_inputs(dist_device *e) {
+  for (int32_t g = 0; g < e->gather->groups; g++) {
+    GA_TRY(copy_own_inputs(e, g));
+    if (!e->exchange) GA_TRY(push_blocks(e, g, false));
+  }
+  return GA_OK;
+}
 
 /* --- results --- */
 
@@ -205,7 +217,7 @@ static ga_status give_own_results(dist_device *e, int32_t g) {
     const block_view from = whole_view(e, keys), to = caller_view_of(e, from.tensor);
     const row_set rows = own_rows(e, from.tensor);
     const dist_heads heads = {keys ? h.kv : h.q, keys ? h.kv + h.n_kv : h.q + h.n_q};
-    GA_TRY(begin_copy(e, from.tensor, g));
+    GA_TRY(begin_copy(e, e->gather->local, from.tensor, g));
     GA_TRY(
         copy_stretches(e->gather->local, &rows, (ordered_view){&to, BY_OWNER}, (ordered_view){&from, BY_TOKEN}, heads));
     GA_TRY(dist_span_end(e->spans, e->gather->local));
@@ -213,7 +225,8 @@ static ga_status give_own_results(dist_device *e, int32_t g) {
   return GA_OK;
 }
 
-/* From the window to the caller's tensors, as they come. */
+/* From the window to the caller's tensors, as they come. A device copies within its memory by its multiprocessors, and
+ * so behind the attention that runs there: results of own rows have another stream than those of peers. */
 static ga_status take_results(dist_device *e, int32_t g) {
   const dist_gather *x = e->gather;
   for (int32_t r = 0; r < e->plan->p.ranks; r++) {
@@ -222,15 +235,15 @@ static ga_status take_results(dist_device *e, int32_t g) {
       const dist_step *s = x->moves[i];
       if (!dist_gather_moves(s, DIST_RECEIVE, true, r)) continue;
       if (waits)
-        GA_TRY(dist_device_wait(e, x->local, dist_window_ready(&e->w, e->rank, r), (uint32_t)g + 1,
+        GA_TRY(dist_device_wait(e, x->taking, dist_window_ready(&e->w, e->rank, r), (uint32_t)g + 1,
                                 &(span_of){GA_DIST_WORK_WAIT, "results", r, g, 0}));
       waits = false;
       const block_view from = dist_window_area(&e->w, e->rank, area_of(s->tensor)), to = caller_view_of(e, s->tensor);
       const row_set rows = rows_of_step(e, s);
-      GA_TRY(begin_copy(e, s->tensor, g));
-      GA_TRY(copy_stretches(x->local, &rows, (ordered_view){&to, BY_OWNER}, (ordered_view){&from, BY_OWNER},
+      GA_TRY(begin_copy(e, x->taking, s->tensor, g));
+      GA_TRY(copy_stretches(x->taking, &rows, (ordered_view){&to, BY_OWNER}, (ordered_view){&from, BY_OWNER},
                             dist_heads_of_step(e, s, g)));
-      GA_TRY(dist_span_end(e->spans, x->local));
+      GA_TRY(dist_span_end(e->spans, x->taking));
     }
   }
   return GA_OK;

@@ -128,8 +128,8 @@ static void end_gradients(simulation *s, const gather_times *t, int32_t rank) {
   r->busy += seconds;
 }
 
-/* The last group's results go from the window to the caller's tensors, those of own rows, too. Inputs of own rows, and
- * all else, are copied beside the calls. */
+/* Results go from the window to the caller's tensors, and own ones, too. Multiprocessors do that, behind the last call.
+ * Inputs of own rows are copied while others' come. */
 static void end_split(simulation *s, const gather_times *t, int32_t rank) {
   const dist_problem *p = &s->plan->p;
   const bool backward = p->flags & GA_DIST_BACKWARD;
@@ -137,8 +137,8 @@ static void end_split(simulation *s, const gather_times *t, int32_t rank) {
                kv = backward ? (double)p->kv->rows[rank] * p->kv_heads * (p->head_dim + p->v_dim) : 0,
                home = t->home[rank];
   sim_rank *r = &s->ranks[rank];
-  r->clock = (home > r->clock ? home : r->clock) +
-             sim_memory_seconds(s, 2 * (q + kv) * (double)dist_dtype_bytes(p->dtype) / p->grid.groups);
+  r->clock =
+      (home > r->clock ? home : r->clock) + sim_memory_seconds(s, 2 * (q + kv) * (double)dist_dtype_bytes(p->dtype));
 }
 
 /* Inputs of all groups leave one behind the other; results of a group behind them, once its calls have ended. */
