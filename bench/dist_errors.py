@@ -12,14 +12,15 @@ import subprocess
 from pathlib import Path
 
 BENCH = Path(__file__).resolve().parent
-FILES = (("H200", "h200/dist-gpus.json"), ("H100", "h100/dist-held-out.json"), ("H100", "h100/dist-long-and-dims.json"))
+FILES = (("H200", "h200/dist-gpus.json"), ("H100", "h100/dist-held-out.json"), ("H100", "h100/dist-long-and-dims.json"),
+         ("H100", "h100/dist-ulysses.json"))
 MEMORY = {"H200": 2200.0, "H100": 2200.0 * 3.35 / 4.8}  # GB/s: the default, and by the memories' own rates
 STATE = 0.78  # the default's part of one device's rate
 
 # One device's rate fell there, which ranks do not: K and V of all heads passed through L2 at once, as they no longer do.
 FALLS = {("H200", 262144, 16), ("H100", 1048576, 32)}
-# Ulysses ran tile by tile then; it is plain calls now.
-OTHERWISE = ("ulysses",)
+# Before, Ulysses ran tile by tile, which it no longer does.
+PLAIN_ULYSSES = "h100/dist-ulysses.json"
 
 
 def benches(x):
@@ -47,19 +48,22 @@ def measured():
         for b in benches(found):
             one = next(r["tflops_a_rank"] for r in b["rows"] if r["method"] == "one device")
             for r in b["rows"]:
-                if r["method"] not in ("one device", *OTHERWISE):
+                if r["method"] != "one device" and (r["method"] != "ulysses" or file == PLAIN_ULYSSES):
                     yield {"machine": machine, "ranks": b["ranks"], "tokens": int(b["tokens"]), "heads": b["heads"], "kv_heads": b["kv_heads"],
-                           "dim": b["head_dim"], "method": r["method"], "backward": b["backward"], "unordered": b["backward"], "one": one,
-                           "seconds": r["seconds"]}
+                           "dim": b["head_dim"], "method": r["method"], "backward": b["backward"], "unordered": b.get("unordered", b["backward"]), "one": one,
+                           "seconds": r["seconds"], "now": file == PLAIN_ULYSSES}
         for r in other_machine(found["another_machine"]["rows"]) if "another_machine" in found else ():
             yield {"machine": machine, "ranks": r["ranks"], "tokens": r["tokens"], "heads": r["heads"], "kv_heads": r["kv_heads"], "dim": 128,
-                   "method": "llama3", "backward": True, "unordered": r["unordered"], "one": r["one"], "seconds": r["seconds"]}
+                   "method": "llama3", "backward": True, "unordered": r["unordered"], "one": r["one"], "seconds": r["seconds"], "now": False}
 
 
 def set_of(r):
     """What a row is for. Fitted: latency and launch, the rows with states and the memory, sums in a fixed order."""
     two = r["machine"] == "H200" and r["ranks"] == 2
     gathers = r["method"] == "llama3"
+    if r["now"]:
+        order = "" if not r["backward"] else " backward, any order" if r["unordered"] else " backward, fixed order"
+        return f"{'gathered' if gathers else 'Ulysses'}{order}, of November 28"
     if r["backward"]:
         kind = "backward, any order" if r["unordered"] else "backward, fixed order"
         return kind + (", fitted" if two and not r["unordered"] else ", held out")
@@ -85,7 +89,7 @@ def passes_of_then(r):
     """Seconds of what these runs did and no run does any more: dQ of a rank's first chunk began at zero, and the call added to it.
     A pass over f32 writes the zeros, a pass reads them."""
     chunk = r["tokens"] // (2 * r["ranks"])
-    return 2 * 4 * chunk * r["heads"] * r["dim"] / (MEMORY[r["machine"]] * 1e9) if r["backward"] else 0
+    return 2 * 4 * chunk * r["heads"] * r["dim"] / (MEMORY[r["machine"]] * 1e9) if r["backward"] and not r["now"] else 0
 
 
 def errors(ga, curve=False):
@@ -103,11 +107,11 @@ def main():
     p.add_argument("--rates", action="store_true", help="H200s, by one device's rates of all lengths")
     p.add_argument("--rows", action="store_true", help="each row, too")
     args = p.parse_args()
-    print(f"{'set':32} rows  median  largest error; predicted by measured, least and most")
+    print(f"{'set':48} rows  median  largest error; predicted by measured, least and most")
     for name, rows in sorted(errors(args.ga, args.rates).items()):
         found = [x for x, _ in rows]
         off = [abs(x - 1) for x in found]
-        print(f"{name:32} {len(rows):4} {statistics.median(off):6.1%} {max(off):8.1%}   {min(found):.2f} to {max(found):.2f}")
+        print(f"{name:48} {len(rows):4} {statistics.median(off):6.1%} {max(off):8.1%}   {min(found):.2f} to {max(found):.2f}")
         for x, r in rows if args.rows else ():
             print(f"    {r['machine']} {r['ranks']} x {r['tokens'] // r['ranks']:7} {r['heads']}/{r['kv_heads']} of {r['dim']:3} {r['method']:14} "
                   f"{r['seconds'] * 1e3:9.2f} ms {x:6.2f}")

@@ -446,13 +446,13 @@ static ga_status show_times(const bench *b, const double *seconds) {
           (long long)a->ranks);
     return status;
   }
-  return cmd_print_json(json_pack("{s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:b, s:b, s:I, s:I, s:o, s:o}", "transport",
-                                  a->transport, "device", a->device, "ranks", (json_int_t)a->ranks, "tokens", a->tokens,
-                                  "type", a->type, "heads", (json_int_t)a->heads, "kv_heads", (json_int_t)a->kv_heads,
-                                  "head_dim", (json_int_t)a->head_dim, "causal", !a->full, "backward", a->backward,
-                                  "window", (json_int_t)a->window, "rounds", (json_int_t)a->runs, "rows", list, "rates",
-                                  rates_json(b, one_device_seconds)),
-                        JSON_INDENT(1));
+  return cmd_print_json(
+      json_pack("{s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:b, s:b, s:b, s:I, s:I, s:o, s:o}", "transport",
+                a->transport, "device", a->device, "ranks", (json_int_t)a->ranks, "tokens", a->tokens, "type", a->type,
+                "heads", (json_int_t)a->heads, "kv_heads", (json_int_t)a->kv_heads, "head_dim", (json_int_t)a->head_dim,
+                "causal", !a->full, "backward", a->backward, "unordered", a->unordered, "window", (json_int_t)a->window,
+                "rounds", (json_int_t)a->runs, "rows", list, "rates", rates_json(b, one_device_seconds)),
+      JSON_INDENT(1));
 }
 
 static ga_status bench_contenders(bench *b) {
