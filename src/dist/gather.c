@@ -61,8 +61,8 @@ static void most_gathered(const dist_problem *p, int64_t *most_tiles, int64_t *m
   }
 }
 
-/* Heads of a rank, of all tokens. Backward a kernel takes 128 keys of one head of keys; with few of them two groups took
- * up to 1.5 times as long (H100). */
+/* Heads of a rank, of all tokens. Backward a kernel takes 128 keys of one head of keys; with few of them two groups
+ * took up to 1.5 times as long (H100). */
 static int32_t split_groups(const dist_problem *p) {
   const int32_t most = p->flags & GA_DIST_BACKWARD ? GROUPS_BACKWARD : GROUPS_FORWARD, heads = p->kv_heads / p->ranks;
   if (p->q->rank_start[p->ranks] > (int64_t)MOST_STRETCHES_CUT * p->ranks) return 1; /* each is copied by itself */
