@@ -260,6 +260,7 @@ static ga_status check_run_limits(const char *what, const dist_args *a, bool run
           a->type, a->device);
   REQUIRE(!run || a->ranks <= 64, GA_ERR_ARG, "--ranks %lld: %s takes at most 64", (long long)a->ranks, what);
   REQUIRE(!a->timeline || !strcmp(what, "run"), GA_ERR_ARG, "--timeline is for run; this is %s", what);
+  REQUIRE(!a->timeline || *a->timeline, GA_ERR_ARG, "--timeline '': it must be the name of a file");
   REQUIRE(!a->timeline || strcmp(a->timeline, "-") != 0, GA_ERR_ARG, "--timeline -: it must be a file, not a stream");
   return GA_OK;
 }

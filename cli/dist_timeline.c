@@ -101,6 +101,9 @@ ga_status dist_timeline_check(const char *path) {
   struct stat st;
   FILE *f;
   REQUIRE(stat(path, &st) || S_ISREG(st.st_mode), GA_ERR_IO, "--timeline %s: it is no regular file", path);
+  json_t *text = json_string(path); /* it stands in the JSON of the run */
+  json_decref(text);
+  REQUIRE(text, GA_ERR_ARG, "--timeline %s: the name must be UTF-8", path);
   TRY(name_part(path, part));
   TRY(open_trace(path, part, &f));
   (void)fclose(f);

@@ -30,6 +30,7 @@ static const dist_case dist_cases[] = {
     {"rows without keys", GA_DIST_CAUSAL, 0, 3, {20, 7, 9}, {12, 0, 9}, false},
     {"cached keys", GA_DIST_CAUSAL, 0, 2, {5, 3}, {41, 30}, false},
     {"no queries", GA_DIST_CAUSAL, 0, 2, {0, 4}, {9, 6}, false},
+    {"keys before the window", GA_DIST_CAUSAL, 4, 2, {5, 3}, {41, 30}, false},
 };
 enum { DIST_CASES = sizeof dist_cases / sizeof *dist_cases };
 

@@ -225,6 +225,28 @@ static ga_status show_keys(ga_ctx *ctx, const ga_dist_tensors *io, const hidden_
   return status == GA_OK ? ga_copy_to_device(ctx, there[1], h->data[1], h->bytes[1], NULL) : status;
 }
 
+/* What no run writes is no number. */
+static ga_status spoil_results(const rank_job *j, ga_ctx *ctx, const ga_dist_tensors *io) {
+  const ga_dist_desc *d = j->d;
+  const int64_t each = (int64_t)bytes_of_number(d), nq = ga_dist_layout_tokens(d->q, j->rank) * d->q_heads,
+                nk = ga_dist_layout_tokens(d->kv, j->rank) * d->kv_heads;
+  const struct {
+    void *at;
+    int64_t bytes;
+  } forward[] = {{io->o, nq * d->v_dim * each}, {io->lse, nq * (int64_t)sizeof *io->lse}},
+    backward[] = {{io->dq, nq * d->head_dim * each}, {io->dk, nk * d->head_dim * each}, {io->dv, nk * d->v_dim * each}};
+  const bool back = d->flags & GA_DIST_BACKWARD;
+  ga_status status = GA_OK;
+  for (int i = 0; i < (back ? 3 : 2) && status == GA_OK; i++) {
+    const int64_t bytes = back ? backward[i].bytes : forward[i].bytes;
+    void *const from = malloc((size_t)bytes + 1);
+    memset(from, 0xff, (size_t)bytes + 1);
+    status = ga_copy_to_device(ctx, back ? backward[i].at : forward[i].at, from, (size_t)bytes, NULL);
+    free(from);
+  }
+  return status;
+}
+
 #define SPANS_REQUIRE(cond, ...) \
   if (!(cond)) return ga_error_set(GA_ERR_INTERNAL, __VA_ARGS__)
 
@@ -278,6 +300,7 @@ static ga_status run_one_plan(rank_job *j, ga_ctx *ctx, const ga_dist_tensors *i
   for (int32_t n = 0; n < (j->runs ? j->runs : 2) && status == GA_OK; n++) { /* no run finds anything of another */
     if (n && j->stop_at == 4) (void)kill(getpid(), SIGKILL);
     if (j->zeros_first && n + 1 == j->runs) status = show_keys(ctx, io, &keys);
+    if (status == GA_OK) status = spoil_results(j, ctx, io);
     if (status == GA_OK) status = ga_dist_exec_run(exec, io);
   }
   if (status == GA_OK) j->sent = ga_dist_exec_sent_bytes(exec);

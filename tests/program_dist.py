@@ -114,6 +114,11 @@ class Dist(unittest.TestCase):
         for transport in ("threads", "processes"):
             text = self.ga("run", "-n", "2", "--transport", transport, "--tokens", "6000", "--timeout", "0.01", "--timeline", "/nowhere/t.json", rc=1)
             self.assertEqual(text, "ga dist: --timeline /nowhere/t.json: No such file or directory\n")
+        self.assertIn("--timeline '': it must be the name of a file", self.ga("run", "-n", "2", "--timeline", "", rc=2))
+        with tempfile.TemporaryDirectory() as folder:
+            text = self.ga("run", "-n", "2", "--tokens", "64", "--timeline", os.fsencode(folder) + b"/\xff.json", rc=1)
+            self.assertIn("the name must be UTF-8", text)
+            self.assertEqual(os.listdir(folder), [])
         self.assertIn("must be a file, not a stream", self.ga("run", "-n", "2", "--timeline", "-", rc=2))
         self.assertIn("--timeline is for run; this is bench", self.ga("bench", "-n", "2", "--timeline", "t.json", rc=2))
 

@@ -348,10 +348,10 @@ typedef struct ga_dist_span {
   size_t struct_size;
   int32_t work;            /* ga_dist_work */
   int32_t stream;          /* from 0 on */
-  const char *stream_name; /* "compute", "second", "local", "copies"; on a CPU "host". Static. */
+  const char *stream_name; /* "compute", "second", "local", "copies", "results"; on a CPU "host". Static. */
   const char *what;        /* of which tensors, or what is waited for: "K, V", "own copy"; "" = not told. Static. */
   int32_t peer;            /* rank that it goes to, or that is waited for; -1 = none, or several */
-  int32_t group;           /* of heads, where keys are gathered; -1 = none, or all */
+  int32_t group;           /* of heads, where keys are gathered or heads split; -1 = none, or all */
   int64_t bytes;           /* that go to other ranks: in a run all of them are ga_dist_cost.sent_bytes */
   double begin, end;
 } ga_dist_span;

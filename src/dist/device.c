@@ -36,13 +36,17 @@ static ga_status check_device_problem(const dist_problem *p, const ga_ctx *ctx) 
   const bool is_host = ctx->device->caps.host_memory, plain = dist_is_plain(p);
   GA_REQUIRE(ctx->device->ops->value_wait, GA_ERR_UNSUPPORTED, "dist: %s has no values that streams wait for", name);
   GA_REQUIRE(plain || !(p->flags & (GA_DIST_SINKS | GA_DIST_ALIBI)), GA_ERR_UNSUPPORTED,
-             "dist: plans with sinks or ALiBi run on a cpu context, or gather keys (llama3); this one is of %s", name);
+             "dist: plans with sinks or ALiBi run on a cpu context, or gather keys (llama3; ALiBi: or ulysses); this "
+             "one is of %s",
+             name);
   GA_REQUIRE(!(p->flags & GA_DIST_ALIBI) || p->flags & GA_DIST_CAUSAL, GA_ERR_UNSUPPORTED,
              "dist: ALiBi without a causal mask runs on a cpu context; this one is of %s", name);
   GA_REQUIRE(p->partial_dtype == GA_F32, GA_ERR_UNSUPPORTED, "dist: partial_dtype is %s; on %s it must be f32",
              ga_dtype_name((ga_dtype)p->partial_dtype), name);
-  GA_REQUIRE(is_host || plain || p->dtype != GA_F32, GA_ERR_UNSUPPORTED,
-             "dist: dtype is f32; allowed on %s: f16, bf16, and f32 where keys are gathered (llama3)", name);
+  GA_REQUIRE(
+      is_host || plain || p->dtype != GA_F32, GA_ERR_UNSUPPORTED,
+      "dist: dtype is f32; allowed on %s: f16, bf16, and f32 where keys are gathered (llama3) or heads split (ulysses)",
+      name);
   return GA_OK;
 }
 
@@ -450,6 +454,7 @@ static ga_status enqueue_steps(dist_device *e) {
   if (e->spans) {
     dist_spans_clear(e->spans, false);
     GA_TRY(dist_spans_start(e->spans, e->compute));
+    GA_TRY(dist_device_order(e, e->copies, e->compute)); /* no span begins before the run */
   }
   for (int32_t i = 0; i < g->n_slots; i++) e->slots[i].sent_round = -1;
   for (int64_t i = 0, n; i < g->n_steps; i += n) {

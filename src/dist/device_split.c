@@ -288,18 +288,38 @@ static ga_status clear_view(dist_device *e, const block_view *v) {
   return e->ctx->device->ops->fill(e->compute, v->lse, minus_infinity, (size_t)(v->rows * v->heads));
 }
 
+/* Calls have all rows of a result. */
+static bool calls_write_all(const dist_device *e, const block_view *whole) {
+  const gather_list *l = &e->gather->list;
+  int64_t rows = 0;
+  for (int64_t i = 0; i < l->n_calls; i++) rows += dist_is_of_keys(whole->tensor) ? l->calls[i].n_k : l->calls[i].n_q;
+  return rows == whole->rows;
+}
+
+/* Each peer sends all rows of this rank. Keys that no query sees have zeros of a call as gradients, which need not be
+ * sent. */
+static bool peers_send_all(const dist_device *e, const block_view *own) {
+  const dist_gather *x = e->gather;
+  int64_t rows = 0;
+  for (int64_t i = 0; i < x->n_moves; i++) {
+    const dist_step *s = x->moves[i];
+    if (!dist_gather_moves(s, DIST_RECEIVE, true, -1) || s->tensor != own->tensor) continue;
+    const row_set sent = rows_of_step(e, s);
+    for (int64_t k = 0; k < sent.n; k++) rows += dist_stretch_at(sent.l, sent.owner, sent.pieces[k])->count;
+  }
+  return rows == own->rows * (e->plan->p.ranks - 1);
+}
+
 /* What no call writes is zero, with an LSE of -infinity, and so is what no rank sends. */
 ga_status dist_split_clear(dist_device *e) {
-  const gather_list *l = &e->gather->list;
   for (int keys = 0; keys < wholes_of(&e->plan->p); keys++) {
     const block_view whole = whole_view(e, keys), own = caller_view_of(e, whole.tensor);
-    int64_t covered = 0;
-    for (int64_t i = 0; i < l->n_calls; i++) covered += keys ? l->calls[i].n_k : l->calls[i].n_q;
-    if (covered == whole.rows) continue;
+    const bool clears_whole = !calls_write_all(e, &whole), clears_own = !peers_send_all(e, &own);
+    if (!clears_whole && !clears_own) continue;
     GA_TRY(dist_span_begin(e->spans, e->compute,
                            &(span_of){GA_DIST_WORK_CLEAR, dist_tensor_name(whole.tensor), -1, -1, 0}));
-    GA_TRY(clear_view(e, &whole));
-    GA_TRY(clear_view(e, &own));
+    if (clears_whole) GA_TRY(clear_view(e, &whole));
+    if (clears_own) GA_TRY(clear_view(e, &own));
     GA_TRY(dist_span_end(e->spans, e->compute));
   }
   return GA_OK;
