@@ -83,4 +83,12 @@ bool dist_is_on_host(const dist_args *a);
 bool dist_next_copies(const dist_args *a, size_t *at, char word[DIST_COPIES_WORD]);
 const char *dist_move_name(int32_t move);
 
+/* FNV-1a of 64 bits, from DIST_HASH_START on. */
+#define DIST_HASH_START UINT64_C(14695981039346656037)
+static inline uint64_t dist_hash(uint64_t h, const void *data, size_t bytes) {
+  const unsigned char *p = data;
+  for (size_t i = 0; i < bytes; i++) h = (h ^ p[i]) * UINT64_C(1099511628211);
+  return h;
+}
+
 #endif

@@ -91,12 +91,11 @@ static ga_status draw_to(const reduce_rank *r, int64_t n, int32_t seed, void *de
   return ga_copy_to_device(r->rank->device, device, r->block, (size_t)(n * number_bytes(r->t)), NULL);
 }
 
-/* To r->floats; *bits takes them in (FNV-1a). */
+/* To r->floats; *bits takes them in. */
 static ga_status read_back(const reduce_rank *r, const void *device, int64_t n, uint64_t *bits) {
   const size_t bytes = (size_t)(n * number_bytes(r->t));
-  const unsigned char *p = (const unsigned char *)r->block;
   TRY(ga_copy_to_host(r->rank->device, r->block, device, bytes, NULL));
-  for (size_t i = 0; i < bytes; i++) *bits = (*bits ^ p[i]) * 1099511628211u;
+  *bits = dist_hash(*bits, r->block, bytes);
   return dist_convert(r->rank->host, r->t->dtype, r->block, GA_F32, r->floats, n);
 }
 
@@ -219,7 +218,7 @@ static ga_status time_way(const reduce_rank *r, int64_t n, int way, reduce_resul
 
 static ga_status one_size(const reduce_rank *r, int64_t bytes, reduce_result *found) {
   const int64_t n = bytes / number_bytes(r->t);
-  uint64_t first = 14695981039346656037u, again = first;
+  uint64_t first = DIST_HASH_START, again = first;
   TRY(add_up_ranks(r, n));
   TRY(check_summed(r, n, &first));
   TRY(time_way(r, n, PLAIN, found));

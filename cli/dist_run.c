@@ -144,15 +144,8 @@ static double difference(const float *a, const float *b, int64_t n) {
   return most / top;
 }
 
-/* FNV-1a. */
-static uint64_t add_bits(uint64_t h, const void *data, size_t bytes) {
-  const unsigned char *p = data;
-  for (size_t i = 0; i < bytes; i++) h = (h ^ p[i]) * 1099511628211u;
-  return h;
-}
-
 static ga_status judge_rows(run_rank *j, ga_ctx *ctx, const rank_tensor x[TENSORS]) {
-  j->result.bits = 14695981039346656037u;
+  j->result.bits = DIST_HASH_START;
   for (int i = 0; i < TENSORS; i++) {
     if (!x[i].is_result) continue;
     const int64_t n = ga_dist_layout_tokens(x[i].l, ga_comm_rank(j->comm)) * x[i].width;
@@ -163,7 +156,7 @@ static ga_status judge_rows(run_rank *j, ga_ctx *ctx, const rank_tensor x[TENSOR
     for (int64_t e = 0; e < n && status == GA_OK; e++)
       j->result.other_bits += memcmp(&got[e], &want[e], sizeof *got) != 0;
     if (status == GA_OK) j->result.difference = fmax(j->result.difference, difference(got, want, n));
-    j->result.bits = add_bits(j->result.bits, x[i].rows, (size_t)n * (x[i].dtype == GA_F32 ? 4 : 2));
+    j->result.bits = dist_hash(j->result.bits, x[i].rows, (size_t)n * (x[i].dtype == GA_F32 ? 4 : 2));
     free(want);
     free(got);
     TRY(status);
@@ -193,12 +186,12 @@ static double most_difference(int32_t dtype) { return dtype == GA_BF16 ? 1e-2 : 
 static ga_status report_run(const dist_args *a, const ga_dist_plan *plan, int32_t dtype, const rank_result *results,
                             const dist_timeline *timeline) {
   double worst = 0, seconds = 0;
-  uint64_t sent = 0, others = 0, bits = 14695981039346656037u;
+  uint64_t sent = 0, others = 0, bits = DIST_HASH_START;
   char text[24];
   for (int32_t r = 0; r < a->ranks; r++) {
     worst = fmax(worst, results[r].difference), seconds = fmax(seconds, results[r].seconds);
     sent += results[r].sent, others += results[r].other_bits,
-        bits = add_bits(bits, &results[r].bits, sizeof results[r].bits);
+        bits = dist_hash(bits, &results[r].bits, sizeof results[r].bits);
   }
   dist_summary s;
   TRY(dist_summarise(plan, &s));

@@ -14,10 +14,8 @@
 
 static uint64_t hash_of_host(void) {
   char name[256] = "";
-  uint64_t h = 14695981039346656037u; /* FNV-1a */
   (void)gethostname(name, sizeof name - 1);
-  for (const char *p = name; *p; p++) h = (h ^ (unsigned char)*p) * 1099511628211u;
-  return h;
+  return dist_hash(DIST_HASH_START, name, strlen(name));
 }
 
 static ga_status take_spans(const ga_dist_exec *exec, rank_span *out, int64_t n) {
@@ -146,14 +144,15 @@ static bool add_rank_events(const dist_args *a, const dist_timeline *t, int32_t 
   char device[64], name[96];
   const rank_span *s = spans_of_rank(t, r);
   const double start = start_of_rank(t, r);
+  uint64_t named = 0; /* a bit for each stream, of which there are few */
   bool good = true;
   dist_device_of(a, r, device, sizeof device);
   (void)snprintf(name, sizeof name, "rank %d (%s)", r, device);
   good &= !json_array_append_new(list, name_of("process_name", r, 0, name));
   for (int64_t i = 0; i < t->rank[r].of.spans; i++) {
-    bool known = false;
-    for (int64_t before = 0; before < i && !known; before++) known = s[before].stream == s[i].stream;
-    if (!known) good &= !json_array_append_new(list, name_of("thread_name", r, s[i].stream, s[i].stream_name));
+    const uint64_t bit = (uint64_t)1 << s[i].stream;
+    if (!(named & bit)) good &= !json_array_append_new(list, name_of("thread_name", r, s[i].stream, s[i].stream_name));
+    named |= bit;
     good &= !json_array_append_new(list, event_of(&s[i], r, start));
   }
   return good;

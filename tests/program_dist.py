@@ -10,6 +10,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from trace_rig import read_spans
+
 GA = os.path.abspath(sys.argv.pop(1))
 
 
@@ -80,15 +82,7 @@ class Dist(unittest.TestCase):
             path = f"{folder}/t.json"
             found = json.loads(self.ga("run", "--json", "--timeline", path, *args))
             self.assertEqual(os.listdir(folder), ["t.json"])
-            with open(path, encoding="utf-8") as f:
-                events = json.load(f)["traceEvents"]
-        spans = {}
-        for e in sorted((e for e in events if e["ph"] == "X"), key=lambda e: (e["ts"], e["ts"] + e["dur"])):
-            spans.setdefault((e["pid"], e["tid"]), []).append(e)
-        for stream in spans.values():
-            self.assertTrue(all(e["dur"] >= 0 for e in stream))
-            self.assertTrue(all(a["ts"] + a["dur"] <= b["ts"] + 1e-3 for a, b in zip(stream, stream[1:])), stream)
-        return found, spans, {(e["pid"], e["args"]["name"]) for e in events if e["name"] == "thread_name"}
+            return found, *read_spans(self, path)
 
     def test_timeline(self):
         """Ranks are processes of the trace. Its bytes are those of the run, whose bits it leaves as they are; its sums are the spans'."""

@@ -295,13 +295,9 @@ static ga_status push_gradients(dist_device *e, int32_t g) {
 
 /* --- a group of heads --- */
 
-static bool takes_from(const dist_device *e, bool results, int32_t peer) {
-  return has_moves(e, DIST_RECEIVE, results, peer);
-}
-
 static ga_status await_inputs(dist_device *e, int32_t g, ga_stream *stream) {
   for (int32_t r = 0; r < e->plan->p.ranks; r++)
-    if (takes_from(e, false, r))
+    if (has_moves(e, DIST_RECEIVE, false, r))
       GA_TRY(dist_device_wait(e, stream, dist_window_arrived(&e->w, e->rank, r), (uint32_t)g + 1,
                               &(span_of){GA_DIST_WORK_WAIT, dist_gather_moved(e, false), r, g, 0}));
   return GA_OK;
@@ -357,7 +353,7 @@ static ga_status take_gradients(dist_device *e, const tile_device *d) {
   const dist_gather *x = e->gather;
   int64_t taken = 0;
   for (int32_t r = 0; r < e->plan->p.ranks && !d->rehearsal && !e->exchange; r++)
-    if (takes_from(e, true, r))
+    if (has_moves(e, DIST_RECEIVE, true, r))
       GA_TRY(dist_device_wait(e, e->compute, dist_window_ready(&e->w, e->rank, r), (uint32_t)e->gather->groups,
                               &(span_of){GA_DIST_WORK_WAIT, dist_gather_moved(e, true), r, -1, 0}));
   for (int64_t i = 0; i < x->n_moves; i++) {
@@ -450,8 +446,8 @@ static ga_status reset_counters(dist_device *e) {
   ga_status (*const write)(ga_stream *, uint32_t *, uint32_t) = e->ctx->device->ops->value_write;
   if (e->exchange) return GA_OK;
   for (int32_t r = 0; r < e->plan->p.ranks; r++) {
-    if (takes_from(e, false, r)) GA_TRY(write(e->compute, dist_window_arrived(&e->w, e->rank, r), 0));
-    if (takes_from(e, true, r)) GA_TRY(write(e->compute, dist_window_ready(&e->w, e->rank, r), 0));
+    if (has_moves(e, DIST_RECEIVE, false, r)) GA_TRY(write(e->compute, dist_window_arrived(&e->w, e->rank, r), 0));
+    if (has_moves(e, DIST_RECEIVE, true, r)) GA_TRY(write(e->compute, dist_window_ready(&e->w, e->rank, r), 0));
   }
   return GA_OK;
 }

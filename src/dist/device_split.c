@@ -67,6 +67,17 @@ static block_view caller_view_of(const dist_device *e, int32_t tensor) {
   return dist_caller_view(&e->plan->p, e->io, e->rank, slot);
 }
 
+/* Where the rank has what it sends. */
+static block_view sent_view_of(const dist_device *e, int32_t tensor) {
+  return dist_is_result(tensor) ? whole_view(e, dist_is_of_keys(tensor)) : caller_view_of(e, tensor);
+}
+
+/* Of a group, in a tensor of keys or of queries. */
+static dist_heads heads_of_side(const dist_device *e, int32_t g, bool keys) {
+  const group_heads h = dist_heads_of_group(e, g);
+  return keys ? (dist_heads){h.kv, h.kv + h.n_kv} : (dist_heads){h.q, h.q + h.n_q};
+}
+
 static split_area area_of(int32_t tensor) {
   const bool keys = dist_is_of_keys(tensor);
   return dist_is_result(tensor) ? (keys ? SPLIT_DKV : SPLIT_OUT) : keys ? SPLIT_KV : SPLIT_Q;
@@ -159,11 +170,10 @@ static ga_status begin_copy(dist_device *e, ga_stream *stream, int32_t tensor, i
 /* Own rows of a group's inputs go to their places. */
 static ga_status copy_own_inputs(dist_device *e, int32_t g) {
   const gather_views all = dist_split_views(e);
-  const group_heads h = dist_heads_of_group(e, g);
   for (int keys = 0; keys < 2; keys++) {
     const block_view *to = keys ? &all.kv : &all.q, own = caller_view_of(e, to->tensor);
     const row_set rows = own_rows(e, to->tensor);
-    const dist_heads heads = {keys ? h.kv : h.q, keys ? h.kv + h.n_kv : h.q + h.n_q};
+    const dist_heads heads = heads_of_side(e, g, keys);
     GA_TRY(begin_copy(e, e->gather->local, to->tensor, g));
     GA_TRY(
         copy_stretches(e->gather->local, &rows, (ordered_view){to, BY_TOKEN}, (ordered_view){&own, BY_OWNER}, heads));
@@ -174,8 +184,7 @@ static ga_status copy_own_inputs(dist_device *e, int32_t g) {
 
 static ga_status push_heads(dist_device *e, const dist_step *s, int32_t g) {
   const bool result = dist_is_result(s->tensor);
-  const block_view to = dist_window_area(&e->w, s->peer, area_of(s->tensor)),
-                   from = result ? whole_view(e, dist_is_of_keys(s->tensor)) : caller_view_of(e, s->tensor);
+  const block_view to = dist_window_area(&e->w, s->peer, area_of(s->tensor)), from = sent_view_of(e, s->tensor);
   const row_set rows = rows_of_step(e, s);
   const span_of push = {GA_DIST_WORK_PUSH, dist_tensor_name(s->tensor), s->peer, g, s->bytes / e->gather->groups};
   GA_TRY(dist_span_begin(e->spans, e->copies, &push));
@@ -212,11 +221,10 @@ ga_status dist_split_send_inputs(dist_device *e) {
 /* --- results --- */
 
 static ga_status give_own_results(dist_device *e, int32_t g) {
-  const group_heads h = dist_heads_of_group(e, g);
   for (int keys = 0; keys < wholes_of(&e->plan->p); keys++) {
     const block_view from = whole_view(e, keys), to = caller_view_of(e, from.tensor);
     const row_set rows = own_rows(e, from.tensor);
-    const dist_heads heads = {keys ? h.kv : h.q, keys ? h.kv + h.n_kv : h.q + h.n_q};
+    const dist_heads heads = heads_of_side(e, g, keys);
     GA_TRY(begin_copy(e, e->gather->local, from.tensor, g));
     GA_TRY(
         copy_stretches(e->gather->local, &rows, (ordered_view){&to, BY_OWNER}, (ordered_view){&from, BY_TOKEN}, heads));
@@ -263,7 +271,7 @@ ga_status dist_split_send_results(dist_device *e, int32_t g) {
 
 ga_status dist_split_pack(dist_device *e, const dist_step *s, const block_view *packed) {
   const bool result = dist_is_result(s->tensor);
-  const block_view from = result ? whole_view(e, dist_is_of_keys(s->tensor)) : caller_view_of(e, s->tensor);
+  const block_view from = sent_view_of(e, s->tensor);
   const row_set rows = rows_of_step(e, s);
   return copy_stretches(e->copies, &rows, (ordered_view){packed, PACKED},
                         (ordered_view){&from, result ? BY_TOKEN : BY_OWNER},

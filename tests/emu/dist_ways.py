@@ -11,6 +11,10 @@ import sys
 import tempfile
 import time
 import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from trace_rig import read_spans  # noqa: E402
 
 GA, NCCL, BROKEN = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
 SIZE = ("--type", "bf16", "--tokens", "130", "--heads", "2", "--kv-heads", "2", "--timeout", "60")
@@ -209,15 +213,7 @@ class Ways(unittest.TestCase):
             path = f"{folder}/t.json"
             found = self.run_("--timeline", path, *args, emu=emu)[0]
             self.assertEqual(os.listdir(folder), ["t.json"])
-            with open(path, encoding="utf-8") as f:
-                events = json.load(f)["traceEvents"]
-        spans = {}
-        for e in sorted((e for e in events if e["ph"] == "X"), key=lambda e: (e["ts"], e["ts"] + e["dur"])):
-            spans.setdefault((e["pid"], e["tid"]), []).append(e)
-        for stream in spans.values():
-            self.assertTrue(all(e["dur"] >= 0 for e in stream))
-            self.assertTrue(all(a["ts"] + a["dur"] <= b["ts"] + 1e-3 for a, b in zip(stream, stream[1:])), stream)
-        return found, spans, {(e["pid"], e["args"]["name"]) for e in events if e["name"] == "thread_name"}
+            return found, *read_spans(self, path)
 
     def test_timeline(self):
         """Spans of gathered keys, group by group, and of a ring; each way, threads and processes."""
