@@ -322,7 +322,7 @@ static void test_shared_weights(void **state) {
   const ga_ctx_options cpu = {.struct_size = sizeof cpu, .device = "cpu", .threads = 1};
   assert_int_equal(ga_ctx_create(&cpu, &more.ctx), GA_OK);
   assert_int_equal(ga_model_share(o.model, more.ctx, &more.model), GA_OK);
-  assert_ptr_equal(more.model->layers, o.model->layers);
+  assert_ptr_equal(more.model->weights, o.model->weights);
   assert_ptr_not_equal(more.model->ctx, o.model->ctx);
   assert_ptr_equal(ga_model_tokenizer(more.model), ga_model_tokenizer(o.model));
   ga_session *s = open_session(&o, GA_F32, 512);

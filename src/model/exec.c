@@ -117,12 +117,12 @@ static int64_t rows_of_op(const ga_exec *e, const fused_op *op) {
   return op->rows == ROWS_TOKENS ? e->step->n_tokens : e->step->n_out;
 }
 
-static const ga_matrix *matrix_of(const ga_exec *e, const fused_op *op, int i) {
-  return ga_weight_at(e->model, op->matrix[i].weight, op->layer);
+static const ga_weight *matrix_of(const ga_exec *e, const fused_op *op, int i) {
+  return ga_weight_at(e->model, (weight_ref){op->matrix[i].weight, op->layer});
 }
 
-static ga_vector vector_of(const ga_exec *e, weight_id id, int32_t layer) {
-  return id == W_NONE ? NULL : *(const ga_vector *)ga_weight_at(e->model, id, layer);
+static const float *vector_of(const ga_exec *e, weight_id id, int32_t layer) {
+  return id == W_NONE ? NULL : ga_weight_at(e->model, (weight_ref){id, layer})->data;
 }
 
 static const float *rope_freq(const ga_exec *e, bool local) {
@@ -138,12 +138,12 @@ static float *scales_of_cache(const ga_exec *e, kv_kind kind, void *codes, int32
 /* --- launches --- */
 
 static ga_status run_embed(const ga_exec *e, const fused_op *op) {
-  const ga_matrix *table = matrix_of(e, op, 0);
+  const ga_weight *table = matrix_of(e, op, 0);
   const int32_t *const ids[] = {e->step->ids, e->step->positions, e->step->types};
   ga_embed_desc d = GA_EMBED_DESC_INIT;
   d.tokens = rows_of_op(e, op);
-  d.vocab = table->rows;
-  d.width = table->cols;
+  d.vocab = ga_weight_rows(table);
+  d.width = ga_weight_cols(table);
   d.w_dtype = (int32_t)table->dtype;
   d.scale = op->scale;
   return ga_embed(e->ctx, &d, &(ga_embed_io){.ids = ids[op->ids], .table = table->data, .y = rows_at(e, &op->y)}, NULL);

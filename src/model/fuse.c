@@ -99,13 +99,13 @@ static const ga_node *add_node_of(const fuser *f, int32_t i, ga_value_id added, 
   return add && add->in[1] == added && used_once(f, added) ? add : NULL;
 }
 
-static const ga_matrix *matrix_at(const fuser *f, const ga_node *linear) {
-  return ga_weight_at(f->target->model, linear->weight, linear->layer);
+static const ga_weight *matrix_at(const fuser *f, const ga_node *linear) {
+  return ga_weight_at(f->target->model, (weight_ref){linear->weight, linear->layer});
 }
 
 /* Weights that one launch may read. */
 static bool alike(const fuser *f, const ga_node *a, const ga_node *b) {
-  const ga_matrix *x = matrix_at(f, a), *y = matrix_at(f, b);
+  const ga_weight *x = matrix_at(f, a), *y = matrix_at(f, b);
   return x->dtype == y->dtype && x->layout == y->layout && (a->bias == W_NONE) == (b->bias == W_NONE) &&
          a->scale == b->scale;
 }

@@ -1,7 +1,7 @@
 #include "model/fuse.h"
 
-static const ga_matrix *weight_of_op(const ga_model *model, const fused_op *op, int i) {
-  return ga_weight_at(model, op->matrix[i].weight, op->layer);
+static const ga_weight *weight_of_op(const ga_model *model, const fused_op *op, int i) {
+  return ga_weight_at(model, (weight_ref){op->matrix[i].weight, op->layer});
 }
 
 static int64_t stride_of(const fused_rows *r) { return r->stride == r->cols ? 0 : r->stride; }
@@ -17,12 +17,12 @@ static bool rounds_x_of(const ga_model *model, const fused_op *op, int64_t rows)
 }
 
 ga_gemm_fused_desc fused_gemm_desc(const ga_model *model, const fused_op *op, int64_t rows) {
-  const ga_matrix *w = weight_of_op(model, op, 0);
+  const ga_weight *w = weight_of_op(model, op, 0);
   ga_gemm_fused_desc fused = GA_GEMM_FUSED_DESC_INIT;
   ga_gemm_desc *d = &fused.plain;
   d->m = rows;
-  d->n = w->rows;
-  d->k = w->cols;
+  d->n = ga_weight_rows(w);
+  d->k = ga_weight_cols(w);
   d->w_dtype = (int32_t)w->dtype;
   d->w_layout = (int32_t)w->layout;
   d->x_stride = stride_of(&op->x);
@@ -44,7 +44,7 @@ ga_gemm_fused_desc fused_gemm_desc(const ga_model *model, const fused_op *op, in
     return fused;
   }
   for (int i = 1; i < op->n_matrices; i++) {
-    fused.n_more[i - 1] = weight_of_op(model, op, i)->rows;
+    fused.n_more[i - 1] = ga_weight_rows(weight_of_op(model, op, i));
     fused.y_more_stride[i - 1] = stride_of(&op->matrix[i].y);
   }
   return fused;

@@ -29,23 +29,20 @@ typedef struct ga_hparams {
   double rope_base, rope_base_local;
 } ga_hparams;
 
-/* [rows, cols] on the device: y = W x with one row per output. data NULL = the model does not have it. */
-typedef struct ga_matrix {
-  const void *data;
-  int64_t rows, cols;
+#define GA_WEIGHT_DIMS 4
+
+/* A tensor of the model, on the device of its layer. Matrices are [rows, cols] with y = W x, so that a row makes one
+ * element of y; stacks of matrices have further dimensions before these. Vectors are f32. */
+typedef struct ga_weight {
+  const void *data;             /* NULL: the model does not have it */
+  int64_t dims[GA_WEIGHT_DIMS]; /* [n_dims] the outermost first */
+  int32_t n_dims;
   ga_dtype dtype;
   ga_layout layout;
-} ga_matrix;
+} ga_weight;
 
-/* f32 on the device; NULL = the model does not have it. */
-typedef const float *ga_vector;
-
-typedef struct ga_layer {
-  ga_vector attn_norm, attn_norm_b, q_norm, k_norm, post_attn_norm, post_attn_norm_b;
-  ga_vector q_b, k_b, v_b, qkv_b, o_b;
-  ga_vector ffn_norm, ffn_norm_b, post_ffn_norm, post_ffn_norm_b, gate_b, up_b, down_b;
-  ga_matrix q, k, v, qkv, o, gate, up, down;
-} ga_layer;
+static inline int64_t ga_weight_rows(const ga_weight *w) { return w->n_dims > 1 ? w->dims[w->n_dims - 2] : 1; }
+static inline int64_t ga_weight_cols(const ga_weight *w) { return w->n_dims ? w->dims[w->n_dims - 1] : 0; }
 
 #define GA_MODEL_MAX_PLACEMENTS 9 /* the CPU and eight GPUs */
 
@@ -95,12 +92,7 @@ struct ga_model {
   ga_template *chat_template;
   char template_error[256];
 
-  ga_matrix token_embd;               /* native layout: rows are looked up */
-  ga_matrix position_embd, type_embd; /* native, f32: gpt2, bert */
-  ga_vector embd_norm, embd_norm_b;   /* bert */
-  ga_vector output_norm, output_norm_b, output_b;
-  ga_matrix output; /* head; a packed view of token_embd when tied */
-  ga_layer *layers;
+  ga_weight *weights; /* by layer and weight_id: ga_weight_at (weight_spec.h) */
 
   float rope_magnitude[ROPE_TABLES];
 };

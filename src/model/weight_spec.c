@@ -2,13 +2,14 @@
 
 #include <stdio.h>
 
+#include "base/mem.h"
+#include "base/status.h"
+
 const weight_spec ga_weight_specs[W_COUNT] = {
-#define X(id, name, kind, field, rows, cols, is_norm) \
-  [W_##id] = {name, kind, false, offsetof(ga_model, field), rows, cols, is_norm},
+#define X(id, name, kind, rows, cols, is_norm) [W_##id] = {name, kind, false, rows, cols, is_norm},
     GA_MODEL_WEIGHTS(X)
 #undef X
-#define X(id, name, kind, field, rows, cols, is_norm) \
-  [W_##id] = {name, kind, true, offsetof(ga_layer, field), rows, cols, is_norm},
+#define X(id, name, kind, rows, cols, is_norm) [W_##id] = {name, kind, true, rows, cols, is_norm},
         GA_LAYER_WEIGHTS(X)
 #undef X
 };
@@ -42,14 +43,18 @@ const char *ga_weight_name(weight_id id, int32_t il, char text[GA_WEIGHT_NAME_BY
   return text;
 }
 
-void *ga_weight_field(ga_model *model, weight_id id, int32_t il) {
-  const weight_spec *s = &ga_weight_specs[id];
-  char *base = s->of_layer ? (char *)&model->layers[il] : (char *)model;
-  return base + s->offset;
+ga_status ga_weights_create(int32_t n_layers, ga_weight **out) {
+  void *p;
+  *out = NULL;
+  GA_TRY(ga_mem_zalloc(((size_t)n_layers + 1) * W_COUNT, sizeof **out, "model", &p));
+  *out = p;
+  return GA_OK;
 }
 
-const void *ga_weight_at(const ga_model *model, weight_id id, int32_t il) {
-  const weight_spec *s = &ga_weight_specs[id];
-  const char *base = s->of_layer ? (const char *)&model->layers[il] : (const char *)model;
-  return base + s->offset;
+/* The first W_COUNT slots are for tensors of the whole model; those of each layer follow. */
+static size_t slot_of(weight_id id, int32_t il) {
+  return (ga_weight_specs[id].of_layer ? ((size_t)il + 1) * W_COUNT : 0) + (size_t)id;
 }
+
+ga_weight *ga_weight_slot(ga_model *model, weight_id id, int32_t il) { return &model->weights[slot_of(id, il)]; }
+const ga_weight *ga_weight_at(const ga_model *model, weight_ref w) { return &model->weights[slot_of(w.id, w.layer)]; }

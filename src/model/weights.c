@@ -116,16 +116,16 @@ static ga_status transpose(const ga_model_tensor *t, const char *src, void **cop
 #define SLICE_ROWS (16 * GA_PACK_ROWS)
 
 /* t: the tensor whose pages to give back, NULL when src is a copy of it. */
-static ga_status pack_on_host(loader *l, const ga_model_tensor *t, const char *src, const ga_matrix *m, char *dst) {
+static ga_status pack_on_host(loader *l, const ga_model_tensor *t, const char *src, const ga_weight *m, char *dst) {
   ga_ctx *ctx = l->placement->ctx;
   ga_pack_desc desc = GA_PACK_DESC_INIT;
-  desc.k = m->cols;
+  desc.k = ga_weight_cols(m);
   desc.w_dtype = (int32_t)m->dtype;
   desc.w_layout = (int32_t)m->layout;
-  for (int64_t row = 0; row < m->rows; row += desc.n) {
+  for (int64_t row = 0; row < ga_weight_rows(m); row += desc.n) {
     uint64_t native, packed;
-    desc.n = ga_min_i64(SLICE_ROWS, m->rows - row);
-    GA_TRY(ga_dtype_bytes(m->dtype, desc.n * m->cols, &native));
+    desc.n = ga_min_i64(SLICE_ROWS, ga_weight_rows(m) - row);
+    GA_TRY(ga_dtype_bytes(m->dtype, desc.n * ga_weight_cols(m), &native));
     GA_TRY(ga_pack_bytes(ctx, &desc, &packed));
     GA_TRY(ga_pack(ctx, &desc, src, dst, NULL));
     if (t) ga_model_file_forget_shard(l->model->file, t, (uint64_t)(src - (const char *)t->view.data), native);
@@ -136,19 +136,19 @@ static ga_status pack_on_host(loader *l, const ga_model_tensor *t, const char *s
 }
 
 /* To a device: from the file, or from a copy of it, to where it stays or to where it is packed from. */
-static ga_status upload_matrix(loader *l, const ga_model_tensor *t, const void *copy, ga_matrix *m, void *dst) {
+static ga_status upload_matrix(loader *l, const ga_model_tensor *t, const void *copy, ga_weight *m, void *dst) {
   ga_upload_source from = {
       .n = t->bytes, .bytes = copy, .file = l->model->file, .tensor = t, .tell = tell_piece, .user = l};
   if (m->dtype != t->view.dtype) { /* told in the file's bytes */
-    GA_TRY(ga_dtype_bytes(m->dtype, m->rows * m->cols, &from.n));
+    GA_TRY(ga_dtype_bytes(m->dtype, ga_weight_rows(m) * ga_weight_cols(m), &from.n));
     from.tell = NULL;
     GA_TRY(tell(l, t->bytes));
   }
   if (m->layout == GA_LAYOUT_NATIVE) return ga_upload(l->uploader, &from, dst);
   void *staged;
   ga_pack_desc desc = GA_PACK_DESC_INIT;
-  desc.n = m->rows;
-  desc.k = m->cols;
+  desc.n = ga_weight_rows(m);
+  desc.k = ga_weight_cols(m);
   desc.w_dtype = (int32_t)m->dtype;
   desc.w_layout = (int32_t)m->layout;
   GA_TRY(ga_uploader_staging(l->uploader, from.n, &staged));
@@ -158,10 +158,10 @@ static ga_status upload_matrix(loader *l, const ga_model_tensor *t, const void *
 
 /* Packs native weights or leaves them native; copy: of the tensor, where it cannot be used as it lies in the file, else
  * NULL. */
-static ga_status store_matrix(loader *l, const ga_model_tensor *t, const void *copy, ga_matrix *m) {
+static ga_status store_matrix(loader *l, const ga_model_tensor *t, const void *copy, ga_weight *m) {
   uint64_t bytes;
   void *dst;
-  GA_TRY(ga_pack_choose(l->placement->ctx, m->dtype, m->rows, m->cols, &m->layout, &bytes));
+  GA_TRY(ga_pack_choose(l->placement->ctx, m->dtype, ga_weight_rows(m), ga_weight_cols(m), &m->layout, &bytes));
   if (m->layout == GA_LAYOUT_NATIVE && !copy && is_host(l)) {
     m->data = t->view.data;
     return GA_OK;
@@ -217,15 +217,15 @@ static ga_status converters(loader *l, ga_pool **out) {
   return GA_OK;
 }
 
-static ga_status read_promoted(loader *l, const ga_model_tensor *t, const ga_matrix *m, void **copy, uint64_t *bytes) {
+static ga_status read_promoted(loader *l, const ga_model_tensor *t, const ga_weight *m, void **copy, uint64_t *bytes) {
   ga_pool *pool;
   GA_TRY(converters(l, &pool));
   if (t->view.dtype == GA_E4M3)
-    return ga_promote_e4m3(pool, l->model->file, t, m->rows, m->cols, m->dtype, copy, bytes);
+    return ga_promote_e4m3(pool, l->model->file, t, ga_weight_rows(m), ga_weight_cols(m), m->dtype, copy, bytes);
   return ga_promote_q8_0(pool, l->model->file, t, copy, bytes);
 }
 
-static ga_status load_matrix(loader *l, const ga_model_tensor *t, matrix_change change, ga_matrix *m) {
+static ga_status load_matrix(loader *l, const ga_model_tensor *t, matrix_change change, ga_weight *m) {
   void *copy = NULL;
   uint64_t bytes;
   if (t->view.dtype == GA_E4M3 || m->dtype != t->view.dtype)
@@ -242,7 +242,7 @@ static ga_status load_matrix(loader *l, const ga_model_tensor *t, matrix_change 
   return status;
 }
 
-static ga_status load_promoted_table(loader *l, const ga_model_tensor *t, ga_matrix *m) {
+static ga_status load_promoted_table(loader *l, const ga_model_tensor *t, ga_weight *m) {
   void *copy, *dst;
   uint64_t bytes;
   GA_TRY(read_promoted(l, t, m, &copy, &bytes));
@@ -254,7 +254,7 @@ static ga_status load_promoted_table(loader *l, const ga_model_tensor *t, ga_mat
 }
 
 /* Table: native on the device; in the map where that is host memory. */
-static ga_status load_table(loader *l, const ga_model_tensor *t, ga_matrix *m) {
+static ga_status load_table(loader *l, const ga_model_tensor *t, ga_weight *m) {
   m->layout = GA_LAYOUT_NATIVE;
   if (m->dtype != t->view.dtype) return load_promoted_table(l, t, m);
   if (in_map(l->model, l->placement->ctx, t)) {
@@ -309,7 +309,14 @@ static ga_status split_vector(const loader *l, void *values, size_t bytes) {
   return GA_OK;
 }
 
-static ga_status load_vector(loader *l, const ga_model_tensor *t, bool is_norm, bool is_qkv, ga_vector *out) {
+static ga_weight weight_vector(const void *data, int64_t n) {
+  return (ga_weight){.data = data, .dims = {n}, .n_dims = 1, .dtype = GA_F32, .layout = GA_LAYOUT_NATIVE};
+}
+static ga_weight weight_matrix(int64_t rows, int64_t cols, ga_dtype dtype) {
+  return (ga_weight){.dims = {rows, cols}, .n_dims = 2, .dtype = dtype};
+}
+
+static ga_status load_vector(loader *l, const ga_model_tensor *t, bool is_norm, bool is_qkv, ga_weight *out) {
   void *host, *device = NULL;
   const uint64_t bytes = (uint64_t)tensor_elements(t) * sizeof(float);
   GA_TRY(ga_mem_alloc(bytes + t->bytes, t->name, &host));
@@ -319,7 +326,7 @@ static ga_status load_vector(loader *l, const ga_model_tensor *t, bool is_norm, 
   if (status == GA_OK && is_qkv) status = split_vector(l, host, bytes);
   if (status == GA_OK) status = upload(l, host, bytes, &device);
   ga_mem_free(host);
-  if (status == GA_OK) *out = device;
+  if (status == GA_OK) *out = weight_vector(device, tensor_elements(t));
   return status;
 }
 
@@ -357,7 +364,7 @@ static ga_status check_weight_dtype(const weight_spec *spec, const ga_model_tens
 }
 
 /* Weights of heads, for each of which a folder has a tensor; *found is false where it lacks the first. */
-static ga_status load_heads(loader *l, const weight_spec *spec, int32_t il, ga_vector *out, bool *found) {
+static ga_status load_heads(loader *l, const weight_spec *spec, int32_t il, ga_weight *out, bool *found) {
   const int32_t dim = l->model->hparams.head_dim,
                 heads = (int32_t)(ga_weight_dim(&l->model->hparams, spec->cols) / dim);
   const int stem = (int)(strlen(spec->name) - strlen(".weight"));
@@ -379,7 +386,7 @@ static ga_status load_heads(loader *l, const weight_spec *spec, int32_t il, ga_v
   }
   if (status == GA_OK && *found) status = upload(l, host, (size_t)heads * (size_t)dim * sizeof(float), &device);
   ga_mem_free(host);
-  *out = device;
+  if (device) *out = weight_vector(device, (int64_t)heads * dim);
   return status;
 }
 
@@ -391,7 +398,7 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
   if (!t) {
     bool found = false;
     if (spec->kind == KIND_VECTOR && spec->rows == DIM_HEAD)
-      GA_TRY(load_heads(l, spec, il, ga_weight_field(l->model, use->id, il), &found));
+      GA_TRY(load_heads(l, spec, il, ga_weight_slot(l->model, use->id, il), &found));
     GA_REQUIRE(found || use->optional, GA_ERR_FORMAT, "tensor %s is missing; %s needs it", name, p->arch->name);
     return GA_OK;
   }
@@ -405,18 +412,16 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
   GA_TRY(check_weight_dtype(spec, t));
   GA_REQUIRE(change == CHANGE_NONE || t->view.dtype != GA_E4M3, GA_ERR_UNSUPPORTED,
              "%s is e4m3; %s has no scales for that", t->name, p->arch->name);
-  void *field = ga_weight_field(l->model, use->id, il);
+  ga_weight *slot = ga_weight_slot(l->model, use->id, il);
   if (spec->kind == KIND_VECTOR)
-    GA_TRY(load_vector(l, t, spec->is_norm, is_qkv, field));
+    GA_TRY(load_vector(l, t, spec->is_norm, is_qkv, slot));
   else {
-    ga_matrix *m = field;
-    *m = (ga_matrix){.dtype = t->view.dtype,
-                     .rows = spec->rows == DIM_TYPES ? 1 : ga_weight_dim(p, spec->rows),
-                     .cols = ga_weight_dim(p, spec->cols)};
-    m->dtype = spec->kind == KIND_TABLE ? ga_table_dtype(t)
-               : change == CHANGE_NONE  ? ga_stored_dtype(l->model, l->placement->ctx, t)
-                                        : t->view.dtype;
-    GA_TRY(spec->kind == KIND_MATRIX ? load_matrix(l, t, change, m) : load_table(l, t, m));
+    const ga_dtype dtype = spec->kind == KIND_TABLE ? ga_table_dtype(t)
+                           : change == CHANGE_NONE  ? ga_stored_dtype(l->model, l->placement->ctx, t)
+                                                    : t->view.dtype;
+    *slot =
+        weight_matrix(spec->rows == DIM_TYPES ? 1 : ga_weight_dim(p, spec->rows), ga_weight_dim(p, spec->cols), dtype);
+    GA_TRY(spec->kind == KIND_MATRIX ? load_matrix(l, t, change, slot) : load_table(l, t, slot));
   }
   return l->uploader && spec->kind != KIND_VECTOR ? GA_OK : tell(l, t->bytes); /* uploads tell of each piece */
 }
@@ -424,10 +429,11 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
 /* Tied head: the embedding again, packed. Its native pages are then needed for looked-up rows alone. */
 static ga_status tie_output(loader *l) {
   ga_model *model = l->model;
-  if (model->output.data || !ga_arch_weight(model->hparams.arch, W_OUTPUT)) return GA_OK;
+  ga_weight *output = ga_weight_slot(model, W_OUTPUT, model->hparams.n_layers);
+  if (output->data || !ga_arch_weight(model->hparams.arch, W_OUTPUT)) return GA_OK;
   const ga_model_tensor *t = ga_model_file_find(model->file, "token_embd.weight");
-  model->output = (ga_matrix){.dtype = ga_table_dtype(t), .rows = model->hparams.vocab, .cols = model->hparams.width};
-  return load_matrix(l, t, CHANGE_NONE, &model->output);
+  *output = weight_matrix(model->hparams.vocab, model->hparams.width, ga_table_dtype(t));
+  return load_matrix(l, t, CHANGE_NONE, output);
 }
 
 /* Frequencies of rotary embedding, at each placement. Local layers have divisors only where they are all of one kind
@@ -571,14 +577,12 @@ static ga_status fill_placements(loader *l) {
 
 ga_status ga_weights_load(ga_model *model, const ga_model_options *options) {
   loader l = {.model = model, .progress = options ? options->progress : NULL, .user = options ? options->user : NULL};
-  void *p;
   count_totals(model, &l);
   if (model->is_plan) return GA_OK;
   GA_TRY(ga_model_file_bool_or(model->file, "ga.norm_plus_one", false, &l.norm_plus_one));
   GA_TRY(ga_model_file_bool_or(model->file, "ga.gpt2_transposed", false, &l.is_transposed));
   GA_TRY(ga_model_file_bool_or(model->file, "ga.qkv_by_head", false, &l.qkv_by_head));
-  GA_TRY(ga_mem_zalloc((size_t)model->hparams.n_layers, sizeof(ga_layer), "model", &p));
-  model->layers = p;
+  GA_TRY(ga_weights_create(model->hparams.n_layers, &model->weights));
   const ga_status status = fill_placements(&l);
   ga_pool_destroy(l.threads);
   GA_TRY(status);

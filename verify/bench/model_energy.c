@@ -1,7 +1,7 @@
 /* ga bench --model --energy: joules a prompt token and a generated token, and what the time of a generated token is at
  * least. */
 #include "base/status.h"
-#include "model/model.h"
+#include "model/weight_spec.h"
 #include "verify/bench/bench.h"
 #include "verify/bench/bench_model.h"
 #include "verify/bench/energy.h"
@@ -50,12 +50,12 @@ static ga_status answers(const bench_model_args *a, opened *o, const int32_t *id
 /* What a generated token reads at least: weights, without the table that rows are looked up in, and keys and values. */
 static double token_bytes(const bench_model_args *a, const opened *o) {
   const ga_model *model = o->model;
-  const ga_matrix *table = &model->token_embd;
+  const ga_weight *table = ga_weight_at(model, (weight_ref){.id = W_TOKEN_EMBD});
   const ga_dtype_traits *t = ga_dtype_info(table->dtype);
   double bytes = (double)a->depth * (double)model->info.kv_token_bytes;
   for (int32_t i = 0; i < model->n_placements; i++) bytes += (double)model->placements[i].plan.weights;
   if (model->placements[0].ctx->device->caps.host_memory) return bytes; /* the table is the file's map */
-  return bytes - (double)table->rows * (double)table->cols / t->block_elems * t->block_bytes;
+  return bytes - (double)ga_weight_rows(table) * (double)ga_weight_cols(table) / t->block_elems * t->block_bytes;
 }
 
 static void print_energy(const char *name, const figure *f) {
