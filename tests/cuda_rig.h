@@ -43,7 +43,7 @@ typedef struct data {
   void *x, *b, *y;
 } data;
 
-static inline ga_status launch_add(ga_ctx *ctx, const data *v, ga_stream *stream) {
+static inline ga_status launch_one_add(ga_ctx *ctx, const data *v, ga_stream *stream) {
   ga_add_desc d = GA_ADD_DESC_INIT;
   d.rows = 3;
   d.width = 100;

@@ -15,8 +15,8 @@ static void graphs(void **state) {
   assert_text("the stream records none");
   assert_int_equal(ga_graph_begin(ctx, s), GA_OK);
   assert_int_equal(ga_graph_begin(ctx, s), GA_ERR_STATE);
-  assert_int_equal(launch_add(ctx, &v, s), GA_OK); /* loads meanwhile */
-  assert_int_equal(launch_add(ctx, &v, s), GA_OK);
+  assert_int_equal(launch_one_add(ctx, &v, s), GA_OK); /* loads meanwhile */
+  assert_int_equal(launch_one_add(ctx, &v, s), GA_OK);
   assert_int_equal(ga_copy_to_device(ctx, v.x, &v, 8, s), GA_ERR_STATE);
   assert_text("copy to device: the stream records a graph");
   assert_int_equal(ga_stream_sync(ctx, s), GA_ERR_STATE);
@@ -62,7 +62,7 @@ static ga_status record_and_replay(ga_ctx *ctx, ga_stream *s, const data *v) {
   ga_graph *graph = NULL;
   ga_status status = ga_graph_begin(ctx, s);
   if (status != GA_OK) return status;
-  ga_status added = launch_add(ctx, v, s);
+  ga_status added = launch_one_add(ctx, v, s);
   status = ga_graph_end(ctx, s, &graph);
   if (status == GA_OK) status = ga_graph_launch(ctx, graph, s);
   ga_graph_destroy(graph);
@@ -74,7 +74,7 @@ static ga_status time_one(ga_ctx *ctx, ga_stream *s, ga_event *mark[2], const da
   ga_status status = ga_event_create(ctx, &mark[0]);
   if (status == GA_OK) status = ga_event_create(ctx, &mark[1]);
   if (status == GA_OK) status = ga_event_record(ctx, mark[0], s);
-  if (status == GA_OK) status = launch_add(ctx, v, s);
+  if (status == GA_OK) status = launch_one_add(ctx, v, s);
   if (status == GA_OK) status = ga_event_record(ctx, mark[1], s);
   if (status == GA_OK) status = ga_stream_wait_event(ctx, s, mark[1]);
   return status == GA_OK ? ga_event_elapsed(mark[0], mark[1], &ms) : status;

@@ -227,7 +227,7 @@ static void launches_and_loads_once(void **state) {
   data v;
   assert_int_equal(mockcu.loads, 0);
   assert_int_equal(make_data(ctx, &v), GA_OK);
-  for (int i = 0; i < 3; i++) assert_int_equal(launch_add(ctx, &v, NULL), GA_OK);
+  for (int i = 0; i < 3; i++) assert_int_equal(launch_one_add(ctx, &v, NULL), GA_OK);
   assert_int_equal(mockcu.loads, 1);
   assert_int_equal(mockcu.launches, 3);
   assert_ptr_equal(mockcu.loaded_image, image);
@@ -250,14 +250,14 @@ static void faults_name_the_kernel(void **state) {
   assert_int_equal(make_data(ctx, &v), GA_OK);
   mockcu.fail_name = "cuModuleLoadData";
   mockcu.fail_rc = 209;
-  assert_int_equal(launch_add(ctx, &v, NULL), GA_ERR_DEVICE);
+  assert_int_equal(launch_one_add(ctx, &v, NULL), GA_ERR_DEVICE);
   assert_text(ADD ": cuModuleLoadData: CUDA_ERROR_MOCK (209)");
   mockcu.fail_name = "cuLaunchKernelEx";
   mockcu.fail_rc = 701;
-  assert_int_equal(launch_add(ctx, &v, NULL), GA_ERR_DEVICE);
+  assert_int_equal(launch_one_add(ctx, &v, NULL), GA_ERR_DEVICE);
   assert_text(ADD ": cuLaunchKernelEx: CUDA_ERROR_MOCK (701): told to fail");
   mockcu.fail_name = NULL;
-  assert_int_equal(launch_add(ctx, &v, NULL), GA_OK);
+  assert_int_equal(launch_one_add(ctx, &v, NULL), GA_OK);
   mockcu.fail_name = "cuStreamSynchronize";
   mockcu.fail_rc = 700;
   assert_int_equal(ga_stream_sync(ctx, NULL), GA_ERR_DEVICE);
@@ -277,22 +277,22 @@ static void bad_arguments(void **state) {
   assert_int_equal(make_data(ctx, &v), GA_OK);
   w = v;
   w.y = (char *)v.y + 2;
-  assert_int_equal(launch_add(ctx, &w, NULL), GA_ERR_ARG);
+  assert_int_equal(launch_one_add(ctx, &w, NULL), GA_ERR_ARG);
   assert_text("add: y is at ");
   assert_text("must be a multiple of 4 bytes");
   w = v;
   w.b = host;
-  assert_int_equal(launch_add(ctx, &w, NULL), GA_ERR_ARG);
+  assert_int_equal(launch_one_add(ctx, &w, NULL), GA_ERR_ARG);
   assert_text(ADD ": b is at ");
   assert_text("which is no memory of cuda:0");
-  assert_int_equal(launch_add(other, &v, NULL), GA_ERR_ARG); /* the mock's memory is all of device 0 */
+  assert_int_equal(launch_one_add(other, &v, NULL), GA_ERR_ARG); /* the mock's memory is all of device 0 */
   assert_text(ADD ": x is memory of cuda:0; the stream is on cuda:1");
   ga_stream *theirs;
   assert_int_equal(ga_stream_create(other, &theirs), GA_OK);
-  assert_int_equal(launch_add(ctx, &v, theirs), GA_ERR_ARG);
+  assert_int_equal(launch_one_add(ctx, &v, theirs), GA_ERR_ARG);
   assert_text("add: the stream is of another context, on cuda:1; this one is on cuda:0");
   w.x = NULL;
-  assert_int_equal(launch_add(ctx, &w, NULL), GA_ERR_ARG);
+  assert_int_equal(launch_one_add(ctx, &w, NULL), GA_ERR_ARG);
   assert_text("add: x is null");
   assert_int_equal(mockcu.launches, 0);
   assert_int_equal(ga_buffer_alloc(NULL, 1, &w.x), GA_ERR_ARG);

@@ -23,15 +23,15 @@ static void a_range_a_launch(void **state) {
   assert_int_equal(make_data(ctx, &v), GA_OK);
   cuda_nvtx_replace(&mock);
   seen[0] = 0;
-  assert_int_equal(launch_add(ctx, &v, NULL), GA_OK);
+  assert_int_equal(launch_one_add(ctx, &v, NULL), GA_OK);
   assert_string_equal(seen, "[" ADD "]");
   mockcu.fail_name = "cuLaunchKernelEx";
   mockcu.fail_rc = 1;
-  assert_int_equal(launch_add(ctx, &v, NULL), GA_ERR_DEVICE);
+  assert_int_equal(launch_one_add(ctx, &v, NULL), GA_ERR_DEVICE);
   assert_string_equal(seen, "[" ADD "][" ADD "]");
   mockcu.fail_name = NULL;
   cuda_nvtx_replace(NULL);
-  assert_int_equal(launch_add(ctx, &v, NULL), GA_OK); /* nobody listens */
+  assert_int_equal(launch_one_add(ctx, &v, NULL), GA_OK); /* nobody listens */
   assert_string_equal(seen, "[" ADD "][" ADD "]");
   free_data(ctx, &v);
   ga_ctx_destroy(ctx);

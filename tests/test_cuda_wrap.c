@@ -27,7 +27,7 @@ static void unwrap_rig(rig *r) {
 static void work_goes_to_it(void **state) {
   (void)state;
   rig r = wrap_rig();
-  assert_int_equal(launch_add(r.ctx, &r.v, r.s), GA_OK);
+  assert_int_equal(launch_one_add(r.ctx, &r.v, r.s), GA_OK);
   assert_int_equal(mockcu.launches, 1);
   assert_ptr_equal(cuda_handle_of(r.s), r.native);
   assert_int_equal(ga_stream_sync(r.ctx, r.s), GA_OK);
@@ -44,7 +44,7 @@ static void the_default_stream(void **state) {
   mockcu.has_default_stream = true;
   assert_int_equal(make_data(ctx, &v), GA_OK);
   assert_int_equal(ga_stream_wrap(ctx, NULL, &s), GA_OK);
-  assert_int_equal(launch_add(ctx, &v, s), GA_OK);
+  assert_int_equal(launch_one_add(ctx, &v, s), GA_OK);
   free_data(ctx, &v); /* behind the stream's work */
   ga_stream_destroy(s);
   ga_ctx_destroy(ctx);
@@ -53,9 +53,9 @@ static void the_default_stream(void **state) {
 static void while_it_is_recorded(void **state) {
   (void)state;
   rig r = wrap_rig();
-  assert_int_equal(launch_add(r.ctx, &r.v, r.s), GA_OK); /* makes the plan */
+  assert_int_equal(launch_one_add(r.ctx, &r.v, r.s), GA_OK); /* makes the plan */
   assert_true(mockcu_caller_begins(r.native));
-  assert_int_equal(launch_add(r.ctx, &r.v, r.s), GA_OK);
+  assert_int_equal(launch_one_add(r.ctx, &r.v, r.s), GA_OK);
   assert_true(mockcu.last.captured);
   assert_int_equal(ga_stream_sync(r.ctx, r.s), GA_ERR_STATE);
   assert_text("sync: the caller records the stream");
@@ -76,10 +76,10 @@ static void a_plan_that_is_not_there(void **state) {
   (void)state;
   rig r = wrap_rig();
   assert_true(mockcu_caller_begins(r.native));
-  assert_int_equal(launch_add(r.ctx, &r.v, r.s), GA_ERR_STATE);
+  assert_int_equal(launch_one_add(r.ctx, &r.v, r.s), GA_ERR_STATE);
   assert_text("add: the caller records the stream: make the plan before");
   mockcu_caller_ends(r.native);
-  assert_int_equal(launch_add(r.ctx, &r.v, r.s), GA_OK);
+  assert_int_equal(launch_one_add(r.ctx, &r.v, r.s), GA_OK);
   unwrap_rig(&r);
 }
 
@@ -104,10 +104,10 @@ static void wrapped_while_it_is_recorded(void **state) {
   rig r = wrap_rig();
   ga_stream *late[2];
   const CUstream native = mockcu_caller_stream();
-  assert_int_equal(launch_add(r.ctx, &r.v, r.s), GA_OK);
+  assert_int_equal(launch_one_add(r.ctx, &r.v, r.s), GA_OK);
   assert_true(mockcu_caller_begins(native));
   assert_int_equal(ga_stream_wrap(r.ctx, native, &late[0]), GA_OK);
-  assert_int_equal(launch_add(r.ctx, &r.v, late[0]), GA_OK);
+  assert_int_equal(launch_one_add(r.ctx, &r.v, late[0]), GA_OK);
   assert_true(cuda_counters_of(late[0]) != cuda_counters_of(r.s));
   assert_int_equal(ga_stream_wrap(r.ctx, native, &late[1]), GA_ERR_STATE); /* there was one spare */
   assert_text("wrap a stream before the recording");
@@ -166,7 +166,7 @@ static ga_status life_with_the_default_stream(CUstream native) {
   if (status != GA_OK) return status;
   status = make_data(ctx, &v);
   if (status == GA_OK) status = ga_stream_wrap(ctx, native, &s);
-  if (status == GA_OK) status = launch_add(ctx, &v, s);
+  if (status == GA_OK) status = launch_one_add(ctx, &v, s);
   if (status == GA_OK) status = ga_stream_sync(ctx, s);
   free_data(ctx, &v);
   ga_stream_destroy(s);

@@ -56,8 +56,7 @@ static ga_status embed_tokens(ga_model *model, ga_exec *e, const int32_t *ids, i
   float *x = (float *)host;
   int32_t *ints = host ? (int32_t *)(x + rows / sizeof(float)) : NULL;
   if (status == GA_OK) status = run_embedding(model, e, ids, n, ints, device);
-  if (status == GA_OK)
-    status = ga_copy_to_host(model->ctx, x, e->buffer[model->graph->values[model->graph->result].buffer], rows, NULL);
+  if (status == GA_OK) status = ga_copy_to_host(model->ctx, x, exec_result(e), rows, NULL);
   if (status == GA_OK) pool(&model->hparams, model->graph->pooling, x, n, out);
   ga_buffer_free(model->ctx, device);
   ga_mem_free(host);

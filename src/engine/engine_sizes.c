@@ -59,13 +59,14 @@ static ga_status draws_workspace(const ga_model *model, const ga_engine_options 
 static ga_status tokens_that_fit(const ga_model *model, const ga_engine_options *o, const ga_session_sizes *s,
                                  int64_t *tokens) {
   ga_memory_info m = GA_MEMORY_INFO_INIT;
-  uint64_t each[KV_KINDS], workspace, draws;
+  uint64_t each[KV_KINDS], workspace, draws, activations;
   GA_TRY(ga_ctx_memory(model->ctx, &m));
   for (int kind = 0; kind < KV_KINDS; kind++)
     GA_TRY(kv_cache_page_bytes(&model->hparams, s->kv_dtype, (kv_kind)kind, &each[kind]));
   GA_TRY(exec_workspace(model, model->ctx, s, &workspace));
   GA_TRY(draws_workspace(model, o, &draws));
-  const uint64_t others = exec_bytes(model, s->batch, s->max_out) + (draws > workspace ? draws : workspace);
+  GA_TRY(exec_bytes(model, s->batch, s->max_out, &activations));
+  const uint64_t others = activations + (draws > workspace ? draws : workspace);
   const uint64_t room = m.free_bytes / 10 * 9 > others ? m.free_bytes / 10 * 9 - others : 0;
   int64_t low = 0, high = MAX_KV_TOKENS / GA_KV_PAGE; /* pages */
   while (low < high) {

@@ -237,7 +237,7 @@ ga_status device_rows_put(ga_engine *e, engine_step *step) {
 ga_status device_rows_sample(ga_engine *e, const step_samples *at, int32_t first, int32_t n) {
   const ga_sample_fused_desc d = rows_desc(e, n);
   int32_t *in = e->inputs.device;
-  const ga_sample_fused_io io = {.plain = {.logits = e->exec.buffer[BUF_LOGITS],
+  const ga_sample_fused_io io = {.plain = {.logits = exec_result(&e->exec),
                                            .bias = e->sampler.bias,
                                            .rng = (uint64_t *)(void *)(in + at->rng) + 4 * first,
                                            .id = in + at->ids + first},
@@ -253,11 +253,10 @@ ga_status device_rows_keep_first(const ga_engine *e, const step_samples *at, int
   d.vocab = (int64_t)n * e->model->hparams.vocab;
   d.width = 1;
   d.w_dtype = GA_F32;
-  return ga_embed(e->ctx, &d,
-                  &(ga_embed_io){.ids = e->sampler.row_starts,
-                                 .table = e->exec.buffer[BUF_LOGITS],
-                                 .y = e->inputs.device + at->first},
-                  NULL);
+  return ga_embed(
+      e->ctx, &d,
+      &(ga_embed_io){.ids = e->sampler.row_starts, .table = exec_result(&e->exec), .y = e->inputs.device + at->first},
+      NULL);
 }
 
 ga_status device_rows_fetch(ga_engine *e, const engine_step *step) {
@@ -271,7 +270,7 @@ ga_status device_rows_fetch(ga_engine *e, const engine_step *step) {
 
 /* Row i of the logits on the device; n of its numbers. */
 static ga_status fetch_logits(ga_engine *e, int32_t i, size_t n) {
-  const float *logits = e->exec.buffer[BUF_LOGITS];
+  const float *logits = exec_result(&e->exec);
   return ga_copy_to_host(e->ctx, e->logits, logits + (size_t)i * (size_t)e->model->hparams.vocab, n * sizeof(float),
                          NULL);
 }

@@ -181,7 +181,7 @@ static ga_status deliver_rows(ga_session *s, int32_t first, int32_t base, int32_
       GA_TRY(exec_head(e));
     }
     float *block = out->into ? out->into + (size_t)(base + at - wanted) * vocab : host;
-    GA_TRY(ga_copy_to_host(e->ctx, block, e->buffer[BUF_LOGITS], (size_t)step->n_out * vocab * sizeof(float), NULL));
+    GA_TRY(ga_copy_to_host(e->ctx, block, exec_result(e), (size_t)step->n_out * vocab * sizeof(float), NULL));
     all_read(s);
     for (int32_t i = 0; out->row && i < step->n_out; i++)
       GA_TRY(out->row(out->user, base + at + i, block + (size_t)i * vocab));

@@ -47,7 +47,7 @@ struct ga_session {
 
 /* The part with the head. */
 static inline session_stage *session_last(ga_session *s) { return &s->stages[s->model->n_placements - 1]; }
-static inline const float *session_logits(ga_session *s) { return session_last(s)->exec.buffer[BUF_LOGITS]; }
+static inline const float *session_logits(ga_session *s) { return exec_result(&session_last(s)->exec); }
 
 /* Logits of one row, in host memory, valid during the call. row counts from the first id of the eval call. */
 typedef ga_status (*session_row_fn)(void *user, int32_t row, const float *logits);

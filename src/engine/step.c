@@ -159,7 +159,7 @@ static bool wants_logits(const engine_step *step) {
 
 /* Logits of n rows from `first` on are on the device: to where engine_take_rows can read them. */
 static ga_status deliver_block(ga_engine *e, const engine_step *step, int32_t first, int32_t n) {
-  const float *logits = e->exec.buffer[BUF_LOGITS];
+  const float *logits = exec_result(&e->exec);
   if (e->logits) {
     const size_t bytes = (size_t)n * (size_t)e->model->hparams.vocab * sizeof(float);
     GA_TRY(ga_copy_to_host(e->ctx, e->logits, logits, bytes, NULL));

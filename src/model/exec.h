@@ -1,11 +1,12 @@
-/* Running a model's programs (fuse.h) on the layers of a placement: a loop over launches.
+/* Runs a model's programs (program.h) on the layers of a placement: a loop over launches.
  *
- * Activations are f32 rows on the device. Everything is enqueued on the context's stream. */
+ * Values are f32 rows on the device. Everything is enqueued on the context's stream. */
 #ifndef GA_MODEL_EXEC_H
 #define GA_MODEL_EXEC_H
 
-#include "model/fuse.h"
 #include "model/kv_cache.h"
+#include "model/pass/fuse.h"
+#include "model/pass/memory.h"
 
 /* Where layers of a kind have the sequences' keys and values. */
 typedef struct ga_step_pages {
@@ -36,7 +37,14 @@ typedef struct ga_step {
 typedef ga_status (*exec_watch_fn)(void *user, ga_ctx *ctx, weight_id matrix, int32_t layer, const float *x,
                                    int64_t rows, int64_t cols, int64_t stride);
 
-/* Buffers for up to max_tokens tokens a step, and the programs of the steps that there have been. */
+/* A program and the memory of its values that share memory. */
+typedef struct exec_program {
+  ga_program *program; /* NULL: not made yet */
+  char *scratch;       /* the arena's, or `own` */
+  void *own;           /* memory of a program for which the arena is too small; NULL: none */
+} exec_program;
+
+/* Memory for up to max_tokens tokens a step, and the programs of the steps that there have been. */
 typedef struct ga_exec {
   const ga_model *model;
   const ga_placement *placement; /* whose layers it runs */
@@ -44,35 +52,45 @@ typedef struct ga_exec {
   const ga_step *step;
   const ga_kv_cache *kv; /* NULL: no cache, attention among the step's own tokens (encoders) */
   int32_t max_tokens, max_out;
-  bool is_invariant;        /* a token's numbers do not depend on what else is in its step: set before the first one */
-  bool rounds_x;            /* to e4m3, in products of fuse_target: set before the first step */
-  float *buffer[BUF_COUNT]; /* NULL: not used here */
-  float *gathered;          /* [max_out, d] the rows out_rows; made when first needed */
-  bool is_long;             /* by the frequencies of ROPE_LONG, whose magnitude is ROPE_GLOBAL's */
-  exec_watch_fn watch;      /* NULL: none. Of steps of more than FUSED_FEW tokens, whose products do nothing to x */
+  int32_t first, end; /* nodes of the graph */
+  bool is_invariant;  /* a token's numbers do not depend on what else is in its step: set before the first one */
+  bool rounds_x;      /* to e4m3, in products of fuse_target: set before the first step */
+  memory_pins pins;   /* values that have one address in all programs */
+  char *arena;
+  uint64_t arena_bytes;
+  bool is_long;        /* by the frequencies of ROPE_LONG, whose magnitude is ROPE_GLOBAL's */
+  exec_watch_fn watch; /* NULL: none. Of steps of more than FUSED_FEW tokens, whose products do nothing to x */
   void *watch_user;
-  fused_program *programs[FUSED_FEW + 1][FUSED_FEW + 1]; /* by fused_class of tokens and of rows of logits */
+  exec_program programs[FUSED_FEW + 1][FUSED_FEW + 1]; /* by fused_class of tokens and of rows of logits */
+  const exec_program *running;
 } ga_exec;
 
-/* Allocates the buffers for the layers of a placement; release with exec_destroy. Only the last placement has logits.
- * kv may be NULL and must live as long. context: the most tokens of a sequence. */
+/* Allocates memory for the layers of a placement; release with exec_destroy. Only the last placement has logits. kv
+ * may be NULL and must live as long. context: the most tokens of a sequence. */
 GA_NODISCARD ga_status exec_create(const ga_model *model, const ga_placement *placement, const ga_kv_cache *kv,
                                    int32_t max_tokens, int32_t max_out, int32_t context, ga_exec *out);
 void exec_destroy(ga_exec *e);
-/* Of one with is_invariant: whether its context has batch-invariant rows for all products; asks the planner alone. */
+/* With is_invariant: fails where the context lacks batch-invariant rows for a product. Asks the planner alone. */
 GA_NODISCARD ga_status exec_check_invariant(ga_exec *e);
-/* Of one with rounds_x: GA_ERR_UNSUPPORTED if no weight of its placement, or no row of its context, takes rounded X. */
+/* With rounds_x: GA_ERR_UNSUPPORTED if no weight of the placement, or no row of its context, takes rounded X. */
 GA_NODISCARD ga_status exec_check_rounds_x(ga_exec *e);
-/* Runs the placement's layers on e->step, with the embedding before them at the first placement and the head behind
- * them at the last. Encoders leave [T, d] in BUF_X; the others [n_out, V] in BUF_LOGITS. */
+/* Runs the placement's layers on e->step, with the embedding before them at the first placement and the head after
+ * them at the last. exec_result has what they compute: logits [n_out, V], or [T, d] of encoders. */
 GA_NODISCARD ga_status exec_run(ga_exec *e);
-/* The head again, for other rows of the same step. */
+/* Runs the head again, for other rows of the same step. */
 GA_NODISCARD ga_status exec_head(ga_exec *e);
-/* The layers before these leave their result where these begin. */
+/* Where the last placement leaves the graph's result; the same address for all steps. */
+float *exec_result(const ga_exec *e);
+/* Copies what these layers read of those of `before`, after these have run. */
 GA_NODISCARD ga_status exec_take_over(ga_exec *e, const ga_exec *before);
 
-/* Bytes of the buffers. */
-uint64_t exec_bytes(const ga_model *model, int32_t max_tokens, int32_t max_out);
+/* Address of the rows of a value in the running program, and elements between its rows. */
+float *exec_rows(const ga_exec *e, value_id v);
+int64_t exec_stride(const ga_exec *e, value_id v);
+GA_NODISCARD ga_status exec_launch(const ga_exec *e, const launch *l); /* exec_launch.c */
+
+/* Bytes of an exec's memory for all layers; max_out 0: without those of the head. */
+GA_NODISCARD ga_status exec_bytes(const ga_model *model, int32_t max_tokens, int32_t max_out, uint64_t *bytes);
 /* The largest workspace that the products and the attention of such a session need on ctx. */
 GA_NODISCARD ga_status exec_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes,
                                       uint64_t *bytes);

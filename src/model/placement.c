@@ -71,7 +71,7 @@ typedef struct candidate {
   ga_ctx *ctx;
   bool host, has_table, has_head;
   ga_weight_need *layers, table, head;
-  uint64_t available, kv_layer, kv_token, activations, workspace, spare;
+  uint64_t available, kv_layer, kv_token, activations, with_head, workspace, spare;
   int32_t most; /* layers that fit */
 } candidate;
 
@@ -115,7 +115,8 @@ static ga_status candidate_of(const planner *pl, ga_ctx *ctx, candidate *c) {
   if (cache) GA_TRY(ga_kv_bytes(p, pl->sizes.kv_dtype, slots, &k, &v));
   c->kv_layer = k + v;
   c->kv_token = c->kv_layer / (uint64_t)slots;
-  c->activations = exec_bytes(model, pl->sizes.batch, 0);
+  GA_TRY(exec_bytes(model, pl->sizes.batch, 0, &c->activations));
+  GA_TRY(exec_bytes(model, pl->sizes.batch, pl->sizes.max_out, &c->with_head));
   if (!c->host) GA_TRY(exec_workspace(model, ctx, &pl->sizes, &c->workspace));
   return GA_OK;
 }
@@ -128,20 +129,18 @@ static void add_need(ga_weight_need *sum, const ga_weight_need *n) {
 }
 
 /* The plan of layers [first, end) on c. */
-static ga_model_placement placement_of(const planner *pl, const candidate *c, int32_t first, int32_t end,
-                                       uint64_t *taken) {
+static ga_model_placement placement_of(const candidate *c, int32_t first, int32_t end, uint64_t *taken) {
   ga_weight_need w = {0};
   const uint64_t layers = (uint64_t)(end - first);
   for (int32_t il = first; il < end; il++) add_need(&w, &c->layers[il]);
   if (c->has_table) add_need(&w, &c->table);
   if (c->has_head) add_need(&w, &c->head);
-  const uint64_t logits = c->has_head ? exec_bytes(pl->model, 0, pl->sizes.max_out) : 0;
   ga_model_placement plan = {.device = ga_ctx_device_name(c->ctx),
                              .first_layer = first,
                              .n_layers = end - first,
                              .weights = w.held,
                              .kv = layers * c->kv_layer,
-                             .activations = c->activations + logits,
+                             .activations = c->has_head ? c->with_head : c->activations,
                              .workspace = 2 * c->workspace, /* of the stream and of a recorded step */
                              .staging = w.staged,
                              .spare = c->spare + (c->host ? 0 : w.taken + ga_weights_shared(w.small) - w.held),
@@ -153,9 +152,9 @@ static ga_model_placement placement_of(const planner *pl, const candidate *c, in
   return plan;
 }
 
-static bool layers_fit(const planner *pl, const candidate *c, int32_t first, int32_t end) {
+static bool layers_fit(const candidate *c, int32_t first, int32_t end) {
   uint64_t taken;
-  (void)placement_of(pl, c, first, end, &taken);
+  (void)placement_of(c, first, end, &taken);
   return taken <= c->available;
 }
 
@@ -181,7 +180,7 @@ void ga_placement_text(const ga_model_placement *p, char *text, size_t capacity)
 static ga_status does_not_fit(const planner *pl, const candidate *c, int32_t first, int32_t end) {
   char parts[256], needed[24], there[24], fewer[64] = "", shorter[64] = "";
   uint64_t taken;
-  const ga_model_placement p = placement_of(pl, c, first, end, &taken);
+  const ga_model_placement p = placement_of(c, first, end, &taken);
   const uint64_t short_by = taken - c->available;
   ga_placement_text(&p, parts, sizeof parts);
   if (!c->host && c->most > 0) (void)snprintf(fewer, sizeof fewer, "; %d layers would fit", c->most);
@@ -198,7 +197,7 @@ static ga_status does_not_fit(const planner *pl, const candidate *c, int32_t fir
 static int32_t count_fitting(const planner *pl, const candidate *c) {
   const int32_t layers = pl->model->hparams.n_layers;
   int32_t n = layers;
-  while (n > 0 && !layers_fit(pl, c, layers - n, layers)) n--;
+  while (n > 0 && !layers_fit(c, layers - n, layers)) n--;
   return n;
 }
 
@@ -235,7 +234,7 @@ static ga_status add_cpu(planner *pl) {
 
 static ga_status check_all_fit(const planner *pl, const int32_t *counts) {
   for (int32_t i = 0, at = 0; i < pl->n; at += counts[i++])
-    if (!layers_fit(pl, &pl->list[i], at, at + counts[i])) return does_not_fit(pl, &pl->list[i], at, at + counts[i]);
+    if (!layers_fit(&pl->list[i], at, at + counts[i])) return does_not_fit(pl, &pl->list[i], at, at + counts[i]);
   return GA_OK;
 }
 
@@ -246,7 +245,7 @@ static void set_placements(planner *pl, const int32_t *counts) {
     model->placements[i] = (ga_placement){.ctx = pl->list[i].ctx,
                                           .first = at,
                                           .end = at + counts[i],
-                                          .plan = placement_of(pl, &pl->list[i], at, at + counts[i], &taken)};
+                                          .plan = placement_of(&pl->list[i], at, at + counts[i], &taken)};
   }
   model->n_placements = pl->n;
   model->ctx = pl->list[pl->n - 1].ctx;

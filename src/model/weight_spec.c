@@ -52,9 +52,11 @@ ga_status ga_weights_create(int32_t n_layers, ga_weight **out) {
 }
 
 /* The first W_COUNT slots are for tensors of the whole model; those of each layer follow. */
-static size_t slot_of(weight_id id, int32_t il) {
+static size_t weight_slot(weight_id id, int32_t il) {
   return (ga_weight_specs[id].of_layer ? ((size_t)il + 1) * W_COUNT : 0) + (size_t)id;
 }
 
-ga_weight *ga_weight_slot(ga_model *model, weight_id id, int32_t il) { return &model->weights[slot_of(id, il)]; }
-const ga_weight *ga_weight_at(const ga_model *model, weight_ref w) { return &model->weights[slot_of(w.id, w.layer)]; }
+ga_weight *ga_weight_slot(ga_model *model, weight_id id, int32_t il) { return &model->weights[weight_slot(id, il)]; }
+const ga_weight *ga_weight_at(const ga_model *model, weight_ref w) {
+  return &model->weights[weight_slot(w.id, w.layer)];
+}

@@ -4,7 +4,7 @@
 #ifndef GA_MODEL_ARCH_ARCH_H
 #define GA_MODEL_ARCH_ARCH_H
 
-#include "model/graph.h"
+#include "model/build.h"
 
 enum { REQUIRED = false, OPTIONAL = true };
 

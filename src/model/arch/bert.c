@@ -2,6 +2,7 @@
 #include "base/status.h"
 #include "ga/gemm.h"
 #include "model/arch/arch.h"
+#include "model/arch/blocks.h"
 
 static ga_status read(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(hparams_sizes(file, p));
@@ -10,30 +11,14 @@ static ga_status read(const ga_model_file *file, ga_hparams *p) {
   return hparams_eps(file, "attention.layer_norm_epsilon", p);
 }
 
-static void build_layer(graph_builder *b, ga_value_id *x) {
-  const ga_value_id q = build_linear(b, *x, W_Q, W_Q_B, BUF_Q);                    /* q [T, H D] */
-  const ga_value_id k = build_linear(b, *x, W_K, W_K_B, BUF_K);                    /* k [T, H D] */
-  const ga_value_id v = build_linear(b, *x, W_V, W_V_B, BUF_V);                    /* v [T, H D] */
-  const ga_value_id o = build_attention_bidirectional(b, q, k, v, 0, false);       /* o [T, H D] */
-  ga_value_id h = build_linear(b, o, W_O, W_O_B, BUF_H);                           /* h [T, d] */
-  *x = build_add(b, *x, h);                                                        /* x [T, d] */
-  *x = build_layer_norm(b, *x, W_ATTN_OUT_NORM, W_ATTN_OUT_NORM_B, BUF_X);         /* x [T, d] */
-  const ga_value_id up = build_linear(b, *x, W_UP, W_UP_B, BUF_UP);                /* up [T, F] */
-  h = build_linear(b, build_act(b, GA_ACT_GELU_ERF, up), W_DOWN, W_DOWN_B, BUF_H); /* h [T, d] */
-  *x = build_add(b, *x, h);                                                        /* x [T, d] */
-  *x = build_layer_norm(b, *x, W_LAYER_OUT_NORM, W_LAYER_OUT_NORM_B, BUF_X);       /* x [T, d] */
+static value_id build_layer(graph_builder *b, value_id x) {
+  x = block_bert_attn_norm(b, x, block_attention_bidirectional(b, block_qkv_of(b, x), 0, false));
+  return block_bert_ffn_norm(b, x, block_ffn(b, x, GA_ACT_GELU_ERF));
 }
 
 static void build(graph_builder *b) {
-  const ga_hparams *p = &b->model->hparams;
-  b->layer = -1;
-  ga_value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1, BUF_X);            /* x [T, d] = E[ids] */
-  x = build_add(b, x, build_embed(b, W_POSITION_EMBD, IDS_POSITIONS, 1, BUF_H)); /* x [T, d] += P[positions] */
-  if (build_if_present(b, W_TYPE_EMBD) != W_NONE)
-    x = build_add(b, x, build_embed(b, W_TYPE_EMBD, IDS_TYPES, 1, BUF_H)); /* x [T, d] += types[0] */
-  x = build_layer_norm(b, x, W_EMBD_NORM, W_EMBD_NORM_B, BUF_X);           /* x [T, d] */
-  for (b->layer = 0; b->layer < p->n_layers; b->layer++) build_layer(b, &x);
-  build_result(b, x, (ga_pooling)p->pooling); /* [d], of x [T, d] */
+  const value_id x = block_bert_embedding(b);
+  build_result(b, block_layers(b, x, build_layer), (ga_pooling)b->model->hparams.pooling); /* [d], of [T, d] */
 }
 
 static const weight_use weights[] = {

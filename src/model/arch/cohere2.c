@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "ga/gemm.h"
 #include "model/arch/arch.h"
+#include "model/arch/blocks.h"
 
 enum { GLOBAL_EVERY = 4 };
 
@@ -25,37 +26,19 @@ static ga_status read_cohere2(const ga_model_file *file, ga_hparams *p) {
   return GA_OK;
 }
 
-static void build_layer(graph_builder *b, ga_value_id *x) {
+static value_id build_layer(graph_builder *b, value_id x) {
   const ga_hparams *p = &b->model->hparams;
-  const ga_value_id h = build_layer_norm(b, *x, W_ATTN_NORM, W_NONE, BUF_H); /* h [T, d] */
-  ga_value_id q = build_linear(b, h, W_Q, W_NONE, BUF_Q);                    /* q [T, Hq D] */
-  ga_value_id k = build_linear(b, h, W_K, W_NONE, BUF_K);                    /* k [T, Hkv D] */
-  const ga_value_id v = build_linear(b, h, W_V, W_NONE, BUF_V);              /* v [T, Hkv Dv] */
-  if (p->has_head_norms) {
-    q = build_head_layer_norm(b, q, W_Q_HEADS_NORM); /* each [D], with weights [Hq, D] */
-    k = build_head_layer_norm(b, k, W_K_HEADS_NORM); /* each [D], with weights [Hkv, D] */
-  }
-  if (!p->no_rope[b->layer]) {
-    q = build_rope(b, q, false);
-    k = build_rope(b, k, false);
-  }
-  build_kv_store(b, k, v);
-  const ga_value_id o = build_attention(b, q, p->is_local[b->layer] ? p->window : 0); /* o [T, Hq Dv] */
-  *x = build_add(b, *x, build_linear(b, o, W_O, W_NONE, BUF_Q));                      /* x [T, d] */
-  const ga_value_id gate = build_linear(b, h, W_GATE, W_NONE, BUF_GATE);              /* gate [T, F] */
-  ga_value_id up = build_linear(b, h, W_UP, W_NONE, BUF_UP);                          /* up [T, F] */
-  up = build_gated_act(b, GA_ACT_SILU, gate, up);                                     /* up [T, F] = silu(gate) * up */
-  *x = build_add(b, *x, build_linear(b, up, W_DOWN, W_NONE, BUF_H));                  /* x [T, d] */
+  const value_id h = build_layer_norm(b, x, W_ATTN_NORM, W_NONE);
+  block_qkv t = block_qkv_of(b, h);
+  if (p->has_head_norms) block_layer_norm_heads(b, &t);
+  if (!p->no_rope[b->layer]) block_rotate(b, &t, false);
+  x = build_add(b, x, block_attention(b, t, p->is_local[b->layer] ? p->window : 0, 1));
+  return build_add(b, x, block_gated_ffn(b, h, GA_ACT_SILU, 1));
 }
 
 static void build(graph_builder *b) {
-  const ga_hparams *p = &b->model->hparams;
-  b->layer = -1;
-  ga_value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1, BUF_X); /* x [T, d] = E[ids] */
-  for (b->layer = 0; b->layer < p->n_layers; b->layer++) build_layer(b, &x);
-  const ga_value_id last = build_out_rows(b, x);                                 /* [n_out, d] */
-  const ga_value_id h = build_layer_norm(b, last, W_OUTPUT_NORM, W_NONE, BUF_H); /* h [n_out, d] */
-  build_result(b, build_scaled_linear(b, h, W_OUTPUT, W_NONE, p->logit_scale, BUF_LOGITS), POOL_NONE); /* [n_out, V] */
+  const value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1); /* x [T, d] = E[ids] */
+  block_layer_norm_head(b, block_layers(b, x, build_layer), b->model->hparams.logit_scale);
 }
 
 static const weight_use weights[] = {

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "ga/gemm.h"
 #include "model/arch/arch.h"
+#include "model/arch/blocks.h"
 
 static ga_status read(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(hparams_sizes(file, p));
@@ -13,33 +14,17 @@ static ga_status read(const ga_model_file *file, ga_hparams *p) {
   return hparams_eps(file, "attention.layer_norm_rms_epsilon", p);
 }
 
-static void build_layer(graph_builder *b, ga_value_id *x) {
-  ga_value_id h = build_rms_norm(b, *x, W_ATTN_NORM, BUF_H);    /* h [T, d] */
-  ga_value_id q = build_linear(b, h, W_Q, W_NONE, BUF_Q);       /* q [T, Hq D] */
-  ga_value_id k = build_linear(b, h, W_K, W_NONE, BUF_K);       /* k [T, Hkv D] */
-  const ga_value_id v = build_linear(b, h, W_V, W_NONE, BUF_V); /* v [T, Hkv Dv] */
-  q = build_rope(b, q, false);
-  k = build_rope(b, k, false);
-  build_kv_store(b, k, v);
-  const ga_value_id o = build_attention(b, q, 0);                        /* o [T, Hq Dv] */
-  h = build_linear(b, o, W_O, W_NONE, BUF_H);                            /* h [T, d] */
-  *x = build_add(b, *x, h);                                              /* x [T, d] */
-  h = build_rms_norm(b, *x, W_FFN_NORM, BUF_H);                          /* h [T, d] */
-  const ga_value_id gate = build_linear(b, h, W_GATE, W_NONE, BUF_GATE); /* gate [T, F] */
-  ga_value_id up = build_linear(b, h, W_UP, W_NONE, BUF_UP);             /* up [T, F] */
-  up = build_gated_act(b, GA_ACT_GELU_TANH, gate, up);                   /* up [T, F] = gelu(gate) * up */
-  h = build_linear(b, up, W_DOWN, W_NONE, BUF_H);                        /* h [T, d] */
-  *x = build_add(b, *x, h);                                              /* x [T, d] */
+static value_id build_layer(graph_builder *b, value_id x) {
+  block_qkv t = block_qkv_of(b, build_rms_norm(b, x, W_ATTN_NORM));
+  block_rotate(b, &t, false);
+  x = build_add(b, x, block_attention(b, t, 0, 1));
+  return build_add(b, x, block_gated_ffn(b, build_rms_norm(b, x, W_FFN_NORM), GA_ACT_GELU_TANH, 1));
 }
 
 static void build(graph_builder *b) {
-  const ga_hparams *p = &b->model->hparams;
-  b->layer = -1;
-  ga_value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, p->embed_scale, BUF_X); /* x [T, d] = sqrt(d) E[ids] */
-  for (b->layer = 0; b->layer < p->n_layers; b->layer++) build_layer(b, &x);
-  const ga_value_id last = build_out_rows(b, x);                                /* [n_out, d] */
-  const ga_value_id h = build_rms_norm(b, last, W_OUTPUT_NORM, BUF_H);          /* h [n_out, d] */
-  build_result(b, build_linear(b, h, W_OUTPUT, W_NONE, BUF_LOGITS), POOL_NONE); /* logits [n_out, V] */
+  const value_id x =
+      build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, b->model->hparams.embed_scale); /* x [T, d] = sqrt(d) E[ids] */
+  block_rms_head(b, block_layers(b, x, build_layer), 1);
 }
 
 static const weight_use weights[] = {

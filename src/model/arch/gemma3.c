@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "ga/gemm.h"
 #include "model/arch/arch.h"
+#include "model/arch/blocks.h"
 
 enum { GLOBAL_EVERY = 6 };
 
@@ -25,39 +26,22 @@ static ga_status read(const ga_model_file *file, ga_hparams *p) {
   return hparams_eps(file, "attention.layer_norm_rms_epsilon", p);
 }
 
-static void build_layer(graph_builder *b, ga_value_id *x) {
+static value_id build_layer(graph_builder *b, value_id x) {
   const ga_hparams *p = &b->model->hparams;
   const bool local = p->is_local[b->layer];
-  ga_value_id h = build_rms_norm(b, *x, W_ATTN_NORM, BUF_H);    /* h [T, d] */
-  ga_value_id q = build_linear(b, h, W_Q, W_NONE, BUF_Q);       /* q [T, Hq D] */
-  ga_value_id k = build_linear(b, h, W_K, W_NONE, BUF_K);       /* k [T, Hkv D] */
-  const ga_value_id v = build_linear(b, h, W_V, W_NONE, BUF_V); /* v [T, Hkv Dv] */
-  q = build_head_norm(b, q, W_Q_NORM);                          /* each [D] */
-  k = build_head_norm(b, k, W_K_NORM);                          /* each [D] */
-  q = build_rope(b, q, local);
-  k = build_rope(b, k, local);
-  build_kv_store(b, k, v);
-  const ga_value_id o = build_attention(b, q, local ? p->window : 0);    /* o [T, Hq Dv] */
-  h = build_linear(b, o, W_O, W_NONE, BUF_H);                            /* h [T, d] */
-  h = build_rms_norm(b, h, W_POST_ATTN_NORM, BUF_H);                     /* h [T, d] */
-  *x = build_add(b, *x, h);                                              /* x [T, d] */
-  h = build_rms_norm(b, *x, W_FFN_NORM, BUF_H);                          /* h [T, d] */
-  const ga_value_id gate = build_linear(b, h, W_GATE, W_NONE, BUF_GATE); /* gate [T, F] */
-  ga_value_id up = build_linear(b, h, W_UP, W_NONE, BUF_UP);             /* up [T, F] */
-  up = build_gated_act(b, GA_ACT_GELU_TANH, gate, up);                   /* up [T, F] = gelu(gate) * up */
-  h = build_linear(b, up, W_DOWN, W_NONE, BUF_H);                        /* h [T, d] */
-  h = build_rms_norm(b, h, W_POST_FFN_NORM, BUF_H);                      /* h [T, d] */
-  *x = build_add(b, *x, h);                                              /* x [T, d] */
+  block_qkv t = block_qkv_of(b, build_rms_norm(b, x, W_ATTN_NORM));
+  block_norm_heads(b, &t);
+  block_rotate(b, &t, local);
+  value_id h = block_attention(b, t, local ? p->window : 0, 1);
+  x = build_add(b, x, build_rms_norm(b, h, W_POST_ATTN_NORM));
+  h = block_gated_ffn(b, build_rms_norm(b, x, W_FFN_NORM), GA_ACT_GELU_TANH, 1);
+  return build_add(b, x, build_rms_norm(b, h, W_POST_FFN_NORM));
 }
 
 static void build(graph_builder *b) {
-  const ga_hparams *p = &b->model->hparams;
-  b->layer = -1;
-  ga_value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, p->embed_scale, BUF_X); /* x [T, d] = sqrt(d) E[ids] */
-  for (b->layer = 0; b->layer < p->n_layers; b->layer++) build_layer(b, &x);
-  const ga_value_id last = build_out_rows(b, x);                                /* [n_out, d] */
-  const ga_value_id h = build_rms_norm(b, last, W_OUTPUT_NORM, BUF_H);          /* h [n_out, d] */
-  build_result(b, build_linear(b, h, W_OUTPUT, W_NONE, BUF_LOGITS), POOL_NONE); /* logits [n_out, V] */
+  const value_id x =
+      build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, b->model->hparams.embed_scale); /* x [T, d] = sqrt(d) E[ids] */
+  block_rms_head(b, block_layers(b, x, build_layer), 1);
 }
 
 static const weight_use weights[] = {

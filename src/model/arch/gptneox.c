@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "ga/gemm.h"
 #include "model/arch/arch.h"
+#include "model/arch/blocks.h"
 
 /* GGUF files do not say which gelu: those that GA has converted do. */
 static ga_status read_activation(const ga_model_file *file, ga_hparams *p) {
@@ -30,33 +31,20 @@ static ga_status read(const ga_model_file *file, ga_hparams *p) {
   return hparams_eps(file, "attention.layer_norm_epsilon", p);
 }
 
-static void build_layer(graph_builder *b, ga_value_id *x) {
+static value_id build_layer(graph_builder *b, value_id x) {
   const ga_hparams *p = &b->model->hparams;
-  const int64_t n_q = ga_weight_dim(p, DIM_Q), n_k = ga_weight_dim(p, DIM_K), n_v = ga_weight_dim(p, DIM_V);
-  ga_value_id h = build_layer_norm(b, *x, W_ATTN_NORM, W_ATTN_NORM_B, BUF_H);             /* h [T, d] */
-  const ga_value_id qkv = build_linear(b, h, W_QKV, build_if_present(b, W_QKV_B), BUF_Q); /* q|k|v [T, 3 H D] */
-  ga_value_id q = build_slice(b, qkv, 0, n_q);                                            /* q [T, H D] */
-  ga_value_id k = build_slice(b, qkv, n_q, n_k);                                          /* k [T, H D] */
-  const ga_value_id v = build_slice(b, qkv, n_q + n_k, n_v);                              /* v [T, H Dv] */
-  q = build_rope(b, q, false);
-  k = build_rope(b, k, false);
-  build_kv_store(b, k, v);
-  const ga_value_id o = build_attention(b, q, 0);                                    /* o [T, H Dv] */
-  if (p->is_parallel) h = build_layer_norm(b, *x, W_FFN_NORM, W_FFN_NORM_B, BUF_H);  /* h [T, d] */
-  *x = build_add(b, *x, build_linear(b, o, W_O, build_if_present(b, W_O_B), BUF_Q)); /* x [T, d] */
-  if (!p->is_parallel) h = build_layer_norm(b, *x, W_FFN_NORM, W_FFN_NORM_B, BUF_H); /* h [T, d] */
-  ga_value_id up = build_linear(b, h, W_UP, W_UP_B, BUF_UP);                         /* up [T, F] */
-  up = build_act(b, p->act, up);                                                     /* up [T, F] */
-  *x = build_add(b, *x, build_linear(b, up, W_DOWN, W_DOWN_B, BUF_H));               /* x [T, d] */
+  value_id h = NO_VALUE;
+  block_qkv t = block_joined_qkv_of(b, build_layer_norm(b, x, W_ATTN_NORM, W_ATTN_NORM_B));
+  block_rotate(b, &t, false);
+  if (p->is_parallel) h = build_layer_norm(b, x, W_FFN_NORM, W_FFN_NORM_B);
+  x = build_add(b, x, block_attention(b, t, 0, 1));
+  if (!p->is_parallel) h = build_layer_norm(b, x, W_FFN_NORM, W_FFN_NORM_B);
+  return build_add(b, x, block_ffn(b, h, p->act));
 }
 
 static void build(graph_builder *b) {
-  b->layer = -1;
-  ga_value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1, BUF_X); /* x [T, d] = E[ids] */
-  for (b->layer = 0; b->layer < b->model->hparams.n_layers; b->layer++) build_layer(b, &x);
-  const ga_value_id last = build_out_rows(b, x);                                          /* [n_out, d] */
-  const ga_value_id h = build_layer_norm(b, last, W_OUTPUT_NORM, W_OUTPUT_NORM_B, BUF_H); /* h [n_out, d] */
-  build_result(b, build_linear(b, h, W_OUTPUT, W_NONE, BUF_LOGITS), POOL_NONE);           /* logits [n_out, V] */
+  const value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1); /* x [T, d] = E[ids] */
+  block_layer_norm_head(b, block_layers(b, x, build_layer), 1);
 }
 
 static const weight_use weights[] = {

@@ -7,46 +7,29 @@
 #include "base/status.h"
 #include "ga/gemm.h"
 #include "model/arch/arch.h"
+#include "model/arch/blocks.h"
 
-static void build_layer(graph_builder *b, ga_value_id *x, bool head_norms) {
+static value_id build_with(graph_builder *b, value_id x, bool head_norms) {
   const ga_hparams *p = &b->model->hparams;
   const float share = p->residual_scale;
-  ga_value_id h = build_rms_norm(b, *x, W_ATTN_NORM, BUF_H);                  /* h [T, d] */
-  ga_value_id q = build_linear(b, h, W_Q, build_if_present(b, W_Q_B), BUF_Q); /* q [T, Hq D] */
-  ga_value_id k = build_linear(b, h, W_K, build_if_present(b, W_K_B), BUF_K); /* k [T, Hkv D] */
-  ga_value_id v = build_linear(b, h, W_V, build_if_present(b, W_V_B), BUF_V); /* v [T, Hkv Dv] */
-  if (head_norms) {
-    q = build_head_norm(b, q, W_Q_NORM); /* each [D] */
-    k = build_head_norm(b, k, W_K_NORM); /* each [D] */
-  }
-  if (!p->no_rope[b->layer]) {
-    q = build_rope(b, q, false);
-    k = build_rope(b, k, false);
-  }
-  build_kv_store(b, k, v);
-  const ga_value_id o = build_attention(b, q, p->window);                                       /* o [T, Hq Dv] */
-  h = build_scaled_linear(b, o, W_O, build_if_present(b, W_O_B), share, BUF_H);                 /* h [T, d] */
-  *x = build_add(b, *x, h);                                                                     /* x [T, d] */
-  h = build_rms_norm(b, *x, W_FFN_NORM, BUF_H);                                                 /* h [T, d] */
-  const ga_value_id gate = build_linear(b, h, W_GATE, build_if_present(b, W_GATE_B), BUF_GATE); /* [T, F] */
-  ga_value_id up = build_linear(b, h, W_UP, build_if_present(b, W_UP_B), BUF_UP);               /* [T, F] */
-  up = build_gated_act(b, GA_ACT_SILU, gate, up);                                      /* up [T, F] = silu(gate) * up */
-  h = build_scaled_linear(b, up, W_DOWN, build_if_present(b, W_DOWN_B), share, BUF_H); /* h [T, d] */
-  *x = build_add(b, *x, h);                                                            /* x [T, d] */
+  block_qkv t = block_qkv_of(b, build_rms_norm(b, x, W_ATTN_NORM));
+  if (head_norms) block_norm_heads(b, &t);
+  if (!p->no_rope[b->layer]) block_rotate(b, &t, false);
+  x = build_add(b, x, block_attention(b, t, p->window, share));
+  return build_add(b, x, block_gated_ffn(b, build_rms_norm(b, x, W_FFN_NORM), GA_ACT_SILU, share));
 }
 
-static void build_with(graph_builder *b, bool head_norms) {
+static value_id llama_layer(graph_builder *b, value_id x) { return build_with(b, x, false); }
+static value_id qwen3_layer(graph_builder *b, value_id x) { return build_with(b, x, true); }
+
+static void build_all(graph_builder *b, block_layer_fn layer) {
   const ga_hparams *p = &b->model->hparams;
-  b->layer = -1;
-  ga_value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, p->embed_scale, BUF_X); /* x [T, d] = E[ids] */
-  for (b->layer = 0; b->layer < p->n_layers; b->layer++) build_layer(b, &x, head_norms);
-  const ga_value_id last = build_out_rows(b, x);                       /* [n_out, d] */
-  const ga_value_id h = build_rms_norm(b, last, W_OUTPUT_NORM, BUF_H); /* h [n_out, d] */
-  build_result(b, build_scaled_linear(b, h, W_OUTPUT, W_NONE, p->logit_scale, BUF_LOGITS), POOL_NONE); /* [n_out, V] */
+  const value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, p->embed_scale); /* x [T, d] = E[ids] */
+  block_rms_head(b, block_layers(b, x, layer), p->logit_scale);
 }
 
-static void build_llama(graph_builder *b) { build_with(b, false); }
-static void build_qwen3(graph_builder *b) { build_with(b, true); }
+static void build_llama(graph_builder *b) { build_all(b, llama_layer); }
+static void build_qwen3(graph_builder *b) { build_all(b, qwen3_layer); }
 
 static ga_status read_with(const ga_model_file *file, const char *pairs, ga_hparams *p) {
   GA_TRY(hparams_sizes(file, p));

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "ga/gemm.h"
 #include "model/arch/arch.h"
+#include "model/arch/blocks.h"
 
 enum { USUAL_WINDOW = 128, USUAL_EVERY = 3 };
 
@@ -30,37 +31,21 @@ static ga_status read(const ga_model_file *file, ga_hparams *p) {
   return hparams_eps(file, "attention.layer_norm_epsilon", p);
 }
 
-static void build_layer(graph_builder *b, ga_value_id *x) {
+static value_id build_layer(graph_builder *b, value_id x) {
   const ga_hparams *p = &b->model->hparams;
-  const int64_t n_q = ga_weight_dim(p, DIM_Q), n_k = ga_weight_dim(p, DIM_K), n_v = ga_weight_dim(p, DIM_V);
   const bool local = p->is_local[b->layer];
-  ga_value_id h = *x; /* h [T, d] */
-  if (build_if_present(b, W_ATTN_NORM) != W_NONE) h = build_layer_norm(b, *x, W_ATTN_NORM, W_NONE, BUF_H);
-  const ga_value_id qkv = build_linear(b, h, W_QKV, W_NONE, BUF_Q); /* q|k|v [T, 3 H D] */
-  ga_value_id q = build_slice(b, qkv, 0, n_q);                      /* q [T, H D] */
-  ga_value_id k = build_slice(b, qkv, n_q, n_k);                    /* k [T, H D] */
-  const ga_value_id v = build_slice(b, qkv, n_q + n_k, n_v);        /* v [T, H D] */
-  q = build_rope(b, q, local);
-  k = build_rope(b, k, local);
+  const bool has_norm = build_if_present(b, W_ATTN_NORM) != W_NONE;
+  block_qkv t = block_joined_qkv_of(b, has_norm ? build_layer_norm(b, x, W_ATTN_NORM, W_NONE) : x);
+  block_rotate(b, &t, local);
   const int32_t nearer = local ? p->window / 2 + 1 : 0; /* half of the window on either side */
-  const ga_value_id o = build_attention_bidirectional(b, q, k, v, nearer, false); /* o [T, H D] */
-  *x = build_add(b, *x, build_linear(b, o, W_O, W_NONE, BUF_H));                  /* x [T, d] */
-  h = build_layer_norm(b, *x, W_FFN_NORM, W_NONE, BUF_H);                         /* h [T, d] */
-  const ga_value_id both = build_linear(b, h, W_GATE_UP, W_NONE, BUF_UP);         /* gate|up [T, 2 F] */
-  const ga_value_id gate = build_slice(b, both, 0, p->ff_width);                  /* gate [T, F] */
-  ga_value_id up = build_slice(b, both, p->ff_width, p->ff_width);                /* up [T, F] */
-  up = build_gated_act(b, GA_ACT_GELU_ERF, gate, up);                             /* up [T, F] = gelu(gate) * up */
-  *x = build_add(b, *x, build_linear(b, up, W_DOWN, W_NONE, BUF_H));              /* x [T, d] */
+  x = build_add(b, x, block_attention_bidirectional(b, t, nearer, false));
+  return build_add(b, x, block_joined_ffn(b, build_layer_norm(b, x, W_FFN_NORM, W_NONE), GA_ACT_GELU_ERF));
 }
 
 static void build(graph_builder *b) {
-  const ga_hparams *p = &b->model->hparams;
-  b->layer = -1;
-  ga_value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1, BUF_X); /* x [T, d] = E[ids] */
-  x = build_layer_norm(b, x, W_EMBD_NORM, W_NONE, BUF_X);             /* x [T, d] */
-  for (b->layer = 0; b->layer < p->n_layers; b->layer++) build_layer(b, &x);
-  x = build_layer_norm(b, x, W_OUTPUT_NORM, W_NONE, BUF_X); /* x [T, d] */
-  build_result(b, x, (ga_pooling)p->pooling);               /* [d], of x [T, d] */
+  value_id x = block_layers(b, block_bert_embedding(b), build_layer);
+  x = build_layer_norm(b, x, W_OUTPUT_NORM, W_NONE);
+  build_result(b, x, (ga_pooling)b->model->hparams.pooling); /* [d], of x [T, d] */
 }
 
 static const weight_use weights[] = {

@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "ga/gemm.h"
 #include "model/arch/arch.h"
+#include "model/arch/blocks.h"
 
 static ga_status read(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(hparams_sizes(file, p));
@@ -11,28 +12,17 @@ static ga_status read(const ga_model_file *file, ga_hparams *p) {
   return hparams_eps(file, "attention.layer_norm_epsilon", p);
 }
 
-static void build_layer(graph_builder *b, ga_value_id *x) {
-  const ga_value_id h = build_layer_norm(b, *x, W_ATTN_NORM, W_ATTN_NORM_B, BUF_H); /* h [T, d] */
-  ga_value_id q = build_linear(b, h, W_Q, W_Q_B, BUF_Q);                            /* q [T, Hq D] */
-  ga_value_id k = build_linear(b, h, W_K, W_K_B, BUF_K);                            /* k [T, Hkv D] */
-  const ga_value_id v = build_linear(b, h, W_V, W_V_B, BUF_V);                      /* v [T, Hkv Dv] */
-  q = build_rope(b, q, false);
-  k = build_rope(b, k, false);
-  build_kv_store(b, k, v);
-  const ga_value_id o = build_attention(b, q, 0);                      /* o [T, Hq Dv] */
-  *x = build_add(b, *x, build_linear(b, o, W_O, W_O_B, BUF_Q));        /* x [T, d] */
-  ga_value_id up = build_linear(b, h, W_UP, W_UP_B, BUF_UP);           /* up [T, F] */
-  up = build_act(b, GA_ACT_GELU_TANH, up);                             /* up [T, F] */
-  *x = build_add(b, *x, build_linear(b, up, W_DOWN, W_DOWN_B, BUF_H)); /* x [T, d] */
+static value_id build_layer(graph_builder *b, value_id x) {
+  const value_id h = build_layer_norm(b, x, W_ATTN_NORM, W_ATTN_NORM_B);
+  block_qkv t = block_qkv_of(b, h);
+  block_rotate(b, &t, false);
+  x = build_add(b, x, block_attention(b, t, 0, 1));
+  return build_add(b, x, block_ffn(b, h, GA_ACT_GELU_TANH));
 }
 
 static void build(graph_builder *b) {
-  b->layer = -1;
-  ga_value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1, BUF_X); /* x [T, d] = E[ids] */
-  for (b->layer = 0; b->layer < b->model->hparams.n_layers; b->layer++) build_layer(b, &x);
-  const ga_value_id last = build_out_rows(b, x);                                          /* [n_out, d] */
-  const ga_value_id h = build_layer_norm(b, last, W_OUTPUT_NORM, W_OUTPUT_NORM_B, BUF_H); /* h [n_out, d] */
-  build_result(b, build_linear(b, h, W_OUTPUT, W_OUTPUT_B, BUF_LOGITS), POOL_NONE);       /* logits [n_out, V] */
+  const value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1); /* x [T, d] = E[ids] */
+  block_layer_norm_head(b, block_layers(b, x, build_layer), 1);
 }
 
 static const weight_use weights[] = {

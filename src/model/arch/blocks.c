@@ -1,0 +1,116 @@
+#include "model/arch/blocks.h"
+
+#include "ga/gemm.h"
+#include "model/arch/arch.h"
+
+/* --- attention --- */
+
+block_qkv block_qkv_of(graph_builder *b, value_id h) {
+  block_qkv t;
+  t.q = build_linear(b, h, W_Q, build_if_present(b, W_Q_B)); /* [T, Hq D] */
+  t.k = build_linear(b, h, W_K, build_if_present(b, W_K_B)); /* [T, Hkv D] */
+  t.v = build_linear(b, h, W_V, build_if_present(b, W_V_B)); /* [T, Hkv Dv] */
+  return t;
+}
+
+block_qkv block_joined_qkv_of(graph_builder *b, value_id h) {
+  const ga_hparams *p = &b->model->hparams;
+  const int64_t n_q = ga_weight_dim(p, DIM_Q), n_k = ga_weight_dim(p, DIM_K), n_v = ga_weight_dim(p, DIM_V);
+  const value_id qkv = build_linear(b, h, W_QKV, build_if_present(b, W_QKV_B)); /* [T, Hq D + Hkv D + Hkv Dv] */
+  block_qkv t;
+  t.q = build_slice(b, qkv, 0, n_q);
+  t.k = build_slice(b, qkv, n_q, n_k);
+  t.v = build_slice(b, qkv, n_q + n_k, n_v);
+  return t;
+}
+
+void block_norm_heads(graph_builder *b, block_qkv *t) {
+  t->q = build_head_norm(b, t->q, W_Q_NORM); /* each [D] */
+  t->k = build_head_norm(b, t->k, W_K_NORM); /* each [D] */
+}
+
+void block_layer_norm_heads(graph_builder *b, block_qkv *t) {
+  t->q = build_head_layer_norm(b, t->q, W_Q_HEADS_NORM); /* each [D], with weights [Hq, D] */
+  t->k = build_head_layer_norm(b, t->k, W_K_HEADS_NORM); /* each [D], with weights [Hkv, D] */
+}
+
+void block_rotate(graph_builder *b, block_qkv *t, bool is_local) {
+  t->q = build_rope(b, t->q, is_local);
+  t->k = build_rope(b, t->k, is_local);
+}
+
+value_id block_attention(graph_builder *b, block_qkv t, int32_t window, float scale) {
+  const value_id o = build_attention(b, t.q, t.k, t.v, window); /* [T, Hq Dv] */
+  return build_scaled_linear(b, o, W_O, build_if_present(b, W_O_B), scale);
+}
+
+value_id block_attention_bidirectional(graph_builder *b, block_qkv t, int32_t window, bool has_alibi) {
+  const value_id o = build_attention_bidirectional(b, t.q, t.k, t.v, window, has_alibi); /* [T, H D] */
+  return build_linear(b, o, W_O, build_if_present(b, W_O_B));
+}
+
+/* --- feed-forward --- */
+
+value_id block_gated_ffn(graph_builder *b, value_id h, int32_t act, float scale) {
+  const value_id gate = build_linear(b, h, W_GATE, build_if_present(b, W_GATE_B)); /* [T, F] */
+  const value_id up = build_linear(b, h, W_UP, build_if_present(b, W_UP_B));       /* [T, F] */
+  const value_id y = build_gated_act(b, act, gate, up);                            /* [T, F] = act(gate) * up */
+  return build_scaled_linear(b, y, W_DOWN, build_if_present(b, W_DOWN_B), scale);
+}
+
+value_id block_joined_ffn(graph_builder *b, value_id h, int32_t act) {
+  const int64_t width = b->model->hparams.ff_width;
+  const value_id both = build_linear(b, h, W_GATE_UP, W_NONE); /* gate|up [T, 2 F] */
+  const value_id gate = build_slice(b, both, 0, width);        /* [T, F] */
+  const value_id up = build_slice(b, both, width, width);      /* [T, F] */
+  const value_id y = build_gated_act(b, act, gate, up);        /* [T, F] = act(gate) * up */
+  return build_linear(b, y, W_DOWN, build_if_present(b, W_DOWN_B));
+}
+
+value_id block_ffn(graph_builder *b, value_id h, int32_t act) {
+  const value_id up = build_linear(b, h, W_UP, build_if_present(b, W_UP_B)); /* [T, F] */
+  return build_linear(b, build_act(b, act, up), W_DOWN, build_if_present(b, W_DOWN_B));
+}
+
+/* --- layers --- */
+
+value_id block_layer_norm_decoder(graph_builder *b, value_id x, int32_t window, int32_t act) {
+  block_qkv t = block_qkv_of(b, build_layer_norm(b, x, W_ATTN_NORM, W_ATTN_NORM_B));
+  block_rotate(b, &t, false);
+  x = build_add(b, x, block_attention(b, t, window, 1));
+  return build_add(b, x, block_ffn(b, build_layer_norm(b, x, W_FFN_NORM, W_FFN_NORM_B), act));
+}
+
+value_id block_layers(graph_builder *b, value_id x, block_layer_fn layer) {
+  for (b->layer = 0; b->layer < b->model->hparams.n_layers; b->layer++) x = layer(b, x);
+  return x;
+}
+
+void block_rms_head(graph_builder *b, value_id x, float scale) {
+  const value_id h = build_rms_norm(b, build_wanted(b, x), W_OUTPUT_NORM); /* [n_out, d] */
+  build_result(b, build_scaled_linear(b, h, W_OUTPUT, W_NONE, scale), POOL_NONE);
+}
+
+void block_layer_norm_head(graph_builder *b, value_id x, float scale) {
+  const weight_id bias = build_if_present(b, W_OUTPUT_NORM_B);
+  const value_id h = build_layer_norm(b, build_wanted(b, x), W_OUTPUT_NORM, bias); /* [n_out, d] */
+  build_result(b, build_scaled_linear(b, h, W_OUTPUT, build_if_present(b, W_OUTPUT_B), scale), POOL_NONE);
+}
+
+/* --- BERT's kin --- */
+
+value_id block_bert_embedding(graph_builder *b) {
+  value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1); /* x [T, d] = E[ids] */
+  if (ga_arch_weight(b->model->hparams.arch, W_POSITION_EMBD))
+    x = build_add(b, x, build_embed(b, W_POSITION_EMBD, IDS_POSITIONS, 1));
+  if (build_if_present(b, W_TYPE_EMBD) != W_NONE) x = build_add(b, x, build_embed(b, W_TYPE_EMBD, IDS_TYPES, 1));
+  return build_layer_norm(b, x, W_EMBD_NORM, build_if_present(b, W_EMBD_NORM_B));
+}
+
+value_id block_bert_attn_norm(graph_builder *b, value_id x, value_id added) {
+  return build_layer_norm(b, build_add(b, x, added), W_ATTN_OUT_NORM, W_ATTN_OUT_NORM_B);
+}
+
+value_id block_bert_ffn_norm(graph_builder *b, value_id x, value_id added) {
+  return build_layer_norm(b, build_add(b, x, added), W_LAYER_OUT_NORM, W_LAYER_OUT_NORM_B);
+}

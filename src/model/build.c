@@ -1,0 +1,276 @@
+#include "model/build.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "ga/layer.h"
+#include "model/arch/arch.h"
+
+/* --- room --- */
+
+static ga_status grow_list(void **list, size_t bytes, int32_t used, int32_t *room) {
+  void *bigger;
+  const int32_t more = *room ? *room * 2 : 64;
+  if (used < *room) return GA_OK;
+  GA_TRY(ga_mem_zalloc((size_t)more, bytes, "graph", &bigger));
+  if (used) memcpy(bigger, *list, (size_t)used * bytes);
+  ga_mem_free(*list);
+  *list = bigger;
+  *room = more;
+  return GA_OK;
+}
+
+/* --- checks: each leaves its failure in the builder, and is true where all is well --- */
+
+static bool require(graph_builder *b, bool holds, const char *what) {
+  if (b->status == GA_OK && !holds)
+    b->status = ga_fail(GA_ERR_INTERNAL, "graph of %s, layer %d, node %d: %s", b->model->hparams.arch->name, b->layer,
+                        b->graph->n_nodes, what);
+  return b->status == GA_OK;
+}
+
+static bool is_value(graph_builder *b, value_id x) {
+  return require(b, x >= 0 && x < b->graph->n_values, "reads no value");
+}
+
+static int64_t value_cols(const graph_builder *b, value_id x) { return b->graph->values[x].cols; }
+
+/* Both have the same shape. */
+static bool same_shape(graph_builder *b, value_id x, value_id y, const char *what) {
+  const ga_value *v = b->graph->values;
+  return is_value(b, x) && is_value(b, y) && require(b, v[x].cols == v[y].cols && v[x].rows == v[y].rows, what);
+}
+
+/* The architecture lists the tensor, and it has as many columns as x. */
+static bool weight_fits(graph_builder *b, weight_id w, int64_t cols) {
+  return require(b, ga_arch_weight(b->model->hparams.arch, w), "has a weight that the architecture does not list") &&
+         require(b, ga_weight_dim(&b->model->hparams, ga_weight_specs[w].cols) == cols,
+                 "has a weight of other columns than its input");
+}
+
+static bool fits_or_none(graph_builder *b, weight_id w, int64_t cols) { return w == W_NONE || weight_fits(b, w, cols); }
+
+/* --- values and nodes --- */
+
+static value_id append_value(graph_builder *b, ga_value value) {
+  ga_model_graph *g = b->graph;
+  void *values = g->values;
+  if (b->status != GA_OK) return NO_VALUE;
+  b->status = grow_list(&values, sizeof *g->values, g->n_values, &b->value_room);
+  g->values = values;
+  if (b->status != GA_OK) return NO_VALUE;
+  value.producer = g->n_nodes;
+  if (value.root == NO_VALUE) value.root = g->n_values;
+  g->values[g->n_values] = value;
+  return g->n_values++;
+}
+
+/* Appends the node with a new value of the given shape. */
+static value_id append_node(graph_builder *b, ga_node node, ga_row_space rows, int64_t cols) {
+  ga_model_graph *g = b->graph;
+  void *nodes = g->nodes;
+  const value_id y = append_value(b, (ga_value){.rows = rows, .cols = cols, .dtype = GA_F32, .root = NO_VALUE});
+  if (y == NO_VALUE) return NO_VALUE;
+  b->status = grow_list(&nodes, sizeof *g->nodes, g->n_nodes, &b->node_room);
+  g->nodes = nodes;
+  if (b->status != GA_OK) return NO_VALUE;
+  node.layer = b->layer;
+  node.y = y;
+  g->nodes[g->n_nodes++] = node;
+  return y;
+}
+
+/* A node whose value has the shape of x. */
+static value_id append_like(graph_builder *b, ga_node node, value_id x) {
+  const ga_value *v = &b->graph->values[x];
+  return append_node(b, node, v->rows, v->cols);
+}
+
+static weight_ref weight_here(const graph_builder *b, weight_id id) {
+  return (weight_ref){.id = id, .layer = b->layer};
+}
+
+/* --- words --- */
+
+weight_id build_if_present(const graph_builder *b, weight_id id) {
+  char name[GA_WEIGHT_NAME_BYTES];
+  if (!ga_arch_weight(b->model->hparams.arch, id)) return W_NONE;
+  return ga_model_file_find(b->model->file, ga_weight_name(id, b->layer, name)) ? id : W_NONE;
+}
+
+value_id build_embed(graph_builder *b, weight_id table, embed_ids ids, float scale) {
+  const int64_t width = b->model->hparams.width;
+  if (!weight_fits(b, table, width)) return NO_VALUE;
+  const node_embed as = {.table = weight_here(b, table), .ids = ids, .scale = scale};
+  return append_node(b, (ga_node){.kind = NODE_EMBED, .as.embed = as}, ROWS_TOKENS, width);
+}
+
+value_id build_add(graph_builder *b, value_id a, value_id c) {
+  if (!same_shape(b, a, c, "adds rows of two shapes")) return NO_VALUE;
+  return append_like(b, (ga_node){.kind = NODE_ADD, .as.add = {.a = a, .b = c}}, a);
+}
+
+static value_id append_norm(graph_builder *b, node_norm as) {
+  as.eps = b->model->hparams.norm_eps;
+  return append_like(b, (ga_node){.kind = NODE_NORM, .as.norm = as}, as.x);
+}
+
+value_id build_rms_norm(graph_builder *b, value_id x, weight_id weight) {
+  if (!is_value(b, x) || !weight_fits(b, weight, value_cols(b, x))) return NO_VALUE;
+  return append_norm(
+      b, (node_norm){.x = x, .weight = weight_here(b, weight), .bias = weight_here(b, W_NONE), .form = GA_NORM_RMS});
+}
+
+value_id build_layer_norm(graph_builder *b, value_id x, weight_id weight, weight_id bias) {
+  if (!is_value(b, x) || !weight_fits(b, weight, value_cols(b, x)) || !fits_or_none(b, bias, value_cols(b, x)))
+    return NO_VALUE;
+  return append_norm(
+      b, (node_norm){.x = x, .weight = weight_here(b, weight), .bias = weight_here(b, bias), .form = GA_NORM_LAYER});
+}
+
+/* Heads that x consists of; 0 after a failure. */
+static int32_t heads_in_rows(graph_builder *b, value_id x) {
+  const int32_t dim = b->model->hparams.head_dim;
+  if (!is_value(b, x) || !require(b, value_cols(b, x) % dim == 0, "works on no whole number of heads")) return 0;
+  return (int32_t)(value_cols(b, x) / dim);
+}
+
+value_id build_head_norm(graph_builder *b, value_id x, weight_id weight) {
+  const int32_t heads = heads_in_rows(b, x);
+  if (!heads || !weight_fits(b, weight, b->model->hparams.head_dim)) return NO_VALUE;
+  return append_norm(b, (node_norm){.x = x,
+                                    .weight = weight_here(b, weight),
+                                    .bias = weight_here(b, W_NONE),
+                                    .form = GA_NORM_RMS,
+                                    .heads = heads});
+}
+
+value_id build_head_layer_norm(graph_builder *b, value_id x, weight_id weight) {
+  const int32_t heads = heads_in_rows(b, x);
+  if (!heads || !weight_fits(b, weight, value_cols(b, x))) return NO_VALUE;
+  return append_norm(b, (node_norm){.x = x,
+                                    .weight = weight_here(b, weight),
+                                    .bias = weight_here(b, W_NONE),
+                                    .form = GA_NORM_LAYER,
+                                    .heads = heads,
+                                    .by_head = true});
+}
+
+value_id build_rope(graph_builder *b, value_id x, bool is_local) {
+  const int32_t heads = heads_in_rows(b, x);
+  if (!heads) return NO_VALUE;
+  const node_rope as = {.x = x, .heads = heads, .is_local = is_local};
+  return append_like(b, (ga_node){.kind = NODE_ROPE, .as.rope = as}, x);
+}
+
+value_id build_linear(graph_builder *b, value_id x, weight_id w, weight_id bias) {
+  return build_scaled_linear(b, x, w, bias, 1);
+}
+
+value_id build_scaled_linear(graph_builder *b, value_id x, weight_id w, weight_id bias, float scale) {
+  if (!is_value(b, x) || !weight_fits(b, w, value_cols(b, x))) return NO_VALUE;
+  const int64_t rows = ga_weight_dim(&b->model->hparams, ga_weight_specs[w].rows);
+  if (!fits_or_none(b, bias, rows)) return NO_VALUE;
+  const node_linear as = {.x = x, .weight = weight_here(b, w), .bias = weight_here(b, bias), .scale = scale};
+  return append_node(b, (ga_node){.kind = NODE_LINEAR, .as.linear = as}, b->graph->values[x].rows, rows);
+}
+
+value_id build_scale(graph_builder *b, value_id x, float scale) {
+  if (!is_value(b, x)) return NO_VALUE;
+  return append_like(b, (ga_node){.kind = NODE_SCALE, .as.scale = {.x = x, .scale = scale}}, x);
+}
+
+value_id build_act(graph_builder *b, int32_t act, value_id x) {
+  if (!is_value(b, x)) return NO_VALUE;
+  return append_like(b, (ga_node){.kind = NODE_ACT, .as.act = {.x = x, .gate = NO_VALUE, .act = act}}, x);
+}
+
+value_id build_gated_act(graph_builder *b, int32_t act, value_id gate, value_id x) {
+  if (!same_shape(b, x, gate, "is gated by rows of another shape")) return NO_VALUE;
+  return append_like(b, (ga_node){.kind = NODE_ACT, .as.act = {.x = x, .gate = gate, .act = act}}, x);
+}
+
+static value_id append_attention(graph_builder *b, node_attention as) {
+  const ga_hparams *p = &b->model->hparams;
+  if (!is_value(b, as.q) || !is_value(b, as.k) || !is_value(b, as.v) ||
+      !require(b, value_cols(b, as.q) == ga_weight_dim(p, DIM_Q), "has a q of other columns than its heads") ||
+      !require(b, value_cols(b, as.k) == ga_weight_dim(p, DIM_K) && value_cols(b, as.v) == ga_weight_dim(p, DIM_V),
+               "has a k or v of other columns than the layer's memory"))
+    return NO_VALUE;
+  as.scale = p->attn_scale;
+  return append_node(b, (ga_node){.kind = NODE_ATTENTION, .as.attention = as}, ROWS_TOKENS, ga_weight_dim(p, DIM_O));
+}
+
+value_id build_attention(graph_builder *b, value_id q, value_id k, value_id v, int32_t window) {
+  return append_attention(b, (node_attention){.q = q, .k = k, .v = v, .window = window, .has_memory = true});
+}
+
+value_id build_attention_bidirectional(graph_builder *b, value_id q, value_id k, value_id v, int32_t window,
+                                       bool has_alibi) {
+  return append_attention(b, (node_attention){.q = q, .k = k, .v = v, .window = window, .has_alibi = has_alibi});
+}
+
+value_id build_slice(graph_builder *b, value_id x, int64_t first, int64_t cols) {
+  if (!is_value(b, x) || !require(b, first >= 0 && cols >= 0 && first + cols <= value_cols(b, x), "slices too much"))
+    return NO_VALUE;
+  const ga_value from = b->graph->values[x];
+  const value_id y = append_node(b, (ga_node){.kind = NODE_SLICE, .as.slice = {.x = x}}, from.rows, cols);
+  if (y == NO_VALUE) return NO_VALUE;
+  b->graph->values[y].root = from.root;
+  b->graph->values[y].first = from.first + first;
+  return y;
+}
+
+value_id build_wanted(graph_builder *b, value_id x) {
+  if (!is_value(b, x) || !require(b, b->graph->values[x].rows == ROWS_TOKENS, "takes rows of rows") ||
+      !require(b, b->graph->values[x].root == x, "takes rows of some columns"))
+    return NO_VALUE;
+  return append_node(b, (ga_node){.kind = NODE_WANTED, .as.wanted = {.x = x}}, ROWS_WANTED, value_cols(b, x));
+}
+
+void build_result(graph_builder *b, value_id x, ga_pooling pooling) {
+  if (!is_value(b, x) || !require(b, b->graph->values[x].root == x, "has some columns for its result")) return;
+  b->graph->result = x;
+  b->graph->pooling = pooling;
+}
+
+/* --- graphs --- */
+
+/* Lists the users of each value, by counting sort. */
+static ga_status index_users(ga_model_graph *g) {
+  value_id in[NODE_INPUTS];
+  void *p;
+  GA_TRY(ga_mem_zalloc((size_t)g->n_values + 2 + (size_t)g->n_nodes * NODE_INPUTS, sizeof(int32_t), "graph", &p));
+  int32_t *end =
+      (int32_t *)p + 1; /* end[v]: while filling, where the next user of v goes; afterwards, where they end */
+  g->first_user = p;
+  g->users = g->first_user + g->n_values + 2;
+  for (int32_t i = 0; i < g->n_nodes; i++)
+    for (int32_t n = node_inputs(&g->nodes[i], in); n > 0; n--) end[in[n - 1] + 1]++;
+  for (int32_t v = 0; v < g->n_values; v++) end[v + 1] += end[v];
+  for (int32_t i = 0; i < g->n_nodes; i++) {
+    const int32_t n = node_inputs(&g->nodes[i], in);
+    for (int32_t j = 0; j < n; j++) g->users[end[in[j]]++] = i;
+  }
+  return GA_OK;
+}
+
+ga_status graph_create(const ga_model *model, ga_model_graph **out) {
+  graph_builder b = {.model = model, .layer = -1};
+  void *p;
+  *out = NULL;
+  GA_TRY(ga_mem_zalloc(1, sizeof(ga_model_graph), "graph", &p));
+  b.graph = p;
+  b.graph->n_layers = model->hparams.n_layers;
+  b.graph->result = NO_VALUE;
+  model->hparams.arch->build(&b);
+  (void)require(&b, b.graph->result != NO_VALUE, "has no result");
+  if (b.status == GA_OK) b.status = index_users(b.graph);
+  if (b.status != GA_OK) {
+    graph_destroy(b.graph);
+    return b.status;
+  }
+  *out = b.graph;
+  return GA_OK;
+}

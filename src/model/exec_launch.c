@@ -1,0 +1,314 @@
+/* The launches of programs (program.h), each as a call of an op. */
+#include "base/mem.h"
+#include "base/status.h"
+#include "model/exec.h"
+
+static int64_t launch_rows(const ga_exec *e, const launch *l) {
+  return l->rows == ROWS_TOKENS ? e->step->n_tokens : e->step->n_out;
+}
+
+static const float *vector_at(const ga_exec *e, weight_ref w) {
+  return w.id == W_NONE ? NULL : ga_weight_at(e->model, w)->data;
+}
+
+static int64_t exec_cols(const ga_exec *e, value_id v) { return e->model->graph->values[v].cols; }
+
+static const float *rope_freq(const ga_exec *e, bool is_local) {
+  return e->placement->rope_freq[is_local ? ROPE_LOCAL : e->is_long ? ROPE_LONG : ROPE_GLOBAL];
+}
+
+/* Scales follow the `codes` of heads of `dim` elements; NULL where the cache has none. */
+static float *scales_of_cache(const ga_exec *e, kv_kind kind, void *codes, int32_t dim) {
+  if (e->kv->dtype != GA_E4M3) return NULL;
+  return (float *)(void *)((uint8_t *)codes + e->kv->n_slots[kind] * e->model->hparams.n_kv_heads * dim);
+}
+
+static ga_status run_embed(const ga_exec *e, const launch *l) {
+  const struct launch_embed *a = &l->as.embed;
+  const ga_weight *table = ga_weight_at(e->model, a->node.table);
+  const int32_t *const ids[] = {e->step->ids, e->step->positions, e->step->types};
+  ga_embed_desc d = GA_EMBED_DESC_INIT;
+  d.tokens = launch_rows(e, l);
+  d.vocab = ga_weight_rows(table);
+  d.width = ga_weight_cols(table);
+  d.w_dtype = (int32_t)table->dtype;
+  d.scale = a->node.scale;
+  return ga_embed(e->ctx, &d, &(ga_embed_io){.ids = ids[a->node.ids], .table = table->data, .y = exec_rows(e, a->y)},
+                  NULL);
+}
+
+static ga_status add_values(const ga_exec *e, value_id x, value_id b, value_id y, int64_t rows, float scale) {
+  ga_add_desc d = GA_ADD_DESC_INIT;
+  d.rows = rows;
+  d.width = exec_cols(e, y);
+  d.x_stride = exec_stride(e, x);
+  d.b_stride = b == NO_VALUE ? 0 : exec_stride(e, b);
+  d.y_stride = exec_stride(e, y);
+  d.scale = scale;
+  const ga_add_io io = {.x = exec_rows(e, x), .b = exec_rows(e, b), .y = exec_rows(e, y)};
+  return ga_add(e->ctx, &d, &io, NULL);
+}
+
+static ga_status run_add(const ga_exec *e, const launch *l) {
+  return add_values(e, l->as.add.x, l->as.add.b, l->as.add.y, launch_rows(e, l), l->as.add.scale);
+}
+
+/* Launches once for each head: rows of ga_norm share their weights. */
+static ga_status run_norm_by_head(const ga_exec *e, const launch *l) {
+  const node_norm *n = &l->as.norm.node;
+  ga_norm_desc d = GA_NORM_DESC_INIT;
+  d.kind = n->form;
+  d.rows = launch_rows(e, l);
+  d.width = exec_cols(e, n->x) / n->heads;
+  d.x_stride = exec_stride(e, n->x);
+  d.y_stride = exec_stride(e, l->as.norm.y);
+  d.eps = n->eps;
+  for (int32_t h = 0; h < n->heads; h++) {
+    const ga_norm_io io = {.x = exec_rows(e, n->x) + h * d.width,
+                           .y = exec_rows(e, l->as.norm.y) + h * d.width,
+                           .weight = vector_at(e, n->weight) + h * d.width};
+    GA_TRY(ga_norm(e->ctx, &d, &io, NULL));
+  }
+  return GA_OK;
+}
+
+static ga_status run_norm(const ga_exec *e, const launch *l) {
+  const node_norm *n = &l->as.norm.node;
+  const int32_t heads = n->heads ? n->heads : 1;
+  const value_id y = l->as.norm.y;
+  ga_norm_desc d = GA_NORM_DESC_INIT;
+  if (n->by_head) return run_norm_by_head(e, l);
+  GA_REQUIRE(exec_stride(e, n->x) == exec_cols(e, n->x) && exec_stride(e, y) == exec_cols(e, y), GA_ERR_INTERNAL,
+             "norm: rows must be contiguous");
+  d.kind = n->form;
+  d.rows = launch_rows(e, l) * heads;
+  d.width = exec_cols(e, n->x) / heads;
+  d.eps = n->eps;
+  const ga_norm_io io = {.x = exec_rows(e, n->x),
+                         .y = exec_rows(e, y),
+                         .weight = vector_at(e, n->weight),
+                         .bias = vector_at(e, n->bias),
+                         .residual = exec_rows(e, l->as.norm.residual)};
+  return ga_norm(e->ctx, &d, &io, NULL);
+}
+
+static ga_status watch_product(const ga_exec *e, const launch *l) {
+  const launch_product *p = &l->as.product;
+  GA_REQUIRE(p->norm.id == W_NONE && p->add_norm.id == W_NONE, GA_ERR_INTERNAL, "a product that is watched norms x");
+  for (int i = 0; i < p->n_matrices; i++)
+    GA_TRY(e->watch(e->watch_user, e->ctx, p->matrix[i].weight.id, l->layer, exec_rows(e, p->x), launch_rows(e, l),
+                    exec_cols(e, p->x), exec_stride(e, p->x)));
+  return GA_OK;
+}
+
+static ga_status run_product(const ga_exec *e, const launch *l) {
+  const launch_product *p = &l->as.product;
+  if (e->watch) GA_TRY(watch_product(e, l));
+  const ga_gemm_fused_desc d = describe_product(e->model, e->running->program, p, launch_rows(e, l));
+  ga_gemm_fused_io io = {.plain = {.x = exec_rows(e, p->x),
+                                   .w = ga_weight_at(e->model, p->matrix[0].weight)->data,
+                                   .y = exec_rows(e, p->matrix[0].y),
+                                   .bias = vector_at(e, p->matrix[0].bias),
+                                   .gate = exec_rows(e, p->gate)},
+                         .norm = vector_at(e, p->norm),
+                         .add_norm = vector_at(e, p->add_norm),
+                         .sum = exec_rows(e, p->sum)};
+  if (p->add_norm.id != W_NONE)
+    io.add = exec_rows(e, p->residual);
+  else
+    io.plain.residual = exec_rows(e, p->residual);
+  for (int i = 1; i < p->n_matrices; i++) {
+    io.w_more[i - 1] = ga_weight_at(e->model, p->matrix[i].weight)->data;
+    if (p->is_gated) continue;
+    io.y_more[i - 1] = exec_rows(e, p->matrix[i].y);
+    io.bias_more[i - 1] = vector_at(e, p->matrix[i].bias);
+  }
+  return ga_gemm_fused(e->ctx, &d, &io, NULL);
+}
+
+static ga_status run_act(const ga_exec *e, const launch *l) {
+  const launch_act *a = &l->as.act;
+  const bool is_gated = a->gate != NO_VALUE;
+  ga_act_desc d = GA_ACT_DESC_INIT;
+  d.rows = launch_rows(e, l);
+  d.width = exec_cols(e, a->y);
+  d.act = a->act;
+  d.x_stride = exec_stride(e, is_gated ? a->gate : a->x);
+  d.g_stride = is_gated ? exec_stride(e, a->x) : 0;
+  d.y_stride = exec_stride(e, a->y);
+  const ga_act_io io = {
+      .x = exec_rows(e, is_gated ? a->gate : a->x), .g = is_gated ? exec_rows(e, a->x) : NULL, .y = exec_rows(e, a->y)};
+  return ga_act(e->ctx, &d, &io, NULL);
+}
+
+/* Copies x to y where a launch that works in place has to leave x as it is. */
+static ga_status copy_unless_same(const ga_exec *e, value_id x, value_id y, int64_t rows) {
+  return exec_rows(e, x) == exec_rows(e, y) ? GA_OK : add_values(e, x, NO_VALUE, y, rows, 1);
+}
+
+static ga_status run_rope(const ga_exec *e, const launch *l) {
+  const node_rope *n = &l->as.rope.node;
+  const value_id y = l->as.rope.y;
+  const ga_hparams *p = &e->model->hparams;
+  ga_rope_desc d = GA_ROPE_DESC_INIT;
+  GA_TRY(copy_unless_same(e, n->x, y, launch_rows(e, l)));
+  d.tokens = launch_rows(e, l);
+  d.x_stride = exec_stride(e, y);
+  d.heads = n->heads;
+  d.head_dim = p->head_dim;
+  d.rot_dim = p->rot_dim;
+  d.pairs = p->rope_pairs;
+  d.magnitude = e->model->rope_magnitude[n->is_local ? ROPE_LOCAL : ROPE_GLOBAL];
+  const ga_rope_io io = {.x = exec_rows(e, y), .positions = e->step->positions, .inv_freq = rope_freq(e, n->is_local)};
+  return ga_rope(e->ctx, &d, &io, NULL);
+}
+
+static ga_status run_store(const ga_exec *e, const launch *l) {
+  const launch_store *s = &l->as.store;
+  const ga_kv_cache *kv = e->kv;
+  const kv_kind kind = kv_kind_of_layer(&e->model->hparams, l->layer);
+  const ga_kv_store_fused_desc d =
+      describe_store(e->model, e->running->program, s, kv->dtype, e->step->n_tokens, kv->n_slots[kind]);
+  ga_kv_store_fused_io io = {.plain = {.k = exec_rows(e, s->k),
+                                       .v = exec_rows(e, s->v),
+                                       .slot = e->step->pages[kind].slots,
+                                       .k_cache = kv->k[l->layer],
+                                       .v_cache = kv->v[l->layer]},
+                             .q_norm = vector_at(e, s->q_norm),
+                             .k_norm = vector_at(e, s->k_norm)};
+  io.plain.k_scale = scales_of_cache(e, kind, io.plain.k_cache, d.plain.head_dim);
+  io.plain.v_scale = scales_of_cache(e, kind, io.plain.v_cache, d.plain.v_dim);
+  if (s->rotates) {
+    GA_TRY(copy_unless_same(e, s->q, s->q_rotated, e->step->n_tokens));
+    io.q = exec_rows(e, s->q_rotated);
+    io.positions = e->step->positions;
+    io.inv_freq = rope_freq(e, s->is_local);
+  }
+  return ga_kv_store_fused(e->ctx, &d, &io, NULL);
+}
+
+static ga_status run_attention_bidirectional(const ga_exec *e, const launch *l) {
+  const node_attention *n = &l->as.attention.node;
+  const ga_hparams *p = &e->model->hparams;
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.batch = e->step->n_seqs;
+  d.max_q = e->step->max_q;
+  d.max_kv = e->step->max_q;
+  d.q_heads = p->n_heads;
+  d.kv_heads = p->n_kv_heads;
+  d.head_dim = p->head_dim;
+  d.v_dim = p->v_dim;
+  d.flags = GA_ATTN_VARLEN | (n->has_alibi ? GA_ATTN_ALIBI : 0) | (n->has_alibi || n->window ? GA_ATTN_SYMMETRIC : 0);
+  d.window = n->window;
+  d.scale = n->scale;
+  ga_attn_io io = {.q = exec_rows(e, n->q),
+                   .k = exec_rows(e, n->k),
+                   .v = exec_rows(e, n->v),
+                   .o = exec_rows(e, l->as.attention.y),
+                   .q_start = e->step->q_start,
+                   .kv_start = e->step->q_start,
+                   .alibi = e->placement->alibi,
+                   .q_stride = {.token = exec_stride(e, n->q), .head = p->head_dim},
+                   .k_stride = {.token = exec_stride(e, n->k), .head = p->head_dim},
+                   .v_stride = {.token = exec_stride(e, n->v), .head = p->v_dim}};
+  return ga_attn(e->ctx, &d, &io, NULL);
+}
+
+int64_t exec_rounded(int64_t n) { return (int64_t)ga_round_up((size_t)n, 1024); }
+
+ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t seqs, int32_t max_q, int64_t max_kv, ga_dtype kv) {
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.batch = seqs;
+  d.max_q = max_q;
+  d.max_kv = exec_rounded(max_kv);
+  d.q_heads = p->n_heads;
+  d.kv_heads = p->n_kv_heads;
+  d.head_dim = p->head_dim;
+  d.v_dim = p->v_dim;
+  d.kv_dtype = (int32_t)kv;
+  d.kv_scale_tokens = kv == GA_E4M3 ? 1 : 0;
+  d.flags = GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_KV_READY; /* only the store is still under way */
+  d.page_size = GA_KV_PAGE;
+  d.scale = p->attn_scale;
+  d.softcap = p->attn_softcap;
+  return d;
+}
+
+/* Some sequences of a step. */
+typedef struct attn_part {
+  int32_t first, n, max_q, token, n_tokens;
+  const int32_t *q_start; /* [n + 1], from 0 */
+} attn_part;
+
+/* n sequences from `first` on, of at most max_q new tokens each: the step's tokens [token, token + n_tokens). Rows may
+ * read and write all of those, so that no others may be among them. */
+static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_part *part) {
+  const node_attention *node = &l->as.attention.node;
+  const value_id o = l->as.attention.y;
+  const int32_t first = part->first, n = part->n, max_q = part->max_q;
+  const ga_hparams *p = &e->model->hparams;
+  const ga_step *step = e->step;
+  const kv_kind kind = kv_kind_of_layer(p, l->layer);
+  ga_attn_desc d = exec_attn_desc(p, n, max_q, step->max_kv, e->kv->dtype);
+  d.window = node->window;
+  d.scale = node->scale;
+  if (e->running->program->is_invariant) d.flags |= GA_ATTN_INVARIANT;
+  ga_attn_io io = {.q = exec_rows(e, node->q) + part->token * exec_stride(e, node->q),
+                   .k = e->kv->k[l->layer],
+                   .v = e->kv->v[l->layer],
+                   .o = exec_rows(e, o) + part->token * exec_stride(e, o),
+                   .q_start = part->q_start,
+                   .kv_len = step->kv_len + first,
+                   .page_table = step->pages[kind].page_table + first * step->page_stride,
+                   .q_tokens = part->n_tokens,
+                   .page_table_stride = step->page_stride};
+  io.q_stride = (ga_attn_strides){.token = exec_stride(e, node->q), .head = p->head_dim};
+  io.k_scale = io.v_scale = (ga_attn_scale){.batch = GA_KV_PAGE, .head = e->kv->n_slots[kind], .block = 1};
+  io.k_scale.data = scales_of_cache(e, kind, e->kv->k[l->layer], p->head_dim);
+  io.v_scale.data = scales_of_cache(e, kind, e->kv->v[l->layer], p->v_dim);
+  return ga_attn(e->ctx, &d, &io, NULL);
+}
+
+/* Rows for one query a sequence are others than those for many: sequences that generate have a launch of their own. */
+static ga_status run_attention(const ga_exec *e, const launch *l) {
+  const ga_step *step = e->step;
+  if (!l->as.attention.node.has_memory) return run_attention_bidirectional(e, l);
+  const attn_part decodes = {.n = step->n_decode, .max_q = 1, .n_tokens = step->n_decode, .q_start = step->q_start};
+  const attn_part prompts = {.first = step->n_decode,
+                             .n = step->n_seqs - step->n_decode,
+                             .max_q = step->max_q,
+                             .token = step->n_decode,
+                             .n_tokens = step->n_tokens - step->n_decode,
+                             .q_start = step->q_start_prompts};
+  if (decodes.n) GA_TRY(run_attention_of(e, l, &decodes));
+  return prompts.n ? run_attention_of(e, l, &prompts) : GA_OK;
+}
+
+/* Looks wanted rows up in x as in a table. */
+static ga_status run_wanted(const ga_exec *e, const launch *l) {
+  const value_id x = l->as.wanted.x;
+  if (!e->step->out_rows) return GA_OK;
+  GA_REQUIRE(exec_stride(e, x) == exec_cols(e, x), GA_ERR_INTERNAL, "wanted rows must be contiguous");
+  ga_embed_desc d = GA_EMBED_DESC_INIT;
+  d.tokens = e->step->n_out;
+  d.vocab = e->max_tokens;
+  d.width = exec_cols(e, x);
+  d.w_dtype = GA_F32;
+  const ga_embed_io io = {.ids = e->step->out_rows, .table = exec_rows(e, x), .y = exec_rows(e, l->as.wanted.y)};
+  return ga_embed(e->ctx, &d, &io, NULL);
+}
+
+ga_status exec_launch(const ga_exec *e, const launch *l) {
+  switch (l->kind) {
+  case LAUNCH_EMBED: return run_embed(e, l);
+  case LAUNCH_ADD: return run_add(e, l);
+  case LAUNCH_NORM: return run_norm(e, l);
+  case LAUNCH_PRODUCT: return run_product(e, l);
+  case LAUNCH_ACT: return run_act(e, l);
+  case LAUNCH_ROPE: return run_rope(e, l);
+  case LAUNCH_STORE: return run_store(e, l);
+  case LAUNCH_ATTENTION: return run_attention(e, l);
+  case LAUNCH_WANTED: return run_wanted(e, l);
+  }
+  return ga_fail(GA_ERR_INTERNAL, "no launch of kind %d", (int)l->kind);
+}

@@ -1,0 +1,150 @@
+/* A model's graph as the launches of one device, in order. pass/fuse.h makes them, pass/memory.h gives their values
+ * addresses, exec.h runs them.
+ *
+ * A launch may do the work of several nodes of the graph; it reads and writes values of the graph. */
+#ifndef GA_MODEL_PROGRAM_H
+#define GA_MODEL_PROGRAM_H
+
+#include "core/fused.h"
+#include "model/graph.h"
+
+typedef enum launch_kind {
+  LAUNCH_EMBED,
+  LAUNCH_ADD,
+  LAUNCH_NORM,
+  LAUNCH_PRODUCT,
+  LAUNCH_ACT,
+  LAUNCH_ROPE,
+  LAUNCH_STORE,
+  LAUNCH_ATTENTION,
+  LAUNCH_WANTED
+} launch_kind;
+
+/* y = scale x + b */
+typedef struct launch_add {
+  value_id x, b; /* b NO_VALUE: nothing is added */
+  value_id y;
+  float scale;
+} launch_add;
+
+/* y = residual + norm(x) */
+typedef struct launch_norm {
+  node_norm node;
+  value_id residual; /* NO_VALUE: none */
+  value_id y;
+} launch_norm;
+
+/* A matrix multiplied with X. */
+typedef struct product_matrix {
+  weight_ref weight, bias;
+  value_id y;
+} product_matrix;
+
+#define PRODUCT_MATRICES 3
+
+/* y = residual + act(scale W x + bias) of one or several matrices with one X, or residual + act(gate) * (W x).
+ *
+ * With `norm`, X is normed first. With `add_norm` as well, X is residual + RMS norm of x before that, and `sum` is that
+ * sum. With is_gated, y = act(matrix[1] x) * (matrix[0] x). */
+typedef struct launch_product {
+  value_id x;
+  product_matrix matrix[PRODUCT_MATRICES];
+  int32_t n_matrices;
+  bool is_gated;
+  int32_t act;             /* ga_act_kind */
+  value_id gate, residual; /* NO_VALUE: none */
+  weight_ref norm, add_norm;
+  value_id sum; /* NO_VALUE: the sum is not written */
+  float scale, eps;
+} launch_product;
+
+/* y = act(x), or act(gate) * x */
+typedef struct launch_act {
+  value_id x, gate, y;
+  int32_t act;
+} launch_act;
+
+/* Works in place: x and y have one address, or x is copied to y first. */
+typedef struct launch_rope {
+  node_rope node;
+  value_id y;
+} launch_rope;
+
+/* Stores k and v of the step in the layer's memory. With `rotates`, k is rotated on the way and q in place, as
+ * launch_rope does it, both after RMS norms of their heads where q_norm is set. */
+typedef struct launch_store {
+  value_id k, v;
+  bool rotates, is_local;
+  value_id q, q_rotated;
+  weight_ref q_norm, k_norm;
+  float eps;
+} launch_store;
+
+typedef struct launch_attention {
+  node_attention node;
+  value_id y;
+} launch_attention;
+
+/* Gathers wanted rows of x into y, where they are no block of x. Where they are, y is read as a part of x. */
+typedef struct launch_wanted {
+  value_id x, y;
+} launch_wanted;
+
+typedef struct launch {
+  launch_kind kind;
+  int32_t layer;
+  ga_row_space rows; /* of what it writes */
+  union {
+    struct launch_embed {
+      node_embed node;
+      value_id y;
+    } embed;
+    launch_add add;
+    launch_norm norm;
+    launch_product product;
+    launch_act act;
+    launch_rope rope;
+    launch_store store;
+    launch_attention attention;
+    launch_wanted wanted;
+  } as;
+} launch;
+
+/* Where a value lies. Values that no launch writes or reads have no place. */
+typedef struct value_place {
+  int64_t offset; /* bytes from the arena's start; -1: no place */
+  int64_t stride; /* elements between rows */
+} value_place;
+
+typedef struct ga_program {
+  launch *launches;
+  int32_t n_launches;
+  int32_t n_body;      /* [n_body, n_launches): the head, of the rows whose logits are wanted */
+  bool is_invariant;   /* its rows are batch-invariant */
+  bool rounds_x;       /* to e4m3, as fuse_target has it */
+  value_place *places; /* [values of the graph] */
+  uint64_t bytes;      /* of the arena */
+} ga_program;
+
+/* A launch reads at most so many values, and writes at most so many. */
+#define LAUNCH_READS  3
+#define LAUNCH_WRITES 4
+int32_t launch_reads(const launch *l, value_id v[LAUNCH_READS]);
+int32_t launch_writes(const launch *l, value_id v[LAUNCH_WRITES]);
+/* Finds the value that y, which l writes, may take the place of, once nothing reads that later; NO_VALUE: none.
+ * *must: l works in place, so that exec.c copies where it cannot. */
+value_id launch_in_place(const launch *l, value_id y, bool *must);
+
+/* Writes a line for each launch with the places of what it writes. The text is released with ga_mem_free. */
+GA_NODISCARD ga_status program_text(const ga_program *program, char **out);
+void program_destroy(ga_program *program);
+
+/* Descriptions of launches. Planning and running use the same ones. */
+ga_gemm_fused_desc describe_product(const ga_model *model, const ga_program *program, const launch_product *p,
+                                    int64_t rows);
+/* The product rounds X to e4m3 where it has enough rows. */
+bool product_rounds_x(const ga_model *model, const ga_program *program, const launch *l);
+ga_kv_store_fused_desc describe_store(const ga_model *model, const ga_program *program, const launch_store *s,
+                                      ga_dtype kv, int64_t tokens, int64_t slots);
+
+#endif
