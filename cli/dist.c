@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "cli/dist_timeline.h"
-#include "cli/error.h"
-#include "cli/interrupt.h"
+#include "cmdline/error.h"
+#include "cmdline/interrupt.h"
 
 static char program_name[] = "ga";
 static const char *const orders[] = {"method", "contiguous", "striped", "zigzag",

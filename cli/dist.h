@@ -2,7 +2,7 @@
 #ifndef GA_CLI_DIST_H
 #define GA_CLI_DIST_H
 
-#include "cli/cmd.h"
+#include "cli/commands.h"
 #include "ga/dist.h"
 
 enum { DIST_COPIES_WORD = 16 };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/error.h"
+#include "cmdline/error.h"
 #include "ga/attn.h"
 #include "ga/attn_bwd.h"
 #include "ga/layer.h"

@@ -5,8 +5,8 @@
 
 #include "cli/dist_batch.h"
 #include "cli/dist_ranks.h"
-#include "cli/error.h"
-#include "cli/interrupt.h"
+#include "cmdline/error.h"
+#include "cmdline/interrupt.h"
 #include "ga/attn.h"
 #include "ga/attn_bwd.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/dist.h"
-#include "cli/error.h"
+#include "cmdline/error.h"
 
 /* What the grid of a method leaves open. Of other methods nothing is. */
 typedef enum choice { CHOICE_Q, CHOICE_HEADS, CHOICE_INNER } choice;

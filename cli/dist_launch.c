@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "cli/dist.h"
-#include "cli/error.h"
-#include "cli/interrupt.h"
+#include "cmdline/error.h"
+#include "cmdline/interrupt.h"
 
 /* Seconds that ranks have to end: */
 #define GRACE_FAILED 6.0  /* once one has failed: a watchdog takes 5 s at most, and others say what they heard */

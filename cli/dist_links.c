@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli/dist_ranks.h"
-#include "cli/error.h"
+#include "cmdline/error.h"
 
 #define SIZES_OF_CPU "65536,262144,1048576,4194304,16777216"
 #define SIZES_OF_GPU SIZES_OF_CPU ",67108864,268435456"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/dist.h"
-#include "cli/error.h"
+#include "cmdline/error.h"
 
 /* Fitted to eight runs of zigzag and ring on two H200 (docs/results/distributed.md): rows that leave their state run at
  * this part of the plain rate, and partial results pass through memory at this rate, 46 % of an H200's. */

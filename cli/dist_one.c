@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "cli/dist_batch.h"
-#include "cli/error.h"
+#include "cmdline/error.h"
 #include "ga/attn.h"
 #include "ga/attn_bwd.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli/dist.h"
-#include "cli/error.h"
+#include "cmdline/error.h"
 
 #define MOST_DRAWN_RANKS  16
 #define MOST_DRAWN_STAGES 12

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/error.h"
-#include "cli/interrupt.h"
+#include "cmdline/error.h"
+#include "cmdline/interrupt.h"
 
 typedef struct rank_job {
   const dist_args *a;

@@ -6,8 +6,8 @@
 
 #include "cli/dist_batch.h"
 #include "cli/dist_ranks.h"
-#include "cli/error.h"
-#include "cli/interrupt.h"
+#include "cmdline/error.h"
+#include "cmdline/interrupt.h"
 #include "ga/all_reduce.h"
 
 enum { CALLS = 64 /* of a graph */, WARM = 5, REPLAYS = 20, NORM_WIDTH = 4096 };

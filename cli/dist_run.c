@@ -6,8 +6,8 @@
 #include "cli/dist_batch.h"
 #include "cli/dist_ranks.h"
 #include "cli/dist_timeline.h"
-#include "cli/error.h"
-#include "cli/interrupt.h"
+#include "cmdline/error.h"
+#include "cmdline/interrupt.h"
 
 /* What a rank finds; ranks of other processes send it. */
 typedef struct rank_result {

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/error.h"
+#include "cmdline/error.h"
 
 /* --- from all ranks --- */
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "cli/dist_timeline.h"
-#include "cli/error.h"
+#include "cmdline/error.h"
 
 enum { IN_ATTENTION, IN_COMMUNICATION, IN_WAIT, KINDS };
 

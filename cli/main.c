@@ -4,9 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cmd.h"
-#include "cli/error.h"
-#include "cli/interrupt.h"
+#include "cli/commands.h"
+#include "cmdline/error.h"
+#include "cmdline/interrupt.h"
+#include "verify/verify.h"
 
 static const command commands[] = {
 #define COMMAND(name, summary) {#name, summary, cmd_##name},

@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-FOLDERS = ["include", "src", "cli", "verify", "tests", "examples", "python"]
+FOLDERS = ["include", "src", "cmdline", "cli", "verify", "tests", "examples", "python"]
 SUFFIXES = {".c", ".h", ".cu", ".cuh", ".cpp"}
 LIST = "tools/shared_names.txt"
 MOST_LINES = 60

@@ -1,6 +1,6 @@
 /* The error path of ga/base.h, for the program: its commands fail with a text as the library does. */
-#ifndef GA_CLI_ERROR_H
-#define GA_CLI_ERROR_H
+#ifndef GA_CMDLINE_ERROR_H
+#define GA_CMDLINE_ERROR_H
 
 #include "ga/base.h"
 

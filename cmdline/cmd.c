@@ -1,4 +1,4 @@
-#include "cli/cmd.h"
+#include "cmdline/cmd.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -9,8 +9,8 @@
 
 #include <utf8proc.h>
 
-#include "cli/error.h"
-#include "cli/terminal.h"
+#include "cmdline/error.h"
+#include "cmdline/terminal.h"
 
 static bool in_range(const cmd_option *o, double v) {
   return (o->min == 0 && o->max == 0) || (v >= o->min && v <= o->max);

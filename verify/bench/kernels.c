@@ -1,13 +1,11 @@
-/* ga bench: options, groups, report. */
+/* ga bench: rows that passed their check, in groups of one op and shape; the report. */
 #include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
 
-#include "cli/cmd.h"
+#include "cmdline/cmd.h"
 #include "verify/bench/bench.h"
-#include "verify/bench/bench_model.h"
-#include "verify/bench/serve_client.h"
 #include "verify/check/walk.h"
 
 typedef struct session {
@@ -114,7 +112,7 @@ static ga_status print_bench_json(session *s) {
   return cmd_print_json(all, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
 }
 
-static int bench(const bench_options *o, const char *patterns, bool json) {
+int bench_kernels(const bench_options *o, const char *patterns, bool json) {
   session s = {.o = o, .json = json ? json_array() : NULL};
   const ga_kernel **rows = NULL;
   size_t n;
@@ -129,66 +127,4 @@ static int bench(const bench_options *o, const char *patterns, bool json) {
   free(s.rows);
   free(rows);
   return code;
-}
-
-/* --serve has options of its own. */
-static bool names_server(int argc, char **argv) {
-  for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-    if (!strcmp(argv[i], "--serve") || !strncmp(argv[i], "--serve=", 8)) return true;
-  return false;
-}
-
-/* The second half of the help. */
-static int help_of_serve(char **argv) {
-  char help[] = "--help", *line[] = {argv[0], help, NULL};
-  printf("\n");
-  return bench_serve(2, line);
-}
-
-int cmd_bench(int argc, char **argv) {
-  if (names_server(argc, argv)) return bench_serve(argc, argv);
-  const char *patterns = "*", *before = NULL;
-  int64_t threads = 0, seed = 1;
-  bool json = false, error = false;
-  bench_options o = {.device = "cpu", .shapes = "*", .seconds = 0.5};
-  bench_model_args m = {.open = {OPEN_ARGS_INIT}, .prompt = 512, .decode = 64, .depth = 16, .repeat = 5};
-  const cmd_option options[] = {
-      {"model", 'm', OPT_STRING, &m.open.model, 0, 0, "MODEL", "time a whole model instead of kernels"},
-      {"prompt", 0, OPT_INT, &m.prompt, 1, 1e6, "N", "with --model: tokens of prefill"},
-      {"decode", 0, OPT_INT, &m.decode, 1, 1e6, "N", "with --model: single tokens"},
-      {"depth", 0, OPT_INT, &m.depth, 1, 1e6, "N", "with --model: tokens in the cache before those"},
-      {"repeat", 'r', OPT_INT, &m.repeat, 1, 1000, "N", "with --model: rounds"},
-      OPEN_SESSION_OPTIONS(m.open),
-      {"energy", 0, OPT_FLOAT, &m.energy, 0, 3600, "SECONDS",
-       "with --model: joules a token instead of times, from windows of so many seconds (10 or more): prompts, then "
-       "generated tokens"},
-      {"kernels", 'k', OPT_STRING, &patterns, 0, 0, "PATTERNS", "ids to time: comma-separated, with * and ?"},
-      {"shape", 0, OPT_STRING, &o.shapes, 0, 0, "PATTERNS", "names of shapes"},
-      {"device", 0, OPT_STRING, &o.device, 0, 0, "NAME", "cpu, ref, cuda:N; with --model also cuda:0,cuda:1"},
-      {"threads", 't', OPT_INT, &threads, 0, 1024, "N", "CPU threads, 0 = one per usable CPU"},
-      {"time", 0, OPT_FLOAT, &o.seconds, 0.001, 3600, "SECONDS", "for each kernel and shape"},
-      {"hot", 0, OPT_FLAG, &o.hot, 0, 0, NULL, "one set of buffers, in the cache, instead of rotating"},
-      {"seed", 's', OPT_INT, &seed, 0, 9e18, "SEED", "of values and order"},
-      {"json", 0, OPT_FLAG, &json, 0, 0, NULL, "JSON on stdout"},
-      {"error", 0, OPT_FLAG, &error, 0, 0, NULL,
-       "the error of FP8 attention with outliers, by ways of scaling, instead of times"},
-      {"compare", 0, OPT_STRING, &before, 0, 0, "FILE",
-       "with a second FILE behind it: what changed between two reports of --json"},
-  };
-  int code, rest = cmd_parse("bench", "[options], or: ga bench --compare FILE FILE", options, GA_COUNT_OF(options),
-                             argc, argv, &code);
-  if (rest < 0) return code == EXIT_OK ? help_of_serve(argv) : code;
-  if (before && rest != 1) return cmd_usage_error("bench", "--compare takes two files");
-  if (before) return bench_compare(before, argv[1]);
-  if (rest > 0) return cmd_usage_error("bench", "unexpected '%s'", argv[1]);
-  m.open.device = o.device;
-  if (open_args_check("bench", &m.open)) return EXIT_USAGE;
-  if (m.open.model) {
-    m.open.threads = threads;
-    m.json = json;
-    return bench_model(&m);
-  }
-  o.threads = (int)threads;
-  o.seed = (uint64_t)seed;
-  return error ? bench_accuracy(&o) : bench(&o, patterns, json);
 }

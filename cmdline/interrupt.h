@@ -1,6 +1,6 @@
 /* Ctrl-C. */
-#ifndef GA_CLI_INTERRUPT_H
-#define GA_CLI_INTERRUPT_H
+#ifndef GA_CMDLINE_INTERRUPT_H
+#define GA_CMDLINE_INTERRUPT_H
 
 #include <stdbool.h>
 

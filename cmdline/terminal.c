@@ -1,4 +1,4 @@
-#include "cli/terminal.h"
+#include "cmdline/terminal.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -8,7 +8,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "cli/interrupt.h"
+#include "cmdline/interrupt.h"
 
 /* Bytes of a control character at s, 0 for all else. C1 is U+0080 to U+009F: C2 80 to C2 9F. */
 static size_t control_bytes(const unsigned char *s, size_t n) {

@@ -1,6 +1,6 @@
 /* Text that a model made, on a terminal; and what keys do there while it is made. */
-#ifndef GA_CLI_TERMINAL_H
-#define GA_CLI_TERMINAL_H
+#ifndef GA_CMDLINE_TERMINAL_H
+#define GA_CMDLINE_TERMINAL_H
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "cli/interrupt.h"
+#include "cmdline/interrupt.h"
 
 #include <signal.h>
 #include <stddef.h>

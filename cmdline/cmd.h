@@ -1,6 +1,6 @@
-/* The ga program: one table of subcommands (main.c), one table of options in each. --help is made from the tables. */
-#ifndef GA_CLI_CMD_H
-#define GA_CLI_CMD_H
+/* Command lines: each command has one table of options, which the parser and --help read. */
+#ifndef GA_CMDLINE_CMD_H
+#define GA_CMDLINE_CMD_H
 
 #include <stdio.h>
 
@@ -74,27 +74,5 @@ void cmd_progress_lines(bool on);
 void cmd_progress(const char *what, uint64_t done, uint64_t total);
 /* Takes a bar away that has not come to its end, before something else is written. */
 void cmd_progress_clear(void);
-
-int cmd_info(int argc, char **argv);
-int cmd_kernels(int argc, char **argv);
-int cmd_check(int argc, char **argv);
-int cmd_probe(int argc, char **argv);
-int cmd_bench(int argc, char **argv);
-int cmd_run(int argc, char **argv);
-int cmd_chat(int argc, char **argv);
-int cmd_batch(int argc, char **argv);
-int cmd_serve(int argc, char **argv);
-int cmd_embed(int argc, char **argv);
-int cmd_tokenize(int argc, char **argv);
-int cmd_perplexity(int argc, char **argv);
-int cmd_pull(int argc, char **argv);
-int cmd_synth(int argc, char **argv);
-int cmd_dist(int argc, char **argv);
-int cmd_imatrix(int argc, char **argv);
-int cmd_quantize(int argc, char **argv);
-int cmd_convert(int argc, char **argv);
-int cmd_list(int argc, char **argv);
-int cmd_rm(int argc, char **argv);
-int cmd_show(int argc, char **argv);
 
 #endif
