@@ -4,8 +4,8 @@
  * heads lose, and the builder's rule does (measured, gather.c). */
 #include <string.h>
 
-#include "cli/dist.h"
 #include "cmdline/error.h"
+#include "verify/dist/dist.h"
 
 /* What the grid of a method leaves open. Of other methods nothing is. */
 typedef enum choice { CHOICE_Q, CHOICE_HEADS, CHOICE_INNER } choice;

@@ -1,5 +1,5 @@
 /* ga dist run: random tensors of the whole batch, and what one rank makes of them. */
-#include "cli/dist_batch.h"
+#include "verify/dist/batch.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/dist.h"
 #include "cmdline/error.h"
 #include "cmdline/interrupt.h"
+#include "verify/dist/dist.h"
 
 /* Seconds that ranks have to end: */
 #define GRACE_FAILED 6.0  /* once one has failed: a watchdog takes 5 s at most, and others say what they heard */

@@ -1,5 +1,5 @@
 /* ga dist run, bench: ranks as threads of this process, or this process as one of them. */
-#include "cli/dist_ranks.h"
+#include "verify/dist/ranks.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/dist_ranks.h"
 #include "cmdline/error.h"
+#include "verify/dist/ranks.h"
 
 #define SIZES_OF_CPU "65536,262144,1048576,4194304,16777216"
 #define SIZES_OF_GPU SIZES_OF_CPU ",67108864,268435456"

@@ -1,10 +1,10 @@
 /* ga dist run: what one GPU makes of a document, which ranks on GPUs are compared with. */
 #include <stdlib.h>
 
-#include "cli/dist_batch.h"
 #include "cmdline/error.h"
 #include "ga/attn.h"
 #include "ga/attn_bwd.h"
+#include "verify/dist/batch.h"
 
 /* A tensor in the memory of a GPU, in its type; in the batch it is f32. */
 typedef struct one_tensor {

@@ -1,8 +1,8 @@
 /* ga dist run --timeline: spans of all ranks, in a file and in a few numbers. */
-#ifndef GA_CLI_DIST_TIMELINE_H
-#define GA_CLI_DIST_TIMELINE_H
+#ifndef GA_VERIFY_DIST_TIMELINE_H
+#define GA_VERIFY_DIST_TIMELINE_H
 
-#include "cli/dist.h"
+#include "verify/dist/dist.h"
 
 /* A span without pointers, so that ranks can send it. */
 typedef struct rank_span {

@@ -1,8 +1,8 @@
 /* ga dist run, bench: the same work on every rank. */
-#ifndef GA_CLI_DIST_RANKS_H
-#define GA_CLI_DIST_RANKS_H
+#ifndef GA_VERIFY_DIST_RANKS_H
+#define GA_VERIFY_DIST_RANKS_H
 
-#include "cli/dist.h"
+#include "verify/dist/dist.h"
 
 enum { DIST_MOST_RUN_RANKS = 64 };
 

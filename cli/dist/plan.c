@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/dist.h"
 #include "cmdline/error.h"
+#include "verify/dist/dist.h"
 
 #define MOST_DRAWN_RANKS  16
 #define MOST_DRAWN_STAGES 12

@@ -1,8 +1,8 @@
 /* ga dist: what its parts share. */
-#ifndef GA_CLI_DIST_H
-#define GA_CLI_DIST_H
+#ifndef GA_VERIFY_DIST_H
+#define GA_VERIFY_DIST_H
 
-#include "cli/commands.h"
+#include "cmdline/cmd.h"
 #include "ga/dist.h"
 
 enum { DIST_COPIES_WORD = 16 };

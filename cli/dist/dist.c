@@ -1,13 +1,13 @@
 /* ga dist: plans of distributed attention: drawn, verified, run and timed over ranks. */
-#include "cli/dist.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/dist_timeline.h"
+#include "cli/commands.h"
 #include "cmdline/error.h"
 #include "cmdline/interrupt.h"
+#include "verify/dist/dist.h"
+#include "verify/dist/timeline.h"
 
 static char program_name[] = "ga";
 static const char *const orders[] = {"method", "contiguous", "striped", "zigzag",

@@ -1,8 +1,8 @@
 /* ga dist run: tensors of the whole batch, in the order of tokens, as floats. */
-#ifndef GA_CLI_DIST_BATCH_H
-#define GA_CLI_DIST_BATCH_H
+#ifndef GA_VERIFY_DIST_BATCH_H
+#define GA_VERIFY_DIST_BATCH_H
 
-#include "cli/dist.h"
+#include "verify/dist/dist.h"
 
 /* Inputs are numbers that dtype has. o_in: o in dtype, which the backward reads. */
 typedef struct dist_batch {

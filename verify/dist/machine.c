@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/dist.h"
 #include "cmdline/error.h"
+#include "verify/dist/dist.h"
 
 /* Fitted to eight runs of zigzag and ring on two H200 (docs/results/distributed.md): rows that leave their state run at
  * this part of the plain rate, and partial results pass through memory at this rate, 46 % of an H200's. */

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/dist_batch.h"
-#include "cli/dist_ranks.h"
 #include "cmdline/error.h"
 #include "cmdline/interrupt.h"
 #include "ga/all_reduce.h"
+#include "verify/dist/batch.h"
+#include "verify/dist/ranks.h"
 
 enum { CALLS = 64 /* of a graph */, WARM = 5, REPLAYS = 20, NORM_WIDTH = 4096 };
 enum { PLAIN, NORMED, WAYS };

@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/dist_batch.h"
-#include "cli/dist_ranks.h"
 #include "cmdline/error.h"
 #include "cmdline/interrupt.h"
 #include "ga/attn.h"
 #include "ga/attn_bwd.h"
+#include "verify/dist/batch.h"
+#include "verify/dist/ranks.h"
 
 enum {
   MOST_METHODS = 72, /* with each way of copies */

@@ -1,4 +1,4 @@
-#include "cli/dist_timeline.h"
+#include "verify/dist/timeline.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "cli/dist_timeline.h"
 #include "cmdline/error.h"
+#include "verify/dist/timeline.h"
 
 enum { IN_ATTENTION, IN_COMMUNICATION, IN_WAIT, KINDS };
 

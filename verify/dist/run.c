@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/dist_batch.h"
-#include "cli/dist_ranks.h"
-#include "cli/dist_timeline.h"
 #include "cmdline/error.h"
 #include "cmdline/interrupt.h"
+#include "verify/dist/batch.h"
+#include "verify/dist/ranks.h"
+#include "verify/dist/timeline.h"
 
 /* What a rank finds; ranks of other processes send it. */
 typedef struct rank_result {
