@@ -180,6 +180,11 @@ static const cmd_option *find_option(const cmd_option *options, size_t n, const 
   return NULL;
 }
 
+const cmd_option *cmd_find_option(const cmd_option *options, size_t n, const char *arg) {
+  const char *value;
+  return find_option(options, n, arg, &value);
+}
+
 /* The same for former names, with a line that tells the present one. */
 static const cmd_option *find_renamed(const char *in, const cmd_option *options, size_t n, const char *arg,
                                       const char **value) {
@@ -193,12 +198,41 @@ static const cmd_option *find_renamed(const char *in, const cmd_option *options,
   return NULL;
 }
 
-int cmd_parse(const char *name, const char *usage, const cmd_option *options, size_t n_options, int argc, char **argv,
-              int *exit_code) {
+/* One table, and the program's name for it. */
+typedef struct parser {
+  const char *name;
+  const cmd_option *options;
+  size_t n_options;
+  void (*refuse)(const char *arg, const char *next); /* NULL: "unknown option" */
+} parser;
+
+/* Stores the option at argv[i]; returns the index of its last word, or -1 with a message. */
+static int parse_option(const parser *p, int argc, char **argv, int i) {
+  const char *arg = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL, *value;
+  const cmd_option *o = find_option(p->options, p->n_options, arg, &value);
+  if (!o) o = find_renamed(p->name, p->options, p->n_options, arg, &value);
+  if (!o && p->refuse)
+    p->refuse(arg, next);
+  else if (!o)
+    (void)cmd_usage_error(p->name, "unknown option '%s'", arg);
+  else if (o->kind == OPT_FLAG && value)
+    (void)cmd_usage_error(p->name, "--%s takes no value", o->name);
+  else if (o->kind != OPT_FLAG && !value && !next)
+    (void)cmd_usage_error(p->name, "--%s needs a value", o->name);
+  else if (o->kind == OPT_FLAG || value)
+    return store_option(p->name, o, value ? value : "") ? i : -1;
+  else
+    return store_option(p->name, o, next) ? i + 1 : -1;
+  return -1;
+}
+
+int cmd_parse_or(const char *name, const char *usage, const cmd_option *options, size_t n_options, int argc,
+                 char **argv, int *exit_code, void (*refuse)(const char *arg, const char *next)) {
+  const parser p = {name, options, n_options, refuse};
   int kept = 0;
   *exit_code = EXIT_USAGE;
   for (int i = 1; i < argc; i++) {
-    const char *arg = argv[i], *value;
+    const char *arg = argv[i];
     if (!strcmp(arg, "--")) {
       while (++i < argc) argv[++kept] = argv[i];
       break;
@@ -212,26 +246,15 @@ int cmd_parse(const char *name, const char *usage, const cmd_option *options, si
       *exit_code = EXIT_OK;
       return -1;
     }
-    const cmd_option *o = find_option(options, n_options, arg, &value);
-    if (!o) o = find_renamed(name, options, n_options, arg, &value);
-    if (!o) {
-      (void)cmd_usage_error(name, "unknown option '%s'", arg);
-      return -1;
-    }
-    if (o->kind == OPT_FLAG && value) {
-      (void)cmd_usage_error(name, "--%s takes no value", o->name);
-      return -1;
-    }
-    if (o->kind != OPT_FLAG && !value) {
-      if (i + 1 >= argc) {
-        (void)cmd_usage_error(name, "--%s needs a value", o->name);
-        return -1;
-      }
-      value = argv[++i];
-    }
-    if (!store_option(name, o, value ? value : "")) return -1;
+    i = parse_option(&p, argc, argv, i);
+    if (i < 0) return -1;
   }
   return kept;
+}
+
+int cmd_parse(const char *name, const char *usage, const cmd_option *options, size_t n_options, int argc, char **argv,
+              int *exit_code) {
+  return cmd_parse_or(name, usage, options, n_options, argc, argv, exit_code, NULL);
 }
 
 bool cmd_is_interactive(void) { return isatty(STDERR_FILENO); }

@@ -50,6 +50,11 @@ typedef struct command {
  * program should exit with *exit_code (help was printed, or the line is wrong). usage: what follows the name. */
 int cmd_parse(const char *name, const char *usage, const cmd_option *options, size_t n_options, int argc, char **argv,
               int *exit_code);
+/* The same, where `refuse` prints why an option that the table lacks is wrong; next: the word behind it, or NULL. */
+int cmd_parse_or(const char *name, const char *usage, const cmd_option *options, size_t n_options, int argc,
+                 char **argv, int *exit_code, void (*refuse)(const char *arg, const char *next));
+/* The option that arg names, as "--name", "--name=value" or "-x"; NULL: the table has none. */
+const cmd_option *cmd_find_option(const cmd_option *options, size_t n, const char *arg);
 
 /* Prints "ga <name>: <ga_error_text>" on stderr and returns EXIT_FAILED. */
 int cmd_fail(const char *name);

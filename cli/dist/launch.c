@@ -1,4 +1,5 @@
-/* ga dist run --transport processes: starts a process for each rank, and speaks for all of them. */
+#include "cli/dist/launch.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -11,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmdline/cmd.h"
 #include "cmdline/error.h"
 #include "cmdline/interrupt.h"
-#include "verify/dist/dist.h"
 
 /* Seconds that ranks have to end: */
 #define GRACE_FAILED 6.0  /* once one has failed: a watchdog takes 5 s at most, and others say what they heard */
@@ -196,8 +197,7 @@ static int speak_for_all(const child *c, int32_t n, const first_ends *f) {
   return EXIT_FAILED;
 }
 
-int dist_launch(const dist_args *a, char **argv) {
-  const int32_t ranks = (int32_t)a->ranks;
+int dist_launch(int32_t ranks, char **argv) {
   child *c = calloc((size_t)ranks, sizeof *c);
   char run[64];
   if (!c) {
@@ -218,32 +218,4 @@ int dist_launch(const dist_args *a, char **argv) {
   const int code = status == GA_OK ? speak_for_all(c, ranks, &f) : cmd_fail("dist");
   free(c);
   return code;
-}
-
-/* --- in a rank --- */
-
-/* A launcher that MPI does not know leaves each process alone in a world of its own. */
-static ga_status open_mpi(const dist_args *a, const ga_comm_place *place, ga_comm **out) {
-  ga_comm_mpi_options mpi = GA_COMM_MPI_OPTIONS_INIT;
-  mpi.flags = a->buffered ? GA_COMM_BUFFERED : 0u, mpi.timeout = a->timeout;
-  TRY(ga_comm_mpi_create(&mpi, out));
-  const int32_t ranks = ga_comm_size(*out);
-  if (ranks == place->ranks) return GA_OK;
-  ga_comm_destroy(*out);
-  *out = NULL;
-  return ga_error_set(GA_ERR_UNSUPPORTED,
-                      "%s has started %d ranks, of which MPI sees %d; start them by mpirun, or by srun --mpi=pmix",
-                      place->launcher, place->ranks, ranks);
-}
-
-ga_status dist_open_comm(const dist_args *a, ga_comm **out) {
-  ga_comm_place place = GA_COMM_PLACE_INIT;
-  TRY(ga_comm_place_find(&place));
-  if (!strcmp(a->transport, "mpi")) return open_mpi(a, &place, out);
-  REQUIRE(!place.host_ranks || place.host_ranks == place.ranks, GA_ERR_UNSUPPORTED,
-          "%d of %d ranks are on this host; --transport processes is for one host", place.host_ranks, place.ranks);
-  ga_comm_process_options o = GA_COMM_PROCESS_OPTIONS_INIT;
-  o.rank = place.rank, o.ranks = place.ranks, o.run = *place.run ? place.run : place.launcher;
-  o.flags = a->buffered ? GA_COMM_BUFFERED : 0u, o.timeout = a->timeout;
-  return ga_comm_processes_create(&o, out);
 }

@@ -1,34 +1,18 @@
-/* ga dist run: random tensors of the whole batch, and what one rank makes of them. */
 #include "verify/dist/batch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmdline/error.h"
+#include "base/status.h"
 #include "ga/attn.h"
 #include "ga/attn_bwd.h"
-#include "ga/layer.h"
-
-ga_status dist_new_floats(int64_t n, float **out) {
-  *out = calloc((size_t)n + 1, sizeof **out);
-  return *out ? GA_OK : fail_nomem("tensors", (size_t)n * sizeof **out);
-}
-
-void dist_fill_random(float *x, int64_t n, uint64_t seed) {
-  for (int64_t i = 0; i < n; i++) {
-    float sum = 0;
-    for (int j = 0; j < 4; j++) {
-      seed = seed * 6364136223846793005u + 1442695040888963407u;
-      sum += (float)(seed >> 40) / 16777216.0f - 0.5f;
-    }
-    x[i] = sum * 1.7f;
-  }
-}
+#include "verify/dist/devices.h"
+#include "verify/dist/draw.h"
 
 void dist_free_batch(dist_batch *b) {
   float *const all[] = {b->in_q,  b->in_k,    b->in_v,   b->in_dout, b->o_in,
                         b->o_one, b->lse_one, b->dq_one, b->dk_one,  b->dv_one};
-  for (size_t i = 0; i < COUNT_OF(all); i++) free(all[i]);
+  for (size_t i = 0; i < GA_COUNT_OF(all); i++) free(all[i]);
 }
 
 ga_status dist_make_batch(const dist_task *t, int64_t seed, dist_batch *b) {
@@ -45,7 +29,7 @@ ga_status dist_make_batch(const dist_task *t, int64_t seed, dist_batch *b) {
     float **at;
   } all[] = {{b->q, &b->in_q},  {b->k, &b->in_k},   {b->v, &b->in_v},   {b->o, &b->in_dout}, {b->o, &b->o_in},
              {b->o, &b->o_one}, {lse, &b->lse_one}, {b->q, &b->dq_one}, {b->k, &b->dk_one},  {b->v, &b->dv_one}};
-  for (size_t i = 0; i < COUNT_OF(all); i++) TRY(dist_new_floats(all[i].n, all[i].at));
+  for (size_t i = 0; i < GA_COUNT_OF(all); i++) GA_TRY(dist_new_floats(all[i].n, all[i].at));
   dist_fill_random(b->in_q, b->q, (uint64_t)seed + 1), dist_fill_random(b->in_k, b->k, (uint64_t)seed + 2);
   dist_fill_random(b->in_v, b->v, (uint64_t)seed + 3), dist_fill_random(b->in_dout, b->o, (uint64_t)seed + 4);
   return GA_OK;
@@ -53,18 +37,11 @@ ga_status dist_make_batch(const dist_task *t, int64_t seed, dist_batch *b) {
 
 /* --- types --- */
 
-ga_status dist_convert(ga_ctx *ctx, int32_t from, const void *x, int32_t to, void *y, int64_t n) {
-  ga_convert_desc d = GA_CONVERT_DESC_INIT;
-  d.rows = 1, d.width = n, d.x_dtype = from, d.y_dtype = to;
-  const ga_convert_io io = {x, y, NULL};
-  return n ? ga_convert(ctx, &d, &io, NULL) : GA_OK;
-}
-
 /* To numbers that the type has. */
 static ga_status round_floats(ga_ctx *ctx, int32_t dtype, float *x, int64_t n) {
   float *narrow;
   if (dtype == GA_F32) return GA_OK;
-  TRY(dist_new_floats(n, &narrow));
+  GA_TRY(dist_new_floats(n, &narrow));
   ga_status status = dist_convert(ctx, GA_F32, x, dtype, narrow, n);
   if (status == GA_OK) status = dist_convert(ctx, dtype, narrow, GA_F32, x, n);
   free(narrow);
@@ -72,9 +49,9 @@ static ga_status round_floats(ga_ctx *ctx, int32_t dtype, float *x, int64_t n) {
 }
 
 static ga_status round_inputs(ga_ctx *ctx, dist_batch *b) {
-  TRY(round_floats(ctx, b->dtype, b->in_q, b->q));
-  TRY(round_floats(ctx, b->dtype, b->in_k, b->k));
-  TRY(round_floats(ctx, b->dtype, b->in_v, b->v));
+  GA_TRY(round_floats(ctx, b->dtype, b->in_q, b->q));
+  GA_TRY(round_floats(ctx, b->dtype, b->in_k, b->k));
+  GA_TRY(round_floats(ctx, b->dtype, b->in_v, b->v));
   return round_floats(ctx, b->dtype, b->in_dout, b->o);
 }
 
@@ -88,7 +65,7 @@ static ga_status one_document(ga_ctx *ctx, const ga_dist_desc *d, dist_batch *b,
   f.max_q = nq, f.max_kv = nk, f.q_heads = d->q_heads, f.kv_heads = d->kv_heads, f.head_dim = d->head_dim;
   f.v_dim = (int32_t)vd, f.window = (int32_t)d->window, f.flags = GA_ATTN_LSE | causal;
   float *lse;
-  TRY(dist_new_floats(nq * hq, &lse));
+  GA_TRY(dist_new_floats(nq * hq, &lse));
   ga_attn_io io = {0};
   io.q = b->in_q + q0 * hq * hd, io.k = b->in_k + k0 * hk * hd, io.v = b->in_v + k0 * hk * vd;
   io.o = b->o_one + q0 * hq * vd, io.lse = lse;
@@ -113,15 +90,15 @@ static ga_status one_document(ga_ctx *ctx, const ga_dist_desc *d, dist_batch *b,
   return status;
 }
 
-ga_status dist_run_one(const dist_args *a, const dist_task *t, dist_batch *b) {
+ga_status dist_run_one(const char *devices, int32_t rank, const dist_task *t, dist_batch *b) {
   ga_ctx_options options = GA_CTX_OPTIONS_INIT;
-  char name[64];
+  char name[DIST_DEVICE_BYTES];
   options.device = "cpu";
   ga_ctx *host, *ctx = NULL;
-  TRY(ga_ctx_create(&options, &host));
-  dist_device_of(a, a->rank < 0 ? 0 : a->rank, name, sizeof name);
+  GA_TRY(ga_ctx_create(&options, &host));
+  dist_device_of(devices, rank < 0 ? 0 : rank, name);
   options.device = name;
-  ga_status status = dist_is_on_host(a) ? GA_OK : ga_ctx_create(&options, &ctx);
+  ga_status status = dist_is_on_host(devices) ? GA_OK : ga_ctx_create(&options, &ctx);
   if (status == GA_OK) status = round_inputs(host, b);
   int64_t q0 = 0, k0 = 0;
   for (int32_t i = 0; i < t->documents && status == GA_OK; i++) {

@@ -2,7 +2,7 @@
 #ifndef GA_VERIFY_DIST_BATCH_H
 #define GA_VERIFY_DIST_BATCH_H
 
-#include "verify/dist/dist.h"
+#include "verify/dist/shape.h"
 
 /* Inputs are numbers that dtype has. o_in: o in dtype, which the backward reads. */
 typedef struct dist_batch {
@@ -15,14 +15,11 @@ typedef struct dist_batch {
 /* The same numbers in every process of a run. Release with dist_free_batch, also after a failure. */
 GA_NODISCARD ga_status dist_make_batch(const dist_task *t, int64_t seed, dist_batch *b);
 void dist_free_batch(dist_batch *b);
-/* Rounds the inputs to dtype, and fills the results: those of a CPU in f32, or of the rank's GPU in dtype. */
-GA_NODISCARD ga_status dist_run_one(const dist_args *a, const dist_task *t, dist_batch *b);
-/* The same of one document on a GPU: its queries and keys begin at q0 and k0. host: converts. */
+/* Rounds the inputs to dtype, and fills the results: a CPU's in f32, or those of the rank's GPU in dtype. rank: this
+ * process's; -1 stands for 0. */
+GA_NODISCARD ga_status dist_run_one(const char *devices, int32_t rank, const dist_task *t, dist_batch *b);
+/* The same for one document on a GPU, whose queries and keys begin at q0 and k0. host: converts. */
 GA_NODISCARD ga_status dist_one_on_device(ga_ctx *host, ga_ctx *ctx, const ga_dist_desc *d, dist_batch *b, int64_t q0,
                                           int64_t nq, int64_t k0, int64_t nk);
-/* Sums of uniform numbers, around 0: near enough to normal. */
-void dist_fill_random(float *x, int64_t n, uint64_t seed);
-GA_NODISCARD ga_status dist_new_floats(int64_t n, float **out); /* zeros */
-GA_NODISCARD ga_status dist_convert(ga_ctx *ctx, int32_t from, const void *x, int32_t to, void *y, int64_t n);
 
 #endif

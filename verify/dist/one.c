@@ -1,10 +1,11 @@
-/* ga dist run: what one GPU makes of a document, which ranks on GPUs are compared with. */
+/* The results of one GPU for a document, which those of ranks on GPUs are compared with. */
 #include <stdlib.h>
 
-#include "cmdline/error.h"
+#include "base/status.h"
 #include "ga/attn.h"
 #include "ga/attn_bwd.h"
 #include "verify/dist/batch.h"
+#include "verify/dist/draw.h"
 
 /* A tensor in the memory of a GPU, in its type; in the batch it is f32. */
 typedef struct one_tensor {
@@ -21,9 +22,9 @@ static size_t bytes_of_one(const one_tensor *x) { return (size_t)x->n * (x->dtyp
 
 static ga_status upload_tensor(ga_ctx *host, ga_ctx *ctx, one_tensor *x) {
   float *narrow = NULL;
-  TRY(ga_buffer_alloc(ctx, bytes_of_one(x) + 1, &x->at));
+  GA_TRY(ga_buffer_alloc(ctx, bytes_of_one(x) + 1, &x->at));
   if (!x->is_input) return GA_OK;
-  TRY(dist_new_floats(x->n, &narrow));
+  GA_TRY(dist_new_floats(x->n, &narrow));
   ga_status status = dist_convert(host, GA_F32, x->floats, x->dtype, narrow, x->n);
   if (status == GA_OK) status = ga_copy_to_device(ctx, x->at, narrow, bytes_of_one(x), NULL);
   free(narrow);
@@ -32,7 +33,7 @@ static ga_status upload_tensor(ga_ctx *host, ga_ctx *ctx, one_tensor *x) {
 
 static ga_status download(ga_ctx *host, ga_ctx *ctx, const one_tensor *x) {
   float *narrow = NULL;
-  TRY(dist_new_floats(x->n, &narrow));
+  GA_TRY(dist_new_floats(x->n, &narrow));
   ga_status status = ga_copy_to_host(ctx, narrow, x->at, bytes_of_one(x), NULL);
   if (status == GA_OK) status = dist_convert(host, x->dtype, narrow, GA_F32, x->floats, x->n);
   free(narrow);
@@ -80,7 +81,7 @@ ga_status dist_one_on_device(ga_ctx *host, ga_ctx *ctx, const ga_dist_desc *d, d
   const int64_t vd = d->v_dim ? d->v_dim : d->head_dim, hq = d->q_heads, hk = d->kv_heads, hd = d->head_dim;
   const bool backward = d->flags & GA_DIST_BACKWARD;
   float *lse = NULL;
-  TRY(dist_new_floats(nq * hq, &lse));
+  GA_TRY(dist_new_floats(nq * hq, &lse));
   one_tensor x[ONES] = {[ONE_Q] = {b->in_q + q0 * hq * hd, nq * hq * hd, b->dtype, true, NULL},
                         [ONE_K] = {b->in_k + k0 * hk * hd, nk * hk * hd, b->dtype, true, NULL},
                         [ONE_V] = {b->in_v + k0 * hk * vd, nk * hk * vd, b->dtype, true, NULL},

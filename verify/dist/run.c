@@ -1,13 +1,18 @@
-/* ga dist run: random tensors, each rank a thread or a process, and the result beside that of one rank. */
+#include "verify/dist/run.h"
+
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmdline/error.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/status.h"
 #include "cmdline/interrupt.h"
 #include "verify/dist/batch.h"
-#include "verify/dist/ranks.h"
-#include "verify/dist/timeline.h"
+#include "verify/dist/draw.h"
+#include "verify/dist/summary.h"
+#include "verify/dist/trace.h"
 
 /* What a rank finds; ranks of other processes send it. */
 typedef struct rank_result {
@@ -18,7 +23,7 @@ typedef struct rank_result {
 } rank_result;
 
 typedef struct run_rank {
-  const dist_args *a;
+  const dist_run_options *o;
   const dist_task *t;
   const ga_dist_plan *plan;
   const dist_batch *b;
@@ -63,10 +68,10 @@ static ga_status rows_of_batch(const run_rank *j, const rank_tensor *x, bool is_
   const int32_t rank = ga_comm_rank(j->comm);
   const int64_t rows = ga_dist_layout_tokens(x->l, rank);
   const uint64_t id = ga_dist_layout_id(x->l);
-  TRY(dist_new_floats(rows * x->width, out));
+  GA_TRY(dist_new_floats(rows * x->width, out));
   if (!is_lse) return ga_dist_permute(x->l, id, rank, x->all, (size_t)x->width * sizeof(float), *out);
   for (int64_t h = 0; h < x->width; h++)
-    TRY(ga_dist_permute(x->l, id, rank, x->all + h * j->b->nq, sizeof(float), *out + h * rows));
+    GA_TRY(ga_dist_permute(x->l, id, rank, x->all + h * j->b->nq, sizeof(float), *out + h * rows));
   return GA_OK;
 }
 
@@ -74,13 +79,13 @@ static ga_status make_rows(const run_rank *j, ga_ctx *ctx, rank_tensor x[TENSORS
   for (int i = 0; i < TENSORS; i++) {
     const int64_t n = ga_dist_layout_tokens(x[i].l, ga_comm_rank(j->comm)) * x[i].width;
     float *rows = NULL, *floats = NULL;
-    TRY(dist_new_floats(n, &rows));
+    GA_TRY(dist_new_floats(n, &rows));
     x[i].rows = rows;
     if (!x[i].is_input) continue;
     ga_status status = rows_of_batch(j, &x[i], i == T_LSE, &floats);
     if (status == GA_OK) status = dist_convert(ctx, GA_F32, floats, x[i].dtype, rows, n);
     free(floats);
-    TRY(status);
+    GA_TRY(status);
   }
   return GA_OK;
 }
@@ -93,16 +98,16 @@ static ga_status run_rank_plan(run_rank *j, ga_ctx *ctx, void *const rows[TENSOR
   io.lse = rows[T_LSE], io.dq = rows[T_DQ], io.dk = rows[T_DK], io.dv = rows[T_DV];
   ga_dist_exec *exec;
   ga_dist_exec_options o = GA_DIST_EXEC_OPTIONS_INIT;
-  o.copies = j->a->copies, o.timeline = j->timeline != NULL;
-  TRY(ga_dist_exec_create_with(j->plan, j->comm, ctx, &o, &exec));
-  const uint64_t first = dist_is_on_host(j->a) ? 0 : 1, runs = first + (uint64_t)j->a->runs;
+  o.copies = j->o->copies, o.timeline = j->timeline != NULL;
+  GA_TRY(ga_dist_exec_create_with(j->plan, j->comm, ctx, &o, &exec));
+  const uint64_t first = dist_is_on_host(j->o->ranks->device) ? 0 : 1, runs = first + (uint64_t)j->o->runs;
   ga_status status = GA_OK;
   (void)snprintf(j->result.copies, sizeof j->result.copies, "%s", ga_dist_exec_copies(exec));
   j->result.seconds = INFINITY;
   for (uint64_t n = 0; n < runs && status == GA_OK; n++) {
-    const double begin = dist_seconds();
+    const double begin = ga_seconds();
     status = ga_dist_exec_run(exec, &io);
-    if (n >= first) j->result.seconds = fmin(j->result.seconds, dist_seconds() - begin);
+    if (n >= first) j->result.seconds = fmin(j->result.seconds, ga_seconds() - begin);
   }
   j->result.sent = ga_dist_exec_sent_bytes(exec) / runs;
   if (status == GA_OK && j->timeline) status = dist_timeline_gather(j->comm, exec, j->timeline);
@@ -118,8 +123,8 @@ static size_t bytes_of_tensor(const run_rank *j, const rank_tensor *x) {
 static ga_status run_rank_tensors(run_rank *j, ga_ctx *ctx, const rank_tensor x[TENSORS]) {
   void *rows[TENSORS] = {NULL};
   ga_status status = GA_OK;
-  for (int i = 0; i < TENSORS && dist_is_on_host(j->a); i++) rows[i] = x[i].rows;
-  if (dist_is_on_host(j->a)) return run_rank_plan(j, ctx, rows);
+  for (int i = 0; i < TENSORS && dist_is_on_host(j->o->ranks->device); i++) rows[i] = x[i].rows;
+  if (dist_is_on_host(j->o->ranks->device)) return run_rank_plan(j, ctx, rows);
   for (int i = 0; i < TENSORS && status == GA_OK; i++) {
     status = ga_buffer_alloc(ctx, bytes_of_tensor(j, &x[i]) + 1, &rows[i]);
     if (status == GA_OK) status = ga_copy_to_device(ctx, rows[i], x[i].rows, bytes_of_tensor(j, &x[i]), NULL);
@@ -145,7 +150,7 @@ static double difference(const float *a, const float *b, int64_t n) {
 }
 
 static ga_status judge_rows(run_rank *j, ga_ctx *ctx, const rank_tensor x[TENSORS]) {
-  j->result.bits = DIST_HASH_START;
+  j->result.bits = GA_FNV64_START;
   for (int i = 0; i < TENSORS; i++) {
     if (!x[i].is_result) continue;
     const int64_t n = ga_dist_layout_tokens(x[i].l, ga_comm_rank(j->comm)) * x[i].width;
@@ -156,10 +161,10 @@ static ga_status judge_rows(run_rank *j, ga_ctx *ctx, const rank_tensor x[TENSOR
     for (int64_t e = 0; e < n && status == GA_OK; e++)
       j->result.other_bits += memcmp(&got[e], &want[e], sizeof *got) != 0;
     if (status == GA_OK) j->result.difference = fmax(j->result.difference, difference(got, want, n));
-    j->result.bits = dist_hash(j->result.bits, x[i].rows, (size_t)n * (x[i].dtype == GA_F32 ? 4 : 2));
+    j->result.bits = ga_fnv64(j->result.bits, x[i].rows, (size_t)n * (x[i].dtype == GA_F32 ? 4 : 2));
     free(want);
     free(got);
-    TRY(status);
+    GA_TRY(status);
   }
   return GA_OK;
 }
@@ -183,64 +188,59 @@ static ga_status run_rank_of(const dist_rank *rank, void *arg, void *result) {
  * and 2^-12 of their size, and each of the two operands of a gradient has been. */
 static double most_difference(int32_t dtype) { return dtype == GA_BF16 ? 1e-2 : dtype == GA_F16 ? 2e-3 : 1e-4; }
 
-static ga_status report_run(const dist_args *a, const ga_dist_plan *plan, int32_t dtype, const rank_result *results,
-                            const dist_timeline *timeline) {
-  double worst = 0, seconds = 0;
-  uint64_t sent = 0, others = 0, bits = DIST_HASH_START;
-  char text[24];
-  for (int32_t r = 0; r < a->ranks; r++) {
-    worst = fmax(worst, results[r].difference), seconds = fmax(seconds, results[r].seconds);
-    sent += results[r].sent, others += results[r].other_bits,
-        bits = dist_hash(bits, &results[r].bits, sizeof results[r].bits);
+static ga_status judge_run(const dist_run_options *o, const dist_task *t, const ga_dist_plan *plan,
+                           const rank_result *results, dist_run_found *f) {
+  const int32_t dtype = t->desc.dtype;
+  const char *method = t->desc.method;
+  f->bits = GA_FNV64_START;
+  for (int32_t r = 0; r < o->ranks->n; r++) {
+    f->difference = fmax(f->difference, results[r].difference), f->seconds = fmax(f->seconds, results[r].seconds);
+    f->sent += results[r].sent, f->other_bits += results[r].other_bits;
+    f->bits = ga_fnv64(f->bits, &results[r].bits, sizeof results[r].bits);
   }
+  (void)snprintf(f->copies, sizeof f->copies, "%s", results[0].copies);
   dist_summary s;
-  TRY(dist_summarise(plan, &s));
-  REQUIRE(worst <= most_difference(dtype), GA_ERR_INTERNAL,
-          "%s: differs from one rank by %g of the largest value; at most %g", a->method, worst, most_difference(dtype));
-  REQUIRE(sent == (uint64_t)s.sent, GA_ERR_INTERNAL, "%s: %llu bytes were sent; the plan says %lld", a->method,
-          (unsigned long long)sent, (long long)s.sent);
-  if (a->rank > 0) return GA_OK; /* rank 0 speaks */
-  (void)snprintf(text, sizeof text, "%016llx", (unsigned long long)bits);
-  if (a->json) {
-    json_t *spans = NULL;
-    if (a->timeline) TRY(dist_timeline_json(a, timeline, &spans));
-    return cmd_print_json(json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:I, s:I, s:s, s:f, s:o*}", "method", a->method,
-                                    "transport", a->transport, "copies", results[0].copies, "device", a->device,
-                                    "ranks", (json_int_t)a->ranks, "difference", worst, "other_bits",
-                                    (json_int_t)others, "sent_bytes", (json_int_t)sent, "bits", text, "seconds",
-                                    seconds, "timeline", spans),
-                          JSON_INDENT(1));
-  }
-  if (!dist_is_on_host(a))
-    printf("%s on %s, copies by %s: %llu numbers have other bits than one device's\n", a->method, a->device,
-           results[0].copies, (unsigned long long)others);
-  printf("%s, %lld ranks (%s): differs from one rank by %.2g of the largest value; %llu bytes sent, as planned; "
-         "%.3f s\n",
-         a->method, (long long)a->ranks, a->transport, worst, (unsigned long long)sent, seconds);
-  return a->timeline ? dist_timeline_print(a, timeline) : GA_OK;
+  GA_TRY(dist_summarise(plan, &s));
+  GA_REQUIRE(f->difference <= most_difference(dtype), GA_ERR_INTERNAL,
+             "%s: differs from one rank by %g of the largest value; at most %g", method, f->difference,
+             most_difference(dtype));
+  GA_REQUIRE(f->sent == (uint64_t)s.sent, GA_ERR_INTERNAL, "%s: %llu bytes were sent; the plan says %lld", method,
+             (unsigned long long)f->sent, (long long)s.sent);
+  return GA_OK;
 }
 
-ga_status dist_show_run(const dist_args *a, const dist_task *t, const ga_dist_plan *plan) {
+/* comm: of this process: ranks meet before they work, so that each hears of another's end. */
+static ga_status work_on_ranks(const dist_run_options *o, const dist_task *t, const ga_dist_plan *plan, ga_comm *comm,
+                               rank_result *results, dist_run_found *f) {
   dist_batch b = {0};
-  dist_timeline timeline = {0};
-  ga_comm *comm = NULL; /* of this process: ranks meet before they work, so that each hears of another's end */
-  dist_prepare_devices(a);
-  TRY(ga_dist_plan_verify(plan, NULL));
-  rank_result *results = calloc((size_t)a->ranks, sizeof *results);
-  if (!results) return fail_nomem("results", (size_t)a->ranks * sizeof *results);
-  ga_status status = strcmp(a->transport, "threads") != 0 ? dist_open_comm(a, &comm) : GA_OK;
-  if (status == GA_OK && a->timeline && a->rank <= 0) status = dist_timeline_check(a->timeline);
-  if (status == GA_OK) status = dist_make_batch(t, a->seed, &b);
-  if (status == GA_OK) status = dist_run_one(a, t, &b);
-  if (status == GA_OK && interrupted()) status = ga_error_set(GA_ERR_CANCELLED, "stopped");
-  run_rank like = {.a = a, .t = t, .plan = plan, .b = &b, .timeline = a->timeline ? &timeline : NULL};
-  if (status == GA_OK) status = dist_on_ranks(a, comm, run_rank_of, &like, sizeof *results, results);
+  const dist_ranks *ranks = o->ranks;
+  ga_status status = o->timeline && dist_is_first(ranks) ? dist_trace_check(o->timeline) : GA_OK;
+  if (status == GA_OK) status = dist_make_batch(t, ranks->seed, &b);
+  if (status == GA_OK) status = dist_run_one(ranks->device, ranks->rank, t, &b);
+  if (status == GA_OK && interrupted()) status = ga_fail(GA_ERR_CANCELLED, "stopped");
+  run_rank like = {.o = o, .t = t, .plan = plan, .b = &b, .timeline = o->timeline ? &f->timeline : NULL};
+  if (status == GA_OK) status = dist_on_ranks(ranks, comm, run_rank_of, &like, sizeof *results, results);
+  dist_free_batch(&b);
+  return status;
+}
+
+ga_status dist_run(const dist_run_options *o, const dist_task *t, const ga_dist_plan *plan, dist_run_found *out) {
+  const dist_ranks *ranks = o->ranks;
+  ga_comm *comm;
+  *out = (dist_run_found){0};
+  dist_prepare_devices(ranks->device);
+  GA_TRY(ga_dist_plan_verify(plan, NULL));
+  rank_result *results = calloc((size_t)ranks->n, sizeof *results);
+  if (!results) return ga_fail_nomem("results", (size_t)ranks->n * sizeof *results);
+  ga_status status = dist_open_comm(ranks, &comm);
+  if (status == GA_OK) status = work_on_ranks(o, t, plan, comm, results, out);
   if (status != GA_OK) ga_comm_abort(comm, ga_error_text());
   ga_comm_destroy(comm);
-  if (status == GA_OK && a->timeline && a->rank <= 0) status = dist_timeline_write(a, &timeline);
-  if (status == GA_OK) status = report_run(a, plan, b.dtype, results, &timeline);
-  dist_timeline_free(&timeline);
-  dist_free_batch(&b);
+  if (status == GA_OK && o->timeline && dist_is_first(ranks))
+    status = dist_trace_write(o->timeline, ranks->device, &out->timeline);
+  if (status == GA_OK) status = judge_run(o, t, plan, results, out);
   free(results);
   return status;
 }
+
+void dist_run_free(dist_run_found *f) { dist_timeline_free(&f->timeline); }

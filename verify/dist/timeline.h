@@ -1,8 +1,8 @@
-/* ga dist run --timeline: spans of all ranks, in a file and in a few numbers. */
+/* Spans that all ranks have recorded, and sums of their times. */
 #ifndef GA_VERIFY_DIST_TIMELINE_H
 #define GA_VERIFY_DIST_TIMELINE_H
 
-#include "verify/dist/dist.h"
+#include "ga/dist.h"
 
 /* A span without pointers, so that ranks can send it. */
 typedef struct rank_span {
@@ -42,15 +42,14 @@ GA_NODISCARD ga_status dist_rank_times(const rank_span *s, int64_t n, double sec
 /* The span that takes most of a gap; NULL: none takes half of it. */
 const rank_span *dist_span_of_gap(const rank_span *s, int64_t n, const rank_gap *g);
 
-/* Can the file be written? Nothing is left behind. */
-GA_NODISCARD ga_status dist_timeline_check(const char *path);
-/* All ranks call it; on rank 0 *out gets what all have recorded. */
+/* Gathers the spans of all ranks, which all call it; on rank 0 they go to *out. */
 GA_NODISCARD ga_status dist_timeline_gather(ga_comm *comm, const ga_dist_exec *exec, dist_timeline *out);
 void dist_timeline_free(dist_timeline *t);
-/* Trace events as chrome://tracing and Perfetto read them: ranks are processes, streams are threads. */
-GA_NODISCARD ga_status dist_timeline_write(const dist_args *a, const dist_timeline *t);
-/* What of each rank's time was attention, communication, both, or neither. json: new, NULL without memory. */
-GA_NODISCARD ga_status dist_timeline_print(const dist_args *a, const dist_timeline *t);
-GA_NODISCARD ga_status dist_timeline_json(const dist_args *a, const dist_timeline *t, json_t **out);
+const rank_span *dist_spans_of_rank(const dist_timeline *t, int32_t r); /* rank[r].of.spans of them */
+/* Seconds from the first rank of r's host to r. */
+double dist_start_of_rank(const dist_timeline *t, int32_t r);
+/* "wait for rank 1 (KV)". */
+enum { DIST_SPAN_NAME = 96 };
+void dist_name_span(const rank_span *s, char text[DIST_SPAN_NAME]);
 
 #endif

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "cmdline/error.h"
+#include "base/status.h"
 #include "verify/dist/timeline.h"
 
 enum { IN_ATTENTION, IN_COMMUNICATION, IN_WAIT, KINDS };
@@ -60,7 +60,7 @@ ga_status dist_rank_times(const rank_span *s, int64_t n, double seconds, rank_ti
   int64_t n_changes = 0;
   *out = (rank_times){0};
   change *c = calloc(2 * (size_t)n + 1, sizeof *c);
-  if (!c) return fail_nomem("spans", 2 * (size_t)n * sizeof *c);
+  if (!c) return ga_fail_nomem("spans", 2 * (size_t)n * sizeof *c);
   for (int64_t i = 0; i < n; i++) {
     const int kind = kind_of_span(&s[i]);
     if (kind < 0) continue;
