@@ -286,7 +286,7 @@ static ga_status fill_sizes(const reduce_task *t, const reduce_result *all, dist
 /* --- options --- */
 
 static ga_status begin_reduce(const dist_reduce_options *o, reduce_task *t) {
-  *t = (reduce_task){.o = o, .dtype = ga_dtype_from_name(o->type)};
+  *t = (reduce_task){.o = o, .dtype = (int32_t)ga_dtype_from_name(o->type)};
   GA_REQUIRE(t->dtype == GA_F32 || t->dtype == GA_F16 || t->dtype == GA_BF16, GA_ERR_ARG,
              "--type '%.100s': must be f32, f16 or bf16", o->type);
   GA_TRY(dist_read_numbers("bytes", "multiples of 16, such as 8192 or 4096,131072", o->bytes ? o->bytes : SIZES,

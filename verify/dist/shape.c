@@ -53,7 +53,7 @@ static ga_status make_layout(const dist_shape *s, const char *method, int32_t do
 }
 
 static ga_status set_types(const dist_shape *s, ga_dist_desc *d) {
-  d->dtype = ga_dtype_from_name(s->type);
+  d->dtype = (int32_t)ga_dtype_from_name(s->type);
   GA_REQUIRE(d->dtype == GA_F32 || d->dtype == GA_F16 || d->dtype == GA_BF16, GA_ERR_ARG,
              "--type '%.100s': must be f32, f16 or bf16", s->type);
   const bool same = !strcmp(s->partials, "type");
