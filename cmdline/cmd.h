@@ -36,7 +36,7 @@ typedef struct cmd_option {
   opt_kind kind;
   void *value;      /* holds the default before, the value after */
   double min, max;  /* OPT_INT, OPT_FLOAT: allowed range; both 0 = any. A default outside it means: not given */
-  const char *arg;  /* what the help calls the value */
+  const char *arg;  /* name of the value in the help */
   const char *help; /* one line */
 } cmd_option;
 
@@ -63,10 +63,10 @@ int cmd_usage_error(const char *name, const char *fmt, ...) GA_PRINTF(2, 3);
 /* EXIT_OK; EXIT_USAGE with a text where a file is to be written and the name is '-', which elsewhere means a stream. */
 int cmd_check_out(const char *name, const char *out);
 
-/* Text out of a file, for people: what could steer a terminal is escaped. */
+/* Prints text out of a file; characters that could control a terminal are escaped. */
 void cmd_put_text(FILE *f, const char *text, size_t bytes);
 
-/* Prints json on stdout and lets go of it; NULL (jansson had no memory) is an error. */
+/* Prints json on stdout and releases it; NULL (jansson had no memory) is an error. */
 GA_NODISCARD ga_status cmd_print_json(json_t *json, size_t flags);
 /* A JSON string of any bytes: U+FFFD stands for each that is not UTF-8. New; NULL without memory. */
 json_t *cmd_json_text(const char *text, size_t bytes);

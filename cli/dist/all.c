@@ -26,7 +26,7 @@ static ga_status plan_figures(const ga_dist_plan *plan, const dist_machine *mach
   return machine ? dist_simulate(machine, plan, &f->times) : GA_OK;
 }
 
-/* *refused: the method does not fit the shape, for the reason of the error text. */
+/* Plans one method. *refused is set where it does not fit the shape; the error text has the reason. */
 static ga_status find_figures(const dist_shape *s, const char *name, const dist_machine *machine, method_figures *f,
                               bool *refused) {
   dist_task t;
@@ -64,7 +64,7 @@ static void print_figures(const method_figures *f) {
   printf("\n");
 }
 
-/* list: gets an object; NULL: the line is printed. */
+/* Prints the method on a line, or adds an object to list where that is not NULL. */
 static ga_status show_method(const dist_shape *s, const char *name, const dist_machine *machine, json_t *list) {
   method_figures f;
   bool refused;

@@ -5,11 +5,11 @@
 #include "verify/dist/machine.h"
 #include "verify/dist/shape.h"
 
-/* GA_ERR_ARG for a method that is none, after a line on stderr that lists all; "all" and "auto" are allowed. */
+/* Refuses an unknown method with GA_ERR_ARG, and lists all on stderr; "all" and "auto" are known. */
 GA_NODISCARD ga_status dist_check_method(const char *method);
 
-/* Opens the machine, which the caller closes also after a failure, and puts the method and grid of "auto" into the
- * shape. devices: the list of --device. Says on stdout why, unless quiet. */
+/* Opens the machine, which the caller closes also after a failure. For the method "auto" puts the fastest method and
+ * its grid into the shape, and prints the reason unless quiet. devices: the list of --device. */
 GA_NODISCARD ga_status dist_resolve_auto(dist_shape *s, dist_machine *m, const char *devices, bool quiet);
 
 #endif

@@ -50,7 +50,7 @@ static bool add_bench_row(json_t *list, const dist_bench_row *r) {
                                           (json_int_t)r->sent, "memory_bytes", (json_int_t)r->memory));
 }
 
-/* What simulate --rates takes: one device's rate. */
+/* One device's rate, in the form that simulate --rates reads. */
 static json_t *rates_of(const bench_verb_options *o, const dist_bench_found *f) {
   if (f->rate_size <= 0) return json_object();
   return json_pack("{s:[[f,f]]}", o->shape.backward ? "backward" : "plain", f->rate_size, f->row[0].tflops);
@@ -105,7 +105,7 @@ static ga_status bench_here(const bench_verb_options *o) {
   return GA_OK;
 }
 
-/* A wrong shape is refused before processes are started. */
+/* Starts the ranks; a wrong shape is refused before. */
 static int launch_bench(const bench_verb_options *o, char **args) {
   dist_task t;
   const ga_status status = dist_begin(&o->shape, "ring", &t);

@@ -10,7 +10,7 @@
 static const dist_verb *const verbs[] = {&dist_verb_plan,  &dist_verb_verify, &dist_verb_simulate, &dist_verb_run,
                                          &dist_verb_bench, &dist_verb_reduce, &dist_verb_links};
 
-static const dist_verb *verb; /* the verb of this line, for `refuse_option` */
+static const dist_verb *verb; /* the verb of the command line; refuse_option reads it */
 
 static const dist_verb *find_verb(const char *name) {
   for (size_t i = 0; i < COUNT_OF(verbs); i++)
@@ -26,7 +26,7 @@ static void print_taken(void) {
   (void)fprintf(stderr, "\nsee: ga dist %s --help\n", verb->name);
 }
 
-/* "--timeline is for run"; with the verb's own reason also the value. */
+/* Prints which verbs take an option ("--timeline is for run"), or the value and the verb's own reason. */
 static void print_takers(const cmd_option *o, const char *arg, const char *next) {
   const char *equals = strchr(arg, '='), *value = equals ? equals + 1 : next, *before = " is for ";
   (void)fprintf(stderr, "ga dist: --%s", o->name);
@@ -53,9 +53,9 @@ static void refuse_option(const char *arg, const char *next) {
   print_taken();
 }
 
-/* --- the line --- */
+/* --- the command line --- */
 
-/* Moves the first word that names a verb before all others, which are options and their values. */
+/* Finds the first word that names a verb, and moves it to argv[1]; options may stand before it. */
 static const dist_verb *take_verb(int argc, char **argv) {
   for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
     const dist_verb *found = find_verb(argv[i]);
@@ -98,7 +98,7 @@ static int parse_and_run(int argc, char **argv, char **args) {
 
 int cmd_dist(int argc, char **argv) {
   static char program_name[] = "ga";
-  char **args = calloc((size_t)argc + 2, sizeof *args); /* parsing moves argv */
+  char **args = calloc((size_t)argc + 2, sizeof *args); /* a copy: parsing moves the words of argv */
   if (!args) {
     (void)fail_nomem("arguments", (size_t)argc * sizeof *args);
     return cmd_fail("dist");

@@ -16,23 +16,24 @@
 #include "cmdline/error.h"
 #include "cmdline/interrupt.h"
 
-/* Seconds that ranks have to end: */
-#define GRACE_FAILED 6.0  /* once one has failed: a watchdog takes 5 s at most, and others say what they heard */
-#define GRACE_DONE   20.0 /* once one is done: all have met by then, and only let go of memory */
-#define GRACE_CTRL_C 2.0  /* after Ctrl-C, which a terminal tells the ranks, too; kill -INT does not */
+/* Seconds in which ranks must end: */
+#define GRACE_FAILED 6.0  /* after one has failed: watchdogs notice within 5 s, and each rank prints its error */
+#define GRACE_DONE   20.0 /* after one has finished: all have met by then, and only release memory */
+#define GRACE_CTRL_C 2.0  /* after Ctrl-C, which a terminal sends to the ranks, too; kill -INT does not */
 
 #define STATUS_LOST (-1) /* the system does not say how a rank ended */
 
 typedef struct child {
   pid_t pid;
   int err;         /* its stderr */
-  char text[2048]; /* what came out of it */
+  char text[2048]; /* read from err */
   size_t n;
   int status; /* of waitpid, or STATUS_LOST */
   bool has_ended, was_killed, is_stopped;
 } child;
 
-/* What ended first; rank -1 = none. Ranks that the launcher itself killed do not count. */
+/* The first rank that finished, failed, or was ended by a signal; -1 = none. Ranks that the launcher killed do not
+ * count. */
 typedef struct first_ends {
   int32_t done, failed, signalled;
 } first_ends;
@@ -49,7 +50,8 @@ static void set_number(const char *name, long long x) {
   (void)setenv(name, text, 1);
 }
 
-/* In the child: this program again, as a rank. It ends with its parent, also with one that has ended already. */
+/* Turns the child into a rank: the same program again. The kernel ends it with its parent; where the parent has ended
+ * already, it ends itself. */
 static void become_rank(char **argv, int32_t rank, int32_t ranks, const char *run, int err, pid_t launcher) {
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher) _exit(EXIT_FAILED);
@@ -73,7 +75,7 @@ static ga_status start_rank_process(child *c, char **argv, int32_t rank, int32_t
   return GA_OK;
 }
 
-/* What the ranks say, for a tenth of a second. Text beyond the room is dropped. */
+/* Reads stderr of the ranks for a tenth of a second. Text beyond the room is dropped. */
 static void listen_to(child *c, int32_t n) {
   struct pollfd p[64];
   char drop[512];
@@ -102,7 +104,7 @@ static void look_whether_ended(child *c) {
   c->has_ended = true;
 }
 
-/* Stopped ones do not end by themselves. */
+/* True when every rank that has not ended is stopped (SIGSTOP): none of them will end by itself. */
 static bool only_stopped_are_left(const child *c, int32_t n) {
   bool any = false;
   for (int32_t r = 0; r < n; r++) {
@@ -128,9 +130,9 @@ static void kill_rest(child *c, int32_t n) {
   }
 }
 
-/* Until all have ended. Those that do not end by themselves once one has are killed: after a while, or at once when a
- * signal ended it or they are stopped. What they say is heard up to then; a process of theirs may keep their stderr
- * open. */
+/* Waits until all ranks have ended. After the first end the rest are killed when their time is over, or at once when a
+ * signal ended the first or the rest are stopped. A process that a rank started may keep its stderr open; reading ends
+ * with the time. */
 static first_ends wait_for_ranks(child *c, int32_t n) {
   first_ends f = {-1, -1, -1};
   double deadline = INFINITY;
@@ -155,21 +157,21 @@ static first_ends wait_for_ranks(child *c, int32_t n) {
   return f;
 }
 
-/* A signal ended it: whatever others heard of that, this came first. Its own last words, if any, come after. */
+/* Prints which signal ended the rank, the cause of all later errors; then the rank's own last text. */
 static void say_signal(const child *c, int32_t rank) {
   const int number = WTERMSIG(c->status);
   (void)fprintf(stderr, "ga dist: rank %d was ended by signal %d (%s)\n%s", rank, number, strsignal(number), c->text);
 }
 
-/* What a rank said behind what its library noticed, "ga: warn: ...", before. */
+/* The rank's text after the log lines of its library, such as "ga: warn: ...". */
 static const char *own_words(const child *c) {
   const char *p = c->text;
   for (const char *end; !strncmp(p, "ga: ", 4) && (end = strchr(p, '\n')); p = end + 1) continue;
   return p;
 }
 
-/* What the library noticed on rank 0, which speaks for all. Then, if some failed, one line for all: the longest of
- * theirs, which says which rank it began with. */
+/* Prints the log lines of rank 0, which stand for those of all ranks. After a failure prints one error for all ranks:
+ * the longest one, since it names the rank where the failure began. */
 static int speak_for_all(const child *c, int32_t n, const first_ends *f) {
   const child *best = NULL;
   int32_t killed = -1;
@@ -206,7 +208,7 @@ int dist_launch(int32_t ranks, char **argv) {
   }
   (void)snprintf(run, sizeof run, "%d-%.0f", (int)getpid(), now_seconds() * 1e6);
   (void)fflush(stdout);
-  (void)signal(SIGCHLD, SIG_DFL); /* where it is ignored, which programs inherit, no end has a status */
+  (void)signal(SIGCHLD, SIG_DFL); /* programs inherit SIG_IGN, and waitpid has no status then */
   ga_status status = GA_OK;
   int32_t started = 0;
   for (; started < ranks && status == GA_OK; started++) {

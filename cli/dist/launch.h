@@ -4,8 +4,8 @@
 
 #include "ga/base.h"
 
-/* Starts them with the words of argv, waits for their end, and speaks for all of them. ranks: at most 64. Returns an
- * exit code. */
+/* Starts a process for each of at most 64 ranks with the words of argv, waits for them, and prints one error for all.
+ * Returns an exit code. */
 int dist_launch(int32_t ranks, char **argv);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "cmdline/cmd.h"
 
-/* One row. value: the variable that holds the default and gets the value. */
+/* One row each. value: the variable, which holds the default before parsing. */
 #define DIST_FLAG(name, value, help) \
   { name, 0, OPT_FLAG, &(value), 0, 0, NULL, help }
 #define DIST_WORD(name, value, arg, help) \
@@ -78,7 +78,7 @@
       DIST_WORD("rates", (m).rates, "FILE",                                                                            \
                 "measured rates by size, in the place of the numbers above: JSON of bench, or lists (guide)")
 
-/* Ranks that work; `r` is a dist_ranks. */
+/* Ranks that run; `r` is a dist_ranks. */
 #define DIST_RANKS_OPTIONS(r)                                                                                    \
   DIST_RANKS((r).n, 4096, "how many, at most 64; else 4, or as a launcher says"),                                \
       DIST_WORD("transport", (r).transport, "NAME", "ranks are threads, processes, or mpi: those of mpirun"),    \

@@ -11,7 +11,7 @@
 
 typedef struct plan_options {
   dist_view view;
-  int64_t steps_of; /* a rank; -1 = none */
+  int64_t steps_of; /* the rank whose steps are printed; -1 = none */
 } plan_options;
 static plan_options asked = {.view = DIST_VIEW_INIT, .steps_of = -1};
 
@@ -32,7 +32,7 @@ static void print_owner(char kind, int32_t owner, char text[16]) {
     (void)snprintf(text, 16, "%c%d", kind, owner);
 }
 
-/* "q0 k3 50%": whose queries by whose keys, and how much work of the busiest rank and stage it is. */
+/* Draws "q0 k3 50%": queries of rank 0 by keys of rank 3, half the work of the busiest rank and stage. */
 static ga_status draw_cell(const ga_dist_plan *plan, int32_t rank, int32_t stage, int64_t most) {
   ga_dist_stage x = GA_DIST_STAGE_INIT;
   char q[16], k[16], cell[48];

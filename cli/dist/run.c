@@ -89,7 +89,7 @@ static ga_status run_here(const run_options *o, const dist_task *t, const ga_dis
   return status;
 }
 
-/* Launched or here, once the options are right. */
+/* Starts a process for each rank, or runs in this process. */
 static int run_plan_of(const run_options *o, char **args) {
   dist_task t;
   ga_dist_plan *plan = NULL;

@@ -4,7 +4,7 @@
 
 #include "cmdline/error.h"
 
-/* The span that takes most of a gap: "compute: wait for rank 1 (KV)". */
+/* Names the span that takes most of a gap: "compute: wait for rank 1 (KV)". */
 static void name_gap(const dist_timeline *t, int32_t r, const rank_gap *g, char *text, size_t capacity) {
   const rank_span *s = dist_span_of_gap(dist_spans_of_rank(t, r), t->rank[r].of.spans, g);
   char name[DIST_SPAN_NAME];

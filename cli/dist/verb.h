@@ -8,8 +8,9 @@ typedef struct dist_verb {
   const char *name, *summary;
   const cmd_option *options; /* [n_options] */
   size_t n_options;
-  const char *refused, *why_refused; /* an option of other verbs with a reason of its own; NULL = none */
-  /* The work, once the options are read. args: how this program was started, for ranks. Returns an exit code. */
+  const char *refused, *why_refused; /* an option of other verbs, and why this verb has none; NULL = as all */
+  /* Does the work with the options that were parsed. args: the words that started this program; processes of ranks are
+   * started with them, too. Returns an exit code. */
   int (*run)(char **args);
 } dist_verb;
 
@@ -18,7 +19,7 @@ extern const dist_verb dist_verb_plan, dist_verb_verify, dist_verb_simulate, dis
 
 /* Prints the thread's error text and where the verb's help is. Returns EXIT_USAGE. */
 int dist_usage_error(const char *verb);
-/* The exit code of a verb's end, with the error text: wrong options and shapes are the caller's. */
+/* Prints the error text, if any, and returns the exit code: EXIT_USAGE where an option or a shape is wrong. */
 int dist_exit(const char *verb, ga_status status);
 
 #endif

@@ -1,4 +1,4 @@
-/* The front door of ga bench: what its command in cli/bench.c calls. All return exit codes and print what they find. */
+/* The front door of ga bench, for cli/bench.c. Each function prints its report and returns an exit code. */
 #ifndef GA_VERIFY_BENCH_FRONT_H
 #define GA_VERIFY_BENCH_FRONT_H
 
@@ -18,7 +18,7 @@ int bench_kernels(const bench_options *o, const char *patterns, bool json);
 /* ga bench --error: prints the error of FP8 attention's ways of scaling. */
 int bench_accuracy(const bench_options *o);
 
-/* Prints what changed between two files of `ga bench --json`. */
+/* Prints the changes between two files of `ga bench --json`. */
 int bench_compare(const char *before, const char *after);
 
 /* ga bench --serve: times a server, with options of its own; a line without --serve that asks for help gets the second

@@ -37,7 +37,7 @@ ga_status dist_make_batch(const dist_task *t, int64_t seed, dist_batch *b) {
 
 /* --- types --- */
 
-/* To numbers that the type has. */
+/* Rounds to the type and back. */
 static ga_status round_floats(ga_ctx *ctx, int32_t dtype, float *x, int64_t n) {
   float *narrow;
   if (dtype == GA_F32) return GA_OK;

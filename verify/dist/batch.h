@@ -1,10 +1,10 @@
-/* ga dist run: tensors of the whole batch, in the order of tokens, as floats. */
+/* Random tensors of the whole batch, in the order of tokens, as floats; and the results of one rank for them. */
 #ifndef GA_VERIFY_DIST_BATCH_H
 #define GA_VERIFY_DIST_BATCH_H
 
 #include "verify/dist/shape.h"
 
-/* Inputs are numbers that dtype has. o_in: o in dtype, which the backward reads. */
+/* Inputs are floats that dtype represents exactly. o_in: o rounded to dtype, an input of the backward. */
 typedef struct dist_batch {
   int32_t dtype;
   int64_t nq, nk, q, o, k, v; /* tokens; floats of each tensor */
@@ -12,7 +12,8 @@ typedef struct dist_batch {
   float *o_one, *lse_one, *dq_one, *dk_one, *dv_one; /* one rank's results, in f32 */
 } dist_batch;
 
-/* The same numbers in every process of a run. Release with dist_free_batch, also after a failure. */
+/* Draws the inputs from the seed, the same in every process of a run. Release with dist_free_batch, also after a
+ * failure. */
 GA_NODISCARD ga_status dist_make_batch(const dist_task *t, int64_t seed, dist_batch *b);
 void dist_free_batch(dist_batch *b);
 /* Rounds the inputs to dtype, and fills the results: a CPU's in f32, or those of the rank's GPU in dtype. rank: this

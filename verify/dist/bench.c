@@ -30,7 +30,7 @@ static void end_contender(contender *c) {
   dist_end(&c->task);
 }
 
-/* One of all methods may not fit the shape: it is left out, and rank 0 says why. */
+/* Adds a contender. With may_miss one that does not fit the shape is left out, and the first rank prints why. */
 static ga_status add_contender_by(bench *b, const char *name, const char *asked, bool may_miss) {
   GA_REQUIRE(b->count < DIST_MOST_CONTENDERS, GA_ERR_ARG, "--method '%.100s': at most %d methods and ways of copies",
              b->o->shape->method, DIST_MOST_CONTENDERS);
@@ -50,7 +50,7 @@ static ga_status add_contender_by(bench *b, const char *name, const char *asked,
   return misses ? GA_OK : status;
 }
 
-/* Once for each of --copies. */
+/* Adds the method once for each way of copies. */
 static ga_status add_contender(bench *b, const char *name, bool may_miss) {
   char word[DIST_WORD_BYTES];
   if (!b->o->copies) return add_contender_by(b, name, "", may_miss);
@@ -80,7 +80,7 @@ static ga_status list_contenders(bench *b) {
 
 /* --- rounds --- */
 
-/* The same order on all ranks: contenders 0 to n - 1 drawn by round and seed. */
+/* Draws an order of the contenders 0 to n - 1, the same on all ranks. */
 static void shuffle_contenders(int *order, int n, uint64_t seed) {
   for (int i = 0; i < n; i++) order[i] = i;
   for (int i = n - 1; i > 0; i--) {
@@ -117,10 +117,10 @@ static ga_status bench_on_rank(const dist_rank *rank, void *arg, void *result) {
 
 /* --- figures of all ranks --- */
 
-/* Seconds of a contender over all rounds: those of its slowest rank in each. */
+/* Seconds of a contender over all rounds; a round takes as long as its slowest rank. */
 typedef struct timing {
   double median, least, most;
-  double of_one; /* median over rounds of: one device's time by (ranks x this one's) */
+  double of_one; /* median over rounds of one device's time / (ranks x the contender's) */
 } timing;
 
 static int compare_doubles(const void *a, const void *b) {
@@ -175,7 +175,7 @@ static ga_status fill_row(const bench *b, const double *seconds, int c, double *
   return GA_OK;
 }
 
-/* The tokens of a causal call that is as long to a query, or to a key of gradients. */
+/* Finds the length of a plain causal call with the same mean of keys to a query; for gradients, of queries to a key. */
 static ga_status find_rate_size(const bench *b, double *out) {
   const dist_task *t = &b->of[0].task;
   dist_summary s;

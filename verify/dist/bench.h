@@ -14,23 +14,24 @@ typedef struct dist_bench_options {
   int64_t rounds;          /* 1 or more */
 } dist_bench_options;
 
-/* Times are in seconds: of the slowest rank in each round. */
+/* Times are in seconds; a round takes as long as its slowest rank. */
 typedef struct dist_bench_row {
   char name[32];              /* of the method; "one device" */
   char copies[8];             /* "" on a CPU, and for one device */
   double median, least, most; /* over rounds */
   double tflops;              /* of a rank, 10^12 operations a second */
-  double of_one;              /* median over rounds of: one device's time by (ranks x this one's) */
+  double of_one;              /* median over rounds of one device's time / (ranks x the method's) */
   int64_t sent, memory;       /* bytes of all ranks; of the rank that has most; 0 for one device */
 } dist_bench_row;
 
 typedef struct dist_bench_found {
   dist_bench_row row[DIST_MOST_CONTENDERS + 1]; /* one device first */
   int n;
-  double rate_size; /* the rate of one device holds for a causal call of so many tokens to a query, or key; 0 = none */
+  double rate_size; /* tokens of the plain causal call that one device's rate stands for; 0 = none */
 } dist_bench_found;
 
-/* On the first rank *out gets the times; of "all" methods those that do not fit the shape are named on stderr. */
+/* Times the methods. On the first rank *out gets the times. With "all", methods that do not fit the shape are left out
+ * and named on stderr. */
 GA_NODISCARD ga_status dist_bench(const dist_bench_options *o, dist_bench_found *out);
 
 #endif

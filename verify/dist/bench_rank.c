@@ -173,7 +173,7 @@ static ga_status create_bench_exec(const bench_rank *j, const char *copies, cons
   return ga_dist_exec_create_with(plan, j->rank->comm, j->rank->device, &o, out);
 }
 
-/* O and LSE of a method's own rows. */
+/* Computes O and LSE of the method's own rows: inputs of its backward. */
 static ga_status prepare_backward(bench_rank *j, int i) {
   const contender *c = &j->b->of[i];
   const ga_dist_desc *d = &c->task.desc;
@@ -197,7 +197,7 @@ ga_status bench_rank_open(bench_rank *j) {
     GA_TRY(create_bench_exec(j, c->asked, c->plan, &j->m.exec[i]));
     if (ga_comm_rank(j->rank->comm) == 0)
       (void)snprintf(c->copies, sizeof c->copies, "%s", ga_dist_exec_copies(j->m.exec[i]));
-    GA_TRY(run_method(j, i, j->m.exec[i])); /* a first run makes ready what it launches */
+    GA_TRY(run_method(j, i, j->m.exec[i])); /* a first run loads kernels and allocates */
   }
   return run_one_device(j);
 }

@@ -8,9 +8,9 @@
 typedef struct contender {
   char name[32];
   char asked[DIST_WORD_BYTES]; /* ga_dist_exec_options.copies */
-  char copies[8];              /* how blocks go: rank 0 sets it; "" on a CPU */
+  char copies[8];              /* the way of blocks that was chosen, set by rank 0; "" on a CPU */
   dist_task task;
-  ga_dist_plan *plan, *forward; /* forward: of gradients, the plan that makes O and LSE */
+  ga_dist_plan *plan, *forward; /* forward: with gradients, the plan that computes O and LSE; else NULL */
 } contender;
 
 typedef struct bench {
@@ -36,7 +36,7 @@ typedef struct bench_rank {
   double *seconds; /* [contenders + 1][rounds]; the last is one device */
 } bench_rank;
 
-/* Allocates and draws inputs, and runs each contender once: a first run makes ready all that it launches. */
+/* Allocates and draws inputs, and runs each contender once: a first run loads kernels and allocates. */
 GA_NODISCARD ga_status bench_rank_open(bench_rank *j);
 void bench_rank_close(bench_rank *j); /* also after a failure */
 /* Runs contender i, or one device where i is their count, and waits for its end. */

@@ -15,7 +15,7 @@ typedef struct search {
   const char *devices;
 } search;
 
-/* What the grid of a method leaves open. Of other methods nothing is. */
+/* The part of a method's grid that is searched; the grids of other methods are fixed. */
 typedef enum choice { CHOICE_Q, CHOICE_HEADS, CHOICE_INNER } choice;
 static const struct {
   const char *name;
@@ -26,7 +26,7 @@ static const struct {
                 {"usp", CHOICE_HEADS},
                 {"double-ring", CHOICE_INNER}};
 
-/* Those that do not fit the shape are left out: found says which do. */
+/* Simulates a candidate. *found is false where it does not fit the shape. */
 static ga_status try_candidate(const search *s, dist_candidate *c, bool *found) {
   dist_shape shape = *s->shape;
   dist_task t;
@@ -47,12 +47,12 @@ static ga_status try_candidate(const search *s, dist_candidate *c, bool *found) 
   return refused ? GA_OK : status;
 }
 
-/* In f32 GPUs take only what gathers keys. */
+/* In f32, GPUs run only the method that gathers keys. */
 static bool fits_devices(const search *s, const char *name) {
   return dist_is_on_host(s->devices) || strcmp(s->shape->type, "f32") != 0 || !strcmp(name, "llama3");
 }
 
-/* Within a thousandth of the time fewer bytes count. */
+/* True where a is faster, or as fast within a thousandth and sends fewer bytes. */
 static bool beats(const dist_candidate *a, const dist_candidate *b) {
   if (a->times.seconds < 0.999 * b->times.seconds) return true;
   return a->times.seconds < 1.001 * b->times.seconds && a->sent < b->sent;
@@ -70,9 +70,9 @@ static const char *reason_of(const dist_machine *m, const dist_candidate *best, 
   return "its ranks wait less";
 }
 
-/* The fastest of each method, with what was tried. */
+/* The fastest candidate of one method, and how many were tried. */
 typedef struct choice_of_method {
-  dist_candidate best, own; /* own: as the method says */
+  dist_candidate best, own; /* own: with the method's own grid */
   int tried;
 } choice_of_method;
 
@@ -86,7 +86,8 @@ static ga_status try_one(const search *s, dist_candidate c, choice_of_method *m)
   return GA_OK;
 }
 
-/* Each cut of the ranks in two, unless the command line has one; what is not cut is another method. */
+/* Tries the method's own grid and each cut of the ranks in two factors, unless the command line has a grid. Uncut grids
+ * are other methods. */
 static ga_status try_method(const search *s, const char *name, choice_of_method *m) {
   *m = (choice_of_method){.tried = 0};
   GA_TRY(try_one(s, (dist_candidate){.name = name}, m));

@@ -14,14 +14,14 @@ typedef struct dist_candidate {
 } dist_candidate;
 
 typedef struct dist_choice {
-  dist_candidate best, own; /* own: the best method with the parameters that it takes by itself */
+  dist_candidate best, own; /* own: the best method with its own grid */
   dist_candidate next;      /* the fastest of all other methods */
-  int tried;                /* parameters of the best method */
+  int tried;                /* grids of the best method */
   const char *reason;       /* why it is faster than the next one; static. NULL = there is no other */
 } dist_choice;
 
-/* Options of the shape that are given are kept: only what they leave open is searched. devices: those that must run
- * the method. GA_ERR_SHAPE where no method fits. */
+/* Searches all methods, and the grids that the shape leaves open. devices: the list of --device, which must be able to
+ * run the method. GA_ERR_SHAPE where no method fits. */
 GA_NODISCARD ga_status dist_choose(const dist_shape *s, const dist_machine *m, const char *devices, dist_choice *out);
 
 #endif

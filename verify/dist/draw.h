@@ -4,11 +4,11 @@
 
 #include "ga/ctx.h"
 
-/* n zeros and one more, in malloc'd memory. */
+/* Allocates n + 1 zeros, which the caller frees. */
 GA_NODISCARD ga_status dist_new_floats(int64_t n, float **out);
 /* Fills x[n] with sums of uniform numbers, around 0: near enough to normal. */
 void dist_fill_random(float *x, int64_t n, uint64_t seed);
-/* Converts n numbers in memory that ctx reads. */
+/* Converts n numbers from type `from` to type `to`; x and y are memory of ctx. */
 GA_NODISCARD ga_status dist_convert(ga_ctx *ctx, int32_t from, const void *x, int32_t to, void *y, int64_t n);
 
 #endif

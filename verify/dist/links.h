@@ -13,11 +13,11 @@ typedef struct dist_links_options {
   int64_t runs;            /* 1 to DIST_MOST_LINK_RUNS */
 } dist_links_options;
 
-/* The same on all ranks. */
+/* Medians, the same on all ranks. */
 typedef struct dist_links_found {
   int32_t n;
   int64_t bytes[DIST_MOST_LINK_SIZES];
-  double seconds[DIST_MOST_LINK_SIZES]; /* a block of the slowest rank, median of the runs */
+  double seconds[DIST_MOST_LINK_SIZES]; /* of a block on the slowest rank */
   char copies[16];                      /* "" on a CPU */
 } dist_links_found;
 

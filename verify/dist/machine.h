@@ -1,10 +1,10 @@
-/* The machine that plans are simulated on: options, figures that were measured, files of rates. */
+/* The machine that plans are simulated on: options, measured figures, files of rates. */
 #ifndef GA_VERIFY_DIST_MACHINE_H
 #define GA_VERIFY_DIST_MACHINE_H
 
 #include "verify/dist/rates.h"
 
-/* The options of a machine. -1, and 0 of the rates of arithmetic, ask for what was measured. */
+/* The options of a machine. -1, and 0 of merged and backward rates, stand for measured figures. */
 typedef struct dist_machine {
   double tflops, merged_tflops, backward_tflops; /* 10^12 operations a second and rank */
   double memory_gbytes, gbytes;                  /* 10^9 bytes a second */
@@ -13,7 +13,7 @@ typedef struct dist_machine {
   double jitter, spread, link_spread; /* per cent */
   int64_t draws, seed;
   const char *rates; /* a file; NULL = none */
-  dist_rates curves; /* out of it */
+  dist_rates curves; /* read from that file */
 } dist_machine;
 #define DIST_MACHINE_INIT                                                                             \
   {                                                                                                   \
@@ -21,13 +21,13 @@ typedef struct dist_machine {
     .start_queries = -1                                                                               \
   }
 
-/* Reads the file of rates and fills in what the options leave open. Release with dist_machine_close, also after a
- * failure. on_gpus: the devices are GPUs; else any figure that only GPUs have says so. unordered: gradients are summed
- * in any order. GA_ERR_ARG, GA_ERR_IO, GA_ERR_FORMAT. */
+/* Reads the file of rates and fills in measured figures. Release with dist_machine_close, also after a failure.
+ * on_gpus: the devices are GPUs; a figure that only GPUs have makes the machine one of GPUs, too. unordered: gradients
+ * are summed in any order. GA_ERR_ARG, GA_ERR_IO, GA_ERR_FORMAT. */
 GA_NODISCARD ga_status dist_machine_open(dist_machine *m, bool on_gpus, bool unordered);
 void dist_machine_close(dist_machine *m);
 
-/* A plan's times on this machine. */
+/* Simulates a plan on the machine. */
 GA_NODISCARD ga_status dist_simulate(const dist_machine *m, const ga_dist_plan *plan, ga_dist_times *times);
 
 #endif

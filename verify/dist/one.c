@@ -1,4 +1,4 @@
-/* The results of one GPU for a document, which those of ranks on GPUs are compared with. */
+/* The results of one GPU for a document; results of ranks on GPUs are compared with them. */
 #include <stdlib.h>
 
 #include "base/status.h"
@@ -70,7 +70,7 @@ static ga_status run_one_backward(ga_ctx *ctx, const ga_dist_desc *d, int32_t dt
   return ga_attn_bwd(ctx, &g, &io, NULL);
 }
 
-/* LSE of the document from or to its place in that of the batch. */
+/* Copies the LSE of a document to its place in the LSE of the batch. */
 static void put_lse(const ga_dist_desc *d, dist_batch *b, const float *lse, int64_t q0, int64_t nq) {
   for (int64_t h = 0; h < d->q_heads; h++)
     for (int64_t i = 0; i < nq; i++) b->lse_one[h * b->nq + q0 + i] = lse[h * nq + i];

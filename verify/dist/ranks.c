@@ -33,7 +33,7 @@ bool dist_is_first(const dist_ranks *r) { return r->rank <= 0; }
 
 /* --- communicators --- */
 
-/* A launcher that MPI does not know leaves each process alone in a world of its own. */
+/* Opens MPI. Under a launcher that MPI does not know each process is a world of one rank, which is refused. */
 static ga_status open_mpi(const dist_ranks *r, const ga_comm_place *place, ga_comm **out) {
   ga_comm_mpi_options mpi = GA_COMM_MPI_OPTIONS_INIT;
   mpi.flags = r->buffered ? GA_COMM_BUFFERED : 0u, mpi.timeout = r->timeout;

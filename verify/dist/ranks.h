@@ -8,7 +8,7 @@
 
 enum { DIST_MOST_RUN_RANKS = 64, DIST_DEFAULT_RANKS = 4 };
 
-/* The options of ranks that work. */
+/* The options of ranks that run. */
 typedef struct dist_ranks {
   int64_t n;             /* 0 = as a launcher says, else 4 */
   int32_t rank;          /* of this process; -1 = it is no rank */
@@ -35,16 +35,16 @@ typedef struct dist_rank {
   ga_ctx *host, *device;
 } dist_rank;
 
-/* result: bytes of the rank's own, zeros at the beginning. */
+/* The work of a rank. arg: shared by ranks that are threads. result: the rank's own bytes, zeros at the beginning. */
 typedef ga_status (*dist_rank_fn)(const dist_rank *rank, void *arg, void *result);
 
-/* The communicator of this process, by its launcher's variables; NULL for threads. The caller destroys it. */
+/* Opens the communicator of this process by its launcher's variables; NULL for threads. The caller destroys it. */
 GA_NODISCARD ga_status dist_open_comm(const dist_ranks *r, ga_comm **out);
 /* Runs fn on every rank, and gathers results[ranks][bytes]. comm: of this process, one of the ranks; NULL = ranks are
  * threads. When one rank fails, all end with its text. */
 GA_NODISCARD ga_status dist_on_ranks(const dist_ranks *r, ga_comm *comm, dist_rank_fn fn, void *arg, size_t bytes,
                                      void *results);
-/* The same with a communicator of its own. */
+/* Opens a communicator, runs fn on every rank, and closes it. */
 GA_NODISCARD ga_status dist_meet_and_run(const dist_ranks *r, dist_rank_fn fn, void *arg, size_t bytes, void *results);
 
 #endif

@@ -36,7 +36,7 @@ static ga_status read_points(const char *path, const json_t *list, int kind, dis
   return GA_OK;
 }
 
-/* A list whose name is misspelt is not left out in silence; what is no list is a note. */
+/* Reads the lists of an object. A list with an unknown name is refused; members that are no lists are notes. */
 static ga_status read_lists(const char *path, json_t *of, dist_rates *r, bool *any) {
   const char *key;
   json_t *list;
@@ -52,7 +52,7 @@ static ga_status read_lists(const char *path, json_t *of, dist_rates *r, bool *a
   return GA_OK;
 }
 
-/* An object of lists, that of a bench (its "rates"), or a list of either. */
+/* Reads an object of lists, the JSON of a bench (its "rates"), or an array of either. */
 static ga_status read_rates(const char *path, json_t *x, dist_rates *r) {
   bool any = false;
   for (size_t i = 0; json_is_array(x) && i < json_array_size(x); i++) {
@@ -73,7 +73,7 @@ static int by_size(const void *a, const void *b) {
   return (x->size > y->size) - (x->size < y->size);
 }
 
-/* Points of one size become one, of their mean rate. */
+/* Sorts by size; points of one size become one with their mean rate. */
 static void sort_points(dist_rates *r, int kind) {
   ga_dist_point *const p = r->points[kind];
   int32_t n = 0, same = 1;
@@ -94,7 +94,7 @@ ga_status dist_rates_load(const char *path, dist_rates *out) {
   json_error_t error;
   *out = (dist_rates){.n = {0}};
   json_t *all = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
-  if (!all && error.line < 0) return ga_fail(GA_ERR_IO, "--rates: %s", error.text); /* that has the path */
+  if (!all && error.line < 0) return ga_fail(GA_ERR_IO, "--rates: %s", error.text); /* the text has the path */
   GA_REQUIRE(all, GA_ERR_FORMAT, "%s: line %d: %s", path, error.line, error.text);
   const ga_status status = read_rates(path, all, out);
   json_decref(all);

@@ -6,7 +6,7 @@
 
 enum { DIST_RATES_PLAIN, DIST_RATES_MERGED, DIST_RATES_BACKWARD, DIST_RATES_LINK, DIST_RATES_KINDS };
 
-/* Points by size, ascending. Operations or bytes a second. */
+/* Points by size, ascending. Rates are operations a second, of links bytes a second. */
 typedef struct dist_rates {
   ga_dist_point *points[DIST_RATES_KINDS];
   int32_t n[DIST_RATES_KINDS];

@@ -15,9 +15,9 @@ enum { WARM = 5 };
 enum { PLAIN, NORMED, WAYS };
 #define MOST_ELEMENTS ((int64_t)1 << 24)
 #define SIZES         "4096,8192,16384,32768,65536,131072,262144,1048576"
-#define ANY_SEED      1000 /* of what is the same on all ranks */
+#define ANY_SEED      1000 /* of numbers that are the same on all ranks */
 
-/* What a rank finds of a size. */
+/* Results of a rank for one size. */
 typedef struct reduce_result {
   uint64_t bits;                        /* of all its results */
   int32_t timed[WAYS];                  /* has times */
@@ -72,7 +72,7 @@ static ga_status open_reduce_rank(reduce_rank *r) {
 static void close_reduce_rank(reduce_rank *r) {
   ga_ctx *ctx = r->rank->device;
   void *const all[] = {r->x, r->y, r->residual, r->weight};
-  (void)!ga_stream_sync(ctx, NULL); /* nothing of the sum may be under way */
+  (void)!ga_stream_sync(ctx, NULL); /* no call of the sum may be in flight */
   ga_all_reduce_destroy(r->reduce);
   ga_event_destroy(r->start);
   ga_event_destroy(r->stop);
@@ -80,7 +80,7 @@ static void close_reduce_rank(reduce_rank *r) {
   free(r->floats), free(r->block), free(r->sums), free(r->sizes);
 }
 
-/* n random numbers of the type: r->floats and r->block. */
+/* Draws n random numbers into r->floats, rounded to the type, and r->block, in the type. */
 static ga_status draw_numbers(const reduce_rank *r, int64_t n, int32_t seed) {
   dist_fill_random(r->floats, n, (uint64_t)(r->t->o->ranks->seed + seed));
   GA_TRY(dist_convert(r->rank->host, GA_F32, r->floats, r->t->dtype, r->block, n));
@@ -92,7 +92,7 @@ static ga_status draw_to(const reduce_rank *r, int64_t n, int32_t seed, void *de
   return ga_copy_to_device(r->rank->device, device, r->block, (size_t)(n * number_bytes(r->t)), NULL);
 }
 
-/* To r->floats; *bits takes them in. */
+/* Copies n numbers of the device to r->floats, and hashes their bits into *bits. */
 static ga_status read_back(const reduce_rank *r, const void *device, int64_t n, uint64_t *bits) {
   const size_t bytes = (size_t)(n * number_bytes(r->t));
   GA_TRY(ga_copy_to_host(r->rank->device, r->block, device, bytes, NULL));
@@ -141,7 +141,7 @@ static ga_status enqueue_norm(const reduce_rank *r, int64_t n) {
   return ga_all_reduce_norm(r->reduce, &io, NULL);
 }
 
-/* y against the residual that came out, and that against the sum: r->sums becomes it. */
+/* Compares the residual with the sum, then y with the norm of that residual. r->sums becomes the residual. */
 static ga_status check_normed(const reduce_rank *r, int64_t n, uint64_t *bits) {
   float *weight;
   const double unit = 1.01 * half_ulp(r->t);
@@ -178,7 +178,7 @@ static ga_status enqueue_way(const reduce_rank *r, int64_t n, int way) {
   return way == NORMED ? enqueue_norm(r, n) : ga_all_reduce_run(r->reduce, r->x, r->y, n, NULL);
 }
 
-/* NULL: the device has no graphs. */
+/* Records CALLS calls; *out is NULL where the device has no graphs. */
 static ga_status record_calls(const reduce_rank *r, int64_t n, int way, ga_graph **out) {
   ga_ctx *ctx = r->rank->device;
   *out = NULL;
@@ -191,7 +191,7 @@ static ga_status record_calls(const reduce_rank *r, int64_t n, int way, ga_graph
   return status == GA_OK ? ended : status;
 }
 
-/* One call ahead of the clock: its wait lets all devices begin together. */
+/* Times one replay. A call before the clock starts makes all devices begin together. */
 static ga_status replay(const reduce_rank *r, int64_t n, int way, ga_graph *graph, double *us) {
   ga_ctx *ctx = r->rank->device;
   double ms = 0;
@@ -252,7 +252,7 @@ static int compare_us(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Median over replays of the slowest rank; NAN = not timed. */
+/* The median over replays; each takes as long as its slowest rank. NAN = not timed. */
 static double median_us(const reduce_task *t, const reduce_result *all, int32_t size, int way) {
   double slowest[DIST_REDUCE_REPLAYS] = {0};
   for (int64_t p = 0; p < t->o->ranks->n; p++) {

@@ -14,7 +14,7 @@
 #include "verify/dist/summary.h"
 #include "verify/dist/trace.h"
 
-/* What a rank finds; ranks of other processes send it. */
+/* Results of a rank, sent between processes. */
 typedef struct rank_result {
   double difference, seconds;
   uint64_t sent, bits;
@@ -27,8 +27,8 @@ typedef struct run_rank {
   const dist_task *t;
   const ga_dist_plan *plan;
   const dist_batch *b;
-  dist_timeline *timeline; /* rank 0 fills it; NULL: none is asked for */
-  ga_comm *comm;           /* from here on a rank's own */
+  dist_timeline *timeline; /* filled by rank 0; NULL = not asked for */
+  ga_comm *comm;           /* this and the rest belong to one rank */
   rank_result result;
 } run_rank;
 
@@ -37,7 +37,7 @@ typedef struct run_rank {
 /* A tensor of the rank: its rows in the type of the plan (LSE: f32). */
 typedef struct rank_tensor {
   const ga_dist_layout *l;
-  const float *all; /* of the batch: the input, or what one rank makes of it */
+  const float *all; /* of the batch: the input, or the result of one rank */
   int64_t width;
   int32_t dtype;
   bool is_input, is_result;
@@ -63,7 +63,7 @@ static void list_tensors(const run_rank *j, rank_tensor x[TENSORS]) {
   x[T_DV] = (rank_tensor){d->kv, b->dv_one, hk * vd, type, false, back, NULL};
 }
 
-/* Rows of the rank out of the batch, as floats: [rows, width], of LSE [width, rows] as it is in the batch. */
+/* Copies the rank's rows of the batch, as floats: [rows, width]; LSE as [width, rows]. */
 static ga_status rows_of_batch(const run_rank *j, const rank_tensor *x, bool is_lse, float **out) {
   const int32_t rank = ga_comm_rank(j->comm);
   const int64_t rows = ga_dist_layout_tokens(x->l, rank);
@@ -90,7 +90,7 @@ static ga_status make_rows(const run_rank *j, ga_ctx *ctx, rank_tensor x[TENSORS
   return GA_OK;
 }
 
-/* The first run of a device also makes ready what it launches: it is one more, which is not timed. */
+/* Runs the plan. On a GPU one more run comes first, which loads kernels and is not timed. */
 static ga_status run_rank_plan(run_rank *j, ga_ctx *ctx, void *const rows[TENSORS]) {
   ga_dist_tensors io = GA_DIST_TENSORS_INIT;
   io.q_layout = ga_dist_layout_id(j->t->desc.q), io.kv_layout = ga_dist_layout_id(j->t->desc.kv);
@@ -119,7 +119,7 @@ static size_t bytes_of_tensor(const run_rank *j, const rank_tensor *x) {
   return (size_t)(ga_dist_layout_tokens(x->l, ga_comm_rank(j->comm)) * x->width) * (x->dtype == GA_F32 ? 4 : 2);
 }
 
-/* There and back again, where the device has memory of its own. */
+/* Runs on tensors in host memory, or on copies in the memory of the device. */
 static ga_status run_rank_tensors(run_rank *j, ga_ctx *ctx, const rank_tensor x[TENSORS]) {
   void *rows[TENSORS] = {NULL};
   ga_status status = GA_OK;
@@ -136,7 +136,7 @@ static ga_status run_rank_tensors(run_rank *j, ga_ctx *ctx, const rank_tensor x[
   return status;
 }
 
-/* Largest difference, as a part of the largest value (at least 1). */
+/* The largest difference divided by the largest value, or by 1 where that is more. */
 static double difference(const float *a, const float *b, int64_t n) {
   double most = 0, top = 1;
   for (int64_t i = 0; i < n; i++) {
@@ -209,7 +209,7 @@ static ga_status judge_run(const dist_run_options *o, const dist_task *t, const 
   return GA_OK;
 }
 
-/* comm: of this process: ranks meet before they work, so that each hears of another's end. */
+/* comm: this process's. Ranks meet before they draw tensors, so that each notices when another one ends. */
 static ga_status work_on_ranks(const dist_run_options *o, const dist_task *t, const ga_dist_plan *plan, ga_comm *comm,
                                rank_result *results, dist_run_found *f) {
   dist_batch b = {0};

@@ -15,7 +15,7 @@ typedef struct dist_run_options {
 
 /* Figures of all ranks. Release with dist_run_free, also after a failure. */
 typedef struct dist_run_found {
-  double difference, seconds; /* the largest, as a part of the largest value; of the slowest rank's fastest run */
+  double difference, seconds; /* largest difference by the largest value; the slowest rank's fastest run */
   uint64_t sent, other_bits;  /* bytes; numbers whose bits are not those of one device */
   uint64_t bits;              /* a hash of all results */
   char copies[8];             /* how blocks went from GPU to GPU */

@@ -1,4 +1,4 @@
-/* What distributed attention computes: the words of a command line, and layouts with a description made of them. */
+/* Shapes of distributed attention: the options, and layouts with a description made of them. */
 #ifndef GA_VERIFY_DIST_SHAPE_H
 #define GA_VERIFY_DIST_SHAPE_H
 
@@ -27,9 +27,9 @@ typedef struct dist_task {
   int32_t documents;
 } dist_task;
 
-/* GA_ERR_ARG where the order of tokens, or what is sent, has an unknown name. */
+/* GA_ERR_ARG where --order or --need has an unknown name. */
 GA_NODISCARD ga_status dist_check_shape(const dist_shape *s);
-/* method: NULL = that of the shape. GA_ERR_ARG, GA_ERR_SHAPE: an option is wrong. */
+/* Makes the task of one method; NULL = the method of the shape. GA_ERR_ARG, GA_ERR_SHAPE where an option is wrong. */
 GA_NODISCARD ga_status dist_begin(const dist_shape *s, const char *method, dist_task *t);
 void dist_end(dist_task *t);
 

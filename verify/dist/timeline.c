@@ -43,7 +43,7 @@ static ga_status gather_ranks(ga_comm *comm, const ga_dist_exec *exec, dist_time
   return GA_OK;
 }
 
-/* All ranks send as many: as the one that has most. */
+/* Gathers equal numbers of spans from all ranks: as many as the rank with the most has. */
 static ga_status gather_spans(ga_comm *comm, const ga_dist_exec *exec, dist_timeline *t) {
   const size_t bytes = (size_t)t->room * sizeof *t->spans;
   rank_span *mine = calloc((size_t)t->room + 1, sizeof *mine);

@@ -1,4 +1,4 @@
-/* What of a rank's time was attention, communication, both, or neither. */
+/* Sums of a rank's spans: time of attention, of communication, of both, and of neither. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ typedef struct change {
   int kind, step; /* +1 a span begins, -1 it ends */
 } change;
 
-/* Of one time, beginnings come first: a span may have no length. */
+/* Orders by time; at the same time beginnings come first, since a span may have no length. */
 static int compare_changes(const void *a, const void *b) {
   const change *x = a, *y = b;
   return x->at != y->at ? (x->at > y->at) - (x->at < y->at) : y->step - x->step;
@@ -38,7 +38,7 @@ static void keep_longest(rank_times *t, double begin, double end) {
   }
 }
 
-/* From change to change: what is under way then. */
+/* Adds the time between two changes to the kinds of spans that are open then. */
 static void sum_times(const change *c, int64_t n, double seconds, rank_times *t) {
   int64_t open[KINDS] = {0};
   double at = 0, gap = 0; /* gap: where the present time without attention began */

@@ -32,7 +32,7 @@ ga_status dist_trace_check(const char *path) {
   struct stat st;
   FILE *f;
   GA_REQUIRE(stat(path, &st) || S_ISREG(st.st_mode), GA_ERR_IO, "--timeline %s: it is no regular file", path);
-  json_t *text = json_string(path); /* it stands in the JSON of the run */
+  json_t *text = json_string(path); /* the JSON of the run has the path */
   json_decref(text);
   GA_REQUIRE(text, GA_ERR_ARG, "--timeline %s: the name must be UTF-8", path);
   GA_TRY(name_part(path, part));
