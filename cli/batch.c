@@ -13,7 +13,7 @@
 
 #include "cli/batch_file.h"
 #include "cli/engine_args.h"
-#include "cli/error.h"
+#include "cmdline/error.h"
 #include "serve/serve.h"
 
 enum { MAX_IN_FLIGHT = 1024, RETRY_MS = 200 };

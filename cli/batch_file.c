@@ -6,8 +6,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "cli/cmd.h"
-#include "cli/error.h"
+#include "cli/commands.h"
+#include "cmdline/error.h"
 
 /* --- sets of ids --- */
 

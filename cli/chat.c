@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "cli/conversation.h"
-#include "cli/error.h"
 #include "cli/line_editor.h"
-#include "cli/terminal.h"
+#include "cmdline/error.h"
+#include "cmdline/terminal.h"
 #include "names/names.h"
 
 /* Where messages come from: a person (editor), else lines of stdin. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/conversation.h"
-#include "cli/error.h"
+#include "cmdline/error.h"
 #include "names/names.h"
 
 typedef struct chat_row {

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "cli/conversation.h"
-#include "cli/error.h"
+#include "cmdline/error.h"
 
 static json_t *json_of(const chat *c) {
   json_t *list = json_array(), *all = json_pack("{s:o}", "messages", list);

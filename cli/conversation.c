@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/error.h"
+#include "cmdline/error.h"
 
 /* --- messages --- */
 

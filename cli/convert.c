@@ -1,6 +1,6 @@
 /* ga convert: a folder of safetensors, as Hugging Face lays it out, to one GGUF file. */
-#include "cli/error.h"
 #include "cli/rewrite.h"
+#include "cmdline/error.h"
 
 int cmd_convert(int argc, char **argv) {
   rewrite_args a = {.type = "copy"};

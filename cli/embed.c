@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/error.h"
 #include "cli/open.h"
+#include "cmdline/error.h"
 
 typedef struct embed_args {
   open_args open;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/error.h"
+#include "cmdline/error.h"
 #include "serve/reasoning.h"
 
 void engine_model_name(const engine_args *a, char *name, size_t capacity) {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli/error.h"
+#include "cmdline/error.h"
 
 static const char *text_of_variable(const char *name) {
   const char *value = getenv(name);

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli/error.h"
 #include "cli/open.h"
+#include "cmdline/error.h"
 #include "ga/quantize.h"
 #include "names/names.h"
 

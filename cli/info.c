@@ -4,9 +4,9 @@
 
 #include <jansson.h>
 
-#include "cli/error.h"
 #include "cli/info.h"
 #include "cli/open.h"
+#include "cmdline/error.h"
 
 typedef struct info_args {
   open_args open;

@@ -5,9 +5,9 @@
 
 #include <jansson.h>
 
-#include "cli/cmd.h"
-#include "cli/error.h"
+#include "cli/commands.h"
 #include "cli/info.h"
+#include "cmdline/error.h"
 
 enum { FIRST = 8 }; /* elements of an array that JSON shows */
 

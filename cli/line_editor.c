@@ -12,10 +12,10 @@
 
 #include <histedit.h>
 
-#include "cli/error.h"
-#include "cli/interrupt.h"
 #include "cli/past_lines.h"
-#include "cli/terminal.h"
+#include "cmdline/error.h"
+#include "cmdline/interrupt.h"
+#include "cmdline/terminal.h"
 
 struct line_editor {
   EditLine *el;

@@ -3,11 +3,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cmd.h"
-#include "cli/error.h"
-#include "cli/interrupt.h"
+#include "cli/commands.h"
 #include "cli/partial.h"
 #include "cli/store.h"
+#include "cmdline/error.h"
+#include "cmdline/interrupt.h"
 
 static const char *text_of_size(uint64_t bytes, char text[24]) {
   (void)snprintf(text, 24, bytes >= 1000000000 ? "%.2f GB" : "%.1f MB",

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "cli/cmd.h"
-#include "cli/error.h"
+#include "cli/commands.h"
+#include "cmdline/error.h"
 
 enum { ROWS = 32 }; /* of logits at once */
 

@@ -4,9 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cmd.h"
-#include "cli/error.h"
-#include "cli/interrupt.h"
+#include "cli/commands.h"
+#include "cmdline/error.h"
+#include "cmdline/interrupt.h"
+#include "verify/verify.h"
 
 static const command commands[] = {
 #define COMMAND(name, summary) {#name, summary, cmd_##name},
@@ -132,14 +133,13 @@ static int unknown_command(const char *name) {
   return EXIT_USAGE;
 }
 
-/* ga help COMMAND is ga COMMAND --help. */
+/* ga help COMMAND is ga COMMAND --help; ga help COMMAND VERB is ga COMMAND VERB --help. */
 static int help_of(int argc, char **argv) {
   static char option[] = "--help";
   if (argc < 3) return show_help(stdout);
-  const char *name = present_name(argv[2]);
-  const command *c = find_command(name);
-  char *line[] = {argv[2], option, NULL};
-  if (c) return c->run(2, line);
+  const command *c = find_command(present_name(argv[2]));
+  char *line[] = {argv[2], argc > 3 ? argv[3] : option, option, NULL};
+  if (c) return c->run(argc > 3 ? 3 : 2, line);
   return unknown_command(argv[2]);
 }
 

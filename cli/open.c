@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/error.h"
 #include "cli/pull.h"
 #include "cli/store.h"
 #include "cli/templates.h"
+#include "cmdline/error.h"
 #include "names/hub.h"
 #include "names/names.h"
 

@@ -2,9 +2,9 @@
 #ifndef GA_CLI_OPEN_H
 #define GA_CLI_OPEN_H
 
-#include "cli/cmd.h"
+#include "cli/commands.h"
 #include "cli/folders.h"
-#include "cli/interrupt.h"
+#include "cmdline/interrupt.h"
 #include "ga/llm.h"
 
 typedef struct open_args {

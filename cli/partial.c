@@ -11,9 +11,9 @@
 
 #include <jansson.h>
 
-#include "cli/error.h"
 #include "cli/pull.h"
 #include "cli/trees.h"
+#include "cmdline/error.h"
 #include "ga/hash.h"
 #include "names/names.h"
 

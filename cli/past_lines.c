@@ -11,8 +11,8 @@
 
 #include <jansson.h>
 
-#include "cli/error.h"
 #include "cli/folders.h"
+#include "cmdline/error.h"
 
 static ga_status path_of_lines(char *path, size_t capacity) {
   char folder[3072];

@@ -6,8 +6,8 @@
 
 #include <jansson.h>
 
-#include "cli/error.h"
 #include "cli/open.h"
+#include "cmdline/error.h"
 #include "names/names.h"
 
 typedef struct perplexity_args {

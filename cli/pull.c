@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/error.h"
-#include "cli/interrupt.h"
 #include "cli/open.h"
 #include "cli/pull.h"
 #include "cli/trees.h"
+#include "cmdline/error.h"
+#include "cmdline/interrupt.h"
 #include "ga/hash.h"
 #include "names/hub.h"
 

@@ -4,8 +4,8 @@
 
 #include <curl/curl.h>
 
-#include "cli/error.h"
 #include "cli/pull.h"
+#include "cmdline/error.h"
 #include "ga/hash.h"
 
 static bool is_loopback_host(const char *host) {

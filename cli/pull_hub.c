@@ -9,11 +9,11 @@
 
 #include <jansson.h>
 
-#include "cli/cmd.h"
-#include "cli/error.h"
+#include "cli/commands.h"
 #include "cli/folders.h"
 #include "cli/partial.h"
 #include "cli/pull.h"
+#include "cmdline/error.h"
 #include "names/hub.h"
 
 /* --- token --- */

@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/error.h"
 #include "cli/pull.h"
+#include "cmdline/error.h"
 
 /* Locks fd, or closes it. A file system without locks is used without; a path that has gone meanwhile was another's
  * that has just ended. */

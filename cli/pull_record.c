@@ -9,8 +9,8 @@
 
 #include <jansson.h>
 
-#include "cli/error.h"
 #include "cli/pull.h"
+#include "cmdline/error.h"
 
 static bool path_of(const char *part, char path[4096]) {
   const int n = snprintf(path, 4096, "%s.from", part);

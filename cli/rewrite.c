@@ -5,8 +5,8 @@
 #include <strings.h>
 #include <time.h>
 
-#include "cli/error.h"
 #include "cli/open.h"
+#include "cmdline/error.h"
 #include "ga/quantize.h"
 
 enum { MOST_TYPES = 64 };

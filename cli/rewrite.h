@@ -2,7 +2,7 @@
 #ifndef GA_CLI_REWRITE_H
 #define GA_CLI_REWRITE_H
 
-#include "cli/cmd.h"
+#include "cli/commands.h"
 
 typedef struct rewrite_args {
   const char *in, *out; /* in: a path, or the name of a pulled model */

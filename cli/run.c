@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/error.h"
 #include "cli/logprobs.h"
 #include "cli/render.h"
 #include "cli/sampling.h"
+#include "cmdline/error.h"
 #include "names/names.h"
 #include "serve/stops.h"
 

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/error.h"
 #include "cli/sampling_model.h"
+#include "cmdline/error.h"
 
 static uint64_t clock_seed(void) {
   struct timespec t;

@@ -5,8 +5,8 @@
 
 #include <jansson.h>
 
-#include "cli/cmd.h"
-#include "cli/error.h"
+#include "cli/commands.h"
+#include "cmdline/error.h"
 #include "ga/model_file.h"
 
 typedef struct field {

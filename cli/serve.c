@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "cli/engine_args.h"
-#include "cli/error.h"
+#include "cmdline/error.h"
 
 typedef struct serve_args {
   engine_args engine;

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/error.h"
 #include "cli/partial.h"
 #include "cli/trees.h"
+#include "cmdline/error.h"
 #include "names/hub.h"
 #include "names/names.h"
 

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/error.h"
 #include "cli/open.h"
+#include "cmdline/error.h"
 
 /* The formats as their models' cards describe them. */
 static const struct {

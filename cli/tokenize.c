@@ -4,8 +4,8 @@
 
 #include <jansson.h>
 
-#include "cli/error.h"
 #include "cli/open.h"
+#include "cmdline/error.h"
 #include "names/names.h"
 
 typedef struct tokenize_args {

@@ -1,5 +1,5 @@
 # The `ga` program. libedit, libcurl and libmicrohttpd serve it alone, never the library.
-file(GLOB GA_PROGRAM_SOURCES CONFIGURE_DEPENDS cli/*.c verify/*/*.c)
+file(GLOB GA_PROGRAM_SOURCES CONFIGURE_DEPENDS cmdline/*.c cli/*.c cli/*/*.c verify/*/*.c)
 if(GA_PROGRAM_SOURCES)
   pkg_check_modules(EDIT REQUIRED IMPORTED_TARGET libedit)
   pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl)

@@ -50,6 +50,22 @@ class Files(unittest.TestCase):
                 self.assertIn(f" -l {name} ", self.read("ga.fish"))
                 self.assertIn(f"'--{name}[", self.read("_ga"))
 
+    def test_verbs(self):
+        """Each verb of ga dist: its options on the man page and behind its name, and no others."""
+        verbs = re.findall(r"^  ([a-z]+) ", subprocess.run([GA, "dist", "--help"], capture_output=True, text=True, check=True).stdout, re.M)
+        self.assertIn("plan", verbs)
+        self.assertEqual(self.complete("dist", "pl"), ["plan"])
+        sections = dict(re.findall(r"^\.SS (\w+)\n(.*?)(?=^\.S[SH] )", self.read("man", "ga-dist.1"), re.M | re.S))
+        self.assertEqual(list(sections), verbs)
+        for verb in verbs:
+            text = subprocess.run([GA, "dist", verb, "--help"], capture_output=True, text=True, check=True).stdout
+            options = re.findall(r"^  (?:-\w, |    )--([\w-]+)", text, re.M)
+            self.assertEqual(re.findall(r"\\fB\\-\\-([\w\\-]+?)\\fR", sections[verb]), [o.replace("-", "\\-") for o in options])
+            self.assertEqual(self.complete("dist", verb, "--"), ["--" + o for o in options])
+            for name in options:
+                self.assertIn(f" -l {name} ", self.read("ga.fish"))
+                self.assertIn(f"'--{name}[", self.read("_ga"))
+
     def test_bash(self):
         self.assertEqual(self.complete("ru"), ["run"])
         self.assertEqual(self.complete("help", "per"), ["perplexity"])

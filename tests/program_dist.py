@@ -296,6 +296,28 @@ class Dist(unittest.TestCase):
         ):
             self.assertIn(said, self.ga(*args, rc=2), args)
 
+    def test_options_of_verbs(self):
+        """A verb takes the options of its help, which `ga help` prints, too; it names others as its own or as another verb's."""
+        verbs = re.findall(r"^  ([a-z]+) ", self.ga("--help"), re.M)
+        self.assertEqual(verbs, ["plan", "verify", "simulate", "run", "bench", "reduce", "links"])
+        tables = {}
+        for verb in verbs:
+            text = self.ga(verb, "--help")
+            self.assertTrue(text.startswith(f"usage: ga dist {verb} [options]\n"), text)
+            self.assertEqual(text, subprocess.run([GA, "help", "dist", verb], capture_output=True, text=True, check=True).stdout)
+            tables[verb] = re.findall(r"^  (?:-\w, |    )--([\w-]+)", text, re.M)[:-1]  # the last is --help
+        every = sorted({name for names in tables.values() for name in names})
+        for verb, names in tables.items():
+            takes = f"{verb} takes --" + ", --".join(names)
+            self.assertIn(f"unknown option '--nonsense'; {takes}\n", self.ga(verb, "--nonsense", rc=2))
+            for name in sorted(set(every) - set(names)):
+                text = self.ga(verb, f"--{name}=1", rc=2)
+                self.assertIn(f"; this is {verb}\nga dist: {takes}\nsee: ga dist {verb} --help\n", text)
+                owners = ", ".join(v for v in verbs if name in tables[v])
+                self.assertIn(f"--{name} is for {owners};" if (verb, name) != ("reduce", "copies") else "--copies 1: it is for ", text)
+        self.assertIn("unexpected 'more'", self.ga("plan", "more", rc=2))
+        self.assertEqual(self.ga("-n", "3", "plan", "-m", "ring"), self.ga("plan", "-n", "3", "-m", "ring"))
+
     def test_bench(self):
         """Methods beside one device: work and bytes of the plan, times in order, ratios of the same rounds."""
         shape = ("--tokens", "96,0,31", "--heads", "4", "--kv-heads", "2", "--head-dim", "16", "-n", "2", "--timeout", "60")

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "cli/dist_timeline.h"
+#include "verify/dist/timeline.h"
 
 static void is_about(double got, double want) {
   if (!(fabs(got - want) < 1e-9)) fail_msg("%g; want %g", got, want);

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "cli/interrupt.h"
+#include "cmdline/interrupt.h"
 #include "ga/chat.h"
 
 /* --- signals, each in a process of its own --- */

@@ -1,25 +1,44 @@
 #!/usr/bin/env python3
-"""Fails on an #include that goes up the layers of src/LAYERS, and on code outside of src/model/arch/ that asks which
-architecture a model is. Usage: check_layers.py [ROOT]"""
+"""Fails on an #include that src/LAYERS does not allow, on a line there that allows a folder of no lower rank, and on code
+outside of src/model/arch/ that asks which architecture a model is. Usage: check_layers.py [ROOT]"""
 import re
 import sys
 from pathlib import Path
 
 ARCH_HOME = "src/model/arch/"
 # What runs models. File formats and tokenizers have names of their own, which they compare.
-ARCH_BLIND = ("include/", "src/base/", "src/core/", "src/cpu/", "src/cuda/", "src/op/", "src/model/", "src/engine/", "cli/",
-              "verify/")
+ARCH_BLIND = ("include/", "src/base/", "src/core/", "src/cpu/", "src/cuda/", "src/op/", "src/model/", "src/engine/", "cmdline/",
+              "cli/", "verify/")
 INCLUDE = re.compile(r'\s*#\s*include\s+["<]([^">]+)[">]')
 
 
 def read_layers(root):
-    layers = {}
+    """{folder: what it may include}, {folder: its rank}"""
+    layers, ranks = {}, {}
     for line in (root / "src/LAYERS").read_text().splitlines():
         line = line.split("#")[0]
         if line.strip():
             head, allowed = line.split(":")
-            layers[head.split()[1]] = set(allowed.split())
-    return layers
+            rank, folder = head.split()
+            layers[folder], ranks[folder] = set(allowed.split()), int(rank)
+    return layers, ranks
+
+
+def uphill(layers, ranks):
+    """Lines of LAYERS that allow a folder of the same rank or a higher one, or an unknown folder."""
+    rank_of = {Path(folder).name: rank for folder, rank in ranks.items()}
+    found = 0
+    for folder, allowed in layers.items():
+        for name in sorted(allowed - {Path(folder).name}):
+            rank = rank_of.get(name.split("/")[0])
+            if rank is None or rank >= ranks[folder]:
+                print(f"src/LAYERS: {folder} (rank {ranks[folder]}) may not include {name} (rank {rank})")
+                found += 1
+    return found
+
+
+def may_include(target, allowed):
+    return any(target == name or target.startswith(name + "/") for name in allowed)
 
 
 def layer_of(path, layers):
@@ -44,10 +63,10 @@ def asks_for_arch(rel, line, archs):
 
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    layers = read_layers(root)
+    layers, ranks = read_layers(root)
     archs = read_archs(root)
     folders = {Path(layer).name for layer in layers}
-    bad = asked = 0
+    bad, asked = uphill(layers, ranks), 0
     for path in sorted(root.glob("*/**/*")):
         rel = str(path.relative_to(root))
         layer = layer_of(rel, layers)
@@ -70,8 +89,8 @@ def main():
             if "/" not in target or target.startswith("../"):
                 print(f'{rel}:{number}: include "{target}" by its path from src/ or include/')
                 bad += 1
-            elif folder != own and folder not in layers[layer]:
-                print(f"{rel}:{number}: {layer} may not include {folder}/")
+            elif folder != own and not may_include(target, layers[layer]):
+                print(f"{rel}:{number}: {layer} may not include {target}")
                 bad += 1
     print(f"layers: {bad} forbidden includes, {asked} questions for an architecture")
     return bad + asked > 0

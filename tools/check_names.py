@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-FOLDERS = ["include", "src", "cli", "verify", "tests", "examples", "python"]
+FOLDERS = ["include", "src", "cmdline", "cli", "verify", "tests", "examples", "python"]
 SUFFIXES = {".c", ".h", ".cu", ".cuh", ".cpp"}
 LIST = "tools/shared_names.txt"
 MOST_LINES = 60
@@ -15,18 +15,28 @@ TOKEN = re.compile(r"\n|\w+|[^\s\w]")
 NOT_NAMES = {"__attribute__", "__launch_bounds__", "__align__", "__cluster_dims__", "_Alignas", "defined"}
 
 
+def code_of(text):
+    """Without comments, literals and lines of the preprocessor; lines stay where they are."""
+    text = PASSED_OVER.sub(lambda m: "\n" * m[0].count("\n") or " ", text)
+    return re.sub(r"extern\s*\{", " ", text)
+
+
 def functions(text):
     """Names of the functions that a text defines, with their lines."""
-    text = PASSED_OVER.sub(lambda m: "\n" * m[0].count("\n") or " ", text)
-    text = re.sub(r"extern\s*\{", " ", text)
+    for head in heads(code_of(text)):
+        yield from name_of(head)
+
+
+def heads(code):
+    """The tokens, with their lines, before each block that stands in no other."""
     depth, head, line = 0, [], 1
-    for match in TOKEN.finditer(text):
+    for match in TOKEN.finditer(code):
         token = match[0]
         if token == "\n":
             line += 1
         elif token == "{":
             if depth == 0:
-                yield from name_of(head)
+                yield head
             depth, head = depth + 1, []
         elif token == "}":
             depth, head = max(depth - 1, 0), []

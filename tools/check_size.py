@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 FILE_LIMIT, FUNCTION_LIMIT, GOAL = 800, 150, 50
-FOLDERS = ["include", "src", "cli", "verify", "tools", "tests", "examples", "python"]
+FOLDERS = ["include", "src", "cmdline", "cli", "verify", "tools", "tests", "examples", "python"]
 HEAD = re.compile(r"^[A-Za-z_].*\(.*")
 
 

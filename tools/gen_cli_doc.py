@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/reference/cli.md from the help of `ga` and of each of its commands; with --check fails when the file is not
+"""Writes docs/reference/cli.md from the help of `ga`, of each of its commands and of their verbs; with --check fails when the file is not
 that. Usage: gen_cli_doc.py GA docs/reference/cli.md [--check]"""
 import re
 import subprocess
@@ -11,12 +11,19 @@ def help_of(ga, *command):
     return subprocess.run([ga, *command, "--help"], check=True, capture_output=True, text=True).stdout.rstrip()
 
 
+def named(text):
+    """The commands, or the verbs of one, that a help text lists."""
+    return re.findall(r"^  ([a-z]\w*) +\S", text, re.M)
+
+
 def made(ga):
     top = help_of(ga)
-    commands = re.findall(r"^  (\w+) +\S", top, re.M)
     parts = ["# The program `ga`", "Made by `make golden` from the help texts of the program; do not edit.", f"```text\n{top}\n```"]
-    for command in commands:
-        parts += [f"## ga {command}", f"```text\n{help_of(ga, command)}\n```"]
+    for command in named(top):
+        text = help_of(ga, command)
+        parts += [f"## ga {command}", f"```text\n{text}\n```"]
+        for verb in named(text):
+            parts += [f"### ga {command} {verb}", f"```text\n{help_of(ga, command, verb)}\n```"]
     return "\n\n".join(parts) + "\n"
 
 

@@ -18,17 +18,31 @@ NAMED = {"show", "rm", "info"}  # commands that take a model without an option
 def help_of(ga, *command):
     return subprocess.run([ga, *command, "--help"], check=True, capture_output=True, text=True).stdout.rstrip()
 
+def listed(text):
+    """Names and summaries of the commands, or of a command's verbs, in a help text."""
+    return re.findall(r"^  ([a-z]\w*) +(\S.*)$", text, re.M)
+
 class Command:
-    def __init__(self, ga, name, summary):
-        lines = help_of(ga, name).split("\n")
-        self.name, self.summary, self.usage = name, summary, lines[0].removeprefix("usage: ")
+    """A command of `ga`, or a verb of one: its own options, and its verbs."""
+    def __init__(self, ga, summary, *words):
+        text = help_of(ga, *words)
+        lines = text.split("\n")
+        self.name, self.summary, self.usage = words[-1], summary, lines[0].removeprefix("usage: ")
         self.options = [m.groups() for m in map(OPTION.match, lines) if m and m[2] != "help"]  # letter, name, value, text
         self.options.append(("h", "help", None, "this text"))
+        self.verbs = [Command(ga, s, *words, name) for name, s in listed(text)] if len(words) == 1 else []
+
+    def all_options(self):
+        """With those of its verbs; of each name the first."""
+        found = {}
+        for command in (self, *self.verbs):
+            for option in command.options:
+                found.setdefault(option[1], option)
+        return list(found.values())
 
 def read_commands(ga):
     top = help_of(ga)
-    found = re.findall(r"^  (\w+) +(\S.*)$", top, re.M)
-    return [Command(ga, *c) for c in found], top
+    return [Command(ga, summary, name) for name, summary in listed(top)], top
 
 # --- man pages (man-pages(7)) ---
 
@@ -43,7 +57,10 @@ def man_option(letter, name, value, text):
 def man_command(c, version):
     title = f"GA-{c.name.upper()}"
     return (f'.TH "{title}" "1" "" "ga {version}" "GA"\n.SH NAME\n{roff(f"ga-{c.name} - {c.summary}")}\n.SH SYNOPSIS\n.B {roff(c.usage)}\n'
-            f".SH OPTIONS\n{''.join(man_option(*o) for o in c.options)}.SH SEE ALSO\n.BR ga (1)\n")
+            f".SH OPTIONS\n{''.join(man_option(*o) for o in c.options)}{''.join(map(man_verb, c.verbs))}.SH SEE ALSO\n.BR ga (1)\n")
+
+def man_verb(v):
+    return f".SS {roff(v.name)}\n{roff(v.summary)}\n{''.join(man_option(*o) for o in v.options)}"
 
 def man_top(commands, top, version):
     rows = "".join(f".TP\n\\fBga\\-{c.name}\\fR(1)\n{roff(c.summary)}\n" for c in commands)
@@ -54,7 +71,10 @@ def man_top(commands, top, version):
 # --- completions ---
 
 def bash(commands):
-    rows = "".join(f"    {c.name}) options='{' '.join('--' + o[1] for o in c.options)}' ;;\n" for c in commands)
+    rows = "".join(f"    {key}) options='{' '.join('--' + o[1] for o in options)}' ;;\n" for c in commands
+                   for key, options in ((f"{c.name}:{v.name}", v.options) for v in c.verbs))
+    rows += "".join(f"    {c.name}:*) options='{' '.join('--' + o[1] for o in c.all_options())}' ;;\n" for c in commands)
+    verbs = "".join(f"    {c.name}:2) COMPREPLY=($(compgen -W '{' '.join(v.name for v in c.verbs)}' -- \"$word\")) ;;\n" for c in commands if c.verbs)
     words = "".join(f"    --{name}) COMPREPLY=($(compgen -W '{w}' -- \"$word\")); return ;;\n" for name, w in WORDS.items())
     return f"""# bash completion of ga
 _ga_models() {{
@@ -70,9 +90,12 @@ _ga() {{
     COMPREPLY=($(compgen -W '{' '.join(c.name for c in commands)} help --help --version' -- "$word"))
     return
   fi
-  case $command in
-{rows}    help) COMPREPLY=($(compgen -W '{' '.join(c.name for c in commands)}' -- "$word")); return ;;
+  case $command:${{COMP_WORDS[2]}} in
+{rows}    help:*) COMPREPLY=($(compgen -W '{' '.join(c.name for c in commands)}' -- "$word")); return ;;
   esac
+  case $command:$COMP_CWORD in
+{verbs}  esac
+  (( ${{#COMPREPLY[@]}} )) && return
   case $before in
 {words}    -m|--model) _ga_models "$word"; return ;;
   esac
@@ -93,12 +116,15 @@ def zsh_option(letter, name, value, text):
     dashes = [f"-{letter}", f"--{name}"] if letter else [f"--{name}"]
     return "".join(f"      '{dash}[{zsh_quote(text)}]{action}' \\\n" for dash in dashes)
 
+def zsh_verbs(c):
+    return f"      '1:verb:({' '.join(v.name for v in c.verbs)})' \\\n" if c.verbs else ""
+
 def zsh(commands):
     names = "".join(f"    '{c.name}:{zsh_quote(c.summary)}'\n" for c in commands)
     cases = ""
     for c in commands:
-        options, rest = "".join(zsh_option(*o) for o in c.options), "_ga_models" if c.name in NAMED else "_files"
-        cases += f"    {c.name}) _arguments \\\n{options}      '*:file:{rest}' ;;\n"
+        options, rest = "".join(zsh_option(*o) for o in c.all_options()), "_ga_models" if c.name in NAMED else "_files"
+        cases += f"    {c.name}) _arguments \\\n{options}{zsh_verbs(c)}      '*:file:{rest}' ;;\n"
     return f"""#compdef ga
 _ga_models() {{
   local -a models
@@ -137,7 +163,9 @@ def fish(commands):
         seen = f"complete -c ga -n '__fish_seen_subcommand_from {c.name}'"
         if c.name in NAMED:
             lines.append(f"{seen} -a '(__ga_models)'")
-        for letter, name, value, text in c.options:
+        for v in c.verbs:
+            lines.append(f"{seen} -f -a {v.name} -d {fish_quote(v.summary)}")
+        for letter, name, value, text in c.all_options():
             values = f" -x -a '{WORDS[name]}'" if name in WORDS else " -r -a '(__ga_models)'" if name == "model" else " -r" if value else ""
             short = f" -s {letter}" if letter else ""
             lines.append(f"{seen}{short} -l {name}{values} -d {fish_quote(text)}")

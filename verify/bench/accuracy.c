@@ -7,7 +7,7 @@
 #include "base/half.h"
 #include "base/mem.h"
 #include "base/status.h"
-#include "cli/cmd.h"
+#include "cmdline/cmd.h"
 #include "core/attn_fp8.h"
 #include "core/ctx.h"
 #include "verify/bench/bench.h"

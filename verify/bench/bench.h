@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "verify/bench/front.h"
 #include "verify/check/internal.h"
 
 #define BENCH_NAME        48
@@ -32,14 +33,6 @@ typedef struct bench_op {
 const bench_op *bench_op_of(ga_op op);
 
 /* --- measuring --- */
-
-typedef struct bench_options {
-  const char *device, *shapes;
-  double seconds; /* for each row and shape */
-  uint64_t seed;
-  int threads;
-  bool hot; /* one set of buffers instead of rotating */
-} bench_options;
 
 /* What arithmetic a row does at its fastest. */
 typedef enum bench_unit { BENCH_F32, BENCH_BF16, BENCH_F16, BENCH_FP8, BENCH_N_UNITS } bench_unit;
@@ -94,11 +87,5 @@ void bench_report_line(const bench_ceiling *ceiling, const bench_result *r);
 void bench_report_json(json_t *rows, const bench_ceiling *ceiling, const bench_result *r);
 /* Takes `rows` over; NULL without memory. */
 json_t *bench_report_all(ga_ctx *ctx, const bench_options *o, const bench_ceiling *ceiling, json_t *rows);
-
-/* ga bench --error: prints the error of FP8 attention's ways of scaling. Returns an exit code. */
-int bench_accuracy(const bench_options *o);
-
-/* Prints what changed between two files of `ga bench --json`. Returns an exit code. */
-int bench_compare(const char *before, const char *after);
 
 #endif

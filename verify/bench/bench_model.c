@@ -4,6 +4,8 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "cmdline/cmd.h"
+#include "cmdline/interrupt.h"
 #include "verify/bench/bench_model.h"
 
 /* Spread over the vocabulary, so that no row of the embedding is hot. */
@@ -15,7 +17,10 @@ typedef struct speeds {
   double prefill, decode; /* tokens a second */
 } speeds;
 
-static ga_status one_round(const bench_model_args *a, opened *o, const int32_t *ids, float *logits, speeds *out) {
+static ga_ctx *logits_ctx(const bench_model_target *o) { return o->ctx[o->n_ctx - 1]; }
+
+static ga_status one_round(const bench_model_args *a, const bench_model_target *o, const int32_t *ids, float *logits,
+                           speeds *out) {
   const int32_t vocab = ga_model_get_info(o->model)->vocab;
   GA_TRY(ga_session_rewind(o->session, 0));
   double t = ga_seconds();
@@ -48,7 +53,7 @@ static const char *devices_of(const ga_model *model, char *text, size_t capacity
   return text;
 }
 
-static void report_speed(const bench_model_args *a, const opened *o, double *prefill, double *decode) {
+static void report_speed(const bench_model_args *a, const bench_model_target *o, double *prefill, double *decode) {
   const int64_t n = a->repeat;
   char devices[256];
   qsort(prefill, (size_t)n, sizeof *prefill, by_value);
@@ -57,7 +62,7 @@ static void report_speed(const bench_model_args *a, const opened *o, double *pre
     printf("{\"device\": \"%s\", \"threads\": %d, \"prompt\": %lld, \"depth\": %lld, \"rounds\": %lld, "
            "\"prefill_tok_s\": %.2f, \"prefill_min\": %.2f, \"prefill_max\": %.2f, "
            "\"decode_tok_s\": %.2f, \"decode_min\": %.2f, \"decode_max\": %.2f}\n",
-           devices_of(o->model, devices, sizeof devices), ga_ctx_threads(o->ctx), (long long)a->prompt,
+           devices_of(o->model, devices, sizeof devices), ga_ctx_threads(logits_ctx(o)), (long long)a->prompt,
            (long long)a->depth, (long long)n, prefill[n / 2], prefill[0], prefill[n - 1], decode[n / 2], decode[0],
            decode[n - 1]);
   else
@@ -66,7 +71,7 @@ static void report_speed(const bench_model_args *a, const opened *o, double *pre
            decode[0], decode[n - 1]);
 }
 
-static ga_status rounds(const bench_model_args *a, opened *o, const int32_t *ids, float *logits) {
+static ga_status rounds(const bench_model_args *a, const bench_model_target *o, const int32_t *ids, float *logits) {
   double *series = malloc((size_t)a->repeat * 2 * sizeof *series);
   ga_status status = series ? GA_OK : ga_fail_nomem("bench", (size_t)a->repeat);
   for (int64_t r = -1; r < a->repeat && status == GA_OK; r++) { /* round -1 warms up */
@@ -83,27 +88,20 @@ static ga_status rounds(const bench_model_args *a, opened *o, const int32_t *ids
   return status;
 }
 
-static ga_status measure_model(const bench_model_args *a, opened *o) {
+static ga_status measure_model(const bench_model_args *a, const bench_model_target *o) {
   const int64_t longest = a->prompt > a->depth ? a->prompt : a->depth;
   const int32_t vocab = ga_model_get_info(o->model)->vocab;
   int32_t *ids = malloc((size_t)longest * sizeof *ids);
   void *logits = NULL;
-  ga_status status =
-      ids ? ga_host_alloc(o->ctx, (size_t)vocab * sizeof(float), &logits) : ga_fail_nomem("bench", (size_t)longest);
+  ga_status status = ids ? ga_host_alloc(logits_ctx(o), (size_t)vocab * sizeof(float), &logits)
+                         : ga_fail_nomem("bench", (size_t)longest);
   for (int32_t i = 0; status == GA_OK && i < longest; i++) ids[i] = token_at(i, vocab);
   if (status == GA_OK) status = a->energy > 0 ? bench_model_energy(a, o, ids, logits) : rounds(a, o, ids, logits);
   free(ids);
-  ga_host_free(o->ctx, logits);
+  ga_host_free(logits_ctx(o), logits);
   return status;
 }
 
-int bench_model(bench_model_args *a) {
-  opened o;
-  listen_for_interrupt();
-  int64_t need = a->prompt > a->depth + a->decode ? a->prompt : a->depth + a->decode;
-  if (a->open.context < need) a->open.context = need;
-  if (open_model(&a->open, true, &o) != GA_OK) return cmd_fail("bench");
-  ga_status status = measure_model(a, &o);
-  close_model(&o);
-  return status == GA_OK ? EXIT_OK : cmd_fail("bench");
+int bench_model(const bench_model_args *a, const bench_model_target *o) {
+  return measure_model(a, o) == GA_OK ? EXIT_OK : cmd_fail("bench");
 }

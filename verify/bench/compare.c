@@ -3,7 +3,7 @@
 
 #include <jansson.h>
 
-#include "cli/cmd.h"
+#include "cmdline/cmd.h"
 #include "verify/bench/bench.h"
 
 static json_t *load_results(const char *path) {

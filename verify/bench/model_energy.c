@@ -1,6 +1,7 @@
 /* ga bench --model --energy: joules a prompt token and a generated token, and what the time of a generated token is at
  * least. */
 #include "base/status.h"
+#include "cmdline/interrupt.h"
 #include "model/weight_spec.h"
 #include "verify/bench/bench.h"
 #include "verify/bench/bench_model.h"
@@ -12,8 +13,8 @@ typedef struct figure {
 } figure;
 
 /* Prompts, one after the other. */
-static ga_status prompts(const bench_model_args *a, opened *o, const int32_t *ids, float *logits, energy_meter *m,
-                         figure *f) {
+static ga_status prompts(const bench_model_args *a, const bench_model_target *o, const int32_t *ids, float *logits,
+                         energy_meter *m, figure *f) {
   *f = (figure){0};
   GA_TRY(energy_begin(m));
   do {
@@ -26,7 +27,8 @@ static ga_status prompts(const bench_model_args *a, opened *o, const int32_t *id
 }
 
 /* Greedy answers of a->decode tokens behind a->depth tokens. */
-static ga_status answers(const bench_model_args *a, opened *o, const int32_t *ids, energy_meter *m, figure *f) {
+static ga_status answers(const bench_model_args *a, const bench_model_target *o, const int32_t *ids, energy_meter *m,
+                         figure *f) {
   ga_generate_options go = GA_GENERATE_OPTIONS_INIT;
   ga_generate_result r = GA_GENERATE_RESULT_INIT;
   go.max_tokens = (int32_t)a->decode;
@@ -48,7 +50,7 @@ static ga_status answers(const bench_model_args *a, opened *o, const int32_t *id
 }
 
 /* What a generated token reads at least: weights, without the table that rows are looked up in, and keys and values. */
-static double token_bytes(const bench_model_args *a, const opened *o) {
+static double token_bytes(const bench_model_args *a, const bench_model_target *o) {
   const ga_model *model = o->model;
   const ga_weight *table = ga_weight_at(model, (weight_ref){.id = W_TOKEN_EMBD});
   const ga_dtype_traits *t = ga_dtype_info(table->dtype);
@@ -64,8 +66,8 @@ static void print_energy(const char *name, const figure *f) {
          w->joules / f->tokens, w->joules / w->seconds, f->tokens, w->seconds);
 }
 
-static void report_energy(const bench_model_args *a, const opened *o, const figure *prompt, const figure *answer,
-                          double gbs) {
+static void report_energy(const bench_model_args *a, const bench_model_target *o, const figure *prompt,
+                          const figure *answer, double gbs) {
   const double bytes = token_bytes(a, o), floor = gbs > 0 ? bytes / gbs * 1e-9 : 0,
                watts = answer->window.joules / answer->window.seconds;
   if (a->json) {
@@ -73,7 +75,7 @@ static void report_energy(const bench_model_args *a, const opened *o, const figu
            "\"prompt_seconds\": %.2f, "
            "\"token_tok_s\": %.2f, \"token_joules\": %.5f, \"token_seconds\": %.2f, \"token_bytes\": %.0f, "
            "\"read_gbs\": %.1f}\n",
-           ga_ctx_device_name(o->ctx), (long long)a->prompt, (long long)a->depth,
+           ga_ctx_device_name(o->ctx[o->n_ctx - 1]), (long long)a->prompt, (long long)a->depth,
            prompt->tokens / prompt->window.seconds, prompt->window.joules / prompt->tokens, prompt->window.seconds,
            answer->tokens / answer->window.seconds, answer->window.joules / answer->tokens, answer->window.seconds,
            bytes, gbs);
@@ -88,23 +90,21 @@ static void report_energy(const bench_model_args *a, const opened *o, const figu
   if (floor > 0)
     printf(" at %.0f GB/s: %.3f ms, %.4f J at these watts", gbs, floor * 1e3, floor * watts);
   else
-    printf(" (ga probe --device %s tells the bandwidth)", ga_ctx_device_name(o->ctx));
+    printf(" (ga probe --device %s tells the bandwidth)", ga_ctx_device_name(o->ctx[o->n_ctx - 1]));
   printf("\n");
 }
 
-ga_status bench_model_energy(const bench_model_args *a, opened *o, const int32_t *ids, float *logits) {
-  ga_ctx *ctx[OPEN_MAX_DEVICES];
-  energy_meter m = {.ctx = ctx};
+ga_status bench_model_energy(const bench_model_args *a, const bench_model_target *o, const int32_t *ids,
+                             float *logits) {
+  energy_meter m = {.ctx = o->ctx, .n = o->n_ctx};
   bench_ceiling ceiling;
   figure prompt, answer;
-  for (int32_t i = 0; i < o->n_more; i++) ctx[m.n++] = o->more[i];
-  ctx[m.n++] = o->ctx;
   GA_TRY(energy_begin(&m)); /* before the work, should there be no counter */
   GA_TRY(ga_session_rewind(o->session, 0));
   GA_TRY(ga_session_eval(o->session, ids, (int32_t)a->prompt, logits, 1, NULL, NULL)); /* kernels are loaded */
   GA_TRY(prompts(a, o, ids, logits, &m, &prompt));
   GA_TRY(answers(a, o, ids, &m, &answer));
-  GA_TRY(bench_measure_ceiling(o->ctx, &ceiling));
+  GA_TRY(bench_measure_ceiling(o->ctx[o->n_ctx - 1], &ceiling));
   report_energy(a, o, &prompt, &answer, ceiling.read_gbs);
   return GA_OK;
 }

@@ -5,8 +5,9 @@
 #include <time.h>
 
 #include "base/status.h"
-#include "cli/cmd.h"
-#include "cli/interrupt.h"
+#include "cmdline/cmd.h"
+#include "cmdline/interrupt.h"
+#include "verify/bench/front.h"
 #include "verify/bench/serve_client.h"
 
 #define MAX_TOKENS 1000000

@@ -42,9 +42,6 @@ bool client_range_parse(const char *text, int64_t limit, client_range *out);
 /* "1,2,4": numbers above 0 up to `limit`. Returns their count, 0 when text is none of that. */
 int client_list_parse(const char *text, bool whole, double limit, double out[CLIENT_MAX_LEVELS]);
 
-/* Runs `ga bench --serve ...`; a line without --serve that asks for help gets the second half of it. */
-int bench_serve(int argc, char **argv);
-
 /* --- whom to ask (serve_target.c) --- */
 
 typedef struct client_target {

@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 #include "base/status.h"
-#include "cli/cmd.h"
+#include "cmdline/cmd.h"
 #include "verify/bench/serve_client.h"
 
 #define WORD_BYTES   8       /* with the space before it */

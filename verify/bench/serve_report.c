@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/cmd.h"
+#include "cmdline/cmd.h"
 #include "verify/bench/serve_client.h"
 
 #define BUSY_CPU  0.8 /* from here on the client may be what is measured */

@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "base/status.h"
-#include "cli/cmd.h"
-#include "cli/interrupt.h"
+#include "cmdline/cmd.h"
+#include "cmdline/interrupt.h"
 #include "verify/bench/serve_client.h"
 
 #define WAIT_MS        100 /* longest wait for the network, then Ctrl-C is looked for */

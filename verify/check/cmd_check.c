@@ -5,9 +5,10 @@
 
 #include <jansson.h>
 
-#include "cli/cmd.h"
+#include "cmdline/cmd.h"
 #include "verify/check/selftest.h"
 #include "verify/check/walk.h"
+#include "verify/verify.h"
 
 typedef struct tally {
   const check_options *options;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "cli/cmd.h"
+#include "cmdline/cmd.h"
 #include "verify/check/walk.h"
 
 /* --- Y = scale X + B in f32, right or with one fault --- */

@@ -1,8 +1,9 @@
 /* ga kernels: the table, and which of its rows this machine can run. */
 #include <string.h>
 
-#include "cli/cmd.h"
+#include "cmdline/cmd.h"
 #include "core/ctx.h"
+#include "verify/verify.h"
 
 typedef enum form { AS_TEXT, AS_JSON, AS_MARKDOWN } form;
 

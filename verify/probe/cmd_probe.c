@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "cli/cmd.h"
-#include "cli/open.h"
+#include "cmdline/cmd.h"
+#include "cmdline/interrupt.h"
 #include "verify/probe/probe.h"
+#include "verify/verify.h"
 
 void probe_put(probe *p, double value, const char *name, ...) {
   char text[64];

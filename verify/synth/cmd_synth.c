@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "cli/open.h"
+#include "cmdline/cmd.h"
+#include "cmdline/interrupt.h"
 #include "file/gguf.h"
 #include "file/gguf_write.h"
 #include "model/arch/arch.h"
 #include "verify/synth/synth_weights.h"
+#include "verify/verify.h"
 
 /* --- shapes --- */
 

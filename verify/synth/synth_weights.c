@@ -7,7 +7,8 @@
 #include "base/quant.h"
 #include "base/rng.h"
 #include "base/status.h"
-#include "cli/open.h"
+#include "cmdline/cmd.h"
+#include "cmdline/interrupt.h"
 
 #define STOCK_ELEMS ((size_t)1 << 20)
 #define RUN_BLOCKS  1024u /* taken from one place of the stock */

@@ -1,0 +1,15 @@
+/* The checks that all verbs with a shape share, and the method of -m auto. */
+#ifndef GA_CLI_DIST_AUTO_H
+#define GA_CLI_DIST_AUTO_H
+
+#include "verify/dist/machine.h"
+#include "verify/dist/shape.h"
+
+/* Refuses an unknown method with GA_ERR_ARG, and lists all on stderr; "all" and "auto" are known. */
+GA_NODISCARD ga_status dist_check_method(const char *method);
+
+/* Opens the machine, which the caller closes also after a failure. For the method "auto" puts the fastest method and
+ * its grid into the shape, and prints the reason unless quiet. devices: the list of --device. */
+GA_NODISCARD ga_status dist_resolve_auto(dist_shape *s, dist_machine *m, const char *devices, bool quiet);
+
+#endif

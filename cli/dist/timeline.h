@@ -1,0 +1,14 @@
+/* Timelines in numbers: seconds of each rank that were attention, communication, both, or neither. */
+#ifndef GA_CLI_DIST_TIMELINE_H
+#define GA_CLI_DIST_TIMELINE_H
+
+#include <jansson.h>
+
+#include "verify/dist/timeline.h"
+
+/* path: the file that has the spans. */
+GA_NODISCARD ga_status timeline_print(const char *path, const dist_timeline *t);
+/* *out: new; NULL without memory. */
+GA_NODISCARD ga_status timeline_json(const char *path, const dist_timeline *t, json_t **out);
+
+#endif

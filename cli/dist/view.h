@@ -1,0 +1,31 @@
+/* The common way of the verbs that look at plans and start no rank: plan, verify, simulate. */
+#ifndef GA_CLI_DIST_VIEW_H
+#define GA_CLI_DIST_VIEW_H
+
+#include "cli/dist/options.h"
+#include "verify/dist/machine.h"
+#include "verify/dist/shape.h"
+
+/* The options that these verbs share. */
+typedef struct dist_view {
+  dist_shape shape;
+  dist_machine machine;
+  const char *device;
+  bool json;
+} dist_view;
+#define DIST_VIEW_INIT \
+  { .shape = DIST_SHAPE_INIT, .machine = DIST_MACHINE_INIT, .device = "cpu" }
+
+/* Rows for a verb's table; `v` is a dist_view. */
+#define DIST_VIEW_OPTIONS(v)                                                                                        \
+  DIST_METHOD((v).shape.method, "ring, zigzag, ulysses, ...; auto = the fastest by simulate; all = compare them"),  \
+      DIST_RANKS((v).shape.ranks, 4096, "how many; else 4"), DIST_SHAPE_OPTIONS((v).shape),                         \
+      DIST_WORD("device", (v).device, "LIST", "the machine of simulate and -m auto: cpu, or cuda:0 = one of GPUs"), \
+      DIST_MACHINE_OPTIONS((v).machine)
+
+/* Makes the plan and calls show; for -m all prints a line for each method, with_times: with its time. quiet:
+ * -m auto says nothing. Returns an exit code. */
+int dist_view_plan(const char *verb, dist_view *v, bool quiet, bool with_times,
+                   ga_status (*show)(const dist_task *, const ga_dist_plan *));
+
+#endif

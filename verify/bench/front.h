@@ -1,0 +1,45 @@
+/* The front door of ga bench, for cli/bench.c. Each function prints its report and returns an exit code. */
+#ifndef GA_VERIFY_BENCH_FRONT_H
+#define GA_VERIFY_BENCH_FRONT_H
+
+#include "ga/llm.h"
+
+typedef struct bench_options {
+  const char *device, *shapes;
+  double seconds; /* for each row and shape */
+  uint64_t seed;
+  int threads;
+  bool hot; /* one set of buffers instead of rotating */
+} bench_options;
+
+/* Times the kernels whose ids match `patterns`, on a line or as JSON. */
+int bench_kernels(const bench_options *o, const char *patterns, bool json);
+
+/* ga bench --error: prints the error of FP8 attention's ways of scaling. */
+int bench_accuracy(const bench_options *o);
+
+/* Prints the changes between two files of `ga bench --json`. */
+int bench_compare(const char *before, const char *after);
+
+/* ga bench --serve: times a server, with options of its own; a line without --serve that asks for help gets the second
+ * half of it. argv[0] is "bench". */
+int bench_serve(int argc, char **argv);
+
+/* An open model: the caller's, with a session. The last context is that of the logits. */
+typedef struct bench_model_target {
+  ga_ctx *const *ctx; /* [n_ctx] */
+  int32_t n_ctx;
+  ga_model *model;
+  ga_session *session;
+} bench_model_target;
+
+typedef struct bench_model_args {
+  int64_t prompt, decode, depth, repeat; /* tokens, tokens, tokens in the cache before decoding, rounds */
+  double energy;                         /* seconds of a window; 0 = times instead of joules */
+  bool json;
+} bench_model_args;
+
+/* ga bench --model: prefill and decode of a whole model. */
+int bench_model(const bench_model_args *a, const bench_model_target *o);
+
+#endif

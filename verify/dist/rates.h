@@ -1,0 +1,20 @@
+/* Files of measured rates, which take the place of a machine's single figures. */
+#ifndef GA_VERIFY_DIST_RATES_H
+#define GA_VERIFY_DIST_RATES_H
+
+#include "ga/dist.h"
+
+enum { DIST_RATES_PLAIN, DIST_RATES_MERGED, DIST_RATES_BACKWARD, DIST_RATES_LINK, DIST_RATES_KINDS };
+
+/* Points by size, ascending. Rates are operations a second, of links bytes a second. */
+typedef struct dist_rates {
+  ga_dist_point *points[DIST_RATES_KINDS];
+  int32_t n[DIST_RATES_KINDS];
+} dist_rates;
+
+/* Reads lists, or the JSON of `ga dist bench` and `ga dist links`. Release with dist_rates_free, also after a failure.
+ * GA_ERR_IO, GA_ERR_FORMAT. */
+GA_NODISCARD ga_status dist_rates_load(const char *path, dist_rates *out);
+void dist_rates_free(dist_rates *r);
+
+#endif

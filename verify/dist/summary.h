@@ -1,0 +1,15 @@
+/* Figures of all ranks of a plan. */
+#ifndef GA_VERIFY_DIST_SUMMARY_H
+#define GA_VERIFY_DIST_SUMMARY_H
+
+#include "ga/dist.h"
+
+typedef struct dist_summary {
+  int64_t pairs, most_pairs, sent, most_received, most_memory, most_message, steps;
+  double rank_balance;  /* mean of the ranks' pairs / the most of any */
+  double stage_balance; /* the same where all wait for the slowest rank in each stage */
+} dist_summary;
+
+GA_NODISCARD ga_status dist_summarise(const ga_dist_plan *plan, dist_summary *s);
+
+#endif
