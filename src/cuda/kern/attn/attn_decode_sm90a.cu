@@ -18,15 +18,16 @@
  *           for before the grid ahead has ended, but for those with keys that it may write; everything it writes is
  *           read behind grid_dependency_wait
  * MERGE     warps through shared memory. Blocks of a cluster (`cluster`; rows with CLUSTER_REDUCE): each owns a share
- * of the columns and is sent that share of all (st.async, counted by a barrier of its own; all have begun by then:
- *           cluster_wait). Others through gmem: the last block adds the parts. All sums are in the order of the parts,
- *           so results do not depend on who is last. What needs divisions (who owns what, where rows are written) is
- *           worked out ahead of the wait for the grid ahead
- * BARRIERS  of the cluster: one, begun at the start, ended before Q is read. Of the block: when Q is there; when all
- *           warps are through; when their sums are in the ring; two more where parts meet in gmem. A block that is sent
- *           something waits for all of it before it ends
- * BUDGET    WARPS warps; one block of a launch a multiprocessor, two if the ring leaves room for the next launch's; no
- *           spills
+ *           of the columns and is sent that share of all. Others through gmem: the last block adds the parts. All sums
+ *           are in the order of the parts, so results do not depend on who is last. What needs divisions (who owns
+ *           what, where rows are written) is worked out ahead of the wait for the grid ahead
+ * BARRIERS  name     arrivals  waiter  orders
+ *           cluster  all       all     `sent` is there (arrived at from the start) -> st.async to it; before Q is read
+ *           sent     1+tx      block   st.async of all parts of the block's share -> ld.shared
+ *           block    all       all     Q -> its reads; reads of the ring -> sums over it -> their addition; parts in
+ *                                      gmem -> who is last
+ * BUDGET    32 WARPS threads; one block of a launch a multiprocessor, two if the ring leaves room for the next
+ *           launch's; no spills; smem: SMEM_BYTES
  * MEASURED  H200, one sequence, 32/8 heads of 128, in a chain, at 512, 4096, 16384 keys: f16 3.7, 8.5, 19.5 us; e4m3
  *           3.9, 7.2, 14.5; q8_0 4.2, 9.0, 20.0 (docs/log/cuda-decode.md)
  */

@@ -27,20 +27,27 @@
  *           stretch's ready word, which other devices store: acquired at system scope, then a fence between the
  *           proxies. A wait ends after ready_polls looks and says so in ready_error. With page_size rows are slots of
  *           pages: a block is boxes of page_box rows, which divides page_size, BN and where stretches begin.
- * BARRIERS  name     arrivals    waiter       orders
- *           q_full   1+tx        warpgroup w  TMA write of its 64 rows of Q, and the tile record -> ldmatrix / wgmma,
- *                                             ld.shared
- *           q_empty  4 (warps)   producer     reads of Q, returned (loads_done) -> next TMA write of Q
- *           k_full   1+tx        consumers    TMA write of K[s] -> wgmma read
- *           k_empty  4/wg        producer     wgmma (and recomputing) reads of K[s] -> next TMA write
- *           v_full   1+tx        consumers    TMA write of V[s] -> wgmma read
- *           v_empty  1/wg        producer     wgmma reads of V[s] -> next TMA write
- *           turn w   named 1+w   warpgroup w  its turn to issue products (PINGPONG 1) or to take exponentials (PINGPONG
- * 2) clean    named 5     consumers    zeros over rows of V[s] behind the sequence -> everyone's wgmma read pass w
- * named 6+w   warpgroup w  its warps' waits for a V[s] passed over -> the arrival that gives it back BUDGET    threads
- * 128 + 2 BM, registers 24 + 240 (2 warpgroups), 32 + 160 (3), 1 block per SM; smem: OFF_* MEASURED
- * docs/log/attention.md REF       Dao et al. 2022, 2023; Shah et al. 2024 (warp specialisation, overlap of softmax and
- * products)
+ * BARRIERS  name        arrivals      waiter       orders
+ *           q_full[w]   1+tx          warpgroup w  TMA write of its 64 rows of Q, and the tile record -> ldmatrix,
+ *                                                  wgmma, ld.shared
+ *           q_empty[w]  4 (warps)     producer     reads of Q, returned (loads_done) -> next TMA write of Q
+ *           k_full[s]   1+tx          consumers    TMA write of K[s] -> wgmma read
+ *           k_empty[s]  4/wg (warps)  producer     wgmma (and recomputing) reads of K[s] -> next TMA write
+ *           v_full[s]   1+tx          consumers    TMA write of V[s] -> wgmma read
+ *           v_empty[s]  1/wg          producer     wgmma reads of V[s] -> next TMA write
+ *           turn w      named 1+w     warpgroup w  its turn to issue products (PINGPONG 1) or to take exponentials
+ *                                                  (PINGPONG 2)
+ *           clean       named 5       consumers    zeros over rows of V[s] behind the sequence -> everyone's wgmma read
+ *           pass w      named 6+w     warpgroup w  its warps' waits for a V[s] passed over -> the arrival that gives it
+ *                                                  back
+ * BUDGET    what       how much
+ *           threads    128 + 2 BM: a warpgroup with the producer, and one per 64 rows of Q
+ *           registers  of producer and consumers: 32 and 160 (BM 192); else 24 and 240, 40 and 232, or 56 and 224, by
+ *                      mask, D and features
+ *           blocks     1 per multiprocessor
+ *           smem       SMEM_BYTES: Q, rings of K and V, O unless it leaves from registers, barriers, tile records
+ * MEASURED  docs/log/attention.md
+ * REF       Dao et al. 2022, 2023; Shah et al. 2024 (warp specialisation, overlap of softmax and products)
  */
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/ptx/bulk.h"

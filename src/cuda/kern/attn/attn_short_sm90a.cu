@@ -12,13 +12,14 @@
  *           attn_fwd_sm90a.cu. When a row is done its sum is looked at; where it is not in (2^-60, 2^60), NaN
  *           included, the warp does its 16 rows once more with a running maximum, by warp-level products. Exact either
  *           way.
- * BARRIERS  name     arrivals    waiter            orders
- *           q_full   1+tx        its warpgroup     TMA write of 64 rows of Q -> wgmma read; RESIDENT 1: two buffers
- *           k_full   1+tx        all               TMA write of K[n] -> wgmma read
- *           v_full   1+tx        all               TMA write of V[n] -> wgmma read
- *           done     warps       the last arrival  reads of K and V -> the next unit's TMA writes (RESIDENT 1)
- *           turn w   named 1+w   warpgroup w       its turn to issue products (PINGPONG 1)
- *           Q's buffer is taken again once the next pass's first product, which needs all four warps, is complete.
+ * BARRIERS  name          arrivals   waiter          orders
+ *           q_full[b][w]  1+tx       warpgroup w     TMA write of 64 rows of Q -> wgmma read; b: of two buffers
+ *                                                    (RESIDENT 1). A buffer is taken again once the next pass's first
+ *                                                    product, which needs all four warps, is complete
+ *           k_full[n]     1+tx       all             TMA write of K[n] -> wgmma read
+ *           v_full[n]     1+tx       all             TMA write of V[n] -> wgmma read
+ *           done          warps      last to arrive  reads of K and V -> the next unit's TMA writes (RESIDENT 1)
+ *           turn w        named 1+w  warpgroup w     its turn to issue products (PINGPONG 1)
  * BUDGET    2 BM threads, 65536 / (2 BM BLOCKS) registers; smem: OFF_*
  * LATENCY   A grid of one wave lasts two to five microseconds, so what stands between launches counts: everything that
  *           does not touch the inputs comes before grid_dependency_wait, under the end of the grid before; dependents

@@ -7,34 +7,43 @@
  *           (cuda/kern/attn_bwd/attn_bwd_args.h)
  * SCHEDULE  each block: 1 producer thread + 2 consumer warpgroups of 64 rows of K and V. Step i of a warpgroup, a line
  *           a wait:
- *           block 0   issue S(i), dQ(i-2); wait S                  block 1   issue dP(i), dQ(i-1); wait dP
- *                     in turn with the other: exponentials                   wait for P(i): dS(i), to registers and
- *                     shared memory
- *                     send P(i); issue dV += P dO; wait dQ                   issue dK += dS Q; wait dQ
- *                     add dQ(i-2) to the workspace                           add dQ(i-1); block 1's third thread sends
- *                     dS(i)
+ *           block 0   issue S(i), dQ(i-2); wait S
+ *                     in turn with the other warpgroup: exponentials; send P(i); issue dV += P dO; wait dQ
+ *                     add dQ(i-2) to the workspace
+ *           block 1   issue dP(i), dQ(i-1); wait dP
+ *                     wait for P(i): dS(i), to registers and shared memory; issue dK += dS Q; wait dQ
+ *                     add dQ(i-1); block 1's third thread sends dS(i)
  *           A block uses Q(i) once and dO(i) once a step: dO needs no second stage, Q has one so that block 0 may be a
  *           step ahead
- * BARRIERS  name     arrivals       waiter       orders
- *           main     1+tx           consumers    TMA writes of K (V, the other part of K) -> wgmma reads
- *           q_full   1+tx           consumers    TMA write, half from each block, of Q[s], stat[s] -> wgmma reads,
- *                                                ld.shared
- *           q_empty  4 (both's wgs) producer     reads of Q[s] and stat[s] in both blocks -> next TMA write into both
- *           o_full, o_empty 1+tx, 2              the same of this block's dO
- *           p_full   1+tx, a wg     block 1      st.async of P(i) -> ld.shared
- *           p_empty  2 (1's wgs)    block 0      dQ(i-2) has read the buffer, as has its copy to block 0 (ds_full) ->
- *                                                P(i)
- *           ds_own   8 (warps)      block 1      stmatrix of dS(i) -> wgmma reads, copy to block 0
- *           ds_full  1+tx           block 0      copy of dS(i) -> wgmma reads
- *           ds_empty 2 (0's wgs)    copier       dQ(i-2) has read the buffer -> copy of dS(i)
- *           turn     named 2, 3     block 0      exponentials exclude each other
- *           cluster  at the start: barriers exist; at the end: no access to a block that has gone
+ * BARRIERS  name          arrivals        waiter         orders
+ *           main          1+tx            consumers      TMA writes of K (V, the other part of K) -> wgmma reads
+ *           q_full[s]     1+tx            consumers      TMA write, half from each block, of Q[s], stat[s] -> wgmma
+ *                                                        reads, ld.shared
+ *           q_empty[s]    4 (both's wgs)  producer       reads of Q[s] and stat[s] in both blocks -> next TMA write
+ *                                                        into both
+ *           o_full        1+tx            consumers      TMA write of this block's dO -> wgmma reads
+ *           o_empty       2 (wgs)         producer       wgmma reads of dO -> next TMA write
+ *           p_full[b][w]  1+tx            block 1, wg w  st.async of P(i) -> ld.shared
+ *           p_empty[b]    2 (1's wgs)     block 0        dQ(i-2) has read the buffer, as has its copy to block 0
+ *                                                        (ds_full) -> P(i)
+ *           ds_own[b]     8 (warps)       block 1        stmatrix of dS(i) -> wgmma reads, copy to block 0
+ *           ds_full[b]    1+tx            block 0        copy of dS(i) -> wgmma reads
+ *           ds_empty[b]   2 (0's wgs)     copier         dQ(i-2) has read the buffer -> copy of dS(i)
+ *           turn          named 2, 3      block 0's wgs  exponentials exclude each other
+ *           clean         named 1         consumers      zeros over rows behind a packed sequence -> everyone's wgmma
+ *                                                        read
+ *           cluster       all             all            at the start: barriers exist; at the end: no access to a block
+ *                                                        that has gone
  * ORDER     1: clusters take their tile by ticket; a warp's part of a block of dQ is added to in descending order of
  *           tiles, by a turn of that warp alone, which it passes a step late: the fence behind what it added then finds
  *           it done. A cluster waits only for lower tickets
- * BUDGET    384 threads, registers 24 + 240, 1 block per SM; smem: OFF_*; per consumer thread at D = 256: dK or dV 128,
- *           S or dP 32, dQ 32, P or dS 16. Per step and block at D = 256: 2560 cycles of products, 256 KiB of shared
- *           memory read by them
+ * BUDGET    what       how much
+ *           threads    384
+ *           registers  24 (producer) and 240 (consumers); of these at D = 256: dK or dV 128, S or dP 32, dQ 32, P or dS
+ *                      16
+ *           blocks     1 per multiprocessor
+ *           smem       OFF_*
+ *           a step     of a block at D = 256: 2560 cycles of products, 256 KiB of shared memory read by them
  * MEASURED  docs/log/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691); Shah et al. 2024 (2407.08608)
  */

@@ -1,16 +1,15 @@
 /* KERNEL    attn_bwd, sm90a, blocks that take all keys of a KV head, tile after tile: 1 producer thread + 2 consumer
  *           warpgroups of 64 rows of K and V
  * COMPUTES  as attn_bwd_sm90a.cu, by whose schedule of a step: per 128 rows of K and V of a (batch, KV head), over the
- *           query heads of its group and their blocks of 64 or 128
- *           rows of Q: S^T = K Q^T, P^T = e^(S^T scale - lse), dP^T = V dO^T, dS^T = P^T (dP^T - delta);
- *           dV += P^T dO, dK += dS^T Q in registers; dQ += dS K in f32 in the workspace. Masks as in attn_fwd
+ *           query heads of its group and their blocks of 64 or 128 rows of Q: S^T = K Q^T, P^T = e^(S^T scale - lse),
+ *           dP^T = V dO^T, dS^T = P^T (dP^T - delta); dV += P^T dO, dK += dS^T Q in registers; dQ += dS K in f32 in the
+ *           workspace. Masks as in attn_fwd
  * CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, strides multiples of 8; dims <= D (zero padded by the
  *           tensor maps); scale > 0; attn_bwd_pre has run (cuda/kern/attn_bwd/attn_bwd_args.h). Soft-cap: its
  *           derivative is taken from P, whose logarithm is the capped logit
  * SCHEDULE  step i of a warpgroup; each line ends at the wait behind it:
  *           1 issue S(i), dP(i); wait S. All of step i-1 is then complete: release its Q and dO. 128 rows, or features:
- *           dP is issued
- *             once step i-1 is complete, for want of registers
+ *             dP is issued once step i-1 is complete, for want of registers
  *           2 in turn with the other warpgroup: exponentials, P to registers [dP runs]
  *           3 issue dV += P dO; both warpgroups have written dS(i-1): issue dQ(i-1) = dS K into the registers of S;
  *             wait dP, dV
@@ -25,17 +24,26 @@
  *           computes
  * ORDER     each thread adds up its part of dQ in a place of its own in the workspace (the first tile stores, the last
  *           takes the sum and writes dQ): the same bits in every run, and nobody waits
- * BARRIERS  name     arrivals    waiter       orders
- *           k_full, v_full 1+tx  consumers    record, TMA write of K (V) -> ld.shared, wgmma read
- *           k_empty  8 (warps)   producer     reads of K and of the record -> next tile's
- *           v_empty  2 (wgs)     producer     wgmma reads of V -> next TMA write
- *           q_full   1+tx        consumers    TMA write of Q[s] and stat[s] -> wgmma read, ld.shared
- *           q_empty  2 (wgs)     producer     wgmma reads of Q[s], reads of stat[s] -> next TMA write
- *           o_full, o_empty      the same of dO[s]
- *           ds       8 (warps)   consumers    stmatrix of dS(i) -> wgmma reads of dQ(i)
- *           turn     named 2, 3  warpgroups   exponentials exclude each other
- * BUDGET    384 threads, registers 24 + 240, 1 block per SM; smem: OFF_*; per consumer thread at D = 128: dK 64, dV 64,
- *           S or dQ 32, dP 32, P or dS 16; at D = 64 with 128 rows: dK 32, dV 32, S or dQ 64, dP 64, P or dS 32
+ * BARRIERS  name        arrivals    waiter      orders
+ *           k_full[b]   1+tx        consumers   record, TMA write of K -> ld.shared, wgmma read; b: of two buffers
+ *           k_empty[b]  8 (warps)   producer    reads of K and of the record -> next tile's
+ *           v_full      1+tx        consumers   TMA write of V -> wgmma read
+ *           v_empty     2 (wgs)     producer    wgmma reads of V -> next TMA write
+ *           q_full[s]   1+tx        consumers   TMA write of Q[s] and stat[s] -> wgmma read, ld.shared
+ *           q_empty[s]  2 (wgs)     producer    wgmma reads of Q[s], reads of stat[s] -> next TMA write
+ *           o_full[s]   1+tx        consumers   TMA write of dO[s] -> wgmma read
+ *           o_empty[s]  2 (wgs)     producer    wgmma reads of dO[s] -> next TMA write
+ *           ds          8 (warps)   consumers   stmatrix of dS(i) -> wgmma reads of dQ(i)
+ *           turn        named 2, 3  warpgroups  exponentials exclude each other
+ *           clean       named 1     consumers   zeros over rows behind a packed sequence -> everyone's wgmma read; the
+ *                                               last reads of V of a tile without a last step -> v_empty
+ * BUDGET    what       how much
+ *           threads    384
+ *           registers  24 (producer) and 240 (consumers); with features and D < 128: 56 and 224. Of a consumer's at D =
+ *                      128: dK 64, dV 64, S or dQ 32, dP 32, P or dS 16; at D = 64 with 128 rows: dK 32, dV 32, S or dQ
+ *                      64, dP 64, P or dS 32
+ *           blocks     1 per multiprocessor
+ *           smem       OFF_*
  * MEASURED  docs/log/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691); Shah et al. 2024 (2407.08608)
  */

@@ -7,34 +7,40 @@
  *           Soft-cap: its derivative is taken from P, whose logarithm is the capped logit
  * SCHEDULE  step i of a warpgroup; each line ends at the wait behind it:
  *           1 issue S(i), dP(i); wait S. All of step i-1 is then complete: release its Q and dO. 128 rows, or features:
- *           dP is issued
- *             once step i-1 is complete, for want of registers
+ *             dP is issued once step i-1 is complete, for want of registers
  *           2 in turn with the other warpgroup: exponentials, P to registers [dP runs]
  *           3 issue dV += P dO; both warpgroups have written dS(i-1): issue dQ(i-1) = dS K into the registers of S;
  *             wait dP, dV
  *           4 dS over P in registers, and to one of three buffers in shared memory [dQ(i-1) runs]
  *           5 issue dK += dS Q; wait dQ(i-1); its piece to shared memory and from there, added by the copy engine, to
- *           the
- *             workspace; 128 rows: from registers [dK runs]
+ *             the workspace; 128 rows: from registers [dK runs]
  *           dQ lags a step, so that a warpgroup needs its partner's dS in the middle of a step only: the two may run
  *           half a step apart, one in elementwise code while the other feeds the matrix units; the turn at 2 keeps that
  *           distance. dQ(i-2) of the partner may still be reading when dS(i) is written: hence three buffers
  * ORDER     1: blocks take their tile by ticket and add to a block of dQ in descending order of tiles: the same bits in
  *           every run. A block waits only for blocks of lower tickets. The first tile stores, so that no zeros are
  *           needed; the last gets the sum back, adds its part in registers and writes dQ itself: no attn_bwd_post
- * BARRIERS  name     arrivals    waiter       orders
- *           k, v     1+tx        consumers    TMA write of K (V) -> wgmma read
- *           q_full   1+tx        consumers    TMA write of Q[s] and stat[s] -> wgmma read, ld.shared
- *           q_empty  2 (wgs)     producer     wgmma reads of Q[s], reads of stat[s] -> next TMA write
- *           o_full, o_empty      the same of dO[s]
- *           ds       8 (warps)   consumers    stmatrix of dS(i) -> wgmma reads of dQ(i)
- *           turn     named 2, 3  warpgroups   exponentials exclude each other
- *           clean    named 1     consumers    zeros over rows behind a packed sequence -> everyone's wgmma read
- *           ordered: ready 1+tx (writer) -> consumers: the buffer of dQ is free, or holds the sum; used 8 (warps) ->
- *           writer of even (odd) steps: it is written, or read; empty 1 (writer) -> the other writer: the step is done
- *           with it
- * BUDGET    384 threads, registers 24 + 240, 1 block per SM; smem: OFF_*; per consumer thread at D = 128: dK 64, dV 64,
- *           S or dQ 32, dP 32, P or dS 16; at D = 64 with 128 rows: dK 32, dV 32, S or dQ 64, dP 64, P or dS 32
+ * BARRIERS  name         arrivals       waiter            orders
+ *           k, v         1+tx           consumers         TMA write of K (V) -> wgmma read
+ *           q_full[s]    1+tx           consumers         TMA write of Q[s] and stat[s] -> wgmma read, ld.shared
+ *           q_empty[s]   2 (wgs)        producer          wgmma reads of Q[s], reads of stat[s] -> next TMA write
+ *           o_full[s]    1+tx           consumers         TMA write of dO[s] -> wgmma read
+ *           o_empty[s]   2 (wgs)        producer          wgmma reads of dO[s] -> next TMA write
+ *           ds           8 (warps)      consumers         stmatrix of dS(i) -> wgmma reads of dQ(i)
+ *           turn         named 2, 3     warpgroups        exponentials exclude each other
+ *           clean        named 1        consumers         zeros over rows behind a packed sequence -> everyone's wgmma
+ *                                                         read
+ *           ready        1+tx (writer)  consumers         ORDER 1: the buffer of dQ is free, or holds the sum -> the
+ *                                                         step's dQ in it
+ *           used[k % 2]  8 (warps)      writer of step k  ORDER 1: the buffer is written, or read -> the copy out
+ *           empty        1 (writer)     other writer      ORDER 1: the step is done with the buffer -> the next step's
+ * BUDGET    what       how much
+ *           threads    384
+ *           registers  24 (producer) and 240 (consumers); with features and D < 128: 56 and 224. Of a consumer's at D =
+ *                      128: dK 64, dV 64, S or dQ 32, dP 32, P or dS 16; at D = 64 with 128 rows: dK 32, dV 32, S or dQ
+ *                      64, dP 64, P or dS 32
+ *           blocks     1 per multiprocessor
+ *           smem       OFF_*
  * MEASURED  docs/log/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691); Shah et al. 2024 (2407.08608)
  */

@@ -1,13 +1,11 @@
 /* KERNEL    attn_fp8 and attn_i8, sm90a, warp-specialised: 1 producer warp + BM/64 consumer warpgroups of 64 rows
- * COMPUTES  per (batch, head, BM rows of Q):  S = sq Q (sk K)^T * scale, masked;  O = softmax(S) (sv V);  lse = log sum
- *                                             exp S.
- *           Q head h reads kv head h / group. The causal mask is aligned to the bottom right.
+ * COMPUTES  per (batch, head, BM rows of Q): S = sq Q (sk K)^T * scale, masked; O = softmax(S) (sv V); lse = log sum
+ *           exp S. Q head h reads kv head h / group. The causal mask is aligned to the bottom right.
  * CONTRACT  e4m3 Q, K (QK fp8) or int8 ones (QK i8), columns contiguous, strides multiples of 16 bytes; head dim = D. V
  *           transposed and permuted by attn_quant (ga/attn_quant.h): rows of keys, padded to whole blocks of 128; what
- *           lies behind the last key is
- *           finite; v_mean, where it is given, is added to rows that see a key.  Scales are positive and finite.
- *           i8: Q may have one a row. o aliases nothing; scale > 0. Writes o, lse; leaves counter zeroed.
- *           A row that sees no column: o = 0, lse = -inf. An e4m3 NaN in V makes NaN of its column
+ *           lies behind the last key is finite; v_mean, where it is given, is added to rows that see a key. Scales are
+ *           positive and finite. i8: Q may have one a row. o aliases nothing; scale > 0. Writes o, lse; leaves counter
+ *           zeroed. A row that sees no column: o = 0, lse = -inf. An e4m3 NaN in V makes NaN of its column
  *           (GA_KERNEL_V_FINITE).
  * DATA      gmem -TMA-> smem (2 x Q; K, V rings); Q x K smem -wgmma-> S regs -exp2, e4m3-> P regs;
  *           P regs x V smem -wgmma-> part regs -f32-> O regs -> gmem
@@ -33,18 +31,23 @@
  * SUMS      wgmma adds e4m3 products with 13 fraction bits (docs/log/sums.md): a block's P V starts from zero and is
  *           added to O in f32, with the block's scale of V; where its halves have scales of their own, each half.
  *           fast_sum: all keys, GA_ATTN_FAST_SUM.
- * BARRIERS  name     arrivals    waiter       orders
- *           q_full   1+tx        consumers    TMA write of Q[b] (fast_sum: and of V's means), and the tile record ->
- *                                             wgmma, ld.shared
- *           q_empty  4/wg        producer     wgmma reads of Q[b], reads of the records before its own -> their next
- *                                             writes
- *           k_full   1+tx        consumers    TMA write of K[s], and the block's scales -> wgmma read, ld.shared
- *           k_empty  4/wg        producer     reads of K[s] and of the scales -> next TMA write
- *           v_full   1+tx        consumers    TMA write of V[s] -> wgmma read
- *           v_empty  1/wg        producer     wgmma reads of V[s] -> next TMA write
- *           turn w   named 1+w   warpgroup w  its turn to issue products (PINGPONG 1) or to take exponentials (2)
- * BUDGET    threads 128 + 2 BM, registers 40 + 232 (2 warpgroups; fast_sum at D = 256: 24 + 240), 32 + 160 (3), 1
- *           block per SM; smem: OFF_*
+ * BARRIERS  name        arrivals      waiter       orders
+ *           q_full[b]   1+tx          consumers    TMA write of Q[b] (fast_sum: and of V's means), and the tile record
+ *                                                  -> wgmma, ld.shared
+ *           q_empty[b]  4/wg (warps)  producer     wgmma reads of Q[b], reads of the records before its own -> their
+ *                                                  next writes
+ *           k_full[s]   1+tx          consumers    TMA write of K[s], and the block's scales -> wgmma read, ld.shared
+ *           k_empty[s]  4/wg (warps)  producer     reads of K[s] and of the scales -> next TMA write
+ *           v_full[s]   1+tx          consumers    TMA write of V[s] -> wgmma read
+ *           v_empty[s]  1/wg          producer     wgmma reads of V[s] -> next TMA write
+ *           turn w      named 1+w     warpgroup w  its turn to issue products (PINGPONG 1) or to take exponentials
+ *                                                  (PINGPONG 2)
+ * BUDGET    what       how much
+ *           threads    128 + 2 BM: a warpgroup with the producer, and one per 64 rows of Q
+ *           registers  of producer and consumers: 40 and 232 (2 warpgroups; fast_sum at D = 256: 24 and 240), 32 and
+ *                      160 (3)
+ *           blocks     1 per multiprocessor
+ *           smem       OFF_*
  * MEASURED  docs/log/attention-fp8.md
  * REF       Shah et al. 2024 (fp8, block scales, incoherent processing); Micikevicius et al. 2022 (e4m3)
  */

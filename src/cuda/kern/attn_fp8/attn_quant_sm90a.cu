@@ -10,8 +10,9 @@
  * HADAMARD  as the Kronecker product that it is: four bits of the column (half of a register, register, lane of a row)
  *           by mma with the 16 x 16 matrix of +-1 times a power of two, which is exact; the others number registers of
  *           a lane. After RoPE, whose results are no 16-bit numbers, two shuffles a value stand for the products
- * BARRIERS  block_sync: maxima of the warps that share a scale, in two slots by turns; none where scales are given or a
- *           token's own
+ * BARRIERS  name   arrivals  waiter  orders
+ *           block  all       all     maxima of the warps that share a scale, in two slots by turns -> their reads; none
+ *                                    where scales are given or a token's own
  * BUDGET    2 D threads, 128 tokens of a head at a time, round-robin; 16 warps of 128 registers a multiprocessor; smem:
  *           4 KB a warp and stage, in which RoPE also turns rows, and maxima
  * MEASURED  H200, 16384 tokens of 2048 columns to e4m3, Hadamard: 27.5 us at D = 64 and 128, 29.2 at 256

@@ -3,7 +3,10 @@
  * COMPUTES  what gemm_split_int8_sm90a.cu computes. X is the sum of two bf16 (17 bits), two columns of bf16 products
  *           into f32; weights of f16 are the sum of two bf16, too, exactly. e4m3 is exact in bf16, and sums of 128
  *           products are multiplied by the scale of their block
- * NORM, ADD_NORM, DATA, BARRIERS, WORK, BUDGET   those of gemm_split_int8_sm90a.cu; X has no scales
+ * CONTRACT  as gemm_split_int8_sm90a.cu
+ * NORM      as gemm_split_int8_sm90a.cu has it, and so ADD_NORM, DATA and WORK; X has no scales
+ * BARRIERS  as gemm_split_int8_sm90a.cu
+ * BUDGET    as gemm_split_int8_sm90a.cu
  */
 #define SPLITS_X 2 /* bf16 that an element of X is the sum of */
 #include "cuda/kern/gemm/split_int8_reduce.h"
