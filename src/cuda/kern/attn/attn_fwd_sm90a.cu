@@ -14,13 +14,13 @@
  *           the block's largest weights give the new references, and the weights are brought to them, so that a key
  *           which dominates its row has the weight 1 and is not rounded, as with a running maximum. From 2^100 on (NaN
  *           and inf included) the warp computes its 16 rows of S again from K, which is still held. Exact either way.
- * PACKING   (features 8) Few queries under the heads of a group: a row is a (query, head) pair, row = query * pack +
+ * PACKING   (PACKS) Few queries under the heads of a group: a row is a (query, head) pair, row = query * pack +
  *           head, so that tiles are full and K and V are read once for the group. Q comes by boxes of pack heads and 64
  *           / pack queries.
- * SPLITS    (features 8 and 2) Few tiles: their blocks of K and V are cut over several work items. Each leaves O, m and
+ * SPLITS    (PACKS and CARRY) Few tiles: their blocks of K and V are cut over several work items. Each leaves O, m and
  *           l of its rows in the workspace; the warp that is last to its 16 rows of the tile adds them up, in the order
  *           of the items.
- * STRETCHES (features 16) Q, K and V are lists of stretches (ga/attn.h). Each stretch of keys begins a block, so that
+ * STRETCHES Q, K and V are lists of stretches (ga/attn.h). Each stretch of keys begins a block, so that
  *           a block is one box; the last block of a stretch may be short. Its other rows, whoever's they are, are
  *           masked in S and zeroed in V. A tile of Q is of one stretch. Masks go by position, with window_left and
  *           window_right as the call has them: one row has all masks. Before its first box the producer waits for a
@@ -74,7 +74,7 @@
 #error "GA_P_DV: head dim of v and o, padded"
 #endif
 #ifndef GA_P_MASK
-#error "GA_P_MASK: full, causal or window"
+#error "GA_P_MASK: GA_P_MASK_FULL, GA_P_MASK_CAUSAL or GA_P_MASK_WINDOW"
 #endif
 #ifndef GA_P_BM
 #error "GA_P_BM: rows of Q per tile: 64 per consumer warpgroup"
@@ -101,24 +101,32 @@
 #ifndef GA_P_BLOCKS
 #error "GA_P_BLOCKS: blocks per multiprocessor: 1 here"
 #endif
-#ifndef GA_P_FEATURES
-#error "GA_P_FEATURES: compiled in: 1 soft-cap, alibi, sinks, packed; 2 state, parts; 4 pages; 8 heads; 16 stretches"
+#ifndef GA_P_EXTRAS
+#error "GA_P_EXTRAS: 1: soft-cap, alibi, sinks, packed sequences; CARRY, PAGES and PACKS need it"
+#endif
+#ifndef GA_P_CARRY
+#error "GA_P_CARRY: 1: carried state, KV segments"
+#endif
+#ifndef GA_P_PAGES
+#error "GA_P_PAGES: 1: K and V in pages"
+#endif
+#ifndef GA_P_PACKS
+#error "GA_P_PACKS: 1: the heads of a group are rows of a tile"
+#endif
+#ifndef GA_P_STRETCHES
+#error "GA_P_STRETCHES: 1: Q, K and V are lists of stretches"
 #endif
 #ifndef GA_P_SMEM
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
-#define GA_MASK_full   0
-#define GA_MASK_causal 1
-#define GA_MASK_window 2
-#define GA_DT_bf16     0
-#define GA_DT_f16      1
+#define GA_DT_bf16 0
+#define GA_DT_f16  1
 
 enum {
-  MASK = GA_CAT(GA_MASK_, GA_P_MASK),
   F16 = GA_CAT(GA_DT_, GA_P_DTYPE),
-  CAUSAL = MASK == GA_MASK_causal,
-  WINDOW = MASK == GA_MASK_window,
+  CAUSAL = GA_P_MASK == GA_P_MASK_CAUSAL,
+  WINDOW = GA_P_MASK == GA_P_MASK_WINDOW,
   MASKED = CAUSAL || WINDOW,
   D = GA_P_D,
   DV = GA_P_DV,
@@ -130,13 +138,13 @@ enum {
   Q_SMEM = QREG * 16 < D,
   STORE_REG = GA_P_STORE,
   KV_RESIDENT = GA_P_RESIDENT,
-  FEATURES = GA_P_FEATURES % 16 != 0,
-  CARRY = GA_P_FEATURES / 2 % 2,
-  PAGES = GA_P_FEATURES / 4 % 2,
-  PACKS = GA_P_FEATURES / 8 % 2,
-  STRETCH = GA_P_FEATURES / 16,
+  EXTRAS = GA_P_EXTRAS,
+  CARRY = GA_P_CARRY,
+  PAGES = GA_P_PAGES,
+  PACKS = GA_P_PACKS,
+  STRETCH = GA_P_STRETCHES,
   SPLITS = PACKS && CARRY, /* a tile's keys may be cut over several blocks */
-  SKIP = CAUSAL && !KV_RESIDENT && !FEATURES &&
+  SKIP = CAUSAL && !KV_RESIDENT && !EXTRAS &&
          GA_P_BN < GA_P_BM, /* a warpgroup passes over blocks that none of its rows sees */
   LATE = (CAUSAL || STRETCH) && !KV_RESIDENT &&
          (Q_SMEM || ST > 2), /* the next tile is taken late: with two short stages it would hold K and V up */
@@ -177,10 +185,11 @@ static_assert(BM % 64 == 0 && WGS >= 2 && WGS <= 3, "one warpgroup per 64 rows; 
 static_assert(BN % 16 == 0 && D % 16 == 0 && DV % 16 == 0, "wgmma takes k in steps of 16");
 static_assert(BLOCK_PANEL % 1024 == 0, "panels start on a swizzle period");
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
+static_assert(EXTRAS || !(CARRY || PAGES || PACKS), "lengths and features of a call are read where EXTRAS is");
 static_assert(!PACKS || (STORE_REG && !KV_RESIDENT), "packed heads leave row by row");
 static_assert(GA_P_BLOCKS == 1, "a second block on the multiprocessor would leave too few registers");
 static_assert(!SKIP || PINGPONG != 2, "turns at exponentials: every warpgroup takes every block");
-static_assert(!STRETCH || (WINDOW && !FEATURES && !KV_RESIDENT && STORE_REG),
+static_assert(!STRETCH || (WINDOW && !EXTRAS && !KV_RESIDENT && STORE_REG),
               "limits on both sides; rows of O leave alone");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
@@ -189,11 +198,10 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #if GA_P_BM == 192
 #define REGS_PRODUCER 32
 #define REGS_CONSUMER 160
-#elif GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_full || \
-    (GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_causal && GA_P_FEATURES == 0 && GA_P_D <= 192)
+#elif GA_P_MASK == GA_P_MASK_FULL || (GA_P_MASK == GA_P_MASK_CAUSAL && !GA_P_EXTRAS && GA_P_D <= 192)
 #define REGS_PRODUCER 24
 #define REGS_CONSUMER 240
-#elif (GA_P_D > 192 && GA_P_FEATURES % 8 < 2) || GA_P_FEATURES % 16 == 0
+#elif (GA_P_D > 192 && !GA_P_CARRY && !GA_P_PAGES) || !GA_P_EXTRAS
 #define REGS_PRODUCER 40
 #define REGS_CONSUMER 232
 #else
@@ -202,7 +210,7 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #endif
 
 /* Unrolled, the addresses of a wide head spill beside those of the features. */
-#if GA_P_D > 128 && GA_P_FEATURES
+#if GA_P_D > 128 && (GA_P_EXTRAS || GA_P_STRETCHES)
 #define RECOMPUTE_LOOP GA_ROLL
 #else
 #define RECOMPUTE_LOOP GA_UNROLL
@@ -220,7 +228,7 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define LOG2E     1.442695041f             /* log2 e */
 
 typedef const ga_kargs_attn_fwd *args;
-#if GA_P_FEATURES >= 16
+#if GA_P_STRETCHES
 #define KARGS ga_kargs_attn_stretch /* begins with what the others have */
 #else
 #define KARGS ga_kargs_attn_fwd
@@ -330,7 +338,7 @@ GA_DEV void next_tile(warpgroup *c, uint32_t *q) {
   if (CARRY) c->joins = warp_uniform(y.w) & 1;
   if (STRETCH && c->n >= 0) c->mask_lo = warp_uniform(imax(c->mask_lo, short_block(c, c->n) + 1));
   skip_blocks(c);
-  if (!FEATURES || c->n >= 0) /* else there is nothing, perhaps not even an old Q */
+  if (!EXTRAS || c->n >= 0) /* else there is nothing, perhaps not even an old Q */
     load_a(q, c->sb + OFF_Q + c->w * Q_BYTES, Q_PANEL, c->wl * 16, QREG, c->lane);
   if (!QREG) return;
   const uint32_t done = loads_done(q, NQ, 4);
@@ -603,7 +611,7 @@ GA_DEV void consume_flat(warpgroup *c) {
   start_pipeline(c, s, o, p, q, m, l);
   GA_ROLL for (;;) {
     const int edge = c->n == c->n_lo;
-    if (FEATURES && (CARRY ? first : !accumulate)) clean_v(c);
+    if (EXTRAS && (CARRY ? first : !accumulate)) clean_v(c);
     if (STRETCH) clean_stretch(c);
     if (edge)
       next_tile(c, q);
@@ -645,7 +653,7 @@ GA_DEV void consume_qsmem(warpgroup *c) {
   start_pipeline(c, s, o, p, q, m, l);
   GA_ROLL for (;;) {
     const int edge = c->n == c->n_lo;
-    if (FEATURES && (CARRY ? first : !accumulate)) clean_v(c);
+    if (EXTRAS && (CARRY ? first : !accumulate)) clean_v(c);
     if (STRETCH) clean_stretch(c);
     wait_v(c);
     issue_begin(c);

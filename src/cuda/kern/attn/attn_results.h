@@ -19,7 +19,7 @@ GA_DEV int row_in(const warpgroup *c, const tile_coord *t, int first, int h) {
 }
 /* Its place in lse, m and l. */
 GA_DEV int64_t row_at(const warpgroup *c, const tile_coord *t, int first, int h) {
-  const int before = FEATURES && c->a->lse_stride_batch == 0 ? t->start_q : 0;
+  const int before = EXTRAS && c->a->lse_stride_batch == 0 ? t->start_q : 0;
   return t->batch * c->a->lse_stride_batch + row_head(c, t->head, h) * c->a->lse_stride_head + before +
          query_of(c, t, first, h);
 }
@@ -46,7 +46,7 @@ GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const
 GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, const tile_coord *t) {
   args a = c->a;
   const int row = row_query(c, t->row0, 0), q = c->lane & 3;
-  const int batch = FEATURES && (a->features & GA_KATTN_VARLEN) ? 0 : t->batch;
+  const int batch = EXTRAS && (a->features & GA_KATTN_VARLEN) ? 0 : t->batch;
   char *base = (char *)a->o_base + 2 * (batch * a->o_stride_batch + row_head(c, t->head, 0) * a->o_stride_head +
                                         (int64_t)(t->start_q + row) * a->o_stride_row + 8 * q);
   const int64_t next = PACKS ? (row_head(c, 0, 1) - row_head(c, 0, 0)) * a->o_stride_head +
@@ -202,7 +202,7 @@ GA_DEV void epilogue(const warpgroup *c, float *o, float *m, float *l, int back)
     return;
   }
   reference(m, ref);
-  if (FEATURES && (a->features & GA_KATTN_SINK)) add_sink(c, &t, m, ref, l, v);
+  if (EXTRAS && (a->features & GA_KATTN_SINK)) add_sink(c, &t, m, ref, l, v);
   GA_UNROLL for (int i = 0; i < 2; i++) v[i] = l[i] == 0.f ? 0.f : v[i] * rcp(l[i]);
   if (a->lse && (c->lane & 3) == 0) GA_UNROLL
     for (int h = 0; h < 2; h++)

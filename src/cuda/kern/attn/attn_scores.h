@@ -1,6 +1,6 @@
 /* Part of attn_fwd_sm90a.cu, which includes it before its softmax: what S becomes by soft-cap, alibi and mask. */
 /* Factor from S to log2 units; with features S is brought there first. */
-GA_DEV float log2_factor(args a) { return FEATURES ? 1.f : a->scale_log2; }
+GA_DEV float log2_factor(args a) { return EXTRAS ? 1.f : a->scale_log2; }
 /* tanh to 2^-22: the series where the difference of exponentials would cancel (tanh.approx is good to 2^-11 only). */
 GA_DEV float tanh_accurate(float x) {
   const float z = x * x, wide = 1.f - 2.f * rcp(ex2(fabsf(x) * (2.f * LOG2E)) + 1.f);
@@ -9,7 +9,7 @@ GA_DEV float tanh_accurate(float x) {
 }
 /* Soft-cap and alibi of block n. */
 GA_DEV void apply_features(const warpgroup *c, float *s, int n) {
-  if (!FEATURES) return;
+  if (!EXTRAS) return;
   args a = c->a;
   if (a->features & GA_KATTN_SOFTCAP) {
     const float in = a->softcap_in, out = a->softcap_out;

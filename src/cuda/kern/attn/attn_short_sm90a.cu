@@ -52,7 +52,7 @@
 #error "GA_P_DV: head dim of v and o, padded: 64"
 #endif
 #ifndef GA_P_MASK
-#error "GA_P_MASK: full or causal"
+#error "GA_P_MASK: GA_P_MASK_FULL or GA_P_MASK_CAUSAL"
 #endif
 #ifndef GA_P_BM
 #error "GA_P_BM: rows of Q per tile: 64 per warpgroup"
@@ -77,12 +77,11 @@
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
-#define GA_MASK_full   0
-#define GA_MASK_causal 1
-#define GA_DT_bf16     0
+#define GA_DT_bf16 0
+#define GA_DT_f16  1
 
 enum {
-  CAUSAL = GA_CAT(GA_MASK_, GA_P_MASK),
+  CAUSAL = GA_P_MASK == GA_P_MASK_CAUSAL,
   BF16 = GA_CAT(GA_DT_, GA_P_DTYPE) == GA_DT_bf16, /* f16 has not the range */
   D = GA_P_D,
   DV = GA_P_DV,

@@ -120,7 +120,7 @@ GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
   t->start_k =
       CARRY && a->rows_k == 0; /* a box outside of the map: no keys, and what it holds would be weighed by 0 in O */
   t->part = t->joins = 0;
-  if (FEATURES) tile_sequence(a, t);
+  if (EXTRAS) tile_sequence(a, t);
   if (STRETCH) {
     tile_of_stretch(a, t, m);
     return 1;
@@ -169,14 +169,14 @@ GA_DEV work tile_next(args a, int *i, int *sub, uint32_t slot, int first) {
     if (*i < a->tiles) takes = tile_decode(a, *i, *sub, &t);
     if (takes) tile_put(slot, &t);
     const work k = {t.head / a->group,
-                    FEATURES && (a->features & GA_KATTN_VARLEN) && !(PAGES && (a->features & GA_KATTN_PAGED)) ? 0
-                                                                                                              : t.batch,
+                    EXTRAS && (a->features & GA_KATTN_VARLEN) && !(PAGES && (a->features & GA_KATTN_PAGED)) ? 0
+                                                                                                            : t.batch,
                     t.n_hi,
                     t.n_lo,
                     PAGES && (a->features & GA_KATTN_PAGED) ? t.rows_k : t.start_k,
                     !KV_RESIDENT || *sub == 0,
                     t.part};
     if (KV_RESIDENT || CARRY) *sub = *sub + 1 < subs ? *sub + 1 : 0;
-    if (takes && (!FEATURES || t.n_hi < 0 || t.row0 < t.rows_q)) return k;
+    if (takes && (!EXTRAS || t.n_hi < 0 || t.row0 < t.rows_q)) return k;
   }
 }

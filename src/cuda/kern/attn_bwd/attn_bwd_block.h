@@ -34,7 +34,7 @@ static_assert(BM == 64 ? D == 64 || D == 128 : BM == 128 && D == 64,
               "a warpgroup's part of dQ is one wgmma wide and lies in one panel");
 
 /* Registers per thread after launch: 504 to share. The producer's grow with what features cost. */
-#if GA_P_FEATURES && GA_P_D < 128
+#if GA_P_EXTRAS && GA_P_D < 128
 #define REGS_PRODUCER 56
 #define REGS_CONSUMER 224
 #else

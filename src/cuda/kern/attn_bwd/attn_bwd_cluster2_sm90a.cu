@@ -67,13 +67,13 @@
 #error "GA_P_DV: head dim of v, padded: 128, 256"
 #endif
 #ifndef GA_P_MASK
-#error "GA_P_MASK: full, causal or window"
+#error "GA_P_MASK: GA_P_MASK_FULL, GA_P_MASK_CAUSAL or GA_P_MASK_WINDOW"
 #endif
 #ifndef GA_P_DETERMINISTIC
 #error "GA_P_DETERMINISTIC: dQ is added up in a fixed order (1) or as it comes (0)"
 #endif
-#ifndef GA_P_FEATURES
-#error "GA_P_FEATURES: soft-cap, alibi and varlen are compiled in (chosen by kargs.features)"
+#ifndef GA_P_EXTRAS
+#error "GA_P_EXTRAS: 1: windows, soft-cap, alibi and packed sequences are compiled in (chosen by kargs.features)"
 #endif
 #ifndef GA_P_SMEM
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
@@ -173,7 +173,7 @@ GA_DEV void producer(args a, uint32_t sb, uint32_t rank) {
   const ga_i4 start = lds_i4(sb + OFF_TILE);
   int head = start.y * a->group, m = start.w, stage = 0, parity = 1;
   GA_ROLL for (uint32_t i = 0;; i++) {
-    const int batch = lds_i4(sb + OFF_TILE).z, row = FEATURES ? lds_i4(sb + OFF_TILE + 32).y + m * BM : m * BM;
+    const int batch = lds_i4(sb + OFF_TILE).z, row = EXTRAS ? lds_i4(sb + OFF_TILE + 32).y + m * BM : m * BM;
     mbar_wait(sb + OFF_QE + 8 * stage, parity);
     load_q(a, sb, rank, stage, m, row, head, batch);
     mbar_wait(sb + OFF_OE, ~i & 1u);
@@ -386,13 +386,13 @@ GA_DEV void consume_p(warpgroup *c, float *dv) {
   GA_UNROLL for (int r = 0; r < NP; r++) p[r] = 0;
   clear_ds(c, 0);
   mbar_wait(sb + OFF_BAR_MAIN, 0);
-  if (FEATURES) clean_main(c, PANELS_K);
+  if (EXTRAS) clean_main(c, PANELS_K);
   if (c->w == 1) bar_arrive(2, 256); /* warpgroup 0 starts */
   GA_ROLL for (int i = 0; i < c->steps; i++) {
     const int b = i & 1;
     mbar_wait(sb + OFF_QF + 8 * b, (uint32_t)(i >> 1) & 1u);
     c->stage = b;
-    if (FEATURES) clean_q_stage(c, at.m, b);
+    if (EXTRAS) clean_q_stage(c, at.m, b);
     issue_s(s, k_rows, desc_k_major(c->window + OFF_Q + b * Q_BYTES), DK, 0);
     if (i > 1) mbar_wait(sb + OFF_DSF + 8 * b, (uint32_t)((i >> 1) - 1) & 1u);
     issue_dq(c, dq, b, 0);
@@ -410,7 +410,7 @@ GA_DEV void consume_p(warpgroup *c, float *dv) {
     if (i) mbar_wait(sb + OFF_PE + 8 * b, (uint32_t)((i - 1) >> 1) & 1u);
     send_p(c, p, b);
     mbar_wait(sb + OFF_OF, (uint32_t)i & 1u);
-    if (FEATURES) clean_dout(c, at.m);
+    if (EXTRAS) clean_dout(c, at.m);
     issue_kv(dv, p, c->window + OFF_O, 0);
     wgmma_wait(1);
     pin_f32(dq, NS);
@@ -444,11 +444,11 @@ GA_DEV void consume_ds(warpgroup *c, float *dk) {
   expect_p(c, 0);
   clear_ds(c, 1);
   mbar_wait(sb + OFF_BAR_MAIN, 0);
-  if (FEATURES) clean_main(c, PANELS_V + PANELS_1);
+  if (EXTRAS) clean_main(c, PANELS_V + PANELS_1);
   GA_ROLL for (int i = 0; i < c->steps; i++) {
     const int b = i & 1;
     mbar_wait(sb + OFF_OF, (uint32_t)i & 1u);
-    if (FEATURES) clean_dout(c, at.m);
+    if (EXTRAS) clean_dout(c, at.m);
     issue_s(dp, v_rows, desc_k_major(c->window + OFF_O), DV, 0);
     if (i) mbar_wait(sb + OFF_DSO + 8 * (b ^ 1), (uint32_t)((i - 1) >> 1) & 1u);
     issue_dq(c, dq, b ^ 1, 1);
@@ -458,21 +458,21 @@ GA_DEV void consume_ds(warpgroup *c, float *dk) {
     pin_f32(dk, DK / 2);
     if (leads(c)) mbar_arrive(sb + OFF_OE);
     if (i && leads(c)) arrive_both(sb + OFF_QE + 8 * (b ^ 1));
-    if (FEATURES) { /* before P has come: dQ and what the features need do not fit */
+    if (EXTRAS) { /* before P has come: dQ and what the features need do not fit */
       wgmma_wait(0);
       give_dq(c, dq, i, before);
     }
     expect_p(c, i + 1);
     mbar_wait(sb + OFF_QF + 8 * b, (uint32_t)(i >> 1) & 1u);
     c->stage = b;
-    if (FEATURES) clean_q_stage(c, at.m, b);
+    if (EXTRAS) clean_q_stage(c, at.m, b);
     mbar_wait(sb + OFF_PF + 8 * (b * WGS + c->w), (uint32_t)(i >> 1) & 1u);
     get_p(c, p, b);
     less_rest(c, dp, 0);
     gradients(c, dp, p, at.m, at.left);
     put_ds(c, p, b);
     issue_kv(dk, p, c->window + OFF_Q + b * Q_BYTES, 1);
-    if (!FEATURES) {
+    if (!EXTRAS) {
       wgmma_wait(1);
       give_dq(c, dq, i, before);
     }

@@ -67,13 +67,13 @@
 #error "GA_P_ROWS: rows of Q of a step: 64 or, at D = 64, 128"
 #endif
 #ifndef GA_P_MASK
-#error "GA_P_MASK: full, causal or window"
+#error "GA_P_MASK: GA_P_MASK_FULL, GA_P_MASK_CAUSAL or GA_P_MASK_WINDOW"
 #endif
 #ifndef GA_P_STAGES
 #error "GA_P_STAGES: stages of the ring of Q and of dO"
 #endif
-#ifndef GA_P_FEATURES
-#error "GA_P_FEATURES: soft-cap, alibi and varlen are compiled in (chosen by kargs.features)"
+#ifndef GA_P_EXTRAS
+#error "GA_P_EXTRAS: 1: windows, soft-cap, alibi and packed sequences are compiled in (chosen by kargs.features)"
 #endif
 #ifndef GA_P_SMEM
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
@@ -315,18 +315,18 @@ GA_DEV void steps(warpgroup *c, float *dk, float *dv) {
   uint32_t p[NP];
   int m = lds_i4(tile_record(c)).w, first = 1, left = a->group; /* the tile's first step; query heads to go */
   GA_UNROLL for (int r = 0; r < NP; r++) p[r] = 0;
-  if (FEATURES) clean_kv(c, sb + OFF_K + c->tile % K_BUFFERS * K_BYTES, sb + OFF_VF, c->tile & 1u);
+  if (EXTRAS) clean_kv(c, sb + OFF_K + c->tile % K_BUFFERS * K_BYTES, sb + OFF_VF, c->tile & 1u);
   GA_ROLL for (;;) {
     mbar_wait(sb + OFF_QF + 8 * stage_of(c), c->step / ST & 1u);
-    if (FEATURES) clean_q(c, m, stage_of(c), c->step / ST & 1u);
+    if (EXTRAS) clean_q(c, m, stage_of(c), c->step / ST & 1u);
     issue_s(s, k_rows, desc_k_major(sb + OFF_Q + stage_of(c) * Q_BYTES), D, 0);
-    if (FEATURES) start_dp(c, dp);
+    if (EXTRAS) start_dp(c, dp);
     if (first) mbar_wait(sb + OFF_VF, c->tile & 1u);
     mbar_wait(sb + OFF_OF + 8 * stage_of(c), c->step / ST & 1u);
-    if (BM == 128 || FEATURES) settle(c, p, dk); /* S, dP and dS of the step before do not fit */
-    issue_s(dp, v_rows, desc_k_major(sb + OFF_O + stage_of(c) * Q_BYTES), D, FEATURES);
+    if (BM == 128 || EXTRAS) settle(c, p, dk); /* S, dP and dS of the step before do not fit */
+    issue_s(dp, v_rows, desc_k_major(sb + OFF_O + stage_of(c) * Q_BYTES), D, EXTRAS);
     const int early = BM == 128 && is_partial(c, m); /* at 64 rows nothing was gained */
-    if (BM == 64 && !FEATURES)
+    if (BM == 64 && !EXTRAS)
       settle(c, p, dk);
     else
       wgmma_wait(1);
@@ -347,7 +347,7 @@ GA_DEV void steps(warpgroup *c, float *dk, float *dv) {
     const int next = m + 1 < lds_i4(tile_record(c) + 16).x;
     if (!next && left == 1 && leads()) mbar_arrive(sb + OFF_VE);
     less_delta(dp, delta, EARLY);
-    if (!FEATURES) less_rest(c, dp, EARLY);
+    if (!EXTRAS) less_rest(c, dp, EARLY);
     gradients(c, dp, p, m, left);
     put_ds(c, p, to);
     issue_kv(dk, p, desc_n_major(sb + OFF_Q + stage_of(c) * Q_BYTES, Q_PANEL));

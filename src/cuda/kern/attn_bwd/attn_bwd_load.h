@@ -36,7 +36,7 @@ GA_DEV void feed(args a, uint32_t sb, uint32_t i, stages *at) {
   GA_ROLL for (int first = 1;; first = 0) {
     const uint32_t qf = sb + OFF_QF + 8 * stage, of = sb + OFF_OF + 8 * stage;
     mbar_wait(sb + OFF_QE + 8 * stage, parity);
-    const int batch = lds_i4(record).z, row = FEATURES ? lds_i4(record + 32).y + m * BM : m * BM;
+    const int batch = lds_i4(record).z, row = EXTRAS ? lds_i4(record + 32).y + m * BM : m * BM;
     mbar_arrive_expect(qf, Q_BYTES + STAT_BYTES);
     load_panels(sb + OFF_Q + stage * Q_BYTES, &a->q, qf, row, head, is_packed(a) ? 0 : batch, L2_EVICT_LAST);
     GA_UNROLL for (int b = 0; b < BOXES; b++)

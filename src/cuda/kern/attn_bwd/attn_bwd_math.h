@@ -44,8 +44,8 @@ GA_DEV int is_partial(const warpgroup *c, int m) {
 /* P = 2^(S - lse), to registers as the products want it. */
 GA_DEV void probabilities(const warpgroup *c, float *s, uint32_t *p, int m, int left, int partial) {
   const uint32_t stat = stat_of(c);
-  const float f = FEATURES ? 1.f : c->a->scale_log2;
-  if (FEATURES) apply_features(c, s, m, left);
+  const float f = EXTRAS ? 1.f : c->a->scale_log2;
+  if (EXTRAS) apply_features(c, s, m, left);
   if (partial) apply_mask(c, s, m, lds_i4(tile_record(c) + 16).w);
   GA_UNROLL for (int j = 0; j < BM / 8; j++) {
     float lse[2];
@@ -102,7 +102,7 @@ GA_DEV void start_dp(const warpgroup *c, float *dp) {
 }
 /* dS = P (dP - delta), over P; dp holds dP - delta. */
 GA_DEV void gradients(const warpgroup *c, float *dp, uint32_t *p, int m, int left) {
-  if (FEATURES) bend(c, dp, p, m, left);
+  if (EXTRAS) bend(c, dp, p, m, left);
   GA_UNROLL for (int i = 0; i < NP; i++) p[i] =
       PACK(TO_F32((uint16_t)p[i]) * dp[2 * i], TO_F32((uint16_t)(p[i] >> 16)) * dp[2 * i + 1]);
 }

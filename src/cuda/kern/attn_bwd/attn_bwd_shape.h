@@ -2,15 +2,10 @@
  * attn_bwd_cluster2_sm90a.cu): what follows from the parameters of a row in all of them. */
 #pragma once
 
-#define GA_MASK_full   0
-#define GA_MASK_causal 1
-#define GA_MASK_window 2
-
 enum {
-  MASK = GA_CAT(GA_MASK_, GA_P_MASK),
-  WINDOW = MASK == GA_MASK_window,
-  MASKED = MASK != GA_MASK_full,
-  FEATURES = GA_P_FEATURES,
+  WINDOW = GA_P_MASK == GA_P_MASK_WINDOW,
+  MASKED = GA_P_MASK != GA_P_MASK_FULL,
+  EXTRAS = GA_P_EXTRAS,
   BN = 128, /* rows of K and V of a tile */
   WGS = 2,  /* consumer warpgroups, of 64 rows each */
   THREADS = 128 * (WGS + 1),
@@ -23,4 +18,4 @@ enum {
 
 typedef const ga_kargs_attn_bwd *args;
 
-GA_DEV int is_packed(args a) { return FEATURES && (a->features & GA_KATTN_VARLEN); }
+GA_DEV int is_packed(args a) { return EXTRAS && (a->features & GA_KATTN_VARLEN); }

@@ -64,7 +64,7 @@
 #error "GA_P_ROWS: rows of Q of a step: 64 or, at D = 64, 128"
 #endif
 #ifndef GA_P_MASK
-#error "GA_P_MASK: full, causal or window"
+#error "GA_P_MASK: GA_P_MASK_FULL, GA_P_MASK_CAUSAL or GA_P_MASK_WINDOW"
 #endif
 #ifndef GA_P_STAGES
 #error "GA_P_STAGES: stages of the ring of Q and of dO"
@@ -72,8 +72,8 @@
 #ifndef GA_P_DETERMINISTIC
 #error "GA_P_DETERMINISTIC: dQ is added up in a fixed order (1) or as it comes (0)"
 #endif
-#ifndef GA_P_FEATURES
-#error "GA_P_FEATURES: soft-cap, alibi and varlen are compiled in (chosen by kargs.features)"
+#ifndef GA_P_EXTRAS
+#error "GA_P_EXTRAS: 1: windows, soft-cap, alibi and packed sequences are compiled in (chosen by kargs.features)"
 #endif
 #ifndef GA_P_SMEM
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
@@ -85,7 +85,7 @@
 enum {
   DETERMINISTIC = GA_P_DETERMINISTIC,
   KV_RESIDENT = 0,
-  ANEW = FEATURES && GA_P_D == 128,
+  ANEW = EXTRAS && GA_P_D == 128,
   DIRECT = BM == 128 && !DETERMINISTIC /* dQ goes from registers to the workspace: shared memory has no room for it */
 };
 enum { /* shared memory, bytes */
@@ -307,19 +307,19 @@ GA_DEV void consume_tile(warpgroup *c, float *dk, float *dv) {
   GA_UNROLL for (int r = 0; r < NP; r++) p[r] = 0;
   clear_ds(c);
   mbar_wait(sb + OFF_BAR_K, 0);
-  if (FEATURES) clean_kv(c, sb + OFF_K, sb + OFF_BAR_V, 0);
+  if (EXTRAS) clean_kv(c, sb + OFF_K, sb + OFF_BAR_V, 0);
   if (c->w == 1) bar_arrive(2, 256); /* warpgroup 0 starts */
   GA_ROLL for (;; i++) {
     mbar_wait(sb + OFF_QF + 8 * c->stage, (uint32_t)c->parity);
-    if (FEATURES) clean_q(c, m, (uint32_t)c->stage, (uint32_t)c->parity);
+    if (EXTRAS) clean_q(c, m, (uint32_t)c->stage, (uint32_t)c->parity);
     issue_s(s, k_rows, desc_k_major(sb + OFF_Q + c->stage * Q_BYTES), D, 0);
-    if (FEATURES) start_dp(c, dp);
+    if (EXTRAS) start_dp(c, dp);
     if (i == 0) mbar_wait(sb + OFF_BAR_V, 0);
     mbar_wait(sb + OFF_OF + 8 * c->stage, (uint32_t)c->parity);
-    if (BM == 128 || FEATURES) settle(c, p, dk, i); /* S, dP and dS of the step before do not fit */
-    issue_s(dp, v_rows, desc_k_major(sb + OFF_O + c->stage * Q_BYTES), D, FEATURES);
+    if (BM == 128 || EXTRAS) settle(c, p, dk, i); /* S, dP and dS of the step before do not fit */
+    issue_s(dp, v_rows, desc_k_major(sb + OFF_O + c->stage * Q_BYTES), D, EXTRAS);
     const int early = BM == 128 && is_partial(c, m); /* at 64 rows nothing was gained */
-    if (BM == 64 && !FEATURES)
+    if (BM == 64 && !EXTRAS)
       settle(c, p, dk, i);
     else
       wgmma_wait(1);
@@ -337,7 +337,7 @@ GA_DEV void consume_tile(warpgroup *c, float *dk, float *dv) {
     pin_u32(p, NP);
     pin_f32(dv, ND);
     less_delta(dp, delta, EARLY);
-    if (!FEATURES) less_rest(c, dp, EARLY);
+    if (!EXTRAS) less_rest(c, dp, EARLY);
     gradients(c, dp, p, m, left);
     put_ds(c, p);
     issue_kv(dk, p, desc_n_major(sb + OFF_Q + c->stage * Q_BYTES, Q_PANEL));

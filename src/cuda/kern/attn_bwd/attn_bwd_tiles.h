@@ -56,7 +56,7 @@ GA_DEV tile tile_of(args a, int i) {
   t.rows_q = a->rows_q;
   t.rows_k = a->rows_k;
   t.start_q = t.start_k = 0;
-  if (FEATURES && (a->features & GA_KATTN_VARLEN)) {
+  if (EXTRAS && (a->features & GA_KATTN_VARLEN)) {
     t.start_q = ldg_i32(a->cu_q + t.batch);
     t.rows_q = a->q_len ? ldg_i32(a->q_len + t.batch) : ldg_i32(a->cu_q + t.batch + 1) - t.start_q;
     t.start_k = ldg_i32(a->cu_k + t.batch);

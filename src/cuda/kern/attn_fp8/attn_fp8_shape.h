@@ -2,8 +2,6 @@
  * registers, forms of products. */
 #pragma once
 
-#define GA_MASK_full       0
-#define GA_MASK_causal     1
 #define GA_IS_fp8          0
 #define GA_IS_i8           1
 #define GA_SCHED_pipelined 0
@@ -14,7 +12,7 @@
 
 enum {
   I8 = GA_CAT(GA_IS_, GA_P_QK),
-  MASKED = GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_causal,
+  MASKED = GA_P_MASK == GA_P_MASK_CAUSAL,
   D = GA_P_D,
   DV = GA_P_D,
   BM = GA_P_BM,
@@ -33,7 +31,7 @@ enum {
   THREADS = 128 * (WGS + 1),
   /* of attn_tiles.h and attn_results.h, which know more */
   WINDOW = 0,
-  FEATURES = 0,
+  EXTRAS = 0,
   CARRY = 0,
   PAGES = 0,
   PACKS = 0,

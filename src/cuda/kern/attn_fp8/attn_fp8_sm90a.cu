@@ -78,7 +78,7 @@
 #error "GA_P_D: head dim of q, k, v, o: 64, 128, 256"
 #endif
 #ifndef GA_P_MASK
-#error "GA_P_MASK: full or causal"
+#error "GA_P_MASK: GA_P_MASK_FULL or GA_P_MASK_CAUSAL"
 #endif
 #ifndef GA_P_BM
 #error "GA_P_BM: rows of Q per tile: 64 per consumer warpgroup"
