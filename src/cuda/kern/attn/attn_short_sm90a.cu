@@ -466,12 +466,6 @@ GA_DEV void recompute_s(const worker *c, float *s, int n) {
     }
   }
 }
-/* Reference of the exponent from the row maximum m (log2 units); a row that has seen nothing yet gets 0, so that
- * 2^(-inf - 0) = 0. */
-GA_DEV void reference(const float *m, float *ref) {
-  ref[0] = m[0] == GA_NEG_INF ? 0.f : m[0];
-  ref[1] = m[1] == GA_NEG_INF ? 0.f : m[1];
-}
 /* A block with a running maximum: m, exponentials, l and O brought to it. */
 GA_DEV void add_running(const worker *c, float *s, float *o, float *m, float *l) {
   const float f = c->a->scale_log2;

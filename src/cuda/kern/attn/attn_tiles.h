@@ -1,5 +1,7 @@
-/* Part of attn_fwd_sm90a.cu, which includes it once its constants are known: which rows and blocks of K and V a tile
- * takes, and in what order tiles come. */
+/* Tiles: which rows and blocks of K and V a tile takes, and in what order tiles come. */
+#pragma once
+#include "cuda/dev/ptx/mem.h"
+#include "cuda/kern/attn/attn_shape.h"
 #include "cuda/kern/attn/attn_stretch.h"
 
 /* One tile's work, written by the producer to a ring of TILE_SLOTS records and read by the consumers at tile edges.
@@ -23,8 +25,6 @@ GA_DEV void tile_put(uint32_t a, const tile *t) {
   sts_i4(a + 16, t->n_lo, t->mask_hi, t->mask_lo, CARRY ? t->joins | t->split << 1 | t->pieces << 16 : t->keep);
   sts_i4(a + 32, t->rows_q, t->rows_k, t->start_q, t->column);
 }
-GA_DEV int imin(int a, int b) { return a < b ? a : b; }
-GA_DEV int imax(int a, int b) { return a > b ? a : b; }
 
 /* The block range of the tile of queries from row0 on; returns whether it has a column that is seen. At least one
  * block, so that a row that sees nothing is written too. The block of the first row's last column counts as masked even

@@ -1,6 +1,7 @@
-/* Part of attn_bwd_sm90a.cu and attn_bwd_kv_resident_sm90a.cu, where one block makes dK, dV and dQ of a tile: sizes,
+/* attn_bwd_sm90a.cu and attn_bwd_kv_resident_sm90a.cu, where one block makes dK, dV and dQ of a tile: sizes,
  * registers and forms of products that follow from a row's parameters. */
 #pragma once
+#include "cuda/dev/ptx/wgmma.h"
 #include "cuda/kern/attn_bwd/attn_bwd_shape.h"
 
 enum {

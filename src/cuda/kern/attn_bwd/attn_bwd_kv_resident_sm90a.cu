@@ -47,13 +47,6 @@
  * MEASURED  docs/log/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691); Shah et al. 2024 (2407.08608)
  */
-#include "cuda/dev/pipe/ring.h"
-#include "cuda/dev/ptx/bulk.h"
-#include "cuda/dev/ptx/elem.h"
-#include "cuda/dev/ptx/wgmma.h"
-#include "cuda/dev/tile/smem.h"
-#include "cuda/kern/attn_bwd/attn_bwd_args.h"
-
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
@@ -75,57 +68,31 @@
 #ifndef GA_P_EXTRAS
 #error "GA_P_EXTRAS: 1: windows, soft-cap, alibi and packed sequences are compiled in (chosen by kargs.features)"
 #endif
+#ifndef GA_P_KV_RESIDENT
+#error "GA_P_KV_RESIDENT: a block takes all tiles of keys of a KV head (1) or one tile (0)"
+#endif
+#ifndef GA_P_CLUSTER
+#error "GA_P_CLUSTER: blocks that share a tile: 1, or 2 of a cluster"
+#endif
 #ifndef GA_P_SMEM
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
-#include "cuda/kern/attn_bwd/attn_bwd_block.h"
-#include "cuda/kern/attn_bwd/attn_bwd_out.h"
-
-enum {
-  CYCLE = 24,        /* steps until stages, buffers and parities come again */
-  DETERMINISTIC = 0, /* of tiles, for attn_bwd_tiles.h */
-  KV_RESIDENT = 1,
-  K_BUFFERS = 2, /* of K: the last dQ of a tile is made in the first step of the next */
-  RECORDS = 2,
-  FETCHED = D == 128 ? 32 : 16 /* values of the sum of dQ at a time */
-};
-enum { /* shared memory, bytes */
-       RECORD_BYTES = 48,
-       OFF_K = 0,
-       OFF_V = OFF_K + K_BUFFERS * K_BYTES,
-       OFF_Q = OFF_V + K_BYTES,
-       OFF_O = OFF_Q + ST * Q_BYTES,
-       OFF_DS = OFF_O + ST * Q_BYTES,
-       OFF_STAT = OFF_DS + DS_BUFFERS * DS_BYTES,
-       OFF_KF = OFF_STAT + ST * STAT_BYTES,
-       OFF_KE = OFF_KF + 16,
-       OFF_VF = OFF_KE + 16,
-       OFF_VE = OFF_VF + 8,
-       OFF_BAR_DS = OFF_VE + 8,
-       OFF_QF = OFF_BAR_DS + 8,
-       OFF_QE = OFF_QF + 8 * ST,
-       OFF_OF = OFF_QE + 8 * ST,
-       OFF_OE = OFF_OF + 8 * ST,
-       OFF_TILE = (OFF_OE + 8 * ST + 15) / 16 * 16,
-       SMEM_BYTES = OFF_TILE + RECORDS * RECORD_BYTES
-};
-static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
-static_assert(CYCLE % (2 * ST) == 0 && CYCLE % DS_BUFFERS == 0, "steps come again");
-static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
-
-#include "cuda/kern/attn_bwd/attn_bwd_tiles.h"
-
-/* ------------------------------------------------------------------ producer: one thread */
-/* Of tile number i of this block. */
-GA_DEV uint32_t record_of(uint32_t sb, uint32_t i) { return sb + OFF_TILE + i % RECORDS * RECORD_BYTES; }
+#include "cuda/dev/pipe/ring.h"
+#include "cuda/dev/ptx/bulk.h"
+#include "cuda/dev/ptx/elem.h"
+#include "cuda/dev/ptx/wgmma.h"
+#include "cuda/dev/tile/smem.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
 #include "cuda/kern/attn_bwd/attn_bwd_load.h"
+#include "cuda/kern/attn_bwd/attn_bwd_math.h"
+#include "cuda/kern/attn_bwd/attn_bwd_out.h"
+#include "cuda/kern/attn_bwd/attn_bwd_step.h"
+#include "cuda/kern/attn_bwd/attn_bwd_tiles.h"
+#include "cuda/kern/attn_bwd/attn_bwd_warpgroup.h"
 
-GA_DEV void load_v(args a, uint32_t sb, uint32_t i) {
-  mbar_wait(sb + OFF_VE, ~i & 1u);
-  load_kv(record_of(sb, i), sb + OFF_V, &a->v, sb + OFF_VF, is_packed(a));
-}
+/* ------------------------------------------------------------------ producer: one thread */
 /* Rows of Q see the tile. Without any there may be no tensor maps. */
 GA_DEV int has_steps(uint32_t record) { return lds_i4(record).w < lds_i4(record + 16).x; }
 /* Behind work item `item`, tile n of its head: the next one of its head (they go down), or the first of the next
@@ -167,36 +134,6 @@ GA_DEV void producer(args a, uint32_t sb) {
 }
 
 /* ------------------------------------------------------------------ consumers */
-typedef struct {
-  args a;
-  uint32_t sb;
-  int w, q2;     /* warpgroup, 2 (lane % 4) */
-  uint32_t tile; /* its number in this block */
-  uint32_t step; /* 0 at the start, then 1 .. CYCLE and 1 again: tells stages, buffers and parities */
-  int before;    /* the block of dQ of the step before: see tag_of; or -1 */
-} warpgroup;
-
-/* Read anew where they are needed: registers are few. */
-GA_DEV int lane_of(const warpgroup *c) {
-  (void)c;
-  return thread_index_anew() & 31;
-}
-GA_DEV int warp_of(const warpgroup *c) { /* in its warpgroup */
-  (void)c;
-  return thread_index_anew() >> 5 & 3;
-}
-GA_DEV int leads(void) { return (thread_index_anew() & 127) == 0; }
-GA_DEV uint32_t tile_record(const warpgroup *c) { return record_of(c->sb, c->tile); }
-GA_DEV uint32_t stage_of(const warpgroup *c) { return c->step % ST; }
-/* This lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q). */
-GA_DEV int kv_of(const warpgroup *c) {
-  return lds_i4(tile_record(c) + 32).w + c->w * 64 + warp_of(c) * 16 + (lane_of(c) >> 2);
-}
-
-GA_DEV uint32_t stat_of(const warpgroup *c) { return c->sb + OFF_STAT + stage_of(c) * STAT_BYTES + c->q2 * 4; }
-#include "cuda/kern/attn_bwd/attn_bwd_math.h"
-#include "cuda/kern/attn_bwd/attn_bwd_step.h"
-
 /* Where dS^T of this warp goes. */
 GA_DEV uint32_t ds_offset(const warpgroup *c) {
   return ds_chunk(c->sb + OFF_DS + c->step % DS_BUFFERS * DS_BYTES + c->w * Q_PANEL, warp_of(c), lane_of(c));

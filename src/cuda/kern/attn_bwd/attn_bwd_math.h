@@ -1,4 +1,9 @@
-/* Part of attn_bwd_sm90a.cu: S to P, and dP to dS. Tiles are transposed: rows of K down, rows of Q across. */
+/* S to P, and dP to dS, in the backward kernels of sm_90a. Tiles are transposed: rows of K down, rows of Q across. */
+#pragma once
+#include "cuda/dev/ptx/num.h"
+#include "cuda/dev/ptx/words.h"
+#include "cuda/dev/tile/reg.h"
+#include "cuda/kern/attn_bwd/attn_bwd_tiles.h"
 
 /* Of the query head `left` from the end of the group, in log2 units. */
 GA_DEV float slope_of(const warpgroup *c, int left) {

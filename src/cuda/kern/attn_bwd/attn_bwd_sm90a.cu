@@ -44,13 +44,6 @@
  * MEASURED  docs/log/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691); Shah et al. 2024 (2407.08608)
  */
-#include "cuda/dev/pipe/ring.h"
-#include "cuda/dev/ptx/bulk.h"
-#include "cuda/dev/ptx/elem.h"
-#include "cuda/dev/ptx/wgmma.h"
-#include "cuda/dev/tile/smem.h"
-#include "cuda/kern/attn_bwd/attn_bwd_args.h"
-
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
@@ -75,56 +68,31 @@
 #ifndef GA_P_EXTRAS
 #error "GA_P_EXTRAS: 1: windows, soft-cap, alibi and packed sequences are compiled in (chosen by kargs.features)"
 #endif
+#ifndef GA_P_KV_RESIDENT
+#error "GA_P_KV_RESIDENT: a block takes all tiles of keys of a KV head (1) or one tile (0)"
+#endif
+#ifndef GA_P_CLUSTER
+#error "GA_P_CLUSTER: blocks that share a tile: 1, or 2 of a cluster"
+#endif
 #ifndef GA_P_SMEM
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
-#include "cuda/kern/attn_bwd/attn_bwd_block.h"
-#include "cuda/kern/attn_bwd/attn_bwd_out.h"
-
-enum {
-  DETERMINISTIC = GA_P_DETERMINISTIC,
-  KV_RESIDENT = 0,
-  ANEW = EXTRAS && GA_P_D == 128,
-  DIRECT = BM == 128 && !DETERMINISTIC /* dQ goes from registers to the workspace: shared memory has no room for it */
-};
-enum { /* shared memory, bytes */
-       OFF_K = 0,
-       OFF_V = OFF_K + K_BYTES,
-       OFF_Q = OFF_V + K_BYTES,
-       OFF_O = OFF_Q + ST * Q_BYTES,
-       OFF_DS = OFF_O + ST * Q_BYTES,
-       OFF_DQ = OFF_DS + DS_BUFFERS * DS_BYTES,
-       OFF_STAT = OFF_DQ + (DIRECT ? 0 : GA_KBWD_WARPS * PIECE_BYTES),
-       OFF_BAR_K = OFF_STAT + ST * STAT_BYTES,
-       OFF_BAR_V = OFF_BAR_K + 8,
-       OFF_BAR_DS = OFF_BAR_V + 8,
-       OFF_QF = OFF_BAR_DS + 8,
-       OFF_QE = OFF_QF + 8 * ST,
-       OFF_OF = OFF_QE + 8 * ST,
-       OFF_OE = OFF_OF + 8 * ST,
-       OFF_TILE = (OFF_OE + 8 * ST + 15) / 16 * 16,
-       OFF_READY = OFF_TILE + 48,
-       OFF_USED = OFF_READY + 8,
-       OFF_EMPTY = OFF_USED + 16,
-       SMEM_BYTES = OFF_EMPTY + 8
-};
-static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
-static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
-
-#include "cuda/kern/attn_bwd/attn_bwd_tiles.h"
-
-/* ------------------------------------------------------------------ producer: one thread */
-GA_DEV uint32_t record_of(uint32_t sb, uint32_t i) { /* a block has one tile */
-  (void)i;
-  return sb + OFF_TILE;
-}
+#include "cuda/dev/pipe/ring.h"
+#include "cuda/dev/ptx/bulk.h"
+#include "cuda/dev/ptx/elem.h"
+#include "cuda/dev/ptx/wgmma.h"
+#include "cuda/dev/tile/smem.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
 #include "cuda/kern/attn_bwd/attn_bwd_load.h"
+#include "cuda/kern/attn_bwd/attn_bwd_math.h"
+#include "cuda/kern/attn_bwd/attn_bwd_out.h"
+#include "cuda/kern/attn_bwd/attn_bwd_step.h"
+#include "cuda/kern/attn_bwd/attn_bwd_tiles.h"
+#include "cuda/kern/attn_bwd/attn_bwd_warpgroup.h"
 
-GA_DEV void load_v(args a, uint32_t sb, uint32_t i) {
-  load_kv(record_of(sb, i), sb + OFF_V, &a->v, sb + OFF_BAR_V, is_packed(a));
-}
+/* ------------------------------------------------------------------ producer: one thread */
 GA_DEV void producer(args a, uint32_t sb) {
   tmap_prefetch(&a->k); /* without rows of Q there are no maps, and no producer */
   tmap_prefetch(&a->q);
@@ -178,25 +146,6 @@ GA_DEV void writer(args a, uint32_t sb, int odd) {
 }
 
 /* ------------------------------------------------------------------ consumers */
-typedef struct {
-  args a;
-  uint32_t sb;
-  int w, wl, lane, q2; /* warpgroup, warp in it, lane, 2 (lane % 4) */
-  int kv;              /* this lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q) */
-  int stage, parity;   /* of Q and dO */
-  int ds;              /* buffer of dS */
-} warpgroup;
-
-/* Kept in registers, or read anew where they leave no room. */
-GA_DEV int lane_of(const warpgroup *c) { return ANEW ? thread_index_anew() & 31 : c->lane; }
-GA_DEV int warp_of(const warpgroup *c) { return ANEW ? thread_index_anew() >> 5 & 3 : c->wl; }
-GA_DEV uint32_t tile_record(const warpgroup *c) { return c->sb + OFF_TILE; }
-GA_DEV int kv_of(const warpgroup *c) { return c->kv; }
-GA_DEV uint32_t stat_of(const warpgroup *c) { return c->sb + OFF_STAT + c->stage * STAT_BYTES + c->q2 * 4; }
-
-#include "cuda/kern/attn_bwd/attn_bwd_math.h"
-#include "cuda/kern/attn_bwd/attn_bwd_step.h"
-
 GA_DEV uint32_t piece_of(const warpgroup *c) { return c->sb + OFF_DQ + warp_number(c) * PIECE_BYTES; }
 /* dS^T of this warp (16 rows of K) to the buffer, as rows of Q. */
 GA_DEV void put_ds(const warpgroup *c, const uint32_t *p) {
@@ -307,14 +256,14 @@ GA_DEV void consume_tile(warpgroup *c, float *dk, float *dv) {
   GA_UNROLL for (int r = 0; r < NP; r++) p[r] = 0;
   clear_ds(c);
   mbar_wait(sb + OFF_BAR_K, 0);
-  if (EXTRAS) clean_kv(c, sb + OFF_K, sb + OFF_BAR_V, 0);
+  if (EXTRAS) clean_kv(c, sb + OFF_K, sb + OFF_VF, 0);
   if (c->w == 1) bar_arrive(2, 256); /* warpgroup 0 starts */
   GA_ROLL for (;; i++) {
     mbar_wait(sb + OFF_QF + 8 * c->stage, (uint32_t)c->parity);
     if (EXTRAS) clean_q(c, m, (uint32_t)c->stage, (uint32_t)c->parity);
     issue_s(s, k_rows, desc_k_major(sb + OFF_Q + c->stage * Q_BYTES), D, 0);
     if (EXTRAS) start_dp(c, dp);
-    if (i == 0) mbar_wait(sb + OFF_BAR_V, 0);
+    if (i == 0) mbar_wait(sb + OFF_VF, 0);
     mbar_wait(sb + OFF_OF + 8 * c->stage, (uint32_t)c->parity);
     if (BM == 128 || EXTRAS) settle(c, p, dk, i); /* S, dP and dS of the step before do not fit */
     issue_s(dp, v_rows, desc_k_major(sb + OFF_O + c->stage * Q_BYTES), D, EXTRAS);
@@ -386,7 +335,7 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd a) {
   const int warp = warp_uniform(thread_index() >> 5), lane = thread_index() & 31, wg = warp >> 2;
   if (thread_index() == 0) {
     mbar_init(sb + OFF_BAR_K, 1);
-    mbar_init(sb + OFF_BAR_V, 1);
+    mbar_init(sb + OFF_VF, 1);
     mbar_init(sb + OFF_BAR_DS, GA_KBWD_WARPS);
     init_ring(sb);
     if (DETERMINISTIC) {
