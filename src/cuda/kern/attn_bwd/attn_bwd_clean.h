@@ -1,5 +1,6 @@
-/* The backward kernels of sm_90a: zeros over the rows of packed sequences' tiles that lie behind a sequence's end. They are the next sequence's, or nobody's and may be anything;
- * their weights are 0, and 0 times NaN is NaN. All consumers of a block share the work, and meet. */
+/* The backward kernels of sm_90a: zeros over the rows of packed sequences' tiles that lie behind a sequence's end. They
+ * are the next sequence's, or nobody's and may be anything; their weights are 0, and 0 times NaN is NaN. All consumers
+ * of a block share the work, and meet. */
 #pragma once
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/bulk.h"

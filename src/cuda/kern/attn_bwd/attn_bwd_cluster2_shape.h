@@ -1,4 +1,5 @@
-/* attn_bwd_cluster2_sm90a.cu, whose tiles have two blocks each: constants, shared memory, and a consumer's warpgroup. */
+/* attn_bwd_cluster2_sm90a.cu, whose tiles have two blocks each: constants, shared memory, and a consumer's
+ * warpgroup. */
 #pragma once
 #include "cuda/dev/ptx/wgmma.h"
 #include "cuda/kern/attn_bwd/attn_bwd_shape.h"

@@ -21,6 +21,7 @@
 #include "cuda/dev/tile/reg.h"
 #include "cuda/dev/tile/smem.h"
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
+#include "cuda/kern/attn_bwd/attn_bwd_pairs.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, of its row"
@@ -49,7 +50,6 @@
 
 enum {
   D = GA_P_D,
-  OWN = GA_P_OWN,
   OTHER = GA_P_OTHER,
   THREADS = 32 * GA_P_WARPS,
   BANDS = OWN / 16,  /* of 16 own rows */
@@ -79,8 +79,6 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PACK  GA_CAT(pack_, GA_P_DTYPE)
 #define PUT   GA_CAT(elem_put_, GA_P_DTYPE)
 #define LOG2E 1.442695041f /* log2 e */
-
-#include "cuda/kern/attn_bwd/attn_bwd_pairs.h"
 
 /* ------------------------------------------------------------------ global to shared memory */
 /* Rows row0 .. row0 + n - 1 of a head; those that do not exist become zero: a product with 0 must be 0. */

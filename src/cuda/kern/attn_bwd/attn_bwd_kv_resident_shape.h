@@ -1,4 +1,5 @@
-/* attn_bwd_kv_resident_sm90a.cu, whose blocks take tile after tile: constants, shared memory, and a consumer's warpgroup. */
+/* attn_bwd_kv_resident_sm90a.cu, whose blocks take tile after tile: constants, shared memory, and a consumer's
+ * warpgroup. */
 #pragma once
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/kern/attn_bwd/attn_bwd_block.h"

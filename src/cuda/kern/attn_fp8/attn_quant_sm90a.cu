@@ -29,6 +29,7 @@
 #include "cuda/dev/ptx/prefetch.h"
 #include "cuda/dev/ptx/words.h"
 #include "cuda/kern/attn_fp8/attn_fp8_args.h"
+#include "cuda/kern/attn_fp8/attn_quant_unit.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, of its row"
@@ -77,8 +78,6 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define REST       (D == 128 ? 1.41421356f : 1.0f)
 #define POWER_bf16 (D == 64 ? 0x3e00u : 0x3d80u)
 #define POWER_f16  (D == 64 ? 0x3000u : 0x2c00u)
-
-#include "cuda/kern/attn_fp8/attn_quant_unit.h"
 
 /* p + step, digit by digit: divisions are for the first unit alone. */
 GA_DEV block_coord next_coord(args a, block_coord p, block_coord step) {

@@ -1,4 +1,4 @@
-/* Part of attn_quant_sm90a.cu and attn_quant_values_sm90a.cu: units of work. */
+/* Units of work of attn_quant_sm90a.cu and attn_quant_values_sm90a.cu. */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/order.h"

@@ -26,6 +26,7 @@
 #include "cuda/dev/ptx/prefetch.h"
 #include "cuda/dev/ptx/words.h"
 #include "cuda/kern/attn_fp8/attn_fp8_args.h"
+#include "cuda/kern/attn_fp8/attn_quant_unit.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, of its row"
@@ -59,8 +60,6 @@ static_assert(D == 64 || D == 128 || D == 256, "the ring's size is a power of tw
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
 #define TO_F32 GA_CAT(elem_f32_of_, GA_P_DTYPE)
-
-#include "cuda/kern/attn_fp8/attn_quant_unit.h"
 
 /* p - step, digit by digit: divisions are for the first unit alone. The last tokens go before the first: where the
  * means were made, or V itself, just before, they are still in L2. */

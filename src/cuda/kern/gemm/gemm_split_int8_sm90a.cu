@@ -32,16 +32,15 @@
  * SPEED     docs/log/cuda-decode.md. H200, 4096 x 14336, chained, one row and eight: q4_k 9.3 and 14.4 us, q8_0 15.7
  *           and 19.9, q6_k 13.0 and 18.5
  */
-#define SPLITS_X 3 /* digits of an element of X */
-#include "cuda/kern/gemm/split_int8_reduce.h"
-
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_W
 #error "GA_P_W: type of W: Q4_0, Q4_K, MXFP4, ..."
 #endif
-
+#ifndef GA_P_SPLITS_X
+#error "GA_P_SPLITS_X: digits of 8 bits of an element of X: 3"
+#endif
 #ifndef GA_P_ROWS
 #error "GA_P_ROWS: of X, 1; or 8: 2 to 8 of them"
 #endif
@@ -51,10 +50,9 @@
 #ifndef GA_P_SMEM
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
-static_assert(GA_P_SMEM <= 231424, "what a launch takes at most: 227 KiB less 1 KiB kept free");
 
-#define T GA_CAT(T_, GA_P_W)
-#include "cuda/kern/gemm/split_int8_type.h"
 #include "cuda/kern/gemm/split_ring.h"
+
+static_assert(GA_P_SMEM <= 231424, "what a launch takes at most: 227 KiB less 1 KiB kept free");
 
 GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_split_int8 args) { split_ring(&args); }
