@@ -10,6 +10,7 @@ from pathlib import Path
 
 ROOT = Path(sys.argv.pop(1)).resolve()
 ADD = "src/cuda/kern/layer/add_sm80.toml"
+FWD = "src/cuda/kern/attn/attn_fwd_sm90a.toml"
 ROW = 'id = "add_f32_rows_sm80_256x4"'
 
 
@@ -52,8 +53,42 @@ class Refusals(unittest.TestCase):
     def test_good_tree(self):
         done = self.generate()
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for name in ("cuda_rows.c", "cpu_rows.c", "ref_rows.c", "images.txt"):
+        for name in ("cuda_rows.c", "cpu_rows.c", "ref_rows.c", "images.txt", "cuda/kernel_names.h"):
             self.assertTrue((self.root / "out" / name).stat().st_size > 500, name)
+
+    def test_names_in_both_halves(self):
+        """A row's features: the same names as 0 or 1 for the device half, as bits for the host half."""
+        self.assertEqual(self.generate().returncode, 0)
+        row = next(line for line in (self.root / "out/images.txt").read_text().splitlines() if line.startswith("attn_fwd_ext_bf16_d256v256_window_sm90a_128x64x2"))
+        self.assertIn("EXTRAS=1,CARRY=0,PAGES=0,PACKS=1,STRETCHES=0", row)
+        self.assertIn("MASK=2,MASK_FULL=0,MASK_CAUSAL=1,MASK_WINDOW=2", row)
+        names = (self.root / "out/cuda/kernel_names.h").read_text()
+        for text in ("ATTN_FWD_SM90A_EXTRAS = 1,", "ATTN_FWD_SM90A_PACKS = 8,", "CUDA_ATTN_MASK_WINDOW = 2,", "} cuda_attn_mask;"):
+            self.assertIn(text, names)
+        table = (self.root / "out/cuda_rows.c").read_text()
+        self.assertIn(".features = ATTN_FWD_SM90A_EXTRAS | ATTN_FWD_SM90A_PACKS}", table)
+
+    def test_unknown_feature(self):
+        self.edit(FWD, '["extras", "carry", "pages", "packs"]', '["extras", "colours"]')
+        self.refuses(FWD, "attn_fwd_ext_bf16_d64v64_window", "features has colours", "allowed: extras, carry, pages, packs, stretches")
+
+    def test_feature_that_the_device_half_lacks(self):
+        self.edit(FWD, "[features]", '[features]\ncolours = "colours"')
+        self.refuses(FWD, "GA_P_COLOURS", "attn_fwd_sm90a.cu does not name it")
+
+    def test_feature_that_the_declaration_lacks(self):
+        self.edit(FWD, 'stretches = "Q, K and V as lists of stretches"\n', "")
+        self.refuses(FWD, "features has stretches")
+        self.edit(FWD, 'features = ["stretches"], ', "", 6)
+        self.refuses(FWD, "GA_P_STRETCHES", "do not give it")
+
+    def test_feature_named_as_a_parameter(self):
+        self.edit(FWD, "[features]", '[features]\nstages = "stages"')
+        self.refuses(FWD, "[features]: stages", "allowed")
+
+    def test_one_host_half_has_one_list_of_features(self):
+        self.edit("src/cuda/kern/attn_bwd/attn_bwd_cluster2_sm90a.toml", "[features]", '[features]\ncolours = "colours"')
+        self.refuses("[features] is", "allowed: as in", "host half")
 
     def test_unknown_field(self):
         self.edit(ADD, ROW, ROW + ", colour = 3")

@@ -35,7 +35,7 @@ static int setup(void **state) {
                                 .bn = 128,
                                 .stages = 2,
                                 .blocks = 1,
-                                .mask = CUDA_ATTN_causal};
+                                .mask = CUDA_ATTN_MASK_CAUSAL};
   row = (ga_kernel){.id = ID,
                     .source = "none",
                     .op = GA_OP_attn,
@@ -135,7 +135,7 @@ static void fits_where_it_was_measured(void **state) {
   assert_int_equal(slowdown_of(200, 67), 6);
   assert_int_equal(slowdown_of(99, 4), 6);
   assert_int_equal(slowdown_of(201, 4), 6);
-  variant.mask = CUDA_ATTN_window;
+  variant.mask = CUDA_ATTN_MASK_WINDOW;
   assert_int_equal(slowdown_of(150, 4), 4);
 }
 
@@ -288,8 +288,8 @@ static void one_element_dimensions_take_any_stride(void **state) {
 
 static void windows_and_features(void **state) {
   (void)state;
-  variant.mask = CUDA_ATTN_window;
-  variant.features = 1;
+  variant.mask = CUDA_ATTN_MASK_WINDOW;
+  variant.features = ATTN_FWD_SM90A_EXTRAS;
   desc.window = 17;
   desc.softcap = 30;
   desc.flags |= GA_ATTN_ALIBI | GA_ATTN_SINKS;
@@ -322,8 +322,8 @@ static void sections_by_length(void **state) {
 
 static void pages_and_parts(void **state) {
   (void)state;
-  variant.mask = CUDA_ATTN_window;
-  variant.features = 7;
+  variant.mask = CUDA_ATTN_MASK_WINDOW;
+  variant.features = ATTN_FWD_SM90A_EXTRAS | ATTN_FWD_SM90A_CARRY | ATTN_FWD_SM90A_PAGES;
   desc.flags |= GA_ATTN_PAGED | GA_ATTN_VARLEN;
   desc.page_size = 48;
   io.kv_len = io.q_start = io.page_table = (const int32_t *)(const void *)io.lse;
@@ -361,8 +361,8 @@ static void pages_and_parts(void **state) {
 static void packed_by_lengths(void **state) {
   (void)state;
   const int32_t *const numbers = (const int32_t *)(const void *)io.lse;
-  variant.mask = CUDA_ATTN_window;
-  variant.features = 7;
+  variant.mask = CUDA_ATTN_MASK_WINDOW;
+  variant.features = ATTN_FWD_SM90A_EXTRAS | ATTN_FWD_SM90A_CARRY | ATTN_FWD_SM90A_PAGES;
   desc.flags |= GA_ATTN_VARLEN;
   io.q_start = numbers, io.kv_start = numbers + 8, io.q_len = numbers + 16, io.kv_len = numbers + 24;
   io.q_tokens = 400, io.kv_tokens = 700;

@@ -6,7 +6,7 @@
 #define ADD "add_f32_rows_sm80_256x4"
 #define ID  "attn_fwd_stretch_bf16_d128v128_window_sm90a_128x128x2_test"
 
-enum { TOKENS = 1000, BLOCK = 128, FEATURES = 16 };
+enum { TOKENS = 1000, BLOCK = 128 };
 
 static const unsigned char image[] = "an image";
 static const cuda_image images[] = {{ADD, image, image + 8}, {ID, image, image + 8}, {0}};
@@ -32,8 +32,8 @@ static int setup(void **state) {
                                 .bn = BLOCK,
                                 .stages = 2,
                                 .blocks = 1,
-                                .features = FEATURES,
-                                .mask = CUDA_ATTN_window};
+                                .features = ATTN_FWD_SM90A_STRETCHES,
+                                .mask = CUDA_ATTN_MASK_WINDOW};
   const size_t bytes = (size_t)TOKENS * 2 * 128 * 2;
   if (open_as("cuda:0", &ctx) != GA_OK || ga_buffer_alloc(ctx, 5 * bytes, &memory) != GA_OK) return 1;
   ((cuda_device *)ctx->device)->rows[0] = (ga_kernel){.id = ID,

@@ -2,7 +2,8 @@
 """Writes what follows from the declarations of kernels (src/**/*.toml; tools/kernel_decl.py says what they look like).
 
   gen_kernels.py ROOT OUT             into folder OUT: cuda_rows.c, cpu_rows.c, ref_rows.c, the kernel tables;
-                                      images.txt, a CUDA row a line: id arch source parameters
+                                      images.txt, a CUDA row a line: id arch source parameters;
+                                      cuda/kernel_names.h, features and enums of fields as host halves name them
   gen_kernels.py ROOT --fields STEM   prints the rows of src/**/STEM.toml: id field=value ..."""
 import sys
 from pathlib import Path
@@ -18,9 +19,20 @@ def dtype(name):
     return DTYPE_OF.get(name, f"GA_{name.upper()}")
 
 
+def device_parameter(row, macro, template):
+    """["D=128"]; of a field with an enum its number, and the numbers of all its values by name."""
+    field = kernel_decl.enum_of(row.file.vocabulary, template)
+    if not field:
+        return [f"{macro}={row.fill(template, 'GA_P_' + macro)}"]
+    values = row.file.vocabulary[field]["values"]
+    row.fill(template, "GA_P_" + macro)
+    return [f"{macro}={values.index(row[field])}"] + [f"{macro}_{value.upper()}={i}" for i, value in enumerate(values)]
+
+
 def params(row):
     """The device half's GA_P_*; in lower case, how it is compiled."""
-    pairs = [f"{macro}={row.fill(template, 'GA_P_' + macro)}" for macro, template in row.file.device.items()]
+    pairs = [pair for macro, template in row.file.device.items() for pair in device_parameter(row, macro, template)]
+    pairs += [f"{feature.upper()}={int(feature in row.get('features', []))}" for feature in row.file.features]
     pairs.append(f"SMEM={row['smem']}")
     if row.get("fast_math"):
         pairs.append("fast_math=1")
@@ -45,6 +57,8 @@ def impl(files, row, at):
     if row.file.backend != "cuda":
         return None
     members = [f".{name} = {row.fill(template, 'member ' + name)}" for name, template in host.get("members", {}).items()]
+    if row.file.features:
+        members.append(".features = " + (" | ".join(row.file.bit(feature) for feature in row.get("features", [])) or "0"))
     members += [f".{name} = &rows[{at[step.id]}]" for name, step in steps_of(files, row)]
     if not members and "variant" not in host:
         return f"&(const cuda_variant){base_variant(row)}"
@@ -95,13 +109,30 @@ def externs(row):
 def table(files, backend, function):
     rows = [row for row in kernel_decl.rows_of(files, backend) if row["op"] not in kernel_decl.NOT_IN_TABLE]
     includes = {i for row in rows for i in (row.file.host.get("include", []))}
-    text = "/* Made by tools/gen_kernels.py from the .toml files under src; do not edit. */\n" + '#include "base/compiler.h"\n#include "core/kernel.h"\n' + \
+    text = "/* Made by tools/gen_kernels.py from the .toml files under src; do not edit. */\n" + '#include "base/compiler.h"\n#include "core/kernel.h"\n#include "cuda/kernel_names.h"\n' + \
         "".join(f'#include "{i}"\n' for i in sorted(includes)) + "\n" + guarded(rows, externs)
     at = {row.id: i for i, row in enumerate(rows)}
     if any(steps_of(files, row) for row in rows):  # rows name others of the table
         text += f"\nstatic const ga_kernel rows[{len(rows)}];\n"
     text += "\nstatic const ga_kernel rows[] = {\n" + guarded(rows, lambda row: table_row(files, row, at)) + "};\n"
     return text + f"\nconst ga_kernel *{function}(size_t *n) {{\n  *n = GA_COUNT_OF(rows);\n  return rows;\n}}\n"
+
+
+def enumerators(names):
+    return "enum {\n" + "".join(f"  {name} = {value},{' /* ' + says + ' */' if says else ''}\n" for name, value, says in names) + "}"
+
+
+def kernel_names(files):
+    """The host's half of what parameters of device halves are called."""
+    text = "/* Made by tools/gen_kernels.py from the .toml files under src and tools/kernel_fields.toml; do not edit. */\n#ifndef GA_KERNEL_NAMES_H\n#define GA_KERNEL_NAMES_H\n"
+    for field, rule in files[0].vocabulary.items():
+        if "enum" in rule:
+            values = [(f"{rule['enum']}_{value}".upper(), i, "") for i, value in enumerate(rule["values"])]
+            text += f"\n/* Field {field}: {rule['says']}. */\ntypedef {enumerators(values)} {rule['enum']};\n"
+    for half, file in {f.half(): f for f in files if f.features}.items():
+        bits = [(file.bit(feature), 1 << i, says) for i, (feature, says) in enumerate(file.features.items())]
+        text += f"\n/* Bits of the member `features` of variants in {half.name}. */\n{enumerators(bits)};\n"
+    return text + "#endif\n"
 
 
 def images(files):
@@ -130,6 +161,8 @@ def main():
         write(out / "cpu_rows.c", table(files, "cpu", "ga_cpu_rows"))
         write(out / "ref_rows.c", table(files, "ref", "ga_ref_rows"))
         write(out / "images.txt", images(files))
+        (out / "cuda").mkdir(exist_ok=True)
+        write(out / "cuda/kernel_names.h", kernel_names(files))
     except kernel_decl.Refusal as refusal:
         print(refusal, file=sys.stderr)
         return 1

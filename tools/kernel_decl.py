@@ -5,7 +5,9 @@ A file declares the rows of one kernel:
   position = 310                     top level: fields of all its rows, and
   id_is = "attn_{dtype}_d{head_dim}_{arch}"
                                      what an id must be, a template
-  [device]   D = "{head_dim}"        GA_P_D of the device half, a template
+  [device]   D = "{head_dim}"        GA_P_D of the device half, a template; of a field with an enum its number, and GA_P_<NAME>_<VALUE> of all its values
+  [features] pages = "K in pages"    what a row may be compiled with, and lists in its field `features`: GA_P_PAGES of the device half, 0 or 1;
+                                     of the host half the bit <STEM OF ITS FILE>_PAGES of the variant's member `features`
   [host]     launch = "cuda_attn"    the host half: include, variant, ok, cost, workspace, out_bytes, plan, launch, dtypes, impl, impl_type; templates;
                                      file: where it is, if not beside the device half under the same name
   [host.members] d = "{head_dim}"    members of the variant struct
@@ -22,7 +24,7 @@ import re
 import tomllib
 from pathlib import Path
 
-TOP = {"id_is", "device", "host", "defaults", "when", "kernel", "kernels"}
+TOP = {"id_is", "device", "features", "host", "defaults", "when", "kernel", "kernels"}
 HOST = {"file": str, "include": list, "variant": str, "ok": str, "cost": str, "workspace": str, "out_bytes": str, "plan": str, "launch": str, "dtypes": list, "impl": str,
         "impl_type": str, "members": dict, "steps": dict}
 KINDS = {str: "a text", list: "a list of texts", dict: "a table"}
@@ -99,6 +101,7 @@ class File:
             raise Refusal(f"{self.name}: {error}") from None
         self.backend = path.relative_to(root / "src").parts[0]
         self.device, self.host = self.data.get("device", {}), self.data.get("host", {})
+        self.features = self.data.get("features", {})
         self.when = self.data.get("when", {})
         self.id_is = self.data.get("id_is")
         if not self.id_is:
@@ -107,6 +110,7 @@ class File:
         for name in set(self.data) - TOP - set(vocabulary):
             raise Refusal(f"{self.name}: unknown field {name}; allowed: {', '.join(sorted(TOP))}, and fields of rows")
         self.check_host()
+        self.check_features()
         self.used = self.fields_of_templates()
         self.rows = [self.row(given, more) for given, more in self.given_rows()]
         if not self.rows:
@@ -125,6 +129,21 @@ class File:
         if not isinstance(value, kind) or (kind is list and not all(isinstance(one, str) for one in value)):
             raise Refusal(f"{self.name}: [host]: {name} is {value!r}; allowed: {KINDS[kind]}")
 
+    def check_features(self):
+        for name, says in self.features.items():
+            if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name.upper() in {*self.device, "SMEM"} or not isinstance(says, str):
+                raise Refusal(f"{self.name}: [features]: {name} = {says!r}; allowed: a name in lower case that [device] has not = a text")
+        if self.features and "variant" not in self.host:
+            raise Refusal(f"{self.name}: [features]: [host] has no variant, whose member features says which are there")
+
+    def half(self):
+        """The host half."""
+        return self.path.with_name(self.host.get("file", self.path.stem + ".c"))
+
+    def bit(self, feature):
+        """A feature's name in the host half."""
+        return f"{self.half().stem}_{feature}".upper()
+
     def templates(self):
         yield self.id_is
         yield from self.device.values()
@@ -135,7 +154,7 @@ class File:
     def fields_of_templates(self):
         used = {match[1] for template in self.templates() for match in FIELD.finditer(template)}
         used |= {name for step in self.host.get("steps", {}).values() for name in step.get("same", [])}
-        return used | set(self.when)
+        return used | set(self.when) | ({"features"} if self.features else set())
 
     def given_rows(self):
         for row in self.data.get("kernel", []):
@@ -180,6 +199,9 @@ class File:
             if head not in COMMON and name not in self.used and not isinstance(value, dict):
                 row.refuse(f"field {name} = {word(value)} is used by no template of this file; allowed: {', '.join(sorted(self.used | COMMON))}")
             self.check_value(row, name, value)
+        for one in row.get("features", []):
+            if one not in self.features:
+                row.refuse(f"features has {one}; allowed: {', '.join(self.features)}")
 
     def check_value(self, row, name, value):
         rule = self.vocabulary[name]
@@ -216,11 +238,11 @@ class File:
         if not self.source.is_file():
             raise Refusal(f"{self.name}: there is no {self.source.name} beside it")
         named = set(NAMED.findall(text_of(root, self.source, set())))
-        for macro in sorted(named ^ ({*self.device, "SMEM"})):
-            where = f"[device] of {self.name} does not give it" if macro in named else \
+        for macro in sorted(named ^ {*self.device, *map(str.upper, self.features), "SMEM"}):
+            where = f"[device] and [features] of {self.name} do not give it" if macro in named else \
                 f"{self.source.name} does not name it at its top (#ifndef GA_P_{macro}, #error)"
             raise Refusal(f"{self.name}: GA_P_{macro}: {where}; allowed: what both have")
-        half = self.path.with_name(self.host.get("file", self.path.stem + ".c"))
+        half = self.half()
         if not half.is_file() and not all(row["op"] in NOT_IN_TABLE or "step" in row.get("flags", []) for row in self.rows):
             raise Refusal(f"{self.name}: its host half, {half.name}, is missing")
 
@@ -234,6 +256,21 @@ def step_of(files, row, name, step):
     return rows[0]
 
 
+def enum_of(vocabulary, template):
+    """The field that a template is, if the field has an enum; else None."""
+    match = FIELD.fullmatch(template)
+    return match[1] if match and not match[2] and "enum" in vocabulary.get(match[1], {}) else None
+
+
+def check_shared_features(files):
+    """Kernels of one host half have one list of features: its bits have one meaning there."""
+    first = {}
+    for file in (f for f in files if f.features):
+        one = first.setdefault(file.half(), file)
+        if one.features != file.features:
+            raise Refusal(f"{file.name}: [features] is {', '.join(file.features)}; allowed: as in {one.name}, whose host half it shares")
+
+
 def read(root):
     """All files, their rows checked."""
     vocabulary = tomllib.loads((Path(__file__).parent / "kernel_fields.toml").read_text())
@@ -241,6 +278,7 @@ def read(root):
     for source in sorted((root / "src").rglob("*.cu")):
         if not source.with_suffix(".toml").is_file():
             raise Refusal(f"{source.relative_to(root)}: it has no {source.with_suffix('.toml').name} beside it, which declares its rows")
+    check_shared_features(files)
     first = {}
     for file in files:
         file.check_source(root)

@@ -1,6 +1,10 @@
 /* Attention of one token (attn_decode_sm90a.cu): how a tile's parts meet, of warps in shared memory, of blocks in a
  * cluster's or in memory. */
 #pragma once
+#include "cuda/dev/ptx/barrier.h"
+#include "cuda/dev/ptx/mem.h"
+#include "cuda/dev/ptx/words.h"
+#include "cuda/kern/attn/attn_decode_state.h"
 
 /* Rows of O of each warp, then their maxima and sums, in the ring. */
 GA_DEV uint32_t warp_o(uint32_t ring, int warp, int r) { return ring + (uint32_t)((warp * ROWS + r) * O_PITCH * 4); }

@@ -10,8 +10,9 @@
  *           columns. That costs rows_k * (cols + cols_v) operations of a warp, for such rows alone.
  * DATA      gmem -cp.async-> smem (Q; two blocks of K and V) -ldmatrix-> fragments -mma.sync-> S -> P -mma.sync-> O ->
  *           gmem
- * BARRIERS  one a block of K and V: it has come, and the other stage is free for the next, which is copied under its
- *           products
+ * BARRIERS  name   arrivals  waiter  orders
+ *           block  all       all     cp.async of a block of K and V -> its reads; reads of the block before -> the copy
+ *                                    of the next over it, which runs under the products
  * BUDGET    32 WARPS threads, registers for BLOCKS blocks a multiprocessor; smem (BM + 4 BN) D 2 bytes and a tile
  *           record a part
  * MEASURED  docs/log/attention-sm80.md

@@ -1,4 +1,20 @@
-/* Part of attn_fwd_sm90a.cu, which includes it once its loader is known: what asks for Q and for blocks of K and V. */
+/* The loader of attn_fwd_sm90a.cu, one thread: asks for Q and for blocks of K and V. */
+#pragma once
+#include "cuda/dev/pipe/ring.h"
+#include "cuda/dev/ptx/bulk.h"
+#include "cuda/dev/ptx/mem.h"
+#include "cuda/dev/ptx/peer.h"
+#include "cuda/kern/attn/attn_fwd_shape.h"
+#include "cuda/kern/attn/attn_stretch.h"
+#include "cuda/kern/attn/attn_tiles.h"
+
+typedef struct {
+  args a;
+  uint32_t sb;
+  uint32_t k, v; /* blocks of K loaded; resident: parity bits of the stages of K, of V */
+  int tiles;     /* records written */
+} loader;
+
 /* Block n by pages (start_k: rows of the sequence), in boxes of page_box rows. Boxes behind the sequence's end lie
  * outside of their page: they are filled with zeros and read nothing. */
 GA_DEV void load_pages(loader *p, const ga_tmap *map, const work *t, int n, uint32_t dst, uint32_t bar, int panels) {

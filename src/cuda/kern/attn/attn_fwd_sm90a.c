@@ -8,6 +8,7 @@
 #include "core/cost.h"
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 #include "cuda/kern/attn/attn_stretch_args.h"
+#include "cuda/kernel_names.h"
 
 #define LOG2E        1.4426950408889634
 #define PANEL_COLS   64 /* columns of a box: 128 bytes, the width of the swizzle */
@@ -25,18 +26,19 @@
 /* --- what a row can do --- */
 
 #define STATE (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)
-enum { CARRY = 2, PAGES = 4, PACKS = 8, STRETCHES = 16, SPLITS = PACKS | CARRY }; /* of GA_P_FEATURES */
-enum { UNITS = 1 };                                                               /* of GA_P_RESIDENT */
+enum { SPLITS = ATTN_FWD_SM90A_PACKS | ATTN_FWD_SM90A_CARRY }; /* a tile's keys may be cut over several blocks */
+enum { UNITS = 1 };                                            /* of GA_P_RESIDENT */
 
 static const char *features_ok(const ga_attn_desc *d, const cuda_attn_variant *v) {
   if (d->flags & GA_ATTN_SYMMETRIC) return CUDA_ATTN_ONE_WAY;
   if (d->flags & GA_ATTN_PAGED && d->page_size % PAGE_STEP) return "page_size must be a multiple of 8";
-  if (d->flags & STATE && !(v->features & CARRY)) return "compiled without carried state";
-  if (d->kv_segments && !(v->features & CARRY)) return "compiled without KV segments";
-  if (d->flags & GA_ATTN_PAGED && !(v->features & (PAGES | STRETCHES))) return "compiled without pages";
-  if (d->q_stretches && !(v->features & STRETCHES)) return "compiled without stretches";
-  if (!d->q_stretches && v->features & STRETCHES) return "it takes stretches alone";
-  if (v->features && !(v->features & STRETCHES)) return NULL;
+  if (d->flags & STATE && !(v->features & ATTN_FWD_SM90A_CARRY)) return "compiled without carried state";
+  if (d->kv_segments && !(v->features & ATTN_FWD_SM90A_CARRY)) return "compiled without KV segments";
+  if (d->flags & GA_ATTN_PAGED && !(v->features & (ATTN_FWD_SM90A_PAGES | ATTN_FWD_SM90A_STRETCHES)))
+    return "compiled without pages";
+  if (d->q_stretches && !(v->features & ATTN_FWD_SM90A_STRETCHES)) return "compiled without stretches";
+  if (!d->q_stretches && v->features & ATTN_FWD_SM90A_STRETCHES) return "it takes stretches alone";
+  if (v->features & ATTN_FWD_SM90A_EXTRAS) return NULL;
   if (d->flags & GA_ATTN_VARLEN) return "compiled without packed sequences";
   if (d->flags & GA_ATTN_SINKS) return "compiled without sinks";
   if (d->flags & GA_ATTN_ALIBI) return "compiled without ALiBi";
@@ -44,14 +46,14 @@ static const char *features_ok(const ga_attn_desc *d, const cuda_attn_variant *v
 }
 
 static cuda_attn_mask mask_of(const ga_attn_desc *d) {
-  return d->window ? CUDA_ATTN_window : d->flags & GA_ATTN_CAUSAL ? CUDA_ATTN_causal : CUDA_ATTN_full;
+  return d->window ? CUDA_ATTN_MASK_WINDOW : d->flags & GA_ATTN_CAUSAL ? CUDA_ATTN_MASK_CAUSAL : CUDA_ATTN_MASK_FULL;
 }
 
 /* Query heads that are rows of a tile beside its queries: all of a group, where the row can and it makes fewer tiles;
  * else 1. */
 static int32_t pack_of(const cuda_attn_variant *v, const ga_attn_desc *d) {
   const int32_t group = d->q_heads / d->kv_heads;
-  if (!(v->features & PACKS) || group == 1 || group > WG_ROWS) return 1;
+  if (!(v->features & ATTN_FWD_SM90A_PACKS) || group == 1 || group > WG_ROWS) return 1;
   return ga_div_up(d->max_q, v->bm / WG_ROWS * (WG_ROWS / group)) < group * ga_div_up(d->max_q, v->bm) ? group : 1;
 }
 
@@ -108,7 +110,7 @@ const char *cuda_attn_fwd_ok(const ga_kernel *k, const void *desc, const ga_caps
   if (!(d->scale > 0)) return "scale must be positive";
   if (!cuda_attn_small(d)) return "too many rows: at most 2^28 of q, of kv, of batch * q_heads, of 64-row tiles";
   if (v->kv_resident && ga_div_up(d->max_kv, v->bn) > v->stages) return "max_kv is too long to stay in shared memory";
-  if (v->mask != CUDA_ATTN_window && v->mask != mask_of(d)) return "compiled for another mask";
+  if (v->mask != CUDA_ATTN_MASK_WINDOW && v->mask != mask_of(d)) return "compiled for another mask";
   return features_ok(d, v);
 }
 
@@ -120,7 +122,7 @@ const char *cuda_attn_fwd_ok(const ga_kernel *k, const void *desc, const ga_caps
  * half leaves room. */
 static bool packing_wins(const cuda_attn_variant *v, const ga_attn_desc *d, const ga_caps *caps) {
   const int64_t apart = ga_div_up(d->batch * d->q_heads * ga_div_up(d->max_q, v->bm), caps->sms) * key_blocks_of(v, d);
-  return v->features & PACKS && 2 * rounds_of(v, d, caps->sms) <= apart;
+  return v->features & ATTN_FWD_SM90A_PACKS && 2 * rounds_of(v, d, caps->sms) <= apart;
 }
 
 /* They have neither KV segments nor carried state. */
@@ -356,7 +358,7 @@ static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_a
                             ga_kargs_attn_fwd *out) {
   const bool packed = p->flags & GA_ATTN_VARLEN;
   const int64_t rows = packed ? ga_max_i64(a->q_tokens, 1) : p->max_q, batch = packed ? 1 : p->batch;
-  const bool packs = ((const cuda_attn_variant *)k->impl)->features & PACKS;
+  const bool packs = ((const cuda_attn_variant *)k->impl)->features & ATTN_FWD_SM90A_PACKS;
   const view q = {
       "q", a->q, &a->q_stride, p->head_dim, rows, p->q_heads, batch, (uint32_t)out->wg_queries, packs ? out->pack : 0};
   const view o = {"o", a->o, &a->o_stride, p->v_dim, rows, p->q_heads, batch, O_BOX_ROWS, 0};
@@ -384,7 +386,7 @@ static int32_t tiles_a_unit(int32_t tiles, int32_t heads, int32_t blocks) {
  * (H200). */
 static int32_t heads_a_section(const cuda_attn_variant *v, const ga_attn_desc *p, int32_t group, int32_t heads) {
   enum { TOGETHER = 8192, SECTIONED = 65536 };
-  const bool wide = p->head_dim > 128 && (v->mask == CUDA_ATTN_causal || p->max_kv <= 1024);
+  const bool wide = p->head_dim > 128 && (v->mask == CUDA_ATTN_MASK_CAUSAL || p->max_kv <= 1024);
   const bool between = !wide && p->max_kv >= TOGETHER && p->max_kv < SECTIONED, several = between && p->batch > 1;
   const int64_t mib = wide ? 16 : several ? 64 : between ? 1 << 20 : p->max_kv > 1024 ? 32 : 8;
   const int64_t row_bytes = (p->head_dim + p->v_dim) * 2, kv_bytes = ga_max_i64(p->max_kv, 1) * row_bytes;

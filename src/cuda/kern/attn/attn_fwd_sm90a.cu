@@ -14,46 +14,41 @@
  *           the block's largest weights give the new references, and the weights are brought to them, so that a key
  *           which dominates its row has the weight 1 and is not rounded, as with a running maximum. From 2^100 on (NaN
  *           and inf included) the warp computes its 16 rows of S again from K, which is still held. Exact either way.
- * PACKING   (features 8) Few queries under the heads of a group: a row is a (query, head) pair, row = query * pack +
+ * PACKING   (PACKS) Few queries under the heads of a group: a row is a (query, head) pair, row = query * pack +
  *           head, so that tiles are full and K and V are read once for the group. Q comes by boxes of pack heads and 64
  *           / pack queries.
- * SPLITS    (features 8 and 2) Few tiles: their blocks of K and V are cut over several work items. Each leaves O, m and
+ * SPLITS    (PACKS and CARRY) Few tiles: their blocks of K and V are cut over several work items. Each leaves O, m and
  *           l of its rows in the workspace; the warp that is last to its 16 rows of the tile adds them up, in the order
  *           of the items.
- * STRETCHES (features 16) Q, K and V are lists of stretches (ga/attn.h). Each stretch of keys begins a block, so that
+ * STRETCHES Q, K and V are lists of stretches (ga/attn.h). Each stretch of keys begins a block, so that
  *           a block is one box; the last block of a stretch may be short. Its other rows, whoever's they are, are
  *           masked in S and zeroed in V. A tile of Q is of one stretch. Masks go by position, with window_left and
  *           window_right as the call has them: one row has all masks. Before its first box the producer waits for a
  *           stretch's ready word, which other devices store: acquired at system scope, then a fence between the
  *           proxies. A wait ends after ready_polls looks and says so in ready_error. With page_size rows are slots of
  *           pages: a block is boxes of page_box rows, which divides page_size, BN and where stretches begin.
- * BARRIERS  name     arrivals    waiter       orders
- *           q_full   1+tx        warpgroup w  TMA write of its 64 rows of Q, and the tile record -> ldmatrix / wgmma,
- *                                             ld.shared
- *           q_empty  4 (warps)   producer     reads of Q, returned (loads_done) -> next TMA write of Q
- *           k_full   1+tx        consumers    TMA write of K[s] -> wgmma read
- *           k_empty  4/wg        producer     wgmma (and recomputing) reads of K[s] -> next TMA write
- *           v_full   1+tx        consumers    TMA write of V[s] -> wgmma read
- *           v_empty  1/wg        producer     wgmma reads of V[s] -> next TMA write
- *           turn w   named 1+w   warpgroup w  its turn to issue products (PINGPONG 1) or to take exponentials (PINGPONG
- * 2) clean    named 5     consumers    zeros over rows of V[s] behind the sequence -> everyone's wgmma read pass w
- * named 6+w   warpgroup w  its warps' waits for a V[s] passed over -> the arrival that gives it back BUDGET    threads
- * 128 + 2 BM, registers 24 + 240 (2 warpgroups), 32 + 160 (3), 1 block per SM; smem: OFF_* MEASURED
- * docs/log/attention.md REF       Dao et al. 2022, 2023; Shah et al. 2024 (warp specialisation, overlap of softmax and
- * products)
+ * BARRIERS  name        arrivals      waiter       orders
+ *           q_full[w]   1+tx          warpgroup w  TMA write of its 64 rows of Q, and the tile record -> ldmatrix,
+ *                                                  wgmma, ld.shared
+ *           q_empty[w]  4 (warps)     producer     reads of Q, returned (loads_done) -> next TMA write of Q
+ *           k_full[s]   1+tx          consumers    TMA write of K[s] -> wgmma read
+ *           k_empty[s]  4/wg (warps)  producer     wgmma (and recomputing) reads of K[s] -> next TMA write
+ *           v_full[s]   1+tx          consumers    TMA write of V[s] -> wgmma read
+ *           v_empty[s]  1/wg          producer     wgmma reads of V[s] -> next TMA write
+ *           turn w      named 1+w     warpgroup w  its turn to issue products (PINGPONG 1) or to take exponentials
+ *                                                  (PINGPONG 2)
+ *           clean       named 5       consumers    zeros over rows of V[s] behind the sequence -> everyone's wgmma read
+ *           pass w      named 6+w     warpgroup w  its warps' waits for a V[s] passed over -> the arrival that gives it
+ *                                                  back
+ * BUDGET    what       how much
+ *           threads    128 + 2 BM: a warpgroup with the producer, and one per 64 rows of Q
+ *           registers  of producer and consumers: 32 and 160 (BM 192); else 24 and 240, 40 and 232, or 56 and 224, by
+ *                      mask, D and features
+ *           blocks     1 per multiprocessor
+ *           smem       SMEM_BYTES: Q, rings of K and V, O unless it leaves from registers, barriers, tile records
+ * MEASURED  docs/log/attention.md
+ * REF       Dao et al. 2022, 2023; Shah et al. 2024 (warp specialisation, overlap of softmax and products)
  */
-#include "cuda/dev/pipe/ring.h"
-#include "cuda/dev/ptx/bulk.h"
-#include "cuda/dev/ptx/mem.h"
-#include "cuda/dev/ptx/peer.h"
-#include "cuda/dev/ptx/wgmma.h"
-#include "cuda/dev/tile/quad.h"
-#include "cuda/dev/tile/reg.h"
-#include "cuda/dev/tile/reg_max.h"
-#include "cuda/dev/tile/smem.h"
-#include "cuda/kern/attn/attn_fwd_sm90a_args.h"
-#include "cuda/kern/attn/attn_lse.h"
-
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
@@ -67,7 +62,7 @@
 #error "GA_P_DV: head dim of v and o, padded"
 #endif
 #ifndef GA_P_MASK
-#error "GA_P_MASK: full, causal or window"
+#error "GA_P_MASK: GA_P_MASK_FULL, GA_P_MASK_CAUSAL or GA_P_MASK_WINDOW"
 #endif
 #ifndef GA_P_BM
 #error "GA_P_BM: rows of Q per tile: 64 per consumer warpgroup"
@@ -94,143 +89,42 @@
 #ifndef GA_P_BLOCKS
 #error "GA_P_BLOCKS: blocks per multiprocessor: 1 here"
 #endif
-#ifndef GA_P_FEATURES
-#error "GA_P_FEATURES: compiled in: 1 soft-cap, alibi, sinks, packed; 2 state, parts; 4 pages; 8 heads; 16 stretches"
+#ifndef GA_P_EXTRAS
+#error "GA_P_EXTRAS: 1: soft-cap, alibi, sinks, packed sequences; CARRY, PAGES and PACKS need it"
+#endif
+#ifndef GA_P_CARRY
+#error "GA_P_CARRY: 1: carried state, KV segments"
+#endif
+#ifndef GA_P_PAGES
+#error "GA_P_PAGES: 1: K and V in pages"
+#endif
+#ifndef GA_P_PACKS
+#error "GA_P_PACKS: 1: the heads of a group are rows of a tile"
+#endif
+#ifndef GA_P_STRETCHES
+#error "GA_P_STRETCHES: 1: Q, K and V are lists of stretches"
 #endif
 #ifndef GA_P_SMEM
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
-#define GA_MASK_full   0
-#define GA_MASK_causal 1
-#define GA_MASK_window 2
-#define GA_DT_bf16     0
-#define GA_DT_f16      1
-
-enum {
-  MASK = GA_CAT(GA_MASK_, GA_P_MASK),
-  F16 = GA_CAT(GA_DT_, GA_P_DTYPE),
-  CAUSAL = MASK == GA_MASK_causal,
-  WINDOW = MASK == GA_MASK_window,
-  MASKED = CAUSAL || WINDOW,
-  D = GA_P_D,
-  DV = GA_P_DV,
-  BM = GA_P_BM,
-  BN = GA_P_BN,
-  ST = GA_P_STAGES,
-  PINGPONG = GA_P_PINGPONG,
-  QREG = GA_P_QREG,
-  Q_SMEM = QREG * 16 < D,
-  STORE_REG = GA_P_STORE,
-  KV_RESIDENT = GA_P_RESIDENT,
-  FEATURES = GA_P_FEATURES % 16 != 0,
-  CARRY = GA_P_FEATURES / 2 % 2,
-  PAGES = GA_P_FEATURES / 4 % 2,
-  PACKS = GA_P_FEATURES / 8 % 2,
-  STRETCH = GA_P_FEATURES / 16,
-  SPLITS = PACKS && CARRY, /* a tile's keys may be cut over several blocks */
-  SKIP = CAUSAL && !KV_RESIDENT && !FEATURES &&
-         GA_P_BN < GA_P_BM, /* a warpgroup passes over blocks that none of its rows sees */
-  LATE = (CAUSAL || STRETCH) && !KV_RESIDENT &&
-         (Q_SMEM || ST > 2), /* the next tile is taken late: with two short stages it would hold K and V up */
-  WGS = BM / 64,
-  THREADS = 128 * (WGS + 1), /* registers move between warpgroups, so the producer is one */
-  PANELS_K = (D + 63) / 64,
-  PANELS_V = (DV + 63) / 64,
-  BLOCK_PANEL = BN * PANEL_ROW_BYTES,
-  Q_PANEL = 64 * PANEL_ROW_BYTES,
-  O_PANEL = 16 * PANEL_ROW_BYTES,
-  NS = BN / 2,
-  NO = DV / 2,
-  NP = BN / 4,
-  NQ = QREG ? 4 * QREG : 4 /* registers of S, O, P, Q per lane */
-};
-enum { /* shared memory, bytes */
-       Q_BYTES = PANELS_K * Q_PANEL,
-       K_BYTES = PANELS_K * BLOCK_PANEL,
-       V_BYTES = PANELS_V * BLOCK_PANEL,
-       O_BYTES = STORE_REG ? 0 : 4 * PANELS_V * O_PANEL,
-       OFF_Q = 0,
-       OFF_K = OFF_Q + WGS * Q_BYTES,
-       OFF_V = OFF_K + ST * K_BYTES,
-       OFF_O = OFF_V + ST * V_BYTES,
-       OFF_QF = OFF_O + WGS * O_BYTES,
-       OFF_QE = OFF_QF + 8 * WGS,
-       OFF_KF = OFF_QE + 8 * WGS,
-       OFF_KE = OFF_KF + 8 * ST,
-       OFF_VF = OFF_KE + 8 * ST,
-       OFF_VE = OFF_VF + 8 * ST,
-       OFF_TILE = (OFF_VE + 8 * ST + 15) / 16 * 16,
-       TILE_BYTES = 48,
-       TILE_SLOTS = 4,
-       OFF_READY = OFF_TILE + TILE_SLOTS * TILE_BYTES, /* stretches that were waited for, a bit each */
-       SMEM_BYTES = OFF_READY + (STRETCH ? 16 : 0)
-};
-static_assert(BM % 64 == 0 && WGS >= 2 && WGS <= 3, "one warpgroup per 64 rows; registers end at three");
-static_assert(BN % 16 == 0 && D % 16 == 0 && DV % 16 == 0, "wgmma takes k in steps of 16");
-static_assert(BLOCK_PANEL % 1024 == 0, "panels start on a swizzle period");
-static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
-static_assert(!PACKS || (STORE_REG && !KV_RESIDENT), "packed heads leave row by row");
-static_assert(GA_P_BLOCKS == 1, "a second block on the multiprocessor would leave too few registers");
-static_assert(!SKIP || PINGPONG != 2, "turns at exponentials: every warpgroup takes every block");
-static_assert(!STRETCH || (WINDOW && !FEATURES && !KV_RESIDENT && STORE_REG),
-              "limits on both sides; rows of O leave alone");
-static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
-
-/* Registers per thread after launch: 504 (two consumers) or 512 (three) to share. The producer's share grows with what
- * a tile's block range takes to work out. */
-#if GA_P_BM == 192
-#define REGS_PRODUCER 32
-#define REGS_CONSUMER 160
-#elif GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_full || \
-    (GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_causal && GA_P_FEATURES == 0 && GA_P_D <= 192)
-#define REGS_PRODUCER 24
-#define REGS_CONSUMER 240
-#elif (GA_P_D > 192 && GA_P_FEATURES % 8 < 2) || GA_P_FEATURES % 16 == 0
-#define REGS_PRODUCER 40
-#define REGS_CONSUMER 232
-#else
-#define REGS_PRODUCER 56
-#define REGS_CONSUMER 224
-#endif
-
-/* Unrolled, the addresses of a wide head spill beside those of the features. */
-#if GA_P_D > 128 && GA_P_FEATURES
-#define RECOMPUTE_LOOP GA_ROLL
-#else
-#define RECOMPUTE_LOOP GA_UNROLL
-#endif
-
-#define QK_RS    GA_CAT5(wgmma_m64n, GA_P_BN, k16_, GA_P_DTYPE, _rs)
-#define QK_SS    GA_CAT5(wgmma_m64n, GA_P_BN, k16_, GA_P_DTYPE, _ss)
-#define PV_RST   GA_CAT5(wgmma_m64n, GA_P_DV, k16_, GA_P_DTYPE, _rst)
-#define MMA_WARP GA_CAT(mma_m16n8k16_, GA_P_DTYPE)
-#define PACK     GA_CAT(pack_, GA_P_DTYPE)
-
-#define SUM_LIMIT (F16 ? 32768.f : 1024.f) /* of a lane's part of a row's sum: beyond it the reference moves */
-#define MOVES     (MASKED ? 6.f : 4.f)     /* causal tiles pay for a move of their shortest rows each */
-#define SUM_LOST  1.267650600228229401e30f /* 2^100: beyond it weights may be infinite */
-#define LOG2E     1.442695041f             /* log2 e */
-
-typedef const ga_kargs_attn_fwd *args;
-#if GA_P_FEATURES >= 16
-#define KARGS ga_kargs_attn_stretch /* begins with what the others have */
-#else
-#define KARGS ga_kargs_attn_fwd
-#endif
-
+#include "cuda/dev/ptx/bulk.h"
+#include "cuda/dev/ptx/mem.h"
+#include "cuda/dev/ptx/wgmma.h"
+#include "cuda/dev/tile/reg.h"
+#include "cuda/dev/tile/reg_max.h"
+#include "cuda/dev/tile/smem.h"
+#include "cuda/kern/attn/attn_fwd_load.h"
+#include "cuda/kern/attn/attn_fwd_shape.h"
+#include "cuda/kern/attn/attn_fwd_warpgroup.h"
+#include "cuda/kern/attn/attn_kv_stages.h"
+#include "cuda/kern/attn/attn_lse.h"
+#include "cuda/kern/attn/attn_results.h"
+#include "cuda/kern/attn/attn_scores.h"
+#include "cuda/kern/attn/attn_stretch_mask.h"
 #include "cuda/kern/attn/attn_tiles.h"
 
 /* ------------------------------------------------------------------ producer: one thread */
-typedef struct {
-  args a;
-  uint32_t sb;
-  uint32_t k, v; /* blocks of K loaded; resident: parity bits of the stages of K, of V */
-  int tiles;     /* records written */
-} loader;
-
-#include "cuda/kern/attn/attn_fwd_load.h"
-
 /* K runs ahead of V also into the next tile. Where tiles differ in length the next one is taken late, so that the
  * longest left goes to the block that is free first; its Q still arrives in time. Else after this tile's first block.
  * */
@@ -263,42 +157,19 @@ GA_DEV void producer(args a, uint32_t sb) {
 }
 
 /* ------------------------------------------------------------------ consumers */
-typedef struct {
-  args a;
-  uint32_t sb;
-  int w, wl, lane, g, q2;          /* warpgroup, warp in it, lane, lane / 4, 2 (lane % 4) */
-  uint32_t desc_q, desc_k, desc_v; /* wgmma descriptors (low words) of Q and of stage 0 */
-  uint32_t stage_k, parity_k;      /* the current K block's place in its ring; V's is one behind */
-  uint32_t block_k, block_v;       /* SKIP: blocks before that of K, before that of V, which say the same */
-  int tiles;                       /* records read */
-  int n, n_lo, mask_hi, mask_lo;   /* block whose S is next, and the current tile's limits */
-  int n_v;                         /* block whose PV is next */
-  int joins;                       /* parts: the current record goes on with the tile of the one before */
-  int keep_k, keep_v;              /* resident: blocks up to this one stay for the next tile */
-  uint32_t used_k, used_v;         /* resident: parity bits of the stages */
-} warpgroup;
-
-GA_DEV uint32_t tile_slot(const warpgroup *c, int back) {
-  return c->sb + OFF_TILE + ((c->tiles - back) % TILE_SLOTS) * TILE_BYTES;
-}
-
-#include "cuda/kern/attn/attn_kv_stages.h"
-#include "cuda/kern/attn/attn_pairs.h"
-#include "cuda/kern/attn/attn_stretch_mask.h"
-
 /* Warpgroups issue their products in turn (PINGPONG 1): every begin is matched by one end of the previous warpgroup,
  * never two. */
 GA_DEV void issue_begin(const warpgroup *c) {
-  if (PINGPONG == 1) bar_sync(1 + c->w, 256);
+  if (PINGPONG == 1) bar_sync(1 + c->at.w, 256);
 }
 GA_DEV void issue_end(const warpgroup *c) {
-  if (PINGPONG == 1) bar_arrive(1 + (c->w + 1) % WGS, 256);
+  if (PINGPONG == 1) bar_arrive(1 + (c->at.w + 1) % WGS, 256);
 }
 
 /* Blocks to the right of all this warpgroup's rows: their turns pass, K goes back unread, V when PV gets there. */
 GA_DEV void skip_blocks(warpgroup *c) {
   if (!SKIP || c->n < 0) return;
-  const int first = lds_i4(tile_slot(c, 1) + 32).w + c->w * 64; /* what the first row sees last */
+  const int first = lds_i4(tile_slot(c, 1) + 32).w + c->at.w * 64; /* what the first row sees last */
   const int seen = warp_uniform(imax(0, first + 63) / BN);
   c->mask_hi = warp_uniform(imax(0, first) / BN); /* as in tile_blocks */
   GA_ROLL for (; c->n > seen; c->n--, c->block_k++) {
@@ -311,7 +182,7 @@ GA_DEV void skip_blocks(warpgroup *c) {
 }
 /* Takes the next tile: its limits, and Q to registers. */
 GA_DEV void next_tile(warpgroup *c, uint32_t *q) {
-  mbar_wait(c->sb + OFF_QF + 8 * c->w, c->tiles & 1);
+  mbar_wait(c->at.sb + OFF_QF + 8 * c->at.w, c->tiles & 1);
   const uint32_t slot = tile_slot(c, 0);
   const ga_i4 x = lds_i4(slot), y = lds_i4(slot + 16);
   c->tiles++;
@@ -323,28 +194,28 @@ GA_DEV void next_tile(warpgroup *c, uint32_t *q) {
   if (CARRY) c->joins = warp_uniform(y.w) & 1;
   if (STRETCH && c->n >= 0) c->mask_lo = warp_uniform(imax(c->mask_lo, short_block(c, c->n) + 1));
   skip_blocks(c);
-  if (!FEATURES || c->n >= 0) /* else there is nothing, perhaps not even an old Q */
-    load_a(q, c->sb + OFF_Q + c->w * Q_BYTES, Q_PANEL, c->wl * 16, QREG, c->lane);
+  if (!EXTRAS || c->n >= 0) /* else there is nothing, perhaps not even an old Q */
+    load_a(q, c->at.sb + OFF_Q + c->at.w * Q_BYTES, Q_PANEL, c->at.wl * 16, QREG, c->at.lane);
   if (!QREG) return;
   const uint32_t done = loads_done(q, NQ, 4);
   if (Q_SMEM) return; /* the buffer goes back behind products that take these registers */
   warp_sync();
-  if (c->lane == 0) mbar_arrive(c->sb + OFF_QE + 8 * c->w + done);
+  if (c->at.lane == 0) mbar_arrive(c->at.sb + OFF_QE + 8 * c->at.w + done);
 }
 /* Zeros over the rows of V from `keep` on, in the block that PV comes to next: they are the next sequence's, or
  * anything that is left in a page, and 0 times NaN is NaN. All consumers share the work, and meet. */
 GA_DEV void zero_v(const warpgroup *c, int keep) {
-  const uint32_t v = c->sb + OFF_V + stage_v(c) * V_BYTES + (uint32_t)keep * PANEL_ROW_BYTES;
+  const uint32_t v = c->at.sb + OFF_V + stage_v(c) * V_BYTES + (uint32_t)keep * PANEL_ROW_BYTES;
   wait_v(c);
-  GA_ROLL for (int j = 0; j < PANELS_V; j++)
-      GA_ROLL for (int i = c->w * 128 + c->wl * 32 + c->lane; i < (BN - keep) * (PANEL_ROW_BYTES / 16); i += WGS * 128)
-          sts_i4(v + (uint32_t)(j * BLOCK_PANEL + i * 16), 0, 0, 0, 0);
+  GA_ROLL for (int j = 0; j < PANELS_V; j++) GA_ROLL for (int i = c->at.w * 128 + c->at.wl * 32 + c->at.lane;
+                                                          i < (BN - keep) * (PANEL_ROW_BYTES / 16); i += WGS * 128)
+      sts_i4(v + (uint32_t)(j * BLOCK_PANEL + i * 16), 0, 0, 0, 0);
   fence_async_smem();
   bar_sync(5, WGS * 128);
 }
 /* Behind the sequence's end, in the block that PV comes to first. */
 GA_DEV void clean_v(const warpgroup *c) {
-  if (!(c->a->features & (GA_KATTN_VARLEN | GA_KATTN_PAGED))) return;
+  if (!(c->at.a->features & (GA_KATTN_VARLEN | GA_KATTN_PAGED))) return;
   const int n_hi = lds_i4(tile_slot(c, 1)).w, rows_k = lds_i4(tile_slot(c, 1) + 32).y;
   const int keep = warp_uniform(imax(rows_k - n_hi * BN, 0));
   if (keep >= BN) return;
@@ -389,23 +260,16 @@ GA_DEV void finish_pv(const warpgroup *c, float *o, uint32_t *p) {
   release_v(c);
 }
 
-#include "cuda/kern/attn/attn_scores.h"
-
-/* Reference of the exponent from m (log2 units); a row that has seen nothing yet gets 0, so that 2^(-inf - 0) = 0. */
-GA_DEV void reference(const float *m, float *ref) {
-  ref[0] = m[0] == GA_NEG_INF ? 0.f : m[0];
-  ref[1] = m[1] == GA_NEG_INF ? 0.f : m[1];
-}
 /* Every warpgroup's exponentials follow the previous one's (PINGPONG 2). */
 GA_DEV void pingpong_wait(const warpgroup *c) {
-  if (PINGPONG == 2) bar_sync(1 + c->w, 256);
+  if (PINGPONG == 2) bar_sync(1 + c->at.w, 256);
 }
 GA_DEV void pingpong_signal(const warpgroup *c) {
-  if (PINGPONG == 2) bar_arrive(1 + (c->w + 1) % WGS, 256);
+  if (PINGPONG == 2) bar_arrive(1 + (c->at.w + 1) % WGS, 256);
 }
 /* A tile's first block: mask, row maxima m in log2 units, exponentials, partial sums l. */
 GA_DEV void softmax_first(const warpgroup *c, float *s, float *m, float *l, int n, int pingpong) {
-  const float f = log2_factor(c->a);
+  const float f = log2_factor(c->at.a);
   float ref[2];
   apply_features(c, s, n);
   apply_mask(c, s, n);
@@ -421,7 +285,7 @@ GA_DEV void softmax_first(const warpgroup *c, float *s, float *m, float *l, int 
 /* A block with the running maximum: new m, l and O factors (1 for rows that had seen nothing), exponentials, partial
  * sums. */
 GA_DEV void softmax_running(const warpgroup *c, float *s, float *m, float *l, float *factor, float *sum) {
-  const float f = log2_factor(c->a);
+  const float f = log2_factor(c->at.a);
   float x[2], ref[2];
   tile_row_max(s, BN, x);
   GA_UNROLL for (int i = 0; i < 2; i++) {
@@ -439,12 +303,12 @@ GA_DEV void softmax_running(const warpgroup *c, float *s, float *m, float *l, fl
  * far. All this runs under the products; the exponentials' unit, which divides and converts too, stays free: the
  * inverse is good to 12 %. */
 GA_DEV void move_limits(const warpgroup *c, const float *l, float *limit) {
-  const int keys = MASKED ? (c->mask_hi - c->n) * BN : c->a->rows_k - (c->n + 1) * BN; /* before block n */
-  const float n = __uint_as_float(0x4b000000u + (uint32_t)keys) - 8388608.f;           /* as a float, up to 2^23 */
+  const int keys = MASKED ? (c->mask_hi - c->n) * BN : c->at.a->rows_k - (c->n + 1) * BN; /* before block n */
+  const float n = __uint_as_float(0x4b000000u + (uint32_t)keys) - 8388608.f;              /* as a float, up to 2^23 */
   const float inverse = __uint_as_float(0x7ef311c7u - float_bits(n)) * (MOVES * BN);
   GA_UNROLL for (int i = 0; i < 2; i++) {
     float mean = l[i] * inverse;
-    if (CARRY && (c->joins || c->a->features & GA_KATTN_STATE_IN)) mean = fminf(mean, l[i]);
+    if (CARRY && (c->joins || c->at.a->features & GA_KATTN_STATE_IN)) mean = fminf(mean, l[i]);
     limit[i] = fminf(fmaxf(mean, 1.004f), SUM_LIMIT);
   }
   pin_f32(limit, 2);
@@ -466,16 +330,18 @@ GA_DEV void move_reference(float *s, float *m, float *l, float *factor, float *s
 /* This warp's 16 rows of S again, by warp-level products from the K stage still held: the same layout, so the caller
  * goes on as before. */
 GA_DEV void recompute_s(const warpgroup *c, float *s, const uint32_t *q) {
-  const uint32_t k0 = c->sb + OFF_K + stage_k(c) * K_BYTES;
+  const uint32_t k0 = c->at.sb + OFF_K + stage_k(c) * K_BYTES;
   GA_UNROLL for (int i = 0; i < NS; i++) s[i] = 0.f;
   RECOMPUTE_LOOP for (int k = 0; k < D / 16; k++) {
     uint32_t a[4], b[4];
     if (k >= QREG)
-      ldmatrix_x4(a, panel_chunk(c->sb + OFF_Q + c->w * Q_BYTES + (k / 4) * Q_PANEL,
-                                 (uint32_t)(c->wl * 16 + (c->lane & 15)), (uint32_t)((k % 4) * 2 + (c->lane >> 4))));
+      ldmatrix_x4(a, panel_chunk(c->at.sb + OFF_Q + c->at.w * Q_BYTES + (k / 4) * Q_PANEL,
+                                 (uint32_t)(c->at.wl * 16 + (c->at.lane & 15)),
+                                 (uint32_t)((k % 4) * 2 + (c->at.lane >> 4))));
     GA_UNROLL for (int j = 0; j < BN / 16; j++) { /* 16 rows of K: two 8-column groups of S */
-      ldmatrix_x4(b, panel_chunk(k0 + (k / 4) * BLOCK_PANEL, (uint32_t)(j * 16 + (c->lane & 7) + ((c->lane >> 4) << 3)),
-                                 (uint32_t)((k % 4) * 2 + ((c->lane >> 3) & 1))));
+      ldmatrix_x4(b, panel_chunk(k0 + (k / 4) * BLOCK_PANEL,
+                                 (uint32_t)(j * 16 + (c->at.lane & 7) + ((c->at.lane >> 4) << 3)),
+                                 (uint32_t)((k % 4) * 2 + ((c->at.lane >> 3) & 1))));
       MMA_WARP(s + 8 * j, k < QREG ? q + 4 * (k < QREG ? k : 0) : a, b[0], b[1]);
       MMA_WARP(s + 8 * j + 4, k < QREG ? q + 4 * (k < QREG ? k : 0) : a, b[2], b[3]);
     }
@@ -485,11 +351,9 @@ GA_DEV void to_p(const float *s, uint32_t *p) {
   GA_UNROLL for (int i = 0; i < NP; i++) p[i] = PACK(s[2 * i], s[2 * i + 1]);
 }
 
-#include "cuda/kern/attn/attn_results.h"
-
 /* ------------------------------------------------------------------ one block of the stream */
 /* Tiles go on from a state in memory. */
-GA_DEV int resumes(const warpgroup *c) { return CARRY && c->a->features & GA_KATTN_STATE_IN; }
+GA_DEV int resumes(const warpgroup *c) { return CARRY && c->at.a->features & GA_KATTN_STATE_IN; }
 /* A masked block: running maximum. turns: to a tile that goes on from a state; the old one's results leave. */
 GA_DEV void step_masked(warpgroup *c, float *s, float *o, uint32_t *p, float *m, float *l, int turns) {
   float factor[2], sum[2];
@@ -511,7 +375,7 @@ GA_DEV void step_masked(warpgroup *c, float *s, float *o, uint32_t *p, float *m,
  * exponentials above the wait for PV. */
 GA_DEV void step_free(warpgroup *c, float *s, float *o, uint32_t *p, const uint32_t *q, float *m, float *l,
                       const float *limit) {
-  const float f = log2_factor(c->a);
+  const float f = log2_factor(c->at.a);
   float sum[2];
   apply_features(c, s, c->n);
   tile_exp2(s, BN, f, m, sum);
@@ -596,7 +460,7 @@ GA_DEV void consume_flat(warpgroup *c) {
   start_pipeline(c, s, o, p, q, m, l);
   GA_ROLL for (;;) {
     const int edge = c->n == c->n_lo;
-    if (FEATURES && (CARRY ? first : !accumulate)) clean_v(c);
+    if (EXTRAS && (CARRY ? first : !accumulate)) clean_v(c);
     if (STRETCH) clean_stretch(c);
     if (edge)
       next_tile(c, q);
@@ -638,7 +502,7 @@ GA_DEV void consume_qsmem(warpgroup *c) {
   start_pipeline(c, s, o, p, q, m, l);
   GA_ROLL for (;;) {
     const int edge = c->n == c->n_lo;
-    if (FEATURES && (CARRY ? first : !accumulate)) clean_v(c);
+    if (EXTRAS && (CARRY ? first : !accumulate)) clean_v(c);
     if (STRETCH) clean_stretch(c);
     wait_v(c);
     issue_begin(c);
@@ -682,13 +546,14 @@ GA_DEV void consume_qsmem(warpgroup *c) {
 }
 GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane) {
   warpgroup c = {};
-  c.a = a, c.sb = sb, c.w = wg, c.wl = warp & 3, c.lane = lane, c.g = lane >> 2, c.q2 = (lane & 3) * 2;
+  c.at.a = a, c.at.sb = sb, c.at.w = wg, c.at.wl = warp & 3, c.at.lane = lane, c.at.g = lane >> 2;
+  c.at.q2 = (lane & 3) * 2;
   c.desc_q = desc_k_major(sb + OFF_Q + wg * Q_BYTES);
   c.desc_k = desc_k_major(sb + OFF_K);
   c.desc_v = desc_n_major(sb + OFF_V, BLOCK_PANEL);
   c.keep_k = c.keep_v = -1;
   c.block_v = ~0u;
-  if (PINGPONG && c.w == WGS - 1) bar_arrive(1, 256); /* warpgroup 0 starts */
+  if (PINGPONG && c.at.w == WGS - 1) bar_arrive(1, 256); /* warpgroup 0 starts */
   if (Q_SMEM)
     consume_qsmem(&c);
   else

@@ -3,9 +3,8 @@
 #define GA_CUDA_KERN_ATTN_ATTN_FWD_SM90A_H
 
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
+#include "cuda/kernel_names.h" /* made by tools/gen_kernels.py */
 #include "cuda/rt/cuda.h"
-
-typedef enum cuda_attn_mask { CUDA_ATTN_full, CUDA_ATTN_causal, CUDA_ATTN_window } cuda_attn_mask;
 
 /* A row's shape: see attn_fwd_sm90a.toml. */
 typedef struct cuda_attn_variant {

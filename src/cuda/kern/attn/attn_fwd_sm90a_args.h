@@ -4,7 +4,7 @@
 #define GA_CUDA_KERN_ATTN_ATTN_FWD_SM90A_ARGS_H
 #include "cuda/dev/tmap.h"
 
-/* Bits of ga_kargs_attn_fwd.features; kernels built without GA_P_FEATURES ignore them.
+/* Bits of ga_kargs_attn_fwd.features; kernels built without GA_P_EXTRAS ignore them.
  * VARLEN: q and o are packed; k and v too unless PAGED. STATE_*: (O, m, l) is read and joined, written instead of o and
  * lse. */
 enum {

@@ -2,6 +2,7 @@
  * of O is kept. */
 #pragma once
 #include "cuda/dev/ptx/num.h"
+#include "cuda/dev/tile/reg.h"
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 
 /* ln of a sum of exponentials: whole doublings apart from the rest, which is within [-1/2, 1/2]: 2 artanh((f - 1) / (f
@@ -24,3 +25,8 @@ GA_DEV float log_sum(const ga_kargs_attn_fwd *a, float ref, float l) {
 }
 /* Bits of a row's packed elements that stay: none where all weights were 0, whatever V holds. v: factor of O. */
 GA_DEV uint32_t keep_bits(float v) { return v == 0.f ? 0u : ~0u; }
+/* Reference of the exponent from m (log2 units); a row that has seen nothing yet gets 0, so that 2^(-inf - 0) = 0. */
+GA_DEV void reference(const float *m, float *ref) {
+  ref[0] = m[0] == GA_NEG_INF ? 0.f : m[0];
+  ref[1] = m[1] == GA_NEG_INF ? 0.f : m[1];
+}

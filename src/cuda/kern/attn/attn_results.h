@@ -1,82 +1,50 @@
-/* Part of attn_fwd_sm90a.cu, which includes it after its consumers: O and the log-sum-exp on their way out. */
-/* ------------------------------------------------------------------ results */
-/* What of a tile's record its results need. */
-typedef struct {
-  int row0, head, batch, rows_q, start_q;
-} tile_coord;
-GA_DEV tile_coord tile_coord_of(uint32_t a) {
-  const ga_i4 x = lds_i4(a), z = lds_i4(a + 32);
-  const tile_coord t = {x.x, x.y, x.z, z.x, z.z};
-  return t;
-}
-/* The query of this lane's row h, given that of its first one. */
-GA_DEV int query_of(const warpgroup *c, const tile_coord *t, int first, int h) {
-  return PACKS ? row_query(c, t->row0, h) : first + 8 * h;
-}
-/* The row is one of a query that there is. */
-GA_DEV int row_in(const warpgroup *c, const tile_coord *t, int first, int h) {
-  return (!PACKS || wg_query(c, h) < c->a->wg_queries) && query_of(c, t, first, h) < t->rows_q;
-}
-/* Its place in lse, m and l. */
+/* Results of attn_fwd_sm90a.cu: O and the log-sum-exp on their way out. */
+#pragma once
+#include "cuda/dev/ptx/bulk.h"
+#include "cuda/dev/tile/quad.h"
+#include "cuda/dev/tile/reg.h"
+#include "cuda/kern/attn/attn_fwd_warpgroup.h"
+#include "cuda/kern/attn/attn_lse.h"
+#include "cuda/kern/attn/attn_store.h"
+#include "cuda/kern/attn/attn_tiles.h"
+
+/* The place of this lane's row h in lse, m and l. */
 GA_DEV int64_t row_at(const warpgroup *c, const tile_coord *t, int first, int h) {
-  const int before = FEATURES && c->a->lse_stride_batch == 0 ? t->start_q : 0;
-  return t->batch * c->a->lse_stride_batch + row_head(c, t->head, h) * c->a->lse_stride_head + before +
-         query_of(c, t, first, h);
+  const int before = EXTRAS && c->at.a->lse_stride_batch == 0 ? t->start_q : 0;
+  return t->batch * c->at.a->lse_stride_batch + row_head(&c->at, t->head, h) * c->at.a->lse_stride_head + before +
+         query_of(&c->at, t, first, h);
 }
 /* 16 rows of O of this warp to shared memory, then one bulk store per panel. The previous tile's store
  * has had a whole tile to finish. */
 GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const tile_coord *t) {
-  const uint32_t so = c->sb + OFF_O + c->w * O_BYTES + c->wl * PANELS_V * O_PANEL;
+  const uint32_t so = c->at.sb + OFF_O + c->at.w * O_BYTES + c->at.wl * PANELS_V * O_PANEL;
   const uint32_t k0 = keep_bits(v[0]), k1 = keep_bits(v[1]);
-  if (c->lane == 0) bulk_wait_read();
+  if (c->at.lane == 0) bulk_wait_read();
   warp_sync();
   GA_UNROLL for (int j = 0; j < DV / 16; j++) stmatrix_x4(
-      panel_chunk(so + (j / 4) * O_PANEL, (uint32_t)(c->lane & 15), (uint32_t)((j % 4) * 2 + (c->lane >> 4))),
+      panel_chunk(so + (j / 4) * O_PANEL, (uint32_t)(c->at.lane & 15), (uint32_t)((j % 4) * 2 + (c->at.lane >> 4))),
       PACK(o[8 * j] * v[0], o[8 * j + 1] * v[0]) & k0, PACK(o[8 * j + 2] * v[1], o[8 * j + 3] * v[1]) & k1,
       PACK(o[8 * j + 4] * v[0], o[8 * j + 5] * v[0]) & k0, PACK(o[8 * j + 6] * v[1], o[8 * j + 7] * v[1]) & k1);
   fence_async_smem(); /* stmatrix before the copy engine's reads */
   warp_sync();
-  if (c->lane == 0) {
-    GA_UNROLL for (int i = 0; i < PANELS_V; i++)
-        bulk_store_4d(&c->a->o, so + i * O_PANEL, i * PANEL_COLS, t->row0 + c->w * 64 + c->wl * 16, t->head, t->batch);
+  if (c->at.lane == 0) {
+    GA_UNROLL for (int i = 0; i < PANELS_V; i++) bulk_store_4d(
+        &c->at.a->o, so + i * O_PANEL, i * PANEL_COLS, t->row0 + c->at.w * 64 + c->at.wl * 16, t->head, t->batch);
     bulk_commit();
-  }
-}
-/* O straight from registers, 16 bytes per lane; only rows of this sequence and columns that exist are written. */
-GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, const tile_coord *t) {
-  args a = c->a;
-  const int row = row_query(c, t->row0, 0), q = c->lane & 3;
-  const int batch = FEATURES && (a->features & GA_KATTN_VARLEN) ? 0 : t->batch;
-  char *base = (char *)a->o_base + 2 * (batch * a->o_stride_batch + row_head(c, t->head, 0) * a->o_stride_head +
-                                        (int64_t)(t->start_q + row) * a->o_stride_row + 8 * q);
-  const int64_t next = PACKS ? (row_head(c, 0, 1) - row_head(c, 0, 0)) * a->o_stride_head +
-                                   (wg_query(c, 1) - wg_query(c, 0)) * a->o_stride_row
-                             : 8 * a->o_stride_row; /* from the lane's first row to its second */
-  GA_UNROLL for (int j = 0; j < DV / 32; j++) {
-    uint32_t x[4], y[4];
-    GA_UNROLL for (int i = 0; i < 4; i++) {
-      x[i] = PACK(o[16 * j + 4 * i] * v[0], o[16 * j + 4 * i + 1] * v[0]) & keep_bits(v[0]);
-      y[i] = PACK(o[16 * j + 4 * i + 2] * v[1], o[16 * j + 4 * i + 3] * v[1]) & keep_bits(v[1]);
-    }
-    quad_transpose(x, q);
-    quad_transpose(y, q);
-    const int in = 32 * j + 8 * q < a->cols_v;
-    if (in && row_in(c, t, row, 0)) stg_u4(base + 64 * j, x[0], x[1], x[2], x[3]);
-    if (in && row_in(c, t, row, 1)) stg_u4(base + 2 * next + 64 * j, y[0], y[1], y[2], y[3]);
   }
 }
 /* The current tile goes on from what earlier launches carried here: its first block is not its first. One lane of a row
  * has l. */
 GA_DEV void load_state(const warpgroup *c, float *o, float *m, float *l) {
-  args a = c->a;
+  args a = c->at.a;
   const tile_coord t = tile_coord_of(tile_slot(c, 1));
-  const int row = row_query(c, t.row0, 0);
+  const int row = row_query(&c->at, t.row0, 0);
   GA_UNROLL for (int h = 0; h < 2; h++) {
-    const int in = row_in(c, &t, row, h);
+    const int in = row_in(&c->at, &t, row, h);
     const int64_t r = row_at(c, &t, row, h);
-    const float *o0 = a->state_o + r * a->cols_v + c->q2;
+    const float *o0 = a->state_o + r * a->cols_v + c->at.q2;
     m[h] = in ? ldg_f32(a->state_m + r) : GA_NEG_INF;
-    l[h] = in && (c->lane & 3) == 0 ? ldg_f32(a->state_l + r) : 0.f;
+    l[h] = in && (c->at.lane & 3) == 0 ? ldg_f32(a->state_l + r) : 0.f;
     GA_UNROLL for (int j = 0; j < DV / 8; j++) GA_UNROLL for (int e = 0; e < 2; e++) o[4 * j + 2 * h + e] =
         in && 8 * j < a->cols_v ? ldg_f32(o0 + 8 * j + e) : 0.f;
   }
@@ -84,13 +52,13 @@ GA_DEV void load_state(const warpgroup *c, float *o, float *m, float *l) {
 /* The state of the tile's rows, for later launches. */
 GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, const float *l, const tile_coord *t,
                         int row) {
-  args a = c->a;
+  args a = c->at.a;
   warp_sync(); /* the four lanes of a row have read m */
   GA_UNROLL for (int h = 0; h < 2; h++) {
     const int64_t r = row_at(c, t, row, h);
-    float *o0 = a->state_o + r * a->cols_v + c->q2;
-    if (!row_in(c, t, row, h)) continue;
-    if ((c->lane & 3) == 0) {
+    float *o0 = a->state_o + r * a->cols_v + c->at.q2;
+    if (!row_in(&c->at, t, row, h)) continue;
+    if ((c->at.lane & 3) == 0) {
       stg_f32(a->state_m + r, m[h]);
       stg_f32(a->state_l + r, l[h]);
     }
@@ -110,8 +78,8 @@ enum {
 static_assert(!SPLITS || DV / 8 % GROUP == 0, "whole groups of O");
 /* This lane's part of its warp's split 0. */
 GA_DEV float *split_rows(const warpgroup *c, int tile) {
-  const int64_t warp = ((int64_t)tile * WGS + c->w) * 4 + c->wl;
-  return c->a->partial + warp * c->a->splits * SPLIT_FLOATS + c->lane * LANE_FLOATS;
+  const int64_t warp = ((int64_t)tile * WGS + c->at.w) * 4 + c->at.wl;
+  return c->at.a->partial + warp * c->at.a->splits * SPLIT_FLOATS + c->at.lane * LANE_FLOATS;
 }
 GA_DEV void store_split(float *at, const float *o, const float *m, const float *l) {
   const float sums[4] = {m[0], m[1], l[0], l[1]};
@@ -145,14 +113,14 @@ GA_DEV void add_group(const float *at, float *o, float *l, const float *top, int
 /* Leaves a split's rows in memory; the warp that comes last to its 16 rows of the tile has all of them in o, m, l then,
  * added up in the order of the splits, whoever it is. Returns whether this is that warp. */
 GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const tile_coord *t, int split, int pieces) {
-  args a = c->a;
+  args a = c->at.a;
   const int tile = (t->batch * a->heads_q + t->head) * a->tiles_per_head + t->row0 / tile_queries(a);
-  int32_t *count = a->counter + 2 + (tile * WGS + c->w) * 4 + c->wl;
+  int32_t *count = a->counter + 2 + (tile * WGS + c->at.w) * 4 + c->at.wl;
   float *at = split_rows(c, tile);
   store_split(at + split * SPLIT_FLOATS, o, m, l);
   warp_sync();
   int before = 0;
-  if (c->lane == 0) {
+  if (c->at.lane == 0) {
     fence_device(); /* the warp's writes, which warp_sync has brought here */
     before = atomic_add_i32(count, 1);
     fence_device();
@@ -160,7 +128,7 @@ GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const t
   before = warp_uniform(before);
   warp_sync(); /* what lane 0 has seen, all have */
   if (before != pieces - 1) return 0;
-  if (c->lane == 0) stg_i32(count, 0); /* as the next launch expects it */
+  if (c->at.lane == 0) stg_i32(count, 0); /* as the next launch expects it */
   float top[2] = {GA_NEG_INF, GA_NEG_INF};
   GA_ROLL for (int s = 0; s < pieces; s += AT_ONCE) {
     float sums[AT_ONCE][4];
@@ -179,7 +147,7 @@ GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const t
 GA_DEV void add_sink(const warpgroup *c, const tile_coord *t, const float *m, float *ref, float *l, float *v) {
   GA_UNROLL for (int i = 0; i < 2; i++) {
     if (m[i] == GA_NEG_INF) continue;
-    const float sink = ldg_f32(c->a->sink + row_head(c, t->head, i)) * LOG2E;
+    const float sink = ldg_f32(c->at.a->sink + row_head(&c->at, t->head, i)) * LOG2E;
     const float top = fmaxf(ref[i], sink);
     v[i] = ex2(ref[i] - top);
     l[i] = l[i] * v[i] + ex2(sink - top);
@@ -188,9 +156,9 @@ GA_DEV void add_sink(const warpgroup *c, const tile_coord *t, const float *m, fl
 }
 /* Divides O by the row sums and writes O and lse of the tile `back` records ago. */
 GA_DEV void epilogue(const warpgroup *c, float *o, float *m, float *l, int back) {
-  args a = c->a;
+  args a = c->at.a;
   const tile_coord t = tile_coord_of(tile_slot(c, back));
-  const int row = row_query(c, t.row0, 0);
+  const int row = row_query(&c->at, t.row0, 0);
   float v[2] = {1.f, 1.f}, ref[2];
   l[0] = quad_sum(l[0]);
   l[1] = quad_sum(l[1]);
@@ -202,13 +170,13 @@ GA_DEV void epilogue(const warpgroup *c, float *o, float *m, float *l, int back)
     return;
   }
   reference(m, ref);
-  if (FEATURES && (a->features & GA_KATTN_SINK)) add_sink(c, &t, m, ref, l, v);
+  if (EXTRAS && (a->features & GA_KATTN_SINK)) add_sink(c, &t, m, ref, l, v);
   GA_UNROLL for (int i = 0; i < 2; i++) v[i] = l[i] == 0.f ? 0.f : v[i] * rcp(l[i]);
-  if (a->lse && (c->lane & 3) == 0) GA_UNROLL
+  if (a->lse && (c->at.lane & 3) == 0) GA_UNROLL
     for (int h = 0; h < 2; h++)
-      if (row_in(c, &t, row, h)) stg_f32(a->lse + row_at(c, &t, row, h), log_sum(a, ref[h], l[h]));
+      if (row_in(&c->at, &t, row, h)) stg_f32(a->lse + row_at(c, &t, row, h), log_sum(a, ref[h], l[h]));
   if (STORE_REG)
-    store_direct(c, o, v, &t);
+    store_direct(&c->at, o, v, &t);
   else
     store_bulk(c, o, v, &t);
 }

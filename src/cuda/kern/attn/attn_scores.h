@@ -1,6 +1,9 @@
-/* Part of attn_fwd_sm90a.cu, which includes it before its softmax: what S becomes by soft-cap, alibi and mask. */
+/* What S becomes by soft-cap, alibi and mask (attn_fwd_sm90a.cu). */
+#pragma once
+#include "cuda/kern/attn/attn_stretch_mask.h"
+
 /* Factor from S to log2 units; with features S is brought there first. */
-GA_DEV float log2_factor(args a) { return FEATURES ? 1.f : a->scale_log2; }
+GA_DEV float log2_factor(args a) { return EXTRAS ? 1.f : a->scale_log2; }
 /* tanh to 2^-22: the series where the difference of exponentials would cancel (tanh.approx is good to 2^-11 only). */
 GA_DEV float tanh_accurate(float x) {
   const float z = x * x, wide = 1.f - 2.f * rcp(ex2(fabsf(x) * (2.f * LOG2E)) + 1.f);
@@ -9,8 +12,8 @@ GA_DEV float tanh_accurate(float x) {
 }
 /* Soft-cap and alibi of block n. */
 GA_DEV void apply_features(const warpgroup *c, float *s, int n) {
-  if (!FEATURES) return;
-  args a = c->a;
+  if (!EXTRAS) return;
+  args a = c->at.a;
   if (a->features & GA_KATTN_SOFTCAP) {
     const float in = a->softcap_in, out = a->softcap_out;
     GA_UNROLL for (int i = 0; i < NS; i++) s[i] = tanh_accurate(s[i] * in) * out;
@@ -22,8 +25,8 @@ GA_DEV void apply_features(const warpgroup *c, float *s, int n) {
   if (a->features & GA_KATTN_ALIBI) {
     const int head = lds_i4(tile_slot(c, 1)).y, column = lds_i4(tile_slot(c, 1) + 32).w;
     GA_UNROLL for (int h = 0; h < 2; h++) {
-      const float slope = ldg_f32(a->slope + row_head(c, head, h)) * LOG2E;
-      const float x0 = (float)(n * BN + c->q2 - row_query(c, column, h));
+      const float slope = ldg_f32(a->slope + row_head(&c->at, head, h)) * LOG2E;
+      const float x0 = (float)(n * BN + c->at.q2 - row_query(&c->at, column, h));
       GA_UNROLL for (int i = 0; i < NS / 2; i++) s[4 * (i / 2) + 2 * h + i % 2] +=
           slope * (x0 + (float)(8 * (i / 2) + i % 2));
     }
@@ -37,13 +40,13 @@ GA_DEV void apply_mask(const warpgroup *c, float *s, int n) {
   }
   const ga_i4 t = lds_i4(tile_slot(c, 1) + 32); /* rows_q, rows_k, start_q, column */
   const int base = n * BN, last = t.y - 1 - base;
-  const int at0 = row_query(c, t.w, 0) - base, at1 = PACKS ? row_query(c, t.w, 1) - base : at0 + 8;
-  const int right = WINDOW ? c->a->window_right : 0;
+  const int at0 = row_query(&c->at, t.w, 0) - base, at1 = PACKS ? row_query(&c->at, t.w, 1) - base : at0 + 8;
+  const int right = WINDOW ? c->at.a->window_right : 0;
   int hi0 = last, hi1 = last;
   if (MASKED) {
     hi0 = imin(hi0, at0 + right);
     hi1 = imin(hi1, at1 + right);
   }
-  if (MASKED || last < BN - 1) tile_mask_above(s, BN, hi0, hi1, c->q2);
-  if (WINDOW) tile_mask_below(s, BN, at0 - c->a->window_left, at1 - c->a->window_left, c->q2);
+  if (MASKED || last < BN - 1) tile_mask_above(s, BN, hi0, hi1, c->at.q2);
+  if (WINDOW) tile_mask_below(s, BN, at0 - c->at.a->window_left, at1 - c->at.a->window_left, c->at.q2);
 }

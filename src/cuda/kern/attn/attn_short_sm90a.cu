@@ -12,13 +12,14 @@
  *           attn_fwd_sm90a.cu. When a row is done its sum is looked at; where it is not in (2^-60, 2^60), NaN
  *           included, the warp does its 16 rows once more with a running maximum, by warp-level products. Exact either
  *           way.
- * BARRIERS  name     arrivals    waiter            orders
- *           q_full   1+tx        its warpgroup     TMA write of 64 rows of Q -> wgmma read; RESIDENT 1: two buffers
- *           k_full   1+tx        all               TMA write of K[n] -> wgmma read
- *           v_full   1+tx        all               TMA write of V[n] -> wgmma read
- *           done     warps       the last arrival  reads of K and V -> the next unit's TMA writes (RESIDENT 1)
- *           turn w   named 1+w   warpgroup w       its turn to issue products (PINGPONG 1)
- *           Q's buffer is taken again once the next pass's first product, which needs all four warps, is complete.
+ * BARRIERS  name          arrivals   waiter          orders
+ *           q_full[b][w]  1+tx       warpgroup w     TMA write of 64 rows of Q -> wgmma read; b: of two buffers
+ *                                                    (RESIDENT 1). A buffer is taken again once the next pass's first
+ *                                                    product, which needs all four warps, is complete
+ *           k_full[n]     1+tx       all             TMA write of K[n] -> wgmma read
+ *           v_full[n]     1+tx       all             TMA write of V[n] -> wgmma read
+ *           done          warps      last to arrive  reads of K and V -> the next unit's TMA writes (RESIDENT 1)
+ *           turn w        named 1+w  warpgroup w     its turn to issue products (PINGPONG 1)
  * BUDGET    2 BM threads, 65536 / (2 BM BLOCKS) registers; smem: OFF_*
  * LATENCY   A grid of one wave lasts two to five microseconds, so what stands between launches counts: everything that
  *           does not touch the inputs comes before grid_dependency_wait, under the end of the grid before; dependents
@@ -51,7 +52,7 @@
 #error "GA_P_DV: head dim of v and o, padded: 64"
 #endif
 #ifndef GA_P_MASK
-#error "GA_P_MASK: full or causal"
+#error "GA_P_MASK: GA_P_MASK_FULL or GA_P_MASK_CAUSAL"
 #endif
 #ifndef GA_P_BM
 #error "GA_P_BM: rows of Q per tile: 64 per warpgroup"
@@ -76,12 +77,11 @@
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
-#define GA_MASK_full   0
-#define GA_MASK_causal 1
-#define GA_DT_bf16     0
+#define GA_DT_bf16 0
+#define GA_DT_f16  1
 
 enum {
-  CAUSAL = GA_CAT(GA_MASK_, GA_P_MASK),
+  CAUSAL = GA_P_MASK == GA_P_MASK_CAUSAL,
   BF16 = GA_CAT(GA_DT_, GA_P_DTYPE) == GA_DT_bf16, /* f16 has not the range */
   D = GA_P_D,
   DV = GA_P_DV,
@@ -465,12 +465,6 @@ GA_DEV void recompute_s(const worker *c, float *s, int n) {
       MMA_WARP(s + 8 * j + 4, q, b[2], b[3]);
     }
   }
-}
-/* Reference of the exponent from the row maximum m (log2 units); a row that has seen nothing yet gets 0, so that
- * 2^(-inf - 0) = 0. */
-GA_DEV void reference(const float *m, float *ref) {
-  ref[0] = m[0] == GA_NEG_INF ? 0.f : m[0];
-  ref[1] = m[1] == GA_NEG_INF ? 0.f : m[1];
 }
 /* A block with a running maximum: m, exponentials, l and O brought to it. */
 GA_DEV void add_running(const worker *c, float *s, float *o, float *m, float *l) {

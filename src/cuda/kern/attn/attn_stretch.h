@@ -1,4 +1,6 @@
-/* Part of attn_tiles.h: which stretch of keys a block is of, and where a position is among blocks. */
+/* Stretches of keys: which of them a block is of, and where a position is among blocks. */
+#pragma once
+#include "cuda/kern/attn/attn_shape.h"
 #include "cuda/kern/attn/attn_stretch_args.h"
 
 GA_DEV const ga_kargs_attn_stretch *stretch_args(args a) { return (const ga_kargs_attn_stretch *)a; }

@@ -1,4 +1,4 @@
-/* Arguments of rows of attn_fwd_sm90a.cu that are compiled for stretches (GA_P_FEATURES 16). C11 and CUDA C. */
+/* Arguments of rows of attn_fwd_sm90a.cu that are compiled for stretches (GA_P_STRETCHES). C11 and CUDA C. */
 #ifndef GA_CUDA_KERN_ATTN_ATTN_STRETCH_ARGS_H
 #define GA_CUDA_KERN_ATTN_ATTN_STRETCH_ARGS_H
 

@@ -1,13 +1,20 @@
-/* Part of attn_fwd_sm90a.cu, which includes it once its warpgroups are known: masks of stretches, by position. */
+/* Masks of stretches, by position. */
+#pragma once
+#include "cuda/dev/ptx/mem.h"
+#include "cuda/dev/tile/reg.h"
+#include "cuda/kern/attn/attn_fwd_warpgroup.h"
+#include "cuda/kern/attn/attn_pairs.h"
+#include "cuda/kern/attn/attn_stretch.h"
+
 /* Keys from block n on of the stretch that it is of; BN or more: the block is full. */
 GA_DEV int stretch_keys(const warpgroup *c, int n) {
-  const ga_kargs_attn_stretch *x = stretch_args(c->a);
+  const ga_kargs_attn_stretch *x = stretch_args(c->at.a);
   const int i = stretch_of_block(x, lds_i4(tile_slot(c, 1) + 16).w, n);
   return x->kv[i].rows - (n - x->kv[i].block) * BN;
 }
 /* The highest block up to n that a stretch of the tile's document ends in before the block does; else -1. */
 GA_DEV int short_block(const warpgroup *c, int n) {
-  const ga_kargs_attn_stretch *x = stretch_args(c->a);
+  const ga_kargs_attn_stretch *x = stretch_args(c->at.a);
   const int documents = lds_i4(tile_slot(c, 1) + 16).w;
   GA_ROLL for (int i = stretch_of_block(x, documents, n); i >= (documents & 0xffff); i--) {
     const int last = x->kv[i].block + x->kv[i].rows / BN;
@@ -17,10 +24,10 @@ GA_DEV int short_block(const warpgroup *c, int n) {
 }
 /* This lane's rows are of queries 8 positions apart; a block is of one stretch. */
 GA_DEV void mask_stretch(const warpgroup *c, float *s, int n) {
-  const ga_kargs_attn_stretch *x = stretch_args(c->a);
+  const ga_kargs_attn_stretch *x = stretch_args(c->at.a);
   const int i = stretch_of_block(x, lds_i4(tile_slot(c, 1) + 16).w, n), before = (n - x->kv[i].block) * BN;
   const int last = x->kv[i].rows - before - 1;
-  const int at = row_query(c, lds_i4(tile_slot(c, 1) + 32).w, 0) - x->kv[i].position - before;
-  tile_mask_above(s, BN, imin(last, at + c->a->window_right), imin(last, at + 8 + c->a->window_right), c->q2);
-  tile_mask_below(s, BN, at - c->a->window_left, at + 8 - c->a->window_left, c->q2);
+  const int at = row_query(&c->at, lds_i4(tile_slot(c, 1) + 32).w, 0) - x->kv[i].position - before;
+  tile_mask_above(s, BN, imin(last, at + c->at.a->window_right), imin(last, at + 8 + c->at.a->window_right), c->at.q2);
+  tile_mask_below(s, BN, at - c->at.a->window_left, at + 8 - c->at.a->window_left, c->at.q2);
 }

@@ -1,5 +1,7 @@
-/* Part of attn_fwd_sm90a.cu, which includes it once its constants are known: which rows and blocks of K and V a tile
- * takes, and in what order tiles come. */
+/* Tiles: which rows and blocks of K and V a tile takes, and in what order tiles come. */
+#pragma once
+#include "cuda/dev/ptx/mem.h"
+#include "cuda/kern/attn/attn_shape.h"
 #include "cuda/kern/attn/attn_stretch.h"
 
 /* One tile's work, written by the producer to a ring of TILE_SLOTS records and read by the consumers at tile edges.
@@ -23,8 +25,6 @@ GA_DEV void tile_put(uint32_t a, const tile *t) {
   sts_i4(a + 16, t->n_lo, t->mask_hi, t->mask_lo, CARRY ? t->joins | t->split << 1 | t->pieces << 16 : t->keep);
   sts_i4(a + 32, t->rows_q, t->rows_k, t->start_q, t->column);
 }
-GA_DEV int imin(int a, int b) { return a < b ? a : b; }
-GA_DEV int imax(int a, int b) { return a > b ? a : b; }
 
 /* The block range of the tile of queries from row0 on; returns whether it has a column that is seen. At least one
  * block, so that a row that sees nothing is written too. The block of the first row's last column counts as masked even
@@ -120,7 +120,7 @@ GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
   t->start_k =
       CARRY && a->rows_k == 0; /* a box outside of the map: no keys, and what it holds would be weighed by 0 in O */
   t->part = t->joins = 0;
-  if (FEATURES) tile_sequence(a, t);
+  if (EXTRAS) tile_sequence(a, t);
   if (STRETCH) {
     tile_of_stretch(a, t, m);
     return 1;
@@ -169,14 +169,14 @@ GA_DEV work tile_next(args a, int *i, int *sub, uint32_t slot, int first) {
     if (*i < a->tiles) takes = tile_decode(a, *i, *sub, &t);
     if (takes) tile_put(slot, &t);
     const work k = {t.head / a->group,
-                    FEATURES && (a->features & GA_KATTN_VARLEN) && !(PAGES && (a->features & GA_KATTN_PAGED)) ? 0
-                                                                                                              : t.batch,
+                    EXTRAS && (a->features & GA_KATTN_VARLEN) && !(PAGES && (a->features & GA_KATTN_PAGED)) ? 0
+                                                                                                            : t.batch,
                     t.n_hi,
                     t.n_lo,
                     PAGES && (a->features & GA_KATTN_PAGED) ? t.rows_k : t.start_k,
                     !KV_RESIDENT || *sub == 0,
                     t.part};
     if (KV_RESIDENT || CARRY) *sub = *sub + 1 < subs ? *sub + 1 : 0;
-    if (takes && (!FEATURES || t.n_hi < 0 || t.row0 < t.rows_q)) return k;
+    if (takes && (!EXTRAS || t.n_hi < 0 || t.row0 < t.rows_q)) return k;
   }
 }

@@ -67,7 +67,7 @@ typedef struct {
   int32_t heads_per_section;         /* causal order: longest tiles first inside a section of this many KV heads, */
   int32_t heads_last;                /* the last of which has as many as these */
   int32_t window_left, window_right; /* row i sees columns i + rows_k - rows_q - left .. + right */
-  int32_t features;                  /* GA_KATTN_*, kernels built without GA_P_FEATURES ignore them */
+  int32_t features;                  /* GA_KATTN_*, kernels built without GA_P_EXTRAS ignore them */
   int32_t cols_k, cols_v;            /* dims in memory, multiples of 8 */
   int32_t out_f32;                   /* gradients are f32 */
   int32_t add_dq, add_dkv;           /* are added to what dq holds, and dk and dv */

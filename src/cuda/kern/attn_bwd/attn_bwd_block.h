@@ -1,6 +1,7 @@
-/* Part of attn_bwd_sm90a.cu and attn_bwd_kv_resident_sm90a.cu, where one block makes dK, dV and dQ of a tile: sizes,
+/* attn_bwd_sm90a.cu and attn_bwd_kv_resident_sm90a.cu, where one block makes dK, dV and dQ of a tile: sizes,
  * registers and forms of products that follow from a row's parameters. */
 #pragma once
+#include "cuda/dev/ptx/wgmma.h"
 #include "cuda/kern/attn_bwd/attn_bwd_shape.h"
 
 enum {
@@ -34,7 +35,7 @@ static_assert(BM == 64 ? D == 64 || D == 128 : BM == 128 && D == 64,
               "a warpgroup's part of dQ is one wgmma wide and lies in one panel");
 
 /* Registers per thread after launch: 504 to share. The producer's grow with what features cost. */
-#if GA_P_FEATURES && GA_P_D < 128
+#if GA_P_EXTRAS && GA_P_D < 128
 #define REGS_PRODUCER 56
 #define REGS_CONSUMER 224
 #else

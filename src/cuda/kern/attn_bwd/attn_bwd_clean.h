@@ -1,7 +1,11 @@
-/* Part of the attention backward kernels of sm_90a, included behind attn_bwd_tiles.h: zeros over the rows of packed
- * sequences' tiles that lie behind a sequence's end. They are the next sequence's, or nobody's and may be anything;
- * their weights are 0, and 0 times NaN is NaN. All consumers of a block share the work, and meet. */
+/* The backward kernels of sm_90a: zeros over the rows of packed sequences' tiles that lie behind a sequence's end. They
+ * are the next sequence's, or nobody's and may be anything; their weights are 0, and 0 times NaN is NaN. All consumers
+ * of a block share the work, and meet. */
 #pragma once
+#include "cuda/dev/ptx/barrier.h"
+#include "cuda/dev/ptx/bulk.h"
+#include "cuda/dev/ptx/mem.h"
+#include "cuda/kern/attn_bwd/attn_bwd_warpgroup.h"
 
 /* Rows `keep` .. `rows` - 1 of each panel. No loop: products may be under way. */
 GA_DEV void clear_rows(uint32_t at, int panels, int rows, int keep) {

@@ -7,44 +7,46 @@
  *           (cuda/kern/attn_bwd/attn_bwd_args.h)
  * SCHEDULE  each block: 1 producer thread + 2 consumer warpgroups of 64 rows of K and V. Step i of a warpgroup, a line
  *           a wait:
- *           block 0   issue S(i), dQ(i-2); wait S                  block 1   issue dP(i), dQ(i-1); wait dP
- *                     in turn with the other: exponentials                   wait for P(i): dS(i), to registers and
- *                     shared memory
- *                     send P(i); issue dV += P dO; wait dQ                   issue dK += dS Q; wait dQ
- *                     add dQ(i-2) to the workspace                           add dQ(i-1); block 1's third thread sends
- *                     dS(i)
+ *           block 0   issue S(i), dQ(i-2); wait S
+ *                     in turn with the other warpgroup: exponentials; send P(i); issue dV += P dO; wait dQ
+ *                     add dQ(i-2) to the workspace
+ *           block 1   issue dP(i), dQ(i-1); wait dP
+ *                     wait for P(i): dS(i), to registers and shared memory; issue dK += dS Q; wait dQ
+ *                     add dQ(i-1); block 1's third thread sends dS(i)
  *           A block uses Q(i) once and dO(i) once a step: dO needs no second stage, Q has one so that block 0 may be a
  *           step ahead
- * BARRIERS  name     arrivals       waiter       orders
- *           main     1+tx           consumers    TMA writes of K (V, the other part of K) -> wgmma reads
- *           q_full   1+tx           consumers    TMA write, half from each block, of Q[s], stat[s] -> wgmma reads,
- *                                                ld.shared
- *           q_empty  4 (both's wgs) producer     reads of Q[s] and stat[s] in both blocks -> next TMA write into both
- *           o_full, o_empty 1+tx, 2              the same of this block's dO
- *           p_full   1+tx, a wg     block 1      st.async of P(i) -> ld.shared
- *           p_empty  2 (1's wgs)    block 0      dQ(i-2) has read the buffer, as has its copy to block 0 (ds_full) ->
- *                                                P(i)
- *           ds_own   8 (warps)      block 1      stmatrix of dS(i) -> wgmma reads, copy to block 0
- *           ds_full  1+tx           block 0      copy of dS(i) -> wgmma reads
- *           ds_empty 2 (0's wgs)    copier       dQ(i-2) has read the buffer -> copy of dS(i)
- *           turn     named 2, 3     block 0      exponentials exclude each other
- *           cluster  at the start: barriers exist; at the end: no access to a block that has gone
+ * BARRIERS  name          arrivals        waiter         orders
+ *           main          1+tx            consumers      TMA writes of K (V, the other part of K) -> wgmma reads
+ *           q_full[s]     1+tx            consumers      TMA write, half from each block, of Q[s], stat[s] -> wgmma
+ *                                                        reads, ld.shared
+ *           q_empty[s]    4 (both's wgs)  producer       reads of Q[s] and stat[s] in both blocks -> next TMA write
+ *                                                        into both
+ *           o_full        1+tx            consumers      TMA write of this block's dO -> wgmma reads
+ *           o_empty       2 (wgs)         producer       wgmma reads of dO -> next TMA write
+ *           p_full[b][w]  1+tx            block 1, wg w  st.async of P(i) -> ld.shared
+ *           p_empty[b]    2 (1's wgs)     block 0        dQ(i-2) has read the buffer, as has its copy to block 0
+ *                                                        (ds_full) -> P(i)
+ *           ds_own[b]     8 (warps)       block 1        stmatrix of dS(i) -> wgmma reads, copy to block 0
+ *           ds_full[b]    1+tx            block 0        copy of dS(i) -> wgmma reads
+ *           ds_empty[b]   2 (0's wgs)     copier         dQ(i-2) has read the buffer -> copy of dS(i)
+ *           turn          named 2, 3      block 0's wgs  exponentials exclude each other
+ *           clean         named 1         consumers      zeros over rows behind a packed sequence -> everyone's wgmma
+ *                                                        read
+ *           cluster       all             all            at the start: barriers exist; at the end: no access to a block
+ *                                                        that has gone
  * ORDER     1: clusters take their tile by ticket; a warp's part of a block of dQ is added to in descending order of
  *           tiles, by a turn of that warp alone, which it passes a step late: the fence behind what it added then finds
  *           it done. A cluster waits only for lower tickets
- * BUDGET    384 threads, registers 24 + 240, 1 block per SM; smem: OFF_*; per consumer thread at D = 256: dK or dV 128,
- *           S or dP 32, dQ 32, P or dS 16. Per step and block at D = 256: 2560 cycles of products, 256 KiB of shared
- *           memory read by them
+ * BUDGET    what       how much
+ *           threads    384
+ *           registers  24 (producer) and 240 (consumers); of these at D = 256: dK or dV 128, S or dP 32, dQ 32, P or dS
+ *                      16
+ *           blocks     1 per multiprocessor
+ *           smem       OFF_*
+ *           a step     of a block at D = 256: 2560 cycles of products, 256 KiB of shared memory read by them
  * MEASURED  docs/log/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691); Shah et al. 2024 (2407.08608)
  */
-#include "cuda/dev/pipe/ring.h"
-#include "cuda/dev/ptx/bulk.h"
-#include "cuda/dev/ptx/elem.h"
-#include "cuda/dev/ptx/wgmma.h"
-#include "cuda/dev/tile/smem.h"
-#include "cuda/kern/attn_bwd/attn_bwd_args.h"
-
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
@@ -58,78 +60,37 @@
 #error "GA_P_DV: head dim of v, padded: 128, 256"
 #endif
 #ifndef GA_P_MASK
-#error "GA_P_MASK: full, causal or window"
+#error "GA_P_MASK: GA_P_MASK_FULL, GA_P_MASK_CAUSAL or GA_P_MASK_WINDOW"
 #endif
 #ifndef GA_P_DETERMINISTIC
 #error "GA_P_DETERMINISTIC: dQ is added up in a fixed order (1) or as it comes (0)"
 #endif
-#ifndef GA_P_FEATURES
-#error "GA_P_FEATURES: soft-cap, alibi and varlen are compiled in (chosen by kargs.features)"
+#ifndef GA_P_EXTRAS
+#error "GA_P_EXTRAS: 1: windows, soft-cap, alibi and packed sequences are compiled in (chosen by kargs.features)"
+#endif
+#ifndef GA_P_KV_RESIDENT
+#error "GA_P_KV_RESIDENT: a block takes all tiles of keys of a KV head (1) or one tile (0)"
+#endif
+#ifndef GA_P_CLUSTER
+#error "GA_P_CLUSTER: blocks that share a tile: 1, or 2 of a cluster"
 #endif
 #ifndef GA_P_SMEM
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
+#include "cuda/dev/pipe/ring.h"
+#include "cuda/dev/ptx/bulk.h"
+#include "cuda/dev/ptx/elem.h"
+#include "cuda/dev/ptx/wgmma.h"
+#include "cuda/dev/tile/smem.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
+
+#include "cuda/kern/attn_bwd/attn_bwd_clean.h"
+#include "cuda/kern/attn_bwd/attn_bwd_math.h"
 #include "cuda/kern/attn_bwd/attn_bwd_out.h"
-#include "cuda/kern/attn_bwd/attn_bwd_shape.h"
-
-enum {
-  DK = GA_P_DK,
-  DV = GA_P_DV,
-  BM = GA_KBWD_ROWS,
-  ST = 2, /* stages of Q; of P and dS */
-  DETERMINISTIC = GA_P_DETERMINISTIC,
-  KV_RESIDENT = 0,
-  PANELS_K = DK / 64,
-  PANELS_V = DV / 64,
-  PANELS_1 = PANELS_K - 2, /* of dQ that block 1 makes; block 0 makes 2 */
-  Q_PANEL = BM * PANEL_ROW_BYTES,
-  NS = BM / 2,
-  NP = BM / 4 /* registers per lane: S, dP NS; P, dS NP */
-};
-enum { /* shared memory, bytes */
-       Q_BYTES = PANELS_K * Q_PANEL,
-       O_BYTES = PANELS_V * Q_PANEL,
-       DS_BYTES = WGS * Q_PANEL, /* BM x BN: a panel a warpgroup */
-       STAT_BYTES = 2 * BM * 4,
-       OFF_Q = 0,
-       OFF_O = OFF_Q + ST * Q_BYTES,
-       OFF_DS = OFF_O + O_BYTES,          /* block 1: P(i), then dS(i) in its place */
-       OFF_MAIN = OFF_DS + ST * DS_BYTES, /* block 0: K; block 1: V, and the last panels of K */
-       OFF_K1 = OFF_MAIN + PANELS_V * K_PANEL,
-       MAIN_BYTES_0 = PANELS_K * K_PANEL,
-       MAIN_BYTES_1 = (PANELS_V + PANELS_1) * K_PANEL,
-       OFF_STAT = OFF_MAIN + (MAIN_BYTES_0 > MAIN_BYTES_1 ? MAIN_BYTES_0 : MAIN_BYTES_1),
-       OFF_BAR_MAIN = OFF_STAT + ST * STAT_BYTES,
-       OFF_QF = OFF_BAR_MAIN + 8,
-       OFF_QE = OFF_QF + 8 * ST,
-       OFF_OF = OFF_QE + 8 * ST,
-       OFF_OE = OFF_OF + 8,
-       OFF_PF = OFF_OE + 8, /* [stage][warpgroup] */
-       OFF_PE = OFF_PF + 8 * ST * WGS,
-       OFF_DSO = OFF_PE + 8 * ST,
-       OFF_DSF = OFF_DSO + 8 * ST,
-       OFF_DSE = OFF_DSF + 8 * ST,
-       OFF_TILE = (OFF_DSE + 8 * ST + 15) / 16 * 16,
-       SMEM_BYTES = OFF_TILE + 48
-};
-static_assert((DK == 256 && DV == 256) || (DK == 192 && DV == 128), "panels of dQ that four warpgroups share");
-static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
-static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
-
-#define REGS_PRODUCER 24
-#define REGS_CONSUMER 240
-
-#define S_NEW     GA_CAT5(wgmma_m64n, 64, k16_, GA_P_DTYPE, _ss0)
-#define S_ADD     GA_CAT5(wgmma_m64n, 64, k16_, GA_P_DTYPE, _ss)
-#define DV_ADD    GA_CAT5(wgmma_m64n, GA_P_DV, k16_, GA_P_DTYPE, _rst)
-#define DK_ADD    GA_CAT5(wgmma_m64n, GA_P_DK, k16_, GA_P_DTYPE, _rst)
-#define DQ_NEW_64 GA_CAT5(wgmma_m64n, 64, k16_, GA_P_DTYPE, _sst0)
-#define DQ_ADD_64 GA_CAT5(wgmma_m64n, 64, k16_, GA_P_DTYPE, _sst)
-#define DQ_NEW_32 GA_CAT5(wgmma_m64n, 32, k16_, GA_P_DTYPE, _sst0)
-#define DQ_ADD_32 GA_CAT5(wgmma_m64n, 32, k16_, GA_P_DTYPE, _sst)
-
+#include "cuda/kern/attn_bwd/attn_bwd_products.h"
 #include "cuda/kern/attn_bwd/attn_bwd_tiles.h"
+#include "cuda/kern/attn_bwd/attn_bwd_warpgroup.h"
 
 /* ------------------------------------------------------------------ producer: one thread a block */
 /* 128 rows, `panels` panels from `first` on. */
@@ -164,7 +125,7 @@ GA_DEV void producer(args a, uint32_t sb, uint32_t rank) {
   const ga_i4 start = lds_i4(sb + OFF_TILE);
   int head = start.y * a->group, m = start.w, stage = 0, parity = 1;
   GA_ROLL for (uint32_t i = 0;; i++) {
-    const int batch = lds_i4(sb + OFF_TILE).z, row = FEATURES ? lds_i4(sb + OFF_TILE + 32).y + m * BM : m * BM;
+    const int batch = lds_i4(sb + OFF_TILE).z, row = EXTRAS ? lds_i4(sb + OFF_TILE + 32).y + m * BM : m * BM;
     mbar_wait(sb + OFF_QE + 8 * stage, parity);
     load_q(a, sb, rank, stage, m, row, head, batch);
     mbar_wait(sb + OFF_OE, ~i & 1u);
@@ -194,23 +155,6 @@ GA_DEV void copier(args a, uint32_t sb) {
 }
 
 /* ------------------------------------------------------------------ consumers */
-typedef struct {
-  args a;
-  uint32_t sb, window; /* shared memory; the same for descriptors */
-  int w, wl, lane, q2; /* warpgroup, warp in it, lane, 2 (lane % 4) */
-  int kv;              /* this lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q) */
-  int stage, steps;    /* of Q; of the tile */
-  int added;           /* ordered: the block of dQ that was added to and not yet passed on, or -1 */
-} warpgroup;
-
-GA_DEV uint32_t stat_of(const warpgroup *c) { return c->sb + OFF_STAT + c->stage * STAT_BYTES + c->q2 * 4; }
-GA_DEV int kv_of(const warpgroup *c) { return c->kv; }
-GA_DEV uint32_t tile_record(const warpgroup *c) { return c->sb + OFF_TILE; }
-#include "cuda/kern/attn_bwd/attn_bwd_math.h"
-#include "cuda/kern/attn_bwd/attn_bwd_products.h"
-
-#include "cuda/kern/attn_bwd/attn_bwd_clean.h"
-
 /* The first `panels` of what is in OFF_MAIN; of Q of a stage; dO. They are there. */
 GA_DEV void clean_main(const warpgroup *c, int panels) {
   const int keep = keys_kept(c->a, tile_record(c));
@@ -377,13 +321,13 @@ GA_DEV void consume_p(warpgroup *c, float *dv) {
   GA_UNROLL for (int r = 0; r < NP; r++) p[r] = 0;
   clear_ds(c, 0);
   mbar_wait(sb + OFF_BAR_MAIN, 0);
-  if (FEATURES) clean_main(c, PANELS_K);
+  if (EXTRAS) clean_main(c, PANELS_K);
   if (c->w == 1) bar_arrive(2, 256); /* warpgroup 0 starts */
   GA_ROLL for (int i = 0; i < c->steps; i++) {
     const int b = i & 1;
     mbar_wait(sb + OFF_QF + 8 * b, (uint32_t)(i >> 1) & 1u);
     c->stage = b;
-    if (FEATURES) clean_q_stage(c, at.m, b);
+    if (EXTRAS) clean_q_stage(c, at.m, b);
     issue_s(s, k_rows, desc_k_major(c->window + OFF_Q + b * Q_BYTES), DK, 0);
     if (i > 1) mbar_wait(sb + OFF_DSF + 8 * b, (uint32_t)((i >> 1) - 1) & 1u);
     issue_dq(c, dq, b, 0);
@@ -401,7 +345,7 @@ GA_DEV void consume_p(warpgroup *c, float *dv) {
     if (i) mbar_wait(sb + OFF_PE + 8 * b, (uint32_t)((i - 1) >> 1) & 1u);
     send_p(c, p, b);
     mbar_wait(sb + OFF_OF, (uint32_t)i & 1u);
-    if (FEATURES) clean_dout(c, at.m);
+    if (EXTRAS) clean_dout(c, at.m);
     issue_kv(dv, p, c->window + OFF_O, 0);
     wgmma_wait(1);
     pin_f32(dq, NS);
@@ -435,11 +379,11 @@ GA_DEV void consume_ds(warpgroup *c, float *dk) {
   expect_p(c, 0);
   clear_ds(c, 1);
   mbar_wait(sb + OFF_BAR_MAIN, 0);
-  if (FEATURES) clean_main(c, PANELS_V + PANELS_1);
+  if (EXTRAS) clean_main(c, PANELS_V + PANELS_1);
   GA_ROLL for (int i = 0; i < c->steps; i++) {
     const int b = i & 1;
     mbar_wait(sb + OFF_OF, (uint32_t)i & 1u);
-    if (FEATURES) clean_dout(c, at.m);
+    if (EXTRAS) clean_dout(c, at.m);
     issue_s(dp, v_rows, desc_k_major(c->window + OFF_O), DV, 0);
     if (i) mbar_wait(sb + OFF_DSO + 8 * (b ^ 1), (uint32_t)((i - 1) >> 1) & 1u);
     issue_dq(c, dq, b ^ 1, 1);
@@ -449,21 +393,21 @@ GA_DEV void consume_ds(warpgroup *c, float *dk) {
     pin_f32(dk, DK / 2);
     if (leads(c)) mbar_arrive(sb + OFF_OE);
     if (i && leads(c)) arrive_both(sb + OFF_QE + 8 * (b ^ 1));
-    if (FEATURES) { /* before P has come: dQ and what the features need do not fit */
+    if (EXTRAS) { /* before P has come: dQ and what the features need do not fit */
       wgmma_wait(0);
       give_dq(c, dq, i, before);
     }
     expect_p(c, i + 1);
     mbar_wait(sb + OFF_QF + 8 * b, (uint32_t)(i >> 1) & 1u);
     c->stage = b;
-    if (FEATURES) clean_q_stage(c, at.m, b);
+    if (EXTRAS) clean_q_stage(c, at.m, b);
     mbar_wait(sb + OFF_PF + 8 * (b * WGS + c->w), (uint32_t)(i >> 1) & 1u);
     get_p(c, p, b);
     less_rest(c, dp, 0);
     gradients(c, dp, p, at.m, at.left);
     put_ds(c, p, b);
     issue_kv(dk, p, c->window + OFF_Q + b * Q_BYTES, 1);
-    if (!FEATURES) {
+    if (!EXTRAS) {
       wgmma_wait(1);
       give_dq(c, dq, i, before);
     }

@@ -2,14 +2,16 @@
  * COMPUTES  dK and dV of OWN rows of K and V (blocks of threads 0 .. blocks_k - 1), dQ of OWN rows of Q (the others).
  *           Own rows X1, X2 stay in shared memory, OTHER rows Y1, Y2 of the other side stream by: X1, X2 = K, V and Y1,
  *           Y2 = Q, dO, or the other way round. S = X1 Y1^T, P = e^(logit - lse), dP = X2 Y2^T, dS = P (dP - delta) d
- *           logit; dK or dQ += dS Y1, dV += P Y2 Seven products in place of five: no sums between blocks, so that the
+ *           logit; dK or dQ += dS Y1, dV += P Y2. Seven products in place of five: no sums between blocks, so that the
  *           bits are the same in every run
  * CONTRACT  16-bit inputs; head dim and value dim 1 to D; any strides; every mask and feature by arguments; any scale;
  *           attn_bwd_pre has run (cuda/kern/attn_bwd/attn_bwd_args.h). `wide`: 16-byte copies, else element by element
  * DATA      gmem -cp.async-> smem -ldmatrix-> fragments -mma.sync-> S, dP -> P, dS -> smem as operand A's fragments
  *           -mma.sync-> gmem. A warp has 16 own rows, shared with one other warp: half of the other rows in S and dP,
  *           half of the columns behind
- * BARRIERS  per block of other rows: it has come; P and dS are written; both have been read
+ * BARRIERS  name   arrivals  waiter  orders
+ *           block  all       all     per block of other rows: cp.async of it -> its reads; P and dS are written ->
+ *                                    their reads; both have been read -> the next block's
  * BUDGET    32 WARPS threads, registers for BLOCKS blocks a multiprocessor, whose products cover each other's copies
  * MEASURED  docs/log/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691)
@@ -19,6 +21,7 @@
 #include "cuda/dev/tile/reg.h"
 #include "cuda/dev/tile/smem.h"
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
+#include "cuda/kern/attn_bwd/attn_bwd_pairs.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, of its row"
@@ -47,7 +50,6 @@
 
 enum {
   D = GA_P_D,
-  OWN = GA_P_OWN,
   OTHER = GA_P_OTHER,
   THREADS = 32 * GA_P_WARPS,
   BANDS = OWN / 16,  /* of 16 own rows */
@@ -77,8 +79,6 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PACK  GA_CAT(pack_, GA_P_DTYPE)
 #define PUT   GA_CAT(elem_put_, GA_P_DTYPE)
 #define LOG2E 1.442695041f /* log2 e */
-
-#include "cuda/kern/attn_bwd/attn_bwd_pairs.h"
 
 /* ------------------------------------------------------------------ global to shared memory */
 /* Rows row0 .. row0 + n - 1 of a head; those that do not exist become zero: a product with 0 must be 0. */

@@ -1,16 +1,15 @@
 /* KERNEL    attn_bwd, sm90a, blocks that take all keys of a KV head, tile after tile: 1 producer thread + 2 consumer
  *           warpgroups of 64 rows of K and V
  * COMPUTES  as attn_bwd_sm90a.cu, by whose schedule of a step: per 128 rows of K and V of a (batch, KV head), over the
- *           query heads of its group and their blocks of 64 or 128
- *           rows of Q: S^T = K Q^T, P^T = e^(S^T scale - lse), dP^T = V dO^T, dS^T = P^T (dP^T - delta);
- *           dV += P^T dO, dK += dS^T Q in registers; dQ += dS K in f32 in the workspace. Masks as in attn_fwd
+ *           query heads of its group and their blocks of 64 or 128 rows of Q: S^T = K Q^T, P^T = e^(S^T scale - lse),
+ *           dP^T = V dO^T, dS^T = P^T (dP^T - delta); dV += P^T dO, dK += dS^T Q in registers; dQ += dS K in f32 in the
+ *           workspace. Masks as in attn_fwd
  * CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, strides multiples of 8; dims <= D (zero padded by the
  *           tensor maps); scale > 0; attn_bwd_pre has run (cuda/kern/attn_bwd/attn_bwd_args.h). Soft-cap: its
  *           derivative is taken from P, whose logarithm is the capped logit
  * SCHEDULE  step i of a warpgroup; each line ends at the wait behind it:
  *           1 issue S(i), dP(i); wait S. All of step i-1 is then complete: release its Q and dO. 128 rows, or features:
- *           dP is issued
- *             once step i-1 is complete, for want of registers
+ *             dP is issued once step i-1 is complete, for want of registers
  *           2 in turn with the other warpgroup: exponentials, P to registers [dP runs]
  *           3 issue dV += P dO; both warpgroups have written dS(i-1): issue dQ(i-1) = dS K into the registers of S;
  *             wait dP, dV
@@ -25,27 +24,29 @@
  *           computes
  * ORDER     each thread adds up its part of dQ in a place of its own in the workspace (the first tile stores, the last
  *           takes the sum and writes dQ): the same bits in every run, and nobody waits
- * BARRIERS  name     arrivals    waiter       orders
- *           k_full, v_full 1+tx  consumers    record, TMA write of K (V) -> ld.shared, wgmma read
- *           k_empty  8 (warps)   producer     reads of K and of the record -> next tile's
- *           v_empty  2 (wgs)     producer     wgmma reads of V -> next TMA write
- *           q_full   1+tx        consumers    TMA write of Q[s] and stat[s] -> wgmma read, ld.shared
- *           q_empty  2 (wgs)     producer     wgmma reads of Q[s], reads of stat[s] -> next TMA write
- *           o_full, o_empty      the same of dO[s]
- *           ds       8 (warps)   consumers    stmatrix of dS(i) -> wgmma reads of dQ(i)
- *           turn     named 2, 3  warpgroups   exponentials exclude each other
- * BUDGET    384 threads, registers 24 + 240, 1 block per SM; smem: OFF_*; per consumer thread at D = 128: dK 64, dV 64,
- *           S or dQ 32, dP 32, P or dS 16; at D = 64 with 128 rows: dK 32, dV 32, S or dQ 64, dP 64, P or dS 32
+ * BARRIERS  name        arrivals    waiter      orders
+ *           k_full[b]   1+tx        consumers   record, TMA write of K -> ld.shared, wgmma read; b: of two buffers
+ *           k_empty[b]  8 (warps)   producer    reads of K and of the record -> next tile's
+ *           v_full      1+tx        consumers   TMA write of V -> wgmma read
+ *           v_empty     2 (wgs)     producer    wgmma reads of V -> next TMA write
+ *           q_full[s]   1+tx        consumers   TMA write of Q[s] and stat[s] -> wgmma read, ld.shared
+ *           q_empty[s]  2 (wgs)     producer    wgmma reads of Q[s], reads of stat[s] -> next TMA write
+ *           o_full[s]   1+tx        consumers   TMA write of dO[s] -> wgmma read
+ *           o_empty[s]  2 (wgs)     producer    wgmma reads of dO[s] -> next TMA write
+ *           ds          8 (warps)   consumers   stmatrix of dS(i) -> wgmma reads of dQ(i)
+ *           turn        named 2, 3  warpgroups  exponentials exclude each other
+ *           clean       named 1     consumers   zeros over rows behind a packed sequence -> everyone's wgmma read; the
+ *                                               last reads of V of a tile without a last step -> v_empty
+ * BUDGET    what       how much
+ *           threads    384
+ *           registers  24 (producer) and 240 (consumers); with features and D < 128: 56 and 224. Of a consumer's at D =
+ *                      128: dK 64, dV 64, S or dQ 32, dP 32, P or dS 16; at D = 64 with 128 rows: dK 32, dV 32, S or dQ
+ *                      64, dP 64, P or dS 32
+ *           blocks     1 per multiprocessor
+ *           smem       OFF_*
  * MEASURED  docs/log/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691); Shah et al. 2024 (2407.08608)
  */
-#include "cuda/dev/pipe/ring.h"
-#include "cuda/dev/ptx/bulk.h"
-#include "cuda/dev/ptx/elem.h"
-#include "cuda/dev/ptx/wgmma.h"
-#include "cuda/dev/tile/smem.h"
-#include "cuda/kern/attn_bwd/attn_bwd_args.h"
-
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
@@ -59,65 +60,39 @@
 #error "GA_P_ROWS: rows of Q of a step: 64 or, at D = 64, 128"
 #endif
 #ifndef GA_P_MASK
-#error "GA_P_MASK: full, causal or window"
+#error "GA_P_MASK: GA_P_MASK_FULL, GA_P_MASK_CAUSAL or GA_P_MASK_WINDOW"
 #endif
 #ifndef GA_P_STAGES
 #error "GA_P_STAGES: stages of the ring of Q and of dO"
 #endif
-#ifndef GA_P_FEATURES
-#error "GA_P_FEATURES: soft-cap, alibi and varlen are compiled in (chosen by kargs.features)"
+#ifndef GA_P_EXTRAS
+#error "GA_P_EXTRAS: 1: windows, soft-cap, alibi and packed sequences are compiled in (chosen by kargs.features)"
+#endif
+#ifndef GA_P_KV_RESIDENT
+#error "GA_P_KV_RESIDENT: a block takes all tiles of keys of a KV head (1) or one tile (0)"
+#endif
+#ifndef GA_P_CLUSTER
+#error "GA_P_CLUSTER: blocks that share a tile: 1, or 2 of a cluster"
 #endif
 #ifndef GA_P_SMEM
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
-#include "cuda/kern/attn_bwd/attn_bwd_block.h"
-#include "cuda/kern/attn_bwd/attn_bwd_out.h"
-
-enum {
-  CYCLE = 24,        /* steps until stages, buffers and parities come again */
-  DETERMINISTIC = 0, /* of tiles, for attn_bwd_tiles.h */
-  KV_RESIDENT = 1,
-  K_BUFFERS = 2, /* of K: the last dQ of a tile is made in the first step of the next */
-  RECORDS = 2,
-  FETCHED = D == 128 ? 32 : 16 /* values of the sum of dQ at a time */
-};
-enum { /* shared memory, bytes */
-       RECORD_BYTES = 48,
-       OFF_K = 0,
-       OFF_V = OFF_K + K_BUFFERS * K_BYTES,
-       OFF_Q = OFF_V + K_BYTES,
-       OFF_O = OFF_Q + ST * Q_BYTES,
-       OFF_DS = OFF_O + ST * Q_BYTES,
-       OFF_STAT = OFF_DS + DS_BUFFERS * DS_BYTES,
-       OFF_KF = OFF_STAT + ST * STAT_BYTES,
-       OFF_KE = OFF_KF + 16,
-       OFF_VF = OFF_KE + 16,
-       OFF_VE = OFF_VF + 8,
-       OFF_BAR_DS = OFF_VE + 8,
-       OFF_QF = OFF_BAR_DS + 8,
-       OFF_QE = OFF_QF + 8 * ST,
-       OFF_OF = OFF_QE + 8 * ST,
-       OFF_OE = OFF_OF + 8 * ST,
-       OFF_TILE = (OFF_OE + 8 * ST + 15) / 16 * 16,
-       SMEM_BYTES = OFF_TILE + RECORDS * RECORD_BYTES
-};
-static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
-static_assert(CYCLE % (2 * ST) == 0 && CYCLE % DS_BUFFERS == 0, "steps come again");
-static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
-
-#include "cuda/kern/attn_bwd/attn_bwd_tiles.h"
-
-/* ------------------------------------------------------------------ producer: one thread */
-/* Of tile number i of this block. */
-GA_DEV uint32_t record_of(uint32_t sb, uint32_t i) { return sb + OFF_TILE + i % RECORDS * RECORD_BYTES; }
+#include "cuda/dev/pipe/ring.h"
+#include "cuda/dev/ptx/bulk.h"
+#include "cuda/dev/ptx/elem.h"
+#include "cuda/dev/ptx/wgmma.h"
+#include "cuda/dev/tile/smem.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
 #include "cuda/kern/attn_bwd/attn_bwd_load.h"
+#include "cuda/kern/attn_bwd/attn_bwd_math.h"
+#include "cuda/kern/attn_bwd/attn_bwd_out.h"
+#include "cuda/kern/attn_bwd/attn_bwd_step.h"
+#include "cuda/kern/attn_bwd/attn_bwd_tiles.h"
+#include "cuda/kern/attn_bwd/attn_bwd_warpgroup.h"
 
-GA_DEV void load_v(args a, uint32_t sb, uint32_t i) {
-  mbar_wait(sb + OFF_VE, ~i & 1u);
-  load_kv(record_of(sb, i), sb + OFF_V, &a->v, sb + OFF_VF, is_packed(a));
-}
+/* ------------------------------------------------------------------ producer: one thread */
 /* Rows of Q see the tile. Without any there may be no tensor maps. */
 GA_DEV int has_steps(uint32_t record) { return lds_i4(record).w < lds_i4(record + 16).x; }
 /* Behind work item `item`, tile n of its head: the next one of its head (they go down), or the first of the next
@@ -159,36 +134,6 @@ GA_DEV void producer(args a, uint32_t sb) {
 }
 
 /* ------------------------------------------------------------------ consumers */
-typedef struct {
-  args a;
-  uint32_t sb;
-  int w, q2;     /* warpgroup, 2 (lane % 4) */
-  uint32_t tile; /* its number in this block */
-  uint32_t step; /* 0 at the start, then 1 .. CYCLE and 1 again: tells stages, buffers and parities */
-  int before;    /* the block of dQ of the step before: see tag_of; or -1 */
-} warpgroup;
-
-/* Read anew where they are needed: registers are few. */
-GA_DEV int lane_of(const warpgroup *c) {
-  (void)c;
-  return thread_index_anew() & 31;
-}
-GA_DEV int warp_of(const warpgroup *c) { /* in its warpgroup */
-  (void)c;
-  return thread_index_anew() >> 5 & 3;
-}
-GA_DEV int leads(void) { return (thread_index_anew() & 127) == 0; }
-GA_DEV uint32_t tile_record(const warpgroup *c) { return record_of(c->sb, c->tile); }
-GA_DEV uint32_t stage_of(const warpgroup *c) { return c->step % ST; }
-/* This lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q). */
-GA_DEV int kv_of(const warpgroup *c) {
-  return lds_i4(tile_record(c) + 32).w + c->w * 64 + warp_of(c) * 16 + (lane_of(c) >> 2);
-}
-
-GA_DEV uint32_t stat_of(const warpgroup *c) { return c->sb + OFF_STAT + stage_of(c) * STAT_BYTES + c->q2 * 4; }
-#include "cuda/kern/attn_bwd/attn_bwd_math.h"
-#include "cuda/kern/attn_bwd/attn_bwd_step.h"
-
 /* Where dS^T of this warp goes. */
 GA_DEV uint32_t ds_offset(const warpgroup *c) {
   return ds_chunk(c->sb + OFF_DS + c->step % DS_BUFFERS * DS_BYTES + c->w * Q_PANEL, warp_of(c), lane_of(c));
@@ -307,18 +252,18 @@ GA_DEV void steps(warpgroup *c, float *dk, float *dv) {
   uint32_t p[NP];
   int m = lds_i4(tile_record(c)).w, first = 1, left = a->group; /* the tile's first step; query heads to go */
   GA_UNROLL for (int r = 0; r < NP; r++) p[r] = 0;
-  if (FEATURES) clean_kv(c, sb + OFF_K + c->tile % K_BUFFERS * K_BYTES, sb + OFF_VF, c->tile & 1u);
+  if (EXTRAS) clean_kv(c, sb + OFF_K + c->tile % K_BUFFERS * K_BYTES, sb + OFF_VF, c->tile & 1u);
   GA_ROLL for (;;) {
     mbar_wait(sb + OFF_QF + 8 * stage_of(c), c->step / ST & 1u);
-    if (FEATURES) clean_q(c, m, stage_of(c), c->step / ST & 1u);
+    if (EXTRAS) clean_q(c, m, stage_of(c), c->step / ST & 1u);
     issue_s(s, k_rows, desc_k_major(sb + OFF_Q + stage_of(c) * Q_BYTES), D, 0);
-    if (FEATURES) start_dp(c, dp);
+    if (EXTRAS) start_dp(c, dp);
     if (first) mbar_wait(sb + OFF_VF, c->tile & 1u);
     mbar_wait(sb + OFF_OF + 8 * stage_of(c), c->step / ST & 1u);
-    if (BM == 128 || FEATURES) settle(c, p, dk); /* S, dP and dS of the step before do not fit */
-    issue_s(dp, v_rows, desc_k_major(sb + OFF_O + stage_of(c) * Q_BYTES), D, FEATURES);
+    if (BM == 128 || EXTRAS) settle(c, p, dk); /* S, dP and dS of the step before do not fit */
+    issue_s(dp, v_rows, desc_k_major(sb + OFF_O + stage_of(c) * Q_BYTES), D, EXTRAS);
     const int early = BM == 128 && is_partial(c, m); /* at 64 rows nothing was gained */
-    if (BM == 64 && !FEATURES)
+    if (BM == 64 && !EXTRAS)
       settle(c, p, dk);
     else
       wgmma_wait(1);
@@ -339,7 +284,7 @@ GA_DEV void steps(warpgroup *c, float *dk, float *dv) {
     const int next = m + 1 < lds_i4(tile_record(c) + 16).x;
     if (!next && left == 1 && leads()) mbar_arrive(sb + OFF_VE);
     less_delta(dp, delta, EARLY);
-    if (!FEATURES) less_rest(c, dp, EARLY);
+    if (!EXTRAS) less_rest(c, dp, EARLY);
     gradients(c, dp, p, m, left);
     put_ds(c, p, to);
     issue_kv(dk, p, desc_n_major(sb + OFF_Q + stage_of(c) * Q_BYTES, Q_PANEL));

@@ -1,6 +1,9 @@
-/* Part of attn_bwd_sm90a.cu and attn_bwd_kv_resident_sm90a.cu: the producer's loads, and the ring of Q and dO. The
- * kernel has defined OFF_*, record_of (the record of tile number i of the block) and load_v (V of tile number i, when
- * its room is free). */
+/* The producer's loads of attn_bwd_sm90a.cu and attn_bwd_kv_resident_sm90a.cu, and the ring of Q and dO. */
+#pragma once
+#include "cuda/dev/ptx/barrier.h"
+#include "cuda/dev/ptx/bulk.h"
+#include "cuda/dev/ptx/mem.h"
+#include "cuda/kern/attn_bwd/attn_bwd_tiles.h"
 
 /* Barriers of the ring. */
 GA_DEV void init_ring(uint32_t sb) {
@@ -23,12 +26,16 @@ GA_DEV void load_kv(uint32_t record, uint32_t dst, const ga_tmap *map, uint32_t 
       bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / 2 * PANEL_COLS, t.start_k + t.n * BN + i % 2 * GA_KBWD_ROWS,
                    t.head, packed ? 0 : t.batch, L2_EVICT_FIRST);
 }
+/* V of tile number i, when its room is free. */
+GA_DEV void load_v(args a, uint32_t sb, uint32_t i) {
+  wait_v_room(sb, i);
+  load_kv(record_of(sb, i), sb + OFF_V, &a->v, sb + OFF_VF, is_packed(a));
+}
 /* Q and dO of a tile, block by block, head by head; V behind the first Q. The record is read again in every round:
  * registers are few here. */
 typedef struct {
   int stage, parity;
 } stages;
-GA_DEV void load_v(args a, uint32_t sb, uint32_t i);
 GA_DEV void feed(args a, uint32_t sb, uint32_t i, stages *at) {
   const uint32_t record = record_of(sb, i);
   const ga_i4 start = lds_i4(record);
@@ -36,7 +43,7 @@ GA_DEV void feed(args a, uint32_t sb, uint32_t i, stages *at) {
   GA_ROLL for (int first = 1;; first = 0) {
     const uint32_t qf = sb + OFF_QF + 8 * stage, of = sb + OFF_OF + 8 * stage;
     mbar_wait(sb + OFF_QE + 8 * stage, parity);
-    const int batch = lds_i4(record).z, row = FEATURES ? lds_i4(record + 32).y + m * BM : m * BM;
+    const int batch = lds_i4(record).z, row = EXTRAS ? lds_i4(record + 32).y + m * BM : m * BM;
     mbar_arrive_expect(qf, Q_BYTES + STAT_BYTES);
     load_panels(sb + OFF_Q + stage * Q_BYTES, &a->q, qf, row, head, is_packed(a) ? 0 : batch, L2_EVICT_LAST);
     GA_UNROLL for (int b = 0; b < BOXES; b++)

@@ -1,4 +1,9 @@
-/* Part of attn_bwd_sm90a.cu: S to P, and dP to dS. Tiles are transposed: rows of K down, rows of Q across. */
+/* S to P, and dP to dS, in the backward kernels of sm_90a. Tiles are transposed: rows of K down, rows of Q across. */
+#pragma once
+#include "cuda/dev/ptx/num.h"
+#include "cuda/dev/ptx/words.h"
+#include "cuda/dev/tile/reg.h"
+#include "cuda/kern/attn_bwd/attn_bwd_tiles.h"
 
 /* Of the query head `left` from the end of the group, in log2 units. */
 GA_DEV float slope_of(const warpgroup *c, int left) {
@@ -44,8 +49,8 @@ GA_DEV int is_partial(const warpgroup *c, int m) {
 /* P = 2^(S - lse), to registers as the products want it. */
 GA_DEV void probabilities(const warpgroup *c, float *s, uint32_t *p, int m, int left, int partial) {
   const uint32_t stat = stat_of(c);
-  const float f = FEATURES ? 1.f : c->a->scale_log2;
-  if (FEATURES) apply_features(c, s, m, left);
+  const float f = EXTRAS ? 1.f : c->a->scale_log2;
+  if (EXTRAS) apply_features(c, s, m, left);
   if (partial) apply_mask(c, s, m, lds_i4(tile_record(c) + 16).w);
   GA_UNROLL for (int j = 0; j < BM / 8; j++) {
     float lse[2];
@@ -102,7 +107,7 @@ GA_DEV void start_dp(const warpgroup *c, float *dp) {
 }
 /* dS = P (dP - delta), over P; dp holds dP - delta. */
 GA_DEV void gradients(const warpgroup *c, float *dp, uint32_t *p, int m, int left) {
-  if (FEATURES) bend(c, dp, p, m, left);
+  if (EXTRAS) bend(c, dp, p, m, left);
   GA_UNROLL for (int i = 0; i < NP; i++) p[i] =
       PACK(TO_F32((uint16_t)p[i]) * dp[2 * i], TO_F32((uint16_t)(p[i] >> 16)) * dp[2 * i + 1]);
 }

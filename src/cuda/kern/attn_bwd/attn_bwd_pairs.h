@@ -1,9 +1,10 @@
-/* Part of the kernels for every shape (attn_bwd_fallback_sm80.cu, attn_bwd_simt_sm80.cu), which include it once OWN is
- * known: which tile of rows is a block's own, which rows of the other side it meets, and what a pair of a query and a
- * key does. */
+/* The backward kernels for every shape (attn_bwd_fallback_sm80.cu, attn_bwd_simt_sm80.cu): which tile of rows is a
+ * block's own, which rows of the other side it meets, and what a pair of a query and a key does. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
+
+enum { OWN = GA_P_OWN /* rows of a tile that stays */ };
 
 typedef const ga_kargs_attn_bwd_fallback *args;
 

@@ -1,5 +1,9 @@
-/* Part of the attention backward kernels of sm_90a, included once a kernel's constants are known: S or dP, and dS to
- * shared memory. */
+/* Products of the backward kernels of sm_90a: S or dP; and dS to shared memory. */
+#pragma once
+#include "cuda/dev/ptx/bulk.h"
+#include "cuda/dev/ptx/wgmma.h"
+#include "cuda/dev/tile/smem.h"
+#include "cuda/kern/attn_bwd/attn_bwd_warpgroup.h"
 
 /* C = A[64 rows at `a`] B[BM rows at `b`]^T, k contiguous in both, of `cols` columns; or added to what C holds. */
 GA_DEV void issue_s(float *s, uint32_t a, uint32_t b, int cols, int add) {

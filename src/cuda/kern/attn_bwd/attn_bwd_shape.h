@@ -1,16 +1,16 @@
-/* Part of the attention backward kernels of sm_90a (attn_bwd_sm90a.cu, attn_bwd_kv_resident_sm90a.cu,
+/* The attention backward kernels of sm_90a (attn_bwd_sm90a.cu, attn_bwd_kv_resident_sm90a.cu,
  * attn_bwd_cluster2_sm90a.cu): what follows from the parameters of a row in all of them. */
 #pragma once
-
-#define GA_MASK_full   0
-#define GA_MASK_causal 1
-#define GA_MASK_window 2
+#include "cuda/dev/ptx/elem.h"
+#include "cuda/dev/ptx/mem.h"
+#include "cuda/dev/tile/smem.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
 enum {
-  MASK = GA_CAT(GA_MASK_, GA_P_MASK),
-  WINDOW = MASK == GA_MASK_window,
-  MASKED = MASK != GA_MASK_full,
-  FEATURES = GA_P_FEATURES,
+  WINDOW = GA_P_MASK == GA_P_MASK_WINDOW,
+  MASKED = GA_P_MASK != GA_P_MASK_FULL,
+  EXTRAS = GA_P_EXTRAS,
+  KV_RESIDENT = GA_P_KV_RESIDENT,
   BN = 128, /* rows of K and V of a tile */
   WGS = 2,  /* consumer warpgroups, of 64 rows each */
   THREADS = 128 * (WGS + 1),
@@ -23,4 +23,6 @@ enum {
 
 typedef const ga_kargs_attn_bwd *args;
 
-GA_DEV int is_packed(args a) { return FEATURES && (a->features & GA_KATTN_VARLEN); }
+GA_DEV int is_packed(args a) { return EXTRAS && (a->features & GA_KATTN_VARLEN); }
+GA_DEV int imin(int a, int b) { return a < b ? a : b; }
+GA_DEV int imax(int a, int b) { return a > b ? a : b; }

@@ -13,6 +13,7 @@
 #include "cuda/dev/ptx/num.h"
 #include "cuda/dev/tile/block_row.h"
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
+#include "cuda/kern/attn_bwd/attn_bwd_pairs.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, of its row"
@@ -34,13 +35,11 @@
 #endif
 static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 
-enum { N = GA_P_D / 32, OWN = GA_P_OWN, THREADS = 32 * OWN };
+enum { N = GA_P_D / 32, THREADS = 32 * OWN };
 
 #define GET   GA_CAT(elem_get_, GA_P_DTYPE)
 #define PUT   GA_CAT(elem_put_, GA_P_DTYPE)
 #define LOG2E 1.442695041f /* log2 e */
-
-#include "cuda/kern/attn_bwd/attn_bwd_pairs.h"
 
 /* A lane has columns lane, lane + 32, ... of the gradients. */
 GA_DEV void put_gradient_row(const tile *t, const ga_kbwd_tensor *to, const float *x, int64_t at, int cols, float f) {

@@ -28,13 +28,13 @@
 /* --- what a row can do --- */
 
 static const char *mask_ok(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v) {
-  if (v->features) return NULL; /* takes any mask as a window */
+  if (v->features & ATTN_BWD_SM90A_EXTRAS) return NULL; /* takes any mask as a window */
   if (d->flags & GA_ATTN_VARLEN) return "compiled without packed sequences";
   if (d->flags & GA_ATTN_ALIBI) return "compiled without ALiBi";
   if (d->softcap > 0) return "compiled without soft-cap";
-  const cuda_attn_mask mask = d->window                   ? CUDA_ATTN_window
-                              : d->flags & GA_ATTN_CAUSAL ? CUDA_ATTN_causal
-                                                          : CUDA_ATTN_full;
+  const cuda_attn_mask mask = d->window                   ? CUDA_ATTN_MASK_WINDOW
+                              : d->flags & GA_ATTN_CAUSAL ? CUDA_ATTN_MASK_CAUSAL
+                                                          : CUDA_ATTN_MASK_FULL;
   return mask == v->mask ? NULL : "compiled for another mask";
 }
 
@@ -70,7 +70,8 @@ static bool kv_resident_pays(const ga_attn_bwd_desc *d, const cuda_attn_bwd_vari
                        (d->flags & GA_ATTN_BWD_DETERMINISTIC ? keys / DETERMINISTIC_COSTS : 0);
   const int64_t sums =
       ga_min_i64(sms, units) * (d->q_heads / d->kv_heads) * d->max_q * v->d * 4; /* bytes of dQ at a time */
-  if (sums > (int64_t)(caps->l2_bytes / 8 * 3) || (v->features && units < UNEVEN * sms)) return false;
+  if (sums > (int64_t)(caps->l2_bytes / 8 * 3) || (v->features & ATTN_BWD_SM90A_EXTRAS && units < UNEVEN * sms))
+    return false;
   return (double)units * (double)(keys + more) >= (double)(ga_div_up(units, sms) * sms) * (double)keys;
 }
 

@@ -7,44 +7,43 @@
  *           Soft-cap: its derivative is taken from P, whose logarithm is the capped logit
  * SCHEDULE  step i of a warpgroup; each line ends at the wait behind it:
  *           1 issue S(i), dP(i); wait S. All of step i-1 is then complete: release its Q and dO. 128 rows, or features:
- *           dP is issued
- *             once step i-1 is complete, for want of registers
+ *             dP is issued once step i-1 is complete, for want of registers
  *           2 in turn with the other warpgroup: exponentials, P to registers [dP runs]
  *           3 issue dV += P dO; both warpgroups have written dS(i-1): issue dQ(i-1) = dS K into the registers of S;
  *             wait dP, dV
  *           4 dS over P in registers, and to one of three buffers in shared memory [dQ(i-1) runs]
  *           5 issue dK += dS Q; wait dQ(i-1); its piece to shared memory and from there, added by the copy engine, to
- *           the
- *             workspace; 128 rows: from registers [dK runs]
+ *             the workspace; 128 rows: from registers [dK runs]
  *           dQ lags a step, so that a warpgroup needs its partner's dS in the middle of a step only: the two may run
  *           half a step apart, one in elementwise code while the other feeds the matrix units; the turn at 2 keeps that
  *           distance. dQ(i-2) of the partner may still be reading when dS(i) is written: hence three buffers
  * ORDER     1: blocks take their tile by ticket and add to a block of dQ in descending order of tiles: the same bits in
  *           every run. A block waits only for blocks of lower tickets. The first tile stores, so that no zeros are
  *           needed; the last gets the sum back, adds its part in registers and writes dQ itself: no attn_bwd_post
- * BARRIERS  name     arrivals    waiter       orders
- *           k, v     1+tx        consumers    TMA write of K (V) -> wgmma read
- *           q_full   1+tx        consumers    TMA write of Q[s] and stat[s] -> wgmma read, ld.shared
- *           q_empty  2 (wgs)     producer     wgmma reads of Q[s], reads of stat[s] -> next TMA write
- *           o_full, o_empty      the same of dO[s]
- *           ds       8 (warps)   consumers    stmatrix of dS(i) -> wgmma reads of dQ(i)
- *           turn     named 2, 3  warpgroups   exponentials exclude each other
- *           clean    named 1     consumers    zeros over rows behind a packed sequence -> everyone's wgmma read
- *           ordered: ready 1+tx (writer) -> consumers: the buffer of dQ is free, or holds the sum; used 8 (warps) ->
- *           writer of even (odd) steps: it is written, or read; empty 1 (writer) -> the other writer: the step is done
- *           with it
- * BUDGET    384 threads, registers 24 + 240, 1 block per SM; smem: OFF_*; per consumer thread at D = 128: dK 64, dV 64,
- *           S or dQ 32, dP 32, P or dS 16; at D = 64 with 128 rows: dK 32, dV 32, S or dQ 64, dP 64, P or dS 32
+ * BARRIERS  name         arrivals       waiter            orders
+ *           k, v         1+tx           consumers         TMA write of K (V) -> wgmma read
+ *           q_full[s]    1+tx           consumers         TMA write of Q[s] and stat[s] -> wgmma read, ld.shared
+ *           q_empty[s]   2 (wgs)        producer          wgmma reads of Q[s], reads of stat[s] -> next TMA write
+ *           o_full[s]    1+tx           consumers         TMA write of dO[s] -> wgmma read
+ *           o_empty[s]   2 (wgs)        producer          wgmma reads of dO[s] -> next TMA write
+ *           ds           8 (warps)      consumers         stmatrix of dS(i) -> wgmma reads of dQ(i)
+ *           turn         named 2, 3     warpgroups        exponentials exclude each other
+ *           clean        named 1        consumers         zeros over rows behind a packed sequence -> everyone's wgmma
+ *                                                         read
+ *           ready        1+tx (writer)  consumers         ORDER 1: the buffer of dQ is free, or holds the sum -> the
+ *                                                         step's dQ in it
+ *           used[k % 2]  8 (warps)      writer of step k  ORDER 1: the buffer is written, or read -> the copy out
+ *           empty        1 (writer)     other writer      ORDER 1: the step is done with the buffer -> the next step's
+ * BUDGET    what       how much
+ *           threads    384
+ *           registers  24 (producer) and 240 (consumers); with features and D < 128: 56 and 224. Of a consumer's at D =
+ *                      128: dK 64, dV 64, S or dQ 32, dP 32, P or dS 16; at D = 64 with 128 rows: dK 32, dV 32, S or dQ
+ *                      64, dP 64, P or dS 32
+ *           blocks     1 per multiprocessor
+ *           smem       OFF_*
  * MEASURED  docs/log/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691); Shah et al. 2024 (2407.08608)
  */
-#include "cuda/dev/pipe/ring.h"
-#include "cuda/dev/ptx/bulk.h"
-#include "cuda/dev/ptx/elem.h"
-#include "cuda/dev/ptx/wgmma.h"
-#include "cuda/dev/tile/smem.h"
-#include "cuda/kern/attn_bwd/attn_bwd_args.h"
-
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
@@ -58,7 +57,7 @@
 #error "GA_P_ROWS: rows of Q of a step: 64 or, at D = 64, 128"
 #endif
 #ifndef GA_P_MASK
-#error "GA_P_MASK: full, causal or window"
+#error "GA_P_MASK: GA_P_MASK_FULL, GA_P_MASK_CAUSAL or GA_P_MASK_WINDOW"
 #endif
 #ifndef GA_P_STAGES
 #error "GA_P_STAGES: stages of the ring of Q and of dO"
@@ -66,59 +65,34 @@
 #ifndef GA_P_DETERMINISTIC
 #error "GA_P_DETERMINISTIC: dQ is added up in a fixed order (1) or as it comes (0)"
 #endif
-#ifndef GA_P_FEATURES
-#error "GA_P_FEATURES: soft-cap, alibi and varlen are compiled in (chosen by kargs.features)"
+#ifndef GA_P_EXTRAS
+#error "GA_P_EXTRAS: 1: windows, soft-cap, alibi and packed sequences are compiled in (chosen by kargs.features)"
+#endif
+#ifndef GA_P_KV_RESIDENT
+#error "GA_P_KV_RESIDENT: a block takes all tiles of keys of a KV head (1) or one tile (0)"
+#endif
+#ifndef GA_P_CLUSTER
+#error "GA_P_CLUSTER: blocks that share a tile: 1, or 2 of a cluster"
 #endif
 #ifndef GA_P_SMEM
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
-#include "cuda/kern/attn_bwd/attn_bwd_block.h"
-#include "cuda/kern/attn_bwd/attn_bwd_out.h"
-
-enum {
-  DETERMINISTIC = GA_P_DETERMINISTIC,
-  KV_RESIDENT = 0,
-  ANEW = FEATURES && GA_P_D == 128,
-  DIRECT = BM == 128 && !DETERMINISTIC /* dQ goes from registers to the workspace: shared memory has no room for it */
-};
-enum { /* shared memory, bytes */
-       OFF_K = 0,
-       OFF_V = OFF_K + K_BYTES,
-       OFF_Q = OFF_V + K_BYTES,
-       OFF_O = OFF_Q + ST * Q_BYTES,
-       OFF_DS = OFF_O + ST * Q_BYTES,
-       OFF_DQ = OFF_DS + DS_BUFFERS * DS_BYTES,
-       OFF_STAT = OFF_DQ + (DIRECT ? 0 : GA_KBWD_WARPS * PIECE_BYTES),
-       OFF_BAR_K = OFF_STAT + ST * STAT_BYTES,
-       OFF_BAR_V = OFF_BAR_K + 8,
-       OFF_BAR_DS = OFF_BAR_V + 8,
-       OFF_QF = OFF_BAR_DS + 8,
-       OFF_QE = OFF_QF + 8 * ST,
-       OFF_OF = OFF_QE + 8 * ST,
-       OFF_OE = OFF_OF + 8 * ST,
-       OFF_TILE = (OFF_OE + 8 * ST + 15) / 16 * 16,
-       OFF_READY = OFF_TILE + 48,
-       OFF_USED = OFF_READY + 8,
-       OFF_EMPTY = OFF_USED + 16,
-       SMEM_BYTES = OFF_EMPTY + 8
-};
-static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
-static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
-
-#include "cuda/kern/attn_bwd/attn_bwd_tiles.h"
-
-/* ------------------------------------------------------------------ producer: one thread */
-GA_DEV uint32_t record_of(uint32_t sb, uint32_t i) { /* a block has one tile */
-  (void)i;
-  return sb + OFF_TILE;
-}
+#include "cuda/dev/pipe/ring.h"
+#include "cuda/dev/ptx/bulk.h"
+#include "cuda/dev/ptx/elem.h"
+#include "cuda/dev/ptx/wgmma.h"
+#include "cuda/dev/tile/smem.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
 #include "cuda/kern/attn_bwd/attn_bwd_load.h"
+#include "cuda/kern/attn_bwd/attn_bwd_math.h"
+#include "cuda/kern/attn_bwd/attn_bwd_out.h"
+#include "cuda/kern/attn_bwd/attn_bwd_step.h"
+#include "cuda/kern/attn_bwd/attn_bwd_tiles.h"
+#include "cuda/kern/attn_bwd/attn_bwd_warpgroup.h"
 
-GA_DEV void load_v(args a, uint32_t sb, uint32_t i) {
-  load_kv(record_of(sb, i), sb + OFF_V, &a->v, sb + OFF_BAR_V, is_packed(a));
-}
+/* ------------------------------------------------------------------ producer: one thread */
 GA_DEV void producer(args a, uint32_t sb) {
   tmap_prefetch(&a->k); /* without rows of Q there are no maps, and no producer */
   tmap_prefetch(&a->q);
@@ -172,25 +146,6 @@ GA_DEV void writer(args a, uint32_t sb, int odd) {
 }
 
 /* ------------------------------------------------------------------ consumers */
-typedef struct {
-  args a;
-  uint32_t sb;
-  int w, wl, lane, q2; /* warpgroup, warp in it, lane, 2 (lane % 4) */
-  int kv;              /* this lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q) */
-  int stage, parity;   /* of Q and dO */
-  int ds;              /* buffer of dS */
-} warpgroup;
-
-/* Kept in registers, or read anew where they leave no room. */
-GA_DEV int lane_of(const warpgroup *c) { return ANEW ? thread_index_anew() & 31 : c->lane; }
-GA_DEV int warp_of(const warpgroup *c) { return ANEW ? thread_index_anew() >> 5 & 3 : c->wl; }
-GA_DEV uint32_t tile_record(const warpgroup *c) { return c->sb + OFF_TILE; }
-GA_DEV int kv_of(const warpgroup *c) { return c->kv; }
-GA_DEV uint32_t stat_of(const warpgroup *c) { return c->sb + OFF_STAT + c->stage * STAT_BYTES + c->q2 * 4; }
-
-#include "cuda/kern/attn_bwd/attn_bwd_math.h"
-#include "cuda/kern/attn_bwd/attn_bwd_step.h"
-
 GA_DEV uint32_t piece_of(const warpgroup *c) { return c->sb + OFF_DQ + warp_number(c) * PIECE_BYTES; }
 /* dS^T of this warp (16 rows of K) to the buffer, as rows of Q. */
 GA_DEV void put_ds(const warpgroup *c, const uint32_t *p) {
@@ -301,19 +256,19 @@ GA_DEV void consume_tile(warpgroup *c, float *dk, float *dv) {
   GA_UNROLL for (int r = 0; r < NP; r++) p[r] = 0;
   clear_ds(c);
   mbar_wait(sb + OFF_BAR_K, 0);
-  if (FEATURES) clean_kv(c, sb + OFF_K, sb + OFF_BAR_V, 0);
+  if (EXTRAS) clean_kv(c, sb + OFF_K, sb + OFF_VF, 0);
   if (c->w == 1) bar_arrive(2, 256); /* warpgroup 0 starts */
   GA_ROLL for (;; i++) {
     mbar_wait(sb + OFF_QF + 8 * c->stage, (uint32_t)c->parity);
-    if (FEATURES) clean_q(c, m, (uint32_t)c->stage, (uint32_t)c->parity);
+    if (EXTRAS) clean_q(c, m, (uint32_t)c->stage, (uint32_t)c->parity);
     issue_s(s, k_rows, desc_k_major(sb + OFF_Q + c->stage * Q_BYTES), D, 0);
-    if (FEATURES) start_dp(c, dp);
-    if (i == 0) mbar_wait(sb + OFF_BAR_V, 0);
+    if (EXTRAS) start_dp(c, dp);
+    if (i == 0) mbar_wait(sb + OFF_VF, 0);
     mbar_wait(sb + OFF_OF + 8 * c->stage, (uint32_t)c->parity);
-    if (BM == 128 || FEATURES) settle(c, p, dk, i); /* S, dP and dS of the step before do not fit */
-    issue_s(dp, v_rows, desc_k_major(sb + OFF_O + c->stage * Q_BYTES), D, FEATURES);
+    if (BM == 128 || EXTRAS) settle(c, p, dk, i); /* S, dP and dS of the step before do not fit */
+    issue_s(dp, v_rows, desc_k_major(sb + OFF_O + c->stage * Q_BYTES), D, EXTRAS);
     const int early = BM == 128 && is_partial(c, m); /* at 64 rows nothing was gained */
-    if (BM == 64 && !FEATURES)
+    if (BM == 64 && !EXTRAS)
       settle(c, p, dk, i);
     else
       wgmma_wait(1);
@@ -331,7 +286,7 @@ GA_DEV void consume_tile(warpgroup *c, float *dk, float *dv) {
     pin_u32(p, NP);
     pin_f32(dv, ND);
     less_delta(dp, delta, EARLY);
-    if (!FEATURES) less_rest(c, dp, EARLY);
+    if (!EXTRAS) less_rest(c, dp, EARLY);
     gradients(c, dp, p, m, left);
     put_ds(c, p);
     issue_kv(dk, p, desc_n_major(sb + OFF_Q + c->stage * Q_BYTES, Q_PANEL));
@@ -380,7 +335,7 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd a) {
   const int warp = warp_uniform(thread_index() >> 5), lane = thread_index() & 31, wg = warp >> 2;
   if (thread_index() == 0) {
     mbar_init(sb + OFF_BAR_K, 1);
-    mbar_init(sb + OFF_BAR_V, 1);
+    mbar_init(sb + OFF_VF, 1);
     mbar_init(sb + OFF_BAR_DS, GA_KBWD_WARPS);
     init_ring(sb);
     if (DETERMINISTIC) {

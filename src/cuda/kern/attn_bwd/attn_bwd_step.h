@@ -1,5 +1,5 @@
-/* Part of attn_bwd_sm90a.cu and attn_bwd_kv_resident_sm90a.cu: pieces of a consumer's step. The kernel has defined
- * warpgroup, lane_of, warp_of and OFF_*. */
+/* Pieces of a consumer's step in attn_bwd_sm90a.cu and attn_bwd_kv_resident_sm90a.cu. */
+#pragma once
 #include "cuda/kern/attn_bwd/attn_bwd_clean.h"
 #include "cuda/kern/attn_bwd/attn_bwd_products.h"
 

@@ -1,5 +1,8 @@
-/* Part of attn_bwd_sm90a.cu, which includes it once its constants are known: which blocks of Q a tile of K and V meets,
- * and in what order tiles come. */
+/* Tiles of the backward kernels of sm_90a: which blocks of Q a tile of K and V meets, and in what order tiles come. */
+#pragma once
+#include "cuda/dev/ptx/mem.h"
+#include "cuda/kern/attn_bwd/attn_bwd_warpgroup.h"
+
 typedef struct {
   int n, head, batch, m_lo;       /* rows n BN .. of K and V; KV head; blocks m_lo .. m_hi - 1 of Q see them */
   int m_hi, above, below, rows_q; /* blocks m < above or >= below need the mask */
@@ -17,9 +20,6 @@ GA_DEV tile tile_get(uint32_t at) {
   const tile t = {x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w, z.x, z.y, z.z};
   return t;
 }
-
-GA_DEV int imin(int a, int b) { return a < b ? a : b; }
-GA_DEV int imax(int a, int b) { return a > b ? a : b; }
 
 GA_DEV int right_of(args a) { return WINDOW ? a->window_right : 0; }
 
@@ -56,7 +56,7 @@ GA_DEV tile tile_of(args a, int i) {
   t.rows_q = a->rows_q;
   t.rows_k = a->rows_k;
   t.start_q = t.start_k = 0;
-  if (FEATURES && (a->features & GA_KATTN_VARLEN)) {
+  if (EXTRAS && (a->features & GA_KATTN_VARLEN)) {
     t.start_q = ldg_i32(a->cu_q + t.batch);
     t.rows_q = a->q_len ? ldg_i32(a->q_len + t.batch) : ldg_i32(a->cu_q + t.batch + 1) - t.start_q;
     t.start_k = ldg_i32(a->cu_k + t.batch);

@@ -1,9 +1,15 @@
-/* Part of attn_fp8_sm90a.cu, which includes it: the consumers of `fast_sum`. S of the next block and P V of the current
+/* The consumers of `fast_sum` (attn_fp8_sm90a.cu). S of the next block and P V of the current
  * one are asked for together; P V goes on in the accumulators over all keys of a row, whose sums have 13 fraction bits
  * and are cut off (GA_ATTN_FAST_SUM). V's scale is part of the weights: 2^(x + lg2 scale - m), so that no block's sum
  * needs a factor; l takes it off again, by 64 keys. V's scales are 2^-100 and more. A reference m stays until an
  * exponent goes beyond what too_large of pipelined allows, of sums with V's scale as in the block at hand: a largest
  * weight between two references is rounded as any other. */
+#pragma once
+#include "cuda/dev/ptx/words.h"
+#include "cuda/kern/attn_fp8/attn_fp8_products.h"
+#include "cuda/kern/attn_fp8/attn_fp8_results.h"
+#include "cuda/kern/attn_fp8/attn_fp8_softmax.h"
+
 typedef struct {
   float s[NS], o[NO];
   uint32_t p[NP];
@@ -43,7 +49,7 @@ GA_DEV void fast_sum_begin(fast_sum_state *f) {
 }
 /* Of the current K block: K's scales, then V's in doublings and inverse, by 64 keys. */
 GA_DEV void fast_sum_scales(const warpgroup *c, float *x) {
-  const uint32_t slot = c->sb + OFF_SCALE + (c->parity_k * ST + c->stage_k) * SCALE_BYTES;
+  const uint32_t slot = c->at.sb + OFF_SCALE + (c->parity_k * ST + c->stage_k) * SCALE_BYTES;
   GA_UNROLL for (int i = 0; i < 3 * SUBS / 4; i++) lds_f4(x + 4 * i, slot + 16 * i);
   GA_UNROLL for (int i = 3 * SUBS / 4 * 4; i < 3 * SUBS; i++) x[i] = lds_f1(slot + 4 * i);
 }

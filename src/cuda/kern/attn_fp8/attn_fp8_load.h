@@ -1,4 +1,14 @@
-/* Part of attn_fp8_sm90a.cu, which includes it once its constants are known: the thread that loads. */
+/* The loader of attn_fp8_sm90a.cu, one thread. */
+#pragma once
+#include "cuda/dev/pipe/ring.h"
+#include "cuda/dev/ptx/barrier.h"
+#include "cuda/dev/ptx/bulk.h"
+#include "cuda/dev/ptx/mem.h"
+#include "cuda/dev/ptx/num.h"
+#include "cuda/dev/ptx/words.h"
+#include "cuda/kern/attn/attn_tiles.h"
+#include "cuda/kern/attn_fp8/attn_fp8_shape.h"
+
 typedef struct {
   args a;
   uint32_t sb;
@@ -6,12 +16,6 @@ typedef struct {
   int tiles;  /* records written */
 } loader;
 
-/* The scale of the 64 tokens (Q of i8: of the token) that are the i-th of their sequence. */
-GA_DEV float scale_of(const ga_kattn_scales *s, int batch, int head, int i) {
-  const int at = batch * (int)s->batch + head * (int)s->head +
-                 imin(i >> s->shift, s->last) * (int)s->block; /* the host sees to 2^31 */
-  return ldg_f32(s->data + at);
-}
 GA_DEV void load_k(loader *p, const work *t, int n) {
   const uint32_t stage = ring_stage(p->k, ST), bar = p->sb + OFF_KF + 8 * stage, dst = p->sb + OFF_K + stage * K_BYTES;
   const uint32_t slot = p->sb + OFF_SCALE + p->k % (2 * ST) * SCALE_BYTES;

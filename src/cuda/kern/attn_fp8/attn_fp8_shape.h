@@ -1,9 +1,13 @@
 /* Attention forward in 8 bits (attn_fp8_sm90a.cu): what follows from a row's parameters: sizes, shared memory,
  * registers, forms of products. */
 #pragma once
+#include "cuda/dev/ptx/mem.h"
+#include "cuda/dev/ptx/wgmma.h"
+#include "cuda/dev/ptx/wgmma8.h"
+#include "cuda/dev/tile/smem.h"
+#include "cuda/kern/attn/attn_shape.h"
+#include "cuda/kern/attn_fp8/attn_fp8_args.h"
 
-#define GA_MASK_full       0
-#define GA_MASK_causal     1
 #define GA_IS_fp8          0
 #define GA_IS_i8           1
 #define GA_SCHED_pipelined 0
@@ -14,39 +18,19 @@
 
 enum {
   I8 = GA_CAT(GA_IS_, GA_P_QK),
-  MASKED = GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_causal,
-  D = GA_P_D,
-  DV = GA_P_D,
-  BM = GA_P_BM,
-  BN = GA_P_BN,
-  ST = GA_P_STAGES,
   PINGPONG = GA_P_PINGPONG,
   PIPELINED = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_pipelined,
   OVERLAP = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_overlap,
   DV128 = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_dv128,
   DV64 = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_dv64,
   FAST_SUM = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_fast_sum,
-  SUBS = BN / 64,            /* of 64 keys: these may have a scale of their own */
-  SUB = 32,                  /* registers of S of those */
-  STAYS = PIPELINED || DV64, /* a row's reference does, until a vote moves it */
-  WGS = BM / 64,
-  THREADS = 128 * (WGS + 1),
-  /* of attn_tiles.h and attn_results.h, which know more */
-  WINDOW = 0,
-  FEATURES = 0,
-  CARRY = 0,
-  PAGES = 0,
-  PACKS = 0,
-  SPLITS = 0,
-  STRETCH = 0,
-  KV_RESIDENT = 0,
-  STORE_REG = 1,
+  SUBS = BN / 64,                /* of 64 keys: these may have a scale of their own */
+  SUB = 32,                      /* registers of S of those */
+  STAYS = PIPELINED || DV64,     /* a row's reference does, until a vote moves it */
   ROW_BYTES = D < 128 ? D : 128, /* of a panel of Q or K */
   PANELS_K = D / ROW_BYTES,
   K_PANEL = BN * ROW_BYTES,
   Q_PANEL = 64 * ROW_BYTES,
-  PANELS_V = 1,
-  O_PANEL = 0,
   PART = FAST_SUM ? DV
          : DV128  ? 128
                   : 64, /* columns of a part of P V */
@@ -61,14 +45,12 @@ enum {                               /* shared memory, bytes */
        Q_BYTES = PANELS_K * Q_PANEL, /* of a warpgroup */
        K_BYTES = PANELS_K * K_PANEL,
        V_BYTES = DV * BN,
-       O_BYTES = 0,
        OFF_Q = 0,
        OFF_K = OFF_Q + 2 * WGS * Q_BYTES,
        OFF_V = OFF_K + ST * K_BYTES,
        V_KEYS = BN % 128 ? 64 : 128,             /* of a box, whose rows they are */
        V_STAGE = V_BYTES + (STAYS ? 8 * BN : 0), /* and eight rows of ones */
-       OFF_O = OFF_V + ST * V_STAGE,
-       OFF_QF = OFF_O,
+       OFF_QF = OFF_V + ST * V_STAGE,
        OFF_QE = OFF_QF + 16,
        OFF_KF = OFF_QE + 16,
        OFF_KE = OFF_KF + 8 * ST,
@@ -77,15 +59,14 @@ enum {                               /* shared memory, bytes */
        OFF_SCALE = (OFF_VE + 8 * ST + 15) / 16 * 16,
        SCALES = FAST_SUM ? (3 * SUBS + 3) / 4 : 1, /* of a block, by fours */
        SCALE_BYTES = 16 * SCALES,
-       OFF_TILE = OFF_SCALE + 2 * ST * SCALE_BYTES, /* of the blocks under way, in K or in V */
-       TILE_BYTES = 64,                             /* and Q's scales */
-       TILE_SLOTS = 4,
+       OFF_TILE = OFF_SCALE + 2 * ST * SCALE_BYTES,   /* of the blocks under way, in K or in V */
+       TILE_BYTES = 64,                               /* and Q's scales */
        OFF_MEAN = OFF_TILE + TILE_SLOTS * TILE_BYTES, /* fast_sum: of V's columns, of the tiles that have a record */
        SMEM_BYTES = OFF_MEAN + (FAST_SUM ? TILE_SLOTS * 4 * DV : 0)
 };
-static_assert(BM % 64 == 0 && WGS >= 2 && WGS <= 3, "one warpgroup per 64 rows; registers end at three");
 static_assert(FAST_SUM ? BN % 64 == 0 && BN <= 192 : BN == 128, "blocks of keys");
 static_assert(PARTS <= 2 && (!OVERLAP || PARTS == 1), "P V is added before P is used up");
+static_assert(DV == D && !(WINDOW || KV_RESIDENT || EXTRAS || STRETCH), "attn_shape.h: what no row here has");
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
@@ -146,9 +127,19 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PV_ONES  wgmma_m64n72k32_e4m3_rs
 #define PV_ONES0 wgmma_m64n72k32_e4m3_rs0
 #endif
-#define PACK GA_CAT(pack_, GA_P_DTYPE)
 
 /* Doublings from 1 to a row's largest weight when its reference is made, and at most; e4m3 ends at 448 = 2^8.8. */
 #define OFFSET (STAYS || FAST_SUM ? 5.f : 8.f)
 #define LIMIT  8.75f
-#define LOG2E  1.442695041f /* log2 e */
+
+GA_DEV const ga_kargs_attn_fp8 *fp8_args(args a) { return (const ga_kargs_attn_fp8 *)a; /* fwd is its first member */ }
+/* wgmma descriptors: see desc of smem.h; 64-byte rows have the 64-byte swizzle, eight of them 512 bytes. */
+GA_DEV uint64_t desc_64(uint32_t low) { return (uint64_t)low | (uint64_t)(2u << 30 | 512 >> 4) << 32; }
+/* Of a tile of rows of ROW_BYTES. */
+GA_DEV uint64_t desc_rows(uint32_t low) { return ROW_BYTES == 128 ? desc(low) : desc_64(low); }
+/* The scale of the 64 tokens (Q of i8: of the token) that are the i-th of their sequence. */
+GA_DEV float scale_of(const ga_kattn_scales *s, int batch, int head, int i) {
+  const int at = batch * (int)s->batch + head * (int)s->head +
+                 imin(i >> s->shift, s->last) * (int)s->block; /* the host sees to 2^31 */
+  return ldg_f32(s->data + at);
+}

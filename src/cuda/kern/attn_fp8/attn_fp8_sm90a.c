@@ -32,8 +32,9 @@ const char *cuda_attn_fp8_ok(const ga_kernel *k, const void *desc, const ga_caps
           (GA_ATTN_SINKS | GA_ATTN_ALIBI | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT) ||
       d->kv_segments || d->softcap > 0)
     return "compiled without sinks, ALiBi, soft-cap, packed sequences, pages, carried state and KV segments";
-  return v->mask == (d->flags & GA_ATTN_CAUSAL ? CUDA_ATTN_causal : CUDA_ATTN_full) ? NULL
-                                                                                    : "compiled for another mask";
+  return v->mask == (d->flags & GA_ATTN_CAUSAL ? CUDA_ATTN_MASK_CAUSAL : CUDA_ATTN_MASK_FULL)
+             ? NULL
+             : "compiled for another mask";
 }
 
 /* --- arguments --- */

@@ -4,7 +4,9 @@
  * DATA      gmem -> smem (cp.async, a ring of AT_ONCE times 16 bytes a thread, which alone reads them) -> sums in f32.
  *           COLUMNS of a head for the `parts` blocks of a cluster, which take turns at ROWS tokens, so that all blocks
  *           of the launch are in the same few MB: twice as many loads under way take a quarter longer
- * BARRIERS  block_sync: the warps' sums; cluster_sync: the blocks' sums, and that they have been read
+ * BARRIERS  name     arrivals  waiter  orders
+ *           block    all       all     the warps' sums -> their sum
+ *           cluster  all       all     the blocks' sums -> their reads by block 0; these reads -> the blocks' end
  * BUDGET    256 threads; smem: the ring, sums of the columns of 8 warps
  * MEASURED  H200, 16384 tokens of 2048 columns: 20 us; with 8 loads a thread under way instead of 4: 26
  *           (docs/log/attention-fp8.md)

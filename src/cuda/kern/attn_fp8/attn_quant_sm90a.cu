@@ -10,8 +10,9 @@
  * HADAMARD  as the Kronecker product that it is: four bits of the column (half of a register, register, lane of a row)
  *           by mma with the 16 x 16 matrix of +-1 times a power of two, which is exact; the others number registers of
  *           a lane. After RoPE, whose results are no 16-bit numbers, two shuffles a value stand for the products
- * BARRIERS  block_sync: maxima of the warps that share a scale, in two slots by turns; none where scales are given or a
- *           token's own
+ * BARRIERS  name   arrivals  waiter  orders
+ *           block  all       all     maxima of the warps that share a scale, in two slots by turns -> their reads; none
+ *                                    where scales are given or a token's own
  * BUDGET    2 D threads, 128 tokens of a head at a time, round-robin; 16 warps of 128 registers a multiprocessor; smem:
  *           4 KB a warp and stage, in which RoPE also turns rows, and maxima
  * MEASURED  H200, 16384 tokens of 2048 columns to e4m3, Hadamard: 27.5 us at D = 64 and 128, 29.2 at 256
@@ -28,6 +29,7 @@
 #include "cuda/dev/ptx/prefetch.h"
 #include "cuda/dev/ptx/words.h"
 #include "cuda/kern/attn_fp8/attn_fp8_args.h"
+#include "cuda/kern/attn_fp8/attn_quant_unit.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, of its row"
@@ -76,8 +78,6 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define REST       (D == 128 ? 1.41421356f : 1.0f)
 #define POWER_bf16 (D == 64 ? 0x3e00u : 0x3d80u)
 #define POWER_f16  (D == 64 ? 0x3000u : 0x2c00u)
-
-#include "cuda/kern/attn_fp8/attn_quant_unit.h"
 
 /* p + step, digit by digit: divisions are for the first unit alone. */
 GA_DEV block_coord next_coord(args a, block_coord p, block_coord step) {

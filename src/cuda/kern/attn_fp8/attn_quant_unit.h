@@ -1,5 +1,7 @@
-/* Part of attn_quant_sm90a.cu and attn_quant_values_sm90a.cu: units of work. */
+/* Units of work of attn_quant_sm90a.cu and attn_quant_values_sm90a.cu. */
 #pragma once
+#include "cuda/dev/ptx/base.h"
+#include "cuda/dev/ptx/order.h"
 #include "cuda/kern/attn_fp8/attn_fp8_args.h"
 
 typedef const ga_kargs_attn_quant *args;

@@ -8,7 +8,9 @@
  *           anywhere: they are the tokens whose numbers are neighbours in y, so that a lane gets 16 bytes of a row of y
  *           as they stand there, a quad 64. Chunks of 16 bytes of token t lie at chunk ^ (bits 5, 4 and 0 of t):
  *           neither side has bank conflicts
- * BARRIERS  block_sync: the tile is there; maxima are there, and all have the tile in registers
+ * BARRIERS  name   arrivals  waiter  orders
+ *           block  all       all     cp.async of the tile -> ldmatrix; maxima -> their reads, and ldmatrix of the tile
+ *                                    -> the next copy over it
  * BUDGET    2 D threads, 128 tokens of a head at a time, round-robin; a warp has 16 columns, 64 values a lane; 16 warps
  *           of 128 registers a multiprocessor; smem: tiles, maxima
  * MEASURED  H200, 16384 tokens of 2048 columns: 26 to 27 us (docs/log/attention-fp8.md)
@@ -24,6 +26,7 @@
 #include "cuda/dev/ptx/prefetch.h"
 #include "cuda/dev/ptx/words.h"
 #include "cuda/kern/attn_fp8/attn_fp8_args.h"
+#include "cuda/kern/attn_fp8/attn_quant_unit.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, of its row"
@@ -57,8 +60,6 @@ static_assert(D == 64 || D == 128 || D == 256, "the ring's size is a power of tw
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
 #define TO_F32 GA_CAT(elem_f32_of_, GA_P_DTYPE)
-
-#include "cuda/kern/attn_fp8/attn_quant_unit.h"
 
 /* p - step, digit by digit: divisions are for the first unit alone. The last tokens go before the first: where the
  * means were made, or V itself, just before, they are still in L2. */

@@ -6,7 +6,9 @@
  *           once. ranks = 1: x is the sum, and no slot is used. rows = 0: nothing happens
  * DATA      as all_reduce_sm80.cu in one shot; the residual of further units is read again from L2. The weight is read
  *           before the launch in front has ended
- * BARRIERS  one of the block behind the sends, two a row for its sum
+ * BARRIERS  name   arrivals  waiter  orders
+ *           block  all       all     behind the sends: reads of the block's turn -> the next turn's; twice a row: its
+ *                                    warps' sums -> their sum, and its reads
  * BUDGET    THREADS lanes, one block a row, rows round-robin; 256 B of shared memory
  */
 #ifndef GA_KERNEL_ID

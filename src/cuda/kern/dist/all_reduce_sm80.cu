@@ -6,7 +6,8 @@
  *           GA_REDUCE_BLOCKS blocks, which must all fit on the device at once. n = 0: nothing happens
  * DATA      x to the slots of the others by stores over NVLink, 16 bytes a thread; own slots by loads until all words
  *           are there; all_reduce.h says how slots are used again
- * BARRIERS  one of the block, behind the sends
+ * BARRIERS  name   arrivals  waiter  orders
+ *           block  all       all     behind the sends: reads of the block's turn -> the next turn's
  * BUDGET    THREADS lanes, a unit of 16 bytes each, further ones round-robin; no shared memory. A wait is bounded by
  *           `patience` and then noted in the state
  */

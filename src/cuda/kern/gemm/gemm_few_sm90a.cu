@@ -3,11 +3,16 @@
  * COMPUTES  Y = epilogue(X W^T). X is rounded to bf16, elements of W are (packed_bf16.h); mma.sync adds 16 products and
  *           the sum as wgmma does (docs/log/sums.md). A chain is every other unit of a part of k, from zero; a part is
  *           the chain of odd units plus that of even ones; parts are added in their order
+ * CONTRACT  x and y f32, k contiguous in x, at least 1; w packed (GA_LAYOUT_MMA_PACKED), at multiples of 16 bytes;
+ *           GA_GEMM_INVARIANT asked for; k, x_stride and y_stride multiples of 4; n and k up to 2^28
  * WORK      a block has `group` tiles of 16 rows of W with all their chains, WARPS or 2 WARPS of them; a warp takes one
  *           chain after the other
  * DATA      W and X: bulk copies of a unit and of the X that it meets, as it lies, into a ring of the warp's own; the
  *           first units of W before the kernel ahead has ended. Sums meet in shared memory
- * BARRIERS  of a stage: one arrival and its bytes. Of the block: one, behind all chains
+ * BARRIERS  name           arrivals  waiter    orders
+ *           full[warp][s]  1+tx      its warp  copies of a unit and of its X to stage s -> ld.shared; the stage is free
+ *                                              once the warp has read it (warp_sync)
+ *           block          all       all       the sums of all chains -> their addition
  * BUDGET    256 lanes; up to 4 rows of X two blocks a multiprocessor, with 2 or 3 stages
  */
 #include "cuda/dev/ptx/words.h"

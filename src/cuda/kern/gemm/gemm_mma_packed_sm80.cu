@@ -1,6 +1,8 @@
 /* KERNEL    gemm_mma_packed, sm80: up to 8 rows of X by packed weights (GA_LAYOUT_MMA_PACKED), at the speed of memory
  * COMPUTES  Y = epilogue(X W^T). Weights as exact integers in bf16, X as the sum of two bf16 (17 bits), products on
  *           tensor cores into f32; scales and mins are applied to the sums of 16 or 32 products in f32
+ * CONTRACT  x and y f32, k contiguous in x, at least 1; w packed (GA_LAYOUT_MMA_PACKED), at multiples of 16 bytes; n
+ *           and k up to 2^28. Leaves counter zeroed
  * DATA      W: gmem -> registers, 16 bytes a lane, read once, the next unit under way while one is worked on, the first
  *           before the kernel ahead has ended (dependent launch). X: converted to bf16 in shared memory once a block
  * WORK      a block has a run of tiles of 16 rows and a part of k; its units, tile after tile, are cut evenly among the

@@ -1,9 +1,13 @@
 /* KERNEL    gemm_mma, sm80: matrix products of 16-bit operands, stored either way, for any NVIDIA GPU from Ampere on
  * COMPUTES  Y = epilogue(X W^T), sums in f32 (ga/gemm.h); Y in f32, f16 or bf16
+ * CONTRACT  x and w of DTYPE, at multiples of 16 bytes; strides multiples of 8; any m, n, k up to 2^30, with less than
+ *           2^31 tiles
  * DATA      X and W: cp.async into a ring of STAGES steps of 64 of k, swizzled: rows of 64 of k, or, stored across,
  *           panels of 64 columns by 64 rows of k, which ldmatrix turns; Y: registers, shared memory, 8 columns a lane
  * WORK      a block takes a tile of 128 x 128, a warp 64 x 32 of it
- * BARRIERS  a step: after the wait for its copies, which is also when the stage of the step before is free
+ * BARRIERS  name   arrivals  waiter  orders
+ *           block  all       all     a step: cp.async of its stage -> ldmatrix, and reads of the step before -> the
+ *                                    copy over it; at the end: reads of the ring -> results over it
  * BUDGET    256 lanes, 96 KiB: one block a multiprocessor on sm_86 and sm_89, too
  */
 #include "cuda/dev/pipe/grid.h"

@@ -1,6 +1,7 @@
 /* KERNEL    gemm_native, sm80: every weight type in the file's own blocks, any shape, any layout, scales; right, not
  *           fast
  * COMPUTES  Y = epilogue(X W^T) in f32
+ * CONTRACT  w in its native layout; any m, n, k and strides
  * DATA      a warp takes one row of W and TOKENS rows of X, element by element: lanes along k
  * BUDGET    THREADS lanes; units of THREADS / 32 rows of W by TOKENS rows of X, round-robin
  */

@@ -3,22 +3,36 @@
  *           (gemm_x_sm80.cu). W of f16: both operands are f16, X with a power of two for each row. X_E4M3: codes of W
  *           by codes of X, as they lie. Such products add with 13 fraction bits (docs/log/sums.md), so 128 of k at a
  *           time: that sum, times the scales of W's row and X's row, is added in f32
+ * CONTRACT  x and y f32, k contiguous in x, at least 1; w packed (GA_LAYOUT_MMA_PACKED), at multiples of 16 bytes; X
+ *           as gemm_x_sm80.cu made it, for the tensor maps; y_stride a multiple of 4; m, n, k and tiles up to 2^28.
+ *           X_E4M3: GA_GEMM_X_E4M3 asked for. Leaves counter zeroed
  * DATA      W: bulk copies of whole units into a ring, from there to registers, where they are operand A as they lie.
  *           X: boxes of 64 columns into another ring, operand B. Y, transposed: registers, shared memory, gmem, 8
  *           columns a lane
  * WORK      a tile is 128 rows of W by BN of X; two warpgroups have 64 rows of W each, or two such pairs take turns at
  *           units of k (KW = 2) and add up in shared memory; the last warpgroup copies. While products of 64 columns
  *           run, the next 64 are worked out, by the same warps (KW = 1) or by others; weights of 16 bits are only
- *           fetched. A tile's k may be cut among the
- *           two blocks of a cluster, each of which ends up with half of the rows of X, and into parts, whose sums meet
- *           in gmem: the warp that comes last adds its share of them, in their order. SUM_SETS = 2: the order of sums
- *           that KW = 2 has, by one pair, which keeps the sums of even units and of odd ones apart; and parts of k may
- *           follow each other in one block, whose sums are added up in shared memory. X_E4M3: a unit's rows of X are
- *           cut into shares, two of which have sums of their own: one is added up while the next is multiplied
- * BARRIERS  x_full, w_full: one arrival and the bytes. x_empty: one arrival a warpgroup; X_E4M3: one a warp, which
- *           reads scales there. w_empty: one a warp
- * BUDGET    384 lanes, 1 block a multiprocessor: 40 registers where copies are issued, 232 where sums are kept; KW = 2:
- *           640 lanes, 32 and 112
+ *           fetched. A tile's k may be cut among the two blocks of a cluster, each of which ends up with half of the
+ *           rows of X, and into parts, whose sums meet in gmem: the warp that comes last adds its share of them, in
+ *           their order. SUM_SETS = 2: the order of sums that KW = 2 has, by one pair, which keeps the sums of even
+ *           units and of odd ones apart; and parts of k may follow each other in one block, whose sums are added up in
+ *           shared memory. X_E4M3: a unit's rows of X are cut into shares, two of which have sums of their own: one is
+ *           added up while the next is multiplied
+ * BARRIERS  name        arrivals   waiter       orders
+ *           x_full[s]   1+tx       consumers    TMA write of X[s], X_E4M3: and of its scales -> wgmma read, ld.shared
+ *           x_empty[s]  1/wg: 2    copier of X  wgmma reads of X[s] -> next TMA write; X_E4M3: one a warp, 8, which
+ *                                               reads scales there
+ *           w_full[s]   1+tx       consumers    copy of a unit to W[s] -> ld.shared
+ *           w_empty[s]  1/warp: 8  copier of W  reads of W[s], returned -> next copy
+ *           join        named 1    consumers    KW = 2, three a tile: results of the tile before have been read; sums
+ *                                               of the other pair -> their reads; these reads -> what comes there next
+ *           cluster     all        all          both blocks are through with their rings -> sums over them; sums of the
+ *                                               other block -> their reads
+ * BUDGET    what       how much
+ *           threads    KW = 1: 384; KW = 2: 640. The last 128 copy
+ *           registers  of copiers and consumers: KW = 1: 40 and 232; KW = 2: 32 and 112
+ *           blocks     1 per multiprocessor
+ *           smem       OFF_*: rings of X and of W, results, barriers
  */
 #include "cuda/dev/ptx/wgmma8.h"
 #include "cuda/dev/ptx/words.h"

@@ -4,6 +4,9 @@
  *           8-bit integers. X becomes, for each unit of k, a power of two times integers of 22 bits, cut into three
  *           signed digits of 8: three columns of 8-bit products, whose sums are exact. An infinity or a NaN in a row of
  *           X makes all of its row of Y NaN.
+ * CONTRACT  x and y f32, k contiguous in x, at least 1; w packed (GA_LAYOUT_MMA_PACKED), at multiples of 16 bytes; n
+ *           and k up to 2^28. ADD_NORM: one row, k a multiple of 4 up to 4096. Where parts of k meet in gmem: no norm,
+ *           no further matrices, counter is left zeroed
  * NORM      digits are those of X times the norm's weights; sums get the row's factor at the end, so that products do
  *           not wait for it
  * ADD_NORM  X is add + norm(x), of one row; every block works it out
@@ -11,26 +14,33 @@
  *           elected lane asks, the warp waits. `early` stages are asked for before the kernel ahead has ended
  *           (dependent launch), the others behind the loads of X, which would have to queue. X: digits, scales and sums
  *           in shared memory once a block
- * BARRIERS  full[warp][stage]: an item's bytes have come. A stage is free once its warp has read it (warp_sync), so no
- *           one waits for that. In a cluster: one for the sums that a block is sent, and the cluster's own, arrived at
- *           ahead of the products
+ * BARRIERS  name           arrivals  waiter    orders
+ *           full[warp][s]  1+tx      its warp  copy of an item to stage s of the warp's ring -> ld.shared; the stage is
+ *                                              free once the warp has read it (warp_sync)
+ *           block          all       all       X in shared memory -> products; the parts of all warps -> their sum
+ *           met            1+tx      block     st.async of other blocks' sums and squares of X (split_int8_reduce.h) ->
+ *                                              ld.shared
+ *           cluster        all       all       `met` is there (arrived at ahead of the products) -> st.async to it
  * WORK      a block has a run of tiles of 16 rows and a part of k; its items, tile after tile, are cut evenly among the
  *           warps, each of which sums what it has of a tile; the parts meet in shared memory, always in one order.
  *           Parts of k: several rows of X are shared out to the blocks of a cluster (split_int8_reduce.h); where X is
- * too long for that, parts meet in gmem BUDGET    THREADS lanes, one block a multiprocessor SPEED
- * docs/log/cuda-decode.md. H200, 4096 x 14336, chained, one row and eight: q4_k 9.3 and 14.4 us, q8_0 15.7 and 19.9,
- * q6_k 13.0 and 18.5
+ *           too long for that, parts meet in gmem
+ * BUDGET    what     how much
+ *           threads  THREADS
+ *           blocks   1 per multiprocessor
+ *           smem     chosen at the launch, 226 KiB at most: control, a ring of up to 8 stages per warp, X, parts
+ * SPEED     docs/log/cuda-decode.md. H200, 4096 x 14336, chained, one row and eight: q4_k 9.3 and 14.4 us, q8_0 15.7
+ *           and 19.9, q6_k 13.0 and 18.5
  */
-#define SPLITS_X 3 /* digits of an element of X */
-#include "cuda/kern/gemm/split_int8_reduce.h"
-
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_W
 #error "GA_P_W: type of W: Q4_0, Q4_K, MXFP4, ..."
 #endif
-
+#ifndef GA_P_SPLITS_X
+#error "GA_P_SPLITS_X: digits of 8 bits of an element of X: 3"
+#endif
 #ifndef GA_P_ROWS
 #error "GA_P_ROWS: of X, 1; or 8: 2 to 8 of them"
 #endif
@@ -40,10 +50,9 @@
 #ifndef GA_P_SMEM
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
-static_assert(GA_P_SMEM <= 231424, "what a launch takes at most: 227 KiB less 1 KiB kept free");
 
-#define T GA_CAT(T_, GA_P_W)
-#include "cuda/kern/gemm/split_int8_type.h"
 #include "cuda/kern/gemm/split_ring.h"
+
+static_assert(GA_P_SMEM <= 231424, "what a launch takes at most: 227 KiB less 1 KiB kept free");
 
 GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_split_int8 args) { split_ring(&args); }

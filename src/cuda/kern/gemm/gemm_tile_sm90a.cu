@@ -1,20 +1,32 @@
 /* KERNEL    gemm_tile, sm90a: matrix products of 16-bit and of e4m3 operands on wgmma
  * COMPUTES  Y = epilogue(X W^T), sums in f32 (ga/gemm.h); Y in f32, f16 or bf16
+ * CONTRACT  x and w of DTYPE in the order that XT and WT say, at multiples of 16 bytes, as are their strides; y f32 or
+ *           of 16 bits, y_stride a multiple of 8; k at least 1 (CLUSTER_K: two steps); m, n and tiles up to 2^28.
+ *           Leaves counter zeroed
  * DATA      X and W: bulk copies into a ring of STAGES steps of 128 bytes of k, swizzled; XT, WT: stored across, as
  *           panels of 64 rows of k; Y: registers, shared memory, gmem, by bulk stores or 8 columns a lane
  * SUMS      e4m3 products add with 13 fraction bits (docs/log/sums.md). SHORT: 128 of k that way, those sums, times
  *           their scales if blocks have them, in f32; 64 columns are added up while the next 64 are multiplied. Else
  *           all of k that way, which the caller has asked for. Scales of blocks come with their stage, by a warp's
  *           cp.async
- * WORK      a tile is BM x BN, a warpgroup takes 64 rows, another one copies. PAIR: clusters of two blocks have tiles
- *           one above the other and copy half of W's rows each, for both; blocks stay for the whole launch. PARTS: a
- *           tile's k may be cut into parts, one a block; sums meet in memory, warp by warp, and the last part's warp
- *           adds them up in one order and finishes. CLUSTER_K: a cluster has one tile, each of its two blocks
- *           half of k; their warpgroups exchange sums, and each block finishes 64 rows
- * BARRIERS  full[s]: one arrival and the bytes of both operands, with scales of blocks those of a warp, too. empty[s]:
- *           one arrival a warpgroup that reads the stage, in every block it is copied to. Pairs end together: they
- *           arrive at each other's barriers, or leave sums in each other's shared memory
- * BUDGET    128 lanes that copy and 128 for 64 rows, 1 block a multiprocessor; BM 128: 40 and 232 registers
+ * WORK      a tile is BM x BN, a warpgroup takes 64 rows, another one copies. COOPERATIVE: clusters of two blocks have
+ *           tiles one above the other and copy half of W's rows each, for both; blocks stay for the whole launch.
+ *           SPLIT_K: a tile's k may be cut into parts, one a block; sums meet in memory, warp by warp, and the last
+ *           part's warp adds them up in one order and finishes. CLUSTER_K: a cluster has one tile, each of its two
+ *           blocks half of k; their warpgroups exchange sums, and each block finishes 64 rows
+ * BARRIERS  name      arrivals  waiter     orders
+ *           full[s]   1+tx      consumers  TMA write of both operands' stage s -> wgmma read; BLOCK_SCALES: 32 arrivals
+ *                                          more, cp.async of scales -> ld.shared
+ *           empty[s]  1/wg      producer   wgmma reads of stage s -> next TMA write; COOPERATIVE: of both blocks'
+ *                                          warpgroups, as W is copied to both
+ *           cluster   all       all        at the start: barriers exist -> copies and arrivals from the other block;
+ *                                          CLUSTER_K: sums in the other block's shared memory -> their reads; at the
+ *                                          end: no access to a block that has gone
+ * BUDGET    what       how much
+ *           threads    128 that copy, and 128 for 64 rows of a tile
+ *           registers  BM 128: 40 (copiers) and 232 (consumers); BM 64: as the compiler has it
+ *           blocks     1 per multiprocessor
+ *           smem       OFF_*: a ring of STAGES steps of both operands, barriers
  */
 #include "cuda/dev/ptx/cp_async.h"
 #include "cuda/dev/ptx/wgmma8.h"

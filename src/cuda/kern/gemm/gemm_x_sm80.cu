@@ -5,6 +5,8 @@
  *           is 2^39 times smaller than that one vanishes; the others are rounded to 11 bits. e4m3: 128 of k of a row
  *           have a scale, largest magnitude / 448, and X / scale is rounded, IEEE quotients in f32 as ga_convert has
  *           them; of each four columns the second and the third change places
+ * CONTRACT  x of any plain type [m, k]; out [m, width], width a multiple of 128; e4m3: k a multiple of 128, scales [k /
+ *           128, m rounded up to 4]
  * WORK      a block has 4096 columns of a row, a lane 4 runs of 4; all loads are under way before the first store.
  *           Lanes 2p and 2p + 1 exchange halves, so that each stores 8 bytes and a warp 256 neighbouring ones. f16: a
  *           block has a row, and reads it twice. e4m3: a warp has 128 columns of 4 rows, a lane 4 of each, a block 8

@@ -5,6 +5,7 @@
  * offset. Each lane works out the scales of a quarter of its rows' runs, and gets the others from the lanes of its
  * four; where a row has one for the unit, each works it out. t and every index but q are constants once unrolled. */
 #pragma once
+#include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/gemm/packed.h"
 
 #define PACKED_RUNS(t)        (PACKED_GROUPS(t) * (PACKED_HALVES(t) ? 2 : 1))

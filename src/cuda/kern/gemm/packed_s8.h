@@ -2,6 +2,7 @@
  * where that spares an instruction, and scales taken apart into integers and the floats that they share. t and every
  * index are constants once unrolled. */
 #pragma once
+#include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/gemm/packed.h"
 
 /* Scales that are an integer times what their whole unit shares. */

@@ -1,5 +1,5 @@
 /* Products by a ring of packed weights that are bf16, or the sum of two, of type T: X as the sum of two bf16, and a
- * unit. Included behind split_int8.h. */
+ * unit. */
 #pragma once
 #include "cuda/kern/gemm/split_share.h"
 

@@ -10,13 +10,8 @@
 #include "cuda/kern/gemm/gemm_split_int8_sm90a_args.h"
 #include "cuda/kern/gemm/packed_s8.h"
 
-#ifndef SPLITS_X
-#error "SPLITS_X: parts of an element of X, columns of products: 2 or 3"
-#endif
-#ifndef GA_P_THREADS
-#error "GA_P_THREADS: lanes of a block"
-#endif
-
+#define T GA_CAT(T_, GA_P_W)
+enum { SPLITS_X = GA_P_SPLITS_X /* parts of an element of X, columns of products */ };
 enum { WARPS = GA_P_THREADS / 32, COLS = 8 /* of a product */, MOST_ROWS = 8 /* of X */ };
 enum { BARS_BYTES = GA_RING_BARS /* a warp's */, CONSTANTS_BYTES = GA_RING_CONSTANTS };
 enum { PART_ALIGN = 16 }; /* bytes: parts are read four sums at a time */

@@ -1,11 +1,8 @@
-/* Products by a ring of packed weights of type T: X to shared memory, and the items of a warp. Included behind
- * split_int8_type.h, where these are known:
- *   asker                            a warp's way through its weights; ring: its stages, the barriers lie before them;
- *                                    args->depth: so many
- *   ask_behind_x(asker *)            called once, when X has been asked for
- *   ask_again(asker *, stage, left)  called when a stage has been read; left: items of this call, that of the stage
- *                                    among them
- *   SLOT_BYTES                       of a stage */
+/* Products by a ring of packed weights of type T: X to shared memory, and the items of a warp. */
+#pragma once
+#include "cuda/kern/gemm/split_asker.h"
+#include "cuda/kern/gemm/split_type.h"
+
 /* Warps take units of rows of X in turn; AHEAD loads of a lane are under way at once, and only then the rest of the
  * ring is asked for, which X would have to wait for. whole: 16 bytes at a time, nothing outside. Returns the lane's sum
  * of squares, when there is a norm: a warp's units are of one row. */

@@ -1,5 +1,4 @@
-/* Products by a ring of packed quantised weights, of type T: X as digits of 8 bits, and a unit. Included behind
- * split_int8.h. */
+/* Products by a ring of packed quantised weights, of type T: X as digits of 8 bits, and a unit. */
 #pragma once
 #include "cuda/kern/gemm/split_share.h"
 

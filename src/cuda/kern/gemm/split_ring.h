@@ -1,52 +1,14 @@
 /* The kernel of products by a ring of packed weights (gemm_split_int8_sm90a.cu, gemm_split_bf16_sm90a.cu), whatever
- * they are multiplied in. Included behind a type's put_x and take_unit. */
+ * they are multiplied in. */
 #pragma once
-enum { SLOT_BYTES = ITEM_BYTES };
-#define RING_BYTES(depth) (BARS_BYTES + (depth)*SLOT_BYTES)
+#include "cuda/kern/gemm/split_asker.h"
+#include "cuda/kern/gemm/split_int8_mma.h"
+#include "cuda/kern/gemm/split_int8_reduce.h"
 
 /* Shared memory: squares of X by warp; what a cluster's blocks send of them, and the barrier that counts it; the
  * block's share, kept from registers while units are taken; rings; X and what follows it. */
 enum { MET_AT = 4 * WARPS, BAR_AT = MET_AT + 4 * MOST_ROWS * GA_SPLIT_INT8_MAX_CLUSTER, SHARE_AT = BAR_AT + 16 };
 static_assert(SHARE_AT + sizeof(share) <= GA_RING_CONTROL, "what the host counts with");
-
-/* A warp's items, in the order of memory but for the turns from tile to tile. */
-typedef struct {
-  uint64_t w;    /* address of the item to ask for next; no pointer, of which the compiler keeps two forms */
-  int at;        /* its place along k, of ni here */
-  uint32_t ring; /* stages; the barriers of up to 8 lie before them */
-  const ga_kargs_gemm_split_int8 *args;
-  int nb, ni, items; /* units and items of a tile; items of the warp */
-} asker;
-
-/* To the block's next tile: behind the rest of this one, and what other blocks of a cluster have of the next. Parts
- * that meet in memory have no further matrices, so that it does not matter where a tile begins. */
-GA_DEV void turn(asker *s) {
-  const ga_kargs_gemm_split_int8 *ring = s->args;
-  const int k0 = GA_P_ROWS == 1 ? 0 : cut_at(ring->units_each, ring->units_longer, (int)cluster_rank());
-  s->at = 0;
-  s->w = next_tile(ring, s->w + (uint64_t)((int64_t)(ring->gemm.units - k0 - s->nb) * UNIT_BYTES)) +
-         (uint64_t)((int64_t)k0 * UNIT_BYTES);
-}
-
-GA_DEV void ask(asker *s, int stage) {
-  const uint32_t bar = s->ring - BARS_BYTES + (uint32_t)(stage * 8),
-                 bytes = UNIT_BYTES * (is_short(s->nb, s->at) ? 1 : PER);
-  if (warp_elect()) {
-    mbar_arrive_expect(bar, bytes);
-    bulk_load_bytes(s->ring + (uint32_t)(stage * SLOT_BYTES), (const void *)s->w, bytes, bar, L2_EVICT_FIRST);
-  }
-  s->w += bytes;
-  if (++s->at == s->ni) turn(s);
-}
-
-/* The warp's first items, from stage `from` on. */
-GA_DEV void ask_first(asker *s, int from, int to) { GA_ROLL for (int d = from; d < to && d < s->items; d++) ask(s, d); }
-GA_DEV void ask_behind_x(asker *s) { ask_first(s, s->args->early, s->args->depth); }
-GA_DEV void ask_again(asker *s, int stage, int left) {
-  if (left > s->args->depth) ask(s, stage);
-}
-
-#include "cuda/kern/gemm/split_int8_mma.h"
 
 GA_DEV bool is_last_split(const ga_kargs_gemm *a, const share *sh) {
   block_sync();

@@ -1,6 +1,7 @@
-/* Products by a ring of packed weights of type T: units, items, and a block's share of them. Included behind
- * split_int8.h. */
+/* Products by a ring of packed weights of type T: units, items, and a block's share of them. */
 #pragma once
+#include "cuda/kern/gemm/split_int8.h"
+
 enum { WORDS = PACKED_WORDS(T), GROUPS = PACKED_GROUPS(T), UNIT_K = PACKED_K(T), UNIT_BYTES = PACKED_BYTES(T) };
 enum { HALVES = PACKED_HALVES(T) ? 2 : 1, RUNS = GROUPS * HALVES };
 /* Elements of a row of X that a warp takes at once: a unit, or two of those of 64; their bytes in shared memory. */

@@ -6,8 +6,7 @@
  * WHY        exponentials cost half as many cycles as the products (16 a cycle against 4096 operations): under them,
  *            not between them
  * LIMITED BY the running maximum between S and the exponentials, and a tile's first and last products;
- * attn_fwd_sm90a.cu
- *            goes on from here
+ *            attn_fwd_sm90a.cu goes on from here
  * REF        Shah et al. 2024 (arXiv 2407.08608)
  */
 #include "cuda/kern/ladder/special.h"

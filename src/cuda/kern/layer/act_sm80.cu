@@ -7,6 +7,7 @@
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/tile/act.h"
+#include "cuda/kern/layer/elementwise.h"
 #include "cuda/kern/layer/layer_args.h"
 
 #ifndef GA_KERNEL_ID
@@ -29,7 +30,7 @@ static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 #define PUT16 GA_CAT(elem_put16_, GA_P_DTYPE)
 typedef ga_kargs_act kargs;
 
-enum { N = GA_CAT(ELEM_PER_16_, GA_P_DTYPE), UNIT = N * GA_P_THREADS };
+enum { N = GA_CAT(ELEM_PER_16_, GA_P_DTYPE) };
 
 /* Those that products' epilogues lack, too. */
 enum { ACT_RELU2 = 4, ACT_TANH = 5 }; /* ga_act_kind */
@@ -52,4 +53,4 @@ GA_DEV void element_one(const kargs *a, int64_t row, int64_t col) {
   PUT(a->y, row * a->y_stride + col, x);
 }
 
-#include "cuda/kern/layer/elementwise.h"
+ELEMENTWISE_KERNEL(kargs, N, elements_wide, element_one)

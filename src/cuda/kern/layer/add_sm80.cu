@@ -6,6 +6,7 @@
  */
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/elem.h"
+#include "cuda/kern/layer/elementwise.h"
 #include "cuda/kern/layer/layer_args.h"
 
 #ifndef GA_KERNEL_ID
@@ -28,7 +29,7 @@ static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 #define PUT16 GA_CAT(elem_put16_, GA_P_DTYPE)
 typedef ga_kargs_add kargs;
 
-enum { N = GA_CAT(ELEM_PER_16_, GA_P_DTYPE), UNIT = N * GA_P_THREADS };
+enum { N = GA_CAT(ELEM_PER_16_, GA_P_DTYPE) };
 
 GA_DEV void elements_wide(const kargs *a, int64_t row, int64_t col) {
   float x[N], b[N];
@@ -44,4 +45,4 @@ GA_DEV void element_one(const kargs *a, int64_t row, int64_t col) {
   PUT(a->y, row * a->y_stride + col, x);
 }
 
-#include "cuda/kern/layer/elementwise.h"
+ELEMENTWISE_KERNEL(kargs, N, elements_wide, element_one)

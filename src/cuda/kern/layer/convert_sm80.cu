@@ -1,5 +1,7 @@
 /* KERNEL    convert, sm80: e4m3 and its scales, of 1 x 128 or 128 x 128
  * COMPUTES  scale = largest magnitude / 448, Y = X / scale, as IEEE quotients in f32 (ga/layer.h)
+ * CONTRACT  x f32, f16 or bf16, contiguous, any alignment of the element (16 bytes at a time when a.vec16); any rows
+ *           and width
  * DATA      gmem -> registers, 8 elements of a row a lane -> gmem; X is read twice, the second time from a cache
  * BUDGET    256 lanes: 16 rows by 128 columns, or a block of 128 x 128
  */

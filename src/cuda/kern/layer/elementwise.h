@@ -1,17 +1,21 @@
-/* Part of elementwise kernels (act_sm80.cu, add_sm80.cu), included last, behind what they do with elements: the kernel
- * over the rows. They have defined kargs, elements_wide (N elements from a column on) and element_one. */
+/* The kernel of elementwise ops (act_sm80.cu, add_sm80.cu): it goes over the rows of Y. */
 #pragma once
+#include "cuda/dev/ptx/base.h"
 
-GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST kargs a) {
-  const int64_t per_row = (a.width + UNIT - 1) / UNIT, units = per_row * a.rows;
-  grid_dependency_wait();
-  grid_launch_dependents();
-  for (int64_t u = block_index(); u < units; u += block_count()) {
-    const int64_t row = u / per_row, first = (u - row * per_row) * UNIT, col = first + (int64_t)thread_index() * N;
-    if (a.vec16 && col + N <= a.width) {
-      elements_wide(&a, row, col);
-    } else {
-      for (int64_t c = col; c < a.width && c < col + N; c++) element_one(&a, row, c);
-    }
+/* ELEMENTWISE_KERNEL(kargs, n, wide, one): kargs, the arguments, have rows, width and vec16; wide(&a, row, col) does n
+ * elements from a column on, 16 bytes of them, one(&a, row, col) one element. */
+#define ELEMENTWISE_KERNEL(kargs, n, wide, one)                                                                       \
+  GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST kargs a) {                                                    \
+    enum { UNIT = n * GA_P_THREADS }; /* elements of a block at a time */                                             \
+    const int64_t per_row = (a.width + UNIT - 1) / UNIT, units = per_row * a.rows;                                    \
+    grid_dependency_wait();                                                                                           \
+    grid_launch_dependents();                                                                                         \
+    for (int64_t u = block_index(); u < units; u += block_count()) {                                                  \
+      const int64_t row = u / per_row, first = (u - row * per_row) * UNIT, col = first + (int64_t)thread_index() * n; \
+      if (a.vec16 && col + n <= a.width) {                                                                            \
+        wide(&a, row, col);                                                                                           \
+      } else {                                                                                                        \
+        for (int64_t c = col; c < a.width && c < col + n; c++) one(&a, row, c);                                       \
+      }                                                                                                               \
+    }                                                                                                                 \
   }
-}

@@ -7,7 +7,9 @@
  *           place
  * WORK      a block has as many heads of a token at a time as fit, whole warps each, `chunk` times in a row: Q's heads,
  *           K's, V's. What depends on the place in a head alone is loaded before the kernel ahead has ended
- * BARRIERS  two a turn of the loop: sums of squares, normed elements
+ * BARRIERS  name   arrivals  waiter  orders
+ *           block  all       all     twice a turn of the loop: sums of squares -> their reads; normed elements -> their
+ *                                    reads
  * BUDGET    THREADS lanes; little code, for one token waits for its instructions, too: a warp a head, eight elements a
  *           lane unrolled (147 registers), lost more at heads of 256 than the launches it saved (docs/log/models.md)
  */

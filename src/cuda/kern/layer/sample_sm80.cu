@@ -15,7 +15,11 @@
  *           surprise from the entropy, makes the logits of all others -infinity and the groups anew, and the rest of
  *           the chain goes on from there
  * DATA      logits once from gmem; groups with candidates and with kept tokens again
- * BARRIERS  one counter between the blocks of a row; block barriers in the last one
+ * BARRIERS  name     arrivals  waiter          orders
+ *           counter  1/block   last to arrive  what the blocks of a row have written of its groups -> the last one's
+ *                                              reads
+ *           block    all       all             in the last block: each step's lists and sums in shared memory -> the
+ *                                              next step's reads
  * BUDGET    THREADS lanes a block, 25 KB of shared memory; docs/log/models.md has times
  */
 #include "cuda/dev/ptx/mem.h"

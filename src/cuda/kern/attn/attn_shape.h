@@ -1,0 +1,43 @@
+/* Kernels with tiles of Q and blocks of K and V, attn_fwd_sm90a.cu and attn_fp8_sm90a.cu: the constants that follow
+ * from the parameters which both have, and a thread's place. Headers that both include are made of these. */
+#pragma once
+#include "cuda/dev/ptx/base.h"
+#include "cuda/kern/attn/attn_fwd_sm90a_args.h"
+
+enum {
+  D = GA_P_D,
+  DV = GA_P_DV,
+  BM = GA_P_BM,
+  BN = GA_P_BN,
+  ST = GA_P_STAGES,
+  CAUSAL = GA_P_MASK == GA_P_MASK_CAUSAL,
+  WINDOW = GA_P_MASK == GA_P_MASK_WINDOW,
+  MASKED = CAUSAL || WINDOW,
+  KV_RESIDENT = GA_P_RESIDENT,
+  EXTRAS = GA_P_EXTRAS,
+  CARRY = GA_P_CARRY,
+  PAGES = GA_P_PAGES,
+  PACKS = GA_P_PACKS,
+  STRETCH = GA_P_STRETCHES,
+  SPLITS = PACKS && CARRY, /* a tile's keys may be cut over several blocks */
+  WGS = BM / 64,
+  THREADS = 128 * (WGS + 1), /* registers move between warpgroups, so the producer is one */
+  TILE_SLOTS = 4             /* records of tiles under way */
+};
+static_assert(BM % 64 == 0 && WGS >= 2 && WGS <= 3, "one warpgroup per 64 rows; registers end at three");
+static_assert(EXTRAS || !(CARRY || PAGES || PACKS), "lengths and features of a call are read where EXTRAS is");
+
+#define PACK  GA_CAT(pack_, GA_P_DTYPE)
+#define LOG2E 1.442695041f /* log2 e */
+
+typedef const ga_kargs_attn_fwd *args;
+
+/* A consumer's thread: what it has of the arguments and of shared memory, and which rows are its own. */
+typedef struct {
+  args a;
+  uint32_t sb;            /* shared memory of the block */
+  int w, wl, lane, g, q2; /* warpgroup, warp in it, lane, lane / 4, 2 (lane % 4) */
+} attn_place;
+
+GA_DEV int imin(int a, int b) { return a < b ? a : b; }
+GA_DEV int imax(int a, int b) { return a > b ? a : b; }

@@ -1,0 +1,73 @@
+/* attn_bwd_cluster2_sm90a.cu, whose tiles have two blocks each: constants, shared memory, and a consumer's
+ * warpgroup. */
+#pragma once
+#include "cuda/dev/ptx/wgmma.h"
+#include "cuda/kern/attn_bwd/attn_bwd_shape.h"
+
+enum {
+  DK = GA_P_DK,
+  DV = GA_P_DV,
+  BM = GA_KBWD_ROWS,
+  ST = 2, /* stages of Q; of P and dS */
+  DETERMINISTIC = GA_P_DETERMINISTIC,
+  PANELS_K = DK / 64,
+  PANELS_V = DV / 64,
+  PANELS_1 = PANELS_K - 2, /* of dQ that block 1 makes; block 0 makes 2 */
+  Q_PANEL = BM * PANEL_ROW_BYTES,
+  NS = BM / 2,
+  NP = BM / 4 /* registers per lane: S, dP NS; P, dS NP */
+};
+enum { /* shared memory, bytes */
+       Q_BYTES = PANELS_K * Q_PANEL,
+       O_BYTES = PANELS_V * Q_PANEL,
+       DS_BYTES = WGS * Q_PANEL, /* BM x BN: a panel a warpgroup */
+       STAT_BYTES = 2 * BM * 4,
+       OFF_Q = 0,
+       OFF_O = OFF_Q + ST * Q_BYTES,
+       OFF_DS = OFF_O + O_BYTES,          /* block 1: P(i), then dS(i) in its place */
+       OFF_MAIN = OFF_DS + ST * DS_BYTES, /* block 0: K; block 1: V, and the last panels of K */
+       OFF_K1 = OFF_MAIN + PANELS_V * K_PANEL,
+       MAIN_BYTES_0 = PANELS_K * K_PANEL,
+       MAIN_BYTES_1 = (PANELS_V + PANELS_1) * K_PANEL,
+       OFF_STAT = OFF_MAIN + (MAIN_BYTES_0 > MAIN_BYTES_1 ? MAIN_BYTES_0 : MAIN_BYTES_1),
+       OFF_BAR_MAIN = OFF_STAT + ST * STAT_BYTES,
+       OFF_QF = OFF_BAR_MAIN + 8,
+       OFF_QE = OFF_QF + 8 * ST,
+       OFF_OF = OFF_QE + 8 * ST,
+       OFF_OE = OFF_OF + 8,
+       OFF_PF = OFF_OE + 8, /* [stage][warpgroup] */
+       OFF_PE = OFF_PF + 8 * ST * WGS,
+       OFF_DSO = OFF_PE + 8 * ST,
+       OFF_DSF = OFF_DSO + 8 * ST,
+       OFF_DSE = OFF_DSF + 8 * ST,
+       OFF_TILE = (OFF_DSE + 8 * ST + 15) / 16 * 16,
+       SMEM_BYTES = OFF_TILE + 48
+};
+static_assert((DK == 256 && DV == 256) || (DK == 192 && DV == 128), "panels of dQ that four warpgroups share");
+static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
+static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
+
+#define REGS_PRODUCER 24
+#define REGS_CONSUMER 240
+
+#define S_NEW     GA_CAT5(wgmma_m64n, 64, k16_, GA_P_DTYPE, _ss0)
+#define S_ADD     GA_CAT5(wgmma_m64n, 64, k16_, GA_P_DTYPE, _ss)
+#define DV_ADD    GA_CAT5(wgmma_m64n, GA_P_DV, k16_, GA_P_DTYPE, _rst)
+#define DK_ADD    GA_CAT5(wgmma_m64n, GA_P_DK, k16_, GA_P_DTYPE, _rst)
+#define DQ_NEW_64 GA_CAT5(wgmma_m64n, 64, k16_, GA_P_DTYPE, _sst0)
+#define DQ_ADD_64 GA_CAT5(wgmma_m64n, 64, k16_, GA_P_DTYPE, _sst)
+#define DQ_NEW_32 GA_CAT5(wgmma_m64n, 32, k16_, GA_P_DTYPE, _sst0)
+#define DQ_ADD_32 GA_CAT5(wgmma_m64n, 32, k16_, GA_P_DTYPE, _sst)
+
+typedef struct {
+  args a;
+  uint32_t sb, window; /* shared memory; the same for descriptors */
+  int w, wl, lane, q2; /* warpgroup, warp in it, lane, 2 (lane % 4) */
+  int kv;              /* this lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q) */
+  int stage, steps;    /* of Q; of the tile */
+  int added;           /* ordered: the block of dQ that was added to and not yet passed on, or -1 */
+} warpgroup;
+
+GA_DEV uint32_t stat_of(const warpgroup *c) { return c->sb + OFF_STAT + c->stage * STAT_BYTES + c->q2 * 4; }
+GA_DEV int kv_of(const warpgroup *c) { return c->kv; }
+GA_DEV uint32_t tile_record(const warpgroup *c) { return c->sb + OFF_TILE; }

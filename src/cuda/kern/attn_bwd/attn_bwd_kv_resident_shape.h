@@ -1,0 +1,69 @@
+/* attn_bwd_kv_resident_sm90a.cu, whose blocks take tile after tile: constants, shared memory, and a consumer's
+ * warpgroup. */
+#pragma once
+#include "cuda/dev/ptx/barrier.h"
+#include "cuda/kern/attn_bwd/attn_bwd_block.h"
+
+enum {
+  CYCLE = 24,        /* steps until stages, buffers and parities come again */
+  DETERMINISTIC = 0, /* of tiles, for attn_bwd_tiles.h */
+  K_BUFFERS = 2,     /* of K: the last dQ of a tile is made in the first step of the next */
+  RECORDS = 2,
+  FETCHED = D == 128 ? 32 : 16 /* values of the sum of dQ at a time */
+};
+enum { /* shared memory, bytes */
+       RECORD_BYTES = 48,
+       OFF_K = 0,
+       OFF_V = OFF_K + K_BUFFERS * K_BYTES,
+       OFF_Q = OFF_V + K_BYTES,
+       OFF_O = OFF_Q + ST * Q_BYTES,
+       OFF_DS = OFF_O + ST * Q_BYTES,
+       OFF_STAT = OFF_DS + DS_BUFFERS * DS_BYTES,
+       OFF_KF = OFF_STAT + ST * STAT_BYTES,
+       OFF_KE = OFF_KF + 16,
+       OFF_VF = OFF_KE + 16,
+       OFF_VE = OFF_VF + 8,
+       OFF_BAR_DS = OFF_VE + 8,
+       OFF_QF = OFF_BAR_DS + 8,
+       OFF_QE = OFF_QF + 8 * ST,
+       OFF_OF = OFF_QE + 8 * ST,
+       OFF_OE = OFF_OF + 8 * ST,
+       OFF_TILE = (OFF_OE + 8 * ST + 15) / 16 * 16,
+       SMEM_BYTES = OFF_TILE + RECORDS * RECORD_BYTES
+};
+static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
+static_assert(CYCLE % (2 * ST) == 0 && CYCLE % DS_BUFFERS == 0, "steps come again");
+static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
+
+/* The record of tile number i of this block. */
+GA_DEV uint32_t record_of(uint32_t sb, uint32_t i) { return sb + OFF_TILE + i % RECORDS * RECORD_BYTES; }
+/* Waits until V of the tile before number i has been read. */
+GA_DEV void wait_v_room(uint32_t sb, uint32_t i) { mbar_wait(sb + OFF_VE, ~i & 1u); }
+
+typedef struct {
+  args a;
+  uint32_t sb;
+  int w, q2;     /* warpgroup, 2 (lane % 4) */
+  uint32_t tile; /* its number in this block */
+  uint32_t step; /* 0 at the start, then 1 .. CYCLE and 1 again: tells stages, buffers and parities */
+  int before;    /* the block of dQ of the step before: see tag_of; or -1 */
+} warpgroup;
+
+/* Read anew where they are needed: registers are few. */
+GA_DEV int lane_of(const warpgroup *c) {
+  (void)c;
+  return thread_index_anew() & 31;
+}
+GA_DEV int warp_of(const warpgroup *c) { /* in its warpgroup */
+  (void)c;
+  return thread_index_anew() >> 5 & 3;
+}
+GA_DEV int leads(void) { return (thread_index_anew() & 127) == 0; }
+GA_DEV uint32_t tile_record(const warpgroup *c) { return record_of(c->sb, c->tile); }
+GA_DEV uint32_t stage_of(const warpgroup *c) { return c->step % ST; }
+/* This lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q). */
+GA_DEV int kv_of(const warpgroup *c) {
+  return lds_i4(tile_record(c) + 32).w + c->w * 64 + warp_of(c) * 16 + (lane_of(c) >> 2);
+}
+
+GA_DEV uint32_t stat_of(const warpgroup *c) { return c->sb + OFF_STAT + stage_of(c) * STAT_BYTES + c->q2 * 4; }

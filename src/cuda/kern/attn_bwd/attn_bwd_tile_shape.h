@@ -1,0 +1,55 @@
+/* attn_bwd_sm90a.cu, whose blocks have one tile each: constants, shared memory, and a consumer's warpgroup. */
+#pragma once
+#include "cuda/kern/attn_bwd/attn_bwd_block.h"
+
+enum {
+  DETERMINISTIC = GA_P_DETERMINISTIC,
+  ANEW = EXTRAS && GA_P_D == 128,
+  DIRECT = BM == 128 && !DETERMINISTIC /* dQ goes from registers to the workspace: shared memory has no room for it */
+};
+enum { /* shared memory, bytes */
+       OFF_K = 0,
+       OFF_V = OFF_K + K_BYTES,
+       OFF_Q = OFF_V + K_BYTES,
+       OFF_O = OFF_Q + ST * Q_BYTES,
+       OFF_DS = OFF_O + ST * Q_BYTES,
+       OFF_DQ = OFF_DS + DS_BUFFERS * DS_BYTES,
+       OFF_STAT = OFF_DQ + (DIRECT ? 0 : GA_KBWD_WARPS * PIECE_BYTES),
+       OFF_BAR_K = OFF_STAT + ST * STAT_BYTES,
+       OFF_VF = OFF_BAR_K + 8,
+       OFF_BAR_DS = OFF_VF + 8,
+       OFF_QF = OFF_BAR_DS + 8,
+       OFF_QE = OFF_QF + 8 * ST,
+       OFF_OF = OFF_QE + 8 * ST,
+       OFF_OE = OFF_OF + 8 * ST,
+       OFF_TILE = (OFF_OE + 8 * ST + 15) / 16 * 16,
+       OFF_READY = OFF_TILE + 48,
+       OFF_USED = OFF_READY + 8,
+       OFF_EMPTY = OFF_USED + 16,
+       SMEM_BYTES = OFF_EMPTY + 8
+};
+static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
+static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
+
+GA_DEV uint32_t record_of(uint32_t sb, uint32_t i) { /* a block has one tile */
+  (void)i;
+  return sb + OFF_TILE;
+}
+/* V of a block's one tile has its room from the start. */
+GA_DEV void wait_v_room(uint32_t sb, uint32_t i) { (void)sb, (void)i; }
+
+typedef struct {
+  args a;
+  uint32_t sb;
+  int w, wl, lane, q2; /* warpgroup, warp in it, lane, 2 (lane % 4) */
+  int kv;              /* this lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q) */
+  int stage, parity;   /* of Q and dO */
+  int ds;              /* buffer of dS */
+} warpgroup;
+
+/* Kept in registers, or read anew where they leave no room. */
+GA_DEV int lane_of(const warpgroup *c) { return ANEW ? thread_index_anew() & 31 : c->lane; }
+GA_DEV int warp_of(const warpgroup *c) { return ANEW ? thread_index_anew() >> 5 & 3 : c->wl; }
+GA_DEV uint32_t tile_record(const warpgroup *c) { return c->sb + OFF_TILE; }
+GA_DEV int kv_of(const warpgroup *c) { return c->kv; }
+GA_DEV uint32_t stat_of(const warpgroup *c) { return c->sb + OFF_STAT + c->stage * STAT_BYTES + c->q2 * 4; }

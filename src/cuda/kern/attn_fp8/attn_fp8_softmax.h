@@ -1,0 +1,145 @@
+/* S to P in attn_fp8_sm90a.cu: masks, scales, references, weights. */
+#pragma once
+#include "cuda/dev/ptx/order.h"
+#include "cuda/dev/ptx/pack8.h"
+#include "cuda/dev/tile/reg.h"
+#include "cuda/kern/attn/attn_lse.h"
+#include "cuda/kern/attn_fp8/attn_fp8_warpgroup.h"
+
+GA_DEV void apply_mask(const warpgroup *c, float *s) {
+  const ga_i4 t = lds_i4(tile_slot(c, 1) + 32); /* rows_q, rows_k, start_q, column */
+  const int base = c->n * BN, row = t.w + c->at.w * 64 + c->at.wl * 16 + c->at.g - base, last = t.y - 1 - base;
+  int hi0 = last, hi1 = last;
+  if (MASKED) {
+    hi0 = imin(hi0, row);
+    hi1 = imin(hi1, row + 8);
+  }
+  tile_mask_above(s, BN, hi0, hi1, c->at.q2);
+}
+/* S as floats, exactly: |s| <= 2^22. */
+GA_DEV void numbers(float *s, int n) { GA_UNROLL for (int i = 0; I8 && i < n; i++) s[i] = (float)bits_of(s[i]); }
+/* Of the current K block and its V, by halves. */
+GA_DEV void block_scales(const warpgroup *c, float *x) {
+  lds_f4(x, c->at.sb + OFF_SCALE + (c->parity_k * ST + c->stage_k) * SCALE_BYTES);
+}
+/* From S of keys with that scale to log2 units, by rows. */
+GA_DEV void row_factors(const warpgroup *c, float scale, float *f) {
+  GA_UNROLL for (int i = 0; i < 2; i++) f[i] = c->factor[I8 ? i : 0] * scale;
+}
+/* The same of the current K block, by halves and rows. Takes note whether its V has two scales. */
+GA_DEV void block_factors(warpgroup *c, float *f) {
+  float x[4];
+  block_scales(c, x);
+  row_factors(c, x[0], f);
+  row_factors(c, x[1], f + 2);
+  if (PIPELINED) c->two = warp_any(x[2] != x[3]);
+}
+/* Of the halves of the current V block. */
+GA_DEV void value_scales(const warpgroup *c, float *v) {
+  lds_f2(v, c->at.sb + OFF_SCALE + ((c->parity_k ^ (c->stage_k == 0)) * ST + stage_v(c)) * SCALE_BYTES + 8);
+}
+GA_DEV int two_scales(const warpgroup *c) {
+  float v[2];
+  value_scales(c, v);
+  return warp_any(v[0] != v[1]);
+}
+/* S of keys 64 h and up to the exponents of the weights, in place. */
+GA_DEV void exponents(float *s, int h, const float *f, const float *ref) {
+  s += h * SUB;
+  GA_UNROLL for (int j = 0; j < SUB / 4; j++) {
+    s[4 * j] = fmaf(s[4 * j], f[0], -ref[0]);
+    s[4 * j + 1] = fmaf(s[4 * j + 1], f[0], -ref[0]);
+    s[4 * j + 2] = fmaf(s[4 * j + 2], f[1], -ref[1]);
+    s[4 * j + 3] = fmaf(s[4 * j + 3], f[1], -ref[1]);
+  }
+}
+/* The largest exponents that the references may stay for: weights above 2^OFFSET are rounded, which is nothing to a row
+ * whose sum (this lane's part of it) is four of them, and much to one that has no other. */
+GA_DEV void limits(const float *l, float *limit) {
+  GA_UNROLL for (int i = 0; i < 2; i++) limit[i] = fminf(fmaxf(lg2(l[i]) - 2.f, OFFSET), LIMIT);
+}
+/* Is an exponent of this warp beyond its row's limit? Bits of floats are in the order of integers, but for two negative
+ * ones, which are below it. */
+GA_DEV int too_large(const float *t, const float *limit) {
+  int a = max3_i32(bits_of(t[0]), bits_of(t[1]), 0), b = max3_i32(bits_of(t[2]), bits_of(t[3]), 0);
+  GA_UNROLL for (int i = 4; i < NS; i += 4) {
+    a = max3_i32(a, bits_of(t[i]), bits_of(t[i + 1]));
+    b = max3_i32(b, bits_of(t[i + 2]), bits_of(t[i + 3]));
+  }
+  return a > bits_of(limit[0]) || b > bits_of(limit[1]);
+}
+/* The rows' largest exponents of keys 64 h and up, and what `most` was. Bits of floats: see too_large. */
+GA_DEV void largest_logits(const float *t, int h, int *most) {
+  t += h * SUB;
+  GA_UNROLL for (int i = 0; i < SUB; i += 4) {
+    most[0] = max3_i32(most[0], bits_of(t[i]), bits_of(t[i + 1]));
+    most[1] = max3_i32(most[1], bits_of(t[i + 2]), bits_of(t[i + 3]));
+  }
+}
+/* References that put the largest weight so far at 2^OFFSET, where it is above; t, l, w and O follow, and factor, which
+ * what is still to be added to O takes. flow: neither w nor O. */
+GA_DEV void raise_reference(float *t, float *m, float *l, float *w, float *o, float *factor) {
+  float most[2], by[2];
+  tile_row_max(t, BN, most);
+  GA_UNROLL for (int i = 0; i < 2; i++) {
+    const int seen = m[i] != GA_NEG_INF;
+    by[i] = seen ? fmaxf(most[i] - OFFSET, 0.f) : most[i] - OFFSET;
+    if (by[i] == GA_NEG_INF)
+      by[i] = 0.f; /* still nothing seen */
+    else
+      m[i] = (seen ? m[i] : 0.f) + by[i];
+    factor[i] = seen ? ex2(-by[i]) : 1.f;
+    l[i] *= factor[i];
+    if (!FAST_SUM) w[i] *= factor[i];
+  }
+  if (!FAST_SUM) tile_scale_rows(o, DV, factor);
+  GA_UNROLL for (int j = 0; j < NS / 4; j++) {
+    t[4 * j] -= by[0];
+    t[4 * j + 1] -= by[0];
+    t[4 * j + 2] -= by[1];
+    t[4 * j + 3] -= by[1];
+  }
+}
+/* The same without asking, from S: a row's largest weight is 2^OFFSET, which e4m3 has exactly. */
+GA_DEV void running_maximum(const float *s, const float *f, float *m, float *l, float *o) {
+  float most[2][2], factor[2];
+  GA_UNROLL for (int h = 0; h < 2; h++) tile_row_max(s + h * (NS / 2), BN / 2, most[h]);
+  GA_UNROLL for (int i = 0; i < 2; i++) {
+    const float now = fmaxf(m[i], fmaxf(most[0][i] * f[i], most[1][i] * f[2 + i]) - OFFSET);
+    factor[i] = now == GA_NEG_INF ? 1.f : ex2(m[i] - now);
+    m[i] = now;
+    l[i] *= factor[i];
+  }
+  tile_scale_rows(o, DV, factor);
+}
+/* Weights of 32 keys from their exponents, in the order of operand A: byte 4 q + 2 b + e of 16-byte group h of a row is
+ * the weight of key 16 h + 8 b + 2 q + e, as V has them. l: this lane's part of the row sums, of weights that are not
+ * rounded. */
+GA_DEV void weights(const float *t, uint32_t *p, float *l) {
+  GA_UNROLL for (int j = 0; j < 2; j++) {
+    float e[8];
+    GA_UNROLL for (int i = 0; i < 8; i++) e[i] = ex2(t[8 * j + i]);
+    p[2 * j] = pack4_e4m3(e[0], e[1], e[4], e[5]);
+    p[2 * j + 1] = pack4_e4m3(e[2], e[3], e[6], e[7]);
+    l[0] += (e[0] + e[1]) + (e[4] + e[5]);
+    l[1] += (e[2] + e[3]) + (e[6] + e[7]);
+  }
+}
+/* S to P, m, l, w and O; nothing of another block is under way. fresh: the block may be masked, or be the first that a
+ * row sees. */
+GA_DEV void softmax(warpgroup *c, float *s, uint32_t *p, float *m, float *l, float *w, float *o, int first, int fresh) {
+  float f[4], ref[2], limit[2], factor[2];
+  block_factors(c, f);
+  if (first) {
+    m[0] = m[1] = GA_NEG_INF;
+    l[0] = l[1] = w[0] = w[1] = 0.f;
+  }
+  if (MASKED ? fresh : first) apply_mask(c, s);
+  if (!PIPELINED) running_maximum(s, f, m, l, o);
+  reference(m, ref);
+  exponents(s, 0, f, ref);
+  exponents(s, 1, f + 2, ref);
+  limits(l, limit);
+  if (PIPELINED && (fresh || warp_any(too_large(s, limit)))) raise_reference(s, m, l, w, o, factor);
+  GA_UNROLL for (int i = 0; i < 4; i++) weights(s + 16 * i, p + 4 * i, l);
+}

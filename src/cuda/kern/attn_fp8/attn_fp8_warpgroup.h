@@ -1,0 +1,72 @@
+/* A consumer's warpgroup of attn_fp8_sm90a.cu: where it stands in its tile and in the rings, its turns. */
+#pragma once
+#include "cuda/dev/ptx/barrier.h"
+#include "cuda/dev/ptx/mem.h"
+#include "cuda/kern/attn_fp8/attn_fp8_shape.h"
+
+typedef struct {
+  attn_place at;
+  uint32_t desc_q, desc_k, desc_v; /* wgmma descriptors (low words) of Q's buffer and stage 0 */
+  uint32_t stage_k, parity_k;      /* the current K block's place in its ring; V's is one behind */
+  int tiles;                       /* records read */
+  int n, mask_hi;                  /* block whose S is next, and the current tile's limit */
+  int two;                         /* the block whose P is made has two scales of V */
+  float factor[2]; /* of this lane's rows, from Q K to log2 units, but for K's scale; e4m3: of all rows, in [0] */
+} warpgroup;
+
+GA_DEV uint32_t tile_slot(const warpgroup *c, int back) {
+  return c->at.sb + OFF_TILE + ((c->tiles - back) % TILE_SLOTS) * TILE_BYTES;
+}
+/* Takes the next tile: its limits and scales. */
+GA_DEV void next_tile(warpgroup *c) {
+  const uint32_t buffer = (uint32_t)c->tiles & 1;
+  mbar_wait(c->at.sb + OFF_QF + 8 * buffer, c->tiles >> 1 & 1);
+  const uint32_t slot = tile_slot(c, 0);
+  const ga_i4 x = lds_i4(slot), y = lds_i4(slot + 16);
+  c->tiles++;
+  c->n = warp_uniform(x.w);
+  c->mask_hi = STAYS || MASKED ? warp_uniform(y.y) : 0;
+  c->desc_q = desc_k_major(c->at.sb + OFF_Q + (buffer * WGS + (uint32_t)c->at.w) * Q_BYTES);
+  if (c->n < 0) return;
+  if (I8) {
+    const int row = x.x + c->at.w * 64 + c->at.wl * 16 + c->at.g;
+    GA_UNROLL for (int i = 0; i < 2; i++) c->factor[i] =
+        c->at.a->scale_log2 * scale_of(&fp8_args(c->at.a)->scale_q, x.z, x.y, row + 8 * i);
+    return;
+  }
+  float scale[4];
+  lds_f4(scale, slot + 48);
+  c->factor[0] = c->at.a->scale_log2 * (c->at.w == 0 ? scale[0] : c->at.w == 1 ? scale[1] : scale[2]);
+}
+GA_DEV uint32_t stage_v(const warpgroup *c) { return c->stage_k ? c->stage_k - 1 : ST - 1; }
+GA_DEV void wait_k(const warpgroup *c) { mbar_wait(c->at.sb + OFF_KF + 8 * c->stage_k, c->parity_k); }
+GA_DEV void wait_v(const warpgroup *c) {
+  mbar_wait(c->at.sb + OFF_VF + 8 * stage_v(c), c->parity_k ^ (c->stage_k == 0));
+}
+/* S is complete and the scales are read: K may go, and after the tile's last block its Q. */
+GA_DEV void release_k(const warpgroup *c) {
+  warp_sync();
+  if (c->at.lane) return;
+  mbar_arrive(c->at.sb + OFF_KE + 8 * c->stage_k);
+  if (c->n == 0) mbar_arrive(c->at.sb + OFF_QE + 8 * ((c->tiles - 1) & 1));
+}
+GA_DEV void release_v(const warpgroup *c) {
+  if (c->at.lane == 0 && c->at.wl == 0) mbar_arrive(c->at.sb + OFF_VE + 8 * stage_v(c));
+}
+/* The block whose S was computed becomes the one whose PV is next. */
+GA_DEV void advance(warpgroup *c) {
+  c->stage_k = c->stage_k + 1 == ST ? 0 : c->stage_k + 1;
+  c->parity_k ^= c->stage_k == 0;
+}
+/* Every begin is matched by one end of the previous warpgroup, never two. */
+GA_DEV void pingpong_wait(const warpgroup *c, int what) {
+  if (PINGPONG == what) bar_sync(1 + c->at.w, 256);
+}
+GA_DEV void pingpong_signal(const warpgroup *c, int what) {
+  if (PINGPONG == what) bar_arrive(1 + (c->at.w + 1) % WGS, 256);
+}
+
+/* When the weights of p[0..3] are made: no weight is negative, which the compiler does not know. */
+GA_DEV void pingpong_signal_after(const warpgroup *c, const uint32_t *p) {
+  if (PINGPONG == 2) bar_arrive(1 + (c->at.w + 1) % WGS + (int)((p[0] | p[1] | p[2] | p[3]) >> 31), 256);
+}
