@@ -28,12 +28,12 @@ typedef struct sim_request {
 static struct sim {
   uint64_t seed;
   ga_rng rng;
-  kv_pages_options po;
+  layer_memory_options po;
   sched_options so;
   sched_costs costs;
-  kv_pages *pages;
+  layer_memory *memory;
   scheduler *s;
-  uint64_t *memory[KV_KINDS], *host[KV_KINDS];
+  uint64_t *device[KV_KINDS], *host[KV_KINDS];
   int64_t *written[KV_KINDS]; /* step in which a page was last written, times REQUESTS_MAX, plus by whom */
   int32_t families[FAMILIES][IDS_MAX];
   sim_request requests[REQUESTS_MAX];
@@ -139,39 +139,39 @@ static void cancel_one(void) {
 /* --- the device --- */
 
 static uint64_t *token_slot(const sched_request *r, kv_kind kind, int32_t at) {
-  const int32_t size = sim.po.page_tokens, page = r->kv.table[kind][at / size];
-  if (at / size >= r->kv.n_pages || page < 0 || page >= sim.po.n_pages[kind]) fail("token %d has page %d", at, page);
-  return sim.memory[kind] + (size_t)page * (size_t)size + at % size;
+  const int32_t size = sim.po.page_tokens, page = r->kv.units[kind][at / size];
+  if (at / size >= r->kv.n_pages || page < 0 || page >= sim.po.n_units[kind]) fail("token %d has page %d", at, page);
+  return sim.device[kind] + (size_t)page * (size_t)size + at % size;
 }
 
 static uint64_t *page_memory(kv_kind kind, bool on_host, int32_t page) {
-  const int32_t total = on_host ? sim.po.n_host[kind] : sim.po.n_pages[kind];
+  const int32_t total = on_host ? sim.po.n_host[kind] : sim.po.n_units[kind];
   if (page < 0 || page >= total) fail("a copy has page %d of %d", page, total);
-  return (on_host ? sim.host[kind] : sim.memory[kind]) + (size_t)page * (size_t)sim.po.page_tokens;
+  return (on_host ? sim.host[kind] : sim.device[kind]) + (size_t)page * (size_t)sim.po.page_tokens;
 }
 
 /* In their order; a page that goes leaves garbage, so that nothing reads it where it was. */
 static void run_copies(void) {
   int32_t n;
-  const kv_copy *copies = kv_pages_copies(sim.pages, &n);
-  for (const kv_copy *c = copies; c < copies + n; c++) {
+  const unit_copy *copies = layer_memory_copies(sim.memory, &n);
+  for (const unit_copy *c = copies; c < copies + n; c++) {
     const size_t bytes = (size_t)sim.po.page_tokens * sizeof(uint64_t);
-    uint64_t *from = page_memory(c->kind, c->way == KV_FROM_HOST, c->from);
-    memcpy(page_memory(c->kind, c->way == KV_TO_HOST, c->to), from, bytes);
-    if (c->way == KV_TO_HOST) memset(from, 0xee, bytes);
-    totals.copies += c->way == KV_WITHIN;
-    totals.sent += c->way == KV_TO_HOST;
-    totals.brought += c->way == KV_FROM_HOST;
+    uint64_t *from = page_memory(c->kind, c->way == UNIT_FROM_HOST, c->from);
+    memcpy(page_memory(c->kind, c->way == UNIT_TO_HOST, c->to), from, bytes);
+    if (c->way == UNIT_TO_HOST) memset(from, 0xee, bytes);
+    totals.copies += c->way == UNIT_WITHIN;
+    totals.sent += c->way == UNIT_TO_HOST;
+    totals.brought += c->way == UNIT_FROM_HOST;
   }
-  kv_pages_copied(sim.pages);
+  layer_memory_copied(sim.memory);
 }
 
 static void write_item(const sched_item *item, int64_t step) {
   const sim_request *q = item->request->user;
   const int64_t who = step * REQUESTS_MAX + (q - sim.requests);
   for (int kind = 0; kind < KV_KINDS; kind++) {
-    for (int32_t at = item->first; at < item->first + item->n && sim.po.n_pages[kind]; at++) {
-      const int32_t page = item->request->kv.table[kind][at / sim.po.page_tokens];
+    for (int32_t at = item->first; at < item->first + item->n && sim.po.n_units[kind]; at++) {
+      const int32_t page = item->request->kv.units[kind][at / sim.po.page_tokens];
       *token_slot(item->request, (kv_kind)kind, at) = q->stamps[at];
       int64_t *writer = &sim.written[kind][page];
       if (*writer / REQUESTS_MAX == step && *writer != who) fail("page %d has two writers", page);
@@ -184,10 +184,10 @@ static void read_item(const sched_item *item) {
   const sim_request *q = item->request->user;
   for (int kind = 0; kind < KV_KINDS; kind++) {
     int32_t at = kind == KV_WINDOW ? item->first - sim.po.window + 1 : 0;
-    for (at = at < 0 ? 0 : at; at < item->first + item->n && sim.po.n_pages[kind]; at++)
+    for (at = at < 0 ? 0 : at; at < item->first + item->n && sim.po.n_units[kind]; at++)
       if (*token_slot(item->request, (kv_kind)kind, at) != q->stamps[at])
         fail("kind %d: token %d of %d to %d is not in page %d", kind, at, item->first, item->first + item->n,
-             q->r.kv.table[kind][at / sim.po.page_tokens]);
+             q->r.kv.units[kind][at / sim.po.page_tokens]);
   }
 }
 
@@ -279,16 +279,16 @@ static void check_plan(const sched_plan *plan) {
 }
 
 static void check_pages(void) {
-  const kv_sequence *sequences[REQUESTS_MAX];
+  const sequence_memory *sequences[REQUESTS_MAX];
   int32_t n = 0;
   for (int32_t i = 0; i < REQUESTS_MAX; i++)
     if (sim.requests[i].used) sequences[n++] = &sim.requests[i].r.kv;
   for (int32_t i = 0; i < REQUESTS_MAX; i++) {
     const sched_request *r = &sim.requests[i].r;
-    if (sim.requests[i].used && r->state == SCHED_WAITING && (r->kv.n_pages || r->kv.table[0] || r->n_computed))
+    if (sim.requests[i].used && r->state == SCHED_WAITING && (r->kv.n_pages || r->kv.units[0] || r->n_computed))
       fail("a waiting request has %d pages", r->kv.n_pages);
   }
-  if (kv_pages_verify(sim.pages, sequences, n) != GA_OK) fail("%s", ga_error_text());
+  if (layer_memory_verify(sim.memory, sequences, n) != GA_OK) fail("%s", ga_error_text());
 }
 
 /* --- a step --- */
@@ -343,7 +343,7 @@ static void fail_step(const sched_plan *plan) {
 typedef struct queued_item {
   sim_request *request;
   int32_t first, n;
-  int32_t *table[KV_KINDS];
+  int32_t *units[KV_KINDS];
 } queued_item;
 
 static void queue_items(const sched_plan *plan, queued_item *queued) {
@@ -351,32 +351,32 @@ static void queue_items(const sched_plan *plan, queued_item *queued) {
     const sched_item *item = &plan->items[i];
     queued[i] = (queued_item){.request = item->request->user, .first = item->first, .n = item->n};
     for (int kind = 0; kind < KV_KINDS; kind++) {
-      if (!sim.po.n_pages[kind]) continue;
+      if (!sim.po.n_units[kind]) continue;
       const size_t bytes = (size_t)item->request->kv.n_pages * sizeof(int32_t);
-      queued[i].table[kind] = malloc(bytes);
-      if (!queued[i].table[kind]) fail("no memory");
-      memcpy(queued[i].table[kind], item->request->kv.table[kind], bytes);
+      queued[i].units[kind] = malloc(bytes);
+      if (!queued[i].units[kind]) fail("no memory");
+      memcpy(queued[i].units[kind], item->request->kv.units[kind], bytes);
     }
   }
 }
 
 static uint64_t *queued_slot(const queued_item *q, kv_kind kind, int32_t at) {
-  const int32_t size = sim.po.page_tokens, page = q->table[kind][at / size];
-  if (page < 0 || page >= sim.po.n_pages[kind]) fail("token %d is in page %d", at, page);
-  return sim.memory[kind] + (size_t)page * (size_t)size + at % size;
+  const int32_t size = sim.po.page_tokens, page = q->units[kind][at / size];
+  if (page < 0 || page >= sim.po.n_units[kind]) fail("token %d is in page %d", at, page);
+  return sim.device[kind] + (size_t)page * (size_t)size + at % size;
 }
 
 /* Tokens of requests that have ended meanwhile are garbage, and may go to pages that are kept or free. */
 static void write_queued(const queued_item *q, const sched_item *item) {
   for (int kind = 0; kind < KV_KINDS; kind++)
-    for (int32_t at = q->first; at < q->first + q->n && q->table[kind]; at++)
+    for (int32_t at = q->first; at < q->first + q->n && q->units[kind]; at++)
       *queued_slot(q, (kv_kind)kind, at) = item->request ? q->request->stamps[at] : 0xdead;
 }
 
 static void read_queued(const queued_item *q) {
   for (int kind = 0; kind < KV_KINDS; kind++) {
     int32_t at = kind == KV_WINDOW ? q->first - sim.po.window + 1 : 0;
-    for (at = at < 0 ? 0 : at; at < q->first + q->n && q->table[kind]; at++)
+    for (at = at < 0 ? 0 : at; at < q->first + q->n && q->units[kind]; at++)
       if (*queued_slot(q, (kv_kind)kind, at) != q->request->stamps[at])
         fail("ahead, kind %d: token %d of %d to %d is not in its page", kind, at, q->first, q->first + q->n);
   }
@@ -387,7 +387,7 @@ static void run_queued(const sched_plan *plan, queued_item *queued, int32_t n) {
   for (int32_t i = 0; i < n; i++)
     if (plan->items[i].request) read_queued(&queued[i]);
   for (int32_t i = 0; i < n; i++)
-    for (int kind = 0; kind < KV_KINDS; kind++) free(queued[i].table[kind]);
+    for (int kind = 0; kind < KV_KINDS; kind++) free(queued[i].units[kind]);
 }
 
 static void finish_step(const sched_plan *plan) {
@@ -424,7 +424,7 @@ static void run_ahead(const sched_plan *plan) {
     if (sim.mishaps && chance(50)) { /* the step under way fails: what is behind it never runs */
       fail_step(plan);
       for (int32_t i = 0; i < n; i++)
-        for (int kind = 0; kind < KV_KINDS; kind++) free(queued[i].table[kind]);
+        for (int kind = 0; kind < KV_KINDS; kind++) free(queued[i].units[kind]);
       check_pages();
       return;
     }
@@ -476,13 +476,13 @@ static void draw_options(void) {
   sim.longest = draw_int(4, IDS_MAX);
   const int32_t fits = sim.longest / size + 1, least = chance(8) ? 1 : fits,
                 most = chance(3) ? fits : fits * draw_int(1, 6);
-  sim.po = (kv_pages_options){.page_tokens = size, .keep_prefixes = !chance(8)};
+  sim.po = (layer_memory_options){.page_tokens = size, .keep_prefixes = !chance(8)};
   sim.po.window = chance(4) ? size : chance(3) ? draw_int(1, size) : draw_int(1, chance(4) ? IDS_MAX * 2 : 40);
-  if (kinds != 1) sim.po.n_pages[KV_FULL] = draw_int(least, most);
+  if (kinds != 1) sim.po.n_units[KV_FULL] = draw_int(least, most);
   const int32_t seen = sim.po.window / size + 2;
-  if (kinds != 0) sim.po.n_pages[KV_WINDOW] = chance(2) ? draw_int(least, most) : draw_int(seen, seen * 4);
+  if (kinds != 0) sim.po.n_units[KV_WINDOW] = chance(2) ? draw_int(least, most) : draw_int(seen, seen * 4);
   for (int kind = 0; kind < KV_KINDS && sim.po.keep_prefixes && chance(3) == 0; kind++)
-    if (sim.po.n_pages[kind]) sim.po.n_host[kind] = draw_int(0, sim.po.n_pages[kind] * draw_int(1, 3));
+    if (sim.po.n_units[kind]) sim.po.n_host[kind] = draw_int(0, sim.po.n_units[kind] * draw_int(1, 3));
   sim.po.offload_prefixes = chance(2);
   sim.costs = (sched_costs){draw_int(0, 3), {draw_int(0, 3 * size), draw_int(0, 3 * size)}};
   sim.so.max_sequences = draw_int(1, 16);
@@ -502,16 +502,16 @@ static void begin_episode(uint64_t seed) {
   draw_options();
   for (int32_t f = 0; f < FAMILIES; f++)
     for (int32_t i = 0; i < IDS_MAX; i++) sim.families[f][i] = draw_int(0, sim.letters);
-  if (kv_pages_create(&sim.po, &sim.pages) != GA_OK || scheduler_create(&sim.so, sim.pages, &sim.s) != GA_OK)
+  if (layer_memory_create(&sim.po, &sim.memory) != GA_OK || scheduler_create(&sim.so, sim.memory, &sim.s) != GA_OK)
     fail("%s", ga_error_text());
   scheduler_set_costs(sim.s, &sim.costs);
   scheduler_set_even(sim.s, chance(2) ? 0 : draw_int(1, sim.so.step_tokens));
   for (int kind = 0; kind < KV_KINDS; kind++) {
-    const size_t n = (size_t)sim.po.n_pages[kind] + 1;
+    const size_t n = (size_t)sim.po.n_units[kind] + 1;
     sim.host[kind] = calloc((size_t)sim.po.n_host[kind] * (size_t)sim.po.page_tokens + 1, sizeof(uint64_t));
-    sim.memory[kind] = calloc(n * (size_t)sim.po.page_tokens, sizeof(uint64_t));
+    sim.device[kind] = calloc(n * (size_t)sim.po.page_tokens, sizeof(uint64_t));
     sim.written[kind] = calloc(n, sizeof(int64_t));
-    if (!sim.memory[kind] || !sim.host[kind] || !sim.written[kind]) fail("no memory");
+    if (!sim.device[kind] || !sim.host[kind] || !sim.written[kind]) fail("no memory");
   }
 }
 
@@ -524,14 +524,14 @@ static void end_episode(void) {
     sim.now += 1;
   }
   for (int kind = 0; kind < KV_KINDS; kind++) {
-    const kv_pages_count count = kv_pages_counts(sim.pages, (kv_kind)kind);
-    if (count.held || (!sim.po.keep_prefixes && count.kept)) fail("%d pages are held by nobody", count.held);
-    free(sim.memory[kind]);
+    const unit_counts count = layer_memory_counts(sim.memory, (kv_kind)kind);
+    if (count.used || (!sim.po.keep_prefixes && count.cached)) fail("%d pages are held by nobody", count.used);
+    free(sim.device[kind]);
     free(sim.host[kind]);
     free(sim.written[kind]);
   }
   scheduler_destroy(sim.s);
-  kv_pages_destroy(sim.pages);
+  layer_memory_destroy(sim.memory);
 }
 
 static void run_episode(uint64_t seed) {

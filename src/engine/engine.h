@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "engine/kv_host.h"
+#include "engine/memory_host.h"
 #include "engine/pace.h"
 #include "engine/scheduler.h"
 #include "engine/step_gaps.h"
@@ -166,8 +166,8 @@ struct ga_engine {
   ga_session_sizes sizes; /* batch: tokens of a step */
   ga_engine_options options;
   ga_kv_cache cache;
-  kv_host host;
-  kv_pages *pages;
+  memory_host host;
+  layer_memory *memory;
   scheduler *scheduler;
   ga_exec exec;
   step_inputs inputs;
@@ -262,6 +262,6 @@ int64_t step_inputs_room(const ga_engine *e);
 GA_NODISCARD ga_status engine_prepare_sampling(ga_engine *e, ga_request *r);
 /* Checks the options and fills in what they leave open; how many pages the cache gets, and the host's memory. */
 GA_NODISCARD ga_status engine_sizes(const ga_model *model, const ga_engine_options *options, ga_session_sizes *sizes,
-                                    ga_engine_options *full, int32_t n_pages[KV_KINDS], int32_t n_host[KV_KINDS]);
+                                    ga_engine_options *full, int32_t n_units[KV_KINDS], int32_t n_host[KV_KINDS]);
 
 #endif

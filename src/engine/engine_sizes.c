@@ -108,18 +108,18 @@ static ga_status fill_options(const ga_model *model, const ga_engine_options *gi
 }
 
 /* Of each kind as many pages for one on the device. */
-static ga_status host_pages(const ga_model *model, const ga_engine_options *o, const int32_t n_pages[KV_KINDS],
+static ga_status host_pages(const ga_model *model, const ga_engine_options *o, const int32_t n_units[KV_KINDS],
                             int32_t n_host[KV_KINDS]) {
   uint64_t each[KV_KINDS], all = 0;
   for (int kind = 0; kind < KV_KINDS; kind++) {
     GA_TRY(kv_cache_page_bytes(&model->hparams, (ga_dtype)o->kv_dtype, (kv_kind)kind, &each[kind]));
-    all += (uint64_t)n_pages[kind] * each[kind];
+    all += (uint64_t)n_units[kind] * each[kind];
   }
   GA_TRY(check_engine_option("swap_bytes", o->swap_bytes, 0, INT64_MAX));
   for (int kind = 0; kind < KV_KINDS; kind++) {
-    const double n = (double)n_pages[kind] * ((double)o->swap_bytes / (double)all);
+    const double n = (double)n_units[kind] * ((double)o->swap_bytes / (double)all);
     n_host[kind] = n < MAX_HOST_PAGES ? (int32_t)n : MAX_HOST_PAGES;
-    GA_REQUIRE(n_host[kind] || !n_pages[kind] || !o->swap_bytes, GA_ERR_ARG,
+    GA_REQUIRE(n_host[kind] || !n_units[kind] || !o->swap_bytes, GA_ERR_ARG,
                "engine: swap_bytes is %lld; a page of %llu bytes of each kind of layer does not fit",
                (long long)o->swap_bytes, (unsigned long long)each[kind]);
   }
@@ -127,7 +127,7 @@ static ga_status host_pages(const ga_model *model, const ga_engine_options *o, c
 }
 
 ga_status engine_sizes(const ga_model *model, const ga_engine_options *given, ga_session_sizes *sizes,
-                       ga_engine_options *o, int32_t n_pages[KV_KINDS], int32_t n_host[KV_KINDS]) {
+                       ga_engine_options *o, int32_t n_units[KV_KINDS], int32_t n_host[KV_KINDS]) {
   const bool is_cpu = model->ctx->device->caps.host_memory;
   GA_TRY(fill_options(model, given, o));
   ga_session_options session = GA_SESSION_OPTIONS_INIT;
@@ -142,6 +142,6 @@ ga_status engine_sizes(const ga_model *model, const ga_engine_options *given, ga
   GA_TRY(check_engine_option("kv_tokens", o->kv_tokens, o->context, MAX_KV_TOKENS));
   int64_t n[KV_KINDS];
   pages_for(model, o, o->kv_tokens, n);
-  for (int kind = 0; kind < KV_KINDS; kind++) n_pages[kind] = (int32_t)n[kind];
-  return host_pages(model, o, n_pages, n_host);
+  for (int kind = 0; kind < KV_KINDS; kind++) n_units[kind] = (int32_t)n[kind];
+  return host_pages(model, o, n_units, n_host);
 }

@@ -14,10 +14,10 @@ enum { STEP_ID, STEP_POSITION, STEP_KV_LEN = 3, STEP_MOVING = 3 };
 
 static ga_status create_kv(ga_session *s, ga_dtype dtype) {
   const ga_hparams *p = &s->model->hparams;
-  int32_t n_pages[KV_KINDS] = {0};
+  int32_t n_units[KV_KINDS] = {0};
   s->n_pages = (int32_t)ga_div_up(s->context, GA_KV_PAGE);
-  for (int32_t il = 0; il < p->n_layers; il++) n_pages[kv_kind_of_layer(p, il)] = s->n_pages;
-  return kv_cache_create(s->model, dtype, n_pages, &s->kv);
+  for (int32_t il = 0; il < p->n_layers; il++) n_units[kv_kind_of_layer(p, il)] = s->n_pages;
+  return kv_cache_create(s->model, dtype, n_units, &s->kv);
 }
 
 static ga_status create_inputs(const ga_session *s, ga_ctx *ctx, session_inputs *in) {

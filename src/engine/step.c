@@ -68,7 +68,7 @@ static void put_item_tokens(const sched_item *item, int32_t *h, const step_layou
     h[l->ids + at + i] = position < r->n_ids ? r->ids[position] : 0; /* ahead: the device knows it */
     h[l->positions + at + i] = position;
     for (int kind = 0; kind < KV_KINDS; kind++) {
-      const int32_t *table = r->kv.table[kind];
+      const int32_t *table = r->kv.units[kind];
       h[l->slots[kind] + at + i] = table ? table[position / GA_KV_PAGE] * GA_KV_PAGE + position % GA_KV_PAGE : -1;
     }
   }
@@ -76,11 +76,11 @@ static void put_item_tokens(const sched_item *item, int32_t *h, const step_layou
 
 /* Pages that no query sees are page 0: attention takes them for masked keys, but they must be pages. */
 static void put_item_tables(const sched_item *item, int32_t *h, const step_layout *l, int64_t sequence) {
-  const kv_sequence *kv = &item->request->kv;
+  const sequence_memory *kv = &item->request->kv;
   for (int kind = 0; kind < KV_KINDS; kind++) {
     int32_t *row = h + l->table[kind] + sequence * l->stride;
     for (int64_t i = 0; i < l->stride; i++)
-      row[i] = kv->table[kind] && i < kv->n_pages && kv->table[kind][i] >= 0 ? kv->table[kind][i] : 0;
+      row[i] = kv->units[kind] && i < kv->n_pages && kv->units[kind][i] >= 0 ? kv->units[kind][i] : 0;
   }
 }
 
@@ -302,16 +302,16 @@ static ga_status send_step_inputs(ga_engine *e, engine_step *step, step_shape *s
 /* Pages that change places for the next step. A copy that fails leaves pages that nobody can trust: the engine ends. */
 static ga_status move_pages(ga_engine *e) {
   int32_t n;
-  const kv_copy *copies = kv_pages_copies(e->pages, &n);
-  const ga_status status = kv_host_copy(&e->host, copies, n);
+  const unit_copy *copies = layer_memory_copies(e->memory, &n);
+  const ga_status status = memory_host_copy(&e->host, copies, n);
   if (status != GA_OK) return ga_fail_in(GA_ERR_DEVICE, "%d copies of kv pages", n);
   uint64_t out = 0, in = 0;
   for (int32_t i = 0; i < n; i++) {
     const uint64_t bytes = e->host.page_bytes[copies[i].kind];
-    out += copies[i].way == KV_TO_HOST ? bytes : 0;
-    in += copies[i].way == KV_FROM_HOST ? bytes : 0;
+    out += copies[i].way == UNIT_TO_HOST ? bytes : 0;
+    in += copies[i].way == UNIT_FROM_HOST ? bytes : 0;
   }
-  kv_pages_copied(e->pages);
+  layer_memory_copied(e->memory);
   if (!out && !in) return GA_OK;
   (void)pthread_mutex_lock(&e->lock);
   e->stats.swapped_out_bytes += out;

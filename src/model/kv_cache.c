@@ -28,11 +28,11 @@ static ga_status create_layer(ga_kv_cache *c, int32_t il) {
                     p->n_layers);
 }
 
-ga_status kv_cache_create(const ga_model *model, ga_dtype dtype, const int32_t n_pages[KV_KINDS], ga_kv_cache *out) {
+ga_status kv_cache_create(const ga_model *model, ga_dtype dtype, const int32_t n_units[KV_KINDS], ga_kv_cache *out) {
   const int32_t n_layers = model->hparams.n_layers;
   void *list;
   *out = (ga_kv_cache){.model = model, .dtype = dtype};
-  for (int kind = 0; kind < KV_KINDS; kind++) out->n_slots[kind] = (int64_t)n_pages[kind] * GA_KV_PAGE;
+  for (int kind = 0; kind < KV_KINDS; kind++) out->n_slots[kind] = (int64_t)n_units[kind] * GA_KV_PAGE;
   GA_TRY(ga_mem_zalloc((size_t)n_layers * 2, sizeof(void *), "kv cache", &list));
   out->k = list;
   out->v = out->k + n_layers;

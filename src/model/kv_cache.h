@@ -1,7 +1,7 @@
 /* Memory of a KV cache: pages of keys and values, for each layer on the device that has it.
  *
  * Layers are of two kinds, each with tables and a number of pages of its own. Which page holds what is the business
- * of src/engine/kv_pages.h. */
+ * of src/engine/layer_memory.h. */
 #ifndef GA_MODEL_KV_CACHE_H
 #define GA_MODEL_KV_CACHE_H
 
@@ -23,7 +23,7 @@ static inline kv_kind kv_kind_of_layer(const ga_hparams *p, int32_t layer) {
 }
 
 /* n_pages: of each kind, 0 where the model has no such layer. Release with kv_cache_destroy, also after a failure. */
-GA_NODISCARD ga_status kv_cache_create(const ga_model *model, ga_dtype dtype, const int32_t n_pages[KV_KINDS],
+GA_NODISCARD ga_status kv_cache_create(const ga_model *model, ga_dtype dtype, const int32_t n_units[KV_KINDS],
                                        ga_kv_cache *out);
 void kv_cache_destroy(ga_kv_cache *cache); /* all zeros is fine */
 uint64_t kv_cache_bytes(const ga_kv_cache *cache);

@@ -1,4 +1,4 @@
-#include "engine/kv_host.h"
+#include "engine/memory_host.h"
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -6,38 +6,38 @@
 
 #define TIMED_COPIES 3
 
-ga_status kv_host_create(const ga_kv_cache *cache, ga_ctx *ctx, const int32_t n_pages[KV_KINDS], kv_host *out) {
-  *out = (kv_host){.cache = cache, .ctx = ctx};
+ga_status memory_host_create(const ga_kv_cache *cache, ga_ctx *ctx, const int32_t n_units[KV_KINDS], memory_host *out) {
+  *out = (memory_host){.cache = cache, .ctx = ctx};
   for (int kind = 0; kind < KV_KINDS; kind++) {
     void *p;
-    if (!n_pages[kind]) continue;
+    if (!n_units[kind]) continue;
     uint64_t *bytes = &out->page_bytes[kind];
     GA_TRY(kv_cache_page_bytes(&cache->model->hparams, cache->dtype, (kv_kind)kind, bytes));
-    const ga_status status = ga_host_alloc(ctx, (size_t)n_pages[kind] * (size_t)*bytes, &p);
+    const ga_status status = ga_host_alloc(ctx, (size_t)n_units[kind] * (size_t)*bytes, &p);
     if (status != GA_OK)
-      return ga_fail_in(status, "swap space of %d pages of %llu bytes", n_pages[kind], (unsigned long long)*bytes);
+      return ga_fail_in(status, "swap space of %d pages of %llu bytes", n_units[kind], (unsigned long long)*bytes);
     out->memory[kind] = p;
-    out->n_pages[kind] = n_pages[kind];
+    out->n_units[kind] = n_units[kind];
   }
   return GA_OK;
 }
 
-void kv_host_destroy(kv_host *host) {
+void memory_host_destroy(memory_host *host) {
   for (int kind = 0; kind < KV_KINDS; kind++) ga_host_free(host->ctx, host->memory[kind]);
-  *host = (kv_host){.cache = NULL};
+  *host = (memory_host){.cache = NULL};
 }
 
 /* Moves *at behind the bytes. */
-static ga_status copy_span(const kv_host *host, kv_way way, uint8_t *device, uint8_t **at, uint64_t bytes) {
+static ga_status copy_span(const memory_host *host, unit_way way, uint8_t *device, uint8_t **at, uint64_t bytes) {
   uint8_t *memory = *at;
   *at += bytes;
-  return way == KV_TO_HOST ? ga_copy_to_host_later(host->ctx, memory, device, bytes, NULL)
-                           : ga_copy_to_device_later(host->ctx, device, memory, bytes, NULL);
+  return way == UNIT_TO_HOST ? ga_copy_to_host_later(host->ctx, memory, device, bytes, NULL)
+                             : ga_copy_to_device_later(host->ctx, device, memory, bytes, NULL);
 }
 
 /* Keys or values of a layer: heads of `dim` elements, and behind all codes the scales of each head. */
-static ga_status copy_layer(const kv_host *host, kv_way way, uint8_t *base, int64_t n_slots, int32_t dim, int32_t page,
-                            uint8_t **at) {
+static ga_status copy_layer(const memory_host *host, unit_way way, uint8_t *base, int64_t n_slots, int32_t dim,
+                            int32_t page, uint8_t **at) {
   const ga_kv_cache *c = host->cache;
   const int64_t heads = c->model->hparams.n_kv_heads;
   uint64_t page_codes, codes;
@@ -52,7 +52,7 @@ static ga_status copy_layer(const kv_host *host, kv_way way, uint8_t *base, int6
   return GA_OK;
 }
 
-static ga_status copy_page(const kv_host *host, kv_kind kind, kv_way way, int32_t on_device, int32_t on_host) {
+static ga_status copy_page(const memory_host *host, kv_kind kind, unit_way way, int32_t on_device, int32_t on_host) {
   const ga_kv_cache *c = host->cache;
   const ga_hparams *p = &c->model->hparams;
   uint8_t *at = host->memory[kind] + (uint64_t)on_host * host->page_bytes[kind];
@@ -64,12 +64,12 @@ static ga_status copy_page(const kv_host *host, kv_kind kind, kv_way way, int32_
   return GA_OK;
 }
 
-ga_status kv_host_copy(const kv_host *host, const kv_copy *copies, int32_t n) {
+ga_status memory_host_copy(const memory_host *host, const unit_copy *copies, int32_t n) {
   for (int32_t i = 0; i < n; i++) {
-    const kv_copy *c = &copies[i];
-    if (c->way == KV_WITHIN)
+    const unit_copy *c = &copies[i];
+    if (c->way == UNIT_WITHIN)
       GA_TRY(kv_cache_copy_page(host->cache, c->kind, c->from, c->to));
-    else if (c->way == KV_TO_HOST)
+    else if (c->way == UNIT_TO_HOST)
       GA_TRY(copy_page(host, c->kind, c->way, c->from, c->to));
     else
       GA_TRY(copy_page(host, c->kind, c->way, c->to, c->from));
@@ -77,13 +77,13 @@ ga_status kv_host_copy(const kv_host *host, const kv_copy *copies, int32_t n) {
   return GA_OK;
 }
 
-ga_status kv_host_time(const kv_host *host, kv_kind kind, double *seconds) {
+ga_status memory_host_time(const memory_host *host, kv_kind kind, double *seconds) {
   *seconds = 0;
-  if (!host->n_pages[kind]) return GA_OK;
+  if (!host->n_units[kind]) return GA_OK;
   for (int i = 0; i < TIMED_COPIES; i++) {
     const double start = ga_seconds();
-    GA_TRY(copy_page(host, kind, KV_TO_HOST, 0, 0));
-    GA_TRY(copy_page(host, kind, KV_FROM_HOST, 0, 0));
+    GA_TRY(copy_page(host, kind, UNIT_TO_HOST, 0, 0));
+    GA_TRY(copy_page(host, kind, UNIT_FROM_HOST, 0, 0));
     GA_TRY(ga_stream_sync(host->ctx, NULL));
     const double took = ga_seconds() - start;
     if (i == 0 || took < *seconds) *seconds = took;
