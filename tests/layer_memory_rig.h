@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "engine/layer_memory_impl.h"
+#include "tests/memory_kinds.h"
 
 enum { PAGE = 4, IDS = 64 };
 
@@ -17,27 +18,27 @@ static const unit_copy *copies; /* that the last match asked for */
 static int32_t n_copies;
 
 static inline void open_pages(int32_t full, int32_t window_pages, int32_t window) {
-  const layer_memory_options o = {
-      .n_units = {full, window_pages}, .page_tokens = PAGE, .window = window, .keep_prefixes = true};
+  layer_memory_options o = memory_test_options(PAGE, window);
+  o.n_units[FULL] = full;
+  o.n_units[WINDOW] = window_pages;
   assert_int_equal(layer_memory_create(&o, &memory), GA_OK);
 }
 
 static inline void open_with_host(int32_t full, int32_t host, bool offloads) {
-  const layer_memory_options o = {.n_units = {full, 0},
-                                  .page_tokens = PAGE,
-                                  .keep_prefixes = true,
-                                  .n_host = {host, 0},
-                                  .offload_prefixes = offloads};
+  layer_memory_options o = memory_test_options(PAGE, 0);
+  o.n_units[FULL] = full;
+  o.n_host[FULL] = host;
+  o.offload_prefixes = offloads;
   assert_int_equal(layer_memory_create(&o, &memory), GA_OK);
 }
 
 static inline void close_pages(void) {
-  for (int kind = 0; kind < KV_KINDS; kind++) assert_int_equal(layer_memory_counts(memory, (kv_kind)kind).used, 0);
+  for (int32_t kind = 0; kind < KINDS; kind++) assert_int_equal(layer_memory_counts(memory, kind).used, 0);
   assert_int_equal(layer_memory_verify(memory, NULL, 0), GA_OK);
   layer_memory_destroy(memory);
 }
 
-static inline void expect_counts(kv_kind kind, int32_t held, int32_t kept) {
+static inline void expect_counts(int32_t kind, int32_t held, int32_t kept) {
   const unit_counts count = layer_memory_counts(memory, kind);
   assert_int_equal(count.used, held);
   assert_int_equal(count.cached, kept);
@@ -74,7 +75,7 @@ static inline void leave_ids(const int32_t *ids, int32_t n) {
   (void)match_ids(&q, ids, n);
   compute_ids(&q, ids, n);
   layer_memory_release(memory, 0, &q, ids, n);
-  assert_null(q.units[KV_FULL]);
+  assert_null(q.units[FULL]);
 }
 
 static inline void verify_two(const sequence_memory *a, const sequence_memory *b) {
@@ -87,7 +88,7 @@ static inline void verify_two(const sequence_memory *a, const sequence_memory *b
 static inline void need_all_but(int32_t n) {
   sequence_memory q = {.n_pages = 0};
   layer_memory_copied(memory);
-  assert_int_equal(layer_memory_extend(memory, &q, (layer_memory_counts(memory, KV_FULL).total - n) * PAGE), GA_OK);
+  assert_int_equal(layer_memory_extend(memory, &q, (layer_memory_counts(memory, FULL).total - n) * PAGE), GA_OK);
   copies = layer_memory_copies(memory, &n_copies);
   assert_int_equal(layer_memory_verify(memory, (const sequence_memory *const[]){&q}, 1), GA_OK);
   layer_memory_release(memory, 0, &q, NULL, 0);

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "engine/pace.h"
 #include "engine/scheduler.h"
+#include "tests/memory_kinds.h"
 
 enum {
   STREAMS_MAX = 64,
@@ -81,11 +82,13 @@ static void requests_return(int32_t n_streams) {
 }
 
 static void world_open(int32_t n_streams, double keys, int32_t answer) {
-  const layer_memory_options po = {.n_units = {(STREAMS_MAX + 1) * STREAM_IDS / PAGE, 0}, .page_tokens = PAGE};
+  layer_memory_options po = memory_test_options(PAGE, 0);
   const sched_options so = {256, STEP_TOKENS, STEP_TOKENS / 4, PACE_TILE_GPU};
   world = (struct world){.keys = keys, .answer = answer, .pace = {.least = PACE_LEAST_GPU}};
   world.gaps = malloc(MOST_GAPS * sizeof *world.gaps);
   assert_non_null(world.gaps);
+  po.n_units[FULL] = (STREAMS_MAX + 1) * STREAM_IDS / PAGE;
+  po.keep_prefixes = false;
   assert_int_equal(layer_memory_create(&po, &world.memory), GA_OK);
   assert_int_equal(scheduler_create(&so, world.memory, &world.s), GA_OK);
   for (int32_t i = 0; i < n_streams; i++) {

@@ -1,7 +1,7 @@
 /* Pages of the KV cache that are to be kept for a time, that are dropped, and that preempted sequences leave. */
 #include "tests/layer_memory_rig.h"
 
-static const release_policy drops = {.drops = true};
+static const release_policy drops = {.discard = true};
 
 static void leave_until(const int32_t *ids, int32_t n, double keep_until) {
   sequence_memory q = {.n_pages = 0};
@@ -79,13 +79,13 @@ static void nobody_comes_back_to_dropped_pages(void **state) {
   (void)match_ids(&q, ids_from(0), 15);
   compute_ids(&q, ids_from(0), 15);
   layer_memory_release_as(memory, 0, &q, ids_from(0), 15, &drops);
-  expect_counts(KV_FULL, 0, 3);
+  expect_counts(FULL, 0, 3);
   assert_int_equal(layer_memory_peek(memory, 0, ids_from(0), 20), 6);
   assert_int_equal(layer_memory_peek(memory, 0, ids, 20), 10);
   (void)match_ids(&q, ids, 10); /* the last one to know: nothing is left */
   compute_ids(&q, ids, 10);
   layer_memory_release_as(memory, 0, &q, ids, 10, &drops);
-  expect_counts(KV_FULL, 0, 0);
+  expect_counts(FULL, 0, 0);
   assert_int_equal(memory->tree.n_roots, 0);
   close_pages();
 }
@@ -98,7 +98,7 @@ static void a_drop_leaves_what_others_have_leased(void **state) {
   assert_int_equal(match_ids(&q, ids_from(0), 11), 10);
   layer_memory_release_as(memory, 0, &q, ids_from(0), 10, &drops);
   assert_int_equal(layer_memory_peek(memory, 0, ids_from(0), 20), 10);
-  expect_counts(KV_FULL, 0, 3);
+  expect_counts(FULL, 0, 3);
   assert_int_equal(memory->n_keeping, 3);
   close_pages();
 }
@@ -111,7 +111,7 @@ static void a_swapped_page_keeps_those_before_it(void **state) {
   memcpy(ids, ids_from(0), sizeof ids);
   for (int i = 8; i < IDS; i++) ids[i] = 500 + i; /* the first two pages are those of ids_from(0) */
   compute_ids(&q, ids, 16);
-  layer_memory_release_as(memory, 0, &q, ids, 16, &(const release_policy){.swaps = true});
+  layer_memory_release_as(memory, 0, &q, ids, 16, &(const release_policy){.swap = true});
   (void)match_ids(&shares, ids_from(0), 12);
   compute_ids(&shares, ids_from(0), 12);
   layer_memory_copied(memory);
@@ -137,7 +137,7 @@ static void a_begun_page_hands_its_lease_on(void **state) {
   (void)match_ids(&q, ids_from(0), 19);
   compute_ids(&q, ids_from(0), 19);
   layer_memory_release_as(memory, 0, &q, ids_from(0), 19, &drops);
-  expect_counts(KV_FULL, 0, 3);
+  expect_counts(FULL, 0, 3);
   need_all_but(3);
   assert_int_equal(layer_memory_peek(memory, 0, ids_from(0), 20), 12);
   layer_memory_expire(memory, 5);

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/sched_queue.h"
+#include "tests/memory_kinds.h"
 
 enum { PAGE = 4, IDS = 4096, MANY = 64 };
 
@@ -18,27 +19,25 @@ static sched_request requests[MANY];
 static int32_t ids[MANY][IDS];
 static double now;
 
-static void open_tiled(int32_t n_pages, int32_t max_sequences, int32_t step_tokens, int32_t chunk_tokens,
-                       int32_t step_tile) {
-  const layer_memory_options po = {.n_units = {n_pages, 0}, .page_tokens = PAGE, .keep_prefixes = true};
-  const sched_options so = {max_sequences, step_tokens, chunk_tokens, step_tile};
+static void open_scheduler(int32_t n_pages, int32_t n_host, const sched_options *so) {
+  layer_memory_options po = memory_test_options(PAGE, 0);
+  po.n_units[FULL] = n_pages;
+  po.n_host[FULL] = n_host;
   assert_int_equal(layer_memory_create(&po, &memory), GA_OK);
-  assert_int_equal(scheduler_create(&so, memory, &s), GA_OK);
+  assert_int_equal(scheduler_create(so, memory, &s), GA_OK);
   memset(requests, 0, sizeof requests);
   now = 0;
 }
 
+static void open_tiled(int32_t n_pages, int32_t max_sequences, int32_t step_tokens, int32_t chunk_tokens,
+                       int32_t step_tile) {
+  open_scheduler(n_pages, 0, &(sched_options){max_sequences, step_tokens, chunk_tokens, step_tile});
+}
+
 /* With pages in host memory; costs: seconds of a token, and of a page there and back. */
 static void open_swapping(int32_t n_pages, int32_t n_host, double token, double page) {
-  const layer_memory_options po = {
-      .n_units = {n_pages, 0}, .page_tokens = PAGE, .keep_prefixes = true, .n_host = {n_host, 0}};
-  const sched_options so = {4, 64, 64, 1};
-  const sched_costs costs = {token, {page, 0}};
-  assert_int_equal(layer_memory_create(&po, &memory), GA_OK);
-  assert_int_equal(scheduler_create(&so, memory, &s), GA_OK);
-  scheduler_set_costs(s, &costs);
-  memset(requests, 0, sizeof requests);
-  now = 0;
+  open_scheduler(n_pages, n_host, &(sched_options){4, 64, 64, 1});
+  scheduler_set_costs(s, &(sched_costs){token, {page, 0}});
 }
 
 static void open_with(int32_t n_pages, int32_t max_sequences, int32_t step_tokens, int32_t chunk_tokens) {
@@ -49,7 +48,7 @@ static void close_all(void) {
   for (int i = 0; i < MANY; i++) scheduler_remove(s, &requests[i]);
   assert_int_equal(scheduler_n_running(s) + scheduler_n_waiting(s), 0);
   assert_int_equal(layer_memory_verify(memory, NULL, 0), GA_OK);
-  assert_int_equal(layer_memory_counts(memory, KV_FULL).used, 0);
+  assert_int_equal(layer_memory_counts(memory, FULL).used, 0);
   scheduler_destroy(s);
   layer_memory_destroy(memory);
 }
@@ -527,7 +526,7 @@ static void a_victim_takes_the_cheaper_way(void **state) {
     const int32_t n_reached = victim->n_reached;
     assert_int_equal(n_reached, victim->n_ids - 1);
     while (other->n_ids < 60 && other->n_ids < n_reached + 22) step(); /* takes most pages */
-    assert_int_equal(layer_memory_counts(memory, KV_FULL).host_used > 0, cheap);
+    assert_int_equal(layer_memory_counts(memory, FULL).host_used > 0, cheap);
     scheduler_remove(s, other);
     make_plan();
     assert_ptr_equal(plan->items[0].request, victim);
@@ -577,11 +576,11 @@ static void a_preempted_request_that_ends_keeps_its_word(void **state) {
     const int32_t n_reached = victim->n_reached;
     other->keep_seconds = -1;
     victim->keep_seconds = keeps[i];
-    while (!layer_memory_counts(memory, KV_FULL).host_used) step();
+    while (!layer_memory_counts(memory, FULL).host_used) step();
     assert_int_equal(victim->state, SCHED_WAITING);
     scheduler_remove(s, victim);
     scheduler_remove(s, other);
-    const unit_counts left = layer_memory_counts(memory, KV_FULL);
+    const unit_counts left = layer_memory_counts(memory, FULL);
     assert_int_equal(left.cached + left.host_used > 0, keeps[i] >= 0);
     assert_int_equal(layer_memory_peek(memory, 0, victim->ids, IDS), keeps[i] < 0 ? 0 : n_reached);
     sequence_memory q = {.n_pages = 0};

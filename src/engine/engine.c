@@ -128,17 +128,17 @@ static void note_plan(ga_engine *e, const sched_plan *plan, double now) {
 /* Behind a step, and when nothing runs. */
 static void note_state(ga_engine *e, double busy, uint64_t generated, bool stepped) {
   ga_engine_stats *s = &e->stats;
-  int64_t held = 0, kept = 0, away = 0;
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    const unit_counts n = layer_memory_counts(e->memory, (kv_kind)kind);
-    held += n.used;
-    kept += n.cached;
-    away += n.host_used;
+  int64_t used = 0, cached = 0, swapped = 0;
+  for (int32_t kind = 0; kind < layer_memory_n_kinds(e->memory); kind++) {
+    const unit_counts n = layer_memory_counts(e->memory, kind);
+    used += n.used;
+    cached += n.cached;
+    swapped += n.host_used;
   }
   (void)pthread_mutex_lock(&e->lock);
-  s->kv_pages_used = held;
-  s->kv_pages_cached = kept;
-  s->swap_pages_used = away;
+  s->kv_pages_used = used;
+  s->kv_pages_cached = cached;
+  s->swap_pages_used = swapped;
   s->swapped = scheduler_n_swapped(e->scheduler);
   s->running = scheduler_n_running(e->scheduler);
   s->waiting = scheduler_n_waiting(e->scheduler);
@@ -394,18 +394,20 @@ static ga_status create_buffers(ga_engine *e) {
   return GA_OK;
 }
 
-/* The cache, its memory on the host, and what it costs to move pages there and back. */
-static ga_status create_cache(ga_engine *e, const int32_t n_units[KV_KINDS], const int32_t n_host[KV_KINDS]) {
-  GA_TRY(kv_cache_create(e->model, e->sizes.kv_dtype, n_units, &e->cache));
-  GA_TRY(memory_host_create(&e->cache, e->ctx, n_host, &e->host));
-  for (int kind = 0; kind < KV_KINDS; kind++) GA_TRY(memory_host_time(&e->host, (kv_kind)kind, &e->costs.page[kind]));
+/* The cache, its units on the host, and what it costs to move units there and back. */
+static ga_status create_cache(ga_engine *e, const layer_memory_options *memory) {
+  GA_TRY(kv_cache_create(e->model, e->sizes.kv_dtype, memory->n_units, &e->cache));
+  GA_TRY(memory_host_create(&e->cache, e->ctx, memory->n_host, &e->host));
+  for (int32_t kind = 0; kind < memory->n_kinds; kind++) GA_TRY(memory_host_time(&e->host, kind, &e->costs.unit[kind]));
   return GA_OK;
 }
 
-static void note_sizes(ga_engine *e, const int32_t n_units[KV_KINDS], const int32_t n_host[KV_KINDS]) {
+static void note_sizes(ga_engine *e, const layer_memory_options *memory) {
   e->stats = (ga_engine_stats)GA_ENGINE_STATS_INIT;
-  e->stats.kv_pages = (int64_t)n_units[KV_FULL] + n_units[KV_WINDOW];
-  e->stats.swap_pages = (int64_t)n_host[KV_FULL] + n_host[KV_WINDOW];
+  for (int32_t kind = 0; kind < memory->n_kinds; kind++) {
+    e->stats.kv_pages += memory->n_units[kind];
+    e->stats.swap_pages += memory->n_host[kind];
+  }
   e->stats.context = e->sizes.context;
   e->stats.max_sequences = e->options.max_sequences;
   e->stats.step_tokens = e->options.step_tokens;
@@ -413,17 +415,13 @@ static void note_sizes(ga_engine *e, const int32_t n_units[KV_KINDS], const int3
 }
 
 static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
-  int32_t n_units[KV_KINDS], n_host[KV_KINDS];
-  GA_TRY(engine_sizes(e->model, options, &e->sizes, &e->options, n_units, n_host));
+  layer_memory_options memory;
+  GA_TRY(engine_sizes(e->model, options, &e->sizes, &e->options, &memory));
   GA_TRY(list_eog(e));
   ga_secret_keys(e->cache_secret, GA_COUNT_OF(e->cache_secret));
-  const layer_memory_options pages = {.n_units = {n_units[KV_FULL], n_units[KV_WINDOW]},
-                                      .page_tokens = GA_KV_PAGE,
-                                      .window = e->model->hparams.window,
-                                      .keep_prefixes = engine_keeps_pages(e),
-                                      .n_host = {n_host[KV_FULL], n_host[KV_WINDOW]},
-                                      .offload_prefixes = e->options.flags & GA_ENGINE_OFFLOAD_PREFIXES};
-  GA_TRY(layer_memory_create(&pages, &e->memory));
+  memory.keep_prefixes = engine_keeps_pages(e);
+  memory.offload_prefixes = e->options.flags & GA_ENGINE_OFFLOAD_PREFIXES;
+  GA_TRY(layer_memory_create(&memory, &e->memory));
   const bool is_cpu = e->ctx->device->caps.host_memory;
   e->pace.least = is_cpu ? PACE_LEAST_CPU : PACE_LEAST_GPU;
   e->pace.brief = is_cpu ? PACE_BRIEF_CPU : 0;
@@ -434,10 +432,10 @@ static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
   GA_TRY(scheduler_create(&sched, e->memory, &e->scheduler));
   GA_TRY(create_buffers(e));
   if (e->options.flags & GA_ENGINE_TIME_STEPS) GA_TRY(step_gaps_create(e->ctx, &e->gaps));
-  GA_TRY(create_cache(e, n_units, n_host));
+  GA_TRY(create_cache(e, &memory));
   GA_TRY(exec_create(e->model, &e->model->placements[0], &e->cache, e->sizes.batch, e->sizes.max_out, e->sizes.context,
                      &e->exec));
-  note_sizes(e, n_units, n_host);
+  note_sizes(e, &memory);
   e->exec.is_invariant = e->options.flags & GA_ENGINE_DETERMINISTIC; /* both before the first program is made */
   e->exec.rounds_x = e->options.flags & GA_ENGINE_E4M3_ACTIVATIONS;
   GA_TRY(check_deterministic(e));

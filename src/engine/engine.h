@@ -260,8 +260,9 @@ static inline bool engine_keeps_pages(const ga_engine *e) {
 int64_t step_inputs_room(const ga_engine *e);
 /* The request's plan for the chain that it asks for. */
 GA_NODISCARD ga_status engine_prepare_sampling(ga_engine *e, ga_request *r);
-/* Checks the options and fills in what they leave open; how many pages the cache gets, and the host's memory. */
+/* Checks the options and fills in what they leave open. memory: kinds of the model's layers, and how many units each
+ * gets on the device and in host memory. */
 GA_NODISCARD ga_status engine_sizes(const ga_model *model, const ga_engine_options *options, ga_session_sizes *sizes,
-                                    ga_engine_options *full, int32_t n_units[KV_KINDS], int32_t n_host[KV_KINDS]);
+                                    ga_engine_options *full, layer_memory_options *memory);
 
 #endif

@@ -1,15 +1,17 @@
 #include "engine/layer_memory.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/status.h"
 #include "engine/layer_memory_impl.h"
 
-/* Nodes of a model that has window layers only: inner ones need no page. */
+/* Nodes for each unit of models without chained kinds: most nodes have no unit. */
 #define NODES_A_WINDOW_PAGE 4
-#define MAX_PAGES           (INT32_MAX / (4 * NODES_A_WINDOW_PAGE))
+#define NODES_A_STATE       16
+#define MAX_UNITS           (INT32_MAX / (8 * NODES_A_STATE))
 
 /* --- making and freeing --- */
 
@@ -23,7 +25,7 @@ static ga_status create_pool(unit_pool *pool, int32_t n) {
   GA_TRY(ga_mem_zalloc((size_t)n, sizeof *pool->owner, "layer memory", &p));
   pool->owner = p;
   pool->total = pool->n_free = n;
-  for (int32_t i = 0; i < n; i++) pool->free[i] = n - 1 - i; /* page 0 goes first */
+  for (int32_t i = 0; i < n; i++) pool->free[i] = n - 1 - i; /* unit 0 is taken first */
   return GA_OK;
 }
 
@@ -37,54 +39,112 @@ static ga_status create_host_pool(host_pool *pool, int32_t n) {
   return GA_OK;
 }
 
-static ga_status check_pages_options(const layer_memory_options *o) {
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    GA_REQUIRE(o->n_units[kind] >= 0 && o->n_units[kind] <= MAX_PAGES, GA_ERR_ARG,
-               "layer memory: %d pages of kind %d; must be 0 to %d", o->n_units[kind], kind, MAX_PAGES);
-    GA_REQUIRE(o->n_host[kind] >= 0 && o->n_host[kind] <= MAX_PAGES, GA_ERR_ARG,
-               "layer memory: %d pages of kind %d in host memory; must be 0 to %d", o->n_host[kind], kind, MAX_PAGES);
-    GA_REQUIRE(!o->n_host[kind] || (o->n_units[kind] && o->keep_prefixes), GA_ERR_ARG,
-               "layer memory: %d pages of kind %d in host memory, %d on the device, keep_prefixes %d; both are needed",
-               o->n_host[kind], kind, o->n_units[kind], o->keep_prefixes);
-  }
-  GA_REQUIRE(o->n_units[KV_FULL] || o->n_units[KV_WINDOW], GA_ERR_ARG, "layer memory: no pages of any kind");
-  GA_REQUIRE(o->page_tokens > 0 && (o->page_tokens & (o->page_tokens - 1)) == 0, GA_ERR_ARG,
-             "layer memory: page_tokens = %d; must be a power of two", o->page_tokens);
-  GA_REQUIRE(!o->n_units[KV_WINDOW] || o->window > 0, GA_ERR_ARG, "layer memory: window = %d; must be at least 1",
-             o->window);
+static ga_status check_kind(const layer_memory_options *o, int32_t kind) {
+  const memory_kind *k = &o->kinds[kind];
+  GA_REQUIRE(o->n_units[kind] >= 0 && o->n_units[kind] <= MAX_UNITS, GA_ERR_ARG,
+             "layer memory: %d units of kind %d; must be 0 to %d", o->n_units[kind], kind, MAX_UNITS);
+  GA_REQUIRE(o->n_host[kind] >= 0 && o->n_host[kind] <= MAX_UNITS, GA_ERR_ARG,
+             "layer memory: %d units of kind %d in host memory; must be 0 to %d", o->n_host[kind], kind, MAX_UNITS);
+  GA_REQUIRE(!o->n_host[kind] || (o->n_units[kind] && o->keep_prefixes), GA_ERR_ARG,
+             "layer memory: %d units of kind %d in host memory, %d on the device, keep_prefixes %d; both are needed",
+             o->n_host[kind], kind, o->n_units[kind], o->keep_prefixes);
+  GA_REQUIRE(!k->unit_tokens || k->unit_tokens == o->page_tokens, GA_ERR_ARG,
+             "layer memory: kind %d has pages of %d tokens; must be 0 or %d", kind, k->unit_tokens, o->page_tokens);
+  GA_REQUIRE(k->is_shared == (k->unit_tokens > 0) && k->exact_rewind >= 0, GA_ERR_ARG,
+             "layer memory: kind %d: is_shared %d, exact_rewind %d; pages are shared, states are not", kind,
+             k->is_shared, k->exact_rewind);
+  GA_REQUIRE(k->window >= 0 && (k->unit_tokens || !k->window), GA_ERR_ARG,
+             "layer memory: kind %d: window = %d; must be 0, or at least 1 for pages", kind, k->window);
   return GA_OK;
 }
 
-static ga_status create_pools(layer_memory *memory, const layer_memory_options *o) {
+static ga_status check_memory_options(const layer_memory_options *o) {
+  int64_t all = 0;
+  GA_REQUIRE(o->n_kinds > 0 && o->n_kinds <= MEMORY_KINDS_MAX, GA_ERR_ARG,
+             "layer memory: n_kinds = %d; must be 1 to %d", o->n_kinds, MEMORY_KINDS_MAX);
+  GA_REQUIRE(o->page_tokens > 0 && (o->page_tokens & (o->page_tokens - 1)) == 0, GA_ERR_ARG,
+             "layer memory: page_tokens = %d; must be a power of two", o->page_tokens);
+  for (int32_t kind = 0; kind < o->n_kinds; kind++) {
+    GA_TRY(check_kind(o, kind));
+    all += o->n_units[kind];
+  }
+  GA_REQUIRE(all, GA_ERR_ARG, "layer memory: no units of any kind");
+  return GA_OK;
+}
+
+static void list_kind(kind_list *list, int32_t kind) { list->at[list->n++] = kind; }
+
+static void list_kinds(layer_memory *memory) {
+  const layer_memory_options *o = &memory->options;
+  for (int32_t kind = 0; kind < o->n_kinds; kind++) {
+    const bool is_page = o->kinds[kind].unit_tokens, is_window = o->kinds[kind].window;
+    if (!o->n_units[kind]) continue;
+    list_kind(is_page ? &memory->pages : &memory->states, kind);
+    list_kind(is_page && !is_window ? &memory->chained : &memory->local, kind);
+    if (is_window) list_kind(&memory->windows, kind);
+    memory->n_units += o->n_units[kind];
+  }
+  for (int32_t i = 0; i < memory->local.n; i++) memory->leaves.kinds |= 1u << memory->local.at[i];
+  memory->leaves.whole = memory->states.n > 0;
+}
+
+/* Nodes that the tree has room for. A node has a unit of each chained kind. */
+static int32_t node_capacity(const layer_memory *memory) {
+  const layer_memory_options *o = &memory->options;
+  int64_t most = 0;
+  for (int32_t i = 0; i < memory->chained.n; i++) {
+    const int32_t kind = memory->chained.at[i];
+    const int64_t n = (int64_t)o->n_units[kind] + o->n_host[kind];
+    most = i ? ga_min_i64(most, n) : n;
+  }
+  if (memory->chained.n) return (int32_t)most;
+  for (int32_t i = 0; i < memory->local.n; i++) {
+    const int32_t kind = memory->local.at[i];
+    const int64_t n = (int64_t)o->n_units[kind] + o->n_host[kind];
+    most = ga_max_i64(most, n * (o->kinds[kind].unit_tokens ? NODES_A_WINDOW_PAGE : NODES_A_STATE));
+  }
+  return (int32_t)most;
+}
+
+/* Half of the units of the kind that nodes need most. */
+static int32_t most_kept(const layer_memory *memory) {
+  const kind_list *list = memory->chained.n ? &memory->chained : &memory->local;
+  int32_t least = INT32_MAX;
+  for (int32_t i = 0; i < list->n; i++) least = (int32_t)ga_min_i64(least, memory->options.n_units[list->at[i]]);
+  return least / 2;
+}
+
+static ga_status create_all_pools(layer_memory *memory) {
+  const layer_memory_options *o = &memory->options;
   void *p;
-  for (int kind = 0; kind < KV_KINDS; kind++) {
+  list_kinds(memory);
+  memory->most_kept = most_kept(memory);
+  for (int32_t kind = 0; kind < o->n_kinds; kind++) {
     GA_TRY(create_pool(&memory->pool[kind], o->n_units[kind]));
     GA_TRY(create_host_pool(&memory->host[kind], o->n_host[kind]));
   }
-  /* Between two steps each page is written by one copy at most, and goes to host memory once at most. */
-  const size_t copies = 2 * ((size_t)o->n_units[KV_FULL] + (size_t)o->n_units[KV_WINDOW]);
-  GA_TRY(ga_mem_zalloc(copies, sizeof *memory->copies, "layer memory", &p));
+  memory->max_copies = 4 * (memory->n_units + MEMORY_KINDS_MAX); /* memory_can_copy */
+  GA_TRY(ga_mem_zalloc((size_t)memory->max_copies, sizeof *memory->copies, "layer memory", &p));
   memory->copies = p;
-  if (!o->keep_prefixes) return GA_OK;
-  const int32_t full = o->n_units[KV_FULL] + o->n_host[KV_FULL]; /* a node has one of them */
-  const int32_t windows = (o->n_units[KV_WINDOW] + o->n_host[KV_WINDOW]) * NODES_A_WINDOW_PAGE;
-  return prefix_tree_init(&memory->tree, full ? full : windows, o->page_tokens);
+  return o->keep_prefixes ? prefix_tree_init(&memory->tree, node_capacity(memory), o->page_tokens) : GA_OK;
 }
 
 ga_status layer_memory_create(const layer_memory_options *options, layer_memory **out) {
   ga_status status;
   void *p;
   *out = NULL;
-  GA_TRY(check_pages_options(options));
+  GA_TRY(check_memory_options(options));
   GA_TRY(ga_mem_zalloc(1, sizeof(layer_memory), "layer memory", &p));
   layer_memory *memory = p;
   memory->options = *options;
   for (int i = 0; i < 4; i++) prefix_link_init(&memory->order[i / 2][i % 2], NULL);
-  for (int i = 0; i < 3; i++) prefix_link_init(&memory->window_order[i], NULL);
-  prefix_link_init(&memory->away_window, NULL);
+  for (int32_t kind = 0; kind < MEMORY_KINDS_MAX; kind++) {
+    for (int i = 0; i < LOCAL_ORDERS; i++) prefix_link_init(&memory->local_order[kind][i], NULL);
+    prefix_link_init(&memory->local_swapped[kind], NULL);
+  }
   prefix_link_init(&memory->keeping_used, NULL);
   memory->next_expiry = INFINITY;
-  GA_TRY_OUT(create_pools(memory, options));
+  GA_TRY_OUT(create_all_pools(memory));
   *out = memory;
   return GA_OK;
 out:
@@ -94,7 +154,7 @@ out:
 
 void layer_memory_destroy(layer_memory *memory) {
   if (!memory) return;
-  for (int kind = 0; kind < KV_KINDS; kind++) {
+  for (int32_t kind = 0; kind < MEMORY_KINDS_MAX; kind++) {
     ga_mem_free(memory->pool[kind].free);
     ga_mem_free(memory->pool[kind].refs);
     ga_mem_free(memory->pool[kind].owner);
@@ -105,7 +165,7 @@ void layer_memory_destroy(layer_memory *memory) {
   ga_mem_free(memory);
 }
 
-unit_counts layer_memory_counts(const layer_memory *memory, kv_kind kind) {
+unit_counts layer_memory_counts(const layer_memory *memory, int32_t kind) {
   const unit_pool *pool = &memory->pool[kind];
   const host_pool *host = &memory->host[kind];
   return (unit_counts){.total = pool->total,
@@ -122,80 +182,120 @@ const unit_copy *layer_memory_copies(const layer_memory *memory, int32_t *n) {
 
 void layer_memory_copied(layer_memory *memory) { memory->n_copies = memory->n_to_host = 0; }
 
+int32_t layer_memory_n_kinds(const layer_memory *memory) { return memory->options.n_kinds; }
+const memory_kind *layer_memory_kind(const layer_memory *memory, int32_t kind) { return &memory->options.kinds[kind]; }
 int32_t layer_memory_page_tokens(const layer_memory *memory) { return memory->options.page_tokens; }
 
-/* --- tables --- */
+void layer_memory_describe(const layer_memory *memory, char *text, size_t size) {
+  size_t at = 0;
+  text[0] = 0;
+  for (int32_t kind = 0; kind < memory->options.n_kinds && at < size; kind++)
+    at += (size_t)snprintf(text + at, size - at, "%s%d units of %s", kind ? ", " : "", memory->pool[kind].total,
+                           memory->options.kinds[kind].name);
+}
+
+/* --- units of a sequence --- */
 
 ga_status layer_memory_reserve(const layer_memory *memory, sequence_memory *sequence, int32_t length) {
   const int32_t need = memory_pages_of(memory, length);
   int32_t room = (int32_t)ga_max_i64(need, ga_min_i64((int64_t)sequence->room * 2, INT32_MAX));
-  void *table[KV_KINDS] = {NULL};
+  void *units[MEMORY_KINDS_MAX] = {NULL};
   if (need <= sequence->room) return GA_OK;
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    if (!memory_has(memory, (kv_kind)kind)) continue;
-    const ga_status status = ga_mem_zalloc((size_t)room, sizeof(int32_t), "table of units", &table[kind]);
+  for (int32_t i = 0; i < memory->pages.n; i++) {
+    const ga_status status = ga_mem_zalloc((size_t)room, sizeof(int32_t), "table of units", &units[i]);
     if (status == GA_OK) continue;
-    ga_mem_free(table[KV_FULL]);
+    while (i-- > 0) ga_mem_free(units[i]);
     return status;
   }
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    if (!table[kind]) continue;
-    if (sequence->n_pages) memcpy(table[kind], sequence->units[kind], (size_t)sequence->n_pages * sizeof(int32_t));
-    ga_mem_free(sequence->units[kind]);
-    sequence->units[kind] = table[kind];
+  for (int32_t i = 0; i < memory->pages.n; i++) {
+    int32_t **table = &sequence->units[memory->pages.at[i]];
+    if (sequence->n_pages) memcpy(units[i], *table, (size_t)sequence->n_pages * sizeof(int32_t));
+    ga_mem_free(*table);
+    *table = units[i];
   }
   sequence->room = room;
   return GA_OK;
 }
 
 void layer_memory_need(const layer_memory *memory, const sequence_memory *sequence, int32_t length, int32_t chunk,
-                       int32_t need[KV_KINDS]) {
+                       int32_t need[MEMORY_KINDS_MAX]) {
   const int64_t more = ga_max_i64(memory_pages_of(memory, length) - sequence->n_pages, 0);
   const int64_t size = memory->options.page_tokens;
-  const int64_t seen = ga_div_up((int64_t)memory->options.window - 2 + chunk, size) + 1; /* wherever a page begins */
-  const int64_t held = ga_max_i64(0, sequence->n_pages - sequence->first_in_window);
-  need[KV_FULL] = memory_has(memory, KV_FULL) ? (int32_t)more : 0;
-  need[KV_WINDOW] = memory_has(memory, KV_WINDOW) ? (int32_t)ga_max_i64(ga_min_i64(more, seen - held), 0) : 0;
+  memset(need, 0, MEMORY_KINDS_MAX * sizeof *need);
+  for (int32_t i = 0; i < memory->chained.n; i++) need[memory->chained.at[i]] = (int32_t)more;
+  for (int32_t i = 0; i < memory->windows.n; i++) {
+    const int32_t kind = memory->windows.at[i];
+    const int64_t window = memory->options.kinds[kind].window;
+    const int64_t seen = ga_div_up(window - 2 + chunk, size) + 1; /* wherever a page begins */
+    const int64_t held = ga_max_i64(0, sequence->n_pages - sequence->first_seen[kind]);
+    need[kind] = (int32_t)ga_max_i64(ga_min_i64(more, seen - held), 0);
+  }
+  for (int32_t i = 0; i < memory->states.n; i++) need[memory->states.at[i]] = !sequence->has_state;
 }
 
 bool layer_memory_fits(const layer_memory *memory, int32_t length) {
   const sequence_memory none = {.n_pages = 0};
-  int32_t need[KV_KINDS];
+  int32_t need[MEMORY_KINDS_MAX];
+  bool fits = true;
   layer_memory_need(memory, &none, length, 1, need);
-  return need[KV_FULL] <= memory->pool[KV_FULL].total && need[KV_WINDOW] <= memory->pool[KV_WINDOW].total;
+  for (int32_t kind = 0; kind < memory->options.n_kinds; kind++) fits = fits && need[kind] <= memory->pool[kind].total;
+  return fits;
+}
+
+int32_t layer_memory_room_within(const layer_memory *memory, const sequence_memory *sequence,
+                                 const int32_t spare[MEMORY_KINDS_MAX]) {
+  int64_t most = INT32_MAX;
+  for (int32_t i = 0; i < memory->pages.n; i++) most = ga_min_i64(most, spare[memory->pages.at[i]]);
+  for (int32_t i = 0; i < memory->states.n; i++)
+    if (!sequence->has_state && spare[memory->states.at[i]] < 1) return 0;
+  return (int32_t)ga_max_i64(0, ga_min_i64((most + sequence->n_pages) * memory->options.page_tokens, INT32_MAX));
 }
 
 int32_t layer_memory_room(const layer_memory *memory, const sequence_memory *sequence) {
-  int64_t most = INT32_MAX;
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    const unit_pool *pool = &memory->pool[kind];
-    if (pool->total) most = ga_min_i64(most, pool->n_free + pool->n_cached);
-  }
-  return (int32_t)ga_min_i64((most + sequence->n_pages) * memory->options.page_tokens, INT32_MAX);
+  int32_t available[MEMORY_KINDS_MAX];
+  for (int32_t kind = 0; kind < MEMORY_KINDS_MAX; kind++) available[kind] = memory_available(memory, kind);
+  return layer_memory_room_within(memory, sequence, available);
 }
 
 bool layer_memory_has_room(const layer_memory *memory, const sequence_memory *sequence, int32_t length) {
   return length <= layer_memory_room(memory, sequence);
 }
 
+int32_t layer_memory_chunk(const layer_memory *memory, int32_t begin, int32_t n) {
+  const int32_t border = (begin + n) / memory->options.page_tokens * memory->options.page_tokens;
+  return memory->states.n && border > begin ? border - begin : n;
+}
+
 ga_status layer_memory_extend(layer_memory *memory, sequence_memory *sequence, int32_t length) {
   const int32_t need = memory_pages_of(memory, length);
-  if (need <= sequence->n_pages) return GA_OK;
+  const bool lacks_state = memory->states.n && !sequence->has_state;
+  if (need <= sequence->n_pages && !lacks_state) return GA_OK;
   GA_REQUIRE(layer_memory_has_room(memory, sequence, length), GA_ERR_BUSY,
              "layer memory: no room for %d tokens; there is for %d", length, layer_memory_room(memory, sequence));
   GA_TRY(layer_memory_reserve(memory, sequence, length));
-  for (int kind = 0; kind < KV_KINDS; kind++)
-    for (int32_t i = sequence->n_pages; i < need && memory_has(memory, (kv_kind)kind); i++)
-      sequence->units[kind][i] = memory_take_unit(memory, (kv_kind)kind);
-  sequence->n_pages = need;
+  for (int32_t k = 0; k < memory->pages.n; k++) {
+    const int32_t kind = memory->pages.at[k];
+    for (int32_t i = sequence->n_pages; i < need; i++) sequence->units[kind][i] = memory_take_unit(memory, kind);
+  }
+  if (need > sequence->n_pages) sequence->n_pages = need;
+  if (lacks_state) memory_load_states(memory, sequence, NULL);
   return GA_OK;
 }
 
-/* --- what a sequence leaves --- */
+const int32_t *layer_memory_units(const layer_memory *memory, const sequence_memory *sequence, int32_t kind,
+                                  int32_t *n) {
+  const bool is_page = memory->options.kinds[kind].unit_tokens;
+  *n = is_page ? sequence->n_pages : sequence->has_state;
+  return is_page ? sequence->units[kind] : &sequence->state[kind];
+}
 
-/* Pages that the new page begins with are of no more use. Until when the new one is to be kept for them. */
+/* --- joining the tree --- */
+
+/* Removes begun pages that the new page begins with, unless they have snapshots of their own. Returns until when the
+ * new page is to be kept for them. */
 static double remove_begun(layer_memory *memory, prefix_node *parent, const int32_t *ids, int32_t n) {
   double until = 0;
+  if (memory->states.n) return 0;
   for (prefix_node *begun; (begun = prefix_tree_begun(&memory->tree, parent, ids, n)) != NULL;) {
     if (begun->keep_until > until) until = begun->keep_until;
     memory_drop_node(memory, begun);
@@ -203,7 +303,7 @@ static double remove_begun(layer_memory *memory, prefix_node *parent, const int3
   return until;
 }
 
-/* A node with the sequence's i-th pages. NULL: the tree is full. */
+/* Adds a node with the sequence's i-th pages. NULL: the tree is full. */
 static prefix_node *add_node(layer_memory *memory, prefix_node *parent, const sequence_memory *sequence, int32_t i,
                              const int32_t *ids, int32_t n) {
   const double until = remove_begun(memory, parent, ids, n);
@@ -212,37 +312,39 @@ static prefix_node *add_node(layer_memory *memory, prefix_node *parent, const se
     memory_drop_node(memory, memory_oldest_node(memory));
     node = prefix_tree_add(&memory->tree, parent, ids, n);
   }
-  for (int kind = 0; node && kind < KV_KINDS; kind++)
-    if (memory_has(memory, (kv_kind)kind)) memory_give_unit(memory, (kv_kind)kind, node, sequence->units[kind][i]);
+  for (int32_t k = 0; node && k < memory->pages.n; k++)
+    memory_give_unit(memory, memory->pages.at[k], node, sequence->units[memory->pages.at[k]][i]);
   if (node && until > 0) memory_keep_node(memory, node, until);
   return node;
 }
 
-/* The tree has such a page, and nobody uses it: the sequence's take its place. */
+/* Replaces the pages of a node that no sequence uses by the sequence's i-th. */
 static void replace_pages(layer_memory *memory, prefix_node *node, const sequence_memory *sequence, int32_t i) {
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    if (!memory_has(memory, (kv_kind)kind) || sequence->units[kind][i] == MEMORY_NO_UNIT) continue;
-    memory_free_unit(memory, (kv_kind)kind, node);
-    memory_give_unit(memory, (kv_kind)kind, node, sequence->units[kind][i]);
+  for (int32_t k = 0; k < memory->pages.n; k++) {
+    const int32_t kind = memory->pages.at[k], unit = sequence->units[kind][i];
+    if (unit == MEMORY_NO_UNIT) continue;
+    memory_free_unit(memory, kind, node);
+    memory_give_unit(memory, kind, node, unit);
   }
 }
 
-/* The tree has such a page, and the sequence ends: it gives its own back, but where the tree has none. */
+/* Exchanges the i-th pages of a sequence that ends for the node's; gives the node those that it lacks. */
 static void merge_pages(layer_memory *memory, prefix_node *node, sequence_memory *sequence, int32_t i) {
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    if (!memory_has(memory, (kv_kind)kind) || sequence->units[kind][i] == MEMORY_NO_UNIT) continue;
+  for (int32_t k = 0; k < memory->pages.n; k++) {
+    const int32_t kind = memory->pages.at[k], unit = sequence->units[kind][i];
+    if (unit == MEMORY_NO_UNIT) continue;
     if (node->unit[kind] == MEMORY_NO_UNIT) {
-      memory_give_unit(memory, (kv_kind)kind, node, sequence->units[kind][i]);
+      memory_give_unit(memory, kind, node, unit);
       continue;
     }
-    memory_pin_unit(memory, (kv_kind)kind, node->unit[kind]);
-    memory_unpin_unit(memory, (kv_kind)kind, sequence->units[kind][i]);
+    memory_pin_unit(memory, kind, node->unit[kind]);
+    memory_unpin_unit(memory, kind, unit);
     sequence->units[kind][i] = node->unit[kind];
   }
 }
 
-/* Whole pages of [0, n) become nodes of the tree. While the sequence runs its table must stay as it is: it stops where
- * another has put the same page there, and goes on when that one is no longer in use, or at its end. */
+/* Makes whole pages of [0, n) nodes of the tree. A running sequence keeps its table as it is: it stops where another
+ * sequence uses a node for the same page, and goes on when that node is unused, or at its end. */
 static void join_tree(layer_memory *memory, prefix_node *root, sequence_memory *sequence, const int32_t *ids, int32_t n,
                       bool ends) {
   const int32_t size = memory->options.page_tokens;
@@ -266,7 +368,7 @@ static void join_tree(layer_memory *memory, prefix_node *root, sequence_memory *
   }
 }
 
-/* The begun page behind them becomes a leaf. NULL: there is none, or another one has its tokens. */
+/* Makes the begun page after the whole ones a leaf. NULL: there is none, or another leaf has its tokens. */
 static prefix_node *join_begun(layer_memory *memory, prefix_node *root, const sequence_memory *sequence,
                                const int32_t *ids, int32_t n) {
   const int32_t size = memory->options.page_tokens, rest = n % size;
@@ -274,17 +376,17 @@ static prefix_node *join_begun(layer_memory *memory, prefix_node *root, const se
   int32_t same;
   if (!rest || sequence->n_nodes != n / size) return NULL;
   ids += n - rest;
-  (void)prefix_tree_similar(&memory->tree, parent, ids, rest, memory_has(memory, KV_WINDOW), &same);
+  (void)prefix_tree_similar(&memory->tree, parent, ids, rest, memory->leaves, &same);
   if (same == rest) return NULL;
   prefix_node *node = add_node(memory, parent, sequence, n / size, ids, rest);
-  if (node) prefix_link_node(memory, node);
+  if (node) memory_link_node(memory, node);
   return node;
 }
 
-/* Perhaps by another request: it stays until its time has come. */
-static bool is_leased(const prefix_node *node) { return node->keep_until > 0; }
+/* A request wants the node kept until its time has come. */
+static bool has_lease(const prefix_node *node) { return node->keep_until > 0; }
 
-/* What earlier turns have left of it, unless it is leased. */
+/* Removes what earlier turns have left of the begun page, unless it is to be kept. */
 static void drop_begun(layer_memory *memory, prefix_node *root, const sequence_memory *sequence, const int32_t *ids,
                        int32_t n) {
   const int32_t size = memory->options.page_tokens, rest = n % size;
@@ -292,35 +394,34 @@ static void drop_begun(layer_memory *memory, prefix_node *root, const sequence_m
   if (sequence->n_nodes != n / size) return;
   for (prefix_node *begun;;) {
     begun = prefix_tree_begun(&memory->tree, parent, ids + (n - rest), rest + 1);
-    if (!begun || is_leased(begun)) return;
+    if (!begun || has_lease(begun)) return;
     memory_drop_node(memory, begun);
   }
 }
 
-/* The sequence will come back: when others need its pages, these go to host memory. */
 static void mark_swapped(prefix_node *last) {
   for (prefix_node *node = last; node && node->parent; node = node->parent) node->swapped = true;
 }
 
-/* Best effort: no more than half of the pages are kept so. */
+/* Best effort: no more than most_kept nodes. */
 static void keep_path(layer_memory *memory, prefix_node *last, double until) {
-  const int32_t total = memory->pool[KV_FULL].total ? memory->pool[KV_FULL].total : memory->pool[KV_WINDOW].total;
   int32_t n = 0;
-  for (const prefix_node *node = last; node && node->parent; node = node->parent) n += !(node->keep_until > 0);
-  if (memory->n_keeping + n > total / 2) return;
+  for (const prefix_node *node = last; node && node->parent; node = node->parent) n += !has_lease(node);
+  if (memory->n_keeping + n > memory->most_kept) return;
   for (prefix_node *node = last; node && node->parent; node = node->parent) memory_keep_node(memory, node, until);
 }
 
-/* Window pages of tokens that a token at position n does not see. */
+/* Gives back pages of tokens that a token at position n does not read. */
 static void drop_passed(layer_memory *memory, sequence_memory *sequence, int32_t n) {
-  if (!memory_has(memory, KV_WINDOW)) return;
-  const int32_t first_seen = memory_first_seen(memory, n);
-  int32_t *table = sequence->units[KV_WINDOW];
-  for (int32_t i = sequence->first_in_window; i < first_seen; i++) {
-    memory_unpin_unit(memory, KV_WINDOW, table[i]);
-    table[i] = MEMORY_NO_UNIT;
+  for (int32_t k = 0; k < memory->windows.n; k++) {
+    const int32_t kind = memory->windows.at[k], first = memory_first_needed(memory, kind, n);
+    int32_t *units = sequence->units[kind];
+    for (int32_t i = sequence->first_seen[kind]; i < first; i++) {
+      memory_unpin_unit(memory, kind, units[i]);
+      units[i] = MEMORY_NO_UNIT;
+    }
+    if (first > sequence->first_seen[kind]) sequence->first_seen[kind] = first;
   }
-  if (first_seen > sequence->first_in_window) sequence->first_in_window = first_seen;
 }
 
 void layer_memory_computed(layer_memory *memory, uint64_t cache_key, sequence_memory *sequence, const int32_t *ids,
@@ -334,18 +435,21 @@ void layer_memory_computed(layer_memory *memory, uint64_t cache_key, sequence_me
   if (root) {
     root->users++;
     join_tree(memory, root, sequence, ids, n, false);
+    memory_join_snapshots(memory, sequence);
     root->users--;
     prefix_tree_tidy(&memory->tree, root);
   }
   drop_passed(memory, sequence, n);
 }
 
-/* The n nodes of a path lose a user, the last first, so that it stands before its parent in the order of eviction.
- * drops: those go that no other prompt goes on from, and that are not leased. */
-static void leave_path(layer_memory *memory, prefix_node *last, int32_t n, bool drops) {
+/* --- the end of a sequence --- */
+
+/* Takes a user from the n nodes of a path, the last first, so that it is evicted before its parent. discard: removes
+ * nodes that no other prompt continues, and that are not to be kept. */
+static void leave_path(layer_memory *memory, prefix_node *last, int32_t n, bool discard) {
   for (prefix_node *node = last, *parent; n-- > 0; node = parent) {
     parent = node->parent;
-    if (drops && node->users == 1 && !is_leased(node) && prefix_link_empty(&node->children)) {
+    if (discard && node->users == 1 && !has_lease(node) && prefix_link_empty(&node->children)) {
       node->users = 0;
       memory_drop_node(memory, node);
     } else {
@@ -354,40 +458,66 @@ static void leave_path(layer_memory *memory, prefix_node *last, int32_t n, bool 
   }
 }
 
-static void drop_all(layer_memory *memory, sequence_memory *sequence, bool drops) {
-  for (int32_t i = sequence->first_in_window; i < sequence->n_pages && memory_has(memory, KV_WINDOW); i++) {
-    const int32_t page = sequence->units[KV_WINDOW][i];
-    if (memory->pool[KV_WINDOW].owner[page]) memory->pool[KV_WINDOW].owner[page]->wanted = true;
-    memory_unpin_unit(memory, KV_WINDOW, page);
+static void drop_all(layer_memory *memory, sequence_memory *sequence, bool discard) {
+  for (int32_t k = 0; k < memory->windows.n; k++) {
+    const int32_t kind = memory->windows.at[k];
+    for (int32_t i = sequence->first_seen[kind]; i < sequence->n_pages; i++) {
+      const int32_t unit = sequence->units[kind][i];
+      if (memory->pool[kind].owner[unit]) memory->pool[kind].owner[unit]->wanted = true;
+      memory_unpin_unit(memory, kind, unit);
+    }
   }
-  for (int32_t i = sequence->n_pages; i-- > 0 && memory_has(memory, KV_FULL);)
-    memory_unpin_unit(memory, KV_FULL, sequence->units[KV_FULL][i]);
-  leave_path(memory, sequence->node, sequence->n_nodes, drops);
+  for (int32_t k = 0; k < memory->chained.n; k++) {
+    const int32_t kind = memory->chained.at[k];
+    for (int32_t i = sequence->n_pages; i-- > 0;) memory_unpin_unit(memory, kind, sequence->units[kind][i]);
+  }
+  memory_drop_states(memory, sequence);
+  leave_path(memory, sequence->node, sequence->n_nodes, discard);
+}
+
+/* Makes the end of a sequence of n tokens a leaf or, of states, a snapshot. Returns the last node of the sequence. */
+static prefix_node *join_end(layer_memory *memory, prefix_node *root, sequence_memory *sequence, const int32_t *ids,
+                             int32_t n, bool has_states) {
+  const bool is_whole = sequence->n_nodes * memory->options.page_tokens == n;
+  prefix_node *begun = !memory->states.n || has_states ? join_begun(memory, root, sequence, ids, n) : NULL;
+  if (has_states && (begun || (is_whole && sequence->node)))
+    memory_join_states(memory, sequence, begun ? begun : sequence->node);
+  memory_join_snapshots(memory, sequence);
+  return begun ? begun : sequence->node;
+}
+
+static void join_all(layer_memory *memory, prefix_node *root, sequence_memory *sequence, const int32_t *ids, int32_t n,
+                     const release_policy *policy) {
+  prefix_node *last;
+  join_tree(memory, root, sequence, ids, n, true);
+  if (policy->discard) {
+    drop_begun(memory, root, sequence, ids, n);
+    last = sequence->node;
+  } else {
+    last = join_end(memory, root, sequence, ids, n, sequence->has_state && !policy->n_beyond);
+  }
+  if (policy->swap) mark_swapped(last);
+  if (policy->keep_until > 0) keep_path(memory, last, policy->keep_until);
 }
 
 void layer_memory_release_as(layer_memory *memory, uint64_t cache_key, sequence_memory *sequence, const int32_t *ids,
-                             int32_t n, const release_policy *parting) {
+                             int32_t n, const release_policy *policy) {
   prefix_node *root = memory->options.keep_prefixes && n > 0 ? prefix_tree_root_make(&memory->tree, cache_key) : NULL;
   if (root) {
     root->users++;
-    join_tree(memory, root, sequence, ids, n, true);
-    if (parting->drops) drop_begun(memory, root, sequence, ids, n);
-    prefix_node *begun = parting->drops ? NULL : join_begun(memory, root, sequence, ids, n);
-    prefix_node *last = begun ? begun : sequence->node;
-    if (parting->swaps) mark_swapped(last);
-    if (parting->keep_until > 0) keep_path(memory, last, parting->keep_until);
+    join_all(memory, root, sequence, ids, n, policy);
   }
-  drop_all(memory, sequence, parting->drops);
+  drop_all(memory, sequence, policy->discard);
   if (root) {
     root->users--;
     prefix_tree_tidy(&memory->tree, root);
   }
-  for (int kind = 0; kind < KV_KINDS; kind++) ga_mem_free(sequence->units[kind]);
+  for (int32_t kind = 0; kind < MEMORY_KINDS_MAX; kind++) ga_mem_free(sequence->units[kind]);
   *sequence = (sequence_memory){.n_pages = 0};
 }
 
 void layer_memory_abandon(layer_memory *memory, uint64_t cache_key, const int32_t *ids, int32_t n,
-                          const release_policy *parting) {
+                          const release_policy *policy) {
   const int32_t size = memory->options.page_tokens;
   prefix_node *root = memory->options.keep_prefixes ? prefix_tree_root(&memory->tree, cache_key) : NULL, *last = root;
   int32_t n_nodes = 0;
@@ -403,8 +533,8 @@ void layer_memory_abandon(layer_memory *memory, uint64_t cache_key, const int32_
     n_nodes++;
   }
   memory_clear_swapped(last);
-  if (parting->keep_until > 0) keep_path(memory, last, parting->keep_until);
-  leave_path(memory, last, n_nodes, parting->drops);
+  if (policy->keep_until > 0) keep_path(memory, last, policy->keep_until);
+  leave_path(memory, last, n_nodes, policy->discard);
   root->users--;
   prefix_tree_tidy(&memory->tree, root);
 }
@@ -413,4 +543,53 @@ void layer_memory_release(layer_memory *memory, uint64_t cache_key, sequence_mem
                           int32_t n) {
   const release_policy plain = {.keep_until = 0};
   layer_memory_release_as(memory, cache_key, sequence, ids, n, &plain);
+}
+
+/* --- going back --- */
+
+/* The greatest length up to n to which the sequence can go back with what it has itself; -1: none. Pages of the tree
+ * must not be written, and pages that have been given back are missing. */
+static int32_t rewind_in_place(const layer_memory *memory, const sequence_memory *sequence, int32_t n_tokens,
+                               int32_t n) {
+  int32_t length = n;
+  if (n < sequence->n_nodes * memory->options.page_tokens) return -1;
+  for (int32_t k = 0; k < memory->states.n; k++) {
+    if (n_tokens - n <= memory->options.kinds[memory->states.at[k]].exact_rewind) continue;
+    int32_t i = sequence->n_snapshots;
+    while (i > 0 && sequence->snapshots[i - 1].n_tokens > n) i--;
+    length = i ? sequence->snapshots[i - 1].n_tokens : 0;
+  }
+  for (int32_t k = 0; k < memory->windows.n; k++) {
+    const int32_t kind = memory->windows.at[k];
+    if (memory_first_needed(memory, kind, length) < sequence->first_seen[kind]) return -1;
+  }
+  return length < sequence->n_nodes * memory->options.page_tokens ? -1 : length;
+}
+
+/* Makes the states those of the sequence's own snapshot at `length` tokens, if they have to change. */
+static void restore_states(layer_memory *memory, sequence_memory *sequence, int32_t length) {
+  for (int32_t i = 0; i < sequence->n_snapshots; i++) {
+    if (sequence->snapshots[i].n_tokens != length) continue;
+    for (int32_t k = 0; k < memory->states.n; k++) {
+      const int32_t kind = memory->states.at[k];
+      memory_add_copy(memory, (unit_copy){kind, UNIT_WITHIN, sequence->snapshots[i].unit[kind], sequence->state[kind]});
+    }
+  }
+  memory_drop_snapshots(memory, sequence, length);
+}
+
+int32_t layer_memory_rewind(layer_memory *memory, uint64_t cache_key, sequence_memory *sequence, const int32_t *ids,
+                            int32_t n_tokens, int32_t n) {
+  prefix_match found;
+  if (n >= n_tokens) return n_tokens;
+  const int32_t length = rewind_in_place(memory, sequence, n_tokens, n);
+  if (length >= 0 && (length == n || !memory->options.keep_prefixes) && memory_can_copy(memory)) {
+    restore_states(memory, sequence, length);
+    sequence->n_tried = (int32_t)ga_min_i64(sequence->n_tried, length / memory->options.page_tokens);
+    return length;
+  }
+  layer_memory_release(memory, cache_key, sequence, ids, n_tokens);
+  if (layer_memory_match(memory, cache_key, ids, n + 1, sequence, &found) != GA_OK) return 0;
+  layer_memory_load(memory, sequence, &found);
+  return found.tokens;
 }

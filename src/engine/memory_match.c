@@ -1,77 +1,96 @@
-/* What a prompt finds of earlier ones, and how it takes that. */
+/* Which cached prefix a prompt finds, and how its sequence takes it. */
 #include "base/mem.h"
 #include "base/status.h"
 #include "engine/layer_memory_impl.h"
 
-/* --- looking --- */
+/* --- searching --- */
 
-/* Does the page take one more of those that can be had, if it is held or brought? */
-static bool takes_one(const unit_pool *pool, const prefix_node *node, kv_kind kind) {
-  const int32_t page = node->unit[kind];
-  return page == MEMORY_NO_UNIT ? node->host[kind] != MEMORY_NO_UNIT : pool->refs[page] == 0;
+static int32_t found_tokens(const layer_memory *memory, const prefix_match *found) {
+  return found->n_nodes * memory->options.page_tokens + found->same;
 }
 
-/* Pages that can be had once the path is held, without the leaf's own: one for a copy? A leaf in host memory is copied
- * from there. */
-static bool can_copy(const layer_memory *memory, const prefix_match *found, int32_t first_seen) {
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    const unit_pool *pool = &memory->pool[kind];
-    if (!pool->total) continue;
-    const int32_t own = found->leaf->unit[kind];
-    int32_t left = pool->n_free + pool->n_cached - (own != MEMORY_NO_UNIT && pool->refs[own] == 0);
-    int32_t i = found->n_nodes - 1;
-    for (const prefix_node *node = found->node; node && node->parent; node = node->parent, i--) {
-      if (kind == KV_WINDOW ? i < first_seen : node->users > 0) break;
-      left -= takes_one(pool, node, (kv_kind)kind);
-    }
-    if (left < 1) return false;
+/* Has the path to found->node all local units that a sequence needs to go on after n tokens? */
+static bool has_path(const layer_memory *memory, const prefix_match *found, int32_t n) {
+  for (int32_t k = 0; k < memory->local.n; k++) {
+    const int32_t kind = memory->local.at[k], first = memory_first_needed(memory, kind, n);
+    const prefix_node *node = found->node;
+    for (int32_t i = found->n_nodes - 1; i >= first; i--, node = node->parent)
+      if (!prefix_node_has(node, kind)) return false;
   }
   return true;
 }
 
-/* Part of the page behind found->node (parent: the same, or the root). missing: the last page whose window page is not
- * there. */
+/* Does the node's unit become unavailable to others when it is used or loaded? */
+static bool takes_one(const unit_pool *pool, const prefix_node *node, int32_t kind) {
+  const int32_t unit = node->unit[kind];
+  return unit == MEMORY_NO_UNIT ? node->host[kind] != MEMORY_NO_UNIT : pool->refs[unit] == 0;
+}
+
+/* Units of the kind that the path to found->node makes unavailable. */
+static int32_t taken_by_path(const layer_memory *memory, const prefix_match *found, int32_t kind) {
+  const bool is_window = memory->options.kinds[kind].window;
+  const int32_t first = memory_first_needed(memory, kind, found_tokens(memory, found));
+  int32_t i = found->n_nodes - 1, n = 0;
+  for (const prefix_node *node = found->node; node && node->parent; node = node->parent, i--) {
+    if (is_window ? i < first : node->users > 0) break;
+    n += takes_one(&memory->pool[kind], node, kind);
+  }
+  return n;
+}
+
+/* Is there a unit for a copy of the source's, besides the source's own and those of the path? A source in host memory
+ * is copied from there. */
+static bool has_unit_for(const layer_memory *memory, const prefix_match *found, int32_t kind,
+                         const prefix_node *source) {
+  const unit_pool *pool = &memory->pool[kind];
+  const int32_t own = source->unit[kind];
+  const int32_t left = memory_available(memory, kind) - (own != MEMORY_NO_UNIT && pool->refs[own] == 0);
+  return left - (memory->options.kinds[kind].unit_tokens ? taken_by_path(memory, found, kind) : 0) >= 1;
+}
+
+static bool can_load(const layer_memory *memory, const prefix_match *found) {
+  const prefix_node *end = found->leaf ? found->leaf : found->node;
+  if (!memory_can_copy(memory)) return false;
+  for (int32_t k = 0; k < memory->pages.n && found->leaf; k++)
+    if (!has_unit_for(memory, found, memory->pages.at[k], found->leaf)) return false;
+  for (int32_t k = 0; k < memory->states.n; k++)
+    if (!has_unit_for(memory, found, memory->states.at[k], end)) return false;
+  return true;
+}
+
+/* Looks for a part of the page after found->node (parent: the same, or the root). */
 static bool find_part(const layer_memory *memory, const prefix_node *parent, const int32_t *ids, int32_t n,
-                      int32_t missing, prefix_match *found) {
+                      prefix_match *found) {
   const int32_t begin = found->n_nodes * memory->options.page_tokens;
   if (n - 1 <= begin) return false;
-  prefix_node *leaf = prefix_tree_similar(&memory->tree, parent, ids + begin, n - 1 - begin,
-                                          memory_has(memory, KV_WINDOW), &found->same);
-  const int32_t first_seen = memory_first_seen(memory, begin + found->same);
-  found->leaf = leaf;
-  if (leaf && missing < first_seen && can_copy(memory, found, first_seen)) return true;
+  found->leaf = prefix_tree_similar(&memory->tree, parent, ids + begin, n - 1 - begin, memory->leaves, &found->same);
+  if (found->leaf && has_path(memory, found, begin + found->same) && can_load(memory, found)) return true;
   found->leaf = NULL;
   found->same = 0;
   return false;
 }
 
-static prefix_match find_prefix(const layer_memory *memory, uint64_t cache_key, const int32_t *ids, int32_t n) {
-  const int32_t size = memory->options.page_tokens;
-  prefix_match found = {.n_nodes = 0}, best;
-  prefix_node *node = memory->options.keep_prefixes && n > 1 ? prefix_tree_root(&memory->tree, cache_key) : NULL;
-  if (!node) return found;
-  prefix_node *best_node = node;
-  int32_t missing = -1, best_missing = -1;
-  for (best = found;;) {
-    if (missing < memory_first_seen(memory, found.n_nodes * size)) {
-      best = found;
-      best_node = node;
-      best_missing = missing;
-    }
-    const int32_t begin = found.n_nodes * size;
-    prefix_node *child = n - 1 - begin >= size ? prefix_tree_child(&memory->tree, node, ids + begin) : NULL;
-    if (!child) break;
-    if (memory_has(memory, KV_WINDOW) && !prefix_node_has(child, KV_WINDOW)) missing = found.n_nodes;
-    found.node = node = child;
-    found.n_nodes++;
-  }
-  if (find_part(memory, node, ids, n, missing, &found)) return found;
-  if (best_node != node) (void)find_part(memory, best_node, ids, n, best_missing, &best);
-  return best;
+static bool ends_at_page(const layer_memory *memory, const prefix_match *found) {
+  return found->n_nodes && has_path(memory, found, found_tokens(memory, found)) &&
+         (!memory->states.n || can_load(memory, found));
 }
 
-static int32_t found_tokens(const layer_memory *memory, const prefix_match *found) {
-  return found->n_nodes * memory->options.page_tokens + found->same;
+/* Goes down as far as whole pages are the same, and from there up to the first place where every kind can go on. */
+static prefix_match find_prefix(const layer_memory *memory, uint64_t cache_key, const int32_t *ids, int32_t n) {
+  const int32_t size = memory->options.page_tokens;
+  prefix_match found = {.n_nodes = 0};
+  prefix_node *node = memory->options.keep_prefixes && n > 1 ? prefix_tree_root(&memory->tree, cache_key) : NULL;
+  for (prefix_node *child = node; child && n - 1 - found.n_nodes * size >= size; found.n_nodes++) {
+    child = prefix_tree_child(&memory->tree, node, ids + (size_t)found.n_nodes * (size_t)size);
+    if (!child) break;
+    node = child;
+  }
+  for (; node; node = node->parent, found.n_nodes--) {
+    found.node = found.n_nodes ? node : NULL;
+    if (find_part(memory, node, ids, n, &found) || ends_at_page(memory, &found)) break;
+  }
+  if (!node) found = (prefix_match){.n_nodes = 0};
+  return found;
 }
 
 int32_t layer_memory_peek(const layer_memory *memory, uint64_t cache_key, const int32_t *ids, int32_t n) {
@@ -81,42 +100,40 @@ int32_t layer_memory_peek(const layer_memory *memory, uint64_t cache_key, const 
 
 /* --- taking --- */
 
-/* Does a sequence that has found so much see a page of that kind at place i? */
-static bool sees(const layer_memory *memory, kv_kind kind, int32_t i, int32_t first_seen) {
-  return memory_has(memory, kind) && (kind == KV_FULL || i >= first_seen);
-}
-
-/* The sequence's i-th page is the node's, where the node has it on the device. */
-static void hold_node(layer_memory *memory, sequence_memory *sequence, prefix_node *node, int32_t i,
-                      int32_t first_seen) {
+/* Makes the node's pages on the device the sequence's i-th, from those on that a sequence of n tokens needs. */
+static void use_pages(layer_memory *memory, sequence_memory *sequence, prefix_node *node, int32_t i, int32_t n) {
   memory_use_node(memory, node);
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    if (!memory_has(memory, (kv_kind)kind)) continue;
-    const bool is_seen = sees(memory, (kv_kind)kind, i, first_seen);
-    const int32_t page = is_seen ? node->unit[kind] : MEMORY_NO_UNIT;
-    sequence->units[kind][i] = page;
-    if (kind == KV_WINDOW && is_seen) node->wanted = true;
-    if (page != MEMORY_NO_UNIT)
-      memory_pin_unit(memory, (kv_kind)kind, page);
-    else if (kind == KV_WINDOW && is_seen)
-      prefix_link_out(&node->window); /* no other page may push it out of host memory now */
+  for (int32_t k = 0; k < memory->pages.n; k++) {
+    const int32_t kind = memory->pages.at[k];
+    const bool is_window = memory->options.kinds[kind].window, is_needed = i >= memory_first_needed(memory, kind, n);
+    const int32_t unit = is_needed ? node->unit[kind] : MEMORY_NO_UNIT;
+    sequence->units[kind][i] = unit;
+    if (is_window && is_needed) node->wanted = true;
+    if (unit != MEMORY_NO_UNIT)
+      memory_pin_unit(memory, kind, unit);
+    else if (is_window && is_needed)
+      prefix_link_out(&node->local[kind]); /* no other unit may evict it from host memory now */
   }
 }
 
-/* How many nodes of the path, from its beginning, have all that is needed on the device. *last: the last of those. */
-static int32_t nodes_here(const layer_memory *memory, const prefix_match *found, int32_t first_seen,
-                          prefix_node **last) {
-  int32_t here = found->n_nodes, i = found->n_nodes;
+static bool lacks_page(const layer_memory *memory, const prefix_node *node, int32_t i, int32_t n) {
+  for (int32_t k = 0; k < memory->pages.n; k++) {
+    const int32_t kind = memory->pages.at[k];
+    if (i >= memory_first_needed(memory, kind, n) && node->unit[kind] == MEMORY_NO_UNIT) return true;
+  }
+  return false;
+}
+
+/* How many nodes of the path, from its beginning, have all pages on the device that are needed. *last: their last. */
+static int32_t nodes_on_device(const layer_memory *memory, const prefix_match *found, prefix_node **last) {
+  int32_t n = found->n_nodes, i = found->n_nodes;
   *last = found->node;
   for (prefix_node *node = found->node; i > 0; node = node->parent) {
-    i--;
-    for (int kind = 0; kind < KV_KINDS; kind++) {
-      if (!sees(memory, (kv_kind)kind, i, first_seen) || node->unit[kind] != MEMORY_NO_UNIT) continue;
-      here = i;
-      *last = i ? node->parent : NULL;
-    }
+    if (!lacks_page(memory, node, --i, found->tokens)) continue;
+    n = i;
+    *last = i ? node->parent : NULL;
   }
-  return here;
+  return n;
 }
 
 ga_status layer_memory_match(layer_memory *memory, uint64_t cache_key, const int32_t *ids, int32_t n,
@@ -125,63 +142,81 @@ ga_status layer_memory_match(layer_memory *memory, uint64_t cache_key, const int
   found->tokens = found_tokens(memory, found);
   if (!found->tokens) return GA_OK;
   GA_TRY(layer_memory_reserve(memory, sequence, found->tokens));
-  const int32_t first_seen = memory_first_seen(memory, found->tokens);
-  const int32_t here = nodes_here(memory, found, first_seen, &sequence->node);
-  int32_t i = here;
+  const int32_t n_here = nodes_on_device(memory, found, &sequence->node);
+  int32_t i = n_here;
   for (prefix_node *node = sequence->node; i > 0; node = node->parent)
-    hold_node(memory, sequence, node, --i, first_seen);
-  sequence->n_nodes = sequence->n_pages = sequence->n_tried = here;
-  sequence->first_in_window = first_seen;
+    use_pages(memory, sequence, node, --i, found->tokens);
+  sequence->n_nodes = sequence->n_pages = sequence->n_tried = n_here;
+  for (int32_t k = 0; k < memory->windows.n; k++)
+    sequence->first_seen[memory->windows.at[k]] = memory_first_needed(memory, memory->windows.at[k], found->tokens);
   return GA_OK;
 }
 
-/* The leaf's first tokens get a page of their own. */
+/* Copies the leaf's pages, of which the sequence takes the first tokens. */
 static void copy_leaf(layer_memory *memory, const prefix_node *leaf, sequence_memory *sequence) {
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    if (!memory_has(memory, (kv_kind)kind)) continue;
-    const int32_t to = memory_take_unit(memory, (kv_kind)kind);
+  for (int32_t k = 0; k < memory->pages.n; k++) {
+    const int32_t kind = memory->pages.at[k], to = memory_take_unit(memory, kind);
     const bool is_here = leaf->unit[kind] != MEMORY_NO_UNIT;
     sequence->units[kind][sequence->n_pages] = to;
-    memory_add_copy(memory, (unit_copy){(kv_kind)kind, is_here ? UNIT_WITHIN : UNIT_FROM_HOST,
+    memory_add_copy(memory, (unit_copy){kind, is_here ? UNIT_WITHIN : UNIT_FROM_HOST,
                                         is_here ? leaf->unit[kind] : leaf->host[kind], to});
   }
   sequence->n_pages++;
 }
 
-/* The leaf is in use while its copy is made, so that its own page is not taken for that. */
-static void hold_leaf(layer_memory *memory, prefix_node *leaf) {
-  memory_use_node(memory, leaf);
-  leaf->wanted = true;
-  for (int kind = 0; kind < KV_KINDS; kind++)
-    if (leaf->unit[kind] != MEMORY_NO_UNIT) memory_pin_unit(memory, (kv_kind)kind, leaf->unit[kind]);
-  if (leaf->host[KV_WINDOW] != MEMORY_NO_UNIT) prefix_link_out(&leaf->window);
+/* Kinds of which the node at the end of a match is copied: all of a leaf, states of a whole page. */
+static const kind_list *copied_kinds(const layer_memory *memory, const prefix_match *found, kind_list *all) {
+  *all = memory->pages;
+  for (int32_t k = 0; k < memory->states.n && found->leaf; k++) all->at[all->n++] = memory->states.at[k];
+  return found->leaf ? all : &memory->states;
 }
 
-static void let_leaf_go(layer_memory *memory, prefix_node *leaf) {
-  for (int kind = 0; kind < KV_KINDS; kind++)
-    if (leaf->unit[kind] != MEMORY_NO_UNIT) memory_unpin_unit(memory, (kv_kind)kind, leaf->unit[kind]);
-  if (leaf->host[KV_WINDOW] != MEMORY_NO_UNIT) prefix_link_last(&memory->away_window, &leaf->window);
-  prefix_tree_touch(leaf);
-  memory_unuse_node(memory, leaf);
+/* Keeps the units of a node from being evicted while copies of them are made. */
+static void pin_end(layer_memory *memory, const kind_list *kinds, prefix_node *end) {
+  memory_use_node(memory, end);
+  end->wanted = true;
+  for (int32_t k = 0; k < kinds->n; k++) {
+    const int32_t kind = kinds->at[k];
+    if (end->unit[kind] != MEMORY_NO_UNIT)
+      memory_pin_unit(memory, kind, end->unit[kind]);
+    else
+      prefix_link_out(&end->local[kind]);
+  }
 }
 
-/* All of the path is held before the first page is taken, which may evict others. */
+static void unpin_end(layer_memory *memory, const kind_list *kinds, prefix_node *end) {
+  for (int32_t k = 0; k < kinds->n; k++) {
+    const int32_t kind = kinds->at[k];
+    if (end->unit[kind] != MEMORY_NO_UNIT)
+      memory_unpin_unit(memory, kind, end->unit[kind]);
+    else if (memory->leaves.kinds >> kind & 1 && end->host[kind] != MEMORY_NO_UNIT)
+      prefix_link_last(&memory->local_swapped[kind], &end->local[kind]);
+  }
+  prefix_tree_touch(end);
+  memory_unuse_node(memory, end);
+}
+
+/* The whole path is in use before the first unit is taken, which may evict others. */
 void layer_memory_load(layer_memory *memory, sequence_memory *sequence, const prefix_match *found) {
-  const int32_t first_seen = memory_first_seen(memory, found->tokens), n_nodes = found->n_nodes;
+  const int32_t n_nodes = found->n_nodes;
+  prefix_node *end = found->leaf ? found->leaf : found->node, *node = found->node;
+  kind_list all;
+  const kind_list *copied = copied_kinds(memory, found, &all);
   if (!found->tokens) return;
-  if (found->leaf) hold_leaf(memory, found->leaf);
-  prefix_node *node = found->node;
+  if (copied->n) pin_end(memory, copied, end);
   for (int32_t i = n_nodes; i-- > sequence->n_nodes; node = node->parent)
-    hold_node(memory, sequence, node, i, first_seen);
+    use_pages(memory, sequence, node, i, found->tokens);
   node = found->node;
   for (int32_t i = n_nodes; i-- > sequence->n_nodes; node = node->parent)
-    for (int kind = 0; kind < KV_KINDS; kind++)
-      if (sees(memory, (kv_kind)kind, i, first_seen) && node->unit[kind] == MEMORY_NO_UNIT)
-        sequence->units[kind][i] = memory_load_unit(memory, (kv_kind)kind, node);
+    for (int32_t k = 0; k < memory->pages.n; k++) {
+      const int32_t kind = memory->pages.at[k];
+      if (i >= memory_first_needed(memory, kind, found->tokens) && node->unit[kind] == MEMORY_NO_UNIT)
+        sequence->units[kind][i] = memory_load_unit(memory, kind, node);
+    }
   sequence->node = found->node;
   sequence->n_nodes = sequence->n_pages = sequence->n_tried = n_nodes;
-  memory_clear_swapped(found->leaf ? found->leaf : found->node);
-  if (!found->leaf) return;
-  copy_leaf(memory, found->leaf, sequence);
-  let_leaf_go(memory, found->leaf);
+  memory_clear_swapped(end);
+  if (found->leaf) copy_leaf(memory, found->leaf, sequence);
+  if (memory->states.n) memory_load_states(memory, sequence, end);
+  if (copied->n) unpin_end(memory, copied, end);
 }

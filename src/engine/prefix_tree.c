@@ -89,17 +89,23 @@ static int32_t n_same(const int32_t *a, const int32_t *b, int32_t n) {
   return i;
 }
 
+/* Has the node a unit of each kind of the mask? */
+static bool has_kinds(const prefix_node *node, uint32_t kinds) {
+  for (int32_t kind = 0; kind < MEMORY_KINDS_MAX; kind++)
+    if (kinds >> kind & 1 && node->unit[kind] == MEMORY_NO_UNIT && node->host[kind] == MEMORY_NO_UNIT) return false;
+  return true;
+}
+
 prefix_node *prefix_tree_similar(const prefix_tree *tree, const prefix_node *parent, const int32_t *ids, int32_t n,
-                                 bool need_window, int32_t *same) {
+                                 prefix_filter filter, int32_t *same) {
   prefix_node *best = NULL;
   int32_t looked = 0;
   *same = 0;
   for (const prefix_link *at = parent->children.next; at->node && looked < PREFIX_CHILDREN; at = at->next, looked++) {
-    if (need_window && at->node->unit[KV_WINDOW] == MEMORY_NO_UNIT && at->node->host[KV_WINDOW] == MEMORY_NO_UNIT)
-      continue;
+    if (!has_kinds(at->node, filter.kinds)) continue;
     const int32_t most = at->node->n_tokens < n ? at->node->n_tokens : n;
     const int32_t here = n_same(prefix_node_tokens(tree, at->node), ids, most);
-    if (here <= *same) continue;
+    if (here <= *same || (filter.whole && here < at->node->n_tokens)) continue;
     best = at->node;
     *same = here;
   }
@@ -128,11 +134,13 @@ static prefix_node *take_unused(prefix_node **list, prefix_node *parent, int32_t
   if (!node) return NULL;
   *list = node->chain;
   *node = (prefix_node){.parent = parent, .index = node->index, .n_tokens = n_tokens};
-  for (int kind = 0; kind < KV_KINDS; kind++) node->unit[kind] = node->host[kind] = MEMORY_NO_UNIT;
+  for (int32_t kind = 0; kind < MEMORY_KINDS_MAX; kind++) {
+    node->unit[kind] = node->host[kind] = MEMORY_NO_UNIT;
+    prefix_link_init(&node->local[kind], node);
+  }
   prefix_link_init(&node->children, NULL);
   prefix_link_init(&node->sibling, node);
   prefix_link_init(&node->lru, node);
-  prefix_link_init(&node->window, node);
   return node;
 }
 
@@ -170,7 +178,7 @@ void prefix_tree_remove(prefix_tree *tree, prefix_node *node) {
   if (node->n_tokens == tree->page_tokens) take_from_bucket(tree, node);
   prefix_link_out(&node->sibling);
   prefix_link_out(&node->lru);
-  prefix_link_out(&node->window);
+  for (int32_t kind = 0; kind < MEMORY_KINDS_MAX; kind++) prefix_link_out(&node->local[kind]);
   node->chain = tree->unused;
   tree->unused = node;
   tree->n_nodes--;

@@ -1,8 +1,8 @@
 /* The tree of prefixes of layer_memory.h: its nodes, and how they are found.
  *
- * A root stands for a cache key and has no tokens. Each other node is a page of tokens behind its parent's. Whole pages
- * are in a hash table under (parent, tokens), whose key is secret; a hit is compared token by token. A begun page is a
- * leaf that only its parent's ring of children knows.
+ * A root stands for a cache key and has no tokens. Every other node holds a page of tokens that follows its parent's.
+ * Whole pages are in a hash table under (parent, tokens), whose key is secret; a hit is compared token by token. A
+ * begun page is a leaf that only its parent's ring of children knows.
  */
 #ifndef GA_ENGINE_PREFIX_TREE_H
 #define GA_ENGINE_PREFIX_TREE_H
@@ -25,18 +25,18 @@ struct prefix_node {
   prefix_node *parent; /* NULL: a root */
   prefix_node *chain;  /* the next one of its bucket, or of the unused ones */
   prefix_link children;
-  prefix_link sibling; /* in the parent's children, the last used first */
-  prefix_link lru;     /* in one of layer_memory.order, or in keeping_used */
-  prefix_link window;  /* in one of layer_memory.window_order, or in away_window */
+  prefix_link sibling;                 /* in the parent's children, the last used first */
+  prefix_link lru;                     /* in one of layer_memory.order, or in keeping_used */
+  prefix_link local[MEMORY_KINDS_MAX]; /* in one of layer_memory.local_order, or in local_swapped */
   uint64_t hash, cache_key;
   int32_t index;
-  int32_t n_tokens;       /* page_tokens; a begun page: fewer; a root: 0 */
-  int32_t users;          /* sequences whose path it is on */
-  int32_t unit[KV_KINDS]; /* on the device */
-  int32_t host[KV_KINDS]; /* in host memory; not both */
-  double keep_until; /* it is evicted behind all that are not kept so; 0: as any. A parent is kept as long at least */
-  bool swapped;      /* of a request that was preempted: its pages go to host memory. Its parent is, too */
-  bool wanted;       /* a sequence has begun or ended where it sees this page: its window page goes later */
+  int32_t n_tokens;               /* page_tokens; a begun page: fewer; a root: 0 */
+  int32_t users;                  /* sequences whose path it is on */
+  int32_t unit[MEMORY_KINDS_MAX]; /* on the device */
+  int32_t host[MEMORY_KINDS_MAX]; /* in host memory; a kind has one of both */
+  double keep_until;              /* evicted after all nodes without; 0: none. A parent's is no earlier */
+  bool swapped; /* a preempted request has it: its units go to host memory. Its parent is swapped, too */
+  bool wanted;  /* a sequence has begun or ended where it needs the units of `local`: these are evicted later */
 };
 
 typedef struct prefix_tree {
@@ -76,10 +76,14 @@ prefix_node *prefix_tree_root(const prefix_tree *tree, uint64_t cache_key); /* N
 prefix_node *prefix_tree_root_make(prefix_tree *tree, uint64_t cache_key);  /* NULL: too many */
 /* The node of the whole page ids behind parent; NULL: none. */
 prefix_node *prefix_tree_child(const prefix_tree *tree, const prefix_node *parent, const int32_t *ids);
-/* The child whose first tokens equal the most of ids[n], *same of them; NULL: none has one. need_window: only among
- * those that have a window page. */
+/* Children that a search may find. */
+typedef struct prefix_filter {
+  uint32_t kinds; /* bit k: with a unit of kind k, on the device or in host memory */
+  bool whole;     /* only if all of their tokens are the same */
+} prefix_filter;
+/* Finds the child whose first tokens equal the most of ids[n], *same of them; NULL: no child has one. */
 prefix_node *prefix_tree_similar(const prefix_tree *tree, const prefix_node *parent, const int32_t *ids, int32_t n,
-                                 bool need_window, int32_t *same);
+                                 prefix_filter filter, int32_t *same);
 /* A begun page among parent's children all of whose tokens ids[n], n more than that, begin with; NULL: none. */
 prefix_node *prefix_tree_begun(const prefix_tree *tree, const prefix_node *parent, const int32_t *ids, int32_t n);
 /* A node without pages, for a whole page or a begun one (n tokens). NULL: all nodes are in use. */

@@ -32,8 +32,8 @@ struct scheduler {
   bool lacks_pages;   /* the plan ahead */
   sched_request **expired;
   int32_t expired_room;
-  sched_request *blocked;          /* did not fit ... */
-  int32_t blocked_until[KV_KINDS]; /* ... and cannot before so many pages are to spare */
+  sched_request *blocked;                  /* did not fit ... */
+  int32_t blocked_until[MEMORY_KINDS_MAX]; /* ... and cannot before so many pages are to spare */
 };
 
 /* --- making and freeing --- */
@@ -99,11 +99,11 @@ ga_status scheduler_add(scheduler *s, sched_request *request) {
                  request->n_ids <= request->max_ids,
              GA_ERR_ARG, "scheduler: a prompt of %d tokens, %d in all, %d at most; must be at least 1 and rise",
              request->n_prompt, request->n_ids, request->max_ids);
-  GA_REQUIRE(layer_memory_fits(s->memory, request->max_ids), GA_ERR_SHAPE,
-             "scheduler: a request of up to %d tokens; the KV cache has %d pages, %d of them of windows",
-             request->max_ids,
-             layer_memory_counts(s->memory, KV_FULL).total + layer_memory_counts(s->memory, KV_WINDOW).total,
-             layer_memory_counts(s->memory, KV_WINDOW).total);
+  if (!layer_memory_fits(s->memory, request->max_ids)) {
+    char all[256];
+    layer_memory_describe(s->memory, all, sizeof all);
+    return ga_fail(GA_ERR_SHAPE, "scheduler: a request of up to %d tokens; layer memory has %s", request->max_ids, all);
+  }
   memset(&request->kv, 0, sizeof request->kv);
   request->n_computed = request->n_preempted = request->n_ids_resumed = request->n_found = request->n_planned = 0;
   request->n_reached = request->n_under_way = request->n_drawn = 0;
@@ -138,24 +138,25 @@ static void no_longer_swapped(scheduler *s, sched_request *request) {
   request->is_swapped = false;
 }
 
-static release_policy parting_of(const scheduler *s, const sched_request *request) {
+static release_policy policy_of(const scheduler *s, const sched_request *request) {
   const double seconds = request->keep_seconds;
-  return (release_policy){.keep_until = seconds > 0 ? s->now + seconds : 0, .drops = seconds < 0};
+  return (release_policy){.keep_until = seconds > 0 ? s->now + seconds : 0, .discard = seconds < 0};
 }
 
 static void leave_running(scheduler *s, sched_request *request) {
   stop_running(s, request);
-  const release_policy parting = parting_of(s, request);
-  layer_memory_release_as(s->memory, request->cache_key, &request->kv, request->ids, request->n_computed, &parting);
+  release_policy policy = policy_of(s, request);
+  policy.n_beyond = request->n_under_way + (s->under_way ? request->n_planned : 0);
+  layer_memory_release_as(s->memory, request->cache_key, &request->kv, request->ids, request->n_computed, &policy);
   request->n_computed = request->n_planned = request->n_under_way = request->n_drawn = 0;
 }
 
 /* One that was preempted has left its pages as if it came back. */
 static void leave_waiting(scheduler *s, sched_request *request) {
-  const release_policy parting = parting_of(s, request);
+  const release_policy policy = policy_of(s, request);
   sched_queue_take(&s->queue, request);
   if (request->n_preempted)
-    layer_memory_abandon(s->memory, request->cache_key, request->ids, request->n_reached, &parting);
+    layer_memory_abandon(s->memory, request->cache_key, request->ids, request->n_reached, &policy);
 }
 
 static void leave_plan(sched_plan *plan, const sched_request *request) {
@@ -223,24 +224,29 @@ static sched_request *choose_victim(const scheduler *s, const sched_request *for
 /* Would copying what it has computed, there and back, take less time than computing it again? */
 static bool swap_is_cheaper(const scheduler *s, const sched_request *request) {
   double copies = 0;
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    const int32_t n = request->kv.n_pages - (kind == KV_WINDOW ? request->kv.first_in_window : 0);
-    copies += n * s->costs.page[kind];
+  for (int32_t kind = 0; kind < layer_memory_n_kinds(s->memory); kind++) {
+    int32_t n, n_held = 0;
+    const int32_t *units = layer_memory_units(s->memory, &request->kv, kind, &n);
+    for (int32_t i = 0; i < n && units; i++) n_held += units[i] != MEMORY_NO_UNIT;
+    copies += n_held * s->costs.unit[kind];
   }
   return !(s->costs.token > 0) || copies < request->n_computed * s->costs.token;
 }
 
-static bool has_host_pages(const scheduler *s) {
-  return layer_memory_counts(s->memory, KV_FULL).host_total + layer_memory_counts(s->memory, KV_WINDOW).host_total > 0;
+static bool has_host_units(const scheduler *s) {
+  int32_t n = 0;
+  for (int32_t kind = 0; kind < layer_memory_n_kinds(s->memory); kind++)
+    n += layer_memory_counts(s->memory, kind).host_total;
+  return n > 0;
 }
 
 static void preempt(scheduler *s, sched_request *request) {
-  request->is_swapped = has_host_pages(s) && swap_is_cheaper(s, request);
+  request->is_swapped = has_host_units(s) && swap_is_cheaper(s, request);
   request->n_reached = request->n_computed;
   s->n_swapped += request->is_swapped;
   stop_running(s, request);
-  const release_policy parting = {.swaps = request->is_swapped};
-  layer_memory_release_as(s->memory, request->cache_key, &request->kv, request->ids, request->n_computed, &parting);
+  const release_policy policy = {.swap = request->is_swapped};
+  layer_memory_release_as(s->memory, request->cache_key, &request->kv, request->ids, request->n_computed, &policy);
   request->n_computed = request->n_planned = 0;
   request->n_preempted++;
   request->state = SCHED_WAITING;
@@ -267,6 +273,7 @@ static bool make_room(scheduler *s, sched_request *request, bool less_urgent) {
 /* Pages for the first n of the tokens that are left. */
 static ga_status plan_tokens(scheduler *s, sched_request *request, int32_t n) {
   GA_TRY(layer_memory_extend(s->memory, &request->kv, reached_of(request) + n));
+  layer_memory_snapshot(s->memory, &request->kv, reached_of(request));
   request->n_planned = n;
   return GA_OK;
 }
@@ -304,7 +311,8 @@ static ga_status plan_prompts(scheduler *s, int32_t n_decodes, int32_t *budget) 
     if (left_of(r) <= 1 || !make_room(s, r, others)) continue;
     const int64_t room = layer_memory_room(s->memory, &r->kv) - reached_of(r);
     const int32_t share = share_of_budget(s, r, *budget);
-    const int32_t n = (int32_t)ga_min_i64(ga_min_i64(left_of(r), share), room);
+    const int32_t most = (int32_t)ga_min_i64(ga_min_i64(left_of(r), share), room);
+    const int32_t n = layer_memory_chunk(s->memory, reached_of(r), most);
     GA_TRY(plan_tokens(s, r, n));
     *budget -= n;
     others = true;
@@ -335,23 +343,23 @@ static void list_items(scheduler *s) {
 
 /* Pages that can be had, less a few for the running ones. A running prompt that lacks any has been given all there are
  * before: none is to spare then. */
-static void pages_to_spare(const scheduler *s, int32_t spare[KV_KINDS]) {
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    const unit_counts count = layer_memory_counts(s->memory, (kv_kind)kind);
+static void units_to_spare(const scheduler *s, int32_t spare[MEMORY_KINDS_MAX]) {
+  for (int32_t kind = 0; kind < MEMORY_KINDS_MAX; kind++) {
+    const unit_counts count = layer_memory_counts(s->memory, kind);
     spare[kind] = count.total - count.used - (s->n_running ? count.total / SPARE_PAGES + 1 : 0);
     if (!count.total) spare[kind] = INT32_MAX; /* none is needed */
   }
 }
 
 /* Are there pages for the request, whose prefix has been matched? No: it is blocked. */
-static bool has_pages_for(scheduler *s, sched_request *request, const int32_t before[KV_KINDS]) {
+static bool has_pages_for(scheduler *s, sched_request *request, const int32_t before[MEMORY_KINDS_MAX]) {
   const int64_t next_page = layer_memory_page_tokens(s->memory);
   const int32_t length = (int32_t)ga_min_i64(request->n_ids + next_page, request->max_ids);
-  int32_t need[KV_KINDS], spare[KV_KINDS];
+  int32_t need[MEMORY_KINDS_MAX], spare[MEMORY_KINDS_MAX];
   bool fits = true;
-  pages_to_spare(s, spare);
+  units_to_spare(s, spare);
   layer_memory_need(s->memory, &request->kv, length, 1, need);
-  for (int kind = 0; kind < KV_KINDS; kind++) {
+  for (int32_t kind = 0; kind < MEMORY_KINDS_MAX; kind++) {
     const int32_t lack = need[kind] > spare[kind] ? need[kind] - spare[kind] : 0;
     s->blocked_until[kind] = lack ? before[kind] + lack : INT32_MIN;
     fits = fits && !lack;
@@ -363,14 +371,13 @@ static bool has_pages_for(scheduler *s, sched_request *request, const int32_t be
 
 /* Tokens that the request, which has all that was found, can begin with; 0: it has to wait. */
 static int32_t admissible(const scheduler *s, const sched_request *request, int32_t budget) {
-  const int64_t size = layer_memory_page_tokens(s->memory), left = request->n_ids - request->n_found;
-  int64_t room = INT32_MAX;
-  int32_t spare[KV_KINDS];
-  pages_to_spare(s, spare);
-  for (int kind = 0; kind < KV_KINDS; kind++) room = ga_min_i64(room, spare[kind]);
-  const int64_t length =
-      s->n_running ? (room + request->kv.n_pages) * size : layer_memory_room(s->memory, &request->kv);
-  return (int32_t)ga_min_i64(ga_min_i64(left, budget), length - request->n_found);
+  const int32_t left = request->n_ids - request->n_found;
+  int32_t spare[MEMORY_KINDS_MAX];
+  units_to_spare(s, spare);
+  const int64_t length = s->n_running ? layer_memory_room_within(s->memory, &request->kv, spare)
+                                      : layer_memory_room(s->memory, &request->kv);
+  const int64_t most = ga_min_i64(ga_min_i64(left, budget), length - request->n_found);
+  return most > 0 ? layer_memory_chunk(s->memory, request->n_found, (int32_t)most) : 0;
 }
 
 /* Tokens among which it may look for a kept prefix. One that wants to see its whole prompt has seen what it had
@@ -382,17 +389,19 @@ static int32_t n_to_match(const sched_request *request) {
 
 /* Are pages still lacking of those that the blocked request needs? */
 static bool still_blocked(const scheduler *s) {
-  int32_t spare[KV_KINDS];
-  pages_to_spare(s, spare);
-  return s->n_running && (spare[KV_FULL] < s->blocked_until[KV_FULL] || spare[KV_WINDOW] < s->blocked_until[KV_WINDOW]);
+  int32_t spare[MEMORY_KINDS_MAX];
+  units_to_spare(s, spare);
+  for (int32_t kind = 0; kind < MEMORY_KINDS_MAX; kind++)
+    if (s->n_running && spare[kind] < s->blocked_until[kind]) return true;
+  return false;
 }
 
 /* Gives the request what is kept of its tokens, if there are pages for the others, too. 0: it has to wait. */
 static ga_status take_prefix(scheduler *s, sched_request *request, int32_t budget, int32_t *n) {
-  int32_t spare[KV_KINDS];
+  int32_t spare[MEMORY_KINDS_MAX];
   prefix_match found;
   *n = 0;
-  pages_to_spare(s, spare);
+  units_to_spare(s, spare);
   GA_TRY(layer_memory_reserve(s->memory, &request->kv, request->max_ids));
   GA_TRY(layer_memory_match(s->memory, request->cache_key, request->ids, n_to_match(request), &request->kv, &found));
   if (!has_pages_for(s, request, spare)) return GA_OK;

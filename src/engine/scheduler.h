@@ -77,11 +77,11 @@ typedef struct scheduler scheduler;
 
 /* What it takes a preempted request to go on, in seconds; 0: not known. */
 typedef struct sched_costs {
-  double token;          /* to evaluate a token again */
-  double page[KV_KINDS]; /* to copy a page to host memory and back */
+  double token;                  /* to evaluate a token again */
+  double unit[MEMORY_KINDS_MAX]; /* to copy a unit to host memory and back */
 } sched_costs;
 
-/* pages stay the caller's and outlive it. The caller makes layer_memory_copies before each step. */
+/* memory stays the caller's and outlive it. The caller makes layer_memory_copies before each step. */
 GA_NODISCARD ga_status scheduler_create(const sched_options *options, layer_memory *memory, scheduler **out);
 void scheduler_destroy(scheduler *s); /* NULL is fine; all requests have been removed */
 
