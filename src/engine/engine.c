@@ -161,8 +161,11 @@ static ga_status end_failed_step(ga_engine *e, const sched_plan *plan, ga_status
   char why[512];
   strncpy(why, ga_error_text(), sizeof why - 1);
   why[sizeof why - 1] = 0;
+  const bool was_ahead = e->steps.is_ahead; /* the next step has been enqueued, and will be again */
   e->steps.is_ahead = false;
   if (status == GA_ERR_DEVICE) return status;
+  if (was_ahead && !layer_memory_can_repeat(e->memory))
+    return ga_fail_in(GA_ERR_DEVICE, "a step of layers with states");
   GA_TRY(ga_stream_sync(e->ctx, NULL)); /* what has been enqueued reads the inputs, which the next step overwrites */
   const int32_t n = list_stepped(e, plan);
   scheduler_failed(e->scheduler);

@@ -124,6 +124,8 @@ GA_NODISCARD ga_status layer_memory_reserve(const layer_memory *memory, sequence
 /* Gives the sequence units for [0, length), evicting cached ones where none is free. GA_ERR_BUSY: not enough units;
  * GA_ERR_NOMEM: no host memory for tables; both change nothing. */
 GA_NODISCARD ga_status layer_memory_extend(layer_memory *memory, sequence_memory *sequence, int32_t length);
+/* May a step be evaluated twice? Pages are written again; states would go on twice. */
+bool layer_memory_can_repeat(const layer_memory *memory);
 /* Takes a snapshot of the sequence's states, which are those after n tokens once all enqueued steps are done. Does
  * nothing unless n is a multiple of page_tokens, or if there is such a snapshot. Best effort: units may be short. */
 void layer_memory_snapshot(layer_memory *memory, sequence_memory *sequence, int32_t n);

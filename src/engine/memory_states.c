@@ -62,6 +62,8 @@ void layer_memory_snapshot(layer_memory *memory, sequence_memory *sequence, int3
   memory_join_snapshots(memory, sequence);
 }
 
+bool layer_memory_can_repeat(const layer_memory *memory) { return !memory->states.n; }
+
 void memory_drop_snapshots(layer_memory *memory, sequence_memory *sequence, int32_t n) {
   while (sequence->n_snapshots && sequence->snapshots[sequence->n_snapshots - 1].n_tokens > n)
     remove_snapshot(memory, sequence, sequence->n_snapshots - 1);

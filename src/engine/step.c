@@ -399,10 +399,12 @@ static ga_status enqueue_ahead(ga_engine *e) {
   return GA_OK;
 }
 
-/* A step that cannot be enqueued ahead is tried again by itself, and tells then. */
+/* A step that cannot be enqueued ahead is tried again by itself, and fails then. With states it may have been enqueued
+ * in part, and cannot be repeated. */
 static ga_status try_ahead(ga_engine *e) {
   const ga_status status = enqueue_ahead(e);
   if (status == GA_OK || status == GA_ERR_DEVICE) return status;
+  if (!layer_memory_can_repeat(e->memory)) return ga_fail_in(GA_ERR_DEVICE, "a step of layers with states");
   scheduler_drop_ahead(e->scheduler);
   step_gaps_pause(&e->gaps);
   return ga_stream_sync(e->ctx, NULL); /* what has been enqueued reads its place of the inputs */
