@@ -1,8 +1,9 @@
-/* Random steps of the scheduler over simulated device memory. Each slot of a page holds a stamp of all tokens up to the
- * one that was written there, and of the cache key; each step checks every token that an evaluated one attends to. A
- * finding is a stamp that is not the expected one, a rule of the plan that is broken, or requests that do not end.
- * Usage: schedule_steps COUNT [SEED]: COUNT steps in episodes of seeds SEED, SEED + 1 ...; a failure prints its seed,
- * and COUNT 1 with that SEED shows the episode again. */
+/* Random steps of the scheduler over simulated device memory, for mixes of all kinds of layer memory. Each slot of a
+ * page holds a stamp of all tokens up to the one that was written there, and of the cache key; a state holds the stamp
+ * of its last token. Each step checks every token that an evaluated one attends to, and that a state is the one before
+ * the step's first token. A finding is a stamp that is not the expected one, a rule of the plan that is broken, or
+ * requests that do not end. Usage: schedule_steps COUNT [SEED]: COUNT steps in episodes of seeds SEED, SEED + 1 ...; a
+ * failure prints its seed, and COUNT 1 with that SEED shows the episode again. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/scheduler.h"
+#include "tests/memory_kinds.h"
 
 enum { IDS_MAX = 160, REQUESTS_MAX = 48, FAMILIES = 4, EPISODE_STEPS = 250, STEPS_MAX = 200000 };
 
@@ -28,13 +30,13 @@ typedef struct sim_request {
 static struct sim {
   uint64_t seed;
   ga_rng rng;
-  kv_pages_options po;
+  layer_memory_options po;
   sched_options so;
   sched_costs costs;
-  kv_pages *pages;
+  layer_memory *memory;
   scheduler *s;
-  uint64_t *memory[KV_KINDS], *host[KV_KINDS];
-  int64_t *written[KV_KINDS]; /* step in which a page was last written, times REQUESTS_MAX, plus by whom */
+  uint64_t *device[KINDS], *host[KINDS];
+  int64_t *written[KINDS]; /* step in which a page was last written, times REQUESTS_MAX, plus by whom */
   int32_t families[FAMILIES][IDS_MAX];
   sim_request requests[REQUESTS_MAX];
   int32_t n_requests;
@@ -47,7 +49,7 @@ static struct sim {
 
 static struct totals {
   int64_t steps, ahead, items, tokens, cached, copies, sent, brought, preempted, again, finished, cancelled, expired,
-      nomem, refused;
+      nomem, refused, states;
 } totals;
 
 static void fail(const char *format, ...) GA_PRINTF(1, 2);
@@ -138,57 +140,78 @@ static void cancel_one(void) {
 
 /* --- the device --- */
 
-static uint64_t *token_slot(const sched_request *r, kv_kind kind, int32_t at) {
-  const int32_t size = sim.po.page_tokens, page = r->kv.table[kind][at / size];
-  if (at / size >= r->kv.n_pages || page < 0 || page >= sim.po.n_pages[kind]) fail("token %d has page %d", at, page);
-  return sim.memory[kind] + (size_t)page * (size_t)size + at % size;
+/* Stamps that a unit holds: one for each token of a page, or one. */
+static int32_t stamps_of(int32_t kind) { return kind == STATE ? 1 : sim.po.page_tokens; }
+static bool has_pages(int32_t kind) { return kind != STATE && sim.po.n_units[kind]; }
+/* The first token that a token at `position` attends to. */
+static int32_t first_read(int32_t kind, int32_t position) {
+  return kind == WINDOW && position >= sim.po.kinds[WINDOW].window ? position - sim.po.kinds[WINDOW].window + 1 : 0;
 }
 
-static uint64_t *page_memory(kv_kind kind, bool on_host, int32_t page) {
-  const int32_t total = on_host ? sim.po.n_host[kind] : sim.po.n_pages[kind];
+static void advance_state(const sim_request *q, int32_t unit, int32_t first, int32_t n) {
+  if (unit < 0 || unit >= sim.po.n_units[STATE]) fail("state %d", unit);
+  uint64_t *state = sim.device[STATE] + unit;
+  if (first && *state != q->stamps[first - 1]) fail("state %d is not the one before token %d", unit, first);
+  *state = q->stamps[first + n - 1];
+}
+
+static uint64_t *token_slot(const sched_request *r, int32_t kind, int32_t at) {
+  const int32_t size = sim.po.page_tokens, page = r->kv.units[kind][at / size];
+  if (at / size >= r->kv.n_pages || page < 0 || page >= sim.po.n_units[kind]) fail("token %d has page %d", at, page);
+  return sim.device[kind] + (size_t)page * (size_t)size + at % size;
+}
+
+static uint64_t *page_memory(int32_t kind, bool on_host, int32_t page) {
+  const int32_t total = on_host ? sim.po.n_host[kind] : sim.po.n_units[kind];
   if (page < 0 || page >= total) fail("a copy has page %d of %d", page, total);
-  return (on_host ? sim.host[kind] : sim.memory[kind]) + (size_t)page * (size_t)sim.po.page_tokens;
+  return (on_host ? sim.host[kind] : sim.device[kind]) + (size_t)page * (size_t)stamps_of(kind);
 }
 
 /* In their order; a page that goes leaves garbage, so that nothing reads it where it was. */
 static void run_copies(void) {
   int32_t n;
-  const kv_copy *copies = kv_pages_copies(sim.pages, &n);
-  for (const kv_copy *c = copies; c < copies + n; c++) {
-    const size_t bytes = (size_t)sim.po.page_tokens * sizeof(uint64_t);
-    uint64_t *from = page_memory(c->kind, c->way == KV_FROM_HOST, c->from);
-    memcpy(page_memory(c->kind, c->way == KV_TO_HOST, c->to), from, bytes);
-    if (c->way == KV_TO_HOST) memset(from, 0xee, bytes);
-    totals.copies += c->way == KV_WITHIN;
-    totals.sent += c->way == KV_TO_HOST;
-    totals.brought += c->way == KV_FROM_HOST;
+  const unit_copy *copies = layer_memory_copies(sim.memory, &n);
+  for (const unit_copy *c = copies; c < copies + n; c++) {
+    const size_t bytes = (size_t)stamps_of(c->kind) * sizeof(uint64_t);
+    uint64_t *from = page_memory(c->kind, c->way == UNIT_FROM_HOST, c->from);
+    memcpy(page_memory(c->kind, c->way == UNIT_TO_HOST, c->to), from, bytes);
+    if (c->way == UNIT_TO_HOST) memset(from, 0xee, bytes);
+    totals.copies += c->way == UNIT_WITHIN;
+    totals.states += c->kind == STATE;
+    totals.sent += c->way == UNIT_TO_HOST;
+    totals.brought += c->way == UNIT_FROM_HOST;
   }
-  kv_pages_copied(sim.pages);
+  layer_memory_copied(sim.memory);
+}
+
+static void note_writer(int32_t kind, int32_t unit, int64_t step, int64_t who) {
+  int64_t *writer = &sim.written[kind][unit];
+  if (*writer / REQUESTS_MAX == step && *writer != who) fail("unit %d of kind %d has two writers", unit, kind);
+  *writer = who;
 }
 
 static void write_item(const sched_item *item, int64_t step) {
   const sim_request *q = item->request->user;
   const int64_t who = step * REQUESTS_MAX + (q - sim.requests);
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    for (int32_t at = item->first; at < item->first + item->n && sim.po.n_pages[kind]; at++) {
-      const int32_t page = item->request->kv.table[kind][at / sim.po.page_tokens];
-      *token_slot(item->request, (kv_kind)kind, at) = q->stamps[at];
-      int64_t *writer = &sim.written[kind][page];
-      if (*writer / REQUESTS_MAX == step && *writer != who) fail("page %d has two writers", page);
-      *writer = who;
+  for (int32_t kind = 0; kind < KINDS; kind++) {
+    for (int32_t at = item->first; at < item->first + item->n && has_pages(kind); at++) {
+      *token_slot(item->request, kind, at) = q->stamps[at];
+      note_writer(kind, item->request->kv.units[kind][at / sim.po.page_tokens], step, who);
     }
   }
+  if (!sim.po.n_units[STATE]) return;
+  if (!item->request->kv.has_state) fail("an item without a state");
+  note_writer(STATE, item->request->kv.state[STATE], step, who);
+  advance_state(q, item->request->kv.state[STATE], item->first, item->n);
 }
 
 static void read_item(const sched_item *item) {
   const sim_request *q = item->request->user;
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    int32_t at = kind == KV_WINDOW ? item->first - sim.po.window + 1 : 0;
-    for (at = at < 0 ? 0 : at; at < item->first + item->n && sim.po.n_pages[kind]; at++)
-      if (*token_slot(item->request, (kv_kind)kind, at) != q->stamps[at])
+  for (int32_t kind = 0; kind < KINDS; kind++)
+    for (int32_t at = first_read(kind, item->first); at < item->first + item->n && has_pages(kind); at++)
+      if (*token_slot(item->request, kind, at) != q->stamps[at])
         fail("kind %d: token %d of %d to %d is not in page %d", kind, at, item->first, item->first + item->n,
-             q->r.kv.table[kind][at / sim.po.page_tokens]);
-  }
+             q->r.kv.units[kind][at / sim.po.page_tokens]);
 }
 
 /* --- rules of a plan --- */
@@ -279,16 +302,17 @@ static void check_plan(const sched_plan *plan) {
 }
 
 static void check_pages(void) {
-  const kv_sequence *sequences[REQUESTS_MAX];
+  const sequence_memory *sequences[REQUESTS_MAX];
   int32_t n = 0;
   for (int32_t i = 0; i < REQUESTS_MAX; i++)
     if (sim.requests[i].used) sequences[n++] = &sim.requests[i].r.kv;
   for (int32_t i = 0; i < REQUESTS_MAX; i++) {
     const sched_request *r = &sim.requests[i].r;
-    if (sim.requests[i].used && r->state == SCHED_WAITING && (r->kv.n_pages || r->kv.table[0] || r->n_computed))
+    if (sim.requests[i].used && r->state == SCHED_WAITING &&
+        (r->kv.n_pages || r->kv.units[0] || r->kv.has_state || r->n_computed))
       fail("a waiting request has %d pages", r->kv.n_pages);
   }
-  if (kv_pages_verify(sim.pages, sequences, n) != GA_OK) fail("%s", ga_error_text());
+  if (layer_memory_verify(sim.memory, sequences, n) != GA_OK) fail("%s", ga_error_text());
 }
 
 /* --- a step --- */
@@ -343,43 +367,47 @@ static void fail_step(const sched_plan *plan) {
 typedef struct queued_item {
   sim_request *request;
   int32_t first, n;
-  int32_t *table[KV_KINDS];
+  int32_t *units[KINDS];
 } queued_item;
 
 static void queue_items(const sched_plan *plan, queued_item *queued) {
   for (int32_t i = 0; i < plan->n_items; i++) {
     const sched_item *item = &plan->items[i];
     queued[i] = (queued_item){.request = item->request->user, .first = item->first, .n = item->n};
-    for (int kind = 0; kind < KV_KINDS; kind++) {
-      if (!sim.po.n_pages[kind]) continue;
-      const size_t bytes = (size_t)item->request->kv.n_pages * sizeof(int32_t);
-      queued[i].table[kind] = malloc(bytes);
-      if (!queued[i].table[kind]) fail("no memory");
-      memcpy(queued[i].table[kind], item->request->kv.table[kind], bytes);
+    for (int32_t kind = 0; kind < KINDS; kind++) {
+      int32_t n;
+      if (!sim.po.n_units[kind]) continue;
+      const int32_t *units = layer_memory_units(sim.memory, &item->request->kv, kind, &n);
+      queued[i].units[kind] = malloc((size_t)n * sizeof *units);
+      if (!queued[i].units[kind]) fail("no memory");
+      memcpy(queued[i].units[kind], units, (size_t)n * sizeof *units);
     }
   }
 }
 
-static uint64_t *queued_slot(const queued_item *q, kv_kind kind, int32_t at) {
-  const int32_t size = sim.po.page_tokens, page = q->table[kind][at / size];
-  if (page < 0 || page >= sim.po.n_pages[kind]) fail("token %d is in page %d", at, page);
-  return sim.memory[kind] + (size_t)page * (size_t)size + at % size;
+static uint64_t *queued_slot(const queued_item *q, int32_t kind, int32_t at) {
+  const int32_t size = sim.po.page_tokens, page = q->units[kind][at / size];
+  if (page < 0 || page >= sim.po.n_units[kind]) fail("token %d is in page %d", at, page);
+  return sim.device[kind] + (size_t)page * (size_t)size + at % size;
 }
 
-/* Tokens of requests that have ended meanwhile are garbage, and may go to pages that are kept or free. */
+/* Tokens of requests that have ended meanwhile are garbage, and may go to pages that are cached or free. */
 static void write_queued(const queued_item *q, const sched_item *item) {
-  for (int kind = 0; kind < KV_KINDS; kind++)
-    for (int32_t at = q->first; at < q->first + q->n && q->table[kind]; at++)
-      *queued_slot(q, (kv_kind)kind, at) = item->request ? q->request->stamps[at] : 0xdead;
+  for (int32_t kind = 0; kind < KINDS; kind++)
+    for (int32_t at = q->first; at < q->first + q->n && has_pages(kind); at++)
+      *queued_slot(q, kind, at) = item->request ? q->request->stamps[at] : 0xdead;
+  if (!sim.po.n_units[STATE]) return;
+  if (item->request)
+    advance_state(q->request, q->units[STATE][0], q->first, q->n);
+  else
+    sim.device[STATE][q->units[STATE][0]] = 0xdead;
 }
 
 static void read_queued(const queued_item *q) {
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    int32_t at = kind == KV_WINDOW ? q->first - sim.po.window + 1 : 0;
-    for (at = at < 0 ? 0 : at; at < q->first + q->n && q->table[kind]; at++)
-      if (*queued_slot(q, (kv_kind)kind, at) != q->request->stamps[at])
+  for (int32_t kind = 0; kind < KINDS; kind++)
+    for (int32_t at = first_read(kind, q->first); at < q->first + q->n && has_pages(kind); at++)
+      if (*queued_slot(q, kind, at) != q->request->stamps[at])
         fail("ahead, kind %d: token %d of %d to %d is not in its page", kind, at, q->first, q->first + q->n);
-  }
 }
 
 static void run_queued(const sched_plan *plan, queued_item *queued, int32_t n) {
@@ -387,7 +415,7 @@ static void run_queued(const sched_plan *plan, queued_item *queued, int32_t n) {
   for (int32_t i = 0; i < n; i++)
     if (plan->items[i].request) read_queued(&queued[i]);
   for (int32_t i = 0; i < n; i++)
-    for (int kind = 0; kind < KV_KINDS; kind++) free(queued[i].table[kind]);
+    for (int32_t kind = 0; kind < KINDS; kind++) free(queued[i].units[kind]);
 }
 
 static void finish_step(const sched_plan *plan) {
@@ -424,7 +452,7 @@ static void run_ahead(const sched_plan *plan) {
     if (sim.mishaps && chance(50)) { /* the step under way fails: what is behind it never runs */
       fail_step(plan);
       for (int32_t i = 0; i < n; i++)
-        for (int kind = 0; kind < KV_KINDS; kind++) free(queued[i].table[kind]);
+        for (int32_t kind = 0; kind < KINDS; kind++) free(queued[i].units[kind]);
       check_pages();
       return;
     }
@@ -472,19 +500,31 @@ static void sim_step(void) {
 
 static void draw_options(void) {
   static const int32_t sizes[] = {1, 2, 4, 8, 16};
-  const int32_t kinds = draw_int(0, 3), size = sizes[draw_int(0, 4)];
+  static const int32_t mixes[] = {1 << FULL,
+                                  1 << WINDOW,
+                                  1 << FULL | 1 << WINDOW,
+                                  1 << STATE,
+                                  1 << FULL | 1 << STATE,
+                                  1 << WINDOW | 1 << STATE,
+                                  1 << LATENT | 1 << STATE,
+                                  1 << FULL | 1 << WINDOW | 1 << STATE,
+                                  1 << FULL | 1 << LATENT | 1 << WINDOW | 1 << STATE};
+  const int32_t kinds = mixes[draw_int(0, GA_COUNT_OF(mixes) - 1)], size = sizes[draw_int(0, 4)];
   sim.longest = draw_int(4, IDS_MAX);
   const int32_t fits = sim.longest / size + 1, least = chance(8) ? 1 : fits,
                 most = chance(3) ? fits : fits * draw_int(1, 6);
-  sim.po = (kv_pages_options){.page_tokens = size, .keep_prefixes = !chance(8)};
-  sim.po.window = chance(4) ? size : chance(3) ? draw_int(1, size) : draw_int(1, chance(4) ? IDS_MAX * 2 : 40);
-  if (kinds != 1) sim.po.n_pages[KV_FULL] = draw_int(least, most);
-  const int32_t seen = sim.po.window / size + 2;
-  if (kinds != 0) sim.po.n_pages[KV_WINDOW] = chance(2) ? draw_int(least, most) : draw_int(seen, seen * 4);
-  for (int kind = 0; kind < KV_KINDS && sim.po.keep_prefixes && chance(3) == 0; kind++)
-    if (sim.po.n_pages[kind]) sim.po.n_host[kind] = draw_int(0, sim.po.n_pages[kind] * draw_int(1, 3));
+  const int32_t window = chance(4) ? size : chance(3) ? draw_int(1, size) : draw_int(1, chance(4) ? IDS_MAX * 2 : 40);
+  sim.po = memory_test_options(size, window);
+  sim.po.keep_prefixes = !chance(8);
+  if (kinds >> FULL & 1) sim.po.n_units[FULL] = draw_int(least, most);
+  if (kinds >> LATENT & 1) sim.po.n_units[LATENT] = draw_int(least, most);
+  const int32_t seen = window / size + 2;
+  if (kinds >> WINDOW & 1) sim.po.n_units[WINDOW] = chance(2) ? draw_int(least, most) : draw_int(seen, seen * 4);
+  if (kinds >> STATE & 1) sim.po.n_units[STATE] = draw_int(1, chance(2) ? 8 : 64);
+  for (int32_t kind = 0; kind < KINDS && sim.po.keep_prefixes && chance(3) == 0; kind++)
+    if (sim.po.n_units[kind]) sim.po.n_host[kind] = draw_int(0, sim.po.n_units[kind] * draw_int(1, 3));
   sim.po.offload_prefixes = chance(2);
-  sim.costs = (sched_costs){draw_int(0, 3), {draw_int(0, 3 * size), draw_int(0, 3 * size)}};
+  sim.costs = (sched_costs){draw_int(0, 3), {draw_int(0, 3 * size), draw_int(0, 3 * size), draw_int(0, 9)}};
   sim.so.max_sequences = draw_int(1, 16);
   sim.so.step_tokens = sim.so.max_sequences + draw_int(0, 60);
   sim.so.chunk_tokens = chance(4) ? 1 : draw_int(1, sim.so.step_tokens);
@@ -502,16 +542,16 @@ static void begin_episode(uint64_t seed) {
   draw_options();
   for (int32_t f = 0; f < FAMILIES; f++)
     for (int32_t i = 0; i < IDS_MAX; i++) sim.families[f][i] = draw_int(0, sim.letters);
-  if (kv_pages_create(&sim.po, &sim.pages) != GA_OK || scheduler_create(&sim.so, sim.pages, &sim.s) != GA_OK)
+  if (layer_memory_create(&sim.po, &sim.memory) != GA_OK || scheduler_create(&sim.so, sim.memory, &sim.s) != GA_OK)
     fail("%s", ga_error_text());
   scheduler_set_costs(sim.s, &sim.costs);
   scheduler_set_even(sim.s, chance(2) ? 0 : draw_int(1, sim.so.step_tokens));
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    const size_t n = (size_t)sim.po.n_pages[kind] + 1;
-    sim.host[kind] = calloc((size_t)sim.po.n_host[kind] * (size_t)sim.po.page_tokens + 1, sizeof(uint64_t));
-    sim.memory[kind] = calloc(n * (size_t)sim.po.page_tokens, sizeof(uint64_t));
+  for (int32_t kind = 0; kind < KINDS; kind++) {
+    const size_t n = (size_t)sim.po.n_units[kind] + 1;
+    sim.host[kind] = calloc((size_t)sim.po.n_host[kind] * (size_t)stamps_of(kind) + 1, sizeof(uint64_t));
+    sim.device[kind] = calloc(n * (size_t)stamps_of(kind), sizeof(uint64_t));
     sim.written[kind] = calloc(n, sizeof(int64_t));
-    if (!sim.memory[kind] || !sim.host[kind] || !sim.written[kind]) fail("no memory");
+    if (!sim.device[kind] || !sim.host[kind] || !sim.written[kind]) fail("no memory");
   }
 }
 
@@ -523,15 +563,15 @@ static void end_episode(void) {
     sim_step();
     sim.now += 1;
   }
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    const kv_pages_count count = kv_pages_counts(sim.pages, (kv_kind)kind);
-    if (count.held || (!sim.po.keep_prefixes && count.kept)) fail("%d pages are held by nobody", count.held);
-    free(sim.memory[kind]);
+  for (int32_t kind = 0; kind < KINDS; kind++) {
+    const unit_counts count = layer_memory_counts(sim.memory, kind);
+    if (count.used || (!sim.po.keep_prefixes && count.cached)) fail("%d pages are held by nobody", count.used);
+    free(sim.device[kind]);
     free(sim.host[kind]);
     free(sim.written[kind]);
   }
   scheduler_destroy(sim.s);
-  kv_pages_destroy(sim.pages);
+  layer_memory_destroy(sim.memory);
 }
 
 static void run_episode(uint64_t seed) {
@@ -552,12 +592,13 @@ int main(int argc, char **argv) {
   for (uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1; totals.steps < count; seed++) run_episode(seed);
   (void)printf("%lld steps, %lld of them ahead, %lld items, %lld tokens: %lld finished, %lld cancelled, %lld expired, "
                "%lld refused; "
-               "%lld tokens cached, %lld copies, %lld pages sent to the host, %lld brought back, %lld preempted, %lld "
+               "%lld tokens cached, %lld copies (%lld of states), %lld units sent to the host, %lld brought back, %lld "
+               "preempted, %lld "
                "of them again; %lld without memory\n",
                (long long)totals.steps, (long long)totals.ahead, (long long)totals.items, (long long)totals.tokens,
                (long long)totals.finished, (long long)totals.cancelled, (long long)totals.expired,
-               (long long)totals.refused, (long long)totals.cached, (long long)totals.copies, (long long)totals.sent,
-               (long long)totals.brought, (long long)totals.preempted, (long long)totals.again,
+               (long long)totals.refused, (long long)totals.cached, (long long)totals.copies, (long long)totals.states,
+               (long long)totals.sent, (long long)totals.brought, (long long)totals.preempted, (long long)totals.again,
                (long long)totals.nomem);
   return 0;
 }

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "engine/session.h"
 #include "model/model.h"
 #include "tests/tiny_model.h"
 
@@ -129,6 +130,56 @@ static void test_rewind_forgets(void **state) {
     ga_session_destroy(s);
     close_tiny(&o);
   }
+}
+
+/* Gives the session's layers a state besides, of which the model's ops know nothing: the session keeps its snapshots,
+ * and evaluates again what lies between one of them and the length that it goes back to. */
+static void add_state(ga_session *s) {
+  layer_memory_options o = {.page_tokens = GA_KV_PAGE, .n_kinds = s->kv.kinds.n + 1};
+  for (int32_t kind = 0; kind < o.n_kinds - 1; kind++) {
+    o.kinds[kind] = s->kv.kinds.kind[kind];
+    o.n_units[kind] = s->n_pages;
+  }
+  o.kinds[o.n_kinds - 1].name = "state";
+  o.n_units[o.n_kinds - 1] = 4;
+  layer_memory_release(s->memory, 0, &s->sequence, NULL, 0);
+  layer_memory_destroy(s->memory);
+  assert_int_equal(layer_memory_create(&o, &s->memory), GA_OK);
+  assert_int_equal(layer_memory_extend(s->memory, &s->sequence, s->context), GA_OK);
+}
+
+static void eval_long(ga_session *s, const int32_t *list, int from, int to, float *row) {
+  if (ga_session_eval(s, list + from, to - from, row, 1, NULL, NULL) != GA_OK) fail_msg("%s", ga_error_text());
+}
+
+static void test_states_go_back_to_a_snapshot(void **state) {
+  (void)state;
+  int32_t list[GA_KV_PAGE + 50];
+  const int n = (int)GA_COUNT_OF(list), back = GA_KV_PAGE - 10;
+  for (int i = 0; i < n; i++) list[i] = (i * 7 + 3) % TINY_VOCAB;
+  opened o = open_tiny("llama", TINY_VOCAB);
+  ga_session *fresh = open_session(&o, GA_F32, 512), *s = open_session(&o, GA_F32, 512);
+  add_state(s);
+  eval_long(fresh, list, 0, GA_KV_PAGE, want); /* in steps that end as those of the other session */
+  eval_long(fresh, list, GA_KV_PAGE, n, want);
+  eval_long(s, list, 0, n, got);
+  assert_memory_equal(got, want, TINY_VOCAB * sizeof(float));
+  assert_int_equal(s->sequence.n_snapshots, 1);
+  assert_int_equal(s->sequence.snapshots[0].n_tokens, GA_KV_PAGE);
+  assert_int_equal(ga_session_rewind(s, n - 5), GA_OK); /* from the snapshot, 45 tokens are evaluated again */
+  assert_int_equal(ga_session_length(s), n - 5);
+  assert_int_equal(s->n_evaluated, n);
+  eval_long(s, list, n - 5, n, got);
+  if (!(distance(got, want, 1) < 2e-5)) fail_msg("%g", distance(got, want, 1));
+  assert_int_equal(ga_session_rewind(s, back), GA_OK); /* from the beginning */
+  assert_int_equal(s->n_evaluated, n);
+  eval_long(s, list, back, n, got);
+  if (!(distance(got, want, 1) < 2e-5)) fail_msg("%g", distance(got, want, 1));
+  assert_int_equal(s->sequence.snapshots[0].n_tokens, GA_KV_PAGE);
+  assert_int_equal(s->n_evaluated, n);
+  ga_session_destroy(fresh);
+  ga_session_destroy(s);
+  close_tiny(&o);
 }
 
 /* --- generation --- */
@@ -366,11 +417,12 @@ static void test_share_refuses(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_batches_agree),  cmocka_unit_test(test_kv_types_agree),
-      cmocka_unit_test(test_rewind_forgets), cmocka_unit_test(test_ways_to_end),
-      cmocka_unit_test(test_greedy_goes_on), cmocka_unit_test(test_padded_vocabulary),
-      cmocka_unit_test(test_score),          cmocka_unit_test(test_no_number_left),
-      cmocka_unit_test(test_shared_weights), cmocka_unit_test(test_share_refuses),
+      cmocka_unit_test(test_batches_agree),     cmocka_unit_test(test_kv_types_agree),
+      cmocka_unit_test(test_rewind_forgets),    cmocka_unit_test(test_states_go_back_to_a_snapshot),
+      cmocka_unit_test(test_ways_to_end),       cmocka_unit_test(test_greedy_goes_on),
+      cmocka_unit_test(test_padded_vocabulary), cmocka_unit_test(test_score),
+      cmocka_unit_test(test_no_number_left),    cmocka_unit_test(test_shared_weights),
+      cmocka_unit_test(test_share_refuses),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   tiny_remove();

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "engine/pace.h"
 #include "engine/scheduler.h"
+#include "tests/memory_kinds.h"
 
 enum {
   STREAMS_MAX = 64,
@@ -51,7 +52,7 @@ typedef struct outcome {
 } outcome;
 
 static struct world {
-  kv_pages *pages;
+  layer_memory *memory;
   scheduler *s;
   step_pace pace;
   sched_request streams[STREAMS_MAX], prompt;
@@ -81,13 +82,15 @@ static void requests_return(int32_t n_streams) {
 }
 
 static void world_open(int32_t n_streams, double keys, int32_t answer) {
-  const kv_pages_options po = {.n_pages = {(STREAMS_MAX + 1) * STREAM_IDS / PAGE, 0}, .page_tokens = PAGE};
+  layer_memory_options po = memory_test_options(PAGE, 0);
   const sched_options so = {256, STEP_TOKENS, STEP_TOKENS / 4, PACE_TILE_GPU};
   world = (struct world){.keys = keys, .answer = answer, .pace = {.least = PACE_LEAST_GPU}};
   world.gaps = malloc(MOST_GAPS * sizeof *world.gaps);
   assert_non_null(world.gaps);
-  assert_int_equal(kv_pages_create(&po, &world.pages), GA_OK);
-  assert_int_equal(scheduler_create(&so, world.pages, &world.s), GA_OK);
+  po.n_units[FULL] = (STREAMS_MAX + 1) * STREAM_IDS / PAGE;
+  po.keep_prefixes = false;
+  assert_int_equal(layer_memory_create(&po, &world.memory), GA_OK);
+  assert_int_equal(scheduler_create(&so, world.memory, &world.s), GA_OK);
   for (int32_t i = 0; i < n_streams; i++) {
     world.streams[i] = stream_request(0);
     assert_int_equal(scheduler_add(world.s, &world.streams[i]), GA_OK);
@@ -98,7 +101,7 @@ static void world_close(int32_t n_streams) {
   for (int32_t i = 0; i < n_streams; i++) scheduler_remove(world.s, &world.streams[i]);
   scheduler_remove(world.s, &world.prompt);
   scheduler_destroy(world.s);
-  kv_pages_destroy(world.pages);
+  layer_memory_destroy(world.memory);
   free(world.gaps);
 }
 

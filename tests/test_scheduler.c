@@ -8,37 +8,36 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/sched_queue.h"
+#include "tests/memory_kinds.h"
 
 enum { PAGE = 4, IDS = 4096, MANY = 64 };
 
-static kv_pages *pages;
+static layer_memory *memory;
 static scheduler *s;
 static const sched_plan *plan;
 static sched_request requests[MANY];
 static int32_t ids[MANY][IDS];
 static double now;
 
-static void open_tiled(int32_t n_pages, int32_t max_sequences, int32_t step_tokens, int32_t chunk_tokens,
-                       int32_t step_tile) {
-  const kv_pages_options po = {.n_pages = {n_pages, 0}, .page_tokens = PAGE, .keep_prefixes = true};
-  const sched_options so = {max_sequences, step_tokens, chunk_tokens, step_tile};
-  assert_int_equal(kv_pages_create(&po, &pages), GA_OK);
-  assert_int_equal(scheduler_create(&so, pages, &s), GA_OK);
+static void open_scheduler(int32_t n_pages, int32_t n_host, const sched_options *so) {
+  layer_memory_options po = memory_test_options(PAGE, 0);
+  po.n_units[FULL] = n_pages;
+  po.n_host[FULL] = n_host;
+  assert_int_equal(layer_memory_create(&po, &memory), GA_OK);
+  assert_int_equal(scheduler_create(so, memory, &s), GA_OK);
   memset(requests, 0, sizeof requests);
   now = 0;
 }
 
+static void open_tiled(int32_t n_pages, int32_t max_sequences, int32_t step_tokens, int32_t chunk_tokens,
+                       int32_t step_tile) {
+  open_scheduler(n_pages, 0, &(sched_options){max_sequences, step_tokens, chunk_tokens, step_tile});
+}
+
 /* With pages in host memory; costs: seconds of a token, and of a page there and back. */
 static void open_swapping(int32_t n_pages, int32_t n_host, double token, double page) {
-  const kv_pages_options po = {
-      .n_pages = {n_pages, 0}, .page_tokens = PAGE, .keep_prefixes = true, .n_host = {n_host, 0}};
-  const sched_options so = {4, 64, 64, 1};
-  const sched_costs costs = {token, {page, 0}};
-  assert_int_equal(kv_pages_create(&po, &pages), GA_OK);
-  assert_int_equal(scheduler_create(&so, pages, &s), GA_OK);
-  scheduler_set_costs(s, &costs);
-  memset(requests, 0, sizeof requests);
-  now = 0;
+  open_scheduler(n_pages, n_host, &(sched_options){4, 64, 64, 1});
+  scheduler_set_costs(s, &(sched_costs){token, {page, 0}});
 }
 
 static void open_with(int32_t n_pages, int32_t max_sequences, int32_t step_tokens, int32_t chunk_tokens) {
@@ -48,10 +47,10 @@ static void open_with(int32_t n_pages, int32_t max_sequences, int32_t step_token
 static void close_all(void) {
   for (int i = 0; i < MANY; i++) scheduler_remove(s, &requests[i]);
   assert_int_equal(scheduler_n_running(s) + scheduler_n_waiting(s), 0);
-  assert_int_equal(kv_pages_verify(pages, NULL, 0), GA_OK);
-  assert_int_equal(kv_pages_counts(pages, KV_FULL).held, 0);
+  assert_int_equal(layer_memory_verify(memory, NULL, 0), GA_OK);
+  assert_int_equal(layer_memory_counts(memory, FULL).used, 0);
   scheduler_destroy(s);
-  kv_pages_destroy(pages);
+  layer_memory_destroy(memory);
 }
 
 /* Request i, of tokens that no other has. */
@@ -77,13 +76,13 @@ static sched_request *add_of(int i, int32_t n_prompt, int32_t priority, uint64_t
 }
 
 static void make_plan(void) {
-  kv_pages_copied(pages);
+  layer_memory_copied(memory);
   assert_int_equal(scheduler_plan(s, now, &plan), GA_OK);
 }
 
-static int32_t n_copies_of(kv_way way) {
+static int32_t n_copies_of(unit_way way) {
   int32_t n, of_way = 0;
-  const kv_copy *copies = kv_pages_copies(pages, &n);
+  const unit_copy *copies = layer_memory_copies(memory, &n);
   for (int32_t i = 0; i < n; i++) of_way += copies[i].way == way;
   return of_way;
 }
@@ -125,7 +124,7 @@ static void bad_budgets_are_refused(void **state) {
   open_with(8, 1, 1, 1);
   for (size_t i = 0; i < GA_COUNT_OF(bad); i++) {
     scheduler *none;
-    assert_int_equal(scheduler_create(&bad[i], pages, &none), GA_ERR_ARG);
+    assert_int_equal(scheduler_create(&bad[i], memory, &none), GA_ERR_ARG);
     assert_null(none);
   }
   scheduler_destroy(NULL);
@@ -334,7 +333,7 @@ static void a_kept_prefix_is_not_read_again(void **state) {
   make_plan();
   expect_item(0, &requests[1], 10, 4, true);
   expect_item(1, &requests[2], 0, 14, true);
-  assert_int_equal(n_copies_of(KV_WITHIN), 1);
+  assert_int_equal(n_copies_of(UNIT_WITHIN), 1);
   assert_int_equal(requests[1].n_cached, 10);
   assert_int_equal(requests[2].n_cached, 0);
   finish_plan();
@@ -527,12 +526,12 @@ static void a_victim_takes_the_cheaper_way(void **state) {
     const int32_t n_reached = victim->n_reached;
     assert_int_equal(n_reached, victim->n_ids - 1);
     while (other->n_ids < 60 && other->n_ids < n_reached + 22) step(); /* takes most pages */
-    assert_int_equal(kv_pages_counts(pages, KV_FULL).host_used > 0, cheap);
+    assert_int_equal(layer_memory_counts(memory, FULL).host_used > 0, cheap);
     scheduler_remove(s, other);
     make_plan();
     assert_ptr_equal(plan->items[0].request, victim);
     assert_int_equal(plan->items[0].first == n_reached, cheap);
-    assert_int_equal(n_copies_of(KV_FROM_HOST) > 0, cheap);
+    assert_int_equal(n_copies_of(UNIT_FROM_HOST) > 0, cheap);
     assert_int_equal(scheduler_n_swapped(s), 0);
     finish_plan();
     close_all();
@@ -545,12 +544,12 @@ static void a_prompt_to_be_seen_whole_is(void **state) {
   open_swapping(16, 16, 1, 0.1);
   sched_request *victim = preempted_of_two(false), *other = &requests[victim == &requests[0]];
   const int32_t n_reached = victim->n_reached;
-  kv_sequence q = {.n_pages = 0};
+  sequence_memory q = {.n_pages = 0};
   scheduler_remove(s, other);
-  assert_int_equal(kv_pages_extend(pages, &q, n_reached + 8), GA_OK);
-  kv_pages_release(pages, 0, &q, victim->ids, n_reached + 8);
+  assert_int_equal(layer_memory_extend(memory, &q, n_reached + 8), GA_OK);
+  layer_memory_release(memory, 0, &q, victim->ids, n_reached + 8);
   victim->n_ids = n_reached + 9; /* as if its prompt were longer */
-  assert_int_equal(kv_pages_peek(pages, 0, victim->ids, victim->n_ids), n_reached + 8);
+  assert_int_equal(layer_memory_peek(memory, 0, victim->ids, victim->n_ids), n_reached + 8);
   make_plan();
   expect_item(0, victim, n_reached, 9, true);
   finish_plan();
@@ -577,18 +576,18 @@ static void a_preempted_request_that_ends_keeps_its_word(void **state) {
     const int32_t n_reached = victim->n_reached;
     other->keep_seconds = -1;
     victim->keep_seconds = keeps[i];
-    while (!kv_pages_counts(pages, KV_FULL).host_used) step();
+    while (!layer_memory_counts(memory, FULL).host_used) step();
     assert_int_equal(victim->state, SCHED_WAITING);
     scheduler_remove(s, victim);
     scheduler_remove(s, other);
-    const kv_pages_count left = kv_pages_counts(pages, KV_FULL);
-    assert_int_equal(left.kept + left.host_used > 0, keeps[i] >= 0);
-    assert_int_equal(kv_pages_peek(pages, 0, victim->ids, IDS), keeps[i] < 0 ? 0 : n_reached);
-    kv_sequence q = {.n_pages = 0};
-    kv_pages_copied(pages);
-    assert_int_equal(kv_pages_extend(pages, &q, 16 * PAGE), GA_OK); /* all: only what is leased goes to host memory */
-    assert_int_equal(n_copies_of(KV_TO_HOST) > 0, keeps[i] > 0);
-    kv_pages_release(pages, 0, &q, NULL, 0);
+    const unit_counts left = layer_memory_counts(memory, FULL);
+    assert_int_equal(left.cached + left.host_used > 0, keeps[i] >= 0);
+    assert_int_equal(layer_memory_peek(memory, 0, victim->ids, IDS), keeps[i] < 0 ? 0 : n_reached);
+    sequence_memory q = {.n_pages = 0};
+    layer_memory_copied(memory);
+    assert_int_equal(layer_memory_extend(memory, &q, 16 * PAGE), GA_OK); /* all: only leased pages are swapped */
+    assert_int_equal(n_copies_of(UNIT_TO_HOST) > 0, keeps[i] > 0);
+    layer_memory_release(memory, 0, &q, NULL, 0);
     close_all();
   }
 }
@@ -681,7 +680,7 @@ static void requests_leave_at_any_time(void **state) {
   scheduler_remove(s, b); /* under way: what the step before has computed is kept, what this one begins is not */
   assert_null(plan->items[1].request);
   scheduler_done(s);
-  assert_int_equal(kv_pages_peek(pages, 0, b->ids, 20), 2);
+  assert_int_equal(layer_memory_peek(memory, 0, b->ids, 20), 2);
   assert_int_equal(a->n_computed, 7);
   a->n_ids++;
   scheduler_remove(s, a);

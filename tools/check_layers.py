@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Fails on an #include that src/LAYERS does not allow, on a line there that allows a folder of no lower rank, and on code
-outside of src/model/arch/ that asks which architecture a model is. Usage: check_layers.py [ROOT]"""
+"""Fails on an #include that src/LAYERS does not allow, on a line there that allows a folder of no lower rank, on code
+outside of src/model/arch/ that asks which architecture a model is, and on code outside of src/model/memory/ that names a
+kind of layer memory. Usage: check_layers.py [ROOT]"""
 import re
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ ARCH_HOME = "src/model/arch/"
 # What runs models. File formats and tokenizers have names of their own, which they compare.
 ARCH_BLIND = ("include/", "src/base/", "src/core/", "src/cpu/", "src/cuda/", "src/op/", "src/model/", "src/engine/", "cmdline/",
               "cli/", "verify/")
+MEMORY_HOME = "src/model/memory/"
 INCLUDE = re.compile(r'\s*#\s*include\s+["<]([^">]+)[">]')
 
 
@@ -61,12 +63,26 @@ def asks_for_arch(rel, line, archs):
     return archs.search(line) or (in_models and "GA_ARCH_sm" in line)
 
 
+def read_kinds(root):
+    """What naming a kind of layer memory looks like: its declaration, its name in quotes, a header of its folder."""
+    texts = [path.read_text() for path in sorted((root / MEMORY_HOME).glob("*.c"))]
+    kinds = [kind for text in texts for kind in re.findall(r"^const memory_kind_type (\w+) =", text, re.M)]
+    names = [name for text in texts for name in re.findall(r'\.name = "(\w+)"', text)]
+    assert kinds and len(kinds) == len(names), f"{len(kinds)} kinds and {len(names)} names in {MEMORY_HOME}"
+    return re.compile(rf'\b({"|".join(kinds)})\b|"({"|".join(names)})"|"model/memory/')
+
+
+def names_kind(rel, line, kinds):
+    return not rel.startswith(MEMORY_HOME) and rel.startswith(ARCH_BLIND) and kinds.search(line)
+
+
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     layers, ranks = read_layers(root)
     archs = read_archs(root)
+    kinds = read_kinds(root)
     folders = {Path(layer).name for layer in layers}
-    bad, asked = uphill(layers, ranks), 0
+    bad, asked, named = uphill(layers, ranks), 0, 0
     for path in sorted(root.glob("*/**/*")):
         rel = str(path.relative_to(root))
         layer = layer_of(rel, layers)
@@ -77,6 +93,9 @@ def main():
             if asks_for_arch(rel, line, archs):
                 print(f"{rel}:{number}: asks which architecture this is; {ARCH_HOME} alone may")
                 asked += 1
+            if names_kind(rel, line, kinds):
+                print(f"{rel}:{number}: names a kind of layer memory; {MEMORY_HOME} alone may")
+                named += 1
             match = INCLUDE.match(line)
             if not match:
                 continue
@@ -92,8 +111,8 @@ def main():
             elif folder != own and not may_include(target, layers[layer]):
                 print(f"{rel}:{number}: {layer} may not include {target}")
                 bad += 1
-    print(f"layers: {bad} forbidden includes, {asked} questions for an architecture")
-    return bad + asked > 0
+    print(f"layers: {bad} forbidden includes, {asked} questions for an architecture, {named} kinds of memory named")
+    return bad + asked + named > 0
 
 
 if __name__ == "__main__":

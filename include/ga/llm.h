@@ -130,7 +130,8 @@ GA_API int32_t ga_session_length(const ga_session *session);
 GA_API int32_t ga_session_context(const ga_session *session);
 /* Bytes of KV cache reserved. */
 GA_API uint64_t ga_session_kv_bytes(const ga_session *session);
-/* Forgets all but the first n_tokens. */
+/* Forgets all but the first n_tokens. Where layers keep a state of fixed size, the next call that evaluates tokens goes
+ * back to a snapshot of it first, and evaluates the tokens from there on again. */
 GA_API GA_NODISCARD ga_status ga_session_rewind(ga_session *session, int32_t n_tokens);
 
 /* Appends n ids (n >= 1). logits, host memory: rows [n - n_logits, n), each `vocab` floats; n_logits 0 = none. A GPU

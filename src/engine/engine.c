@@ -128,17 +128,17 @@ static void note_plan(ga_engine *e, const sched_plan *plan, double now) {
 /* Behind a step, and when nothing runs. */
 static void note_state(ga_engine *e, double busy, uint64_t generated, bool stepped) {
   ga_engine_stats *s = &e->stats;
-  int64_t held = 0, kept = 0, away = 0;
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    const kv_pages_count n = kv_pages_counts(e->pages, (kv_kind)kind);
-    held += n.held;
-    kept += n.kept;
-    away += n.host_used;
+  int64_t used = 0, cached = 0, swapped = 0;
+  for (int32_t kind = 0; kind < layer_memory_n_kinds(e->memory); kind++) {
+    const unit_counts n = layer_memory_counts(e->memory, kind);
+    used += n.used;
+    cached += n.cached;
+    swapped += n.host_used;
   }
   (void)pthread_mutex_lock(&e->lock);
-  s->kv_pages_used = held;
-  s->kv_pages_cached = kept;
-  s->swap_pages_used = away;
+  s->kv_pages_used = used;
+  s->kv_pages_cached = cached;
+  s->swap_pages_used = swapped;
   s->swapped = scheduler_n_swapped(e->scheduler);
   s->running = scheduler_n_running(e->scheduler);
   s->waiting = scheduler_n_waiting(e->scheduler);
@@ -161,8 +161,11 @@ static ga_status end_failed_step(ga_engine *e, const sched_plan *plan, ga_status
   char why[512];
   strncpy(why, ga_error_text(), sizeof why - 1);
   why[sizeof why - 1] = 0;
+  const bool was_ahead = e->steps.is_ahead; /* the next step has been enqueued, and will be again */
   e->steps.is_ahead = false;
   if (status == GA_ERR_DEVICE) return status;
+  if (was_ahead && !layer_memory_can_repeat(e->memory))
+    return ga_fail_in(GA_ERR_DEVICE, "a step of layers with states");
   GA_TRY(ga_stream_sync(e->ctx, NULL)); /* what has been enqueued reads the inputs, which the next step overwrites */
   const int32_t n = list_stepped(e, plan);
   scheduler_failed(e->scheduler);
@@ -394,18 +397,20 @@ static ga_status create_buffers(ga_engine *e) {
   return GA_OK;
 }
 
-/* The cache, its memory on the host, and what it costs to move pages there and back. */
-static ga_status create_cache(ga_engine *e, const int32_t n_pages[KV_KINDS], const int32_t n_host[KV_KINDS]) {
-  GA_TRY(kv_cache_create(e->model, e->sizes.kv_dtype, n_pages, &e->cache));
-  GA_TRY(kv_host_create(&e->cache, e->ctx, n_host, &e->host));
-  for (int kind = 0; kind < KV_KINDS; kind++) GA_TRY(kv_host_time(&e->host, (kv_kind)kind, &e->costs.page[kind]));
+/* The cache, its units on the host, and what it costs to move units there and back. */
+static ga_status create_cache(ga_engine *e, const layer_memory_options *memory) {
+  GA_TRY(kv_cache_create(e->model, e->sizes.kv_dtype, memory->n_units, &e->cache));
+  GA_TRY(memory_host_create(&e->cache, e->ctx, memory->n_host, &e->host));
+  for (int32_t kind = 0; kind < memory->n_kinds; kind++) GA_TRY(memory_host_time(&e->host, kind, &e->costs.unit[kind]));
   return GA_OK;
 }
 
-static void note_sizes(ga_engine *e, const int32_t n_pages[KV_KINDS], const int32_t n_host[KV_KINDS]) {
+static void note_sizes(ga_engine *e, const layer_memory_options *memory) {
   e->stats = (ga_engine_stats)GA_ENGINE_STATS_INIT;
-  e->stats.kv_pages = (int64_t)n_pages[KV_FULL] + n_pages[KV_WINDOW];
-  e->stats.swap_pages = (int64_t)n_host[KV_FULL] + n_host[KV_WINDOW];
+  for (int32_t kind = 0; kind < memory->n_kinds; kind++) {
+    e->stats.kv_pages += memory->n_units[kind];
+    e->stats.swap_pages += memory->n_host[kind];
+  }
   e->stats.context = e->sizes.context;
   e->stats.max_sequences = e->options.max_sequences;
   e->stats.step_tokens = e->options.step_tokens;
@@ -413,17 +418,13 @@ static void note_sizes(ga_engine *e, const int32_t n_pages[KV_KINDS], const int3
 }
 
 static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
-  int32_t n_pages[KV_KINDS], n_host[KV_KINDS];
-  GA_TRY(engine_sizes(e->model, options, &e->sizes, &e->options, n_pages, n_host));
+  layer_memory_options memory;
+  GA_TRY(engine_sizes(e->model, options, &e->sizes, &e->options, &memory));
   GA_TRY(list_eog(e));
   ga_secret_keys(e->cache_secret, GA_COUNT_OF(e->cache_secret));
-  const kv_pages_options pages = {.n_pages = {n_pages[KV_FULL], n_pages[KV_WINDOW]},
-                                  .page_tokens = GA_KV_PAGE,
-                                  .window = e->model->hparams.window,
-                                  .keep_prefixes = engine_keeps_pages(e),
-                                  .n_host = {n_host[KV_FULL], n_host[KV_WINDOW]},
-                                  .offload_prefixes = e->options.flags & GA_ENGINE_OFFLOAD_PREFIXES};
-  GA_TRY(kv_pages_create(&pages, &e->pages));
+  memory.keep_prefixes = engine_keeps_pages(e);
+  memory.offload_prefixes = e->options.flags & GA_ENGINE_OFFLOAD_PREFIXES;
+  GA_TRY(layer_memory_create(&memory, &e->memory));
   const bool is_cpu = e->ctx->device->caps.host_memory;
   e->pace.least = is_cpu ? PACE_LEAST_CPU : PACE_LEAST_GPU;
   e->pace.brief = is_cpu ? PACE_BRIEF_CPU : 0;
@@ -431,13 +432,13 @@ static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
                                .step_tokens = e->options.step_tokens,
                                .chunk_tokens = (int32_t)ga_max_i64(1, e->options.step_tokens / 4),
                                .step_tile = is_cpu ? 1 : PACE_TILE_GPU};
-  GA_TRY(scheduler_create(&sched, e->pages, &e->scheduler));
+  GA_TRY(scheduler_create(&sched, e->memory, &e->scheduler));
   GA_TRY(create_buffers(e));
   if (e->options.flags & GA_ENGINE_TIME_STEPS) GA_TRY(step_gaps_create(e->ctx, &e->gaps));
-  GA_TRY(create_cache(e, n_pages, n_host));
+  GA_TRY(create_cache(e, &memory));
   GA_TRY(exec_create(e->model, &e->model->placements[0], &e->cache, e->sizes.batch, e->sizes.max_out, e->sizes.context,
                      &e->exec));
-  note_sizes(e, n_pages, n_host);
+  note_sizes(e, &memory);
   e->exec.is_invariant = e->options.flags & GA_ENGINE_DETERMINISTIC; /* both before the first program is made */
   e->exec.rounds_x = e->options.flags & GA_ENGINE_E4M3_ACTIVATIONS;
   GA_TRY(check_deterministic(e));
@@ -448,10 +449,10 @@ static void free_parts(ga_engine *e) {
   step_gaps_destroy(&e->gaps);
   device_sampler_destroy(e);
   exec_destroy(&e->exec);
-  kv_host_destroy(&e->host);
+  memory_host_destroy(&e->host);
   kv_cache_destroy(&e->cache);
   scheduler_destroy(e->scheduler);
-  kv_pages_destroy(e->pages);
+  layer_memory_destroy(e->memory);
   ga_buffer_free(e->sample_ctx, e->sample_workspace);
   if (e->owns_sample_ctx) ga_ctx_destroy(e->sample_ctx);
   ga_host_free(e->ctx, e->logits);

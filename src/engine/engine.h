@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "engine/kv_host.h"
+#include "engine/memory_host.h"
 #include "engine/pace.h"
 #include "engine/scheduler.h"
 #include "engine/step_gaps.h"
@@ -166,8 +166,8 @@ struct ga_engine {
   ga_session_sizes sizes; /* batch: tokens of a step */
   ga_engine_options options;
   ga_kv_cache cache;
-  kv_host host;
-  kv_pages *pages;
+  memory_host host;
+  layer_memory *memory;
   scheduler *scheduler;
   ga_exec exec;
   step_inputs inputs;
@@ -260,8 +260,9 @@ static inline bool engine_keeps_pages(const ga_engine *e) {
 int64_t step_inputs_room(const ga_engine *e);
 /* The request's plan for the chain that it asks for. */
 GA_NODISCARD ga_status engine_prepare_sampling(ga_engine *e, ga_request *r);
-/* Checks the options and fills in what they leave open; how many pages the cache gets, and the host's memory. */
+/* Checks the options and fills in what they leave open. memory: kinds of the model's layers, and how many units each
+ * gets on the device and in host memory. */
 GA_NODISCARD ga_status engine_sizes(const ga_model *model, const ga_engine_options *options, ga_session_sizes *sizes,
-                                    ga_engine_options *full, int32_t n_pages[KV_KINDS], int32_t n_host[KV_KINDS]);
+                                    ga_engine_options *full, layer_memory_options *memory);
 
 #endif

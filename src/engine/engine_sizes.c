@@ -8,7 +8,9 @@
 #define MAX_STEP_TOKENS 16384
 #define MAX_WAITING     (1 << 20)
 #define MAX_KV_TOKENS   ((int64_t)1 << 30)
-#define MAX_HOST_PAGES  (1 << 26) /* of 64 tokens each */
+#define MAX_HOST_UNITS  (1 << 23)
+/* One snapshot of a state in so many pages of tokens. */
+#define PAGES_A_SNAPSHOT 8
 
 static int32_t or_default(int32_t given, int32_t on_cpu, int32_t on_gpu, bool is_cpu) {
   return given ? given : is_cpu ? on_cpu : on_gpu;
@@ -20,24 +22,34 @@ static ga_status check_engine_option(const char *what, int64_t value, int64_t le
   return GA_OK;
 }
 
-/* Pages of the window's kind: what running requests need, and a quarter of the others for kept prefixes. A request's
- * window may begin within a page and end within one, and before its pages come back a step has written more. */
-static int64_t window_pages(const ga_model *model, const ga_engine_options *o, int64_t full_pages) {
-  const int64_t each = ga_div_up(model->hparams.window, GA_KV_PAGE) + 2;
+/* Pages of a kind with a window: what running requests need, and a quarter of all pages for cached prefixes. A
+ * request's window may begin and end within a page, and a step writes more before the first pages are given back. */
+static int64_t window_units(const ga_engine_options *o, int32_t window, int64_t pages) {
+  const int64_t each = ga_div_up(window, GA_KV_PAGE) + 2;
   const int64_t steps = ga_div_up(o->step_tokens, GA_KV_PAGE) + o->max_sequences;
-  return ga_min_i64(full_pages, o->max_sequences * each + steps + full_pages / 4);
+  return ga_min_i64(pages, o->max_sequences * each + steps + pages / 4);
 }
 
-static bool has_kind(const ga_hparams *p, kv_kind kind) {
-  for (int32_t il = 0; il < p->n_layers; il++)
-    if (kv_kind_of_layer(p, il) == kind) return true;
-  return false;
+/* States: one of each running request and one for its next snapshot, and snapshots of cached prefixes. */
+static int64_t state_units(const ga_engine_options *o, int64_t pages) {
+  return 2 * (int64_t)o->max_sequences + pages / PAGES_A_SNAPSHOT;
 }
 
-static void pages_for(const ga_model *model, const ga_engine_options *o, int64_t tokens, int64_t n[KV_KINDS]) {
-  const int64_t full = ga_div_up(tokens, GA_KV_PAGE);
-  n[KV_FULL] = has_kind(&model->hparams, KV_FULL) ? full : 0;
-  n[KV_WINDOW] = has_kind(&model->hparams, KV_WINDOW) ? window_pages(model, o, full) : 0;
+/* Units of each kind where `tokens` tokens have pages. */
+static void units_for(const ga_engine_options *o, int64_t tokens, layer_memory_options *memory) {
+  const int64_t pages = ga_div_up(tokens, GA_KV_PAGE);
+  for (int32_t i = 0; i < memory->n_kinds; i++) {
+    const memory_kind *kind = &memory->kinds[i];
+    memory->n_units[i] = (int32_t)(!kind->unit_tokens ? state_units(o, pages)
+                                   : kind->window     ? window_units(o, kind->window, pages)
+                                                      : pages);
+  }
+}
+
+static uint64_t bytes_of_units(const layer_memory_options *memory) {
+  uint64_t bytes = 0;
+  for (int32_t i = 0; i < memory->n_kinds; i++) bytes += (uint64_t)memory->n_units[i] * memory->kinds[i].unit_bytes;
+  return bytes;
 }
 
 /* That of a step's draws on the device; 0 where it has no row for them. */
@@ -57,12 +69,10 @@ static ga_status draws_workspace(const ga_model *model, const ga_engine_options 
 
 /* The most tokens whose pages fit into nine tenths of what a GPU has left beside the engine's buffers. */
 static ga_status tokens_that_fit(const ga_model *model, const ga_engine_options *o, const ga_session_sizes *s,
-                                 int64_t *tokens) {
+                                 layer_memory_options *memory, int64_t *tokens) {
   ga_memory_info m = GA_MEMORY_INFO_INIT;
-  uint64_t each[KV_KINDS], workspace, draws, activations;
+  uint64_t workspace, draws, activations;
   GA_TRY(ga_ctx_memory(model->ctx, &m));
-  for (int kind = 0; kind < KV_KINDS; kind++)
-    GA_TRY(kv_cache_page_bytes(&model->hparams, s->kv_dtype, (kv_kind)kind, &each[kind]));
   GA_TRY(exec_workspace(model, model->ctx, s, &workspace));
   GA_TRY(draws_workspace(model, o, &draws));
   GA_TRY(exec_bytes(model, s->batch, s->max_out, &activations));
@@ -71,9 +81,8 @@ static ga_status tokens_that_fit(const ga_model *model, const ga_engine_options 
   int64_t low = 0, high = MAX_KV_TOKENS / GA_KV_PAGE; /* pages */
   while (low < high) {
     const int64_t mid = (low + high + 1) / 2;
-    int64_t n[KV_KINDS];
-    pages_for(model, o, mid * GA_KV_PAGE, n);
-    if ((uint64_t)n[KV_FULL] * each[KV_FULL] + (uint64_t)n[KV_WINDOW] * each[KV_WINDOW] <= room)
+    units_for(o, mid * GA_KV_PAGE, memory);
+    if (bytes_of_units(memory) <= room)
       low = mid;
     else
       high = mid - 1;
@@ -107,27 +116,30 @@ static ga_status fill_options(const ga_model *model, const ga_engine_options *gi
   return check_engine_option("max_waiting", o->max_waiting, 1, MAX_WAITING);
 }
 
-/* Of each kind as many pages for one on the device. */
-static ga_status host_pages(const ga_model *model, const ga_engine_options *o, const int32_t n_pages[KV_KINDS],
-                            int32_t n_host[KV_KINDS]) {
-  uint64_t each[KV_KINDS], all = 0;
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    GA_TRY(kv_cache_page_bytes(&model->hparams, (ga_dtype)o->kv_dtype, (kv_kind)kind, &each[kind]));
-    all += (uint64_t)n_pages[kind] * each[kind];
-  }
+/* Divides swap_bytes among the kinds as the device's memory is. */
+static ga_status host_units(const ga_engine_options *o, layer_memory_options *memory) {
+  const uint64_t all = bytes_of_units(memory);
   GA_TRY(check_engine_option("swap_bytes", o->swap_bytes, 0, INT64_MAX));
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    const double n = (double)n_pages[kind] * ((double)o->swap_bytes / (double)all);
-    n_host[kind] = n < MAX_HOST_PAGES ? (int32_t)n : MAX_HOST_PAGES;
-    GA_REQUIRE(n_host[kind] || !n_pages[kind] || !o->swap_bytes, GA_ERR_ARG,
+  for (int32_t i = 0; i < memory->n_kinds; i++) {
+    const double n = (double)memory->n_units[i] * ((double)o->swap_bytes / (double)all);
+    memory->n_host[i] = n < MAX_HOST_UNITS ? (int32_t)n : MAX_HOST_UNITS;
+    GA_REQUIRE(memory->n_host[i] || !o->swap_bytes, GA_ERR_ARG,
                "engine: swap_bytes is %lld; a page of %llu bytes of each kind of layer does not fit",
-               (long long)o->swap_bytes, (unsigned long long)each[kind]);
+               (long long)o->swap_bytes, (unsigned long long)memory->kinds[i].unit_bytes);
   }
   return GA_OK;
 }
 
+static ga_status list_kinds_of(const ga_model *model, ga_dtype dtype, layer_memory_options *memory) {
+  memory_kinds kinds;
+  GA_TRY(memory_kinds_of(&model->hparams, dtype, &kinds));
+  *memory = (layer_memory_options){.n_kinds = kinds.n, .page_tokens = GA_KV_PAGE};
+  for (int32_t i = 0; i < kinds.n; i++) memory->kinds[i] = kinds.kind[i];
+  return GA_OK;
+}
+
 ga_status engine_sizes(const ga_model *model, const ga_engine_options *given, ga_session_sizes *sizes,
-                       ga_engine_options *o, int32_t n_pages[KV_KINDS], int32_t n_host[KV_KINDS]) {
+                       ga_engine_options *o, layer_memory_options *memory) {
   const bool is_cpu = model->ctx->device->caps.host_memory;
   GA_TRY(fill_options(model, given, o));
   ga_session_options session = GA_SESSION_OPTIONS_INIT;
@@ -138,10 +150,9 @@ ga_status engine_sizes(const ga_model *model, const ga_engine_options *given, ga
   sizes->max_out = (int32_t)ga_min_i64(ga_max_i64(sizes->max_out, o->max_sequences), o->step_tokens);
   o->kv_dtype = (int32_t)sizes->kv_dtype;
   if (!o->kv_tokens && is_cpu) o->kv_tokens = 4 * (int64_t)o->context;
-  if (!o->kv_tokens) GA_TRY(tokens_that_fit(model, o, sizes, &o->kv_tokens));
+  GA_TRY(list_kinds_of(model, sizes->kv_dtype, memory));
+  if (!o->kv_tokens) GA_TRY(tokens_that_fit(model, o, sizes, memory, &o->kv_tokens));
   GA_TRY(check_engine_option("kv_tokens", o->kv_tokens, o->context, MAX_KV_TOKENS));
-  int64_t n[KV_KINDS];
-  pages_for(model, o, o->kv_tokens, n);
-  for (int kind = 0; kind < KV_KINDS; kind++) n_pages[kind] = (int32_t)n[kind];
-  return host_pages(model, o, n_pages, n_host);
+  units_for(o, o->kv_tokens, memory);
+  return host_units(o, memory);
 }

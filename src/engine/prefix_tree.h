@@ -1,14 +1,14 @@
-/* The tree of prefixes of kv_pages.h: its nodes, and how they are found.
+/* The tree of prefixes of layer_memory.h: its nodes, and how they are found.
  *
- * A root stands for a cache key and has no tokens. Each other node is a page of tokens behind its parent's. Whole pages
- * are in a hash table under (parent, tokens), whose key is secret; a hit is compared token by token. A begun page is a
- * leaf that only its parent's ring of children knows.
+ * A root stands for a cache key and has no tokens. Every other node holds a page of tokens that follows its parent's.
+ * Whole pages are in a hash table under (parent, tokens), whose key is secret; a hit is compared token by token. A
+ * begun page is a leaf that only its parent's ring of children knows.
  */
 #ifndef GA_ENGINE_PREFIX_TREE_H
 #define GA_ENGINE_PREFIX_TREE_H
 
 #include "base/compiler.h"
-#include "engine/kv_pages.h"
+#include "engine/layer_memory.h"
 
 /* Of children that share no whole page with a prompt, so many are compared: the last used ones. */
 #define PREFIX_CHILDREN 16
@@ -16,27 +16,27 @@
 #define PREFIX_ROOTS 65536
 
 /* An element of a ring. One that is in no ring points to itself. */
-typedef struct kv_link {
-  struct kv_link *next, *prev;
-  kv_node *node; /* NULL: the ring's head */
-} kv_link;
+typedef struct prefix_link {
+  struct prefix_link *next, *prev;
+  prefix_node *node; /* NULL: the ring's head */
+} prefix_link;
 
-struct kv_node {
-  kv_node *parent; /* NULL: a root */
-  kv_node *chain;  /* the next one of its bucket, or of the unused ones */
-  kv_link children;
-  kv_link sibling; /* in the parent's children, the last used first */
-  kv_link lru;     /* in one of kv_pages.order, or in keeping_used */
-  kv_link window;  /* in one of kv_pages.window_order, or in away_window */
+struct prefix_node {
+  prefix_node *parent; /* NULL: a root */
+  prefix_node *chain;  /* the next one of its bucket, or of the unused ones */
+  prefix_link children;
+  prefix_link sibling;                 /* in the parent's children, the last used first */
+  prefix_link lru;                     /* in one of layer_memory.order, or in keeping_used */
+  prefix_link local[MEMORY_KINDS_MAX]; /* in one of layer_memory.local_order, or in local_swapped */
   uint64_t hash, cache_key;
   int32_t index;
-  int32_t n_tokens;       /* page_tokens; a begun page: fewer; a root: 0 */
-  int32_t users;          /* sequences whose path it is on */
-  int32_t page[KV_KINDS]; /* on the device */
-  int32_t host[KV_KINDS]; /* in host memory; not both */
-  double keep_until; /* it is evicted behind all that are not kept so; 0: as any. A parent is kept as long at least */
-  bool swapped;      /* of a request that was preempted: its pages go to host memory. Its parent is, too */
-  bool wanted;       /* a sequence has begun or ended where it sees this page: its window page goes later */
+  int32_t n_tokens;               /* page_tokens; a begun page: fewer; a root: 0 */
+  int32_t users;                  /* sequences whose path it is on */
+  int32_t unit[MEMORY_KINDS_MAX]; /* on the device */
+  int32_t host[MEMORY_KINDS_MAX]; /* in host memory; a kind has one of both */
+  double keep_until;              /* evicted after all nodes without; 0: none. A parent's is no earlier */
+  bool swapped; /* a preempted request has it: its units go to host memory. Its parent is swapped, too */
+  bool wanted;  /* a sequence has begun or ended where it needs the units of `local`: these are evicted later */
 };
 
 typedef struct prefix_tree {
@@ -44,51 +44,55 @@ typedef struct prefix_tree {
   int32_t page_tokens, capacity, roots; /* nodes [0, capacity) have tokens, [capacity, capacity + roots) are roots */
   int32_t n_nodes, n_roots;             /* in use */
   uint32_t mask;
-  kv_node *nodes, **buckets, *unused, *unused_roots;
+  prefix_node *nodes, **buckets, *unused, *unused_roots;
   int32_t *tokens; /* [capacity][page_tokens] */
 } prefix_tree;
 
-GA_INLINE void kv_link_init(kv_link *link, kv_node *node) {
+GA_INLINE void prefix_link_init(prefix_link *link, prefix_node *node) {
   link->next = link->prev = link;
   link->node = node;
 }
-GA_INLINE bool kv_link_empty(const kv_link *link) { return link->next == link; }
-GA_INLINE void kv_link_out(kv_link *link) {
+GA_INLINE bool prefix_link_empty(const prefix_link *link) { return link->next == link; }
+GA_INLINE void prefix_link_out(prefix_link *link) {
   link->next->prev = link->prev;
   link->prev->next = link->next;
   link->next = link->prev = link;
 }
 /* Behind all others of the ring. */
-GA_INLINE void kv_link_last(kv_link *ring, kv_link *link) {
+GA_INLINE void prefix_link_last(prefix_link *ring, prefix_link *link) {
   link->prev = ring->prev;
   link->next = ring;
   ring->prev->next = link;
   ring->prev = link;
 }
-GA_INLINE int32_t *kv_node_tokens(const prefix_tree *tree, const kv_node *node) {
+GA_INLINE int32_t *prefix_node_tokens(const prefix_tree *tree, const prefix_node *node) {
   return tree->tokens + (size_t)node->index * (size_t)tree->page_tokens;
 }
 
 GA_NODISCARD ga_status prefix_tree_init(prefix_tree *tree, int32_t capacity, int32_t page_tokens);
 void prefix_tree_free(prefix_tree *tree); /* one of zeros is fine */
 
-kv_node *prefix_tree_root(const prefix_tree *tree, uint64_t cache_key); /* NULL: none */
-kv_node *prefix_tree_root_make(prefix_tree *tree, uint64_t cache_key);  /* NULL: too many */
+prefix_node *prefix_tree_root(const prefix_tree *tree, uint64_t cache_key); /* NULL: none */
+prefix_node *prefix_tree_root_make(prefix_tree *tree, uint64_t cache_key);  /* NULL: too many */
 /* The node of the whole page ids behind parent; NULL: none. */
-kv_node *prefix_tree_child(const prefix_tree *tree, const kv_node *parent, const int32_t *ids);
-/* The child whose first tokens equal the most of ids[n], *same of them; NULL: none has one. need_window: only among
- * those that have a window page. */
-kv_node *prefix_tree_similar(const prefix_tree *tree, const kv_node *parent, const int32_t *ids, int32_t n,
-                             bool need_window, int32_t *same);
+prefix_node *prefix_tree_child(const prefix_tree *tree, const prefix_node *parent, const int32_t *ids);
+/* Children that a search may find. */
+typedef struct prefix_filter {
+  uint32_t kinds; /* bit k: with a unit of kind k, on the device or in host memory */
+  bool whole;     /* only if all of their tokens are the same */
+} prefix_filter;
+/* Finds the child whose first tokens equal the most of ids[n], *same of them; NULL: no child has one. */
+prefix_node *prefix_tree_similar(const prefix_tree *tree, const prefix_node *parent, const int32_t *ids, int32_t n,
+                                 prefix_filter filter, int32_t *same);
 /* A begun page among parent's children all of whose tokens ids[n], n more than that, begin with; NULL: none. */
-kv_node *prefix_tree_begun(const prefix_tree *tree, const kv_node *parent, const int32_t *ids, int32_t n);
+prefix_node *prefix_tree_begun(const prefix_tree *tree, const prefix_node *parent, const int32_t *ids, int32_t n);
 /* A node without pages, for a whole page or a begun one (n tokens). NULL: all nodes are in use. */
-kv_node *prefix_tree_add(prefix_tree *tree, kv_node *parent, const int32_t *ids, int32_t n);
+prefix_node *prefix_tree_add(prefix_tree *tree, prefix_node *parent, const int32_t *ids, int32_t n);
 /* Moves a child to the front of those that are compared. */
-void prefix_tree_touch(kv_node *node);
+void prefix_tree_touch(prefix_node *node);
 /* Takes out a node without children, pages and users; its root too, if nothing else is behind it. */
-void prefix_tree_remove(prefix_tree *tree, kv_node *node);
+void prefix_tree_remove(prefix_tree *tree, prefix_node *node);
 /* Takes out a root that has neither children nor users. */
-void prefix_tree_tidy(prefix_tree *tree, kv_node *root);
+void prefix_tree_tidy(prefix_tree *tree, prefix_node *root);
 
 #endif

@@ -16,7 +16,7 @@
 
 struct scheduler {
   sched_options options;
-  kv_pages *pages;
+  layer_memory *memory;
   sched_queue queue;
   sched_list running; /* by priority, then by when they began */
   int32_t n_running, n_swapped;
@@ -32,13 +32,13 @@ struct scheduler {
   bool lacks_pages;   /* the plan ahead */
   sched_request **expired;
   int32_t expired_room;
-  sched_request *blocked;          /* did not fit ... */
-  int32_t blocked_until[KV_KINDS]; /* ... and cannot before so many pages are to spare */
+  sched_request *blocked;                  /* did not fit ... */
+  int32_t blocked_until[MEMORY_KINDS_MAX]; /* ... and cannot before so many pages are to spare */
 };
 
 /* --- making and freeing --- */
 
-ga_status scheduler_create(const sched_options *options, kv_pages *pages, scheduler **out) {
+ga_status scheduler_create(const sched_options *options, layer_memory *memory, scheduler **out) {
   const sched_options o = *options;
   ga_status status;
   void *p;
@@ -52,7 +52,7 @@ ga_status scheduler_create(const sched_options *options, kv_pages *pages, schedu
   GA_TRY(ga_mem_zalloc(1, sizeof(scheduler), "scheduler", &p));
   scheduler *s = p;
   s->options = o;
-  s->pages = pages;
+  s->memory = memory;
   GA_TRY_OUT(sched_queue_init(&s->queue));
   s->plan = &s->plans[0];
   for (int i = 0; i < 2; i++) {
@@ -99,10 +99,11 @@ ga_status scheduler_add(scheduler *s, sched_request *request) {
                  request->n_ids <= request->max_ids,
              GA_ERR_ARG, "scheduler: a prompt of %d tokens, %d in all, %d at most; must be at least 1 and rise",
              request->n_prompt, request->n_ids, request->max_ids);
-  GA_REQUIRE(kv_pages_fits(s->pages, request->max_ids), GA_ERR_SHAPE,
-             "scheduler: a request of up to %d tokens; the KV cache has %d pages, %d of them of windows",
-             request->max_ids, kv_pages_counts(s->pages, KV_FULL).total + kv_pages_counts(s->pages, KV_WINDOW).total,
-             kv_pages_counts(s->pages, KV_WINDOW).total);
+  if (!layer_memory_fits(s->memory, request->max_ids)) {
+    char all[256];
+    layer_memory_describe(s->memory, all, sizeof all);
+    return ga_fail(GA_ERR_SHAPE, "scheduler: a request of up to %d tokens; layer memory has %s", request->max_ids, all);
+  }
   memset(&request->kv, 0, sizeof request->kv);
   request->n_computed = request->n_preempted = request->n_ids_resumed = request->n_found = request->n_planned = 0;
   request->n_reached = request->n_under_way = request->n_drawn = 0;
@@ -137,23 +138,25 @@ static void no_longer_swapped(scheduler *s, sched_request *request) {
   request->is_swapped = false;
 }
 
-static kv_parting parting_of(const scheduler *s, const sched_request *request) {
+static release_policy policy_of(const scheduler *s, const sched_request *request) {
   const double seconds = request->keep_seconds;
-  return (kv_parting){.keep_until = seconds > 0 ? s->now + seconds : 0, .drops = seconds < 0};
+  return (release_policy){.keep_until = seconds > 0 ? s->now + seconds : 0, .discard = seconds < 0};
 }
 
 static void leave_running(scheduler *s, sched_request *request) {
   stop_running(s, request);
-  const kv_parting parting = parting_of(s, request);
-  kv_pages_leave(s->pages, request->cache_key, &request->kv, request->ids, request->n_computed, &parting);
+  release_policy policy = policy_of(s, request);
+  policy.n_beyond = request->n_under_way + (s->under_way ? request->n_planned : 0);
+  layer_memory_release_as(s->memory, request->cache_key, &request->kv, request->ids, request->n_computed, &policy);
   request->n_computed = request->n_planned = request->n_under_way = request->n_drawn = 0;
 }
 
 /* One that was preempted has left its pages as if it came back. */
 static void leave_waiting(scheduler *s, sched_request *request) {
-  const kv_parting parting = parting_of(s, request);
+  const release_policy policy = policy_of(s, request);
   sched_queue_take(&s->queue, request);
-  if (request->n_preempted) kv_pages_part(s->pages, request->cache_key, request->ids, request->n_reached, &parting);
+  if (request->n_preempted)
+    layer_memory_abandon(s->memory, request->cache_key, request->ids, request->n_reached, &policy);
 }
 
 static void leave_plan(sched_plan *plan, const sched_request *request) {
@@ -177,7 +180,7 @@ void scheduler_remove(scheduler *s, sched_request *request) {
 
 static void note_time(scheduler *s, double now) {
   s->now = now;
-  kv_pages_expire(s->pages, now);
+  layer_memory_expire(s->memory, now);
   for (sched_request *request; (request = sched_queue_expired(&s->queue, now)) != NULL;) {
     scheduler_remove(s, request);
     s->expired[s->plan->n_expired++] = request;
@@ -221,24 +224,29 @@ static sched_request *choose_victim(const scheduler *s, const sched_request *for
 /* Would copying what it has computed, there and back, take less time than computing it again? */
 static bool swap_is_cheaper(const scheduler *s, const sched_request *request) {
   double copies = 0;
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    const int32_t n = request->kv.n_pages - (kind == KV_WINDOW ? request->kv.first_in_window : 0);
-    copies += n * s->costs.page[kind];
+  for (int32_t kind = 0; kind < layer_memory_n_kinds(s->memory); kind++) {
+    int32_t n, n_held = 0;
+    const int32_t *units = layer_memory_units(s->memory, &request->kv, kind, &n);
+    for (int32_t i = 0; i < n && units; i++) n_held += units[i] != MEMORY_NO_UNIT;
+    copies += n_held * s->costs.unit[kind];
   }
   return !(s->costs.token > 0) || copies < request->n_computed * s->costs.token;
 }
 
-static bool has_host_pages(const scheduler *s) {
-  return kv_pages_counts(s->pages, KV_FULL).host_total + kv_pages_counts(s->pages, KV_WINDOW).host_total > 0;
+static bool has_host_units(const scheduler *s) {
+  int32_t n = 0;
+  for (int32_t kind = 0; kind < layer_memory_n_kinds(s->memory); kind++)
+    n += layer_memory_counts(s->memory, kind).host_total;
+  return n > 0;
 }
 
 static void preempt(scheduler *s, sched_request *request) {
-  request->is_swapped = has_host_pages(s) && swap_is_cheaper(s, request);
+  request->is_swapped = has_host_units(s) && swap_is_cheaper(s, request);
   request->n_reached = request->n_computed;
   s->n_swapped += request->is_swapped;
   stop_running(s, request);
-  const kv_parting parting = {.swaps = request->is_swapped};
-  kv_pages_leave(s->pages, request->cache_key, &request->kv, request->ids, request->n_computed, &parting);
+  const release_policy policy = {.swap = request->is_swapped};
+  layer_memory_release_as(s->memory, request->cache_key, &request->kv, request->ids, request->n_computed, &policy);
   request->n_computed = request->n_planned = 0;
   request->n_preempted++;
   request->state = SCHED_WAITING;
@@ -249,7 +257,7 @@ static void preempt(scheduler *s, sched_request *request) {
 
 /* Makes room for one more token of a running request. false: it has to wait, or has been preempted itself. */
 static bool make_room(scheduler *s, sched_request *request, bool less_urgent) {
-  while (!kv_pages_has_room(s->pages, &request->kv, reached_of(request) + 1)) {
+  while (!layer_memory_has_room(s->memory, &request->kv, reached_of(request) + 1)) {
     if (s->before) {
       s->lacks_pages = true;
       return false;
@@ -264,7 +272,8 @@ static bool make_room(scheduler *s, sched_request *request, bool less_urgent) {
 
 /* Pages for the first n of the tokens that are left. */
 static ga_status plan_tokens(scheduler *s, sched_request *request, int32_t n) {
-  GA_TRY(kv_pages_extend(s->pages, &request->kv, reached_of(request) + n));
+  GA_TRY(layer_memory_extend(s->memory, &request->kv, reached_of(request) + n));
+  layer_memory_snapshot(s->memory, &request->kv, reached_of(request));
   request->n_planned = n;
   return GA_OK;
 }
@@ -300,9 +309,10 @@ static ga_status plan_prompts(scheduler *s, int32_t n_decodes, int32_t *budget) 
   for (sched_request *r = s->running.first; r && *budget > 0; r = s->cursor) {
     s->cursor = r->next;
     if (left_of(r) <= 1 || !make_room(s, r, others)) continue;
-    const int64_t room = kv_pages_room(s->pages, &r->kv) - reached_of(r);
+    const int64_t room = layer_memory_room(s->memory, &r->kv) - reached_of(r);
     const int32_t share = share_of_budget(s, r, *budget);
-    const int32_t n = (int32_t)ga_min_i64(ga_min_i64(left_of(r), share), room);
+    const int32_t most = (int32_t)ga_min_i64(ga_min_i64(left_of(r), share), room);
+    const int32_t n = layer_memory_chunk(s->memory, reached_of(r), most);
     GA_TRY(plan_tokens(s, r, n));
     *budget -= n;
     others = true;
@@ -333,23 +343,23 @@ static void list_items(scheduler *s) {
 
 /* Pages that can be had, less a few for the running ones. A running prompt that lacks any has been given all there are
  * before: none is to spare then. */
-static void pages_to_spare(const scheduler *s, int32_t spare[KV_KINDS]) {
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    const kv_pages_count count = kv_pages_counts(s->pages, (kv_kind)kind);
-    spare[kind] = count.total - count.held - (s->n_running ? count.total / SPARE_PAGES + 1 : 0);
+static void units_to_spare(const scheduler *s, int32_t spare[MEMORY_KINDS_MAX]) {
+  for (int32_t kind = 0; kind < MEMORY_KINDS_MAX; kind++) {
+    const unit_counts count = layer_memory_counts(s->memory, kind);
+    spare[kind] = count.total - count.used - (s->n_running ? count.total / SPARE_PAGES + 1 : 0);
     if (!count.total) spare[kind] = INT32_MAX; /* none is needed */
   }
 }
 
 /* Are there pages for the request, whose prefix has been matched? No: it is blocked. */
-static bool has_pages_for(scheduler *s, sched_request *request, const int32_t before[KV_KINDS]) {
-  const int64_t next_page = kv_pages_page_tokens(s->pages);
+static bool has_pages_for(scheduler *s, sched_request *request, const int32_t before[MEMORY_KINDS_MAX]) {
+  const int64_t next_page = layer_memory_page_tokens(s->memory);
   const int32_t length = (int32_t)ga_min_i64(request->n_ids + next_page, request->max_ids);
-  int32_t need[KV_KINDS], spare[KV_KINDS];
+  int32_t need[MEMORY_KINDS_MAX], spare[MEMORY_KINDS_MAX];
   bool fits = true;
-  pages_to_spare(s, spare);
-  kv_pages_need(s->pages, &request->kv, length, 1, need);
-  for (int kind = 0; kind < KV_KINDS; kind++) {
+  units_to_spare(s, spare);
+  layer_memory_need(s->memory, &request->kv, length, 1, need);
+  for (int32_t kind = 0; kind < MEMORY_KINDS_MAX; kind++) {
     const int32_t lack = need[kind] > spare[kind] ? need[kind] - spare[kind] : 0;
     s->blocked_until[kind] = lack ? before[kind] + lack : INT32_MIN;
     fits = fits && !lack;
@@ -361,13 +371,13 @@ static bool has_pages_for(scheduler *s, sched_request *request, const int32_t be
 
 /* Tokens that the request, which has all that was found, can begin with; 0: it has to wait. */
 static int32_t admissible(const scheduler *s, const sched_request *request, int32_t budget) {
-  const int64_t size = kv_pages_page_tokens(s->pages), left = request->n_ids - request->n_found;
-  int64_t room = INT32_MAX;
-  int32_t spare[KV_KINDS];
-  pages_to_spare(s, spare);
-  for (int kind = 0; kind < KV_KINDS; kind++) room = ga_min_i64(room, spare[kind]);
-  const int64_t length = s->n_running ? (room + request->kv.n_pages) * size : kv_pages_room(s->pages, &request->kv);
-  return (int32_t)ga_min_i64(ga_min_i64(left, budget), length - request->n_found);
+  const int32_t left = request->n_ids - request->n_found;
+  int32_t spare[MEMORY_KINDS_MAX];
+  units_to_spare(s, spare);
+  const int64_t length = s->n_running ? layer_memory_room_within(s->memory, &request->kv, spare)
+                                      : layer_memory_room(s->memory, &request->kv);
+  const int64_t most = ga_min_i64(ga_min_i64(left, budget), length - request->n_found);
+  return most > 0 ? layer_memory_chunk(s->memory, request->n_found, (int32_t)most) : 0;
 }
 
 /* Tokens among which it may look for a kept prefix. One that wants to see its whole prompt has seen what it had
@@ -379,21 +389,23 @@ static int32_t n_to_match(const sched_request *request) {
 
 /* Are pages still lacking of those that the blocked request needs? */
 static bool still_blocked(const scheduler *s) {
-  int32_t spare[KV_KINDS];
-  pages_to_spare(s, spare);
-  return s->n_running && (spare[KV_FULL] < s->blocked_until[KV_FULL] || spare[KV_WINDOW] < s->blocked_until[KV_WINDOW]);
+  int32_t spare[MEMORY_KINDS_MAX];
+  units_to_spare(s, spare);
+  for (int32_t kind = 0; kind < MEMORY_KINDS_MAX; kind++)
+    if (s->n_running && spare[kind] < s->blocked_until[kind]) return true;
+  return false;
 }
 
 /* Gives the request what is kept of its tokens, if there are pages for the others, too. 0: it has to wait. */
 static ga_status take_prefix(scheduler *s, sched_request *request, int32_t budget, int32_t *n) {
-  int32_t spare[KV_KINDS];
-  kv_found found;
+  int32_t spare[MEMORY_KINDS_MAX];
+  prefix_match found;
   *n = 0;
-  pages_to_spare(s, spare);
-  GA_TRY(kv_pages_reserve(s->pages, &request->kv, request->max_ids));
-  GA_TRY(kv_pages_match(s->pages, request->cache_key, request->ids, n_to_match(request), &request->kv, &found));
+  units_to_spare(s, spare);
+  GA_TRY(layer_memory_reserve(s->memory, &request->kv, request->max_ids));
+  GA_TRY(layer_memory_match(s->memory, request->cache_key, request->ids, n_to_match(request), &request->kv, &found));
   if (!has_pages_for(s, request, spare)) return GA_OK;
-  kv_pages_load(s->pages, &request->kv, &found);
+  layer_memory_load(s->memory, &request->kv, &found);
   request->n_found = found.tokens;
   *n = admissible(s, request, budget);
   return GA_OK;
@@ -407,7 +419,7 @@ static ga_status admit_one(scheduler *s, sched_request *request, int32_t budget,
   int32_t n;
   GA_TRY(take_prefix(s, request, budget, &n));
   if (n < 1) {
-    kv_pages_release(s->pages, request->cache_key, &request->kv, NULL, 0);
+    layer_memory_release(s->memory, request->cache_key, &request->kv, NULL, 0);
     return GA_OK;
   }
   request->n_computed = request->n_found;
@@ -428,7 +440,7 @@ static ga_status admit_requests(scheduler *s, int32_t budget) {
     int32_t n;
     const ga_status status = admit_one(s, request, budget, &n);
     if (status != GA_OK) {
-      kv_pages_release(s->pages, request->cache_key, &request->kv, NULL, 0);
+      layer_memory_release(s->memory, request->cache_key, &request->kv, NULL, 0);
       return status;
     }
     if (!n) break;
@@ -544,7 +556,7 @@ void scheduler_done(scheduler *s) {
     if (!s->before) r->n_planned = 0;
     r->n_under_way = r->n_drawn = 0;
     r->n_computed += plan->items[i].n;
-    kv_pages_computed(s->pages, r->cache_key, &r->kv, r->ids, r->n_computed);
+    layer_memory_computed(s->memory, r->cache_key, &r->kv, r->ids, r->n_computed);
   }
   s->under_way = s->before != NULL;
   s->before = NULL;

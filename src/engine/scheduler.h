@@ -12,7 +12,7 @@
 #ifndef GA_ENGINE_SCHEDULER_H
 #define GA_ENGINE_SCHEDULER_H
 
-#include "engine/kv_pages.h"
+#include "engine/layer_memory.h"
 
 typedef enum sched_state { SCHED_NONE, SCHED_WAITING, SCHED_RUNNING } sched_state;
 
@@ -25,7 +25,7 @@ typedef struct sched_request {
   int32_t max_ids;       /* n_ids never exceeds it */
   int32_t priority;      /* the lowest first */
   uint64_t tenant;       /* equal shares */
-  uint64_t cache_key;    /* kv_pages_match */
+  uint64_t cache_key;    /* layer_memory_match */
   bool use_prefix;       /* look for a kept prefix */
   double arrival;        /* seconds */
   double keep_seconds;   /* its pages are kept so long after its end; 0 = as any, below 0: they become free */
@@ -33,7 +33,7 @@ typedef struct sched_request {
   void *user;
   /* The scheduler's. */
   sched_state state;
-  kv_sequence kv;
+  sequence_memory kv;
   int32_t n_computed;  /* ids [0, n_computed) have been evaluated */
   int32_t n_cached;    /* of the prompt, found kept when it first ran; -1 before */
   int32_t n_preempted; /* how often */
@@ -77,12 +77,12 @@ typedef struct scheduler scheduler;
 
 /* What it takes a preempted request to go on, in seconds; 0: not known. */
 typedef struct sched_costs {
-  double token;          /* to evaluate a token again */
-  double page[KV_KINDS]; /* to copy a page to host memory and back */
+  double token;                  /* to evaluate a token again */
+  double unit[MEMORY_KINDS_MAX]; /* to copy a unit to host memory and back */
 } sched_costs;
 
-/* pages stay the caller's and outlive it. The caller makes kv_pages_copies before each step. */
-GA_NODISCARD ga_status scheduler_create(const sched_options *options, kv_pages *pages, scheduler **out);
+/* memory stays the caller's and outlive it. The caller makes layer_memory_copies before each step. */
+GA_NODISCARD ga_status scheduler_create(const sched_options *options, layer_memory *memory, scheduler **out);
 void scheduler_destroy(scheduler *s); /* NULL is fine; all requests have been removed */
 
 /* From the next plan on; 1 to step_tokens. */

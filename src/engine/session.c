@@ -10,28 +10,44 @@
  * on by one from POSITION on: */
 enum { STEP_ID, STEP_POSITION, STEP_KV_LEN = 3, STEP_MOVING = 3 };
 
+/* Snapshots of a session's states, spread over its tokens. */
+#define STATE_SNAPSHOTS 8
+
 /* --- making and freeing --- */
 
-static ga_status create_kv(ga_session *s, ga_dtype dtype) {
-  const ga_hparams *p = &s->model->hparams;
-  int32_t n_pages[KV_KINDS] = {0};
+/* Units of a session: all pages of its context; of states its own and some snapshots. */
+static ga_status create_memory(ga_session *s, ga_dtype dtype) {
+  layer_memory_options o = {.page_tokens = GA_KV_PAGE};
+  memory_kinds kinds;
+  GA_TRY(memory_kinds_of(&s->model->hparams, dtype, &kinds));
   s->n_pages = (int32_t)ga_div_up(s->context, GA_KV_PAGE);
-  for (int32_t il = 0; il < p->n_layers; il++) n_pages[kv_kind_of_layer(p, il)] = s->n_pages;
-  return kv_cache_create(s->model, dtype, n_pages, &s->kv);
+  o.n_kinds = kinds.n;
+  for (int32_t kind = 0; kind < kinds.n; kind++) {
+    o.kinds[kind] = kinds.kind[kind];
+    o.n_units[kind] = kinds.kind[kind].unit_tokens ? s->n_pages : 1 + STATE_SNAPSHOTS;
+  }
+  GA_TRY(layer_memory_create(&o, &s->memory));
+  GA_TRY(layer_memory_extend(s->memory, &s->sequence, s->context));
+  return kv_cache_create(s->model, dtype, o.n_units, &s->kv);
 }
 
 static ga_status create_inputs(const ga_session *s, ga_ctx *ctx, session_inputs *in) {
+  const int32_t n_kinds = layer_memory_n_kinds(s->memory);
   in->table = 0;
-  in->step = (size_t)s->n_pages;
+  in->step = (size_t)n_kinds * (size_t)s->n_pages;
   in->sequence = in->step + 3 * (size_t)s->batch + 3;
   void *p;
   GA_TRY(ga_host_alloc(ctx, in->sequence * sizeof(int32_t), &p));
   in->host = p;
-  for (int32_t i = 0; i < s->n_pages; i++) in->host[in->table + (size_t)i] = i; /* one sequence: page i is its i-th */
+  memset(in->host, 0, in->step * sizeof(int32_t));
+  for (int32_t kind = 0; kind < n_kinds; kind++) {
+    int32_t n;
+    const int32_t *units = layer_memory_units(s->memory, &s->sequence, kind, &n);
+    memcpy(in->host + in->table + (size_t)kind * (size_t)s->n_pages, units, (size_t)n * sizeof *units);
+  }
   GA_TRY(ga_buffer_alloc(ctx, (in->sequence + (size_t)s->context + 1) * sizeof(int32_t), &p));
   in->device = p;
-  return ga_copy_to_device(ctx, in->device + in->table, in->host + in->table, (size_t)s->n_pages * sizeof(int32_t),
-                           NULL);
+  return ga_copy_to_device(ctx, in->device + in->table, in->host + in->table, in->step * sizeof(int32_t), NULL);
 }
 
 static ga_status create_stage(ga_session *s, const ga_placement *placement, const ga_session_sizes *sizes,
@@ -55,7 +71,7 @@ static ga_status create(ga_session *s, const ga_session_options *options) {
   s->device_length = -1;
   GA_TRY(ga_mem_zalloc((size_t)s->context, sizeof(int32_t), "session", &p));
   s->tokens = p;
-  GA_TRY(create_kv(s, sizes.kv_dtype));
+  GA_TRY(create_memory(s, sizes.kv_dtype));
   for (int32_t i = 0; i < s->model->n_placements; i++) {
     const ga_placement *placement = &s->model->placements[i];
     const ga_status status = create_stage(s, placement, &sizes, &s->stages[i]);
@@ -107,6 +123,8 @@ void ga_session_destroy(ga_session *s) {
     ga_host_free(s->model->placements[i].ctx, stage->inputs.host);
   }
   kv_cache_destroy(&s->kv);
+  if (s->memory) layer_memory_release(s->memory, 0, &s->sequence, NULL, 0);
+  layer_memory_destroy(s->memory);
   ga_mem_free(s->tokens);
   ga_mem_free(s);
 }
@@ -133,7 +151,6 @@ static void all_read(ga_session *s) {
 /* Of one token the addresses are always the same: recorded steps read them. */
 static void point_at_inputs(const ga_session *s, session_stage *stage, int32_t at, int32_t n) {
   const int32_t *step = stage->inputs.device + stage->inputs.step;
-  const ga_step_pages pages = {.slots = step + 2 * (size_t)n, .page_table = stage->inputs.device + stage->inputs.table};
   stage->step = (ga_step){.n_tokens = n,
                           .n_seqs = 1,
                           .n_decode = n == 1,
@@ -141,11 +158,14 @@ static void point_at_inputs(const ga_session *s, session_stage *stage, int32_t a
                           .max_kv = at + n,
                           .ids = step,
                           .positions = step + n,
-                          .pages = {pages, pages}, /* one sequence, which has all pages of both kinds */
                           .kv_len = step + 3 * (size_t)n,
                           .q_start = step + 3 * (size_t)n + 1,
                           .q_start_prompts = step + 3 * (size_t)n + 1, /* where there is no sequence of one token */
                           .page_stride = s->n_pages};
+  for (int32_t kind = 0; kind < layer_memory_n_kinds(s->memory); kind++) /* page i is the i-th of each kind */
+    stage->step.pages[kind] =
+        (ga_step_pages){.slots = step + 2 * (size_t)n,
+                        .page_table = stage->inputs.device + stage->inputs.table + (size_t)kind * (size_t)s->n_pages};
   stage->exec.step = &stage->step;
 }
 
@@ -243,6 +263,45 @@ static ga_status run_stage(ga_session *s, int32_t i) {
   return step->n_tokens == 1 && step->n_out == 1 ? run_decode(stage, &no_sample) : exec_run(&stage->exec);
 }
 
+/* Before the step that begins at `at`: states take a snapshot if they are due, and pending copies are enqueued. */
+static ga_status prepare_memory(ga_session *s, int32_t at) {
+  int32_t n;
+  layer_memory_snapshot(s->memory, &s->sequence, at);
+  const unit_copy *copies = layer_memory_copies(s->memory, &n);
+  for (int32_t i = 0; i < n; i++) GA_TRY(kv_cache_copy_unit(&s->kv, copies[i].kind, copies[i].from, copies[i].to));
+  layer_memory_copied(s->memory);
+  return GA_OK;
+}
+
+/* One chunk at position `at` of the session, row `base` of the call. */
+static ga_status run_chunk(ga_session *s, const int32_t *ids, int32_t at, int32_t n, int32_t base, int32_t wanted,
+                           const session_out *out, float *host) {
+  const int32_t first = (int32_t)ga_min_i64(n, ga_max_i64(0, wanted - base));
+  GA_TRY(prepare_memory(s, at));
+  s->n_evaluated = at + n;
+  for (int32_t i = 0; i < s->model->n_placements; i++) {
+    ga_step *step = &s->stages[i].step;
+    GA_TRY(upload_inputs(s, &s->stages[i], ids, at, n));
+    step->out_begin = first;
+    step->n_out = (int32_t)ga_min_i64(n - first, session_last(s)->exec.max_out);
+    GA_TRY(run_stage(s, i));
+  }
+  return out->into || out->row ? deliver_rows(s, first, base, wanted, out, host) : GA_OK;
+}
+
+/* Evaluates tokens again that layer memory could not keep when the session went back to its length. */
+static ga_status restore_length(ga_session *s) {
+  const session_out none = {0};
+  if (s->n_evaluated <= s->length) return GA_OK;
+  s->n_evaluated = layer_memory_rewind(s->memory, 0, &s->sequence, s->tokens, s->n_evaluated, s->length);
+  while (s->n_evaluated < s->length) {
+    const int32_t at = s->n_evaluated, left = s->length - at;
+    const int32_t n = layer_memory_chunk(s->memory, at, (int32_t)ga_min_i64(s->batch, left));
+    GA_TRY(run_chunk(s, s->tokens + at, at, n, 0, n, &none, NULL));
+  }
+  return GA_OK;
+}
+
 /* Tells the device of the token to come and of the `window` tokens that penalties see, it included, unless the last
  * step has left all that there. */
 static ga_status set_next_token(ga_session *s, int32_t id, int32_t window) {
@@ -276,8 +335,11 @@ ga_status session_step(ga_session *s, int32_t id, const session_sample *sample) 
     own.io.sequence = stage->inputs.device + stage->inputs.sequence;
     own.io.n_sequence = step + STEP_KV_LEN;
   }
+  GA_TRY(restore_length(s));
+  GA_TRY(prepare_memory(s, s->length));
   GA_TRY(set_next_token(s, id, (int32_t)own.io.plain.n_history));
   stage->step.n_out = 1;
+  s->n_evaluated = s->length + 1;
   s->device_length = -1;
   GA_TRY(run_decode(stage, &own));
   s->tokens[s->length++] = id;
@@ -293,20 +355,6 @@ ga_status session_sampled(ga_session *s, int32_t *id) {
   return GA_OK;
 }
 
-/* One chunk at position `at` of the session, row `base` of the call. */
-static ga_status run_chunk(ga_session *s, const int32_t *ids, int32_t at, int32_t n, int32_t base, int32_t wanted,
-                           const session_out *out, float *host) {
-  const int32_t first = (int32_t)ga_min_i64(n, ga_max_i64(0, wanted - base));
-  for (int32_t i = 0; i < s->model->n_placements; i++) {
-    ga_step *step = &s->stages[i].step;
-    GA_TRY(upload_inputs(s, &s->stages[i], ids, at, n));
-    step->out_begin = first;
-    step->n_out = (int32_t)ga_min_i64(n - first, session_last(s)->exec.max_out);
-    GA_TRY(run_stage(s, i));
-  }
-  return out->into || out->row ? deliver_rows(s, first, base, wanted, out, host) : GA_OK;
-}
-
 static ga_status check_ids(const ga_session *s, const int32_t *ids, int32_t n) {
   GA_REQUIRE(s && ids && n >= 1, GA_ERR_ARG, "eval: session or ids is null, or n is %d; must be at least 1", n);
   GA_REQUIRE(n <= s->context - s->length, GA_ERR_SHAPE, "context is full: %d tokens held, %d more do not fit in %d",
@@ -319,8 +367,10 @@ static ga_status check_ids(const ga_session *s, const int32_t *ids, int32_t n) {
 
 static ga_status append_tokens(ga_session *s, const int32_t *ids, int32_t n, const session_out *out, float *host,
                                ga_progress_fn progress, void *user) {
+  GA_TRY(restore_length(s));
   for (int32_t done = 0; done < n;) {
-    const int32_t chunk = (int32_t)ga_min_i64(s->batch, n - done);
+    const int32_t most = (int32_t)ga_min_i64(s->batch, n - done);
+    const int32_t chunk = layer_memory_chunk(s->memory, s->length + done, most);
     GA_TRY(run_chunk(s, ids + done, s->length + done, chunk, done, n - out->n_rows, out, host));
     done += chunk;
     GA_REQUIRE(!progress || !progress(user, (uint64_t)done, (uint64_t)n), GA_ERR_CANCELLED,

@@ -1,13 +1,14 @@
-/* Inside of a session: one sequence, its pages, and the buffers of its steps. */
+/* Inside of a session: one sequence, its layer memory, and the buffers of its steps. */
 #ifndef GA_ENGINE_SESSION_H
 #define GA_ENGINE_SESSION_H
 
+#include "engine/layer_memory.h"
 #include "model/exec.h"
 
-/* Integer inputs of a step, in one device buffer: the page table, written once, then what each step writes. */
+/* Integer inputs of a step, in one device buffer: units of each kind, written once, then what each step writes. */
 typedef struct session_inputs {
   int32_t *device, *host; /* host: page-locked where the device is a GPU */
-  size_t table, step;     /* offsets in int32 */
+  size_t table, step;     /* offsets in int32; table: [n_kinds, n_pages] */
   size_t sequence;        /* [context + 1], on the device alone: tokens for penalties of steps that draw */
   bool unread;            /* the device may not have read host yet */
 } session_inputs;
@@ -38,8 +39,11 @@ struct ga_session {
   ga_model *model;
   session_stage stages[GA_MODEL_MAX_PLACEMENTS]; /* model->n_placements of them */
   ga_kv_cache kv;                                /* each layer's on the device that has the layer */
+  layer_memory *memory;
+  sequence_memory sequence; /* has all pages of the context from the beginning */
   int32_t context, batch, n_pages;
-  int32_t length;        /* tokens in the cache */
+  int32_t length;        /* tokens that the session holds */
+  int32_t n_evaluated;   /* tokens that steps have evaluated: more than length after going back */
   int32_t *tokens;       /* [context] the ids of those, for penalties */
   int32_t window;        /* tokens of the sequence on the device that are right, up to that place */
   int32_t device_length; /* length that the device's place is of, -1: none; then it holds the token that was drawn */

@@ -11,8 +11,9 @@
 
 /* Offsets in int32 of a step's inputs. */
 typedef struct step_layout {
-  int64_t ids, positions, slots[KV_KINDS], q_start, q_start_prompts, kv_len, out_rows, table[KV_KINDS], total;
-  int64_t stride; /* of tables */
+  int64_t ids, positions, slots[MEMORY_KINDS_MAX], q_start, q_start_prompts, kv_len, out_rows, total;
+  int64_t table[MEMORY_KINDS_MAX], columns[MEMORY_KINDS_MAX]; /* [seqs, columns] */
+  int64_t stride;                                             /* columns of tables of pages */
   step_samples samples;
 } step_layout;
 
@@ -21,6 +22,7 @@ enum { ROW_WORDS = sizeof(ga_sample_row) / sizeof(int32_t), RNG_WORDS = 4 * size
 static step_layout inputs_layout(const ga_engine *e, int64_t tokens, int64_t seqs, int64_t rows, int64_t samples,
                                  int64_t stride) {
   const int64_t most = e->options.max_sequences;
+  const int32_t n_kinds = layer_memory_n_kinds(e->memory);
   step_layout l = {.stride = stride, .samples.n = (int32_t)samples};
   int64_t at = 0;
 #define TAKE(field, n) (l.field = at, at += (n))
@@ -30,11 +32,14 @@ static step_layout inputs_layout(const ga_engine *e, int64_t tokens, int64_t seq
   TAKE(samples.rng, samples * RNG_WORDS);
   TAKE(ids, tokens);
   TAKE(positions, tokens);
-  for (int kind = 0; kind < KV_KINDS; kind++) TAKE(slots[kind], tokens);
+  for (int32_t kind = 0; kind < n_kinds; kind++) TAKE(slots[kind], tokens);
   TAKE(q_start, seqs + 1);
   TAKE(q_start_prompts, seqs + 1);
   TAKE(kv_len, seqs);
-  for (int kind = 0; kind < KV_KINDS; kind++) TAKE(table[kind], seqs * stride);
+  for (int32_t kind = 0; kind < n_kinds; kind++) {
+    l.columns[kind] = layer_memory_kind(e->memory, kind)->unit_tokens ? stride : 1;
+    TAKE(table[kind], seqs * l.columns[kind]);
+  }
   TAKE(out_rows, rows); /* last: steps that are recorded have none */
 #undef TAKE
   l.total = at;
@@ -61,26 +66,26 @@ static int32_t max_q_class(int32_t n) {
   return c;
 }
 
-static void put_item_tokens(const sched_item *item, int32_t *h, const step_layout *l, int64_t at) {
+static void put_item_tokens(const ga_engine *e, const sched_item *item, int32_t *h, const step_layout *l, int64_t at) {
   const sched_request *r = item->request;
   for (int32_t i = 0; i < item->n; i++) {
     const int32_t position = item->first + i;
     h[l->ids + at + i] = position < r->n_ids ? r->ids[position] : 0; /* ahead: the device knows it */
     h[l->positions + at + i] = position;
-    for (int kind = 0; kind < KV_KINDS; kind++) {
-      const int32_t *table = r->kv.table[kind];
-      h[l->slots[kind] + at + i] = table ? table[position / GA_KV_PAGE] * GA_KV_PAGE + position % GA_KV_PAGE : -1;
+    for (int32_t kind = 0; kind < layer_memory_n_kinds(e->memory); kind++) {
+      const int32_t *pages = r->kv.units[kind];
+      h[l->slots[kind] + at + i] = pages ? pages[position / GA_KV_PAGE] * GA_KV_PAGE + position % GA_KV_PAGE : -1;
     }
   }
 }
 
-/* Pages that no query sees are page 0: attention takes them for masked keys, but they must be pages. */
-static void put_item_tables(const sched_item *item, int32_t *h, const step_layout *l, int64_t sequence) {
-  const kv_sequence *kv = &item->request->kv;
-  for (int kind = 0; kind < KV_KINDS; kind++) {
-    int32_t *row = h + l->table[kind] + sequence * l->stride;
-    for (int64_t i = 0; i < l->stride; i++)
-      row[i] = kv->table[kind] && i < kv->n_pages && kv->table[kind][i] >= 0 ? kv->table[kind][i] : 0;
+/* Units that no query reads are unit 0: attention takes them for masked keys, but they must be pages. */
+static void put_item_tables(const ga_engine *e, const sched_item *item, int32_t *h, const step_layout *l,
+                            int64_t sequence) {
+  for (int32_t kind = 0; kind < layer_memory_n_kinds(e->memory); kind++) {
+    int32_t n, *row = h + l->table[kind] + sequence * l->columns[kind];
+    const int32_t *units = layer_memory_units(e->memory, &item->request->kv, kind, &n);
+    for (int64_t i = 0; i < l->columns[kind]; i++) row[i] = i < n && units[i] >= 0 ? units[i] : 0;
   }
 }
 
@@ -104,20 +109,21 @@ static ga_step batch_step(const ga_engine *e, const step_shape *s, const step_la
                   .q_start_prompts = d + l->q_start_prompts,
                   .kv_len = d + l->kv_len,
                   .page_stride = l->stride};
-  for (int kind = 0; kind < KV_KINDS; kind++)
+  for (int32_t kind = 0; kind < layer_memory_n_kinds(e->memory); kind++)
     step.pages[kind] = (ga_step_pages){.slots = d + l->slots[kind], .page_table = d + l->table[kind]};
   return step;
 }
 
 /* Sequences of no request, of one token at no slot, so that a step has as many as its class. */
-static void pad_inputs(int32_t *h, const step_layout *l, int32_t first, int32_t end) {
+static void pad_inputs(const ga_engine *e, int32_t *h, const step_layout *l, int32_t first, int32_t end) {
   for (int32_t i = first; i < end; i++) {
     h[l->ids + i] = h[l->positions + i] = 0;
     h[l->q_start + i] = i;
     h[l->kv_len + i] = 1;
-    for (int kind = 0; kind < KV_KINDS; kind++) {
+    for (int32_t kind = 0; kind < layer_memory_n_kinds(e->memory); kind++) {
       h[l->slots[kind] + i] = -1;
-      memset(h + l->table[kind] + i * l->stride, 0, (size_t)l->stride * sizeof *h);
+      const int32_t unit = layer_memory_kind(e->memory, kind)->unit_tokens ? 0 : -1;
+      for (int64_t c = 0; c < l->columns[kind]; c++) h[l->table[kind] + i * l->columns[kind] + c] = unit;
     }
   }
 }
@@ -234,18 +240,19 @@ static step_shape shape_of_step(const ga_engine *e, const engine_step *step) {
   return s;
 }
 
-static void put_step_inputs(const engine_step *step, const step_shape *s, const step_layout *l, int32_t *h) {
+static void put_step_inputs(const ga_engine *e, const engine_step *step, const step_shape *s, const step_layout *l,
+                            int32_t *h) {
   const sched_item *items = step->plan->items;
   const int32_t n = step->plan->n_items;
   int64_t at = 0;
   for (int32_t i = 0; i < n; i++) {
-    put_item_tokens(&items[i], h, l, at);
-    put_item_tables(&items[i], h, l, i);
+    put_item_tokens(e, &items[i], h, l, at);
+    put_item_tables(e, &items[i], h, l, i);
     h[l->q_start + i] = (int32_t)at;
     h[l->kv_len + i] = items[i].first + items[i].n;
     at += items[i].n;
   }
-  if (s->is_decode) pad_inputs(h, l, n, s->n_seqs);
+  if (s->is_decode) pad_inputs(e, h, l, n, s->n_seqs);
   h[l->q_start + s->n_seqs] = s->n_tokens;
   for (int32_t i = s->n_decode; i <= s->n_seqs; i++)
     h[l->q_start_prompts + i - s->n_decode] = h[l->q_start + i] - s->n_decode;
@@ -287,7 +294,7 @@ static ga_status send_step_inputs(ga_engine *e, engine_step *step, step_shape *s
              (long long)e->inputs.room);
   step->samples = l->samples;
   step->used = l->total;
-  put_step_inputs(step, s, l, e->inputs.host[step->place]);
+  put_step_inputs(e, step, s, l, e->inputs.host[step->place]);
   if (s->n_samples) GA_TRY(device_rows_put(e, step));
   const int64_t begin = l->samples.rows; /* behind what the device tells the host */
   GA_TRY(ga_copy_to_device_later(e->ctx, e->inputs.device + begin, e->inputs.host[step->place] + begin,
@@ -302,16 +309,16 @@ static ga_status send_step_inputs(ga_engine *e, engine_step *step, step_shape *s
 /* Pages that change places for the next step. A copy that fails leaves pages that nobody can trust: the engine ends. */
 static ga_status move_pages(ga_engine *e) {
   int32_t n;
-  const kv_copy *copies = kv_pages_copies(e->pages, &n);
-  const ga_status status = kv_host_copy(&e->host, copies, n);
-  if (status != GA_OK) return ga_fail_in(GA_ERR_DEVICE, "%d copies of kv pages", n);
+  const unit_copy *copies = layer_memory_copies(e->memory, &n);
+  const ga_status status = memory_host_copy(&e->host, copies, n);
+  if (status != GA_OK) return ga_fail_in(GA_ERR_DEVICE, "%d copies of units of layer memory", n);
   uint64_t out = 0, in = 0;
   for (int32_t i = 0; i < n; i++) {
-    const uint64_t bytes = e->host.page_bytes[copies[i].kind];
-    out += copies[i].way == KV_TO_HOST ? bytes : 0;
-    in += copies[i].way == KV_FROM_HOST ? bytes : 0;
+    const uint64_t bytes = memory_host_unit_bytes(&e->host, copies[i].kind);
+    out += copies[i].way == UNIT_TO_HOST ? bytes : 0;
+    in += copies[i].way == UNIT_FROM_HOST ? bytes : 0;
   }
-  kv_pages_copied(e->pages);
+  layer_memory_copied(e->memory);
   if (!out && !in) return GA_OK;
   (void)pthread_mutex_lock(&e->lock);
   e->stats.swapped_out_bytes += out;
@@ -392,10 +399,12 @@ static ga_status enqueue_ahead(ga_engine *e) {
   return GA_OK;
 }
 
-/* A step that cannot be enqueued ahead is tried again by itself, and tells then. */
+/* A step that cannot be enqueued ahead is tried again by itself, and fails then. With states it may have been enqueued
+ * in part, and cannot be repeated. */
 static ga_status try_ahead(ga_engine *e) {
   const ga_status status = enqueue_ahead(e);
   if (status == GA_OK || status == GA_ERR_DEVICE) return status;
+  if (!layer_memory_can_repeat(e->memory)) return ga_fail_in(GA_ERR_DEVICE, "a step of layers with states");
   scheduler_drop_ahead(e->scheduler);
   step_gaps_pause(&e->gaps);
   return ga_stream_sync(e->ctx, NULL); /* what has been enqueued reads its place of the inputs */

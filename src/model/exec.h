@@ -8,10 +8,10 @@
 #include "model/pass/fuse.h"
 #include "model/pass/memory.h"
 
-/* Where layers of a kind have the sequences' keys and values. */
+/* Units of layer memory that the step's sequences have, of the kind with the same index in ga_kv_cache.kinds. */
 typedef struct ga_step_pages {
-  const int32_t *slots;      /* [T] where K and V go; -1 = nowhere */
-  const int32_t *page_table; /* [n_seqs, page_stride] */
+  const int32_t *slots;      /* pages: [T] where a token goes, unit * GA_KV_PAGE + place in the page; -1: nowhere */
+  const int32_t *page_table; /* pages: [n_seqs, page_stride]; states: [n_seqs] a unit each, -1: none */
 } ga_step_pages;
 
 /* Tokens of one step, possibly of several sequences, packed one after the other: those with one new token first. Arrays
@@ -23,7 +23,7 @@ typedef struct ga_step {
   const int32_t *ids;       /* [T] */
   const int32_t *positions; /* [T] */
   const int32_t *types;     /* [T] all 0: token types of encoders; else NULL */
-  ga_step_pages pages[KV_KINDS];
+  ga_step_pages pages[MEMORY_KINDS_MAX];
   const int32_t *q_start;         /* [n_seqs + 1] */
   const int32_t *q_start_prompts; /* [n_seqs - n_decode + 1] of the others, counted from their first token */
   const int32_t *kv_len;          /* [n_seqs] after this step */

@@ -18,9 +18,9 @@ static const float *rope_freq(const ga_exec *e, bool is_local) {
 }
 
 /* Scales follow the `codes` of heads of `dim` elements; NULL where the cache has none. */
-static float *scales_of_cache(const ga_exec *e, kv_kind kind, void *codes, int32_t dim) {
+static float *scales_of_cache(const ga_exec *e, int32_t layer, void *codes, int32_t dim) {
   if (e->kv->dtype != GA_E4M3) return NULL;
-  return (float *)(void *)((uint8_t *)codes + e->kv->n_slots[kind] * e->model->hparams.n_kv_heads * dim);
+  return (float *)(void *)((uint8_t *)codes + kv_cache_slots(e->kv, layer) * e->model->hparams.n_kv_heads * dim);
 }
 
 static ga_status run_embed(const ga_exec *e, const launch *l) {
@@ -166,18 +166,18 @@ static ga_status run_rope(const ga_exec *e, const launch *l) {
 static ga_status run_store(const ga_exec *e, const launch *l) {
   const launch_store *s = &l->as.store;
   const ga_kv_cache *kv = e->kv;
-  const kv_kind kind = kv_kind_of_layer(&e->model->hparams, l->layer);
+  const int32_t layer = l->layer;
   const ga_kv_store_fused_desc d =
-      describe_store(e->model, e->running->program, s, kv->dtype, e->step->n_tokens, kv->n_slots[kind]);
+      describe_store(e->model, e->running->program, s, kv->dtype, e->step->n_tokens, kv_cache_slots(kv, layer));
   ga_kv_store_fused_io io = {.plain = {.k = exec_rows(e, s->k),
                                        .v = exec_rows(e, s->v),
-                                       .slot = e->step->pages[kind].slots,
-                                       .k_cache = kv->k[l->layer],
-                                       .v_cache = kv->v[l->layer]},
+                                       .slot = e->step->pages[kv->kinds.of_layer[layer]].slots,
+                                       .k_cache = kv_cache_tensor(kv, layer, MEMORY_KEYS),
+                                       .v_cache = kv_cache_tensor(kv, layer, MEMORY_VALUES)},
                              .q_norm = vector_at(e, s->q_norm),
                              .k_norm = vector_at(e, s->k_norm)};
-  io.plain.k_scale = scales_of_cache(e, kind, io.plain.k_cache, d.plain.head_dim);
-  io.plain.v_scale = scales_of_cache(e, kind, io.plain.v_cache, d.plain.v_dim);
+  io.plain.k_scale = scales_of_cache(e, layer, io.plain.k_cache, d.plain.head_dim);
+  io.plain.v_scale = scales_of_cache(e, layer, io.plain.v_cache, d.plain.v_dim);
   if (s->rotates) {
     GA_TRY(copy_unless_same(e, s->q, s->q_rotated, e->step->n_tokens));
     io.q = exec_rows(e, s->q_rotated);
@@ -248,24 +248,25 @@ static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_
   const int32_t first = part->first, n = part->n, max_q = part->max_q;
   const ga_hparams *p = &e->model->hparams;
   const ga_step *step = e->step;
-  const kv_kind kind = kv_kind_of_layer(p, l->layer);
-  ga_attn_desc d = exec_attn_desc(p, n, max_q, step->max_kv, e->kv->dtype);
+  const ga_kv_cache *kv = e->kv;
+  void *keys = kv_cache_tensor(kv, l->layer, MEMORY_KEYS), *values = kv_cache_tensor(kv, l->layer, MEMORY_VALUES);
+  ga_attn_desc d = exec_attn_desc(p, n, max_q, step->max_kv, kv->dtype);
   d.window = node->window;
   d.scale = node->scale;
   if (e->running->program->is_invariant) d.flags |= GA_ATTN_INVARIANT;
   ga_attn_io io = {.q = exec_rows(e, node->q) + part->token * exec_stride(e, node->q),
-                   .k = e->kv->k[l->layer],
-                   .v = e->kv->v[l->layer],
+                   .k = keys,
+                   .v = values,
                    .o = exec_rows(e, o) + part->token * exec_stride(e, o),
                    .q_start = part->q_start,
                    .kv_len = step->kv_len + first,
-                   .page_table = step->pages[kind].page_table + first * step->page_stride,
+                   .page_table = step->pages[kv->kinds.of_layer[l->layer]].page_table + first * step->page_stride,
                    .q_tokens = part->n_tokens,
                    .page_table_stride = step->page_stride};
   io.q_stride = (ga_attn_strides){.token = exec_stride(e, node->q), .head = p->head_dim};
-  io.k_scale = io.v_scale = (ga_attn_scale){.batch = GA_KV_PAGE, .head = e->kv->n_slots[kind], .block = 1};
-  io.k_scale.data = scales_of_cache(e, kind, e->kv->k[l->layer], p->head_dim);
-  io.v_scale.data = scales_of_cache(e, kind, e->kv->v[l->layer], p->v_dim);
+  io.k_scale = io.v_scale = (ga_attn_scale){.batch = GA_KV_PAGE, .head = kv_cache_slots(kv, l->layer), .block = 1};
+  io.k_scale.data = scales_of_cache(e, l->layer, keys, p->head_dim);
+  io.v_scale.data = scales_of_cache(e, l->layer, values, p->v_dim);
   return ga_attn(e->ctx, &d, &io, NULL);
 }
 

@@ -1,35 +1,44 @@
-/* Memory of a KV cache: pages of keys and values, for each layer on the device that has it.
+/* Device side of layer memory: the tensors that layers keep between steps, each on the device that has the layer.
  *
- * Layers are of two kinds, each with tables and a number of pages of its own. Which page holds what is the business
- * of src/engine/kv_pages.h. */
+ * Which unit holds what is bookkeeping of src/engine/layer_memory.h. */
 #ifndef GA_MODEL_KV_CACHE_H
 #define GA_MODEL_KV_CACHE_H
 
-#include "model/kv_kind.h"
-#include "model/model.h"
+#include "model/memory_kind.h"
 
-#define GA_KV_PAGE 64 /* tokens */
-
-/* [pages, GA_KV_PAGE, Hkv, D] each; in e4m3 with scales [Hkv, n_slots] behind. */
 typedef struct ga_kv_cache {
   const ga_model *model;
-  void **k, **v; /* [n_layers] device memory */
+  memory_kinds kinds;
   ga_dtype dtype;
-  int64_t n_slots[KV_KINDS]; /* pages * GA_KV_PAGE */
+  int64_t n_units[MEMORY_KINDS_MAX];
+  void **tensors; /* [n_layers, MEMORY_TENSORS_MAX] device memory; NULL where a layer has fewer */
 } ga_kv_cache;
 
-static inline kv_kind kv_kind_of_layer(const ga_hparams *p, int32_t layer) {
-  return p->window && p->is_local[layer] ? KV_WINDOW : KV_FULL;
-}
-
-/* n_pages: of each kind, 0 where the model has no such layer. Release with kv_cache_destroy, also after a failure. */
-GA_NODISCARD ga_status kv_cache_create(const ga_model *model, ga_dtype dtype, const int32_t n_pages[KV_KINDS],
+/* n_units: by the kinds of memory_kinds_of. Release with kv_cache_destroy, also after a failure. */
+GA_NODISCARD ga_status kv_cache_create(const ga_model *model, ga_dtype dtype, const int32_t n_units[MEMORY_KINDS_MAX],
                                        ga_kv_cache *out);
 void kv_cache_destroy(ga_kv_cache *cache); /* all zeros is fine */
 uint64_t kv_cache_bytes(const ga_kv_cache *cache);
-/* Bytes of one page in all layers of a kind. */
-GA_NODISCARD ga_status kv_cache_page_bytes(const ga_hparams *p, ga_dtype dtype, kv_kind kind, uint64_t *bytes);
-/* Enqueues the copy of a page in all layers of its kind. */
-GA_NODISCARD ga_status kv_cache_copy_page(const ga_kv_cache *cache, kv_kind kind, int32_t from, int32_t to);
+/* Enqueues the copy of a unit in all layers of its kind. */
+GA_NODISCARD ga_status kv_cache_copy_unit(const ga_kv_cache *cache, int32_t kind, int32_t from, int32_t to);
+
+/* One contiguous piece of unit u at tensor + memory_run_at(span, u, run). */
+typedef struct memory_run {
+  ga_ctx *ctx;
+  uint8_t *tensor;
+  const memory_span *span;
+  int64_t run;
+} memory_run;
+typedef ga_status (*memory_run_fn)(void *user, const memory_run *run);
+/* Calls fn for each piece of the kind's units: by layer, tensor, span, run. Their bytes sum up to unit_bytes. */
+GA_NODISCARD ga_status kv_cache_each_run(const ga_kv_cache *cache, int32_t kind, memory_run_fn fn, void *user);
+
+static inline void *kv_cache_tensor(const ga_kv_cache *cache, int32_t layer, int32_t tensor) {
+  return cache->tensors[(int64_t)layer * MEMORY_TENSORS_MAX + tensor];
+}
+/* Tokens that the pages of the layer's kind hold. */
+static inline int64_t kv_cache_slots(const ga_kv_cache *cache, int32_t layer) {
+  return cache->n_units[cache->kinds.of_layer[layer]] * GA_KV_PAGE;
+}
 
 #endif
