@@ -1,7 +1,7 @@
 /* Ranks as processes of one host. A sender copies a message into its arena of the shared memory and hangs it behind its
  * last one to that rank; the receiver copies it out, in the same order, into memory that it has posted. A rank that
  * waits takes all messages that it has posted receives for, so that nobody waits in a circle. */
-#include "dist/comm_processes.h"
+#include "comm/comm_processes.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "dist/all_reduce.h"
+#include "comm/all_reduce.h"
 
 #define CYCLES_A_SECOND 2e9         /* no GPU so far is faster; a slower one waits longer */
 #define NONE_WORD_32    0x80000000u /* all_reduce.h in src/cuda/kern/dist */

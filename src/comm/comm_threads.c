@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/sized.h"
-#include "dist/comm.h"
+#include "comm/comm.h"
 
 #define MOST_RANKS 4096
 

@@ -3,7 +3,7 @@
 
 #include "base/half.h"
 #include "base/status.h"
-#include "dist/all_reduce.h"
+#include "comm/all_reduce.h"
 
 static float get_number(const ga_all_reduce *r, const void *p, int64_t i) {
   if (r->desc.dtype == GA_F32) return ((const float *)p)[i];

@@ -1,5 +1,5 @@
 /* ga/all_reduce.h: descriptions and arguments are checked here, for GPUs and CPUs alike. */
-#include "dist/all_reduce.h"
+#include "comm/all_reduce.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* Communicators, whatever carries their messages. */
-#include "dist/comm.h"
+#include "comm/comm.h"
 
 #include "base/status.h"
 

@@ -1,10 +1,10 @@
 /* Sums over the devices of one host: what the two ways, by kernels and by messages, share. */
-#ifndef GA_DIST_ALL_REDUCE_H
-#define GA_DIST_ALL_REDUCE_H
+#ifndef GA_COMM_ALL_REDUCE_H
+#define GA_COMM_ALL_REDUCE_H
 
+#include "comm/comm.h"
 #include "core/all_reduce_args.h"
 #include "core/ctx.h"
-#include "dist/comm.h"
 #include "ga/all_reduce.h"
 
 struct ga_all_reduce {

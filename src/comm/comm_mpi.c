@@ -13,8 +13,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sized.h"
-#include "dist/comm.h"
-#include "dist/mpi_api.h"
+#include "comm/comm.h"
+#include "comm/mpi_api.h"
 
 enum { TAG_DATA = 1, TAG_MEET = 2, TAG_FAILED = 3, TAG_QUIET = 4 };
 #define MOST_MESSAGE ((size_t)1 << 30) /* bytes of one MPI message: they are counted in int */

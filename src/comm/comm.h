@@ -1,7 +1,7 @@
 /* What a transport does for the executor. Messages between two ranks are numbered by the order of their posting, apart
  * for sends and receives; message k of one side is message k of the other, whatever the order of arrival. */
-#ifndef GA_DIST_COMM_H
-#define GA_DIST_COMM_H
+#ifndef GA_COMM_COMM_H
+#define GA_COMM_COMM_H
 
 #include "ga/comm.h"
 

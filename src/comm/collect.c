@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "dist/comm.h"
+#include "comm/comm.h"
 
 /* What goes to one rank, and what comes from it. */
 typedef struct trade {
