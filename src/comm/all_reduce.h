@@ -2,7 +2,7 @@
 #ifndef GA_COMM_ALL_REDUCE_H
 #define GA_COMM_ALL_REDUCE_H
 
-#include "comm/comm.h"
+#include "core/comm.h"
 #include "core/all_reduce_args.h"
 #include "core/ctx.h"
 #include "ga/all_reduce.h"

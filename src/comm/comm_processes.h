@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "comm/comm.h"
+#include "core/comm.h"
 
 /* --- shared memory: head, ranks, links, then an arena for each rank; offsets count from its begin, 0 = none --- */
 

@@ -2,7 +2,7 @@
 #ifndef GA_COMM_COPIES_H
 #define GA_COMM_COPIES_H
 
-#include "comm/comm.h"
+#include "core/comm.h"
 #include "core/device.h"
 
 typedef enum dist_copies {

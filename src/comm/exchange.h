@@ -2,8 +2,8 @@
 #ifndef GA_COMM_EXCHANGE_H
 #define GA_COMM_EXCHANGE_H
 
-#include "comm/comm.h"
 #include "comm/copies.h"
+#include "core/comm.h"
 #include "core/ctx.h"
 #include "core/device.h"
 

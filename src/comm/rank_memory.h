@@ -2,8 +2,8 @@
 #ifndef GA_COMM_RANK_MEMORY_H
 #define GA_COMM_RANK_MEMORY_H
 
-#include "comm/comm.h"
 #include "comm/copies.h"
+#include "core/comm.h"
 #include "core/device.h"
 
 enum { DIST_WHY_HOST = 400 };

@@ -2,7 +2,7 @@
 #ifndef GA_DIST_EXEC_H
 #define GA_DIST_EXEC_H
 
-#include "comm/comm.h"
+#include "core/comm.h"
 #include "core/ctx.h"
 #include "dist/block.h"
 #include "dist/spans.h"

@@ -11,9 +11,9 @@
 #include "base/mem.h"
 #include "base/sized.h"
 #include "base/status.h"
-#include "comm/comm.h"
 #include "comm/exchange.h"
 #include "comm/rank_memory.h"
+#include "core/comm.h"
 #include "core/ctx.h"
 #include "ga/dist.h"
 

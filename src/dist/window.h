@@ -8,9 +8,9 @@
 #ifndef GA_DIST_WINDOW_H
 #define GA_DIST_WINDOW_H
 
-#include "comm/comm.h"
 #include "comm/copies.h"
 #include "comm/rank_memory.h"
+#include "core/comm.h"
 #include "core/ctx.h"
 #include "dist/block.h"
 

@@ -1,7 +1,8 @@
-/* What a transport does for the executor. Messages between two ranks are numbered by the order of their posting, apart
- * for sends and receives; message k of one side is message k of the other, whatever the order of arrival. */
-#ifndef GA_COMM_COMM_H
-#define GA_COMM_COMM_H
+/* Communicators behind one small vtable. Transports (src/comm) fill it; rows of collectives and executors use it.
+ * Messages between two ranks are numbered by the order of their posting, apart for sends and receives; message k of one
+ * side is message k of the other, whatever the order of arrival. */
+#ifndef GA_CORE_COMM_H
+#define GA_CORE_COMM_H
 
 #include "ga/comm.h"
 
@@ -26,16 +27,31 @@ typedef struct comm_vtable {
    * error; -1 = none, as its own. GA_ERR_UNSUPPORTED on all ranks, and the communicator goes on: they are on several
    * hosts. */
   ga_status (*trade_fds)(ga_comm *comm, int fd, int *fds);
+  /* --- NULL without GA_COMM_SAME_MEMORY --- */
+  /* Between begin and end this rank may read what other ranks have lent it. begin: an error when the communicator has
+   * ended. */
+  ga_status (*begin_reading)(ga_comm *comm);
+  void (*end_reading)(ga_comm *comm);
+  /* After an error: returns when no rank reads, so that memory which was lent may be freed. */
+  void (*await_readers)(ga_comm *comm);
 } comm_vtable;
 
 struct ga_comm {
   const comm_vtable *calls;
   int32_t rank, size;
   double timeout; /* seconds */
+  uint32_t reach; /* ga_comm_reaches */
 };
 
-/* comm_vtable.trade_fds of ranks that are processes of one host, over sockets that are named after the run, the user
- * and the rank. run: the same on all ranks, and of no other run. */
-GA_NODISCARD ga_status comm_trade_fds(ga_comm *comm, uint64_t run, int fd, int *fds);
+/* What goes to one rank, and what comes from it. */
+typedef struct comm_trade {
+  const void *give;
+  void *take;
+  size_t give_bytes, take_bytes;
+} comm_trade;
+
+/* Posts trades[ranks] with all other ranks and waits for them; that with the own rank is left out. tickets: memory for
+ * 2 x ranks. After an error the communicator has ended, and no message uses the memory of trades any more. */
+GA_NODISCARD ga_status ga_comm_exchange(ga_comm *comm, const comm_trade *trades, comm_ticket *tickets);
 
 #endif
