@@ -1,35 +1,33 @@
-/* Sums over the devices of one host: what the two ways, by kernels and by messages, share. */
+/* Sums over the devices of one host: the memory that GPUs map, and the norm that goes with a sum. */
 #ifndef GA_COMM_ALL_REDUCE_H
 #define GA_COMM_ALL_REDUCE_H
 
 #include "core/comm.h"
-#include "core/all_reduce_args.h"
 #include "core/ctx.h"
+#include "core/reduce_windows.h"
 #include "ga/all_reduce.h"
 
 struct ga_all_reduce {
+  ga_reduce_windows windows; /* first: rows of the table see this alone */
   ga_ctx *ctx;
   ga_comm *comm;
   ga_all_reduce_desc desc;
-  /* --- on a CPU --- */
-  float *sums; /* [max_elements] */
   /* --- on a GPU --- */
-  ga_shared windows[GA_REDUCE_RANKS]; /* slots of each rank */
-  ga_reduce_state *state;             /* device memory */
-  ga_function *sum, *norm;
-  ga_kargs_all_reduce args; /* what is the same in all calls */
-  int64_t one_shot_most;    /* units that go in one shot */
+  ga_shared slots[GA_REDUCE_RANKS]; /* of each rank */
+  ga_reduce_state *state;           /* device memory */
+  ga_function *norm;
 };
 
 static inline int64_t reduce_element_bytes(const ga_all_reduce *r) { return r->desc.dtype == GA_F32 ? 4 : 2; }
 
-GA_NODISCARD ga_status reduce_host_run(ga_all_reduce *r, const void *x, void *y, int64_t n);
-GA_NODISCARD ga_status reduce_host_norm(ga_all_reduce *r, const ga_all_reduce_norm_io *io);
+/* On a CPU: y is the sum of all ranks' x, and becomes the norm. */
+void reduce_host_norm(const ga_all_reduce *r, const ga_all_reduce_norm_io *io);
 
 /* All ranks call it. What it has made when it fails is let go by reduce_device_close. */
 GA_NODISCARD ga_status reduce_device_open(ga_all_reduce *r);
 void reduce_device_close(ga_all_reduce *r);
-GA_NODISCARD ga_status reduce_device_run(ga_all_reduce *r, const void *x, void *y, int64_t n, ga_stream *stream);
+/* The norm of so many elements is one launch with the sum; else y must have the sum first. */
+bool reduce_device_norm_sums(const ga_all_reduce *r, int64_t n);
 GA_NODISCARD ga_status reduce_device_norm(ga_all_reduce *r, const ga_all_reduce_norm_io *io, ga_stream *stream);
 GA_NODISCARD ga_status reduce_device_check(ga_all_reduce *r, ga_stream *stream);
 
