@@ -1,5 +1,6 @@
 /* Collectives (ga/collective.h) in host memory: threads and processes, equal calls and unequal ones, ranks that leave,
- * come late or die. ga check compares values with the oracles; here ranks have a context each, as a model's have. */
+ * come late or die. ga check compares values with the oracles; here ranks have a context each, as a model's have.
+ * GA_TEST_DEVICE "emu", or an argument, "cuda": copies over links, between devices. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -17,7 +18,13 @@
 #include "base/clock.h"
 #include "ga/collective.h"
 
+#ifndef GA_TEST_DEVICE
+#define GA_TEST_DEVICE "cpu"
+#endif
+
 enum { MOST = 4, N = 1000 };
+static const char *test_device = GA_TEST_DEVICE;
+static int devices = 2;
 
 /* A rank's thread. */
 typedef struct rank_of_test {
@@ -48,7 +55,9 @@ static float input_of(int32_t rank, int64_t i) { return (float)(i % 97) * 0.37f 
 
 static ga_status open_test_rank(rank_of_test *r) {
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;
-  o.device = "cpu", o.threads = 1;
+  char device[32];
+  (void)snprintf(device, sizeof device, strcmp(test_device, "cpu") ? "%s:%d" : "%s", test_device, r->rank % devices);
+  o.device = device, o.threads = 1;
   for (int64_t i = 0; i < MOST * N; i++) r->x[i] = input_of(r->rank, i), r->y[i] = -1;
   return ga_ctx_create(&o, &r->ctx);
 }
@@ -282,6 +291,70 @@ static void a_process_that_dies_is_named(void **state) {
   (void)munmap(all, MOST * sizeof *all);
 }
 
+/* --- links between devices --- */
+
+typedef struct device_arrays {
+  ga_links *links;
+  void *x, *y;
+} device_arrays;
+
+static ga_status open_arrays(const rank_of_test *r, const char *copies, device_arrays *a) {
+  ga_status status = ga_links_create(r->comm, r->ctx, copies, &a->links);
+  if (status == GA_OK) status = ga_buffer_alloc(r->ctx, sizeof r->x, &a->x);
+  if (status == GA_OK) status = ga_buffer_alloc(r->ctx, sizeof r->y, &a->y);
+  return status == GA_OK ? ga_copy_to_device(r->ctx, a->x, r->x, sizeof r->x, NULL) : status;
+}
+
+static ga_status copy_by_links(rank_of_test *r, const device_arrays *a, ga_collective_kind kind, int64_t n) {
+  ga_collective_desc d = desc_for(r, kind, n);
+  d.reach = 0, d.flags = GA_COLLECTIVE_LINKS;
+  ga_collective_io io = {.comm = r->comm, .links = a->links, .x = a->x, .y = a->y};
+  io.to = (r->rank + 1) % d.ranks, io.from = (r->rank + d.ranks - 1) % d.ranks;
+  const ga_status status = ga_collective(r->ctx, &d, &io, NULL);
+  return status == GA_OK ? ga_copy_to_host(r->ctx, r->y, a->y, sizeof r->y, NULL) : status;
+}
+
+static float copied_to(const rank_of_test *r, ga_collective_kind kind, int64_t n, int64_t i) {
+  const int32_t row = (int32_t)(i / n), size = ga_comm_size(r->comm);
+  if (kind == GA_ALL_GATHER) return input_of(row, i % n);
+  if (kind == GA_ALL_TO_ALL) return input_of(row, r->rank * n + i % n);
+  return input_of((r->rank + size - 1) % size, i);
+}
+
+static ga_status copy_and_compare(rank_of_test *r, const device_arrays *a, ga_collective_kind kind, int64_t n) {
+  const int64_t all = kind == GA_SEND_RECV ? n : n * ga_comm_size(r->comm);
+  const ga_status status = copy_by_links(r, a, kind, n);
+  for (int64_t i = 0; i < all && status == GA_OK; i++)
+    if (r->y[i] != copied_to(r, kind, n, i))
+      return ga_error_set(GA_ERR_INTERNAL, "kind %d: element %d is %g", (int)kind, (int)i, (double)r->y[i]);
+  return status;
+}
+
+static const char *links_by = "host";
+
+static ga_status copy_over_links(rank_of_test *r) {
+  static const ga_collective_kind kinds[] = {GA_ALL_GATHER, GA_ALL_TO_ALL, GA_SEND_RECV};
+  device_arrays a = {0};
+  ga_status status = open_arrays(r, links_by, &a);
+  for (int k = 0; k < 6 && status == GA_OK; k++) status = copy_and_compare(r, &a, kinds[k % 3], N - k);
+  const ga_status unequal = status == GA_OK ? copy_by_links(r, &a, GA_ALL_GATHER, r->rank == 1 ? 7 : 8) : GA_ERR_COMM;
+  if (status == GA_OK && (unequal != GA_ERR_COMM || !strstr(ga_error_text(), "n is 7 on rank 1 and 8 on rank 0")))
+    status = ga_error_set(GA_ERR_INTERNAL, "unequal calls: %s", ga_status_name(unequal));
+  for (int k = 0; k < 6 && status == GA_OK; k++) status = copy_and_compare(r, &a, kinds[k % 3], 1 + k);
+  ga_links_destroy(a.links);
+  if (r->ctx) ga_buffer_free(r->ctx, a.x);
+  if (r->ctx) ga_buffer_free(r->ctx, a.y);
+  return status == GA_OK ? ga_comm_meet(r->comm, "end", 0) : status; /* a rank that leaves ends the others' work */
+}
+
+static void links_copy_between_devices(void **state) {
+  (void)state;
+  for (int32_t n = 2; n <= devices; n++) {
+    run_thread_ranks(n, true, 60, copy_over_links);
+    all_are(n, GA_OK, NULL);
+  }
+}
+
 /* --- what is refused, and what is chosen --- */
 
 typedef struct lone_rank {
@@ -353,7 +426,16 @@ static void the_communicator_decides_the_row(void **state) {
   ga_ctx_destroy(ctx);
 }
 
-int main(void) {
+/* test_collective [DEVICE [COPIES [DEVICES]]] */
+int main(int argc, char **argv) {
+  if (argc > 1) test_device = argv[1];
+  if (argc > 2) links_by = argv[2];
+  if (argc > 3) devices = atoi(argv[3]);
+  if (devices < 1 || devices > MOST) return 2;
+  if (strcmp(test_device, "cpu") != 0) {
+    const struct CMUnitTest links[] = {cmocka_unit_test(links_copy_between_devices)};
+    return cmocka_run_group_tests(links, NULL, NULL);
+  }
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(processes_do_the_same), /* first: a process with threads is not forked */
       cmocka_unit_test(a_process_that_dies_is_named),

@@ -185,17 +185,16 @@ static void rows_of_layer(ga_dtype t) {
   put_selection(GA_OP_kv_store, &store, rotated);
 }
 
-/* Kinds over two ranks that are threads, over processes, and over GPUs that map each other's memory. */
+/* Kinds over two ranks that are threads, over processes, over GPUs with windows and with links. */
 static void select_collectives(void) {
   static const ga_op ops[] = {GA_OP_all_reduce, GA_OP_all_gather, GA_OP_reduce_scatter, GA_OP_all_to_all,
                               GA_OP_send_recv};
-  for (int i = 0; i < 15; i++) {
+  for (int i = 0; i < 20; i++) {
     char text[64];
     ga_collective_desc d = GA_COLLECTIVE_DESC_INIT;
-    d.kind = i / 3, d.n = 4096, d.dtype = GA_BF16, d.ranks = 2;
-    d.reach = i % 3 == 0 ? GA_COMM_SAME_MEMORY : 0;
-    d.flags = i % 3 == 2 ? GA_COLLECTIVE_WINDOWS : 0;
-    if (d.flags && d.kind != GA_ALL_REDUCE) continue;
+    d.kind = i / 4, d.n = 4096, d.dtype = GA_BF16, d.ranks = 2;
+    d.reach = i % 4 == 0 ? GA_COMM_SAME_MEMORY : 0;
+    d.flags = i % 4 == 2 ? GA_COLLECTIVE_WINDOWS : i % 4 == 3 ? GA_COLLECTIVE_LINKS : 0;
     (void)snprintf(text, sizeof text, "bf16 2 ranks reach=%u flags=%u", d.reach, d.flags);
     put_selection(ops[d.kind], &d, text);
   }

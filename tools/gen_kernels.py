@@ -42,7 +42,7 @@ def impl(files, row, at):
     host = row.file.host
     if "impl" in host:
         return "&" + row.fill(host["impl"], "impl")
-    if row.file.backend != "cuda":
+    if not row.file.source:
         return None
     members = [f".{name} = {row.fill(template, 'member ' + name)}" for name, template in host.get("members", {}).items()]
     members += [f".{name} = &rows[{at[step.id]}]" for name, step in steps_of(files, row)]
@@ -105,7 +105,7 @@ def table(files, backend, function):
 
 
 def images(files):
-    return "".join(f"{row.id} {row['arch']} {row['source']} {params(row)}\n" for row in kernel_decl.rows_of(files, "cuda"))
+    return "".join(f"{row.id} {row['arch']} {row['source']} {params(row)}\n" for row in kernel_decl.rows_of(files, "cuda") if row.file.source)
 
 
 def fields(files, stem):

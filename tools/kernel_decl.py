@@ -7,7 +7,8 @@ A file declares the rows of one kernel:
                                      what an id must be, a template
   [device]   D = "{head_dim}"        GA_P_D of the device half, a template
   [host]     launch = "cuda_attn"    the host half: include, variant, ok, cost, workspace, out_bytes, plan, launch, dtypes, impl, impl_type; templates;
-                                     file: where it is, if not beside the device half under the same name
+                                     file: where it is, if not beside the device half under the same name;
+                                     no_code = true: rows of GPUs without a device half, which enqueue copies
   [host.members] d = "{head_dim}"    members of the variant struct
   [host.steps]   pre = {kernel = "attn_bwd_pre_sm80", same = ["dtype"]}
                                      members that name the row of another file which agrees in these fields
@@ -24,8 +25,8 @@ from pathlib import Path
 
 TOP = {"id_is", "device", "host", "defaults", "when", "kernel", "kernels"}
 HOST = {"file": str, "include": list, "variant": str, "ok": str, "cost": str, "workspace": str, "out_bytes": str, "plan": str, "launch": str, "dtypes": list, "impl": str,
-        "impl_type": str, "members": dict, "steps": dict}
-KINDS = {str: "a text", list: "a list of texts", dict: "a table"}
+        "impl_type": str, "members": dict, "steps": dict, "no_code": bool}
+KINDS = {str: "a text", list: "a list of texts", dict: "a table", bool: "true or false"}
 NEEDED = ["id", "op", "arch"]
 NEEDED_IN_TABLE = ["max_error"]
 NOT_IN_TABLE = {"all_reduce_norm", "probe"}  # ops whose rows no plan chooses: launched by their ids
@@ -103,7 +104,7 @@ class File:
         self.id_is = self.data.get("id_is")
         if not self.id_is:
             raise Refusal(f"{self.name}: id_is is missing: a template of what ids must be")
-        self.source = path.with_suffix(".cu") if self.backend == "cuda" else None
+        self.source = path.with_suffix(".cu") if self.backend == "cuda" and not self.host.get("no_code") else None
         for name in set(self.data) - TOP - set(vocabulary):
             raise Refusal(f"{self.name}: unknown field {name}; allowed: {', '.join(sorted(TOP))}, and fields of rows")
         self.check_host()
@@ -196,12 +197,12 @@ class File:
             row.refuse(f"{name} is {value}; allowed: {rule.get('least', 'any')} to {rule.get('most', 'any')}")
 
     def check_needed(self, row):
-        needed = NEEDED + (NEEDED_BY_CUDA if self.backend == "cuda" else ["source"]) + ([] if row.get("op") in NOT_IN_TABLE else NEEDED_IN_TABLE) + \
+        needed = NEEDED + (NEEDED_BY_CUDA if self.source else ["source"]) + ([] if row.get("op") in NOT_IN_TABLE else NEEDED_IN_TABLE) + \
             ([] if row.get("op") in NOT_IN_TABLE or {"step", "teaching"} & set(row.get("flags", [])) else ["speed"])
         for name in needed:
             if name not in row.fields:
                 row.refuse(f"field {name} is missing; it says: {self.vocabulary[name]['says']}")
-        if self.backend != "cuda":
+        if not self.source:
             return
         smem, blocks = row["smem"], row.get("blocks", 1)
         if blocks * (smem + BLOCK_RESERVE) > SM_SMEM:

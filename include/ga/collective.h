@@ -51,11 +51,22 @@ typedef struct ga_collective_desc {
   { sizeof(ga_collective_desc), 0, GA_ALL_REDUCE, GA_F32, 1, 0, 0, 0 }
 
 typedef enum ga_collective_flags {
-  GA_COLLECTIVE_WINDOWS = 1 /* the io has windows: kernels of GPUs write into the memory of the others */
+  GA_COLLECTIVE_WINDOWS = 1, /* the io has windows: kernels of GPUs write into the memory of the others */
+  GA_COLLECTIVE_LINKS = 2    /* the io has links: messages between GPUs; not with windows */
 } ga_collective_flags;
 
+/* Messages between GPUs that do not map each other's memory. */
+typedef struct ga_links ga_links;
+/* All ranks call it, each with a context on a GPU. copies: "host" = through page-locked host memory, over several hosts
+ * too, or the library of the backend, "nccl". comm and ctx outlive *out. Calls wait for the hosts of other ranks, and
+ * are not recorded in graphs. */
+GA_API GA_NODISCARD ga_status ga_links_create(ga_comm *comm, ga_ctx *ctx, const char *copies, ga_links **out);
+/* When the streams have done what was enqueued. NULL is fine. */
+GA_API void ga_links_destroy(ga_links *links);
+
 typedef struct ga_collective_io {
-  ga_comm *comm; /* this rank's end */
+  ga_comm *comm;   /* this rank's end */
+  ga_links *links; /* with GA_COLLECTIVE_LINKS */
   ga_all_reduce
       *windows; /* with GA_COLLECTIVE_WINDOWS: of ga_all_reduce_create, of this dtype, for n elements or more */
   const void *x;
@@ -65,7 +76,8 @@ typedef struct ga_collective_io {
 
 /* Sums are made in the order of ranks: all ranks get the same bits. In host memory they are made in double, rounded to
  * f32 and then to the type; on GPUs in f32. On a CPU context the work is done when the call returns. On GPUs
- * GA_ALL_REDUCE with windows is there, as ga_all_reduce_run says; other kinds get GA_ERR_UNSUPPORTED. */
+ * GA_ALL_REDUCE has windows, as ga_all_reduce_run says, and the kinds that copy have links; what has neither gets
+ * GA_ERR_UNSUPPORTED. */
 GA_API GA_NODISCARD ga_status ga_collective_plan(ga_ctx *ctx, const ga_collective_desc *desc, ga_plan **out);
 GA_API GA_NODISCARD ga_status ga_collective_run(const ga_plan *plan, const ga_collective_io *io, void *workspace,
                                                 ga_stream *stream);

@@ -16,6 +16,7 @@ struct ga_all_reduce {
   ga_shared slots[GA_REDUCE_RANKS]; /* of each rank */
   ga_reduce_state *state;           /* device memory */
   ga_function *norm;
+  ga_plan *sum_plan; /* of max_elements: smaller sums take the same row */
 };
 
 static inline int64_t reduce_element_bytes(const ga_all_reduce *r) { return r->desc.dtype == GA_F32 ? 4 : 2; }

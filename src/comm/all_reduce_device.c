@@ -86,6 +86,7 @@ static ga_status load_kernels(ga_all_reduce *r) {
   char id[64];
   (void)snprintf(id, sizeof id, "all_reduce_%s_sm80_%dx%d", type, ranks, GA_REDUCE_THREADS);
   GA_TRY(d->ops->kernel_load(d, id, &r->windows.sum));
+  r->windows.sum_ranks = ranks;
   (void)snprintf(id, sizeof id, "all_reduce_norm_%s_sm80_%dx%d", type, ranks, GA_REDUCE_NORM_THREADS);
   GA_TRY(d->ops->kernel_load(d, id, &r->norm));
   return start_norm(r, &r->windows.args, 1, r->ctx->stream);

@@ -2,6 +2,7 @@
 #include "core/comm.h"
 
 #include "base/status.h"
+#include "core/kernel.h"
 
 void ga_comm_destroy(ga_comm *comm) {
   if (comm) comm->calls->destroy(comm);
@@ -20,7 +21,20 @@ ga_status ga_comm_meet(ga_comm *comm, const char *what, uint64_t value) {
   return comm->calls->meet(comm, what ? what : "value", value);
 }
 
-/* --- exchanges with all ranks --- */
+/* --- collectives --- */
+
+ga_status comm_compare_calls(const comm_call *calls, int32_t ranks) {
+  for (int32_t r = 1; r < ranks; r++) {
+    const char *op = ga_op_name((ga_op)calls[0].op);
+    GA_REQUIRE(calls[r].op == calls[0].op, GA_ERR_COMM, "collective: the call is %s on rank %d and %s on rank 0",
+               ga_op_name((ga_op)calls[r].op), r, op);
+    GA_REQUIRE(calls[r].dtype == calls[0].dtype, GA_ERR_COMM, "%s: dtype is %s on rank %d and %s on rank 0", op,
+               ga_dtype_name((ga_dtype)calls[r].dtype), r, ga_dtype_name((ga_dtype)calls[0].dtype));
+    GA_REQUIRE(calls[r].n == calls[0].n, GA_ERR_COMM, "%s: n is %lld on rank %d and %lld on rank 0", op,
+               (long long)calls[r].n, r, (long long)calls[0].n);
+  }
+  return GA_OK;
+}
 
 static ga_status trade_with_all(ga_comm *comm, const comm_trade *trades, comm_ticket *tickets) {
   int32_t n = 0;

@@ -43,6 +43,15 @@ struct ga_comm {
   uint32_t reach; /* ga_comm_reaches */
 };
 
+/* What a rank tells the others of its collective, before any of them reads an array. */
+typedef struct comm_call {
+  int64_t n; /* elements of the description */
+  int32_t op, dtype;
+  const void *x, *workspace; /* with GA_COMM_SAME_MEMORY */
+} comm_call;
+/* GA_ERR_COMM when calls[ranks] differ: a text that is the same on all ranks names two of them and their values. */
+GA_NODISCARD ga_status comm_compare_calls(const comm_call *calls, int32_t ranks);
+
 /* What goes to one rank, and what comes from it. */
 typedef struct comm_trade {
   const void *give;

@@ -9,7 +9,8 @@
 typedef struct ga_reduce_windows {
   ga_kargs_all_reduce args; /* what is the same in all calls */
   int64_t one_shot_most;    /* units that go in one shot */
-  ga_function *sum;         /* the row's kernel, loaded when the windows were made */
+  ga_function *sum;         /* kernel of the row that is chosen, loaded when the windows were made */
+  int32_t sum_ranks;        /* of that row */
 } ga_reduce_windows;
 
 /* Bytes of x up to which one shot is the faster way. */

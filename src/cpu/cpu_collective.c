@@ -15,13 +15,6 @@
 #include "core/comm.h"
 #include "ga/collective.h"
 
-/* What a rank tells the others of its call. */
-typedef struct call_header {
-  int64_t n;
-  int32_t op, dtype;
-  const void *x, *numbers; /* numbers: of the workspace */
-} call_header;
-
 /* One rank's call. The workspace holds what the pointers show, then the numbers of the row. */
 typedef struct cpu_collective {
   const ga_collective_desc *d;
@@ -29,7 +22,7 @@ typedef struct cpu_collective {
   ga_comm *comm;
   ga_op op;
   size_t element, row; /* bytes of an element, of n of them */
-  call_header *headers;
+  comm_call *headers;
   comm_trade *trades;
   comm_ticket *tickets;
   const void **parts; /* [ranks] terms of a sum */
@@ -39,9 +32,8 @@ typedef struct cpu_collective {
 static size_t plain_bytes(const ga_collective_desc *d) { return d->dtype == GA_F32 ? 4 : 2; }
 
 static uint64_t lists_bytes(int32_t ranks) {
-  return ga_round_up((uint64_t)ranks *
-                         (sizeof(call_header) + sizeof(comm_trade) + 2 * sizeof(comm_ticket) + sizeof(const void *)),
-                     64);
+  return ga_round_up(
+      (uint64_t)ranks * (sizeof(comm_call) + sizeof(comm_trade) + 2 * sizeof(comm_ticket) + sizeof(const void *)), 64);
 }
 
 static cpu_collective open_call(const ga_kernel *kernel, const void *desc, const void *io, void *workspace) {
@@ -60,28 +52,13 @@ static cpu_collective open_call(const ga_kernel *kernel, const void *desc, const
 
 /* --- headers --- */
 
-/* All ranks have the same headers, and so the same text. */
-static ga_status compare_headers(const cpu_collective *c) {
-  const call_header *first = c->headers;
-  for (int32_t r = 1; r < c->d->ranks; r++) {
-    const call_header *h = &c->headers[r];
-    GA_REQUIRE(h->op == first->op, GA_ERR_COMM, "collective: the call is %s on rank %d and %s on rank 0",
-               ga_op_name((ga_op)h->op), r, ga_op_name((ga_op)first->op));
-    GA_REQUIRE(h->dtype == first->dtype, GA_ERR_COMM, "%s: dtype is %s on rank %d and %s on rank 0", ga_op_name(c->op),
-               ga_dtype_name((ga_dtype)h->dtype), r, ga_dtype_name((ga_dtype)first->dtype));
-    GA_REQUIRE(h->n == first->n, GA_ERR_COMM, "%s: n is %lld on rank %d and %lld on rank 0", ga_op_name(c->op),
-               (long long)h->n, r, (long long)first->n);
-  }
-  return GA_OK;
-}
-
 static ga_status trade_headers(cpu_collective *c) {
-  call_header *mine = &c->headers[c->comm->rank];
-  *mine = (call_header){.n = c->d->n, .op = (int32_t)c->op, .dtype = c->d->dtype, .x = c->io->x, .numbers = c->numbers};
+  comm_call *mine = &c->headers[c->comm->rank];
+  *mine = (comm_call){.n = c->d->n, .op = (int32_t)c->op, .dtype = c->d->dtype, .x = c->io->x, .workspace = c->numbers};
   for (int32_t r = 0; r < c->d->ranks; r++)
     c->trades[r] = (comm_trade){mine, &c->headers[r], sizeof *mine, sizeof *mine};
   GA_TRY(ga_comm_exchange(c->comm, c->trades, c->tickets));
-  return compare_headers(c);
+  return comm_compare_calls(c->headers, c->d->ranks);
 }
 
 /* --- sums --- */
@@ -209,7 +186,7 @@ ga_status ga_cpu_collective_messages(const ga_kernel *kernel, const void *desc, 
 const char *ga_cpu_collective_messages_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
   const ga_collective_desc *d = desc;
   (void)kernel, (void)caps;
-  return d->flags & GA_COLLECTIVE_WINDOWS ? "windows are memory of GPUs" : NULL;
+  return d->flags ? "windows and links are of GPUs" : NULL;
 }
 
 uint64_t ga_cpu_collective_messages_bytes(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
@@ -239,7 +216,7 @@ static bool is_in_place(const cpu_collective *c) { return c->op == GA_OP_all_red
 
 static void gather_sums(const cpu_collective *c) {
   for (int32_t r = 0; r < c->d->ranks; r++)
-    memcpy((unsigned char *)c->io->y + part_at(c, r), c->headers[r].numbers, part_bytes(c, r));
+    memcpy((unsigned char *)c->io->y + part_at(c, r), c->headers[r].workspace, part_bytes(c, r));
 }
 
 static void copy_shared(cpu_collective *c) {

@@ -35,19 +35,28 @@ static ga_status agree(const ga_all_reduce *r) {
                       (uint64_t)r->desc.max_elements << 8 | (uint64_t)r->desc.dtype << 1 | host);
 }
 
-static ga_status sum_ranks(ga_all_reduce *r, const void *x, void *y, int64_t n, ga_stream *stream) {
+static ga_collective_desc sum_desc(const ga_all_reduce *r, int64_t n) {
   ga_collective_desc d = GA_COLLECTIVE_DESC_INIT;
-  ga_collective_io io = {.comm = r->comm, .x = x, .y = y};
   d.kind = GA_ALL_REDUCE, d.n = n, d.dtype = r->desc.dtype, d.ranks = r->comm->size, d.reach = r->comm->reach;
-  if (!is_on_cpu(r->ctx)) d.flags = GA_COLLECTIVE_WINDOWS, io.windows = r;
-  return ga_collective(r->ctx, &d, &io, stream);
+  if (!is_on_cpu(r->ctx)) d.flags = GA_COLLECTIVE_WINDOWS;
+  return d;
+}
+
+/* On GPUs the plan is that of the handle, so that a stream which its owner records may take sums of a new size. */
+static ga_status sum_ranks(ga_all_reduce *r, const void *x, void *y, int64_t n, ga_stream *stream) {
+  const ga_collective_desc d = sum_desc(r, n);
+  const ga_collective_io io = {.comm = r->comm, .windows = is_on_cpu(r->ctx) ? NULL : r, .x = x, .y = y};
+  return r->sum_plan ? ga_plan_steps_launch(&r->sum_plan->steps, &d, &io, NULL, stream)
+                     : ga_collective(r->ctx, &d, &io, stream);
 }
 
 static ga_status open_reduce(ga_all_reduce *r) {
   GA_TRY(agree(r));
   if (is_on_cpu(r->ctx)) return GA_OK;
   GA_TRY(reduce_device_open(r));
-  GA_TRY(sum_ranks(r, NULL, NULL, 0, NULL)); /* the kernel's first launch */
+  const ga_collective_desc d = sum_desc(r, r->desc.max_elements);
+  GA_TRY(ga_collective_plan(r->ctx, &d, &r->sum_plan));
+  GA_TRY(sum_ranks(r, NULL, NULL, 0, r->ctx->stream)); /* the kernel's first launch */
   GA_TRY(ga_stream_sync(r->ctx, NULL));
   return ga_comm_meet(r->comm, "all_reduce: ready", 0); /* nobody writes into a slot that is still being filled */
 }
@@ -82,6 +91,7 @@ ga_status ga_all_reduce_create(const ga_all_reduce_desc *desc, ga_comm *comm, ga
 void ga_all_reduce_destroy(ga_all_reduce *reduce) {
   if (!reduce) return;
   reduce_device_close(reduce);
+  ga_plan_destroy(reduce->sum_plan);
   ga_mem_free(reduce);
 }
 

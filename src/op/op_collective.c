@@ -1,7 +1,7 @@
 #include "ga/collective.h"
 
 #include "comm/all_reduce.h"
-#include "core/comm.h"
+#include "core/comm_port.h"
 #include "op/op.h"
 
 #define MOST_RANKS 4096
@@ -23,8 +23,8 @@ static ga_status complete(ga_collective_desc *d) {
   GA_CHECK_RANGE(op, d->ranks, 1, MOST_RANKS);
   GA_REQUIRE(!(d->reach & ~(uint32_t)GA_COMM_SAME_MEMORY), GA_ERR_ARG, "%s: reach is 0x%x; allowed: 0x%x", op, d->reach,
              (unsigned)GA_COMM_SAME_MEMORY);
-  GA_REQUIRE(!(d->flags & ~(uint32_t)GA_COLLECTIVE_WINDOWS), GA_ERR_ARG, "%s: flags is 0x%x; allowed: 0x%x", op,
-             d->flags, (unsigned)GA_COLLECTIVE_WINDOWS);
+  GA_REQUIRE(d->flags <= GA_COLLECTIVE_LINKS, GA_ERR_ARG, "%s: flags is 0x%x; allowed: 0, 0x%x, 0x%x", op, d->flags,
+             (unsigned)GA_COLLECTIVE_WINDOWS, (unsigned)GA_COLLECTIVE_LINKS);
   GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "%s: reserved is %d; must be 0", op, d->reserved);
   return ga_check_elements(op, "ranks x n", d->ranks, d->n, 1, 1);
 }
@@ -55,6 +55,15 @@ static ga_status check_windows(const ga_collective_desc *d, const ga_collective_
   return GA_OK;
 }
 
+static ga_status check_links(const ga_collective_desc *d, const ga_collective_io *io) {
+  const bool wanted = d->flags & GA_COLLECTIVE_LINKS;
+  GA_REQUIRE(!io->links == !wanted, GA_ERR_ARG, "%s: links is %s; the plan is %s them", collective_name(d),
+             io->links ? "given" : "null", wanted ? "with" : "without");
+  GA_REQUIRE(!wanted || ((const comm_port *)(const void *)io->links)->comm == io->comm, GA_ERR_ARG,
+             "%s: links are of another communicator", collective_name(d));
+  return GA_OK;
+}
+
 static ga_status check_other_rank(const ga_collective_desc *d, const ga_collective_io *io, const char *name,
                                   int32_t peer) {
   GA_REQUIRE(peer >= -1 && peer < d->ranks && peer != io->comm->rank, GA_ERR_ARG,
@@ -82,6 +91,7 @@ static ga_status check_io(const ga_collective_desc *d, const ga_collective_io *i
   const bool is_send_recv = d->kind == GA_SEND_RECV;
   GA_TRY(check_comm(d, io));
   GA_TRY(check_windows(d, io));
+  GA_TRY(check_links(d, io));
   if (is_send_recv) {
     GA_TRY(check_other_rank(d, io, "to", io->to));
     GA_TRY(check_other_rank(d, io, "from", io->from));

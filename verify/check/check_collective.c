@@ -38,7 +38,8 @@ static void draw(check_case *c) {
   if (d->kind == GA_SEND_RECV && d->ranks == 1) d->ranks = 2;
   if (runs_on_gpu(c->kernel)) {
     d->ranks = 1;
-    d->flags = GA_COLLECTIVE_WINDOWS;
+    d->flags = d->kind == GA_ALL_REDUCE ? GA_COLLECTIVE_WINDOWS : GA_COLLECTIVE_LINKS;
+    if (d->kind == GA_SEND_RECV) d->n = 0; /* there is no other rank */
   } else if (check_pick(c, 2)) {
     d->reach = GA_COMM_SAME_MEMORY;
   }
@@ -83,10 +84,14 @@ static ga_status open_windows_of(rank_launch *r) {
 }
 
 static ga_status launch_rank(rank_launch *r) {
-  if (r->d->flags & GA_COLLECTIVE_WINDOWS) GA_TRY(open_windows_of(r));
+  const uint32_t needs = r->stream->device->caps.host_memory ? 0 : r->d->flags; /* the oracle needs neither */
+  if (needs & GA_COLLECTIVE_WINDOWS) GA_TRY(open_windows_of(r));
+  if (needs & GA_COLLECTIVE_LINKS) GA_TRY(ga_links_create(r->io.comm, r->stream->ctx, "host", &r->io.links));
   ga_status status = ga_plan_steps_launch(r->steps, r->d, &r->io, r->workspace, r->stream);
   if (status == GA_OK && r->io.windows) status = ga_all_reduce_check(r->io.windows, r->stream);
+  if (status == GA_OK) status = ga_stream_sync(r->stream->ctx, r->stream);
   ga_all_reduce_destroy(r->io.windows);
+  ga_links_destroy(r->io.links);
   return status;
 }
 
@@ -133,8 +138,8 @@ static ga_status set_up_ranks(rank_launch *ranks, const ga_collective_desc *d, c
     ranks[r].io.comm = comms[r];
     ranks[r].io.x = (const char *)io->x + (size_t)(r * x_elements(d)) * element;
     ranks[r].io.y = (char *)io->y + (size_t)(r * y_elements(d)) * element;
-    ranks[r].io.to = (r + 1) % d->ranks;
-    ranks[r].io.from = (r + d->ranks - 1) % d->ranks;
+    ranks[r].io.to = d->ranks > 1 ? (r + 1) % d->ranks : -1;
+    ranks[r].io.from = d->ranks > 1 ? (r + d->ranks - 1) % d->ranks : -1;
   }
   for (int32_t r = 1; r < d->ranks && ranks->steps->workspace_bytes; r++)
     GA_TRY(ga_mem_alloc((size_t)ranks->steps->workspace_bytes, "workspace of a rank", &ranks[r].workspace));

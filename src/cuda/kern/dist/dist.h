@@ -14,4 +14,9 @@ double cuda_all_reduce_us(const ga_kernel *kernel, const void *desc, const ga_ca
 ga_status cuda_all_reduce(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                           ga_stream *stream);
 
+const char *cuda_collective_links_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+double cuda_collective_links_us(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_collective_links(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                                ga_stream *stream);
+
 #endif
