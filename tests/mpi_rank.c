@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "dist/mpi_api.h"
+#include "comm/mpi_api.h"
 #include "ga/comm.h"
 
 #define LARGE ((size_t)8 << 20) /* bytes: MPI does not copy such messages, and reads them when they are wanted */

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "dist/all_reduce.h"
+#include "comm/all_reduce.h"
 #include "tests/mock_device.h"
 
 #define SUM  "all_reduce_bf16_sm80_2x256"

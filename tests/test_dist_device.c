@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "dist/exchange.h"
+#include "comm/exchange.h"
 #include "tests/dist_rig.h"
 
 #ifndef GA_TEST_DEVICE

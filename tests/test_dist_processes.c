@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "dist/comm_processes.h"
+#include "comm/comm_processes.h"
 #include "tests/dist_rig.h"
 
 static bool run_everything;

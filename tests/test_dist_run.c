@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "dist/comm.h"
+#include "core/comm.h"
 #include "tests/dist_rig.h"
 
 static bool run_everything; /* test_dist_run full: every method x ranks x case; else a sample */

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/ctx.h"
+#include "ga/collective.h"
 
 #define GENERIC (1u << GA_ARCH_generic)
 #define AVX2    (GENERIC | 1u << GA_ARCH_avx2)
@@ -184,6 +185,21 @@ static void rows_of_layer(ga_dtype t) {
   put_selection(GA_OP_kv_store, &store, rotated);
 }
 
+/* Kinds over two ranks that are threads, over processes, over GPUs with windows and with links. */
+static void select_collectives(void) {
+  static const ga_op ops[] = {GA_OP_all_reduce, GA_OP_all_gather, GA_OP_reduce_scatter, GA_OP_all_to_all,
+                              GA_OP_send_recv};
+  for (int i = 0; i < 20; i++) {
+    char text[64];
+    ga_collective_desc d = GA_COLLECTIVE_DESC_INIT;
+    d.kind = i / 4, d.n = 4096, d.dtype = GA_BF16, d.ranks = 2;
+    d.reach = i % 4 == 0 ? GA_COMM_SAME_MEMORY : 0;
+    d.flags = i % 4 == 2 ? GA_COLLECTIVE_WINDOWS : i % 4 == 3 ? GA_COLLECTIVE_LINKS : 0;
+    (void)snprintf(text, sizeof text, "bf16 2 ranks reach=%u flags=%u", d.reach, d.flags);
+    put_selection(ops[d.kind], &d, text);
+  }
+}
+
 static void others(void) {
   static const ga_dtype weights[] = {GA_F32, GA_F16, GA_BF16, GA_Q4_0, GA_Q8_0, GA_Q4_K, GA_Q6_K};
   rows_of_layer(GA_F32);
@@ -209,6 +225,7 @@ static void others(void) {
   put_selection(GA_OP_sample, &sample, "typical");
   sample.rows = 8;
   put_selection(GA_OP_sample, &sample, "rows");
+  select_collectives();
   for (size_t i = 0; i < GA_COUNT_OF(weights); i++) {
     ga_embed_desc embed = GA_EMBED_DESC_INIT;
     embed.tokens = 1;

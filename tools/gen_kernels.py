@@ -54,7 +54,7 @@ def impl(files, row, at):
     host = row.file.host
     if "impl" in host:
         return "&" + row.fill(host["impl"], "impl")
-    if row.file.backend != "cuda":
+    if not row.file.source:
         return None
     members = [f".{name} = {row.fill(template, 'member ' + name)}" for name, template in host.get("members", {}).items()]
     if row.file.features:
@@ -136,7 +136,7 @@ def kernel_names(files):
 
 
 def images(files):
-    return "".join(f"{row.id} {row['arch']} {row['source']} {params(row)}\n" for row in kernel_decl.rows_of(files, "cuda"))
+    return "".join(f"{row.id} {row['arch']} {row['source']} {params(row)}\n" for row in kernel_decl.rows_of(files, "cuda") if row.file.source)
 
 
 def fields(files, stem):

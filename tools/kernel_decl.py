@@ -9,7 +9,8 @@ A file declares the rows of one kernel:
   [features] pages = "K in pages"    what a row may be compiled with, and lists in its field `features`: GA_P_PAGES of the device half, 0 or 1;
                                      of the host half the bit <STEM OF ITS FILE>_PAGES of the variant's member `features`
   [host]     launch = "cuda_attn"    the host half: include, variant, ok, cost, workspace, out_bytes, plan, launch, dtypes, impl, impl_type; templates;
-                                     file: where it is, if not beside the device half under the same name
+                                     file: where it is, if not beside the device half under the same name;
+                                     no_code = true: rows of GPUs without a device half, which enqueue copies
   [host.members] d = "{head_dim}"    members of the variant struct
   [host.steps]   pre = {kernel = "attn_bwd_pre_sm80", same = ["dtype"]}
                                      members that name the row of another file which agrees in these fields
@@ -26,11 +27,11 @@ from pathlib import Path
 
 TOP = {"id_is", "device", "features", "host", "defaults", "when", "kernel", "kernels"}
 HOST = {"file": str, "include": list, "variant": str, "ok": str, "cost": str, "workspace": str, "out_bytes": str, "plan": str, "launch": str, "dtypes": list, "impl": str,
-        "impl_type": str, "members": dict, "steps": dict}
-KINDS = {str: "a text", list: "a list of texts", dict: "a table"}
+        "impl_type": str, "members": dict, "steps": dict, "no_code": bool}
+KINDS = {str: "a text", list: "a list of texts", dict: "a table", bool: "true or false"}
 NEEDED = ["id", "op", "arch"]
 NEEDED_IN_TABLE = ["max_error"]
-NOT_IN_TABLE = {"all_reduce", "probe"}  # ops whose rows no plan chooses: launched by their ids
+NOT_IN_TABLE = {"all_reduce_norm", "probe"}  # ops whose rows no plan chooses: launched by their ids
 NEEDED_BY_CUDA = ["threads", "smem"]
 COMMON = {"id", "op", "arch", "position", "source", "speed", "max_error", "align", "flags", "layout", "m_min", "m_max", "threads", "smem", "static_smem",
           "fast_math", "allow", "blocks"}
@@ -106,7 +107,7 @@ class File:
         self.id_is = self.data.get("id_is")
         if not self.id_is:
             raise Refusal(f"{self.name}: id_is is missing: a template of what ids must be")
-        self.source = path.with_suffix(".cu") if self.backend == "cuda" else None
+        self.source = path.with_suffix(".cu") if self.backend == "cuda" and not self.host.get("no_code") else None
         for name in set(self.data) - TOP - set(vocabulary):
             raise Refusal(f"{self.name}: unknown field {name}; allowed: {', '.join(sorted(TOP))}, and fields of rows")
         self.check_host()
@@ -218,12 +219,12 @@ class File:
             row.refuse(f"{name} is {value}; allowed: {rule.get('least', 'any')} to {rule.get('most', 'any')}")
 
     def check_needed(self, row):
-        needed = NEEDED + (NEEDED_BY_CUDA if self.backend == "cuda" else ["source"]) + ([] if row.get("op") in NOT_IN_TABLE else NEEDED_IN_TABLE) + \
+        needed = NEEDED + (NEEDED_BY_CUDA if self.source else ["source"]) + ([] if row.get("op") in NOT_IN_TABLE else NEEDED_IN_TABLE) + \
             ([] if row.get("op") in NOT_IN_TABLE or {"step", "teaching"} & set(row.get("flags", [])) else ["speed"])
         for name in needed:
             if name not in row.fields:
                 row.refuse(f"field {name} is missing; it says: {self.vocabulary[name]['says']}")
-        if self.backend != "cuda":
+        if not self.source:
             return
         smem, blocks = row["smem"], row.get("blocks", 1)
         if blocks * (smem + BLOCK_RESERVE) > SM_SMEM:

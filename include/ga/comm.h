@@ -19,6 +19,11 @@ typedef enum ga_comm_flags {
   GA_COMM_BUFFERED = 1 /* a send is done when it is posted; else when its receiver has taken the message */
 } ga_comm_flags;
 
+/* What the ranks of a communicator can do besides exchanging messages: ga_comm_reach. */
+typedef enum ga_comm_reaches {
+  GA_COMM_SAME_MEMORY = 1 /* ranks are threads of one process and read each other's host memory */
+} ga_comm_reaches;
+
 typedef struct ga_comm_threads_options {
   size_t struct_size;
   int32_t ranks;  /* 1 to 4096 */
@@ -86,6 +91,8 @@ GA_API void ga_comm_destroy(ga_comm *comm);
 /* Of NULL: rank -1, size 0. */
 GA_API int32_t ga_comm_rank(const ga_comm *comm);
 GA_API int32_t ga_comm_size(const ga_comm *comm);
+/* ga_comm_reaches, equal on all ranks; 0 for NULL. */
+GA_API uint32_t ga_comm_reach(const ga_comm *comm);
 /* Ends the communicator for all ranks, with a text that they see. The first call counts. */
 GA_API void ga_comm_abort(ga_comm *comm, const char *why);
 /* Returns when all ranks have called it. value is compared: GA_ERR_COMM names the ranks whose values differ, and what

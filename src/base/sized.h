@@ -53,6 +53,7 @@
   X(ga_dist_times, 48)           \
   X(ga_all_reduce_desc, 32)      \
   X(ga_all_reduce_norm_io, 64)   \
+  X(ga_collective_desc, 40)      \
   X(ga_comm_threads_options, 32) \
   X(ga_comm_process_options, 56) \
   X(ga_comm_place, 168)          \

@@ -5,6 +5,7 @@
 
 #include "core/cost.h"
 #include "core/ctx.h"
+#include "ga/collective.h"
 
 enum { MOST_REASONS = 48 }; /* an op's rows have a dozen; those beyond this many are left out */
 
@@ -49,6 +50,10 @@ static void put_heads(text_out *out, int64_t tokens, int32_t heads, int32_t dim,
   if (to != from) put(out, " to %s", type_of(to));
 }
 
+static void put_collective(text_out *out, const ga_collective_desc *d) {
+  put(out, "%lld of %s, %d ranks", (long long)d->n, type_of(d->dtype), d->ranks);
+}
+
 static void put_shape(text_out *out, ga_op op, const void *desc) {
   const ga_norm_desc *norm = desc;
   const ga_rope_desc *rope = desc;
@@ -79,6 +84,11 @@ static void put_shape(text_out *out, ga_op op, const void *desc) {
   case GA_OP_sample: put(out, "%lld logits", (long long)((const ga_sample_desc *)desc)->vocab); break;
   case GA_OP_attn_bwd: put_attn_bwd(out, desc); break;
   case GA_OP_attn_quant: put_heads(out, quant->tokens, quant->heads, quant->dim, quant->x_dtype, quant->y_dtype); break;
+  case GA_OP_all_reduce:
+  case GA_OP_all_gather:
+  case GA_OP_reduce_scatter:
+  case GA_OP_all_to_all:
+  case GA_OP_send_recv: put_collective(out, desc); break;
   case GA_OP_COUNT: break;
   }
 }

@@ -13,12 +13,14 @@
 #include "ga/attn_quant.h"
 
 /* Every public op: GA_OP_<name>, its description is ga_<name>_desc, its arguments ga_<name>_io; where it has a fused
- * form (core/fused.h), ga_<name>_fused_desc and ga_<name>_fused_io. */
+ * form (core/fused.h), ga_<name>_fused_desc and ga_<name>_fused_io. Collectives, from all_reduce on, share
+ * ga_collective_desc and ga_collective_io. */
 /* clang-format off */
 #define GA_OPS(X) \
   X(gemm) X(pack) X(attn) X(norm) X(rope) X(act) X(add) X(softmax) X(embed) X(kv_store) X(convert) X(sample) \
   X(attn_merge) \
-  X(attn_bwd) X(attn_quant)
+  X(attn_bwd) X(attn_quant) \
+  X(all_reduce) X(all_gather) X(reduce_scatter) X(all_to_all) X(send_recv)
 /* clang-format on */
 
 typedef enum ga_op {

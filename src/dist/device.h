@@ -3,7 +3,7 @@
 #ifndef GA_DIST_DEVICE_H
 #define GA_DIST_DEVICE_H
 
-#include "dist/exchange.h"
+#include "comm/exchange.h"
 #include "dist/exec.h"
 #include "dist/tile.h"
 #include "dist/window.h"

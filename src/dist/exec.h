@@ -2,9 +2,9 @@
 #ifndef GA_DIST_EXEC_H
 #define GA_DIST_EXEC_H
 
+#include "core/comm.h"
 #include "core/ctx.h"
 #include "dist/block.h"
-#include "dist/comm.h"
 #include "dist/spans.h"
 
 typedef struct dist_device dist_device;

@@ -11,10 +11,10 @@
 #include "base/mem.h"
 #include "base/sized.h"
 #include "base/status.h"
+#include "comm/exchange.h"
+#include "comm/rank_memory.h"
+#include "core/comm.h"
 #include "core/ctx.h"
-#include "dist/comm.h"
-#include "dist/exchange.h"
-#include "dist/rank_memory.h"
 #include "ga/dist.h"
 
 enum { DEFAULT_RUNS = 7, MOST_RUNS = 64, MOST_SIZES = 64, LEAST_COPIES = 3, MOST_COPIES = 256 };

@@ -8,11 +8,11 @@
 #ifndef GA_DIST_WINDOW_H
 #define GA_DIST_WINDOW_H
 
+#include "comm/copies.h"
+#include "comm/rank_memory.h"
+#include "core/comm.h"
 #include "core/ctx.h"
 #include "dist/block.h"
-#include "dist/comm.h"
-#include "dist/copies.h"
-#include "dist/rank_memory.h"
 
 /* Where heads are split (gather.h): what a rank computes with, of all tokens and its heads; what the others compute for
  * it, of its rows and all heads. */

@@ -22,6 +22,11 @@ static const ga_io_version rows[] = {
     {GA_OP_convert, ga_convert_desc_first, 24},
     {GA_OP_sample, ga_sample_desc_first, 64},
     {GA_OP_attn_merge, ga_attn_merge_desc_first, 40},
+    {GA_OP_all_reduce, ga_collective_desc_first, 48},
+    {GA_OP_all_gather, ga_collective_desc_first, 48},
+    {GA_OP_reduce_scatter, ga_collective_desc_first, 48},
+    {GA_OP_all_to_all, ga_collective_desc_first, 48},
+    {GA_OP_send_recv, ga_collective_desc_first, 48},
 };
 
 const ga_io_versions ga_io_all = {rows, GA_COUNT_OF(rows)};

@@ -27,6 +27,11 @@ GA_DECLARE_REF(attn);
 GA_DECLARE_REF(attn_bwd);
 GA_DECLARE_REF(attn_quant);
 GA_DECLARE_REF(sample);
+GA_DECLARE_REF(all_reduce);
+GA_DECLARE_REF(all_gather);
+GA_DECLARE_REF(reduce_scatter);
+GA_DECLARE_REF(all_to_all);
+GA_DECLARE_REF(send_recv);
 
 /* X of GA_GEMM_X_E4M3, [m, k]: each code times its scale. */
 void ga_ref_gemm_round_x(const ga_gemm_desc *d, const void *x, double *out);

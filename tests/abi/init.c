@@ -8,6 +8,7 @@
 #include "ga/attn_bwd.h"
 #include "ga/attn_quant.h"
 #include "ga/chat.h"
+#include "ga/collective.h"
 #include "ga/dist.h"
 #include "ga/engine.h"
 #include "ga/gemm.h"
@@ -53,6 +54,7 @@
   X(ga_engine_stats, GA_ENGINE_STATS_INIT)                 \
   X(ga_all_reduce_desc, GA_ALL_REDUCE_DESC_INIT)           \
   X(ga_all_reduce_norm_io, GA_ALL_REDUCE_NORM_IO_INIT)     \
+  X(ga_collective_desc, GA_COLLECTIVE_DESC_INIT)           \
   X(ga_comm_threads_options, GA_COMM_THREADS_OPTIONS_INIT) \
   X(ga_comm_process_options, GA_COMM_PROCESS_OPTIONS_INIT) \
   X(ga_comm_place, GA_COMM_PLACE_INIT)                     \
@@ -148,6 +150,7 @@ static void init_plans(ga_ctx *ctx) {
   PLAN(kv_store, GA_KV_STORE_DESC_INIT, (d.tokens = 2, d.slots = 4, d.heads = 1, d.head_dim = 8))
   PLAN(convert, GA_CONVERT_DESC_INIT, (d.rows = 2, d.width = 32, d.x_dtype = GA_F32, d.y_dtype = GA_F16))
   PLAN(sample, GA_SAMPLE_DESC_INIT, d.vocab = 8)
+  PLAN(collective, GA_COLLECTIVE_DESC_INIT, d.n = 8)
 }
 
 static ga_status own_failure(int line) { return ga_error_set(GA_ERR_FORMAT, "settings: line %d", line); }

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+FIRST_OP = {"collective": "all_reduce"}  # of the ops that share one description
 OWNED = {"ga_model_info", "ga_model_placement", "ga_model_tensor", "ga_dtype_traits"}  # read by pointer, owned by the library
 HEAD = """# Written by `make golden`; what stands here never changes. S struct, bytes. F field, offset, bytes. N number, value.
 # V struct, bytes of its first version. I op, bytes of the description from which on the io has that many bytes.
@@ -85,7 +86,7 @@ def within(sizes, values):
             yield f"{name}: src/base/sized.h has no first size for it, or one above its {size} bytes"
         if kind(name, fields) == "io":
             op = name[len("ga_"):-len("_io")]
-            rows = [(int(key.split()[2]), n) for key, n in values.items() if key.startswith(f"I {op} ")]
+            rows = [(int(key.split()[2]), n) for key, n in values.items() if key.startswith(f"I {FIRST_OP.get(op, op)} ")]
             if not rows or rows != sorted(rows) or rows[-1][1] != size or rows[-1][0] > sizes[f"ga_{op}_desc"][0]:
                 yield f"{name} has {size} bytes; the rows of {op} in src/op/op_io.c say {rows} (bytes of the description, of the io)"
 

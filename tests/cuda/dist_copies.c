@@ -14,9 +14,9 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "comm/exchange.h"
+#include "comm/rank_memory.h"
 #include "core/ctx.h"
-#include "dist/exchange.h"
-#include "dist/rank_memory.h"
 #include "ga/attn.h"
 #include "ga/comm.h"
 

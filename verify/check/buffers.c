@@ -40,10 +40,15 @@ ga_status check_steps_of(const check_case *c, ga_ctx *ctx, ga_plan_steps *steps)
   return GA_OK;
 }
 
+ga_status check_launch_steps(const check_op *op, const ga_plan_steps *steps, const void *desc, const void *io,
+                             void *workspace, ga_stream *stream) {
+  return (op->launch ? op->launch : ga_plan_steps_launch)(steps, desc, io, workspace, stream);
+}
+
 ga_status check_launch(const check_case *c, ga_ctx *ctx, const void *io, void *workspace) {
   ga_plan_steps steps;
   GA_TRY(check_steps_of(c, ctx, &steps));
-  return ga_plan_steps_launch(&steps, c->desc, io, workspace, ctx->stream);
+  return check_launch_steps(c->op, &steps, c->desc, io, workspace, ctx->stream);
 }
 
 ga_status check_open_workspace(check_case *c, ga_ctx *ctx, bool zero, check_workspace *w) {

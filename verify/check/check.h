@@ -97,6 +97,8 @@ typedef struct check_op {
   void (*oracle_types)(void *desc);
   ga_status (*plain)(const ga_kernel *kernel, const void *desc, const void *io);
   /* --- optional --- */
+  /* Runs the steps in place of ga_plan_steps_launch, of the row and of the oracle: ops of several ranks. */
+  ga_status (*launch)(const ga_plan_steps *steps, const void *desc, const void *io, void *workspace, ga_stream *stream);
   /* Values of an argument with CHECK_FILL_OP, in order of its indices. May set c->expect. */
   void (*fill)(check_case *c, const check_arg *arg, double *values, int64_t n);
   /* Sets unread[i] for elements of input `arg` that no result may depend on: they become NaN. Plain types alone. */

@@ -118,6 +118,9 @@ typedef struct check_workspace {
 /* The launches of the row under test, and running them. */
 ga_status check_steps_of(const check_case *c, ga_ctx *ctx, ga_plan_steps *steps);
 ga_status check_launch(const check_case *c, ga_ctx *ctx, const void *io, void *workspace);
+/* Steps for c->desc or c->oracle_desc, by the op's own launch where it has one. */
+ga_status check_launch_steps(const check_op *op, const ga_plan_steps *steps, const void *desc, const void *io,
+                             void *workspace, ga_stream *stream);
 ga_status check_open_workspace(check_case *c, ga_ctx *ctx, bool zero, check_workspace *w);
 void *check_workspace_at(const check_workspace *w); /* NULL when the row asks for none */
 check_detector check_workspace_guards(ga_ctx *ctx, check_workspace *w, char *text, size_t capacity);

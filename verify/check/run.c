@@ -156,7 +156,7 @@ static ga_status run_oracle(check_case *c, const check_rig *rig) {
   const char *why = ga_plan_steps_fill(&steps, rig->ref->device, NULL, oracle, c->oracle_desc);
   GA_REQUIRE(!why, GA_ERR_INTERNAL, "%s: %s", oracle->id, why);
   if (steps.workspace_bytes) GA_TRY(ga_arena_alloc(&c->arena, steps.workspace_bytes, &space));
-  return ga_plan_steps_launch(&steps, c->oracle_desc, c->oracle.io, space, rig->ref->stream);
+  return check_launch_steps(c->op, &steps, c->oracle_desc, c->oracle.io, space, rig->ref->stream);
 }
 
 static check_detector against_oracle(check_case *c, const check_rig *rig, double *worst, char *text, size_t capacity) {

@@ -58,7 +58,7 @@ ga_status check_run_tight(check_case *c, ga_ctx *ctx) {
     if (c->row.arg[i].alias < 0) GA_TRY_OUT(place_arg(&c->row, i, &t[i]));
   bind_io(&c->row, t);
   if (steps.workspace_bytes) GA_TRY_OUT(tight_alloc((size_t)steps.workspace_bytes, 256, &space));
-  GA_TRY_OUT(ga_plan_steps_launch(&steps, c->desc, c->row.io, space.data, ctx->stream));
+  GA_TRY_OUT(check_launch_steps(c->op, &steps, c->desc, c->row.io, space.data, ctx->stream));
   for (int i = 0; i < c->row.n; i++) {
     check_arg *arg = &c->row.arg[i];
     if (arg->alias < 0) memcpy(arg->after + arg->at, t[i].data, check_payload(arg));

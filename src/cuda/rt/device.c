@@ -132,9 +132,9 @@ static ga_status read_caps(cuda_device *d) {
   return GA_OK;
 }
 
-/* There is an image in this build, or NVRTC can make one, of the row and of its helpers. */
+/* There is an image in this build, or NVRTC can make one, of the row and of its helpers; or it needs none. */
 static bool can_run(const ga_kernel *k) {
-  if (!cuda_image_of(k->id) && !cuda_jit_can(k)) return false;
+  if (k->impl && !cuda_image_of(k->id) && !cuda_jit_can(k)) return false;
   for (const ga_kernel *const *helper = k->helpers; helper && *helper; helper++)
     if (!can_run(*helper)) return false;
   return true;

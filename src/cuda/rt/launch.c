@@ -94,6 +94,7 @@ static ga_status function_of(cuda_device *d, const ga_kernel *k, CUfunction *out
 ga_status cuda_prepare(ga_device *device, const ga_kernel *kernel) {
   cuda_device *d = (cuda_device *)device;
   CUfunction function;
+  if (!kernel->impl) return GA_OK; /* a row that enqueues copies alone */
   GA_TRY(cuda_enter(d));
   return function_of(d, kernel, &function);
 }

@@ -18,9 +18,9 @@ ga_status cuda_step(const ga_kernel *kernel, const void *desc, const void *io, v
 
 const char *ga_cuda_build_text(void) {
   static GA_THREAD_LOCAL char text[96];
-  size_t rows, images = 0;
-  const ga_kernel *row = cuda_rows(&rows);
-  for (size_t i = 0; i < rows; i++) images += cuda_image_of(row[i].id) != NULL;
+  size_t n, rows = 0, images = 0;
+  const ga_kernel *row = cuda_rows(&n);
+  for (size_t i = 0; i < n; i++) rows += row[i].impl != NULL, images += cuda_image_of(row[i].id) != NULL;
   if (images)
     (void)snprintf(text, sizeof text, "%zu of %zu CUDA kernels are in this build", images, rows);
   else

@@ -1,11 +1,11 @@
 /* Messages between devices that do not map each other's memory: from device memory to device memory. */
-#ifndef GA_DIST_EXCHANGE_H
-#define GA_DIST_EXCHANGE_H
+#ifndef GA_COMM_EXCHANGE_H
+#define GA_COMM_EXCHANGE_H
 
+#include "comm/copies.h"
+#include "core/comm.h"
 #include "core/ctx.h"
 #include "core/device.h"
-#include "dist/comm.h"
-#include "dist/copies.h"
 
 typedef struct dist_exchange dist_exchange;
 

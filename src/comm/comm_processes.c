@@ -1,7 +1,7 @@
 /* Ranks as processes of one host. A sender copies a message into its arena of the shared memory and hangs it behind its
  * last one to that rank; the receiver copies it out, in the same order, into memory that it has posted. A rank that
  * waits takes all messages that it has posted receives for, so that nobody waits in a circle. */
-#include "dist/comm_processes.h"
+#include "comm/comm_processes.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "base/sized.h"
 #include "base/thread.h"
+#include "comm/comm_fds.h"
 
 #define DEFAULT_ARENA ((uint64_t)16 << 30) /* addresses; memory is taken as messages need it */
 #define MOST_ARENA    ((uint64_t)1 << 40)
@@ -338,8 +339,14 @@ static ga_status process_trade_fds(ga_comm *comm, int fd, int *fds) {
   return comm_trade_fds(comm, process_of(comm)->run_id, fd, fds);
 }
 
-static const comm_vtable process_calls = {process_send,  process_receive, process_wait,    process_meet,
-                                          process_check, process_abort,   process_destroy, process_trade_fds};
+static const comm_vtable process_calls = {.send = process_send,
+                                          .receive = process_receive,
+                                          .wait = process_wait,
+                                          .meet = process_meet,
+                                          .check = process_check,
+                                          .abort = process_abort,
+                                          .destroy = process_destroy,
+                                          .trade_fds = process_trade_fds};
 
 static ga_status check_options(const ga_comm_process_options *o) {
   GA_REQUIRE(o->ranks >= 1 && o->ranks <= MOST_PROCESSES, GA_ERR_ARG, "comm: ranks is %d; must be 1 to %d", o->ranks,

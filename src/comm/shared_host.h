@@ -1,9 +1,9 @@
 /* Messages through page-locked host memory that two ranks of one host map: the sender's device writes it, the
  * receiver's reads it, and no processor copies. */
-#ifndef GA_DIST_SHARED_HOST_H
-#define GA_DIST_SHARED_HOST_H
+#ifndef GA_COMM_SHARED_HOST_H
+#define GA_COMM_SHARED_HOST_H
 
-#include "dist/exchange.h"
+#include "comm/exchange.h"
 
 typedef struct dist_shared dist_shared;
 

@@ -18,7 +18,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/status.h"
-#include "dist/comm_processes.h"
+#include "comm/comm_processes.h"
 
 #define RETRY  0.01 /* seconds */
 #define LINGER 2.0  /* seconds that rank 0 tells an error to those who come */

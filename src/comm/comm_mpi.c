@@ -13,8 +13,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sized.h"
-#include "dist/comm.h"
-#include "dist/mpi_api.h"
+#include "comm/comm_fds.h"
+#include "comm/mpi_api.h"
 
 enum { TAG_DATA = 1, TAG_MEET = 2, TAG_FAILED = 3, TAG_QUIET = 4 };
 #define MOST_MESSAGE ((size_t)1 << 30) /* bytes of one MPI message: they are counted in int */
@@ -417,8 +417,14 @@ static ga_status mpi_trade_fds(ga_comm *comm, int fd, int *fds) {
   return comm_trade_fds(comm, run, fd, fds);
 }
 
-static const comm_vtable mpi_calls = {mpi_send,  mpi_receive,     mpi_wait,    mpi_meet,
-                                      mpi_check, mpi_abort_world, mpi_destroy, mpi_trade_fds};
+static const comm_vtable mpi_calls = {.send = mpi_send,
+                                      .receive = mpi_receive,
+                                      .wait = mpi_wait,
+                                      .meet = mpi_meet,
+                                      .check = mpi_check,
+                                      .abort = mpi_abort_world,
+                                      .destroy = mpi_destroy,
+                                      .trade_fds = mpi_trade_fds};
 
 /* MPI that the program has begun may be for one thread only, which is then the one that calls. */
 static ga_status check_threads(const mpi_api *api) {

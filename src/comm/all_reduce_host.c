@@ -1,9 +1,8 @@
-/* Sums over ranks on CPUs, by messages of the communicator. */
+/* The residual and the norm of a sum over ranks, on CPUs. */
 #include <math.h>
 
 #include "base/half.h"
-#include "base/status.h"
-#include "dist/all_reduce.h"
+#include "comm/all_reduce.h"
 
 static float get_number(const ga_all_reduce *r, const void *p, int64_t i) {
   if (r->desc.dtype == GA_F32) return ((const float *)p)[i];
@@ -18,28 +17,11 @@ static void put_rounded(const ga_all_reduce *r, void *p, int64_t i, float x) {
     ((uint16_t *)p)[i] = r->desc.dtype == GA_F16 ? ga_f32_to_f16(x) : ga_f32_to_bf16(x);
 }
 
-/* x as its type has it. */
-static float as_type(const ga_all_reduce *r, float x) {
-  if (r->desc.dtype == GA_F32) return x;
-  return r->desc.dtype == GA_F16 ? ga_f16_to_f32(ga_f32_to_f16(x)) : ga_bf16_to_f32(ga_f32_to_bf16(x));
-}
-
-static ga_status sum_of_ranks(ga_all_reduce *r, const void *x, int64_t n) {
-  for (int64_t i = 0; i < n; i++) r->sums[i] = get_number(r, x, i);
-  return ga_comm_all_reduce(r->comm, r->sums, n);
-}
-
-ga_status reduce_host_run(ga_all_reduce *r, const void *x, void *y, int64_t n) {
-  GA_TRY(sum_of_ranks(r, x, n));
-  for (int64_t i = 0; i < n; i++) put_rounded(r, y, i, r->sums[i]);
-  return GA_OK;
-}
-
 static void norm_host_row(const ga_all_reduce *r, const ga_all_reduce_norm_io *io, int64_t row) {
   const int64_t at = row * io->width;
   double squares = 0;
   for (int64_t i = at; i < at + io->width; i++) {
-    put_rounded(r, io->residual, i, get_number(r, io->residual, i) + as_type(r, r->sums[i]));
+    put_rounded(r, io->residual, i, get_number(r, io->residual, i) + get_number(r, io->y, i));
     const double x = (double)get_number(r, io->residual, i);
     squares += x * x;
   }
@@ -49,8 +31,6 @@ static void norm_host_row(const ga_all_reduce *r, const ga_all_reduce_norm_io *i
                 (float)((double)get_number(r, io->residual, at + i) * factor * (double)io->weight[i]));
 }
 
-ga_status reduce_host_norm(ga_all_reduce *r, const ga_all_reduce_norm_io *io) {
-  GA_TRY(sum_of_ranks(r, io->x, io->rows * io->width));
+void reduce_host_norm(const ga_all_reduce *r, const ga_all_reduce_norm_io *io) {
   for (int64_t row = 0; row < io->rows; row++) norm_host_row(r, io, row);
-  return GA_OK;
 }

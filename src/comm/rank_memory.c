@@ -1,4 +1,4 @@
-#include "dist/rank_memory.h"
+#include "comm/rank_memory.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

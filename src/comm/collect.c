@@ -4,19 +4,11 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "dist/comm.h"
-
-/* What goes to one rank, and what comes from it. */
-typedef struct trade {
-  const void *give;
-  void *take;
-  size_t give_bytes, take_bytes;
-} trade;
+#include "core/comm.h"
 
 typedef struct exchange {
-  trade *trades; /* [ranks] */
+  comm_trade *trades; /* [ranks] */
   comm_ticket *tickets;
-  int64_t n;
 } exchange;
 
 static ga_status new_exchange(const ga_comm *comm, exchange *x) {
@@ -34,25 +26,6 @@ static void free_exchange(exchange *x) {
   ga_mem_free(x->tickets);
 }
 
-static ga_status trade_with_all(ga_comm *comm, exchange *x) {
-  x->n = 0;
-  for (int32_t r = 0; r < comm->size; r++) {
-    const trade *t = &x->trades[r];
-    if (r == comm->rank) continue;
-    GA_TRY(comm->calls->receive(comm, r, t->take, t->take_bytes, &x->tickets[x->n++]));
-    GA_TRY(comm->calls->send(comm, r, t->give, t->give_bytes, &x->tickets[x->n++]));
-  }
-  for (int64_t i = 0; i < x->n; i++) GA_TRY(comm->calls->wait(comm, &x->tickets[i]));
-  return GA_OK;
-}
-
-/* Memory of messages may be let go once this has returned, whatever has happened. */
-static ga_status run_exchange(ga_comm *comm, exchange *x) {
-  const ga_status status = trade_with_all(comm, x);
-  if (status != GA_OK) comm->calls->abort(comm, status, ga_error_text());
-  return status;
-}
-
 /* Elements [begin, end) of n are those of a rank; n is at most 2^40, and there are at most 4096 ranks. */
 static int64_t part_begin(const ga_comm *comm, int64_t n, int32_t rank) { return n * rank / comm->size; }
 static int64_t part_size(const ga_comm *comm, int64_t n, int32_t rank) {
@@ -68,8 +41,8 @@ ga_status ga_comm_all_gather(ga_comm *comm, const void *mine, size_t bytes, void
   ga_status status = new_exchange(comm, &x);
   if (status == GA_OK) {
     unsigned char *to = all;
-    for (int32_t r = 0; r < comm->size; r++) x.trades[r] = (trade){mine, to + (size_t)r * bytes, bytes, bytes};
-    status = run_exchange(comm, &x);
+    for (int32_t r = 0; r < comm->size; r++) x.trades[r] = (comm_trade){mine, to + (size_t)r * bytes, bytes, bytes};
+    status = ga_comm_exchange(comm, x.trades, x.tickets);
     if (status == GA_OK && bytes) memmove(to + (size_t)comm->rank * bytes, mine, bytes);
   }
   free_exchange(&x);
@@ -101,9 +74,9 @@ ga_status ga_comm_reduce_scatter(ga_comm *comm, const float *x, int64_t n, float
   ga_status status = new_exchange(comm, &e);
   if (status == GA_OK) status = ga_mem_alloc((size_t)(mine * comm->size) * sizeof(float), "parts of a sum", &parts);
   for (int32_t r = 0; r < comm->size && status == GA_OK; r++)
-    e.trades[r] = (trade){n ? x + part_begin(comm, n, r) : NULL, (float *)parts + r * mine,
-                          (size_t)part_size(comm, n, r) * sizeof(float), (size_t)mine * sizeof(float)};
-  if (status == GA_OK) status = run_exchange(comm, &e);
+    e.trades[r] = (comm_trade){n ? x + part_begin(comm, n, r) : NULL, (float *)parts + r * mine,
+                               (size_t)part_size(comm, n, r) * sizeof(float), (size_t)mine * sizeof(float)};
+  if (status == GA_OK) status = ga_comm_exchange(comm, e.trades, e.tickets);
   if (status == GA_OK && mine) sum_parts(comm, x + part_begin(comm, n, comm->rank), parts, mine, part);
   free_exchange(&e);
   ga_mem_free(parts);
@@ -119,9 +92,9 @@ ga_status ga_comm_all_reduce(ga_comm *comm, float *x, int64_t n) {
   if (status == GA_OK) status = ga_mem_alloc((size_t)mine * sizeof(float), "a part of a sum", &part);
   if (status == GA_OK) status = ga_comm_reduce_scatter(comm, x, n, part);
   for (int32_t r = 0; r < comm->size && status == GA_OK; r++)
-    e.trades[r] = (trade){part, n ? x + part_begin(comm, n, r) : NULL, (size_t)mine * sizeof(float),
-                          (size_t)part_size(comm, n, r) * sizeof(float)};
-  if (status == GA_OK) status = run_exchange(comm, &e);
+    e.trades[r] = (comm_trade){part, n ? x + part_begin(comm, n, r) : NULL, (size_t)mine * sizeof(float),
+                               (size_t)part_size(comm, n, r) * sizeof(float)};
+  if (status == GA_OK) status = ga_comm_exchange(comm, e.trades, e.tickets);
   if (status == GA_OK && mine) memcpy(x + part_begin(comm, n, comm->rank), part, (size_t)mine * sizeof(float));
   free_exchange(&e);
   ga_mem_free(part);

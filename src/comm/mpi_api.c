@@ -1,5 +1,5 @@
 /* See mpi_api.h. */
-#include "dist/mpi_api.h"
+#include "comm/mpi_api.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

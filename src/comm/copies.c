@@ -1,4 +1,4 @@
-#include "dist/copies.h"
+#include "comm/copies.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/status.h"
-#include "dist/comm_processes.h"
+#include "comm/comm_processes.h"
 
 #define PERIOD    0.02 /* seconds between two looks */
 #define STALL     3.0  /* without a sign of life; ranks must end within 5 s */

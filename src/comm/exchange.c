@@ -5,7 +5,7 @@
  *   stream      chunk 0    chunk 1    chunk 2                 device to host
  *   host                   chunk 0    chunk 1    chunk 2      send, receive
  *   arrivals                          chunk 0    chunk 1 ...  host to device */
-#include "dist/exchange.h"
+#include "comm/exchange.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,8 +15,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/status.h"
+#include "comm/shared_host.h"
 #include "core/device.h"
-#include "dist/shared_host.h"
 
 /* Bytes: a large chunk hides what a copy costs to begin (10 us, 0.2 MB at 20 GB/s); buffers for all others of many
  * ranks are not to take more than MOST_BUFFERS. */

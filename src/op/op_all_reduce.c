@@ -1,11 +1,12 @@
-/* ga/all_reduce.h: descriptions and arguments are checked here, for GPUs and CPUs alike. */
-#include "dist/all_reduce.h"
+/* ga/all_reduce.h: sums are the op of ga/collective.h; on GPUs the handle has the windows that its rows need. */
+#include "comm/all_reduce.h"
 
 #include <math.h>
 
 #include "base/mem.h"
 #include "base/sized.h"
 #include "base/status.h"
+#include "ga/collective.h"
 
 #define MOST_ELEMENTS ((int64_t)1 << 24)
 #define ALIGN         GA_REDUCE_UNIT
@@ -34,13 +35,30 @@ static ga_status agree(const ga_all_reduce *r) {
                       (uint64_t)r->desc.max_elements << 8 | (uint64_t)r->desc.dtype << 1 | host);
 }
 
+static ga_collective_desc sum_desc(const ga_all_reduce *r, int64_t n) {
+  ga_collective_desc d = GA_COLLECTIVE_DESC_INIT;
+  d.kind = GA_ALL_REDUCE, d.n = n, d.dtype = r->desc.dtype, d.ranks = r->comm->size, d.reach = r->comm->reach;
+  if (!is_on_cpu(r->ctx)) d.flags = GA_COLLECTIVE_WINDOWS;
+  return d;
+}
+
+/* On GPUs the plan is that of the handle, so that a stream which its owner records may take sums of a new size. */
+static ga_status sum_ranks(ga_all_reduce *r, const void *x, void *y, int64_t n, ga_stream *stream) {
+  const ga_collective_desc d = sum_desc(r, n);
+  const ga_collective_io io = {.comm = r->comm, .windows = is_on_cpu(r->ctx) ? NULL : r, .x = x, .y = y};
+  return r->sum_plan ? ga_plan_steps_launch(&r->sum_plan->steps, &d, &io, NULL, stream)
+                     : ga_collective(r->ctx, &d, &io, stream);
+}
+
 static ga_status open_reduce(ga_all_reduce *r) {
-  void *p;
   GA_TRY(agree(r));
-  if (!is_on_cpu(r->ctx)) return reduce_device_open(r);
-  GA_TRY(ga_mem_zalloc((size_t)r->desc.max_elements, sizeof *r->sums, "sums of ranks", &p));
-  r->sums = p;
-  return GA_OK;
+  if (is_on_cpu(r->ctx)) return GA_OK;
+  GA_TRY(reduce_device_open(r));
+  const ga_collective_desc d = sum_desc(r, r->desc.max_elements);
+  GA_TRY(ga_collective_plan(r->ctx, &d, &r->sum_plan));
+  GA_TRY(sum_ranks(r, NULL, NULL, 0, r->ctx->stream)); /* the kernel's first launch */
+  GA_TRY(ga_stream_sync(r->ctx, NULL));
+  return ga_comm_meet(r->comm, "all_reduce: ready", 0); /* nobody writes into a slot that is still being filled */
 }
 
 static ga_status create_reduce(const ga_all_reduce_desc *desc, ga_comm *comm, ga_ctx *ctx, ga_all_reduce **out) {
@@ -52,7 +70,7 @@ static ga_status create_reduce(const ga_all_reduce_desc *desc, ga_comm *comm, ga
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_all_reduce), "all_reduce", &p));
   ga_all_reduce *r = p;
   *r = (ga_all_reduce){.ctx = ctx, .comm = comm, .desc = d};
-  for (int i = 0; i < GA_REDUCE_RANKS; i++) r->windows[i].fd = -1;
+  for (int i = 0; i < GA_REDUCE_RANKS; i++) r->slots[i].fd = -1;
   const ga_status status = open_reduce(r);
   if (status == GA_OK)
     *out = r;
@@ -73,7 +91,7 @@ ga_status ga_all_reduce_create(const ga_all_reduce_desc *desc, ga_comm *comm, ga
 void ga_all_reduce_destroy(ga_all_reduce *reduce) {
   if (!reduce) return;
   reduce_device_close(reduce);
-  ga_mem_free(reduce->sums);
+  ga_plan_destroy(reduce->sum_plan);
   ga_mem_free(reduce);
 }
 
@@ -96,7 +114,7 @@ ga_status ga_all_reduce_run(ga_all_reduce *reduce, const void *x, void *y, int64
   if (n == 0) return GA_OK;
   GA_TRY(check_reduce_tensor(reduce, "x", x, reduce_element_bytes(reduce)));
   GA_TRY(check_reduce_tensor(reduce, "y", y, reduce_element_bytes(reduce)));
-  return is_on_cpu(reduce->ctx) ? reduce_host_run(reduce, x, y, n) : reduce_device_run(reduce, x, y, n, stream);
+  return sum_ranks(reduce, x, y, n, stream);
 }
 
 static ga_status check_norm_io(const ga_all_reduce *r, const ga_all_reduce_norm_io *io) {
@@ -127,7 +145,14 @@ ga_status ga_all_reduce_norm(ga_all_reduce *reduce, const ga_all_reduce_norm_io 
   GA_TRY(ga_stream_of(reduce->ctx, stream, "all_reduce", &stream));
   GA_TRY(check_norm_io(reduce, &full));
   if (full.rows * full.width == 0) return GA_OK;
-  return is_on_cpu(reduce->ctx) ? reduce_host_norm(reduce, &full) : reduce_device_norm(reduce, &full, stream);
+  const int64_t n = full.rows * full.width;
+  if (!is_on_cpu(reduce->ctx)) {
+    if (!reduce_device_norm_sums(reduce, n)) GA_TRY(sum_ranks(reduce, full.x, full.y, n, stream));
+    return reduce_device_norm(reduce, &full, stream);
+  }
+  GA_TRY(sum_ranks(reduce, full.x, full.y, n, stream));
+  reduce_host_norm(reduce, &full);
+  return GA_OK;
 }
 
 /* Calls on a CPU have told their errors themselves. */

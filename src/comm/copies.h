@@ -1,9 +1,9 @@
 /* How blocks go from one device to another. */
-#ifndef GA_DIST_COPIES_H
-#define GA_DIST_COPIES_H
+#ifndef GA_COMM_COPIES_H
+#define GA_COMM_COPIES_H
 
+#include "core/comm.h"
 #include "core/device.h"
-#include "dist/comm.h"
 
 typedef enum dist_copies {
   DIST_COPIES_AUTO, /* PEER where the devices can, else HOST */

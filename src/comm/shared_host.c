@@ -5,7 +5,7 @@
  *   receiver  arrivals   copy from buffer   0   1   2   ...       host: when a copy is done, emptied++
  *
  * A rank looks at all of its counters and copies in turn, so that nobody waits in a circle. */
-#include "dist/shared_host.h"
+#include "comm/shared_host.h"
 
 #include <errno.h>
 #include <fcntl.h>

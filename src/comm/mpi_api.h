@@ -1,7 +1,7 @@
 /* The few functions of OpenMPI that ranks need, found at run time: the library is not built against it. Its handles are
  * addresses of structs in the library, and its status has the layout below (OpenMPI 4 and 5: mpi.h). */
-#ifndef GA_DIST_MPI_API_H
-#define GA_DIST_MPI_API_H
+#ifndef GA_COMM_MPI_API_H
+#define GA_COMM_MPI_API_H
 
 #include "base/status.h"
 

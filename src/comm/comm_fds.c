@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/status.h"
-#include "dist/comm.h"
+#include "comm/comm_fds.h"
 
 #define FD_MAGIC 0x4741636f6d6d6664u
 

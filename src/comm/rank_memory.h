@@ -1,10 +1,10 @@
 /* Memory of each rank's device that the others write to, where devices can. */
-#ifndef GA_DIST_RANK_MEMORY_H
-#define GA_DIST_RANK_MEMORY_H
+#ifndef GA_COMM_RANK_MEMORY_H
+#define GA_COMM_RANK_MEMORY_H
 
+#include "comm/copies.h"
+#include "core/comm.h"
 #include "core/device.h"
-#include "dist/comm.h"
-#include "dist/copies.h"
 
 enum { DIST_WHY_HOST = 400 };
 

@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/sized.h"
-#include "dist/comm.h"
+#include "core/comm.h"
 
 #define MOST_RANKS 4096
 
@@ -45,6 +45,7 @@ typedef struct world {
   int32_t n_met;
   uint64_t *values; /* [ranks] of the one under way */
   int *fds;         /* [ranks] that are traded */
+  int32_t readers;  /* ranks between begin_reading and end_reading */
   bool *has_met;
 } world;
 
@@ -270,6 +271,32 @@ static void thread_abort(ga_comm *comm, ga_status status, const char *why) {
   (void)pthread_mutex_unlock(&w->lock);
 }
 
+/* --- memory of other ranks --- */
+
+static ga_status thread_begin_reading(ga_comm *comm) {
+  world *w = world_of(comm);
+  (void)pthread_mutex_lock(&w->lock);
+  const ga_status status = w->failed == GA_OK ? GA_OK : world_error(w);
+  if (status == GA_OK) w->readers++;
+  (void)pthread_mutex_unlock(&w->lock);
+  return status;
+}
+
+static void thread_end_reading(ga_comm *comm) {
+  world *w = world_of(comm);
+  (void)pthread_mutex_lock(&w->lock);
+  w->readers--;
+  (void)pthread_cond_broadcast(&w->changed);
+  (void)pthread_mutex_unlock(&w->lock);
+}
+
+static void thread_await_readers(ga_comm *comm) {
+  world *w = world_of(comm);
+  (void)pthread_mutex_lock(&w->lock);
+  while (w->readers) (void)pthread_cond_wait(&w->changed, &w->lock);
+  (void)pthread_mutex_unlock(&w->lock);
+}
+
 /* Nobody closes his own before all have a copy. */
 static ga_status thread_trade_fds(ga_comm *comm, int fd, int *fds) {
   world *w = world_of(comm);
@@ -319,8 +346,17 @@ static void thread_destroy(ga_comm *comm) {
   ga_mem_free(comm);
 }
 
-static const comm_vtable thread_calls = {thread_send,  thread_receive, thread_wait,    thread_meet,
-                                         thread_check, thread_abort,   thread_destroy, thread_trade_fds};
+static const comm_vtable thread_calls = {.send = thread_send,
+                                         .receive = thread_receive,
+                                         .wait = thread_wait,
+                                         .meet = thread_meet,
+                                         .check = thread_check,
+                                         .abort = thread_abort,
+                                         .destroy = thread_destroy,
+                                         .trade_fds = thread_trade_fds,
+                                         .begin_reading = thread_begin_reading,
+                                         .end_reading = thread_end_reading,
+                                         .await_readers = thread_await_readers};
 
 static ga_status start_locks(world *w) {
   pthread_condattr_t attr;
@@ -376,7 +412,12 @@ ga_status ga_comm_threads_create(const ga_comm_threads_options *options, ga_comm
     status = ga_mem_zalloc(1, sizeof(thread_comm), "a communicator", &memory);
     if (status != GA_OK) break;
     thread_comm *c = memory;
-    *c = (thread_comm){.comm = {.calls = &thread_calls, .rank = r, .size = o.ranks, .timeout = w->timeout}, .w = w};
+    *c = (thread_comm){.comm = {.calls = &thread_calls,
+                                .rank = r,
+                                .size = o.ranks,
+                                .timeout = w->timeout,
+                                .reach = GA_COMM_SAME_MEMORY},
+                       .w = w};
     out[r] = &c->comm;
   }
   if (status == GA_OK) return GA_OK;

@@ -1,11 +1,11 @@
 /* Ranks as processes of one host: the memory that they share, and one rank's end of it. */
-#ifndef GA_DIST_COMM_PROCESSES_H
-#define GA_DIST_COMM_PROCESSES_H
+#ifndef GA_COMM_COMM_PROCESSES_H
+#define GA_COMM_COMM_PROCESSES_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "dist/comm.h"
+#include "core/comm.h"
 
 /* --- shared memory: head, ranks, links, then an arena for each rank; offsets count from its begin, 0 = none --- */
 

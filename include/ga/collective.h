@@ -1,0 +1,90 @@
+/* GA, collectives: ops that all ranks of a communicator take part in. All-reduce, all-gather, reduce-scatter,
+ * all-to-all, send and receive.
+ *
+ * Each rank, a thread or a process, has a context and an end of a communicator (ga/comm.h). All ranks call the same
+ * collectives in the same order with equal descriptions. A rank whose description differs makes the call fail with
+ * GA_ERR_COMM on all ranks, in host memory before anything is written; the text names the field, two ranks and their
+ * values. A rank that dies, leaves or does not come in time makes it fail, too: ga/comm.h.
+ *
+ * Two threads that share the work of a model:
+ *
+ *   ga_comm_threads_options o = GA_COMM_THREADS_OPTIONS_INIT;
+ *   o.ranks = 2;
+ *   ga_comm_threads_create(&o, comms);              then in the thread of rank r, with a context of its own:
+ *   ga_collective_desc d = GA_COLLECTIVE_DESC_INIT;
+ *   d.kind = GA_ALL_REDUCE, d.n = n, d.ranks = 2, d.reach = ga_comm_reach(comms[r]);
+ *   ga_collective_io io = {.comm = comms[r], .x = x, .y = x};
+ *   ga_collective(ctx, &d, &io, NULL);
+ */
+#ifndef GA_COLLECTIVE_H
+#define GA_COLLECTIVE_H
+
+#include "ga/all_reduce.h"
+#include "ga/comm.h"
+#include "ga/ctx.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* n: of the description. Arrays are contiguous; [ranks, n] has a row for each rank. */
+typedef enum ga_collective_kind {
+  GA_ALL_REDUCE = 0,     /* x [n], y [n]: the sum of all ranks' x; y may be x */
+  GA_ALL_GATHER = 1,     /* x [n], y [ranks, n]: all ranks' x; x may be the rank's own row of y */
+  GA_REDUCE_SCATTER = 2, /* x [ranks, n], y [n]: the sum over all ranks of this rank's row of their x */
+  GA_ALL_TO_ALL = 3,     /* x [ranks, n], y [ranks, n]: row r of y is this rank's row of x of rank r */
+  GA_SEND_RECV = 4       /* x [n] goes to rank `to`, y [n] comes from rank `from`, at the same time */
+} ga_collective_kind;
+
+/* Equal on all ranks. */
+typedef struct ga_collective_desc {
+  size_t struct_size;
+  int64_t n;      /* elements, 0 to 2^40 */
+  int32_t kind;   /* ga_collective_kind */
+  int32_t dtype;  /* GA_F32, GA_F16 or GA_BF16 */
+  int32_t ranks;  /* of the communicator, 1 to 4096 */
+  uint32_t reach; /* ga_comm_reach of the communicator */
+  uint32_t flags; /* ga_collective_flags */
+  int32_t reserved;
+} ga_collective_desc;
+#define GA_COLLECTIVE_DESC_INIT \
+  { sizeof(ga_collective_desc), 0, GA_ALL_REDUCE, GA_F32, 1, 0, 0, 0 }
+
+typedef enum ga_collective_flags {
+  GA_COLLECTIVE_WINDOWS = 1, /* the io has windows: kernels of GPUs write into the memory of the others */
+  GA_COLLECTIVE_LINKS = 2    /* the io has links: messages between GPUs; not with windows */
+} ga_collective_flags;
+
+/* Messages between GPUs that do not map each other's memory. */
+typedef struct ga_links ga_links;
+/* All ranks call it, each with a context on a GPU. copies: "host" = through page-locked host memory, over several hosts
+ * too, or the library of the backend, "nccl". comm and ctx outlive *out. Calls wait for the hosts of other ranks, and
+ * are not recorded in graphs. */
+GA_API GA_NODISCARD ga_status ga_links_create(ga_comm *comm, ga_ctx *ctx, const char *copies, ga_links **out);
+/* When the streams have done what was enqueued. NULL is fine. */
+GA_API void ga_links_destroy(ga_links *links);
+
+typedef struct ga_collective_io {
+  ga_comm *comm;   /* this rank's end */
+  ga_links *links; /* with GA_COLLECTIVE_LINKS */
+  ga_all_reduce
+      *windows; /* with GA_COLLECTIVE_WINDOWS: of ga_all_reduce_create, of this dtype, for n elements or more */
+  const void *x;
+  void *y;          /* overlaps x as its kind says, or not at all */
+  int32_t to, from; /* GA_SEND_RECV: ranks; -1 = none, and x or y is not used */
+} ga_collective_io;
+
+/* Sums are made in the order of ranks: all ranks get the same bits. In host memory they are made in double, rounded to
+ * f32 and then to the type; on GPUs in f32. On a CPU context the work is done when the call returns. On GPUs
+ * GA_ALL_REDUCE has windows, as ga_all_reduce_run says, and the kinds that copy have links; what has neither gets
+ * GA_ERR_UNSUPPORTED. */
+GA_API GA_NODISCARD ga_status ga_collective_plan(ga_ctx *ctx, const ga_collective_desc *desc, ga_plan **out);
+GA_API GA_NODISCARD ga_status ga_collective_run(const ga_plan *plan, const ga_collective_io *io, void *workspace,
+                                                ga_stream *stream);
+GA_API GA_NODISCARD ga_status ga_collective(ga_ctx *ctx, const ga_collective_desc *desc, const ga_collective_io *io,
+                                            ga_stream *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,11 @@
+/* File descriptors that go from process to process of one host. */
+#ifndef GA_COMM_COMM_FDS_H
+#define GA_COMM_COMM_FDS_H
+
+#include "core/comm.h"
+
+/* comm_vtable.trade_fds of ranks that are processes of one host, over sockets that are named after the run, the user
+ * and the rank. run: the same on all ranks, and of no other run. */
+GA_NODISCARD ga_status comm_trade_fds(ga_comm *comm, uint64_t run, int fd, int *fds);
+
+#endif

@@ -1,0 +1,66 @@
+/* Communicators behind one small vtable. Transports (src/comm) fill it; rows of collectives and executors use it.
+ * Messages between two ranks are numbered by the order of their posting, apart for sends and receives; message k of one
+ * side is message k of the other, whatever the order of arrival. */
+#ifndef GA_CORE_COMM_H
+#define GA_CORE_COMM_H
+
+#include "ga/comm.h"
+
+typedef struct comm_ticket {
+  int32_t peer;
+  bool is_send;
+  uint64_t turn;
+} comm_ticket;
+
+typedef struct comm_vtable {
+  /* Post and return; data must stay, and stay unchanged, until the ticket has been waited for. Each is, once. */
+  ga_status (*send)(ga_comm *comm, int32_t to, const void *data, size_t bytes, comm_ticket *ticket);
+  ga_status (*receive)(ga_comm *comm, int32_t from, void *data, size_t bytes, comm_ticket *ticket);
+  ga_status (*wait)(ga_comm *comm, const comm_ticket *ticket);
+  ga_status (*meet)(ga_comm *comm, const char *what, uint64_t value);
+  ga_status (*check)(ga_comm *comm); /* does not wait: the error when the communicator has ended */
+  /* Nothing is read or written for any rank once it has returned. Other ranks get GA_ERR_TIMEOUT if status is that,
+   * else GA_ERR_COMM. */
+  void (*abort)(ga_comm *comm, ga_status status, const char *why);
+  void (*destroy)(ga_comm *comm);
+  /* All ranks call it: fds[ranks] become descriptors of what each rank gives, which the caller closes, also after an
+   * error; -1 = none, as its own. GA_ERR_UNSUPPORTED on all ranks, and the communicator goes on: they are on several
+   * hosts. */
+  ga_status (*trade_fds)(ga_comm *comm, int fd, int *fds);
+  /* --- NULL without GA_COMM_SAME_MEMORY --- */
+  /* Between begin and end this rank may read what other ranks have lent it. begin: an error when the communicator has
+   * ended. */
+  ga_status (*begin_reading)(ga_comm *comm);
+  void (*end_reading)(ga_comm *comm);
+  /* After an error: returns when no rank reads, so that memory which was lent may be freed. */
+  void (*await_readers)(ga_comm *comm);
+} comm_vtable;
+
+struct ga_comm {
+  const comm_vtable *calls;
+  int32_t rank, size;
+  double timeout; /* seconds */
+  uint32_t reach; /* ga_comm_reaches */
+};
+
+/* What a rank tells the others of its collective, before any of them reads an array. */
+typedef struct comm_call {
+  int64_t n; /* elements of the description */
+  int32_t op, dtype;
+  const void *x, *workspace; /* with GA_COMM_SAME_MEMORY */
+} comm_call;
+/* GA_ERR_COMM when calls[ranks] differ: a text that is the same on all ranks names two of them and their values. */
+GA_NODISCARD ga_status comm_compare_calls(const comm_call *calls, int32_t ranks);
+
+/* What goes to one rank, and what comes from it. */
+typedef struct comm_trade {
+  const void *give;
+  void *take;
+  size_t give_bytes, take_bytes;
+} comm_trade;
+
+/* Posts trades[ranks] with all other ranks and waits for them; that with the own rank is left out. tickets: memory for
+ * 2 x ranks. After an error the communicator has ended, and no message uses the memory of trades any more. */
+GA_NODISCARD ga_status ga_comm_exchange(ga_comm *comm, const comm_trade *trades, comm_ticket *tickets);
+
+#endif

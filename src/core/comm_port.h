@@ -1,0 +1,19 @@
+/* Messages between the memories of devices, as rows of collectives see them: src/comm makes a port, with what it needs
+ * behind it. */
+#ifndef GA_CORE_COMM_PORT_H
+#define GA_CORE_COMM_PORT_H
+
+#include "core/comm.h"
+#include "core/device.h"
+
+typedef struct comm_port comm_port;
+struct comm_port {
+  ga_comm *comm;
+  comm_call *calls;          /* [ranks], for comm_compare_calls */
+  ga_link_message *messages; /* [2 x ranks], for a call */
+  /* Runs messages behind the work of the stream; what the stream gets next is behind them. The host may wait for other
+   * ranks. After an error the communicator has ended. */
+  ga_status (*run)(comm_port *port, ga_stream *stream, int64_t n);
+};
+
+#endif
