@@ -31,7 +31,7 @@ typedef struct fuser {
 
 /* --- the graph around a node --- */
 
-static const ga_node *node_at(const fuser *f, int32_t i) { return &f->graph->nodes[i]; }
+static const ga_node *graph_node_at(const fuser *f, int32_t i) { return &f->graph->nodes[i]; }
 static int32_t node_index(const fuser *f, const ga_node *node) { return (int32_t)(node - f->graph->nodes); }
 
 /* The node is the target's, and no group has it. */
@@ -42,7 +42,7 @@ static bool is_free(const fuser *f, const ga_node *node) {
 
 /* The free node of that kind that computes v; NULL: there is none. */
 static const ga_node *maker_of(const fuser *f, value_id v, ga_node_kind kind) {
-  const ga_node *node = node_at(f, f->graph->values[v].producer);
+  const ga_node *node = graph_node_at(f, f->graph->values[v].producer);
   return node->kind == kind && is_free(f, node) ? node : NULL;
 }
 
@@ -158,7 +158,7 @@ static bool match_linears(const fuser *f, const ga_node *norm, normed *m) {
   if (norm->as.norm.heads || !is_rms(&norm->as.norm) || !m->n || m->n > PRODUCT_MATRICES || norm->y == g->result)
     return false;
   for (int32_t i = 0; i < m->n; i++) {
-    m->linear[i] = node_at(f, g->users[g->first_user[norm->y] + i]);
+    m->linear[i] = graph_node_at(f, g->users[g->first_user[norm->y] + i]);
     if (m->linear[i]->kind != NODE_LINEAR || !is_free(f, m->linear[i])) return false;
   }
   return true;
@@ -409,7 +409,7 @@ static const fuse_pattern patterns[] = {
 static ga_status take_matches(fuser *f, ga_status (*match)(fuser *f, const ga_node *anchor, group *g), int32_t i) {
   group *g = &f->groups[f->n_groups];
   *g = (group){.n_nodes = 0};
-  GA_TRY(match(f, node_at(f, i), g));
+  GA_TRY(match(f, graph_node_at(f, i), g));
   if (!g->n_nodes) return GA_OK;
   for (int32_t n = 0; n < g->n_nodes; n++) f->group_of[g->nodes[n] - f->target->first] = f->n_groups;
   f->n_groups++;
@@ -420,10 +420,10 @@ static ga_status group_nodes(fuser *f) {
   const int32_t first = f->target->first, end = f->target->end;
   for (size_t p = 0; p < GA_COUNT_OF(patterns); p++)
     for (int32_t i = first; i < end; i++)
-      if (node_at(f, i)->kind == patterns[p].anchor && is_free(f, node_at(f, i)))
+      if (graph_node_at(f, i)->kind == patterns[p].anchor && is_free(f, graph_node_at(f, i)))
         GA_TRY(take_matches(f, patterns[p].match, i));
   for (int32_t i = first; i < end; i++)
-    if (is_free(f, node_at(f, i))) GA_TRY(take_matches(f, match_alone, i));
+    if (is_free(f, graph_node_at(f, i))) GA_TRY(take_matches(f, match_alone, i));
   return GA_OK;
 }
 
