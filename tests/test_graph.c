@@ -6,6 +6,7 @@
 #include "model/arch/arch.h"
 #include "model/pass/fuse.h"
 #include "model/pass/memory.h"
+#include "model/pass/shard.h"
 #include "tests/gguf_files.h"
 
 static ga_ctx *ctx;
@@ -208,6 +209,29 @@ static void test_program_texts(void **state) {
   }
 }
 
+static void memory_is_sound(const ga_model *model, const fuse_planner *planner, int32_t tokens);
+
+/* The graph of one rank of two: local sizes, and sums put in. */
+static void test_shard_texts(void **state) {
+  static const char *const names[] = {"llama", "qwen2", "gemma3", "starcoder2"};
+  (void)state;
+  for (size_t i = 0; i < GA_COUNT_OF(names); i++) {
+    ga_model *whole = open_arch(names[i]);
+    char name[64], *text;
+    ga_model rank = *whole;
+    assert_ok(shard_sizes(&whole->hparams, 1, 2, &rank.hparams));
+    assert_ok(graph_create(&rank, &rank.graph));
+    assert_ok(shard_graph(&whole->hparams, &rank.hparams, 1, 2, &rank.graph));
+    assert_ok(graph_text(rank.graph, &text));
+    (void)snprintf(name, sizeof name, "%s.rank1of2", names[i]);
+    same_as_file(name, text);
+    for (int32_t tokens = 1; tokens < 20; tokens += 9) memory_is_sound(&rank, &takes_all, tokens);
+    ga_mem_free(text);
+    graph_destroy(rank.graph);
+    ga_model_destroy(whole);
+  }
+}
+
 /* --- memory: each read finds what was written last --- */
 
 typedef struct memory_model {
@@ -361,9 +385,9 @@ static void test_query_scale(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts),      cmocka_unit_test(test_graph_refused),
-                                     cmocka_unit_test(test_programs),   cmocka_unit_test(test_program_texts),
-                                     cmocka_unit_test(test_memory),     cmocka_unit_test(test_values_stay),
-                                     cmocka_unit_test(test_query_scale)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts),       cmocka_unit_test(test_graph_refused),
+                                     cmocka_unit_test(test_programs),    cmocka_unit_test(test_program_texts),
+                                     cmocka_unit_test(test_shard_texts), cmocka_unit_test(test_memory),
+                                     cmocka_unit_test(test_values_stay), cmocka_unit_test(test_query_scale)};
   return cmocka_run_group_tests(tests, open_cpu, close_cpu);
 }

@@ -9,6 +9,7 @@
 #define GA_LLM_H
 
 #include "ga/chat.h"
+#include "ga/comm.h"
 #include "ga/ctx.h"
 #include "ga/model_file.h"
 #include "ga/sample.h"
@@ -61,11 +62,13 @@ typedef struct ga_model_options {
   bool no_mmap;         /* copy what would stay in the mapped file, such as the embedding of a CPU: then the file may be
                    shortened, overwritten or removed once the model is loaded. false: it must stay as it is */
   uint8_t reserved2[7]; /* 0 */
+  ga_comm *comm; /* NULL, or this rank's end of a communicator whose ranks share the model by tensors: each loads the
+                    same file, each on a device of its own, and has some heads and columns of the feed-forward. Sessions
+                    of all ranks take the same calls with the same ids, and get the same logits, bit by bit. It outlives
+                    the model */
 } ga_model_options;
-#define GA_MODEL_OPTIONS_INIT                                                         \
-  {                                                                                   \
-    sizeof(ga_model_options), NULL, NULL, -1, 0, NULL, NULL, false, {0}, false, { 0 } \
-  }
+#define GA_MODEL_OPTIONS_INIT \
+  { sizeof(ga_model_options), NULL, NULL, -1, 0, NULL, NULL, false, {0}, false, {0}, NULL }
 
 /* One device's part of a model, in bytes; the session is the one that room was kept for. */
 typedef struct ga_model_placement {

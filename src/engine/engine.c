@@ -472,6 +472,9 @@ static ga_status check_engine_model(const ga_model *model) {
              model->info.arch);
   GA_REQUIRE(model->n_placements == 1, GA_ERR_UNSUPPORTED,
              "engine: the model's layers are on %d devices; an engine takes one", model->n_placements);
+  GA_REQUIRE(!model->comm, GA_ERR_UNSUPPORTED,
+             "engine: the model is the part of rank %d of %d; an engine takes a whole one", ga_comm_rank(model->comm),
+             ga_comm_size(model->comm));
   GA_REQUIRE(model->tokenizer, GA_ERR_UNSUPPORTED, "engine: the model file has no tokenizer");
   return GA_OK;
 }

@@ -381,12 +381,21 @@ static ga_status append_tokens(ga_session *s, const int32_t *ids, int32_t n, con
   return GA_OK;
 }
 
+/* Ranks that share a model evaluate the same ids, or compute garbage together: they compare a hash (FNV-1a). */
+static ga_status meet_ranks(const ga_session *s, const int32_t *ids, int32_t n) {
+  uint64_t hash = 14695981039346656037u ^ (uint64_t)s->length;
+  if (!s->model->comm) return GA_OK;
+  for (int32_t i = 0; i < n; i++) hash = (hash ^ (uint32_t)ids[i]) * 1099511628211u;
+  return ga_comm_meet(s->model->comm, "ids that a session evaluates", hash);
+}
+
 ga_status session_append(ga_session *s, const int32_t *ids, int32_t n, const session_out *out, ga_progress_fn progress,
                          void *user) {
   const session_out none = {0};
   void *host = NULL;
   GA_TRY(check_ids(s, ids, n));
   GA_TRY(check_engine(s->model));
+  GA_TRY(meet_ranks(s, ids, n));
   if (!out) out = &none;
   const session_stage *last = session_last(s);
   if (out->row)

@@ -237,25 +237,6 @@ void build_result(graph_builder *b, value_id x, ga_pooling pooling) {
 
 /* --- graphs --- */
 
-/* Lists the users of each value, by counting sort. */
-static ga_status index_users(ga_model_graph *g) {
-  value_id in[NODE_INPUTS];
-  void *p;
-  GA_TRY(ga_mem_zalloc((size_t)g->n_values + 2 + (size_t)g->n_nodes * NODE_INPUTS, sizeof(int32_t), "graph", &p));
-  int32_t *end =
-      (int32_t *)p + 1; /* end[v]: while filling, where the next user of v goes; afterwards, where they end */
-  g->first_user = p;
-  g->users = g->first_user + g->n_values + 2;
-  for (int32_t i = 0; i < g->n_nodes; i++)
-    for (int32_t n = node_inputs(&g->nodes[i], in); n > 0; n--) end[in[n - 1] + 1]++;
-  for (int32_t v = 0; v < g->n_values; v++) end[v + 1] += end[v];
-  for (int32_t i = 0; i < g->n_nodes; i++) {
-    const int32_t n = node_inputs(&g->nodes[i], in);
-    for (int32_t j = 0; j < n; j++) g->users[end[in[j]]++] = i;
-  }
-  return GA_OK;
-}
-
 ga_status graph_create(const ga_model *model, ga_model_graph **out) {
   graph_builder b = {.model = model, .layer = -1};
   void *p;
@@ -266,7 +247,7 @@ ga_status graph_create(const ga_model *model, ga_model_graph **out) {
   b.graph->result = NO_VALUE;
   model->hparams.arch->build(&b);
   (void)require(&b, b.graph->result != NO_VALUE, "has no result");
-  if (b.status == GA_OK) b.status = index_users(b.graph);
+  if (b.status == GA_OK) b.status = graph_index_users(b.graph);
   if (b.status != GA_OK) {
     graph_destroy(b.graph);
     return b.status;

@@ -26,6 +26,15 @@ ga_status exec_bytes(const ga_model *model, int32_t max_tokens, int32_t max_out,
   return measure_memory(model, first, end, rows, &pins, bytes);
 }
 
+/* Ranks on GPUs sum up in memory that they have mapped of each other. */
+static ga_status open_sum_windows(ga_exec *e) {
+  ga_all_reduce_desc d = GA_ALL_REDUCE_DESC_INIT;
+  if (e->ctx->device->caps.host_memory) return GA_OK;
+  d.max_elements = (int64_t)e->max_tokens * e->model->hparams.width;
+  d.dtype = GA_F32;
+  return ga_all_reduce_create(&d, e->model->comm, e->ctx, &e->windows);
+}
+
 ga_status exec_create(const ga_model *model, const ga_placement *placement, const ga_kv_cache *kv, int32_t max_tokens,
                       int32_t max_out, int32_t context, ga_exec *out) {
   const bool begins = place_begins(model, placement), ends = place_ends(model, placement);
@@ -38,10 +47,9 @@ ga_status exec_create(const ga_model *model, const ga_placement *placement, cons
   const memory_rows rows = {.tokens = max_tokens, .wanted = out->max_out};
   ga_status status = measure_memory(model, out->first, out->end, rows, &out->pins, &out->arena_bytes);
   if (status == GA_OK) status = ga_buffer_alloc_for(out->ctx, out->arena_bytes, "activations", &arena);
-  if (status == GA_OK)
-    out->arena = arena;
-  else
-    exec_destroy(out);
+  if (status == GA_OK) out->arena = arena;
+  if (status == GA_OK && model->comm) status = open_sum_windows(out);
+  if (status != GA_OK) exec_destroy(out);
   return status;
 }
 
@@ -52,6 +60,7 @@ void exec_destroy(ga_exec *e) {
       ga_buffer_free(e->ctx, e->programs[t][o].own);
       program_destroy(e->programs[t][o].program);
     }
+  ga_all_reduce_destroy(e->windows);
   ga_buffer_free(e->ctx, e->arena);
   *e = (ga_exec){0};
 }
@@ -170,9 +179,12 @@ float *exec_result(const ga_exec *e) {
 
 /* --- steps --- */
 
+/* A rank that fails ends the communicator, so that the others do not wait for it. */
 static ga_status exec_launches(const ga_exec *e, int32_t first, int32_t end) {
-  for (int32_t i = first; i < end; i++) GA_TRY(exec_launch(e, &e->running->program->launches[i]));
-  return GA_OK;
+  ga_status status = GA_OK;
+  for (int32_t i = first; i < end && status == GA_OK; i++) status = exec_launch(e, &e->running->program->launches[i]);
+  if (status != GA_OK && e->model->comm) ga_comm_abort(e->model->comm, ga_error_text());
+  return status;
 }
 
 static ga_status run_head(const ga_exec *e) {

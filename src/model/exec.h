@@ -4,6 +4,7 @@
 #ifndef GA_MODEL_EXEC_H
 #define GA_MODEL_EXEC_H
 
+#include "ga/all_reduce.h"
 #include "model/kv_cache.h"
 #include "model/pass/fuse.h"
 #include "model/pass/memory.h"
@@ -63,6 +64,7 @@ typedef struct ga_exec {
   void *watch_user;
   exec_program programs[FUSED_FEW + 1][FUSED_FEW + 1]; /* by fused_class of tokens and of rows of logits */
   const exec_program *running;
+  ga_all_reduce *windows; /* of ranks on GPUs; NULL: they exchange messages, or there is one rank */
 } ga_exec;
 
 /* Allocates memory for the layers of a placement; release with exec_destroy. Only the last placement has logits. kv

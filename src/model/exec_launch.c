@@ -1,6 +1,7 @@
 /* The launches of programs (program.h), each as a call of an op. */
 #include "base/mem.h"
 #include "base/status.h"
+#include "ga/collective.h"
 #include "model/exec.h"
 
 static int64_t launch_rows(const ga_exec *e, const launch *l) {
@@ -299,6 +300,22 @@ static ga_status run_wanted(const ga_exec *e, const launch *l) {
   return ga_embed(e->ctx, &d, &io, NULL);
 }
 
+/* All ranks run the same launches, and so the same sums. */
+static ga_status run_all_reduce(const ga_exec *e, const launch *l) {
+  const launch_all_reduce *a = &l->as.all_reduce;
+  ga_collective_desc d = GA_COLLECTIVE_DESC_INIT;
+  GA_REQUIRE(exec_stride(e, a->x) == exec_cols(e, a->x) && exec_stride(e, a->y) == exec_cols(e, a->y), GA_ERR_INTERNAL,
+             "all-reduce: rows must be contiguous");
+  d.kind = GA_ALL_REDUCE;
+  d.n = launch_rows(e, l) * exec_cols(e, a->x);
+  d.ranks = ga_comm_size(e->model->comm);
+  d.reach = ga_comm_reach(e->model->comm);
+  d.flags = e->windows ? GA_COLLECTIVE_WINDOWS : 0;
+  const ga_collective_io io = {
+      .comm = e->model->comm, .windows = e->windows, .x = exec_rows(e, a->x), .y = exec_rows(e, a->y)};
+  return ga_collective(e->ctx, &d, &io, NULL);
+}
+
 ga_status exec_launch(const ga_exec *e, const launch *l) {
   switch (l->kind) {
   case LAUNCH_EMBED: return run_embed(e, l);
@@ -310,6 +327,7 @@ ga_status exec_launch(const ga_exec *e, const launch *l) {
   case LAUNCH_STORE: return run_store(e, l);
   case LAUNCH_ATTENTION: return run_attention(e, l);
   case LAUNCH_WANTED: return run_wanted(e, l);
+  case LAUNCH_ALL_REDUCE: return run_all_reduce(e, l);
   }
   return ga_fail(GA_ERR_INTERNAL, "no launch of kind %d", (int)l->kind);
 }

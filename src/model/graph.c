@@ -19,31 +19,59 @@ void graph_range(const ga_model_graph *graph, int32_t first_layer, int32_t end_l
   *end = i;
 }
 
-int32_t node_inputs(const ga_node *node, value_id in[NODE_INPUTS]) {
+int32_t node_input_places(ga_node *node, value_id *in[NODE_INPUTS]) {
   int32_t n = 0;
   switch (node->kind) {
   case NODE_EMBED: return 0;
   case NODE_ADD:
-    in[n++] = node->as.add.a;
-    in[n++] = node->as.add.b;
+    in[n++] = &node->as.add.a;
+    in[n++] = &node->as.add.b;
     return n;
-  case NODE_NORM: in[n++] = node->as.norm.x; return n;
-  case NODE_LINEAR: in[n++] = node->as.linear.x; return n;
+  case NODE_NORM: in[n++] = &node->as.norm.x; return n;
+  case NODE_LINEAR: in[n++] = &node->as.linear.x; return n;
   case NODE_ACT:
-    in[n++] = node->as.act.x;
-    if (node->as.act.gate != NO_VALUE) in[n++] = node->as.act.gate;
+    in[n++] = &node->as.act.x;
+    if (node->as.act.gate != NO_VALUE) in[n++] = &node->as.act.gate;
     return n;
-  case NODE_SCALE: in[n++] = node->as.scale.x; return n;
-  case NODE_ROPE: in[n++] = node->as.rope.x; return n;
+  case NODE_SCALE: in[n++] = &node->as.scale.x; return n;
+  case NODE_ROPE: in[n++] = &node->as.rope.x; return n;
   case NODE_ATTENTION:
-    in[n++] = node->as.attention.q;
-    in[n++] = node->as.attention.k;
-    in[n++] = node->as.attention.v;
+    in[n++] = &node->as.attention.q;
+    in[n++] = &node->as.attention.k;
+    in[n++] = &node->as.attention.v;
     return n;
-  case NODE_SLICE: in[n++] = node->as.slice.x; return n;
-  case NODE_WANTED: in[n++] = node->as.wanted.x; return n;
+  case NODE_SLICE: in[n++] = &node->as.slice.x; return n;
+  case NODE_WANTED: in[n++] = &node->as.wanted.x; return n;
+  case NODE_ALL_REDUCE: in[n++] = &node->as.all_reduce.x; return n;
   }
   return 0;
+}
+
+int32_t node_inputs(const ga_node *node, value_id in[NODE_INPUTS]) {
+  value_id *places[NODE_INPUTS];
+  ga_node copy = *node;
+  const int32_t n = node_input_places(&copy, places);
+  for (int32_t i = 0; i < n; i++) in[i] = *places[i];
+  return n;
+}
+
+/* Lists the users of each value, by counting sort. */
+ga_status graph_index_users(ga_model_graph *g) {
+  value_id in[NODE_INPUTS];
+  void *p;
+  GA_TRY(ga_mem_zalloc((size_t)g->n_values + 2 + (size_t)g->n_nodes * NODE_INPUTS, sizeof(int32_t), "graph", &p));
+  int32_t *end =
+      (int32_t *)p + 1; /* end[v]: while filling, where the next user of v goes; afterwards, where they end */
+  g->first_user = p;
+  g->users = g->first_user + g->n_values + 2;
+  for (int32_t i = 0; i < g->n_nodes; i++)
+    for (int32_t n = node_inputs(&g->nodes[i], in); n > 0; n--) end[in[n - 1] + 1]++;
+  for (int32_t v = 0; v < g->n_values; v++) end[v + 1] += end[v];
+  for (int32_t i = 0; i < g->n_nodes; i++) {
+    const int32_t n = node_inputs(&g->nodes[i], in);
+    for (int32_t j = 0; j < n; j++) g->users[end[in[j]]++] = i;
+  }
+  return GA_OK;
 }
 
 const ga_node *graph_only_user(const ga_model_graph *g, value_id v) {

@@ -39,7 +39,8 @@ typedef enum ga_node_kind {
   NODE_ROPE,      /* y = heads of x rotated by their positions */
   NODE_ATTENTION, /* y = attention(q, k, v) */
   NODE_SLICE,     /* y = columns [first, first + columns of y) of x */
-  NODE_WANTED     /* y [n_out, columns of x] = the rows of x whose logits are wanted */
+  NODE_WANTED,    /* y [n_out, columns of x] = the rows of x whose logits are wanted */
+  NODE_ALL_REDUCE /* y = the sum of all ranks' x */
 } ga_node_kind;
 
 typedef enum embed_ids { IDS_TOKENS, IDS_POSITIONS, IDS_TYPES } embed_ids;
@@ -103,6 +104,10 @@ typedef struct node_wanted {
   value_id x;
 } node_wanted;
 
+typedef struct node_all_reduce {
+  value_id x;
+} node_all_reduce;
+
 typedef struct ga_node {
   ga_node_kind kind;
   int32_t layer; /* -1: before the layers; n_layers: after them */
@@ -118,6 +123,7 @@ typedef struct ga_node {
     node_attention attention;
     node_slice slice;
     node_wanted wanted;
+    node_all_reduce all_reduce;
   } as;
 } ga_node;
 
@@ -142,6 +148,10 @@ void graph_range(const ga_model_graph *graph, int32_t first_layer, int32_t end_l
 #define NODE_INPUTS 3
 /* Lists the values that a node reads. Returns their number. */
 int32_t node_inputs(const ga_node *node, value_id in[NODE_INPUTS]);
+/* The same as places in the node, so that passes can rename values. */
+int32_t node_input_places(ga_node *node, value_id *in[NODE_INPUTS]);
+/* Fills in first_user and users. */
+GA_NODISCARD ga_status graph_index_users(ga_model_graph *graph);
 
 static inline int32_t graph_n_users(const ga_model_graph *g, value_id v) {
   return g->first_user[v + 1] - g->first_user[v];

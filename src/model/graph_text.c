@@ -90,6 +90,7 @@ static void put_node(line *l, const ga_model_graph *g, const ga_node *node) {
   case NODE_ATTENTION: put_attention(l, &node->as.attention); break;
   case NODE_SLICE: put_format(l, "slice(%%%d) from %lld", node->as.slice.x, (long long)y->first); break;
   case NODE_WANTED: put_format(l, "wanted_rows(%%%d)", node->as.wanted.x); break;
+  case NODE_ALL_REDUCE: put_format(l, "all_reduce(%%%d)", node->as.all_reduce.x); break;
   }
   put_format(l, "\n");
 }
@@ -180,6 +181,7 @@ static void put_launch(line *l, const ga_program *program, const launch *op) {
   case LAUNCH_STORE: put_store(l, &op->as.store); break;
   case LAUNCH_ATTENTION: put_attention(l, &op->as.attention.node); break;
   case LAUNCH_WANTED: put_format(l, "wanted_rows(%%%d)", op->as.wanted.x); break;
+  case LAUNCH_ALL_REDUCE: put_format(l, "all_reduce(%%%d)", op->as.all_reduce.x); break;
   }
   put_format(l, "\n");
 }

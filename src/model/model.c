@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "model/arch/arch.h"
 #include "model/folder_template.h"
+#include "model/pass/shard.h"
 
 /* A template that GA cannot compile is no reason to refuse the model: raw prompts work without it. */
 static ga_status load_template(ga_model *model) {
@@ -60,10 +61,23 @@ static ga_status fill_info(ga_model *model) {
   return GA_OK;
 }
 
+/* The rank's part of the model, and its graph. One rank has all. */
+static ga_status split_model(ga_model *model, const ga_model_options *options) {
+  const int32_t ranks = options->comm ? ga_comm_size(options->comm) : 1,
+                rank = ranks > 1 ? ga_comm_rank(options->comm) : 0;
+  GA_REQUIRE(ranks == 1 || (!options->n_more && options->gpu_layers < 0), GA_ERR_UNSUPPORTED,
+             "model: comm has %d ranks, n_more is %d and gpu_layers %d; a rank's part is on one device", ranks,
+             options->n_more, options->gpu_layers);
+  GA_TRY(shard_sizes(&model->whole, rank, ranks, &model->hparams));
+  if (ranks > 1) model->comm = options->comm;
+  GA_TRY(graph_create(model, &model->graph));
+  return shard_graph(&model->whole, &model->hparams, rank, ranks, &model->graph);
+}
+
 static ga_status load_model_file(ga_model *model, ga_ctx *ctx, const char *path, const ga_model_options *options) {
   GA_TRY(ga_model_file_open(path, &model->file));
-  GA_TRY(ga_hparams_read(model->file, &model->hparams));
-  GA_TRY(graph_create(model, &model->graph));
+  GA_TRY(ga_hparams_read(model->file, &model->whole));
+  GA_TRY(split_model(model, options));
   GA_TRY(fill_info(model));
   GA_TRY(load_tokenizer(model));
   GA_TRY(load_template(model));

@@ -84,7 +84,9 @@ struct ga_model {
   bool is_shared; /* all but `cpu` is another model's: ga_model_share */
   bool no_mmap;   /* nothing of the file is read once it is loaded */
   ga_model_file *file;
-  ga_hparams hparams;
+  ga_hparams hparams; /* of this rank's part, where the model is split by tensors */
+  ga_hparams whole;   /* as the file has them */
+  ga_comm *comm;      /* the caller's: of the ranks that share the model's tensors; NULL: one has all */
   ga_model_graph *graph;
   int32_t short_context; /* as ga_rope_short_context */
   ga_model_info info;

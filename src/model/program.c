@@ -41,6 +41,7 @@ int32_t launch_reads(const launch *l, value_id v[LAUNCH_READS]) {
     list_value(v, &n, l->as.attention.node.v);
     break;
   case LAUNCH_WANTED: list_value(v, &n, l->as.wanted.x); break;
+  case LAUNCH_ALL_REDUCE: list_value(v, &n, l->as.all_reduce.x); break;
   }
   return n;
 }
@@ -63,6 +64,7 @@ int32_t launch_writes(const launch *l, value_id v[LAUNCH_WRITES]) {
     break;
   case LAUNCH_ATTENTION: list_value(v, &n, l->as.attention.y); break;
   case LAUNCH_WANTED: list_value(v, &n, l->as.wanted.y); break;
+  case LAUNCH_ALL_REDUCE: list_value(v, &n, l->as.all_reduce.y); break;
   }
   return n;
 }
@@ -77,6 +79,7 @@ value_id launch_in_place(const launch *l, value_id y, bool *must) {
                ? l->as.product.residual
                : NO_VALUE;
   case LAUNCH_ACT: return l->as.act.x;
+  case LAUNCH_ALL_REDUCE: return l->as.all_reduce.x;
   case LAUNCH_ROPE: *must = true; return l->as.rope.node.x;
   case LAUNCH_STORE: *must = true; return l->as.store.q;
   case LAUNCH_EMBED:

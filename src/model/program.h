@@ -17,7 +17,8 @@ typedef enum launch_kind {
   LAUNCH_ROPE,
   LAUNCH_STORE,
   LAUNCH_ATTENTION,
-  LAUNCH_WANTED
+  LAUNCH_WANTED,
+  LAUNCH_ALL_REDUCE
 } launch_kind;
 
 /* y = scale x + b */
@@ -90,6 +91,11 @@ typedef struct launch_wanted {
   value_id x, y;
 } launch_wanted;
 
+/* y is the sum of all ranks' x. */
+typedef struct launch_all_reduce {
+  value_id x, y;
+} launch_all_reduce;
+
 typedef struct launch {
   launch_kind kind;
   int32_t layer;
@@ -107,6 +113,7 @@ typedef struct launch {
     launch_store store;
     launch_attention attention;
     launch_wanted wanted;
+    launch_all_reduce all_reduce;
   } as;
 } launch;
 

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "model/arch/arch.h"
+#include "model/pass/shard.h"
 #include "model/promote.h"
 #include "model/upload.h"
 
@@ -82,6 +83,13 @@ static bool in_map(const ga_model *model, const ga_ctx *ctx, const ga_model_tens
   return ctx->device->caps.host_memory && t->is_aligned && !model->no_mmap;
 }
 
+static ga_weight weight_vector(const void *data, int64_t n) {
+  return (ga_weight){.data = data, .dims = {n}, .n_dims = 1, .dtype = GA_F32, .layout = GA_LAYOUT_NATIVE};
+}
+static ga_weight weight_matrix(int64_t rows, int64_t cols, ga_dtype dtype) {
+  return (ga_weight){.dims = {rows, cols}, .n_dims = 2, .dtype = dtype};
+}
+
 /* Bytes from host memory on the device in a new buffer of the placement. */
 static ga_status upload(loader *l, const void *bytes, uint64_t n, void **out) {
   GA_TRY(ga_placement_alloc(l->placement, n, out));
@@ -139,8 +147,8 @@ static ga_status pack_on_host(loader *l, const ga_model_tensor *t, const char *s
 static ga_status upload_matrix(loader *l, const ga_model_tensor *t, const void *copy, ga_weight *m, void *dst) {
   ga_upload_source from = {
       .n = t->bytes, .bytes = copy, .file = l->model->file, .tensor = t, .tell = tell_piece, .user = l};
-  if (m->dtype != t->view.dtype) { /* told in the file's bytes */
-    GA_TRY(ga_dtype_bytes(m->dtype, ga_weight_rows(m) * ga_weight_cols(m), &from.n));
+  GA_TRY(ga_dtype_bytes(m->dtype, ga_weight_rows(m) * ga_weight_cols(m), &from.n));
+  if (from.n != t->bytes) { /* progress counts the file's bytes */
     from.tell = NULL;
     GA_TRY(tell(l, t->bytes));
   }
@@ -171,6 +179,32 @@ static ga_status store_matrix(loader *l, const ga_model_tensor *t, const void *c
   if (!is_host(l)) return upload_matrix(l, t, copy, m, dst);
   if (m->layout == GA_LAYOUT_NATIVE) return ga_copy_to_device(l->placement->ctx, dst, copy, bytes, NULL);
   return pack_on_host(l, copy ? NULL : t, copy ? copy : t->view.data, m, dst);
+}
+
+/* The part of a tensor that this rank has. */
+static shard_cut weight_cut(const ga_model *model, weight_id id) {
+  const bool is_split = model->comm != NULL;
+  return shard_cut_of(&model->whole, &model->hparams, is_split ? ga_comm_rank(model->comm) : 0,
+                      is_split ? ga_comm_size(model->comm) : 1, id);
+}
+
+/* *copy, a whole matrix of `cols` columns, becomes the rank's part of it. */
+static ga_status cut_matrix(const ga_model_tensor *t, ga_dtype dtype, int64_t cols, const shard_cut *c, void **copy) {
+  const int64_t block = ga_dtype_info(dtype)->block_elems;
+  uint64_t whole, before, row;
+  void *part;
+  GA_REQUIRE(c->first_col % block == 0 && c->cols % block == 0, GA_ERR_SHAPE,
+             "%s: columns %lld to %lld of %s are a rank's part; must be multiples of %lld", t->name,
+             (long long)c->first_col, (long long)(c->first_col + c->cols), ga_dtype_name(dtype), (long long)block);
+  GA_TRY(ga_dtype_bytes(dtype, cols, &whole));
+  GA_TRY(ga_dtype_bytes(dtype, c->first_col, &before));
+  GA_TRY(ga_dtype_bytes(dtype, c->cols, &row));
+  GA_TRY(ga_mem_alloc((size_t)c->rows * row, t->name, &part));
+  const char *src = (const char *)*copy + (size_t)c->first_row * whole + before;
+  for (int64_t r = 0; r < c->rows; r++) memcpy((char *)part + (size_t)r * row, src + (size_t)r * whole, row);
+  ga_mem_free(*copy);
+  *copy = part;
+  return GA_OK;
 }
 
 /* The tensor's bytes in memory of their own. *copy: ga_mem_free. */
@@ -225,18 +259,25 @@ static ga_status read_promoted(loader *l, const ga_model_tensor *t, const ga_wei
   return ga_promote_q8_0(pool, l->model->file, t, copy, bytes);
 }
 
-static ga_status load_matrix(loader *l, const ga_model_tensor *t, matrix_change change, ga_weight *m) {
-  void *copy = NULL;
+/* Reads a matrix into memory of its own where it cannot be used as it lies in the file; else *copy is NULL. whole: its
+ * shape and type before it is cut. */
+static ga_status read_matrix(loader *l, const ga_model_tensor *t, matrix_change change, const ga_weight *whole,
+                             const shard_cut *cut, void **copy) {
   uint64_t bytes;
-  if (t->view.dtype == GA_E4M3 || m->dtype != t->view.dtype)
-    GA_TRY(read_promoted(l, t, m, &copy, &bytes));
-  else if (change == CHANGE_TRANSPOSED)
-    GA_TRY(read_transposed(l, t, &copy));
-  else if (change == CHANGE_HEADS)
-    GA_TRY(read_split(l, t, &copy));
-  else if (is_host(l) && !in_map(l->model, l->placement->ctx, t))
-    GA_TRY(read_copy(l, t, &copy));
-  ga_status status = store_matrix(l, t, copy, m);
+  *copy = NULL;
+  if (t->view.dtype == GA_E4M3 || whole->dtype != t->view.dtype) return read_promoted(l, t, whole, copy, &bytes);
+  if (change == CHANGE_TRANSPOSED) return read_transposed(l, t, copy);
+  if (change == CHANGE_HEADS) return read_split(l, t, copy);
+  return cut->is_cut || (is_host(l) && !in_map(l->model, l->placement->ctx, t)) ? read_copy(l, t, copy) : GA_OK;
+}
+
+static ga_status load_matrix(loader *l, const ga_model_tensor *t, matrix_change change, const shard_cut *cut,
+                             ga_weight *m) {
+  void *copy = NULL;
+  ga_status status = read_matrix(l, t, change, m, cut, &copy);
+  if (status == GA_OK && cut->is_cut) status = cut_matrix(t, m->dtype, ga_weight_cols(m), cut, &copy);
+  if (status == GA_OK && cut->is_cut) *m = weight_matrix(cut->rows, cut->cols, m->dtype);
+  if (status == GA_OK) status = store_matrix(l, t, copy, m);
   ga_mem_free(copy);
   if (status == GA_OK && is_host(l) && m->data != t->view.data) ga_model_file_forget(l->model->file, t);
   return status;
@@ -309,14 +350,8 @@ static ga_status split_vector(const loader *l, void *values, size_t bytes) {
   return GA_OK;
 }
 
-static ga_weight weight_vector(const void *data, int64_t n) {
-  return (ga_weight){.data = data, .dims = {n}, .n_dims = 1, .dtype = GA_F32, .layout = GA_LAYOUT_NATIVE};
-}
-static ga_weight weight_matrix(int64_t rows, int64_t cols, ga_dtype dtype) {
-  return (ga_weight){.dims = {rows, cols}, .n_dims = 2, .dtype = dtype};
-}
-
-static ga_status load_vector(loader *l, const ga_model_tensor *t, bool is_norm, bool is_qkv, ga_weight *out) {
+static ga_status load_vector(loader *l, const ga_model_tensor *t, bool is_norm, bool is_qkv, const shard_cut *cut,
+                             ga_weight *out) {
   void *host, *device = NULL;
   const uint64_t bytes = (uint64_t)tensor_elements(t) * sizeof(float);
   GA_TRY(ga_mem_alloc(bytes + t->bytes, t->name, &host));
@@ -324,9 +359,11 @@ static ga_status load_vector(loader *l, const ga_model_tensor *t, bool is_norm, 
   ga_status status = ga_model_file_read(l->model->file, t, 0, raw, t->bytes);
   if (status == GA_OK) status = ga_vector_to_f32(t, raw, is_norm && l->norm_plus_one ? 1.0f : 0.0f, host);
   if (status == GA_OK && is_qkv) status = split_vector(l, host, bytes);
-  if (status == GA_OK) status = upload(l, host, bytes, &device);
+  const int64_t n = cut->is_cut ? cut->cols : tensor_elements(t);
+  const float *first = (const float *)host + (cut->is_cut ? cut->first_col : 0);
+  if (status == GA_OK) status = upload(l, first, (uint64_t)n * sizeof(float), &device);
   ga_mem_free(host);
-  if (status == GA_OK) *out = weight_vector(device, tensor_elements(t));
+  if (status == GA_OK) *out = weight_vector(device, n);
   return status;
 }
 
@@ -364,9 +401,10 @@ static ga_status check_weight_dtype(const weight_spec *spec, const ga_model_tens
 }
 
 /* Weights of heads, for each of which a folder has a tensor; *found is false where it lacks the first. */
-static ga_status load_heads(loader *l, const weight_spec *spec, int32_t il, ga_weight *out, bool *found) {
-  const int32_t dim = l->model->hparams.head_dim,
-                heads = (int32_t)(ga_weight_dim(&l->model->hparams, spec->cols) / dim);
+static ga_status load_heads(loader *l, const weight_spec *spec, const shard_cut *cut, int32_t il, ga_weight *out,
+                            bool *found) {
+  const int32_t dim = l->model->hparams.head_dim, heads = (int32_t)(cut->cols / dim),
+                first = (int32_t)(cut->first_col / dim);
   const int stem = (int)(strlen(spec->name) - strlen(".weight"));
   unsigned char raw[1024 * sizeof(float)]; /* head_dim is at most 1024 */
   void *host, *device = NULL;
@@ -375,7 +413,7 @@ static ga_status load_heads(loader *l, const weight_spec *spec, int32_t il, ga_w
   ga_status status = GA_OK;
   for (int32_t h = 0; h < heads && status == GA_OK; h++) {
     char name[GA_WEIGHT_NAME_BYTES + 16];
-    (void)snprintf(name, sizeof name, "blk.%d.%.*s.%d.weight", il, stem, spec->name, h);
+    (void)snprintf(name, sizeof name, "blk.%d.%.*s.%d.weight", il, stem, spec->name, first + h);
     const ga_model_tensor *t = ga_model_file_find(l->model->file, name);
     if (!t && h == 0) break;
     *found = true;
@@ -391,14 +429,15 @@ static ga_status load_heads(loader *l, const weight_spec *spec, int32_t il, ga_w
 }
 
 static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
-  const ga_hparams *p = &l->model->hparams;
+  const ga_hparams *p = &l->model->whole;
   const weight_spec *spec = &ga_weight_specs[use->id];
+  const shard_cut cut = weight_cut(l->model, use->id);
   char name[GA_WEIGHT_NAME_BYTES];
   const ga_model_tensor *t = ga_model_file_find(l->model->file, ga_weight_name(use->id, il, name));
   if (!t) {
     bool found = false;
     if (spec->kind == KIND_VECTOR && spec->rows == DIM_HEAD)
-      GA_TRY(load_heads(l, spec, il, ga_weight_slot(l->model, use->id, il), &found));
+      GA_TRY(load_heads(l, spec, &cut, il, ga_weight_slot(l->model, use->id, il), &found));
     GA_REQUIRE(found || use->optional, GA_ERR_FORMAT, "tensor %s is missing; %s needs it", name, p->arch->name);
     return GA_OK;
   }
@@ -414,14 +453,14 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
              "%s is e4m3; %s has no scales for that", t->name, p->arch->name);
   ga_weight *slot = ga_weight_slot(l->model, use->id, il);
   if (spec->kind == KIND_VECTOR)
-    GA_TRY(load_vector(l, t, spec->is_norm, is_qkv, slot));
+    GA_TRY(load_vector(l, t, spec->is_norm, is_qkv, &cut, slot));
   else {
     const ga_dtype dtype = spec->kind == KIND_TABLE ? ga_table_dtype(t)
                            : change == CHANGE_NONE  ? ga_stored_dtype(l->model, l->placement->ctx, t)
                                                     : t->view.dtype;
     *slot =
         weight_matrix(spec->rows == DIM_TYPES ? 1 : ga_weight_dim(p, spec->rows), ga_weight_dim(p, spec->cols), dtype);
-    GA_TRY(spec->kind == KIND_MATRIX ? load_matrix(l, t, change, slot) : load_table(l, t, slot));
+    GA_TRY(spec->kind == KIND_MATRIX ? load_matrix(l, t, change, &cut, slot) : load_table(l, t, slot));
   }
   return l->uploader && spec->kind != KIND_VECTOR ? GA_OK : tell(l, t->bytes); /* uploads tell of each piece */
 }
@@ -433,7 +472,8 @@ static ga_status tie_output(loader *l) {
   if (output->data || !ga_arch_weight(model->hparams.arch, W_OUTPUT)) return GA_OK;
   const ga_model_tensor *t = ga_model_file_find(model->file, "token_embd.weight");
   *output = weight_matrix(model->hparams.vocab, model->hparams.width, ga_table_dtype(t));
-  return load_matrix(l, t, CHANGE_NONE, output);
+  const shard_cut cut = weight_cut(model, W_OUTPUT);
+  return load_matrix(l, t, CHANGE_NONE, &cut, output);
 }
 
 /* Frequencies of rotary embedding, at each placement. Local layers have divisors only where they are all of one kind
@@ -474,8 +514,9 @@ static ga_status load_alibi(loader *l) {
 }
 
 /* What a spec's tensor takes at ctx. */
-static ga_status need_of(const ga_model *model, ga_ctx *ctx, const weight_spec *spec, const char *name,
-                         ga_weight_need *need) {
+static ga_status need_of(const ga_model *model, ga_ctx *ctx, weight_id id, const char *name, ga_weight_need *need) {
+  const weight_spec *spec = &ga_weight_specs[id];
+  const bool is_cut = weight_cut(model, id).is_cut;
   const ga_model_tensor *t = ga_model_file_find(model->file, name);
   const int64_t rows = spec->rows == DIM_TYPES ? 1 : ga_weight_dim(&model->hparams, spec->rows),
                 cols = ga_weight_dim(&model->hparams, spec->cols);
@@ -490,8 +531,8 @@ static ga_status need_of(const ga_model *model, ga_ctx *ctx, const weight_spec *
   uint64_t staged = t->bytes;
   if (stored != t->view.dtype) GA_TRY(ga_dtype_bytes(stored, rows * cols, &staged));
   if (spec->kind == KIND_TABLE) bytes = staged;
-  const bool mapped =
-      layout == GA_LAYOUT_NATIVE && spec->kind != KIND_VECTOR && stored == t->view.dtype && in_map(model, ctx, t);
+  const bool mapped = layout == GA_LAYOUT_NATIVE && !is_cut && spec->kind != KIND_VECTOR && stored == t->view.dtype &&
+                      in_map(model, ctx, t);
   if (!mapped || spec->kind == KIND_MATRIX) need->held += bytes;
   if (!mapped && SHARES(bytes))
     need->small += ga_round_up(bytes, 256);
@@ -514,11 +555,11 @@ ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, ga_wei
   *out = (ga_weight_need){0};
   for (size_t i = 0; i < p->arch->n_weights; i++) {
     const weight_id id = p->arch->weights[i].id;
-    if (stands_at(p, id, il)) GA_TRY(need_of(model, ctx, &ga_weight_specs[id], ga_weight_name(id, il, name), out));
+    if (stands_at(p, id, il)) GA_TRY(need_of(model, ctx, id, ga_weight_name(id, il, name), out));
   }
   const bool tied = ga_arch_weight(p->arch, W_OUTPUT) && !ga_model_file_find(model->file, "output.weight");
   if (il < p->n_layers || !tied) return GA_OK;
-  return need_of(model, ctx, &ga_weight_specs[W_OUTPUT], "token_embd.weight", out);
+  return need_of(model, ctx, W_OUTPUT, "token_embd.weight", out);
 }
 
 static void count_totals(ga_model *model, loader *l) {

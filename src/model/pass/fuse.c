@@ -383,6 +383,10 @@ static ga_status match_alone(fuser *f, const ga_node *node, group *g) {
   case NODE_WANTED:
     group_launch(f, g, LAUNCH_WANTED, node)->as.wanted = (launch_wanted){.x = node->as.wanted.x, .y = node->y};
     return GA_OK;
+  case NODE_ALL_REDUCE:
+    group_launch(f, g, LAUNCH_ALL_REDUCE, node)->as.all_reduce =
+        (launch_all_reduce){.x = node->as.all_reduce.x, .y = node->y};
+    return GA_OK;
   case NODE_LINEAR: break; /* match_epilogue takes all of them */
   }
   return ga_fail(GA_ERR_INTERNAL, "no launch for a node of kind %d", (int)node->kind);

@@ -1,0 +1,130 @@
+#include "model/pass/shard.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "model/arch/arch.h"
+#include "model/build.h"
+
+/* --- sizes --- */
+
+/* Tensors that cannot be cut into equal parts of whole heads or columns. */
+static ga_status shardable_tensors(const ga_arch_desc *arch) {
+  static const weight_id joined[] = {W_QKV, W_GATE_UP, W_Q_ROW_NORM, W_K_ROW_NORM};
+  GA_REQUIRE(!arch->is_encoder, GA_ERR_UNSUPPORTED, "%s is an encoder; models that are split by tensors generate text",
+             arch->name);
+  for (size_t i = 0; i < GA_COUNT_OF(joined); i++)
+    GA_REQUIRE(!ga_arch_weight(arch, joined[i]), GA_ERR_UNSUPPORTED,
+               "%s has %s over several parts (%s); it is not split by tensors", arch->name,
+               joined[i] == W_Q_ROW_NORM || joined[i] == W_K_ROW_NORM ? "a norm" : "one matrix",
+               ga_weight_specs[joined[i]].name);
+  return GA_OK;
+}
+
+ga_status shard_sizes(const ga_hparams *whole, int32_t rank, int32_t ranks, ga_hparams *part) {
+  *part = *whole;
+  GA_REQUIRE(ranks >= 1 && rank >= 0 && rank < ranks, GA_ERR_ARG, "rank %d of %d", rank, ranks);
+  if (ranks == 1) return GA_OK;
+  GA_TRY(shardable_tensors(whole->arch));
+  GA_REQUIRE(whole->n_heads % ranks == 0, GA_ERR_SHAPE, "%d heads over %d ranks; must divide", whole->n_heads, ranks);
+  GA_REQUIRE(whole->n_kv_heads % ranks == 0 || ranks % whole->n_kv_heads == 0, GA_ERR_SHAPE,
+             "%d KV heads over %d ranks; one must divide the other", whole->n_kv_heads, ranks);
+  GA_REQUIRE(whole->ff_width % ranks == 0, GA_ERR_SHAPE, "%d columns of the feed-forward over %d ranks; must divide",
+             whole->ff_width, ranks);
+  part->n_heads = whole->n_heads / ranks;
+  part->n_kv_heads = whole->n_kv_heads % ranks ? 1 : whole->n_kv_heads / ranks;
+  part->ff_width = whole->ff_width / ranks;
+  return GA_OK;
+}
+
+/* --- tensors --- */
+
+/* The first element of a dimension that the rank has. */
+static int64_t first_in_dim(const ga_hparams *whole, const ga_hparams *part, int32_t rank, int32_t ranks,
+                            weight_dim dim) {
+  const int64_t n = ga_weight_dim(part, dim);
+  if (n == ga_weight_dim(whole, dim)) return 0;
+  if (dim == DIM_K || dim == DIM_V) /* ranks may share KV heads */
+    return (int64_t)rank * whole->n_kv_heads / ranks * (n / part->n_kv_heads);
+  return rank * n;
+}
+
+shard_cut shard_cut_of(const ga_hparams *whole, const ga_hparams *part, int32_t rank, int32_t ranks, weight_id id) {
+  const weight_spec *s = &ga_weight_specs[id];
+  const bool is_vector = s->kind == KIND_VECTOR;
+  shard_cut c = {.first_row = is_vector ? 0 : first_in_dim(whole, part, rank, ranks, s->rows),
+                 .rows = is_vector ? 1 : ga_weight_dim(part, s->rows),
+                 .first_col = first_in_dim(whole, part, rank, ranks, s->cols),
+                 .cols = ga_weight_dim(part, s->cols)};
+  c.by_cols = !is_vector && c.cols != ga_weight_dim(whole, s->cols);
+  c.is_cut = c.cols != ga_weight_dim(whole, s->cols) || (!is_vector && c.rows != ga_weight_dim(whole, s->rows));
+  return c;
+}
+
+/* --- graphs --- */
+
+typedef struct sharder {
+  const ga_model_graph *from;
+  ga_model_graph *to;
+  value_id *now; /* [values of from] their names in `to` */
+} sharder;
+
+static value_id copy_value(sharder *s, value_id old) {
+  ga_model_graph *g = s->to;
+  ga_value v = s->from->values[old];
+  v.producer = g->n_nodes;
+  v.root = v.root == old ? g->n_values : s->now[v.root];
+  g->values[g->n_values] = v;
+  return g->n_values++;
+}
+
+/* Renames the values that a copied node reads. */
+static void rename_inputs(const sharder *s, ga_node *node) {
+  value_id *in[NODE_INPUTS];
+  const int32_t n = node_input_places(node, in);
+  for (int32_t i = 0; i < n; i++) *in[i] = s->now[*in[i]];
+}
+
+static void copy_nodes(sharder *s, const ga_hparams *whole, const ga_hparams *part, int32_t rank, int32_t ranks) {
+  for (int32_t i = 0; i < s->from->n_nodes; i++) {
+    ga_node node = s->from->nodes[i];
+    const value_id old = node.y;
+    const bool is_part =
+        node.kind == NODE_LINEAR && shard_cut_of(whole, part, rank, ranks, node.as.linear.weight.id).by_cols;
+    rename_inputs(s, &node);
+    if (is_part && rank) node.as.linear.bias.id = W_NONE;
+    node.y = s->now[old] = copy_value(s, old);
+    s->to->nodes[s->to->n_nodes++] = node;
+    if (!is_part) continue;
+    ga_node sum = {.kind = NODE_ALL_REDUCE, .layer = node.layer, .as.all_reduce = {.x = node.y}};
+    sum.y = s->now[old] = copy_value(s, old);
+    s->to->nodes[s->to->n_nodes++] = sum;
+  }
+}
+
+ga_status shard_graph(const ga_hparams *whole, const ga_hparams *part, int32_t rank, int32_t ranks,
+                      ga_model_graph **graph) {
+  const ga_model_graph *from = *graph;
+  sharder s = {.from = from};
+  void *p;
+  if (ranks == 1) return GA_OK;
+  GA_TRY(ga_mem_zalloc(1, sizeof(ga_model_graph), "graph", &p));
+  s.to = p;
+  *s.to = (ga_model_graph){.n_layers = from->n_layers, .pooling = from->pooling};
+  ga_status status = ga_mem_zalloc((size_t)from->n_nodes * 2, sizeof *s.to->nodes, "graph", &p);
+  s.to->nodes = p;
+  if (status == GA_OK) status = ga_mem_zalloc((size_t)from->n_nodes * 2, sizeof *s.to->values, "graph", &p);
+  if (status == GA_OK) s.to->values = p;
+  if (status == GA_OK) status = ga_mem_zalloc((size_t)from->n_values, sizeof *s.now, "graph", &p);
+  if (status == GA_OK) {
+    s.now = p;
+    copy_nodes(&s, whole, part, rank, ranks);
+    s.to->result = s.now[from->result];
+    status = graph_index_users(s.to);
+    ga_mem_free(s.now);
+  }
+  graph_destroy(status == GA_OK ? *graph : s.to);
+  if (status == GA_OK) *graph = s.to;
+  return status;
+}
