@@ -50,7 +50,8 @@ typedef struct command {
  * program should exit with *exit_code (help was printed, or the line is wrong). usage: what follows the name. */
 int cmd_parse(const char *name, const char *usage, const cmd_option *options, size_t n_options, int argc, char **argv,
               int *exit_code);
-/* The same, where `refuse` prints why an option that the table lacks is wrong; next: the word behind it, or NULL. */
+/* Parses as cmd_parse does; for an option that the table lacks calls refuse, which prints the error. next: the word
+ * after it, or NULL. */
 int cmd_parse_or(const char *name, const char *usage, const cmd_option *options, size_t n_options, int argc,
                  char **argv, int *exit_code, void (*refuse)(const char *arg, const char *next));
 /* The option that arg names, as "--name", "--name=value" or "-x"; NULL: the table has none. */

@@ -14,7 +14,7 @@ PHRASES = re.compile(
     r"\b(is nobody's|as any\b|goes? behind|come(s)? behind|stands? behind|lies? behind|behind (it|them|all|that|this|what|which|the (last|others|work|step))|ahead of (it|them|what)|"
     r"told (of|to|by|in|with)|is told|gives? up|is asked for\b|for itself alone|of its kind alone|as it is\.$|is as any|nobody will)"
 )
-FOLDERS = ("include", "src", "cli", "verify")
+FOLDERS = ("include", "src", "cmdline", "cli", "verify")
 COMMENT = re.compile(r"/\*(.*?)\*/", re.S)
 
 

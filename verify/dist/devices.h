@@ -10,12 +10,12 @@ enum { DIST_DEVICE_BYTES = 64 };
 GA_NODISCARD ga_status dist_check_devices(const char *devices);
 /* True where all of them are in host memory. */
 bool dist_is_on_host(const char *devices);
-/* The device of a rank: the list begins again behind its end. */
+/* Copies the name of a rank's device. With more ranks than devices the list repeats. */
 void dist_device_of(const char *devices, int32_t rank, char name[DIST_DEVICE_BYTES]);
 /* Sets the variables that ranks need, before anything of a device is opened. */
 void dist_prepare_devices(const char *devices);
 
-/* GA_ERR_ARG unless copies is NULL, a known way of blocks, or, with `several`, different ones with commas between. */
+/* Refuses unknown ways of blocks with GA_ERR_ARG; NULL is allowed. several: a list with commas is allowed, too. */
 GA_NODISCARD ga_status dist_check_copies(const char *copies, bool several);
 
 #endif
