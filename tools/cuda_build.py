@@ -20,6 +20,7 @@ ARCH = {
 }
 ONCE = re.compile(r"^#pragma once|^#ifndef GA_\w+_H$", re.M)
 PART = "\f"
+CONDITION, END, TAKEN = re.compile(r"\s*#\s*if"), re.compile(r"\s*#\s*endif"), re.compile(r"#ifndef GA_\w+_H$|#ifdef GA_EMU$")
 INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]')
 # NVRTC has no <stdint.h>.
 PRELUDE = "#ifdef __CUDACC_RTC__\n" + "".join(
@@ -58,7 +59,14 @@ def compile_row(nvcc, src, out, line):
 
 
 def flatten(src, path, seen):
+    """The lines of a file, with those of headers in the place of their first #include; seen: headers that are there already. A header
+    that a condition includes is there in that arm alone: it may come again behind it, and a guard keeps it from being read twice."""
+    conditions = []  # open ones; False: a header's own guard, or of the emulator, whose other arm is always taken
     for line in path.read_text().splitlines():
+        if CONDITION.match(line):
+            conditions.append(not TAKEN.match(line))
+        elif conditions and END.match(line):
+            conditions.pop()
         match = INCLUDE.match(line)
         if not match:
             if line.strip() != "#pragma once":
@@ -68,12 +76,18 @@ def flatten(src, path, seen):
             continue
         beside = path.parent / match[2]
         target = (beside if beside.exists() else src / match[2]).resolve()
-        if target not in seen:
-            if ONCE.search(target.read_text()):  # others are meant to come more than once
-                seen.add(target)
-            yield PART
-            yield from flatten(src, target, seen)
-            yield PART
+        if target in seen:
+            continue
+        text = target.read_text()
+        arm = set(seen) if any(conditions) else seen
+        if ONCE.search(text):  # others are meant to come more than once
+            arm.add(target)
+        guard = "GA_FLAT_" + re.sub(r"\W", "_", str(target.relative_to(src))).upper() if "#pragma once" in text else None
+        yield PART
+        yield from [f"#ifndef {guard}", f"#define {guard}"] if guard else []
+        yield from flatten(src, target, arm)
+        yield from ["#endif"] if guard else []
+        yield PART
 
 
 def write_flat(src, source, out):

@@ -22,12 +22,18 @@
  *           are in the order of the parts, so results do not depend on who is last. What needs divisions (who owns
  *           what, where rows are written) is worked out ahead of the wait for the grid ahead
  * BARRIERS  name     arrivals  waiter  orders
- *           cluster  all       all     `sent` is there (arrived at from the start) -> st.async to it; before Q is read
- *           sent     1+tx      block   st.async of all parts of the block's share -> ld.shared
- *           block    all       all     Q -> its reads; reads of the ring -> sums over it -> their addition; parts in
- *                                      gmem -> who is last
- * BUDGET    32 WARPS threads; one block of a launch a multiprocessor, two if the ring leaves room for the next
- *           launch's; no spills; smem: SMEM_BYTES
+ *           cluster  all       all     `sent` is there (arrived at when a block begins) -> st.async to it; waited for
+ *                                      before Q is read, or before a block without keys ends
+ *           sent     1+tx      block   st.async of all parts of the block's share -> ld.shared; waited for before the
+ *                                      block ends
+ *           block    all       all     in turn: Q in shared memory -> its reads; reads of the ring -> the warps' sums
+ *                                      over it; sums -> their addition; where parts meet in gmem: the block's parts are
+ *                                      written -> who is last is known
+ * BUDGET    what       how much
+ *           threads    32 WARPS
+ *           blocks     1 of a launch per multiprocessor; 2 (TWICE) where the ring leaves room for the next launch's
+ *           registers  no spills
+ *           smem       GA_P_SMEM: Q, a ring of STAGES steps per warp, parts that are sent, the plan of the merge
  * MEASURED  H200, one sequence, 32/8 heads of 128, in a chain, at 512, 4096, 16384 keys: f16 3.7, 8.5, 19.5 us; e4m3
  *           3.9, 7.2, 14.5; q8_0 4.2, 9.0, 20.0 (docs/log/cuda-decode.md)
  */
