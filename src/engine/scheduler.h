@@ -1,6 +1,6 @@
 /* The scheduler: which tokens of which requests the next step evaluates.
  *
- * A pure function of the requests, their pages and the time it is told: nothing here knows a clock, a device or a
+ * A pure function of the requests, their layer memory and the time: nothing here knows a clock, a device or a
  * thread. A request is a list of tokens that grows; each step evaluates some of those that have not been yet. There is
  * no difference between a prompt and an answer but this: a request that has one token left to evaluate generates
  * (decode), others are being read (prefill).
@@ -28,7 +28,7 @@ typedef struct sched_request {
   uint64_t cache_key;    /* layer_memory_match */
   bool use_prefix;       /* look for a kept prefix */
   double arrival;        /* seconds */
-  double keep_seconds;   /* its pages are kept so long after its end; 0 = as any, below 0: they become free */
+  double keep_seconds;   /* after its end its units have priority so long; 0: none, below 0: they become free */
   double first_deadline; /* a waiting request that has generated nothing expires then; 0 = never */
   void *user;
   /* The scheduler's. */
@@ -37,7 +37,7 @@ typedef struct sched_request {
   int32_t n_computed;  /* ids [0, n_computed) have been evaluated */
   int32_t n_cached;    /* of the prompt, found kept when it first ran; -1 before */
   int32_t n_preempted; /* how often */
-  bool is_swapped;     /* preempted, and its pages may be in host memory: it waits to go on with them */
+  bool is_swapped;     /* preempted, and its units may be in host memory: it waits to go on with them */
   struct sched_request *next, *prev;
   int32_t n_ids_resumed; /* n_ids when it last began to run: not preempted again before it has grown */
   double served;         /* of its tokens, those that its tenant has been charged for: [0, served) */
@@ -81,7 +81,7 @@ typedef struct sched_costs {
   double unit[MEMORY_KINDS_MAX]; /* to copy a unit to host memory and back */
 } sched_costs;
 
-/* memory stays the caller's and outlive it. The caller makes layer_memory_copies before each step. */
+/* memory stays the caller's and outlives the scheduler. The caller enqueues layer_memory_copies before each step. */
 GA_NODISCARD ga_status scheduler_create(const sched_options *options, layer_memory *memory, scheduler **out);
 void scheduler_destroy(scheduler *s); /* NULL is fine; all requests have been removed */
 
