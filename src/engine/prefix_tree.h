@@ -10,7 +10,7 @@
 #include "base/compiler.h"
 #include "engine/layer_memory.h"
 
-/* Of children that share no whole page with a prompt, so many are compared: the last used ones. */
+/* Children of a node that are compared with a prompt's begun page: the last used ones. */
 #define PREFIX_CHILDREN 16
 /* Cache keys that have pages at one time; further ones keep none. */
 #define PREFIX_ROOTS 65536

@@ -75,7 +75,7 @@ typedef struct sched_options {
 
 typedef struct scheduler scheduler;
 
-/* What it takes a preempted request to go on, in seconds; 0: not known. */
+/* Seconds that a preempted request costs to go on; 0: not known. */
 typedef struct sched_costs {
   double token;                  /* to evaluate a token again */
   double unit[MEMORY_KINDS_MAX]; /* to copy a unit to host memory and back */
@@ -101,20 +101,20 @@ GA_NODISCARD ga_status scheduler_add(scheduler *s, sched_request *request);
  * the pages that come back, before the next step. */
 void scheduler_remove(scheduler *s, sched_request *request);
 
-/* What the next step evaluates; pages for it have been taken. The plan is the scheduler's, valid until that step is
- * done. No items: nothing can run. GA_ERR_NOMEM: there is no host memory for the request of scheduler_next, and nothing
- * else can run; nothing has changed then. */
+/* Plans which tokens the next step evaluates, and takes units for them. The plan is the scheduler's, valid until that
+ * step is done. No items: nothing can run. GA_ERR_NOMEM: there is no host memory for the request of scheduler_next, and
+ * nothing else can run; nothing has changed then. */
 GA_NODISCARD ga_status scheduler_plan(scheduler *s, double now, const sched_plan **out);
-/* The step under way, the older one of two, has been evaluated: n_computed of its requests has grown; ids of whole
- * pages are known. Then the owner puts the new tokens behind ids of the items that sample. */
+/* Records that the step under way, the older one of two, has been evaluated: n_computed of its requests grows. Ids of
+ * whole pages are known. Then the owner appends the new tokens to ids of the items that sample. */
 void scheduler_done(scheduler *s);
 
-/* Plans the step behind the one under way before the tokens of that are known. Items of requests that draw there are
+/* Plans the step after the one under way before the tokens of that one are known. Items of requests that draw there are
  * one token longer than n_ids; those that have their last token then are left out; the others come in the order in
  * which they have their tokens drawn. Nobody is preempted. *out NULL, or no items but some that have expired: there is
  * nothing to run, or a request lacks a page. */
 void scheduler_plan_ahead(scheduler *s, double now, const sched_plan **out);
-/* That step will not run: the one before it is the newest again. Pages that were taken stay with their requests. */
+/* Drops that plan: the one before it is the newest again. Units that were taken stay with their requests. */
 void scheduler_drop_ahead(scheduler *s);
 
 /* Instead of scheduler_done: the step under way has failed, and no other will run. What its requests have in pages
