@@ -8,7 +8,7 @@
 #define MAX_STEP_TOKENS 16384
 #define MAX_WAITING     (1 << 20)
 #define MAX_KV_TOKENS   ((int64_t)1 << 30)
-#define MAX_HOST_UNITS  (1 << 23)
+#define MAX_HOST_UNITS  (1 << 26)
 /* One snapshot of a state in so many pages of tokens. */
 #define PAGES_A_SNAPSHOT 8
 

@@ -11,7 +11,8 @@
 /* Nodes for each unit of models without chained kinds: most nodes have no unit. */
 #define NODES_A_WINDOW_PAGE 4
 #define NODES_A_STATE       16
-#define MAX_UNITS           (INT32_MAX / (8 * NODES_A_STATE))
+#define MAX_UNITS           (INT32_MAX / 16)
+#define MAX_NODES           (INT32_MAX / 2)
 
 /* --- making and freeing --- */
 
@@ -103,7 +104,7 @@ static int32_t node_capacity(const layer_memory *memory) {
     const int64_t n = (int64_t)o->n_units[kind] + o->n_host[kind];
     most = ga_max_i64(most, n * (o->kinds[kind].unit_tokens ? NODES_A_WINDOW_PAGE : NODES_A_STATE));
   }
-  return (int32_t)most;
+  return (int32_t)ga_min_i64(most, MAX_NODES);
 }
 
 /* Half of the units of the kind that nodes need most. */

@@ -138,7 +138,7 @@ void layer_memory_computed(layer_memory *memory, uint64_t cache_key, sequence_me
 int32_t layer_memory_rewind(layer_memory *memory, uint64_t cache_key, sequence_memory *sequence, const int32_t *ids,
                             int32_t n_tokens, int32_t n);
 
-/* What becomes of the units of a sequence that ends. */
+/* How the units of a sequence that ends are treated. */
 typedef struct release_policy {
   double keep_until; /* until then its units are evicted after all others; 0: never. Best effort, half of all at most */
   bool swap;         /* it is preempted: its units go to host memory when others need them */

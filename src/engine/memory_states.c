@@ -4,7 +4,7 @@
 /* --- snapshots of a sequence --- */
 
 /* The node of the sequence's i-th page. */
-static prefix_node *node_at(const sequence_memory *sequence, int32_t i) {
+static prefix_node *node_of_page(const sequence_memory *sequence, int32_t i) {
   prefix_node *node = sequence->node;
   for (int32_t at = sequence->n_nodes - 1; at > i; at--) node = node->parent;
   return node;
@@ -15,7 +15,7 @@ static bool has_snapshot(const layer_memory *memory, const sequence_memory *sequ
   for (int32_t i = 0; i < sequence->n_snapshots; i++)
     if (sequence->snapshots[i].n_tokens == n) return true;
   if (n > sequence->n_nodes * size) return false;
-  const prefix_node *node = node_at(sequence, n / size - 1);
+  const prefix_node *node = node_of_page(sequence, n / size - 1);
   for (int32_t k = 0; k < memory->states.n; k++)
     if (!prefix_node_has(node, memory->states.at[k])) return false;
   return true;
@@ -73,7 +73,7 @@ void memory_join_snapshots(layer_memory *memory, sequence_memory *sequence) {
   const int32_t size = memory->options.page_tokens;
   while (sequence->n_snapshots && sequence->snapshots[0].n_tokens <= sequence->n_nodes * size) {
     const memory_snapshot *first = &sequence->snapshots[0];
-    prefix_node *node = node_at(sequence, first->n_tokens / size - 1);
+    prefix_node *node = node_of_page(sequence, first->n_tokens / size - 1);
     for (int32_t k = 0; k < memory->states.n; k++) {
       const int32_t kind = memory->states.at[k];
       if (node->unit[kind] == MEMORY_NO_UNIT) memory_give_unit(memory, kind, node, first->unit[kind]);

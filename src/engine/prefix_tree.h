@@ -10,7 +10,7 @@
 #include "base/compiler.h"
 #include "engine/layer_memory.h"
 
-/* Of children that share no whole page with a prompt, so many are compared: the last used ones. */
+/* Children of a node that are compared with a prompt's begun page: the last used ones. */
 #define PREFIX_CHILDREN 16
 /* Cache keys that have pages at one time; further ones keep none. */
 #define PREFIX_ROOTS 65536
@@ -74,7 +74,7 @@ void prefix_tree_free(prefix_tree *tree); /* one of zeros is fine */
 
 prefix_node *prefix_tree_root(const prefix_tree *tree, uint64_t cache_key); /* NULL: none */
 prefix_node *prefix_tree_root_make(prefix_tree *tree, uint64_t cache_key);  /* NULL: too many */
-/* The node of the whole page ids behind parent; NULL: none. */
+/* Finds the child for the whole page ids of a parent; NULL: none. */
 prefix_node *prefix_tree_child(const prefix_tree *tree, const prefix_node *parent, const int32_t *ids);
 /* Children that a search may find. */
 typedef struct prefix_filter {
@@ -84,15 +84,15 @@ typedef struct prefix_filter {
 /* Finds the child whose first tokens equal the most of ids[n], *same of them; NULL: no child has one. */
 prefix_node *prefix_tree_similar(const prefix_tree *tree, const prefix_node *parent, const int32_t *ids, int32_t n,
                                  prefix_filter filter, int32_t *same);
-/* A begun page among parent's children all of whose tokens ids[n], n more than that, begin with; NULL: none. */
+/* Finds a begun page among parent's children with which ids[n] begin, n being more than its tokens; NULL: none. */
 prefix_node *prefix_tree_begun(const prefix_tree *tree, const prefix_node *parent, const int32_t *ids, int32_t n);
-/* A node without pages, for a whole page or a begun one (n tokens). NULL: all nodes are in use. */
+/* Adds a node without units, for a whole page or a begun one (n tokens). NULL: all nodes are in use. */
 prefix_node *prefix_tree_add(prefix_tree *tree, prefix_node *parent, const int32_t *ids, int32_t n);
 /* Moves a child to the front of those that are compared. */
 void prefix_tree_touch(prefix_node *node);
-/* Takes out a node without children, pages and users; its root too, if nothing else is behind it. */
+/* Removes a node without children, units and users, and its root if that has no other children. */
 void prefix_tree_remove(prefix_tree *tree, prefix_node *node);
-/* Takes out a root that has neither children nor users. */
+/* Removes a root that has neither children nor users. */
 void prefix_tree_tidy(prefix_tree *tree, prefix_node *root);
 
 #endif

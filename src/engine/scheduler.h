@@ -1,6 +1,6 @@
 /* The scheduler: which tokens of which requests the next step evaluates.
  *
- * A pure function of the requests, their pages and the time it is told: nothing here knows a clock, a device or a
+ * A pure function of the requests, their layer memory and the time: nothing here knows a clock, a device or a
  * thread. A request is a list of tokens that grows; each step evaluates some of those that have not been yet. There is
  * no difference between a prompt and an answer but this: a request that has one token left to evaluate generates
  * (decode), others are being read (prefill).
@@ -28,7 +28,7 @@ typedef struct sched_request {
   uint64_t cache_key;    /* layer_memory_match */
   bool use_prefix;       /* look for a kept prefix */
   double arrival;        /* seconds */
-  double keep_seconds;   /* its pages are kept so long after its end; 0 = as any, below 0: they become free */
+  double keep_seconds;   /* after its end its units have priority so long; 0: none, below 0: they become free */
   double first_deadline; /* a waiting request that has generated nothing expires then; 0 = never */
   void *user;
   /* The scheduler's. */
@@ -37,7 +37,7 @@ typedef struct sched_request {
   int32_t n_computed;  /* ids [0, n_computed) have been evaluated */
   int32_t n_cached;    /* of the prompt, found kept when it first ran; -1 before */
   int32_t n_preempted; /* how often */
-  bool is_swapped;     /* preempted, and its pages may be in host memory: it waits to go on with them */
+  bool is_swapped;     /* preempted, and its units may be in host memory: it waits to go on with them */
   struct sched_request *next, *prev;
   int32_t n_ids_resumed; /* n_ids when it last began to run: not preempted again before it has grown */
   double served;         /* of its tokens, those that its tenant has been charged for: [0, served) */
@@ -75,13 +75,13 @@ typedef struct sched_options {
 
 typedef struct scheduler scheduler;
 
-/* What it takes a preempted request to go on, in seconds; 0: not known. */
+/* Seconds that a preempted request costs to go on; 0: not known. */
 typedef struct sched_costs {
   double token;                  /* to evaluate a token again */
   double unit[MEMORY_KINDS_MAX]; /* to copy a unit to host memory and back */
 } sched_costs;
 
-/* memory stays the caller's and outlive it. The caller makes layer_memory_copies before each step. */
+/* memory stays the caller's and outlives the scheduler. The caller enqueues layer_memory_copies before each step. */
 GA_NODISCARD ga_status scheduler_create(const sched_options *options, layer_memory *memory, scheduler **out);
 void scheduler_destroy(scheduler *s); /* NULL is fine; all requests have been removed */
 
@@ -101,20 +101,20 @@ GA_NODISCARD ga_status scheduler_add(scheduler *s, sched_request *request);
  * the pages that come back, before the next step. */
 void scheduler_remove(scheduler *s, sched_request *request);
 
-/* What the next step evaluates; pages for it have been taken. The plan is the scheduler's, valid until that step is
- * done. No items: nothing can run. GA_ERR_NOMEM: there is no host memory for the request of scheduler_next, and nothing
- * else can run; nothing has changed then. */
+/* Plans which tokens the next step evaluates, and takes units for them. The plan is the scheduler's, valid until that
+ * step is done. No items: nothing can run. GA_ERR_NOMEM: there is no host memory for the request of scheduler_next, and
+ * nothing else can run; nothing has changed then. */
 GA_NODISCARD ga_status scheduler_plan(scheduler *s, double now, const sched_plan **out);
-/* The step under way, the older one of two, has been evaluated: n_computed of its requests has grown; ids of whole
- * pages are known. Then the owner puts the new tokens behind ids of the items that sample. */
+/* Records that the step under way, the older one of two, has been evaluated: n_computed of its requests grows. Ids of
+ * whole pages are known. Then the owner appends the new tokens to ids of the items that sample. */
 void scheduler_done(scheduler *s);
 
-/* Plans the step behind the one under way before the tokens of that are known. Items of requests that draw there are
+/* Plans the step after the one under way before the tokens of that one are known. Items of requests that draw there are
  * one token longer than n_ids; those that have their last token then are left out; the others come in the order in
  * which they have their tokens drawn. Nobody is preempted. *out NULL, or no items but some that have expired: there is
  * nothing to run, or a request lacks a page. */
 void scheduler_plan_ahead(scheduler *s, double now, const sched_plan **out);
-/* That step will not run: the one before it is the newest again. Pages that were taken stay with their requests. */
+/* Drops that plan: the one before it is the newest again. Units that were taken stay with their requests. */
 void scheduler_drop_ahead(scheduler *s);
 
 /* Instead of scheduler_done: the step under way has failed, and no other will run. What its requests have in pages

@@ -27,7 +27,7 @@ typedef struct session_graph {
   bool off;              /* the device has none */
 } session_graph;
 
-/* What a session has at each placement of the model. */
+/* The part of a session at one placement of the model. */
 typedef struct session_stage {
   ga_exec exec;
   session_inputs inputs;
@@ -56,7 +56,7 @@ static inline const float *session_logits(ga_session *s) { return exec_result(&s
 /* Logits of one row, in host memory, valid during the call. row counts from the first id of the eval call. */
 typedef ga_status (*session_row_fn)(void *user, int32_t row, const float *logits);
 
-/* What becomes of the logits of the last n_rows ids: copied to `into`, else given to `row` in order, else left on the
+/* Where the logits of the last n_rows ids go: copied to `into`, else given to `row` in order, else left on the
  * device, at session_logits (n_rows at most 1). */
 typedef struct session_out {
   int32_t n_rows;
