@@ -5,6 +5,7 @@
 
 #include "cli/dist.h"
 #include "cli/error.h"
+#include "text/json_io.h"
 
 /* Fitted to eight runs of zigzag and ring on two H200 (docs/results/distributed.md): rows that leave their state run at
  * this part of the plain rate, and partial results pass through memory at this rate, 46 % of an H200's. */
@@ -160,7 +161,7 @@ static void sort_points(dist_rates *r, int kind) {
 ga_status dist_rates_load(const char *path, dist_rates *out) {
   json_error_t error;
   *out = (dist_rates){.n = {0}};
-  json_t *all = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+  json_t *all = ga_json_load_file(path, JSON_REJECT_DUPLICATES, &error);
   if (!all && error.line < 0) return ga_error_set(GA_ERR_IO, "--rates: %s", error.text); /* that has the path */
   REQUIRE(all, GA_ERR_FORMAT, "%s: line %d: %s", path, error.line, error.text);
   const ga_status status = read_rates(path, all, out);

@@ -1,10 +1,11 @@
-/* JSON into values (by jansson), and the `tojson` of Transformers: Python's json.dumps without HTML escapes. */
+/* JSON into values, and the `tojson` of Transformers: Python's json.dumps without HTML escapes. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "base/text.h"
 #include "jinja/jinja.h"
+#include "text/json_io.h"
 
 /* Where in the context a node stands, as far as it matters to who vouches for its text. */
 typedef enum place { CONTEXT, MESSAGES, MESSAGE, OURS, FOREIGN } place;
@@ -70,7 +71,8 @@ static ga_status from_node(jj_run *run, const json_t *json, place at, jj_val *ou
 ga_status ga_jj_from_json(jj_run *run, const char *json, size_t n) {
   json_error_t error;
   jj_val context;
-  json_t *root = json_loadb(json, n, JSON_ALLOW_NUL, &error);
+  json_t *root = ga_json_load(json, n, JSON_ALLOW_NUL, &error);
+  if (!root && json_error_code(&error) == json_error_out_of_memory) return ga_fail_nomem("context of a template", n);
   if (!root)
     return ga_fail(GA_ERR_FORMAT, "context: JSON of %zu bytes, line %d, column %d: %s", n, error.line, error.column,
                    error.text);

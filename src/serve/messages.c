@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "serve/request.h"
+#include "text/json_io.h"
 
 /* The text of [{"type":"text","text":...}, ...], parts joined by line ends, as templates with plain content expect. */
 static json_t *sv_join_parts(const json_t *parts, sv_fail *fail) {
@@ -41,7 +42,9 @@ static bool sv_open_arguments(json_t *calls, sv_fail *fail) {
     const json_t *arguments = json_object_get(function, "arguments");
     if (!json_is_object(function)) return sv_refuse_value(fail, "tool_calls", call, "objects with a function");
     if (!json_is_string(arguments)) continue;
-    json_t *open = json_loadb(json_string_value(arguments), json_string_length(arguments), 0, NULL);
+    json_error_t e;
+    json_t *open = ga_json_load(json_string_value(arguments), json_string_length(arguments), 0, &e);
+    if (!open && json_error_code(&e) == json_error_out_of_memory) return sv_refuse_nomem(fail);
     if (json_is_object(open) && json_object_set(function, "arguments", open)) {
       json_decref(open);
       return sv_refuse_nomem(fail);
@@ -77,7 +80,7 @@ static bool sv_add_messages(const json_t *body, json_t *context, sv_fail *fail) 
   if (!given) return sv_refuse(fail, 400, "missing_required_parameter", "messages", "messages is missing.");
   if (!json_is_array(given) || !json_array_size(given) || json_array_size(given) > SV_MAX_MESSAGES)
     return sv_refuse_value(fail, "messages", given, "an array of 1 to 65536 messages");
-  json_t *messages = json_deep_copy(given), *m;
+  json_t *messages = ga_json_copy(given), *m;
   size_t i;
   if (!messages || json_object_set_new(context, "messages", messages)) return sv_refuse_nomem(fail);
   json_array_foreach(messages, i, m) {
