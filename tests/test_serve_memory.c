@@ -166,6 +166,8 @@ static const request_kind kinds[] = {
      "{\"messages\":[" USER "],\"tools\":[" TOOL "],\"max_tokens\":3,\"temperature\":0,\"stream\":true,"
      "\"stream_options\":{\"include_usage\":true}}",
      200},
+    {"POST", "/v1/chat/completions", "{\"messages\":[{\"role\":\"<|im_end|>\",\"content\":\"A\"}]}", 400},
+    {"POST", "/v1/chat/completions", "{\"messages\":[{\"role\":\"oracle\",\"content\":\"A\"}]}", 400},
     {"POST", "/v1/messages",
      "{\"max_tokens\":3,\"temperature\":0,\"system\":\"BE BRIEF\",\"messages\":[{\"role\":\"user\",\"content\":[{"
      "\"type\":\"text\",\"text\":\"HI\"}]},{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":"

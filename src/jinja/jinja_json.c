@@ -10,10 +10,12 @@
 /* Where in the context a node stands, as far as it matters to who vouches for its text. */
 typedef enum place { CONTEXT, MESSAGES, MESSAGE, OURS, FOREIGN } place;
 
-static place place_of_value(place parent, const char *key, const json_t *value) {
+static place place_of_value(const jj_run *run, place parent, const char *key, const json_t *value) {
   if (parent == CONTEXT && !strcmp(key, "messages")) return MESSAGES;
   if (parent == CONTEXT && json_is_string(value) && ga_ends_with(key, "_token")) return OURS;
-  if (parent == MESSAGE && json_is_string(value) && !strcmp(key, "role")) return OURS;
+  if (parent == MESSAGE && json_is_string(value) && !strcmp(key, "role") &&
+      ga_jj_is_known_role(run->tpl, json_string_value(value), json_string_length(value)))
+    return OURS;
   return FOREIGN;
 }
 
@@ -44,7 +46,7 @@ static ga_status from_object(jj_run *run, json_t *json, place at, jj_val *out) {
     jj_val key, v;
     const char *name = json_object_iter_key(it);
     GA_TRY(value_from_text(run, name, json_object_iter_key_len(it), FOREIGN, &key));
-    GA_TRY(from_node(run, json_object_iter_value(it), place_of_value(at, name, json_object_iter_value(it)), &v));
+    GA_TRY(from_node(run, json_object_iter_value(it), place_of_value(run, at, name, json_object_iter_value(it)), &v));
     GA_TRY(ga_jj_dict_set(run, out->u.d, key, v));
   }
   return GA_OK;

@@ -58,6 +58,7 @@ ga_status ga_template_compile_limited(const char *source, size_t bytes, const ga
   ga_status status = take_source(tpl, source, bytes);
   if (status == GA_OK) status = ga_locale_begin(&locale);
   if (status == GA_OK) status = ga_jj_parse(tpl, &limits);
+  if (status == GA_OK) status = ga_jj_find_roles(tpl);
   ga_locale_end(&locale);
   if (status != GA_OK) {
     ga_template_destroy(tpl);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "serve/names.h"
 #include "text/json_io.h"
 
 static bool sv_refuse_length(const sv_server *s, const char *count, size_t n, const char *what, sv_fail *fail) {
@@ -115,6 +116,7 @@ static char *sv_template_json(const sv_server *s, const sv_request *r, const ga_
                     *why ? "The model's chat template: " : "The model has no chat template; use /v1/completions.", why);
     return NULL;
   }
+  if (!sv_check_roles(*tpl, json_object_get(r->context, "messages"), fail)) return NULL;
   const bool named =
       sv_name_token(s, r->context, "bos_token", GA_TOK_BOS) && sv_name_token(s, r->context, "eos_token", GA_TOK_EOS);
   char *json = named ? ga_json_dump(r->context, JSON_COMPACT) : NULL;
