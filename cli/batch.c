@@ -15,6 +15,7 @@
 #include "cli/engine_args.h"
 #include "cmdline/error.h"
 #include "serve/serve.h"
+#include "text/json_io.h"
 
 enum { MAX_IN_FLIGHT = 1024, RETRY_MS = 200 };
 
@@ -69,7 +70,7 @@ static size_t take_bytes(char *data, size_t size, size_t n, void *user) {
 static ga_status send_request(batch *b, flight *f) {
   char url[1024];
   f->n = 0;
-  if (!f->sent) f->sent = json_dumps(f->line.body, JSON_COMPACT | JSON_REAL_PRECISION(17));
+  if (!f->sent) f->sent = ga_json_dump(f->line.body, JSON_COMPACT | JSON_REAL_PRECISION(17));
   if (!f->sent) return fail_nomem("request", 0);
   REQUIRE((size_t)snprintf(url, sizeof url, "%s%s", b->base, f->line.url) < sizeof url, GA_ERR_FORMAT,
           "%s, line %lld: url is too long", b->in.path, (long long)f->line.number);
@@ -100,7 +101,7 @@ static ga_status send_next(batch *b, flight *f) {
 
 static void count_tokens(batch *b, const flight *f) {
   json_error_t error;
-  json_t *answer = json_loadb(f->body, f->n, JSON_ALLOW_NUL, &error);
+  json_t *answer = ga_json_load(f->body, f->n, JSON_ALLOW_NUL, &error);
   b->n_tokens += json_integer_value(json_object_get(json_object_get(answer, "usage"), "completion_tokens"));
   json_decref(answer);
 }

@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cmdline/error.h"
+#include "text/json_io.h"
 
 /* --- sets of ids --- */
 
@@ -94,8 +95,10 @@ ga_status batch_in_next(batch_in *in, batch_line *line) {
       return GA_OK;
     }
   } while (strspn(in->text, " \t\r\n") == (size_t)n);
-  json_t *json = json_loadb(in->text, (size_t)n, JSON_REJECT_DUPLICATES, &error);
-  REQUIRE(json, GA_ERR_FORMAT, "%s, line %lld: %s", in->path, (long long)in->number, error.text);
+  json_t *json = ga_json_load(in->text, (size_t)n, JSON_REJECT_DUPLICATES, &error);
+  const bool no_memory = !json && json_error_code(&error) == json_error_out_of_memory;
+  REQUIRE(json, no_memory ? GA_ERR_NOMEM : GA_ERR_FORMAT, "%s, line %lld: %s", in->path, (long long)in->number,
+          error.text);
   const ga_status status = take_line(in, json, line);
   if (status != GA_OK) batch_line_free(line);
   return status;
@@ -140,10 +143,12 @@ static ga_status read_done(batch_out *out, off_t *whole) {
   for (int64_t number = 1; status == GA_OK && (n = getline(&text, &room, out->file)) > 0; number++) {
     if (text[n - 1] != '\n') break; /* the program was killed while it wrote */
     json_error_t error;
-    json_t *json = json_loadb(text, (size_t)n, JSON_ALLOW_NUL, &error);
+    json_t *json = ga_json_load(text, (size_t)n, JSON_ALLOW_NUL, &error);
     const char *id = text_of(json, "custom_id");
     if (id)
       status = ids_add(&out->done, id);
+    else if (!json && json_error_code(&error) == json_error_out_of_memory)
+      status = fail_nomem("an answer of a batch", (size_t)n);
     else
       status = ga_error_set(GA_ERR_FORMAT, "%s, line %lld: it is no answer of a batch; nothing was written", out->path,
                             (long long)number);
@@ -181,12 +186,13 @@ bool batch_out_has(const batch_out *out, const char *custom_id) {
 /* {"id":...,"custom_id":...,"response":{...},"error":null} and a newline, malloc'd. */
 static char *answer_text(const batch_line *line, long http, const char *body, size_t bytes) {
   json_error_t error;
-  json_t *answer = json_loadb(body, bytes, JSON_ALLOW_NUL, &error), *id = json_object_get(answer, "id");
+  json_t *answer = ga_json_load(body, bytes, JSON_ALLOW_NUL, &error), *id = json_object_get(answer, "id");
+  if (!answer && json_error_code(&error) == json_error_out_of_memory) return NULL;
   if (!answer) answer = cmd_json_text(body, bytes);
   const char *name = json_is_string(id) ? json_string_value(id) : line->custom_id;
   json_t *all = json_pack("{s:s+, s:s, s:{s:i, s:s, s:o}, s:n}", "id", "batch_req_", name, "custom_id", line->custom_id,
                           "response", "status_code", (int)http, "request_id", name, "body", answer, "error");
-  char *text = all ? json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+  char *text = all ? ga_json_dump(all, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
   json_decref(all);
   return text;
 }

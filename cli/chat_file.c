@@ -8,9 +8,11 @@
 
 #include "cli/conversation.h"
 #include "cmdline/error.h"
+#include "text/json_io.h"
 
 static json_t *json_of(const chat *c) {
   json_t *list = json_array(), *all = json_pack("{s:o}", "messages", list);
+  if (!all) return NULL; /* and the list is released */
   for (size_t i = 0; i < c->n_messages; i++) {
     const char *text = c->messages[i].content;
     json_t *m = json_pack("{s:s, s:o}", "role", c->messages[i].role, "content", cmd_json_text(text, strlen(text)));
@@ -45,7 +47,7 @@ ga_status chat_save(chat *c, const char *path, bool replace) {
   REQUIRE(replace || access(path, F_OK) || !strcmp(path, c->saved), GA_ERR_STATE,
           "%s is there; /save -f %s writes over it", path, path);
   json_t *all = json_of(c);
-  char *text = all ? json_dumps(all, JSON_INDENT(2)) : NULL;
+  char *text = all ? ga_json_dump(all, JSON_INDENT(2)) : NULL;
   json_decref(all);
   if (!text) return fail_nomem("conversation", 0);
   const ga_status status = replace_file(path, text);
@@ -86,7 +88,7 @@ ga_status chat_load(chat *c, const char *path) {
   struct stat st;
   REQUIRE(!access(path, R_OK) && !stat(path, &st), GA_ERR_IO, "%s: %s", path, strerror(errno));
   REQUIRE(!S_ISDIR(st.st_mode), GA_ERR_ARG, "%s is a folder; must be a file that /save wrote", path);
-  json_t *all = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+  json_t *all = ga_json_load_file(path, JSON_REJECT_DUPLICATES, &error);
   REQUIRE(all, GA_ERR_FORMAT, "%s, line %d: %s", path, error.line, error.text);
   chat next = {0};
   ga_status status = take_messages(&next, path, json_object_get(all, "messages"));

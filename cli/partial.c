@@ -16,6 +16,7 @@
 #include "cmdline/error.h"
 #include "ga/hash.h"
 #include "names/names.h"
+#include "text/json_io.h"
 
 static bool put_path(char path[4096], const char *folder, const char *name, const char *end) {
   const int n = snprintf(path, 4096, "%s/%s%s", folder, name, end);
@@ -95,7 +96,7 @@ void partial_plan_settle(const char *path) {
   char folder[4096];
   partial p = {.of = 0};
   bool whole;
-  json_t *plan = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+  json_t *plan = ga_json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
   (void)snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
   if (!plan || !measure_plan(folder, plan, &p, &whole) || whole || !p.bytes) (void)unlink(path);
   json_decref(plan);
@@ -105,7 +106,7 @@ static ga_status add_plan(partials *out, const char *folder, const char *file) {
   partial p = {.of = 0};
   bool whole;
   if (!put_path(p.path, folder, file, "")) return GA_OK;
-  json_t *plan = json_load_file(p.path, JSON_REJECT_DUPLICATES, NULL);
+  json_t *plan = ga_json_load_file(p.path, JSON_REJECT_DUPLICATES, NULL);
   const bool shown = plan && measure_plan(folder, plan, &p, &whole) && !whole && p.bytes;
   json_decref(plan);
   return shown ? add_partial(out, &p) : GA_OK;
@@ -221,7 +222,7 @@ static ga_status remove_part(const char *part) {
 
 /* Names of the files of a plan. One that leads out of the folder is left out, as `ga pull` does. */
 static ga_status read_plan(const char *path, ga_hub_files *files, bool *again) {
-  json_t *plan = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+  json_t *plan = ga_json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
   const json_t *list = json_object_get(plan, "files");
   ga_status status = GA_OK;
   *again = json_is_true(json_object_get(plan, "again"));

@@ -13,6 +13,7 @@
 
 #include "cli/folders.h"
 #include "cmdline/error.h"
+#include "text/json_io.h"
 
 static ga_status path_of_lines(char *path, size_t capacity) {
   char folder[3072];
@@ -61,7 +62,7 @@ static void hand_on(char *text, void (*each)(void *user, const char *line), void
   for (char *line = text, *next; *line; line = next) {
     next = line + strcspn(line, "\n");
     if (*next) *next++ = 0;
-    json_t *value = json_loads(line, JSON_DECODE_ANY, NULL);
+    json_t *value = ga_json_load(line, strlen(line), JSON_DECODE_ANY, NULL);
     if (json_is_string(value)) each(user, json_string_value(value)); /* another line is none of ours */
     json_decref(value);
   }
@@ -101,7 +102,7 @@ bool past_lines_load(void (*each)(void *user, const char *line), void *user) {
 bool past_lines_add(const char *line) {
   char path[4096];
   json_t *value = json_string(line);
-  char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+  char *text = value ? ga_json_dump(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
   json_decref(value);
   if (!text) return true; /* no UTF-8: nothing that can be kept */
   const int fd = open_lines(path);

@@ -15,6 +15,7 @@
 #include "cli/pull.h"
 #include "cmdline/error.h"
 #include "names/hub.h"
+#include "text/json_io.h"
 
 /* --- token --- */
 
@@ -73,7 +74,7 @@ static ga_status hub_url(char *url, size_t capacity, const ga_hub_name *name, co
 
 static ga_status take_listing(const char *text, const char *label, ga_hub_files *files) {
   json_error_t error;
-  json_t *all = json_loads(text, 0, &error);
+  json_t *all = ga_json_load(text, strlen(text), 0, &error);
   const json_t *list = json_object_get(all, "siblings");
   const char *sha = json_string_value(json_object_get(all, "sha"));
   ga_status status = GA_OK;

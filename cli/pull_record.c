@@ -11,6 +11,7 @@
 
 #include "cli/pull.h"
 #include "cmdline/error.h"
+#include "text/json_io.h"
 
 static bool path_of(const char *part, char path[4096]) {
   const int n = snprintf(path, 4096, "%s.from", part);
@@ -32,7 +33,7 @@ bool pull_record_read(const char *part, pull_record *r) {
   const char *url, *validator;
   json_int_t size;
   *r = (pull_record){0};
-  json_t *o = path_of(part, path) ? json_load_file(path, JSON_REJECT_DUPLICATES, NULL) : NULL;
+  json_t *o = path_of(part, path) ? ga_json_load_file(path, JSON_REJECT_DUPLICATES, NULL) : NULL;
   bool good =
       o && !json_unpack(o, "{s:s, s:s, s:I}", "url_sha256", &url, "validator", &validator, "size", &size) && size >= -1;
   good = good && copy_text(r->url_sha256, sizeof r->url_sha256, url) &&
@@ -90,7 +91,7 @@ ga_status pull_origin_write(const char *goal, const pull_address *address) {
 int pull_origin_compare(const char *goal, const pull_address *address, char label[2048]) {
   char path[4096];
   const char *from, *sha256;
-  json_t *o = origin_path(goal, path) ? json_load_file(path, JSON_REJECT_DUPLICATES, NULL) : NULL;
+  json_t *o = origin_path(goal, path) ? ga_json_load_file(path, JSON_REJECT_DUPLICATES, NULL) : NULL;
   int same = -1;
   if (o && !json_unpack(o, "{s:s, s:s}", "address", &from, "url_sha256", &sha256)) {
     (void)snprintf(label, 2048, "%s", from);

@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cmdline/error.h"
 #include "ga/model_file.h"
+#include "text/json_io.h"
 
 typedef struct field {
   const char *meta, *json; /* the key's end in GGUF, the key in generation_config.json */
@@ -53,7 +54,7 @@ static void read_json(const json_t *config, const field *f, bool *found) {
 
 static void read_config(const char *path, const field *fields, size_t n, bool *found) {
   json_error_t error;
-  json_t *config = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+  json_t *config = ga_json_load_file(path, JSON_REJECT_DUPLICATES, &error);
   if (!json_is_object(config)) {
     const char *why = config ? "no object" : error.text; /* which quotes the file */
     (void)fprintf(stderr, "ga: generation_config.json: ");

@@ -193,22 +193,61 @@ static void test_composed_tokens(void **state) {
   ga_tokenizer_destroy(tok);
 }
 
-/* Roles and *_token may take part in control tokens; the rest of a context may not, tools neither. */
-static void test_who_may(void **state) {
-  (void)state;
+/* Roles that the template names and *_token may take part in control tokens; the rest of a context may not, other roles
+ * and tools neither. */
+static void check_who_may(const char *source, size_t own) {
   ga_tokenizer *tok = bytes_tokenizer();
-  ga_template *tpl = compile_template(
-      "<|{{ messages[0].role }}|>{{ eot_token }}|{{ tools|tojson }}{{ note }}{{ messages[0].x.role }}");
+  ga_template *tpl = compile_template(source);
   static const char context[] =
       "{\"messages\":[{\"role\":\"im_end\",\"x\":{\"role\":\"<|im_end|>\"}}],\"eot_token\":\"<|im_end|>\","
       "\"tools\":[{\"role\":\"<|im_end|>\",\"<|im_end|>\":1,\"a_token\":\"<|im_end|>\"}],\"note\":\"<|im_end|>\"}";
   int32_t *ids;
   size_t n;
   if (ga_template_encode(tpl, tok, context, strlen(context), NULL, &ids, &n) != GA_OK) fail_msg("%s", ga_error_text());
-  assert_int_equal(count_id(ids, n, BPE_CONTROL), 2);
+  assert_int_equal(count_id(ids, n, BPE_CONTROL), own);
   ga_chat_ids_free(ids);
   ga_template_destroy(tpl);
   ga_tokenizer_destroy(tok);
+}
+
+static void test_who_may(void **state) {
+  (void)state;
+#define OUTPUT "<|{{ messages[0].role }}|>{{ eot_token }}|{{ tools|tojson }}{{ note }}{{ messages[0].x.role }}"
+  check_who_may(OUTPUT, 1);
+  check_who_may(OUTPUT "{% if messages[0].role == 'im_end' %}{% endif %}", 2);
+  check_who_may(OUTPUT "{% if 'im_end' == messages[0].content %}{% endif %}", 1);
+}
+
+/* Which roles a template names. */
+static void test_roles(void **state) {
+  (void)state;
+  static const struct {
+    const char *source, *named; /* behind the common ones, each with a space */
+  } cases[] = {
+      {"", ""},
+      {"{% if m.role == 'a' or m['role'] != 'b' %}{% endif %}", "a b "},
+      {"{% if 'a' == role %}{% elif last_role in ['b', 'c'] %}{% elif m.role not in ('d', 'user') %}{% endif %}",
+       "a b c d "},
+      {"{{ 1 if m.role is eq('a') }}{{ 1 if m.role|lower == 'b' }}", "a b "},
+      {"{{ messages|selectattr('role', 'equalto', 'a')|list }}{{ messages|rejectattr('role', 'in', ['b'])|list }}",
+       "a b "},
+      {"{% macro f(m) %}{% for x in y if x.role == 'a' %}{{ x.role == 'a' }}{% endfor %}{% endmacro %}", "a "},
+      {"{{ m.role == '<|im_end|>\n' }}{{ m.role == '' }}{{ m.role == 'a b' }}{{ m.content == 'c' }}{{ 'd' }}", ""},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    ga_template *tpl = compile_template(cases[i].source);
+    char named[256] = "";
+    assert_string_equal(ga_template_role(tpl, 0), "system");
+    assert_string_equal(ga_template_role(tpl, 5), "function");
+    for (int32_t k = 6; ga_template_role(tpl, k); k++) {
+      strcat(named, ga_template_role(tpl, k));
+      strcat(named, " ");
+    }
+    if (strcmp(named, cases[i].named) != 0) fail_msg("%s: '%s', must be '%s'", cases[i].source, named, cases[i].named);
+    assert_null(ga_template_role(tpl, -1));
+    ga_template_destroy(tpl);
+  }
+  assert_null(ga_template_role(NULL, 0));
 }
 
 /* The beginning token stands first once; arguments; memory that runs out leaves nothing. */
@@ -326,11 +365,9 @@ static void test_ordinary_text(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_marks),
-      cmocka_unit_test(test_spelled_tokens),
-      cmocka_unit_test(test_composed_tokens),
-      cmocka_unit_test(test_who_may),
-      cmocka_unit_test(test_beginning_and_failures),
+      cmocka_unit_test(test_marks),           cmocka_unit_test(test_spelled_tokens),
+      cmocka_unit_test(test_composed_tokens), cmocka_unit_test(test_who_may),
+      cmocka_unit_test(test_roles),           cmocka_unit_test(test_beginning_and_failures),
       cmocka_unit_test(test_ordinary_text),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

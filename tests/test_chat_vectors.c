@@ -65,9 +65,9 @@ static bool marks_are(const char *text, size_t n, const uint8_t *marks, const ch
 }
 
 static bool traces(json_t *one, const char *source, const char *context, const json_t *context_json, int64_t now) {
-  static const char *const tokens[] = {"<|im_start|>", "<|im_end|>",      "<|start_header_id|>",
-                                       "<|eot_id|>",   "<start_of_turn>", "<end_of_turn>",
-                                       "[INST]",       "[/INST]",         "<|end|>"};
+  static const char *const tokens[] = {"<|im_start|>", "<|im_end|>", "<|heading|>", "<|stop|>",   "<|over|>",
+                                       "<|done|>",     "<speaker>",  "<|block|>",   "<|/block|>", "<|page|>",
+                                       "[ASK]",        "[FOUND]",    "<|who|>",     "<|ends|>",   "\u00abAnswer\u00bb"};
   const json_t *expect = json_object_get(one, "expect"), *message;
   ga_template_limits limits = {.struct_size = sizeof limits, .now = now};
   ga_template *tpl;

@@ -84,7 +84,7 @@ static void test_header_rules(void **state) {
             "their product is above 2^63");
   refuse_st("{" ENTRY("a", "U8", "9223372036854775807", 0, 9223372036854775807) "}", 4, GA_ERR_FORMAT,
             "'a' ends at 9223372036854775807; the file has 4");
-  refuse_st("{" ENTRY("a", "U8", "99999999999999999999", 0, 1) "}", 1, GA_ERR_FORMAT, "too big integer");
+  refuse_st("{" ENTRY("a", "U8", "99999999999999999999", 0, 1) "}", 1, GA_ERR_FORMAT, "beyond 64 bits");
   refuse_st("{" ENTRY("a", "U8", "1,1,1,1,1", 0, 1) "}", 1, GA_ERR_UNSUPPORTED, "shape has 5 dimensions; at most 4");
   refuse_st("{" ENTRY("a", "F4\\u001b", "2", 0, 1) "}", 1, GA_ERR_UNSUPPORTED,
             "m: tensor 'a': dtype 'F4?'; must be F64, F32");
@@ -111,7 +111,7 @@ static void test_header_form(void **state) {
   refuse_st("{\"__metadata__\":{\"k\":1}}", 0, GA_ERR_FORMAT, "__metadata__ 'k' is an integer; must be a text");
   refuse_st("{\"__metadata__\":{\"\":\"\"}}", 0, GA_ERR_FORMAT, "__metadata__ key ''; must have 1 to 255 bytes");
   refuse_st("{\"a\":", 0, GA_ERR_FORMAT, "m: header: JSON, line 1, byte 5: ");
-  refuse_st("{}x", 0, GA_ERR_FORMAT, "end of file expected");
+  refuse_st("{}x", 0, GA_ERR_FORMAT, "goes on behind its value");
   refuse_st("{\"\\u0000\":1}", 0, GA_ERR_FORMAT, "JSON, line 1");
   refuse_st("{\"\xff\":1}", 0, GA_ERR_FORMAT, "JSON, line 1");
   make_st(&raw, "{}", 0);
@@ -131,7 +131,7 @@ static void test_deep_json(void **state) {
   memcpy(deep, "{\"a\":", 5);
   for (n = 5; n < sizeof deep - 1; n++) deep[n] = '[';
   deep[n] = 0;
-  refuse_st(deep, 0, GA_ERR_FORMAT, "maximum parsing depth reached");
+  refuse_st(deep, 0, GA_ERR_FORMAT, "nest too deeply");
 }
 
 static void test_st_truncations_and_bits(void **state) {
@@ -233,8 +233,7 @@ static void test_st_memory_runs_out(void **state) {
       allocations_left = 0;
       if (status == GA_OK) break;
       assert_null(f);
-      /* jansson takes a token that it had no memory for as a token that is wrong. */
-      assert_true(status == GA_ERR_NOMEM || (!own && status == GA_ERR_FORMAT));
+      assert_int_equal(status, GA_ERR_NOMEM);
     }
     ga_model_file_destroy(f);
   }

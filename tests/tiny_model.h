@@ -16,6 +16,9 @@ enum { TINY_VOCAB = 96, TINY_HEAD = 32 };
 /* Tokens that a model made from now on was trained for; 0 = as the folder says, 128. */
 static int tiny_context;
 
+/* The chat template of a model made from now on. */
+static const char *tiny_template = "{{ messages[0].content }}";
+
 static char tiny_folder[] = "/tmp/ga-tiny-XXXXXX";
 static char tiny_path[sizeof tiny_folder + 16];
 
@@ -39,7 +42,7 @@ static inline void tiny_put_tokenizer(ga_gguf_writer *w, int n_tokens) {
   ga_gguf_put_array(w, "tokenizer.ggml.token_type", GA_META_I32, n_tokens, types);
   ga_gguf_put_int(w, "tokenizer.ggml.bos_token_id", GA_META_U32, 1);
   ga_gguf_put_int(w, "tokenizer.ggml.eos_token_id", GA_META_U32, 2);
-  ga_gguf_put_text(w, "tokenizer.chat_template", "{{ messages[0].content }}");
+  ga_gguf_put_text(w, "tokenizer.chat_template", tiny_template);
 }
 
 static inline bool tiny_is_replaced(const char *key) {

@@ -42,6 +42,11 @@ GA_API GA_NODISCARD ga_status ga_template_compile_limited(const char *source, si
                                                           const ga_template_limits *limits_or_null, ga_template **out);
 GA_API void ga_template_destroy(ga_template *tpl); /* NULL is fine */
 
+/* The roles that messages may have: system, developer, user, assistant, tool, function, then the words that the
+ * template itself compares a role with, such as "ipython". Each is 1 to 64 letters, digits, '_' and '-'. NULL beyond
+ * the last one. The text lives as long as the template. */
+GA_API const char *ga_template_role(const ga_template *tpl, int32_t index);
+
 /* Renders with the keys of a JSON object as variables: messages, tools, add_generation_prompt, bos_token, and any
  * other. *text gets *n bytes of UTF-8 and a NUL that is not counted; release it with ga_template_text_free.
  * GA_ERR_FORMAT: the JSON is none or no object; the template refused the messages (raise_exception, whose text is in
@@ -75,11 +80,11 @@ GA_API GA_NODISCARD ga_status ga_chat_render(const ga_template *tpl, const ga_ch
 
 /* The token ids of a conversation: ga_chat_render, then ga_tokenize with GA_TOK_PARSE_SPECIAL for the template's own
  * text and without it for what the messages say: a user who writes "<|im_end|>" ends no turn. A control token is made
- * only of bytes that the template wrote itself or took from the role of a message or from a top-level variable whose
- * name ends in "_token"; everything else counts as plain text, whatever the template did to it on the way. For texts
- * that spell no control token the ids are those of the two calls. The beginning token stands first once where the model
- * wants one. bos_token and eos_token NULL: those of the tokenizer. *ids: release with ga_chat_ids_free. Errors as of
- * the two calls. */
+ * only of bytes that the template wrote itself or took from the role of a message (one of ga_template_role) or from a
+ * top-level variable whose name ends in "_token"; everything else, other roles too, counts as plain text, whatever the
+ * template did to it on the way. For texts that spell no control token the ids are those of the two calls. The
+ * beginning token stands first once where the model wants one. bos_token and eos_token NULL: those of the tokenizer.
+ * *ids: release with ga_chat_ids_free. Errors as of the two calls. */
 GA_API GA_NODISCARD ga_status ga_chat_encode(const ga_template *tpl, const ga_tokenizer *tok,
                                              const ga_chat_message *messages, size_t n_messages,
                                              const ga_chat_options *options, int32_t **ids, size_t *n_ids);

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/filemap.h"
-#include "base/locale.h"
 #include "base/status.h"
+#include "text/json_io.h"
 
 /* At least what jansson 2.14 takes for the tree, from the marks outside of texts: an object 80 bytes and a table of
  * 144, an array 48 and a table of 80; a colon is an entry of an object; a comma, or the beginning, is a
@@ -36,13 +36,9 @@ ga_status ga_json_parse(const char *label, const char *text, size_t bytes, json_
   GA_REQUIRE(tree <= most, GA_ERR_FORMAT,
              "%s: JSON of %zu bytes would take %llu in memory; at most %llu, so many arrays and objects are in it",
              label, bytes, (unsigned long long)tree, (unsigned long long)most);
-  ga_locale locale;
-  GA_TRY(ga_locale_begin(&locale));
-  json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-  ga_locale_end(&locale);
+  json_t *root = ga_json_load(text, bytes, JSON_REJECT_DUPLICATES, &error);
   if (!root) {
-    /* jansson gives every fault of the text a message, and many failures of memory none. */
-    if (!error.text[0] || json_error_code(&error) == json_error_out_of_memory)
+    if (json_error_code(&error) == json_error_out_of_memory)
       return ga_fail(GA_ERR_NOMEM, "%s: JSON of %zu bytes: out of memory", label, bytes);
     return ga_fail(GA_ERR_FORMAT, "%s: JSON, line %d, byte %d: %s", label, error.line, error.position,
                    ga_quote(error.text, strlen(error.text)).text);

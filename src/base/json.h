@@ -1,4 +1,4 @@
-/* JSON text by jansson, with GA's errors and bounds. Duplicate keys are refused. */
+/* JSON texts of files, with GA's errors and bounds. Duplicate keys are refused. */
 #ifndef GA_BASE_JSON_H
 #define GA_BASE_JSON_H
 

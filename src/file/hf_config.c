@@ -9,6 +9,7 @@
 #include "file/byte_reader.h"
 #include "file/hf.h"
 #include "file/limits.h"
+#include "text/json_io.h"
 
 typedef struct hf_sink {
   ga_arena *arena;
@@ -165,7 +166,7 @@ static ga_status parse_fallback(const ga_hf_key *row, json_t **out) {
   json_error_t error;
   ga_locale locale;
   GA_TRY(ga_locale_begin(&locale));
-  *out = json_loads(row->fallback, JSON_DECODE_ANY, &error);
+  *out = ga_json_load(row->fallback, strlen(row->fallback), JSON_DECODE_ANY, &error);
   ga_locale_end(&locale);
   GA_REQUIRE(*out, GA_ERR_NOMEM, "default '%s': %s", row->fallback, error.text);
   return GA_OK;

@@ -175,12 +175,18 @@ struct jj_node {
   jj_val value;
 };
 
+typedef struct jj_role {
+  struct jj_role *next;
+  char name[];
+} jj_role;
+
 struct ga_template {
   ga_arena arena;
   const char *source; /* newlines normalised, the last one removed */
   size_t n;
   jj_node *root; /* JN_BLOCK */
   jj_str *name_loop, *name_caller, *name_varargs, *name_kwargs;
+  jj_role *roles; /* that messages may have; all others are plain text */
 };
 
 /* Rendering */
@@ -372,8 +378,12 @@ GA_NODISCARD ga_status ga_jj_to_str(jj_run *run, jj_val v, jj_val *out);   /* v 
 size_t ga_jj_format_float(double f, char out[JJ_FLOAT_BYTES]); /* repr(float) */
 /* Reads a whole Python float literal, white space round it allowed. */
 bool ga_jj_read_float(const char *p, size_t n, double *out);
+/* jinja_role.c: fills tpl->roles. */
+GA_NODISCARD ga_status ga_jj_find_roles(ga_template *tpl);
+bool ga_jj_is_known_role(const ga_template *tpl, const char *role, size_t bytes);
+
 /* The context. With run->trace its strings are foreign, keys too, but for what the application says about the model and
- * the conversation's form: top-level keys that end in _token, and the roles of messages. */
+ * the conversation's form: top-level keys that end in _token, and the roles of messages that are in tpl->roles. */
 GA_NODISCARD ga_status ga_jj_from_json(jj_run *run, const char *json, size_t n);
 GA_NODISCARD ga_status ga_jj_tojson(jj_run *run, const jj_call *call, jj_val *out);
 

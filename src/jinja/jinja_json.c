@@ -1,18 +1,21 @@
-/* JSON into values (by jansson), and the `tojson` of Transformers: Python's json.dumps without HTML escapes. */
+/* JSON into values, and the `tojson` of Transformers: Python's json.dumps without HTML escapes. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "base/text.h"
 #include "jinja/jinja.h"
+#include "text/json_io.h"
 
 /* Where in the context a node stands, as far as it matters to who vouches for its text. */
 typedef enum place { CONTEXT, MESSAGES, MESSAGE, OURS, FOREIGN } place;
 
-static place place_of_value(place parent, const char *key, const json_t *value) {
+static place place_of_value(const jj_run *run, place parent, const char *key, const json_t *value) {
   if (parent == CONTEXT && !strcmp(key, "messages")) return MESSAGES;
   if (parent == CONTEXT && json_is_string(value) && ga_ends_with(key, "_token")) return OURS;
-  if (parent == MESSAGE && json_is_string(value) && !strcmp(key, "role")) return OURS;
+  if (parent == MESSAGE && json_is_string(value) && !strcmp(key, "role") &&
+      ga_jj_is_known_role(run->tpl, json_string_value(value), json_string_length(value)))
+    return OURS;
   return FOREIGN;
 }
 
@@ -43,7 +46,7 @@ static ga_status from_object(jj_run *run, json_t *json, place at, jj_val *out) {
     jj_val key, v;
     const char *name = json_object_iter_key(it);
     GA_TRY(value_from_text(run, name, json_object_iter_key_len(it), FOREIGN, &key));
-    GA_TRY(from_node(run, json_object_iter_value(it), place_of_value(at, name, json_object_iter_value(it)), &v));
+    GA_TRY(from_node(run, json_object_iter_value(it), place_of_value(run, at, name, json_object_iter_value(it)), &v));
     GA_TRY(ga_jj_dict_set(run, out->u.d, key, v));
   }
   return GA_OK;
@@ -70,7 +73,8 @@ static ga_status from_node(jj_run *run, const json_t *json, place at, jj_val *ou
 ga_status ga_jj_from_json(jj_run *run, const char *json, size_t n) {
   json_error_t error;
   jj_val context;
-  json_t *root = json_loadb(json, n, JSON_ALLOW_NUL, &error);
+  json_t *root = ga_json_load(json, n, JSON_ALLOW_NUL, &error);
+  if (!root && json_error_code(&error) == json_error_out_of_memory) return ga_fail_nomem("context of a template", n);
   if (!root)
     return ga_fail(GA_ERR_FORMAT, "context: JSON of %zu bytes, line %d, column %d: %s", n, error.line, error.column,
                    error.text);

@@ -22,9 +22,10 @@ ga_status ga_jj_alloc(jj_run *run, size_t count, size_t each, void **out) {
   if (!ga_mul_ok(count, each, &bytes)) return ga_fail_nomem("chat template", SIZE_MAX);
   GA_TRY(ga_jj_step(run, bytes / 256)); /* clearing and copying 256 bytes is about one step's work */
   ga_status status = ga_arena_alloc(&run->arena, bytes, out);
-  if (status != GA_OK && run->arena.limit_bytes)
+  const size_t limit = run->arena.limit_bytes, left = limit - run->arena.total_bytes;
+  if (status != GA_OK && limit && ga_round_up(bytes ? bytes : 1, 16) > left) /* else the system has none */
     return ga_fail(status, "%zu more bytes for values, with %zu of %zu in use", (size_t)bytes, run->arena.total_bytes,
-                   run->arena.limit_bytes);
+                   limit);
   return status;
 }
 

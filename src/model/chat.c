@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/sized.h"
 #include "jinja/jinja.h"
+#include "text/json_io.h"
 
 #define MAX_SOURCE_BYTES ((size_t)4 << 20) /* the largest template in use is below 100 KiB */
 
@@ -57,6 +58,7 @@ ga_status ga_template_compile_limited(const char *source, size_t bytes, const ga
   ga_status status = take_source(tpl, source, bytes);
   if (status == GA_OK) status = ga_locale_begin(&locale);
   if (status == GA_OK) status = ga_jj_parse(tpl, &limits);
+  if (status == GA_OK) status = ga_jj_find_roles(tpl);
   ga_locale_end(&locale);
   if (status != GA_OK) {
     ga_template_destroy(tpl);
@@ -143,11 +145,17 @@ ga_status ga_jj_render_traced(const ga_template *tpl, const char *json_context, 
 
 void ga_template_text_free(char *text) { ga_mem_free(text); }
 
-/* json_object_set_new with its failure as a status: out of memory, or text that is not UTF-8. */
+/* json_object_set_new with its failure as a status. Takes over the value. */
 static ga_status set_json(json_t *object, const char *key, json_t *value) {
-  GA_REQUIRE(value, GA_ERR_FORMAT, "chat: '%s' is not UTF-8", key);
+  GA_REQUIRE(value, GA_ERR_NOMEM, "chat: out of memory");
   GA_REQUIRE(json_object_set_new(object, key, value) == 0, GA_ERR_NOMEM, "chat: out of memory");
   return GA_OK;
+}
+
+static ga_status set_json_text(json_t *object, const char *key, const char *text) {
+  const size_t n = strlen(text);
+  GA_REQUIRE(ga_jj_utf8_ok(text, n), GA_ERR_FORMAT, "chat: '%s' is not UTF-8", key);
+  return set_json(object, key, json_stringn_nocheck(text, n));
 }
 
 static ga_status add_messages(json_t *context, const ga_chat_message *messages, size_t n) {
@@ -157,8 +165,8 @@ static ga_status add_messages(json_t *context, const ga_chat_message *messages, 
     json_t *message = json_object();
     GA_REQUIRE(messages[i].role && messages[i].content, GA_ERR_ARG, "chat: message %zu has no role or content", i);
     GA_REQUIRE(message && json_array_append_new(list, message) == 0, GA_ERR_NOMEM, "chat: out of memory");
-    GA_TRY(set_json(message, "role", json_string(messages[i].role)));
-    GA_TRY(set_json(message, "content", json_string(messages[i].content)));
+    GA_TRY(set_json_text(message, "role", messages[i].role));
+    GA_TRY(set_json_text(message, "content", messages[i].content));
   }
   return GA_OK;
 }
@@ -166,11 +174,13 @@ static ga_status add_messages(json_t *context, const ga_chat_message *messages, 
 static ga_status add_extra(json_t *context, const char *extra) {
   json_error_t error;
   if (!extra) return GA_OK;
-  json_t *more = json_loads(extra, JSON_ALLOW_NUL, &error);
+  json_t *more = ga_json_load(extra, strlen(extra), JSON_ALLOW_NUL, &error);
+  GA_REQUIRE(more || json_error_code(&error) != json_error_out_of_memory, GA_ERR_NOMEM, "chat: out of memory");
   GA_REQUIRE(more, GA_ERR_FORMAT, "chat: extra_json, line %d, column %d: %s", error.line, error.column, error.text);
-  int failed = json_object_update(context, more);
+  const bool is_object = json_is_object(more), failed = is_object && json_object_update(context, more);
   json_decref(more);
-  GA_REQUIRE(!failed, GA_ERR_FORMAT, "chat: extra_json must be a JSON object");
+  GA_REQUIRE(is_object, GA_ERR_FORMAT, "chat: extra_json must be a JSON object");
+  GA_REQUIRE(!failed, GA_ERR_NOMEM, "chat: out of memory");
   return GA_OK;
 }
 
@@ -178,8 +188,8 @@ static ga_status build_context(json_t *context, const ga_chat_message *messages,
                                const ga_chat_options *options) {
   GA_TRY(add_messages(context, messages, n));
   GA_TRY(set_json(context, "add_generation_prompt", json_boolean(options->add_generation_prompt)));
-  GA_TRY(set_json(context, "bos_token", json_string(options->bos_token ? options->bos_token : "")));
-  GA_TRY(set_json(context, "eos_token", json_string(options->eos_token ? options->eos_token : "")));
+  GA_TRY(set_json_text(context, "bos_token", options->bos_token ? options->bos_token : ""));
+  GA_TRY(set_json_text(context, "eos_token", options->eos_token ? options->eos_token : ""));
   return add_extra(context, options->extra_json);
 }
 
@@ -194,7 +204,7 @@ ga_status ga_jj_chat_context(const ga_chat_message *messages, size_t n, const ga
   GA_REQUIRE(context, GA_ERR_NOMEM, "chat: out of memory");
   GA_TRY_OUT(ga_locale_begin(&locale));
   GA_TRY_OUT(build_context(context, messages, n, &full));
-  *json = json_dumps(context, JSON_COMPACT);
+  *json = ga_json_dump(context, JSON_COMPACT);
   GA_REQUIRE_OUT(*json, GA_ERR_NOMEM, "chat: out of memory");
 out:
   ga_locale_end(&locale);

@@ -244,8 +244,8 @@ static void sv_ant_drop_fields(json_t *to) {
 }
 
 bool sv_ant_translate(json_t *body, bool counts, json_t **out, sv_fail *fail) {
-  json_t *to = json_copy(body);
-  bool ok = to || sv_refuse_nomem(fail);
+  json_t *to = json_object();
+  bool ok = (to && !json_object_update(to, body)) || sv_refuse_nomem(fail);
   if (ok) sv_ant_drop_fields(to);
   ok = ok &&
        (counts || sv_field(body, "max_tokens") || sv_refuse(fail, 400, NULL, "max_tokens", "max_tokens is missing."));

@@ -1,5 +1,7 @@
 #include "serve/body.h"
 
+#include "text/json_io.h"
+
 /* Counts before the parser allocates anything. What is no JSON passes here and is refused by the parser. */
 static bool sv_json_within(const char *text, size_t bytes, sv_fail *fail) {
   size_t depth = 0, values = 0;
@@ -33,7 +35,7 @@ bool sv_body_parse(const char *text, size_t bytes, json_t **out, sv_fail *fail) 
   *out = NULL;
   if (!bytes) return sv_refuse(fail, 400, NULL, NULL, "The body is empty; it must be a JSON object.");
   if (!sv_json_within(text, bytes, fail)) return false;
-  json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &e);
+  json_t *root = ga_json_load(text, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &e);
   if (!root) {
     if (json_error_code(&e) == json_error_out_of_memory) return sv_refuse_nomem(fail);
     return sv_refuse(fail, 400, NULL, NULL, "The body is not valid JSON: line %d, column %d: %s.", e.line, e.column,

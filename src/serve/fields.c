@@ -23,8 +23,12 @@ bool sv_refuse_value(sv_fail *fail, const char *name, const json_t *value, const
     size_t kept = 0;
     while (kept < n && kept < SV_SHOWN - 4) kept += sv_utf8_length(text + kept, n - kept);
     (void)snprintf(shown, sizeof shown, "\"%.*s%s\"", (int)kept, text, kept < n ? "..." : "");
-  } else
-    (void)json_dumpb(value, shown, sizeof shown - 1, JSON_ENCODE_ANY);
+  } else if (json_is_integer(value))
+    (void)snprintf(shown, sizeof shown, "%lld", (long long)json_integer_value(value));
+  else if (json_is_real(value))
+    (void)snprintf(shown, sizeof shown, "%.15g", json_real_value(value));
+  else
+    (void)snprintf(shown, sizeof shown, "%s", json_is_null(value) ? "null" : json_is_true(value) ? "true" : "false");
   return sv_refuse(fail, 400, NULL, name, "%s is %s; it must be %s.", name, shown, allowed);
 }
 

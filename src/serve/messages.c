@@ -2,7 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "serve/names.h"
 #include "serve/request.h"
+#include "text/json_io.h"
 
 /* The text of [{"type":"text","text":...}, ...], parts joined by line ends, as templates with plain content expect. */
 static json_t *sv_join_parts(const json_t *parts, sv_fail *fail) {
@@ -40,8 +42,11 @@ static bool sv_open_arguments(json_t *calls, sv_fail *fail) {
     json_t *function = json_object_get(call, "function");
     const json_t *arguments = json_object_get(function, "arguments");
     if (!json_is_object(function)) return sv_refuse_value(fail, "tool_calls", call, "objects with a function");
+    if (!sv_check_function("tool_calls.function.name", json_object_get(function, "name"), fail)) return false;
     if (!json_is_string(arguments)) continue;
-    json_t *open = json_loadb(json_string_value(arguments), json_string_length(arguments), 0, NULL);
+    json_error_t e;
+    json_t *open = ga_json_load(json_string_value(arguments), json_string_length(arguments), 0, &e);
+    if (!open && json_error_code(&e) == json_error_out_of_memory) return sv_refuse_nomem(fail);
     if (json_is_object(open) && json_object_set(function, "arguments", open)) {
       json_decref(open);
       return sv_refuse_nomem(fail);
@@ -52,10 +57,13 @@ static bool sv_open_arguments(json_t *calls, sv_fail *fail) {
 }
 
 static bool sv_fix_message(json_t *m, size_t i, sv_fail *fail) {
-  const char *role = NULL;
   if (!json_is_object(m)) return sv_refuse_value(fail, "messages", m, "an array of objects");
-  if (!sv_read_string(m, "role", &role, fail)) return false;
-  if (!role) return sv_refuse(fail, 400, NULL, "messages", "messages[%zu] has no role.", i);
+  const json_t *given = sv_field(m, "role"), *name = sv_field(m, "name");
+  if (!given) return sv_refuse(fail, 400, NULL, "messages", "messages[%zu] has no role.", i);
+  if (!sv_check_role(given, fail)) return false;
+  const char *role = json_string_value(given);
+  const bool is_result = !strcmp(role, "tool") || !strcmp(role, "function");
+  if (name && is_result && !sv_check_function("messages.name", name, fail)) return false;
   json_t *content = json_object_get(m, "content"), *calls = json_object_get(m, "tool_calls");
   if (calls && !json_is_null(calls) && !sv_open_arguments(calls, fail)) return false;
   if (json_is_array(content)) {
@@ -77,7 +85,7 @@ static bool sv_add_messages(const json_t *body, json_t *context, sv_fail *fail) 
   if (!given) return sv_refuse(fail, 400, "missing_required_parameter", "messages", "messages is missing.");
   if (!json_is_array(given) || !json_array_size(given) || json_array_size(given) > SV_MAX_MESSAGES)
     return sv_refuse_value(fail, "messages", given, "an array of 1 to 65536 messages");
-  json_t *messages = json_deep_copy(given), *m;
+  json_t *messages = ga_json_copy(given), *m;
   size_t i;
   if (!messages || json_object_set_new(context, "messages", messages)) return sv_refuse_nomem(fail);
   json_array_foreach(messages, i, m) {
@@ -91,6 +99,7 @@ static bool sv_add_variables(json_t *body, json_t *context, sv_fail *fail) {
   json_t *documents = json_object_get(body, "documents");
   if (kwargs && !json_is_null(kwargs)) {
     if (!json_is_object(kwargs)) return sv_refuse_value(fail, "chat_template_kwargs", kwargs, "an object");
+    if (!sv_check_variables(kwargs, fail)) return false;
     if (json_object_update(context, kwargs)) return sv_refuse_nomem(fail);
   }
   if (tools && !json_is_null(tools)) {
@@ -98,8 +107,10 @@ static bool sv_add_variables(json_t *body, json_t *context, sv_fail *fail) {
     size_t i;
     if (!json_is_array(tools)) return sv_refuse_value(fail, "tools", tools, "an array of functions");
     json_array_foreach(tools, i, tool) {
-      if (!json_is_string(json_object_get(json_object_get(tool, "function"), "name")))
+      const json_t *name = json_object_get(json_object_get(tool, "function"), "name");
+      if (!json_is_string(name))
         return sv_refuse_value(fail, "tools", tool, "{\"type\":\"function\",\"function\":{\"name\":\"...\"}}");
+      if (!sv_check_function("tools.function.name", name, fail)) return false;
     }
     if (i && json_object_set(context, "tools", tools)) return sv_refuse_nomem(fail);
     json_t *choice = json_object_get(body, "tool_choice");

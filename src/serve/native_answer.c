@@ -5,6 +5,7 @@
 
 #include "serve/logprobs.h"
 #include "serve/native.h"
+#include "text/json_io.h"
 
 /* --- settings --- */
 
@@ -130,8 +131,8 @@ static void sv_put_part(sv_text *t, const sv_answer *a, sv_choice *c, size_t ind
 
 /* --- whole answers --- */
 
-/* "a/b" is b within a; what is not there is left out. */
-static void sv_pick(json_t *to, const json_t *from, const char *path) {
+/* "a/b" is b within a; what is not there is left out. False: no memory. */
+static bool sv_pick(json_t *to, const json_t *from, const char *path) {
   const char *at = path, *slash;
   const json_t *v = from;
   while (v && (slash = strchr(at, '/'))) {
@@ -139,16 +140,16 @@ static void sv_pick(json_t *to, const json_t *from, const char *path) {
     at = slash + 1;
   }
   v = json_object_get(v, at);
-  if (v) (void)json_object_set(to, path, (json_t *)(uintptr_t)v);
+  return !v || !json_object_set(to, path, (json_t *)(uintptr_t)v);
 }
 
 static void sv_put_picked(sv_text *t, const sv_text *whole, const json_t *fields) {
-  json_t *from = json_loadb(whole->p ? whole->p : "", whole->n, 0, NULL), *to = json_object(), *name;
+  json_t *from = ga_json_load(whole->p ? whole->p : "", whole->n, 0, NULL), *to = json_object(), *name;
   size_t i;
   json_array_foreach(fields, i, name) {
-    if (json_is_string(name)) sv_pick(to, from, json_string_value(name));
+    if (json_is_string(name) && !sv_pick(to, from, json_string_value(name))) t->failed = true;
   }
-  char *text = json_dumps(to, JSON_COMPACT);
+  char *text = ga_json_dump(to, JSON_COMPACT);
   if (from && text)
     sv_puts(t, text);
   else

@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "serve/names.h"
+#include "text/json_io.h"
+
 static bool sv_refuse_length(const sv_server *s, const char *count, size_t n, const char *what, sv_fail *fail) {
   return sv_refuse(fail, 400, "context_length_exceeded", what,
                    "This model's maximum context length is %d tokens. However, your %s resulted in %s%zu tokens. "
@@ -55,14 +58,16 @@ bool sv_encode_prompt(const sv_server *s, sv_prompt *prompt, const sv_params *p,
 
 /* --- chat --- */
 
-static void sv_name_token(const sv_server *s, json_t *context, const char *key, ga_tok_special which) {
+static bool sv_name_token(const sv_server *s, json_t *context, const char *key, ga_tok_special which) {
   const ga_text piece = ga_tokenizer_piece(s->tok, ga_tokenizer_special(s->tok, which));
-  if (!json_object_get(context, key)) /* what is no UTF-8 gives NULL, which is passed over */
-    (void)json_object_set_new(context, key, json_stringn(piece.bytes ? piece.data : "", piece.bytes));
+  if (!sv_is_utf8(piece.data, piece.bytes)) return true; /* the template goes without it */
+  return !json_object_set_new(context, key, json_stringn_nocheck(piece.bytes ? piece.data : "", piece.bytes));
 }
 
-/* A template's own faults and its bounds are the client's: it sent the messages. */
+/* A template's own faults and its bounds are the client's: it sent the messages. Memory that the system does not give
+ * is not. */
 static bool sv_refuse_template(ga_status status, sv_fail *fail) {
+  if (status == GA_ERR_NOMEM && strstr(ga_error_text(), "out of memory")) return sv_refuse_nomem(fail);
   if (status == GA_ERR_NOMEM || status == GA_ERR_TIMEOUT) status = GA_ERR_ARG;
   return sv_refuse_status(fail, status, "messages", ga_error_text());
 }
@@ -111,9 +116,10 @@ static char *sv_template_json(const sv_server *s, const sv_request *r, const ga_
                     *why ? "The model's chat template: " : "The model has no chat template; use /v1/completions.", why);
     return NULL;
   }
-  sv_name_token(s, r->context, "bos_token", GA_TOK_BOS);
-  sv_name_token(s, r->context, "eos_token", GA_TOK_EOS);
-  char *json = json_dumps(r->context, JSON_COMPACT);
+  if (!sv_check_roles(*tpl, json_object_get(r->context, "messages"), fail)) return NULL;
+  const bool named =
+      sv_name_token(s, r->context, "bos_token", GA_TOK_BOS) && sv_name_token(s, r->context, "eos_token", GA_TOK_EOS);
+  char *json = named ? ga_json_dump(r->context, JSON_COMPACT) : NULL;
   if (!json) (void)sv_refuse_nomem(fail);
   return json;
 }

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "serve/names.h"
+
 void sv_prompts_free(sv_prompt *prompts, size_t n) {
   for (size_t i = 0; prompts && i < n; i++) free(prompts[i].ids);
   free(prompts);
@@ -109,6 +111,8 @@ static bool sv_read_chat_logprobs(const json_t *body, sv_params *p, sv_fail *fai
 static bool sv_read_tool_choice(const json_t *body, sv_request *r, sv_fail *fail) {
   static const char *const words[] = {"auto", "none", "required"};
   const json_t *v = sv_field(body, "tool_choice");
+  const json_t *name = json_object_get(json_object_get(v, "function"), "name");
+  if (name && !sv_check_function("tool_choice.function.name", name, fail)) return false;
   if (json_is_object(v)) r->tool_choice = "function";
   for (size_t i = 0; json_is_string(v) && i < sizeof words / sizeof words[0]; i++)
     if (!strcmp(json_string_value(v), words[i])) r->tool_choice = words[i];

@@ -48,7 +48,9 @@ bool tool_take_name(const tool_parser *p, size_t but, char *name) {
 }
 
 bool tool_queue(tool_parser *p, const char *name, size_t from, size_t bytes, char *json) {
-  char *copy = p->n_queued < TOOL_CALL_LIST_MAX ? strdup(name) : NULL;
+  const bool has_room = p->n_queued < TOOL_CALL_LIST_MAX;
+  char *copy = has_room ? strdup(name) : NULL;
+  if (has_room && !copy) p->no_memory = true;
   if (copy)
     p->queue[p->n_queued++] = (tool_queued){copy, json, from, bytes};
   else
@@ -61,14 +63,14 @@ static bool queue_object(tool_parser *p) {
   const char *text = tool_text(p) + p->from;
   const size_t bytes = tool_bytes(p) - p->from;
   if (p->after == MISTRAL_ARGS) {
-    json_t *args = tool_json_load(text, bytes);
+    json_t *args = tool_json_load(text, bytes, &p->no_memory);
     const bool good = args && tool_queue(p, p->name, p->from, bytes, NULL);
     json_decref(args);
     return good;
   }
   tool_json_call call;
-  const bool good =
-      tool_json_read_call(text, bytes, &call) && tool_queue(p, call.name, p->from + call.from, call.bytes, NULL);
+  const bool good = tool_json_read_call(text, bytes, &call, &p->no_memory) &&
+                    tool_queue(p, call.name, p->from + call.from, call.bytes, NULL);
   free(call.name);
   return good;
 }
@@ -233,6 +235,7 @@ ga_status tool_parser_push(tool_parser *p, const char *text, size_t bytes, const
   if (status != GA_OK) return status;
   p->sink = sink;
   for (size_t i = 0; i < bytes; i++) parser_byte(p, text[i]);
+  if (p->no_memory) return ga_error_set(GA_ERR_NOMEM, "tool_parser_push: no memory for a call");
   held_text_flush(&p->held, sink->content, sink->user);
   return GA_OK;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "serve/tool_parser.h"
+#include "text/json_io.h"
 
 static const char *const open_tag[] = {"<function="};
 static const char *const body_tags[] = {"<parameter=", "</function>"};
@@ -10,20 +11,26 @@ static const char *const value_tag[] = {"</parameter>"};
 static const char *const close_tag[] = {"</tool_call>"};
 
 /* A number, true, false or null; NULL: something else. */
-static json_t *load_scalar(const char *text, size_t bytes) {
+static json_t *load_scalar(const char *text, size_t bytes, bool *no_memory) {
+  json_error_t e;
   if (!bytes || !memchr("-0123456789tfn", text[0], 14) || is_json_space(text[bytes - 1])) return NULL;
-  return json_loadb(text, bytes, JSON_DECODE_ANY, NULL);
+  json_t *value = ga_json_load(text, bytes, JSON_DECODE_ANY, &e);
+  if (!value && json_error_code(&e) == json_error_out_of_memory) *no_memory = true;
+  return value;
 }
 
-/* NULL: text that is not UTF-8. */
-static json_t *coder_value_of(const tool_parser *p, const char *text, size_t bytes) {
+/* NULL: text that is not UTF-8, or no memory. */
+static json_t *coder_value_of(tool_parser *p, const char *text, size_t bytes) {
   const tool_sink *sink = p->sink;
   json_t *value = NULL;
   if (!sink->is_string || !sink->is_string(sink->user, p->name, p->key)) {
-    value = load_scalar(text, bytes);
-    if (!value) value = tool_json_load(text, bytes);
+    value = load_scalar(text, bytes, &p->no_memory);
+    if (!value) value = tool_json_load(text, bytes, &p->no_memory);
   }
-  return value ? value : json_stringn(text, bytes);
+  if (value || p->no_memory || !ga_json_is_utf8(text, bytes)) return value;
+  value = json_stringn_nocheck(text, bytes);
+  if (!value) p->no_memory = true;
+  return value;
 }
 
 /* Puts the value at hand, without its tag and the line breaks at its ends, in its place. */
@@ -34,7 +41,10 @@ static bool take_value(tool_parser *p) {
   if (bytes && text[bytes - 1] == '\n') bytes--;
   json_t *value = coder_value_of(p, text, bytes);
   if (!value) return false;
-  if (!json_object_get(p->params, p->key)) return !json_object_set_new(p->params, p->key, value);
+  if (!json_object_get(p->params, p->key)) {
+    p->no_memory |= json_object_set_new_nocheck(p->params, p->key, value) != 0;
+    return !p->no_memory;
+  }
   json_decref(value); /* named twice: which of the values is meant is unknown */
   return false;
 }
@@ -57,13 +67,15 @@ static tool_step coder_name(tool_parser *p, char c, char *name, tool_state next)
 }
 
 static tool_step end_function(tool_parser *p) {
-  char *json = json_dumps(p->params, JSON_COMPACT);
+  char *json = ga_json_dump(p->params, JSON_COMPACT);
+  if (!json) p->no_memory = true;
   if (!json || !tool_queue(p, p->name, 0, 0, json)) return TOOL_FAIL;
   return tool_enter(p, CODER_CLOSE);
 }
 
 static tool_step coder_body(tool_parser *p, char c) {
   if (!p->params) p->params = json_object();
+  if (!p->params) p->no_memory = true;
   switch (p->params ? tool_match(p, body_tags, 2, c) : TOOL_MARKER_NONE) {
   case 0: return tool_enter(p, CODER_KEY);
   case 1: p->matched = 0; return end_function(p);

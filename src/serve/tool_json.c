@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "serve/held_text.h"
+#include "text/json_io.h"
 
 /* What may come next. */
 enum {
@@ -135,20 +136,29 @@ static bool has_members_of_call(json_t *object) {
 /* Integers beyond 64 bits are JSON, too: as doubles they pass. The text of the arguments is given out as it stands. */
 #define LOAD_FLAGS (JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL)
 
-bool tool_json_read_call(const char *text, size_t bytes, tool_json_call *call) {
+static json_t *load_tool_json(const char *text, size_t bytes, size_t flags, bool *no_memory) {
+  json_error_t e;
+  json_t *value = ga_json_load(text, bytes, flags, &e);
+  if (!value && json_error_code(&e) == json_error_out_of_memory) *no_memory = true;
+  return value;
+}
+
+bool tool_json_read_call(const char *text, size_t bytes, tool_json_call *call, bool *no_memory) {
   *call = (tool_json_call){0};
-  json_t *object = json_loadb(text, bytes, LOAD_FLAGS, NULL);
+  json_t *object = load_tool_json(text, bytes, LOAD_FLAGS, no_memory);
   const json_t *name = json_object_get(object, "name");
   if (json_is_object(object) && json_is_string(name) && has_members_of_call(object) &&
-      tool_json_is_name(json_string_value(name), json_string_length(name)) && find_arguments(text, bytes, call))
+      tool_json_is_name(json_string_value(name), json_string_length(name)) && find_arguments(text, bytes, call)) {
     call->name = strdup(json_string_value(name));
+    if (!call->name) *no_memory = true;
+  }
   json_decref(object);
   return call->name != NULL;
 }
 
-json_t *tool_json_load(const char *text, size_t bytes) {
+json_t *tool_json_load(const char *text, size_t bytes, bool *no_memory) {
   tool_json_scan scan = {0};
   for (size_t i = 0; i < bytes; i++)
     if (tool_json_byte(&scan, text[i]) != (i + 1 == bytes ? TOOL_JSON_DONE : TOOL_JSON_MORE)) return NULL;
-  return bytes ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL) : NULL;
+  return bytes ? load_tool_json(text, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, no_memory) : NULL;
 }

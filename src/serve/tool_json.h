@@ -30,10 +30,11 @@ typedef struct tool_json_call {
 } tool_json_call;
 
 /* Reads {"name": ..., "arguments": {...}}; "parameters" may stand for "arguments", and "id" and "type" are passed over.
- * False: not a call, or no memory. */
-bool tool_json_read_call(const char *text, size_t bytes, tool_json_call *call);
-/* The object or array that a text is, as a tree to be released with json_decref; NULL: none, or beyond a bound. */
-json_t *tool_json_load(const char *text, size_t bytes);
+ * False: not a call, or no memory, for which *no_memory is set. */
+bool tool_json_read_call(const char *text, size_t bytes, tool_json_call *call, bool *no_memory);
+/* The object or array that a text is, as a tree to be released with json_decref; NULL: none, or beyond a bound, or no
+ * memory, for which *no_memory is set. */
+json_t *tool_json_load(const char *text, size_t bytes, bool *no_memory);
 /* A name that may be given out: 1 to TOOL_NAME_MAX bytes without control characters. */
 bool tool_json_is_name(const char *name, size_t bytes);
 

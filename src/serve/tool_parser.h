@@ -60,6 +60,7 @@ struct tool_parser {
   json_t *params;               /* of the call at hand: qwen3_coder */
   bool is_wrapped;              /* in <tool_call>: qwen3_coder */
   bool call_was_last;           /* no content since the last call */
+  bool no_memory;               /* a call was lost: the parser is of no further use */
   size_t n_queued;
   size_t n_calls; /* given out */
   const tool_sink *sink;

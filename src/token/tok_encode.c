@@ -45,7 +45,7 @@ static void encode_parts(tok_run *run, const char *text, size_t bytes, uint32_t 
     last = special[GA_TOK_SEP] >= 0 ? special[GA_TOK_SEP] : special[GA_TOK_EOS];
   }
   if ((flags & GA_TOK_ADD_SPECIAL) && first >= 0) tok_emit(run, first);
-  if (bytes) encode_text(run, text, bytes, (flags & GA_TOK_PARSE_SPECIAL) != 0, NULL);
+  if (bytes && run->status == GA_OK) encode_text(run, text, bytes, (flags & GA_TOK_PARSE_SPECIAL) != 0, NULL);
   if ((flags & GA_TOK_ADD_SPECIAL) && last >= 0) tok_emit(run, last);
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Vectors for tests/test_chat_vectors.c: templates rendered by python3-jinja2 with the settings of Transformers.
+"""Vectors for tests/test_chat_vectors.c: templates rendered by python3-jinja2 with the settings of chat templates.
 
     tests/refs/make_templates.py                       writes tests/data/templates/*.json
     tests/refs/make_templates.py --extra DIR --out DIR2   templates *.jinja of DIR, written to DIR2 (for models' own ones)
@@ -11,11 +11,11 @@ its name.
 """
 
 import argparse
-import datetime
 import json
 import pathlib
 import random
 import re
+import time
 
 import jinja2
 import jinja2.ext
@@ -24,39 +24,49 @@ import jinja2.sandbox
 HERE = pathlib.Path(__file__).resolve().parent
 DATA = HERE.parent / "data" / "templates"
 NOW = 1721988000  # 2024-07-26 10:00:00 UTC
-ROLES_ERROR = jinja2.exceptions.TemplateError
 
 
-class Generation(jinja2.ext.Extension):
-    """{% generation %} of Transformers, without its bookkeeping: a block with a scope of its own."""
+class GenerationBlock(jinja2.ext.Extension):
+    """{% generation %}: what is inside is written as it stands, in a scope of its own."""
 
     tags = {"generation"}
 
     def parse(self, parser):
-        lineno = next(parser.stream).lineno
-        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
-        return jinja2.nodes.CallBlock(self.call_method("_run"), [], [], body).set_lineno(lineno)
+        block = jinja2.nodes.Scope(lineno=parser.stream.current.lineno)
+        parser.stream.skip()
+        block.body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return block
 
-    def _run(self, caller):
-        return caller()
+
+JSON_STYLE = ["ensure_ascii", "indent", "separators", "sort_keys"]
+
+
+def written_as_json(value, *places, **names):
+    """The tojson that chat templates know: options by place or name, no HTML escapes, characters as they are."""
+    if len(places) > len(JSON_STYLE) or not set(names) <= set(JSON_STYLE[len(places) :]):
+        raise TypeError("tojson: unknown, doubled or too many options")
+    style = {"ensure_ascii": False, **dict(zip(JSON_STYLE, places)), **names}
+    return json.JSONEncoder(**style).encode(value)
+
+
+class Refusal(jinja2.TemplateError):
+    """What a template says by raise_exception."""
+
+
+def refuse(text):
+    raise Refusal(text)
+
+
+def date_of_test(pattern):
+    return time.strftime(pattern, time.gmtime(NOW))
 
 
 def environment(kind=jinja2.sandbox.ImmutableSandboxedEnvironment):
-    env = kind(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
-
-    def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
-        return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-    def raise_exception(message):
-        raise ROLES_ERROR(message)
-
-    def strftime_now(fmt):
-        return datetime.datetime.fromtimestamp(NOW, datetime.timezone.utc).strftime(fmt)
-
-    env.filters["tojson"] = tojson
-    env.globals["raise_exception"] = raise_exception
-    env.globals["strftime_now"] = strftime_now
-    return env
+    made = kind(extensions=["jinja2.ext.loopcontrols", GenerationBlock])
+    made.trim_blocks = made.lstrip_blocks = True
+    made.filters.update(tojson=written_as_json)
+    made.globals.update(raise_exception=refuse, strftime_now=date_of_test)
+    return made
 
 
 ENV = environment()
@@ -79,9 +89,9 @@ def case(name, template, context, env=ENV):
     try:
         out["expect"] = env.from_string(template).render(**json.loads(json.dumps(context)))
         out["expect"].encode()
-    except ROLES_ERROR as e:
+    except Refusal as e:
         out.pop("expect", None)
-        out["error"] = (e.message or "") if type(e) is ROLES_ERROR else ""
+        out["error"] = e.message or ""
     except Exception:
         out.pop("expect", None)
         out["error"] = ""
@@ -215,11 +225,11 @@ VARIANTS = {
     "prompt": {"add_generation_prompt": True},
     "tokens": {"add_generation_prompt": True, "bos_token": "<s>", "eos_token": "</s>"},
     "tools": {"add_generation_prompt": True, "bos_token": "<s>", "eos_token": "</s>", "tools": [TOOL, TOOL2]},
-    "builtin": {
+    "native": {
         "bos_token": "<s>",
-        "builtin_tools": ["interpreter", "get_weather", "search"],
+        "native_tools": ["interpreter", "get_weather", "search"],
         "date_string": "1 May 2025",
-        "tools_in_user_message": False,
+        "tools_up_front": True,
         "tools": [TOOL],
     },
     "no thinking": {"add_generation_prompt": True, "enable_thinking": False, "eos_token": "</s>"},

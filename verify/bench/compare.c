@@ -4,11 +4,12 @@
 #include <jansson.h>
 
 #include "cmdline/cmd.h"
+#include "text/json_io.h"
 #include "verify/bench/bench.h"
 
 static json_t *load_results(const char *path) {
   json_error_t error;
-  json_t *all = json_load_file(path, 0, &error), *rows = json_object_get(all, "rows");
+  json_t *all = ga_json_load_file(path, 0, &error), *rows = json_object_get(all, "rows");
   if (json_is_array(rows)) {
     (void)json_incref(rows);
     json_decref(all);

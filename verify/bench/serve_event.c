@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "text/json_io.h"
 #include "verify/bench/serve_client.h"
 
 static bool is_filled_text(const json_t *value) { return json_string_length(value) > 0; }
@@ -36,7 +37,7 @@ bool client_event_read(const char *data, size_t bytes, client_event *out) {
   *out = (client_event){.prompt_tokens = -1, .output_tokens = -1};
   out->done = bytes == 6 && !memcmp(data, "[DONE]", 6);
   if (out->done) return true;
-  json_t *root = json_loadb(data, bytes, JSON_ALLOW_NUL, NULL);
+  json_t *root = ga_json_load(data, bytes, JSON_ALLOW_NUL, NULL);
   if (!json_is_object(root)) {
     json_decref(root);
     return false;
@@ -52,7 +53,7 @@ bool client_event_read(const char *data, size_t bytes, client_event *out) {
 }
 
 void client_error_text(const char *body, size_t bytes, char out[CLIENT_TEXT]) {
-  json_t *root = json_loadb(body, bytes, JSON_ALLOW_NUL, NULL);
+  json_t *root = ga_json_load(body, bytes, JSON_ALLOW_NUL, NULL);
   *out = 0;
   if (root) error_of_json(root, out);
   json_decref(root);

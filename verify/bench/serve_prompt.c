@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "base/status.h"
 #include "cmdline/cmd.h"
+#include "text/json_io.h"
 #include "verify/bench/serve_client.h"
 
 #define WORD_BYTES   8       /* with the space before it */
@@ -104,7 +105,7 @@ char *client_body(const client_args *a, const client_target *t, const json_t *li
     set_prompt(a, body, json_incref(json_array_get(lines, (size_t)(number % json_array_size(lines)))));
   else
     set_prompt(a, body, random_prompt(a, &own));
-  char *text = json_object_get(body, a->chat ? "messages" : "prompt") ? json_dumps(body, JSON_COMPACT) : NULL;
+  char *text = json_object_get(body, a->chat ? "messages" : "prompt") ? ga_json_dump(body, JSON_COMPACT) : NULL;
   json_decref(body);
   return text;
 }
@@ -113,7 +114,7 @@ char *client_body(const client_args *a, const client_target *t, const json_t *li
 
 /* What a line asks, NULL when it does not suit the interface. A new reference. */
 static json_t *prompt_of_line(const client_args *a, const char *line, size_t bytes) {
-  json_t *root = json_loadb(line, bytes, 0, NULL), *prompt = json_object_get(root, "prompt"),
+  json_t *root = ga_json_load(line, bytes, 0, NULL), *prompt = json_object_get(root, "prompt"),
          *messages = json_object_get(root, "messages");
   json_t *found = NULL;
   if (a->chat && json_is_array(messages))

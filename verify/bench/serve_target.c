@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "text/json_io.h"
 #include "verify/bench/serve_client.h"
 
 #define KEY_BYTES    4096
@@ -120,7 +121,7 @@ static ga_status read_models(long code, const target_answer *r, client_target *t
   if (code == 404 || code == 405) return GA_OK; /* it has no list: requests name no model */
   client_error_text(r->text ? r->text : "", r->n, text);
   GA_REQUIRE(code == 200, GA_ERR_IO, "%s/models: HTTP %ld%s%s", t->base, code, *text ? ": " : "", text);
-  json_t *root = json_loadb(r->text ? r->text : "", r->n, 0, NULL);
+  json_t *root = ga_json_load(r->text ? r->text : "", r->n, 0, NULL);
   const char *id = json_string_value(json_object_get(json_array_get(json_object_get(root, "data"), 0), "id"));
   const bool good = id && strlen(id) < sizeof t->model;
   if (good) (void)snprintf(t->model, sizeof t->model, "%s", id);

@@ -1,4 +1,5 @@
 #include "verify/dist/rates.h"
+#include "text/json_io.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -93,7 +94,7 @@ static void sort_points(dist_rates *r, int kind) {
 ga_status dist_rates_load(const char *path, dist_rates *out) {
   json_error_t error;
   *out = (dist_rates){.n = {0}};
-  json_t *all = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+  json_t *all = ga_json_load_file(path, JSON_REJECT_DUPLICATES, &error);
   if (!all && error.line < 0) return ga_fail(GA_ERR_IO, "--rates: %s", error.text); /* the text has the path */
   GA_REQUIRE(all, GA_ERR_FORMAT, "%s: line %d: %s", path, error.line, error.text);
   const ga_status status = read_rates(path, all, out);

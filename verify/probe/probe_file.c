@@ -9,6 +9,7 @@
 
 #include "base/file_write.h"
 #include "base/status.h"
+#include "text/json_io.h"
 #include "verify/probe/probe.h"
 
 /* The device's text up to its first comma, which is the chip: "NVIDIA H200" becomes nvidia-h200. */
@@ -37,7 +38,7 @@ ga_status probe_write(const char *path, const json_t *report) {
   GA_REQUIRE(strlen(path) < sizeof part - 32, GA_ERR_ARG, "probe: %s: the path is longer than 511 bytes", path);
   (void)snprintf(part, sizeof part, "%s.XXXXXX", path);
   GA_REQUIRE(ga_make_folders_of(path), GA_ERR_IO, "probe: %s: %s", path, strerror(errno));
-  char *text = json_dumps(report, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+  char *text = ga_json_dump(report, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
   GA_REQUIRE(text, GA_ERR_NOMEM, "probe: no memory");
   int fd = mkstemp(part);
   bool ok = fd >= 0 && ga_write_all(fd, text, strlen(text)) && fsync(fd) == 0 && fchmod(fd, 0644) == 0;
@@ -53,7 +54,7 @@ ga_status probe_write(const char *path, const json_t *report) {
 json_t *probe_read(const ga_ctx *ctx) {
   char path[512];
   if (!probe_path(ctx, path, sizeof path)) return NULL;
-  json_t *report = json_load_file(path, 0, NULL), *figures = json_object_get(report, "figures");
+  json_t *report = ga_json_load_file(path, 0, NULL), *figures = json_object_get(report, "figures");
   const char *text = json_string_value(json_object_get(report, "text"));
   const bool same = text && json_is_object(figures) && !strcmp(text, ga_ctx_device_text(ctx));
   if (same) (void)json_incref(figures);

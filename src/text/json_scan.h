@@ -1,0 +1,38 @@
+/* A JSON text while it is read: its position, and the fault that ends the reading. */
+#ifndef GA_TEXT_JSON_SCAN_H
+#define GA_TEXT_JSON_SCAN_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct json_scan {
+  const char *text;
+  size_t bytes, at;
+  size_t flags; /* of ga_json_load */
+  int depth;
+  json_error_t *error; /* never NULL */
+  bool has_failed;
+} json_scan;
+
+/* Records the first fault, at s->at; later ones are ignored. Returns false. */
+bool json_scan_fail(json_scan *s, enum json_error_code code, const char *text);
+bool json_scan_nomem(json_scan *s);
+
+/* The bytes of a text without its quotes and escapes. `owned` is to be freed; NULL: `p` lies in the text. */
+typedef struct json_piece {
+  const char *p;
+  size_t n;
+  char *owned;
+} json_piece;
+
+/* Reads a text; s->at is at its opening quote. On failure nothing is owned. */
+bool json_scan_string(json_scan *s, json_piece *out);
+
+/* Reads a number; s->at is at its first byte. NULL on failure. */
+json_t *json_scan_number(json_scan *s);
+
+/* Bytes of the UTF-8 character at p, 1 to 4; 0 where the bytes up to `end` begin no valid one. */
+size_t json_utf8_length(const char *p, const char *end);
+
+#endif
