@@ -36,6 +36,14 @@ static inline ga_status open_as(const char *name, ga_ctx **ctx) {
   return ga_ctx_create(&o, ctx);
 }
 
+/* Rows that have no device half: they run on each device that has any code. */
+static inline size_t rows_without_code(void) {
+  size_t n, found = 0;
+  const ga_kernel *all = cuda_rows(&n);
+  for (size_t i = 0; i < n; i++) found += all[i].impl == NULL;
+  return found;
+}
+
 static inline const ga_kernel *row_by_id(const ga_ctx *ctx, const char *id) {
   for (size_t i = 0; i < ctx->device->n_kernels; i++)
     if (!strcmp(ctx->device->kernels[i].id, id)) return &ctx->device->kernels[i];

@@ -58,7 +58,7 @@ typedef struct ga_all_reduce_norm_io {
 #define GA_ALL_REDUCE_NORM_IO_INIT \
   { sizeof(ga_all_reduce_norm_io), NULL, NULL, NULL, NULL, 0, 0, 1e-6f, 0 }
 
-/* The sum, the residual and the RMS norm behind it in one launch; more than goes in one shot takes two. The sum and the
+/* Runs the sum, the residual and the RMS norm in one launch; more than goes in one shot takes two. The sum and the
  * new residual are rounded to the type, as three calls would. Else as ga_all_reduce_run. */
 GA_API GA_NODISCARD ga_status ga_all_reduce_norm(ga_all_reduce *reduce, const ga_all_reduce_norm_io *io,
                                                  ga_stream *stream);

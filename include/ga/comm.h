@@ -19,7 +19,7 @@ typedef enum ga_comm_flags {
   GA_COMM_BUFFERED = 1 /* a send is done when it is posted; else when its receiver has taken the message */
 } ga_comm_flags;
 
-/* What the ranks of a communicator can do besides exchanging messages: ga_comm_reach. */
+/* Abilities of a communicator's ranks besides messages: ga_comm_reach. */
 typedef enum ga_comm_reaches {
   GA_COMM_SAME_MEMORY = 1 /* ranks are threads of one process and read each other's host memory */
 } ga_comm_reaches;
@@ -88,7 +88,7 @@ GA_API GA_NODISCARD ga_status ga_comm_place_find(ga_comm_place *place);
 
 /* Each rank releases its own end. Ranks that still wait for it get GA_ERR_COMM. NULL is fine. */
 GA_API void ga_comm_destroy(ga_comm *comm);
-/* Of NULL: rank -1, size 0. */
+/* Rank and number of ranks; -1 and 0 for NULL. */
 GA_API int32_t ga_comm_rank(const ga_comm *comm);
 GA_API int32_t ga_comm_size(const ga_comm *comm);
 /* ga_comm_reaches, equal on all ranks; 0 for NULL. */

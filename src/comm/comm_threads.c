@@ -46,6 +46,8 @@ typedef struct world {
   uint64_t *values; /* [ranks] of the one under way */
   int *fds;         /* [ranks] that are traded */
   int32_t readers;  /* ranks between begin_reading and end_reading */
+  comm_call *calls; /* [2 x ranks]: in turns, since a rank may be one trade before another that still copies */
+  uint64_t *trades; /* [ranks] of calls so far */
   bool *has_met;
 } world;
 
@@ -273,6 +275,19 @@ static void thread_abort(ga_comm *comm, ga_status status, const char *why) {
 
 /* --- memory of other ranks --- */
 
+static ga_status thread_trade_calls(ga_comm *comm, const comm_call *mine, comm_call *calls) {
+  world *w = world_of(comm);
+  (void)pthread_mutex_lock(&w->lock);
+  const comm_call *turn = w->calls + (int64_t)(w->trades[comm->rank]++ % 2) * w->ranks;
+  w->calls[turn - w->calls + comm->rank] = *mine;
+  (void)pthread_mutex_unlock(&w->lock);
+  GA_TRY(thread_meet(comm, "a collective", 1));
+  (void)pthread_mutex_lock(&w->lock);
+  memcpy(calls, turn, (size_t)w->ranks * sizeof *calls);
+  (void)pthread_mutex_unlock(&w->lock);
+  return GA_OK;
+}
+
 static ga_status thread_begin_reading(ga_comm *comm) {
   world *w = world_of(comm);
   (void)pthread_mutex_lock(&w->lock);
@@ -332,6 +347,8 @@ static void free_world(world *w) {
   ga_mem_free(w->values);
   ga_mem_free(w->fds);
   ga_mem_free(w->has_met);
+  ga_mem_free(w->calls);
+  ga_mem_free(w->trades);
   ga_mem_free(w);
 }
 
@@ -354,6 +371,7 @@ static const comm_vtable thread_calls = {.send = thread_send,
                                          .abort = thread_abort,
                                          .destroy = thread_destroy,
                                          .trade_fds = thread_trade_fds,
+                                         .trade_calls = thread_trade_calls,
                                          .begin_reading = thread_begin_reading,
                                          .end_reading = thread_end_reading,
                                          .await_readers = thread_await_readers};
@@ -371,7 +389,7 @@ static ga_status start_locks(world *w) {
 
 static ga_status fill_world(world *w, const ga_comm_threads_options *o) {
   const size_t n = (size_t)o->ranks;
-  void *p[6];
+  void *p[8];
   *w = (world){.ranks = o->ranks,
                .ends = o->ranks,
                .flags = o->flags,
@@ -391,6 +409,10 @@ static ga_status fill_world(world *w, const ga_comm_threads_options *o) {
   w->has_met = p[4];
   GA_TRY(ga_mem_zalloc(n, sizeof *w->fds, "ranks", &p[5]));
   w->fds = p[5];
+  GA_TRY(ga_mem_zalloc(2 * n, sizeof *w->calls, "ranks", &p[6]));
+  w->calls = p[6];
+  GA_TRY(ga_mem_zalloc(n, sizeof *w->trades, "ranks", &p[7]));
+  w->trades = p[7];
   return GA_OK;
 }
 

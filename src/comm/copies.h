@@ -13,13 +13,14 @@ typedef enum dist_copies {
 } dist_copies;
 
 const char *dist_copies_name(const ga_device *device, dist_copies copies);
-/* What `asked` says, or $GA_DIST_COPIES where it is NULL or "". All ranks call it, and get the same or an error. */
+/* Reads the kind of copies from `asked`, or from $GA_DIST_COPIES where it is NULL or "". All ranks call it, and get
+ * the same or an error. */
 GA_NODISCARD ga_status dist_copies_wanted(ga_comm *comm, const ga_device *device, const char *asked, dist_copies *out);
 /* All ranks call it, each with its word, of DIST_WORD - 1 letters at most: GA_ERR_COMM on all where they differ. */
 enum { DIST_WORD = 24 };
 GA_NODISCARD ga_status dist_copies_same(ga_comm *comm, const char *what, const char *word);
-/* What a rank has tried, and how that ended. All ranks call it: GA_OK when all of them have succeeded, else the first
- * one's status with its text. An error of the communicator is in *comm_status. */
+/* Tells all ranks how each rank's attempt ended. All ranks call it: GA_OK when all of them have succeeded, else the
+ * first one's status with its text. An error of the communicator is in *comm_status. */
 GA_NODISCARD ga_status dist_copies_agree(ga_comm *comm, ga_status mine, ga_status *comm_status);
 
 #endif

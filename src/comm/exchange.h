@@ -22,8 +22,8 @@ void dist_exchange_abort(dist_exchange *x);
 /* No work of it is under way, and no message: its communicator has ended, or all runs have. NULL is fine. */
 void dist_exchange_destroy(dist_exchange *x);
 
-/* Sends and receives of a round, behind the work of the stream; what the stream gets next is behind them. Each rank
- * that has messages of the round calls it, with those of two ranks in one order on both sides. */
+/* Enqueues the sends and receives of a round: they run after the stream's earlier work, and its later work after
+ * them. Each rank that has messages of the round calls it, with those of two ranks in one order on both sides. */
 GA_NODISCARD ga_status dist_exchange_run(dist_exchange *x, ga_stream *stream, const ga_link_message *messages,
                                          int64_t n);
 

@@ -12,7 +12,7 @@ typedef struct mpi_status {
   size_t bytes;
 } mpi_status;
 
-/* Of OpenMPI: MPI_THREAD_SERIALIZED; MPI_ANY_SOURCE and MPI_ANY_TAG; MPI_ERR_TRUNCATE. */
+/* Values of OpenMPI: MPI_THREAD_SERIALIZED; MPI_ANY_SOURCE and MPI_ANY_TAG; MPI_ERR_TRUNCATE. */
 enum { MPI_THREADS_SERIAL = 2, MPI_ANY = -1, MPI_TOO_LONG = 15 };
 
 typedef struct mpi_api {

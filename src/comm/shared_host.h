@@ -12,8 +12,8 @@ typedef struct dist_shared dist_shared;
 GA_NODISCARD ga_status dist_shared_create(ga_ctx *ctx, ga_comm *comm, size_t asked, dist_shared **out, ga_status *can);
 /* No work of it is under way. NULL is fine. */
 void dist_shared_destroy(dist_shared *x);
-/* Sends are on `stream`, receives on `arrivals`, each behind what is there. Returns when all are done. own: as in
- * dist_exchange_create; its ask may be NULL. */
+/* Enqueues sends on `stream` and receives on `arrivals`, after the earlier work of each. Returns when all are done.
+ * own: as in dist_exchange_create; its ask may be NULL. */
 GA_NODISCARD ga_status dist_shared_run(dist_shared *x, ga_stream *stream, ga_stream *arrivals,
                                        const ga_link_message *messages, int64_t n, const ga_patience *own);
 /* Grows with each copy that ends. */

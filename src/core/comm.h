@@ -12,6 +12,13 @@ typedef struct comm_ticket {
   uint64_t turn;
 } comm_ticket;
 
+/* A rank's collective, as the other ranks get it before any of them reads an array. */
+typedef struct comm_call {
+  int64_t n; /* elements of the description */
+  int32_t op, dtype;
+  const void *x, *workspace; /* with GA_COMM_SAME_MEMORY */
+} comm_call;
+
 typedef struct comm_vtable {
   /* Post and return; data must stay, and stay unchanged, until the ticket has been waited for. Each is, once. */
   ga_status (*send)(ga_comm *comm, int32_t to, const void *data, size_t bytes, comm_ticket *ticket);
@@ -28,6 +35,8 @@ typedef struct comm_vtable {
    * hosts. */
   ga_status (*trade_fds)(ga_comm *comm, int fd, int *fds);
   /* --- NULL without GA_COMM_SAME_MEMORY --- */
+  /* All ranks call it, and meet: calls[ranks] becomes what each of them is about to do. */
+  ga_status (*trade_calls)(ga_comm *comm, const comm_call *mine, comm_call *calls);
   /* Between begin and end this rank may read what other ranks have lent it. begin: an error when the communicator has
    * ended. */
   ga_status (*begin_reading)(ga_comm *comm);
@@ -43,16 +52,10 @@ struct ga_comm {
   uint32_t reach; /* ga_comm_reaches */
 };
 
-/* What a rank tells the others of its collective, before any of them reads an array. */
-typedef struct comm_call {
-  int64_t n; /* elements of the description */
-  int32_t op, dtype;
-  const void *x, *workspace; /* with GA_COMM_SAME_MEMORY */
-} comm_call;
 /* GA_ERR_COMM when calls[ranks] differ: a text that is the same on all ranks names two of them and their values. */
 GA_NODISCARD ga_status comm_compare_calls(const comm_call *calls, int32_t ranks);
 
-/* What goes to one rank, and what comes from it. */
+/* One rank's messages in an exchange: bytes that go to it, and bytes that come from it. */
 typedef struct comm_trade {
   const void *give;
   void *take;

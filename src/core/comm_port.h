@@ -1,5 +1,5 @@
-/* Messages between the memories of devices, as rows of collectives see them: src/comm makes a port, with what it needs
- * behind it. */
+/* Messages between the memories of devices, as rows of collectives see them. src/comm makes ports: a larger struct that
+ * begins with one. */
 #ifndef GA_CORE_COMM_PORT_H
 #define GA_CORE_COMM_PORT_H
 
@@ -11,8 +11,8 @@ struct comm_port {
   ga_comm *comm;
   comm_call *calls;          /* [ranks], for comm_compare_calls */
   ga_link_message *messages; /* [2 x ranks], for a call */
-  /* Runs messages behind the work of the stream; what the stream gets next is behind them. The host may wait for other
-   * ranks. After an error the communicator has ended. */
+  /* Enqueues n messages: they run after the stream's earlier work, and its later work after them. The host may wait for
+   * other ranks. After an error the communicator has ended. */
   ga_status (*run)(comm_port *port, ga_stream *stream, int64_t n);
 };
 

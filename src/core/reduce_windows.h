@@ -1,4 +1,4 @@
-/* What the launch of an all-reduce needs of the memory that GPUs have mapped. */
+/* Windows of an all-reduce: memory of all GPUs, as one of them has mapped it, and the kernel that uses it. */
 #ifndef GA_CORE_REDUCE_WINDOWS_H
 #define GA_CORE_REDUCE_WINDOWS_H
 

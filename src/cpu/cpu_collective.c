@@ -1,9 +1,9 @@
 /* Each collective begins with a header from every rank to every other: what it is about to do, and where its x is. A
  * rank that differs makes all ranks return the same error before any array is read.
  *
- *   messages   headers, then one exchange with all ranks; all_reduce: parts of x, their sums, a second exchange
- *   shared     headers, then each rank reads x of all ranks, then a meeting: x may change again. A long all_reduce:
- *              each rank sums a part into its workspace, a meeting, all read the sums, a meeting
+ *   messages   headers, then one exchange with all ranks. An all_reduce: parts of x, their sums, a second exchange
+ *   shared     a meeting that trades headers, reading of all ranks' x, a meeting: x may change again.
+ *              A long all_reduce: each rank sums a part into its workspace, a meeting, all read the sums, a meeting
  */
 #include "cpu/cpu_collective.h"
 
@@ -52,9 +52,13 @@ static cpu_collective open_call(const ga_kernel *kernel, const void *desc, const
 
 /* --- headers --- */
 
+static comm_call call_to_announce(const cpu_collective *c) {
+  return (comm_call){.n = c->d->n, .op = (int32_t)c->op, .dtype = c->d->dtype, .x = c->io->x, .workspace = c->numbers};
+}
+
 static ga_status trade_headers(cpu_collective *c) {
   comm_call *mine = &c->headers[c->comm->rank];
-  *mine = (comm_call){.n = c->d->n, .op = (int32_t)c->op, .dtype = c->d->dtype, .x = c->io->x, .workspace = c->numbers};
+  *mine = call_to_announce(c);
   for (int32_t r = 0; r < c->d->ranks; r++)
     c->trades[r] = (comm_trade){mine, &c->headers[r], sizeof *mine, sizeof *mine};
   GA_TRY(ga_comm_exchange(c->comm, c->trades, c->tickets));
@@ -265,7 +269,9 @@ ga_status ga_cpu_collective_shared(const ga_kernel *kernel, const void *desc, co
                                    ga_stream *stream) {
   (void)stream;
   cpu_collective c = open_call(kernel, desc, io, workspace);
-  ga_status status = trade_headers(&c);
+  const comm_call mine = call_to_announce(&c);
+  ga_status status = c.comm->calls->trade_calls(c.comm, &mine, c.headers);
+  if (status == GA_OK) status = comm_compare_calls(c.headers, c.d->ranks);
   const bool agreed = status == GA_OK;
   if (agreed) status = read_shared(&c);
   if (status != GA_OK) c.comm->calls->await_readers(c.comm);
@@ -287,26 +293,31 @@ uint64_t ga_cpu_collective_shared_bytes(const ga_kernel *kernel, const void *des
 
 /* --- predicted time --- */
 
-/* Microseconds, of two cores at 3 GHz: a message or a meeting with one other rank; a number that is moved, that is
- * added. */
+/* Microseconds, of ranks that are threads of a server with two H200 (docs/results/distributed.md): for another rank to
+ * wake; for a number to be moved, to be added. */
 #define WAKE_US 8.0
-#define MOVE_US 0.0007
-#define ADD_US  0.0015
+#define MOVE_US 0.0005
+#define ADD_US  0.0006
+
+/* A meeting: ranks wake one after another. */
+static double meeting_us(const ga_collective_desc *d) { return WAKE_US * (d->ranks - 1); }
+/* An exchange: each rank hears from all others, and each message wakes all that wait. */
+static double exchange_us(const ga_collective_desc *d) { return meeting_us(d) * d->ranks / 2; }
 
 double ga_cpu_collective_messages_us(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
   const ga_collective_desc *d = desc;
-  const double n = (double)d->n, others = d->ranks - 1, rows = n * d->ranks;
+  const double n = (double)d->n, rows = n * d->ranks;
   (void)caps;
   if (kernel->op == GA_OP_send_recv) return WAKE_US + n * MOVE_US;
-  if (kernel->op == GA_OP_all_reduce) return 3 * others * WAKE_US + n * (2 * MOVE_US + ADD_US);
-  return 2 * others * WAKE_US + rows * (kernel->op == GA_OP_reduce_scatter ? MOVE_US + ADD_US : MOVE_US);
+  if (kernel->op == GA_OP_all_reduce) return 3 * exchange_us(d) + n * (2 * MOVE_US + ADD_US);
+  return 2 * exchange_us(d) + rows * (kernel->op == GA_OP_reduce_scatter ? MOVE_US + ADD_US : MOVE_US);
 }
 
 double ga_cpu_collective_shared_us(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
   const ga_collective_desc *d = desc;
-  const double n = (double)d->n, others = d->ranks - 1, rows = n * d->ranks;
+  const double n = (double)d->n, rows = n * d->ranks;
   (void)caps;
-  const double start = others * WAKE_US + WAKE_US / 2;
-  if (kernel->op == GA_OP_all_reduce && sums_parts(d)) return start + WAKE_US / 2 + n * (ADD_US + MOVE_US);
-  return start + rows * (kernel->op == GA_OP_all_reduce || kernel->op == GA_OP_reduce_scatter ? ADD_US : MOVE_US);
+  if (kernel->op == GA_OP_all_reduce && sums_parts(d)) return 3 * meeting_us(d) + n * (ADD_US + MOVE_US);
+  return 2 * meeting_us(d) +
+         rows * (kernel->op == GA_OP_all_reduce || kernel->op == GA_OP_reduce_scatter ? ADD_US : MOVE_US);
 }

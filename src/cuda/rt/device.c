@@ -140,6 +140,13 @@ static bool can_run(const ga_kernel *k) {
   return true;
 }
 
+/* Without any code in the build a device is of no use, although some rows need none. */
+static bool has_code(const ga_kernel *all, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (all[i].impl && can_run(&all[i])) return true;
+  return false;
+}
+
 /* Copies the rows that can run. */
 static ga_status pick_rows(cuda_device *d) {
   size_t n;
@@ -151,8 +158,9 @@ static ga_status pick_rows(cuda_device *d) {
   d->rows = p;
   GA_TRY(ga_mem_zalloc(n + 1, sizeof(int32_t), "kernel table", &p));
   d->row_at = p;
+  const bool any = has_code(all, n);
   for (size_t i = 0; i < n; i++) {
-    d->row_at[i] = can_run(&all[i]) ? (int32_t)d->base.n_kernels : -1;
+    d->row_at[i] = any && can_run(&all[i]) ? (int32_t)d->base.n_kernels : -1;
     if (d->row_at[i] >= 0) d->rows[d->base.n_kernels++] = all[i];
   }
   d->base.kernels = d->rows;
