@@ -1,5 +1,5 @@
 /* Models that ranks share by tensors: two CPU contexts in two threads, against the references in f64 of tests/data/arch
- * and against one device; what cannot be split; ranks that disagree or leave. */
+ * and against one device; what cannot be split; ranks that disagree or leave. GA_TEST_GPUS=2: ranks have GPUs. */
 #include <math.h>
 #include <pthread.h>
 
@@ -51,13 +51,17 @@ static ga_status evaluate(rank_job *j, ga_model *model) {
   return status;
 }
 
+static int n_gpus(void) { return getenv("GA_TEST_GPUS") ? atoi(getenv("GA_TEST_GPUS")) : 0; }
+
 static void *run_tp_rank(void *arg) {
   rank_job *j = arg;
   ga_ctx *ctx = NULL;
   ga_model *model = NULL;
   ga_ctx_options co = GA_CTX_OPTIONS_INIT;
   ga_model_options mo = GA_MODEL_OPTIONS_INIT;
-  co.device = "cpu";
+  char gpu[16];
+  (void)snprintf(gpu, sizeof gpu, "cuda:%d", j->comm ? ga_comm_rank(j->comm) : 0);
+  co.device = n_gpus() ? gpu : "cpu";
   co.threads = 1;
   mo.comm = j->comm;
   j->status = ga_ctx_create(&co, &ctx);
@@ -139,11 +143,12 @@ static void tp_shared(const char *name, int32_t ranks) {
   for (int32_t r = 0; r < ranks; r++) {
     if (jobs[r].status != GA_OK) fail_msg("%s, rank %d: %s", name, r, jobs[r].text);
     assert_memory_equal(jobs[r].logits, jobs[0].logits, sizeof alone.logits);
-    assert_memory_equal(jobs[r].drawn, alone.drawn, sizeof alone.drawn);
+    if (!n_gpus()) assert_memory_equal(jobs[r].drawn, alone.drawn, sizeof alone.drawn);
     assert_true(jobs[r].weight_bytes < alone.weight_bytes);
   }
   const double error = tp_error(want, jobs[0].logits);
-  if (!(error < 1e-5)) fail_msg("%s over %d ranks: error %g of the reference", name, ranks, error);
+  if (!(error < (n_gpus() ? 1e-2 : 1e-5))) /* GPUs round X and W of products to bf16 or split them */
+    fail_msg("%s over %d ranks: error %g of the reference", name, ranks, error);
 }
 
 static void test_tp_shared(void **state) {
@@ -152,6 +157,7 @@ static void test_tp_shared(void **state) {
                                     "starcoder2", "nemotron", "cohere2", "phi2",    "command_r"};
   (void)state;
   for (size_t i = 0; i < GA_COUNT_OF(two); i++) tp_shared(two[i], 2);
+  if (n_gpus()) return;
   tp_shared("llama", 4); /* ranks share KV heads */
   tp_shared("qwen3", 4);
 }
