@@ -3,7 +3,7 @@ BUILD := build
 JOBS  := $(shell nproc)
 export QUESTION := What is the capital of France, and what is it famous for?
 
-.PHONY: all help deps test-deps configure build models lean test test-all asan tsan fuzz demo bench golden format clean install
+.PHONY: all help deps test-deps configure build models lean test test-all test-deep asan tsan fuzz demo bench golden format clean install
 
 all: build
 
@@ -13,6 +13,7 @@ help:
 	@echo "make models     fetch the models that the tests use (440 MB)"
 	@echo "make test       build and run the quick tests; none needs a GPU, a model or nvcc (minutes)"
 	@echo "make test-all   build everything, run all other tests, fuzz each parser for FUZZ_SECONDS (half an hour)"
+	@echo "make test-deep  long draws of every CUDA kernel in the emulator (hours)"
 	@echo "make bench      time every kernel of this machine that passes its check"
 	@echo "make golden     write goldens of tests and docs/reference anew, to be reviewed as a diff"
 	@echo "make format     write C and CUDA code as clang-format 14 does"
@@ -62,10 +63,13 @@ test-all: configure
 	@if command -v clang >/dev/null; then mkdir -p build-fuzz; $(MAKE) -s fuzz FUZZ_SECONDS=$(FUZZ_SECONDS) >build-fuzz/log 2>&1 || { tail -30 build-fuzz/log; exit 1; }; \
 	  echo "fuzzed each parser for $(FUZZ_SECONDS) s (build-fuzz/log)"; else echo "left out: fuzzing (no clang here); the quick tests replay the corpora"; fi
 
+test-deep: configure
+	@tools/run_tests.py $(BUILD) deep -j $(JOBS)
+
 asan tsan: test-deps
 	@cmake --preset $@ >/dev/null
 	@cmake --build build-$@ -j $(JOBS)
-	@ctest --test-dir build-$@ --output-on-failure
+	@ctest --test-dir build-$@ -LE "^deep$$" --output-on-failure
 
 # New inputs go to build-fuzz/corpus; a crash is written there too and stops the run.
 FUZZ_SECONDS := 60

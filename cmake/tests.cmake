@@ -1,15 +1,17 @@
-# Tests have two tiers. `make test` builds and runs the quick one; `make test-all` builds everything and runs the full one.
-# Each test is in exactly one of them: tools/check_tiers.py fails otherwise.
-#   ga_test(quick|full NAME COMMAND ARGUMENT... [NEEDS TARGET...])
+# Tests have three tiers. `make test` builds and runs the quick one; `make test-all` builds everything and runs the full one; `make test-deep`
+# runs the deep one, which has long draws of what the full one samples. Each test is in exactly one: tools/check_tiers.py fails otherwise.
+#   ga_test(quick|full|deep NAME COMMAND ARGUMENT... [NEEDS TARGET...])
 # Programs that the command names are built for the tier by themselves; NEEDS are targets that it uses unnamed.
 
 # Seconds until a test is ended and what it wrote is printed. Of processor time the longest quick test takes 8 s, the longest full one 45;
 # where others keep all processors busy, 180 s on the clock. Sanitizers take ten times that.
 set(GA_TIMEOUT_quick 300)
 set(GA_TIMEOUT_full 900)
+set(GA_TIMEOUT_deep 3600)
 if(GA_SANITIZE)
   set(GA_TIMEOUT_quick 1200)
   set(GA_TIMEOUT_full 3600)
+  set(GA_TIMEOUT_deep 14400)
 endif()
 
 # Models of tests/data/arch, for tests/test_arch.c on a CPU and on the emulator.
@@ -22,7 +24,7 @@ add_custom_target(quick_tests)
 
 function(ga_test tier name)
   if(NOT DEFINED GA_TIMEOUT_${tier})
-    message(FATAL_ERROR "test ${name}: tier ${tier}; must be quick or full")
+    message(FATAL_ERROR "test ${name}: tier ${tier}; must be quick, full or deep")
   endif()
   cmake_parse_arguments(PARSE_ARGV 2 test "" "" "COMMAND;NEEDS")
   add_test(NAME ${name} COMMAND ${test_COMMAND})

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Every test has exactly one tier, quick or full, and a time limit (cmake/tests.cmake). Usage: check_tiers.py BUILD"""
+"""Every test has exactly one tier, quick, full or deep, and a time limit (cmake/tests.cmake). Usage: check_tiers.py BUILD"""
 import json
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-TIERS = {"quick", "full"}
+TIERS = {"quick", "full", "deep"}
 
 
 def main():
