@@ -58,15 +58,15 @@ static uint32_t archs_of(int major, int minor) {
   mockcu.major = major;
   mockcu.minor = minor;
   ga_ctx *ctx = open_cuda();
-  uint32_t archs = ctx->device->caps.archs;
+  uint32_t isas = ctx->device->caps.isas;
   assert_int_equal(ctx->device->n_kernels, 2); /* those with an image */
   ga_ctx_destroy(ctx);
-  return archs;
+  return isas;
 }
 
 static void capabilities(void **state) {
   (void)state;
-  const uint32_t sm80 = 1u << GA_ARCH_sm80, sm90a = 1u << GA_ARCH_sm90a;
+  const uint32_t sm80 = 1u << GA_ISA_sm80, sm90a = 1u << GA_ISA_sm90a;
   assert_int_equal(archs_of(8, 6), sm80);
   assert_int_equal(archs_of(9, 0), sm80 | sm90a);
   assert_int_equal(archs_of(10, 0), sm80);

@@ -60,7 +60,7 @@ static int teardown(void **state) {
   return 0;
 }
 
-static bool usable(const fixture *f, const ga_kernel *row) { return f->one->device->caps.archs >> row->arch & 1; }
+static bool usable(const fixture *f, const ga_kernel *row) { return f->one->device->caps.isas >> row->isa & 1; }
 
 /* The weights in the row's layout; native ones as they are. */
 static const void *laid_out(const fixture *f, const ga_kernel *row, product *p) {

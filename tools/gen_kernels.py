@@ -10,7 +10,7 @@ from pathlib import Path
 import kernel_decl
 
 DTYPE_OF = {"any": "GA_DTYPE_NONE", "fp8": "GA_E4M3"}
-ARCH_IF = {"avx2": "__x86_64__", "avx512": "__x86_64__", "amx": "__x86_64__", "neon": "__aarch64__"}
+ISA_IF = {"avx2": "__x86_64__", "avx512": "__x86_64__", "amx": "__x86_64__", "neon": "__aarch64__"}
 FUNCTIONS = ["ok", "cost", "workspace", "out_bytes", "plan", "launch"]
 
 
@@ -53,7 +53,7 @@ def impl(files, row, at):
 
 def table_row(files, row, at):
     host = row.file.host
-    lines = [f'.id = "{row.id}"', f'.source = "{row["source"]}"', f".op = GA_OP_{row['op']}", f".arch = GA_ARCH_{row['arch']}"]
+    lines = [f'.id = "{row.id}"', f'.source = "{row["source"]}"', f".op = GA_OP_{row['op']}", f".isa = GA_ISA_{row['arch']}"]
     if "dtypes" in host:
         lines.append(".dtype = {" + ", ".join(dtype(row.fill(t, "dtypes")) for t in host["dtypes"]) + "}")
     if "layout" in row.fields:
@@ -79,7 +79,7 @@ def guarded(rows, text_of):
     """Rows of instruction sets behind #if of their processor."""
     text, now = "", None
     for row in rows:
-        condition = ARCH_IF.get(row["arch"])
+        condition = ISA_IF.get(row["arch"])
         if condition != now:
             text += ("#endif\n" if now else "") + (f"#if defined({condition})\n" if condition else "")
         now = condition

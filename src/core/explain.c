@@ -124,7 +124,7 @@ void ga_plan_describe(const ga_plan *plan, char *text, size_t capacity) {
 
 /* Rows that a person may wonder about: of this op and this device, and ever chosen. */
 static bool competes(const ga_kernel *k, const ga_plan *plan) {
-  return k->op == plan->op && (plan->ctx->device->caps.archs >> k->arch & 1) &&
+  return k->op == plan->op && (plan->ctx->device->caps.isas >> k->isa & 1) &&
          !(k->flags & (GA_KERNEL_TEACHING | GA_KERNEL_STEP)) && strcmp(k->id, ga_plan_kernel_id(plan)) != 0;
 }
 

@@ -8,13 +8,13 @@ static const char *const op_names[] = {
 #undef X
 };
 
-static const char *const arch_names[] = {
-    [GA_ARCH_ref] = "ref", [GA_ARCH_generic] = "generic", [GA_ARCH_avx2] = "avx2", [GA_ARCH_avx512] = "avx512",
-    [GA_ARCH_amx] = "amx", [GA_ARCH_neon] = "neon",       [GA_ARCH_sm80] = "sm80", [GA_ARCH_sm90a] = "sm90a",
+static const char *const isa_names[] = {
+    [GA_ISA_ref] = "ref", [GA_ISA_generic] = "generic", [GA_ISA_avx2] = "avx2", [GA_ISA_avx512] = "avx512",
+    [GA_ISA_amx] = "amx", [GA_ISA_neon] = "neon",       [GA_ISA_sm80] = "sm80", [GA_ISA_sm90a] = "sm90a",
 };
 
 const char *ga_op_name(ga_op op) { return (unsigned)op < GA_OP_COUNT ? op_names[op] : "none"; }
-const char *ga_arch_name(ga_arch arch) { return (unsigned)arch < GA_ARCH_COUNT ? arch_names[arch] : "none"; }
+const char *ga_isa_name(ga_isa isa) { return (unsigned)isa < GA_ISA_COUNT ? isa_names[isa] : "none"; }
 
 /* One pattern [p, end) against the whole of s. Iterative: backtracks to the last star only, so linear in practice. */
 static bool match_one(const char *p, const char *end, const char *s) {

@@ -1,7 +1,7 @@
 /* The kernel table. One row declares a kernel, in a .toml file beside its code; tools/gen_kernels.py makes the table of
  * them.
  *
- * A row's id, <op>_<dtypes>_<mode>_<arch>_<tile>, stands literally in its declaration, and is the one name of the
+ * A row's id, <op>_<dtypes>_<mode>_<isa>_<tile>, stands literally in its declaration, and is the one name of the
  * kernel: in reports, tests, benchmarks, logs and error texts.
  */
 #ifndef GA_CORE_KERNEL_H
@@ -34,25 +34,25 @@ typedef struct ga_pack_io {
   void *dst;
 } ga_pack_io;
 
-/* What a kernel needs to run. A device has a set of these (ga_caps.archs). */
-typedef enum ga_arch {
-  GA_ARCH_ref,     /* oracles: scalar, double accumulation */
-  GA_ARCH_generic, /* any CPU */
-  GA_ARCH_avx2,    /* + FMA, F16C, BMI2 */
-  GA_ARCH_avx512,  /* F BW VL DQ VNNI BF16 VBMI VBMI2: Zen 4, Sapphire Rapids and newer */
-  GA_ARCH_amx,     /* avx512 and AMX tile, int8, bf16 */
-  GA_ARCH_neon,    /* Armv8.2 with dot product and f16 */
-  GA_ARCH_sm80,    /* any NVIDIA GPU from Ampere on */
-  GA_ARCH_sm90a,   /* Hopper */
-  GA_ARCH_COUNT
-} ga_arch;
+/* What a kernel needs to run. A device has a set of these (ga_caps.isas). */
+typedef enum ga_isa {
+  GA_ISA_ref,     /* oracles: scalar, double accumulation */
+  GA_ISA_generic, /* any CPU */
+  GA_ISA_avx2,    /* + FMA, F16C, BMI2 */
+  GA_ISA_avx512,  /* F BW VL DQ VNNI BF16 VBMI VBMI2: Zen 4, Sapphire Rapids and newer */
+  GA_ISA_amx,     /* avx512 and AMX tile, int8, bf16 */
+  GA_ISA_neon,    /* Armv8.2 with dot product and f16 */
+  GA_ISA_sm80,    /* any NVIDIA GPU from Ampere on */
+  GA_ISA_sm90a,   /* Hopper */
+  GA_ISA_COUNT
+} ga_isa;
 
 const char *ga_op_name(ga_op op);
-const char *ga_arch_name(ga_arch arch);
+const char *ga_isa_name(ga_isa isa);
 
 /* What a device can do; fixed when it is opened, so that choosing needs no device call. */
 typedef struct ga_caps {
-  uint32_t archs; /* bit 1 << ga_arch */
+  uint32_t isas; /* bit 1 << ga_isa */
   int32_t threads;
   bool host_memory;    /* device pointers are host pointers: weights may stay where the file is mapped */
   int32_t sms;         /* GPU multiprocessors, 0 on a CPU */
@@ -102,7 +102,7 @@ struct ga_kernel {
   const char *id;
   const char *source; /* file that holds the code, from the root of the tree */
   ga_op op;
-  ga_arch arch;
+  ga_isa isa;
   ga_dtype dtype[3];          /* gemm, pack: w x y; attn: q kv o; others: x y; GA_DTYPE_NONE = any that `ok` takes */
   ga_layout layout;           /* gemm: of w; pack: made */
   int32_t rows_min, rows_max; /* gemm: m it is for, 0 = no bound; other ops: 0 */

@@ -14,7 +14,7 @@ static void list_reasons(const ga_ctx *ctx, ga_op op, const void *desc, char *te
   text[0] = 0;
   for (size_t i = 0; i < device->n_kernels && rows < 6; i++) {
     const ga_kernel *k = &device->kernels[i];
-    if (k->op != op || !(device->caps.archs >> k->arch & 1) || k->flags & GA_KERNEL_STEP) continue;
+    if (k->op != op || !(device->caps.isas >> k->isa & 1) || k->flags & GA_KERNEL_STEP) continue;
     const char *why = ga_kernel_reject_reason(k, device, ctx->disable_kernels, desc);
     if (why && strstr(text, why)) continue;
     int n = snprintf(text + at, capacity - at, "%s%s: %s", rows++ ? "; " : "", k->id, why ? why : "legal");
@@ -38,7 +38,7 @@ static ga_status named_row(const ga_ctx *ctx, ga_op op, const char *id, const vo
   *out = NULL;
   for (size_t i = 0; i < device->n_kernels && !*out; i++)
     if (device->kernels[i].op == op && !strcmp(device->kernels[i].id, id)) *out = &device->kernels[i];
-  GA_REQUIRE(*out && device->caps.archs >> (*out)->arch & 1 && !((*out)->flags & GA_KERNEL_STEP), GA_ERR_ARG,
+  GA_REQUIRE(*out && device->caps.isas >> (*out)->isa & 1 && !((*out)->flags & GA_KERNEL_STEP), GA_ERR_ARG,
              "%s on %s: there is no row %.100s", ga_op_name(op), device->name, id);
   const char *why = ga_kernel_reject_reason(*out, device, ctx->disable_kernels, desc);
   GA_REQUIRE(!why, GA_ERR_UNSUPPORTED, "%s on %s: %s: %s", ga_op_name(op), device->name, id, why);

@@ -54,7 +54,7 @@ const char *ga_kernel_reject_reason(const ga_kernel *kernel, const ga_device *de
   ga_plan_steps steps;
   if (kernel->flags & GA_KERNEL_TEACHING) return "for teaching only";
   if (kernel->flags & GA_KERNEL_STEP) return "a step of other rows";
-  if (!(device->caps.archs >> kernel->arch & 1)) return "this device lacks its instruction set";
+  if (!(device->caps.isas >> kernel->isa & 1)) return "this device lacks its instruction set";
   if (is_disabled(disable_kernels, kernel)) return "disabled by option";
   if (is_invariant(kernel->op, desc) && !(kernel->flags & GA_KERNEL_INVARIANT)) return "it is not batch-invariant";
   if (asks_rounded_x(kernel->op, desc) && !(kernel->flags & GA_KERNEL_X_E4M3)) return "it does not round X to e4m3";
@@ -68,7 +68,7 @@ typedef struct wanted {
 } wanted;
 
 static bool in_order_of(const ga_kernel *order, const ga_kernel *k) {
-  return k == order || (k->flags & order->flags & GA_KERNEL_ONE_ORDER && k->arch == order->arch &&
+  return k == order || (k->flags & order->flags & GA_KERNEL_ONE_ORDER && k->isa == order->isa &&
                         k->dtype[0] == order->dtype[0] && k->layout == order->layout);
 }
 

@@ -35,15 +35,15 @@ static const char *flags_of(const ga_kernel *k) {
 
 static void print_row(form as, const char *backend, const ga_kernel *k, bool here, bool first) {
   switch (as) {
-  case AS_TEXT: printf("%c %-44s %-8s %s\n", here ? '*' : ' ', k->id, ga_arch_name(k->arch), k->source); break;
+  case AS_TEXT: printf("%c %-44s %-8s %s\n", here ? '*' : ' ', k->id, ga_isa_name(k->isa), k->source); break;
   case AS_JSON:
     printf("%s\n{\"id\":\"%s\",\"op\":\"%s\",\"backend\":\"%s\",\"arch\":\"%s\",\"source\":\"%s\",\"speed\":%d,"
            "\"here\":%s}",
-           first ? "" : ",", k->id, ga_op_name(k->op), backend, ga_arch_name(k->arch), k->source, k->speed,
+           first ? "" : ",", k->id, ga_op_name(k->op), backend, ga_isa_name(k->isa), k->source, k->speed,
            here ? "true" : "false");
     break;
   case AS_MARKDOWN:
-    printf("| `%s` | %s | %d | %g | %s | [%s](../../%s) |\n", k->id, ga_arch_name(k->arch), k->speed, k->tolerance,
+    printf("| `%s` | %s | %d | %g | %s | [%s](../../%s) |\n", k->id, ga_isa_name(k->isa), k->speed, k->tolerance,
            flags_of(k), strrchr(k->source, '/') + 1, k->source);
     break;
   }

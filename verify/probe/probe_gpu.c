@@ -230,7 +230,7 @@ static ga_status wgmma_sustained(rig *r, const product *t, ga_function *f) {
 static ga_status wgmma(rig *r, const product *t) {
   char id[64];
   ga_function *f;
-  if (!(r->ctx->device->caps.archs >> GA_ARCH_sm90a & 1)) return GA_OK;
+  if (!(r->ctx->device->caps.isas >> GA_ISA_sm90a & 1)) return GA_OK;
   (void)snprintf(id, sizeof id, "probe_wgmma_%s_sm90a", t->type);
   GA_TRY(wgmma_rates(r, t, id));
   GA_TRY(probe_step(r->p, "sustained load"));

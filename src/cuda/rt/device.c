@@ -121,7 +121,7 @@ static ga_status read_caps(cuda_device *d) {
   GA_REQUIRE(pools, GA_ERR_UNSUPPORTED, "%s: %s has no stream-ordered memory pools here", d->base.name, chip);
   d->capability = 10 * major + minor;
   d->host_pointers = pageable != 0;
-  d->base.caps = (ga_caps){.archs = 1u << GA_ARCH_sm80 | (d->capability == 90 ? 1u << GA_ARCH_sm90a : 0u),
+  d->base.caps = (ga_caps){.isas = 1u << GA_ISA_sm80 | (d->capability == 90 ? 1u << GA_ISA_sm90a : 0u),
                            .threads = 1,
                            .sms = sms,
                            .smem_bytes = (uint32_t)smem,
