@@ -7,13 +7,13 @@
 #ifndef GA_CORE_KERNEL_H
 #define GA_CORE_KERNEL_H
 
-#include "core/fused.h"
 #include "ga/attn.h"
 #include "ga/attn_bwd.h"
 #include "ga/attn_quant.h"
+#include "opdef/fused.h"
 
 /* Every public op: GA_OP_<name>, its description is ga_<name>_desc, its arguments ga_<name>_io; where it has a fused
- * form (core/fused.h), ga_<name>_fused_desc and ga_<name>_fused_io. */
+ * form (opdef/fused.h), ga_<name>_fused_desc and ga_<name>_fused_io. */
 /* clang-format off */
 #define GA_OPS(X) \
   X(gemm) X(pack) X(attn) X(norm) X(rope) X(act) X(add) X(softmax) X(embed) X(kv_store) X(convert) X(sample) \

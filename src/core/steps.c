@@ -3,8 +3,8 @@
 
 #include "base/status.h"
 #include "core/cost.h"
-#include "core/fused.h"
 #include "ga/attn.h"
+#include "opdef/fused.h"
 
 static bool is_disabled(const char *patterns, const ga_kernel *kernel) {
   return patterns && ga_pattern_match(patterns, kernel->id);

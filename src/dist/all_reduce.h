@@ -2,10 +2,10 @@
 #ifndef GA_DIST_ALL_REDUCE_H
 #define GA_DIST_ALL_REDUCE_H
 
-#include "core/all_reduce_args.h"
 #include "core/ctx.h"
 #include "dist/comm.h"
 #include "ga/all_reduce.h"
+#include "opdef/all_reduce_args.h"
 
 struct ga_all_reduce {
   ga_ctx *ctx;

@@ -7,8 +7,8 @@
 #ifndef GA_MODEL_FUSE_H
 #define GA_MODEL_FUSE_H
 
-#include "core/fused.h"
 #include "model/graph.h"
+#include "opdef/fused.h"
 
 typedef enum fused_kind {
   FUSED_EMBED,

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "core/attn_fp8.h"
-#include "core/attn_rows.h"
+#include "opdef/attn_fp8.h"
+#include "opdef/attn_rows.h"
 #include "ref/ref.h"
 #include "verify/check/check.h"
 #include "verify/check/check_attn_fp8.h"

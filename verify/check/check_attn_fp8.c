@@ -5,7 +5,7 @@
 
 #include "base/half.h"
 #include "base/status.h"
-#include "core/attn_fp8.h"
+#include "opdef/attn_fp8.h"
 #include "ref/ref.h"
 #include "verify/check/tensor_sum.h"
 

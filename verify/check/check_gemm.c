@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "core/gemm_at.h"
+#include "opdef/gemm_at.h"
 #include "ref/ref.h"
 #include "verify/check/check.h"
 #include "verify/check/tensor_sum.h"

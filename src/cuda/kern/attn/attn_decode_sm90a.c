@@ -2,12 +2,12 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "core/attn_fp8.h"
 #include "core/cost.h"
 #include "cuda/kern/attn/attn_decode_args.h"
 #include "cuda/kern/attn/attn_fallback_sm80.h"
 #include "cuda/kern/attn/attn_fwd_sm90a.h"
 #include "cuda/rt/cuda.h"
+#include "opdef/attn_fp8.h"
 
 #define MAX_DIM     256
 #define CHUNK       8  /* elements a lane has of a key */

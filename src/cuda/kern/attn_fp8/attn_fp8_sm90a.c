@@ -4,8 +4,8 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "core/attn_fp8.h"
 #include "cuda/kern/attn_fp8/attn_fp8_args.h"
+#include "opdef/attn_fp8.h"
 
 #define ALIGN_BYTES   16 /* of addresses and strides, for tensor maps and 16-byte stores */
 #define PANEL_BYTES   128
