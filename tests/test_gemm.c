@@ -11,6 +11,7 @@
 #include "core/ctx.h"
 #include "cpu/cpu.h"
 #include "ga/layer.h"
+#include "opdef/ops.h"
 #include "ref/ref.h"
 #include "tests/gemm_data.h"
 

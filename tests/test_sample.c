@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "core/ctx.h"
+#include "opdef/ops.h"
 
 static ga_ctx *open_ctx(const char *name) {
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/ctx.h"
+#include "opdef/ops.h"
 
 #define GENERIC (1u << GA_ISA_generic)
 #define AVX2    (GENERIC | 1u << GA_ISA_avx2)

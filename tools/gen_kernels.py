@@ -95,7 +95,7 @@ def externs(row):
 def table(files, backend, function):
     rows = [row for row in kernel_decl.rows_of(files, backend) if row["op"] not in kernel_decl.NOT_IN_TABLE]
     includes = {i for row in rows for i in (row.file.host.get("include", []))}
-    text = "/* Made by tools/gen_kernels.py from the .toml files under src; do not edit. */\n" + '#include "base/compiler.h"\n#include "core/kernel.h"\n' + \
+    text = "/* Made by tools/gen_kernels.py from the .toml files under src; do not edit. */\n" + '#include "base/compiler.h"\n#include "core/kernel.h"\n#include "opdef/ops.h"\n' + \
         "".join(f'#include "{i}"\n' for i in sorted(includes)) + "\n" + guarded(rows, externs)
     at = {row.id: i for i, row in enumerate(rows)}
     if any(steps_of(files, row) for row in rows):  # rows name others of the table

@@ -7,32 +7,9 @@
 #ifndef GA_CORE_KERNEL_H
 #define GA_CORE_KERNEL_H
 
-#include "ga/attn.h"
-#include "ga/attn_bwd.h"
-#include "ga/attn_quant.h"
-#include "opdef/fused.h"
-
-/* Every public op: GA_OP_<name>, its description is ga_<name>_desc, its arguments ga_<name>_io; where it has a fused
- * form (opdef/fused.h), ga_<name>_fused_desc and ga_<name>_fused_io. */
-/* clang-format off */
-#define GA_OPS(X) \
-  X(gemm) X(pack) X(attn) X(norm) X(rope) X(act) X(add) X(softmax) X(embed) X(kv_store) X(convert) X(sample) \
-  X(attn_merge) \
-  X(attn_bwd) X(attn_quant)
-/* clang-format on */
-
-typedef enum ga_op {
-#define X(name) GA_OP_##name,
-  GA_OPS(X)
-#undef X
-      GA_OP_COUNT
-} ga_op;
-
-/* Arguments of GA_OP_pack. */
-typedef struct ga_pack_io {
-  const void *src;
-  void *dst;
-} ga_pack_io;
+#include "core/op.h"
+#include "ga/ctx.h"
+#include "ga/tensor.h"
 
 /* What a kernel needs to run. A device has a set of these (ga_caps.isas). */
 typedef enum ga_isa {
@@ -47,7 +24,6 @@ typedef enum ga_isa {
   GA_ISA_COUNT
 } ga_isa;
 
-const char *ga_op_name(ga_op op);
 const char *ga_isa_name(ga_isa isa);
 
 /* What a device can do; fixed when it is opened, so that choosing needs no device call. */
@@ -82,14 +58,13 @@ typedef enum ga_kernel_flags {
   GA_KERNEL_STEP = 128         /* launched by other rows, and checked and timed with them; never chosen */
 } ga_kernel_flags;
 
-typedef struct ga_kernel ga_kernel;
 typedef struct ga_plan_steps ga_plan_steps;
 
 /* NULL when the kernel can do `desc` on such a device, else the reason why not (static text). Pure. */
 typedef const char *(*ga_kernel_ok)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 /* Predicted microseconds of `desc`: the legal row with the least is chosen (core/cost.h). Pure. */
 typedef double (*ga_kernel_cost)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Bytes of device memory, for workspace or, for GA_OP_pack, for the packed matrix. Pure. */
+/* Bytes of device memory. Pure. */
 typedef uint64_t (*ga_kernel_bytes)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 /* Adds the launches that run `desc`, in their order, and the workspace that they share (core/steps.h). NULL, or why
  * there are none (static text). Pure. */
@@ -103,9 +78,9 @@ struct ga_kernel {
   const char *source; /* file that holds the code, from the root of the tree */
   ga_op op;
   ga_isa isa;
-  ga_dtype dtype[3];          /* gemm, pack: w x y; attn: q kv o; others: x y; GA_DTYPE_NONE = any that `ok` takes */
-  ga_layout layout;           /* gemm: of w; pack: made */
-  int32_t rows_min, rows_max; /* gemm: m it is for, 0 = no bound; other ops: 0 */
+  ga_dtype dtype[3];          /* of the operands that src/opdef/ops.h names; GA_DTYPE_NONE = any that `ok` takes */
+  ga_layout layout;           /* of weights, read or made */
+  int32_t rows_min, rows_max; /* rows of activations that it is for; 0 = no bound */
   int32_t speed;              /* per cent of the rates that core/cost.h assumes */
   uint32_t flags;             /* ga_kernel_flags */
   int32_t align;              /* bytes that tensors and their strides must be multiples of; 0 = of the element */
@@ -113,7 +88,7 @@ struct ga_kernel {
   ga_kernel_ok ok;
   ga_kernel_cost cost;       /* NULL = that of the op at `speed` */
   ga_kernel_bytes workspace; /* NULL = 0 */
-  ga_kernel_bytes out_bytes; /* pack only */
+  ga_kernel_bytes out_bytes; /* of a result whose size the row decides; else NULL */
   ga_kernel_plan plan;       /* NULL = one launch of the row, with `workspace` bytes */
   ga_kernel_launch launch;
   const ga_kernel *const *helpers; /* rows of other files that `plan` may add, up to a NULL; NULL = none */

@@ -67,8 +67,8 @@ static ga_status fill_plan(ga_plan *plan, ga_ctx *ctx, ga_op op, const char *id,
 ga_status ga_plan_make_row(ga_ctx *ctx, ga_op op, const char *id, const void *desc, size_t desc_bytes, ga_plan **out) {
   *out = NULL;
   void *p;
-  GA_REQUIRE(desc_bytes <= GA_DESC_MAX_BYTES, GA_ERR_INTERNAL, "%s: description of %zu bytes", ga_op_name(op),
-             desc_bytes);
+  GA_REQUIRE(desc_bytes == ga_op_info_of(op)->desc_bytes, GA_ERR_INTERNAL, "%s: description of %zu bytes",
+             ga_op_name(op), desc_bytes);
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_plan), "plan", &p));
   ga_status status = fill_plan(p, ctx, op, id, desc, desc_bytes);
   if (status != GA_OK) {

@@ -6,6 +6,7 @@
 #define GA_CPU_CPU_H
 
 #include "core/device.h"
+#include "opdef/ops.h"
 
 extern const ga_backend ga_cpu_backend;
 

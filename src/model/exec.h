@@ -4,6 +4,7 @@
 #ifndef GA_MODEL_EXEC_H
 #define GA_MODEL_EXEC_H
 
+#include "ga/attn.h"
 #include "model/fuse.h"
 #include "model/kv_cache.h"
 

@@ -10,6 +10,7 @@
 #include "base/half.h"
 #include "base/mem.h"
 #include "base/status.h"
+#include "ga/gemm.h"
 #include "model/arch/arch.h"
 #include "model/promote.h"
 #include "model/upload.h"

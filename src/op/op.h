@@ -8,8 +8,8 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "core/ctx.h"
-#include "ga/attn.h"
 #include "op/op_io.h"
+#include "opdef/ops.h"
 
 /* *full = the caller's description, of any version that this library takes. */
 #define GA_TAKE_DESC(op, ctx, desc, type, full)                                              \

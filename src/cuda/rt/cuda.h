@@ -7,6 +7,7 @@
 
 #include "core/steps.h"
 #include "cuda/rt/driver.h"
+#include "opdef/ops.h"
 
 extern const ga_backend ga_cuda_backend;
 

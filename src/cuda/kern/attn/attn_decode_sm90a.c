@@ -7,6 +7,7 @@
 #include "cuda/kern/attn/attn_fallback_sm80.h"
 #include "cuda/kern/attn/attn_fwd_sm90a.h"
 #include "cuda/rt/cuda.h"
+#include "opdef/attn.h"
 #include "opdef/attn_fp8.h"
 
 #define MAX_DIM     256

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "core/cost.h"
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
+#include "opdef/attn.h"
 #include "opdef/attn_rows.h"
 
 #define LOG2E         1.44269504f /* log2 e */
