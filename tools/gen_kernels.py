@@ -11,6 +11,7 @@ import kernel_decl
 
 DTYPE_OF = {"any": "GA_DTYPE_NONE", "fp8": "GA_E4M3"}
 ISA_IF = {"avx2": "__x86_64__", "avx512": "__x86_64__", "amx": "__x86_64__", "neon": "__aarch64__"}
+FLAGS_OF_ALL = {"nondet", "teaching", "step", "tensor"}  # ga_kernel_flags of core/kernel.h; others are the op's: ga_<op>_row_flags
 FUNCTIONS = ["ok", "cost", "workspace", "out_bytes", "plan", "launch"]
 
 
@@ -61,8 +62,10 @@ def table_row(files, row, at):
     for name, member in [("m_min", "rows_min"), ("m_max", "rows_max"), ("speed", "speed"), ("align", "align"), ("max_error", "tolerance")]:
         if name in row.fields:
             lines.append(f".{member} = {row[name]}")
-    if row.get("flags"):
-        lines.append(".flags = " + " | ".join(f"GA_KERNEL_{flag.upper()}" for flag in row["flags"]))
+    for member, prefix in [("flags", "GA_KERNEL"), ("op_flags", f"GA_{row['op'].upper()}_ROW")]:
+        flags = [flag for flag in row.get("flags", []) if (flag in FLAGS_OF_ALL) == (member == "flags")]
+        if flags:
+            lines.append(f".{member} = " + " | ".join(f"{prefix}_{flag.upper()}" for flag in flags))
     for name in FUNCTIONS:
         text = row.fill(host.get(name, ""), name)
         if text:
@@ -95,7 +98,7 @@ def externs(row):
 def table(files, backend, function):
     rows = [row for row in kernel_decl.rows_of(files, backend) if row["op"] not in kernel_decl.NOT_IN_TABLE]
     includes = {i for row in rows for i in (row.file.host.get("include", []))}
-    text = "/* Made by tools/gen_kernels.py from the .toml files under src; do not edit. */\n" + '#include "base/compiler.h"\n#include "core/kernel.h"\n#include "opdef/ops.h"\n' + \
+    text = "/* Made by tools/gen_kernels.py from the .toml files under src; do not edit. */\n" + '#include "base/compiler.h"\n#include "core/kernel.h"\n#include "opdef/attn.h"\n#include "opdef/gemm.h"\n' + \
         "".join(f'#include "{i}"\n' for i in sorted(includes)) + "\n" + guarded(rows, externs)
     at = {row.id: i for i, row in enumerate(rows)}
     if any(steps_of(files, row) for row in rows):  # rows name others of the table

@@ -37,25 +37,12 @@ typedef struct ga_caps {
   uint64_t l2_bytes;
 } ga_caps;
 
+/* Rows of any op may have these; an op's own are in src/opdef (ga_kernel.op_flags). */
 typedef enum ga_kernel_flags {
-  GA_KERNEL_NONDET = 1,     /* not bitwise equal from run to run */
-  GA_KERNEL_TEACHING = 2,   /* never chosen; checked without hostile values */
-  GA_KERNEL_Q8_ACT = 4,     /* rounds activations to 8 bits a block of 32: checked against that bound */
-  GA_KERNEL_Q15_ACT = 16,   /* the same, to 15 bits */
-  GA_KERNEL_BF16 = 8,       /* rounds weights and activations to bf16: checked against that bound */
-  GA_KERNEL_FLUSH = 2048,   /* takes parts of activations below 2^-126 for zero: they lose up to 2^-9 below 2^-117 */
-  GA_KERNEL_F16 = 1024,     /* rounds activations to f16, each row times a power of two: checked against that bound */
-  GA_KERNEL_V_FINITE = 32,  /* attn: a non-finite element of V may spread over its column of O (attn.h) */
-  GA_KERNEL_TENSOR = 64,    /* sums of products on tensor cores, which round toward zero: checked against that bound */
-  GA_KERNEL_AS_KV = 256,    /* attn: rounds q and o to the type of K and V: checked against that bound */
-  GA_KERNEL_FAST_SUM = 512, /* sums e4m3 products of all of k, or of all keys, in the tensor cores (GA_GEMM_FAST_SUM,
-                               GA_ATTN_FAST_SUM) */
-  GA_KERNEL_WEIGHTS_16 = 4096, /* attn: weights are rounded to the type of V: checked against that bound */
-  GA_KERNEL_INVARIANT = 8192,  /* gemm, attn: with GA_GEMM_INVARIANT, GA_ATTN_INVARIANT it keeps what those say */
-  GA_KERNEL_ONE_ORDER = 16384, /* gemm: with GA_GEMM_INVARIANT such rows of an instruction set, type and layout of W add
-                                  up in one order, so that the size of the call may choose among them */
-  GA_KERNEL_X_E4M3 = 32768,    /* gemm: it takes GA_GEMM_X_E4M3 */
-  GA_KERNEL_STEP = 128         /* launched by other rows, and checked and timed with them; never chosen */
+  GA_KERNEL_NONDET = 1,   /* not bitwise equal from run to run */
+  GA_KERNEL_TEACHING = 2, /* never chosen; checked without hostile values */
+  GA_KERNEL_STEP = 4,     /* launched by other rows, and checked and timed with them; never chosen */
+  GA_KERNEL_TENSOR = 8    /* sums of products on tensor cores, which round toward zero: checked against that bound */
 } ga_kernel_flags;
 
 typedef struct ga_plan_steps ga_plan_steps;
@@ -83,6 +70,7 @@ struct ga_kernel {
   int32_t rows_min, rows_max; /* rows of activations that it is for; 0 = no bound */
   int32_t speed;              /* per cent of the rates that core/cost.h assumes */
   uint32_t flags;             /* ga_kernel_flags */
+  uint32_t op_flags;          /* of the op: ga_<op>_row_flags of src/opdef */
   int32_t align;              /* bytes that tensors and their strides must be multiples of; 0 = of the element */
   double tolerance;           /* error allowed, as a multiple of that of a plain evaluation in the same dtypes */
   ga_kernel_ok ok;

@@ -37,7 +37,7 @@ static void attn_shape(const void *desc, char *text, size_t capacity) {
 
 static const char *attn_lacks(const ga_kernel *k, const void *desc) {
   const bool asked = ((const ga_attn_desc *)desc)->flags & GA_ATTN_INVARIANT;
-  return asked && !(k->flags & GA_KERNEL_INVARIANT) ? "it is not batch-invariant" : NULL;
+  return asked && !(k->op_flags & GA_ATTN_ROW_INVARIANT) ? "it is not batch-invariant" : NULL;
 }
 
 /* With GA_ATTN_INVARIANT rows are compared by a token over 4096 keys. */

@@ -1,8 +1,8 @@
 /* Descriptors of matrix products and of packing. */
+#include "opdef/gemm.h"
+
 #include <stdio.h>
 
-#include "core/kernel.h"
-#include "opdef/ops.h"
 #include "opdef/shape.h"
 
 static ga_work gemm_work(const void *desc) {
@@ -21,8 +21,8 @@ static void gemm_shape(const void *desc, char *text, size_t capacity) {
 
 static const char *gemm_lacks(const ga_kernel *k, const void *desc) {
   const uint32_t asked = ((const ga_gemm_desc *)desc)->flags;
-  if (asked & GA_GEMM_INVARIANT && !(k->flags & GA_KERNEL_INVARIANT)) return "it is not batch-invariant";
-  return asked & GA_GEMM_X_E4M3 && !(k->flags & GA_KERNEL_X_E4M3) ? "it does not round X to e4m3" : NULL;
+  if (asked & GA_GEMM_INVARIANT && !(k->op_flags & GA_GEMM_ROW_INVARIANT)) return "it is not batch-invariant";
+  return asked & GA_GEMM_X_E4M3 && !(k->op_flags & GA_GEMM_ROW_X_E4M3) ? "it does not round X to e4m3" : NULL;
 }
 
 /* With GA_GEMM_INVARIANT rows are compared by 32 rows of X. */
@@ -35,7 +35,7 @@ static bool gemm_typical(const void *desc, void *typical) {
 }
 
 static bool gemm_same_order(const ga_kernel *a, const ga_kernel *b) {
-  return a->flags & b->flags & GA_KERNEL_ONE_ORDER && a->isa == b->isa && a->dtype[0] == b->dtype[0] &&
+  return a->op_flags & b->op_flags & GA_GEMM_ROW_ONE_ORDER && a->isa == b->isa && a->dtype[0] == b->dtype[0] &&
          a->layout == b->layout;
 }
 
