@@ -158,14 +158,14 @@ static void instruments(void **state) {
   ga_telemetry g;
   energy_mj = 7000000000;
   ga_nvml_replace(&nvml_mock);
-  ctx->device->ops->telemetry(ctx->device, &g);
+  ctx->device->instruments->read(ctx->device, &g);
   assert_true(g.sm_mhz == 1980 && g.memory_mhz == 3201 && g.celsius == 44);
   assert_true(fabs(g.watts - 612.5) < 1e-9 && fabs(g.joules - 7e6) < 1e-3);
   nvml_broken = 2; /* one instrument less */
-  ctx->device->ops->telemetry(ctx->device, &g);
+  ctx->device->instruments->read(ctx->device, &g);
   assert_true(g.sm_mhz == 0 && g.memory_mhz == 0 && g.celsius == 44);
   nvml_broken = 1; /* another device's library */
-  ctx->device->ops->telemetry(ctx->device, &g);
+  ctx->device->instruments->read(ctx->device, &g);
   assert_true(g.celsius == 0 && g.watts == 0 && g.joules == 0);
   nvml_broken = 0;
   ga_nvml_replace(NULL);

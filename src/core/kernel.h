@@ -30,9 +30,9 @@ const char *ga_isa_name(ga_isa isa);
 typedef struct ga_caps {
   uint32_t isas; /* bit 1 << ga_isa */
   int32_t threads;
-  bool host_memory;    /* device pointers are host pointers: weights may stay where the file is mapped */
-  int32_t sms;         /* GPU multiprocessors, 0 on a CPU */
-  uint32_t smem_bytes; /* shared memory a block may use */
+  bool host_memory, works_in_calls; /* ga_device_in_host_memory, ga_device_works_in_calls */
+  int32_t sms;                      /* GPU multiprocessors, 0 on a CPU */
+  uint32_t smem_bytes;              /* shared memory a block may use */
   uint64_t memory_bytes;
   uint64_t l2_bytes;
 } ga_caps;

@@ -59,8 +59,8 @@ static ga_status fill_plan(ga_plan *plan, ga_ctx *ctx, ga_op op, const char *id,
   memcpy(plan->desc, desc, desc_bytes);
   const char *why = ga_plan_steps_fill(&plan->steps, ctx->device, ctx->disable_kernels, kernel, desc);
   GA_REQUIRE(!why, GA_ERR_INTERNAL, "%s: %s", kernel->id, why);
-  for (int32_t i = 0; ctx->device->ops->prepare && i < plan->steps.n; i++)
-    GA_TRY(ctx->device->ops->prepare(ctx->device, plan->steps.step[i].row));
+  for (int32_t i = 0; ctx->device->code && i < plan->steps.n; i++)
+    GA_TRY(ctx->device->code->prepare(ctx->device, plan->steps.step[i].row));
   return GA_OK;
 }
 

@@ -211,8 +211,8 @@ static ga_status wgmma_sustained(rig *r, const product *t, ga_function *f) {
     GA_TRY(ga_event_record(r->ctx, r->start, NULL));
     for (int i = 0; i < 4; i++) GA_TRY(ga_function_launch(f, &l, &a, NULL));
     GA_TRY(ga_event_record(r->ctx, r->stop, NULL));
-    if (r->ctx->device->ops->telemetry && spent > 0.9 * seconds && g.sm_mhz == 0)
-      r->ctx->device->ops->telemetry(r->ctx->device, &g);
+    if (r->ctx->device->instruments && spent > 0.9 * seconds && g.sm_mhz == 0)
+      r->ctx->device->instruments->read(r->ctx->device, &g);
     GA_TRY(ga_event_elapsed(r->start, r->stop, &ms));
     const double rate = 4 * wgmma_flops(t, 256, a.rounds) * r->sms / (ms * 1e-3) * 1e-12;
     best = fmax(best, rate);
