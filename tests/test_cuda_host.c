@@ -54,7 +54,7 @@ static void opening_texts(void **state) {
   mockcu.fail_name = NULL;
 }
 
-static uint32_t archs_of(int major, int minor) {
+static uint32_t isas_of(int major, int minor) {
   mockcu.major = major;
   mockcu.minor = minor;
   ga_ctx *ctx = open_cuda();
@@ -67,9 +67,9 @@ static uint32_t archs_of(int major, int minor) {
 static void capabilities(void **state) {
   (void)state;
   const uint32_t sm80 = 1u << GA_ISA_sm80, sm90a = 1u << GA_ISA_sm90a;
-  assert_int_equal(archs_of(8, 6), sm80);
-  assert_int_equal(archs_of(9, 0), sm80 | sm90a);
-  assert_int_equal(archs_of(10, 0), sm80);
+  assert_int_equal(isas_of(8, 6), sm80);
+  assert_int_equal(isas_of(9, 0), sm80 | sm90a);
+  assert_int_equal(isas_of(10, 0), sm80);
 }
 
 static char logged[256];

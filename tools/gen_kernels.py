@@ -2,7 +2,7 @@
 """Writes what follows from the declarations of kernels (src/**/*.toml; tools/kernel_decl.py says what they look like).
 
   gen_kernels.py ROOT OUT             into folder OUT: cuda_rows.c, cpu_rows.c, ref_rows.c, the kernel tables;
-                                      images.txt, a CUDA row a line: id arch source parameters
+                                      cuda_targets.c, which GPUs run them; images.txt, a CUDA row a line: id arch source parameters
   gen_kernels.py ROOT --fields STEM   prints the rows of src/**/STEM.toml: id field=value ..."""
 import sys
 from pathlib import Path
@@ -111,6 +111,12 @@ def images(files):
     return "".join(f"{row.id} {row['arch']} {row['source']} {params(row)}\n" for row in kernel_decl.rows_of(files, "cuda"))
 
 
+def targets():
+    rows = [f'    {{GA_ISA_{isa}, {t["capability"]}, {str(t["forward"]).lower()}, "{t["suffix"]}"}},\n' for isa, t in kernel_decl.TARGETS.items()]
+    return "/* Made by tools/gen_kernels.py from tools/cuda_targets.toml; do not edit. */\n" + '#include "cuda/rt/targets.h"\n\n' + \
+        "const cuda_target cuda_targets[] = {\n" + "".join(rows) + f"}};\n\nconst size_t cuda_n_targets = {len(rows)};\n"
+
+
 def fields(files, stem):
     for row in (row for f in files if f.path.stem == stem for row in f.rows):
         print(row.id, *(f"{name}={kernel_decl.word(value)}" for name, value in sorted(row.fields.items()) if not isinstance(value, (dict, list)) and name != "id"))
@@ -132,6 +138,7 @@ def main():
         write(out / "cuda_rows.c", table(files, "cuda", "cuda_rows"))
         write(out / "cpu_rows.c", table(files, "cpu", "ga_cpu_rows"))
         write(out / "ref_rows.c", table(files, "ref", "ga_ref_rows"))
+        write(out / "cuda_targets.c", targets())
         write(out / "images.txt", images(files))
     except kernel_decl.Refusal as refusal:
         print(refusal, file=sys.stderr)

@@ -8,6 +8,7 @@
 #include "cuda/rt/jit.h"
 #include "cuda/rt/nccl.h"
 #include "cuda/rt/nvml.h"
+#include "cuda/rt/targets.h"
 
 ga_status cuda_enter(const cuda_device *d) {
   GA_CU(d->cu, CtxSetCurrent, d->context);
@@ -125,12 +126,13 @@ static ga_status read_caps(cuda_device *d) {
   GA_CU(d->cu, DeviceTotalMem, &memory, d->device);
   GA_CU(d->cu, DeviceGetPCIBusId, d->bus, (int)sizeof d->bus, d->device);
   GA_CU(d->cu, DeviceGetName, chip, (int)sizeof chip - 1, d->device);
-  GA_REQUIRE(major >= 8, GA_ERR_UNSUPPORTED, "%s: %s has compute capability %d.%d; 8.0 or newer is needed",
-             d->base.name, chip, major, minor);
-  GA_REQUIRE(pools, GA_ERR_UNSUPPORTED, "%s: %s has no stream-ordered memory pools here", d->base.name, chip);
   d->capability = 10 * major + minor;
+  const uint32_t isas = cuda_isas_of(d->capability);
+  GA_REQUIRE(isas, GA_ERR_UNSUPPORTED, "%s: %s has compute capability %d.%d; 8.0 or newer is needed", d->base.name,
+             chip, major, minor);
+  GA_REQUIRE(pools, GA_ERR_UNSUPPORTED, "%s: %s has no stream-ordered memory pools here", d->base.name, chip);
   d->host_pointers = pageable != 0;
-  d->base.caps = (ga_caps){.isas = 1u << GA_ISA_sm80 | (d->capability == 90 ? 1u << GA_ISA_sm90a : 0u),
+  d->base.caps = (ga_caps){.isas = isas,
                            .threads = 1,
                            .sms = sms,
                            .smem_bytes = (uint32_t)smem,
