@@ -42,7 +42,7 @@ foreach(row ${cuda_rows})
   endif()
   set(image ${cuda_dir}/${id}.image)
   add_custom_command(OUTPUT ${image} COMMAND ${cuda_tool} row ${GA_NVCC} ${cuda_src} ${image} ${row}
-                     DEPENDS ${CMAKE_SOURCE_DIR}/${source} tools/cuda_build.py DEPFILE ${image}.d
+                     DEPENDS ${CMAKE_SOURCE_DIR}/${source} tools/cuda_build.py tools/cuda_targets.toml DEPFILE ${image}.d
                      COMMENT "Compiling CUDA row ${id}" VERBATIM)
   list(APPEND cuda_items image=${id}=${image})
   list(APPEND cuda_files ${image})

@@ -2,9 +2,9 @@
 find_package(Python3 3.11 REQUIRED COMPONENTS Interpreter)
 file(GLOB_RECURSE GA_KERNEL_FILES CONFIGURE_DEPENDS src/*.toml src/cuda/kern/*.cu)
 set(GA_KERNEL_TOOLS ${CMAKE_SOURCE_DIR}/tools/gen_kernels.py ${CMAKE_SOURCE_DIR}/tools/kernel_decl.py
-                    ${CMAKE_SOURCE_DIR}/tools/kernel_fields.toml)
+                    ${CMAKE_SOURCE_DIR}/tools/kernel_fields.toml ${CMAKE_SOURCE_DIR}/tools/cuda_targets.toml)
 set(GA_KERNELS_DIR ${CMAKE_BINARY_DIR}/kernels)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${GA_KERNEL_FILES} ${GA_KERNEL_TOOLS})
 execute_process(COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/gen_kernels.py ${CMAKE_SOURCE_DIR} ${GA_KERNELS_DIR}
                 COMMAND_ERROR_IS_FATAL ANY)
-list(APPEND GA_SOURCES ${GA_KERNELS_DIR}/cuda_rows.c ${GA_KERNELS_DIR}/cpu_rows.c ${GA_KERNELS_DIR}/ref_rows.c)
+list(APPEND GA_SOURCES ${GA_KERNELS_DIR}/cuda_rows.c ${GA_KERNELS_DIR}/cuda_targets.c ${GA_KERNELS_DIR}/cpu_rows.c ${GA_KERNELS_DIR}/ref_rows.c)

@@ -167,7 +167,7 @@ static bool put_rank_rows(int32_t dtype, const ga_dist_layout *l, int32_t rank, 
 }
 
 /* Of this thread's rank. */
-static _Thread_local ga_device_ops counting_ops;
+static _Thread_local ga_sharing counting_sharing;
 static _Thread_local ga_status (*real_share_alloc)(ga_device *device, size_t bytes, ga_shared *out);
 static _Thread_local int64_t shared_bytes;
 
@@ -178,17 +178,17 @@ static ga_status count_share(ga_device *device, size_t bytes, ga_shared *out) {
 
 /* Memory that an executor takes, shared with other ranks or not. */
 static ga_status create_counted(rank_job *j, ga_ctx *ctx, ga_dist_exec **exec) {
-  const ga_device_ops *real = ctx->device->ops;
+  const ga_sharing *real = ctx->device->sharing;
   ga_memory_info before = GA_MEMORY_INFO_INIT, after = GA_MEMORY_INFO_INIT;
   const ga_dist_exec_options options = {.struct_size = sizeof options, .timeline = j->timeline};
-  counting_ops = *real;
-  real_share_alloc = real->share_alloc;
-  counting_ops.share_alloc = count_share;
-  ctx->device->ops = &counting_ops;
+  counting_sharing = *real;
+  real_share_alloc = real->alloc;
+  counting_sharing.alloc = count_share;
+  ctx->device->sharing = &counting_sharing;
   shared_bytes = 0;
   ga_status status = ga_ctx_memory(ctx, &before);
   if (status == GA_OK) status = dist_exec_create_on_device(j->plan, j->comm, ctx, &options, exec);
-  ctx->device->ops = real;
+  ctx->device->sharing = real;
   if (status == GA_OK) status = ga_ctx_memory(ctx, &after);
   j->device_bytes = shared_bytes + (int64_t)(after.used_bytes - before.used_bytes);
   return status;
@@ -392,8 +392,8 @@ static void run_with_rows(rank_job *j, ga_ctx *ctx) {
                                  {j->t->got_dsinks[j->rank], NULL, heads},
                                  {j->t->sinks, NULL, heads},
                                  {j->t->alibi, NULL, heads}};
-  j->status =
-      ctx->device->caps.host_memory ? run_one_plan(j, ctx, &io) : run_in_device_memory(j, ctx, &io, tensors_of_rank);
+  j->status = ga_device_in_host_memory(ctx->device) ? run_one_plan(j, ctx, &io)
+                                                    : run_in_device_memory(j, ctx, &io, tensors_of_rank);
   const int32_t type = dtype_of_desc(d);
   bool good = put_rank_rows(type, d->q, j->rank, o, ow, j->t->got_o) &&
               put_rank_rows(type, d->q, j->rank, dq, qw, j->t->got_dq) &&
@@ -422,7 +422,7 @@ static bool still_adds(ga_ctx *ctx) {
 }
 
 static bool still_works(ga_ctx *ctx) {
-  if (!ctx->device->caps.host_memory) return still_adds(ctx);
+  if (!ga_device_in_host_memory(ctx->device)) return still_adds(ctx);
   ga_attn_desc d = GA_ATTN_DESC_INIT;
   d.max_q = d.max_kv = 1, d.q_heads = d.kv_heads = 1, d.head_dim = 4;
   const float x[4] = {1, 2, 3, 4};

@@ -55,6 +55,7 @@ class Refusals(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         for name in ("cuda_rows.c", "cpu_rows.c", "ref_rows.c", "images.txt", "cuda/kernel_names.h"):
             self.assertTrue((self.root / "out" / name).stat().st_size > 500, name)
+        self.assertIn("{GA_ISA_sm90a, 90, false,", (self.root / "out/cuda_targets.c").read_text())
 
     def test_names_in_both_halves(self):
         """A row's features: the same names as 0 or 1 for the device half, as bits for the host half."""
@@ -143,7 +144,9 @@ class Refusals(unittest.TestCase):
     def test_unknown_arch_and_dtype(self):
         self.edit(ADD, 'arch = "sm80"', 'arch = "sm42"')
         self.refuses(ADD, "sm42", "sm90a")
-        self.edit(ADD, 'arch = "sm42"', 'arch = "sm80"')
+        self.edit(ADD, 'arch = "sm42"', 'arch = "avx2"')
+        self.refuses(ADD, "arch is avx2", "allowed for CUDA: sm80, sm90a")
+        self.edit(ADD, 'arch = "avx2"', 'arch = "sm80"')
         self.edit(ADD, 'dtype = "f16"', 'dtype = "f17"')
         self.refuses(ADD, "f17", "bf16")
 

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "core/ctx.h"
-#include "core/fused.h"
+#include "opdef/ops.h"
 
 typedef enum kind { DIM, STRIDE, INT, FLAG, REAL, POSITIVE, SHARE, ZERO, TYPE } kind;
 

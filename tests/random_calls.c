@@ -22,10 +22,10 @@
 
 #include "base/rng.h"
 #include "core/ctx.h"
-#include "core/fused.h"
 #include "ga/attn.h"
 #include "ga/attn_bwd.h"
 #include "ga/attn_quant.h"
+#include "opdef/fused.h"
 
 enum { GUARD = 64, TENSORS = 16, ELEMENTS_MAX = 1 << 13, DESC_MAX = GA_DESC_MAX_BYTES };
 

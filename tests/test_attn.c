@@ -10,6 +10,7 @@
 
 #include "base/rng.h"
 #include "core/ctx.h"
+#include "opdef/ops.h"
 
 #define D 4 /* head and value dimension */
 

@@ -9,8 +9,9 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "core/attn_rows.h"
 #include "core/ctx.h"
+#include "opdef/attn_rows.h"
+#include "opdef/ops.h"
 #include "ref/ref.h"
 
 enum { B = 2, NQ = 5, NKV = 7, HQ = 4, HKV = 2, D = 3, DV = 2 };

@@ -10,8 +10,9 @@
 
 #include "base/half.h"
 #include "base/rng.h"
-#include "core/attn_fp8.h"
 #include "core/ctx.h"
+#include "opdef/attn_fp8.h"
+#include "opdef/ops.h"
 
 enum { DIM = 64, TOKENS = 150, PADDED = 256, BLOCKS = 3 /* of 64 */ };
 

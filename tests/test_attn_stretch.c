@@ -13,6 +13,7 @@
 
 #include "base/rng.h"
 #include "core/ctx.h"
+#include "opdef/ops.h"
 
 enum { BATCH = 2, HEADS = 6, KV_HEADS = 2, DIM = 24, VDIM = 16, MOST = 300, LISTED = 6 };
 #define POISON 12345.0F /* in O and LSE before a call */

@@ -37,33 +37,33 @@ enum {
 #define ICE_LAKE ((uint32_t)(VBMI | VBMI2 | VNNI512))
 #define TILES    ((uint32_t)(AMX_BF16 | AMX_TILE | AMX_INT8))
 
-#define GENERIC_ARCH (1u << GA_ARCH_generic)
-#define AVX2_ARCH    (GENERIC_ARCH | 1u << GA_ARCH_avx2)
-#define AVX512_ARCH  (AVX2_ARCH | 1u << GA_ARCH_avx512)
-#define AMX_ARCH     (AVX512_ARCH | 1u << GA_ARCH_amx)
+#define GENERIC_ISA (1u << GA_ISA_generic)
+#define AVX2_ISA    (GENERIC_ISA | 1u << GA_ISA_avx2)
+#define AVX512_ISA  (AVX2_ISA | 1u << GA_ISA_avx512)
+#define AMX_ISA     (AVX512_ISA | 1u << GA_ISA_amx)
 
 static void test_named_chips(void **state) {
   (void)state;
   static const struct {
     const char *name;
     ga_cpuid r;
-    uint32_t archs;
+    uint32_t isas;
   } chips[] = {
-      {"Ivy Bridge: AVX without FMA and AVX2", {XSAVED | AVX | F16C, 0, 0, 0, 0, 7}, GENERIC_ARCH},
-      {"Haswell, Zen", {LAPTOP, HASWELL, 0, 0, 0, 7}, AVX2_ARCH},
-      {"Haswell under a system that saves no AVX", {LAPTOP, HASWELL, 0, 0, 0, 3}, GENERIC_ARCH},
-      {"Skylake-X: AVX-512 without VNNI", {LAPTOP, SKYLAKE, 0, 0, 0, 0xe7}, AVX2_ARCH},
-      {"Cascade Lake: VNNI without VBMI", {LAPTOP, SKYLAKE, VNNI512, 0, 0, 0xe7}, AVX2_ARCH},
-      {"Ice Lake: no bf16", {LAPTOP, SKYLAKE, ICE_LAKE, 0, 0, 0xe7}, AVX2_ARCH},
-      {"Alder Lake: AVX-VNNI, no AVX-512", {LAPTOP, HASWELL, 0, 0, AVX_VNNI, 7}, AVX2_ARCH},
-      {"Zen 4", {LAPTOP, SKYLAKE, ICE_LAKE, 0, BF16_512, 0xe7}, AVX512_ARCH},
-      {"Zen 4 under a system that saves no AVX-512", {LAPTOP, SKYLAKE, ICE_LAKE, 0, BF16_512, 7}, AVX2_ARCH},
-      {"Sapphire Rapids", {LAPTOP, SKYLAKE, ICE_LAKE, TILES, BF16_512 | AVX_VNNI, 0x600e7}, AMX_ARCH},
-      {"Sapphire Rapids without tiles", {LAPTOP, SKYLAKE, ICE_LAKE, TILES, BF16_512 | AVX_VNNI, 0xe7}, AVX512_ARCH},
+      {"Ivy Bridge: AVX without FMA and AVX2", {XSAVED | AVX | F16C, 0, 0, 0, 0, 7}, GENERIC_ISA},
+      {"Haswell, Zen", {LAPTOP, HASWELL, 0, 0, 0, 7}, AVX2_ISA},
+      {"Haswell under a system that saves no AVX", {LAPTOP, HASWELL, 0, 0, 0, 3}, GENERIC_ISA},
+      {"Skylake-X: AVX-512 without VNNI", {LAPTOP, SKYLAKE, 0, 0, 0, 0xe7}, AVX2_ISA},
+      {"Cascade Lake: VNNI without VBMI", {LAPTOP, SKYLAKE, VNNI512, 0, 0, 0xe7}, AVX2_ISA},
+      {"Ice Lake: no bf16", {LAPTOP, SKYLAKE, ICE_LAKE, 0, 0, 0xe7}, AVX2_ISA},
+      {"Alder Lake: AVX-VNNI, no AVX-512", {LAPTOP, HASWELL, 0, 0, AVX_VNNI, 7}, AVX2_ISA},
+      {"Zen 4", {LAPTOP, SKYLAKE, ICE_LAKE, 0, BF16_512, 0xe7}, AVX512_ISA},
+      {"Zen 4 under a system that saves no AVX-512", {LAPTOP, SKYLAKE, ICE_LAKE, 0, BF16_512, 7}, AVX2_ISA},
+      {"Sapphire Rapids", {LAPTOP, SKYLAKE, ICE_LAKE, TILES, BF16_512 | AVX_VNNI, 0x600e7}, AMX_ISA},
+      {"Sapphire Rapids without tiles", {LAPTOP, SKYLAKE, ICE_LAKE, TILES, BF16_512 | AVX_VNNI, 0xe7}, AVX512_ISA},
   };
   for (size_t i = 0; i < sizeof chips / sizeof *chips; i++)
-    if (ga_cpu_archs_of(&chips[i].r) != chips[i].archs)
-      fail_msg("%s: instruction sets %#x; want %#x", chips[i].name, ga_cpu_archs_of(&chips[i].r), chips[i].archs);
+    if (ga_cpu_isas_of(&chips[i].r) != chips[i].isas)
+      fail_msg("%s: instruction sets %#x; want %#x", chips[i].name, ga_cpu_isas_of(&chips[i].r), chips[i].isas);
 }
 #else
 static void test_named_chips(void **state) {

@@ -39,7 +39,7 @@ static int setup(void **state) {
   row = (ga_kernel){.id = ID,
                     .source = "none",
                     .op = GA_OP_attn,
-                    .arch = GA_ARCH_sm90a,
+                    .isa = GA_ISA_sm90a,
                     .dtype = {GA_BF16, GA_BF16, GA_BF16},
                     .align = 16,
                     .speed = 100,

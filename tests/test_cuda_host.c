@@ -54,22 +54,22 @@ static void opening_texts(void **state) {
   mockcu.fail_name = NULL;
 }
 
-static uint32_t archs_of(int major, int minor) {
+static uint32_t isas_of(int major, int minor) {
   mockcu.major = major;
   mockcu.minor = minor;
   ga_ctx *ctx = open_cuda();
-  uint32_t archs = ctx->device->caps.archs;
+  uint32_t isas = ctx->device->caps.isas;
   assert_int_equal(ctx->device->n_kernels, 2 + rows_without_code()); /* those with an image */
   ga_ctx_destroy(ctx);
-  return archs;
+  return isas;
 }
 
 static void capabilities(void **state) {
   (void)state;
-  const uint32_t sm80 = 1u << GA_ARCH_sm80, sm90a = 1u << GA_ARCH_sm90a;
-  assert_int_equal(archs_of(8, 6), sm80);
-  assert_int_equal(archs_of(9, 0), sm80 | sm90a);
-  assert_int_equal(archs_of(10, 0), sm80);
+  const uint32_t sm80 = 1u << GA_ISA_sm80, sm90a = 1u << GA_ISA_sm90a;
+  assert_int_equal(isas_of(8, 6), sm80);
+  assert_int_equal(isas_of(9, 0), sm80 | sm90a);
+  assert_int_equal(isas_of(10, 0), sm80);
 }
 
 static char logged[256];
@@ -158,14 +158,14 @@ static void instruments(void **state) {
   ga_telemetry g;
   energy_mj = 7000000000;
   ga_nvml_replace(&nvml_mock);
-  ctx->device->ops->telemetry(ctx->device, &g);
+  ctx->device->instruments->read(ctx->device, &g);
   assert_true(g.sm_mhz == 1980 && g.memory_mhz == 3201 && g.celsius == 44);
   assert_true(fabs(g.watts - 612.5) < 1e-9 && fabs(g.joules - 7e6) < 1e-3);
   nvml_broken = 2; /* one instrument less */
-  ctx->device->ops->telemetry(ctx->device, &g);
+  ctx->device->instruments->read(ctx->device, &g);
   assert_true(g.sm_mhz == 0 && g.memory_mhz == 0 && g.celsius == 44);
   nvml_broken = 1; /* another device's library */
-  ctx->device->ops->telemetry(ctx->device, &g);
+  ctx->device->instruments->read(ctx->device, &g);
   assert_true(g.celsius == 0 && g.watts == 0 && g.joules == 0);
   nvml_broken = 0;
   ga_nvml_replace(NULL);

@@ -119,22 +119,22 @@ static ga_status exchange_buffers(pair *p, ga_shared *mine, ga_shared *theirs, u
   *mine = *theirs = (ga_shared){.fd = -1};
   GA_TRY(open_pair(p, "cuda:1"));
   const ga_device_ops *ops = p->a->device->ops;
-  GA_TRY(ops->share_alloc(p->a->device, 100, mine));
-  GA_TRY(ops->share_open(p->b->device, mine->fd, mine->bytes, theirs));
+  GA_TRY(p->a->device->sharing->alloc(p->a->device, 100, mine));
+  GA_TRY(p->a->device->sharing->open(p->b->device, mine->fd, mine->bytes, theirs));
   GA_TRY(ga_copy_to_device(p->b, p->y, sent, sizeof sent, NULL));
   const ga_row_copy rows = {.dst = theirs->data, .src = p->y, .dst_pitch = 8, .src_pitch = 4, .width = 4, .rows = 3};
   uint32_t *const flag = (uint32_t *)((char *)theirs->data + 64);
-  GA_TRY(ops->fill(p->b->stream, (char *)theirs->data + 32, 0x01020304, 2));
+  GA_TRY(p->a->device->sharing->fill(p->b->stream, (char *)theirs->data + 32, 0x01020304, 2));
   GA_TRY(ops->copy_rows(p->b->stream, &rows));
-  GA_TRY(ops->value_write(p->b->stream, flag, 7));
-  GA_TRY(ops->value_wait(p->a->stream, (const uint32_t *)((const char *)mine->data + 64), 7, NULL));
+  GA_TRY(p->a->device->sharing->write_value(p->b->stream, flag, 7));
+  GA_TRY(p->a->device->sharing->wait_value(p->a->stream, (const uint32_t *)((const char *)mine->data + 64), 7, NULL));
   GA_TRY(ops->stream_query(p->a->stream, done));
   return ga_copy_to_host(p->a, got, mine->data, 24, NULL);
 }
 
 static void end_exchange(pair *p, ga_shared *mine, ga_shared *theirs) {
-  if (p->b) p->b->device->ops->share_close(p->b->device, theirs);
-  if (p->a) p->a->device->ops->share_close(p->a->device, mine);
+  if (p->b) p->b->device->sharing->close(p->b->device, theirs);
+  if (p->a) p->a->device->sharing->close(p->a->device, mine);
   close_pair(p);
 }
 

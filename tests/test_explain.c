@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "core/ctx.h"
+#include "opdef/ops.h"
 
 static ga_ctx *open_ctx(const char *device, const char *disabled) {
   ga_ctx *ctx;

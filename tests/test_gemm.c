@@ -11,10 +11,11 @@
 #include "core/ctx.h"
 #include "cpu/cpu.h"
 #include "ga/layer.h"
+#include "opdef/gemm.h"
 #include "ref/ref.h"
 #include "tests/gemm_data.h"
 
-#define ROUNDS_X (uint32_t)(GA_KERNEL_Q8_ACT | GA_KERNEL_Q15_ACT)
+#define ROUNDS_X (uint32_t)(GA_GEMM_ROW_Q8_ACT | GA_GEMM_ROW_Q15_ACT)
 #define GUARD    64 /* canary floats before and after y */
 static const float canary = 12345.5f;
 
@@ -60,7 +61,7 @@ static int teardown(void **state) {
   return 0;
 }
 
-static bool usable(const fixture *f, const ga_kernel *row) { return f->one->device->caps.archs >> row->arch & 1; }
+static bool usable(const fixture *f, const ga_kernel *row) { return f->one->device->caps.isas >> row->isa & 1; }
 
 /* The weights in the row's layout; native ones as they are. */
 static const void *laid_out(const fixture *f, const ga_kernel *row, product *p) {
@@ -171,17 +172,17 @@ static void round_x(uint32_t flags, const float *x, int64_t k, double *out) {
     int64_t n = ga_min_i64(32, k - b);
     for (int64_t i = b; i < b + n; i++) most = fmax(most, fabs((double)x[i]));
     for (int64_t i = b; i < b + n; i++) {
-      double steps = flags & GA_KERNEL_Q8_ACT ? 127 : 16256;
+      double steps = flags & GA_GEMM_ROW_Q8_ACT ? 127 : 16256;
       if (flags & ROUNDS_X)
         out[i] = most > 0 ? nearbyint((double)x[i] * steps / most) * most / steps : 0;
       else
-        out[i] = flags & GA_KERNEL_BF16 ? (double)ga_bf16_to_f32(ga_f32_to_bf16(x[i])) : (double)x[i];
+        out[i] = flags & GA_GEMM_ROW_BF16 ? (double)ga_bf16_to_f32(ga_f32_to_bf16(x[i])) : (double)x[i];
     }
   }
 }
 
 static double round_w(uint32_t flags, double w) {
-  return flags & GA_KERNEL_BF16 ? (double)ga_bf16_to_f32(ga_f32_to_bf16((float)w)) : w;
+  return flags & GA_GEMM_ROW_BF16 ? (double)ga_bf16_to_f32(ga_f32_to_bf16((float)w)) : w;
 }
 
 /* Largest error of the row and of the plain evaluation, and largest value. */
@@ -195,17 +196,17 @@ static errors measure_errors(const ga_kernel *row, const product *p) {
   double *x = alloc_or_fail((size_t)d->k * sizeof *x);
   for (int64_t r = 0; r < d->m; r++) {
     const float *xr = p->x + r * d->x_stride;
-    round_x(row->flags, xr, d->k, x);
+    round_x(row->op_flags, xr, d->k, x);
     for (int64_t c = 0; c < d->n; c++) {
       double dot = 0, near = 0;
       float plain = 0;
       for (int64_t i = 0; i < d->k; i++) {
         double w = p->w[c * d->k + i];
         dot += (double)xr[i] * w;
-        near += x[i] * round_w(row->flags, w);
+        near += x[i] * round_w(row->op_flags, w);
         plain += xr[i] * (float)w;
       }
-      if (!(row->flags & (ROUNDS_X | GA_KERNEL_BF16))) near = (double)plain;
+      if (!(row->op_flags & (ROUNDS_X | GA_GEMM_ROW_BF16))) near = (double)plain;
       double want = finish_expected(p, dot, r, c), have = (double)((const float *)p->io.y)[r * d->y_stride + c];
       e.row = fmax(e.row, isnan(have) ? INFINITY : fabs(have - want));
       e.plain = fmax(e.plain, fabs(finish_expected(p, near, r, c) - want));

@@ -1,6 +1,7 @@
 /* Hyper-parameters of hostile GGUF files: each is refused by the key's name, with the value and what is allowed. */
 #include <math.h>
 
+#include "ga/layer.h"
 #include "model/arch/arch.h"
 #include "tests/gguf_files.h"
 

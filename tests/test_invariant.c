@@ -205,7 +205,7 @@ static void expect_as_first(const product *p) {
   has_first_tile = true;
 }
 
-/* Rows of 16-bit weights add up in one order, whatever their tile (GA_KERNEL_ONE_ORDER): each of them by itself. */
+/* Rows of 16-bit weights add up in one order, whatever their tile (GA_GEMM_ROW_ONE_ORDER): each of them by itself. */
 static void test_tiles_alike(void **state) {
   (void)state;
   static const char *const others[] = {"gemm_*_mma_packed_sm80*,gemm_*_128x128,gemm_*_128x256",

@@ -9,6 +9,7 @@
 
 #include "core/ctx.h"
 #include "cpu/simd/simd_generic.h"
+#include "opdef/ops.h"
 
 #include "cpu/simd/simd_math.h"
 

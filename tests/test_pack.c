@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "core/cost.h"
 #include "core/ctx.h"
+#include "opdef/ops.h"
 
 static void pack_rows(ga_ctx *ctx, ga_pack_desc d, const char *src, char *dst, int64_t slice, size_t row_bytes) {
   int64_t n = d.n;

@@ -12,11 +12,12 @@
 
 #include "core/ctx.h"
 #include "ga/collective.h"
+#include "opdef/ops.h"
 
-#define GENERIC (1u << GA_ARCH_generic)
-#define AVX2    (GENERIC | 1u << GA_ARCH_avx2)
-#define AVX512  (AVX2 | 1u << GA_ARCH_avx512)
-#define AMX     (AVX512 | 1u << GA_ARCH_amx)
+#define GENERIC (1u << GA_ISA_generic)
+#define AVX2    (GENERIC | 1u << GA_ISA_avx2)
+#define AVX512  (AVX2 | 1u << GA_ISA_avx512)
+#define AMX     (AVX512 | 1u << GA_ISA_amx)
 
 /* One machine: its rows and what it can do. */
 static ga_device machine;
@@ -432,11 +433,9 @@ static void hopper_plain(void) {
 }
 
 static void hopper(void) {
-  machine = (ga_device){.caps = {.archs = 1u << GA_ARCH_sm80 | 1u << GA_ARCH_sm90a,
-                                 .sms = 132,
-                                 .smem_bytes = 232448,
-                                 .l2_bytes = 50 << 20},
-                        .name = "cuda"};
+  machine = (ga_device){
+      .caps = {.isas = 1u << GA_ISA_sm80 | 1u << GA_ISA_sm90a, .sms = 132, .smem_bytes = 232448, .l2_bytes = 50 << 20},
+      .name = "cuda"};
   machine.kernels = backend("cuda")->kernels(&machine.n_kernels);
   machine_name = "hopper";
   static const int64_t lengths[] = {512, 1024, 2048, 8192, 16384};
@@ -480,11 +479,11 @@ static void hopper(void) {
 static void write_golden(FILE *file) {
   static const struct {
     const char *name;
-    uint32_t archs;
+    uint32_t isas;
   } machines[] = {{"generic", GENERIC}, {"avx2", AVX2}, {"avx512", AVX512}, {"amx", AMX}};
   out = file;
   for (size_t i = 0; i < GA_COUNT_OF(machines); i++) {
-    machine = (ga_device){.caps = {.archs = machines[i].archs, .threads = 4}, .name = "cpu"};
+    machine = (ga_device){.caps = {.isas = machines[i].isas, .threads = 4}, .name = "cpu"};
     machine.kernels = backend("cpu")->kernels(&machine.n_kernels);
     machine_name = machines[i].name;
     gemms();

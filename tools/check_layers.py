@@ -60,7 +60,7 @@ def asks_for_arch(rel, line, archs):
     if rel.startswith(ARCH_HOME) or not rel.startswith(ARCH_BLIND):
         return False
     in_models = rel.startswith(("src/model/", "src/engine/"))
-    return archs.search(line) or (in_models and "GA_ARCH_sm" in line)
+    return archs.search(line) or (in_models and "GA_ISA_sm" in line)
 
 
 def read_kinds(root):

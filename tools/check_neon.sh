@@ -8,6 +8,6 @@ mkdir -p "$out"
 aarch64-linux-gnu-gcc -std=c11 -D_GNU_SOURCE -O2 -ffp-contract=off -Wall -Wextra -Wpedantic -Wshadow -Wconversion \
   -Wsign-conversion -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Werror -march=armv8.2-a+dotprod+fp16 \
   -Iinclude -Isrc -I. -Itests/cross -static -o "$out/test_gemm" \
-  $(ls src/base/*.c | grep -v /json.c) src/core/*.c src/ref/*.c src/op/*.c src/cpu/*.c src/cpu/generic/*.c src/cpu/arm_neon/*.c tests/cross/backends.c \
+  $(ls src/base/*.c | grep -v /json.c) src/core/*.c src/opdef/*.c src/ref/*.c src/op/*.c src/cpu/*.c src/cpu/generic/*.c src/cpu/arm_neon/*.c tests/cross/backends.c \
   tests/test_gemm.c -lm -lpthread
 qemu-aarch64 -cpu max "$out/test_gemm"

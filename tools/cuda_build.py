@@ -11,13 +11,10 @@ them is a part, and each part is embedded once.
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
-# sm80: code for the two generations that have their own, PTX for newer ones. The driver unpacks what nvcc compressed.
-ARCH = {
-    "sm80": [(80, "sm_80"), (90, "sm_90"), (80, "compute_80")],
-    "sm90a": [("90a", "sm_90a")],
-}
+TARGETS = tomllib.loads((Path(__file__).parent / "cuda_targets.toml").read_text())
 ONCE = re.compile(r"^#pragma once|^#ifndef GA_\w+_H$", re.M)
 PART = "\f"
 CONDITION, END, TAKEN = re.compile(r"\s*#\s*if"), re.compile(r"\s*#\s*endif"), re.compile(r"#ifndef GA_\w+_H$|#ifdef GA_EMU$")
@@ -45,7 +42,7 @@ def compile_row(nvcc, src, out, line):
     options = ["--use_fast_math"] if "fast_math" in dict(pairs) else []
     defines = [f"-DGA_P_{k}={v}" for k, v in pairs if not k[0].islower()]
     # 128 (loop is not reachable): a row's constants leave arms of the source dead, which is meant.
-    targets = [f"-gencode=arch=compute_{virtual},code={code}" for virtual, code in ARCH[arch]]
+    targets = [f"-gencode=arch=compute_{virtual},code={code}" for virtual, code in TARGETS[arch]["images"]]  # the driver unpacks what nvcc compressed
     command = [nvcc, "-fatbin", "--compress-mode=size", *targets, "-std=c++17", "-O3", "-Xptxas", "-v", "-Werror", "all-warnings",
                "-diag-suppress", "128", "-I", src, f"-DGA_KERNEL_ID={name}", *options, *defines, "-MD", "-MF", f"{out}.d", "-MT", out.replace(" ", "\\ "), "-o", out, f"{src}/../{source}"]
     done = subprocess.run(command, capture_output=True, text=True)

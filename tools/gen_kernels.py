@@ -2,7 +2,7 @@
 """Writes what follows from the declarations of kernels (src/**/*.toml; tools/kernel_decl.py says what they look like).
 
   gen_kernels.py ROOT OUT             into folder OUT: cuda_rows.c, cpu_rows.c, ref_rows.c, the kernel tables;
-                                      images.txt, a CUDA row a line: id arch source parameters;
+                                      cuda_targets.c, which GPUs run them; images.txt, a CUDA row a line: id arch source parameters;
                                       cuda/kernel_names.h, features and enums of fields as host halves name them
   gen_kernels.py ROOT --fields STEM   prints the rows of src/**/STEM.toml: id field=value ..."""
 import sys
@@ -11,7 +11,8 @@ from pathlib import Path
 import kernel_decl
 
 DTYPE_OF = {"any": "GA_DTYPE_NONE", "fp8": "GA_E4M3"}
-ARCH_IF = {"avx2": "__x86_64__", "avx512": "__x86_64__", "amx": "__x86_64__", "neon": "__aarch64__"}
+ISA_IF = {"avx2": "__x86_64__", "avx512": "__x86_64__", "amx": "__x86_64__", "neon": "__aarch64__"}
+FLAGS_OF_ALL = {"nondet", "teaching", "step", "tensor"}  # ga_kernel_flags of core/kernel.h; others are the op's: ga_<op>_row_flags
 FUNCTIONS = ["ok", "cost", "workspace", "out_bytes", "plan", "launch"]
 
 
@@ -67,7 +68,7 @@ def impl(files, row, at):
 
 def table_row(files, row, at):
     host = row.file.host
-    lines = [f'.id = "{row.id}"', f'.source = "{row["source"]}"', f".op = GA_OP_{row['op']}", f".arch = GA_ARCH_{row['arch']}"]
+    lines = [f'.id = "{row.id}"', f'.source = "{row["source"]}"', f".op = GA_OP_{row['op']}", f".isa = GA_ISA_{row['arch']}"]
     if "dtypes" in host:
         lines.append(".dtype = {" + ", ".join(dtype(row.fill(t, "dtypes")) for t in host["dtypes"]) + "}")
     if "layout" in row.fields:
@@ -75,8 +76,10 @@ def table_row(files, row, at):
     for name, member in [("m_min", "rows_min"), ("m_max", "rows_max"), ("speed", "speed"), ("align", "align"), ("max_error", "tolerance")]:
         if name in row.fields:
             lines.append(f".{member} = {row[name]}")
-    if row.get("flags"):
-        lines.append(".flags = " + " | ".join(f"GA_KERNEL_{flag.upper()}" for flag in row["flags"]))
+    for member, prefix in [("flags", "GA_KERNEL"), ("op_flags", f"GA_{row['op'].upper()}_ROW")]:
+        flags = [flag for flag in row.get("flags", []) if (flag in FLAGS_OF_ALL) == (member == "flags")]
+        if flags:
+            lines.append(f".{member} = " + " | ".join(f"{prefix}_{flag.upper()}" for flag in flags))
     for name in FUNCTIONS:
         text = row.fill(host.get(name, ""), name)
         if text:
@@ -93,7 +96,7 @@ def guarded(rows, text_of):
     """Rows of instruction sets behind #if of their processor."""
     text, now = "", None
     for row in rows:
-        condition = ARCH_IF.get(row["arch"])
+        condition = ISA_IF.get(row["arch"])
         if condition != now:
             text += ("#endif\n" if now else "") + (f"#if defined({condition})\n" if condition else "")
         now = condition
@@ -109,7 +112,7 @@ def externs(row):
 def table(files, backend, function):
     rows = [row for row in kernel_decl.rows_of(files, backend) if row["op"] not in kernel_decl.NOT_IN_TABLE]
     includes = {i for row in rows for i in (row.file.host.get("include", []))}
-    text = "/* Made by tools/gen_kernels.py from the .toml files under src; do not edit. */\n" + '#include "base/compiler.h"\n#include "core/kernel.h"\n#include "cuda/kernel_names.h"\n' + \
+    text = "/* Made by tools/gen_kernels.py from the .toml files under src; do not edit. */\n" + '#include "base/compiler.h"\n#include "core/kernel.h"\n#include "cuda/kernel_names.h"\n#include "opdef/attn.h"\n#include "opdef/gemm.h"\n' + \
         "".join(f'#include "{i}"\n' for i in sorted(includes)) + "\n" + guarded(rows, externs)
     at = {row.id: i for i, row in enumerate(rows)}
     if any(steps_of(files, row) for row in rows):  # rows name others of the table
@@ -139,6 +142,12 @@ def images(files):
     return "".join(f"{row.id} {row['arch']} {row['source']} {params(row)}\n" for row in kernel_decl.rows_of(files, "cuda") if row.file.source)
 
 
+def targets():
+    rows = [f'    {{GA_ISA_{isa}, {t["capability"]}, {str(t["forward"]).lower()}, "{t["suffix"]}"}},\n' for isa, t in kernel_decl.TARGETS.items()]
+    return "/* Made by tools/gen_kernels.py from tools/cuda_targets.toml; do not edit. */\n" + '#include "cuda/rt/targets.h"\n\n' + \
+        "const cuda_target cuda_targets[] = {\n" + "".join(rows) + f"}};\n\nconst size_t cuda_n_targets = {len(rows)};\n"
+
+
 def fields(files, stem):
     for row in (row for f in files if f.path.stem == stem for row in f.rows):
         print(row.id, *(f"{name}={kernel_decl.word(value)}" for name, value in sorted(row.fields.items()) if not isinstance(value, (dict, list)) and name != "id"))
@@ -160,6 +169,7 @@ def main():
         write(out / "cuda_rows.c", table(files, "cuda", "cuda_rows"))
         write(out / "cpu_rows.c", table(files, "cpu", "ga_cpu_rows"))
         write(out / "ref_rows.c", table(files, "ref", "ga_ref_rows"))
+        write(out / "cuda_targets.c", targets())
         write(out / "images.txt", images(files))
         (out / "cuda").mkdir(exist_ok=True)
         write(out / "cuda/kernel_names.h", kernel_names(files))

@@ -37,7 +37,7 @@ COMMON = {"id", "op", "arch", "position", "source", "speed", "max_error", "align
           "fast_math", "allow", "blocks"}
 DTYPES = ["any", "f32", "f16", "bf16", "i8", "i32", "e4m3", "fp8", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl",
           "iq4_xs", "mxfp4", "nvfp4", "e4m3_128"]
-SM_SMEM, BLOCK_RESERVE = 233472, 1024  # bytes of a multiprocessor of sm_90, and what it keeps of a block's
+TARGETS = tomllib.loads((Path(__file__).parent / "cuda_targets.toml").read_text())
 FIELD = re.compile(r"\{([\w.]+)(:upper)?\}")
 NAMED = re.compile(r"#ifndef GA_P_(\w+)\s*\n#error")
 
@@ -227,8 +227,11 @@ class File:
         if not self.source:
             return
         smem, blocks = row["smem"], row.get("blocks", 1)
-        if blocks * (smem + BLOCK_RESERVE) > SM_SMEM:
-            row.refuse(f"smem is {smem}; allowed with blocks {blocks}: {SM_SMEM // blocks - BLOCK_RESERVE} at most")
+        if row["arch"] not in TARGETS:
+            row.refuse(f"arch is {row['arch']}; allowed for CUDA: {', '.join(TARGETS)}")
+        target = TARGETS[row["arch"]]
+        if blocks * (smem + target["block_smem"]) > target["sm_smem"]:
+            row.refuse(f"smem is {smem}; allowed with blocks {blocks}: {target['sm_smem'] // blocks - target['block_smem']} at most")
 
     def check_source(self, root):
         if not self.source:

@@ -4,7 +4,7 @@
 
 #include "core/comm.h"
 #include "core/ctx.h"
-#include "core/reduce_windows.h"
+#include "opdef/reduce_windows.h"
 #include "ga/all_reduce.h"
 
 struct ga_all_reduce {

@@ -33,7 +33,7 @@ static void place_reduce(ga_all_reduce *r) {
 static ga_status map_windows(ga_all_reduce *r, const int *fds, const uint64_t *bytes) {
   for (int32_t p = 0; p < r->comm->size; p++)
     if (p != r->comm->rank)
-      GA_TRY(r->ctx->device->ops->share_open(r->ctx->device, fds[p], (size_t)bytes[p], &r->slots[p]));
+      GA_TRY(r->ctx->device->sharing->open(r->ctx->device, fds[p], (size_t)bytes[p], &r->slots[p]));
   return GA_OK;
 }
 
@@ -54,14 +54,13 @@ static ga_status open_windows(ga_all_reduce *r) {
   ga_shared *mine = &r->slots[r->comm->rank];
   const int64_t bytes = GA_REDUCE_SLOTS * r->windows.args.slot_units * GA_REDUCE_UNIT;
   void *p;
-  GA_REQUIRE(d->ops->share_alloc && d->ops->kernel_load, GA_ERR_UNSUPPORTED,
-             "all_reduce: %s shares no memory with other devices", d->name);
+  GA_REQUIRE(d->sharing && d->code, GA_ERR_UNSUPPORTED, "all_reduce: %s shares no memory with other devices", d->name);
   GA_TRY(ga_buffer_alloc_zeroed(r->ctx, sizeof *r->state, "all_reduce", &p));
   r->state = r->windows.args.state = p;
-  GA_TRY(d->ops->share_alloc(d, (size_t)bytes, mine));
+  GA_TRY(d->sharing->alloc(d, (size_t)bytes, mine));
   GA_TRY(trade_windows(r));
   for (int32_t i = 0; i < r->comm->size; i++) r->windows.args.slots[i] = r->slots[i].data;
-  return d->ops->fill(r->ctx->stream, mine->data, r->desc.dtype == GA_F32 ? NONE_WORD_32 : NONE_WORD_16,
+  return d->sharing->fill(r->ctx->stream, mine->data, r->desc.dtype == GA_F32 ? NONE_WORD_32 : NONE_WORD_16,
                       (size_t)bytes / 4);
 }
 
@@ -74,7 +73,7 @@ static ga_status start_norm(const ga_all_reduce *r, const ga_kargs_all_reduce *a
   l.grid[0] = (uint32_t)ga_max_i64(1, ga_min_i64(blocks, most));
   l.block[0] = GA_REDUCE_NORM_THREADS;
   l.flags = GA_LAUNCH_DEPENDENT;
-  return r->ctx->device->ops->function_launch(r->norm, &l, args, stream);
+  return r->ctx->device->code->launch(r->norm, &l, args, stream);
 }
 
 /* A first launch may wait for the whole device, and so for other ranks: that of the norm is here, without work; that of
@@ -85,10 +84,10 @@ static ga_status load_kernels(ga_all_reduce *r) {
   const int ranks = r->comm->size <= 2 && r->desc.dtype == GA_BF16 ? 2 : GA_REDUCE_RANKS; /* that a row is made for */
   char id[64];
   (void)snprintf(id, sizeof id, "all_reduce_%s_sm80_%dx%d", type, ranks, GA_REDUCE_THREADS);
-  GA_TRY(d->ops->kernel_load(d, id, &r->windows.sum));
+  GA_TRY(d->code->load_kernel(d, id, &r->windows.sum));
   r->windows.sum_ranks = ranks;
   (void)snprintf(id, sizeof id, "all_reduce_norm_%s_sm80_%dx%d", type, ranks, GA_REDUCE_NORM_THREADS);
-  GA_TRY(d->ops->kernel_load(d, id, &r->norm));
+  GA_TRY(d->code->load_kernel(d, id, &r->norm));
   return start_norm(r, &r->windows.args, 1, r->ctx->stream);
 }
 
@@ -99,11 +98,11 @@ ga_status reduce_device_open(ga_all_reduce *r) {
 }
 
 void reduce_device_close(ga_all_reduce *r) {
-  const ga_device_ops *ops = r->ctx->device->ops;
-  if (r->windows.sum) ops->function_destroy(r->windows.sum);
-  if (r->norm) ops->function_destroy(r->norm);
+  const ga_device *device = r->ctx->device;
+  if (r->windows.sum) device->code->destroy(r->windows.sum);
+  if (r->norm) device->code->destroy(r->norm);
   for (int i = 0; i < GA_REDUCE_RANKS; i++)
-    if (r->slots[i].data) ops->share_close(r->ctx->device, &r->slots[i]);
+    if (r->slots[i].data) device->sharing->close(r->ctx->device, &r->slots[i]);
   ga_buffer_free(r->ctx, r->state);
 }
 

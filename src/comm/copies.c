@@ -10,12 +10,12 @@
 static const char *const names[] = {"auto", "peer", "host"};
 
 const char *dist_copies_name(const ga_device *device, dist_copies copies) {
-  return copies == DIST_COPIES_LINK ? device->ops->link_name : names[copies];
+  return copies == DIST_COPIES_LINK ? device->links->name : names[copies];
 }
 
 static ga_status read_copies(const ga_device *device, const char *asked, dist_copies *out) {
   const bool is_asked = asked && *asked;
-  const char *s = is_asked ? asked : getenv("GA_DIST_COPIES"), *link = device->ops->link_name;
+  const char *s = is_asked ? asked : getenv("GA_DIST_COPIES"), *link = device->links ? device->links->name : NULL;
   *out = DIST_COPIES_AUTO;
   if (!s || !*s) return GA_OK;
   for (size_t i = 0; i < GA_COUNT_OF(names); i++)

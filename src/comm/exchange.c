@@ -106,7 +106,7 @@ static ga_status link_patience(void *user) {
   GA_TRY(x->comm->calls->check(x->comm));
   GA_TRY(ga_abort_poll("dist"));
   GA_REQUIRE(ga_seconds() < x->deadline, GA_ERR_TIMEOUT, "dist: rank %d waited %g s for %s to reach all ranks",
-             x->comm->rank, link_seconds(x), x->ctx->device->ops->link_name);
+             x->comm->rank, link_seconds(x), x->ctx->device->links->name);
   return GA_OK;
 }
 
@@ -127,7 +127,7 @@ static ga_status check_places(const dist_exchange *x, const ga_link_facts *mine)
         status = ga_fail(GA_ERR_UNSUPPORTED,
                          "dist: ranks %d and %d are on one device (%.*s); %s wants one for each rank, peer and host "
                          "copies do not",
-                         other, r, (int)strcspn(all[r].place, " "), all[r].place, x->ctx->device->ops->link_name);
+                         other, r, (int)strcspn(all[r].place, " "), all[r].place, x->ctx->device->links->name);
   ga_mem_free(p);
   return status;
 }
@@ -136,21 +136,21 @@ static ga_status load_link(dist_exchange *x) {
   const ga_device *device = x->ctx->device;
   ga_link_facts facts;
   ga_status status;
-  const ga_status can = dist_copies_agree(x->comm, device->ops->link_load(x->ctx->device, &facts), &status);
+  const ga_status can = dist_copies_agree(x->comm, device->links->load(x->ctx->device, &facts), &status);
   char what[48];
   GA_TRY(can);
-  (void)snprintf(what, sizeof what, "the version of %s", device->ops->link_name);
+  (void)snprintf(what, sizeof what, "the version of %s", device->links->name);
   GA_TRY(dist_copies_same(x->comm, what, facts.version));
   return check_places(x, &facts);
 }
 
 /* The id of rank 0 goes to all. */
 static ga_status trade_link_id(dist_exchange *x, unsigned char id[GA_LINK_ID_BYTES]) {
-  const ga_device_ops *ops = x->ctx->device->ops;
+  const ga_link_library *links = x->ctx->device->links;
   void *p;
   ga_status status, can;
   memset(id, 0, GA_LINK_ID_BYTES);
-  can = dist_copies_agree(x->comm, x->comm->rank ? GA_OK : ops->link_id(x->ctx->device, id), &status);
+  can = dist_copies_agree(x->comm, x->comm->rank ? GA_OK : links->id(x->ctx->device, id), &status);
   GA_TRY(can);
   GA_TRY(ga_mem_zalloc((size_t)x->comm->size, GA_LINK_ID_BYTES, "ranks", &p));
   status = ga_comm_all_gather(x->comm, id, GA_LINK_ID_BYTES, p);
@@ -164,15 +164,15 @@ static ga_status open_link(dist_exchange *x) {
   GA_TRY(load_link(x));
   GA_TRY(trade_link_id(x, id));
   const ga_patience patience = patience_of(x);
-  return x->ctx->device->ops->link_open(x->ctx->device, id, x->comm->rank, x->comm->size, &patience, &x->link);
+  return x->ctx->device->links->open(x->ctx->device, id, x->comm->rank, x->comm->size, &patience, &x->link);
 }
 
 uint64_t dist_exchange_moves(const dist_exchange *x) { return x->shared ? dist_shared_moves(x->shared) : 0; }
 
-ga_status dist_exchange_check(dist_exchange *x) { return x->link ? x->ctx->device->ops->link_check(x->link) : GA_OK; }
+ga_status dist_exchange_check(dist_exchange *x) { return x->link ? x->ctx->device->links->check(x->link) : GA_OK; }
 
 void dist_exchange_abort(dist_exchange *x) {
-  if (x->link) x->ctx->device->ops->link_abort(x->link);
+  if (x->link) x->ctx->device->links->abort(x->link);
 }
 
 /* --- both --- */
@@ -195,7 +195,7 @@ ga_status dist_exchange_create(ga_ctx *ctx, ga_comm *comm, dist_copies copies, c
 
 void dist_exchange_destroy(dist_exchange *x) {
   if (!x) return;
-  if (x->link) x->ctx->device->ops->link_close(x->link);
+  if (x->link) x->ctx->device->links->close(x->link);
   if (x->arrivals)
     (void)x->ctx->device->ops->stream_sync(x->arrivals); /* after an error it may read host memory still */
   dist_shared_destroy(x->shared);
@@ -322,5 +322,5 @@ ga_status dist_exchange_run(dist_exchange *x, ga_stream *stream, const ga_link_m
     return follow_stream(x, stream, x->arrivals);
   }
   const ga_patience patience = patience_of(x);
-  return x->ctx->device->ops->link_exchange(x->link, stream, messages, n, &patience);
+  return x->ctx->device->links->exchange(x->link, stream, messages, n, &patience);
 }

@@ -24,7 +24,7 @@ static ga_status open_links(ga_links *l, ga_comm *comm, ga_ctx *ctx, const char 
   void *p;
   dist_copies kind;
   l->port = (comm_port){.comm = comm, .run = run_over_links};
-  GA_REQUIRE(!ctx->device->caps.host_memory, GA_ERR_UNSUPPORTED, "links: %s needs none", ctx->device->name);
+  GA_REQUIRE(!ga_device_in_host_memory(ctx->device), GA_ERR_UNSUPPORTED, "links: %s needs none", ctx->device->name);
   GA_TRY(dist_copies_wanted(comm, ctx->device, copies, &kind));
   GA_REQUIRE(kind == DIST_COPIES_HOST || kind == DIST_COPIES_LINK, GA_ERR_ARG,
              "links: copies is '%s'; must be host, or the name of a library", dist_copies_name(ctx->device, kind));

@@ -12,7 +12,7 @@ static ga_shared *own_memory(const dist_rank_memory *m) { return &m->of[m->comm-
 
 static ga_status map_all(const dist_rank_memory *m, const int *fds, const uint64_t *bytes) {
   for (int32_t r = 0; r < m->comm->size; r++)
-    if (r != m->comm->rank) GA_TRY(m->device->ops->share_open(m->device, fds[r], (size_t)bytes[r], &m->of[r]));
+    if (r != m->comm->rank) GA_TRY(m->device->sharing->open(m->device, fds[r], (size_t)bytes[r], &m->of[r]));
   return GA_OK;
 }
 
@@ -43,12 +43,12 @@ static ga_status trade_memory(const dist_rank_memory *m, ga_status *mapped) {
 }
 
 static ga_status make_own_shared(const dist_rank_memory *m, size_t bytes) {
-  const ga_device_ops *ops = m->device->ops;
+  const ga_sharing *sharing = m->device->sharing;
   bool allowed;
   GA_TRY(ga_peers_allowed(&allowed));
   GA_REQUIRE(allowed, GA_ERR_UNSUPPORTED, "GA_PEER is off");
-  GA_REQUIRE(ops->share_alloc, GA_ERR_UNSUPPORTED, "%s shares no memory with other devices", m->device->name);
-  return ops->share_alloc(m->device, bytes, own_memory(m));
+  GA_REQUIRE(sharing, GA_ERR_UNSUPPORTED, "%s shares no memory with other devices", m->device->name);
+  return sharing->alloc(m->device, bytes, own_memory(m));
 }
 
 /* Each rank maps the memory of all others, or none does: *can then has the first error. */
@@ -65,7 +65,7 @@ static ga_status share_memory(dist_rank_memory *m, size_t bytes, ga_status *can)
 static void free_rank_memory(const dist_rank_memory *m) {
   for (int32_t r = 0; m->of && r < m->comm->size; r++) {
     ga_shared *one = &m->of[r];
-    if (one->data && m->copies == DIST_COPIES_PEER) m->device->ops->share_close(m->device, one);
+    if (one->data && m->copies == DIST_COPIES_PEER) m->device->sharing->close(m->device, one);
     if (one->data && m->copies != DIST_COPIES_PEER) m->device->ops->free(m->device, one->data);
     *one = (ga_shared){.fd = -1};
   }

@@ -93,8 +93,7 @@ static int take_segment_memory(int fd, size_t bytes) {
 }
 
 static ga_status make_segment(dist_shared *x) {
-  GA_REQUIRE(x->ctx->device->ops->host_pin, GA_ERR_UNSUPPORTED, "%s page-locks no memory of others",
-             x->ctx->device->name);
+  GA_REQUIRE(x->ctx->device->pinning, GA_ERR_UNSUPPORTED, "%s page-locks no memory of others", x->ctx->device->name);
   x->fd = memfd_create("ga-chunks", MFD_CLOEXEC);
   GA_REQUIRE(x->fd >= 0, GA_ERR_UNSUPPORTED, "no shared memory: %s", strerror(errno));
   const int rc = take_segment_memory(x->fd, x->segment_bytes);
@@ -104,7 +103,7 @@ static ga_status make_segment(dist_shared *x) {
 
 /* Of the own segment all buffers are page-locked; of another's those for this rank. */
 static ga_status map_segment(dist_shared *x, int32_t rank, int fd) {
-  const ga_device_ops *ops = x->ctx->device->ops;
+  const ga_pinning *pinning = x->ctx->device->pinning;
   segment *s = &x->segments[rank];
   const bool own = rank == x->comm->rank;
   const size_t each = BUFFERS * x->stride;
@@ -112,7 +111,7 @@ static ga_status map_segment(dist_shared *x, int32_t rank, int fd) {
   GA_REQUIRE(p != MAP_FAILED, GA_ERR_UNSUPPORTED, "no shared memory: %s", strerror(errno));
   s->at = p;
   unsigned char *const part = s->at + counts_bytes(x) + (own ? 0 : each * (size_t)x->comm->rank);
-  GA_TRY(ops->host_pin(x->ctx->device, part, own ? each * (size_t)x->comm->size : each));
+  GA_TRY(pinning->pin(x->ctx->device, part, own ? each * (size_t)x->comm->size : each));
   s->pinned = part;
   return GA_OK;
 }
@@ -204,7 +203,7 @@ void dist_shared_destroy(dist_shared *x) {
   free_sides(x, x->sends);
   free_sides(x, x->receives);
   for (int32_t r = 0; x->segments && r < x->comm->size; r++) {
-    if (x->segments[r].pinned) x->ctx->device->ops->host_unpin(x->ctx->device, x->segments[r].pinned);
+    if (x->segments[r].pinned) x->ctx->device->pinning->unpin(x->ctx->device, x->segments[r].pinned);
     if (x->segments[r].at) (void)munmap(x->segments[r].at, x->segment_bytes);
   }
   if (x->fd >= 0) (void)close(x->fd);

@@ -104,7 +104,7 @@ const char *ga_backend_name(size_t index) { return index < ga_n_backends ? ga_ba
 int32_t ga_ctx_threads(const ga_ctx *ctx) { return ctx->device->caps.threads; }
 
 bool ga_device_runs(const ga_device *device, const ga_kernel *kernel) {
-  if (!(device->caps.archs >> kernel->arch & 1)) return false;
+  if (!(device->caps.isas >> kernel->isa & 1)) return false;
   for (size_t i = 0; i < device->n_kernels; i++)
     if (!strcmp(device->kernels[i].id, kernel->id)) return true;
   return false;

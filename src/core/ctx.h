@@ -9,10 +9,6 @@
 #include "core/memstats.h"
 #include "core/steps.h"
 
-#define GA_DESC_MAX_BYTES 256
-/* Descriptions grow (docs/adr/0003-growing-structs.md): none may come closer to the limit than this. */
-#define GA_DESC_ROOM_BYTES 64
-
 struct ga_plan {
   ga_ctx *ctx;
   const ga_kernel *kernel; /* the row that was chosen */

@@ -12,15 +12,15 @@ ga_status ga_function_load(ga_ctx *ctx, const void *image, const char *name, ga_
   GA_REQUIRE(out, GA_ERR_ARG, "function: out is null");
   *out = NULL;
   GA_REQUIRE(ctx && image && name, GA_ERR_ARG, "function: %s is null", !ctx ? "ctx" : !image ? "image" : "name");
-  const ga_device_ops *ops = ctx->device->ops;
-  GA_REQUIRE(ops->function_load, GA_ERR_UNSUPPORTED, "function: %s loads none; CUDA devices do", ctx->device->name);
-  GA_TRY(ops->function_load(ctx->device, image, name, out));
+  const ga_code *code = ctx->device->code;
+  GA_REQUIRE(code, GA_ERR_UNSUPPORTED, "function: %s loads none; CUDA devices do", ctx->device->name);
+  GA_TRY(code->load(ctx->device, image, name, out));
   (*out)->ctx = ctx;
   return GA_OK;
 }
 
 void ga_function_destroy(ga_function *function) {
-  if (function) function->device->ops->function_destroy(function);
+  if (function) function->device->code->destroy(function);
 }
 
 static ga_status check_grid(const ga_device *d, const ga_launch *l) {
@@ -54,7 +54,7 @@ ga_status ga_function_launch(ga_function *function, const ga_launch *launch, con
   GA_TRY(GA_SIZED_TAKE("launch", ga_launch, launch, &full));
   GA_TRY(check_grid(function->device, &full));
   GA_TRY(ga_stream_of(function->ctx, stream, "launch", &stream));
-  return function->device->ops->function_launch(function, &full, args, stream);
+  return function->device->code->launch(function, &full, args, stream);
 }
 
 /* --- tensor maps --- */
@@ -79,7 +79,7 @@ ga_status ga_tensor_map(ga_ctx *ctx, const ga_tensor_map_desc *desc, void *map) 
   ga_tensor_map_desc full;
   const ga_tensor_map_desc *d = &full;
   GA_TRY(GA_SIZED_TAKE("tensor map: desc", ga_tensor_map_desc, desc, &full));
-  GA_REQUIRE(ctx->device->ops->tensor_map, GA_ERR_UNSUPPORTED,
+  GA_REQUIRE(ctx->device->tensor_maps, GA_ERR_UNSUPPORTED,
              "tensor map: %s has none; CUDA devices of compute capability 9.0 have", ctx->device->name);
   GA_REQUIRE((uintptr_t)map % MAP_ALIGN == 0, GA_ERR_ARG, "tensor map: map is at %p; must be a multiple of %d bytes",
              map, MAP_ALIGN);
@@ -98,5 +98,5 @@ ga_status ga_tensor_map(ga_ctx *ctx, const ga_tensor_map_desc *desc, void *map) 
              "tensor map: swizzle is %d; allowed: 0, 32, 64, 128 bytes", s);
   GA_REQUIRE(row % 16 == 0 && (!s || row <= s), GA_ERR_ARG,
              "tensor map: box[0] is %d bytes; must be a multiple of 16, at most the swizzle of %d", row, s);
-  return ctx->device->ops->tensor_map(ctx->device, d, map);
+  return ctx->device->tensor_maps->make(ctx->device, d, map);
 }

@@ -14,7 +14,7 @@ ga_status ga_stream_of(ga_ctx *ctx, ga_stream *stream, const char *what, ga_stre
 
 ga_status ga_stream_recorded(const ga_stream *stream, bool *out) {
   *out = stream->capturing;
-  return stream->wrapped ? stream->device->ops->stream_recorded(stream, out) : GA_OK;
+  return stream->wrapped ? stream->device->wrapping->is_recorded(stream, out) : GA_OK;
 }
 
 ga_status ga_stream_free_to(const ga_stream *stream, const char *what, const char *why) {
@@ -67,16 +67,15 @@ static ga_status copy_through_host(ga_ctx *to, void *dst, ga_ctx *from, const vo
 
 ga_status ga_copy_between(ga_ctx *to, void *dst, ga_ctx *from, const void *src, size_t bytes) {
   GA_REQUIRE(to && from && ((dst && src) || !bytes), GA_ERR_ARG, "copy between devices: an argument is null");
-  const ga_device_ops *ops = from->device->ops;
+  const ga_peers *peers = from->device->peers;
   ga_stream *streams[2];
   if (!bytes) return GA_OK;
   GA_TRY(waitable(from, NULL, "copy between devices", &streams[0]));
   GA_TRY(waitable(to, NULL, "copy between devices", &streams[1]));
-  if (from->device->caps.host_memory) return ga_copy_to_device(to, dst, src, bytes, NULL);
-  if (to->device->caps.host_memory) return ga_copy_to_host(from, dst, src, bytes, NULL);
-  const ga_status status = ops == to->device->ops && ops->copy_peer
-                               ? ops->copy_peer(streams[1], dst, streams[0], src, bytes)
-                               : GA_ERR_UNSUPPORTED;
+  if (ga_device_in_host_memory(from->device)) return ga_copy_to_device(to, dst, src, bytes, NULL);
+  if (ga_device_in_host_memory(to->device)) return ga_copy_to_host(from, dst, src, bytes, NULL);
+  const ga_status status =
+      peers && peers == to->device->peers ? peers->copy(streams[1], dst, streams[0], src, bytes) : GA_ERR_UNSUPPORTED;
   return status == GA_ERR_UNSUPPORTED ? copy_through_host(to, dst, from, src, bytes) : status;
 }
 
@@ -96,9 +95,9 @@ ga_status ga_stream_create(ga_ctx *ctx, ga_stream **out) {
 ga_status ga_stream_wrap(ga_ctx *ctx, void *native, ga_stream **out) {
   GA_REQUIRE(ctx && out, GA_ERR_ARG, "stream: %s is null", ctx ? "out" : "ctx");
   *out = NULL;
-  GA_REQUIRE(ctx->device->ops->stream_wrap, GA_ERR_UNSUPPORTED,
-             "stream: %s has no streams but GA's own; CUDA devices have", ctx->device->name);
-  GA_TRY(ctx->device->ops->stream_wrap(ctx->device, native, out));
+  GA_REQUIRE(ctx->device->wrapping, GA_ERR_UNSUPPORTED, "stream: %s has no streams but GA's own; CUDA devices have",
+             ctx->device->name);
+  GA_TRY(ctx->device->wrapping->wrap(ctx->device, native, out));
   (*out)->ctx = ctx;
   (*out)->wrapped = true;
   return GA_OK;
@@ -165,11 +164,11 @@ ga_status ga_event_elapsed(ga_event *start, ga_event *end, double *ms) {
 
 ga_status ga_graph_begin(ga_ctx *ctx, ga_stream *stream) {
   GA_TRY(waitable(ctx, stream, "graph", &stream));
-  const ga_device_ops *ops = ctx->device->ops;
-  GA_REQUIRE(ops->graph_begin, GA_ERR_UNSUPPORTED,
-             "graph: %s runs work when it is called and has no graphs; CUDA devices have", ctx->device->name);
+  const ga_graphs *graphs = ctx->device->graphs;
+  GA_REQUIRE(graphs, GA_ERR_UNSUPPORTED, "graph: %s runs work when it is called and has no graphs; CUDA devices have",
+             ctx->device->name);
   GA_REQUIRE(!stream->wrapped, GA_ERR_ARG, "graph: the stream is the caller's, who records it by cuStreamBeginCapture");
-  GA_TRY(ops->graph_begin(stream));
+  GA_TRY(graphs->begin(stream));
   stream->capturing = true;
   return GA_OK;
 }
@@ -180,7 +179,7 @@ ga_status ga_graph_end(ga_ctx *ctx, ga_stream *stream, ga_graph **out) {
   GA_TRY(ga_stream_of(ctx, stream, "graph", &stream));
   GA_REQUIRE(stream->capturing, GA_ERR_STATE, "graph: the stream records none; call ga_graph_begin first");
   stream->capturing = false;
-  const ga_status status = stream->device->ops->graph_end(stream, out);
+  const ga_status status = stream->device->graphs->end(stream, out);
   if (status != GA_OK) {
     ga_workspace_free(ctx, &stream->recording);
     return status;
@@ -197,12 +196,12 @@ ga_status ga_graph_launch(ga_ctx *ctx, ga_graph *graph, ga_stream *stream) {
   GA_REQUIRE(graph->device == ctx->device, GA_ERR_ARG, "graph: it is of another context, on %s; this one is on %s",
              graph->device->name, ctx->device->name);
   GA_TRY(waitable(ctx, stream, "graph", &stream));
-  return graph->device->ops->graph_launch(graph, stream);
+  return graph->device->graphs->launch(graph, stream);
 }
 
 /* A replay may be under way: buffers are freed behind the work of all streams. */
 void ga_graph_destroy(ga_graph *graph) {
   if (!graph) return;
   ga_workspace_free(graph->ctx, &graph->workspace);
-  graph->device->ops->graph_destroy(graph);
+  graph->device->graphs->destroy(graph);
 }

@@ -24,75 +24,6 @@ static void put(text_out *out, const char *format, ...) {
   out->at = (size_t)n < out->capacity - out->at ? out->at + (size_t)n : out->capacity - 1;
 }
 
-static const char *type_of(int32_t dtype) { return ga_dtype_name((ga_dtype)dtype); }
-
-static void put_gemm(text_out *out, const ga_gemm_desc *d) {
-  put(out, "%lld x %lld x %lld %s", (long long)d->m, (long long)d->n, (long long)d->k, type_of(d->w_dtype));
-}
-
-static void put_attn(text_out *out, const ga_attn_desc *d) {
-  put(out, "%lld queries, up to %lld keys of %s, %d heads of %d, %d for keys", (long long)d->max_q,
-      (long long)d->max_kv, type_of(d->kv_dtype), d->q_heads, d->head_dim, d->kv_heads);
-}
-
-static void put_attn_bwd(text_out *out, const ga_attn_bwd_desc *d) {
-  put(out, "%lld queries, up to %lld keys of %s, %d heads of %d, %d for keys", (long long)d->max_q,
-      (long long)d->max_kv, type_of(d->dtype), d->q_heads, d->head_dim, d->kv_heads);
-}
-
-static void put_matrix(text_out *out, int64_t rows, int64_t width, int32_t from, int32_t to) {
-  put(out, "%lld x %lld %s", (long long)rows, (long long)width, type_of(from));
-  if (to != from) put(out, " to %s", type_of(to));
-}
-
-static void put_heads(text_out *out, int64_t tokens, int32_t heads, int32_t dim, int32_t from, int32_t to) {
-  put(out, "%lld tokens, %d heads of %d, %s", (long long)tokens, heads, dim, type_of(from));
-  if (to != from) put(out, " to %s", type_of(to));
-}
-
-static void put_collective(text_out *out, const ga_collective_desc *d) {
-  put(out, "%lld of %s, %d ranks", (long long)d->n, type_of(d->dtype), d->ranks);
-}
-
-static void put_shape(text_out *out, ga_op op, const void *desc) {
-  const ga_norm_desc *norm = desc;
-  const ga_rope_desc *rope = desc;
-  const ga_act_desc *act = desc;
-  const ga_add_desc *add = desc;
-  const ga_softmax_desc *softmax = desc;
-  const ga_attn_merge_desc *merge = desc;
-  const ga_embed_desc *embed = desc;
-  const ga_kv_store_desc *store = desc;
-  const ga_convert_desc *convert = desc;
-  const ga_pack_desc *pack = desc;
-  const ga_attn_quant_desc *quant = desc;
-  switch (op) {
-  case GA_OP_gemm: put_gemm(out, desc); break;
-  case GA_OP_pack: put_matrix(out, pack->n, pack->k, pack->w_dtype, pack->w_dtype); break;
-  case GA_OP_attn: put_attn(out, desc); break;
-  case GA_OP_norm: put_matrix(out, norm->rows, norm->width, norm->x_dtype, norm->y_dtype); break;
-  case GA_OP_rope: put_heads(out, rope->tokens, rope->heads, rope->head_dim, rope->x_dtype, rope->x_dtype); break;
-  case GA_OP_act: put_matrix(out, act->rows, act->width, act->dtype, act->dtype); break;
-  case GA_OP_add: put_matrix(out, add->rows, add->width, add->dtype, add->dtype); break;
-  case GA_OP_softmax: put_matrix(out, softmax->rows, softmax->width, GA_F32, GA_F32); break;
-  case GA_OP_attn_merge: put_heads(out, merge->rows, merge->heads, merge->dim, GA_F32, GA_F32); break;
-  case GA_OP_embed: put(out, "%lld tokens of %s", (long long)embed->tokens, type_of(embed->w_dtype)); break;
-  case GA_OP_kv_store:
-    put_heads(out, store->tokens, store->heads, store->head_dim, store->x_dtype, store->kv_dtype);
-    break;
-  case GA_OP_convert: put_matrix(out, convert->rows, convert->width, convert->x_dtype, convert->y_dtype); break;
-  case GA_OP_sample: put(out, "%lld logits", (long long)((const ga_sample_desc *)desc)->vocab); break;
-  case GA_OP_attn_bwd: put_attn_bwd(out, desc); break;
-  case GA_OP_attn_quant: put_heads(out, quant->tokens, quant->heads, quant->dim, quant->x_dtype, quant->y_dtype); break;
-  case GA_OP_all_reduce:
-  case GA_OP_all_gather:
-  case GA_OP_reduce_scatter:
-  case GA_OP_all_to_all:
-  case GA_OP_send_recv: put_collective(out, desc); break;
-  case GA_OP_COUNT: break;
-  }
-}
-
 static double predicted(const ga_plan *plan, const ga_kernel *k) {
   return ga_cost_us(k, plan->desc, &plan->ctx->device->caps);
 }
@@ -134,7 +65,7 @@ void ga_plan_describe(const ga_plan *plan, char *text, size_t capacity) {
 
 /* Rows that a person may wonder about: of this op and this device, and ever chosen. */
 static bool competes(const ga_kernel *k, const ga_plan *plan) {
-  return k->op == plan->op && (plan->ctx->device->caps.archs >> k->arch & 1) &&
+  return k->op == plan->op && (plan->ctx->device->caps.isas >> k->isa & 1) &&
          !(k->flags & (GA_KERNEL_TEACHING | GA_KERNEL_STEP)) && strcmp(k->id, ga_plan_kernel_id(plan)) != 0;
 }
 
@@ -156,11 +87,13 @@ void ga_plan_explain(const ga_plan *plan, char *text, size_t capacity) {
   if (!capacity) return;
   const ga_device *device = plan->ctx->device;
   rejection list[MOST_REASONS];
+  char shape[160];
   size_t n = 0, legal = 0;
   text_out out = {text, 0, capacity};
   text[0] = 0;
   put(&out, "%-8s %-36s ", ga_op_name(plan->op), ga_plan_kernel_id(plan));
-  put_shape(&out, plan->op, plan->desc);
+  ga_op_info_of(plan->op)->shape(plan->desc, shape, sizeof shape);
+  put(&out, "%s", shape);
   put_choice(&out, plan);
   put_steps(&out, plan);
   for (size_t i = 0; i < device->n_kernels; i++) {
@@ -184,10 +117,10 @@ void ga_plan_explain(const ga_plan *plan, char *text, size_t capacity) {
 size_t ga_ctx_plan_count(const ga_ctx *ctx) { return ctx->cache.n_used; }
 
 const ga_plan *ga_ctx_plan_at(const ga_ctx *ctx, size_t index) {
-  for (size_t op = 0; op < GA_OP_COUNT; op++)
+  for (ga_op op = 0; op < ga_n_ops; op++)
     for (size_t i = 0; i < ctx->cache.n_slots; i++) {
       const ga_plan *plan = ctx->cache.slots[i];
-      if (plan && plan->op == (ga_op)op && !index--) return plan;
+      if (plan && plan->op == op && !index--) return plan;
     }
   return NULL;
 }

@@ -149,8 +149,6 @@ static const ga_device_ops host_ops = {
     .memory = host_memory,
     .trim = host_trim,
     .host_alloc = host_host_alloc,
-    .host_pin = host_pin,
-    .host_unpin = host_unpin,
     .host_free = host_host_free,
     .event_create = host_event_create,
     .event_destroy = host_event_destroy,
@@ -159,15 +157,18 @@ static const ga_device_ops host_ops = {
     .event_sync = host_event_sync,
     .event_query = host_event_query,
     .event_elapsed = host_event_elapsed,
-    .share_alloc = ga_host_share_alloc,
-    .share_open = ga_host_share_open,
-    .share_close = ga_host_share_close,
-    .fill = ga_host_fill,
     .copy_rows = ga_host_copy_rows,
-    .value_write = ga_host_value_write,
-    .value_wait = ga_host_value_wait,
     .stream_query = ga_host_stream_query,
 };
+
+static const ga_pinning host_pinning = {.pin = host_pin, .unpin = host_unpin};
+
+static const ga_sharing host_sharing = {.alloc = ga_host_share_alloc,
+                                        .open = ga_host_share_open,
+                                        .close = ga_host_share_close,
+                                        .fill = ga_host_fill,
+                                        .write_value = ga_host_value_write,
+                                        .wait_value = ga_host_value_wait};
 
 ga_status ga_host_device_create(const char *name, int threads, ga_device **out) {
   *out = NULL;
@@ -175,9 +176,11 @@ ga_status ga_host_device_create(const char *name, int threads, ga_device **out) 
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_device), "device", &p));
   ga_device *device = p;
   device->ops = &host_ops;
+  device->pinning = &host_pinning;
+  device->sharing = &host_sharing;
   (void)snprintf(device->name, sizeof device->name, "%s", name);
   device->caps.threads = threads > 0 ? threads : ga_cpu_count();
-  device->caps.host_memory = true;
+  device->caps.host_memory = device->caps.works_in_calls = true;
   device->caps.memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
   ga_status status = ga_pool_create(device->caps.threads, &device->pool);
   if (status != GA_OK) {

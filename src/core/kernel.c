@@ -2,19 +2,23 @@
 
 #include <string.h>
 
-static const char *const op_names[] = {
-#define X(name) #name,
-    GA_OPS(X)
-#undef X
+static const char *const isa_names[] = {
+    [GA_ISA_ref] = "ref", [GA_ISA_generic] = "generic", [GA_ISA_avx2] = "avx2", [GA_ISA_avx512] = "avx512",
+    [GA_ISA_amx] = "amx", [GA_ISA_neon] = "neon",       [GA_ISA_sm80] = "sm80", [GA_ISA_sm90a] = "sm90a",
 };
 
-static const char *const arch_names[] = {
-    [GA_ARCH_ref] = "ref", [GA_ARCH_generic] = "generic", [GA_ARCH_avx2] = "avx2", [GA_ARCH_avx512] = "avx512",
-    [GA_ARCH_amx] = "amx", [GA_ARCH_neon] = "neon",       [GA_ARCH_sm80] = "sm80", [GA_ARCH_sm90a] = "sm90a",
-};
+static ga_work no_work(const void *desc) {
+  (void)desc;
+  return (ga_work){0};
+}
+static void no_shape(const void *desc, char *text, size_t capacity) {
+  (void)desc;
+  if (capacity) text[0] = 0;
+}
+static const ga_op_info no_op = {.name = "none", .work = no_work, .shape = no_shape};
 
-const char *ga_op_name(ga_op op) { return (unsigned)op < GA_OP_COUNT ? op_names[op] : "none"; }
-const char *ga_arch_name(ga_arch arch) { return (unsigned)arch < GA_ARCH_COUNT ? arch_names[arch] : "none"; }
+const ga_op_info *ga_op_info_of(ga_op op) { return op >= 0 && op < ga_n_ops ? ga_ops[op] : &no_op; }
+const char *ga_isa_name(ga_isa isa) { return (unsigned)isa < GA_ISA_COUNT ? isa_names[isa] : "none"; }
 
 /* One pattern [p, end) against the whole of s. Iterative: backtracks to the last star only, so linear in practice. */
 static bool match_one(const char *p, const char *end, const char *s) {

@@ -1,97 +1,57 @@
 /* The kernel table. One row declares a kernel, in a .toml file beside its code; tools/gen_kernels.py makes the table of
  * them.
  *
- * A row's id, <op>_<dtypes>_<mode>_<arch>_<tile>, stands literally in its declaration, and is the one name of the
+ * A row's id, <op>_<dtypes>_<mode>_<isa>_<tile>, stands literally in its declaration, and is the one name of the
  * kernel: in reports, tests, benchmarks, logs and error texts.
  */
 #ifndef GA_CORE_KERNEL_H
 #define GA_CORE_KERNEL_H
 
-#include "core/fused.h"
-#include "ga/attn.h"
-#include "ga/attn_bwd.h"
-#include "ga/attn_quant.h"
+#include "core/op.h"
+#include "ga/ctx.h"
+#include "ga/tensor.h"
 
-/* Every public op: GA_OP_<name>, its description is ga_<name>_desc, its arguments ga_<name>_io; where it has a fused
- * form (core/fused.h), ga_<name>_fused_desc and ga_<name>_fused_io. Collectives, from all_reduce on, share
- * ga_collective_desc and ga_collective_io. */
-/* clang-format off */
-#define GA_OPS(X) \
-  X(gemm) X(pack) X(attn) X(norm) X(rope) X(act) X(add) X(softmax) X(embed) X(kv_store) X(convert) X(sample) \
-  X(attn_merge) \
-  X(attn_bwd) X(attn_quant) \
-  X(all_reduce) X(all_gather) X(reduce_scatter) X(all_to_all) X(send_recv)
-/* clang-format on */
+/* What a kernel needs to run. A device has a set of these (ga_caps.isas). */
+typedef enum ga_isa {
+  GA_ISA_ref,     /* oracles: scalar, double accumulation */
+  GA_ISA_generic, /* any CPU */
+  GA_ISA_avx2,    /* + FMA, F16C, BMI2 */
+  GA_ISA_avx512,  /* F BW VL DQ VNNI BF16 VBMI VBMI2: Zen 4, Sapphire Rapids and newer */
+  GA_ISA_amx,     /* avx512 and AMX tile, int8, bf16 */
+  GA_ISA_neon,    /* Armv8.2 with dot product and f16 */
+  GA_ISA_sm80,    /* any NVIDIA GPU from Ampere on */
+  GA_ISA_sm90a,   /* Hopper */
+  GA_ISA_COUNT
+} ga_isa;
 
-typedef enum ga_op {
-#define X(name) GA_OP_##name,
-  GA_OPS(X)
-#undef X
-      GA_OP_COUNT
-} ga_op;
-
-/* Arguments of GA_OP_pack. */
-typedef struct ga_pack_io {
-  const void *src;
-  void *dst;
-} ga_pack_io;
-
-/* What a kernel needs to run. A device has a set of these (ga_caps.archs). */
-typedef enum ga_arch {
-  GA_ARCH_ref,     /* oracles: scalar, double accumulation */
-  GA_ARCH_generic, /* any CPU */
-  GA_ARCH_avx2,    /* + FMA, F16C, BMI2 */
-  GA_ARCH_avx512,  /* F BW VL DQ VNNI BF16 VBMI VBMI2: Zen 4, Sapphire Rapids and newer */
-  GA_ARCH_amx,     /* avx512 and AMX tile, int8, bf16 */
-  GA_ARCH_neon,    /* Armv8.2 with dot product and f16 */
-  GA_ARCH_sm80,    /* any NVIDIA GPU from Ampere on */
-  GA_ARCH_sm90a,   /* Hopper */
-  GA_ARCH_COUNT
-} ga_arch;
-
-const char *ga_op_name(ga_op op);
-const char *ga_arch_name(ga_arch arch);
+const char *ga_isa_name(ga_isa isa);
 
 /* What a device can do; fixed when it is opened, so that choosing needs no device call. */
 typedef struct ga_caps {
-  uint32_t archs; /* bit 1 << ga_arch */
+  uint32_t isas; /* bit 1 << ga_isa */
   int32_t threads;
-  bool host_memory;    /* device pointers are host pointers: weights may stay where the file is mapped */
-  int32_t sms;         /* GPU multiprocessors, 0 on a CPU */
-  uint32_t smem_bytes; /* shared memory a block may use */
+  bool host_memory, works_in_calls; /* ga_device_in_host_memory, ga_device_works_in_calls */
+  int32_t sms;                      /* GPU multiprocessors, 0 on a CPU */
+  uint32_t smem_bytes;              /* shared memory a block may use */
   uint64_t memory_bytes;
   uint64_t l2_bytes;
 } ga_caps;
 
+/* Rows of any op may have these; an op's own are in src/opdef (ga_kernel.op_flags). */
 typedef enum ga_kernel_flags {
-  GA_KERNEL_NONDET = 1,     /* not bitwise equal from run to run */
-  GA_KERNEL_TEACHING = 2,   /* never chosen; checked without hostile values */
-  GA_KERNEL_Q8_ACT = 4,     /* rounds activations to 8 bits a block of 32: checked against that bound */
-  GA_KERNEL_Q15_ACT = 16,   /* the same, to 15 bits */
-  GA_KERNEL_BF16 = 8,       /* rounds weights and activations to bf16: checked against that bound */
-  GA_KERNEL_FLUSH = 2048,   /* takes parts of activations below 2^-126 for zero: they lose up to 2^-9 below 2^-117 */
-  GA_KERNEL_F16 = 1024,     /* rounds activations to f16, each row times a power of two: checked against that bound */
-  GA_KERNEL_V_FINITE = 32,  /* attn: a non-finite element of V may spread over its column of O (attn.h) */
-  GA_KERNEL_TENSOR = 64,    /* sums of products on tensor cores, which round toward zero: checked against that bound */
-  GA_KERNEL_AS_KV = 256,    /* attn: rounds q and o to the type of K and V: checked against that bound */
-  GA_KERNEL_FAST_SUM = 512, /* sums e4m3 products of all of k, or of all keys, in the tensor cores (GA_GEMM_FAST_SUM,
-                               GA_ATTN_FAST_SUM) */
-  GA_KERNEL_WEIGHTS_16 = 4096, /* attn: weights are rounded to the type of V: checked against that bound */
-  GA_KERNEL_INVARIANT = 8192,  /* gemm, attn: with GA_GEMM_INVARIANT, GA_ATTN_INVARIANT it keeps what those say */
-  GA_KERNEL_ONE_ORDER = 16384, /* gemm: with GA_GEMM_INVARIANT such rows of an instruction set, type and layout of W add
-                                  up in one order, so that the size of the call may choose among them */
-  GA_KERNEL_X_E4M3 = 32768,    /* gemm: it takes GA_GEMM_X_E4M3 */
-  GA_KERNEL_STEP = 128         /* launched by other rows, and checked and timed with them; never chosen */
+  GA_KERNEL_NONDET = 1,   /* not bitwise equal from run to run */
+  GA_KERNEL_TEACHING = 2, /* never chosen; checked without hostile values */
+  GA_KERNEL_STEP = 4,     /* launched by other rows, and checked and timed with them; never chosen */
+  GA_KERNEL_TENSOR = 8    /* sums of products on tensor cores, which round toward zero: checked against that bound */
 } ga_kernel_flags;
 
-typedef struct ga_kernel ga_kernel;
 typedef struct ga_plan_steps ga_plan_steps;
 
 /* NULL when the kernel can do `desc` on such a device, else the reason why not (static text). Pure. */
 typedef const char *(*ga_kernel_ok)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 /* Predicted microseconds of `desc`: the legal row with the least is chosen (core/cost.h). Pure. */
 typedef double (*ga_kernel_cost)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Bytes of device memory, for workspace or, for GA_OP_pack, for the packed matrix. Pure. */
+/* Bytes of device memory. Pure. */
 typedef uint64_t (*ga_kernel_bytes)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 /* Adds the launches that run `desc`, in their order, and the workspace that they share (core/steps.h). NULL, or why
  * there are none (static text). Pure. */
@@ -104,18 +64,19 @@ struct ga_kernel {
   const char *id;
   const char *source; /* file that holds the code, from the root of the tree */
   ga_op op;
-  ga_arch arch;
-  ga_dtype dtype[3];          /* gemm, pack: w x y; attn: q kv o; others: x y; GA_DTYPE_NONE = any that `ok` takes */
-  ga_layout layout;           /* gemm: of w; pack: made */
-  int32_t rows_min, rows_max; /* gemm: m it is for, 0 = no bound; other ops: 0 */
+  ga_isa isa;
+  ga_dtype dtype[3];          /* of the operands that src/opdef/ops.h names; GA_DTYPE_NONE = any that `ok` takes */
+  ga_layout layout;           /* of weights, read or made */
+  int32_t rows_min, rows_max; /* rows of activations that it is for; 0 = no bound */
   int32_t speed;              /* per cent of the rates that core/cost.h assumes */
   uint32_t flags;             /* ga_kernel_flags */
+  uint32_t op_flags;          /* of the op: ga_<op>_row_flags of src/opdef */
   int32_t align;              /* bytes that tensors and their strides must be multiples of; 0 = of the element */
   double tolerance;           /* error allowed, as a multiple of that of a plain evaluation in the same dtypes */
   ga_kernel_ok ok;
   ga_kernel_cost cost;       /* NULL = that of the op at `speed` */
   ga_kernel_bytes workspace; /* NULL = 0 */
-  ga_kernel_bytes out_bytes; /* pack only */
+  ga_kernel_bytes out_bytes; /* of a result whose size the row decides; else NULL */
   ga_kernel_plan plan;       /* NULL = one launch of the row, with `workspace` bytes */
   ga_kernel_launch launch;
   const ga_kernel *const *helpers; /* rows of other files that `plan` may add, up to a NULL; NULL = none */

@@ -14,7 +14,7 @@ static void list_reasons(const ga_ctx *ctx, ga_op op, const void *desc, char *te
   text[0] = 0;
   for (size_t i = 0; i < device->n_kernels && rows < 6; i++) {
     const ga_kernel *k = &device->kernels[i];
-    if (k->op != op || !(device->caps.archs >> k->arch & 1) || k->flags & GA_KERNEL_STEP) continue;
+    if (k->op != op || !(device->caps.isas >> k->isa & 1) || k->flags & GA_KERNEL_STEP) continue;
     const char *why = ga_kernel_reject_reason(k, device, ctx->disable_kernels, desc);
     if (why && strstr(text, why)) continue;
     int n = snprintf(text + at, capacity - at, "%s%s: %s", rows++ ? "; " : "", k->id, why ? why : "legal");
@@ -38,7 +38,7 @@ static ga_status named_row(const ga_ctx *ctx, ga_op op, const char *id, const vo
   *out = NULL;
   for (size_t i = 0; i < device->n_kernels && !*out; i++)
     if (device->kernels[i].op == op && !strcmp(device->kernels[i].id, id)) *out = &device->kernels[i];
-  GA_REQUIRE(*out && device->caps.archs >> (*out)->arch & 1 && !((*out)->flags & GA_KERNEL_STEP), GA_ERR_ARG,
+  GA_REQUIRE(*out && device->caps.isas >> (*out)->isa & 1 && !((*out)->flags & GA_KERNEL_STEP), GA_ERR_ARG,
              "%s on %s: there is no row %.100s", ga_op_name(op), device->name, id);
   const char *why = ga_kernel_reject_reason(*out, device, ctx->disable_kernels, desc);
   GA_REQUIRE(!why, GA_ERR_UNSUPPORTED, "%s on %s: %s: %s", ga_op_name(op), device->name, id, why);
@@ -59,16 +59,16 @@ static ga_status fill_plan(ga_plan *plan, ga_ctx *ctx, ga_op op, const char *id,
   memcpy(plan->desc, desc, desc_bytes);
   const char *why = ga_plan_steps_fill(&plan->steps, ctx->device, ctx->disable_kernels, kernel, desc);
   GA_REQUIRE(!why, GA_ERR_INTERNAL, "%s: %s", kernel->id, why);
-  for (int32_t i = 0; ctx->device->ops->prepare && i < plan->steps.n; i++)
-    GA_TRY(ctx->device->ops->prepare(ctx->device, plan->steps.step[i].row));
+  for (int32_t i = 0; ctx->device->code && i < plan->steps.n; i++)
+    GA_TRY(ctx->device->code->prepare(ctx->device, plan->steps.step[i].row));
   return GA_OK;
 }
 
 ga_status ga_plan_make_row(ga_ctx *ctx, ga_op op, const char *id, const void *desc, size_t desc_bytes, ga_plan **out) {
   *out = NULL;
   void *p;
-  GA_REQUIRE(desc_bytes <= GA_DESC_MAX_BYTES, GA_ERR_INTERNAL, "%s: description of %zu bytes", ga_op_name(op),
-             desc_bytes);
+  GA_REQUIRE(desc_bytes == ga_op_info_of(op)->desc_bytes, GA_ERR_INTERNAL, "%s: description of %zu bytes",
+             ga_op_name(op), desc_bytes);
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_plan), "plan", &p));
   ga_status status = fill_plan(p, ctx, op, id, desc, desc_bytes);
   if (status != GA_OK) {

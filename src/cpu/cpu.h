@@ -6,14 +6,15 @@
 #define GA_CPU_CPU_H
 
 #include "core/device.h"
+#include "opdef/ops.h"
 
 extern const ga_backend ga_cpu_backend;
 
 /* The rows of all instruction sets of this processor: generated from src/cpu's .toml files. */
 const ga_kernel *ga_cpu_rows(size_t *n);
 
-/* Instruction sets that this chip has and this system has switched on; bits 1 << ga_arch. */
-uint32_t ga_cpu_archs(void);
+/* Instruction sets that this chip has and this system has switched on; bits 1 << ga_isa. */
+uint32_t ga_cpu_isas(void);
 
 /* What an x86 chip says of itself, and which registers the system saves (XCR0). */
 typedef struct ga_cpuid {
@@ -23,7 +24,7 @@ typedef struct ga_cpuid {
   uint64_t state;
 } ga_cpuid;
 #if defined(__x86_64__)
-uint32_t ga_cpu_archs_of(const ga_cpuid *r);
+uint32_t ga_cpu_isas_of(const ga_cpuid *r);
 #endif
 
 static inline ga_pool *cpu_pool(const ga_stream *stream) { return stream->device->pool; }

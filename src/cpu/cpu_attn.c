@@ -4,8 +4,8 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "core/attn_rows.h"
-#include "core/attn_stretch.h"
+#include "opdef/attn_rows.h"
+#include "opdef/attn_stretch.h"
 
 /* Multiply-adds below which threads are not woken. */
 #define SERIAL_WORK 60000

@@ -7,8 +7,8 @@
 #ifndef GA_CPU_CPU_ATTN_BWD_H
 #define GA_CPU_CPU_ATTN_BWD_H
 
-#include "core/attn_rows.h"
 #include "cpu/cpu_layer.h"
+#include "opdef/attn_rows.h"
 
 #define BWD_TILE 64 /* queries, keys */
 

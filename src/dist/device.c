@@ -33,8 +33,8 @@ uint64_t dist_device_sent(const dist_device *e) { return e->sent_bytes; }
 
 static ga_status check_device_problem(const dist_problem *p, const ga_ctx *ctx) {
   const char *name = ctx->device->name;
-  const bool is_host = ctx->device->caps.host_memory, plain = dist_is_plain(p);
-  GA_REQUIRE(ctx->device->ops->value_wait, GA_ERR_UNSUPPORTED, "dist: %s has no values that streams wait for", name);
+  const bool is_host = ga_device_works_in_calls(ctx->device), plain = dist_is_plain(p);
+  GA_REQUIRE(ctx->device->sharing, GA_ERR_UNSUPPORTED, "dist: %s has no values that streams wait for", name);
   GA_REQUIRE(plain || !(p->flags & (GA_DIST_SINKS | GA_DIST_ALIBI)), GA_ERR_UNSUPPORTED,
              "dist: plans with sinks or ALiBi run on a cpu context, or gather keys (llama3; ALiBi: or ulysses); this "
              "one is of %s",
@@ -194,11 +194,12 @@ static void device_nap(double waited) {
 }
 
 ga_status dist_device_note(dist_device *e, ga_stream *stream, int32_t which) {
-  const ga_device_ops *ops = e->ctx->device->ops;
+  const ga_sharing *sharing = e->ctx->device->sharing;
   uint32_t *const at = dist_window_progress(&e->w, which);
   ++e->progress[which];
   /* CUDA writes no values to memory of a pool, which the window is in where it is not shared. */
-  return e->exchange ? ops->fill(stream, at, e->progress[which], 1) : ops->value_write(stream, at, e->progress[which]);
+  return e->exchange ? sharing->fill(stream, at, e->progress[which], 1)
+                     : sharing->write_value(stream, at, e->progress[which]);
 }
 
 /* Have the streams come further since the last look? Nothing else is on `rescue`, so that the copy need not wait; where
@@ -242,7 +243,7 @@ static ga_status still_patient(void *user) {
 ga_status dist_device_wait(dist_device *e, ga_stream *stream, const uint32_t *at, uint32_t value, const span_of *s) {
   const ga_patience patience = {still_patient, e};
   GA_TRY(dist_span_begin(e->spans, stream, s));
-  GA_TRY(e->ctx->device->ops->value_wait(stream, at, value, &patience));
+  GA_TRY(e->ctx->device->sharing->wait_value(stream, at, value, &patience));
   return dist_span_end(e->spans, stream);
 }
 
@@ -268,7 +269,7 @@ static ga_status give_slot(dist_device *e, const dist_step *s) {
   slot->block = s;
   slot->from = s->peer;
   slot->due = ++peer->given;
-  return e->ctx->device->ops->value_write(e->compute, dist_window_ready(&e->w, s->peer, e->rank), peer->given);
+  return e->ctx->device->sharing->write_value(e->compute, dist_window_ready(&e->w, s->peer, e->rank), peer->given);
 }
 
 static ga_status push_block(dist_device *e, const dist_step *s) {
@@ -287,7 +288,7 @@ static ga_status push_block(dist_device *e, const dist_step *s) {
   GA_TRY(dist_span_begin(e->spans, e->copies,
                          &(span_of){GA_DIST_WORK_PUSH, dist_tensor_name(s->tensor), s->peer, -1, s->bytes}));
   GA_TRY(dist_device_copy(e->copies, &to, &from));
-  GA_TRY(e->ctx->device->ops->value_write(e->copies, dist_window_arrived(&e->w, s->peer, e->rank), peer->sent));
+  GA_TRY(e->ctx->device->sharing->write_value(e->copies, dist_window_arrived(&e->w, s->peer, e->rank), peer->sent));
   GA_TRY(dist_span_end(e->spans, e->copies));
   if (!slot->sent) GA_TRY(ga_event_create(e->ctx, &slot->sent));
   GA_TRY(ga_event_record(e->ctx, slot->sent, e->copies));
@@ -357,7 +358,7 @@ static ga_status device_step(dist_device *e, const dist_step *s, const tile_devi
 
 ga_status dist_device_zero(dist_device *e, ga_stream *stream, void *at, int64_t bytes) {
   const uint32_t none = 0;
-  GA_TRY(e->ctx->device->ops->fill(stream, at, 0, (size_t)bytes / 4));
+  GA_TRY(e->ctx->device->sharing->fill(stream, at, 0, (size_t)bytes / 4));
   if (bytes % 4 == 0) return GA_OK;
   return ga_copy_to_device(e->ctx, (char *)at + bytes / 4 * 4, &none, (size_t)bytes % 4, stream);
 }
@@ -397,7 +398,7 @@ ga_status dist_device_make_room(dist_device *e, int64_t steps) {
 /* After an error: nobody may write what the streams wait for, so this rank does. What living ranks still write may come
  * in between, so it does until they have ended. */
 static void release_streams(dist_device *e) {
-  const ga_device_ops *ops = e->ctx->device->ops;
+  const ga_device *device = e->ctx->device;
   double end = ga_seconds() + LONGEST_DRAIN;
   bool done = false, further = false;
   e->has_looked = false;
@@ -407,12 +408,12 @@ static void release_streams(dist_device *e) {
       end = ga_seconds() + LONGEST_DRAIN;
     }
     for (int32_t r = 0; r < e->plan->p.ranks && !e->exchange; r++) {
-      (void)ops->value_write(e->rescue, dist_window_arrived(&e->w, e->rank, r), e->w.sides[r].given);
-      (void)ops->value_write(e->rescue, dist_window_ready(&e->w, e->rank, r), e->w.sides[r].sent);
+      (void)device->sharing->write_value(e->rescue, dist_window_arrived(&e->w, e->rank, r), e->w.sides[r].given);
+      (void)device->sharing->write_value(e->rescue, dist_window_ready(&e->w, e->rank, r), e->w.sides[r].sent);
     }
     device_nap(LONGEST_DRAIN);
   }
-  (void)ops->stream_sync(e->rescue);
+  (void)device->ops->stream_sync(e->rescue);
 }
 
 /* --- a run --- */

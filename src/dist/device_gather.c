@@ -84,7 +84,7 @@ static ga_status find_may_record(dist_device *e, bool *out) {
   const uint64_t mine =
       ga_fnv64(ga_fnv64(GA_FNV64_START, &pid, sizeof pid), e->ctx->device->name, strlen(e->ctx->device->name));
   void *p;
-  *out = e->ctx->device->ops->graph_begin && !e->exchange; /* the host takes part in that */
+  *out = e->ctx->device->graphs && !e->exchange; /* the host takes part in that */
   GA_TRY(ga_mem_zalloc((size_t)ranks, sizeof mine, "ranks", &p));
   const uint64_t *const all = p;
   const ga_status status = ga_comm_all_gather(e->comm, &mine, sizeof mine, p);
@@ -260,7 +260,7 @@ static ga_status push_keys(dist_device *e, int32_t g) {
     GA_TRY(begin_push(e, false, peer, g));
     for (int64_t i = 0; i < x->n_moves; i++)
       if (dist_gather_moves(x->moves[i], DIST_SEND, false, peer)) GA_TRY(push_keys_of_step(e, x->moves[i], &h));
-    GA_TRY(e->ctx->device->ops->value_write(e->copies, dist_window_arrived(&e->w, peer, e->rank), (uint32_t)g + 1));
+    GA_TRY(e->ctx->device->sharing->write_value(e->copies, dist_window_arrived(&e->w, peer, e->rank), (uint32_t)g + 1));
     GA_TRY(dist_span_end(e->spans, e->copies));
   }
   return dist_device_note(e, e->copies, DIST_COPIES);
@@ -287,7 +287,7 @@ static ga_status push_gradients(dist_device *e, int32_t g) {
       const block_view to = dist_device_view(e->plan, take, dist_window_take(&e->w, peer, taken++));
       GA_TRY(dist_copy_heads(e->copies, &to, true, all, true, &h));
     }
-    GA_TRY(e->ctx->device->ops->value_write(e->copies, dist_window_ready(&e->w, peer, e->rank), (uint32_t)g + 1));
+    GA_TRY(e->ctx->device->sharing->write_value(e->copies, dist_window_ready(&e->w, peer, e->rank), (uint32_t)g + 1));
     GA_TRY(dist_span_end(e->spans, e->copies));
   }
   return dist_device_note(e, e->copies, DIST_COPIES);
@@ -437,13 +437,13 @@ static ga_status clear_results(dist_device *e) {
   if (e->gather->covered == o.rows) return GA_OK;
   GA_TRY(dist_span_begin(e->spans, e->compute, &clear));
   GA_TRY(dist_device_zero(e, e->compute, o.part[0], o.rows * o.heads * o.dim[0] * dist_dtype_bytes(o.dtype)));
-  GA_TRY(e->ctx->device->ops->fill(e->compute, o.lse, minus_infinity, (size_t)(o.rows * o.heads)));
+  GA_TRY(e->ctx->device->sharing->fill(e->compute, o.lse, minus_infinity, (size_t)(o.rows * o.heads)));
   return dist_span_end(e->spans, e->compute);
 }
 
 /* Nobody counts up before the next run, which begins when all ranks have met. */
 static ga_status reset_counters(dist_device *e) {
-  ga_status (*const write)(ga_stream *, uint32_t *, uint32_t) = e->ctx->device->ops->value_write;
+  ga_status (*const write)(ga_stream *, uint32_t *, uint32_t) = e->ctx->device->sharing->write_value;
   if (e->exchange) return GA_OK;
   for (int32_t r = 0; r < e->plan->p.ranks; r++) {
     if (has_moves(e, DIST_RECEIVE, false, r)) GA_TRY(write(e->compute, dist_window_arrived(&e->w, e->rank, r), 0));
@@ -499,12 +499,12 @@ static ga_status enqueue_run(dist_device *e) {
 
 /* A device that cannot record runs without, from then on; what else goes wrong meets the run that follows, too. */
 static void record_run(dist_device *e) {
-  const ga_device_ops *ops = e->ctx->device->ops;
+  const ga_graphs *graphs = e->ctx->device->graphs;
   dist_gather *x = e->gather;
   x->may_record = false;
-  if (ops->graph_begin(e->compute) != GA_OK) return;
+  if (graphs->begin(e->compute) != GA_OK) return;
   e->is_recording = true;
-  const ga_status status = enqueue_run(e), ended = ops->graph_end(e->compute, &x->graph);
+  const ga_status status = enqueue_run(e), ended = graphs->end(e->compute, &x->graph);
   e->is_recording = false;
   if (x->graph) x->graph->ctx = e->ctx;
   x->may_record = status == GA_OK && ended == GA_OK;
@@ -529,7 +529,7 @@ ga_status dist_gather_enqueue(dist_device *e) {
   set_counts_due(e);
   if (again && !x->graph && x->may_record) record_run(e);
   if (e->spans) GA_TRY(dist_spans_start(e->spans, e->compute));
-  GA_TRY(x->graph ? e->ctx->device->ops->graph_launch(x->graph, e->compute) : enqueue_run(e));
+  GA_TRY(x->graph ? e->ctx->device->graphs->launch(x->graph, e->compute) : enqueue_run(e));
   e->sent_bytes += x->run_bytes;
   return GA_OK;
 }

@@ -205,7 +205,7 @@ static ga_status push_blocks(dist_device *e, int32_t g, bool results) {
       any = true;
     }
     uint32_t *const count = (results ? dist_window_ready : dist_window_arrived)(&e->w, peer, e->rank);
-    if (any) GA_TRY(e->ctx->device->ops->value_write(e->copies, count, (uint32_t)g + 1));
+    if (any) GA_TRY(e->ctx->device->sharing->write_value(e->copies, count, (uint32_t)g + 1));
   }
   return dist_device_note(e, e->copies, DIST_COPIES);
 }
@@ -293,7 +293,7 @@ static ga_status clear_view(dist_device *e, const block_view *v) {
   for (int c = 0; c < v->n_parts; c++)
     GA_TRY(dist_device_zero(e, e->compute, v->part[c], v->rows * v->heads * v->dim[c] * dist_dtype_bytes(v->dtype)));
   if (!v->lse) return GA_OK;
-  return e->ctx->device->ops->fill(e->compute, v->lse, minus_infinity, (size_t)(v->rows * v->heads));
+  return e->ctx->device->sharing->fill(e->compute, v->lse, minus_infinity, (size_t)(v->rows * v->heads));
 }
 
 /* Calls have all rows of a result. */

@@ -148,7 +148,7 @@ ga_status ga_dist_exec_create_with(const ga_dist_plan *plan, ga_comm *comm, ga_c
                                    const ga_dist_exec_options *options, ga_dist_exec **out) {
   ga_dist_exec_options o = GA_DIST_EXEC_OPTIONS_INIT;
   if (options) GA_TRY(GA_SIZED_TAKE("dist: options", ga_dist_exec_options, options, &o));
-  return create_exec(plan, comm, ctx, ctx && !ctx->device->caps.host_memory, &o, out);
+  return create_exec(plan, comm, ctx, ctx && !ga_device_in_host_memory(ctx->device), &o, out);
 }
 
 ga_status dist_exec_create_on_device(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx,

@@ -213,7 +213,7 @@ ga_status ga_dist_link_times(ga_comm *comm, ga_ctx *ctx, const ga_dist_link_opti
                   .to = (comm->rank + 1) % comm->size,
                   .from = (comm->rank + comm->size - 1) % comm->size,
                   .runs = o.runs ? o.runs : DEFAULT_RUNS,
-                  .on_host = ctx->device->caps.host_memory};
+                  .on_host = ga_device_in_host_memory(ctx->device)};
   for (int32_t i = 0; i < n; i++)
     if ((size_t)bytes[i] > b.most) b.most = (size_t)bytes[i];
   ga_status status = begin_link_bench(&b, o.copies, bytes, n);

@@ -88,8 +88,7 @@ ga_status dist_spans_start(dist_spans *x, ga_stream *stream) {
 }
 
 static ga_status record_mark(const dist_spans *x, ga_event *event, ga_stream *stream) {
-  return x->in_graph ? x->ctx->device->ops->event_record_in_graph(event, stream)
-                     : ga_event_record(x->ctx, event, stream);
+  return x->in_graph ? x->ctx->device->graphs->record_event(event, stream) : ga_event_record(x->ctx, event, stream);
 }
 
 static ga_status number_of_stream(const dist_spans *x, const ga_stream *stream, int32_t *out) {

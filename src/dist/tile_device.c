@@ -117,7 +117,7 @@ ga_status dist_device_merge(ga_ctx *ctx, const tile_device *d, const block_view 
 
 ga_status dist_device_clear(ga_stream *stream, const block_view *v) {
   const uint32_t minus_infinity = 0xff800000;
-  ga_status (*const fill)(ga_stream *, void *, uint32_t, size_t) = stream->device->ops->fill;
+  ga_status (*const fill)(ga_stream *, void *, uint32_t, size_t) = stream->device->sharing->fill;
   for (int c = 0; c < v->n_parts; c++)
     if (v->part[c]) GA_TRY(fill(stream, v->part[c], 0, (size_t)(v->rows * v->heads * (int64_t)v->dim[c])));
   return v->lse ? fill(stream, v->lse, minus_infinity, (size_t)(v->rows * v->heads)) : GA_OK;
@@ -125,8 +125,8 @@ ga_status dist_device_clear(ga_stream *stream, const block_view *v) {
 
 ga_status dist_device_clear_rows(ga_stream *stream, const block_view *v, dist_rows rows) {
   for (int c = 0; c < v->n_parts; c++)
-    GA_TRY(stream->device->ops->fill(stream, dist_row_at(v, c, rows.from, v->head), 0,
-                                     (size_t)((rows.to - rows.from) * v->heads * (int64_t)v->dim[c])));
+    GA_TRY(stream->device->sharing->fill(stream, dist_row_at(v, c, rows.from, v->head), 0,
+                                         (size_t)((rows.to - rows.from) * v->heads * (int64_t)v->dim[c])));
   return GA_OK;
 }
 

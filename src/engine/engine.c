@@ -210,7 +210,7 @@ static ga_status run_plan(ga_engine *e, const sched_plan *plan) {
   const double seconds = ga_seconds() - start;
   pace_note(&e->pace, n_decodes, n_prompt, seconds);
   scheduler_set_chunk(e->scheduler, pace_chunk(&e->pace, e->options.step_tokens));
-  if (!e->ctx->device->caps.host_memory) scheduler_set_even(e->scheduler, pace_even_rows(&e->pace, n_decodes));
+  if (!ga_device_works_in_calls(e->ctx->device)) scheduler_set_even(e->scheduler, pace_even_rows(&e->pace, n_decodes));
   e->costs.token = e->pace.prompt_token;
   scheduler_set_costs(e->scheduler, &e->costs);
   note_state(e, seconds, generated, true);
@@ -367,7 +367,7 @@ static ga_status list_eog(ga_engine *e) {
 
 static ga_status create_buffers(ga_engine *e) {
   const int64_t tokens = e->sizes.batch, seqs = e->options.max_sequences;
-  const bool is_cpu = e->ctx->device->caps.host_memory;
+  const bool is_cpu = ga_device_works_in_calls(e->ctx->device);
   void *p;
   e->inputs.room = step_inputs_room(e);
   for (int i = 0; i < 2; i++) {
@@ -425,7 +425,7 @@ static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
   memory.keep_prefixes = engine_keeps_pages(e);
   memory.offload_prefixes = e->options.flags & GA_ENGINE_OFFLOAD_PREFIXES;
   GA_TRY(layer_memory_create(&memory, &e->memory));
-  const bool is_cpu = e->ctx->device->caps.host_memory;
+  const bool is_cpu = ga_device_works_in_calls(e->ctx->device);
   e->pace.least = is_cpu ? PACE_LEAST_CPU : PACE_LEAST_GPU;
   e->pace.brief = is_cpu ? PACE_BRIEF_CPU : 0;
   const sched_options sched = {.max_sequences = e->options.max_sequences,

@@ -95,7 +95,7 @@ static ga_status tokens_that_fit(const ga_model *model, const ga_engine_options 
 }
 
 static ga_status fill_options(const ga_model *model, const ga_engine_options *given, ga_engine_options *o) {
-  const bool is_cpu = model->ctx->device->caps.host_memory;
+  const bool is_cpu = ga_device_works_in_calls(model->ctx->device);
   *o = (ga_engine_options)GA_ENGINE_OPTIONS_INIT;
   if (given) GA_TRY(GA_SIZED_TAKE("engine: options", ga_engine_options, given, o));
   const uint32_t all = GA_ENGINE_NO_PREFIX_CACHE | GA_ENGINE_DETERMINISTIC | GA_ENGINE_OFFLOAD_PREFIXES |
@@ -140,7 +140,7 @@ static ga_status list_kinds_of(const ga_model *model, ga_dtype dtype, layer_memo
 
 ga_status engine_sizes(const ga_model *model, const ga_engine_options *given, ga_session_sizes *sizes,
                        ga_engine_options *o, layer_memory_options *memory) {
-  const bool is_cpu = model->ctx->device->caps.host_memory;
+  const bool is_cpu = ga_device_in_host_memory(model->ctx->device);
   GA_TRY(fill_options(model, given, o));
   ga_session_options session = GA_SESSION_OPTIONS_INIT;
   session.context = o->context;

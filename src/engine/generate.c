@@ -77,7 +77,7 @@ static ga_status sampler_create(sampler *sm, ga_session *s, const ga_generate_op
   GA_TRY(ga_copy_to_device(ctx, at, rng, sizeof rng, NULL));
   if (o->n_bias) GA_TRY(ga_copy_to_device(ctx, at + state, o->bias, bias, NULL));
   sm->history = (void *)(at + state + bias);
-  sm->recorded = !sm->host && s->model->n_placements == 1 && !ctx->device->caps.host_memory;
+  sm->recorded = !sm->host && s->model->n_placements == 1 && ctx->device->graphs;
   sm->io = (ga_sample_io){.history = sm->history,
                           .bias = o->n_bias ? (void *)(at + state) : NULL,
                           .n_bias = o->n_bias,

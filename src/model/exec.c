@@ -29,7 +29,7 @@ ga_status exec_bytes(const ga_model *model, int32_t max_tokens, int32_t max_out,
 /* Ranks on GPUs sum up in memory that they have mapped of each other. */
 static ga_status open_sum_windows(ga_exec *e) {
   ga_all_reduce_desc d = GA_ALL_REDUCE_DESC_INIT;
-  if (e->ctx->device->caps.host_memory) return GA_OK;
+  if (ga_device_in_host_memory(e->ctx->device)) return GA_OK;
   d.max_elements = (int64_t)e->max_tokens * e->model->hparams.width;
   d.dtype = GA_F32;
   return ga_all_reduce_create(&d, e->model->comm, e->ctx, &e->windows);

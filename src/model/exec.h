@@ -5,6 +5,7 @@
 #define GA_MODEL_EXEC_H
 
 #include "ga/all_reduce.h"
+#include "ga/attn.h"
 #include "model/kv_cache.h"
 #include "model/pass/fuse.h"
 #include "model/pass/memory.h"

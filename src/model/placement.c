@@ -35,9 +35,9 @@ ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ctx, const ga_s
   GA_REQUIRE(!(o->flags & ~all), GA_ERR_ARG,
              "session: flags 0x%x; must be 0, 1 (deterministic) or 2 (activations of e4m3)", o->flags);
   ga_session_sizes s = {.context = o->context ? o->context : (int32_t)ga_min_i64(p->context, 4096),
-                        .batch = o->batch                        ? o->batch
-                                 : ctx->device->caps.host_memory ? 512
-                                                                 : 2048,
+                        .batch = o->batch                                ? o->batch
+                                 : ga_device_works_in_calls(ctx->device) ? 512
+                                                                         : 2048,
                         .kv_dtype = o->kv_dtype ? (ga_dtype)o->kv_dtype : GA_F16,
                         .rounds_x = o->flags & GA_SESSION_E4M3_ACTIVATIONS};
   if (o->flags & GA_SESSION_DETERMINISTIC) {
@@ -91,7 +91,7 @@ static void candidate_free(candidate *c) {
 static ga_status available_of(ga_ctx *ctx, uint64_t *available, uint64_t *spare) {
   ga_memory_info m = GA_MEMORY_INFO_INIT;
   GA_TRY(ga_ctx_memory(ctx, &m));
-  const bool host = ctx->device->caps.host_memory;
+  const bool host = ga_device_in_host_memory(ctx->device);
   *available =
       host ? m.total_bytes : m.free_bytes + (m.pooled_bytes > m.used_bytes ? m.pooled_bytes - m.used_bytes : 0);
   *spare = host ? 0 : ga_min_u64(SPARE_BYTES, m.total_bytes / 16);
@@ -105,7 +105,7 @@ static ga_status candidate_of(const planner *pl, ga_ctx *ctx, candidate *c) {
   const bool cache = !p->arch->is_encoder;
   uint64_t k = 0, v = 0;
   void *layers;
-  *c = (candidate){.ctx = ctx, .host = ctx->device->caps.host_memory};
+  *c = (candidate){.ctx = ctx, .host = ga_device_in_host_memory(ctx->device)};
   GA_TRY(ga_mem_zalloc((size_t)p->n_layers, sizeof *c->layers, "plan", &layers));
   c->layers = layers;
   GA_TRY(available_of(ctx, &c->available, &c->spare));

@@ -5,7 +5,7 @@
 #ifndef GA_MODEL_PROGRAM_H
 #define GA_MODEL_PROGRAM_H
 
-#include "core/fused.h"
+#include "opdef/fused.h"
 #include "model/graph.h"
 
 typedef enum launch_kind {

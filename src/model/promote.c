@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "ga/gemm.h"
 #include "model/weight_spec.h"
+#include "opdef/ops.h"
 
 /* Of a matrix in q8_0: as many more bits as an H200 reads in half a microsecond. docs/log/models.md. */
 #define PROMOTE_BYTES ((uint64_t)6 << 20)

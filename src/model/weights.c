@@ -10,6 +10,7 @@
 #include "base/half.h"
 #include "base/mem.h"
 #include "base/status.h"
+#include "ga/gemm.h"
 #include "model/arch/arch.h"
 #include "model/pass/shard.h"
 #include "model/promote.h"
@@ -77,10 +78,10 @@ uint64_t ga_weights_shared(uint64_t small) {
   return (small + SLAB_BYTES / 4 * 3 - 1) / (SLAB_BYTES / 4 * 3) * SLAB_BYTES;
 }
 
-static bool is_host(const loader *l) { return l->placement->ctx->device->caps.host_memory; }
+static bool is_host(const loader *l) { return ga_device_in_host_memory(l->placement->ctx->device); }
 /* Is a tensor used where it lies in the map? */
 static bool in_map(const ga_model *model, const ga_ctx *ctx, const ga_model_tensor *t) {
-  return ctx->device->caps.host_memory && t->is_aligned && !model->no_mmap;
+  return ga_device_in_host_memory(ctx->device) && t->is_aligned && !model->no_mmap;
 }
 
 static ga_weight weight_vector(const void *data, int64_t n) {
@@ -538,7 +539,8 @@ static ga_status need_of(const ga_model *model, ga_ctx *ctx, weight_id id, const
     need->small += ga_round_up(bytes, 256);
   else if (!mapped)
     need->taken += bytes;
-  if (layout != GA_LAYOUT_NATIVE && !ctx->device->caps.host_memory && staged > need->staged) need->staged = staged;
+  if (layout != GA_LAYOUT_NATIVE && !ga_device_in_host_memory(ctx->device) && staged > need->staged)
+    need->staged = staged;
   return GA_OK;
 }
 

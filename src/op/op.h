@@ -8,8 +8,8 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "core/ctx.h"
-#include "ga/attn.h"
 #include "op/op_io.h"
+#include "opdef/ops.h"
 
 /* *full = the caller's description, of any version that this library takes. */
 #define GA_TAKE_DESC(op, ctx, desc, type, full)                                              \
@@ -86,7 +86,7 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
   }                                                                                                              \
   GA_CHECK_DESC_ROOM(name)
 
-/* The three fused forms of op `name` (core/fused.h), and its public ones, which are these with zeros behind what the
+/* The three fused forms of op `name` (opdef/fused.h), and its public ones, which are these with zeros behind what the
  * caller gives. complete and check_io are as above, of the fused structs. */
 #define GA_DEFINE_FUSED_OP(name)                                                                                 \
   ga_status ga_##name##_fused_plan(ga_ctx *ctx, const ga_##name##_fused_desc *desc, ga_plan **out) {             \

@@ -11,7 +11,7 @@
 #define MOST_ELEMENTS ((int64_t)1 << 24)
 #define ALIGN         GA_REDUCE_UNIT
 
-static bool is_on_cpu(const ga_ctx *ctx) { return ctx->device->caps.host_memory; }
+static bool is_on_cpu(const ga_ctx *ctx) { return ga_device_in_host_memory(ctx->device); }
 
 static ga_status check_reduce_desc(const ga_all_reduce_desc *d, const ga_comm *comm, const ga_ctx *ctx) {
   GA_REQUIRE(d->max_elements >= 1 && d->max_elements <= MOST_ELEMENTS, GA_ERR_ARG,

@@ -1,6 +1,6 @@
-#include "core/attn_fp8.h"
 #include "op/op.h"
 #include "op/op_stretch.h"
+#include "opdef/attn_fp8.h"
 
 #define STATE (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)
 #define ALL_FLAGS                                                                                          \

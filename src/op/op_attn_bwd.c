@@ -1,6 +1,6 @@
-#include "core/attn_rows.h"
 #include "op/op.h"
 #include "op/op_stretch.h"
+#include "opdef/attn_rows.h"
 
 #define MASK_FLAGS (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_SINKS | GA_ATTN_ALIBI | GA_ATTN_LENGTHS)
 #define ALL_FLAGS  (MASK_FLAGS | GA_ATTN_BWD_DETERMINISTIC | GA_ATTN_BWD_ADD | GA_ATTN_BWD_ADDS)

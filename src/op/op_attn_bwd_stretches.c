@@ -1,9 +1,9 @@
 /* Gradients over stretches: ga_attn_bwd for each pair of them that see each other. Its masks are aligned to the bottom
  * right, so that a pair is at most two calls: queries that stand among the keys, and queries behind them. */
-#include "core/attn_rows.h"
 #include "ga/attn_bwd.h"
 #include "op/op.h"
 #include "op/op_stretch.h"
+#include "opdef/attn_rows.h"
 
 #define OP    "attn_bwd_stretches"
 #define FLAGS (GA_ATTN_CAUSAL | GA_ATTN_BWD_DETERMINISTIC | GA_ATTN_BWD_ADDS)

@@ -1,6 +1,6 @@
-#include "core/attn_fp8.h"
 #include "ga/layer.h"
 #include "op/op.h"
+#include "opdef/attn_fp8.h"
 
 #define OP "attn_quant"
 

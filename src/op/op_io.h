@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "core/kernel.h"
+#include "opdef/ops.h"
 
 /* From this size of the description on, the io has that many bytes. */
 typedef struct ga_io_version {

@@ -4,6 +4,7 @@
 
 #include "core/device.h"
 #include "ga/gemm.h"
+#include "opdef/ops.h"
 
 extern const ga_backend ga_ref_backend;
 

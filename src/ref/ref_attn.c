@@ -3,9 +3,9 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "core/attn_fp8.h"
-#include "core/attn_rows.h"
-#include "core/attn_stretch.h"
+#include "opdef/attn_fp8.h"
+#include "opdef/attn_rows.h"
+#include "opdef/attn_stretch.h"
 #include "ref/ref.h"
 
 typedef struct sequence {

@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "core/attn_rows.h"
+#include "opdef/attn_rows.h"
 #include "ref/ref.h"
 
 typedef struct sequence {

@@ -4,8 +4,8 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "core/attn_fp8.h"
 #include "ga/layer.h"
+#include "opdef/attn_fp8.h"
 #include "ref/ref.h"
 
 static void rope(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int64_t token, double *x) {

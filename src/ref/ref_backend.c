@@ -16,7 +16,7 @@ static ga_status ref_open(const char *spec, int threads, ga_device **out) {
   GA_REQUIRE(!*spec, GA_ERR_ARG, "device ref:%s: ref takes no number", spec);
   GA_TRY(ga_host_device_create("ref", 1, out));
   (*out)->kernels = ga_ref_rows(&(*out)->n_kernels);
-  (*out)->caps.archs = 1u << GA_ARCH_ref;
+  (*out)->caps.isas = 1u << GA_ISA_ref;
   (void)snprintf((*out)->text, sizeof(*out)->text, "oracles: scalar, double accumulation");
   return GA_OK;
 }

@@ -1,7 +1,7 @@
 #include <math.h>
 
 #include "base/quant.h"
-#include "core/convert_at.h"
+#include "opdef/convert_at.h"
 #include "ref/ref.h"
 
 /* The block of rows [row, bottom) and columns [col, right). */

@@ -2,7 +2,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "core/gemm_at.h"
+#include "opdef/gemm_at.h"
 #include "ref/ref.h"
 
 static double activate(int32_t act, double x) {

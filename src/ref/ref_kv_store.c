@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/quant.h"
 #include "base/status.h"
-#include "core/convert_at.h"
+#include "opdef/convert_at.h"
 #include "ref/ref.h"
 
 /* A token's row of K, Q or V. turns: elements of a head that are turned; norm: weights, or NULL. */

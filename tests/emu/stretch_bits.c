@@ -14,6 +14,7 @@
 #include "base/half.h"
 #include "base/rng.h"
 #include "core/ctx.h"
+#include "opdef/ops.h"
 
 #define STRETCH_ROW "attn_fwd_stretch_bf16_d128v128_window_sm90a_128x128x2_q_smem"
 #define PLAIN_ROW   "attn_fwd_bf16_d128v128_window_sm90a_128x128x2_q_smem"

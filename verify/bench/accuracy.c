@@ -8,8 +8,8 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "cmdline/cmd.h"
-#include "core/attn_fp8.h"
 #include "core/ctx.h"
+#include "opdef/attn_fp8.h"
 #include "verify/bench/bench.h"
 
 enum {

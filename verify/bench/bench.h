@@ -57,7 +57,7 @@ typedef struct bench_result {
 
 /* Rows of a GPU have shapes of their own where a CPU's are too small, or a GPU's too large. */
 static inline bool bench_on_gpu(const ga_kernel *kernel) {
-  return kernel->arch == GA_ARCH_sm80 || kernel->arch == GA_ARCH_sm90a;
+  return kernel->isa == GA_ISA_sm80 || kernel->isa == GA_ISA_sm90a;
 }
 
 /* True when work is asynchronous and timed by the device's own events, recorded as a graph; else by the host's clock.

@@ -17,7 +17,7 @@ static const bwd_shape gpu_shapes[] = {
 
 /* Each shape twice: full, causal. */
 static bool shape(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NAME]) {
-  const bool gpu = kernel->arch >= GA_ARCH_sm80, causal = i % 2;
+  const bool gpu = kernel->isa >= GA_ISA_sm80, causal = i % 2;
   if (!gpu && i / 2 >= (int)GA_COUNT_OF(cpu_shapes)) return false;
   const bwd_shape *s = gpu ? &gpu_shapes[i / 2] : &cpu_shapes[i / 2];
   ga_attn_bwd_desc *d = desc;

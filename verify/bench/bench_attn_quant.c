@@ -1,6 +1,6 @@
 #include <stdio.h>
 
-#include "core/attn_fp8.h"
+#include "opdef/attn_fp8.h"
 #include "verify/bench/bench.h"
 
 /* Q or K with the Hadamard transform, and V, of 16384 tokens (a CPU's: 512), heads = 2048 / dim. */

@@ -40,8 +40,9 @@ static bool shape(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NA
   d->plain.x_dtype = kernel->dtype[1] ? (int32_t)kernel->dtype[1] : GA_F32;
   d->plain.y_dtype = kernel->dtype[2] ? (int32_t)kernel->dtype[2] : GA_F32;
   d->plain.w_layout = (int32_t)kernel->layout;
-  if (kernel->flags & GA_KERNEL_INVARIANT && kernel->rows_max) d->plain.flags |= GA_GEMM_INVARIANT; /* for that alone */
-  if (kernel->flags & GA_KERNEL_X_E4M3 && kernel->flags & GA_KERNEL_TENSOR) d->plain.flags |= GA_GEMM_X_E4M3;
+  if (kernel->op_flags & GA_GEMM_ROW_INVARIANT && kernel->rows_max)
+    d->plain.flags |= GA_GEMM_INVARIANT; /* for that alone */
+  if (kernel->op_flags & GA_GEMM_ROW_X_E4M3 && kernel->flags & GA_KERNEL_TENSOR) d->plain.flags |= GA_GEMM_X_E4M3;
   d->fused = shapes[i].fused;
   d->n_more[0] = d->n_more[1] = d->y_more_stride[0] = d->y_more_stride[1] = shapes[i].more;
   (void)snprintf(name, BENCH_NAME, "%lldx%lldx%lld %s%s%s%s", (long long)d->plain.m, (long long)d->plain.n,

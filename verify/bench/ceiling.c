@@ -111,6 +111,6 @@ ga_status bench_measure_ceiling(ga_ctx *ctx, bench_ceiling *out) {
   if (bench_has_clock(ctx->device)) read_figures(ctx, out);
   if (!pool) return GA_OK;
   GA_TRY(measure_read(ctx, &out->read_gbs));
-  out->gflops[BENCH_F32] = bench_peak_rate(pool, bench_peak_for(ctx->device->caps.archs)) * 1e-9;
+  out->gflops[BENCH_F32] = bench_peak_rate(pool, bench_peak_for(ctx->device->caps.isas)) * 1e-9;
   return GA_OK;
 }

@@ -8,7 +8,7 @@ static ga_status joules_of(const energy_meter *m, double *sum) {
   for (int32_t i = 0; i < m->n; i++) {
     const ga_device *device = m->ctx[i]->device;
     ga_telemetry g = {0};
-    if (device->ops->telemetry) device->ops->telemetry(m->ctx[i]->device, &g);
+    if (device->instruments) device->instruments->read(m->ctx[i]->device, &g);
     GA_REQUIRE(g.joules > 0, GA_ERR_UNSUPPORTED,
                "energy: %s shows no energy counter (NVML: a data centre or RTX GPU from Volta on)",
                ga_ctx_device_name(m->ctx[i]));

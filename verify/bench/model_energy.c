@@ -56,7 +56,7 @@ static double token_bytes(const bench_model_args *a, const bench_model_target *o
   const ga_dtype_traits *t = ga_dtype_info(table->dtype);
   double bytes = (double)a->depth * (double)model->info.kv_token_bytes;
   for (int32_t i = 0; i < model->n_placements; i++) bytes += (double)model->placements[i].plan.weights;
-  if (model->placements[0].ctx->device->caps.host_memory) return bytes; /* the table is the file's map */
+  if (ga_device_in_host_memory(model->placements[0].ctx->device)) return bytes; /* the table is the file's map */
   return bytes - (double)ga_weight_rows(table) * (double)ga_weight_cols(table) / t->block_elems * t->block_bytes;
 }
 

@@ -54,26 +54,26 @@ typedef struct tile_config {
 TILE_PEAK(peak_amx_bf16, "amx-tile,amx-bf16", _tile_dpbf16ps)
 TILE_PEAK(peak_amx_int8, "amx-tile,amx-int8", _tile_dpbssd)
 
-bench_peak bench_amx_peak(uint32_t archs, bool int8) {
+bench_peak bench_amx_peak(uint32_t isas, bool int8) {
   const double products = 4.0 * TILE_ROUNDS * 2 * 16 * 16;
-  if (!(archs >> GA_ARCH_amx & 1)) return (bench_peak){0};
+  if (!(isas >> GA_ISA_amx & 1)) return (bench_peak){0};
   return int8 ? (bench_peak){.run = peak_amx_int8, .flops = products * 64}
               : (bench_peak){.run = peak_amx_bf16, .flops = products * 32};
 }
 
-bench_peak bench_peak_for(uint32_t archs) {
+bench_peak bench_peak_for(uint32_t isas) {
   const double chains = 2.0 * CHAINS * ROUNDS;
-  if (archs >> GA_ARCH_avx512 & 1) return (bench_peak){.run = peak_avx512, .flops = chains * 16};
-  if (archs >> GA_ARCH_avx2 & 1) return (bench_peak){.run = peak_avx2, .flops = chains * 8};
+  if (isas >> GA_ISA_avx512 & 1) return (bench_peak){.run = peak_avx512, .flops = chains * 16};
+  if (isas >> GA_ISA_avx2 & 1) return (bench_peak){.run = peak_avx2, .flops = chains * 8};
   return (bench_peak){0};
 }
 #else
-bench_peak bench_amx_peak(uint32_t archs, bool int8) {
-  (void)archs, (void)int8;
+bench_peak bench_amx_peak(uint32_t isas, bool int8) {
+  (void)isas, (void)int8;
   return (bench_peak){0};
 }
-bench_peak bench_peak_for(uint32_t archs) {
-  (void)archs;
+bench_peak bench_peak_for(uint32_t isas) {
+  (void)isas;
   return (bench_peak){0};
 }
 #endif

@@ -9,10 +9,10 @@ typedef struct bench_peak {
   double flops;    /* of one thread in one run */
 } bench_peak;
 
-/* archs: bits of ga_caps. f32. */
-bench_peak bench_peak_for(uint32_t archs);
+/* isas: bits of ga_caps. f32. */
+bench_peak bench_peak_for(uint32_t isas);
 /* Matrix units: bf16 products summed in f32, or 8-bit ones in int32. */
-bench_peak bench_amx_peak(uint32_t archs, bool int8);
+bench_peak bench_amx_peak(uint32_t isas, bool int8);
 /* Operations a second of all threads, the best of 50 runs; 0 for no peak. */
 double bench_peak_rate(ga_pool *pool, bench_peak peak);
 

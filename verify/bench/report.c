@@ -71,7 +71,7 @@ json_t *bench_report_all(ga_ctx *ctx, const bench_options *o, const bench_ceilin
       json_pack("{s:s, s:s, s:s, s:i, s:f, s:b}", "version", ga_version(), "device", o->device, "text",
                 ga_ctx_device_text(ctx), "threads", ga_ctx_threads(ctx), "read_gbs", c->read_gbs, "hot", o->hot);
   ga_telemetry g = {0};
-  if (ctx->device->ops->telemetry) ctx->device->ops->telemetry(ctx->device, &g);
+  if (ctx->device->instruments) ctx->device->instruments->read(ctx->device, &g);
   for (int i = 0; i < BENCH_N_UNITS; i++) {
     char key[32];
     (void)snprintf(key, sizeof key, "%s_gflops", unit_names[i]);

@@ -38,8 +38,8 @@ static void sample_telemetry(bench_entry *l) {
   ga_device *device = l->ctx->device;
   ga_telemetry g;
   const double start = ga_seconds();
-  if (!device->ops->telemetry || start < l->next_telemetry) return;
-  device->ops->telemetry(device, &g);
+  if (!device->instruments || start < l->next_telemetry) return;
+  device->instruments->read(device, &g);
   l->mhz += g.sm_mhz;
   l->watts += g.watts;
   l->n_telemetry++;

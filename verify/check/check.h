@@ -31,6 +31,8 @@
 #include "base/rng.h"
 #include "core/ctx.h"
 #include "core/kernel.h"
+#include "opdef/attn.h"
+#include "opdef/gemm.h"
 
 #define CHECK_MAX_ARGS 24
 #define CHECK_MAX_IO   512

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "core/attn_fp8.h"
-#include "core/attn_rows.h"
+#include "opdef/attn_fp8.h"
+#include "opdef/attn_rows.h"
 #include "ref/ref.h"
 #include "verify/check/check.h"
 #include "verify/check/check_attn_fp8.h"
@@ -73,7 +73,7 @@ static void draw_few(const check_case *c, ga_attn_desc *d) {
   if (FEW) {
     d->max_kv = keys[c->bits >> 22 & 3];
     d->kv_segments = 0;
-  } else if (is_peaked(c, d) && c->kernel->flags & GA_KERNEL_WEIGHTS_16 && c->bits >> 22 & 1) {
+  } else if (is_peaked(c, d) && c->kernel->op_flags & GA_ATTN_ROW_WEIGHTS_16 && c->bits >> 22 & 1) {
     d->batch = 1; /* many blocks, most of which come after a row's first maximum, and rows enough to tell chance */
     d->max_q = 70 + (c->bits >> 8 & 63);
     d->max_kv = ga_max_i64(d->max_kv, 500 + (c->bits >> 12 & 511));
@@ -149,7 +149,7 @@ static void draw(check_case *c) {
   check_attn_stretch_draw(c, d, !SPIKES);
   draw_packed(c, d);
   /* One in five draws of batch-invariant rows. */
-  if (c->kernel->flags & GA_KERNEL_INVARIANT && c->bits % 5 == 0) d->flags |= GA_ATTN_INVARIANT;
+  if (c->kernel->op_flags & GA_ATTN_ROW_INVARIANT && c->bits % 5 == 0) d->flags |= GA_ATTN_INVARIANT;
 }
 
 /* --- lengths and pages --- */
@@ -553,11 +553,11 @@ static void mark_columns(const columns *x, const ga_attn_io *a) {
   }
 }
 
-/* Elements of O (or of its state) that may be no number because their column of V has one: see GA_KERNEL_V_FINITE. */
+/* Elements of O (or of its state) that may be no number because their column of V has one: see GA_ATTN_ROW_V_FINITE. */
 static void excuse(const check_case *c, const check_arg *arg, const void *io, bool *excused, int64_t n) {
   const ga_attn_desc *d = c->oracle_desc;
   const bool o = !strcmp(arg->name, "o");
-  if (!(c->kernel->flags & GA_KERNEL_V_FINITE) || (!o && strcmp(arg->name, "state_o"))) return;
+  if (!(c->kernel->op_flags & GA_ATTN_ROW_V_FINITE) || (!o && strcmp(arg->name, "state_o"))) return;
   columns x = {.c = c, .d = d};
   void *p;
   if (ga_mem_zalloc((size_t)(d->batch * d->kv_heads * d->v_dim) + 1, 1, "columns", &p) != GA_OK) return;
@@ -672,7 +672,7 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
   if (check_attn_is_scaled_cache(d)) logit *= cache_scale(d, a, &a->k_scale);
   if (d->flags & GA_ATTN_ALIBI) logit += 0.1 * (double)d->max_kv;
   const bool sums = !strcmp(arg->name, "state_o"), values = sums || !strcmp(arg->name, "o");
-  const bool rounded = sums || (values && c->kernel->flags & GA_KERNEL_AS_KV);
+  const bool rounded = sums || (values && c->kernel->op_flags & GA_ATTN_ROW_AS_KV);
   const double scale = ga_attn_is_scaled(d)            ? mean_scale(c, "v_scale")
                        : check_attn_is_scaled_cache(d) ? cache_scale(d, a, &a->v_scale)
                                                        : 1;
@@ -708,13 +708,13 @@ static bool is_exact(const check_case *c, const check_arg *arg) {
   const ga_attn_desc *d = c->desc;
   const bool plain_type = d->kv_dtype == GA_F32 || d->kv_dtype == GA_F16 || d->kv_dtype == GA_BF16;
   return c->mode == CHECK_NORMAL && !strcmp(arg->name, "o") && d->max_kv == 1 && !d->kv_segments && plain_type &&
-         !(d->flags & (GA_ATTN_STATE_IN | GA_ATTN_SINKS)) && !(c->kernel->flags & GA_KERNEL_AS_KV);
+         !(d->flags & (GA_ATTN_STATE_IN | GA_ATTN_SINKS)) && !(c->kernel->op_flags & GA_ATTN_ROW_AS_KV);
 }
 
 /* Rows that round their weights are to be as exact as FlashAttention's, whose running maximum makes the largest weight
  * one that is not rounded. Rows that move the reference less often may be 5 % behind. */
 static double beside(const check_case *c, const check_arg *arg) {
-  return c->mode == CHECK_NORMAL && !strcmp(arg->name, "o") && c->kernel->flags & GA_KERNEL_WEIGHTS_16 ? 1.05 : 0;
+  return c->mode == CHECK_NORMAL && !strcmp(arg->name, "o") && c->kernel->op_flags & GA_ATTN_ROW_WEIGHTS_16 ? 1.05 : 0;
 }
 
 const check_op check_attn = {

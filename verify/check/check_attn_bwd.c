@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "core/attn_rows.h"
+#include "opdef/attn_rows.h"
 #include "ref/ref.h"
 #include "verify/check/check.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/half.h"
 #include "base/status.h"
-#include "core/attn_fp8.h"
+#include "opdef/attn_fp8.h"
 #include "ref/ref.h"
 #include "verify/check/tensor_sum.h"
 
@@ -32,8 +32,8 @@ void check_attn_fp8_draw(check_case *c, ga_attn_desc *d) {
   d->window = d->page_size = d->kv_segments = 0;
   d->softcap = 0;
   if (d->q_heads > 6) d->q_heads = d->kv_heads * 2;
-  if (c->kernel->flags & GA_KERNEL_FAST_SUM || check_pick(c, 4) == 0) d->flags |= GA_ATTN_FAST_SUM;
-  if (c->kernel->flags & GA_KERNEL_FAST_SUM && many_keys(c)) {
+  if (c->kernel->op_flags & GA_ATTN_ROW_FAST_SUM || check_pick(c, 4) == 0) d->flags |= GA_ATTN_FAST_SUM;
+  if (c->kernel->op_flags & GA_ATTN_ROW_FAST_SUM && many_keys(c)) {
     d->batch = d->q_heads = d->kv_heads = 1;
     d->max_q = ga_min_i64(d->max_q, 8);
     d->max_kv = 1500 + check_pick(c, 1500);
@@ -135,7 +135,7 @@ typedef struct row {
   float *s;      /* logits, then weights: [max_kv rounded up] */
   check_e4m3 *p; /* weights in e4m3, by steps */
   const check_e4m3_codes *t;
-  bool fast; /* GA_KERNEL_FAST_SUM */
+  bool fast; /* GA_ATTN_ROW_FAST_SUM */
 } row;
 
 static float logit(const row *r, const check_e4m3 *q, int64_t j) {
@@ -241,7 +241,7 @@ ga_status check_attn_fp8_plain(const ga_kernel *kernel, const ga_attn_desc *d, c
   GA_REQUIRE(d->head_dim % STEP == 0 && d->head_dim <= 32 * STEP, GA_ERR_SHAPE, "check: head_dim is %d", d->head_dim);
   GA_TRY(ga_mem_zalloc(1, steps * sizeof(check_e4m3) + padded * sizeof(float), "a row of attention", &p));
   check_e4m3_tabulate(&table);
-  row r = {.d = d, .a = a, .p = p, .t = &table, .fast = kernel->flags & GA_KERNEL_FAST_SUM};
+  row r = {.d = d, .a = a, .p = p, .t = &table, .fast = kernel->op_flags & GA_ATTN_ROW_FAST_SUM};
   r.s = (float *)(void *)(r.p + steps);
   for (r.b = 0; r.b < d->batch; r.b++)
     for (r.i = 0; r.i < d->max_q; r.i++)

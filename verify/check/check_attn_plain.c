@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "core/attn_fp8.h"
-#include "core/attn_rows.h"
+#include "opdef/attn_fp8.h"
+#include "opdef/attn_rows.h"
 #include "ref/ref.h"
 #include "verify/check/check_attn_fp8.h"
 
@@ -228,8 +228,8 @@ ga_status check_attn_plain(const ga_kernel *kernel, const void *desc, const void
   for (int64_t b = 0; b < check_attn_sequences(d); b++) {
     check_attn_row r = check_attn_sequence(d, a, b);
     r.tensor = kernel->flags & GA_KERNEL_TENSOR;
-    r.as_kv = kernel->flags & GA_KERNEL_AS_KV;
-    r.rounds = kernel->flags & GA_KERNEL_WEIGHTS_16;
+    r.as_kv = kernel->op_flags & GA_ATTN_ROW_AS_KV;
+    r.rounds = kernel->op_flags & GA_ATTN_ROW_WEIGHTS_16;
     r.q = memory;
     r.kv = r.q + d->head_dim;
     r.o = (float *)(r.kv + n_kv);

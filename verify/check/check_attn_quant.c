@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/attn_fp8.h"
 #include "ga/layer.h"
+#include "opdef/attn_fp8.h"
 #include "ref/ref.h"
 #include "verify/check/check.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "core/attn_fp8.h"
+#include "opdef/attn_fp8.h"
 
 typedef struct stretches {
   ga_attn_stretch q[GA_ATTN_MAX_STRETCHES], kv[GA_ATTN_MAX_STRETCHES];

@@ -24,7 +24,7 @@ static int32_t collective_kind_of(ga_op op) {
   }
 }
 
-static bool runs_on_gpu(const ga_kernel *kernel) { return kernel->arch >= GA_ARCH_sm80; }
+static bool runs_on_gpu(const ga_kernel *kernel) { return kernel->isa >= GA_ISA_sm80; }
 
 /* A GPU under test is one rank: kernels that wait for each other need a GPU each. */
 static void draw(check_case *c) {
@@ -84,7 +84,7 @@ static ga_status open_windows_of(rank_launch *r) {
 }
 
 static ga_status launch_rank(rank_launch *r) {
-  const uint32_t needs = r->stream->device->caps.host_memory ? 0 : r->d->flags; /* the oracle needs neither */
+  const uint32_t needs = ga_device_in_host_memory(r->stream->device) ? 0 : r->d->flags; /* the oracle needs neither */
   if (needs & GA_COLLECTIVE_WINDOWS) GA_TRY(open_windows_of(r));
   if (needs & GA_COLLECTIVE_LINKS) GA_TRY(ga_links_create(r->io.comm, r->stream->ctx, "host", &r->io.links));
   ga_status status = ga_plan_steps_launch(r->steps, r->d, &r->io, r->workspace, r->stream);
@@ -120,7 +120,7 @@ static ga_status run_all_ranks(rank_launch *ranks, int32_t n) {
 /* Sums are made in one order: all ranks have the same bits. */
 static ga_status compare_ranks(const rank_launch *ranks, size_t y_bytes) {
   const ga_collective_desc *d = ranks->d;
-  if (d->kind != GA_ALL_REDUCE || !ranks->stream->device->caps.host_memory || !y_bytes) return GA_OK;
+  if (d->kind != GA_ALL_REDUCE || !ga_device_in_host_memory(ranks->stream->device) || !y_bytes) return GA_OK;
   for (int32_t r = 1; r < d->ranks; r++)
     GA_REQUIRE(!memcmp(ranks[r].io.y, ranks[0].io.y, y_bytes), GA_ERR_INTERNAL, "rank %d has other bits than rank 0",
                r);

@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "core/gemm_at.h"
+#include "opdef/gemm_at.h"
 #include "ref/ref.h"
 #include "verify/check/check.h"
 #include "verify/check/tensor_sum.h"
@@ -25,7 +25,7 @@ static const ga_dtype weights[] = {GA_F32,    GA_F16,    GA_BF16,  GA_E4M3,  GA_
 
 /* Steps each way to which a row rounds activations in blocks of 32; 0 = it does not. */
 static double rounding_steps_of(const ga_kernel *kernel) {
-  return kernel->flags & GA_KERNEL_Q8_ACT ? 127 : kernel->flags & GA_KERNEL_Q15_ACT ? 127 * 128 : 0;
+  return kernel->op_flags & GA_GEMM_ROW_Q8_ACT ? 127 : kernel->op_flags & GA_GEMM_ROW_Q15_ACT ? 127 * 128 : 0;
 }
 
 /* What strides of operands of at least so many bytes are multiples of: seldom something else, which the row must
@@ -111,7 +111,7 @@ static bool rounds_x(const ga_gemm_desc *d) { return d->flags & GA_GEMM_X_E4M3; 
 /* One in five draws of batch-invariant rows asks for that; packed ones take fewer rows of X then than they are for.
  * Those for few rows of X are for that alone. */
 static void draw_invariant(const check_case *c, ga_gemm_desc *d) {
-  if (!(c->kernel->flags & GA_KERNEL_INVARIANT)) return;
+  if (!(c->kernel->op_flags & GA_GEMM_ROW_INVARIANT)) return;
   if (c->kernel->rows_max) d->flags |= GA_GEMM_INVARIANT;
   if (c->kernel->rows_max || c->bits % 5) return;
   d->flags |= GA_GEMM_INVARIANT;
@@ -130,7 +130,7 @@ static void draw(check_case *c) {
   d->plain.scale = check_factor(c);
   draw_more(c, d);
   if (!has_more(d)) draw_invariant(c, &d->plain);
-  if (!has_more(d) && c->kernel->flags & GA_KERNEL_X_E4M3 && d->plain.w_dtype == GA_E4M3_128 && check_pick(c, 8))
+  if (!has_more(d) && c->kernel->op_flags & GA_GEMM_ROW_X_E4M3 && d->plain.w_dtype == GA_E4M3_128 && check_pick(c, 8))
     d->plain.flags |= GA_GEMM_X_E4M3;
   draw_layout(c, d);
   if (is_e4m3(&d->plain) && !has_more(d)) d->plain.scales = check_pick(c, 3);
@@ -141,7 +141,8 @@ static void draw(check_case *c) {
   if (d->plain.act) c->specials &= ~(uint32_t)CHECK_INF;          /* at -infinity formulas give NaN, or 0, the limit */
   if (rounding_steps_of(c->kernel) > 0) c->specials = CHECK_TINY; /* infinity has no scale */
   /* bf16 units take denormals for zero, and so does f16 what is far below a row's largest. */
-  if (c->kernel->flags & (GA_KERNEL_BF16 | GA_KERNEL_F16 | GA_KERNEL_FLUSH)) c->specials &= ~(uint32_t)CHECK_TINY;
+  if (c->kernel->op_flags & (GA_GEMM_ROW_BF16 | GA_GEMM_ROW_F16 | GA_GEMM_ROW_FLUSH))
+    c->specials &= ~(uint32_t)CHECK_TINY;
 }
 
 /* Integers up to 7, which each 128 of k of X have: codes are then exactly 64 times as large. */
@@ -163,9 +164,9 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
 static const char *must_refuse(const check_case *c) {
   const ga_gemm_fused_desc *d = c->desc;
   if (d->plain.w_layout != (int32_t)c->kernel->layout) return "another layout of the weights";
-  if (c->kernel->flags & GA_KERNEL_X_E4M3 && c->kernel->flags & GA_KERNEL_TENSOR && !rounds_x(&d->plain))
+  if (c->kernel->op_flags & GA_GEMM_ROW_X_E4M3 && c->kernel->flags & GA_KERNEL_TENSOR && !rounds_x(&d->plain))
     return "rounding of X was not asked for";
-  if (c->kernel->flags & GA_KERNEL_FAST_SUM && !(d->plain.flags & GA_GEMM_FAST_SUM))
+  if (c->kernel->op_flags & GA_GEMM_ROW_FAST_SUM && !(d->plain.flags & GA_GEMM_FAST_SUM))
     return "sums in the tensor cores were not asked for";
   if ((d->plain.m < c->kernel->rows_min && !(d->plain.flags & GA_GEMM_INVARIANT)) ||
       (c->kernel->rows_max && d->plain.m > c->kernel->rows_max))
@@ -333,7 +334,7 @@ static void load_values(const ga_kernel *kernel, int32_t dtype, const void *data
                         float *out) {
   for (int64_t i = 0; i < n; i++) {
     double v = ga_ref_load((ga_dtype)dtype, data, at + i * stride);
-    out[i] = (float)(kernel->flags & GA_KERNEL_BF16 ? check_round(GA_BF16, v) : v);
+    out[i] = (float)(kernel->op_flags & GA_GEMM_ROW_BF16 ? check_round(GA_BF16, v) : v);
   }
 }
 
@@ -376,7 +377,7 @@ static void load_x(const ga_kernel *kernel, const ga_gemm_fused_desc *d, const g
       a->sum[row * d->plain.x_stride + i] = out[i] += a->add[row * d->plain.x_stride + i];
   }
   if (d->fused & GA_GEMM_FUSED_NORM) norm_x_row(d, a->norm, out);
-  if (kernel->flags & GA_KERNEL_F16) round_f16(&d->plain, out);
+  if (kernel->op_flags & GA_GEMM_ROW_F16) round_f16(&d->plain, out);
   for (int64_t b = 0; rounds_x(&d->plain) && b < d->plain.k; b += GA_GEMM_SCALE_BLOCK)
     out[d->plain.k + b / GA_GEMM_SCALE_BLOCK] = ga_gemm_x_codes(out + b, GA_GEMM_SCALE_BLOCK, out + b);
   const float steps = (float)rounding_steps_of(kernel);
@@ -407,7 +408,7 @@ static float e4m3_factor(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a,
 /* e4m3 by e4m3 in blocks of 128 of k, each times its scales: in f32, or on tensor cores. */
 static float e4m3_dot(const ga_kernel *kernel, const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, const float *x,
                       const float *w, int64_t row, int64_t col) {
-  const bool fast = kernel->flags & GA_KERNEL_FAST_SUM;
+  const bool fast = kernel->op_flags & GA_GEMM_ROW_FAST_SUM;
   float dot = 0, sum = 0;
   for (int64_t b = 0; b < d->plain.k; b += GA_GEMM_SCALE_BLOCK) {
     const int64_t n = ga_min_i64(GA_GEMM_SCALE_BLOCK, d->plain.k - b);
@@ -531,7 +532,7 @@ static double bf16_rounding(double x) {
 static sums sum_up(const check_case *c, const ga_gemm_fused_io *a, const void *matrix, int64_t row, int64_t col,
                    double factor) {
   const ga_gemm_fused_desc *d = c->oracle_desc;
-  const uint32_t flags = c->kernel->flags;
+  const uint32_t flags = c->kernel->op_flags;
   const double steps = rounding_steps_of(c->kernel);
   sums s = {0, 0};
   double most = 0, w2 = 0, row_most = 0, row_w2 = 0;
@@ -543,12 +544,12 @@ static sums sum_up(const check_case *c, const ga_gemm_fused_io *a, const void *m
     s.terms += fabs(x * w);
     most = fmax(most, fabs(x));
     w2 += w * w;
-    if (flags & GA_KERNEL_BF16) {
+    if (flags & GA_GEMM_ROW_BF16) {
       if (x != check_round(GA_BF16, x)) s.squares += w * w * bf16_rounding(x);
       if (d->plain.w_dtype != GA_BF16)
         s.squares += x * x * bf16_rounding(w); /* its parts are rounded, if not their sum */
     }
-    if (flags & GA_KERNEL_F16) s.squares += x * w * x * w * 0x1p-24 / 3; /* one factor, by up to 2^-12 of its size */
+    if (flags & GA_GEMM_ROW_F16) s.squares += x * w * x * w * 0x1p-24 / 3; /* one factor, by up to 2^-12 of its size */
     row_most = fmax(row_most, isfinite(x) ? fabs(x) : 0);
     row_w2 += w * w;
     if (!(steps > 0) || (i % 32 != 31 && i + 1 < d->plain.k)) continue;
@@ -556,7 +557,7 @@ static sums sum_up(const check_case *c, const ga_gemm_fused_io *a, const void *m
     most = w2 = 0;
   }
   /* Small elements of a row in f16 have the step of its smallest normal number. */
-  if (flags & GA_KERNEL_F16) s.squares += row_most * 0x1p-38 * row_most * 0x1p-38 / 12 * row_w2;
+  if (flags & GA_GEMM_ROW_F16) s.squares += row_most * 0x1p-38 * row_most * 0x1p-38 / 12 * row_w2;
   return s;
 }
 

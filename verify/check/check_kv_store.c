@@ -23,7 +23,7 @@ static void draw(check_case *c) {
   d->v_dim = check_pick(c, 2) ? d->head_dim : (int32_t)check_dim_step(c, block, 160, block);
   d->k_stride = check_stride(c, (int64_t)d->heads * d->head_dim, 1);
   d->v_stride = check_stride(c, (int64_t)d->heads * d->v_dim, 1);
-  if (c->kernel->arch < GA_ARCH_sm80 || check_pick(c, 2)) return;
+  if (c->kernel->isa < GA_ISA_sm80 || check_pick(c, 2)) return;
   fused->rot_dim = (check_pick(c, 3) ? d->head_dim : check_pick(c, d->head_dim + 1)) / 2 * 2;
   fused->q_heads = d->heads * (1 + check_pick(c, 4));
   fused->pairs = check_pick(c, 2);
@@ -76,7 +76,7 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
     order[j] = order[i];
     values[i] = c->timing || check_pick(c, 6) ? slot : -1;
   }
-  if (n == 0 || !BAD_SLOT || !c->ctx->device->caps.host_memory)
+  if (n == 0 || !BAD_SLOT || !ga_device_works_in_calls(c->ctx->device))
     return; /* a GPU's row cannot refuse what only it reads */
   values[check_pick(c, (int32_t)n)] = check_pick(c, 2) ? arg->hi : -2;
   c->expect = GA_ERR_ARG;

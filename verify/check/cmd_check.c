@@ -18,7 +18,7 @@ typedef struct tally {
 
 static void print_row_text(const tally *t, const ga_kernel *k, const check_result *r) {
   if (r->detector == CHECK_BY_SKIP) {
-    printf("skip  %-44s needs %s, or is not in this build\n", k->id, ga_arch_name(k->arch));
+    printf("skip  %-44s needs %s, or is not in this build\n", k->id, ga_isa_name(k->isa));
   } else if (!r->detector) {
     printf("ok    %-44s %4lld draws  error %.2f of allowed  %.2f s\n", k->id, (long long)r->n_draws, r->worst,
            r->seconds);

@@ -150,7 +150,7 @@ static void fill_blocks(check_case *c, const check_arg *arg, int64_t n) {
     uint8_t *block = arg->before + arg->at + check_at(arg, i) / t->block_elems * t->block_bytes;
     for (int b = 0; b < t->block_bytes; b++) block[b] = (uint8_t)ga_rng_u64(&c->rng);
     if (few) keep_exponents(block + 4, 128, least);
-    if (arg->dtype == GA_E4M3_128 && c->kernel->flags & GA_KERNEL_X_E4M3)
+    if (arg->dtype == GA_E4M3_128 && ga_gemm_row_flags_of(c->kernel) & GA_GEMM_ROW_X_E4M3)
       keep_multiplied(block + 4, 128, c->mode == CHECK_EXACT);
     for (int k = 0; s && k < s->n; k++) put_scale(c, s, block + s->at + k * (s->kind == SCALE_F16 ? 2 : 1));
   }

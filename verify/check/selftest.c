@@ -145,7 +145,7 @@ typedef struct trap {
     .row = {.id = name_,                         \
             .source = "verify/check/selftest.c", \
             .op = GA_OP_add,                     \
-            .arch = GA_ARCH_generic,             \
+            .isa = GA_ISA_generic,               \
             .dtype = {GA_F32},                   \
             .tolerance = 2,                      \
             .ok = ok_,                           \
@@ -180,11 +180,8 @@ static const trap traps[] = {
     TRAP("loses_nan", NAN_LOST, f32_only, CHECK_BY_VALUE),
     TRAP("accepts_an_illegal_dtype", CLEAN, anything, CHECK_BY_LEGAL),
     TRAP("accepts_nothing", CLEAN, nothing, CHECK_BY_LEGAL),
-    {.row = {.id = "op_without_a_check",
-             .op = GA_OP_COUNT,
-             .arch = GA_ARCH_generic,
-             .ok = anything,
-             .launch = launch_fault},
+    {.row =
+         {.id = "op_without_a_check", .op = GA_OP_COUNT, .isa = GA_ISA_generic, .ok = anything, .launch = launch_fault},
      .by = CHECK_BY_TABLE},
     /* The walk goes on after all of these. */
     TRAP("clean_again", CLEAN, f32_only, CHECK_PASSED),

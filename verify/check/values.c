@@ -106,8 +106,8 @@ static bool good(check_case *c, const check_arg *arg, verdict *v, double *worst,
     return !wrong;
   }
   /* Rows that round their inputs are exact for no integers. */
-  if (c->mode == CHECK_EXACT && !(c->kernel->flags & (GA_KERNEL_Q8_ACT | GA_KERNEL_Q15_ACT | GA_KERNEL_BF16)))
-    return exact(arg, v, text, capacity);
+  const uint32_t rounds = GA_GEMM_ROW_Q8_ACT | GA_GEMM_ROW_Q15_ACT | GA_GEMM_ROW_BF16;
+  if (c->mode == CHECK_EXACT && !(ga_gemm_row_flags_of(c->kernel) & rounds)) return exact(arg, v, text, capacity);
   if (c->op->exact && c->op->exact(c, arg)) return exact(arg, v, text, capacity);
   return settle_specials(arg, v, text, capacity) && bounded(c, arg, v, worst, text, capacity);
 }

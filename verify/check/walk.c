@@ -44,7 +44,7 @@ static bool device_runs(const ga_device *device, const char *name, const ga_kern
   const ga_kernel *own = backend_of(name)->kernels(&n);
   for (size_t i = 0; i < n; i++)
     if (row == &own[i]) return ga_device_runs(device, row);
-  return device->caps.archs >> row->arch & 1;
+  return device->caps.isas >> row->isa & 1;
 }
 
 static void child_main(const ga_kernel *const *rows, size_t first, size_t n, const check_options *o, int fd) {

@@ -3,6 +3,8 @@
 
 #include "cmdline/cmd.h"
 #include "core/ctx.h"
+#include "opdef/attn.h"
+#include "opdef/gemm.h"
 #include "verify/verify.h"
 
 typedef enum form { AS_TEXT, AS_JSON, AS_MARKDOWN } form;
@@ -15,36 +17,38 @@ static ga_device *device_here(const ga_backend *backend) {
 
 static const char *flags_of(const ga_kernel *k) {
   static const struct {
+    ga_op op; /* -1: the bit is of ga_kernel.flags, else of op_flags of this op's rows */
     uint32_t bit;
     const char *text;
-  } names[] = {{GA_KERNEL_NONDET, " nondet"},
-               {GA_KERNEL_TEACHING, " teaching"},
-               {GA_KERNEL_STEP, " step"},
-               {GA_KERNEL_Q8_ACT, " q8-activations"},
-               {GA_KERNEL_Q15_ACT, " q15-activations"},
-               {GA_KERNEL_BF16, " bf16"},
-               {GA_KERNEL_V_FINITE, " v-finite"},
-               {GA_KERNEL_TENSOR, " tensor-core"},
-               {GA_KERNEL_F16, " f16"},
-               {GA_KERNEL_FLUSH, " flush"}};
+  } names[] = {{-1, GA_KERNEL_NONDET, " nondet"},
+               {-1, GA_KERNEL_TEACHING, " teaching"},
+               {-1, GA_KERNEL_STEP, " step"},
+               {GA_OP_gemm, GA_GEMM_ROW_Q8_ACT, " q8-activations"},
+               {GA_OP_gemm, GA_GEMM_ROW_Q15_ACT, " q15-activations"},
+               {GA_OP_gemm, GA_GEMM_ROW_BF16, " bf16"},
+               {GA_OP_attn, GA_ATTN_ROW_V_FINITE, " v-finite"},
+               {-1, GA_KERNEL_TENSOR, " tensor-core"},
+               {GA_OP_gemm, GA_GEMM_ROW_F16, " f16"},
+               {GA_OP_gemm, GA_GEMM_ROW_FLUSH, " flush"}};
   static char text[64];
   text[0] = 0;
   for (size_t i = 0; i < GA_COUNT_OF(names); i++)
-    if (k->flags & names[i].bit) (void)strncat(text, names[i].text, sizeof text - strlen(text) - 1);
+    if (names[i].bit & (names[i].op < 0 ? k->flags : names[i].op == k->op ? k->op_flags : 0))
+      (void)strncat(text, names[i].text, sizeof text - strlen(text) - 1);
   return text[0] ? text + 1 : "";
 }
 
 static void print_row(form as, const char *backend, const ga_kernel *k, bool here, bool first) {
   switch (as) {
-  case AS_TEXT: printf("%c %-44s %-8s %s\n", here ? '*' : ' ', k->id, ga_arch_name(k->arch), k->source); break;
+  case AS_TEXT: printf("%c %-44s %-8s %s\n", here ? '*' : ' ', k->id, ga_isa_name(k->isa), k->source); break;
   case AS_JSON:
     printf("%s\n{\"id\":\"%s\",\"op\":\"%s\",\"backend\":\"%s\",\"arch\":\"%s\",\"source\":\"%s\",\"speed\":%d,"
            "\"here\":%s}",
-           first ? "" : ",", k->id, ga_op_name(k->op), backend, ga_arch_name(k->arch), k->source, k->speed,
+           first ? "" : ",", k->id, ga_op_name(k->op), backend, ga_isa_name(k->isa), k->source, k->speed,
            here ? "true" : "false");
     break;
   case AS_MARKDOWN:
-    printf("| `%s` | %s | %d | %g | %s | [%s](../../%s) |\n", k->id, ga_arch_name(k->arch), k->speed, k->tolerance,
+    printf("| `%s` | %s | %d | %g | %s | [%s](../../%s) |\n", k->id, ga_isa_name(k->isa), k->speed, k->tolerance,
            flags_of(k), strrchr(k->source, '/') + 1, k->source);
     break;
   }

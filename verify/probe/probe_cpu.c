@@ -60,7 +60,7 @@ ga_status probe_cpu(probe *p) {
   if (c.gflops[BENCH_F32] > 0) probe_put(p, c.gflops[BENCH_F32], "f32_fma_gflops");
   for (int int8 = 0; int8 < 2; int8++) {
     GA_TRY(probe_step(p, "matrix units"));
-    const double rate = bench_peak_rate(pool, bench_amx_peak(p->ctx->device->caps.archs, int8));
+    const double rate = bench_peak_rate(pool, bench_amx_peak(p->ctx->device->caps.isas, int8));
     if (rate > 0) probe_put(p, rate * 1e-9, int8 ? "amx_int8_gflops" : "amx_bf16_gflops");
   }
   return GA_OK;

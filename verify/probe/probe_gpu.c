@@ -211,8 +211,8 @@ static ga_status wgmma_sustained(rig *r, const product *t, ga_function *f) {
     GA_TRY(ga_event_record(r->ctx, r->start, NULL));
     for (int i = 0; i < 4; i++) GA_TRY(ga_function_launch(f, &l, &a, NULL));
     GA_TRY(ga_event_record(r->ctx, r->stop, NULL));
-    if (r->ctx->device->ops->telemetry && spent > 0.9 * seconds && g.sm_mhz == 0)
-      r->ctx->device->ops->telemetry(r->ctx->device, &g);
+    if (r->ctx->device->instruments && spent > 0.9 * seconds && g.sm_mhz == 0)
+      r->ctx->device->instruments->read(r->ctx->device, &g);
     GA_TRY(ga_event_elapsed(r->start, r->stop, &ms));
     const double rate = 4 * wgmma_flops(t, 256, a.rounds) * r->sms / (ms * 1e-3) * 1e-12;
     best = fmax(best, rate);
@@ -230,7 +230,7 @@ static ga_status wgmma_sustained(rig *r, const product *t, ga_function *f) {
 static ga_status wgmma(rig *r, const product *t) {
   char id[64];
   ga_function *f;
-  if (!(r->ctx->device->caps.archs >> GA_ARCH_sm90a & 1)) return GA_OK;
+  if (!(r->ctx->device->caps.isas >> GA_ISA_sm90a & 1)) return GA_OK;
   (void)snprintf(id, sizeof id, "probe_wgmma_%s_sm90a", t->type);
   GA_TRY(wgmma_rates(r, t, id));
   GA_TRY(probe_step(r->p, "sustained load"));

@@ -2,7 +2,7 @@
  * ACCURACY  each element rounded once, as ga_ref_kv_store does: equal bit for bit, NaN apart */
 #include "base/quant.h"
 #include "base/status.h"
-#include "core/convert_at.h"
+#include "opdef/convert_at.h"
 
 static void store_f16(const float *x, ga_f16 *y, int64_t n) {
   int64_t i = 0;

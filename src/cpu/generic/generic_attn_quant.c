@@ -6,10 +6,10 @@
 #include <math.h>
 
 #include "base/half.h"
-#include "core/attn_fp8.h"
 #include "cpu/cpu_gemm.h"
 #include "cpu/cpu_layer.h"
 #include "ga/layer.h"
+#include "opdef/attn_fp8.h"
 
 typedef struct quant_job {
   const ga_attn_quant_desc *d;

@@ -2,8 +2,8 @@
 
 #include "base/half.h"
 #include "base/quant.h"
-#include "core/convert_at.h"
 #include "cpu/cpu_gemm.h"
+#include "opdef/convert_at.h"
 
 typedef struct convert_job {
   const ga_convert_desc *desc;

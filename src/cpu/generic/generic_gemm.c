@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "core/gemm_at.h"
 #include "cpu/cpu_gemm.h"
+#include "opdef/gemm_at.h"
 
 #define ROWS  GA_CPU_GEMM_ROWS /* rows of W dequantised together: each x is loaded once for all of them */
 #define LANES 8 /* partial sums of a dot product, so that the compiler can use vectors without changing the result */

@@ -3,8 +3,8 @@
  * work in one order, whatever the number of threads. */
 #include "base/half.h"
 #include "base/mem.h"
-#include "core/gemm_at.h"
 #include "cpu/cpu_gemm.h"
+#include "opdef/gemm_at.h"
 
 #define COLS GA_CPU_GEMM_ROWS /* rows of W at a time */
 #define ROWS 16               /* rows of X */

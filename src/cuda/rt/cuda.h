@@ -7,6 +7,7 @@
 
 #include "core/steps.h"
 #include "cuda/rt/driver.h"
+#include "opdef/ops.h"
 
 extern const ga_backend ga_cuda_backend;
 
@@ -108,7 +109,7 @@ typedef struct cuda_launch {
 /* Enqueues a function with one by-value argument struct. id: for errors, and kept as the last one enqueued. */
 GA_NODISCARD ga_status cuda_start(ga_stream *stream, CUfunction function, const char *id, const cuda_launch *launch,
                                   const void *args);
-/* ga_device_ops.prepare */
+/* ga_code.prepare */
 GA_NODISCARD ga_status cuda_prepare(ga_device *device, const ga_kernel *kernel);
 /* Enqueues a row's kernel with one by-value argument struct. Errors name the id. */
 GA_NODISCARD ga_status cuda_enqueue(ga_stream *stream, const ga_kernel *kernel, const cuda_launch *launch,

@@ -8,6 +8,7 @@
 #include "cuda/rt/jit.h"
 #include "cuda/rt/nccl.h"
 #include "cuda/rt/nvml.h"
+#include "cuda/rt/targets.h"
 
 ga_status cuda_enter(const cuda_device *d) {
   GA_CU(d->cu, CtxSetCurrent, d->context);
@@ -43,59 +44,68 @@ static const ga_device_ops device_ops = {
     .alloc = cuda_alloc,
     .alloc_zeroed = cuda_alloc_zeroed,
     .free = cuda_free,
+    .memory = cuda_memory,
+    .trim = cuda_trim,
+    .host_alloc = cuda_host_alloc,
+    .host_free = cuda_host_free,
     .copy_in = cuda_copy_in,
     .copy_out = cuda_copy_out,
     .copy_in_later = cuda_copy_in_later,
     .copy_out_later = cuda_copy_out_later,
     .copy_within = cuda_copy_within,
-    .copy_peer = cuda_copy_peer,
+    .copy_rows = cuda_copy_rows,
     .stream_create = cuda_stream_create,
     .stream_destroy = cuda_stream_destroy,
     .stream_sync = cuda_stream_sync,
-    .stream_wrap = cuda_stream_wrap,
-    .stream_recorded = cuda_stream_recorded,
-    .memory = cuda_memory,
-    .trim = cuda_trim,
-    .host_alloc = cuda_host_alloc,
-    .host_free = cuda_host_free,
-    .host_pin = cuda_host_pin,
-    .host_unpin = cuda_host_unpin,
+    .stream_query = cuda_stream_query,
     .event_create = cuda_event_create,
     .event_destroy = cuda_event_destroy,
     .event_record = cuda_event_record,
-    .event_record_in_graph = cuda_event_record_in_graph,
     .event_wait = cuda_event_wait,
     .event_sync = cuda_event_sync,
     .event_query = cuda_event_query,
     .event_elapsed = cuda_event_elapsed,
-    .prepare = cuda_prepare,
-    .graph_begin = cuda_graph_begin,
-    .graph_end = cuda_graph_end,
-    .graph_launch = cuda_graph_launch,
-    .graph_destroy = cuda_graph_destroy,
-    .function_load = cuda_function_load,
-    .kernel_load = cuda_kernel_load,
-    .function_destroy = cuda_function_destroy,
-    .function_launch = cuda_function_launch,
-    .tensor_map = cuda_tensor_map,
-    .share_alloc = cuda_share_alloc,
-    .share_open = cuda_share_open,
-    .share_close = cuda_share_close,
-    .fill = cuda_fill,
-    .copy_rows = cuda_copy_rows,
-    .value_write = cuda_value_write,
-    .value_wait = cuda_value_wait,
-    .stream_query = cuda_stream_query,
-    .link_name = "nccl",
-    .link_load = cuda_link_load,
-    .link_id = cuda_link_id,
-    .link_open = cuda_link_open,
-    .link_exchange = cuda_link_exchange,
-    .link_check = cuda_link_check,
-    .link_abort = cuda_link_abort,
-    .link_close = cuda_link_close,
-    .telemetry = read_telemetry,
 };
+static const ga_graphs device_graphs = {.begin = cuda_graph_begin,
+                                        .end = cuda_graph_end,
+                                        .launch = cuda_graph_launch,
+                                        .destroy = cuda_graph_destroy,
+                                        .record_event = cuda_event_record_in_graph};
+static const ga_code device_code = {.prepare = cuda_prepare,
+                                    .load = cuda_function_load,
+                                    .load_kernel = cuda_kernel_load,
+                                    .destroy = cuda_function_destroy,
+                                    .launch = cuda_function_launch};
+static const ga_tensor_maps device_tensor_maps = {.make = cuda_tensor_map};
+static const ga_wrapping device_wrapping = {.wrap = cuda_stream_wrap, .is_recorded = cuda_stream_recorded};
+static const ga_peers device_peers = {.copy = cuda_copy_peer};
+static const ga_pinning device_pinning = {.pin = cuda_host_pin, .unpin = cuda_host_unpin};
+static const ga_sharing device_sharing = {.alloc = cuda_share_alloc,
+                                          .open = cuda_share_open,
+                                          .close = cuda_share_close,
+                                          .fill = cuda_fill,
+                                          .write_value = cuda_value_write,
+                                          .wait_value = cuda_value_wait};
+static const ga_link_library device_links = {.name = "nccl",
+                                      .load = cuda_link_load,
+                                      .id = cuda_link_id,
+                                      .open = cuda_link_open,
+                                      .exchange = cuda_link_exchange,
+                                      .check = cuda_link_check,
+                                      .abort = cuda_link_abort,
+                                      .close = cuda_link_close};
+static const ga_instruments device_instruments = {.read = read_telemetry};
+
+static const ga_device device_base = {.ops = &device_ops,
+                                      .graphs = &device_graphs,
+                                      .code = &device_code,
+                                      .tensor_maps = &device_tensor_maps,
+                                      .wrapping = &device_wrapping,
+                                      .peers = &device_peers,
+                                      .pinning = &device_pinning,
+                                      .sharing = &device_sharing,
+                                      .links = &device_links,
+                                      .instruments = &device_instruments};
 
 static ga_status attribute(const cuda_device *d, int which, int *value) {
   GA_CU(d->cu, DeviceGetAttribute, value, which, d->device);
@@ -116,12 +126,13 @@ static ga_status read_caps(cuda_device *d) {
   GA_CU(d->cu, DeviceTotalMem, &memory, d->device);
   GA_CU(d->cu, DeviceGetPCIBusId, d->bus, (int)sizeof d->bus, d->device);
   GA_CU(d->cu, DeviceGetName, chip, (int)sizeof chip - 1, d->device);
-  GA_REQUIRE(major >= 8, GA_ERR_UNSUPPORTED, "%s: %s has compute capability %d.%d; 8.0 or newer is needed",
-             d->base.name, chip, major, minor);
-  GA_REQUIRE(pools, GA_ERR_UNSUPPORTED, "%s: %s has no stream-ordered memory pools here", d->base.name, chip);
   d->capability = 10 * major + minor;
+  const uint32_t isas = cuda_isas_of(d->capability);
+  GA_REQUIRE(isas, GA_ERR_UNSUPPORTED, "%s: %s has compute capability %d.%d; 8.0 or newer is needed", d->base.name,
+             chip, major, minor);
+  GA_REQUIRE(pools, GA_ERR_UNSUPPORTED, "%s: %s has no stream-ordered memory pools here", d->base.name, chip);
   d->host_pointers = pageable != 0;
-  d->base.caps = (ga_caps){.archs = 1u << GA_ARCH_sm80 | (d->capability == 90 ? 1u << GA_ARCH_sm90a : 0u),
+  d->base.caps = (ga_caps){.isas = isas,
                            .threads = 1,
                            .sms = sms,
                            .smem_bytes = (uint32_t)smem,
@@ -210,7 +221,7 @@ static ga_status cuda_open(const char *spec, int threads, ga_device **out) {
   cuda_device *d = p;
   d->cu = cu;
   d->ordinal = ordinal;
-  d->base.ops = &device_ops;
+  d->base = device_base;
   (void)snprintf(d->base.name, sizeof d->base.name, "cuda:%d", ordinal);
   ga_status status = open_device(d);
   if (status != GA_OK) {

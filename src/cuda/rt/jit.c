@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "cuda/rt/cuda.h"
 #include "cuda/rt/nvrtc.h"
+#include "cuda/rt/targets.h"
 
 #define MAX_OPTIONS 48
 #define TEXT_BYTES  4096
@@ -71,7 +72,7 @@ static ga_status add_params(options *o, const char *params) {
 
 static ga_status make_options(const ga_kernel *k, const char *params, int capability, options *o) {
   char arch[16];
-  (void)snprintf(arch, sizeof arch, "%d%s", capability, k->arch == GA_ARCH_sm90a ? "a" : "");
+  (void)snprintf(arch, sizeof arch, "%d%s", capability, cuda_suffix_of(k->isa));
   GA_TRY(add_option(o, "-arch=sm_", arch, strlen(arch)));
   GA_TRY(add_option(o, "-DGA_KERNEL_ID=", k->id, strlen(k->id)));
   GA_TRY(add_option(o, "--std=c++17", "", 0));

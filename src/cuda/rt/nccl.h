@@ -60,7 +60,7 @@ GA_NODISCARD ga_status ga_nccl_load(const ga_nccl **out);
 /* 22803 is "2.28.3", 2804 is "2.8.4". */
 void ga_nccl_version_text(int version, char text[16]);
 
-/* ga_device_ops.link_* */
+/* ga_link_library */
 ga_status cuda_link_load(ga_device *device, ga_link_facts *out);
 ga_status cuda_link_id(ga_device *device, unsigned char id[GA_LINK_ID_BYTES]);
 ga_status cuda_link_open(ga_device *device, const unsigned char id[GA_LINK_ID_BYTES], int32_t rank, int32_t ranks,

@@ -2,12 +2,13 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "core/attn_fp8.h"
 #include "core/cost.h"
 #include "cuda/kern/attn/attn_decode_args.h"
 #include "cuda/kern/attn/attn_fallback_sm80.h"
 #include "cuda/kern/attn/attn_fwd_sm90a.h"
 #include "cuda/rt/cuda.h"
+#include "opdef/attn.h"
+#include "opdef/attn_fp8.h"
 
 #define MAX_DIM     256
 #define CHUNK       8  /* elements a lane has of a key */
@@ -73,7 +74,7 @@ static int64_t parts_of_cut(const cuda_attn_cut *c) { return c->cluster ? 1 : c-
  * more, which compute what these would read again. */
 static bool has_few_rows(const ga_attn_desc *d, const ga_caps *caps) {
   if (d->q_dtype != d->kv_dtype) return d->max_q < CUDA_ATTN_PREFILL_QUERIES;
-  if (caps->archs >> GA_ARCH_sm90a & 1) return cuda_attn_is_decode(d, caps);
+  if (caps->isas >> GA_ISA_sm90a & 1) return cuda_attn_is_decode(d, caps);
   return d->max_q * (d->q_heads / d->kv_heads) < CUDA_ATTN_FALLBACK_ROWS;
 }
 
@@ -111,7 +112,7 @@ uint64_t cuda_attn_decode_workspace(const ga_kernel *k, const void *desc, const 
 static ga_status check_kv_tensor(ga_stream *stream, const ga_kernel *k, const char *name, const void *p,
                                  const ga_attn_strides *s) {
   const ga_dtype_traits *t = ga_dtype_info(k->dtype[1]);
-  const bool bytes = t->is_quant || (k->dtype[1] == GA_E4M3 && k->arch == GA_ARCH_sm80); /* read byte by byte */
+  const bool bytes = t->is_quant || (k->dtype[1] == GA_E4M3 && k->isa == GA_ISA_sm80); /* read byte by byte */
   const int64_t all[3] = {s->batch, s->token, s->head}, step = bytes ? 1 : ALIGN_BYTES / t->block_bytes;
   GA_TRY(cuda_check_pointer(stream, k, name, p, !bytes ? ALIGN_BYTES : t->is_quant ? 2 : 1));
   for (int i = 0; i < 3; i++)

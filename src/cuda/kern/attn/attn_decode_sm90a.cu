@@ -3,7 +3,7 @@
  * CONTRACT  head_dim and v_dim up to D; K and V of one type: f16, bf16, e4m3 (rows of multiples of 16 bytes; scales in
  *           arrays of their own), q8_0 and q4_0 (rows at even addresses, at multiples of 8 best).
  *           Lengths are read on the device, so that a recorded graph serves every length up to rows_k.
- *           A NaN or infinity in V may spread over its column of O (GA_KERNEL_V_FINITE); keys that no row of the tile
+ *           A NaN or infinity in V may spread over its column of O (GA_ATTN_ROW_V_FINITE); keys that no row of the tile
  *           sees are not read, but up to 8 bytes of a block row's neighbours may be. f16 products: a weight is rounded
  *           to 2^-40 of the largest of its warp
  * PRODUCTS  f32 sums. Q and the weights are sums of two numbers (22 bits), the high parts of 8 packed rows in rows 0 to

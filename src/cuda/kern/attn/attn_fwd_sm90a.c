@@ -9,6 +9,7 @@
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 #include "cuda/kern/attn/attn_stretch_args.h"
 #include "cuda/kernel_names.h"
+#include "opdef/attn.h"
 
 #define LOG2E        1.4426950408889634
 #define PANEL_COLS   64 /* columns of a box: 128 bytes, the width of the swizzle */

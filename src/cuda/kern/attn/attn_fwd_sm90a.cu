@@ -6,7 +6,7 @@
  *           value dim <= DV (zero padded by the tensor maps); o aliases nothing; scale > 0. Writes o, lse, and leaves
  *           counter zeroed. A row that sees no column, or only logits of -inf: o = 0, lse = -inf. Columns that are
  *           masked inside of a block have weight 0, and V is multiplied by it: an infinity or NaN in V makes NaN of its
- *           column of o (GA_KERNEL_V_FINITE). What lies behind the end of a sequence never reaches a product.
+ *           column of o (GA_ATTN_ROW_V_FINITE). What lies behind the end of a sequence never reaches a product.
  * DATA      gmem -TMA-> smem (Q; K, V rings) -ldmatrix-> Q regs; Q regs x K smem -wgmma-> S regs -exp2-> P regs;
  *           P regs x V smem -wgmma-> O regs; O regs -stmatrix-> smem -TMA-> gmem, or O regs -> gmem
  * SOFTMAX   The reference of a row is the maximum of its tile's first block (and of masked blocks). After a block's

@@ -5,9 +5,10 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "core/attn_rows.h"
 #include "core/cost.h"
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
+#include "opdef/attn.h"
+#include "opdef/attn_rows.h"
 
 #define LOG2E         1.44269504f /* log2 e */
 #define FEW_KEYS      512         /* measured: docs/log/attention-bwd.md */

@@ -4,8 +4,9 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "core/attn_fp8.h"
 #include "cuda/kern/attn_fp8/attn_fp8_args.h"
+#include "opdef/attn.h"
+#include "opdef/attn_fp8.h"
 
 #define ALIGN_BYTES   16 /* of addresses and strides, for tensor maps and 16-byte stores */
 #define PANEL_BYTES   128
@@ -23,7 +24,7 @@ const char *cuda_attn_fp8_ok(const ga_kernel *k, const void *desc, const ga_caps
   if (d->q_dtype != (int32_t)k->dtype[0] || d->o_dtype != (int32_t)k->dtype[2]) return "q_dtype or o_dtype is another";
   if (d->kv_dtype != GA_E4M3) return "kv_dtype must be e4m3";
   if (d->head_dim != v->d || d->v_dim != v->d) return "head_dim or v_dim is another";
-  if (k->flags & GA_KERNEL_FAST_SUM && !(d->flags & GA_ATTN_FAST_SUM))
+  if (k->op_flags & GA_ATTN_ROW_FAST_SUM && !(d->flags & GA_ATTN_FAST_SUM))
     return "it sums all keys in the tensor cores, which was not asked for";
   if (!(d->scale > 0)) return "scale must be positive";
   if (!cuda_attn_small(d)) return "too many rows: at most 2^28 of q, of kv, of batch * q_heads, of 64-row tiles";

@@ -6,7 +6,7 @@
  *           lies behind the last key is finite; v_mean, where it is given, is added to rows that see a key. Scales are
  *           positive and finite. i8: Q may have one a row. o aliases nothing; scale > 0. Writes o, lse; leaves counter
  *           zeroed. A row that sees no column: o = 0, lse = -inf. An e4m3 NaN in V makes NaN of its column
- *           (GA_KERNEL_V_FINITE).
+ *           (GA_ATTN_ROW_V_FINITE).
  * DATA      gmem -TMA-> smem (2 x Q; K, V rings); Q x K smem -wgmma-> S regs -exp2, e4m3-> P regs;
  *           P regs x V smem -wgmma-> part regs -f32-> O regs -> gmem
  * SCHEDULE  pipelined  S of the next block is asked for before P V of the current one, which runs, in parts of 64

@@ -2,9 +2,9 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "core/attn_fp8.h"
 #include "cuda/kern/attn_fp8/attn_fp8_args.h"
 #include "cuda/kern/attn_fp8/attn_fp8_sm90a.h"
+#include "opdef/attn_fp8.h"
 
 #define ALIGN_BYTES 16
 #define MOST_UNITS  ((int64_t)1 << 30) /* their index is 32-bit, with room for a grid */

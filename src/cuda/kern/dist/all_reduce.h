@@ -5,13 +5,13 @@
  * read: a rank sends into that slot again two calls later, for which it needs what this rank sends one call later, in
  * a launch behind this one. So it can be ahead by one call at most, and has a clear slot then. */
 #pragma once
-#include "core/all_reduce_args.h"
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/order.h"
 #include "cuda/dev/ptx/peer.h"
 #include "cuda/dev/ptx/words.h"
+#include "opdef/all_reduce_args.h"
 
 #define NONE_f32     0x80000000u
 #define NONE_f16     0x80008000u

@@ -1,6 +1,6 @@
 #include "base/mem.h"
 #include "base/status.h"
-#include "core/reduce_windows.h"
+#include "opdef/reduce_windows.h"
 #include "cuda/kern/dist/dist.h"
 #include "ga/collective.h"
 
@@ -37,7 +37,7 @@ static ga_status start_sum(const ga_kernel *k, const ga_reduce_windows *w, const
   l.grid[0] = launch->grid[0];
   l.block[0] = launch->block[0];
   l.flags = GA_LAUNCH_DEPENDENT;
-  return stream->device->ops->function_launch(w->sum, &l, args, stream);
+  return stream->device->code->launch(w->sum, &l, args, stream);
 }
 
 ga_status cuda_all_reduce(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "cuda/kern/gemm/gemm.h"
+#include "opdef/gemm.h"
 
 #define STEP_BYTES  128 /* along k */
 #define BAND        8   /* rows of clusters' tiles that share columns in L2: 66 clusters are then about a square */
@@ -40,7 +41,7 @@ const char *cuda_gemm_tile_ok(const ga_kernel *k, const void *desc, const ga_cap
   if (d->w_dtype != GA_E4M3 && d->y_dtype != GA_F32 && d->y_dtype != (int32_t)k->dtype[0])
     return "y must be f32 or of its dtype";
   if ((d->flags & (GA_GEMM_XT | GA_GEMM_WT)) != v->across) return "x and w must lie as it takes them";
-  if (k->flags & GA_KERNEL_FAST_SUM && !(d->flags & GA_GEMM_FAST_SUM))
+  if (k->op_flags & GA_GEMM_ROW_FAST_SUM && !(d->flags & GA_GEMM_FAST_SUM))
     return "it sums all of k in the tensor cores, which was not asked for";
   if (!v->block_scales && d->scales == GA_GEMM_SCALES_BLOCK) return "blocks of k have scales";
   if (v->block_scales && d->scales != GA_GEMM_SCALES_BLOCK) return "it is for scales of blocks";
@@ -64,7 +65,7 @@ static int64_t step_clocks(const ga_kernel *k, const ga_gemm_desc *d) {
   if (v->cluster_k) return CLUSTER_K + BEHIND * (rows * v->bm - d->m) / (2 * rows);
   if (v->bn <= 128) return v->bn == 64 ? 370 : 720;
   if (v->block_scales) return products * 7 / 6;
-  return k->dtype[0] == GA_E4M3 && !(k->flags & GA_KERNEL_FAST_SUM) ? products * 65 / 64 : products;
+  return k->dtype[0] == GA_E4M3 && !(k->op_flags & GA_GEMM_ROW_FAST_SUM) ? products * 65 / 64 : products;
 }
 
 /* Clocks of the whole, k in so many parts. */

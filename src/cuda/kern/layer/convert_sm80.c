@@ -1,10 +1,10 @@
 /* Conversion to e4m3 with scales (src/cuda/kern/layer/convert_sm80.cu). */
 #include "base/mem.h"
 #include "base/status.h"
-#include "core/convert_at.h"
 #include "cuda/kern/layer/convert_args.h"
 #include "cuda/kern/layer/layer.h"
 #include "cuda/rt/cuda.h"
+#include "opdef/convert_at.h"
 
 #define ROWS          16 /* of 1 x 128 that a block takes at once */
 #define BLOCKS_PER_SM 8

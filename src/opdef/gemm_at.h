@@ -1,13 +1,13 @@
 /* Where elements and scales of a matrix product's operands lie (ga/gemm.h): for oracles, the CPU and checks. */
-#ifndef GA_CORE_GEMM_AT_H
-#define GA_CORE_GEMM_AT_H
+#ifndef GA_OPDEF_GEMM_AT_H
+#define GA_OPDEF_GEMM_AT_H
 
 #include <math.h>
 
 #include "base/half.h"
 #include "base/mem.h"
-#include "core/convert_at.h"
 #include "ga/gemm.h"
+#include "opdef/convert_at.h"
 
 /* Element i of row `row` of X, of row `col` of W, whichever way it is stored. */
 static inline int64_t ga_gemm_x_at(const ga_gemm_desc *d, int64_t row, int64_t i) {

@@ -1,8 +1,8 @@
 /* Windows of an all-reduce: memory of all GPUs, as one of them has mapped it, and the kernel that uses it. */
-#ifndef GA_CORE_REDUCE_WINDOWS_H
-#define GA_CORE_REDUCE_WINDOWS_H
+#ifndef GA_OPDEF_REDUCE_WINDOWS_H
+#define GA_OPDEF_REDUCE_WINDOWS_H
 
-#include "core/all_reduce_args.h"
+#include "opdef/all_reduce_args.h"
 #include "core/device.h"
 
 /* Begins a ga_all_reduce on a GPU: rows of the table see this much of it. */

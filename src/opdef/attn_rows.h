@@ -1,7 +1,7 @@
 /* Packed sequences (ga/attn.h: VARLEN, LENGTHS) on the host: how long they are, and where their LSE lies.
  * What rows of backward see of its flags. */
-#ifndef GA_CORE_ATTN_ROWS_H
-#define GA_CORE_ATTN_ROWS_H
+#ifndef GA_OPDEF_ATTN_ROWS_H
+#define GA_OPDEF_ATTN_ROWS_H
 
 #include "ga/attn_bwd.h"
 

@@ -5,8 +5,8 @@
  * struct, so that these have no versions (docs/adr/0003-growing-structs.md).
  *
  * ga_<op>_fused, _fused_plan and _fused_run are as the public three, of structs that this library has made itself. */
-#ifndef GA_CORE_FUSED_H
-#define GA_CORE_FUSED_H
+#ifndef GA_OPDEF_FUSED_H
+#define GA_OPDEF_FUSED_H
 
 #include "ga/gemm.h"
 #include "ga/layer.h"

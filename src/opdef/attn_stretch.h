@@ -1,6 +1,6 @@
 /* Stretches of Q and of K and V (ga/attn.h) on the host: waiting for keys, and which of them a query sees. */
-#ifndef GA_CORE_ATTN_STRETCH_H
-#define GA_CORE_ATTN_STRETCH_H
+#ifndef GA_OPDEF_ATTN_STRETCH_H
+#define GA_OPDEF_ATTN_STRETCH_H
 
 #include <sched.h>
 #include <stdatomic.h>

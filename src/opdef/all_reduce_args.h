@@ -1,7 +1,7 @@
 /* Arguments of the kernels that add up numbers of several devices (src/cuda/kern/dist): the same bytes on the host and
  * on the device. C11 and CUDA C. */
-#ifndef GA_CORE_ALL_REDUCE_ARGS_H
-#define GA_CORE_ALL_REDUCE_ARGS_H
+#ifndef GA_OPDEF_ALL_REDUCE_ARGS_H
+#define GA_OPDEF_ALL_REDUCE_ARGS_H
 #include <stdint.h>
 
 #define GA_REDUCE_RANKS  8

@@ -1,6 +1,6 @@
 /* How 8-bit inputs of attention lie in memory: for oracles, the CPU and checks. */
-#ifndef GA_CORE_ATTN_FP8_H
-#define GA_CORE_ATTN_FP8_H
+#ifndef GA_OPDEF_ATTN_FP8_H
+#define GA_OPDEF_ATTN_FP8_H
 
 #include "base/mem.h"
 #include "base/rng.h"

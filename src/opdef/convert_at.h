@@ -1,6 +1,6 @@
 /* Blocks of scales of a conversion (ga/layer.h), for oracles and the CPU. */
-#ifndef GA_CORE_CONVERT_AT_H
-#define GA_CORE_CONVERT_AT_H
+#ifndef GA_OPDEF_CONVERT_AT_H
+#define GA_OPDEF_CONVERT_AT_H
 
 #include "base/mem.h"
 #include "ga/layer.h"

@@ -1,0 +1,48 @@
+/* An op as core sees it: a number, and a descriptor with all else that core asks about it. Descriptors and the numbers'
+ * names are in src/opdef. */
+#ifndef GA_CORE_OP_H
+#define GA_CORE_OP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Index in ga_ops. */
+typedef int32_t ga_op;
+typedef struct ga_kernel ga_kernel;
+
+/* Most bytes of a description. Descriptions grow (docs/adr/0003-growing-structs.md): none may come closer to the limit
+ * than GA_DESC_ROOM_BYTES. */
+#define GA_DESC_MAX_BYTES  256
+#define GA_DESC_ROOM_BYTES 64
+
+/* What a call does. */
+typedef struct ga_work {
+  double flops, bytes;
+} ga_work;
+
+typedef struct ga_op_info {
+  const char *name;
+  uint32_t desc_bytes;                                          /* of the description that rows get */
+  ga_work (*work)(const void *desc);                            /* of a call that reads each input once */
+  void (*shape)(const void *desc, char *text, size_t capacity); /* writes sizes and types, in words for people */
+  /* Says what a description asks for and a row lacks by its op_flags (static text); NULL when it lacks nothing. A NULL
+   * function: descriptions ask nothing of the kind. */
+  const char *(*lacks)(const ga_kernel *kernel, const void *desc);
+  /* Returns true when the choice must not depend on the size of the call, and fills *typical: desc at the size at which
+   * rows are compared. A NULL function: the choice always depends on the size. */
+  bool (*typical)(const void *desc, void *typical);
+  /* True when two rows give the same bits, so that the size of the call may choose between them: of the rows in the
+   * order of the one chosen for *typical, the best for desc runs. NULL: the row chosen for *typical runs. */
+  bool (*same_order)(const ga_kernel *a, const ga_kernel *b);
+} ga_op_info;
+
+/* src/opdef/ops.c */
+extern const ga_op_info *const ga_ops[];
+extern const int32_t ga_n_ops;
+
+/* Returns the descriptor; of a number without an op: a descriptor named "none". */
+const ga_op_info *ga_op_info_of(ga_op op);
+static inline const char *ga_op_name(ga_op op) { return ga_op_info_of(op)->name; }
+
+#endif
