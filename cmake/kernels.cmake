@@ -7,4 +7,4 @@ set(GA_KERNELS_DIR ${CMAKE_BINARY_DIR}/kernels)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${GA_KERNEL_FILES} ${GA_KERNEL_TOOLS})
 execute_process(COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/gen_kernels.py ${CMAKE_SOURCE_DIR} ${GA_KERNELS_DIR}
                 COMMAND_ERROR_IS_FATAL ANY)
-list(APPEND GA_SOURCES ${GA_KERNELS_DIR}/cuda_rows.c ${GA_KERNELS_DIR}/cuda_targets.c ${GA_KERNELS_DIR}/cpu_rows.c ${GA_KERNELS_DIR}/ref_rows.c)
+list(APPEND GA_SOURCES ${GA_KERNELS_DIR}/cuda_rows.c ${GA_KERNELS_DIR}/cuda_targets.c ${GA_KERNELS_DIR}/cuda_costs.c ${GA_KERNELS_DIR}/cpu_rows.c ${GA_KERNELS_DIR}/ref_rows.c)

@@ -125,6 +125,13 @@ class Refusals(unittest.TestCase):
         self.edit(ADD, "smem = 0\n", "")
         self.refuses(ADD, "smem", "missing")
 
+    def test_costs_with_other_fields(self):
+        costs = self.root / "src/cuda/costs"
+        other = costs / "other.toml"
+        other.write_text((costs / "h200.toml").read_text().replace("mhz = 1980", "ghz = 1.98"))
+        self.refuses("other.toml", "clock_ghz, clock_mhz")
+        other.unlink()
+
     def test_doubled_id(self):
         self.edit(ADD, 'rows = [', 'rows = [\n  {id = "add_f32_rows_sm80_256x4", dtype = "f32", vector = 4},')
         self.refuses("add_f32_rows_sm80_256x4", "doubled")

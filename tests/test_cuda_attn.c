@@ -4,6 +4,7 @@
 
 #include "cuda/kern/attn/attn_fwd_sm90a.h"
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
+#include "cuda/rt/costs.h"
 #include "tests/mock_device.h"
 
 #define ADD "add_f32_rows_sm80_256x4"
@@ -116,11 +117,11 @@ static void attn_refuses(void **state) {
 
 /* Per cent that the row is expected to be slower than the fastest of its head. */
 static int slowdown_of(int64_t keys, int64_t heads) {
-  const ga_caps caps = {.sms = 132};
+  const ga_caps caps = {.sms = 132, .rates = &cuda_costs_of_chip("")->rates};
   desc.max_kv = keys;
   desc.q_heads = (int32_t)heads;
   const double best = cuda_attn_us(&desc, variant.d, variant.dv, &caps);
-  return (int)(100 * (cuda_attn_fwd_cost(&row, &desc, &caps) - CUDA_LAUNCH_US) / best + 0.5) - 100;
+  return (int)(100 * (cuda_attn_fwd_cost(&row, &desc, &caps) - caps.rates->call_us) / best + 0.5) - 100;
 }
 
 static void fits_where_it_was_measured(void **state) {

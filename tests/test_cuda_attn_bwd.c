@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "cuda/kern/attn_bwd/attn_bwd_sm90a.h"
+#include "cuda/rt/costs.h"
 #include "tests/mock_device.h"
 
 #define FREE          "attn_bwd_bf16_d128_causal_sm90a_64x128x2_atomic"
@@ -180,7 +181,7 @@ static double gain(const ga_caps *caps) {
  * query heads each and 384 rows, a ticket, and no step behind. */
 static void kv_resident_takes_heads(void **state) {
   (void)state;
-  ga_caps caps = {.sms = 3, .l2_bytes = 50 << 20};
+  ga_caps caps = {.sms = 3, .l2_bytes = 50 << 20, .rates = &cuda_costs_of_chip("")->rates};
   const ga_kernel *k = row_by_id(ctx, KV_RESIDENT);
   desc.head_dim = 64;
   const uint64_t stat = 2 * 4 * 384 * 2 * 4, sums = 4 * 2 * 384 * 64 * 4;
@@ -195,7 +196,7 @@ static void kv_resident_takes_heads(void **state) {
   assert_true(gain(&caps) > 1); /* 132 KV heads for 3 */
   caps.l2_bytes = 1 << 20;
   assert_true(gain(&caps) < 1);
-  caps = (ga_caps){.sms = 131, .l2_bytes = 50 << 20};
+  caps.sms = 131;
   desc.max_q = desc.max_kv = 2048; /* one of them twice as long */
   assert_true(gain(&caps) < 1);
 }

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/ctx.h"
+#include "cuda/rt/costs.h"
 #include "ga/collective.h"
 #include "opdef/ops.h"
 
@@ -433,9 +434,12 @@ static void hopper_plain(void) {
 }
 
 static void hopper(void) {
-  machine = (ga_device){
-      .caps = {.isas = 1u << GA_ISA_sm80 | 1u << GA_ISA_sm90a, .sms = 132, .smem_bytes = 232448, .l2_bytes = 50 << 20},
-      .name = "cuda"};
+  machine = (ga_device){.caps = {.isas = 1u << GA_ISA_sm80 | 1u << GA_ISA_sm90a,
+                                 .sms = 132,
+                                 .smem_bytes = 232448,
+                                 .l2_bytes = 50 << 20,
+                                 .rates = &cuda_costs_of_chip("NVIDIA H200")->rates},
+                        .name = "cuda"};
   machine.kernels = backend("cuda")->kernels(&machine.n_kernels);
   machine_name = "hopper";
   static const int64_t lengths[] = {512, 1024, 2048, 8192, 16384};

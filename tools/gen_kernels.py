@@ -2,10 +2,11 @@
 """Writes what follows from the declarations of kernels (src/**/*.toml; tools/kernel_decl.py says what they look like).
 
   gen_kernels.py ROOT OUT             into folder OUT: cuda_rows.c, cpu_rows.c, ref_rows.c, the kernel tables;
-                                      cuda_targets.c, which GPUs run them; images.txt, a CUDA row a line: id arch source parameters;
+                                      cuda_targets.c, which GPUs run them; cuda_costs.c; images.txt, a CUDA row a line: id arch source parameters;
                                       cuda/kernel_names.h, features and enums of fields as host halves name them
   gen_kernels.py ROOT --fields STEM   prints the rows of src/**/STEM.toml: id field=value ..."""
 import sys
+import tomllib
 from pathlib import Path
 
 import kernel_decl
@@ -148,6 +149,22 @@ def targets():
         "const cuda_target cuda_targets[] = {\n" + "".join(rows) + f"}};\n\nconst size_t cuda_n_targets = {len(rows)};\n"
 
 
+def costs(root):
+    """The table of src/cuda/costs: {chip, fallback, tables of numbers}; member <table>_<field>, but rates and clock.mhz have no prefix of their own."""
+    text = "/* Made by tools/gen_kernels.py from src/cuda/costs; do not edit. */\n" + '#include "cuda/rt/costs.h"\n\n' + "const cuda_costs cuda_all_costs[] = {\n"
+    paths = sorted((root / "src/cuda/costs").glob("*.toml"))
+    first = None
+    for path in paths:
+        data = tomllib.loads(path.read_text())
+        members = {f"{table}.{name}" if table == "rates" else f"{table}_{name}": value for table, part in data.items() if isinstance(part, dict) for name, value in part.items()}
+        first = first or sorted(members)
+        if sorted(members) != first:
+            raise kernel_decl.Refusal(f"{path}: its fields differ from those of {paths[0]}: {', '.join(sorted(set(members) ^ set(first)))}")
+        numbers = "".join(f", .{member} = {value}" for member, value in members.items())
+        text += f'    {{.chip = "{data["chip"]}", .fallback = {str(data.get("fallback", False)).lower()}{numbers}}},\n'
+    return text + f"}};\n\nconst size_t cuda_n_costs = {len(paths)};\n"
+
+
 def fields(files, stem):
     for row in (row for f in files if f.path.stem == stem for row in f.rows):
         print(row.id, *(f"{name}={kernel_decl.word(value)}" for name, value in sorted(row.fields.items()) if not isinstance(value, (dict, list)) and name != "id"))
@@ -166,11 +183,10 @@ def main():
             return fields(files, sys.argv[3])
         out = Path(out)
         out.mkdir(parents=True, exist_ok=True)
-        write(out / "cuda_rows.c", table(files, "cuda", "cuda_rows"))
-        write(out / "cpu_rows.c", table(files, "cpu", "ga_cpu_rows"))
-        write(out / "ref_rows.c", table(files, "ref", "ga_ref_rows"))
-        write(out / "cuda_targets.c", targets())
-        write(out / "images.txt", images(files))
+        texts = {"cuda_rows.c": table(files, "cuda", "cuda_rows"), "cpu_rows.c": table(files, "cpu", "ga_cpu_rows"), "ref_rows.c": table(files, "ref", "ga_ref_rows"),
+                 "cuda_targets.c": targets(), "cuda_costs.c": costs(root), "images.txt": images(files)}
+        for name, text in texts.items():
+            write(out / name, text)
         (out / "cuda").mkdir(exist_ok=True)
         write(out / "cuda/kernel_names.h", kernel_names(files))
     except kernel_decl.Refusal as refusal:

@@ -2,8 +2,9 @@
  *
  * A row predicts the microseconds that a call of it takes. Where its family has no model of its own, the prediction is
  * that of the op: a launch, the operations at the device's rate, and the bytes at its bandwidth, divided by the `speed`
- * of the row (per cent, in its .toml). The rates are those of an H200, scaled by multiprocessors, and of one thread of
- * an AVX-512 CPU, by threads. docs/results/planner.md has predictions beside measurements. */
+ * of the row (per cent, in its .toml). A GPU's rates are in a file of src/cuda/costs, scaled by multiprocessors.
+ * A CPU's are those of one thread with AVX-512, scaled by threads. docs/results/planner.md has predictions beside
+ * measurements. */
 #ifndef GA_CORE_COST_H
 #define GA_CORE_COST_H
 

@@ -26,6 +26,12 @@ typedef enum ga_isa {
 
 const char *ga_isa_name(ga_isa isa);
 
+/* What one unit of a device does: a multiprocessor, or a thread of a CPU. */
+typedef struct ga_rates {
+  double call_us;                /* a call of any size takes at least */
+  double unit_flops, unit_bytes; /* a microsecond */
+} ga_rates;
+
 /* What a device can do; fixed when it is opened, so that choosing needs no device call. */
 typedef struct ga_caps {
   uint32_t isas; /* bit 1 << ga_isa */
@@ -35,6 +41,7 @@ typedef struct ga_caps {
   uint32_t smem_bytes;              /* shared memory a block may use */
   uint64_t memory_bytes;
   uint64_t l2_bytes;
+  const ga_rates *rates; /* NULL: those of a thread with AVX-512 */
 } ga_caps;
 
 /* Rows of any op may have these; an op's own are in src/opdef (ga_kernel.op_flags). */

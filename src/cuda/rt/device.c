@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "cuda/rt/costs.h"
 #include "cuda/rt/cuda.h"
 #include "cuda/rt/jit.h"
 #include "cuda/rt/nccl.h"
@@ -137,7 +138,8 @@ static ga_status read_caps(cuda_device *d) {
                            .sms = sms,
                            .smem_bytes = (uint32_t)smem,
                            .memory_bytes = memory,
-                           .l2_bytes = (uint64_t)l2};
+                           .l2_bytes = (uint64_t)l2,
+                           .rates = &cuda_costs_of_chip(chip)->rates};
   (void)snprintf(d->base.text, sizeof d->base.text, "%s, compute %d.%d, %d SMs, %.1f GiB, CUDA %d.%d", chip, major,
                  minor, sms, (double)memory * 0x1p-30, d->cu->version / 1000, d->cu->version % 1000 / 10);
   return GA_OK;

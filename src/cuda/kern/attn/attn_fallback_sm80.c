@@ -38,7 +38,7 @@ double cuda_attn_fallback_cost(const ga_kernel *k, const void *desc, const ga_ca
   const ga_attn_desc *d = desc;
   const cuda_attn_fallback_variant *v = k->impl;
   const double few_rows = d->max_q * (d->q_heads / d->kv_heads) < CUDA_ATTN_FALLBACK_ROWS ? 10 : 1;
-  return CUDA_LAUNCH_US + cuda_attn_us(d, v->d, v->d, caps) * 100 / k->speed * few_rows;
+  return caps->rates->call_us + cuda_attn_us(d, v->d, v->d, caps) * 100 / k->speed * few_rows;
 }
 
 /* --- arguments --- */

@@ -9,6 +9,7 @@
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 #include "cuda/kern/attn/attn_stretch_args.h"
 #include "cuda/kernel_names.h"
+#include "cuda/rt/costs.h"
 #include "opdef/attn.h"
 
 #define LOG2E        1.4426950408889634
@@ -132,11 +133,13 @@ bool cuda_attn_is_decode(const ga_attn_desc *d, const ga_caps *caps) {
          2 * d->batch * d->kv_heads <= caps->sms && !d->kv_segments && !(d->flags & STATE);
 }
 
-/* Fitted to bench/h200/attention_long.json. A pair of a query and a key costs an exponential and its products; a tile
+/* A pair of a query and a key costs an exponential and its products; a tile
  * costs its start and its results. Few tiles take as long as one. */
 double cuda_attn_us(const ga_attn_desc *d, int32_t dim, int32_t v_dim, const ga_caps *caps) {
   enum { TILE_ROWS = 128, LEAST_ROWS = 64 /* that a tile computes */ };
-  const double pair_us = 1e-3 * (0.0216 + 0.00027 * (dim + v_dim)), tile_us = 0.29 + 0.0093 * (dim + v_dim);
+  const cuda_costs *c = cuda_costs_of(caps);
+  const double pair_us = 1e-3 * (c->attn_pair_ns + c->attn_pair_dim_ns * (dim + v_dim));
+  const double tile_us = c->attn_tile_us + c->attn_tile_dim_us * (dim + v_dim);
   const double heads = (double)d->batch * d->q_heads, tiles = heads * (double)ga_div_up(d->max_q, TILE_ROWS);
   const double pairs =
       heads * ga_attn_pairs(ga_max_i64(d->max_q, LEAST_ROWS), d->max_kv, d->flags & GA_ATTN_CAUSAL, d->window);
@@ -156,9 +159,9 @@ double cuda_attn_fwd_cost(const ga_kernel *k, const void *desc, const ga_caps *c
   const bool wasteful = !v->max_waves && (ga_div_up(d->max_q, v->bm) * v->bm - d->max_q) * 9 > d->max_q;
   const int32_t slower =
       (length && few ? 0 : OTHER_LENGTH) + (v->mask == mask_of(d) ? 0 : OTHER_MASK) + (wasteful ? WASTE : 0);
-  return CUDA_LAUNCH_US + cuda_attn_us(d, v->d, v->dv, caps) * (100 + slower) / k->speed *
-                              (packing_wins(v, d, caps) ? pack_gain : 1) *
-                              (cuda_attn_is_decode(d, caps) ? few_rows : 1);
+  return caps->rates->call_us + cuda_attn_us(d, v->d, v->dv, caps) * (100 + slower) / k->speed *
+                                    (packing_wins(v, d, caps) ? pack_gain : 1) *
+                                    (cuda_attn_is_decode(d, caps) ? few_rows : 1);
 }
 
 /* --- arguments --- */

@@ -33,7 +33,6 @@ int64_t cuda_attn_shift(const ga_attn_kv_segment *part);
  * */
 ga_status cuda_attn_check_shift(const ga_kernel *kernel, const ga_attn_desc *desc, const ga_attn_io *io, int part);
 
-#define CUDA_LAUNCH_US 3.0
 /* Why all rows but attn_decode_simt refuse GA_ATTN_SYMMETRIC. */
 #define CUDA_ATTN_ONE_WAY "windows and ALiBi look back only"
 /* Microseconds of attention on Hopper's tensor cores for heads that are dim and v_dim wide, by the fastest rows, behind

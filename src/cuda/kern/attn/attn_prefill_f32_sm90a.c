@@ -37,8 +37,8 @@ double cuda_attn_prefill_f32_cost(const ga_kernel *k, const void *desc, const ga
   const double rows = (double)d->batch * (double)d->max_q * d->q_heads;
   const ga_work casts[] = {{.bytes = rows * d->head_dim * 6}, {.bytes = rows * d->v_dim * 6}};
   const double us = ga_work_us(&casts[0], caps) + ga_work_us(&casts[1], caps);
-  return CUDA_LAUNCH_US + (us + cuda_attn_us(d, d->head_dim, d->v_dim, caps)) * 100 / k->speed *
-                              (d->max_q < CUDA_ATTN_PREFILL_QUERIES ? 10 : 1);
+  return caps->rates->call_us + (us + cuda_attn_us(d, d->head_dim, d->v_dim, caps)) * 100 / k->speed *
+                                    (d->max_q < CUDA_ATTN_PREFILL_QUERIES ? 10 : 1);
 }
 
 static uint64_t bytes_of_rows(const ga_attn_desc *d, int32_t cols) {

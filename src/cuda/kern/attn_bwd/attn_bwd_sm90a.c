@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "core/cost.h"
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
+#include "cuda/rt/costs.h"
 #include "opdef/attn.h"
 #include "opdef/attn_rows.h"
 
@@ -76,19 +77,23 @@ static bool kv_resident_pays(const ga_attn_bwd_desc *d, const cuda_attn_bwd_vari
   return (double)units * (double)(keys + more) >= (double)(ga_div_up(units, sms) * sms) * (double)keys;
 }
 
-/* Fitted to bench/h200/attention-bwd.json, heads of dim and v_dim. A tile of keys costs tile_us before and behind its
+/* Heads of dim and v_dim. A tile of keys costs tile_us before and behind its
  * queries. */
 static double bwd_us(const ga_attn_bwd_desc *d, int32_t dim, int32_t v_dim, double tile_us, const ga_caps *caps) {
-  const double pair_us = 1e-3 * 0.00113 * (dim + v_dim), launches_us = 9;
+  const cuda_costs *c = cuda_costs_of(caps);
+  const double pair_us = 1e-3 * c->attn_bwd_pair_dim_ns * (dim + v_dim);
   const double heads = (double)d->batch * d->q_heads, tiles = heads * (double)ga_div_up(d->max_kv, TILE_ROWS);
   const double pairs = heads * ga_attn_pairs(d->max_q, d->max_kv, d->flags & GA_ATTN_CAUSAL, d->window);
-  return launches_us + (pairs * pair_us + tiles * (tile_us + 0.0386 * (dim + v_dim))) / fmax(caps->sms, 1);
+  return c->attn_bwd_launches_us +
+         (pairs * pair_us + tiles * (tile_us + c->attn_bwd_tile_dim_us * (dim + v_dim))) / fmax(caps->sms, 1);
 }
 
 double cuda_attn_bwd_cost(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_attn_bwd_desc *d = desc;
   const cuda_attn_bwd_variant *v = k->impl;
-  const double us = bwd_us(d, v->d, v->dv, v->cluster2 ? 17.5 : 0.8, caps) * 100 / k->speed;
+  const cuda_costs *c = cuda_costs_of(caps);
+  const double us =
+      bwd_us(d, v->d, v->dv, v->cluster2 ? c->attn_bwd_cluster_tile_us : c->attn_bwd_tile_us, caps) * 100 / k->speed;
   /* Forms that need neither zeros nor a conversion are faster where keys are few. */
   const bool few = d->max_kv <= FEW_KEYS && (ga_max_i64(d->head_dim, d->v_dim) > 64 || d->flags & GA_ATTN_CAUSAL);
   if (v->deterministic == CUDA_ATTN_BWD_KV_RESIDENT)
@@ -98,7 +103,7 @@ double cuda_attn_bwd_cost(const ga_kernel *k, const void *desc, const ga_caps *c
 
 double cuda_attn_bwd_fallback_cost(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const int32_t dim = ((const cuda_attn_bwd_fallback_variant *)k->impl)->d;
-  return bwd_us(desc, dim, dim, 0.8, caps) * 100 / k->speed;
+  return bwd_us(desc, dim, dim, cuda_costs_of(caps)->attn_bwd_tile_us, caps) * 100 / k->speed;
 }
 
 /* --- workspace --- */

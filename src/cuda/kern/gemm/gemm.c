@@ -1,5 +1,7 @@
 #include "cuda/kern/gemm/gemm.h"
 
+#include "cuda/rt/costs.h"
+
 #include "base/mem.h"
 #include "base/status.h"
 #include "cuda/kern/gemm/gemm_args.h"
@@ -72,7 +74,7 @@ const cuda_unit *cuda_unit_of(int32_t dtype) {
   return NULL;
 }
 
-double cuda_clocks_us(int64_t clocks) { return (double)clocks / 1980; }
+double cuda_clocks_us(const ga_caps *caps, int64_t clocks) { return (double)clocks / cuda_costs_of(caps)->clock_mhz; }
 
 const char *cuda_gemm_packed_refusal(const ga_kernel *k, const ga_gemm_desc *d) {
   if (d->w_layout != (int32_t)k->layout) return "the weights have another layout";

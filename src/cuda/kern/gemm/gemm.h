@@ -20,7 +20,7 @@ typedef struct cuda_unit {
 const cuda_unit *cuda_unit_of(int32_t dtype);
 
 /* Microseconds of clocks that were counted at 1.98 GHz. */
-double cuda_clocks_us(int64_t clocks);
+double cuda_clocks_us(const ga_caps *caps, int64_t clocks);
 
 /* Weights as in the file. */
 const char *cuda_gemm_native_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);

@@ -57,7 +57,7 @@ double cuda_gemm_few_cost(const ga_kernel *k, const void *desc, const ga_caps *c
   const int64_t units = s.tiles * s.units, x = s.blocks * d->m * d->k * (int64_t)sizeof(float);
   const int64_t copies = (units * u->bytes + x) / BYTES,
                 work = units * u->k * GA_PACKED_ROWS / (ELEMENTS * ga_max_i64(1, caps->sms));
-  return cuda_clocks_us(LAUNCH + ga_max_i64(copies, work));
+  return cuda_clocks_us(caps, LAUNCH + ga_max_i64(copies, work));
 }
 
 ga_status cuda_gemm_few(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {

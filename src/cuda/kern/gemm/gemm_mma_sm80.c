@@ -26,7 +26,7 @@ double cuda_gemm_mma_cost(const ga_kernel *k, const void *desc, const ga_caps *c
   const double tiles = (double)ga_div_up(d->m, MMA_SIDE) * (double)ga_div_up(d->n, MMA_SIDE);
   const double tile_clocks = (double)ga_div_up(d->k, STEP_COLS) * STEP + TILE;
   const double waves = ceil(tiles / (double)ga_max_i64(caps->sms, 1));
-  return cuda_clocks_us(1) * (LAUNCH + waves * tile_clocks) * 100 / k->speed;
+  return cuda_clocks_us(caps, 1) * (LAUNCH + waves * tile_clocks) * 100 / k->speed;
 }
 
 ga_status cuda_gemm_mma(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {

@@ -156,7 +156,7 @@ double cuda_gemm_prefill_cost(const ga_kernel *k, const void *desc, const ga_cap
   const ga_gemm_desc *d = desc;
   if (d->m == 0 || d->n == 0) return 0;
   const shape s = shape_of(k, d, caps);
-  return cuda_clocks_us(clocks_of(&s, caps));
+  return cuda_clocks_us(caps, clocks_of(&s, caps));
 }
 
 /* Columns of X as it is converted: whole warps write it. */

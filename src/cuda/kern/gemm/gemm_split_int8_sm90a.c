@@ -167,7 +167,8 @@ double cuda_gemm_split_int8_cost(const ga_kernel *k, const void *desc, const ga_
   const int64_t tiles = (row_tiles_of(d->plain.n) + row_tiles_of(d->n_more[0]) + row_tiles_of(d->n_more[1])) *
                         (d->fused & GA_GEMM_FUSED_GATED ? 2 : 1);
   const int64_t bytes = tiles * ga_div_up(d->plain.k, u->k) * u->bytes, rest = d->plain.m % ROWS;
-  return cuda_clocks_us(d->plain.m / ROWS * clocks_of(type, ROWS, bytes) + (rest ? clocks_of(type, rest, bytes) : 0));
+  return cuda_clocks_us(caps,
+                        d->plain.m / ROWS * clocks_of(type, ROWS, bytes) + (rest ? clocks_of(type, rest, bytes) : 0));
 }
 
 uint64_t cuda_gemm_split_int8_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {

@@ -94,7 +94,7 @@ static int64_t k_splits_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_c
 
 double cuda_gemm_tile_cost(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_gemm_desc *d = desc;
-  return d->m == 0 || d->n == 0 ? 0 : POWER_CAP * cuda_clocks_us(clocks_of(k, d, caps, k_splits_of(k, d, caps)));
+  return d->m == 0 || d->n == 0 ? 0 : POWER_CAP * cuda_clocks_us(caps, clocks_of(k, d, caps, k_splits_of(k, d, caps)));
 }
 
 uint64_t cuda_gemm_tile_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
