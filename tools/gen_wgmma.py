@@ -10,22 +10,23 @@ BACKWARD = [32, 64, 96, 128]  # shapes of the forms that attention backward need
 TYPES = {16: ["bf16", "f16"], 8: ["e4m3", "e5m2", "s8"]}
 
 HEAD_16 = """/* Written by tools/gen_wgmma.py: do not edit.
- * d (64 x N, f32) = a (64 x 16) b (16 x N) + (acc ? d : 0), asynchronously, by a warpgroup. Wrap in wgmma_fence / wgmma_commit / wgmma_wait.
- *   _rs   a in registers, b in shared memory with k contiguous      _rst  the same, b with n contiguous
- *   _ss   a and b in shared memory, k contiguous in both            _sst  the same, b with n contiguous
- *   _ss0, _sst0   d = a b: what d held is dead, so that its registers are free until here
- * d[4j+2h+e] of a lane: row 16 warp + g + 8h, column 8j + 2q + e. a[0..3]: see mma_m16n8k16. Descriptors: smem_desc() in tile/smem.h. */
+ * d (64 x N, f32) = a (64 x 16) b (16 x N) + (acc ? d : 0), asynchronously, by a warpgroup. Enclose calls in wgmma_fence, wgmma_commit, wgmma_wait.
+ *   _rs   a in registers, b in shared memory with k contiguous      _rst  a in registers, b in shared memory with n contiguous
+ *   _ss   a and b in shared memory, k contiguous in both            _sst  a and b in shared memory, k contiguous in a, n in b
+ *   _ss0, _sst0   d = a b: the old value of d is dead, so that its registers are free until this call
+ * d[4j+2h+e] of a lane: row 16 warp + g + 8h, column 8j + 2q + e. a[0..3]: see mma_m16n8k16. Descriptors: desc() of tile/smem.h. */
 """
 HEAD_8 = """/* Written by tools/gen_wgmma.py: do not edit.
- * d (64 x N) = a (64 x 32) b (32 x N) + (acc ? d : 0), asynchronously, by a warpgroup; 8-bit values, k contiguous. Wrap as those of wgmma.h.
+ * d (64 x N) = a (64 x 32) b (32 x N) + (acc ? d : 0), asynchronously, by a warpgroup; 8-bit values, k contiguous. Enclose calls as in wgmma.h.
  *   _rs   a in registers, b in shared memory      _ss   a and b in shared memory
- *   _rs0, _ss0   d = a b: what d held is dead, so that its registers are free until here
- * e4m3, e5m2: d is f32, but a product adds with 13 fraction bits and cuts d to 13 after each step of 32: docs/log/sums.md. Kernels keep short
- * sums there and add them up in f32. s8: d is int32, exact. d[], a[0..3]: the layouts of wgmma.h and of mma_m16n8k32. */
+ *   _rs0, _ss0   d = a b: the old value of d is dead, so that its registers are free until this call
+ * e4m3, e5m2: d is f32, but the hardware adds with 13 fraction bits and truncates d to 13 after each step of 32 (docs/log/sums.md).
+ * Kernels keep such sums short and accumulate them in f32. s8: d is int32, exact. Layouts: d[] as in wgmma.h, a[0..3] as in mma_m16n8k32. */
 """
 HEAD_T = """/* Written by tools/gen_wgmma.py: do not edit.
- * Forms of wgmma.h for matrix products of operands that lie across: _sst (shapes that wgmma.h has not) and
- *   _sstt  a and b in shared memory, a with m, b with n contiguous */
+ * Forms of wgmma.h for products of transposed operands:
+ *   _sst   a and b in shared memory, b with n contiguous, in shapes that wgmma.h lacks
+ *   _sstt  a and b in shared memory, a with m contiguous, b with n contiguous */
 """
 GUARD = """#pragma once
 #ifdef GA_EMU

@@ -1,7 +1,7 @@
-/* The tile layer, whole. From the bottom to the top, a kernel is written with
- *   ptx/   what a thread or a warp does: one instruction a function, for a GPU and, with GA_EMU, for the emulator
- *   tile/  what a warp or a warpgroup holds: tiles of registers and of shared memory
- *   pipe/  how warpgroups of a block, and blocks of a grid, work together: rings of stages, the order of tiles
+/* Includes the whole tile layer. From bottom to top, a kernel is written with
+ *   ptx/   instructions of a thread or a warp: one instruction a function, for a GPU and, with GA_EMU, for the emulator
+ *   tile/  tiles of registers and of shared memory that a warp or a warpgroup holds
+ *   pipe/  cooperation of warpgroups of a block and of blocks of a grid: rings of stages, the order of tiles
  * docs/guide/kernels-and-tiles.md is the guide. Installed as ga/tile/. */
 #pragma once
 #include "cuda/dev/pipe/grid.h"

@@ -11,7 +11,7 @@
 #define GA_KARGS_ASSERT(c) _Static_assert(c, #c)
 #endif
 
-/* What the driver makes of a description (CUtensorMap, by ga_tensor_map), opaque here. */
+/* A tensor map, opaque here: ga_tensor_map has the driver encode it (CUtensorMap). */
 typedef struct {
   GA_KARGS_ALIGN uint64_t word[16];
 } ga_tmap;

@@ -11,7 +11,7 @@ GA_DEV void mbar_init(uint32_t bar, uint32_t count) {
 }
 /* Makes initialised mbarriers visible to the bulk-copy engine and to the cluster; a block barrier must follow. */
 GA_DEV void mbar_init_fence(void) { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-/* One arrival that also announces `bytes` of bulk copies into this phase; issue it before the copies. */
+/* Arrives once and announces `bytes` of bulk copies into this phase. Issue it before the copies. */
 GA_DEV void mbar_arrive_expect(uint32_t bar, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
 }
@@ -19,14 +19,15 @@ GA_DEV void mbar_arrive_expect(uint32_t bar, uint32_t bytes) {
 GA_DEV void mbar_expect(uint32_t bar, uint32_t bytes) {
   asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
 }
-/* One arrival; releases this thread's earlier accesses to whoever waits for the phase. */
+/* Arrives once and releases this thread's earlier accesses to every thread that waits for the phase. */
 GA_DEV void mbar_arrive(uint32_t bar) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
-/* The same; 1 for the phase's last arrival, which still has to wait for the phase (at no cost) to acquire what the
- * others released. */
+/* Arrives once like mbar_arrive and returns 1 for the phase's last arrival. That thread must still wait for the phase,
+ * at no cost, to acquire the accesses that other threads released. */
 GA_DEV int mbar_arrive_last(uint32_t bar) {
-  int last; /* the state is that before the arrival: one was pending */
+  /* The state returned is the one before the arrival: a single arrival was pending. */
+  int last;
   asm volatile(
       "{.reg .pred p; .reg .b32 n; .reg .b64 s; mbarrier.arrive.shared::cta.b64 s, [%1]; mbarrier.pending_count.b64 "
       "n, s; setp.eq.u32 p, n, 1; selp.s32 %0, 1, 0, p;}"
@@ -35,16 +36,16 @@ GA_DEV int mbar_arrive_last(uint32_t bar) {
       : "memory");
   return last;
 }
-/* One arrival at the same barrier of block `rank` of the cluster. No .release.cluster: measured at half speed, and not
- * needed after a wgmma wait. */
+/* Arrives once at the same barrier of block `rank` of the cluster. It has no .release.cluster, which was measured at
+ * half speed and is not needed after a wgmma wait. */
 GA_DEV void mbar_arrive_cluster(uint32_t bar, uint32_t rank) {
   asm volatile(
       "{.reg .b32 r; mapa.shared::cluster.u32 r, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [r];}" ::"r"(bar),
       "r"(rank)
       : "memory");
 }
-/* True once the phase of the given parity has ended; sleeps in hardware for a bounded time. Acquires what the arrivals
- * released. */
+/* Returns true once the phase of the given parity has ended; sleeps in hardware for a bounded time. Acquires the
+ * accesses that the arrivals released. */
 GA_DEV uint32_t mbar_try_wait(uint32_t bar, uint32_t parity) {
   uint32_t ok;
   asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
@@ -53,7 +54,8 @@ GA_DEV uint32_t mbar_try_wait(uint32_t bar, uint32_t parity) {
                : "memory");
   return ok;
 }
-/* Blocks until the phase has ended. Bounded: a protocol error traps within seconds, it never hangs the card. */
+/* Waits until the phase has ended. The wait is bounded: a protocol error traps within seconds and never hangs the
+ * GPU. */
 GA_DEV void mbar_wait(uint32_t bar, uint32_t parity) {
   if (mbar_try_wait(bar, parity)) return;
   GA_ROLL for (uint32_t i = 0; i < (1u << 20); i++) if (mbar_try_wait(bar, parity)) return;
@@ -68,10 +70,11 @@ GA_DEV void bar_arrive(int id, int n) { asm volatile("bar.arrive %0, %1;" ::"r"(
 GA_DEV void cluster_sync(void) {
   asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-/* cluster_sync in two halves: what came before the arrival is seen behind the wait. Every thread does both, in turn. */
+/* The two halves of cluster_sync. Accesses before the arrival are visible after the wait. Every thread of the cluster
+ * calls both, in this order. */
 GA_DEV void cluster_arrive(void) { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 GA_DEV void cluster_wait(void) { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-/* Address of what lies at shared address a in block `rank`, for the functions that say cluster. */
+/* Maps shared address a to block `rank` of the cluster, for the functions with `cluster` in their names. */
 GA_DEV uint32_t cluster_address(uint32_t a, uint32_t rank) {
   uint32_t r;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(rank));

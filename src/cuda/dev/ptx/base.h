@@ -1,6 +1,7 @@
-/* dev/ptx: one device instruction per inline function; the only place for inline assembly and for CUDA-only names.
- * Everything a kernel does to its surroundings goes through these headers, so that a second body can act it out on a
- * CPU. Shared memory is named by 32-bit addresses (byte offsets into the block's window), never by pointers. */
+/* dev/ptx: one device instruction per inline function; the only place for inline assembly and for CUDA-only names. A
+ * kernel reads and changes its environment only through these headers, so that a second body of each function can
+ * emulate it on a CPU. Shared memory is named by 32-bit addresses (byte offsets into the block's window), never by
+ * pointers. */
 #pragma once
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/base.h"
@@ -9,8 +10,8 @@
 
 #define GA_DEV                 static __device__ __forceinline__
 #define GA_GRID_CONST          const __grid_constant__
-/* One kernel of a translation: t threads, b blocks per multiprocessor (a fixed register budget, which setmaxnreg
- * needs). */
+/* The kernel of a translation unit: t threads a block, b blocks per multiprocessor. Both fix the register budget, which
+ * setmaxnreg needs. */
 #define GA_KERNEL(t, b)        extern "C" __global__ void __launch_bounds__(t, b)
 #define GA_SHARED              __shared__ /* a static variable of the block */
 #define GA_UNROLL              _Pragma("unroll")
@@ -20,10 +21,10 @@
 #define GA_CAT3(a, b, c)       GA_CAT(GA_CAT(a, b), c)
 #define GA_CAT5(a, b, c, d, e) GA_CAT(GA_CAT3(a, b, c), GA_CAT(d, e))
 
-/* ---- where am I ---- */
+/* ---- index of the thread and of the block ---- */
 GA_DEV int thread_index(void) { return (int)threadIdx.x; }
-/* The same, read anew: in code that is seldom run, so that nothing worked out from it is kept in registers elsewhere.
- * */
+/* Reads the thread index again. Code that runs rarely uses it, so that no value derived from the index occupies a
+ * register elsewhere. */
 GA_DEV int thread_index_anew(void) {
   int r;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(r));
@@ -31,38 +32,41 @@ GA_DEV int thread_index_anew(void) {
 }
 GA_DEV int block_index(void) { return (int)blockIdx.x; }
 GA_DEV int block_count(void) { return (int)gridDim.x; }
-/* The multiprocessor's clock. Neither loads nor barriers are moved across. */
+/* Returns the multiprocessor's cycle counter. The compiler moves neither loads nor barriers across it. */
 GA_DEV int64_t clock_cycles(void) {
   int64_t c;
   asm volatile("mov.u64 %0, %%clock64;" : "=l"(c)::"memory");
   return c;
 }
-/* Address of the block's dynamic shared memory, 1024-byte aligned (the period of the 128-byte swizzle). */
+/* Returns the address of the block's dynamic shared memory, 1024-byte aligned (the period of the 128-byte swizzle). */
 GA_DEV uint32_t smem_base(void) {
   extern __shared__ __align__(1024) unsigned char ga_smem[];
   return (uint32_t)__cvta_generic_to_shared(ga_smem);
 }
 
-/* ---- within a warp: all 32 lanes must be there ---- */
-GA_DEV int warp_uniform(int x) { return __shfl_sync(~0u, x, 0); } /* lane 0's value; tells the compiler it is uniform */
+/* ---- within a warp: all 32 lanes must take part ---- */
+GA_DEV int warp_uniform(int x) { return __shfl_sync(~0u, x, 0); } /* lane 0's value, known to the compiler as uniform */
 GA_DEV float shfl_xor_f32(float x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
 GA_DEV uint32_t shfl_xor_u32(uint32_t x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
-GA_DEV float shfl_idx_f32(float x, int lane) { return __shfl_sync(~0u, x, lane); } /* any lane's, modulo 32 */
+/* the value of any lane, modulo 32 */
+GA_DEV float shfl_idx_f32(float x, int lane) { return __shfl_sync(~0u, x, lane); }
 GA_DEV uint32_t shfl_idx_u32(uint32_t x, int lane) { return __shfl_sync(~0u, x, lane); }
-GA_DEV float shfl_up_f32(float x, int d) { return __shfl_up_sync(~0u, x, d); } /* lane - d's, one's own below 0 */
+/* value of lane - d; below 0 the lane's own */
+GA_DEV float shfl_up_f32(float x, int d) { return __shfl_up_sync(~0u, x, d); }
 GA_DEV uint32_t shfl_up_u32(uint32_t x, int d) { return __shfl_up_sync(~0u, x, d); }
-GA_DEV float shfl_down_f32(float x, int d) { return __shfl_down_sync(~0u, x, d); } /* lane + d's, one's own above 31 */
+/* value of lane + d; above 31 the lane's own */
+GA_DEV float shfl_down_f32(float x, int d) { return __shfl_down_sync(~0u, x, d); }
 GA_DEV uint32_t shfl_down_u32(uint32_t x, int d) { return __shfl_down_sync(~0u, x, d); }
 GA_DEV int warp_any(int x) { return __any_sync(~0u, x); }
 GA_DEV int warp_all(int x) { return __all_sync(~0u, x); }
 GA_DEV uint32_t warp_ballot(int x) { return __ballot_sync(~0u, x); } /* bit i: lane i's x != 0 */
-/* The same result in every lane (sm_80). */
+/* Reductions over the warp; every lane gets the result (sm_80). */
 GA_DEV uint32_t redux_add_u32(uint32_t x) { return __reduce_add_sync(~0u, x); }
 GA_DEV uint32_t redux_and_u32(uint32_t x) { return __reduce_and_sync(~0u, x); }
 GA_DEV uint32_t redux_or_u32(uint32_t x) { return __reduce_or_sync(~0u, x); }
 GA_DEV int redux_min_i32(int x) { return __reduce_min_sync(~0u, x); }
 GA_DEV int redux_max_i32(int x) { return __reduce_max_sync(~0u, x); }
-/* 1 in one lane, the same at every call, 0 in the others (sm_90). */
+/* Returns 1 in one lane, the same at every call, and 0 in the others (sm_90). */
 GA_DEV int warp_elect(void) {
   int one;
   asm volatile("{.reg .pred p; elect.sync _|p, 0xffffffff; selp.b32 %0, 1, 0, p;}" : "=r"(one)::"memory");
@@ -73,26 +77,26 @@ GA_DEV void warp_sync(void) { __syncwarp(); } /* also orders the warp's memory a
 /* ---- the whole block ---- */
 GA_DEV void block_sync(void) { __syncthreads(); }
 
-/* ---- pins: empty instructions that keep a register array where the programmer put it.
- * The compiler may not move a use or a definition of x[i] across them; they emit nothing. ---- */
+/* ---- pins: empty instructions that keep a register array at this place of the program.
+ * The compiler may not move a use or a definition of x[i] across them; they emit no instruction. ---- */
 GA_DEV void pin_f32(float *x, int n) { GA_UNROLL for (int i = 0; i < n; i++) asm volatile("" : "+f"(x[i])::"memory"); }
 GA_DEV void pin_u32(uint32_t *x, int n) {
   GA_UNROLL for (int i = 0; i < n; i++) asm volatile("" : "+r"(x[i])::"memory");
 }
 
-/* ---- registers: the 128 threads of a warpgroup together; n a literal multiple of 8 in 24..256.
- * dec gives registers back, inc blocks until that many are free. ---- */
+/* ---- registers: the 128 threads of a warpgroup call together; n is a literal multiple of 8 in 24..256.
+ * dec returns registers to the pool; inc blocks until enough registers are free. ---- */
 #define setmaxnreg_dec(n)      asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n))
 #define setmaxnreg_inc(n)      asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n))
 
-/* ---- dependent launch ---- */
-/* Waits until every grid this one depends on has finished and its writes are visible. */
+/* ---- programmatic dependent launch ---- */
+/* Waits until every grid that this grid depends on has finished and its writes are visible. */
 GA_DEV void grid_dependency_wait(void) {
-#if __CUDA_ARCH__ >= 900 /* before Hopper grids start one after the other */
+#if __CUDA_ARCH__ >= 900 /* GPUs before Hopper start grids one after the other */
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-/* Lets dependent grids start (they still wait for our end at their own grid_dependency_wait). */
+/* Lets dependent grids start. They still wait for the end of this grid at their own grid_dependency_wait. */
 GA_DEV void grid_launch_dependents(void) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

@@ -1,4 +1,4 @@
-/* Bits of a word. */
+/* Bit counts and bit positions of a 32-bit word. */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 
@@ -7,7 +7,7 @@ GA_DEV int bit_count(uint32_t x) { return __builtin_popcount(x); }
 GA_DEV int lowest_bit(uint32_t x) { return __builtin_ctz(x); }
 GA_DEV int highest_bit(uint32_t x) { return 31 - __builtin_clz(x); }
 #else
-GA_DEV int bit_count(uint32_t x) { return __popc(x); }          /* how many are set */
-GA_DEV int lowest_bit(uint32_t x) { return __ffs((int)x) - 1; } /* number of the lowest that is set, x != 0 */
+GA_DEV int bit_count(uint32_t x) { return __popc(x); }          /* number of bits set */
+GA_DEV int lowest_bit(uint32_t x) { return __ffs((int)x) - 1; } /* index of the lowest bit set; x != 0 */
 GA_DEV int highest_bit(uint32_t x) { return 31 - __clz((int)x); }
 #endif

@@ -1,20 +1,20 @@
-/* The bulk-copy engine (TMA) and the fences between it and ordinary accesses. One thread issues; the engine does the
- * rest. */
+/* The bulk-copy engine (TMA), and the fences between it and ordinary accesses. One thread issues a copy; the engine
+ * does the rest. */
 #pragma once
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/bulk.h"
 #else
 #include "cuda/dev/ptx/base.h"
 
-/* L2 policies, as createpolicy.fractional.L2::evict_first / evict_last return them for the whole line: constants save
+/* L2 policies as createpolicy.fractional.L2::evict_first and evict_last return them for the whole line. Constants save
  * registers. */
 #define L2_EVICT_FIRST 0x12F0000000000000ull
 #define L2_EVICT_LAST  0x14F0000000000000ull
 
 /* ---- tensor maps: 128 bytes, 64-byte aligned, in kernel parameters ---- */
 GA_DEV void tmap_prefetch(const void *map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
-/* A map in global memory may be pointed elsewhere: set, release; then, in each thread that copies by it, acquire. An
- * ordinary barrier carries the order from one to the other. */
+/* A tensor map in global memory may get another base address: set the address, then release the map. Each thread that
+ * copies by the map then acquires it. An ordinary barrier orders the release before the acquires. */
 GA_DEV void tmap_set_address(void *map, const void *base) {
   asm volatile("tensormap.replace.tile.global_address.global.b1024.b64 [%0], %1;" ::"l"(map), "l"(base) : "memory");
 }
@@ -22,15 +22,15 @@ GA_DEV void tmap_release(void) { asm volatile("fence.proxy.tensormap::generic.re
 GA_DEV void tmap_acquire(const void *map) {
   asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
 }
-/* Box at (c0..c3) -> shared memory at dst (128-byte aligned, 1024 with the 128-byte swizzle). Outside elements read as
- * zero and still count towards the bytes that `bar` expects. */
+/* Copies the box at (c0..c3) to shared memory at dst (128-byte aligned, 1024 with the 128-byte swizzle). Elements
+ * outside the tensor read as zero and still count towards the bytes that `bar` expects. */
 GA_DEV void bulk_load_4d(uint32_t dst, const void *map, uint32_t bar, int c0, int c1, int c2, int c3, uint64_t policy) {
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
                "[%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(dst),
                "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(policy)
                : "memory");
 }
-/* The same, written to the same offset (and signalled to the same barrier) of every block of the cluster in `mask`. */
+/* Copies the box to the same offset of every block of the cluster in `mask`, and signals the same barrier of each. */
 GA_DEV void bulk_load_4d_multicast(uint32_t dst, const void *map, uint32_t bar, int c0, int c1, int c2, int c3,
                                    uint16_t mask, uint64_t policy) {
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster.L2:"
@@ -38,20 +38,21 @@ GA_DEV void bulk_load_4d_multicast(uint32_t dst, const void *map, uint32_t bar, 
                "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "h"(mask), "l"(policy)
                : "memory");
 }
-/* Brings a box into L2 only. */
+/* Copies the box at (c0..c3) into L2 only. */
 GA_DEV void bulk_prefetch_4d(const void *map, int c0, int c1, int c2, int c3) {
   asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global.tile [%0, {%1, %2, %3, %4}];" ::"l"(map), "r"(c0), "r"(c1),
                "r"(c2), "r"(c3)
                : "memory");
 }
-/* Shared memory -> box at (c0..c3); elements outside the tensor are not written. Ends with the thread's next
- * bulk_commit group. */
+/* Copies shared memory to the box at (c0..c3); elements outside the tensor are not written. The copy belongs to the
+ * thread's next bulk_commit group. */
 GA_DEV void bulk_store_4d(const void *map, uint32_t src, int c0, int c1, int c2, int c3) {
   asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
                "r"(src), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
                : "memory");
 }
-/* The box is added to what the tensor holds (f32, f16, bf16, 32-bit integers: the map's type), element by element. */
+/* Adds shared memory to the box of the tensor, element by element. The map gives the type: f32, f16, bf16 or a 32-bit
+ * integer. */
 GA_DEV void bulk_add_4d(const void *map, uint32_t src, int c0, int c1, int c2, int c3) {
   asm volatile(
       "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
@@ -59,7 +60,7 @@ GA_DEV void bulk_add_4d(const void *map, uint32_t src, int c0, int c1, int c2, i
       : "memory");
 }
 
-/* ---- the same in other ranks ---- */
+/* ---- tensors of other ranks ---- */
 GA_DEV void bulk_load_1d(uint32_t dst, const void *map, uint32_t bar, int c0, uint64_t policy) {
   asm volatile("cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
                "[%1, {%3}], [%2], %4;" ::"r"(dst),
@@ -138,14 +139,14 @@ GA_DEV void bulk_store_bytes(void *dst, uint32_t src, uint32_t bytes) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(dst), "r"(src), "r"(bytes)
                : "memory");
 }
-/* To a block of the cluster, whose mbarrier counts the bytes: dst and bar from cluster_address. */
+/* Copies to another block of the cluster, whose mbarrier counts the bytes. dst and bar come from cluster_address. */
 GA_DEV void bulk_copy_cluster(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t bar) {
   asm volatile(
       "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(dst),
       "r"(src), "r"(bytes), "r"(bar)
       : "memory");
 }
-/* Shared memory is added to global memory, or the larger, or the smaller is kept; element by element, in no order. */
+/* Combines shared memory into global memory by sum, maximum or minimum: element by element, in no defined order. */
 #define GA_BULK_REDUCE(name, op)                                                                                   \
   GA_DEV void name(void *dst, uint32_t src, uint32_t bytes) {                                                      \
     asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group." op " [%0], [%1], %2;" ::"l"(dst), "r"(src), \
@@ -161,15 +162,15 @@ GA_BULK_REDUCE(bulk_min_f16, "min.f16")
 GA_BULK_REDUCE(bulk_min_bf16, "min.bf16")
 
 GA_DEV void bulk_commit(void) { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-/* This thread's groups have read their shared memory: it may be overwritten. */
+/* Waits until this thread's groups have read their shared memory, which may then be overwritten. */
 GA_DEV void bulk_wait_read(void) { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
-/* This thread's groups are complete: their writes are done. */
+/* Waits until this thread's groups are complete, their writes included. */
 GA_DEV void bulk_wait(void) { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
-/* Orders this thread's ordinary shared-memory writes before later accesses by the copy engine or wgmma (a barrier must
- * carry it to the issuer). */
+/* Orders this thread's ordinary writes to shared memory before later accesses by the copy engine or wgmma. A barrier
+ * must carry the order to the thread that issues those accesses. */
 GA_DEV void fence_async_smem(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-/* Orders this thread's ordinary writes to global memory, and what it has seen there, before later accesses by the copy
- * engine. */
+/* Orders this thread's ordinary writes to global memory, and the writes it has observed there, before later accesses by
+ * the copy engine. */
 GA_DEV void fence_async_global(void) { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 #endif

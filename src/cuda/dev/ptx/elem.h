@@ -1,4 +1,5 @@
-/* Elements in global memory as floats: one, or the 16 bytes that a lane moves best. Rounded to nearest even. */
+/* Loads and stores of elements in global memory as floats: one element, or the 16 bytes that a lane moves best. Stores
+ * round to nearest even. */
 #pragma once
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/elem.h"
@@ -31,10 +32,10 @@ GA_DEV void elem_put_f16(void *p, int64_t i, float x) { ((uint16_t *)p)[i] = ele
 
 GA_DEV uint32_t float_bits(float x) { return __float_as_uint(x); }
 
-/* A product rounded on its own, never fused with what is added to it. */
+/* Multiplies with a rounding of its own: the product is never fused with a following addition. */
 GA_DEV float elem_mul(float a, float b) { return __fmul_rn(a, b); }
 
-/* 16 bytes from element i on, which lies at a multiple of 16 bytes: 4 floats, or 8 halves. */
+/* Loads and stores 16 bytes from element i on, at an address that is a multiple of 16: 4 floats or 8 halves. */
 typedef union {
   uint4 all;
   float f[4];

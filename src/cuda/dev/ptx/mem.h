@@ -30,10 +30,10 @@ GA_DEV void lds_f4(float *x, uint32_t a) {
                : "r"(a)
                : "memory");
 }
-/* 0, known once loads from shared memory have returned; x[0], x[step], ... are a register of each, or come of them.
- * Added to the address of the arrival that gives their buffer back to the copy engine: an arrival does not wait for the
- * loads before it, and while bulk copies fill shared memory it has overtaken ldmatrix by more than the next copy took
- * (H200: rows of the next tile in its registers, in up to 2 % of launches). */
+/* Returns 0 once loads from shared memory have returned. x[0], x[step], ... are one register of each load, or computed
+ * from one. Add the result to the address of the mbarrier arrival that returns the buffer to the copy engine. An
+ * arrival does not wait for earlier loads: while bulk copies filled shared memory it has overtaken ldmatrix by more
+ * than the time of the next copy (H200: rows of the next tile in the registers, in up to 2 % of launches). */
 GA_DEV uint32_t loads_done(const uint32_t *x, int n, int step) {
   uint32_t any = 0, zero;
   GA_UNROLL for (int i = 0; i < n; i += step) any |= x[i];
@@ -51,7 +51,8 @@ GA_DEV void sts_f4(uint32_t a, const float *x) {
                : "memory");
 }
 
-/* ---- shared memory of a block of the cluster; a from cluster_address. The block must not have ended. ---- */
+/* ---- shared memory of another block of the cluster; a comes from cluster_address. That block must not have ended.
+ * ---- */
 GA_DEV ga_i4 lds_cluster_i4(uint32_t a) {
   ga_i4 r;
   asm volatile("ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [%4];"
@@ -63,7 +64,8 @@ GA_DEV ga_i4 lds_cluster_i4(uint32_t a) {
 GA_DEV void sts_cluster_i4(uint32_t a, int x, int y, int z, int w) {
   asm volatile("st.shared::cluster.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(a), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
 }
-/* Arrives some time later and then counts 16 bytes at mbarrier `bar` of the same block (both from cluster_address). */
+/* Stores 16 bytes asynchronously; their arrival counts 16 bytes at mbarrier `bar` of the same block. a and bar come
+ * from cluster_address. */
 GA_DEV void sts_async_i4(uint32_t a, int x, int y, int z, int w, uint32_t bar) {
   asm volatile(
       "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(a),
@@ -77,7 +79,7 @@ GA_DEV int ldg_i32(const int32_t *p) {
   asm volatile("ld.global.b32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
   return r;
 }
-/* Through L2 only. */
+/* Loads through L2, without L1. */
 GA_DEV int ldg_i32_cg(const int32_t *p) {
   int r;
   asm volatile("ld.global.cg.b32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
@@ -108,13 +110,13 @@ GA_DEV void ldg_f4(float *x, const float *p) {
                : "memory");
 }
 GA_DEV void stg_f32(float *p, float x) { asm volatile("st.global.f32 [%0], %1;" ::"l"(p), "f"(x) : "memory"); }
-/* 8 bytes, aligned to 8. */
+/* Stores 8 bytes, aligned to 8. */
 GA_DEV void stg_f2(float *p, float x, float y) {
   asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(p), "f"(x), "f"(y) : "memory");
 }
 GA_DEV void stg_i32(int32_t *p, int x) { asm volatile("st.global.b32 [%0], %1;" ::"l"(p), "r"(x) : "memory"); }
 GA_DEV void stg_u16(uint16_t *p, uint16_t x) { asm volatile("st.global.b16 [%0], %1;" ::"l"(p), "h"(x) : "memory"); }
-/* 16 bytes, aligned to 16. */
+/* Stores 16 bytes, aligned to 16. */
 GA_DEV void stg_f4(float *p, const float *x) {
   asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3])
                : "memory");
@@ -122,7 +124,7 @@ GA_DEV void stg_f4(float *p, const float *x) {
 GA_DEV void stg_u4(void *p, uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
 }
-/* Old value; relaxed, device scope. */
+/* Adds and returns the old value; relaxed, device scope. */
 GA_DEV int atomic_add_i32(int32_t *p, int x) {
   int r;
   asm volatile("atom.global.add.s32 %0, [%1], %2;" : "=r"(r) : "l"(p), "r"(x) : "memory");
@@ -133,23 +135,24 @@ GA_DEV float atomic_add_f32(float *p, float x) {
   asm volatile("atom.global.add.f32 %0, [%1], %2;" : "=f"(r) : "l"(p), "f"(x) : "memory");
   return r;
 }
-/* The same without the old value. The order of sums is not defined, so neither are their last bits. */
+/* Adds without returning the old value. The order of additions is undefined, and with it the last bits of a sum. */
 GA_DEV void red_add_f32(float *p, float x) { asm volatile("red.global.add.f32 [%0], %1;" ::"l"(p), "f"(x) : "memory"); }
-/* Four sums, each atomic by itself; 16-byte aligned (sm_90). */
+/* Adds four values, each atomic by itself; 16-byte aligned (sm_90). */
 GA_DEV void red_add_f32x4(float *p, float x, float y, float z, float w) {
   asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(x), "f"(y), "f"(z), "f"(w) : "memory");
 }
-/* Two halves, each rounded to nearest even (f16 sm_60, bf16 sm_90). */
+/* Adds two halves, each rounded to nearest even (f16 sm_60, bf16 sm_90). */
 GA_DEV void red_add_f16x2(void *p, uint32_t x) {
   asm volatile("red.global.add.noftz.f16x2 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }
 GA_DEV void red_add_bf16x2(void *p, uint32_t x) {
   asm volatile("red.global.add.noftz.bf16x2 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }
-/* Orders this thread's earlier writes before its later ones for the whole device. */
+/* Orders this thread's earlier writes before its later ones, at the scope of the device. */
 GA_DEV void fence_device(void) { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
-/* Turns between blocks: one adds when it is done, what it has written before included; another waits until the count
- * has come to `least`. Bounded: a protocol error traps, it never hangs the card. */
+/* Orders the turns of blocks. A block signals when it is done, and its earlier writes are released with the signal.
+ * Another block waits until the count has reached `least`. The wait is bounded: a protocol error traps and never hangs
+ * the GPU. */
 GA_DEV void semaphore_signal(int32_t *p) {
   asm volatile("fence.acq_rel.gpu; red.relaxed.gpu.global.add.s32 [%0], 1;" ::"l"(p) : "memory");
 }

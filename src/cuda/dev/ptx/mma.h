@@ -20,7 +20,7 @@ GA_DEV void ldmatrix_x4_trans(uint32_t *r, uint32_t a) {
                : "r"(a)
                : "memory");
 }
-/* Two matrices: the addresses of lanes 16 to 31 are not looked at. */
+/* Loads two matrices: the addresses of lanes 16 to 31 are ignored. */
 GA_DEV void ldmatrix_x2(uint32_t *r, uint32_t a) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(a) : "memory");
 }
@@ -30,7 +30,7 @@ GA_DEV void ldmatrix_x2_trans(uint32_t *r, uint32_t a) {
                : "r"(a)
                : "memory");
 }
-/* The way back (sm_90). */
+/* Stores matrices from registers to shared memory, the inverse of ldmatrix (sm_90). */
 GA_DEV void stmatrix_x4(uint32_t a, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(a), "r"(r0), "r"(r1), "r"(r2),
                "r"(r3)
@@ -65,17 +65,17 @@ GA_MMA_A4B2(mma_m16n8k16_bf16, "m16n8k16", "f32.bf16.bf16.f32", float, "f")
 GA_MMA_A4B2(mma_m16n8k16_f16, "m16n8k16", "f32.f16.f16.f32", float, "f")
 GA_MMA_A2B1(mma_m16n8k8_bf16, "m16n8k8", "f32.bf16.bf16.f32")
 GA_MMA_A2B1(mma_m16n8k8_f16, "m16n8k8", "f32.f16.f16.f32")
-GA_MMA_A4B2(mma_m16n8k8_tf32, "m16n8k8", "f32.tf32.tf32.f32", float, "f") /* the low 13 bits are not looked at */
+GA_MMA_A4B2(mma_m16n8k8_tf32, "m16n8k8", "f32.tf32.tf32.f32", float, "f") /* the low 13 bits are ignored */
 GA_MMA_A4B2(mma_m16n8k32_s8, "m16n8k32", "s32.s8.s8.s32", int, "r")
 GA_MMA_A4B2(mma_m16n8k32_e4m3, "m16n8k32", "f32.e4m3.e4m3.f32", float, "f") /* sm_89 */
 GA_MMA_A4B2(mma_m16n8k32_e5m2, "m16n8k32", "f32.e5m2.e5m2.f32", float, "f")
 
 /* ---- warpgroup level: the 128 threads together; the products themselves are in wgmma.h ---- */
-/* Orders register writes (accumulators, register A) before the products that follow; needed before the first and after
- * any such write. */
+/* Orders register writes (accumulators, register operand A) before the products that follow. It is needed before the
+ * first product and after each such write. */
 GA_DEV void wgmma_fence(void) { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 GA_DEV void wgmma_commit(void) { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-/* At most the n most recent groups may still run (n a literal); only then may the others' registers and shared memory
- * be touched. */
+/* Waits until at most the n most recent groups are still in flight; n is a literal. Only then may the registers and
+ * shared memory of the finished groups be touched. */
 #define wgmma_wait(n) asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(n) : "memory")
 #endif

@@ -1,5 +1,5 @@
-/* Four floats to a register of 8-bit numbers, a in the low byte: e4m3 rounded as pack_e4m3 of num.h (sm_89); s8 to
- * nearest even, at most -128 or 127, of a NaN 0. */
+/* Packs four floats into a register of 8-bit numbers, a in the low byte. e4m3 is rounded as by pack_e4m3 of num.h
+ * (sm_89). s8 is rounded to nearest even and clamped to -128..127; NaN becomes 0. */
 #pragma once
 #include "cuda/dev/ptx/num.h"
 
@@ -12,7 +12,7 @@ GA_DEV uint32_t pack4_s8(float a, float b, float c, float d) {
 }
 GA_DEV uint32_t pack4_e4m3(float a, float b, float c, float d) { return pack_e4m3(a, b) | pack_e4m3(c, d) << 16; }
 #else
-/* One asm: apart, the halves are joined by an instruction more. */
+/* One asm statement: two separate ones cost an instruction more to join the halves. */
 GA_DEV uint32_t pack4_e4m3(float a, float b, float c, float d) {
   uint32_t r;
   asm("{.reg .b16 l, h; cvt.rn.satfinite.e4m3x2.f32 l, %2, %1; cvt.rn.satfinite.e4m3x2.f32 h, %4, %3; mov.b32 %0, {l, "

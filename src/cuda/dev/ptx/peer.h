@@ -1,12 +1,12 @@
-/* Memory that kernels of other devices write and read meanwhile. Each 32-bit word is whole by itself; nothing orders
- * one word with another, so that data must say itself whether it is there. */
+/* Memory that kernels of other devices read and write at the same time. Each 32-bit word is atomic by itself, but words
+ * are not ordered with each other. Data must therefore carry its own mark of having arrived. */
 #pragma once
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/peer.h"
 #else
 #include "cuda/dev/ptx/base.h"
 
-/* 16 bytes, aligned to 16: the memory of this device or of a peer. Volatile is relaxed at the scope of the system. */
+/* Loads and stores 16 bytes, aligned to 16, of this device or of a peer. Volatile means relaxed at system scope. */
 GA_DEV void ldg_peer_u4(uint32_t *r, const void *p) {
   asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -20,12 +20,12 @@ GA_DEV void stg_peer_u4(void *p, const uint32_t *x) {
 GA_DEV void stg_peer_i32(int32_t *p, int x) {
   asm volatile("st.volatile.global.u32 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }
-/* What its writer wrote before is seen behind this. */
+/* Loads a word and acquires: all that its writer wrote before it is visible after this load. */
 GA_DEV uint32_t ldg_peer_acquire_u32(const uint32_t *p) {
   uint32_t r;
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
   return r;
 }
-/* Between two looks at what another device is to write. */
+/* Pauses between two polls of memory that another device writes. */
 GA_DEV void peer_pause(void) {}
 #endif

@@ -1,9 +1,9 @@
-/* Bringing global memory nearer before it is needed. */
+/* Prefetch of global memory into L2. */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 #ifdef GA_EMU
 GA_DEV void prefetch_l2(const void *p) { (void)p; } /* moves no data */
 #else
-/* The line of p to L2; p need not be anything that may be read. */
+/* Brings the cache line of p to L2; p need not be a readable address. */
 GA_DEV void prefetch_l2(const void *p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 #endif

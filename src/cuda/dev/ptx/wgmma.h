@@ -1,9 +1,9 @@
 /* Written by tools/gen_wgmma.py: do not edit.
- * d (64 x N, f32) = a (64 x 16) b (16 x N) + (acc ? d : 0), asynchronously, by a warpgroup. Wrap in wgmma_fence / wgmma_commit / wgmma_wait.
- *   _rs   a in registers, b in shared memory with k contiguous      _rst  the same, b with n contiguous
- *   _ss   a and b in shared memory, k contiguous in both            _sst  the same, b with n contiguous
- *   _ss0, _sst0   d = a b: what d held is dead, so that its registers are free until here
- * d[4j+2h+e] of a lane: row 16 warp + g + 8h, column 8j + 2q + e. a[0..3]: see mma_m16n8k16. Descriptors: smem_desc() in tile/smem.h. */
+ * d (64 x N, f32) = a (64 x 16) b (16 x N) + (acc ? d : 0), asynchronously, by a warpgroup. Enclose calls in wgmma_fence, wgmma_commit, wgmma_wait.
+ *   _rs   a in registers, b in shared memory with k contiguous      _rst  a in registers, b in shared memory with n contiguous
+ *   _ss   a and b in shared memory, k contiguous in both            _sst  a and b in shared memory, k contiguous in a, n in b
+ *   _ss0, _sst0   d = a b: the old value of d is dead, so that its registers are free until this call
+ * d[4j+2h+e] of a lane: row 16 warp + g + 8h, column 8j + 2q + e. a[0..3]: see mma_m16n8k16. Descriptors: desc() of tile/smem.h. */
 #pragma once
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/wgmma.h"

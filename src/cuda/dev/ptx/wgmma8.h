@@ -1,9 +1,9 @@
 /* Written by tools/gen_wgmma.py: do not edit.
- * d (64 x N) = a (64 x 32) b (32 x N) + (acc ? d : 0), asynchronously, by a warpgroup; 8-bit values, k contiguous. Wrap as those of wgmma.h.
+ * d (64 x N) = a (64 x 32) b (32 x N) + (acc ? d : 0), asynchronously, by a warpgroup; 8-bit values, k contiguous. Enclose calls as in wgmma.h.
  *   _rs   a in registers, b in shared memory      _ss   a and b in shared memory
- *   _rs0, _ss0   d = a b: what d held is dead, so that its registers are free until here
- * e4m3, e5m2: d is f32, but a product adds with 13 fraction bits and cuts d to 13 after each step of 32: docs/log/sums.md. Kernels keep short
- * sums there and add them up in f32. s8: d is int32, exact. d[], a[0..3]: the layouts of wgmma.h and of mma_m16n8k32. */
+ *   _rs0, _ss0   d = a b: the old value of d is dead, so that its registers are free until this call
+ * e4m3, e5m2: d is f32, but the hardware adds with 13 fraction bits and truncates d to 13 after each step of 32 (docs/log/sums.md).
+ * Kernels keep such sums short and accumulate them in f32. s8: d is int32, exact. Layouts: d[] as in wgmma.h, a[0..3] as in mma_m16n8k32. */
 #pragma once
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/wgmma.h"

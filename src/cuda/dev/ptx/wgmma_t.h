@@ -1,6 +1,7 @@
 /* Written by tools/gen_wgmma.py: do not edit.
- * Forms of wgmma.h for matrix products of operands that lie across: _sst (shapes that wgmma.h has not) and
- *   _sstt  a and b in shared memory, a with m, b with n contiguous */
+ * Forms of wgmma.h for products of transposed operands:
+ *   _sst   a and b in shared memory, b with n contiguous, in shapes that wgmma.h lacks
+ *   _sstt  a and b in shared memory, a with m contiguous, b with n contiguous */
 #pragma once
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/wgmma_t.h"

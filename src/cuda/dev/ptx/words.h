@@ -1,12 +1,11 @@
-/* 4, 8 and 16 bytes at a time, and arithmetic on pairs of 16-bit numbers: what kernels over packed weights are made of.
- * */
+/* Accesses of 4, 8 and 16 bytes, and arithmetic on pairs of 16-bit numbers, for kernels over packed weights. */
 #pragma once
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/words.h"
 #else
 #include "cuda/dev/ptx/base.h"
 
-/* ---- global memory that is read once: kept out of L1. Volatile: loads stay where they are written, ahead of their
+/* ---- global memory that is read once: it bypasses L1. Volatile keeps the loads where they are written, before their
  * use. ---- */
 GA_DEV void ldg_stream_u4(uint32_t *r, const void *p) {
   asm volatile("ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
@@ -45,8 +44,8 @@ GA_DEV void sts_f2(uint32_t a, float x, float y) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(a), "f"(x), "f"(y) : "memory");
 }
 
-/* ---- free to be moved by the compiler, over each other and over what they do not depend on: the address of a load
- * must have been pinned (pin_u32) behind the barrier that makes the data visible ---- */
+/* ---- not volatile: the compiler may move these over each other and over code they do not depend on. The address of a
+ * load must be pinned (pin_u32) after the barrier that makes the data visible ---- */
 GA_DEV void lds_nv_u4(uint32_t *r, uint32_t a) {
   asm("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(a));
 }
@@ -88,14 +87,15 @@ GA_DEV void mma_nv_tf32(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-/* d = c + a b, 8-bit integers, the same c everywhere. k 16 takes a[0..1] and b0 alone. */
+/* Computes d = c + a b on 8-bit integers, with the same c everywhere. The form with k = 16 takes only a[0..1] and
+ * b0. */
 GA_DEV void mma_nv_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, "
       "%10};"
       : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c));
 }
-/* The same with unsigned a. */
+/* Computes d = c + a b with unsigned a. */
 GA_DEV void mma_nv_u8_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, "
       "%10};"
@@ -118,28 +118,28 @@ GA_DEV void mma_nv_s8_k16(int *d, const uint32_t *a, uint32_t b0, int c) {
       : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(b0), "r"(c));
 }
-/* The larger of |x| and |y|; NaN if one is (sm_80). */
+/* Returns the larger of |x| and |y|; NaN if one is NaN (sm_80). */
 GA_DEV float max_size(float x, float y) {
   float r;
   asm("{.reg .f32 a, b; abs.f32 a, %1; abs.f32 b, %2; max.NaN.f32 %0, a, b;}" : "=f"(r) : "f"(x), "f"(y));
   return r;
 }
-/* x of lane `lane` of one's own four. */
+/* Returns x of lane `lane` of the caller's group of four lanes. */
 GA_DEV uint32_t shfl_quad_u32(uint32_t x, int lane) { return __shfl_sync(~0u, x, lane, 4); }
 /* ---- pairs ---- */
-/* (x & mask) | bits, one instruction */
+/* Computes (x & mask) | bits in one instruction. */
 GA_DEV uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits) {
   uint32_t r;
   asm("lop3.b32 %0, %1, %2, %3, 0xEA;" : "=r"(r) : "r"(x), "r"(mask), "r"(bits));
   return r;
 }
-/* Byte i of the result is byte (sel >> 4i & 15) of b:a; bit 3 of that must be 0. */
+/* Sets byte i of the result to byte (sel >> 4i & 15) of b:a; bit 3 of that selector must be 0. */
 GA_DEV uint32_t prmt(uint32_t a, uint32_t b, uint32_t sel) {
   uint32_t r;
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(sel));
   return r;
 }
-/* The same; where bit 3 is 1, the top bit of the byte eight times. */
+/* Selects bytes like prmt; where bit 3 of a selector is 1, the byte's top bit is repeated eight times. */
 GA_DEV uint32_t prmt_sign(uint32_t a, uint32_t b, uint32_t sel) { return prmt(a, b, sel); }
 /* bf16 pairs: x y + z, rounded once; subnormals are numbers (sm_80) */
 GA_DEV uint32_t fma_bf16x2(uint32_t x, uint32_t y, uint32_t z) {
@@ -147,7 +147,8 @@ GA_DEV uint32_t fma_bf16x2(uint32_t x, uint32_t y, uint32_t z) {
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(z));
   return r;
 }
-/* That half of a pair, twice: an operand's modifier rather than an instruction where it meets 16-bit arithmetic. */
+/* Returns one half of a pair, twice. Where the result meets 16-bit arithmetic, the compiler makes it an operand's
+ * modifier, not an instruction. */
 GA_DEV uint32_t twice_16(uint32_t x, int half) {
   uint32_t r;
   if (half)

@@ -1,8 +1,8 @@
-/* Activation functions, written so that nothing cancels: 1 + tanh u = 2 / (1 + e^-2u), 1 + erf z = erfc(-z). */
+/* Activation functions in forms without cancellation: 1 + tanh u = 2 / (1 + e^-2u), 1 + erf z = erfc(-z). */
 #pragma once
 #include "cuda/dev/ptx/num.h"
 
-enum { ACT_SILU = 1, ACT_GELU_TANH = 2, ACT_GELU_ERF = 3 }; /* ga_act_kind */
+enum { ACT_SILU = 1, ACT_GELU_TANH = 2, ACT_GELU_ERF = 3 }; /* the values of ga_act_kind */
 
 GA_DEV float act_of(int act, float x) {
   if (act == ACT_SILU) return x / (1.0f + expf(-x));

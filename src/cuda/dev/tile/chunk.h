@@ -1,11 +1,11 @@
-/* Rows of 16-bit elements of any stride and width to shared memory, 8 columns at a time. */
+/* Copies of rows of 16-bit elements, of any stride and width, to shared memory, 8 columns at a time. */
 #pragma once
 #include "cuda/dev/ptx/cp_async.h"
 #include "cuda/dev/ptx/mem.h"
 
-/* 8 columns from column `col` of the row that starts at element `at`, those from `cols` on zero; nothing is read unless
- * `in`. wide: the source is 16-byte aligned and cols a multiple of 8; the copy lands when the thread waits for its
- * group. */
+/* Copies 8 columns, from column `col` on, of the row that starts at element `at`. Columns from `cols` on become zero;
+ * nothing is read unless `in`. vec16 promises that the source is 16-byte aligned and cols a multiple of 8; the copy is
+ * then complete once the thread has waited for its group. */
 GA_DEV void chunk_copy(uint32_t dst, const void *base, int64_t at, int col, int cols, int in, int vec16) {
   if (vec16) {
     const int bytes = in && col < cols ? 16 : 0;

@@ -1,14 +1,14 @@
-/* Floats to e4m3 on any GPU; pack_e4m3 of ptx/num.h needs sm_89. */
+/* Conversion of floats to e4m3 on any GPU; pack_e4m3 of ptx/num.h needs sm_89. */
 #pragma once
 #include "cuda/dev/ptx/elem.h"
 
-/* The scale of a block whose largest magnitude is `most`; its elements are x / scale. */
+/* Returns the scale of a block whose largest magnitude is `most`; its elements are x / scale. */
 GA_DEV float e4m3_scale(float most) {
   const float scale = most / 448.0f;
   return scale > 0 ? scale : 1;
 }
 
-/* To nearest even, at most 448: exponents below -6 share that of the smallest normal. */
+/* Rounds to nearest even and clamps to 448. Exponents below -6 use the exponent of the smallest normal number. */
 GA_DEV uint8_t e4m3_of(float x) {
   const float a = fminf(fabsf(x), 448.0f);
   int e = (int)(float_bits(a) >> 23) - 127;

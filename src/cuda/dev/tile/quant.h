@@ -1,9 +1,9 @@
-/* Element i of a tensor of any GGUF type as a float: formulas as in src/ref/ref_dequant.c, one element at a time. For
- * kernels that are to be right for every type; those that are to be fast read packed weights (packed.h). */
+/* Reads element i of a tensor of any GGUF type as a float. The formulas are those of src/ref/ref_dequant.c, one element
+ * at a time. Kernels that must be correct for every type use it; fast kernels read packed weights (packed.h). */
 #pragma once
 #include "cuda/dev/ptx/elem.h"
 
-/* ga_dtype (ga/tensor.h), which is pinned. */
+/* The values of ga_dtype (ga/tensor.h), which are pinned. */
 enum {
   T_F32 = 1,
   T_F16 = 2,
@@ -27,45 +27,46 @@ enum {
 };
 
 GA_DEV float quant_f16(const uint8_t *p) { return elem_f32_of_f16((uint16_t)(p[0] | p[1] << 8)); }
-/* Nibbles of 16 bytes hold 32 elements: the low ones first. */
+/* Returns code e of the 32 whose nibbles fill 16 bytes, low nibbles first. */
 GA_DEV int quant_nibble(const uint8_t *qs, int e) { return e < 16 ? qs[e] & 15 : qs[e - 16] >> 4; }
 GA_DEV int quant_bit(const uint8_t *p, int i) { return p[i >> 3] >> (i & 7) & 1; }
-/* 16 signed bytes in two words each. */
+/* Returns signed byte i of the 16 in the words low and high. */
 GA_DEV int quant_pick(uint64_t low, uint64_t high, int i) { return (int8_t)((i < 8 ? low : high) >> 8 * (i & 7)); }
-/* -127 -104 -83 -65 -49 -35 -22 -10 | 1 13 25 38 53 69 89 113 */
+/* IQ4 values: -127 -104 -83 -65 -49 -35 -22 -10 | 1 13 25 38 53 69 89 113 */
 GA_DEV int quant_iq4(int i) { return quant_pick(0xf6eaddcfbfad9881ull, 0x7159453526190d01ull, i); }
-/* e2m1 doubled: 0 1 2 3 4 6 8 12 and their negatives */
+/* e2m1 values doubled: 0 1 2 3 4 6 8 12 and their negatives */
 GA_DEV int quant_fp4(int i) { return quant_pick(0x0c08060403020100ull, 0xf4f8fafcfdfeff00ull, i); }
-/* 2^(e - 128), the scale of MXFP4 with its values doubled: subnormal for e < 2. */
+/* Returns 2^(e - 128), the scale of MXFP4 when its values are doubled. It is subnormal for e < 2. */
 GA_DEV float quant_e8m0(int e) { return __uint_as_float(e < 2 ? 0x200000u << e : (uint32_t)(e - 1) << 23); }
-/* e4m3 without NaN, as e4m3_128 has it. */
+/* Decodes e4m3 with 0x7f and 0xff as numbers rather than NaN, as e4m3_128 stores it. */
 GA_DEV float quant_e4m3_number(int b) {
   const int e = b >> 3 & 15, m = b & 7;
   float x = e ? __uint_as_float((uint32_t)(e + 120) << 23 | (uint32_t)m << 20) : (float)m * 0.001953125f; /* 2^-9 */
   return b & 0x80 ? -x : x;
 }
-/* OCP e4m3: no infinities, NaN at 0x7f and 0xff. */
+/* Decodes OCP e4m3: no infinities, NaN at 0x7f and 0xff. */
 GA_DEV float quant_e4m3(int b) { return (b & 0x7f) == 0x7f ? __uint_as_float(0x7fc00000u) : quant_e4m3_number(b); }
-/* NVFP4's scales: e4m3 whose sign means nothing and whose NaN is 0; with its values doubled. */
+/* Returns half a scale of NVFP4, whose values are doubled. A scale is e4m3 with its sign ignored and NaN read as 0. */
 GA_DEV float quant_ue4m3_half(int b) { return (b & 0x7f) == 0x7f ? 0.0f : 0.5f * quant_e4m3(b & 0x7f); }
 
-/* Scale (part 0) and min (part 1) j of the 8 pairs of 6 bits in s[12] of q4_k and q5_k. */
+/* Returns scale j (part 0) or min j (part 1) of the 8 pairs of 6 bits in s[12] of q4_k and q5_k. */
 GA_DEV int quant_six_bits(const uint8_t *s, int j, int part) {
   if (j < 4) return s[j + 4 * part] & 63;
   return (part ? s[j + 4] >> 4 : s[j + 4] & 15) | (s[j - 4 + 4 * part] >> 6) << 4;
 }
-/* Scale i of the 16 of q3_k in s[12], -32..31. */
+/* Returns scale i of the 16 of q3_k in s[12], -32..31. */
 GA_DEV int quant_scale3(const uint8_t *s, int i) {
   const int low = i < 8 ? s[i] & 15 : s[i - 8] >> 4, high = s[8 + (i & 3)] >> 2 * (i >> 2) & 3;
   return (low | high << 4) - 32;
 }
-/* Scale `sub` of the 8 of iq4_xs, -32..31. */
+/* Returns scale `sub` of the 8 of iq4_xs, -32..31. */
 GA_DEV int quant_scale_xs(const uint8_t *b, int sub) {
   const int high = b[2] | b[3] << 8;
   return ((b[4 + sub / 2] >> 4 * (sub & 1) & 15) | (high >> 2 * sub & 3) << 4) - 32;
 }
 
-/* A block's element e as scale * q + min: q a small integer, scale and min the same for runs of 16 or 32 elements. */
+/* Element e of a block as scale * q + min: q is a small integer; scale and min are the same for runs of 16 or 32
+ * elements. */
 typedef struct {
   float scale, min;
   int q;
@@ -123,7 +124,7 @@ GA_DEV quant_parts quant_32(int type, const uint8_t *b, int e) {
   return r;
 }
 
-/* log2 of the elements of a block, and its bytes. */
+/* Returns log2 of the number of elements in a block; quant_block_bytes returns its bytes. */
 GA_DEV int quant_block_shift(int type) {
   return type < T_Q4_0                                            ? 0
          : type == T_NVFP4                                        ? 6
@@ -161,7 +162,7 @@ GA_DEV quant_parts quant_parts_at(int type, const void *base, int64_t i) {
   return shift == 8 ? quant_k(type, b, e) : quant_32(type, b, e);
 }
 
-/* e4m3_128: f32 scale, 128 codes. */
+/* Reads e4m3_128: an f32 scale, then 128 codes. */
 GA_DEV float quant_e4m3_128_at(const void *base, int64_t i) {
   const uint8_t *b = (const uint8_t *)base + (i >> 7) * 132;
   const uint32_t scale = b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
@@ -178,7 +179,8 @@ GA_DEV float quant_at(int type, const void *base, int64_t i) {
   return elem_mul(r.scale, (float)r.q) + r.min;
 }
 
-/* The plain types: f32, f16, bf16. Little code, unlike quant_at: what a kernel runs once it must also fetch. */
+/* Reads the plain types f32, f16 and bf16. Its code is short, unlike that of quant_at: a kernel that runs the code only
+ * once still has to fetch it. */
 GA_DEV float plain_get(int type, const void *base, int64_t i) {
   return type == T_F32 ? elem_get_f32(base, i) : type == T_F16 ? elem_get_f16(base, i) : elem_get_bf16(base, i);
 }

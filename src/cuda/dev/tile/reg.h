@@ -15,7 +15,7 @@ GA_DEV float quad_sum(float x) {
   return x + shfl_xor_f32(x, 2);
 }
 
-/* Row maxima over all n columns. A NaN is skipped, as fmaxf does. */
+/* Computes row maxima over all n columns. A NaN is skipped, as fmaxf does. */
 GA_DEV void tile_row_max(const float *x, int n, float *v) {
   float a0 = x[0], a1 = x[1], b0 = x[2], b1 = x[3];
   GA_UNROLL for (int j = 1; j < n / 8; j++) {
@@ -27,7 +27,7 @@ GA_DEV void tile_row_max(const float *x, int n, float *v) {
   v[0] = quad_max(fmaxf(a0, a1));
   v[1] = quad_max(fmaxf(b0, b1));
 }
-/* x *= v by rows. */
+/* Multiplies each row of x by its v. */
 GA_DEV void tile_scale_rows(float *x, int n, const float *v) {
   GA_UNROLL for (int j = 0; j < n / 8; j++) {
     x[4 * j] *= v[0];
@@ -36,7 +36,7 @@ GA_DEV void tile_scale_rows(float *x, int n, const float *v) {
     x[4 * j + 3] *= v[1];
   }
 }
-/* x = 2^(x c - ref) by rows; sum = this lane's part of the row sums. */
+/* Computes x = 2^(x c - ref) by rows; sum receives this lane's part of the row sums. */
 GA_DEV void tile_exp2(float *x, int n, float c, const float *ref, float *sum) {
   float a0 = 0, a1 = 0, b0 = 0, b1 = 0;
   GA_UNROLL for (int j = 0; j < n / 8; j++) {
@@ -52,7 +52,7 @@ GA_DEV void tile_exp2(float *x, int n, float c, const float *ref, float *sum) {
   sum[0] = a0 + a1;
   sum[1] = b0 + b1;
 }
-/* Columns outside [lo, hi] of each row become -inf; q2 = 2q. */
+/* Set columns of each row above hi, or below lo, to -inf; q2 = 2q. */
 GA_DEV void tile_mask_above(float *x, int n, int hi0, int hi1, int q2) {
   GA_UNROLL for (int j = 0; j < n / 8; j++) GA_UNROLL for (int e = 0; e < 2; e++) {
     if (8 * j + e + q2 > hi0) x[4 * j + e] = GA_NEG_INF;
@@ -66,9 +66,9 @@ GA_DEV void tile_mask_below(float *x, int n, int lo0, int lo1, int q2) {
   }
 }
 
-/* x = v everywhere. */
+/* Sets every x to v. */
 GA_DEV void tile_fill(float *x, int n, float v) { GA_UNROLL for (int i = 0; i < n / 2; i++) x[i] = v; }
-/* Row sums over all n columns. */
+/* Computes row sums over all n columns. */
 GA_DEV void tile_row_sum(const float *x, int n, float *v) {
   float a = 0, b = 0;
   GA_UNROLL for (int j = 0; j < n / 8; j++) {
@@ -78,7 +78,7 @@ GA_DEV void tile_row_sum(const float *x, int n, float *v) {
   v[0] = quad_sum(a);
   v[1] = quad_sum(b);
 }
-/* x += v by rows. */
+/* Adds v to each row of x. */
 GA_DEV void tile_add_rows(float *x, int n, const float *v) {
   GA_UNROLL for (int j = 0; j < n / 8; j++) {
     x[4 * j] += v[0];
@@ -87,8 +87,8 @@ GA_DEV void tile_add_rows(float *x, int n, const float *v) {
     x[4 * j + 3] += v[1];
   }
 }
-/* The tile as operand A of the next product: 4 registers for every 16 columns, which are then its k. Also what
- * tile_store (smem.h) takes. */
+/* Packs the tile as operand A of the next product: 4 registers for every 16 columns, which become its k. tile_store
+ * (smem.h) takes the same form. */
 GA_DEV void tile_pack_bf16(const float *x, int n, uint32_t *a) {
   GA_UNROLL for (int i = 0; i < n / 4; i++) a[i] = pack_bf16(x[2 * i], x[2 * i + 1]);
 }

@@ -1,18 +1,18 @@
-/* Attention of one token (attn_decode_sm90a.cu): how a tile's parts meet, of warps in shared memory, of blocks in a
- * cluster's or in memory. */
+/* Attention of one token (attn_decode_sm90a.cu): the merge of a tile's partial results. Warps merge in shared memory;
+ * blocks merge in the shared memory of a cluster or in global memory. */
 #pragma once
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/words.h"
 #include "cuda/kern/attn/attn_decode_state.h"
 
-/* Rows of O of each warp, then their maxima and sums, in the ring. */
+/* Addresses in the ring, reused for the merge: rows of O of each warp, then the rows' maxima and sums. */
 GA_DEV uint32_t warp_o(uint32_t ring, int warp, int r) { return ring + (uint32_t)((warp * ROWS + r) * O_PITCH * 4); }
 GA_DEV uint32_t warp_ml(uint32_t ring, int warp, int r) {
   return ring + (uint32_t)(WARPS * ROWS * O_PITCH * 4 + (warp * ROWS + r) * 8);
 }
 
-/* Of rows below n. */
+/* Writes the warp's rows below n to the ring: their O, maxima and sums. */
 GA_DEV void put_state(uint32_t ring, int warp, int lane, int n, const state *s) {
   const float l = s->l + shfl_xor_f32(s->l, 1), sum = l + shfl_xor_f32(l, 2);
   const float unit = (SCALES ? __uint_as_float(0x7f000000u - float_bits(s->per_unit)) : 1.0f) / P_UNIT;
@@ -25,7 +25,7 @@ GA_DEV void put_state(uint32_t ring, int warp, int lane, int n, const state *s) 
   }
 }
 
-/* Four columns of a row: their sum, and the row's maximum and weight. */
+/* Four columns of a row of O, unnormalised, with the row's maximum m and weight sum l. */
 typedef struct {
   float m, l, o[4];
 } quad;
@@ -34,7 +34,7 @@ GA_DEV quad quad_none(void) {
   const quad r = {NONE, 0, {0, 0, 0, 0}};
   return r;
 }
-/* Takes up parts [0, n) of which it is given m, l and o. */
+/* Merges parts 0 to n - 1, given by their m, l and o, into r. */
 GA_DEV void quad_add(quad *r, int n, const float *m, const float *l, float o[][4]) {
   float most = r->m;
   GA_UNROLL for (int e = 0; e < n; e++) most = fmaxf(most, m[e]);
@@ -63,14 +63,15 @@ GA_DEV quad add_warps(uint32_t ring, int r, int c) {
   return sum;
 }
 
-/* How the parts of a tile meet: in the shared memory of a cluster's blocks, each of which owns `per` quads of them, or
- * fewer; or in memory. */
+/* Where the parts of a tile are merged: in the shared memory of a cluster, each of whose blocks owns up to `per` quads,
+ * or in global memory. */
 typedef struct {
-  int quads, per; /* of the tile; that a block owns */
-  int parts;      /* blocks that have one; at least this one */
+  int quads, per; /* quads of the tile; most quads that a block owns */
+  int parts;      /* blocks that have a part; at least 1 */
 } merge;
 
-/* Of a quad: its row, columns, the block that owns it, and which of that one's it is. */
+/* Packs the place of a quad: its row, its first column, the block that owns it, and its index among that block's
+ * quads. */
 GA_DEV uint32_t merge_place(int row, int c, int owner, int slot) {
   return (uint32_t)(row | c << 3 | owner << 11 | slot << 16);
 }
@@ -79,7 +80,7 @@ GA_DEV int plan_column(uint32_t p) { return (int)(p >> 3 & 255); }
 GA_DEV int plan_owner(uint32_t p) { return (int)(p >> 11 & 31); }
 GA_DEV int plan_slot(uint32_t p) { return (int)(p >> 16); }
 
-/* Are the blocks of a tile a cluster? */
+/* Returns whether the blocks of a tile form a cluster. */
 GA_DEV bool in_cluster(const ga_kargs_attn_decode *a) { return CLUSTER_REDUCE && a->cluster; }
 
 GA_DEV void put_merge(const ga_kargs_attn_decode *a, const unit *u, const share *s, uint32_t own) {
@@ -110,8 +111,8 @@ GA_DEV void send_quad(uint32_t sent, uint32_t bar, int owner, int slot, const qu
                (int)float_bits(x->o[3]), counted);
   sts_async_i4(to + 16, (int)float_bits(x->m), (int)float_bits(x->l), 0, 0, counted);
 }
-/* Takes up n parts of which the first `there` are parts. Others were loaded in their place all the same: loads without
- * branches are under way together. */
+/* Merges the first `there` of n parts. The remaining places hold loaded data too and are cleared: loads without
+ * branches are in flight together. */
 GA_DEV void quad_add_some(quad *r, int n, int there, float *m, float *l, float o[][4]) {
   GA_UNROLL for (int e = 1; e < n; e++) {
     if (e < there) continue;
@@ -123,7 +124,8 @@ GA_DEV void quad_add_some(quad *r, int n, int there, float *m, float *l, float o
 }
 GA_DEV int imin(int x, int most) { return x < most ? x : most; }
 
-/* The quad at `at` of each block of the cluster, `step` bytes from one to the next. */
+/* Merges the quads that the blocks of the cluster have sent; the first is at `at`, and consecutive ones are `step`
+ * bytes apart. */
 GA_DEV quad add_sent(uint32_t at, int step, int parts) {
   enum { MANY = 8 };
   quad sum = quad_none();
@@ -147,7 +149,7 @@ GA_DEV void put_split(float *row, int c, int v_dim, const quad *x) {
   if (c == 0) stg_f4(row + v_dim, ml);
 }
 
-/* The sum of parts in memory. at: of the first, from one to the next `step` floats. */
+/* Merges the parts in global memory. The first is at `at`, and consecutive ones are `step` floats apart. */
 GA_DEV quad add_splits_of(const float *at, int step, int parts, int c, int v_dim) {
   quad sum = quad_none();
   GA_ROLL for (int first = 0; first < parts; first += IN_FLIGHT) {
@@ -165,7 +167,7 @@ GA_DEV quad add_splits_of(const float *at, int step, int parts, int c, int v_dim
   return sum;
 }
 
-/* O and LSE of row r from the sum over all its keys: columns c to c + 3. */
+/* Writes columns c to c + 3 of O, and the LSE, of row r from the merge over all keys. */
 GA_DEV void finish_merge(const ga_kargs_attn_decode *a, const unit *u, uint32_t own, int r, int c, const quad *x) {
   const ga_i4 line = lds_i4(own + (uint32_t)(OFF_LINES + 16 * r));
   const int64_t at = (int64_t)((uint64_t)(uint32_t)line.y << 32 | (uint32_t)line.x) + c;

@@ -1,11 +1,11 @@
-/* KERNEL    attn_decode_simt, sm80: decode, short prefills, and whatever the wgmma rows refuse
+/* KERNEL    attn_decode_simt, sm80: decode, short prefills, and all calls that the wgmma variants refuse
  * COMPUTES  O = softmax(scale Q K^T + mask) V in f32: soft-cap, ALiBi, sinks, window, packed sequences, pages, GQA, LSE
  * CONTRACT  head_dim and v_dim multiples of 8 up to 256; K and V of one type, rows of 16-byte multiples for plain
  *           types; lengths are read on the device, so that a recorded graph serves every length up to rows_k
  * DATA      K and V from gmem to registers once a tile of ROWS packed rows (queries x heads of a group): 16 bytes a
- *           lane, `lanes` lanes a key; nothing masked is read into a sum, so infinities behind a mask stay there
- * MERGE     lanes, then warps through shared memory, then splits of the keys: partial sums to gmem, the last block of a
- *           unit adds them in order, so results do not depend on who is last
+ *           lane, `lanes` lanes a key; masked values never enter a sum, so masked infinities have no effect
+ * MERGE     lanes, then warps through shared memory, then splits of the keys. Splits write partial sums to gmem; the
+ *           last block of a unit adds them in order, so results do not depend on which block is last
  * BUDGET    THREADS lanes, ROWS * (8 q + 8 o + 2) registers a lane
  */
 #include "cuda/kern/attn/attn_packed.h"

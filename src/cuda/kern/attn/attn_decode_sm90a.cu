@@ -3,35 +3,35 @@
  * CONTRACT  head_dim and v_dim up to D; K and V of one type: f16, bf16, e4m3 (rows of multiples of 16 bytes; scales in
  *           arrays of their own), q8_0 and q4_0 (rows at even addresses, at multiples of 8 best).
  *           Lengths are read on the device, so that a recorded graph serves every length up to rows_k.
- *           A NaN or infinity in V may spread over its column of O (GA_ATTN_ROW_V_FINITE); keys that no row of the tile
- *           sees are not read, but up to 8 bytes of a block row's neighbours may be. f16 products: a weight is rounded
- *           to 2^-40 of the largest of its warp
+ *           A NaN or infinity in V may spread over its column of O (GA_ATTN_ROW_V_FINITE). Keys that no row of the tile
+ *           sees are not read, except up to 8 bytes of the neighbours of a block row. f16 products: a weight is
+ *           rounded to 2^-40 of the largest weight of its warp
  * PRODUCTS  f32 sums. Q and the weights are sums of two numbers (22 bits), the high parts of 8 packed rows in rows 0 to
  *           7 of an operand, the low parts in rows 8 to 15; K and V (codes of blocks) are exact in the products' type:
- *           f16, but tf32 where f16's range is too small (bf16; weights times the scales of V's blocks). In f16 rows of
- *           Q are brought to 2^15, and weights to 2^15 at most. A scale of e4m3 is one of a logit, and of a weight:
- *           those are in units of the largest scale of V so far
- * WORK      steps of KEYS (16 or 32) keys go round the warps of all blocks of a tile, so that what a warp looks up
- *           first does not depend on the length; only as many blocks as have steps take part
- * DATA      K and V by cp.async to a ring of the warp's own, STAGES steps; no barrier of the block inside the loop.
- *           Whole steps inside of a page go as runs of 16-byte copies. With GA_ATTN_KV_READY the first steps are asked
- *           for before the grid ahead has ended, but for those with keys that it may write; everything it writes is
- *           read behind grid_dependency_wait
- * MERGE     warps through shared memory. Blocks of a cluster (`cluster`; rows with CLUSTER_REDUCE): each owns a share
- *           of the columns and is sent that share of all. Others through gmem: the last block adds the parts. All sums
- *           are in the order of the parts, so results do not depend on who is last. What needs divisions (who owns
- *           what, where rows are written) is worked out ahead of the wait for the grid ahead
+ *           f16, or tf32 where f16's range is too small (bf16; weights times the scales of V's blocks). In f16 rows of
+ *           Q are scaled to 2^15, and weights to 2^15 at most. An e4m3 scale of K multiplies the logit, one of V the
+ *           weight; weights are in units of the largest scale of V so far
+ * WORK      steps of KEYS (16 or 32) keys are distributed round-robin over the warps of all blocks of a tile, so that
+ *           a warp's first step does not depend on the length; only blocks that have steps take part
+ * DATA      K and V by cp.async to a ring of STAGES steps per warp; no block barrier inside the loop. Whole steps
+ *           inside a page are runs of 16-byte copies. With GA_ATTN_KV_READY the first steps are copied before the
+ *           previous grid has ended, except steps with keys that it may write; all data that it writes is read after
+ *           grid_dependency_wait
+ * MERGE     warps through shared memory. Blocks of a cluster (`cluster`; variants with CLUSTER_REDUCE): each owns a
+ *           share of the columns, and all others send it that share. Other blocks through gmem: the last block adds
+ *           the parts. All sums are in the order of the parts, so results do not depend on which block is last. The
+ *           plan that needs divisions (owners, addresses of rows) is computed before the wait for the previous grid
  * BARRIERS  name     arrivals  waiter  orders
- *           cluster  all       all     `sent` is there (arrived at when a block begins) -> st.async to it; waited for
- *                                      before Q is read, or before a block without keys ends
+ *           cluster  all       all     `sent` is initialised (arrival when a block begins) -> st.async to it; waited
+ *                                      for before Q is read, or before a block without keys ends
  *           sent     1+tx      block   st.async of all parts of the block's share -> ld.shared; waited for before the
  *                                      block ends
  *           block    all       all     in turn: Q in shared memory -> its reads; reads of the ring -> the warps' sums
- *                                      over it; sums -> their addition; where parts meet in gmem: the block's parts are
- *                                      written -> who is last is known
+ *                                      over it; sums -> their addition; where parts are added in gmem: writes of the
+ *                                      block's parts -> choice of the last block
  * BUDGET    what       how much
  *           threads    32 WARPS
- *           blocks     1 of a launch per multiprocessor; 2 (TWICE) where the ring leaves room for the next launch's
+ *           blocks     1 of a launch per multiprocessor; 2 (TWICE) where the ring leaves room for the next launch
  *           registers  no spills
  *           smem       GA_P_SMEM: Q, a ring of STAGES steps per warp, parts that are sent, the plan of the merge
  * MEASURED  H200, one sequence, 32/8 heads of 128, in a chain, at 512, 4096, 16384 keys: f16 3.7, 8.5, 19.5 us; e4m3

@@ -4,17 +4,17 @@
  *           share their loads.
  * CONTRACT  bf16 or f16; head dim and value dim 1 to D; any strides and pages; every mask and feature by arguments.
  *           `wide`: 16-byte copies and stores, else element by element. Rows that see no key: o = 0, lse = -inf.
- *           K and V in several parts, and sums (O, m, l) that are carried from launch to launch.
- *           What a row does not see cannot reach it: rows of K and V outside of what the tile sees are never read, and
- *           a row of O that is not finite is worked out again by its definition (row_again), which skips masked
- *           columns. That costs rows_k * (cols + cols_v) operations of a warp, for such rows alone.
+ *           K and V in several segments, and sums (O, m, l) that are carried from launch to launch.
+ *           Values that a row does not see cannot affect it. Rows of K and V that the tile does not see are never
+ *           read. A row of O that is not finite is recomputed by its definition (row_again), which skips masked
+ *           columns. Only such rows pay this cost, rows_k * (cols + cols_v) operations of a warp.
  * DATA      gmem -cp.async-> smem (Q; two blocks of K and V) -ldmatrix-> fragments -mma.sync-> S -> P -mma.sync-> O ->
  *           gmem
  * BARRIERS  name   arrivals  waiter  orders
  *           block  all       all     cp.async of a block of K and V -> its reads; reads of the block before -> the copy
- *                                    of the next over it, which runs under the products
+ *                                    of the next over it, which overlaps the products
  * BUDGET    32 WARPS threads, registers for BLOCKS blocks a multiprocessor; smem (BM + 4 BN) D 2 bytes and a tile
- *           record a part
+ *           record a segment
  * MEASURED  docs/log/attention-sm80.md
  * REF       Dao 2023 (arXiv 2307.08691)
  */

@@ -1,19 +1,20 @@
-/* Launch side of the attention rows for every shape (attn_fallback_sm80.toml) and of the ladder. */
+/* Launch side of the attention variants for every shape (attn_fallback_sm80.toml) and of the ladder. */
 #ifndef GA_CUDA_KERN_ATTN_ATTN_FALLBACK_SM80_H
 #define GA_CUDA_KERN_ATTN_ATTN_FALLBACK_SM80_H
 
 #include "cuda/rt/cuda.h"
 
-/* A row's shape: see attn_fallback_sm80.toml. */
+/* A variant's shape; see attn_fallback_sm80.toml. */
 typedef struct cuda_attn_fallback_variant {
   cuda_variant base;
   int32_t d, bm;
 } cuda_attn_fallback_variant;
 
-/* Behind the row kernels where most of a tile would stay empty. */
+/* Predicts the kernel's time in microseconds. Below CUDA_ATTN_FALLBACK_ROWS rows most of a tile stays empty; the time
+ * is then multiplied by 10, so that packed-row kernels are preferred. */
 double cuda_attn_fallback_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Rows of a group that are a warp's share of a tile: fewer leave three warps idle, and keys are not split among
- * blocks. */
+/* Rows of a group that fill one warp's share of a tile. With fewer rows three warps are idle, and keys are not split
+ * among blocks. */
 #define CUDA_ATTN_FALLBACK_ROWS 16
 
 const char *cuda_attn_fallback_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);

@@ -1,4 +1,4 @@
-/* The loader of attn_fwd_sm90a.cu, one thread: asks for Q and for blocks of K and V. */
+/* The producer of attn_fwd_sm90a.cu, one thread: issues the copies of Q and of blocks of K and V. */
 #pragma once
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/ptx/bulk.h"
@@ -11,12 +11,12 @@
 typedef struct {
   args a;
   uint32_t sb;
-  uint32_t k, v; /* blocks of K loaded; resident: parity bits of the stages of K, of V */
+  uint32_t k, v; /* blocks of K loaded; resident kernels: parity bits of the stages of K and of V */
   int tiles;     /* records written */
 } loader;
 
-/* Block n by pages (start_k: rows of the sequence), in boxes of page_box rows. Boxes behind the sequence's end lie
- * outside of their page: they are filled with zeros and read nothing. */
+/* Loads block n from pages, in boxes of page_box rows; start_k holds the rows of the sequence. Boxes past the end of
+ * the sequence get coordinates outside their page: they read nothing and become zeros. */
 GA_DEV void load_pages(loader *p, const ga_tmap *map, const work *t, int n, uint32_t dst, uint32_t bar, int panels) {
   args a = p->a;
   const int32_t *table = a->page_table + t->batch * a->page_table_stride;
@@ -27,7 +27,7 @@ GA_DEV void load_pages(loader *p, const ga_tmap *map, const work *t, int n, uint
                                                           i * PANEL_COLS, at, t->head_k, id, L2_EVICT_LAST);
   }
 }
-/* Waits until stretch i of the keys is there, once a block of the grid: OFF_READY has a bit for each. */
+/* Waits until stretch i of the keys is ready, once per block of the grid: OFF_READY has a bit for each stretch. */
 GA_DEV void wait_ready(const loader *p, const ga_kargs_attn_stretch *x, int i) {
   const uint32_t value = x->kv[i].ready;
   if (value == 0) return;
@@ -43,14 +43,14 @@ GA_DEV void wait_ready(const loader *p, const ga_kargs_attn_stretch *x, int i) {
     }
     peer_pause();
   }
-  fence_async_global(); /* what the word told of, before the copy engine's reads */
+  fence_async_global(); /* orders the data that the ready word announces before the copy engine's reads */
   if (i < 32)
     seen.x |= bit;
   else
     seen.y |= bit;
   sts_i4(p->sb + OFF_READY, seen.x, seen.y, 0, 0);
 }
-/* The tensor's row where block n begins. Keys of a stretch are waited for before its first K. */
+/* Returns the tensor's row where block n begins. Before the first K of a stretch it waits for the stretch's keys. */
 GA_DEV int block_row(loader *p, const work *t, int n, int key) {
   if (!STRETCH) return t->start_k + n * BN;
   const ga_kargs_attn_stretch *x = stretch_args(p->a);
@@ -58,7 +58,8 @@ GA_DEV int block_row(loader *p, const work *t, int n, int key) {
   if (key) wait_ready(p, x, i);
   return x->kv[i].first + (n - x->kv[i].block) * BN;
 }
-/* The same for block n of a stretch, which begins with a box. Each box works out what it needs: else some spill. */
+/* Loads block n of a stretch from pages; the block begins with a box. Every box recomputes its coordinates, because
+ * keeping them spills registers. */
 GA_DEV void load_stretch_pages(loader *p, const ga_tmap *map, const work *t, int n, uint32_t dst, uint32_t bar,
                                int panels) {
   const ga_kargs_attn_stretch *x = stretch_args(p->a);
@@ -76,7 +77,7 @@ GA_DEV void load_stretch_pages(loader *p, const ga_tmap *map, const work *t, int
         bulk_load_4d(dst + c * BLOCK_PANEL, map, bar, c * PANEL_COLS, at, t->head_k, id, L2_EVICT_LAST);
   }
 }
-/* Block n of the tile's K or V into its stage. */
+/* Loads block n of the tile's K or V into its stage. */
 GA_DEV void load_block(loader *p, uint32_t r, const ga_tmap *map, const work *t, int n, uint32_t off, uint32_t full,
                        uint32_t empty, int panels) {
   const uint32_t stage = KV_RESIDENT ? (uint32_t)n : ring_stage(r, ST);
@@ -100,19 +101,18 @@ GA_DEV void load_k(loader *p, const work *t, int n) {
   load_block(p, p->k, map, t, n, OFF_K, OFF_KF, OFF_KE, PANELS_K);
   p->k = KV_RESIDENT ? p->k ^ 1u << n : p->k + 1;
 }
-GA_DEV void
-load_v(loader *p, const work *t,
-       int n) /* after load_k of the block before it, if there is one: so V's place in the ring follows from K's */
+GA_DEV void load_v(loader *p, const work *t,
+                   int n) /* follows load_k of the block before, if there is one, so that K's count gives V's stage */
 {
   const ga_tmap *map = CARRY && t->part > 0 ? &p->a->more[t->part - 1].v : &p->a->v;
   load_block(p, KV_RESIDENT ? p->v : p->k - 1 - (n > t->n_lo), map, t, n, OFF_V, OFF_VF, OFF_VE, PANELS_V);
   if (KV_RESIDENT) p->v ^= 1u << n;
 }
 
-/* The record of the next tile goes to slot tiles % 4 before the wait for Q's buffer: consumers are at most two edges
- * behind. */
+/* Returns the slot, tiles % 4, for the record of the next tile. It is written before the wait for Q's buffer: consumers
+ * lag by at most two tiles. */
 GA_DEV uint32_t next_slot(const loader *p) { return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES; }
-/* Q's batch: packed sequences are one, whatever their pages are. */
+/* Returns Q's batch index. Packed sequences are one batch, even with pages. */
 GA_DEV int batch_q(const loader *p, const work *t) {
   return PAGES && (p->a->features & GA_KATTN_VARLEN) ? 0 : t->batch;
 }
@@ -122,8 +122,8 @@ GA_DEV void load_rows(const loader *p, uint32_t dst, uint32_t bar, int column, i
   else
     bulk_load_4d(dst, &p->a->q, bar, column, query, head, batch, L2_EVICT_FIRST);
 }
-/* The tile's Q, warpgroup by warpgroup, once each has taken the previous tile's. Coordinates come from the record: they
- * would cost registers. */
+/* Loads the tile's Q for each warpgroup once that warpgroup has read the previous tile's. Coordinates come from the
+ * record, because keeping them would cost registers. */
 GA_DEV void load_q(loader *p, const work *t) {
   const ga_i4 x = lds_i4(next_slot(p)), z = lds_i4(next_slot(p) + 32);
   GA_ROLL for (int w = 0; w < WGS; w++) {
@@ -140,7 +140,7 @@ GA_DEV void load_q(loader *p, const work *t) {
   }
   p->tiles++;
 }
-/* Q's buffer frees late when products read it: have the data in L2 by then. */
+/* Prefetches the next Q into L2, because products that read Q from shared memory free its buffer late. */
 GA_DEV void prefetch_q(loader *p, const work *t) {
   const ga_i4 x = lds_i4(next_slot(p)), z = lds_i4(next_slot(p) + 32);
   if (t->n_hi < 0) return;
@@ -152,7 +152,7 @@ GA_DEV void prefetch_q(loader *p, const work *t) {
       bulk_prefetch_4d(&p->a->q, column, query, x.y, batch_q(p, t));
   }
 }
-/* Blocks n..to of the tile, downwards, in the order of need: K runs one block ahead of V. Returns the next one. */
+/* Loads blocks n down to `to` of the tile in the order of use: K runs one block before V. Returns the next block. */
 GA_DEV int load_blocks(loader *p, const work *t, int n, int to) {
   GA_ROLL for (; n >= to; n--) {
     if (n > t->n_lo) load_k(p, t, n - 1);

@@ -1,4 +1,4 @@
-/* Constants of attn_fwd_sm90a.cu that follow from a row's parameters: sizes, shared memory, registers, forms of
+/* Constants of attn_fwd_sm90a.cu that follow from a variant's parameters: sizes, shared memory, registers, forms of
  * products. */
 #pragma once
 #include "cuda/dev/ptx/mma.h"
@@ -17,10 +17,10 @@ enum {
   QREG = GA_P_QREG,
   Q_SMEM = QREG * 16 < D,
   STORE_REG = GA_P_STORE,
-  SKIP = CAUSAL && !KV_RESIDENT && !EXTRAS &&
-         GA_P_BN < GA_P_BM, /* a warpgroup passes over blocks that none of its rows sees */
+  SKIP =
+      CAUSAL && !KV_RESIDENT && !EXTRAS && GA_P_BN < GA_P_BM, /* a warpgroup skips blocks that none of its rows sees */
   LATE = (CAUSAL || STRETCH) && !KV_RESIDENT &&
-         (Q_SMEM || ST > 2), /* the next tile is taken late: with two short stages it would hold K and V up */
+         (Q_SMEM || ST > 2), /* the next tile is claimed late; with two short stages this would delay K and V */
   PANELS_K = (D + 63) / 64,
   PANELS_V = (DV + 63) / 64,
   BLOCK_PANEL = BN * PANEL_ROW_BYTES,
@@ -48,7 +48,7 @@ enum { /* shared memory, bytes */
        OFF_VE = OFF_VF + 8 * ST,
        OFF_TILE = (OFF_VE + 8 * ST + 15) / 16 * 16,
        TILE_BYTES = 48,
-       OFF_READY = OFF_TILE + TILE_SLOTS * TILE_BYTES, /* stretches that were waited for, a bit each */
+       OFF_READY = OFF_TILE + TILE_SLOTS * TILE_BYTES, /* one bit for each stretch whose wait is over */
        SMEM_BYTES = OFF_READY + (STRETCH ? 16 : 0)
 };
 static_assert(BN % 16 == 0 && D % 16 == 0 && DV % 16 == 0, "wgmma takes k in steps of 16");
@@ -61,8 +61,8 @@ static_assert(!STRETCH || (WINDOW && !EXTRAS && !KV_RESIDENT && STORE_REG),
               "limits on both sides; rows of O leave alone");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
-/* Registers per thread after launch: 504 (two consumers) or 512 (three) to share. The producer's share grows with what
- * a tile's block range takes to work out. */
+/* Registers per thread after launch: 504 (two consumers) or 512 (three) to share. The producer's share grows with the
+ * computation of a tile's block range. */
 #if GA_P_BM == 192
 #define REGS_PRODUCER 32
 #define REGS_CONSUMER 160
@@ -77,7 +77,7 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define REGS_CONSUMER 224
 #endif
 
-/* Unrolled, the addresses of a wide head spill beside those of the features. */
+/* An unrolled loop spills for a wide head: its addresses compete with those of the features. */
 #if GA_P_D > 128 && (GA_P_EXTRAS || GA_P_STRETCHES)
 #define RECOMPUTE_LOOP GA_ROLL
 #else
@@ -89,12 +89,12 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PV_RST   GA_CAT5(wgmma_m64n, GA_P_DV, k16_, GA_P_DTYPE, _rst)
 #define MMA_WARP GA_CAT(mma_m16n8k16_, GA_P_DTYPE)
 
-#define SUM_LIMIT (F16 ? 32768.f : 1024.f) /* of a lane's part of a row's sum: beyond it the reference moves */
-#define MOVES     (MASKED ? 6.f : 4.f)     /* causal tiles pay for a move of their shortest rows each */
+#define SUM_LIMIT (F16 ? 32768.f : 1024.f) /* limit of a lane's part of a row's sum; beyond it the reference moves */
+#define MOVES     (MASKED ? 6.f : 4.f)     /* causal tiles pay for one move for each of their shortest rows */
 #define SUM_LOST  1.267650600228229401e30f /* 2^100: beyond it weights may be infinite */
 
 #if GA_P_STRETCHES
-#define KARGS ga_kargs_attn_stretch /* begins with what the others have */
+#define KARGS ga_kargs_attn_stretch /* begins with the fields of ga_kargs_attn_fwd */
 #else
 #define KARGS ga_kargs_attn_fwd
 #endif

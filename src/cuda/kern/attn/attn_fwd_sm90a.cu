@@ -5,28 +5,30 @@
  * CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, row/head/batch strides multiples of 8; head dim <= D,
  *           value dim <= DV (zero padded by the tensor maps); o aliases nothing; scale > 0. Writes o, lse, and leaves
  *           counter zeroed. A row that sees no column, or only logits of -inf: o = 0, lse = -inf. Columns that are
- *           masked inside of a block have weight 0, and V is multiplied by it: an infinity or NaN in V makes NaN of its
- *           column of o (GA_ATTN_ROW_V_FINITE). What lies behind the end of a sequence never reaches a product.
+ *           masked inside a block have weight 0, and V is multiplied by it: an infinity or NaN in V turns its column
+ *           of o into NaN (GA_ATTN_ROW_V_FINITE). Values past the end of a sequence never reach a product.
  * DATA      gmem -TMA-> smem (Q; K, V rings) -ldmatrix-> Q regs; Q regs x K smem -wgmma-> S regs -exp2-> P regs;
  *           P regs x V smem -wgmma-> O regs; O regs -stmatrix-> smem -TMA-> gmem, or O regs -> gmem
  * SOFTMAX   The reference of a row is the maximum of its tile's first block (and of masked blocks). After a block's
- *           exponentials each warp votes "no partial row sum is far above the mean of those before" (move_limits): else
- *           the block's largest weights give the new references, and the weights are brought to them, so that a key
- *           which dominates its row has the weight 1 and is not rounded, as with a running maximum. From 2^100 on (NaN
- *           and inf included) the warp computes its 16 rows of S again from K, which is still held. Exact either way.
- * PACKING   (PACKS) Few queries under the heads of a group: a row is a (query, head) pair, row = query * pack +
- *           head, so that tiles are full and K and V are read once for the group. Q comes by boxes of pack heads and 64
- *           / pack queries.
- * SPLITS    (PACKS and CARRY) Few tiles: their blocks of K and V are cut over several work items. Each leaves O, m and
- *           l of its rows in the workspace; the warp that is last to its 16 rows of the tile adds them up, in the order
+ *           exponentials each warp votes whether no partial row sum is far above the mean of earlier ones
+ *           (move_limits). If one is, the block's largest weights give the new references, and the weights are rescaled
+ *           to them. A key that dominates its row then has weight 1 and is not rounded, as with a running maximum. From
+ *           2^100 on (NaN and inf included) the warp recomputes its 16 rows of S from K, which is still in shared
+ *           memory. Both ways are exact.
+ * PACKING   (PACKS) Few queries, many heads in a group: a row is a (query, head) pair, row = query * pack + head.
+ *           Tiles are then full, and K and V are read once for the group. Q is copied by boxes of pack heads and
+ *           64 / pack queries.
+ * SPLITS    (PACKS and CARRY) Few tiles: their blocks of K and V are split over several work items. Each writes O, m
+ *           and l of its rows to the workspace. The last warp to finish its 16 rows of the tile adds them, in the order
  *           of the items.
- * STRETCHES Q, K and V are lists of stretches (ga/attn.h). Each stretch of keys begins a block, so that
- *           a block is one box; the last block of a stretch may be short. Its other rows, whoever's they are, are
- *           masked in S and zeroed in V. A tile of Q is of one stretch. Masks go by position, with window_left and
- *           window_right as the call has them: one row has all masks. Before its first box the producer waits for a
- *           stretch's ready word, which other devices store: acquired at system scope, then a fence between the
- *           proxies. A wait ends after ready_polls looks and says so in ready_error. With page_size rows are slots of
- *           pages: a block is boxes of page_box rows, which divides page_size, BN and where stretches begin.
+ * STRETCHES Q, K and V are lists of stretches (ga/attn.h). Each stretch of keys begins a block, so that a block is one
+ *           box; the last block of a stretch may be short. The other rows of such a block, which may belong to any
+ *           stretch, are masked in S and zeroed in V. A tile of Q belongs to one stretch. Masks are applied by
+ *           position, with the call's window_left and window_right: one variant serves all masks. Before its first
+ *           box the producer waits for a stretch's ready word, which other devices store. The load acquires at system
+ *           scope, and a fence between the proxies follows. A wait ends after ready_polls polls and is then reported in
+ *           ready_error. With page_size rows are slots of pages: a block consists of boxes of page_box rows, which
+ *           divides page_size, BN and the first rows of stretches.
  * BARRIERS  name        arrivals      waiter       orders
  *           q_full[w]   1+tx          warpgroup w  TMA write of its 64 rows of Q, and the tile record -> ldmatrix,
  *                                                  wgmma, ld.shared
@@ -37,15 +39,14 @@
  *           v_empty[s]  1/wg          producer     wgmma reads of V[s] -> next TMA write
  *           turn w      named 1+w     warpgroup w  its turn to issue products (PINGPONG 1) or to take exponentials
  *                                                  (PINGPONG 2)
- *           clean       named 5       consumers    zeros over rows of V[s] behind the sequence -> everyone's wgmma read
- *           pass w      named 6+w     warpgroup w  its warps' waits for a V[s] passed over -> the arrival that gives it
- *                                                  back
+ *           clean       named 5       consumers    zeros over rows of V[s] past the sequence -> all warps' wgmma reads
+ *           pass w      named 6+w     warpgroup w  its warps' waits for a skipped V[s] -> the arrival that releases it
  * BUDGET    what       how much
  *           threads    128 + 2 BM: a warpgroup with the producer, and one per 64 rows of Q
  *           registers  of producer and consumers: 32 and 160 (BM 192); else 24 and 240, 40 and 232, or 56 and 224, by
  *                      mask, D and features
  *           blocks     1 per multiprocessor
- *           smem       SMEM_BYTES: Q, rings of K and V, O unless it leaves from registers, barriers, tile records
+ *           smem       SMEM_BYTES: Q, rings of K and V, O unless it is stored from registers, barriers, tile records
  * MEASURED  docs/log/attention.md
  * REF       Dao et al. 2022, 2023; Shah et al. 2024 (warp specialisation, overlap of softmax and products)
  */

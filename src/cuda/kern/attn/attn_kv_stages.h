@@ -1,9 +1,10 @@
-/* Stages of attn_fwd_sm90a.cu: where K and V of a block are, waiting for them, giving them back. */
+/* Stages of attn_fwd_sm90a.cu: where K and V of a block are, waits for them, and their release. */
 #pragma once
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/kern/attn/attn_fwd_warpgroup.h"
 
-/* Resident: a block's stage is its number, and its parity counts the units that used it. */
+/* Returns the stage of the current K block. In resident kernels it is the block's number, and its parity counts the
+ * units that have used it. */
 GA_DEV uint32_t stage_k(const warpgroup *c) {
   return KV_RESIDENT ? (uint32_t)c->n : SKIP ? ring_stage(c->block_k, ST) : c->stage_k;
 }
@@ -21,21 +22,21 @@ GA_DEV uint32_t parity_v(const warpgroup *c) {
 GA_DEV void wait_k(const warpgroup *c) { mbar_wait(c->at.sb + OFF_KF + 8 * stage_k(c), parity_k(c)); }
 GA_DEV void wait_v(const warpgroup *c) { mbar_wait(c->at.sb + OFF_VF + 8 * stage_v(c), parity_v(c)); }
 
-/* This warp no longer reads the K stage (and, with Q in shared memory, after the tile's last block, Q). */
-GA_DEV void release_k_after(const warpgroup *c, uint32_t loads) { /* loads_done, or 0 */
+/* Releases the K stage after this warp's last read. With Q in shared memory, the tile's last block releases Q too. */
+GA_DEV void release_k_after(const warpgroup *c, uint32_t loads) { /* loads: loads_done, or 0 */
   if (c->at.lane) return;
   if (!KV_RESIDENT || c->n > c->keep_k) mbar_arrive(c->at.sb + OFF_KE + 8 * stage_k(c) + loads);
   if (Q_SMEM && c->n == c->n_lo) mbar_arrive(c->at.sb + OFF_QE + 8 * c->at.w + loads);
 }
-GA_DEV void release_k(const warpgroup *c) { /* products are complete */
+GA_DEV void release_k(const warpgroup *c) { /* called when the products are complete */
   release_k_after(c, 0);
 }
 GA_DEV void release_v(const warpgroup *c) {
   if (c->at.lane == 0 && c->at.wl == 0 && (!KV_RESIDENT || c->n_v > c->keep_v))
     mbar_arrive(c->at.sb + OFF_VE + 8 * stage_v(c));
 }
-/* V of blocks passed over goes back unread, once all warps have seen it come: a late one could find the stage in its
- * next use. */
+/* Releases V of skipped blocks unread, once all warps have waited for it. Otherwise a late warp could wait on the
+ * stage's next use. */
 GA_DEV void pass_v(warpgroup *c) {
   GA_ROLL for (c->block_v++; c->block_v != c->block_k; c->block_v++) {
     wait_v(c);
@@ -43,7 +44,7 @@ GA_DEV void pass_v(warpgroup *c) {
     release_v(c);
   }
 }
-/* The block whose S was computed becomes the one whose PV is next. */
+/* Advances: the block whose S was computed becomes the one whose PV is next. */
 GA_DEV void advance(warpgroup *c) {
   if (KV_RESIDENT) {
     if (c->n > c->keep_k) c->used_k ^= 1u << c->n;

@@ -1,5 +1,5 @@
-/* Attention by packed rows: the queries of a sequence and the heads of a group are the rows of one tile. What the
- * kernels attn_decode_simt (any GPU) and attn_decode (Hopper) share. */
+/* Attention by packed rows: the rows of one tile are pairs of a query of a sequence and a head of a group. The kernels
+ * attn_decode_simt (any GPU) and attn_decode (Hopper) share this header. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/tile/block_row.h"
@@ -8,7 +8,7 @@
 
 #define NONE GA_NEG_INFINITY
 
-/* What a tile is: packed rows [row, row + n) of sequence b and kv head h; keys [from, to) are seen by some of them. */
+/* A tile: packed rows [row, row + n) of sequence b and KV head h. Some of these rows see the keys [from, to). */
 typedef struct {
   int b, h, row, n, n_q, n_kv, q_first, kv_first, from, to;
 } unit;
@@ -17,12 +17,12 @@ GA_DEV int query_of(const ga_kargs_attn_decode *a, const unit *u, int r) { retur
 GA_DEV int head_of(const ga_kargs_attn_decode *a, const unit *u, int r) {
   return u->h * a->group + (u->row + r) % a->group;
 }
-/* The key at which a row stands: the last query stands at the last key. */
+/* Returns the key with which a row is aligned: the last query with the last key. */
 GA_DEV int place_of(const ga_kargs_attn_decode *a, const unit *u, int r) {
   return query_of(a, u, r) + u->n_kv - u->n_q;
 }
 
-/* Place in lse of query i of a head. */
+/* Returns the index in lse of query i of a head. */
 GA_DEV int64_t packed_lse_at(const ga_kargs_attn_decode *a, const unit *u, int head, int i) {
   return a->lse_stride ? head * a->lse_stride + u->q_first + i : ((int64_t)u->b * a->q_heads + head) * a->rows_q + i;
 }
@@ -48,8 +48,9 @@ GA_DEV unit unit_of(const ga_kargs_attn_decode *a, int block, int rows_of_tile) 
   return u;
 }
 
-/* True for the block that is last of the `parts` of tile `block`: it sees what the others have written. One thread,
- * behind a barrier of the block that has brought it the block's writes; another one follows. */
+/* Returns true for the last block to finish among the `parts` of tile `block`, which then sees the other blocks'
+ * writes. One thread calls it after a block barrier that made the block's writes visible to it; another block barrier
+ * follows. */
 GA_DEV bool count_split(const ga_kargs_attn_decode *a, int block, int parts) {
   fence_device();
   const bool last = atomic_add_i32(a->counter + block, 1) == parts - 1;
@@ -57,7 +58,7 @@ GA_DEV bool count_split(const ga_kargs_attn_decode *a, int block, int parts) {
   fence_device();
   return last;
 }
-/* The same for all threads. flag: of the block. */
+/* Calls count_split for all threads; *flag is shared by the block. */
 GA_DEV bool is_last_split(const ga_kargs_attn_decode *a, int *flag, int block, int parts) {
   block_sync();
   if (thread_index() == 0) *flag = count_split(a, block, parts);

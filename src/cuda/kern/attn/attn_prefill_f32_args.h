@@ -1,5 +1,5 @@
-/* Arguments of the conversions round 16-bit attention: one struct by value, the same bytes on the host and on the
- * device. C11 and CUDA C. */
+/* Arguments of the conversions before and after 16-bit attention: one struct by value, the same bytes on the host and
+ * on the device. C11 and CUDA C. */
 #ifndef GA_CUDA_KERN_ATTN_ATTN_PREFILL_F32_ARGS_H
 #define GA_CUDA_KERN_ATTN_ATTN_PREFILL_F32_ARGS_H
 

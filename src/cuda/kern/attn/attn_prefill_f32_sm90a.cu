@@ -1,7 +1,7 @@
-/* KERNEL    attn_prefill_f32, sm90a: what comes before and behind 16-bit attention when q and o are f32
+/* KERNEL    attn_prefill_f32, sm90a: conversions before and after 16-bit attention when q and o are f32
  * COMPUTES  y = x in another type: q to that of K and V, later o from it. Values beyond the type's range become
  *           infinite
- * CONTRACT  see attn_prefill_f32_args.h. The attention between is another row's (attn_prefill_f32_sm90a.c)
+ * CONTRACT  see attn_prefill_f32_args.h. Another variant does the attention between them (attn_prefill_f32_sm90a.c)
  * BUDGET    256 lanes; a lane takes 8 columns
  */
 #include "cuda/dev/ptx/base.h"

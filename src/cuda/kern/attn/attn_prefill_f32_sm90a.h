@@ -1,6 +1,4 @@
-/* Launch side of attention of f32 queries over 16-bit K and V, many at once
- * (src/cuda/kern/attn/attn_prefill_f32_sm90a.cu).
- * */
+/* Launch side of attention with many f32 queries over 16-bit K and V (src/cuda/kern/attn/attn_prefill_f32_sm90a.cu). */
 #ifndef GA_CUDA_KERN_ATTN_ATTN_PREFILL_F32_SM90A_H
 #define GA_CUDA_KERN_ATTN_ATTN_PREFILL_F32_SM90A_H
 
@@ -8,7 +6,8 @@
 
 const char *cuda_attn_prefill_f32_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 double cuda_attn_prefill_f32_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Q in the type of K and V; a row of attn_fwd_sm90a.toml or attn_short_sm90a.toml; its O in f32. */
+/* Plans three steps: Q to the type of K and V, a variant of attn_fwd_sm90a.toml or attn_short_sm90a.toml, and its O to
+ * f32. */
 const char *cuda_attn_prefill_f32_plan(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);
 
 #endif

@@ -1,4 +1,4 @@
-/* Results of attn_fwd_sm90a.cu: O and the log-sum-exp on their way out. */
+/* Results of attn_fwd_sm90a.cu: writing O and the log-sum-exp. */
 #pragma once
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/tile/quad.h"
@@ -8,14 +8,14 @@
 #include "cuda/kern/attn/attn_store.h"
 #include "cuda/kern/attn/attn_tiles.h"
 
-/* The place of this lane's row h in lse, m and l. */
+/* Returns the index of this lane's row h in lse, m and l. */
 GA_DEV int64_t row_at(const warpgroup *c, const tile_coord *t, int first, int h) {
   const int before = EXTRAS && c->at.a->lse_stride_batch == 0 ? t->start_q : 0;
   return t->batch * c->at.a->lse_stride_batch + row_head(&c->at, t->head, h) * c->at.a->lse_stride_head + before +
          query_of(&c->at, t, first, h);
 }
-/* 16 rows of O of this warp to shared memory, then one bulk store per panel. The previous tile's store
- * has had a whole tile to finish. */
+/* Stores this warp's 16 rows of O to shared memory, then issues one bulk store per panel. The previous tile's store has
+ * had a whole tile to finish. */
 GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const tile_coord *t) {
   const uint32_t so = c->at.sb + OFF_O + c->at.w * O_BYTES + c->at.wl * PANELS_V * O_PANEL;
   const uint32_t k0 = keep_bits(v[0]), k1 = keep_bits(v[1]);
@@ -33,8 +33,8 @@ GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const
     bulk_commit();
   }
 }
-/* The current tile goes on from what earlier launches carried here: its first block is not its first. One lane of a row
- * has l. */
+/* Loads the state that earlier launches left for the current tile, whose first block here is not its first one overall.
+ * One lane of a row has l. */
 GA_DEV void load_state(const warpgroup *c, float *o, float *m, float *l) {
   args a = c->at.a;
   const tile_coord t = tile_coord_of(tile_slot(c, 1));
@@ -49,11 +49,11 @@ GA_DEV void load_state(const warpgroup *c, float *o, float *m, float *l) {
         in && 8 * j < a->cols_v ? ldg_f32(o0 + 8 * j + e) : 0.f;
   }
 }
-/* The state of the tile's rows, for later launches. */
+/* Stores the state of the tile's rows for later launches. */
 GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, const float *l, const tile_coord *t,
                         int row) {
   args a = c->at.a;
-  warp_sync(); /* the four lanes of a row have read m */
+  warp_sync(); /* orders the four lanes' reads of m before the writes */
   GA_UNROLL for (int h = 0; h < 2; h++) {
     const int64_t r = row_at(c, t, row, h);
     float *o0 = a->state_o + r * a->cols_v + c->at.q2;
@@ -68,15 +68,15 @@ GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, cons
 }
 /* ---- a tile cut into splits ---- */
 enum {
-  LANE_FLOATS = 4,                            /* both rows' m, then l; then O, two columns of both rows at a time */
-  SPLIT_FLOATS = 32 * (LANE_FLOATS + DV / 2), /* of a warp */
-  AT_ONCE = DV == 128
-                ? 3
-                : 2, /* splits read together: a round trip to L2 is longer than all that is done with what it brings */
-  GROUP = 8          /* of O's fours */
+  LANE_FLOATS = 4,                            /* m of both rows, then l; then O, two columns of both rows at a time */
+  SPLIT_FLOATS = 32 * (LANE_FLOATS + DV / 2), /* floats of a warp */
+  AT_ONCE = DV == 128 ? 3
+                      /* Splits that are read together: a round trip to L2 takes longer than the work on its data. */
+                      : 2,
+  GROUP = 8 /* groups of four floats of O */
 };
 static_assert(!SPLITS || DV / 8 % GROUP == 0, "whole groups of O");
-/* This lane's part of its warp's split 0. */
+/* Returns this lane's part of its warp's split 0. */
 GA_DEV float *split_rows(const warpgroup *c, int tile) {
   const int64_t warp = ((int64_t)tile * WGS + c->at.w) * 4 + c->at.wl;
   return c->at.a->partial + warp * c->at.a->splits * SPLIT_FLOATS + c->at.lane * LANE_FLOATS;
@@ -90,12 +90,12 @@ GA_DEV void store_split(float *at, const float *o, const float *m, const float *
     stg_f4(at + 32 * LANE_FLOATS * (j + 1), x);
   }
 }
-/* m and l of up to AT_ONCE splits from s on; of those that there are not, m is -infinity. */
+/* Loads m and l of up to AT_ONCE splits from s on. For splits past the last one m becomes -infinity. */
 GA_DEV void load_sums(const float *at, float (*x)[4], int s, int pieces) {
   GA_UNROLL for (int i = 0; i < AT_ONCE; i++) ldg_f4(x[i], at + imin(s + i, pieces - 1) * SPLIT_FLOATS);
   GA_UNROLL for (int i = 0; i < AT_ONCE; i++) if (s + i >= pieces) x[i][0] = x[i][1] = GA_NEG_INF;
 }
-/* Adds GROUP fours of O, from the j-th on, and in the first group l, over all splits in their order. */
+/* Adds GROUP fours of O, from the j-th on, over all splits in their order; the first group adds l too. */
 GA_DEV void add_group(const float *at, float *o, float *l, const float *top, int j, int pieces) {
   GA_ROLL for (int s = 0; s < pieces; s += AT_ONCE) {
     float sums[AT_ONCE][4], x[AT_ONCE][GROUP][4];
@@ -110,8 +110,8 @@ GA_DEV void add_group(const float *at, float *o, float *l, const float *top, int
     }
   }
 }
-/* Leaves a split's rows in memory; the warp that comes last to its 16 rows of the tile has all of them in o, m, l then,
- * added up in the order of the splits, whoever it is. Returns whether this is that warp. */
+/* Writes a split's rows to global memory. The last warp to finish its 16 rows of the tile gets all splits in o, m and
+ * l. The order of addition is that of the splits, whichever warp is last. Returns whether this warp is the last. */
 GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const tile_coord *t, int split, int pieces) {
   args a = c->at.a;
   const int tile = (t->batch * a->heads_q + t->head) * a->tiles_per_head + t->row0 / tile_queries(a);
@@ -121,14 +121,14 @@ GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const t
   warp_sync();
   int before = 0;
   if (c->at.lane == 0) {
-    fence_device(); /* the warp's writes, which warp_sync has brought here */
+    fence_device(); /* publishes the warp's writes, which warp_sync made visible to this lane */
     before = atomic_add_i32(count, 1);
     fence_device();
   }
   before = warp_uniform(before);
-  warp_sync(); /* what lane 0 has seen, all have */
+  warp_sync(); /* makes the writes that lane 0 has observed visible to all lanes */
   if (before != pieces - 1) return 0;
-  if (c->at.lane == 0) stg_i32(count, 0); /* as the next launch expects it */
+  if (c->at.lane == 0) stg_i32(count, 0); /* reset for the next launch */
   float top[2] = {GA_NEG_INF, GA_NEG_INF};
   GA_ROLL for (int s = 0; s < pieces; s += AT_ONCE) {
     float sums[AT_ONCE][4];
@@ -143,7 +143,7 @@ GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const t
   GA_UNROLL for (int j = 0; j < DV / 8; j += GROUP) add_group(at, o, l, top, j, pieces);
   return 1;
 }
-/* One more column of score `sink`, without a value; rows that see nothing stay so. v: factor of O. */
+/* Adds one more column of score `sink` without a value. Rows that see no key are unchanged. v is the factor of O. */
 GA_DEV void add_sink(const warpgroup *c, const tile_coord *t, const float *m, float *ref, float *l, float *v) {
   GA_UNROLL for (int i = 0; i < 2; i++) {
     if (m[i] == GA_NEG_INF) continue;
@@ -154,7 +154,7 @@ GA_DEV void add_sink(const warpgroup *c, const tile_coord *t, const float *m, fl
     ref[i] = top;
   }
 }
-/* Divides O by the row sums and writes O and lse of the tile `back` records ago. */
+/* Divides O by the row sums and writes O and lse of the tile whose record is `back` records before the current one. */
 GA_DEV void epilogue(const warpgroup *c, float *o, float *m, float *l, int back) {
   args a = c->at.a;
   const tile_coord t = tile_coord_of(tile_slot(c, back));

@@ -1,16 +1,17 @@
-/* What S becomes by soft-cap, alibi and mask (attn_fwd_sm90a.cu). */
+/* Soft-cap, ALiBi and mask applied to S (attn_fwd_sm90a.cu). */
 #pragma once
 #include "cuda/kern/attn/attn_stretch_mask.h"
 
-/* Factor from S to log2 units; with features S is brought there first. */
+/* Returns the factor from S to log2 units. With features S is scaled to log2 units first, so the factor is 1. */
 GA_DEV float log2_factor(args a) { return EXTRAS ? 1.f : a->scale_log2; }
-/* tanh to 2^-22: the series where the difference of exponentials would cancel (tanh.approx is good to 2^-11 only). */
+/* Returns tanh x to 2^-22, by a series where the difference of exponentials would cancel (tanh.approx is good to 2^-11
+ * only). */
 GA_DEV float tanh_accurate(float x) {
   const float z = x * x, wide = 1.f - 2.f * rcp(ex2(fabsf(x) * (2.f * LOG2E)) + 1.f);
   const float near = fmaf(z * x, fmaf(z, fmaf(z, fmaf(z, 62.f / 2835.f, -17.f / 315.f), 2.f / 15.f), -1.f / 3.f), x);
   return fabsf(x) < 0.3f ? near : copysignf(wide, x);
 }
-/* Soft-cap and alibi of block n. */
+/* Applies soft-cap and ALiBi to block n. */
 GA_DEV void apply_features(const warpgroup *c, float *s, int n) {
   if (!EXTRAS) return;
   args a = c->at.a;
@@ -21,7 +22,7 @@ GA_DEV void apply_features(const warpgroup *c, float *s, int n) {
     const float f = a->scale_log2;
     GA_UNROLL for (int i = 0; i < NS; i++) s[i] *= f;
   }
-  pin_f32(s, NS); /* one loop after the other: merged, they keep two copies of S */
+  pin_f32(s, NS); /* keeps the two loops separate: merged, they hold two copies of S */
   if (a->features & GA_KATTN_ALIBI) {
     const int head = lds_i4(tile_slot(c, 1)).y, column = lds_i4(tile_slot(c, 1) + 32).w;
     GA_UNROLL for (int h = 0; h < 2; h++) {

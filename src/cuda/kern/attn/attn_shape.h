@@ -1,5 +1,6 @@
-/* Kernels with tiles of Q and blocks of K and V, attn_fwd_sm90a.cu and attn_fp8_sm90a.cu: the constants that follow
- * from the parameters which both have, and a thread's place. Headers that both include are made of these. */
+/* Constants and a thread's position, for kernels with tiles of Q and blocks of K and V: attn_fwd_sm90a.cu and
+ * attn_fp8_sm90a.cu. The constants follow from parameters that both kernels have. Headers that both include are built
+ * on these. */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
@@ -19,10 +20,10 @@ enum {
   PAGES = GA_P_PAGES,
   PACKS = GA_P_PACKS,
   STRETCH = GA_P_STRETCHES,
-  SPLITS = PACKS && CARRY, /* a tile's keys may be cut over several blocks */
+  SPLITS = PACKS && CARRY, /* a tile's keys may be split over several blocks */
   WGS = BM / 64,
-  THREADS = 128 * (WGS + 1), /* registers move between warpgroups, so the producer is one */
-  TILE_SLOTS = 4             /* records of tiles under way */
+  THREADS = 128 * (WGS + 1), /* registers move between whole warpgroups, so the producer is one */
+  TILE_SLOTS = 4             /* records of tiles in flight */
 };
 static_assert(BM % 64 == 0 && WGS >= 2 && WGS <= 3, "one warpgroup per 64 rows; registers end at three");
 static_assert(EXTRAS || !(CARRY || PAGES || PACKS), "lengths and features of a call are read where EXTRAS is");
@@ -32,7 +33,7 @@ static_assert(EXTRAS || !(CARRY || PAGES || PACKS), "lengths and features of a c
 
 typedef const ga_kargs_attn_fwd *args;
 
-/* A consumer's thread: what it has of the arguments and of shared memory, and which rows are its own. */
+/* Position of a consumer's thread: the arguments, the shared memory, and the rows it computes. */
 typedef struct {
   args a;
   uint32_t sb;            /* shared memory of the block */

@@ -1,30 +1,29 @@
 /* KERNEL    attn_fwd, sched short, sm90a: short sequences; no producer, every warp computes
  * COMPUTES  as attn_fwd_sm90a.cu, without its features
  * CONTRACT  as there, and rows_k <= BN * STAGES: K and V of one head stay in shared memory for all rows of a unit.
- *           Tensor maps: rows per box: q 64, k and v BN. O leaves by 16-byte stores.
+ *           Tensor maps: rows per box: q 64, k and v BN. O is written by 16-byte stores.
  * DATA      gmem -TMA-> smem (Q, and all of K and V at once); Q smem x K smem -wgmma-> S regs -exp2-> P regs;
  *           P regs x V smem -wgmma-> O regs -> gmem
  * WORK      A warpgroup takes 64 rows. RESIDENT 1: a unit is unit_tiles passes of BM rows of one head; a block takes
- *           unit after unit, and its last warp to finish one asks for the next one's K and V. RESIDENT 2: a block has
- *           one tile of BM rows.
+ *           unit after unit, and its last warp to finish a unit issues the copies of the next unit's K and V.
+ *           RESIDENT 2: a block has one tile of BM rows.
  * SOFTMAX   The reference of a row is the maximum of its first block (pipelined: of its first two); it moves where a
- *           lane's part of a block's sum is far above the mean of those before (next_weights), as in
- *           attn_fwd_sm90a.cu. When a row is done its sum is looked at; where it is not in (2^-60, 2^60), NaN
- *           included, the warp does its 16 rows once more with a running maximum, by warp-level products. Exact either
- *           way.
+ *           lane's part of a block's sum is far above the mean of earlier ones (next_weights), as in
+ *           attn_fwd_sm90a.cu. The sum of a finished row is checked: if it is not in (2^-60, 2^60), NaN included, the
+ *           warp recomputes its 16 rows with a running maximum, by warp-level products. Both ways are exact.
  * BARRIERS  name          arrivals   waiter          orders
  *           q_full[b][w]  1+tx       warpgroup w     TMA write of 64 rows of Q -> wgmma read; b: of two buffers
- *                                                    (RESIDENT 1). A buffer is taken again once the next pass's first
+ *                                                    (RESIDENT 1). A buffer is reused once the next pass's first
  *                                                    product, which needs all four warps, is complete
  *           k_full[n]     1+tx       all             TMA write of K[n] -> wgmma read
  *           v_full[n]     1+tx       all             TMA write of V[n] -> wgmma read
  *           done          warps      last to arrive  reads of K and V -> the next unit's TMA writes (RESIDENT 1)
  *           turn w        named 1+w  warpgroup w     its turn to issue products (PINGPONG 1)
  * BUDGET    2 BM threads, 65536 / (2 BM BLOCKS) registers; smem: OFF_*
- * LATENCY   A grid of one wave lasts two to five microseconds, so what stands between launches counts: everything that
- *           does not touch the inputs comes before grid_dependency_wait, under the end of the grid before; dependents
- *           are let go once this grid's loads are on their way (before, their blocks would take the place of blocks
- *           that can work); addresses of the results are worked out under the loads or the last product.
+ * LATENCY   A grid of one wave lasts two to five microseconds, so the time between launches matters. All work that
+ *           does not touch the inputs precedes grid_dependency_wait and overlaps the end of the previous grid.
+ *           Dependent grids may start once this grid's loads are in flight; earlier, their blocks would occupy the
+ *           place of blocks that can work. Addresses of the results are computed during the loads or the last product.
  * MEASURED  docs/log/attention.md
  * REF       Dao et al. 2022; Shah et al. 2024
  */

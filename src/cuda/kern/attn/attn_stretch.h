@@ -1,10 +1,10 @@
-/* Stretches of keys: which of them a block is of, and where a position is among blocks. */
+/* Stretches of keys: which stretch a block belongs to, and where a position lies among the blocks. */
 #pragma once
 #include "cuda/kern/attn/attn_shape.h"
 #include "cuda/kern/attn/attn_stretch_args.h"
 
 GA_DEV const ga_kargs_attn_stretch *stretch_args(args a) { return (const ga_kargs_attn_stretch *)a; }
-/* The last of the document's stretches that begins at block n or before it; documents: as in ga_kattn_q_stretch. */
+/* Returns the last stretch of the document that begins at or before block n; documents: as in ga_kattn_q_stretch. */
 GA_DEV int stretch_of_block(const ga_kargs_attn_stretch *x, int documents, int n) {
   int from = documents & 0xffff, to = documents >> 16;
   GA_ROLL while (to - from > 1) {
@@ -16,7 +16,7 @@ GA_DEV int stretch_of_block(const ga_kargs_attn_stretch *x, int documents, int n
   }
   return from;
 }
-/* Where the document's keys before `position` end: block * BN + keys in it. */
+/* Returns where the document's keys before `position` end: block * BN + keys in that block. */
 GA_DEV int stretch_keys_before(args a, int documents, int position) {
   const ga_kargs_attn_stretch *x = stretch_args(a);
   int from = documents & 0xffff, to = documents >> 16;

@@ -1,4 +1,4 @@
-/* Masks of stretches, by position. */
+/* Masks of stretches by position. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/tile/reg.h"
@@ -6,13 +6,13 @@
 #include "cuda/kern/attn/attn_pairs.h"
 #include "cuda/kern/attn/attn_stretch.h"
 
-/* Keys from block n on of the stretch that it is of; BN or more: the block is full. */
+/* Returns the keys of the stretch of block n from block n on; BN or more means that the block is full. */
 GA_DEV int stretch_keys(const warpgroup *c, int n) {
   const ga_kargs_attn_stretch *x = stretch_args(c->at.a);
   const int i = stretch_of_block(x, lds_i4(tile_slot(c, 1) + 16).w, n);
   return x->kv[i].rows - (n - x->kv[i].block) * BN;
 }
-/* The highest block up to n that a stretch of the tile's document ends in before the block does; else -1. */
+/* Returns the highest block up to n that is only partly filled by a stretch of the tile's document; else -1. */
 GA_DEV int short_block(const warpgroup *c, int n) {
   const ga_kargs_attn_stretch *x = stretch_args(c->at.a);
   const int documents = lds_i4(tile_slot(c, 1) + 16).w;
@@ -22,7 +22,7 @@ GA_DEV int short_block(const warpgroup *c, int n) {
   }
   return -1;
 }
-/* This lane's rows are of queries 8 positions apart; a block is of one stretch. */
+/* Masks block n, which belongs to one stretch. This lane's two rows are queries 8 positions apart. */
 GA_DEV void mask_stretch(const warpgroup *c, float *s, int n) {
   const ga_kargs_attn_stretch *x = stretch_args(c->at.a);
   const int i = stretch_of_block(x, lds_i4(tile_slot(c, 1) + 16).w, n), before = (n - x->kv[i].block) * BN;

@@ -3,13 +3,12 @@
  *
  * A pair is a (batch, query head), numbered batch * heads_q + head; a block is 64 query rows of a pair. The workspace
  * holds
- *   stat  [pair][2][64 * blocks_q]  log-sum-exp in log2 units (+infinity where a row gives nothing), rowsum(dO O)
- *   acc   [pair][blocks_q][4][D / 8][128]  dQ in f32, unscaled: by warp (16 rows) and 8 columns, in the order of
- *                                          registers
- *         (kernels that take all keys of a KV head in one block: [block of threads][query head of the
- *         group][blocks_q]..., added up anew)
- *   turn  [pair][blocks_q][turns]   ordered kernels: tiles of keys that have added their part
- *   ticket                          tiles, or KV heads, that have been taken */
+ *   stat  [pair][2][64 * blocks_q]  log-sum-exp in log2 units (+infinity where a row contributes nothing), rowsum(dO O)
+ *   acc   [pair][blocks_q][4][D / 8][128]  dQ in f32, unscaled: by warp (16 rows) and 8 columns, in register order
+ *         (kernels whose blocks take all keys of a KV head: [thread block][query head of the group][blocks_q]...,
+ *         accumulated anew for each head)
+ *   turn  [pair][blocks_q][turns]   ordered kernels: number of key tiles that have added their part
+ *   ticket                          number of tiles, or of KV heads, that have been taken */
 #ifndef GA_CUDA_KERN_ATTN_BWD_ATTN_BWD_ARGS_H
 #define GA_CUDA_KERN_ATTN_BWD_ATTN_BWD_ARGS_H
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
@@ -17,9 +16,10 @@
 enum { GA_KBWD_ROWS = 64, GA_KBWD_WARPS = 8 }; /* rows of a block; consumer warps */
 enum {
   GA_KBWD_CLUSTER2_SEMAPHORES = 16
-}; /* consumer warps of a cluster of two blocks: each has a turn of a block of dQ */
+  /* Consumer warps of a cluster of two blocks; each has a turn for every block of dQ. */
+};
 
-/* 4-d: (column, row, head, batch), packed sequences as one batch of all rows. Strides in elements. */
+/* A tensor in 4-d: (column, row, head, batch), packed sequences as one batch of all rows. Strides are in elements. */
 typedef struct {
   void *base;
   int64_t row, head, batch;
@@ -30,15 +30,15 @@ typedef struct {
   const float *lse;    /* [pair][rows_q], natural log */
   const int32_t *cu_q; /* varlen, else null */
   const int32_t *cu_k;
-  float *stat, *acc;              /* acc null: the kernel needs no zeros, as it writes dQ itself */
-  int32_t *dq_semaphore, *ticket; /* null: has none */
-  int32_t dq_semaphores;          /* of a block */
-  ga_kbwd_tensor dq;              /* acc null: blocks that see no key are written here */
+  float *stat, *acc;              /* acc null: the kernel needs no zeroed accumulator, because it writes dQ itself */
+  int32_t *dq_semaphore, *ticket; /* null: the kernel has none */
+  int32_t dq_semaphores;          /* semaphores of a block */
+  ga_kbwd_tensor dq;              /* acc null: dQ of blocks that see no key is written here */
   int32_t rows_k, window_right, cols_k, out_f32, add_dq;
   int32_t heads_q, rows_q, blocks_q;
   int32_t cols_v, acc_cols;      /* value dim in memory; D of the main kernel */
-  const int32_t *q_len, *kv_len; /* varlen: null, or lengths of sequences that begin at cu_q, cu_k */
-  int64_t lse_stride;            /* from head to head of lse by tokens; 0: lse is by pairs */
+  const int32_t *q_len, *kv_len; /* varlen: lengths of the sequences that begin at cu_q and cu_k, or null */
+  int64_t lse_stride;            /* distance of heads in lse laid out by tokens; 0: lse is by pairs */
 } ga_kargs_attn_bwd_pre;
 
 typedef struct {
@@ -47,30 +47,30 @@ typedef struct {
   const float *sink; /* one logit per query head */
   float *dsink;
   int32_t heads_q, rows_q, blocks_q, batch;
-  int32_t add; /* to what dsink holds */
+  int32_t add; /* add to the old value of dsink */
   const int32_t *q_len;
 } ga_kargs_attn_bwd_sink;
 
 typedef struct {
   ga_tmap q, dout, k, v;     /* boxes of 64 columns and 64 rows, swizzle 128 B */
   ga_tmap stat;              /* boxes of 64 columns and 2 rows, no swizzle */
-  ga_tmap acc_map;           /* ordered: acc as rows of 256 floats, boxes of a block */
-  ga_kbwd_tensor dk, dv, dq; /* dq: ordered kernels alone */
+  ga_tmap acc_map;           /* ordered kernels: acc as rows of 256 floats, boxes of one block */
+  ga_kbwd_tensor dk, dv, dq; /* dq: ordered kernels only */
   float *acc;
   int32_t *dq_semaphore, *ticket;
   const int32_t *cu_q, *cu_k;        /* varlen: batch + 1 row offsets into the packed tensors */
   const float *slope;                /* alibi: one per query head */
   int32_t heads_q, heads_k, group;   /* group: query heads a KV head */
   int32_t rows_q, rows_k;            /* sequence lengths (varlen: the longest) */
-  int32_t blocks_q, tiles_k;         /* blocks: of the rows of a step, 64 or 128; acc and turn are counted by them */
+  int32_t blocks_q, tiles_k;         /* blocks of a step's rows, 64 or 128; acc and turn are indexed by them */
   int32_t heads_total;               /* heads_k * batch */
-  int32_t heads_per_section;         /* causal order: longest tiles first inside a section of this many KV heads, */
-  int32_t heads_last;                /* the last of which has as many as these */
+  int32_t heads_per_section;         /* causal order: longest tiles first within a section of this many KV heads */
+  int32_t heads_last;                /* KV heads of the last section */
   int32_t window_left, window_right; /* row i sees columns i + rows_k - rows_q - left .. + right */
-  int32_t features;                  /* GA_KATTN_*, kernels built without GA_P_EXTRAS ignore them */
+  int32_t features;                  /* GA_KATTN_*; kernels built without GA_P_EXTRAS ignore them */
   int32_t cols_k, cols_v;            /* dims in memory, multiples of 8 */
   int32_t out_f32;                   /* gradients are f32 */
-  int32_t add_dq, add_dkv;           /* are added to what dq holds, and dk and dv */
+  int32_t add_dq, add_dkv;           /* add to the old values of dq; of dk and dv */
   float scale, scale_log2;           /* scale * log2(e) > 0 */
   float softcap_in, softcap_out;     /* 2 log2(e) scale / cap, cap * log2(e) */
   const int32_t *q_len, *kv_len;     /* as in ga_kargs_attn_bwd_pre */
@@ -86,7 +86,7 @@ typedef struct {
   const int32_t *q_len;
 } ga_kargs_attn_bwd_post;
 
-/* Rows for every shape: stat alone is in the workspace. */
+/* Arguments of the variants for every shape; their workspace holds only stat. */
 typedef struct {
   ga_kbwd_tensor q, dout, k, v, dq, dk, dv;
   const float *stat;
@@ -94,14 +94,15 @@ typedef struct {
   const float *slope; /* alibi, else null */
   int32_t heads_q, heads_k, group;
   int32_t rows_q, rows_k;   /* sequence lengths (varlen: the longest) */
-  int32_t blocks_q;         /* of stat */
-  int32_t tiles_q, tiles_k; /* tiles that stay, a sequence and head */
-  int32_t blocks_k;         /* blocks of threads of tiles of keys: tiles_k * heads_k * batch; those of queries follow */
+  int32_t blocks_q;         /* blocks of stat */
+  int32_t tiles_q, tiles_k; /* resident tiles of queries, and of keys, per sequence and head */
+  /* thread blocks for tiles of keys: tiles_k * heads_k * batch; those for tiles of queries follow */
+  int32_t blocks_k;
   int32_t cols_k, cols_v;
   int32_t causal, window; /* 0: none */
   int32_t vec16;          /* q, dout, k, v: addresses and strides are multiples of 16 bytes, dims of 8 */
   int32_t out_f32, add_dq, add_dkv;
-  float scale, out_scale;    /* of logits; of dQ and dK */
+  float scale, out_scale;    /* factor of the logits; factor of dQ and dK */
   float softcap_in, softcap; /* scale / cap; softcap 0: none */
   const int32_t *q_len, *kv_len;
 } ga_kargs_attn_bwd_fallback;

@@ -1,5 +1,5 @@
-/* attn_bwd_sm90a.cu and attn_bwd_kv_resident_sm90a.cu, where one block makes dK, dV and dQ of a tile: sizes,
- * registers and forms of products that follow from a row's parameters. */
+/* Sizes, registers and forms of products that follow from a variant's parameters, for attn_bwd_sm90a.cu and
+ * attn_bwd_kv_resident_sm90a.cu. In both, one block computes dK, dV and dQ of a tile. */
 #pragma once
 #include "cuda/dev/ptx/wgmma.h"
 #include "cuda/kern/attn_bwd/attn_bwd_shape.h"
@@ -7,34 +7,34 @@
 enum {
   D = GA_P_D,
   BM = GA_P_ROWS,
-  BOXES = BM / GA_KBWD_ROWS, /* of Q, dO and stat in a step */
+  BOXES = BM / GA_KBWD_ROWS, /* boxes of Q, dO and stat in a step */
   ST = GA_P_STAGES,
   DS_BUFFERS = 3,
   PANELS = D / 64,
-  EARLY = BM == 128 ? 8 : 0, /* of BM / 8 pairs of delta: read before dP is waited for */
+  EARLY = BM == 128 ? 8 : 0, /* pairs of delta, of BM / 8, that are read before the wait for dP */
   BOX_BYTES = GA_KBWD_ROWS * PANEL_ROW_BYTES,
   Q_PANEL = BM * PANEL_ROW_BYTES,
   NS = BM / 2,
   ND = D / 2,
   NQ = BM * D / 256,
   NP = BM / 4,
-  BLOCK_LINES = BM * D / 256 /* of acc_map; registers per lane: S, dP NS; dK, dV ND; P, dS NP; dQ NQ */
+  BLOCK_LINES = BM * D / 256 /* lines of acc_map; registers per lane: S, dP NS; dK, dV ND; P, dS NP; dQ NQ */
 };
 enum {
   DQ_COLS = BM == 128 ? D : D / 2
-};     /* of a warpgroup's 64 rows of dQ: the other has the other rows or the other columns */
-enum { /* bytes */
+};     /* columns of a warpgroup's 64 rows of dQ: the other warpgroup has the other rows or the other columns */
+enum { /* shared memory, bytes */
        Q_BYTES = PANELS * Q_PANEL,
        K_BYTES = PANELS * K_PANEL,
-       DS_BYTES = WGS * Q_PANEL,       /* BM x BN: a panel a warpgroup */
-       PIECE_BYTES = 16 * DQ_COLS * 4, /* of dQ, a warp's */
+       DS_BYTES = WGS * Q_PANEL,       /* BM x BN: one panel per warpgroup */
+       PIECE_BYTES = 16 * DQ_COLS * 4, /* a warp's piece of dQ */
        STAT_BOX_BYTES = 2 * GA_KBWD_ROWS * 4,
        STAT_BYTES = BOXES * STAT_BOX_BYTES
 };
 static_assert(BM == 64 ? D == 64 || D == 128 : BM == 128 && D == 64,
               "a warpgroup's part of dQ is one wgmma wide and lies in one panel");
 
-/* Registers per thread after launch: 504 to share. The producer's grow with what features cost. */
+/* Registers per thread after launch: 504 to share. The producer's share grows with the features. */
 #if GA_P_EXTRAS && GA_P_D < 128
 #define REGS_PRODUCER 56
 #define REGS_CONSUMER 224

@@ -1,5 +1,5 @@
-/* attn_bwd_cluster2_sm90a.cu, whose tiles have two blocks each: constants, shared memory, and a consumer's
- * warpgroup. */
+/* Constants, shared memory and a consumer's warpgroup for attn_bwd_cluster2_sm90a.cu, whose tiles have two blocks
+ * each. */
 #pragma once
 #include "cuda/dev/ptx/wgmma.h"
 #include "cuda/kern/attn_bwd/attn_bwd_shape.h"
@@ -12,7 +12,7 @@ enum {
   DETERMINISTIC = GA_P_DETERMINISTIC,
   PANELS_K = DK / 64,
   PANELS_V = DV / 64,
-  PANELS_1 = PANELS_K - 2, /* of dQ that block 1 makes; block 0 makes 2 */
+  PANELS_1 = PANELS_K - 2, /* panels of dQ that block 1 computes; block 0 computes 2 */
   Q_PANEL = BM * PANEL_ROW_BYTES,
   NS = BM / 2,
   NP = BM / 4 /* registers per lane: S, dP NS; P, dS NP */
@@ -20,11 +20,11 @@ enum {
 enum { /* shared memory, bytes */
        Q_BYTES = PANELS_K * Q_PANEL,
        O_BYTES = PANELS_V * Q_PANEL,
-       DS_BYTES = WGS * Q_PANEL, /* BM x BN: a panel a warpgroup */
+       DS_BYTES = WGS * Q_PANEL, /* BM x BN: one panel per warpgroup */
        STAT_BYTES = 2 * BM * 4,
        OFF_Q = 0,
        OFF_O = OFF_Q + ST * Q_BYTES,
-       OFF_DS = OFF_O + O_BYTES,          /* block 1: P(i), then dS(i) in its place */
+       OFF_DS = OFF_O + O_BYTES,          /* block 1: P(i), later overwritten by dS(i) */
        OFF_MAIN = OFF_DS + ST * DS_BYTES, /* block 0: K; block 1: V, and the last panels of K */
        OFF_K1 = OFF_MAIN + PANELS_V * K_PANEL,
        MAIN_BYTES_0 = PANELS_K * K_PANEL,
@@ -61,11 +61,11 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
 typedef struct {
   args a;
-  uint32_t sb, window; /* shared memory; the same for descriptors */
+  uint32_t sb, window; /* shared memory: its address; its address in descriptors */
   int w, wl, lane, q2; /* warpgroup, warp in it, lane, 2 (lane % 4) */
   int kv;              /* this lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q) */
-  int stage, steps;    /* of Q; of the tile */
-  int added;           /* ordered: the block of dQ that was added to and not yet passed on, or -1 */
+  int stage, steps;    /* stage of Q; steps of the tile */
+  int added;           /* ordered: the block of dQ that was added to but not yet passed on, or -1 */
 } warpgroup;
 
 GA_DEV uint32_t stat_of(const warpgroup *c) { return c->sb + OFF_STAT + c->stage * STAT_BYTES + c->q2 * 4; }

@@ -1,7 +1,7 @@
 /* KERNEL    attn_bwd, sm_90a, a cluster of two blocks for heads whose dK and dV do not fit into one block's registers
- * COMPUTES  as attn_bwd_sm90a.cu, per 128 rows of K and V: block 0 of the cluster has K and makes S, P and dV; block 1
- *           has V and makes dP, dS and dK; dQ = dS K is made by both, a part of the columns each. P goes to block 1
- *           from registers to the same thread's registers there; dS comes back as a whole
+ * COMPUTES  as attn_bwd_sm90a.cu, per 128 rows of K and V: block 0 of the cluster has K and computes S, P and dV;
+ *           block 1 has V and computes dP, dS and dK; both compute dQ = dS K, each for a part of the columns. P goes
+ *           from registers of block 0 to the same thread's registers in block 1; dS is copied back as a whole
  * CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, strides multiples of 8; head dim <= DK, value dim <= DV
  *           (zero padded by the tensor maps); scale > 0; attn_bwd_pre has run, attn_bwd_post follows
  *           (cuda/kern/attn_bwd/attn_bwd_args.h)
@@ -13,8 +13,8 @@
  *           block 1   issue dP(i), dQ(i-1); wait dP
  *                     wait for P(i): dS(i), to registers and shared memory; issue dK += dS Q; wait dQ
  *                     add dQ(i-1); block 1's third thread sends dS(i)
- *           A block uses Q(i) once and dO(i) once a step: dO needs no second stage, Q has one so that block 0 may be a
- *           step ahead
+ *           A block uses Q(i) once and dO(i) once a step: dO needs no second stage; Q has two, so that block 0 may run
+ *           one step before block 1
  * BARRIERS  name          arrivals        waiter         orders
  *           main          1+tx            consumers      TMA writes of K (V, the other part of K) -> wgmma reads
  *           q_full[s]     1+tx            consumers      TMA write, half from each block, of Q[s], stat[s] -> wgmma
@@ -30,13 +30,13 @@
  *           ds_full[b]    1+tx            block 0        copy of dS(i) -> wgmma reads
  *           ds_empty[b]   2 (0's wgs)     copier         dQ(i-2) has read the buffer -> copy of dS(i)
  *           turn          named 2, 3      block 0's wgs  exponentials exclude each other
- *           clean         named 1         consumers      zeros over rows behind a packed sequence -> everyone's wgmma
- *                                                        read
+ *           clean         named 1         consumers      zeros over rows past a packed sequence -> all warps' wgmma
+ *                                                        reads
  *           cluster       all             all            at the start: barriers exist; at the end: no access to a block
- *                                                        that has gone
- * ORDER     1: clusters take their tile by ticket; a warp's part of a block of dQ is added to in descending order of
- *           tiles, by a turn of that warp alone, which it passes a step late: the fence behind what it added then finds
- *           it done. A cluster waits only for lower tickets
+ *                                                        that has ended
+ * ORDER     1: clusters take their tile by ticket. A warp's part of a block of dQ is added in descending order of
+ *           tiles, by a turn of that warp alone. The warp passes the turn a step late, when its additions are complete
+ *           and the fence after them costs little. A cluster waits only for lower tickets
  * BUDGET    what       how much
  *           threads    384
  *           registers  24 (producer) and 240 (consumers); of these at D = 256: dK or dV 128, S or dP 32, dQ 32, P or dS

@@ -1,17 +1,17 @@
 /* KERNEL    attn_bwd, any legal shape, sm_80 and newer: warp-level products, copies by cp.async
  * COMPUTES  dK and dV of OWN rows of K and V (blocks of threads 0 .. blocks_k - 1), dQ of OWN rows of Q (the others).
- *           Own rows X1, X2 stay in shared memory, OTHER rows Y1, Y2 of the other side stream by: X1, X2 = K, V and Y1,
- *           Y2 = Q, dO, or the other way round. S = X1 Y1^T, P = e^(logit - lse), dP = X2 Y2^T, dS = P (dP - delta) d
- *           logit; dK or dQ += dS Y1, dV += P Y2. Seven products in place of five: no sums between blocks, so that the
- *           bits are the same in every run
+ *           Own rows X1, X2 stay in shared memory; OTHER rows Y1, Y2 of the other side are streamed. X1, X2 = K, V and
+ *           Y1, Y2 = Q, dO, or the other way round. S = X1 Y1^T, P = e^(logit - lse), dP = X2 Y2^T,
+ *           dS = P (dP - delta) d logit; dK or dQ += dS Y1, dV += P Y2. Seven products instead of five avoid sums
+ *           between blocks, so that the bits are the same in every run
  * CONTRACT  16-bit inputs; head dim and value dim 1 to D; any strides; every mask and feature by arguments; any scale;
  *           attn_bwd_pre has run (cuda/kern/attn_bwd/attn_bwd_args.h). `wide`: 16-byte copies, else element by element
  * DATA      gmem -cp.async-> smem -ldmatrix-> fragments -mma.sync-> S, dP -> P, dS -> smem as operand A's fragments
  *           -mma.sync-> gmem. A warp has 16 own rows, shared with one other warp: half of the other rows in S and dP,
- *           half of the columns behind
+ *           half of the columns in the products after them
  * BARRIERS  name   arrivals  waiter  orders
- *           block  all       all     per block of other rows: cp.async of it -> its reads; P and dS are written ->
- *                                    their reads; both have been read -> the next block's
+ *           block  all       all     per block of other rows: cp.async of it -> its reads; writes of P and dS -> their
+ *                                    reads; reads of both -> the next block's writes
  * BUDGET    32 WARPS threads, registers for BLOCKS blocks a multiprocessor, whose products cover each other's copies
  * MEASURED  docs/log/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691)

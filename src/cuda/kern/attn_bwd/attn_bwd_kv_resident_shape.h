@@ -1,15 +1,15 @@
-/* attn_bwd_kv_resident_sm90a.cu, whose blocks take tile after tile: constants, shared memory, and a consumer's
- * warpgroup. */
+/* Constants, shared memory and a consumer's warpgroup for attn_bwd_kv_resident_sm90a.cu, whose blocks take tile after
+ * tile. */
 #pragma once
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/kern/attn_bwd/attn_bwd_block.h"
 
 enum {
-  CYCLE = 24,        /* steps until stages, buffers and parities come again */
-  DETERMINISTIC = 0, /* of tiles, for attn_bwd_tiles.h */
-  K_BUFFERS = 2,     /* of K: the last dQ of a tile is made in the first step of the next */
+  CYCLE = 24,        /* steps after which stages, buffers and parities repeat */
+  DETERMINISTIC = 0, /* order of tiles, for attn_bwd_tiles.h */
+  K_BUFFERS = 2,     /* buffers of K: the last dQ of a tile is computed in the first step of the next */
   RECORDS = 2,
-  FETCHED = D == 128 ? 32 : 16 /* values of the sum of dQ at a time */
+  FETCHED = D == 128 ? 32 : 16 /* values of the sum of dQ that are fetched at a time */
 };
 enum { /* shared memory, bytes */
        RECORD_BYTES = 48,
@@ -35,7 +35,7 @@ static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
 static_assert(CYCLE % (2 * ST) == 0 && CYCLE % DS_BUFFERS == 0, "steps come again");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
-/* The record of tile number i of this block. */
+/* Returns the address of the record of this block's tile number i. */
 GA_DEV uint32_t record_of(uint32_t sb, uint32_t i) { return sb + OFF_TILE + i % RECORDS * RECORD_BYTES; }
 /* Waits until V of the tile before number i has been read. */
 GA_DEV void wait_v_room(uint32_t sb, uint32_t i) { mbar_wait(sb + OFF_VE, ~i & 1u); }
@@ -44,24 +44,24 @@ typedef struct {
   args a;
   uint32_t sb;
   int w, q2;     /* warpgroup, 2 (lane % 4) */
-  uint32_t tile; /* its number in this block */
-  uint32_t step; /* 0 at the start, then 1 .. CYCLE and 1 again: tells stages, buffers and parities */
-  int before;    /* the block of dQ of the step before: see tag_of; or -1 */
+  uint32_t tile; /* number of the tile in this block */
+  uint32_t step; /* 0 at the start, then 1 .. CYCLE and 1 again: determines stages, buffers and parities */
+  int before;    /* block of dQ of the step before (see tag_of), or -1 */
 } warpgroup;
 
-/* Read anew where they are needed: registers are few. */
+/* lane_of and warp_of read the thread index again at each use, because registers are few. */
 GA_DEV int lane_of(const warpgroup *c) {
   (void)c;
   return thread_index_anew() & 31;
 }
-GA_DEV int warp_of(const warpgroup *c) { /* in its warpgroup */
+GA_DEV int warp_of(const warpgroup *c) { /* index of the warp in its warpgroup */
   (void)c;
   return thread_index_anew() >> 5 & 3;
 }
 GA_DEV int leads(void) { return (thread_index_anew() & 127) == 0; }
 GA_DEV uint32_t tile_record(const warpgroup *c) { return record_of(c->sb, c->tile); }
 GA_DEV uint32_t stage_of(const warpgroup *c) { return c->step % ST; }
-/* This lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q). */
+/* Returns this lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q). */
 GA_DEV int kv_of(const warpgroup *c) {
   return lds_i4(tile_record(c) + 32).w + c->w * 64 + warp_of(c) * 16 + (lane_of(c) >> 2);
 }

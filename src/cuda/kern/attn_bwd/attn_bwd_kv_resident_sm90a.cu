@@ -1,29 +1,29 @@
 /* KERNEL    attn_bwd, sm90a, blocks that take all keys of a KV head, tile after tile: 1 producer thread + 2 consumer
  *           warpgroups of 64 rows of K and V
- * COMPUTES  as attn_bwd_sm90a.cu, by whose schedule of a step: per 128 rows of K and V of a (batch, KV head), over the
- *           query heads of its group and their blocks of 64 or 128 rows of Q: S^T = K Q^T, P^T = e^(S^T scale - lse),
- *           dP^T = V dO^T, dS^T = P^T (dP^T - delta); dV += P^T dO, dK += dS^T Q in registers; dQ += dS K in f32 in the
- *           workspace. Masks as in attn_fwd
+ * COMPUTES  as attn_bwd_sm90a.cu, with the same schedule of a step: per 128 rows of K and V of a (batch, KV head), over
+ *           the query heads of its group and their blocks of 64 or 128 rows of Q: S^T = K Q^T,
+ *           P^T = e^(S^T scale - lse), dP^T = V dO^T, dS^T = P^T (dP^T - delta); dV += P^T dO, dK += dS^T Q in
+ *           registers; dQ += dS K in f32 in the workspace. Masks as in attn_fwd
  * CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, strides multiples of 8; dims <= D (zero padded by the
  *           tensor maps); scale > 0; attn_bwd_pre has run (cuda/kern/attn_bwd/attn_bwd_args.h). Soft-cap: its
  *           derivative is taken from P, whose logarithm is the capped logit
- * SCHEDULE  step i of a warpgroup; each line ends at the wait behind it:
+ * SCHEDULE  step i of a warpgroup; each line ends with its wait:
  *           1 issue S(i), dP(i); wait S. All of step i-1 is then complete: release its Q and dO. 128 rows, or features:
- *             dP is issued once step i-1 is complete, for want of registers
+ *             dP is issued once step i-1 is complete, because registers are short
  *           2 in turn with the other warpgroup: exponentials, P to registers [dP runs]
  *           3 issue dV += P dO; both warpgroups have written dS(i-1): issue dQ(i-1) = dS K into the registers of S;
  *             wait dP, dV
  *           4 dS over P in registers, and to one of three buffers in shared memory [dQ(i-1) runs]
  *           5 issue dK += dS Q; wait dQ(i-1), which goes to the workspace from registers [dK runs]
- *           dQ lags a step, so that a warpgroup needs its partner's dS in the middle of a step only: the two may run
- *           half a step apart, one in elementwise code while the other feeds the matrix units; the turn at 2 keeps that
- *           distance. dQ(i-2) of the partner may still be reading when dS(i) is written: hence three buffers
- * TILES     The producer draws a ticket for a head and takes its tiles from the last to the first, writes their records
- *           and loads K; V once the last dP of the tile before is made. dQ of a tile's last step is made in the first
- *           step of the next: hence two buffers of K. A warpgroup stores dK and dV between two tiles, while the other
- *           computes
- * ORDER     each thread adds up its part of dQ in a place of its own in the workspace (the first tile stores, the last
- *           takes the sum and writes dQ): the same bits in every run, and nobody waits
+ *           dQ lags one step, so that a warpgroup needs its partner's dS in the middle of a step only. The two may run
+ *           half a step apart, one in elementwise code while the other feeds the tensor cores; the turn at 2 keeps that
+ *           distance. dQ(i-2) of the partner may still read when dS(i) is written, which takes three buffers
+ * TILES     The producer draws a ticket for a head and takes its tiles from the last to the first. It writes their
+ *           records and loads K, and V once the last dP of the tile before is complete. dQ of a tile's last step is
+ *           computed in the first step of the next, which takes two buffers of K. A warpgroup stores dK and dV between
+ *           two tiles, while the other computes
+ * ORDER     each thread accumulates its part of dQ at its own place in the workspace (the first tile stores, the last
+ *           takes the sum and writes dQ): the same bits in every run, and no thread waits
  * BARRIERS  name        arrivals    waiter      orders
  *           k_full[b]   1+tx        consumers   record, TMA write of K -> ld.shared, wgmma read; b: of two buffers
  *           k_empty[b]  8 (warps)   producer    reads of K and of the record -> next tile's
@@ -35,7 +35,7 @@
  *           o_empty[s]  2 (wgs)     producer    wgmma reads of dO[s] -> next TMA write
  *           ds          8 (warps)   consumers   stmatrix of dS(i) -> wgmma reads of dQ(i)
  *           turn        named 2, 3  warpgroups  exponentials exclude each other
- *           clean       named 1     consumers   zeros over rows behind a packed sequence -> everyone's wgmma read; the
+ *           clean       named 1     consumers   zeros over rows past a packed sequence -> all warps' wgmma reads; the
  *                                               last reads of V of a tile without a last step -> v_empty
  * BUDGET    what       how much
  *           threads    384

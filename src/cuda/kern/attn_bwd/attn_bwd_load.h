@@ -5,7 +5,7 @@
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/attn_bwd/attn_bwd_tiles.h"
 
-/* Barriers of the ring. */
+/* Initialises the barriers of the ring. */
 GA_DEV void init_ring(uint32_t sb) {
   for (int i = 0; i < ST; i++) {
     mbar_init(sb + OFF_QF + 8 * i, 1);
@@ -18,7 +18,7 @@ GA_DEV void load_panels(uint32_t dst, const ga_tmap *map, uint32_t bar, int row,
   GA_UNROLL for (int i = 0; i < PANELS * BOXES; i++) bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / BOXES * PANEL_COLS,
                                                                   row + i % BOXES * GA_KBWD_ROWS, head, batch, policy);
 }
-/* 128 rows of K or V: two boxes a panel. */
+/* Loads 128 rows of K or V, two boxes a panel. */
 GA_DEV void load_kv(uint32_t record, uint32_t dst, const ga_tmap *map, uint32_t bar, int packed) {
   const tile t = tile_get(record);
   mbar_arrive_expect(bar, K_BYTES);
@@ -26,13 +26,13 @@ GA_DEV void load_kv(uint32_t record, uint32_t dst, const ga_tmap *map, uint32_t 
       bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / 2 * PANEL_COLS, t.start_k + t.n * BN + i % 2 * GA_KBWD_ROWS,
                    t.head, packed ? 0 : t.batch, L2_EVICT_FIRST);
 }
-/* V of tile number i, when its room is free. */
+/* Loads V of tile number i once its buffer is free. */
 GA_DEV void load_v(args a, uint32_t sb, uint32_t i) {
   wait_v_room(sb, i);
   load_kv(record_of(sb, i), sb + OFF_V, &a->v, sb + OFF_VF, is_packed(a));
 }
-/* Q and dO of a tile, block by block, head by head; V behind the first Q. The record is read again in every round:
- * registers are few here. */
+/* Position in the ring of Q and dO. A tile is loaded block by block and head by head, with V after the first Q. Its
+ * record is read again in every round, because the producer has few registers. */
 typedef struct {
   int stage, parity;
 } stages;

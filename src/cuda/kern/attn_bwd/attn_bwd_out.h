@@ -1,5 +1,5 @@
-/* Gradients on their way to global memory: a register tile (tile/reg.h) of this warp's 16 rows, scaled, as 16-bit
- * values or floats, or added to the floats that are there. Included with GA_P_DTYPE set. */
+/* Stores gradients to global memory: a register tile (tile/reg.h) of this warp's 16 rows, scaled, as 16-bit values or
+ * floats, or added to the old floats. Included with GA_P_DTYPE set. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/tile/quad.h"
@@ -10,7 +10,7 @@
 
 typedef struct {
   char *at;          /* row g, column 0 */
-  int64_t row_bytes; /* from row to row */
+  int64_t row_bytes; /* distance of rows */
   int in0, in1;      /* rows g and g + 8 exist */
   int col, cols;     /* first column of the tile; columns that exist */
   int f32, add;
@@ -39,7 +39,7 @@ GA_DEV void bwd_store_f32(const bwd_out *o, const float *x, int n, float f, int 
   }
 }
 
-/* n columns, a multiple of 32. */
+/* Stores n columns, a multiple of 32. */
 GA_DEV void bwd_store(const bwd_out *o, const float *x, int n, float f, int q) {
   if (o->f32) {
     bwd_store_f32(o, x, n, f, q);

@@ -1,5 +1,5 @@
 /* KERNEL    attn_bwd_post, sm90a: one block of threads per block of 64 query rows of a pair
- * COMPUTES  dQ = scale * accumulator, from the order of registers to rows
+ * COMPUTES  dQ = scale * accumulator, converted from register order to rows
  * CONTRACT  see cuda/kern/attn_bwd/attn_bwd_args.h; dq 16-byte aligned, strides multiples of 8
  * DATA      each warp reads half of the columns of a consumer warp's rows, 16 bytes a lane, and writes them;
  *           memory-bound

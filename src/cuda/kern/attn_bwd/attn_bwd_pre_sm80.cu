@@ -1,7 +1,7 @@
 /* KERNEL    attn_bwd_pre, sm_80 and newer: a warp a query row of a pair
  * COMPUTES  stat: lse log2(e), +inf where a row has seen no key or does not exist; delta = rowsum(dO O)
- * CONTRACT  f32 or 16-bit O and dO, any strides; see cuda/kern/attn_bwd/attn_bwd_args.h: what is for other kernels
- *           (acc, turn, dq) is not looked at
+ * CONTRACT  f32 or 16-bit O and dO, any strides; see cuda/kern/attn_bwd/attn_bwd_args.h. The fields for other
+ *           kernels (acc, turn, dq) are ignored
  * DATA      O and dO are read once, an element a lane; memory-bound
  * BUDGET    256 threads
  */

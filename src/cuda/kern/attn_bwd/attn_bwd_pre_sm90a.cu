@@ -4,8 +4,8 @@
  *           will write
  * CONTRACT  16-bit O and dO, 16-byte aligned, strides multiples of 8; see cuda/kern/attn_bwd/attn_bwd_args.h
  * DATA      O and dO are read once, 16 bytes a lane, 8 lanes a row; memory-bound
- * BUDGET    256 threads, 6 blocks per SM: with the 2 that 94 registers left, latency bound it to a third of the
- *           bandwidth
+ * BUDGET    256 threads, 6 blocks per SM. With 94 registers, and thus 2 blocks, latency limited the kernel to a third
+ *           of the bandwidth
  */
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/elem.h"

@@ -1,5 +1,5 @@
-/* The attention backward kernels of sm_90a (attn_bwd_sm90a.cu, attn_bwd_kv_resident_sm90a.cu,
- * attn_bwd_cluster2_sm90a.cu): what follows from the parameters of a row in all of them. */
+/* Constants that follow from a variant's parameters in all attention backward kernels of sm_90a (attn_bwd_sm90a.cu,
+ * attn_bwd_kv_resident_sm90a.cu, attn_bwd_cluster2_sm90a.cu). */
 #pragma once
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/mem.h"

@@ -1,12 +1,12 @@
-/* KERNEL    attn_bwd, plain, sm_80 and newer: a warp an own row, its columns over the lanes, nothing in shared memory
+/* KERNEL    attn_bwd, plain, sm_80 and newer: one warp per own row, columns over the lanes, no shared memory
  * COMPUTES  dK and dV of OWN rows of K and V (blocks of threads 0 .. blocks_k - 1), dQ of OWN rows of Q (the others),
  *           by the definition in ga/attn_bwd.h, in f32, other rows in ascending order: the same bits in every run
  * CONTRACT  f32, bf16 or f16; head dim and value dim 1 to D; any strides; every mask and feature by arguments; any
  *           scale; attn_bwd_pre has run (cuda/kern/attn_bwd/attn_bwd_args.h). For types and head dims that no
- *           tensor-core row takes
+ *           tensor-core variant takes
  * DATA      gmem -> registers -> gmem: rows of the other side are read once an own row, through L1 and L2
  * BUDGET    32 OWN threads, registers for BLOCKS blocks a multiprocessor
- * MEASURED  not timed: the row for what has no other
+ * MEASURED  not timed: the variant for calls that no other one takes
  */
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/mem.h"

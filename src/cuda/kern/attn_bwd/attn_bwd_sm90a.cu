@@ -5,21 +5,21 @@
  * CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, strides multiples of 8; dims <= D (zero padded by the
  *           tensor maps); scale > 0; attn_bwd_pre has run, attn_bwd_post follows (cuda/kern/attn_bwd/attn_bwd_args.h).
  *           Soft-cap: its derivative is taken from P, whose logarithm is the capped logit
- * SCHEDULE  step i of a warpgroup; each line ends at the wait behind it:
+ * SCHEDULE  step i of a warpgroup; each line ends with its wait:
  *           1 issue S(i), dP(i); wait S. All of step i-1 is then complete: release its Q and dO. 128 rows, or features:
- *             dP is issued once step i-1 is complete, for want of registers
+ *             dP is issued once step i-1 is complete, because registers are short
  *           2 in turn with the other warpgroup: exponentials, P to registers [dP runs]
  *           3 issue dV += P dO; both warpgroups have written dS(i-1): issue dQ(i-1) = dS K into the registers of S;
  *             wait dP, dV
  *           4 dS over P in registers, and to one of three buffers in shared memory [dQ(i-1) runs]
  *           5 issue dK += dS Q; wait dQ(i-1); its piece to shared memory and from there, added by the copy engine, to
  *             the workspace; 128 rows: from registers [dK runs]
- *           dQ lags a step, so that a warpgroup needs its partner's dS in the middle of a step only: the two may run
- *           half a step apart, one in elementwise code while the other feeds the matrix units; the turn at 2 keeps that
- *           distance. dQ(i-2) of the partner may still be reading when dS(i) is written: hence three buffers
+ *           dQ lags one step, so that a warpgroup needs its partner's dS in the middle of a step only. The two may run
+ *           half a step apart, one in elementwise code while the other feeds the tensor cores; the turn at 2 keeps that
+ *           distance. dQ(i-2) of the partner may still read when dS(i) is written, which takes three buffers
  * ORDER     1: blocks take their tile by ticket and add to a block of dQ in descending order of tiles: the same bits in
  *           every run. A block waits only for blocks of lower tickets. The first tile stores, so that no zeros are
- *           needed; the last gets the sum back, adds its part in registers and writes dQ itself: no attn_bwd_post
+ *           needed; the last reads the sum, adds its part in registers and writes dQ itself, without attn_bwd_post
  * BARRIERS  name         arrivals       waiter            orders
  *           k, v         1+tx           consumers         TMA write of K (V) -> wgmma read
  *           q_full[s]    1+tx           consumers         TMA write of Q[s] and stat[s] -> wgmma read, ld.shared
@@ -28,8 +28,8 @@
  *           o_empty[s]   2 (wgs)        producer          wgmma reads of dO[s] -> next TMA write
  *           ds           8 (warps)      consumers         stmatrix of dS(i) -> wgmma reads of dQ(i)
  *           turn         named 2, 3     warpgroups        exponentials exclude each other
- *           clean        named 1        consumers         zeros over rows behind a packed sequence -> everyone's wgmma
- *                                                         read
+ *           clean        named 1        consumers         zeros over rows past a packed sequence -> all warps' wgmma
+ *                                                         reads
  *           ready        1+tx (writer)  consumers         ORDER 1: the buffer of dQ is free, or holds the sum -> the
  *                                                         step's dQ in it
  *           used[k % 2]  8 (warps)      writer of step k  ORDER 1: the buffer is written, or read -> the copy out

@@ -1,11 +1,12 @@
-/* attn_bwd_sm90a.cu, whose blocks have one tile each: constants, shared memory, and a consumer's warpgroup. */
+/* Constants, shared memory and a consumer's warpgroup for attn_bwd_sm90a.cu, whose blocks have one tile each. */
 #pragma once
 #include "cuda/kern/attn_bwd/attn_bwd_block.h"
 
 enum {
   DETERMINISTIC = GA_P_DETERMINISTIC,
   ANEW = EXTRAS && GA_P_D == 128,
-  DIRECT = BM == 128 && !DETERMINISTIC /* dQ goes from registers to the workspace: shared memory has no room for it */
+  /* dQ goes from registers to the workspace, because shared memory has no room for it. */
+  DIRECT = BM == 128 && !DETERMINISTIC
 };
 enum { /* shared memory, bytes */
        OFF_K = 0,
@@ -35,7 +36,7 @@ GA_DEV uint32_t record_of(uint32_t sb, uint32_t i) { /* a block has one tile */
   (void)i;
   return sb + OFF_TILE;
 }
-/* V of a block's one tile has its room from the start. */
+/* Returns at once: the buffer of V is free for a block's only tile. */
 GA_DEV void wait_v_room(uint32_t sb, uint32_t i) { (void)sb, (void)i; }
 
 typedef struct {
@@ -43,11 +44,11 @@ typedef struct {
   uint32_t sb;
   int w, wl, lane, q2; /* warpgroup, warp in it, lane, 2 (lane % 4) */
   int kv;              /* this lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q) */
-  int stage, parity;   /* of Q and dO */
+  int stage, parity;   /* stage and parity of Q and dO */
   int ds;              /* buffer of dS */
 } warpgroup;
 
-/* Kept in registers, or read anew where they leave no room. */
+/* lane_of and warp_of keep the thread's indices in registers, or read them again where registers are short (ANEW). */
 GA_DEV int lane_of(const warpgroup *c) { return ANEW ? thread_index_anew() & 31 : c->lane; }
 GA_DEV int warp_of(const warpgroup *c) { return ANEW ? thread_index_anew() >> 5 & 3 : c->wl; }
 GA_DEV uint32_t tile_record(const warpgroup *c) { return c->sb + OFF_TILE; }

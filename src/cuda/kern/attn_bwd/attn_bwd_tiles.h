@@ -1,4 +1,4 @@
-/* Tiles of the backward kernels of sm_90a: which blocks of Q a tile of K and V meets, and in what order tiles come. */
+/* Tiles of the backward kernels of sm_90a: which blocks of Q a tile of K and V meets, and the order of tiles. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/attn_bwd/attn_bwd_warpgroup.h"
@@ -9,7 +9,7 @@ typedef struct {
   int rows_k, start_q, start_k;
 } tile;
 
-/* A record in shared memory: what is rarely needed costs no registers. */
+/* Writes a tile's record to shared memory, so that rarely used fields take no registers. */
 GA_DEV void tile_put(uint32_t at, const tile *t) {
   sts_i4(at, t->n, t->head, t->batch, t->m_lo);
   sts_i4(at + 16, t->m_hi, t->above, t->below, t->rows_q);
@@ -23,7 +23,7 @@ GA_DEV tile tile_get(uint32_t at) {
 
 GA_DEV int right_of(args a) { return WINDOW ? a->window_right : 0; }
 
-/* Blocks of Q that see rows n BN .. of K: row i sees columns i + rows_k - rows_q - left .. + right. */
+/* Computes the blocks of Q that see rows n BN .. of K: row i sees columns i + rows_k - rows_q - left .. + right. */
 GA_DEV void tile_blocks(args a, tile *t) {
   const int off = t->rows_k - t->rows_q, first = t->n * BN - off, last = imin(t->n * BN + BN, t->rows_k) - 1 - off;
   t->m_lo = MASKED ? imax(0, first - right_of(a)) / BM : 0;
@@ -32,11 +32,11 @@ GA_DEV void tile_blocks(args a, tile *t) {
   if (WINDOW && last + a->window_left < 0) t->m_hi = 0;
   t->above = MASKED ? (imax(0, first + BN - 1 - right_of(a)) + BM - 1) / BM : 0;
   t->below = WINDOW ? imax(0, first + a->window_left + 1) / BM : t->m_hi;
-  if (t->n * BN + BN > t->rows_k) t->above = t->m_hi; /* rows of K that do not exist */
+  if (t->n * BN + BN > t->rows_k) t->above = t->m_hi; /* some rows of K do not exist */
 }
-/* Work item i -> tile. Masked: longest first inside a section of heads whose Q and dO share L2, and as the last section
- * so many heads that their tiles end together; ordered: shortest first, so
- * that the first tile to add to a block of dQ is that on its diagonal, and none waits. */
+/* Maps work item i to a tile. Masked: longest first within a section of heads whose Q and dO share L2; the last section
+ * has as many heads as let their tiles end together. Ordered: shortest first. The first tile that adds to a block of dQ
+ * is then the one on its diagonal, and no tile waits. */
 GA_DEV tile tile_of(args a, int i) {
   tile t;
   int pair;
@@ -65,8 +65,8 @@ GA_DEV tile tile_of(args a, int i) {
   tile_blocks(a, &t);
   return t;
 }
-/* Ordered, whole: a block of dQ goes down through the tiles of keys that see it; how many come before and after this.
- * */
+/* Ordered and resident kernels: the tiles of keys that see a block of dQ update it in descending order. Counts the
+ * tiles before and after this one. */
 typedef struct {
   int before, after;
 } visits;

@@ -1,9 +1,10 @@
-/* The warpgroup of the kernel at hand, for headers that the backward kernels of sm_90a share: constants (BM, NS, OFF_*,
- * ...), `warpgroup`, and what is known of it in all of them:
+/* Selects the warpgroup of the kernel being compiled, for headers that the backward kernels of sm_90a share: constants
+ * (BM, NS, OFF_*, ...), `warpgroup`, and functions that all of these kernels define:
  *   tile_record  shared address of its tile's record
- *   stat_of      shared address of this lane's rows of the figures of Q's rows
+ *   stat_of      shared address of lse and delta of this lane's rows of Q
  *   kv_of        this lane's first row of K, relative to the diagonal of row 0
- * and, but for cluster2, lane_of and warp_of (in the warpgroup), record_of (of tile number i) and wait_v_room. */
+ * All except cluster2 also define lane_of and warp_of (in the warpgroup), record_of (of tile number i) and
+ * wait_v_room. */
 #pragma once
 #include "cuda/kern/attn_bwd/attn_bwd_shape.h"
 #if GA_P_CLUSTER == 2

@@ -7,7 +7,8 @@
 typedef struct {
   const float *data;
   int64_t batch, head, block; /* strides */
-  int32_t shift, last;        /* a block is 2^shift of what i counts: 64 tokens, of a q of i8 one; the last block */
+  /* i counts units of 64 tokens, for an int8 Q single tokens; a block is 2^shift of them; last is the last block */
+  int32_t shift, last;
 } ga_kattn_scales;
 
 /* Maps: (column, row, head, batch) of bytes, q and k as in ga_kargs_attn_fwd; v is (key, value dim, head, batch), its
@@ -17,25 +18,25 @@ typedef struct {
 typedef struct {
   ga_kargs_attn_fwd fwd;
   ga_kattn_scales scale_q, scale_k, scale_v;
-  const float *v_mean; /* [batch][kv heads][dim], added to rows that see a key; null: nothing is */
+  const float *v_mean; /* [batch][kv heads][dim], added to rows that see a key; null: no means */
 } ga_kargs_attn_fp8;
 
-/* The quantiser: tokens of a head in units of 128; the means of V: 64 columns of a head a unit, of `parts` blocks.
- * Strides in elements; y_token of values: distance of dims. */
+/* Arguments of the quantisers. Tokens of a head are processed in units of 128. For the means of V a unit is 64 columns
+ * of a head, computed by `parts` blocks. Strides are in elements; for values y_token is the distance of dims. */
 typedef struct {
   const void *x;
   void *y;
   float *scale;             /* [batch][heads][blocks] */
-  const float *given;       /* when scale_tokens is 0 */
+  const float *given;       /* scales to use when scale_tokens is 0 */
   const int32_t *positions; /* [batch][tokens] */
   const float *inv_freq;
   int64_t x_batch, x_token, x_head, y_batch, y_token, y_head, given_batch, given_head;
-  int32_t tokens, heads, blocks; /* blocks: of scale_tokens, of a head */
+  int32_t tokens, heads, blocks; /* blocks of scale_tokens tokens, per head */
   int32_t units_per_head, units;
   int32_t parts, scale_tokens, hadamard, rot_dim, pairs;
   float magnitude;
-  uint32_t sign[8]; /* of a word's 32 dims 2 i is negated by bit 15 - i, 2 i + 1 by bit 31 - i */
-  int32_t centre;   /* values without their mean */
+  uint32_t sign[8]; /* signs of a word's 32 dims: bit 15 - i negates dim 2 i, bit 31 - i negates dim 2 i + 1 */
+  int32_t centre;   /* subtract the means of the values' columns */
   float *mean;      /* [batch][heads][dim] */
 } ga_kargs_attn_quant;
 

@@ -1,9 +1,9 @@
-/* The consumers of `fast_sum` (attn_fp8_sm90a.cu). S of the next block and P V of the current
- * one are asked for together; P V goes on in the accumulators over all keys of a row, whose sums have 13 fraction bits
- * and are cut off (GA_ATTN_FAST_SUM). V's scale is part of the weights: 2^(x + lg2 scale - m), so that no block's sum
- * needs a factor; l takes it off again, by 64 keys. V's scales are 2^-100 and more. A reference m stays until an
- * exponent goes beyond what too_large of pipelined allows, of sums with V's scale as in the block at hand: a largest
- * weight between two references is rounded as any other. */
+/* The consumers of `fast_sum` (attn_fp8_sm90a.cu). S of the next block and P V of the current one are issued together.
+ * P V accumulates over all keys of a row, in sums that are truncated to 13 fraction bits (GA_ATTN_FAST_SUM). V's scale
+ * is part of the weights, 2^(x + lg2 scale - m), so that no block's sum needs a factor; l divides it out again, for
+ * every 64 keys. V's scales are at least 2^-100. A reference m stays until an exponent exceeds the limit of too_large
+ * in `pipelined`, for sums with V's scale of the current block. A largest weight between two references is rounded like
+ * all others. */
 #pragma once
 #include "cuda/dev/ptx/words.h"
 #include "cuda/kern/attn_fp8/attn_fp8_products.h"
@@ -16,7 +16,7 @@ typedef struct {
   float m[2], l[2];
 } fast_sum_state;
 
-/* O += P V of the current V stage. */
+/* Issues O += P V of the current V stage. */
 GA_DEV void fast_sum_values(const warpgroup *c, fast_sum_state *f) {
   const uint32_t v = c->desc_v + stage_v(c) * (V_STAGE >> 4);
   pin_u32(f->p, NP);
@@ -26,7 +26,7 @@ GA_DEV void fast_sum_values(const warpgroup *c, fast_sum_state *f) {
       PV(f->o, f->p + 4 * k, V_KEYS == 128 ? desc(v + 2 * k) : desc_64(v + k / 2 * (DV * 64 >> 4) + 2 * (k % 2)), 1);
   wgmma_commit();
 }
-/* S of the next block, and P V of the current one behind it. */
+/* Issues S of the next block, then P V of the current one. */
 GA_DEV void fast_sum_issue(warpgroup *c, fast_sum_state *f) {
   wait_k(c);
   pingpong_wait(c, 1);
@@ -35,7 +35,7 @@ GA_DEV void fast_sum_issue(warpgroup *c, fast_sum_state *f) {
   fast_sum_values(c, f);
   pingpong_signal(c, 1);
 }
-/* Nothing is under way then. */
+/* Waits for all products and releases V; no product is in flight afterwards. */
 GA_DEV void fast_sum_values_end(const warpgroup *c, fast_sum_state *f) {
   wgmma_wait(0);
   pin_u32(f->p, NP);
@@ -47,7 +47,8 @@ GA_DEV void fast_sum_begin(fast_sum_state *f) {
   f->m[0] = f->m[1] = GA_NEG_INF;
   f->l[0] = f->l[1] = 0.f;
 }
-/* Of the current K block: K's scales, then V's in doublings and inverse, by 64 keys. */
+/* Loads the scales of the current K block for every 64 keys: K's scales, then log2 of V's scales, then their
+ * inverses. */
 GA_DEV void fast_sum_scales(const warpgroup *c, float *x) {
   const uint32_t slot = c->at.sb + OFF_SCALE + (c->parity_k * ST + c->stage_k) * SCALE_BYTES;
   GA_UNROLL for (int i = 0; i < 3 * SUBS / 4; i++) lds_f4(x + 4 * i, slot + 16 * i);
@@ -61,7 +62,7 @@ GA_DEV void fast_sum_exponents(const warpgroup *c, float *s, const float *x, con
     exponents(s, h, f, ref);
   }
 }
-/* All weights, and l. The turn ends behind those of the first 64 keys. */
+/* Computes all weights, and l. The turn ends after the weights of the first 64 keys. */
 GA_DEV void fast_sum_weights(const warpgroup *c, fast_sum_state *f, const float *x) {
   GA_UNROLL for (int h = 0; h < SUBS; h++) {
     float sum[2] = {0.f, 0.f};
@@ -71,8 +72,8 @@ GA_DEV void fast_sum_weights(const warpgroup *c, fast_sum_state *f, const float 
     if (h == 0) pingpong_signal_after(c, f->p + 4);
   }
 }
-/* A block that neither begins a tile nor is masked: every row has seen something. P V ends under the exponents, before
- * the exponentials: weights then need no registers of their own. */
+/* Processes a block that neither begins a tile nor is masked: every row has seen a key. P V ends during the computation
+ * of the exponents, before the exponentials; weights then need no registers of their own. */
 GA_DEV void fast_sum_fast(warpgroup *c, fast_sum_state *f) {
   float x[4 * SCALES], limit[2], factor[2];
   int most[2] = {0, 0};
@@ -94,7 +95,7 @@ GA_DEV void fast_sum_fast(warpgroup *c, fast_sum_state *f) {
   if (raise) tile_scale_rows(f->o, DV, factor);
   fast_sum_weights(c, f, x);
 }
-/* S of a block that begins a tile or that the mask reaches, to weights. */
+/* Turns S into weights for a block that begins a tile or is masked. */
 GA_DEV void fast_sum_softmax(const warpgroup *c, fast_sum_state *f, int edge) {
   float x[4 * SCALES], ref[2], factor[2];
   pin_f32(f->s, NS);
@@ -109,7 +110,8 @@ GA_DEV void fast_sum_softmax(const warpgroup *c, fast_sum_state *f, int edge) {
   if (!edge) tile_scale_rows(f->o, DV, factor);
   fast_sum_weights(c, f, x);
 }
-/* Such a block, behind another one; at a tile's edge the results of the one before. */
+/* Processes a block that begins a tile or is masked, after another block. At a tile's edge it also writes the results
+ * of the tile before. */
 GA_DEV void fast_sum_slow(warpgroup *c, fast_sum_state *f, int edge) {
   fast_sum_issue(c, f);
   fast_sum_values_end(c, f);

@@ -1,4 +1,4 @@
-/* The loader of attn_fp8_sm90a.cu, one thread. */
+/* The producer of attn_fp8_sm90a.cu, one thread. */
 #pragma once
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/ptx/barrier.h"
@@ -12,7 +12,7 @@
 typedef struct {
   args a;
   uint32_t sb;
-  uint32_t k; /* blocks of K loaded; V's follow from it */
+  uint32_t k; /* blocks of K loaded; V's count follows from it */
   int tiles;  /* records written */
 } loader;
 
@@ -20,13 +20,14 @@ GA_DEV void load_k(loader *p, const work *t, int n) {
   const uint32_t stage = ring_stage(p->k, ST), bar = p->sb + OFF_KF + 8 * stage, dst = p->sb + OFF_K + stage * K_BYTES;
   const uint32_t slot = p->sb + OFF_SCALE + p->k % (2 * ST) * SCALE_BYTES;
   const ga_kargs_attn_fp8 *a = fp8_args(p->a);
-  float scale[4]; /* on their way during the wait: K's and V's, by halves of 64 keys */
+  float scale[4]; /* loaded during the wait: K's and V's scales, by halves of 64 keys */
   GA_UNROLL for (int h = 0; h < 2 && !FAST_SUM; h++) {
     scale[h] = scale_of(&a->scale_k, t->batch, t->head_k, 2 * n + h);
     scale[2 + h] = scale_of(&a->scale_v, t->batch, t->head_k, 2 * n + h);
   }
   GA_ROLL for (int h = 0; h < SUBS && FAST_SUM;
-               h++) { /* the slot's block has given back its K, which a load of K ST blocks ago awaited */
+               /* The slot is free: its block has released its K, and a load of K ST blocks ago waited for that. */
+               h++) {
     const float v = lg2(scale_of(&a->scale_v, t->batch, t->head_k, SUBS * n + h));
     sts_f1(slot + 4 * h, scale_of(&a->scale_k, t->batch, t->head_k, SUBS * n + h));
     sts_f1(slot + 4 * (SUBS + h), v);
@@ -39,7 +40,7 @@ GA_DEV void load_k(loader *p, const work *t, int n) {
       bulk_load_4d(dst + i * K_PANEL, &p->a->k, bar, i * ROW_BYTES, n * BN, t->head_k, t->batch, L2_EVICT_LAST);
   p->k++;
 }
-GA_DEV void load_v(loader *p, const work *t, int n) /* after load_k of the block before it, if there is one */
+GA_DEV void load_v(loader *p, const work *t, int n) /* follows load_k of the block before, if there is one */
 {
   const uint32_t r = p->k - 1 - (n > t->n_lo), stage = ring_stage(r, ST), bar = p->sb + OFF_VF + 8 * stage;
   mbar_wait(p->sb + OFF_VE + 8 * stage, ring_empty_parity(r, ST));
@@ -48,11 +49,11 @@ GA_DEV void load_v(loader *p, const work *t, int n) /* after load_k of the block
       bulk_load_4d(p->sb + OFF_V + stage * V_STAGE + i * DV * V_KEYS, &p->a->v, bar, n * BN + i * V_KEYS, 0, t->head_k,
                    t->batch, L2_EVICT_LAST);
 }
-/* The record of the next tile goes to its slot before the wait for its Q buffer: consumers are at most two edges
- * behind. */
+/* Returns the slot for the record of the next tile. It is written before the wait for the tile's Q buffer: consumers
+ * lag by at most two tiles. */
 GA_DEV uint32_t next_slot(const loader *p) { return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES; }
-/* The tile's Q into the buffer that the tile before the last one had. Coordinates come from the record: they would cost
- * registers. */
+/* Loads the tile's Q into the buffer of the tile before the last. Coordinates come from the record, because keeping
+ * them would cost registers. */
 GA_DEV void load_q(loader *p, const work *t) {
   const ga_i4 x = lds_i4(next_slot(p));
   const uint32_t buffer = (uint32_t)p->tiles & 1, bar = p->sb + OFF_QF + 8 * buffer;
@@ -60,14 +61,14 @@ GA_DEV void load_q(loader *p, const work *t) {
   if (t->n_hi < 0) {
     mbar_arrive(bar);
   } else {
-    float scale[4] = {}; /* i8: a lane reads those of its own rows */
+    float scale[4] = {}; /* int8: each lane reads the scales of its own rows */
     GA_UNROLL for (int w = 0; w < WGS && !I8; w++) scale[w] =
         scale_of(&fp8_args(p->a)->scale_q, t->batch, x.y, x.x / 64 + w);
     if (!I8) sts_f4(next_slot(p) + 48, scale);
     const float *mean = FAST_SUM ? fp8_args(p->a)->v_mean : 0;
     mbar_arrive_expect(bar, WGS * Q_BYTES + (mean ? 4 * DV : 0));
     if (mean) {
-      const int64_t head = (t->batch * p->a->heads_q + x.y) / p->a->group; /* of all batches' */
+      const int64_t head = (t->batch * p->a->heads_q + x.y) / p->a->group; /* head index over all batches */
       bulk_load_bytes(p->sb + OFF_MEAN + (p->tiles % TILE_SLOTS) * 4 * DV, mean + head * DV, 4 * DV, bar,
                       L2_EVICT_LAST);
     }
@@ -79,20 +80,21 @@ GA_DEV void load_q(loader *p, const work *t) {
   }
   p->tiles++;
 }
-/* What was kept of the tile whose record was written `back` tiles ago: fast_sum has 24 registers here, and tile_next
- * needs them. */
+/* Reads the fields of the tile whose record was written `back` tiles ago. The producer of fast_sum has 24 registers,
+ * and tile_next needs them. */
 GA_DEV work work_again(const loader *p, int back) {
   const uint32_t slot = p->sb + OFF_TILE + ((p->tiles - back) % TILE_SLOTS) * TILE_BYTES;
   const ga_i4 x = lds_i4(slot), y = lds_i4(slot + 16);
   const work t = {x.y / p->a->group, x.z, x.w, y.x, 0, 0, 0};
   return t;
 }
-/* Loads in the order of need: K runs one block ahead of V, also into the next tile, and Q a tile ahead. */
+/* Issues loads in the order of use: K runs one block before V, also into the next tile, and Q one tile before its
+ * use. */
 GA_DEV void producer(args a, uint32_t sb) {
   loader p = {a, sb, 0, 0};
   int i = block_index() - block_count(), sub = 0;
-  grid_dependency_wait(); /* the inputs may be the previous kernel's outputs; everything the consumers do follows from
-                             here */
+  /* The inputs may be the previous kernel's outputs; all work of the consumers depends on this wait. */
+  grid_dependency_wait();
   work t = tile_next(a, &i, &sub, next_slot(&p), 1);
   load_q(&p, &t);
   if (t.n_hi >= 0) load_k(&p, &t, t.n_hi);
@@ -111,7 +113,8 @@ GA_DEV void producer(args a, uint32_t sb) {
     if (next.n_hi >= 0) load_k(&p, &next, next.n_hi);
     t = next;
   }
-  if (MASKED && atomic_add_i32(a->counter + 1, 1) == block_count() - 1) { /* the last block out resets the order */
+  /* the last block to finish resets the counters */
+  if (MASKED && atomic_add_i32(a->counter + 1, 1) == block_count() - 1) {
     stg_i32(a->counter, 0);
     stg_i32(a->counter + 1, 0);
     fence_device();

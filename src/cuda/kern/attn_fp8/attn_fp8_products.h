@@ -2,10 +2,10 @@
 #pragma once
 #include "cuda/kern/attn_fp8/attn_fp8_warpgroup.h"
 
-/* S = Q K^T of the current K stage. */
+/* Issues S = Q K^T for the current K stage. */
 GA_DEV void issue_qk(const warpgroup *c, float *s) {
   const uint64_t dk = desc_rows(c->desc_k + c->stage_k * (K_BYTES >> 4)), dq = desc_rows(c->desc_q);
-  enum { STEPS = ROW_BYTES / 32 }; /* of k in a panel */
+  enum { STEPS = ROW_BYTES / 32 }; /* steps of k in a panel */
   if (!PIPELINED) pin_f32(s, NS);
   wgmma_fence();
   QK0(s, dq, dk);
@@ -13,11 +13,11 @@ GA_DEV void issue_qk(const warpgroup *c, float *s) {
                                                 dk + (uint64_t)((k / STEPS) * (K_PANEL >> 4) + 2 * (k % STEPS)), 1);
   wgmma_commit();
 }
-/* S of keys 64 h and up of the current K stage, in that half of s. */
+/* Issues S of keys 64 h and up of the current K stage, into the corresponding half of s. */
 GA_DEV void issue_half(const warpgroup *c, float *s, int h) {
   const uint64_t dk = desc_rows(c->desc_k + c->stage_k * (K_BYTES >> 4) + (uint32_t)h * (64 * ROW_BYTES >> 4)),
                  dq = desc_rows(c->desc_q);
-  enum { STEPS = ROW_BYTES / 32 }; /* of k in a panel */
+  enum { STEPS = ROW_BYTES / 32 }; /* steps of k in a panel */
   float *d = s + h * (NS / 2);
   wgmma_fence();
   QK_HALF_NEW(d, dq, dk);
@@ -26,8 +26,8 @@ GA_DEV void issue_half(const warpgroup *c, float *s, int h) {
   wgmma_commit();
 }
 GA_DEV int part_regs(int i) { return i == PARTS - 1 ? LAST_REGS : NPART; }
-/* Part i of P V of steps from .. to (of 32 keys) of the current V stage, from zero; the last part goes on over the rows
- * of ones. */
+/* Issues part i of P V for steps from .. to (of 32 keys) of the current V stage, starting from zero. The last part also
+ * covers the rows of ones. */
 GA_DEV void issue_pv(const warpgroup *c, float *part, uint32_t *p, int i, int from, int to) {
   const uint64_t dv = desc(c->desc_v + stage_v(c) * (V_STAGE >> 4) + (uint32_t)(i * PART) * (BN >> 4));
   pin_u32(p, NP);

@@ -2,35 +2,34 @@
  * COMPUTES  per (batch, head, BM rows of Q): S = sq Q (sk K)^T * scale, masked; O = softmax(S) (sv V); lse = log sum
  *           exp S. Q head h reads kv head h / group. The causal mask is aligned to the bottom right.
  * CONTRACT  e4m3 Q, K (QK fp8) or int8 ones (QK i8), columns contiguous, strides multiples of 16 bytes; head dim = D. V
- *           transposed and permuted by attn_quant (ga/attn_quant.h): rows of keys, padded to whole blocks of 128; what
- *           lies behind the last key is finite; v_mean, where it is given, is added to rows that see a key. Scales are
- *           positive and finite. i8: Q may have one a row. o aliases nothing; scale > 0. Writes o, lse; leaves counter
- *           zeroed. A row that sees no column: o = 0, lse = -inf. An e4m3 NaN in V makes NaN of its column
+ *           transposed and permuted by attn_quant (ga/attn_quant.h): rows of keys, padded to whole blocks of 128; the
+ *           padding is finite. v_mean, where it is given, is added to rows that see a key. Scales are positive and
+ *           finite. i8: Q may have one scale a row. o aliases nothing; scale > 0. Writes o, lse; leaves counter zeroed.
+ *           A row that sees no column: o = 0, lse = -inf. An e4m3 NaN in V turns its column into NaN
  *           (GA_ATTN_ROW_V_FINITE).
  * DATA      gmem -TMA-> smem (2 x Q; K, V rings); Q x K smem -wgmma-> S regs -exp2, e4m3-> P regs;
  *           P regs x V smem -wgmma-> part regs -f32-> O regs -> gmem
- * SCHEDULE  pipelined  S of the next block is asked for before P V of the current one, which runs, in parts of 64
- *                      columns, under the softmax of the next. One block after the other at a tile's edges, where a
- *                      mask reaches, and where a V has two scales.
+ * SCHEDULE  pipelined  S of the next block is issued before P V of the current one. P V, in parts of 64 columns,
+ *                      overlaps the softmax of the next block. Blocks run one after the other at a tile's edges, in
+ *                      masked blocks, and where a V has two scales.
  *           dv64       P V of the current block in parts of 64 columns, two at a time in the registers of S, and S of
- *                      the next by halves of 64 keys, each as soon as a part has been added; nothing is under way
- *                      during the exponentials. One block after the other where pipelined does so, too.
- *           overlap    P V of the current block and S of the next are asked for together
+ *                      the next by halves of 64 keys, each as soon as a part has been added; no product is in flight
+ *                      during the exponentials. Blocks run one after the other where pipelined does so, too.
+ *           overlap    P V of the current block and S of the next are issued together
  *           dv128      P V first, in the registers of S, 128 columns at a time
- *           fast_sum   the same, and P V goes on in the accumulators over all keys: attn_fp8_fast_sum.h. BN may be 64
- *                      or 192 there
+ *           fast_sum   as overlap, and P V accumulates over all keys: attn_fp8_fast_sum.h. BN may be 64 or 192 there
  * SOFTMAX   pipelined, dv64: a row's reference puts its largest weight so far at 2^OFFSET, and stays until an exponent
- *           goes beyond what too_large allows (one vote of a warp). O is divided by the sums of the rounded weights,
- *           which the tensor cores make of columns of ones behind V, so that roundings cancel; lse has those of
- *           unrounded ones.
+ *           exceeds the limit of too_large (one vote of a warp). O is divided by the sums of the rounded weights, so
+ *           that roundings cancel. The tensor cores compute these sums from columns of ones after V. lse uses the sums
+ *           of the unrounded weights.
  *           overlap, dv128: running maximum: the largest weight is 2^OFFSET, which e4m3 has exactly. Sums are of
  *           unrounded weights.
  *           fast_sum: as pipelined, with V's scale in the weights; sums are of unrounded weights, without it.
- * S         e4m3: f32 of the tensor cores; i8: exact integers, made floats in place by one conversion each (I2FP, half
- *           of an FMA's rate)
+ * S         e4m3: f32 of the tensor cores; i8: exact integers, converted to floats in place, one conversion each (I2FP,
+ *           half the rate of an FMA)
  * SUMS      wgmma adds e4m3 products with 13 fraction bits (docs/log/sums.md): a block's P V starts from zero and is
- *           added to O in f32, with the block's scale of V; where its halves have scales of their own, each half.
- *           fast_sum: all keys, GA_ATTN_FAST_SUM.
+ *           added to O in f32, with the block's scale of V, or each half of it where the halves have separate scales.
+ *           fast_sum: such sums run over all keys, GA_ATTN_FAST_SUM.
  * BARRIERS  name        arrivals      waiter       orders
  *           q_full[b]   1+tx          consumers    TMA write of Q[b] (fast_sum: and of V's means), and the tile record
  *                                                  -> wgmma, ld.shared

@@ -16,17 +16,17 @@ GA_DEV void apply_mask(const warpgroup *c, float *s) {
   }
   tile_mask_above(s, BN, hi0, hi1, c->at.q2);
 }
-/* S as floats, exactly: |s| <= 2^22. */
+/* Converts S to floats, exactly: |s| <= 2^22. */
 GA_DEV void numbers(float *s, int n) { GA_UNROLL for (int i = 0; I8 && i < n; i++) s[i] = (float)bits_of(s[i]); }
-/* Of the current K block and its V, by halves. */
+/* Loads the scales of the current K block and of its V, by halves. */
 GA_DEV void block_scales(const warpgroup *c, float *x) {
   lds_f4(x, c->at.sb + OFF_SCALE + (c->parity_k * ST + c->stage_k) * SCALE_BYTES);
 }
-/* From S of keys with that scale to log2 units, by rows. */
+/* Computes, by rows, the factors from S to log2 units for keys with this scale. */
 GA_DEV void row_factors(const warpgroup *c, float scale, float *f) {
   GA_UNROLL for (int i = 0; i < 2; i++) f[i] = c->factor[I8 ? i : 0] * scale;
 }
-/* The same of the current K block, by halves and rows. Takes note whether its V has two scales. */
+/* Computes the factors of the current K block, by halves and rows. Records whether its V has two scales. */
 GA_DEV void block_factors(warpgroup *c, float *f) {
   float x[4];
   block_scales(c, x);
@@ -34,7 +34,7 @@ GA_DEV void block_factors(warpgroup *c, float *f) {
   row_factors(c, x[1], f + 2);
   if (PIPELINED) c->two = warp_any(x[2] != x[3]);
 }
-/* Of the halves of the current V block. */
+/* Loads the scales of both halves of the current V block. */
 GA_DEV void value_scales(const warpgroup *c, float *v) {
   lds_f2(v, c->at.sb + OFF_SCALE + ((c->parity_k ^ (c->stage_k == 0)) * ST + stage_v(c)) * SCALE_BYTES + 8);
 }
@@ -43,7 +43,7 @@ GA_DEV int two_scales(const warpgroup *c) {
   value_scales(c, v);
   return warp_any(v[0] != v[1]);
 }
-/* S of keys 64 h and up to the exponents of the weights, in place. */
+/* Turns S of keys 64 h and up into the exponents of the weights, in place. */
 GA_DEV void exponents(float *s, int h, const float *f, const float *ref) {
   s += h * SUB;
   GA_UNROLL for (int j = 0; j < SUB / 4; j++) {
@@ -53,13 +53,13 @@ GA_DEV void exponents(float *s, int h, const float *f, const float *ref) {
     s[4 * j + 3] = fmaf(s[4 * j + 3], f[1], -ref[1]);
   }
 }
-/* The largest exponents that the references may stay for: weights above 2^OFFSET are rounded, which is nothing to a row
- * whose sum (this lane's part of it) is four of them, and much to one that has no other. */
+/* Computes the largest exponents for which the references may stay. Weights above 2^OFFSET are rounded more coarsely. A
+ * row whose sum (this lane's part) is at least four such weights can afford that; a row with no other weight cannot. */
 GA_DEV void limits(const float *l, float *limit) {
   GA_UNROLL for (int i = 0; i < 2; i++) limit[i] = fminf(fmaxf(lg2(l[i]) - 2.f, OFFSET), LIMIT);
 }
-/* Is an exponent of this warp beyond its row's limit? Bits of floats are in the order of integers, but for two negative
- * ones, which are below it. */
+/* Returns whether an exponent of this warp exceeds its row's limit. Bits of floats are ordered like integers, except
+ * pairs of negative ones, which are below every limit. */
 GA_DEV int too_large(const float *t, const float *limit) {
   int a = max3_i32(bits_of(t[0]), bits_of(t[1]), 0), b = max3_i32(bits_of(t[2]), bits_of(t[3]), 0);
   GA_UNROLL for (int i = 4; i < NS; i += 4) {
@@ -68,7 +68,7 @@ GA_DEV int too_large(const float *t, const float *limit) {
   }
   return a > bits_of(limit[0]) || b > bits_of(limit[1]);
 }
-/* The rows' largest exponents of keys 64 h and up, and what `most` was. Bits of floats: see too_large. */
+/* Updates `most` with the rows' largest exponents of keys 64 h and up, compared as integers (see too_large). */
 GA_DEV void largest_logits(const float *t, int h, int *most) {
   t += h * SUB;
   GA_UNROLL for (int i = 0; i < SUB; i += 4) {
@@ -76,8 +76,8 @@ GA_DEV void largest_logits(const float *t, int h, int *most) {
     most[1] = max3_i32(most[1], bits_of(t[i + 2]), bits_of(t[i + 3]));
   }
 }
-/* References that put the largest weight so far at 2^OFFSET, where it is above; t, l, w and O follow, and factor, which
- * what is still to be added to O takes. flow: neither w nor O. */
+/* Raises the references of rows whose largest weight so far is above 2^OFFSET, to put it there; t, l, w and O are
+ * rescaled. `factor` returns the rescaling, for sums that are added to O later. With fast_sum, w and O stay. */
 GA_DEV void raise_reference(float *t, float *m, float *l, float *w, float *o, float *factor) {
   float most[2], by[2];
   tile_row_max(t, BN, most);
@@ -85,7 +85,7 @@ GA_DEV void raise_reference(float *t, float *m, float *l, float *w, float *o, fl
     const int seen = m[i] != GA_NEG_INF;
     by[i] = seen ? fmaxf(most[i] - OFFSET, 0.f) : most[i] - OFFSET;
     if (by[i] == GA_NEG_INF)
-      by[i] = 0.f; /* still nothing seen */
+      by[i] = 0.f; /* no key seen yet */
     else
       m[i] = (seen ? m[i] : 0.f) + by[i];
     factor[i] = seen ? ex2(-by[i]) : 1.f;
@@ -100,7 +100,8 @@ GA_DEV void raise_reference(float *t, float *m, float *l, float *w, float *o, fl
     t[4 * j + 3] -= by[1];
   }
 }
-/* The same without asking, from S: a row's largest weight is 2^OFFSET, which e4m3 has exactly. */
+/* Moves every reference from S without a vote: a row's largest weight becomes 2^OFFSET, which e4m3 represents
+ * exactly. */
 GA_DEV void running_maximum(const float *s, const float *f, float *m, float *l, float *o) {
   float most[2][2], factor[2];
   GA_UNROLL for (int h = 0; h < 2; h++) tile_row_max(s + h * (NS / 2), BN / 2, most[h]);
@@ -112,9 +113,9 @@ GA_DEV void running_maximum(const float *s, const float *f, float *m, float *l, 
   }
   tile_scale_rows(o, DV, factor);
 }
-/* Weights of 32 keys from their exponents, in the order of operand A: byte 4 q + 2 b + e of 16-byte group h of a row is
- * the weight of key 16 h + 8 b + 2 q + e, as V has them. l: this lane's part of the row sums, of weights that are not
- * rounded. */
+/* Computes the weights of 32 keys from their exponents, in the order of operand A. Byte 4 q + 2 b + e of 16-byte group
+ * h of a row is the weight of key 16 h + 8 b + 2 q + e, in V's order. l is this lane's part of the row sums, of
+ * unrounded weights. */
 GA_DEV void weights(const float *t, uint32_t *p, float *l) {
   GA_UNROLL for (int j = 0; j < 2; j++) {
     float e[8];
@@ -125,8 +126,8 @@ GA_DEV void weights(const float *t, uint32_t *p, float *l) {
     l[1] += (e[2] + e[3]) + (e[6] + e[7]);
   }
 }
-/* S to P, m, l, w and O; nothing of another block is under way. fresh: the block may be masked, or be the first that a
- * row sees. */
+/* Turns S into P and updates m, l, w and O, while no other block is in flight. fresh: the block may be masked, or may
+ * be the first that a row sees. */
 GA_DEV void softmax(warpgroup *c, float *s, uint32_t *p, float *m, float *l, float *w, float *o, int first, int fresh) {
   float f[4], ref[2], limit[2], factor[2];
   block_factors(c, f);

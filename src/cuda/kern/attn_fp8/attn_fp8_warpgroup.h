@@ -1,4 +1,4 @@
-/* A consumer's warpgroup of attn_fp8_sm90a.cu: where it stands in its tile and in the rings, its turns. */
+/* State of a consumer warpgroup of attn_fp8_sm90a.cu: its position in its tile and in the rings, and its turns. */
 #pragma once
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/mem.h"
@@ -7,11 +7,12 @@
 typedef struct {
   attn_place at;
   uint32_t desc_q, desc_k, desc_v; /* wgmma descriptors (low words) of Q's buffer and stage 0 */
-  uint32_t stage_k, parity_k;      /* the current K block's place in its ring; V's is one behind */
+  uint32_t stage_k, parity_k;      /* stage and parity of the current K block; V's is one block earlier */
   int tiles;                       /* records read */
-  int n, mask_hi;                  /* block whose S is next, and the current tile's limit */
-  int two;                         /* the block whose P is made has two scales of V */
-  float factor[2]; /* of this lane's rows, from Q K to log2 units, but for K's scale; e4m3: of all rows, in [0] */
+  int n, mask_hi;                  /* block whose S is computed next; limit of the current tile */
+  int two;                         /* V of the current block of P has two scales */
+  /* factors from Q K to log2 units, without K's scale, of this lane's rows; e4m3: of all rows, in [0] */
+  float factor[2];
 } warpgroup;
 
 GA_DEV uint32_t tile_slot(const warpgroup *c, int back) {
@@ -43,7 +44,7 @@ GA_DEV void wait_k(const warpgroup *c) { mbar_wait(c->at.sb + OFF_KF + 8 * c->st
 GA_DEV void wait_v(const warpgroup *c) {
   mbar_wait(c->at.sb + OFF_VF + 8 * stage_v(c), c->parity_k ^ (c->stage_k == 0));
 }
-/* S is complete and the scales are read: K may go, and after the tile's last block its Q. */
+/* Releases K once S is complete and the scales are read, and after the tile's last block its Q. */
 GA_DEV void release_k(const warpgroup *c) {
   warp_sync();
   if (c->at.lane) return;
@@ -53,12 +54,12 @@ GA_DEV void release_k(const warpgroup *c) {
 GA_DEV void release_v(const warpgroup *c) {
   if (c->at.lane == 0 && c->at.wl == 0) mbar_arrive(c->at.sb + OFF_VE + 8 * stage_v(c));
 }
-/* The block whose S was computed becomes the one whose PV is next. */
+/* Advances: the block whose S was computed becomes the one whose PV is next. */
 GA_DEV void advance(warpgroup *c) {
   c->stage_k = c->stage_k + 1 == ST ? 0 : c->stage_k + 1;
   c->parity_k ^= c->stage_k == 0;
 }
-/* Every begin is matched by one end of the previous warpgroup, never two. */
+/* Each wait is matched by exactly one signal of the previous warpgroup. */
 GA_DEV void pingpong_wait(const warpgroup *c, int what) {
   if (PINGPONG == what) bar_sync(1 + c->at.w, 256);
 }
@@ -66,7 +67,8 @@ GA_DEV void pingpong_signal(const warpgroup *c, int what) {
   if (PINGPONG == what) bar_arrive(1 + (c->at.w + 1) % WGS, 256);
 }
 
-/* When the weights of p[0..3] are made: no weight is negative, which the compiler does not know. */
+/* Signals once the weights in p[0..3] are computed. No weight is negative, which the compiler does not know, so the
+ * added bit is 0. */
 GA_DEV void pingpong_signal_after(const warpgroup *c, const uint32_t *p) {
   if (PINGPONG == 2) bar_arrive(1 + (c->at.w + 1) % WGS + (int)((p[0] | p[1] | p[2] | p[3]) >> 31), 256);
 }

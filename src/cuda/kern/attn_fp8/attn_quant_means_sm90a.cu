@@ -1,14 +1,14 @@
 /* KERNEL    attn_quant_means, sm90a: a step of attn_quant_values
- * COMPUTES  means of V's columns over all tokens (ga/attn_quant.h, centre), in the same order whatever runs first
+ * COMPUTES  means of V's columns over all tokens (ga/attn_quant.h, centre), added in a fixed order
  * CONTRACT  as attn_quant_values
  * DATA      gmem -> smem (cp.async, a ring of AT_ONCE times 16 bytes a thread, which alone reads them) -> sums in f32.
- *           COLUMNS of a head for the `parts` blocks of a cluster, which take turns at ROWS tokens, so that all blocks
- *           of the launch are in the same few MB: twice as many loads under way take a quarter longer
+ *           The `parts` blocks of a cluster share COLUMNS of a head and take turns at ROWS tokens, so that all blocks
+ *           of the launch read the same few MB. Twice as many loads in flight take a quarter longer
  * BARRIERS  name     arrivals  waiter  orders
  *           block    all       all     the warps' sums -> their sum
  *           cluster  all       all     the blocks' sums -> their reads by block 0; these reads -> the blocks' end
  * BUDGET    256 threads; smem: the ring, sums of the columns of 8 warps
- * MEASURED  H200, 16384 tokens of 2048 columns: 20 us; with 8 loads a thread under way instead of 4: 26
+ * MEASURED  H200, 16384 tokens of 2048 columns: 20 us; with 8 loads a thread in flight instead of 4: 26
  *           (docs/log/attention-fp8.md)
  * REF       Zhang et al. 2024 (SageAttention2: V without its mean)
  */

@@ -3,18 +3,19 @@
  *           with a scale a token
  * CONTRACT  16-bit x of head dim D, contiguous, 16-byte aligned, strides multiples of 8; y 16-byte aligned, strides
  *           multiples of 16
- * DATA      gmem -> smem (cp.async; each lane fetches what it will read, a unit ahead) -> registers -> 8 bits -> gmem.
+ * DATA      gmem -> smem (cp.async; each lane fetches its own data one unit early) -> registers -> 8 bits -> gmem.
  *           The four lanes of a row have 8 of every 32 columns each, 64 values a lane: loads are 64 bytes a row and
- *           stores 32, whole sectors. At least 64 KB of a multiprocessor are under way; twice that is no faster, three
- *           times is slower. The first unit is brought to L2 while the launch ahead still runs
- * HADAMARD  as the Kronecker product that it is: four bits of the column (half of a register, register, lane of a row)
- *           by mma with the 16 x 16 matrix of +-1 times a power of two, which is exact; the others number registers of
- *           a lane. After RoPE, whose results are no 16-bit numbers, two shuffles a value stand for the products
+ *           stores 32, whole sectors. At least 64 KB of a multiprocessor are in flight; twice that is no faster, three
+ *           times is slower. The first unit is brought to L2 while the previous launch still runs
+ * HADAMARD  computed as a Kronecker product. Four bits of the column (half of a register, register, lane of a row) are
+ *           transformed by mma with the 16 x 16 matrix of +-1 times a power of two, which is exact; the other bits
+ *           number registers of a lane. The results of RoPE are not 16-bit numbers, so two shuffles a value replace
+ *           the products after it
  * BARRIERS  name   arrivals  waiter  orders
  *           block  all       all     maxima of the warps that share a scale, in two slots by turns -> their reads; none
- *                                    where scales are given or a token's own
+ *                                    where scales are given or are per token
  * BUDGET    2 D threads, 128 tokens of a head at a time, round-robin; 16 warps of 128 registers a multiprocessor; smem:
- *           4 KB a warp and stage, in which RoPE also turns rows, and maxima
+ *           4 KB a warp and stage, in which RoPE also rotates rows, and maxima
  * MEASURED  H200, 16384 tokens of 2048 columns to e4m3, Hadamard: 27.5 us at D = 64 and 128, 29.2 at 256
  *           (docs/log/attention-fp8.md)
  * REF       Shah et al. 2024 (block scales, incoherent processing)

@@ -6,7 +6,7 @@
 
 typedef const ga_kargs_attn_quant *args;
 
-/* 128 tokens of a head. Heads go first: those of a token lie side by side. */
+/* A unit of 128 tokens of a head. Heads vary fastest, because the heads of a token are adjacent. */
 typedef struct {
   int batch, block, head;
 } block_coord;
@@ -16,5 +16,5 @@ GA_DEV block_coord block_coord_of(args a, int unit) {
   const block_coord p = {blocks / a->units_per_head, blocks % a->units_per_head, unit % a->heads};
   return p;
 }
-/* The largest of a warp's values, none of which is below 0. */
+/* Returns the largest of a warp's values, none of which is below 0. */
 GA_DEV float warp_most(float most) { return float_of(redux_max_i32(bits_of(most))); }

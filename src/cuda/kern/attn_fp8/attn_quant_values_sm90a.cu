@@ -1,13 +1,13 @@
 /* KERNEL    attn_quant_values, sm90a
- * COMPUTES  V in e4m3, transposed, in the order of P's registers, and scales: ga/attn_quant.h, VALUES; without its
- *           columns' means where asked for (attn_quant_means_sm90a.cu, the launch before)
+ * COMPUTES  V in e4m3, transposed, in the order of P's registers, and scales: ga/attn_quant.h, VALUES; the
+ *           columns' means are subtracted on request (attn_quant_means_sm90a.cu, the launch before)
  * CONTRACT  16-bit x of head dim D, contiguous, 16-byte aligned, strides multiples of 8; y 16-byte aligned, strides
  *           multiples of 16
- * DATA      gmem -> smem (cp.async, a ring of STAGES tiles of 128 tokens; the first are brought to L2 while the launch
- *           ahead still runs) -> registers (ldmatrix, transposed) -> 8 bits -> gmem. Rows of an ldmatrix may lie
- *           anywhere: they are the tokens whose numbers are neighbours in y, so that a lane gets 16 bytes of a row of y
- *           as they stand there, a quad 64. Chunks of 16 bytes of token t lie at chunk ^ (bits 5, 4 and 0 of t):
- *           neither side has bank conflicts
+ * DATA      gmem -> smem (cp.async, a ring of STAGES tiles of 128 tokens; the first are brought to L2 while the
+ *           previous launch still runs) -> registers (ldmatrix, transposed) -> 8 bits -> gmem. Rows of an ldmatrix may
+ *           be anywhere: they are the tokens that are neighbours in y, so that a lane gets 16 consecutive bytes of a
+ *           row of y, a quad 64. Chunks of 16 bytes of token t lie at chunk ^ (bits 5, 4 and 0 of t), which avoids bank
+ *           conflicts on both sides
  * BARRIERS  name   arrivals  waiter  orders
  *           block  all       all     cp.async of the tile -> ldmatrix; maxima -> their reads, and ldmatrix of the tile
  *                                    -> the next copy over it

@@ -1,9 +1,10 @@
-/* Part of the kernels that add up numbers of several devices: slots, sending, waiting, sums.
+/* Common parts of the kernels that add numbers of several devices: slots, sending, waiting, sums.
  *
- * Each device has three slots, which the calls take in turn. A word that is not there yet is NONE, a negative zero (of
- * 16-bit types a pair of them); where data has that word, +0 is sent and added. A call clears what the call before has
- * read: a rank sends into that slot again two calls later, for which it needs what this rank sends one call later, in
- * a launch behind this one. So it can be ahead by one call at most, and has a clear slot then. */
+ * Each device has three slots, which successive calls use in turn. A word that has not arrived is NONE, a negative zero
+ * (for 16-bit types a pair of them). Where data has that word, +0 is sent and added instead. Each call clears the slot
+ * that the previous call has read. A rank sends into that slot again two calls later. For that call it needs data that
+ * this rank sends one call later, in a launch after this one. So a rank leads the others by at most one call, and
+ * its slot is clear. */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/elem.h"
@@ -48,7 +49,7 @@ GA_DEV void pack_unit(uint32_t *w, const float *x) {
 }
 GA_DEV void mark_there(uint32_t *w) { GA_UNROLL for (int i = 0; i < WORDS; i++) if (w[i] == NONE) w[i] = 0; }
 
-/* ---- the caller's tensors: unit i of n elements; behind their end zeros are read, and nothing is written ---- */
+/* ---- the caller's tensors: unit i of n elements; past their end zeros are read, and nothing is written ---- */
 GA_DEV void get_unit(uint32_t *w, const void *p, int64_t i, int64_t n) {
   const int64_t first = i * IN_UNIT;
   if (first + IN_UNIT <= n) {
@@ -82,8 +83,8 @@ GA_DEV void send_to_all(const ga_kargs_all_reduce *a, int slot, int64_t unit, co
   GA_UNROLL for (int p = 0; p < GA_P_RANKS; p++) if (p < a->ranks && p != a->rank) send_to(a, p, slot, unit, w);
 }
 
-/* got[p]: what rank p has sent to `unit + p * stride`; own words stay. Bits: the ranks that have not come. Loads of all
- * ranks are under way together. */
+/* Loads into got[p] the words that rank p has sent to `unit + p * stride`; the own entry stays. Returns a bit for each
+ * rank whose words have not all arrived. Loads of all ranks are in flight together. */
 GA_DEV uint32_t look(const ga_kargs_all_reduce *a, int slot, int64_t unit, int64_t stride, uint32_t (*got)[WORDS]) {
   uint32_t late = 0;
   GA_UNROLL for (int p = 0; p < GA_P_RANKS; p++) if (p < a->ranks && p != a->rank)
@@ -93,14 +94,15 @@ GA_DEV uint32_t look(const ga_kargs_all_reduce *a, int slot, int64_t unit, int64
   return late;
 }
 
-/* The host reads who did not come; every block finds at its next launch that there is nothing to do any more. */
+/* Reports the missing ranks to the host, and marks the state of every block as failed, so that its next launch does
+ * nothing. */
 GA_DEV void give_up_on(const ga_kargs_all_reduce *a, uint32_t late) {
   GA_ROLL for (int p = 0; p < a->ranks; p++) if (late >> p & 1) stg_peer_i32(&a->state->missing[p], 1);
   GA_ROLL for (int b = 0; b < GA_REDUCE_BLOCKS; b++) stg_peer_i32(&a->state->turn[b].failed, 1);
 }
 
-/* As look, until all have come. Bounded: a thread that has waited in vain waits for nothing more, so that a launch
- * takes one patience more at most. */
+/* Calls look until all words have arrived. The wait is bounded: after one timeout a thread waits for nothing more, so
+ * that a launch takes at most one `patience` longer. */
 GA_DEV void take_units(const ga_kargs_all_reduce *a, int slot, int64_t unit, int64_t stride, uint32_t (*got)[WORDS],
                        int *in_vain) {
   int64_t start = 0;
@@ -119,8 +121,8 @@ GA_DEV void take_units(const ga_kargs_all_reduce *a, int slot, int64_t unit, int
   }
 }
 
-/* In the order of ranks, in f32, rounded once: the same bits on all of them. Own words take their place among those of
- * the others by selection: an index that is not known when this is compiled would put all of them into memory. */
+/* Adds the ranks' words in the order of ranks, in f32, rounded once, so that all ranks get the same bits. Own words are
+ * selected among those of the others. An index unknown at compile time would move all of them to local memory. */
 GA_DEV void add_ranks(const ga_kargs_all_reduce *a, const uint32_t (*got)[WORDS], const uint32_t *own, uint32_t *sum) {
   float x[IN_UNIT], one[IN_UNIT];
   GA_UNROLL for (int p = 0; p < GA_P_RANKS; p++) if (p < a->ranks) {
@@ -132,17 +134,17 @@ GA_DEV void add_ranks(const ga_kargs_all_reduce *a, const uint32_t (*got)[WORDS]
   pack_unit(sum, x);
 }
 
-/* ---- from call to call ---- */
+/* ---- state between calls ---- */
 GA_DEV ga_reduce_turn turn_of_block(const ga_kargs_all_reduce *a) {
   uint32_t w[4];
-  ldg_peer_u4(w, &a->state->turn[block_index()]); /* another block may give up meanwhile */
+  ldg_peer_u4(w, &a->state->turn[block_index()]); /* another block may mark the state as failed meanwhile */
   ga_reduce_turn t;
   t.slot = (int)w[0], t.used = (int)w[1], t.failed = (int)w[2], t.reserved = (int)w[3];
   return t;
 }
 
-/* Behind the sends, in the shadow of the wait: clears the slot of the call before, and notes what this one uses. Blocks
- * of this launch also write the entries of blocks that it does not have, for launches that do. */
+/* Runs after the sends and overlaps the wait. It clears the slot of the previous call and records the units that this
+ * call uses. Blocks of this launch also write the entries of blocks that it lacks, for larger launches. */
 GA_DEV void pass_turn(const ga_kargs_all_reduce *a, const ga_reduce_turn *t, int threads, int64_t used) {
   const uint32_t none[WORDS] = {NONE, NONE, NONE, NONE};
   const int before = (t->slot + GA_REDUCE_SLOTS - 1) % GA_REDUCE_SLOTS, next = (t->slot + 1) % GA_REDUCE_SLOTS;

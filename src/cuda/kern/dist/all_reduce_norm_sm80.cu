@@ -1,14 +1,14 @@
 /* KERNEL    all_reduce_norm, sm80: rows summed over 1 to 8 devices, added to a residual, and normed
  * COMPUTES  s = x of rank 0 + x of rank 1 + ..., rounded; residual = residual + s, rounded;
- *           y = residual / sqrt(mean residual^2 + eps) * weight, rounded: the bits of the three one after the other
- * CONTRACT  all ranks launch it with one rows, width and eps; width a multiple of a unit; x, y, residual, weight at
+ *           y = residual / sqrt(mean residual^2 + eps) * weight, rounded: the same bits as three separate ops
+ * CONTRACT  all ranks launch it with equal rows, width and eps; width a multiple of a unit; x, y, residual, weight at
  *           multiples of 16 bytes; y may be x. At most GA_REDUCE_BLOCKS blocks, which must all fit on the device at
  *           once. ranks = 1: x is the sum, and no slot is used. rows = 0: nothing happens
  * DATA      as all_reduce_sm80.cu in one shot; the residual of further units is read again from L2. The weight is read
- *           before the launch in front has ended
+ *           before the previous launch has ended
  * BARRIERS  name   arrivals  waiter  orders
- *           block  all       all     behind the sends: reads of the block's turn -> the next turn's; twice a row: its
- *                                    warps' sums -> their sum, and its reads
+ *           block  all       all     after the sends: reads of the block's turn -> write of the next turn; twice a row:
+ *                                    its warps' sums -> their sum, and its reads
  * BUDGET    THREADS lanes, one block a row, rows round-robin; 256 B of shared memory
  */
 #ifndef GA_KERNEL_ID

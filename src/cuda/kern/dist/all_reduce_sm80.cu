@@ -1,15 +1,15 @@
 /* KERNEL    all_reduce, sm80: the sum of n elements over 1 to 8 devices of one host, on each of them
  * COMPUTES  y = x of rank 0 + x of rank 1 + ..., in that order, in f32, rounded once. One shot: each rank sends all of
- *           x to all others, who add it up. Two shots: it sends the p-th part to rank p, who adds it up and sends the
- *           sum to all: less to send from three ranks on, and a second way
- * CONTRACT  all ranks launch it with one n and two_shot; x, y at multiples of 16 bytes; y may be x. At most
+ *           x to all others, and each adds all ranks. Two shots: each rank sends the p-th part to rank p, which adds
+ *           that part and sends the sum to all. Two shots send less from three ranks on, but take a second transfer
+ * CONTRACT  all ranks launch it with equal n and two_shot; x, y at multiples of 16 bytes; y may be x. At most
  *           GA_REDUCE_BLOCKS blocks, which must all fit on the device at once. n = 0: nothing happens
- * DATA      x to the slots of the others by stores over NVLink, 16 bytes a thread; own slots by loads until all words
- *           are there; all_reduce.h says how slots are used again
+ * DATA      x goes to the slots of the others by stores over NVLink, 16 bytes a thread. Own slots are loaded until all
+ *           words have arrived; all_reduce.h says how slots are reused
  * BARRIERS  name   arrivals  waiter  orders
- *           block  all       all     behind the sends: reads of the block's turn -> the next turn's
+ *           block  all       all     after the sends: reads of the block's turn -> write of the next turn
  * BUDGET    THREADS lanes, a unit of 16 bytes each, further ones round-robin; no shared memory. A wait is bounded by
- *           `patience` and then noted in the state
+ *           `patience`; its failure is then noted in the state
  */
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, of its row"

@@ -6,7 +6,7 @@
 
 typedef struct cuda_reduce_variant {
   cuda_variant base;
-  int32_t ranks; /* that the kernel adds up, at most */
+  int32_t ranks; /* most ranks that the kernel adds */
 } cuda_reduce_variant;
 
 const char *cuda_all_reduce_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);

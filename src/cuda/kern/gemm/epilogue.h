@@ -1,10 +1,10 @@
-/* What a matrix product does to a sum: see ga/gemm.h. */
+/* The epilogue of a matrix product: from a sum to an element of Y; see ga/gemm.h. */
 #pragma once
 #include "cuda/dev/tile/act.h"
 #include "cuda/dev/tile/quant.h"
 #include "cuda/kern/gemm/gemm_args.h"
 
-/* Y[row, col] from the sum of products. */
+/* Writes Y[row, col] from the sum of products. */
 GA_DEV void gemm_finish(const ga_kargs_gemm *a, int64_t row, int64_t col, float sum) {
   const int64_t at = row * a->y_stride + col;
   float t = a->scale * sum;
@@ -46,7 +46,8 @@ GA_DEV void gemm_put_8(int dtype, void *base, int64_t at, int n, const float *x)
 
 GA_DEV bool gemm_is_plain(const ga_kargs_gemm *a) { return !a->bias && !a->gate && !a->residual && !a->act; }
 
-/* The sums of row `row` from col on, as far as they are inside. plain: gemm_is_plain, a constant where it pays. */
+/* Finishes the sums of row `row` from col on, as far as they are inside Y. plain: the value of gemm_is_plain, passed as
+ * a constant where that saves code. */
 GA_DEV void gemm_finish_8(const ga_kargs_gemm *a, bool plain, int64_t row, int64_t col, float *x) {
   const int64_t at = row * a->y_stride + col;
   const int n = a->n - col < 8 ? (int)(a->n - col) : 8;
@@ -57,7 +58,8 @@ GA_DEV void gemm_finish_8(const ga_kargs_gemm *a, bool plain, int64_t row, int64
     if (a->bias) GA_UNROLL
       for (int e = 0; e < 8; e++)
         if (e < n) x[e] += a->bias[col + e];
-    if (a->gate || a->act) { /* one copy of the activations' code for both */
+    /* Gate and act share one copy of the activations' code. */
+    if (a->gate || a->act) {
       if (a->gate)
         gemm_get_8(a->y_dtype, a->gate, at, n, t);
       else GA_UNROLL

@@ -18,24 +18,25 @@ typedef struct ga_kargs_gemm {
   const void *x, *w;
   void *y;
   const float *bias;           /* [n] or null */
-  const void *gate, *residual; /* rows as y, or null */
+  const void *gate, *residual; /* [m, n] as y, or null */
   float *partial;              /* sums of the parts of k, when splits > 1 */
-  int32_t *counter;            /* zeroed words, one a group of rows, left zeroed; when splits > 1 */
+  /* One word per group of rows, zeroed before the launch and left zeroed; when splits > 1. */
+  int32_t *counter;
   int64_t m, n, k, x_stride, y_stride;
   int32_t w_dtype, x_dtype, y_dtype;
   int32_t act; /* ga_act_kind */
   float scale;
-  /* --- packed weights alone --- */
-  int32_t splits;       /* parts of k among blocks */
-  int32_t groups;       /* of rows among blocks: block = group * splits + part */
-  int32_t tiles, units; /* of 16 rows; along k */
+  /* --- packed weights only --- */
+  int32_t splits;       /* parts into which k is cut among blocks */
+  int32_t groups;       /* groups of rows among blocks: block = group * splits + part */
+  int32_t tiles, units; /* tiles of 16 rows; units along k */
   int32_t copies;       /* columns of X in shared memory: 2, 4, 8 (high parts, then low parts), or 16 */
-  int32_t slots;        /* tiles that a warp may touch */
-  int32_t x_units;      /* units that shared memory has room for */
+  int32_t slots;        /* most tiles that a warp works on */
+  int32_t x_units;      /* units for which shared memory has room */
 } ga_kargs_gemm;
 
-/* GA_LAYOUT_MMA_PACKED, packed weights: tiles of 16 rows, cut along k into units (src/cuda/kern/gemm/packed.h says what
- * is where). X(type, ga_dtype, k of a unit, bytes of a unit). Bytes are those of the file's blocks. */
+/* GA_LAYOUT_MMA_PACKED, packed weights: tiles of 16 rows, cut along k into units; src/cuda/kern/gemm/packed.h has the
+ * layout. X(type, ga_dtype, k of a unit, bytes of a unit). A unit has exactly the bytes of the file's blocks. */
 /* clang-format off */
 #define GA_PACKED_TYPES(X) \
   X(F16, 2, 64, 2048) X(BF16, 3, 64, 2048) \
@@ -47,29 +48,31 @@ typedef struct ga_kargs_gemm {
 
 enum { GA_PACKED_ROWS = 16 };
 
-/* Many rows of X by packed weights (gemm_prefill_sm90a.cu), in g: tiles, units, partial and counter. x: bf16, as
- * ga_kargs_gemm_x made it; boxes of 64 columns and x_box rows, swizzle 128 B. */
+/* Arguments of gemm_prefill_sm90a.cu, many rows of X by packed weights. It uses tiles, units, partial and counter of g.
+ * x is bf16, as ga_kargs_gemm_x made it, in boxes of 64 columns and x_box rows with the 128-byte swizzle. */
 typedef struct ga_kargs_gemm_prefill {
   ga_tmap x;
   ga_kargs_gemm g;
-  int32_t w_tiles, x_tiles;          /* of the output: along n and m */
-  int32_t cluster_log, k_splits_log; /* log2 of the blocks that exchange sums (1 or 2), and of the parts of k whose sums
-                                     meet in g.partial */
-  const float *x_scale; /* W of f16: what sums of a row of X are multiplied by; X of e4m3: [units, x_scale_stride], of
-                           128 of k of a row; else null */
-  int32_t x_box; /* rows of a box of x: a tile's; W of 16 bits, X of e4m3: a quarter of them where the last tile is not
-                    full */
-  int32_t
-      parts_inside_log;   /* two sets of sums: log2 of the parts of k that follow each other in a block, if k_splits_log
-                               is 0; else 0 */
-  int32_t x_scale_stride; /* X of e4m3: a multiple of 4, of at least m */
+  int32_t w_tiles, x_tiles; /* tiles of the output along n and m */
+  /* log2 of the blocks that exchange sums (1 or 2), and of the parts of k whose sums are added in g.partial */
+  int32_t cluster_log, k_splits_log;
+  /* W of f16: factors of the sums of each row of X. X of e4m3: [units, x_scale_stride], one scale for 128 of k of a
+   * row. Else null. */
+  const float *x_scale;
+  /* Rows of a box of x: those of a tile. W of 16 bits, or X of e4m3: a quarter of them where the last tile is not
+   * full. */
+  int32_t x_box;
+  /* With two sets of sums and k_splits_log 0: log2 of the parts of k that one block processes in turn. Else 0. */
+  int32_t parts_inside_log;
+  int32_t x_scale_stride; /* X of e4m3: a multiple of 4, at least m */
   int32_t unused;
 } ga_kargs_gemm_prefill;
 
-/* Few rows of X in the order of many (gemm_few_sm90a.cu), in g: tiles and units. A warp has a ring of `depth` stages:
- * a unit of W and the rows of X that it meets, GA_FEW_X_ROW bytes each. Shared memory: barriers, sums, rings. */
+/* Arguments of gemm_few_sm90a.cu: few rows of X, with the order of sums of gemm_prefill. It uses tiles and units of g.
+ * A warp has a ring of `depth` stages. A stage holds a unit of W and the rows of X for it, GA_FEW_X_ROW bytes each.
+ * Shared memory: barriers, sums, rings. */
 #define GA_FEW_WARPS         8
-#define GA_FEW_DEPTH         4 /* at most */
+#define GA_FEW_DEPTH         4 /* largest depth */
 #define GA_FEW_BARS          (8 * GA_FEW_DEPTH)
 #define GA_FEW_X_ROW(unit_k) ((unit_k)*4 + 64)
 #define GA_FEW_RING_AT       (GA_FEW_WARPS * (GA_FEW_BARS + 2 * 8 * 80))
@@ -81,9 +84,10 @@ typedef struct ga_kargs_gemm_few {
   int32_t stage_bytes;
 } ga_kargs_gemm_few;
 
-/* X [m, k] of any plain type to bf16, f16 or e4m3 [m, width], width a multiple of 128, in the order of gemm_x_sm80.cu.
- * f16: each row times a power of two, which scale[row] takes back. e4m3: k is a multiple of 128; scale [k / 128, m4]
- * of 128 of k of a row, m4: m in whole fours. */
+/* Arguments of gemm_x_sm80.cu. It converts X [m, k] of any plain type to bf16, f16 or e4m3 [m, width], width a multiple
+ * of 128, in the column order of that file. f16: each row is multiplied by a power of two, and scale[row] is its
+ * inverse. e4m3: k is a multiple of 128; scale is [k / 128, m4], one for 128 of k of a row, m4 being m rounded up to
+ * 4. */
 typedef struct ga_kargs_gemm_x {
   const void *x;
   void *out;
@@ -100,11 +104,11 @@ enum {
       GA_PACKED_BYTES_END
 };
 
-/* Native weights to packed ones. */
+/* Arguments of the conversion from native to packed weights. */
 typedef struct ga_kargs_pack {
   const void *src;
   void *dst;
-  int64_t n, k, units; /* units: along k */
+  int64_t n, k, units; /* units along k */
   int32_t w_dtype, unit_k, unit_bytes, reserved;
 } ga_kargs_pack;
 

@@ -1,14 +1,14 @@
-/* KERNEL    gemm_few, sm90a: up to 8 rows of X by packed quantised weights, in the order of sums of gemm_prefill's rows
- *           of 64 (GA_GEMM_INVARIANT): the bits that those would give
- * COMPUTES  Y = epilogue(X W^T). X is rounded to bf16, elements of W are (packed_bf16.h); mma.sync adds 16 products and
- *           the sum as wgmma does (docs/log/sums.md). A chain is every other unit of a part of k, from zero; a part is
- *           the chain of odd units plus that of even ones; parts are added in their order
+/* KERNEL    gemm_few, sm90a: up to 8 rows of X by packed quantised weights, with the order of sums, and so the bits, of
+ *           gemm_prefill's variants of 64 rows (GA_GEMM_INVARIANT)
+ * COMPUTES  Y = epilogue(X W^T). X and the elements of W are rounded to bf16 (packed_bf16.h); mma.sync adds 16 products
+ *           and the sum as wgmma does (docs/log/sums.md). A chain is every other unit of a part of k, from zero; a part
+ *           is the chain of odd units plus that of even ones; parts are added in their order
  * CONTRACT  x and y f32, k contiguous in x, at least 1; w packed (GA_LAYOUT_MMA_PACKED), at multiples of 16 bytes;
- *           GA_GEMM_INVARIANT asked for; k, x_stride and y_stride multiples of 4; n and k up to 2^28
+ *           GA_GEMM_INVARIANT set; k, x_stride and y_stride multiples of 4; n and k up to 2^28
  * WORK      a block has `group` tiles of 16 rows of W with all their chains, WARPS or 2 WARPS of them; a warp takes one
  *           chain after the other
- * DATA      W and X: bulk copies of a unit and of the X that it meets, as it lies, into a ring of the warp's own; the
- *           first units of W before the kernel ahead has ended. Sums meet in shared memory
+ * DATA      W and X: bulk copies of a unit, and of the X for it in its own layout, into a ring of the warp; the first
+ *           units of W before the previous kernel has ended. Sums are added in shared memory
  * BARRIERS  name           arrivals  waiter    orders
  *           full[warp][s]  1+tx      its warp  copies of a unit and of its X to stage s -> ld.shared; the stage is free
  *                                              once the warp has read it (warp_sync)

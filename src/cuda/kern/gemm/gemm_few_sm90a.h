@@ -1,4 +1,5 @@
-/* Launch side of few rows of X in the order of many, on Hopper (src/cuda/kern/gemm/gemm_few_sm90a.cu). */
+/* Launch side of few rows of X with the order of sums of many rows, on Hopper
+ * (src/cuda/kern/gemm/gemm_few_sm90a.cu). */
 #ifndef GA_CUDA_KERN_GEMM_GEMM_FEW_SM90A_H
 #define GA_CUDA_KERN_GEMM_GEMM_FEW_SM90A_H
 

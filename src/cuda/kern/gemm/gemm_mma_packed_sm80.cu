@@ -3,11 +3,12 @@
  *           tensor cores into f32; scales and mins are applied to the sums of 16 or 32 products in f32
  * CONTRACT  x and y f32, k contiguous in x, at least 1; w packed (GA_LAYOUT_MMA_PACKED), at multiples of 16 bytes; n
  *           and k up to 2^28. Leaves counter zeroed
- * DATA      W: gmem -> registers, 16 bytes a lane, read once, the next unit under way while one is worked on, the first
- *           before the kernel ahead has ended (dependent launch). X: converted to bf16 in shared memory once a block
- * WORK      a block has a run of tiles of 16 rows and a part of k; its units, tile after tile, are cut evenly among the
- *           warps, each of which sums what it has of a tile; the parts meet in shared memory, those of other blocks in
- *           gmem, always in one order
+ * DATA      W: gmem -> registers, 16 bytes a lane, read once. The next unit is in flight while one is multiplied, and
+ *           the first is loaded before the previous kernel has ended (dependent launch). X: converted to bf16 in shared
+ *           memory once a block
+ * WORK      a block has a run of tiles of 16 rows and a part of k. Its units, tile after tile, are divided evenly among
+ *           the warps, and each warp sums its units of a tile. These sums are added in shared memory, those of other
+ *           blocks in gmem, always in one order
  * BUDGET    THREADS lanes, one block a multiprocessor, DEPTH units of W in registers
  */
 #include "cuda/dev/ptx/mem.h"

@@ -3,7 +3,8 @@
  * CONTRACT  x and w of DTYPE, at multiples of 16 bytes; strides multiples of 8; any m, n, k up to 2^30, with less than
  *           2^31 tiles
  * DATA      X and W: cp.async into a ring of STAGES steps of 64 of k, swizzled: rows of 64 of k, or, stored across,
- *           panels of 64 columns by 64 rows of k, which ldmatrix turns; Y: registers, shared memory, 8 columns a lane
+ *           panels of 64 columns by 64 rows of k, which ldmatrix transposes; Y: registers, shared memory, 8 columns a
+ *           lane
  * WORK      a block takes a tile of 128 x 128, a warp 64 x 32 of it
  * BARRIERS  name   arrivals  waiter  orders
  *           block  all       all     a step: cp.async of its stage -> ldmatrix, and reads of the step before -> the

@@ -1,5 +1,5 @@
-/* KERNEL    gemm_native, sm80: every weight type in the file's own blocks, any shape, any layout, scales; right, not
- *           fast
+/* KERNEL    gemm_native, sm80: every weight type in the file's own blocks, any shape, any layout, scales; correct,
+ *           not fast
  * COMPUTES  Y = epilogue(X W^T) in f32
  * CONTRACT  w in its native layout; any m, n, k and strides
  * DATA      a warp takes one row of W and TOKENS rows of X, element by element: lanes along k

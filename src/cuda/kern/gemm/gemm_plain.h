@@ -1,16 +1,16 @@
-/* Products of plain operands: how they lie, and their scales (ga/gemm.h). */
+/* Products of plain operands: their layouts and scales (ga/gemm.h). */
 #pragma once
 #include "cuda/kern/gemm/epilogue.h"
 #include "cuda/kern/gemm/gemm_plain_args.h"
 
-/* ga_gemm_flags and ga_gemm_scales, which are pinned. */
+/* The values of ga_gemm_flags and ga_gemm_scales, which are pinned. */
 enum { GEMM_XT = 32, GEMM_WT = 64, GEMM_SCALES_TENSOR = 1, GEMM_SCALES_BLOCK = 2, GEMM_SCALE_BLOCK = 128 };
 
-/* The factor of every sum where operands have one scale each. */
+/* Returns the factor of every sum: the product of the operands' scales where each operand has one, else 1. */
 GA_DEV float gemm_tensor_scale(const ga_kargs_gemm_plain *p) {
   return p->scales == GEMM_SCALES_TENSOR ? *p->x_scale * *p->w_scale : 1;
 }
-/* Scales of row `row` of X and of row `col` of W in block b of k. */
+/* Return the scales of row `row` of X, and of row `col` of W, in block b of k. */
 GA_DEV const float *gemm_x_scale(const ga_kargs_gemm_plain *p, int64_t row, int64_t b) {
   return p->x_scale + b * p->g.m + row;
 }

@@ -1,32 +1,32 @@
 /* KERNEL    gemm_prefill, sm90a: many rows of X by packed weights (GA_LAYOUT_MMA_PACKED), on wgmma
- * COMPUTES  Y = epilogue(X W^T), sums in f32. Elements of W are bf16 (cuda/kern/gemm/packed_bf16.h), X was made so
- *           (gemm_x_sm80.cu). W of f16: both operands are f16, X with a power of two for each row. X_E4M3: codes of W
- *           by codes of X, as they lie. Such products add with 13 fraction bits (docs/log/sums.md), so 128 of k at a
- *           time: that sum, times the scales of W's row and X's row, is added in f32
+ * COMPUTES  Y = epilogue(X W^T), sums in f32. Elements of W are bf16 (cuda/kern/gemm/packed_bf16.h), X was converted
+ *           by gemm_x_sm80.cu. W of f16: both operands are f16, X with a power of two for each row. X_E4M3: codes of W
+ *           by codes of X, without conversion. Such products add with 13 fraction bits (docs/log/sums.md), so a sum
+ *           covers 128 of k. It is multiplied by the scales of W's row and X's row and added in f32
  * CONTRACT  x and y f32, k contiguous in x, at least 1; w packed (GA_LAYOUT_MMA_PACKED), at multiples of 16 bytes; X
  *           as gemm_x_sm80.cu made it, for the tensor maps; y_stride a multiple of 4; m, n, k and tiles up to 2^28.
- *           X_E4M3: GA_GEMM_X_E4M3 asked for. Leaves counter zeroed
- * DATA      W: bulk copies of whole units into a ring, from there to registers, where they are operand A as they lie.
+ *           X_E4M3: GA_GEMM_X_E4M3 set. Leaves counter zeroed
+ * DATA      W: bulk copies of whole units into a ring, then loads to registers, whose layout is that of operand A.
  *           X: boxes of 64 columns into another ring, operand B. Y, transposed: registers, shared memory, gmem, 8
  *           columns a lane
- * WORK      a tile is 128 rows of W by BN of X; two warpgroups have 64 rows of W each, or two such pairs take turns at
- *           units of k (KW = 2) and add up in shared memory; the last warpgroup copies. While products of 64 columns
- *           run, the next 64 are worked out, by the same warps (KW = 1) or by others; weights of 16 bits are only
- *           fetched. A tile's k may be cut among the two blocks of a cluster, each of which ends up with half of the
- *           rows of X, and into parts, whose sums meet in gmem: the warp that comes last adds its share of them, in
- *           their order. SUM_SETS = 2: the order of sums that KW = 2 has, by one pair, which keeps the sums of even
- *           units and of odd ones apart; and parts of k may follow each other in one block, whose sums are added up in
- *           shared memory. X_E4M3: a unit's rows of X are cut into shares, two of which have sums of their own: one is
- *           added up while the next is multiplied
+ * WORK      a tile is 128 rows of W by BN of X. Two warpgroups have 64 rows of W each, or two such pairs take turns at
+ *           units of k (KW = 2) and add their sums in shared memory; the last warpgroup copies. While products of 64
+ *           columns run, the next 64 are converted, by the same warps (KW = 1) or by others; weights of 16 bits are
+ *           only fetched. A tile's k may be split over the two blocks of a cluster, each of which finishes half of the
+ *           rows of X. It may also be cut into parts, whose sums are added in gmem: the last warp to finish adds its
+ *           share of them, in their order. SUM_SETS = 2: one pair gives the order of sums of KW = 2, because it keeps
+ *           the sums of even and of odd units apart. Parts of k may then follow each other in one block, which adds
+ *           their sums in shared memory. X_E4M3: a unit's rows of X are cut into shares, two of which have separate
+ *           sums: one is added up while the next is multiplied
  * BARRIERS  name        arrivals   waiter       orders
  *           x_full[s]   1+tx       consumers    TMA write of X[s], X_E4M3: and of its scales -> wgmma read, ld.shared
  *           x_empty[s]  1/wg: 2    copier of X  wgmma reads of X[s] -> next TMA write; X_E4M3: one a warp, 8, which
  *                                               reads scales there
  *           w_full[s]   1+tx       consumers    copy of a unit to W[s] -> ld.shared
  *           w_empty[s]  1/warp: 8  copier of W  reads of W[s], returned -> next copy
- *           join        named 1    consumers    KW = 2, three a tile: results of the tile before have been read; sums
- *                                               of the other pair -> their reads; these reads -> what comes there next
- *           cluster     all        all          both blocks are through with their rings -> sums over them; sums of the
+ *           join        named 1    consumers    KW = 2, three a tile: reads of the tile before -> writes of sums; sums
+ *                                               of the other pair -> their reads; these reads -> the next writes there
+ *           cluster     all        all          both blocks have finished their rings -> sums over them; sums of the
  *                                               other block -> their reads
  * BUDGET    what       how much
  *           threads    KW = 1: 384; KW = 2: 640. The last 128 copy

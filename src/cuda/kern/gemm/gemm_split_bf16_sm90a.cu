@@ -1,10 +1,10 @@
 /* KERNEL    gemm_split_bf16, sm90a: one row of X (ROWS 1), or 2 to 8 (ROWS 8), by packed weights of 16 bits or of e4m3
  *           with scales (GA_LAYOUT_MMA_PACKED)
- * COMPUTES  what gemm_split_int8_sm90a.cu computes. X is the sum of two bf16 (17 bits), two columns of bf16 products
- *           into f32; weights of f16 are the sum of two bf16, too, exactly. e4m3 is exact in bf16, and sums of 128
- *           products are multiplied by the scale of their block
+ * COMPUTES  as gemm_split_int8_sm90a.cu. X is the sum of two bf16 (17 bits), two columns of bf16 products into f32;
+ *           weights of f16 are also the sum of two bf16, exactly. e4m3 is exact in bf16, and sums of 128 products are
+ *           multiplied by the scale of their block
  * CONTRACT  as gemm_split_int8_sm90a.cu
- * NORM      as gemm_split_int8_sm90a.cu has it, and so ADD_NORM, DATA and WORK; X has no scales
+ * NORM      as gemm_split_int8_sm90a.cu; likewise ADD_NORM, DATA and WORK, but X has no scales
  * BARRIERS  as gemm_split_int8_sm90a.cu
  * BUDGET    as gemm_split_int8_sm90a.cu
  */

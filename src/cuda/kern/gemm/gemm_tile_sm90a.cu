@@ -5,14 +5,14 @@
  *           Leaves counter zeroed
  * DATA      X and W: bulk copies into a ring of STAGES steps of 128 bytes of k, swizzled; XT, WT: stored across, as
  *           panels of 64 rows of k; Y: registers, shared memory, gmem, by bulk stores or 8 columns a lane
- * SUMS      e4m3 products add with 13 fraction bits (docs/log/sums.md). SHORT: 128 of k that way, those sums, times
- *           their scales if blocks have them, in f32; 64 columns are added up while the next 64 are multiplied. Else
- *           all of k that way, which the caller has asked for. Scales of blocks come with their stage, by a warp's
- *           cp.async
+ * SUMS      e4m3 products add with 13 fraction bits (docs/log/sums.md). SHORT: such a sum covers 128 of k; these sums,
+ *           times their scales if blocks have them, are added in f32; 64 columns are added up while the next 64 are
+ *           multiplied. Else one such sum covers all of k, on the caller's request. Scales of blocks arrive with their
+ *           stage, by a warp's cp.async
  * WORK      a tile is BM x BN, a warpgroup takes 64 rows, another one copies. COOPERATIVE: clusters of two blocks have
  *           tiles one above the other and copy half of W's rows each, for both; blocks stay for the whole launch.
- *           SPLIT_K: a tile's k may be cut into parts, one a block; sums meet in memory, warp by warp, and the last
- *           part's warp adds them up in one order and finishes. CLUSTER_K: a cluster has one tile, each of its two
+ *           SPLIT_K: a tile's k may be cut into parts, one a block. Sums go to gmem, warp by warp, and the last warp to
+ *           arrive adds them in a fixed order and finishes. CLUSTER_K: a cluster has one tile, each of its two
  *           blocks half of k; their warpgroups exchange sums, and each block finishes 64 rows
  * BARRIERS  name      arrivals  waiter     orders
  *           full[s]   1+tx      consumers  TMA write of both operands' stage s -> wgmma read; BLOCK_SCALES: 32 arrivals
@@ -21,10 +21,10 @@
  *                                          warpgroups, as W is copied to both
  *           cluster   all       all        at the start: barriers exist -> copies and arrivals from the other block;
  *                                          CLUSTER_K: sums in the other block's shared memory -> their reads; at the
- *                                          end: no access to a block that has gone
+ *                                          end: no access to a block that has ended
  * BUDGET    what       how much
  *           threads    128 that copy, and 128 for 64 rows of a tile
- *           registers  BM 128: 40 (copiers) and 232 (consumers); BM 64: as the compiler has it
+ *           registers  BM 128: 40 (copiers) and 232 (consumers); BM 64: the compiler's choice
  *           blocks     1 per multiprocessor
  *           smem       OFF_*: a ring of STAGES steps of both operands, barriers
  */

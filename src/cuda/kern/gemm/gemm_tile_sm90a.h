@@ -4,13 +4,13 @@
 
 #include "cuda/rt/cuda.h"
 
-/* A row's shape: see gemm_tile_sm90a.toml. */
+/* A variant's shape; see gemm_tile_sm90a.toml. */
 typedef struct cuda_gemm_tile_variant {
   cuda_variant base;
   int32_t bm, bn;       /* rows and columns of a tile */
-  int32_t cooperative;  /* 1: clusters of two tiles one above the other */
+  int32_t cooperative;  /* 1: clusters of two tiles, one above the other */
   int32_t k_splits;     /* 1: k may be cut into parts */
-  int32_t cluster_k;    /* 1: clusters of two blocks, which have half of k each */
+  int32_t cluster_k;    /* 1: clusters of two blocks, each with half of k */
   int32_t block_scales; /* 1: blocks of k have scales */
   uint32_t across;      /* GA_GEMM_XT, GA_GEMM_WT: operands stored across */
 } cuda_gemm_tile_variant;

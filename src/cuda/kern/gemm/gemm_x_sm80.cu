@@ -1,13 +1,13 @@
 /* KERNEL    gemm_x, sm80: X for gemm_prefill
- * COMPUTES  X in bf16 or f16, zeros from k to width; each 16 columns in the order in which packed weights meet them on
- *           tensor cores: place 8h + 2q + e has column 4q + 2h + e (cuda/kern/gemm/packed.h). f16: a row is multiplied
- *           by the power of two that brings its largest finite element between 2^14 and 2^15, or by 2^114 at most. What
- *           is 2^39 times smaller than that one vanishes; the others are rounded to 11 bits. e4m3: 128 of k of a row
- *           have a scale, largest magnitude / 448, and X / scale is rounded, IEEE quotients in f32 as ga_convert has
- *           them; of each four columns the second and the third change places
+ * COMPUTES  X in bf16 or f16, zeros from k to width; each 16 columns in the order of packed weights on tensor
+ *           cores: place 8h + 2q + e has column 4q + 2h + e (cuda/kern/gemm/packed.h). f16: a row is multiplied by the
+ *           power of two that brings its largest finite element between 2^14 and 2^15, or by 2^114 at most. Elements
+ *           2^39 times smaller than the largest become 0; the others are rounded to 11 bits. e4m3: 128 of k of a row
+ *           have a scale, largest magnitude / 448, and X / scale is rounded; quotients are IEEE in f32, as in
+ *           ga_convert. Of each four columns the second and the third are swapped
  * CONTRACT  x of any plain type [m, k]; out [m, width], width a multiple of 128; e4m3: k a multiple of 128, scales [k /
  *           128, m rounded up to 4]
- * WORK      a block has 4096 columns of a row, a lane 4 runs of 4; all loads are under way before the first store.
+ * WORK      a block has 4096 columns of a row, a lane 4 runs of 4; all loads are in flight before the first store.
  *           Lanes 2p and 2p + 1 exchange halves, so that each stores 8 bytes and a warp 256 neighbouring ones. f16: a
  *           block has a row, and reads it twice. e4m3: a warp has 128 columns of 4 rows, a lane 4 of each, a block 8
  *           warps side by side

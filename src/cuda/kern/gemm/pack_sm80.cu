@@ -1,8 +1,8 @@
 /* KERNEL    pack, sm80: native weights to GA_LAYOUT_MMA_PACKED (cuda/kern/gemm/packed.h)
- * COMPUTES  the words of W's blocks, each where its lane reads it: no bit is changed
- * CONTRACT  rows are filled up to 16 and k to whole units with zeros (scale 0)
- * DATA      byte by byte from the file's blocks: done once, when a model is loaded
- * BUDGET    THREADS lanes; a warp makes units, round-robin: each lane the words that it will read
+ * COMPUTES  the words of W's blocks, each at the place where its lane reads it, with no bit changed
+ * CONTRACT  rows are padded to 16 and k to whole units with zeros (scale 0)
+ * DATA      byte by byte from the file's blocks; it runs once, when a model is loaded
+ * BUDGET    THREADS lanes; warps write units, round-robin: each lane writes the words that it later reads
  */
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/gemm/packed.h"

@@ -1,29 +1,31 @@
 /* GA_LAYOUT_MMA_PACKED: weights in the order of mma.sync's A fragments, with no byte more than the file's blocks have.
  *
- * A tile is 16 rows; along k it is cut into units of PACKED_K elements, and those into groups of 32. Lane 4g+q of a
- * warp holds rows g and g+8 (r = 0, 1) and, of each group, elements 16s + 4q + i (step s = 0, 1; i = 0..3). One k16
- * product takes a step: register j = 2h + r holds elements i = 2h, 2h+1 of row r; so x must lie as [q][s][i] within a
+ * A tile is 16 rows. It is cut along k into units of PACKED_K elements, and units into groups of 32. Lane 4g+q of a
+ * warp
+ * holds rows g and g+8 (r = 0, 1) and, of each group, elements 16s + 4q + i (step s = 0, 1; i = 0..3). One k16 product
+ * takes a step: register j = 2h + r holds elements i = 2h, 2h+1 of row r. So x must be ordered as [q][s][i] within a
  * group (packed_x_at).
  *
- * A unit is, in this order, each part coalesced (v-th 16 bytes of all lanes, then the next):
+ * A unit has the following parts in this order. Each part is coalesced (v-th 16 bytes of all lanes, then the next):
  *   4-bit codes   8 words a unit of 128: word 2 * group + s, register j at bits 4j (element 2h) and 16 + 4j (2h + 1)
- *   8-bit codes   word 4 * group + 2s + r: bytes i = 0, 2, 1, 3; so lie e4m3's
+ *   8-bit codes   word 4 * group + 2s + r: bytes i = 0, 2, 1, 3; e4m3 codes too
  *   2-bit codes   word group: step s, row r at bits 4s + 2r of each byte, bytes i = 0, 2, 1, 3
  *   1-bit codes   word group / 2: step s, row r at bit 4 * (group % 2) + 2s + r of each byte, bytes i = 0, 2, 1, 3
  *   f16, bf16     word 8 * group + 4s + j: the register
  *   then scales by g, for rows g and g+8 side by side.
- * So the bytes of a word, masked, are one row's four elements i = 0, 2, 1, 3: a register of an 8-bit product
- * (packed_s8.h). Codes that are looked up (iq4, e2m1) have row r in half r of a word, nibbles i = 0, 2, 1, 3: a look-up
- * makes 8-bit codes of four. */
+ * The bytes of a masked word are one row's four elements i = 0, 2, 1, 3: a register of an 8-bit product (packed_s8.h).
+ * Codes of lookup tables (iq4, e2m1) have row r in half r of a word, nibbles i = 0, 2, 1, 3: one lookup gives four
+ * 8-bit
+ * codes. */
 #pragma once
 #include "cuda/dev/ptx/num.h"
 #include "cuda/dev/ptx/words.h"
 #include "cuda/dev/tile/quant.h"
 #include "cuda/kern/gemm/gemm_args.h"
 
-/* Place of element e (0..31) of a group of x. */
+/* Returns the place of element e (0..31) of a group of x. */
 GA_DEV int packed_x_at(int e) { return (e >> 2 & 3) * 8 + (e >> 4) * 4 + (e & 3); }
-/* Element i of step s of lane quarter q. */
+/* Returns the element index of i in step s of lane quarter q. */
 GA_DEV int packed_element(int q, int s, int i) { return 16 * s + 4 * q + i; }
 
 #define PACKED_HAS4(t)                                                                                   \
@@ -33,10 +35,10 @@ GA_DEV int packed_element(int q, int s, int i) { return 16 * s + 4 * q + i; }
 #define PACKED_HAS2(t)  ((t) == T_Q6_K || (t) == T_Q2_K || (t) == T_Q3_K)
 #define PACKED_HAS1(t)  ((t) == T_Q5_0 || (t) == T_Q5_1 || (t) == T_Q5_K || (t) == T_Q3_K)
 #define PACKED_PLAIN(t) ((t) == T_F16 || (t) == T_BF16)
-/* A row's scale, of f32, for the whole unit. */
+/* Types with one f32 scale a row for the whole unit. */
 #define PACKED_ONE_RUN(t) ((t) == T_E4M3_128)
 #define PACKED_MIN(t)     ((t) == T_Q4_1 || (t) == T_Q5_1 || (t) == T_Q4_K || (t) == T_Q5_K || (t) == T_Q2_K)
-/* A scale for 16 elements rather than 32. */
+/* Types with a scale for 16 elements rather than 32. */
 #define PACKED_HALVES(t) ((t) == T_Q6_K || (t) == T_Q2_K || (t) == T_Q3_K || (t) == T_NVFP4)
 #define PACKED_256(t)    (((t) >= T_Q2_K && (t) <= T_Q6_K) || (t) == T_IQ4_XS)
 #define PACKED_K(t)      (PACKED_PLAIN(t) ? 64 : PACKED_256(t) ? 256 : 128)
@@ -48,7 +50,7 @@ GA_DEV int packed_element(int q, int s, int i) { return 16 * s + 4 * q + i; }
 #define PACKED_W2(t)    (PACKED_HAS2(t) ? PACKED_GROUPS(t) : 0)
 #define PACKED_W1(t)    (PACKED_HAS1(t) ? PACKED_GROUPS(t) / 2 : 0)
 #define PACKED_CODES(t) (PACKED_W4(t) + PACKED_W2(t) + PACKED_W1(t))
-/* Scales: words a g. */
+/* Words of scales for each g. */
 #define PACKED_WS(t)                                                       \
   (PACKED_PLAIN(t)                                                    ? 0  \
    : (t) == T_Q4_1 || (t) == T_Q5_1 || (t) == T_Q4_K || (t) == T_Q5_K ? 8  \
@@ -62,12 +64,12 @@ GA_DEV int packed_element(int q, int s, int i) { return 16 * s + 4 * q + i; }
 #define PACKED_IQ4(t)   ((t) == T_IQ4_NL || (t) == T_IQ4_XS)
 #define PACKED_FP4(t)   ((t) == T_MXFP4 || (t) == T_NVFP4)
 
-/* Byte of a lane's code word i in its unit. */
+/* Returns the byte offset of a lane's code word i in its unit. */
 GA_DEV int packed_code_at(int t, int i, int lane) {
   if (i < PACKED_W4(t) + PACKED_W2(t) || PACKED_W1(t) == 4) return i / 4 * 512 + lane * 16 + i % 4 * 4;
   return (PACKED_W4(t) + PACKED_W2(t)) * 128 + lane * 8 + (i - PACKED_W4(t) - PACKED_W2(t)) * 4;
 }
-/* Byte of scale word i of g in its unit: wide parts first. */
+/* Returns the byte offset of scale word i of g in its unit; wide parts come first. */
 GA_DEV int packed_scale_at(int t, int i, int g) {
   const int base = 128 * PACKED_CODES(t), wide = t == T_Q6_K || t == T_Q2_K ? 8 : t == T_Q3_K ? 6 : PACKED_WS(t);
   return i < wide ? base + (g * wide + i) * 4 : base + 32 * wide + (g * (PACKED_WS(t) - wide) + i - wide) * 4;
@@ -75,7 +77,7 @@ GA_DEV int packed_scale_at(int t, int i, int g) {
 
 /* --- reading: t and every index are constants once unrolled --- */
 
-/* All words of a unit that this lane needs. */
+/* Loads all words of a unit that this lane needs. */
 GA_DEV void packed_load(int t, uint32_t *w, const uint8_t *unit, int lane) {
   const int g = lane / 4, wide = PACKED_W1(t) == 2 ? PACKED_CODES(t) - 2 : PACKED_CODES(t);
   GA_UNROLL for (int i = 0; i < wide; i += 4) ldg_stream_u4(w + i, unit + packed_code_at(t, i, lane));
@@ -92,31 +94,31 @@ GA_DEV void packed_load(int t, uint32_t *w, const uint8_t *unit, int lane) {
   }
 }
 
-/* Two bf16 from two's complement bytes 0 and 2 of x: 128 + the low seven bits, less 128, or less 256 for a negative
- * one. */
+/* Converts the two's complement bytes 0 and 2 of x to two bf16: 128 + the low seven bits, minus 128, or minus 256 for a
+ * negative byte. */
 GA_DEV uint32_t packed_signed(uint32_t x) {
   return add_bf16x2(and_or(x, 0x007f007fu, 0x43004300u), and_or(x, 0x00800080u, 0xc300c300u));
 }
 
-/* Registers 0, 2 (bytes i = 0..1 and 2..3 of a row) of an 8-bit code word. */
+/* Computes registers 0 and 2 (bytes i = 0..1 and 2..3 of a row) from an 8-bit code word. */
 GA_DEV void packed_row8(uint32_t x, uint32_t *first, uint32_t *second) {
   *first = packed_signed(x);
   *second = packed_signed(x >> 8);
 }
 
-/* Two bf16 from the e4m3 codes in bytes 1 and 3 of x, exactly: their bits where those of a bf16 are make numbers, or
- * subnormal ones, 2^120 times too small. No code is NaN. */
+/* Converts the e4m3 codes in bytes 1 and 3 of x to two bf16, exactly. The codes' bits, moved to the fields of a bf16,
+ * are numbers or subnormals 2^120 times too small. No code is NaN. */
 GA_DEV uint32_t packed_e4m3(uint32_t x) {
   return fma_bf16x2(and_or(x, 0x80008000u, x >> 4 & 0x07f007f0u), 0x7b807b80u /* 2^120 */, 0x80008000u /* -0 */);
 }
 
-/* Four bytes of iq4's table by the low four nibbles of x. */
+/* Looks up four bytes of iq4's table by the low four nibbles of x. */
 GA_DEV uint32_t packed_look_up(uint32_t x) {
   const uint32_t i = x & 0x7777u, low = prmt(0xbfad9881u, 0xf6eaddcfu, i), high = prmt(0x26190d01u, 0x71594535u, i);
   return prmt(low, high, (x & 0x8888u) >> 1 | 0x3210u);
 }
 
-/* e2m1, doubled, as bf16: registers of elements 0, 1 and 2, 3 by the low four nibbles of x. */
+/* Looks up e2m1 values, doubled, as bf16: registers of elements 0, 1 and of 2, 3 by the low four nibbles of x. */
 GA_DEV void packed_fp4(uint32_t x, uint32_t *first, uint32_t *second) {
   const uint32_t i = x & 0x7777u, low = prmt(0x40008000u, 0x4000c080u, i), size = prmt(0x40403f00u, 0x41414040u, i),
                  high = prmt(size, size ^ 0x80808080u, (x & 0x8888u) >> 1 | 0x3210u);
@@ -124,13 +126,13 @@ GA_DEV void packed_fp4(uint32_t x, uint32_t *first, uint32_t *second) {
   *second = prmt(low, high, 0x7351u);
 }
 
-/* Bits moved from one place to another: left or right, by a constant. */
+/* Moves bits from one position to another by a constant shift, to either side. */
 GA_DEV uint32_t packed_move(uint32_t x, int from, int to) { return from > to ? x >> (from - to) : x << (to - from); }
 
-/* What a type takes off its codes of 2 to 6 bits. */
+/* The offset that a type subtracts from its codes of 2 to 6 bits. */
 #define PACKED_OFFSET(t) ((t) == T_Q4_0 ? 8 : (t) == T_Q5_0 ? 16 : (t) == T_Q6_K ? 32 : (t) == T_Q3_K ? 4 : 0)
 
-/* Register j of step s of a group from codes of 2 to 6 bits: 128 + code. */
+/* Returns register j of step s of a group, as 128 + code, from codes of 2 to 6 bits. */
 GA_DEV uint32_t packed_lifted(int t, const uint32_t *w, int group, int s, int j) {
   uint32_t v = 0x43004300u;
   if (PACKED_HAS4(t)) v = and_or(w[2 * group + s] >> 4 * j, 0x000f000fu, v);
@@ -145,7 +147,8 @@ GA_DEV uint32_t packed_lifted(int t, const uint32_t *w, int group, int s, int j)
   return v;
 }
 
-/* The A fragment of one step of a group, exact in bf16. f16: its high part; packed_rest is the rest. */
+/* Computes the A fragment of one step of a group, exact in bf16. f16: only the high part; packed_rest computes the
+ * rest. */
 GA_DEV void packed_step(int t, const uint32_t *w, int group, int s, uint32_t *a) {
   if (t == T_BF16) {
     GA_UNROLL for (int j = 0; j < 4; j++) a[j] = w[8 * group + 4 * s + j];
@@ -175,7 +178,7 @@ GA_DEV void packed_step(int t, const uint32_t *w, int group, int s, uint32_t *a)
   }
 }
 
-/* f16 less its bf16 part: at most three bits are left, so this is exact. */
+/* Computes f16 minus its bf16 part. At most three bits remain, so the result is exact. */
 GA_DEV void packed_rest(const uint32_t *w, int group, int s, const uint32_t *a, uint32_t *rest) {
   GA_UNROLL for (int j = 0; j < 4; j++) {
     const uint32_t x = w[8 * group + 4 * s + j];
@@ -187,8 +190,8 @@ GA_DEV void packed_rest(const uint32_t *w, int group, int s, const uint32_t *a, 
 GA_DEV float packed_f16(uint32_t w, int high) { return elem_f32_of_f16((uint16_t)(high ? w >> 16 : w)); }
 GA_DEV int packed_byte(uint32_t w, int i) { return (int)(w >> 8 * i & 255); }
 
-/* The integer of a scale of row r (g or g+8) in a half of a group; s: the scale words. Types whose units share a float.
- * */
+/* Returns the integer scale of row r (g or g+8) in half `half` of a group, for types whose units share a float. s: the
+ * scale words. */
 GA_DEV int packed_int_scale(int t, const uint32_t *s, int group, int half, int r) {
   const int run = 2 * group + half;
   if (t == T_Q4_K || t == T_Q5_K) {
@@ -208,7 +211,7 @@ GA_DEV int packed_int_scale(int t, const uint32_t *s, int group, int half, int r
   return (low | high << 4) - 32;
 }
 
-/* Scale of row r in a half of a group. */
+/* Returns the scale of row r in half `half` of a group. */
 GA_DEV float packed_scale(int t, const uint32_t *s, int group, int half, int r) {
   if (PACKED_ONE_RUN(t)) return __uint_as_float(s[r]);
   if (t == T_MXFP4) return quant_e8m0(packed_byte(s[group / 2], 2 * (group % 2) + r));
@@ -223,7 +226,7 @@ GA_DEV float packed_scale(int t, const uint32_t *s, int group, int half, int r) 
   return packed_f16(d, t == T_Q6_K || t == T_Q3_K ? r : 0) * (float)i;
 }
 
-/* What is added to every element: PACKED_MIN types. */
+/* Returns the min that is added to every element, for PACKED_MIN types. */
 GA_DEV float packed_min(int t, const uint32_t *s, int group, int half, int r) {
   const int run = 2 * group + half;
   if (t == T_Q4_K || t == T_Q5_K) {

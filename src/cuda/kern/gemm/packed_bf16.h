@@ -1,21 +1,25 @@
-/* GA_LAYOUT_MMA_PACKED (packed.h) as weights in bf16, two at once. A run is what shares a scale, 16 or 32 elements of a
- * row. weight = (code - centre) * (high + low) + offset,   high + low = scale,   offset = min + centre * scale all in
- * bf16: scale as the sum of two, and a centre for each run near -min / scale, which makes the offset as small as it can
- * be. So the weight is rounded once, but for 2^-9 of the smaller terms. Runs without a min have neither centre nor
- * offset. Each lane works out the scales of a quarter of its rows' runs, and gets the others from the lanes of its
- * four; where a row has one for the unit, each works it out. t and every index but q are constants once unrolled. */
+/* GA_LAYOUT_MMA_PACKED (packed.h) converted to bf16 weights, two at once. A run is the 16 or 32 elements of a row that
+ * share a scale.
+ *   weight = (code - centre) * (high + low) + offset,   high + low = scale,   offset = min + centre * scale
+ * All terms are bf16, and the scale is the sum of two. Each run has its centre near -min / scale, which makes the
+ * offset
+ * as small as possible. So the weight is rounded once, apart from 2^-9 of the smaller terms. Runs without a min have
+ * neither centre nor offset. Each lane computes the scales of a quarter of its rows' runs and gets the others from the
+ * other lanes of its four; where a row has one scale for the unit, each lane computes it. t and every index except q
+ * are
+ * constants once unrolled. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/gemm/packed.h"
 
 #define PACKED_RUNS(t)        (PACKED_GROUPS(t) * (PACKED_HALVES(t) ? 2 : 1))
-#define PACKED_OWN(t)         (PACKED_RUNS(t) / 4)                     /* of which a lane works out so many, */
-#define PACKED_OWNER(t, run)  ((t) == T_NVFP4 ? (run) / 2 : (run) % 4) /* lane q of four these, */
-#define PACKED_OWN_AT(t, run) ((t) == T_NVFP4 ? (run) % 2 : (run) / 4) /* as its run j */
-#define PACKED_EXACT_SCALE(t) PACKED_FP4(t)                            /* scales of 4 bits: no low part */
-#define PACKED_TOP(t) \
-  ((t) == T_Q2_K ? 3.0f : (t) == T_Q5_1 || (t) == T_Q5_K ? 31.0f : 15.0f) /* the largest code of types with mins */
-/* Words of scales that a lane fetches, and all its words. */
+#define PACKED_OWN(t)         (PACKED_RUNS(t) / 4)                     /* runs that a lane computes itself, */
+#define PACKED_OWNER(t, run)  ((t) == T_NVFP4 ? (run) / 2 : (run) % 4) /* the lane q of four that computes a run, */
+#define PACKED_OWN_AT(t, run) ((t) == T_NVFP4 ? (run) % 2 : (run) / 4) /* and its index j among that lane's runs */
+#define PACKED_EXACT_SCALE(t) PACKED_FP4(t)                            /* scales of 4 bits have no low part */
+/* The largest code of types with mins. */
+#define PACKED_TOP(t) ((t) == T_Q2_K ? 3.0f : (t) == T_Q5_1 || (t) == T_Q5_K ? 31.0f : 15.0f)
+/* Words of scales that a lane fetches, and all words that it fetches. */
 #define PACKED_OWN_WS(t)    (PACKED_256(t) ? PACKED_WS(t) : PACKED_MIN(t) || PACKED_ONE_RUN(t) ? 2 : 1)
 #define PACKED_OWN_WORDS(t) (PACKED_CODES(t) + PACKED_OWN_WS(t))
 
@@ -24,7 +28,7 @@ typedef struct {
   uint32_t high, low, centre /* -128 - centre */, offset;
 } packed_run;
 
-/* What this lane needs of a unit in shared memory. */
+/* Loads this lane's words of a unit from shared memory. */
 GA_DEV void packed_fetch_own(int t, uint32_t *w, uint32_t unit, int lane) {
   const int g = lane / 4, q = lane % 4, wide = PACKED_W1(t) == 2 ? PACKED_CODES(t) - 2 : PACKED_CODES(t);
   GA_UNROLL for (int i = 0; i < wide; i += 4) lds_u4(w + i, unit + (uint32_t)packed_code_at(t, i, lane));
@@ -46,23 +50,24 @@ GA_DEV void packed_fetch_own(int t, uint32_t *w, uint32_t unit, int lane) {
       float_bits(lds_f1(unit + (uint32_t)packed_scale_at(t, i, g)));
 }
 
-/* Their loads_done. */
+/* Returns loads_done for the words of packed_fetch_own. */
 GA_DEV uint32_t packed_own_done(int t, const uint32_t *w) {
   const int wide = PACKED_W1(t) == 2 ? PACKED_CODES(t) - 2 : PACKED_CODES(t);
   return loads_done(w, wide, 4) + loads_done(w + wide, PACKED_OWN_WORDS(t) - wide, 1);
 }
 
-/* 2^23 + byte q of w; |i| < 2^22 as a float: without the slow conversion of integers. */
+/* Return 2^23 + byte q of w, and an integer |i| < 2^22 as a float; neither uses the slow integer conversion. */
 GA_DEV float packed_lift_byte(uint32_t w, int q) {
   return __uint_as_float(prmt(w, 0x4b000000u, 0x7440u | (uint32_t)q));
 }
 GA_DEV float packed_float_int(int i) { return __uint_as_float(0x4b400000u + (uint32_t)i) - 12582912.0f; }
 
-/* Scale of run j of lane q's, of row r. */
+/* Returns the scale of run j of lane q, in row r. */
 GA_DEV float packed_own_scale(int t, const uint32_t *s, int j, int q, int r) {
   if (PACKED_ONE_RUN(t)) return __uint_as_float(s[r]);
   if (t == T_MXFP4) return quant_e8m0(packed_byte(s[0], q % 2 * 2 + r));
-  if (t == T_NVFP4) return 0.5f * packed_f16(f16x2_of_e4m3(s[0] >> 16 * j & 0x7f7fu), r); /* no NaN: pack_sm80.cu */
+  /* pack_sm80.cu stores no NaN */
+  if (t == T_NVFP4) return 0.5f * packed_f16(f16x2_of_e4m3(s[0] >> 16 * j & 0x7f7fu), r);
   if (!PACKED_256(t)) return packed_f16(s[0], r);
   if (t == T_Q4_K || t == T_Q5_K) {
     const uint32_t *p = s + 4 * r,
@@ -80,7 +85,7 @@ GA_DEV float packed_own_scale(int t, const uint32_t *s, int j, int q, int r) {
   return packed_f16(s[2 * r], 0) * packed_float_int((int)(low | high << 4) - 32);
 }
 
-/* Its min. */
+/* Returns the min of run j of lane q, in row r. */
 GA_DEV float packed_own_min(int t, const uint32_t *s, int j, int q, int r) {
   if (!PACKED_256(t)) return packed_f16(s[1], r);
   if (t == T_Q2_K)
@@ -90,8 +95,8 @@ GA_DEV float packed_own_min(int t, const uint32_t *s, int j, int q, int r) {
   return -packed_f16(p[3], 1) * (packed_lift_byte(all, q) - 8388608.0f);
 }
 
-/* The run's parts, from a unit's words of scales. An infinite scale keeps its sign: low is then finite, the centre 0.
- * */
+/* Computes the parts of a run from a unit's words of scales. An infinite scale keeps its sign, with a finite low part
+ * and centre 0. */
 GA_DEV void packed_own_run(int t, const uint32_t *s, int j, int q, packed_run *run) {
   float scale[2], low[2], offset[2];
   uint32_t centre[2];
@@ -100,7 +105,8 @@ GA_DEV void packed_own_run(int t, const uint32_t *s, int j, int q, packed_run *r
   if (!PACKED_EXACT_SCALE(t)) {
     GA_UNROLL for (int r = 0; r < 2; r++) {
       const float rest = scale[r] - __uint_as_float(r ? run->high & 0xffff0000u : run->high << 16);
-      /* Of f16 below 2^14; infinity less infinity is NaN, and the larger of that and a number the number. */
+      /* f16 scales have a low part below 2^14. Infinity minus infinity is NaN, and fmaxf of a NaN and a
+       * number is the number. */
       low[r] = !PACKED_ONE_RUN(t) ? fmaxf(rest, -16384.0f) : rest != rest ? 0.0f : rest;
     }
     run->low = pack_bf16(low[0], low[1]);
@@ -117,7 +123,7 @@ GA_DEV void packed_own_run(int t, const uint32_t *s, int j, int q, packed_run *r
   run->offset = pack_bf16(offset[0], offset[1]);
 }
 
-/* Any run of the unit, from the lane that worked it out. */
+/* Gets run n of the unit from the lane that computed it. */
 GA_DEV void packed_get_run(int t, const packed_run *own, int n, packed_run *run) {
   const packed_run *from = &own[PACKED_OWN_AT(t, n)];
   if (PACKED_ONE_RUN(t)) {
@@ -131,12 +137,12 @@ GA_DEV void packed_get_run(int t, const packed_run *own, int n, packed_run *run)
   run->offset = shfl_quad_u32(from->offset, PACKED_OWNER(t, n));
 }
 
-/* The A fragment of one step of a group, whose run this is: registers j = 2h + r. */
+/* Computes the A fragment of one step of a group of run `run`: registers j = 2h + r. */
 GA_DEV void packed_weights(int t, const uint32_t *w, const packed_run *run, int group, int step, uint32_t *a) {
   if (!PACKED_MIN(t)) packed_step(t, w, group, step, a);
   GA_UNROLL for (int j = 0; j < 4; j++) {
     const int r = j % 2;
-    uint32_t rest = 0x80008000u; /* less zero, which keeps the sign of a zero */
+    uint32_t rest = 0x80008000u; /* -0: adding it keeps the sign of a zero */
     if (PACKED_MIN(t)) {
       a[j] = add_bf16x2(packed_lifted(t, w, group, step, j), twice_16(run->centre, r));
       rest = twice_16(run->offset, r);
@@ -146,7 +152,7 @@ GA_DEV void packed_weights(int t, const uint32_t *w, const packed_run *run, int 
   }
 }
 
-/* Fragments of 64 columns of a unit: 4 registers for every 16. */
+/* Computes the fragments of 64 columns of a unit: 4 registers for every 16. */
 GA_DEV void packed_chunk(int t, const uint32_t *w, const packed_run *own, int chunk, uint32_t *f) {
   packed_run run;
   GA_UNROLL for (int i = 0; i < 4; i++) {

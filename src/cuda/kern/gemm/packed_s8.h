@@ -1,38 +1,40 @@
-/* GA_LAYOUT_MMA_PACKED (packed.h) as fragments of 8-bit products: codes as small signed integers, times a power of two
- * where that spares an instruction, and scales taken apart into integers and the floats that they share. t and every
- * index are constants once unrolled. */
+/* GA_LAYOUT_MMA_PACKED (packed.h) as fragments of 8-bit products. Codes become small signed integers, times a power of
+ * two where that saves an instruction. Scales are split into integers and the floats that they share. t and every index
+ * are constants once unrolled. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/gemm/packed.h"
 
-/* Scales that are an integer times what their whole unit shares. */
+/* Types whose scales are an integer times a float that the whole unit shares. */
 #define PACKED_INT_SCALE(t) (PACKED_256(t))
-/* Unsigned nibbles stay where they are: row g in the low ones, row g+8 in the high ones, 16 times too large, of
- * unsigned bytes. */
+/* Types whose unsigned nibbles stay in place as unsigned bytes: row g in the low nibbles, row g+8 in the high ones, 16
+ * times too large. */
 #define PACKED_NIBBLES(t) ((t) == T_Q4_K || (t) == T_Q4_1)
-/* A fragment of row r (g or g+8) is 2^PACKED_LIFT times the elements: signed codes stand at the top of their bytes,
- * where the sign needs no extension. */
-#define PACKED_LIFT(t, r)                     \
-  ((t) == T_Q4_0       ? 4                    \
-   : (t) == T_Q5_0     ? 3                    \
-   : (t) == T_Q6_K     ? 2                    \
-   : (t) == T_Q3_K     ? 5                    \
-   : (t) == T_NVFP4    ? 1 /* of the scale */ \
-   : PACKED_NIBBLES(t) ? 4 * (r)              \
+/* A fragment of row r (g or g+8) is 2^PACKED_LIFT times the elements. Signed codes are at the top of their bytes, where
+ * the sign needs no extension. */
+#define PACKED_LIFT(t, r)                           \
+  ((t) == T_Q4_0       ? 4                          \
+   : (t) == T_Q5_0     ? 3                          \
+   : (t) == T_Q6_K     ? 2                          \
+   : (t) == T_Q3_K     ? 5                          \
+   : (t) == T_NVFP4    ? 1 /* the scale's factor */ \
+   : PACKED_NIBBLES(t) ? 4 * (r)                    \
                        : 0)
-/* Codes that are looked up come as two fragments whose products are added: half a table each. */
+/* Types with lookup tables: the codes become two fragments, half a table each, whose products are added. */
 #define PACKED_LOOKED_UP(t) (PACKED_IQ4(t) || PACKED_FP4(t))
-/* Mins with a scale of their own for each run, rather than integers times what the unit shares. */
+/* Types whose mins have a float scale for each run. Mins of other types are integers times a float that the unit
+ * shares. */
 #define PACKED_FLOAT_MIN(t) ((t) == T_Q4_1 || (t) == T_Q5_1)
 
-/* loads_done of all that packed_fetch loads; n: words. */
+/* Returns loads_done for all loads of packed_fetch; n: words. */
 GA_DEV uint32_t packed_fetched(int t, const uint32_t *w, int n) {
   const int wide = PACKED_W1(t) == 2 ? PACKED_CODES(t) - 2 : PACKED_CODES(t);
   return loads_done(w, wide, 4) + loads_done(w + wide, n - wide, 2);
 }
 
-/* All words of a unit in shared memory that this lane needs, as packed_load has them; of PACKED_FLOAT_MIN types word
- * PACKED_CODES + 4 is the min of group lane % 4. The address must have been pinned behind the wait for its bytes. */
+/* Loads all words of a unit in shared memory that this lane needs, in the order of packed_load. For PACKED_FLOAT_MIN
+ * types, word PACKED_CODES + 4 is the min of group lane % 4. The address must have been pinned after the wait for its
+ * bytes. */
 GA_DEV void packed_fetch(int t, uint32_t *w, uint32_t unit, int lane) {
   const int g = lane / 4, wide = PACKED_W1(t) == 2 ? PACKED_CODES(t) - 2 : PACKED_CODES(t);
   GA_UNROLL for (int i = 0; i < wide; i += 4) lds_nv_u4(w + i, unit + (uint32_t)packed_code_at(t, i, lane));
@@ -52,11 +54,11 @@ GA_DEV void packed_fetch(int t, uint32_t *w, uint32_t unit, int lane) {
   }
 }
 
-/* Constants that come from registers: an instruction holds one constant itself, and the compiler would load others anew
- * before each. So they must come to a kernel by way of memory. */
+/* Constants that must come from registers. An instruction holds one constant itself, and the compiler would load
+ * further ones again before each use. Loading them from memory prevents that. */
 typedef struct {
-  uint32_t top;       /* bit of each byte */
-  uint32_t low, high; /* the first four entries of half a table of codes that are looked up */
+  uint32_t top;       /* top bit of each byte */
+  uint32_t low, high; /* first four entries of each half of a lookup table */
 } packed_constants;
 GA_DEV packed_constants packed_constants_of(int t) {
   packed_constants k = {0x80808080u, PACKED_IQ4(t) ? 0xbfad9881u : 0x04030200u,
@@ -67,7 +69,7 @@ GA_DEV packed_constants packed_constants_of(int t) {
 /* (x & mask) ^ bits */
 GA_DEV uint32_t packed_flip(uint32_t x, uint32_t mask, uint32_t bits) { return (x & mask) ^ bits; }
 
-/* Register of step s and row r: elements i = 0, 2, 1, 3 in its bytes. */
+/* Returns the register of step s and row r: elements i = 0, 2, 1, 3 in its bytes. */
 GA_DEV uint32_t packed_bytes(int t, uint32_t top, const uint32_t *w, int group, int s, int r) {
   if (PACKED_HAS8(t)) return w[4 * group + 2 * s + r];
   const uint32_t nibbles = PACKED_HAS4(t) ? w[2 * group + s] : 0;
@@ -86,9 +88,9 @@ GA_DEV uint32_t packed_bytes(int t, uint32_t top, const uint32_t *w, int group, 
   return low & 0x0f0f0f0fu;
 }
 
-/* The two parts of codes that are looked up, four by the low nibbles of x. A selector whose top bit is set gives the
- * sign of its byte eight times over: 0 where the other half of a table has no sign, -1 where it has one, which the
- * entries of the other half make up for. */
+/* Looks up the two parts of table codes, four at a time by the low nibbles of x. A selector with its top bit set gives
+ * eight copies of its byte's sign: 0 where the other half of the table has no sign, -1 where it has one. The entries of
+ * the other half compensate for the -1. */
 GA_DEV void packed_fragments(int t, const packed_constants *k, const uint32_t *w, int group, uint32_t *low,
                              uint32_t *high) {
   GA_UNROLL for (int s = 0; s < 2; s++) {
@@ -100,14 +102,14 @@ GA_DEV void packed_fragments(int t, const packed_constants *k, const uint32_t *w
   }
 }
 
-/* The A fragment of a group: k of step 0, then of step 1; rows g and g+8. */
+/* Computes the A fragment of a group: k of step 0, then of step 1; rows g and g+8. */
 GA_DEV void packed_fragment(int t, const packed_constants *k, const uint32_t *w, int group, uint32_t *a) {
   GA_UNROLL for (int j = 0; j < 4; j++) a[j] = packed_bytes(t, k->top, w, group, j / 2, j % 2);
 }
 
 GA_DEV float packed_pow2(int e) { return __uint_as_float((uint32_t)(127 + e) << 23); }
 
-/* packed_int_scale with whole words taken apart once, and bytes picked by one instruction each. */
+/* Returns packed_int_scale, with whole words split once and each byte selected by one instruction. */
 GA_DEV int packed_pick_scale(int t, const uint32_t *s, int group, int half, int r) {
   if (t == T_Q4_K || t == T_Q5_K) {
     const uint32_t *p = s + 4 * r;
@@ -117,15 +119,15 @@ GA_DEV int packed_pick_scale(int t, const uint32_t *s, int group, int half, int 
   return packed_int_scale(t, s, group, half, r);
 }
 
-/* A scale of a run's own, times 2^PACKED_LIFT where that spares an instruction: e4m3 without sign and NaN
- * (pack_sm80.cu) to f16. */
+/* Returns the scale of a single run, times 2^PACKED_LIFT where that saves an instruction. NVFP4: e4m3 without sign and
+ * NaN (pack_sm80.cu), as f16. */
 GA_DEV float packed_float_scale(int t, const uint32_t *s, int group, int half, int r) {
   return t == T_NVFP4 ? packed_f16(f16x2_of_e4m3(s[group] >> 16 * half & 0x7f7fu), r)
                       : packed_scale(t, s, group, half, r);
 }
 
-/* The same of a whole unit of MXFP4, [group][r]: exponents of all of a word less one, but for the two smallest, which
- * are subnormal. */
+/* Computes these scales for a whole unit of MXFP4, [group][r]. All exponents of a word are decremented at once, except
+ * the two smallest values, which are subnormal. */
 GA_DEV void packed_e8m0_scales(const uint32_t *s, float (*scale)[2]) {
   uint32_t small = 0;
   GA_UNROLL for (int i = 0; i < 2; i++) {
@@ -138,7 +140,7 @@ GA_DEV void packed_e8m0_scales(const uint32_t *s, float (*scale)[2]) {
     for (int j = 0; j < 8; j++) scale[j / 2][j % 2] = quant_e8m0(packed_byte(s[j / 4], j % 4));
 }
 
-/* What every scale of a unit's row r shares: PACKED_INT_SCALE types. */
+/* Returns the float that all scales of a unit's row r share, for PACKED_INT_SCALE types. */
 GA_DEV float packed_shared_scale(int t, const uint32_t *s, int r) {
   const float d = t == T_Q4_K || t == T_Q5_K ? packed_f16(s[4 * r + 3], 0)
                   : t == T_Q6_K              ? packed_f16(s[8], r)
@@ -147,13 +149,13 @@ GA_DEV float packed_shared_scale(int t, const uint32_t *s, int r) {
                                              : packed_f16(s[2 * r], 0);
   return d * packed_pow2(-PACKED_LIFT(t, r));
 }
-/* The same of mins, negative. */
+/* Returns the float that all mins of a unit's row r share, negated. */
 GA_DEV float packed_shared_min(int t, const uint32_t *s, int r) {
   return -packed_f16(t == T_Q2_K ? s[8 + r] : s[4 * r + 3], 1);
 }
 
-/* Integer mins as the A fragment of a product over runs, as tf32: registers of rows g, g+8 of run lane % 4 + 8j, then
- * of the run 4 later. */
+/* Computes integer mins as the A fragment of a tf32 product over runs: registers of rows g, g+8 of run lane % 4 + 8j,
+ * then of the run 4 later. */
 GA_DEV void packed_mins(int t, const uint32_t *s, int j, int q, uint32_t *a) {
   GA_UNROLL for (int i = 0; i < 4; i++) {
     const uint32_t *p = s + 4 * (i % 2);

@@ -1,21 +1,22 @@
-/* Products by a ring of packed weights: a warp's way through its items, and its ring of stages. */
+/* Products by a ring of packed weights: a warp's sequence of items, and its ring of stages. */
 #pragma once
 #include "cuda/kern/gemm/split_share.h"
 
 enum { SLOT_BYTES = ITEM_BYTES };
 #define RING_BYTES(depth) (BARS_BYTES + (depth)*SLOT_BYTES)
 
-/* A warp's items, in the order of memory but for the turns from tile to tile. */
+/* A warp's items, in memory order except for the jumps from tile to tile. */
 typedef struct {
-  uint64_t w;    /* address of the item to ask for next; no pointer, of which the compiler keeps two forms */
-  int at;        /* its place along k, of ni here */
-  uint32_t ring; /* stages; the barriers of up to 8 lie before them */
+  /* Address of the item to copy next. It is no pointer, because the compiler keeps pointers in two forms. */
+  uint64_t w;
+  int at;        /* its position along k, below ni */
+  uint32_t ring; /* stages; the barriers of up to 8 of them precede the stages */
   const ga_kargs_gemm_split_int8 *args;
   int nb, ni, items; /* units and items of a tile; items of the warp */
 } asker;
 
-/* To the block's next tile: behind the rest of this one, and what other blocks of a cluster have of the next. Parts
- * that meet in memory have no further matrices, so that it does not matter where a tile begins. */
+/* Moves to the block's next tile: past the rest of this one, and past the other cluster blocks' part of the next. Parts
+ * that are added in global memory have no further matrices, so the start of a tile does not matter there. */
 GA_DEV void turn(asker *s) {
   const ga_kargs_gemm_split_int8 *ring = s->args;
   const int k0 = GA_P_ROWS == 1 ? 0 : cut_at(ring->units_each, ring->units_longer, (int)cluster_rank());
@@ -35,7 +36,7 @@ GA_DEV void ask(asker *s, int stage) {
   if (++s->at == s->ni) turn(s);
 }
 
-/* The warp's first items, from stage `from` on. */
+/* Issues copies of the warp's items for stages from .. to - 1. */
 GA_DEV void ask_first(asker *s, int from, int to) { GA_ROLL for (int d = from; d < to && d < s->items; d++) ask(s, d); }
 GA_DEV void ask_behind_x(asker *s) { ask_first(s, s->args->early, s->args->depth); }
 GA_DEV void ask_again(asker *s, int stage, int left) {

@@ -1,10 +1,10 @@
-/* Products by a ring of packed weights that are bf16, or the sum of two, of type T: X as the sum of two bf16, and a
- * unit. */
+/* Products by a ring of packed weights of type T that are bf16, or sums of two bf16: X as the sum of two bf16, and the
+ * products of a unit. */
 #pragma once
 #include "cuda/kern/gemm/split_share.h"
 
-/* Two units, or one of 128 columns, of one of `rows` rows of X, whose elements 4 lane... are x[0]. A group of 32 lies
- * as the fragments of packed.h have it. An infinity has no low part. */
+/* Stores two units, or one of 128 columns, of one of `rows` rows of X; x[0] holds elements 4 lane... A group of 32 has
+ * the order of the fragments of packed.h. An infinity has no low part. */
 GA_DEV void put_x(const int rows, const share *s, int pair, int row, int lane, float (*x)[4]) {
   const uint32_t at =
       s->x + (uint32_t)((pair * 4 + lane / 8) * SPLITS_X * rows * 64 + row * 64 + packed_x_at(lane % 8 * 4) * X_ELEM);
@@ -20,8 +20,9 @@ GA_DEV void put_x(const int rows, const share *s, int pair, int row, int lane, f
   sts_u2(at + (uint32_t)(rows * 64), low[0], low[1]);
 }
 
-/* One unit, its words in w, by the X of position `at` (units of this block's part of k). f16 is the sum of two bf16,
- * too, which takes twice the products. Sums of e4m3 codes are multiplied by the row's scale for the unit. */
+/* Multiplies one unit, with its words in w, by the X of position `at` (units of this block's part of k). f16 is also
+ * the sum of two bf16, which takes twice the products. Sums of e4m3 codes are multiplied by the row's scale for the
+ * unit. */
 GA_DEV void take_unit(const int rows, const lane_view *v, const packed_constants *, const uint32_t *w, int at, int,
                       float (*acc)[4]) {
   const int nt = PRODUCTS(rows), step = SPLITS_X * rows * 64; /* bytes of X for a group */

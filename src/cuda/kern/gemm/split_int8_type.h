@@ -1,15 +1,15 @@
-/* Products by a ring of packed quantised weights, of type T: X as digits of 8 bits, and a unit. */
+/* Products by a ring of packed quantised weights of type T: X as 8-bit digits, and the products of a unit. */
 #pragma once
 #include "cuda/kern/gemm/split_share.h"
 
-/* A unit of one of `rows` rows of X, whose elements 128v + 4 lane... are x[v]. */
+/* Stores a unit of one of `rows` rows of X; x[v] holds elements 128v + 4 lane... */
 GA_DEV void put_x(const int rows, const share *s, int unit, int row, int lane, float (*x)[4]) {
   const uint32_t pair = s->x + (uint32_t)((unit * (GROUPS / 2) + lane / 16) * SPLITS_X * rows * 64);
   const uint32_t at = pair + (uint32_t)(row * 64 + lane % 4 * 16 + lane / 8 % 2 * 8 + lane / 4 % 2 * 4);
   float most = 0;
   GA_UNROLL for (int v = 0; v < UNIT_K / 128; v++) GA_UNROLL for (int e = 0; e < 4; e++) most = max_size(most, x[v][e]);
   const int exponent = redux_max_i32((int)(float_bits(most) & 0x7fffffffu)) >>
-                       23; /* of the largest, which is below 2^(exponent - 126) */
+                       23; /* exponent of the largest element, which is below 2^(exponent - 126) */
   if (PACKED_MIN(T)) GA_UNROLL
     for (int v = 0; v < UNIT_K / 128; v++) {
       const int group = 4 * v + lane / 8, run = HALVES == 2 ? 2 * group + lane / 4 % 2 : group;
@@ -38,7 +38,8 @@ GA_DEV void put_x(const int rows, const share *s, int unit, int row, int lane, f
 GA_DEV void take_mins(const int rows, const lane_view *v, const uint32_t *scales, int at, int q, float *acc) {
   const uint32_t sums = v->sums + (uint32_t)(at * RUNS * rows) * 4;
   uint32_t mins[4];
-  if (PACKED_FLOAT_MIN(T)) { /* the second half of k takes the low parts of the same sums */
+  /* The second half of k takes the low parts of the same sums. */
+  if (PACKED_FLOAT_MIN(T)) {
     const float sum = v->has_sum ? lds_nv_f1(sums) : 0.0f;
     const uint32_t high = float_bits(sum) & 0xffffe000u;
     GA_UNROLL for (int i = 0; i < 4; i++) mins[i] = float_bits(packed_f16(scales[4], i % 2));
@@ -55,8 +56,8 @@ GA_DEV void take_mins(const int rows, const lane_view *v, const uint32_t *scales
   GA_UNROLL for (int e = 0; e < 4; e++) acc[e] = fmaf(packed_shared_min(T, scales, e / 2), cm[e], acc[e]);
 }
 
-/* sum += scale * products of one run; products of float scales start at 1.5 * 2^23, which makes floats of them. ready:
- * MXFP4's scales. */
+/* Computes sum += scale * products of one run. Products with float scales start at 1.5 * 2^23, so that their bits are
+ * floats. ready: MXFP4's scales. */
 enum { START = PACKED_INT_SCALE(T) ? 0 : 0x4b400000 };
 GA_DEV void add_run(const uint32_t *scales, float (*ready)[2], int group, int half, const int *c, unit_sum *sum) {
   GA_UNROLL for (int e = 0; e < 4; e++) {
@@ -71,7 +72,7 @@ GA_DEV void add_run(const uint32_t *scales, float (*ready)[2], int group, int ha
   }
 }
 
-/* One unit, its words in w, by the X of position `at` (units of this block's part of k). */
+/* Multiplies one unit, with its words in w, by the X of position `at` (units of this block's part of k). */
 GA_DEV void take_unit(const int rows, const lane_view *v, const packed_constants *k, const uint32_t *w, int at,
                       int lane, float (*acc)[4]) {
   const int nt = PRODUCTS(rows), step = SPLITS_X * rows * 64; /* bytes of X for two groups */

@@ -1,19 +1,19 @@
-/* The kernel of products by a ring of packed weights (gemm_split_int8_sm90a.cu, gemm_split_bf16_sm90a.cu), whatever
- * they are multiplied in. */
+/* The kernel of products by a ring of packed weights (gemm_split_int8_sm90a.cu, gemm_split_bf16_sm90a.cu), independent
+ * of the type of its products. */
 #pragma once
 #include "cuda/kern/gemm/split_asker.h"
 #include "cuda/kern/gemm/split_int8_mma.h"
 #include "cuda/kern/gemm/split_int8_reduce.h"
 
-/* Shared memory: squares of X by warp; what a cluster's blocks send of them, and the barrier that counts it; the
- * block's share, kept from registers while units are taken; rings; X and what follows it. */
+/* Shared memory, in this order: squares of X by warp; the squares that a cluster's blocks send, and the barrier that
+ * counts them; the block's share, which takes no registers during the units; rings; X and the data after it. */
 enum { MET_AT = 4 * WARPS, BAR_AT = MET_AT + 4 * MOST_ROWS * GA_SPLIT_INT8_MAX_CLUSTER, SHARE_AT = BAR_AT + 16 };
 static_assert(SHARE_AT + sizeof(share) <= GA_RING_CONTROL, "what the host counts with");
 
 GA_DEV bool is_last_split(const ga_kargs_gemm *a, const share *sh) {
   block_sync();
   if (thread_index() == 0) {
-    fence_device(); /* the block's writes, which the barrier has brought here */
+    fence_device(); /* publishes the block's writes, which the barrier made visible to this thread */
     const bool last = atomic_add_i32(a->counter + sh->group, 1) == a->splits - 1;
     if (last) stg_i32(a->counter + sh->group, 0);
     fence_device();
@@ -23,13 +23,13 @@ GA_DEV bool is_last_split(const ga_kargs_gemm *a, const share *sh) {
   return lds_f1(sh->parts) != 0;
 }
 
-/* Barriers of stages, before any is asked for. */
+/* Initialises the stages' barriers before any copy is issued. */
 GA_DEV void init_stages(const asker *s, int from, int to) {
   GA_ROLL for (int d = from; d < to; d++) mbar_init(s->ring - BARS_BYTES + (uint32_t)(d * 8), 1);
   mbar_init_fence();
 }
 
-/* Fills the rings, makes X, takes all items: what is left are the parts. */
+/* Fills the rings, converts X and multiplies all items; only the parts remain to be added. */
 GA_DEV void take_share(const ga_kargs_gemm_split_int8 *ring) {
   const int lane = thread_index() % 32, warp = warp_uniform(thread_index() / 32);
   const uint32_t control = smem_base(), smem = control + GA_RING_CONTROL;
@@ -54,7 +54,7 @@ GA_DEV void take_share(const ga_kargs_gemm_split_int8 *ring) {
   warp_sync();
   prefetch_norm(ring);
   fill_table(ring, &sh);
-  grid_dependency_wait(); /* weights do not depend on the kernel ahead; all else does */
+  grid_dependency_wait(); /* all data except weights depends on the previous kernel */
   const ga_kargs_gemm *a = &ring->gemm;
   const bool whole =
       a->k % UNIT_K == 0 && ((uint64_t)a->x | (uint64_t)a->x_stride * 4 | (uint64_t)ring->norm) % 16 == 0;
@@ -78,7 +78,7 @@ GA_DEV void take_share(const ga_kargs_gemm_split_int8 *ring) {
     take_items(8, ring, &sh, &next, warp, lane, items, at);
 }
 
-/* By what the norm multiplies row col of X. */
+/* Returns the norm's factor for row col of X. */
 GA_DEV float factor_of(const ga_kargs_gemm_split_int8 *ring, const share *sh, uint32_t squares, int col) {
   float sum = 0;
   if (!ring->norm) return 1;
@@ -86,7 +86,7 @@ GA_DEV float factor_of(const ga_kargs_gemm_split_int8 *ring, const share *sh, ui
   return norm_factor(ring, sum);
 }
 
-/* Parts of k that other blocks have meet in memory. */
+/* Finishes all results. Parts of k in other blocks are added in global memory. */
 GA_DEV void finish_all(const ga_kargs_gemm_split_int8 *ring, const share *sh, uint32_t squares) {
   const ga_kargs_gemm *a = &ring->gemm;
   const int rows = sh->tiles * GA_PACKED_ROWS;

@@ -4,16 +4,18 @@
 
 enum { WORDS = PACKED_WORDS(T), GROUPS = PACKED_GROUPS(T), UNIT_K = PACKED_K(T), UNIT_BYTES = PACKED_BYTES(T) };
 enum { HALVES = PACKED_HALVES(T) ? 2 : 1, RUNS = GROUPS * HALVES };
-/* Elements of a row of X that a warp takes at once: a unit, or two of those of 64; their bytes in shared memory. */
+/* Elements of a row of X that a warp takes at once: one unit, or two units of 64; bytes of an element in shared
+ * memory. */
 enum { X_UNITS = UNIT_K < 128 ? 2 : 1, X_K = X_UNITS * UNIT_K, X_ELEM = SPLITS_X == 2 ? 2 : 1 };
-/* A stage is an item: a unit of 256, or two of 128, the last of an odd number alone. */
+/* A stage is one item: a unit of 256 elements, or two of 128; with an odd number of units the last item has one. */
 enum { PER = GA_RING_ITEM(UNIT_K, UNIT_BYTES), ITEM_BYTES = PER * UNIT_BYTES };
 
 #define X(name, number, k, bytes) static_assert(number != T || (k == UNIT_K && bytes == UNIT_BYTES), "unit of " #name);
 GA_PACKED_TYPES(X)
 #undef X
 
-/* x: where X and what follows it begin. The table comes last. block: of the product's. */
+/* Returns the share of a block. x: address of X and the data after it; the table comes last. block: number of the block
+ * within the product. */
 GA_DEV share share_of(const ga_kargs_gemm_split_int8 *ring, int block, uint32_t x) {
   const ga_kargs_gemm *a = &ring->gemm;
   share s;
@@ -44,11 +46,11 @@ GA_DEV void fill_table(const ga_kargs_gemm_split_int8 *ring, const share *s) {
     sts_u1(s->table + 8, k.top);
   }
   GA_ROLL for (int t = GA_P_THREADS - 1 - thread_index(); t < tiles;
-               t += GA_P_THREADS) /* warps at the end have less of X */
+               t += GA_P_THREADS) /* later warps have less of X to convert */
       sts_u1(s->table + (uint32_t)(CONSTANTS_BYTES + 4 * t), sums_of_tile(s, t));
 }
 
-/* Unit k0 of a tile. Tiles of further matrices are numbered behind those of the first. */
+/* Returns the address of unit k0 of a tile. Tiles of further matrices are numbered after those of the first. */
 GA_DEV uint64_t x_unit_at(const ga_kargs_gemm_split_int8 *ring, int tile, int k0) {
   const void *w = ring->gemm.w;
   int first = 0;
@@ -56,8 +58,8 @@ GA_DEV uint64_t x_unit_at(const ga_kargs_gemm_split_int8 *ring, int tile, int k0
   return (uint64_t)w + (uint64_t)(((int64_t)(tile - first) * ring->gemm.units + k0) * UNIT_BYTES);
 }
 
-/* Is what lane `lane` takes of units X_UNITS * i and on within the block's part of k? */
+/* Returns whether lane `lane`'s elements of units X_UNITS * i and up are within the block's part of k. */
 GA_DEV bool has_x(const share *s, int i, int lane) { return X_UNITS == 1 || X_UNITS * i + 4 * lane / UNIT_K < s->nb; }
 
-/* An item of fewer units than others? */
+/* Returns whether an item has fewer units than the others. */
 GA_DEV bool is_short(int nb, int at) { return PER == 2 && 2 * at + 1 == nb; }

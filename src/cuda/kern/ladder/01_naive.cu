@@ -1,6 +1,6 @@
 /* LADDER 01  naive: one thread a row of O, everything from global memory
  * CHANGES    nothing yet: the definition, in two passes over the keys: the largest score of the row, then the weights
- * LIMITED BY loads: every thread reads all of K twice and all of V once, its own row of Q for every key
+ * LIMITED BY loads: every thread reads all of K twice and all of V once, and its own row of Q for every key
  */
 #include "cuda/kern/ladder/ladder.h"
 

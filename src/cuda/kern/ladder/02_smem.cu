@@ -1,6 +1,6 @@
 /* LADDER 02  tiles in shared memory
- * CHANGES    32 rows of K (then of V) at a time come to shared memory, for all 64 rows of the block; a row of Q and of
- *            O stays in the registers of two threads
+ * CHANGES    32 rows of K (then of V) at a time are loaded into shared memory, for all 64 rows of the block; a row of Q
+ *            and of O stays in the registers of two threads
  * WHY        a value from global memory now serves 64 rows instead of one
  * LIMITED BY the first pass, which computes every score only for its maximum; loads from shared memory, one for each
  *            multiplication and addition

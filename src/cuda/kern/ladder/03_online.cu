@@ -1,5 +1,5 @@
 /* LADDER 03  online softmax
- * CHANGES    one pass: a running maximum; when it grows, what was summed so far is multiplied by 2^(old - new)
+ * CHANGES    one pass: a running maximum; when it grows, the sums so far are multiplied by 2^(old - new)
  * WHY        every score is computed once instead of twice, and K is loaded once
  * REF        Milakov, Gimelshein 2018 (arXiv 1805.02867); Dao et al. 2022 (arXiv 2205.14135)
  * LIMITED BY multiply-adds and loads from shared memory: the tensor cores idle

@@ -1,7 +1,7 @@
 /* LADDER 04  tensor cores: mma.sync
- * CHANGES    both products run on the tensor cores, 16 x 8 x 16 at a time; a warp owns 16 rows, and what it computes as
- *            S lies in its registers just as P must lie for the second product. Shared memory holds bf16 again,
- *            swizzled so that ldmatrix meets no bank twice
+ * CHANGES    both products run on the tensor cores, 16 x 8 x 16 at a time. A warp owns 16 rows, and S has the same
+ *            register layout in which the second product takes P. Shared memory holds bf16 again, swizzled so that
+ *            ldmatrix has no bank conflicts
  * WHY        one instruction does 4096 operations, where a fused multiply-add of a warp does 64
  * LIMITED BY waiting: the tensor cores idle while tiles arrive
  */

@@ -1,6 +1,6 @@
-/* LADDER 05  copies ahead: cp.async, two stages
- * CHANGES    while a block of K and V is worked on, the next one is on its way to the other stage; one barrier a block
- * WHY        the wait for memory runs under the products
+/* LADDER 05  copies in the background: cp.async, two stages
+ * CHANGES    while a block of K and V is multiplied, the next one is copied to the other stage; one barrier a block
+ * WHY        the wait for memory overlaps the products
  * LIMITED BY mma.sync itself: fragments pass through registers (one ldmatrix for two products), and on Hopper these
  *            products reach about 60 % of the tensor cores' rate
  */

@@ -1,9 +1,10 @@
 /* LADDER 06  wgmma
- * CHANGES    four warps multiply together, 64 x 128 x 16 a go, asynchronously; K, V and Q are read from shared memory
- *            by the tensor cores themselves. Two warpgroups a block, 128 rows, blocks of 128 keys
+ * CHANGES    four warps multiply together, 64 x 128 x 16 at a time, asynchronously; the tensor cores read K, V and Q
+ *            from shared memory themselves. Two warpgroups a block, 128 rows, blocks of 128 keys
  * WHY        no ldmatrix, no fragments: the full rate of Hopper's tensor cores is open only to these instructions
  * LIMITED BY order: products, then softmax, then products; and every thread spends instructions on addresses of copies
- * NOTE       cp.async writes as ordinary stores do, wgmma reads through another path: fence_async_smem lies between
+ * NOTE       cp.async writes like ordinary stores, but wgmma reads through another proxy: fence_async_smem must come
+ *            between them
  */
 #include "cuda/dev/ptx/cp_async.h"
 #include "cuda/kern/ladder/warpgroup_mma.h"

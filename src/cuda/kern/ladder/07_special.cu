@@ -1,9 +1,9 @@
 /* LADDER 07  the copy engine and warps with different jobs
- * CHANGES    tensor maps describe Q, K and V; one thread of a third warpgroup asks for whole tiles, the copy engine
- *            fetches, swizzles, fills up with zeros and reports to an mbarrier. The others wait for data, not for each
- *            other: no block_sync in the loop
+ * CHANGES    tensor maps describe Q, K and V. One thread of a third warpgroup issues copies of whole tiles; the copy
+ *            engine fetches, swizzles, pads with zeros and reports to an mbarrier. The other warpgroups wait for data,
+ *            not for each other: no block_sync in the loop
  * WHY        no instructions for addresses, no barrier of the whole block; the warpgroups drift apart, so that one's
- *            softmax meets the other's products
+ *            softmax overlaps the other's products
  * LIMITED BY each warpgroup's own chain: S, softmax, O
  */
 #include "cuda/kern/ladder/special.h"

@@ -1,12 +1,12 @@
 /* LADDER 08  ping-pong of two warpgroups
- * CHANGES    products of block n + 1's scores are issued together with block n's O, and run under block n + 1's
- *            softmax; the warpgroups take turns at issuing, by two named barriers, so that one takes exponentials while
- *            the tensor cores have the other's products. The producer gives its registers to the others, which hold S,
- *            P and O
- * WHY        exponentials cost half as many cycles as the products (16 a cycle against 4096 operations): under them,
- *            not between them
+ * CHANGES    products of block n + 1's scores are issued together with block n's O, and overlap block n + 1's softmax.
+ *            The warpgroups take turns at issuing, by two named barriers, so that one takes exponentials while the
+ *            tensor cores run the other's products. The producer gives its registers to the consumers, which hold S, P
+ *            and O
+ * WHY        exponentials take half as many cycles as the products (16 a cycle against 4096 operations), so they fit
+ *            under the products
  * LIMITED BY the running maximum between S and the exponentials, and a tile's first and last products;
- *            attn_fwd_sm90a.cu goes on from here
+ *            attn_fwd_sm90a.cu continues from here
  * REF        Shah et al. 2024 (arXiv 2407.08608)
  */
 #include "cuda/kern/ladder/special.h"

@@ -1,5 +1,5 @@
-/* What the steps of the ladder share: O = softmax(Q K^T scale) V for bf16 with 128 columns, every row sees every key.
- * One block works on BM rows of one head. docs/guide/ladder.md walks through the steps. */
+/* Common parts of the ladder's steps: O = softmax(Q K^T scale) V for bf16 with 128 columns, where every row sees every
+ * key. One block computes BM rows of one head. docs/guide/ladder.md explains the steps. */
 #pragma once
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/mem.h"
@@ -19,7 +19,7 @@ enum { D = 128 };
 
 typedef const ga_kargs_ladder *args;
 
-/* Where a block works: the first row of its tile, and row 0 of its head in every tensor. */
+/* A block's tile: its first row, and row 0 of its head in every tensor. */
 typedef struct {
   int row0, head, head_k, batch;
   const uint16_t *q, *k, *v;
@@ -27,7 +27,7 @@ typedef struct {
   float *lse;
 } tile_coord;
 
-/* Block index -> place; neighbours work on the same head, so that they find its K and V in L2. */
+/* Maps a block index to its tile. Neighbouring blocks have the same head, so that they find its K and V in L2. */
 GA_DEV tile_coord tile_coord_of(args a, int bm) {
   const int pair = block_index() / a->tiles, batch = pair / a->heads_q, head = pair - batch * a->heads_q;
   const int head_k = head / a->group;
@@ -44,13 +44,13 @@ GA_DEV tile_coord tile_coord_of(args a, int bm) {
 }
 
 /* ------------------------------------------------------------------ from step 04 on: register tiles (tile/reg.h) */
-/* Keys behind the last weigh nothing. s: BN keys from j0 on. */
+/* Masks the keys past the last one. s: BN keys from j0 on. */
 GA_DEV void mask_tail(args a, float *s, int n, int j0, int lane) {
   const int last = a->rows_k - 1 - j0;
   if (last < n - 1) tile_mask_above(s, n, last, last, 2 * (lane & 3));
 }
-/* Online softmax: S becomes P, its part of the row sums goes to l; O must be multiplied with `factor` before P V is
- * added. m: running maximum. */
+/* Online softmax: turns S into P and adds its part of the row sums to l. O must be multiplied by `factor` before P V is
+ * added. m is the running maximum. */
 GA_DEV void online_softmax(float *s, int n, float *m, float *l, float *factor, float scale_log2) {
   float most[2], reference[2], sum[2];
   tile_row_max(s, n, most);
@@ -70,7 +70,7 @@ GA_DEV void start_rows(float *o, float *m, float *l) {
     l[i] = 0.f;
   }
 }
-/* The lane's rows `row` and row + 8, 16 bytes a lane. */
+/* Stores the lane's rows `row` and row + 8, 16 bytes a lane. */
 GA_DEV void store_rows(args a, const tile_coord *p, const float *o, const float *m, const float *l, int row, int lane) {
   GA_UNROLL for (int h = 0; h < 2; h++, row += 8) {
     const float sum = quad_sum(l[h]), v = 1.f / sum;
@@ -87,7 +87,7 @@ GA_DEV void store_rows(args a, const tile_coord *p, const float *o, const float 
     }
   }
 }
-/* P as the A operand of the next product: the accumulators of S are in its layout. */
+/* Packs P as the A operand of the next product, which has the layout of S's accumulators. */
 GA_DEV void to_p(const float *s, uint32_t *p, int n) {
   GA_UNROLL for (int i = 0; i < n / 4; i++) p[i] = pack_bf16(s[2 * i], s[2 * i + 1]);
 }

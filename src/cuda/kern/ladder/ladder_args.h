@@ -8,14 +8,14 @@
 
 /* Columns: 128, contiguous; addresses and strides multiples of 16 bytes. Tensor maps as in attn_fwd_sm90a_args.h. */
 typedef struct ga_kargs_ladder {
-  ga_tmap q_map, k_map, v_map; /* steps that load by the copy engine */
+  ga_tmap q_map, k_map, v_map; /* for steps that load by the copy engine */
   const uint16_t *q, *k, *v;   /* bf16 */
   uint16_t *o;
   float *lse; /* [batch, heads_q, rows_q], natural log; null: not written */
   ga_kstrides q_stride, k_stride, v_stride, o_stride;
   int32_t rows_q, rows_k, heads_q, group; /* query head h reads KV head h / group */
-  int32_t tiles;                          /* of BM rows, of each head */
-  float scale, scale_log2;                /* > 0, the same times log2(e) */
+  int32_t tiles;                          /* tiles of BM rows of each head */
+  float scale, scale_log2;                /* > 0; scale * log2(e) */
 } ga_kargs_ladder;
 
 #endif

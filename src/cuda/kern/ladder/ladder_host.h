@@ -1,10 +1,10 @@
-/* Launch side of the ladder (src/cuda/kern/ladder): attention kernels to learn from. */
+/* Launch side of the ladder (src/cuda/kern/ladder): attention kernels for learning. */
 #ifndef GA_CUDA_KERN_LADDER_LADDER_HOST_H
 #define GA_CUDA_KERN_LADDER_LADDER_HOST_H
 
 #include "cuda/rt/cuda.h"
 
-/* A row's shape: see the .toml files. */
+/* A variant's shape; see the .toml files. */
 typedef struct cuda_ladder_variant {
   cuda_variant base;
   int32_t bm, maps;

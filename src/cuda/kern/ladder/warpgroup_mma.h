@@ -1,5 +1,5 @@
-/* Steps 06 to 08: a warpgroup's products on 64 rows, with wgmma: both operands from shared memory, or A from registers.
- * Tiles of 128 keys. Issued, not awaited: wgmma_wait comes from the caller. */
+/* Steps 06 to 08: a warpgroup's products on 64 rows with wgmma, with both operands from shared memory, or A from
+ * registers. Tiles have 128 keys. The functions only issue products; the caller calls wgmma_wait. */
 #pragma once
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/wgmma.h"
@@ -7,7 +7,7 @@
 
 enum { BM = 128, BN = 128, TILE = BN * D * 2, Q_PANEL = 64 * PANEL_ROW_BYTES, KV_PANEL = BN * PANEL_ROW_BYTES };
 
-/* s (64 x 128) = q (64 x 128) k^T; q_tile: this warpgroup's 64 rows. */
+/* Issues s (64 x 128) = q (64 x 128) k^T; q_tile holds this warpgroup's 64 rows. */
 GA_DEV void issue_qk(float *s, uint32_t q_tile, uint32_t k_tile) {
   const uint64_t q = desc(desc_k_major(q_tile)), k = desc(desc_k_major(k_tile));
   pin_f32(s, BN / 2);
@@ -17,7 +17,7 @@ GA_DEV void issue_qk(float *s, uint32_t q_tile, uint32_t k_tile) {
                                k + (uint64_t)(i / 4 * (KV_PANEL >> 4) + 2 * (i % 4)), i != 0);
   wgmma_commit();
 }
-/* o (64 x 128) += p (64 x 128, registers) v. */
+/* Issues o (64 x 128) += p (64 x 128, registers) v. */
 GA_DEV void issue_pv(float *o, uint32_t *p, uint32_t v_tile) {
   const uint64_t v = desc(desc_n_major(v_tile, KV_PANEL));
   pin_u32(p, BN / 4);

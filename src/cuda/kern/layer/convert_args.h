@@ -11,8 +11,8 @@ typedef struct ga_kargs_convert {
   float *scale;
   int64_t rows, width;
   int32_t x_dtype;
-  int32_t blocks; /* 1: scales of 128 x 128, 0: of 1 x 128 */
-  int32_t vec16;  /* rows begin at multiples of 16 bytes of x and of 4 of y */
+  int32_t blocks; /* 1: a scale for 128 x 128 elements; 0: for 1 x 128 */
+  int32_t vec16;  /* rows begin at multiples of 16 bytes of x and of 4 bytes of y */
   int32_t reserved;
 } ga_kargs_convert;
 

@@ -1,4 +1,4 @@
-/* Conversion to e4m3 with scales (src/cuda/kern/layer/convert_sm80.cu). */
+/* Launch side of the conversion to e4m3 with scales (src/cuda/kern/layer/convert_sm80.cu). */
 #include "base/mem.h"
 #include "base/status.h"
 #include "cuda/kern/layer/convert_args.h"

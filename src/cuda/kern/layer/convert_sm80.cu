@@ -3,7 +3,7 @@
  * CONTRACT  x f32, f16 or bf16, contiguous, any alignment of the element (16 bytes at a time when a.vec16); any rows
  *           and width
  * DATA      gmem -> registers, 8 elements of a row a lane -> gmem; X is read twice, the second time from a cache
- * BUDGET    256 lanes: 16 rows by 128 columns, or a block of 128 x 128
+ * BUDGET    256 lanes: 16 rows by 128 columns at a time, or a block of 128 x 128
  */
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/mem.h"

@@ -1,12 +1,13 @@
-/* The kernel of elementwise ops (act_sm80.cu, add_sm80.cu): it goes over the rows of Y. */
+/* The kernel of elementwise ops (act_sm80.cu, add_sm80.cu), which loops over the rows of Y. */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 
-/* ELEMENTWISE_KERNEL(kargs, n, wide, one): kargs, the arguments, have rows, width and vec16; wide(&a, row, col) does n
- * elements from a column on, 16 bytes of them, one(&a, row, col) one element. */
+/* ELEMENTWISE_KERNEL(kargs, n, wide, one) defines the kernel. The arguments, kargs, have rows, width and vec16.
+ * wide(&a, row, col) processes n elements (16 bytes) from a column on, one(&a, row, col) a single element. */
+/* elements that a block takes at a time */
 #define ELEMENTWISE_KERNEL(kargs, n, wide, one)                                                                       \
   GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST kargs a) {                                                    \
-    enum { UNIT = n * GA_P_THREADS }; /* elements of a block at a time */                                             \
+    enum { UNIT = n * GA_P_THREADS };                                                                                 \
     const int64_t per_row = (a.width + UNIT - 1) / UNIT, units = per_row * a.rows;                                    \
     grid_dependency_wait();                                                                                           \
     grid_launch_dependents();                                                                                         \

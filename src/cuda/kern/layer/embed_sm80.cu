@@ -1,6 +1,7 @@
 /* KERNEL    embed, sm80
  * COMPUTES  Y[t] = scale * table[ids[t]], table of any GGUF type in the file's own blocks
- * CONTRACT  ids outside the table give NaN rows (the CPU refuses them; here the host has checked what it could see)
+ * CONTRACT  ids outside the table give NaN rows. The CPU backend refuses them; on a GPU the host checks only ids that
+ *           it can read
  * DATA      gmem -> registers, one element a lane: a token's row is a few KiB
  * BUDGET    THREADS lanes; a block takes pieces of THREADS elements of a row, round-robin
  */

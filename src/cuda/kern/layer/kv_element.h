@@ -1,12 +1,12 @@
-/* One element of K or V on its way to the cache: how it turns, and how the cache's type holds it. */
+/* Storing one element of K or V in the cache: its rotation, and the cache's type. */
 #pragma once
 #include "cuda/dev/tile/rotary.h"
 #include "cuda/kern/layer/layer_args.h"
 
-/* How one element of each head turns. */
+/* The rotation of one element of each head. */
 typedef struct {
   float c, s;
-  int partner; /* from the element to the other of its pair; 0: it does not turn */
+  int partner; /* distance to the other element of its pair; 0: no rotation */
 } element_rotation;
 
 GA_DEV element_rotation rotation_of_element(const ga_kargs_kv_store *a, int e, int position) {
@@ -29,10 +29,10 @@ GA_DEV int round_within(float x, int low, int high) {
   return x >= (float)high ? high : (int)rintf(x);
 }
 
-/* Blocks have no infinities: what is not finite counts as 0. */
+/* Returns x, or 0 if x is not finite: quantised blocks have no infinities. */
 GA_DEV float finite(float x) { return (float_bits(x) & 0x7f800000u) == 0x7f800000u ? 0.0f : x; }
 
-/* The lanes' element of largest size, the first of equals. */
+/* Returns the element of largest magnitude over the lanes, the first of equals. */
 GA_DEV float largest_of_warp(float x) {
   int at = thread_index() % 32;
   GA_UNROLL for (int m = 1; m < 32; m *= 2) {
@@ -45,7 +45,7 @@ GA_DEV float largest_of_warp(float x) {
   return x;
 }
 
-/* The warp's 32 elements as block b. */
+/* Stores the warp's 32 elements as block b. */
 GA_DEV void store_block(int type, float x, uint8_t *b) {
   const int lane = thread_index() % 32;
   const float v = finite(x), most = largest_of_warp(v);
@@ -60,8 +60,8 @@ GA_DEV void store_block(int type, float x, uint8_t *b) {
   if (lane < 16) b[2 + lane] = (uint8_t)(code | high << 4);
 }
 
-/* Element i of row `slot` of a cache that is not e4m3. Of block types the warp's lanes call together and have 32
- * neighbours, i being this lane's. */
+/* Stores element i of row `slot` of a cache that is not e4m3. For block types all lanes of the warp call together with
+ * 32 neighbouring elements, and i is this lane's. */
 GA_DEV void store_element(const ga_kargs_kv_store *a, void *cache, int64_t slot, int width, int i, float y) {
   const int lane = thread_index() % 32;
   if (a->kv_dtype >= T_Q4_0)

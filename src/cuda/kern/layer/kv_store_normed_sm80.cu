@@ -1,17 +1,18 @@
 /* KERNEL    kv_store, normed, sm80
- * COMPUTES  each head of Q and K divided by sqrt(mean of its squares + eps), times weights, then turned as the rope
- *           kernel has it: Q in place, K into cache[slot[t]], and V with it, rounded to the cache's type as the kernel
- *           beside this one does
+ * COMPUTES  each head of Q and K divided by sqrt(mean of its squares + eps), times weights, then rotated like in the
+ *           rope kernel: Q in place, K into cache[slot[t]], and V with it, rounded to the cache's type like in
+ *           kv_store_sm80.cu
  * CONTRACT  slots below 0 or beyond the cache store nothing; no slot twice; heads of at most THREADS elements
- * DATA      an element a lane: gmem -> register -> gmem. Partners of a turn meet in shared memory, so that Q may be in
- *           place
+ * DATA      an element a lane: gmem -> register -> gmem. Pairs of a rotation are exchanged in shared memory, so that
+ *           Q may be in place
  * WORK      a block has as many heads of a token at a time as fit, whole warps each, `chunk` times in a row: Q's heads,
- *           K's, V's. What depends on the place in a head alone is loaded before the kernel ahead has ended
+ *           K's, V's. Data that depends only on the place in a head is loaded before the previous kernel has ended
  * BARRIERS  name   arrivals  waiter  orders
- *           block  all       all     twice a turn of the loop: sums of squares -> their reads; normed elements -> their
- *                                    reads
- * BUDGET    THREADS lanes; little code, for one token waits for its instructions, too: a warp a head, eight elements a
- *           lane unrolled (147 registers), lost more at heads of 256 than the launches it saved (docs/log/models.md)
+ *           block  all       all     twice an iteration of the loop: sums of squares -> their reads; normed elements ->
+ *                                    their reads
+ * BUDGET    THREADS lanes; little code, because one token also waits for its instructions. A warp a head, eight
+ *           elements a lane unrolled (147 registers), lost more at heads of 256 than the launches it saved
+ *           (docs/log/models.md)
  */
 #include "cuda/dev/tile/block_row.h"
 #include "cuda/kern/layer/kv_element.h"

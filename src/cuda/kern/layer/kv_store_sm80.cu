@@ -1,13 +1,13 @@
 /* KERNEL    kv_store, sm80
  * COMPUTES  cache[slot[t]] = K[t] and V[t], rounded to the cache's type, in e4m3 with a scale a head; equal to
- *           ga_ref_kv_store bit by bit, NaN apart. With rot_dim K turns on its way and Q in place, as the rope kernel
- *           has it
+ *           ga_ref_kv_store bit by bit, NaN apart. With rot_dim K is rotated before the store and Q in place, like in
+ *           the rope kernel
  * CONTRACT  slots below 0 or beyond the cache store nothing; no slot twice
  * DATA      gmem -> registers -> gmem: an element of K or V, or a pair of Q, a lane; 32 of K or V are a block of q8_0
  *           and q4_0. In e4m3 a warp has a head at once: up to RUNS elements a lane
- * WORK      an angle is worked out once for `chunk` heads: a warp takes a run of 32 elements or pairs in so many heads
- *           of one token
- * BUDGET    THREADS lanes. Two rows: a head of e4m3 in a warp takes 118 registers, all other types 80
+ * WORK      an angle is computed once for `chunk` heads: a warp takes a run of 32 elements or pairs in `chunk` heads of
+ *           one token
+ * BUDGET    THREADS lanes. Two variants: a head of e4m3 in a warp takes 118 registers, all other types 80
  *           (docs/log/cuda-decode.md)
  */
 #include "cuda/dev/tile/e4m3.h"

@@ -12,7 +12,7 @@
 
 /* Strides in elements. `vec16`: every pointer and row starts at a multiple of 16 bytes. */
 typedef struct ga_kargs_add {
-  const void *x, *b; /* b null = nothing added */
+  const void *x, *b; /* b null: nothing is added */
   void *y;
   int64_t rows, width, x_stride, b_stride, y_stride; /* b_stride 0: one row for all */
   float scale;
@@ -20,7 +20,7 @@ typedef struct ga_kargs_add {
 } ga_kargs_add;
 
 typedef struct ga_kargs_act {
-  const void *x, *g; /* g null = no gate */
+  const void *x, *g; /* g null: no gate */
   void *y;
   int64_t rows, width, x_stride, g_stride, y_stride;
   int32_t act; /* ga_act_kind */
@@ -30,8 +30,8 @@ typedef struct ga_kargs_act {
 typedef struct ga_kargs_norm {
   const void *x;
   void *y;
-  const float *weight, *bias; /* null = none */
-  const void *residual;       /* null = none */
+  const float *weight, *bias; /* null: none */
+  const void *residual;       /* null: none */
   int64_t rows, width, x_stride, y_stride, residual_stride;
   float eps;
   int32_t kind; /* ga_norm_kind */
@@ -47,17 +47,17 @@ typedef struct ga_kargs_softmax {
 
 typedef struct ga_kargs_attn_merge {
   float *o, *lse;
-  const float *part, *part_lse, *part_l; /* part_l NULL: part_lse is an LSE, else m */
+  const float *part, *part_lse, *part_l; /* part_l null: part_lse is an LSE; else part_lse is m */
   int64_t rows, o_token, o_head, lse_head, part_token, part_head, part_lse_head;
   int32_t heads, dim;
 } ga_kargs_attn_merge;
 
-/* From f32 to 16 bits. */
+/* Conversion from f32 to 16 bits. */
 typedef struct ga_kargs_narrow {
   const float *x;
   void *y;
   int64_t n;
-  int32_t vec16; /* both begin at multiples of 16 bytes */
+  int32_t vec16; /* x and y begin at multiples of 16 bytes */
   int32_t reserved;
 } ga_kargs_narrow;
 
@@ -88,20 +88,20 @@ typedef struct ga_kargs_kv_store {
   int64_t tokens, slots, k_stride, v_stride;
   int32_t k_width, v_width; /* heads * dim */
   int32_t x_dtype, kv_dtype;
-  void *q; /* with rot_dim: turned in place */
+  void *q; /* with rot_dim: rotated in place */
   const int32_t *positions;
   const float *inv_freq;
   int64_t q_stride;
-  int32_t q_heads, head_dim, rot_dim, pairs; /* rot_dim 0: nothing is turned */
+  int32_t q_heads, head_dim, rot_dim, pairs; /* rot_dim 0: no rotation */
   float magnitude;
-  int32_t chunk;                /* heads, or runs of V, that a warp takes, one after the other */
+  int32_t chunk;                /* heads, or runs of V, that a warp processes one after the other */
   float *k_scale, *v_scale;     /* e4m3: [heads, slots] */
-  const float *q_norm, *k_norm; /* the normed kernel's alone, as what follows */
+  const float *q_norm, *k_norm; /* q_norm and all fields after it: only for the normed kernel */
   float norm_eps;
-  int32_t lanes; /* of a head: whole warps */
+  int32_t lanes; /* lanes of a head: whole warps */
 } ga_kargs_kv_store;
 
-/* ga_sample_row */
+/* The fields of one row; see ga_sample_row. */
 typedef struct ga_kargs_sample_row {
   int64_t sequence;
   int32_t logits, n_history, bias, n_bias, mask, top_k;
@@ -115,27 +115,29 @@ typedef struct ga_kargs_sample {
   const int32_t *history;
   const void *bias; /* ga_logit_bias */
   int32_t *id;
-  float *logprob;    /* null = not wanted */
-  int32_t *advance;  /* n_advance of them: each one more */
-  int32_t *sequence; /* null, or *n_sequence tokens in history's place, which id joins */
+  float *logprob;   /* null: not wanted */
+  int32_t *advance; /* n_advance numbers, each of which is incremented */
+  /* null, or *n_sequence tokens that replace history; id is appended to them */
+  int32_t *sequence;
   const int32_t *n_sequence;
-  uint64_t *rng;     /* 4 words; above temperature 0 */
-  float *adjusted;   /* workspace [vocab]: logits with biases and penalties, where there are any */
+  uint64_t *rng;     /* 4 words; used above temperature 0 */
+  float *adjusted;   /* workspace [vocab]: logits with biases and penalties, if there are any */
   float *group_max;  /* workspace [groups] */
   double *group_sum; /* workspace [groups] */
-  int32_t *counter;  /* zeroed, left zeroed */
+  int32_t *counter;  /* zeroed before the launch and left zeroed */
   int64_t vocab, n_history, n_bias, n_advance;
-  int32_t groups, group_log; /* 2^group_log neighbouring tokens each */
-  int32_t top_k, filters;    /* top_k 0 = off; filters: any of top_p, min_p and, without typical, top_k */
+  int32_t groups, group_log; /* groups of 2^group_log neighbouring tokens */
+  int32_t top_k, filters;    /* top_k 0: off; filters: any of top_p, min_p and, without typical, top_k */
   float temperature, top_p, min_p;
-  float sum_temperature; /* at which groups' weights are summed; 0 = they are not asked for */
+  float sum_temperature; /* temperature at which groups' weights are summed; 0: no sums */
   float repetition_penalty, presence_penalty, frequency_penalty;
-  float typical_p;                         /* 1 = off */
-  const uint32_t *mask;                    /* null, or [ceil(vocab / 32)] bits of the tokens that may be drawn */
-  int32_t *append;                         /* null, or where id is put too */
-  const ga_kargs_sample_row *rows;         /* null, or what rows have of their own; the pointers are those of all */
-  int64_t logits_stride, workspace_stride; /* between rows, in elements and in bytes */
-  int32_t row_blocks;                      /* of a row, one behind the other */
+  float typical_p;      /* 1: off */
+  const uint32_t *mask; /* null, or [ceil(vocab / 32)] bits of the tokens that may be drawn */
+  int32_t *append;      /* null, or an address to which id is also written */
+  /* null, or the fields that rows have of their own; the pointers here are shared by all rows */
+  const ga_kargs_sample_row *rows;
+  int64_t logits_stride, workspace_stride; /* distance of rows, in elements and in bytes */
+  int32_t row_blocks;                      /* blocks of a row, with consecutive indices */
   int32_t unused;
 } ga_kargs_sample;
 

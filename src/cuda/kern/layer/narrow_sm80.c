@@ -1,4 +1,4 @@
-/* Conversion from f32 to 16 bits (narrow_sm80.cu). */
+/* Launch side of the conversion from f32 to 16 bits (src/cuda/kern/layer/narrow_sm80.cu). */
 #include "cuda/kern/layer/layer.h"
 #include "cuda/kern/layer/layer_args.h"
 

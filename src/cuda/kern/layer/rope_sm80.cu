@@ -1,6 +1,6 @@
 /* KERNEL    rope, sm80
- * COMPUTES  pair p of each head of X turns by position * inv_freq[p]; magnitude times cos and sin
- * CONTRACT  in place; pairs (2i, 2i+1) or (i, i + rot/2); angles are reduced in double, as ga_ref_rope has them
+ * COMPUTES  pair p of each head of X is rotated by position * inv_freq[p]; magnitude multiplies cos and sin
+ * CONTRACT  in place; pairs (2i, 2i+1) or (i, i + rot/2); angles are reduced in double, like in ga_ref_rope
  * DATA      gmem -> registers -> gmem, one pair a lane
  * BUDGET    THREADS lanes; units of THREADS pairs of one token, round-robin
  */

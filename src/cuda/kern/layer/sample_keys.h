@@ -1,14 +1,15 @@
-/* Tokens in the order of ga/sample.h as 64-bit numbers, and what a block does with many of them. */
+/* Tokens in the order of ga/sample.h as 64-bit keys, and block-wide operations on many keys. */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/elem.h"
 
-/* Descending order of keys: logit down, then id up. Keys of what is never drawn lie below KEY_LEAST. */
+/* Keys in descending order: larger logits first, then smaller ids. Keys of tokens that are never drawn are below
+ * KEY_LEAST. */
 typedef uint64_t token_key;
-#define KEY_LEAST 0x0080000000000000ull /* above all of -infinity's */
+#define KEY_LEAST 0x0080000000000000ull /* above the keys of all logits of -infinity */
 
 GA_DEV uint32_t ordered_bits(float x) {
-  const uint32_t u = float_bits(x + 0.0f); /* -0 is 0 */
+  const uint32_t u = float_bits(x + 0.0f); /* maps -0 to 0 */
   return u >> 31 ? ~u : u | 0x80000000u;
 }
 GA_DEV token_key key_of(float logit, int32_t id) {
@@ -20,7 +21,7 @@ GA_DEV float logit_of(token_key k) {
 }
 GA_DEV int32_t id_of(token_key k) { return (int32_t)(0xffffffffu - (uint32_t)k); }
 
-/* ---- 64 bits between lanes ---- */
+/* ---- exchange of 64 bits between lanes ---- */
 typedef union {
   double f;
   uint64_t u;
@@ -56,7 +57,7 @@ GA_DEV double warp_sum_f64(double x) {
   GA_UNROLL for (int m = 16; m > 0; m /= 2) x += shfl_xor_f64(x, m);
   return x;
 }
-/* Sum of the lanes up to this one. */
+/* Returns the sum over the lanes up to this one. */
 GA_DEV double warp_scan_f64(double x) {
   GA_UNROLL for (int d = 1; d < 32; d *= 2) {
     const double before = shfl_up_f64(x, d);
@@ -65,7 +66,7 @@ GA_DEV double warp_scan_f64(double x) {
   return x;
 }
 
-/* ---- the block; every thread must call. `slots`: 32 of shared memory, free again after the next barrier. ---- */
+/* ---- block-wide; every thread must call. `slots`: 32 of shared memory, free again after the next barrier. ---- */
 typedef struct {
   uint64_t slots[32];
   double sums[32];
@@ -95,7 +96,7 @@ GA_DEV int block_count_of(key_shared *s, int threads, int x) {
   return sum;
 }
 
-/* Sum of the threads up to this one; *total: of all. In an order that depends on nothing. */
+/* Returns the sum over the threads up to this one; *total is the sum over all. The order of additions is fixed. */
 GA_DEV double block_scan_f64(key_shared *s, int threads, double x, double *total) {
   const int warp = thread_index() / 32;
   const double mine = warp_scan_f64(x);
@@ -111,7 +112,7 @@ GA_DEV double block_scan_f64(key_shared *s, int threads, double x, double *total
   return before + mine;
 }
 
-/* Sorts n keys of shared memory, a power of two, downwards (bitonic). */
+/* Sorts n keys of shared memory in descending order (bitonic); n is a power of two. */
 GA_DEV void sort_keys(token_key *keys, int n, int threads) {
   block_sync();
   GA_ROLL for (int size = 2; size <= n; size *= 2) GA_ROLL for (int step = size / 2; step > 0; step /= 2) {

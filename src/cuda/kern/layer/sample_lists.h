@@ -1,6 +1,6 @@
-/* Logits with biases and penalties: made in double from the start and rounded once, as ga_ref_sample has them. Lists
- * are short beside a vocabulary: a block marks the tokens of its own that they name, and adjusts those alone, a warp
- * one token at a time. */
+/* Logits with biases and penalties, computed in double from the start and rounded once, like ga_ref_sample. The lists
+ * are short compared with the vocabulary. A block marks its own tokens that the lists name and adjusts only these, a
+ * warp one token at a time. */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/bits.h"
@@ -9,9 +9,9 @@
 typedef struct {
   int32_t id;
   float bias;
-} logit_bias; /* ga_logit_bias */
+} logit_bias; /* the layout of ga_logit_bias */
 
-/* The tokens that penalties see. */
+/* The tokens to which penalties apply. */
 typedef struct {
   const int32_t *ids;
   int64_t n;
@@ -23,7 +23,7 @@ GA_DEV seen_tokens seen_by(const ga_kargs_sample *a) {
   return last;
 }
 
-/* Bit e % 32 of lane l: a list may name token 32 e + l of the group. A warp. */
+/* Sets bit e % 32 of lane l where a list may name token 32 e + l of the group. A whole warp calls. */
 GA_DEV uint32_t listed_in(const ga_kargs_sample *a, seen_tokens seen, int64_t group) {
   const logit_bias *bias = (const logit_bias *)a->bias;
   const int lane = thread_index() % 32;
@@ -39,7 +39,7 @@ GA_DEV uint32_t listed_in(const ga_kargs_sample *a, seen_tokens seen, int64_t gr
   return mask;
 }
 
-/* Token id's logit x; the same in all lanes, which are all here. */
+/* Returns the adjusted logit of token id, the same in all lanes; all lanes of the warp must call. */
 GA_DEV float adjusted(const ga_kargs_sample *a, seen_tokens seen, int32_t id, float logit) {
   const logit_bias *bias = (const logit_bias *)a->bias;
   double x = (double)logit;

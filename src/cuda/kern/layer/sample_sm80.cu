@@ -1,23 +1,22 @@
 /* KERNEL    sample, sm80
- * COMPUTES  the chain of ga/sample.h: adjusted logits as ga_ref_sample's bit by bit; weights and their sums in double,
- *           in another order than the oracle's, and exp of another library, so that the token is the same unless a sum
- *           lies within 1e-12 of a border. logprob: log-probability of the token under the plain softmax of the logits,
- *           in f32. ROWS: the same of many rows, bit by bit, each with parameters of its own
- * CONTRACT  each of n_advance numbers becomes one more, and id joins the sequence: the place of the next step, which
- *           the same graph replays. The same bits every time
- * WORK      tokens in groups, at most THREADS of them, a warp each: their largest logit and, where all tokens matter,
- *           the sum of their weights. The block that ends last draws. Filters keep the first so many tokens in the
- *           order of keys: what is kept is one number, the least key. To find it, tokens no smaller than the r-th
- *           largest of the groups' largest come to shared memory (at least r, seldom twice as many) and are sorted;
- *           only where filters keep more than fit, the key is searched for over the vocabulary, 4 bits a pass. Then
- *           weights of the groups with kept tokens are added up in the order of ids, and the draw finds its group and
- *           its token. typical keeps no such number of tokens: it searches for the largest distance of a token's
- *           surprise from the entropy, makes the logits of all others -infinity and the groups anew, and the rest of
- *           the chain goes on from there
+ * COMPUTES  the chain of ga/sample.h. Adjusted logits equal those of ga_ref_sample bit by bit. Weights and their sums
+ *           are in double, added in another order than the oracle's, with exp of another library; the token is the same
+ *           unless a sum is within 1e-12 of a border. logprob: log-probability of the token under the plain softmax of
+ *           the logits, in f32. ROWS: the same for many rows, bit by bit, each with its own parameters
+ * CONTRACT  each of n_advance numbers is incremented, and id is appended to the sequence. The next step, a replay of
+ *           the same graph, starts from them. The same bits in every run
+ * WORK      tokens form at most THREADS groups, one warp each. A warp finds its group's largest logit and, where all
+ *           tokens matter, the sum of its weights. The block that finishes last draws. Filters keep a prefix of the
+ *           tokens in the order of keys, described by one number, the least key. To find it, all tokens no smaller than
+ *           the r-th largest of the groups' maxima go to shared memory (at least r, seldom twice as many) and are
+ *           sorted. Only where filters keep more tokens than fit, the key is searched over the vocabulary, 4 bits a
+ *           pass. Then weights of the groups with kept tokens are added in the order of ids, and the draw finds its
+ *           group and its token. typical keeps no prefix. It searches for the largest kept distance of a token's
+ *           surprise from the entropy, sets the logits of all tokens beyond it to -infinity, and recomputes the groups;
+ *           the rest of the chain follows
  * DATA      logits once from gmem; groups with candidates and with kept tokens again
  * BARRIERS  name     arrivals  waiter          orders
- *           counter  1/block   last to arrive  what the blocks of a row have written of its groups -> the last one's
- *                                              reads
+ *           counter  1/block   last to arrive  the blocks' writes of a row's groups -> the last block's reads
  *           block    all       all             in the last block: each step's lists and sums in shared memory -> the
  *                                              next step's reads
  * BUDGET    THREADS lanes a block, 25 KB of shared memory; docs/log/models.md has times

@@ -1,6 +1,6 @@
 /* KERNEL    softmax, sm80
- * COMPUTES  per row: Y = e^(s x - m) / sum e^(s x - m), or its logarithm; m the row's maximum. A row of -infinity:
- *           zeros, log: -infinity
+ * COMPUTES  per row: Y = e^(s x - m) / sum e^(s x - m), or its logarithm; m is the row's maximum. A row of
+ *           -infinity gives zeros, its logarithm -infinity
  * CONTRACT  f32, strides in elements; y may be x
  * DATA      a row is read three times: from gmem once, then from L1 or L2
  * BUDGET    THREADS lanes, one block a row, rows round-robin; 256 B of shared memory

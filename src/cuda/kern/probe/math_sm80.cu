@@ -1,8 +1,9 @@
-/* KERNEL    probe of arithmetic, sm80: f32 multiply-adds, ex2, mma.sync m16n8k16 of bf16 in registers; and a kernel
- *           that does nothing
+/* KERNEL    probe of arithmetic, sm80: f32 multiply-adds, ex2, mma.sync m16n8k16 of bf16 in registers; and an
+ *           empty kernel
  * COMPUTES  nothing. A round: REPEATS x CHAINS multiply-adds, CHAINS exponentials or products a thread or warp, each
- *           chain waiting for itself only
- * CONTRACT  cycles one a block, from the clock of its multiprocessor. Operands are random: equal ones draw less power
+ *           chain depends on itself only
+ * CONTRACT  cycles: one number a block, from the clock of its multiprocessor. Operands are random, because equal ones
+ *           draw less power
  * BUDGET    512 threads, 1 block a multiprocessor
  */
 #include "cuda/dev/ptx/base.h"

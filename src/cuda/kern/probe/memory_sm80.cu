@@ -3,8 +3,8 @@
  * COMPUTES  nothing. WHAT: copy dst = src; read src; write dst; lines: dst becomes a chain of 128-byte lines for chase;
  *           chase: follow it
  * CONTRACT  n a multiple of UNROLL * 512 (copy, read, write), a power of two of at most 2^27 (lines, chase); src, dst
- *           16-byte aligned; cycles one a block, from the clock of its multiprocessor; chase: in cycles[1] the line it
- *           starts from. Reads pass L1 by (.cg), so that small n measures L2
+ *           16-byte aligned; cycles: one number a block, from the clock of its multiprocessor; chase: cycles[1] holds
+ *           the first line. Reads bypass L1 (.cg), so that small n measures L2
  * BUDGET    512 threads, 2 blocks a multiprocessor; 16 KiB of shared memory
  */
 #include "cuda/dev/ptx/base.h"

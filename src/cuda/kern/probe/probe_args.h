@@ -5,11 +5,12 @@
 
 typedef struct ga_kargs_probe {
   void *src, *dst;
-  int64_t *cycles;        /* one a block: how long its loop took */
-  int64_t n;              /* 16-byte units of src and dst; chase: lines of 128 bytes, a power of two */
-  int32_t rounds;         /* of the loop */
+  int64_t *cycles; /* cycles of the loop, one number a block */
+  /* 16-byte units of src and dst; chase: lines of 128 bytes, a power of two */
+  int64_t n;
+  int32_t rounds;         /* repetitions of the loop */
   int32_t cols;           /* wgmma: N */
-  int32_t from_registers; /* wgmma: A */
+  int32_t from_registers; /* wgmma: whether A comes from registers */
 } ga_kargs_probe;
 
 #endif

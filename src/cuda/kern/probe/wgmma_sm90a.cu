@@ -1,8 +1,8 @@
 /* KERNEL    probe of wgmma, sm90a: 64 x N products of two warpgroups from shared memory, or with A in registers
  * COMPUTES  nothing. A round of a warpgroup: STEPS products of 64 x N x 16 (8-bit types: x 32), STAGES tiles of A and
  *           of B in turn
- * CONTRACT  cols one of SHAPES; cycles one a block, from the clock of its multiprocessor. Operands are random in [0.5,
- *           1) with random sign: equal ones draw less power and so run at higher clocks than work does
+ * CONTRACT  cols one of SHAPES; cycles: one number a block, from the clock of its multiprocessor. Operands are random
+ *           in [0.5, 1) with random sign, because equal ones draw less power and run at higher clocks than real data
  * BUDGET    256 threads, 1 block a multiprocessor; smem: STAGES tiles of A for each warpgroup, of B (256 x 64) for
  *           both: 96 KiB
  */

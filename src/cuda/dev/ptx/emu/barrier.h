@@ -1,4 +1,4 @@
-/* Second body of ../barrier.h. */
+/* Emulator bodies of the functions in ../barrier.h. */
 #pragma once
 #include "cuda/dev/ptx/emu/base.h"
 

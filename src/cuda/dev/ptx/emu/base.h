@@ -1,4 +1,4 @@
-/* dev/ptx acted out on a CPU: the second body of ../base.h. Included by it when GA_EMU is defined. */
+/* Emulator bodies of the functions in ../base.h, which includes this file when GA_EMU is defined. */
 #pragma once
 #include "core/emu_calls.h"
 #include <math.h>
@@ -6,13 +6,14 @@
 
 #define GA_DEV        static inline __attribute__((always_inline, unused))
 #define GA_GRID_CONST const
-/* The launch bounds are kept for the emulator's register budget. */
+/* The emulator checks its register budget against the launch bounds. */
 #define EMU_FIRST(t, ...)     t
 #define EMU_SECOND(t, b, ...) b
 #define GA_KERNEL(...)                                                                                        \
   enum { EMU_LAUNCH_THREADS = EMU_FIRST(__VA_ARGS__, 1), EMU_LAUNCH_BLOCKS = EMU_SECOND(__VA_ARGS__, 1, 1) }; \
   extern "C" void
-/* One block is alive at a time where there is no cluster: a static object of a section that the emulator watches. */
+/* Without a cluster one block runs at a time, so a static object suffices. It lies in a section that the emulator
+ * watches. */
 #define GA_SHARED static __attribute__((section("emu_shared")))
 #define GA_UNROLL
 #define GA_ROLL
@@ -20,10 +21,10 @@
 #define GA_CAT(a, b)           GA_CAT_(a, b)
 #define GA_CAT3(a, b, c)       GA_CAT(GA_CAT(a, b), c)
 #define GA_CAT5(a, b, c, d, e) GA_CAT(GA_CAT3(a, b, c), GA_CAT(d, e))
-/* Last parameter of every instruction: where it was written. */
+/* The last parameters of every instruction: the caller's file and line. */
 #define EMU_AT const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
-/* ---- where am I ---- */
+/* ---- index of the thread and of the block ---- */
 GA_DEV int thread_index(void) { return emu_thread_index(); }
 GA_DEV int thread_index_anew(void) { return emu_thread_index(); }
 GA_DEV int block_index(void) { return emu_block_index(); }
@@ -70,14 +71,14 @@ GA_DEV void warp_sync(EMU_AT) { emu_warp_sync(file, line); }
 /* ---- the whole block ---- */
 GA_DEV void block_sync(EMU_AT) { emu_bar(0, 0, 1, file, line); }
 
-/* ---- pins: nothing to pin ---- */
+/* ---- pins: nothing to do on a CPU ---- */
 GA_DEV void pin_f32(float *, int) {}
 GA_DEV void pin_u32(uint32_t *, int) {}
 
 #define setmaxnreg_dec(n) emu_setmaxnreg(n, 0, __FILE__, __LINE__)
 #define setmaxnreg_inc(n) emu_setmaxnreg(n, 1, __FILE__, __LINE__)
 
-/* ---- dependent launch ---- */
+/* ---- programmatic dependent launch ---- */
 GA_DEV void grid_dependency_wait(EMU_AT) { emu_grid_wait(file, line); }
 GA_DEV void grid_launch_dependents(void) {
-} /* launches run one after the other here; the rule is checked on the waiting side */
+} /* The emulator runs launches one after the other; grid_dependency_wait checks the rule. */

@@ -1,4 +1,5 @@
-/* Second body of ../bulk.h. Cache policies and prefetches move no data: only their arguments are checked. */
+/* Emulator bodies of the functions in ../bulk.h. Cache policies and prefetches move no data: only their arguments are
+ * checked. */
 #pragma once
 #include "cuda/dev/ptx/emu/base.h"
 

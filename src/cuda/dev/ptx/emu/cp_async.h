@@ -1,4 +1,4 @@
-/* Second body of ../cp_async.h. */
+/* Emulator bodies of the functions in ../cp_async.h. */
 #pragma once
 #include "cuda/dev/ptx/emu/base.h"
 

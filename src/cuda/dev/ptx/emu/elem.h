@@ -1,4 +1,4 @@
-/* Second body of ../elem.h. Plain loads and stores: the instrumentation sees them. */
+/* Emulator bodies of the functions in ../elem.h. They use plain loads and stores, which the instrumentation sees. */
 #pragma once
 #include "cuda/dev/ptx/emu/num.h"
 

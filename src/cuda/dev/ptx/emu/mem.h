@@ -1,4 +1,4 @@
-/* Second body of ../mem.h. */
+/* Emulator bodies of the functions in ../mem.h. */
 #pragma once
 #include "cuda/dev/ptx/emu/base.h"
 
@@ -91,7 +91,8 @@ GA_DEV void semaphore_signal(int32_t *p, EMU_AT) {
   emu_fence_device(file, line);
   (void)emu_atomic_add_i32(p, 1, file, line);
 }
-/* Blocks run one after the other: what has not been done by now never will be. The result is then wrong, and seen. */
+/* The emulator runs blocks one after the other, so a count that is too low now stays too low. The result is then wrong,
+ * and the check finds it. */
 GA_DEV void semaphore_wait(int32_t *p, int least, EMU_AT) {
   if (emu_atomic_add_i32(p, 0, file, line) >= least) emu_fence_device(file, line);
 }

@@ -1,4 +1,4 @@
-/* Second body of ../mma.h. */
+/* Emulator bodies of the functions in ../mma.h. */
 #pragma once
 #include "cuda/dev/ptx/emu/base.h"
 

@@ -1,4 +1,4 @@
-/* Second body of ../peer.h. */
+/* Emulator bodies of the functions in ../peer.h. */
 #pragma once
 #include "cuda/dev/ptx/emu/base.h"
 

@@ -1,4 +1,4 @@
-/* Second body of ../wgmma.h and ../wgmma8.h: every shape. */
+/* Emulator bodies of the functions in ../wgmma.h and ../wgmma8.h, for every shape. */
 #pragma once
 #include "cuda/dev/ptx/emu/base.h"
 

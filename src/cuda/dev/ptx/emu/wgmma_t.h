@@ -1,4 +1,4 @@
-/* Second body of ../wgmma_t.h. */
+/* Emulator bodies of the functions in ../wgmma_t.h. */
 #pragma once
 #include "cuda/dev/ptx/emu/wgmma.h"
 

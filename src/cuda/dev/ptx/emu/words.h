@@ -1,4 +1,4 @@
-/* Second body of ../words.h. */
+/* Emulator bodies of the functions in ../words.h. */
 #pragma once
 #include "cuda/dev/ptx/emu/mma.h"
 #include "cuda/dev/ptx/emu/num.h"
@@ -53,7 +53,7 @@ GA_DEV void mma_nv_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c
   d[0] = d[1] = d[2] = d[3] = c;
   mma_m16n8k32_s8(d, a, b0, b1, file, line);
 }
-/* 128 is 2 x 64: products of signed bytes alone. */
+/* An unsigned byte is its low 7 bits plus 2 x its top bit as 64, so that signed products suffice. */
 GA_DEV void mma_nv_u8_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c, EMU_AT) {
   uint32_t low[4], top[4];
   for (int i = 0; i < 4; i++) low[i] = a[i] & 0x7f7f7f7fu, top[i] = a[i] >> 1 & 0x40404040u;
@@ -89,7 +89,8 @@ GA_DEV uint32_t prmt_sign(uint32_t a, uint32_t b, uint32_t sel) {
   }
   return r;
 }
-/* x y + z to bf16, rounded once: a double holds the product exactly, and the float between is rounded to odd. */
+/* Computes x y + z in bf16, rounded once. A double holds the product exactly, and the float between is rounded to
+ * odd. */
 GA_DEV uint32_t emu_fma_bf16(uint32_t x, uint32_t y, uint32_t z) {
   const double exact = (double)emu_float(x << 16) * (double)emu_float(y << 16) + (double)emu_float(z << 16);
   float f = (float)exact;
