@@ -89,7 +89,8 @@ ga_status chat_load(chat *c, const char *path) {
   REQUIRE(!access(path, R_OK) && !stat(path, &st), GA_ERR_IO, "%s: %s", path, strerror(errno));
   REQUIRE(!S_ISDIR(st.st_mode), GA_ERR_ARG, "%s is a folder; must be a file that /save wrote", path);
   json_t *all = ga_json_load_file(path, JSON_REJECT_DUPLICATES, &error);
-  REQUIRE(all, GA_ERR_FORMAT, "%s, line %d: %s", path, error.line, error.text);
+  const bool no_memory = !all && json_error_code(&error) == json_error_out_of_memory;
+  REQUIRE(all, no_memory ? GA_ERR_NOMEM : GA_ERR_FORMAT, "%s, line %d: %s", path, error.line, error.text);
   chat next = {0};
   ga_status status = take_messages(&next, path, json_object_get(all, "messages"));
   json_decref(all);
