@@ -1,4 +1,5 @@
 /* The merging loop of SPM and BPE: merges the pair of lowest rank, the leftmost of equals, until no pair remains.
+ *
  * `pair` fills rank[i] and made[i] for symbol i and its next; it is a constant at each call and inlined. Few symbols
  * are scanned at each step; many use a binary heap, with time n log n for any text. */
 #ifndef GA_TOKEN_TOK_MERGE_H
