@@ -2,11 +2,12 @@
  *
  * Files are memory-mapped and never copied: tensor data and texts point into the map and must not be written. Do not
  * shorten a file while it is open: reading a page that is gone kills a process (SIGBUS), as with any map.
- * (ga_model_options.no_mmap is for models that must live on.) One vocabulary. Whatever the format, metadata keys and
- * tensor names are GGUF's: "llama.embedding_length", "blk.0.attn_q.weight". For safetensors they come from config.json
- * by the tables of src/file/hf_tables.c; a tensor that no table names keeps its name. Differences between the formats
- * have keys of GA's own, which GGUF files do not have. A GGUF file with norm_plus_one, gpt2_transposed, qkv_by_head or
- * a rope_ key other than rope_layout is refused:
+ * (ga_model_options.no_mmap is for models whose file may change while they are loaded.)
+ *
+ * One vocabulary. Whatever the format, metadata keys and tensor names are GGUF's: "llama.embedding_length",
+ * "blk.0.attn_q.weight". For safetensors they come from config.json by the tables of src/file/hf_tables.c; a tensor
+ * that no table names keeps its name. Differences between the formats have keys of GA's own, which GGUF files do not
+ * have. A GGUF file with norm_plus_one, gpt2_transposed, qkv_by_head or a rope_ key other than rope_layout is refused:
  *   ga.rope_layout      text   "neox": pairs (i, i + n/2), always so in safetensors. GGUF: "norm" for some,
  *                              as llama.cpp has them. Absent where both formats have one layout (cohere2)
  *   ga.norm_plus_one    bool   true: RMS norm weights hold w where the model multiplies by 1 + w (gemma, nemotron)

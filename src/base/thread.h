@@ -1,7 +1,8 @@
-/* Thread pool: parallel regions over a fixed set of threads, built for many short regions per token. A region is a
- * number of pieces. Each piece is run once, by any free thread. The caller works too, as thread 0. A region ends when
- * its pieces are done, so a worker that wakes late delays nothing. A worker that is preempted while it holds a piece
- * delays the region once; it then sleeps for a while, longer each time.
+/* Thread pool: parallel regions over a fixed set of threads, built for many short regions per token.
+ *
+ * A region is a number of pieces. Each piece is run once, by any free thread. The caller works too, as thread 0. A
+ * region ends when its pieces are done, so a worker that wakes late delays nothing. A worker that is preempted while it
+ * holds a piece delays the region once; it then sleeps for a while, longer each time.
  *
  * Workers spin for a short while after a region, then sleep, so that an idle pool costs nothing. One region at a time;
  * a pool belongs to one caller thread at a time.

@@ -1,7 +1,8 @@
-/* Quantises into blocks of a GGUF type with a small error: scales are searched for, codes are the nearest ones. The
- * error of a block is the sum of w (x - y)^2, where y is the dequantised block, with its scales rounded as stored. For
- * iq4_nl and iq4_xs it is the sum of w sqrt(x^2 + 2 mean x^2) (x - y)^2, with the mean over the block. It is at most
- * the error of ga_quantise_block (base/quant.h), whose scales are always tried. */
+/* Quantises into blocks of a GGUF type with a small error: scales are searched for, codes are the nearest ones.
+ *
+ * The error of a block is the sum of w (x - y)^2, where y is the dequantised block, with its scales rounded as stored.
+ * For iq4_nl and iq4_xs it is the sum of w sqrt(x^2 + 2 mean x^2) (x - y)^2, with the mean over the block. It is at
+ * most the error of ga_quantise_block (base/quant.h), whose scales are always tried. */
 #ifndef GA_QUANT_FIT_H
 #define GA_QUANT_FIT_H
 
