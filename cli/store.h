@@ -12,7 +12,7 @@ typedef struct store_entry {
   char path[4096];                /* a file, the first shard of several, or a folder */
   uint64_t bytes;                 /* of all files */
   int64_t files;
-  time_t used; /* time when it was last opened, or else downloaded */
+  time_t used; /* time when it was last opened or written, the later */
   bool is_folder;
   bool shared; /* a folder of the hub that also holds GGUF files, which are other models */
 } store_entry;

@@ -20,7 +20,7 @@ extern "C" {
 /* Values are pinned. */
 typedef enum ga_tok_kind { GA_TOK_SPM = 1, GA_TOK_BPE = 2, GA_TOK_WPM = 3, GA_TOK_UGM = 4 } ga_tok_kind;
 
-/* What a token stands for; the numbers are of the GGUF key tokenizer.ggml.token_type. */
+/* Kinds of tokens; the numbers are of the GGUF key tokenizer.ggml.token_type. */
 typedef enum ga_tok_type {
   GA_TOK_NORMAL = 1,
   GA_TOK_UNKNOWN = 2, /* stands for text that has no token */
@@ -34,8 +34,9 @@ typedef enum ga_tok_type {
 
 /* UGM: what is done to a text before it is cut into pieces. With no flag: as SentencePiece does it. */
 typedef enum ga_tok_unigram {
-  GA_TOK_UGM_CLUSTERS = 1,    /* the charsmap is asked for whole grapheme clusters below 6 bytes, then for characters,
-                                 and its shortest entry counts, as Hugging Face does; else the longest at each place */
+  /* The charsmap is applied to whole grapheme clusters below 6 bytes, then to characters; its shortest entry counts, as in
+   * Hugging Face. Without this flag the longest entry at each place counts. */
+  GA_TOK_UGM_CLUSTERS = 1,
   GA_TOK_UGM_STRIP_LEFT = 2,  /* white space at the start is removed */
   GA_TOK_UGM_STRIP_RIGHT = 4, /* white space at the end is removed */
   GA_TOK_UGM_SQUEEZE = 8,     /* runs of spaces become one */
