@@ -34,8 +34,8 @@ typedef enum ga_tok_type {
 
 /* UGM: what is done to a text before it is cut into pieces. With no flag: as SentencePiece does it. */
 typedef enum ga_tok_unigram {
-  /* The charsmap is applied to whole grapheme clusters below 6 bytes, then to characters; its shortest entry counts, as in
-   * Hugging Face. Without this flag the longest entry at each place counts. */
+  /* The charsmap is applied to whole grapheme clusters below 6 bytes, then to characters; its shortest entry counts, as
+   * in Hugging Face. Without this flag the longest entry at each place counts. */
   GA_TOK_UGM_CLUSTERS = 1,
   GA_TOK_UGM_STRIP_LEFT = 2,  /* white space at the start is removed */
   GA_TOK_UGM_STRIP_RIGHT = 4, /* white space at the end is removed */
