@@ -1,4 +1,4 @@
-/* The files of ga batch: requests in, answers out, one JSON object a line (OpenAI's batch format). */
+/* The files of ga batch: requests as input, answers as output, one JSON object a line (OpenAI's batch format). */
 #ifndef GA_CLI_BATCH_FILE_H
 #define GA_CLI_BATCH_FILE_H
 
@@ -10,7 +10,7 @@
 
 #include "ga/base.h"
 
-/* One request; texts are the line's. */
+/* One request; its texts are owned by `json`. */
 typedef struct batch_line {
   json_t *json;
   int64_t number; /* in its file, from 1 */
@@ -34,22 +34,22 @@ typedef struct batch_in {
 typedef struct batch_out {
   FILE *file;
   const char *path;
-  batch_ids done; /* the answers that were there */
+  batch_ids done; /* answers that the file had when it was opened */
 } batch_out;
 
-/* Reads the whole input once: each line must be a request whose custom_id no other line has. */
+/* Checks the whole input: each line must be a request whose custom_id no other line has. */
 ga_status batch_check(const char *path, int64_t *n_lines);
 ga_status batch_in_open(const char *path, batch_in *out);
-/* The next request; line->json NULL: the end. */
+/* Reads the next request; line->json NULL: the end. */
 ga_status batch_in_next(batch_in *in, batch_line *line);
 void batch_line_free(batch_line *line);
 void batch_in_close(batch_in *in);
 
-/* Opens or makes the output, reads which answers it has, and cuts off a last line that is not whole. Only one program
- * at a time may have it. */
+/* Opens or makes the output, reads the ids of its answers, and removes an incomplete last line. Only one program at a
+ * time may open it. */
 ga_status batch_out_open(const char *path, batch_out *out);
 bool batch_out_has(const batch_out *out, const char *custom_id);
-/* One answer, in one write. body: JSON text of the server. */
+/* Appends one answer in one write. body: JSON text of the server. */
 ga_status batch_out_put(batch_out *out, const batch_line *line, long http, const char *body, size_t bytes);
 void batch_out_close(batch_out *out);
 

@@ -1,4 +1,4 @@
-/* The subcommands of `ga` that this folder has; main.c has the table of all. argv[0] is the subcommand. */
+/* The subcommands of `ga` in this folder; main.c has the table of all. argv[0] is the subcommand. */
 #ifndef GA_CLI_COMMANDS_H
 #define GA_CLI_COMMANDS_H
 

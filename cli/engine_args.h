@@ -1,4 +1,4 @@
-/* What the commands that run an engine share: its options, and how the model's answers are to be read. */
+/* Options and helpers of the commands that run an engine. */
 #ifndef GA_CLI_ENGINE_ARGS_H
 #define GA_CLI_ENGINE_ARGS_H
 
@@ -17,7 +17,7 @@ typedef struct engine_args {
 #define ENGINE_ARGS_INIT \
   { .open = {.model = ga_known_models[0].name, OPEN_ARGS_INIT}, .tools = "auto" }
 
-/* Rows for a command's option table, behind OPEN_MODEL_OPTIONS; `a` is an engine_args. */
+/* Rows for a command's option table, after OPEN_MODEL_OPTIONS; `a` is an engine_args. */
 #define ENGINE_OPTIONS(a)                                                                                           \
   {"alias", 0, OPT_STRING, &(a).alias,                                                                              \
    0,       0, "NAME",     "what requests call the model, several with commas between; else the name of its file"}, \
@@ -87,13 +87,14 @@ typedef struct engine_args {
     "explain", 0, OPT_FLAG, &(a).open.explain, 0, 0, NULL, "at the end: which kernel was chosen for what, and why"  \
   }
 
-/* What requests call the model: the first name of --alias, else that of its file or folder; "": --alias is empty. */
+/* Writes the model's name in requests: the first name of --alias, else that of its file or folder; "": --alias is
+ * empty. */
 void engine_model_name(const engine_args *a, char *name, size_t capacity);
-/* How the model writes tool calls and reasoning: its chat template speaks of the markers. */
+/* Finds the formats of the model's tool calls and reasoning, by the markers in its chat template. */
 ga_status engine_formats(const engine_args *a, tool_format *tools, bool *thinks);
-/* Options that need one another; 0, or what the command ends with. */
+/* Checks options that depend on each other. Returns 0, or the command's exit code. */
 int engine_check(const char *name, const engine_args *a);
-/* *out NULL: the model is an encoder. */
+/* Opens an engine; *out NULL: the model is an encoder. */
 ga_status engine_open(const engine_args *a, int32_t max_waiting, ga_model *model, ga_engine **out);
 
 #endif

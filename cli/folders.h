@@ -1,4 +1,4 @@
-/* Where the program keeps things. */
+/* The folder of the program's state. */
 #ifndef GA_CLI_FOLDERS_H
 #define GA_CLI_FOLDERS_H
 
@@ -6,9 +6,9 @@
 
 #include "ga/base.h"
 
-/* $XDG_STATE_HOME/ga, else ~/.local/state/ga. */
+/* Writes the path $XDG_STATE_HOME/ga, else ~/.local/state/ga. */
 ga_status state_dir(char *path, size_t capacity);
-/* mkdir -p */
+/* Makes a folder and its parents, as mkdir -p. */
 ga_status make_dirs(const char *path, mode_t mode);
 
 #endif

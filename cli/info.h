@@ -4,7 +4,7 @@
 
 #include "ga/model_file.h"
 
-/* Prints what a file holds: its metadata, its tensors, or both; for people, or as one JSON object:
+/* Prints the metadata of a file, its tensors, or both, as text or as one JSON object:
  *   "metadata": key -> value, an array as {"type": "text", "count": 49152, "first": [at most 8]};
  *   "tensors": [{"name", "type", "shape" (slowest dimension first), "bytes"}] */
 GA_NODISCARD ga_status info_file(const ga_model_file *file, bool meta, bool tensors, bool json);

@@ -1,4 +1,4 @@
-/* What a person types in a conversation: lines that can be edited, pasted, spread over several, and found again. */
+/* Reads the lines of a conversation: with editing, pasting, lines that continue, and a history. */
 #ifndef GA_CLI_LINE_EDITOR_H
 #define GA_CLI_LINE_EDITOR_H
 
@@ -8,13 +8,13 @@
 
 typedef struct line_editor line_editor;
 
-/* On a terminal (stdin and stdout); keep_history: over sessions, in past_lines_path(). */
+/* Makes an editor on a terminal (stdin and stdout). keep_history: uses the history file of past_lines.h. */
 ga_status line_editor_create(bool keep_history, line_editor **out);
 void line_editor_destroy(line_editor *e); /* NULL is fine */
-/* One line without its newline, malloc'd. A paste is part of a line, with its newlines. NULL at the end, and after
- * Ctrl-C, which interrupted() tells. */
+/* Reads one line without its newline, malloc'd. A paste is part of a line, with its newlines. NULL at the end of input
+ * and after Ctrl-C, when interrupted() is true. */
 char *line_editor_read(line_editor *e, const char *prompt);
-/* To be found with the arrow keys; several lines are one entry. */
+/* Adds a text to the history of the arrow keys; several lines are one entry. */
 void line_editor_remember(line_editor *e, const char *text);
 
 #endif

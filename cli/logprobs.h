@@ -1,4 +1,4 @@
-/* How likely a model found the tokens of an answer. */
+/* Log-probabilities of the tokens of an answer. */
 #ifndef GA_CLI_LOGPROBS_H
 #define GA_CLI_LOGPROBS_H
 
@@ -8,9 +8,10 @@
 
 enum { LOGPROBS_MOST = 20 };
 
-/* [{"id", "text", "logprob", "top": [{"id", "text", "logprob"}]}] of ids[0..n), which follow the session's first
- * `before` tokens (at least 1, the last of them is `last`). They are evaluated once more, as a prompt: the session
- * holds them afterwards. Natural logarithms under the plain softmax, whatever the sampling was. *out: new. */
+/* Makes [{"id", "text", "logprob", "top": [{"id", "text", "logprob"}]}] of ids[0..n). They follow the session's first
+ * `before` tokens; `before` is at least 1, and `last` is the last of these tokens. The ids are evaluated once more, as
+ * a prompt, and are in the session afterwards. Natural logarithms under the plain softmax, whatever the sampling was.
+ * *out: new. */
 ga_status logprobs_json(ga_session *session, const ga_model *model, int32_t before, int32_t last, const int32_t *ids,
                         int32_t n, int32_t n_top, json_t **out);
 

@@ -1,4 +1,5 @@
-/* What the commands that use a model share: finding the file, opening the device, loading with a progress bar. */
+/* Options and helpers of the commands that use a model: finding the file, opening the device, loading with a progress
+ * bar. */
 #ifndef GA_CLI_OPEN_H
 #define GA_CLI_OPEN_H
 
@@ -13,7 +14,7 @@ typedef struct open_args {
   int64_t threads, context, batch, gpu_layers;
   const char *kv_type;
   const char *activations;   /* of products: "full" or "e4m3" */
-  const char *chat_template; /* a name or a file, in the place of the model's own; NULL = that */
+  const char *chat_template; /* a name or a file, in place of the model's own; NULL = the model's */
   bool explain, deterministic, no_mmap;
 } open_args;
 
@@ -36,7 +37,7 @@ typedef struct open_args {
     "chat-template", 0, OPT_STRING, &(a).chat_template, 0, 0, "NAME",                                          \
         "chat template in the place of the model's: chatml, gemma, llama3, mistral, plain, or a file in Jinja" \
   }
-/* Of a session and of an engine. */
+/* An option of sessions and of engines. */
 #define OPEN_ACTIVATIONS_OPTION(a)                                                                            \
   {                                                                                                           \
     "activations", 0, OPT_STRING, &(a).activations, 0, 0, "TYPE",                                             \
@@ -68,7 +69,7 @@ typedef struct open_args {
 enum { OPEN_MAX_DEVICES = 8 };
 
 typedef struct opened {
-  ga_ctx *ctx; /* the last device: that of the logits */
+  ga_ctx *ctx; /* the last device, which computes the logits */
   ga_ctx *more[OPEN_MAX_DEVICES];
   int32_t n_more;
   ga_model *model;
@@ -77,31 +78,32 @@ typedef struct opened {
   bool explain;       /* when closed */
 } opened;
 
-/* EXIT_OK, or EXIT_USAGE with a text where --device, --kv-type or --activations is none that there could be. */
+/* Checks options. EXIT_OK, or EXIT_USAGE with a text where --device, --kv-type or --activations has an impossible
+ * value. */
 int open_args_check(const char *name, const open_args *args);
 bool open_rounds_activations(const open_args *args);
-/* Device and model; with_session: a session too. On failure everything is released and the error text is set. */
+/* Opens device and model; with_session: a session, too. On failure everything is released and the error text is set. */
 ga_status open_model(const open_args *args, bool with_session, opened *out);
-/* The same without weights, for what ga_model_placement_at tells. */
+/* Opens device and model without weights, for ga_model_placement_at. */
 ga_status plan_model(const open_args *args, opened *out);
 void close_model(opened *o);
-/* A line for each device: its layers and what they take. */
+/* Prints a line for each device: its layers and their memory. */
 void print_placements(FILE *f, const ga_model *model);
 
-/* The rows that this context has chosen so far, for which shapes, and why not others (ga_plan_explain); on stderr. */
+/* Prints the plans of a context on stderr: chosen kernels, shapes, and reasons against others (ga_plan_explain). */
 void explain(const ga_ctx *ctx);
 
-/* Path of a model given as a path or a name; GA_ERR_IO with a hint to `ga pull` when there is none. */
+/* Finds the path of a model given as a path or a name. GA_ERR_IO with a hint to `ga pull`: there is none. */
 ga_status find_model(const char *model, char *path, size_t capacity);
 
-/* Ids of text in malloc'd memory. */
+/* Tokenizes a text; *ids is malloc'd. */
 ga_status encode(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags, int32_t **ids, size_t *n);
-/* The template that messages go through; NULL: there is none. */
+/* The template for messages; NULL: there is none. */
 const ga_template *chat_template(const opened *o);
-/* Ids of messages through the chat template, with the opening of an answer; malloc'd. */
+/* Makes the ids of messages by the chat template, with the opening of an answer; *ids is malloc'd. */
 ga_status chat_ids(const opened *o, const ga_chat_message *messages, size_t n, int32_t **ids, size_t *n_ids);
 
-/* Whole file, or stdin for "-"; malloc'd, NUL-terminated. */
+/* Reads a whole file, or stdin for "-"; *text is malloc'd and NUL-terminated. */
 ga_status read_text(const char *path, char **text, size_t *bytes);
 
 #endif

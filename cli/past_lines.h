@@ -1,5 +1,5 @@
-/* What was typed in earlier conversations: one JSON text a line in $XDG_STATE_HOME/ga/chat_history, else in
- * ~/.local/state/ga/chat_history, for its owner alone (XDG Base Directory Specification 0.8). */
+/* The lines typed in earlier conversations, as one JSON text a line. The file is $XDG_STATE_HOME/ga/chat_history, else
+ * ~/.local/state/ga/chat_history; only its owner can read it (XDG Base Directory Specification 0.8). */
 #ifndef GA_CLI_PAST_LINES_H
 #define GA_CLI_PAST_LINES_H
 
@@ -8,9 +8,10 @@
 
 enum { PAST_LINES_MOST = 1000 };
 
-/* Hands on the last PAST_LINES_MOST of them, the oldest first. False, and told on stderr, when none can be kept. */
+/* Calls `each` for the last PAST_LINES_MOST lines, the oldest first. False, with a text on stderr: lines cannot be
+ * kept. */
 bool past_lines_load(void (*each)(void *user, const char *line), void *user);
-/* Appends one. Programs that run at once do not disturb each other. */
+/* Appends a line. Several programs may do so at the same time. */
 bool past_lines_add(const char *line);
 
 #endif

@@ -1,4 +1,4 @@
-/* What ga quantize and ga convert share: writing the file, and telling what became of its tensors. */
+/* Parts that ga quantize and ga convert share: writing the file, and the report on its tensors. */
 #ifndef GA_CLI_REWRITE_H
 #define GA_CLI_REWRITE_H
 
@@ -26,7 +26,7 @@ typedef struct rewrite_args {
   "f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q2_k_s, q3_k_s, q3_k_m, q3_k_l, q4_k_s, q4_k_m, q5_k_s, " \
   "q5_k_m, q6_k, iq4_nl, iq4_xs, mxfp4, copy"
 
-/* Writes and reports; the exit code. name: of the command. */
+/* Writes the file and prints the report; returns the exit code. name: of the command. */
 int rewrite_model(const char *name, const rewrite_args *a);
 
 #endif

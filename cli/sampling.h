@@ -1,4 +1,4 @@
-/* Sampling options that `ga run` and `ga chat` share. What is not given is the model's own, where its files say it. */
+/* Sampling options that `ga run` and `ga chat` share. The defaults are the model's own, where its files have them. */
 #ifndef GA_CLI_SAMPLING_H
 #define GA_CLI_SAMPLING_H
 
@@ -18,8 +18,8 @@ typedef struct sampling_args {
     .repeat_last = 64, .seed = -1                                                                                \
   }
 
-/* FALLBACK_*: for a model whose files say nothing of sampling. Nucleus sampling with the usual P (arXiv 1904.09751),
- * and a penalty small enough to leave names and code alone. */
+/* FALLBACK_*: defaults for a model whose files have no sampling values. Nucleus sampling with the usual P (arXiv
+ * 1904.09751), and a penalty small enough not to change names and code. */
 #define FALLBACK_TEMPERATURE 0.7
 #define FALLBACK_TOP_P       0.9
 #define FALLBACK_TOP_K       40
@@ -66,19 +66,19 @@ typedef struct sampling_args {
     "stop", 0, OPT_LIST, &(a).stop, 0, 0, "TEXT", "the answer ends before this text; may be given several times"      \
   }
 
-/* EXIT_OK, or EXIT_USAGE with a text. */
+/* Checks the options. EXIT_OK, or EXIT_USAGE with a text. */
 int sampling_check(const char *name, const sampling_args *a);
 
-/* Fills what was not given: for answers (is_answer: through a chat template) from the model's files, else FALLBACK_*.
- * For text that is continued without one: the likeliest token always. Greedy answers get no penalty that was not asked
- * for. A value of the model's that is out of range is told on stderr and not used. */
+/* Fills options that were not given. Answers through a chat template (is_answer) get the values of the model's files,
+ * else FALLBACK_*. Text continued without a template is greedy. Greedy answers get no penalty unless one was given. A
+ * model's value that is out of range is reported on stderr and not used. */
 ga_status sampling_fill(sampling_args *a, const char *path, bool is_answer);
-/* *sample must live as long as *o. */
+/* Writes the options to *o and *sample. *o points to *sample, which must outlive it. */
 void sampling_apply(const sampling_args *a, ga_generate_options *o, ga_sample_desc *sample);
 
-/* Prints "prompt 12 tokens, 34.5 tok/s; ..." on stderr, behind what stdout has. */
+/* Prints "prompt 12 tokens, 34.5 tok/s; ..." on stderr, after flushing stdout. */
 void print_speed(const ga_generate_result *r);
-/* Says on stderr that an answer was cut, where it was. */
+/* Prints on stderr that an answer was cut, if it was. */
 void print_cut(const ga_generate_result *r);
 
 #endif

@@ -1,4 +1,4 @@
-/* How a model wants to be sampled, by its own files. */
+/* Sampling values in a model's own files. */
 #ifndef GA_CLI_SAMPLING_MODEL_H
 #define GA_CLI_SAMPLING_MODEL_H
 
@@ -8,13 +8,14 @@
 #include "ga/base.h"
 
 typedef struct model_sampling {
-  bool found; /* its files say something */
+  bool found; /* the files have at least one value */
   double temperature, top_p, min_p, repeat;
   int64_t top_k;
 } model_sampling;
 
-/* GGUF: general.sampling.{temp,top_p,min_p,top_k,penalty_repeat}; safetensors: generation_config.json beside the
- * weights. What they leave out, where they say anything, is off: temperature 1, all tokens, no penalty. */
+/* Reads the values. GGUF: general.sampling.{temp,top_p,min_p,top_k,penalty_repeat}; safetensors: generation_config.json
+ * in the weights' folder. If at least one value is found, missing ones are off: temperature 1, all tokens, no
+ * penalty. */
 ga_status model_sampling_read(const char *path, model_sampling *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Folders with all that is in them. */
+/* Folders with all their contents. */
 #ifndef GA_CLI_TREES_H
 #define GA_CLI_TREES_H
 
@@ -6,7 +6,7 @@
 
 /* Calls `each` for every regular file under `path`. Symbolic links are not followed. */
 void tree_files(const char *path, void (*each)(const char *file, void *user), void *user);
-/* rm -r; false with errno when something stays. A path that is not there is fine. */
+/* Removes a file or folder, as rm -r. False, with errno: something stays. A path that does not exist is fine. */
 bool tree_remove(const char *path);
 
 #endif

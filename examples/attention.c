@@ -1,4 +1,4 @@
-/* Causal attention with grouped queries on the CPU, beside plain_element C: O = softmax(Q K^T / sqrt(D)) V. */
+/* Causal attention with grouped queries on the CPU, compared with plain C: O = softmax(Q K^T / sqrt(D)) V. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static ga_status call_attention(void) {
   ga_attn_desc desc = GA_ATTN_DESC_INIT;
   const ga_attn_io io = {.q = q, .k = k, .v = v, .o = o};
   ga_ctx *ctx = NULL;
-  options.device = "cpu"; /* there device pointers are host pointers */
+  options.device = "cpu"; /* on a CPU device pointers are host pointers */
   desc.batch = 1, desc.max_q = desc.max_kv = TOKENS;
   desc.q_heads = HEADS, desc.kv_heads = KV_HEADS, desc.head_dim = desc.v_dim = DIM;
   desc.q_dtype = desc.kv_dtype = desc.o_dtype = GA_F32;
@@ -26,7 +26,7 @@ static ga_status call_attention(void) {
   return status;
 }
 
-/* One element of O. Tensors are [token, head, dim]. */
+/* Computes one element of O. Tensors are [token, head, dim]. */
 static double plain_element(int token, int head, int d) {
   const int kv = head / (HEADS / KV_HEADS);
   double sum = 0, weighted = 0;

@@ -30,7 +30,7 @@ static ga_status answer_turn(ga_model *model, ga_session *session, const ga_chat
   reply[0] = 0;
   ga_status status =
       ga_chat_encode(ga_model_template(model), ga_model_tokenizer(model), messages, n, &chat, &ids, &n_ids);
-  if (status == GA_OK) status = ga_session_rewind(session, 0); /* ga chat rewinds to what is the same */
+  if (status == GA_OK) status = ga_session_rewind(session, 0); /* ga chat rewinds only to the common prefix */
   if (status == GA_OK) status = ga_generate(session, ids, (int32_t)n_ids, &go, &result);
   ga_chat_ids_free(ids);
   return status;

@@ -1,5 +1,5 @@
-/* Which of the texts is nearest to the first one: sentence embeddings and their cosines.
- *   embeddings MODEL TEXT OTHER...     MODEL: an encoder, as ga pull minilm-l6 brings one */
+/* Finds the text that is nearest to the first one, by the cosines of sentence embeddings.
+ *   embeddings MODEL TEXT OTHER...     MODEL: an encoder, such as that of `ga pull minilm-l6` */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

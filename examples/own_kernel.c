@@ -13,7 +13,7 @@ enum { ROWS = 100, WIDTH = 777 };
 
 static float x[ROWS * WIDTH], y[ROWS];
 
-/* y = kernel(x), through the device's memory. */
+/* Computes y = kernel(x) through the device's memory. */
 static ga_status run_own_kernel(ga_ctx *ctx, const void *image) {
   ga_launch launch = GA_LAUNCH_INIT;
   ga_function *kernel = NULL;

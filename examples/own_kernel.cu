@@ -13,7 +13,7 @@ GA_KERNEL(THREADS, 4) own_kernel(GA_GRID_CONST own_args p) {
       const float x = p.x[(int64_t)row * p.width + c];
       sum = fmaf(x, x, sum);
     }
-    /* Over all threads of the block. Turns take two buffers in turn: slow warps may still read the last row's sums. */
+    /* Sums over all threads of the block. Rows alternate two buffers: slow warps may still read the last row's sums. */
     sum = row_sum(&shared, turn, THREADS, sum);
     if (thread_index() == 0) p.y[row] = sqrtf(sum / (float)p.width);
   }

@@ -1,4 +1,4 @@
-/* What the kernel is given: the same bytes on the host and on the device. */
+/* The kernel's parameter: the same bytes on the host and on the device. */
 #ifndef OWN_KERNEL_H
 #define OWN_KERNEL_H
 

@@ -1,4 +1,4 @@
-/* Y = X W^T with W in Q8_0, GGUF's blocks of 32 int8 numbers and a scale of f16, beside plain C. */
+/* Y = X W^T with W in Q8_0, GGUF's blocks of 32 int8 numbers and an f16 scale, compared with plain C. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ typedef struct q8_block {
   int8_t q[BLOCK];
 } q8_block;
 
-#define SCALE      0.015625 /* 2^-6: the largest of a block of real weights divided by 127 stands here */
+#define SCALE      0.015625 /* 2^-6; real weights have the block's largest magnitude / 127 here */
 #define SCALE_BITS 0x2400   /* as f16 */
 
 static float x[M * K], y[M * N], w[N * K];

@@ -1,4 +1,4 @@
-/* What the example kernels are given: one struct a kernel, the same bytes on the host and on the device. */
+/* Parameters of the example kernels: one struct for each kernel, the same bytes on the host and on the device. */
 #ifndef TILE_ARGS_H
 #define TILE_ARGS_H
 #include <ga/tile/tmap.h>

@@ -1,5 +1,5 @@
-/* A bf16 matrix product for Hopper, written on GA's tile layer. docs/guide goes through it line by line.
- * A block has a copying warpgroup and two that multiply: tiles of 128 x 256, a ring of four stages of 64 columns of A
+/* A bf16 matrix product for Hopper, written on GA's tile layer. docs/guide/kernels-and-tiles.md explains it. A block
+ * has one warpgroup that copies and two that multiply. Tiles are 128 x 256; a ring has four stages of 64 columns of A
  * and B. */
 #include <ga/tile/tile.h>
 
@@ -25,7 +25,7 @@ GA_DEV int rows_of_tiles(const gemm_args *p) { return (p->m + BM - 1) / BM; }
 GA_DEV int cols_of_tiles(const gemm_args *p) { return (p->n + BN - 1) / BN; }
 GA_DEV int n_tiles(const gemm_args *p) { return rows_of_tiles(p) * cols_of_tiles(p); }
 
-/* One thread: asks the copy engine for every stage, as soon as it is free. */
+/* Run by one thread: starts a bulk copy into each stage as soon as it is free. */
 GA_DEV void copy_tiles(const gemm_args *p, uint32_t sb) {
   uint32_t i = 0;
   GRID_TILES(t, n_tiles(p)) {
@@ -41,13 +41,13 @@ GA_DEV void copy_tiles(const gemm_args *p, uint32_t sb) {
   }
 }
 
-/* A warpgroup's 64 x 256 sums leave by shared memory, each warp its 16 rows, half of the columns at a time. */
+/* Stores a warpgroup's 64 x 256 sums through shared memory: each warp its 16 rows, half of the columns at a time. */
 GA_DEV void store_tile(const gemm_args *p, const float *c, uint32_t at, int row, int col) {
   const int lane = thread_index() % 32;
   uint32_t half[BN / 8];
   GA_UNROLL for (int h = 0; h < 2; h++) {
     tile_pack_bf16(c + h * BN / 4, BN / 2, half);
-    if (lane == 0) bulk_wait_read(); /* the store before has left this memory */
+    if (lane == 0) bulk_wait_read(); /* the previous store has read this memory */
     warp_sync();
     tile_store(at, C_PANEL, 0, half, BN / 2, lane);
     fence_async_smem();
@@ -74,7 +74,7 @@ GA_DEV void multiply_tile(const gemm_args *p, uint32_t sb, int wg) {
       wgmma_fence();
       GA_UNROLL for (int j = 0; j < 4; j++) wgmma_m64n256k16_bf16_ss(c, desc(a + 2 * j), desc(b + 2 * j), k + j > 0);
       wgmma_commit();
-      wgmma_wait(1); /* the products before these are done: their stage is free */
+      wgmma_wait(1); /* the previous products are done: their stage is free */
       if (k > 0 && leader) mbar_arrive(sb + OFF_EMPTY + 8 * ring_stage(i - 1, STAGES));
     }
     wgmma_wait(0);

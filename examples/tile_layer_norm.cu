@@ -1,5 +1,5 @@
-/* layer norm by rows, bf16, in one pass over memory; the variance from the differences to the mean, which cancels
- * nothing. */
+/* Layer norm by rows, bf16, in one pass over memory. The variance is of the differences to the mean, so nothing
+ * cancels. */
 #include "tile_rows.h"
 
 GA_KERNEL(THREADS, 2) tile_layer_norm(GA_GRID_CONST layer_norm_args p) {

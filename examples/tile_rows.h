@@ -1,11 +1,11 @@
-/* What softmax and layer norm share: a row of bf16 in the registers of a block, 8 elements a vector. */
+/* Functions of softmax and layer norm: a row of bf16 in the registers of a block, 8 elements a vector. */
 #include <ga/tile/tile.h>
 
 #include "tile_args.h"
 
 enum { THREADS = 256, VECTORS = 4, MOST = 8 * THREADS * VECTORS };
 
-/* x[8 v + e]: element 8 (v THREADS + thread) + e of the row; `none` behind its end. */
+/* x[8 v + e]: element 8 (v THREADS + thread) + e of the row; `none` past its end. */
 GA_DEV void read_row(float *x, const void *row, int width, float none) {
   GA_UNROLL for (int v = 0; v < VECTORS; v++) {
     const int at = 8 * (v * THREADS + thread_index());

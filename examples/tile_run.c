@@ -19,8 +19,8 @@
     if (try_status != GA_OK) return try_status; \
   } while (0)
 
-#define SMS     132 /* blocks that stay; more than there are multiprocessors is fine */
-#define SECONDS 0.5 /* of launches back to back: a GPU under load is slower than one that has just woken up */
+#define SMS     132 /* persistent blocks; more than the multiprocessors is fine */
+#define SECONDS 0.5 /* of consecutive launches: a GPU under load is slower than an idle one */
 
 static ga_ctx *ctx;
 
@@ -37,7 +37,7 @@ static uint16_t narrow(float x) {
   memcpy(&u, &x, sizeof u);
   return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
-/* About normal: the sum of four uniform numbers. */
+/* Draws an approximately normal number: the sum of four uniform ones. */
 static void fill_inputs(uint16_t *x, size_t n) {
   static uint64_t state = 1;
   for (size_t i = 0; i < n; i++) {
@@ -50,7 +50,7 @@ static void fill_inputs(uint16_t *x, size_t n) {
   }
 }
 
-/* A matrix on both sides. */
+/* A matrix on the host and on the device. */
 typedef struct matrix {
   uint16_t *host;
   void *device;
@@ -86,7 +86,7 @@ static ga_status milliseconds(ga_function *f, const ga_launch *l, const void *ar
   ga_event *start, *stop;
   TRY(ga_event_create(ctx, &start));
   TRY(ga_event_create(ctx, &stop));
-  for (int turns = 10, pass = 0; pass < 2; pass++) { /* the first says how many make SECONDS */
+  for (int turns = 10, pass = 0; pass < 2; pass++) { /* the first pass finds the number of launches for SECONDS */
     TRY(ga_event_record(ctx, start, NULL));
     for (int i = 0; i < turns; i++) TRY(ga_function_launch(f, l, args, NULL));
     TRY(ga_event_record(ctx, stop, NULL));
@@ -99,7 +99,7 @@ static ga_status milliseconds(ga_function *f, const ga_launch *l, const void *ar
   return GA_OK;
 }
 
-/* Launches once, brings `out` back, and on a GPU takes the time. */
+/* Launches once, copies `out` to the host, and times launches on a GPU. */
 static ga_status run_example(const char *name, const ga_launch *l, const void *args, matrix *out, double *ms) {
   ga_function *f;
   TRY(load_example(name, &f));
@@ -111,7 +111,7 @@ static ga_status run_example(const char *name, const ga_launch *l, const void *a
   return GA_OK;
 }
 
-/* off: the largest error, as a part of what rounding the result to bf16 explains. */
+/* off: the largest error, as a fraction of the error of rounding the result to bf16. */
 static ga_status judge_example(const char *name, double off, double ms, double work, const char *unit) {
   printf("%-16s %s: largest error %.2f of allowed", name, off <= 1 ? "right" : "WRONG", off);
   if (ms > 0) printf("; %.1f us, %.1f %s", ms * 1e3, work / (ms * 1e-3), unit);
@@ -137,7 +137,7 @@ static ga_status tensor_map_of(const matrix *m, int rows, int cols, int box_rows
 
 static double gemm_error(const gemm_args *p, const matrix *a, const matrix *b, const matrix *c) {
   double off = 0;
-  for (int t = 0; t < 4000; t++) { /* some elements, the corners among them */
+  for (int t = 0; t < 4000; t++) { /* some elements, including the corners */
     const int i = t < 4 ? t % 2 * (p->m - 1) : (int)((unsigned)t * 7919u % (unsigned)p->m);
     const int j = t < 4 ? t / 2 * (p->n - 1) : (int)((unsigned)t * 104729u % (unsigned)p->n);
     double sum = 0, size = 0;
@@ -149,7 +149,7 @@ static double gemm_error(const gemm_args *p, const matrix *a, const matrix *b, c
     }
     const double allowed = 0x1p-8 * fabs(sum) + 0x1p-20 * size; /* the result's rounding; f32 sums */
     const double x = fabs((double)widen(c->host[(size_t)i * (size_t)p->n + (size_t)j]) - sum) / allowed;
-    off = x <= off ? off : x; /* a NaN is taken */
+    off = x <= off ? off : x; /* a NaN counts as an error */
   }
   return off;
 }
@@ -256,7 +256,7 @@ int main(int argc, char **argv) {
   o.device = argc > 1 ? argv[1] : "cuda:0";
   const int size = argc > 2 ? atoi(argv[2]) : 8192;
   ga_status status = ga_ctx_create(&o, &ctx);
-  /* Odd sizes first: what lies outside of a matrix is neither read nor written. */
+  /* Odd sizes first: memory outside of a matrix is neither read nor written. */
   if (status == GA_OK) status = run_gemm(136, 264, 72);
   if (status == GA_OK) status = run_softmax(3, 1000);
   if (status == GA_OK) status = layer_norm(3, 2056);

@@ -1,4 +1,4 @@
-/* softmax by rows, bf16, in one pass over memory. */
+/* Softmax by rows, bf16, in one pass over memory. */
 #include "tile_rows.h"
 
 #define LOG2E 1.44269504f

@@ -1,4 +1,4 @@
-/* Figures as people read them. */
+/* Figures formatted for people. */
 #ifndef GA_CLI_DIST_FIGURES_H
 #define GA_CLI_DIST_FIGURES_H
 
@@ -6,7 +6,7 @@
 
 /* Writes a number of bytes in at most 8 characters: "1.5 MB". Returns text. */
 const char *dist_short_bytes(int64_t bytes, char text[16]);
-/* One device's simulated time by the ranks' times their number: 1 is a perfect split of the work. */
+/* One device's simulated time / (the ranks' simulated time x their number): 1 is a perfect split of the work. */
 double dist_of_one_device(const ga_dist_times *t, int64_t ranks);
 
 #endif

@@ -1,10 +1,10 @@
-/* Rows that the tables of several verbs share. */
+/* Rows of option tables that several verbs share. */
 #ifndef GA_CLI_DIST_OPTIONS_H
 #define GA_CLI_DIST_OPTIONS_H
 
 #include "cmdline/cmd.h"
 
-/* One row each. value: the variable, which holds the default before parsing. */
+/* Each macro makes one row. value: the variable, which holds the default before parsing. */
 #define DIST_FLAG(name, value, help) \
   { name, 0, OPT_FLAG, &(value), 0, 0, NULL, help }
 #define DIST_WORD(name, value, arg, help) \

@@ -8,7 +8,7 @@ typedef struct dist_verb {
   const char *name, *summary;
   const cmd_option *options; /* [n_options] */
   size_t n_options;
-  const char *refused, *why_refused; /* an option of other verbs, and why this verb has none; NULL = as all */
+  const char *refused, *why_refused; /* an option of other verbs that this one refuses, and the reason; NULL = none */
   /* Does the work with the options that were parsed. args: the words that started this program; processes of ranks are
    * started with them, too. Returns an exit code. */
   int (*run)(char **args);

@@ -1,4 +1,4 @@
-/* The common way of the verbs that look at plans and start no rank: plan, verify, simulate. */
+/* The common steps of the verbs that examine plans and start no rank: plan, verify, simulate. */
 #ifndef GA_CLI_DIST_VIEW_H
 #define GA_CLI_DIST_VIEW_H
 
@@ -23,8 +23,8 @@ typedef struct dist_view {
       DIST_WORD("device", (v).device, "LIST", "the machine of simulate and -m auto: cpu, or cuda:0 = one of GPUs"), \
       DIST_MACHINE_OPTIONS((v).machine)
 
-/* Makes the plan and calls show; for -m all prints a line for each method, with_times: with its time. quiet:
- * -m auto says nothing. Returns an exit code. */
+/* Makes the plan and calls show. -m all instead prints a line for each method; with_times: with its time. quiet: -m
+ * auto prints nothing. Returns an exit code. */
 int dist_view_plan(const char *verb, dist_view *v, bool quiet, bool with_times,
                    ga_status (*show)(const dist_task *, const ga_dist_plan *));
 

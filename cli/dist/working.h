@@ -1,4 +1,4 @@
-/* The checks that all verbs share whose ranks work: run, bench, reduce, links. */
+/* Checks of the verbs that start ranks: run, bench, reduce, links. */
 #ifndef GA_CLI_DIST_WORKING_H
 #define GA_CLI_DIST_WORKING_H
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Attention on NumPy arrays: a window, gradients, a plan, and the same through pages. Usage: attention.py [TOKENS]"""
+"""Attention on NumPy arrays, with a window, gradients, a plan, and pages. Usage: attention.py [TOKENS]"""
 import sys
 
 import gpu_accel as ga

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A conversation with a model. Usage: chat.py MODEL.gguf [DEVICE]: a line is a message; an empty one, or the end, leaves."""
+"""A conversation with a model. Usage: chat.py MODEL.gguf [DEVICE]: each line is a message; an empty one, or the end, stops."""
 import sys
 
 import gpu_accel as ga

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A small transformer of Hugging Face learns to count, with GA's attention forward and backward. Usage: finetune.py [STEPS]"""
+"""Trains a small transformer of Hugging Face to count, with GA's attention forward and backward. Usage: finetune.py [STEPS]"""
 import sys
 
 import gpu_accel.transformers

@@ -6,14 +6,13 @@
  *   P = e^(logit - LSE)    dV = P^T dO    dS = P (dO V^T - rowsum(dO O)) d logit / d (scale Q K^T)
  *   dQ = scale dS K    dK = scale dS^T Q    dSINK = - sum over rows of e^(sink - LSE) rowsum(dO O)
  *
- * With GQA dK and dV are sums over the query heads of a KV head. LSE may be that of more keys than are given here, and
- * O the output over all of them: the results are then these keys' part of dQ, and their own dK, dV (distributed
- * attention). On GPUs a single key is taken for the only one, with dQ and dK of 0, unless a flag ADD_ is set. A row
- * whose LSE is -infinity has seen no key and gives nothing. LSE is contiguous with q = max_q, or lies by tokens
- * (lse_stride). LENGTHS, as in ga/attn.h: rows of dQ, dK and dV between sequences are left as they are, with ADD and
- * without. What the inputs hold there never matters. Here a key may be of one sequence only: of two that share keys
- * each would write dK and dV.
- * Sources: FlashAttention-2 (arXiv 2307.08691), FlashAttention-3 (2407.08608).
+ * With GQA dK and dV are sums over the query heads of a KV head. LSE and O may be results over more keys than are given
+ * here (distributed attention). The results are then these keys' part of dQ, and their own dK and dV. On GPUs a single
+ * key is taken for the only one, with dQ and dK of 0, unless a flag ADD_ is set. A row whose LSE is -infinity has seen
+ * no key and contributes nothing. LSE is contiguous with q = max_q, or lies by tokens (lse_stride). LENGTHS is as in
+ * ga/attn.h. Rows of dQ, dK and dV between sequences keep their values, with ADD and without, and the inputs' values
+ * there never matter. Sequences must not share keys here, since each would write dK and dV. Sources: FlashAttention-2
+ * (arXiv 2307.08691), FlashAttention-3 (2407.08608).
  */
 #ifndef GA_ATTN_BWD_H
 #define GA_ATTN_BWD_H
@@ -24,13 +23,14 @@
 extern "C" {
 #endif
 
-/* Besides GA_ATTN_CAUSAL, GA_ATTN_VARLEN, GA_ATTN_LENGTHS, GA_ATTN_ALIBI, and GA_ATTN_SINKS, which asks for dsinks. */
+/* Flags of the gradients. Also allowed: GA_ATTN_CAUSAL, GA_ATTN_VARLEN, GA_ATTN_LENGTHS, GA_ATTN_ALIBI, and
+ * GA_ATTN_SINKS, which asks for dsinks. */
 typedef enum ga_attn_bwd_flags {
   GA_ATTN_BWD_DETERMINISTIC = 1 << 16, /* bitwise equal from run to run */
   GA_ATTN_BWD_ADD = 1 << 17,           /* ADD_DQ and ADD_DKV */
   /* Gradients are added to what their tensors hold; grad_dtype f32. */
-  GA_ATTN_BWD_ADD_DQ = 1 << 18, /* dq, for calls that have a part of the keys each */
-  GA_ATTN_BWD_ADD_DKV = 1 << 19 /* dk, dv and dsinks: sums over queries, of which calls have a part each */
+  GA_ATTN_BWD_ADD_DQ = 1 << 18, /* dq, for calls that each have a part of the keys */
+  GA_ATTN_BWD_ADD_DKV = 1 << 19 /* dk, dv and dsinks, for calls that each have a part of the queries */
 } ga_attn_bwd_flags;
 
 typedef struct ga_attn_bwd_desc {
@@ -72,11 +72,11 @@ GA_API GA_NODISCARD ga_status ga_attn_bwd_run(const ga_plan *plan, const ga_attn
 /* Plans (remembered by the context) and runs with a workspace of the stream's own. */
 GA_API GA_NODISCARD ga_status ga_attn_bwd(ga_ctx *ctx, const ga_attn_bwd_desc *desc, const ga_attn_bwd_io *io,
                                           ga_stream *stream);
-/* Gradients over stretches of Q and of K and V (ga/attn.h), with the LSE and O of the forward pass over them. dq, dk
- * and dv get what all pairs of stretches give, in f32: flags must have ADD, and may have CAUSAL and DETERMINISTIC. Rows
- * of no stretch are neither read nor written; no stretch may wait (ready 0). Lists lie on the host and are read by the
- * call. It plans itself: up to two calls of ga_attn_bwd for each pair of stretches that see each other, each sequence
- * of a batch by itself; stretches that go on in memory and in position count as one. */
+/* Computes gradients over stretches of Q and of K and V (ga/attn.h), with the LSE and O of the forward pass over them.
+ * The gradients of all pairs of stretches are added to dq, dk and dv, in f32. Flags must have ADD, and may have CAUSAL
+ * and DETERMINISTIC. Rows in no stretch are neither read nor written; no stretch may wait (ready 0). Lists lie on the
+ * host and are read by the call. It makes up to two calls of ga_attn_bwd for each pair of stretches that see each
+ * other, for each sequence of a batch. Stretches that are adjacent in memory and in position count as one. */
 GA_API GA_NODISCARD ga_status ga_attn_bwd_stretches(ga_ctx *ctx, const ga_attn_bwd_desc *desc, const ga_attn_bwd_io *io,
                                                     const ga_attn_stretch *q, int32_t q_stretches,
                                                     const ga_attn_stretch *kv, int32_t kv_stretches, ga_stream *stream);

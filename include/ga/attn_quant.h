@@ -1,19 +1,20 @@
-/* GA, quantiser of Q, K and V for attention in 8 bits (attn.h): x [batch, tokens, heads, dim] to e4m3 or i8 and scales,
- * in one pass.
+/* GA, quantiser of Q, K and V for attention in 8 bits (attn.h). It turns x [batch, tokens, heads, dim] into e4m3 or i8
+ * and scales in one pass.
  *
- *   ROWS    y [batch, tokens, heads, dim]: Q or K, after RoPE and the Hadamard transform where asked for
- *   VALUES  y [batch, heads, dim, tokens rounded up to 128]: V transposed, zeros behind the last token. Of 16 tokens,
- *           8 b + 2 q + e (q < 4; b, e < 2) stands at 4 q + 2 b + e: the order of the registers that attention
- *           multiplies it by centre: what is left of V without the mean of each column over all tokens, which attention
- *           adds again (ga_attn_io.v_mean): the least to round and to lose in sums. A NaN makes its column NaN, an
- *           infinity all columns of its head. x is then read twice
+ *   ROWS    y [batch, tokens, heads, dim]: Q or K, after RoPE and the Hadamard transform if requested
+ *   VALUES  y [batch, heads, dim, tokens rounded up to 128]: V transposed, with zeros after the last token. In each
+ *           group of 16 tokens, token 8 b + 2 q + e (q < 4; b, e < 2) stands at 4 q + 2 b + e: the order of the
+ *           registers that attention multiplies it by.
+ *           centre: the mean of each column over all tokens is subtracted, and attention adds it again
+ *           (ga_attn_io.v_mean): smaller values lose less by rounding and in sums. A NaN makes its column NaN, an
+ *           infinity all columns of its head. x is then read twice.
  *
  * A scale is the largest magnitude of its block / 448 (i8: / 127; 1 when that is 0), and x / scale is rounded to
- * nearest even. e4m3: a NaN stays one; an infinity makes its block 0 and NaN. i8, which has neither: a NaN or an
- * infinity makes its block 0 and the scale a NaN or an infinity; with given scales a NaN becomes 0, and what is beyond
- * -128 or 127 these. Hadamard: y = H S x / sqrt(dim), S random signs, the same for Q and K, so that Q K^T stays what it
- * was while outliers are spread over all dims (incoherent processing; Chee et al. 2023, arXiv 2307.13304; Shah et al.
- * 2024, arXiv 2407.08608).
+ * nearest even. e4m3: a NaN stays one; an infinity makes its block 0 and NaN. i8 has neither: a NaN or an infinity
+ * makes its block 0 and the scale a NaN or an infinity. With given scales a NaN becomes 0, and values beyond -128 or
+ * 127 are clamped. Hadamard: y = H S x / sqrt(dim), with the same random signs S for Q and K. Q K^T is unchanged while
+ * outliers are spread over all dims (incoherent processing; Chee et al. 2023, arXiv 2307.13304; Shah et al. 2024, arXiv
+ * 2407.08608).
  */
 #ifndef GA_ATTN_QUANT_H
 #define GA_ATTN_QUANT_H
@@ -33,13 +34,13 @@ typedef struct ga_attn_quant_desc {
   int32_t x_dtype;      /* f32, f16, bf16 */
   int32_t y_dtype;      /* e4m3; i8 with ROWS */
   int32_t kind;         /* ga_attn_quant_kind */
-  int32_t scale_tokens; /* 64 or 128, i8 also 1: of so many tokens of a head a scale is made; 0: scales are given */
+  int32_t scale_tokens; /* tokens of a head that share a scale: 64 or 128, i8 also 1; 0: scales are given */
   int32_t hadamard;     /* 1: with ROWS */
-  uint32_t seed;        /* of the signs; of Q and K the same */
+  uint32_t seed;        /* of the signs; the same for Q and K */
   int32_t rot_dim;      /* with ROWS: leading elements that RoPE turns first, even; 0 = none */
   int32_t pairs;        /* ga_rope_pairs */
   float magnitude;      /* of RoPE's cos and sin */
-  int32_t centre;       /* 1: with VALUES: take off the mean */
+  int32_t centre;       /* 1, with VALUES: subtract the mean */
   int32_t reserved[2];  /* 0 */
 } ga_attn_quant_desc;
 #define GA_ATTN_QUANT_DESC_INIT                                                                     \

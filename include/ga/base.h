@@ -57,9 +57,9 @@ GA_API const char *ga_status_name(ga_status status);
 /* Text of the last failure in this thread, "" if there was none. Valid until the next failing call in this thread. */
 GA_API const char *ga_error_text(void);
 
-/* For programs and bindings that report their own failures on the same path: sets this thread's text from a printf
- * format, cut at 1023 bytes, and returns `status`, so that `return ga_error_set(GA_ERR_IO, ...)` is one step. An
- * argument may be ga_error_text() itself: "%s: %s" puts a context before it. */
+/* Sets this thread's error text from a printf format, cut at 1023 bytes, and returns `status`. Programs and bindings
+ * report their own failures with it in one step: `return ga_error_set(GA_ERR_IO, ...)`. An argument may be
+ * ga_error_text() itself: "%s: %s" puts a context before it. */
 GA_API ga_status ga_error_set(ga_status status, const char *format, ...) GA_PRINTF(2, 3);
 
 /* "MAJOR.MINOR.PATCH" of the library that is running. Static string. */
@@ -68,9 +68,10 @@ GA_API const char *ga_version(void);
 /* Called now and then by long work; a result other than 0 stops it with GA_ERR_CANCELLED. Calls nothing of GA. */
 typedef int (*ga_abort_fn)(void *user);
 
-/* Sets this thread's abort callback; NULL (the default) is none. Tokenising, which takes no progress callback, asks it
- * every few milliseconds: ga_tokenize, and ga_chat_encode and ga_template_encode once the text is rendered. Rendering
- * does not ask: ga_template_limits bounds its steps. ga_dist_exec_run asks between tiles, and ends for all ranks. */
+/* Sets this thread's abort callback; NULL (the default) is none. Tokenising takes no progress callback and calls this
+ * one every few milliseconds: in ga_tokenize, and in ga_chat_encode and ga_template_encode once the text is rendered.
+ * Rendering does not call it: ga_template_limits bounds its steps. ga_dist_exec_run calls it between tiles; a stop ends
+ * the run on all ranks. */
 GA_API void ga_abort_set(ga_abort_fn fn, void *user);
 
 typedef enum ga_log_level { GA_LOG_DEBUG = 0, GA_LOG_INFO = 1, GA_LOG_WARN = 2, GA_LOG_ERROR = 3 } ga_log_level;

@@ -1,9 +1,9 @@
 /* GA, chat templates: from a list of messages to the text a model was trained on.
  *
- * Model files carry a template in the Jinja language. GA runs a bounded subset of it, with the settings Transformers
- * uses (trim_blocks, lstrip_blocks, loop controls, its `tojson`, `raise_exception` and `strftime_now`): docs/guide
- * lists what is in and what is not. Templates are hostile input: steps, output, memory and nesting are bounded, nothing
- * is read but the context, and every failure says where in the template it happened.
+ * Model files carry a template in the Jinja language. GA runs a bounded subset of it, with Transformers' settings:
+ * trim_blocks, lstrip_blocks, loop controls, its `tojson`, `raise_exception` and `strftime_now`. docs/guide lists what
+ * the subset has. Templates are hostile input: steps, output, memory and nesting are bounded, and only the context is
+ * read. Every failure names its place in the template.
  */
 #ifndef GA_CHAT_H
 #define GA_CHAT_H
@@ -49,9 +49,9 @@ GA_API const char *ga_template_role(const ga_template *tpl, int32_t index);
 
 /* Renders with the keys of a JSON object as variables: messages, tools, add_generation_prompt, bos_token, and any
  * other. *text gets *n bytes of UTF-8 and a NUL that is not counted; release it with ga_template_text_free.
- * GA_ERR_FORMAT: the JSON is none or no object; the template refused the messages (raise_exception, whose text is in
- * ga_error_text()); an operation on values that do not have it, such as undefined + 1.
- * GA_ERR_UNSUPPORTED: an unknown filter, test or method. GA_ERR_TIMEOUT, GA_ERR_NOMEM: a bound. */
+ * GA_ERR_FORMAT: the text is not JSON, or no object; the template refused the messages (raise_exception, whose text is
+ * in ga_error_text()); an operation on values that do not have it, such as undefined + 1. GA_ERR_UNSUPPORTED: an
+ * unknown filter, test or method. GA_ERR_TIMEOUT, GA_ERR_NOMEM: a bound. */
 GA_API GA_NODISCARD ga_status ga_template_render(const ga_template *tpl, const char *json_context, size_t bytes,
                                                  const ga_template_limits *limits_or_null, char **text, size_t *n);
 GA_API void ga_template_text_free(char *text); /* NULL is fine */
@@ -78,17 +78,16 @@ typedef struct ga_chat_options {
 GA_API GA_NODISCARD ga_status ga_chat_render(const ga_template *tpl, const ga_chat_message *messages, size_t n_messages,
                                              const ga_chat_options *options, char **text, size_t *n);
 
-/* The token ids of a conversation: ga_chat_render, then ga_tokenize with GA_TOK_PARSE_SPECIAL for the template's own
- * text and without it for what the messages say: a user who writes "<|im_end|>" ends no turn. A control token is made
- * only of bytes that the template wrote itself or took from the role of a message (one of ga_template_role) or from a
- * top-level variable whose name ends in "_token"; everything else, other roles too, counts as plain text, whatever the
- * template did to it on the way. For texts that spell no control token the ids are those of the two calls. The
- * beginning token stands first once where the model wants one. bos_token and eos_token NULL: those of the tokenizer.
- * *ids: release with ga_chat_ids_free. Errors as of the two calls. */
+/* Makes the token ids of a conversation: ga_chat_render, then ga_tokenize. The template's own text is tokenized with
+ * GA_TOK_PARSE_SPECIAL, the messages' text without it: a user who writes "<|im_end|>" ends no turn. Control tokens are
+ * made only of bytes of the template, of a message's role that ga_template_role lists, or of a top-level variable whose name ends in "_token". All
+ * other bytes are plain text, whatever the template did to them. Texts that spell no control token have the ids of the
+ * two calls. If the model needs a beginning token, it stands first, once. bos_token and eos_token NULL: the
+ * tokenizer's. *ids: release with ga_chat_ids_free. Errors as of the two calls. */
 GA_API GA_NODISCARD ga_status ga_chat_encode(const ga_template *tpl, const ga_tokenizer *tok,
                                              const ga_chat_message *messages, size_t n_messages,
                                              const ga_chat_options *options, int32_t **ids, size_t *n_ids);
-/* The same for a JSON context, as ga_template_render takes it. */
+/* ga_chat_encode for a JSON context, as ga_template_render takes it. */
 GA_API GA_NODISCARD ga_status ga_template_encode(const ga_template *tpl, const ga_tokenizer *tok,
                                                  const char *json_context, size_t bytes,
                                                  const ga_template_limits *limits_or_null, int32_t **ids,

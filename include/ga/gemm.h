@@ -11,8 +11,8 @@
  *   dW = dY^T X   X := dY stored [tokens, out], W := X stored [tokens, in]: GA_GEMM_XT | GA_GEMM_WT; GA_GEMM_RESIDUAL
  *                 with residual = y adds to a gradient (of f32, say)
  *
- * X and W of e4m3 (Micikevicius et al. 2022, arXiv 2209.05433) may come with scales, factors of the dot products: one a
- * tensor, or one for a row of X and 128 of k and one for 128 x 128 of W (DeepSeek-AI 2024, arXiv 2412.19437, section
+ * X and W of e4m3 (Micikevicius et al. 2022, arXiv 2209.05433) may have scales, which are factors of the dot products.
+ * A tensor has one scale; or 1 x 128 of X have one, and 128 x 128 of W (DeepSeek-AI 2024, arXiv 2412.19437, section
  * 3.3). ga_convert (ga/layer.h) makes them.
  */
 #ifndef GA_GEMM_H
@@ -29,7 +29,7 @@ typedef enum ga_act_kind {
   GA_ACT_SILU = 1,      /* x / (1 + e^-x) */
   GA_ACT_GELU_TANH = 2, /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
   GA_ACT_GELU_ERF = 3,  /* 0.5 x (1 + erf(x / sqrt 2)) */
-  GA_ACT_RELU2 = 4,     /* max(x, 0)^2: ga_act alone has it, as the next one */
+  GA_ACT_RELU2 = 4,     /* max(x, 0)^2; ga_act alone has this and TANH */
   GA_ACT_TANH = 5       /* tanh x */
 } ga_act_kind;
 
@@ -41,14 +41,14 @@ typedef enum ga_gemm_flags {
   GA_GEMM_XT = 32,      /* x is stored [k, m]: x_stride is the distance of its k rows */
   GA_GEMM_WT = 64,      /* w is stored [k, n]: plain types in native layout */
   /* e4m3 by e4m3: sums may stay in the tensor cores' accumulators over all of k. Hopper's keep 14 bits there, so that
-   * the error grows with k; without this flag a row adds 128 of k at most that way, and those sums in f32. */
+   * the error grows with k. Without this flag a kernel adds at most 128 of k that way, and the partial sums in f32. */
   GA_GEMM_FAST_SUM = 128,
-  /* A row of Y follows bit by bit from its row of X and W: not from m, nor from the other rows (batch-invariant). Rows
-   * of the kernel table that keep this are chosen among as if m were 32. GA_ERR_UNSUPPORTED where there is none. */
+  /* Batch-invariant: a row of Y depends, bit by bit, on its row of X and on W, not on m or the other rows. The
+     * planner chooses among the kernels with this property as if m were 32. GA_ERR_UNSUPPORTED where there is none. */
   GA_GEMM_INVARIANT = 256,
-  /* X is rounded to e4m3 before the product: 128 of k of a row get a scale, as ga_convert with GA_CONVERT_SCALES_ROW
-   * makes it. W is e4m3_128, so that codes are multiplied by codes ("W8A8"); its codes 0x7f and 0xff mean NaN then.
-   * With one product, and X of k contiguous that is not normed. */
+  /* X is rounded to e4m3 before the product, with a scale for each 128 of k of a row, as ga_convert makes them with
+     * GA_CONVERT_SCALES_ROW. W is e4m3_128, so that codes are multiplied by codes ("W8A8"); its codes 0x7f and 0xff
+     * then mean NaN. For one product, with rows of X contiguous and not normed. */
   GA_GEMM_X_E4M3 = 512
 } ga_gemm_flags;
 
@@ -64,7 +64,7 @@ typedef struct ga_gemm_desc {
   size_t struct_size;
   int64_t m, n, k;
   int64_t x_stride, y_stride;        /* elements between rows as they are stored; 0 = contiguous */
-  int64_t w_stride;                  /* the same; of quantised and packed weights 0 or k */
+  int64_t w_stride;                  /* the same for W; quantised and packed weights: 0 or k */
   int32_t w_dtype, x_dtype, y_dtype; /* ga_dtype; x: f32, f16, bf16, and e4m3 if w is; y: f32, f16, bf16 */
   int32_t w_layout;                  /* ga_layout of the weights */
   int32_t act;                       /* ga_act_kind */
@@ -92,7 +92,7 @@ GA_API GA_NODISCARD ga_status ga_gemm_run(const ga_plan *plan, const ga_gemm_io 
 /* Plans (remembered by the context) and runs with a workspace of the stream's own. stream NULL = the context's own. */
 GA_API GA_NODISCARD ga_status ga_gemm(ga_ctx *ctx, const ga_gemm_desc *desc, const ga_gemm_io *io, ga_stream *stream);
 
-/* Weights in the order that this context's fastest kernels for them want. */
+/* Packing of weights: puts them into the order that this context's fastest kernels for them read. */
 typedef struct ga_pack_desc {
   size_t struct_size;
   int64_t n, k;
@@ -102,12 +102,12 @@ typedef struct ga_pack_desc {
 #define GA_PACK_DESC_INIT \
   { sizeof(ga_pack_desc), 0, 0, 0, 0 }
 
-/* The layout to pack W [n, k] of this type into, and its bytes. GA_LAYOUT_NATIVE (bytes = the plain size) when no
- * kernel gains from packing. Pure: no device call. */
+/* Chooses the layout to pack W [n, k] of this type into, and its bytes. GA_LAYOUT_NATIVE (bytes = the plain size) when
+ * no kernel gains from packing. Pure: no device call. */
 GA_API GA_NODISCARD ga_status ga_pack_choose(ga_ctx *ctx, ga_dtype w_dtype, int64_t n, int64_t k, ga_layout *layout,
                                              uint64_t *bytes);
-/* Rows come in groups: the first r rows of a packed matrix, r a multiple of this, are what packing those rows alone
- * gives. So a large matrix may be packed in slices. */
+/* Rows of a group. A multiple r of this may be packed alone, with the same bytes as the first r rows of the packed
+ * matrix. So a large matrix may be packed in slices. */
 #define GA_PACK_ROWS 64
 /* Bytes of W [n, k] in desc->w_layout. */
 GA_API GA_NODISCARD ga_status ga_pack_bytes(ga_ctx *ctx, const ga_pack_desc *desc, uint64_t *bytes);

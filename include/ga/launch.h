@@ -1,5 +1,5 @@
-/* GA, kernels of your own: compiled with nvcc or NVRTC, for example on the tile layer (ga/tile/, docs/guide), and run
- * on a context's streams beside GA's. No CUDA runtime is linked. CUDA devices; others: GA_ERR_UNSUPPORTED.
+/* GA, kernels of your own, compiled with nvcc or NVRTC, for example on the tile layer (ga/tile/, docs/guide). They run
+ * on a context's streams together with GA's. No CUDA runtime is linked. CUDA devices; others: GA_ERR_UNSUPPORTED.
  */
 #ifndef GA_LAUNCH_H
 #define GA_LAUNCH_H
@@ -12,13 +12,13 @@ extern "C" {
 
 typedef struct ga_function ga_function;
 
-/* image: a cubin, a fat binary, or PTX text with its NUL; not needed afterwards. name: of an extern "C" kernel in it
- * with one parameter, a struct by value (__grid_constant__). Release with ga_function_destroy, before ctx and after its
- * launches. */
+/* Loads one kernel. image: a cubin, a fat binary, or PTX text with its NUL; not needed afterwards. name: an extern "C"
+ * kernel of the image with one parameter, a struct by value (__grid_constant__). Release with ga_function_destroy,
+ * before ctx and after its launches. */
 GA_API GA_NODISCARD ga_status ga_function_load(ga_ctx *ctx, const void *image, const char *name, ga_function **out);
 GA_API void ga_function_destroy(ga_function *function); /* NULL is fine */
 
-enum { GA_LAUNCH_DEPENDENT = 1 /* may start before the launch before it has ended: see grid_dependency_wait */ };
+enum { GA_LAUNCH_DEPENDENT = 1 /* may start while the previous launch is still running: see grid_dependency_wait */ };
 
 typedef struct ga_launch {
   size_t struct_size;
@@ -37,7 +37,7 @@ GA_API GA_NODISCARD ga_status ga_function_launch(ga_function *function, const ga
 
 #define GA_TENSOR_MAP_DIMS 5
 
-/* What a bulk tensor copy sees of a tensor in device memory. */
+/* A tensor in device memory, as bulk tensor copies (TMA) see it. */
 typedef struct ga_tensor_map_desc {
   size_t struct_size;
   void *data;                         /* a multiple of 16 bytes */

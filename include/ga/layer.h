@@ -79,8 +79,8 @@ typedef struct ga_rope_params {
 #define GA_ROPE_PARAMS_INIT \
   { sizeof(ga_rope_params), 0, 0, 10000.0, 1.0, 0.0, 0.0, 0.0, 0.0, NULL }
 
-/* Fills inv_freq[rot_dim / 2] and *magnitude on the host; both stay as they are after a failure. rot_dim is at most
- * 16384; all numbers are finite, base above 1, beta_* and attn_factor not negative, freq_factors above 0. */
+/* Fills inv_freq[rot_dim / 2] and *magnitude on the host; both are unchanged after a failure. rot_dim is at most 16384.
+ * All numbers must be finite, base above 1, beta_* and attn_factor not negative, freq_factors above 0. */
 GA_API GA_NODISCARD ga_status ga_rope_freqs(const ga_rope_params *params, float *inv_freq, float *magnitude);
 
 /* Y = act(X), or act(X) * G when g is given. [rows, width] */
@@ -114,7 +114,7 @@ typedef struct ga_add_io {
   void *y;           /* may be x or b */
 } ga_add_io;
 
-/* Y = softmax(scale * X) over rows of `width`, f32. A row of -infinity gives zeros, log-softmax of it -infinity. */
+/* Y = softmax(scale * X) over rows of `width`, f32. A row of -infinity gives zeros; its log-softmax is -infinity. */
 typedef struct ga_softmax_desc {
   size_t struct_size;
   int64_t rows, width;
@@ -129,9 +129,10 @@ typedef struct ga_softmax_io {
   float *y; /* may be x */
 } ga_softmax_io;
 
-/* Partial results of attention over two sets of keys become that over both, f32 (distributed attention, split keys):
+/* Merges partial results of attention over two sets of keys into the result over both, f32 (distributed attention,
+ * split keys):
  *   O [rows, heads, dim] = (e^(LSE - M) O + e^(PART_LSE - M) PART) / (e^(LSE - M) + e^(PART_LSE - M)), M the larger LSE
- * and LSE becomes log (e^LSE + e^PART_LSE). An LSE of -infinity is a result of no keys, which is not read. */
+ * and LSE becomes log (e^LSE + e^PART_LSE). An LSE of -infinity marks a result over no keys, which is not read. */
 typedef enum ga_attn_merge_kind {
   GA_ATTN_MERGE_LSE = 0,  /* PART is an O, with its LSE */
   GA_ATTN_MERGE_STATE = 1 /* PART is a carried state of ga_attn: PART / l, with LSE = (m + log2 l) / log2 e */
@@ -171,12 +172,11 @@ typedef struct ga_embed_io {
   void *y;
 } ga_embed_io;
 
-/* Stores K and V rows of `tokens` new tokens into cache slots: cache[slot[t]] = convert(x[t]).
- * Cache [slots, heads, dim]; a slot is page * page_size + offset.
- * An e4m3 cache has a scale for each token of a head, made as ga_attn_quant's: the largest magnitude / 448, 1 when that
- * is 0; the cache has x / scale, rounded to nearest even, both quotients in f32. A NaN stays one and does not count; an
- * infinity makes its row 0 and NaN. For ga_attn: kv_scale_tokens 1, strides of a page page_size, of a head slots, of a
- * token 1. */
+/* Stores K and V rows of `tokens` new tokens into cache slots: cache[slot[t]] = convert(x[t]). Cache [slots, heads,
+ * dim]; a slot is page * page_size + offset. An e4m3 cache has a scale for each token of a head, as ga_attn_quant makes
+ * it: the largest magnitude / 448, 1 when that is 0. The cache holds x / scale, rounded to nearest even, both quotients
+ * in f32. A NaN stays one and does not count; an infinity makes its row 0 and NaN. ga_attn reads the scales with
+ * kv_scale_tokens 1 and strides page_size (page), slots (head) and 1 (token). */
 typedef struct ga_kv_store_desc {
   size_t struct_size;
   int64_t tokens, slots;
@@ -195,14 +195,14 @@ typedef struct ga_kv_store_io {
   float *k_scale, *v_scale; /* e4m3 caches: [heads, slots] */
 } ga_kv_store_io;
 
-/* Scales that a conversion to e4m3 makes, as ga_gemm takes them (gemm.h): the largest magnitude of a block / 448, 1
- * when that is 0. y is x / scale, rounded to nearest even; both quotients are taken in f32, so that every device has
- * the same bits. A NaN stays one and does not count; an infinity makes its block 0 and NaN. Numbers of blocks are
- * rounded up. */
+/* Scales that a conversion to e4m3 makes, as ga_gemm takes them (gemm.h). A scale is the largest magnitude of its block
+ * / 448, 1 when that is 0. y is x / scale, rounded to nearest even. Both quotients are taken in f32, so that every
+ * device has the same bits. A NaN stays one and does not count; an infinity makes its block 0 and NaN. Numbers of
+ * blocks are rounded up. */
 typedef enum ga_convert_scales {
   GA_CONVERT_SCALES_NONE = 0,
-  GA_CONVERT_SCALES_ROW = 1,  /* of 1 x 128: scale [width / 128, rows], ga_gemm's x_scale */
-  GA_CONVERT_SCALES_BLOCK = 2 /* of 128 x 128: scale [rows / 128, width / 128], ga_gemm's w_scale */
+  GA_CONVERT_SCALES_ROW = 1,  /* blocks of 1 x 128: scale [width / 128, rows], ga_gemm's x_scale */
+  GA_CONVERT_SCALES_BLOCK = 2 /* blocks of 128 x 128: scale [rows / 128, width / 128], ga_gemm's w_scale */
 } ga_convert_scales;
 
 /* Conversion between element types, [rows, width], both contiguous: quantise, dequantise, cast. */

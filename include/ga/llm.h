@@ -25,15 +25,16 @@ typedef struct ga_session ga_session;
 /* Called during long work with done out of total; a result other than 0 stops it with GA_ERR_CANCELLED. */
 typedef int (*ga_progress_fn)(void *user, uint64_t done, uint64_t total);
 
-/* GA_SESSION_DETERMINISTIC: logits follow bit by bit from the ids so far, on one build, device and model: not from how
- * they were cut into calls, what was rewound, prompted or generated, the size of the context, the number of CPU
- * threads, or other sessions. Each token is evaluated by itself (batch 1), so that no row of a kernel table is chosen
- * by how many there are: prompts go at the speed of generation. No op of a model has rows that differ from run to run
- * (GA_KERNEL_NONDET: gradients of attention alone). Another layout of the layers over devices is another device. */
-/* GA_SESSION_E4M3_ACTIVATIONS: in steps of nine tokens and more, products by e4m3 weights with scales (FP8 checkpoints)
- * round their activations to e4m3, with a scale for each 128 of a token, as such checkpoints specify ("W8A8", dynamic).
- * Results then have 4 significant bits of each activation. GA_ERR_UNSUPPORTED where the model has no such weights, or a
- * device no row for that; GA_ERR_ARG where steps have fewer tokens, as with GA_SESSION_DETERMINISTIC. */
+/* GA_SESSION_DETERMINISTIC: on one build, device and model, logits depend bit by bit on the ids so far and on nothing
+ * else. They do not depend on how the ids were divided into calls, on rewinds, or on which ids were generated. Nor do
+ * they depend on the size of the context, the number of CPU threads, or other sessions. Each token is evaluated by
+ * itself (batch 1), since kernels are chosen by the number of tokens: prompts run at the speed of generation. No op of
+ * a model has kernels that differ from run to run (GA_KERNEL_NONDET: gradients of attention alone). Another placement
+ * of the layers counts as another device. */
+/* GA_SESSION_E4M3_ACTIVATIONS is for e4m3 weights with scales (FP8 checkpoints). In steps of nine tokens and more,
+ * their products round activations to e4m3. Each 128 elements of a token have a scale, as such checkpoints specify
+ * ("W8A8", dynamic). An activation then keeps 4 significant bits. GA_ERR_UNSUPPORTED: the model has no such weights, or
+ * a device no kernel for them. GA_ERR_ARG: steps have fewer tokens, as with GA_SESSION_DETERMINISTIC. */
 typedef enum ga_session_flags { GA_SESSION_DETERMINISTIC = 1, GA_SESSION_E4M3_ACTIVATIONS = 2 } ga_session_flags;
 
 typedef struct ga_session_options {
@@ -46,21 +47,22 @@ typedef struct ga_session_options {
 #define GA_SESSION_OPTIONS_INIT \
   { sizeof(ga_session_options), 0, 0, 0, 0 }
 
-/* Where a model's layers are. Layers run in order over the places: those of the CPU, if any, then `more`, then the
- * context that the model is loaded to, which also has the head. What is handed from place to place is the hidden state,
- * once a step. */
+/* Where a model's layers are placed. The CPU has the first layers, if any; the contexts `more` have the next ones. The
+ * last layers and the head are on the context that the model is loaded to. The hidden state is copied from place to
+ * place, once a step. */
 typedef struct ga_model_options {
   size_t struct_size;
   ga_progress_fn progress; /* bytes of weights; may be NULL */
   void *user;
-  int32_t gpu_layers; /* how many layers, the last ones, GPUs take; the others are the CPU's. -1 = as many as fit */
+  int32_t gpu_layers; /* layers on GPUs, the last ones; the others are the CPU's. -1 = as many as fit */
   int32_t n_more;     /* further contexts, which share the layers with the first by what fits on each: at most 7 */
   ga_ctx *const *more;
-  const ga_session_options *session; /* room is kept for one such session; NULL = for one with the defaults */
-  bool plan_only;       /* read and plan, load no weights: for ga_model_get_info and ga_model_placement_at */
-  uint8_t reserved[7];  /* 0 */
-  bool no_mmap;         /* copy what would stay in the mapped file, such as the embedding of a CPU: then the file may be
-                   shortened, overwritten or removed once the model is loaded. false: it must stay as it is */
+  const ga_session_options *session; /* memory is reserved for one such session; NULL = one with the defaults */
+  bool plan_only;      /* read and plan, load no weights: for ga_model_get_info and ga_model_placement_at */
+  uint8_t reserved[7]; /* 0 */
+  /* true: copy the tensors that would stay in the mapped file, such as the embedding of a CPU. The file may then be
+   * shortened, overwritten or removed once the model is loaded. false: the file must not change. */
+  bool no_mmap;
   uint8_t reserved2[7]; /* 0 */
   ga_comm *comm; /* NULL, or this rank's end of a communicator whose ranks share the model by tensors: each loads the
                     same file, each on a device of its own, and has some heads and columns of the feed-forward. Sessions
@@ -70,20 +72,20 @@ typedef struct ga_model_options {
 #define GA_MODEL_OPTIONS_INIT \
   { sizeof(ga_model_options), NULL, NULL, -1, 0, NULL, NULL, false, {0}, false, {0}, NULL }
 
-/* One device's part of a model, in bytes; the session is the one that room was kept for. */
+/* One device's part of a model, in bytes; the session is the one that memory was reserved for. */
 typedef struct ga_model_placement {
   const char *device; /* "cpu", "cuda:0" */
   int32_t first_layer, n_layers;
   uint64_t weights;         /* as held */
   uint64_t kv, activations; /* of the session */
   uint64_t workspace;       /* of the kernels */
-  uint64_t staging;         /* while loading, given back after: weights before they are packed */
-  uint64_t spare;           /* left alone: code, what other programs may take, ends of shared buffers */
+  uint64_t staging;         /* weights before they are packed; freed after loading */
+  uint64_t spare;           /* not used: for code, other programs, ends of shared buffers */
   uint64_t kv_token;        /* one token's part of kv */
-  uint64_t available;       /* what was there before loading */
+  uint64_t available;       /* free memory before loading */
 } ga_model_placement;
 
-/* What a model is; see ga_model_file for the meaning of the fields' keys. */
+/* Properties of a model; see ga_model_file for the meaning of the fields' keys. */
 typedef struct ga_model_info {
   const char *arch; /* general.architecture of the file: "llama", "qwen2" ... */
   char name[96];    /* general.name of the file, "" if it has none */
@@ -97,31 +99,34 @@ typedef struct ga_model_info {
   uint64_t kv_token_bytes; /* KV cache of one token in f16, all layers */
 } ga_model_info;
 
-/* What `name` opens, as the -m of the program takes it: a path that ga_model_file_open takes; where there is none, a
- * model in the models' folder ($GA_MODELS, else $XDG_CACHE_HOME/ga/models, else ~/.cache/ga/models) by its place in it,
- * by a name of `ga pull --list`, or as hf:ORGANISATION/REPOSITORY, with :TYPE or /FILE behind it or not. Nothing is
- * fetched. path: of `capacity` bytes, 4096 are always enough. GA_ERR_IO: it is not here, and the text names what is.
- * GA_ERR_ARG: an empty name, one as long as capacity, or hf: with something else behind it. *path is then "". */
+/* Finds the path of a model by its name, as -m of the program takes it. Nothing is fetched. In this order, `name` is
+ *   a path that ga_model_file_open takes;
+ *   a path relative to the models' folder: $GA_MODELS, else $XDG_CACHE_HOME/ga/models, else ~/.cache/ga/models;
+ *   a name of `ga pull --list` whose file is in that folder;
+ *   hf:ORGANISATION/REPOSITORY in that folder, followed by :TYPE, by /FILE, or by nothing.
+ * path has `capacity` bytes; 4096 are always enough. GA_ERR_IO: the model is not here; the text names the models that
+ * are. GA_ERR_ARG: an empty name, a name as long as capacity, or hf: followed by anything else. On an error path is
+ * "". */
 GA_API GA_NODISCARD ga_status ga_model_path(const char *name, char *path, size_t capacity);
 
-/* name: see ga_model_path. The contexts must outlive the model. GA_ERR_NOMEM, before anything is loaded, when the
- * layers asked for do not fit: the text has the plan. */
+/* Loads a model. name: see ga_model_path. The contexts must outlive the model. GA_ERR_NOMEM, before anything is loaded:
+ * the requested layers do not fit; the text has the plan. */
 GA_API GA_NODISCARD ga_status ga_model_load(ga_ctx *ctx, const char *name, const ga_model_options *options,
                                             ga_model **out);
-GA_API void ga_model_destroy(ga_model *model); /* after its sessions and what shares its weights; NULL is fine */
+GA_API void ga_model_destroy(ga_model *model); /* after its sessions and models that share its weights; NULL is fine */
 
-/* Another model of the same weights, whose sessions and engine use `ctx`: one copy of the weights serves several
- * contexts, of which each has its own thread. Only a fixed-size record is allocated, and a CPU's context where the CPU
- * has a part of the layers. ctx: of the device that `model` is on. `model` and its context must outlive the new one;
- * they may be in use by another thread meanwhile. GA_ERR_ARG: a null argument, another device. GA_ERR_UNSUPPORTED: a
- * model that was loaded to `more` contexts. */
+/* Makes another model of the same weights, whose sessions and engine use `ctx`. One copy of the weights then serves
+ * several contexts, each with its own thread. Only a fixed-size record is allocated, and a CPU context where the CPU
+ * has some of the layers. ctx must be of the device that `model` is on. `model` and its context must outlive the new
+ * one; another thread may use them meanwhile. GA_ERR_ARG: a null argument, another device. GA_ERR_UNSUPPORTED: a model
+ * that was loaded to `more` contexts. */
 GA_API GA_NODISCARD ga_status ga_model_share(const ga_model *model, ga_ctx *ctx, ga_model **out);
 GA_API const ga_model_info *ga_model_get_info(const ga_model *model);
 /* Places in the order of their layers; 0 <= index < count. Owned by the model. */
 GA_API int32_t ga_model_placement_count(const ga_model *model);
 GA_API const ga_model_placement *ga_model_placement_at(const ga_model *model, int32_t index);
-/* Owned by the model. The tokenizer is NULL when the file has none, the template when it has none or GA cannot compile
- * it; ga_model_template_error then tells why ("" if there is none). */
+/* Owned by the model. The tokenizer is NULL when the file has none. The template is NULL when the file has none or GA
+ * cannot compile it; ga_model_template_error then has the reason ("" if there is no template). */
 GA_API const ga_tokenizer *ga_model_tokenizer(const ga_model *model);
 GA_API const ga_template *ga_model_template(const ga_model *model);
 GA_API const char *ga_model_template_error(const ga_model *model);
@@ -133,24 +138,24 @@ GA_API int32_t ga_session_length(const ga_session *session);
 GA_API int32_t ga_session_context(const ga_session *session);
 /* Bytes of KV cache reserved. */
 GA_API uint64_t ga_session_kv_bytes(const ga_session *session);
-/* Forgets all but the first n_tokens. Where layers keep a state of fixed size, the next call that evaluates tokens goes
- * back to a snapshot of it first, and evaluates the tokens from there on again. */
+/* Forgets all but the first n_tokens. Where layers keep a state of fixed size, the next call that evaluates tokens
+ * first restores an earlier snapshot of it. The call then evaluates the tokens since that snapshot again. */
 GA_API GA_NODISCARD ga_status ga_session_rewind(ga_session *session, int32_t n_tokens);
 
 /* Appends n ids (n >= 1). logits, host memory: rows [n - n_logits, n), each `vocab` floats; n_logits 0 = none. A GPU
- * copies them several times as fast to memory of ga_host_alloc (its context: the one that the model was loaded to).
- * GA_ERR_SHAPE when the context is too small: nothing is appended. progress may be NULL. After a failure other than
- * that the session is as before the call. */
+ * copies them several times as fast to memory of ga_host_alloc, from the context that the model was loaded to. progress
+ * may be NULL. GA_ERR_SHAPE: the context is too small. After any failure the session is as before the call. */
 GA_API GA_NODISCARD ga_status ga_session_eval(ga_session *session, const int32_t *ids, int32_t n, float *logits,
                                               int32_t n_logits, ga_progress_fn progress, void *user);
 
-/* Appends n ids and gives the natural-log probability of each of ids[first + 1 .. n) given all before it:
- * logprobs[n - first - 1], 0 <= first < n. progress (tokens, after each batch) may be NULL. Errors as ga_session_eval;
- * after one logprobs is not to be used. */
+/* Appends n ids and writes the natural-log probability of each of ids[first + 1 .. n) given all ids before it. logprobs
+ * has n - first - 1 elements; 0 <= first < n. progress (tokens, after each batch) may be NULL. Errors as
+ * ga_session_eval; after one, logprobs holds nothing of use. */
 GA_API GA_NODISCARD ga_status ga_session_score(ga_session *session, const int32_t *ids, int32_t n, int32_t first,
                                                double *logprobs, ga_progress_fn progress, void *user);
 
-/* One piece of generated text: valid UTF-8, possibly empty; id is the token that completed it. Not 0 = stop. */
+/* Called with one piece of generated text: valid UTF-8, possibly empty; id is the token that completed it. A result
+ * other than 0 stops. */
 typedef int (*ga_text_fn)(void *user, int32_t id, const char *text, size_t bytes);
 
 typedef enum ga_finish {
@@ -167,7 +172,7 @@ typedef struct ga_generate_options {
   bool show_special;  /* pass the text of control tokens too */
   uint64_t seed;
   const ga_sample_desc *sample; /* NULL = greedy; vocab is not looked at */
-  int32_t penalty_last;         /* tokens that penalties look back on; 0 = 64, -1 = all */
+  int32_t penalty_last;         /* last tokens that penalties count; 0 = 64, -1 = all */
   int32_t n_bias;
   const ga_logit_bias *bias;
   ga_progress_fn progress; /* of the prompt, in tokens; may be NULL */
@@ -188,9 +193,9 @@ typedef struct ga_generate_result {
   { sizeof(ga_generate_result), 0, 0, 0.0, 0.0, GA_FINISH_LENGTH, 0 }
 
 /* Evaluates the prompt ids after what the session holds, then samples from the tokenizer's tokens. Each generated token
- * joins the session, but for a last one that nothing follows (max_tokens, a full context, stopped by `text`). After a
- * failure in the prompt the session is as before; after a later one it holds the prompt and what was generated.
- * GA_ERR_STATE when every logit is NaN or -infinity, or the biases ban every token. */
+ * is appended to the session, except the last one (max_tokens, a full context, stopped by `text`). After a failure in
+ * the prompt the session is as before; after a later one it holds the prompt and what was generated. GA_ERR_STATE when
+ * every logit is NaN or -infinity, or the biases ban every token. */
 GA_API GA_NODISCARD ga_status ga_generate(ga_session *session, const int32_t *ids, int32_t n,
                                           const ga_generate_options *options, ga_generate_result *result);
 

@@ -2,13 +2,12 @@
  *
  * Files are memory-mapped and never copied: tensor data and texts point into the map and must not be written. Do not
  * shorten a file while it is open: reading a page that is gone kills a process (SIGBUS), as with any map.
- * (ga_model_options.no_mmap is for models that must live on.)
+ * (ga_model_options.no_mmap is for models whose file may change while they are loaded.)
  *
  * One vocabulary. Whatever the format, metadata keys and tensor names are GGUF's: "llama.embedding_length",
  * "blk.0.attn_q.weight". For safetensors they come from config.json by the tables of src/file/hf_tables.c; a tensor
- * that no table names keeps the name it has in the file. What the two formats do differently is told by keys of our
- * own, which a GGUF file does not have. One that has norm_plus_one, gpt2_transposed, qkv_by_head or a rope_ key other
- * than rope_layout is refused:
+ * that no table names keeps its name. Differences between the formats have keys of GA's own, which GGUF files do not
+ * have. A GGUF file with norm_plus_one, gpt2_transposed, qkv_by_head or a rope_ key other than rope_layout is refused:
  *   ga.rope_layout      text   "neox": pairs (i, i + n/2), always so in safetensors. GGUF: "norm" for some,
  *                              as llama.cpp has them. Absent where both formats have one layout (cohere2)
  *   ga.norm_plus_one    bool   true: RMS norm weights hold w where the model multiplies by 1 + w (gemma, nemotron)
@@ -41,11 +40,11 @@ typedef struct ga_model_file ga_model_file;
 
 typedef enum ga_model_format { GA_MODEL_GGUF = 1, GA_MODEL_SAFETENSORS = 2 } ga_model_format;
 
-/* `path` is a .gguf file, the first shard of a split (the others are found by name), a .safetensors file, a
- * model.safetensors.index.json, or a directory with config.json and one of the last two. A config.json beside
- * safetensors is read where there is one.
- * GA_ERR_IO: cannot be read. GA_ERR_FORMAT: breaks its format. GA_ERR_UNSUPPORTED: a legal file with a type or an
- * architecture that GA does not have. GA_ERR_NOMEM. *out is NULL on failure. Release: ga_model_file_destroy. */
+/* Opens a model. `path` is one of: a .gguf file; the first shard of a split, whose others are found by name; a
+ * .safetensors file; a model.safetensors.index.json; a directory with config.json and one of the last two. A
+ * config.json in the folder of safetensors is read where there is one. GA_ERR_IO: cannot be read. GA_ERR_FORMAT: breaks
+ * its format. GA_ERR_UNSUPPORTED: a legal file with a type or an architecture that GA does not have. GA_ERR_NOMEM. *out
+ * is NULL on failure. Release: ga_model_file_destroy. */
 GA_API GA_NODISCARD ga_status ga_model_file_open(const char *path, ga_model_file **out);
 GA_API void ga_model_file_destroy(ga_model_file *file); /* NULL is fine */
 
@@ -73,18 +72,19 @@ typedef struct ga_model_tensor {
 GA_API int64_t ga_model_file_tensor_count(const ga_model_file *file);
 /* In the order of the files; NULL outside [0, count). Owned by the file, as are all that follow. */
 GA_API const ga_model_tensor *ga_model_file_tensor_at(const ga_model_file *file, int64_t index);
-/* NULL when there is none of that name. */
+/* The tensor of that name, NULL when there is none. */
 GA_API const ga_model_tensor *ga_model_file_find(const ga_model_file *file, const char *name);
-/* As find, with an error for what is missing (GA_ERR_FORMAT) or has other dimensions (GA_ERR_SHAPE). */
+/* Finds a tensor and checks its dimensions. GA_ERR_FORMAT: there is none of that name. GA_ERR_SHAPE: it has other
+ * dimensions. */
 GA_API GA_NODISCARD ga_status ga_model_file_tensor(const ga_model_file *file, const char *name, int32_t n_dims,
                                                    const int64_t *dims, const ga_model_tensor **out);
-/* Reads bytes [offset, offset + bytes) of a tensor from the file: where the map would end the process (the file has
- * been shortened, the disk fails) this gives GA_ERR_IO. */
+/* Reads bytes [offset, offset + bytes) of a tensor from the file. GA_ERR_IO: the file has been shortened or the disk
+ * fails; a read through the map would then end the process. */
 GA_API GA_NODISCARD ga_status ga_model_file_read(const ga_model_file *file, const ga_model_tensor *tensor,
                                                  uint64_t offset, void *out, size_t bytes);
-/* Frees the resident pages of a tensor that has been repacked or uploaded. It may still be read: from disk. */
+/* Frees the resident pages of a tensor that has been repacked or uploaded. A later read loads them from disk again. */
 GA_API void ga_model_file_forget(const ga_model_file *file, const ga_model_tensor *tensor);
-/* The same for bytes [offset, offset + bytes) of a tensor. */
+/* Frees the resident pages of bytes [offset, offset + bytes) of a tensor. */
 GA_API void ga_model_file_forget_shard(const ga_model_file *file, const ga_model_tensor *tensor, uint64_t offset,
                                        uint64_t bytes);
 
@@ -108,7 +108,7 @@ typedef enum ga_meta_type {
   GA_META_F64 = 13
 } ga_meta_type;
 
-/* What a reader asks for: any of the types of that kind will do. */
+/* The kind of value a reader expects: any type of that kind is accepted. */
 typedef enum ga_meta_kind { GA_META_INTS = 1, GA_META_FLOATS = 2, GA_META_BOOLS = 3, GA_META_TEXTS = 4 } ga_meta_kind;
 
 /* Bytes in the file: may hold anything, NUL and broken UTF-8 included, and has no NUL after it. */
@@ -129,16 +129,16 @@ GA_API ga_meta_type ga_meta_elem_type(const ga_meta *meta); /* of an array's ele
 GA_API int64_t ga_meta_count(const ga_meta *meta);          /* elements of an array; else 1 */
 GA_API const char *ga_meta_type_name(ga_meta_type type);    /* "u32", "text", ...; never NULL */
 
-/* Element `index` of an array, or the value itself at index 0. GA_ERR_FORMAT when the type is of another kind or an
- * integer does not fit in 64 signed bits, GA_ERR_ARG when the index is out of range. */
+/* Reads element `index` of an array, or the value itself at index 0. GA_ERR_FORMAT: the type is of another kind, or an
+ * integer does not fit in 64 signed bits. GA_ERR_ARG: the index is out of range. */
 GA_API GA_NODISCARD ga_status ga_meta_int(const ga_meta *meta, int64_t index, int64_t *out);
 GA_API GA_NODISCARD ga_status ga_meta_float(const ga_meta *meta, int64_t index, double *out);
 GA_API GA_NODISCARD ga_status ga_meta_bool(const ga_meta *meta, int64_t index, bool *out);
 GA_API GA_NODISCARD ga_status ga_meta_text(const ga_meta *meta, int64_t index, ga_text *out);
 
-/* By key. The plain form fails when the key is absent, the `_or` form gives `fallback`; both fail on another type.
- * Every integer is read with the range that its reader can stand (the fallback is not held to it); floats must be
- * finite. On failure *out is unchanged. */
+/* Read a value by its key. The plain form fails when the key is absent, the `_or` form gives `fallback`; both fail on
+ * another type. An integer must lie in [least, most], which the fallback need not; floats must be finite. On failure
+ * *out is unchanged. */
 GA_API GA_NODISCARD ga_status ga_model_file_int(const ga_model_file *file, const char *key, int64_t least, int64_t most,
                                                 int64_t *out);
 GA_API GA_NODISCARD ga_status ga_model_file_int_or(const ga_model_file *file, const char *key, int64_t fallback,
@@ -153,12 +153,13 @@ GA_API GA_NODISCARD ga_status ga_model_file_text(const ga_model_file *file, cons
 GA_API GA_NODISCARD ga_status ga_model_file_text_or(const ga_model_file *file, const char *key, const char *fallback,
                                                     ga_text *out);
 
-/* n integers that a file may give one by one (array of exactly n) or once for all (a single value): head counts per
- * layer and the like. Booleans count as 0 and 1. On failure out[] is unchanged. */
+/* Reads n integers, such as head counts of layers: an array of exactly n, or a single value for all. Booleans count as
+ * 0 and 1. On failure out[] is unchanged. */
 GA_API GA_NODISCARD ga_status ga_model_file_ints(const ga_model_file *file, const char *key, int64_t n, int64_t least,
                                                  int64_t most, int64_t *out);
 
-/* An array with elements of `kind`; read it with ga_meta_int and so on. The `_or_null` form gives NULL when absent. */
+/* Finds an array with elements of `kind`; read it with ga_meta_int and so on. The `_or_null` form gives NULL when
+ * absent. */
 GA_API GA_NODISCARD ga_status ga_model_file_array(const ga_model_file *file, const char *key, ga_meta_kind kind,
                                                   const ga_meta **out);
 GA_API GA_NODISCARD ga_status ga_model_file_array_or_null(const ga_model_file *file, const char *key, ga_meta_kind kind,

@@ -1,13 +1,14 @@
-/* GA, quantisation: weights to the block types of GGUF with as little error as can be had, whole files to other types,
- * and the importance of weights, measured.
+/* GA, quantisation: converts weights to the block types of GGUF with a small error, converts whole files, and measures
+ * the importance of weights.
  *
  *   ga_quantizer *q;
  *   GA_QUANTIZE_DESC_INIT: rows, cols, dtype
  *   ga_quantize_bytes(&desc, &bytes)   room for the result
  *   ga_quantize_rows(q, &desc, x, importance, y)
  *
- * Scales are searched for: the weighted square error of a block is at most that of the scale that its extreme values
- * give; iq4_nl and iq4_xs weigh errors of large values more. Results are the same bit by bit for any number of threads.
+ * Scales are searched for. The weighted square error of a block is at most the error with the scale of its extreme
+ * values. iq4_nl and iq4_xs weigh errors of large values more. Results are the same bit by bit for any number of
+ * threads.
  */
 #ifndef GA_QUANTIZE_H
 #define GA_QUANTIZE_H
@@ -41,23 +42,23 @@ typedef struct ga_quantize_desc {
 GA_API bool ga_quantize_known(ga_dtype dtype);
 /* Bytes of the result. GA_ERR_SHAPE when cols is no multiple of the type's block, GA_ERR_DTYPE for other types. */
 GA_API GA_NODISCARD ga_status ga_quantize_bytes(const ga_quantize_desc *desc, uint64_t *bytes);
-/* x: [rows, cols] f32; importance: [cols], finite and at least 0, or NULL: all the same; y: as many bytes as
- * ga_quantize_bytes says. GA_ERR_FORMAT, with y zeroed, when a value is NaN or infinite, or above 65504 in a type whose
- * scales are f16: the text names the first such element. */
+/* Quantises x, [rows, cols] f32, into y, which has the bytes that ga_quantize_bytes gives. importance: [cols], finite
+ * and at least 0, or NULL: all the same. GA_ERR_FORMAT, with y zeroed: a value is NaN or infinite, or above 65504 in a
+ * type whose scales are f16. The text names the first such element. */
 GA_API GA_NODISCARD ga_status ga_quantize_rows(ga_quantizer *q, const ga_quantize_desc *desc, const float *x,
                                                const float *importance, void *y);
-/* The other way: x as ga_quantize_rows writes it (desc as there), y [rows, cols] f32. */
+/* Dequantises x, as ga_quantize_rows writes it with the same desc, into y [rows, cols] f32. */
 GA_API GA_NODISCARD ga_status ga_dequantize_rows(ga_quantizer *q, const ga_quantize_desc *desc, const void *x,
                                                  float *y);
 
 /* --- files ------------------------------------------------------------------------------------------------------- */
 
-/* One tensor of a file that is to be written. Made by the library, which may append fields. */
+/* One tensor of a file to write. Made by the library; later versions may append fields. */
 typedef struct ga_quantize_tensor {
   const char *name;
   int32_t from, to;   /* ga_dtype */
-  int32_t wanted;     /* what the mixture says; `to` is another where rows hold no whole blocks of that */
-  int32_t left_out;   /* 1: the file that is written does not have it, since no architecture here uses it */
+  int32_t wanted;     /* the mixture's choice; `to` is another type where rows hold no whole blocks of it */
+  int32_t left_out;   /* 1: not written, since no architecture of GA uses it */
   int64_t rows, cols; /* rows: product of all dimensions but the last */
   uint64_t bytes_from, bytes_to;
   int32_t weighted; /* 1: by the importance matrix */
@@ -69,18 +70,18 @@ typedef void (*ga_quantize_tensor_fn)(void *user, const ga_quantize_tensor *tens
 
 typedef struct ga_quantize_options {
   size_t struct_size;
-  const char *type;       /* f32, f16, bf16, q8_0, q4_0, ..., or a mixture: q4_k_m and so on; copy: as in the source */
-  const char *importance; /* path of an importance matrix (ga_imatrix_write), or NULL */
-  int32_t n_threads;      /* as ga_quantizer_create has it */
-  bool overwrite;         /* a file that has the name of the new one goes, once the new one is whole */
-  bool pure;              /* one type for all matrices, without the mixture's rules */
-  bool dry_run;           /* plan and tell of each tensor; write nothing */
-  bool reserved;          /* false */
+  const char *type; /* f32, f16, bf16, q8_0, q4_0, ..., a mixture such as q4_k_m, or copy: the types of the source */
+  const char *importance;       /* path of an importance matrix (ga_imatrix_write), or NULL */
+  int32_t n_threads;            /* as in ga_quantizer_create */
+  bool overwrite;               /* replace an existing file, once the new one is complete */
+  bool pure;                    /* one type for all matrices, without the mixture's rules */
+  bool dry_run;                 /* plan, call `tensor` for each; write nothing */
+  bool reserved;                /* false */
   ga_quantize_tensor_fn tensor; /* may be NULL */
   ga_progress_fn progress;      /* bytes of the source; may be NULL */
   void *user;
-  /* Texts "NAME=TYPE" that go before the mixture, the first that fits. NAME is a pattern of fnmatch(3) for a matrix:
-   * the whole name, or without ".weight" and "blk.N.": "attn_v=q8_0", "blk.0.*=f16", "token_embd=q6_k". */
+  /* Texts "NAME=TYPE" that override the mixture; the first that matches counts. NAME is a pattern of fnmatch(3) for a
+     * matrix: the whole name, or without ".weight" and "blk.N.": "attn_v=q8_0", "blk.0.*=f16", "token_embd=q6_k". */
   const char *const *tensor_types;
   int32_t n_tensor_types;
   int32_t reserved_types; /* 0 */
@@ -88,39 +89,38 @@ typedef struct ga_quantize_options {
 #define GA_QUANTIZE_OPTIONS_INIT \
   { sizeof(ga_quantize_options), NULL, NULL, 0, false, false, false, false, NULL, NULL, NULL, NULL, 0, 0 }
 
-/* Names of types and mixtures, in the order in which they are best shown; NULL behind the last. */
+/* Name `index` of the types and mixtures, in the order in which help texts show them; NULL past the last. */
 GA_API const char *ga_quantize_type_at(int32_t index);
 
-/* Writes the model at `in`, whatever ga_model_file_open takes, as one GGUF file `out`. Metadata and tokenizer are
- * complete: what a safetensors folder has in other files, and lays out in other ways, is written as llama.cpp expects
- * it. Rows go through memory a few at a time, whatever the file's size. `out` is either the whole new file or what it
- * was: a process that is killed leaves nothing under that name.
- * GA_ERR_ARG: unknown type; a NAME that fits no matrix; `out` exists (see overwrite), is part of `in` or the importance
- * matrix, or is no regular file. GA_ERR_IO: also when the disk is full.
- * GA_ERR_UNSUPPORTED: a folder's weights in FP8 or integers; a tokenizer that GA has not. GA_ERR_FORMAT: a weight that
- * is not finite. */
+/* Writes the model at `in`, any path that ga_model_file_open takes, as one GGUF file `out`. Metadata and tokenizer are
+ * complete. The other files of a safetensors folder, and its other layouts, are written as llama.cpp expects them. Rows
+ * go through memory a few at a time, whatever the file's size. `out` is either the complete new file or unchanged, even
+ * when the process is killed. GA_ERR_ARG: unknown type; a NAME that fits no matrix; `out` exists (see overwrite), is
+ * part of `in` or the importance matrix, or is no regular file. GA_ERR_IO: also when the disk is full.
+ * GA_ERR_UNSUPPORTED: a folder's weights in FP8 or integers; a tokenizer that GA does not have. GA_ERR_FORMAT: a weight
+ * that is not finite. */
 GA_API GA_NODISCARD ga_status ga_quantize_file(const char *in, const char *out, const ga_quantize_options *options);
 
 /* --- importance -------------------------------------------------------------------------------------------------- */
 
-/* Mean squares of what each matrix of a model is multiplied by, over a text: an error in a column weighs as much as
- * what comes there. ga_quantize_options.importance takes the file. */
+/* Importance matrix: for each matrix of a model, the mean squares of its input columns over a text. An error in a
+ * column of the matrix is weighed by its input. ga_quantize_options.importance takes the file. */
 typedef struct ga_imatrix ga_imatrix;
 
-/* window: tokens that are evaluated together, 16 to 4096, 0 = 512. The model must outlive it. GA_ERR_UNSUPPORTED for
+/* window: tokens that are evaluated together, 16 to 4096, 0 = 512. The model must outlive *out. GA_ERR_UNSUPPORTED for
  * encoders. *out NULL on failure; release with ga_imatrix_destroy. */
 GA_API GA_NODISCARD ga_status ga_imatrix_create(ga_model *model, int32_t window, ga_imatrix **out);
 GA_API void ga_imatrix_destroy(ga_imatrix *im); /* NULL is fine */
-/* Evaluates the whole windows of n ids, each by itself; the model's beginning token takes the place of the first id of
- * each where it wants one. GA_ERR_SHAPE when there are fewer ids than a window has. progress (windows) may be NULL. */
+/* Evaluates the whole windows of n ids, each by itself. For models that need a beginning token, it replaces the first
+ * id of each window. GA_ERR_SHAPE: there are fewer ids than a window has. progress (windows) may be NULL. */
 GA_API GA_NODISCARD ga_status ga_imatrix_add(ga_imatrix *im, const int32_t *ids, size_t n, ga_progress_fn progress,
                                              void *user);
 /* Windows evaluated so far. */
 GA_API int64_t ga_imatrix_windows(const ga_imatrix *im);
-/* Writes what llama-imatrix writes: a GGUF file of general.type "imatrix", tensors NAME.in_sum2 and NAME.counts.
- * dataset: what the text is called, "" for nothing. The head is not among the matrices. `path` is either the whole new
- * file or what it was. GA_ERR_ARG when it exists, unless overwrite, or is no regular file, or is the model.
- * GA_ERR_STATE: no windows. */
+/* Writes a file as llama-imatrix does: GGUF of general.type "imatrix", tensors NAME.in_sum2 and NAME.counts. dataset: a
+ * name of the text, "" for none. The head is not among the matrices. `path` is either the complete new file or
+ * unchanged. GA_ERR_ARG: it exists, unless overwrite; it is no regular file; it is the model. GA_ERR_STATE: no
+ * windows. */
 GA_API GA_NODISCARD ga_status ga_imatrix_write(const ga_imatrix *im, const char *path, const char *dataset,
                                                bool overwrite);
 

@@ -1,10 +1,10 @@
-/* GA, sampling: one token id from a row of logits.
+/* GA, sampling: draws one token id from a row of logits.
  *
  * Order of the chain: logit bias, penalties, (greedy ends here), top-k, typical, top-p, min-p, temperature, draw.
  *
  * A token with logit NaN or -infinity is never drawn; when no other is left the token is 0. Of equal logits the lower
- * id counts as the larger. Ids outside the vocabulary in `history` and `bias` are passed over.
- * Every filter works on the softmax of what the one before it left, and leaves at least one token:
+ * id counts as the larger. Ids outside the vocabulary in `history` and `bias` are ignored. Every filter takes the
+ * softmax over the tokens that the previous filter kept, and keeps at least one token:
  *   typical  the tokens whose -log p is nearest to the entropy, until they hold typical_p
  *   top-p    the most probable tokens, until they hold top_p
  *   min-p    tokens with p >= min_p * the largest p

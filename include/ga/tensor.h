@@ -41,14 +41,14 @@ typedef enum ga_dtype {
   GA_IQ4_XS = 31,
   GA_MXFP4 = 32,
   GA_NVFP4 = 33,
-  GA_IQ2_XXS = 34, /* from here to tq2_0: read from files and by ga_convert; no kernel computes with them */
+  GA_IQ2_XXS = 34, /* this one to tq2_0: read from files and by ga_convert; no kernel computes with them */
   GA_IQ2_XS = 35,
   GA_IQ2_S = 36,
   GA_IQ3_XXS = 37,
   GA_IQ3_S = 38,
   GA_TQ1_0 = 39,
   GA_TQ2_0 = 40,
-  GA_E4M3_128 = 41 /* of no file: blocks of one f32 scale and 128 e4m3 codes, what e4m3 weights with scales become */
+  GA_E4M3_128 = 41 /* in memory only, for e4m3 weights with scales: blocks of one f32 scale and 128 e4m3 codes */
 } ga_dtype;
 
 typedef struct ga_dtype_traits {
@@ -62,7 +62,7 @@ typedef struct ga_dtype_traits {
 GA_API const ga_dtype_traits *ga_dtype_info(ga_dtype dtype);
 /* "q4_k", or "none" for a value that is no type. */
 GA_API const char *ga_dtype_name(ga_dtype dtype);
-/* True for types that are read from files alone: ga_convert takes them as x, no other op does; models hold them as
+/* True for types that are only read from files. ga_convert alone of all ops takes them, as x; models hold them as
  * q8_0. */
 GA_API bool ga_dtype_is_read_only(ga_dtype dtype);
 /* The type of that name, GA_DTYPE_NONE when there is none. Upper case is taken too. */
@@ -71,8 +71,8 @@ GA_API ga_dtype ga_dtype_from_name(const char *name);
  * */
 GA_API GA_NODISCARD ga_status ga_dtype_bytes(ga_dtype dtype, int64_t elems, uint64_t *bytes);
 
-/* Order of a matrix's bytes. Native is row after row in the type's own blocks; the others are what the kernels of a
- * device want and are made by ga_pack. Only GEMM takes packed weights. */
+/* Order of a matrix's bytes. Native is row after row in the type's own blocks. The other layouts suit the kernels of a
+ * device and are made by ga_pack. Only GEMM takes packed weights. */
 typedef enum ga_layout {
   GA_LAYOUT_NATIVE = 0,
   GA_LAYOUT_X16 = 1,       /* CPU: 16 rows interleaved by blocks, see src/cpu/cpu_pack.h */

@@ -2,7 +2,7 @@
  *
  * Four kinds, each as its makers define it:
  *   SPM  SentencePiece BPE by score with byte fallback (Kudo and Richardson, 2018): Llama 2, Gemma
- *   BPE  byte-level BPE by merge rank behind a pre-splitter (Radford et al., 2019): GPT-2, Llama 3, Qwen, SmolLM
+ *   BPE  byte-level BPE by merge rank after a pre-splitter (Radford et al., 2019): GPT-2, Llama 3, Qwen, SmolLM
  *   WPM  WordPiece, longest match first (Devlin et al., 2018): BERT, MiniLM
  *   UGM  SentencePiece Unigram: the pieces whose scores add up to the most (Kudo, arXiv 1804.10959): XLM-R, T5
  *
@@ -20,33 +20,34 @@ extern "C" {
 /* Values are pinned. */
 typedef enum ga_tok_kind { GA_TOK_SPM = 1, GA_TOK_BPE = 2, GA_TOK_WPM = 3, GA_TOK_UGM = 4 } ga_tok_kind;
 
-/* What a token stands for; the numbers are those of the GGUF key tokenizer.ggml.token_type. */
+/* Kinds of tokens; the numbers are of the GGUF key tokenizer.ggml.token_type. */
 typedef enum ga_tok_type {
   GA_TOK_NORMAL = 1,
   GA_TOK_UNKNOWN = 2, /* stands for text that has no token */
   GA_TOK_CONTROL = 3, /* never made from plain text: only with GA_TOK_PARSE_SPECIAL */
-  GA_TOK_USER = 4,    /* user-defined: its text is always cut out whole, before anything else */
+  GA_TOK_USER = 4,    /* user-defined: its text always becomes this token, before anything else */
   GA_TOK_UNUSED = 5,
   GA_TOK_BYTE = 6 /* SPM: "<0x41>" stands for the byte 0x41 */
 } ga_tok_type;
 
 #define GA_TOK_NONE (-1) /* no such token */
 
-/* UGM: what happens to a text before it is cut into pieces. Without any of these: as SentencePiece does it. */
+/* UGM: what is done to a text before it is cut into pieces. With no flag: as SentencePiece does it. */
 typedef enum ga_tok_unigram {
-  GA_TOK_UGM_CLUSTERS = 1,    /* the charsmap is asked for whole grapheme clusters below 6 bytes, then for characters,
-                                 and its shortest entry counts, as Hugging Face does; else the longest at each place */
-  GA_TOK_UGM_STRIP_LEFT = 2,  /* white space at the start goes away */
-  GA_TOK_UGM_STRIP_RIGHT = 4, /* white space at the end goes away */
+  /* The charsmap is applied to whole grapheme clusters below 6 bytes, then to characters; its shortest entry counts, as
+   * in Hugging Face. Without this flag the longest entry at each place counts. */
+  GA_TOK_UGM_CLUSTERS = 1,
+  GA_TOK_UGM_STRIP_LEFT = 2,  /* white space at the start is removed */
+  GA_TOK_UGM_STRIP_RIGHT = 4, /* white space at the end is removed */
   GA_TOK_UGM_SQUEEZE = 8,     /* runs of spaces become one */
-  GA_TOK_UGM_SPLIT = 16,      /* words are cut at white space, which goes away; each gets the space prefix */
+  GA_TOK_UGM_SPLIT = 16,      /* words are cut at white space, which is removed; each gets the space prefix */
   GA_TOK_UGM_WORDS = 32,      /* a space begins a word: no piece reaches across */
-  GA_TOK_UGM_MISSING = 64,    /* add_space_prefix: only where no space is yet */
+  GA_TOK_UGM_MISSING = 64,    /* add_space_prefix: only where the text has no space there */
   GA_TOK_UGM_FIRST = 128,     /* add_space_prefix: only at the start of the whole text */
   GA_TOK_UGM_BYTES = 256      /* a character without a piece becomes its byte tokens; all 256 must be there */
 } ga_tok_unigram;
 
-/* All that makes a tokenizer. Start from GA_VOCAB_INIT. Nothing is kept by reference.
+/* Everything a tokenizer is made from. Start from GA_VOCAB_INIT. Nothing is kept by reference.
  *
  * Token texts are written as in GGUF: SPM, UGM and WPM mark a space (WPM: the start of a word) by U+2581; BPE writes
  * each byte of normal tokens as the printable character of GPT-2's table. */
@@ -66,11 +67,11 @@ typedef struct ga_vocab {
   bool remove_extra_whitespaces; /* SPM, UGM: runs of spaces become one; none at either end */
   bool ignore_merges;            /* BPE: a pre-split word that is a token is taken whole */
   bool cased;                    /* WPM: keep case and accents */
-  size_t n_eog;                  /* further ids that end generation, besides eos, eot, eom and known names */
+  size_t n_eog;                  /* further ids that end generation, in addition to eos, eot, eom and known names */
   const int32_t *eog;
   uint32_t unigram;      /* UGM: ga_tok_unigram */
   size_t charsmap_bytes; /* UGM: at most 2^24; 0 is none */
-  const void *charsmap;  /* SentencePiece's precompiled_charsmap: what becomes of characters, and of which */
+  const void *charsmap;  /* SentencePiece's precompiled_charsmap: replacements of characters */
   const int32_t *fim; /* [6] GA_TOK_FIM_PREFIX to GA_TOK_FIM_FILE: ids; GA_TOK_NONE, or NULL for all: by known names */
 } ga_vocab;
 
@@ -82,35 +83,34 @@ typedef struct ga_vocab {
 
 typedef struct ga_tokenizer ga_tokenizer;
 
-/* Makes a tokenizer; *out = NULL on failure. Release: ga_tokenizer_destroy.
- * GA_ERR_ARG: null or contradicting arguments, a special id that is no token. GA_ERR_UNSUPPORTED: kind or pre-splitter
- * not known. GA_ERR_SHAPE: too many tokens or too much text, UGM: a piece of more than 1024 bytes. GA_ERR_FORMAT: a
- * type that is none, a merge without a space; UGM: no unk, a score that is not finite, a broken charsmap. Merges whose
- * parts or result are no tokens are left out. */
+/* Makes a tokenizer; *out = NULL on failure. Release: ga_tokenizer_destroy. GA_ERR_ARG: null or contradicting
+ * arguments, a special id that is no token. GA_ERR_UNSUPPORTED: kind or pre-splitter not known. GA_ERR_SHAPE: too many
+ * tokens or too much text; UGM: a piece of more than 1024 bytes. GA_ERR_FORMAT: an unknown type, a merge without a
+ * space; UGM: no unk, a score that is not finite, a broken charsmap. Merges whose parts or result are no tokens are
+ * ignored. */
 GA_API GA_NODISCARD ga_status ga_tokenizer_create(const ga_vocab *vocab, ga_tokenizer **out);
 GA_API void ga_tokenizer_destroy(ga_tokenizer *tok); /* NULL is fine */
 
-/* From a model file: GGUF's tokenizer.ggml.* keys, or the tokenizer.json (and tokenizer_config.json) that lies beside
- * safetensors. GA_ERR_UNSUPPORTED: a model or a pre-tokenizer that we do not have. GA_ERR_FORMAT: keys that are missing
- * or contradict each other. */
+/* Makes the tokenizer of a model file: from GGUF's tokenizer.ggml.* keys, or from tokenizer.json and
+ * tokenizer_config.json in the folder of safetensors. GA_ERR_UNSUPPORTED: a model or a pre-tokenizer that GA does not
+ * have. GA_ERR_FORMAT: keys that are missing or contradict each other. */
 GA_API GA_NODISCARD ga_status ga_tokenizer_from_model(const ga_model_file *file, ga_tokenizer **out);
-/* From a tokenizer.json by its path; `config` is the path of tokenizer_config.json or NULL. */
+/* Makes a tokenizer from a tokenizer.json by its path; `config` is the path of tokenizer_config.json or NULL. */
 GA_API GA_NODISCARD ga_status ga_tokenizer_from_json(const char *path, const char *config, ga_tokenizer **out);
 
-/* Is this a pre-splitter that we have? */
+/* True when GA has a pre-splitter of this name. */
 GA_API bool ga_tokenizer_pre_known(const char *name);
 
-#define GA_TOK_ADD_SPECIAL   1u /* add what the model wants before and after: bos, eos; WPM cls, sep */
+#define GA_TOK_ADD_SPECIAL   1u /* add the model's tokens before and after a text: bos, eos; WPM cls, sep */
 #define GA_TOK_PARSE_SPECIAL 2u /* the text of a control token becomes that token. Never for untrusted text */
 
-/* Ids of `text`, at most 2^30 bytes of anything. NUL is a character like others. Broken UTF-8 is repaired first, as W3C
- * and Unicode advise, by U+FFFD for each maximal ill-formed part. *n_ids is the number of ids the text has,
- * also when it fails with GA_ERR_SHAPE because `capacity` is smaller; ids is then untouched, and may be NULL if
- * capacity is 0. *n_ids is 0 after any other failure.
- * Where special tokens overlap the leftmost wins, then the longest. Time grows as n log n in the worst case (one word
- * of n letters; UGM: as n, at most 1024 steps a character), memory by at most 64 bytes a byte of the longest word and
- * 12 bytes a byte of text. A charsmap may make a text longer: 16 times and 4 KiB, up to 2^31 bytes, else
- * GA_ERR_SHAPE. */
+/* Writes the ids of `text`, at most 2^30 bytes of any values. NUL is a character like others. Broken UTF-8 is repaired
+ * first, as W3C and Unicode advise, by U+FFFD for each maximal ill-formed part. *n_ids is the number of ids of the
+ * text. When `capacity` is smaller the call fails with GA_ERR_SHAPE, *n_ids is still set, and ids is unchanged; ids may
+ * be NULL if capacity is 0. After any other failure *n_ids is 0. Where special tokens overlap, the leftmost counts,
+ * then the longest. In the worst case, one word of n letters, time grows as n log n; UGM: as n, with at most 1024 steps
+ * a character. Memory is at most 64 bytes for each byte of the longest word and 12 for each byte of text. A charsmap
+ * may lengthen a text to 16 times its bytes and 4 KiB, up to 2^31 bytes; GA_ERR_SHAPE beyond that. */
 GA_API GA_NODISCARD ga_status ga_tokenize(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags,
                                           int32_t *ids, size_t capacity, size_t *n_ids);
 
@@ -120,8 +120,8 @@ GA_API ga_tok_kind ga_tokenizer_kind(const ga_tokenizer *tok);
 /* The bytes that the id stands for (a control token: its name); owned by the tokenizer, may be broken UTF-8. */
 GA_API ga_text ga_tokenizer_piece(const ga_tokenizer *tok, int32_t id);
 GA_API int32_t ga_tokenizer_type(const ga_tokenizer *tok, int32_t id);
-/* The id whose ga_tokenizer_piece is this, GA_TOK_NONE when there is none; normal tokens before control and byte
- * tokens, then the last of several. WPM: pieces that start a word begin with a space. */
+/* The id whose ga_tokenizer_piece has these bytes, GA_TOK_NONE when there is none. Of several, a normal token comes
+ * before control and byte tokens, then the last. WPM: pieces that start a word begin with a space. */
 GA_API int32_t ga_tokenizer_find(const ga_tokenizer *tok, const char *piece, size_t bytes);
 
 typedef enum ga_tok_special {
@@ -134,37 +134,38 @@ typedef enum ga_tok_special {
   GA_TOK_PAD = 6,
   GA_TOK_CLS = 7,
   GA_TOK_MASK = 8,
-  GA_TOK_FIM_PREFIX = 9,  /* fill in the middle: stands before the text in front of the gap, */
-  GA_TOK_FIM_SUFFIX = 10, /* before the text behind it, */
-  GA_TOK_FIM_MIDDLE = 11, /* and before what fills it */
+  GA_TOK_FIM_PREFIX = 9,  /* fill in the middle: precedes the text before the gap, */
+  GA_TOK_FIM_SUFFIX = 10, /* the text after it, */
+  GA_TOK_FIM_MIDDLE = 11, /* and the text that fills it */
   GA_TOK_FIM_PAD = 12,
-  GA_TOK_FIM_REPO = 13, /* before the name of a repository */
-  GA_TOK_FIM_FILE = 14  /* before a file of it */
+  GA_TOK_FIM_REPO = 13, /* precedes the name of a repository */
+  GA_TOK_FIM_FILE = 14  /* precedes a file of a repository */
 } ga_tok_special;
 
 /* Id of a special token, GA_TOK_NONE when the model has none. */
 GA_API int32_t ga_tokenizer_special(const ga_tokenizer *tok, ga_tok_special which);
 GA_API bool ga_tokenizer_adds_bos(const ga_tokenizer *tok);
 GA_API bool ga_tokenizer_adds_eos(const ga_tokenizer *tok);
-/* Does generation end with this id? eos, eot, eom, and tokens whose names are known to end a turn ("<|im_end|>"). */
+/* True when this id ends generation: eos, eot, eom, and tokens whose names are known to end a turn ("<|im_end|>"). */
 GA_API bool ga_tokenizer_is_eog(const ga_tokenizer *tok, int32_t id);
 
 /* Streaming detokeniser: ids in, whole UTF-8 sequences out. */
 typedef struct ga_detok ga_detok;
 
 #define GA_DETOK_SPECIAL  1u /* show control and unknown tokens by name; they are hidden otherwise */
-#define GA_DETOK_CONTINUE 2u /* the ids go on from earlier text: keep the first space that SPM or WPM adds */
+#define GA_DETOK_CONTINUE 2u /* the ids continue earlier text: keep the first space that SPM or WPM adds */
 
-/* `tok` must live as long. Release: ga_detok_destroy. */
+/* `tok` must outlive *out. Release: ga_detok_destroy. */
 GA_API GA_NODISCARD ga_status ga_detok_create(const ga_tokenizer *tok, uint32_t flags, ga_detok **out);
 GA_API void ga_detok_destroy(ga_detok *detok); /* NULL is fine */
-/* Text that this id completes, possibly none: valid UTF-8, owned by `detok` until its next call. Bytes that can still
- * become a character are held back; bytes that cannot come out as U+FFFD. GA_ERR_ARG: no such id, nothing changes. */
+/* Gives the text that this id completes, possibly none: valid UTF-8, owned by `detok` until its next call. Bytes that
+ * may still become a character are pending; bytes that cannot are given as U+FFFD. GA_ERR_ARG: no such id; nothing
+ * changes. */
 GA_API GA_NODISCARD ga_status ga_detok_push(ga_detok *detok, int32_t id, ga_text *text);
-/* What was held back, as U+FFFD, and a fresh start. Never fails. */
+/* Gives pending bytes as U+FFFD and resets the detokeniser. Never fails. */
 GA_API ga_text ga_detok_flush(ga_detok *detok);
 
-/* All at once: the text of n ids, no NUL after it. Sizes as in ga_tokenize. */
+/* Writes the text of n ids at once, without a NUL. Sizes as in ga_tokenize. */
 GA_API GA_NODISCARD ga_status ga_detokenize(const ga_tokenizer *tok, const int32_t *ids, size_t n, uint32_t flags,
                                             char *text, size_t capacity, size_t *bytes);
 

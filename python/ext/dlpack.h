@@ -25,14 +25,14 @@ typedef struct dlpack_tensor {
   uint64_t byte_offset;
 } dlpack_tensor;
 
-/* Behind capsules named "dltensor", before version 1. */
+/* Contents of capsules named "dltensor", before version 1. */
 typedef struct dlpack_managed {
   dlpack_tensor tensor;
   void *manager;
   void (*deleter)(struct dlpack_managed *self);
 } dlpack_managed;
 
-/* Behind capsules named "dltensor_versioned". */
+/* Contents of capsules named "dltensor_versioned". */
 typedef struct dlpack_versioned {
   uint32_t major, minor;
   void *manager;
@@ -41,17 +41,17 @@ typedef struct dlpack_versioned {
   dlpack_tensor tensor;
 } dlpack_versioned;
 
-/* A type's table of C functions: its __dlpack_c_exchange_api__, a capsule named "dlpack_exchange_api". They hold
- * the GIL and order no streams. Those that GA does not call are left without their types. */
+/* A type's table of C functions: its __dlpack_c_exchange_api__, a capsule named "dlpack_exchange_api". They need the
+ * GIL and order no streams. Functions that GA does not call have no parameter types here. */
 typedef struct dlpack_exchange {
   uint32_t major, minor;
   const struct dlpack_exchange *previous; /* of an older major version, or NULL */
   void (*allocate)(void);
   void (*managed_of_object)(void);
   void (*object_of_managed)(void);
-  /* 0, or -1 with an exception. What *out points to belongs to the object. NULL: the producer has none. */
+  /* Describes an object's tensor; the object owns all that *out points to. 0, or -1 with an exception. May be NULL. */
   int (*tensor_of_object)(void *object, dlpack_tensor *out);
-  /* 0, or -1 with an exception: where the producer enqueues its work on that device. May be NULL. */
+  /* Gives the stream on which the producer enqueues its work on a device. 0, or -1 with an exception. May be NULL. */
   int (*current_stream)(int32_t device_type, int32_t device_id, void **out);
 } dlpack_exchange;
 

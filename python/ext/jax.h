@@ -1,9 +1,9 @@
-/* Python module, handlers that XLA calls: what XLA hands over, and a call on a device.
+/* Python module, handlers that XLA calls: XLA's call frame, and a call on a device.
  *
- * The first part says how XLA's typed FFI lays its call frame out (its C API of version 0.1 and later), as far as these
- * handlers read it: one module serves every jaxlib whose frames begin like this, and none is needed to build it. XLA
- * puts the bytes that it knows into each struct's struct_size; what is too short, or of another major version, is an
- * error before anything else of it is read. */
+ * The first part declares the call frame of XLA's typed FFI (its C API of version 0.1 and later), as far as these
+ * handlers read it. One module serves every jaxlib whose frames begin like this, and none is needed to build it. XLA
+ * sets each struct's struct_size to the bytes that it knows. A struct that is too short, or of another major version,
+ * is an error before anything else of it is read. */
 #ifndef GA_PYTHON_JAX_H
 #define GA_PYTHON_JAX_H
 
@@ -33,7 +33,7 @@ typedef struct xla_version {
   int major, minor;
 } xla_version;
 
-/* Asked for before the first call: what the handler was built for. */
+/* Properties of a handler, which XLA reads before the first call. */
 typedef struct xla_metadata {
   size_t struct_size;
   xla_version version;
@@ -165,25 +165,25 @@ typedef struct xla_frame {
 
 typedef struct jax_device jax_device;
 
-/* A result that is computed in f32 and then becomes a CPU array of 16 bits. */
+/* A value in f32 that is converted from or to a CPU array of 16 bits. */
 typedef struct jax_copy {
   void *f32;
-  const xla_buffer *result; /* NULL: of an argument */
+  const xla_buffer *result; /* the result to convert to; NULL: made of an argument */
 } jax_copy;
 
 typedef struct jax_call {
   const char *op; /* for texts */
   const xla_frame *frame;
   bool is_cuda;
-  jax_device *device; /* whose lock is held */
+  jax_device *device; /* its lock is held */
   ga_ctx *ctx;
   ga_stream *stream;
   int32_t n_copies;
   jax_copy copies[JAX_MAX_BUFFERS];
-  char text[256]; /* of an error found here; empty: ga_error_text() has it */
+  char text[256]; /* text of an error found here; empty: ga_error_text() has the text */
 } jax_call;
 
-/* How an op plans and runs, behind one signature. */
+/* The functions of an op that plan and run, with one signature for all ops. */
 typedef struct jax_form {
   ga_status (*plan)(ga_ctx *ctx, const void *desc, ga_plan **out);
   ga_status (*run)(const ga_plan *plan, const void *io, void *workspace, ga_stream *stream);
@@ -200,29 +200,29 @@ typedef struct jax_form {
 
 /* A handler's work: fills a description from the frame and runs it. */
 typedef ga_status (*jax_work)(jax_call *call);
-/* Everything around it: checks the frame, takes the device, makes an error of a status. Returns what XLA wants: NULL,
- * or an error. Called by XLA's threads without the GIL. */
+/* Runs a handler's work: checks the frame, locks the device, and turns a status into an error of XLA. Returns NULL, or
+ * the error. Called by XLA's threads without the GIL. */
 void *jax_handle(const xla_frame *frame, const char *op, bool is_cuda, jax_work work);
 
-/* Notes an error's text of printf's format behind the op's name. Returns the status. */
+/* Sets an error's text, formatted as by printf, after the op's name. Returns the status. */
 ga_status jax_fail(jax_call *call, ga_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Argument or result number `index`; NULL with an error text when the frame has fewer. */
 const xla_buffer *jax_argument(jax_call *call, int64_t index);
 const xla_buffer *jax_result(jax_call *call, int64_t index);
-/* Attributes; GA_ERR_ARG when there is none of that name and type. */
+/* Read an attribute. GA_ERR_ARG: there is none of that name and type. */
 ga_status jax_int(jax_call *call, const char *name, int32_t *out);
 ga_status jax_float(jax_call *call, const char *name, float *out);
-/* Cut at `capacity`, always NUL-terminated. */
+/* Reads a text, cut at `capacity`, always NUL-terminated. */
 ga_status jax_text(jax_call *call, const char *name, char *text, size_t capacity);
 ga_dtype jax_dtype(const xla_buffer *buffer);
 /* The product of dimensions first to last - 1. */
 int64_t jax_product(const xla_buffer *buffer, int64_t first, int64_t last);
 
-/* The elements of an argument, and their type, as the device's rows take them: f16 and bf16 of a CPU become f32. */
+/* Gives the elements of an argument, and their type, for the device's kernels: f16 and bf16 of a CPU become f32. */
 ga_status jax_take(jax_call *call, const xla_buffer *argument, const void **data, ga_dtype *dtype);
-/* Where a result's elements are to be written; those that a CPU writes in f32 are converted when the work has ended. */
+/* Gives the memory for a result. A CPU writes 16-bit results in f32; they are converted when the work has ended. */
 ga_status jax_make(jax_call *call, const xla_buffer *result, void **data, ga_dtype *dtype);
-/* Plans, or finds the plan of such a description, and enqueues. */
+/* Makes or finds the plan of a description, and enqueues it. */
 ga_status jax_run(jax_call *call, const jax_form *form, const void *desc, size_t desc_bytes, const void *io);
 
 #endif

@@ -14,9 +14,10 @@ typedef struct pyga_model {
 } pyga_model;
 
 extern PyTypeObject *pyga_model_type;
-/* 0, or -1 with a StateError when the model has no weights (vocab_only) or an engine uses its context. */
+/* Checks that a model may be used. -1 with a StateError: it has no weights (vocab_only), or an engine uses its
+ * context. */
 int pyga_model_ready(const pyga_model *model, const char *op);
-/* A list of token ids from any sequence of ints or an i32 array; freed with PyMem_Free. NULL with an exception. */
+/* Makes a list of token ids from any sequence of ints or an i32 array; free with PyMem_Free. NULL with an exception. */
 int32_t *pyga_ids(PyObject *value, const char *what, int32_t *n);
 
 #endif

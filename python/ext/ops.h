@@ -1,5 +1,5 @@
-/* Python module, ops: one table row an op. A call fills a description and an io struct from Python's arguments; then it
- * runs at once, becomes a Plan, or runs through a Plan. */
+/* Python module, ops: one table row for each op. A call fills a description and an io struct from Python's arguments.
+ * It then runs at once, becomes a Plan, or runs through a Plan. */
 #ifndef GA_PYTHON_OPS_H
 #define GA_PYTHON_OPS_H
 
@@ -13,7 +13,7 @@
 
 #define PYGA_MAX_VIEWS   24
 #define PYGA_MAX_RESULTS 4
-/* Methods of a Context: one an op, and plan(). */
+/* Methods of a Context: one for each op, and plan(). */
 #define PYGA_OP_COUNT   14
 #define PYGA_OP_METHODS (PYGA_OP_COUNT + 1)
 
@@ -22,9 +22,9 @@ struct pyga_op;
 typedef struct pyga_call {
   const struct pyga_op *op;
   pyga_context *context;
-  ga_stream *stream; /* the caller's, who waits for it; NULL: the context's own */
+  ga_stream *stream; /* the caller's, which the caller waits for; NULL: the context's own */
   pyga_args args;
-  char what[64]; /* "gemm: x", of the view at hand */
+  char what[64]; /* "gemm: x", of the current view */
   int32_t n_views, n_results;
   PyObject *results[PYGA_MAX_RESULTS]; /* owned */
   union {
@@ -58,7 +58,7 @@ typedef struct pyga_call {
     ga_convert_io convert;
     ga_sample_io sample;
   } io;
-  /* What an io struct points to. */
+  /* Values that the io struct points to. */
   uint64_t rng[4];
   int32_t token;
   float logprob;
@@ -74,7 +74,7 @@ typedef struct pyga_op {
   ga_status (*plan)(ga_ctx *ctx, const pyga_call *call, ga_plan **out);
   ga_status (*run)(const ga_plan *plan, const pyga_call *call, void *workspace);
   ga_status (*both)(ga_ctx *ctx, const pyga_call *call);
-  int (*finish)(pyga_call *call); /* makes results that are no arrays; NULL = nothing */
+  int (*finish)(pyga_call *call); /* makes results that are no arrays; NULL = there are none */
 } pyga_op;
 
 /* Starts call->desc and call->io of an op. */
@@ -85,7 +85,7 @@ typedef struct pyga_op {
     (call)->desc_bytes = sizeof(ga_##op##_desc); \
   } while (0)
 
-/* The forms of an op behind one signature. */
+/* The forms of an op, with one signature for all ops. */
 #define PYGA_FORMS(op)                                                                          \
   static ga_status op##_form_plan(ga_ctx *ctx, const pyga_call *call, ga_plan **out) {          \
     return ga_##op##_plan(ctx, &call->desc.op, out);                                            \
@@ -97,25 +97,27 @@ typedef struct pyga_op {
     return ga_##op(ctx, &call->desc.op, &call->io.op, call->stream);                            \
   }
 
-/* "op: argument", in call->what. */
+/* Writes "op: argument" to call->what. */
 const char *pyga_what(pyga_call *call, int index);
-/* The view of an argument on the call's device. *out is NULL when it is not given; _need: an exception then. */
+/* Gives the view of an argument on the call's device. An argument that is not given: pyga_in sets *out to NULL,
+ * pyga_need raises an exception. */
 int pyga_in(pyga_call *call, int index, pyga_view **out);
 int pyga_need(pyga_call *call, int index, pyga_view **out);
-/* As pyga_need, for an argument that is written too; it becomes a result. */
+/* Gives the view of an argument that is read and written, as pyga_need does; it becomes a result. */
 int pyga_in_out(pyga_call *call, int index, pyga_view **out);
-/* The array to write: the one given, whose type and shape must be these, or a new one. It becomes a result. */
+/* Gives the array to write: the argument, which must have this type and shape, or a new one. It becomes a result. */
 int pyga_out(pyga_call *call, int index, ga_dtype dtype, int32_t n_dims, const int64_t *dims, pyga_view **out);
-/* n contiguous elements of a type, whatever their shape; NULL when not given. n -1: any number, which *seen gets. */
+/* Gives n contiguous elements of a type, of any shape; NULL when not given. n -1: any number, which *seen gets. */
 int pyga_vector(pyga_call *call, int index, ga_dtype dtype, int64_t n, int64_t *seen, const void **out);
-/* [..., width] as rows: the leading dimensions must lie at one distance. */
+/* Reads a view [..., width] as rows, which must all lie at the same distance. */
 int pyga_rows(pyga_call *call, int index, const pyga_view *view, int64_t *rows, int64_t *width, int64_t *stride);
-/* Raises ShapeError: what the view is, and what is allowed. -1. */
+/* Raises ShapeError with the view's shape and the shapes allowed. Returns -1. */
 int pyga_bad_shape(pyga_call *call, int index, const pyga_view *view, const char *allowed);
-/* The dtype named by an argument; *out stays when it is not given. */
+/* Reads the dtype named by an argument; *out is unchanged when it is not given. */
 int pyga_dtype_of_arg(pyga_call *call, int index, ga_dtype *out);
 
-/* Parses and fills; -1 with an exception. pyga_call_end releases everything, also after a failure. */
+/* Parses arguments and fills the structs; -1 with an exception. pyga_call_end releases everything, also after a
+ * failure. */
 int pyga_call_begin(pyga_call *call, const pyga_op *op, pyga_context *context, PyObject *const *args, Py_ssize_t n,
                     PyObject *keywords);
 /* The results of a call, as one object or a tuple; NULL with an exception. */

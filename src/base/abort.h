@@ -1,10 +1,11 @@
-/* Asking the caller's abort callback (ga_abort_set) from long loops. */
+/* Polls the caller's abort callback (ga_abort_set) in long loops. */
 #ifndef GA_BASE_ABORT_H
 #define GA_BASE_ABORT_H
 
 #include "ga/base.h"
 
-/* GA_ERR_CANCELLED with a text when this thread's callback says so. About 5 ns: call it every few thousand steps. */
+/* Returns GA_ERR_CANCELLED with a text when this thread's callback asks to stop. About 5 ns: call it every few thousand
+ * steps. */
 GA_NODISCARD ga_status ga_abort_poll(const char *what);
 
 #endif

@@ -1,10 +1,10 @@
-/* Time that has passed. */
+/* Elapsed time. */
 #ifndef GA_BASE_CLOCK_H
 #define GA_BASE_CLOCK_H
 
 #include <time.h>
 
-/* Seconds since some fixed moment; no one sets this clock. */
+/* Seconds of the monotonic clock, since an arbitrary moment. */
 static inline double ga_seconds(void) {
   struct timespec t;
   (void)clock_gettime(CLOCK_MONOTONIC, &t);

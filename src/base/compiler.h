@@ -6,27 +6,27 @@
 #define GA_UNLIKELY(x)  __builtin_expect(!!(x), 0)
 #define GA_INLINE       static inline __attribute__((always_inline))
 #define GA_UNUSED       __attribute__((unused))
-#define GA_WEAK         __attribute__((weak)) /* a declared function that need not be there: its address is then NULL */
+#define GA_WEAK         __attribute__((weak)) /* a declared function that may be undefined: its address is then NULL */
 #define GA_NOINLINE     __attribute__((noinline))
 #define GA_CTZ(x)       __builtin_ctz(x) /* number of zeros below the lowest one; x != 0 */
 #define GA_PREFETCH(p)  __builtin_prefetch((p), 0, 3)
 #define GA_THREAD_LOCAL _Thread_local
 #define GA_ALIGNED(n)   __attribute__((aligned(n)))
-/* Before a loop of constant count: unroll it fully, so that arrays indexed in it live in registers. */
+/* Put before a loop of constant count: unrolls it fully, so that arrays indexed in it live in registers. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define GA_UNROLL /* gcc warns that it cannot, and speed is no matter there */
+#define GA_UNROLL /* empty: gcc warns that it cannot unroll, and speed does not matter here */
 #elif defined(__clang__)
 #define GA_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define GA_UNROLL _Pragma("GCC unroll 16")
 #endif
-/* Before a loop that is for the vectoriser: not unrolled. */
+/* Put before a loop that the compiler is to vectorise: not unrolled. */
 #if defined(__clang__)
 #define GA_KEEP_LOOP _Pragma("clang loop vectorize(enable)")
 #else
 #define GA_KEEP_LOOP _Pragma("GCC unroll 1")
 #endif
-/* Before a loop whose body fills the registers: two rounds at a time. */
+/* Put before a loop whose body fills the registers: unrolled by 2. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define GA_UNROLL_2
 #elif defined(__clang__)
@@ -34,8 +34,8 @@
 #else
 #define GA_UNROLL_2 _Pragma("GCC unroll 2")
 #endif
-/* Before a function: compiled for AVX2 too, and chosen when the program starts. Results are the same bit by bit, since
- * nothing is contracted. Sanitizers run before such choices are made: not there. */
+/* Put before a function: compiles it for AVX2 too; the loader chooses when the program starts. Results are the same bit
+ * by bit, since nothing is contracted. Empty under sanitizers, which run before the loader chooses. */
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(__clang__)
 #define GA_CLONES __attribute__((target_clones("avx2", "default")))
 #else

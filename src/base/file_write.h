@@ -1,17 +1,18 @@
-/* Files that are written whole or not at all: under a temporary name, flushed, renamed. */
+/* Parts of atomic file writes: write under a temporary name, flush, rename. */
 #ifndef GA_BASE_FILE_WRITE_H
 #define GA_BASE_FILE_WRITE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Makes the folders that a file's path names. False: errno says why the last is not there. */
+/* Makes the folders of a file's path. False: errno has the reason why the last one could not be made. */
 bool ga_make_folders_of(const char *path);
 
-/* Writes all n bytes, however many calls that takes. False: errno says why. */
+/* Writes all n bytes, in several calls if needed. False: errno has the reason. */
 bool ga_write_all(int fd, const void *from, size_t n);
 
-/* A rename lasts only once the file's folder is on disk. Some file systems cannot do this, and say so: no error. */
+/* Flushes the folder of a file to disk, without which a rename is not durable. File systems that refuse this are no
+ * error. */
 void ga_sync_folder_of(const char *path);
 
 #endif

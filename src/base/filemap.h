@@ -12,10 +12,10 @@ typedef struct ga_filemap {
 
 /* Maps `path`. The error text names the path and the reason. Release with ga_filemap_close. */
 GA_NODISCARD ga_status ga_filemap_open(const char *path, ga_filemap *out);
-/* Reads [offset, offset + bytes) without the map: a file that has become shorter since, or a disk that fails, is an
- * error with a text here, where touching the map would be a signal. */
+/* Reads [offset, offset + bytes) without the map. A file that has been shortened, or a disk that fails, gives an error
+ * with a text here; a read through the map would raise a signal. */
 GA_NODISCARD ga_status ga_filemap_read(const ga_filemap *map, uint64_t offset, void *out, size_t bytes);
-/* Tells the kernel that [offset, offset + bytes) is not needed again soon: frees its resident pages. */
+/* Frees the resident pages of [offset, offset + bytes), which is not needed again soon. */
 void ga_filemap_forget(const ga_filemap *map, size_t offset, size_t bytes);
 void ga_filemap_close(ga_filemap *map);
 

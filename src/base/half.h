@@ -67,6 +67,6 @@ float ga_e5m2_to_f32(uint8_t x);
 uint8_t ga_f32_to_e5m2(float x); /* saturates to +-57344 */
 /* e2m1 (fp4): 0 0.5 1 1.5 2 3 4 6 and the negatives; low 4 bits of x. */
 float ga_e2m1_to_f32(uint8_t x);
-uint8_t ga_f32_to_e2m1(float x); /* saturates to +-6; NaN becomes +6 as OCP MX leaves it to us */
+uint8_t ga_f32_to_e2m1(float x); /* saturates to +-6; NaN becomes +6 (OCP MX leaves NaN open) */
 
 #endif

@@ -1,5 +1,5 @@
-/* FNV-1a for tables in memory whose keys are our own, SipHash for tables whose keys come from others, SHA-256 (FIPS
- * 180-4) for files and cache keys. */
+/* Hashes: FNV-1a for tables with GA's own keys, SipHash for tables with untrusted keys, SHA-256 (FIPS 180-4) for files
+ * and cache keys. */
 #ifndef GA_BASE_HASH_H
 #define GA_BASE_HASH_H
 
@@ -14,10 +14,10 @@ GA_INLINE uint64_t ga_fnv64(uint64_t h, const void *data, size_t n) {
   return h;
 }
 
-/* Numbers that nobody outside of this process knows: keys of tables whose contents come from files or requests. */
+/* Fills keys[n] with secret random numbers: hash keys of tables whose contents come from files or requests. */
 void ga_secret_keys(uint64_t *keys, size_t n);
 
-/* SipHash-2-4 (Aumasson and Bernstein, 2012) of the 8 bytes of `head`, lowest first, and n bytes of data behind. */
+/* SipHash-2-4 (Aumasson and Bernstein, 2012) of the 8 bytes of `head`, lowest first, followed by n bytes of data. */
 uint64_t ga_siphash(const uint64_t key[2], uint64_t head, const void *data, size_t n);
 
 typedef struct ga_sha256 {
@@ -28,7 +28,7 @@ typedef struct ga_sha256 {
 
 void ga_sha256_init(ga_sha256 *sha);
 void ga_sha256_update(ga_sha256 *sha, const void *data, size_t n);
-/* 64 lower-case hex digits and a NUL. */
+/* Ends the hash and writes 64 lower-case hex digits and a NUL. */
 void ga_sha256_hex(ga_sha256 *sha, char out[65]);
 
 #endif

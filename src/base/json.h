@@ -8,8 +8,9 @@
 
 /* JSON: config, index and safetensors header. The format allows 100 MB; 10^5 tensors take 15 MB. */
 #define GA_JSON_MAX_BYTES (32 << 20)
-/* Bytes of the parsed tree: so many times the text, and what any text may have. Headers of many tensors take 8 to 16
- * times their text; merges as pairs without white space 25 to 35; arrays of empty texts 36, of empty arrays 112. */
+/* Bound on the bytes of a parsed tree: GA_JSON_TREE_TIMES the text's bytes plus GA_JSON_TREE_FREE. Measured trees, in
+ * multiples of the text: headers of many tensors 8 to 16, merges as pairs without white space 25 to 35. Arrays of empty
+ * texts take 36, arrays of empty arrays 112. */
 #define GA_JSON_TREE_TIMES 32
 #define GA_JSON_TREE_FREE  ((uint64_t)64 << 20)
 

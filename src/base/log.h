@@ -1,4 +1,4 @@
-/* One line of text to the process-wide callback; nothing happens when none is set. */
+/* Log lines: ga_log passes one line of text to the process-wide callback, if one is set. */
 #ifndef GA_BASE_LOG_H
 #define GA_BASE_LOG_H
 

@@ -5,7 +5,7 @@
 #include "base/compiler.h"
 #include "ga/base.h"
 
-/* *out = a * b, false (and *out untouched) when it does not fit. Sizes are checked once, in 64 bits. */
+/* Sets *out = a * b. False, with *out unchanged, when it does not fit. Sizes are checked once, in 64 bits. */
 GA_INLINE bool ga_mul_ok(uint64_t a, uint64_t b, uint64_t *out) {
   uint64_t product;
   if (__builtin_mul_overflow(a, b, &product)) return false;
@@ -29,9 +29,9 @@ GA_INLINE int64_t ga_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 #define GA_CACHE_LINE 64
 
-/* `bytes` (at least 1 is taken) at a multiple of 64, not cleared; *out = NULL on failure. Release: ga_mem_free. */
+/* Allocates `bytes` (0 counts as 1) at a multiple of 64, not cleared; *out = NULL on failure. Release: ga_mem_free. */
 GA_NODISCARD ga_status ga_mem_alloc(size_t bytes, const char *what, void **out);
-/* As ga_mem_alloc for count elements of `each` bytes, zeroed, with the product checked. */
+/* Allocates count elements of `each` bytes, zeroed, as ga_mem_alloc does; the product is checked. */
 GA_NODISCARD ga_status ga_mem_zalloc(size_t count, size_t each, const char *what, void **out);
 void ga_mem_free(void *p); /* NULL is fine */
 
@@ -48,9 +48,9 @@ typedef struct ga_arena {
 } ga_arena;
 
 void ga_arena_init(ga_arena *arena, size_t limit_bytes);
-/* 16-byte aligned, zeroed; lives until ga_arena_free. */
+/* Allocates zeroed bytes, 16-byte aligned, that live until ga_arena_free. */
 GA_NODISCARD ga_status ga_arena_alloc(ga_arena *arena, size_t bytes, void **out);
-/* Copy of n bytes with a NUL after them. */
+/* Copies n bytes and adds a NUL. */
 GA_NODISCARD ga_status ga_arena_strndup(ga_arena *arena, const char *s, size_t n, char **out);
 void ga_arena_free(ga_arena *arena);
 

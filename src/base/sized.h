@@ -65,24 +65,24 @@
   X(ga_quantize_desc, 32)        \
   X(ga_quantize_options, 56)
 
-/* <struct>_first: its bytes in that table. */
+/* <struct>_first: the struct's bytes in that table. */
 enum {
 #define X(type, bytes) type##_first = (bytes),
   GA_SIZED_STRUCTS(X)
 #undef X
 };
 
-/* No struct will be larger. A size above this is not one: reading so far could fault. */
+/* Upper bound on the size of any such struct. A larger size is garbage, and reading so many bytes could fault. */
 #define GA_SIZED_MAX_BYTES 1024
 
-/* Copies *given, of a version of at least `first` bytes, into *full, which is this library's version of `bytes` bytes.
- * An older one is shorter: the rest of *full is 0. A newer one is longer: what this library does not know must be 0.
- * full->struct_size becomes what both know. `what` begins the error text: "attn: desc". */
+/* Copies *given, a version of at least `first` bytes, into *full, this library's version of `bytes` bytes. An older
+ * version is shorter: the rest of *full is 0. A newer version is longer: its unknown tail must be 0. full->struct_size
+ * becomes the smaller of both sizes. `what` begins the error text: "attn: desc". */
 GA_NODISCARD ga_status ga_sized_take(const char *what, const void *given, size_t first, void *full, size_t bytes);
 #define GA_SIZED_TAKE(what, type, given, full) ga_sized_take((what), (given), type##_first, (full), sizeof(type))
 
-/* The same for a struct that the library fills: check it before the work, give it its values behind. What a newer
- * caller's struct has more becomes 0; its struct_size stays. */
+/* For structs that the library fills: checks the caller's struct before the work, and copies the values into it after.
+ * The unknown tail of a newer caller's struct becomes 0; its struct_size is unchanged. */
 GA_NODISCARD ga_status ga_sized_check_out(const char *what, const void *out, size_t first);
 void ga_sized_give(const void *full, size_t bytes, void *out);
 

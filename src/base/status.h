@@ -15,7 +15,7 @@ ga_status ga_fail(ga_status status, const char *fmt, ...) GA_PRINTF(2, 3);
 /* Puts "<context>: " before the text of a failure that is on its way up. Returns `status`. */
 ga_status ga_fail_in(ga_status status, const char *fmt, ...) GA_PRINTF(2, 3);
 
-/* GA_ERR_NOMEM with a text that says how much was asked for and for what. */
+/* Returns GA_ERR_NOMEM with a text that has the bytes requested and their purpose. */
 ga_status ga_fail_nomem(const char *what, size_t bytes);
 
 #define GA_TRY(expr)                                                 \
@@ -24,7 +24,7 @@ ga_status ga_fail_nomem(const char *what, size_t bytes);
     if (GA_UNLIKELY(ga_try_status_ != GA_OK)) return ga_try_status_; \
   } while (0)
 
-/* As GA_TRY, for functions with one `out:` label and a local `ga_status status`. */
+/* GA_TRY for functions with one `out:` label and a local `ga_status status`. */
 #define GA_TRY_OUT(expr)                        \
   do {                                          \
     status = (expr);                            \
@@ -45,9 +45,9 @@ ga_status ga_fail_nomem(const char *what, size_t bytes);
   } while (0)
 
 /* Parts of error texts. */
-/* The path, or its tail when it is so long that it would push the rest out of an error text. */
+/* The path, or only its tail when the whole would push the rest out of an error text. */
 const char *ga_path_label(const char *path);
-/* Copy of a text for an error message: at most 60 bytes, control characters (base/text.h) as '?', "..." when cut. */
+/* A copy of a text for error messages: at most 60 bytes, control characters (base/text.h) as '?', "..." when cut. */
 typedef struct ga_quoted {
   char text[64];
 } ga_quoted;

@@ -1,7 +1,7 @@
-/* The CPU backend: rows of kernels for each instruction set, chosen at run time by what the chip and the system allow.
+/* The CPU backend: kernels for each instruction set, chosen at run time by the support of chip and system.
  *
- * A kernel is launched on the caller's thread and may use the device's pool (cpu_pool). Small work should not: starting
- * a parallel region costs about 1 us. */
+ * A kernel is launched on the caller's thread and may use the device's pool (cpu_pool). Small work should not use it:
+ * starting a parallel region costs about 1 us. */
 #ifndef GA_CPU_CPU_H
 #define GA_CPU_CPU_H
 
@@ -13,10 +13,10 @@ extern const ga_backend ga_cpu_backend;
 /* The rows of all instruction sets of this processor: generated from src/cpu's .toml files. */
 const ga_kernel *ga_cpu_rows(size_t *n);
 
-/* Instruction sets that this chip has and this system has switched on; bits 1 << ga_isa. */
+/* Instruction sets that this chip has and this system has enabled; bits 1 << ga_isa. */
 uint32_t ga_cpu_isas(void);
 
-/* What an x86 chip says of itself, and which registers the system saves (XCR0). */
+/* CPUID bits of an x86 chip, and the registers that the system saves (XCR0). */
 typedef struct ga_cpuid {
   uint32_t ecx1;             /* leaf 1 */
   uint32_t ebx7, ecx7, edx7; /* leaf 7, 0 */

@@ -1,9 +1,9 @@
-/* Gradients of attention on the CPU: how the work is cut into units. The arithmetic is in body/attn_bwd_tmpl.h.
+/* Gradients of attention on the CPU: division of the work into units. The arithmetic is in body/attn_bwd_tmpl.h.
  *
- * Where there are many KV heads a unit is one of them: its tiles of keys, and for each the tiles of queries, five
- * products a pair of tiles; dQ is added up in the output itself. Else, and with GA_ATTN_BWD_ADD_DQ, a unit is one tile
- * of keys (dK, dV) or one tile of queries (dQ), seven products in all. Both add in the same order: results are bitwise
- * equal, and do not depend on the number of threads nor on what else is in the batch. */
+ * With many KV heads a unit is a whole KV head: for each of its key tiles all query tiles, five products for each pair.
+ * dQ is then summed in the output itself. With few KV heads, and with GA_ATTN_BWD_ADD_DQ, a unit is one tile of keys
+ * (dK, dV) or one tile of queries (dQ), seven products in all. Both add in the same order, so results are bitwise
+ * equal. They depend neither on the number of threads nor on the rest of the batch. */
 #ifndef GA_CPU_CPU_ATTN_BWD_H
 #define GA_CPU_CPU_ATTN_BWD_H
 
@@ -18,7 +18,7 @@ typedef struct bwd_sequence {
 } bwd_sequence;
 
 typedef enum bwd_kind {
-  BWD_HEAD,   /* all of KV head `head` */
+  BWD_HEAD,   /* the whole KV head `head` */
   BWD_KEYS,   /* dK, dV of tile `tile` of KV head `head` */
   BWD_QUERIES /* dQ of tile `tile` of query head `head` */
 } bwd_kind;
@@ -49,12 +49,13 @@ static inline int64_t bwd_at(const ga_attn_bwd_desc *d, const ga_attn_strides *s
                              int64_t first, int64_t i, int64_t head) {
   return (d->flags & GA_ATTN_VARLEN ? 0 : s->b * stride->batch) + (first + i) * stride->token + head * stride->head;
 }
-/* [begin, end): keys that query i sees; queries that see any of keys [j, j + n). */
+/* Gives [begin, end), the keys that query i sees. */
 void bwd_keys_of(const ga_attn_bwd_desc *d, const bwd_sequence *s, int64_t i, int64_t *begin, int64_t *end);
+/* Gives [begin, end), the queries that see any of keys [j, j + n). */
 void bwd_queries_of(const ga_attn_bwd_desc *d, const bwd_sequence *s, int64_t j, int64_t n, int64_t *begin,
                     int64_t *end);
 
-/* Cuts and runs. Launch functions are one call of this. */
+/* Divides the work and runs it. Launch functions are one call of this. */
 ga_status cpu_attn_bwd_run(const ga_kernel *kernel, const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, void *workspace,
                            ga_stream *stream, bwd_unit_fn fn);
 

@@ -1,4 +1,4 @@
-/* What the matrix products, embedding, conversion and packing of the CPU share. */
+/* Functions that the CPU's matrix products, embedding, conversion and packing share. */
 #ifndef GA_CPU_CPU_GEMM_H
 #define GA_CPU_CPU_GEMM_H
 
@@ -11,24 +11,24 @@ uint64_t ga_cpu_gemm_plain_workspace(const ga_kernel *kernel, const void *desc, 
 GA_DECLARE_CPU(ga_cpu_embed_generic);
 GA_DECLARE_CPU(ga_cpu_convert_generic);
 
-/* Legality of gemm rows: f32 activations and results, and the row's own weights, layout and number of rows. */
+/* Legality of gemm kernels: f32 activations and results, and the kernel's own weights, layout and number of rows. */
 const char *ga_cpu_gemm_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Plain types in any layout. */
+/* The same for plain types in any layout. */
 const char *ga_cpu_gemm_plain_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 const char *ga_cpu_embed_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 const char *ga_cpu_convert_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 
-/* f32 values of n contiguous elements of any type that has some; n is a multiple of its block. */
+/* Converts n contiguous elements of any type to f32; n is a multiple of the type's block. */
 void ga_cpu_dequantise(ga_dtype dtype, const void *src, int64_t n, float *dst);
 
-/* Dot products of x [k] with ROWS rows of w [ROWS, k]. */
+/* Rows of w [ROWS, k] whose dot products with x [k] are computed together. */
 #define GA_CPU_GEMM_ROWS 4
 void ga_cpu_gemm_dot_rows(const float *x, const float *w, int64_t k, float t[GA_CPU_GEMM_ROWS]);
-/* x after ga_act_kind `act`. */
+/* Applies activation `act`, a ga_act_kind, to x. */
 float ga_cpu_gemm_activate(int32_t act, float x);
 
-/* Applies the epilogue of gemm to n columns of row `row` from column `col` on: t[i] = (X W^T)[row, col + i] goes in,
- * y comes out. Kernels with their own vector epilogue call this for what it does not cover. */
+/* Applies the epilogue of gemm to n columns of row `row` from column `col` on: reads t[i] = (X W^T)[row, col + i],
+ * writes y. Kernels with a vector epilogue call this for the cases that it does not cover. */
 void ga_cpu_gemm_epilogue(const ga_gemm_desc *desc, const ga_gemm_io *io, int64_t row, int64_t col, int64_t n,
                           const float *t);
 

@@ -7,7 +7,7 @@
 
 #include "cpu/cpu.h"
 
-/* Legality, shared by all instruction sets: f32 activations. */
+/* Legality of norm for all instruction sets: f32 activations. */
 const char *ga_cpu_norm_f32(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 const char *ga_cpu_rope_f32(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 const char *ga_cpu_act_f32(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
@@ -43,7 +43,7 @@ GA_DECLARE_CPU_LAYER(neon);
 
 typedef void (*cpu_rows_fn)(const void *job, int64_t begin, int64_t end);
 
-/* fn over rows [0, rows), split among the pool's threads when rows * row_elems is worth waking them. */
+/* Calls fn for rows [0, rows), divided among the pool's threads when rows * row_elems is large enough to wake them. */
 void cpu_rows_run(const ga_stream *stream, int64_t rows, int64_t row_elems, cpu_rows_fn fn, const void *job);
 
 #endif

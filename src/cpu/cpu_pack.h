@@ -7,9 +7,9 @@
  *   head:    scales of the 16 rows for one block (or for 8 blocks, the native 256-element types)
  *   record:  codes of the 16 rows for one block
  *
- * so that one vector register holds the same thing of 16 rows. Codes go in steps t = 0..7 of 4 elements: a row's step t
- * is the 4 bytes (a dword) of elements 4t..4t+3, and the dwords of 16 rows are what one vpdpbusd multiplies with 4
- * activations. With V, H, ... 64-byte vectors, dword r = row r, byte j of it = element 4t + j:
+ * One vector register then holds the same item of 16 rows. Codes are stored in steps t = 0..7 of 4 elements: a row's
+ * step t is a dword, the 4 bytes of elements 4t..4t+3. One vpdpbusd multiplies the dwords of 16 rows by 4 activations.
+ * V, H, ... are 64-byte vectors, where dword r is row r and its byte j is element 4t + j:
  *
  *   8 bits   8 x V[t]                          element
  *   4 bits   4 x V[t], t < 4                   low nibble: step t, high nibble: step t + 4 (the order of q4_0's bytes)
@@ -34,9 +34,9 @@
  *   q3_k     f16 d, 16 x i8 scale                                       8 blocks  3 bits
  *   iq4_xs   f16 d, 8 x i8 scale                                        8 blocks  4 bits
  *
- * Sizes are those of the native types, but for 6-bit scales widened to 8 (q4_k + 2.8 %, q5_k 2.3, iq4_xs 1.5, q3_k
- * 3.6). Plain types have no head; a record is one element (f32, f16) or two (bf16, as dwords: what vdpbf16ps and AMX
- * want) of 16 rows. */
+ * Sizes equal the native types', except where 6-bit scales are widened to 8: q4_k + 2.8 %, q5_k 2.3, iq4_xs 1.5, q3_k
+ * 3.6. Plain types have no head. Their record is one element (f32, f16) of 16 rows, or two (bf16, as dwords for
+ * vdpbf16ps and AMX). */
 #ifndef GA_CPU_CPU_PACK_H
 #define GA_CPU_CPU_PACK_H
 
@@ -51,8 +51,8 @@ typedef struct ga_x16_format {
   int32_t group;        /* records that share a head */
   int32_t head_bytes;   /* of 16 rows */
   int32_t record_bytes; /* of 16 rows */
-  int32_t runs;         /* scales of a record: 2 when one is for 16 elements */
-  int32_t offset;       /* to take off the unsigned codes that kernels multiply; 0 for types with a minimum */
+  int32_t runs;         /* scales of a record: 2 when a scale is for 16 elements */
+  int32_t offset;       /* to subtract from the unsigned codes that kernels multiply; 0 for types with a minimum */
   bool has_min;
 } ga_x16_format;
 

@@ -1,21 +1,22 @@
-/* Sampling on the CPU: the chain in plain double arithmetic, equal to that of ref_sample.c operation by operation, over
- * candidates that vector code has picked out of the vocabulary. */
+/* Sampling on the CPU: vector code chooses candidates from the vocabulary, then the chain runs over them in double.
+ * Each of its operations equals that of ref_sample.c. */
 #ifndef GA_CPU_CPU_SAMPLE_H
 #define GA_CPU_CPU_SAMPLE_H
 
 #include "cpu/cpu_layer.h"
 
-/* A token and its logit in one number, whose descending order is that of ga/sample.h: logit down, then id up. */
+/* A token and its logit in one number. Descending order of the numbers is the order of ga/sample.h: logit down, then id
+ * up. */
 typedef uint64_t sample_key;
 
 /* Vector code of one instruction set. */
 typedef struct sample_scan {
-  /* Id of the largest logit, the lowest of equals; -1 when all are NaN or -infinity. */
+  /* Returns the id of the largest logit, the lowest of equals; -1 when all are NaN or -infinity. */
   int32_t (*largest)(const float *x, int64_t n);
-  /* Puts the tokens from `from` on with x > least, in order of id, into out; stops before the block that might not fit
-   * into `capacity`. Returns how many; *from: where it stopped. */
+  /* Writes the tokens from *from on with x > least, in order of id, to out. Stops before a block that might not fit
+     * into `capacity`, and sets *from to that place. Returns the number of tokens. */
   int64_t (*above)(const float *x, int64_t n, float least, int64_t *from, sample_key *out, int64_t capacity);
-  /* Sum of e^(x - m), within 1e-5 of the true one. */
+  /* Returns the sum of e^(x - m), with a relative error of at most 1e-5. */
   double (*sum_exp)(const float *x, int64_t n, float m);
 } sample_scan;
 

@@ -13,17 +13,17 @@ typedef struct emu_clocks {
   uint32_t at[];
 } emu_clocks;
 
-/* Entries of every set from now on; drops all memory of older sets. Call with no set alive. on false: nothing is kept,
- * all sets are zero. */
+/* Sets the number of entries of all later sets and frees the memory of older ones; no set may be alive. on false:
+ * nothing is recorded, all sets are zero. */
 void emu_clocks_size(uint32_t entries, bool on);
 emu_clocks *emu_clocks_zero(void);
 emu_clocks *emu_clocks_hold(emu_clocks *c);
 void emu_clocks_drop(emu_clocks *c);
-/* *c becomes the join of *c and with; *c's reference is replaced. */
+/* Replaces *c, and its reference, by the join of *c and `with`. */
 void emu_clocks_join(emu_clocks **c, emu_clocks *with);
 
-/* A set under construction: a barrier collects what its arrivals release. */
-/* A loop that is worth the widest vectors of the machine at hand. */
+/* A set under construction: a barrier joins the sets that its arrivals release. */
+/* Put before a function whose loops gain from the machine's widest vectors. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define EMU_VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else

@@ -1,5 +1,5 @@
-/* The emulator, host side: a GPU acted out on a CPU, with its memory, tensor maps and launches. docs/guide says
- * what is modelled. One machine per process; calls come from one thread at a time. */
+/* The emulator, host side: runs a GPU's kernels on a CPU, with its memory, tensor maps and launches.
+ * docs/guide/emulator.md lists what is modelled. One machine per process; calls come from one thread at a time. */
 #ifndef GA_EMU_EMU_H
 #define GA_EMU_EMU_H
 
@@ -11,22 +11,22 @@ typedef enum emu_when {
   EMU_LATE,
   EMU_EARLY,
   EMU_MIXED
-} emu_when; /* when asynchronous operations happen, within what is legal */
+} emu_when; /* when asynchronous operations happen, within the legal range */
 
 typedef struct emu_options {
   uint64_t seed;
   emu_when when;
-  bool checks;    /* races, unwritten reads, registers in flight; the rest is always on */
-  int sms;        /* multiprocessors that the device claims to have */
-  bool dependent; /* every launch may overlap a grid that wrote all that the host wrote: kernels must wait before they
-                     touch it */
-  bool
-      in_order; /* blocks of a grid run from the first to the last: of kernels that wait for the same block elsewhere */
-  double perturb; /* approximations give any value within this part of their documented error, by the seed */
+  bool checks; /* checks races, unwritten reads, registers in flight; other checks are always on */
+  int sms;     /* multiprocessors that the device claims to have */
+  /* Host data counts as written by a previous grid that may still run: kernels must wait before they touch it. */
+  bool dependent;
+  /* Blocks of a grid run from the first to the last, for kernels that wait for the same block of another GPU. */
+  bool in_order;
+  double perturb; /* approximations return random values within this fraction of their documented error */
   bool verbose;   /* reports also go to stderr as they come */
 } emu_options;
 
-/* Every rule that a report can name. X(id, name) */
+/* Every rule that a report can have. X(id, name) */
 /* clang-format off */
 #define EMU_RULES(X) \
   X(DEADLOCK, "deadlock") \
@@ -66,7 +66,7 @@ const char *emu_rule_name(emu_rule rule);
 /* A kernel, as src/emu/row.cpp describes each compiled row. */
 typedef struct emu_kernel {
   const char *id;
-  void (*run)(const void *args); /* one thread of it */
+  void (*run)(const void *args); /* runs one thread */
   uint32_t args_bytes;
   uint32_t threads, blocks_per_sm; /* launch bounds */
 } emu_kernel;
@@ -82,24 +82,24 @@ typedef struct emu_launch {
 emu_options *emu_settings(void); /* defaults, overridden by GA_EMU="seed=1,late|early|mixed,nocheck,sms=4,dependent,
                                     perturb,inorder,verbose"; the driver has settings of its own there */
 
-/* Device memory: 256-byte aligned, unwritten. NULL when there is none left. */
+/* Allocates device memory, 256-byte aligned, unwritten. NULL: the memory is exhausted. */
 void *emu_alloc(size_t bytes);
 bool emu_free(void *p);
-bool emu_is_device(const void *p, size_t bytes); /* all of it inside one live allocation */
-/* Host writes: memset and copies from the host make bytes written. */
+bool emu_is_device(const void *p, size_t bytes); /* true when all bytes lie in one live allocation */
+/* Marks bytes as written, for memset and copies from the host. */
 void emu_mark_written(void *p, size_t bytes);
 
-/* Runs a grid to its end. The number of reports it made; texts by emu_report. */
+/* Runs a grid to its end. Returns the number of its reports; emu_report_text has their texts. */
 int emu_run_launch(const emu_launch *launch);
 
-/* Reports since the last clear; each is a block of lines. */
+/* Number of reports since the last clear; each is several lines of text. */
 size_t emu_n_reports(void);
 emu_rule emu_report_rule(size_t i);
 const char *emu_report_text(size_t i);
 void emu_clear_reports(void);
 
-/* What cuTensorMapEncodeTiled does, with its checks: 0, or a driver's error code and a report of rule tensor-map.
- * type, interleave, swizzle, l2, oob: the driver's numbers. */
+/* Encodes a tensor map as cuTensorMapEncodeTiled does, with its checks. Returns 0, or a driver's error code with a
+ * report of rule tensor-map. type, interleave, swizzle, l2, oob: the driver's numbers. */
 int emu_tmap_encode(void *map, int type, unsigned rank, void *base, const uint64_t *dims, const uint64_t *strides_bytes,
                     const uint32_t *box, const uint32_t *element_strides, int interleave, int swizzle, int l2, int oob);
 

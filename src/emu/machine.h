@@ -1,5 +1,4 @@
-/* Inside of the emulator: one set of blocks that are alive together (a cluster, or one block) and the threads in them.
- * */
+/* Inside of the emulator: a set of blocks that run at the same time (a cluster, or one block), and their threads. */
 #ifndef GA_EMU_MACHINE_H
 #define GA_EMU_MACHINE_H
 
@@ -37,8 +36,8 @@ typedef enum emu_state {
   EMU_DONE
 } emu_state;
 
-/* Of each thread: the steps of its last fence.proxy.async of shared and of global memory, and the step up to which its
- * loads have returned. */
+/* Marks of a thread: the steps of its last fence.proxy.async of shared and of global memory. EMU_LOADED: the step up to
+ * which its loads have returned. */
 enum { EMU_FENCED_SHARED, EMU_FENCED_GLOBAL, EMU_LOADED, EMU_MARKS };
 
 typedef struct emu_block emu_block;
@@ -48,7 +47,7 @@ typedef struct emu_acc emu_acc;
 typedef struct emu_mbar emu_mbar;
 typedef struct emu_cp emu_cp;
 
-/* Registers that a product in flight reads or writes. */
+/* Registers that a wgmma product in flight reads or writes. */
 typedef struct emu_live {
   char *lo, *hi;
   uint32_t last_op; /* number of the last product that uses them */
@@ -68,13 +67,13 @@ typedef struct emu_thread {
   const char *what; /* its name */
   /* --- clocks --- */
   uint32_t own;             /* own step */
-  uint32_t mark[EMU_MARKS]; /* steps that are carried beside it */
+  uint32_t mark[EMU_MARKS]; /* by EMU_FENCED_SHARED and so on: steps of this thread */
   emu_clocks *seen;
   /* --- waiting --- */
   emu_mbar *bar;
   uint32_t parity;
   int named, spins;
-  struct emu_thread *next; /* in the list of what it waits for */
+  struct emu_thread *next; /* next in the emu_list where this thread waits */
   /* --- warp operations --- */
   uint32_t in[6], out[4];
   void *p;
@@ -92,7 +91,7 @@ typedef struct emu_thread {
   /* --- cp.async --- */
   emu_cp *cp; /* in flight, in order of issue */
   int n_cp, cp_capacity;
-  uint32_t cp_first;                 /* number of the first of them */
+  uint32_t cp_first;                 /* number of the first one in flight */
   uint32_t cp_group[EMU_MAX_GROUPS]; /* ends of the groups not waited for */
   int n_cp_groups;
   /* --- tensor maps edited by kernels --- */
@@ -104,7 +103,7 @@ typedef struct emu_thread {
   /* --- the rest --- */
   int registers;
   uint32_t resized;     /* setmaxnreg executed */
-  emu_clocks *at_fence; /* what it had done and seen at its last fence_device */
+  emu_clocks *at_fence; /* clocks at this thread's last fence_device */
 } emu_thread;
 
 struct emu_warp {
@@ -123,7 +122,7 @@ struct emu_mbar {
   uint32_t addr, count, pending, phase;
   int64_t tx;
   emu_gather gather;
-  emu_clocks *out; /* what the last finished phase released */
+  emu_clocks *out; /* clocks that the last completed phase released */
   emu_list waiters;
   uint16_t init_agent;
   uint32_t init_clock;
@@ -148,7 +147,7 @@ typedef struct emu_op {
   int seen; /* threads that have issued it */
   emu_acc *acc;
   emu_gather gather;
-  uint64_t gathered[2]; /* clocks (serial, own) of the thread that issued last: see wgmma.c */
+  uint64_t gathered[2]; /* clocks (serial, own) of the thread that issued the product last: see wgmma.c */
   emu_clocks *clocks;   /* of the product, once done */
   emu_site at;
   uint32_t regs[128][4];
@@ -162,7 +161,7 @@ struct emu_group {
   emu_op *ops; /* ring */
   uint32_t n_ops, n_done, oldest;
   emu_list waiters;
-  emu_gather release; /* what the 128 threads knew when they issued the product under way */
+  emu_gather release; /* joined clocks of the 128 threads as they issued the current product */
 };
 
 struct emu_block {
@@ -183,13 +182,13 @@ struct emu_block {
   uint16_t agent0; /* of thread 0 */
   struct emu_remote
       *remote; /* last access of each of the cluster's threads to this block's shared memory, by agent; NULL: none */
-  emu_gather at_end; /* what its threads had seen when they ended */
+  emu_gather at_end; /* joined clocks of its threads when they ended */
 };
 
 typedef struct emu_run {
   const emu_launch *launch;
   uint32_t n_agents, mark0[EMU_MARKS]; /* entry mark0[i] + thread agent: its mark i */
-  uint16_t copy0, prior;               /* first agent of the copy engine; agent that stands for the grid before */
+  uint16_t copy0, prior;               /* first agent of the copy engine; agent of the previous grid */
   emu_block *blocks;
   int n_blocks;
   emu_thread **ready;
@@ -211,13 +210,13 @@ extern emu_options emu_opt;
 
 /* --- sched.c --- */
 uint32_t emu_random(uint32_t n);
-void emu_block_here(emu_state state); /* gives way until woken */
-void emu_yield(void);                 /* gives way, stays ready */
-void emu_maybe_yield(void);           /* now and then, so that schedules differ */
+void emu_block_here(emu_state state); /* suspends the thread until woken */
+void emu_yield(void);                 /* suspends the thread, which stays ready */
+void emu_maybe_yield(void);           /* yields at random, so that schedules differ */
 void emu_wait_in(emu_list *list, emu_state state);
 void emu_wake(emu_thread *t);
 void emu_wake_all(emu_list *list);
-_Noreturn void emu_stop(void); /* the run cannot go on: leaves the thread for good */
+_Noreturn void emu_stop(void); /* ends the thread, because the run cannot go on */
 static inline emu_thread *emu_begin(const char *what, const char *file, int line) {
   emu_me->what = what;
   emu_me->at.file = file;
@@ -236,23 +235,22 @@ void emu_tmap_forget(void);
 /* --- report.c --- */
 void emu_report(emu_rule rule, emu_site at, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void emu_report_more(const char *format, ...)
-    __attribute__((format(printf, 1, 2))); /* a line to the last one, unless it was a repeat */
+    __attribute__((format(printf, 1, 2))); /* adds a line to the last report, unless that was a repeat */
 const char *emu_site_text(emu_site at);    /* "file:line"; two may be in use at a time */
 const char *emu_agent_text(uint16_t agent);
 uint16_t emu_site_id(emu_site at);
 emu_site emu_site_of(uint16_t id);
 
 /* --- clocks of threads (sched.c) --- */
-void emu_release_to(emu_gather *g, emu_thread *t); /* adds all that t has done; t goes on to its next step */
+void emu_release_to(emu_gather *g, emu_thread *t); /* joins t's clocks into g and begins t's next step */
 void emu_acquire(emu_thread *t, emu_clocks *released);
 
 /* --- memory.c --- */
 void emu_static_reset(void);
-uint32_t
-emu_own_address(const emu_block *b,
-                uint32_t address); /* in the block's window: the rank that addresses carry in a cluster taken off */
-emu_block *emu_cluster_block(uint32_t address, uint32_t *local,
-                             emu_site at); /* of an address from emu_cluster_address; stops when there is none */
+/* The address in the block's own window, without the rank that cluster addresses have. */
+uint32_t emu_own_address(const emu_block *b, uint32_t address);
+/* The block of an address of emu_cluster_address; stops the run when there is none. */
+emu_block *emu_cluster_block(uint32_t address, uint32_t *local, emu_site at);
 void emu_combine(int op, void *p, const void *x, size_t bytes); /* p = op(p, x): EMU_STORE, EMU_ADD_* and so on */
 
 /* --- grid_order.c --- */
@@ -282,7 +280,7 @@ void emu_bulk_forget(void);
 
 /* --- cp_async.c --- */
 size_t emu_cp_pending(void); /* arrivals that wait for copies */
-void emu_cp_step(void);      /* one of them, with its copies */
+void emu_cp_step(void);      /* performs one such arrival with its copies */
 void emu_cp_touched(const emu_thread *t, uint32_t addr, uint32_t bytes, bool write, emu_site at);
 void emu_cp_exit(emu_block *b);
 void emu_cp_forget(emu_block *b);
@@ -299,11 +297,10 @@ static inline void emu_wgmma_hook(emu_thread *t, const char *p, size_t n, bool w
   if (p < t->live_hi && p + n > t->live_lo) emu_live_touched(t, p, n, write, at);
 }
 void emu_wgmma_exit(emu_block *b);
-void emu_wgmma_uneven(emu_block *b); /* instructions of a warpgroup that not all its threads executed */
+void emu_wgmma_uneven(emu_block *b); /* reports instructions of a warpgroup that only some of its threads executed */
 void emu_wgmma_reset(emu_block *b);
-static inline void emu_register_write(void *p, size_t n) { /* an instruction's result went to the thread's registers */
-  emu_wgmma_hook(emu_me, p, n, true, emu_me->at);
-}
+/* Checks the write of an instruction's result to the thread's registers. */
+static inline void emu_register_write(void *p, size_t n) { emu_wgmma_hook(emu_me, p, n, true, emu_me->at); }
 
 /* --- wgmma_math.c --- */
 int emu_bytes_of(int type);                                              /* of an element */

@@ -1,5 +1,5 @@
-/* Shadow memory: for every 16 bytes, or every word or byte where neighbours differ, who wrote last, who has read since,
- * and where. */
+/* Shadow memory: the last write and the reads since, each with agent and place in the source. A cell is for 16 bytes,
+ * or for a word or byte where neighbours differ. */
 #ifndef GA_EMU_SHADOW_H
 #define GA_EMU_SHADOW_H
 
@@ -14,13 +14,13 @@ typedef struct emu_step {
 
 typedef struct emu_cell {
   emu_step write;
-  emu_step read[EMU_READERS]; /* clock 0: free. A fourth reader takes the place of one that is ordered, else of any */
+  emu_step read[EMU_READERS]; /* clock 0: free. A fourth reader replaces one that is ordered before it, else any */
   uint32_t era;               /* run of blocks that the steps belong to */
   uint32_t child;             /* index of four (words) or of four (bytes) cells, 0 = none */
   uint8_t written, by_async, atomic;
 } emu_cell;
 
-/* Who accesses. */
+/* The agent of an access. */
 typedef struct emu_actor {
   uint16_t agent;
   bool async; /* the copy engine or wgmma */
@@ -33,9 +33,10 @@ emu_actor emu_actor_of(const emu_thread *t);
 
 typedef enum emu_access { EMU_READ, EMU_WRITE, EMU_ATOMIC } emu_access;
 
-/* Shared memory of a block: bounds, alignment, races. False: out of bounds, nothing must be touched. */
+/* Checks an access to a block's shared memory: bounds, alignment, races. False: out of bounds; the access must not be
+ * made. */
 bool emu_touch_shared(emu_block *b, const emu_actor *a, uint32_t addr, uint32_t bytes, emu_access access);
-/* The same by a thread, which must not touch what its own cp.async has yet to write. */
+/* emu_touch_shared for a thread, which also must not touch bytes that its own cp.async in flight will write. */
 bool emu_thread_touch_shared(emu_thread *t, uint32_t addr, uint32_t bytes, emu_access access);
 bool emu_touch_global(const emu_actor *a, const void *p, size_t bytes, emu_access access);
 

@@ -1,4 +1,4 @@
-/* What the emulator keeps in the 128 bytes of a tensor map. */
+/* The emulator's contents of the 128 bytes of a tensor map. */
 #ifndef GA_EMU_TENSOR_MAP_H
 #define GA_EMU_TENSOR_MAP_H
 

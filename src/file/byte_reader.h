@@ -1,4 +1,5 @@
-/* Bounded little-endian reading of a file in memory. A read past the end is an error that says where and of what. */
+/* Bounded little-endian reading of a file in memory. A read past the end is an error whose text has the offset and
+ * `what`. */
 #ifndef GA_FILE_BYTE_READER_H
 #define GA_FILE_BYTE_READER_H
 
@@ -12,7 +13,7 @@ typedef struct ga_byte_reader {
 
 GA_INLINE uint64_t ga_bytes_left(const ga_byte_reader *r) { return r->bytes - r->at; }
 
-/* *out = address of the next n bytes. */
+/* Takes the next n bytes; *out is their address. */
 GA_NODISCARD ga_status ga_read_bytes(ga_byte_reader *r, uint64_t n, const char *what, const uint8_t **out);
 GA_NODISCARD ga_status ga_read_u32(ga_byte_reader *r, const char *what, uint32_t *out);
 GA_NODISCARD ga_status ga_read_u64(ga_byte_reader *r, const char *what, uint64_t *out);

@@ -1,4 +1,4 @@
-/* GGUF v2 and v3, as the reader and the writer share it. Specification: ggml, gguf.md of its documents.
+/* The format of GGUF v2 and v3, for the reader and the writer. Specification: gguf.md in the documents of ggml.
  *
  *   "GGUF" u32 version, i64 tensors, i64 keys
  *   keys    x { text key; u32 type; value }                 text = u64 bytes, then the bytes without NUL
@@ -16,17 +16,18 @@
 #define GA_GGUF_LEAST_ALIGNMENT    8     /* the specification wants a multiple of 8: f64 stays aligned */
 #define GA_GGUF_MOST_ALIGNMENT     65536 /* the largest page size in use */
 #define GA_GGUF_MOST_NAME_BYTES    63    /* ggml keeps names in 64 bytes with their NUL */
-#define GA_GGUF_LEAST_KEY_BYTES    13    /* length, one byte, type, no value: what a key takes at least */
-#define GA_GGUF_LEAST_TENSOR_BYTES 33    /* length, one byte, n_dims, one ne, type, offset */
+#define GA_GGUF_LEAST_KEY_BYTES    13    /* smallest key: length, one byte, type, no value */
+#define GA_GGUF_LEAST_TENSOR_BYTES 33    /* smallest tensor: length, one byte, n_dims, one ne, type, offset */
 
 /* Value types in a file are ga_meta_type - 1. */
 #define GA_GGUF_VALUE_TYPES 13
 
 /* Number of an element type in a file, -1 when GGUF has none for it. */
 int32_t ga_gguf_type_of(ga_dtype dtype);
-/* GA_DTYPE_NONE for what GGUF or GA does not have. */
+/* Element type of a number in a file, GA_DTYPE_NONE when GGUF or GA does not have it. */
 ga_dtype ga_gguf_dtype(uint32_t type);
-/* "IQ2_XXS" for a type that GGUF has and GA has not; "unknown" for what GGUF does not have either. */
+/* Name of a type that GGUF has and GA does not, such as "IQ2_XXS"; "unknown" for a type that GGUF does not have
+ * either. */
 const char *ga_gguf_type_name(uint32_t type);
 
 #endif

@@ -7,40 +7,41 @@
 #include "base/mem.h"
 #include "file/model_store.h"
 
-/* Room for what one table of hf_tables.c can add to the metadata. */
+/* The most keys that one table of hf_tables.c can add to the metadata. */
 #define GA_HF_MOST_KEYS 64
 
 typedef enum ga_hf_kind {
   GA_HF_INT,
   GA_HF_INTS,          /* an integer or an array of them: an array */
   GA_HF_FIRST,         /* an integer or an array of them: the first */
-  GA_HF_FLOAT,         /* integers are taken too */
+  GA_HF_FLOAT,         /* integers are accepted too */
   GA_HF_RSQRT,         /* a number x > 0: 1 / sqrt(x) */
   GA_HF_FLOATS,        /* an array of numbers */
   GA_HF_FRACTION,      /* a number above 0, at most 1 */
   GA_HF_INT_OR_NULL,   /* null is 0, and not as if absent */
-  GA_HF_FLOAT_OR_NULL, /* the same */
+  GA_HF_FLOAT_OR_NULL, /* null is 0, and not as if absent */
   GA_HF_INT_OR_NONE,   /* null leaves the key out, and the fallback too */
   GA_HF_BOOL,
   GA_HF_TEXT,
   GA_HF_ROPE_TYPE,   /* a text: "none", "linear", "yarn", "llama3" or "longrope" */
   GA_HF_LAYER_TYPES, /* an array of "full_attention" and "sliding_attention": bools, true = sliding */
   GA_HF_FP8,         /* weights of e4m3 with scales of their own, as an object. No key */
-  /* Fields that change the mathematics in ways that GA does not have. No key. */
+  /* Fields that change the mathematics in ways that GA does not support. No key. */
   GA_HF_REFUSED, /* must be absent, null or false */
-  GA_HF_ONLY     /* must be absent, null or what `fallback` says: a value, or an array of them */
+  GA_HF_ONLY     /* must be absent, null or equal `fallback`: a value, or an array of allowed values */
 } ga_hf_kind;
 
-/* One field of config.json. Rows with the same key are tried in turn; the first that is there wins. */
+/* One field of config.json. Of rows with the same key the first whose field is present counts. */
 typedef struct ga_hf_key {
   const char *json; /* names separated by dots */
-  const char *key;  /* metadata key; one that begins with '.' gets the architecture before it */
+  const char *key;  /* metadata key; a key that begins with '.' gets the architecture as prefix */
   ga_hf_kind kind;
-  const char *fallback; /* JSON for when no row of this key was there; GA_HF_REQUIRED; NULL: the key is left out */
+  const char *fallback; /* JSON to use when no row of this key is present; GA_HF_REQUIRED; NULL: no key */
 } ga_hf_key;
 #define GA_HF_REQUIRED "required"
 
-/* One name without its ".weight" or ".bias"; '%' stands for a number: the layer's, and behind it a head's. */
+/* One tensor name without its ".weight" or ".bias". '%' stands for a number: the first for the layer's, the second for
+ * a head's. */
 typedef struct ga_hf_name {
   const char *hf, *gguf;
 } ga_hf_name;
@@ -53,7 +54,7 @@ typedef enum ga_hf_layout {
   GA_HF_QKV_BY_HEAD = 8,   /* ga.qkv_by_head */
   GA_HF_BOTH_WAYS = 16,    /* <arch>.attention.causal is false */
   GA_HF_PADDED_POSITIONS =
-      32 /* positions begin behind that of padding: rows before are cut off as the file is opened */
+      32 /* positions begin after the padding position: earlier rows are cut off as the file is opened */
 } ga_hf_layout;
 
 typedef struct ga_hf_arch {
@@ -66,16 +67,16 @@ typedef struct ga_hf_arch {
   const ga_hf_name *names;
 } ga_hf_arch;
 
-/* hf_tables.c: NULL for a model type that has no table. `at` runs from 0 until NULL. */
+/* hf_tables.c: table number `at`, counted from 0; NULL past the last. */
 const ga_hf_arch *ga_hf_arch_at(int at);
 
-/* hf_config.c: appends what `config` says to the list; *arch = the table that was used. */
+/* hf_config.c: appends the metadata of `config` to the list; *arch = the table that was used. */
 GA_NODISCARD ga_status ga_hf_config_apply(ga_arena *arena, const char *label, const json_t *config, ga_meta_list *list,
                                           const ga_hf_arch **arch);
-/* Rows that GA_HF_PADDED_POSITIONS cuts off; 0 otherwise. */
+/* Key of the number of rows that GA_HF_PADDED_POSITIONS cuts off. */
 #define GA_HF_POSITION_OFFSET "ga.position_offset"
 
-/* hf_names.c: GGUF's name for a tensor; the name itself when the table has none. */
+/* hf_names.c: finds GGUF's name of a tensor; *out is `name` itself when the table has none. */
 GA_NODISCARD ga_status ga_hf_tensor_name(ga_arena *arena, const ga_hf_arch *arch, const char *name, const char **out);
 
 /* hf_open.c */

@@ -6,8 +6,8 @@
 
 #include "ga/base.h"
 
-/* "chat_template": a text, or a list of templates with names, of which "default" is taken, else the first. *out is a
- * string of config's, NULL when there is none; so it is without a config. GA_ERR_FORMAT: something else. */
+/* Finds "chat_template": a text, or a list of named templates, of which "default" counts, else the first. *out is a
+ * string owned by config; NULL when there is none or config is NULL. GA_ERR_FORMAT: a value of another form. */
 GA_NODISCARD ga_status ga_hf_template(const json_t *config, const json_t **out);
 
 #endif

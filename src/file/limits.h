@@ -1,4 +1,4 @@
-/* What a model file may hold. Each bound is far above any real file and far below what would hurt. */
+/* Bounds of model files. Each is far above any real file and far below a harmful size. */
 #ifndef GA_FILE_LIMITS_H
 #define GA_FILE_LIMITS_H
 
@@ -13,11 +13,12 @@
 /* Elements of an array: vocabularies are below 300 000, merges below 600 000. A token takes about 50
  * bytes of memory. */
 #define GA_MODEL_MAX_ARRAY (1 << 22)
-/* All bytes of an array of texts: element positions are kept in 32 bits. */
+/* Bytes of a whole array of texts: element positions are kept in 32 bits. */
 #define GA_MODEL_MAX_ARRAY_BYTES UINT32_MAX
-/* Files of one model. Each takes a map; the kernel's default is 65 530 a process. */
+/* Files of one model. Each needs a memory map, of which Linux allows a process 65 530 by default. */
 #define GA_MODEL_MAX_SHARDS 1024
-/* Our own records about a file: 8 bytes a text, about 200 a tensor. A second fence behind the ones above. */
+/* GA's records about a file: 8 bytes for a text, about 200 for a tensor. A second limit in addition to the ones
+ * above. */
 #define GA_MODEL_MAX_ARENA_BYTES ((size_t)1 << 30)
 /* Layers in a tensor name ("layers.N."): five digits. */
 #define GA_MODEL_MAX_LAYER_DIGITS 5

@@ -1,4 +1,4 @@
-/* What a ga_model_file is made of, and the steps that fill it:
+/* The parts of a ga_model_file, and the steps that fill it:
  *   map the parts -> parse each (gguf_read.c, safetensors.c) -> config.json (hf_config.c) -> join the tensors. */
 #ifndef GA_FILE_MODEL_STORE_H
 #define GA_FILE_MODEL_STORE_H
@@ -8,7 +8,8 @@
 #include "file/name_table.h"
 #include "ga/model_file.h"
 
-/* A text of an array, relative to ga_meta.data. Kept beside the map, so that a file changed later cannot move it. */
+/* A text of an array, relative to ga_meta.data. It is a copy outside of the map, so that a file changed later cannot
+ * move it. */
 typedef struct ga_text_span {
   uint32_t offset, bytes;
 } ga_text_span;
@@ -18,7 +19,7 @@ struct ga_meta {
   ga_meta_type type, elem;
   int64_t count;
   const uint8_t *data;       /* values one after the other, little-endian, unaligned */
-  const ga_text_span *spans; /* count of them when elem is GA_META_TEXT */
+  const ga_text_span *spans; /* [count] when elem is GA_META_TEXT */
 };
 
 typedef struct ga_meta_list {
@@ -29,11 +30,11 @@ typedef struct ga_meta_list {
 
 typedef struct ga_model_shard {
   char *path;
-  const char *label; /* the path, or its tail: what error texts begin with */
+  const char *label; /* the path, or its tail, which begins error texts */
   ga_filemap map;
   bool owns_map;
   ga_meta_list meta;
-  ga_model_tensor *tensors; /* name is NULL until they are joined */
+  ga_model_tensor *tensors; /* their names are NULL until ga_model_store_join */
   int64_t n_tensors;
 } ga_model_shard;
 
@@ -47,7 +48,7 @@ struct ga_model_file {
   ga_model_format format;
   ga_model_shard *shards;
   int32_t n_shards, n_side_files;
-  ga_meta_list *meta; /* that of the first part */
+  ga_meta_list *meta; /* metadata of the first part */
   ga_model_tensor *tensors;
   int64_t n_tensors;
   ga_name_table tensor_names;
@@ -61,42 +62,43 @@ GA_NODISCARD ga_status ga_model_store_create(ga_model_format format, ga_model_fi
 GA_NODISCARD ga_status ga_model_store_shards(ga_model_file *file, int64_t n);
 /* Maps `path` as the given part. */
 GA_NODISCARD ga_status ga_model_store_map(ga_model_file *file, int32_t part, const char *path);
-/* Bytes of the caller's as part 0, for tests and fuzzing: they must outlive the file. */
+/* Takes the caller's bytes as part 0, for tests and fuzzing; they must outlive the file. */
 GA_NODISCARD ga_status ga_model_store_borrow(ga_model_file *file, const char *label, const uint8_t *data, size_t bytes);
-/* Gathers the tensors of all parts under their canonical names (arch NULL: the names they have). */
+/* Gathers the tensors of all parts under their GGUF names (arch NULL: under the names in the file). */
 GA_NODISCARD ga_status ga_model_store_join(ga_model_file *file, const struct ga_hf_arch *arch);
 /* Opens GGUF or safetensors bytes (one file, no config.json) that the caller keeps. */
 GA_NODISCARD ga_status ga_model_file_parse(const char *label, const uint8_t *data, size_t bytes, ga_model_file **out);
-/* Arena copy of printf text. */
+/* Formats a text as printf does, into the arena. */
 GA_NODISCARD ga_status ga_arena_printf(ga_arena *arena, char **out, const char *fmt, ...) GA_PRINTF(3, 4);
 
-/* tensor_view.c: fills view, bytes and is_aligned from dtype and dims (slowest first) once sizes are known to be sound.
- * The caller sets data and calls ga_tensor_bind when it knows the offset. */
+/* tensor_view.c: checks sizes and fills view and bytes from dtype and dims (slowest first). The caller then calls
+ * ga_tensor_bind, which sets data, offset and is_aligned. */
 GA_NODISCARD ga_status ga_tensor_describe(ga_model_tensor *tensor, ga_dtype dtype, int32_t n_dims, const int64_t *dims);
 void ga_tensor_bind(ga_model_tensor *tensor, const uint8_t *shard_data, uint64_t offset);
-/* Name of 1 to `most` bytes without control characters. */
+/* True for a name of 1 to `most` bytes without control characters. */
 bool ga_name_is_sound(const char *name, size_t bytes, size_t most);
 
 /* meta_list.c */
 GA_NODISCARD ga_status ga_meta_list_init(ga_arena *arena, int64_t capacity, ga_meta_list *list);
-/* Takes a finished entry; its key must live as long as the list. GA_ERR_FORMAT for a key that is there already. */
+/* Adds a complete entry; its key must live as long as the list. GA_ERR_FORMAT: the list has the key already. */
 GA_NODISCARD ga_status ga_meta_list_add(ga_meta_list *list, const ga_meta *meta);
 GA_NODISCARD ga_status ga_meta_list_add_int(ga_arena *arena, ga_meta_list *list, const char *key, int64_t value);
 GA_NODISCARD ga_status ga_meta_list_add_float(ga_arena *arena, ga_meta_list *list, const char *key, double value);
 GA_NODISCARD ga_status ga_meta_list_add_bool(ga_arena *arena, ga_meta_list *list, const char *key, bool value);
 GA_NODISCARD ga_status ga_meta_list_add_text(ga_arena *arena, ga_meta_list *list, const char *key, const char *text,
                                              size_t bytes);
-/* An array of n elements of `elem` (not text), given as in a file: little-endian, one after the other. Copied. */
+/* Adds an array of n elements of type `elem` (not text). values: as in a file, little-endian, one after the other;
+ * copied. */
 GA_NODISCARD ga_status ga_meta_list_add_array(ga_arena *arena, ga_meta_list *list, const char *key, ga_meta_type elem,
                                               int64_t n, const uint8_t *values);
 const ga_meta *ga_meta_list_find(const ga_meta_list *list, const char *key);
-/* Bytes of a value in a file; 0 for text, array and what is no type. */
+/* Bytes of a value in a file; 0 for text, array and unknown types. */
 int ga_meta_type_bytes(ga_meta_type type);
 
-/* gguf_read.c, safetensors.c: fill part->meta and part->tensors from part->map. */
+/* gguf_read.c, safetensors.c: fills part->meta and part->tensors from part->map. */
 GA_NODISCARD ga_status ga_gguf_parse(ga_arena *arena, ga_model_shard *part);
 GA_NODISCARD ga_status ga_safetensors_parse(ga_arena *arena, ga_model_shard *part);
-/* gguf_split.c: part 0 is mapped and parsed; maps and parses the others when it says that it is one of several. */
+/* gguf_split.c: maps and parses the other shards, if the metadata of part 0, which is parsed, names several. */
 GA_NODISCARD ga_status ga_gguf_open_rest(ga_model_file *file);
 
 #endif

@@ -1,4 +1,4 @@
-/* Names to indices: an open-addressing hash table in an arena, filled once, then read only. */
+/* A map from names to indices: an open-addressing hash table in an arena, filled once, then read only. */
 #ifndef GA_FILE_NAME_TABLE_H
 #define GA_FILE_NAME_TABLE_H
 
@@ -15,9 +15,9 @@ typedef struct ga_name_table {
   uint64_t mask; /* slots - 1 */
 } ga_name_table;
 
-/* Room for `capacity` names; 0 is fine. */
+/* Makes a table with room for `capacity` names; 0 is fine. */
 GA_NODISCARD ga_status ga_name_table_init(ga_arena *arena, uint64_t capacity, ga_name_table *table);
-/* `name` must live as long as the table. GA_ERR_FORMAT when it is there already, or when the names were made to
+/* Adds a name, which must live as long as the table. GA_ERR_FORMAT: the table has it already, or the names were made to
  * collide. */
 GA_NODISCARD ga_status ga_name_table_add(ga_name_table *table, const char *name, uint32_t index);
 /* Index of the name, -1 when it is not there. */

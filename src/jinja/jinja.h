@@ -1,12 +1,11 @@
-/* The template engine behind ga/chat.h: values, syntax tree, and what its files share.
+/* The template engine of ga/chat.h: values, syntax tree, and the functions that its files share.
  *
  *   source -> jinja_lex.c -> tokens -> jinja_parse.c, jinja_expr.c -> tree (arena of the template, immutable)
  *   tree + context -> jinja_exec.c (statements), jinja_eval.c (expressions) -> text (arena of the rendering)
  *
- * Semantics are those of Jinja 3.1 over Python values: str() and repr() as Python prints them, lengths and slices in
- * code points, `and`/`or` that return operands, floor division, chained comparison. What can be asked of a template's
- * author is bounded by jj_run: every node visited and every element copied is a step, every byte comes from a limited
- * arena.
+ * Semantics are of Jinja 3.1 over Python values: str() and repr() print as in Python, lengths and slices count code
+ * points. `and`/`or` return operands; there are floor division and chained comparison. The struct jj_run bounds the
+ * work of a rendering: every node visited and every element copied is a step, every byte comes from a limited arena.
  */
 #ifndef GA_JINJA_JINJA_H
 #define GA_JINJA_JINJA_H
@@ -21,8 +20,8 @@
 /* Values */
 
 typedef enum jj_kind {
-  JJ_MISSING, /* no value at all: an argument that was not given. Never reaches a template */
-  JJ_UNDEF,   /* Jinja's Undefined: prints as "", false, empty; most operations fail. u.s = the name asked for */
+  JJ_MISSING, /* no value: an argument that was not given. Never reaches a template */
+  JJ_UNDEF,   /* Jinja's Undefined: prints as "", false, empty; most operations fail. u.s = the undefined name */
   JJ_NONE,
   JJ_BOOL,
   JJ_INT, /* 64 bits; Python's are unbounded: overflow is an error here */
@@ -32,7 +31,7 @@ typedef enum jj_kind {
   JJ_TUPLE,
   JJ_RANGE,
   JJ_VIEW, /* keys(), values(), items() of a dict, copied */
-  JJ_GEN,  /* what lazy filters return: always true, no length, read once */
+  JJ_GEN,  /* result of lazy filters: always true, no length, read once */
   JJ_DICT,
   JJ_NS, /* namespace(): the one object `set x.y` may change */
   JJ_FUNC,
@@ -41,7 +40,7 @@ typedef enum jj_kind {
 
 #define JJ_POINTS_UNKNOWN SIZE_MAX
 
-/* Bytes never change once shared; slices point into their parent. */
+/* A string. Its bytes never change once shared; slices point into their parent. */
 typedef struct jj_str {
   const char *p;
   size_t n;
@@ -81,7 +80,7 @@ typedef struct jj_entry {
   uint64_t hash;
 } jj_entry;
 
-/* Insertion order; `index` (open addressing, entry + 1) exists beyond JJ_DICT_LINEAR entries. */
+/* A dict in insertion order. `index` (open addressing, entry + 1) exists for more than JJ_DICT_LINEAR entries. */
 struct jj_dict {
   jj_entry *e;
   size_t n, cap;
@@ -220,8 +219,8 @@ typedef struct jj_run {
   uint32_t depth_left, depth_limit;
   int64_t now;
   jj_flow flow;
-  bool located; /* the error text already says where */
-  bool trace;   /* remember which bytes came from messages */
+  bool located; /* the error text already has line and column */
+  bool trace;   /* mark the bytes that come from messages */
 } jj_run;
 
 typedef struct jj_kw {
@@ -238,9 +237,9 @@ typedef struct jj_args {
 
 #define JJ_MAX_PARAMS 6
 
-/* One call of a built-in: `v` holds the parameters in the order of the definition, JJ_MISSING where left out. */
+/* One call of a built-in: `v` holds the parameters in the order of the definition, JJ_MISSING where not given. */
 typedef struct jj_call {
-  jj_val self; /* what is filtered, tested, or owns the method */
+  jj_val self; /* the value that is filtered or tested, or whose method is called */
   jj_val v[JJ_MAX_PARAMS];
   const jj_args *args; /* as written, for definitions whose params are "*" */
   const jj_def *def;
@@ -248,8 +247,8 @@ typedef struct jj_call {
 
 typedef ga_status (*jj_fn)(jj_run *run, const jj_call *call, jj_val *out);
 
-/* A row of the tables of filters, tests, methods and functions. params: "old new count?" (a `?` may be left out),
- * "/old new" when Python takes them without their names, or "*": as written. */
+/* A row of the tables of filters, tests, methods and functions. params: "old new count?", where `?` marks an optional
+ * one; "/old new" for parameters that Python takes by position only; "*": arguments as written. */
 struct jj_def {
   const char *name;
   const char *params;
@@ -272,12 +271,12 @@ struct jj_loop {
   jj_val changed; /* last argument of loop.changed */
 };
 
-/* chat.c: ga_template_render that also gives the marks of the text, *foreign: n bytes, not 0 where the text came from a
- * message. Both are released with ga_mem_free. */
+/* chat.c: ga_template_render that also gives marks: *foreign has n bytes, not 0 where the text came from a message.
+ * Release both with ga_mem_free. */
 GA_NODISCARD ga_status ga_jj_render_traced(const ga_template *tpl, const char *json_context, size_t bytes,
                                            const ga_template_limits *limits_or_null, char **text, uint8_t **foreign,
                                            size_t *n);
-/* The context of plain messages as JSON, malloc'd. */
+/* Writes the context of plain messages as JSON, malloc'd. */
 GA_NODISCARD ga_status ga_jj_chat_context(const ga_chat_message *messages, size_t n, const ga_chat_options *options,
                                           char **json);
 
@@ -290,19 +289,20 @@ void ga_jj_where(const ga_template *tpl, size_t pos, unsigned *line, unsigned *c
 GA_NODISCARD ga_status ga_jj_step(jj_run *run, uint64_t n);
 GA_NODISCARD ga_status ga_jj_enter(jj_run *run); /* pairs with run->depth_left++ */
 GA_NODISCARD ga_status ga_jj_alloc(jj_run *run, size_t count, size_t each, void **out);
-/* Text of our own: bytes of a string go through the _part forms, which remember where they came from. */
+/* For text of the engine's own. Bytes of a string go through the _part forms, which keep their marks. */
 GA_NODISCARD ga_status ga_jj_str_new(jj_run *run, const char *p, size_t n, jj_val *out); /* copies */
 GA_NODISCARD ga_status ga_jj_buf_put(jj_run *run, jj_buf *buf, const char *p, size_t n);
 GA_NODISCARD ga_status ga_jj_buf_puts(jj_run *run, jj_buf *buf, const char *text);
-/* Bytes [at, at + n) of s, not copied. */
+/* Takes bytes [at, at + n) of s, not copied. */
 GA_NODISCARD ga_status ga_jj_str_part(jj_run *run, const jj_str *s, size_t at, size_t n, jj_val *out);
 GA_NODISCARD ga_status ga_jj_buf_part(jj_run *run, jj_buf *buf, const jj_str *s, size_t at, size_t n);
-/* Bytes that stand for the one at `at` of s: its escape, its upper case. */
+/* Appends n bytes in place of the byte at `at` of s, with its mark: an escape, upper case. */
 GA_NODISCARD ga_status ga_jj_buf_stand(jj_run *run, jj_buf *buf, const jj_str *s, size_t at, const char *p, size_t n);
 GA_NODISCARD ga_status ga_jj_buf_str(jj_run *run, const jj_buf *buf, jj_val *out);
 GA_NODISCARD ga_status ga_jj_seq_new(jj_run *run, jj_kind kind, size_t cap, jj_val *out);
 GA_NODISCARD ga_status ga_jj_seq_push(jj_run *run, jj_seq *seq, jj_val v);
-/* Elements of anything iterable: sequences as they are, strings by code point, dicts by key, undefined as nothing. */
+/* Gives the elements of an iterable value: sequences as stored, strings by code point, dicts by key, none for
+ * undefined. */
 GA_NODISCARD ga_status ga_jj_items(jj_run *run, jj_val v, const jj_val **items, size_t *n);
 bool ga_jj_truth(jj_val v);
 const char *ga_jj_type(jj_val v); /* Python's name of the type */
@@ -317,7 +317,7 @@ static inline jj_val ga_jj_int(int64_t i) { return (jj_val){.kind = JJ_INT, .u.i
 static inline jj_val ga_jj_float(double f) { return (jj_val){.kind = JJ_FLOAT, .u.f = f}; }
 static inline bool ga_jj_is_seq(jj_val v) { return v.kind >= JJ_LIST && v.kind <= JJ_GEN; }
 static inline bool ga_jj_is_num(jj_val v) { return v.kind >= JJ_BOOL && v.kind <= JJ_FLOAT; }
-/* BOOL or INT as an integer. */
+/* Reads BOOL or INT as an integer; false for other kinds. */
 static inline bool ga_jj_as_int(jj_val v, int64_t *i) {
   if (v.kind != JJ_INT && v.kind != JJ_BOOL) return false;
   *i = v.kind == JJ_INT ? v.u.i : v.u.b;
@@ -337,12 +337,12 @@ static inline bool ga_jj_str_eq(const jj_str *a, const jj_str *b) {
 /* jinja_dict.c: dicts, equality, order */
 GA_NODISCARD ga_status ga_jj_dict_new(jj_run *run, size_t cap, jj_val *out);
 GA_NODISCARD ga_status ga_jj_dict_set(jj_run *run, jj_dict *d, jj_val key, jj_val value);
-/* *out = NULL when the key is absent. Fails for keys Python cannot hash. */
+/* Finds a value by key; *out = NULL when the key is absent. Fails for keys Python cannot hash. */
 GA_NODISCARD ga_status ga_jj_dict_find(jj_run *run, const jj_dict *d, jj_val key, jj_val **out);
 GA_NODISCARD ga_status ga_jj_dict_find_text(jj_run *run, const jj_dict *d, const jj_str *key, jj_val **out);
 GA_NODISCARD ga_status ga_jj_dict_remove(jj_run *run, jj_dict *d, const jj_val *found);
 GA_NODISCARD ga_status ga_jj_equal(jj_run *run, jj_val a, jj_val b, bool *out);
-/* *out < 0, 0, > 0 as a is before, equal to or after b; fails for types Python does not order. */
+/* Compares: *out < 0, 0, > 0 as a is before, equal to or after b. Fails for types Python does not order. */
 GA_NODISCARD ga_status ga_jj_order(jj_run *run, jj_val a, jj_val b, int *out);
 /* Stable merge sort of n values by keys, both permuted alike. */
 GA_NODISCARD ga_status ga_jj_sort(jj_run *run, jj_val *keys, jj_val *values, size_t n, bool reverse);
@@ -363,10 +363,10 @@ typedef enum jj_case { JJ_LOWER, JJ_UPPER, JJ_CAPITALIZE, JJ_TITLE, JJ_SWAP } jj
 GA_NODISCARD ga_status ga_jj_recase(jj_run *run, const jj_str *s, jj_case to, jj_val *out);
 #define JJ_STRIP_LEFT  1
 #define JJ_STRIP_RIGHT 2
-/* Without the code points of `chars` (NULL: white space) at the ends. Costs s->n * chars->n: callers pay steps for it.
- */
+/* Strips the code points of `chars` (NULL: white space) from the ends. Costs s->n * chars->n, which callers count as
+ * steps. */
 jj_str ga_jj_strip(const jj_str *s, const jj_str *chars, int sides);
-/* First occurrence at or after `from`, last occurrence: a byte, or SIZE_MAX when there is none. */
+/* Offset of the first occurrence at or after `from` (find), or of the last one (rfind); SIZE_MAX when there is none. */
 size_t ga_jj_find(const jj_str *s, const jj_str *what, size_t from);
 GA_NODISCARD ga_status ga_jj_rfind(jj_run *run, const jj_str *s, const jj_str *what, size_t *out);
 
@@ -376,14 +376,14 @@ GA_NODISCARD ga_status ga_jj_put_repr(jj_run *run, jj_buf *buf, jj_val v); /* re
 GA_NODISCARD ga_status ga_jj_to_str(jj_run *run, jj_val v, jj_val *out);   /* v itself when it is a string */
 #define JJ_FLOAT_BYTES 40
 size_t ga_jj_format_float(double f, char out[JJ_FLOAT_BYTES]); /* repr(float) */
-/* Reads a whole Python float literal, white space round it allowed. */
+/* Reads a whole Python float literal; white space around it is allowed. */
 bool ga_jj_read_float(const char *p, size_t n, double *out);
 /* jinja_role.c: fills tpl->roles. */
 GA_NODISCARD ga_status ga_jj_find_roles(ga_template *tpl);
 bool ga_jj_is_known_role(const ga_template *tpl, const char *role, size_t bytes);
 
-/* The context. With run->trace its strings are foreign, keys too, but for what the application says about the model and
- * the conversation's form: top-level keys that end in _token, and the roles of messages that are in tpl->roles. */
+/* Reads the context into run->context. With run->trace all its strings and keys are marked foreign, with two
+ * exceptions: top-level keys that end in _token, and the roles of messages that are in tpl->roles. */
 GA_NODISCARD ga_status ga_jj_from_json(jj_run *run, const char *json, size_t n);
 GA_NODISCARD ga_status ga_jj_tojson(jj_run *run, const jj_call *call, jj_val *out);
 
@@ -395,17 +395,17 @@ GA_NODISCARD ga_status ga_jj_negate(jj_run *run, jj_val a, jj_val *out);
 /* jinja_access.c */
 GA_NODISCARD ga_status ga_jj_attr(jj_run *run, jj_val v, jj_str *name, jj_val *out); /* v.name */
 GA_NODISCARD ga_status ga_jj_item(jj_run *run, jj_val v, jj_val key, jj_val *out);   /* v[key] */
-/* v[start:stop:step]; JJ_NONE where left out. */
+/* v[start:stop:step]; a bound is JJ_NONE where not given. */
 GA_NODISCARD ga_status ga_jj_slice(jj_run *run, jj_val v, const jj_val bounds[3], jj_val *out);
-/* "a.b.0" as filters take it: attributes and indices of attributes. `fallback`, unless it is none, stands for each that
- * is undefined. */
+/* Follows a filter's path such as "a.b.0": attributes and indices of attributes. `fallback`, unless it is none,
+ * replaces each undefined one. */
 GA_NODISCARD ga_status ga_jj_path(jj_run *run, jj_val v, jj_val path, jj_val fallback, jj_val *out);
-/* Fails for undefined values, with the name. */
+/* Fails for undefined values; the text has the name. */
 GA_NODISCARD ga_status ga_jj_need_defined(jj_val v);
 
 /* jinja_eval.c, jinja_exec.c */
 GA_NODISCARD ga_status ga_jj_eval(jj_run *run, jj_scope *scope, const jj_node *node, jj_val *out);
-/* Filters of a block: the innermost JN_FILTER has no operand and takes `text`. */
+/* Applies the filters of a block; the innermost JN_FILTER has no operand and takes `text`. */
 GA_NODISCARD ga_status ga_jj_eval_filters(jj_run *run, jj_scope *scope, const jj_node *node, jj_val text, jj_val *out);
 GA_NODISCARD ga_status ga_jj_eval_args(jj_run *run, jj_scope *scope, const jj_node *kids, jj_args *args);
 GA_NODISCARD ga_status ga_jj_call_value(jj_run *run, jj_val fn, const jj_args *args, jj_val *out);
@@ -418,7 +418,8 @@ GA_NODISCARD ga_status ga_jj_scope_set(jj_run *run, jj_scope *scope, const jj_st
 /* Puts "line L, column C" before the error text, once. Returns status. */
 ga_status ga_jj_locate(jj_run *run, const jj_node *node, ga_status status);
 
-/* jinja_filter*.c, jinja_test.c, jinja_method*.c, jinja_global.c: the tables. NULL when there is no such name. */
+/* jinja_filter*.c, jinja_test.c, jinja_method*.c, jinja_global.c: look up a name in their tables; NULL when it is not
+ * there. */
 const jj_def *ga_jj_filter(const jj_str *name);
 const jj_def *ga_jj_test(const jj_str *name);
 const jj_def *ga_jj_method(jj_val self, const jj_str *name);
@@ -437,7 +438,7 @@ ga_status ga_jj_unknown_method(jj_val self, const jj_str *name);
 GA_NODISCARD ga_status ga_jj_percent(jj_run *run, const jj_str *format, jj_val args, jj_val *out);
 GA_NODISCARD ga_status ga_jj_brace_format(jj_run *run, const jj_call *call, jj_val *out);
 
-/* Parameters of built-ins: value or default, with a message that names the parameter. */
+/* Read a parameter of a built-in, or its default; the error text names the parameter. */
 GA_NODISCARD ga_status ga_jj_param_int(const jj_call *call, int index, int64_t fallback, int64_t *out);
 GA_NODISCARD ga_status ga_jj_param_str(const jj_call *call, int index, jj_str **out); /* NULL when missing or none */
 bool ga_jj_param_flag(const jj_call *call, int index);

@@ -1,22 +1,22 @@
-/* What the files of filters, tests, methods and functions share. */
+/* Helpers that the files of filters, tests, methods and functions share. */
 #ifndef GA_JINJA_JINJA_BUILTIN_H
 #define GA_JINJA_JINJA_BUILTIN_H
 
 #include "jinja/jinja.h"
 
-/* For each built-in: static ga_status name(jj_run *, const jj_call *, jj_val *out). */
+/* The head of a built-in's function: static ga_status name(jj_run *, const jj_call *, jj_val *out). */
 #define JJ_BUILTIN(name) static ga_status name(jj_run *run, const jj_call *call, jj_val *out)
 
-/* str(self) of a filter's operand. */
+/* Converts a filter's operand: str(self). */
 GA_NODISCARD ga_status ga_jj_self_str(jj_run *run, const jj_call *call, jj_str **out);
 /* s.replace(old, new, count); count < 0: all. */
 GA_NODISCARD ga_status ga_jj_replace(jj_run *run, const jj_str *s, const jj_str *old, const jj_str *new_, int64_t count,
                                      jj_val *out);
 /* s.splitlines(). */
 GA_NODISCARD ga_status ga_jj_splitlines(jj_run *run, const jj_str *s, bool keep, jj_val *out);
-/* s in a field of `width` code points: side < 0 left, 0 centre, > 0 right; `fill` is one code point, NULL = space. */
+/* Pads s to `width` code points: side < 0 left, 0 centre, > 0 right; `fill` is one code point, NULL = space. */
 GA_NODISCARD ga_status ga_jj_pad(jj_run *run, jj_str *s, int64_t width, int side, const jj_str *fill, jj_val *out);
-/* Strip with the steps it costs. */
+/* Counts the steps of ga_jj_strip and strips. */
 GA_NODISCARD ga_status ga_jj_strip_paid(jj_run *run, const jj_str *s, const jj_str *chars, int sides, jj_val *out);
 /* list(v). */
 GA_NODISCARD ga_status ga_jj_to_list(jj_run *run, jj_val v, jj_val *out);

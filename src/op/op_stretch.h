@@ -9,7 +9,7 @@ ga_status ga_check_q_stretches(const char *op, const ga_attn_stretch *q, int32_t
 ga_status ga_check_kv_stretches(const char *op, const ga_attn_stretch *kv, int32_t n, int64_t max_kv,
                                 const uint32_t *ready);
 
-/* Of op_attn_bwd.c: what its plans check and fill in, and what its runs do. */
+/* op_attn_bwd.c: check and complete a description as its plans do, and an io as its runs do. */
 ga_status ga_attn_bwd_complete(ga_attn_bwd_desc *d);
 ga_status ga_attn_bwd_complete_io(const ga_attn_bwd_desc *d, ga_attn_bwd_io *io);
 

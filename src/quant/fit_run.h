@@ -1,5 +1,5 @@
-/* Searches over one run of a block: n elements, a multiple of 8, that share a scale s, and in some types a minimum m.
- * Sums go over 8 lanes, in an order that does not depend on the instruction set. */
+/* Searches for the scale s, and in some types the minimum m, of one run of a block: n elements, a multiple of 8. Sums
+ * go over 8 lanes, in an order that does not depend on the instruction set. */
 #ifndef GA_QUANT_FIT_RUN_H
 #define GA_QUANT_FIT_RUN_H
 
@@ -9,14 +9,15 @@
 #include "base/half.h"
 
 #define FIT_LANES 8
-/* A loop of its own up to the vectoriser: gcc would write 8 scalar steps out before that. */
+/* A loop over the lanes that stays a loop up to the vectoriser; gcc would unroll it into 8 scalar steps before that. */
 #define FIT_EACH_LANE GA_KEEP_LOOP for (int j = 0; j < FIT_LANES; j++)
 
 typedef struct fit_codes {
   float low, high; /* codes are the integers from low to high */
 } fit_codes;
 
-/* x as f16 has it, without branches. Below 2^-14 adding 1/2 leaves f16's own step; from 65520 on: infinite. */
+/* Rounds x to f16 and back, without branches. Below 2^-14, adding 1/2 rounds to the step of f16's subnormals; from
+ * 65520 on the result is infinite. */
 GA_INLINE float fit_f16(float x) {
   const uint32_t u = ga_f32_bits(x), a = u & 0x7fffffff, even = (a >> 13) & 1;
   const uint32_t small = ga_f32_bits((ga_bits_f32(a) + 0.5f) - 0.5f), normal = (a + 0xfff + even) & ~0x1fffu;
@@ -25,7 +26,7 @@ GA_INLINE float fit_f16(float x) {
 }
 GA_INLINE float fit_inverse(float x) { return x != 0 ? 1 / x : 0; }
 
-/* To the nearest integer, ties to even, for |v| < 2^22: adding 1.5 * 2^23 leaves no bits for a fraction. */
+/* Rounds to the nearest integer, ties to even, for |v| < 2^22: adding 1.5 * 2^23 leaves no bits for a fraction. */
 GA_INLINE float fit_round(float v) { return (v + 12582912.0f) - 12582912.0f; }
 GA_INLINE float fit_code(float v, fit_codes c) {
   v = v < c.low ? c.low : v;
@@ -79,7 +80,8 @@ GA_INLINE void fit_signed_sums(const float *x, const float *w, int n, float inve
   *qq = fit_lanes(b);
 }
 
-/* The best s for those codes takes xq^2 / qq off the error. */
+/* Tries the codes of x * inverse. The best s for these codes reduces the error by xq^2 / qq; keeps it in *most and
+ * *scale if that is more. */
 GA_INLINE void fit_signed_try(const float *x, const float *w, int n, float inverse, fit_codes c, float *most,
                               float *scale) {
   float xq, qq;
@@ -89,8 +91,8 @@ GA_INLINE void fit_signed_try(const float *x, const float *w, int n, float inver
   *scale = xq / qq;
 }
 
-/* A scale near the best: the extreme value is put on codes around the lowest one, and (both) around the highest one,
- * `steps` tenths each way. `otherwise` is the answer when weights say nothing. */
+/* Finds a scale near the best. It maps the extreme value to codes around the lowest one, and (both) around the highest
+ * one, `steps` tenths each way. Returns `otherwise` when no scale reduces the weighted error. */
 GA_INLINE float fit_signed_scale(const float *x, const float *w, int n, fit_codes c, int steps, bool both,
                                  float otherwise) {
   const float extreme = fit_extreme(x, n);
@@ -126,7 +128,8 @@ GA_INLINE fit_base fit_base_of(const float *x, const float *w, int n) {
   return (fit_base){fit_lanes(a), fit_lanes(b), fit_lanes(c)};
 }
 
-/* The best line for the codes of another: least squares, m at most 0 where the format has no other. */
+/* Finds the best line for the codes of another line, by least squares; below_zero: the format needs m <= 0. Returns the
+ * error, INFINITY when there is no such line. */
 GA_INLINE float fit_line_step(const float *x, const float *w, int n, fit_base base, float inverse, float m, fit_codes c,
                               bool below_zero, fit_line *out) {
   float a[FIT_LANES] = {0}, b[FIT_LANES] = {0}, d[FIT_LANES] = {0};
@@ -147,8 +150,8 @@ GA_INLINE float fit_line_step(const float *x, const float *w, int n, fit_base ba
   return (float)((double)base.xx + s * s * q2 + low * low * sw - 2 * s * xq - 2 * low * sx + 2 * s * low * q1);
 }
 
-/* A line near the best: the range of values on a span of `high` codes, and on spans a little shorter and longer.
- * otherwise: the line from the lowest value to the highest. */
+/* Finds a line near the best. It maps the range of values to a span of `high` codes, and to spans a little shorter and
+ * longer. otherwise: the line from the lowest value to the highest. */
 GA_INLINE fit_line fit_line_of(const float *x, const float *w, int n, fit_codes c, bool below_zero, float first,
                                float step, int steps, fit_line otherwise) {
   const fit_base base = fit_base_of(x, w, n);
@@ -161,7 +164,7 @@ GA_INLINE fit_line fit_line_of(const float *x, const float *w, int n, fit_codes 
         fit_line_step(x, w, n, base, (c.high + first + step * (float)k) / range, otherwise.m, c, below_zero, &line);
     if (e < least) least = e, best = line;
   }
-  for (int k = 0; k < 2 && least < INFINITY; k++) { /* codes of that line, then the line of those */
+  for (int k = 0; k < 2 && least < INFINITY; k++) { /* codes of the best line, then the best line of those codes */
     const float e = fit_line_step(x, w, n, base, 1 / best.s, best.m, c, below_zero, &line);
     if (!(e < least)) break;
     least = e;
@@ -170,7 +173,7 @@ GA_INLINE fit_line fit_line_of(const float *x, const float *w, int n, fit_codes 
   return best;
 }
 
-/* From the lowest value (0, if that is lower and the format wants it) to the highest. */
+/* The line from the lowest value to the highest. below_zero: the lowest is at most 0. */
 GA_INLINE fit_line fit_range(const float *x, int n, fit_codes c, bool below_zero) {
   float low = below_zero ? 0 : x[0], high = low;
   for (int i = 0; i < n; i++) {

@@ -1,4 +1,5 @@
-/* Rows of 16-bit floats, as base/half.h has each, without branches. y and x of 16 bits need no alignment. */
+/* Conversion of rows of 16-bit floats, without branches, with the results of base/half.h. 16-bit y and x need no
+ * alignment. */
 #ifndef GA_QUANT_HALVES_H
 #define GA_QUANT_HALVES_H
 

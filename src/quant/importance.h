@@ -1,5 +1,5 @@
-/* Importance matrices, as llama.cpp keeps them: a GGUF file of general.type "imatrix" with two tensors for a weight W
- * of [rows, cols]: "W.in_sum2" f32 [1, cols], sums of squares of the inputs, and "W.counts" f32 [1, 1], how many. */
+/* Importance matrices in llama.cpp's format: a GGUF file of general.type "imatrix". A weight W of [rows, cols] has two
+ * tensors, f32. "W.in_sum2" [1, cols] has sums of squares of the inputs, "W.counts" [1, 1] the number of inputs. */
 #ifndef GA_QUANT_IMPORTANCE_H
 #define GA_QUANT_IMPORTANCE_H
 
@@ -7,16 +7,18 @@
 
 typedef struct quant_importance quant_importance;
 
-/* GA_ERR_FORMAT, GA_ERR_IO: no such file, or another one than that. *out NULL on failure. */
+/* Opens an importance matrix. GA_ERR_IO, GA_ERR_FORMAT: there is no such file, or it is of another kind. *out NULL on
+ * failure. */
 GA_NODISCARD ga_status quant_importance_open(const char *path, quant_importance **out);
-/* The same from an open file, which it takes over, on failure too. */
+/* Takes over an open file, on failure too, and reads it as quant_importance_open does. */
 GA_NODISCARD ga_status quant_importance_take(ga_model_file *file, quant_importance **out);
 void quant_importance_close(quant_importance *imp); /* NULL is fine */
-/* Mean squares of the inputs of a weight of `cols` columns. *found false: the file has none of that name, or has seen
- * no input; out is then untouched. GA_ERR_FORMAT for other columns, or numbers that are none. */
+/* Reads the mean squares of the inputs of a weight of `cols` columns. *found false: the file does not have the weight,
+ * or counted no input; out is then unchanged. GA_ERR_FORMAT: another number of columns, or values that are no sums or
+ * counts. */
 GA_NODISCARD ga_status quant_importance_of(const quant_importance *imp, const char *name, int64_t cols, float *out,
                                            bool *found);
-/* Weights that it knows. */
+/* Number of weights in the file. */
 int64_t quant_importance_count(const quant_importance *imp);
 const ga_model_file *quant_importance_file(const quant_importance *imp);
 

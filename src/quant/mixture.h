@@ -1,4 +1,4 @@
-/* Which type each tensor of a file gets: the mixtures of llama.cpp, under its names. */
+/* The mixtures of llama.cpp, under its names: rules that choose a type for each tensor of a file. */
 #ifndef GA_QUANT_MIXTURE_H
 #define GA_QUANT_MIXTURE_H
 
@@ -6,11 +6,11 @@
 
 typedef struct quant_mixture {
   const char *name;
-  ga_dtype most;     /* of what no rule names; GA_DTYPE_NONE: each tensor keeps its type */
-  int32_t file_type; /* general.file_type, numbers of llama.cpp; -1: that of the source */
+  ga_dtype most;     /* type of tensors without a rule; GA_DTYPE_NONE: each tensor keeps its type */
+  int32_t file_type; /* general.file_type, numbers of llama.cpp; -1: as in the source */
 } quant_mixture;
 
-/* What the rules look at. */
+/* Properties of a model that the rules depend on. */
 typedef struct quant_model {
   char arch[64];
   int64_t layers, heads_per_kv;
@@ -19,17 +19,17 @@ typedef struct quant_model {
   bool pure; /* one type for all matrices, no rules */
 } quant_model;
 
-/* GA_ERR_ARG, with the names there are, for one that is not known. Upper case is taken too. */
+/* Finds a mixture by name, in lower or upper case. GA_ERR_ARG: an unknown name; the text lists the known ones. */
 GA_NODISCARD ga_status quant_mixture_find(const char *name, const quant_mixture **out);
-/* By place; NULL at the end. */
+/* Mixture number `at`; NULL past the last. */
 const quant_mixture *quant_mixture_at(int at);
 
-/* Is this a tensor that rules give a type? Others (vectors, norms, positions) stay as they are. */
+/* True for tensors whose type the rules choose. Others (vectors, norms, positions) are unchanged. */
 bool quant_is_matrix(const char *name, int32_t n_dims);
-/* What a matrix is to be, before its rows are looked at. */
+/* Type of a matrix by the rules, whatever the length of its rows. */
 ga_dtype quant_wanted(const quant_mixture *mix, const quant_model *model, const char *name, ga_dtype from);
-/* The type itself if rows of `cols` elements hold whole blocks of it, else the one that llama.cpp puts in its place,
- * else f16. */
+/* Type to write: `wanted` if rows of `cols` elements hold whole blocks of it, else llama.cpp's replacement, else
+ * f16. */
 ga_dtype quant_fallback(ga_dtype wanted, int64_t cols);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a ga_quantizer is, for those that have more to do in parallel. */
+/* The contents of a ga_quantizer, for files that run further work on its threads. */
 #ifndef GA_QUANT_QUANTIZER_H
 #define GA_QUANT_QUANTIZER_H
 

@@ -1,4 +1,4 @@
-/* A model file written anew: what is planned for each tensor, and its bytes when the writer asks for them. */
+/* Rewriting a model file: a plan for each tensor, and its bytes, made when the writer calls for them. */
 #ifndef GA_QUANT_REWRITE_H
 #define GA_QUANT_REWRITE_H
 
@@ -9,13 +9,13 @@
 #include "quant/quantizer.h"
 #include "quant/tensor_types.h"
 
-/* How a tensor of a safetensors file differs from that of a GGUF file. */
+/* The change from a tensor of a safetensors file to the same tensor of a GGUF file. */
 typedef enum rewrite_change {
   CHANGE_NONE,
   CHANGE_PLUS_ONE,  /* norms: 1 + w */
   CHANGE_TRANSPOSE, /* [in, out] to [out, in] */
-  CHANGE_PAIRS,     /* rows of queries and keys: pairs (i, i + n/2) of each head come to lie side by side */
-  CHANGE_SPLIT      /* rows of q, k and v of each head: those of all q come first, then of all k, of all v */
+  CHANGE_PAIRS,     /* rows of queries and keys: pairs (i, i + n/2) of each head become neighbours */
+  CHANGE_SPLIT      /* rows ordered by head, each q, k, v, to rows of all q, then all k, then all v */
 } rewrite_change;
 
 struct rewrite;
@@ -29,7 +29,7 @@ typedef struct rewrite_tensor {
   ga_dtype wanted;
   rewrite_change change;
   int64_t rows, cols; /* of the result */
-  int64_t head_rows;  /* CHANGE_PAIRS, CHANGE_SPLIT: of a head */
+  int64_t head_rows;  /* CHANGE_PAIRS, CHANGE_SPLIT: rows of a head */
   float *weight;      /* [cols] importance, NULL: none */
   bool left_out;
   uint64_t bytes_to;
@@ -52,25 +52,25 @@ typedef struct rewrite {
   /* The piece of the current tensor that is in memory. */
   const rewrite_tensor *current;
   int64_t next_row, piece_rows;
-  size_t piece_bytes, piece_at; /* of `piece` filled, and given to the writer */
+  size_t piece_bytes, piece_at; /* bytes of `piece` that are filled; bytes given to the writer */
   uint8_t *raw, *piece;
   float *values;
   size_t raw_room, values_room, piece_room;
 } rewrite;
 
-/* rewrite_tensor.c: ga_gguf_source_fn; user is a rewrite_tensor. */
+/* rewrite_tensor.c: makes bytes of a tensor, as ga_gguf_source_fn; user is a rewrite_tensor. */
 ga_status rewrite_bytes(void *user, uint64_t offset, void *data, size_t bytes);
 
-/* from_folder.c: metadata, tokens and layout of a safetensors folder, as GGUF has them. */
+/* from_folder.c: puts metadata, tokens and layout of a safetensors folder as keys of GGUF. */
 GA_NODISCARD ga_status rewrite_put_folder_keys(rewrite *r);
-/* Room that a folder may need for tensors that it has not. */
-#define REWRITE_MADE_TENSORS 3 /* besides those that are made of several others */
-/* What becomes of a tensor of a folder. */
+/* The most tensors to add to those of a folder. */
+#define REWRITE_MADE_TENSORS 3 /* not counting tensors that are made of several others */
+/* Decides the change of a tensor of a folder, its shape and whether it is written. */
 GA_NODISCARD ga_status rewrite_layout(const rewrite *r, rewrite_tensor *t);
-/* Tensors that GGUF has and a folder states in config.json: divisors of frequencies. */
+/* Adds the tensors that GGUF has and a folder keeps in config.json: divisors of frequencies. */
 GA_NODISCARD ga_status rewrite_add_made(rewrite *r);
 
-/* folder_tokens.c: tokenizer.ggml.* and the chat template; rows: tokens that the embedding has. */
+/* folder_tokens.c: puts tokenizer.ggml.* and the chat template; rows: tokens of the embedding. */
 GA_NODISCARD ga_status rewrite_put_tokens(rewrite *r, int64_t rows);
 
 #endif

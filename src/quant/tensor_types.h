@@ -1,4 +1,4 @@
-/* Types that the caller gives to tensors by their names, before the mixture is asked. */
+/* Types that the caller chooses for tensors by their names, in place of the mixture's. */
 #ifndef GA_QUANT_TENSOR_TYPES_H
 #define GA_QUANT_TENSOR_TYPES_H
 
@@ -8,7 +8,7 @@
 typedef struct tensor_type {
   const char *pattern; /* of fnmatch(3) */
   ga_dtype type;
-  bool is_used; /* some tensor has it */
+  bool is_used; /* it matched a tensor */
 } tensor_type;
 
 typedef struct tensor_types {
@@ -16,12 +16,12 @@ typedef struct tensor_types {
   int32_t n;
 } tensor_types;
 
-/* From texts PATTERN=TYPE. GA_ERR_ARG names the one that is wrong and the types there are. */
+/* Reads texts PATTERN=TYPE. GA_ERR_ARG: a text is wrong; the error text has it and the known types. */
 GA_NODISCARD ga_status tensor_types_read(ga_arena *arena, const char *const *texts, int32_t n, tensor_types *out);
-/* The type of the first pattern that fits the whole name, the name without ".weight", or what is between "blk.N." and
- * ".weight". GA_DTYPE_NONE: none fits. */
+/* The type of the first pattern that matches the whole name, the name without ".weight", or the part between "blk.N."
+ * and ".weight". GA_DTYPE_NONE: none matches. */
 ga_dtype tensor_types_find(const tensor_types *types, const char *name);
-/* GA_ERR_ARG names a pattern that fitted no matrix. */
+/* Checks that every pattern matched. GA_ERR_ARG: one matched no matrix; the text has it. */
 GA_NODISCARD ga_status tensor_types_all_used(const tensor_types *types);
 
 #endif

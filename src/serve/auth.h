@@ -1,4 +1,4 @@
-/* API keys. Only hashes of them are kept. */
+/* API keys. Only their hashes are kept. */
 #ifndef GA_SERVE_AUTH_H
 #define GA_SERVE_AUTH_H
 
@@ -15,13 +15,13 @@ typedef struct sv_keys {
   size_t n;
 } sv_keys;
 
-/* One key a line: `key` or `name:key`. Empty lines and those that begin with # are passed over. */
+/* Reads a file with one key a line: `key` or `name:key`. Empty lines and lines that begin with # are ignored. */
 ga_status sv_keys_load(const char *path, sv_keys *out);
 void sv_keys_free(sv_keys *keys);
-/* The key of an Authorization header ("Bearer KEY"), NULL when there is none. header may be NULL. Takes the same time
- * whichever key it is. */
+/* Finds the key of an Authorization header ("Bearer KEY"), NULL when there is none. header may be NULL. The time does
+ * not depend on the key. */
 const sv_key *sv_keys_find(const sv_keys *keys, const char *header);
-/* The same for the key itself, as X-Api-Key has it. */
+/* Finds a key by its text, as the header X-Api-Key has it. */
 const sv_key *sv_keys_find_key(const sv_keys *keys, const char *key);
 
 #endif

@@ -11,7 +11,7 @@ enum {
   SV_JSON_VALUES = 2 * 1024 * 1024 /* a value takes up to 100 bytes of memory */
 };
 
-/* An object; json_decref it. */
+/* Parses an object; release with json_decref. */
 bool sv_body_parse(const char *text, size_t bytes, json_t **out, sv_fail *fail);
 
 #endif

@@ -1,4 +1,5 @@
-/* One answer in the making: from the events of a ga_request to text, log-probabilities and a reason to end. */
+/* One answer while it is generated: turns the events of a ga_request into text, log-probabilities and a finish
+ * reason. */
 #ifndef GA_SERVE_CHOICE_H
 #define GA_SERVE_CHOICE_H
 
@@ -28,30 +29,30 @@ typedef struct sv_choice {
   sv_content content;
   bool echo;
   sv_text text;             /* not sent yet */
-  sv_tokens tokens, prompt; /* kept when log-probabilities are asked for; `tokens`: not sent yet */
+  sv_tokens tokens, prompt; /* kept if log-probabilities are requested; `tokens`: not sent yet */
   size_t chars, prompt_chars;
   int32_t n_generated;
   bool has_new_line;
-  size_t line_at;     /* of text: where the line begins that is looked at, */
-  bool is_later_line; /* which is not the first */
+  size_t line_at;     /* of text: start of the current line */
+  bool is_later_line; /* the current line is not the first */
   double first_token; /* seconds, as of sv_choice_check_time; 0 = none yet */
   bool opened;        /* the first chunk was sent */
   bool ended, closed; /* closed: the last chunk was sent */
   const char *finish; /* "stop", "length", "abort", "error"; once ended */
-  int32_t stop_id;    /* what ended it: a token besides the model's own; -1 = none */
+  int32_t stop_id;    /* stop token of the request that ended the answer; -1 = none */
   int stop_string;    /* number of the stop string, -1 = none */
   ga_status status;
   char error[256];
 } sv_choice;
 
-/* The request is to be submitted by the caller. echo: text that stands before what is generated, NULL = none. */
+/* Initialises a choice; the caller submits its request. echo: text to put before the generated text, NULL = none. */
 bool sv_choice_init(sv_choice *c, const sv_params *params, const ga_tokenizer *tok, const ga_text *echo, sv_fail *fail);
 void sv_choice_free(sv_choice *c);
-/* Takes what the request has ready, without waiting. Returns the number of tokens that were generated. */
+/* Takes the request's pending events, without waiting. Returns the number of generated tokens among them. */
 int32_t sv_choice_pump(sv_choice *c);
-/* An answer that takes longer than params->predict_seconds ends where it is, but not within its first line. */
+/* Ends an answer that takes longer than params->predict_seconds, but not within its first line. */
 void sv_choice_check_time(sv_choice *c, double now);
-/* As sv_choice_pump for one event; for tests. */
+/* Takes one event, as sv_choice_pump does; for tests. */
 void sv_choice_take(sv_choice *c, const ga_request_output *o);
 
 #endif

@@ -1,4 +1,4 @@
-/* From generated text to what a chat message says: reasoning, content and tool calls. */
+/* Splits generated text into the parts of a chat message: reasoning, content and tool calls. */
 #ifndef GA_SERVE_CONTENT_H
 #define GA_SERVE_CONTENT_H
 
@@ -13,30 +13,30 @@ typedef struct sv_tool_call {
   sv_text arguments;
 } sv_tool_call;
 
-/* All zero: text is content as it is. */
+/* The splitter of one answer. All zero: the whole text is content. */
 typedef struct sv_content {
   reasoning_splitter *splitter;
   tool_parser *parser;
   const json_t *tools;        /* of the request */
   sv_text content, reasoning; /* decided, not sent yet */
   sv_tool_call *calls;
-  size_t n_calls, n_sent; /* so many calls were sent */
+  size_t n_calls, n_sent; /* calls; sent calls */
   bool failed;
 } sv_content;
 
-/* format: TOOL_FORMAT_NONE where the request has no tools. thinks: the output may begin with reasoning, is_inside: it
- * begins inside of it. tools: may be NULL; must live as long. */
+/* format: TOOL_FORMAT_NONE where the request has no tools. thinks: the output may begin with reasoning; is_inside: it
+ * begins inside of reasoning. tools: may be NULL; must outlive *c. */
 GA_NODISCARD ga_status sv_content_init(sv_content *c, tool_format format, bool thinks, bool is_inside,
                                        const json_t *tools);
 void sv_content_free(sv_content *c);
 void sv_content_push(sv_content *c, const char *text, size_t n);
-/* The end: what was held back is decided. */
+/* Ends the text: pending bytes are decided. */
 void sv_content_finish(sv_content *c);
-/* Is there anything that was not sent? */
+/* True when something was not sent yet. */
 bool sv_content_has_news(const sv_content *c);
 void sv_content_sent(sv_content *c);
-/* [{"index","id","type","function":{"name","arguments"}}, ...] of what was not sent; without indices for a whole
- * message. id: what ids of calls begin with. */
+/* Writes the calls that were not sent: [{"index","id","type","function":{"name","arguments"}}, ...]. with_index: false
+ * for a whole message. id: prefix of the calls' ids. */
 void sv_put_tool_calls(sv_text *t, const sv_content *c, const char *id, bool with_index);
 
 #endif

@@ -1,4 +1,4 @@
-/* Requests for tokens: from the body to the engine and back. */
+/* Handlers of requests for tokens, from the body to the engine and back. */
 #ifndef GA_SERVE_GENERATE_H
 #define GA_SERVE_GENERATE_H
 

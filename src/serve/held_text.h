@@ -1,5 +1,4 @@
-/* Text that a streaming parser has taken in and not given out: first bytes that are decided to be content, then bytes
- * that may be the beginning of something else. */
+/* Pending text of a streaming parser: first bytes that are decided to be content, then bytes that may begin markup. */
 #ifndef GA_SERVE_HELD_TEXT_H
 #define GA_SERVE_HELD_TEXT_H
 
@@ -10,19 +9,19 @@ typedef void (*held_text_fn)(void *user, const char *text, size_t bytes);
 typedef struct held_text {
   char *data;
   size_t bytes; /* in data */
-  size_t ready; /* of them, from the front: decided */
+  size_t ready; /* decided bytes, from the front */
   size_t room;
 } held_text;
 
-/* Room for `more` further bytes. GA_ERR_NOMEM. */
+/* Makes room for `more` further bytes. GA_ERR_NOMEM. */
 GA_NODISCARD ga_status held_text_reserve(held_text *held, size_t more);
-/* Gives the decided bytes to `fn` and keeps the others. */
+/* Passes the decided bytes to `fn` and keeps the others. */
 void held_text_flush(held_text *held, held_text_fn fn, void *user);
-/* Drops what is not decided. */
+/* Drops the bytes that are not decided. */
 void held_text_drop(held_text *held);
 void held_text_clear(held_text *held); /* releases the memory */
 
-/* White space as JSON has it. */
+/* True for JSON's white space. */
 static inline bool is_json_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
 #endif

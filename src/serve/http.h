@@ -8,9 +8,9 @@
 typedef struct sv_call sv_call;
 
 typedef struct sv_route {
-  const char *method, *path; /* a path that ends in / takes what follows too */
+  const char *method, *path; /* a path that ends in / matches all paths below it */
   bool is_public;            /* needs no key */
-  /* Replies, or suspends the connection: then it is called again. */
+  /* Replies, or suspends the connection and is called again later. */
   enum MHD_Result (*run)(sv_call *call);
   bool is_anthropic; /* errors have its form */
 } sv_route;
@@ -25,29 +25,29 @@ struct sv_call {
   sv_text body;
   size_t skipped; /* bytes of a body that was refused */
   sv_fail fail;
-  double start; /* sv_seconds, when the headers were here */
+  double start; /* sv_seconds when the headers were complete */
   bool is_active, is_queued;
   int http;  /* status of the reply */
-  void *job; /* what `run` keeps between its calls */
+  void *job; /* state of `run` between its calls */
   void (*job_free)(void *job);
   int64_t n_prompt, n_generated; /* for the log */
 };
 
 extern const sv_route sv_routes[]; /* ends with method NULL */
 
-/* Takes over the body. */
+/* Replies with a body, which it takes over. */
 enum MHD_Result sv_reply(sv_call *call, int http, const char *type, sv_text *body);
 enum MHD_Result sv_reply_json(sv_call *call, sv_text *body);
-/* call->fail. */
+/* Replies with the error in call->fail. */
 enum MHD_Result sv_reply_fail(sv_call *call);
-/* A response of one's own, which is let go of. */
+/* Replies with a response that the caller made, and releases it. */
 enum MHD_Result sv_reply_with(sv_call *call, int http, const char *type, struct MHD_Response *response);
-/* The body as JSON, NULL with call->fail set. The bytes are let go of. */
+/* Parses the body as JSON and frees its bytes. NULL with call->fail set. */
 json_t *sv_call_json(sv_call *call);
-/* The socket. */
+/* The connection's socket. */
 int sv_call_fd(const sv_call *call);
 
-/* What MHD calls. */
+/* Callbacks of libmicrohttpd. */
 enum MHD_Result sv_on_request(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
                               const char *version, const char *data, size_t *bytes, void **call);
 void sv_on_completed(void *cls, struct MHD_Connection *connection, void **call, enum MHD_RequestTerminationCode code);

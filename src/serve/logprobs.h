@@ -1,4 +1,4 @@
-/* Log-probabilities as JSON, in the three forms that clients know. */
+/* Log-probabilities as JSON, in the forms of OpenAI, llama.cpp and vLLM. */
 #ifndef GA_SERVE_LOGPROBS_H
 #define GA_SERVE_LOGPROBS_H
 

@@ -24,7 +24,7 @@ typedef enum sv_histogram_kind {
 enum { SV_MAX_BUCKETS = 24 };
 
 typedef struct sv_histogram {
-  uint64_t counts[SV_MAX_BUCKETS + 1]; /* of each bucket alone; the last has what is above all bounds */
+  uint64_t counts[SV_MAX_BUCKETS + 1]; /* of each bucket, not cumulative; the last is above all bounds */
   double sum;
 } sv_histogram;
 
@@ -32,17 +32,17 @@ typedef struct sv_metrics {
   pthread_mutex_t lock;
   sv_histogram histograms[SV_HISTOGRAMS];
   uint64_t finished[4]; /* stop, length, abort, error */
-  uint64_t rejected;    /* for a full queue */
+  uint64_t rejected;    /* because of a full queue */
 } sv_metrics;
 
 void sv_metrics_init(sv_metrics *m);
 void sv_metrics_destroy(sv_metrics *m);
-/* `times` observations of one value. */
+/* Records `times` observations of one value. */
 void sv_observe(sv_metrics *m, sv_histogram_kind kind, double value, uint64_t times);
 /* finish: as in sv_choice. */
 void sv_count_finish(sv_metrics *m, const char *finish);
 void sv_count_rejected(sv_metrics *m);
-/* The whole page. stats: NULL = there is no engine. */
+/* Writes the whole page. stats: NULL = there is no engine. */
 void sv_put_metrics(sv_text *t, sv_metrics *m, const ga_engine_stats *stats, const char *model);
 
 #endif

@@ -5,14 +5,14 @@
 #include "serve/answer.h"
 #include "serve/http.h"
 
-/* The whole answer: an object, or an array where there are several prompts or choices. */
+/* Writes the whole answer: an object, or an array for several prompts or choices. */
 void sv_native_put_answer(sv_text *t, const sv_answer *a);
-/* The events for what is new in all choices, which is taken from them. */
+/* Writes the events for new text of all choices, and removes that text from them. */
 void sv_native_put_events(sv_text *t, const sv_answer *a);
-/* generation_settings of a request. */
+/* Writes generation_settings of a request. */
 void sv_native_put_settings(sv_text *t, const sv_params *p);
 
-/* /tokenize with a `content`: {"tokens": [id, ...]}, or [{"id","piece"}, ...] where with_pieces asks for it. */
+/* Answers /tokenize with a `content`: {"tokens": [id, ...]}, or [{"id","piece"}, ...] if with_pieces is true. */
 bool sv_native_tokenize(const sv_server *s, const json_t *body, sv_text *out, sv_fail *fail);
 
 enum MHD_Result sv_run_native_completion(sv_call *call);

@@ -1,8 +1,8 @@
-/* Splits the output of a model that thinks aloud: <think>...</think> is reasoning, the rest is content.
+/* Splits the output of a reasoning model: <think>...</think> is reasoning, the rest is content.
  *
- * The tag opens reasoning only at the beginning of the output, and only once: later tags are content. Reasoning that
- * is never closed stays reasoning. White space before and behind <think> and </think> is dropped; before a tag at most
- * 64 bytes of it. How the text is cut into pushes changes only how the pieces are cut. */
+ * The tag opens reasoning only at the beginning of the output, and only once: later tags are content. Reasoning that is
+ * never closed stays reasoning. White space before and after <think> and </think> is dropped; before a tag at most 64
+ * bytes of it. The division of the text into pushes changes only the division of the pieces. */
 #ifndef GA_SERVE_REASONING_H
 #define GA_SERVE_REASONING_H
 
@@ -16,17 +16,17 @@ typedef struct reasoning_sink {
   void (*content)(void *user, const char *text, size_t bytes);
 } reasoning_sink;
 
-/* True where a chat template speaks of the tags. */
+/* True when a chat template contains the tags. */
 bool reasoning_detect(const char *chat_template_text, size_t bytes);
-/* True where a prompt ends in an open <think>: the output then starts inside of it. */
+/* True when a prompt ends in an open <think>: the output then starts inside of it. */
 bool reasoning_is_open(const char *prompt, size_t bytes);
 
 /* GA_ERR_NOMEM. */
 GA_NODISCARD ga_status reasoning_create(bool starts_inside, reasoning_splitter **out);
-/* Takes in text, of which UTF-8 sequences are whole, and gives out what is decided. GA_ERR_NOMEM ends the stream. */
+/* Takes text with whole UTF-8 sequences, and passes decided text to the sink. GA_ERR_NOMEM ends the stream. */
 GA_NODISCARD ga_status reasoning_push(reasoning_splitter *splitter, const char *text, size_t bytes,
                                       const reasoning_sink *sink);
-/* Gives out what is left. Then the splitter is as after its creation. */
+/* Passes pending text to the sink and resets the splitter. */
 void reasoning_finish(reasoning_splitter *splitter, const reasoning_sink *sink);
 void reasoning_destroy(reasoning_splitter *splitter); /* NULL is fine */
 

@@ -1,4 +1,4 @@
-/* The body of a request for tokens, as one struct. Nothing here looks at a model. */
+/* The body of a request for tokens, as one struct. Nothing here uses a model. */
 #ifndef GA_SERVE_REQUEST_H
 #define GA_SERVE_REQUEST_H
 
@@ -21,29 +21,29 @@ typedef struct sv_request {
   bool is_chat, is_message, echo; /* is_message: a chat in the form of Anthropic */
   bool is_native;                 /* a completion in the form of llama-server */
   bool has_gap;                   /* completions: the answer fills the gap between a prompt and `suffix` */
-  bool fits_gap;                  /* texts around it are cut until they fit into the context */
-  ga_text suffix, line;           /* line: behind the prompt, never cut; of the body */
-  const json_t *extra;            /* other texts, for the beginning: [{"filename", "text"}], or NULL */
+  bool fits_gap;                  /* texts around the gap are cut until they fit into the context */
+  ga_text suffix, line;           /* owned by the body. line: follows the prompt, never cut */
+  const json_t *extra;            /* further texts, put first: [{"filename", "text"}], or NULL */
   sv_prompt *prompts;             /* completions */
   size_t n_prompts;
   json_t *context;         /* chat: messages, tools and further variables of the template */
-  bool continue_final;     /* the last message is to be gone on with */
+  bool continue_final;     /* the answer continues the last message */
   const char *tool_choice; /* "auto", "none", "required", or "function" for a named one; NULL = not given */
 } sv_request;
 
-/* Both take over `body`, also when they fail; *out is to be freed either way. */
+/* Read a body. Both take over `body`, also when they fail; the caller frees *out in either case. */
 bool sv_request_completion(json_t *body, int64_t vocab, sv_request *out, sv_fail *fail);
 bool sv_request_chat(json_t *body, int64_t vocab, sv_request *out, sv_fail *fail);
 void sv_request_free(sv_request *r);
-/* Are prompts x n few enough? */
+/* Checks that prompts x n is at most SV_MAX_CHOICES. */
 bool sv_check_choices(const sv_request *r, sv_fail *fail);
 
-/* string | [string] | [int] | [[int]] under `key`, at most `most` of them. */
+/* Reads at most `most` prompts under `key`: string | [string] | [int] | [[int]]. */
 bool sv_read_prompts(const json_t *body, const char *key, int64_t vocab, size_t most, sv_prompt **out, size_t *n,
                      sv_fail *fail);
 void sv_prompts_free(sv_prompt *prompts, size_t n);
 
-/* The variables of the chat template that a body asks for: messages, tools, add_generation_prompt and so on. */
+/* Makes the variables of the chat template from a body: messages, tools, add_generation_prompt and so on. */
 bool sv_chat_context(const json_t *body, json_t **out, bool *continue_final, sv_fail *fail);
 
 #endif

@@ -1,4 +1,4 @@
-/* The server from inside: what all routes see. */
+/* The state of the server, which all routes use. */
 #ifndef GA_SERVE_STATE_H
 #define GA_SERVE_STATE_H
 
@@ -15,7 +15,7 @@ typedef enum sv_phase { SV_LOADING, SV_READY, SV_DRAINING, SV_ENDING } sv_phase;
 typedef struct sv_embedder sv_embedder; /* embed.c */
 
 struct sv_server {
-  sv_options o; /* its texts are the server's */
+  sv_options o; /* its texts are copies owned by the server */
   struct MHD_Daemon *daemon;
   int32_t port;
   bool is_loopback;
@@ -23,27 +23,27 @@ struct sv_server {
   sv_keys keys;
   sv_metrics metrics;
   atomic_int phase, active;
-  atomic_size_t body_bytes; /* of bodies in memory */
+  atomic_size_t body_bytes; /* total of the bodies in memory */
   uint64_t id_seed;
   atomic_uint_fast64_t ids;
   time_t created;
-  /* From here on: written before `phase` is SV_READY. */
+  /* The fields below are written before `phase` becomes SV_READY. */
   ga_model *model;
   ga_engine *engine; /* NULL: an encoder */
   const ga_tokenizer *tok;
-  int64_t vocab;        /* ids that requests may have */
+  int64_t vocab;        /* bound of the ids in requests */
   int32_t context;      /* tokens */
   size_t longest_piece; /* bytes of the longest token */
   sv_embedder *embedder;
 };
 
-/* prefix and 32 hex digits that no other answer has. */
+/* Makes a unique id: prefix and 32 hex digits. */
 void sv_new_id(sv_server *s, const char *prefix, char id[48]);
-/* Why there are no answers now; true = there are. */
+/* True when the server can answer; else *fail has the reason. */
 bool sv_is_ready(sv_server *s, sv_fail *fail);
-/* Is there room in the engine's queue? Asked before any work on a request. */
+/* True when the engine's queue has room. Called before any work on a request. */
 bool sv_has_room(sv_server *s, sv_fail *fail);
-/* Is `name` (NULL = not given) this server's model? */
+/* True when `name` (NULL = not given) is this server's model. */
 bool sv_is_model(const sv_server *s, const char *name, sv_fail *fail);
 
 #endif

@@ -1,4 +1,5 @@
-/* Stop strings in a text that comes in pieces. What may be the beginning of one is held back until that is decided. */
+/* Finds stop strings in a text that arrives in pieces. Text that may begin a stop string is pending until that is
+ * decided. */
 #ifndef GA_SERVE_STOPS_H
 #define GA_SERVE_STOPS_H
 
@@ -8,14 +9,14 @@
 typedef struct sv_stops {
   const ga_text *stop; /* [n]; the caller's */
   size_t n;
-  bool include; /* what was found is passed on too */
+  bool include; /* the stop string is passed on too */
   sv_text held;
 } sv_stops;
 
-/* Appends to *out what of the text so far is sure. Returns the number of the stop string that begins first, the text
- * of which ends there, or -1. */
+/* Takes text and appends the decided part to *out. Returns the number of the stop string that begins first, where the
+ * text ends, or -1. */
 int sv_stops_push(sv_stops *s, const char *p, size_t n, sv_text *out);
-/* The end: what was held back is no stop string. */
+/* Ends the text: pending text is no stop string. */
 void sv_stops_flush(sv_stops *s, sv_text *out);
 void sv_stops_free(sv_stops *s);
 

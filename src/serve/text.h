@@ -1,5 +1,5 @@
-/* A text that grows, and JSON written into it. One failed allocation marks the text as failed; later calls do
- * nothing, so that a writer looks once, at the end. */
+/* A growing text, and JSON written into it. A failed allocation marks the text as failed and makes later calls do
+ * nothing, so that a writer checks once, at the end. */
 #ifndef GA_SERVE_TEXT_H
 #define GA_SERVE_TEXT_H
 
@@ -10,27 +10,27 @@
 #include "ga/base.h"
 
 typedef struct sv_text {
-  char *p; /* n bytes and a NUL that is not counted; NULL when nothing was ever put */
+  char *p; /* n bytes and a NUL that is not counted; NULL before the first put */
   size_t n, capacity;
   bool failed;
 } sv_text;
 
 void sv_text_free(sv_text *t);
-/* Forgets the first n bytes. */
+/* Removes the first n bytes. */
 void sv_text_drop(sv_text *t, size_t n);
 void sv_put(sv_text *t, const char *p, size_t n);
 void sv_puts(sv_text *t, const char *s);
 void sv_putf(sv_text *t, const char *format, ...) GA_PRINTF(2, 3);
-/* A JSON string with its quotes. U+FFFD stands for each byte that is not UTF-8. */
+/* Writes a JSON string with its quotes. U+FFFD replaces each byte that is not UTF-8. */
 void sv_put_json(sv_text *t, const char *p, size_t n);
 void sv_puts_json(sv_text *t, const char *s);
-/* A JSON number; what JSON cannot say becomes null. */
+/* Writes a JSON number; NaN and infinities become null. */
 void sv_put_number(sv_text *t, double v);
 
-/* Bytes of the UTF-8 character at p (n >= 1 bytes are there), 0 when there is none. */
+/* Bytes of the UTF-8 character at p (n >= 1 bytes are readable), 0 when there is none. */
 size_t sv_utf8_length(const char *p, size_t n);
 bool sv_is_utf8(const char *p, size_t n);
-/* Characters of valid UTF-8. */
+/* Number of characters of valid UTF-8. */
 size_t sv_utf8_count(const char *p, size_t n);
 
 #endif

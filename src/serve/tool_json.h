@@ -1,4 +1,4 @@
-/* JSON objects in a stream of text: where one ends, and the call that one says. */
+/* JSON objects in a stream of text: finding their end, and reading calls from them. */
 #ifndef GA_SERVE_TOOL_JSON_H
 #define GA_SERVE_TOOL_JSON_H
 
@@ -16,26 +16,26 @@ typedef struct tool_json_scan {
   bool escaped;                           /* the byte before was a backslash in a string */
   uint32_t depth;                         /* open objects and arrays */
   uint32_t values;                        /* seen so far */
-  uint8_t is_object[TOOL_JSON_DEPTH_MAX]; /* of each open one: an object, not an array */
+  uint8_t is_object[TOOL_JSON_DEPTH_MAX]; /* of each open level: an object, not an array */
 } tool_json_scan;
 
-/* A zeroed scan takes the bytes of an object or array one by one. DONE at its last byte. BAD at the first byte that
- * cannot stand there; inside of numbers, words and escapes only a parser of the whole says so. */
+/* Scans the next byte of an object or array, from a zeroed scan on. DONE at its last byte, BAD at the first wrong byte.
+ * Numbers, words and escapes are not checked here but by the parser of the whole. */
 tool_json_result tool_json_byte(tool_json_scan *scan, char c);
 
-/* A call: its name (to be freed), and where in the text the object of its arguments stands. */
+/* A call: its name, which the caller frees, and the place of the arguments' object in the text. */
 typedef struct tool_json_call {
   char *name;
   size_t from, bytes;
 } tool_json_call;
 
-/* Reads {"name": ..., "arguments": {...}}; "parameters" may stand for "arguments", and "id" and "type" are passed over.
- * False: not a call, or no memory, for which *no_memory is set. */
+/* Reads {"name": ..., "arguments": {...}}. "parameters" may stand for "arguments"; "id" and "type" are ignored. False:
+ * not a call, or no memory, for which *no_memory is set. */
 bool tool_json_read_call(const char *text, size_t bytes, tool_json_call *call, bool *no_memory);
-/* The object or array that a text is, as a tree to be released with json_decref; NULL: none, or beyond a bound, or no
+/* Parses a text that is one object or array; release with json_decref. NULL: another text, or beyond a bound, or no
  * memory, for which *no_memory is set. */
 json_t *tool_json_load(const char *text, size_t bytes, bool *no_memory);
-/* A name that may be given out: 1 to TOOL_NAME_MAX bytes without control characters. */
+/* True for a valid name: 1 to TOOL_NAME_MAX bytes without control characters. */
 bool tool_json_is_name(const char *name, size_t bytes);
 
 #endif

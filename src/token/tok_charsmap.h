@@ -1,6 +1,9 @@
-/* SentencePiece's precompiled_charsmap: which sequences of bytes become which texts, mostly Unicode's compatibility
- * forms. A u32 (little-endian) of bytes, a double-array trie (Aoe 1989) of so many bytes in units of u32, then the
- * texts, each ended by a NUL; a sequence's value is the offset of its text. */
+/* SentencePiece's precompiled_charsmap maps sequences of bytes to replacement texts, mostly Unicode's compatibility
+ * forms.
+ *
+ *   u32, little-endian   bytes of the trie
+ *   trie                 a double array (Aoe 1989) in units of u32; the value of a sequence is the offset of its text
+ *   texts                each ended by a NUL */
 #ifndef GA_TOKEN_TOK_CHARSMAP_H
 #define GA_TOKEN_TOK_CHARSMAP_H
 
@@ -17,9 +20,10 @@ typedef struct tok_charsmap {
   uint32_t texts_bytes;
 } tok_charsmap;
 
-/* Copies it into the arena; bytes 0 is an empty one. GA_ERR_FORMAT where it is broken. */
+/* Checks a charsmap and copies it into the arena; bytes 0: an empty one. GA_ERR_FORMAT: it is broken. */
 GA_NODISCARD ga_status tok_charsmap_init(tok_charsmap *map, ga_arena *arena, const void *data, size_t bytes);
-/* The shortest or the longest sequence that s begins with: its bytes, and what it becomes; 0 when there is none. */
+/* Finds the shortest or the longest sequence that s begins with. Returns its bytes, 0 when there is none; *out is the
+ * replacement. */
 size_t tok_charsmap_find(const tok_charsmap *map, const char *s, size_t n, bool longest, ga_text *out);
 
 #endif

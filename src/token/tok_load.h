@@ -1,4 +1,4 @@
-/* Vocabularies from files: a ga_vocab and the memory its arrays live in until the tokenizer is made. */
+/* Vocabularies from files: a ga_vocab and the memory of its arrays, until the tokenizer is made. */
 #ifndef GA_TOKEN_TOK_LOAD_H
 #define GA_TOKEN_TOK_LOAD_H
 
@@ -12,10 +12,10 @@ typedef struct tok_load {
   ga_vocab vocab;
   ga_arena arena;
   int32_t fim[6];
-  int32_t *types; /* tok_json.c: what vocab.types points to, still being filled */
+  int32_t *types; /* tok_json.c: the array of vocab.types, writable while it is filled */
 } tok_load;
 
-/* A vocabulary of 2^22 tokens needs 24 bytes each and 16 a merge; JSON has their texts too. */
+/* Bytes of the arena. Each of at most 2^22 tokens needs 24 bytes, each merge 16; JSON needs their texts too. */
 #define TOK_LOAD_LIMIT ((size_t)256 << 20)
 
 static inline void tok_load_init(tok_load *load) {
@@ -29,19 +29,20 @@ static inline bool tok_text_is(ga_text text, const char *s) {
 
 GA_NODISCARD ga_status tok_load_gguf(tok_load *load, const ga_model_file *file);
 
-/* The ids of ga.eos_token_ids, if `file`, which may be NULL, has that key. */
+/* Adds the ids of ga.eos_token_ids, if `file` has that key; `file` may be NULL. */
 GA_NODISCARD ga_status tok_load_eog(tok_load *load, const ga_model_file *file);
 
-/* From parsed tokenizer.json and tokenizer_config.json (or NULL). */
+/* Fills a vocabulary from parsed tokenizer.json and tokenizer_config.json (or NULL). */
 GA_NODISCARD ga_status tok_load_json(tok_load *load, const json_t *root, const json_t *config,
                                      const ga_model_file *file);
-/* tokenizer.json with tokenizer_config.json (or NULL); `file`, or NULL, knows further end-of-generation ids. */
+/* Makes a tokenizer from tokenizer.json with tokenizer_config.json (or NULL). `file`, or NULL, has further
+ * end-of-generation ids. */
 GA_NODISCARD ga_status tok_from_json(const char *path, const char *config, const ga_model_file *file,
                                      ga_tokenizer **out);
-/* Of a Unigram model: normalizer, pre_tokenizer and post_processor of tokenizer.json as flags and charsmap of the
- * vocabulary. GA_ERR_UNSUPPORTED: one that GA does not have, by name. */
+/* Translates normalizer, pre_tokenizer and post_processor of a Unigram model's tokenizer.json into flags and charsmap
+ * of the vocabulary. GA_ERR_UNSUPPORTED: one that GA does not have, by name. */
 GA_NODISCARD ga_status tok_json_unigram(tok_load *load, const json_t *root);
-/* The pre-splitter that a pre_tokenizer of tokenizer.json means; NULL when there is none. */
+/* The name of the pre-splitter that equals a pre_tokenizer of tokenizer.json; NULL when there is none. */
 const char *tok_json_pre(const json_t *pre_tokenizer);
 
 #endif

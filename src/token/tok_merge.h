@@ -1,17 +1,17 @@
-/* The merging loop that SPM and BPE share: always the pair of lowest rank, the leftmost of equals, until none is left.
+/* The merging loop of SPM and BPE: merges the pair of lowest rank, the leftmost of equals, until no pair remains.
  *
  * `pair` fills rank[i] and made[i] for symbol i and its next; it is a constant at each call and inlined. Few symbols
- * are searched through at each step; many go through a binary heap: n log n, whatever the text. */
+ * are scanned at each step; many use a binary heap, with time n log n for any text. */
 #ifndef GA_TOKEN_TOK_MERGE_H
 #define GA_TOKEN_TOK_MERGE_H
 
 #include "token/tok_run.h"
 
-#define TOK_SCAN_MOST 48 /* measured: the heap is the faster one from about here on */
+#define TOK_SCAN_MOST 48 /* symbols; measured: for more the heap is faster */
 
 typedef void (*tok_pair_fn)(const void *ctx, const tok_symbols *sym, uint32_t i, uint32_t n);
 
-/* Merges i with its next and looks at the two pairs that are new. Returns the symbol before i, n when there is none. */
+/* Merges symbol i with its next and ranks the two new pairs. Returns the symbol before i, n when there is none. */
 GA_INLINE uint32_t tok_merge_at(tok_symbols *sym, uint32_t i, uint32_t n, tok_pair_fn pair, const void *ctx) {
   uint32_t gone = sym->next[i], after = sym->next[gone], before = sym->prev[i];
   sym->id[i] = sym->made[i];
@@ -58,8 +58,8 @@ GA_INLINE uint64_t tok_heap_pop(uint64_t *heap, size_t *count) {
   return top;
 }
 
-/* The heap holds at most 2 n keys: n - 1 at first, and each of at most n - 1 merges takes one and adds two. A key is
- * good as long as the symbol still has that rank: then it names the merge that is due, whenever it was pushed. */
+/* Merges by a heap. It has at most 2 n keys: n - 1 at first, and each of at most n - 1 merges adds one more. A key is
+ * valid while its symbol still has the key's rank, whenever it was pushed. Stale keys are skipped. */
 GA_INLINE void tok_merge_heap(tok_run *run, uint32_t n, tok_pair_fn pair, const void *ctx) {
   tok_symbols *sym = &run->symbols;
   size_t count = 0;
@@ -76,7 +76,8 @@ GA_INLINE void tok_merge_heap(tok_run *run, uint32_t n, tok_pair_fn pair, const 
   }
 }
 
-/* Of run->symbols id[0, n) and start[0, n] are set; on return the symbols that are left are 0, next[0], ... below n. */
+/* Merges run->symbols, whose id[0, n) and start[0, n] the caller has set. On return the remaining symbols are 0,
+ * next[0], ... below n. */
 GA_INLINE void tok_merge_all(tok_run *run, uint32_t n, tok_pair_fn pair, const void *ctx) {
   tok_symbols *sym = &run->symbols;
   for (uint32_t i = 0; i < n; i++) {

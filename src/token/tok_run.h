@@ -8,14 +8,15 @@
 typedef struct tok_symbols {
   uint32_t *start; /* [n + 1] offset in the word */
   uint32_t *next, *prev;
-  uint32_t *rank; /* of the merge with the next; TOK_RANK_NONE when there is none */
-  int32_t *made;  /* what it would make */
+  uint32_t *rank; /* rank of the merge with the next symbol; TOK_RANK_NONE when there is none */
+  int32_t *made;  /* token of that merge */
   int32_t *id;
   uint64_t *heap; /* [2 n] rank << 32 | symbol; stale entries are skipped when they come up */
   uint32_t capacity;
 } tok_symbols;
 
-/* Words up to 32 bytes and 7 ids, by hash; text repeats itself, so most words are found here. One cache line each. */
+/* The cache of words: up to 32 bytes and 7 ids each, by hash. Text repeats itself, so most words are found here. A slot
+ * is one cache line. */
 #define TOK_CACHE_KEY   32
 #define TOK_CACHE_IDS   7
 #define TOK_CACHE_SLOTS 8192 /* 512 KiB */
@@ -25,10 +26,10 @@ typedef struct tok_cache_slot {
   uint8_t bytes, n_ids; /* bytes 0 is empty */
   uint16_t reserved;
   int32_t ids[TOK_CACHE_IDS];
-  char key[TOK_CACHE_KEY]; /* zeros behind the word */
+  char key[TOK_CACHE_KEY]; /* zeros after the word */
 } tok_cache_slot;
 
-/* UGM: the best way to an offset of the text: where its last piece began. */
+/* UGM: the best segmentation up to an offset of the text, by its last piece. */
 typedef struct tok_way {
   double score;
   uint32_t begin;
@@ -42,7 +43,7 @@ typedef struct tok_lattice {
 
 typedef struct tok_run {
   const ga_tokenizer *tok;
-  ga_status status; /* the first failure sticks; what follows does nothing */
+  ga_status status; /* of the first failure; later steps do nothing */
   int32_t *ids;
   size_t n_ids, capacity;
   tok_symbols symbols;
@@ -50,17 +51,17 @@ typedef struct tok_run {
   tok_cache_slot *cache; /* NULL for short texts */
   char *buffer;          /* normalised text */
   size_t buffer_bytes;
-  bool at_start;       /* the stretch of plain text is the first of the text */
+  bool at_start;       /* this stretch of plain text is the first of the text */
   size_t normal_most;  /* UGM: bytes of normalised text, at most */
   tok_lattice lattice; /* UGM */
-  uint32_t steps;      /* since the abort callback was asked */
+  uint32_t steps;      /* since the abort callback was called */
 } tok_run;
 
 #define TOK_POLL_STEPS 8192u /* each 1 us at most */
 
 void tok_run_poll(tok_run *run);
 
-/* Counts a step of work; false when the run has failed or the caller wants it to stop. */
+/* Counts a step of work. False: the run has failed, or the caller asked to stop. */
 GA_INLINE bool tok_run_goes_on(tok_run *run) {
   if (GA_UNLIKELY(++run->steps >= TOK_POLL_STEPS)) tok_run_poll(run);
   return run->status == GA_OK;
@@ -73,9 +74,9 @@ GA_INLINE void tok_emit(tok_run *run, int32_t id) {
   if (GA_LIKELY(run->status == GA_OK)) run->ids[run->n_ids++] = id;
 }
 
-/* Room for n symbols; false and run->status when there is no memory. */
+/* Makes room for n symbols. False, with run->status set: no memory. */
 bool tok_run_symbols(tok_run *run, size_t n);
-/* run->buffer of at least n bytes, old contents lost. */
+/* Makes run->buffer at least n bytes; its contents are lost. */
 bool tok_run_buffer(tok_run *run, size_t n);
 
 /* A word and its place in the cache. */
@@ -87,7 +88,7 @@ typedef struct tok_word {
   char key[TOK_CACHE_KEY];
 } tok_word;
 
-/* True when the cache knew the word and its ids are emitted; else encode it and call tok_word_keep. */
+/* Emits the ids of a word that the cache has. False: it has not; encode the word and call tok_word_keep. */
 bool tok_word_known(tok_run *run, const char *text, size_t bytes, tok_word *word);
 void tok_word_keep(tok_run *run, const tok_word *word);
 

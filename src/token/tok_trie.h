@@ -1,5 +1,6 @@
-/* Pieces by their bytes: which ones a text begins with, in one walk. Nodes lie in the order of their depth, so that the
- * children of one are neighbours, sorted by their bytes. Nine bytes a node, at most one node a byte of pieces. */
+/* A trie of pieces: finds all pieces that a text begins with, in one walk. Nodes lie in order of depth, so that the
+ * children of a node are neighbours, sorted by their bytes. A node takes nine bytes; there is at most one node for each
+ * byte of pieces. */
 #ifndef GA_TOKEN_TOK_TRIE_H
 #define GA_TOKEN_TOK_TRIE_H
 
@@ -20,10 +21,10 @@ typedef struct tok_trie_piece {
   int32_t id;
 } tok_trie_piece;
 
-/* Of pieces with the same bytes the one of the highest id counts. Sorts the list. */
+/* Builds the trie and sorts the list. If several pieces have the same bytes, the highest id counts. */
 GA_NODISCARD ga_status tok_trie_build(tok_trie *trie, ga_arena *arena, tok_trie_piece *list, size_t n);
 
-/* The child of a node by its byte, 0 when there is none: node 0 is nobody's child. */
+/* The child of a node by its byte, 0 when there is none (node 0 is the root). */
 GA_INLINE uint32_t tok_trie_step(const tok_trie *trie, uint32_t node, uint8_t byte) {
   uint32_t lo = trie->first[node], hi = trie->first[node + 1];
   while (lo < hi) {

@@ -1,4 +1,4 @@
-/* What a tokenizer holds, and look-up of pieces. Shared by the files src/token/tok_*.c only. */
+/* The contents of a tokenizer, and look-up of pieces. Shared by the files src/token/tok_*.c only. */
 #ifndef GA_TOKEN_TOK_VOCAB_H
 #define GA_TOKEN_TOK_VOCAB_H
 
@@ -13,7 +13,7 @@
 #include "token/tok_trie.h"
 
 #define TOK_SPECIALS   15
-#define TOK_NAMED      9 /* of them are fields of ga_vocab */
+#define TOK_NAMED      9 /* specials that are fields of ga_vocab, the first ones */
 #define TOK_RANK_NONE  UINT32_MAX
 #define TOK_MARK_PLAIN 1u /* plain text can become this token */
 #define TOK_MARK_EOG   2u /* ends generation */
@@ -33,7 +33,7 @@ typedef struct tok_map {
   uint32_t mask;
 } tok_map;
 
-/* BPE: which two neighbours merge, at which rank, into which token. */
+/* BPE: a merge of two neighbours into token `made`, at a rank. */
 typedef struct tok_pair {
   int32_t left, right; /* left -1 is empty */
   uint32_t rank;
@@ -45,7 +45,7 @@ typedef struct tok_pairs {
   uint32_t mask;
 } tok_pairs;
 
-/* Tokens cut out of the text before anything else, sorted by bytes. */
+/* Tokens that are taken out of the text before anything else, sorted by bytes. */
 typedef struct tok_cut {
   const char *text;
   uint32_t bytes;
@@ -55,28 +55,28 @@ typedef struct tok_cut {
 typedef struct tok_cuts {
   tok_cut *list;
   int32_t count;
-  tok_matcher all, user; /* user: of user-defined tokens alone. Tokens by their index in the list */
+  tok_matcher all, user; /* user: user-defined tokens alone. Both have a token's index in the list */
 } tok_cuts;
 
 struct ga_tokenizer {
-  ga_arena arena; /* everything below lives here */
+  ga_arena arena; /* owns everything below */
   ga_tok_kind kind;
   const tok_split_rule *rule;
   int32_t n_tokens;
   int32_t special[TOK_SPECIALS]; /* by ga_tok_special */
   bool add_bos, add_eos, add_space_prefix, remove_extra_whitespaces, ignore_merges, cased;
-  char *text;       /* what ids stand for, one after the other */
+  char *text;       /* texts of the ids, one after the other */
   uint32_t *start;  /* [n_tokens + 1] into text */
   uint8_t *type;    /* [n_tokens] */
   uint8_t *mark;    /* [n_tokens] TOK_MARK_ bits */
   uint32_t *rank;   /* SPM: [n_tokens], lower merges first */
   uint32_t longest; /* bytes of the longest piece in `map` */
   uint32_t longest_any;
-  uint64_t key[TOK_HASH_KEYS]; /* of its hash tables: secret, so that files cannot be made to collide */
+  uint64_t key[TOK_HASH_KEYS]; /* secret hash keys, so that no file can be made to collide */
   tok_map map;                 /* of the tokens that plain text can become */
   int32_t byte_id[256];
   tok_pairs pairs;  /* BPE */
-  uint64_t *joints; /* SPM: bit set of the neighbouring characters found within tokens, by hash */
+  uint64_t *joints; /* SPM: bit set, by hash, of pairs of neighbouring characters that occur within tokens */
   uint32_t joint_mask;
   uint32_t unigram; /* UGM: ga_tok_unigram */
   tok_charsmap charsmap;
@@ -96,8 +96,8 @@ GA_INLINE uint64_t tok_mix(uint64_t h) {
   return h ^ h >> 29;
 }
 
-/* Hashes by sums of 32-bit words times secret 64-bit keys, of which the high half is taken: universal (Dietzfelbinger
- * 1996), so that an author of vocabularies who does not know the keys cannot make tokens collide more than by chance.
+/* Hashes by sums of 32-bit words times secret 64-bit keys, whose high half is taken. The hash is universal
+ * (Dietzfelbinger 1996): without the keys, a vocabulary's author cannot make tokens collide more often than by chance.
  */
 GA_INLINE uint64_t tok_hash_words(const uint64_t *key, const char *s, size_t n) {
   uint64_t h = 0;
@@ -112,7 +112,7 @@ GA_INLINE uint64_t tok_hash_words(const uint64_t *key, const char *s, size_t n) 
   return h + key[i] * word;
 }
 
-/* Blocks of TOK_HASH_BLOCK bytes: the sum so far takes part in the next one as two words. */
+/* Hashes in blocks of TOK_HASH_BLOCK bytes: the sum of a block enters the next one as two words. */
 GA_INLINE uint32_t tok_hash(const uint64_t *key, const char *s, size_t n) {
   uint64_t h = key[TOK_HASH_WORDS + 2] * (uint32_t)n + key[TOK_HASH_WORDS + 3];
   for (; n > TOK_HASH_BLOCK; s += TOK_HASH_BLOCK, n -= TOK_HASH_BLOCK) {
@@ -138,7 +138,7 @@ GA_INLINE uint32_t tok_pair_hash(const uint64_t *key, int32_t left, int32_t righ
   return (uint32_t)((key[0] * (uint32_t)left + key[1] * (uint32_t)right + key[2]) >> 32);
 }
 
-/* NULL when the two do not merge. */
+/* Finds the merge of two neighbours, NULL when there is none. */
 GA_INLINE const tok_pair *tok_pairs_find(const ga_tokenizer *tok, int32_t left, int32_t right) {
   const tok_pairs *pairs = &tok->pairs;
   for (uint32_t at = tok_pair_hash(tok->key, left, right) & pairs->mask;; at = (at + 1) & pairs->mask) {
@@ -148,7 +148,7 @@ GA_INLINE const tok_pair *tok_pairs_find(const ga_tokenizer *tok, int32_t left, 
   }
 }
 
-/* Length of the character at s by its lead byte alone, never past the end: text is valid UTF-8 here, but a token of a
+/* Length of the character at s by its lead byte alone, never past the end. Text is valid UTF-8 here, but a token of a
  * vocabulary need not be. */
 GA_INLINE size_t tok_char_bytes(const char *s, size_t n) {
   uint8_t lead = (uint8_t)*s;
@@ -156,7 +156,7 @@ GA_INLINE size_t tok_char_bytes(const char *s, size_t n) {
   return len < n ? len : n;
 }
 
-/* The bytes of a character as a number, and the bit of two neighbours in `joints`. */
+/* The bytes of a character as a number; tok_joint_hash of two such numbers gives their bit in `joints`. */
 GA_INLINE uint32_t tok_char_code(const char *s, size_t len) {
   uint32_t code = 0;
   memcpy(&code, s, len);
@@ -167,7 +167,7 @@ GA_INLINE uint32_t tok_joint_hash(uint32_t left, uint32_t right) {
   return (uint32_t)(tok_mix((uint64_t)left << 32 | right) >> 32);
 }
 
-/* Parts of ga_tokenizer_create, in this order. */
+/* The steps of ga_tokenizer_create, called in this order. */
 GA_NODISCARD ga_status tok_build_pieces(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_cuts(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_map(ga_tokenizer *tok, const ga_vocab *vocab);
@@ -176,15 +176,16 @@ GA_NODISCARD ga_status tok_build_bpe(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_spm(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_ugm(ga_tokenizer *tok, const ga_vocab *vocab);
 
-/* The special tokens of a text by falling offset, for each offset the longest that begins there: user-defined ones,
- * and, when `parse`, control tokens of bytes that are not marked in foreign[n], unless that is NULL. */
+/* Finds the special tokens of a text by falling offset, for each offset the longest that begins there. They are
+ * user-defined tokens and, with `parse`, control tokens. A control token has no byte that is marked in foreign[n];
+ * foreign may be NULL. */
 GA_NODISCARD ga_status tok_find_cuts(const ga_tokenizer *tok, const char *text, size_t n, bool parse,
                                      const uint8_t *foreign, tok_matches *out);
-/* The special token of just these bytes, -1 for none. */
+/* Id of the special token with exactly these bytes, -1 for none. */
 int32_t tok_cut_find(const ga_tokenizer *tok, const char *text, size_t bytes);
 
-/* GPT-2's table backwards: bytes of the token text s into out (room for n), *n_out of them. False when a character
- * stands for no byte. */
+/* Decodes a token text by the inverse of GPT-2's table into *n_out bytes of out, which has room for n. False: a
+ * character stands for no byte. */
 bool tok_byte_decode(const char *s, size_t n, char *out, size_t *n_out);
 
 #endif

@@ -11,15 +11,16 @@
 #define GA_UC_SPACE  8u /* the White_Space property: \s */
 /* As of Unicode 8.0, for BERT; see tools/gen_unicode.py. */
 #define GA_UC_PUNCT      16u /* \p{P} */
-#define GA_UC_OTHER      32u /* control, format, surrogate, private use; not: unassigned */
+#define GA_UC_OTHER      32u /* control, format, surrogate, private use; not unassigned */
 #define GA_UC_NONSPACING 64u /* \p{Mn} */
-/* Letters with case; those without, \p{Lm} and \p{Lo}, have neither. */
+/* Letters with case. Letters without, \p{Lm} and \p{Lo}, have neither bit. */
 #define GA_UC_UPPER 128u /* \p{Lu}, \p{Lt} */
 #define GA_UC_LOWER 256u /* \p{Ll} */
 
 #define GA_UC_REPLACEMENT 0xFFFDu
 
-/* Stage one: which block of 128 code points; stage two: the classes in it. Made by tools/gen_unicode.py. */
+/* A table in two stages, made by tools/gen_unicode.py: ga_uc_index has the block of 128 code points, ga_uc_flags the
+ * classes in it. */
 extern const uint8_t ga_uc_index[0x110000 >> 7];
 extern const uint16_t ga_uc_flags[];
 
@@ -31,14 +32,14 @@ uint32_t ga_uc_lower(uint32_t cp); /* simple mapping, one code point to one */
 /* Length in bytes of the well-formed sequence at s, n >= 1 (Unicode 14.0, table 3-7: no overlong forms, surrogates or
  * values beyond U+10FFFF); 0 when there is none. */
 int ga_utf8_length(const uint8_t *s, size_t n);
-/* How many bytes at s, fewer than a whole sequence, are the start of a well-formed one that n cuts off; else 0. */
+/* Bytes at s that are the start of a well-formed sequence cut off by n; else 0. */
 int ga_utf8_partial(const uint8_t *s, size_t n);
-/* As W3C and Unicode advise: bytes to replace by one U+FFFD where s starts no well-formed sequence. At least 1. */
+/* Bytes to replace by one U+FFFD where s starts no well-formed sequence, as W3C and Unicode advise. At least 1. */
 int ga_utf8_broken(const uint8_t *s, size_t n);
 
 /* Bytes of s before the first that starts no well-formed sequence. */
 size_t ga_utf8_valid(const uint8_t *s, size_t n);
-/* Copy with U+FFFD for each maximal broken part. `out` has room for 3 n bytes. Returns the bytes written. */
+/* Copies s with U+FFFD for each maximal ill-formed part. `out` has room for 3 n bytes. Returns the bytes written. */
 size_t ga_utf8_repair(const uint8_t *s, size_t n, char *out);
 
 /* Non-ASCII part of ga_utf8_next. */

@@ -1,4 +1,4 @@
-/* One row in a group that is timed: its buffers, and how one round of it is taken. */
+/* One row of a timed group: its buffers, and one round of its calls. */
 #ifndef GA_VERIFY_BENCH_ENTRY_H
 #define GA_VERIFY_BENCH_ENTRY_H
 
@@ -7,7 +7,7 @@
 typedef struct bench_entry {
   check_case c;
   ga_ctx *ctx;
-  /* --- n_sets copies of all arguments behind each other, and one workspace --- */
+  /* --- n_sets copies of all arguments, one after the other, and one workspace --- */
   uint8_t *memory;
   size_t set_bytes;
   int n_sets, at;
@@ -16,25 +16,26 @@ typedef struct bench_entry {
   void *workspace;
   /* --- a round: `calls` calls, each on the next set --- */
   int64_t calls;
-  ga_event *start, *stop; /* of a device with a clock of its own */
+  ga_event *start, *stop; /* for devices with a clock */
   ga_graph *graph;        /* the calls of a round, recorded; NULL: they are launched one by one */
-  /* --- seen --- */
+  /* --- measured --- */
   double *samples; /* seconds of a call, by round */
   int64_t n_samples;
   double mhz, watts; /* sums over n_telemetry readings, taken while a round ran */
   int64_t n_telemetry;
-  double next_telemetry; /* not before: seconds of the host's clock */
+  double next_telemetry; /* earliest time of the next reading: seconds of the host's clock */
 } bench_entry;
 
-/* budget: bytes to rotate through. name: of the shape. Even when it fails, entry_close gives back what there is. */
+/* Opens a row. budget: total bytes of its buffer sets. name: of the shape. Release with entry_close, also after a
+ * failure. */
 ga_status entry_open(ga_ctx *ctx, const ga_kernel *kernel, int shape, size_t budget, const bench_options *o,
                      bench_entry *l, char *name);
 void entry_close(bench_entry *l);
 
-/* Runs until code and threads are warm, and a device with its own clock for `warm` seconds, so that its clocks and
- * power settle. Decides how many calls a round has. */
+/* Runs until code and threads are warm. A device with a clock runs for `warm` seconds, so that its frequency and power
+ * settle. Sets the number of calls of a round. */
 ga_status entry_warm_up(bench_entry *l, double warm);
-/* One round: seconds of one call. */
+/* Runs one round; *seconds is the time of one call. */
 ga_status entry_round(bench_entry *l, double *seconds);
 
 #endif

@@ -12,20 +12,20 @@ typedef struct bench_options {
   bool hot; /* one set of buffers instead of rotating */
 } bench_options;
 
-/* Times the kernels whose ids match `patterns`, on a line or as JSON. */
+/* Times the kernels whose ids match `patterns`; prints a line for each, or JSON. */
 int bench_kernels(const bench_options *o, const char *patterns, bool json);
 
-/* ga bench --error: prints the error of FP8 attention's ways of scaling. */
+/* ga bench --error: prints the error of FP8 attention for each kind of scales. */
 int bench_accuracy(const bench_options *o);
 
 /* Prints the changes between two files of `ga bench --json`. */
 int bench_compare(const char *before, const char *after);
 
-/* ga bench --serve: times a server, with options of its own; a line without --serve that asks for help gets the second
- * half of it. argv[0] is "bench". */
+/* ga bench --serve: times a server, with its own options. Without --serve, a command line with --help gets this
+ * command's help, which is the second half. argv[0] is "bench". */
 int bench_serve(int argc, char **argv);
 
-/* An open model: the caller's, with a session. The last context is that of the logits. */
+/* An open model with a session, owned by the caller. The last context computes the logits. */
 typedef struct bench_model_target {
   ga_ctx *const *ctx; /* [n_ctx] */
   int32_t n_ctx;

@@ -14,10 +14,10 @@
 
 #define CLIENT_MAX_LEVELS  32
 #define CLIENT_MAX_STREAMS 4096
-#define CLIENT_MAX_ERRORS  12  /* kinds of failures that are counted apart */
+#define CLIENT_MAX_ERRORS  12  /* kinds of failures that are counted separately */
 #define CLIENT_TEXT        264 /* bytes of an error text; libcurl's have up to 256 */
 
-/* --- what is asked for (serve_args.c) --- */
+/* --- options (serve_args.c) --- */
 
 typedef struct client_range {
   int64_t least, most;
@@ -29,20 +29,20 @@ typedef struct client_args {
   bool open_loop;                   /* levels are arrivals a second, else streams */
   double levels[CLIENT_MAX_LEVELS]; /* each is a run of its own */
   int n_levels;
-  int64_t requests;             /* of a level; 0 = as `seconds` and the level say */
-  double seconds, timeout;      /* of starting requests, 0 = no end; of one request */
+  int64_t requests;             /* of a level; 0 = by `seconds` and the level */
+  double seconds, timeout;      /* time in which requests start, 0 = no end; limit of one request */
   client_range prompt, decode;  /* tokens */
   int64_t shared_prefix, vocab; /* tokens before each prompt; ids are drawn below vocab */
   uint64_t seed;
-  double ttft_bound, itl_bound; /* goodput: seconds, 0 = not asked for */
+  double ttft_bound, itl_bound; /* goodput: seconds, 0 = none */
 } client_args;
 
-/* "8", "128:512"; false unless 1 <= least <= most <= limit. */
+/* Reads "8" or "128:512". False unless 1 <= least <= most <= limit. */
 bool client_range_parse(const char *text, int64_t limit, client_range *out);
-/* "1,2,4": numbers above 0 up to `limit`. Returns their count, 0 when text is none of that. */
+/* Reads "1,2,4": numbers above 0 up to `limit`. Returns their count, 0 for any other text. */
 int client_list_parse(const char *text, bool whole, double limit, double out[CLIENT_MAX_LEVELS]);
 
-/* --- whom to ask (serve_target.c) --- */
+/* --- server (serve_target.c) --- */
 
 typedef struct client_target {
   char base[1024];     /* ends in "/v1"; may be shown */
@@ -52,48 +52,48 @@ typedef struct client_target {
   double timeout;
 } client_target;
 
-/* Reads the address and the key; without --model asks the server for the name of its first model. */
+/* Reads the address and the key; without --model requests the name of the server's first model. */
 GA_NODISCARD ga_status client_target_open(const client_args *a, client_target *out);
 void client_target_close(client_target *t);
 
-/* --- what to ask (serve_prompt.c) --- */
+/* --- requests (serve_prompt.c) --- */
 
-/* Reads FILE.jsonl into an array; each line must suit the interface. */
+/* Reads FILE.jsonl into an array; each line must be a body of the chosen interface. */
 GA_NODISCARD ga_status client_prompts_read(const client_args *a, json_t **out);
-/* The body of request `number`, the same for a seed. lines: of client_prompts_read, or NULL. Free with free; NULL
- * without memory. */
+/* Makes the body of request `number`, always the same for a seed. lines: of client_prompts_read, or NULL. Release with
+ * free; NULL without memory. */
 char *client_body(const client_args *a, const client_target *t, const json_t *lines, uint64_t number);
 
 /* --- answers --- */
 
-/* Server-sent events (WHATWG HTML, 9.2), cut out of bytes as they come. Zeroed is empty. */
+/* A parser of server-sent events (WHATWG HTML, 9.2) from bytes as they arrive. Zeroed is empty. */
 typedef struct client_sse {
-  char *line, *data; /* of the line and the event at hand */
+  char *line, *data; /* of the current line and event */
   size_t n_line, line_room, n_data, data_room;
   bool after_cr, begun, has_data;
 } client_sse;
 
 #define CLIENT_MAX_EVENT ((size_t)16 << 20)
 
-/* Called with the data of one event, NUL-terminated; false ends the feeding. */
+/* Called with the data of one event, NUL-terminated; false ends the parsing. */
 typedef bool (*client_sse_fn)(void *user, const char *data, size_t bytes);
-/* False: `fn` said so, an event exceeds CLIENT_MAX_EVENT, or there is no memory. */
+/* Parses n bytes. False: `fn` returned false, an event exceeds CLIENT_MAX_EVENT, or there is no memory. */
 bool client_sse_feed(client_sse *s, const char *bytes, size_t n, client_sse_fn fn, void *user);
-/* For the next answer: keeps the room. */
+/* Resets the parser for the next answer; keeps its memory. */
 void client_sse_reset(client_sse *s);
 void client_sse_free(client_sse *s);
 
 /* One event of an answer. */
 typedef struct client_event {
   bool done;                            /* "[DONE]" */
-  bool choice, text;                    /* has a choice; has text of one */
-  int64_t prompt_tokens, output_tokens; /* of usage, -1 = not told */
+  bool choice, text;                    /* the event has a choice; the choice has text */
+  int64_t prompt_tokens, output_tokens; /* of usage, -1 = not given */
   char error[CLIENT_TEXT];              /* "" = none */
 } client_event;
 
-/* False: not JSON. */
+/* Reads one event. False: not JSON. */
 bool client_event_read(const char *data, size_t bytes, client_event *out);
-/* Of a refusal: {"error": {"message": ..}}, {"error": ..}, {"detail": ..}, or the first line. */
+/* Finds the text of a refusal: {"error": {"message": ..}}, {"error": ..}, {"detail": ..}, or the first line. */
 void client_error_text(const char *body, size_t bytes, char out[CLIENT_TEXT]);
 
 /* --- figures (serve_stats.c) --- */
@@ -112,30 +112,30 @@ GA_NODISCARD bool client_series_add(client_series *s, double x);
 GA_NODISCARD bool client_series_join(client_series *s, const client_series *more);
 /* Quantile q in [0, 1] of x[0..n), ascending: linear between neighbours. */
 double client_quantile(const double *x, size_t n, double q);
-/* Sorts. */
+/* Sorts a series and summarises it. */
 client_summary client_summarise(client_series *s);
 
 typedef struct client_error {
   char kind[24];          /* "http 429", "refused" */
-  char text[CLIENT_TEXT]; /* of the first one */
+  char text[CLIENT_TEXT]; /* of the first failure */
   int64_t n;
 } client_error;
 
-/* What one level gave. Seconds, unless named otherwise. */
+/* Results of one level; times in seconds. */
 typedef struct client_level {
   double level;                       /* streams, or arrivals a second */
-  client_series ttft, itl, tpot, e2e; /* itl: of chunks; tpot: one a request, after the first token */
+  client_series ttft, itl, tpot, e2e; /* itl: between chunks; tpot: one for each request, after the first token */
   int64_t started, completed, failed, good, unfinished;
   int64_t prompt_tokens, output_tokens, chunks;
   int64_t no_usage; /* answers whose tokens are counted by chunks */
   client_error errors[CLIENT_MAX_ERRORS];
   int n_errors;
   double duration; /* first start to last end */
-  double tail;     /* at the end, with fewer streams than asked for */
+  double tail;     /* time at the end with fewer streams than requested */
   double late;     /* the longest that an arrival waited for a handle */
-  double cpu;      /* share of a processor that this program took */
+  double cpu;      /* share of a processor that this program used */
   int64_t connections;
-  bool stopped, lost; /* by Ctrl-C; since the server went away */
+  bool stopped, lost; /* ended by Ctrl-C; because the server was lost */
 } client_level;
 
 void client_level_free(client_level *l);
@@ -150,7 +150,7 @@ typedef struct client_stream {
   client_sse sse;
   char *body;
   client_series gaps;                  /* between chunks */
-  double due, first, last, not_before; /* 0 = not yet; when it may start again */
+  double due, first, last, not_before; /* 0 = not yet; not_before: when it may start again */
   int64_t chunks, prompt_tokens, output_tokens;
   double first_choice;
   bool busy, begun, done;
@@ -162,13 +162,13 @@ typedef struct client_stream {
 
 GA_NODISCARD ga_status client_stream_create(const client_target *t, client_stream **out);
 void client_stream_destroy(client_stream *s);
-/* Takes `body` over. due: when the request counts as asked. */
+/* Starts a request and takes over `body`. due: the request's nominal start. */
 GA_NODISCARD ga_status client_stream_start(client_stream *s, CURLM *multi, char *body, double due);
-/* libcurl has ended it: adds what it gave to `l`. */
+/* Adds the results of a transfer that libcurl has ended to `l`. */
 GA_NODISCARD ga_status client_stream_finish(client_stream *s, CURLM *multi, CURLcode rc, const client_args *a,
                                             client_level *l);
 
-/* --- all of them (serve_run.c) --- */
+/* --- all streams (serve_run.c) --- */
 
 typedef struct client_pool {
   const client_args *args;
@@ -177,19 +177,19 @@ typedef struct client_pool {
   CURLM *multi;
   client_stream *streams[CLIENT_MAX_STREAMS];
   int n;
-  uint64_t n_bodies; /* made so far: no two requests are alike */
+  uint64_t n_bodies; /* made so far: all requests differ */
 } client_pool;
 
 GA_NODISCARD ga_status client_pool_create(const client_args *a, const client_target *t, const json_t *lines,
                                           client_pool **out);
 void client_pool_destroy(client_pool *p);
-/* One short request, not counted: a server that cannot be asked is an error here. */
+/* Sends one short request that is not counted: a server that does not answer is an error here. */
 GA_NODISCARD ga_status client_first_request(client_pool *p);
 GA_NODISCARD ga_status client_run_level(client_pool *p, double level, client_level *out);
 
 /* --- report --- */
 
-/* A level with its figures sorted and summed up. */
+/* A level with its summaries. */
 typedef struct client_row {
   const client_level *l;
   client_summary ttft, itl, tpot, e2e;
@@ -199,7 +199,7 @@ typedef struct client_row {
 client_row client_row_of(client_level *l);
 void client_report_head(const client_args *a, const client_target *t);
 void client_report_row(const client_args *a, const client_row *r);
-/* NULL without memory. */
+/* Makes the report as JSON; NULL without memory. */
 json_t *client_report_json(const client_args *a, const client_target *t, const client_row *rows, int n);
 GA_NODISCARD ga_status client_write_svg(const client_args *a, const client_target *t, const client_row *rows, int n);
 

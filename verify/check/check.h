@@ -1,26 +1,26 @@
 /* ga check: every row of a device's kernel table is called directly and compared with the oracle of its op.
  *
  * How to add an op `foo`: write check_foo.c (copy check_add.c: 60 lines) with one `const check_op check_foo`, and add
- * CHECK_OP(foo) to ops.def. What the op file supplies:
+ * CHECK_OP(foo) to ops.def. The op's file supplies:
  *
- *   draw    a random description, complete as the plan functions leave it (no stride 0, defaults filled in). Sizes come
- *           from check_dim, types from check_dtype, strides from check_stride, so that edge shapes and the row's own
- *           dtypes come by themselves. Draws that row->ok refuses are drawn again. What is not in the description (a
- *           pointer that may be NULL, two arguments in one buffer) is decided by bits of c->bits, never by the rng.
+ *   draw    a random description, complete as the plan functions make it (no stride 0, defaults filled in). Sizes come
+ *           from check_dim, types from check_dtype, strides from check_stride, which give edge shapes and the row's own
+ *           dtypes. Draws that row->ok refuses are drawn again. Choices outside of the description (a pointer that may
+ *           be NULL, two arguments in one buffer) are made by bits of c->bits, never by the rng.
  *   args    the buffers that a description needs, by check_in, check_out, check_inout, check_index. It runs twice: for
  *           the row's description and for the oracle's. Scalars of the io struct are set in a->io.
  *   oracle_types  turns a copy of the description into the oracle's: plain output types (and inputs bound to them)
  *           become GA_F64, packed weights native. NULL: the oracle gets the same description.
- *   plain   the evaluation anyone would write in the same dtypes, in plain loops: float sums, double for nothing. The
+ *   plain   an evaluation in the same dtypes, in plain loops, with float sums and no double. The
  *           row's error may be row->tolerance times the error of this, plus `ulps` units. NULL: `ulps` units alone.
  *   ulps    see plain. A unit is the spacing of the output type at the largest value of the element's row (last
- *           dimension); ops whose sums cancel say better by `unit`.
- *   modes, specials   which kinds of values make sense; see check_mode and check_special.
+ *           dimension); ops whose sums cancel define a better unit by `unit`.
+ *   modes, specials   the kinds of values that make sense; see check_mode and check_special.
  *
- * The framework does the rest: guard bands with canaries round every buffer and the workspace, NaN in the padding
- * between strides, poisoned outputs, unchanged inputs, reads behind the end, offsets at the argument's alignment, a
- * second run with another poison and another workspace, one thread against many, crashes, hangs, exactness, error
- * bounds. See run.c.
+ * The framework does the rest (run.c). It puts guard bands with canaries around every buffer and the workspace, NaN
+ * into the padding between strides, and poison into outputs. It places arguments at offsets of their alignment, and
+ * runs twice, with another poison and another workspace. It compares one thread with many. It finds changed inputs,
+ * reads past the end, crashes, hangs, wrong exact results and errors beyond the bounds.
  *
  * A failure is a line that reproduces it: ga check -k ID -s SEED --draw I
  */
@@ -54,7 +54,7 @@ typedef enum check_special {
 typedef enum check_role { CHECK_IN, CHECK_OUT, CHECK_INOUT } check_role;
 
 typedef enum check_fill {
-  CHECK_FILL_VALUES, /* as the mode says; blocks of quantised types get random bits and finite scales */
+  CHECK_FILL_VALUES, /* by the mode; blocks of quantised types get random bits and finite scales */
   CHECK_FILL_INDEX,  /* integers of [lo, hi) */
   CHECK_FILL_RANGE,  /* floats of [lo, hi) in every mode */
   CHECK_FILL_OP      /* op->fill */
@@ -68,7 +68,7 @@ typedef struct check_arg {
   ga_dtype dtype;
   int32_t n_dims;
   int64_t dim[GA_MAX_DIMS], stride[GA_MAX_DIMS];
-  size_t align; /* bytes that the first element is a multiple of; 0 = of its element or block */
+  size_t align; /* alignment of the first element in bytes; 0 = its element or block */
   check_fill fill;
   double lo, hi;
   int alias; /* >= 0: shares the buffer of that argument, which becomes INOUT; same shape. Not for the oracle, `plain`
@@ -99,37 +99,36 @@ typedef struct check_op {
   void (*oracle_types)(void *desc);
   ga_status (*plain)(const ga_kernel *kernel, const void *desc, const void *io);
   /* --- optional --- */
-  /* Runs the steps in place of ga_plan_steps_launch, of the row and of the oracle: ops of several ranks. */
+  /* Runs the steps of the row and of the oracle in place of ga_plan_steps_launch, for ops of several ranks. */
   ga_status (*launch)(const ga_plan_steps *steps, const void *desc, const void *io, void *workspace, ga_stream *stream);
-  /* Values of an argument with CHECK_FILL_OP, in order of its indices. May set c->expect. */
+  /* Fills an argument with CHECK_FILL_OP, in order of its indices. May set c->expect. */
   void (*fill)(check_case *c, const check_arg *arg, double *values, int64_t n);
-  /* Sets unread[i] for elements of input `arg` that no result may depend on: they become NaN. Plain types alone. */
+  /* Sets unread[i] for elements of input `arg` that no result may depend on; they become NaN. For plain types alone. */
   void (*unread)(const check_case *c, const check_arg *arg, bool *unread, int64_t n);
-  /* The error unit of each element of output `arg` (of the row). io: the oracle's, after it has run. */
+  /* Writes the error unit of each element of the row's output `arg`. io: the oracle's, after it has run. */
   void (*unit)(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n);
-  /* The relative error that all elements of output `arg` may have in common, however few they are: by a factor of a
-   * row. */
+  /* Returns the relative error that all elements of output `arg` may share, such as that of a row's factor, however
+     * few they are. */
   double (*shared)(const check_case *c, const check_arg *arg);
-  /* Output `arg` has no rounding but that of its type. */
+  /* True when output `arg` has no rounding except that of its type. */
   bool (*exact)(const check_case *c, const check_arg *arg);
-  /* How many times the plain evaluation's root mean square error output `arg` may have, beyond chance; 0: as many as
-   * the bounds of check_used allow. */
+  /* Returns the allowed root mean square error of output `arg`, beyond chance, as a multiple of the plain
+     * evaluation's; 0: only check_used bounds it. */
   double (*beside)(const check_case *c, const check_arg *arg);
   /* Fills c->row.arg[i].before (payload at .at) from c->oracle.arg[i]. */
   ga_status (*derive)(check_case *c, int i);
-  /* Brings outputs that may differ and mean the same to one form, in `before` or `after`; also those of the oracle and
-   * `plain`. */
+  /* Brings equivalent outputs to one form, in `before` or `after`; called for the oracle and `plain`, too. */
   void (*canonical)(const check_case *c, check_args *a, bool after);
-  /* Sets excused[i] for elements of output `arg` that the row may leave no number, whatever the oracle has. io: the
-   * oracle's. */
+  /* Sets excused[i] for elements of output `arg` that may be NaN or infinite in the row, whatever the oracle has. io:
+     * the oracle's. */
   void (*excuse)(const check_case *c, const check_arg *arg, const void *io, bool *excused, int64_t n);
-  /* The verdict on one output instead of the framework's: NULL or what is wrong (text that outlives the call). */
+  /* Judges one output in place of the framework. Returns NULL, or the fault, as a text that outlives the call. */
   const char *(*judge)(const check_case *c, const check_arg *arg, const double *got, const double *want, int64_t n);
-  /* What args do not tell of a description, for the report: "act=1 flags=3". */
+  /* Writes the fields of a description that its args do not show, for the report: "act=1 flags=3". */
   void (*describe)(const void *desc, char *text, size_t capacity);
-  /* Why this row must refuse c->desc, apart from its declared dtypes; NULL if it may take it. */
+  /* Returns the reason why this row must refuse c->desc, apart from its declared dtypes; NULL if it may take it. */
   const char *(*must_refuse)(const check_case *c);
-  /* Of ga bench, which draws nothing: what args need in c->extra for c->desc. */
+  /* For ga bench, which draws nothing: makes the c->extra that args need for c->desc. */
   ga_status (*timed)(check_case *c);
 } check_op;
 
@@ -144,12 +143,12 @@ struct check_case {
   bool large;        /* for --stress: extents that fill a GPU several times */
   bool timing;       /* for ga bench: no guards, no canaries; `before` holds no more than an argument's first values */
   uint32_t bits;     /* random bits for the op's decisions */
-  uint32_t specials; /* of hostile mode: the op's; draw may take some off */
+  uint32_t specials; /* of hostile mode: the op's; draw may remove some */
   ga_status expect;  /* status that launch must return: GA_OK unless the op sets it */
   check_args row, oracle;
   ga_rng rng;
   ga_arena arena;    /* everything of this draw */
-  const void *extra; /* of the op: what draw keeps in the arena for args */
+  const void *extra; /* the op's: data that draw keeps in the arena for args */
   int edge;          /* >= 0: number of the edge shape */
   int n_dims;        /* check_dim calls so far */
   int64_t number;    /* of the draw */
@@ -161,23 +160,23 @@ struct check_case {
 
 /* --- for draw --- */
 
-/* A size in [lo, hi]. Edge shapes give values at and around powers of two, zero and one where lo allows. */
+/* Draws a size in [lo, hi]. Edge shapes give values at and around powers of two, zero and one where lo allows. */
 int64_t check_dim(check_case *c, int64_t lo, int64_t hi);
-/* As check_dim, of what a GPU's blocks are counted by: tokens, sequences, rows. Under --stress two of three are hi / 2
- * to 8 hi. */
+/* Draws a size, as check_dim, that determines the number of a GPU's blocks: tokens, sequences, rows. Under --stress two
+ * of three are hi / 2 to 8 hi. */
 int64_t check_extent(check_case *c, int64_t lo, int64_t hi);
-/* As check_dim in units of `step`: a multiple of step in [lo, hi]. */
+/* Draws a multiple of `step` in [lo, hi], as check_dim. */
 int64_t check_dim_step(check_case *c, int64_t lo, int64_t hi, int64_t step);
-/* A row stride: width, or more by up to 17 units of `step`. */
+/* Draws a row stride: width, or more by up to 17 units of `step`. */
 int64_t check_stride(check_case *c, int64_t width, int64_t step);
-/* Slot of ga_kernel.dtype: what the row declares, now and then another (which it must refuse); any plain float type
- * when it declares none. */
+/* Draws a type for a slot of ga_kernel.dtype: the row's declared type, now and then another, which it must refuse; any
+ * plain float type when it declares none. */
 int32_t check_dtype(check_case *c, int slot);
-/* As check_dtype, from a list. */
+/* Draws a type as check_dtype, from a list. */
 int32_t check_dtype_of(check_case *c, int slot, const ga_dtype *list, int n);
-/* A factor: a small power of two in exact mode, else around 1. */
+/* Draws a factor: a small power of two in exact mode, else around 1. */
 float check_factor(check_case *c);
-/* Uniform in [0, n). */
+/* Draws a number, uniform in [0, n). */
 int32_t check_pick(check_case *c, int32_t n);
 
 /* --- for args --- */
@@ -188,9 +187,9 @@ check_arg *check_out(check_args *a, const char *name, size_t io_at, int32_t dtyp
                      int64_t stride);
 check_arg *check_inout(check_args *a, const char *name, size_t io_at, int32_t dtype, int64_t rows, int64_t width,
                        int64_t stride);
-/* n int32 of [lo, hi). */
+/* Adds an input of n int32 in [lo, hi). */
 check_arg *check_index(check_args *a, const char *name, size_t io_at, int64_t n, int64_t lo, int64_t hi);
-/* Any shape: set dim, stride and n_dims of what it returns. */
+/* Adds an argument of any shape: set dim, stride and n_dims of the result. */
 check_arg *check_arg_add(check_args *a, const char *name, size_t io_at, check_role role, int32_t dtype);
 
 /* --- for all --- */
@@ -199,16 +198,16 @@ int64_t check_count(const check_arg *arg);         /* elements of the view */
 int64_t check_at(const check_arg *arg, int64_t i); /* element offset of the i-th */
 /* Argument of that name, NULL if the draw has none. */
 const check_arg *check_find(const check_args *a, const char *name);
-/* Spacing of numbers of `dtype` at |x|. */
+/* Spacing of the numbers of `dtype` at |x|. */
 double check_ulp(ga_dtype dtype, double x);
-/* x as a number of that type. */
+/* x rounded to that type. */
 double check_round(ga_dtype dtype, double x);
 
 #define CHECK_OP(name) extern const check_op check_##name;
 #include "verify/check/ops.def"
 #undef CHECK_OP
 
-/* The op's file, NULL when it has none. */
+/* The check_op of an op, NULL when it has none. */
 const check_op *check_op_of(ga_op op);
 
 #endif

@@ -1,4 +1,4 @@
-/* Sums as a GPU's tensor cores make them, for plain evaluations (docs/log/sums.md). */
+/* The sums of a GPU's tensor cores, for plain evaluations (docs/log/sums.md). */
 #ifndef GA_VERIFY_CHECK_TENSOR_SUM_H
 #define GA_VERIFY_CHECK_TENSOR_SUM_H
 
@@ -8,7 +8,7 @@ enum { CHECK_E4M3_STEP = 32 /* products that one instruction adds */ };
 
 typedef struct check_e4m3 {
   double x[CHECK_E4M3_STEP];
-  int e[CHECK_E4M3_STEP]; /* exponent of the format's field: subnormal numbers have the least one */
+  int e[CHECK_E4M3_STEP]; /* exponent by the format's field: subnormal numbers have the smallest one */
 } check_e4m3;
 
 typedef struct check_e4m3_codes {
@@ -17,13 +17,14 @@ typedef struct check_e4m3_codes {
 } check_e4m3_codes;
 
 void check_e4m3_set(check_e4m3 *o, int i, double x);
-/* What check_e4m3_set makes of each code of the format, and of CHECK_E4M3_STEP codes by way of that. */
+/* Tabulates check_e4m3_set for each code of the format; check_e4m3_load sets CHECK_E4M3_STEP codes from the table. */
 void check_e4m3_tabulate(check_e4m3_codes *t);
 void check_e4m3_load(check_e4m3 *o, const check_e4m3_codes *t, const uint8_t *codes);
-/* sum + a b, with 13 bits behind the largest exponent, cut to 13 fraction bits. */
+/* sum + a b: terms are aligned to the largest exponent and keep 13 bits below it; the result is truncated to 13
+ * fraction bits. */
 float check_e4m3_add(float sum, const check_e4m3 *a, const check_e4m3 *b);
-/* The dot product of 16-bit numbers: 16 products at once, and what does not fit is cut (Fasi et al. 2021; Li et al.
- * 2024, arXiv 2403.00232). */
+/* The dot product of 16-bit numbers, 16 products at once; bits that do not fit are truncated (Fasi et al. 2021; Li et
+ * al. 2024, arXiv 2403.00232). */
 float check_tensor_dot(const float *x, const float *w, int64_t k);
 
 #endif

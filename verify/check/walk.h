@@ -1,4 +1,4 @@
-/* Walks rows in child processes: a kernel that crashes or hangs fails alone. */
+/* Checks rows in child processes: a kernel that crashes or hangs fails alone. */
 #ifndef GA_VERIFY_CHECK_WALK_H
 #define GA_VERIFY_CHECK_WALK_H
 
@@ -7,11 +7,12 @@
 /* Called in the parent, in order of the rows. */
 typedef void (*check_report)(void *user, const ga_kernel *kernel, const check_result *result);
 
-/* The caller must have no other threads. GA_ERR_* when no child can be started or the device does not open. */
+/* Checks rows[n]. The caller must have no other threads. Fails when no child can be started or the device does not
+ * open. */
 ga_status check_walk(const ga_kernel *const *rows, size_t n, const check_options *o, check_report report, void *user);
 
-/* Rows of the named device's backend that match, in *out (release with free). GA_ERR_ARG when the device is not known.
- * */
+/* Finds the matching rows of the named device's backend; release *out with free. GA_ERR_ARG: the device is not
+ * known. */
 ga_status check_rows_of(const char *device, const char *patterns, const ga_kernel ***out, size_t *n);
 
 #endif

@@ -1,4 +1,4 @@
-/* Methods in shuffled rounds, beside one device that does all the work alone. */
+/* Times methods in shuffled rounds, compared with one device that does all the work alone. */
 #ifndef GA_VERIFY_DIST_BENCH_H
 #define GA_VERIFY_DIST_BENCH_H
 
@@ -30,7 +30,7 @@ typedef struct dist_bench_found {
   double rate_size; /* tokens of the plain causal call that one device's rate stands for; 0 = none */
 } dist_bench_found;
 
-/* Times the methods. On the first rank *out gets the times. With "all", methods that do not fit the shape are left out
+/* Times the methods. On the first rank *out gets the times. With "all", methods that do not fit the shape are skipped
  * and named on stderr. */
 GA_NODISCARD ga_status dist_bench(const dist_bench_options *o, dist_bench_found *out);
 

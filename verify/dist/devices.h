@@ -12,7 +12,7 @@ GA_NODISCARD ga_status dist_check_devices(const char *devices);
 bool dist_is_on_host(const char *devices);
 /* Copies the name of a rank's device. With more ranks than devices the list repeats. */
 void dist_device_of(const char *devices, int32_t rank, char name[DIST_DEVICE_BYTES]);
-/* Sets the variables that ranks need, before anything of a device is opened. */
+/* Sets the environment variables that ranks need, before any device is opened. */
 void dist_prepare_devices(const char *devices);
 
 /* Refuses unknown ways of blocks with GA_ERR_ARG; NULL is allowed. several: a list with commas is allowed, too. */

@@ -1,4 +1,4 @@
-/* How fast blocks go from rank to rank. */
+/* Measures the speed of blocks from rank to rank. */
 #ifndef GA_VERIFY_DIST_LINKS_H
 #define GA_VERIFY_DIST_LINKS_H
 

@@ -1,5 +1,5 @@
 /* Sums over ranks (ga/all_reduce.h): checked, then timed as graphs of calls, with and without a residual and a norm
- * behind the sum. */
+ * after the sum. */
 #ifndef GA_VERIFY_DIST_REDUCE_H
 #define GA_VERIFY_DIST_REDUCE_H
 

@@ -1,4 +1,4 @@
-/* A plan run by ranks on random tensors, beside the results of one rank. */
+/* Runs a plan on random tensors, by all ranks, and compares with the results of one rank. */
 #ifndef GA_VERIFY_DIST_RUN_H
 #define GA_VERIFY_DIST_RUN_H
 

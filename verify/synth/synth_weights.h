@@ -1,11 +1,11 @@
-/* Random weights of any type, made as they are written. */
+/* Random weights of any type, made while they are written. */
 #ifndef GA_VERIFY_SYNTH_WEIGHTS_H
 #define GA_VERIFY_SYNTH_WEIGHTS_H
 
 #include "ga/llm.h"
 
-/* Normally distributed values, quantised: a tensor is cut out of one of these again and again, at random places.
- * Drawing each of 8e9 values would take minutes, and speed does not depend on them. */
+/* A stock of normally distributed, quantised values, from which tensors are cut at random places. Drawing each of 8e9
+ * values would take minutes, and speed does not depend on them. */
 typedef struct synth_stock {
   ga_dtype dtype;
   float mean, deviation;
@@ -13,7 +13,7 @@ typedef struct synth_stock {
   unsigned char *blocks;
 } synth_stock;
 
-/* What the tensors of a file share. */
+/* State that the tensors of a file share. */
 typedef struct synth_weights {
   uint64_t seed;
   synth_stock *stocks;
@@ -28,10 +28,10 @@ typedef struct synth_tensor {
   uint64_t seed;
 } synth_tensor;
 
-/* A tensor of values with this mean and standard deviation; the index tells it from others. */
+/* Makes a tensor of values with this mean and standard deviation; tensors of different index differ. */
 GA_NODISCARD ga_status synth_tensor_of(synth_weights *w, ga_dtype dtype, float mean, float deviation, uint64_t index,
                                        synth_tensor *out);
-/* ga_gguf_source_fn; user is a synth_tensor. GA_ERR_CANCELLED after an interrupt. */
+/* Makes bytes of a tensor, as ga_gguf_source_fn; user is a synth_tensor. GA_ERR_CANCELLED after an interrupt. */
 ga_status synth_tensor_bytes(void *user, uint64_t offset, void *data, size_t bytes);
 void synth_weights_free(synth_weights *w);
 

@@ -1,5 +1,5 @@
-/* What reading packed weights (x16_load_tmpl.h) needs of NEON: a part is 4 of the 16 rows. Codes are signed here: the
- * types with codes of 8 bits (offset 128) come as code - 128. */
+/* NEON parts of reading packed weights (x16_load_tmpl.h): a part is 4 of the 16 rows. Codes are signed here: 8-bit
+ * codes with offset 128 are loaded as code - 128. */
 #ifndef GA_CPU_ARM_NEON_X16_LOAD_NEON_H
 #define GA_CPU_ARM_NEON_X16_LOAD_NEON_H
 
@@ -42,7 +42,7 @@ GA_INLINE xq x16_low(xq x) { return vandq_s8(x, vdupq_n_s8(15)); }
 GA_INLINE xq x16_high(xq x) { return vreinterpretq_s8_u8(vshrq_n_u8(vreinterpretq_u8_s8(x), 4)); }
 GA_INLINE xq x16_bytes(xq x) { return veorq_s8(x, vdupq_n_s8(-128)); }
 GA_INLINE xq x16_lookup(xq table, xq q) { return vqtbl1q_s8(table, vreinterpretq_u8_s8(q)); }
-/* A negative count shifts down. */
+/* Moves bits: a negative shift count shifts down. */
 GA_INLINE xq x16_field(xq h, int from, int to, int mask) {
   const uint8x16_t moved = vshlq_u8(vreinterpretq_u8_s8(h), vdupq_n_s8((int8_t)(to - from)));
   return vreinterpretq_s8_u8(vandq_u8(moved, vdupq_n_u8((uint8_t)mask)));
@@ -59,13 +59,14 @@ GA_INLINE xq x16_fp4_table(void) {
   return vld1q_s8(values);
 }
 
-/* 2^(e - 128): (e - 1) << 23 as a float's bits, but subnormal below e = 2. */
+/* 2^(e - 128): (e - 1) << 23 as a float's bits; subnormal below e = 2. */
 GA_INLINE vf x16_e8m0(const uint8_t *p, int part) {
   const uint32x4_t e = x16_wide(p, part), d = vshlq_n_u32(vsubq_u32(e, vdupq_n_u32(1)), 23);
   const uint32x4_t tiny = vshlq_u32(vdupq_n_u32(0x00200000), vreinterpretq_s32_u32(e));
   return vreinterpretq_f32_u32(vbslq_u32(vcltq_u32(e, vdupq_n_u32(2)), tiny, d));
 }
-/* e4m3 without sign: its bits moved up by 7 are an f16 that is 2^8 times smaller; the halving of e2m1 makes it 2^7. */
+/* Unsigned e4m3: its bits moved up by 7 are an f16 that is 2^8 times too small; since e2m1 is doubled, the factor is
+ * 2^7. */
 GA_INLINE vf x16_ue4m3(const uint8_t *p, int part) {
   const uint16x4_t bits = vshl_n_u16(vget_low_u16(vmovl_u8(x16_load_bytes(p, part))), 7);
   return vmulq_n_f32(vcvt_f32_f16(vreinterpret_f16_u16(bits)), 128.0f);

@@ -14,14 +14,14 @@ GA_INLINE vf act_lanes(int act, vf x) {
   if (act == GA_ACT_GELU_ERF)
     return vf_mul(vf_mul(vf_set(0.5f), x), vf_erfc(vf_mul(x, vf_set(-0.707106781f /* -1 / sqrt(2) */))));
   if (act == GA_ACT_RELU2) {
-    const vf above = vf_max(zero, x); /* in this order NaN passes */
+    const vf above = vf_max(zero, x); /* in this order NaN is kept */
     return vf_mul(above, above);
   }
   if (act == GA_ACT_TANH) return vf_tanh(x);
   return x;
 }
 
-/* `act` is a constant in each call, so that the compiler makes one loop for each activation. */
+/* Applies an activation to a row. `act` is a constant in each call, so that the compiler makes one loop for each. */
 GA_INLINE void act_row(int act, const float *x, const float *g, float *y, int64_t n) {
   int64_t i = 0;
   for (; i + VN <= n; i += VN) {

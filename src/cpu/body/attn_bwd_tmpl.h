@@ -3,15 +3,15 @@
  *           S = Q K^T, P = e^(logit - lse), dP = dO V^T, dS = P (dP - delta) scale; dV += P^T dO, dK += dS^T Q, dQ +=
  *           dS K
  * DATA      tiles are copied to the thread's scratch, padded to 16 floats; K and V also transposed, so that S and dP
- *           need no sums across lanes. A transposed left operand is read element by element, which costs nothing: it is
- *           broadcast
- * ACCURACY  f32 products and sums; e^x and tanh of simd_math.h. Masked pairs add exactly 0 to dQ, dK and dV's factors
- *           */
+ *           need no sums across lanes. A transposed left operand is read element by element, which costs nothing,
+ *           since it is broadcast.
+ * ACCURACY  f32 products and sums; e^x and tanh of simd_math.h. Masked pairs add exactly 0 to dQ, dK and the factors
+ *           of dV */
 #include <math.h>
 
 #include "base/mem.h"
 
-/* Vectors a register block is wide; it is 4 rows high. 16 or 8 accumulators. */
+/* Width of a register block in vectors; its height is 4 rows. It has 16 or 8 accumulators. */
 #define BLOCK_VECS (VN == 8 ? 2 : 4)
 
 typedef struct bwd_tile {
@@ -52,9 +52,9 @@ static void clear_floats(float *x, int64_t n) {
 
 /* --- products --- */
 
-/* C [rows, vecs] += A [rows, n] B [n, vecs], vectors of VN; rows and vecs are constants in each call. A[r][k] lies at
- * r * a_row + k * a_col. The sum of a tile is added to C as a whole: dV of a key that thousands of queries see would
- * else be rounded as often, at the size of its largest partial sum. */
+/* C [rows, vecs] += A [rows, n] B [n, vecs], vectors of VN; rows and vecs are constants in each call. A[r][k] lies at r
+ * * a_row + k * a_col. The sum of a tile is added to C at once. Otherwise dV of a key that thousands of queries see
+ * would be rounded thousands of times at its full size. */
 GA_INLINE void block_product(int rows, int vecs, float *c, int64_t ldc, const float *a, int64_t a_row, int64_t a_col,
                              const float *b, int64_t ldb, int64_t n) {
   vf sum[4][4];
@@ -96,7 +96,7 @@ static void load_rows(float *to, int64_t pad, const float *x, int64_t step, int6
   }
 }
 
-/* n rows of a tile of 64 to columns [pad, 64]; missing rows are zeros. */
+/* Copies n rows of a tile of 64 to columns [pad, 64]; missing rows are zeros. */
 static void load_columns(const bwd_tile *t, float *to, int64_t pad, const float *x, int64_t step, int64_t n,
                          int64_t width) {
   for (int64_t k = 0; k < BWD_TILE; k += VN) {
@@ -124,8 +124,8 @@ static void take_key_tile(bwd_tile *t, int64_t tile) {
   load_columns(t, t->v_columns, t->job->v_pad, v, a->v_stride.token, t->n_k, d->v_dim);
 }
 
-/* delta = rowsum(dO O), added up in the order in which the product adds up dP: a row that sees one key, whose O is V,
- * gets dP - delta = 0 exactly. Eight rows at a time hide the latency of the sums. */
+/* delta = rowsum(dO O), summed in the order in which the product sums dP. A row that sees one key, whose O is V, then
+ * has dP - delta = 0 exactly. Eight rows at a time hide the latency of the sums. */
 static void row_deltas(const float *g, int64_t g_step, const float *o, int64_t o_step, int64_t rows, int64_t n,
                        float *delta) {
   for (int64_t r = 0; r < rows; r += 8) {
@@ -168,7 +168,7 @@ static void store_dq(const bwd_tile *t) {
   for (int64_t r = 0; r < t->n_q; r++) memcpy(dq_row(t, r), t->dq + r * pad, (size_t)dim * sizeof(float));
 }
 
-/* dq += what the output holds, once the sum is whole. */
+/* Adds the output's values to dq, once its sum is complete. */
 static void add_dq(const bwd_tile *t) {
   const int64_t dim = t->job->d->head_dim;
   for (int64_t r = 0; r < t->n_q; r++) {
@@ -189,7 +189,7 @@ static void store_kv(const bwd_tile *t, const float *x, int64_t pad, void *out, 
 
 /* --- one pair of tiles --- */
 
-/* Row r of scores becomes logits; bend gets the derivative of what was done to them. */
+/* Turns row r of scores into logits; bend gets the derivative of that function. */
 static void bend_row(const bwd_tile *t, int64_t r) {
   const ga_attn_bwd_desc *d = t->job->d;
   float *s = t->p + r * BWD_TILE, *bend = t->bend + r * BWD_TILE;
@@ -210,7 +210,7 @@ static void bend_row(const bwd_tile *t, int64_t r) {
   for (int k = 0; k < BWD_TILE; k++) s[k] += slope * (float)(first + k);
 }
 
-/* Logits to weights, and dP to dS; both 0 where row r sees nothing. */
+/* Turns logits into weights, and dP into dS; both are 0 where row r sees no key. */
 static void gradient_row(const bwd_tile *t, int64_t r) {
   float *p = t->p + r * BWD_TILE, *ds = t->ds + r * BWD_TILE;
   const float *bend = t->bend + r * BWD_TILE;
@@ -249,7 +249,7 @@ static void run_pair(const bwd_tile *t, bool keys, bool queries) {
 
 /* --- units --- */
 
-/* The key tile at hand against all queries that see it, of all query heads of its head. */
+/* Processes one key tile against all queries that see it, of all query heads of its KV head. */
 static void key_tile(bwd_tile *t, int64_t tile, bool queries) {
   const ga_attn_bwd_desc *d = t->job->d;
   const ga_attn_bwd_io *a = t->job->a;

@@ -1,4 +1,4 @@
-/* Units of few rows (decoding): K and V go from the cache through registers, converted as they are loaded.
+/* Units of few rows (decoding): K and V are converted in registers as they are loaded from the cache.
  *
  * FEW rows at a time share each load. */
 
@@ -6,7 +6,7 @@
 
 /* Element type and number of rows are constants in each call of the functions with suffix _of. */
 
-/* Sums of products of keys a and b with `rows` queries, not yet added up across lanes. */
+/* Products of keys a and b with `rows` queries, not yet summed across lanes. */
 GA_INLINE void dot_pair_of(ga_dtype dtype, int rows, const float *q, int64_t head_pad, const uint8_t *a,
                            const uint8_t *b, int64_t n, vf *sum_a, vf *sum_b) {
   int64_t i = 0;
@@ -28,9 +28,9 @@ GA_INLINE void dot_pair_of(ga_dtype dtype, int rows, const float *q, int64_t hea
   }
 }
 
-/* Keys ahead of the one at hand whose row is prefetched into the first-level cache, in the order of use: keys of this
- * tile, its values, the next KV head or tile. A line so occupies a fill buffer once; far prefetches into the second
- * level do so twice, and those buffers are what bounds a core's reads (docs/log/cpu-attention.md). */
+/* Distance, in keys, of prefetches into the first-level cache. Rows are prefetched in the order of use: keys of this
+ * tile, its values, the next KV head or tile. A line then occupies a fill buffer once. Far prefetches into the second
+ * level would occupy one twice, and fill buffers bound a core's reads (docs/log/cpu-attention.md). */
 #define PREFETCH 48
 
 GA_INLINE void prefetch_bytes(const uint8_t *p, int64_t from, int64_t to) {
@@ -45,7 +45,7 @@ GA_INLINE void prefetch_after_key(const attn_tile *t, int64_t k, int64_t n, int6
     prefetch_bytes(t->v[k + PREFETCH - n] + t->v_at, 0, v_part);
 }
 
-/* Bytes [from, to) of value rows are read in this pass. */
+/* Prefetches after value k. Bytes [from, to) of value rows are read in this pass. */
 GA_INLINE void prefetch_after_value(const attn_tile *t, int64_t k, int64_t n, int64_t from, int64_t to) {
   const int64_t next = k + PREFETCH - n;
   if (next < 0)
@@ -83,7 +83,7 @@ GA_INLINE void few_scores_of(ga_dtype dtype, int rows, const attn_tile *t, int f
   }
 }
 
-/* acc columns [i, i + vecs * VN) of `rows` rows. */
+/* Adds weighted values to acc columns [i, i + vecs * VN) of `rows` rows. */
 GA_INLINE void few_values_block(ga_dtype dtype, int rows, int vecs, const attn_tile *t, int first, int64_t n,
                                 int64_t i) {
   float *acc = t->acc + first * t->v_pad + i;
@@ -105,7 +105,7 @@ GA_INLINE void few_values_block(ga_dtype dtype, int rows, int vecs, const attn_t
     for (int v = 0; v < vecs; v++) vf_store(acc + r * t->v_pad + v * VN, sum[r][v]);
 }
 
-/* The last columns, fewer than VN. */
+/* Adds weighted values to the last columns, fewer than VN. */
 static void few_values_rest(ga_dtype dtype, int rows, const attn_tile *t, int first, int64_t n, int64_t i) {
   for (int64_t k = 0; k < n; k++) {
     const vf x = load_rest(dtype, t->v[k] + t->v_at, i, t->job->d->v_dim - i);
@@ -124,7 +124,7 @@ GA_INLINE void few_values_of(ga_dtype dtype, int rows, const attn_tile *t, int f
   if (i < dim) few_values_rest(dtype, rows, t, first, n, i);
 }
 
-/* All rows of the tile, in blocks of constant size. */
+/* Runs `name` over all rows of the tile, in blocks of constant size. */
 #define FEW_BLOCKS(name, dtype, t, n)                    \
   for (int first = 0; first < (t)->rows; first += FEW) { \
     const int rows = (t)->rows - first;                  \

@@ -1,37 +1,36 @@
 /* KERNEL    attn, f32 queries, keys and values f32, f16, bf16, e4m3 with scales, q8_0 or q4_0
  * COMPUTES  O = softmax(scale Q K^T + mask) V by the online softmax (arXiv 2205.14135), for one unit of cpu_attn.h
- * DATA      a tile of ATTN_KEYS keys is turned into floats in the first-level cache once and serves all rows of the
- *           unit: the query heads of the KV head, times the queries. The cache itself is read once, in its own type.
- * ACCURACY  f32 products and sums; e^x of simd_math.h. Masked keys add exactly 0, NaN and infinities behind a mask too
- *           */
+ * DATA      a tile of ATTN_KEYS keys is converted once to floats in the first-level cache and serves all rows of the
+ *           unit: the query heads of the KV head, times the queries. The KV cache is read once, in its own type.
+ * ACCURACY  f32 products and sums; e^x of simd_math.h. Masked keys add exactly 0, even if they are NaN or infinite */
 #include <math.h>
 
 #include "base/mem.h"
 #include "cpu/cpu_attn.h"
 
-/* Vectors a register block is wide; it is 4 rows high. 16 or 8 accumulators. */
+/* Width of a register block in vectors; its height is 4 rows. It has 16 or 8 accumulators. */
 #define BLOCK_VECS (VN == 8 ? 2 : 4)
-/* From this many rows on keys are transposed, so that scores need no sums across lanes. */
+/* Units of at least this many rows transpose keys, so that scores need no sums across lanes. */
 #define TRANSPOSE_ROWS 8
 
 typedef struct attn_tile {
   const attn_job *job;
   const attn_unit *u;
   int rows;                         /* of a KV head: queries times query heads */
-  int head;                         /* first query head of the KV head at hand */
-  bool masked;                      /* a row does not see all keys of the tile at hand */
-  bool few;                         /* so few rows that keys need not be transposed */
+  int head;                         /* first query head of the current KV head */
+  bool masked;                      /* some row does not see all keys of the current tile */
+  bool few;                         /* fewer rows than TRANSPOSE_ROWS */
   int64_t head_pad, v_pad, key_pad; /* floats from row to row of q, acc and v; of keys */
   float *state;                     /* for each KV head of the unit: q, acc, m, l */
-  float *q, *acc, *m, *l;           /* of the KV head at hand */
+  float *q, *acc, *m, *l;           /* of the current KV head */
   float *scores;                    /* [rows, ATTN_KEYS] */
   float *keys, *columns, *values;   /* up to 16 keys; all keys, transposed: [head_pad, ATTN_KEYS]; up to 16 values */
   int64_t k_bytes, v_bytes, k_step, v_step;   /* of a row; from KV head to KV head */
-  int64_t k_at, v_at;                         /* of the KV head at hand, from the rows' addresses */
-  const uint8_t **k, **v, **next_k, **next_v; /* rows of the tile at hand and of the one after it: [ATTN_KEYS] each */
+  int64_t k_at, v_at;                         /* offset of the current KV head from the rows' addresses */
+  const uint8_t **k, **v, **next_k, **next_v; /* rows of the current tile and of the next one: [ATTN_KEYS] each */
   int64_t n_next;                             /* keys of the next tile */
-  bool last_head;                             /* the KV head at hand is the unit's last */
-  int kv_head;                                /* at hand */
+  bool last_head;                             /* the current KV head is the unit's last */
+  int kv_head;                                /* the current one */
   float *k_scale, *v_scale;                   /* e4m3: of the tile's keys, ATTN_KEYS each */
 } attn_tile;
 
@@ -65,7 +64,7 @@ static attn_tile tile_in(const attn_job *job, const attn_unit *u, float *scratch
   return t;
 }
 
-/* Turns to KV head i of the unit. */
+/* Makes KV head i of the unit the current one. */
 static void take_head(attn_tile *t, int i) {
   t->last_head = i + 1 == t->u->n_kv_heads;
   t->kv_head = t->u->kv_head + i;
@@ -80,7 +79,8 @@ static void take_head(attn_tile *t, int i) {
 
 /* --- loading --- */
 
-/* VN elements from element i on, of a row of any type; i is a multiple of VN, block types are whole there. */
+/* Loads VN elements from element i on, of a row of any type. i is a multiple of VN, where block types have whole
+ * vectors. */
 GA_INLINE vf load_lanes(ga_dtype dtype, const uint8_t *row, int64_t i) {
   switch (dtype) {
   case GA_F32: return vf_load((const float *)(const void *)row + i);
@@ -96,7 +96,7 @@ GA_INLINE vf load_lanes(ga_dtype dtype, const uint8_t *row, int64_t i) {
   return vf_mul(scale, vf_from_nibbles(b + 2 + (e & 15), e < 16 ? 0 : 4));
 }
 
-/* The last n < VN elements of a row of a plain type: nothing beyond them is read. */
+/* Loads the last n < VN elements of a row of a plain type; nothing beyond them is read. */
 static vf load_rest(ga_dtype dtype, const uint8_t *row, int64_t i, int64_t n) {
   const size_t each = dtype == GA_F32 ? 4 : dtype == GA_E4M3 ? 1 : 2;
   uint8_t copy[4 * VN] = {0};
@@ -114,7 +114,7 @@ GA_INLINE void load_row_of(ga_dtype dtype, const uint8_t *row, float *out, int64
   for (; i < pad; i += VN) vf_store(out + i, vf_set(0.0f));
 }
 
-/* n elements, then zeros up to `pad`. `dtype` is a constant in each call: one loop a type. */
+/* Loads n elements, then zeros up to `pad`. `dtype` is a constant in each call: one loop for each type. */
 static void load_row(ga_dtype dtype, const uint8_t *row, float *out, int64_t n, int64_t pad) {
   switch (dtype) {
   case GA_F32: load_row_of(GA_F32, row, out, n, pad); break;
@@ -126,14 +126,14 @@ static void load_row(ga_dtype dtype, const uint8_t *row, float *out, int64_t n, 
   }
 }
 
-/* Row of the tensor that key j of all stretches is; *left: rows of its stretch from it on. */
+/* Tensor row of key j, counted through all stretches; *left: rows of its stretch from there to the end. */
 static int64_t stretch_row(const ga_attn_stretch *kv, int64_t j, int64_t *left) {
   for (; j >= kv->rows; kv++) j -= kv->rows;
   *left = kv->rows - j;
   return kv->first + j;
 }
 
-/* Addresses of keys [begin, begin + n) of the unit's first KV head; the entries after them repeat the last one. */
+/* Writes the addresses of keys [begin, begin + n) of the unit's first KV head; later entries repeat the last one. */
 static void find_rows(const attn_tile *t, const void *base, const ga_attn_strides *stride, int64_t begin, int64_t n,
                       const uint8_t **rows) {
   const ga_attn_desc *d = t->job->d;
@@ -160,7 +160,7 @@ static void find_rows(const attn_tile *t, const void *base, const ga_attn_stride
   for (int64_t k = n; k < ATTN_KEYS; k++) rows[k] = rows[n - 1];
 }
 
-/* Scales of keys [begin, begin + n) of the KV head at hand; those after them are 0. */
+/* Copies the scales of keys [begin, begin + n) of the current KV head; later entries are 0. */
 static void take_scales(const attn_tile *t, const ga_attn_scale *scale, int64_t begin, int64_t n, float *out) {
   const ga_attn_desc *d = t->job->d;
   const ga_attn_io *a = t->job->a;
@@ -265,8 +265,8 @@ static bool all_finite(const float *x, int64_t n) {
   return true;
 }
 
-/* Where a mask has put a weight of 0 and a value is infinite or NaN, the product would be NaN: each row takes the
- * values it sees only. */
+/* Adds, for each row, only the values that it sees. The product of a masked weight of 0 and an infinite or NaN value
+ * would be NaN. */
 static void many_values_masked(const attn_tile *t, int64_t begin, int64_t n, int64_t at) {
   for (int r = 0; r < t->rows; r++) {
     int64_t from, to;
@@ -295,12 +295,12 @@ static void many_values(const attn_tile *t, int64_t begin, int64_t n) {
 
 /* --- softmax --- */
 
-/* Weights, or scores, times the keys' scales. */
+/* Multiplies weights, or scores, by the keys' scales. */
 static void scale_keys(float *s, const float *scale) {
   for (int k = 0; k < ATTN_KEYS; k += VN) vf_store(s + k, vf_mul(vf_load(scale + k), vf_load(s + k)));
 }
 
-/* Scale, soft-cap and ALiBi on the scores of row r, whose first key is `begin`. Scaling q instead would lose
+/* Applies scale, soft-cap and ALiBi to the scores of row r, whose first key is `begin`. Scaling q instead would lose
  * subnormals. */
 static void bend_scores(const attn_tile *t, int r, int64_t begin) {
   const ga_attn_desc *d = t->job->d;
@@ -340,7 +340,7 @@ static void scale_acc(const attn_tile *t, int r, float factor) {
   for (int64_t i = 0; i < t->v_pad; i += VN) vf_store(acc + i, vf_mul(f, vf_load(acc + i)));
 }
 
-/* Scores of row r become weights e^(s - m); m, l and acc move to the new maximum. */
+/* Turns the scores of row r into weights e^(s - m), and rescales l and acc to the new maximum m. */
 static void softmax_tile_row(const attn_tile *t, int r) {
   float *s = t->scores + r * ATTN_KEYS;
   const float most = tile_max(s), m = t->m[r] >= most ? t->m[r] : most;
@@ -362,8 +362,8 @@ static void softmax_tile_row(const attn_tile *t, int r) {
   if (keep[0] != 1) scale_acc(t, r, keep[0]);
 }
 
-/* Puts -infinity where row r does not see the tile's keys [begin, begin + n), and beyond n. True when it misses a key.
- * */
+/* Puts -infinity where row r does not see a key of the tile's [begin, begin + n), and beyond n. True when any is
+ * masked. */
 static bool mask_row(const attn_tile *t, int r, int64_t begin, int64_t n) {
   int64_t from, to;
   attn_visible(t->job, &t->u->s, t->u->q + r / t->u->n_heads, &from, &to);
@@ -419,7 +419,7 @@ static void swap_rows(attn_tile *t) {
   t->next_v = v;
 }
 
-/* Keys [begin, begin + n) for the KV head at hand. */
+/* Processes keys [begin, begin + n) for the current KV head. */
 static void run_tile(attn_tile *t, int64_t begin, int64_t n) {
   const bool scales = t->job->d->kv_dtype == GA_E4M3;
   if (scales) take_scales(t, &t->job->a->k_scale, begin, n, t->k_scale);

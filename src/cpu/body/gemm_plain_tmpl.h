@@ -1,10 +1,10 @@
 /* Packed plain weights (f32, f16, bf16) times f32 activations: out[c][r] = sum over k of w[r][k] * x[c][k], weights
- * widened to f32. Included behind an x16_load_<isa>.h, with CHAINS defined: partial sums by k modulo 2 or 4, added in
- * pairs at the end. 16 rows of one k are X16_PARTS vectors; x[c][k] is broadcast: lane = row. */
+ * widened to f32. Include an x16_load_<isa>.h first and define CHAINS, 2 or 4: partial sums by k modulo CHAINS, added
+ * in pairs at the end. 16 rows of one k are X16_PARTS vectors; x[c][k] is broadcast: lane = row. */
 #ifndef GA_CPU_BODY_BODY_GEMM_PLAIN_H
 #define GA_CPU_BODY_BODY_GEMM_PLAIN_H
 
-/* Rows VN part .. of element k. */
+/* Loads rows VN * part to VN * part + VN - 1 of element k. */
 typedef vf (*plain_loader)(const uint8_t *panel, int64_t k, int part);
 
 GA_INLINE vf at_f32(const uint8_t *panel, int64_t k, int part) { return x16_floats(panel + 64 * k, part); }
@@ -15,7 +15,7 @@ GA_INLINE vf chains_sum(const vf *s) {
   return CHAINS == 4 ? vf_add(vf_add(s[0], s[2]), vf_add(s[1], s[CHAINS - 1])) : vf_add(s[0], s[1]);
 }
 
-/* At most CHAINS columns: more sums than registers. */
+/* Computes at most CHAINS columns: more would need more sums than there are registers. */
 GA_INLINE void dot_plain(plain_loader at, const int cols, const uint8_t *panel, const float *x, int64_t x_stride,
                          int64_t k, float *out) {
   vf sum[CHAINS][X16_PARTS][CHAINS]; /* column, part, k modulo CHAINS */
@@ -42,7 +42,7 @@ GA_INLINE void dot_plain(plain_loader at, const int cols, const uint8_t *panel, 
       vf_store(out + GA_X16_ROWS * c + VN * part, chains_sum(sum[c][part]));
 }
 
-/* A ga_x16_micro of a type and a number of columns. */
+/* Defines a ga_x16_micro of a type and a number of columns. */
 #define PLAIN_MICRO(name, cols)                                                                                     \
   static void plain_##name##_##cols(const uint8_t *panel, const void *x, int64_t x_stride, int64_t k, float *out) { \
     dot_plain(at_##name, cols, panel, x, x_stride, k, out);                                                         \

@@ -3,7 +3,8 @@
  * ACCURACY  sums over 4 vectors of lanes; rows whose squares leave the safe range of f32 are summed in double */
 #include <math.h>
 
-/* Squares between these, summed over any width, lose nothing to overflow or underflow that a rounding would not. */
+/* A sum of squares between these bounds, over any width, is off by no more than rounding: no overflow, no underflow
+ * that counts. */
 #define SQUARES_MIN 1e-28f
 #define SQUARES_MAX 1e37f
 
@@ -42,7 +43,7 @@ static double norm_scale(const ga_norm_desc *d, double squares) {
   return 1 / sqrt(squares / (double)d->width + (double)d->eps);
 }
 
-/* The rare row: in double, which also carries NaN and infinities to where they belong. */
+/* Computes a rare row in double, which also propagates NaN and infinities correctly. */
 static void norm_row_double(const ga_norm_desc *d, const float *x, float *y, const float *w, const float *b,
                             const float *r) {
   double mean = 0, squares = 0;

@@ -11,8 +11,8 @@ typedef struct rope_table {
   float cosine[2 * ROPE_CHUNK], sine[2 * ROPE_CHUNK]; /* per pair; NORM layout: per element, sine as (-s, s) */
 } rope_table;
 
-/* Reduced angles in [-pi/4, pi/4] and their quadrants. Adding 1.5 * 2^52 rounds to an integer and leaves it in the low
- * bits. pi/2 in two parts, the first of 33 bits: exact times 20-bit integers. */
+/* Reduces angles to [-pi/4, pi/4] and a quadrant. Adding 1.5 * 2^52 rounds to an integer and leaves it in the low bits.
+ * pi/2 has two parts; the first has 33 bits, so that its product with 20-bit integers is exact. */
 static void reduce_angles(int32_t position, const float *freq, int n, float *r, uint32_t *quadrant) {
   for (int i = 0; i < n; i++) {
     double angle = (double)position * (double)freq[i], shifted = angle * 0x1.45f306dc9c883p-1 /* 2 / pi */ + 0x1.8p52;
@@ -50,7 +50,7 @@ static void fill_rope_table(const ga_rope_desc *d, int32_t position, const float
   }
 }
 
-/* Halves a and b of n pairs. */
+/* Rotates n pairs whose first elements are a[n] and second ones b[n]. */
 static void rope_neox(float *a, float *b, int n, const rope_table *t) {
   for (int i = 0; i < n; i += VN) {
     const int m = n - i < VN ? n - i : VN;
@@ -61,7 +61,7 @@ static void rope_neox(float *a, float *b, int n, const rope_table *t) {
   }
 }
 
-/* n pairs side by side. */
+/* Rotates n pairs of neighbouring elements. */
 static void rope_interleaved(float *x, int n, const rope_table *t) {
   for (int i = 0; i < 2 * n; i += VN) {
     const int m = 2 * n - i < VN ? 2 * n - i : VN;

@@ -9,7 +9,7 @@ static float block_largest(const float *x, int64_t n) {
   vf m[2] = {vf_set(-INFINITY), vf_set(-INFINITY)};
   int64_t i = 0;
   for (; i + 2 * VN <= n; i += 2 * VN)
-    for (int k = 0; k < 2; k++) m[k] = vf_max(vf_load(x + i + k * VN), m[k]); /* NaN in x gives way */
+    for (int k = 0; k < 2; k++) m[k] = vf_max(vf_load(x + i + k * VN), m[k]); /* NaN in x is ignored */
   float best = vf_hmax(vf_max(m[0], m[1]));
   for (; i < n; i++) best = x[i] > best ? x[i] : best;
   return best;

@@ -1,5 +1,5 @@
 /* KERNEL    softmax, log-softmax: f32 rows, three passes (largest, exponentials and their sum, scaling)
- * ACCURACY  a lane adds up 64 numbers in f32, the rest is double: a sum is within 1e-5 of the true one, mostly 1e-7 */
+ * ACCURACY  a lane sums 64 numbers in f32, further sums are double: relative error at most 1e-5, mostly 1e-7 */
 #include <math.h>
 
 #define SUM_BLOCK (64 * VN)
@@ -13,7 +13,7 @@ static float scaled_max(const float *x, int64_t n, float scale) {
   return most;
 }
 
-/* y = e^(scale x - m) when y is given; returns the sum. */
+/* Computes y = e^(scale x - m), y may be NULL; returns the sum. */
 static double exp_row(const float *x, float *y, int64_t n, float scale, float m) {
   const vf s = vf_set(scale), shift = vf_set(m);
   double total = 0;
@@ -44,7 +44,7 @@ static void scale_row(float *y, int64_t n, float factor) {
   for (; i < n; i++) y[i] *= factor;
 }
 
-/* Nothing is larger than -infinity: all elements are that, or some are NaN. */
+/* Writes a row whose largest element is -infinity: all elements are -infinity, or some are NaN. */
 static void softmax_row_none(const ga_softmax_desc *d, const float *x, float *y) {
   float fill = d->log ? -INFINITY : 0.0f;
   for (int64_t i = 0; i < d->width; i++)

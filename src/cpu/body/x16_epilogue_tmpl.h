@@ -1,11 +1,11 @@
-/* The epilogue of the packed matrix products on vectors of VN floats. Included behind an x16_load_<isa>.h. */
+/* The epilogue of the packed matrix products on vectors of VN floats. Include an x16_load_<isa>.h first. */
 #ifndef GA_CPU_BODY_BODY_X16_EPILOGUE_H
 #define GA_CPU_BODY_BODY_X16_EPILOGUE_H
 
 /* e^x, relative error below 2e-7 (3e-7 where vf_scale multiplies twice); 0 and infinity beyond f32. NaN stays NaN.
  * x = n ln 2 + r, |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 6 (next term below 1.3e-7 relative). */
 GA_INLINE vf x16_exp(vf x) {
-  x = vf_max(vf_set(-105.0f), vf_min(vf_set(90.0f), x)); /* in this order NaN passes */
+  x = vf_max(vf_set(-105.0f), vf_min(vf_set(90.0f), x)); /* in this order NaN is kept */
   const vf n = vf_round(vf_mul(x, vf_set(1.44269504f)));
   vf r = vf_fnma(n, vf_set(0.693145752f), x); /* ln 2 in two parts, the first of 16 bits */
   r = vf_fnma(n, vf_set(1.42860677e-6f), r);
@@ -51,12 +51,12 @@ GA_INLINE vf activate(int32_t act, vf x) {
   }
 }
 
-/* ga_x16_epilogue. */
+/* The vector code of a ga_x16_epilogue. */
 GA_INLINE void x16_epilogue(const ga_gemm_desc *d, const ga_gemm_io *io, int64_t row, int64_t rows, int64_t col,
                             int64_t n, const float *t, int64_t t_step) {
   const vf scale = vf_set(d->scale);
   const float *gate = io->gate, *residual = io->residual;
-  /* One round where a vector holds all columns, which the compiler cannot know of n. */
+  /* One round where a vector holds all columns: the compiler does not know n <= 16. */
   for (int64_t part = 0; part < (VN < GA_X16_ROWS ? n : 1); part += VN, col += VN, t += VN) {
     const int left = (int)(n - part);
     const vf bias = d->flags & GA_GEMM_BIAS ? vf_load_n(io->bias + col, left) : vf_set(-0.0f); /* x + -0 = x */

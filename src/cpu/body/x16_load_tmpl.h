@@ -1,6 +1,6 @@
-/* Reading packed weights (cpu_pack.h): a record of 16 rows x 32 elements, VN of its rows at a time (part 0 to 16 / VN
- * - 1), as codes with the scales and minimums of its one or two runs. element = d * (code - offset) + m.
- * x16_load_<isa>.h includes this once it has defined, all for the rows of a part:
+/* Reading packed weights (cpu_pack.h). A record has 16 rows x 32 elements; a part, 0 to 16 / VN - 1, is VN of its rows.
+ * A part is loaded as codes with the scales and minimums of its one or two runs: element = d * (code - offset) + m.
+ * x16_load_<isa>.h includes this file after it has defined, for the rows of a part:
  *   xq                            vector of codes: step t: dword r = elements 4t .. 4t + 3 of row r
  *   x16_codes(p, i, part)         vector i of a record
  *   x16_low, x16_high(x)          the nibbles of each byte
@@ -20,7 +20,7 @@ typedef struct x16_block {
   vf d[2], m[2]; /* of run 0 (steps 0-3, or all) and run 1 */
 } x16_block;
 
-/* head: of the group of records; at: which of the group. */
+/* Loads a part of a record. head: of the group of records; at: the record's number in the group. */
 typedef void (*x16_loader)(const uint8_t *head, const uint8_t *record, int64_t at, int part, x16_block *w);
 
 /* --- codes --- */
@@ -138,7 +138,7 @@ X16_LOADER(q5_k) {
   x16_codes_5(record, part, w);
 }
 
-/* Scales of two runs, signed. */
+/* Loads the signed scales of two runs. */
 GA_INLINE void x16_scales_two(const uint8_t *head, int64_t at, int part, x16_block *w) {
   const vf d = x16_halves(head, part);
   w->d[0] = vf_mul(d, x16_signed(head + 32 + 32 * at, part));
@@ -181,7 +181,7 @@ X16_LOADER(iq4_xs) {
   X(q3_k, 8, 288, 192, 2, 4, 0, 7)     X(iq4_xs, 8, 160, 256, 1, 128, 0, 255)
 /* clang-format on */
 
-/* A ga_x16_micro of a quantised type and a number of columns, made of the instruction set's dot_quantised. */
+/* Defines a ga_x16_micro of a quantised type and a number of columns, from the instruction set's dot_quantised. */
 #define X16_MICRO(name, cols, group, head, record, runs, has_min, most)                                           \
   static void dot_##name##_##cols(const uint8_t *panel, const void *x, int64_t x_stride, int64_t k, float *out) { \
     (void)x_stride;                                                                                               \

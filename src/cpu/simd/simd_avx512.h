@@ -1,4 +1,4 @@
-/* Vectors of VN floats for AVX-512. What each function means is in simd_generic.h. */
+/* Vectors of VN floats for AVX-512. simd_generic.h defines each function. */
 #ifndef GA_CPU_SIMD_SIMD_AVX512_H
 #define GA_CPU_SIMD_SIMD_AVX512_H
 
@@ -53,7 +53,8 @@ GA_INLINE vf vf_set_f16(const void *p) {
 GA_INLINE vf vf_from_i8(const void *p) {
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
-/* Sign, exponent and mantissa at their places in an f16, which then is 2^8 times smaller; what would be 480 is NaN. */
+/* Moves sign, exponent and mantissa to their places in an f16, which is then 2^8 times too small. The code of 480 is
+ * NaN. */
 GA_INLINE vf vf_from_e4m3(const void *p) {
   __m256i w = _mm256_slli_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p)), 7);
   vf x = vf_mul(vf_set(256), _mm512_cvtph_ps(_mm256_and_si256(w, _mm256_set1_epi16((short)0xbf80))));

@@ -1,5 +1,5 @@
 /* Vectors of VN floats in plain C, for any CPU. The bodies under src/cpu/body are written on these names once and
- * compiled for each instruction set; this file says what they mean. */
+ * compiled for each instruction set; this file defines the meaning of each name. */
 #ifndef GA_CPU_SIMD_SIMD_GENERIC_H
 #define GA_CPU_SIMD_SIMD_GENERIC_H
 
@@ -36,12 +36,12 @@ GA_INLINE vf vf_div(vf a, vf b) { GA_EACH(a.v[i] / b.v[i]); }
 GA_INLINE vf vf_fma(vf a, vf b, vf c) { GA_EACH(a.v[i] * b.v[i] + c.v[i]); }  /* a b + c, rounded once or twice */
 GA_INLINE float vf_fma_one(float a, float b, float c) { return a * b + c; }   /* rounded as an element of vf_fma is */
 GA_INLINE vf vf_fnma(vf a, vf b, vf c) { GA_EACH(c.v[i] - a.v[i] * b.v[i]); } /* c - a b */
-/* b where either is NaN: a NaN in b gets through. */
+/* The larger, b where either is NaN: a NaN in b is kept. */
 GA_INLINE vf vf_max(vf a, vf b) { GA_EACH(a.v[i] > b.v[i] ? a.v[i] : b.v[i]); }
 GA_INLINE vf vf_min(vf a, vf b) { GA_EACH(a.v[i] < b.v[i] ? a.v[i] : b.v[i]); }
-/* To the nearest integer for |x| < 2^22, by making the ulp 1. */
+/* Rounds to the nearest integer for |x| < 2^22, by making the ulp 1. */
 GA_INLINE vf vf_round(vf x) { GA_EACH((x.v[i] + 0x1.8p23f) - 0x1.8p23f); }
-/* x * 2^n, n an integer of -252 to 254: the product may be infinite or subnormal. NaN in x gets through. */
+/* x * 2^n, n an integer of -252 to 254: the product may be infinite or subnormal. NaN in x is kept. */
 GA_INLINE vf vf_scale(vf x, vf n) {
   vf r;
   for (int i = 0; i < VN; i++) {
@@ -69,7 +69,7 @@ GA_INLINE float vf_sum(vf a) { return (a.v[0] + a.v[2]) + (a.v[1] + a.v[3]); }
 GA_INLINE float vf_hmax(vf a) { return fmaxf(fmaxf(a.v[0], a.v[2]), fmaxf(a.v[1], a.v[3])); } /* NaN: either answer */
 GA_INLINE vf vf_swap_pairs(vf a) { GA_EACH(a.v[i ^ 1]); }
 
-/* VN elements of another type. */
+/* Loads VN elements of another type. */
 GA_INLINE vf vf_from_f16(const void *p) { GA_EACH(ga_f16_to_f32(((const ga_f16 *)p)[i])); }
 GA_INLINE vf vf_from_bf16(const void *p) { GA_EACH(ga_bf16_to_f32(((const ga_bf16 *)p)[i])); }
 /* One f16, at any address, in all lanes. */

@@ -1,4 +1,4 @@
-/* Prefill with AMX: what the weight types plug into its scheduling. */
+/* Prefill with AMX: the function that each weight type adds to its scheduling. */
 #ifndef GA_CPU_X86_AMX_AMX_GEMM_H
 #define GA_CPU_X86_AMX_AMX_GEMM_H
 

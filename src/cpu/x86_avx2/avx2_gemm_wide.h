@@ -1,10 +1,10 @@
-/* Prefill with AVX2: what the weight types plug into its scheduling. */
+/* Prefill with AVX2: the functions that each weight type adds to its scheduling. */
 #ifndef GA_CPU_X86_AVX2_AVX2_GEMM_WIDE_H
 #define GA_CPU_X86_AVX2_AVX2_GEMM_WIDE_H
 
 #include "cpu/cpu_gemm_x16.h"
 
-#define GA_WIDE_BLOCKS 8 /* blocks of 32 elements that are widened together: as many as share a head */
+#define GA_WIDE_BLOCKS 8 /* blocks of 32 elements that are widened together: the most that share a head */
 
 /* 16 rows x 32 elements, widened. Step s of w: dword r = elements 4t + j and 4t + j + 2 of row r, s = 2t + j. */
 typedef struct ga_wide_block {

@@ -1,4 +1,4 @@
-/* What reading packed weights (x16_load_tmpl.h) needs of AVX2: a part is 8 of the 16 rows. */
+/* AVX2 parts of reading packed weights (x16_load_tmpl.h): a part is 8 of the 16 rows. */
 #ifndef GA_CPU_X86_AVX2_X16_LOAD_AVX2_H
 #define GA_CPU_X86_AVX2_X16_LOAD_AVX2_H
 
@@ -60,14 +60,15 @@ GA_INLINE xq x16_fp4_table(void) {
   return _mm256_broadcastsi128_si256(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
 }
 
-/* 2^(e - 128): (e - 1) << 23 as a float's bits, but subnormal below e = 2. */
+/* 2^(e - 128): (e - 1) << 23 as a float's bits; subnormal below e = 2. */
 GA_INLINE vf x16_e8m0(const uint8_t *p, int part) {
   const __m256i e = x16_wide(p, part), two = _mm256_set1_epi32(2);
   const __m256i d = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
   const __m256i tiny = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
   return _mm256_castsi256_ps(_mm256_blendv_epi8(d, tiny, _mm256_cmpgt_epi32(two, e)));
 }
-/* e4m3 without sign: its bits moved up by 7 are an f16 that is 2^8 times smaller; the halving of e2m1 makes it 2^7. */
+/* Unsigned e4m3: its bits moved up by 7 are an f16 that is 2^8 times too small; since e2m1 is doubled, the factor is
+ * 2^7. */
 GA_INLINE vf x16_ue4m3(const uint8_t *p, int part) {
   return _mm256_mul_ps(_mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(x16_load_bytes(p, part)), 7)),
                        _mm256_set1_ps(128.0f));

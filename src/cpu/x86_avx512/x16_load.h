@@ -1,4 +1,4 @@
-/* What reading packed weights (x16_load_tmpl.h) needs of AVX-512: a part is all 16 rows. */
+/* AVX-512 parts of reading packed weights (x16_load_tmpl.h): a part is all 16 rows. */
 #ifndef GA_CPU_X86_AVX512_X16_LOAD_H
 #define GA_CPU_X86_AVX512_X16_LOAD_H
 
@@ -72,7 +72,7 @@ GA_INLINE xq x16_fp4_table(void) {
   return _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
 }
 
-/* 2^(e - 128): (e - 1) << 23 as a float's bits, but subnormal below e = 2. */
+/* 2^(e - 128): (e - 1) << 23 as a float's bits; subnormal below e = 2. */
 GA_INLINE vf x16_e8m0(const uint8_t *p, int part) {
   (void)part;
   const __m512i e = x16_wide(p);
@@ -80,7 +80,8 @@ GA_INLINE vf x16_e8m0(const uint8_t *p, int part) {
   __m512i d = _mm512_slli_epi32(_mm512_sub_epi32(e, _mm512_set1_epi32(1)), 23);
   return _mm512_castsi512_ps(_mm512_mask_sllv_epi32(d, tiny, _mm512_set1_epi32(0x00200000), e));
 }
-/* e4m3 without sign: its bits moved up by 7 are an f16 that is 2^8 times smaller; the halving of e2m1 makes it 2^7. */
+/* Unsigned e4m3: its bits moved up by 7 are an f16 that is 2^8 times too small; since e2m1 is doubled, the factor is
+ * 2^7. */
 GA_INLINE vf x16_ue4m3(const uint8_t *p, int part) {
   (void)part;
   return _mm512_mul_ps(_mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(x16_load_bytes(p)), 7)),
