@@ -1,5 +1,5 @@
-/* Collectives in host memory: rows that send messages over any communicator, and rows for ranks that are threads of one
- * process, which read each other's arrays. */
+/* Collectives in host memory. Some kernels send messages over any communicator; others are for ranks that are threads
+ * of one process and read each other's arrays. */
 #ifndef GA_CPU_CPU_COLLECTIVE_H
 #define GA_CPU_CPU_COLLECTIVE_H
 

@@ -30,10 +30,10 @@ typedef struct tool_json_call {
 } tool_json_call;
 
 /* Reads {"name": ..., "arguments": {...}}. "parameters" may stand for "arguments"; "id" and "type" are ignored. False:
- * not a call, or no memory, for which *no_memory is set. */
+ * not a call, or no memory, which sets *no_memory. */
 bool tool_json_read_call(const char *text, size_t bytes, tool_json_call *call, bool *no_memory);
-/* Parses a text that is one object or array; release with json_decref. NULL: another text, or beyond a bound, or no
- * memory, for which *no_memory is set. */
+/* Parses a text that is one object or array; release with json_decref. NULL: another text, beyond a bound, or no
+ * memory, which sets *no_memory. */
 json_t *tool_json_load(const char *text, size_t bytes, bool *no_memory);
 /* True for a valid name: 1 to TOOL_NAME_MAX bytes without control characters. */
 bool tool_json_is_name(const char *name, size_t bytes);

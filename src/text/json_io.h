@@ -1,6 +1,6 @@
-/* JSON text to jansson's values and back. jansson holds the values; its own reader and writer are not called, because
- * with version 2.14 both go on after an allocation has failed: the reader then copies past the end of its buffer, the
- * writer leaves out keys. See docs/adr/0009-json-reader.md.
+/* Converts JSON text to jansson's values and back. jansson's own reader and writer are not called. In version 2.14 both
+ * continue after a failed allocation: the reader copies past the end of its buffer, the writer omits keys. See
+ * docs/adr/0009-json-reader.md.
  *
  * All functions are safe where any allocation fails: they return NULL, free what they made, and leave their arguments
  * unchanged. Results do not depend on the locale. */
@@ -11,9 +11,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Nested arrays and objects of a text; deeper ones are refused. */
+/* Depth of nested arrays and objects; deeper texts are refused. */
 #define GA_JSON_DEPTH 2048
-/* Bytes of a file that ga_json_load_file reads. */
+/* The most bytes of a file that ga_json_load_file reads. */
 #define GA_JSON_FILE_BYTES ((size_t)256 << 20)
 
 /* Reads `bytes` bytes of UTF-8 as one JSON value, an array or an object unless JSON_DECODE_ANY is given. Further flags:
@@ -23,18 +23,19 @@
  * json_error_out_of_memory if and only if memory is short. */
 json_t *ga_json_load(const char *text, size_t bytes, size_t flags, json_error_t *error_or_null);
 
-/* The same for a whole file. A file that cannot be read fails with json_error_cannot_open_file and errno's text. */
+/* Reads a whole file as ga_json_load does. A file that cannot be read gives json_error_cannot_open_file and errno's
+ * text. */
 json_t *ga_json_load_file(const char *path, size_t flags, json_error_t *error_or_null);
 
-/* A value as text, NUL-terminated; release it with free. Flags are those of json_dumps. NULL: memory is short, or the
- * value is NULL, or it is no array or object and JSON_ENCODE_ANY is not given. */
+/* Writes a value as text, NUL-terminated; release with free. Flags are of json_dumps. NULL: memory is short; the value
+ * is NULL; it is no array or object and JSON_ENCODE_ANY is not given. */
 char *ga_json_dump(const json_t *value, size_t flags);
 
-/* May the bytes be a text's? */
+/* True when the bytes are valid UTF-8. */
 bool ga_json_is_utf8(const char *text, size_t bytes);
 
-/* A copy that shares nothing with the value, to a depth of GA_JSON_DEPTH. NULL: memory is short, the value is NULL, or
- * it is deeper. */
+/* Makes a copy that shares nothing with the value. NULL: memory is short, the value is NULL, or it is deeper than
+ * GA_JSON_DEPTH. */
 json_t *ga_json_copy(const json_t *value);
 
 #endif

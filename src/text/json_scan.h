@@ -19,17 +19,17 @@ typedef struct json_scan {
 bool json_scan_fail(json_scan *s, enum json_error_code code, const char *text);
 bool json_scan_nomem(json_scan *s);
 
-/* The bytes of a text without its quotes and escapes. `owned` is to be freed; NULL: `p` lies in the text. */
+/* The bytes of a text without its quotes and escapes. The caller frees `owned`; NULL: `p` points into the text. */
 typedef struct json_piece {
   const char *p;
   size_t n;
   char *owned;
 } json_piece;
 
-/* Reads a text; s->at is at its opening quote. On failure nothing is owned. */
+/* Reads a text whose opening quote is at s->at. On failure out->owned is NULL. */
 bool json_scan_string(json_scan *s, json_piece *out);
 
-/* Reads a number; s->at is at its first byte. NULL on failure. */
+/* Reads a number whose first byte is at s->at. NULL on failure. */
 json_t *json_scan_number(json_scan *s);
 
 /* Bytes of the UTF-8 character at p, 1 to 4; 0 where the bytes up to `end` begin no valid one. */
