@@ -67,8 +67,7 @@ GA_API const char *ga_dtype_name(ga_dtype dtype);
 GA_API bool ga_dtype_is_read_only(ga_dtype dtype);
 /* The type of that name, GA_DTYPE_NONE when there is none. Upper case is taken too. */
 GA_API ga_dtype ga_dtype_from_name(const char *name);
-/* Bytes of `elems` contiguous elements. GA_ERR_SHAPE when elems is negative, overflows or is no multiple of the block.
- * */
+/* Bytes of `elems` contiguous elements. GA_ERR_SHAPE: elems is negative, overflows or is no multiple of the block. */
 GA_API GA_NODISCARD ga_status ga_dtype_bytes(ga_dtype dtype, int64_t elems, uint64_t *bytes);
 
 /* Order of a matrix's bytes. Native is row after row in the type's own blocks. The other layouts suit the kernels of a

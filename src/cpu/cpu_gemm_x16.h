@@ -35,8 +35,8 @@ typedef void (*ga_x16_quantise)(const ga_x16_format *format, const float *x, int
  * 32][cols]. Plain types: x is f32, column c from x + c * x_stride on. */
 typedef void (*ga_x16_micro)(const uint8_t *panel, const void *x, int64_t x_stride, int64_t k, float *out);
 
-/* Applies the epilogue of gemm to n <= 16 columns of `rows` rows; t[r * t_step ..] are the products of row `row` + r.
- * */
+/* Applies the epilogue of gemm to n <= 16 columns of `rows` rows. The products of row `row` + r are at t[r *
+ * t_step]. */
 typedef void (*ga_x16_epilogue)(const ga_gemm_desc *desc, const ga_gemm_io *io, int64_t row, int64_t rows, int64_t col,
                                 int64_t n, const float *t, int64_t t_step);
 

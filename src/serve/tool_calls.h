@@ -8,14 +8,14 @@
  *               stand before them
  *   mistral     [TOOL_CALLS] [{"name": ..., "arguments": {...}}, ...], or [TOOL_CALLS]NAME[ARGS]{...}
  *
- * * Text that is not a complete, valid call is content, markers included: nothing is lost or invented. A call is passed
+ * Text that is not a complete, valid call is content, with its markers: nothing is lost or invented. A call is passed
  * on when it is complete; for llama3 that is at the end of the output. A call whose JSON is complete counts although
  * the output ends before its closing tag. White space directly before a call is dropped, and also between the last call
  * and the end.
  *
- * * The sequence of calls and of bytes of content does not depend on the division of the text into pushes. Some markers
- * are special tokens of the vocabulary, which the text must contain. Use TOOL_FORMAT_NONE for requests without tools. A
- * parser is used by one thread. */
+ * The sequence of calls and of bytes of content does not depend on the division of the text into pushes. Some markers
+ * are special tokens, which the text must contain. Use TOOL_FORMAT_NONE for requests without tools. A parser is used by
+ * one thread. */
 #ifndef GA_SERVE_TOOL_CALLS_H
 #define GA_SERVE_TOOL_CALLS_H
 

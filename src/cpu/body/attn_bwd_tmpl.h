@@ -52,9 +52,9 @@ static void clear_floats(float *x, int64_t n) {
 
 /* --- products --- */
 
-/* C [rows, vecs] += A [rows, n] B [n, vecs], vectors of VN; rows and vecs are constants in each call. A[r][k] lies at r
- * * a_row + k * a_col. The sum of a tile is added to C at once. Otherwise dV of a key that thousands of queries see
- * would be rounded thousands of times at its full size. */
+/* C [rows, vecs] += A [rows, n] B [n, vecs], vectors of VN; rows and vecs are constants in each call. Element [r][k] of
+ * A lies at r * a_row + k * a_col. The sum of a tile is added to C at once. Otherwise dV of a key that thousands of
+ * queries see would be rounded thousands of times at its full size. */
 GA_INLINE void block_product(int rows, int vecs, float *c, int64_t ldc, const float *a, int64_t a_row, int64_t a_col,
                              const float *b, int64_t ldb, int64_t n) {
   vf sum[4][4];
