@@ -21,8 +21,8 @@ int bench_accuracy(const bench_options *o);
 /* Prints the changes between two files of `ga bench --json`. */
 int bench_compare(const char *before, const char *after);
 
-/* ga bench --serve: times a server, with its own options. Without --serve, a command line with --help gets this
- * command's help, which is the second half. argv[0] is "bench". */
+/* ga bench --serve: times a server, with its own options. With a request for help and without --serve, prints the
+ * second half of the help of ga bench. argv[0] is "bench". */
 int bench_serve(int argc, char **argv);
 
 /* An open model with a session, owned by the caller. The last context computes the logits. */
