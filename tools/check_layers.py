@@ -22,7 +22,7 @@ def read_layers(root):
         if line.strip():
             head, allowed = line.split(":")
             rank, folder = head.split()
-            layers[folder], ranks[folder] = set(allowed.split()), int(rank)
+            layers[folder], ranks[folder] = set(allowed.split()), float(rank)
     return layers, ranks
 
 

@@ -4,8 +4,8 @@
 
 #include "core/comm.h"
 #include "core/ctx.h"
-#include "opdef/reduce_windows.h"
 #include "ga/all_reduce.h"
+#include "opdef/reduce_windows.h"
 
 struct ga_all_reduce {
   ga_reduce_windows windows; /* first: rows of the table see this alone */

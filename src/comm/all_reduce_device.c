@@ -61,7 +61,7 @@ static ga_status open_windows(ga_all_reduce *r) {
   GA_TRY(trade_windows(r));
   for (int32_t i = 0; i < r->comm->size; i++) r->windows.args.slots[i] = r->slots[i].data;
   return d->sharing->fill(r->ctx->stream, mine->data, r->desc.dtype == GA_F32 ? NONE_WORD_32 : NONE_WORD_16,
-                      (size_t)bytes / 4);
+                          (size_t)bytes / 4);
 }
 
 /* --- launching --- */

@@ -20,7 +20,7 @@ static ga_status layout_of_layer(const ga_kv_cache *c, int32_t il, memory_layout
 /* Kernels on tensor cores read whole pages of a GPU's cache, slots too that no token has been written to. */
 static ga_status alloc_tensor(ga_ctx *ctx, uint64_t bytes, void **out) {
   return ga_device_in_host_memory(ctx->device) ? ga_buffer_alloc_for(ctx, bytes, "kv cache", out)
-                                       : ga_buffer_alloc_zeroed(ctx, bytes, "kv cache", out);
+                                               : ga_buffer_alloc_zeroed(ctx, bytes, "kv cache", out);
 }
 
 static ga_status create_layer(ga_kv_cache *c, int32_t il) {

@@ -5,8 +5,8 @@
 #ifndef GA_MODEL_PROGRAM_H
 #define GA_MODEL_PROGRAM_H
 
-#include "opdef/fused.h"
 #include "model/graph.h"
+#include "opdef/fused.h"
 
 typedef enum launch_kind {
   LAUNCH_EMBED,

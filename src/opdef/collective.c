@@ -16,11 +16,9 @@ static void collective_shape(const void *desc, char *text, size_t capacity) {
   (void)snprintf(text, capacity, "%lld of %s, %d ranks", (long long)d->n, ga_dtype_name((ga_dtype)d->dtype), d->ranks);
 }
 
-#define DEFINE(op)                                                                 \
-  const ga_op_info ga_opdef_##op = {.name = #op,                                   \
-                                    .desc_bytes = sizeof(ga_collective_desc),      \
-                                    .work = collective_work,                       \
-                                    .shape = collective_shape}
+#define DEFINE(op)                   \
+  const ga_op_info ga_opdef_##op = { \
+      .name = #op, .desc_bytes = sizeof(ga_collective_desc), .work = collective_work, .shape = collective_shape}
 
 DEFINE(all_reduce);
 DEFINE(all_gather);

@@ -2,8 +2,8 @@
 #ifndef GA_OPDEF_REDUCE_WINDOWS_H
 #define GA_OPDEF_REDUCE_WINDOWS_H
 
-#include "opdef/all_reduce_args.h"
 #include "core/device.h"
+#include "opdef/all_reduce_args.h"
 
 /* Begins a ga_all_reduce on a GPU: rows of the table see this much of it. */
 typedef struct ga_reduce_windows {

@@ -95,7 +95,7 @@ ga_status dist_rates_load(const char *path, dist_rates *out) {
   json_error_t error;
   *out = (dist_rates){.n = {0}};
   json_t *all = ga_json_load_file(path, JSON_REJECT_DUPLICATES, &error);
-  if (!all && error.line < 0) return ga_fail(GA_ERR_IO, "--rates: %s", error.text); /* the text has the path */
+  if (!all && error.line < 0) return ga_fail(GA_ERR_IO, "--rates: unable to open %s: %s", path, error.text);
   GA_REQUIRE(all, GA_ERR_FORMAT, "%s: line %d: %s", path, error.line, error.text);
   const ga_status status = read_rates(path, all, out);
   json_decref(all);

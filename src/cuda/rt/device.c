@@ -88,13 +88,13 @@ static const ga_sharing device_sharing = {.alloc = cuda_share_alloc,
                                           .write_value = cuda_value_write,
                                           .wait_value = cuda_value_wait};
 static const ga_link_library device_links = {.name = "nccl",
-                                      .load = cuda_link_load,
-                                      .id = cuda_link_id,
-                                      .open = cuda_link_open,
-                                      .exchange = cuda_link_exchange,
-                                      .check = cuda_link_check,
-                                      .abort = cuda_link_abort,
-                                      .close = cuda_link_close};
+                                             .load = cuda_link_load,
+                                             .id = cuda_link_id,
+                                             .open = cuda_link_open,
+                                             .exchange = cuda_link_exchange,
+                                             .check = cuda_link_check,
+                                             .abort = cuda_link_abort,
+                                             .close = cuda_link_close};
 static const ga_instruments device_instruments = {.read = read_telemetry};
 
 static const ga_device device_base = {.ops = &device_ops,

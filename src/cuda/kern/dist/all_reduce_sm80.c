@@ -1,8 +1,8 @@
 #include "base/mem.h"
 #include "base/status.h"
-#include "opdef/reduce_windows.h"
 #include "cuda/kern/dist/dist.h"
 #include "ga/collective.h"
+#include "opdef/reduce_windows.h"
 
 static int64_t bytes_of_sum(const ga_collective_desc *d) { return d->n * (d->dtype == GA_F32 ? 4 : 2); }
 
