@@ -81,9 +81,9 @@ GA_API GA_NODISCARD ga_status ga_chat_render(const ga_template *tpl, const ga_ch
 /* Makes the token ids of a conversation: ga_chat_render, then ga_tokenize. The template's own text is tokenized with
  * GA_TOK_PARSE_SPECIAL, the messages' text without it: a user who writes "<|im_end|>" ends no turn. Control tokens are
  * made only of bytes of the template, of a message's role that ga_template_role lists, or of a top-level variable
- * whose name ends in "_token". All other bytes are plain text, whatever the template did to them. Texts that spell no control token have the ids of the
- * two calls. If the model needs a beginning token, it stands first, once. bos_token and eos_token NULL: the
- * tokenizer's. *ids: release with ga_chat_ids_free. Errors as of the two calls. */
+ * whose name ends in "_token". All other bytes are plain text, whatever the template did to them. Texts that spell no
+ * control token have the ids of the two calls. If the model needs a beginning token, it stands first, once. bos_token
+ * and eos_token NULL: the tokenizer's. *ids: release with ga_chat_ids_free. Errors as of the two calls. */
 GA_API GA_NODISCARD ga_status ga_chat_encode(const ga_template *tpl, const ga_tokenizer *tok,
                                              const ga_chat_message *messages, size_t n_messages,
                                              const ga_chat_options *options, int32_t **ids, size_t *n_ids);
