@@ -38,7 +38,7 @@ static mocked_rig mocked_open(int32_t max_sequences) {
   r.ctx = open_cuda();
   if (ga_model_load(r.ctx, tiny_path, NULL, &r.model) != GA_OK) fail_msg("%s", ga_error_text());
   if (ga_engine_create(r.model, &o, &r.engine) != GA_OK) fail_msg("%s", ga_error_text());
-  assert_true(r.engine->sampler.on);
+  assert_true(runner_count(r.engine->runner).draws_on_device);
   return r;
 }
 
@@ -102,7 +102,7 @@ static void test_replays(void **state) {
     for (int i = 0; i < N; i++) requests[i] = ask_mocked(&r, i, 40 + 29 * i);
     for (int i = 0; i < N; i++) has_tokens(requests[i], 40 + 29 * i);
   }
-  const long steps = atomic_load(&r.engine->graphs.n_steps), replayed = atomic_load(&r.engine->graphs.n_replayed);
+  const long steps = runner_count(r.engine->runner).n_recordable, replayed = runner_count(r.engine->runner).n_replayed;
   assert_true(steps > 1000);
   if (replayed * 100 < steps * 95) fail_msg("%ld of %ld steps were replayed", replayed, steps);
   assert_int_equal(mockcu.misuse[0], 0);
@@ -139,13 +139,13 @@ static void test_steps_ahead(void **state) {
   ga_request_destroy(requests[3]);
   for (int i = 0; i < N; i++)
     if (i != 3) has_tokens(requests[i], TOKENS + i);
-  const long ahead = atomic_load(&r.engine->steps.n_ahead), steps = atomic_load(&r.engine->steps.n_steps);
+  const long ahead = runner_count(r.engine->runner).n_ahead, steps = runner_count(r.engine->runner).n_steps;
   /* On a busy machine requests come one after another, and share few steps. */
   if (ahead * 100 < steps * 80 || steps > N * (TOKENS + N)) fail_msg("%ld of %ld steps were ahead", ahead, steps);
   /* Requests that want what only the host can tell. */
   for (int i = 0; i < 4; i++) requests[i] = ask_mocked(&r, 0, 40);
   for (int i = 0; i < 4; i++) has_tokens(requests[i], 40);
-  assert_int_equal(atomic_load(&r.engine->steps.n_ahead), ahead);
+  assert_int_equal(runner_count(r.engine->runner).n_ahead, ahead);
   assert_int_equal(mockcu.misuse[0], 0);
   mocked_close(&r);
 }
@@ -184,8 +184,8 @@ static void test_prompts_ahead(void **state) {
     assert_int_equal(ga_request_poll(requests[i], 20000, &out), GA_OK);
     ga_request_destroy(requests[i]);
   }
-  const long ahead = atomic_load(&r.engine->steps.n_ahead), steps = atomic_load(&r.engine->steps.n_steps);
-  const long plain = atomic_load(&r.engine->graphs.n_steps);
+  const long ahead = runner_count(r.engine->runner).n_ahead, steps = runner_count(r.engine->runner).n_steps;
+  const long plain = runner_count(r.engine->runner).n_recordable;
   if (ahead * 100 < steps * 95) fail_msg("%ld of %ld steps were ahead", ahead, steps);
   assert_true(steps - plain > 40); /* those with prompts */
   assert_int_equal(mockcu.misuse[0], 0);
@@ -309,9 +309,9 @@ static void test_no_rows_kernel(void **state) {
   ga_engine_options o = GA_ENGINE_OPTIONS_INIT;
   o.kv_tokens = 8192;
   if (ga_engine_create(r.model, &o, &r.engine) != GA_OK) fail_msg("%s", ga_error_text());
-  assert_false(r.engine->sampler.on);
+  assert_false(runner_count(r.engine->runner).draws_on_device);
   has_tokens(ask_mocked(&r, 1, 5), 5);
-  assert_int_equal(atomic_load(&r.engine->graphs.n_steps), 0);
+  assert_int_equal(runner_count(r.engine->runner).n_recordable, 0);
   mocked_close(&r);
 }
 
@@ -336,7 +336,7 @@ static void test_deterministic_steps(void **state) {
   mocked_rig r;
   if (deterministic_without(NULL, &r) != GA_OK) fail_msg("%s", ga_error_text());
   has_tokens(ask_mocked(&r, 1, 9), 9);
-  assert_true(atomic_load(&r.engine->graphs.n_steps) > 0);
+  assert_true(runner_count(r.engine->runner).n_recordable > 0);
   mocked_close(&r);
 }
 
