@@ -454,8 +454,6 @@ static ga_status check_engine_model(const ga_model *model) {
   GA_REQUIRE(!model->is_plan, GA_ERR_STATE, "engine: the model was loaded without weights (plan_only)");
   GA_REQUIRE(!model->info.is_encoder, GA_ERR_UNSUPPORTED, "engine: %s is an encoder, it makes embeddings only",
              model->info.arch);
-  GA_REQUIRE(model->n_placements == 1, GA_ERR_UNSUPPORTED,
-             "engine: the model's layers are on %d devices; an engine takes one", model->n_placements);
   GA_REQUIRE(!model->comm, GA_ERR_UNSUPPORTED,
              "engine: the model is the part of rank %d of %d; an engine takes a whole one", ga_comm_rank(model->comm),
              ga_comm_size(model->comm));
@@ -483,29 +481,50 @@ static ga_status create_engine(ga_model *model, const ga_engine_options *options
   return GA_OK;
 }
 
+/* Of the model's first n placements. */
+static void release_contexts(const ga_model *model, int32_t n) {
+  for (int32_t i = 0; i < n; i++) atomic_store(&model->placements[i].ctx->in_engine, false);
+}
+
+/* Has an earlier placement the same context? */
+static bool is_repeated(const ga_model *model, int32_t i) {
+  for (int32_t k = 0; k < i; k++)
+    if (model->placements[k].ctx == model->placements[i].ctx) return true;
+  return false;
+}
+
+static ga_status claim_contexts(const ga_model *model) {
+  for (int32_t i = 0; i < model->n_placements; i++) {
+    if (is_repeated(model, i) || !atomic_exchange(&model->placements[i].ctx->in_engine, true)) continue;
+    release_contexts(model, i);
+    return ga_fail(
+        GA_ERR_STATE,
+        "engine: another engine uses the model's context; destroy it first, or take a model that shares the weights "
+        "in a context of its own (ga_model_share)");
+  }
+  return GA_OK;
+}
+
 ga_status ga_engine_create(ga_model *model, const ga_engine_options *options, ga_engine **out) {
   GA_REQUIRE(model && out, GA_ERR_ARG, "engine: model or out is null");
   *out = NULL;
   GA_TRY(check_engine_model(model));
-  GA_REQUIRE(
-      !atomic_exchange(&model->ctx->in_engine, true), GA_ERR_STATE,
-      "engine: another engine uses the model's context; destroy it first, or take a model that shares the weights "
-      "in a context of its own (ga_model_share)");
+  GA_TRY(claim_contexts(model));
   const ga_status status = create_engine(model, options, out);
-  if (status != GA_OK) atomic_store(&model->ctx->in_engine, false);
+  if (status != GA_OK) release_contexts(model, model->n_placements);
   return status;
 }
 
 void ga_engine_destroy(ga_engine *e) {
   if (!e) return;
-  ga_ctx *ctx = e->ctx;
+  const ga_model *model = e->model;
   (void)pthread_mutex_lock(&e->lock);
   e->stop = true;
   (void)pthread_cond_signal(&e->wake);
   (void)pthread_mutex_unlock(&e->lock);
   (void)pthread_join(e->thread, NULL);
   free_parts(e);
-  atomic_store(&ctx->in_engine, false);
+  release_contexts(model, model->n_placements);
 }
 
 ga_status ga_engine_get_stats(ga_engine *e, ga_engine_stats *stats) {
