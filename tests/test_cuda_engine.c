@@ -27,7 +27,7 @@ typedef struct mocked_rig {
   ga_engine *engine;
 } mocked_rig;
 
-/* n: devices that share the layers. */
+/* n: devices that share the layers; 0: a GPU has one, a CPU the others. */
 static mocked_rig mocked_open_over(int n, int32_t max_sequences) {
   mocked_rig r = {0};
   ga_engine_options o = GA_ENGINE_OPTIONS_INIT;
@@ -40,9 +40,10 @@ static mocked_rig mocked_open_over(int n, int32_t max_sequences) {
   if (n > 1) assert_int_equal(open_as("cuda:1", &r.more), GA_OK);
   ga_model_options mo = GA_MODEL_OPTIONS_INIT;
   mo.more = &r.more;
-  mo.n_more = n - 1;
+  mo.n_more = n > 1;
+  mo.gpu_layers = n ? -1 : 1;
   if (ga_model_load(r.ctx, tiny_path, &mo, &r.model) != GA_OK) fail_msg("%s", ga_error_text());
-  assert_int_equal(ga_model_placement_count(r.model), n);
+  assert_int_equal(ga_model_placement_count(r.model), n ? n : 2);
   if (ga_engine_create(r.model, &o, &r.engine) != GA_OK) fail_msg("%s", ga_error_text());
   assert_true(runner_count(r.engine->runner).draws_on_device);
   return r;
@@ -159,11 +160,10 @@ static void test_steps_ahead(void **state) {
   mocked_close(&r);
 }
 
-/* Both devices replay their parts of a step, and steps are enqueued ahead as on one. */
-static void test_two_devices(void **state) {
-  (void)state;
+/* The devices replay their parts of a step, and steps are enqueued ahead as on one. */
+static void runs_over(int n_devices) {
   enum { N = 10, TOKENS = 200 };
-  mocked_rig r = mocked_open_over(2, 12);
+  mocked_rig r = mocked_open_over(n_devices, 12);
   ga_request *requests[N];
   for (int i = 0; i < N; i++) requests[i] = ask_plainly(&r, i, TOKENS + i);
   for (int i = 0; i < N; i++) has_tokens(requests[i], TOKENS + i);
@@ -174,6 +174,16 @@ static void test_two_devices(void **state) {
   for (int i = 0; i < N; i++) has_tokens(requests[i], 40 + i);
   assert_int_equal(mockcu.misuse[0], 0);
   mocked_close(&r);
+}
+
+static void test_two_devices(void **state) {
+  (void)state;
+  runs_over(2);
+}
+
+static void test_cpu_helps(void **state) {
+  (void)state;
+  runs_over(0);
 }
 
 /* Prompts, in pieces too, come and end while others generate, with biases and penalties: all steps but few are
@@ -398,6 +408,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_replays, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_steps_ahead, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_two_devices, with_engine_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_cpu_helps, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_prompts_ahead, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_scores_beside_steps_ahead, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_ends_in_mid_step, with_engine_driver, no_leaks),
