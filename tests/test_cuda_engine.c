@@ -22,12 +22,13 @@ static int with_engine_driver(void **state) {
 }
 
 typedef struct mocked_rig {
-  ga_ctx *ctx;
+  ga_ctx *ctx, *more; /* more: of the first layers, where there are two devices */
   ga_model *model;
   ga_engine *engine;
 } mocked_rig;
 
-static mocked_rig mocked_open(int32_t max_sequences) {
+/* n: devices that share the layers; 0: a GPU has one, a CPU the others. */
+static mocked_rig mocked_open_over(int n, int32_t max_sequences) {
   mocked_rig r = {0};
   ga_engine_options o = GA_ENGINE_OPTIONS_INIT;
   tiny_context = 512;
@@ -36,16 +37,25 @@ static mocked_rig mocked_open(int32_t max_sequences) {
   o.kv_tokens = 8192;
   assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
   r.ctx = open_cuda();
-  if (ga_model_load(r.ctx, tiny_path, NULL, &r.model) != GA_OK) fail_msg("%s", ga_error_text());
+  if (n > 1) assert_int_equal(open_as("cuda:1", &r.more), GA_OK);
+  ga_model_options mo = GA_MODEL_OPTIONS_INIT;
+  mo.more = &r.more;
+  mo.n_more = n > 1;
+  mo.gpu_layers = n ? -1 : 1;
+  if (ga_model_load(r.ctx, tiny_path, &mo, &r.model) != GA_OK) fail_msg("%s", ga_error_text());
+  assert_int_equal(ga_model_placement_count(r.model), n ? n : 2);
   if (ga_engine_create(r.model, &o, &r.engine) != GA_OK) fail_msg("%s", ga_error_text());
-  assert_true(r.engine->sampler.on);
+  assert_true(runner_count(r.engine->runner).draws_on_device);
   return r;
 }
+
+static mocked_rig mocked_open(int32_t max_sequences) { return mocked_open_over(1, max_sequences); }
 
 static void mocked_close(mocked_rig *r) {
   ga_engine_destroy(r->engine);
   ga_model_destroy(r->model);
   ga_ctx_destroy(r->ctx);
+  ga_ctx_destroy(r->more);
 }
 
 static ga_status submit_mocked(const mocked_rig *r, int i, int32_t max_tokens, ga_request **out) {
@@ -102,7 +112,7 @@ static void test_replays(void **state) {
     for (int i = 0; i < N; i++) requests[i] = ask_mocked(&r, i, 40 + 29 * i);
     for (int i = 0; i < N; i++) has_tokens(requests[i], 40 + 29 * i);
   }
-  const long steps = atomic_load(&r.engine->graphs.n_steps), replayed = atomic_load(&r.engine->graphs.n_replayed);
+  const long steps = runner_count(r.engine->runner).n_recordable, replayed = runner_count(r.engine->runner).n_replayed;
   assert_true(steps > 1000);
   if (replayed * 100 < steps * 95) fail_msg("%ld of %ld steps were replayed", replayed, steps);
   assert_int_equal(mockcu.misuse[0], 0);
@@ -139,15 +149,41 @@ static void test_steps_ahead(void **state) {
   ga_request_destroy(requests[3]);
   for (int i = 0; i < N; i++)
     if (i != 3) has_tokens(requests[i], TOKENS + i);
-  const long ahead = atomic_load(&r.engine->steps.n_ahead), steps = atomic_load(&r.engine->steps.n_steps);
+  const long ahead = runner_count(r.engine->runner).n_ahead, steps = runner_count(r.engine->runner).n_steps;
   /* On a busy machine requests come one after another, and share few steps. */
   if (ahead * 100 < steps * 80 || steps > N * (TOKENS + N)) fail_msg("%ld of %ld steps were ahead", ahead, steps);
   /* Requests that want what only the host can tell. */
   for (int i = 0; i < 4; i++) requests[i] = ask_mocked(&r, 0, 40);
   for (int i = 0; i < 4; i++) has_tokens(requests[i], 40);
-  assert_int_equal(atomic_load(&r.engine->steps.n_ahead), ahead);
+  assert_int_equal(runner_count(r.engine->runner).n_ahead, ahead);
   assert_int_equal(mockcu.misuse[0], 0);
   mocked_close(&r);
+}
+
+/* The devices replay their parts of a step, and steps are enqueued ahead as on one. */
+static void runs_over(int n_devices) {
+  enum { N = 10, TOKENS = 200 };
+  mocked_rig r = mocked_open_over(n_devices, 12);
+  ga_request *requests[N];
+  for (int i = 0; i < N; i++) requests[i] = ask_plainly(&r, i, TOKENS + i);
+  for (int i = 0; i < N; i++) has_tokens(requests[i], TOKENS + i);
+  const runner_counts n = runner_count(r.engine->runner);
+  if (n.n_ahead * 100 < n.n_steps * 80) fail_msg("%ld of %ld steps were ahead", n.n_ahead, n.n_steps);
+  if (n.n_replayed * 100 < n.n_recordable * 80) fail_msg("%ld of %ld were replayed", n.n_replayed, n.n_recordable);
+  for (int i = 0; i < N; i++) requests[i] = ask_mocked(&r, i, 40 + i);
+  for (int i = 0; i < N; i++) has_tokens(requests[i], 40 + i);
+  assert_int_equal(mockcu.misuse[0], 0);
+  mocked_close(&r);
+}
+
+static void test_two_devices(void **state) {
+  (void)state;
+  runs_over(2);
+}
+
+static void test_cpu_helps(void **state) {
+  (void)state;
+  runs_over(0);
 }
 
 /* Prompts, in pieces too, come and end while others generate, with biases and penalties: all steps but few are
@@ -184,8 +220,8 @@ static void test_prompts_ahead(void **state) {
     assert_int_equal(ga_request_poll(requests[i], 20000, &out), GA_OK);
     ga_request_destroy(requests[i]);
   }
-  const long ahead = atomic_load(&r.engine->steps.n_ahead), steps = atomic_load(&r.engine->steps.n_steps);
-  const long plain = atomic_load(&r.engine->graphs.n_steps);
+  const long ahead = runner_count(r.engine->runner).n_ahead, steps = runner_count(r.engine->runner).n_steps;
+  const long plain = runner_count(r.engine->runner).n_recordable;
   if (ahead * 100 < steps * 95) fail_msg("%ld of %ld steps were ahead", ahead, steps);
   assert_true(steps - plain > 40); /* those with prompts */
   assert_int_equal(mockcu.misuse[0], 0);
@@ -245,15 +281,19 @@ static void test_ends_in_mid_step(void **state) {
   }
 }
 
-/* A life of an engine with the n-th call of the driver failing, once or from then on; how far it came. */
-static ga_status faulty_life(bool ahead) {
+/* A life of an engine over n devices with a call of the driver failing, once or from then on; how far it came. */
+static ga_status faulty_life(bool ahead, int n) {
   mocked_rig r = {0};
   ga_engine_options o = GA_ENGINE_OPTIONS_INIT;
   ga_request *requests[3] = {0};
   o.max_sequences = 4;
   o.kv_tokens = 8192;
+  ga_model_options mo = GA_MODEL_OPTIONS_INIT;
+  mo.more = &r.more;
+  mo.n_more = n - 1;
   ga_status status = open_as("cuda:0", &r.ctx);
-  if (status == GA_OK) status = ga_model_load(r.ctx, tiny_path, NULL, &r.model);
+  if (status == GA_OK && n > 1) status = open_as("cuda:1", &r.more);
+  if (status == GA_OK) status = ga_model_load(r.ctx, tiny_path, &mo, &r.model);
   if (status == GA_OK) status = ga_engine_create(r.model, &o, &r.engine);
   for (int i = 0; status == GA_OK && i < 3; i++) status = submit_mocked(&r, 5 * i + ahead, 6, &requests[i]);
   for (int i = 0; i < 3; i++) {
@@ -264,8 +304,8 @@ static ga_status faulty_life(bool ahead) {
   return status;
 }
 
-static void test_each_call_of_an_engine_fails(void **state) {
-  (void)state;
+/* Every third call in turn, on n devices. */
+static void each_call_fails(int n_devices) {
   assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
   /* Requests with biases, whose steps wait for one another, and others, whose steps are enqueued ahead. */
   for (int kind = 0; kind < 3; kind++) {
@@ -278,7 +318,7 @@ static void test_each_call_of_an_engine_fails(void **state) {
       mockcu.fail_call = n;
       mockcu.fails_on = lost;
       mockcu.fail_rc = 214;
-      const ga_status status = faulty_life(ahead);
+      const ga_status status = faulty_life(ahead, n_devices);
       reached = mockcu.calls >= n;
       failures += status != GA_OK;
       if (!reached) assert_int_equal(status, GA_OK);
@@ -287,6 +327,16 @@ static void test_each_call_of_an_engine_fails(void **state) {
     }
     assert_true(failures > 100);
   }
+}
+
+static void test_each_call_of_an_engine_fails(void **state) {
+  (void)state;
+  each_call_fails(1);
+}
+
+static void test_each_call_of_two_devices_fails(void **state) {
+  (void)state;
+  each_call_fails(2);
 }
 
 static void test_step_classes(void **state) {
@@ -309,9 +359,9 @@ static void test_no_rows_kernel(void **state) {
   ga_engine_options o = GA_ENGINE_OPTIONS_INIT;
   o.kv_tokens = 8192;
   if (ga_engine_create(r.model, &o, &r.engine) != GA_OK) fail_msg("%s", ga_error_text());
-  assert_false(r.engine->sampler.on);
+  assert_false(runner_count(r.engine->runner).draws_on_device);
   has_tokens(ask_mocked(&r, 1, 5), 5);
-  assert_int_equal(atomic_load(&r.engine->graphs.n_steps), 0);
+  assert_int_equal(runner_count(r.engine->runner).n_recordable, 0);
   mocked_close(&r);
 }
 
@@ -336,7 +386,7 @@ static void test_deterministic_steps(void **state) {
   mocked_rig r;
   if (deterministic_without(NULL, &r) != GA_OK) fail_msg("%s", ga_error_text());
   has_tokens(ask_mocked(&r, 1, 9), 9);
-  assert_true(atomic_load(&r.engine->graphs.n_steps) > 0);
+  assert_true(runner_count(r.engine->runner).n_recordable > 0);
   mocked_close(&r);
 }
 
@@ -357,10 +407,13 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_replays, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_steps_ahead, with_engine_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_two_devices, with_engine_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_cpu_helps, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_prompts_ahead, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_scores_beside_steps_ahead, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_ends_in_mid_step, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_each_call_of_an_engine_fails, with_engine_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_each_call_of_two_devices_fails, with_engine_driver, no_leaks),
       cmocka_unit_test(test_step_classes),
       cmocka_unit_test_setup_teardown(test_no_rows_kernel, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_deterministic_steps, with_engine_driver, no_leaks),

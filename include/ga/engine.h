@@ -53,8 +53,9 @@ typedef struct ga_engine_options {
 #define GA_ENGINE_OPTIONS_INIT \
   { sizeof(ga_engine_options), 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/* Starts the engine's thread. options may be NULL. GA_ERR_UNSUPPORTED: an encoder, or a model whose layers are on
- * several devices. GA_ERR_STATE: another engine uses the model's context. */
+/* Starts the engine's thread. options may be NULL. Layers may be on several devices, whose parts of a step run one
+ * after another. GA_ERR_UNSUPPORTED: an encoder, or one rank's part of a model. GA_ERR_STATE: another engine uses one
+ * of the model's contexts. */
 GA_API GA_NODISCARD ga_status ga_engine_create(ga_model *model, const ga_engine_options *options, ga_engine **out);
 /* Cancels what runs, waits for the step under way, ends the thread. Requests stay valid: they end with
  * GA_ERR_CANCELLED, and are destroyed before or after. NULL is fine. */

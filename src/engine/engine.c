@@ -44,7 +44,7 @@ static void count_end(ga_engine *e, ga_finish finish, ga_status status) {
 static void end_request(ga_engine *e, ga_request *r, ga_finish finish, ga_status status) {
   scheduler_remove(e->scheduler, &r->sched);
   engine_forget_rows(e, r);
-  device_sampler_forget(e, r);
+  runner_forget(e->runner, &r->history);
   live_remove(e, r);
   count_end(e, finish, status);
   request_end(r, finish, status);
@@ -166,7 +166,7 @@ static ga_status end_failed_step(ga_engine *e, const sched_plan *plan, ga_status
   if (status == GA_ERR_DEVICE) return status;
   if (was_ahead && !layer_memory_can_repeat(e->memory))
     return ga_fail_in(GA_ERR_DEVICE, "a step of layers with states");
-  GA_TRY(ga_stream_sync(e->ctx, NULL)); /* what has been enqueued reads the inputs, which the next step overwrites */
+  GA_TRY(runner_drop_steps(e->runner)); /* what has been enqueued reads the inputs, which the next step overwrites */
   const int32_t n = list_stepped(e, plan);
   scheduler_failed(e->scheduler);
   for (int32_t i = 0; i < n; i++) {
@@ -185,10 +185,11 @@ static int32_t decodes_of(const sched_plan *plan) {
 }
 
 static void note_gap(ga_engine *e) {
-  const double gap = step_gaps_take(&e->gaps);
+  step_gaps *gaps = runner_gaps(e->runner);
+  const double gap = step_gaps_take(gaps);
   if (gap < 0) return;
   (void)pthread_mutex_lock(&e->lock);
-  step_gaps_count(&e->gaps, gap);
+  step_gaps_count(gaps, gap);
   (void)pthread_mutex_unlock(&e->lock);
 }
 
@@ -199,7 +200,7 @@ static ga_status run_plan(ga_engine *e, const sched_plan *plan) {
   note_plan(e, plan, start);
   const ga_status status = engine_run_step(e, plan);
   if (status != GA_OK) {
-    step_gaps_pause(&e->gaps);
+    step_gaps_pause(runner_gaps(e->runner));
     return end_failed_step(e, plan, status);
   }
   note_gap(e);
@@ -246,7 +247,7 @@ static void end_cancelled(ga_engine *e) {
 
 /* Waits for something to do; false: the end. */
 static bool take_work(ga_engine *e) {
-  if (!e->live) step_gaps_pause(&e->gaps);
+  if (!e->live) step_gaps_pause(runner_gaps(e->runner));
   (void)pthread_mutex_lock(&e->lock);
   while (!e->stop && !e->inbox && !e->has_cancelled && !e->live) (void)pthread_cond_wait(&e->wake, &e->lock);
   ga_request *inbox = e->inbox;
@@ -291,7 +292,7 @@ static ga_status plan_next(ga_engine *e, const sched_plan **plan) {
   if (*plan && !is_nobodys(*plan)) return GA_OK;
   if (*plan) {
     GA_TRY(engine_skip_step(e));
-    step_gaps_pause(&e->gaps);
+    step_gaps_pause(runner_gaps(e->runner));
   }
   GA_TRY(scheduler_plan(e->scheduler, ga_seconds(), plan));
   engine_end_expired(e, *plan);
@@ -324,7 +325,7 @@ static void *engine_main(void *arg) {
     note_state(e, 0, 0, false);
   }
   scheduler_failed(e->scheduler);
-  const ga_status last = ga_stream_sync(e->ctx, NULL); /* nothing may be under way when buffers go */
+  const ga_status last = runner_drop_steps(e->runner); /* nothing may be under way when buffers go */
   (void)last;                                          /* nobody is left who could be told */
   end_all(e, GA_ERR_CANCELLED, "the engine has ended");
   return NULL;
@@ -332,24 +333,15 @@ static void *engine_main(void *arg) {
 
 /* --- making and freeing --- */
 
-/* Batch-invariant rows have to be there before any request comes. */
-static ga_status plan_invariant(ga_engine *e) {
-  ga_plan *plan;
-  ga_attn_desc d = exec_attn_desc(&e->model->hparams, 1, 1, e->sizes.context, e->sizes.kv_dtype);
-  d.flags |= GA_ATTN_INVARIANT;
-  GA_TRY(ga_attn_plan(e->ctx, &d, &plan));
-  ga_plan_destroy(plan);
-  return exec_check_invariant(&e->exec);
-}
-
-static ga_status check_rounds_x(ga_engine *e) {
-  const ga_status status = e->exec.rounds_x ? exec_check_rounds_x(&e->exec) : GA_OK;
+static ga_status check_rounds_x(const ga_engine *e) {
+  const ga_status status = e->sizes.rounds_x ? runner_check_rounds_x(e->runner) : GA_OK;
   return status == GA_OK ? GA_OK : ga_fail_in(status, "engine");
 }
 
-static ga_status check_deterministic(ga_engine *e) {
-  if (!e->exec.is_invariant) return GA_OK;
-  const ga_status status = plan_invariant(e);
+/* Batch-invariant rows have to be there before any request comes. */
+static ga_status check_deterministic(const ga_engine *e) {
+  if (!(e->options.flags & GA_ENGINE_DETERMINISTIC)) return GA_OK;
+  const ga_status status = runner_check_invariant(e->runner);
   return status == GA_OK ? GA_OK : ga_fail_in(status, "engine: deterministic");
 }
 
@@ -365,36 +357,35 @@ static ga_status list_eog(ga_engine *e) {
   return GA_OK;
 }
 
-static ga_status create_buffers(ga_engine *e) {
-  const int64_t tokens = e->sizes.batch, seqs = e->options.max_sequences;
-  const bool is_cpu = ga_device_works_in_calls(e->ctx->device);
+static ga_status create_engine_steps(ga_engine *e) {
+  const size_t rows = (size_t)e->sizes.batch, seqs = (size_t)e->options.max_sequences;
   void *p;
-  e->inputs.room = step_inputs_room(e);
   for (int i = 0; i < 2; i++) {
-    GA_TRY(ga_host_alloc(e->ctx, (size_t)e->inputs.room * sizeof(int32_t), &p));
-    e->inputs.host[i] = p;
+    engine_step *step = &e->steps.step[i];
+    step->engine = e;
+    GA_TRY(ga_mem_zalloc(seqs, sizeof(step_part), "engine", &p));
+    step->parts = p;
+    GA_TRY(ga_mem_zalloc(rows, sizeof(step_row), "engine", &p));
+    step->rows = p;
+    GA_TRY(ga_mem_zalloc(rows, sizeof(row_draw), "engine", &p));
+    step->draws = p;
   }
-  /* Tokens of rows that draw nothing are copied, too. */
-  GA_TRY(ga_buffer_alloc_zeroed(e->ctx, (size_t)e->inputs.room * sizeof(int32_t), "inputs of steps", &p));
-  e->inputs.device = p;
-  for (int i = 0; i < 2; i++) {
-    GA_TRY(ga_mem_zalloc((size_t)tokens, sizeof(step_row), "engine", &p));
-    e->steps.step[i] = (engine_step){.rows = p, .place = i};
-  }
-  GA_TRY(ga_mem_zalloc((size_t)seqs, sizeof(ga_request *), "engine", &p));
+  GA_TRY(ga_mem_zalloc(seqs, sizeof(ga_request *), "engine", &p));
   e->stepped = p;
-  e->sample_ctx = e->ctx;
-  if (is_cpu) return GA_OK;
-  GA_TRY(device_sampler_create(e));
-  const int32_t rows = e->sampler.on ? 1 : e->sizes.max_out;
-  GA_TRY(ga_host_alloc(e->ctx, (size_t)rows * (size_t)e->model->hparams.vocab * sizeof(float), &p));
-  e->logits = p;
-  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
-  o.device = "cpu";
-  o.threads = e->sampler.on; /* checks requests, and draws where the device has no row for it */
-  GA_TRY(ga_ctx_create(&o, &e->sample_ctx));
-  e->owns_sample_ctx = true;
   return GA_OK;
+}
+
+static ga_status create_runner(ga_engine *e) {
+  e->sizes.rounds_x = e->options.flags & GA_ENGINE_E4M3_ACTIVATIONS;
+  const runner_options o = {.model = e->model,
+                            .cache = &e->cache,
+                            .memory = e->memory,
+                            .sizes = e->sizes,
+                            .max_sequences = e->options.max_sequences,
+                            .n_vocab = e->n_vocab,
+                            .is_invariant = e->options.flags & GA_ENGINE_DETERMINISTIC,
+                            .times_gaps = e->options.flags & GA_ENGINE_TIME_STEPS};
+  return runner_create(&o, &e->runner);
 }
 
 /* The cache, its units on the host, and what it costs to move units there and back. */
@@ -433,32 +424,25 @@ static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
                                .chunk_tokens = (int32_t)ga_max_i64(1, e->options.step_tokens / 4),
                                .step_tile = is_cpu ? 1 : PACE_TILE_GPU};
   GA_TRY(scheduler_create(&sched, e->memory, &e->scheduler));
-  GA_TRY(create_buffers(e));
-  if (e->options.flags & GA_ENGINE_TIME_STEPS) GA_TRY(step_gaps_create(e->ctx, &e->gaps));
+  GA_TRY(create_engine_steps(e));
   GA_TRY(create_cache(e, &memory));
-  GA_TRY(exec_create(e->model, &e->model->placements[0], &e->cache, e->sizes.batch, e->sizes.max_out, e->sizes.context,
-                     &e->exec));
+  GA_TRY(create_runner(e));
   note_sizes(e, &memory);
-  e->exec.is_invariant = e->options.flags & GA_ENGINE_DETERMINISTIC; /* both before the first program is made */
-  e->exec.rounds_x = e->options.flags & GA_ENGINE_E4M3_ACTIVATIONS;
   GA_TRY(check_deterministic(e));
   return check_rounds_x(e);
 }
 
 static void free_parts(ga_engine *e) {
-  step_gaps_destroy(&e->gaps);
-  device_sampler_destroy(e);
-  exec_destroy(&e->exec);
+  runner_destroy(e->runner);
   memory_host_destroy(&e->host);
   kv_cache_destroy(&e->cache);
   scheduler_destroy(e->scheduler);
   layer_memory_destroy(e->memory);
-  ga_buffer_free(e->sample_ctx, e->sample_workspace);
-  if (e->owns_sample_ctx) ga_ctx_destroy(e->sample_ctx);
-  ga_host_free(e->ctx, e->logits);
-  for (int i = 0; i < 2; i++) ga_host_free(e->ctx, e->inputs.host[i]);
-  ga_buffer_free(e->ctx, e->inputs.device);
-  for (int i = 0; i < 2; i++) ga_mem_free(e->steps.step[i].rows);
+  for (int i = 0; i < 2; i++) {
+    ga_mem_free(e->steps.step[i].parts);
+    ga_mem_free(e->steps.step[i].rows);
+    ga_mem_free(e->steps.step[i].draws);
+  }
   ga_mem_free(e->stepped);
   ga_mem_free(e->eog);
   (void)pthread_mutex_destroy(&e->lock);
@@ -470,8 +454,6 @@ static ga_status check_engine_model(const ga_model *model) {
   GA_REQUIRE(!model->is_plan, GA_ERR_STATE, "engine: the model was loaded without weights (plan_only)");
   GA_REQUIRE(!model->info.is_encoder, GA_ERR_UNSUPPORTED, "engine: %s is an encoder, it makes embeddings only",
              model->info.arch);
-  GA_REQUIRE(model->n_placements == 1, GA_ERR_UNSUPPORTED,
-             "engine: the model's layers are on %d devices; an engine takes one", model->n_placements);
   GA_REQUIRE(!model->comm, GA_ERR_UNSUPPORTED,
              "engine: the model is the part of rank %d of %d; an engine takes a whole one", ga_comm_rank(model->comm),
              ga_comm_size(model->comm));
@@ -484,7 +466,7 @@ static ga_status create_engine(ga_model *model, const ga_engine_options *options
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_engine), "engine", &p));
   ga_engine *e = p;
   e->model = model;
-  e->ctx = e->sample_ctx = model->ctx;
+  e->ctx = model->ctx;
   e->inbox_end = &e->inbox;
   (void)pthread_mutex_init(&e->lock, NULL);
   (void)pthread_cond_init(&e->wake, NULL);
@@ -499,29 +481,50 @@ static ga_status create_engine(ga_model *model, const ga_engine_options *options
   return GA_OK;
 }
 
+/* Of the model's first n placements. */
+static void release_contexts(const ga_model *model, int32_t n) {
+  for (int32_t i = 0; i < n; i++) atomic_store(&model->placements[i].ctx->in_engine, false);
+}
+
+/* Has an earlier placement the same context? */
+static bool is_repeated(const ga_model *model, int32_t i) {
+  for (int32_t k = 0; k < i; k++)
+    if (model->placements[k].ctx == model->placements[i].ctx) return true;
+  return false;
+}
+
+static ga_status claim_contexts(const ga_model *model) {
+  for (int32_t i = 0; i < model->n_placements; i++) {
+    if (is_repeated(model, i) || !atomic_exchange(&model->placements[i].ctx->in_engine, true)) continue;
+    release_contexts(model, i);
+    return ga_fail(
+        GA_ERR_STATE,
+        "engine: another engine uses the model's context; destroy it first, or take a model that shares the weights "
+        "in a context of its own (ga_model_share)");
+  }
+  return GA_OK;
+}
+
 ga_status ga_engine_create(ga_model *model, const ga_engine_options *options, ga_engine **out) {
   GA_REQUIRE(model && out, GA_ERR_ARG, "engine: model or out is null");
   *out = NULL;
   GA_TRY(check_engine_model(model));
-  GA_REQUIRE(
-      !atomic_exchange(&model->ctx->in_engine, true), GA_ERR_STATE,
-      "engine: another engine uses the model's context; destroy it first, or take a model that shares the weights "
-      "in a context of its own (ga_model_share)");
+  GA_TRY(claim_contexts(model));
   const ga_status status = create_engine(model, options, out);
-  if (status != GA_OK) atomic_store(&model->ctx->in_engine, false);
+  if (status != GA_OK) release_contexts(model, model->n_placements);
   return status;
 }
 
 void ga_engine_destroy(ga_engine *e) {
   if (!e) return;
-  ga_ctx *ctx = e->ctx;
+  const ga_model *model = e->model;
   (void)pthread_mutex_lock(&e->lock);
   e->stop = true;
   (void)pthread_cond_signal(&e->wake);
   (void)pthread_mutex_unlock(&e->lock);
   (void)pthread_join(e->thread, NULL);
   free_parts(e);
-  atomic_store(&ctx->in_engine, false);
+  release_contexts(model, model->n_placements);
 }
 
 ga_status ga_engine_get_stats(ga_engine *e, ga_engine_stats *stats) {
@@ -530,9 +533,10 @@ ga_status ga_engine_get_stats(ga_engine *e, ga_engine_stats *stats) {
   (void)pthread_mutex_lock(&e->lock);
   ga_engine_stats made = e->stats;
   made.waiting += e->n_inbox;
-  made.step_gaps = e->gaps.n;
-  made.step_gap_median = step_gaps_quantile(&e->gaps, 0.5);
-  made.step_gap_p99 = step_gaps_quantile(&e->gaps, 0.99);
+  const step_gaps *gaps = runner_gaps(e->runner);
+  made.step_gaps = gaps->n;
+  made.step_gap_median = step_gaps_quantile(gaps, 0.5);
+  made.step_gap_p99 = step_gaps_quantile(gaps, 0.99);
   (void)pthread_mutex_unlock(&e->lock);
   ga_sized_give(&made, sizeof made, stats);
   return GA_OK;

@@ -46,20 +46,21 @@ static void units_for(const ga_engine_options *o, int64_t tokens, layer_memory_o
   }
 }
 
-static uint64_t bytes_of_units(const layer_memory_options *memory) {
+/* unit: bytes of one of each kind. */
+static uint64_t bytes_of_units(const layer_memory_options *memory, const uint64_t unit[MEMORY_KINDS_MAX]) {
   uint64_t bytes = 0;
-  for (int32_t i = 0; i < memory->n_kinds; i++) bytes += (uint64_t)memory->n_units[i] * memory->kinds[i].unit_bytes;
+  for (int32_t i = 0; i < memory->n_kinds; i++) bytes += (uint64_t)memory->n_units[i] * unit[i];
   return bytes;
 }
 
 /* That of a step's draws on the device; 0 where it has no row for them. */
-static ga_status draws_workspace(const ga_model *model, const ga_engine_options *o, uint64_t *bytes) {
+static ga_status draws_workspace(const ga_model *model, ga_ctx *ctx, const ga_engine_options *o, uint64_t *bytes) {
   ga_sample_fused_desc d = GA_SAMPLE_FUSED_DESC_INIT;
   ga_plan *plan;
   *bytes = 0;
   d.plain.vocab = model->hparams.vocab;
   d.rows = o->max_sequences;
-  const ga_status status = ga_sample_fused_plan(model->ctx, &d, &plan);
+  const ga_status status = ga_sample_fused_plan(ctx, &d, &plan);
   if (status == GA_ERR_UNSUPPORTED) return GA_OK;
   GA_TRY(status);
   *bytes = ga_plan_workspace_bytes(plan);
@@ -67,30 +68,59 @@ static ga_status draws_workspace(const ga_model *model, const ga_engine_options 
   return GA_OK;
 }
 
-/* The most tokens whose pages fit into nine tenths of what a GPU has left beside the engine's buffers. */
-static ga_status tokens_that_fit(const ga_model *model, const ga_engine_options *o, const ga_session_sizes *s,
-                                 layer_memory_options *memory, int64_t *tokens) {
-  ga_memory_info m = GA_MEMORY_INFO_INIT;
+/* Bytes that a GPU of the model has for units, beside the engine's buffers: of nine tenths of what is left. */
+static ga_status room_for_units(const ga_model *model, ga_ctx *ctx, const ga_engine_options *o,
+                                const ga_session_sizes *s, ga_memory_info *m, uint64_t *room) {
   uint64_t workspace, draws, activations;
-  GA_TRY(ga_ctx_memory(model->ctx, &m));
-  GA_TRY(exec_workspace(model, model->ctx, s, &workspace));
-  GA_TRY(draws_workspace(model, o, &draws));
+  *m = (ga_memory_info)GA_MEMORY_INFO_INIT;
+  GA_TRY(ga_ctx_memory(ctx, m));
+  GA_TRY(exec_workspace(model, ctx, s, &workspace));
+  GA_TRY(draws_workspace(model, ctx, o, &draws));
   GA_TRY(exec_bytes(model, s->batch, s->max_out, &activations));
-  const uint64_t others = activations + (draws > workspace ? draws : workspace);
-  const uint64_t room = m.free_bytes / 10 * 9 > others ? m.free_bytes / 10 * 9 - others : 0;
-  int64_t low = 0, high = MAX_KV_TOKENS / GA_KV_PAGE; /* pages */
+  const uint64_t others = activations + (draws > workspace ? draws : workspace), most = m->free_bytes / 10 * 9;
+  *room = most > others ? most - others : 0;
+  return GA_OK;
+}
+
+/* Lowers *pages to those that fit on the placement. */
+static ga_status fit_placement(const ga_model *model, const ga_placement *place, const ga_engine_options *o,
+                               const ga_session_sizes *s, layer_memory_options *memory, int64_t *pages) {
+  ga_memory_info m;
+  memory_kinds kinds;
+  uint64_t room, unit[MEMORY_KINDS_MAX];
+  GA_TRY(memory_kinds_of(&model->hparams, s->kv_dtype, &kinds));
+  GA_TRY(memory_bytes_of_layers(&model->hparams, s->kv_dtype, &kinds, place->first, place->end, unit));
+  GA_TRY(room_for_units(model, place->ctx, o, s, &m, &room));
+  int64_t low = 0, high = *pages;
   while (low < high) {
     const int64_t mid = (low + high + 1) / 2;
     units_for(o, mid * GA_KV_PAGE, memory);
-    if (bytes_of_units(memory) <= room)
+    if (bytes_of_units(memory, unit) <= room)
       low = mid;
     else
       high = mid - 1;
   }
-  *tokens = low * GA_KV_PAGE;
-  GA_REQUIRE(*tokens >= s->context, GA_ERR_NOMEM,
+  *pages = low;
+  GA_REQUIRE(low * GA_KV_PAGE >= s->context, GA_ERR_NOMEM,
              "engine: a context of %d tokens; there is room for %lld (%llu bytes free); give a smaller context",
-             s->context, (long long)*tokens, (unsigned long long)m.free_bytes);
+             s->context, (long long)(low * GA_KV_PAGE), (unsigned long long)m.free_bytes);
+  return GA_OK;
+}
+
+/* Tokens of the pool: what GPUs have room for; where a CPU has layers four contexts at most. */
+static ga_status choose_tokens(const ga_model *model, const ga_engine_options *o, const ga_session_sizes *s,
+                               layer_memory_options *memory, int64_t *tokens) {
+  const int64_t most = 4 * (int64_t)o->context;
+  int64_t pages = MAX_KV_TOKENS / GA_KV_PAGE;
+  bool has_cpu = false;
+  for (int32_t i = 0; i < model->n_placements; i++) {
+    const ga_placement *place = &model->placements[i];
+    if (ga_device_in_host_memory(place->ctx->device))
+      has_cpu = true;
+    else
+      GA_TRY(fit_placement(model, place, o, s, memory, &pages));
+  }
+  *tokens = has_cpu ? ga_min_i64(most, pages * GA_KV_PAGE) : pages * GA_KV_PAGE;
   return GA_OK;
 }
 
@@ -118,7 +148,9 @@ static ga_status fill_options(const ga_model *model, const ga_engine_options *gi
 
 /* Divides swap_bytes among the kinds as the device's memory is. */
 static ga_status host_units(const ga_engine_options *o, layer_memory_options *memory) {
-  const uint64_t all = bytes_of_units(memory);
+  uint64_t unit[MEMORY_KINDS_MAX];
+  for (int32_t i = 0; i < memory->n_kinds; i++) unit[i] = memory->kinds[i].unit_bytes;
+  const uint64_t all = bytes_of_units(memory, unit);
   GA_TRY(check_engine_option("swap_bytes", o->swap_bytes, 0, INT64_MAX));
   for (int32_t i = 0; i < memory->n_kinds; i++) {
     const double n = (double)memory->n_units[i] * ((double)o->swap_bytes / (double)all);
@@ -140,7 +172,6 @@ static ga_status list_kinds_of(const ga_model *model, ga_dtype dtype, layer_memo
 
 ga_status engine_sizes(const ga_model *model, const ga_engine_options *given, ga_session_sizes *sizes,
                        ga_engine_options *o, layer_memory_options *memory) {
-  const bool is_cpu = ga_device_in_host_memory(model->ctx->device);
   GA_TRY(fill_options(model, given, o));
   ga_session_options session = GA_SESSION_OPTIONS_INIT;
   session.context = o->context;
@@ -149,9 +180,8 @@ ga_status engine_sizes(const ga_model *model, const ga_engine_options *given, ga
   sizes->batch = o->step_tokens;
   sizes->max_out = (int32_t)ga_min_i64(ga_max_i64(sizes->max_out, o->max_sequences), o->step_tokens);
   o->kv_dtype = (int32_t)sizes->kv_dtype;
-  if (!o->kv_tokens && is_cpu) o->kv_tokens = 4 * (int64_t)o->context;
   GA_TRY(list_kinds_of(model, sizes->kv_dtype, memory));
-  if (!o->kv_tokens) GA_TRY(tokens_that_fit(model, o, sizes, memory, &o->kv_tokens));
+  if (!o->kv_tokens) GA_TRY(choose_tokens(model, o, sizes, memory, &o->kv_tokens));
   GA_TRY(check_engine_option("kv_tokens", o->kv_tokens, o->context, MAX_KV_TOKENS));
   units_for(o, o->kv_tokens, memory);
   return host_units(o, memory);

@@ -13,7 +13,8 @@ typedef struct memory_host {
   int32_t n_units[MEMORY_KINDS_MAX];
 } memory_host;
 
-/* cache lies in ctx, and outlives the units. Release with memory_host_destroy, also after a failure. */
+/* cache outlives the units, which are page-locked for the device of ctx. Release with memory_host_destroy, also after a
+ * failure. */
 GA_NODISCARD ga_status memory_host_create(const ga_kv_cache *cache, ga_ctx *ctx,
                                           const int32_t n_units[MEMORY_KINDS_MAX], memory_host *out);
 void memory_host_destroy(memory_host *host); /* no copy is in flight; all zeros is fine */

@@ -215,7 +215,7 @@ static ga_status request_fill(ga_engine *e, const ga_request_options *o, ga_requ
   r->notify = o->notify;
   r->user = o->user;
   r->drawn = GA_TOK_NONE;
-  r->at_sequence = -1;
+  r->history = (draw_history)DRAW_HISTORY_INIT;
   r->sample = (ga_sample_desc)GA_SAMPLE_DESC_INIT;
   if (o->sample) GA_TRY(GA_SIZED_TAKE("submit: options.sample", ga_sample_desc, o->sample, &r->sample));
   const ga_sample_desc *d = &r->sample;

@@ -8,7 +8,15 @@
 #include "engine/engine.h"
 
 ga_status engine_prepare_sampling(ga_engine *e, ga_request *r) {
-  return ga_sample_plan(e->sample_ctx, &r->sample, &r->sample_plan);
+  return ga_sample_plan(runner_sample_ctx(e->runner), &r->sample, &r->sample_plan);
+}
+
+/* What a row's status becomes; GA_ERR_DEVICE ends the step. */
+static ga_status note_row_status(ga_request *r, ga_status status) {
+  if (status == GA_ERR_DEVICE) return status;
+  r->row_status = status;
+  if (status != GA_OK) (void)snprintf(r->row_error, sizeof r->row_error, "%s", ga_error_text());
+  return GA_OK;
 }
 
 /* --- log-probabilities --- */
@@ -50,27 +58,34 @@ static ga_status push_scored(const ga_engine *e, ga_request *r, ga_request_event
 
 void engine_give_first(ga_request *r) {
   const request_token first = {.event = GA_REQUEST_PROMPT, .id = r->ids[0], .logprob = NAN};
-  const ga_status noted = rows_note_status(r, request_push(r, &first, NULL));
+  const ga_status noted = note_row_status(r, request_push(r, &first, NULL));
   (void)noted; /* no device is asked here */
   r->n_scored = 1;
 }
 
-ga_status rows_score_prompt(const ga_engine *e, const step_row *row, const float *x) {
+static ga_status score_prompt(const ga_engine *e, const step_row *row, const float *x) {
   ga_request *r = row->request;
   return push_scored(e, r, GA_REQUEST_PROMPT, r->ids[row->position + 1], x);
 }
 
-/* --- sampling --- */
+/* --- draws --- */
 
-static ga_status grow_workspace(ga_engine *e, const ga_plan *plan) {
-  const uint64_t bytes = ga_plan_workspace_bytes(plan);
-  if (bytes <= e->sample_workspace_bytes) return GA_OK;
-  ga_buffer_free(e->sample_ctx, e->sample_workspace);
-  e->sample_workspace = NULL;
-  e->sample_workspace_bytes = 0;
-  GA_TRY(ga_buffer_alloc(e->sample_ctx, bytes, &e->sample_workspace));
-  e->sample_workspace_bytes = bytes;
-  return GA_OK;
+/* Biases that count behind n_ids tokens: those that ban every end of generation only until there are min_tokens. */
+static int32_t n_bias_of(const ga_request *r, int32_t n_ids) {
+  return n_ids - r->sched.n_prompt >= r->options.min_tokens ? r->n_bias : r->n_bias_all;
+}
+
+row_draw rows_draw_of(ga_request *r, int32_t n_ids) {
+  return (row_draw){.sample = &r->sample,
+                    .plan = r->sample_plan,
+                    .ids = r->ids,
+                    .n_ids = r->sched.n_ids,
+                    .window = r->window,
+                    .bias = r->bias,
+                    .n_bias = n_bias_of(r, n_ids),
+                    .rng = r->rng,
+                    .history = &r->history,
+                    .shows = r->options.logprobs >= 0};
 }
 
 /* Token 0 is also what is drawn when no logit is a number, or when biases ban every token. */
@@ -85,47 +100,46 @@ static ga_status check_token_0(const ga_request *r, float first, int32_t n_bias)
   return GA_OK;
 }
 
-int32_t rows_n_bias(const ga_request *r, int32_t n_ids) {
-  return n_ids - r->sched.n_prompt >= r->options.min_tokens ? r->n_bias : r->n_bias_all;
-}
-
-ga_status rows_accept(ga_engine *e, ga_request *r, int32_t id, float first, const float *x) {
-  if (!id) GA_TRY(check_token_0(r, first, rows_n_bias(r, r->sched.n_ids)));
+/* A token has been drawn from logits that begin with `first`; x: all of them, where the request wants
+ * log-probabilities. */
+static ga_status accept_draw(const ga_engine *e, ga_request *r, int32_t id, float first, const float *x) {
+  if (!id) GA_TRY(check_token_0(r, first, n_bias_of(r, r->sched.n_ids)));
   GA_TRY(push_scored(e, r, GA_REQUEST_TOKEN, id, x));
   r->drawn = id;
   return GA_OK;
 }
 
-static ga_status sample_row(ga_engine *e, ga_request *r, const float *x) {
-  const int32_t window = (int32_t)ga_min_i64(r->window, r->sched.n_ids);
-  int32_t id = 0;
-  const ga_sample_io io = {.logits = x,
-                           .history = r->ids + r->sched.n_ids - window,
-                           .n_history = window,
-                           .bias = r->bias,
-                           .n_bias = rows_n_bias(r, r->sched.n_ids),
-                           .rng = r->rng,
-                           .id = &id};
-  GA_TRY(grow_workspace(e, r->sample_plan));
-  GA_TRY(ga_sample_run(r->sample_plan, &io, e->sample_workspace, NULL));
-  return rows_accept(e, r, id, x[0], x);
+/* --- results --- */
+
+ga_status rows_show(void *user, int32_t row, int32_t id, const float *logits) {
+  const engine_step *step = user;
+  const ga_engine *e = step->engine;
+  const step_row *at = &step->rows[row];
+  ga_request *r = at->request;
+  if (!r || r->row_status != GA_OK) return GA_OK;
+  return note_row_status(r, at->samples ? accept_draw(e, r, id, logits[0], logits) : score_prompt(e, at, logits));
 }
 
-ga_status rows_note_status(ga_request *r, ga_status status) {
-  if (status == GA_ERR_DEVICE) return status;
-  r->row_status = status;
-  if (status != GA_OK) (void)snprintf(r->row_error, sizeof r->row_error, "%s", ga_error_text());
-  return GA_OK;
+/* A part that goes wrong ends its own request; the others go on. */
+static void note_result(ga_request *r, const part_result *result) {
+  if (result->status == GA_OK) return;
+  r->row_status = result->status;
+  (void)snprintf(r->row_error, sizeof r->row_error, "%s", result->error);
 }
 
-/* A row that goes wrong ends its own request; the others go on. */
-ga_status engine_take_rows(ga_engine *e, const engine_step *step, int32_t first, int32_t n, const float *logits) {
-  for (int32_t i = 0; i < n; i++) {
-    const step_row *row = &step->rows[first + i];
-    const float *x = logits + (size_t)i * (size_t)e->model->hparams.vocab;
-    if (row->request->row_status != GA_OK) continue;
-    GA_TRY(
-        rows_note_status(row->request, row->samples ? sample_row(e, row->request, x) : rows_score_prompt(e, row, x)));
+void rows_note_results(const engine_step *step, const part_result *results) {
+  for (int32_t i = 0; i < step->n_rows; i++)
+    if (step->rows[i].request) note_result(step->rows[i].request, &results[step->rows[i].part]);
+}
+
+ga_status rows_take_results(const engine_step *step, const part_result *results) {
+  rows_note_results(step, results);
+  for (int32_t i = 0; i < step->n_rows; i++) {
+    const step_row *row = &step->rows[i];
+    const part_result *result = &results[row->part];
+    ga_request *r = row->request;
+    if (!r || !row->samples || step->draws[i].shows || r->row_status != GA_OK) continue;
+    GA_TRY(note_row_status(r, accept_draw(step->engine, r, result->next, result->first, NULL)));
   }
   return GA_OK;
 }

@@ -69,6 +69,10 @@ typedef struct memory_kinds {
 /* Lists the kinds of a model whose memory is of `dtype`. */
 GA_NODISCARD ga_status memory_kinds_of(const ga_hparams *p, ga_dtype dtype, memory_kinds *out);
 
+/* Sums up the bytes of a unit of each kind in layers [first, end). */
+GA_NODISCARD ga_status memory_bytes_of_layers(const ga_hparams *p, ga_dtype dtype, const memory_kinds *kinds,
+                                              int32_t first, int32_t end, uint64_t bytes[MEMORY_KINDS_MAX]);
+
 static inline uint64_t memory_run_at(const memory_span *span, int64_t unit, int64_t run) {
   return span->offset + (uint64_t)unit * span->unit_stride + (uint64_t)run * span->run_stride;
 }

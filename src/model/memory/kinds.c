@@ -14,6 +14,19 @@ static ga_status layer_unit_bytes(const ga_hparams *p, ga_dtype dtype, const mem
   return GA_OK;
 }
 
+ga_status memory_bytes_of_layers(const ga_hparams *p, ga_dtype dtype, const memory_kinds *kinds, int32_t first,
+                                 int32_t end, uint64_t bytes[MEMORY_KINDS_MAX]) {
+  for (int32_t kind = 0; kind < MEMORY_KINDS_MAX; kind++) bytes[kind] = 0;
+  for (int32_t il = first; il < end; il++) {
+    const int32_t kind = kinds->of_layer[il];
+    uint64_t layer;
+    if (kind == MEMORY_NONE) continue;
+    GA_TRY(layer_unit_bytes(p, dtype, kinds->type[kind], il, &layer));
+    bytes[kind] += layer;
+  }
+  return GA_OK;
+}
+
 /* Gives the type the layers that it accepts and no earlier type has. A type without layers is not listed. */
 static ga_status add_type(const ga_hparams *p, ga_dtype dtype, const memory_kind_type *type, memory_kinds *list) {
   memory_kind kind = {.name = type->name,

@@ -1,7 +1,7 @@
 /* Recorded steps: those in which every sequence generates come in few sizes, and their inputs lie at the places of
  * the size. */
 #include "base/status.h"
-#include "engine/engine.h"
+#include "engine/runner_impl.h"
 
 /* 1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128 ... */
 int32_t step_class(int32_t n, int32_t most) {
@@ -16,8 +16,8 @@ int32_t step_class(int32_t n, int32_t most) {
   return c < most ? c : most;
 }
 
-void step_graphs_drop(ga_engine *e) {
-  step_graphs *g = &e->graphs;
+void step_graphs_drop(runner_stage *stage) {
+  step_graphs *g = &stage->graphs;
   for (int i = 0; i < STEP_GRAPHS; i++) {
     ga_graph_destroy(g->entries[i].graph);
     g->entries[i] = (step_graph){0};
@@ -35,10 +35,10 @@ static step_graph *entry_for(step_graphs *g, int32_t n_seqs, int32_t max_kv) {
   return oldest;
 }
 
-static ga_status record_into(ga_engine *e, step_graph *entry, step_run_fn run, void *user) {
-  GA_TRY(ga_stream_sync(e->ctx, NULL)); /* the step before may have the workspace that grows now */
-  GA_TRY(ga_graph_begin(e->ctx, NULL));
-  const ga_status status = run(user), ended = ga_graph_end(e->ctx, NULL, &entry->graph);
+static ga_status record_into(runner_stage *stage, step_graph *entry, step_run_fn run, void *user) {
+  GA_TRY(ga_stream_sync(stage->ctx, NULL)); /* the step before may have the workspace that grows now */
+  GA_TRY(ga_graph_begin(stage->ctx, NULL));
+  const ga_status status = run(user), ended = ga_graph_end(stage->ctx, NULL, &entry->graph);
   if (status == GA_OK) return ended;
   ga_graph_destroy(entry->graph);
   entry->graph = NULL;
@@ -46,12 +46,12 @@ static ga_status record_into(ga_engine *e, step_graph *entry, step_run_fn run, v
 }
 
 /* The first step of a size runs op by op, which makes its plans, loads its kernels and lets the workspace grow. */
-ga_status step_graphs_run(ga_engine *e, int32_t n_seqs, int32_t max_kv, step_run_fn run, void *user) {
-  step_graphs *g = &e->graphs;
+ga_status step_graphs_run(runner_stage *stage, int32_t n_seqs, int32_t max_kv, step_run_fn run, void *user) {
+  step_graphs *g = &stage->graphs;
   (void)atomic_fetch_add(&g->n_steps, 1);
   if (g->off) return run(user);
-  if (g->workspace != ga_workspace_of(e->ctx->stream)) step_graphs_drop(e);
-  g->workspace = ga_workspace_of(e->ctx->stream);
+  if (g->workspace != ga_workspace_of(stage->ctx->stream)) step_graphs_drop(stage);
+  g->workspace = ga_workspace_of(stage->ctx->stream);
   step_graph *entry = entry_for(g, n_seqs, max_kv);
   const bool is_known = entry->n_seqs == n_seqs && entry->max_kv == max_kv;
   if (!is_known) {
@@ -63,16 +63,17 @@ ga_status step_graphs_run(ga_engine *e, int32_t n_seqs, int32_t max_kv, step_run
   }
   entry->last_used = ++g->clock;
   if (!entry->graph) {
-    const ga_status status = record_into(e, entry, run, user);
+    const ga_status status = record_into(stage, entry, run, user);
     g->off = status == GA_ERR_UNSUPPORTED;
     if (g->off) return run(user);
     GA_TRY(status);
-    if (g->workspace != ga_workspace_of(e->ctx->stream)) { /* it has grown: launches before that have the former one */
-      step_graphs_drop(e);
+    if (g->workspace !=
+        ga_workspace_of(stage->ctx->stream)) { /* it has grown: launches before that have the former one */
+      step_graphs_drop(stage);
       return run(user);
     }
   } else {
     (void)atomic_fetch_add(&g->n_replayed, 1);
   }
-  return ga_graph_launch(e->ctx, entry->graph, NULL);
+  return ga_graph_launch(stage->ctx, entry->graph, NULL);
 }

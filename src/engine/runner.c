@@ -1,0 +1,314 @@
+/* Steps: checked, enqueued stage by stage, and taken. */
+#include "engine/runner.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/status.h"
+#include "engine/runner_impl.h"
+
+/* --- making and freeing --- */
+
+static ga_status create_runner_stage(runner *r, const ga_placement *placement, runner_stage *stage) {
+  const ga_session_sizes *sizes = &r->options.sizes;
+  const size_t bytes = (size_t)r->inputs_room * sizeof(int32_t);
+  void *p;
+  for (int i = 0; i < 2; i++) {
+    GA_TRY(ga_host_alloc(stage->ctx, bytes, &p));
+    stage->host[i] = p;
+  }
+  /* Tokens of rows that draw nothing are copied, too. */
+  GA_TRY(ga_buffer_alloc_zeroed(stage->ctx, bytes, "inputs of steps", &p));
+  stage->device = p;
+  GA_TRY(exec_create(r->options.model, placement, r->options.cache, sizes->batch, sizes->max_out, sizes->context,
+                     &stage->exec));
+  stage->exec.is_invariant = r->options.is_invariant; /* both before the first program is made */
+  stage->exec.rounds_x = sizes->rounds_x;
+  return GA_OK;
+}
+
+static ga_status create_run_steps(runner *r) {
+  void *p;
+  for (int i = 0; i < 2; i++) {
+    r->steps[i].place = i;
+    GA_TRY(ga_mem_zalloc((size_t)r->options.sizes.batch, sizeof(run_row), "steps", &p));
+    r->steps[i].rows = p;
+    GA_TRY(ga_mem_zalloc((size_t)r->options.max_sequences, sizeof(part_result), "steps", &p));
+    r->steps[i].results = p;
+  }
+  return GA_OK;
+}
+
+/* Draws are the device's where it has rows for them, and where its memory is not the host's. */
+static ga_status create_draws(runner *r) {
+  ga_ctx *ctx = runner_last(r)->ctx;
+  void *p;
+  if (ga_device_works_in_calls(ctx->device)) return GA_OK;
+  GA_TRY(device_sampler_create(r));
+  const int32_t rows = r->sampler.on ? 1 : r->options.sizes.max_out;
+  GA_TRY(ga_host_alloc(ctx, (size_t)rows * (size_t)r->options.model->hparams.vocab * sizeof(float), &p));
+  r->logits = p;
+  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
+  o.device = "cpu";
+  o.threads = r->sampler.on; /* for plans, and for draws where the device has no row */
+  GA_TRY(ga_ctx_create(&o, &r->sample_ctx));
+  r->owns_sample_ctx = true;
+  return GA_OK;
+}
+
+static ga_status create_runner_parts(runner *r) {
+  const ga_model *model = r->options.model;
+  r->inputs_room = runner_inputs_room(r);
+  for (int32_t i = 0; i < r->n_stages; i++) GA_TRY(create_runner_stage(r, &model->placements[i], &r->stages[i]));
+  GA_TRY(create_run_steps(r));
+  GA_TRY(create_draws(r));
+  return r->options.times_gaps ? step_gaps_create(runner_last(r)->ctx, &r->gaps) : GA_OK;
+}
+
+ga_status runner_create(const runner_options *options, runner **out) {
+  void *p;
+  *out = NULL;
+  GA_TRY(ga_mem_zalloc(1, sizeof(runner), "runner", &p));
+  runner *r = p;
+  r->options = *options;
+  r->n_stages = options->model->n_placements;
+  r->n_kinds = layer_memory_n_kinds(options->memory);
+  for (int32_t i = 0; i < r->n_stages; i++) r->stages[i].ctx = options->model->placements[i].ctx;
+  r->sample_ctx = runner_last(r)->ctx;
+  const ga_status status = create_runner_parts(r);
+  if (status != GA_OK) {
+    runner_destroy(r);
+    return status;
+  }
+  *out = r;
+  return GA_OK;
+}
+
+static void destroy_stage(runner_stage *stage) {
+  step_graphs_drop(stage);
+  exec_destroy(&stage->exec);
+  for (int i = 0; i < 2; i++) ga_host_free(stage->ctx, stage->host[i]);
+  ga_buffer_free(stage->ctx, stage->device);
+}
+
+void runner_destroy(runner *r) {
+  if (!r) return;
+  step_gaps_destroy(&r->gaps);
+  device_sampler_destroy(r);
+  ga_buffer_free(r->sample_ctx, r->sample_workspace);
+  if (r->owns_sample_ctx) ga_ctx_destroy(r->sample_ctx);
+  ga_host_free(runner_last(r)->ctx, r->logits);
+  for (int32_t i = 0; i < r->n_stages; i++) destroy_stage(&r->stages[i]);
+  for (int i = 0; i < 2; i++) {
+    ga_mem_free(r->steps[i].rows);
+    ga_mem_free(r->steps[i].results);
+  }
+  ga_mem_free(r->masked);
+  ga_mem_free(r);
+}
+
+ga_status runner_check_invariant(runner *r) {
+  const ga_session_sizes *sizes = &r->options.sizes;
+  for (int32_t i = 0; i < r->n_stages; i++) {
+    ga_plan *plan;
+    ga_attn_desc d = exec_attn_desc(&r->options.model->hparams, 1, 1, sizes->context, sizes->kv_dtype);
+    d.flags |= GA_ATTN_INVARIANT;
+    GA_TRY(ga_attn_plan(r->stages[i].ctx, &d, &plan));
+    ga_plan_destroy(plan);
+    GA_TRY(exec_check_invariant(&r->stages[i].exec));
+  }
+  return GA_OK;
+}
+
+ga_status runner_check_rounds_x(runner *r) {
+  for (int32_t i = 0; i < r->n_stages; i++) GA_TRY(exec_check_rounds_x(&r->stages[i].exec));
+  return GA_OK;
+}
+
+ga_ctx *runner_sample_ctx(const runner *r) { return r->sample_ctx; }
+step_gaps *runner_gaps(runner *r) { return &r->gaps; }
+
+runner_counts runner_count(runner *r) {
+  step_graphs *graphs = &runner_last(r)->graphs;
+  return (runner_counts){.draws_on_device = r->sampler.on,
+                         .n_steps = atomic_load(&r->n_steps),
+                         .n_ahead = atomic_load(&r->n_ahead),
+                         .n_recordable = atomic_load(&graphs->n_steps),
+                         .n_replayed = atomic_load(&graphs->n_replayed)};
+}
+
+/* --- parts and rows --- */
+
+ga_status part_note_status(part_result *result, ga_status status) {
+  if (status == GA_OK || status == GA_ERR_DEVICE) return status;
+  result->status = status;
+  (void)snprintf(result->error, sizeof result->error, "%s", ga_error_text());
+  return GA_OK;
+}
+
+void rng_advance(const ga_sample_desc *sample, const uint64_t *state, uint64_t next[4]) {
+  ga_rng rng;
+  memcpy(rng.s, state, sizeof rng.s);
+  if (sample->temperature != 0) (void)ga_rng_unit(&rng);
+  memcpy(next, rng.s, sizeof rng.s);
+}
+
+static ga_status check_part(const runner *r, const step_part *part) {
+  GA_REQUIRE(part->adapter == -1, GA_ERR_UNSUPPORTED, "adapter %d; steps have none (-1)", part->adapter);
+  GA_REQUIRE(part->n >= 1 && part->first >= 0 && part->first <= r->options.sizes.context - part->n, GA_ERR_INTERNAL,
+             "a part of %d tokens from %d on", part->n, part->first);
+  GA_REQUIRE(part->n_wanted >= 0 && part->n_wanted <= part->n, GA_ERR_INTERNAL, "%d rows of %d tokens", part->n_wanted,
+             part->n);
+  GA_REQUIRE(part->draw < 0 || r->n_enqueued > r->n_taken, GA_ERR_INTERNAL, "draw %d of no step", part->draw);
+  return GA_OK;
+}
+
+static ga_status check_parts(const runner *r, const runner_step *asked) {
+  int64_t n_tokens = 0;
+  GA_REQUIRE(asked->n_parts >= 1 && asked->n_parts <= r->options.max_sequences, GA_ERR_INTERNAL,
+             "a step of %d parts; at most %d", asked->n_parts, r->options.max_sequences);
+  for (int32_t i = 0; i < asked->n_parts; i++) {
+    GA_TRY(check_part(r, &asked->parts[i]));
+    n_tokens += asked->parts[i].n;
+  }
+  GA_REQUIRE(n_tokens <= r->options.sizes.batch, GA_ERR_INTERNAL, "a step of %lld tokens; at most %d",
+             (long long)n_tokens, r->options.sizes.batch);
+  return GA_OK;
+}
+
+/* Lists the rows of the step that have a use. */
+static ga_status list_used_rows(run_step *step) {
+  const runner_step *asked = &step->asked;
+  int32_t row = 0, token = 0;
+  step->n_rows = 0;
+  for (int32_t i = 0; i < asked->n_parts; i++) {
+    const step_part *part = &asked->parts[i];
+    for (int32_t k = part->n - part->n_wanted; k < part->n; k++, row++) {
+      const row_draw *draw = &asked->rows[row];
+      GA_REQUIRE(!draw->sample || k + 1 == part->n, GA_ERR_UNSUPPORTED, "a draw before the last token of a part");
+      if (!draw->sample && !draw->shows) continue;
+      step->rows[step->n_rows++] = (run_row){.row = row,
+                                             .part = i,
+                                             .token = token + k,
+                                             .n_before = draw->n_ids + (part->draw >= 0),
+                                             .draws = draw->sample != NULL,
+                                             .is_behind = part->draw >= 0};
+    }
+    token += part->n;
+  }
+  return GA_OK;
+}
+
+/* Are all rows for draws, which the device makes? */
+static bool only_draws(const runner *r, const run_step *step) {
+  for (int32_t i = 0; i < step->n_rows; i++)
+    if (!step->rows[i].draws) return false;
+  return r->sampler.on;
+}
+
+/* --- stages --- */
+
+typedef struct stage_run {
+  runner *r;
+  runner_stage *stage;
+  const run_step *step;
+} stage_run;
+
+/* The layers of a stage; the last one draws, too. */
+static ga_status run_layers(void *user) {
+  const stage_run *run = user;
+  const step_samples *at = &run->step->layout.samples;
+  GA_TRY(exec_run(&run->stage->exec));
+  if (run->stage != runner_last(run->r) || run->step->in_blocks || !at->n) return GA_OK;
+  GA_TRY(device_rows_keep_first(run->r, at, run->stage->step.n_out));
+  return device_rows_sample(run->r, at, 0, at->n);
+}
+
+/* A stage behind the one before it. Its part is recorded if all sequences generate. */
+static ga_status run_runner_stage(runner *r, const run_step *step, int32_t i) {
+  runner_stage *stage = &r->stages[i];
+  stage_run run = {r, stage, step};
+  if (i) GA_TRY(exec_take_over(&stage->exec, &r->stages[i - 1].exec));
+  if (stage == runner_last(r)) step_gaps_begin(stage->ctx, &r->gaps);
+  return step->shape.is_decode && !step->in_blocks
+             ? step_graphs_run(stage, step->shape.n_seqs, step->shape.max_kv, run_layers, &run)
+             : run_layers(&run);
+}
+
+/* Rows that the head computes at once, and which they are. */
+static void choose_rows(const runner *r, const run_step *step, runner_stage *stage) {
+  const step_shape *s = &step->shape;
+  const int32_t max_out = r->stages[r->n_stages - 1].exec.max_out;
+  const bool all = step->in_blocks ? step->n_rows == s->n_tokens : s->is_decode; /* they are one behind the other */
+  stage->step.n_out = step->in_blocks ? (int32_t)ga_min_i64(step->n_rows, max_out)
+                      : s->is_decode  ? s->n_tokens
+                                      : s->n_rows;
+  if (!all) stage->step.out_rows = stage->device + step->layout.out_rows;
+}
+
+static ga_status run_stages(runner *r, const run_step *step) {
+  for (int32_t i = 0; i < r->n_stages; i++) choose_rows(r, step, &r->stages[i]);
+  for (int32_t i = 0; i < r->n_stages; i++) GA_TRY(run_runner_stage(r, step, i));
+  if (step->in_blocks) return GA_OK;
+  step_gaps_end(runner_last(r)->ctx, &r->gaps);
+  (void)atomic_fetch_add(&r->n_steps, 1);
+  return device_rows_fetch(r, step);
+}
+
+/* --- steps --- */
+
+bool runner_may_enqueue(const runner *r) {
+  if (r->n_enqueued == r->n_taken) return true;
+  const run_step *newest = &r->steps[(r->n_enqueued - 1) % 2];
+  if (newest->in_blocks || r->n_enqueued - r->n_taken > 1) return false;
+  for (int32_t i = 0; i < newest->n_rows; i++)
+    if (run_row_draw(newest, i)->shows) return false;
+  return true;
+}
+
+ga_status runner_enqueue(runner *r, const runner_step *asked, int64_t *ticket) {
+  run_step *step = &r->steps[r->n_enqueued % 2];
+  const bool is_ahead = r->n_enqueued > r->n_taken;
+  GA_REQUIRE(runner_may_enqueue(r), GA_ERR_INTERNAL, "a step behind %d, the newest of which must be taken first",
+             (int)(r->n_enqueued - r->n_taken));
+  GA_TRY(check_parts(r, asked));
+  step->asked = *asked;
+  for (int32_t i = 0; i < asked->n_parts; i++) step->results[i] = (part_result){.next = -1};
+  GA_TRY(list_used_rows(step));
+  step->in_blocks = !only_draws(r, step);
+  GA_REQUIRE(!step->in_blocks || !is_ahead, GA_ERR_INTERNAL, "a step whose rows come to the host, behind another");
+  GA_TRY(runner_send_inputs(r, step));
+  GA_TRY(run_stages(r, step));
+  step->asked.parts = NULL; /* the caller's, who may have others there now */
+  if (is_ahead) (void)atomic_fetch_add(&r->n_ahead, 1);
+  *ticket = r->n_enqueued++;
+  return GA_OK;
+}
+
+ga_status runner_take(runner *r, int64_t ticket) {
+  const run_step *step = &r->steps[r->n_taken % 2];
+  GA_REQUIRE(ticket == r->n_taken && ticket < r->n_enqueued, GA_ERR_INTERNAL, "step %lld; the oldest is %lld",
+             (long long)ticket, (long long)r->n_taken);
+  GA_TRY(step->in_blocks ? runner_take_blocks(r, step) : device_rows_take_fetched(r, step));
+  r->n_taken++;
+  return GA_OK;
+}
+
+const part_result *runner_results(const runner *r, int64_t ticket) { return r->steps[ticket % 2].results; }
+
+/* Waits for all, also behind one that fails. */
+ga_status runner_wait(runner *r) {
+  ga_status status = GA_OK;
+  for (int32_t i = 0; i < r->n_stages; i++) {
+    const ga_status one = ga_stream_sync(r->stages[i].ctx, NULL);
+    if (status == GA_OK) status = one;
+  }
+  return status;
+}
+
+ga_status runner_drop_steps(runner *r) {
+  r->n_taken = r->n_enqueued;
+  return runner_wait(r);
+}

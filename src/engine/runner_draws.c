@@ -1,0 +1,363 @@
+/* Rows of logits on a device whose memory is not the host's: tokens are drawn there, and the ids alone come back, and
+ * the rows that are shown.
+ *
+ * Parameters, generators and biases go there with each step: the host knows every state of a generator, for each draw
+ * moves it on by one. Tokens that penalties see stay there, since they can be as many as the context: the draw puts
+ * each new one behind them. */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "engine/runner_impl.h"
+
+#define BIAS_ROOM_LEAST 4096 /* entries */
+
+static ga_sample_fused_desc rows_desc(const runner *r, int32_t n) {
+  ga_sample_fused_desc d = GA_SAMPLE_FUSED_DESC_INIT;
+  d.plain.vocab = r->options.n_vocab;
+  d.logits_stride = r->options.model->hparams.vocab;
+  d.rows = n;
+  return d;
+}
+
+/* --- making and freeing --- */
+
+static void free_bias(runner *r) {
+  ga_buffer_free(runner_last(r)->ctx, r->sampler.bias);
+  for (int i = 0; i < 2; i++) ga_host_free(runner_last(r)->ctx, r->sampler.bias_host[i]);
+  r->sampler.bias = r->sampler.bias_host[0] = r->sampler.bias_host[1] = NULL;
+  r->sampler.bias_room = 0;
+}
+
+/* Recorded steps, and those under way, have the former place. */
+static ga_status grow_bias(runner *r, int64_t n) {
+  void *p;
+  if (n <= r->sampler.bias_room) return GA_OK;
+  GA_TRY(ga_stream_sync(runner_last(r)->ctx, NULL));
+  step_graphs_drop(runner_last(r));
+  free_bias(r);
+  n = ga_max_i64(2 * n, BIAS_ROOM_LEAST);
+  for (int i = 0; i < 2; i++) {
+    GA_TRY(ga_host_alloc(runner_last(r)->ctx, (size_t)n * sizeof(ga_logit_bias), &p));
+    r->sampler.bias_host[i] = p;
+  }
+  GA_TRY(ga_buffer_alloc(runner_last(r)->ctx, (size_t)n * sizeof(ga_logit_bias), &p));
+  r->sampler.bias = p;
+  r->sampler.bias_room = n;
+  return GA_OK;
+}
+
+static ga_status create_row_starts(runner *r) {
+  const int32_t n = r->options.max_sequences;
+  void *host, *there;
+  const int32_t vocab = r->options.model->hparams.vocab;
+  GA_REQUIRE((int64_t)n * vocab <= INT32_MAX, GA_ERR_SHAPE,
+             "max_sequences = %d, with %d logits each; allowed are fewer than 2^31 logits in all", n, vocab);
+  GA_TRY(ga_buffer_alloc(runner_last(r)->ctx, (size_t)n * sizeof(int32_t), &there));
+  r->sampler.row_starts = there;
+  GA_TRY(ga_mem_zalloc((size_t)n, sizeof(int32_t), "draws", &host));
+  for (int32_t i = 0; i < n; i++) ((int32_t *)host)[i] = i * vocab;
+  const ga_status status = ga_copy_to_device(runner_last(r)->ctx, there, host, (size_t)n * sizeof(int32_t), NULL);
+  ga_mem_free(host);
+  return status;
+}
+
+ga_status device_sampler_create(runner *r) {
+  const ga_sample_fused_desc d = rows_desc(r, 1);
+  ga_plan *plan;
+  void *p;
+  const ga_status status = ga_sample_fused_plan(runner_last(r)->ctx, &d, &plan);
+  if (status == GA_ERR_UNSUPPORTED) return GA_OK; /* rows come to the host */
+  GA_TRY(status);
+  ga_plan_destroy(plan);
+  GA_TRY(ga_mem_zalloc((size_t)r->options.max_sequences, sizeof(draw_history *), "draws", &p));
+  r->sampler.owners = p;
+  for (int i = 0; i < 2; i++) GA_TRY(ga_event_create(runner_last(r)->ctx, &r->sampler.drawn[i]));
+  GA_TRY(create_row_starts(r));
+  r->sampler.on = true;
+  for (int32_t i = 0; i < r->n_stages; i++)
+    r->stages[i].ctx->stream->shares_workspace = true; /* runner_graphs.c watches it */
+  return grow_bias(r, 1);
+}
+
+void device_sampler_destroy(runner *r) {
+  for (int i = 0; i < 2; i++) ga_event_destroy(r->sampler.drawn[i]);
+  ga_mem_free(r->sampler.owners);
+  ga_buffer_free(runner_last(r)->ctx, r->sampler.row_starts);
+  if (!r->sampler.on) return;
+  for (int32_t i = 0; i < r->n_stages; i++) {
+    step_graphs_drop(&r->stages[i]);
+    r->stages[i].ctx->stream->shares_workspace = false;
+  }
+  free_bias(r);
+  for (int i = 0; i < 2; i++) ga_host_free(runner_last(r)->ctx, r->sampler.masks_host[i]);
+  ga_buffer_free(runner_last(r)->ctx, r->sampler.masks);
+  ga_buffer_free(runner_last(r)->ctx, r->sampler.sequences);
+}
+
+/* --- tokens that penalties see --- */
+
+void runner_forget(runner *r, draw_history *history) {
+  if (history->place >= 0) r->sampler.owners[history->place] = NULL;
+  *history = (draw_history)DRAW_HISTORY_INIT;
+}
+
+static int64_t sequence_length(const runner *r) { return (int64_t)r->options.sizes.context + 1; }
+
+static ga_status alloc_sequences(runner *r) {
+  void *p;
+  runner_stage *last = runner_last(r);
+  if (r->sampler.sequences) return GA_OK;
+  step_graphs_drop(last); /* these have none */
+  GA_TRY(ga_buffer_alloc(last->ctx, (size_t)(r->options.max_sequences * sequence_length(r)) * sizeof(int32_t), &p));
+  r->sampler.sequences = p;
+  return GA_OK;
+}
+
+/* Takes a place that is free, or the one unused for longest, of a sequence that no step under way has. */
+static ga_status take_place(runner *r, draw_history *history) {
+  int32_t best = -1;
+  for (int32_t i = 0; i < r->options.max_sequences; i++) {
+    const draw_history *owner = r->sampler.owners[i];
+    if (owner && owner->ticket >= r->n_taken) continue;
+    if (best < 0 || !owner || owner->ticket < r->sampler.owners[best]->ticket) best = i;
+    if (!owner) break;
+  }
+  GA_REQUIRE(best >= 0, GA_ERR_INTERNAL, "no place for the tokens of a sequence among %d", r->options.max_sequences);
+  if (r->sampler.owners[best]) r->sampler.owners[best]->place = -1;
+  r->sampler.owners[best] = history;
+  *history = (draw_history){.place = best};
+  return GA_OK;
+}
+
+/* Tokens of a sequence, by way of what the step's place has left: the device need not wait for the host. */
+static ga_status upload_tokens(runner *r, run_step *step, int32_t *there, const int32_t *ids, int32_t n) {
+  const runner_stage *last = runner_last(r);
+  const size_t bytes = (size_t)n * sizeof *ids;
+  if (n > r->inputs_room - step->used) return ga_copy_to_device(last->ctx, there, ids, bytes, NULL);
+  int32_t *here = last->host[step->place] + step->used;
+  memcpy(here, ids, bytes);
+  step->used += n;
+  return ga_copy_to_device_later(last->ctx, there, here, bytes, NULL);
+}
+
+/* Of the last `window` tokens before position n_before those that the host knows are on the device. */
+static ga_status upload_sequence(runner *r, run_step *step, const row_draw *draw, int32_t n_before, int32_t window) {
+  draw_history *history = draw->history;
+  GA_TRY(alloc_sequences(r));
+  if (history->place < 0) GA_TRY(take_place(r, history));
+  history->ticket = r->n_enqueued;
+  const int32_t n = draw->n_ids, first = (int32_t)ga_max_i64(history->n_known, n_before - window);
+  int32_t *there = r->sampler.sequences + history->place * sequence_length(r);
+  if (first < n) GA_TRY(upload_tokens(r, step, there + first, draw->ids + first, n - first));
+  history->n_known = n;
+  return GA_OK;
+}
+
+/* --- masks --- */
+
+static int64_t mask_words(const runner *r) { return ga_div_up(r->options.n_vocab, 32); }
+
+static ga_status alloc_masks(runner *r) {
+  runner_stage *last = runner_last(r);
+  const size_t bytes = (size_t)(r->options.max_sequences * mask_words(r)) * sizeof(uint32_t);
+  void *p;
+  if (r->sampler.masks) return GA_OK;
+  step_graphs_drop(last); /* these have none */
+  for (int i = 0; i < 2; i++) {
+    if (r->sampler.masks_host[i]) continue; /* made by a call that has failed */
+    GA_TRY(ga_host_alloc(last->ctx, bytes, &p));
+    r->sampler.masks_host[i] = p;
+  }
+  GA_TRY(ga_buffer_alloc(last->ctx, bytes, &p));
+  r->sampler.masks = p;
+  return GA_OK;
+}
+
+/* Enqueues the mask's way to place n of the step's masks. */
+static ga_status put_mask(runner *r, const run_step *step, const uint32_t *mask, int32_t n) {
+  const int64_t words = mask_words(r);
+  GA_TRY(alloc_masks(r));
+  uint32_t *here = r->sampler.masks_host[step->place] + n * words;
+  memcpy(here, mask, (size_t)words * sizeof *mask);
+  return ga_copy_to_device_later(runner_last(r)->ctx, r->sampler.masks + n * words, here, (size_t)words * sizeof *mask,
+                                 NULL);
+}
+
+/* --- before the step --- */
+
+static const ga_sample_row no_draw = {.sequence = -1, .logits = -1, .mask = -1};
+
+/* A draw by these options, of row `row` of its block's logits. */
+static ga_sample_row row_of_sample(const ga_sample_desc *d, int32_t row) {
+  return (ga_sample_row){.sequence = -1,
+                         .logits = row,
+                         .mask = -1,
+                         .top_k = d->top_k,
+                         .temperature = d->temperature,
+                         .top_p = d->top_p,
+                         .min_p = d->min_p,
+                         .typical_p = d->typical_p,
+                         .repetition_penalty = d->repetition_penalty,
+                         .presence_penalty = d->presence_penalty,
+                         .frequency_penalty = d->frequency_penalty};
+}
+
+/* Row i of the step, the step's n-th draw. bias: where its biases begin. */
+static ga_status put_sample_row(runner *r, run_step *step, int32_t i, int32_t n, int32_t bias, ga_sample_row *out) {
+  const row_draw *draw = run_row_draw(step, i);
+  const int32_t n_before = step->rows[i].n_before, window = (int32_t)ga_min_i64(draw->window, n_before);
+  *out = row_of_sample(draw->sample, i % runner_last(r)->exec.max_out);
+  out->bias = bias;
+  out->n_bias = draw->n_bias;
+  if (draw->n_bias)
+    memcpy(r->sampler.bias_host[step->place] + bias, draw->bias, (size_t)draw->n_bias * sizeof *draw->bias);
+  if (draw->mask) {
+    GA_TRY(put_mask(r, step, draw->mask, n));
+    out->mask = n;
+  }
+  if (!window) return GA_OK;
+  GA_TRY(upload_sequence(r, step, draw, n_before, window));
+  out->sequence = draw->history->place * sequence_length(r) + n_before; /* the draw puts its token there */
+  out->n_history = window;
+  return GA_OK;
+}
+
+static void put_no_rows(int32_t *h, const step_samples *at, int32_t first) {
+  ga_sample_row *rows = (ga_sample_row *)(void *)(h + at->rows);
+  uint64_t *rng = (uint64_t *)(void *)(h + at->rng);
+  for (int32_t i = first; i < at->n; i++) {
+    rows[i] = no_draw;
+    memset(rng + 4 * i, 0, 4 * sizeof *rng);
+  }
+}
+
+static int64_t count_biases(const run_step *step) {
+  int64_t n = 0;
+  for (int32_t i = 0; i < step->n_rows; i++) n += step->rows[i].draws ? run_row_draw(step, i)->n_bias : 0;
+  return n;
+}
+
+ga_status device_rows_put(runner *r, run_step *step) {
+  const step_samples *at = &step->layout.samples;
+  int32_t *h = runner_last(r)->host[step->place];
+  ga_sample_row *rows = (ga_sample_row *)(void *)(h + at->rows);
+  uint64_t *rng = (uint64_t *)(void *)(h + at->rng);
+  int32_t n = 0, n_bias = 0;
+  GA_TRY(grow_bias(r, count_biases(step)));
+  for (int32_t i = 0; i < step->n_rows; i++) {
+    const row_draw *draw = run_row_draw(step, i);
+    part_result *result = run_row_result(step, i);
+    if (!step->rows[i].draws) continue;
+    GA_TRY(part_note_status(result, put_sample_row(r, step, i, n, n_bias, &rows[n])));
+    if (result->status != GA_OK) rows[n] = no_draw;
+    if (step->rows[i].is_behind)
+      rng_advance(draw->sample, draw->rng, rng + 4 * n);
+    else
+      memcpy(rng + 4 * n, draw->rng, 4 * sizeof *rng);
+    n++;
+    n_bias += draw->n_bias;
+  }
+  put_no_rows(h, at, n);
+  const size_t bytes = (size_t)n_bias * sizeof(ga_logit_bias);
+  return bytes ? ga_copy_to_device_later(runner_last(r)->ctx, r->sampler.bias, r->sampler.bias_host[step->place], bytes,
+                                         NULL)
+               : GA_OK;
+}
+
+/* --- the draws --- */
+
+ga_status device_rows_sample(runner *r, const step_samples *at, int32_t first, int32_t n) {
+  const ga_sample_fused_desc d = rows_desc(r, n);
+  runner_stage *last = runner_last(r);
+  int32_t *in = last->device;
+  const ga_sample_fused_io io = {.plain = {.logits = exec_result(&last->exec),
+                                           .bias = r->sampler.bias,
+                                           .rng = (uint64_t *)(void *)(in + at->rng) + 4 * first,
+                                           .id = in + at->ids + first},
+                                 .sequence = r->sampler.sequences,
+                                 .rows = (const ga_sample_row *)(const void *)(in + at->rows) + first,
+                                 .mask = r->sampler.masks};
+  return ga_sample_fused(last->ctx, &d, &io, NULL);
+}
+
+/* All logits are a table of one column here. */
+ga_status device_rows_keep_first(runner *r, const step_samples *at, int32_t n) {
+  runner_stage *last = runner_last(r);
+  ga_embed_desc d = GA_EMBED_DESC_INIT;
+  d.tokens = n;
+  d.vocab = (int64_t)n * r->options.model->hparams.vocab;
+  d.width = 1;
+  d.w_dtype = GA_F32;
+  const ga_embed_io io = {
+      .ids = r->sampler.row_starts, .table = exec_result(&last->exec), .y = last->device + at->first};
+  return ga_embed(last->ctx, &d, &io, NULL);
+}
+
+ga_status device_rows_fetch(runner *r, const run_step *step) {
+  const runner_stage *last = runner_last(r);
+  const step_samples *at = &step->layout.samples;
+  const int64_t end = at->first + step->n_rows; /* behind the ids */
+  if (step->n_rows)
+    GA_TRY(ga_copy_to_host_later(last->ctx, last->host[step->place] + at->ids, last->device + at->ids,
+                                 (size_t)(end - at->ids) * sizeof(int32_t), NULL));
+  return ga_event_record(last->ctx, r->sampler.drawn[step->place], NULL);
+}
+
+/* Row i of the logits on the device; n of its numbers. */
+static ga_status fetch_logits(runner *r, int32_t i, size_t n) {
+  const runner_stage *last = runner_last(r);
+  const float *logits = exec_result(&last->exec);
+  return ga_copy_to_host(last->ctx, r->logits, logits + (size_t)i * (size_t)r->options.model->hparams.vocab,
+                         n * sizeof(float), NULL);
+}
+
+/* Row i of the step, row `at` of its block. first: the row's first logit; NULL: it is still on the device. */
+static ga_status take_draw(runner *r, const run_step *step, int32_t i, int32_t at, int32_t id, const float *first) {
+  const row_draw *draw = run_row_draw(step, i);
+  part_result *result = run_row_result(step, i);
+  uint64_t next[4];
+  GA_REQUIRE(id >= 0 && id < r->options.n_vocab, GA_ERR_INTERNAL, "token %d was drawn from %d", id, r->options.n_vocab);
+  rng_advance(draw->sample, draw->rng, next);
+  memcpy(draw->rng, next, sizeof next);
+  if (draw->history && draw->history->place >= 0) draw->history->n_known = step->rows[i].n_before + 1;
+  const size_t n = draw->shows ? (size_t)r->options.n_vocab : id == 0 && !first;
+  if (n) GA_TRY(fetch_logits(r, at, n));
+  result->next = id;
+  result->first = n ? r->logits[0] : first ? *first : 0;
+  return GA_OK;
+}
+
+/* The draw of row i, or its logits; then they are shown. */
+static ga_status take_device_row(runner *r, const run_step *step, int32_t i, int32_t at, int32_t id,
+                                 const float *first) {
+  const row_draw *draw = run_row_draw(step, i);
+  part_result *result = run_row_result(step, i);
+  if ((!draw->sample && !draw->shows) || result->status != GA_OK) return GA_OK;
+  GA_TRY(part_note_status(result, draw->sample ? take_draw(r, step, i, at, id, first)
+                                               : fetch_logits(r, at, (size_t)r->options.n_vocab)));
+  if (!draw->shows || result->status != GA_OK) return GA_OK;
+  return step->asked.show(step->asked.user, step->rows[i].row, draw->sample ? id : -1, r->logits);
+}
+
+ga_status device_rows_take_fetched(runner *r, const run_step *step) {
+  const int32_t *host = runner_last(r)->host[step->place], *ids = host + step->layout.samples.ids;
+  const float *first = (const float *)(const void *)(host + step->layout.samples.first);
+  GA_TRY(ga_event_sync(r->sampler.drawn[step->place]));
+  for (int32_t i = 0; i < step->n_rows; i++) GA_TRY(take_device_row(r, step, i, i, ids[i], &first[i]));
+  return GA_OK;
+}
+
+ga_status device_rows_take(runner *r, const run_step *step, int32_t first, int32_t n, int32_t sample) {
+  const runner_stage *last = runner_last(r);
+  const int64_t at = step->layout.samples.ids;
+  int32_t *ids = last->host[step->place] + at, n_draws = 0;
+  for (int32_t i = first; i < first + n; i++) n_draws += step->rows[i].draws;
+  if (n_draws)
+    GA_TRY(
+        ga_copy_to_host(last->ctx, ids + sample, last->device + at + sample, (size_t)n_draws * sizeof(int32_t), NULL));
+  for (int32_t i = first; i < first + n; i++)
+    GA_TRY(take_device_row(r, step, i, i - first, step->rows[i].draws ? ids[sample++] : -1, NULL));
+  return GA_OK;
+}

@@ -1,0 +1,161 @@
+/* Shared by the files of the runner. */
+#ifndef GA_ENGINE_RUNNER_IMPL_H
+#define GA_ENGINE_RUNNER_IMPL_H
+
+#include <stdatomic.h>
+
+#include "engine/runner.h"
+
+/* A step in which every sequence generates, padded to a class of sizes, and recorded when it comes a second time. */
+typedef struct step_graph {
+  ga_graph *graph;        /* NULL: it has run once, op by op */
+  int32_t n_seqs, max_kv; /* n_seqs 0: an empty place */
+  uint64_t last_used;
+} step_graph;
+
+#define STEP_GRAPHS 64
+
+/* Recordings of one stage. */
+typedef struct step_graphs {
+  step_graph entries[STEP_GRAPHS];
+  const void *workspace; /* that the recorded launches use */
+  uint64_t clock;
+  bool off; /* the device has none */
+  atomic_long n_steps, n_replayed;
+} step_graphs;
+
+/* The layers of one placement, and integer inputs of steps on its device. Two steps may be enqueued, so that the host
+ * has two places. On the last stage drawn tokens come first, at a place that all steps share, with the first logits of
+ * their rows. */
+typedef struct runner_stage {
+  ga_ctx *ctx;
+  ga_exec exec;
+  ga_step step;
+  int32_t *host[2], *device; /* [inputs_room] */
+  step_graphs graphs;
+} runner_stage;
+
+/* Where in a step's inputs, in int32, rows of parameters have their places: n of them. */
+typedef struct step_samples {
+  int64_t rows, rng, ids, first; /* first: of each row the first logit */
+  int32_t n;
+} step_samples;
+
+/* Offsets in int32 of a step's inputs. */
+typedef struct step_layout {
+  int64_t ids, positions, slots[MEMORY_KINDS_MAX], q_start, q_start_prompts, kv_len, out_rows, total;
+  int64_t table[MEMORY_KINDS_MAX], columns[MEMORY_KINDS_MAX]; /* [seqs, columns] */
+  int64_t stride;                                             /* columns of tables of pages */
+  step_samples samples;
+} step_layout;
+
+/* Sizes of a step. */
+typedef struct step_shape {
+  int32_t n_tokens, n_seqs, n_rows, n_samples; /* as they run: padded where is_decode */
+  int32_t n_decode, max_q, max_kv, n_pages;
+  bool is_decode; /* every sequence has one token and draws the next, on the device */
+} step_shape;
+
+/* A row of logits with a use. */
+typedef struct run_row {
+  int32_t row, part;     /* of the step */
+  int32_t token;         /* among all tokens of the step */
+  int32_t n_before;      /* tokens of the sequence before the one that the row tells */
+  bool draws, is_behind; /* is_behind: the last of those tokens is drawn by the step before */
+} run_row;
+
+typedef struct run_step {
+  runner_step asked;
+  run_row *rows; /* [sizes.batch] */
+  int32_t n_rows;
+  int place; /* of runner_stage.host, and of device_sampler.drawn */
+  step_shape shape;
+  step_layout layout;
+  int64_t used;         /* int32 of that place */
+  bool in_blocks;       /* rows are computed and used some at a time, by runner_take */
+  part_result *results; /* [max_sequences] */
+} run_step;
+
+/* Draws tokens on a device whose memory is not the host's: one launch for all rows of a block. */
+typedef struct device_sampler {
+  bool on;
+  int32_t *sequences;          /* [max_sequences, context + 1] tokens that penalties see; made when first asked for */
+  draw_history **owners;       /* [max_sequences] of those rows */
+  ga_logit_bias *bias;         /* [bias_room] of the step's rows */
+  ga_logit_bias *bias_host[2]; /* by the step's place */
+  int64_t bias_room;
+  uint32_t *masks;         /* [max_sequences, words] of the step's rows; made when first asked for */
+  uint32_t *masks_host[2]; /* by the step's place */
+  int32_t *row_starts;     /* [max_sequences] on the device: places of the rows' first logits */
+  ga_event *drawn[2];      /* the draws of the step at that place have come to the host */
+} device_sampler;
+
+struct runner {
+  runner_options options;
+  runner_stage stages[GA_MODEL_MAX_PLACEMENTS];
+  int32_t n_stages, n_kinds;
+  int64_t inputs_room; /* int32 */
+  run_step steps[2];   /* by ticket % 2 */
+  int64_t n_enqueued, n_taken;
+  atomic_long n_steps, n_ahead;
+  device_sampler sampler;
+  step_gaps gaps;
+  float *logits;      /* [max_out, vocab], of device_sampler one row, where the device's memory is not the host's */
+  ga_ctx *sample_ctx; /* the last stage's, or one of its own on a CPU */
+  bool owns_sample_ctx;
+  void *sample_workspace;
+  uint64_t sample_workspace_bytes;
+  float *masked; /* [vocab] logits of a row with a mask; made when first asked for */
+};
+
+static inline runner_stage *runner_last(runner *r) { return &r->stages[r->n_stages - 1]; }
+static inline const row_draw *run_row_draw(const run_step *step, int32_t i) {
+  return &step->asked.rows[step->rows[i].row];
+}
+static inline part_result *run_row_result(const run_step *step, int32_t i) {
+  return &step->results[step->rows[i].part];
+}
+/* Notes an error of one part, of which the step goes on; returns GA_ERR_DEVICE, which ends it. */
+GA_NODISCARD ga_status part_note_status(part_result *result, ga_status status);
+/* Moves the generator on by one draw. */
+void rng_advance(const ga_sample_desc *sample, const uint64_t *state, uint64_t next[4]);
+
+/* --- runner_inputs.c --- */
+
+/* int32 that the inputs of any step need. */
+int64_t runner_inputs_room(const runner *r);
+/* Makes the step's inputs, and enqueues their way to all devices. */
+GA_NODISCARD ga_status runner_send_inputs(runner *r, run_step *step);
+
+/* --- runner_draws.c --- */
+
+GA_NODISCARD ga_status device_sampler_create(runner *r);
+void device_sampler_destroy(runner *r);
+/* Writes the parameters of the step's rows into its inputs on the host, then rows that draw nothing. Rows that go
+ * wrong draw nothing: the results of their parts say why. */
+GA_NODISCARD ga_status device_rows_put(runner *r, run_step *step);
+/* Enqueues draws [first, first + n) of the step, whose logits are on the device. */
+GA_NODISCARD ga_status device_rows_sample(runner *r, const step_samples *at, int32_t first, int32_t n);
+/* Enqueues copies of the first logits of n rows, which a step ahead would overwrite. */
+GA_NODISCARD ga_status device_rows_keep_first(runner *r, const step_samples *at, int32_t n);
+/* Enqueues the copy of the draws, and of those logits, to the step's place of the host's inputs. */
+GA_NODISCARD ga_status device_rows_fetch(runner *r, const run_step *step);
+/* Waits for that copy, and takes the step's rows, all of which draw. */
+GA_NODISCARD ga_status device_rows_take_fetched(runner *r, const run_step *step);
+/* Waits for rows [first, first + n) of the step, whose draws begin at `sample`, and takes them. */
+GA_NODISCARD ga_status device_rows_take(runner *r, const run_step *step, int32_t first, int32_t n, int32_t sample);
+
+/* --- runner_blocks.c --- */
+
+/* Rows of logits of a step in blocks, and their uses. */
+GA_NODISCARD ga_status runner_take_blocks(runner *r, const run_step *step);
+
+/* --- runner_graphs.c --- */
+
+typedef ga_status (*step_run_fn)(void *user);
+/* Runs a stage's part of a step of that class: run enqueues the same launches with the same arguments each time. */
+GA_NODISCARD ga_status step_graphs_run(runner_stage *stage, int32_t n_seqs, int32_t max_kv, step_run_fn run,
+                                       void *user);
+void step_graphs_drop(runner_stage *stage);
+
+#endif

@@ -1,0 +1,246 @@
+/* Steps of a runner by themselves: several rows of logits a part, masks, what is refused, tickets. On a tiny model of
+ * tests/data/arch. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "base/status.h"
+#include "engine/runner.h"
+#include "tests/tiny_model.h"
+
+#ifndef GA_TEST_DEVICE
+#define GA_TEST_DEVICE "cpu"
+#endif
+
+enum { TOKENS = 12, SEQUENCES = 2, BATCH = 32, LENGTH = 64, MASK_WORDS = (TINY_VOCAB + 31) / 32 };
+
+typedef struct runner_rig {
+  ga_ctx *ctx[2];
+  ga_model *model;
+  ga_kv_cache cache;
+  layer_memory *memory;
+  sequence_memory sequence[SEQUENCES];
+  runner *runner;
+} runner_rig;
+
+#define OK(expr)                                          \
+  do {                                                    \
+    if ((expr) != GA_OK) fail_msg("%s", ga_error_text()); \
+  } while (0)
+
+static const int32_t ids[TOKENS] = {1, 5, 9, 20, 7, 11, 12, 13, 40, 41, 8, 33};
+
+static void create_memory_of(runner_rig *r) {
+  layer_memory_options o = {.page_tokens = GA_KV_PAGE};
+  memory_kinds kinds;
+  OK(memory_kinds_of(&r->model->hparams, GA_F16, &kinds));
+  o.n_kinds = kinds.n;
+  for (int32_t i = 0; i < kinds.n; i++) {
+    o.kinds[i] = kinds.kind[i];
+    o.n_units[i] = 2 * SEQUENCES;
+  }
+  OK(layer_memory_create(&o, &r->memory));
+  OK(kv_cache_create(r->model, GA_F16, o.n_units, &r->cache));
+  for (int i = 0; i < SEQUENCES; i++) OK(layer_memory_extend(r->memory, &r->sequence[i], LENGTH));
+}
+
+/* n: stages. max_out: rows of logits at once. */
+static void open_runner(runner_rig *r, int n, int32_t max_out) {
+  *r = (runner_rig){.runner = NULL};
+  ga_ctx_options co = GA_CTX_OPTIONS_INIT;
+  ga_model_options mo = GA_MODEL_OPTIONS_INIT;
+  co.device = GA_TEST_DEVICE;
+  co.threads = 1;
+  OK(tiny_make("llama", TINY_VOCAB));
+  for (int i = 0; i < n; i++) OK(ga_ctx_create(&co, &r->ctx[i]));
+  mo.more = r->ctx + 1;
+  mo.n_more = n - 1;
+  OK(ga_model_load(r->ctx[0], tiny_path, &mo, &r->model));
+  create_memory_of(r);
+  const runner_options o = {.model = r->model,
+                            .cache = &r->cache,
+                            .memory = r->memory,
+                            .sizes = {.context = LENGTH, .batch = BATCH, .max_out = max_out, .kv_dtype = GA_F16},
+                            .max_sequences = SEQUENCES,
+                            .n_vocab = TINY_VOCAB,
+                            .is_invariant = true};
+  OK(runner_create(&o, &r->runner));
+}
+
+static void close_runner(runner_rig *r) {
+  OK(runner_drop_steps(r->runner));
+  runner_destroy(r->runner);
+  for (int i = 0; i < SEQUENCES; i++) layer_memory_release(r->memory, 0, &r->sequence[i], NULL, 0);
+  kv_cache_destroy(&r->cache);
+  layer_memory_destroy(r->memory);
+  ga_model_destroy(r->model);
+  for (int i = 0; i < 2; i++) ga_ctx_destroy(r->ctx[i]);
+}
+
+/* --- rows that are shown --- */
+
+typedef struct shown_rows {
+  float logits[TOKENS][TINY_VOCAB];
+  int32_t row[TOKENS], id[TOKENS], n;
+} shown_rows;
+
+static ga_status keep_row(void *user, int32_t row, int32_t id, const float *logits) {
+  shown_rows *rows = user;
+  assert_true(rows->n < TOKENS);
+  rows->row[rows->n] = row;
+  rows->id[rows->n] = id;
+  memcpy(rows->logits[rows->n++], logits, sizeof rows->logits[0]);
+  return GA_OK;
+}
+
+static step_part part_of_ids(runner_rig *r, int sequence, int32_t first, int32_t n, int32_t n_wanted) {
+  return (step_part){.memory = &r->sequence[sequence],
+                     .ids = ids + first,
+                     .first = first,
+                     .n = n,
+                     .n_wanted = n_wanted,
+                     .adapter = -1,
+                     .draw = -1};
+}
+
+static void run_shown(runner_rig *r, const step_part *parts, int32_t n_parts, const row_draw *draws, shown_rows *rows) {
+  const runner_step step = {.parts = parts, .n_parts = n_parts, .rows = draws, .show = keep_row, .user = rows};
+  int64_t ticket;
+  rows->n = 0;
+  OK(runner_enqueue(r->runner, &step, &ticket));
+  assert_false(runner_may_enqueue(r->runner));
+  OK(runner_take(r->runner, ticket));
+  assert_true(runner_may_enqueue(r->runner));
+  for (int32_t i = 0; i < n_parts; i++) {
+    assert_int_equal(runner_results(r->runner, ticket)[i].status, GA_OK);
+    assert_int_equal(runner_results(r->runner, ticket)[i].n_accepted, 0);
+    assert_int_equal(runner_results(r->runner, ticket)[i].next, -1);
+  }
+}
+
+/* The last 4 tokens of one part and the last 2 of another, in blocks of 1, 3 and 16 rows: the same logits as if each
+ * token had been the last of a step. A row that nobody uses is left out. */
+static void test_several_rows(void **state) {
+  (void)state;
+  static const int32_t max_out[] = {1, 3, 16};
+  static shown_rows want[2], one;
+  runner_rig r;
+  row_draw draws[6];
+  for (int i = 0; i < 6; i++) draws[i] = (row_draw){.shows = i != 2};
+  for (size_t i = 0; i < sizeof max_out / sizeof *max_out; i++) {
+    open_runner(&r, 1 + i % 2, max_out[i]);
+    const step_part parts[] = {part_of_ids(&r, 0, 0, 8, 4), part_of_ids(&r, 1, 0, 5, 2)};
+    run_shown(&r, parts, 2, draws, &want[i > 0]);
+    assert_int_equal(want[i > 0].n, 5);
+    assert_int_equal(want[i > 0].row[2], 3);
+    assert_int_equal(want[i > 0].row[4], 5);
+    assert_memory_equal(want[i > 0].logits, want[0].logits, 5 * sizeof want[0].logits[0]);
+    const step_part last = part_of_ids(&r, 0, 0, 6, 1); /* the second wanted row */
+    run_shown(&r, &last, 1, draws, &one);
+    assert_int_equal(one.n, 1);
+    assert_memory_equal(one.logits[0], want[0].logits[1], sizeof one.logits[0]);
+    close_runner(&r);
+  }
+}
+
+/* --- draws --- */
+
+/* Draws the token behind the first n ids. */
+static int32_t draw_behind(runner_rig *r, int32_t n, const ga_sample_desc *sample, const uint32_t *mask) {
+  uint64_t rng[4];
+  draw_history history = DRAW_HISTORY_INIT;
+  ga_plan *plan;
+  int64_t ticket;
+  ga_sample_seed(rng, 3);
+  OK(ga_sample_plan(runner_sample_ctx(r->runner), sample, &plan));
+  const row_draw draw = {.sample = sample,
+                         .plan = plan,
+                         .ids = ids,
+                         .n_ids = n,
+                         .window = 4,
+                         .mask = mask,
+                         .rng = rng,
+                         .history = &history};
+  const step_part part = part_of_ids(r, 0, 0, n, 1);
+  const runner_step step = {.parts = &part, .n_parts = 1, .rows = &draw};
+  OK(runner_enqueue(r->runner, &step, &ticket));
+  OK(runner_take(r->runner, ticket));
+  const part_result *result = runner_results(r->runner, ticket);
+  if (result->status != GA_OK) fail_msg("%s", result->error);
+  const int32_t id = result->next;
+  runner_forget(r->runner, &history);
+  ga_plan_destroy(plan);
+  return id;
+}
+
+/* Forbidden tokens are not drawn, and with all allowed but those nothing else changes. */
+static void test_masks(void **state) {
+  (void)state;
+  runner_rig r;
+  open_runner(&r, 2, 8);
+  for (int warm = 0; warm < 2; warm++) {
+    ga_sample_desc sample = GA_SAMPLE_DESC_INIT;
+    sample.vocab = TINY_VOCAB;
+    sample.temperature = warm ? 0.8f : 0;
+    sample.repetition_penalty = 1.1f;
+    uint32_t mask[MASK_WORDS];
+    memset(mask, 0xff, sizeof mask);
+    const int32_t plain = draw_behind(&r, 6, &sample, NULL);
+    assert_int_equal(draw_behind(&r, 6, &sample, mask), plain);
+    mask[plain / 32] &= ~(1u << plain % 32);
+    assert_int_not_equal(draw_behind(&r, 6, &sample, mask), plain);
+    memset(mask, 0, sizeof mask);
+    mask[50 / 32] = 1u << 50 % 32;
+    assert_int_equal(draw_behind(&r, 6, &sample, mask), 50);
+  }
+  close_runner(&r);
+}
+
+/* --- what is refused --- */
+
+static ga_status enqueue_one(runner_rig *r, const step_part *part, const row_draw *draws) {
+  int64_t ticket;
+  const runner_step step = {.parts = part, .n_parts = 1, .rows = draws, .show = keep_row};
+  return runner_enqueue(r->runner, &step, &ticket);
+}
+
+static void test_refused_steps(void **state) {
+  (void)state;
+  static shown_rows rows;
+  runner_rig r;
+  ga_sample_desc sample = GA_SAMPLE_DESC_INIT;
+  open_runner(&r, 1, 8);
+  const row_draw draws[2] = {{.sample = &sample}, {.shows = true}};
+  step_part part = part_of_ids(&r, 0, 0, 4, 2);
+  assert_int_equal(enqueue_one(&r, &part, draws), GA_ERR_UNSUPPORTED);
+  assert_non_null(strstr(ga_error_text(), "before the last token of a part"));
+  part.adapter = 0;
+  assert_int_equal(enqueue_one(&r, &part, draws), GA_ERR_UNSUPPORTED);
+  assert_non_null(strstr(ga_error_text(), "adapter 0; steps have none (-1)"));
+  part.adapter = -1;
+  part.n_wanted = 5;
+  assert_int_equal(enqueue_one(&r, &part, draws), GA_ERR_INTERNAL);
+  part.n_wanted = 1;
+  part.draw = 0; /* of a step before, which there is not */
+  assert_int_equal(enqueue_one(&r, &part, draws), GA_ERR_INTERNAL);
+  part = part_of_ids(&r, 0, 0, 0, 0);
+  assert_int_equal(enqueue_one(&r, &part, draws), GA_ERR_INTERNAL);
+  assert_int_equal(runner_take(r.runner, 0), GA_ERR_INTERNAL);
+  part = part_of_ids(&r, 0, 0, 4, 1); /* it is as good as before */
+  run_shown(&r, &part, 1, draws + 1, &rows);
+  assert_int_equal(rows.n, 1);
+  close_runner(&r);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_several_rows),
+      cmocka_unit_test(test_masks),
+      cmocka_unit_test(test_refused_steps),
+  };
+  const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  tiny_remove();
+  return failed;
+}
