@@ -141,20 +141,6 @@ runner_counts runner_count(runner *r) {
 
 /* --- parts and rows --- */
 
-ga_status part_note_status(part_result *result, ga_status status) {
-  if (status == GA_OK || status == GA_ERR_DEVICE) return status;
-  result->status = status;
-  (void)snprintf(result->error, sizeof result->error, "%s", ga_error_text());
-  return GA_OK;
-}
-
-void rng_advance(const ga_sample_desc *sample, const uint64_t *state, uint64_t next[4]) {
-  ga_rng rng;
-  memcpy(rng.s, state, sizeof rng.s);
-  if (sample->temperature != 0) (void)ga_rng_unit(&rng);
-  memcpy(next, rng.s, sizeof rng.s);
-}
-
 static ga_status check_part(const runner *r, const step_part *part) {
   GA_REQUIRE(part->adapter == -1, GA_ERR_UNSUPPORTED, "adapter %d; steps have none (-1)", part->adapter);
   GA_REQUIRE(part->n >= 1 && part->first >= 0 && part->first <= r->options.sizes.context - part->n, GA_ERR_INTERNAL,

@@ -115,6 +115,9 @@ static inline const row_draw *run_row_draw(const run_step *step, int32_t i) {
 static inline part_result *run_row_result(const run_step *step, int32_t i) {
   return &step->results[step->rows[i].part];
 }
+
+/* --- runner_rows.c --- */
+
 /* Notes an error of one part, of which the step goes on; returns GA_ERR_DEVICE, which ends it. */
 GA_NODISCARD ga_status part_note_status(part_result *result, ga_status status);
 /* Moves the generator on by one draw. */
