@@ -61,11 +61,11 @@ typedef struct ga_links ga_links;
  * too, or the library of the backend, "nccl". comm and ctx outlive *out. Calls wait for the hosts of other ranks, and
  * are not recorded in graphs. */
 GA_API GA_NODISCARD ga_status ga_links_create(ga_comm *comm, ga_ctx *ctx, const char *copies, ga_links **out);
-/* When the streams have done what was enqueued. NULL is fine. */
+/* Frees the links. Call it once the streams have done what was enqueued. NULL is fine. */
 GA_API void ga_links_destroy(ga_links *links);
 
 typedef struct ga_collective_io {
-  ga_comm *comm;   /* this rank's end */
+  ga_comm *comm;   /* this rank's end of the communicator */
   ga_links *links; /* with GA_COLLECTIVE_LINKS */
   ga_all_reduce
       *windows; /* with GA_COLLECTIVE_WINDOWS: of ga_all_reduce_create, of this dtype, for n elements or more */

@@ -47,7 +47,9 @@ struct dist_device {
   double deadline;           /* if the streams come no further */
   uint64_t last_moves;       /* of the exchange, at the last look */
   uint32_t progress[WINDOW_STREAMS];
-  unsigned char *look, last_look[WINDOW_PROGRESS]; /* at the counters of that; look: of ga_host_alloc */
+  /* Copies of the streams' progress counters, which show whether they still advance. look: the newest, of
+   * ga_host_alloc; last_look: the one before. */
+  unsigned char *look, last_look[WINDOW_PROGRESS];
 };
 
 /* Work on `after` comes behind the present end of `before`. */
@@ -75,12 +77,13 @@ void dist_rounds_destroy(dist_device *e);
 void dist_rounds_begin(dist_device *e);
 /* A SEND or RECEIVE has been reached: `compute` has now all that comes before it. */
 GA_NODISCARD ga_status dist_rounds_post(dist_device *e, const dist_step *s, int32_t *round);
-/* Runs all rounds up to this one; `compute` waits for it. */
+/* Runs all rounds up to `round`, this one included. The stream `compute` then waits for its messages. */
 GA_NODISCARD ga_status dist_rounds_await(dist_device *e, int32_t round);
 /* Runs those that nobody here waits for. */
 GA_NODISCARD ga_status dist_rounds_end(dist_device *e);
 int32_t dist_rounds_of(const dist_device *e); /* how many there are */
-enum { DIST_ROUND_SPANS = 3 };                /* of a round at most; who waits for it has one more */
+/* Spans that a round adds to the timeline at most. A step that waits for the round adds one of its own. */
+enum { DIST_ROUND_SPANS = 3 };
 
 /* --- plans that gather keys --- */
 

@@ -32,7 +32,8 @@ typedef struct dist_dealt {
   int32_t degree[DIST_MOST_LISTS];
   int32_t *rank; /* [DIST_MOST_LISTS x ranks] */
 } dist_dealt;
-/* l: with doc_start. */
+/* Gives each document of l to one rank, to some or to all, so that work is even (GA_DIST_DOCUMENTS). l->doc_start is
+ * set. */
 GA_NODISCARD ga_status dist_deal_documents(const ga_dist_layout *l, dist_dealt *out);
 
 static inline int64_t dist_stretches(const ga_dist_layout *l, int32_t rank) {

@@ -72,7 +72,8 @@ typedef struct dist_problem {
   uint32_t flags;
   int32_t table;                /* dist_table */
   int32_t dtype, partial_dtype; /* ga_dtype: f32, f16, bf16; partial_dtype is f32 or dtype */
-  float softcap, scale;         /* 0 = none; 0 = 1 / sqrt(head_dim) */
+  float softcap;                /* 0 = none */
+  float scale;                  /* 0 = 1 / sqrt(head_dim) */
   int64_t window;               /* 0 = none */
   ga_dist_grid grid;
   bool splits_heads; /* gather.h: a rank has all tokens of its heads, so that results are whole when they travel */

@@ -46,7 +46,7 @@ void sim_find_means(simulation *s);
 GA_NODISCARD ga_status sim_check_machine(const ga_dist_machine *m);
 /* Of the arithmetic of a call. */
 double sim_call_seconds(const simulation *s, const sim_shape *x, double heads, bool merged);
-/* All tokens in one plain call. */
+/* Returns the seconds that one device takes for all tokens in one plain call: plans are compared with that. */
 double sim_one_device_seconds(const simulation *s);
 /* A tile of a plan that runs tile by tile, all of its calls. */
 double sim_tile_seconds(const simulation *s, const dist_step *t);

@@ -33,7 +33,7 @@ struct prefix_node {
   int32_t n_tokens;               /* page_tokens; a begun page: fewer; a root: 0 */
   int32_t users;                  /* sequences whose path it is on */
   int32_t unit[MEMORY_KINDS_MAX]; /* on the device */
-  int32_t host[MEMORY_KINDS_MAX]; /* in host memory; a kind has one of both */
+  int32_t host[MEMORY_KINDS_MAX]; /* in host memory; at most one of unit and host is set */
   double keep_until;              /* evicted after all nodes without; 0: none. A parent's is no earlier */
   bool swapped; /* a preempted request has it: its units go to host memory. Its parent is swapped, too */
   bool wanted;  /* a sequence has begun or ended where it needs the units of `local`: these are evicted later */

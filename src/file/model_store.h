@@ -8,8 +8,8 @@
 #include "file/name_table.h"
 #include "ga/model_file.h"
 
-/* A text of an array, relative to ga_meta.data. It is a copy outside of the map, so that a file changed later cannot
- * move it. */
+/* Where one text of an array of texts lies: its offset from ga_meta.data, and its bytes. Spans are kept outside the
+ * mapped file, so that changing the file later cannot move them. */
 typedef struct ga_text_span {
   uint32_t offset, bytes;
 } ga_text_span;

@@ -18,7 +18,7 @@
 /* Properties of a kind in one model. */
 typedef struct memory_kind {
   const char *name;
-  uint64_t unit_bytes;  /* a unit in all layers of the kind */
+  uint64_t unit_bytes;  /* of one unit, summed over all layers of the kind */
   int32_t unit_tokens;  /* tokens of a page; 0: a unit is a sequence's state. A state starts from zero at position 0 */
   int32_t window;       /* pages: a token at position p reads tokens above p - window; 0: all */
   bool is_shared;       /* sequences with equal tokens read the same unit; else each has a copy */

@@ -45,8 +45,8 @@ typedef struct product_matrix {
 
 /* y = residual + act(scale W x + bias) of one or several matrices with one X, or residual + act(gate) * (W x).
  *
- * With `norm`, X is normed first. With `add_norm` as well, X is residual + RMS norm of x before that, and `sum` is that
- * sum. With is_gated, y = act(matrix[1] x) * (matrix[0] x). */
+ * With `norm`, X is normed first. With `add_norm` as well, residual + RMS norm of x takes the place of X before that;
+ * `sum` receives it. With is_gated, y = act(matrix[1] x) * (matrix[0] x). */
 typedef struct launch_product {
   value_id x;
   product_matrix matrix[PRODUCT_MATRICES];

@@ -112,8 +112,8 @@ typedef struct check_op {
   double (*shared)(const check_case *c, const check_arg *arg);
   /* True when output `arg` has no rounding except that of its type. */
   bool (*exact)(const check_case *c, const check_arg *arg);
-  /* Returns the allowed root mean square error of output `arg`, beyond chance, as a multiple of the plain
-     * evaluation's; 0: only check_used bounds it. */
+  /* Returns the largest root mean square error of output `arg`, as a multiple of the plain evaluation's; check_beside
+   * adds an allowance for chance. 0: only check_used bounds it. */
   double (*beside)(const check_case *c, const check_arg *arg);
   /* Fills c->row.arg[i].before (payload at .at) from c->oracle.arg[i]. */
   ga_status (*derive)(check_case *c, int i);

@@ -14,7 +14,7 @@ typedef struct check_error {
   double gain_count; /* effective number of elements in this slope: with few it is their error, not a mean */
   double gain_dev;   /* standard deviation of that slope if the errors were independent */
   double ulp_gain;   /* unit / |want|, rms: the slope that one unit everywhere would make */
-  double size;       /* |want| in units, rms */
+  double size;       /* root mean square of |want| / unit */
   double shared;     /* allowed part of the slope that elements share (check_op.shared); check_measure sets 0 */
 } check_error;
 

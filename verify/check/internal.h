@@ -111,7 +111,7 @@ typedef struct check_workspace {
   uint8_t *image; /* host, after the run too */
   uint8_t *expected;
   void *device;
-  size_t bytes; /* that the row requests */
+  size_t bytes; /* size that the row requests */
 } check_workspace;
 
 /* Make the launches of the row under test, and run them. */

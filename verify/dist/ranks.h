@@ -8,7 +8,7 @@
 
 enum { DIST_MOST_RUN_RANKS = 64, DIST_DEFAULT_RANKS = 4 };
 
-/* The options of ranks that run. */
+/* Options of the verbs that start ranks (run, bench, reduce, links): how many, by which transport, on which devices. */
 typedef struct dist_ranks {
   int64_t n;             /* 0 = as a launcher says, else 4 */
   int32_t rank;          /* of this process; -1 = it is no rank */

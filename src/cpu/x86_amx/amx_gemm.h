@@ -1,4 +1,5 @@
-/* Prefill with AMX: the function that each weight type adds to its scheduling. */
+/* Products of prompts with AMX. All weight types share the scheduling; each adds one function, which makes bf16 tiles
+ * of a panel. */
 #ifndef GA_CPU_X86_AMX_AMX_GEMM_H
 #define GA_CPU_X86_AMX_AMX_GEMM_H
 

@@ -85,7 +85,7 @@ GA_DEV float packed_own_scale(int t, const uint32_t *s, int j, int q, int r) {
   return packed_f16(s[2 * r], 0) * packed_float_int((int)(low | high << 4) - 32);
 }
 
-/* Returns the min of run j of lane q, in row r. */
+/* Returns the offset of run j of lane q in row r: a weight is scale * code + offset. */
 GA_DEV float packed_own_min(int t, const uint32_t *s, int j, int q, int r) {
   if (!PACKED_256(t)) return packed_f16(s[1], r);
   if (t == T_Q2_K)
