@@ -183,6 +183,23 @@ static void unequal_calls_are_named_on_all_ranks(void **state) {
 
 /* --- ranks that go --- */
 
+/* Two equal sums, and then rank 1 meets for something else, with the value that sums meet with. */
+static ga_status one_meets_instead(rank_of_test *r) {
+  for (int i = 0; i < 2; i++)
+    if (call_collective(r, GA_ALL_REDUCE, N, r->x, r->y) != GA_OK) return GA_ERR_INTERNAL;
+  if (!r->rank) return call_collective(r, GA_ALL_REDUCE, N, r->x, r->y);
+  const ga_status status = ga_comm_meet(r->comm, "something else", 1);
+  return status == GA_OK ? ga_comm_meet(r->comm, "the next thing", 0) : status;
+}
+
+static void a_meeting_is_no_collective(void **state) {
+  (void)state;
+  run_thread_ranks(2, false, 5, one_meets_instead);
+  assert_int_equal(ranks[0].status, GA_ERR_COMM);
+  assert_true(ranks[1].status != GA_OK);
+  assert_non_null(strstr(ranks[0].text, "made another call instead"));
+}
+
 static ga_status last_rank_leaves(rank_of_test *r) {
   ga_status status = call_collective(r, GA_ALL_REDUCE, N, r->x, r->y);
   if (status != GA_OK || r->rank == ga_comm_size(r->comm) - 1) return status;
@@ -442,6 +459,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(ranks_share_the_work_of_a_layer),
       cmocka_unit_test(stages_hand_on),
       cmocka_unit_test(unequal_calls_are_named_on_all_ranks),
+      cmocka_unit_test(a_meeting_is_no_collective),
       cmocka_unit_test(a_rank_that_leaves_is_named),
       cmocka_unit_test(a_rank_that_is_late_is_named),
       cmocka_unit_test(memory_is_free_after_an_abort),

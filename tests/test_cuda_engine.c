@@ -160,7 +160,8 @@ static void test_steps_ahead(void **state) {
   mocked_close(&r);
 }
 
-/* The devices replay their parts of a step, and steps are enqueued ahead as on one. */
+/* The devices replay their parts of a step, and steps are enqueued ahead as on one. 0 devices: a CPU helps one. Its part
+ * of a step runs in the call, and would keep back the tokens of the step before: none is enqueued ahead. */
 static void runs_over(int n_devices) {
   enum { N = 10, TOKENS = 200 };
   mocked_rig r = mocked_open_over(n_devices, 12);
@@ -168,7 +169,8 @@ static void runs_over(int n_devices) {
   for (int i = 0; i < N; i++) requests[i] = ask_plainly(&r, i, TOKENS + i);
   for (int i = 0; i < N; i++) has_tokens(requests[i], TOKENS + i);
   const runner_counts n = runner_count(r.engine->runner);
-  if (n.n_ahead * 100 < n.n_steps * 80) fail_msg("%ld of %ld steps were ahead", n.n_ahead, n.n_steps);
+  if (n_devices ? n.n_ahead * 100 < n.n_steps * 80 : n.n_ahead > 0)
+    fail_msg("%ld of %ld steps were ahead", n.n_ahead, n.n_steps);
   if (n.n_replayed * 100 < n.n_recordable * 80) fail_msg("%ld of %ld were replayed", n.n_replayed, n.n_recordable);
   for (int i = 0; i < N; i++) requests[i] = ask_mocked(&r, i, 40 + i);
   for (int i = 0; i < N; i++) has_tokens(requests[i], 40 + i);

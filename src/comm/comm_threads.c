@@ -278,8 +278,10 @@ static void thread_abort(ga_comm *comm, ga_status status, const char *why) {
 static ga_status thread_trade_calls(ga_comm *comm, const comm_call *mine, comm_call *calls) {
   world *w = world_of(comm);
   (void)pthread_mutex_lock(&w->lock);
-  const comm_call *turn = w->calls + (int64_t)(w->trades[comm->rank]++ % 2) * w->ranks;
-  w->calls[turn - w->calls + comm->rank] = *mine;
+  const uint64_t trade = w->trades[comm->rank]++;
+  comm_call *turn = w->calls + (int64_t)(trade % 2) * w->ranks;
+  turn[comm->rank] = *mine;
+  turn[comm->rank].trade = trade; /* a rank that met for something else has an older one here */
   (void)pthread_mutex_unlock(&w->lock);
   GA_TRY(thread_meet(comm, "a collective", 1));
   (void)pthread_mutex_lock(&w->lock);

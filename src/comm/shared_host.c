@@ -311,7 +311,11 @@ ga_status dist_shared_run(dist_shared *x, ga_stream *stream, ga_stream *arrivals
                           int64_t n, const ga_patience *own) {
   shared_run run = {.x = x, .stream = stream, .arrivals = arrivals, .messages = messages, .n = n, .own = own};
   double moved = ga_seconds();
-  for (int32_t r = 0; r < x->comm->size; r++) x->sends[r].at = x->receives[r].at = (dist_cursor){0};
+  GA_TRY(x->comm->calls->check(x->comm)); /* arrays of a call that failed are never touched again */
+  for (int32_t r = 0; r < x->comm->size; r++) {
+    x->sends[r].at = x->receives[r].at = (dist_cursor){0};
+    x->sends[r].bytes = x->receives[r].bytes = 0;
+  }
   for (;;) {
     GA_TRY(look_at_ranks(&run));
     if (run.is_done) return GA_OK;

@@ -25,6 +25,9 @@ ga_status ga_comm_meet(ga_comm *comm, const char *what, uint64_t value) {
 
 ga_status comm_compare_calls(const comm_call *calls, int32_t ranks) {
   for (int32_t r = 1; r < ranks; r++) {
+    GA_REQUIRE(calls[r].trade == calls[0].trade, GA_ERR_COMM,
+               "collective: rank %d is at its collective %llu and rank 0 at %llu; one made another call instead", r,
+               (unsigned long long)calls[r].trade, (unsigned long long)calls[0].trade);
     const char *op = ga_op_name((ga_op)calls[0].op);
     GA_REQUIRE(calls[r].op == calls[0].op, GA_ERR_COMM, "collective: the call is %s on rank %d and %s on rank 0",
                ga_op_name((ga_op)calls[r].op), r, op);

@@ -17,6 +17,7 @@ typedef struct comm_call {
   int64_t n; /* elements of the description */
   int32_t op, dtype;
   const void *x, *workspace; /* with GA_COMM_SAME_MEMORY */
+  uint64_t trade;            /* the transport's: which trade of the rank this is */
 } comm_call;
 
 typedef struct comm_vtable {

@@ -391,7 +391,10 @@ static ga_status create_runner(ga_engine *e) {
 /* The cache, its units on the host, and what it costs to move units there and back. */
 static ga_status create_cache(ga_engine *e, const layer_memory_options *memory) {
   GA_TRY(kv_cache_create(e->model, e->sizes.kv_dtype, memory->n_units, &e->cache));
-  GA_TRY(memory_host_create(&e->cache, e->ctx, memory->n_host, &e->host));
+  ga_ctx *gpu = e->ctx; /* whose host memory is page-locked, where there is one */
+  for (int32_t i = 0; i < e->model->n_placements; i++)
+    if (!ga_device_in_host_memory(e->model->placements[i].ctx->device)) gpu = e->model->placements[i].ctx;
+  GA_TRY(memory_host_create(&e->cache, gpu, memory->n_host, &e->host));
   for (int32_t kind = 0; kind < memory->n_kinds; kind++) GA_TRY(memory_host_time(&e->host, kind, &e->costs.unit[kind]));
   return GA_OK;
 }

@@ -77,7 +77,10 @@ static ga_status room_for_units(const ga_model *model, ga_ctx *ctx, const ga_eng
   GA_TRY(exec_workspace(model, ctx, s, &workspace));
   GA_TRY(draws_workspace(model, ctx, o, &draws));
   GA_TRY(exec_bytes(model, s->batch, s->max_out, &activations));
-  const uint64_t others = activations + (draws > workspace ? draws : workspace), most = m->free_bytes / 10 * 9;
+  const uint64_t others = activations + (draws > workspace ? draws : workspace);
+  const uint64_t spare =
+      model->n_placements > 1 ? ga_min_u64(m->free_bytes / 10, GA_PLACEMENT_SPARE) : m->free_bytes / 10;
+  const uint64_t most = m->free_bytes - spare; /* the plan of several devices has left as much */
   *room = most > others ? most - others : 0;
   return GA_OK;
 }
@@ -125,7 +128,9 @@ static ga_status choose_tokens(const ga_model *model, const ga_engine_options *o
 }
 
 static ga_status fill_options(const ga_model *model, const ga_engine_options *given, ga_engine_options *o) {
-  const bool is_cpu = ga_device_works_in_calls(model->ctx->device);
+  bool is_cpu = false; /* any of the devices */
+  for (int32_t i = 0; i < model->n_placements; i++)
+    is_cpu = is_cpu || ga_device_works_in_calls(model->placements[i].ctx->device);
   *o = (ga_engine_options)GA_ENGINE_OPTIONS_INIT;
   if (given) GA_TRY(GA_SIZED_TAKE("engine: options", ga_engine_options, given, o));
   const uint32_t all = GA_ENGINE_NO_PREFIX_CACHE | GA_ENGINE_DETERMINISTIC | GA_ENGINE_OFFLOAD_PREFIXES |

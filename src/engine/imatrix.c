@@ -69,6 +69,9 @@ static ga_status prepare_imatrix(ga_imatrix *im) {
   ga_session_options o = GA_SESSION_OPTIONS_INIT;
   const ga_tokenizer *tok = ga_model_tokenizer(im->model);
   void *p;
+  GA_REQUIRE(!im->model->comm, GA_ERR_UNSUPPORTED,
+             "imatrix: the model is the part of rank %d of %d; allowed is a whole one", ga_comm_rank(im->model->comm),
+             ga_comm_size(im->model->comm));
   o.context = o.batch = im->window;
   GA_TRY(ga_session_create(im->model, &o, &im->session));
   im->bos = tok && ga_tokenizer_adds_bos(tok) ? ga_tokenizer_special(tok, GA_TOK_BOS) : GA_TOK_NONE;

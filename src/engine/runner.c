@@ -247,6 +247,8 @@ static ga_status run_stages(runner *r, const run_step *step) {
 
 bool runner_may_enqueue(const runner *r) {
   if (r->n_enqueued == r->n_taken) return true;
+  for (int32_t i = 0; i < r->n_stages; i++) /* such a stage would keep the tokens of this step until the next is done */
+    if (r->n_stages > 1 && ga_device_works_in_calls(r->stages[i].ctx->device)) return false;
   const run_step *newest = &r->steps[(r->n_enqueued - 1) % 2];
   if (newest->in_blocks || r->n_enqueued - r->n_taken > 1) return false;
   for (int32_t i = 0; i < newest->n_rows; i++)
@@ -265,8 +267,10 @@ ga_status runner_enqueue(runner *r, const runner_step *asked, int64_t *ticket) {
   GA_TRY(list_used_rows(step));
   step->in_blocks = !only_draws(r, step);
   GA_REQUIRE(!step->in_blocks || !is_ahead, GA_ERR_INTERNAL, "a step whose rows come to the host, behind another");
-  GA_TRY(runner_send_inputs(r, step));
-  GA_TRY(run_stages(r, step));
+  ga_status status = runner_send_inputs(r, step);
+  if (status == GA_OK) status = run_stages(r, step);
+  if (status != GA_OK) device_sampler_unuse(r); /* no step under way has what it took */
+  GA_TRY(status);
   step->asked.parts = NULL; /* the caller's, who may have others there now */
   if (is_ahead) (void)atomic_fetch_add(&r->n_ahead, 1);
   *ticket = r->n_enqueued++;

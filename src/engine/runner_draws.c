@@ -115,6 +115,11 @@ static ga_status alloc_sequences(runner *r) {
   return GA_OK;
 }
 
+void device_sampler_unuse(runner *r) {
+  for (int32_t i = 0; r->sampler.owners && i < r->options.max_sequences; i++)
+    if (r->sampler.owners[i] && r->sampler.owners[i]->ticket == r->n_enqueued) r->sampler.owners[i]->ticket = -1;
+}
+
 /* Takes a place that is free, or the one unused for longest, of a sequence that no step under way has. */
 static ga_status take_place(runner *r, draw_history *history) {
   int32_t best = -1;

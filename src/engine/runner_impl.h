@@ -134,6 +134,8 @@ GA_NODISCARD ga_status runner_send_inputs(runner *r, run_step *step);
 
 GA_NODISCARD ga_status device_sampler_create(runner *r);
 void device_sampler_destroy(runner *r);
+/* Frees the places of sequences from the step that could not be enqueued. */
+void device_sampler_unuse(runner *r);
 /* Writes the parameters of the step's rows into its inputs on the host, then rows that draw nothing. Rows that go
  * wrong draw nothing: the results of their parts say why. */
 GA_NODISCARD ga_status device_rows_put(runner *r, run_step *step);

@@ -202,6 +202,7 @@ static ga_status deliver_rows(ga_session *s, int32_t first, int32_t base, int32_
     }
     float *block = out->into ? out->into + (size_t)(base + at - wanted) * vocab : host;
     GA_TRY(ga_copy_to_host(e->ctx, block, exec_result(e), (size_t)step->n_out * vocab * sizeof(float), NULL));
+    GA_TRY(exec_check(e));
     all_read(s);
     for (int32_t i = 0; out->row && i < step->n_out; i++)
       GA_TRY(out->row(out->user, base + at + i, block + (size_t)i * vocab));
@@ -320,6 +321,20 @@ static ga_status set_next_token(ga_session *s, int32_t id, int32_t window) {
   return upload_inputs(s, stage, &id, s->length, 1);
 }
 
+/* Ranks that share a model evaluate the same ids, or compute garbage together: they compare a hash (FNV-1a). */
+static ga_status meet_ranks(const ga_session *s, const int32_t *ids, int32_t n) {
+  uint64_t hash = 14695981039346656037u ^ (uint64_t)s->length;
+  if (!s->model->comm) return GA_OK;
+  for (int32_t i = 0; i < n; i++) hash = (hash ^ (uint32_t)ids[i]) * 1099511628211u;
+  return ga_comm_meet(s->model->comm, "ids that a session evaluates", hash);
+}
+
+/* A rank that fails ends the communicator, so that the others learn why and do not wait. */
+static ga_status leave_ranks(const ga_session *s, ga_status status) {
+  if (status != GA_OK && s->model->comm) ga_comm_abort(s->model->comm, ga_error_text());
+  return status;
+}
+
 ga_status session_step(ga_session *s, int32_t id, const session_sample *sample) {
   session_stage *stage = &s->stages[0];
   int32_t *step = stage->inputs.device + stage->inputs.step;
@@ -335,13 +350,14 @@ ga_status session_step(ga_session *s, int32_t id, const session_sample *sample) 
     own.io.sequence = stage->inputs.device + stage->inputs.sequence;
     own.io.n_sequence = step + STEP_KV_LEN;
   }
+  GA_TRY(meet_ranks(s, &id, 1));
   GA_TRY(restore_length(s));
   GA_TRY(prepare_memory(s, s->length));
   GA_TRY(set_next_token(s, id, (int32_t)own.io.plain.n_history));
   stage->step.n_out = 1;
   s->n_evaluated = s->length + 1;
   s->device_length = -1;
-  GA_TRY(run_decode(stage, &own));
+  GA_TRY(leave_ranks(s, run_decode(stage, &own)));
   s->tokens[s->length++] = id;
   s->device_length = s->length;
   return GA_OK;
@@ -350,6 +366,7 @@ ga_status session_step(ga_session *s, int32_t id, const session_sample *sample) 
 ga_status session_sampled(ga_session *s, int32_t *id) {
   session_inputs *in = &s->stages[0].inputs;
   GA_TRY(ga_copy_to_host(s->stages[0].exec.ctx, id, in->device + in->step + STEP_ID, sizeof *id, NULL));
+  GA_TRY(exec_check(&s->stages[0].exec));
   all_read(s);
   in->host[in->step + STEP_ID] = *id;
   return GA_OK;
@@ -381,14 +398,6 @@ static ga_status append_tokens(ga_session *s, const int32_t *ids, int32_t n, con
   return GA_OK;
 }
 
-/* Ranks that share a model evaluate the same ids, or compute garbage together: they compare a hash (FNV-1a). */
-static ga_status meet_ranks(const ga_session *s, const int32_t *ids, int32_t n) {
-  uint64_t hash = 14695981039346656037u ^ (uint64_t)s->length;
-  if (!s->model->comm) return GA_OK;
-  for (int32_t i = 0; i < n; i++) hash = (hash ^ (uint32_t)ids[i]) * 1099511628211u;
-  return ga_comm_meet(s->model->comm, "ids that a session evaluates", hash);
-}
-
 ga_status session_append(ga_session *s, const int32_t *ids, int32_t n, const session_out *out, ga_progress_fn progress,
                          void *user) {
   const session_out none = {0};
@@ -401,7 +410,7 @@ ga_status session_append(ga_session *s, const int32_t *ids, int32_t n, const ses
   if (out->row)
     GA_TRY(ga_host_alloc(last->exec.ctx, (size_t)last->exec.max_out * (size_t)s->model->hparams.vocab * sizeof(float),
                          &host));
-  const ga_status status = append_tokens(s, ids, n, out, host, progress, user);
+  const ga_status status = leave_ranks(s, append_tokens(s, ids, n, out, host, progress, user));
   ga_host_free(last->exec.ctx, host);
   return status;
 }

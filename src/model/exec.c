@@ -5,17 +5,34 @@
 
 /* --- memory and programs --- */
 
+static ga_status takes_product(void *user, const ga_gemm_fused_desc *desc, bool *taken) {
+  (void)user, (void)desc;
+  *taken = true;
+  return GA_OK;
+}
+static ga_status takes_store(void *user, const ga_kv_store_fused_desc *desc, bool *taken) {
+  (void)user, (void)desc;
+  *taken = true;
+  return GA_OK;
+}
+
 /* Bytes that nodes [first, end) take in steps of many tokens, and what stays where in them. */
 static ga_status measure_memory(const ga_model *model, int32_t first, int32_t end, memory_rows rows, memory_pins *pins,
                                 uint64_t *bytes) {
-  const fuse_target target = {.model = model, .first = first, .end = end};
-  ga_program *program;
+  static const fuse_planner all = {.takes_product = takes_product, .takes_store = takes_store};
+  static const ga_dtype kv = GA_F16;
+  *bytes = 0;
   GA_TRY(memory_pin_values(model->graph, first, end, rows, pins));
-  GA_TRY(fuse(&target, &program));
-  const ga_status status = memory_plan(model->graph, pins, rows, program);
-  *bytes = program->bytes;
-  program_destroy(program);
-  return status;
+  for (int i = 0; i < 2; i++) { /* with a row for every store, and with none: the device decides */
+    const fuse_target target = {.model = model, .first = first, .end = end, .planner = i ? &all : NULL, .kv = &kv};
+    ga_program *program;
+    GA_TRY(fuse(&target, &program));
+    const ga_status status = memory_plan(model->graph, pins, rows, program);
+    if (program->bytes > *bytes) *bytes = program->bytes;
+    program_destroy(program);
+    GA_TRY(status);
+  }
+  return GA_OK;
 }
 
 ga_status exec_bytes(const ga_model *model, int32_t max_tokens, int32_t max_out, uint64_t *bytes) {
@@ -26,11 +43,15 @@ ga_status exec_bytes(const ga_model *model, int32_t max_tokens, int32_t max_out,
   return measure_memory(model, first, end, rows, &pins, bytes);
 }
 
+/* Elements of one sum over GPUs at most: GA_ALL_REDUCE takes no more. */
+#define EXEC_SUM_ELEMENTS ((int64_t)1 << 24)
+
 /* Ranks on GPUs sum up in memory that they have mapped of each other. */
 static ga_status open_sum_windows(ga_exec *e) {
   ga_all_reduce_desc d = GA_ALL_REDUCE_DESC_INIT;
   if (ga_device_in_host_memory(e->ctx->device)) return GA_OK;
-  d.max_elements = (int64_t)e->max_tokens * e->model->hparams.width;
+  e->windows_elements = ga_min_i64((int64_t)e->max_tokens * e->model->hparams.width, EXEC_SUM_ELEMENTS);
+  d.max_elements = e->windows_elements;
   d.dtype = GA_F32;
   return ga_all_reduce_create(&d, e->model->comm, e->ctx, &e->windows);
 }
@@ -199,6 +220,13 @@ ga_status exec_run(ga_exec *e) {
   GA_TRY(choose_program(e));
   GA_TRY(exec_launches(e, 0, e->running->program->n_body));
   return run_head(e);
+}
+
+ga_status exec_check(const ga_exec *e) {
+  if (!e->windows) return GA_OK;
+  const ga_status status = ga_all_reduce_check(e->windows, NULL);
+  if (status != GA_OK) ga_comm_abort(e->model->comm, ga_error_text());
+  return status;
 }
 
 ga_status exec_head(ga_exec *e) {

@@ -65,7 +65,8 @@ typedef struct ga_exec {
   void *watch_user;
   exec_program programs[FUSED_FEW + 1][FUSED_FEW + 1]; /* by fused_class of tokens and of rows of logits */
   const exec_program *running;
-  ga_all_reduce *windows; /* of ranks on GPUs; NULL: they exchange messages, or there is one rank */
+  ga_all_reduce *windows;   /* of ranks on GPUs; NULL: they exchange messages, or there is one rank */
+  int64_t windows_elements; /* that a sum in windows may have */
 } ga_exec;
 
 /* Allocates memory for the layers of a placement; release with exec_destroy. Only the last placement has logits. kv
@@ -84,6 +85,9 @@ GA_NODISCARD ga_status exec_run(ga_exec *e);
 GA_NODISCARD ga_status exec_head(ga_exec *e);
 /* Where the last placement leaves the graph's result; the same address for all steps. */
 float *exec_result(const ga_exec *e);
+/* With ranks on GPUs: says whether all sums so far got what they waited for; waits for the stream. The results of a step
+ * are not to be used before. A failure ends the communicator. */
+GA_NODISCARD ga_status exec_check(const ga_exec *e);
 /* Copies what these layers read of those of `before`, after these have run. */
 GA_NODISCARD ga_status exec_take_over(ga_exec *e, const ga_exec *before);
 

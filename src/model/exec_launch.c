@@ -306,14 +306,19 @@ static ga_status run_all_reduce(const ga_exec *e, const launch *l) {
   ga_collective_desc d = GA_COLLECTIVE_DESC_INIT;
   GA_REQUIRE(exec_stride(e, a->x) == exec_cols(e, a->x) && exec_stride(e, a->y) == exec_cols(e, a->y), GA_ERR_INTERNAL,
              "all-reduce: rows must be contiguous");
+  const int64_t n = launch_rows(e, l) * exec_cols(e, a->x), most = e->windows ? e->windows_elements : n;
   d.kind = GA_ALL_REDUCE;
-  d.n = launch_rows(e, l) * exec_cols(e, a->x);
   d.ranks = ga_comm_size(e->model->comm);
   d.reach = ga_comm_reach(e->model->comm);
   d.flags = e->windows ? GA_COLLECTIVE_WINDOWS : 0;
-  const ga_collective_io io = {
-      .comm = e->model->comm, .windows = e->windows, .x = exec_rows(e, a->x), .y = exec_rows(e, a->y)};
-  return ga_collective(e->ctx, &d, &io, NULL);
+  ga_collective_io io = {.comm = e->model->comm, .windows = e->windows};
+  for (int64_t done = 0; done < n; done += d.n) { /* all ranks cut alike */
+    d.n = ga_min_i64(n - done, most);
+    io.x = exec_rows(e, a->x) + done;
+    io.y = exec_rows(e, a->y) + done;
+    GA_TRY(ga_collective(e->ctx, &d, &io, NULL));
+  }
+  return GA_OK;
 }
 
 ga_status exec_launch(const ga_exec *e, const launch *l) {

@@ -138,6 +138,9 @@ static ga_status share_context(const ga_model *from, const ga_placement *place, 
 ga_status ga_model_share(const ga_model *from, ga_ctx *ctx, ga_model **out) {
   GA_REQUIRE(from && ctx && out, GA_ERR_ARG, "model_share: model, ctx or out is null");
   *out = NULL;
+  GA_REQUIRE(!from->comm, GA_ERR_UNSUPPORTED,
+             "model_share: the model is the part of rank %d of %d; allowed is a whole one", ga_comm_rank(from->comm),
+             ga_comm_size(from->comm));
   for (int32_t i = 0; i < from->n_placements; i++)
     GA_REQUIRE(from->placements[i].ctx == from->ctx || from->placements[i].ctx == from->cpu, GA_ERR_UNSUPPORTED,
                "model_share: the model is on %d devices; allowed is one, with or without a CPU's part",

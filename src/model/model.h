@@ -44,6 +44,9 @@ typedef struct ga_weight {
 static inline int64_t ga_weight_rows(const ga_weight *w) { return w->n_dims > 1 ? w->dims[w->n_dims - 2] : 1; }
 static inline int64_t ga_weight_cols(const ga_weight *w) { return w->n_dims ? w->dims[w->n_dims - 1] : 0; }
 
+/* Bytes of a GPU that a plan leaves alone at most: code, and what other programs take. */
+#define GA_PLACEMENT_SPARE ((uint64_t)256 << 20)
+
 #define GA_MODEL_MAX_PLACEMENTS 9 /* the CPU and eight GPUs */
 
 /* Frequencies of rotary embedding. */

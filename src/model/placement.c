@@ -11,7 +11,6 @@
 #include "model/exec.h"
 
 /* Left alone on a device: code that is loaded when first launched, and what other programs take meanwhile. */
-#define SPARE_BYTES  ((uint64_t)256 << 20)
 #define LOGITS_BYTES ((size_t)16 << 20) /* rows of logits at once: a vocabulary of 262144 makes 1 MiB a row */
 
 /* --- a session's sizes --- */
@@ -71,7 +70,7 @@ typedef struct candidate {
   ga_ctx *ctx;
   bool host, has_table, has_head;
   ga_weight_need *layers, table, head;
-  uint64_t available, kv_layer, kv_token, activations, with_head, workspace, spare;
+  uint64_t available, kv_layer, kv_token, activations, with_head, entering, workspace, spare;
   int32_t most; /* layers that fit */
 } candidate;
 
@@ -94,7 +93,7 @@ static ga_status available_of(ga_ctx *ctx, uint64_t *available, uint64_t *spare)
   const bool host = ga_device_in_host_memory(ctx->device);
   *available =
       host ? m.total_bytes : m.free_bytes + (m.pooled_bytes > m.used_bytes ? m.pooled_bytes - m.used_bytes : 0);
-  *spare = host ? 0 : ga_min_u64(SPARE_BYTES, m.total_bytes / 16);
+  *spare = host ? 0 : ga_min_u64(GA_PLACEMENT_SPARE, m.total_bytes / 16);
   return GA_OK;
 }
 
@@ -117,6 +116,10 @@ static ga_status candidate_of(const planner *pl, ga_ctx *ctx, candidate *c) {
   c->kv_token = c->kv_layer / (uint64_t)slots;
   GA_TRY(exec_bytes(model, pl->sizes.batch, 0, &c->activations));
   GA_TRY(exec_bytes(model, pl->sizes.batch, pl->sizes.max_out, &c->with_head));
+  /* windows of sums: three slots of twice the elements (ga/all_reduce.h) */
+  const uint64_t sum = (uint64_t)pl->sizes.batch * (uint64_t)p->width * sizeof(float);
+  if (model->comm && !c->host) c->activations += 6 * sum, c->with_head += 6 * sum;
+  c->entering = (uint64_t)pl->sizes.batch * (uint64_t)p->width * sizeof(float); /* what the layers before leave */
   if (!c->host) GA_TRY(exec_workspace(model, ctx, &pl->sizes, &c->workspace));
   return GA_OK;
 }
@@ -140,7 +143,7 @@ static ga_model_placement placement_of(const candidate *c, int32_t first, int32_
                              .n_layers = end - first,
                              .weights = w.held,
                              .kv = layers * c->kv_layer,
-                             .activations = c->has_head ? c->with_head : c->activations,
+                             .activations = (c->has_head ? c->with_head : c->activations) + (first ? c->entering : 0),
                              .workspace = 2 * c->workspace, /* of the stream and of a recorded step */
                              .staging = w.staged,
                              .spare = c->spare + (c->host ? 0 : w.taken + ga_weights_shared(w.small) - w.held),
@@ -276,6 +279,7 @@ static ga_status plan(planner *pl, int32_t gpu_layers) {
   } else {
     GA_TRY(choose_count(pl, gpu_layers, &n));
   }
+  if (n < layers && pl->model->comm) return does_not_fit(pl, &pl->list[0], 0, layers); /* a rank has one device */
   if (n < layers) {
     GA_TRY(add_cpu(pl));
     if (!n) { /* nothing for the GPUs: they do not take part */
