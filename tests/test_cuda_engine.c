@@ -160,8 +160,8 @@ static void test_steps_ahead(void **state) {
   mocked_close(&r);
 }
 
-/* The devices replay their parts of a step, and steps are enqueued ahead as on one. 0 devices: a CPU helps one. Its part
- * of a step runs in the call, and would keep back the tokens of the step before: none is enqueued ahead. */
+/* The devices replay their parts of a step, and steps are enqueued ahead as on one. 0 devices: a CPU helps one. Its
+ * part of a step runs in the call, and would keep back the tokens of the step before: none is enqueued ahead. */
 static void runs_over(int n_devices) {
   enum { N = 10, TOKENS = 200 };
   mocked_rig r = mocked_open_over(n_devices, 12);

@@ -66,8 +66,9 @@ typedef struct ga_model_options {
   uint8_t reserved2[7]; /* 0 */
   ga_comm *comm; /* NULL, or this rank's end of a communicator whose ranks share the model by tensors: each loads the
                     same file, each on a device of its own, and has some heads and columns of the feed-forward. Sessions
-                    of all ranks take the same calls with the same ids, and get the same logits, bit by bit. A rank waits for
-                    the others for the communicator's timeout, also while they still load. It outlives the model */
+                    of all ranks take the same calls with the same ids, and get the same logits, bit by bit. A rank
+                    waits for the others for the communicator's timeout, also while they still load. It outlives the
+                    model */
 } ga_model_options;
 #define GA_MODEL_OPTIONS_INIT \
   { sizeof(ga_model_options), NULL, NULL, -1, 0, NULL, NULL, false, {0}, false, {0}, NULL }

@@ -85,8 +85,8 @@ GA_NODISCARD ga_status exec_run(ga_exec *e);
 GA_NODISCARD ga_status exec_head(ga_exec *e);
 /* Where the last placement leaves the graph's result; the same address for all steps. */
 float *exec_result(const ga_exec *e);
-/* With ranks on GPUs: says whether all sums so far got what they waited for; waits for the stream. The results of a step
- * are not to be used before. A failure ends the communicator. */
+/* With ranks on GPUs: says whether all sums so far got what they waited for; waits for the stream. The results of a
+ * step are not to be used before. A failure ends the communicator. */
 GA_NODISCARD ga_status exec_check(const ga_exec *e);
 /* Copies what these layers read of those of `before`, after these have run. */
 GA_NODISCARD ga_status exec_take_over(ga_exec *e, const ga_exec *before);
