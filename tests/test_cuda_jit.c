@@ -274,7 +274,8 @@ static void every_source_compiles(void **state) {
   const ga_kernel *rows = cuda_rows(&n);
   for (size_t i = 0; i < n; i++) {
     void *cubin;
-    if (!strcmp(last, rows[i].source)) continue;
+    if (!rows[i].impl || !strcmp(last, rows[i].source))
+      continue; /* rows without a device half have no source to compile */
     last = rows[i].source;
     if (cuda_jit(&rows[i], ((const cuda_variant *)rows[i].impl)->params, 90, &cubin, &bytes) != GA_OK)
       fail_msg("%s", ga_error_text());
