@@ -41,6 +41,10 @@ static bool take_value(tool_parser *p) {
   if (bytes && text[bytes - 1] == '\n') bytes--;
   json_t *value = coder_value_of(p, text, bytes);
   if (!value) return false;
+  if (!ga_json_is_utf8(p->key, strlen(p->key))) {
+    json_decref(value);
+    return false;
+  }
   if (!json_object_get(p->params, p->key)) {
     p->no_memory |= json_object_set_new_nocheck(p->params, p->key, value) != 0;
     return !p->no_memory;
