@@ -14,7 +14,7 @@ typedef struct ga_row_copy {
   size_t dst_pitch, src_pitch, width, rows;
 } ga_row_copy;
 
-/* What every device has; facets (core/facets.h) are what it may have. */
+/* Functions that every device has. Facets (core/facets.h) hold the functions that only some devices have. */
 typedef struct ga_device_ops {
   void (*destroy)(ga_device *device);
   /* --- memory --- */
@@ -35,7 +35,7 @@ typedef struct ga_device_ops {
   ga_status (*copy_out_later)(ga_stream *stream, void *dst, const void *src, size_t bytes);
   /* Enqueues a copy of device memory to device memory. */
   ga_status (*copy_within)(ga_stream *stream, void *dst, const void *src, size_t bytes);
-  /* The same of rows; memory of this device, or mapped (ga_sharing). */
+  /* Enqueues a copy of rows within device memory; either side may be mapped memory (ga_sharing). */
   ga_status (*copy_rows)(ga_stream *stream, const ga_row_copy *copy);
   /* --- streams --- */
   ga_status (*stream_create)(ga_device *device, ga_stream **out);

@@ -63,7 +63,7 @@ typedef struct ga_shared {
   uint64_t handle;
 } ga_shared;
 
-/* Asked now and then while the host itself waits: an error ends the waiting. */
+/* A function that the host calls now and then while it waits; an error ends the wait. */
 typedef struct ga_patience {
   ga_status (*ask)(void *user);
   void *user;
@@ -87,7 +87,7 @@ typedef struct ga_sharing {
 
 typedef struct ga_link ga_link;
 enum { GA_LINK_ID_BYTES = 128 };
-/* What ranks compare: the library's version; which device this is, among those of all hosts. */
+/* Facts that ranks compare: the version of the library, and the place of the device among those of all hosts. */
 typedef struct ga_link_facts {
   char version[16], place[80];
 } ga_link_facts;
@@ -115,7 +115,7 @@ typedef struct ga_link_library {
 
 /* --- instruments --- */
 
-/* What a device's instruments show. 0: not shown. */
+/* Readings of a device's instruments. 0: the device does not show it. */
 typedef struct ga_telemetry {
   double sm_mhz, memory_mhz, watts, celsius;
   double joules; /* since some moment in the past */

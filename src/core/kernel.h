@@ -11,7 +11,7 @@
 #include "ga/ctx.h"
 #include "ga/tensor.h"
 
-/* What a kernel needs to run. A device has a set of these (ga_caps.isas). */
+/* Instruction sets that kernels need. A device has a set of them (ga_caps.isas). */
 typedef enum ga_isa {
   GA_ISA_ref,     /* oracles: scalar, double accumulation */
   GA_ISA_generic, /* any CPU */
@@ -26,7 +26,7 @@ typedef enum ga_isa {
 
 const char *ga_isa_name(ga_isa isa);
 
-/* What one unit of a device does: a multiprocessor, or a thread of a CPU. */
+/* Rates of one unit of a device: a multiprocessor, or a thread of a CPU. */
 typedef struct ga_rates {
   double call_us;                /* a call of any size takes at least */
   double unit_flops, unit_bytes; /* a microsecond */

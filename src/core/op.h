@@ -16,7 +16,7 @@ typedef struct ga_kernel ga_kernel;
 #define GA_DESC_MAX_BYTES  256
 #define GA_DESC_ROOM_BYTES 64
 
-/* What a call does. */
+/* Arithmetic and memory traffic of a call. */
 typedef struct ga_work {
   double flops, bytes;
 } ga_work;

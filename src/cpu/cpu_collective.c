@@ -232,7 +232,7 @@ static void copy_shared(cpu_collective *c) {
   }
 }
 
-/* What a rank does between the headers and the first meeting. */
+/* Copies or sums the inputs of all ranks, between the trade of headers and the first meeting. */
 static void read_inputs(cpu_collective *c) {
   const int32_t me = c->comm->rank;
   if (c->op == GA_OP_reduce_scatter)

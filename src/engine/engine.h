@@ -150,7 +150,7 @@ GA_NODISCARD ga_status engine_run_step(ga_engine *e, const sched_plan *plan);
 const sched_plan *engine_take_ahead(ga_engine *e);
 /* Waits for the step under way, of which no request is left. */
 GA_NODISCARD ga_status engine_skip_step(ga_engine *e);
-/* The request ends: what a step ahead draws for it is nobody's. */
+/* Ends the request's part of a step that is enqueued ahead: tokens that it draws there are dropped. */
 void engine_forget_rows(ga_engine *e, const ga_request *r);
 /* Ends the requests that have waited too long. */
 void engine_end_expired(ga_engine *e, const sched_plan *plan);

@@ -1,4 +1,4 @@
-/* Fused forms of public ops: what src/model/fuse.c puts into one launch.
+/* Fused forms of public ops: what src/model/pass/fuse.c puts into one launch.
  *
  * A fused struct begins with the public one. GA_OP_<op> always carries the fused structs: ga_<op> puts zeros behind
  * what its caller gives. A kernel that knows of nothing fused reads the public part alone. Programs hold no fused

@@ -20,7 +20,7 @@ typedef struct fuse_planner {
 /* The planner of a context; it plans and runs nothing. */
 fuse_planner fuse_planner_of(ga_ctx *ctx);
 
-/* What a program is made for. */
+/* Purpose of a program: a model, nodes, and the class of steps. */
 typedef struct fuse_target {
   const ga_model *model;
   int32_t first, end;          /* nodes of the graph */
