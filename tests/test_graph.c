@@ -280,8 +280,7 @@ static bool lies_on(const memory_model *m, int64_t element, value_id x) {
 /* y may lie on what its own launch reads only where the launch works in place. */
 static void expect_apart(const memory_model *m, const launch *l, value_id y) {
   value_id in[LAUNCH_READS];
-  bool must;
-  const value_id same = launch_in_place(l, y, &must);
+  const value_id same = launch_in_place(l, y);
   for (int32_t n = launch_reads(l, in); n > 0; n--) {
     const value_id x = in[n - 1];
     if (x == same && m->program->places[x].offset == m->program->places[y].offset) continue;

@@ -69,8 +69,7 @@ int32_t launch_writes(const launch *l, value_id v[LAUNCH_WRITES]) {
   return n;
 }
 
-value_id launch_in_place(const launch *l, value_id y, bool *must) {
-  *must = false;
+value_id launch_in_place(const launch *l, value_id y) {
   switch (l->kind) {
   case LAUNCH_ADD: return l->as.add.x;
   case LAUNCH_NORM: return l->as.norm.residual != NO_VALUE ? l->as.norm.residual : l->as.norm.node.x;
@@ -80,8 +79,8 @@ value_id launch_in_place(const launch *l, value_id y, bool *must) {
                : NO_VALUE;
   case LAUNCH_ACT: return l->as.act.x;
   case LAUNCH_ALL_REDUCE: return l->as.all_reduce.x;
-  case LAUNCH_ROPE: *must = true; return l->as.rope.node.x;
-  case LAUNCH_STORE: *must = true; return l->as.store.q;
+  case LAUNCH_ROPE: return l->as.rope.node.x;
+  case LAUNCH_STORE: return l->as.store.q;
   case LAUNCH_EMBED:
   case LAUNCH_ATTENTION:
   case LAUNCH_WANTED: break;

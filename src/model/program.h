@@ -139,8 +139,8 @@ typedef struct ga_program {
 int32_t launch_reads(const launch *l, value_id v[LAUNCH_READS]);
 int32_t launch_writes(const launch *l, value_id v[LAUNCH_WRITES]);
 /* Finds the value that y, which l writes, may take the place of, once nothing reads that later; NO_VALUE: none.
- * *must: l works in place, so that exec.c copies where it cannot. */
-value_id launch_in_place(const launch *l, value_id y, bool *must);
+ * Rotations and stores only work in place: exec_launch.c copies first where y has another place. */
+value_id launch_in_place(const launch *l, value_id y);
 
 /* Writes a line for each launch with the places of what it writes. The text is released with ga_mem_free. */
 GA_NODISCARD ga_status program_text(const ga_program *program, char **out);

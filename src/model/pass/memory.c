@@ -108,11 +108,10 @@ static bool may_replace(const memory_planner *m, int32_t i, value_id x, value_id
  * they are. */
 static void extend_slots(memory_planner *m) {
   value_id out[LAUNCH_WRITES];
-  bool must;
   for (int32_t i = m->program->n_launches - 1; i >= 0; i--) {
     const launch *l = &m->program->launches[i];
     for (int32_t n = launch_writes(l, out); n > 0; n--) {
-      const value_id y = out[n - 1], x = m->slot[y] >= 0 ? launch_in_place(l, y, &must) : NO_VALUE;
+      const value_id y = out[n - 1], x = m->slot[y] >= 0 ? launch_in_place(l, y) : NO_VALUE;
       if (x != NO_VALUE && m->graph->values[x].root == x && m->slot[x] < 0 && may_replace(m, i, x, y))
         m->slot[x] = m->slot[y];
     }
@@ -175,8 +174,7 @@ static void place_slices(const memory_planner *m, value_id root) {
 }
 
 static ga_status place(memory_planner *m, int32_t i, value_id y) {
-  bool must;
-  const value_id x = launch_in_place(&m->program->launches[i], y, &must);
+  const value_id x = launch_in_place(&m->program->launches[i], y);
   if (m->slot[y] >= 0)
     m->program->places[y].offset = m->slot[y];
   else if (x != NO_VALUE && m->slot[x] < 0 && may_replace(m, i, x, y))
