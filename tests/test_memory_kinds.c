@@ -32,16 +32,29 @@ static void each_layer_has_one_kind(void **state) {
 
 static const ga_dtype types[] = {GA_F32, GA_F16, GA_E4M3, GA_Q8_0, GA_Q4_0};
 
+/* Bytes of a page of keys or values of `dim` elements, with the scales of e4m3. */
+static uint64_t page_bytes(const ga_hparams *p, ga_dtype dtype, int32_t dim) {
+  const uint64_t scales = dtype == GA_E4M3 ? (uint64_t)(GA_KV_PAGE * p->n_kv_heads) * sizeof(float) : 0;
+  uint64_t codes;
+  assert_int_equal(ga_dtype_bytes(dtype, (int64_t)GA_KV_PAGE * p->n_kv_heads * dim, &codes), GA_OK);
+  return codes + scales;
+}
+
 static void units_have_the_bytes_of_their_layers(void **state) {
   (void)state;
   const ga_hparams p = mixed(100);
   for (size_t i = 0; i < GA_COUNT_OF(types); i++) {
     memory_kinds kinds;
-    uint64_t k, v;
+    const uint64_t page = page_bytes(&p, types[i], p.head_dim) + page_bytes(&p, types[i], p.v_dim);
     assert_int_equal(memory_kinds_of(&p, types[i], &kinds), GA_OK);
-    assert_int_equal(ga_kv_bytes(&p, types[i], GA_KV_PAGE, &k, &v), GA_OK);
-    assert_int_equal(kinds.kind[0].unit_bytes, 2 * (k + v));
-    assert_int_equal(kinds.kind[1].unit_bytes, 5 * (k + v));
+    assert_int_equal(kinds.kind[0].unit_bytes, 2 * page);
+    assert_int_equal(kinds.kind[1].unit_bytes, 5 * page);
+    for (int32_t il = 0; il < LAYERS; il++) {
+      memory_need need;
+      assert_int_equal(memory_need_of(&p, types[i], il, &need), GA_OK);
+      assert_int_equal(need.token * GA_KV_PAGE, page);
+      assert_int_equal(need.sequence, 0);
+    }
   }
 }
 

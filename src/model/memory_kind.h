@@ -73,6 +73,17 @@ GA_NODISCARD ga_status memory_kinds_of(const ga_hparams *p, ga_dtype dtype, memo
 GA_NODISCARD ga_status memory_bytes_of_layers(const ga_hparams *p, ga_dtype dtype, const memory_kinds *kinds,
                                               int32_t first, int32_t end, uint64_t bytes[MEMORY_KINDS_MAX]);
 
+/* States of a session: the one that its next step reads, and snapshots spread over its tokens. */
+#define MEMORY_SESSION_STATES 9
+
+/* Bytes of a layer's memory. */
+typedef struct memory_need {
+  uint64_t token;    /* of pages, a token */
+  uint64_t sequence; /* of a state */
+} memory_need;
+/* Asks the layer's kinds what they need; all zeros for a layer that remembers nothing. */
+GA_NODISCARD ga_status memory_need_of(const ga_hparams *p, ga_dtype dtype, int32_t layer, memory_need *out);
+
 static inline uint64_t memory_run_at(const memory_span *span, int64_t unit, int64_t run) {
   return span->offset + (uint64_t)unit * span->unit_stride + (uint64_t)run * span->run_stride;
 }

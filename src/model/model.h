@@ -121,8 +121,6 @@ GA_NODISCARD ga_status ga_rope_short_context(const ga_model_file *file, const ga
 /* Checks the options (NULL: defaults) and fills in what they leave open. ctx: that of the logits. */
 GA_NODISCARD ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ctx, const ga_session_options *options,
                                            ga_session_sizes *out);
-/* Bytes of keys and values of one layer in `slots` slots, with the scales of an e4m3 cache. */
-GA_NODISCARD ga_status ga_kv_bytes(const ga_hparams *p, ga_dtype dtype, int64_t slots, uint64_t *k, uint64_t *v);
 
 /* What weights take at a place, in bytes. */
 typedef struct ga_weight_need {

@@ -14,6 +14,21 @@ static ga_status layer_unit_bytes(const ga_hparams *p, ga_dtype dtype, const mem
   return GA_OK;
 }
 
+ga_status memory_need_of(const ga_hparams *p, ga_dtype dtype, int32_t layer, memory_need *out) {
+  *out = (memory_need){0};
+  for (size_t i = 0; i < GA_COUNT_OF(types); i++) {
+    uint64_t bytes;
+    if (!types[i]->has_layer(p, layer)) continue;
+    GA_TRY(layer_unit_bytes(p, dtype, types[i], layer, &bytes));
+    if (types[i]->unit_tokens)
+      out->token = bytes / (uint64_t)types[i]->unit_tokens;
+    else
+      out->sequence = bytes;
+    return GA_OK;
+  }
+  return GA_OK;
+}
+
 ga_status memory_bytes_of_layers(const ga_hparams *p, ga_dtype dtype, const memory_kinds *kinds, int32_t first,
                                  int32_t end, uint64_t bytes[MEMORY_KINDS_MAX]) {
   for (int32_t kind = 0; kind < MEMORY_KINDS_MAX; kind++) bytes[kind] = 0;
