@@ -19,15 +19,24 @@ static ga_hparams mixed(int32_t window) {
 
 static void each_layer_has_one_kind(void **state) {
   (void)state;
-  const ga_hparams p = mixed(100), without = mixed(0);
+  const ga_hparams without = mixed(0);
+  ga_hparams p = mixed(100);
   memory_kinds kinds;
   assert_int_equal(memory_kinds_of(&p, GA_F16, &kinds), GA_OK);
   assert_int_equal(kinds.n, 2);
-  for (int32_t il = 0; il < LAYERS; il++) assert_int_equal(kinds.of_layer[il], p.is_local[il]);
+  for (int32_t il = 0; il < LAYERS; il++) {
+    assert_int_equal(kinds.of_layer[il][MEMORY_PAGES], p.is_local[il]);
+    assert_int_equal(kinds.of_layer[il][MEMORY_STATE], MEMORY_NONE);
+    assert_true(memory_layer_has(&p, il, MEMORY_PAGES) && !memory_layer_has(&p, il, MEMORY_STATE));
+  }
   assert_int_equal(kinds.kind[0].window, 0);
   assert_int_equal(kinds.kind[1].window, 100);
   assert_int_equal(memory_kinds_of(&without, GA_F16, &kinds), GA_OK);
   assert_int_equal(kinds.n, 1); /* a kind without layers is not listed */
+  p.no_attention[1] = p.no_attention[2] = true;
+  assert_int_equal(memory_kinds_of(&p, GA_F16, &kinds), GA_OK);
+  for (int32_t il = 0; il < LAYERS; il++)
+    assert_int_equal(kinds.of_layer[il][MEMORY_PAGES] == MEMORY_NONE, il == 1 || il == 2);
 }
 
 static const ga_dtype types[] = {GA_F32, GA_F16, GA_E4M3, GA_Q8_0, GA_Q4_0};
@@ -78,7 +87,7 @@ static void units_fill_their_tensors(void **state) {
     assert_int_equal(memory_kinds_of(&p, types[i], &kinds), GA_OK);
     for (int32_t il = 0; il < LAYERS; il++) {
       memory_layout layout;
-      assert_int_equal(kinds.type[kinds.of_layer[il]]->layout(&p, types[i], il, UNITS, &layout), GA_OK);
+      assert_int_equal(kinds.type[kinds.of_layer[il][MEMORY_PAGES]]->layout(&p, types[i], il, UNITS, &layout), GA_OK);
       for (int32_t t = 0; t < layout.n_tensors; t++) {
         uint8_t *owners = calloc(layout.tensors[t].bytes, 1);
         assert_non_null(owners);

@@ -172,9 +172,9 @@ static ga_status run_store(const ga_exec *e, const launch *l) {
       describe_store(e->model, e->running->program, s, kv->dtype, e->step->n_tokens, kv_cache_slots(kv, layer));
   ga_kv_store_fused_io io = {.plain = {.k = exec_rows(e, s->k),
                                        .v = exec_rows(e, s->v),
-                                       .slot = e->step->pages[kv->kinds.of_layer[layer]].slots,
-                                       .k_cache = kv_cache_tensor(kv, layer, MEMORY_KEYS),
-                                       .v_cache = kv_cache_tensor(kv, layer, MEMORY_VALUES)},
+                                       .slot = e->step->pages[kv->kinds.of_layer[layer][MEMORY_PAGES]].slots,
+                                       .k_cache = kv_cache_tensor(kv, layer, MEMORY_PAGES, MEMORY_KEYS),
+                                       .v_cache = kv_cache_tensor(kv, layer, MEMORY_PAGES, MEMORY_VALUES)},
                              .q_norm = vector_at(e, s->q_norm),
                              .k_norm = vector_at(e, s->k_norm)};
   io.plain.k_scale = scales_of_cache(e, layer, io.plain.k_cache, d.plain.head_dim);
@@ -250,7 +250,8 @@ static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_
   const ga_hparams *p = &e->model->hparams;
   const ga_step *step = e->step;
   const ga_kv_cache *kv = e->kv;
-  void *keys = kv_cache_tensor(kv, l->layer, MEMORY_KEYS), *values = kv_cache_tensor(kv, l->layer, MEMORY_VALUES);
+  void *keys = kv_cache_tensor(kv, l->layer, MEMORY_PAGES, MEMORY_KEYS),
+       *values = kv_cache_tensor(kv, l->layer, MEMORY_PAGES, MEMORY_VALUES);
   ga_attn_desc d = exec_attn_desc(p, n, max_q, step->max_kv, kv->dtype);
   d.window = node->window;
   d.scale = node->scale;
@@ -261,7 +262,8 @@ static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_
                    .o = exec_rows(e, o) + part->token * exec_stride(e, o),
                    .q_start = part->q_start,
                    .kv_len = step->kv_len + first,
-                   .page_table = step->pages[kv->kinds.of_layer[l->layer]].page_table + first * step->page_stride,
+                   .page_table =
+                       step->pages[kv->kinds.of_layer[l->layer][MEMORY_PAGES]].page_table + first * step->page_stride,
                    .q_tokens = part->n_tokens,
                    .page_table_stride = step->page_stride};
   io.q_stride = (ga_attn_strides){.token = exec_stride(e, node->q), .head = p->head_dim};
