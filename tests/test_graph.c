@@ -100,6 +100,17 @@ static void slices_too_much(graph_builder *b) {
   const value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1);
   build_result(b, build_slice(b, x, 4, 5), POOL_NONE);
 }
+static void has_no_state(graph_builder *b) {
+  static const graph_op op = {.name = "op", .n_inputs = 1, .has_memory = true, .memory = MEMORY_STATE};
+  const value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1);
+  b->layer = 0;
+  build_result(b, build_op(b, &op, &x, NULL, 8), POOL_NONE);
+}
+static void has_an_op_of_the_head(graph_builder *b) {
+  static const graph_op op = {.name = "op", .n_inputs = 1};
+  const value_id x = build_wanted(b, build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1));
+  build_result(b, build_op(b, &op, &x, NULL, 8), POOL_NONE);
+}
 static void has_no_result(graph_builder *b) { (void)build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1); }
 
 static void test_graph_refused(void **state) {
@@ -109,6 +120,8 @@ static void test_graph_refused(void **state) {
   graph_refused(has_other_columns, "has a weight of other columns than its input");
   graph_refused(adds_other_rows, "adds rows of two shapes");
   graph_refused(slices_too_much, "slices too much");
+  graph_refused(has_no_state, "has an op with a state, and the layer has none");
+  graph_refused(has_an_op_of_the_head, "has an op on some rows alone");
   graph_refused(has_no_result, "has no result");
 }
 
@@ -292,7 +305,7 @@ static void expect_apart(const memory_model *m, const launch *l, value_id y) {
 }
 
 static void run_on_model(const memory_model *m, int32_t first, int32_t end) {
-  value_id v[LAUNCH_WRITES];
+  value_id v[LAUNCH_READS > LAUNCH_WRITES ? LAUNCH_READS : LAUNCH_WRITES];
   for (int32_t i = first; i < end; i++) {
     const launch *l = &m->program->launches[i];
     for (int32_t n = launch_reads(l, v); n > 0; n--) expect_there(m, v[n - 1]);
