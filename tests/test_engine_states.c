@@ -125,10 +125,15 @@ static const weight_use hybrid_weights[] = {
     {W_Q, REQUIRED},          {W_K, REQUIRED},           {W_V, REQUIRED},      {W_O, REQUIRED},
     {W_FFN_NORM, REQUIRED},   {W_GATE, REQUIRED},        {W_UP, REQUIRED},     {W_DOWN, REQUIRED},
 };
+static bool has_weight(const ga_hparams *p, weight_id id, int32_t layer) {
+  return (id != W_K && id != W_V) || !p->no_attention[layer];
+}
+
 /* Reads the tiny model that llama has. */
 static const ga_arch_desc hybrid = {.name = "llama",
                                     .weights = hybrid_weights,
                                     .n_weights = GA_COUNT_OF(hybrid_weights),
+                                    .has_weight = has_weight,
                                     .read = read_hybrid,
                                     .build = build_hybrid};
 const ga_arch_desc *const ga_archs[] = {&hybrid, NULL};
@@ -195,6 +200,16 @@ static void test_op_is_not_split(void **state) {
   assert_int_equal(shard_graph(&r.model->hparams, &part, 0, 2, &graph), GA_ERR_UNSUPPORTED);
   assert_non_null(strstr(ga_error_text(), "layer 0 has recurrence, which is not split by tensors"));
   graph_destroy(graph);
+  close_hybrid(&r);
+}
+
+static void test_layers_have_their_weights(void **state) {
+  (void)state;
+  rig r = open_hybrid();
+  for (int32_t il = 0; il < 2; il++) {
+    assert_int_equal(ga_weight_at(r.model, (weight_ref){W_K, il})->data != NULL, il == 1);
+    assert_non_null(ga_weight_at(r.model, (weight_ref){W_Q, il})->data);
+  }
   close_hybrid(&r);
 }
 
@@ -417,10 +432,10 @@ static void test_prefixes_are_found(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_texts_name_the_state),           cmocka_unit_test(test_op_is_not_split),
-      cmocka_unit_test(test_plan_counts_both_forms),         cmocka_unit_test(test_sessions_go_back),
-      cmocka_unit_test(test_engine_gives_the_same),          cmocka_unit_test(test_prefixes_are_found),
-      cmocka_unit_test(test_engine_asks_for_invariant_rows),
+      cmocka_unit_test(test_texts_name_the_state),      cmocka_unit_test(test_op_is_not_split),
+      cmocka_unit_test(test_layers_have_their_weights), cmocka_unit_test(test_plan_counts_both_forms),
+      cmocka_unit_test(test_sessions_go_back),          cmocka_unit_test(test_engine_gives_the_same),
+      cmocka_unit_test(test_prefixes_are_found),        cmocka_unit_test(test_engine_asks_for_invariant_rows),
   };
   const int failed = cmocka_run_group_tests(tests, NULL, NULL);
   tiny_remove();

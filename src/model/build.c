@@ -44,7 +44,8 @@ static bool same_shape(graph_builder *b, value_id x, value_id y, const char *wha
 
 /* The architecture lists the tensor, and it has as many columns as x. */
 static bool weight_fits(graph_builder *b, weight_id w, int64_t cols) {
-  return require(b, ga_arch_weight(b->model->hparams.arch, w), "has a weight that the architecture does not list") &&
+  return require(b, ga_arch_has_weight(&b->model->hparams, w, b->layer),
+                 "has a weight that the architecture does not list") &&
          require(b, ga_weight_dim(&b->model->hparams, ga_weight_specs[w].cols) == cols,
                  "has a weight of other columns than its input");
 }
@@ -95,7 +96,7 @@ static weight_ref weight_here(const graph_builder *b, weight_id id) {
 
 weight_id build_if_present(const graph_builder *b, weight_id id) {
   char name[GA_WEIGHT_NAME_BYTES];
-  if (!ga_arch_weight(b->model->hparams.arch, id)) return W_NONE;
+  if (!ga_arch_has_weight(&b->model->hparams, id, b->layer)) return W_NONE;
   return ga_model_file_find(b->model->file, ga_weight_name(id, b->layer, name)) ? id : W_NONE;
 }
 
@@ -228,8 +229,8 @@ static bool take_op_inputs(graph_builder *b, const value_id *x, const weight_id 
     as->x[i] = x[i];
   }
   for (int32_t i = 0; i < as->op->n_weights; i++) {
-    if (w[i] != W_NONE &&
-        !require(b, ga_arch_weight(b->model->hparams.arch, w[i]), "has a weight that the architecture does not list"))
+    if (w[i] != W_NONE && !require(b, ga_arch_has_weight(&b->model->hparams, w[i], b->layer),
+                                   "has a weight that the architecture does not list"))
       return false;
     as->w[i] = weight_here(b, w[i]);
   }
