@@ -45,7 +45,7 @@ struct ga_request {
   ga_request_options options; /* pointers are NULL */
   ga_sample_desc sample;
   int32_t window;      /* tokens that penalties see */
-  ga_logit_bias *bias; /* the caller's; behind them, those that ban every end of generation */
+  ga_logit_bias *bias; /* [n_bias_all]: the caller's n_bias, then entries that ban each end-of-generation token */
   int32_t n_bias, n_bias_all;
   int32_t *stop_ids;
   int32_t max_new;
@@ -106,8 +106,8 @@ typedef struct engine_step {
   int64_t ticket;
 } engine_step;
 
-/* The step under way, and the one behind it: planned and enqueued before the tokens of the first are known. The device
- * gives it those tokens as it draws them. */
+/* The step in flight, and the next one, which may be enqueued before the first one's tokens are known: the device
+ * passes each drawn token on to it. */
 typedef struct engine_steps {
   engine_step step[2];
   int at;        /* the one under way, or the next one */
