@@ -27,7 +27,7 @@ typedef struct step_part {
 /* Place of a sequence's tokens for penalties on the device. Start with DRAW_HISTORY_INIT. */
 typedef struct draw_history {
   int32_t place;   /* -1: none */
-  int32_t n_known; /* tokens up to there are in it, as far back as penalties look */
+  int32_t n_known; /* number of the sequence's tokens whose last ones, as far as penalties look, are there */
   int64_t ticket;  /* of the newest step that uses it */
 } draw_history;
 #define DRAW_HISTORY_INIT \

@@ -85,13 +85,14 @@ typedef struct sched_costs {
 GA_NODISCARD ga_status scheduler_create(const sched_options *options, layer_memory *memory, scheduler **out);
 void scheduler_destroy(scheduler *s); /* NULL is fine; all requests have been removed */
 
-/* From the next plan on; 1 to step_tokens. */
+/* Sets, from the next plan on, how many prompt tokens a step reads; 1 to step_tokens. */
 void scheduler_set_chunk(scheduler *s, int32_t chunk_tokens);
 
-/* From the next plan on: rows of a step in which one long prompt is read alone, or a very long one beside short ones,
- * while others generate. 0: as many as otherwise. */
+/* Sets, from the next plan on, the rows of a step that reads one long prompt alone (or a very long one beside short
+ * ones) while other requests generate. 0: no limit of its own. */
 void scheduler_set_even(scheduler *s, int32_t rows);
-/* From the next plan on. Requests that are preempted leave their pages to host memory if copying costs less. */
+/* Sets, from the next plan on, the costs that decide how a preempted request comes back: its pages are copied to host
+ * memory if that costs less than computing them again. */
 void scheduler_set_costs(scheduler *s, const sched_costs *costs);
 
 /* Queues a request. GA_ERR_SHAPE: the pool cannot hold max_ids tokens even when it is empty. */
@@ -125,6 +126,6 @@ void scheduler_failed(scheduler *s);
 sched_request *scheduler_next(scheduler *s);
 int32_t scheduler_n_waiting(const scheduler *s);
 int32_t scheduler_n_running(const scheduler *s);
-int32_t scheduler_n_swapped(const scheduler *s); /* of those that wait */
+int32_t scheduler_n_swapped(const scheduler *s); /* waiting requests whose pages are in host memory */
 
 #endif

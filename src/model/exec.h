@@ -60,8 +60,9 @@ typedef struct ga_exec {
   memory_pins pins;   /* values that have one address in all programs */
   char *arena;
   uint64_t arena_bytes;
-  bool is_long;        /* by the frequencies of ROPE_LONG, whose magnitude is ROPE_GLOBAL's */
-  exec_watch_fn watch; /* NULL: none. Of steps of more than FUSED_FEW tokens, whose products do nothing to x */
+  bool is_long; /* by the frequencies of ROPE_LONG, whose magnitude is ROPE_GLOBAL's */
+  exec_watch_fn
+      watch; /* called in steps of more than FUSED_FEW tokens, where no norm is fused into products; or NULL */
   void *watch_user;
   exec_program programs[FUSED_FEW + 1][FUSED_FEW + 1]; /* by fused_class of tokens and of rows of logits */
   const exec_program *running;
