@@ -28,7 +28,7 @@ static part part_of(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int 
   return (part){a->w_more[i - 1], a->y_more[i - 1], a->bias_more[i - 1], d->n_more[i - 1], d->y_more_stride[i - 1]};
 }
 
-/* By what the norms of a row multiply_block. */
+/* By what the norms of a row multiply_part. */
 typedef struct factors {
   double norm, add_norm;
 } factors;
@@ -103,7 +103,7 @@ static double element(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, co
   return d->plain.flags & GA_GEMM_RESIDUAL ? t + ga_ref_load(y, a->plain.residual, at) : t;
 }
 
-static void multiply_block(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, const part *p, operands *o) {
+static void multiply_part(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, const part *p, operands *o) {
   for (int64_t c = 0; c < p->n; c++) {
     widen_w(d, a, p->w, c, 0, o);
     if (d->fused & GA_GEMM_FUSED_GATED) widen_w(d, a, a->w_more[0], c, 1, o);
@@ -156,7 +156,7 @@ ga_status ga_ref_gemm(const ga_kernel *kernel, const void *desc, const void *io,
     widen_x(d, a, &o);
     for (int i = 0; i <= GA_GEMM_MORE; i++) {
       const part p = part_of(d, a, i);
-      multiply_block(d, a, &p, &o);
+      multiply_part(d, a, &p, &o);
     }
   }
   ga_mem_free(memory);
