@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails on comments of C headers that a stranger cannot read: their subject is left out, or they use words of order and
+"""Fails on comments of C headers and of kernels (.cu) that a stranger cannot read: their subject is left out, or they use words of order and
 property that have a clearer one.
 
 A comment must not begin with a word of BEGINNINGS, nor have a phrase of PHRASES.
@@ -28,13 +28,13 @@ def faults(text):
 
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    files = sorted(p for f in FOLDERS for p in (root / f).rglob("*.h"))
+    files = sorted(p for f in FOLDERS for p in (root / f).rglob("*") if p.suffix in {".h", ".cu"})
     bad = 0
     for path in files:
         for line, word, body in faults(path.read_text()):
             print(f"{path.relative_to(root)}:{line}: '{word}': {body[:110]}")
             bad += 1
-    print(f"comments: {len(files)} headers, {bad} comments to mend")
+    print(f"comments: {len(files)} headers and kernels, {bad} comments to mend")
     return bad > 0
 
 
