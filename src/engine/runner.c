@@ -62,6 +62,7 @@ static ga_status create_runner_parts(runner *r) {
   const ga_model *model = r->options.model;
   r->inputs_room = runner_inputs_room(r);
   for (int32_t i = 0; i < r->n_stages; i++) GA_TRY(create_runner_stage(r, &model->placements[i], &r->stages[i]));
+  GA_TRY(runner_create_handovers(r));
   GA_TRY(create_run_steps(r));
   GA_TRY(create_draws(r));
   return r->options.times_gaps ? step_gaps_create(runner_last(r)->ctx, &r->gaps) : GA_OK;
@@ -88,6 +89,7 @@ ga_status runner_create(const runner_options *options, runner **out) {
 
 static void destroy_stage(runner_stage *stage) {
   step_graphs_drop(stage);
+  runner_destroy_handover(stage);
   exec_destroy(&stage->exec);
   for (int i = 0; i < 2; i++) ga_host_free(stage->ctx, stage->host[i]);
   ga_buffer_free(stage->ctx, stage->device);
@@ -127,6 +129,7 @@ ga_status runner_check_rounds_x(runner *r) {
   return GA_OK;
 }
 
+bool runner_pipelines(const runner *r) { return r->pipelines && r->sampler.on; }
 ga_ctx *runner_sample_ctx(const runner *r) { return r->sample_ctx; }
 step_gaps *runner_gaps(runner *r) { return &r->gaps; }
 
@@ -216,7 +219,7 @@ static ga_status run_layers(void *user) {
 static ga_status run_runner_stage(runner *r, const run_step *step, int32_t i) {
   runner_stage *stage = &r->stages[i];
   stage_run run = {r, stage, step};
-  if (i) GA_TRY(exec_take_over(&stage->exec, &r->stages[i - 1].exec));
+  if (i) GA_TRY(runner_hand_over(r, i, step->place));
   if (stage == runner_last(r)) step_gaps_begin(stage->ctx, &r->gaps);
   return step->shape.is_decode && !step->in_blocks
              ? step_graphs_run(stage, step->shape.n_seqs, step->shape.max_kv, run_layers, &run)
