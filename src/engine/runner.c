@@ -112,15 +112,7 @@ void runner_destroy(runner *r) {
 }
 
 ga_status runner_check_invariant(runner *r) {
-  const ga_session_sizes *sizes = &r->options.sizes;
-  for (int32_t i = 0; i < r->n_stages; i++) {
-    ga_plan *plan;
-    ga_attn_desc d = exec_attn_desc(&r->options.model->hparams, 1, 1, sizes->context, sizes->kv_dtype);
-    d.flags |= GA_ATTN_INVARIANT;
-    GA_TRY(ga_attn_plan(r->stages[i].ctx, &d, &plan));
-    ga_plan_destroy(plan);
-    GA_TRY(exec_check_invariant(&r->stages[i].exec));
-  }
+  for (int32_t i = 0; i < r->n_stages; i++) GA_TRY(exec_check_invariant(&r->stages[i].exec, r->options.sizes.context));
   return GA_OK;
 }
 

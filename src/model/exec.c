@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "model/graph_op.h"
 
 /* --- memory and programs --- */
 
@@ -129,16 +130,42 @@ static ga_status choose_program(ga_exec *e) {
   return program_for(e, fused_class(e->step->n_tokens), fused_class(wanted + !wanted), &e->running);
 }
 
-ga_status exec_check_invariant(ga_exec *e) {
+static ga_status check_invariant_product(const ga_exec *e, const ga_program *program, const launch_product *p) {
+  const ga_gemm_fused_desc d = describe_product(e->model, program, p, 1);
+  ga_plan *plan;
+  GA_TRY(ga_gemm_fused_plan(e->ctx, &d, &plan));
+  ga_plan_destroy(plan);
+  return GA_OK;
+}
+
+static ga_status check_invariant_attention(const ga_exec *e, int32_t context) {
+  ga_attn_desc d = exec_attn_desc(&e->model->hparams, 1, 1, context, e->kv->dtype);
+  ga_plan *plan;
+  d.flags |= GA_ATTN_INVARIANT;
+  GA_TRY(ga_attn_plan(e->ctx, &d, &plan));
+  ga_plan_destroy(plan);
+  return GA_OK;
+}
+
+static ga_status check_invariant_op(const ga_exec *e, const graph_op *op) {
+  const op_shape one = {
+      .hparams = &e->model->hparams, .n_tokens = 1, .n_seqs = 1, .n_decode = 1, .max_q = 1, .is_invariant = true};
+  uint64_t workspace;
+  return op->plan ? op->plan(e->ctx, &one, &workspace) : GA_OK;
+}
+
+/* Layers have attention of one description: the first one is asked for. */
+ga_status exec_check_invariant(ga_exec *e, int32_t context) {
   const exec_program *p;
+  bool has_attention = false;
   GA_TRY(program_for(e, 0, 0, &p));
   for (int32_t i = 0; i < p->program->n_launches; i++) {
     const launch *l = &p->program->launches[i];
-    ga_plan *plan;
-    if (l->kind != LAUNCH_PRODUCT) continue;
-    const ga_gemm_fused_desc d = describe_product(e->model, p->program, &l->as.product, 1);
-    GA_TRY(ga_gemm_fused_plan(e->ctx, &d, &plan));
-    ga_plan_destroy(plan);
+    if (l->kind == LAUNCH_PRODUCT) GA_TRY(check_invariant_product(e, p->program, &l->as.product));
+    if (l->kind == LAUNCH_OP) GA_TRY(check_invariant_op(e, l->as.op.node.op));
+    if (l->kind != LAUNCH_ATTENTION || !l->as.attention.node.has_memory || has_attention) continue;
+    GA_TRY(check_invariant_attention(e, context));
+    has_attention = true;
   }
   return GA_OK;
 }

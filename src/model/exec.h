@@ -75,8 +75,9 @@ typedef struct ga_exec {
 GA_NODISCARD ga_status exec_create(const ga_model *model, const ga_placement *placement, const ga_kv_cache *kv,
                                    int32_t max_tokens, int32_t max_out, int32_t context, ga_exec *out);
 void exec_destroy(ga_exec *e);
-/* With is_invariant: fails where the context lacks batch-invariant rows for a product. Asks the planner alone. */
-GA_NODISCARD ga_status exec_check_invariant(ga_exec *e);
+/* With is_invariant: fails where the context lacks batch-invariant rows for a launch. context: most tokens of a
+ * sequence. Asks planners alone. */
+GA_NODISCARD ga_status exec_check_invariant(ga_exec *e, int32_t context);
 /* With rounds_x: GA_ERR_UNSUPPORTED if no weight of the placement, or no row of its context, takes rounded X. */
 GA_NODISCARD ga_status exec_check_rounds_x(ga_exec *e);
 /* Runs the placement's layers on e->step, with the embedding before them at the first placement and the head after
