@@ -77,7 +77,7 @@ typedef struct process_comm {
   int64_t n_blocks, block_room;
   uint64_t high; /* bytes of the arena that the system has given */
   uint64_t meetings;
-  bool has_cpus; /* as many as there are ranks */
+  bool has_cpus; /* the machine has at least one CPU for each rank */
   pthread_t watchdog;
   bool is_watched;
   atomic_bool must_end;
