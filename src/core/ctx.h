@@ -78,6 +78,11 @@ GA_NODISCARD ga_status ga_event_sync(ga_event *event);
  * streams hold, and later work on both waits for the copy. Direct where the devices reach each other, else through host
  * memory. */
 GA_NODISCARD ga_status ga_copy_between(ga_ctx *to, void *dst, ga_ctx *from, const void *src, size_t bytes);
+/* Enqueues a copy to a buffer of `to` on the own stream of `from`. Events order the work of `to`: ga_stream_wait_peer.
+ * GA_ERR_UNSUPPORTED: the devices do not reach one another. */
+GA_NODISCARD ga_status ga_send_to_peer(ga_ctx *from, const void *src, ga_ctx *to, void *dst, size_t bytes);
+/* Makes work that ctx's own stream gets later wait for the event, which may be of a peer of ctx's device. */
+GA_NODISCARD ga_status ga_stream_wait_peer(ga_ctx *ctx, ga_event *event);
 /* Enqueues a copy within the memory of one context on its own stream. dst and src must not overlap. */
 GA_NODISCARD ga_status ga_copy_within(ga_ctx *ctx, void *dst, const void *src, size_t bytes);
 /* As ga_buffer_alloc_for, all bytes 0. */

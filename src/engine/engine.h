@@ -132,6 +132,7 @@ struct ga_engine {
   int32_t *eog;         /* [n_eog] tokens that end generation */
   int32_t n_eog, n_vocab;
   ga_request *live;
+  int32_t n_shown;          /* of those, requests whose rows of logits come to the host */
   uint64_t cache_secret[4]; /* hashed with each salt */
 
   pthread_t thread;

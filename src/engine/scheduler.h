@@ -46,6 +46,7 @@ typedef struct sched_request {
   int32_t n_reached;     /* tokens that were evaluated when it was last preempted */
   int32_t n_planned;     /* its tokens in the newest plan; 0: none */
   int32_t n_under_way;   /* its tokens in the plan before that one, whose step is not done */
+  bool is_left_out;      /* the newest plan's share had no room for it; the next plan's has */
   int32_t n_drawn;       /* 1: that step draws the token that follows ids, which is not known yet */
   int32_t at_deadline;   /* place among deadlines; -1: none */
   struct sched_tenant *account;
@@ -93,6 +94,9 @@ void scheduler_set_chunk(scheduler *s, int32_t chunk_tokens);
 /* Sets, from the next plan on, the rows of a step that reads one long prompt alone (or a very long one beside short
  * ones) while other requests generate. 0: no limit of its own. */
 void scheduler_set_even(scheduler *s, int32_t rows);
+/* Sets, from the next plan on, how many steps share the requests that generate: 1, or 2 in a pipeline of stages.
+ * With two each plan has half of the requests that generate, and one that was left out is in the next plan. */
+void scheduler_set_micro_batches(scheduler *s, int32_t n);
 /* Sets, from the next plan on, the costs that decide how a preempted request comes back: its pages are copied to host
  * memory if that costs less than computing them again. */
 void scheduler_set_costs(scheduler *s, const sched_costs *costs);
@@ -112,10 +116,10 @@ GA_NODISCARD ga_status scheduler_plan(scheduler *s, double now, const sched_plan
  * pages that became whole must be known. Then the owner appends the drawn tokens to ids of the items that sample. */
 void scheduler_done(scheduler *s);
 
-/* Plans the step after the one in flight, before the tokens of that one are known. Items of requests that draw a
- * token in the step in flight are one token longer than n_ids, and come in the order of these draws. Requests whose
- * last token is drawn there are left out, and none is preempted. If *out is NULL, or has no items, nothing can run
- * or a request lacks a page. */
+/* Plans the step after the one in flight, before the tokens of that one are known. With two micro-batches it takes
+ * requests that draw no token in the step in flight, if there are any. With one, items of requests that draw a token
+ * there are one token longer than n_ids, and come in the order of these draws; requests whose last token is drawn there
+ * are left out. None is preempted. If *out is NULL, or has no items, nothing can run or a request lacks a page. */
 void scheduler_plan_ahead(scheduler *s, double now, const sched_plan **out);
 /* Drops the plan of scheduler_plan_ahead: the one before it is the newest again. Its units stay with their requests. */
 void scheduler_drop_ahead(scheduler *s);

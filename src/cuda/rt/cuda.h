@@ -152,6 +152,7 @@ ga_status cuda_copy_out_later(ga_stream *stream, void *dst, const void *src, siz
 ga_status cuda_copy_in_later(ga_stream *stream, void *dst, const void *src, size_t bytes);
 ga_status cuda_copy_within(ga_stream *stream, void *dst, const void *src, size_t bytes);
 ga_status cuda_copy_peer(ga_stream *to, void *dst, ga_stream *from, const void *src, size_t bytes);
+ga_status cuda_send_peer(ga_device *to, void *dst, ga_stream *from, const void *src, size_t bytes);
 ga_status cuda_share_alloc(ga_device *device, size_t bytes, ga_shared *out);
 ga_status cuda_share_open(ga_device *device, int fd, size_t bytes, ga_shared *out);
 void cuda_share_close(ga_device *device, ga_shared *memory);
