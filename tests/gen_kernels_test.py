@@ -20,6 +20,7 @@ class Refusals(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory(prefix="ga kernels ")
         cls.root = Path(cls.folder.name) / "tree"
         shutil.copytree(ROOT / "src", cls.root / "src", ignore=shutil.ignore_patterns("jinja", "token", "file", "*.inc"))
+        shutil.copytree(ROOT / "verify", cls.root / "verify")
         cls.sources = [p for p in (ROOT / "src").rglob("*") if p.suffix in {".toml", ".cu", ".c"}]
 
     @classmethod

@@ -2,20 +2,15 @@
 """Fails where src/core names an op: its number, its types, its constants, its header or, where the name is no English word,
 the word. Usage: check_core.py [ROOT]
 
-The names are those of GA_OPS in src/opdef/ops.h, and all_reduce, which has rows but no plan."""
+The names are those of src/op/*.toml."""
 import re
 import sys
 from pathlib import Path
 
+import op_decl
+
 ENGLISH = {"pack", "norm", "act", "add", "embed", "convert", "sample", "rope"}  # as words alone they mean something else
 HEADERS = {"attn", "attn_bwd", "attn_quant", "gemm", "layer", "sample", "all_reduce"}
-
-
-def op_names(root):
-    text = (root / "src/opdef/ops.h").read_text()
-    names = re.findall(r"X\((\w+)\)", text[text.index("#define GA_OPS(X)"):text.index("/* clang-format on */")])
-    assert names, "no GA_OPS in src/opdef/ops.h"
-    return [*names, "all_reduce"]
 
 
 def patterns(names):
@@ -31,7 +26,7 @@ def patterns(names):
 
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    names = op_names(root)
+    names = op_decl.names(root)
     checks = patterns(names)
     files = sorted(path for path in (root / "src/core").iterdir() if path.suffix in {".c", ".h"})
     bad = 0
