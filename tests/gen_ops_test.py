@@ -20,6 +20,7 @@ class Tree(unittest.TestCase):
         self.root = Path(self.folder.name)
         for folder in FOLDERS:
             shutil.copytree(ROOT / folder, self.root / folder)
+        (self.root / "tests").symlink_to(ROOT / "tests")
 
     def tearDown(self):
         self.folder.cleanup()
@@ -154,6 +155,10 @@ class Headers(Tree):
                 done = self.check()
                 self.assertEqual(done.returncode, 1)
                 self.assertIn("src/op/act.toml is not what that file says: make golden", done.stdout)
+
+    def test_op_without_a_test(self):
+        (self.root / "tests").unlink()
+        self.assertIn("src/op/act.toml: no tests/test_*.c calls ga_act", self.check().stdout)
 
     def test_missing_block(self):
         self.edit(HEADER, "/* --- src/op/act.toml: desc io functions --- */", "/* --- src/op/act.toml: desc io --- */")

@@ -4,7 +4,7 @@
   gen_ops.py ROOT OUT          into folder OUT: opdef/op_list.h, the list of ops, their headers and the sizes of all versions of
                                their structs; opdef/op_table.c, their descriptors; op/op_fields.h and op/op_fields.c, the checks
                                of single fields
-  gen_ops.py ROOT --check      fails where a header has other blocks than tools/op_header.py makes
+  gen_ops.py ROOT --check      fails where a header has other blocks than tools/op_header.py makes, and for an op that no test calls
   gen_ops.py ROOT --write      writes those blocks, and lays them out by clang-format where there is one
   gen_ops.py ROOT --abi FILE   a part of tests/abi/init.c: STRUCTS_OF_OPS, the values and a plan of each INIT macro"""
 import re
@@ -249,6 +249,12 @@ def write_sources(ops, enums, out):
         write(out / name, text)
 
 
+def not_called(root, ops):
+    """Ops whose public form stands in no test."""
+    text = "".join(path.read_text() for path in sorted((root / "tests").glob("test_*.c")))
+    return [f"{op.file}: no tests/test_*.c calls ga_{op.stem}" for op in ops if f"ga_{op.stem}(" not in text]
+
+
 def write_headers(root, ops):
     changed = op_header.write(root, ops)
     if changed and shutil.which("clang-format"):
@@ -264,8 +270,8 @@ def main():
         if what == "--write":
             write_headers(root, ops)
         if what in ("--write", "--check"):
-            faults = op_header.faults(root, ops)
-            print("\n".join([*faults, f"ops: {len(ops)} declarations, {len(faults)} blocks of headers to change"]))
+            faults = op_header.faults(root, ops) + (not_called(root, ops) if what == "--check" else [])
+            print("\n".join([*faults, f"ops: {len(ops)} declarations, {len(faults)} to change"]))
             return bool(faults)
         if what == "--abi":
             write(Path(sys.argv[3]), abi(ops))

@@ -8,7 +8,7 @@ A file declares the rows of one kernel:
   [device]   D = "{head_dim}"        GA_P_D of the device half, a template; of a field with an enum its number, and GA_P_<NAME>_<VALUE> of all its values
   [features] pages = "K in pages"    what a row may be compiled with, and lists in its field `features`: GA_P_PAGES of the device half, 0 or 1;
                                      of the host half the bit <STEM OF ITS FILE>_PAGES of the variant's member `features`
-  [host]     launch = "cuda_attn"    the host half: include, variant, ok, cost, workspace, out_bytes, plan, launch, dtypes, impl, impl_type; templates;
+  [host]     launch = "cuda_attn"    the host half (of the CPU: its functions are declared in cpu/cpu_kernels.h): include, variant, ok, cost, workspace, out_bytes, plan, launch, dtypes, impl, impl_type; templates;
                                      file: where it is, if not beside the device half under the same name;
                                      no_code = true: rows of GPUs without a device half, which enqueue copies
   [host.members] d = "{head_dim}"    members of the variant struct
