@@ -160,6 +160,10 @@ class Headers(Tree):
         (self.root / "tests").unlink()
         self.assertIn("src/op/act.toml: no tests/test_*.c calls ga_act", self.check().stdout)
 
+    def test_build_refuses_a_stale_block(self):
+        self.edit(ACT, "may be x or g", "must be x or g")
+        self.refuses("src/op/act.toml is not what that file says: make golden")
+
     def test_missing_block(self):
         self.edit(HEADER, "/* --- src/op/act.toml: desc io functions --- */", "/* --- src/op/act.toml: desc io --- */")
         done = self.check()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes what follows from the declarations of ops (src/op/*.toml; tools/op_decl.py says what they look like).
 
-  gen_ops.py ROOT OUT          into folder OUT: opdef/op_list.h, the list of ops, their headers and the sizes of all versions of
-                               their structs; opdef/op_table.c, their descriptors; op/op_fields.h and op/op_fields.c, the checks
-                               of single fields
+  gen_ops.py ROOT OUT          unless a header's block is stale, into folder OUT: opdef/op_list.h, the list of ops, their headers
+                               and the sizes of all versions of their structs; opdef/op_table.c, their descriptors; op/op_fields.h
+                               and op/op_fields.c, the checks of single fields
   gen_ops.py ROOT --check      fails where a header has other blocks than tools/op_header.py makes, and for an op that no test calls
   gen_ops.py ROOT --write      writes those blocks, and lays them out by clang-format where there is one
   gen_ops.py ROOT --abi FILE   a part of tests/abi/init.c: STRUCTS_OF_OPS, the values and a plan of each INIT macro"""
@@ -167,14 +167,10 @@ class Checks:
         return default + self.require(interval_test(field, value), status, f"{name} is {form}; must be {words}", argument)
 
     def of_enum(self, field, name, value):
-        enum = self.enums[field.get("enum")]
-        last = field.get("most", enum.names[-1])
-        allowed = enum.names[: enum.names.index(last) + 1]
-        numbers = [enum.number(one) for one in allowed]
-        if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
-            raise op_decl.Refusal(f"{field.where}: {enum.name} has numbers {numbers}; allowed: consecutive ones")
-        return self.require(f"{value} >= {allowed[0]} && {value} <= {last}", "GA_ERR_ARG",
-                            f"{name} is %d; must be {numbers[0]} to {numbers[-1]} ({enum.name})", value)
+        enum, allowed = self.enums[field.get("enum")], op_decl.allowed_names(field, self.enums)
+        first, last = enum.number(allowed[0]), enum.number(allowed[-1])
+        return self.require(f"{value} >= {allowed[0]} && {value} <= {allowed[-1]}", "GA_ERR_ARG",
+                            f"{name} is %d; must be {first} to {last} ({enum.name})", value)
 
     def of_flags(self, field, name, value):
         bits = [bit for given in field.get("flags") for bit in (self.enums[given].names if given in self.enums else [given])]
@@ -255,6 +251,13 @@ def not_called(root, ops):
     return [f"{op.file}: no tests/test_*.c calls ga_{op.stem}" for op in ops if f"ga_{op.stem}(" not in text]
 
 
+def refuse_stale(root, ops):
+    """What is made needs the structs of the headers."""
+    faults = op_header.faults(root, ops)
+    if faults:
+        raise op_decl.Refusal("\n".join(faults))
+
+
 def write_headers(root, ops):
     changed = op_header.write(root, ops)
     if changed and shutil.which("clang-format"):
@@ -276,6 +279,7 @@ def main():
         if what == "--abi":
             write(Path(sys.argv[3]), abi(ops))
         else:
+            refuse_stale(root, ops)
             write_sources(ops, enums, Path(what))
     except op_decl.Refusal as refusal:
         print(refusal, file=sys.stderr)

@@ -325,6 +325,19 @@ class Op:
                 raise Refusal(f"{self.file}: without has {part}, but {path.format(self.stem)} is there")
 
 
+def allowed_names(field, enums):
+    """The enumerators that a field with an enum may have: consecutive numbers."""
+    enum = enums[field.get("enum")]
+    last = field.get("most", enum.names[-1])
+    if last not in enum.names:
+        raise Refusal(f"{field.where}: most is {last}; allowed: {', '.join(enum.names)}")
+    names = enum.names[: enum.names.index(last) + 1]
+    numbers = [enum.number(name) for name in names]
+    if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        raise Refusal(f"{field.where}: {enum.name} has numbers {numbers}; allowed: consecutive ones")
+    return names
+
+
 def check_enums(ops):
     """Fields name enums that are declared."""
     enums = {enum.name: enum for op in ops for enum in op.enums}
@@ -333,8 +346,8 @@ def check_enums(ops):
             for name in [field.get("enum"), *(n for n in field.get("flags", []) if n[0].islower())]:
                 if name and name not in enums:
                     raise Refusal(f"{field.where}: {name} is no enum; allowed: {', '.join(sorted(enums))}")
-            if field.get("most") and field.get("most") not in enums[field.get("enum")].names:
-                raise Refusal(f"{field.where}: most is {field.get('most')}; allowed: {', '.join(enums[field.get('enum')].names)}")
+            if "enum" in field.given:
+                allowed_names(field, enums)
     return enums
 
 
