@@ -23,7 +23,7 @@ typedef struct session_sample {
 typedef struct session_graph {
   ga_graph *graph;
   int64_t max_kv;        /* as the plans in it have it */
-  session_sample sample; /* what follows the step; desc.vocab 0: nothing */
+  session_sample sample; /* the draw that is recorded after the step; desc.vocab 0: none */
   bool off;              /* the device has none */
 } session_graph;
 
