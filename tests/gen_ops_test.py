@@ -65,7 +65,7 @@ class Refusals(Tree):
 
     def test_doubled_number(self):
         self.edit(ACT, "number = 5", "number = 6")
-        self.refuses("number 6 is")
+        self.refuses("number 6 is that of", "the first free one is 5")
 
     def test_number_that_leaves_a_hole(self):
         self.edit("src/op/collective.toml", "number = 15", "number = 16")

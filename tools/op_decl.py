@@ -353,15 +353,16 @@ def check_enums(ops):
 
 def check_numbers(ops):
     numbers = {}
+    used = {op.data["number"] + i for op in ops for i in range(len(op.names))}
+    first_free = min(set(range(len(used) + 1)) - used)
     for op in ops:
         for i, name in enumerate(op.names):
             number = op.data["number"] + i
             if number in numbers:
-                raise Refusal(f"{op.file}: number {number} is {numbers[number]}'s; the first free one is {max(numbers) + 1}")
+                raise Refusal(f"{op.file}: number {number} is that of {numbers[number]}; the first free one is {first_free}")
             numbers[number] = name
-    free = sorted(set(range(len(numbers))) - set(numbers))
-    if free:
-        raise Refusal(f"src/op: no op has number {free[0]}; numbers go from 0 to {len(numbers) - 1}")
+    if first_free < len(used):
+        raise Refusal(f"src/op: no op has number {first_free}; numbers go from 0 to {len(used) - 1}")
 
 
 def read(root):
