@@ -11,7 +11,7 @@
 
 /* --- making and freeing --- */
 
-static ga_status create_runner_stage(runner *r, const ga_placement *placement, runner_stage *stage) {
+static ga_status fill_runner_stage(runner *r, const ga_placement *placement, runner_stage *stage) {
   const ga_session_sizes *sizes = &r->options.sizes;
   const size_t bytes = (size_t)r->inputs_room * sizeof(int32_t);
   void *p;
@@ -29,6 +29,13 @@ static ga_status create_runner_stage(runner *r, const ga_placement *placement, r
   return GA_OK;
 }
 
+static ga_status create_runner_stage(runner *r, const ga_placement *placement, runner_stage *stage) {
+  const ga_status status = fill_runner_stage(r, placement, stage);
+  return status == GA_OK
+             ? GA_OK
+             : ga_fail_in(status, "steps of %d tokens on %s", r->options.sizes.batch, placement->plan.device);
+}
+
 static ga_status create_run_steps(runner *r) {
   void *p;
   for (int i = 0; i < 2; i++) {
@@ -43,13 +50,9 @@ static ga_status create_run_steps(runner *r) {
 
 /* Draws are the device's where it has rows for them, and where its memory is not the host's. */
 static ga_status create_draws(runner *r) {
-  ga_ctx *ctx = runner_last(r)->ctx;
-  void *p;
-  if (ga_device_works_in_calls(ctx->device)) return GA_OK;
+  if (ga_device_works_in_calls(runner_last(r)->ctx->device)) return GA_OK;
   GA_TRY(device_sampler_create(r));
-  const int32_t rows = r->sampler.on ? 1 : r->options.sizes.max_out;
-  GA_TRY(ga_host_alloc(ctx, (size_t)rows * (size_t)r->options.model->hparams.vocab * sizeof(float), &p));
-  r->logits = p;
+  GA_TRY(runner_logits_room(r, r->sampler.on ? 1 : r->options.sizes.max_out));
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;
   o.device = "cpu";
   o.threads = r->sampler.on; /* for plans, and for draws where the device has no row */
@@ -127,6 +130,14 @@ ga_status runner_check_rounds_x(runner *r) {
   return GA_OK;
 }
 
+void runner_watch(runner *r, exec_watch_fn watch, void *user) {
+  for (int32_t i = 0; i < r->n_stages; i++) {
+    r->stages[i].exec.watch = watch;
+    r->stages[i].exec.watch_user = user;
+  }
+}
+
+int32_t runner_n_vocab(const runner *r) { return r->options.n_vocab; }
 ga_ctx *runner_sample_ctx(const runner *r) { return r->sample_ctx; }
 step_gaps *runner_gaps(runner *r) { return &r->gaps; }
 
@@ -218,20 +229,21 @@ static ga_status run_runner_stage(runner *r, const run_step *step, int32_t i) {
   stage_run run = {r, stage, step};
   if (i) GA_TRY(exec_take_over(&stage->exec, &r->stages[i - 1].exec));
   if (stage == runner_last(r)) step_gaps_begin(stage->ctx, &r->gaps);
-  return step->shape.is_decode && !step->in_blocks
-             ? step_graphs_run(stage, step->shape.n_seqs, step->shape.max_kv, run_layers, &run)
-             : run_layers(&run);
+  const step_size size = {step->shape.n_seqs, step->shape.max_kv, !step->in_blocks};
+  return step->shape.is_recorded ? step_graphs_run(stage, size, run_layers, &run) : run_layers(&run);
 }
 
 /* Rows that the head computes at once, and which they are. */
 static void choose_rows(const runner *r, const run_step *step, runner_stage *stage) {
   const step_shape *s = &step->shape;
   const int32_t max_out = r->stages[r->n_stages - 1].exec.max_out;
-  const bool all = step->in_blocks ? step->n_rows == s->n_tokens : s->is_decode; /* they are one behind the other */
   stage->step.n_out = step->in_blocks ? (int32_t)ga_min_i64(step->n_rows, max_out)
                       : s->is_decode  ? s->n_tokens
                                       : s->n_rows;
-  if (!all) stage->step.out_rows = stage->device + step->layout.out_rows;
+  if (run_rows_follow(step))
+    stage->step.out_begin = step->n_rows ? step->rows[0].token : 0;
+  else
+    stage->step.out_rows = stage->device + step->layout.out_rows;
 }
 
 static ga_status run_stages(runner *r, const run_step *step) {

@@ -87,6 +87,9 @@ void runner_destroy(runner *r);
 GA_NODISCARD ga_status runner_check_invariant(runner *r);
 GA_NODISCARD ga_status runner_check_rounds_x(runner *r);
 
+/* Every product of steps of more than FUSED_FEW tokens tells `watch` of its input. Comes before the first step. */
+void runner_watch(runner *r, exec_watch_fn watch, void *user);
+
 /* Enqueues a step, behind the one under way if there is one. With draws on the host, or rows that are shown besides
  * draws, all that follows the layers is done by runner_take. After an error no other step is under way than before, but
  * the caller calls runner_wait before the next one. */
@@ -104,6 +107,8 @@ GA_NODISCARD ga_status runner_drop_steps(runner *r);
 /* Gives up the place of a sequence that ends. */
 void runner_forget(runner *r, draw_history *history);
 
+/* Ids [0, n) may be drawn. */
+int32_t runner_n_vocab(const runner *r);
 /* Context of plans of row_draw. */
 ga_ctx *runner_sample_ctx(const runner *r);
 step_gaps *runner_gaps(runner *r);

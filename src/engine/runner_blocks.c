@@ -110,8 +110,10 @@ ga_status runner_take_blocks(runner *r, const run_step *step) {
     done += run->n_out;
     if (is_last) break;
     run->n_out = (int32_t)ga_min_i64(n_rows - done, last->exec.max_out);
-    run->out_begin = done;
-    if (run->out_rows) run->out_rows = last->device + step->layout.out_rows + done;
+    if (run->out_rows)
+      run->out_rows = last->device + step->layout.out_rows + done;
+    else
+      run->out_begin = step->rows[done].token;
     GA_TRY(exec_head(&last->exec));
   }
   return GA_OK;

@@ -76,8 +76,6 @@ ga_status device_sampler_create(runner *r) {
   for (int i = 0; i < 2; i++) GA_TRY(ga_event_create(runner_last(r)->ctx, &r->sampler.drawn[i]));
   GA_TRY(create_row_starts(r));
   r->sampler.on = true;
-  for (int32_t i = 0; i < r->n_stages; i++)
-    r->stages[i].ctx->stream->shares_workspace = true; /* runner_graphs.c watches it */
   return grow_bias(r, 1);
 }
 
@@ -86,10 +84,6 @@ void device_sampler_destroy(runner *r) {
   ga_mem_free(r->sampler.owners);
   ga_buffer_free(runner_last(r)->ctx, r->sampler.row_starts);
   if (!r->sampler.on) return;
-  for (int32_t i = 0; i < r->n_stages; i++) {
-    step_graphs_drop(&r->stages[i]);
-    r->stages[i].ctx->stream->shares_workspace = false;
-  }
   free_bias(r);
   for (int i = 0; i < 2; i++) ga_host_free(runner_last(r)->ctx, r->sampler.masks_host[i]);
   ga_buffer_free(runner_last(r)->ctx, r->sampler.masks);
@@ -310,16 +304,17 @@ ga_status device_rows_fetch(runner *r, const run_step *step) {
   return ga_event_record(last->ctx, r->sampler.drawn[step->place], NULL);
 }
 
-/* Row i of the logits on the device; n of its numbers. */
-static ga_status fetch_logits(runner *r, int32_t i, size_t n) {
+/* Brings n rows of the block's logits, from row `first` on, to the host. */
+static ga_status fetch_logits(runner *r, int32_t first, int32_t n) {
   const runner_stage *last = runner_last(r);
-  const float *logits = exec_result(&last->exec);
-  return ga_copy_to_host(last->ctx, r->logits, logits + (size_t)i * (size_t)r->options.model->hparams.vocab,
-                         n * sizeof(float), NULL);
+  const size_t vocab = (size_t)r->options.model->hparams.vocab;
+  GA_TRY(runner_logits_room(r, n));
+  return ga_copy_to_host(last->ctx, r->logits, exec_result(&last->exec) + (size_t)first * vocab,
+                         (size_t)n * vocab * sizeof(float), NULL);
 }
 
-/* Row i of the step, row `at` of its block. first: the row's first logit; NULL: it is still on the device. */
-static ga_status take_draw(runner *r, const run_step *step, int32_t i, int32_t at, int32_t id, const float *first) {
+/* Takes the draw of row i of the step; first: the first logit of the row. */
+static ga_status take_draw(runner *r, const run_step *step, int32_t i, int32_t id, float first) {
   const row_draw *draw = run_row_draw(step, i);
   part_result *result = run_row_result(step, i);
   uint64_t next[4];
@@ -327,42 +322,73 @@ static ga_status take_draw(runner *r, const run_step *step, int32_t i, int32_t a
   rng_advance(draw->sample, draw->rng, next);
   memcpy(draw->rng, next, sizeof next);
   if (draw->history && draw->history->place >= 0) draw->history->n_known = step->rows[i].n_before + 1;
-  const size_t n = draw->shows ? (size_t)r->options.n_vocab : id == 0 && !first;
-  if (n) GA_TRY(fetch_logits(r, at, n));
   result->next = id;
-  result->first = n ? r->logits[0] : first ? *first : 0;
+  result->first = first;
   return GA_OK;
 }
 
-/* The draw of row i, or its logits; then they are shown. */
-static ga_status take_device_row(runner *r, const run_step *step, int32_t i, int32_t at, int32_t id,
-                                 const float *first) {
+/* Takes row i of the step, and shows it if it is to be shown: x has its logits then, else NULL. */
+static ga_status take_device_row(runner *r, const run_step *step, int32_t i, int32_t id, float first, const float *x) {
   const row_draw *draw = run_row_draw(step, i);
   part_result *result = run_row_result(step, i);
   if ((!draw->sample && !draw->shows) || result->status != GA_OK) return GA_OK;
-  GA_TRY(part_note_status(result, draw->sample ? take_draw(r, step, i, at, id, first)
-                                               : fetch_logits(r, at, (size_t)r->options.n_vocab)));
-  if (!draw->shows || result->status != GA_OK) return GA_OK;
-  return step->asked.show(step->asked.user, step->rows[i].row, draw->sample ? id : -1, r->logits);
+  if (draw->sample) GA_TRY(part_note_status(result, take_draw(r, step, i, id, x ? x[0] : first)));
+  if (!x || result->status != GA_OK) return GA_OK;
+  return step->asked.show(step->asked.user, step->rows[i].row, draw->sample ? id : -1, x);
 }
 
 ga_status device_rows_take_fetched(runner *r, const run_step *step) {
   const int32_t *host = runner_last(r)->host[step->place], *ids = host + step->layout.samples.ids;
   const float *first = (const float *)(const void *)(host + step->layout.samples.first);
   GA_TRY(ga_event_sync(r->sampler.drawn[step->place]));
-  for (int32_t i = 0; i < step->n_rows; i++) GA_TRY(take_device_row(r, step, i, i, ids[i], &first[i]));
+  GA_TRY(exec_check(&runner_last(r)->exec));
+  for (int32_t i = 0; i < step->n_rows; i++) {
+    const bool shows = run_row_draw(step, i)->shows;
+    if (shows) GA_TRY(fetch_logits(r, i, 1));
+    GA_TRY(take_device_row(r, step, i, ids[i], first[i], shows ? r->logits : NULL));
+  }
   return GA_OK;
+}
+
+/* Brings the draws of rows [first, first + n), which begin at `sample`, to the host. */
+static ga_status fetch_draws(runner *r, const run_step *step, int32_t first, int32_t n, int32_t sample) {
+  const runner_stage *last = runner_last(r);
+  const int64_t at = step->layout.samples.ids + sample;
+  int32_t n_draws = 0;
+  for (int32_t i = first; i < first + n; i++) n_draws += step->rows[i].draws;
+  return n_draws ? ga_copy_to_host(last->ctx, last->host[step->place] + at, last->device + at,
+                                   (size_t)n_draws * sizeof(int32_t), NULL)
+                 : GA_OK;
+}
+
+/* Brings all rows from the first to the last one that is shown to the host. Returns the first one in *begin. */
+static ga_status fetch_shown(runner *r, const run_step *step, int32_t first, int32_t n, int32_t *begin) {
+  int32_t end = first;
+  *begin = first;
+  for (int32_t i = first; i < first + n; i++) {
+    if (!run_row_draw(step, i)->shows) continue;
+    if (end == first) *begin = i;
+    end = i + 1;
+  }
+  return end > *begin ? fetch_logits(r, *begin - first, end - *begin) : GA_OK;
 }
 
 ga_status device_rows_take(runner *r, const run_step *step, int32_t first, int32_t n, int32_t sample) {
   const runner_stage *last = runner_last(r);
-  const int64_t at = step->layout.samples.ids;
-  int32_t *ids = last->host[step->place] + at, n_draws = 0;
-  for (int32_t i = first; i < first + n; i++) n_draws += step->rows[i].draws;
-  if (n_draws)
-    GA_TRY(
-        ga_copy_to_host(last->ctx, ids + sample, last->device + at + sample, (size_t)n_draws * sizeof(int32_t), NULL));
-  for (int32_t i = first; i < first + n; i++)
-    GA_TRY(take_device_row(r, step, i, i - first, step->rows[i].draws ? ids[sample++] : -1, NULL));
+  const size_t vocab = (size_t)r->options.model->hparams.vocab;
+  const int32_t *ids = last->host[step->place] + step->layout.samples.ids;
+  int32_t begin;
+  GA_TRY(fetch_draws(r, step, first, n, sample));
+  GA_TRY(fetch_shown(r, step, first, n, &begin));
+  GA_TRY(exec_check(&last->exec));
+  for (int32_t i = first; i < first + n; i++) {
+    const int32_t id = step->rows[i].draws ? ids[sample++] : -1;
+    const bool shows = run_row_draw(step, i)->shows;
+    float logit = 0;
+    if (!id && !shows)
+      GA_TRY(ga_copy_to_host(last->ctx, &logit, exec_result(&last->exec) + (size_t)(i - first) * vocab, sizeof logit,
+                             NULL));
+    GA_TRY(take_device_row(r, step, i, id, logit, shows ? r->logits + (size_t)(i - begin) * vocab : NULL));
+  }
   return GA_OK;
 }

@@ -6,10 +6,16 @@
 
 #include "engine/runner.h"
 
-/* A step in which every sequence generates, padded to a class of sizes, and recorded when it comes a second time. */
+/* Steps of equal sizes are the same launches with the same arguments. */
+typedef struct step_size {
+  int32_t n_seqs, max_kv;
+  bool draws;
+} step_size;
+
+/* A step of one token a sequence, padded to a class of sizes, and recorded when it comes a second time. */
 typedef struct step_graph {
-  ga_graph *graph;        /* NULL: it has run once, op by op */
-  int32_t n_seqs, max_kv; /* n_seqs 0: an empty place */
+  ga_graph *graph; /* NULL: it has run once, op by op */
+  step_size size;  /* n_seqs 0: an empty place */
   uint64_t last_used;
 } step_graph;
 
@@ -53,7 +59,8 @@ typedef struct step_layout {
 typedef struct step_shape {
   int32_t n_tokens, n_seqs, n_rows, n_samples; /* as they run: padded where is_decode */
   int32_t n_decode, max_q, max_kv, n_pages;
-  bool is_decode; /* every sequence has one token and draws the next, on the device */
+  bool is_decode;   /* every sequence has one token and draws the next, on the device */
+  bool is_recorded; /* is_decode, or one token of one sequence, whose row of logits has another use */
 } step_shape;
 
 /* A row of logits with a use. */
@@ -100,7 +107,8 @@ struct runner {
   atomic_long n_steps, n_ahead;
   device_sampler sampler;
   step_gaps gaps;
-  float *logits;      /* [max_out, vocab], of device_sampler one row, where the device's memory is not the host's */
+  float *logits; /* [n_logits, vocab] where the device's memory is not the host's: rows that come to the host */
+  int32_t n_logits;
   ga_ctx *sample_ctx; /* the last stage's, or one of its own on a CPU */
   bool owns_sample_ctx;
   void *sample_workspace;
@@ -116,8 +124,17 @@ static inline part_result *run_row_result(const run_step *step, int32_t i) {
   return &step->results[step->rows[i].part];
 }
 
+/* Can the device of the head replay steps? */
+static inline bool runner_records(const runner *r) { return r->stages[r->n_stages - 1].ctx->device->graphs; }
+/* Does each row belong to the token after the one of the row before it? */
+static inline bool run_rows_follow(const run_step *step) {
+  return !step->n_rows || step->rows[step->n_rows - 1].token - step->rows[0].token == step->n_rows - 1;
+}
+
 /* --- runner_rows.c --- */
 
+/* Gives r->logits room for n rows. */
+GA_NODISCARD ga_status runner_logits_room(runner *r, int32_t n);
 /* Notes an error of one part, of which the step goes on; returns GA_ERR_DEVICE, which ends it. */
 GA_NODISCARD ga_status part_note_status(part_result *result, ga_status status);
 /* Moves the generator on by one draw. */
@@ -159,8 +176,7 @@ GA_NODISCARD ga_status runner_take_blocks(runner *r, const run_step *step);
 
 typedef ga_status (*step_run_fn)(void *user);
 /* Runs a stage's part of a step of that class: run enqueues the same launches with the same arguments each time. */
-GA_NODISCARD ga_status step_graphs_run(runner_stage *stage, int32_t n_seqs, int32_t max_kv, step_run_fn run,
-                                       void *user);
+GA_NODISCARD ga_status step_graphs_run(runner_stage *stage, step_size size, step_run_fn run, void *user);
 void step_graphs_drop(runner_stage *stage);
 
 #endif
