@@ -68,8 +68,17 @@ static void test_texts(void **state) {
 static const weight_use some_weights[] = {
     {W_TOKEN_EMBD, REQUIRED}, {W_ATTN_NORM, REQUIRED}, {W_Q, REQUIRED}, {W_DOWN, REQUIRED}};
 
+static bool no_down_in_layer_0(const ga_hparams *p, weight_id id, int32_t layer) {
+  (void)p;
+  return id != W_DOWN || layer != 0;
+}
+
 static void graph_refused(void (*build)(graph_builder *b), const char *why) {
-  const ga_arch_desc arch = {"wrong", false, some_weights, GA_COUNT_OF(some_weights), NULL, build};
+  const ga_arch_desc arch = {.name = "wrong",
+                             .weights = some_weights,
+                             .n_weights = GA_COUNT_OF(some_weights),
+                             .has_weight = no_down_in_layer_0,
+                             .build = build};
   static ga_model model;
   ga_model_graph *graph;
   model.hparams = (ga_hparams){.arch = &arch, .n_layers = 1, .width = 8, .ff_width = 16, .vocab = 32, .context = 64};
@@ -88,6 +97,11 @@ static void has_no_such_weight(graph_builder *b) {
   const value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1);
   build_result(b, build_linear(b, x, W_K, W_NONE), POOL_NONE);
 }
+static void has_no_such_weight_here(graph_builder *b) {
+  const value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1);
+  b->layer = 0;
+  build_result(b, build_linear(b, x, W_DOWN, W_NONE), POOL_NONE);
+}
 static void has_other_columns(graph_builder *b) {
   const value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1);
   build_result(b, build_linear(b, x, W_DOWN, W_NONE), POOL_NONE);
@@ -100,15 +114,29 @@ static void slices_too_much(graph_builder *b) {
   const value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1);
   build_result(b, build_slice(b, x, 4, 5), POOL_NONE);
 }
+static void has_no_state(graph_builder *b) {
+  static const graph_op op = {.name = "op", .n_inputs = 1, .has_memory = true, .memory = MEMORY_STATE};
+  const value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1);
+  b->layer = 0;
+  build_result(b, build_op(b, &op, &x, NULL, 8), POOL_NONE);
+}
+static void has_an_op_of_the_head(graph_builder *b) {
+  static const graph_op op = {.name = "op", .n_inputs = 1};
+  const value_id x = build_wanted(b, build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1));
+  build_result(b, build_op(b, &op, &x, NULL, 8), POOL_NONE);
+}
 static void has_no_result(graph_builder *b) { (void)build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1); }
 
 static void test_graph_refused(void **state) {
   (void)state;
   graph_refused(reads_no_value, "reads no value");
   graph_refused(has_no_such_weight, "has a weight that the architecture does not list");
+  graph_refused(has_no_such_weight_here, "has a weight that the architecture does not list");
   graph_refused(has_other_columns, "has a weight of other columns than its input");
   graph_refused(adds_other_rows, "adds rows of two shapes");
   graph_refused(slices_too_much, "slices too much");
+  graph_refused(has_no_state, "has an op with a state, and the layer has none");
+  graph_refused(has_an_op_of_the_head, "has an op on some rows alone");
   graph_refused(has_no_result, "has no result");
 }
 
@@ -292,7 +320,7 @@ static void expect_apart(const memory_model *m, const launch *l, value_id y) {
 }
 
 static void run_on_model(const memory_model *m, int32_t first, int32_t end) {
-  value_id v[LAUNCH_WRITES];
+  value_id v[LAUNCH_READS > LAUNCH_WRITES ? LAUNCH_READS : LAUNCH_WRITES];
   for (int32_t i = first; i < end; i++) {
     const launch *l = &m->program->launches[i];
     for (int32_t n = launch_reads(l, v); n > 0; n--) expect_there(m, v[n - 1]);
@@ -344,7 +372,8 @@ static void reads_all_again(graph_builder *b) {
 
 static void test_values_stay(void **state) {
   (void)state;
-  const ga_arch_desc arch = {"pure", false, some_weights, GA_COUNT_OF(some_weights), NULL, reads_all_again};
+  const ga_arch_desc arch = {
+      .name = "pure", .weights = some_weights, .n_weights = GA_COUNT_OF(some_weights), .build = reads_all_again};
   static ga_model model;
   model.hparams = (ga_hparams){.arch = &arch, .n_layers = 1, .width = 8, .ff_width = 16, .vocab = 32, .context = 64};
   model.hparams.n_heads = model.hparams.n_kv_heads = 2;

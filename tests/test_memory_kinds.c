@@ -19,29 +19,51 @@ static ga_hparams mixed(int32_t window) {
 
 static void each_layer_has_one_kind(void **state) {
   (void)state;
-  const ga_hparams p = mixed(100), without = mixed(0);
+  const ga_hparams without = mixed(0);
+  ga_hparams p = mixed(100);
   memory_kinds kinds;
   assert_int_equal(memory_kinds_of(&p, GA_F16, &kinds), GA_OK);
   assert_int_equal(kinds.n, 2);
-  for (int32_t il = 0; il < LAYERS; il++) assert_int_equal(kinds.of_layer[il], p.is_local[il]);
+  for (int32_t il = 0; il < LAYERS; il++) {
+    assert_int_equal(kinds.of_layer[il][MEMORY_PAGES], p.is_local[il]);
+    assert_int_equal(kinds.of_layer[il][MEMORY_STATE], MEMORY_NONE);
+    assert_true(memory_layer_has(&p, il, MEMORY_PAGES) && !memory_layer_has(&p, il, MEMORY_STATE));
+  }
   assert_int_equal(kinds.kind[0].window, 0);
   assert_int_equal(kinds.kind[1].window, 100);
   assert_int_equal(memory_kinds_of(&without, GA_F16, &kinds), GA_OK);
   assert_int_equal(kinds.n, 1); /* a kind without layers is not listed */
+  p.no_attention[1] = p.no_attention[2] = true;
+  assert_int_equal(memory_kinds_of(&p, GA_F16, &kinds), GA_OK);
+  for (int32_t il = 0; il < LAYERS; il++)
+    assert_int_equal(kinds.of_layer[il][MEMORY_PAGES] == MEMORY_NONE, il == 1 || il == 2);
 }
 
 static const ga_dtype types[] = {GA_F32, GA_F16, GA_E4M3, GA_Q8_0, GA_Q4_0};
+
+/* Bytes of a page of keys or values of `dim` elements, with the scales of e4m3. */
+static uint64_t page_bytes(const ga_hparams *p, ga_dtype dtype, int32_t dim) {
+  const uint64_t scales = dtype == GA_E4M3 ? (uint64_t)(GA_KV_PAGE * p->n_kv_heads) * sizeof(float) : 0;
+  uint64_t codes;
+  assert_int_equal(ga_dtype_bytes(dtype, (int64_t)GA_KV_PAGE * p->n_kv_heads * dim, &codes), GA_OK);
+  return codes + scales;
+}
 
 static void units_have_the_bytes_of_their_layers(void **state) {
   (void)state;
   const ga_hparams p = mixed(100);
   for (size_t i = 0; i < GA_COUNT_OF(types); i++) {
     memory_kinds kinds;
-    uint64_t k, v;
+    const uint64_t page = page_bytes(&p, types[i], p.head_dim) + page_bytes(&p, types[i], p.v_dim);
     assert_int_equal(memory_kinds_of(&p, types[i], &kinds), GA_OK);
-    assert_int_equal(ga_kv_bytes(&p, types[i], GA_KV_PAGE, &k, &v), GA_OK);
-    assert_int_equal(kinds.kind[0].unit_bytes, 2 * (k + v));
-    assert_int_equal(kinds.kind[1].unit_bytes, 5 * (k + v));
+    assert_int_equal(kinds.kind[0].unit_bytes, 2 * page);
+    assert_int_equal(kinds.kind[1].unit_bytes, 5 * page);
+    for (int32_t il = 0; il < LAYERS; il++) {
+      memory_need need;
+      assert_int_equal(memory_need_of(&p, types[i], il, &need), GA_OK);
+      assert_int_equal(need.token * GA_KV_PAGE, page);
+      assert_int_equal(need.sequence, 0);
+    }
   }
 }
 
@@ -65,7 +87,7 @@ static void units_fill_their_tensors(void **state) {
     assert_int_equal(memory_kinds_of(&p, types[i], &kinds), GA_OK);
     for (int32_t il = 0; il < LAYERS; il++) {
       memory_layout layout;
-      assert_int_equal(kinds.type[kinds.of_layer[il]]->layout(&p, types[i], il, UNITS, &layout), GA_OK);
+      assert_int_equal(kinds.type[kinds.of_layer[il][MEMORY_PAGES]]->layout(&p, types[i], il, UNITS, &layout), GA_OK);
       for (int32_t t = 0; t < layout.n_tensors; t++) {
         uint8_t *owners = calloc(layout.tensors[t].bytes, 1);
         assert_non_null(owners);

@@ -91,11 +91,12 @@ typedef struct ga_request_options {
                                   waits longer ends with GA_ERR_TIMEOUT */
   ga_notify_fn notify;         /* may be NULL */
   void *user;
-  double keep_seconds; /* how long its pages are kept before those of others, for a prompt that goes on from there,
-                          counted from the beginning of its last step. At most half of the engine's pages are kept so,
-                          of all tenants together; a request beyond that is as any. The longest time asked for a page
-                          counts. 0 = as any; below 0: nobody will come back, pages of its tokens that no other request
-                          has, goes on from or asked to keep become free */
+  double keep_seconds; /* seconds, from the start of its last step, in which its cached pages are evicted after those
+                          of other requests, for a prompt that continues this one. At most half of the engine's pages
+                          are protected so, over all tenants; a request beyond that gets no protection. Of several
+                          times for one page the longest counts. 0: no protection. Below 0: no prompt will continue
+                          this one, so its pages become free at once, but for those that other requests use, continue
+                          or protect */
 } ga_request_options;
 #define GA_REQUEST_OPTIONS_INIT                                                                                       \
   {                                                                                                                   \

@@ -1,6 +1,7 @@
-/* Communicators behind one small vtable. Transports (src/comm) fill it; rows of collectives and executors use it.
- * Messages between two ranks are numbered by the order of their posting, apart for sends and receives; message k of one
- * side is message k of the other, whatever the order of arrival. */
+/* The interface of communicators: a small table of functions. Transports (src/comm) provide it; the kernels of
+ * collectives and the executors of distributed attention call it. Each rank counts its sends to a peer, and its
+ * receives from it, in the order of the calls. The k-th send of one rank is the k-th receive of the other, in
+ * whatever order messages arrive. */
 #ifndef GA_CORE_COMM_H
 #define GA_CORE_COMM_H
 
@@ -12,7 +13,7 @@ typedef struct comm_ticket {
   uint64_t turn;
 } comm_ticket;
 
-/* A rank's collective, as the other ranks get it before any of them reads an array. */
+/* A rank's announcement of a collective. All ranks receive those of the others before any reads an array. */
 typedef struct comm_call {
   int64_t n; /* elements of the description */
   int32_t op, dtype;

@@ -46,6 +46,8 @@ typedef struct ga_peers {
   /* Starts after the work that both streams hold; what both get later starts after it. GA_ERR_UNSUPPORTED: the devices
    * do not reach one another. */
   ga_status (*copy)(ga_stream *to, void *dst, ga_stream *from, const void *src, size_t bytes);
+  /* Enqueues a copy on `from` alone: the caller orders work on `to` by events. GA_ERR_UNSUPPORTED: as above. */
+  ga_status (*send)(ga_device *to, void *dst, ga_stream *from, const void *src, size_t bytes);
 } ga_peers;
 
 /* --- pinning: memory of the caller's as if it were of host_alloc --- */

@@ -65,6 +65,7 @@ static ga_status create_runner_parts(runner *r) {
   const ga_model *model = r->options.model;
   r->inputs_room = runner_inputs_room(r);
   for (int32_t i = 0; i < r->n_stages; i++) GA_TRY(create_runner_stage(r, &model->placements[i], &r->stages[i]));
+  GA_TRY(runner_create_handovers(r));
   GA_TRY(create_run_steps(r));
   GA_TRY(create_draws(r));
   return r->options.times_gaps ? step_gaps_create(runner_last(r)->ctx, &r->gaps) : GA_OK;
@@ -91,6 +92,7 @@ ga_status runner_create(const runner_options *options, runner **out) {
 
 static void destroy_stage(runner_stage *stage) {
   step_graphs_drop(stage);
+  runner_destroy_handover(stage);
   exec_destroy(&stage->exec);
   for (int i = 0; i < 2; i++) ga_host_free(stage->ctx, stage->host[i]);
   ga_buffer_free(stage->ctx, stage->device);
@@ -113,15 +115,7 @@ void runner_destroy(runner *r) {
 }
 
 ga_status runner_check_invariant(runner *r) {
-  const ga_session_sizes *sizes = &r->options.sizes;
-  for (int32_t i = 0; i < r->n_stages; i++) {
-    ga_plan *plan;
-    ga_attn_desc d = exec_attn_desc(&r->options.model->hparams, 1, 1, sizes->context, sizes->kv_dtype);
-    d.flags |= GA_ATTN_INVARIANT;
-    GA_TRY(ga_attn_plan(r->stages[i].ctx, &d, &plan));
-    ga_plan_destroy(plan);
-    GA_TRY(exec_check_invariant(&r->stages[i].exec));
-  }
+  for (int32_t i = 0; i < r->n_stages; i++) GA_TRY(exec_check_invariant(&r->stages[i].exec, r->options.sizes.context));
   return GA_OK;
 }
 
@@ -138,6 +132,7 @@ void runner_watch(runner *r, exec_watch_fn watch, void *user) {
 }
 
 int32_t runner_n_vocab(const runner *r) { return r->options.n_vocab; }
+bool runner_pipelines(const runner *r) { return r->pipelines && r->sampler.on; }
 ga_ctx *runner_sample_ctx(const runner *r) { return r->sample_ctx; }
 step_gaps *runner_gaps(runner *r) { return &r->gaps; }
 
@@ -227,7 +222,7 @@ static ga_status run_layers(void *user) {
 static ga_status run_runner_stage(runner *r, const run_step *step, int32_t i) {
   runner_stage *stage = &r->stages[i];
   stage_run run = {r, stage, step};
-  if (i) GA_TRY(exec_take_over(&stage->exec, &r->stages[i - 1].exec));
+  if (i) GA_TRY(runner_hand_over(r, i, step->place));
   if (stage == runner_last(r)) step_gaps_begin(stage->ctx, &r->gaps);
   const step_size size = {step->shape.n_seqs, step->shape.max_kv, !step->in_blocks};
   return step->shape.is_recorded ? step_graphs_run(stage, size, run_layers, &run) : run_layers(&run);

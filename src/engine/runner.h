@@ -27,7 +27,7 @@ typedef struct step_part {
 /* Place of a sequence's tokens for penalties on the device. Start with DRAW_HISTORY_INIT. */
 typedef struct draw_history {
   int32_t place;   /* -1: none */
-  int32_t n_known; /* tokens up to there are in it, as far back as penalties look */
+  int32_t n_known; /* number of the sequence's tokens whose last ones, as far as penalties look, are there */
   int64_t ticket;  /* of the newest step that uses it */
 } draw_history;
 #define DRAW_HISTORY_INIT \
@@ -90,10 +90,16 @@ GA_NODISCARD ga_status runner_check_rounds_x(runner *r);
 /* Every product of steps of more than FUSED_FEW tokens tells `watch` of its input. Comes before the first step. */
 void runner_watch(runner *r, exec_watch_fn watch, void *user);
 
+/* Do stages run different steps at the same time? Then two steps of different sequences take as long as one. */
+bool runner_pipelines(const runner *r);
 /* Enqueues a step, behind the one under way if there is one. With draws on the host, or rows that are shown besides
  * draws, all that follows the layers is done by runner_take. After an error no other step is under way than before, but
  * the caller calls runner_wait before the next one. */
 GA_NODISCARD ga_status runner_enqueue(runner *r, const runner_step *step, int64_t *ticket);
+/* Bytes of the buffers between stages on a stage's device; graphs hand over rows of the model's width. */
+static inline uint64_t runner_handover_bytes(const ga_model *model, const ga_session_sizes *sizes) {
+  return 2 * (uint64_t)sizes->batch * (uint64_t)model->hparams.width * sizeof(float);
+}
 /* May another step be enqueued before runner_take? Rows that are shown must be taken first. */
 bool runner_may_enqueue(const runner *r);
 /* Waits for the oldest step under way, which has this ticket. */

@@ -30,6 +30,13 @@ typedef struct step_graphs {
   atomic_long n_steps, n_replayed;
 } step_graphs;
 
+/* Buffers of the rows that a stage gets from the one before it: one for each step under way. */
+typedef struct stage_handover {
+  char *buffer[2];                 /* on the stage's device */
+  ga_event *sent[2], *received[2]; /* by the stage before; by this one, which frees the buffer */
+  bool is_used[2];                 /* `received` has been recorded */
+} stage_handover;
+
 /* The layers of one placement, and integer inputs of steps on its device. Two steps may be enqueued, so that the host
  * has two places. On the last stage drawn tokens come first, at a place that all steps share, with the first logits of
  * their rows. */
@@ -39,6 +46,7 @@ typedef struct runner_stage {
   ga_step step;
   int32_t *host[2], *device; /* [inputs_room] */
   step_graphs graphs;
+  stage_handover handover; /* from the stage before; of the first one empty */
 } runner_stage;
 
 /* Where in a step's inputs, in int32, rows of parameters have their places: n of them. */
@@ -101,6 +109,7 @@ struct runner {
   runner_options options;
   runner_stage stages[GA_MODEL_MAX_PLACEMENTS];
   int32_t n_stages, n_kinds;
+  bool pipelines;      /* stages run different steps at the same time */
   int64_t inputs_room; /* int32 */
   run_step steps[2];   /* by ticket % 2 */
   int64_t n_enqueued, n_taken;
@@ -171,6 +180,13 @@ GA_NODISCARD ga_status device_rows_take(runner *r, const run_step *step, int32_t
 
 /* Rows of logits of a step in blocks, and their uses. */
 GA_NODISCARD ga_status runner_take_blocks(runner *r, const run_step *step);
+
+/* --- runner_handover.c --- */
+
+GA_NODISCARD ga_status runner_create_handovers(runner *r);
+void runner_destroy_handover(runner_stage *stage);
+/* Enqueues the way of the rows of the step at that place from stage i - 1 to stage i. */
+GA_NODISCARD ga_status runner_hand_over(runner *r, int32_t i, int place);
 
 /* --- runner_graphs.c --- */
 

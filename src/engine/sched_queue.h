@@ -55,7 +55,7 @@ GA_NODISCARD ga_status sched_queue_init(sched_queue *queue);
 void sched_queue_free(sched_queue *queue);
 /* A new request. */
 GA_NODISCARD ga_status sched_queue_add(sched_queue *queue, sched_request *request);
-/* One that has run. Needs no memory. */
+/* Queues a preempted request again. Allocates no memory, so that it cannot fail. */
 void sched_queue_resume(sched_queue *queue, sched_request *request);
 /* Takes out one that waits, to run or to leave. */
 void sched_queue_take(sched_queue *queue, sched_request *request);

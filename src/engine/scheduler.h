@@ -45,6 +45,7 @@ typedef struct sched_request {
   int32_t n_reached;     /* tokens that were evaluated when it was last preempted */
   int32_t n_planned;     /* tokens in the newest plan; 0: it is not in there */
   int32_t n_under_way;   /* tokens in the plan before that one, whose step is not done */
+  bool is_left_out;      /* the newest plan had no room for it in its share: the next one has */
   int32_t n_drawn;       /* 1: that step draws a token behind ids, which nobody knows yet */
   int32_t at_deadline;   /* place among deadlines; -1: none */
   struct sched_tenant *account;
@@ -85,13 +86,17 @@ typedef struct sched_costs {
 GA_NODISCARD ga_status scheduler_create(const sched_options *options, layer_memory *memory, scheduler **out);
 void scheduler_destroy(scheduler *s); /* NULL is fine; all requests have been removed */
 
-/* From the next plan on; 1 to step_tokens. */
+/* Sets, from the next plan on, how many prompt tokens a step reads; 1 to step_tokens. */
 void scheduler_set_chunk(scheduler *s, int32_t chunk_tokens);
 
-/* From the next plan on: rows of a step in which one long prompt is read alone, or a very long one beside short ones,
- * while others generate. 0: as many as otherwise. */
+/* Sets, from the next plan on, the rows of a step that reads one long prompt alone (or a very long one beside short
+ * ones) while other requests generate. 0: no limit of its own. */
 void scheduler_set_even(scheduler *s, int32_t rows);
-/* From the next plan on. Requests that are preempted leave their pages to host memory if copying costs less. */
+/* Sets, from the next plan on, how many steps share the requests that generate: 1, or 2 in a pipeline of stages. With two each plan has half of the
+ * requests that generate, and one that was left out is in the next plan. */
+void scheduler_set_micro_batches(scheduler *s, int32_t n);
+/* Sets, from the next plan on, the costs that decide how a preempted request comes back: its pages are copied to host
+ * memory if that costs less than computing them again. */
 void scheduler_set_costs(scheduler *s, const sched_costs *costs);
 
 /* Queues a request. GA_ERR_SHAPE: the pool cannot hold max_ids tokens even when it is empty. */
@@ -109,7 +114,8 @@ GA_NODISCARD ga_status scheduler_plan(scheduler *s, double now, const sched_plan
  * whole pages are known. Then the owner appends the new tokens to ids of the items that sample. */
 void scheduler_done(scheduler *s);
 
-/* Plans the step after the one under way before the tokens of that one are known. Items of requests that draw there are
+/* Plans the step after the one under way before the tokens of that one are known. With two micro-batches it takes
+ * requests that do not draw in the step under way, if there are any. With one, items of requests that draw there are
  * one token longer than n_ids; those that have their last token then are left out; the others come in the order in
  * which they have their tokens drawn. Nobody is preempted. *out NULL, or no items but some that have expired: there is
  * nothing to run, or a request lacks a page. */
@@ -125,6 +131,6 @@ void scheduler_failed(scheduler *s);
 sched_request *scheduler_next(scheduler *s);
 int32_t scheduler_n_waiting(const scheduler *s);
 int32_t scheduler_n_running(const scheduler *s);
-int32_t scheduler_n_swapped(const scheduler *s); /* of those that wait */
+int32_t scheduler_n_swapped(const scheduler *s); /* waiting requests whose pages are in host memory */
 
 #endif

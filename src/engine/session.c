@@ -7,12 +7,9 @@
 #include "base/mem.h"
 #include "base/status.h"
 
-/* Snapshots of a session's states, spread over its tokens. */
-#define STATE_SNAPSHOTS 8
-
 /* --- making and freeing --- */
 
-/* Units of a session: all pages of its context; of states its own and some snapshots. */
+/* Units of a session: all pages of its context; of states as many as its plan has counted. */
 static ga_status create_memory(ga_session *s) {
   layer_memory_options o = {.page_tokens = GA_KV_PAGE};
   memory_kinds kinds;
@@ -21,7 +18,7 @@ static ga_status create_memory(ga_session *s) {
   o.n_kinds = kinds.n;
   for (int32_t kind = 0; kind < kinds.n; kind++) {
     o.kinds[kind] = kinds.kind[kind];
-    o.n_units[kind] = kinds.kind[kind].unit_tokens ? s->n_pages : 1 + STATE_SNAPSHOTS;
+    o.n_units[kind] = kinds.kind[kind].unit_tokens ? s->n_pages : MEMORY_SESSION_STATES;
   }
   GA_TRY(layer_memory_create(&o, &s->memory));
   GA_TRY(layer_memory_extend(s->memory, &s->sequence, s->sizes.context));

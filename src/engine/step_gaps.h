@@ -32,7 +32,8 @@ void step_gaps_end(ga_ctx *ctx, step_gaps *g);
 /* The oldest step that was not taken is complete. Seconds since the step before, or -1: requests did not run all the
  * time, or they are not known. */
 double step_gaps_take(step_gaps *g);
-/* The step that was enqueued last is nobody's, or failed; or no request is left: the next step begins anew. */
+/* Called when the newest step was discarded or failed, or when no request is left: no gap is counted before the next
+ * step. */
 void step_gaps_pause(step_gaps *g);
 void step_gaps_count(step_gaps *g, double gap);
 /* Seconds that `part` of all gaps are not above, as coarse as the classes; 0 without gaps. */

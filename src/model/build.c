@@ -44,7 +44,8 @@ static bool same_shape(graph_builder *b, value_id x, value_id y, const char *wha
 
 /* The architecture lists the tensor, and it has as many columns as x. */
 static bool weight_fits(graph_builder *b, weight_id w, int64_t cols) {
-  return require(b, ga_arch_weight(b->model->hparams.arch, w), "has a weight that the architecture does not list") &&
+  return require(b, ga_arch_has_weight(&b->model->hparams, w, b->layer),
+                 "has a weight that the architecture does not list") &&
          require(b, ga_weight_dim(&b->model->hparams, ga_weight_specs[w].cols) == cols,
                  "has a weight of other columns than its input");
 }
@@ -95,7 +96,7 @@ static weight_ref weight_here(const graph_builder *b, weight_id id) {
 
 weight_id build_if_present(const graph_builder *b, weight_id id) {
   char name[GA_WEIGHT_NAME_BYTES];
-  if (!ga_arch_weight(b->model->hparams.arch, id)) return W_NONE;
+  if (!ga_arch_has_weight(&b->model->hparams, id, b->layer)) return W_NONE;
   return ga_model_file_find(b->model->file, ga_weight_name(id, b->layer, name)) ? id : W_NONE;
 }
 
@@ -191,6 +192,14 @@ value_id build_gated_act(graph_builder *b, int32_t act, value_id gate, value_id 
   return append_like(b, (ga_node){.kind = NODE_ACT, .as.act = {.x = x, .gate = gate, .act = act}}, x);
 }
 
+/* The layer remembers something of that form. */
+static bool has_memory_here(graph_builder *b, memory_form form) {
+  const ga_hparams *p = &b->model->hparams;
+  return require(b, b->layer >= 0 && b->layer < p->n_layers && memory_layer_has(p, b->layer, form),
+                 form == MEMORY_STATE ? "has an op with a state, and the layer has none"
+                                      : "has an op with pages, and the layer has none");
+}
+
 static value_id append_attention(graph_builder *b, node_attention as) {
   const ga_hparams *p = &b->model->hparams;
   if (!is_value(b, as.q) || !is_value(b, as.k) || !is_value(b, as.v) ||
@@ -198,6 +207,7 @@ static value_id append_attention(graph_builder *b, node_attention as) {
       !require(b, value_cols(b, as.k) == ga_weight_dim(p, DIM_K) && value_cols(b, as.v) == ga_weight_dim(p, DIM_V),
                "has a k or v of other columns than the layer's memory"))
     return NO_VALUE;
+  if (as.has_memory && !has_memory_here(b, MEMORY_PAGES)) return NO_VALUE;
   as.scale = p->attn_scale;
   return append_node(b, (ga_node){.kind = NODE_ATTENTION, .as.attention = as}, ROWS_TOKENS, ga_weight_dim(p, DIM_O));
 }
@@ -209,6 +219,31 @@ value_id build_attention(graph_builder *b, value_id q, value_id k, value_id v, i
 value_id build_attention_bidirectional(graph_builder *b, value_id q, value_id k, value_id v, int32_t window,
                                        bool has_alibi) {
   return append_attention(b, (node_attention){.q = q, .k = k, .v = v, .window = window, .has_alibi = has_alibi});
+}
+
+/* Copies inputs and weights into the node, and checks that all are there. */
+static bool take_op_inputs(graph_builder *b, const value_id *x, const weight_id *w, node_op *as) {
+  for (int32_t i = 0; i < as->op->n_inputs; i++) {
+    if (!is_value(b, x[i]) || !require(b, b->graph->values[x[i]].rows == ROWS_TOKENS, "has an op on some rows alone"))
+      return false;
+    as->x[i] = x[i];
+  }
+  for (int32_t i = 0; i < as->op->n_weights; i++) {
+    if (w[i] != W_NONE && !require(b, ga_arch_has_weight(&b->model->hparams, w[i], b->layer),
+                                   "has a weight that the architecture does not list"))
+      return false;
+    as->w[i] = weight_here(b, w[i]);
+  }
+  return true;
+}
+
+value_id build_op(graph_builder *b, const graph_op *op, const value_id *x, const weight_id *w, int64_t cols) {
+  node_op as = {.op = op};
+  if (!require(b, op->n_inputs >= 1 && op->n_inputs <= OP_INPUTS && op->n_weights <= OP_WEIGHTS,
+               "has an op of too many inputs") ||
+      !take_op_inputs(b, x, w, &as) || (op->has_memory && !has_memory_here(b, op->memory)))
+    return NO_VALUE;
+  return append_node(b, (ga_node){.kind = NODE_OP, .as.op = as}, ROWS_TOKENS, cols);
 }
 
 value_id build_slice(graph_builder *b, value_id x, int64_t first, int64_t cols) {

@@ -4,7 +4,7 @@
 #ifndef GA_MODEL_BUILD_H
 #define GA_MODEL_BUILD_H
 
-#include "model/graph.h"
+#include "model/graph_op.h"
 
 typedef struct graph_builder {
   const ga_model *model;
@@ -42,6 +42,9 @@ value_id build_attention(graph_builder *b, value_id q, value_id k, value_id v, i
  * side; 0: all. has_alibi: logits fall by the head's slope with each token of distance. */
 value_id build_attention_bidirectional(graph_builder *b, value_id q, value_id k, value_id v, int32_t window,
                                        bool has_alibi);
+/* y [T, cols] = op(x, w): op->n_inputs values of the step's tokens, and op->n_weights tensors of the layer. W_NONE: the
+ * model lacks one. */
+value_id build_op(graph_builder *b, const graph_op *op, const value_id *x, const weight_id *w, int64_t cols);
 /* Columns [first, first + cols) of x. */
 value_id build_slice(graph_builder *b, value_id x, int64_t first, int64_t cols);
 /* [n_out, columns of x]: the rows of x whose logits are wanted. */

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "model/graph_op.h"
 
 /* --- memory and programs --- */
 
@@ -129,16 +130,42 @@ static ga_status choose_program(ga_exec *e) {
   return program_for(e, fused_class(e->step->n_tokens), fused_class(wanted + !wanted), &e->running);
 }
 
-ga_status exec_check_invariant(ga_exec *e) {
+static ga_status check_invariant_product(const ga_exec *e, const ga_program *program, const launch_product *p) {
+  const ga_gemm_fused_desc d = describe_product(e->model, program, p, 1);
+  ga_plan *plan;
+  GA_TRY(ga_gemm_fused_plan(e->ctx, &d, &plan));
+  ga_plan_destroy(plan);
+  return GA_OK;
+}
+
+static ga_status check_invariant_attention(const ga_exec *e, int32_t context) {
+  ga_attn_desc d = exec_attn_desc(&e->model->hparams, 1, 1, context, e->kv->dtype);
+  ga_plan *plan;
+  d.flags |= GA_ATTN_INVARIANT;
+  GA_TRY(ga_attn_plan(e->ctx, &d, &plan));
+  ga_plan_destroy(plan);
+  return GA_OK;
+}
+
+static ga_status check_invariant_op(const ga_exec *e, const graph_op *op) {
+  const op_shape one = {
+      .hparams = &e->model->hparams, .n_tokens = 1, .n_seqs = 1, .n_decode = 1, .max_q = 1, .is_invariant = true};
+  uint64_t workspace;
+  return op->plan ? op->plan(e->ctx, &one, &workspace) : GA_OK;
+}
+
+/* Layers have attention of one description: the first one is asked for. */
+ga_status exec_check_invariant(ga_exec *e, int32_t context) {
   const exec_program *p;
+  bool has_attention = false;
   GA_TRY(program_for(e, 0, 0, &p));
   for (int32_t i = 0; i < p->program->n_launches; i++) {
     const launch *l = &p->program->launches[i];
-    ga_plan *plan;
-    if (l->kind != LAUNCH_PRODUCT) continue;
-    const ga_gemm_fused_desc d = describe_product(e->model, p->program, &l->as.product, 1);
-    GA_TRY(ga_gemm_fused_plan(e->ctx, &d, &plan));
-    ga_plan_destroy(plan);
+    if (l->kind == LAUNCH_PRODUCT) GA_TRY(check_invariant_product(e, p->program, &l->as.product));
+    if (l->kind == LAUNCH_OP) GA_TRY(check_invariant_op(e, l->as.op.node.op));
+    if (l->kind != LAUNCH_ATTENTION || !l->as.attention.node.has_memory || has_attention) continue;
+    GA_TRY(check_invariant_attention(e, context));
+    has_attention = true;
   }
   return GA_OK;
 }
@@ -234,17 +261,63 @@ ga_status exec_head(ga_exec *e) {
   return run_head(e);
 }
 
+/* --- values of earlier layers --- */
+
+/* Is the exec's i-th pinned value made by earlier layers? */
+static bool comes_from_before(const ga_exec *e, int32_t i) {
+  return e->model->graph->values[e->pins.list[i].value].producer < e->first;
+}
+
+static size_t taken_row_bytes(const ga_exec *e, int32_t i) {
+  return (size_t)e->model->graph->values[e->pins.list[i].value].cols * sizeof(float);
+}
+
+/* Finds the exec's i-th pinned value among those of `before`. */
+static ga_status find_taken(const ga_exec *e, const ga_exec *before, int32_t i, const char **from) {
+  const value_id id = e->pins.list[i].value;
+  const memory_pin *pin = pin_of(before, id);
+  GA_REQUIRE(pin && e->model->graph->values[id].rows == ROWS_TOKENS, GA_ERR_INTERNAL,
+             "value %d does not leave the layers before", id);
+  *from = before->arena + pin->offset;
+  return GA_OK;
+}
+
+uint64_t exec_taken_bytes(const ga_exec *e) {
+  uint64_t bytes = 0;
+  for (int32_t i = 0; i < e->pins.n; i++)
+    if (comes_from_before(e, i)) bytes += (uint64_t)e->max_tokens * taken_row_bytes(e, i);
+  return bytes;
+}
+
 ga_status exec_take_over(ga_exec *e, const ga_exec *before) {
-  const ga_model_graph *g = e->model->graph;
+  const char *from = NULL;
   for (int32_t i = 0; i < e->pins.n; i++) {
-    const memory_pin *pin = &e->pins.list[i];
-    const ga_value *value = &g->values[pin->value];
-    if (value->producer >= e->first) continue;
-    const memory_pin *from = pin_of(before, pin->value);
-    GA_REQUIRE(from && value->rows == ROWS_TOKENS, GA_ERR_INTERNAL, "value %d does not leave the layers before",
-               pin->value);
-    const size_t bytes = (size_t)e->step->n_tokens * (size_t)value->cols * sizeof(float);
-    GA_TRY(ga_copy_between(e->ctx, e->arena + pin->offset, before->ctx, before->arena + from->offset, bytes));
+    if (!comes_from_before(e, i)) continue;
+    GA_TRY(find_taken(e, before, i, &from));
+    const size_t bytes = (size_t)e->step->n_tokens * taken_row_bytes(e, i);
+    GA_TRY(ga_copy_between(e->ctx, e->arena + e->pins.list[i].offset, before->ctx, from, bytes));
+  }
+  return GA_OK;
+}
+
+ga_status exec_send(const ga_exec *e, const ga_exec *before, char *buffer) {
+  const char *from = NULL;
+  for (int32_t i = 0; i < e->pins.n; i++) {
+    if (!comes_from_before(e, i)) continue;
+    GA_TRY(find_taken(e, before, i, &from));
+    const size_t bytes = (size_t)e->step->n_tokens * taken_row_bytes(e, i);
+    GA_TRY(ga_send_to_peer(before->ctx, from, e->ctx, buffer, bytes));
+    buffer += bytes;
+  }
+  return GA_OK;
+}
+
+ga_status exec_receive(const ga_exec *e, const char *buffer) {
+  for (int32_t i = 0; i < e->pins.n; i++) {
+    if (!comes_from_before(e, i)) continue;
+    const size_t bytes = (size_t)e->step->n_tokens * taken_row_bytes(e, i);
+    GA_TRY(ga_copy_within(e->ctx, e->arena + e->pins.list[i].offset, buffer, bytes));
+    buffer += bytes;
   }
   return GA_OK;
 }

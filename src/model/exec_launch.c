@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "ga/collective.h"
 #include "model/exec.h"
+#include "model/graph_op.h"
 
 static int64_t launch_rows(const ga_exec *e, const launch *l) {
   return l->rows == ROWS_TOKENS ? e->step->n_tokens : e->step->n_out;
@@ -16,6 +17,18 @@ static int64_t exec_cols(const ga_exec *e, value_id v) { return e->model->graph-
 
 static const float *rope_freq(const ga_exec *e, bool is_local) {
   return e->placement->rope_freq[is_local ? ROPE_LOCAL : e->is_long ? ROPE_LONG : ROPE_GLOBAL];
+}
+
+/* The layer's memory of a form, as the step's sequences have it. */
+static op_memory memory_of(const ga_exec *e, int32_t layer, memory_form form) {
+  const int32_t kind = e->kv->kinds.of_layer[layer][form];
+  const ga_step_pages *units = &e->step->pages[kind];
+  op_memory m = {.n_units = e->kv->n_units[kind],
+                 .units = units->page_table,
+                 .slots = units->slots,
+                 .stride = form == MEMORY_PAGES ? e->step->page_stride : 1};
+  for (int32_t t = 0; t < MEMORY_TENSORS_MAX; t++) m.tensors[t] = kv_cache_tensor(e->kv, layer, form, t);
+  return m;
 }
 
 /* Scales follow the `codes` of heads of `dim` elements; NULL where the cache has none. */
@@ -168,13 +181,14 @@ static ga_status run_store(const ga_exec *e, const launch *l) {
   const launch_store *s = &l->as.store;
   const ga_kv_cache *kv = e->kv;
   const int32_t layer = l->layer;
+  const op_memory memory = memory_of(e, layer, MEMORY_PAGES);
   const ga_kv_store_fused_desc d =
       describe_store(e->model, e->running->program, s, kv->dtype, e->step->n_tokens, kv_cache_slots(kv, layer));
   ga_kv_store_fused_io io = {.plain = {.k = exec_rows(e, s->k),
                                        .v = exec_rows(e, s->v),
-                                       .slot = e->step->pages[kv->kinds.of_layer[layer]].slots,
-                                       .k_cache = kv_cache_tensor(kv, layer, MEMORY_KEYS),
-                                       .v_cache = kv_cache_tensor(kv, layer, MEMORY_VALUES)},
+                                       .slot = memory.slots,
+                                       .k_cache = memory.tensors[MEMORY_KEYS],
+                                       .v_cache = memory.tensors[MEMORY_VALUES]},
                              .q_norm = vector_at(e, s->q_norm),
                              .k_norm = vector_at(e, s->k_norm)};
   io.plain.k_scale = scales_of_cache(e, layer, io.plain.k_cache, d.plain.head_dim);
@@ -250,7 +264,8 @@ static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_
   const ga_hparams *p = &e->model->hparams;
   const ga_step *step = e->step;
   const ga_kv_cache *kv = e->kv;
-  void *keys = kv_cache_tensor(kv, l->layer, MEMORY_KEYS), *values = kv_cache_tensor(kv, l->layer, MEMORY_VALUES);
+  const op_memory memory = memory_of(e, l->layer, MEMORY_PAGES);
+  void *keys = memory.tensors[MEMORY_KEYS], *values = memory.tensors[MEMORY_VALUES];
   ga_attn_desc d = exec_attn_desc(p, n, max_q, step->max_kv, kv->dtype);
   d.window = node->window;
   d.scale = node->scale;
@@ -261,9 +276,10 @@ static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_
                    .o = exec_rows(e, o) + part->token * exec_stride(e, o),
                    .q_start = part->q_start,
                    .kv_len = step->kv_len + first,
-                   .page_table = step->pages[kv->kinds.of_layer[l->layer]].page_table + first * step->page_stride,
+                   .page_table =
+                       step->pages[kv->kinds.of_layer[l->layer][MEMORY_PAGES]].page_table + first * step->page_stride,
                    .q_tokens = part->n_tokens,
-                   .page_table_stride = step->page_stride};
+                   .page_table_stride = memory.stride};
   io.q_stride = (ga_attn_strides){.token = exec_stride(e, node->q), .head = p->head_dim};
   io.k_scale = io.v_scale = (ga_attn_scale){.batch = GA_KV_PAGE, .head = kv_cache_slots(kv, l->layer), .block = 1};
   io.k_scale.data = scales_of_cache(e, l->layer, keys, p->head_dim);
@@ -321,6 +337,35 @@ static ga_status run_all_reduce(const ga_exec *e, const launch *l) {
   return GA_OK;
 }
 
+static ga_status run_op(const ga_exec *e, const launch *l) {
+  const node_op *n = &l->as.op.node;
+  const ga_step *step = e->step;
+  const value_id y = l->as.op.y;
+  op_call call = {.ctx = e->ctx,
+                  .shape = {.hparams = &e->model->hparams,
+                            .n_tokens = step->n_tokens,
+                            .n_seqs = step->n_seqs,
+                            .n_decode = step->n_decode,
+                            .max_q = step->max_q,
+                            .is_invariant = e->running->program->is_invariant},
+                  .y = exec_rows(e, y),
+                  .y_cols = exec_cols(e, y),
+                  .y_stride = exec_stride(e, y),
+                  .positions = step->positions,
+                  .q_start = step->q_start,
+                  .q_start_prompts = step->q_start_prompts,
+                  .kv_len = step->kv_len};
+  for (int32_t i = 0; i < n->op->n_inputs; i++) {
+    call.x[i] = exec_rows(e, n->x[i]);
+    call.x_cols[i] = exec_cols(e, n->x[i]);
+    call.x_stride[i] = exec_stride(e, n->x[i]);
+  }
+  for (int32_t i = 0; i < n->op->n_weights; i++)
+    if (n->w[i].id != W_NONE) call.w[i] = ga_weight_at(e->model, n->w[i]);
+  if (n->op->has_memory) call.memory = memory_of(e, l->layer, n->op->memory);
+  return n->op->run(&call);
+}
+
 ga_status exec_launch(const ga_exec *e, const launch *l) {
   switch (l->kind) {
   case LAUNCH_EMBED: return run_embed(e, l);
@@ -333,6 +378,7 @@ ga_status exec_launch(const ga_exec *e, const launch *l) {
   case LAUNCH_ATTENTION: return run_attention(e, l);
   case LAUNCH_WANTED: return run_wanted(e, l);
   case LAUNCH_ALL_REDUCE: return run_all_reduce(e, l);
+  case LAUNCH_OP: return run_op(e, l);
   }
   return ga_fail(GA_ERR_INTERNAL, "no launch of kind %d", (int)l->kind);
 }

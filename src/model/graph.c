@@ -1,4 +1,5 @@
 #include "model/graph.h"
+#include "model/graph_op.h"
 
 #include "base/mem.h"
 #include "base/status.h"
@@ -43,6 +44,9 @@ int32_t node_input_places(ga_node *node, value_id *in[NODE_INPUTS]) {
   case NODE_SLICE: in[n++] = &node->as.slice.x; return n;
   case NODE_WANTED: in[n++] = &node->as.wanted.x; return n;
   case NODE_ALL_REDUCE: in[n++] = &node->as.all_reduce.x; return n;
+  case NODE_OP:
+    while (n < node->as.op.op->n_inputs) in[n] = &node->as.op.x[n], n++;
+    return n;
   }
   return 0;
 }

@@ -1,7 +1,7 @@
 /* A model as a graph of pure values, as its architecture file (arch/) wrote it.
  *
- * A node computes one value from others. A value never changes and has no address, so that no order of nodes matters
- * but that of uses: a node stands behind the nodes whose values it reads. Once built, a graph does not change.
+ * A node computes one value from others. A value never changes and has no address, so the only order that matters is
+ * that of uses: a node follows the nodes whose values it reads. Once built, a graph does not change.
  * Passes (pass/) make the launches of a device from it: fuse.h chooses them, memory.h gives values their addresses.
  *
  * Shapes in comments: T tokens of the step, d width, Hq and Hkv heads, D head_dim, Dv v_dim, F ff_width, V vocabulary,
@@ -30,17 +30,18 @@ typedef struct ga_value {
 } ga_value;
 
 typedef enum ga_node_kind {
-  NODE_EMBED,     /* y [T, d] = scale * table[ids] */
-  NODE_ADD,       /* y = a + b */
-  NODE_NORM,      /* y = RMS norm or layer norm of each row of x, or of each head of it */
-  NODE_LINEAR,    /* y = scale W x + bias */
-  NODE_ACT,       /* y = act(x), or act(gate) * x */
-  NODE_SCALE,     /* y = scale x */
-  NODE_ROPE,      /* y = heads of x rotated by their positions */
-  NODE_ATTENTION, /* y = attention(q, k, v) */
-  NODE_SLICE,     /* y = columns [first, first + columns of y) of x */
-  NODE_WANTED,    /* y [n_out, columns of x] = the rows of x whose logits are wanted */
-  NODE_ALL_REDUCE /* y = the sum of all ranks' x */
+  NODE_EMBED,      /* y [T, d] = scale * table[ids] */
+  NODE_ADD,        /* y = a + b */
+  NODE_NORM,       /* y = RMS norm or layer norm of each row of x, or of each head of it */
+  NODE_LINEAR,     /* y = scale W x + bias */
+  NODE_ACT,        /* y = act(x), or act(gate) * x */
+  NODE_SCALE,      /* y = scale x */
+  NODE_ROPE,       /* y = heads of x rotated by their positions */
+  NODE_ATTENTION,  /* y = attention(q, k, v) */
+  NODE_SLICE,      /* y = columns [first, first + columns of y) of x */
+  NODE_WANTED,     /* y [n_out, columns of x] = the rows of x whose logits are wanted */
+  NODE_ALL_REDUCE, /* y = the sum of all ranks' x */
+  NODE_OP          /* y = what a declared op computes of x, weights and the layer's memory (graph_op.h) */
 } ga_node_kind;
 
 typedef enum embed_ids { IDS_TOKENS, IDS_POSITIONS, IDS_TYPES } embed_ids;
@@ -108,6 +109,16 @@ typedef struct node_all_reduce {
   value_id x;
 } node_all_reduce;
 
+#define OP_INPUTS  6
+#define OP_WEIGHTS 4
+typedef struct graph_op graph_op;
+
+typedef struct node_op {
+  const graph_op *op;
+  value_id x[OP_INPUTS];    /* [op->n_inputs] */
+  weight_ref w[OP_WEIGHTS]; /* [op->n_weights] */
+} node_op;
+
 typedef struct ga_node {
   ga_node_kind kind;
   int32_t layer; /* -1: before the layers; n_layers: after them */
@@ -124,6 +135,7 @@ typedef struct ga_node {
     node_slice slice;
     node_wanted wanted;
     node_all_reduce all_reduce;
+    node_op op;
   } as;
 } ga_node;
 
@@ -145,7 +157,7 @@ void graph_destroy(ga_model_graph *graph);
 /* Finds nodes [*first, *end) of layers [first_layer, end_layer): -1 stands before the layers, n_layers after them. */
 void graph_range(const ga_model_graph *graph, int32_t first_layer, int32_t end_layer, int32_t *first, int32_t *end);
 
-#define NODE_INPUTS 3
+#define NODE_INPUTS OP_INPUTS
 /* Lists the values that a node reads. Returns their number. */
 int32_t node_inputs(const ga_node *node, value_id in[NODE_INPUTS]);
 /* The same as places in the node, so that passes can rename values. */

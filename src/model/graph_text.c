@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "ga/gemm.h"
 #include "ga/layer.h"
+#include "model/graph_op.h"
 #include "model/program.h"
 
 static const char *act_text(int32_t act) {
@@ -76,6 +77,14 @@ static void put_attention(line *l, const node_attention *n) {
   put_format(l, " scale %g", (double)n->scale);
 }
 
+static void put_op(line *l, const node_op *n) {
+  put_format(l, "%s(", n->op->name);
+  for (int32_t i = 0; i < n->op->n_inputs; i++) put_format(l, i ? ", %%%d" : "%%%d", n->x[i]);
+  for (int32_t i = 0; i < n->op->n_weights; i++) put_weight_name(l, n->w[i]);
+  put_format(l, ")");
+  if (n->op->has_memory) put_format(l, n->op->memory == MEMORY_STATE ? " with state" : " with pages");
+}
+
 static void put_node(line *l, const ga_model_graph *g, const ga_node *node) {
   const ga_value *y = &g->values[node->y];
   put_format(l, "%%%d [%s, %lld] = ", node->y, y->rows == ROWS_TOKENS ? "T" : "n_out", (long long)y->cols);
@@ -91,6 +100,7 @@ static void put_node(line *l, const ga_model_graph *g, const ga_node *node) {
   case NODE_SLICE: put_format(l, "slice(%%%d) from %lld", node->as.slice.x, (long long)y->first); break;
   case NODE_WANTED: put_format(l, "wanted_rows(%%%d)", node->as.wanted.x); break;
   case NODE_ALL_REDUCE: put_format(l, "all_reduce(%%%d)", node->as.all_reduce.x); break;
+  case NODE_OP: put_op(l, &node->as.op); break;
   }
   put_format(l, "\n");
 }
@@ -182,6 +192,7 @@ static void put_launch(line *l, const ga_program *program, const launch *op) {
   case LAUNCH_ATTENTION: put_attention(l, &op->as.attention.node); break;
   case LAUNCH_WANTED: put_format(l, "wanted_rows(%%%d)", op->as.wanted.x); break;
   case LAUNCH_ALL_REDUCE: put_format(l, "all_reduce(%%%d)", op->as.all_reduce.x); break;
+  case LAUNCH_OP: put_op(l, &op->as.op.node); break;
   }
   put_format(l, "\n");
 }

@@ -11,10 +11,11 @@ typedef struct ga_kv_cache {
   memory_kinds kinds;
   ga_dtype dtype;
   int64_t n_units[MEMORY_KINDS_MAX];
-  void **tensors; /* [n_layers, MEMORY_TENSORS_MAX] device memory; NULL where a layer has fewer */
+  void **tensors; /* [n_layers, MEMORY_FORMS, MEMORY_TENSORS_MAX] device memory; NULL where a layer has fewer */
 } ga_kv_cache;
 
-/* n_units: by the kinds of memory_kinds_of. Release with kv_cache_destroy, also after a failure. */
+/* Allocates n_units[k] units of each kind k of the model's memory_kinds_of. Release with kv_cache_destroy, also after a
+ * failure. */
 GA_NODISCARD ga_status kv_cache_create(const ga_model *model, ga_dtype dtype, const int32_t n_units[MEMORY_KINDS_MAX],
                                        ga_kv_cache *out);
 void kv_cache_destroy(ga_kv_cache *cache); /* all zeros is fine */
@@ -33,12 +34,15 @@ typedef ga_status (*memory_run_fn)(void *user, const memory_run *run);
 /* Calls fn for each piece of the kind's units: by layer, tensor, span, run. Their bytes sum up to unit_bytes. */
 GA_NODISCARD ga_status kv_cache_each_run(const ga_kv_cache *cache, int32_t kind, memory_run_fn fn, void *user);
 
-static inline void *kv_cache_tensor(const ga_kv_cache *cache, int32_t layer, int32_t tensor) {
-  return cache->tensors[(int64_t)layer * MEMORY_TENSORS_MAX + tensor];
+static inline void **kv_cache_slot(const ga_kv_cache *cache, int32_t layer, memory_form form, int32_t tensor) {
+  return &cache->tensors[((int64_t)layer * MEMORY_FORMS + form) * MEMORY_TENSORS_MAX + tensor];
 }
-/* Tokens that the pages of the layer's kind hold. */
+static inline void *kv_cache_tensor(const ga_kv_cache *cache, int32_t layer, memory_form form, int32_t tensor) {
+  return *kv_cache_slot(cache, layer, form, tensor);
+}
+/* Tokens that the layer's pages hold. */
 static inline int64_t kv_cache_slots(const ga_kv_cache *cache, int32_t layer) {
-  return cache->n_units[cache->kinds.of_layer[layer]] * GA_KV_PAGE;
+  return cache->n_units[cache->kinds.of_layer[layer][MEMORY_PAGES]] * GA_KV_PAGE;
 }
 
 #endif

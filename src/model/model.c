@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "model/arch/arch.h"
 #include "model/folder_template.h"
+#include "model/memory_kind.h"
 #include "model/pass/shard.h"
 
 /* A template that GA cannot compile is no reason to refuse the model: raw prompts work without it. */
@@ -56,8 +57,11 @@ static ga_status fill_info(ga_model *model) {
   info->context = p->context;
   info->window = p->window;
   info->is_encoder = p->arch->is_encoder;
-  info->kv_token_bytes =
-      info->is_encoder ? 0 : (uint64_t)p->n_layers * (uint64_t)p->n_kv_heads * (uint64_t)(p->head_dim + p->v_dim) * 2;
+  for (int32_t il = 0; il < p->n_layers && !info->is_encoder; il++) {
+    memory_need need;
+    GA_TRY(memory_need_of(p, GA_F16, il, &need));
+    info->kv_token_bytes += need.token;
+  }
   return GA_OK;
 }
 

@@ -14,14 +14,15 @@ typedef struct ga_hparams {
   const ga_arch_desc *arch;
   int32_t n_layers, width, ff_width, vocab, context;
   int32_t n_heads, n_kv_heads, head_dim, v_dim;
-  int32_t rot_dim, rope_pairs;        /* ga_rope_pairs */
-  int32_t window;                     /* 0 = none: sliding window of local layers */
-  bool is_local[GA_MODEL_MAX_LAYERS]; /* layers that see only the window */
-  bool no_rope[GA_MODEL_MAX_LAYERS];  /* layers that do not rotate */
-  int32_t pooling;                    /* ga_pooling */
-  bool has_alibi;                     /* logits fall with distance, by a slope of each head */
-  bool has_head_norms;                /* layer norms of the heads of q and k, each with weights of its own */
-  bool is_parallel;                   /* both blocks of a layer add to what the layer began with */
+  int32_t rot_dim, rope_pairs;            /* ga_rope_pairs */
+  int32_t window;                         /* 0 = none: sliding window of local layers */
+  bool is_local[GA_MODEL_MAX_LAYERS];     /* layers that see only the window */
+  bool no_rope[GA_MODEL_MAX_LAYERS];      /* layers that do not rotate */
+  bool no_attention[GA_MODEL_MAX_LAYERS]; /* layers without keys and values */
+  int32_t pooling;                        /* ga_pooling */
+  bool has_alibi;                         /* logits fall with distance, by a slope of each head */
+  bool has_head_norms;                    /* layer norms of the heads of q and k, each with weights of its own */
+  bool is_parallel;                       /* both blocks of a layer add to what the layer began with */
   float norm_eps, embed_scale, attn_scale, residual_scale, logit_scale;
   float attn_softcap, logit_softcap; /* 0: none */
   bool yarn_keeps_size;              /* yarn multiplies neither sine nor cosine, where the file says nothing */
@@ -121,17 +122,16 @@ GA_NODISCARD ga_status ga_rope_short_context(const ga_model_file *file, const ga
 /* Checks the options (NULL: defaults) and fills in what they leave open. ctx: that of the logits. */
 GA_NODISCARD ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ctx, const ga_session_options *options,
                                            ga_session_sizes *out);
-/* Bytes of keys and values of one layer in `slots` slots, with the scales of an e4m3 cache. */
-GA_NODISCARD ga_status ga_kv_bytes(const ga_hparams *p, ga_dtype dtype, int64_t slots, uint64_t *k, uint64_t *v);
 
-/* What weights take at a place, in bytes. */
+/* The memory that weights take on one device (a placement), in bytes. */
 typedef struct ga_weight_need {
   uint64_t held;   /* as ga_model_placement.weights */
   uint64_t taken;  /* of the device's memory, with what sharing of buffers wastes: the sum over `small` is rounded up */
   uint64_t small;  /* of tensors that share buffers */
   uint64_t staged; /* the largest tensor that is packed there */
 } ga_weight_need;
-/* Of layer il; -1: what the first placement has besides, n_layers: what the last one has. */
+/* Computes the memory of layer il's weights; il -1: of the weights before the first layer (embeddings), n_layers: of
+ * the weights after the last layer (norm, head). */
 GA_NODISCARD ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, ga_weight_need *out);
 /* Bytes of device memory that `small` bytes of tensors in shared buffers come to, at most. */
 uint64_t ga_weights_shared(uint64_t small);

@@ -54,15 +54,6 @@ ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ctx, const ga_s
   return GA_OK;
 }
 
-ga_status ga_kv_bytes(const ga_hparams *p, ga_dtype dtype, int64_t slots, uint64_t *k, uint64_t *v) {
-  const uint64_t scales = dtype == GA_E4M3 ? (uint64_t)(slots * p->n_kv_heads) * sizeof(float) : 0;
-  GA_TRY(ga_dtype_bytes(dtype, slots * p->n_kv_heads * p->head_dim, k));
-  GA_TRY(ga_dtype_bytes(dtype, slots * p->n_kv_heads * p->v_dim, v));
-  *k += scales;
-  *v += scales;
-  return GA_OK;
-}
-
 /* --- what a place needs --- */
 
 /* A context, with what each layer would take there. */
@@ -70,13 +61,14 @@ typedef struct candidate {
   ga_ctx *ctx;
   bool host, has_table, has_head;
   ga_weight_need *layers, table, head;
-  uint64_t available, kv_layer, kv_token, activations, with_head, entering, workspace, spare;
+  uint64_t available, activations, with_head, entering, workspace, spare;
   int32_t most; /* layers that fit */
 } candidate;
 
 typedef struct planner {
   ga_model *model;
   ga_session_sizes sizes;
+  memory_need *memory; /* [n_layers] of one session */
   candidate list[GA_MODEL_MAX_PLACEMENTS];
   int32_t n;
 } planner;
@@ -97,12 +89,20 @@ static ga_status available_of(ga_ctx *ctx, uint64_t *available, uint64_t *spare)
   return GA_OK;
 }
 
+/* Bytes that each layer remembers; encoders remember nothing. */
+static ga_status list_memory(planner *pl) {
+  const ga_hparams *p = &pl->model->hparams;
+  void *memory;
+  GA_TRY(ga_mem_zalloc((size_t)p->n_layers, sizeof *pl->memory, "plan", &memory));
+  pl->memory = memory;
+  for (int32_t il = 0; il < p->n_layers && !p->arch->is_encoder; il++)
+    GA_TRY(memory_need_of(p, pl->sizes.kv_dtype, il, &pl->memory[il]));
+  return GA_OK;
+}
+
 static ga_status candidate_of(const planner *pl, ga_ctx *ctx, candidate *c) {
   const ga_model *model = pl->model;
   const ga_hparams *p = &model->hparams;
-  const int64_t slots = ga_div_up(pl->sizes.context, GA_KV_PAGE) * GA_KV_PAGE;
-  const bool cache = !p->arch->is_encoder;
-  uint64_t k = 0, v = 0;
   void *layers;
   *c = (candidate){.ctx = ctx, .host = ga_device_in_host_memory(ctx->device)};
   GA_TRY(ga_mem_zalloc((size_t)p->n_layers, sizeof *c->layers, "plan", &layers));
@@ -111,15 +111,13 @@ static ga_status candidate_of(const planner *pl, ga_ctx *ctx, candidate *c) {
   for (int32_t il = 0; il < p->n_layers; il++) GA_TRY(ga_weights_need(model, ctx, il, &c->layers[il]));
   GA_TRY(ga_weights_need(model, ctx, -1, &c->table));
   GA_TRY(ga_weights_need(model, ctx, p->n_layers, &c->head));
-  if (cache) GA_TRY(ga_kv_bytes(p, pl->sizes.kv_dtype, slots, &k, &v));
-  c->kv_layer = k + v;
-  c->kv_token = c->kv_layer / (uint64_t)slots;
   GA_TRY(exec_bytes(model, pl->sizes.batch, 0, &c->activations));
   GA_TRY(exec_bytes(model, pl->sizes.batch, pl->sizes.max_out, &c->with_head));
   /* windows of sums: three slots of twice the elements (ga/all_reduce.h) */
   const uint64_t sum = (uint64_t)pl->sizes.batch * (uint64_t)p->width * sizeof(float);
   if (model->comm && !c->host) c->activations += 6 * sum, c->with_head += 6 * sum;
-  c->entering = (uint64_t)pl->sizes.batch * (uint64_t)p->width * sizeof(float); /* what the layers before leave */
+  /* Rows that the layers before leave; GPUs have them twice more, on their way (runner_handover.c). */
+  c->entering = (c->host ? 1 : 3) * (uint64_t)pl->sizes.batch * (uint64_t)p->width * sizeof(float);
   if (!c->host) GA_TRY(exec_workspace(model, ctx, &pl->sizes, &c->workspace));
   return GA_OK;
 }
@@ -131,23 +129,35 @@ static void add_need(ga_weight_need *sum, const ga_weight_need *n) {
   if (n->staged > sum->staged) sum->staged = n->staged;
 }
 
+/* Tokens that the pages of a session hold. */
+static int64_t session_slots(const planner *pl) { return ga_div_up(pl->sizes.context, GA_KV_PAGE) * GA_KV_PAGE; }
+
+static uint64_t session_bytes(const planner *pl, const memory_need *n) {
+  return n->token * (uint64_t)session_slots(pl) + n->sequence * MEMORY_SESSION_STATES;
+}
+
 /* The plan of layers [first, end) on c. */
-static ga_model_placement placement_of(const candidate *c, int32_t first, int32_t end, uint64_t *taken) {
+static ga_model_placement placement_of(const planner *pl, const candidate *c, int32_t first, int32_t end,
+                                       uint64_t *taken) {
   ga_weight_need w = {0};
-  const uint64_t layers = (uint64_t)(end - first);
-  for (int32_t il = first; il < end; il++) add_need(&w, &c->layers[il]);
+  memory_need memory = {0};
+  for (int32_t il = first; il < end; il++) {
+    add_need(&w, &c->layers[il]);
+    memory.token += pl->memory[il].token;
+    memory.sequence += pl->memory[il].sequence;
+  }
   if (c->has_table) add_need(&w, &c->table);
   if (c->has_head) add_need(&w, &c->head);
   ga_model_placement plan = {.device = ga_ctx_device_name(c->ctx),
                              .first_layer = first,
                              .n_layers = end - first,
                              .weights = w.held,
-                             .kv = layers * c->kv_layer,
+                             .kv = session_bytes(pl, &memory),
                              .activations = (c->has_head ? c->with_head : c->activations) + (first ? c->entering : 0),
                              .workspace = 2 * c->workspace, /* of the stream and of a recorded step */
                              .staging = w.staged,
                              .spare = c->spare + (c->host ? 0 : w.taken + ga_weights_shared(w.small) - w.held),
-                             .kv_token = layers * c->kv_token,
+                             .kv_token = memory.token,
                              .available = c->available};
   const uint64_t run = plan.kv + plan.activations + plan.workspace;
   const uint64_t weights = c->host ? w.taken + ga_weights_shared(w.small) : plan.weights;
@@ -155,9 +165,9 @@ static ga_model_placement placement_of(const candidate *c, int32_t first, int32_
   return plan;
 }
 
-static bool layers_fit(const candidate *c, int32_t first, int32_t end) {
+static bool layers_fit(const planner *pl, const candidate *c, int32_t first, int32_t end) {
   uint64_t taken;
-  (void)placement_of(c, first, end, &taken);
+  (void)placement_of(pl, c, first, end, &taken);
   return taken <= c->available;
 }
 
@@ -183,13 +193,14 @@ void ga_placement_text(const ga_model_placement *p, char *text, size_t capacity)
 static ga_status does_not_fit(const planner *pl, const candidate *c, int32_t first, int32_t end) {
   char parts[256], needed[24], there[24], fewer[64] = "", shorter[64] = "";
   uint64_t taken;
-  const ga_model_placement p = placement_of(c, first, end, &taken);
+  const ga_model_placement p = placement_of(pl, c, first, end, &taken);
   const uint64_t short_by = taken - c->available;
   ga_placement_text(&p, parts, sizeof parts);
   if (!c->host && c->most > 0) (void)snprintf(fewer, sizeof fewer, "; %d layers would fit", c->most);
-  if (p.kv_token && short_by < p.kv && p.kv + p.activations + p.workspace > p.staging)
+  const uint64_t tokens = p.kv_token * (uint64_t)session_slots(pl); /* bytes that a shorter context has fewer of */
+  if (p.kv_token && short_by < tokens && p.kv + p.activations + p.workspace > p.staging)
     (void)snprintf(shorter, sizeof shorter, "; a context of %llu would fit",
-                   (unsigned long long)((p.kv - short_by) / p.kv_token / GA_KV_PAGE * GA_KV_PAGE));
+                   (unsigned long long)((tokens - short_by) / p.kv_token / GA_KV_PAGE * GA_KV_PAGE));
   return ga_fail(GA_ERR_NOMEM, "%s: %d of %d layers with a context of %d do not fit: %s needed, %s %s (%s)%s%s",
                  p.device, p.n_layers, pl->model->hparams.n_layers, pl->sizes.context, bytes_text(taken, needed),
                  bytes_text(c->available, there), c->host ? "of memory" : "free", parts, fewer, shorter);
@@ -200,7 +211,7 @@ static ga_status does_not_fit(const planner *pl, const candidate *c, int32_t fir
 static int32_t count_fitting(const planner *pl, const candidate *c) {
   const int32_t layers = pl->model->hparams.n_layers;
   int32_t n = layers;
-  while (n > 0 && !layers_fit(c, layers - n, layers)) n--;
+  while (n > 0 && !layers_fit(pl, c, layers - n, layers)) n--;
   return n;
 }
 
@@ -237,7 +248,7 @@ static ga_status add_cpu(planner *pl) {
 
 static ga_status check_all_fit(const planner *pl, const int32_t *counts) {
   for (int32_t i = 0, at = 0; i < pl->n; at += counts[i++])
-    if (!layers_fit(&pl->list[i], at, at + counts[i])) return does_not_fit(pl, &pl->list[i], at, at + counts[i]);
+    if (!layers_fit(pl, &pl->list[i], at, at + counts[i])) return does_not_fit(pl, &pl->list[i], at, at + counts[i]);
   return GA_OK;
 }
 
@@ -248,7 +259,7 @@ static void set_placements(planner *pl, const int32_t *counts) {
     model->placements[i] = (ga_placement){.ctx = pl->list[i].ctx,
                                           .first = at,
                                           .end = at + counts[i],
-                                          .plan = placement_of(&pl->list[i], at, at + counts[i], &taken)};
+                                          .plan = placement_of(pl, &pl->list[i], at, at + counts[i], &taken)};
   }
   model->n_placements = pl->n;
   model->ctx = pl->list[pl->n - 1].ctx;
@@ -315,12 +326,13 @@ ga_status ga_placement_plan(ga_model *model, ga_ctx *ctx, const ga_model_options
   planner pl = {.model = model};
   GA_TRY(check_placement_options(model, &o));
   GA_TRY(ga_session_sizes_of(&model->hparams, ctx, o.session, &pl.sizes));
-  ga_status status = GA_OK;
+  ga_status status = list_memory(&pl);
   for (int32_t i = 0; i <= o.n_more && status == GA_OK; i++) {
     status = candidate_of(&pl, i < o.n_more ? o.more[i] : ctx, &pl.list[i]);
     pl.n = i + 1;
   }
   if (status == GA_OK) status = plan(&pl, o.gpu_layers);
   for (int32_t i = 0; i < pl.n; i++) candidate_free(&pl.list[i]);
+  ga_mem_free(pl.memory);
   return status;
 }

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "model/graph_op.h"
 
 static void list_value(value_id *v, int32_t *n, value_id id) {
   if (id != NO_VALUE) v[(*n)++] = id;
@@ -42,6 +43,9 @@ int32_t launch_reads(const launch *l, value_id v[LAUNCH_READS]) {
     break;
   case LAUNCH_WANTED: list_value(v, &n, l->as.wanted.x); break;
   case LAUNCH_ALL_REDUCE: list_value(v, &n, l->as.all_reduce.x); break;
+  case LAUNCH_OP:
+    while (n < l->as.op.node.op->n_inputs) list_value(v, &n, l->as.op.node.x[n]);
+    break;
   }
   return n;
 }
@@ -65,6 +69,7 @@ int32_t launch_writes(const launch *l, value_id v[LAUNCH_WRITES]) {
   case LAUNCH_ATTENTION: list_value(v, &n, l->as.attention.y); break;
   case LAUNCH_WANTED: list_value(v, &n, l->as.wanted.y); break;
   case LAUNCH_ALL_REDUCE: list_value(v, &n, l->as.all_reduce.y); break;
+  case LAUNCH_OP: list_value(v, &n, l->as.op.y); break;
   }
   return n;
 }
@@ -83,7 +88,8 @@ value_id launch_in_place(const launch *l, value_id y) {
   case LAUNCH_STORE: return l->as.store.q;
   case LAUNCH_EMBED:
   case LAUNCH_ATTENTION:
-  case LAUNCH_WANTED: break;
+  case LAUNCH_WANTED:
+  case LAUNCH_OP: break;
   }
   return NO_VALUE;
 }

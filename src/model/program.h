@@ -18,7 +18,8 @@ typedef enum launch_kind {
   LAUNCH_STORE,
   LAUNCH_ATTENTION,
   LAUNCH_WANTED,
-  LAUNCH_ALL_REDUCE
+  LAUNCH_ALL_REDUCE,
+  LAUNCH_OP
 } launch_kind;
 
 /* y = scale x + b */
@@ -96,6 +97,11 @@ typedef struct launch_all_reduce {
   value_id x, y;
 } launch_all_reduce;
 
+typedef struct launch_op {
+  node_op node;
+  value_id y;
+} launch_op;
+
 typedef struct launch {
   launch_kind kind;
   int32_t layer;
@@ -114,6 +120,7 @@ typedef struct launch {
     launch_attention attention;
     launch_wanted wanted;
     launch_all_reduce all_reduce;
+    launch_op op;
   } as;
 } launch;
 
@@ -134,7 +141,7 @@ typedef struct ga_program {
 } ga_program;
 
 /* A launch reads at most so many values, and writes at most so many. */
-#define LAUNCH_READS  3
+#define LAUNCH_READS  OP_INPUTS
 #define LAUNCH_WRITES 4
 int32_t launch_reads(const launch *l, value_id v[LAUNCH_READS]);
 int32_t launch_writes(const launch *l, value_id v[LAUNCH_WRITES]);

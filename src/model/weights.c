@@ -546,7 +546,7 @@ static ga_status need_of(const ga_model *model, ga_ctx *ctx, weight_id id, const
 
 /* Are tensors of that id among those of layer il; -1: what comes before the layers, n_layers: the head? */
 static bool stands_at(const ga_hparams *p, weight_id id, int32_t il) {
-  if (il >= 0 && il < p->n_layers) return ga_weight_specs[id].of_layer;
+  if (il >= 0 && il < p->n_layers) return ga_weight_specs[id].of_layer && ga_arch_has_weight(p, id, il);
   const bool is_head = id == W_OUTPUT_NORM || id == W_OUTPUT_NORM_B || id == W_OUTPUT || id == W_OUTPUT_B;
   return !ga_weight_specs[id].of_layer && is_head == (il >= 0);
 }

@@ -2,8 +2,8 @@
 #include <stdio.h>
 
 #include "base/status.h"
-#include "model/arch/arch.h"
 #include "model/exec.h"
+#include "model/graph_op.h"
 #include "model/promote.h"
 
 /* What a plan for d on ctx asks for, if it is more than *bytes; nothing where no row takes it: running tells. */
@@ -40,20 +40,48 @@ static bool is_sampled(const ga_hparams *p, const char *name) {
   return sscanf(name, "blk.%d.", &il) != 1 || il == 0 || il == p->n_layers / 2 || il == p->n_layers - 1;
 }
 
+/* Attention over memory, which is of one description in all layers. */
+static ga_status attention_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes, int32_t tokens,
+                                     uint64_t *bytes) {
+  const ga_attn_desc d = exec_attn_desc(&model->hparams, 1, tokens, sizes->context, sizes->kv_dtype);
+  ga_plan *plan;
+  const ga_status status = ga_attn_plan(ctx, &d, &plan);
+  GA_REQUIRE(status == GA_OK || status == GA_ERR_UNSUPPORTED, status, "%s", ga_error_text());
+  raise_bytes(status, plan, bytes);
+  return GA_OK;
+}
+
+static ga_status op_workspace(const ga_model *model, ga_ctx *ctx, const graph_op *op, int32_t tokens, uint64_t *bytes) {
+  const op_shape shape = {
+      .hparams = &model->hparams, .n_tokens = tokens, .n_seqs = 1, .n_decode = tokens == 1, .max_q = tokens};
+  uint64_t most = 0;
+  const ga_status status = op->plan ? op->plan(ctx, &shape, &most) : GA_OK;
+  GA_REQUIRE(status == GA_OK || status == GA_ERR_UNSUPPORTED, status, "%s", ga_error_text());
+  if (status == GA_OK && most > *bytes) *bytes = most;
+  return GA_OK;
+}
+
+/* Nodes of a step of one sequence with that many tokens. */
+static ga_status nodes_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes, int32_t tokens,
+                                 uint64_t *bytes) {
+  bool has_attention = false;
+  for (int32_t i = 0; i < model->graph->n_nodes; i++) {
+    const ga_node *node = &model->graph->nodes[i];
+    if (node->kind == NODE_OP) GA_TRY(op_workspace(model, ctx, node->as.op.op, tokens, bytes));
+    if (node->kind != NODE_ATTENTION || !node->as.attention.has_memory || has_attention) continue;
+    GA_TRY(attention_workspace(model, ctx, sizes, tokens, bytes));
+    has_attention = true;
+  }
+  return GA_OK;
+}
+
 ga_status exec_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes, uint64_t *bytes) {
   const ga_hparams *p = &model->hparams;
-  const int32_t batches[2] = {1, sizes->batch};
   *bytes = 0;
   for (int64_t i = 0; i < ga_model_file_tensor_count(model->file); i++) {
     const ga_model_tensor *t = ga_model_file_tensor_at(model->file, i);
     if (is_sampled(p, t->name)) GA_TRY(product_workspace(model, ctx, t, sizes->batch, bytes));
   }
-  for (int i = 0; i < 2 && !p->arch->is_encoder; i++) {
-    const ga_attn_desc d = exec_attn_desc(p, 1, batches[i], sizes->context, sizes->kv_dtype);
-    ga_plan *plan;
-    const ga_status status = ga_attn_plan(ctx, &d, &plan);
-    GA_REQUIRE(status == GA_OK || status == GA_ERR_UNSUPPORTED, status, "%s", ga_error_text());
-    raise_bytes(status, plan, bytes);
-  }
+  for (int i = 0; i < 2; i++) GA_TRY(nodes_workspace(model, ctx, sizes, i ? sizes->batch : 1, bytes));
   return GA_OK;
 }

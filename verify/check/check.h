@@ -128,7 +128,8 @@ typedef struct check_op {
   void (*describe)(const void *desc, char *text, size_t capacity);
   /* Returns the reason why this row must refuse c->desc, apart from its declared dtypes; NULL if it may take it. */
   const char *(*must_refuse)(const check_case *c);
-  /* For ga bench, which draws nothing: makes the c->extra that args need for c->desc. */
+  /* For ga bench, which takes its shapes from the user instead of `draw`: sets c->extra, as `args` needs it, from
+   * c->desc. */
   ga_status (*timed)(check_case *c);
 } check_op;
 

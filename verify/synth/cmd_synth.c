@@ -131,7 +131,9 @@ static float deviation_of(const synth *m, const weight_spec *s, int64_t cols) {
 static ga_status put_weight(synth *m, weight_id id, int64_t il) {
   const weight_spec *s = &ga_weight_specs[id];
   const weight_use *use = ga_arch_weight(m->hparams.arch, id);
-  if (!use || (use->optional && !(id == W_OUTPUT && m->shape.has_head))) return GA_OK;
+  if (!use || !ga_arch_has_weight(&m->hparams, id, (int32_t)il) ||
+      (use->optional && !(id == W_OUTPUT && m->shape.has_head)))
+    return GA_OK;
   const int64_t dims[2] = {ga_weight_dim(&m->hparams, s->rows), ga_weight_dim(&m->hparams, s->cols)};
   const bool is_vector = s->kind == KIND_VECTOR;
   const ga_dtype wanted = is_vector ? GA_F32 : is_better(s, &m->shape, il) ? m->types.better : m->types.most;

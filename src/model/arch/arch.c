@@ -13,3 +13,8 @@ const weight_use *ga_arch_weight(const ga_arch_desc *arch, weight_id id) {
     if (arch->weights[i].id == id) return &arch->weights[i];
   return NULL;
 }
+
+bool ga_arch_has_weight(const ga_hparams *p, weight_id id, int32_t layer) {
+  if (!ga_arch_weight(p->arch, id)) return false;
+  return !ga_weight_specs[id].of_layer || !p->arch->has_weight || p->arch->has_weight(p, id, layer);
+}

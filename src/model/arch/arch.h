@@ -18,6 +18,8 @@ struct ga_arch_desc {
   bool is_encoder;  /* makes embeddings: no cache, no head, all layers on one device */
   const weight_use *weights;
   size_t n_weights;
+  /* Has the layer such a tensor? NULL: each layer has all of `weights`. */
+  bool (*has_weight)(const ga_hparams *p, weight_id id, int32_t layer);
   /* Reads the hyper-parameters; those of p are 0 but for arch. */
   ga_status (*read)(const ga_model_file *file, ga_hparams *p);
   /* Appends all layers; failures stay in the builder. */
@@ -33,6 +35,8 @@ const ga_arch_desc *ga_arch_find(const char *name, size_t bytes);
 const char *ga_arch_names(void);
 /* NULL: not of this architecture. */
 const weight_use *ga_arch_weight(const ga_arch_desc *arch, weight_id id);
+/* Does the architecture list the tensor for that layer? Tensors of the whole model ignore the layer. */
+bool ga_arch_has_weight(const ga_hparams *p, weight_id id, int32_t layer);
 
 /* --- for the readers: keys of the file, with the limits that make everything after safe to compute --- */
 
@@ -54,7 +58,7 @@ GA_NODISCARD ga_status hparams_float(const ga_model_file *file, const ga_hparams
                                      double least, double most, float *out);
 /* Layer norms of heads: W_Q_HEADS_NORM and W_K_HEADS_NORM, in all layers or in none. */
 GA_NODISCARD ga_status hparams_head_norms(const ga_model_file *file, ga_hparams *p);
-/* What attention's logits are multiplied by, where the file says it; hparams_sizes has the default. */
+/* Reads the factor on attention's logits where the file has it; hparams_sizes sets the default. */
 GA_NODISCARD ga_status hparams_attn_scale(const ga_model_file *file, ga_hparams *p);
 /* "<arch>.<key>" in a caller's buffer. */
 #define GA_HPARAM_KEY_BYTES 96

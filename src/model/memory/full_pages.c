@@ -1,8 +1,9 @@
 /* Pages of keys and values that every later token reads: full attention. */
 #include "model/memory/kv_layout.h"
-#include "model/memory/types.h"
 
-static bool sees_all(const ga_hparams *p, int32_t layer) { return !p->window || !p->is_local[layer]; }
+static bool sees_all(const ga_hparams *p, int32_t layer) {
+  return !p->no_attention[layer] && (!p->window || !p->is_local[layer]);
+}
 
 const memory_kind_type memory_full_pages = {.name = "full_pages",
                                             .unit_tokens = GA_KV_PAGE,

@@ -1,8 +1,9 @@
 /* Pages of keys and values that only tokens within a window read. A page becomes free once no later token reads it. */
 #include "model/memory/kv_layout.h"
-#include "model/memory/types.h"
 
-static bool sees_window(const ga_hparams *p, int32_t layer) { return p->window && p->is_local[layer]; }
+static bool sees_window(const ga_hparams *p, int32_t layer) {
+  return !p->no_attention[layer] && p->window && p->is_local[layer];
+}
 
 static int32_t window_of(const ga_hparams *p) { return p->window; }
 

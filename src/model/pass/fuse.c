@@ -387,6 +387,9 @@ static ga_status match_alone(fuser *f, const ga_node *node, group *g) {
     group_launch(f, g, LAUNCH_ALL_REDUCE, node)->as.all_reduce =
         (launch_all_reduce){.x = node->as.all_reduce.x, .y = node->y};
     return GA_OK;
+  case NODE_OP:
+    group_launch(f, g, LAUNCH_OP, node)->as.op = (launch_op){.node = node->as.op, .y = node->y};
+    return GA_OK;
   case NODE_LINEAR: break; /* match_epilogue takes all of them */
   }
   return ga_fail(GA_ERR_INTERNAL, "no launch for a node of kind %d", (int)node->kind);

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "model/arch/arch.h"
-#include "model/build.h"
+#include "model/graph_op.h"
 
 /* --- sizes --- */
 
@@ -64,6 +64,14 @@ shard_cut shard_cut_of(const ga_hparams *whole, const ga_hparams *part, int32_t 
 
 /* --- graphs --- */
 
+/* Declared ops say nothing of parts that ranks could have. */
+static ga_status shardable_nodes(const ga_model_graph *g) {
+  for (int32_t i = 0; i < g->n_nodes; i++)
+    GA_REQUIRE(g->nodes[i].kind != NODE_OP, GA_ERR_UNSUPPORTED, "layer %d has %s, which is not split by tensors",
+               g->nodes[i].layer, g->nodes[i].as.op.op->name);
+  return GA_OK;
+}
+
 typedef struct sharder {
   const ga_model_graph *from;
   ga_model_graph *to;
@@ -109,6 +117,7 @@ ga_status shard_graph(const ga_hparams *whole, const ga_hparams *part, int32_t r
   sharder s = {.from = from};
   void *p;
   if (ranks == 1) return GA_OK;
+  GA_TRY(shardable_nodes(from));
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_model_graph), "graph", &p));
   s.to = p;
   *s.to = (ga_model_graph){.n_layers = from->n_layers, .pooling = from->pooling};
