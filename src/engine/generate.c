@@ -17,7 +17,6 @@ typedef struct generation {
   ga_generate_result *result;
   ga_detok *detok;
   ga_sample_desc sample;
-  ga_plan *plan;
   row_draw draw;
   draw_history history;
   uint64_t rng[4];
@@ -52,11 +51,10 @@ static ga_status generation_begin(generation *g) {
   g->sample = (ga_sample_desc)GA_SAMPLE_DESC_INIT;
   if (o->sample) GA_TRY(GA_SIZED_TAKE("generate: options.sample", ga_sample_desc, o->sample, &g->sample));
   g->sample.vocab = runner_n_vocab(s->runner);
-  GA_TRY(ga_sample_plan(runner_sample_ctx(s->runner), &g->sample, &g->plan));
+  GA_TRY(runner_check_sample(s->runner, &g->sample));
   ga_sample_seed(g->rng, o->seed);
   g->history = (draw_history)DRAW_HISTORY_INIT;
   g->draw = (row_draw){.sample = &g->sample,
-                       .plan = g->plan,
                        .window = penalty_window(s, &g->sample, o),
                        .bias = o->bias,
                        .n_bias = o->n_bias,
@@ -69,7 +67,6 @@ static ga_status generation_begin(generation *g) {
 static void generation_end(generation *g) {
   runner_forget(g->session->runner, &g->history);
   ga_detok_destroy(g->detok);
-  ga_plan_destroy(g->plan);
 }
 
 /* Token 0 is also what is drawn when no logit is a number and when biases ban every token: garbage must not be taken

@@ -9,7 +9,7 @@ enum { ROW_WORDS = sizeof(ga_sample_row) / sizeof(int32_t), RNG_WORDS = 4 * size
 
 static step_layout inputs_layout(const runner *r, int64_t tokens, int64_t seqs, int64_t rows, int64_t samples,
                                  int64_t stride) {
-  const int64_t most = r->options.max_sequences;
+  const int64_t most = r->options.max_draws;
   step_layout l = {.stride = stride, .samples.n = (int32_t)samples};
   int64_t at = 0;
 #define TAKE(field, n) (l.field = at, at += (n))
@@ -46,7 +46,7 @@ static int64_t kv_class(const runner *r, int64_t n) {
 int64_t runner_inputs_room(const runner *r) {
   const int64_t seqs = r->options.max_sequences, tokens = r->options.sizes.batch;
   const int64_t stride = ga_div_up(kv_class(r, r->options.sizes.context), GA_KV_PAGE) + 1;
-  return inputs_layout(r, tokens, seqs, tokens, seqs, stride).total + seqs * GA_KV_PAGE;
+  return inputs_layout(r, tokens, seqs, tokens, r->options.max_draws, stride).total + seqs * GA_KV_PAGE;
 }
 
 static int32_t max_q_class(const runner *r, int32_t n) {
@@ -116,10 +116,10 @@ static step_shape shape_of_step(const runner *r, const run_step *step) {
   const bool is_single = r->options.max_sequences == 1;
   s.is_recorded = is_single && s.n_tokens == 1 && s.n_rows == 1 && runner_records(r);
   if (s.is_recorded) s.n_pages = s.max_kv / GA_KV_PAGE;
+  s.n_samples = step->n_draws;
   if (!r->sampler.on) return s;
-  for (int32_t i = 0; i < s.n_rows; i++) s.n_samples += step->rows[i].draws;
-  s.is_decode = s.n_samples == s.n_tokens;
-  if (s.n_samples) s.n_samples = step_class(s.n_samples, r->options.max_sequences);
+  s.is_decode = s.n_samples == s.n_tokens && s.max_q == 1;
+  if (s.n_samples) s.n_samples = step_class(s.n_samples, s.is_decode ? r->options.max_sequences : r->options.max_draws);
   if (!s.is_decode) return s;
   s.is_recorded = true;
   s.n_tokens = s.n_seqs = s.n_decode = s.n_samples;
