@@ -3,7 +3,7 @@ BUILD := build
 JOBS  := $(shell nproc)
 export QUESTION := What is the capital of France, and what is it famous for?
 
-.PHONY: all help deps test-deps configure build models lean test test-all test-deep asan tsan fuzz demo bench golden format clean install
+.PHONY: all help deps test-deps configure build models lean test test-all test-deep asan tsan fuzz demo bench golden checked format clean install
 
 all: build
 
@@ -16,6 +16,7 @@ help:
 	@echo "make test-deep  long draws of every CUDA kernel in the emulator (hours)"
 	@echo "make bench      time every kernel of this machine that passes its check"
 	@echo "make golden     write goldens of tests and docs/reference anew, to be reviewed as a diff"
+	@echo "make checked    record the CUDA kernels that passed make test-all or test-deep in full: unchanged ones then get a sample"
 	@echo "make format     write C and CUDA code as clang-format 14 does"
 	@echo "make asan tsan  the tests under sanitizers"
 	@echo "make fuzz       each fuzz target for FUZZ_SECONDS (60), needs clang"
@@ -84,13 +85,18 @@ fuzz: test-deps
 bench: build
 	@$(BUILD)/ga bench
 
-golden: build
+golden:
+	@python3 tools/gen_ops.py . --write
+	@$(MAKE) -s build
 	@cmake --build $(BUILD) -j $(JOBS) --target test_select
 	@$(BUILD)/tests/test_select --write tests/select.golden
 	@$(BUILD)/ga kernels --markdown > docs/reference/kernels.md
 	@python3 tools/gen_cli_doc.py $(BUILD)/ga docs/reference/cli.md
 	@python3 tests/abi/layout.py --write
-	@git --no-pager diff --stat -- tests/select.golden tests/abi/layout.golden docs/reference
+	@git --no-pager diff --stat -- tests/select.golden tests/abi/layout.golden docs/reference include
+
+checked:
+	@cmake --build $(BUILD) --target record_checked | grep recorded
 
 format:
 	@git ls-files '*.c' '*.h' '*.cu' '*.cpp' | grep -vE '^src/cuda/dev/ptx/wgmma(8|_t)?\.h$$' | xargs clang-format -i

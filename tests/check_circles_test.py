@@ -1,12 +1,9 @@
 #!/usr/bin/env python3
 """tools/check_circles.py must find what it is for. Usage: check_circles_test.py ROOT"""
-import subprocess
-import sys
-import tempfile
 import unittest
-from pathlib import Path
 
-ROOT = Path(sys.argv.pop(1)).resolve()
+import checker_rig
+
 
 
 def ring(n, shared=False):
@@ -20,17 +17,8 @@ def ring(n, shared=False):
     return files
 
 
-class Circles(unittest.TestCase):
-    def check(self, files, listed, bad, text):
-        """Texts of a tree and of its list; the checker's answer."""
-        with tempfile.TemporaryDirectory() as folder:
-            for name, content in {**files, "tools/circles.txt": listed}.items():
-                path = Path(folder) / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(content)
-            done = subprocess.run([sys.executable, ROOT / "tools/check_circles.py", folder], capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode != 0, bad, done.stdout + done.stderr)
-        self.assertIn(text, done.stdout + done.stderr)
+class Circles(checker_rig.Checker):
+    script, listed_in = "check_circles", "tools/circles.txt"
 
     def test_circle(self):
         for shared in (False, True):

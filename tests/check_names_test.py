@@ -1,26 +1,14 @@
 #!/usr/bin/env python3
 """tools/check_names.py must find what it is for. Usage: check_names_test.py ROOT"""
-import subprocess
-import sys
-import tempfile
 import unittest
-from pathlib import Path
 
-ROOT = Path(sys.argv.pop(1)).resolve()
+import checker_rig
+
 TWO = {"src/a.c": "static int f(int x) {\n  return x;\n}\n", "src/b.c": "static int\nf(int x) { return -x; }\n"}
 
 
-class Names(unittest.TestCase):
-    def check(self, files, shared, bad, text):
-        """Texts of a tree and of its list; what the checker finds there."""
-        with tempfile.TemporaryDirectory() as folder:
-            for name, content in {**files, "tools/shared_names.txt": shared}.items():
-                path = Path(folder) / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(content)
-            done = subprocess.run([sys.executable, ROOT / "tools/check_names.py", folder], capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode != 0, bad, done.stdout + done.stderr)
-        self.assertIn(text, done.stdout + done.stderr)
+class Names(checker_rig.Checker):
+    script, listed_in = "check_names", "tools/shared_names.txt"
 
     def test_two_meanings(self):
         self.check(TWO, "", True, "f: src/a.c:1, src/b.c:2: name it")

@@ -13,6 +13,21 @@
 static const unsigned char image[] = "an image";
 static const cuda_image images[] = {{ADD, image, image + 8}, {SOFTMAX, image, image + 8}, {0}};
 
+static inline int by_image_id(const void *a, const void *b) {
+  return strcmp(((const cuda_image *)a)->id, ((const cuda_image *)b)->id);
+}
+
+/* An image of every row of the table, also in builds without nvcc; sorted as the build's, ends with an empty one. */
+static inline const cuda_image *image_of_every_row(void) {
+  static cuda_image list[512];
+  size_t n;
+  const ga_kernel *rows = cuda_rows(&n);
+  assert_true(n < sizeof list / sizeof *list);
+  for (size_t i = 0; i < n; i++) list[i] = (cuda_image){rows[i].id, image, image + 8};
+  qsort(list, n, sizeof *list, by_image_id);
+  return list;
+}
+
 static inline int reset(void **state) {
   (void)state;
   mock_begin(images);

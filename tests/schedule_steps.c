@@ -23,8 +23,9 @@ typedef struct sim_request {
   int32_t target; /* n_ids at its end */
   bool used;
   /* Before the plan. */
-  bool ran, could_go;
+  bool ran, could_go, was_left_out;
   int32_t was_preempted;
+  int32_t n_left_out; /* plans in a row that it could have been in, and was not */
 } sim_request;
 
 static struct sim {
@@ -42,6 +43,7 @@ static struct sim {
   int32_t n_requests;
   int32_t priorities, letters, longest;
   double now;
+  int32_t micro_batches;
   bool keeps;   /* requests say how long their pages are to be kept */
   bool closing; /* no requests come any more */
   bool mishaps; /* cancels, deadlines, failed steps and failing allocations */
@@ -222,6 +224,7 @@ static void note_before(void) {
     q->ran = q->used && q->r.state == SCHED_RUNNING;
     q->could_go = q->r.n_preempted == 0 || q->r.n_ids > q->r.n_ids_resumed;
     q->was_preempted = q->r.n_preempted;
+    q->was_left_out = q->r.is_left_out;
   }
 }
 
@@ -272,6 +275,35 @@ static void check_swapped(void) {
   if (scheduler_n_swapped(sim.s) != n) fail("%d swapped, the scheduler says %d", n, scheduler_n_swapped(sim.s));
 }
 
+/* Does the request generate, and could it be in a plan now? With two micro-batches its newest token must be known. */
+static bool could_generate(const sim_request *q) {
+  const sched_request *r = &q->r;
+  const int32_t length = r->n_ids + r->n_drawn, left = length - r->n_computed - r->n_under_way;
+  if (!q->used || r->state != SCHED_RUNNING || left != 1 || (r->n_drawn && length == r->max_ids)) return false;
+  return sim.micro_batches == 1 || !r->n_drawn;
+}
+
+/* A plan has all requests that generate; one of two micro-batches has half of them, or those that the plan before left
+ * out, or a dropped plan had, if they are more. */
+static void check_generating(const sched_plan *plan) {
+  int32_t n_planned = 0, n_left_out = 0, n = 0;
+  for (int32_t i = 0; i < REQUESTS_MAX; i++) {
+    sim_request *q = &sim.requests[i];
+    const bool is_planned = q->used && q->r.n_planned;
+    n_left_out += q->was_left_out && is_planned;
+    q->n_left_out = could_generate(q) && !is_planned ? q->n_left_out + 1 : 0;
+    if (q->n_left_out >= sim.micro_batches) fail("a request that generates is not in the plan");
+    n += q->used && q->r.state == SCHED_RUNNING && q->r.n_ids + q->r.n_drawn - q->r.n_computed - q->r.n_under_way == 1;
+  }
+  for (int32_t i = 0; i < plan->n_items; i++) {
+    const sim_request *q = plan->items[i].request->user;
+    n_planned += q->ran && plan->items[i].n == 1 && plan->items[i].samples;
+  }
+  const int32_t share = (n + sim.micro_batches - 1) / sim.micro_batches;
+  if (n_planned > share && n_planned > n_left_out && !plan->n_preempted)
+    fail("%d of %d requests that generate are in one plan", n_planned, n);
+}
+
 static void check_plan(const sched_plan *plan) {
   int32_t n_tokens = 0, n_prompt = 0;
   bool prompts = false;
@@ -280,13 +312,7 @@ static void check_plan(const sched_plan *plan) {
     n_tokens += plan->items[i].n;
     n_prompt += prompts ? plan->items[i].n : 0;
   }
-  for (int32_t i = 0; i < REQUESTS_MAX; i++) {
-    const sched_request *r = &sim.requests[i].r;
-    const int32_t length = r->n_ids + r->n_drawn, left = length - r->n_computed - r->n_under_way;
-    const bool ends = r->n_drawn && length == r->max_ids;
-    if (sim.requests[i].used && r->state == SCHED_RUNNING && left == 1 && !ends && !r->n_planned)
-      fail("a request that generates is not in the plan");
-  }
+  check_generating(plan);
   if (n_tokens != plan->n_tokens || n_tokens > sim.so.step_tokens) fail("%d tokens in a plan", n_tokens);
   const int32_t tile = sim.so.step_tile, beside = n_tokens - n_prompt;
   const bool fills = n_tokens <= (beside + sim.so.chunk_tokens + tile - 1) / tile * tile;
@@ -529,6 +555,7 @@ static void draw_options(void) {
   sim.so.step_tokens = sim.so.max_sequences + draw_int(0, 60);
   sim.so.chunk_tokens = chance(4) ? 1 : draw_int(1, sim.so.step_tokens);
   sim.so.step_tile = chance(2) ? 1 : draw_int(2, 40);
+  sim.micro_batches = draw_int(1, 2);
   sim.priorities = chance(2) ? 1 : 3;
   sim.letters = draw_int(1, 3);
   sim.keeps = chance(2);
@@ -545,6 +572,7 @@ static void begin_episode(uint64_t seed) {
   if (layer_memory_create(&sim.po, &sim.memory) != GA_OK || scheduler_create(&sim.so, sim.memory, &sim.s) != GA_OK)
     fail("%s", ga_error_text());
   scheduler_set_costs(sim.s, &sim.costs);
+  scheduler_set_micro_batches(sim.s, sim.micro_batches);
   scheduler_set_even(sim.s, chance(2) ? 0 : draw_int(1, sim.so.step_tokens));
   for (int32_t kind = 0; kind < KINDS; kind++) {
     const size_t n = (size_t)sim.po.n_units[kind] + 1;

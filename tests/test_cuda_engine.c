@@ -5,15 +5,6 @@
 #include "tests/cuda_rig.h"
 #include "tests/tiny_model.h"
 
-static const cuda_image *image_of_every_row(void) {
-  static cuda_image list[512]; /* ends with an empty one */
-  size_t n;
-  const ga_kernel *rows = cuda_rows(&n);
-  assert_true(n < sizeof list / sizeof *list);
-  for (size_t i = 0; i < n; i++) list[i] = (cuda_image){rows[i].id, image, image + 8};
-  return list;
-}
-
 static int with_engine_driver(void **state) {
   (void)reset(state);
   cuda_replace_tables(image_of_every_row(), no_sources);

@@ -170,6 +170,8 @@ static int32_t sample_there(const on_device *t, const ga_sample_desc *d, const f
   return id;
 }
 
+static bool is_whole; /* all settings, not three of seven */
+
 /* Every path of the shortcuts, from peaked to flat logits, each setting with few and with many tokens kept. */
 static void test_large_vocabulary(void **state) {
   (void)state;
@@ -193,6 +195,7 @@ static void test_large_vocabulary(void **state) {
       d.top_p = i % 2 ? 0.9f : 1;
     }
     d.min_p = i % 4 == 0 ? 0.05f : i % 4 == 1 ? 1e-4f : 0;
+    if (!is_whole && i % 7 % 3) continue;
     for (int k = 0; k < LARGE; k++) x[k] = (float)(sharp * ga_rng_normal(&rng));
     ga_sample_seed(a, (uint64_t)i);
     ga_sample_seed(b, (uint64_t)i);
@@ -310,7 +313,7 @@ static void test_rows(void **state) {
   (void)state;
   ga_ctx *ref = open_ctx("ref"), *ctx = open_ctx(GA_TEST_DEVICE);
   rows_as_single(ref);
-  if (!ga_device_works_in_calls(ctx->device)) rows_as_single(ctx);
+  rows_as_single(ctx);
   ga_sample_fused_desc d = GA_SAMPLE_FUSED_DESC_INIT;
   ga_plan *plan;
   d.plain.vocab = 100;
@@ -319,13 +322,13 @@ static void test_rows(void **state) {
   d.rows = 2;
   d.logits_stride = 99;
   assert_int_equal(ga_sample_fused_plan(ref, &d, &plan), GA_ERR_SHAPE);
-  d.logits_stride = 0;
-  if (ga_device_works_in_calls(ctx->device)) assert_int_equal(ga_sample_fused_plan(ctx, &d, &plan), GA_ERR_UNSUPPORTED);
   ga_ctx_destroy(ref);
   ga_ctx_destroy(ctx);
 }
 
-int main(void) {
+/* `test_sample all` has all settings. */
+int main(int argc, char **argv) {
+  is_whole = argc > 1 && !strcmp(argv[1], "all");
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_greedy),
       cmocka_unit_test(test_statistics),

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Fails on comments of C headers that a stranger cannot read: their subject is left out, or they use words of order and
+"""Fails on comments of C headers and of kernels (.cu) that a stranger cannot read: their subject is left out, or they use words of order and
 property that have a clearer one.
 
-A comment must not begin with a word of BEGINNINGS, nor have a phrase of PHRASES. Files that still have some are listed with
-their number in tools/comments_left.txt; a number may fall, and never rise.
-Usage: check_comments.py [ROOT] [--all FILE...] [--write]"""
+A comment must not begin with a word of BEGINNINGS, nor have a phrase of PHRASES.
+Usage: check_comments.py [ROOT]"""
 import re
 import sys
 from pathlib import Path
@@ -28,35 +27,14 @@ def faults(text):
 
 
 def main():
-    args = [a for a in sys.argv[1:] if not a.startswith("--")]
-    root = Path(args[0] if args else ".")
-    names = args[1:]
-    left_file = root / "tools/comments_left.txt"
-    left = {}
-    if left_file.exists():
-        for line in left_file.read_text().split("\n"):
-            if line and not line.startswith("#"):
-                number, name = line.split()
-                left[name] = int(number)
-    files = [root / n for n in names] if names else sorted(p for f in FOLDERS for p in (root / f).rglob("*.h"))
-    found, bad, total = {}, 0, 0
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    files = sorted(p for f in FOLDERS for p in (root / f).rglob("*") if p.suffix in {".h", ".cu"})
+    bad = 0
     for path in files:
-        name = str(path.relative_to(root))
-        here = list(faults(path.read_text()))
-        total += len(here)
-        if here:
-            found[name] = len(here)
-        if "--all" in sys.argv or len(here) > left.get(name, 0):
-            for line, word, body in here:
-                print(f"{name}:{line}: '{word}': {body[:110]}")
-            bad += len(here) > left.get(name, 0)
-        elif len(here) < left.get(name, 0) and "--write" not in sys.argv and not names:
-            print(f"{name} has {len(here)} left, the list says {left[name]}: tools/check_comments.py . --write")
+        for line, word, body in faults(path.read_text()):
+            print(f"{path.relative_to(root)}:{line}: '{word}': {body[:110]}")
             bad += 1
-    if "--write" in sys.argv:
-        lines = [f"{n} {name}" for name, n in sorted(found.items()) if n <= left.get(name, n)]
-        left_file.write_text("# Comments that tools/check_comments.py finds, by file. Numbers may fall, never rise.\n" + "\n".join(lines) + "\n")
-    print(f"comments: {len(files)} headers, {total} comments to mend, {bad} files to change")
+    print(f"comments: {len(files)} headers and kernels, {bad} comments to mend")
     return bad > 0
 
 

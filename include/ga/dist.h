@@ -56,7 +56,8 @@ GA_API void ga_dist_layout_destroy(ga_dist_layout *layout); /* NULL is fine */
 /* Two layouts with one id put the same tokens on the same ranks in the same order. Never 0, but for NULL. */
 GA_API uint64_t ga_dist_layout_id(const ga_dist_layout *layout);
 GA_API int32_t ga_dist_layout_ranks(const ga_dist_layout *layout);
-/* Tokens of a rank, of all ranks with rank = -1. Ranks may have none; NULL has 0 ranks and 0 tokens. */
+/* Returns the number of tokens of a rank; rank -1: of all ranks together. A rank may have 0. NULL has 0 ranks and 0
+ * tokens. */
 GA_API int64_t ga_dist_layout_tokens(const ga_dist_layout *layout, int32_t rank);
 /* token[tokens of the rank]: which token of the packed batch each row is. position: its place in its document. Either
  * may be NULL. */
@@ -94,17 +95,17 @@ typedef enum ga_dist_flags {
 } ga_dist_flags;
 
 /* A grid heads x q x kv of ranks: a rank has the tiles of q blocks of queries by kv blocks of keys, for one of `heads`
- * groups of heads. 0 in any field: what the method says. */
+ * groups of heads. 0 in any field stands for the method's own value. */
 typedef struct ga_dist_grid {
   size_t struct_size;
   int32_t heads, q, kv;                        /* their product is the rank count */
   int32_t kv_inner;                            /* of a double ring: ranks of the inner one; divides kv */
   int32_t move_q, move_kv, move_out, move_dkv; /* ga_dist_move; move_out: O, or dQ backward */
   int32_t need;                                /* ga_dist_need */
-  int32_t prefetch;                            /* direct moves: stages that data comes ahead of its use, 1 to 1024 */
-  int32_t
-      groups; /* GPUs that gather keys or split heads (Ulysses): groups of heads that come one behind the other; 1 to 8,
-                   * divides kv_heads, or those of a rank */
+  int32_t prefetch; /* direct moves: stages between a block's arrival and its first use, 1 to 1024 */
+  /* Only on GPUs that gather keys or split heads (Ulysses): a rank's heads are sent in so many groups, one group after
+   * the other. 1 to 8; divides kv_heads, or the number of KV heads of a rank. */
+  int32_t groups;
   int32_t reserved; /* 0 */
 } ga_dist_grid;
 #define GA_DIST_GRID_INIT \
@@ -124,8 +125,8 @@ typedef struct ga_dist_desc {
   int64_t window;            /* 0 = none; else query p sees keys j > p - window of its document */
   const ga_dist_grid *grid;  /* NULL = the method's */
   int32_t dtype;             /* ga_dtype of inputs and results: f32, f16, bf16; 0 = f32 */
-  /* Of partial results and of their sums, in memory and on links: f32, or dtype, as many published programs do. Their
-   * errors then grow with the number of ranks. 0 = f32. */
+  /* Type of partial results and of their sums, in memory and on links: f32, or dtype as in many published programs.
+   * With dtype, rounding errors grow with the number of ranks. 0 = f32. */
   int32_t partial_dtype;
   float softcap; /* 0 = none; else as in ga_attn_desc */
   float scale;   /* 0 = 1 / sqrt(head_dim) */
@@ -147,7 +148,7 @@ GA_API int32_t ga_dist_method_order(const char *method);
  * stretch is a run of tokens of one document on one rank. */
 GA_API GA_NODISCARD ga_status ga_dist_plan_create(const ga_dist_desc *desc, ga_dist_plan **out);
 GA_API void ga_dist_plan_destroy(ga_dist_plan *plan); /* NULL is fine */
-/* Of every step on every rank, and of the layouts. NULL: 0. */
+/* Returns a hash over every step of every rank and over the layouts; 0 for NULL. */
 GA_API uint64_t ga_dist_plan_hash(const ga_dist_plan *plan);
 
 /* The rules of the verifier. */
@@ -159,8 +160,8 @@ typedef enum ga_dist_rule {
   GA_DIST_RULE_RACE = 4,      /* a slot is written or read while a transfer uses it, or while it holds something */
   GA_DIST_RULE_AVAILABLE = 5, /* a step reads what its slot holds; each partial result reaches its owner once */
   GA_DIST_RULE_ORDER = 6,     /* results are merged in the order that the plan numbers */
-  GA_DIST_RULE_DEADLOCK = 7,  /* nobody waits for ever, with buffered sends or with those that wait for the receiver */
-  GA_DIST_RULE_MEMORY = 8,    /* what is held at once is what the plan declares; all of it is let go */
+  GA_DIST_RULE_DEADLOCK = 7,  /* no rank waits for ever, whether sends are buffered or wait for the receiver */
+  GA_DIST_RULE_MEMORY = 8,    /* the most memory that is in use at once is what the plan declares; all is released */
   GA_DIST_RULE_BYTES = 9      /* bytes from each rank to each other equal the closed form */
 } ga_dist_rule;
 
@@ -176,17 +177,17 @@ typedef struct ga_dist_report {
 GA_API GA_NODISCARD ga_status ga_dist_plan_verify(const ga_dist_plan *plan, ga_dist_report *report);
 GA_API const char *ga_dist_rule_name(int32_t rule); /* "cover". Static. */
 
-/* What a plan asks of a rank. */
+/* The work, the traffic and the memory that a plan costs one rank. */
 typedef struct ga_dist_cost {
   size_t struct_size;
   int64_t steps, tiles;
-  int64_t pairs;                      /* query, key and head, that it computes */
+  int64_t pairs;                      /* triples of query, key and query head that the rank computes */
   int64_t sent_bytes, received_bytes; /* over all links */
   int64_t sends, receives;            /* messages */
   int64_t memory_bytes;               /* for blocks and partial results of others, beside inputs and outputs */
   int64_t message_bytes;              /* of the largest message */
-  /* What its executor takes of a GPU's memory, beside inputs, outputs and the workspace of kernels. It holds gathered
-   * keys (methods with bulk keys) together with its own ones, and sums in f32. */
+  /* GPU memory of the rank's executor, without inputs, outputs and the workspace of kernels. In methods that gather
+   * keys it includes a second copy of the rank's own keys. Sums are counted in f32. */
   int64_t device_bytes;
 } ga_dist_cost;
 #define GA_DIST_COST_INIT \
@@ -198,13 +199,13 @@ GA_API GA_NODISCARD ga_status ga_dist_plan_grid(const ga_dist_plan *plan, ga_dis
 GA_API int32_t ga_dist_plan_stages(const ga_dist_plan *plan);
 GA_API int32_t ga_dist_plan_ranks(const ga_dist_plan *plan);
 
-/* What a rank does in a stage. */
+/* The work and the traffic of one rank in one stage. */
 typedef struct ga_dist_stage {
   size_t struct_size;
   int64_t tiles, pairs;
   int64_t sent_bytes, received_bytes;
-  int32_t q_owner, kv_owner;     /* whose rows its tiles are of: -1 = no tile, -2 = of several */
-  int32_t send_to, receive_from; /* the same of ranks */
+  int32_t q_owner, kv_owner; /* ranks that own the queries and keys of its tiles: -1 = no tile, -2 = several ranks */
+  int32_t send_to, receive_from; /* partner ranks: -1 = none, -2 = several */
 } ga_dist_stage;
 #define GA_DIST_STAGE_INIT \
   { sizeof(ga_dist_stage), 0, 0, 0, 0, 0, 0, 0, 0 }
@@ -221,9 +222,9 @@ typedef struct ga_dist_point {
 /* A model of a machine, the same for all ranks; every field is the caller's, nothing is measured here. */
 typedef struct ga_dist_machine {
   size_t struct_size;
-  double flops;            /* of attention, a second and rank: those of one device that does all tokens */
-  double bytes_per_second; /* of a rank's way in, and of its way out */
-  double latency;          /* seconds of a transfer */
+  double flops;            /* attention's operations a second on one device, measured on a call with all tokens */
+  double bytes_per_second; /* of a rank's incoming link, and the same of its outgoing link */
+  double latency;          /* seconds that a transfer takes beside its bytes */
   double launch;           /* seconds that a call of a tile takes beside its arithmetic */
   /* 0, or the machine is one of GPUs: flops of tiles whose results are merged. Plans that gather keys then run as GPUs
    * run them: plain calls at `flops`, while the next heads' keys come. */
@@ -232,9 +233,9 @@ typedef struct ga_dist_machine {
    * merged_flops. */
   double memory_bytes_per_second;
   double backward_flops; /* as flops; 0 = flops */
-  /* What a kernel's tile takes to start and to end, in keys of each of its queries; backward in queries of each of its
-   * keys. Calls that see fewer of them than one device's call of all tokens does are slower by that. 0 = not modelled.
-   */
+  /* Fixed time of a kernel's tile (start and end), given as the number of further keys for each of its queries that
+   * would take as long; start_queries is the same of the backward, in queries for each key. Calls with shorter rows
+   * than one device's call of all tokens are predicted slower by that share. 0 = not modelled. */
   double start_keys, start_queries;
   /* Rates by size, in the place of the numbers above: sizes ascend; between two points the logarithm of the rate is a
    * line over that of the size, and beyond the ends it is that of the end. NULL and 0 = the number.
@@ -269,7 +270,8 @@ typedef struct ga_dist_times {
 } ga_dist_times;
 #define GA_DIST_TIMES_INIT \
   { sizeof(ga_dist_times), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0 }
-/* Plays a plan on such a machine: a prediction of its schedule, without caches and other traffic. */
+/* Predicts how long the plan takes on the machine, by simulating its schedule. Caches and other traffic on the links
+ * are not modelled. */
 GA_API GA_NODISCARD ga_status ga_dist_plan_simulate(const ga_dist_plan *plan, const ga_dist_machine *machine,
                                                     ga_dist_times *times);
 
@@ -318,18 +320,18 @@ GA_API const char *ga_dist_exec_copies(const ga_dist_exec *exec);
 /* Why blocks go through host memory ("host"), such as "rank 1: GA_PEER is off"; else "". It lives as long as exec. */
 GA_API const char *ga_dist_exec_host_staged(const ga_dist_exec *exec);
 GA_API void ga_dist_exec_destroy(ga_dist_exec *exec); /* NULL is fine */
-/* All ranks call it. On an error of any rank all ranks get one, within the timeout of comm (on a GPU within twice that
- * and a second: streams are looked at when it has passed, and go on while they come further); outputs are then zeroed.
- * The rank itself gets its own error, the others GA_ERR_COMM or GA_ERR_TIMEOUT with a text that names it.
- * On a GPU work is on streams of the executor's own: inputs must be there when it is called, and results are there when
- * it returns. */
+/* Runs the plan once. All ranks call it. If a rank fails, all ranks get an error within the timeout of comm, and
+ * outputs are zeroed. On a GPU this may take twice the timeout and a second, and longer while streams still advance.
+ * The failed rank gets its own error, the others GA_ERR_COMM or GA_ERR_TIMEOUT with a text that names it. On a GPU
+ * the executor has streams of its own: inputs must be complete when it is called, and results are complete when it
+ * returns. */
 GA_API GA_NODISCARD ga_status ga_dist_exec_run(ga_dist_exec *exec, const ga_dist_tensors *io);
 /* Bytes that this rank has sent in all runs; of each they equal ga_dist_cost.sent_bytes. NULL: 0. */
 GA_API uint64_t ga_dist_exec_sent_bytes(const ga_dist_exec *exec);
 
 /* --- the timeline of a run --- */
 
-/* What a span is. */
+/* The kinds of work that a span of the timeline may show. */
 typedef enum ga_dist_work {
   GA_DIST_WORK_ATTENTION = 1, /* a call of attention */
   GA_DIST_WORK_MERGE = 2,     /* partial results are merged, or gradients added */
@@ -368,8 +370,8 @@ typedef struct ga_dist_timeline {
 } ga_dist_timeline;
 #define GA_DIST_TIMELINE_INIT \
   { sizeof(ga_dist_timeline), 0, 0.0, 0.0, 0.0 }
-/* Of the last run, which has ended well and whose executor was asked for it (GA_ERR_STATE): ga_dist_exec_options. Two
- * events are then recorded for each span, so runs take longer. */
+/* Returns the timeline of the last run. GA_ERR_STATE unless that run succeeded and the executor was created with
+ * ga_dist_exec_options.timeline. Runs then take longer, since two events are recorded for each span. */
 GA_API GA_NODISCARD ga_status ga_dist_exec_timeline(const ga_dist_exec *exec, ga_dist_timeline *out);
 /* Spans of a stream stand in their order, and do not overlap. index: below timeline.spans (GA_ERR_ARG). */
 GA_API GA_NODISCARD ga_status ga_dist_exec_span(const ga_dist_exec *exec, int64_t index, ga_dist_span *out);
@@ -385,12 +387,13 @@ typedef struct ga_dist_link_options {
 #define GA_DIST_LINK_OPTIONS_INIT \
   { sizeof(ga_dist_link_options), NULL, 0, 0 }
 
-/* How fast blocks go between ranks, for ga_dist_machine.link: bytes[n] / seconds[n] are its rates.
- * Each rank sends to the next one and receives from the one before, all at once, block behind block. seconds[n], of a
- * block of bytes[n] (n: 1 to 64; bytes: 1 to 2^34): the slowest rank's, median of the rounds; the same on all ranks.
- * The largest block is compared first. All ranks (at least 2) call it with the same sizes and rounds, else GA_ERR_COMM.
- * comm, ctx, errors: as of ga_dist_exec_create; on a CPU blocks go by comm. Each rank takes twice the largest block of
- * memory. options may be NULL. *copies, which may be NULL: as ga_dist_exec_copies has it; a static string. */
+/* Measures how fast blocks go between ranks, for ga_dist_machine.link: its rates are bytes[i] / seconds[i].
+ * All ranks at once send to the next rank and receive from the one before, one block after another. seconds[i] is the
+ * time of a block of bytes[i] bytes (1 to 2^34; n: 1 to 64) on the slowest rank, as the median of the rounds; all ranks
+ * get the same. First the bytes that arrive are checked with the largest block. All ranks (at least 2) call it with the
+ * same sizes and rounds, else GA_ERR_COMM. comm, ctx and errors: as for ga_dist_exec_create; on a CPU blocks go through
+ * comm. Each rank allocates twice the largest block. options may be NULL. *copies, unless NULL, becomes the name that
+ * ga_dist_exec_copies gives, a static string. */
 GA_API GA_NODISCARD ga_status ga_dist_link_times(ga_comm *comm, ga_ctx *ctx, const ga_dist_link_options *options,
                                                  const int64_t *bytes, int32_t n, double *seconds, const char **copies);
 

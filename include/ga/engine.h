@@ -79,8 +79,8 @@ typedef struct ga_request_options {
   const ga_logit_bias *bias;
   const int32_t *stop_ids; /* [n_stop_ids] tokens that end the request besides the model's own */
   int32_t n_stop_ids;
-  int32_t logprobs;       /* -1 = none; else each token has its log-probability and those of so many most probable ones,
-                           0 to 20, under the plain softmax of the logits */
+  int32_t logprobs;       /* -1 = none; N = each token has its log-probability and those of the N most probable tokens
+                           (0 to 20), under the plain softmax of the logits */
   bool prompt_logprobs;   /* the same for the prompt's tokens, at least 0: they come first, and no cached prefix is
                            used */
   bool ignore_eog;        /* go on after an end-of-generation token */
@@ -91,11 +91,12 @@ typedef struct ga_request_options {
                                   waits longer ends with GA_ERR_TIMEOUT */
   ga_notify_fn notify;         /* may be NULL */
   void *user;
-  double keep_seconds; /* how long its pages are kept before those of others, for a prompt that goes on from there,
-                          counted from the beginning of its last step. At most half of the engine's pages are kept so,
-                          of all tenants together; a request beyond that is as any. The longest time asked for a page
-                          counts. 0 = as any; below 0: nobody will come back, pages of its tokens that no other request
-                          has, goes on from or asked to keep become free */
+  double keep_seconds; /* seconds, from the start of its last step, in which its cached pages are evicted after those
+                          of other requests, for a prompt that continues this one. At most half of the engine's pages
+                          are protected so, over all tenants; a request beyond that gets no protection. Of several
+                          times for one page the longest counts. 0: no protection. Below 0: no prompt will continue
+                          this one, so its pages become free at once, but for those that other requests use, continue
+                          or protect */
 } ga_request_options;
 #define GA_REQUEST_OPTIONS_INIT                                                                                       \
   {                                                                                                                   \

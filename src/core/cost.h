@@ -1,4 +1,4 @@
-/* Predicted times: what the planner compares rows by, and what plans show.
+/* Predicted times, by which the planner compares rows, and which plans show.
  *
  * A row predicts the microseconds that a call of it takes. Where its family has no model of its own, the prediction is
  * that of the op: a launch, the operations at the device's rate, and the bytes at its bandwidth, divided by the `speed`

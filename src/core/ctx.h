@@ -32,12 +32,12 @@ struct ga_ctx {
   char *disable_kernels;
   ga_plan_cache cache;
   ga_memstats memstats;  /* of device memory */
-  atomic_bool in_engine; /* the thread of a ga_engine uses it: nobody else may */
+  atomic_bool in_engine; /* the thread of a ga_engine uses it, so that other threads may not */
 };
 
 /* desc is validated and complete. GA_ERR_UNSUPPORTED names the op and says why the best-placed rows refuse. */
 GA_NODISCARD ga_status ga_plan_make(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, ga_plan **out);
-/* The same with the row of that id; NULL: the planner's choice. */
+/* As ga_plan_make, with the kernel of that id; NULL: the planner's choice. */
 GA_NODISCARD ga_status ga_plan_make_row(ga_ctx *ctx, ga_op op, const char *id, const void *desc, size_t desc_bytes,
                                         ga_plan **out);
 /* As ga_plan_make, remembered by ctx, which owns it. *stream becomes the one to run on, with a workspace that is large
@@ -45,7 +45,7 @@ GA_NODISCARD ga_status ga_plan_make_row(ga_ctx *ctx, ga_op op, const char *id, c
 GA_NODISCARD ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, const ga_plan **out,
                                         ga_stream **stream);
 
-/* The stream's workspace for what is enqueued now, of at least so many bytes. */
+/* Makes the workspace that launches on the stream use now at least `bytes` large. */
 GA_NODISCARD ga_status ga_workspace_grow(ga_stream *stream, uint64_t bytes);
 void ga_workspace_free(ga_ctx *ctx, ga_workspace *workspace);
 static inline bool ga_records_apart(const ga_stream *stream) { return stream->capturing && !stream->shares_workspace; }
@@ -53,30 +53,37 @@ static inline void *ga_workspace_of(const ga_stream *stream) {
   return ga_records_apart(stream) ? stream->recording.data : stream->workspace.data;
 }
 
-/* Enqueues the steps of a plan; io and workspace have been checked. */
+/* Enqueues the steps of a plan. io and workspace must have been checked. */
 GA_NODISCARD ga_status ga_plan_launch(const ga_plan *plan, const void *io, void *workspace, ga_stream *stream);
 
-/* Is what is enqueued on the stream now recorded, by GA or by the caller? */
+/* Sets *out to whether work enqueued on the stream is recorded into a graph now, by GA or by the caller. */
 GA_NODISCARD ga_status ga_stream_recorded(const ga_stream *stream, bool *out);
 /* GA_ERR_STATE when the caller records the stream: what and why say what cannot be done then. */
 GA_NODISCARD ga_status ga_stream_free_to(const ga_stream *stream, const char *what, const char *why);
 
-/* The stream to run on, which must be of ctx's device. */
+/* Sets *out to `stream`, or to ctx's own if NULL; an error if the stream belongs to another device. */
 GA_NODISCARD ga_status ga_stream_of(ga_ctx *ctx, ga_stream *stream, const char *what, ga_stream **out);
 
-/* As ga_copy_to_device, but returns once the copy is enqueued: host, of ga_host_alloc, must not change until an event
- * recorded behind it has been waited for. */
+/* As ga_copy_to_device, but returns once the copy is enqueued. host is memory of ga_host_alloc; it must not change
+ * until an event recorded after the copy has been waited for. */
 GA_NODISCARD ga_status ga_copy_to_device_later(ga_ctx *ctx, void *device, const void *host, size_t bytes,
                                                ga_stream *stream);
-/* The other way: host, of ga_host_alloc, has the bytes once an event recorded behind it has been waited for. */
+/* Enqueues a copy to host memory of ga_host_alloc, which has the bytes once an event recorded after the copy has been
+ * waited for. */
 GA_NODISCARD ga_status ga_copy_to_host_later(ga_ctx *ctx, void *host, const void *device, size_t bytes,
                                              ga_stream *stream);
 /* Waits on the host for the event as last recorded. */
 GA_NODISCARD ga_status ga_event_sync(ga_event *event);
-/* From a buffer of one context to one of another, on their own streams: behind the work that both hold, ahead of what
- * both get from now on. Device to device where the devices reach one another, else through host memory. */
+/* Copies from a buffer of one context to a buffer of another. The copy waits for the work that both contexts' own
+ * streams hold, and later work on both waits for the copy. Direct where the devices reach each other, else through host
+ * memory. */
 GA_NODISCARD ga_status ga_copy_between(ga_ctx *to, void *dst, ga_ctx *from, const void *src, size_t bytes);
-/* Within the memory of one context, enqueued on its own stream; the two do not overlap. */
+/* Enqueues a copy to a buffer of `to` on the own stream of `from`. Events order the work of `to`: ga_stream_wait_peer.
+ * GA_ERR_UNSUPPORTED: the devices do not reach one another. */
+GA_NODISCARD ga_status ga_send_to_peer(ga_ctx *from, const void *src, ga_ctx *to, void *dst, size_t bytes);
+/* Makes work that ctx's own stream gets later wait for the event, which may be of a peer of ctx's device. */
+GA_NODISCARD ga_status ga_stream_wait_peer(ga_ctx *ctx, ga_event *event);
+/* Enqueues a copy within the memory of one context on its own stream. dst and src must not overlap. */
 GA_NODISCARD ga_status ga_copy_within(ga_ctx *ctx, void *dst, const void *src, size_t bytes);
 /* As ga_buffer_alloc_for, all bytes 0. */
 GA_NODISCARD ga_status ga_buffer_alloc_zeroed(ga_ctx *ctx, size_t bytes, const char *what, void **out);

@@ -79,6 +79,14 @@ ga_status ga_copy_between(ga_ctx *to, void *dst, ga_ctx *from, const void *src, 
   return status == GA_ERR_UNSUPPORTED ? copy_through_host(to, dst, from, src, bytes) : status;
 }
 
+ga_status ga_send_to_peer(ga_ctx *from, const void *src, ga_ctx *to, void *dst, size_t bytes) {
+  GA_REQUIRE(to && from && ((dst && src) || !bytes), GA_ERR_ARG, "copy to a peer: an argument is null");
+  const ga_peers *peers = from->device->peers;
+  GA_REQUIRE(peers && peers == to->device->peers, GA_ERR_UNSUPPORTED, "copy to a peer: %s and %s are no peers",
+             from->device->name, to->device->name);
+  return bytes ? peers->send(to->device, dst, from->stream, src, bytes) : GA_OK;
+}
+
 ga_status ga_copy_within(ga_ctx *ctx, void *dst, const void *src, size_t bytes) {
   GA_REQUIRE(ctx && ((dst && src) || !bytes), GA_ERR_ARG, "copy within a device: an argument is null");
   return bytes ? ctx->device->ops->copy_within(ctx->stream, dst, src, bytes) : GA_OK;
@@ -145,6 +153,13 @@ ga_status ga_event_record(ga_ctx *ctx, ga_event *event, ga_stream *stream) {
 ga_status ga_stream_wait_event(ga_ctx *ctx, ga_stream *stream, ga_event *event) {
   GA_TRY(event_and_stream(ctx, event, &stream));
   return event->device->ops->event_wait(event, stream);
+}
+
+ga_status ga_stream_wait_peer(ga_ctx *ctx, ga_event *event) {
+  GA_REQUIRE(ctx && event, GA_ERR_ARG, "event of a peer: an argument is null");
+  GA_REQUIRE(event->device == ctx->device || (ctx->device->peers && ctx->device->peers == event->device->peers),
+             GA_ERR_UNSUPPORTED, "event of a peer: %s and %s are no peers", event->device->name, ctx->device->name);
+  return event->device->ops->event_wait(event, ctx->stream);
 }
 
 ga_status ga_event_sync(ga_event *event) {

@@ -97,7 +97,7 @@ struct ga_stream {
   ga_workspace recording; /* while it captures: of the graph, whose replays may overlap with the stream's own work */
 };
 
-/* Likewise. */
+/* Backends put these first in their own event, graph and function structs. */
 struct ga_event {
   ga_device *device;
 };

@@ -1,7 +1,7 @@
-/* What the emulated body of the device headers (src/cuda/dev/ptx/emu) asks of the emulator (src/emu): one call an
- * instruction, made by the thread that executes it. C11 and C++17. `file`, `line`: where the kernel wrote the
- * instruction; every report names it. Shared addresses are bytes from the start of the block's window; the first KiB is
- * the system's, as on sm_90. */
+/* The calls from emulated kernels (src/cuda/dev/ptx/emu) to the emulator (src/emu): one for each GPU instruction, made
+ * by the thread that executes it. C11 and C++17. `file` and `line` name the instruction's place in the kernel, for
+ * reports. Shared addresses are bytes from the start of the block's window; the first KiB belongs to the system, as on
+ * sm_90. */
 #ifndef GA_CORE_EMU_CALLS_H
 #define GA_CORE_EMU_CALLS_H
 #include <stdint.h>
@@ -62,7 +62,8 @@ void emu_bulk_load_tensor(uint32_t dst, const void *map, uint32_t bar, int rank,
                           EMU_SITE);
 void emu_bulk_store_tensor(int add, const void *map, uint32_t src, int rank, const int32_t *c, EMU_SITE);
 void emu_bulk_load(uint32_t dst, const void *src, uint32_t bytes, uint32_t bar, EMU_SITE);
-/* What becomes of global memory when something is stored there. */
+/* The ways in which a store changes global memory: the value replaces it, is added, or becomes its maximum or
+ * minimum. */
 enum {
   EMU_STORE,
   EMU_ADD_F32,

@@ -32,7 +32,8 @@ typedef struct ga_rates {
   double unit_flops, unit_bytes; /* a microsecond */
 } ga_rates;
 
-/* What a device can do; fixed when it is opened, so that choosing needs no device call. */
+/* The capabilities of a device. They are fixed when it is opened, so that the choice of a kernel needs no device
+ * call. */
 typedef struct ga_caps {
   uint32_t isas; /* bit 1 << ga_isa */
   int32_t threads;

@@ -32,8 +32,8 @@ typedef struct ga_op_info {
   /* Returns true when the choice must not depend on the size of the call, and fills *typical: desc at the size at which
    * rows are compared. A NULL function: the choice always depends on the size. */
   bool (*typical)(const void *desc, void *typical);
-  /* True when two rows give the same bits, so that the size of the call may choose between them: of the rows in the
-   * order of the one chosen for *typical, the best for desc runs. NULL: the row chosen for *typical runs. */
+  /* Returns true when two rows give the same bits. The choice for desc is then made among all rows with the bits of the
+   * row that is chosen for *typical. A NULL function: the row chosen for *typical always runs. */
   bool (*same_order)(const ga_kernel *a, const ga_kernel *b);
 } ga_op_info;
 

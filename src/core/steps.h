@@ -1,9 +1,9 @@
-/* What a plan runs: an array of launches, worked out once when the plan is made.
+/* A plan's steps: an array of launches, computed once when the plan is made.
  *
  *   description, device, table --(legal? cheapest?)--> row --(its `plan`)--> step 0, step 1, ...
  *
- * Most rows are one launch. A row that needs helpers (a conversion before it, a sum behind it) adds them as steps, so
- * that a helper that is disabled, or has no code in this build, is refused when the plan is made. */
+ * Most kernels are one launch. A kernel that needs helpers (a conversion before it, a sum after it) adds them as steps.
+ * A helper that is disabled, or has no code in this build, is therefore refused when the plan is made. */
 #ifndef GA_CORE_STEPS_H
 #define GA_CORE_STEPS_H
 

@@ -6,7 +6,8 @@
 
 enum { BLOCK_PARTS = 3, MOST_ROW = 1024 }; /* MOST_ROW: head_dim and v_dim, plan.c */
 
-/* Part c is [rows, heads, dim[c]]; LSE is [heads, rows]. In a slot one lies behind the other, LSE first. */
+/* Where a block's parts are (for DIST_KV: K and V). Part c is [rows, heads, dim[c]]; the log-sum-exp (LSE) is
+ * [heads, rows]. A slot holds the LSE first, then the parts in order. */
 typedef struct block_view {
   const dist_problem *p;
   int32_t tensor, owner, head, heads, n_parts;
@@ -18,33 +19,35 @@ typedef struct block_view {
   float *lse; /* NULL where the tensor has none */
 } block_view;
 
-/* Of what a step puts into memory of its bytes. */
+/* Returns the view of step s's block in `memory`, which has s->bytes bytes. */
 block_view dist_view_of_step(const ga_dist_plan *plan, const dist_step *s, void *memory);
-/* Of a rank's own tensors; the caller fills in the pointers. */
+/* Returns the view of a rank's own tensor, with pointers NULL: the caller sets them. */
 block_view dist_view_of_own(const dist_problem *p, int32_t tensor, int32_t rank);
-/* So many rows of some heads, as they travel, of no one owner. */
+/* Returns the view of `rows` rows of heads h in `memory`, in the type in which they are sent. owner is -1. */
 block_view dist_view_of_rows(const dist_problem *p, int32_t tensor, int64_t rows, dist_heads h, void *memory);
-/* Row of the view at which a stretch of the owner begins. */
+/* Returns the view's row at which the owner's stretch number `stretch` begins. */
 int64_t dist_view_row(const block_view *v, int64_t stretch);
 
-/* All rows and heads of `to` out of those of `from`, whose type may be another. */
+/* Copies all rows and heads of `to` from `from`, which contains them; converts where the types differ. */
 void dist_copy_block(const block_view *to, const block_view *from);
-/* A partial result of rows and heads that `to` has, too. O by LSE in double, the others by adding. */
+/* Merges the partial result `from` into `to`, which contains its rows and heads. O is weighted by the LSEs, in double;
+ * gradients are added. */
 void dist_merge_block(const block_view *to, const block_view *from);
-/* One row of partial O, f32, into one of a type: of no weight when its LSE is -infinity. */
+/* Merges one row of partial O, `more` in f32 with LSE more_lse, into the row `o` of type dtype. A row whose LSE is
+ * -infinity has no weight. */
 void dist_merge_row(int32_t dtype, void *o, float *lse, const float *more, float more_lse, int32_t dim);
-/* n numbers to f32, and back with rounding to nearest. */
+/* Converts n numbers of type dtype to f32; and f32 numbers to dtype, rounded to nearest. */
 void dist_load_row(int32_t dtype, const void *from, int64_t n, float *to);
 void dist_store_row(int32_t dtype, const float *from, int64_t n, void *to);
-/* from is added to n numbers of a type. */
+/* Adds the n f32 numbers `from` to the n numbers `to` of type dtype. */
 void dist_add_row(int32_t dtype, void *to, const float *from, int64_t n);
-/* Where heads from `head` on of a row of a part begin. */
+/* Returns the address of head `head` in row `row` of a part. */
 void *dist_row_at(const block_view *v, int part, int64_t row, int32_t head);
-/* All rows of `to` out of those of `from`, which has another type. */
+/* Copies all rows of `to` from `from`, which has another type. */
 void dist_convert_block(const block_view *to, const block_view *from);
-/* An empty result: zeros, LSE -infinity. */
+/* Writes an empty result: zeros, and -infinity to the LSE. */
 void dist_clear_block(const block_view *v);
-/* Zeros in some rows of a block without LSE. */
+/* Writes zeros to rows [rows.from, rows.to) of a block without LSE. */
 void dist_clear_rows(const block_view *v, dist_rows rows);
 
 #endif

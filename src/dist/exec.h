@@ -1,4 +1,4 @@
-/* What the executors share: exec.c runs a plan in host memory, device.c on devices. */
+/* Declarations that both executors use: exec.c runs a plan in host memory, device.c on devices. */
 #ifndef GA_DIST_EXEC_H
 #define GA_DIST_EXEC_H
 
@@ -9,23 +9,24 @@
 
 typedef struct dist_device dist_device;
 
-/* All ranks call it. */
+/* Creates one rank's executor on ctx's device. All ranks call it at the same time. */
 GA_NODISCARD ga_status dist_device_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx,
                                           const ga_dist_exec_options *options, dist_device **out);
 void dist_device_destroy(dist_device *e); /* NULL is fine */
-/* io has been checked. After an error the communicator has ended, and outputs are zeros. */
+/* Runs the plan once over tensors that the caller has checked. After an error the communicator is ended and outputs are
+ * zeros. */
 GA_NODISCARD ga_status dist_device_run(dist_device *e, const ga_dist_tensors *io);
-/* Bytes of a device that a rank's executor takes. */
+/* Returns the bytes of device memory that a rank's executor takes. */
 int64_t dist_device_memory(const ga_dist_plan *plan, int32_t rank);
 uint64_t dist_device_sent(const dist_device *e);
 const char *dist_device_copies(const dist_device *e);
 const char *dist_device_why_host(const dist_device *e);
-const dist_spans *dist_device_spans(const dist_device *e); /* NULL: no timeline was asked for */
+const dist_spans *dist_device_spans(const dist_device *e); /* NULL without ga_dist_exec_options.timeline */
 
-/* A rank's own tensor of a slot, in the caller's memory. */
+/* Returns the view of the rank's own tensor of a slot below DIST_OWN_SLOTS, in the caller's memory. */
 block_view dist_caller_view(const dist_problem *p, const ga_dist_tensors *io, int32_t rank, int32_t slot);
 
-/* For tests: as ga_dist_exec_create_with, on the path for devices also where ctx is of a CPU. */
+/* For tests: ga_dist_exec_create_with, but device.c runs the plan even where ctx is of a CPU. */
 GA_NODISCARD ga_status dist_exec_create_on_device(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx,
                                                   const ga_dist_exec_options *options, ga_dist_exec **out);
 

@@ -27,21 +27,22 @@
 enum { GATHER_MOST_GROUPS = 8, GATHER_PARTS = 2 };
 
 bool dist_gathers(const dist_problem *p);
-/* Heads of keys are dealt out evenly, each to one rank, and moved all at once. Plans know by p->splits_heads. */
+/* True if each rank can have whole KV heads (Ulysses): every KV head goes to one rank, each rank has as many, and all
+ * blocks are sent before the first tile. The builder keeps the answer in p->splits_heads. */
 bool dist_may_split_heads(const dist_problem *p);
 static inline bool dist_is_plain(const dist_problem *p) { return p->splits_heads || dist_gathers(p); }
-/* Heads of keys that a rank computes. */
+/* Returns how many KV heads a rank computes. */
 static inline int32_t dist_heads_of_rank(const dist_problem *p) {
   return p->splits_heads ? p->kv_heads / p->ranks : p->kv_heads;
 }
-/* What fits the plan's shape: in grid.groups where the caller leaves it open. */
+/* Returns the number of head groups that fits the plan's shape; it becomes grid.groups where the caller gives 0. */
 int32_t dist_gather_groups(const dist_problem *p);
-/* Of part 0 (K) or 1 (V), or of its gradient: [all tokens, kv_heads, dim] of elements of a type. */
+/* Returns the bytes of K (part 0), V (part 1) or their gradients of all ranks: [all tokens, kv_heads, dim] of dtype. */
 int64_t dist_gather_bytes(const dist_problem *p, int part, int32_t dtype);
 static inline int32_t dist_gather_dim(const dist_problem *p, int part) { return part ? p->v_dim : p->head_dim; }
 
-/* Queries of an own stretch by keys from a row of the gathered ones on, or of the rank's own: all that these queries
- * see. Where heads are split: queries of a document, and rows are tokens. */
+/* One call of attention: the queries of one of the rank's stretches by all keys that they see. Keys are rows of the
+ * gathered keys, or of the rank's own keys if `local`. Where heads are split, the queries are a whole document's. */
 typedef struct gather_call {
   int32_t stretch, round; /* round: calls of a document that share keys have different ones */
   bool causal, local;
@@ -52,7 +53,7 @@ typedef struct gather_call {
   int64_t window;
 } gather_call;
 
-/* Calls [first, first + n): one call of packed sequences; of one it is plain. */
+/* Calls [first, first + n) of the list that are run as one call of packed sequences; with n = 1 it is not packed. */
 typedef struct gather_batch {
   int64_t first, n;
   int64_t max_q, max_k;
@@ -62,7 +63,8 @@ typedef struct gather_list {
   gather_call *calls;
   gather_batch *batches; /* local ones first */
   int64_t n_calls, n_batches, room, batch_room;
-  /* Backward: what no call writes before others add to it, or it goes to a peer. Zeros are to be there. */
+  /* Backward: rows that no call overwrites before other calls add to them or they are sent. Zeros are written there
+   * first. */
   dist_rows *q_zeros, *kv_zeros; /* rows of the rank's dQ; of dK and dV of all tokens */
   int64_t n_q_zeros, n_kv_zeros, q_room, kv_room;
   bool sink_zeros; /* the same of dsinks */

@@ -1,4 +1,4 @@
-/* Plans from the inside: what the builder writes, and the verifier, the executor and the drawings read. */
+/* The inside of a plan: the builder writes it; the verifier, the executors, the simulator and the drawings read it. */
 #ifndef GA_DIST_PLAN_H
 #define GA_DIST_PLAN_H
 
@@ -6,28 +6,28 @@
 #include "dist/layout.h"
 #include "ga/tensor.h"
 
-/* Blocks of rows of one rank, for some heads. */
+/* The kinds of blocks. A block is rows of one rank for some of the heads, with the tensors named here. */
 typedef enum dist_tensor {
   DIST_Q,   /* Q */
   DIST_KV,  /* K, V */
   DIST_O,   /* partial O and LSE */
-  DIST_G,   /* what queries bring to the backward: Q, O, dO, LSE */
+  DIST_G,   /* the inputs of the backward that belong to queries: Q, O, dO, LSE */
   DIST_DQ,  /* partial dQ */
   DIST_DKV, /* partial dK, dV */
 } dist_tensor;
 
 typedef enum dist_kind {
-  DIST_OPEN,    /* slot becomes an empty partial result */
-  DIST_SEND,    /* posts a block out of slot to peer; goes on */
-  DIST_RECEIVE, /* posts slot for a block from peer; goes on */
-  DIST_WAIT,    /* until what slot was posted for is there */
-  DIST_TILE,    /* stretch of queries x stretch of keys x heads, added to slot (and slot_dkv) */
-  DIST_MERGE,   /* partial result in `from` is added to slot */
-  DIST_FREE     /* waits for sends out of slot, then slot is empty */
+  DIST_OPEN,    /* makes the slot an empty partial result */
+  DIST_SEND,    /* begins to send the slot's block to peer; does not wait */
+  DIST_RECEIVE, /* begins to receive a block from peer into the slot; does not wait */
+  DIST_WAIT,    /* waits until the slot's block has been received */
+  DIST_TILE,    /* computes a stretch of queries x a stretch of keys x heads, and adds it to slot (and slot_dkv) */
+  DIST_MERGE,   /* adds the partial result in slot `from` to slot */
+  DIST_FREE     /* waits for sends out of the slot, then empties it */
 } dist_kind;
 
-/* Backward, of a TILE: its first call writes its rows of dQ, or of dK and dV, as none before has them. Its second call:
- * the same, shifted to the left by 1. Else what the sums hold is added to. */
+/* dist_step.writes of a DIST_TILE in the backward: bits for its first call, and shifted left by 1 for its second. A set
+ * bit: the call overwrites its rows of dQ (or of dK and dV), since no earlier call has written them. Else it adds. */
 enum { DIST_WRITES_DQ = 1, DIST_WRITES_DKV = 4 };
 
 /* The slots of a rank's own tensors; they are the caller's memory and always hold their block. */
@@ -42,11 +42,11 @@ typedef struct dist_step {
   int32_t slot_q, slot_kv, slot_dkv; /* TILE; slot_dkv -1 forward */
   int32_t q_owner, kv_owner;         /* TILE */
   int32_t q_stretch, k_stretch;      /* TILE: of these owners */
-  int32_t order, order_dkv;          /* TILE, MERGE: the how many-th result that slot (slot_dkv) takes, from 0 */
-  int64_t piece, pieces;             /* OPEN, SEND, RECEIVE: stretches of owner that the block has, in plan->pieces */
-  int64_t bytes;                     /* SEND, RECEIVE, OPEN: of the block */
-  int64_t zero, zeros;               /* OPEN, backward: rows that begin at zero, in plan->zeros */
-  int32_t writes, reserved;          /* TILE: DIST_WRITES_ */
+  int32_t order, order_dkv; /* TILE, MERGE: number, from 0, of the result among those added to slot, slot_dkv */
+  int64_t piece, pieces;    /* OPEN, SEND, RECEIVE: stretches of owner that the block has, in plan->pieces */
+  int64_t bytes;            /* SEND, RECEIVE, OPEN: of the block */
+  int64_t zero, zeros;      /* OPEN, backward: rows that begin at zero, in plan->zeros */
+  int32_t writes, reserved; /* TILE: DIST_WRITES_ */
 } dist_step;
 
 /* Rows [from, to). */
@@ -57,11 +57,11 @@ typedef struct dist_rows {
 typedef struct dist_program {
   dist_step *steps;
   int64_t n_steps, room;
-  int64_t *slot_bytes; /* [n_slots]; those of its own are 0 */
+  int64_t *slot_bytes; /* [n_slots]; 0 for the DIST_OWN_SLOTS first ones */
   int32_t n_slots, slot_room;
 } dist_program;
 
-/* Heads of group x of n: [begin, end). Any n up to the number of heads. */
+/* Heads [begin, end). */
 typedef struct dist_heads {
   int32_t begin, end;
 } dist_heads;
@@ -79,10 +79,10 @@ typedef struct dist_problem {
   bool splits_heads; /* gather.h: a rank has all tokens of its heads, so that results are whole when they travel */
 } dist_problem;
 
-/* Who computes which tile. */
+/* The rules by which tiles are given to ranks. */
 typedef enum dist_table {
   DIST_PRODUCT, /* the grid */
-  DIST_HELPERS, /* DistFlashAttn: ranks that have done their own rows take tiles of those that have not */
+  DIST_HELPERS, /* DistFlashAttn: ranks that have finished their own rows take tiles of ranks that have not */
   DIST_BALANCED /* each tile to a rank that has room for it, few bytes away */
 } dist_table;
 
@@ -97,11 +97,12 @@ struct ga_dist_plan {
   uint64_t hash;
 };
 
+/* Returns the query heads of group x of grid.heads groups, which need not divide the number of heads. */
 static inline dist_heads dist_q_group(const dist_problem *p, int32_t x) {
   return (dist_heads){(int32_t)((int64_t)p->q_heads * x / p->grid.heads),
                       (int32_t)((int64_t)p->q_heads * (x + 1) / p->grid.heads)};
 }
-/* Heads of keys that these heads of queries read. */
+/* Returns the KV heads that query heads [head, head + heads) read. */
 static inline dist_heads dist_kv_of(const dist_problem *p, int32_t head, int32_t heads) {
   const int32_t group = p->q_heads / p->kv_heads;
   return (dist_heads){head / group, (head + heads - 1) / group + 1};
@@ -113,7 +114,7 @@ static inline bool dist_is_of_keys(int32_t tensor) { return tensor == DIST_KV ||
 static inline const ga_dist_layout *dist_layout_of(const dist_problem *p, int32_t tensor) {
   return dist_is_of_keys(tensor) ? p->kv : p->q;
 }
-/* Of a block in memory, and of one that travels. */
+/* Return the type (ga_dtype) of a block's elements in memory, and on its way to another rank. */
 static inline int32_t dist_dtype_of(const dist_problem *p, int32_t tensor) {
   return dist_is_result(tensor) ? p->partial_dtype : p->dtype;
 }
@@ -121,7 +122,7 @@ static inline int32_t dist_sent_dtype(const dist_problem *p, int32_t tensor) {
   return p->splits_heads ? p->dtype : dist_dtype_of(p, tensor);
 }
 static inline int64_t dist_dtype_bytes(int32_t dtype) { return dtype == GA_F32 ? 4 : 2; }
-/* Of one row and one head of a block whose parts have a type; an LSE has 4 bytes whatever that is. */
+/* Returns the bytes of one row and one head of a block whose tensors have type dtype. An LSE always has 4 bytes. */
 static inline int64_t dist_row_bytes_in(const dist_problem *p, int32_t tensor, int32_t dtype) {
   const int64_t each = dist_dtype_bytes(dtype);
   switch (tensor) {
@@ -136,7 +137,7 @@ static inline int64_t dist_row_bytes(const dist_problem *p, int32_t tensor) {
   return dist_row_bytes_in(p, tensor, dist_dtype_of(p, tensor));
 }
 
-/* The place of a document's first query among its keys. */
+/* Returns the position of a document's first query, counted in the document's keys. */
 static inline int64_t dist_shift(const dist_problem *p, int64_t doc) {
   return (p->kv->doc_start[doc + 1] - p->kv->doc_start[doc]) - (p->q->doc_start[doc + 1] - p->q->doc_start[doc]);
 }
@@ -146,22 +147,23 @@ typedef struct dist_band {
   int64_t low, high;
 } dist_band;
 dist_band dist_band_of(const dist_problem *p, const dist_stretch *q, const dist_stretch *k);
-/* Some query of one sees some key of the other. */
+/* Returns whether some query of stretch q sees some key of stretch k. */
 bool dist_sees(const dist_problem *p, const dist_stretch *q, const dist_stretch *k);
 int64_t dist_pairs(const dist_problem *p, const dist_stretch *q, const dist_stretch *k);
-/* First stretch of a rank whose document is doc or behind it. */
+/* Returns the rank's first stretch whose document is doc or a later one. */
 int64_t dist_first_of_doc(const ga_dist_layout *l, int32_t rank, int64_t doc);
 
 /* --- the builder --- */
 
-/* Fills what grid leaves open, and checks what it says. */
+/* Sets p->grid from the caller's grid (NULL: none), with the method's values in place of zeros, and checks it. */
 GA_NODISCARD ga_status dist_method_fill(const char *method, const ga_dist_grid *asked, dist_problem *p);
 
-/* Tiles of two ranks' stretches, for a group of heads, on one rank in one stage: all pairs, or one. */
+/* Work for one rank in one stage: tiles between the stretches of two owners, all pairs of them or one, for one group of
+ * heads. */
 typedef struct dist_work {
   int32_t stage, rank, q_owner, kv_owner, group;
   int32_t q_stretch, k_stretch; /* -1 = all */
-  bool sees;                    /* some tile of it is not empty */
+  bool sees;                    /* some query of these tiles sees some key */
 } dist_work;
 
 /* A block that goes from one rank to another. */
@@ -183,7 +185,7 @@ typedef struct dist_schedule {
 GA_NODISCARD ga_status dist_check_pairs(const dist_problem *p);
 GA_NODISCARD ga_status dist_assign(const dist_problem *p, dist_schedule *s);
 GA_NODISCARD ga_status dist_assign_balanced(const dist_problem *p, dist_schedule *s);
-/* Stretches [begin, end) of a side of a work. */
+/* Return the range [begin, end) of stretches that q_stretch or k_stretch stands for. */
 static inline int64_t dist_work_begin(int32_t stretch) { return stretch < 0 ? 0 : stretch; }
 static inline int64_t dist_work_end(const ga_dist_layout *l, int32_t rank, int32_t stretch) {
   return stretch < 0 ? dist_stretches(l, rank) : (int64_t)stretch + 1;
@@ -193,19 +195,19 @@ GA_NODISCARD ga_status dist_emit(ga_dist_plan *plan, const dist_schedule *s);
 
 /* --- what is written first: first.c --- */
 
-/* Which tiles of a rank's steps write, and which rows begin at zero. */
+/* Finds the tiles of a rank that overwrite (dist_step.writes), and the rows that must be set to zero before. */
 GA_NODISCARD ga_status dist_find_first(ga_dist_plan *plan, int32_t rank);
-/* Rows that begin at zero, one more entry or a longer last one: up to `apart` rows between two of them are zeros, too.
- * The list begins at `first`. */
+/* Adds rows to a list of rows to be set to zero, whose entries begin at index `first`. If at most `apart` rows lie
+ * between them and the last entry, that entry is made longer instead. */
 GA_NODISCARD ga_status dist_add_rows(dist_rows **list, int64_t first, int64_t *n, int64_t *room, dist_rows rows,
                                      int64_t apart);
-/* So many rows are written while one more fill of a device begins. */
+/* Returns how many rows a device sets to zero in the time that one more launch costs. */
 int64_t dist_fill_rows(int64_t row_bytes);
 
 /* "KV": static. */
 const char *dist_tensor_name(int32_t tensor);
 
-/* Room for one more element of an array that grows. */
+/* Makes room for element n of the growing array *(void **)array, whose elements have `each` bytes. */
 GA_NODISCARD ga_status dist_grow(void *array, int64_t n, int64_t *room, size_t each, const char *what);
 
 #endif

@@ -1,8 +1,8 @@
-/* What a rank does in a run, and when: spans on its streams, each between two events. In host memory an event is a
- * time, so that all executors record in one way.
+/* Records the timeline of a rank's run: spans of work on its streams, each between two events. On the CPU an event is a
+ * time, so that both executors record in the same way.
  *
- * Spans of a stream do not overlap, and a stream has one open at most. All events are made ahead: while a stream waits
- * for a value, a driver may hold up who makes one. */
+ * Spans of a stream do not overlap, and a stream has at most one open span. All events are created before the run,
+ * since a driver may block the creation of an event while a stream waits for a value. */
 #ifndef GA_DIST_SPANS_H
 #define GA_DIST_SPANS_H
 
@@ -13,7 +13,7 @@ enum { SPAN_STREAMS = 8 };
 
 typedef struct dist_spans dist_spans;
 
-/* As in ga_dist_span. */
+/* The fields of a ga_dist_span that are known when it opens. */
 typedef struct span_of {
   int32_t work;
   const char *what;
@@ -21,28 +21,29 @@ typedef struct span_of {
   int64_t bytes;
 } span_of;
 
-/* most: spans of a run. */
+/* Creates a recorder for runs of at most `most` spans. */
 GA_NODISCARD ga_status dist_spans_create(ga_ctx *ctx, int64_t most, dist_spans **out);
 void dist_spans_destroy(dist_spans *x); /* NULL is fine */
-/* Streams have numbers in the order of these calls. name: static. */
+/* Names a stream, and gives it the next number of ga_dist_span.stream. name must be a static string. */
 void dist_spans_name(dist_spans *x, const ga_stream *stream, const char *name);
 
-/* What is enqueued next begins a list of spans. in_graph: it is recorded; each launch then times these. */
+/* Begins an empty list of spans. in_graph: the work that follows is recorded into a graph, and each launch of the graph
+ * measures the listed spans anew. */
 void dist_spans_clear(dist_spans *x, bool in_graph);
-/* A run begins behind the present end of `stream`. */
+/* Marks the run's start: once all work that `stream` holds now is done. */
 GA_NODISCARD ga_status dist_spans_start(dist_spans *x, ga_stream *stream);
-/* The run's last work is enqueued on `stream`. */
+/* Marks the run's end: the last work enqueued on `stream`. */
 GA_NODISCARD ga_status dist_spans_finish(dist_spans *x, ga_stream *stream);
-/* All of the run has ended, and `idle` has nothing to do: finds the times. */
+/* Computes the spans' times. The run must have ended on all streams, and `idle` must be empty. */
 GA_NODISCARD ga_status dist_spans_read(dist_spans *x, ga_stream *idle);
-/* Of the last run; false: none has been read. */
+/* Fills in the last run's timeline; returns false if dist_spans_read has not been called. */
 bool dist_spans_timeline(const dist_spans *x, ga_dist_timeline *out);
 const ga_dist_span *dist_spans_at(const dist_spans *x, int64_t index);
 
 GA_NODISCARD ga_status dist_spans_open(dist_spans *x, ga_stream *stream, const span_of *s);
 GA_NODISCARD ga_status dist_spans_close(dist_spans *x, ga_stream *stream);
 
-/* Around work of a stream. x NULL: nothing is recorded. */
+/* Open and close a span around work of a stream. Nothing is recorded if x is NULL. */
 static inline ga_status dist_span_begin(dist_spans *x, ga_stream *stream, const span_of *s) {
   return x ? dist_spans_open(x, stream, s) : GA_OK;
 }

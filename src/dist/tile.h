@@ -1,4 +1,4 @@
-/* One tile by ga_attn or ga_attn_bwd. */
+/* Computes one tile (a stretch of queries by a stretch of keys) with ga_attn or ga_attn_bwd. */
 #ifndef GA_DIST_TILE_H
 #define GA_DIST_TILE_H
 
@@ -6,16 +6,16 @@
 #include "dist/spans.h"
 #include "ga/attn_bwd.h"
 
-/* Descriptions of ops that have been run. */
+/* A set of hashes: descriptions of ops that have been launched once, so that a rehearsal launches each only once. */
 typedef struct tile_shapes {
   uint64_t *seen;
   int64_t n, room;
 } tile_shapes;
 
-/* Tensors on a device: all is enqueued on a stream. */
+/* Where a tile is computed whose tensors are in device memory: its work is enqueued on `stream`. */
 typedef struct tile_device {
   ga_stream *stream;
-  tile_shapes *rehearsal; /* ops whose description it has are left out; NULL: none is */
+  tile_shapes *rehearsal; /* ops whose description is in the set are not launched; NULL: all are */
   dist_spans *spans;      /* NULL: none are recorded */
 } tile_device;
 
@@ -47,31 +47,32 @@ typedef struct tile_rows {
   int64_t q, out, kv, dkv;
 } tile_rows;
 
-/* At most two. Query i of a call sees keys j <= i + high, and j > i + high - window. */
+/* Cuts a tile into at most two calls, and returns how many. Query i of a call sees keys j with
+ * i + high - window < j <= i + high. */
 int dist_tile_calls(const dist_problem *p, const dist_stretch *q, const dist_stretch *k, tile_call out[2]);
 
-/* Those of a TILE. */
+/* Returns the calls of a DIST_TILE step, as dist_tile_calls. */
 int dist_step_calls(const dist_problem *p, const dist_step *tile, tile_call out[2]);
 
-/* Calls of attention that a TILE comes to at most: two for each group of heads. */
+/* Returns the most calls of attention that a DIST_TILE step needs: two for each group of heads. */
 int64_t dist_step_most_calls(const dist_problem *p, const dist_step *tile);
 
-/* Numbers of 4 bytes that any tile of a rank needs. */
+/* Returns the scratch memory that the rank's largest tile needs, in f32 elements. */
 int64_t dist_tile_scratch(const ga_dist_plan *plan, int32_t rank);
 ga_status dist_tile_run(const tile_job *job);
 
-/* What ga_attn_bwd is told of the order of its sums. */
+/* Returns the flag of ga_attn_bwd that fixes the order of its sums, or 0 for plans with GA_DIST_UNORDERED. */
 static inline uint32_t dist_order_flag(const dist_problem *p) {
   return p->flags & GA_DIST_UNORDERED ? 0u : (uint32_t)GA_ATTN_BWD_DETERMINISTIC;
 }
 
 /* --- on a device: tile_device.c --- */
 
-/* Numbers of 4 bytes that any tile of a rank needs in the device's memory. */
+/* Returns the scratch device memory that the rank's largest tile needs, in f32 elements. */
 int64_t dist_device_scratch(const ga_dist_plan *plan, int32_t rank);
 ga_status dist_device_forward(const tile_job *job, const tile_call *c, const tile_heads *h, const tile_rows *at);
 ga_status dist_device_backward(const tile_job *job, const tile_call *c, const tile_heads *h, const tile_rows *at);
-/* False: this op is to be left out. */
+/* Sets *due to false if d's rehearsal set has this op's description already; else adds it. */
 GA_NODISCARD ga_status dist_device_is_due(const tile_device *d, const void *desc, size_t bytes, bool *due);
 
 /* As dist_copy_block, dist_merge_block, dist_clear_block and dist_convert_block, in stream order. Sums are f32. */

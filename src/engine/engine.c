@@ -11,7 +11,15 @@
 
 /* --- live requests, on the engine's thread --- */
 
+/* Steps with rows for the host are taken before the next one is enqueued: halves would take twice as long. */
+static void count_shown(ga_engine *e, const ga_request *r, int32_t n) {
+  if (r->options.logprobs < 0 && !r->options.prompt_logprobs) return;
+  e->n_shown += n;
+  scheduler_set_micro_batches(e->scheduler, runner_pipelines(e->runner) && !e->n_shown ? 2 : 1);
+}
+
 static void live_add(ga_engine *e, ga_request *r) {
+  count_shown(e, r, 1);
   r->live_prev = NULL;
   r->live_next = e->live;
   if (e->live) e->live->live_prev = r;
@@ -19,6 +27,7 @@ static void live_add(ga_engine *e, ga_request *r) {
 }
 
 static void live_remove(ga_engine *e, ga_request *r) {
+  count_shown(e, r, -1);
   if (r->live_prev)
     r->live_prev->live_next = r->live_next;
   else
@@ -430,6 +439,7 @@ static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
   GA_TRY(create_engine_steps(e));
   GA_TRY(create_cache(e, &memory));
   GA_TRY(create_runner(e));
+  scheduler_set_micro_batches(e->scheduler, runner_pipelines(e->runner) ? 2 : 1);
   note_sizes(e, &memory);
   GA_TRY(check_deterministic(e));
   return check_rounds_x(e);

@@ -45,7 +45,7 @@ struct ga_request {
   ga_request_options options; /* pointers are NULL */
   ga_sample_desc sample;
   int32_t window;      /* tokens that penalties see */
-  ga_logit_bias *bias; /* the caller's; behind them, those that ban every end of generation */
+  ga_logit_bias *bias; /* [n_bias_all]: the caller's n_bias, then entries that ban each end-of-generation token */
   int32_t n_bias, n_bias_all;
   int32_t *stop_ids;
   int32_t max_new;
@@ -54,7 +54,6 @@ struct ga_request {
   /* The engine thread's. */
   int32_t *ids;     /* [sched.max_ids] */
   int32_t n_scored; /* tokens of the prompt that have been given to the caller, with their log-probabilities */
-  ga_plan *sample_plan;
   uint64_t rng[4];
   draw_history history; /* of its tokens on the device */
   int32_t at_draw;      /* its row among the draws of the newest step that has one of it */
@@ -81,21 +80,22 @@ void request_release(ga_request *r);
 GA_NODISCARD ga_status request_push(ga_request *r, const request_token *token, const ga_token_logprob *top);
 /* Tells the receiver that there is something new. */
 void request_tell(ga_request *r);
-/* Nothing more will come; lets go of the engine's part. status not GA_OK: the error text is this thread's. */
+/* Ends a request: no output follows, and the engine's reference is released. If status is not GA_OK, the request gets
+ * this thread's error text. */
 void request_end(ga_request *r, ga_finish finish, ga_status status);
 
 /* --- steps --- */
 
-/* A row of logits that a step's parts want, beside its row_draw. */
+/* One row of logits of a step, and the request that it belongs to. How a token is drawn from it: its row_draw. */
 typedef struct step_row {
   ga_request *request; /* NULL: has ended meanwhile */
   int32_t part;        /* of the step: the plan's item */
-  int32_t position;    /* of the token in its sequence: the row tells the next one */
-  bool samples;        /* else the prompt's token that follows is scored, if `scores` */
-  bool scores;
+  int32_t position;    /* in the sequence, of the token whose successor the row predicts */
+  bool samples;        /* the next token is drawn from the row; else the next token is a known one of the prompt */
+  bool scores;         /* with a known next token: its log-probability is reported */
 } step_row;
 
-/* A plan on its way through the runner. */
+/* One planned step while the runner executes it. */
 typedef struct engine_step {
   ga_engine *engine;
   const sched_plan *plan;
@@ -106,8 +106,8 @@ typedef struct engine_step {
   int64_t ticket;
 } engine_step;
 
-/* The step under way, and the one behind it: planned and enqueued before the tokens of the first are known. The device
- * gives it those tokens as it draws them. */
+/* The step in flight, and the next one, which may be enqueued before the first one's tokens are known: the device
+ * passes each drawn token on to it. */
 typedef struct engine_steps {
   engine_step step[2];
   int at;        /* the one under way, or the next one */
@@ -131,6 +131,7 @@ struct ga_engine {
   int32_t *eog;         /* [n_eog] tokens that end generation */
   int32_t n_eog, n_vocab;
   ga_request *live;
+  int32_t n_shown;          /* of those, requests whose rows of logits come to the host */
   uint64_t cache_secret[4]; /* hashed with each salt */
 
   pthread_t thread;
@@ -143,37 +144,35 @@ struct ga_engine {
   ga_engine_stats stats;
 };
 
-/* Runs the plan's items, unless they are enqueued already, and hands out what becomes of them. Before it waits for
- * that, it enqueues the next step if it can. */
+/* Runs the plan's items, unless they are enqueued already, and hands out their tokens. While they run, it enqueues the
+ * next step, if that is possible. */
 GA_NODISCARD ga_status engine_run_step(ga_engine *e, const sched_plan *plan);
-/* The step that is enqueued ahead becomes the one under way. Its plan, or NULL: there is none. */
+/* Makes the step that was enqueued ahead the current one. Returns its plan; NULL: there is no such step. */
 const sched_plan *engine_take_ahead(ga_engine *e);
-/* Waits for the step under way, of which no request is left. */
+/* Waits for the step in flight, whose requests have all ended. */
 GA_NODISCARD ga_status engine_skip_step(ga_engine *e);
-/* Ends the request's part of a step that is enqueued ahead: tokens that it draws there are dropped. */
+/* Removes the request from a step that was enqueued ahead: tokens that it draws there are dropped. */
 void engine_forget_rows(ga_engine *e, const ga_request *r);
 /* Ends the requests that have waited too long. */
 void engine_end_expired(ga_engine *e, const sched_plan *plan);
 
 /* --- rows.c --- */
 
-/* The first token of the prompt, which no row tells. */
+/* Hands out the prompt's first token, which no row of logits predicts. */
 void engine_give_first(ga_request *r);
-/* How the request draws the token behind n_ids tokens. */
+/* Returns the parameters with which the request draws the token that follows its first n_ids tokens. */
 row_draw rows_draw_of(ga_request *r, int32_t n_ids);
-/* Shows logits of a row of the engine_step `user`, to which its draw belongs. */
+/* Called with the logits of row `row` of the engine_step `user`, and with the token that was drawn from them. */
 GA_NODISCARD ga_status rows_show(void *user, int32_t row, int32_t id, const float *logits);
 /* Notes which parts of an enqueued step have failed. */
 void rows_note_results(const engine_step *step, const part_result *results);
-/* Takes the draws of a step that were not shown. */
+/* Hands out the tokens that the device drew, for rows whose logits were not passed to rows_show. */
 GA_NODISCARD ga_status rows_take_results(const engine_step *step, const part_result *results);
 
-/* Pages that no sequence holds stay: for later prompts, or for those that are preempted. */
+/* Returns whether pages stay cached when their sequence ends or is preempted. */
 static inline bool engine_keeps_pages(const ga_engine *e) {
   return !(e->options.flags & GA_ENGINE_NO_PREFIX_CACHE) || e->options.swap_bytes > 0;
 }
-/* The request's plan for the chain that it asks for. */
-GA_NODISCARD ga_status engine_prepare_sampling(ga_engine *e, ga_request *r);
 /* Checks the options and fills in what they leave open. memory: kinds of the model's layers, and how many units each
  * gets on the device and in host memory. */
 GA_NODISCARD ga_status engine_sizes(const ga_model *model, const ga_engine_options *options, ga_session_sizes *sizes,

@@ -69,7 +69,7 @@ typedef struct unit_copy {
   int32_t from, to;
 } unit_copy;
 
-/* The prefix that a prompt has found. */
+/* The longest cached prefix of a prompt. */
 typedef struct prefix_match {
   int32_t tokens;    /* of the prompt, from its beginning */
   int32_t n_nodes;   /* whole pages */
@@ -140,10 +140,12 @@ int32_t layer_memory_rewind(layer_memory *memory, uint64_t cache_key, sequence_m
 
 /* How the units of a sequence that ends are treated. */
 typedef struct release_policy {
-  double keep_until; /* until then its units are evicted after all others; 0: never. Best effort, half of all at most */
+  double keep_until; /* time until which its units are evicted after all others, at most half of the pool; 0: no such
+                        protection */
   bool swap;         /* it is preempted: its units go to host memory when others need them */
-  bool discard;      /* units that no other sequence uses, continues or wants kept become free */
-  int32_t n_beyond;  /* tokens that enqueued steps evaluate besides: states are no longer those at the end */
+  bool discard;      /* units become free, but for those that other sequences use, continue or protect */
+  int32_t
+      n_beyond; /* tokens after the n kept ones that enqueued steps evaluate: states are then those of a later end */
 } release_policy;
 /* Releases all units and empties the sequence, of which tokens [0, n) are computed. Its pages stay cached, also the
  * begun one of the last tokens, and its states as a snapshot there. ids may be NULL when n is 0. */

@@ -17,13 +17,13 @@ typedef struct unit_pool {
   prefix_node **owner; /* [total] the node that has it; NULL: none */
 } unit_pool;
 
-/* Units of one kind in host memory. A unit is free, or a node's. */
+/* Units of one kind in host memory. A unit is free, or belongs to a node of the prefix tree. */
 typedef struct host_pool {
   int32_t total, n_free;
   int32_t *free; /* [n_free] */
 } host_pool;
 
-/* Indices of kinds that have units. */
+/* A list of kinds, by index: those of one property for which the model has units. */
 typedef struct kind_list {
   int32_t n;
   int32_t at[MEMORY_KINDS_MAX];

@@ -20,8 +20,9 @@ struct scheduler {
   sched_queue queue;
   sched_list running; /* by priority, then by when they began */
   int32_t n_running, n_swapped;
-  int32_t even_rows;
-  bool is_even; /* the plan */
+  int32_t even_rows, micro_batches;
+  bool is_even;     /* the plan */
+  bool takes_drawn; /* the plan may have requests whose newest token is still being drawn */
   sched_costs costs;
   double now;            /* of the last plan */
   sched_request *cursor; /* where a loop over running goes on: moves when that one leaves */
@@ -53,6 +54,7 @@ ga_status scheduler_create(const sched_options *options, layer_memory *memory, s
   scheduler *s = p;
   s->options = o;
   s->memory = memory;
+  s->micro_batches = 1;
   GA_TRY_OUT(sched_queue_init(&s->queue));
   s->plan = &s->plans[0];
   for (int i = 0; i < 2; i++) {
@@ -107,7 +109,7 @@ ga_status scheduler_add(scheduler *s, sched_request *request) {
   memset(&request->kv, 0, sizeof request->kv);
   request->n_computed = request->n_preempted = request->n_ids_resumed = request->n_found = request->n_planned = 0;
   request->n_reached = request->n_under_way = request->n_drawn = 0;
-  request->is_swapped = false;
+  request->is_swapped = request->is_left_out = false;
   request->n_cached = -1;
   request->served = 0;
   request->lane = NULL;
@@ -278,14 +280,51 @@ static ga_status plan_tokens(scheduler *s, sched_request *request, int32_t n) {
   return GA_OK;
 }
 
+/* The most requests that generate in the plan: an equal share for each micro-batch, so that the step under way and the
+ * next one have all of them in turn; or those that the plan before left out, if they are more. */
+static int32_t share_of_decodes(const scheduler *s) {
+  int32_t n = 0, n_left_out = 0;
+  for (const sched_request *r = s->running.first; r; r = r->next) {
+    if (left_of(r) != 1 || is_ending(r)) continue;
+    n++;
+    n_left_out += r->is_left_out;
+  }
+  return (int32_t)ga_max_i64((n + s->micro_batches - 1) / s->micro_batches, n_left_out);
+}
+
+/* Could the next step have anything but requests whose newest token is still being drawn? */
+static bool has_other_work(const scheduler *s) {
+  for (const sched_request *r = s->running.first; r; r = r->next)
+    if (!r->n_drawn && left_of(r) > 0) return true;
+  return s->queue.n_waiting && !s->blocked && s->n_running < s->options.max_sequences;
+}
+
+/* May the request be in the plan as one that generates? */
+static bool may_generate(const scheduler *s, const sched_request *r) {
+  return left_of(r) == 1 && !is_ending(r) && (!r->n_drawn || s->takes_drawn);
+}
+
+/* Takes up to *room requests that generate into the plan: those that the plan before left out, or the others. */
+static ga_status plan_share(scheduler *s, bool left_out, int32_t *room) {
+  for (sched_request *r = s->running.first; r && *room > 0; r = s->cursor) {
+    s->cursor = r->next;
+    if (r->is_left_out != left_out || r->n_planned || !may_generate(s, r) || !make_room(s, r, false)) continue;
+    GA_TRY(plan_tokens(s, r, 1));
+    --*room;
+  }
+  return GA_OK;
+}
+
 /* Requests that generate. Their number. */
 static ga_status plan_decodes(scheduler *s, int32_t *n_decodes) {
+  int32_t room = share_of_decodes(s);
+  GA_TRY(plan_share(s, true, &room));
+  GA_TRY(plan_share(s, false, &room));
   *n_decodes = 0;
-  for (sched_request *r = s->running.first; r; r = s->cursor) {
-    s->cursor = r->next;
-    if (left_of(r) == 1 && !is_ending(r) && make_room(s, r, false)) GA_TRY(plan_tokens(s, r, 1));
+  for (sched_request *r = s->running.first; r; r = r->next) {
+    *n_decodes += r->n_planned;
+    r->is_left_out = s->micro_batches > 1 && may_generate(s, r) && !r->n_planned;
   }
-  for (const sched_request *r = s->running.first; r; r = r->next) *n_decodes += r->n_planned;
   return GA_OK;
 }
 
@@ -451,15 +490,19 @@ static ga_status admit_requests(scheduler *s, int32_t budget) {
 
 static void empty_plan(sched_plan *plan) { plan->n_items = plan->n_tokens = plan->n_expired = plan->n_preempted = 0; }
 
-/* Of the newest plan. */
-static void forget_items(sched_plan *plan) {
-  for (int32_t i = 0; i < plan->n_items; i++)
-    if (plan->items[i].request) plan->items[i].request->n_planned = 0;
-  plan->n_items = plan->n_tokens = 0;
+/* Empties the newest plan, whose step does not run. */
+static void forget_items(const scheduler *s) {
+  for (int32_t i = 0; i < s->plan->n_items; i++) {
+    sched_request *r = s->plan->items[i].request;
+    if (!r) continue;
+    r->n_planned = 0;
+    r->is_left_out = s->micro_batches > 1;
+  }
+  s->plan->n_items = s->plan->n_tokens = 0;
 }
 
 static void clear_plan(scheduler *s) {
-  if (s->under_way) forget_items(s->plan);
+  if (s->under_way) forget_items(s);
   s->under_way = false;
   empty_plan(s->plan);
 }
@@ -493,6 +536,7 @@ static ga_status plan_step(scheduler *s, double now) {
   int32_t n_decodes;
   for (sched_request *r = s->running.first; r; r = r->next) r->n_planned = 0;
   note_time(s, now);
+  s->takes_drawn = s->micro_batches == 1 || !has_other_work(s);
   GA_TRY(plan_decodes(s, &n_decodes));
   int32_t budget = prompt_budget(&s->options, n_decodes);
   s->is_even = n_decodes && s->even_rows > n_decodes && reads_alone(s, budget);
@@ -528,7 +572,7 @@ void scheduler_plan_ahead(scheduler *s, double now, const sched_plan **out) {
     item->request->n_drawn = item->samples;
   }
   s->lacks_pages = false;
-  if (plan_step(s, now) != GA_OK || s->lacks_pages) forget_items(s->plan); /* the next plan tells */
+  if (plan_step(s, now) != GA_OK || s->lacks_pages) forget_items(s); /* the next plan tells */
   if (s->plan->n_items || s->plan->n_expired)
     *out = s->plan;
   else
@@ -537,7 +581,7 @@ void scheduler_plan_ahead(scheduler *s, double now, const sched_plan **out) {
 
 void scheduler_drop_ahead(scheduler *s) {
   if (!s->before) return;
-  forget_items(s->plan);
+  forget_items(s);
   s->plan = s->before;
   s->before = NULL;
   for (int32_t i = 0; i < s->plan->n_items; i++) {
@@ -568,6 +612,8 @@ void scheduler_failed(scheduler *s) {
     if (s->plan->items[i].request) s->plan->items[i].request->n_computed = 0; /* nothing of it is kept */
   clear_plan(s);
 }
+
+void scheduler_set_micro_batches(scheduler *s, int32_t n) { s->micro_batches = n; }
 
 void scheduler_set_even(scheduler *s, int32_t rows) { s->even_rows = rows; }
 

@@ -44,7 +44,8 @@ typedef enum jj_kind {
 typedef struct jj_str {
   const char *p;
   size_t n;
-  size_t points;          /* code points, or JJ_POINTS_UNKNOWN. Known in strings of the tree, which threads share */
+  size_t points;          /* number of code points, or JJ_POINTS_UNKNOWN until counted. Constants of a template, which
+                             threads share, are counted when it is parsed */
   const uint8_t *foreign; /* [n], not 0 where a byte came from a message; NULL: none did. See ga_jj_from_json */
 } jj_str;
 

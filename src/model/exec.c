@@ -261,17 +261,63 @@ ga_status exec_head(ga_exec *e) {
   return run_head(e);
 }
 
+/* --- values of earlier layers --- */
+
+/* Is the exec's i-th pinned value made by earlier layers? */
+static bool comes_from_before(const ga_exec *e, int32_t i) {
+  return e->model->graph->values[e->pins.list[i].value].producer < e->first;
+}
+
+static size_t taken_row_bytes(const ga_exec *e, int32_t i) {
+  return (size_t)e->model->graph->values[e->pins.list[i].value].cols * sizeof(float);
+}
+
+/* Finds the exec's i-th pinned value among those of `before`. */
+static ga_status find_taken(const ga_exec *e, const ga_exec *before, int32_t i, const char **from) {
+  const value_id id = e->pins.list[i].value;
+  const memory_pin *pin = pin_of(before, id);
+  GA_REQUIRE(pin && e->model->graph->values[id].rows == ROWS_TOKENS, GA_ERR_INTERNAL,
+             "value %d does not leave the layers before", id);
+  *from = before->arena + pin->offset;
+  return GA_OK;
+}
+
+uint64_t exec_taken_bytes(const ga_exec *e) {
+  uint64_t bytes = 0;
+  for (int32_t i = 0; i < e->pins.n; i++)
+    if (comes_from_before(e, i)) bytes += (uint64_t)e->max_tokens * taken_row_bytes(e, i);
+  return bytes;
+}
+
 ga_status exec_take_over(ga_exec *e, const ga_exec *before) {
-  const ga_model_graph *g = e->model->graph;
+  const char *from = NULL;
   for (int32_t i = 0; i < e->pins.n; i++) {
-    const memory_pin *pin = &e->pins.list[i];
-    const ga_value *value = &g->values[pin->value];
-    if (value->producer >= e->first) continue;
-    const memory_pin *from = pin_of(before, pin->value);
-    GA_REQUIRE(from && value->rows == ROWS_TOKENS, GA_ERR_INTERNAL, "value %d does not leave the layers before",
-               pin->value);
-    const size_t bytes = (size_t)e->step->n_tokens * (size_t)value->cols * sizeof(float);
-    GA_TRY(ga_copy_between(e->ctx, e->arena + pin->offset, before->ctx, before->arena + from->offset, bytes));
+    if (!comes_from_before(e, i)) continue;
+    GA_TRY(find_taken(e, before, i, &from));
+    const size_t bytes = (size_t)e->step->n_tokens * taken_row_bytes(e, i);
+    GA_TRY(ga_copy_between(e->ctx, e->arena + e->pins.list[i].offset, before->ctx, from, bytes));
+  }
+  return GA_OK;
+}
+
+ga_status exec_send(const ga_exec *e, const ga_exec *before, char *buffer) {
+  const char *from = NULL;
+  for (int32_t i = 0; i < e->pins.n; i++) {
+    if (!comes_from_before(e, i)) continue;
+    GA_TRY(find_taken(e, before, i, &from));
+    const size_t bytes = (size_t)e->step->n_tokens * taken_row_bytes(e, i);
+    GA_TRY(ga_send_to_peer(before->ctx, from, e->ctx, buffer, bytes));
+    buffer += bytes;
+  }
+  return GA_OK;
+}
+
+ga_status exec_receive(const ga_exec *e, const char *buffer) {
+  for (int32_t i = 0; i < e->pins.n; i++) {
+    if (!comes_from_before(e, i)) continue;
+    const size_t bytes = (size_t)e->step->n_tokens * taken_row_bytes(e, i);
+    GA_TRY(ga_copy_within(e->ctx, e->arena + e->pins.list[i].offset, buffer, bytes));
+    buffer += bytes;
   }
   return GA_OK;
 }

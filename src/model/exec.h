@@ -34,8 +34,8 @@ typedef struct ga_step {
   const int32_t *out_rows;  /* NULL, or [n_out]: these instead; steps of several tokens */
 } ga_step;
 
-/* Receives a product before it runs, unless its matrix is an attachment's: x, on the device, [rows, cols] with `stride`
- * elements from row to row, is to be multiplied by that matrix. */
+/* A callback before each product of the program, unless its matrix is an attachment's: x on the device, [rows, cols]
+ * with `stride` elements from row to row, is about to be multiplied by that matrix. */
 typedef ga_status (*exec_watch_fn)(void *user, ga_ctx *ctx, weight_id matrix, int32_t layer, const float *x,
                                    int64_t rows, int64_t cols, int64_t stride);
 
@@ -60,8 +60,9 @@ typedef struct ga_exec {
   memory_pins pins;   /* values that have one address in all programs */
   char *arena;
   uint64_t arena_bytes;
-  bool is_long;        /* by the frequencies of ROPE_LONG, whose magnitude is ROPE_GLOBAL's */
-  exec_watch_fn watch; /* NULL: none. Of steps of more than FUSED_FEW tokens, whose products do nothing to x */
+  bool is_long; /* by the frequencies of ROPE_LONG, whose magnitude is ROPE_GLOBAL's */
+  exec_watch_fn
+      watch; /* called in steps of more than FUSED_FEW tokens, where no norm is fused into products; or NULL */
   void *watch_user;
   exec_program programs[FUSED_FEW + 1][FUSED_FEW + 1]; /* by fused_class of tokens and of rows of logits */
   const exec_program *running;
@@ -89,8 +90,16 @@ float *exec_result(const ga_exec *e);
 /* With ranks on GPUs: says whether all sums so far got what they waited for; waits for the stream. The results of a
  * step are not to be used before. A failure ends the communicator. */
 GA_NODISCARD ga_status exec_check(const ga_exec *e);
-/* Copies what these layers read of those of `before`, after these have run. */
+/* Copies the values that these layers read of those of `before`: behind their work, and before the next work of
+ * either context. */
 GA_NODISCARD ga_status exec_take_over(ga_exec *e, const ga_exec *before);
+/* The same in two halves, between which the rows lie in a buffer of exec_taken_bytes on the device of e. Each half is
+ * ordered on one context alone, so that `before` may run another step meanwhile. GA_ERR_UNSUPPORTED: the devices do
+ * not reach one another. */
+GA_NODISCARD ga_status exec_send(const ga_exec *e, const ga_exec *before, char *buffer); /* on before->ctx */
+GA_NODISCARD ga_status exec_receive(const ga_exec *e, const char *buffer);               /* on e->ctx */
+/* Bytes of those values for max_tokens tokens. */
+uint64_t exec_taken_bytes(const ga_exec *e);
 
 /* Address of the rows of a value in the running program, and elements between its rows. */
 float *exec_rows(const ga_exec *e, value_id v);

@@ -14,7 +14,8 @@ typedef struct ga_kv_cache {
   void **tensors; /* [n_layers, MEMORY_FORMS, MEMORY_TENSORS_MAX] device memory; NULL where a layer has fewer */
 } ga_kv_cache;
 
-/* n_units: by the kinds of memory_kinds_of. Release with kv_cache_destroy, also after a failure. */
+/* Allocates n_units[k] units of each kind k of the model's memory_kinds_of. Release with kv_cache_destroy, also after a
+ * failure. */
 GA_NODISCARD ga_status kv_cache_create(const ga_model *model, ga_dtype dtype, const int32_t n_units[MEMORY_KINDS_MAX],
                                        ga_kv_cache *out);
 void kv_cache_destroy(ga_kv_cache *cache); /* all zeros is fine */

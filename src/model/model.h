@@ -133,14 +133,15 @@ GA_NODISCARD ga_status ga_rope_short_context(const ga_model_file *file, const ga
 GA_NODISCARD ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ctx, const ga_session_options *options,
                                            ga_session_sizes *out);
 
-/* What weights take at a place, in bytes. */
+/* The memory that weights take on one device (a placement), in bytes. */
 typedef struct ga_weight_need {
   uint64_t held;   /* as ga_model_placement.weights */
   uint64_t taken;  /* of the device's memory, with what sharing of buffers wastes: the sum over `small` is rounded up */
   uint64_t small;  /* of tensors that share buffers */
   uint64_t staged; /* the largest tensor that is packed there */
 } ga_weight_need;
-/* Of layer il; -1: what the first placement has besides, n_layers: what the last one has. */
+/* Computes the memory of layer il's weights; il -1: of the weights before the first layer (embeddings), n_layers: of
+ * the weights after the last layer (norm, head). */
 GA_NODISCARD ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, ga_weight_need *out);
 /* Bytes of device memory that `small` bytes of tensors in shared buffers come to, at most. */
 uint64_t ga_weights_shared(uint64_t small);

@@ -25,10 +25,10 @@ GA_NODISCARD ga_status ga_promote_q8_0(ga_pool *pool, const ga_model_file *file,
                                        uint64_t *bytes);
 
 /* An e4m3 matrix [rows, cols] as `to`: e4m3_128, its codes beside their scales in f32, where cols is a multiple of 128;
- * or bf16, its elements times their scale, rounded once. The scale is a tensor of t's name with "_scale" or
- * "_scale_inv" behind it (both multiply; a file has one of them): one for all, one a row, or one for each block of
- * 128 x 128, of any value. Without such a tensor it is 1, but an error where the file has "ga.fp8_scales". Memory and
- * threads as above. */
+ * or bf16, its elements times their scale, rounded once. The scale is the tensor named as t with the suffix "_scale" or
+ * "_scale_inv" (both multiply; a file has one of them): one for all, one a row, or one for each block of 128 x 128, of
+ * any value. Without such a tensor it is 1, but an error where the file has "ga.fp8_scales". Memory and threads as
+ * above. */
 GA_NODISCARD ga_status ga_promote_e4m3(ga_pool *pool, const ga_model_file *file, const ga_model_tensor *t, int64_t rows,
                                        int64_t cols, ga_dtype to, void **out, uint64_t *bytes);
 

@@ -12,10 +12,10 @@
 #define GA_REDUCE_THREADS      256
 #define GA_REDUCE_NORM_THREADS 512
 
-/* What a block finds in front of a call. All entries are equal between two launches. */
+/* A block's record from one call to the next. Between two launches all blocks' records are equal. */
 typedef struct ga_reduce_turn {
   int32_t slot;   /* of the call to come, 0 to GA_REDUCE_SLOTS - 1 */
-  int32_t used;   /* units from the start of the slot before it that the last call has used */
+  int32_t used;   /* units that the last call has used of the slot before this one, from its start */
   int32_t failed; /* not 0: a rank did not come; later calls do nothing */
   int32_t reserved;
 } ga_reduce_turn;

@@ -28,7 +28,7 @@ static part part_of(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int 
   return (part){a->w_more[i - 1], a->y_more[i - 1], a->bias_more[i - 1], d->n_more[i - 1], d->y_more_stride[i - 1]};
 }
 
-/* By what the norms of a row multiply. */
+/* By what the norms of a row multiply_part. */
 typedef struct factors {
   double norm, add_norm;
 } factors;
@@ -56,30 +56,60 @@ static factors factors_of(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a
   return (factors){factor_of(d, sum2), add_norm};
 }
 
-/* scale * (X W^T), X normed or not, either stored across or not, each with its scales. */
-static double product_of(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, const void *w, int64_t row,
-                         int64_t col, factors f) {
-  double dot = 0;
-  for (int64_t i = 0; i < d->plain.k; i++) {
-    double x = x_at(d, a, row, i, f.add_norm);
-    if (d->fused & GA_GEMM_FUSED_NORM) x = x * f.norm * (double)a->norm[i];
-    dot += x * ga_ref_load((ga_dtype)d->plain.w_dtype, w, ga_gemm_w_at(&d->plain, col, i)) *
-           (double)ga_gemm_w_scale(&d->plain, &a->plain, col, i);
+/* What a product reads, as doubles: each element of X and W is converted once a block of rows, not once a product. */
+typedef struct operands {
+  int64_t first, rows;     /* rows of X [first, first + rows) */
+  double *x;               /* [rows, k], normed where the op has a norm */
+  double *w[2], *scale[2]; /* [k]: a row of W and its scales; of the gate's matrix in GATED */
+} operands;
+
+static void widen_x(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, operands *o) {
+  for (int64_t r = 0; r < o->rows; r++) {
+    const factors f = factors_of(d, a, o->first + r);
+    for (int64_t i = 0; i < d->plain.k; i++) {
+      const double x = x_at(d, a, o->first + r, i, f.add_norm);
+      o->x[r * d->plain.k + i] = d->fused & GA_GEMM_FUSED_NORM ? x * f.norm * (double)a->norm[i] : x;
+      if (d->fused & GA_GEMM_FUSED_ADD_NORM && a->sum) a->sum[(o->first + r) * d->plain.x_stride + i] = (float)x;
+    }
   }
+}
+
+static void widen_w(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, const void *w, int64_t col, int i,
+                    operands *o) {
+  for (int64_t k = 0; k < d->plain.k; k++) {
+    o->w[i][k] = ga_ref_load((ga_dtype)d->plain.w_dtype, w, ga_gemm_w_at(&d->plain, col, k));
+    o->scale[i][k] = (double)ga_gemm_w_scale(&d->plain, &a->plain, col, k);
+  }
+}
+
+/* scale * (X W^T) of one element. */
+static double product_of(const ga_gemm_fused_desc *d, const operands *o, int64_t row, int i) {
+  const double *x = o->x + row * d->plain.k;
+  double dot = 0;
+  for (int64_t k = 0; k < d->plain.k; k++) dot += x[k] * o->w[i][k] * o->scale[i][k];
   return (double)d->plain.scale * dot;
 }
 
-/* t = scale * dot + bias; t = act(t), or act(gate) * t; t + residual. */
+/* t = scale * dot + bias; t = act(t), or act(gate) * t; t + residual. row: of the block. */
 static double element(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, const part *p, int64_t row, int64_t col,
-                      factors f) {
+                      const operands *o) {
   const ga_dtype y = (ga_dtype)d->plain.y_dtype;
-  const int64_t at = row * p->stride + col;
-  double t = product_of(d, a, p->w, row, col, f);
+  const int64_t at = (o->first + row) * p->stride + col;
+  double t = product_of(d, o, row, 0);
   if (d->plain.flags & GA_GEMM_BIAS) t += (double)p->bias[col];
-  if (d->fused & GA_GEMM_FUSED_GATED) return activate(d->plain.act, product_of(d, a, a->w_more[0], row, col, f)) * t;
+  if (d->fused & GA_GEMM_FUSED_GATED) return activate(d->plain.act, product_of(d, o, row, 1)) * t;
   t = d->plain.flags & GA_GEMM_GLU ? activate(d->plain.act, ga_ref_load(y, a->plain.gate, at)) * t
                                    : activate(d->plain.act, t);
   return d->plain.flags & GA_GEMM_RESIDUAL ? t + ga_ref_load(y, a->plain.residual, at) : t;
+}
+
+static void multiply_part(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, const part *p, operands *o) {
+  for (int64_t c = 0; c < p->n; c++) {
+    widen_w(d, a, p->w, c, 0, o);
+    if (d->fused & GA_GEMM_FUSED_GATED) widen_w(d, a, a->w_more[0], c, 1, o);
+    for (int64_t r = 0; r < o->rows; r++)
+      ga_ref_store((ga_dtype)d->plain.y_dtype, p->y, (o->first + r) * p->stride + c, element(d, a, p, r, c, o));
+  }
 }
 
 void ga_ref_gemm_round_x(const ga_gemm_desc *d, const void *x, double *out) {
@@ -109,20 +139,26 @@ static ga_status by_rounded_x(const ga_gemm_fused_desc *desc, const ga_gemm_fuse
   return status;
 }
 
+enum { BLOCK_NUMBERS = 1 << 20 }; /* of X at most, but at least a row */
+
 ga_status ga_ref_gemm(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
   (void)kernel, (void)workspace, (void)stream;
   const ga_gemm_fused_desc *d = desc;
   const ga_gemm_fused_io *a = io;
   if (d->plain.flags & GA_GEMM_X_E4M3) return by_rounded_x(d, a);
-  for (int64_t r = 0; r < d->plain.m; r++) {
-    const factors f = factors_of(d, a, r);
-    for (int64_t i = 0; d->fused & GA_GEMM_FUSED_ADD_NORM && a->sum && i < d->plain.k; i++)
-      a->sum[r * d->plain.x_stride + i] = (float)x_at(d, a, r, i, f.add_norm);
+  const int64_t k = d->plain.k, block = ga_max_i64(1, ga_min_i64(d->plain.m, BLOCK_NUMBERS / ga_max_i64(k, 1)));
+  void *memory;
+  GA_TRY(ga_mem_alloc((uint64_t)((block + 4) * k) * sizeof(double) + 1, "gemm", &memory));
+  double *x = memory, *w = x + block * k;
+  operands o = {.x = x, .w = {w, w + k}, .scale = {w + 2 * k, w + 3 * k}};
+  for (; o.first < d->plain.m; o.first += block) {
+    o.rows = ga_min_i64(block, d->plain.m - o.first);
+    widen_x(d, a, &o);
     for (int i = 0; i <= GA_GEMM_MORE; i++) {
       const part p = part_of(d, a, i);
-      for (int64_t c = 0; c < p.n; c++)
-        ga_ref_store((ga_dtype)d->plain.y_dtype, p.y, r * p.stride + c, element(d, a, &p, r, c, f));
+      multiply_part(d, a, &p, &o);
     }
   }
+  ga_mem_free(memory);
   return GA_OK;
 }

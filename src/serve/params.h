@@ -27,7 +27,7 @@ typedef struct sv_params {
   /* Fields of llama-server's requests alone. return_ids: tokens are kept without log-probabilities, too. */
   bool return_ids, timings_per_token, no_cache;
   int64_t n_indent;           /* a later line with fewer leading blanks ends the answer; 0 = off */
-  double predict_seconds;     /* limit from the first token on, not within the first line; 0 or less = none */
+  double predict_seconds;     /* time limit, counted from the first token; the first line is not cut; <= 0: none */
   ga_text stop[SV_MAX_STOPS]; /* texts of the body */
   size_t n_stop;
   int32_t *stop_ids; /* malloc'd */

@@ -80,7 +80,7 @@ tool_step tool_space(tool_parser *p, char c);
 /* Matches a byte against n markers. Returns the index of the marker that it ends, or one of: */
 enum { TOOL_MARKER_BEGUN = -1, TOOL_MARKER_NONE = -2 };
 int tool_match(tool_parser *p, const char *const *markers, int n, char c);
-/* Takes the bytes since p->from, without the last `but`, as a name. False: they are no valid name. */
+/* Copies the bytes from p->from on, without the last `but` bytes, as a function's name. False: no valid name. */
 bool tool_take_name(const tool_parser *p, size_t but, char *name);
 /* Queues a call whose arguments stand at `from`, or are `json`, which it always takes over. False: the queue is
  * full. */

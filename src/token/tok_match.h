@@ -27,7 +27,7 @@ typedef struct tok_match {
   int32_t token; /* index */
 } tok_match;
 
-/* Matches by falling offset; freed with ga_mem_free(list). */
+/* A list of matches, the last offset first; freed with ga_mem_free(list). */
 typedef struct tok_matches {
   tok_match *list;
   size_t count, capacity;
@@ -39,7 +39,7 @@ void tok_matcher_add(tok_matcher *m, const char *text, uint32_t bytes, int32_t t
 /* Completes the automaton after the last token was added. */
 GA_NODISCARD ga_status tok_matcher_finish(tok_matcher *m);
 
-/* True when the token may be taken at offset `at`. Called with falling `at`. */
+/* Returns whether the token may be taken at offset `at`. Offsets fall from call to call. */
 typedef bool (*tok_allows)(void *arg, int32_t token, size_t at, uint32_t bytes);
 
 /* Finds, for each offset, the longest allowed token that begins there. */

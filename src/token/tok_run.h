@@ -29,7 +29,7 @@ typedef struct tok_cache_slot {
   char key[TOK_CACHE_KEY]; /* zeros after the word */
 } tok_cache_slot;
 
-/* UGM: the best segmentation up to an offset of the text, by its last piece. */
+/* Unigram tokenizers: the best segmentation of the text up to an offset, described by its last piece. */
 typedef struct tok_way {
   double score;
   uint32_t begin;

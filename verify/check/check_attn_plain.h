@@ -9,7 +9,7 @@ typedef struct check_attn_row {
   const ga_attn_io *a;
   int64_t b, i, n_q, n_kv, q_first, kv_first;
   int h;
-  const ga_attn_stretch *stretch; /* of Q, from row q_first on; keys are counted through all stretches. NULL: none */
+  const ga_attn_stretch *stretch; /* the stretch of Q whose rows begin at q_first; NULL in calls without stretches */
   bool tensor;                    /* products with the arithmetic of tensor cores */
   bool as_kv;                     /* q and o rounded to the type of K and V */
   bool rounds;                    /* weights rounded to the type of V */

@@ -22,7 +22,7 @@ typedef struct cuda_source_part {
 } cuda_source_part;
 typedef struct cuda_source {
   const char *path;              /* as in ga_kernel.source */
-  const cuda_source_part *parts; /* its text, without #include; behind the last: NULL. Sources share parts */
+  const cuda_source_part *parts; /* its text, without #include; a NULL text ends them. Sources share parts */
 } cuda_source;
 extern const cuda_image ga_cuda_images[];
 extern const cuda_source ga_cuda_sources[];
@@ -32,7 +32,7 @@ const cuda_source *cuda_source_of(const char *path);
 /* For tests: other tables; NULL: back to the build's. Not thread-safe. */
 void cuda_replace_tables(const cuda_image *images, const cuda_source *sources);
 
-/* What every CUDA row's `impl` begins with. */
+/* The first member of every CUDA row's `impl`. */
 typedef struct cuda_variant {
   const char *params; /* "DTYPE=bf16, D=128": the kernel's GA_P_* */
   uint32_t threads, shared_bytes;
@@ -40,7 +40,7 @@ typedef struct cuda_variant {
 } cuda_variant;
 
 const ga_kernel *cuda_rows(size_t *n);
-/* Of a step, which other rows launch: never legal alone. */
+/* The ga_kernel_ok of rows that only other rows launch, as a step: always refuses. */
 const char *cuda_step_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_step(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
@@ -62,7 +62,7 @@ typedef struct cuda_device {
   CUcontext context;
   CUmemoryPool pool;      /* GA's own: other users of the process's default pool are left alone */
   CUstream memory_stream; /* allocations and frees */
-  CUevent fence;          /* orders frees and copies to other devices behind the streams */
+  CUevent fence;          /* makes frees, and copies to other devices, wait for the streams */
   uint64_t reaches,
       reached; /* bits 1 << ordinal: devices that may read this one's pool, and those that have been asked */
   cuda_stream *streams;
@@ -76,8 +76,9 @@ typedef struct cuda_device {
   const char *last_id;      /* kernel launched last: named when a fault comes up */
 } cuda_device;
 
-/* Words for kernels that count work: zero before a launch, zero again behind it. Each stream and graph has its own; a
- * wrapped stream has some for what it runs and some for what its owner records. */
+/* Bytes of the counters with which kernels number their work. They are zero before a launch, and zero again after it.
+ * Each stream and each graph has its own. A wrapped stream has two sets: for direct launches and for its owner's
+ * recordings. */
 #define CUDA_COUNTER_BYTES 16384
 
 struct cuda_stream {
@@ -93,9 +94,10 @@ static inline CUstream cuda_handle_of(const ga_stream *stream) { return ((const 
 /* The counters that a launch on this stream uses. */
 CUdeviceptr cuda_counters_of(const ga_stream *stream);
 
-/* Every entry begins with it: the contexts of several devices take turns on a thread. */
+/* Makes the device's CUDA context current. Every entry of the backend calls it first, since a thread may use several
+ * devices in turn. */
 GA_NODISCARD ga_status cuda_enter(const cuda_device *device);
-/* For what gives things back, which goes on whatever happens. */
+/* As cuda_enter, for functions that release something and cannot fail. */
 static inline void cuda_enter_late(const cuda_device *device) { (void)device->cu->CtxSetCurrent(device->context); }
 
 /* --- launching --- */
@@ -150,6 +152,7 @@ ga_status cuda_copy_out_later(ga_stream *stream, void *dst, const void *src, siz
 ga_status cuda_copy_in_later(ga_stream *stream, void *dst, const void *src, size_t bytes);
 ga_status cuda_copy_within(ga_stream *stream, void *dst, const void *src, size_t bytes);
 ga_status cuda_copy_peer(ga_stream *to, void *dst, ga_stream *from, const void *src, size_t bytes);
+ga_status cuda_send_peer(ga_device *to, void *dst, ga_stream *from, const void *src, size_t bytes);
 ga_status cuda_share_alloc(ga_device *device, size_t bytes, ga_shared *out);
 ga_status cuda_share_open(ga_device *device, int fd, size_t bytes, ga_shared *out);
 void cuda_share_close(ga_device *device, ga_shared *memory);

@@ -79,7 +79,7 @@ static const ga_code device_code = {.prepare = cuda_prepare,
                                     .launch = cuda_function_launch};
 static const ga_tensor_maps device_tensor_maps = {.make = cuda_tensor_map};
 static const ga_wrapping device_wrapping = {.wrap = cuda_stream_wrap, .is_recorded = cuda_stream_recorded};
-static const ga_peers device_peers = {.copy = cuda_copy_peer};
+static const ga_peers device_peers = {.copy = cuda_copy_peer, .send = cuda_send_peer};
 static const ga_pinning device_pinning = {.pin = cuda_host_pin, .unpin = cuda_host_unpin};
 static const ga_sharing device_sharing = {.alloc = cuda_share_alloc,
                                           .open = cuda_share_open,

@@ -10,7 +10,7 @@
 
 typedef enum cuda_jit_mode { CUDA_JIT_OFF, CUDA_JIT_AUTO, CUDA_JIT_FORCE } cuda_jit_mode;
 
-/* What GA_JIT says. GA_ERR_ARG for anything else. */
+/* Reads the variable GA_JIT; unset is CUDA_JIT_AUTO. GA_ERR_ARG for a value that is none of the three. */
 GA_NODISCARD ga_status cuda_jit_mode_of(cuda_jit_mode *out);
 /* True when this row could be compiled here. */
 bool cuda_jit_can(const ga_kernel *kernel);

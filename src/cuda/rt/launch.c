@@ -1,5 +1,6 @@
 /* Kernels by id: images, loaded when a plan that runs them is made, and launching. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -11,18 +12,26 @@
 #define SHARED_DEFAULT_BYTES (48 * 1024) /* more must be asked for */
 
 static const cuda_image *images = ga_cuda_images;
+static bool is_sorted = true; /* by id, as the build's table is */
 static const cuda_source *sources = ga_cuda_sources;
 
 void cuda_replace_tables(const cuda_image *new_images, const cuda_source *new_sources) {
   images = new_images ? new_images : ga_cuda_images;
+  is_sorted = true;
+  for (const cuda_image *i = images; i->id && i[1].id; i++) is_sorted &= strcmp(i->id, i[1].id) < 0;
   sources = new_sources ? new_sources : ga_cuda_sources;
 }
 
-/* A few hundred at most, and each is looked up once a device. */
+static int compare_id(const void *id, const void *i) { return strcmp(id, ((const cuda_image *)i)->id); }
+
+/* Opening a device looks up each of several hundred rows. Tables of tests need not be sorted. */
 const cuda_image *cuda_image_of(const char *id) {
-  for (const cuda_image *i = images; i->id; i++)
-    if (!strcmp(i->id, id)) return i;
-  return NULL;
+  const cuda_image *i = images;
+  size_t n = 0;
+  while (images[n].id) n++;
+  if (is_sorted) return bsearch(id, images, n, sizeof *images, compare_id);
+  while (i->id && strcmp(i->id, id) != 0) i++;
+  return i->id ? i : NULL;
 }
 
 const cuda_source *cuda_source_of(const char *path) {

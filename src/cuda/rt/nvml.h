@@ -30,7 +30,8 @@ typedef struct ga_nvml {
 /* The library, loaded and started on first use; NULL when it is not there or does not start. */
 const ga_nvml *ga_nvml_load(void);
 
-/* What the device at that PCI address ("0000:1b:00.0") shows now; fields that it does not show are 0. */
+/* Reads the telemetry of the device at that PCI address ("0000:1b:00.0"). Fields that the device does not report are
+ * 0. */
 void ga_nvml_telemetry(const char *bus, ga_telemetry *out);
 
 /* For tests: replaces the library (NULL: back to the real one). Not thread-safe. */

@@ -22,6 +22,15 @@ static ga_status open_pool(cuda_device *owner, const cuda_device *reader, bool *
   return GA_OK;
 }
 
+/* May `reader` read the memory of `owner`? No: GA_ERR_UNSUPPORTED. */
+static ga_status open_reach(cuda_device *owner, const cuda_device *reader) {
+  bool can = false;
+  GA_TRY(cuda_enter(owner));
+  GA_TRY(open_pool(owner, reader, &can));
+  GA_REQUIRE(can, GA_ERR_UNSUPPORTED, "%s does not reach the memory of %s", reader->base.name, owner->base.name);
+  return GA_OK;
+}
+
 /* Work on `to` from now on comes behind the present end of `from`. */
 static ga_status follow(ga_stream *to, ga_stream *from) {
   cuda_device *before = cuda_device_of(from), *after = cuda_device_of(to);
@@ -34,12 +43,18 @@ static ga_status follow(ga_stream *to, ga_stream *from) {
 
 ga_status cuda_copy_peer(ga_stream *to, void *dst, ga_stream *from, const void *src, size_t bytes) {
   cuda_device *a = cuda_device_of(from), *b = cuda_device_of(to);
-  bool can = false;
-  GA_TRY(cuda_enter(a));
-  GA_TRY(open_pool(a, b, &can));
-  GA_REQUIRE(can, GA_ERR_UNSUPPORTED, "%s does not reach the memory of %s", b->base.name, a->base.name);
+  GA_TRY(open_reach(a, b));
   GA_TRY(follow(to, from));
   GA_CU(b->cu, MemcpyPeerAsync, (CUdeviceptr)(uintptr_t)dst, b->context, (CUdeviceptr)(uintptr_t)src, a->context, bytes,
         cuda_handle_of(to));
   return follow(from, to); /* src may be overwritten only then */
+}
+
+ga_status cuda_send_peer(ga_device *to, void *dst, ga_stream *from, const void *src, size_t bytes) {
+  cuda_device *a = cuda_device_of(from), *b = (cuda_device *)to;
+  GA_TRY(open_reach(b, a));
+  GA_TRY(cuda_enter(a));
+  GA_CU(a->cu, MemcpyPeerAsync, (CUdeviceptr)(uintptr_t)dst, b->context, (CUdeviceptr)(uintptr_t)src, a->context, bytes,
+        cuda_handle_of(from));
+  return GA_OK;
 }

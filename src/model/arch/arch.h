@@ -58,7 +58,7 @@ GA_NODISCARD ga_status hparams_float(const ga_model_file *file, const ga_hparams
                                      double least, double most, float *out);
 /* Layer norms of heads: W_Q_HEADS_NORM and W_K_HEADS_NORM, in all layers or in none. */
 GA_NODISCARD ga_status hparams_head_norms(const ga_model_file *file, ga_hparams *p);
-/* What attention's logits are multiplied by, where the file says it; hparams_sizes has the default. */
+/* Reads the factor on attention's logits where the file has it; hparams_sizes sets the default. */
 GA_NODISCARD ga_status hparams_attn_scale(const ga_model_file *file, ga_hparams *p);
 /* "<arch>.<key>" in a caller's buffer. */
 #define GA_HPARAM_KEY_BYTES 96

@@ -180,7 +180,7 @@ GA_DEV void finish_query(const ga_kargs_attn_decode *a, const unit *u, int r, in
   if (a->lse && c == 0) a->lse[packed_lse_at(a, u, head, i)] = none ? NONE : m + logf(l);
 }
 
-/* Of the warps' states: column c of row r, maximum and sum with it. */
+/* Merges the warps' states: returns column c of row r of their joint O, and sets *m and *l to its maximum and sum. */
 GA_DEV float add_warps(const merge_shared *s, int r, int c, float *m, float *l) {
   float o = 0;
   *m = NONE;
@@ -194,7 +194,7 @@ GA_DEV float add_warps(const merge_shared *s, int r, int c, float *m, float *l) 
   return o;
 }
 
-/* The same of the splits' sums, in order. part: of split 0 and row r. */
+/* Merges the results of the splits, in order, as add_warps merges those of warps. part: row r of split 0. */
 GA_DEV float add_splits(const ga_kargs_attn_decode *a, int parts, const float *part, int c, float *m, float *l) {
   const int64_t step = (int64_t)ROWS * (a->v_dim + 2);
   float o = 0;

@@ -158,8 +158,8 @@ GA_DEV void copy_run_of_blocks(const uint8_t *src, int64_t step, uint32_t dst, i
                  row += EACH, from += EACH * step) if (row + EACH <= KEYS || row + first < KEYS)
       cp_async_16(to + (uint32_t)(row * PITCH), from, 16);
 }
-/* The same of other types: 128 bytes of a row by 8 lanes, so that of the swizzle all is in the lane's place, or in the
- * row's. */
+/* As copy_run_of_blocks, for types without blocks. 8 lanes copy 128 bytes of a row, so that the swizzle depends on the
+ * lane or on the row, never on both. */
 GA_DEV void copy_run(const uint8_t *src, int64_t step, bool of_v, uint32_t dst, int lane) {
   enum { SPAN = PITCH < 128 ? 64 : 128, EACH = 512 / SPAN /* rows at once */ };
   uint32_t mine = (uint32_t)lane;
@@ -373,7 +373,7 @@ GA_DEV void split_f16(float x, float y, uint32_t *hi, uint32_t *lo) {
   *hi = pack_f16(x, y);
   *lo = pack_f16(rest_of(x, elem_f32_of_f16((uint16_t)*hi)), rest_of(y, elem_f32_of_f16((uint16_t)(*hi >> 16))));
 }
-/* The same of weights: positive numbers or NaN, for which the quick way does. */
+/* As split_tf32 and split_f16, for weights: they are positive or NaN, so that a shorter sequence is exact. */
 GA_DEV void split_weight_tf32(float x, uint32_t *hi, uint32_t *lo) {
   *hi = (float_bits(x) + 0x1000u) & 0xffffe000u;
   *lo = float_bits(x - __uint_as_float(*hi)); /* the units cut it */

@@ -351,8 +351,8 @@ GA_DEV row_end end_row(args a, float m, float l) {
   e.v = 1.f;
   return e;
 }
-/* What earlier launches carried here joins the row; its O is multiplied with what is returned, and state_o with *old.
- * */
+/* Joins a row's sums with the state that earlier launches left. Returns the factor of the row's own O, and sets *old to
+ * the factor of state_o. */
 GA_DEV float join_sums(const tile *t, int row, row_end *e, float *old) {
   args a = t->a;
   const int64_t at = entry_of(t, row);
@@ -387,7 +387,7 @@ GA_DEV void store_state(const tile *t, int row, const float *o, const row_end *e
     if (col < a->cols_v) stg_f32(a->state_o + at * a->cols_v + col, e->l == 0.f ? 0.f : o[4 * (j / 2) + j % 2]);
   }
 }
-/* The same of lse, which may lie by tokens. */
+/* Returns the row's index in lse, whose heads may be lse_stride apart. */
 GA_DEV int64_t lse_at(const tile *t, int row) {
   args a = t->a;
   const int i = row / a->group, head = t->head_k * a->group + (row - i * a->group);

@@ -101,9 +101,9 @@ GA_DEV void load_k(loader *p, const work *t, int n) {
   load_block(p, p->k, map, t, n, OFF_K, OFF_KF, OFF_KE, PANELS_K);
   p->k = KV_RESIDENT ? p->k ^ 1u << n : p->k + 1;
 }
-GA_DEV void load_v(loader *p, const work *t,
-                   int n) /* follows load_k of the block before, if there is one, so that K's count gives V's stage */
-{
+/* Loads V of block n. Blocks are loaded from the last to the first, and K of block n - 1, if the tile has it, before
+ * V of block n; so the count of K's loads gives the stage of V. */
+GA_DEV void load_v(loader *p, const work *t, int n) {
   const ga_tmap *map = CARRY && t->part > 0 ? &p->a->more[t->part - 1].v : &p->a->v;
   load_block(p, KV_RESIDENT ? p->v : p->k - 1 - (n > t->n_lo), map, t, n, OFF_V, OFF_VF, OFF_VE, PANELS_V);
   if (KV_RESIDENT) p->v ^= 1u << n;

@@ -298,11 +298,11 @@ GA_DEV void softmax_running(const warpgroup *c, float *s, float *m, float *l, fl
   reference(m, ref);
   tile_exp2(s, BN, f, ref, sum);
 }
-/* What a lane's part of a row's sum of block n may come to before the reference moves: MOVES times the mean of such
- * parts so far, so that a key that dominates the row so far has the weight 1, which P holds without rounding; but not
- * below 1.004, which is rounded to 1 as well. Carried sums are of an unknown number of keys: there it is the sum so
- * far. All this runs under the products; the exponentials' unit, which divides and converts too, stays free: the
- * inverse is good to 12 %. */
+/* Computes the limits of the lane's sums of block n, above which a row's reference moves. A limit is MOVES times the
+ * mean of such sums so far, so that a key that dominates the row has the weight 1, which P holds without rounding.
+ * It is at least 1.004, which is rounded to 1 as well. With carried sums, whose number of keys is unknown, it is at
+ * most the sum so far. All this runs during the products. The inverse is accurate to 12 %, since a division would
+ * use the unit that computes exponentials. */
 GA_DEV void move_limits(const warpgroup *c, const float *l, float *limit) {
   const int keys = MASKED ? (c->mask_hi - c->n) * BN : c->at.a->rows_k - (c->n + 1) * BN; /* before block n */
   const float n = __uint_as_float(0x4b000000u + (uint32_t)keys) - 8388608.f;              /* as a float, up to 2^23 */

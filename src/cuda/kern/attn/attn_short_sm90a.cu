@@ -212,7 +212,7 @@ GA_DEV void load_first(const worker *c, int head) {
   GA_ROLL for (int n = 0; n < blocks; n++) if (c->warp == loader_of_v(n)) load_v(c, head, c->at.batch, n);
   if (c->warp == 0) grid_launch_dependents();
 }
-/* The next pass's Q is asked for, into the buffer of the pass before. */
+/* Starts the copy of the next pass's Q into the buffer of the pass before. */
 GA_DEV void prefetch_q(const worker *c) {
   const int w = c->warp >> 2, buffer = (c->turns >> 1 & 1) ^ 1, more = c->pass + 1 < c->a->unit_tiles;
   if (thread_index_anew() & 31 || c->warp & 3 || (!more && c->next < 0)) return;
@@ -379,8 +379,8 @@ GA_DEV void blocks_pingpong(const worker *c, float *o, float *m, float *l, int b
   issue_pv(o, p, v, 0, BN, blocks > 1);
   pingpong_signal(c);
 }
-/* What runs under a block's exponentials, PV of the block before and S of the next, is complete; a branch that touches
- * O comes after it. */
+/* Waits for the products that run during a block's exponentials: PV of the block before and S of the next. Branches
+ * that touch O must follow. */
 GA_DEV void finish_products(float *o, float *next, uint32_t *p) {
   wgmma_wait(0);
   pin_f32(o, NO);

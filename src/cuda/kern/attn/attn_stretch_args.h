@@ -12,7 +12,7 @@ typedef struct {
   int32_t documents;             /* stretches of keys of its document: from | end << 16, at least one */
 } ga_kattn_q_stretch;
 typedef struct {
-  int32_t first, rows, position; /* position: 0 to 2^29; rows 0: a stretch of documents without keys, at block 0 */
+  int32_t first, rows, position; /* position: 0 to 2^29. rows 0: stands for the keys of documents that have none */
   int32_t block;                 /* its first block */
   uint32_t ready;                /* value of the ready word to wait for; 0: ready from the start */
   int32_t ready_word;            /* index of the ready word | the stretch's number in the call << 16 */

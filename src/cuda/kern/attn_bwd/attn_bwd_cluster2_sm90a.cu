@@ -302,8 +302,8 @@ GA_DEV void walk_on(const warpgroup *c, walk *w) {
   w->left--;
 }
 
-/* Block 0, behind the last step: dQ of step i, which may be -1. No loop: it would serialise the products of the one
- * before. */
+/* Called by block 0 after its last step: adds up dQ of step i; -1: of none. It is called once for each pending step,
+ * as a loop would serialise the products of the step before. */
 GA_DEV void last_dq(warpgroup *c, float *dq, int i, int block) {
   if (i >= 0) mbar_wait(c->sb + OFF_DSF + 8 * (i & 1), (uint32_t)(i >> 1) & 1u);
   issue_dq(c, dq, i & 1, 0);

@@ -162,8 +162,8 @@ GA_DEV void finish_dq(const warpgroup *c, const float *x, uint32_t record, int h
   o.in1 = row + 8 < t.rows_q;
   bwd_store(&o, x, DQ_COLS, a->scale, lane & 3);
 }
-/* What `before` will hold of block m of the query head `left` from the end of the group: 4 times its number in the KV
- * head, + 1 where this tile is the first to see it, + 2 where it is the last. */
+/* Returns the value of `before` for block m of the query head that is `left` heads from the end of its group: 4
+ * times the block's number in the KV head, + 1 if this tile is the first that sees the block, + 2 if it is the last. */
 GA_DEV int tag_of(const warpgroup *c, int m, int left) {
   args a = c->a;
   const visits v = visits_of(a, tile_record(c), m);

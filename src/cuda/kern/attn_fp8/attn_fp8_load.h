@@ -40,8 +40,9 @@ GA_DEV void load_k(loader *p, const work *t, int n) {
       bulk_load_4d(dst + i * K_PANEL, &p->a->k, bar, i * ROW_BYTES, n * BN, t->head_k, t->batch, L2_EVICT_LAST);
   p->k++;
 }
-GA_DEV void load_v(loader *p, const work *t, int n) /* follows load_k of the block before, if there is one */
-{
+/* Loads V of block n. Blocks are loaded from the last to the first, and K of block n - 1, if the tile has it, before
+ * V of block n; so the count of K's loads gives the stage of V. */
+GA_DEV void load_v(loader *p, const work *t, int n) {
   const uint32_t r = p->k - 1 - (n > t->n_lo), stage = ring_stage(r, ST), bar = p->sb + OFF_VF + 8 * stage;
   mbar_wait(p->sb + OFF_VE + 8 * stage, ring_empty_parity(r, ST));
   mbar_arrive_expect(bar, V_BYTES);

@@ -26,8 +26,8 @@ GA_DEV void issue_half(const warpgroup *c, float *s, int h) {
   wgmma_commit();
 }
 GA_DEV int part_regs(int i) { return i == PARTS - 1 ? LAST_REGS : NPART; }
-/* Issues part i of P V for steps from .. to (of 32 keys) of the current V stage, starting from zero. The last part also
- * covers the rows of ones. */
+/* Issues part i of the product P V over steps [from, to) of 32 keys each in the current V stage; sums begin at zero.
+ * The last part includes the rows of ones after V, which yield the rows' sums of weights. */
 GA_DEV void issue_pv(const warpgroup *c, float *part, uint32_t *p, int i, int from, int to) {
   const uint64_t dv = desc(c->desc_v + stage_v(c) * (V_STAGE >> 4) + (uint32_t)(i * PART) * (BN >> 4));
   pin_u32(p, NP);

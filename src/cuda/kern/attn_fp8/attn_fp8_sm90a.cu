@@ -197,8 +197,9 @@ GA_DEV void overlap_products(warpgroup *c, float *s, float *part, uint32_t *p, f
   GA_UNROLL for (int i = PARTS; i < 4; i++) weights(s + 16 * i, p + 4 * i, l);
   pingpong_signal_after(c, p + NP - 4);
 }
-/* One flat stream of blocks across tiles. S of the next block is asked for before P V of the current one; not where the
- * next block may be masked, or the current one has two scales of V: there one thing is done after the other. */
+/* Processes the blocks of all tiles as one stream. S of the next block is issued before P V of the current one.
+ * Where the next block may be masked, or the current one has two scales of V, products are issued one after the
+ * other. */
 GA_DEV void consume_tiles(warpgroup *c) {
   float s[NS], other[LAST_REGS], o[NO], m[2], l[2], w[2];
   float *part = DV128 ? s : other;
@@ -263,7 +264,7 @@ GA_DEV void issue_products(const warpgroup *c, float *s, uint32_t *p, float *o, 
   }
   release_v(c);
 }
-/* Those of half of the keys. */
+/* Computes the weights of the first half of a block's keys. */
 GA_DEV void first_weights(const float *s, uint32_t *p, float *l) {
   weights(s, p, l);
   weights(s + 16, p + 4, l);

@@ -76,8 +76,9 @@ GA_DEV void largest_logits(const float *t, int h, int *most) {
     most[1] = max3_i32(most[1], bits_of(t[i + 2]), bits_of(t[i + 3]));
   }
 }
-/* Raises the references of rows whose largest weight so far is above 2^OFFSET, to put it there; t, l, w and O are
- * rescaled. `factor` returns the rescaling, for sums that are added to O later. With fast_sum, w and O stay. */
+/* Raises the reference (the number subtracted before exp2) of each row whose largest weight exceeds 2^OFFSET, so
+ * that it becomes 2^OFFSET. t, l, w and O are rescaled to match; with fast_sum, w and O are not. `factor` returns
+ * the factors, for sums that are added to O later. */
 GA_DEV void raise_reference(float *t, float *m, float *l, float *w, float *o, float *factor) {
   float most[2], by[2];
   tile_row_max(t, BN, most);

@@ -67,8 +67,8 @@ GA_DEV void pingpong_signal(const warpgroup *c, int what) {
   if (PINGPONG == what) bar_arrive(1 + (c->at.w + 1) % WGS, 256);
 }
 
-/* Signals once the weights in p[0..3] are computed. No weight is negative, which the compiler does not know, so the
- * added bit is 0. */
+/* Signals the next warpgroup once the weights in p[0..3] are computed. Their sign bit is added to the barrier's
+ * number so that the compiler cannot move the signal before them; no weight is negative, so the bit is 0. */
 GA_DEV void pingpong_signal_after(const warpgroup *c, const uint32_t *p) {
   if (PINGPONG == 2) bar_arrive(1 + (c->at.w + 1) % WGS + (int)((p[0] | p[1] | p[2] | p[3]) >> 31), 256);
 }

@@ -189,7 +189,7 @@ GA_DEV void hadamard_products(args a, uint32_t stage, float *x) {
     PRODUCT(x + 8 * c + 4, w, b, minus);
   }
 }
-/* The same of floats. */
+/* Computes in floats, by shuffles, what hadamard_products computes by tensor cores. */
 GA_DEV void hadamard_shuffles(args a, float *x) {
   GA_UNROLL for (int i = 0; i < EACH; i++) {
     const uint32_t sign = signs_of(a, i / 8 % ROW_CHUNKS) << i % 8 / 2 << (i & 1 ? 0 : 16) & 0x80000000u;
@@ -209,13 +209,13 @@ GA_DEV void butterflies(float *x) {
 }
 /* The larger of |a| and |x|; i8 cannot hold a NaN, which is the largest of all there, in the order of bits too. */
 GA_DEV float larger(float a, float x) { return I8 ? max_size(a, x) : fmaxf(a, fabsf(x)); }
-/* Of n values: four chains rather than one. */
+/* Returns the largest magnitude of n values, by four chains of operations instead of one. */
 GA_DEV float most_of(const float *x, int n) {
   float most[4] = {};
   GA_UNROLL for (int i = 0; i < n; i++) most[i % 4] = larger(most[i % 4], x[i]);
   return larger(larger(most[0], most[1]), larger(most[2], most[3]));
 }
-/* 1 where that is 0, or so little that its scale is. */
+/* Returns the scale for a largest magnitude; 1 if it would be 0. */
 GA_DEV float scale_from(float most) {
   const float scale = most * (I8 ? 1.f / 127.f : 1.f / 448.f);
   return scale == 0.f ? 1.f : scale;

@@ -88,8 +88,9 @@ GA_DEV void fetch_tile(args a, block_coord p, uint32_t tile) {
                 chunk_of(a, p) + 16 * i * a->x_token, 16 * i < left ? 16 : 0);
   }
 }
-/* Of 16 tokens of y matrix i of an ldmatrix has those whose numbers are 2 i and 2 i + 1, or 8 more (the other
- * ldmatrix); its rows 2 q, 2 q + 1 are of the q-th 16. */
+/* Loads this lane's numbers of the tile, transposed. In y, 16 consecutive tokens are interleaved: matrix i of an
+ * ldmatrix has tokens 2 i and 2 i + 1 of each 16, or those + 8 (the second ldmatrix). Its rows 2 q and 2 q + 1 are
+ * of the q-th 16. */
 GA_DEV void take_tile(uint32_t tile, float *x) {
   const int lane = thread_index() & 31, matrix = lane >> 3, row = lane & 7,
             chunk = (thread_index() >> 5) * (COLUMNS / 8);
@@ -103,7 +104,7 @@ GA_DEV void take_tile(uint32_t tile, float *x) {
 }
 /* Column b of this lane. */
 GA_DEV int column_of(int b) { return (thread_index() >> 5) * COLUMNS + 8 * b + (thread_index() >> 2 & 7); }
-/* Takes the means off; what is behind the last token stays 0. */
+/* Subtracts the means. Rows after the last token stay 0. */
 GA_DEV void centre(args a, block_coord p, const float *mean, float *x) {
   const int rows = a->tokens - p.block * TOKENS - 16 * (thread_index() & 3);
   GA_UNROLL for (int h = 0; h < 2; h++) GA_UNROLL for (int b = 0; b < 2; b++) GA_UNROLL for (int i = 0; i < 16; i++) {
@@ -111,18 +112,18 @@ GA_DEV void centre(args a, block_coord p, const float *mean, float *x) {
     x[32 * h + 16 * b + i] -= token < rows ? mean[b] : 0.f;
   }
 }
-/* Of the 32 values of a half: four chains rather than one. */
+/* Returns the largest magnitude of a half's 32 values, by four chains of operations instead of one. */
 GA_DEV float most_of(const float *x) {
   float most[4] = {};
   GA_UNROLL for (int i = 0; i < EACH / 2; i++) most[i % 4] = fmaxf(most[i % 4], fabsf(x[i]));
   return fmaxf(fmaxf(most[0], most[1]), fmaxf(most[2], most[3]));
 }
-/* 1 where that is 0, or so little that its scale is. */
+/* Returns the scale for a largest magnitude; 1 if it would be 0. */
 GA_DEV float scale_from(float most) {
   const float scale = most * (1.f / 448.f);
   return scale == 0.f ? 1.f : scale;
 }
-/* 1 / scale of each half, and behind it all have read the tile. */
+/* Computes 1 / scale of each half, and stores the scales. When it returns, all warps have read the tile. */
 GA_DEV void scales(args a, block_coord p, uint32_t slots, const float *x, float *f) {
   const int lane = thread_index() & 31, warp = thread_index() >> 5;
   GA_UNROLL for (int h = 0; h < 2; h++) {

@@ -32,7 +32,7 @@ static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 static_assert(GA_P_THREADS == GA_REDUCE_NORM_THREADS && GA_P_THREADS >= GA_REDUCE_BLOCKS,
               "the host's launch, pass_turn");
 
-/* What a row needs that does not change from row to row. */
+/* The values that all rows of a block share. */
 typedef struct {
   const ga_kargs_all_reduce *a;
   row_shared *shared;

@@ -61,7 +61,8 @@ GA_DEV void one_shot(const ga_kargs_all_reduce *a, const ga_reduce_turn *t, int6
   }
 }
 
-/* In the slot: of each rank its x of this rank's part; behind them of each rank the sum of its part. */
+/* Sums in two exchanges: each rank adds up one part for all. The slot holds first each rank's x for this rank's part,
+ * then each rank's sum of its own part. */
 GA_DEV void two_shots(const ga_kargs_all_reduce *a, const ga_reduce_turn *t, int64_t units) {
   const int64_t part = (units + a->ranks - 1) / a->ranks, sums = a->ranks * part;
   int in_vain = 0;

@@ -153,7 +153,8 @@ GA_DEV int x_boxes(args a, int x_row) {
 GA_DEV uint32_t x_stage(int pair, uint32_t i) { return (uint32_t)(pair * X_STAGES) + ring_stage(i, X_STAGES); }
 GA_DEV uint32_t w_stage(int pair, uint32_t i) { return (uint32_t)(pair * W_STAGES) + ring_stage(i, W_STAGES); }
 
-/* Unit `unit` of tiles tile .. tile + 7 of W; rows behind the last are multiplied in vain. */
+/* Starts the copy of unit `unit` of tiles tile to tile + 7 of W. In the place of tiles after the last one, the last is
+ * copied again; products with it are not used. */
 GA_DEV void copy_unit(args a, uint32_t to, uint32_t full, int tile, int unit) {
   const int64_t row = (int64_t)a->g.units * UNIT_BYTES;
   const uint8_t *from = (const uint8_t *)a->g.w + tile * row + (int64_t)unit * UNIT_BYTES;
@@ -179,8 +180,8 @@ GA_DEV void copy_w(args a, uint32_t sb, int pair) {
   }
 }
 
-/* 128 bytes of the rows of a tile. Rows behind the last cost the copy engine more than others: what does not hide that,
- * leaves out boxes of them, and multiplies what lies there in vain. */
+/* Starts the copy of 128 bytes of each row of a tile. Rows after the last one cost the copy engine more than others.
+ * Variants with PARTIAL_BOXES therefore do not copy boxes of such rows; products with old bytes there are not used. */
 GA_DEV void copy_box(args a, uint32_t to, uint32_t full, uint32_t more, int k, int row) {
   const int boxes = PARTIAL_BOXES ? x_boxes(a, row) : 1, rows = PARTIAL_BOXES ? a->x_box : BN;
   mbar_arrive_expect(full, (uint32_t)(boxes * rows) * 128 + more);
@@ -337,8 +338,8 @@ GA_DEV void issue_share(uint32_t x, int share, const uint32_t *a, float *sum) {
   wgmma_commit();
 }
 
-/* scales: of this lane's first two rows of X of the share. last: the buffer is given back behind it; else what comes
- * next in sum is not asked for before all of this is done. */
+/* Adds a share's sums, times their scales, to c. scales: those of this lane's first two rows of X in the share.
+ * last: the buffer is released afterwards. Else the next products in sum are issued only after this addition. */
 GA_DEV uint32_t add_share(uint32_t scales, const float *w_scale, const float *sum, float *c, bool last) {
   float x[SHARE_COLS / 4];
   GA_UNROLL for (int j = 0; j < SHARE_COLS / 8; j++) lds_f2(x + 2 * j, scales + (uint32_t)(32 * j));
@@ -468,7 +469,8 @@ GA_DEV bool add_splits_of(args a, int share, int part, int n, float *c) {
 
 GA_DEV int parts_inside(args a) { return 1 << a->parts_inside_log; }
 
-/* Part `part`, in two sets: what there is so far and their sum, kept behind the last part. */
+/* Adds the two sets of sums of part `part` to the total of the earlier parts, which is kept in shared memory; after the
+ * last part the result stays in c. */
 GA_DEV void add_sum_sets(args a, uint32_t sb, int part, float *c) {
   const uint32_t to = sb + OFF_TOTAL + (uint32_t)(thread_index() * 16);
   const bool many = parts_inside(a) > 1;

@@ -119,7 +119,7 @@ GA_DEV uint32_t quantise_4(const float *x, float *scale) {
   return pack4_e4m3(x[0] / *scale, x[2] / *scale, x[1] / *scale, x[3] / *scale);
 }
 
-/* Rows [row, row + 4) of the warp's 128 columns; those behind the last have a scale, too. */
+/* Rounds rows [row, row + 4) of the warp's 128 columns. Rows after the last one get a scale, too. */
 GA_DEV void quantise_block(const ga_kargs_gemm_x *a, int64_t row, int64_t k, bool whole) {
   enum { ROWS = 4 };
   const int lane = thread_index() % 32;

@@ -3,8 +3,9 @@
 #pragma once
 #include "cuda/kern/gemm/split_share.h"
 
-/* Stores two units, or one of 128 columns, of one of `rows` rows of X; x[0] holds elements 4 lane... A group of 32 has
- * the order of the fragments of packed.h. An infinity has no low part. */
+/* Stores 128 columns of row `row` of X to shared memory, each number as the sum of two bf16: two units of 64
+ * columns, or one unit. x[0] has this lane's 4 numbers, columns 4 lane to 4 lane + 3. Within 32 columns the order is
+ * that of the fragments in packed.h. The low part of an infinity is 0. */
 GA_DEV void put_x(const int rows, const share *s, int pair, int row, int lane, float (*x)[4]) {
   const uint32_t at =
       s->x + (uint32_t)((pair * 4 + lane / 8) * SPLITS_X * rows * 64 + row * 64 + packed_x_at(lane % 8 * 4) * X_ELEM);

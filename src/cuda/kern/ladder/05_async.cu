@@ -9,7 +9,7 @@
 enum { WARPS = 4, THREADS = 32 * WARPS, BM = 16 * WARPS, BN = 64, TILE = BN * D * 2, OFF_Q = 0, OFF_KV = BM * D * 2 };
 static_assert(GA_P_SMEM == OFF_KV + 4 * TILE, "the row's shared memory");
 
-/* K and V of block n to its stage: one group of copies, an empty one behind the last block. */
+/* Starts the copy of K and V of block n to its stage, as one group; after the last block the group is empty. */
 GA_DEV void load_block(args a, const tile_coord *p, uint32_t sb, int n) {
   const uint32_t stage = sb + OFF_KV + (uint32_t)(n % 2 * 2 * TILE);
   if (n * BN < a->rows_k) {

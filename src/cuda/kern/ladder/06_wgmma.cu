@@ -12,7 +12,7 @@
 enum { THREADS = 256, OFF_Q = 0, OFF_KV = BM * D * 2 };
 static_assert(GA_P_SMEM == OFF_KV + 4 * TILE, "the row's shared memory");
 
-/* `n` rows of 128 columns to a tile of two panels, by all threads; rows behind the last become zero. */
+/* Copies n rows of 128 columns to a tile of two panels, with all threads; rows after the last one become zero. */
 GA_DEV void load_tile(uint32_t to, const uint16_t *from, int64_t stride, int row, int rows, int n) {
   const int chunk = thread_index() % (D / 8);
   const uint32_t panel = to + (uint32_t)(chunk / 8 * n * PANEL_ROW_BYTES);

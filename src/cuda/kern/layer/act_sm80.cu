@@ -32,7 +32,7 @@ typedef ga_kargs_act kargs;
 
 enum { N = GA_CAT(ELEM_PER_16_, GA_P_DTYPE) };
 
-/* Those that products' epilogues lack, too. */
+/* Activations that the epilogues of products do not have. */
 enum { ACT_RELU2 = 4, ACT_TANH = 5 }; /* ga_act_kind */
 GA_DEV float any_act_of(int act, float x) {
   if (act == ACT_RELU2) return x > 0.0f || x != x ? x * x : 0.0f;

@@ -22,7 +22,7 @@ static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 #define LN2 0.693147181f
 enum { WARP = 32, WARPS = GA_P_THREADS / WARP };
 
-/* Of one row of a head, by a warp. */
+/* Merges one row of a head, with one warp. */
 GA_DEV void merge_attn_row(const ga_kargs_attn_merge *a, int64_t row, int32_t head, int lane) {
   float *o = a->o + row * a->o_token + head * a->o_head, *lse = a->lse + head * a->lse_head + row;
   const float *part = a->part + row * a->part_token + head * a->part_head;

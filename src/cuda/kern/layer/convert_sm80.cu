@@ -27,7 +27,7 @@ static_assert(SIDE % DOWN == 0, "a lane has whole rows");
 
 typedef const ga_kargs_convert *args;
 
-/* 8 elements of a row; 0 behind its end. */
+/* Loads 8 elements of a row; 0 in place of elements after its end. */
 GA_DEV void get(args a, int64_t row, int64_t col, float *x) {
   const int64_t at = row * a->width + col;
   const int n = a->width - col < E ? (int)(a->width - col) : E;

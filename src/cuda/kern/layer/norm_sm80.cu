@@ -34,8 +34,8 @@ static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 enum { AHEAD = 8, EARLY = 2 /* elements of the residual: more cost registers, and with them rows at a time */ };
 enum { NORM_LAYER = 1, NORM_L2 = 2 }; /* ga_norm_kind */
 
-/* This lane's elements c, c + THREADS, ... of a row, less shift; zeros behind its end. The loads are under way
- * together. */
+/* Loads this lane's elements c, c + THREADS, ... of a row, minus shift; zeros in place of elements after its end. All
+ * loads are in flight together. */
 GA_DEV void prefetch_row(const ga_kargs_norm *a, int64_t at, int64_t c, float shift, float *x) {
   GA_UNROLL for (int e = 0; e < AHEAD; e++) x[e] =
       c + e * GA_P_THREADS < a->width ? GET(a->x, at + c + e * GA_P_THREADS) - shift : 0.0f;
@@ -50,7 +50,7 @@ GA_DEV float mean_of_row(const ga_kargs_norm *a, row_shared *s, int64_t at) {
   return row_sum(s, 0, GA_P_THREADS, sum) / (float)a->width;
 }
 
-/* What a row is multiplied by, once `shift` is taken off. */
+/* Returns the factor by which a row is multiplied after `shift` has been subtracted. */
 GA_DEV float factor_of(const ga_kargs_norm *a, row_shared *s, int64_t at, float shift) {
   float sum = 0, x[AHEAD];
   for (int64_t c = thread_index(); c < a->width; c += AHEAD * GA_P_THREADS) {

@@ -80,7 +80,7 @@ GA_DEV float group_most(const ga_kargs_sample *a, int g) {
 
 GA_DEV double weight_of(float x, float top, double temperature) { return exp(((double)x - (double)top) / temperature); }
 
-/* What group g weighs beside a token of logit `top`, at a->sum_temperature. */
+/* Returns the weight of group g relative to a token with logit `top`, at a->sum_temperature. */
 GA_DEV double group_weight(const ga_kargs_sample *a, int g, float top) {
   const float most = group_most(a, g);
   word64 w;
@@ -160,7 +160,7 @@ GA_DEV bool is_last_block(const ga_kargs_sample *a, shared *s) {
 
 /* ---- filters: the least key that stays ---- */
 
-/* Those of a chain that keep the first so many tokens in the order of keys. */
+/* The filters that keep a first part of the tokens, in the order of keys. */
 typedef struct {
   int top_k;          /* 0 = off */
   float top_p, min_p; /* 1, 0 = off */
@@ -413,8 +413,9 @@ GA_DEV void remake_groups(const ga_kargs_sample *a, const ranking *near, token_k
   block_sync();
 }
 
-/* Of the tokens from `least` on those whose surprise is nearest to the entropy, until they hold typical_p (arXiv
- * 2202.00666). Surprise less entropy is the mean of the logits, by weight, less the token's. */
+/* Locally typical sampling (arXiv 2202.00666): of the tokens from `least` on, keeps those whose surprise is nearest to
+ * the entropy, until their probabilities add up to typical_p. Surprise minus entropy is the weighted mean of the logits
+ * minus the token's logit. */
 GA_DEV void keep_typical(const ga_kargs_sample *a, shared *s, token_key least, float top) {
   double moment, nearer, unused;
   const double z = weigh_all(a, s, least, top, &moment), target = (double)a->typical_p * z;
@@ -566,7 +567,8 @@ GA_DEV void put_logprob(const ga_kargs_sample *a, shared *s, int id) {
 
 /* ---- rows ---- */
 
-/* What the block's row of parameters makes of `all`; as kargs_of in sample_sm80.c has it of one row. One thread. */
+/* Makes the arguments of row y from those of all rows and the row's parameters, as kargs_of in sample_sm80.c does
+ * for one row. For one thread. */
 GA_DEV void take_row(const ga_kargs_sample *all, int y, ga_kargs_sample *a) {
   const ga_kargs_sample_row *r = all->rows + y;
   const int64_t skipped = y * all->workspace_stride;

@@ -55,7 +55,7 @@ GA_DEV int stream(const ga_kargs_probe *a, int64_t first) {
   return sum;
 }
 
-/* Each round by other blocks, so that nothing is asked for twice by one. */
+/* Reads the memory `rounds` times. In each round a block reads another part, so that no block reads a part twice. */
 GA_DEV int streams(const ga_kargs_probe *a) {
   int sum = 0;
   GA_ROLL for (int r = 0; r < a->rounds; r++) sum ^= stream(a, (block_index() + r) % block_count());
