@@ -253,7 +253,7 @@ static void run_texts(runner_rig *r, const step_part *parts, const row_draw *dra
   for (int i = 0; i < n; i++) take_text(texts[i], &runner_results(r->runner, ticket)[i]);
 }
 
-enum { TEXT_END = 40 };
+enum { TEXT_END = 30 };
 
 /* The text decoded one by one. */
 static void decode_plain(runner_rig *r, drawn_text *t) {
@@ -321,8 +321,9 @@ static void compare_drafts(int n_stages, int32_t max_out, int kind) {
 
 static void test_drafts(void **state) {
   (void)state;
-  for (int kind = 0; kind < 4; kind++) {
-    compare_drafts(1, 16, kind);
+  const bool is_cpu = !strcmp(GA_TEST_DEVICE, "cpu"); /* elsewhere a step takes a second */
+  for (int kind = is_cpu ? 0 : 3; kind < 4; kind++) {
+    if (is_cpu) compare_drafts(1, 16, kind);
     compare_drafts(2, 3, kind); /* the head computes three rows at once */
   }
 }
