@@ -1,5 +1,5 @@
-/* Steps of a runner by themselves: several rows of logits a part, masks, drafts, what is refused, tickets. On a tiny model of
- * tests/data/arch. */
+/* Steps of a runner by themselves: several rows of logits a part, masks, drafts, what is refused, tickets. On a tiny
+ * model of tests/data/arch. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -238,7 +238,7 @@ static step_part part_of_text(runner_rig *r, drawn_text *t, int32_t first, int32
 }
 
 /* The drafts that were accepted are the text's by now; the token behind them joins it. */
-static void take_text(drawn_text *t, const part_result *result) {
+static void take_drawn_text(drawn_text *t, const part_result *result) {
   if (result->status != GA_OK) fail_msg("%s", result->error);
   t->n += result->n_accepted;
   t->n_accepted += result->n_accepted;
@@ -250,7 +250,7 @@ static void run_texts(runner_rig *r, const step_part *parts, const row_draw *dra
   int64_t ticket;
   OK(runner_enqueue(r->runner, &step, &ticket));
   OK(runner_take(r->runner, ticket));
-  for (int i = 0; i < n; i++) take_text(texts[i], &runner_results(r->runner, ticket)[i]);
+  for (int i = 0; i < n; i++) take_drawn_text(texts[i], &runner_results(r->runner, ticket)[i]);
 }
 
 enum { TEXT_END = 30 };

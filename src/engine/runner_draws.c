@@ -259,8 +259,8 @@ ga_status device_rows_put(runner *r, run_step *step) {
 /* --- the draws --- */
 
 /* in: the step's inputs where the draws are made. */
-static ga_status sample_rows(runner *r, const step_samples *at, int32_t first, int32_t n, int32_t *in,
-                             const float *logits) {
+static ga_status enqueue_draws(runner *r, const step_samples *at, int32_t first, int32_t n, int32_t *in,
+                               const float *logits) {
   const ga_sample_fused_desc d = rows_desc(r, n);
   const ga_sample_fused_io io = {.plain = {.logits = logits,
                                            .bias = r->sampler.bias,
@@ -274,7 +274,7 @@ static ga_status sample_rows(runner *r, const step_samples *at, int32_t first, i
 
 ga_status device_rows_sample(runner *r, const step_samples *at, int32_t first, int32_t n) {
   runner_stage *last = runner_last(r);
-  return sample_rows(r, at, first, n, last->device, exec_result(&last->exec));
+  return enqueue_draws(r, at, first, n, last->device, exec_result(&last->exec));
 }
 
 /* All logits are a table of one column here. */
@@ -394,7 +394,7 @@ static ga_status draw_on_host(runner *r, const run_step *step, int32_t first, in
     GA_TRY(fetch_logits(r, 0, n));
     logits->rows = r->logits;
   }
-  return n_draws ? sample_rows(r, &step->layout.samples, sample, n_draws, last->host[step->place], logits->rows)
+  return n_draws ? enqueue_draws(r, &step->layout.samples, sample, n_draws, last->host[step->place], logits->rows)
                  : GA_OK;
 }
 

@@ -80,7 +80,7 @@ ga_status history_put(runner *r, run_step *step, int32_t i, int32_t window, int6
   return GA_OK;
 }
 
-/* --- rows with drafts: each has its tokens to itself, since it may not draw the draft that the next row has seen --- */
+/* --- rows with drafts: each has its tokens apart, since it may draw another token than the next row has seen --- */
 
 int64_t history_apart(const run_step *step, int32_t i) {
   const run_row *row = &step->rows[i];

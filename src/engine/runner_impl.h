@@ -98,7 +98,7 @@ typedef struct device_sampler {
   ga_ctx *ctx; /* of the draws: the last stage's, or runner.sample_ctx */
   bool on;     /* draws are enqueued with the layers: the last stage's device makes them, after calls have returned */
   int32_t *sequences;    /* [max_sequences, context + 1] tokens that penalties see; made when first asked for */
-  int64_t drafted_room;  /* tokens of rows with drafts, which lie behind those */
+  int64_t drafted_room;  /* tokens of rows with drafts, which follow those */
   draw_history **owners; /* [max_sequences] of those rows */
   ga_logit_bias *bias;   /* [bias_room] of the step's rows */
   void *bias_host[2];    /* by the step's place; in host memory `bias` itself, and so for masks */
@@ -185,7 +185,7 @@ void device_sampler_unuse(runner *r);
 /* Enqueues the way of the last `window` tokens before the draw of row i that are not there yet. *sequence: where the
  * draw puts its token. */
 GA_NODISCARD ga_status history_put(runner *r, run_step *step, int32_t i, int32_t window, int64_t *sequence);
-/* Tokens of row i that history_put_apart puts, and the one that is drawn; 0: its part has no drafts, or no penalties. */
+/* Tokens of row i that history_put_apart puts, and the one that is drawn; 0: it has no drafts, or no penalties. */
 int64_t history_apart(const run_step *step, int32_t i);
 GA_NODISCARD ga_status history_make_room(runner *r, const run_step *step);
 /* Like history_put, for a row whose part has drafts; at: tokens of such rows before it. */
