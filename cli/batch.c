@@ -271,9 +271,9 @@ int cmd_batch(int argc, char **argv) {
   batch_args a = {.engine = ENGINE_ARGS_INIT};
   const cmd_option options[] = {
       {"output", 'o', OPT_STRING, &a.out, 0, 0, "FILE",
-       "where answers go; those that are there are not asked for again"},
+       "where answers go; requests that have an answer there are skipped"},
       {"in-flight", 0, OPT_INT, &a.in_flight, 0, MAX_IN_FLIGHT, "N",
-       "requests under way at once; 0 = twice --max-sequences, 64 where that is not given"},
+       "requests in flight at once; 0 = twice --max-sequences, or 64 without it"},
       OPEN_MODEL_OPTIONS(a.engine.open),
       ENGINE_OPTIONS(a.engine),
   };

@@ -63,9 +63,9 @@ int cmd_bench(int argc, char **argv) {
       {"seed", 's', OPT_INT, &seed, 0, 9e18, "SEED", "of values and order"},
       {"json", 0, OPT_FLAG, &json, 0, 0, NULL, "JSON on stdout"},
       {"error", 0, OPT_FLAG, &error, 0, 0, NULL,
-       "the error of FP8 attention with outliers, by ways of scaling, instead of times"},
+       "print the error of FP8 attention on outliers for each way of scaling, instead of times"},
       {"compare", 0, OPT_STRING, &before, 0, 0, "FILE",
-       "with a second FILE behind it: what changed between two reports of --json"},
+       "followed by a second FILE: print what changed between two reports of --json"},
   };
   int code, rest = cmd_parse("bench", "[options], or: ga bench --compare FILE FILE", options, COUNT_OF(options), argc,
                              argv, &code);

@@ -18,73 +18,74 @@ typedef struct engine_args {
   { .open = {.model = ga_known_models[0].name, OPEN_ARGS_INIT}, .tools = "auto" }
 
 /* Rows for a command's option table, after OPEN_MODEL_OPTIONS; `a` is an engine_args. */
-#define ENGINE_OPTIONS(a)                                                                                           \
-  {"alias", 0, OPT_STRING, &(a).alias,                                                                              \
-   0,       0, "NAME",     "what requests call the model, several with commas between; else the name of its file"}, \
-      {"context", 'c', OPT_INT, &(a).open.context,                                                                  \
-       0,         1e9, "N",     "tokens of the longest sequence; 0 = the model's own, on a CPU at most 4096"},      \
-      {"max-sequences",                                                                                             \
-       0,                                                                                                           \
-       OPT_INT,                                                                                                     \
-       &(a).max_sequences,                                                                                          \
-       0,                                                                                                           \
-       1024,                                                                                                        \
-       "N",                                                                                                         \
-       "requests that run at once; 0 = 16 on a CPU, 256 on a GPU"},                                                 \
-      {"step-tokens",                                                                                               \
-       0,                                                                                                           \
-       OPT_INT,                                                                                                     \
-       &(a).step_tokens,                                                                                            \
-       0,                                                                                                           \
-       16384,                                                                                                       \
-       "N",                                                                                                         \
-       "tokens of one step; 0 = 512 on a CPU, 2048 on a GPU"},                                                      \
-      {"kv-tokens", 0, OPT_INT, &(a).kv_tokens, 0, 1e12, "N", "tokens that the KV cache holds; 0 = by the memory"}, \
-      {"kv-type", 0, OPT_STRING, &(a).open.kv_type, 0, 0, "TYPE", "KV cache: f16, f32, bf16, e4m3, q8_0, q4_0"},    \
-      OPEN_ACTIVATIONS_OPTION((a).open),                                                                            \
-      {"swap-space",                                                                                                \
-       0,                                                                                                           \
-       OPT_FLOAT,                                                                                                   \
-       &(a).swap_gib,                                                                                               \
-       0,                                                                                                           \
-       1e6,                                                                                                         \
-       "GIB",                                                                                                       \
-       "host memory for the KV pages of requests that make room for others; 0 = they are evaluated again"},         \
-      {"offload-prefixes",                                                                                          \
-       0,                                                                                                           \
-       OPT_FLAG,                                                                                                    \
-       &(a).offload_prefixes,                                                                                       \
-       0,                                                                                                           \
-       0,                                                                                                           \
-       NULL,                                                                                                        \
-       "keys and values of earlier prompts go to the swap space, too; needs --swap-space"},                         \
-      {"deterministic",                                                                                             \
-       0,                                                                                                           \
-       OPT_FLAG,                                                                                                    \
-       &(a).open.deterministic,                                                                                     \
-       0,                                                                                                           \
-       0,                                                                                                           \
-       NULL,                                                                                                        \
-       "answers follow bit by bit from their requests; slower"},                                                    \
-      {"no-prefix-cache",                                                                                           \
-       0,                                                                                                           \
-       OPT_FLAG,                                                                                                    \
-       &(a).no_prefix_cache,                                                                                        \
-       0,                                                                                                           \
-       0,                                                                                                           \
-       NULL,                                                                                                        \
-       "do not keep the keys and values of earlier prompts"},                                                       \
-      {"tool-call-parser",                                                                                          \
-       0,                                                                                                           \
-       OPT_STRING,                                                                                                  \
-       &(a).tools,                                                                                                  \
-       0,                                                                                                           \
-       0,                                                                                                           \
-       "NAME",                                                                                                      \
-       "how the model writes tool calls: auto (by its template), none, hermes, qwen3_coder, llama3, mistral"},      \
-      {"time-steps", 0, OPT_FLAG, &(a).time_steps, 0, 0, NULL, "measure the time between steps for /metrics"},      \
-      {"no-reasoning", 0, OPT_FLAG, &(a).no_reasoning, 0, 0, NULL, "leave <think> in the content of answers"}, {    \
-    "explain", 0, OPT_FLAG, &(a).open.explain, 0, 0, NULL, "at the end: which kernel was chosen for what, and why"  \
+#define ENGINE_OPTIONS(a)                                                                                          \
+  {"alias", 0, OPT_STRING, &(a).alias,                                                                             \
+   0,       0, "NAME",     "names of the model in requests, separated by commas; else the name of its file"},      \
+      {"context", 'c', OPT_INT, &(a).open.context,                                                                 \
+       0,         1e9, "N",     "tokens of the longest sequence; 0 = the model's own, on a CPU at most 4096"},     \
+      {"max-sequences",                                                                                            \
+       0,                                                                                                          \
+       OPT_INT,                                                                                                    \
+       &(a).max_sequences,                                                                                         \
+       0,                                                                                                          \
+       1024,                                                                                                       \
+       "N",                                                                                                        \
+       "requests that run at once; 0 = 16 on a CPU, 256 on a GPU"},                                                \
+      {"step-tokens",                                                                                              \
+       0,                                                                                                          \
+       OPT_INT,                                                                                                    \
+       &(a).step_tokens,                                                                                           \
+       0,                                                                                                          \
+       16384,                                                                                                      \
+       "N",                                                                                                        \
+       "tokens of one step; 0 = 512 on a CPU, 2048 on a GPU"},                                                     \
+      {"kv-tokens", 0,    OPT_INT, &(a).kv_tokens,                                                                 \
+       0,           1e12, "N",     "tokens that the KV cache holds; 0 = as many as memory allows"},                \
+      {"kv-type", 0, OPT_STRING, &(a).open.kv_type, 0, 0, "TYPE", "KV cache: f16, f32, bf16, e4m3, q8_0, q4_0"},   \
+      OPEN_ACTIVATIONS_OPTION((a).open),                                                                           \
+      {"swap-space",                                                                                               \
+       0,                                                                                                          \
+       OPT_FLOAT,                                                                                                  \
+       &(a).swap_gib,                                                                                              \
+       0,                                                                                                          \
+       1e6,                                                                                                        \
+       "GIB",                                                                                                      \
+       "host memory for the KV pages of requests that make room for others; 0 = they are evaluated again"},        \
+      {"offload-prefixes",                                                                                         \
+       0,                                                                                                          \
+       OPT_FLAG,                                                                                                   \
+       &(a).offload_prefixes,                                                                                      \
+       0,                                                                                                          \
+       0,                                                                                                          \
+       NULL,                                                                                                       \
+       "keys and values of earlier prompts go to the swap space, too; needs --swap-space"},                        \
+      {"deterministic",                                                                                            \
+       0,                                                                                                          \
+       OPT_FLAG,                                                                                                   \
+       &(a).open.deterministic,                                                                                    \
+       0,                                                                                                          \
+       0,                                                                                                          \
+       NULL,                                                                                                       \
+       "the same request gives the same answer to the bit, whatever else runs; slower"},                           \
+      {"no-prefix-cache",                                                                                          \
+       0,                                                                                                          \
+       OPT_FLAG,                                                                                                   \
+       &(a).no_prefix_cache,                                                                                       \
+       0,                                                                                                          \
+       0,                                                                                                          \
+       NULL,                                                                                                       \
+       "do not keep the keys and values of earlier prompts"},                                                      \
+      {"tool-call-parser",                                                                                         \
+       0,                                                                                                          \
+       OPT_STRING,                                                                                                 \
+       &(a).tools,                                                                                                 \
+       0,                                                                                                          \
+       0,                                                                                                          \
+       "NAME",                                                                                                     \
+       "how the model writes tool calls: auto (by its template), none, hermes, qwen3_coder, llama3, mistral"},     \
+      {"time-steps", 0, OPT_FLAG, &(a).time_steps, 0, 0, NULL, "measure the time between steps for /metrics"},     \
+      {"no-reasoning", 0, OPT_FLAG, &(a).no_reasoning, 0, 0, NULL, "leave <think> in the content of answers"}, {   \
+    "explain", 0, OPT_FLAG, &(a).open.explain, 0, 0, NULL, "at the end: which kernel was chosen for what, and why" \
   }
 
 /* Writes the model's name in requests: the first name of --alias, else that of its file or folder; "": --alias is

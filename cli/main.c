@@ -23,17 +23,18 @@ static int show_help(FILE *out) {
                 ga_version());
   for (size_t i = 0; i < COUNT_OF(commands); i++)
     (void)fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].summary);
-  (void)fprintf(out,
-                "\nga help COMMAND tells more. To begin: ga pull smollm2-135m && ga run \"Why is the sky blue?\"\n"
-                "models lie in $GA_MODELS, else $XDG_CACHE_HOME/ga/models, else ~/.cache/ga/models\n"
-                "$GA_LOG (debug, info, warn, error, off) is how much is said of what the library notices [warn]\n"
-                "$GA_DISABLE_KERNELS are kernels that are left out: ids with * and ?, commas between them [none]\n"
-                "$GA_PEER (auto, off): off has GPUs exchange through host memory; ga dist reduce refuses it [auto]\n"
-                "$GA_DIST_COPIES (auto, peer, host, nccl): how blocks go from GPU to GPU, as ga dist --copies [auto]\n"
-                "$GA_NCCL is the file that NCCL is loaded from [libnccl.so.2]\n"
-                "$GA_LAST_CACHE (MiB) is the last cache for ga bench and ga probe [what the system says]\n"
-                "exit codes: 0 done, 1 failed (text on stderr), 2 wrong command line, 3 a kernel did not pass, "
-                "130 interrupted\n");
+  (void)fprintf(
+      out,
+      "\nga help COMMAND says more. To begin: ga pull smollm2-135m && ga run \"Why is the sky blue?\"\n"
+      "models lie in $GA_MODELS, else $XDG_CACHE_HOME/ga/models, else ~/.cache/ga/models\n"
+      "$GA_LOG (debug, info, warn, error, off) is the least level of the library's messages that is printed [warn]\n"
+      "$GA_DISABLE_KERNELS are kernels that are never chosen: ids with * and ?, separated by commas [none]\n"
+      "$GA_PEER (auto, off): with off, GPUs exchange data through host memory; ga dist reduce refuses it [auto]\n"
+      "$GA_DIST_COPIES (auto, peer, host, nccl): how blocks go from GPU to GPU, as ga dist --copies [auto]\n"
+      "$GA_NCCL is the file that NCCL is loaded from [libnccl.so.2]\n"
+      "$GA_LAST_CACHE (MiB) is the last cache for ga bench and ga probe [what the system says]\n"
+      "exit codes: 0 done, 1 failed (text on stderr), 2 wrong command line, 3 a kernel did not pass, "
+      "130 interrupted\n");
   return out == stdout ? EXIT_OK : EXIT_USAGE;
 }
 

@@ -27,10 +27,11 @@ typedef struct open_args {
   {                                                                                                                    \
     "threads", 't', OPT_INT, &(a).threads, 0, 1024, "N", "CPU threads; 0 = one per CPU"                                \
   }
-#define OPEN_MODEL_OPTIONS(a)                                                                                   \
-  {"model", 'm', OPT_STRING, &(a).model,                                                                        \
-   0,       0,   "MODEL",    "file, folder, name of a pulled model (ga list), or hf:ORG/REPOSITORY[:TYPE]"},    \
-      {"no-mmap", 0, OPT_FLAG, &(a).no_mmap, 0, 0, NULL, "copy the model to memory: its file may then change"}, \
+#define OPEN_MODEL_OPTIONS(a)                                                                                    \
+  {"model", 'm', OPT_STRING, &(a).model,                                                                         \
+   0,       0,   "MODEL",    "file, folder, name of a pulled model (ga list), or hf:ORG/REPOSITORY[:TYPE]"},     \
+      {"no-mmap", 0, OPT_FLAG, &(a).no_mmap,                                                                     \
+       0,         0, NULL,     "read the model into memory instead of mapping its file, which may then change"}, \
       OPEN_DEVICE_OPTIONS(a)
 #define OPEN_TEMPLATE_OPTION(a)                                                                                \
   {                                                                                                            \
@@ -41,11 +42,13 @@ typedef struct open_args {
 #define OPEN_ACTIVATIONS_OPTION(a)                                                                            \
   {                                                                                                           \
     "activations", 0, OPT_STRING, &(a).activations, 0, 0, "TYPE",                                             \
-        "of products by FP8 weights, of nine tokens and more: full, or e4m3, which rounds them and is faster" \
+        "inputs of products with FP8 weights, from nine tokens on: full, or rounded to e4m3, which is faster" \
   }
 #define OPEN_SESSION_OPTIONS(a)                                                                                      \
-  {"context", 'c', OPT_INT, &(a).context,                                                                            \
-   0,         1e9, "N",     "tokens that fit; 0 = what the model was trained for, at most 4096"},                    \
+  {"context", 'c',                                                                                                   \
+   OPT_INT,   &(a).context,                                                                                          \
+   0,         1e9,                                                                                                   \
+   "N",       "tokens of prompt and answer together; 0 = as many as the model was trained for, at most 4096"},       \
       {"batch", 'b',  OPT_INT, &(a).batch,                                                                           \
        0,       4096, "N",     "prompt tokens evaluated at once; 0 = 512 on a CPU, 2048 on a GPU"},                  \
       {"kv-type", 0, OPT_STRING, &(a).kv_type, 0, 0, "TYPE", "KV cache: f16, f32, bf16, e4m3, q8_0, q4_0"},          \
@@ -59,7 +62,7 @@ typedef struct open_args {
        0,                                                                                                            \
        0,                                                                                                            \
        NULL,                                                                                                         \
-       "logits follow bit by bit from the tokens alone: prompts go one token at a time, which is slower"},           \
+       "the same tokens give the same logits to the bit; prompts are read one token at a time, which is slower"},    \
   {                                                                                                                  \
     "explain", 0, OPT_FLAG, &(a).explain, 0, 0, NULL,                                                                \
         "print on stderr which layers run where, which kernel was chosen for what, and why"                          \

@@ -271,8 +271,8 @@ int cmd_pull(int argc, char **argv) {
   const cmd_option options[] = {
       {"list", 'l', OPT_FLAG, &a.list, 0, 0, NULL,
        "the models known by name, with size, licence and SHA-256; with hf:... the files of that repository"},
-      {"sha256", 0, OPT_STRING, &a.sha256, 0, 0, "HEX", "what an address must deliver, or what is here must be"},
-      {"output", 'o', OPT_STRING, &a.output, 0, 0, "FILE", "where to put what an address delivers"},
+      {"sha256", 0, OPT_STRING, &a.sha256, 0, 0, "HEX", "SHA-256 that the file must have, fetched or already here"},
+      {"output", 'o', OPT_STRING, &a.output, 0, 0, "FILE", "where to put the file of an https:// address"},
       {"force", 0, OPT_FLAG, &a.force, 0, 0, NULL, "fetch again what is already here"},
   };
   int code, rest = cmd_parse("pull", "[options] NAME | https://... | hf:ORGANISATION/REPOSITORY[:TYPE | /FILE]",

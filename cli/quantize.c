@@ -6,7 +6,8 @@ int cmd_quantize(int argc, char **argv) {
   rewrite_args a = {.type = NULL};
   const cmd_option options[] = {
       {"imatrix", 'i', OPT_STRING, &a.importance, 0, 0, "FILE", "weigh errors by this importance matrix of ga imatrix"},
-      {"pure", 0, OPT_FLAG, &a.pure, 0, 0, NULL, "one type for all matrices, the head's too, and no mixture"},
+      {"pure", 0, OPT_FLAG, &a.pure, 0, 0, NULL,
+       "one type for all matrices, that of the output head included; no mixture"},
       {"tensor-type", 0, OPT_LIST, &a.tensor_types, 0, 0, "NAME=TYPE",
        "a type for matrices of that name, before the mixture; NAME may have * and ?; may be given several times"},
       REWRITE_OPTIONS(a),

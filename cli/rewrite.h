@@ -13,12 +13,12 @@ typedef struct rewrite_args {
 } rewrite_args;
 
 /* Rows for a command's option table; `a` is a rewrite_args. */
-#define REWRITE_OPTIONS(a)                                                                                 \
-  {"threads", 't', OPT_INT, &(a).threads, 0, 1024, "N", "CPU threads; 0 = one per CPU"},                   \
-      {"force", 'f', OPT_FLAG, &(a).force, 0, 0, NULL, "overwrite OUT if it is there"},                    \
-      {"dry-run", 0, OPT_FLAG, &(a).dry_run, 0, 0, NULL, "tell what would be written, and write nothing"}, \
-      {"each", 'v', OPT_FLAG, &(a).each, 0, 0, NULL, "a line for each tensor: its type before and now"}, { \
-    "json", 0, OPT_FLAG, &(a).json, 0, 0, NULL, "one JSON object on stdout"                                \
+#define REWRITE_OPTIONS(a)                                                                                  \
+  {"threads", 't', OPT_INT, &(a).threads, 0, 1024, "N", "CPU threads; 0 = one per CPU"},                    \
+      {"force", 'f', OPT_FLAG, &(a).force, 0, 0, NULL, "overwrite OUT if it is there"},                     \
+      {"dry-run", 0, OPT_FLAG, &(a).dry_run, 0, 0, NULL, "print what would be written, and write nothing"}, \
+      {"each", 'v', OPT_FLAG, &(a).each, 0, 0, NULL, "a line for each tensor: its type before and now"}, {  \
+    "json", 0, OPT_FLAG, &(a).json, 0, 0, NULL, "one JSON object on stdout"                                 \
   }
 
 /* The names of types for a help line. */

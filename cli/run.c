@@ -215,7 +215,7 @@ int cmd_run(int argc, char **argv) {
       {"special", 0, OPT_FLAG, &a.special, 0, 0, NULL,
        "show control tokens; with --no-template also read them in the prompt"},
       {"ignore-eos", 0, OPT_FLAG, &a.ignore_eog, 0, 0, NULL, "go on after the end of the answer"},
-      {"quiet", 'q', OPT_FLAG, &a.quiet, 0, 0, NULL, "neither speed nor a cut answer is told on stderr"},
+      {"quiet", 'q', OPT_FLAG, &a.quiet, 0, 0, NULL, "print neither speed nor a note on a cut answer on stderr"},
       {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "one JSON object on stdout instead of a stream"},
       {"logprobs", 0, OPT_INT, &a.logprobs, 0, LOGPROBS_MOST, "N",
        "with --json: log-probability of each token, and of the N likeliest at its place"},

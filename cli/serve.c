@@ -172,7 +172,7 @@ int cmd_serve(int argc, char **argv) {
       {"max-connections", 0, OPT_INT, &a.max_connections, 1, 1000000, "N", "connections at once"},
       {"request-seconds", 0, OPT_INT, &a.request_seconds, 1, 86400, "S", "time for a client to send its request"},
       {"idle-seconds", 0, OPT_INT, &a.idle_seconds, 1, 86400, "S",
-       "a connection on which nothing moves so long is closed"},
+       "close a connection on which nothing was sent for so long"},
       {"drain-seconds", 0, OPT_INT, &a.drain_seconds, 0, 86400, "S",
        "after SIGTERM or Ctrl-C: time for answers to end"},
       {"http-threads", 0, OPT_INT, &a.threads, 0, 64, "N", "threads of HTTP; 0 = by the number of CPUs"},

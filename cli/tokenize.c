@@ -76,8 +76,9 @@ int cmd_tokenize(int argc, char **argv) {
       {"file", 'f', OPT_STRING, &a.file, 0, 0, "FILE", "read the text from a file; - is stdin, as without any TEXT"},
       {"lines", 'l', OPT_FLAG, &a.lines, 0, 0, NULL, "each line by itself, one line of ids each"},
       {"pieces", 0, OPT_FLAG, &a.pieces, 0, 0, NULL, "one token a line, with its text"},
-      {"special", 0, OPT_FLAG, &a.special, 0, 0, NULL, "the text of control tokens becomes those tokens"},
-      {"add-special", 0, OPT_FLAG, &a.add, 0, 0, NULL, "add what the model wants before and after"},
+      {"special", 0, OPT_FLAG, &a.special, 0, 0, NULL, "read the text of a control token as that token"},
+      {"add-special", 0, OPT_FLAG, &a.add, 0, 0, NULL,
+       "add the model's own tokens for the beginning and the end of a text"},
       {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "ids as a JSON array"},
   };
   int code, rest = cmd_parse("tokenize", "[options] [TEXT]", options, COUNT_OF(options), argc, argv, &code);

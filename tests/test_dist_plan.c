@@ -267,7 +267,7 @@ static void test_packed_calls(void **state) {
 }
 
 /* Grids, moves and needs at random, over any layout. */
-static int n_draws = 400;
+static int n_draws = 200;
 
 static void test_random_grids(void **state) {
   (void)state;

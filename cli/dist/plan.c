@@ -1,4 +1,4 @@
-/* ga dist plan: who computes what and when, bytes and memory. */
+/* ga dist plan: draw a plan: which rank computes what and when, bytes sent, memory. */
 #include "cli/dist/figures.h"
 #include "cli/dist/verb.h"
 #include "cli/dist/view.h"
@@ -184,7 +184,7 @@ static int plan_main(char **args) {
 }
 
 const dist_verb dist_verb_plan = {.name = "plan",
-                                  .summary = "who computes what and when, bytes and memory",
+                                  .summary = "draw a plan: which rank computes what and when, bytes sent, memory",
                                   .options = options,
                                   .n_options = COUNT_OF(options),
                                   .run = plan_main};

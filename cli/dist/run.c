@@ -29,9 +29,9 @@ static const cmd_option options[] = {
                               "through host memory; nccl: by NCCL; auto: peer where they can, else host. Without it as "
                               "$GA_DIST_COPIES says"),
     DIST_WORD("timeline", asked.timeline, "FILE",
-              "the last run's spans, as chrome://tracing and Perfetto read them; and how much of its time was "
+              "write the last run's timeline for chrome://tracing or Perfetto; and print how much of its time was "
               "attention, communication, or both"),
-    DIST_INT("runs", asked.runs, 0, 1000000, "N", "so often, and the fastest is printed; 0 = 1"),
+    DIST_INT("runs", asked.runs, 0, 1000000, "N", "number of runs, of which the fastest is printed; 0 = 1"),
     DIST_MACHINE_OPTIONS(asked.machine),
     DIST_JSON_OPTION(asked.json)};
 

@@ -1,4 +1,4 @@
-/* ga dist simulate: a plan's time on a model of a machine. */
+/* ga dist simulate: predict a plan's time on a model of a machine. */
 #include "cli/dist/figures.h"
 #include "cli/dist/verb.h"
 #include "cli/dist/view.h"
@@ -52,7 +52,7 @@ static int simulate_main(char **args) {
 }
 
 const dist_verb dist_verb_simulate = {.name = "simulate",
-                                      .summary = "a plan's time on a model of a machine",
+                                      .summary = "predict a plan's time on a model of a machine",
                                       .options = options,
                                       .n_options = COUNT_OF(options),
                                       .run = simulate_main};

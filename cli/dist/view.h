@@ -19,7 +19,7 @@ typedef struct dist_view {
 /* Rows for a verb's table; `v` is a dist_view. */
 #define DIST_VIEW_OPTIONS(v)                                                                                        \
   DIST_METHOD((v).shape.method, "ring, zigzag, ulysses, ...; auto = the fastest by simulate; all = compare them"),  \
-      DIST_RANKS((v).shape.ranks, 4096, "how many; else 4"), DIST_SHAPE_OPTIONS((v).shape),                         \
+      DIST_RANKS((v).shape.ranks, 4096, "number of ranks; else 4"), DIST_SHAPE_OPTIONS((v).shape),                  \
       DIST_WORD("device", (v).device, "LIST", "the machine of simulate and -m auto: cpu, or cuda:0 = one of GPUs"), \
       DIST_MACHINE_OPTIONS((v).machine)
 

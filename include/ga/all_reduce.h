@@ -47,8 +47,8 @@ GA_API GA_NODISCARD ga_status ga_all_reduce_run(ga_all_reduce *reduce, const voi
 typedef struct ga_all_reduce_norm_io {
   size_t struct_size;
   const void *x;       /* [rows, width] of the desc's dtype */
-  void *residual;      /* [rows, width]: the sum of all ranks' x is added to it. The same on all ranks, or y is not */
-  const float *weight; /* [width]; a GPU reads it ahead of the end of launches in front: none of them writes it */
+  void *residual;      /* [rows, width]: the sum of all ranks' x is added to it. Must be the same on all ranks */
+  const float *weight; /* [width]; a GPU may read it before earlier launches have ended: none of them may write it */
   void *y;             /* [rows, width]: residual / sqrt(mean of its squares + eps) * weight, row by row; may be x */
   int64_t rows,
       width;        /* rows x width up to max_elements, the same on all ranks; width on GPUs a multiple of 16 bytes */
@@ -58,15 +58,14 @@ typedef struct ga_all_reduce_norm_io {
 #define GA_ALL_REDUCE_NORM_IO_INIT \
   { sizeof(ga_all_reduce_norm_io), NULL, NULL, NULL, NULL, 0, 0, 1e-6f, 0 }
 
-/* Runs the sum, the residual and the RMS norm in one launch; more than goes in one shot takes two. The sum and the
- * new residual are rounded to the type, as three calls would. Else as ga_all_reduce_run. */
+/* Runs the sum, the addition of the residual and the RMS norm in one launch, or two where the sum is large. The sum and
+ * the new residual are rounded to the type, as by three calls. Else as ga_all_reduce_run. */
 GA_API GA_NODISCARD ga_status ga_all_reduce_norm(ga_all_reduce *reduce, const ga_all_reduce_norm_io *io,
                                                  ga_stream *stream);
 
-/* Waits for the stream, then says whether all calls so far got what they waited for. GA_ERR_TIMEOUT names the ranks
- * that did not come; results of the call that waited in vain, and of all later ones, are then not to be used, and
- * *reduce is good for nothing but ga_all_reduce_destroy. Other ranks that have waited for this one find so themselves.
- */
+/* Waits for the stream, then returns whether all calls so far received the data of all ranks. GA_ERR_TIMEOUT names the
+ * missing ranks. Results of the first failed call and of all later ones are then invalid, and *reduce may only be
+ * destroyed. Ranks that have waited for this one get the same error from their own call. */
 GA_API GA_NODISCARD ga_status ga_all_reduce_check(ga_all_reduce *reduce, ga_stream *stream);
 
 #ifdef __cplusplus

@@ -160,8 +160,8 @@ typedef enum ga_dist_rule {
   GA_DIST_RULE_RACE = 4,      /* a slot is written or read while a transfer uses it, or while it holds something */
   GA_DIST_RULE_AVAILABLE = 5, /* a step reads what its slot holds; each partial result reaches its owner once */
   GA_DIST_RULE_ORDER = 6,     /* results are merged in the order that the plan numbers */
-  GA_DIST_RULE_DEADLOCK = 7,  /* nobody waits for ever, with buffered sends or with those that wait for the receiver */
-  GA_DIST_RULE_MEMORY = 8,    /* what is held at once is what the plan declares; all of it is let go */
+  GA_DIST_RULE_DEADLOCK = 7,  /* no rank waits for ever, whether sends are buffered or wait for the receiver */
+  GA_DIST_RULE_MEMORY = 8,    /* the most memory that is in use at once is what the plan declares; all is released */
   GA_DIST_RULE_BYTES = 9      /* bytes from each rank to each other equal the closed form */
 } ga_dist_rule;
 
@@ -320,11 +320,11 @@ GA_API const char *ga_dist_exec_copies(const ga_dist_exec *exec);
 /* Why blocks go through host memory ("host"), such as "rank 1: GA_PEER is off"; else "". It lives as long as exec. */
 GA_API const char *ga_dist_exec_host_staged(const ga_dist_exec *exec);
 GA_API void ga_dist_exec_destroy(ga_dist_exec *exec); /* NULL is fine */
-/* All ranks call it. On an error of any rank all ranks get one, within the timeout of comm (on a GPU within twice that
- * and a second: streams are looked at when it has passed, and go on while they come further); outputs are then zeroed.
- * The rank itself gets its own error, the others GA_ERR_COMM or GA_ERR_TIMEOUT with a text that names it.
- * On a GPU work is on streams of the executor's own: inputs must be there when it is called, and results are there when
- * it returns. */
+/* Runs the plan once. All ranks call it. If a rank fails, all ranks get an error within the timeout of comm, and
+ * outputs are zeroed. On a GPU this may take twice the timeout and a second, and longer while streams still advance.
+ * The failed rank gets its own error, the others GA_ERR_COMM or GA_ERR_TIMEOUT with a text that names it. On a GPU
+ * the executor has streams of its own: inputs must be complete when it is called, and results are complete when it
+ * returns. */
 GA_API GA_NODISCARD ga_status ga_dist_exec_run(ga_dist_exec *exec, const ga_dist_tensors *io);
 /* Bytes that this rank has sent in all runs; of each they equal ga_dist_cost.sent_bytes. NULL: 0. */
 GA_API uint64_t ga_dist_exec_sent_bytes(const ga_dist_exec *exec);
@@ -387,12 +387,13 @@ typedef struct ga_dist_link_options {
 #define GA_DIST_LINK_OPTIONS_INIT \
   { sizeof(ga_dist_link_options), NULL, 0, 0 }
 
-/* How fast blocks go between ranks, for ga_dist_machine.link: bytes[n] / seconds[n] are its rates.
- * Each rank sends to the next one and receives from the one before, all at once, block behind block. seconds[n], of a
- * block of bytes[n] (n: 1 to 64; bytes: 1 to 2^34): the slowest rank's, median of the rounds; the same on all ranks.
- * The largest block is compared first. All ranks (at least 2) call it with the same sizes and rounds, else GA_ERR_COMM.
- * comm, ctx, errors: as of ga_dist_exec_create; on a CPU blocks go by comm. Each rank takes twice the largest block of
- * memory. options may be NULL. *copies, which may be NULL: as ga_dist_exec_copies has it; a static string. */
+/* Measures how fast blocks go between ranks, for ga_dist_machine.link: its rates are bytes[i] / seconds[i].
+ * All ranks at once send to the next rank and receive from the one before, one block after another. seconds[i] is the
+ * time of a block of bytes[i] bytes (1 to 2^34; n: 1 to 64) on the slowest rank, as the median of the rounds; all ranks
+ * get the same. First the bytes that arrive are checked with the largest block. All ranks (at least 2) call it with the
+ * same sizes and rounds, else GA_ERR_COMM. comm, ctx and errors: as for ga_dist_exec_create; on a CPU blocks go through
+ * comm. Each rank allocates twice the largest block. options may be NULL. *copies, unless NULL, becomes the name that
+ * ga_dist_exec_copies gives, a static string. */
 GA_API GA_NODISCARD ga_status ga_dist_link_times(ga_comm *comm, ga_ctx *ctx, const ga_dist_link_options *options,
                                                  const int64_t *bytes, int32_t n, double *seconds, const char **copies);
 

@@ -79,8 +79,8 @@ typedef struct ga_request_options {
   const ga_logit_bias *bias;
   const int32_t *stop_ids; /* [n_stop_ids] tokens that end the request besides the model's own */
   int32_t n_stop_ids;
-  int32_t logprobs;       /* -1 = none; else each token has its log-probability and those of so many most probable ones,
-                           0 to 20, under the plain softmax of the logits */
+  int32_t logprobs;       /* -1 = none; N = each token has its log-probability and those of the N most probable tokens
+                           (0 to 20), under the plain softmax of the logits */
   bool prompt_logprobs;   /* the same for the prompt's tokens, at least 0: they come first, and no cached prefix is
                            used */
   bool ignore_eog;        /* go on after an end-of-generation token */

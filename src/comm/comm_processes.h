@@ -10,15 +10,15 @@
 /* --- shared memory: head, ranks, links, then an arena for each rank; offsets count from its begin, 0 = none --- */
 
 typedef struct shared_rank {
-  _Alignas(64) _Atomic uint32_t bell; /* a futex: rung when something happens that this rank may wait for */
-  _Atomic uint32_t beats;             /* of its watchdog */
+  _Alignas(64) _Atomic uint32_t bell; /* a futex: changed at each event that this rank may wait for */
+  _Atomic uint32_t beats;             /* counts on while its watchdog runs */
   _Atomic uint32_t has_joined, has_left;
   _Atomic int32_t pid;
-  _Atomic uint64_t meetings;  /* it has come to */
-  _Atomic uint64_t values[2]; /* of a meeting, by its number mod 2: nobody is two ahead of another */
+  _Atomic uint64_t meetings;  /* number of barriers that it has reached */
+  _Atomic uint64_t values[2]; /* its value in barrier n, at n mod 2: ranks are never more than one barrier apart */
 } shared_rank;
 
-/* Messages from one rank to another, in the order of their posting: a list in the sender's arena. */
+/* Messages from one rank to another, in the order in which they were sent: a list in the sender's arena. */
 typedef struct shared_link {
   _Atomic uint64_t first; /* message */
   _Atomic uint64_t taken; /* how many the receiver has copied */
@@ -41,7 +41,7 @@ typedef struct shared_head {
 
 /* --- one rank --- */
 
-/* A block of the rank's own arena: a message, or what must stay of it. */
+/* A block of the rank's own arena: a message, or its header, which stays until the receiver has read the next one. */
 typedef struct arena_block {
   uint64_t offset, bytes, turn;
   int32_t to;
@@ -53,9 +53,9 @@ typedef struct wanted_message {
   size_t bytes;
 } wanted_message;
 
-/* With one other rank. */
+/* A rank's end of the messages with one other rank. */
 typedef struct process_link {
-  uint64_t sent, wanted, taken;  /* posted so far; copied so far */
+  uint64_t sent, wanted, taken;  /* numbers of sends and receives begun so far, and of messages copied */
   uint64_t cursor;               /* last message copied, 0 = none */
   uint64_t tail;                 /* last message sent, 0 = none */
   wanted_message *first, **last; /* receives posted, oldest first */
@@ -77,28 +77,29 @@ typedef struct process_comm {
   int64_t n_blocks, block_room;
   uint64_t high; /* bytes of the arena that the system has given */
   uint64_t meetings;
-  bool has_cpus; /* as many as there are ranks */
+  bool has_cpus; /* the machine has at least one CPU for each rank */
   pthread_t watchdog;
   bool is_watched;
   atomic_bool must_end;
 } process_comm;
 
-/* Fills fd, memory and what points into it. All ranks meet; each gets the same error if one does not come. */
+/* Opens the shared memory, and sets fd, memory and the pointers into it. Waits for all ranks; if one does not come,
+ * each gets the same error. */
 GA_NODISCARD ga_status comm_rendezvous(process_comm *c, const char *run, double seconds);
 uint64_t comm_arena_begin(const process_comm *c, int32_t rank);
 
-/* The first failure counts; every rank that waits wakes up. */
+/* Records a failure for all ranks, unless there is one already, and wakes every rank that waits. */
 void comm_fail_world(process_comm *c, ga_status status, const char *fmt, ...) GA_PRINTF(3, 4);
-/* GA_OK, or the failure. */
+/* Returns the recorded failure, or GA_OK. */
 GA_NODISCARD ga_status comm_world_status(process_comm *c);
 void comm_ring(process_comm *c, int32_t rank);
-/* Sleeps until the rank's own bell differs from `seen`, or for so long. */
+/* Sleeps until the rank's own bell differs from `seen`, at most `seconds`. */
 void comm_sleep(process_comm *c, uint32_t seen, double seconds);
 
-/* A thread that ends the world when a rank has died or stands still. */
+/* Starts a thread that ends the run for all ranks when one has died or hangs. */
 GA_NODISCARD ga_status comm_watch(process_comm *c);
 void comm_unwatch(process_comm *c);
-/* Marks this rank as living, as long as the process has c->fd. */
+/* Marks this rank as alive for as long as the process holds c->fd. */
 GA_NODISCARD ga_status comm_mark_alive(process_comm *c);
 
 #endif

@@ -9,14 +9,15 @@ typedef enum dist_copies {
   DIST_COPIES_AUTO, /* PEER where the devices can, else HOST */
   DIST_COPIES_PEER, /* each writes into the memory of the others */
   DIST_COPIES_HOST, /* through page-locked host memory and the communicator */
-  DIST_COPIES_LINK  /* by the backend's library for messages, under the name of that */
+  DIST_COPIES_LINK  /* by the backend's library for messages, such as NCCL, whose name it has */
 } dist_copies;
 
 const char *dist_copies_name(const ga_device *device, dist_copies copies);
 /* Reads the kind of copies from `asked`, or from $GA_DIST_COPIES where it is NULL or "". All ranks call it, and get
  * the same or an error. */
 GA_NODISCARD ga_status dist_copies_wanted(ga_comm *comm, const ga_device *device, const char *asked, dist_copies *out);
-/* All ranks call it, each with its word, of DIST_WORD - 1 letters at most: GA_ERR_COMM on all where they differ. */
+/* Compares a word of at most DIST_WORD - 1 letters over all ranks, which all call it. GA_ERR_COMM on all if two
+ * differ. */
 enum { DIST_WORD = 24 };
 GA_NODISCARD ga_status dist_copies_same(ga_comm *comm, const char *what, const char *word);
 /* Tells all ranks how each rank's attempt ended. All ranks call it: GA_OK when all of them have succeeded, else the

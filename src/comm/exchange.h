@@ -9,17 +9,19 @@
 
 typedef struct dist_exchange dist_exchange;
 
-/* All ranks call it. copies: HOST or LINK. own: says GA_ERR_TIMEOUT where the rank's own streams come no further. It is
- * asked when no message has come for the communicator's timeout, which is that of a wait for others. NULL: at once. */
+/* Creates a rank's exchange of messages between devices. All ranks call it. copies: HOST or LINK. own: a callback that
+ * returns GA_ERR_TIMEOUT if the rank's own streams no longer advance. It is called when no message has arrived within
+ * the communicator's timeout. NULL: a wait fails as soon as that timeout has passed. */
 GA_NODISCARD ga_status dist_exchange_create(ga_ctx *ctx, ga_comm *comm, dist_copies copies, const ga_patience *own,
                                             dist_exchange **out);
-/* Grows with each copy of a message that ends, where the host sees that. */
+/* Returns a count of completed copies of messages, as far as the host sees them: it shows whether messages advance. */
 uint64_t dist_exchange_moves(const dist_exchange *x);
-/* Does not wait: an error of messages under way. */
+/* Returns an error of messages in flight, if there is one. Does not wait. */
 GA_NODISCARD ga_status dist_exchange_check(dist_exchange *x);
-/* The communicator has ended: streams wait for no message any more. */
+/* Makes streams stop waiting for messages, after the communicator has ended. */
 void dist_exchange_abort(dist_exchange *x);
-/* No work of it is under way, and no message: its communicator has ended, or all runs have. NULL is fine. */
+/* Frees the exchange. None of its work or messages may be in flight: all runs, or its communicator, have ended. NULL is
+ * fine. */
 void dist_exchange_destroy(dist_exchange *x);
 
 /* Enqueues the sends and receives of a round: they run after the stream's earlier work, and its later work after
@@ -32,11 +34,11 @@ typedef struct dist_cursor {
   int64_t message;
   size_t offset;
 } dist_cursor;
-/* The next part of messages of one direction, of at most `chunk` bytes. False: there is none. */
+/* Returns the next part, of at most `chunk` bytes, of the messages to (or from) `peer`. False: there is none. */
 bool dist_next_chunk(dist_cursor *at, const ga_link_message *messages, int64_t n, int32_t peer, bool is_send,
                      size_t chunk, void **data, size_t *bytes);
 
-/* For tests: bytes of a chunk, the same on all ranks; 0 = by the number of ranks. Not thread-safe. */
+/* For tests: sets the bytes of a chunk, the same on all ranks; 0: chosen by the number of ranks. Not thread-safe. */
 void dist_exchange_cut(size_t chunk);
 
 #endif

@@ -11,16 +11,17 @@ enum { DIST_WHY_HOST = 400 };
 typedef struct dist_rank_memory {
   ga_comm *comm;
   ga_device *device;
-  ga_shared *of;                /* [ranks]; but for PEER the own one alone has data */
+  ga_shared *of;                /* [ranks]; without PEER only the rank's own entry has memory */
   dist_copies copies;           /* not AUTO */
-  char why_host[DIST_WHY_HOST]; /* of HOST */
+  char why_host[DIST_WHY_HOST]; /* with HOST: the reason why it is not PEER */
 } dist_rank_memory;
 
-/* All ranks call it, each with the bytes of its own memory, which is zeros; they get the same copies. With AUTO a line
- * of the log says when they are not PEER, and why; once in a process. Also after a failure it is closed. */
+/* Allocates `bytes` zeros of the rank's own device memory and maps that of the other ranks. All ranks call it, and get
+ * the same kind of copies. With AUTO the log says once in a process if that is not PEER, and why. Call
+ * dist_rank_memory_close also after a failure. */
 GA_NODISCARD ga_status dist_rank_memory_open(ga_comm *comm, ga_device *device, size_t bytes, dist_copies wanted,
                                              dist_rank_memory *m);
-/* No stream uses it any more, of this rank or another. */
+/* Unmaps and frees the memory. No stream of any rank may use it any more. */
 void dist_rank_memory_close(dist_rank_memory *m);
 
 #endif

@@ -32,7 +32,7 @@ struct ga_ctx {
   char *disable_kernels;
   ga_plan_cache cache;
   ga_memstats memstats;  /* of device memory */
-  atomic_bool in_engine; /* the thread of a ga_engine uses it: nobody else may */
+  atomic_bool in_engine; /* the thread of a ga_engine uses it, so that other threads may not */
 };
 
 /* desc is validated and complete. GA_ERR_UNSUPPORTED names the op and says why the best-placed rows refuse. */

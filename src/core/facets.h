@@ -1,6 +1,6 @@
-/* Facets: what a device may have beside the table that every device has (ga_device_ops of core/device.h). A backend
- * fills those that it has; the pointers of others in ga_device are NULL. Code above core asks for a facet, never for a
- * backend's name. All functions of a facet that is there are there, but where a comment says otherwise. */
+/* Facets: groups of functions that only some devices have, beside the table of all devices (ga_device_ops of
+ * core/device.h). A backend sets the pointers of its facets in ga_device; the others are NULL. Code above core asks
+ * for a facet, never for a backend's name. A facet has all of its functions, unless a comment says otherwise. */
 #ifndef GA_CORE_FACETS_H
 #define GA_CORE_FACETS_H
 
@@ -72,16 +72,16 @@ typedef struct ga_patience {
 } ga_patience;
 
 typedef struct ga_sharing {
-  /* All zeros. GA_ERR_UNSUPPORTED: the device cannot. */
+  /* Allocates zeroed memory that other processes can map. GA_ERR_UNSUPPORTED: the device cannot. */
   ga_status (*alloc)(ga_device *device, size_t bytes, ga_shared *out);
-  /* Maps what another made; fd stays the caller's. */
+  /* Maps memory that another process allocated; fd stays the caller's. */
   ga_status (*open)(ga_device *device, int fd, size_t bytes, ga_shared *out);
   void (*close)(ga_device *device, ga_shared *memory); /* no work that uses it is under way */
   ga_status (*fill)(ga_stream *stream, void *dst, uint32_t value, size_t n);
-  /* Written after the work before it; whoever sees the value sees what that work wrote. */
+  /* Enqueues the writing of a value after all earlier work. A reader of the value also sees the data of that work. */
   ga_status (*write_value)(ga_stream *stream, uint32_t *at, uint32_t value);
-  /* Work enqueued later waits until *at - value, as a signed number, is 0 or more. A device whose work is done when a
-   * call returns waits in the call. */
+  /* Makes work that is enqueued later wait until *at - value, as a signed number, is 0 or more. A device whose calls
+   * return when their work is done waits in the call. */
   ga_status (*wait_value)(ga_stream *stream, const uint32_t *at, uint32_t value, const ga_patience *patience);
 } ga_sharing;
 

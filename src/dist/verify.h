@@ -15,7 +15,8 @@ ga_status dist_broken(dist_verifier *v, int32_t rule, int32_t rank, int64_t step
 
 /* Pairs of a query and a key that see each other, of stretches of one document. */
 ga_u128 dist_visible(const ga_dist_plan *plan, const dist_stretch *q, const dist_stretch *k);
-/* Bytes of a row of a block with so many heads, in memory or on its way. */
+/* Returns the bytes of one row, with `heads` heads, of a block in memory; or, with `travels`, of a block that is
+ * sent. */
 int64_t dist_bytes_of_row(const ga_dist_plan *plan, int32_t tensor, int32_t heads, bool travels);
 
 ga_status dist_verify_sizes(dist_verifier *v);

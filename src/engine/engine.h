@@ -144,25 +144,25 @@ struct ga_engine {
   ga_engine_stats stats;
 };
 
-/* Runs the plan's items, unless they are enqueued already, and hands out what becomes of them. Before it waits for
- * that, it enqueues the next step if it can. */
+/* Runs the plan's items, unless they are enqueued already, and hands out their tokens. While they run, it enqueues the
+ * next step, if that is possible. */
 GA_NODISCARD ga_status engine_run_step(ga_engine *e, const sched_plan *plan);
-/* The step that is enqueued ahead becomes the one under way. Its plan, or NULL: there is none. */
+/* Makes the step that was enqueued ahead the current one. Returns its plan; NULL: there is no such step. */
 const sched_plan *engine_take_ahead(ga_engine *e);
-/* Waits for the step under way, of which no request is left. */
+/* Waits for the step in flight, whose requests have all ended. */
 GA_NODISCARD ga_status engine_skip_step(ga_engine *e);
-/* Ends the request's part of a step that is enqueued ahead: tokens that it draws there are dropped. */
+/* Removes the request from a step that was enqueued ahead: tokens that it draws there are dropped. */
 void engine_forget_rows(ga_engine *e, const ga_request *r);
 /* Ends the requests that have waited too long. */
 void engine_end_expired(ga_engine *e, const sched_plan *plan);
 
 /* --- rows.c --- */
 
-/* The first token of the prompt, which no row tells. */
+/* Hands out the prompt's first token, which no row of logits predicts. */
 void engine_give_first(ga_request *r);
-/* How the request draws the token behind n_ids tokens. */
+/* Returns the parameters with which the request draws the token that follows its first n_ids tokens. */
 row_draw rows_draw_of(ga_request *r, int32_t n_ids);
-/* Shows logits of a row of the engine_step `user`, to which its draw belongs. */
+/* Called with the logits of row `row` of the engine_step `user`, and with the token that was drawn from them. */
 GA_NODISCARD ga_status rows_show(void *user, int32_t row, int32_t id, const float *logits);
 /* Notes which parts of an enqueued step have failed. */
 void rows_note_results(const engine_step *step, const part_result *results);

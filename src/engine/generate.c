@@ -7,6 +7,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "engine/session.h"
+#include "opdef/ops.h"
 
 #define PENALTY_DEFAULT 64
 

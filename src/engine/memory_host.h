@@ -24,7 +24,7 @@ GA_NODISCARD ga_status memory_host_copy(const memory_host *host, const unit_copy
 static inline uint64_t memory_host_unit_bytes(const memory_host *host, int32_t kind) {
   return host->cache->kinds.kind[kind].unit_bytes;
 }
-/* Seconds that a unit takes to the host and back; unit 0 of the cache is written. */
+/* Measures the seconds that a unit's copy to the host and back takes. It overwrites unit 0 of the cache. */
 GA_NODISCARD ga_status memory_host_time(const memory_host *host, int32_t kind, double *seconds);
 
 #endif

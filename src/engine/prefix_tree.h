@@ -1,8 +1,8 @@
 /* The tree of prefixes of layer_memory.h: its nodes, and how they are found.
  *
  * A root stands for a cache key and has no tokens. Every other node holds a page of tokens that follows its parent's.
- * Whole pages are in a hash table under (parent, tokens), whose key is secret; a hit is compared token by token. A
- * begun page is a leaf that only its parent's ring of children knows.
+ * Whole pages are in a hash table, by parent and tokens; its hash has a secret key, and a hit is compared token by
+ * token. A begun page (of fewer tokens) is a leaf in its parent's ring of children, and not in the table.
  */
 #ifndef GA_ENGINE_PREFIX_TREE_H
 #define GA_ENGINE_PREFIX_TREE_H
@@ -10,9 +10,9 @@
 #include "base/compiler.h"
 #include "engine/layer_memory.h"
 
-/* Children of a node that are compared with a prompt's begun page: the last used ones. */
+/* How many children of a node are compared with a prompt's begun page: those used last. */
 #define PREFIX_CHILDREN 16
-/* Cache keys that have pages at one time; further ones keep none. */
+/* The most cache keys that have pages at one time; requests with further keys cache nothing. */
 #define PREFIX_ROOTS 65536
 
 /* An element of a ring. One that is in no ring points to itself. */
@@ -36,7 +36,7 @@ struct prefix_node {
   int32_t host[MEMORY_KINDS_MAX]; /* in host memory; at most one of unit and host is set */
   double keep_until;              /* evicted after all nodes without; 0: none. A parent's is no earlier */
   bool swapped; /* a preempted request has it: its units go to host memory. Its parent is swapped, too */
-  bool wanted;  /* a sequence has begun or ended where it needs the units of `local`: these are evicted later */
+  bool wanted;  /* a sequence began or ended where its local units are needed: they are evicted later than others */
 };
 
 typedef struct prefix_tree {
@@ -58,7 +58,7 @@ GA_INLINE void prefix_link_out(prefix_link *link) {
   link->prev->next = link->next;
   link->next = link->prev = link;
 }
-/* Behind all others of the ring. */
+/* Appends a link at the end of a ring. */
 GA_INLINE void prefix_link_last(prefix_link *ring, prefix_link *link) {
   link->prev = ring->prev;
   link->next = ring;

@@ -9,6 +9,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "engine/engine.h"
+#include "opdef/ops.h"
 
 #define PENALTY_DEFAULT  64
 #define MAX_STOP_IDS     1024

@@ -53,19 +53,19 @@ void sched_list_take(sched_list *list, sched_request *request);
 
 GA_NODISCARD ga_status sched_queue_init(sched_queue *queue);
 void sched_queue_free(sched_queue *queue);
-/* A new request. */
+/* Queues a new request. */
 GA_NODISCARD ga_status sched_queue_add(sched_queue *queue, sched_request *request);
 /* Queues a preempted request again. Allocates no memory, so that it cannot fail. */
 void sched_queue_resume(sched_queue *queue, sched_request *request);
-/* Takes out one that waits, to run or to leave. */
+/* Removes a waiting request from the queue: it runs next, or is cancelled. */
 void sched_queue_take(sched_queue *queue, sched_request *request);
-/* It has ended: its tenant may be idle now. */
+/* Records that a request has ended: its tenant may be idle now. */
 void sched_queue_leave(sched_queue *queue, sched_request *request);
-/* The one whose turn it is; NULL: none waits. */
+/* Returns the waiting request whose turn it is; NULL: none waits. */
 sched_request *sched_queue_head(sched_queue *queue);
-/* One whose deadline has passed; NULL: none. */
+/* Returns a waiting request whose deadline has passed; NULL: none. */
 sched_request *sched_queue_expired(const sched_queue *queue, double now);
-/* Its tenant has been served the request's tokens up to `end`; what is computed again is not counted again. */
+/* Counts the request's tokens up to `end` as served to its tenant. Tokens that are computed again count once. */
 void sched_queue_charge(sched_request *request, int32_t end);
 
 #endif

@@ -25,16 +25,16 @@ typedef struct step_gaps {
 
 GA_NODISCARD ga_status step_gaps_create(ga_ctx *ctx, step_gaps *g);
 void step_gaps_destroy(step_gaps *g);
-/* Before and behind a step's kernels on the context's stream. A measurement that fails is the last one: the log tells,
- * and steps go on. */
+/* Called before and after a step's kernels are enqueued on the context's stream. If a measurement fails, the log
+ * says so, and none is made any more; steps go on. */
 void step_gaps_begin(ga_ctx *ctx, step_gaps *g);
 void step_gaps_end(ga_ctx *ctx, step_gaps *g);
-/* The oldest step that was not taken is complete. Seconds since the step before, or -1: requests did not run all the
- * time, or they are not known. */
+/* Called when the oldest step that was not taken yet is complete. Returns the seconds between the end of the step
+ * before and its begin; -1 if there was no request to run in between, or if they are not known. */
 double step_gaps_take(step_gaps *g);
 /* Called when the newest step was discarded or failed, or when no request is left: no gap is counted before the next
  * step. */
 void step_gaps_pause(step_gaps *g);
 void step_gaps_count(step_gaps *g, double gap);
-/* Seconds that `part` of all gaps are not above, as coarse as the classes; 0 without gaps. */
+/* Returns the quantile `part` of all gaps, in seconds, as exact as the classes are; 0 without gaps. */
 double step_gaps_quantile(const step_gaps *g, double part);

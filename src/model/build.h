@@ -9,7 +9,7 @@
 typedef struct graph_builder {
   const ga_model *model;
   ga_model_graph *graph;
-  int32_t layer; /* of the nodes to come */
+  int32_t layer; /* layer of the nodes that are added next */
   int32_t node_room, value_room;
   ga_status status;
 } graph_builder;

@@ -27,7 +27,7 @@ typedef struct tok_match {
   int32_t token; /* index */
 } tok_match;
 
-/* Matches by falling offset; freed with ga_mem_free(list). */
+/* A list of matches, the last offset first; freed with ga_mem_free(list). */
 typedef struct tok_matches {
   tok_match *list;
   size_t count, capacity;

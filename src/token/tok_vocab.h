@@ -55,7 +55,7 @@ typedef struct tok_cut {
 typedef struct tok_cuts {
   tok_cut *list;
   int32_t count;
-  tok_matcher all, user; /* user: user-defined tokens alone. Both have a token's index in the list */
+  tok_matcher all, user; /* of all tokens of the list, and of user-defined ones alone; a match gives an index of list */
 } tok_cuts;
 
 struct ga_tokenizer {

@@ -139,15 +139,17 @@ int bench_serve(int argc, char **argv) {
   serve_texts t = {.api = "completions", .prompt = "128", .decode = "64"};
   const cmd_option options[] = {
       {"serve", 0, OPT_STRING, &a.url, 0, 0, "URL", "time a server with OpenAI's interface: http://127.0.0.1:8080"},
-      {"model", 'm', OPT_STRING, &a.model, 0, 0, "NAME", "what requests call the model; else its first one"},
+      {"model", 'm', OPT_STRING, &a.model, 0, 0, "NAME",
+       "name of the model in requests; else the server's first model"},
       {"api", 0, OPT_STRING, &t.api, 0, 0, "NAME", "completions or chat"},
       {"streams", 0, OPT_STRING, &t.streams, 0, 0, "LIST",
        "requests in flight all the time, such as 1,8,64: a run for each; else 1,2,4,8"},
       {"rate", 0, OPT_STRING, &t.rate, 0, 0, "LIST",
-       "instead: requests that come at random (Poisson), so many a second, ready or not"},
+       "instead of --streams: requests a second, sent at random times (Poisson) whether or not earlier ones have "
+       "ended"},
       {"requests", 'n', OPT_INT, &a.requests, 1, 1e9, "N",
-       "of a run; else 4 a stream or 10 s of arrivals, at least 16"},
-      {"seconds", 0, OPT_FLOAT, &a.seconds, 0, 1e6, "S", "start requests for so long; 0 = until --requests are done"},
+       "requests of a run; else 4 a stream, or those of 10 s at --rate; at least 16"},
+      {"seconds", 0, OPT_FLOAT, &a.seconds, 0, 1e6, "S", "start requests for this time; 0 = until --requests are done"},
       {"prompt", 0, OPT_STRING, &t.prompt, 0, 0, "N", "words of a random prompt, about as many tokens; 128:512 draws"},
       {"decode", 0, OPT_STRING, &t.decode, 0, 0, "N", "tokens of an answer; 16:64 draws"},
       {"shared-prefix", 0, OPT_INT, &a.shared_prefix, 0, MAX_TOKENS, "N", "words before each prompt, the same in all"},

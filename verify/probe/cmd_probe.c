@@ -84,8 +84,9 @@ int cmd_probe(int argc, char **argv) {
       {"device", 0, OPT_STRING, &device, 0, 0, "NAME", "cpu, cuda:N, auto"},
       {"threads", 't', OPT_INT, &threads, 0, 1024, "N", "CPU threads, 0 = one per usable CPU"},
       {"time", 0, OPT_FLOAT, &p.seconds, 0.001, 60, "SECONDS", "for each figure"},
-      {"brief", 0, OPT_FLAG, &p.brief, 0, 0, NULL, "the least work that runs everything: to see whether it does"},
-      {"out", 'o', OPT_STRING, &out, 0, 0, "FILE", "keep the figures here, not where ga bench looks for them"},
+      {"brief", 0, OPT_FLAG, &p.brief, 0, 0, NULL, "run everything once, with the least work, to see that it runs"},
+      {"out", 'o', OPT_STRING, &out, 0, 0, "FILE",
+       "write the figures to this file, not to the one that ga bench reads"},
       {"json", 0, OPT_FLAG, &json, 0, 0, NULL, "JSON on stdout"},
   };
   int code, rest = cmd_parse("probe", "[options]", options, GA_COUNT_OF(options), argc, argv, &code);

@@ -298,7 +298,8 @@ int cmd_synth(int argc, char **argv) {
        "f32, f16, bf16, q8_0, q4_k and all other types of weights, or a mixture: "
        "q3_k_m, q4_k_m, q5_k_m"},
       {"seed", 's', OPT_INT, &a.seed, 0, 4294967295.0, "N", "another seed, other weights"},
-      {"layers", 0, OPT_INT, &a.layers, 1, GA_MODEL_MAX_LAYERS, "N", "another size than the shape's, as those below"},
+      {"layers", 0, OPT_INT, &a.layers, 1, GA_MODEL_MAX_LAYERS, "N",
+       "number of layers, in place of the shape's; likewise the sizes below"},
       {"width", 0, OPT_INT, &a.width, 1, 1 << 20, "N", "of the residual stream"},
       {"ff", 0, OPT_INT, &a.ff, 1, 1 << 20, "N", "width of the feed-forward part"},
       {"heads", 0, OPT_INT, &a.heads, 1, 1024, "N", "query heads"},

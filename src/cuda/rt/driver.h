@@ -63,7 +63,7 @@ typedef struct CUmemPoolProps {
 } CUmemPoolProps;
 
 typedef struct CUmemAccessDesc {
-  int location_type, location_id; /* as above: who may */
+  int location_type, location_id; /* the device that gets access, as in CUmemPoolProps */
   int flags;
 } CUmemAccessDesc;
 enum { CU_MEMPOOL_READ_WRITE = 3 };

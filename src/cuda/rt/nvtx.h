@@ -9,7 +9,7 @@ typedef struct cuda_nvtx {
   int (*pop)(void);
 } cuda_nvtx;
 
-/* NULL when nobody listens. */
+/* Returns the functions of the profiler that listens for ranges; NULL without one. */
 const cuda_nvtx *cuda_nvtx_load(void);
 
 /* Loads a tool's library and lets it fill *out. False when it is no such library or does not want to. */

@@ -9,7 +9,7 @@ typedef struct cuda_target {
   ga_isa isa;
   int32_t capability; /* that its instructions need; 90 = 9.0 */
   bool forward;       /* newer GPUs run it, too */
-  const char *suffix; /* of the name that a compiler knows it by: sm_<capability of the GPU><suffix> */
+  const char *suffix; /* compilers call the target sm_<capability of the GPU><suffix> */
 } cuda_target;
 
 extern const cuda_target cuda_targets[];

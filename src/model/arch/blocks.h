@@ -14,7 +14,7 @@ typedef struct block_qkv {
 
 /* Three products with h [T, d]. */
 block_qkv block_qkv_of(graph_builder *b, value_id h);
-/* The same by one matrix, whose rows are those of q, k and v. */
+/* One product with h, by a matrix that has the rows of q, k and v, and its result cut into the three. */
 block_qkv block_joined_qkv_of(graph_builder *b, value_id h);
 /* RMS norm of each head of q and k; the heads of each share their weights. */
 void block_norm_heads(graph_builder *b, block_qkv *t);
