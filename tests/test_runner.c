@@ -1,5 +1,5 @@
-/* Steps of a runner by themselves: several rows of logits a part, masks, drafts, what is refused, tickets. On a tiny model of
- * tests/data/arch. */
+/* Steps of a runner by themselves: several rows of logits a part, masks, drafts, what is refused, tickets. On a tiny
+ * model of tests/data/arch. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -238,7 +238,7 @@ static step_part part_of_text(runner_rig *r, drawn_text *t, int32_t first, int32
 }
 
 /* The drafts that were accepted are the text's by now; the token behind them joins it. */
-static void take_text(drawn_text *t, const part_result *result) {
+static void take_drawn_text(drawn_text *t, const part_result *result) {
   if (result->status != GA_OK) fail_msg("%s", result->error);
   t->n += result->n_accepted;
   t->n_accepted += result->n_accepted;
@@ -250,10 +250,10 @@ static void run_texts(runner_rig *r, const step_part *parts, const row_draw *dra
   int64_t ticket;
   OK(runner_enqueue(r->runner, &step, &ticket));
   OK(runner_take(r->runner, ticket));
-  for (int i = 0; i < n; i++) take_text(texts[i], &runner_results(r->runner, ticket)[i]);
+  for (int i = 0; i < n; i++) take_drawn_text(texts[i], &runner_results(r->runner, ticket)[i]);
 }
 
-enum { TEXT_END = 40 };
+enum { TEXT_END = 30 };
 
 /* The text decoded one by one. */
 static void decode_plain(runner_rig *r, drawn_text *t) {
@@ -321,8 +321,9 @@ static void compare_drafts(int n_stages, int32_t max_out, int kind) {
 
 static void test_drafts(void **state) {
   (void)state;
-  for (int kind = 0; kind < 4; kind++) {
-    compare_drafts(1, 16, kind);
+  const bool is_cpu = !strcmp(GA_TEST_DEVICE, "cpu"); /* elsewhere a step takes a second */
+  for (int kind = is_cpu ? 0 : 3; kind < 4; kind++) {
+    if (is_cpu) compare_drafts(1, 16, kind);
     compare_drafts(2, 3, kind); /* the head computes three rows at once */
   }
 }

@@ -6,8 +6,7 @@
  * each new one behind them.
  *
  * A part with drafts draws behind each of them at once, as if all were right. The first draw that differs from its
- * draft is the last one that counts. Where that was put, a later row of the launch may read it or the draft: that row
- * does not count. */
+ * draft is the last one that counts. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -145,71 +144,6 @@ ga_status runner_check_sample(const runner *r, const ga_sample_desc *sample) {
   return GA_OK;
 }
 
-/* --- tokens that penalties see --- */
-
-void runner_forget(runner *r, draw_history *history) {
-  if (history->place >= 0) r->sampler.owners[history->place] = NULL;
-  *history = (draw_history)DRAW_HISTORY_INIT;
-}
-
-static int64_t sequence_length(const runner *r) { return (int64_t)r->options.sizes.context + 1; }
-
-static ga_status alloc_sequences(runner *r) {
-  void *p;
-  runner_stage *last = runner_last(r);
-  if (r->sampler.sequences) return GA_OK;
-  step_graphs_drop(last); /* these have none */
-  GA_TRY(
-      ga_buffer_alloc(r->sampler.ctx, (size_t)(r->options.max_sequences * sequence_length(r)) * sizeof(int32_t), &p));
-  r->sampler.sequences = p;
-  return GA_OK;
-}
-
-void device_sampler_unuse(runner *r) {
-  for (int32_t i = 0; r->sampler.owners && i < r->options.max_sequences; i++)
-    if (r->sampler.owners[i] && r->sampler.owners[i]->ticket == r->n_enqueued) r->sampler.owners[i]->ticket = -1;
-}
-
-/* Takes a place that is free, or the one unused for longest, of a sequence that no step under way has. */
-static ga_status take_place(runner *r, draw_history *history) {
-  int32_t best = -1;
-  for (int32_t i = 0; i < r->options.max_sequences; i++) {
-    const draw_history *owner = r->sampler.owners[i];
-    if (owner && owner->ticket >= r->n_taken) continue;
-    if (best < 0 || !owner || owner->ticket < r->sampler.owners[best]->ticket) best = i;
-    if (!owner) break;
-  }
-  GA_REQUIRE(best >= 0, GA_ERR_INTERNAL, "no place for the tokens of a sequence among %d", r->options.max_sequences);
-  if (r->sampler.owners[best]) r->sampler.owners[best]->place = -1;
-  r->sampler.owners[best] = history;
-  *history = (draw_history){.place = best};
-  return GA_OK;
-}
-
-/* Tokens of a sequence, by way of what the step's place has left: the device need not wait for the host. */
-static ga_status upload_tokens(runner *r, run_step *step, int32_t *there, const int32_t *ids, int32_t n) {
-  const size_t bytes = (size_t)n * sizeof *ids;
-  if (draws_in_host_memory(r) || n > r->inputs_room - step->used)
-    return ga_copy_to_device(r->sampler.ctx, there, ids, bytes, NULL);
-  int32_t *here = runner_last(r)->host[step->place] + step->used;
-  memcpy(here, ids, bytes);
-  step->used += n;
-  return ga_copy_to_device_later(r->sampler.ctx, there, here, bytes, NULL);
-}
-
-/* Of the last `window` tokens before position n_before those that the host knows are on the device. */
-static ga_status upload_sequence(runner *r, run_step *step, const row_draw *draw, int32_t n_before, int32_t window) {
-  draw_history *history = draw->history;
-  GA_TRY(alloc_sequences(r));
-  if (history->place < 0) GA_TRY(take_place(r, history));
-  history->ticket = r->n_enqueued;
-  const int32_t n = draw->n_ids, first = (int32_t)ga_max_i64(history->n_known, n_before - window);
-  int32_t *there = r->sampler.sequences + history->place * sequence_length(r);
-  if (first < n) GA_TRY(upload_tokens(r, step, there + first, draw->ids + first, n - first));
-  history->n_known = n;
-  return GA_OK;
-}
-
 /* --- masks --- */
 
 static int64_t mask_words(const runner *r) { return ga_div_up(r->options.n_vocab, 32); }
@@ -252,25 +186,36 @@ static ga_sample_row row_of_sample(const ga_sample_desc *d, int32_t row) {
                          .frequency_penalty = d->frequency_penalty};
 }
 
-/* Row i of the step, the step's n-th draw. bias: where its biases begin. */
-static ga_status put_sample_row(runner *r, run_step *step, int32_t i, int32_t n, int32_t bias, ga_sample_row *out) {
+/* Places of a step's draws: the n-th one's biases, and tokens of a row with drafts. */
+typedef struct draw_places {
+  int32_t n, bias;
+  int64_t drafted;
+} draw_places;
+
+/* Row i of the step. */
+static ga_status put_sample_row(runner *r, run_step *step, int32_t i, const draw_places *at, ga_sample_row *out) {
   const row_draw *draw = run_row_draw(step, i);
   const int32_t n_before = step->rows[i].n_before, window = (int32_t)ga_min_i64(draw->window, n_before);
   *out = row_of_sample(draw->sample, i % runner_last(r)->exec.max_out);
-  out->bias = bias;
+  out->bias = at->bias;
   out->n_bias = draw->n_bias;
   if (draw->n_bias)
-    memcpy((ga_logit_bias *)r->sampler.bias_host[step->place] + bias, draw->bias,
+    memcpy((ga_logit_bias *)r->sampler.bias_host[step->place] + at->bias, draw->bias,
            (size_t)draw->n_bias * sizeof *draw->bias);
   if (draw->mask) {
-    GA_TRY(put_mask(r, step, draw->mask, n));
-    out->mask = n;
+    GA_TRY(put_mask(r, step, draw->mask, at->n));
+    out->mask = at->n;
   }
   if (!window) return GA_OK;
-  GA_TRY(upload_sequence(r, step, draw, n_before, window));
-  out->sequence = draw->history->place * sequence_length(r) + n_before; /* the draw puts its token there */
   out->n_history = window;
-  return GA_OK;
+  return run_row_is_drafted(&step->rows[i]) ? history_put_apart(r, step, i, window, at->drafted, &out->sequence)
+                                            : history_put(r, step, i, window, &out->sequence);
+}
+
+/* The state of the generator before the row's draw, if all drafts before it are right. */
+static void put_generator(const run_row *row, const row_draw *draw, uint64_t *rng) {
+  memcpy(rng, draw->rng, 4 * sizeof *rng);
+  for (int32_t k = 0; k < row->at_draw + row->is_behind; k++) rng_advance(draw->sample, rng, rng);
 }
 
 static void put_no_rows(int32_t *h, const step_samples *at, int32_t first) {
@@ -293,29 +238,29 @@ ga_status device_rows_put(runner *r, run_step *step) {
   int32_t *h = runner_last(r)->host[step->place];
   ga_sample_row *rows = (ga_sample_row *)(void *)(h + at->rows);
   uint64_t *rng = (uint64_t *)(void *)(h + at->rng);
-  int32_t n = 0, n_bias = 0;
+  draw_places place = {.drafted = 0};
   GA_TRY(grow_bias(r, count_biases(step)));
+  GA_TRY(history_make_room(r, step));
   for (int32_t i = 0; i < step->n_rows; i++) {
     const row_draw *draw = run_row_draw(step, i);
     part_result *result = run_row_result(step, i);
     if (!step->rows[i].draws) continue;
-    GA_TRY(part_note_status(result, put_sample_row(r, step, i, n, n_bias, &rows[n])));
-    if (result->status != GA_OK) rows[n] = no_draw;
-    memcpy(rng + 4 * n, draw->rng, 4 * sizeof *rng);
-    for (int32_t k = 0; k < step->rows[i].at_draw + step->rows[i].is_behind; k++)
-      rng_advance(draw->sample, rng + 4 * n, rng + 4 * n);
-    n++;
-    n_bias += draw->n_bias;
+    GA_TRY(part_note_status(result, put_sample_row(r, step, i, &place, &rows[place.n])));
+    if (result->status != GA_OK) rows[place.n] = no_draw;
+    put_generator(&step->rows[i], draw, rng + 4 * place.n);
+    place.n++;
+    place.bias += draw->n_bias;
+    place.drafted += history_apart(step, i);
   }
-  put_no_rows(h, at, n);
-  return send_place(r, r->sampler.bias, r->sampler.bias_host[step->place], (size_t)n_bias * sizeof(ga_logit_bias));
+  put_no_rows(h, at, place.n);
+  return send_place(r, r->sampler.bias, r->sampler.bias_host[step->place], (size_t)place.bias * sizeof(ga_logit_bias));
 }
 
 /* --- the draws --- */
 
 /* in: the step's inputs where the draws are made. */
-static ga_status sample_rows(runner *r, const step_samples *at, int32_t first, int32_t n, int32_t *in,
-                             const float *logits) {
+static ga_status enqueue_draws(runner *r, const step_samples *at, int32_t first, int32_t n, int32_t *in,
+                               const float *logits) {
   const ga_sample_fused_desc d = rows_desc(r, n);
   const ga_sample_fused_io io = {.plain = {.logits = logits,
                                            .bias = r->sampler.bias,
@@ -329,7 +274,7 @@ static ga_status sample_rows(runner *r, const step_samples *at, int32_t first, i
 
 ga_status device_rows_sample(runner *r, const step_samples *at, int32_t first, int32_t n) {
   runner_stage *last = runner_last(r);
-  return sample_rows(r, at, first, n, last->device, exec_result(&last->exec));
+  return enqueue_draws(r, at, first, n, last->device, exec_result(&last->exec));
 }
 
 /* All logits are a table of one column here. */
@@ -373,7 +318,8 @@ static ga_status take_draw(runner *r, const run_step *step, int32_t i, int32_t i
   GA_REQUIRE(id >= 0 && id < r->options.n_vocab, GA_ERR_INTERNAL, "token %d was drawn from %d", id, r->options.n_vocab);
   rng_advance(draw->sample, draw->rng, next);
   memcpy(draw->rng, next, sizeof next);
-  if (draw->history && draw->history->place >= 0) draw->history->n_known = row->n_before + 1;
+  if (draw->history && draw->history->place >= 0 && !run_row_is_drafted(row))
+    draw->history->n_known = row->n_before + 1;
   result->next = id;
   result->first = first;
   result->n_accepted += id == row->draft;
@@ -448,7 +394,7 @@ static ga_status draw_on_host(runner *r, const run_step *step, int32_t first, in
     GA_TRY(fetch_logits(r, 0, n));
     logits->rows = r->logits;
   }
-  return n_draws ? sample_rows(r, &step->layout.samples, sample, n_draws, last->host[step->place], logits->rows)
+  return n_draws ? enqueue_draws(r, &step->layout.samples, sample, n_draws, last->host[step->place], logits->rows)
                  : GA_OK;
 }
 

@@ -98,6 +98,7 @@ typedef struct device_sampler {
   ga_ctx *ctx; /* of the draws: the last stage's, or runner.sample_ctx */
   bool on;     /* draws are enqueued with the layers: the last stage's device makes them, after calls have returned */
   int32_t *sequences;    /* [max_sequences, context + 1] tokens that penalties see; made when first asked for */
+  int64_t drafted_room;  /* tokens of rows with drafts, which follow those */
   draw_history **owners; /* [max_sequences] of those rows */
   ga_logit_bias *bias;   /* [bias_room] of the step's rows */
   void *bias_host[2];    /* by the step's place; in host memory `bias` itself, and so for masks */
@@ -133,6 +134,8 @@ static inline part_result *run_row_result(const run_step *step, int32_t i) {
   return &step->results[step->rows[i].part];
 }
 
+/* Is the row one of several of its part that draw? */
+static inline bool run_row_is_drafted(const run_row *row) { return row->draws && (row->at_draw || row->draft >= 0); }
 /* Can the device of the head replay steps? */
 static inline bool runner_records(const runner *r) { return r->stages[r->n_stages - 1].ctx->device->graphs; }
 /* Does each row belong to the token after the one of the row before it? */
@@ -160,8 +163,6 @@ GA_NODISCARD ga_status runner_send_inputs(runner *r, run_step *step);
 
 GA_NODISCARD ga_status device_sampler_create(runner *r);
 void device_sampler_destroy(runner *r);
-/* Frees the places of sequences from the step that could not be enqueued. */
-void device_sampler_unuse(runner *r);
 /* Writes the parameters of the step's rows into its inputs on the host, then rows that draw nothing. Rows that go
  * wrong draw nothing: the results of their parts say why. */
 GA_NODISCARD ga_status device_rows_put(runner *r, run_step *step);
@@ -176,6 +177,20 @@ GA_NODISCARD ga_status device_rows_take_fetched(runner *r, const run_step *step)
 /* Draws, waits for and takes rows [first, first + n) of the step, whose logits are on the device. Their draws begin at
  * *sample, which moves on. */
 GA_NODISCARD ga_status device_rows_take(runner *r, const run_step *step, int32_t first, int32_t n, int32_t *sample);
+
+/* --- runner_history.c --- */
+
+/* Frees the places of sequences from the step that could not be enqueued. */
+void device_sampler_unuse(runner *r);
+/* Enqueues the way of the last `window` tokens before the draw of row i that are not there yet. *sequence: where the
+ * draw puts its token. */
+GA_NODISCARD ga_status history_put(runner *r, run_step *step, int32_t i, int32_t window, int64_t *sequence);
+/* Tokens of row i that history_put_apart puts, and the one that is drawn; 0: it has no drafts, or no penalties. */
+int64_t history_apart(const run_step *step, int32_t i);
+GA_NODISCARD ga_status history_make_room(runner *r, const run_step *step);
+/* Like history_put, for a row whose part has drafts; at: tokens of such rows before it. */
+GA_NODISCARD ga_status history_put_apart(runner *r, run_step *step, int32_t i, int32_t window, int64_t at,
+                                         int64_t *sequence);
 
 /* --- runner_blocks.c --- */
 
