@@ -85,13 +85,15 @@ fuzz: test-deps
 bench: build
 	@$(BUILD)/ga bench
 
-golden: build
+golden:
+	@python3 tools/gen_ops.py . --write
+	@$(MAKE) -s build
 	@cmake --build $(BUILD) -j $(JOBS) --target test_select
 	@$(BUILD)/tests/test_select --write tests/select.golden
 	@$(BUILD)/ga kernels --markdown > docs/reference/kernels.md
 	@python3 tools/gen_cli_doc.py $(BUILD)/ga docs/reference/cli.md
 	@python3 tests/abi/layout.py --write
-	@git --no-pager diff --stat -- tests/select.golden tests/abi/layout.golden docs/reference
+	@git --no-pager diff --stat -- tests/select.golden tests/abi/layout.golden docs/reference include
 
 checked:
 	@cmake --build $(BUILD) --target record_checked | grep recorded

@@ -10,7 +10,7 @@ if(GA_PROGRAM_SOURCES)
   target_include_directories(ga_serve PRIVATE src)
   target_link_libraries(ga_serve PUBLIC ga_static PkgConfig::JANSSON PkgConfig::MICROHTTPD)
   add_library(ga_program OBJECT ${GA_PROGRAM_SOURCES}) # of `ga`, and of tests/emu/ga_emu
-  target_include_directories(ga_program PRIVATE include src ${CMAKE_SOURCE_DIR})
+  target_include_directories(ga_program PRIVATE include src ${CMAKE_SOURCE_DIR} ${GA_KERNELS_DIR})
   target_link_libraries(ga_program PRIVATE PkgConfig::JANSSON PkgConfig::EDIT PkgConfig::CURL)
   add_executable(ga $<TARGET_OBJECTS:ga_program>)
   target_link_libraries(ga PRIVATE ga_serve ga_static PkgConfig::EDIT PkgConfig::CURL)

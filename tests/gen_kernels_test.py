@@ -25,6 +25,7 @@ class Refusals(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory(prefix="ga kernels ")
         cls.root = Path(cls.folder.name) / "tree"
         shutil.copytree(ROOT / "src", cls.root / "src", ignore=shutil.ignore_patterns("jinja", "token", "file", "*.inc"))
+        shutil.copytree(ROOT / "verify", cls.root / "verify")
         cls.sources = [p for p in (ROOT / "src").rglob("*") if p.suffix in {".toml", ".cu", ".c"}]
 
     @classmethod
@@ -65,6 +66,21 @@ class Refusals(unittest.TestCase):
             self.assertTrue((self.root / "out" / name).stat().st_size > 500, name)
         self.assertIn("{GA_ISA_sm90a, 90, false,", (self.root / "out/cuda_targets.c").read_text())
 
+    def test_bodies_of_the_cpu(self):
+        """A body is compiled for each instruction set that a row of it names; what rows no longer name is gone."""
+        made = self.root / "out/cpu"
+        made.mkdir(parents=True)
+        (made / "avx2_old.c").write_text("old")
+        self.assertEqual(self.generate().returncode, 0)
+        self.assertEqual(sorted(p.name for p in made.glob("*_act.c")), ["avx2_act.c", "avx512_act.c", "generic_act.c", "neon_act.c"])
+        self.assertFalse((made / "avx2_old.c").exists())
+        text = (made / "avx2_act.c").read_text()
+        for part in ('#include "cpu/simd/simd_avx2.h"', "#define ISA(name) name##_avx2", '#include "cpu/body/act_tmpl.h"', '#include "cpu/cpu_layer.h"'):
+            self.assertIn(part, text)
+        declared = (made / "cpu_kernels.h").read_text()
+        for part in ("GA_DECLARE_CPU(ga_cpu_act_neon);", "const char *ga_cpu_act_f32(", "uint64_t ga_cpu_attn_workspace(", "double ga_cpu_collective_shared_us("):
+            self.assertEqual(declared.count(part), 1, part)
+
     def test_names_in_both_halves(self):
         """A row's features: the same names as 0 or 1 for the device half, as bits for the host half."""
         self.assertEqual(self.generate().returncode, 0)
@@ -76,6 +92,11 @@ class Refusals(unittest.TestCase):
             self.assertIn(text, names)
         table = (self.root / "out/cuda_rows.c").read_text()
         self.assertIn(".features = ATTN_FWD_SM90A_EXTRAS | ATTN_FWD_SM90A_PACKS}", table)
+
+    def test_op_without_a_kernel(self):
+        for file in ("src/cpu/softmax.toml", "src/cuda/kern/layer/softmax_sm80.toml", "src/cuda/kern/layer/softmax_sm80.cu"):
+            (self.root / file).unlink()
+        self.refuses("src/op/softmax.toml", 'no kernel has op = "softmax"', "src/cpu/softmax.toml")
 
     def test_unknown_feature(self):
         self.edit(FWD, '["extras", "carry", "pages", "packs"]', '["extras", "colours"]')

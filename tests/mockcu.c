@@ -380,7 +380,10 @@ CUresult mock_MemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CU
     return CUDA_ERROR_INVALID_VALUE;
   if (find_buffer(pointer_of(src))->device != a->device || find_buffer(pointer_of(dst))->device != b->device)
     mock_misuse("memory of another device");
-  if (a != b && !open_to[a->device][b->device]) mock_misuse("a pool that is not open to the reader");
+  const object *s = mock_is(stream, STREAM);
+  const bool sends = s && s->device == a->device; /* the device with src copies, else the one with dst */
+  if (a != b && !(sends ? open_to[b->device][a->device] : open_to[a->device][b->device]))
+    mock_misuse("a pool that is not open to the device that copies");
   memcpy(pointer_of(dst), pointer_of(src), bytes);
   mockcu.peer_copies++;
   return 0;

@@ -142,10 +142,12 @@ static void add_state(ga_session *s) {
   }
   o.kinds[o.n_kinds - 1].name = "state";
   o.n_units[o.n_kinds - 1] = 4;
+  runner_destroy(s->runner);
   layer_memory_release(s->memory, 0, &s->sequence, NULL, 0);
   layer_memory_destroy(s->memory);
   assert_int_equal(layer_memory_create(&o, &s->memory), GA_OK);
-  assert_int_equal(layer_memory_extend(s->memory, &s->sequence, s->context), GA_OK);
+  assert_int_equal(layer_memory_extend(s->memory, &s->sequence, s->sizes.context), GA_OK);
+  assert_int_equal(session_create_runner(s), GA_OK);
 }
 
 static void eval_long(ga_session *s, const int32_t *list, int from, int to, float *row) {

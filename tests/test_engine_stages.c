@@ -1,5 +1,13 @@
 /* An engine whose model has its layers on several devices gives what it gives on one, to the bit. */
+#include "engine/engine.h"
 #include "tests/answers_rig.h"
+
+/* Stages on GPUs run different steps at the same time; those of a CPU work within calls, one after the other. */
+static void check_pipeline(const ga_engine *e, int n) {
+  const bool is_gpu = strcmp(GA_TEST_DEVICE, "cpu") != 0;
+  assert_int_equal(runner_pipelines(e->runner), is_gpu && n > 1);
+  if (is_gpu) assert_true(runner_count(e->runner).n_ahead > 0);
+}
 
 /* With room for all, with preemption, and with pages that go to host memory and come back. */
 static void stages_as_one(const char *arch, int n, const answer *want) {
@@ -12,6 +20,7 @@ static void stages_as_one(const char *arch, int n, const answer *want) {
     assert_int_equal(s.preemptions > 0, way > 0);
     assert_int_equal(s.swapped_in_bytes > 0, way == 2);
     same_answers(got, want, arch, n);
+    check_pipeline(e, n);
     ga_engine_destroy(e);
   }
   answers_close(&r);

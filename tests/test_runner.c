@@ -1,11 +1,13 @@
-/* Steps of a runner by themselves: several rows of logits a part, masks, what is refused, tickets. On a tiny model of
- * tests/data/arch. */
+/* Steps of a runner by themselves: several rows of logits a part, masks, drafts, what is refused, tickets. On a tiny
+ * model of tests/data/arch. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
 
+#include "base/rng.h"
 #include "base/status.h"
 #include "engine/runner.h"
 #include "tests/tiny_model.h"
@@ -14,7 +16,7 @@
 #define GA_TEST_DEVICE "cpu"
 #endif
 
-enum { TOKENS = 12, SEQUENCES = 2, BATCH = 32, LENGTH = 64, MASK_WORDS = (TINY_VOCAB + 31) / 32 };
+enum { TOKENS = 12, SEQUENCES = 2, BATCH = 32, LENGTH = 64, DRAWS = 8, MASK_WORDS = (TINY_VOCAB + 31) / 32 };
 
 typedef struct runner_rig {
   ga_ctx *ctx[2];
@@ -64,6 +66,7 @@ static void open_runner(runner_rig *r, int n, int32_t max_out) {
                             .memory = r->memory,
                             .sizes = {.context = LENGTH, .batch = BATCH, .max_out = max_out, .kv_dtype = GA_F16},
                             .max_sequences = SEQUENCES,
+                            .max_draws = DRAWS,
                             .n_vocab = TINY_VOCAB,
                             .is_invariant = true};
   OK(runner_create(&o, &r->runner));
@@ -151,18 +154,11 @@ static void test_several_rows(void **state) {
 static int32_t draw_behind(runner_rig *r, int32_t n, const ga_sample_desc *sample, const uint32_t *mask) {
   uint64_t rng[4];
   draw_history history = DRAW_HISTORY_INIT;
-  ga_plan *plan;
   int64_t ticket;
   ga_sample_seed(rng, 3);
-  OK(ga_sample_plan(runner_sample_ctx(r->runner), sample, &plan));
-  const row_draw draw = {.sample = sample,
-                         .plan = plan,
-                         .ids = ids,
-                         .n_ids = n,
-                         .window = 4,
-                         .mask = mask,
-                         .rng = rng,
-                         .history = &history};
+  OK(runner_check_sample(r->runner, sample));
+  const row_draw draw = {
+      .sample = sample, .ids = ids, .n_ids = n, .window = 4, .mask = mask, .rng = rng, .history = &history};
   const step_part part = part_of_ids(r, 0, 0, n, 1);
   const runner_step step = {.parts = &part, .n_parts = 1, .rows = &draw};
   OK(runner_enqueue(r->runner, &step, &ticket));
@@ -171,7 +167,6 @@ static int32_t draw_behind(runner_rig *r, int32_t n, const ga_sample_desc *sampl
   if (result->status != GA_OK) fail_msg("%s", result->error);
   const int32_t id = result->next;
   runner_forget(r->runner, &history);
-  ga_plan_destroy(plan);
   return id;
 }
 
@@ -198,6 +193,141 @@ static void test_masks(void **state) {
   close_runner(&r);
 }
 
+/* --- drafts --- */
+
+/* A sequence that draws: all that a step needs of it, and what it has drawn. */
+typedef struct drawn_text {
+  int32_t ids[LENGTH];
+  int32_t n; /* tokens known: all but the last are evaluated */
+  uint64_t rng[4];
+  draw_history history;
+  ga_sample_desc sample;
+  int32_t sequence, n_accepted, n_drafts;
+} drawn_text;
+
+static const ga_logit_bias drawn_bias[] = {{5, 1.5f}, {17, -INFINITY}, {60, 1}};
+
+static void begin_text(drawn_text *t, int sequence, int kind) {
+  *t = (drawn_text){.sequence = sequence, .n = 3, .history = DRAW_HISTORY_INIT, .sample = GA_SAMPLE_DESC_INIT};
+  memcpy(t->ids, ids + sequence, (size_t)t->n * sizeof *ids);
+  ga_sample_seed(t->rng, 7);
+  t->sample.vocab = TINY_VOCAB;
+  if (kind & 1) t->sample.temperature = 0.9f, t->sample.top_k = 30, t->sample.top_p = 0.95f;
+  if (kind & 2) t->sample.repetition_penalty = 1.3f, t->sample.frequency_penalty = 0.4f;
+}
+
+/* Fills in the part of a step that evaluates ids [first, n) and n_drafts drafts behind them, and its draws. */
+static step_part part_of_text(runner_rig *r, drawn_text *t, int32_t first, int32_t n_drafts, row_draw *draws) {
+  for (int32_t i = 0; i <= n_drafts; i++)
+    draws[i] = (row_draw){.sample = &t->sample,
+                          .ids = t->ids,
+                          .n_ids = t->n + i,
+                          .window = 6,
+                          .bias = drawn_bias,
+                          .n_bias = 3,
+                          .rng = t->rng,
+                          .history = &t->history};
+  t->n_drafts += n_drafts;
+  return (step_part){.memory = &r->sequence[t->sequence],
+                     .ids = t->ids + first,
+                     .first = first,
+                     .n = t->n + n_drafts - first,
+                     .n_wanted = n_drafts + 1,
+                     .adapter = -1,
+                     .draw = -1};
+}
+
+/* The drafts that were accepted are the text's by now; the token behind them joins it. */
+static void take_drawn_text(drawn_text *t, const part_result *result) {
+  if (result->status != GA_OK) fail_msg("%s", result->error);
+  t->n += result->n_accepted;
+  t->n_accepted += result->n_accepted;
+  t->ids[t->n++] = result->next;
+}
+
+static void run_texts(runner_rig *r, const step_part *parts, const row_draw *draws, drawn_text *const *texts, int n) {
+  const runner_step step = {.parts = parts, .n_parts = n, .rows = draws};
+  int64_t ticket;
+  OK(runner_enqueue(r->runner, &step, &ticket));
+  OK(runner_take(r->runner, ticket));
+  for (int i = 0; i < n; i++) take_drawn_text(texts[i], &runner_results(r->runner, ticket)[i]);
+}
+
+enum { TEXT_END = 30 };
+
+/* The text decoded one by one. */
+static void decode_plain(runner_rig *r, drawn_text *t) {
+  row_draw draw;
+  for (int32_t first = 0; t->n < TEXT_END;) {
+    const step_part part = part_of_text(r, t, first, 0, &draw);
+    first = t->n;
+    run_texts(r, &part, &draw, &t, 1);
+    assert_int_equal(t->n, first + 1);
+  }
+  runner_forget(r->runner, &t->history);
+}
+
+/* Puts drafts behind the text: those of the plain one up to the step's n_right-th, then a wrong one. */
+static int32_t put_drafts(drawn_text *t, const drawn_text *plain, int32_t n_right, int32_t n) {
+  for (int32_t i = 0; i < n; i++) {
+    const int32_t right = plain->ids[t->n + i];
+    t->ids[t->n + i] = i < n_right ? right : (right + 1) % TINY_VOCAB;
+  }
+  return n;
+}
+
+/* Two texts with drafts in the same steps, of 0 to 3 drafts of which 0 to all are right: the tokens of decoding one by
+ * one, and the same state of the generator. */
+static void compare_drafts(int n_stages, int32_t max_out, int kind) {
+  runner_rig r;
+  drawn_text plain[2], drafted[2];
+  open_runner(&r, n_stages, max_out);
+  for (int i = 0; i < 2; i++) {
+    begin_text(&plain[i], i, kind);
+    begin_text(&drafted[i], i, kind);
+    decode_plain(&r, &plain[i]);
+  }
+  int32_t first[2] = {0, 0};
+  for (int32_t turn = 0; drafted[0].n + 4 <= TEXT_END && drafted[1].n + 4 <= TEXT_END; turn++) {
+    step_part parts[2];
+    row_draw draws[DRAWS];
+    drawn_text *texts[2] = {&drafted[0], &drafted[1]};
+    int32_t n_draws = 0, right[2];
+    for (int i = 0; i < 2; i++) {
+      const int32_t n = (turn + i) % 4;
+      right[i] = (turn / 4 + 2 * i) % (n + 1);
+      put_drafts(&drafted[i], &plain[i], right[i], n);
+      parts[i] = part_of_text(&r, &drafted[i], first[i], n, draws + n_draws);
+      n_draws += n + 1;
+      first[i] = drafted[i].n;
+    }
+    run_texts(&r, parts, draws, texts, 2);
+    for (int i = 0; i < 2; i++) {
+      assert_int_equal(drafted[i].n, first[i] + right[i] + 1);
+      first[i] = drafted[i].n - 1;
+    }
+  }
+  for (int i = 0; i < 2; i++) {
+    assert_memory_equal(drafted[i].ids, plain[i].ids, (size_t)drafted[i].n * sizeof *ids);
+    assert_true(drafted[i].n_accepted > 0 && drafted[i].n_accepted < drafted[i].n_drafts);
+    ga_rng rng;
+    ga_sample_seed(rng.s, 7);
+    for (int32_t k = 3; kind & 1 && k < drafted[i].n; k++) (void)ga_rng_unit(&rng);
+    assert_memory_equal(drafted[i].rng, rng.s, sizeof rng.s);
+    runner_forget(r.runner, &drafted[i].history);
+  }
+  close_runner(&r);
+}
+
+static void test_drafts(void **state) {
+  (void)state;
+  const bool is_cpu = !strcmp(GA_TEST_DEVICE, "cpu"); /* elsewhere a step takes a second */
+  for (int kind = is_cpu ? 0 : 3; kind < 4; kind++) {
+    if (is_cpu) compare_drafts(1, 16, kind);
+    compare_drafts(2, 3, kind); /* the head computes three rows at once */
+  }
+}
+
 /* --- what is refused --- */
 
 static ga_status enqueue_one(runner_rig *r, const step_part *part, const row_draw *draws) {
@@ -214,8 +344,8 @@ static void test_refused_steps(void **state) {
   open_runner(&r, 1, 8);
   const row_draw draws[2] = {{.sample = &sample}, {.shows = true}};
   step_part part = part_of_ids(&r, 0, 0, 4, 2);
-  assert_int_equal(enqueue_one(&r, &part, draws), GA_ERR_UNSUPPORTED);
-  assert_non_null(strstr(ga_error_text(), "before the last token of a part"));
+  assert_int_equal(enqueue_one(&r, &part, draws), GA_ERR_INTERNAL);
+  assert_non_null(strstr(ga_error_text(), "a row that draws nothing behind one that draws"));
   part.adapter = 0;
   assert_int_equal(enqueue_one(&r, &part, draws), GA_ERR_UNSUPPORTED);
   assert_non_null(strstr(ga_error_text(), "adapter 0; steps have none (-1)"));
@@ -225,6 +355,11 @@ static void test_refused_steps(void **state) {
   part.n_wanted = 1;
   part.draw = 0; /* of a step before, which there is not */
   assert_int_equal(enqueue_one(&r, &part, draws), GA_ERR_INTERNAL);
+  row_draw many[DRAWS + 1];
+  for (int i = 0; i <= DRAWS; i++) many[i] = (row_draw){.sample = &sample};
+  part = part_of_ids(&r, 0, 0, DRAWS + 1, DRAWS + 1);
+  assert_int_equal(enqueue_one(&r, &part, many), GA_ERR_INTERNAL);
+  assert_non_null(strstr(ga_error_text(), "9 rows that draw; at most 8"));
   part = part_of_ids(&r, 0, 0, 0, 0);
   assert_int_equal(enqueue_one(&r, &part, draws), GA_ERR_INTERNAL);
   assert_int_equal(runner_take(r.runner, 0), GA_ERR_INTERNAL);
@@ -238,6 +373,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_several_rows),
       cmocka_unit_test(test_masks),
+      cmocka_unit_test(test_drafts),
       cmocka_unit_test(test_refused_steps),
   };
   const int failed = cmocka_run_group_tests(tests, NULL, NULL);

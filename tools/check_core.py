@@ -2,37 +2,31 @@
 """Fails where src/core names an op: its number, its types, its constants, its header or, where the name is no English word,
 the word. Usage: check_core.py [ROOT]
 
-The names are those of GA_OPS in src/opdef/ops.h, and all_reduce, which has rows but no plan."""
+The names are those of src/op/*.toml."""
 import re
 import sys
 from pathlib import Path
 
+import op_decl
+
 ENGLISH = {"pack", "norm", "act", "add", "embed", "convert", "sample", "rope"}  # as words alone they mean something else
-HEADERS = {"attn", "attn_bwd", "attn_quant", "gemm", "layer", "sample", "all_reduce"}
 
 
-def op_names(root):
-    text = (root / "src/opdef/ops.h").read_text()
-    names = re.findall(r"X\((\w+)\)", text[text.index("#define GA_OPS(X)"):text.index("/* clang-format on */")])
-    assert names, "no GA_OPS in src/opdef/ops.h"
-    return [*names, "all_reduce"]
-
-
-def patterns(names):
+def patterns(names, headers):
     any_op = "|".join(sorted(names, key=len, reverse=True))
     words = "|".join(name for name in names if name not in ENGLISH)
     return [(re.compile(rf"\bGA_OP_(?!COUNT)\w+"), "the number of an op"),
             (re.compile(rf"\bga_({any_op})(_desc|_io|_fused\w*|_plan|_run)?\b"), "a type or function of an op"),
             (re.compile(rf"\bGA_({any_op.upper()})_"), "a constant of an op"),
             (re.compile(rf'"({any_op})"'), "the name of an op"),
-            (re.compile(rf"#\s*include \"(ga/({'|'.join(sorted(HEADERS))})\.h|opdef/)"), "a header of ops"),
+            (re.compile(rf"#\s*include \"({'|'.join(sorted(headers))}|opdef/)"), "a header of ops"),
             (re.compile(rf"\b({words})s?\b"), "the name of an op")]
 
 
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    names = op_names(root)
-    checks = patterns(names)
+    names = op_decl.names(root)
+    checks = patterns(names, {"ga/all_reduce.h"} | {op.data["header"] for op in op_decl.read(root)[0]})
     files = sorted(path for path in (root / "src/core").iterdir() if path.suffix in {".c", ".h"})
     bad = 0
     for path in files:

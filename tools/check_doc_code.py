@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Keeps code in documents equal to the source. A line `<!-- from: PATH NAME -->` before a fenced block names what stands in it:
-the definition of NAME in PATH, without the comment before it. Usage: check_doc_code.py [ROOT] [--write]"""
+the definition of NAME in PATH, without the comment before it; without NAME, the whole file. Usage: check_doc_code.py [ROOT] [--write]"""
 import re
 import sys
 from pathlib import Path
 
-MARK = re.compile(r"<!-- from: (\S+) (\w+) -->\n```c\n(.*?)```\n", re.S)
+MARK = re.compile(r"<!-- from: (\S+)( \w+)? -->\n```(c|toml)\n(.*?)```\n", re.S)
 
 
 def definition(text, name):
@@ -34,15 +34,17 @@ def main():
             nonlocal blocks, bad
             blocks += 1
             source = root / m[1]
-            code = definition(source.read_text(), m[2]) if source.exists() else None
+            name = (m[2] or "").strip()
+            text = source.read_text() if source.exists() else ""
+            code = definition(text, name) if name else text or None
             if code is None:
                 bad += 1
-                print(f"{path.relative_to(root)}: {m[1]} does not define {m[2]}")
+                print(f"{path.relative_to(root)}: {m[1]} does not define {name or 'anything: it is not there'}")
                 return m[0]
-            if code != m[3] and not write:
+            if code != m[4] and not write:
                 bad += 1
-                print(f"{path.relative_to(root)}: {m[2]} is not what {m[1]} has: tools/check_doc_code.py --write")
-            return f"<!-- from: {m[1]} {m[2]} -->\n```c\n{code}```\n"
+                print(f"{path.relative_to(root)}: {name or 'the file'} is not what {m[1]} has: tools/check_doc_code.py --write")
+            return f"<!-- from: {m[1]}{m[2] or ''} -->\n```{m[3]}\n{code}```\n"
 
         new = MARK.sub(block, old)
         if write and new != old:

@@ -3,12 +3,14 @@
 
   gen_kernels.py ROOT OUT             into folder OUT: cuda_rows.c, cpu_rows.c, ref_rows.c, the kernel tables;
                                       cuda_targets.c, which GPUs run them; cuda_costs.c; images.txt, a CUDA row a line: id arch source parameters;
-                                      cuda/kernel_names.h, features and enums of fields as host halves name them
+                                      cuda/kernel_names.h, features and enums of fields as host halves name them;
+                                      cpu/cpu_kernels.h and cpu/<isa>_<body>.c, the CPU's functions (gen_cpu.py)
   gen_kernels.py ROOT --fields STEM   prints the rows of src/**/STEM.toml: id field=value ..."""
 import sys
 import tomllib
 from pathlib import Path
 
+import gen_cpu
 import kernel_decl
 
 DTYPE_OF = {"any": "GA_DTYPE_NONE", "fp8": "GA_E4M3"}
@@ -112,7 +114,7 @@ def externs(row):
 
 def table(files, backend, function):
     rows = [row for row in kernel_decl.rows_of(files, backend) if row["op"] not in kernel_decl.NOT_IN_TABLE]
-    includes = {i for row in rows for i in (row.file.host.get("include", []))}
+    includes = {i for row in rows for i in row.file.host.get("include", [])} | ({"cpu/cpu_kernels.h"} if backend == "cpu" else set())
     text = "/* Made by tools/gen_kernels.py from the .toml files under src; do not edit. */\n" + '#include "base/compiler.h"\n#include "core/kernel.h"\n#include "cuda/kernel_names.h"\n#include "opdef/attn.h"\n#include "opdef/gemm.h"\n' + \
         "".join(f'#include "{i}"\n' for i in sorted(includes)) + "\n" + guarded(rows, externs)
     at = {row.id: i for i, row in enumerate(rows)}
@@ -175,6 +177,18 @@ def write(path, text):
         path.write_text(text)
 
 
+def write_cpu(files, folder):
+    """The files of the CPU's kernels, and no others."""
+    rows = kernel_decl.rows_of(files, "cpu")
+    folder.mkdir(exist_ok=True)
+    texts = {"cpu_kernels.h": gen_cpu.declarations(rows), **gen_cpu.units(rows)}
+    for path in folder.iterdir():
+        if path.name not in texts:
+            path.unlink()
+    for name, text in texts.items():
+        write(folder / name, text)
+
+
 def main():
     root, out = Path(sys.argv[1]), sys.argv[2]
     try:
@@ -189,6 +203,7 @@ def main():
             write(out / name, text)
         (out / "cuda").mkdir(exist_ok=True)
         write(out / "cuda/kernel_names.h", kernel_names(files))
+        write_cpu(files, out / "cpu")
     except kernel_decl.Refusal as refusal:
         print(refusal, file=sys.stderr)
         return 1

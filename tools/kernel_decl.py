@@ -8,7 +8,7 @@ A file declares the rows of one kernel:
   [device]   D = "{head_dim}"        GA_P_D of the device half, a template; of a field with an enum its number, and GA_P_<NAME>_<VALUE> of all its values
   [features] pages = "K in pages"    what a row may be compiled with, and lists in its field `features`: GA_P_PAGES of the device half, 0 or 1;
                                      of the host half the bit <STEM OF ITS FILE>_PAGES of the variant's member `features`
-  [host]     launch = "cuda_attn"    the host half: include, variant, ok, cost, workspace, out_bytes, plan, launch, dtypes, impl, impl_type; templates;
+  [host]     launch = "cuda_attn"    the host half (of the CPU: its functions are declared in cpu/cpu_kernels.h): include, variant, ok, cost, workspace, out_bytes, plan, launch, dtypes, impl, impl_type; templates;
                                      file: where it is, if not beside the device half under the same name;
                                      no_code = true: rows of GPUs without a device half, which enqueue copies
   [host.members] d = "{head_dim}"    members of the variant struct
@@ -19,13 +19,16 @@ A file declares the rows of one kernel:
                                      fields that follow from another one; a row that contradicts them is refused
   [[kernel]]                         a row; or, many of them a line each,
   [[kernels]] defaults = {...} rows = [{id = ...}, ...]
+  oracles = true                     the rows are those that src/op/*.toml have as `oracle`
 
 A template has fields in braces; {name:upper} is in capitals. tools/kernel_fields.toml lists the fields."""
 import re
 import tomllib
 from pathlib import Path
 
-TOP = {"id_is", "device", "features", "host", "defaults", "when", "kernel", "kernels"}
+import op_decl
+
+TOP = {"id_is", "device", "features", "host", "defaults", "when", "kernel", "kernels", "oracles"}
 HOST = {"file": str, "include": list, "variant": str, "ok": str, "cost": str, "workspace": str, "out_bytes": str, "plan": str, "launch": str, "dtypes": list, "impl": str,
         "impl_type": str, "members": dict, "steps": dict, "no_code": bool}
 KINDS = {str: "a text", list: "a list of texts", dict: "a table", bool: "true or false"}
@@ -42,8 +45,7 @@ FIELD = re.compile(r"\{([\w.]+)(:upper)?\}")
 NAMED = re.compile(r"#ifndef GA_P_(\w+)\s*\n#error")
 
 
-class Refusal(Exception):
-    """The text says the file, the row, the field, the value and what is allowed."""
+Refusal = op_decl.Refusal  # its text says the file, the row, the field, the value and what is allowed
 
 
 def text_of(root, path, seen):
@@ -93,8 +95,8 @@ class Row:
 
 
 class File:
-    def __init__(self, root, path, vocabulary):
-        self.path, self.vocabulary = path, vocabulary
+    def __init__(self, root, path, vocabulary, ops):
+        self.path, self.vocabulary, self.ops = path, vocabulary, ops
         self.name = str(path.relative_to(root))
         try:
             self.data = tomllib.loads(path.read_text())
@@ -158,6 +160,8 @@ class File:
         return used | set(self.when) | ({"features"} if self.features else set())
 
     def given_rows(self):
+        if self.data.get("oracles"):
+            yield from ((row, {}) for op in self.ops for row in op.oracle_rows())
         for row in self.data.get("kernel", []):
             yield row, {}
         for group in self.data.get("kernels", []):
@@ -278,7 +282,10 @@ def check_shared_features(files):
 def read(root):
     """All files, their rows checked."""
     vocabulary = tomllib.loads((Path(__file__).parent / "kernel_fields.toml").read_text())
-    files = [File(root, path, vocabulary) for path in sorted((root / "src").rglob("*.toml")) if path.parent.name != "costs"]
+    ops, _ = op_decl.read(root)
+    vocabulary["op"]["values"] = [name for op in ops for name in op.names] + vocabulary["op"]["values"]
+    paths = [path for path in sorted((root / "src").rglob("*.toml")) if path.parent not in (root / "src/cuda/costs", root / "src/op")]
+    files = [File(root, path, vocabulary, ops) for path in paths]
     for source in sorted((root / "src").rglob("*.cu")):
         if not source.with_suffix(".toml").is_file():
             raise Refusal(f"{source.relative_to(root)}: it has no {source.with_suffix('.toml').name} beside it, which declares its rows")
@@ -294,7 +301,17 @@ def read(root):
         for row in file.rows:
             for name, step in file.host.get("steps", {}).items():
                 step_of(files, row, name, step)
+    check_ops_have_rows(ops, files)
     return files
+
+
+def check_ops_have_rows(ops, files):
+    """Every op has a kernel beside its oracle."""
+    with_rows = {row["op"] for file in files if file.backend != "ref" for row in file.rows}
+    for op in ops:
+        for name in op.names:
+            if name not in with_rows:
+                raise Refusal(f"{op.file}: no kernel has op = \"{name}\"; declare one in src/cpu/{op.stem}.toml")
 
 
 def rows_of(files, backend):

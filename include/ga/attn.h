@@ -60,6 +60,10 @@
 extern "C" {
 #endif
 
+#define GA_ATTN_MAX_KV_SEGMENTS 4
+#define GA_ATTN_MAX_STRETCHES   64
+
+/* --- src/op/attn.toml: ga_attn_flags desc --- */
 typedef enum ga_attn_flags {
   GA_ATTN_CAUSAL = 1,    /* bottom-right: query i of n_q sees keys j <= i + n_kv - n_q */
   GA_ATTN_VARLEN = 2,    /* packed sequences: q_start, kv_start give the borders; batch strides are unused */
@@ -70,50 +74,51 @@ typedef enum ga_attn_flags {
   GA_ATTN_STATE_IN = 64, /* continue from io.state_*: this call's keys are added to the keys of earlier calls */
   GA_ATTN_STATE_OUT = 128, /* write io.state_* for later calls; O and LSE are not written, sinks are not counted yet */
   /* The caller's promise about the launch enqueued just before this call, which may still be running when it begins.
-     * That launch writes none of the lengths, borders, pages and keys that this call reads, except the last n_q keys of
-     * a sequence. A GPU may then load the older keys before that launch has ended. */
+   * That launch writes none of the lengths, borders, pages and keys that this call reads, except the last n_q keys of a
+   * sequence. A GPU may then load the older keys before that launch has ended. */
   GA_ATTN_KV_READY = 256,
   /* 8-bit q: sums of values may stay in the tensor cores' accumulators over all keys. Hopper's keep 14 bits there and
    * truncate the rest. With values of one sign, n keys lose up to n 2^-14, so O is too small by that (measured: 23 % at
    * 16384). Values around 0 lose no more than their rounding: see io.v_mean. */
   GA_ATTN_FAST_SUM = 512,
   /* Batch-invariant: a row of O depends, bit by bit, on its query, its position and the keys before it alone. It does
-     * not depend on batch, max_q, max_kv or the other queries of the call. GA_ERR_UNSUPPORTED where no kernel has this
-     * property. */
+   * not depend on batch, max_q, max_kv or the other queries of the call. GA_ERR_UNSUPPORTED where no kernel has this
+   * property. */
   GA_ATTN_INVARIANT = 1024,
   /* Window and ALiBi look both ways, as in encoders. With p = i + n_kv - n_q, query i sees keys p - window < j < p +
-     * window, and logit -= slope[h] * |j - p|. Not with CAUSAL, STATE_*, KV segments, 8-bit q. */
+   * window, and logit -= slope[h] * |j - p|. Not with CAUSAL, STATE_*, KV segments, 8-bit q. */
   GA_ATTN_SYMMETRIC = 2048,
   GA_ATTN_LENGTHS = 4096 /* VARLEN without PAGED: io.q_len and io.kv_len give the lengths of sequences */
 } ga_attn_flags;
 
 typedef struct ga_attn_desc {
   size_t struct_size;
-  int64_t batch;                      /* sequences */
-  int64_t max_q, max_kv;              /* per sequence; exact lengths unless VARLEN or PAGED */
-  int32_t q_heads, kv_heads;          /* 1 to 65536; q_heads a multiple of kv_heads */
-  int32_t head_dim, v_dim;            /* 1 to 1024; v_dim 0 = head_dim */
-  int32_t q_dtype, kv_dtype, o_dtype; /* ga_dtype */
-  uint32_t flags;                     /* ga_attn_flags */
-  int32_t
-      window; /* 0 = none; else query i at p = i + n_kv - n_q sees keys j > p - window; SYMMETRIC: and j < p + window */
+  int64_t batch;             /* sequences */
+  int64_t max_q, max_kv;     /* per sequence; exact lengths unless VARLEN or PAGED */
+  int32_t q_heads, kv_heads; /* 1 to 65536; q_heads a multiple of kv_heads */
+  int32_t head_dim;          /* 1 to 1024 */
+  int32_t v_dim;             /* 1 to 1024; 0 = head_dim */
+  int32_t q_dtype;           /* f32, f16, bf16, e4m3, i8 */
+  int32_t kv_dtype;          /* f32, f16, bf16, e4m3, q8_0, q4_0 */
+  int32_t o_dtype;           /* f32, f16, bf16 */
+  uint32_t flags;            /* ga_attn_flags */
+  /* 0 = none; else query i at p = i + n_kv - n_q sees keys j > p - window; SYMMETRIC: and j < p + window */
+  int32_t window;
   int32_t page_size;   /* tokens per page, with PAGED: 1 to 2^24 */
   float scale;         /* 0 = 1 / sqrt(head_dim) */
   float softcap;       /* 0 = none; else logit = softcap * tanh(logit / softcap), before ALiBi and masks */
   int32_t kv_segments; /* 0 = K and V are io.k, io.v; else that many of io.kv_segments, of up to max_kv keys each */
-  int32_t
-      q_scale_tokens; /* e4m3 q: tokens that share a scale: 64 or 128; i8 q: or 1; 0 = all tokens of a head. Else 0 */
-  int32_t kv_scale_tokens; /* the same of k and v: 64, 128 or 0; e4m3 k and v with another q: 1, or 0 = all tokens of a
-                              head */
-  int32_t reserved;        /* 0 */
-  /* Numbers of io.q_stretches and io.kv_stretches: both 0, or both 1 to 64 */
-  int32_t q_stretches, kv_stretches;
+  /* e4m3 q: tokens that share a scale: 64 or 128; i8 q: or 1; 0 = all tokens of a head. Else 0 */
+  int32_t q_scale_tokens;
+  /* the same of k and v: 64, 128 or 0; e4m3 k and v with another q: 1, or 0 = all tokens of a head */
+  int32_t kv_scale_tokens;
+  int32_t reserved;                  /* 0 */
+  int32_t q_stretches, kv_stretches; /* numbers of io.q_stretches and io.kv_stretches: both 0, or both 1 to 64 */
   int64_t lse_stride; /* VARLEN, without STATE_*: 0, or LSE is [q_heads, lse_stride] by tokens; q_tokens to 2^40 */
 } ga_attn_desc;
-#define GA_ATTN_MAX_KV_SEGMENTS 4
-#define GA_ATTN_MAX_STRETCHES   64
 #define GA_ATTN_DESC_INIT \
   { sizeof(ga_attn_desc), 1, 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, GA_F32, 0, 0, 0, 0.0f, 0.0f, 0, 0, 0, 0, 0, 0, 0 }
+/* --- end of src/op/attn.toml --- */
 
 typedef struct ga_attn_strides {
   /* Elements, not negative; last dimension contiguous. PAGED K, V: batch = page. Block types: multiples of the
@@ -151,6 +156,7 @@ typedef struct ga_attn_stretch {
   int32_t reserved;   /* 0 */
 } ga_attn_stretch;
 
+/* --- src/op/attn.toml: io --- */
 typedef struct ga_attn_io {
   const void *q, *k, *v;
   void *o; /* must not overlap the inputs */
@@ -165,20 +171,21 @@ typedef struct ga_attn_io {
   const float *alibi;          /* ALIBI: [q_heads] slopes */
   int64_t q_tokens, kv_tokens; /* VARLEN: tokens in q and o; in k and v without PAGED. Read by GPUs alone */
   /* STATE_*: sums over the keys seen so far, contiguous f32, with w = 2^(logit * log2 e - m). O = sum w V is [batch,
-     * q_heads, max_q, v_dim]; l = sum w and m are [batch, q_heads, max_q]. m may be any number near the largest logit *
-     * log2 e. A row that has seen no key has m = -infinity, l = 0, O = 0. Updated in place with both flags. */
+   * q_heads, max_q, v_dim]; l = sum w and m are [batch, q_heads, max_q]. m may be any number near the largest logit *
+   * log2 e. A row that has seen no key has m = -infinity, l = 0, O = 0. Updated in place with both flags. */
   float *state_o, *state_m, *state_l;
   ga_attn_kv_segment kv_segments[GA_ATTN_MAX_KV_SEGMENTS];
   ga_attn_scale q_scale, k_scale, v_scale; /* of the inputs that are e4m3 or i8 */
   const float *v_mean; /* 8-bit q: NULL, or [batch, kv_heads, v_dim], contiguous, 16-byte aligned: see 8-bit inputs */
   const ga_attn_stretch *q_stretches, *kv_stretches; /* on the host, read by the call itself */
   const uint32_t *ready; /* on the device; raised by other kernels or peers. NULL where no stretch waits */
-  /* With ready: a word on the device. A wait ends after ready_polls reads (0: 2^22, some 5 s on a GPU). It then writes
-   * 1 + the number of its stretch here, and O and LSE hold nothing of use. Otherwise the word is not written. */
+  /* With ready: a word on the device. A wait ends after ready_polls reads (0: 2^22, some 5 s on a GPU). It then
+   * writes 1 + the number of its stretch here, and O and LSE hold nothing of use. Otherwise the word is not written. */
   int32_t *ready_error;
   int64_t ready_polls;
   const int32_t *q_len; /* LENGTHS: [batch], or NULL: up to q_start[b + 1] */
 } ga_attn_io;
+/* --- end of src/op/attn.toml --- */
 
 /* Validates, chooses a kernel, sizes the workspace, loads the kernel's code: nothing is enqueued. */
 GA_API GA_NODISCARD ga_status ga_attn_plan(ga_ctx *ctx, const ga_attn_desc *desc, ga_plan **out);

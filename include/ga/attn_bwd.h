@@ -23,6 +23,7 @@
 extern "C" {
 #endif
 
+/* --- src/op/attn_bwd.toml: ga_attn_bwd_flags desc io --- */
 /* Flags of the gradients. Also allowed: GA_ATTN_CAUSAL, GA_ATTN_VARLEN, GA_ATTN_LENGTHS, GA_ATTN_ALIBI, and
  * GA_ATTN_SINKS, which asks for dsinks. */
 typedef enum ga_attn_bwd_flags {
@@ -39,7 +40,8 @@ typedef struct ga_attn_bwd_desc {
   int64_t max_q, max_kv;     /* per sequence; exact lengths unless VARLEN */
   int64_t total_q, total_kv; /* VARLEN: tokens of the tensors, to 2^40 with LENGTHS; else 0 */
   int32_t q_heads, kv_heads; /* 1 to 65536; q_heads a multiple of kv_heads */
-  int32_t head_dim, v_dim;   /* 1 to 1024; v_dim 0 = head_dim */
+  int32_t head_dim;          /* 1 to 1024 */
+  int32_t v_dim;             /* 1 to 1024; 0 = head_dim */
   int32_t dtype;             /* ga_dtype of q, k, v, o, dout: f32, f16, bf16 */
   int32_t grad_dtype;        /* of dq, dk, dv: dtype or f32 */
   uint32_t flags;            /* ga_attn_flags, ga_attn_bwd_flags */
@@ -56,13 +58,14 @@ typedef struct ga_attn_bwd_io {
   const float *lse;
   void *dq, *dk, *dv; /* overlap neither each other nor an input */
   float *dsinks;      /* SINKS: [q_heads] */
-  ga_attn_strides q_stride, k_stride, v_stride, o_stride, dout_stride, dq_stride, dk_stride,
-      dv_stride;                     /* all 0 = contiguous */
+  /* all 0 = contiguous */
+  ga_attn_strides q_stride, k_stride, v_stride, o_stride, dout_stride, dq_stride, dk_stride, dv_stride;
   const int32_t *q_start, *kv_start; /* VARLEN: [batch + 1] first token of each sequence */
   const float *sinks;                /* SINKS: [q_heads] */
   const float *alibi;                /* ALIBI: [q_heads] slopes; they get no gradient */
   const int32_t *q_len, *kv_len;     /* LENGTHS: [batch]; NULL: up to the next start */
 } ga_attn_bwd_io;
+/* --- end of src/op/attn_bwd.toml --- */
 
 /* Validates, chooses a kernel, sizes the workspace, loads the kernel's code: nothing is enqueued. */
 GA_API GA_NODISCARD ga_status ga_attn_bwd_plan(ga_ctx *ctx, const ga_attn_bwd_desc *desc, ga_plan **out);

@@ -25,12 +25,15 @@
 extern "C" {
 #endif
 
+/* --- src/op/attn_quant.toml: ga_attn_quant_kind desc io --- */
 typedef enum ga_attn_quant_kind { GA_ATTN_QUANT_ROWS = 0, GA_ATTN_QUANT_VALUES = 1 } ga_attn_quant_kind;
 
 typedef struct ga_attn_quant_desc {
   size_t struct_size;
-  int64_t batch, tokens;
-  int32_t heads, dim;   /* heads: 1 to 65536; dim: 1 to 1024, with HADAMARD a power of two */
+  int64_t batch;
+  int64_t tokens;
+  int32_t heads;        /* 1 to 65536 */
+  int32_t dim;          /* 1 to 1024, with HADAMARD a power of two */
   int32_t x_dtype;      /* f32, f16, bf16 */
   int32_t y_dtype;      /* e4m3; i8 with ROWS */
   int32_t kind;         /* ga_attn_quant_kind */
@@ -53,12 +56,13 @@ typedef struct ga_attn_quant_io {
   void *y;
   float *scale;        /* made: [batch, heads, tokens / scale_tokens rounded up] */
   ga_attn_scale given; /* scale_tokens 0: for a tensor or a head (block is not used) */
-  ga_attn_strides x_stride,
-      y_stride;             /* all 0 = contiguous in the orders above; VALUES: y_stride.token is the distance of dims */
+  /* all 0 = contiguous in the orders above; VALUES: y_stride.token is the distance of dims */
+  ga_attn_strides x_stride, y_stride;
   const int32_t *positions; /* rot_dim: [batch, tokens] */
   const float *inv_freq;    /* rot_dim: [rot_dim / 2], see ga_rope_freqs */
   float *mean;              /* centre: written: [batch, heads, dim] */
 } ga_attn_quant_io;
+/* --- end of src/op/attn_quant.toml --- */
 
 /* The three forms of ga_attn. */
 GA_API GA_NODISCARD ga_status ga_attn_quant_plan(ga_ctx *ctx, const ga_attn_quant_desc *desc, ga_plan **out);

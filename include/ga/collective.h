@@ -27,6 +27,7 @@
 extern "C" {
 #endif
 
+/* --- src/op/collective.toml: ga_collective_kind desc --- */
 /* n: of the description. Arrays are contiguous; [ranks, n] has a row for each rank. */
 typedef enum ga_collective_kind {
   GA_ALL_REDUCE = 0,     /* x [n], y [n]: the sum of all ranks' x; y may be x */
@@ -39,16 +40,17 @@ typedef enum ga_collective_kind {
 /* Equal on all ranks. */
 typedef struct ga_collective_desc {
   size_t struct_size;
-  int64_t n;      /* elements, 0 to 2^40 */
-  int32_t kind;   /* ga_collective_kind */
-  int32_t dtype;  /* GA_F32, GA_F16 or GA_BF16 */
-  int32_t ranks;  /* of the communicator, 1 to 4096 */
-  uint32_t reach; /* ga_comm_reach of the communicator */
-  uint32_t flags; /* ga_collective_flags */
-  int32_t reserved;
+  int64_t n;        /* elements, 0 to 2^40 */
+  int32_t kind;     /* ga_collective_kind */
+  int32_t dtype;    /* GA_F32, GA_F16 or GA_BF16 */
+  int32_t ranks;    /* of the communicator, 1 to 4096 */
+  uint32_t reach;   /* ga_comm_reach of the communicator */
+  uint32_t flags;   /* ga_collective_flags */
+  int32_t reserved; /* 0 */
 } ga_collective_desc;
 #define GA_COLLECTIVE_DESC_INIT \
   { sizeof(ga_collective_desc), 0, GA_ALL_REDUCE, GA_F32, 1, 0, 0, 0 }
+/* --- end of src/op/collective.toml --- */
 
 typedef enum ga_collective_flags {
   GA_COLLECTIVE_WINDOWS = 1, /* the io has windows: kernels of GPUs write into the memory of the others */
@@ -64,15 +66,17 @@ GA_API GA_NODISCARD ga_status ga_links_create(ga_comm *comm, ga_ctx *ctx, const 
 /* Frees the links. Call it once the streams have done what was enqueued. NULL is fine. */
 GA_API void ga_links_destroy(ga_links *links);
 
+/* --- src/op/collective.toml: io --- */
 typedef struct ga_collective_io {
   ga_comm *comm;   /* this rank's end of the communicator */
   ga_links *links; /* with GA_COLLECTIVE_LINKS */
-  ga_all_reduce
-      *windows; /* with GA_COLLECTIVE_WINDOWS: of ga_all_reduce_create, of this dtype, for n elements or more */
+  /* with GA_COLLECTIVE_WINDOWS: of ga_all_reduce_create, of this dtype, for n elements or more */
+  ga_all_reduce *windows;
   const void *x;
   void *y;          /* overlaps x as its kind says, or not at all */
   int32_t to, from; /* GA_SEND_RECV: ranks; -1 = none, and x or y is not used */
 } ga_collective_io;
+/* --- end of src/op/collective.toml --- */
 
 /* Sums are made in the order of ranks: all ranks get the same bits. In host memory they are made in double, rounded to
  * f32 and then to the type; on GPUs in f32. On a CPU context the work is done when the call returns. On GPUs

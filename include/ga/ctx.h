@@ -142,6 +142,17 @@ GA_API void ga_plan_destroy(ga_plan *plan); /* NULL is fine */
 GA_API size_t ga_ctx_plan_count(const ga_ctx *ctx);
 GA_API const ga_plan *ga_ctx_plan_at(const ga_ctx *ctx, size_t index);
 
+/* Declares the three forms of an op. ga_<op>_plan validates, chooses a kernel, sizes the workspace and loads the
+ * kernel's code: nothing is enqueued. ga_<op>_run enqueues only; workspace is ga_plan_workspace_bytes(plan) of device
+ * memory, 256-byte aligned, NULL when 0. ga_<op> plans (remembered by the context) and runs with a workspace of the
+ * stream's own; stream NULL = the context's own. */
+#define GA_DECLARE_OP(op)                                                                                   \
+  GA_API GA_NODISCARD ga_status ga_##op##_plan(ga_ctx *ctx, const ga_##op##_desc *desc, ga_plan **out);     \
+  GA_API GA_NODISCARD ga_status ga_##op##_run(const ga_plan *plan, const ga_##op##_io *io, void *workspace, \
+                                              ga_stream *stream);                                           \
+  GA_API GA_NODISCARD ga_status ga_##op(ga_ctx *ctx, const ga_##op##_desc *desc, const ga_##op##_io *io,    \
+                                        ga_stream *stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -24,6 +24,7 @@
 extern "C" {
 #endif
 
+/* --- src/op/gemm.toml: ga_act_kind ga_gemm_flags ga_gemm_scales --- */
 typedef enum ga_act_kind {
   GA_ACT_NONE = 0,
   GA_ACT_SILU = 1,      /* x / (1 + e^-x) */
@@ -40,15 +41,16 @@ typedef enum ga_gemm_flags {
   GA_GEMM_RESIDUAL = 4, /* + residual [m, n] of y's dtype and stride; may be y itself */
   GA_GEMM_XT = 32,      /* x is stored [k, m]: x_stride is the distance of its k rows */
   GA_GEMM_WT = 64,      /* w is stored [k, n]: plain types in native layout */
-  /* e4m3 by e4m3: sums may stay in the tensor cores' accumulators over all of k. Hopper's keep 14 bits there, so that
-   * the error grows with k. Without this flag a kernel adds at most 128 of k that way, and the partial sums in f32. */
+  /* e4m3 by e4m3: sums may stay in the tensor cores' accumulators over all of k. Hopper's keep 14 bits there, so
+   * that the error grows with k. Without this flag a kernel adds at most 128 of k that way, and the partial sums in
+   * f32. */
   GA_GEMM_FAST_SUM = 128,
   /* Batch-invariant: a row of Y depends, bit by bit, on its row of X and on W, not on m or the other rows. The
-     * planner chooses among the kernels with this property as if m were 32. GA_ERR_UNSUPPORTED where there is none. */
+   * planner chooses among the kernels with this property as if m were 32. GA_ERR_UNSUPPORTED where there is none. */
   GA_GEMM_INVARIANT = 256,
   /* X is rounded to e4m3 before the product, with a scale for each 128 of k of a row, as ga_convert makes them with
-     * GA_CONVERT_SCALES_ROW. W is e4m3_128, so that codes are multiplied by codes ("W8A8"); its codes 0x7f and 0xff
-     * then mean NaN. For one product, with rows of X contiguous and not normed. */
+   * GA_CONVERT_SCALES_ROW. W is e4m3_128, so that codes are multiplied by codes ("W8A8"); its codes 0x7f and 0xff then
+   * mean NaN. For one product, with rows of X contiguous and not normed. */
   GA_GEMM_X_E4M3 = 512
 } ga_gemm_flags;
 
@@ -58,17 +60,22 @@ typedef enum ga_gemm_scales {
   GA_GEMM_SCALES_TENSOR = 1, /* x_scale [1], w_scale [1] */
   GA_GEMM_SCALES_BLOCK = 2   /* x_scale [k / 128, m], w_scale [n / 128, k / 128], quotients rounded up */
 } ga_gemm_scales;
+/* --- end of src/op/gemm.toml --- */
+
 #define GA_GEMM_SCALE_BLOCK 128
 
+/* --- src/op/gemm.toml: desc io --- */
 typedef struct ga_gemm_desc {
   size_t struct_size;
   int64_t m, n, k;
-  int64_t x_stride, y_stride;        /* elements between rows as they are stored; 0 = contiguous */
-  int64_t w_stride;                  /* the same for W; quantised and packed weights: 0 or k */
-  int32_t w_dtype, x_dtype, y_dtype; /* ga_dtype; x: f32, f16, bf16, and e4m3 if w is; y: f32, f16, bf16 */
-  int32_t w_layout;                  /* ga_layout of the weights */
-  int32_t act;                       /* ga_act_kind */
-  uint32_t flags;                    /* ga_gemm_flags */
+  int64_t x_stride, y_stride; /* elements between rows as they are stored; 0 = contiguous */
+  int64_t w_stride;           /* the same for W; quantised and packed weights: 0 or k */
+  int32_t w_dtype;            /* any weight type */
+  int32_t x_dtype;            /* f32, f16, bf16, and e4m3 if w is */
+  int32_t y_dtype;            /* f32, f16, bf16 */
+  int32_t w_layout;           /* ga_layout of the weights */
+  int32_t act;                /* ga_act_kind */
+  uint32_t flags;             /* ga_gemm_flags */
   float scale;
   int32_t scales; /* ga_gemm_scales */
 } ga_gemm_desc;
@@ -82,6 +89,7 @@ typedef struct ga_gemm_io {
   const void *gate, *residual;
   const float *x_scale, *w_scale; /* on the device, as `scales` says */
 } ga_gemm_io;
+/* --- end of src/op/gemm.toml --- */
 
 /* Validates, chooses a kernel, sizes the workspace, loads the kernel's code: nothing is enqueued. The plan outlives
  * neither ctx nor library. */
@@ -92,6 +100,7 @@ GA_API GA_NODISCARD ga_status ga_gemm_run(const ga_plan *plan, const ga_gemm_io 
 /* Plans (remembered by the context) and runs with a workspace of the stream's own. stream NULL = the context's own. */
 GA_API GA_NODISCARD ga_status ga_gemm(ga_ctx *ctx, const ga_gemm_desc *desc, const ga_gemm_io *io, ga_stream *stream);
 
+/* --- src/op/pack.toml: desc --- */
 /* Packing of weights: puts them into the order that this context's fastest kernels for them read. */
 typedef struct ga_pack_desc {
   size_t struct_size;
@@ -101,6 +110,7 @@ typedef struct ga_pack_desc {
 } ga_pack_desc;
 #define GA_PACK_DESC_INIT \
   { sizeof(ga_pack_desc), 0, 0, 0, 0 }
+/* --- end of src/op/pack.toml --- */
 
 /* Chooses the layout to pack W [n, k] of this type into, and its bytes. GA_LAYOUT_NATIVE (bytes = the plain size) when
  * no kernel gains from packing. Pure: no device call. */

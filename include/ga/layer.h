@@ -12,16 +12,21 @@
 extern "C" {
 #endif
 
+/* --- src/op/norm.toml: ga_norm_kind desc io functions --- */
+typedef enum ga_norm_kind {
+  GA_NORM_RMS = 0,
+  GA_NORM_LAYER = 1,
+  GA_NORM_L2 = 2 /* x / max(|x|, eps) */
+} ga_norm_kind;
+
 /* Y = residual + norm(X) * weight + bias over rows of `width`, rounded once. RMS: x / sqrt(mean x^2 + eps) (arXiv
  * 1910.07467). LAYER: (x - mean) / sqrt(var + eps) (arXiv 1607.06450). */
-typedef enum ga_norm_kind { GA_NORM_RMS = 0, GA_NORM_LAYER = 1, GA_NORM_L2 = 2 /* x / max(|x|, eps) */ } ga_norm_kind;
-
 typedef struct ga_norm_desc {
   size_t struct_size;
   int64_t rows, width;
   int64_t x_stride, y_stride;
-  int32_t kind; /* ga_norm_kind */
-  int32_t x_dtype, y_dtype;
+  int32_t kind;             /* ga_norm_kind */
+  int32_t x_dtype, y_dtype; /* f32, f16, bf16 */
   float eps;
   int64_t residual_stride;
 } ga_norm_desc;
@@ -36,19 +41,27 @@ typedef struct ga_norm_io {
   const void *residual; /* [rows, width] of y's type, or NULL; may be y */
 } ga_norm_io;
 
-/* Rotates pairs of X [tokens, heads, head_dim] in place by position * inv_freq (RoFormer, arXiv 2104.09864).
- * Linear, per-frequency and YaRN (arXiv 2309.00071) scaling are all in inv_freq and magnitude: see ga_rope_freqs. */
-typedef enum ga_rope_pairs { GA_ROPE_NORM = 0 /* (2i, 2i+1) */, GA_ROPE_NEOX = 1 /* (i, i + rot/2) */ } ga_rope_pairs;
+GA_DECLARE_OP(norm)
+/* --- end of src/op/norm.toml --- */
 
+/* --- src/op/rope.toml: ga_rope_pairs desc io functions --- */
+typedef enum ga_rope_pairs {
+  GA_ROPE_NORM = 0, /* (2i, 2i+1) */
+  GA_ROPE_NEOX = 1  /* (i, i + rot/2) */
+} ga_rope_pairs;
+
+/* Rotates pairs of X [tokens, heads, head_dim] in place by position * inv_freq (RoFormer, arXiv 2104.09864). Linear,
+ * per-frequency and YaRN (arXiv 2309.00071) scaling are all in inv_freq and magnitude: see ga_rope_freqs. */
 typedef struct ga_rope_desc {
   size_t struct_size;
   int64_t tokens;
-  int64_t x_stride;        /* elements between tokens; 0 = heads * head_dim */
-  int32_t heads, head_dim; /* 1 to 65536, 1 to 16384 */
-  int32_t rot_dim;         /* leading elements of a head that are rotated, even */
-  int32_t pairs;           /* ga_rope_pairs */
-  int32_t x_dtype;
-  float magnitude; /* cos and sin are multiplied by it */
+  int64_t x_stride; /* elements between tokens; 0 = heads * head_dim */
+  int32_t heads;    /* 1 to 65536 */
+  int32_t head_dim; /* 1 to 16384 */
+  int32_t rot_dim;  /* leading elements of a head that are rotated, even */
+  int32_t pairs;    /* ga_rope_pairs */
+  int32_t x_dtype;  /* f32, f16, bf16 */
+  float magnitude;  /* cos and sin are multiplied by it */
 } ga_rope_desc;
 #define GA_ROPE_DESC_INIT \
   { sizeof(ga_rope_desc), 0, 0, 0, 0, 0, 0, GA_F32, 1.0f }
@@ -58,6 +71,9 @@ typedef struct ga_rope_io {
   const int32_t *positions; /* [tokens] */
   const float *inv_freq;    /* [rot_dim / 2] */
 } ga_rope_io;
+
+GA_DECLARE_OP(rope)
+/* --- end of src/op/rope.toml --- */
 
 typedef enum ga_rope_scaling {
   GA_ROPE_SCALE_NONE = 0,
@@ -83,37 +99,48 @@ typedef struct ga_rope_params {
  * All numbers must be finite, base above 1, beta_* and attn_factor not negative, freq_factors above 0. */
 GA_API GA_NODISCARD ga_status ga_rope_freqs(const ga_rope_params *params, float *inv_freq, float *magnitude);
 
+/* --- src/op/act.toml: desc io functions --- */
 /* Y = act(X), or act(X) * G when g is given. [rows, width] */
 typedef struct ga_act_desc {
   size_t struct_size;
   int64_t rows, width;
   int64_t x_stride, g_stride, y_stride;
-  int32_t act; /* ga_act_kind */
-  int32_t dtype;
+  int32_t act;   /* ga_act_kind */
+  int32_t dtype; /* f32, f16, bf16 */
 } ga_act_desc;
 #define GA_ACT_DESC_INIT \
   { sizeof(ga_act_desc), 0, 0, 0, 0, 0, 0, GA_F32 }
+
 typedef struct ga_act_io {
   const void *x, *g; /* g NULL = none */
   void *y;           /* may be x or g */
 } ga_act_io;
 
+GA_DECLARE_OP(act)
+/* --- end of src/op/act.toml --- */
+
+/* --- src/op/add.toml: desc io functions --- */
 /* Y = X + B (b_stride 0 and b_rows 1: one row added to all). */
 typedef struct ga_add_desc {
   size_t struct_size;
   int64_t rows, width;
   int64_t x_stride, b_stride, y_stride;
   int64_t b_rows; /* rows, or 1 */
-  int32_t dtype;
-  float scale; /* Y = scale * X + B */
+  int32_t dtype;  /* f32, f16, bf16 */
+  float scale;    /* Y = scale * X + B */
 } ga_add_desc;
 #define GA_ADD_DESC_INIT \
   { sizeof(ga_add_desc), 0, 0, 0, 0, 0, 0, GA_F32, 1.0f }
+
 typedef struct ga_add_io {
   const void *x, *b; /* b NULL = nothing added */
   void *y;           /* may be x or b */
 } ga_add_io;
 
+GA_DECLARE_OP(add)
+/* --- end of src/op/add.toml --- */
+
+/* --- src/op/softmax.toml: desc io functions --- */
 /* Y = softmax(scale * X) over rows of `width`, f32. A row of -infinity gives zeros; its log-softmax is -infinity. */
 typedef struct ga_softmax_desc {
   size_t struct_size;
@@ -124,54 +151,72 @@ typedef struct ga_softmax_desc {
 } ga_softmax_desc;
 #define GA_SOFTMAX_DESC_INIT \
   { sizeof(ga_softmax_desc), 0, 0, 0, 0, 1.0f, 0 }
+
 typedef struct ga_softmax_io {
   const float *x;
   float *y; /* may be x */
 } ga_softmax_io;
 
-/* Merges partial results of attention over two sets of keys into the result over both, f32 (distributed attention,
- * split keys):
- *   O [rows, heads, dim] = (e^(LSE - M) O + e^(PART_LSE - M) PART) / (e^(LSE - M) + e^(PART_LSE - M)), M the larger LSE
- * and LSE becomes log (e^LSE + e^PART_LSE). An LSE of -infinity marks a result over no keys, which is not read. */
+GA_DECLARE_OP(softmax)
+/* --- end of src/op/softmax.toml --- */
+
+/* --- src/op/attn_merge.toml: ga_attn_merge_kind desc io functions --- */
 typedef enum ga_attn_merge_kind {
   GA_ATTN_MERGE_LSE = 0,  /* PART is an O, with its LSE */
   GA_ATTN_MERGE_STATE = 1 /* PART is a carried state of ga_attn: PART / l, with LSE = (m + log2 l) / log2 e */
 } ga_attn_merge_kind;
+
+/* Merges partial results of attention over two sets of keys into the result over both, f32 (distributed attention,
+ * split keys):
+ *   O [rows, heads, dim] = (e^(LSE - M) O + e^(PART_LSE - M) PART) / (e^(LSE - M) + e^(PART_LSE - M)), M the larger LSE
+ * and LSE becomes log (e^LSE + e^PART_LSE). An LSE of -infinity marks a result over no keys, which is not read. */
 typedef struct ga_attn_merge_desc {
   size_t struct_size;
   int64_t rows;
   int64_t o_token, o_head, lse_head;            /* strides of O and LSE [heads, rows]; 0 = heads * dim, dim, rows */
   int64_t part_token, part_head, part_lse_head; /* the same of PART, and of its LSE or m and l */
-  int32_t heads, dim;
-  int32_t kind;     /* ga_attn_merge_kind */
-  int32_t reserved; /* 0 */
+  int32_t heads;                                /* 1 to 65536 */
+  int32_t dim;                                  /* 1 to 1024 */
+  int32_t kind;                                 /* ga_attn_merge_kind */
+  int32_t reserved;                             /* 0 */
 } ga_attn_merge_desc;
 #define GA_ATTN_MERGE_DESC_INIT \
   { sizeof(ga_attn_merge_desc), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
 typedef struct ga_attn_merge_io {
   float *o, *lse;
   const float *part, *part_lse; /* part_lse: m of a state. They overlap neither o nor lse */
   const float *part_l;          /* l of a state, else NULL */
 } ga_attn_merge_io;
 
+GA_DECLARE_OP(attn_merge)
+/* --- end of src/op/attn_merge.toml --- */
+
+/* --- src/op/embed.toml: desc io functions --- */
 /* Y [tokens, width] = scale * table[ids], table [vocab, width] of any weight type in native layout. */
 typedef struct ga_embed_desc {
   size_t struct_size;
   int64_t tokens, vocab, width;
   int64_t y_stride;
-  int32_t w_dtype, y_dtype;
+  int32_t w_dtype; /* any weight type */
+  int32_t y_dtype; /* f32, f16, bf16 */
   float scale;
   int32_t reserved; /* 0 */
 } ga_embed_desc;
 #define GA_EMBED_DESC_INIT \
   { sizeof(ga_embed_desc), 0, 0, 0, 0, 0, GA_F32, 1.0f, 0 }
+
 typedef struct ga_embed_io {
-  const int32_t *ids; /* [tokens], each in [0, vocab), also where width is 0: checked on the CPU, GA_ERR_ARG names the
-                         first bad one */
+  /* [tokens], each in [0, vocab), also where width is 0: checked on the CPU, GA_ERR_ARG names the first bad one */
+  const int32_t *ids;
   const void *table;
   void *y;
 } ga_embed_io;
 
+GA_DECLARE_OP(embed)
+/* --- end of src/op/embed.toml --- */
+
+/* --- src/op/kv_store.toml: desc io functions --- */
 /* Stores K and V rows of `tokens` new tokens into cache slots: cache[slot[t]] = convert(x[t]). Cache [slots, heads,
  * dim]; a slot is page * page_size + offset. An e4m3 cache has a scale for each token of a head, as ga_attn_quant makes
  * it: the largest magnitude / 448, 1 when that is 0. The cache holds x / scale, rounded to nearest even, both quotients
@@ -181,23 +226,31 @@ typedef struct ga_kv_store_desc {
   size_t struct_size;
   int64_t tokens, slots;
   int64_t k_stride, v_stride; /* of the incoming rows; 0 = contiguous */
-  int32_t heads, head_dim, v_dim;
-  int32_t x_dtype, kv_dtype;
-  int32_t reserved; /* 0 */
+  int32_t heads;              /* 1 to 65536 */
+  int32_t head_dim;           /* 1 to 16384 */
+  int32_t v_dim;              /* 1 to 16384; 0 = head_dim */
+  int32_t x_dtype;            /* f32, f16, bf16 */
+  int32_t kv_dtype;           /* f32, f16, bf16, e4m3, block types */
+  int32_t reserved;           /* 0 */
 } ga_kv_store_desc;
 #define GA_KV_STORE_DESC_INIT \
   { sizeof(ga_kv_store_desc), 0, 0, 0, 0, 0, 0, 0, GA_F32, GA_F16, 0 }
+
 typedef struct ga_kv_store_io {
   const void *k, *v;
-  const int32_t
-      *slot; /* [tokens], -1 = do not store; no slot twice. Checked on the CPU: GA_ERR_ARG names the first bad one */
+  /* [tokens], -1 = do not store; no slot twice. Checked on the CPU: GA_ERR_ARG names the first bad one */
+  const int32_t *slot;
   void *k_cache, *v_cache;
   float *k_scale, *v_scale; /* e4m3 caches: [heads, slots] */
 } ga_kv_store_io;
 
-/* Scales that a conversion to e4m3 makes, as ga_gemm takes them (gemm.h). A scale is the largest magnitude of its block
- * / 448, 1 when that is 0. y is x / scale, rounded to nearest even. Both quotients are taken in f32, so that every
- * device has the same bits. A NaN stays one and does not count; an infinity makes its block 0 and NaN. Numbers of
+GA_DECLARE_OP(kv_store)
+/* --- end of src/op/kv_store.toml --- */
+
+/* --- src/op/convert.toml: ga_convert_scales desc io functions --- */
+/* Scales that a conversion to e4m3 makes, as ga_gemm takes them (gemm.h). A scale is the largest magnitude of its
+ * block / 448, 1 when that is 0. y is x / scale, rounded to nearest even. Both quotients are taken in f32, so that
+ * every device has the same bits. A NaN stays one and does not count; an infinity makes its block 0 and NaN. Numbers of
  * blocks are rounded up. */
 typedef enum ga_convert_scales {
   GA_CONVERT_SCALES_NONE = 0,
@@ -209,34 +262,21 @@ typedef enum ga_convert_scales {
 typedef struct ga_convert_desc {
   size_t struct_size;
   int64_t rows, width;
-  int32_t x_dtype, y_dtype;
-  int32_t scales;   /* ga_convert_scales; then x is f32, f16 or bf16 and y e4m3 */
-  int32_t reserved; /* 0 */
+  int32_t x_dtype, y_dtype; /* ga_dtype */
+  int32_t scales;           /* ga_convert_scales; then x is f32, f16 or bf16 and y e4m3 */
+  int32_t reserved;         /* 0 */
 } ga_convert_desc;
 #define GA_CONVERT_DESC_INIT \
   { sizeof(ga_convert_desc), 0, 0, 0, 0, 0, 0 }
+
 typedef struct ga_convert_io {
   const void *x;
   void *y;
   float *scale; /* with scales */
 } ga_convert_io;
 
-#define GA_DECLARE_OP(op)                                                                                   \
-  GA_API GA_NODISCARD ga_status ga_##op##_plan(ga_ctx *ctx, const ga_##op##_desc *desc, ga_plan **out);     \
-  GA_API GA_NODISCARD ga_status ga_##op##_run(const ga_plan *plan, const ga_##op##_io *io, void *workspace, \
-                                              ga_stream *stream);                                           \
-  GA_API GA_NODISCARD ga_status ga_##op(ga_ctx *ctx, const ga_##op##_desc *desc, const ga_##op##_io *io,    \
-                                        ga_stream *stream);
-
-GA_DECLARE_OP(norm)
-GA_DECLARE_OP(rope)
-GA_DECLARE_OP(act)
-GA_DECLARE_OP(add)
-GA_DECLARE_OP(softmax)
-GA_DECLARE_OP(attn_merge)
-GA_DECLARE_OP(embed)
-GA_DECLARE_OP(kv_store)
 GA_DECLARE_OP(convert)
+/* --- end of src/op/convert.toml --- */
 
 #ifdef __cplusplus
 }

@@ -19,9 +19,10 @@
 extern "C" {
 #endif
 
+/* --- src/op/sample.toml: desc --- */
 typedef struct ga_sample_desc {
   size_t struct_size;
-  int64_t vocab;
+  int64_t vocab;            /* 1 to 2^31 - 1 */
   float temperature;        /* 0 = greedy */
   float top_p;              /* (0, 1]; 1 = off */
   float min_p;              /* [0, 1); 0 = off */
@@ -33,12 +34,14 @@ typedef struct ga_sample_desc {
 } ga_sample_desc;
 #define GA_SAMPLE_DESC_INIT \
   { sizeof(ga_sample_desc), 0, 0.0f, 1.0f, 0.0f, 1.0f, 1.0f, 0.0f, 0.0f, 0 }
+/* --- end of src/op/sample.toml --- */
 
 typedef struct ga_logit_bias {
   int32_t id;
   float bias; /* -infinity bans the token */
 } ga_logit_bias;
 
+/* --- src/op/sample.toml: io --- */
 typedef struct ga_sample_io {
   const float *logits;       /* [vocab], unchanged */
   const int32_t *history;    /* [n_history] tokens that the penalties see */
@@ -48,6 +51,7 @@ typedef struct ga_sample_io {
   int32_t *id;    /* out: the token */
   float *logprob; /* out, may be NULL: its log-probability under the plain softmax of `logits` */
 } ga_sample_io;
+/* --- end of src/op/sample.toml --- */
 
 /* Fills the 4 words of generator state. */
 GA_API void ga_sample_seed(uint64_t *rng, uint64_t seed);

@@ -5,7 +5,6 @@
 
 #include "core/cost.h"
 #include "core/ctx.h"
-#include "ga/collective.h"
 
 enum { MOST_REASONS = 48 }; /* an op's rows have a dozen; those beyond this many are left out */
 

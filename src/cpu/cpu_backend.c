@@ -5,7 +5,6 @@
 #include "base/status.h"
 #include "core/host_device.h"
 #include "cpu/cpu.h"
-#include "cpu/cpu_layer.h"
 
 /* "avx512, amx" for people. */
 static void list_isas(uint32_t isas, char *text, size_t capacity) {

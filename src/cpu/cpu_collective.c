@@ -5,14 +5,13 @@
  *   shared     a meeting that trades headers, reading of all ranks' x, a meeting: x may change again.
  *              A long all_reduce: each rank sums a part into its workspace, a meeting, all read the sums, a meeting
  */
-#include "cpu/cpu_collective.h"
-
 #include <string.h>
 
 #include "base/half.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "core/comm.h"
+#include "cpu/cpu_kernels.h"
 #include "ga/collective.h"
 
 /* One rank's call. The workspace holds what the pointers show, then the numbers of the row. */

@@ -2,21 +2,7 @@
 #ifndef GA_CPU_CPU_GEMM_H
 #define GA_CPU_CPU_GEMM_H
 
-#include "cpu/cpu.h"
-
-GA_DECLARE_CPU(ga_cpu_gemm_generic);
-uint64_t ga_cpu_gemm_generic_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-GA_DECLARE_CPU(ga_cpu_gemm_plain);
-uint64_t ga_cpu_gemm_plain_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-GA_DECLARE_CPU(ga_cpu_embed_generic);
-GA_DECLARE_CPU(ga_cpu_convert_generic);
-
-/* Legality of gemm kernels: f32 activations and results, and the kernel's own weights, layout and number of rows. */
-const char *ga_cpu_gemm_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* The same for plain types in any layout. */
-const char *ga_cpu_gemm_plain_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-const char *ga_cpu_embed_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-const char *ga_cpu_convert_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+#include "cpu/cpu_kernels.h"
 
 /* Converts n contiguous elements of any type to f32; n is a multiple of the type's block. */
 void ga_cpu_dequantise(ga_dtype dtype, const void *src, int64_t n, float *dst);

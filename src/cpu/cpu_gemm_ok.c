@@ -1,6 +1,7 @@
 /* Which descriptions the rows of gemm_*.toml take. */
 #include "cpu/cpu_gemm.h"
 
+/* Legality of gemm kernels: f32 activations and results, and the kernel's own weights, layout and number of rows. */
 const char *ga_cpu_gemm_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
   (void)caps;
   const ga_gemm_desc *d = desc;
@@ -14,6 +15,7 @@ const char *ga_cpu_gemm_ok(const ga_kernel *kernel, const void *desc, const ga_c
   return NULL;
 }
 
+/* The same for plain types in any layout. */
 const char *ga_cpu_gemm_plain_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
   (void)kernel, (void)caps;
   const ga_gemm_desc *d = desc;

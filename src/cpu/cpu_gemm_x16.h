@@ -46,7 +46,4 @@ typedef struct ga_x16_impl {
   ga_x16_micro micro[GA_X16_MAX_COLS + 1]; /* by columns; [1] is never NULL */
 } ga_x16_impl;
 
-GA_DECLARE_CPU(ga_cpu_gemm_x16);
-uint64_t ga_cpu_gemm_x16_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-
 #endif

@@ -41,7 +41,7 @@
 #define GA_CPU_CPU_PACK_H
 
 #include "base/mem.h"
-#include "cpu/cpu.h"
+#include "cpu/cpu_kernels.h"
 
 #define GA_X16_ROWS 16
 
@@ -67,9 +67,5 @@ static inline int64_t x16_head_bytes(const ga_x16_format *f, int64_t k) {
 static inline int64_t x16_panel_bytes(const ga_x16_format *f, int64_t k) {
   return (x16_head_bytes(f, k) + x16_records(f, k) * f->record_bytes + 63) & ~(int64_t)63;
 }
-
-GA_DECLARE_CPU(ga_cpu_pack_x16);
-const char *ga_cpu_pack_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-uint64_t ga_cpu_pack_bytes(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 
 #endif

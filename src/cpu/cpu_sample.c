@@ -24,8 +24,8 @@ typedef struct work {
 } work;
 
 const char *ga_cpu_sample_any(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
-  (void)kernel, (void)caps;
-  return ((const ga_sample_fused_desc *)desc)->rows ? "it draws one token" : NULL;
+  (void)kernel, (void)desc, (void)caps;
+  return NULL;
 }
 
 uint64_t ga_cpu_sample_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
@@ -272,7 +272,7 @@ static void penalise(const ga_sample_desc *d, const work *w, double *x, int32_t 
 
 /* Logits with bias and penalties: io's own when there are none. Touched tokens are computed in double from the start
  * and rounded once: `spare` holds their doubles. */
-static const float *adjusted(const ga_sample_desc *d, const ga_sample_fused_io *fused, const work *w) {
+static const float *penalised(const ga_sample_desc *d, const ga_sample_fused_io *fused, const work *w) {
   const ga_sample_io *a = &fused->plain;
   const bool penalties = d->repetition_penalty != 1 || d->presence_penalty != 0 || d->frequency_penalty != 0;
   const int64_t all = fused->sequence ? ga_min_i64(a->n_history, *fused->n_sequence) : a->n_history,
@@ -304,6 +304,16 @@ static const float *adjusted(const ga_sample_desc *d, const ga_sample_fused_io *
   return w->x;
 }
 
+/* The same, with -infinity for the tokens that a mask forbids. */
+static const float *adjusted(const ga_sample_desc *d, const ga_sample_fused_io *fused, const work *w) {
+  const float *x = penalised(d, fused, w);
+  if (!fused->mask) return x;
+  if (x != w->x) memcpy(w->x, x, (size_t)d->vocab * sizeof *w->x);
+  for (int64_t i = 0; i < d->vocab; i++)
+    if (!(fused->mask[i / 32] >> (i % 32) & 1)) w->x[i] = -INFINITY;
+  return w->x;
+}
+
 static int32_t choose(const ga_sample_desc *d, const ga_sample_fused_io *fused, const work *w,
                       const sample_scan *scan) {
   const ga_sample_io *a = &fused->plain;
@@ -325,17 +335,56 @@ static int32_t choose(const ga_sample_desc *d, const ga_sample_fused_io *fused, 
   return sample_token(w->tokens, n, first, (double)d->temperature, u, (double *)(void *)w->spare);
 }
 
-ga_status cpu_sample_run(const ga_sample_desc *d, const ga_sample_fused_io *fused, void *workspace,
-                         const sample_scan *scan) {
+static void sample_one(const ga_sample_desc *d, const ga_sample_fused_io *fused, const work *w,
+                       const sample_scan *scan) {
   const ga_sample_io *a = &fused->plain;
-  const work w = work_in(d, workspace);
-  const int32_t id = choose(d, fused, &w, scan);
+  const int32_t id = choose(d, fused, w, scan);
   *a->id = id;
   if (fused->sequence) fused->sequence[*fused->n_sequence] = id;
   for (int64_t i = 0; i < fused->n_advance; i++) fused->advance[i]++;
-  if (!a->logprob) return GA_OK;
+  if (!a->logprob) return;
   const int32_t best = scan->largest(a->logits, d->vocab);
   const float top = best < 0 ? -INFINITY : a->logits[best];
   *a->logprob = (float)((double)a->logits[id] - (double)top - log(scan->sum_exp(a->logits, d->vocab, top)));
+}
+
+static void sample_row(const ga_sample_fused_desc *d, const ga_sample_fused_io *all, int32_t i, const work *w,
+                       const sample_scan *scan) {
+  const ga_sample_row *r = &all->rows[i];
+  const ga_sample_io *a = &all->plain;
+  if (r->logits < 0) {
+    a->id[i] = -1;
+    if (a->logprob) a->logprob[i] = NAN;
+    return;
+  }
+  const ga_sample_desc desc = {.vocab = d->plain.vocab,
+                               .temperature = r->temperature,
+                               .top_p = r->top_p,
+                               .min_p = r->min_p,
+                               .typical_p = r->typical_p,
+                               .repetition_penalty = r->repetition_penalty,
+                               .presence_penalty = r->presence_penalty,
+                               .frequency_penalty = r->frequency_penalty,
+                               .top_k = r->top_k};
+  ga_sample_fused_io io = {.plain = {.logits = a->logits + r->logits * d->logits_stride,
+                                     .bias = r->n_bias ? a->bias + r->bias : NULL,
+                                     .n_bias = r->n_bias,
+                                     .rng = a->rng + 4 * (size_t)i,
+                                     .id = a->id + i,
+                                     .logprob = a->logprob ? a->logprob + i : NULL},
+                           .mask = r->mask < 0 ? NULL : all->mask + r->mask * ga_div_up(d->plain.vocab, 32)};
+  if (r->sequence >= 0) { /* its tokens end at n_sequence = n_history */
+    io.plain.n_history = r->n_history;
+    io.sequence = all->sequence + (r->sequence - r->n_history);
+    io.n_sequence = &r->n_history;
+  }
+  sample_one(&desc, &io, w, scan);
+}
+
+ga_status cpu_sample_run(const ga_sample_fused_desc *d, const ga_sample_fused_io *io, void *workspace,
+                         const sample_scan *scan) {
+  const work w = work_in(&d->plain, workspace);
+  if (!d->rows) sample_one(&d->plain, io, &w, scan);
+  for (int32_t i = 0; i < d->rows; i++) sample_row(d, io, i, &w, scan);
   return GA_OK;
 }

@@ -24,7 +24,8 @@ typedef struct sample_scan {
 
 sample_key sample_key_of(float logit, int32_t id);
 
-ga_status cpu_sample_run(const ga_sample_desc *d, const ga_sample_fused_io *a, void *workspace,
+/* Draws the token of a call without rows, or one token for each row, one after the other. */
+ga_status cpu_sample_run(const ga_sample_fused_desc *d, const ga_sample_fused_io *io, void *workspace,
                          const sample_scan *scan);
 
 #endif

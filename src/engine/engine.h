@@ -54,7 +54,6 @@ struct ga_request {
   /* The engine thread's. */
   int32_t *ids;     /* [sched.max_ids] */
   int32_t n_scored; /* tokens of the prompt that have been given to the caller, with their log-probabilities */
-  ga_plan *sample_plan;
   uint64_t rng[4];
   draw_history history; /* of its tokens on the device */
   int32_t at_draw;      /* its row among the draws of the newest step that has one of it */
@@ -174,8 +173,6 @@ GA_NODISCARD ga_status rows_take_results(const engine_step *step, const part_res
 static inline bool engine_keeps_pages(const ga_engine *e) {
   return !(e->options.flags & GA_ENGINE_NO_PREFIX_CACHE) || e->options.swap_bytes > 0;
 }
-/* Makes r->sample_plan, the plan of the sampling op for the samplers that the request has chosen. */
-GA_NODISCARD ga_status engine_prepare_sampling(ga_engine *e, ga_request *r);
 /* Checks the options and fills in what they leave open. memory: kinds of the model's layers, and how many units each
  * gets on the device and in host memory. */
 GA_NODISCARD ga_status engine_sizes(const ga_model *model, const ga_engine_options *options, ga_session_sizes *sizes,

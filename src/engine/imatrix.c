@@ -77,10 +77,7 @@ static ga_status prepare_imatrix(ga_imatrix *im) {
   im->bos = tok && ga_tokenizer_adds_bos(tok) ? ga_tokenizer_special(tok, GA_TOK_BOS) : GA_TOK_NONE;
   GA_TRY(ga_mem_zalloc((size_t)im->model->hparams.n_layers * W_COUNT, sizeof(column_sums), "importance matrix", &p));
   im->sums = p;
-  for (int32_t i = 0; i < im->model->n_placements; i++) {
-    im->session->stages[i].exec.watch = add_squares;
-    im->session->stages[i].exec.watch_user = im;
-  }
+  runner_watch(im->session->runner, add_squares, im);
   return GA_OK;
 }
 

@@ -9,6 +9,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "engine/engine.h"
+#include "opdef/ops.h"
 
 #define PENALTY_DEFAULT  64
 #define MAX_STOP_IDS     1024
@@ -18,7 +19,6 @@
 /* --- memory --- */
 
 static void request_free(ga_request *r) {
-  ga_plan_destroy(r->sample_plan);
   (void)pthread_mutex_destroy(&r->lock);
   (void)pthread_cond_destroy(&r->changed);
   ga_mem_free(r->queue.tokens);
@@ -232,7 +232,7 @@ static ga_status request_fill(ga_engine *e, const ga_request_options *o, ga_requ
   r->options.bias = NULL;
   r->options.sample = NULL;
   r->options.cache_salt = NULL;
-  return engine_prepare_sampling(e, r);
+  return runner_check_sample(e->runner, &r->sample);
 }
 
 /* Into the inbox, unless too many wait. */

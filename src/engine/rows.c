@@ -7,10 +7,6 @@
 #include "base/status.h"
 #include "engine/engine.h"
 
-ga_status engine_prepare_sampling(ga_engine *e, ga_request *r) {
-  return ga_sample_plan(runner_sample_ctx(e->runner), &r->sample, &r->sample_plan);
-}
-
 /* What a row's status becomes; GA_ERR_DEVICE ends the step. */
 static ga_status note_row_status(ga_request *r, ga_status status) {
   if (status == GA_ERR_DEVICE) return status;
@@ -77,7 +73,6 @@ static int32_t n_bias_of(const ga_request *r, int32_t n_ids) {
 
 row_draw rows_draw_of(ga_request *r, int32_t n_ids) {
   return (row_draw){.sample = &r->sample,
-                    .plan = r->sample_plan,
                     .ids = r->ids,
                     .n_ids = r->sched.n_ids,
                     .window = r->window,

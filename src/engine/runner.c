@@ -11,7 +11,7 @@
 
 /* --- making and freeing --- */
 
-static ga_status create_runner_stage(runner *r, const ga_placement *placement, runner_stage *stage) {
+static ga_status fill_runner_stage(runner *r, const ga_placement *placement, runner_stage *stage) {
   const ga_session_sizes *sizes = &r->options.sizes;
   const size_t bytes = (size_t)r->inputs_room * sizeof(int32_t);
   void *p;
@@ -29,6 +29,13 @@ static ga_status create_runner_stage(runner *r, const ga_placement *placement, r
   return GA_OK;
 }
 
+static ga_status create_runner_stage(runner *r, const ga_placement *placement, runner_stage *stage) {
+  const ga_status status = fill_runner_stage(r, placement, stage);
+  return status == GA_OK
+             ? GA_OK
+             : ga_fail_in(status, "steps of %d tokens on %s", r->options.sizes.batch, placement->plan.device);
+}
+
 static ga_status create_run_steps(runner *r) {
   void *p;
   for (int i = 0; i < 2; i++) {
@@ -41,30 +48,13 @@ static ga_status create_run_steps(runner *r) {
   return GA_OK;
 }
 
-/* Draws are the device's where it has rows for them, and where its memory is not the host's. */
-static ga_status create_draws(runner *r) {
-  ga_ctx *ctx = runner_last(r)->ctx;
-  void *p;
-  if (ga_device_works_in_calls(ctx->device)) return GA_OK;
-  GA_TRY(device_sampler_create(r));
-  const int32_t rows = r->sampler.on ? 1 : r->options.sizes.max_out;
-  GA_TRY(ga_host_alloc(ctx, (size_t)rows * (size_t)r->options.model->hparams.vocab * sizeof(float), &p));
-  r->logits = p;
-  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
-  o.device = "cpu";
-  o.threads = r->sampler.on; /* for plans, and for draws where the device has no row */
-  GA_TRY(ga_ctx_create(&o, &r->sample_ctx));
-  r->owns_sample_ctx = true;
-  return GA_OK;
-}
-
 static ga_status create_runner_parts(runner *r) {
   const ga_model *model = r->options.model;
   r->inputs_room = runner_inputs_room(r);
   for (int32_t i = 0; i < r->n_stages; i++) GA_TRY(create_runner_stage(r, &model->placements[i], &r->stages[i]));
   GA_TRY(runner_create_handovers(r));
   GA_TRY(create_run_steps(r));
-  GA_TRY(create_draws(r));
+  GA_TRY(device_sampler_create(r));
   return r->options.times_gaps ? step_gaps_create(runner_last(r)->ctx, &r->gaps) : GA_OK;
 }
 
@@ -74,6 +64,7 @@ ga_status runner_create(const runner_options *options, runner **out) {
   GA_TRY(ga_mem_zalloc(1, sizeof(runner), "runner", &p));
   runner *r = p;
   r->options = *options;
+  if (!r->options.max_draws) r->options.max_draws = options->max_sequences;
   r->n_stages = options->model->n_placements;
   r->n_kinds = layer_memory_n_kinds(options->memory);
   for (int32_t i = 0; i < r->n_stages; i++) r->stages[i].ctx = options->model->placements[i].ctx;
@@ -99,15 +90,11 @@ void runner_destroy(runner *r) {
   if (!r) return;
   step_gaps_destroy(&r->gaps);
   device_sampler_destroy(r);
-  ga_buffer_free(r->sample_ctx, r->sample_workspace);
-  if (r->owns_sample_ctx) ga_ctx_destroy(r->sample_ctx);
-  ga_host_free(runner_last(r)->ctx, r->logits);
   for (int32_t i = 0; i < r->n_stages; i++) destroy_stage(&r->stages[i]);
   for (int i = 0; i < 2; i++) {
     ga_mem_free(r->steps[i].rows);
     ga_mem_free(r->steps[i].results);
   }
-  ga_mem_free(r->masked);
   ga_mem_free(r);
 }
 
@@ -121,8 +108,15 @@ ga_status runner_check_rounds_x(runner *r) {
   return GA_OK;
 }
 
+void runner_watch(runner *r, exec_watch_fn watch, void *user) {
+  for (int32_t i = 0; i < r->n_stages; i++) {
+    r->stages[i].exec.watch = watch;
+    r->stages[i].exec.watch_user = user;
+  }
+}
+
+int32_t runner_n_vocab(const runner *r) { return r->options.n_vocab; }
 bool runner_pipelines(const runner *r) { return r->pipelines && r->sampler.on; }
-ga_ctx *runner_sample_ctx(const runner *r) { return r->sample_ctx; }
 step_gaps *runner_gaps(runner *r) { return &r->gaps; }
 
 runner_counts runner_count(runner *r) {
@@ -159,34 +153,54 @@ static ga_status check_parts(const runner *r, const runner_step *asked) {
   return GA_OK;
 }
 
-/* Lists the rows of the step that have a use. */
-static ga_status list_used_rows(run_step *step) {
-  const runner_step *asked = &step->asked;
-  int32_t row = 0, token = 0;
-  step->n_rows = 0;
-  for (int32_t i = 0; i < asked->n_parts; i++) {
-    const step_part *part = &asked->parts[i];
-    for (int32_t k = part->n - part->n_wanted; k < part->n; k++, row++) {
-      const row_draw *draw = &asked->rows[row];
-      GA_REQUIRE(!draw->sample || k + 1 == part->n, GA_ERR_UNSUPPORTED, "a draw before the last token of a part");
-      if (!draw->sample && !draw->shows) continue;
-      step->rows[step->n_rows++] = (run_row){.row = row,
-                                             .part = i,
-                                             .token = token + k,
-                                             .n_before = draw->n_ids + (part->draw >= 0),
-                                             .draws = draw->sample != NULL,
-                                             .is_behind = part->draw >= 0};
-    }
-    token += part->n;
-  }
+/* Checks the use of token k of a part, behind n_draws draws of it. */
+static ga_status check_draw(const step_part *part, int32_t k, const row_draw *draw, int32_t n_draws) {
+  const bool is_last = k + 1 == part->n;
+  GA_REQUIRE(draw->sample || !n_draws, GA_ERR_INTERNAL, "a row that draws nothing behind one that draws");
+  GA_REQUIRE(!draw->sample || is_last || part->draw < 0, GA_ERR_UNSUPPORTED, "drafts, the last of which is draw %d",
+             part->draw);
   return GA_OK;
 }
 
-/* Are all rows for draws, which the device makes? */
+/* Lists the rows of a part that have a use. row, token: its first ones. */
+static ga_status list_part_rows(run_step *step, int32_t i, int32_t row, int32_t token) {
+  const step_part *part = &step->asked.parts[i];
+  int32_t n_draws = 0;
+  for (int32_t k = part->n - part->n_wanted; k < part->n; k++, row++) {
+    const row_draw *draw = &step->asked.rows[row];
+    GA_TRY(check_draw(part, k, draw, n_draws));
+    if (!draw->sample && !draw->shows) continue;
+    step->rows[step->n_rows++] = (run_row){.row = row,
+                                           .part = i,
+                                           .token = token + k,
+                                           .n_before = draw->n_ids + (part->draw >= 0),
+                                           .draws = draw->sample != NULL,
+                                           .is_behind = part->draw >= 0,
+                                           .at_draw = n_draws,
+                                           .draft = k + 1 < part->n ? part->ids[k + 1] : -1};
+    n_draws += draw->sample != NULL;
+  }
+  step->n_draws += n_draws;
+  return GA_OK;
+}
+
+/* Lists the rows of the step that have a use. */
+static ga_status list_used_rows(const runner *r, run_step *step) {
+  int32_t row = 0, token = 0;
+  step->n_rows = step->n_draws = 0;
+  for (int32_t i = 0; i < step->asked.n_parts; i++) {
+    GA_TRY(list_part_rows(step, i, row, token));
+    row += step->asked.parts[i].n_wanted;
+    token += step->asked.parts[i].n;
+  }
+  GA_REQUIRE(step->n_draws <= r->options.max_draws, GA_ERR_INTERNAL, "%d rows that draw; at most %d", step->n_draws,
+             r->options.max_draws);
+  return GA_OK;
+}
+
+/* Are all rows for draws, which the device makes, and is there room for them at once? */
 static bool only_draws(const runner *r, const run_step *step) {
-  for (int32_t i = 0; i < step->n_rows; i++)
-    if (!step->rows[i].draws) return false;
-  return r->sampler.on;
+  return r->sampler.on && step->n_draws == step->n_rows && step->n_rows <= r->stages[r->n_stages - 1].exec.max_out;
 }
 
 /* --- stages --- */
@@ -213,20 +227,21 @@ static ga_status run_runner_stage(runner *r, const run_step *step, int32_t i) {
   stage_run run = {r, stage, step};
   if (i) GA_TRY(runner_hand_over(r, i, step->place));
   if (stage == runner_last(r)) step_gaps_begin(stage->ctx, &r->gaps);
-  return step->shape.is_decode && !step->in_blocks
-             ? step_graphs_run(stage, step->shape.n_seqs, step->shape.max_kv, run_layers, &run)
-             : run_layers(&run);
+  const step_size size = {step->shape.n_seqs, step->shape.max_kv, !step->in_blocks};
+  return step->shape.is_recorded ? step_graphs_run(stage, size, run_layers, &run) : run_layers(&run);
 }
 
 /* Rows that the head computes at once, and which they are. */
 static void choose_rows(const runner *r, const run_step *step, runner_stage *stage) {
   const step_shape *s = &step->shape;
   const int32_t max_out = r->stages[r->n_stages - 1].exec.max_out;
-  const bool all = step->in_blocks ? step->n_rows == s->n_tokens : s->is_decode; /* they are one behind the other */
   stage->step.n_out = step->in_blocks ? (int32_t)ga_min_i64(step->n_rows, max_out)
                       : s->is_decode  ? s->n_tokens
                                       : s->n_rows;
-  if (!all) stage->step.out_rows = stage->device + step->layout.out_rows;
+  if (run_rows_follow(step))
+    stage->step.out_begin = step->n_rows ? step->rows[0].token : 0;
+  else
+    stage->step.out_rows = stage->device + step->layout.out_rows;
 }
 
 static ga_status run_stages(runner *r, const run_step *step) {
@@ -246,8 +261,8 @@ bool runner_may_enqueue(const runner *r) {
     if (r->n_stages > 1 && ga_device_works_in_calls(r->stages[i].ctx->device)) return false;
   const run_step *newest = &r->steps[(r->n_enqueued - 1) % 2];
   if (newest->in_blocks || r->n_enqueued - r->n_taken > 1) return false;
-  for (int32_t i = 0; i < newest->n_rows; i++)
-    if (run_row_draw(newest, i)->shows) return false;
+  for (int32_t i = 0; i < newest->n_rows; i++) /* of several draws it is not known yet which one counts */
+    if (run_row_draw(newest, i)->shows || newest->rows[i].at_draw) return false;
   return true;
 }
 
@@ -259,7 +274,7 @@ ga_status runner_enqueue(runner *r, const runner_step *asked, int64_t *ticket) {
   GA_TRY(check_parts(r, asked));
   step->asked = *asked;
   for (int32_t i = 0; i < asked->n_parts; i++) step->results[i] = (part_result){.next = -1};
-  GA_TRY(list_used_rows(step));
+  GA_TRY(list_used_rows(r, step));
   step->in_blocks = !only_draws(r, step);
   GA_REQUIRE(!step->in_blocks || !is_ahead, GA_ERR_INTERNAL, "a step whose rows come to the host, behind another");
   ga_status status = runner_send_inputs(r, step);

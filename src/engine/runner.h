@@ -19,7 +19,7 @@ typedef struct step_part {
   const sequence_memory *memory; /* has units for all of them */
   const int32_t *ids;            /* [n]; the last is not read if draw >= 0 */
   int32_t first, n;
-  int32_t n_wanted; /* the last n_wanted tokens have rows of logits */
+  int32_t n_wanted; /* the last n_wanted tokens have rows of logits; if several draw, all but the first are drafts */
   int32_t adapter;  /* -1: none. GA_ERR_UNSUPPORTED: all others */
   int32_t draw;     /* draw of the step before, counted from 0, that is the last id; -1: none */
 } step_part;
@@ -35,15 +35,15 @@ typedef struct draw_history {
 
 /* Use of a wanted row. All zeros: none. */
 typedef struct row_draw {
-  const ga_sample_desc *sample; /* NULL: nothing is drawn. Only a part's last row draws, others: GA_ERR_UNSUPPORTED */
-  const ga_plan *plan;          /* of *sample, in runner_sample_ctx */
-  const int32_t *ids;           /* [n_ids] known tokens of the sequence, from its beginning */
+  const ga_sample_desc *sample; /* NULL: nothing is drawn. All rows of a part behind one that draws do so, too, with the
+                                   same rng and history. runner_check_sample has taken it */
+  const int32_t *ids;           /* [n_ids] known tokens of the sequence, from its beginning to the row's */
   int32_t n_ids;
   int32_t window; /* penalties read so many tokens at most */
   int32_t n_bias;
   const ga_logit_bias *bias; /* [n_bias] */
   const uint32_t *mask;      /* [ceil(vocab / 32)] bits of the allowed tokens; NULL: all */
-  uint64_t *rng;             /* [4] runner_take moves it on by one draw */
+  uint64_t *rng;             /* [4] runner_take moves it on by one for each draw that counts */
   draw_history *history;
   bool shows; /* runner_step.show gets the logits */
 } row_draw;
@@ -62,8 +62,8 @@ typedef struct runner_step {
 
 /* Outcome of a part. */
 typedef struct part_result {
-  int32_t n_accepted; /* drafts among its tokens that the model agrees with; 0: there are no drafts */
-  int32_t next;       /* the token that was drawn; -1: none */
+  int32_t n_accepted; /* leading drafts that equal the draw of the row before them; later draws do not count */
+  int32_t next;       /* the token that was drawn after the last of those; -1: none */
   float first;        /* the first logit of its row */
   ga_status status;   /* of this part alone */
   char error[256];
@@ -75,6 +75,7 @@ typedef struct runner_options {
   const layer_memory *memory;
   ga_session_sizes sizes; /* batch: tokens of a step */
   int32_t max_sequences;  /* parts of a step */
+  int32_t max_draws;      /* rows of a step that draw; 0: max_sequences */
   int32_t n_vocab;        /* ids [0, n_vocab) may be drawn; the head can have more rows, which are padding */
   bool is_invariant, times_gaps;
 } runner_options;
@@ -86,6 +87,9 @@ void runner_destroy(runner *r);
 /* GA_ERR_UNSUPPORTED: a device lacks batch-invariant rows, or rows for rounded activations. */
 GA_NODISCARD ga_status runner_check_invariant(runner *r);
 GA_NODISCARD ga_status runner_check_rounds_x(runner *r);
+
+/* Every product of steps of more than FUSED_FEW tokens tells `watch` of its input. Comes before the first step. */
+void runner_watch(runner *r, exec_watch_fn watch, void *user);
 
 /* Do stages run different steps at the same time? Then two steps of different sequences take as long as one. */
 bool runner_pipelines(const runner *r);
@@ -110,8 +114,10 @@ GA_NODISCARD ga_status runner_drop_steps(runner *r);
 /* Gives up the place of a sequence that ends. */
 void runner_forget(runner *r, draw_history *history);
 
-/* Context of plans of row_draw. */
-ga_ctx *runner_sample_ctx(const runner *r);
+/* Ids [0, n) may be drawn. */
+int32_t runner_n_vocab(const runner *r);
+/* GA_ERR_ARG and others: no such draws. Any thread may ask. */
+GA_NODISCARD ga_status runner_check_sample(const runner *r, const ga_sample_desc *sample);
 step_gaps *runner_gaps(runner *r);
 
 typedef struct runner_counts {

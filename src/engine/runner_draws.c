@@ -1,10 +1,12 @@
-/* Rows of logits on a device whose memory is not the host's: tokens are drawn there, and the ids alone come back, and
- * the rows that are shown.
+/* Draws of tokens from rows of logits. The last stage's device draws if it has a row for that, else a CPU does. Of a
+ * device whose memory is not the host's the ids alone come back, and the rows that are shown.
  *
  * Parameters, generators and biases go there with each step: the host knows every state of a generator, for each draw
  * moves it on by one. Tokens that penalties see stay there, since they can be as many as the context: the draw puts
- * each new one behind them. */
-#include <math.h>
+ * each new one behind them.
+ *
+ * A part with drafts draws behind each of them at once, as if all were right. The first draw that differs from its
+ * draft is the last one that counts. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -21,12 +23,36 @@ static ga_sample_fused_desc rows_desc(const runner *r, int32_t n) {
   return d;
 }
 
+static bool draws_in_host_memory(const runner *r) { return ga_device_in_host_memory(r->sampler.ctx->device); }
+
 /* --- making and freeing --- */
 
+/* Allocates memory for the draws, and two places of as many bytes from which the host sends it: the same memory where
+ * that is the host's. */
+static ga_status alloc_with_places(runner *r, size_t bytes, void **memory, void *places[2]) {
+  const bool in_host = draws_in_host_memory(r);
+  for (int i = 0; i < 2 && !in_host; i++)
+    if (!places[i]) GA_TRY(ga_host_alloc(r->sampler.ctx, bytes, &places[i]));
+  GA_TRY(ga_buffer_alloc(r->sampler.ctx, bytes, memory));
+  for (int i = 0; i < 2 && in_host; i++) places[i] = *memory;
+  return GA_OK;
+}
+
+static void free_with_places(runner *r, void *memory, void *places[2]) {
+  ga_buffer_free(r->sampler.ctx, memory);
+  for (int i = 0; i < 2; i++) {
+    if (places[i] != memory) ga_host_free(r->sampler.ctx, places[i]);
+    places[i] = NULL;
+  }
+}
+
+static ga_status send_place(runner *r, void *there, const void *here, size_t bytes) {
+  return !bytes || there == here ? GA_OK : ga_copy_to_device_later(r->sampler.ctx, there, here, bytes, NULL);
+}
+
 static void free_bias(runner *r) {
-  ga_buffer_free(runner_last(r)->ctx, r->sampler.bias);
-  for (int i = 0; i < 2; i++) ga_host_free(runner_last(r)->ctx, r->sampler.bias_host[i]);
-  r->sampler.bias = r->sampler.bias_host[0] = r->sampler.bias_host[1] = NULL;
+  free_with_places(r, r->sampler.bias, r->sampler.bias_host);
+  r->sampler.bias = NULL;
   r->sampler.bias_room = 0;
 }
 
@@ -34,22 +60,18 @@ static void free_bias(runner *r) {
 static ga_status grow_bias(runner *r, int64_t n) {
   void *p;
   if (n <= r->sampler.bias_room) return GA_OK;
-  GA_TRY(ga_stream_sync(runner_last(r)->ctx, NULL));
+  GA_TRY(ga_stream_sync(r->sampler.ctx, NULL));
   step_graphs_drop(runner_last(r));
   free_bias(r);
   n = ga_max_i64(2 * n, BIAS_ROOM_LEAST);
-  for (int i = 0; i < 2; i++) {
-    GA_TRY(ga_host_alloc(runner_last(r)->ctx, (size_t)n * sizeof(ga_logit_bias), &p));
-    r->sampler.bias_host[i] = p;
-  }
-  GA_TRY(ga_buffer_alloc(runner_last(r)->ctx, (size_t)n * sizeof(ga_logit_bias), &p));
+  GA_TRY(alloc_with_places(r, (size_t)n * sizeof(ga_logit_bias), &p, r->sampler.bias_host));
   r->sampler.bias = p;
   r->sampler.bias_room = n;
   return GA_OK;
 }
 
 static ga_status create_row_starts(runner *r) {
-  const int32_t n = r->options.max_sequences;
+  const int32_t n = r->options.max_draws;
   void *host, *there;
   const int32_t vocab = r->options.model->hparams.vocab;
   GA_REQUIRE((int64_t)n * vocab <= INT32_MAX, GA_ERR_SHAPE,
@@ -63,21 +85,42 @@ static ga_status create_row_starts(runner *r) {
   return status;
 }
 
-ga_status device_sampler_create(runner *r) {
+/* Does the context have a row for draws of several rows? */
+static ga_status can_draw(const runner *r, ga_ctx *ctx, bool *yes) {
   const ga_sample_fused_desc d = rows_desc(r, 1);
   ga_plan *plan;
+  const ga_status status = ga_sample_fused_plan(ctx, &d, &plan);
+  *yes = status == GA_OK;
+  if (*yes) ga_plan_destroy(plan);
+  return status == GA_ERR_UNSUPPORTED ? GA_OK : status;
+}
+
+/* A CPU, for draws where the device has no row, and to check options of sampling on any thread. */
+static ga_status create_sample_ctx(runner *r, bool draws) {
+  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
+  o.device = "cpu";
+  o.threads = !draws;
+  GA_TRY(ga_ctx_create(&o, &r->sample_ctx));
+  r->owns_sample_ctx = true;
+  return GA_OK;
+}
+
+ga_status device_sampler_create(runner *r) {
+  runner_stage *last = runner_last(r);
+  const bool in_calls = ga_device_works_in_calls(last->ctx->device);
+  bool has_row;
   void *p;
-  const ga_status status = ga_sample_fused_plan(runner_last(r)->ctx, &d, &plan);
-  if (status == GA_ERR_UNSUPPORTED) return GA_OK; /* rows come to the host */
-  GA_TRY(status);
-  ga_plan_destroy(plan);
+  GA_TRY(can_draw(r, last->ctx, &has_row));
+  if (!in_calls) GA_TRY(create_sample_ctx(r, !has_row));
+  r->sampler.ctx = has_row ? last->ctx : r->sample_ctx;
   GA_TRY(ga_mem_zalloc((size_t)r->options.max_sequences, sizeof(draw_history *), "draws", &p));
   r->sampler.owners = p;
-  for (int i = 0; i < 2; i++) GA_TRY(ga_event_create(runner_last(r)->ctx, &r->sampler.drawn[i]));
+  if (in_calls) return GA_OK;
+  GA_TRY(runner_logits_room(r, has_row ? 1 : r->options.sizes.max_out));
+  if (!has_row) return GA_OK;
+  for (int i = 0; i < 2; i++) GA_TRY(ga_event_create(last->ctx, &r->sampler.drawn[i]));
   GA_TRY(create_row_starts(r));
   r->sampler.on = true;
-  for (int32_t i = 0; i < r->n_stages; i++)
-    r->stages[i].ctx->stream->shares_workspace = true; /* runner_graphs.c watches it */
   return grow_bias(r, 1);
 }
 
@@ -85,78 +128,19 @@ void device_sampler_destroy(runner *r) {
   for (int i = 0; i < 2; i++) ga_event_destroy(r->sampler.drawn[i]);
   ga_mem_free(r->sampler.owners);
   ga_buffer_free(runner_last(r)->ctx, r->sampler.row_starts);
-  if (!r->sampler.on) return;
-  for (int32_t i = 0; i < r->n_stages; i++) {
-    step_graphs_drop(&r->stages[i]);
-    r->stages[i].ctx->stream->shares_workspace = false;
-  }
+  ga_host_free(runner_last(r)->ctx, r->logits);
+  if (!r->sampler.ctx) return;
+  step_graphs_drop(runner_last(r));
   free_bias(r);
-  for (int i = 0; i < 2; i++) ga_host_free(runner_last(r)->ctx, r->sampler.masks_host[i]);
-  ga_buffer_free(runner_last(r)->ctx, r->sampler.masks);
-  ga_buffer_free(runner_last(r)->ctx, r->sampler.sequences);
+  free_with_places(r, r->sampler.masks, r->sampler.masks_host);
+  ga_buffer_free(r->sampler.ctx, r->sampler.sequences);
+  if (r->owns_sample_ctx) ga_ctx_destroy(r->sample_ctx);
 }
 
-/* --- tokens that penalties see --- */
-
-void runner_forget(runner *r, draw_history *history) {
-  if (history->place >= 0) r->sampler.owners[history->place] = NULL;
-  *history = (draw_history)DRAW_HISTORY_INIT;
-}
-
-static int64_t sequence_length(const runner *r) { return (int64_t)r->options.sizes.context + 1; }
-
-static ga_status alloc_sequences(runner *r) {
-  void *p;
-  runner_stage *last = runner_last(r);
-  if (r->sampler.sequences) return GA_OK;
-  step_graphs_drop(last); /* these have none */
-  GA_TRY(ga_buffer_alloc(last->ctx, (size_t)(r->options.max_sequences * sequence_length(r)) * sizeof(int32_t), &p));
-  r->sampler.sequences = p;
-  return GA_OK;
-}
-
-void device_sampler_unuse(runner *r) {
-  for (int32_t i = 0; r->sampler.owners && i < r->options.max_sequences; i++)
-    if (r->sampler.owners[i] && r->sampler.owners[i]->ticket == r->n_enqueued) r->sampler.owners[i]->ticket = -1;
-}
-
-/* Takes a place that is free, or the one unused for longest, of a sequence that no step under way has. */
-static ga_status take_place(runner *r, draw_history *history) {
-  int32_t best = -1;
-  for (int32_t i = 0; i < r->options.max_sequences; i++) {
-    const draw_history *owner = r->sampler.owners[i];
-    if (owner && owner->ticket >= r->n_taken) continue;
-    if (best < 0 || !owner || owner->ticket < r->sampler.owners[best]->ticket) best = i;
-    if (!owner) break;
-  }
-  GA_REQUIRE(best >= 0, GA_ERR_INTERNAL, "no place for the tokens of a sequence among %d", r->options.max_sequences);
-  if (r->sampler.owners[best]) r->sampler.owners[best]->place = -1;
-  r->sampler.owners[best] = history;
-  *history = (draw_history){.place = best};
-  return GA_OK;
-}
-
-/* Tokens of a sequence, by way of what the step's place has left: the device need not wait for the host. */
-static ga_status upload_tokens(runner *r, run_step *step, int32_t *there, const int32_t *ids, int32_t n) {
-  const runner_stage *last = runner_last(r);
-  const size_t bytes = (size_t)n * sizeof *ids;
-  if (n > r->inputs_room - step->used) return ga_copy_to_device(last->ctx, there, ids, bytes, NULL);
-  int32_t *here = last->host[step->place] + step->used;
-  memcpy(here, ids, bytes);
-  step->used += n;
-  return ga_copy_to_device_later(last->ctx, there, here, bytes, NULL);
-}
-
-/* Of the last `window` tokens before position n_before those that the host knows are on the device. */
-static ga_status upload_sequence(runner *r, run_step *step, const row_draw *draw, int32_t n_before, int32_t window) {
-  draw_history *history = draw->history;
-  GA_TRY(alloc_sequences(r));
-  if (history->place < 0) GA_TRY(take_place(r, history));
-  history->ticket = r->n_enqueued;
-  const int32_t n = draw->n_ids, first = (int32_t)ga_max_i64(history->n_known, n_before - window);
-  int32_t *there = r->sampler.sequences + history->place * sequence_length(r);
-  if (first < n) GA_TRY(upload_tokens(r, step, there + first, draw->ids + first, n - first));
-  history->n_known = n;
+ga_status runner_check_sample(const runner *r, const ga_sample_desc *sample) {
+  ga_plan *plan;
+  GA_TRY(ga_sample_plan(r->sample_ctx, sample, &plan));
+  ga_plan_destroy(plan);
   return GA_OK;
 }
 
@@ -165,17 +149,11 @@ static ga_status upload_sequence(runner *r, run_step *step, const row_draw *draw
 static int64_t mask_words(const runner *r) { return ga_div_up(r->options.n_vocab, 32); }
 
 static ga_status alloc_masks(runner *r) {
-  runner_stage *last = runner_last(r);
-  const size_t bytes = (size_t)(r->options.max_sequences * mask_words(r)) * sizeof(uint32_t);
+  const size_t bytes = (size_t)(r->options.max_draws * mask_words(r)) * sizeof(uint32_t);
   void *p;
   if (r->sampler.masks) return GA_OK;
-  step_graphs_drop(last); /* these have none */
-  for (int i = 0; i < 2; i++) {
-    if (r->sampler.masks_host[i]) continue; /* made by a call that has failed */
-    GA_TRY(ga_host_alloc(last->ctx, bytes, &p));
-    r->sampler.masks_host[i] = p;
-  }
-  GA_TRY(ga_buffer_alloc(last->ctx, bytes, &p));
+  step_graphs_drop(runner_last(r)); /* these have none */
+  GA_TRY(alloc_with_places(r, bytes, &p, r->sampler.masks_host));
   r->sampler.masks = p;
   return GA_OK;
 }
@@ -184,10 +162,9 @@ static ga_status alloc_masks(runner *r) {
 static ga_status put_mask(runner *r, const run_step *step, const uint32_t *mask, int32_t n) {
   const int64_t words = mask_words(r);
   GA_TRY(alloc_masks(r));
-  uint32_t *here = r->sampler.masks_host[step->place] + n * words;
+  uint32_t *here = (uint32_t *)r->sampler.masks_host[step->place] + n * words;
   memcpy(here, mask, (size_t)words * sizeof *mask);
-  return ga_copy_to_device_later(runner_last(r)->ctx, r->sampler.masks + n * words, here, (size_t)words * sizeof *mask,
-                                 NULL);
+  return send_place(r, r->sampler.masks + n * words, here, (size_t)words * sizeof *mask);
 }
 
 /* --- before the step --- */
@@ -209,24 +186,36 @@ static ga_sample_row row_of_sample(const ga_sample_desc *d, int32_t row) {
                          .frequency_penalty = d->frequency_penalty};
 }
 
-/* Row i of the step, the step's n-th draw. bias: where its biases begin. */
-static ga_status put_sample_row(runner *r, run_step *step, int32_t i, int32_t n, int32_t bias, ga_sample_row *out) {
+/* Places of a step's draws: the n-th one's biases, and tokens of a row with drafts. */
+typedef struct draw_places {
+  int32_t n, bias;
+  int64_t drafted;
+} draw_places;
+
+/* Row i of the step. */
+static ga_status put_sample_row(runner *r, run_step *step, int32_t i, const draw_places *at, ga_sample_row *out) {
   const row_draw *draw = run_row_draw(step, i);
   const int32_t n_before = step->rows[i].n_before, window = (int32_t)ga_min_i64(draw->window, n_before);
   *out = row_of_sample(draw->sample, i % runner_last(r)->exec.max_out);
-  out->bias = bias;
+  out->bias = at->bias;
   out->n_bias = draw->n_bias;
   if (draw->n_bias)
-    memcpy(r->sampler.bias_host[step->place] + bias, draw->bias, (size_t)draw->n_bias * sizeof *draw->bias);
+    memcpy((ga_logit_bias *)r->sampler.bias_host[step->place] + at->bias, draw->bias,
+           (size_t)draw->n_bias * sizeof *draw->bias);
   if (draw->mask) {
-    GA_TRY(put_mask(r, step, draw->mask, n));
-    out->mask = n;
+    GA_TRY(put_mask(r, step, draw->mask, at->n));
+    out->mask = at->n;
   }
   if (!window) return GA_OK;
-  GA_TRY(upload_sequence(r, step, draw, n_before, window));
-  out->sequence = draw->history->place * sequence_length(r) + n_before; /* the draw puts its token there */
   out->n_history = window;
-  return GA_OK;
+  return run_row_is_drafted(&step->rows[i]) ? history_put_apart(r, step, i, window, at->drafted, &out->sequence)
+                                            : history_put(r, step, i, window, &out->sequence);
+}
+
+/* The state of the generator before the row's draw, if all drafts before it are right. */
+static void put_generator(const run_row *row, const row_draw *draw, uint64_t *rng) {
+  memcpy(rng, draw->rng, 4 * sizeof *rng);
+  for (int32_t k = 0; k < row->at_draw + row->is_behind; k++) rng_advance(draw->sample, rng, rng);
 }
 
 static void put_no_rows(int32_t *h, const step_samples *at, int32_t first) {
@@ -249,42 +238,43 @@ ga_status device_rows_put(runner *r, run_step *step) {
   int32_t *h = runner_last(r)->host[step->place];
   ga_sample_row *rows = (ga_sample_row *)(void *)(h + at->rows);
   uint64_t *rng = (uint64_t *)(void *)(h + at->rng);
-  int32_t n = 0, n_bias = 0;
+  draw_places place = {.drafted = 0};
   GA_TRY(grow_bias(r, count_biases(step)));
+  GA_TRY(history_make_room(r, step));
   for (int32_t i = 0; i < step->n_rows; i++) {
     const row_draw *draw = run_row_draw(step, i);
     part_result *result = run_row_result(step, i);
     if (!step->rows[i].draws) continue;
-    GA_TRY(part_note_status(result, put_sample_row(r, step, i, n, n_bias, &rows[n])));
-    if (result->status != GA_OK) rows[n] = no_draw;
-    if (step->rows[i].is_behind)
-      rng_advance(draw->sample, draw->rng, rng + 4 * n);
-    else
-      memcpy(rng + 4 * n, draw->rng, 4 * sizeof *rng);
-    n++;
-    n_bias += draw->n_bias;
+    GA_TRY(part_note_status(result, put_sample_row(r, step, i, &place, &rows[place.n])));
+    if (result->status != GA_OK) rows[place.n] = no_draw;
+    put_generator(&step->rows[i], draw, rng + 4 * place.n);
+    place.n++;
+    place.bias += draw->n_bias;
+    place.drafted += history_apart(step, i);
   }
-  put_no_rows(h, at, n);
-  const size_t bytes = (size_t)n_bias * sizeof(ga_logit_bias);
-  return bytes ? ga_copy_to_device_later(runner_last(r)->ctx, r->sampler.bias, r->sampler.bias_host[step->place], bytes,
-                                         NULL)
-               : GA_OK;
+  put_no_rows(h, at, place.n);
+  return send_place(r, r->sampler.bias, r->sampler.bias_host[step->place], (size_t)place.bias * sizeof(ga_logit_bias));
 }
 
 /* --- the draws --- */
 
-ga_status device_rows_sample(runner *r, const step_samples *at, int32_t first, int32_t n) {
+/* in: the step's inputs where the draws are made. */
+static ga_status enqueue_draws(runner *r, const step_samples *at, int32_t first, int32_t n, int32_t *in,
+                               const float *logits) {
   const ga_sample_fused_desc d = rows_desc(r, n);
-  runner_stage *last = runner_last(r);
-  int32_t *in = last->device;
-  const ga_sample_fused_io io = {.plain = {.logits = exec_result(&last->exec),
+  const ga_sample_fused_io io = {.plain = {.logits = logits,
                                            .bias = r->sampler.bias,
                                            .rng = (uint64_t *)(void *)(in + at->rng) + 4 * first,
                                            .id = in + at->ids + first},
                                  .sequence = r->sampler.sequences,
                                  .rows = (const ga_sample_row *)(const void *)(in + at->rows) + first,
                                  .mask = r->sampler.masks};
-  return ga_sample_fused(last->ctx, &d, &io, NULL);
+  return ga_sample_fused(r->sampler.ctx, &d, &io, NULL);
+}
+
+ga_status device_rows_sample(runner *r, const step_samples *at, int32_t first, int32_t n) {
+  runner_stage *last = runner_last(r);
+  return enqueue_draws(r, at, first, n, last->device, exec_result(&last->exec));
 }
 
 /* All logits are a table of one column here. */
@@ -310,59 +300,127 @@ ga_status device_rows_fetch(runner *r, const run_step *step) {
   return ga_event_record(last->ctx, r->sampler.drawn[step->place], NULL);
 }
 
-/* Row i of the logits on the device; n of its numbers. */
-static ga_status fetch_logits(runner *r, int32_t i, size_t n) {
+/* Brings n rows of the block's logits, from row `first` on, to the host. */
+static ga_status fetch_logits(runner *r, int32_t first, int32_t n) {
   const runner_stage *last = runner_last(r);
-  const float *logits = exec_result(&last->exec);
-  return ga_copy_to_host(last->ctx, r->logits, logits + (size_t)i * (size_t)r->options.model->hparams.vocab,
-                         n * sizeof(float), NULL);
+  const size_t vocab = (size_t)r->options.model->hparams.vocab;
+  GA_TRY(runner_logits_room(r, n));
+  return ga_copy_to_host(last->ctx, r->logits, exec_result(&last->exec) + (size_t)first * vocab,
+                         (size_t)n * vocab * sizeof(float), NULL);
 }
 
-/* Row i of the step, row `at` of its block. first: the row's first logit; NULL: it is still on the device. */
-static ga_status take_draw(runner *r, const run_step *step, int32_t i, int32_t at, int32_t id, const float *first) {
+/* Takes the draw of row i of the step; first: the first logit of the row. */
+static ga_status take_draw(runner *r, const run_step *step, int32_t i, int32_t id, float first) {
+  const run_row *row = &step->rows[i];
   const row_draw *draw = run_row_draw(step, i);
   part_result *result = run_row_result(step, i);
   uint64_t next[4];
   GA_REQUIRE(id >= 0 && id < r->options.n_vocab, GA_ERR_INTERNAL, "token %d was drawn from %d", id, r->options.n_vocab);
   rng_advance(draw->sample, draw->rng, next);
   memcpy(draw->rng, next, sizeof next);
-  if (draw->history && draw->history->place >= 0) draw->history->n_known = step->rows[i].n_before + 1;
-  const size_t n = draw->shows ? (size_t)r->options.n_vocab : id == 0 && !first;
-  if (n) GA_TRY(fetch_logits(r, at, n));
+  if (draw->history && draw->history->place >= 0 && !run_row_is_drafted(row))
+    draw->history->n_known = row->n_before + 1;
   result->next = id;
-  result->first = n ? r->logits[0] : first ? *first : 0;
+  result->first = first;
+  result->n_accepted += id == row->draft;
   return GA_OK;
 }
 
-/* The draw of row i, or its logits; then they are shown. */
-static ga_status take_device_row(runner *r, const run_step *step, int32_t i, int32_t at, int32_t id,
-                                 const float *first) {
+/* Takes row i of the step, and shows it if it is to be shown: x has its logits then, else NULL. */
+static ga_status take_device_row(runner *r, const run_step *step, int32_t i, int32_t id, float first, const float *x) {
   const row_draw *draw = run_row_draw(step, i);
   part_result *result = run_row_result(step, i);
   if ((!draw->sample && !draw->shows) || result->status != GA_OK) return GA_OK;
-  GA_TRY(part_note_status(result, draw->sample ? take_draw(r, step, i, at, id, first)
-                                               : fetch_logits(r, at, (size_t)r->options.n_vocab)));
-  if (!draw->shows || result->status != GA_OK) return GA_OK;
-  return step->asked.show(step->asked.user, step->rows[i].row, draw->sample ? id : -1, r->logits);
+  if (draw->sample && step->rows[i].at_draw > result->n_accepted) return GA_OK; /* a draft before it was wrong */
+  if (draw->sample) GA_TRY(part_note_status(result, take_draw(r, step, i, id, x ? x[0] : first)));
+  if (!x || result->status != GA_OK) return GA_OK;
+  return step->asked.show(step->asked.user, step->rows[i].row, draw->sample ? id : -1, x);
 }
 
 ga_status device_rows_take_fetched(runner *r, const run_step *step) {
   const int32_t *host = runner_last(r)->host[step->place], *ids = host + step->layout.samples.ids;
   const float *first = (const float *)(const void *)(host + step->layout.samples.first);
   GA_TRY(ga_event_sync(r->sampler.drawn[step->place]));
-  for (int32_t i = 0; i < step->n_rows; i++) GA_TRY(take_device_row(r, step, i, i, ids[i], &first[i]));
+  GA_TRY(exec_check(&runner_last(r)->exec));
+  for (int32_t i = 0; i < step->n_rows; i++) {
+    const bool shows = run_row_draw(step, i)->shows;
+    if (shows) GA_TRY(fetch_logits(r, i, 1));
+    GA_TRY(take_device_row(r, step, i, ids[i], first[i], shows ? r->logits : NULL));
+  }
   return GA_OK;
 }
 
-ga_status device_rows_take(runner *r, const run_step *step, int32_t first, int32_t n, int32_t sample) {
+/* Brings the draws of a block, which begin at `sample`, to the host. */
+static ga_status fetch_draws(runner *r, const run_step *step, int32_t sample, int32_t n) {
   const runner_stage *last = runner_last(r);
-  const int64_t at = step->layout.samples.ids;
-  int32_t *ids = last->host[step->place] + at, n_draws = 0;
+  const int64_t at = step->layout.samples.ids + sample;
+  return ga_copy_to_host(last->ctx, last->host[step->place] + at, last->device + at, (size_t)n * sizeof(int32_t), NULL);
+}
+
+/* Logits of rows of a block in host memory, from row `begin` of the step on. */
+typedef struct host_logits {
+  const float *rows; /* NULL: none */
+  int32_t begin;
+} host_logits;
+
+/* Brings all rows from the first to the last one that is shown to the host. */
+static ga_status fetch_shown(runner *r, const run_step *step, int32_t first, int32_t n, host_logits *logits) {
+  int32_t begin = first, end = first;
+  for (int32_t i = first; i < first + n; i++) {
+    if (!run_row_draw(step, i)->shows) continue;
+    if (end == first) begin = i;
+    end = i + 1;
+  }
+  if (end == begin) return GA_OK;
+  GA_TRY(fetch_logits(r, begin - first, end - begin));
+  *logits = (host_logits){r->logits, begin};
+  return GA_OK;
+}
+
+/* Draws on the device; what the host needs comes to it. */
+static ga_status draw_on_device(runner *r, const run_step *step, int32_t first, int32_t n, int32_t sample,
+                                int32_t n_draws, host_logits *logits) {
+  if (n_draws) GA_TRY(device_rows_sample(r, &step->layout.samples, sample, n_draws));
+  if (n_draws) GA_TRY(fetch_draws(r, step, sample, n_draws));
+  return fetch_shown(r, step, first, n, logits);
+}
+
+/* Draws on a CPU, to which all logits come unless they are there. */
+static ga_status draw_on_host(runner *r, const run_step *step, int32_t first, int32_t n, int32_t sample,
+                              int32_t n_draws, host_logits *logits) {
+  runner_stage *last = runner_last(r);
+  *logits = (host_logits){exec_result(&last->exec), first};
+  if (!ga_device_in_host_memory(last->ctx->device)) {
+    GA_TRY(fetch_logits(r, 0, n));
+    logits->rows = r->logits;
+  }
+  return n_draws ? enqueue_draws(r, &step->layout.samples, sample, n_draws, last->host[step->place], logits->rows)
+                 : GA_OK;
+}
+
+/* The first logit of row i of a block. */
+static ga_status first_logit(runner *r, int32_t i, float *out) {
+  const runner_stage *last = runner_last(r);
+  const size_t at = (size_t)i * (size_t)r->options.model->hparams.vocab;
+  return ga_copy_to_host(last->ctx, out, exec_result(&last->exec) + at, sizeof *out, NULL);
+}
+
+ga_status device_rows_take(runner *r, const run_step *step, int32_t first, int32_t n, int32_t *sample) {
+  const size_t vocab = (size_t)r->options.model->hparams.vocab;
+  const int32_t *ids = runner_last(r)->host[step->place] + step->layout.samples.ids;
+  host_logits logits = {NULL, first};
+  int32_t n_draws = 0;
   for (int32_t i = first; i < first + n; i++) n_draws += step->rows[i].draws;
-  if (n_draws)
-    GA_TRY(
-        ga_copy_to_host(last->ctx, ids + sample, last->device + at + sample, (size_t)n_draws * sizeof(int32_t), NULL));
-  for (int32_t i = first; i < first + n; i++)
-    GA_TRY(take_device_row(r, step, i, i - first, step->rows[i].draws ? ids[sample++] : -1, NULL));
+  GA_TRY(r->sampler.on ? draw_on_device(r, step, first, n, *sample, n_draws, &logits)
+                       : draw_on_host(r, step, first, n, *sample, n_draws, &logits));
+  GA_TRY(exec_check(&runner_last(r)->exec));
+  for (int32_t i = first; i < first + n; i++) {
+    const int32_t id = step->rows[i].draws ? ids[(*sample)++] : -1;
+    const bool shows = run_row_draw(step, i)->shows;
+    const float *x = shows || !r->sampler.on ? logits.rows + (size_t)(i - logits.begin) * vocab : NULL;
+    float logit = x ? x[0] : 0;
+    if (!id && !x) GA_TRY(first_logit(r, i - first, &logit));
+    GA_TRY(take_device_row(r, step, i, id, logit, shows ? x : NULL));
+  }
   return GA_OK;
 }

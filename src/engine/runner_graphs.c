@@ -24,21 +24,28 @@ void step_graphs_drop(runner_stage *stage) {
   }
 }
 
+static bool is_of_size(const step_graph *entry, step_size size) {
+  return entry->size.n_seqs == size.n_seqs && entry->size.max_kv == size.max_kv && entry->size.draws == size.draws;
+}
+
 /* The entry of that size, or the one unused for longest, or an empty one. */
-static step_graph *entry_for(step_graphs *g, int32_t n_seqs, int32_t max_kv) {
+static step_graph *entry_for(step_graphs *g, step_size size) {
   step_graph *oldest = &g->entries[0];
   for (int i = 0; i < STEP_GRAPHS; i++) {
     step_graph *entry = &g->entries[i];
-    if (entry->n_seqs == n_seqs && entry->max_kv == max_kv) return entry;
+    if (is_of_size(entry, size)) return entry;
     if (entry->last_used < oldest->last_used) oldest = entry;
   }
   return oldest;
 }
 
+/* Recordings use the stream's workspace; step_graphs_run watches where that is. */
 static ga_status record_into(runner_stage *stage, step_graph *entry, step_run_fn run, void *user) {
   GA_TRY(ga_stream_sync(stage->ctx, NULL)); /* the step before may have the workspace that grows now */
   GA_TRY(ga_graph_begin(stage->ctx, NULL));
+  stage->ctx->stream->shares_workspace = true;
   const ga_status status = run(user), ended = ga_graph_end(stage->ctx, NULL, &entry->graph);
+  stage->ctx->stream->shares_workspace = false;
   if (status == GA_OK) return ended;
   ga_graph_destroy(entry->graph);
   entry->graph = NULL;
@@ -46,19 +53,18 @@ static ga_status record_into(runner_stage *stage, step_graph *entry, step_run_fn
 }
 
 /* The first step of a size runs op by op, which makes its plans, loads its kernels and lets the workspace grow. */
-ga_status step_graphs_run(runner_stage *stage, int32_t n_seqs, int32_t max_kv, step_run_fn run, void *user) {
+ga_status step_graphs_run(runner_stage *stage, step_size size, step_run_fn run, void *user) {
   step_graphs *g = &stage->graphs;
   (void)atomic_fetch_add(&g->n_steps, 1);
   if (g->off) return run(user);
   if (g->workspace != ga_workspace_of(stage->ctx->stream)) step_graphs_drop(stage);
   g->workspace = ga_workspace_of(stage->ctx->stream);
-  step_graph *entry = entry_for(g, n_seqs, max_kv);
-  const bool is_known = entry->n_seqs == n_seqs && entry->max_kv == max_kv;
-  if (!is_known) {
+  step_graph *entry = entry_for(g, size);
+  if (!is_of_size(entry, size)) {
     ga_graph_destroy(entry->graph);
     *entry = (step_graph){0};
     GA_TRY(run(user));
-    *entry = (step_graph){.n_seqs = n_seqs, .max_kv = max_kv, .last_used = ++g->clock};
+    *entry = (step_graph){.size = size, .last_used = ++g->clock};
     return GA_OK;
   }
   entry->last_used = ++g->clock;

@@ -6,10 +6,16 @@
 
 #include "engine/runner.h"
 
-/* A step in which every sequence generates, padded to a class of sizes, and recorded when it comes a second time. */
+/* Steps of equal sizes are the same launches with the same arguments. */
+typedef struct step_size {
+  int32_t n_seqs, max_kv;
+  bool draws;
+} step_size;
+
+/* A step of one token a sequence, padded to a class of sizes, and recorded when it comes a second time. */
 typedef struct step_graph {
-  ga_graph *graph;        /* NULL: it has run once, op by op */
-  int32_t n_seqs, max_kv; /* n_seqs 0: an empty place */
+  ga_graph *graph; /* NULL: it has run once, op by op */
+  step_size size;  /* n_seqs 0: an empty place */
   uint64_t last_used;
 } step_graph;
 
@@ -61,7 +67,8 @@ typedef struct step_layout {
 typedef struct step_shape {
   int32_t n_tokens, n_seqs, n_rows, n_samples; /* as they run: padded where is_decode */
   int32_t n_decode, max_q, max_kv, n_pages;
-  bool is_decode; /* every sequence has one token and draws the next, on the device */
+  bool is_decode;   /* every sequence has one token and draws the next, on the device */
+  bool is_recorded; /* is_decode, or one token of one sequence, whose row of logits has another use */
 } step_shape;
 
 /* A row of logits with a use. */
@@ -70,12 +77,14 @@ typedef struct run_row {
   int32_t token;         /* among all tokens of the step */
   int32_t n_before;      /* tokens of the sequence before the one that the row tells */
   bool draws, is_behind; /* is_behind: the last of those tokens is drawn by the step before */
+  int32_t at_draw;       /* draws of the part before this one */
+  int32_t draft;         /* the part's token that this draw is to be; -1: none, it is the part's last draw */
 } run_row;
 
 typedef struct run_step {
   runner_step asked;
   run_row *rows; /* [sizes.batch] */
-  int32_t n_rows;
+  int32_t n_rows, n_draws;
   int place; /* of runner_stage.host, and of device_sampler.drawn */
   step_shape shape;
   step_layout layout;
@@ -84,18 +93,20 @@ typedef struct run_step {
   part_result *results; /* [max_sequences] */
 } run_step;
 
-/* Draws tokens on a device whose memory is not the host's: one launch for all rows of a block. */
+/* Draws tokens: one launch for all rows of a block. */
 typedef struct device_sampler {
-  bool on;
-  int32_t *sequences;          /* [max_sequences, context + 1] tokens that penalties see; made when first asked for */
-  draw_history **owners;       /* [max_sequences] of those rows */
-  ga_logit_bias *bias;         /* [bias_room] of the step's rows */
-  ga_logit_bias *bias_host[2]; /* by the step's place */
+  ga_ctx *ctx; /* of the draws: the last stage's, or runner.sample_ctx */
+  bool on;     /* draws are enqueued with the layers: the last stage's device makes them, after calls have returned */
+  int32_t *sequences;    /* [max_sequences, context + 1] tokens that penalties see; made when first asked for */
+  int64_t drafted_room;  /* tokens of rows with drafts, which follow those */
+  draw_history **owners; /* [max_sequences] of those rows */
+  ga_logit_bias *bias;   /* [bias_room] of the step's rows */
+  void *bias_host[2];    /* by the step's place; in host memory `bias` itself, and so for masks */
   int64_t bias_room;
-  uint32_t *masks;         /* [max_sequences, words] of the step's rows; made when first asked for */
-  uint32_t *masks_host[2]; /* by the step's place */
-  int32_t *row_starts;     /* [max_sequences] on the device: places of the rows' first logits */
-  ga_event *drawn[2];      /* the draws of the step at that place have come to the host */
+  uint32_t *masks;     /* [max_draws, words] of the step's rows; made when first asked for */
+  void *masks_host[2]; /* by the step's place */
+  int32_t *row_starts; /* [max_draws] on the device: places of the rows' first logits */
+  ga_event *drawn[2];  /* the draws of the step at that place have come to the host */
 } device_sampler;
 
 struct runner {
@@ -109,12 +120,10 @@ struct runner {
   atomic_long n_steps, n_ahead;
   device_sampler sampler;
   step_gaps gaps;
-  float *logits;      /* [max_out, vocab], of device_sampler one row, where the device's memory is not the host's */
-  ga_ctx *sample_ctx; /* the last stage's, or one of its own on a CPU */
+  float *logits; /* [n_logits, vocab] where the device's memory is not the host's: rows that come to the host */
+  int32_t n_logits;
+  ga_ctx *sample_ctx; /* the last stage's if that is a CPU, else one of its own on a CPU */
   bool owns_sample_ctx;
-  void *sample_workspace;
-  uint64_t sample_workspace_bytes;
-  float *masked; /* [vocab] logits of a row with a mask; made when first asked for */
 };
 
 static inline runner_stage *runner_last(runner *r) { return &r->stages[r->n_stages - 1]; }
@@ -125,8 +134,19 @@ static inline part_result *run_row_result(const run_step *step, int32_t i) {
   return &step->results[step->rows[i].part];
 }
 
+/* Is the row one of several of its part that draw? */
+static inline bool run_row_is_drafted(const run_row *row) { return row->draws && (row->at_draw || row->draft >= 0); }
+/* Can the device of the head replay steps? */
+static inline bool runner_records(const runner *r) { return r->stages[r->n_stages - 1].ctx->device->graphs; }
+/* Does each row belong to the token after the one of the row before it? */
+static inline bool run_rows_follow(const run_step *step) {
+  return !step->n_rows || step->rows[step->n_rows - 1].token - step->rows[0].token == step->n_rows - 1;
+}
+
 /* --- runner_rows.c --- */
 
+/* Gives r->logits room for n rows. */
+GA_NODISCARD ga_status runner_logits_room(runner *r, int32_t n);
 /* Notes an error of one part, of which the step goes on; returns GA_ERR_DEVICE, which ends it. */
 GA_NODISCARD ga_status part_note_status(part_result *result, ga_status status);
 /* Moves the generator on by one draw. */
@@ -143,8 +163,6 @@ GA_NODISCARD ga_status runner_send_inputs(runner *r, run_step *step);
 
 GA_NODISCARD ga_status device_sampler_create(runner *r);
 void device_sampler_destroy(runner *r);
-/* Frees the places of sequences from the step that could not be enqueued. */
-void device_sampler_unuse(runner *r);
 /* Writes the parameters of the step's rows into its inputs on the host, then rows that draw nothing. Rows that go
  * wrong draw nothing: the results of their parts say why. */
 GA_NODISCARD ga_status device_rows_put(runner *r, run_step *step);
@@ -156,8 +174,23 @@ GA_NODISCARD ga_status device_rows_keep_first(runner *r, const step_samples *at,
 GA_NODISCARD ga_status device_rows_fetch(runner *r, const run_step *step);
 /* Waits for that copy, and takes the step's rows, all of which draw. */
 GA_NODISCARD ga_status device_rows_take_fetched(runner *r, const run_step *step);
-/* Waits for rows [first, first + n) of the step, whose draws begin at `sample`, and takes them. */
-GA_NODISCARD ga_status device_rows_take(runner *r, const run_step *step, int32_t first, int32_t n, int32_t sample);
+/* Draws, waits for and takes rows [first, first + n) of the step, whose logits are on the device. Their draws begin at
+ * *sample, which moves on. */
+GA_NODISCARD ga_status device_rows_take(runner *r, const run_step *step, int32_t first, int32_t n, int32_t *sample);
+
+/* --- runner_history.c --- */
+
+/* Frees the places of sequences from the step that could not be enqueued. */
+void device_sampler_unuse(runner *r);
+/* Enqueues the way of the last `window` tokens before the draw of row i that are not there yet. *sequence: where the
+ * draw puts its token. */
+GA_NODISCARD ga_status history_put(runner *r, run_step *step, int32_t i, int32_t window, int64_t *sequence);
+/* Tokens of row i that history_put_apart puts, and the one that is drawn; 0: it has no drafts, or no penalties. */
+int64_t history_apart(const run_step *step, int32_t i);
+GA_NODISCARD ga_status history_make_room(runner *r, const run_step *step);
+/* Like history_put, for a row whose part has drafts; at: tokens of such rows before it. */
+GA_NODISCARD ga_status history_put_apart(runner *r, run_step *step, int32_t i, int32_t window, int64_t at,
+                                         int64_t *sequence);
 
 /* --- runner_blocks.c --- */
 
@@ -175,8 +208,7 @@ GA_NODISCARD ga_status runner_hand_over(runner *r, int32_t i, int place);
 
 typedef ga_status (*step_run_fn)(void *user);
 /* Runs a stage's part of a step of that class: run enqueues the same launches with the same arguments each time. */
-GA_NODISCARD ga_status step_graphs_run(runner_stage *stage, int32_t n_seqs, int32_t max_kv, step_run_fn run,
-                                       void *user);
+GA_NODISCARD ga_status step_graphs_run(runner_stage *stage, step_size size, step_run_fn run, void *user);
 void step_graphs_drop(runner_stage *stage);
 
 #endif

@@ -9,7 +9,7 @@ enum { ROW_WORDS = sizeof(ga_sample_row) / sizeof(int32_t), RNG_WORDS = 4 * size
 
 static step_layout inputs_layout(const runner *r, int64_t tokens, int64_t seqs, int64_t rows, int64_t samples,
                                  int64_t stride) {
-  const int64_t most = r->options.max_sequences;
+  const int64_t most = r->options.max_draws;
   step_layout l = {.stride = stride, .samples.n = (int32_t)samples};
   int64_t at = 0;
 #define TAKE(field, n) (l.field = at, at += (n))
@@ -33,9 +33,11 @@ static step_layout inputs_layout(const runner *r, int64_t tokens, int64_t seqs, 
   return l;
 }
 
-/* Few values, so that the plans that a context remembers stay few: 1, 1.5, 2, 3, 4, 6, 8 ... times 1024. */
-static int64_t kv_class(int64_t n) {
+/* Few values, so that the plans that a context remembers stay few: 1, 1.5, 2, 3, 4, 6, 8 ... times 1024. One sequence
+ * has plans for each 1024. */
+static int64_t kv_class(const runner *r, int64_t n) {
   int64_t c = 1024;
+  if (r->options.max_sequences == 1) return exec_rounded(n);
   while (c < n && c + c / 2 < n) c *= 2;
   return c >= n ? c : c + c / 2;
 }
@@ -43,12 +45,13 @@ static int64_t kv_class(int64_t n) {
 /* Pages of a table: of the longest sequence, or of the class of lengths. Behind all, tokens that penalties see. */
 int64_t runner_inputs_room(const runner *r) {
   const int64_t seqs = r->options.max_sequences, tokens = r->options.sizes.batch;
-  const int64_t stride = ga_div_up(kv_class(r->options.sizes.context), GA_KV_PAGE) + 1;
-  return inputs_layout(r, tokens, seqs, tokens, seqs, stride).total + seqs * GA_KV_PAGE;
+  const int64_t stride = ga_div_up(kv_class(r, r->options.sizes.context), GA_KV_PAGE) + 1;
+  return inputs_layout(r, tokens, seqs, tokens, r->options.max_draws, stride).total + seqs * GA_KV_PAGE;
 }
 
-static int32_t max_q_class(int32_t n) {
+static int32_t max_q_class(const runner *r, int32_t n) {
   int32_t c = 1;
+  if (r->options.max_sequences == 1) return n;
   while (c < n) c *= 2;
   return c;
 }
@@ -92,7 +95,7 @@ static void pad_inputs(const runner *r, int32_t *h, const step_layout *l, int32_
 
 /* --- sizes --- */
 
-static step_shape shape_of_parts(const runner_step *asked) {
+static step_shape shape_of_parts(const runner *r, const runner_step *asked) {
   step_shape s = {.n_seqs = asked->n_parts, .max_q = 1, .max_kv = 1, .n_pages = 1};
   for (int32_t i = 0; i < asked->n_parts; i++) {
     const step_part *part = &asked->parts[i];
@@ -102,19 +105,23 @@ static step_shape shape_of_parts(const runner_step *asked) {
     s.n_pages = (int32_t)ga_max_i64(s.n_pages, part->memory->n_pages);
     if (s.n_decode == i && part->n == 1) s.n_decode++;
   }
-  s.max_kv = (int32_t)kv_class(s.max_kv);
+  s.max_kv = (int32_t)kv_class(r, s.max_kv);
   return s;
 }
 
 /* Steps in which all generate have as many sequences as their class has, and inputs at its places. */
 static step_shape shape_of_step(const runner *r, const run_step *step) {
-  step_shape s = shape_of_parts(&step->asked);
+  step_shape s = shape_of_parts(r, &step->asked);
   s.n_rows = step->n_rows;
+  const bool is_single = r->options.max_sequences == 1;
+  s.is_recorded = is_single && s.n_tokens == 1 && s.n_rows == 1 && runner_records(r);
+  if (s.is_recorded) s.n_pages = s.max_kv / GA_KV_PAGE;
+  s.n_samples = step->n_draws;
   if (!r->sampler.on) return s;
-  for (int32_t i = 0; i < s.n_rows; i++) s.n_samples += step->rows[i].draws;
-  s.is_decode = s.n_samples == s.n_tokens;
-  if (s.n_samples) s.n_samples = step_class(s.n_samples, r->options.max_sequences);
+  s.is_decode = s.n_samples == s.n_tokens && s.max_q == 1;
+  if (s.n_samples) s.n_samples = step_class(s.n_samples, s.is_decode ? r->options.max_sequences : r->options.max_draws);
   if (!s.is_decode) return s;
+  s.is_recorded = true;
   s.n_tokens = s.n_seqs = s.n_decode = s.n_samples;
   s.n_pages = s.max_kv / GA_KV_PAGE;
   return s;
@@ -148,7 +155,7 @@ static void point_stage(const runner *r, runner_stage *stage, const step_shape *
   stage->step = (ga_step){.n_tokens = s->n_tokens,
                           .n_seqs = s->n_seqs,
                           .n_decode = s->n_decode,
-                          .max_q = max_q_class(s->max_q),
+                          .max_q = max_q_class(r, s->max_q),
                           .max_kv = s->max_kv,
                           .ids = d + l->ids,
                           .positions = d + l->positions,
@@ -167,6 +174,7 @@ static ga_status copy_draws(runner *r, const step_layout *l, int32_t from, int32
   int32_t *there = first->device + l->ids + to;
   const int32_t *here = last->device + l->samples.ids + from;
   const size_t bytes = (size_t)n * sizeof(int32_t);
+  if (there == here) return GA_OK;
   return first == last ? ga_copy_within(first->ctx, there, here, bytes)
                        : ga_copy_between(first->ctx, there, last->ctx, here, bytes);
 }
@@ -190,7 +198,18 @@ static ga_status copy_drawn(runner *r, const run_step *step) {
   return GA_OK;
 }
 
-/* All stages get the same numbers; begin: behind what the device tells the host. */
+/* One sequence that generates has its token where the draw before puts it, so that nothing need be copied. */
+static void place_ids(const runner *r, const step_shape *s, step_layout *l) {
+  if (s->is_decode && r->options.max_sequences == 1) l->ids = l->samples.ids;
+}
+
+/* Finds where the numbers begin that the host makes; drawn tokens and the first logits of their rows lie before. */
+static int64_t first_sent(const run_step *step) {
+  const step_layout *l = &step->layout;
+  return l->ids == l->samples.ids && step->asked.parts[0].draw < 0 ? l->ids : l->samples.rows;
+}
+
+/* All stages get the same numbers, from `begin` on. */
 static ga_status send_to_stages(runner *r, const run_step *step, int64_t begin) {
   const size_t bytes = (size_t)(step->layout.total - begin) * sizeof(int32_t);
   const int32_t *made = runner_last(r)->host[step->place] + begin;
@@ -209,11 +228,12 @@ ga_status runner_send_inputs(runner *r, run_step *step) {
   step->shape = shape_of_step(r, step);
   const step_shape *s = &step->shape;
   *l = inputs_layout(r, s->n_tokens, s->n_seqs, s->n_rows, s->n_samples, s->n_pages);
+  place_ids(r, s, l);
   GA_REQUIRE(l->total <= r->inputs_room, GA_ERR_INTERNAL, "inputs of %lld numbers, room for %lld", (long long)l->total,
              (long long)r->inputs_room);
   step->used = l->total;
   put_step_inputs(r, step, runner_last(r)->host[step->place]);
   if (s->n_samples) GA_TRY(device_rows_put(r, step));
-  GA_TRY(send_to_stages(r, step, l->samples.rows));
+  GA_TRY(send_to_stages(r, step, first_sent(step)));
   return copy_drawn(r, step);
 }

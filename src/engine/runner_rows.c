@@ -6,6 +6,19 @@
 #include "base/status.h"
 #include "engine/runner_impl.h"
 
+ga_status runner_logits_room(runner *r, int32_t n) {
+  ga_ctx *ctx = runner_last(r)->ctx;
+  void *p;
+  if (n <= r->n_logits) return GA_OK;
+  ga_host_free(ctx, r->logits);
+  r->logits = NULL;
+  r->n_logits = 0;
+  GA_TRY(ga_host_alloc(ctx, (size_t)n * (size_t)r->options.model->hparams.vocab * sizeof(float), &p));
+  r->logits = p;
+  r->n_logits = n;
+  return GA_OK;
+}
+
 ga_status part_note_status(part_result *result, ga_status status) {
   if (status == GA_OK || status == GA_ERR_DEVICE) return status;
   result->status = status;

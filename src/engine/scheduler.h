@@ -94,8 +94,8 @@ void scheduler_set_chunk(scheduler *s, int32_t chunk_tokens);
 /* Sets, from the next plan on, the rows of a step that reads one long prompt alone (or a very long one beside short
  * ones) while other requests generate. 0: no limit of its own. */
 void scheduler_set_even(scheduler *s, int32_t rows);
-/* Sets, from the next plan on, how many steps share the requests that generate: 1, or 2 in a pipeline of stages.
- * With two each plan has half of the requests that generate, and one that was left out is in the next plan. */
+/* Sets, from the next plan on, how many steps share the requests that generate: 1, or 2 in a pipeline of stages. With
+ * two each plan has half of them. A request that one plan leaves out is in the next plan. */
 void scheduler_set_micro_batches(scheduler *s, int32_t n);
 /* Sets, from the next plan on, the costs that decide how a preempted request comes back: its pages are copied to host
  * memory if that costs less than computing them again. */

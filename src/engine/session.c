@@ -1,82 +1,61 @@
 #include "engine/session.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/status.h"
 
-/* What a step of n tokens writes: ids[n], positions[n], slots[n], kv_len, q_start[2]. Of one token, and how many move
- * on by one from POSITION on: */
-enum { STEP_ID, STEP_POSITION, STEP_KV_LEN = 3, STEP_MOVING = 3 };
-
 /* --- making and freeing --- */
 
 /* Units of a session: all pages of its context; of states as many as its plan has counted. */
-static ga_status create_memory(ga_session *s, ga_dtype dtype) {
+static ga_status create_memory(ga_session *s) {
   layer_memory_options o = {.page_tokens = GA_KV_PAGE};
   memory_kinds kinds;
-  GA_TRY(memory_kinds_of(&s->model->hparams, dtype, &kinds));
-  s->n_pages = (int32_t)ga_div_up(s->context, GA_KV_PAGE);
+  GA_TRY(memory_kinds_of(&s->model->hparams, s->sizes.kv_dtype, &kinds));
+  s->n_pages = (int32_t)ga_div_up(s->sizes.context, GA_KV_PAGE);
   o.n_kinds = kinds.n;
   for (int32_t kind = 0; kind < kinds.n; kind++) {
     o.kinds[kind] = kinds.kind[kind];
     o.n_units[kind] = kinds.kind[kind].unit_tokens ? s->n_pages : MEMORY_SESSION_STATES;
   }
   GA_TRY(layer_memory_create(&o, &s->memory));
-  GA_TRY(layer_memory_extend(s->memory, &s->sequence, s->context));
-  return kv_cache_create(s->model, dtype, o.n_units, &s->kv);
+  GA_TRY(layer_memory_extend(s->memory, &s->sequence, s->sizes.context));
+  return kv_cache_create(s->model, s->sizes.kv_dtype, o.n_units, &s->kv);
 }
 
-static ga_status create_inputs(const ga_session *s, ga_ctx *ctx, session_inputs *in) {
-  const int32_t n_kinds = layer_memory_n_kinds(s->memory);
-  in->table = 0;
-  in->step = (size_t)n_kinds * (size_t)s->n_pages;
-  in->sequence = in->step + 3 * (size_t)s->batch + 3;
-  void *p;
-  GA_TRY(ga_host_alloc(ctx, in->sequence * sizeof(int32_t), &p));
-  in->host = p;
-  memset(in->host, 0, in->step * sizeof(int32_t));
-  for (int32_t kind = 0; kind < n_kinds; kind++) {
-    int32_t n;
-    const int32_t *units = layer_memory_units(s->memory, &s->sequence, kind, &n);
-    memcpy(in->host + in->table + (size_t)kind * (size_t)s->n_pages, units, (size_t)n * sizeof *units);
-  }
-  GA_TRY(ga_buffer_alloc(ctx, (in->sequence + (size_t)s->context + 1) * sizeof(int32_t), &p));
-  in->device = p;
-  return ga_copy_to_device(ctx, in->device + in->table, in->host + in->table, in->step * sizeof(int32_t), NULL);
-}
-
-static ga_status create_stage(ga_session *s, const ga_placement *placement, const ga_session_sizes *sizes,
-                              session_stage *stage) {
-  GA_TRY(create_inputs(s, placement->ctx, &stage->inputs));
-  GA_TRY(exec_create(s->model, placement, &s->kv, sizes->batch, sizes->max_out, sizes->context, &stage->exec));
-  stage->exec.rounds_x = sizes->rounds_x;
-  return sizes->rounds_x ? exec_check_rounds_x(&stage->exec) : GA_OK;
+/* Rows of the head beyond the tokenizer are padding: they have logits but no meaning. */
+ga_status session_create_runner(ga_session *s) {
+  const ga_model *model = s->model;
+  const int64_t n_known = model->tokenizer ? (int64_t)ga_tokenizer_size(model->tokenizer) : model->hparams.vocab;
+  const runner_options o = {.model = s->model,
+                            .cache = &s->kv,
+                            .memory = s->memory,
+                            .sizes = s->sizes,
+                            .max_sequences = 1,
+                            .n_vocab = (int32_t)ga_min_i64(n_known, model->hparams.vocab)};
+  GA_TRY(runner_create(&o, &s->runner));
+  s->n_taken = s->n_steps = 0;
+  return s->sizes.rounds_x ? runner_check_rounds_x(s->runner) : GA_OK;
 }
 
 static ga_status create(ga_session *s, const ga_session_options *options) {
-  ga_session_sizes sizes;
   void *p;
-  GA_TRY(ga_session_sizes_of(&s->model->hparams, s->model->ctx, options, &sizes));
-  GA_REQUIRE(!sizes.rounds_x || sizes.batch > FUSED_FEW, GA_ERR_ARG,
+  GA_TRY(ga_session_sizes_of(&s->model->hparams, s->model->ctx, options, &s->sizes));
+  const int32_t context = s->sizes.context, batch = s->sizes.batch;
+  GA_REQUIRE(!s->sizes.rounds_x || batch > FUSED_FEW, GA_ERR_ARG,
              "session: batch %d with activations of e4m3, which are for steps of more than %d tokens (deterministic "
              "sessions have one)",
-             sizes.batch, FUSED_FEW);
-  s->context = sizes.context;
-  s->batch = sizes.batch;
-  s->device_length = -1;
-  GA_TRY(ga_mem_zalloc((size_t)s->context, sizeof(int32_t), "session", &p));
+             batch, FUSED_FEW);
+  GA_TRY(ga_mem_zalloc((size_t)context, sizeof(int32_t), "session", &p));
   s->tokens = p;
-  GA_TRY(create_memory(s, sizes.kv_dtype));
-  for (int32_t i = 0; i < s->model->n_placements; i++) {
-    const ga_placement *placement = &s->model->placements[i];
-    const ga_status status = create_stage(s, placement, &sizes, &s->stages[i]);
-    if (status != GA_OK)
-      return ga_fail_in(status, "session of %d tokens, %d at once, on %s", s->context, s->batch,
-                        placement->plan.device);
-  }
-  return GA_OK;
+  GA_TRY(ga_mem_zalloc((size_t)batch, sizeof(row_draw), "session", &p));
+  s->rows = p;
+  for (int32_t i = 0; i < batch; i++) s->rows[i].shows = true;
+  GA_TRY(create_memory(s));
+  const ga_status status = session_create_runner(s);
+  return status == GA_OK ? GA_OK : ga_fail_in(status, "session of %d tokens, %d at once", context, batch);
 }
 
 /* Two threads in one context would race for its thread pool, stream and workspace. */
@@ -110,24 +89,21 @@ ga_status ga_session_create(ga_model *model, const ga_session_options *options, 
 
 void ga_session_destroy(ga_session *s) {
   if (!s) return;
-  for (int32_t i = 0; i < s->model->n_placements; i++) {
-    session_stage *stage = &s->stages[i];
-    const ga_status read = stage->inputs.unread ? ga_stream_sync(s->model->placements[i].ctx, NULL) : GA_OK;
-    (void)read; /* a device that is lost reads no more */
-    ga_graph_destroy(stage->graph.graph);
-    exec_destroy(&stage->exec);
-    ga_buffer_free(s->model->placements[i].ctx, stage->inputs.device);
-    ga_host_free(s->model->placements[i].ctx, stage->inputs.host);
+  if (s->runner) {
+    const ga_status dropped = session_drop_steps(s);
+    (void)dropped; /* a device that is lost reads no more */
   }
+  runner_destroy(s->runner);
   kv_cache_destroy(&s->kv);
   if (s->memory) layer_memory_release(s->memory, 0, &s->sequence, NULL, 0);
   layer_memory_destroy(s->memory);
+  ga_mem_free(s->rows);
   ga_mem_free(s->tokens);
   ga_mem_free(s);
 }
 
 int32_t ga_session_length(const ga_session *s) { return s->length; }
-int32_t ga_session_context(const ga_session *s) { return s->context; }
+int32_t ga_session_context(const ga_session *s) { return s->sizes.context; }
 
 uint64_t ga_session_kv_bytes(const ga_session *s) { return kv_cache_bytes(&s->kv); }
 
@@ -140,125 +116,21 @@ ga_status ga_session_rewind(ga_session *s, int32_t n_tokens) {
 
 /* --- steps --- */
 
-/* Nothing of the inputs is under way to a device any more. */
-static void all_read(ga_session *s) {
-  for (int32_t i = 0; i < s->model->n_placements; i++) s->stages[i].inputs.unread = false;
-}
-
-/* Of one token the addresses are always the same: recorded steps read them. */
-static void point_at_inputs(const ga_session *s, session_stage *stage, int32_t at, int32_t n) {
-  const int32_t *step = stage->inputs.device + stage->inputs.step;
-  stage->step = (ga_step){.n_tokens = n,
-                          .n_seqs = 1,
-                          .n_decode = n == 1,
-                          .max_q = n,
-                          .max_kv = at + n,
-                          .ids = step,
-                          .positions = step + n,
-                          .kv_len = step + 3 * (size_t)n,
-                          .q_start = step + 3 * (size_t)n + 1,
-                          .q_start_prompts = step + 3 * (size_t)n + 1, /* where there is no sequence of one token */
-                          .page_stride = s->n_pages};
-  for (int32_t kind = 0; kind < layer_memory_n_kinds(s->memory); kind++) /* page i is the i-th of each kind */
-    stage->step.pages[kind] =
-        (ga_step_pages){.slots = step + 2 * (size_t)n,
-                        .page_table = stage->inputs.device + stage->inputs.table + (size_t)kind * (size_t)s->n_pages};
-  stage->exec.step = &stage->step;
-}
-
-static ga_status upload_inputs(ga_session *s, session_stage *stage, const int32_t *ids, int32_t at, int32_t n) {
-  session_inputs *in = &stage->inputs;
-  int32_t *step = in->host + in->step;
-  if (in->unread) GA_TRY(ga_stream_sync(stage->exec.ctx, NULL));
-  for (int32_t i = 0; i < n; i++) {
-    step[i] = ids[i];
-    step[n + i] = step[2 * n + i] = at + i;
-  }
-  step[3 * n] = at + n;
-  step[3 * n + 1] = 0;
-  step[3 * n + 2] = n;
-  s->device_length = -1;
-  in->unread = true;
-  point_at_inputs(s, stage, at, n);
-  return ga_copy_to_device_later(stage->exec.ctx, in->device + in->step, step, (3 * (size_t)n + 3) * sizeof *step,
-                                 NULL);
-}
-
-/* Rows of one chunk, some at a time; the first block is computed by exec_run. base: the chunk's first row; wanted: the
- * first row that out is to have; host: memory for a block, unless they go to out->into. */
-static ga_status deliver_rows(ga_session *s, int32_t first, int32_t base, int32_t wanted, const session_out *out,
-                              float *host) {
-  const size_t vocab = (size_t)s->model->hparams.vocab;
-  ga_exec *e = &session_last(s)->exec;
-  ga_step *step = &session_last(s)->step;
-  for (int32_t at = first; at < step->n_tokens; at += step->n_out) {
-    if (at > first) {
-      step->out_begin = at;
-      step->n_out = (int32_t)ga_min_i64(step->n_tokens - at, e->max_out);
-      GA_TRY(exec_head(e));
-    }
-    float *block = out->into ? out->into + (size_t)(base + at - wanted) * vocab : host;
-    GA_TRY(ga_copy_to_host(e->ctx, block, exec_result(e), (size_t)step->n_out * vocab * sizeof(float), NULL));
-    GA_TRY(exec_check(e));
-    all_read(s);
-    for (int32_t i = 0; out->row && i < step->n_out; i++)
-      GA_TRY(out->row(out->user, base + at + i, block + (size_t)i * vocab));
-  }
+static ga_status take_oldest(ga_session *s) {
+  GA_TRY(runner_take(s->runner, s->n_taken));
+  s->n_taken++;
   return GA_OK;
 }
 
-/* --- decoding --- */
-
-static const session_sample no_sample;
-
-static ga_status run_step(session_stage *stage, const session_sample *sample) {
-  GA_TRY(exec_run(&stage->exec));
-  const ga_sample_fused_desc d = {.plain = sample->desc};
-  return d.plain.vocab ? ga_sample_fused(stage->exec.ctx, &d, &sample->io, NULL) : GA_OK;
-}
-
-static ga_status record_step(session_stage *stage, const session_sample *sample) {
-  ga_ctx *ctx = stage->exec.ctx;
-  GA_TRY(ga_graph_begin(ctx, NULL));
-  ga_status status = run_step(stage, sample);
-  ga_graph *graph = NULL;
-  ga_status ended = ga_graph_end(ctx, NULL, &graph);
-  if (status == GA_OK) status = ended;
-  if (status != GA_OK) {
-    ga_graph_destroy(graph);
-    return status;
-  }
-  stage->graph.graph = graph;
+/* Takes the steps under way but for the newest `keep` of them. */
+static ga_status take_steps(ga_session *s, int64_t keep) {
+  while (s->n_steps - s->n_taken > keep) GA_TRY(take_oldest(s));
   return GA_OK;
 }
 
-/* The step as a graph: the first of a length class runs op by op, which makes its plans and loads its kernels; the
- * second is recorded, and the others replay that. Devices without graphs run every step op by op. */
-static ga_status run_decode(session_stage *stage, const session_sample *sample) {
-  session_graph *g = &stage->graph;
-  const int64_t max_kv = exec_rounded(stage->step.max_kv);
-  if (g->off) return run_step(stage, sample);
-  if (g->max_kv != max_kv || memcmp(&g->sample, sample, sizeof *sample)) {
-    ga_graph_destroy(g->graph);
-    *g = (session_graph){.max_kv = max_kv};
-    memcpy(&g->sample, sample, sizeof *sample);
-    return run_step(stage, sample);
-  }
-  if (!g->graph) {
-    ga_status status = record_step(stage, sample);
-    g->off = status == GA_ERR_UNSUPPORTED;
-    if (g->off) return run_step(stage, sample);
-    GA_TRY(status);
-  }
-  return ga_graph_launch(stage->exec.ctx, g->graph, NULL);
-}
-
-/* A part's layers of the step, behind those of the part before it. */
-static ga_status run_stage(ga_session *s, int32_t i) {
-  session_stage *stage = &s->stages[i];
-  const ga_step *step = &stage->step;
-  if (i) GA_TRY(exec_take_over(&stage->exec, &s->stages[i - 1].exec));
-  return step->n_tokens == 1 && step->n_out == 1 ? run_decode(stage, &no_sample) : exec_run(&stage->exec);
+ga_status session_drop_steps(ga_session *s) {
+  s->n_taken = s->n_steps;
+  return runner_drop_steps(s->runner);
 }
 
 /* Before the step that begins at `at`: states take a snapshot if they are due, and pending copies are enqueued. */
@@ -271,52 +143,51 @@ static ga_status prepare_memory(ga_session *s, int32_t at) {
   return GA_OK;
 }
 
-/* One chunk at position `at` of the session, row `base` of the call. */
-static ga_status run_chunk(ga_session *s, const int32_t *ids, int32_t at, int32_t n, int32_t base, int32_t wanted,
-                           const session_out *out, float *host) {
-  const int32_t first = (int32_t)ga_min_i64(n, ga_max_i64(0, wanted - base));
+/* Enqueues a step of ids [at, at + n) of the session's tokens. drawn: the last one comes from the step under way.
+ * step: rows of the last n_wanted of them. */
+static ga_status enqueue_step(ga_session *s, int32_t at, int32_t n, bool is_drawn, int32_t n_wanted,
+                              runner_step *step) {
+  const step_part part = {.memory = &s->sequence,
+                          .ids = s->tokens + at,
+                          .first = at,
+                          .n = n,
+                          .n_wanted = n_wanted,
+                          .adapter = -1,
+                          .draw = is_drawn ? 0 : -1};
+  int64_t ticket;
+  step->parts = &part;
+  step->n_parts = 1;
+  if (!is_drawn && !runner_may_enqueue(s->runner)) GA_TRY(take_steps(s, 0));
   GA_TRY(prepare_memory(s, at));
   s->n_evaluated = at + n;
-  for (int32_t i = 0; i < s->model->n_placements; i++) {
-    ga_step *step = &s->stages[i].step;
-    GA_TRY(upload_inputs(s, &s->stages[i], ids, at, n));
-    step->out_begin = first;
-    step->n_out = (int32_t)ga_min_i64(n - first, session_last(s)->exec.max_out);
-    GA_TRY(run_stage(s, i));
-  }
-  return out->into || out->row ? deliver_rows(s, first, base, wanted, out, host) : GA_OK;
+  GA_TRY(runner_enqueue(s->runner, step, &ticket));
+  s->n_steps = ticket + 1;
+  return GA_OK;
+}
+
+/* The same with a draw of the token after the last one. */
+static ga_status enqueue_draw(ga_session *s, int32_t at, int32_t n, bool is_drawn, const row_draw *draw) {
+  const int64_t place = s->n_steps % 2;
+  s->draws[place] = *draw;
+  s->draws[place].ids = s->tokens;
+  s->draws[place].n_ids = at + n - is_drawn;
+  s->n_before[place] = at + n;
+  return enqueue_step(s, at, n, is_drawn, 1, &(runner_step){.rows = &s->draws[place]});
 }
 
 /* Evaluates tokens again that layer memory could not keep when the session went back to its length. */
 static ga_status restore_length(ga_session *s) {
-  const session_out none = {0};
   if (s->n_evaluated <= s->length) return GA_OK;
   s->n_evaluated = layer_memory_rewind(s->memory, 0, &s->sequence, s->tokens, s->n_evaluated, s->length);
   while (s->n_evaluated < s->length) {
     const int32_t at = s->n_evaluated, left = s->length - at;
-    const int32_t n = layer_memory_chunk(s->memory, at, (int32_t)ga_min_i64(s->batch, left));
-    GA_TRY(run_chunk(s, s->tokens + at, at, n, 0, n, &none, NULL));
+    const int32_t n = layer_memory_chunk(s->memory, at, (int32_t)ga_min_i64(s->sizes.batch, left));
+    GA_TRY(enqueue_step(s, at, n, false, 0, &(runner_step){.rows = NULL}));
   }
   return GA_OK;
 }
 
-/* Tells the device of the token to come and of the `window` tokens that penalties see, it included, unless the last
- * step has left all that there. */
-static ga_status set_next_token(ga_session *s, int32_t id, int32_t window) {
-  session_stage *stage = &s->stages[0];
-  const session_inputs *in = &stage->inputs;
-  if (s->device_length == s->length && in->host[in->step + STEP_ID] == id && window <= s->window) {
-    point_at_inputs(s, stage, s->length, 1);
-    return GA_OK;
-  }
-  const int32_t end = s->length + 1, first = (int32_t)ga_max_i64(0, end - window);
-  s->tokens[s->length] = id;
-  s->window = window;
-  if (window)
-    GA_TRY(ga_copy_to_device(stage->exec.ctx, in->device + in->sequence + first, s->tokens + first,
-                             (size_t)(end - first) * sizeof id, NULL));
-  return upload_inputs(s, stage, &id, s->length, 1);
-}
+/* --- ranks --- */
 
 /* Ranks that share a model evaluate the same ids, or compute garbage together: they compare a hash (FNV-1a). */
 static ga_status meet_ranks(const ga_session *s, const int32_t *ids, int32_t n) {
@@ -326,89 +197,123 @@ static ga_status meet_ranks(const ga_session *s, const int32_t *ids, int32_t n) 
   return ga_comm_meet(s->model->comm, "ids that a session evaluates", hash);
 }
 
+ga_status session_fail(ga_session *s, ga_status status) {
+  char why[512];
+  if (status == GA_OK) return GA_OK;
+  (void)snprintf(why, sizeof why, "%s", ga_error_text());
+  const ga_status dropped = session_drop_steps(s);
+  (void)dropped; /* the first error tells more */
+  return ga_fail(status, "%s", why);
+}
+
 /* A rank that fails ends the communicator, so that the others learn why and do not wait. */
-static ga_status leave_ranks(const ga_session *s, ga_status status) {
+static ga_status end_call(ga_session *s, ga_status status) {
   if (status != GA_OK && s->model->comm) ga_comm_abort(s->model->comm, ga_error_text());
-  return status;
+  return session_fail(s, status);
 }
 
-ga_status session_step(ga_session *s, int32_t id, const session_sample *sample) {
-  session_stage *stage = &s->stages[0];
-  int32_t *step = stage->inputs.device + stage->inputs.step;
-  session_sample own;
-  GA_REQUIRE(s->model->n_placements == 1, GA_ERR_INTERNAL, "a step of %d placements in one launch",
-             s->model->n_placements);
-  GA_REQUIRE(s->length < s->context, GA_ERR_SHAPE, "context is full: %d tokens", s->length);
-  memcpy(&own, sample, sizeof own);
-  own.io.plain.id = step + STEP_ID;
-  own.io.advance = step + STEP_POSITION;
-  own.io.n_advance = STEP_MOVING;
-  if (own.io.plain.n_history) {
-    own.io.sequence = stage->inputs.device + stage->inputs.sequence;
-    own.io.n_sequence = step + STEP_KV_LEN;
+/* --- appending --- */
+
+typedef struct append_call {
+  const ga_session *session;
+  const session_out *out;
+  int32_t wanted; /* first id of the call whose row is shown */
+  int32_t base;   /* id of the call to which row 0 of the step under way belongs */
+} append_call;
+
+static ga_status show_row(void *user, int32_t row, int32_t id, const float *logits) {
+  const append_call *call = user;
+  const session_out *out = call->out;
+  const size_t vocab = (size_t)call->session->model->hparams.vocab;
+  const int32_t at = call->base + row;
+  (void)id;
+  if (out->into) memcpy(out->into + (size_t)(at - call->wanted) * vocab, logits, vocab * sizeof *logits);
+  return out->row ? out->row(out->user, at, logits) : GA_OK;
+}
+
+/* Runs ids [done, done + n) of the call. */
+static ga_status append_chunk(ga_session *s, append_call *call, int32_t done, int32_t n, bool is_last) {
+  const int32_t first = (int32_t)ga_min_i64(n, ga_max_i64(0, call->wanted - done)), at = s->length + done;
+  const session_out *out = call->out;
+  if (is_last && out->draw) {
+    GA_TRY(enqueue_draw(s, at, n, false, out->draw));
+    return take_steps(s, 1);
   }
-  GA_TRY(meet_ranks(s, &id, 1));
-  GA_TRY(restore_length(s));
-  GA_TRY(prepare_memory(s, s->length));
-  GA_TRY(set_next_token(s, id, (int32_t)own.io.plain.n_history));
-  stage->step.n_out = 1;
-  s->n_evaluated = s->length + 1;
-  s->device_length = -1;
-  GA_TRY(leave_ranks(s, run_decode(stage, &own)));
-  s->tokens[s->length++] = id;
-  s->device_length = s->length;
-  return GA_OK;
+  call->base = done + first;
+  GA_TRY(enqueue_step(s, at, n, false, n - first, &(runner_step){.rows = s->rows, .show = show_row, .user = call}));
+  return take_steps(s, first == n);
 }
 
-ga_status session_sampled(ga_session *s, int32_t *id) {
-  session_inputs *in = &s->stages[0].inputs;
-  GA_TRY(ga_copy_to_host(s->stages[0].exec.ctx, id, in->device + in->step + STEP_ID, sizeof *id, NULL));
-  GA_TRY(exec_check(&s->stages[0].exec));
-  all_read(s);
-  in->host[in->step + STEP_ID] = *id;
+static ga_status append_tokens(ga_session *s, const int32_t *ids, int32_t n, append_call *call, ga_progress_fn progress,
+                               void *user) {
+  GA_TRY(restore_length(s));
+  memcpy(s->tokens + s->length, ids, (size_t)n * sizeof(int32_t));
+  for (int32_t done = 0; done < n;) {
+    const int32_t most = (int32_t)ga_min_i64(s->sizes.batch, n - done);
+    const int32_t chunk = layer_memory_chunk(s->memory, s->length + done, most);
+    GA_TRY(append_chunk(s, call, done, chunk, done + chunk == n));
+    done += chunk;
+    GA_REQUIRE(!progress || !progress(user, (uint64_t)done, (uint64_t)n), GA_ERR_CANCELLED,
+               "stopped after %d of %d tokens", done, n);
+  }
+  s->length += n;
   return GA_OK;
 }
 
 static ga_status check_ids(const ga_session *s, const int32_t *ids, int32_t n) {
   GA_REQUIRE(s && ids && n >= 1, GA_ERR_ARG, "eval: session or ids is null, or n is %d; must be at least 1", n);
-  GA_REQUIRE(n <= s->context - s->length, GA_ERR_SHAPE, "context is full: %d tokens held, %d more do not fit in %d",
-             s->length, n, s->context);
+  GA_REQUIRE(n <= s->sizes.context - s->length, GA_ERR_SHAPE,
+             "context is full: %d tokens held, %d more do not fit in %d", s->length, n, s->sizes.context);
   for (int32_t i = 0; i < n; i++)
     GA_REQUIRE(ids[i] >= 0 && ids[i] < s->model->hparams.vocab, GA_ERR_ARG, "eval: id %d at %d; must be 0 to %d",
                ids[i], i, s->model->hparams.vocab - 1);
   return GA_OK;
 }
 
-static ga_status append_tokens(ga_session *s, const int32_t *ids, int32_t n, const session_out *out, float *host,
-                               ga_progress_fn progress, void *user) {
-  GA_TRY(restore_length(s));
-  for (int32_t done = 0; done < n;) {
-    const int32_t most = (int32_t)ga_min_i64(s->batch, n - done);
-    const int32_t chunk = layer_memory_chunk(s->memory, s->length + done, most);
-    GA_TRY(run_chunk(s, ids + done, s->length + done, chunk, done, n - out->n_rows, out, host));
-    done += chunk;
-    GA_REQUIRE(!progress || !progress(user, (uint64_t)done, (uint64_t)n), GA_ERR_CANCELLED,
-               "stopped after %d of %d tokens", done, n);
-  }
-  memcpy(s->tokens + s->length, ids, (size_t)n * sizeof(int32_t));
-  s->length += n;
-  return GA_OK;
-}
-
 ga_status session_append(ga_session *s, const int32_t *ids, int32_t n, const session_out *out, ga_progress_fn progress,
                          void *user) {
   const session_out none = {0};
-  void *host = NULL;
   GA_TRY(check_ids(s, ids, n));
   GA_TRY(check_engine(s->model));
   GA_TRY(meet_ranks(s, ids, n));
   if (!out) out = &none;
-  const session_stage *last = session_last(s);
-  if (out->row)
-    GA_TRY(ga_host_alloc(last->exec.ctx, (size_t)last->exec.max_out * (size_t)s->model->hparams.vocab * sizeof(float),
-                         &host));
-  const ga_status status = leave_ranks(s, append_tokens(s, ids, n, out, host, progress, user));
-  ga_host_free(last->exec.ctx, host);
+  append_call call = {.session = s, .out = out, .wanted = n - out->n_rows};
+  return end_call(s, append_tokens(s, ids, n, &call, progress, user));
+}
+
+/* --- drawing --- */
+
+bool session_may_step(const ga_session *s) { return runner_may_enqueue(s->runner); }
+
+static ga_status enqueue_token(ga_session *s, int32_t id, const row_draw *draw) {
+  const bool is_drawn = id == SESSION_DRAWN;
+  GA_REQUIRE(s->length < s->sizes.context, GA_ERR_SHAPE, "context is full: %d tokens", s->length);
+  GA_TRY(restore_length(s));
+  s->tokens[s->length] = is_drawn ? 0 : id;
+  GA_TRY(enqueue_draw(s, s->length, 1, is_drawn, draw));
+  s->length++;
+  return GA_OK;
+}
+
+ga_status session_step(ga_session *s, int32_t id, const row_draw *draw) {
+  GA_TRY(meet_ranks(s, &id, 1));
+  return end_call(s, enqueue_token(s, id, draw));
+}
+
+static ga_status take_drawn_token(ga_session *s, part_result *out) {
+  const int64_t ticket = s->n_taken;
+  const int32_t at = s->n_before[ticket % 2];
+  GA_TRY(take_oldest(s));
+  *out = *runner_results(s->runner, ticket);
+  GA_REQUIRE(out->status == GA_OK, out->status, "%s", out->error);
+  if (at < s->length) s->tokens[at] = out->next; /* the step under way evaluates it */
+  return GA_OK;
+}
+
+ga_status session_take(ga_session *s, part_result *out) {
+  const bool is_ahead = s->n_steps - s->n_taken > 1;
+  const ga_status status = end_call(s, take_drawn_token(s, out));
+  if (status != GA_OK && is_ahead) s->length--; /* its last token was never drawn */
   return status;
 }
 

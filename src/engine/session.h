@@ -1,77 +1,56 @@
-/* Inside of a session: one sequence, its layer memory, and the buffers of its steps. */
+/* Inside of a session: a runner of one sequence, with its layer memory. */
 #ifndef GA_ENGINE_SESSION_H
 #define GA_ENGINE_SESSION_H
 
-#include "engine/layer_memory.h"
-#include "model/exec.h"
-
-/* Integer inputs of a step, in one device buffer: units of each kind, written once, then what each step writes. */
-typedef struct session_inputs {
-  int32_t *device, *host; /* host: page-locked where the device is a GPU */
-  size_t table, step;     /* offsets in int32; table: [n_kinds, n_pages] */
-  size_t sequence;        /* [context + 1], on the device alone: tokens for penalties of steps that draw */
-  bool unread;            /* the device may not have read host yet */
-} session_inputs;
-
-/* How the token after a step is drawn, on the device of the model. */
-typedef struct session_sample {
-  ga_sample_desc desc;
-  ga_sample_fused_io io; /* session_step sets id, advance and, where penalties look back (n_history), the sequence */
-} session_sample;
-
-/* A step of one token, recorded: everything that differs between steps is read on the device. */
-typedef struct session_graph {
-  ga_graph *graph;
-  int64_t max_kv;        /* as the plans in it have it */
-  session_sample sample; /* the draw that is recorded after the step; desc.vocab 0: none */
-  bool off;              /* the device has none */
-} session_graph;
-
-/* The part of a session at one placement of the model. */
-typedef struct session_stage {
-  ga_exec exec;
-  session_inputs inputs;
-  session_graph graph;
-  ga_step step;
-} session_stage;
+#include "engine/runner.h"
 
 struct ga_session {
   ga_model *model;
-  session_stage stages[GA_MODEL_MAX_PLACEMENTS]; /* model->n_placements of them */
-  ga_kv_cache kv;                                /* each layer's on the device that has the layer */
+  runner *runner;
+  ga_kv_cache kv; /* each layer's on the device that has the layer */
   layer_memory *memory;
   sequence_memory sequence; /* has all pages of the context from the beginning */
-  int32_t context, batch, n_pages;
-  int32_t length;        /* tokens that the session holds */
-  int32_t n_evaluated;   /* tokens that steps have evaluated: more than length after going back */
-  int32_t *tokens;       /* [context] the ids of those, for penalties */
-  int32_t window;        /* tokens of the sequence on the device that are right, up to that place */
-  int32_t device_length; /* length that the device's place is of, -1: none; then it holds the token that was drawn */
+  ga_session_sizes sizes;
+  int32_t n_pages;
+  int32_t length;           /* tokens that the session holds */
+  int32_t n_evaluated;      /* tokens that steps have evaluated: more than length after going back */
+  int32_t *tokens;          /* [context] the ids of those, but for one that a step under way draws */
+  int64_t n_taken, n_steps; /* steps [n_taken, n_steps) of the runner are under way: two at most */
+  row_draw *rows;           /* [batch] of a step whose rows are shown */
+  row_draw draws[2];        /* of steps that draw, by ticket % 2 */
+  int32_t n_before[2];      /* tokens before the one that is drawn, likewise */
 };
 
-/* The part with the head. */
-static inline session_stage *session_last(ga_session *s) { return &s->stages[s->model->n_placements - 1]; }
-static inline const float *session_logits(ga_session *s) { return exec_result(&session_last(s)->exec); }
-
-/* Logits of one row, in host memory, valid during the call. row counts from the first id of the eval call. */
+/* Receives logits of one row, in host memory, during the call. row counts from the first id of the eval call. */
 typedef ga_status (*session_row_fn)(void *user, int32_t row, const float *logits);
 
-/* Where the logits of the last n_rows ids go: copied to `into`, else given to `row` in order, else left on the
- * device, at session_logits (n_rows at most 1). */
+/* Uses of the logits of a call. All zeros: none. */
 typedef struct session_out {
-  int32_t n_rows;
-  float *into; /* [n_rows, vocab], host memory */
+  int32_t n_rows; /* logits of the last n_rows ids are copied to `into` and given to `row`, in order */
+  float *into;    /* NULL, or [n_rows, vocab] in host memory */
   session_row_fn row;
-  void *user; /* of row */
+  void *user;           /* of row */
+  const row_draw *draw; /* NULL, or how the next token is drawn, which session_take waits for; no rows then */
 } session_out;
+
+/* Makes the runner of a session that has its cache and its memory. */
+GA_NODISCARD ga_status session_create_runner(ga_session *session);
 
 /* Appends ids in chunks of `batch`. out NULL: no logits. progress may be NULL. */
 GA_NODISCARD ga_status session_append(ga_session *session, const int32_t *ids, int32_t n, const session_out *out,
                                       ga_progress_fn progress, void *user);
 
-/* Appends id, computes its logits and draws the next token, in one recorded launch: nothing crosses to the device when
- * id is what the last session_step has drawn. Enqueues; session_sampled waits. */
-GA_NODISCARD ga_status session_step(ga_session *session, int32_t id, const session_sample *sample);
-GA_NODISCARD ga_status session_sampled(ga_session *session, int32_t *id);
+#define SESSION_DRAWN (-1) /* the token that the step under way draws */
+/* Enqueues a step of one token, which joins the session at once, and a draw of the one after it. The session fills in
+ * ids and n_ids of the draw. */
+GA_NODISCARD ga_status session_step(ga_session *session, int32_t id, const row_draw *draw);
+/* Can a step be enqueued whose token is still being drawn? */
+bool session_may_step(const ga_session *session);
+/* Waits for the draw of the oldest step under way. */
+GA_NODISCARD ga_status session_take(ga_session *session, part_result *out);
+/* Ends all steps under way; their draws are lost. */
+GA_NODISCARD ga_status session_drop_steps(ga_session *session);
+/* Returns status with its text. If it is an error, no step is under way any more. */
+GA_NODISCARD ga_status session_fail(ga_session *session, ga_status status);
 
 #endif

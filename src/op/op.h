@@ -8,6 +8,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "core/ctx.h"
+#include "op/op_fields.h"
 #include "op/op_io.h"
 #include "opdef/ops.h"
 
@@ -43,7 +44,8 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
 }
 
 /* The three public forms of op `name`. Needs, in the same file:
- *   static ga_status complete(ga_<name>_desc *)            check, and fill defaults in place
+ *   static ga_status complete(ga_<name>_desc *)            calls ga_<name>_complete_fields, checks what fields say
+ *                                                         together, and fills in defaults that depend on others
  *   static ga_status check_io(const ga_<name>_desc *, const ga_<name>_io *)   pointers, cheap: runs on every call
  *   static void complete_strides(const ga_<name>_desc *, ga_<name>_io *)      GA_DEFINE_STRIDED_OP alone
  *   static ga_status check_io_strides(const ga_<name>_desc *, const ga_<name>_io *)   GA_DEFINE_STRIDED_OP alone */
@@ -139,9 +141,6 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
 
 /* Largest size of one dimension. ga_check_elements bounds products of several. */
 #define GA_DIM_MAX ((int64_t)1 << 40)
-#define GA_CHECK_DIM(op, value)                                                                              \
-  GA_REQUIRE((value) >= 0 && (value) <= GA_DIM_MAX, GA_ERR_SHAPE, "%s: %s is %lld; must be 0 to 2^40", (op), \
-             GA_FIELD(value), (long long)(value))
 #define GA_CHECK_RANGE(op, value, least, most)                                                                    \
   GA_REQUIRE((value) >= (least) && (value) <= (most), GA_ERR_SHAPE, "%s: %s is %lld; must be %lld to %lld", (op), \
              GA_FIELD(value), (long long)(value), (long long)(least), (long long)(most))

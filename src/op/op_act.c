@@ -1,10 +1,7 @@
 #include "op/op.h"
 
 static ga_status complete(ga_act_desc *d) {
-  GA_CHECK_DIM("act", d->rows);
-  GA_CHECK_DIM("act", d->width);
-  GA_TRY(ga_check_plain("act", "dtype", d->dtype));
-  GA_REQUIRE(d->act >= GA_ACT_NONE && d->act <= GA_ACT_TANH, GA_ERR_ARG, "act: act is %d; allowed: 0 to 5", d->act);
+  GA_TRY(ga_act_complete_fields(d));
   if (d->width == 0) d->rows = 0; /* see op_norm.c */
   GA_TRY(ga_complete_rows("act", "x_stride", d->rows, d->width, &d->x_stride));
   GA_TRY(ga_complete_rows("act", "g_stride", d->rows, d->width, &d->g_stride));

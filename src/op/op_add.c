@@ -1,13 +1,10 @@
 #include "op/op.h"
 
 static ga_status complete(ga_add_desc *d) {
-  GA_CHECK_DIM("add", d->rows);
-  GA_CHECK_DIM("add", d->width);
-  GA_TRY(ga_check_plain("add", "dtype", d->dtype));
+  GA_TRY(ga_add_complete_fields(d));
   if (d->b_rows == 0) d->b_rows = d->rows;
   GA_REQUIRE(d->b_rows == d->rows || d->b_rows == 1, GA_ERR_SHAPE, "add: b_rows is %lld; must be 1 or rows (%lld)",
              (long long)d->b_rows, (long long)d->rows);
-  GA_CHECK_FINITE("add", d->scale);
   if (d->width == 0) d->rows = 0; /* see op_norm.c */
   GA_TRY(ga_complete_rows("add", "x_stride", d->rows, d->width, &d->x_stride));
   GA_TRY(ga_complete_rows("add", "b_stride", d->b_rows, d->width, &d->b_stride));

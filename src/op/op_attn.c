@@ -3,19 +3,10 @@
 #include "opdef/attn_fp8.h"
 
 #define STATE (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)
-#define ALL_FLAGS                                                                                          \
-  (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_SINKS | GA_ATTN_ALIBI | GA_ATTN_LSE | STATE | \
-   GA_ATTN_KV_READY | GA_ATTN_FAST_SUM | GA_ATTN_INVARIANT | GA_ATTN_SYMMETRIC | GA_ATTN_LENGTHS)
 
 static ga_status check_heads(const ga_attn_desc *d) {
-  GA_CHECK_RANGE("attn", d->q_heads, 1, GA_HEADS_MAX);
-  GA_CHECK_RANGE("attn", d->kv_heads, 1, GA_HEADS_MAX);
   GA_REQUIRE(d->q_heads % d->kv_heads == 0, GA_ERR_SHAPE,
              "attn: q_heads %d, kv_heads %d; q_heads must be a multiple of kv_heads", d->q_heads, d->kv_heads);
-  GA_REQUIRE(d->head_dim >= 1 && d->head_dim <= 1024, GA_ERR_SHAPE, "attn: head_dim is %d; must be 1 to 1024",
-             d->head_dim);
-  GA_REQUIRE(d->v_dim >= 1 && d->v_dim <= 1024, GA_ERR_SHAPE, "attn: v_dim is %d; must be 1 to 1024, or 0 = head_dim",
-             d->v_dim);
   const int64_t dim = d->head_dim > d->v_dim ? d->head_dim : d->v_dim;
   GA_TRY(ga_check_elements("attn", "q", d->batch, d->max_q, d->q_heads, dim));
   return ga_check_elements("attn", "k", d->batch, d->max_kv, d->kv_heads, dim);
@@ -50,23 +41,9 @@ static ga_status check_scaled(const ga_attn_desc *d) {
   return GA_OK;
 }
 
-static ga_status check_dtypes(const ga_attn_desc *d) {
-  if (!ga_attn_is_scaled(d))
-    GA_REQUIRE(d->q_dtype == GA_F32 || d->q_dtype == GA_F16 || d->q_dtype == GA_BF16, GA_ERR_DTYPE,
-               "attn: q_dtype is %s; allowed: f32, f16, bf16, e4m3, i8", ga_dtype_name((ga_dtype)d->q_dtype));
-  GA_TRY(ga_check_plain("attn", "o_dtype", d->o_dtype));
-  if (d->kv_dtype == GA_Q8_0 || d->kv_dtype == GA_Q4_0 || d->kv_dtype == GA_E4M3) return GA_OK;
-  GA_REQUIRE(d->kv_dtype == GA_F32 || d->kv_dtype == GA_F16 || d->kv_dtype == GA_BF16, GA_ERR_DTYPE,
-             "attn: kv_dtype is %s; allowed: f32, f16, bf16, e4m3, q8_0, q4_0", ga_dtype_name((ga_dtype)d->kv_dtype));
-  return GA_OK;
-}
-
 static ga_status check_segments(const ga_attn_desc *d) {
-  GA_REQUIRE(d->kv_segments >= 0 && d->kv_segments <= GA_ATTN_MAX_KV_SEGMENTS, GA_ERR_ARG,
-             "attn: kv_segments is %d; must be 0 to %d", d->kv_segments, GA_ATTN_MAX_KV_SEGMENTS);
   GA_REQUIRE(!d->kv_segments || !(d->flags & (GA_ATTN_VARLEN | GA_ATTN_PAGED)), GA_ERR_ARG,
              "attn: kv_segments is %d; must be 0 with VARLEN or PAGED", d->kv_segments);
-  GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "attn: reserved is %d; must be 0", d->reserved);
   return GA_OK;
 }
 
@@ -98,8 +75,6 @@ static ga_status check_symmetric(const ga_attn_desc *d) {
 static ga_status check_packed_fields(const ga_attn_desc *d) {
   GA_REQUIRE(!(d->flags & GA_ATTN_LENGTHS) || (d->flags & (GA_ATTN_VARLEN | GA_ATTN_PAGED)) == GA_ATTN_VARLEN,
              GA_ERR_ARG, "attn: flags 0x%x; LENGTHS needs VARLEN, and is not with PAGED", d->flags);
-  GA_REQUIRE(d->lse_stride >= 0 && d->lse_stride <= GA_DIM_MAX, GA_ERR_ARG,
-             "attn: lse_stride is %lld; must be 0 to 2^40", (long long)d->lse_stride);
   GA_REQUIRE(!d->lse_stride || (d->flags & GA_ATTN_VARLEN && !(d->flags & STATE)), GA_ERR_ARG,
              "attn: lse_stride is %lld with flags 0x%x; must be 0 without VARLEN, and with STATE_*",
              (long long)d->lse_stride, d->flags);
@@ -107,23 +82,15 @@ static ga_status check_packed_fields(const ga_attn_desc *d) {
 }
 
 static ga_status complete(ga_attn_desc *d) {
-  GA_CHECK_DIM("attn", d->batch);
-  GA_CHECK_DIM("attn", d->max_q);
-  GA_CHECK_DIM("attn", d->max_kv);
-  if (d->v_dim == 0) d->v_dim = d->head_dim;
+  GA_TRY(ga_attn_complete_fields(d));
   GA_TRY(check_heads(d));
-  GA_TRY(check_dtypes(d));
-  GA_REQUIRE(!(d->flags & ~(uint32_t)ALL_FLAGS), GA_ERR_ARG, "attn: flags 0x%x are unknown", d->flags);
   GA_TRY(check_segments(d));
   GA_TRY(check_scaled(d));
   GA_TRY(check_stretch_counts(d));
   GA_TRY(check_packed_fields(d));
-  GA_REQUIRE(d->window >= 0, GA_ERR_ARG, "attn: window is %d; must be 0 (none) or more", d->window);
   GA_TRY(check_symmetric(d));
   GA_REQUIRE(!(d->flags & GA_ATTN_PAGED) == !d->page_size && d->page_size >= 0 && d->page_size <= GA_PAGE_MAX,
              GA_ERR_ARG, "attn: page_size is %d; must be 1 to %d with PAGED, else 0", d->page_size, GA_PAGE_MAX);
-  GA_REQUIRE(isfinite(d->scale) && isfinite(d->softcap) && d->softcap >= 0, GA_ERR_ARG,
-             "attn: scale %g, softcap %g; must be finite, softcap not negative", (double)d->scale, (double)d->softcap);
   if (d->scale == 0) d->scale = 1.0f / sqrtf((float)d->head_dim);
   int32_t block = ga_dtype_info((ga_dtype)d->kv_dtype)->block_elems;
   GA_REQUIRE(d->head_dim % block == 0 && d->v_dim % block == 0, GA_ERR_SHAPE,
@@ -368,3 +335,5 @@ ga_status ga_attn(ga_ctx *ctx, const ga_attn_desc *desc, const ga_attn_io *io, g
 }
 
 GA_CHECK_DESC_ROOM(attn);
+
+_Static_assert(GA_ATTN_MAX_KV_SEGMENTS == 4, "attn.toml says it as a number");

@@ -14,12 +14,7 @@ static ga_status complete_side(const ga_attn_merge_desc *d, const char *names[3]
 }
 
 static ga_status complete(ga_attn_merge_desc *d) {
-  GA_CHECK_DIM("attn_merge", d->rows);
-  GA_REQUIRE(d->heads >= 1 && d->heads <= 65536, GA_ERR_SHAPE, "attn_merge: heads is %d; must be 1 to 65536", d->heads);
-  GA_REQUIRE(d->dim >= 1 && d->dim <= 1024, GA_ERR_SHAPE, "attn_merge: dim is %d; must be 1 to 1024", d->dim);
-  GA_REQUIRE(d->kind == GA_ATTN_MERGE_LSE || d->kind == GA_ATTN_MERGE_STATE, GA_ERR_ARG,
-             "attn_merge: kind is %d; allowed: 0, 1", d->kind);
-  GA_REQUIRE(!d->reserved, GA_ERR_ARG, "attn_merge: reserved is %d; must be 0", d->reserved);
+  GA_TRY(ga_attn_merge_complete_fields(d));
   GA_TRY(complete_side(d, (const char *[]){"o_token", "o_head", "lse_head"}, &d->o_token, &d->o_head, &d->lse_head));
   return complete_side(d, (const char *[]){"part_token", "part_head", "part_lse_head"}, &d->part_token, &d->part_head,
                        &d->part_lse_head);

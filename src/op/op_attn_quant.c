@@ -12,30 +12,18 @@ static ga_status check_rope_dim(const ga_attn_quant_desc *d) {
              OP ": dim is %d; hadamard needs a power of two", d->dim);
   GA_REQUIRE(d->rot_dim >= 0 && d->rot_dim <= (rows ? d->dim : 0) && d->rot_dim % 2 == 0, GA_ERR_SHAPE,
              OP ": rot_dim is %d; must be even, 0 to dim (%d), 0 with kind VALUES", d->rot_dim, d->dim);
-  GA_REQUIRE(d->pairs == GA_ROPE_NORM || d->pairs == GA_ROPE_NEOX, GA_ERR_ARG, OP ": pairs is %d; allowed: 0, 1",
-             d->pairs);
-  GA_REQUIRE(isfinite(d->magnitude), GA_ERR_ARG, OP ": magnitude is %g; must be finite", (double)d->magnitude);
   return GA_OK;
 }
 
 static ga_status complete(ga_attn_quant_desc *d) {
-  GA_CHECK_DIM(OP, d->batch);
-  GA_CHECK_DIM(OP, d->tokens);
-  GA_CHECK_RANGE(OP, d->heads, 1, GA_HEADS_MAX);
-  GA_REQUIRE(d->dim >= 1 && d->dim <= GA_ATTN_FP8_DIM_MAX, GA_ERR_SHAPE, OP ": dim is %d; must be 1 to %d", d->dim,
-             GA_ATTN_FP8_DIM_MAX);
-  GA_TRY(ga_check_plain(OP, "x_dtype", d->x_dtype));
+  GA_TRY(ga_attn_quant_complete_fields(d));
   const bool i8 = d->y_dtype == GA_I8;
-  GA_REQUIRE(d->kind == GA_ATTN_QUANT_ROWS || d->kind == GA_ATTN_QUANT_VALUES, GA_ERR_ARG,
-             OP ": kind is %d; allowed: 0, 1", d->kind);
   GA_REQUIRE(d->y_dtype == GA_E4M3 || (i8 && d->kind == GA_ATTN_QUANT_ROWS), GA_ERR_DTYPE,
              OP ": y_dtype is %s; allowed: e4m3, or i8 with kind ROWS", ga_dtype_name((ga_dtype)d->y_dtype));
   GA_REQUIRE(d->scale_tokens == 0 || (d->scale_tokens == 1 && i8) || d->scale_tokens == 64 || d->scale_tokens == 128,
              GA_ERR_ARG, OP ": scale_tokens is %d; allowed: 0, 64, 128, and 1 with y_dtype i8", d->scale_tokens);
   GA_REQUIRE(d->centre == 0 || (d->centre == 1 && d->kind == GA_ATTN_QUANT_VALUES), GA_ERR_ARG,
              OP ": centre is %d; must be 0, or 1 with kind VALUES", d->centre);
-  for (size_t i = 0; i < GA_COUNT_OF(d->reserved); i++)
-    GA_REQUIRE(d->reserved[i] == 0, GA_ERR_ARG, OP ": reserved[%zu] is %d; must be 0", i, d->reserved[i]);
   GA_TRY(ga_check_elements(OP, "x", d->batch, d->tokens, d->heads, d->dim));
   return check_rope_dim(d);
 }

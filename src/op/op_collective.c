@@ -4,8 +4,6 @@
 #include "core/comm_port.h"
 #include "op/op.h"
 
-#define MOST_RANKS 4096
-
 static const ga_op op_of_kind[] = {[GA_ALL_REDUCE] = GA_OP_all_reduce,
                                    [GA_ALL_GATHER] = GA_OP_all_gather,
                                    [GA_REDUCE_SCATTER] = GA_OP_reduce_scatter,
@@ -18,14 +16,9 @@ static ga_status complete(ga_collective_desc *d) {
   GA_REQUIRE(d->kind >= 0 && d->kind < (int32_t)GA_COUNT_OF(op_of_kind), GA_ERR_ARG,
              "collective: kind is %d; must be 0 to %d", d->kind, (int)GA_COUNT_OF(op_of_kind) - 1);
   const char *op = collective_name(d);
-  GA_CHECK_DIM(op, d->n);
-  GA_TRY(ga_check_plain(op, "dtype", d->dtype));
-  GA_CHECK_RANGE(op, d->ranks, 1, MOST_RANKS);
-  GA_REQUIRE(!(d->reach & ~(uint32_t)GA_COMM_SAME_MEMORY), GA_ERR_ARG, "%s: reach is 0x%x; allowed: 0x%x", op, d->reach,
-             (unsigned)GA_COMM_SAME_MEMORY);
+  GA_TRY(ga_collective_complete_fields(op, d));
   GA_REQUIRE(d->flags <= GA_COLLECTIVE_LINKS, GA_ERR_ARG, "%s: flags is 0x%x; allowed: 0, 0x%x, 0x%x", op, d->flags,
              (unsigned)GA_COLLECTIVE_WINDOWS, (unsigned)GA_COLLECTIVE_LINKS);
-  GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "%s: reserved is %d; must be 0", op, d->reserved);
   return ga_check_elements(op, "ranks x n", d->ranks, d->n, 1, 1);
 }
 

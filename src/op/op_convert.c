@@ -1,8 +1,7 @@
 #include "op/op.h"
 
 static ga_status complete(ga_convert_desc *d) {
-  GA_CHECK_DIM("convert", d->rows);
-  GA_CHECK_DIM("convert", d->width);
+  GA_TRY(ga_convert_complete_fields(d));
   const ga_dtype_traits *x = ga_dtype_info((ga_dtype)d->x_dtype), *y = ga_dtype_info((ga_dtype)d->y_dtype);
   GA_REQUIRE(x && y, GA_ERR_DTYPE, "convert: from %s to %s; both must be types", ga_dtype_name((ga_dtype)d->x_dtype),
              ga_dtype_name((ga_dtype)d->y_dtype));
@@ -11,9 +10,6 @@ static ga_status complete(ga_convert_desc *d) {
   GA_REQUIRE(d->width % x->block_elems == 0 && d->width % y->block_elems == 0, GA_ERR_SHAPE,
              "convert: width is %lld; must be a multiple of the blocks of %s (%d) and %s (%d)", (long long)d->width,
              x->name, x->block_elems, y->name, y->block_elems);
-  GA_REQUIRE(d->scales >= GA_CONVERT_SCALES_NONE && d->scales <= GA_CONVERT_SCALES_BLOCK, GA_ERR_ARG,
-             "convert: scales is %d; allowed: 0 to 2", d->scales);
-  GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "convert: reserved is %d; must be 0", d->reserved);
   GA_TRY(ga_check_elements("convert", "x", d->rows, d->width, 1, 1));
   if (d->width == 0) d->rows = 0; /* see op_norm.c */
   if (!d->scales) return GA_OK;

@@ -1,18 +1,13 @@
 #include "op/op.h"
 
 static ga_status complete(ga_embed_desc *d) {
-  GA_CHECK_DIM("embed", d->tokens);
-  GA_CHECK_DIM("embed", d->vocab);
-  GA_CHECK_DIM("embed", d->width);
-  GA_TRY(ga_check_plain("embed", "y_dtype", d->y_dtype));
+  GA_TRY(ga_embed_complete_fields(d));
   const ga_dtype_traits *t = ga_dtype_info((ga_dtype)d->w_dtype);
   GA_REQUIRE(t && !ga_dtype_is_read_only((ga_dtype)d->w_dtype) &&
                  (t->is_quant || !ga_check_plain("embed", "w_dtype", d->w_dtype)),
              GA_ERR_DTYPE, "embed: w_dtype %s is no weight type", ga_dtype_name((ga_dtype)d->w_dtype));
   GA_REQUIRE(d->width % t->block_elems == 0, GA_ERR_SHAPE, "embed: width is %lld; %s needs a multiple of %d",
              (long long)d->width, t->name, t->block_elems);
-  GA_CHECK_FINITE("embed", d->scale);
-  GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "embed: reserved is %d; must be 0", d->reserved);
   GA_TRY(ga_check_elements("embed", "table", d->vocab, d->width, 1, 1));
   return ga_complete_rows("embed", "y_stride", d->tokens, d->width, &d->y_stride);
 }

@@ -12,8 +12,6 @@ static ga_status complete_operands(ga_gemm_desc *d) {
   const ga_dtype_traits *w = ga_dtype_info((ga_dtype)d->w_dtype);
   const bool e4m3 = d->x_dtype == GA_E4M3 && d->w_dtype == GA_E4M3;
   if (!e4m3) GA_TRY(ga_check_plain("gemm", "x_dtype (e4m3 needs w_dtype e4m3)", d->x_dtype));
-  GA_REQUIRE(d->scales >= GA_GEMM_SCALES_NONE && d->scales <= GA_GEMM_SCALES_BLOCK, GA_ERR_ARG,
-             "gemm: scales is %d; allowed: 0 to 2", d->scales);
   GA_REQUIRE(!d->scales || e4m3, GA_ERR_DTYPE,
              "gemm: scales is %d with x of %s and w of %s; scales are for e4m3 by e4m3", d->scales,
              ga_dtype_name((ga_dtype)d->x_dtype), w->name);
@@ -67,28 +65,14 @@ static ga_status complete_more(ga_gemm_fused_desc *f) {
   return GA_OK;
 }
 
-#define FLAGS                                                                                                       \
-  (GA_GEMM_BIAS | GA_GEMM_GLU | GA_GEMM_RESIDUAL | GA_GEMM_XT | GA_GEMM_WT | GA_GEMM_FAST_SUM | GA_GEMM_INVARIANT | \
-   GA_GEMM_X_E4M3)
-
 static ga_status complete(ga_gemm_fused_desc *fused) {
   ga_gemm_desc *d = &fused->plain;
-  GA_CHECK_DIM("gemm", d->m);
-  GA_CHECK_DIM("gemm", d->n);
-  GA_CHECK_DIM("gemm", d->k);
+  GA_TRY(ga_gemm_complete_fields(fused));
   GA_REQUIRE(is_weight(d->w_dtype), GA_ERR_DTYPE, "gemm: w_dtype %s (%d) is no weight type",
              ga_dtype_name((ga_dtype)d->w_dtype), d->w_dtype);
-  GA_TRY(ga_check_plain("gemm", "y_dtype", d->y_dtype));
   int32_t block = ga_dtype_info((ga_dtype)d->w_dtype)->block_elems;
   GA_REQUIRE(d->k % block == 0, GA_ERR_SHAPE, "gemm: k is %lld; %s needs a multiple of %d", (long long)d->k,
              ga_dtype_name((ga_dtype)d->w_dtype), block);
-  GA_REQUIRE(d->act >= GA_ACT_NONE && d->act <= GA_ACT_GELU_ERF, GA_ERR_ARG, "gemm: act is %d; allowed: 0 to 3",
-             d->act);
-  GA_REQUIRE(!(d->flags & ~(uint32_t)FLAGS), GA_ERR_ARG, "gemm: flags is 0x%x; allowed: bits of 0x%x", d->flags,
-             (unsigned)FLAGS);
-  GA_REQUIRE(d->w_layout >= GA_LAYOUT_NATIVE && d->w_layout <= GA_LAYOUT_MMA_PACKED, GA_ERR_ARG,
-             "gemm: w_layout is %d; allowed: 0 to %d", d->w_layout, GA_LAYOUT_MMA_PACKED);
-  GA_CHECK_FINITE("gemm", d->scale);
   GA_REQUIRE(fused->fused < 2 * GA_GEMM_FUSED_ADD_NORM, GA_ERR_ARG, "gemm: fused is 0x%x; allowed: bits of 0x%x",
              fused->fused, 2 * GA_GEMM_FUSED_ADD_NORM - 1);
   GA_TRY(complete_more(fused));

@@ -20,7 +20,8 @@ typedef struct ga_io_versions {
   size_t n;
 } ga_io_versions;
 
-/* Every version of every op's io. Append-only: when an io grows, it gets another row after its op's last. */
+/* Every version of every op's io. Append-only: when an io grows, src/op/<op>.toml gets another version after the
+ * last. */
 extern const ga_io_versions ga_io_all;
 
 /* Bytes of the io that comes with a description of desc_bytes; 0 when there is none. */

@@ -32,14 +32,7 @@ static ga_status check_cache(const ga_kv_store_desc *d) {
 
 static ga_status complete(ga_kv_store_fused_desc *fused) {
   ga_kv_store_desc *d = &fused->plain;
-  GA_CHECK_DIM("kv_store", d->tokens);
-  GA_CHECK_DIM("kv_store", d->slots);
-  GA_CHECK_RANGE("kv_store", d->heads, 1, GA_HEADS_MAX);
-  GA_CHECK_RANGE("kv_store", d->head_dim, 1, GA_ROW_DIM_MAX);
-  GA_CHECK_RANGE("kv_store", d->v_dim, 0, GA_ROW_DIM_MAX);
-  GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "kv_store: reserved is %d; must be 0", d->reserved);
-  if (d->v_dim == 0) d->v_dim = d->head_dim;
-  GA_TRY(ga_check_plain("kv_store", "x_dtype", d->x_dtype));
+  GA_TRY(ga_kv_store_complete_fields(fused));
   GA_TRY(check_cache(d));
   GA_TRY(ga_complete_rows("kv_store", "k_stride", d->tokens, (int64_t)d->heads * d->head_dim, &d->k_stride));
   GA_TRY(complete_rotation(fused));

@@ -1,13 +1,7 @@
 #include "op/op.h"
 
 static ga_status complete(ga_norm_desc *d) {
-  GA_CHECK_DIM("norm", d->rows);
-  GA_CHECK_DIM("norm", d->width);
-  GA_TRY(ga_check_plain("norm", "x_dtype", d->x_dtype));
-  GA_TRY(ga_check_plain("norm", "y_dtype", d->y_dtype));
-  GA_REQUIRE(d->kind >= GA_NORM_RMS && d->kind <= GA_NORM_L2, GA_ERR_ARG, "norm: kind is %d; allowed: 0 to 2", d->kind);
-  GA_REQUIRE(d->eps >= 0 && isfinite(d->eps), GA_ERR_ARG, "norm: eps is %g; must be finite and not negative",
-             (double)d->eps);
+  GA_TRY(ga_norm_complete_fields(d));
   if (d->width == 0) d->rows = 0; /* else kernels walk over rows of nothing */
   GA_TRY(ga_complete_rows("norm", "x_stride", d->rows, d->width, &d->x_stride));
   GA_TRY(ga_complete_rows("norm", "residual_stride", d->rows, d->width, &d->residual_stride));

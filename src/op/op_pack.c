@@ -3,8 +3,7 @@
 #include "op/op.h"
 
 static ga_status complete(const ga_pack_desc *d) {
-  GA_CHECK_DIM("pack", d->n);
-  GA_CHECK_DIM("pack", d->k);
+  GA_TRY(ga_pack_complete_fields(d));
   const ga_dtype_traits *t = ga_dtype_info((ga_dtype)d->w_dtype);
   GA_REQUIRE(t && d->k % t->block_elems == 0, GA_ERR_SHAPE, "pack: k is %lld of %s; must be a multiple of its block",
              (long long)d->k, ga_dtype_name((ga_dtype)d->w_dtype));

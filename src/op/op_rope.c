@@ -3,15 +3,9 @@
 #include "op/op.h"
 
 static ga_status complete(ga_rope_desc *d) {
-  GA_CHECK_DIM("rope", d->tokens);
-  GA_CHECK_RANGE("rope", d->heads, 1, GA_HEADS_MAX);
-  GA_CHECK_RANGE("rope", d->head_dim, 1, GA_ROW_DIM_MAX);
+  GA_TRY(ga_rope_complete_fields(d));
   GA_REQUIRE(d->rot_dim >= 0 && d->rot_dim <= d->head_dim && d->rot_dim % 2 == 0, GA_ERR_SHAPE,
              "rope: rot_dim is %d; must be even, 0 to head_dim (%d)", d->rot_dim, d->head_dim);
-  GA_REQUIRE(d->pairs == GA_ROPE_NORM || d->pairs == GA_ROPE_NEOX, GA_ERR_ARG, "rope: pairs is %d; allowed: 0, 1",
-             d->pairs);
-  GA_TRY(ga_check_plain("rope", "x_dtype", d->x_dtype));
-  GA_CHECK_FINITE("rope", d->magnitude);
   return ga_complete_rows("rope", "x_stride", d->tokens, (int64_t)d->heads * d->head_dim, &d->x_stride);
 }
 

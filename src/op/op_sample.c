@@ -1,28 +1,10 @@
 #include "base/rng.h"
 #include "op/op.h"
 
-static ga_status complete_rows(ga_sample_fused_desc *d) {
-  GA_CHECK_RANGE("sample", d->rows, 0, GA_SAMPLE_ROWS_MAX);
+static ga_status complete(ga_sample_fused_desc *d) {
+  GA_TRY(ga_sample_complete_fields(d));
   if (!d->rows) return GA_OK;
   return ga_complete_rows("sample", "logits_stride", d->rows, d->plain.vocab, &d->logits_stride);
-}
-
-static ga_status complete(ga_sample_fused_desc *fused) {
-  const ga_sample_desc *d = &fused->plain;
-  GA_REQUIRE(d->vocab >= 1 && d->vocab <= INT32_MAX, GA_ERR_SHAPE, "sample: vocab is %lld; must be 1 to 2^31 - 1",
-             (long long)d->vocab);
-  GA_REQUIRE(d->temperature >= 0 && isfinite(d->temperature), GA_ERR_ARG,
-             "sample: temperature is %g; must be finite, 0 (greedy) or more", (double)d->temperature);
-  GA_REQUIRE(d->top_p > 0 && d->top_p <= 1, GA_ERR_ARG, "sample: top_p is %g; must be in (0, 1]", (double)d->top_p);
-  GA_REQUIRE(d->typical_p > 0 && d->typical_p <= 1, GA_ERR_ARG, "sample: typical_p is %g; must be in (0, 1]",
-             (double)d->typical_p);
-  GA_REQUIRE(d->min_p >= 0 && d->min_p < 1, GA_ERR_ARG, "sample: min_p is %g; must be in [0, 1)", (double)d->min_p);
-  GA_REQUIRE(d->repetition_penalty > 0 && isfinite(d->repetition_penalty), GA_ERR_ARG,
-             "sample: repetition_penalty is %g; must be finite and above 0", (double)d->repetition_penalty);
-  GA_CHECK_FINITE("sample", d->presence_penalty);
-  GA_CHECK_FINITE("sample", d->frequency_penalty);
-  GA_REQUIRE(d->top_k >= 0, GA_ERR_ARG, "sample: top_k is %d; must be 0 (off) or more", d->top_k);
-  return complete_rows(fused);
 }
 
 #define CHECK_COUNT(what, value)                                                                               \
@@ -74,6 +56,7 @@ static ga_status check_io(const ga_sample_fused_desc *desc, const ga_sample_fuse
 
 GA_DEFINE_FUSED_OP(sample);
 
+_Static_assert(GA_SAMPLE_ROWS_MAX == 4096, "sample.toml says it as a number");
 _Static_assert(sizeof(ga_rng) == 4 * sizeof(uint64_t), "ga_sample_io.rng is a ga_rng");
 
 void ga_sample_seed(uint64_t *rng, uint64_t seed) {

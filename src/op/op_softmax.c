@@ -1,9 +1,7 @@
 #include "op/op.h"
 
 static ga_status complete(ga_softmax_desc *d) {
-  GA_CHECK_DIM("softmax", d->rows);
-  GA_CHECK_DIM("softmax", d->width);
-  GA_CHECK_FINITE("softmax", d->scale);
+  GA_TRY(ga_softmax_complete_fields(d));
   if (d->width == 0) d->rows = 0; /* see op_norm.c */
   GA_TRY(ga_complete_rows("softmax", "x_stride", d->rows, d->width, &d->x_stride));
   return ga_complete_rows("softmax", "y_stride", d->rows, d->width, &d->y_stride);

@@ -12,6 +12,13 @@
 #include "ga/layer.h"
 #include "ga/sample.h"
 
+#define GA_DECLARE_FUSED_OP(op)                                                                                       \
+  GA_NODISCARD ga_status ga_##op##_fused_plan(ga_ctx *ctx, const ga_##op##_fused_desc *desc, ga_plan **out);          \
+  GA_NODISCARD ga_status ga_##op##_fused_run(const ga_plan *plan, const ga_##op##_fused_io *io, void *workspace,      \
+                                             ga_stream *stream);                                                      \
+  GA_NODISCARD ga_status ga_##op##_fused(ga_ctx *ctx, const ga_##op##_fused_desc *desc, const ga_##op##_fused_io *io, \
+                                         ga_stream *stream);
+
 /* More work with the same X. NORM: X is normed first, x / sqrt(mean x^2 + norm_eps) * norm[k] (RMS, arXiv 1910.07467).
  * GATED: GLU whose gate is scale * (X w_more[0]^T), of w's shape, type and layout. n_more: further matrices by X, each
  * with a Y of its own. What a layer does between two attentions is three launches so. */
@@ -25,16 +32,18 @@ typedef enum ga_gemm_fused_flags {
 
 #define GA_GEMM_MORE 2
 
+/* --- src/op/gemm.toml: fused_desc fused_io fused_functions --- */
 typedef struct ga_gemm_fused_desc {
   ga_gemm_desc plain;
-  int64_t n_more[GA_GEMM_MORE]; /* rows of further matrices, of w's type and layout, with the same act and scale; 0 =
-                                   none. Of the flags only GA_GEMM_BIAS, NORM and ADD_NORM may be set then */
+  /* rows of further matrices, of w's type and layout, with the same act and scale; 0 = none. Of the flags only
+   * GA_GEMM_BIAS, NORM and ADD_NORM may be set then */
+  int64_t n_more[GA_GEMM_MORE];
   int64_t y_more_stride[GA_GEMM_MORE]; /* of their Y; 0 = n_more */
   uint32_t fused;                      /* ga_gemm_fused_flags. XT, WT, w_stride and scales go with none, nor n_more */
   float norm_eps;                      /* with NORM; else 0 */
 } ga_gemm_fused_desc;
 #define GA_GEMM_FUSED_DESC_INIT \
-  { GA_GEMM_DESC_INIT, {0, 0}, {0, 0}, 0, 0.0f }
+  { GA_GEMM_DESC_INIT, {0}, {0}, 0, 0.0f }
 
 typedef struct ga_gemm_fused_io {
   ga_gemm_io plain;
@@ -46,12 +55,16 @@ typedef struct ga_gemm_fused_io {
   const float *bias_more[GA_GEMM_MORE]; /* [n_more] each, with BIAS */
 } ga_gemm_fused_io;
 
+GA_DECLARE_FUSED_OP(gemm)
+/* --- end of src/op/gemm.toml --- */
+
 /* For kernels without fused work: returns why they cannot run `d`, or NULL if they can. */
 static inline const char *ga_gemm_one_product(const ga_gemm_fused_desc *d) {
   if (d->fused & GA_GEMM_FUSED_NORM) return "it does not norm X";
   return d->fused & GA_GEMM_FUSED_GATED || d->n_more[0] ? "it takes one matrix" : NULL;
 }
 
+/* --- src/op/kv_store.toml: fused_desc fused_io fused_functions --- */
 /* One launch for all work between the products q, k, v and attention. It stores K and V in the cache, with K rotated as
  * by ga_rope, and rotates Q [tokens, q_heads, head_dim] in place; the input K is not changed. With head_norm each whole
  * head of Q and K is first divided by sqrt(mean of its squares + norm_eps) and multiplied by weights (Gemma 3, Qwen 3).
@@ -77,17 +90,23 @@ typedef struct ga_kv_store_fused_io {
   const float *q_norm, *k_norm; /* [head_dim] each, with head_norm */
 } ga_kv_store_fused_io;
 
+GA_DECLARE_FUSED_OP(kv_store)
+/* --- end of src/op/kv_store.toml --- */
+
+#define GA_SAMPLE_ROWS_MAX 4096
+
+/* --- src/op/sample.toml: fused_desc --- */
 /* With rows > 0, draws that many tokens, each with the parameters of its ga_sample_row; of `plain` only vocab is
  * read. */
 typedef struct ga_sample_fused_desc {
   ga_sample_desc plain;
   int64_t logits_stride; /* with rows: elements from one row of logits to the next; 0 = vocab */
-  int32_t rows;          /* 0: one token, as the public op draws it */
+  int32_t rows;          /* 0: one token, as the public op draws it; at most GA_SAMPLE_ROWS_MAX */
   int32_t reserved;      /* 0 */
 } ga_sample_fused_desc;
-#define GA_SAMPLE_ROWS_MAX 4096
 #define GA_SAMPLE_FUSED_DESC_INIT \
   { GA_SAMPLE_DESC_INIT, 0, 0, 0 }
+/* --- end of src/op/sample.toml --- */
 
 /* The parameters with which one token is drawn, in device memory. Indices into the arrays of the io are not checked. */
 typedef struct ga_sample_row {
@@ -102,33 +121,26 @@ typedef struct ga_sample_row {
   int32_t reserved; /* 0 */
 } ga_sample_row;
 
+/* --- src/op/sample.toml: fused_io fused_functions --- */
 /* Tensors of a fused draw. `advance` and `sequence` let a recorded step be replayed without new arguments: the kernel
- * itself counts positions on and appends the token.
- * With rows: rng [rows][4], id [rows], logprob NULL or [rows]; history, n_history, n_bias, n_sequence and advance are
- * not read; sequence, bias and mask may be NULL where no row uses them. */
+ * itself counts positions on and appends the token. With rows: rng [rows][4], id [rows], logprob NULL or [rows];
+ * history, n_history, n_bias, n_sequence and advance are not read; sequence, bias and mask may be NULL where no row
+ * uses them. */
 typedef struct ga_sample_fused_io {
   ga_sample_io plain;
   int32_t *advance; /* [n_advance]: each is increased by one: the next step's position, slot, length */
   int64_t n_advance;
   /* NULL, or [*n_sequence + 1]: penalties see the last n_history of these tokens (fewer at the start) instead of
-   * `history`, and the drawn token is appended. */
+   * `history`, and the drawn token is appended */
   int32_t *sequence;
   const int32_t *n_sequence; /* on the device, 0 or more; may be one of `advance`, counted after it has been read */
   const ga_sample_row *rows; /* [rows] on the device */
   /* [.., ceil(vocab / 32)]: token i may be drawn if bit i % 32 of word i / 32 is set, else its logit counts as
-   * -infinity. */
+   * -infinity */
   const uint32_t *mask;
 } ga_sample_fused_io;
 
-#define GA_DECLARE_FUSED_OP(op)                                                                                       \
-  GA_NODISCARD ga_status ga_##op##_fused_plan(ga_ctx *ctx, const ga_##op##_fused_desc *desc, ga_plan **out);          \
-  GA_NODISCARD ga_status ga_##op##_fused_run(const ga_plan *plan, const ga_##op##_fused_io *io, void *workspace,      \
-                                             ga_stream *stream);                                                      \
-  GA_NODISCARD ga_status ga_##op##_fused(ga_ctx *ctx, const ga_##op##_fused_desc *desc, const ga_##op##_fused_io *io, \
-                                         ga_stream *stream);
-
-GA_DECLARE_FUSED_OP(gemm)
-GA_DECLARE_FUSED_OP(kv_store)
 GA_DECLARE_FUSED_OP(sample)
+/* --- end of src/op/sample.toml --- */
 
 #endif

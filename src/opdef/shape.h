@@ -11,9 +11,8 @@ double opdef_elem_bytes(int32_t dtype);
 /* The work of an op that moves its rows: each element of f32 is read once and written once. */
 static inline ga_work opdef_moved(double elements) { return (ga_work){.bytes = 8 * elements}; }
 
-/* Writes "ROWS x WIDTH FROM", with " to TO" where the types differ. */
-void opdef_put_matrix(char *text, size_t capacity, int64_t rows, int64_t width, int32_t from, int32_t to);
-/* Writes "TOKENS tokens, HEADS heads of DIM, FROM", with " to TO" where the types differ. */
-void opdef_put_heads(char *text, size_t capacity, int64_t tokens, int32_t heads, int32_t dim, int32_t from, int32_t to);
+/* " to " and the name of `to` where a call converts elements from one type to another; else empty. */
+const char *opdef_to_word(int32_t from, int32_t to);
+const char *opdef_to_type(int32_t from, int32_t to);
 
 #endif

@@ -14,25 +14,9 @@ const char *ga_ref_always(const ga_kernel *kernel, const void *desc, const ga_ca
 
 #define GA_DECLARE_REF(op) \
   ga_status ga_ref_##op(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream)
-GA_DECLARE_REF(add);
-GA_DECLARE_REF(gemm);
-GA_DECLARE_REF(embed);
-GA_DECLARE_REF(convert);
-GA_DECLARE_REF(norm);
-GA_DECLARE_REF(rope);
-GA_DECLARE_REF(act);
-GA_DECLARE_REF(softmax);
-GA_DECLARE_REF(attn_merge);
-GA_DECLARE_REF(kv_store);
-GA_DECLARE_REF(attn);
-GA_DECLARE_REF(attn_bwd);
-GA_DECLARE_REF(attn_quant);
-GA_DECLARE_REF(sample);
-GA_DECLARE_REF(all_reduce);
-GA_DECLARE_REF(all_gather);
-GA_DECLARE_REF(reduce_scatter);
-GA_DECLARE_REF(all_to_all);
-GA_DECLARE_REF(send_recv);
+#define X(op) GA_DECLARE_REF(op);
+GA_OPS_WITH_ORACLE(X)
+#undef X
 
 /* X of GA_GEMM_X_E4M3, [m, k]: each code times its scale. */
 void ga_ref_gemm_round_x(const ga_gemm_desc *d, const void *x, double *out);

@@ -1,5 +1,6 @@
 /* Every INIT macro, in static and in automatic storage, and every _plan function, from a program in C11 and in C++17:
- * tests/abi/programs.py compiles this text as both, with warnings as errors. */
+ * tests/abi/programs.py compiles this text as both, with warnings as errors. op_init.h has the ops: tools/gen_ops.py
+ * makes it of src/op. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,28 +19,15 @@
 #include "ga/quantize.h"
 #include "ga/sample.h"
 #include "ga/tokenizer.h"
+#include "tests/abi/op_init.h"
 
 #define STRUCTS(X)                                         \
+  STRUCTS_OF_OPS(X)                                        \
   X(ga_ctx_options, GA_CTX_OPTIONS_INIT)                   \
   X(ga_memory_info, GA_MEMORY_INFO_INIT)                   \
   X(ga_launch, GA_LAUNCH_INIT)                             \
   X(ga_tensor_map_desc, GA_TENSOR_MAP_DESC_INIT)           \
-  X(ga_gemm_desc, GA_GEMM_DESC_INIT)                       \
-  X(ga_pack_desc, GA_PACK_DESC_INIT)                       \
-  X(ga_attn_desc, GA_ATTN_DESC_INIT)                       \
-  X(ga_attn_bwd_desc, GA_ATTN_BWD_DESC_INIT)               \
-  X(ga_attn_quant_desc, GA_ATTN_QUANT_DESC_INIT)           \
-  X(ga_norm_desc, GA_NORM_DESC_INIT)                       \
-  X(ga_rope_desc, GA_ROPE_DESC_INIT)                       \
   X(ga_rope_params, GA_ROPE_PARAMS_INIT)                   \
-  X(ga_act_desc, GA_ACT_DESC_INIT)                         \
-  X(ga_add_desc, GA_ADD_DESC_INIT)                         \
-  X(ga_softmax_desc, GA_SOFTMAX_DESC_INIT)                 \
-  X(ga_attn_merge_desc, GA_ATTN_MERGE_DESC_INIT)           \
-  X(ga_embed_desc, GA_EMBED_DESC_INIT)                     \
-  X(ga_kv_store_desc, GA_KV_STORE_DESC_INIT)               \
-  X(ga_convert_desc, GA_CONVERT_DESC_INIT)                 \
-  X(ga_sample_desc, GA_SAMPLE_DESC_INIT)                   \
   X(ga_vocab, GA_VOCAB_INIT)                               \
   X(ga_template_limits, GA_TEMPLATE_LIMITS_INIT)           \
   X(ga_chat_options, GA_CHAT_OPTIONS_INIT)                 \
@@ -54,7 +42,6 @@
   X(ga_engine_stats, GA_ENGINE_STATS_INIT)                 \
   X(ga_all_reduce_desc, GA_ALL_REDUCE_DESC_INIT)           \
   X(ga_all_reduce_norm_io, GA_ALL_REDUCE_NORM_IO_INIT)     \
-  X(ga_collective_desc, GA_COLLECTIVE_DESC_INIT)           \
   X(ga_comm_threads_options, GA_COMM_THREADS_OPTIONS_INIT) \
   X(ga_comm_process_options, GA_COMM_PROCESS_OPTIONS_INIT) \
   X(ga_comm_place, GA_COMM_PLACE_INIT)                     \
@@ -72,7 +59,8 @@
   X(ga_dist_machine, GA_DIST_MACHINE_INIT)                 \
   X(ga_dist_times, GA_DIST_TIMES_INIT)                     \
   X(ga_dist_tensors, GA_DIST_TENSORS_INIT)                 \
-  X(ga_quantize_desc, GA_QUANTIZE_DESC_INIT) X(ga_quantize_options, GA_QUANTIZE_OPTIONS_INIT)
+  X(ga_quantize_desc, GA_QUANTIZE_DESC_INIT)               \
+  X(ga_quantize_options, GA_QUANTIZE_OPTIONS_INIT)
 
 #define X(type, init) static const type static_##type = init;
 STRUCTS(X)
@@ -99,24 +87,7 @@ static void sizes(void) {
 
 /* What the macros say beside zeros, where a value in the place of its neighbour would not be seen by a compiler. */
 static void init_values(void) {
-  expect(static_ga_launch.grid[2] == 1 && static_ga_launch.block[2] == 1 && static_ga_launch.cluster[0] == 0, "launch");
-  expect(static_ga_tensor_map_desc.swizzle == 128, "tensor map");
-  expect(static_ga_gemm_desc.scale == 1 && static_ga_gemm_desc.y_dtype == GA_F32, "gemm");
-  expect(static_ga_attn_desc.batch == 1 && static_ga_attn_desc.o_dtype == GA_F32, "attn");
-  expect(static_ga_attn_bwd_desc.batch == 1 && static_ga_attn_bwd_desc.grad_dtype == GA_F32, "attn_bwd");
-  expect(static_ga_attn_quant_desc.y_dtype == GA_E4M3 && static_ga_attn_quant_desc.scale_tokens == 128 &&
-             static_ga_attn_quant_desc.magnitude == 1,
-         "attn_quant");
-  expect(static_ga_norm_desc.eps > 0 && static_ga_norm_desc.y_dtype == GA_F32, "norm");
-  expect(static_ga_rope_desc.magnitude == 1 && static_ga_rope_desc.x_dtype == GA_F32, "rope");
-  expect(static_ga_act_desc.dtype == GA_F32, "act");
-  expect(static_ga_add_desc.scale == 1 && static_ga_add_desc.dtype == GA_F32, "add");
-  expect(static_ga_softmax_desc.scale == 1, "softmax");
-  expect(static_ga_embed_desc.scale == 1 && static_ga_embed_desc.y_dtype == GA_F32, "embed");
-  expect(static_ga_kv_store_desc.kv_dtype == GA_F16 && static_ga_kv_store_desc.x_dtype == GA_F32, "kv_store");
-  expect(static_ga_sample_desc.top_p == 1 && static_ga_sample_desc.typical_p == 1 &&
-             static_ga_sample_desc.repetition_penalty == 1,
-         "sample");
+  VALUES_OF_OPS();
   expect(static_ga_vocab.bos == GA_TOK_NONE && static_ga_vocab.mask == GA_TOK_NONE && !static_ga_vocab.add_bos,
          "vocab");
   expect(static_ga_template_limits.now == GA_TEMPLATE_NOW_LOCAL, "template limits");
@@ -135,23 +106,7 @@ static void init_values(void) {
     ga_plan_destroy(plan);                                            \
   }
 
-static void init_plans(ga_ctx *ctx) {
-  PLAN(gemm, GA_GEMM_DESC_INIT, d.m = d.n = d.k = 8)
-  PLAN(attn, GA_ATTN_DESC_INIT, (d.max_q = d.max_kv = 4, d.q_heads = d.kv_heads = 1, d.head_dim = 8))
-  PLAN(attn_bwd, GA_ATTN_BWD_DESC_INIT, (d.max_q = d.max_kv = 4, d.q_heads = d.kv_heads = 1, d.head_dim = 8))
-  PLAN(attn_quant, GA_ATTN_QUANT_DESC_INIT, (d.tokens = 4, d.heads = 1, d.dim = 64))
-  PLAN(norm, GA_NORM_DESC_INIT, d.rows = d.width = 4)
-  PLAN(rope, GA_ROPE_DESC_INIT, (d.tokens = 2, d.heads = 1, d.head_dim = d.rot_dim = 8))
-  PLAN(act, GA_ACT_DESC_INIT, (d.rows = d.width = 4, d.act = GA_ACT_SILU))
-  PLAN(add, GA_ADD_DESC_INIT, d.rows = d.b_rows = d.width = 4)
-  PLAN(softmax, GA_SOFTMAX_DESC_INIT, d.rows = d.width = 4)
-  PLAN(attn_merge, GA_ATTN_MERGE_DESC_INIT, d.rows = d.heads = d.dim = 4)
-  PLAN(embed, GA_EMBED_DESC_INIT, (d.tokens = 2, d.vocab = d.width = 32, d.w_dtype = GA_F32))
-  PLAN(kv_store, GA_KV_STORE_DESC_INIT, (d.tokens = 2, d.slots = 4, d.heads = 1, d.head_dim = 8))
-  PLAN(convert, GA_CONVERT_DESC_INIT, (d.rows = 2, d.width = 32, d.x_dtype = GA_F32, d.y_dtype = GA_F16))
-  PLAN(sample, GA_SAMPLE_DESC_INIT, d.vocab = 8)
-  PLAN(collective, GA_COLLECTIVE_DESC_INIT, d.n = 8)
-}
+static void init_plans(ga_ctx *ctx) { PLANS_OF_OPS(); }
 
 static ga_status own_failure(int line) { return ga_error_set(GA_ERR_FORMAT, "settings: line %d", line); }
 

@@ -9,7 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-FIRST_OP = {"collective": "all_reduce"}  # of the ops that share one description
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+import op_decl  # noqa: E402
+
 OWNED = {"ga_model_info", "ga_model_placement", "ga_model_tensor", "ga_dtype_traits"}  # read by pointer, owned by the library
 HEAD = """# Written by `make golden`; what stands here never changes. S struct, bytes. F field, offset, bytes. N number, value.
 # V struct, bytes of its first version. I op, bytes of the description from which on the io has that many bytes.
@@ -67,28 +69,36 @@ def parse(text):
 def pinned(root):
     """First sizes of structs (V) and the bytes that an io has from a size of its description on (I), as the library has them."""
     firsts = dict(re.findall(r"X\((ga_\w+), (\d+)\)", (root / "src/base/sized.h").read_text()))
-    rows = re.findall(r"\{GA_OP_(\w+), (\w+), (\d+)\}", (root / "src/op/op_io.c").read_text())
-    rows = [(op, firsts.get(at[: -len("_first")], at) if at.endswith("_first") else at, n) for op, at, n in rows]
-    return [f"V {name} {n}" for name, n in firsts.items()] + [f"I {op} {at} {n}" for op, at, n in rows]
+    ops, _ = op_decl.read(root)
+    firsts.update({f"ga_{op.stem}_desc": op.data["versions"][0]["desc"] for op in ops})
+    ios = [f"I {name} {v['desc']} {v['io']}" for op in ops for name in op.names for v in op.data["versions"] if "io" in v]
+    return [f"V {name} {n}" for name, n in firsts.items()] + ios
+
+
+def in_order(lines, golden):
+    """Lines that the golden file has stay in its order; new ones follow."""
+    place = {line: i for i, line in enumerate(golden.splitlines())}
+    return sorted(lines, key=lambda line: place.get(line, len(place)))
 
 
 def kind(name, fields):
     return "sized" if "struct_size" in fields else "io" if name.endswith("_io") else "owned" if name in OWNED else "value"
 
 
-def within(sizes, values):
-    """What must hold of one version by itself."""
+def within(sizes, values, first_op):
+    """What must hold of one version by itself; first_op: {description's name: the first of the ops that share it}."""
     for name, (size, fields) in sizes.items():
         end = max(offset + n for offset, n in fields.values())
         if kind(name, fields) == "sized" and end != size:
             yield f"{name} ends in {size - end} bytes of padding: name them reserved, they must be 0"
         if kind(name, fields) == "sized" and values.get(f"V {name}", size + 1) > size:
-            yield f"{name}: src/base/sized.h has no first size for it, or one above its {size} bytes"
+            yield f"{name}: src/base/sized.h or src/op has no first size for it, or one above its {size} bytes"
         if kind(name, fields) == "io":
-            op = name[len("ga_"):-len("_io")]
-            rows = [(int(key.split()[2]), n) for key, n in values.items() if key.startswith(f"I {FIRST_OP.get(op, op)} ")]
-            if not rows or rows != sorted(rows) or rows[-1][1] != size or rows[-1][0] > sizes[f"ga_{op}_desc"][0]:
-                yield f"{name} has {size} bytes; the rows of {op} in src/op/op_io.c say {rows} (bytes of the description, of the io)"
+            stem = name[len("ga_"):-len("_io")]
+            op = first_op.get(stem, stem)
+            rows = [(int(key.split()[2]), n) for key, n in values.items() if key.startswith(f"I {op} ")]
+            if not rows or rows != sorted(rows) or rows[-1][1] != size or rows[-1][0] > sizes[f"ga_{stem}_desc"][0]:
+                yield f"{name} has {size} bytes; `versions` of src/op/{stem}.toml says {rows} (bytes of the description, of the io)"
 
 
 def broken(old, new):
@@ -117,9 +127,10 @@ def main():
     text = measured(root, structs, numbers)
     if not text.startswith("P pointer 8\n"):
         return 77
-    text = HEAD + "\n".join(text.splitlines()[1:] + pinned(root)) + "\n"
-    old, new = parse(golden.read_text() if golden.exists() else ""), parse(text)
-    bad += [*within(*new), *broken(old, new)]
+    old_text = golden.read_text() if golden.exists() else ""
+    text = HEAD + "\n".join(text.splitlines()[1:] + in_order(pinned(root), old_text)) + "\n"
+    old, new = parse(old_text), parse(text)
+    bad += [*within(*new, {op.stem: op.names[0] for op in op_decl.read(root)[0]}), *broken(old, new)]
     if not bad and write:
         golden.write_text(text)
     elif not bad and golden.read_text() != text:

@@ -1,7 +1,7 @@
 /* ga bench: times rows of the kernel table, called directly, on buffers that together exceed the last cache.
  *
- * How to add an op `foo` that ga check knows: write bench_foo.c (copy bench_add.c) with one `const bench_op bench_foo`,
- * and add BENCH_OP(foo) to ops.def. The buffers are those that check_foo.c declares for the description.
+ * How to add an op `foo` that ga check knows: write bench_foo.c (copy bench_add.c) with one `const bench_op bench_foo`.
+ * The buffers are those that check_foo.c declares for the description.
  */
 #ifndef GA_VERIFY_BENCH_BENCH_H
 #define GA_VERIFY_BENCH_BENCH_H
@@ -25,9 +25,9 @@ typedef struct bench_op {
   uint32_t bits;                     /* check_case.bits for check_<op>.c's `args` */
 } bench_op;
 
-#define BENCH_OP(name) extern const bench_op bench_##name;
-#include "verify/bench/ops.def"
-#undef BENCH_OP
+#define X(name) extern const bench_op bench_##name;
+GA_OPS_TIMED(X)
+#undef X
 
 /* The bench_op of an op, NULL when it has none. */
 const bench_op *bench_op_of(ga_op op);

@@ -20,11 +20,10 @@ typedef struct session {
 
 const bench_op *bench_op_of(ga_op op) {
   switch (op) {
-#define BENCH_OP(name) \
-  case GA_OP_##name:   \
-    return &bench_##name;
-#include "verify/bench/ops.def"
-#undef BENCH_OP
+#define X(name) \
+  case GA_OP_##name: return &bench_##name;
+    GA_OPS_TIMED(X)
+#undef X
   default: return NULL;
   }
 }

@@ -1,7 +1,7 @@
 /* ga check: every row of a device's kernel table is called directly and compared with the oracle of its op.
  *
- * How to add an op `foo`: write check_foo.c (copy check_add.c: 60 lines) with one `const check_op check_foo`, and add
- * CHECK_OP(foo) to ops.def. The op's file supplies:
+ * How to add an op `foo`: write check_foo.c (copy check_add.c: 60 lines) with one `const check_op check_foo`. It
+ * supplies:
  *
  *   draw    a random description, complete as the plan functions make it (no stride 0, defaults filled in). Sizes come
  *           from check_dim, types from check_dtype, strides from check_stride, which give edge shapes and the row's own
@@ -204,9 +204,9 @@ double check_ulp(ga_dtype dtype, double x);
 /* x rounded to that type. */
 double check_round(ga_dtype dtype, double x);
 
-#define CHECK_OP(name) extern const check_op check_##name;
-#include "verify/check/ops.def"
-#undef CHECK_OP
+#define X(name) extern const check_op check_##name;
+GA_OPS(X)
+#undef X
 
 /* The check_op of an op, NULL when it has none. */
 const check_op *check_op_of(ga_op op);

@@ -215,11 +215,10 @@ const ga_kernel *check_oracle_of(ga_op op) {
 
 const check_op *check_op_of(ga_op op) {
   switch (op) {
-#define CHECK_OP(name) \
-  case GA_OP_##name:   \
-    return &check_##name;
-#include "verify/check/ops.def"
-#undef CHECK_OP
+#define X(name) \
+  case GA_OP_##name: return &check_##name;
+    GA_OPS(X)
+#undef X
   default: return NULL;
   }
 }

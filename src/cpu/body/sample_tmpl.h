@@ -1,6 +1,7 @@
 /* KERNEL    sample, f32 logits: the scans over the vocabulary; the chain is in cpu_sample.c */
 #include <math.h>
 
+#include "cpu/body/exp_row_tmpl.h"
 #include "cpu/cpu_sample.h"
 
 #define LARGEST_BLOCK 1024

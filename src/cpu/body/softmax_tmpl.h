@@ -2,7 +2,7 @@
  * ACCURACY  a lane sums 64 numbers in f32, further sums are double: relative error at most 1e-5, mostly 1e-7 */
 #include <math.h>
 
-#define SUM_BLOCK (64 * VN)
+#include "cpu/body/exp_row_tmpl.h"
 
 static float scaled_max(const float *x, int64_t n, float scale) {
   vf m = vf_set(-INFINITY), s = vf_set(scale);
@@ -11,30 +11,6 @@ static float scaled_max(const float *x, int64_t n, float scale) {
   float most = vf_hmax(m);
   for (; i < n; i++) most = scale * x[i] > most || isnan(scale * x[i]) ? scale * x[i] : most;
   return most;
-}
-
-/* Computes y = e^(scale x - m), y may be NULL; returns the sum. */
-static double exp_row(const float *x, float *y, int64_t n, float scale, float m) {
-  const vf s = vf_set(scale), shift = vf_set(m);
-  double total = 0;
-  for (int64_t from = 0; from < n; from += SUM_BLOCK) {
-    const int64_t end = n - from < SUM_BLOCK ? n : from + SUM_BLOCK;
-    vf sum = vf_set(0.0f);
-    int64_t i = from;
-    for (; i + VN <= end; i += VN) {
-      vf e = vf_exp(vf_sub(vf_mul(vf_load(x + i), s), shift));
-      sum = vf_add(sum, e);
-      if (y) vf_store(y + i, e);
-    }
-    total += (double)vf_sum(sum);
-    float tail[VN];
-    vf_store(tail, vf_exp(vf_sub(vf_mul(vf_load_n(x + i, (int)(end - i)), s), shift)));
-    for (int64_t k = i; k < end; k++) {
-      total += (double)tail[k - i];
-      if (y) y[k] = tail[k - i];
-    }
-  }
-  return total;
 }
 
 static void scale_row(float *y, int64_t n, float factor) {

@@ -15,7 +15,4 @@ typedef struct ga_amx_impl {
   ga_amx_dequant dequant;
 } ga_amx_impl;
 
-GA_DECLARE_CPU(ga_cpu_gemm_amx);
-uint64_t ga_cpu_gemm_amx_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-
 #endif

@@ -25,7 +25,4 @@ typedef struct ga_wide_impl {
   ga_wide_micro micro[GA_WIDE_COLS + 1]; /* by columns, 1 to 4 */
 } ga_wide_impl;
 
-GA_DECLARE_CPU(ga_cpu_gemm_wide);
-uint64_t ga_cpu_gemm_wide_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-
 #endif
