@@ -7,6 +7,7 @@
 #include "model/pass/fuse.h"
 #include "model/pass/memory.h"
 #include "model/pass/shard.h"
+#include "tests/arch_model.h"
 #include "tests/gguf_files.h"
 
 static ga_ctx *ctx;
@@ -23,12 +24,9 @@ static int close_cpu(void **state) {
 }
 
 static ga_model *open_arch(const char *name) {
-  char path[512];
+  char path[ARCH_PATH_BYTES];
   ga_model *model;
-  (void)snprintf(path, sizeof path, "%s/arch/%s", GA_TEST_DATA, name);
-  for (char *at = strrchr(path, '/'); at && *at; at++)
-    if (*at == '-') *at = '_'; /* nomic-bert lies in nomic_bert */
-  if (ga_model_load(ctx, path, NULL, &model) != GA_OK) fail_msg("%s", ga_error_text());
+  if (ga_model_load(ctx, arch_model_path(name, path), NULL, &model) != GA_OK) fail_msg("%s", ga_error_text());
   return model;
 }
 
