@@ -18,6 +18,10 @@ endif()
 file(GLOB GA_TEST_ARCHS RELATIVE ${CMAKE_SOURCE_DIR}/tests/data/arch CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/data/arch/*)
 list(TRANSFORM GA_TEST_ARCHS REPLACE "(.+)" "X(\\1)" OUTPUT_VARIABLE GA_TEST_ARCH_LIST)
 list(JOIN GA_TEST_ARCH_LIST " " GA_TEST_ARCH_LIST)
+# Those of Hugging Face's layout; the others are GGUF files.
+file(GLOB GA_TEST_FOLDERS RELATIVE ${CMAKE_SOURCE_DIR}/tests/data/arch CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/data/arch/*/config.json)
+list(TRANSFORM GA_TEST_FOLDERS REPLACE "(.+)/config.json" "X(\\1)" OUTPUT_VARIABLE GA_TEST_FOLDER_LIST)
+list(JOIN GA_TEST_FOLDER_LIST " " GA_TEST_FOLDER_LIST)
 
 # Everything that the quick tier runs, and nothing else.
 add_custom_target(quick_tests)

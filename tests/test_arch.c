@@ -1,4 +1,4 @@
-/* Every architecture against a reference in f64: tiny random safetensors models of tests/data/arch, made by
+/* Every architecture against a reference in f64: tiny random models of tests/data/arch, made by
  * tests/refs/make_arch.py with Hugging Face transformers or numpy; the build lists the folders. The whole prompt at
  * once, in uneven chunks and token by token; by the oracles and on the CPU. `test_arch NAME` runs one of them. */
 #include <math.h>
@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "ga/llm.h"
+#include "tests/arch_model.h"
 
 enum { TOKENS = 40, VOCAB = 96, WIDTH = 64 };
 
@@ -67,14 +68,14 @@ static double run_chunks(ga_model *model, const expected *e, int chunk) {
 static double arch_bound(const char *name, double bound) { return strcmp(name, "phi3") ? bound : 2 * bound; }
 
 static void check_arch(const char *name, const char *device, double bound) {
-  char folder[512];
+  char folder[512], path[ARCH_PATH_BYTES];
   (void)snprintf(folder, sizeof folder, "%s/arch/%s", GA_TEST_DATA, name);
   static expected e;
   ga_ctx *ctx;
   ga_model *model;
   assert_int_equal(ga_ctx_create(&(ga_ctx_options){.struct_size = sizeof(ga_ctx_options), .device = device}, &ctx),
                    GA_OK);
-  if (ga_model_load(ctx, folder, NULL, &model) != GA_OK) fail_msg("%s", ga_error_text());
+  if (ga_model_load(ctx, arch_model_path(name, path), NULL, &model) != GA_OK) fail_msg("%s", ga_error_text());
   const bool is_encoder = ga_model_get_info(model)->is_encoder;
   read_expected(folder, is_encoder, &e);
   static const int chunks[] = {TOKENS, 7, 1};

@@ -8,6 +8,7 @@
 #include "model/pass/fuse.h"
 #include "model/pass/memory.h"
 #include "model/pass/shard.h"
+#include "tests/arch_model.h"
 #include "tests/gguf_files.h"
 
 static ga_ctx *ctx;
@@ -24,12 +25,9 @@ static int close_cpu(void **state) {
 }
 
 static ga_model *open_arch(const char *name) {
-  char path[512];
+  char path[ARCH_PATH_BYTES];
   ga_model *model;
-  (void)snprintf(path, sizeof path, "%s/arch/%s", GA_TEST_DATA, name);
-  for (char *at = strrchr(path, '/'); at && *at; at++)
-    if (*at == '-') *at = '_'; /* nomic-bert lies in nomic_bert */
-  if (ga_model_load(ctx, path, NULL, &model) != GA_OK) fail_msg("%s", ga_error_text());
+  if (ga_model_load(ctx, arch_model_path(name, path), NULL, &model) != GA_OK) fail_msg("%s", ga_error_text());
   return model;
 }
 
@@ -67,7 +65,7 @@ static void test_texts(void **state) {
 /* --- what builders refuse --- */
 
 static const weight_use some_weights[] = {
-    {W_TOKEN_EMBD, REQUIRED}, {W_ATTN_NORM, REQUIRED}, {W_Q, REQUIRED}, {W_DOWN, REQUIRED}};
+    {W_TOKEN_EMBD, REQUIRED}, {W_ATTN_NORM, REQUIRED}, {W_Q, REQUIRED}, {W_DOWN, REQUIRED}, {W_UP_EXPERTS, REQUIRED}};
 
 static bool no_down_in_layer_0(const ga_hparams *p, weight_id id, int32_t layer) {
   (void)p;
@@ -103,6 +101,11 @@ static void has_no_such_weight_here(graph_builder *b) {
   b->layer = 0;
   build_result(b, build_linear(b, x, W_DOWN, W_NONE), POOL_NONE);
 }
+static void multiplies_by_a_stack(graph_builder *b) {
+  const value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1);
+  b->layer = 0;
+  build_result(b, build_linear(b, x, W_UP_EXPERTS, W_NONE), POOL_NONE);
+}
 static void has_other_columns(graph_builder *b) {
   const value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1);
   build_result(b, build_linear(b, x, W_DOWN, W_NONE), POOL_NONE);
@@ -133,6 +136,7 @@ static void test_graph_refused(void **state) {
   graph_refused(reads_no_value, "reads no value");
   graph_refused(has_no_such_weight, "has a weight that the architecture does not list");
   graph_refused(has_no_such_weight_here, "has a weight that the architecture does not list");
+  graph_refused(multiplies_by_a_stack, "has a stack of matrices, which ops alone take");
   graph_refused(has_other_columns, "has a weight of other columns than its input");
   graph_refused(adds_other_rows, "adds rows of two shapes");
   graph_refused(slices_too_much, "slices too much");

@@ -10,6 +10,7 @@
 
 #include "file/gguf_write.h"
 #include "ga/llm.h"
+#include "tests/arch_model.h"
 
 enum { TINY_VOCAB = 96, TINY_HEAD = 32 };
 
@@ -102,12 +103,11 @@ static inline void tiny_put_tensor(ga_gguf_writer *w, const ga_model_tensor *t, 
 /* Writes tests/data/arch/<arch> with a tokenizer of n_tokens to tiny_path. `arch` is also its name in the file. With
  * types, matrices are zeros of type `most`, and V's of type `v`: for tests that look at no values. */
 static inline ga_status tiny_make_of(const char *arch, int n_tokens, ga_dtype most, ga_dtype v) {
-  char folder[512];
+  char path[ARCH_PATH_BYTES];
   ga_model_file *file;
   ga_gguf_writer *w;
-  (void)snprintf(folder, sizeof folder, "%s/arch/%s", GA_TEST_DATA, arch);
   if (!tiny_path[0] && mkdtemp(tiny_folder)) (void)snprintf(tiny_path, sizeof tiny_path, "%s/tiny.gguf", tiny_folder);
-  ga_status status = ga_model_file_open(folder, &file);
+  ga_status status = ga_model_file_open(arch_model_path(arch, path), &file);
   if (status != GA_OK) return status;
   status = ga_gguf_writer_create(3, 0, &w);
   if (status == GA_OK) {

@@ -25,7 +25,7 @@ def main():
     bad = 0
     for name in names:
         path = root / name
-        if path.suffix in BUILT:
+        if path.suffix in BUILT and not (path.suffix == ".gguf" and name.startswith("tests/data/arch/")):  # tiny models
             print(f"{name}: a built file")
             bad += 1
         if path.suffix not in TEXT or {"data", "refs"} & set(Path(name).parts) or name.startswith("tools/check_words") or not path.exists():

@@ -147,11 +147,19 @@ static ga_status check_invariant_attention(const ga_exec *e, int32_t context) {
   return GA_OK;
 }
 
-static ga_status check_invariant_op(const ga_exec *e, const graph_op *op) {
-  const op_shape one = {
-      .hparams = &e->model->hparams, .n_tokens = 1, .n_seqs = 1, .n_decode = 1, .max_q = 1, .is_invariant = true};
+static ga_status check_invariant_op(const ga_exec *e, const node_op *n) {
+  const ga_weight *w[OP_WEIGHTS] = {NULL};
+  const op_shape one = {.hparams = &e->model->hparams,
+                        .n_tokens = 1,
+                        .n_seqs = 1,
+                        .n_decode = 1,
+                        .max_q = 1,
+                        .is_invariant = true,
+                        .w = w};
   uint64_t workspace;
-  return op->plan ? op->plan(e->ctx, &one, &workspace) : GA_OK;
+  for (int32_t i = 0; i < n->op->n_weights; i++)
+    if (n->w[i].id != W_NONE) w[i] = ga_weight_at(e->model, n->w[i]);
+  return n->op->plan ? n->op->plan(e->ctx, &one, &workspace) : GA_OK;
 }
 
 /* Layers have attention of one description: the first one is asked for. */
@@ -162,7 +170,7 @@ ga_status exec_check_invariant(ga_exec *e, int32_t context) {
   for (int32_t i = 0; i < p->program->n_launches; i++) {
     const launch *l = &p->program->launches[i];
     if (l->kind == LAUNCH_PRODUCT) GA_TRY(check_invariant_product(e, p->program, &l->as.product));
-    if (l->kind == LAUNCH_OP) GA_TRY(check_invariant_op(e, l->as.op.node.op));
+    if (l->kind == LAUNCH_OP) GA_TRY(check_invariant_op(e, &l->as.op.node));
     if (l->kind != LAUNCH_ATTENTION || !l->as.attention.node.has_memory || has_attention) continue;
     GA_TRY(check_invariant_attention(e, context));
     has_attention = true;

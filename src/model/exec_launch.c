@@ -363,6 +363,7 @@ static ga_status run_op(const ga_exec *e, const launch *l) {
   }
   for (int32_t i = 0; i < n->op->n_weights; i++)
     if (n->w[i].id != W_NONE) call.w[i] = ga_weight_at(e->model, n->w[i]);
+  call.shape.w = call.w;
   if (n->op->has_memory) call.memory = memory_of(e, l->layer, n->op->memory);
   return n->op->run(&call);
 }

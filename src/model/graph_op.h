@@ -12,9 +12,10 @@
 typedef struct op_shape {
   const ga_hparams *hparams;
   int32_t n_tokens, n_seqs;
-  int32_t n_decode;  /* the first so many sequences have one token each */
-  int32_t max_q;     /* most tokens of a sequence */
-  bool is_invariant; /* a token's numbers do not depend on the step's other tokens */
+  int32_t n_decode;          /* the first so many sequences have one token each */
+  int32_t max_q;             /* most tokens of a sequence */
+  bool is_invariant;         /* a token's numbers do not depend on the step's other tokens */
+  const ga_weight *const *w; /* [n_weights] shapes, types, layouts; without data in plans. NULL: the model lacks it */
 } op_shape;
 
 /* A layer's memory of one form in a step. Arrays are on the device. */

@@ -114,6 +114,12 @@ ga_status hparams_sizes(const ga_model_file *file, ga_hparams *p) {
   return GA_OK;
 }
 
+ga_status hparams_experts(const ga_model_file *file, ga_hparams *p) {
+  GA_TRY(read_int(file, p, "expert_count", 1, 1 << 14, &p->n_experts));
+  GA_TRY(read_int(file, p, "expert_used_count", 1, p->n_experts, &p->n_experts_used));
+  return hparams_int(file, p, "expert_feed_forward_length", p->ff_width, 1, 1 << 22, &p->expert_ff_width);
+}
+
 static ga_status read_base(const ga_model_file *file, const ga_hparams *p, const char *key, double *out) {
   char text[GA_HPARAM_KEY_BYTES];
   GA_TRY(read_float_or(file, p, key, 10000, out));

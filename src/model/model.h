@@ -27,6 +27,8 @@ typedef struct ga_hparams {
   float attn_softcap, logit_softcap; /* 0: none */
   bool yarn_keeps_size;              /* yarn multiplies neither sine nor cosine, where the file says nothing */
   int32_t act;                       /* ga_act_kind, of architectures that have several */
+  int32_t n_experts, n_experts_used; /* feed-forwards of a layer that a router chooses among; 0: one for all tokens */
+  int32_t expert_ff_width;           /* of each of them */
   double rope_base, rope_base_local;
 } ga_hparams;
 

@@ -4,6 +4,8 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "ga/gemm.h"
+#include "model/promote.h"
 
 const weight_spec ga_weight_specs[W_COUNT] = {
 #define X(id, name, kind, rows, cols, is_norm) [W_##id] = {name, kind, false, rows, cols, is_norm},
@@ -30,8 +32,19 @@ int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim) {
   case DIM_VOCAB: return p->vocab;
   case DIM_CONTEXT: return p->context;
   case DIM_TYPES: return 2;
+  case DIM_EXPERTS: return p->n_experts;
+  case DIM_EXPERT_FF: return p->expert_ff_width;
   }
   return 0;
+}
+
+int32_t ga_weight_dims(const ga_hparams *p, weight_id id, int64_t dims[GA_WEIGHT_DIMS]) {
+  const weight_spec *s = &ga_weight_specs[id];
+  int32_t n = 0;
+  if (s->kind == KIND_STACK) dims[n++] = ga_weight_dim(p, DIM_EXPERTS);
+  if (s->kind != KIND_VECTOR) dims[n++] = ga_weight_dim(p, s->rows);
+  dims[n++] = ga_weight_dim(p, s->cols);
+  return n;
 }
 
 const char *ga_weight_name(weight_id id, int32_t il, char text[GA_WEIGHT_NAME_BYTES]) {
@@ -61,4 +74,35 @@ const ga_weight *ga_weight_at(const ga_model *model, weight_ref w) {
   const ga_weight *weight = &model->weights[weight_slot(w.id, w.layer)];
   if (w.part == PART_WEIGHT) return weight;
   return w.part == PART_A ? &weight->attachment->a : &weight->attachment->b;
+}
+
+/* --- as devices have them --- */
+
+ga_weight ga_weight_of(const ga_hparams *p, weight_id id, ga_dtype dtype) {
+  ga_weight w = {.dtype = dtype, .layout = GA_LAYOUT_NATIVE};
+  w.n_dims = ga_weight_dims(p, id, w.dims);
+  if (ga_weight_specs[id].rows == DIM_TYPES) w.dims[0] = 1;
+  return w;
+}
+
+ga_dtype ga_weight_dtype(const ga_model *model, ga_ctx *ctx, weight_kind kind, const ga_model_tensor *t) {
+  switch (kind) {
+  case KIND_MATRIX: return ga_stored_dtype(model, ctx, t);
+  case KIND_TABLE:
+  case KIND_STACK: return ga_table_dtype(t);
+  case KIND_VECTOR: break;
+  }
+  return GA_F32;
+}
+
+ga_status ga_weight_describe(const ga_model *model, ga_ctx *ctx, weight_ref ref, ga_weight *out) {
+  const weight_kind kind = ga_weight_specs[ref.id].kind;
+  char name[GA_WEIGHT_NAME_BYTES];
+  const ga_model_tensor *t = ga_model_file_find(model->file, ga_weight_name(ref.id, ref.layer, name));
+  uint64_t bytes;
+  *out = (ga_weight){.n_dims = 0};
+  if (!t) return GA_OK;
+  *out = ga_weight_of(&model->hparams, ref.id, ga_weight_dtype(model, ctx, kind, t));
+  if (kind != KIND_MATRIX) return GA_OK;
+  return ga_pack_choose(ctx, out->dtype, ga_weight_rows(out), ga_weight_cols(out), &out->layout, &bytes);
 }

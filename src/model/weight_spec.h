@@ -5,7 +5,12 @@
 
 #include "model/model.h"
 
-typedef enum weight_kind { KIND_MATRIX, KIND_VECTOR, KIND_TABLE } weight_kind;
+typedef enum weight_kind {
+  KIND_MATRIX,
+  KIND_VECTOR,
+  KIND_TABLE,
+  KIND_STACK /* a matrix for each expert, [n_experts, rows, columns], as the file has it: for declared ops */
+} weight_kind;
 
 /* Sizes that shapes are made of. */
 typedef enum weight_dim {
@@ -21,7 +26,9 @@ typedef enum weight_dim {
   DIM_HEAD,
   DIM_VOCAB,
   DIM_CONTEXT,
-  DIM_TYPES
+  DIM_TYPES,
+  DIM_EXPERTS,
+  DIM_EXPERT_FF
 } weight_dim;
 
 /* Tensors of the whole model: id, name, kind, rows, columns (vectors: columns only), norm? */
@@ -69,6 +76,10 @@ typedef enum weight_dim {
   X(GATE_B, "ffn_gate.bias", KIND_VECTOR, DIM_ONE, DIM_FF, false)                        \
   X(UP_B, "ffn_up.bias", KIND_VECTOR, DIM_ONE, DIM_FF, false)                            \
   X(DOWN_B, "ffn_down.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)                     \
+  X(ROUTER, "ffn_gate_inp.weight", KIND_MATRIX, DIM_EXPERTS, DIM_WIDTH, false)           \
+  X(GATE_EXPERTS, "ffn_gate_exps.weight", KIND_STACK, DIM_EXPERT_FF, DIM_WIDTH, false)   \
+  X(UP_EXPERTS, "ffn_up_exps.weight", KIND_STACK, DIM_EXPERT_FF, DIM_WIDTH, false)       \
+  X(DOWN_EXPERTS, "ffn_down_exps.weight", KIND_STACK, DIM_WIDTH, DIM_EXPERT_FF, false)   \
   X(LAYER_OUT_NORM, "layer_output_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)  \
   X(LAYER_OUT_NORM_B, "layer_output_norm.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)  \
   X(POST_FFN_NORM, "post_ffw_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, true)
@@ -93,6 +104,8 @@ typedef struct weight_spec {
 extern const weight_spec ga_weight_specs[W_COUNT];
 
 int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim);
+/* Lists the dimensions of the model's tensor, the outermost first. Returns their number. */
+int32_t ga_weight_dims(const ga_hparams *p, weight_id id, int64_t dims[GA_WEIGHT_DIMS]);
 /* The tensor's name in the file; il counts for layer tensors only. */
 #define GA_WEIGHT_NAME_BYTES 64
 const char *ga_weight_name(weight_id id, int32_t il, char text[GA_WEIGHT_NAME_BYTES]);
@@ -112,5 +125,12 @@ GA_NODISCARD ga_status ga_weights_create(int32_t n_layers, ga_weight **out);
 /* The model's tensor; its data is NULL where the model lacks it. */
 ga_weight *ga_weight_slot(ga_model *model, weight_id id, int32_t il);
 const ga_weight *ga_weight_at(const ga_model *model, weight_ref w);
+/* A tensor of the model without data; of token types it has the row that is read. */
+ga_weight ga_weight_of(const ga_hparams *p, weight_id id, ga_dtype dtype);
+/* The type that tensor t of the file has on ctx. */
+ga_dtype ga_weight_dtype(const ga_model *model, ga_ctx *ctx, weight_kind kind, const ga_model_tensor *t);
+/* Describes the tensor as it will be on ctx, before weights are loaded: without data, and without dimensions where the
+ * file lacks it. */
+GA_NODISCARD ga_status ga_weight_describe(const ga_model *model, ga_ctx *ctx, weight_ref w, ga_weight *out);
 
 #endif

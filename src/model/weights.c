@@ -90,6 +90,11 @@ static ga_weight weight_vector(const void *data, int64_t n) {
 static ga_weight weight_matrix(int64_t rows, int64_t cols, ga_dtype dtype) {
   return (ga_weight){.dims = {rows, cols}, .n_dims = 2, .dtype = dtype};
 }
+static int64_t weight_elements(const ga_weight *w) {
+  int64_t n = 1;
+  for (int32_t i = 0; i < w->n_dims; i++) n *= w->dims[i];
+  return n;
+}
 
 /* Bytes from host memory on the device in a new buffer of the placement. */
 static ga_status upload(loader *l, const void *bytes, uint64_t n, void **out) {
@@ -295,7 +300,7 @@ static ga_status load_promoted_table(loader *l, const ga_model_tensor *t, ga_wei
   return l->uploader ? tell(l, t->bytes) : GA_OK;
 }
 
-/* Table: native on the device; in the map where that is host memory. */
+/* Tables and stacks: native on the device; in the map where that is host memory. */
 static ga_status load_table(loader *l, const ga_model_tensor *t, ga_weight *m) {
   m->layout = GA_LAYOUT_NATIVE;
   if (m->dtype != t->view.dtype) return load_promoted_table(l, t, m);
@@ -390,6 +395,16 @@ static ga_status check_shape(const ga_hparams *p, const weight_spec *spec, const
   return GA_OK;
 }
 
+static ga_status check_stack_shape(const ga_hparams *p, weight_id id, const ga_model_tensor *t) {
+  int64_t dims[GA_WEIGHT_DIMS];
+  const int32_t n = ga_weight_dims(p, id, dims);
+  GA_REQUIRE(t->view.n_dims == n && !memcmp(t->view.dim, dims, (size_t)n * sizeof *dims), GA_ERR_SHAPE,
+             "%s has %d dimensions, the first %lld; must be [%lld, %lld, %lld]", t->name, t->view.n_dims,
+             (long long)(t->view.n_dims ? t->view.dim[0] : 0), (long long)dims[0], (long long)dims[1],
+             (long long)dims[2]);
+  return GA_OK;
+}
+
 /* Types that products and look-ups take; vectors have ga_vector_to_f32. */
 static ga_status check_weight_dtype(const weight_spec *spec, const ga_model_tensor *t) {
   const ga_dtype d = t->view.dtype;
@@ -397,7 +412,7 @@ static ga_status check_weight_dtype(const weight_spec *spec, const ga_model_tens
   GA_REQUIRE(spec->kind == KIND_VECTOR || scaled || d == GA_F32 || d == GA_F16 || d == GA_BF16 ||
                  ga_dtype_info(d)->is_quant,
              GA_ERR_UNSUPPORTED, "%s is %s; %s must be f32, f16, bf16 or quantised", t->name, ga_dtype_name(d),
-             d == GA_E4M3 ? "tables" : "weights");
+             d == GA_E4M3 ? "tables and stacks" : "weights");
   return GA_OK;
 }
 
@@ -448,7 +463,7 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
   GA_REQUIRE(!is_qkv || (p->n_kv_heads == p->n_heads && p->v_dim == p->head_dim), GA_ERR_SHAPE,
              "%s by head: %d heads of %d, %d kv heads of %d; must be as many, of one size", t->name, p->n_heads,
              p->head_dim, p->n_kv_heads, p->v_dim);
-  GA_TRY(check_shape(p, spec, t, is_transposed));
+  GA_TRY(spec->kind == KIND_STACK ? check_stack_shape(p, use->id, t) : check_shape(p, spec, t, is_transposed));
   GA_TRY(check_weight_dtype(spec, t));
   GA_REQUIRE(change == CHANGE_NONE || t->view.dtype != GA_E4M3, GA_ERR_UNSUPPORTED,
              "%s is e4m3; %s has no scales for that", t->name, p->arch->name);
@@ -456,11 +471,9 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
   if (spec->kind == KIND_VECTOR)
     GA_TRY(load_vector(l, t, spec->is_norm, is_qkv, &cut, slot));
   else {
-    const ga_dtype dtype = spec->kind == KIND_TABLE ? ga_table_dtype(t)
-                           : change == CHANGE_NONE  ? ga_stored_dtype(l->model, l->placement->ctx, t)
-                                                    : t->view.dtype;
-    *slot =
-        weight_matrix(spec->rows == DIM_TYPES ? 1 : ga_weight_dim(p, spec->rows), ga_weight_dim(p, spec->cols), dtype);
+    const ga_dtype dtype =
+        change == CHANGE_NONE ? ga_weight_dtype(l->model, l->placement->ctx, spec->kind, t) : t->view.dtype;
+    *slot = ga_weight_of(p, use->id, dtype);
     GA_TRY(spec->kind == KIND_MATRIX ? load_matrix(l, t, change, &cut, slot) : load_table(l, t, slot));
   }
   return l->uploader && spec->kind != KIND_VECTOR ? GA_OK : tell(l, t->bytes); /* uploads tell of each piece */
@@ -519,22 +532,21 @@ static ga_status need_of(const ga_model *model, ga_ctx *ctx, weight_id id, const
   const weight_spec *spec = &ga_weight_specs[id];
   const bool is_cut = weight_cut(model, id).is_cut;
   const ga_model_tensor *t = ga_model_file_find(model->file, name);
-  const int64_t rows = spec->rows == DIM_TYPES ? 1 : ga_weight_dim(&model->hparams, spec->rows),
-                cols = ga_weight_dim(&model->hparams, spec->cols);
+  const bool is_native = spec->kind == KIND_TABLE || spec->kind == KIND_STACK;
   ga_layout layout = GA_LAYOUT_NATIVE;
   if (!t) return GA_OK; /* loading says whether it may be missing */
-  uint64_t bytes = spec->kind == KIND_VECTOR ? (uint64_t)cols * sizeof(float) : t->bytes;
+  const ga_dtype stored = spec->kind == KIND_VECTOR ? t->view.dtype : ga_weight_dtype(model, ctx, spec->kind, t);
+  const ga_weight w = ga_weight_of(&model->hparams, id, stored);
+  uint64_t bytes = spec->kind == KIND_VECTOR ? (uint64_t)ga_weight_cols(&w) * sizeof(float) : t->bytes;
   if (spec->kind != KIND_VECTOR) GA_TRY(check_weight_dtype(spec, t));
-  const ga_dtype stored = spec->kind == KIND_MATRIX  ? ga_stored_dtype(model, ctx, t)
-                          : spec->kind == KIND_TABLE ? ga_table_dtype(t)
-                                                     : t->view.dtype;
-  if (spec->kind == KIND_MATRIX) GA_TRY(ga_pack_choose(ctx, stored, rows, cols, &layout, &bytes));
+  if (spec->kind == KIND_MATRIX)
+    GA_TRY(ga_pack_choose(ctx, stored, ga_weight_rows(&w), ga_weight_cols(&w), &layout, &bytes));
   uint64_t staged = t->bytes;
-  if (stored != t->view.dtype) GA_TRY(ga_dtype_bytes(stored, rows * cols, &staged));
-  if (spec->kind == KIND_TABLE) bytes = staged;
+  if (stored != t->view.dtype) GA_TRY(ga_dtype_bytes(stored, weight_elements(&w), &staged));
+  if (is_native) bytes = staged;
   const bool mapped = layout == GA_LAYOUT_NATIVE && !is_cut && spec->kind != KIND_VECTOR && stored == t->view.dtype &&
                       in_map(model, ctx, t);
-  if (!mapped || spec->kind == KIND_MATRIX) need->held += bytes;
+  if (!mapped || spec->kind != KIND_TABLE) need->held += bytes; /* of tables in the map few rows are read */
   if (!mapped && SHARES(bytes))
     need->small += ga_round_up(bytes, 256);
   else if (!mapped)

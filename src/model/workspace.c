@@ -51,11 +51,19 @@ static ga_status attention_workspace(const ga_model *model, ga_ctx *ctx, const g
   return GA_OK;
 }
 
-static ga_status op_workspace(const ga_model *model, ga_ctx *ctx, const graph_op *op, int32_t tokens, uint64_t *bytes) {
+static ga_status op_workspace(const ga_model *model, ga_ctx *ctx, const node_op *n, int32_t tokens, uint64_t *bytes) {
+  ga_weight described[OP_WEIGHTS];
+  const ga_weight *w[OP_WEIGHTS] = {NULL};
   const op_shape shape = {
-      .hparams = &model->hparams, .n_tokens = tokens, .n_seqs = 1, .n_decode = tokens == 1, .max_q = tokens};
+      .hparams = &model->hparams, .n_tokens = tokens, .n_seqs = 1, .n_decode = tokens == 1, .max_q = tokens, .w = w};
   uint64_t most = 0;
-  const ga_status status = op->plan ? op->plan(ctx, &shape, &most) : GA_OK;
+  if (!n->op->plan) return GA_OK;
+  for (int32_t i = 0; i < n->op->n_weights; i++) {
+    if (n->w[i].id == W_NONE) continue;
+    GA_TRY(ga_weight_describe(model, ctx, n->w[i], &described[i]));
+    w[i] = &described[i];
+  }
+  const ga_status status = n->op->plan(ctx, &shape, &most);
   GA_REQUIRE(status == GA_OK || status == GA_ERR_UNSUPPORTED, status, "%s", ga_error_text());
   if (status == GA_OK && most > *bytes) *bytes = most;
   return GA_OK;
@@ -67,7 +75,7 @@ static ga_status nodes_workspace(const ga_model *model, ga_ctx *ctx, const ga_se
   bool has_attention = false;
   for (int32_t i = 0; i < model->graph->n_nodes; i++) {
     const ga_node *node = &model->graph->nodes[i];
-    if (node->kind == NODE_OP) GA_TRY(op_workspace(model, ctx, node->as.op.op, tokens, bytes));
+    if (node->kind == NODE_OP) GA_TRY(op_workspace(model, ctx, &node->as.op, tokens, bytes));
     if (node->kind != NODE_ATTENTION || !node->as.attention.has_memory || has_attention) continue;
     GA_TRY(attention_workspace(model, ctx, sizes, tokens, bytes));
     has_attention = true;

@@ -50,10 +50,14 @@ def shapes(c):
 
 
 def random_weights(c):
+    return random_of(shapes(c))
+
+
+def random_of(shapes_by_name):
     """Random values everywhere: a weight that is 1 or 0 hides a mistake. Rounded to f32, as the file has them."""
     draw = np.random.default_rng(7)
     weights = {}
-    for name, shape in sorted(shapes(c).items()):
+    for name, shape in sorted(shapes_by_name.items()):
         scale = 0.3 if len(shape) == 1 else 1.2 / shape[-1] ** 0.5
         base = 1.0 if len(shape) == 1 and "norm" in name and name.endswith("weight") else 0.0
         weights[name] = (base + scale * draw.standard_normal(shape)).astype(np.float32)

@@ -4,18 +4,24 @@
     make_arch.py tests/data/arch [NAME ...]     only those of that name
     make_arch.py --compare tests/data/arch      numpy beside what transformers wrote
 
-For each name: NAME/config.json, NAME/model.safetensors (f32, seeded), NAME/expected.txt: `ids N ...`, then one line
+For each name: NAME/config.json, NAME/model.safetensors or NAME/model.gguf (f32, seeded), NAME/expected.txt: `ids N ...`, then one line
 `row ...` for each position (encoders: one line `vec ...`), nine digits. phi3/short.txt: the same of its first tokens alone. Those of MODELS need torch and transformers, which make
-and evaluate them. Those of CONFIGS need numpy: arch_numpy.py evaluates them. Small on purpose: each
+and evaluate them. Those of CONFIGS need numpy: arch_numpy.py evaluates them. So do those of which arch/NAME.py has the metadata, the tensors and the
+mathematics, by the names of GGUF. Small on purpose: each
 quirk of an architecture that changes the numbers is on (grouped heads, biases, head norms, sliding windows, rope scaling).
 """
+import importlib
 import json
 import os
 import sys
+from pathlib import Path
 
 import numpy as np
 
 import arch_numpy
+
+sys.path.append(str(Path(__file__).parent.parent))
+import tiny_gguf
 
 try:
     import torch
@@ -178,6 +184,17 @@ def by_numpy(name, folder):
         write_expected(folder, by, "row", arch_numpy.logits(config, weights, IDS))
 
 
+def by_module(name, folder):
+    module = importlib.import_module(f"arch.{name}")
+    weights = arch_numpy.random_of(module.shapes())
+    os.makedirs(folder, exist_ok=True)
+    tensors = {tensor: (w.shape, 0, w.astype("<f4").tobytes()) for tensor, w in weights.items()}
+    with open(os.path.join(folder, "model.gguf"), "wb") as f:
+        f.write(tiny_gguf.build(module.keys(), tensors))
+    rows = module.logits({tensor: w.astype(np.float64) for tensor, w in weights.items()}, IDS)
+    write_expected(folder, f"arch/{name}.py, numpy {np.__version__}", "row", rows)
+
+
 def compare(root):
     """Largest difference of arch_numpy.py from what transformers made, relative to the spread."""
     for name in ("llama", "llama3", "qwen2", "qwen2yarn", "qwen3"):
@@ -193,8 +210,10 @@ def compare(root):
 def main():
     if sys.argv[1] == "--compare":
         return compare(sys.argv[2])
-    for name in sys.argv[2:] or [*MODELS, *CONFIGS]:
-        (by_numpy if name in CONFIGS else by_transformers)(name, os.path.join(sys.argv[1], name))
+    modules = [path.stem for path in sorted((Path(__file__).parent / "arch").glob("*.py"))]
+    for name in sys.argv[2:] or [*MODELS, *CONFIGS, *modules]:
+        by = by_numpy if name in CONFIGS else by_module if name in modules else by_transformers
+        by(name, os.path.join(sys.argv[1], name))
         print(name)
 
 

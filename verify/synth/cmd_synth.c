@@ -134,14 +134,16 @@ static ga_status put_weight(synth *m, weight_id id, int64_t il) {
   if (!use || !ga_arch_has_weight(&m->hparams, id, (int32_t)il) ||
       (use->optional && !(id == W_OUTPUT && m->shape.has_head)))
     return GA_OK;
-  const int64_t dims[2] = {ga_weight_dim(&m->hparams, s->rows), ga_weight_dim(&m->hparams, s->cols)};
+  int64_t dims[GA_WEIGHT_DIMS];
+  const int32_t n_dims = ga_weight_dims(&m->hparams, id, dims);
+  const int64_t cols = dims[n_dims - 1];
   const bool is_vector = s->kind == KIND_VECTOR;
   const ga_dtype wanted = is_vector ? GA_F32 : is_better(s, &m->shape, il) ? m->types.better : m->types.most;
-  const ga_dtype dtype = type_for_row(wanted, dims[1]);
+  const ga_dtype dtype = type_for_row(wanted, cols);
   char name[GA_WEIGHT_NAME_BYTES];
   synth_tensor *t = &m->tensors[m->n++];
-  GA_TRY(synth_tensor_of(&m->weights, dtype, is_vector && s->is_norm ? 1 : 0, deviation_of(m, s, dims[1]), m->n, t));
-  ga_tensor view = ga_tensor_make(NULL, dtype, is_vector ? 1 : 2, is_vector ? dims + 1 : dims);
+  GA_TRY(synth_tensor_of(&m->weights, dtype, is_vector && s->is_norm ? 1 : 0, deviation_of(m, s, cols), m->n, t));
+  ga_tensor view = ga_tensor_make(NULL, dtype, n_dims, dims);
   ga_gguf_put_tensor_from(m->file, ga_weight_name(id, (int32_t)il, name), &view, synth_tensor_bytes, t);
   return GA_OK;
 }

@@ -56,6 +56,8 @@ GA_NODISCARD ga_status hparams_int(const ga_model_file *file, const ga_hparams *
                                    int64_t least, int64_t most, int32_t *out);
 GA_NODISCARD ga_status hparams_float(const ga_model_file *file, const ga_hparams *p, const char *key, double fallback,
                                      double least, double most, float *out);
+/* The number of experts, how many of them a token has, and their width. */
+GA_NODISCARD ga_status hparams_experts(const ga_model_file *file, ga_hparams *p);
 /* Layer norms of heads: W_Q_HEADS_NORM and W_K_HEADS_NORM, in all layers or in none. */
 GA_NODISCARD ga_status hparams_head_norms(const ga_model_file *file, ga_hparams *p);
 /* Reads the factor on attention's logits where the file has it; hparams_sizes sets the default. */

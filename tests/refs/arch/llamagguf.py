@@ -1,0 +1,64 @@
+"""Llama as GGUF has it: neighbours of a head turn together. keys, shapes and logits are what make_arch.py takes."""
+import numpy as np
+
+from arch_numpy import attention, silu
+
+LAYERS, WIDTH, FF, HEADS, KV_HEADS, HEAD, VOCAB, EPS, BASE = 2, 32, 48, 4, 2, 8, 96, 1e-5, 10000.0
+
+
+def sizes(arch, ff=FF):
+    """Metadata that all decoders of this shape have."""
+    return {"general.architecture": ("text", arch)} | {f"{arch}.{key}": value for key, value in {
+        "block_count": ("u32", LAYERS), "embedding_length": ("u32", WIDTH), "feed_forward_length": ("u32", ff),
+        "context_length": ("u32", 128), "attention.head_count": ("u32", HEADS), "attention.head_count_kv": ("u32", KV_HEADS),
+        "attention.layer_norm_rms_epsilon": ("f32", EPS), "rope.freq_base": ("f32", BASE)}.items()}
+
+
+def decoder_shapes(feed_forward):
+    """Tensors by their names, [out, in]; feed_forward: those of a layer's, without its norm."""
+    layer = {"attn_norm": (WIDTH,), "attn_q": (HEADS * HEAD, WIDTH), "attn_k": (KV_HEADS * HEAD, WIDTH),
+             "attn_v": (KV_HEADS * HEAD, WIDTH), "attn_output": (WIDTH, HEADS * HEAD), "ffn_norm": (WIDTH,)} | feed_forward
+    whole = {"token_embd": (VOCAB, WIDTH), "output_norm": (WIDTH,), "output": (VOCAB, WIDTH)}
+    return {f"{name}.weight": shape for name, shape in whole.items()} | {
+        f"blk.{il}.{name}.weight": shape for il in range(LAYERS) for name, shape in layer.items()}
+
+
+def rotate_neighbours(x):
+    """x [T, heads, D]: element 2 i turns with element 2 i + 1."""
+    turn = np.arange(len(x))[:, None, None] * BASE ** (-np.arange(0, HEAD, 2) / HEAD)
+    a, b = x[..., 0::2], x[..., 1::2]
+    return np.stack([a * np.cos(turn) - b * np.sin(turn), b * np.cos(turn) + a * np.sin(turn)], -1).reshape(x.shape)
+
+
+def norm(x, weight):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + EPS) * weight
+
+
+def decoder_logits(w, ids, feed_forward):
+    """[T, V]; feed_forward(h, weights of the layer by name) is what a layer adds after its attention."""
+    t = len(ids)
+    x = w["token_embd.weight"][ids]
+    for il in range(LAYERS):
+        one = {name.split(".")[2]: v for name, v in w.items() if name.startswith(f"blk.{il}.")}
+        h = norm(x, one["attn_norm"])
+        q, k, v = (h @ one[f"attn_{n}"].T for n in "qkv")
+        q, k = rotate_neighbours(q.reshape(t, HEADS, HEAD)), rotate_neighbours(k.reshape(t, KV_HEADS, HEAD))
+        x = x + attention(q, k, v.reshape(t, KV_HEADS, HEAD), 0) @ one["attn_output"].T
+        x = x + feed_forward(norm(x, one["ffn_norm"]), one)
+    return norm(x, w["output_norm.weight"]) @ w["output.weight"].T
+
+
+def keys():
+    return sizes("llama")
+
+
+def shapes():
+    return decoder_shapes({"ffn_gate": (FF, WIDTH), "ffn_up": (FF, WIDTH), "ffn_down": (WIDTH, FF)})
+
+
+def gated(h, one):
+    return (silu(h @ one["ffn_gate"].T) * (h @ one["ffn_up"].T)) @ one["ffn_down"].T
+
+
+def logits(w, ids):
+    return decoder_logits(w, ids, gated)
