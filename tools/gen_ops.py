@@ -59,6 +59,8 @@ def number(op, formula):
     def one(match):
         if match[1]:
             return f"opdef_elem_bytes({member(op, match[1])[1]})"
+        if match[0] == "max":
+            return "fmax"
         return f"(double){member(op, match[0])[1]}"
     return re.sub(r"bytes\((\w+)\)|[a-z_]\w*", one, formula)
 
@@ -110,7 +112,7 @@ def descriptor(op, name):
 
 def op_table(ops):
     text = "".join(work(op) + shape(op) + "".join(descriptor(op, name) for name in op.names) + "\n" for op in ops)
-    return MADE + '#include <stdio.h>\n\n#include "opdef/ops.h"\n#include "opdef/shape.h"\n\n' + text
+    return MADE + '#include <math.h>\n#include <stdio.h>\n\n#include "opdef/ops.h"\n#include "opdef/shape.h"\n\n' + text
 
 
 # --- checks of single fields ---
