@@ -19,10 +19,9 @@ typedef struct step_part {
   const sequence_memory *memory; /* has units for all of them */
   const int32_t *ids;            /* [n]; the last is not read if draw >= 0 */
   int32_t first, n;
-  int32_t
-      n_wanted; /* the last n_wanted tokens have rows of logits; if several draw, all but the first are drafts */
-  int32_t adapter; /* -1: none. GA_ERR_UNSUPPORTED: all others */
-  int32_t draw;    /* draw of the step before, counted from 0, that is the last id; -1: none */
+  int32_t n_wanted; /* the last n_wanted tokens have rows of logits; if several draw, all but the first are drafts */
+  int32_t adapter;  /* -1: none. GA_ERR_UNSUPPORTED: all others */
+  int32_t draw;     /* draw of the step before, counted from 0, that is the last id; -1: none */
 } step_part;
 
 /* Place of a sequence's tokens for penalties on the device. Start with DRAW_HISTORY_INIT. */
