@@ -218,9 +218,9 @@ static ga_dtype k_type(ga_dtype most, ga_dtype v) {
   made m;
   mockcu.args_bytes = 8;
   if (tiny_make_of("llama", TINY_VOCAB, most, v) != GA_OK || run_made(&m, 1) != GA_OK) fail_msg("%s", ga_error_text());
-  const ga_dtype type = ga_weight_at(m.model, (weight_ref){W_K, 0})->dtype;
-  assert_int_equal(ga_weight_at(m.model, (weight_ref){W_TOKEN_EMBD, 0})->dtype, most);
-  assert_int_equal(ga_weight_at(m.model, (weight_ref){W_OUTPUT, 0})->dtype, most);
+  const ga_dtype type = ga_weight_at(m.model, (weight_ref){.id = W_K})->dtype;
+  assert_int_equal(ga_weight_at(m.model, (weight_ref){.id = W_TOKEN_EMBD})->dtype, most);
+  assert_int_equal(ga_weight_at(m.model, (weight_ref){.id = W_OUTPUT})->dtype, most);
   close_made(&m);
   return type;
 }

@@ -159,8 +159,8 @@ static void test_layers_have_their_weights(void **state) {
   (void)state;
   rig r = open_hybrid();
   for (int32_t il = 0; il < 2; il++) {
-    assert_int_equal(ga_weight_at(r.model, (weight_ref){W_K, il})->data != NULL, il == 1);
-    assert_non_null(ga_weight_at(r.model, (weight_ref){W_Q, il})->data);
+    assert_int_equal(ga_weight_at(r.model, (weight_ref){.id = W_K, .layer = il})->data != NULL, il == 1);
+    assert_non_null(ga_weight_at(r.model, (weight_ref){.id = W_Q, .layer = il})->data);
   }
   close_hybrid(&r);
 }

@@ -4,6 +4,7 @@
 
 #include "ga/gemm.h"
 #include "model/arch/arch.h"
+#include "model/attachment.h"
 #include "model/pass/fuse.h"
 #include "model/pass/memory.h"
 #include "model/pass/shard.h"
@@ -214,25 +215,28 @@ static ga_status takes_any_store(void *user, const ga_kv_store_fused_desc *desc,
 }
 static const fuse_planner takes_all = {.takes_product = takes_any_product, .takes_store = takes_any_store};
 
+/* The texts of a model's two programs go to tests/data/graph/<name>.programs.txt. */
+static void same_programs(const ga_model *model, const char *name) {
+  char *plain_text, *fused_text, file[64];
+  static char both[1 << 17];
+  ga_program *plain = program_of(model, NULL, 10), *fused = program_of(model, &takes_all, 1);
+  assert_ok(program_text(plain, &plain_text));
+  assert_ok(program_text(fused, &fused_text));
+  (void)snprintf(both, sizeof both, "10 tokens, nothing joined:\n%s\n1 token, all joined:\n%s", plain_text, fused_text);
+  (void)snprintf(file, sizeof file, "%s.programs", name);
+  same_as_file(file, both);
+  ga_mem_free(plain_text);
+  ga_mem_free(fused_text);
+  program_destroy(plain);
+  program_destroy(fused);
+}
+
 /* Programs of ten tokens without rows for more than one node, and of one token with rows for all that is asked. */
 static void test_program_texts(void **state) {
   (void)state;
   for (const ga_arch_desc *const *arch = ga_archs; *arch; arch++) {
-    char *plain_text, *fused_text;
-    static char both[1 << 17];
-    char name[64];
     ga_model *model = open_arch((*arch)->name);
-    ga_program *plain = program_of(model, NULL, 10), *fused = program_of(model, &takes_all, 1);
-    assert_ok(program_text(plain, &plain_text));
-    assert_ok(program_text(fused, &fused_text));
-    (void)snprintf(both, sizeof both, "10 tokens, nothing joined:\n%s\n1 token, all joined:\n%s", plain_text,
-                   fused_text);
-    (void)snprintf(name, sizeof name, "%s.programs", (*arch)->name);
-    same_as_file(name, both);
-    ga_mem_free(plain_text);
-    ga_mem_free(fused_text);
-    program_destroy(plain);
-    program_destroy(fused);
+    same_programs(model, (*arch)->name);
     ga_model_destroy(model);
   }
 }
@@ -412,10 +416,37 @@ static void test_query_scale(void **state) {
   assert_true(query_scale(48, 3840, 16, 256) == 1 / sqrtf(256)); /* 12B */
 }
 
+/* Adapters on a matrix that shares X with others, on one of a gated pair, on one that adds to the residual stream, and
+ * on one that is cut into slices. */
+static void test_attach_texts(void **state) {
+  static const float zeros[256] = {0};
+  static const struct {
+    const char *arch;
+    weight_id ids[3];
+    int32_t n;
+  } cases[] = {{"llama", {W_Q, W_GATE, W_DOWN}, 3}, {"phi3", {W_QKV, W_OUTPUT}, 2}};
+  (void)state;
+  for (size_t i = 0; i < GA_COUNT_OF(cases); i++) {
+    char name[64], *text;
+    attachment_source list[3];
+    ga_model *model = open_arch(cases[i].arch);
+    for (int32_t k = 0; k < cases[i].n; k++)
+      list[k] = (attachment_source){.id = cases[i].ids[k], .rank = 1, .a = zeros, .b = zeros, .scale = 0.5f};
+    assert_ok(model_attach(model, list, cases[i].n));
+    assert_ok(graph_text(model->graph, &text));
+    (void)snprintf(name, sizeof name, "%s.adapters", cases[i].arch);
+    same_as_file(name, text);
+    same_programs(model, name);
+    for (int32_t tokens = 1; tokens < 20; tokens += 9) memory_is_sound(model, &takes_all, tokens);
+    ga_mem_free(text);
+    ga_model_destroy(model);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts),       cmocka_unit_test(test_graph_refused),
-                                     cmocka_unit_test(test_programs),    cmocka_unit_test(test_program_texts),
-                                     cmocka_unit_test(test_shard_texts), cmocka_unit_test(test_memory),
-                                     cmocka_unit_test(test_values_stay), cmocka_unit_test(test_query_scale)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_texts),         cmocka_unit_test(test_graph_refused), cmocka_unit_test(test_programs),
+      cmocka_unit_test(test_program_texts), cmocka_unit_test(test_shard_texts),   cmocka_unit_test(test_attach_texts),
+      cmocka_unit_test(test_memory),        cmocka_unit_test(test_values_stay),   cmocka_unit_test(test_query_scale)};
   return cmocka_run_group_tests(tests, open_cpu, close_cpu);
 }

@@ -34,8 +34,8 @@ typedef struct ga_step {
   const int32_t *out_rows;  /* NULL, or [n_out]: these instead; steps of several tokens */
 } ga_step;
 
-/* A callback before each product of the program: x on the device, [rows, cols] with `stride` elements from row to row,
- * is about to be multiplied by that matrix. */
+/* A callback before each product of the program, unless its matrix is an attachment's: x on the device, [rows, cols]
+ * with `stride` elements from row to row, is about to be multiplied by that matrix. */
 typedef ga_status (*exec_watch_fn)(void *user, ga_ctx *ctx, weight_id matrix, int32_t layer, const float *x,
                                    int64_t rows, int64_t cols, int64_t stride);
 

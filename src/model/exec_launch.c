@@ -110,8 +110,9 @@ static ga_status watch_product(const ga_exec *e, const launch *l) {
   const launch_product *p = &l->as.product;
   GA_REQUIRE(p->norm.id == W_NONE && p->add_norm.id == W_NONE, GA_ERR_INTERNAL, "a product that is watched norms x");
   for (int i = 0; i < p->n_matrices; i++)
-    GA_TRY(e->watch(e->watch_user, e->ctx, p->matrix[i].weight.id, l->layer, exec_rows(e, p->x), launch_rows(e, l),
-                    exec_cols(e, p->x), exec_stride(e, p->x)));
+    if (p->matrix[i].weight.part == PART_WEIGHT)
+      GA_TRY(e->watch(e->watch_user, e->ctx, p->matrix[i].weight.id, l->layer, exec_rows(e, p->x), launch_rows(e, l),
+                      exec_cols(e, p->x), exec_stride(e, p->x)));
   return GA_OK;
 }
 

@@ -35,9 +35,16 @@ static void put_format(line *l, const char *format, ...) {
   if (n > 0) l->n += (size_t)n < sizeof l->text - l->n ? (size_t)n : sizeof l->text - l->n - 1;
 }
 
-static void put_weight_name(line *l, weight_ref w) {
+static void put_bare_name(line *l, weight_ref w) {
+  static const char *const parts[] = {"", ".lora_a", ".lora_b"};
   char name[GA_WEIGHT_NAME_BYTES];
-  if (w.id != W_NONE) put_format(l, ", %s", ga_weight_name(w.id, w.layer, name));
+  put_format(l, "%s%s", ga_weight_name(w.id, w.layer, name), parts[w.part]);
+}
+
+static void put_weight_name(line *l, weight_ref w) {
+  if (w.id == W_NONE) return;
+  put_format(l, ", ");
+  put_bare_name(l, w);
 }
 
 static const char *ids_text(embed_ids ids) {
@@ -121,11 +128,6 @@ ga_status graph_text(const ga_model_graph *graph, char **out) {
 }
 
 /* --- programs --- */
-
-static void put_bare_name(line *l, weight_ref w) {
-  char name[GA_WEIGHT_NAME_BYTES];
-  put_format(l, "%s", ga_weight_name(w.id, w.layer, name));
-}
 
 /* "residual + rms_norm(x, add_norm) + ..." as X of a product. */
 static void put_normed_x(line *l, const launch_product *p) {

@@ -179,6 +179,7 @@ void ga_model_destroy(ga_model *model) {
   for (int32_t i = 0; i < model->n_placements; i++) ga_placement_free(&model->placements[i]);
   ga_ctx_destroy(model->cpu);
   ga_mem_free(model->weights);
+  ga_mem_free(model->attachments);
   graph_destroy(model->graph);
   ga_template_destroy(model->chat_template);
   ga_tokenizer_destroy(model->tokenizer);

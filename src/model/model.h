@@ -32,6 +32,8 @@ typedef struct ga_hparams {
 
 #define GA_WEIGHT_DIMS 4
 
+typedef struct ga_attachment ga_attachment;
+
 /* A tensor of the model, on the device of its layer. Matrices are [rows, cols] with y = W x, so that a row makes one
  * element of y; stacks of matrices have further dimensions before these. Vectors are f32. */
 typedef struct ga_weight {
@@ -40,7 +42,14 @@ typedef struct ga_weight {
   int32_t n_dims;
   ga_dtype dtype;
   ga_layout layout;
+  const ga_attachment *attachment; /* NULL: none */
 } ga_weight;
+
+/* An adapter of low rank (LoRA, arXiv 2106.09685): W x becomes W x + scale B (A x). */
+struct ga_attachment {
+  ga_weight a, b; /* [rank, columns of W], [rows of W, rank] */
+  float scale;
+};
 
 static inline int64_t ga_weight_rows(const ga_weight *w) { return w->n_dims > 1 ? w->dims[w->n_dims - 2] : 1; }
 static inline int64_t ga_weight_cols(const ga_weight *w) { return w->n_dims ? w->dims[w->n_dims - 1] : 0; }
@@ -99,6 +108,7 @@ struct ga_model {
   char template_error[256];
 
   ga_weight *weights; /* by layer and weight_id: ga_weight_at (weight_spec.h) */
+  ga_attachment *attachments;
 
   float rope_magnitude[ROPE_TABLES];
 };

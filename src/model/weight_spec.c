@@ -58,5 +58,7 @@ static size_t weight_slot(weight_id id, int32_t il) {
 
 ga_weight *ga_weight_slot(ga_model *model, weight_id id, int32_t il) { return &model->weights[weight_slot(id, il)]; }
 const ga_weight *ga_weight_at(const ga_model *model, weight_ref w) {
-  return &model->weights[weight_slot(w.id, w.layer)];
+  const ga_weight *weight = &model->weights[weight_slot(w.id, w.layer)];
+  if (w.part == PART_WEIGHT) return weight;
+  return w.part == PART_A ? &weight->attachment->a : &weight->attachment->b;
 }

@@ -97,10 +97,14 @@ int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim);
 #define GA_WEIGHT_NAME_BYTES 64
 const char *ga_weight_name(weight_id id, int32_t il, char text[GA_WEIGHT_NAME_BYTES]);
 
+/* Tensors of a place in the model's table: the weight, and those of its attachment. */
+typedef enum weight_part { PART_WEIGHT, PART_A, PART_B } weight_part;
+
 /* A tensor of the model's table: a role and a layer. Tensors of the whole model ignore the layer. */
 typedef struct weight_ref {
   weight_id id; /* W_NONE: none */
   int32_t layer;
+  weight_part part;
 } weight_ref;
 
 /* Makes an empty table for a model of n_layers layers; released with ga_mem_free. */

@@ -1,11 +1,9 @@
 #include "model/pass/shard.h"
 
-#include <string.h>
-
-#include "base/mem.h"
 #include "base/status.h"
 #include "model/arch/arch.h"
 #include "model/graph_op.h"
+#include "model/pass/rewrite.h"
 
 /* --- sizes --- */
 
@@ -72,68 +70,26 @@ static ga_status shardable_nodes(const ga_model_graph *g) {
   return GA_OK;
 }
 
-typedef struct sharder {
-  const ga_model_graph *from;
-  ga_model_graph *to;
-  value_id *now; /* [values of from] their names in `to` */
-} sharder;
-
-static value_id copy_value(sharder *s, value_id old) {
-  ga_model_graph *g = s->to;
-  ga_value v = s->from->values[old];
-  v.producer = g->n_nodes;
-  v.root = v.root == old ? g->n_values : s->now[v.root];
-  g->values[g->n_values] = v;
-  return g->n_values++;
-}
-
-/* Renames the values that a copied node reads. */
-static void rename_inputs(const sharder *s, ga_node *node) {
-  value_id *in[NODE_INPUTS];
-  const int32_t n = node_input_places(node, in);
-  for (int32_t i = 0; i < n; i++) *in[i] = s->now[*in[i]];
-}
-
-static void copy_nodes(sharder *s, const ga_hparams *whole, const ga_hparams *part, int32_t rank, int32_t ranks) {
-  for (int32_t i = 0; i < s->from->n_nodes; i++) {
-    ga_node node = s->from->nodes[i];
-    const value_id old = node.y;
+static void shard_nodes(graph_rewrite *r, const ga_hparams *whole, const ga_hparams *part, int32_t rank,
+                        int32_t ranks) {
+  for (int32_t i = 0; i < r->from->n_nodes; i++) {
+    ga_node node = r->from->nodes[i];
     const bool is_part =
         node.kind == NODE_LINEAR && shard_cut_of(whole, part, rank, ranks, node.as.linear.weight.id).by_cols;
-    rename_inputs(s, &node);
     if (is_part && rank) node.as.linear.bias.id = W_NONE;
-    node.y = s->now[old] = copy_value(s, old);
-    s->to->nodes[s->to->n_nodes++] = node;
+    const value_id y = rewrite_copy(r, &node);
     if (!is_part) continue;
-    ga_node sum = {.kind = NODE_ALL_REDUCE, .layer = node.layer, .as.all_reduce = {.x = node.y}};
-    sum.y = s->now[old] = copy_value(s, old);
-    s->to->nodes[s->to->n_nodes++] = sum;
+    const ga_node sum = {.kind = NODE_ALL_REDUCE, .layer = node.layer, .as.all_reduce = {.x = y}};
+    rewrite_replace(r, node.y, rewrite_put(r, sum, y, r->to->values[y].cols));
   }
 }
 
 ga_status shard_graph(const ga_hparams *whole, const ga_hparams *part, int32_t rank, int32_t ranks,
                       ga_model_graph **graph) {
-  const ga_model_graph *from = *graph;
-  sharder s = {.from = from};
-  void *p;
+  graph_rewrite r;
   if (ranks == 1) return GA_OK;
-  GA_TRY(shardable_nodes(from));
-  GA_TRY(ga_mem_zalloc(1, sizeof(ga_model_graph), "graph", &p));
-  s.to = p;
-  *s.to = (ga_model_graph){.n_layers = from->n_layers, .pooling = from->pooling};
-  ga_status status = ga_mem_zalloc((size_t)from->n_nodes * 2, sizeof *s.to->nodes, "graph", &p);
-  s.to->nodes = p;
-  if (status == GA_OK) status = ga_mem_zalloc((size_t)from->n_nodes * 2, sizeof *s.to->values, "graph", &p);
-  if (status == GA_OK) s.to->values = p;
-  if (status == GA_OK) status = ga_mem_zalloc((size_t)from->n_values, sizeof *s.now, "graph", &p);
-  if (status == GA_OK) {
-    s.now = p;
-    copy_nodes(&s, whole, part, rank, ranks);
-    s.to->result = s.now[from->result];
-    status = graph_index_users(s.to);
-    ga_mem_free(s.now);
-  }
-  graph_destroy(status == GA_OK ? *graph : s.to);
-  if (status == GA_OK) *graph = s.to;
-  return status;
+  GA_TRY(shardable_nodes(*graph));
+  const ga_status status = rewrite_begin(*graph, 2, &r);
+  if (status == GA_OK) shard_nodes(&r, whole, part, rank, ranks);
+  return rewrite_end(&r, status, graph);
 }
