@@ -108,6 +108,32 @@ static void test_inputs_stay(void **state) {
   }
 }
 
+/* Rows of a call whose first chunk has none, and of one after a call that wanted none: those chunks are under way. */
+static void test_rows_of_later_chunks(void **state) {
+  (void)state;
+  static const int32_t ids[] = {1, 5, 9, 20, 7, 11, 12, 13, 2, 3};
+  static float logits[10 * TINY_VOCAB];
+  made m;
+  ga_session *s;
+  ga_session_options so = GA_SESSION_OPTIONS_INIT;
+  so.context = 64;
+  so.batch = 4;
+  assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
+  for (int n = 1; n <= 2; n++) {
+    if (run_made(&m, n) != GA_OK || ga_session_create(m.model, &so, &s) != GA_OK) fail_msg("%s", ga_error_text());
+    for (int32_t rows = 0; rows <= 10; rows++) {
+      assert_int_equal(ga_session_rewind(s, 0), GA_OK);
+      if (ga_session_eval(s, ids, 10, logits, rows, NULL, NULL) != GA_OK) fail_msg("%d: %s", rows, ga_error_text());
+      assert_int_equal(ga_session_eval(s, ids, 5, NULL, 0, NULL, NULL), GA_OK);
+      assert_int_equal(ga_session_eval(s, ids, 1, logits, 1, NULL, NULL), GA_OK);
+      assert_int_equal(ga_session_length(s), 16);
+    }
+    ga_session_destroy(s);
+    close_made(&m);
+    assert_string_equal(mockcu.misuse, "");
+  }
+}
+
 static void test_old_driver(void **state) {
   (void)state;
   made m = {0};
@@ -329,6 +355,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_lost, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_lost_of_two, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_inputs_stay, with_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_rows_of_later_chunks, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_old_driver, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_samples_cost_the_same, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_launches_a_layer, with_driver, no_leaks),

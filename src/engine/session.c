@@ -154,10 +154,11 @@ static ga_status enqueue_step(ga_session *s, int32_t at, int32_t n, bool is_draw
                           .n_wanted = n_wanted,
                           .adapter = -1,
                           .draw = is_drawn ? 0 : -1};
+  const bool shows = step->show && n_wanted; /* the runner takes such a step alone */
   int64_t ticket;
   step->parts = &part;
   step->n_parts = 1;
-  if (!is_drawn && !runner_may_enqueue(s->runner)) GA_TRY(take_steps(s, 0));
+  if (shows || (!is_drawn && !runner_may_enqueue(s->runner))) GA_TRY(take_steps(s, 0));
   GA_TRY(prepare_memory(s, at));
   s->n_evaluated = at + n;
   GA_TRY(runner_enqueue(s->runner, step, &ticket));
