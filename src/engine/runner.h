@@ -56,7 +56,8 @@ typedef struct runner_step {
   const step_part *parts; /* [n_parts], read by runner_enqueue alone */
   int32_t n_parts;
   const row_draw *rows; /* of all wanted rows, in order. They live until runner_take; the caller may clear some */
-  show_row_fn show;
+  float *into; /* [wanted rows, rows of the head] host memory for their logits, if all are shown; NULL: the runner's */
+  show_row_fn show; /* may be NULL if `into` is not */
   void *user;
 } runner_step;
 

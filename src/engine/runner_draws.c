@@ -300,12 +300,15 @@ ga_status device_rows_fetch(runner *r, const run_step *step) {
   return ga_event_record(last->ctx, r->sampler.drawn[step->place], NULL);
 }
 
-/* Brings n rows of the block's logits, from row `first` on, to the host. */
-static ga_status fetch_logits(runner *r, int32_t first, int32_t n) {
+/* Brings the logits of n rows of the step, from row `begin` on, to the host. at: row of `begin` in its block. */
+static ga_status fetch_logits(runner *r, const run_step *step, int32_t begin, int32_t at, int32_t n,
+                              const float **rows) {
   const runner_stage *last = runner_last(r);
   const size_t vocab = (size_t)r->options.model->hparams.vocab;
-  GA_TRY(runner_logits_room(r, n));
-  return ga_copy_to_host(last->ctx, r->logits, exec_result(&last->exec) + (size_t)first * vocab,
+  float *to = step->asked.into ? step->asked.into + (size_t)step->rows[begin].row * vocab : NULL;
+  if (!to) GA_TRY(runner_logits_room(r, n));
+  *rows = to ? to : r->logits;
+  return ga_copy_to_host(last->ctx, to ? to : r->logits, exec_result(&last->exec) + (size_t)at * vocab,
                          (size_t)n * vocab * sizeof(float), NULL);
 }
 
@@ -326,6 +329,15 @@ static ga_status take_draw(runner *r, const run_step *step, int32_t i, int32_t i
   return GA_OK;
 }
 
+/* Shows logits x of a wanted row, which are where they are to be or on a CPU. */
+static ga_status show_row_of(const runner *r, const run_step *step, int32_t row, int32_t id, const float *x) {
+  const runner_step *asked = &step->asked;
+  const size_t vocab = (size_t)r->options.model->hparams.vocab;
+  float *to = asked->into ? asked->into + (size_t)row * vocab : NULL;
+  if (to && to != x) memcpy(to, x, vocab * sizeof *x);
+  return asked->show ? asked->show(asked->user, row, id, x) : GA_OK;
+}
+
 /* Takes row i of the step, and shows it if it is to be shown: x has its logits then, else NULL. */
 static ga_status take_device_row(runner *r, const run_step *step, int32_t i, int32_t id, float first, const float *x) {
   const row_draw *draw = run_row_draw(step, i);
@@ -334,7 +346,7 @@ static ga_status take_device_row(runner *r, const run_step *step, int32_t i, int
   if (draw->sample && step->rows[i].at_draw > result->n_accepted) return GA_OK; /* a draft before it was wrong */
   if (draw->sample) GA_TRY(part_note_status(result, take_draw(r, step, i, id, x ? x[0] : first)));
   if (!x || result->status != GA_OK) return GA_OK;
-  return step->asked.show(step->asked.user, step->rows[i].row, draw->sample ? id : -1, x);
+  return show_row_of(r, step, step->rows[i].row, draw->sample ? id : -1, x);
 }
 
 ga_status device_rows_take_fetched(runner *r, const run_step *step) {
@@ -343,9 +355,9 @@ ga_status device_rows_take_fetched(runner *r, const run_step *step) {
   GA_TRY(ga_event_sync(r->sampler.drawn[step->place]));
   GA_TRY(exec_check(&runner_last(r)->exec));
   for (int32_t i = 0; i < step->n_rows; i++) {
-    const bool shows = run_row_draw(step, i)->shows;
-    if (shows) GA_TRY(fetch_logits(r, i, 1));
-    GA_TRY(take_device_row(r, step, i, ids[i], first[i], shows ? r->logits : NULL));
+    const float *x = NULL;
+    if (run_row_draw(step, i)->shows) GA_TRY(fetch_logits(r, step, i, i, 1, &x));
+    GA_TRY(take_device_row(r, step, i, ids[i], first[i], x));
   }
   return GA_OK;
 }
@@ -372,9 +384,8 @@ static ga_status fetch_shown(runner *r, const run_step *step, int32_t first, int
     end = i + 1;
   }
   if (end == begin) return GA_OK;
-  GA_TRY(fetch_logits(r, begin - first, end - begin));
-  *logits = (host_logits){r->logits, begin};
-  return GA_OK;
+  logits->begin = begin;
+  return fetch_logits(r, step, begin, begin - first, end - begin, &logits->rows);
 }
 
 /* Draws on the device; what the host needs comes to it. */
@@ -390,10 +401,7 @@ static ga_status draw_on_host(runner *r, const run_step *step, int32_t first, in
                               int32_t n_draws, host_logits *logits) {
   runner_stage *last = runner_last(r);
   *logits = (host_logits){exec_result(&last->exec), first};
-  if (!ga_device_in_host_memory(last->ctx->device)) {
-    GA_TRY(fetch_logits(r, 0, n));
-    logits->rows = r->logits;
-  }
+  if (!ga_device_in_host_memory(last->ctx->device)) GA_TRY(fetch_logits(r, step, first, 0, n, &logits->rows));
   return n_draws ? enqueue_draws(r, &step->layout.samples, sample, n_draws, last->host[step->place], logits->rows)
                  : GA_OK;
 }

@@ -154,7 +154,7 @@ static ga_status enqueue_step(ga_session *s, int32_t at, int32_t n, bool is_draw
                           .n_wanted = n_wanted,
                           .adapter = -1,
                           .draw = is_drawn ? 0 : -1};
-  const bool shows = step->show && n_wanted; /* the runner takes such a step alone */
+  const bool shows = (step->show || step->into) && n_wanted; /* the runner takes such a step alone */
   int64_t ticket;
   step->parts = &part;
   step->n_parts = 1;
@@ -216,7 +216,6 @@ static ga_status end_call(ga_session *s, ga_status status) {
 /* --- appending --- */
 
 typedef struct append_call {
-  const ga_session *session;
   const session_out *out;
   int32_t wanted; /* first id of the call whose row is shown */
   int32_t base;   /* id of the call to which row 0 of the step under way belongs */
@@ -224,12 +223,8 @@ typedef struct append_call {
 
 static ga_status show_row(void *user, int32_t row, int32_t id, const float *logits) {
   const append_call *call = user;
-  const session_out *out = call->out;
-  const size_t vocab = (size_t)call->session->model->hparams.vocab;
-  const int32_t at = call->base + row;
   (void)id;
-  if (out->into) memcpy(out->into + (size_t)(at - call->wanted) * vocab, logits, vocab * sizeof *logits);
-  return out->row ? out->row(out->user, at, logits) : GA_OK;
+  return call->out->row(call->out->user, call->base + row, logits);
 }
 
 /* Runs ids [done, done + n) of the call. */
@@ -241,7 +236,10 @@ static ga_status append_chunk(ga_session *s, append_call *call, int32_t done, in
     return take_steps(s, 1);
   }
   call->base = done + first;
-  GA_TRY(enqueue_step(s, at, n, false, n - first, &(runner_step){.rows = s->rows, .show = show_row, .user = call}));
+  runner_step step = {.rows = s->rows, .show = out->row ? show_row : NULL, .user = call};
+  if (out->into && n > first)
+    step.into = out->into + (size_t)(call->base - call->wanted) * (size_t)s->model->hparams.vocab;
+  GA_TRY(enqueue_step(s, at, n, false, n - first, &step));
   return take_steps(s, first == n);
 }
 
@@ -278,7 +276,7 @@ ga_status session_append(ga_session *s, const int32_t *ids, int32_t n, const ses
   GA_TRY(check_engine(s->model));
   GA_TRY(meet_ranks(s, ids, n));
   if (!out) out = &none;
-  append_call call = {.session = s, .out = out, .wanted = n - out->n_rows};
+  append_call call = {.out = out, .wanted = n - out->n_rows};
   return end_call(s, append_tokens(s, ids, n, &call, progress, user));
 }
 
