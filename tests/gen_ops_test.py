@@ -91,8 +91,8 @@ class Refusals(Tree):
         self.refuses("number 6 is that of", "the first free one is 5")
 
     def test_number_that_leaves_a_hole(self):
-        self.edit("src/op/collective.toml", "number = 15", "number = 16")
-        self.refuses("no op has number 15")
+        self.edit("src/op/act.toml", "number = 5", "number = 500")
+        self.refuses("no op has number 5")
 
     def test_declaration_that_is_none(self):
         self.edit(ACT, "int64_t rows, width", "int64_t rows[, width")

@@ -49,13 +49,14 @@ static ga_status run_experts(const op_call *call) {
 /* Weights that the latest plan saw. */
 static ga_weight planned[3];
 static int32_t n_plans;
+static bool lacks_row;
 
 static ga_status plan_experts(ga_ctx *ctx, const op_shape *shape, uint64_t *workspace) {
   (void)ctx;
   for (int i = 0; i < 3; i++) planned[i] = *shape->w[i];
   n_plans++;
   *workspace = 0;
-  return GA_OK;
+  return lacks_row ? ga_fail(GA_ERR_UNSUPPORTED, "experts: w_dtype is f16") : GA_OK;
 }
 
 static const graph_op experts = {
@@ -249,8 +250,8 @@ static void test_plans_of_ops_see_their_weights(void **state) {
   (void)state;
   ga_model *m;
   uint64_t bytes;
-  n_plans = 0;
   assert_ok(load(write_experts(&(spoilt){0}), 1, false, &m));
+  n_plans = 0;
   assert_ok(exec_workspace(m, ctx[0], &sizes, &bytes));
   assert_int_equal(n_plans, 2 * LAYERS); /* of one token, and of a batch */
   is_stack(&planned[0], GA_F16, FF, WIDTH);
@@ -258,6 +259,17 @@ static void test_plans_of_ops_see_their_weights(void **state) {
   is_stack(&planned[2], GA_F32, WIDTH, FF);
   assert_null(planned[0].data);
   ga_model_destroy(m);
+}
+
+/* At loading, and not at the first step. */
+static void test_types_without_row_are_refused(void **state) {
+  (void)state;
+  ga_model *m;
+  lacks_row = true;
+  assert_error(load(write_experts(&(spoilt){0}), LAYERS, false, &m), GA_ERR_UNSUPPORTED, "experts: w_dtype is f16");
+  assert_non_null(strstr(ga_error_text(), "layer 0 on cpu"));
+  assert_null(m);
+  lacks_row = false;
 }
 
 static void test_other_files_are_refused(void **state) {
@@ -308,6 +320,7 @@ int main(void) {
       cmocka_unit_test(test_stacks_are_loaded),
       cmocka_unit_test(test_plan_counts_stacks),
       cmocka_unit_test(test_plans_of_ops_see_their_weights),
+      cmocka_unit_test(test_types_without_row_are_refused),
       cmocka_unit_test(test_other_files_are_refused),
       cmocka_unit_test(test_sessions_run_experts),
   };

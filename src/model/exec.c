@@ -147,19 +147,37 @@ static ga_status check_invariant_attention(const ga_exec *e, int32_t context) {
   return GA_OK;
 }
 
-static ga_status check_invariant_op(const ga_exec *e, const node_op *n) {
+/* Plans an op for a step of one token. */
+static ga_status plan_op(const ga_model *model, ga_ctx *ctx, const node_op *n, bool is_invariant) {
   const ga_weight *w[OP_WEIGHTS] = {NULL};
-  const op_shape one = {.hparams = &e->model->hparams,
+  const op_shape one = {.hparams = &model->hparams,
                         .n_tokens = 1,
                         .n_seqs = 1,
                         .n_decode = 1,
                         .max_q = 1,
-                        .is_invariant = true,
+                        .is_invariant = is_invariant,
                         .w = w};
   uint64_t workspace;
   for (int32_t i = 0; i < n->op->n_weights; i++)
-    if (n->w[i].id != W_NONE) w[i] = ga_weight_at(e->model, n->w[i]);
-  return n->op->plan ? n->op->plan(e->ctx, &one, &workspace) : GA_OK;
+    if (n->w[i].id != W_NONE) w[i] = ga_weight_at(model, n->w[i]);
+  return n->op->plan ? n->op->plan(ctx, &one, &workspace) : GA_OK;
+}
+
+ga_status exec_check_ops(const ga_model *model) {
+  const ga_model_graph *g = model->graph;
+  for (int32_t i = 0; i < model->n_placements; i++) {
+    const ga_placement *place = &model->placements[i];
+    int32_t first, end;
+    graph_range(g, place_begins(model, place) ? -1 : place->first,
+                place_ends(model, place) ? g->n_layers + 1 : place->end, &first, &end);
+    for (int32_t k = first; k < end; k++) {
+      const ga_node *node = &g->nodes[k];
+      if (node->kind != NODE_OP) continue;
+      const ga_status status = plan_op(model, place->ctx, &node->as.op, false);
+      if (status != GA_OK) return ga_fail_in(status, "layer %d on %s", node->layer, ga_ctx_device_name(place->ctx));
+    }
+  }
+  return GA_OK;
 }
 
 /* Layers have attention of one description: the first one is asked for. */
@@ -170,7 +188,7 @@ ga_status exec_check_invariant(ga_exec *e, int32_t context) {
   for (int32_t i = 0; i < p->program->n_launches; i++) {
     const launch *l = &p->program->launches[i];
     if (l->kind == LAUNCH_PRODUCT) GA_TRY(check_invariant_product(e, p->program, &l->as.product));
-    if (l->kind == LAUNCH_OP) GA_TRY(check_invariant_op(e, &l->as.op.node));
+    if (l->kind == LAUNCH_OP) GA_TRY(plan_op(e->model, e->ctx, &l->as.op.node, true));
     if (l->kind != LAUNCH_ATTENTION || !l->as.attention.node.has_memory || has_attention) continue;
     GA_TRY(check_invariant_attention(e, context));
     has_attention = true;

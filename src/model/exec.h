@@ -106,6 +106,9 @@ float *exec_rows(const ga_exec *e, value_id v);
 int64_t exec_stride(const ga_exec *e, value_id v);
 GA_NODISCARD ga_status exec_launch(const ga_exec *e, const launch *l); /* exec_launch.c */
 
+/* Plans each declared op of a loaded model for one token, where its layer is. Fails where a device has no row for the
+ * file's types. */
+GA_NODISCARD ga_status exec_check_ops(const ga_model *model);
 /* Bytes of an exec's memory for all layers; max_out 0: without those of the head. */
 GA_NODISCARD ga_status exec_bytes(const ga_model *model, int32_t max_tokens, int32_t max_out, uint64_t *bytes);
 /* The largest workspace that the products and the attention of such a session need on ctx. */

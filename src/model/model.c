@@ -8,6 +8,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "model/arch/arch.h"
+#include "model/exec.h"
 #include "model/folder_template.h"
 #include "model/memory_kind.h"
 #include "model/pass/shard.h"
@@ -88,7 +89,8 @@ static ga_status load_model_file(ga_model *model, ga_ctx *ctx, const char *path,
   model->is_plan = options->plan_only;
   model->no_mmap = options->no_mmap;
   GA_TRY(ga_placement_plan(model, ctx, options));
-  return ga_weights_load(model, options);
+  GA_TRY(ga_weights_load(model, options));
+  return model->is_plan ? GA_OK : exec_check_ops(model);
 }
 
 static ga_status take_options(const ga_model_options *given, ga_model_options *full) {

@@ -61,6 +61,7 @@ static ga_status op_workspace(const ga_model *model, ga_ctx *ctx, const node_op 
   for (int32_t i = 0; i < n->op->n_weights; i++) {
     if (n->w[i].id == W_NONE) continue;
     GA_TRY(ga_weight_describe(model, ctx, n->w[i], &described[i]));
+    if (!described[i].n_dims) return GA_OK; /* loading says that it is missing */
     w[i] = &described[i];
   }
   const ga_status status = n->op->plan(ctx, &shape, &most);

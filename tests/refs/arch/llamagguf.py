@@ -3,7 +3,7 @@ import numpy as np
 
 from arch_numpy import attention, silu
 
-LAYERS, WIDTH, FF, HEADS, KV_HEADS, HEAD, VOCAB, EPS, BASE = 2, 32, 48, 4, 2, 8, 96, 1e-5, 10000.0
+LAYERS, WIDTH, FF, HEADS, KV_HEADS, HEAD, VOCAB, EPS, BASE = 2, 32, 48, 4, 2, 16, 96, 1e-5, 10000.0
 
 
 def sizes(arch, ff=FF):
@@ -11,6 +11,7 @@ def sizes(arch, ff=FF):
     return {"general.architecture": ("text", arch)} | {f"{arch}.{key}": value for key, value in {
         "block_count": ("u32", LAYERS), "embedding_length": ("u32", WIDTH), "feed_forward_length": ("u32", ff),
         "context_length": ("u32", 128), "attention.head_count": ("u32", HEADS), "attention.head_count_kv": ("u32", KV_HEADS),
+        "attention.key_length": ("u32", HEAD), "attention.value_length": ("u32", HEAD),
         "attention.layer_norm_rms_epsilon": ("f32", EPS), "rope.freq_base": ("f32", BASE)}.items()}
 
 
