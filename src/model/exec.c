@@ -148,7 +148,7 @@ static ga_status check_invariant_attention(const ga_exec *e, int32_t context) {
 }
 
 /* Plans an op for a step of one token. */
-static ga_status plan_op(const ga_model *model, ga_ctx *ctx, const node_op *n, bool is_invariant) {
+static ga_status plan_declared_op(const ga_model *model, ga_ctx *ctx, const node_op *n, bool is_invariant) {
   const ga_weight *w[OP_WEIGHTS] = {NULL};
   const op_shape one = {.hparams = &model->hparams,
                         .n_tokens = 1,
@@ -173,7 +173,7 @@ ga_status exec_check_ops(const ga_model *model) {
     for (int32_t k = first; k < end; k++) {
       const ga_node *node = &g->nodes[k];
       if (node->kind != NODE_OP) continue;
-      const ga_status status = plan_op(model, place->ctx, &node->as.op, false);
+      const ga_status status = plan_declared_op(model, place->ctx, &node->as.op, false);
       if (status != GA_OK) return ga_fail_in(status, "layer %d on %s", node->layer, ga_ctx_device_name(place->ctx));
     }
   }
@@ -188,7 +188,7 @@ ga_status exec_check_invariant(ga_exec *e, int32_t context) {
   for (int32_t i = 0; i < p->program->n_launches; i++) {
     const launch *l = &p->program->launches[i];
     if (l->kind == LAUNCH_PRODUCT) GA_TRY(check_invariant_product(e, p->program, &l->as.product));
-    if (l->kind == LAUNCH_OP) GA_TRY(plan_op(e->model, e->ctx, &l->as.op.node, true));
+    if (l->kind == LAUNCH_OP) GA_TRY(plan_declared_op(e->model, e->ctx, &l->as.op.node, true));
     if (l->kind != LAUNCH_ATTENTION || !l->as.attention.node.has_memory || has_attention) continue;
     GA_TRY(check_invariant_attention(e, context));
     has_attention = true;
