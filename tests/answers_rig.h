@@ -7,6 +7,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -34,10 +36,19 @@ typedef struct rig {
   int n;
 } rig;
 
-static inline ga_ctx *open_test_device(void) {
+/* GPUs that GA_TEST_GPUS asks for; 0: the tests run on GA_TEST_DEVICE. */
+static inline int n_test_gpus(void) {
+  const char *n = getenv("GA_TEST_GPUS");
+  return n ? atoi(n) : 0;
+}
+
+/* Opens GA_TEST_DEVICE, or the i-th of the GPUs in turn. */
+static inline ga_ctx *open_test_device(int i) {
+  char gpu[32];
   ga_ctx *ctx;
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;
-  o.device = GA_TEST_DEVICE;
+  (void)snprintf(gpu, sizeof gpu, "cuda:%d", n_test_gpus() ? i % n_test_gpus() : 0);
+  o.device = n_test_gpus() ? gpu : GA_TEST_DEVICE;
   o.threads = 2;
   if (ga_ctx_create(&o, &ctx) != GA_OK) fail_msg("%s", ga_error_text());
   return ctx;
@@ -49,7 +60,7 @@ static inline rig answers_open(const char *arch, int n) {
   ga_model_options o = GA_MODEL_OPTIONS_INIT;
   tiny_context = CONTEXT;
   if (tiny_make(arch, TINY_VOCAB) != GA_OK) fail_msg("%s: %s", arch, ga_error_text());
-  for (int i = 0; i < n; i++) r.ctx[i] = open_test_device();
+  for (int i = 0; i < n; i++) r.ctx[i] = open_test_device(i);
   o.more = r.ctx + 1;
   o.n_more = n - 1;
   if (ga_model_load(r.ctx[0], tiny_path, &o, &r.model) != GA_OK) fail_msg("%s: %s", arch, ga_error_text());
