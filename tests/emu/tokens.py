@@ -78,8 +78,8 @@ def draw(program, model, chains):
     drawn = set()
     for chain in chains:
         want, text = compare(program, model, SHORT, "-s", "11", "-n", "8", "--explain", *chain)
-        if "sample_f32_chain_" not in text:
-            sys.exit(f"{chain}: no chain of CUDA\n{text}")
+        if "sample_f32_rows_" not in text:
+            sys.exit(f"{chain}: no draw by a row of CUDA\n{text}")
         drawn.add(want)
     if len(drawn) < len(chains) - 1:
         sys.exit(f"chains differ too little to tell: {drawn}")
