@@ -147,8 +147,7 @@ typedef struct emu_op {
   int seen; /* threads that have issued it */
   emu_acc *acc;
   emu_gather gather;
-  uint64_t gathered[2]; /* clocks (serial, own) of the thread that issued the product last: see wgmma.c */
-  emu_clocks *clocks;   /* of the product, once done */
+  emu_clocks *clocks; /* of the product, once done */
   emu_site at;
   uint32_t regs[128][4];
 } emu_op;
