@@ -49,8 +49,8 @@ ga_status pull_hash(const char *path, char hex[65], uint64_t *bytes);
 typedef struct pull_record {
   char url_sha256[65];  /* of the requested address */
   char validator[1024]; /* strong ETag, else Last-Modified, else "" */
-  int64_t size;         /* of the whole; -1 = not known */
-  char source[2048];    /* the address, if it contains nothing that may be secret, else "" */
+  int64_t size;         /* bytes of the whole file; -1 = not known */
+  char source[2048];    /* the requested address; "" if it has a user, a query or a fragment, which may be secret */
 } pull_record;
 /* Reads a record. False: there is none, or it cannot be read. */
 bool pull_record_read(const char *part, pull_record *record);

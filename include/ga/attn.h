@@ -162,9 +162,11 @@ typedef struct ga_attn_io {
   void *o; /* must not overlap the inputs */
   float *lse;
   ga_attn_strides q_stride, k_stride, v_stride, o_stride; /* all 0 = contiguous in the order above */
-  const int32_t *q_start;      /* VARLEN: [batch + 1] first token of each sequence; [batch] beside q_len */
-  const int32_t *kv_start;     /* VARLEN without PAGED: [batch + 1]; [batch] beside kv_len */
-  const int32_t *kv_len;       /* PAGED, without stretches: [batch]; LENGTHS: [batch], or NULL: up to kv_start[b + 1] */
+  const int32_t *q_start;  /* VARLEN: [batch + 1] first token of each sequence; [batch] beside q_len */
+  const int32_t *kv_start; /* VARLEN without PAGED: [batch + 1]; [batch] beside kv_len */
+  /* [batch] keys of each sequence. PAGED: required, unless there are stretches. LENGTHS: NULL = sequence b ends at
+   * kv_start[b + 1] */
+  const int32_t *kv_len;
   const int32_t *page_table;   /* PAGED: [batch, page_table_stride] page of each page_size tokens */
   int64_t page_table_stride;   /* 0 to 2^40 */
   const float *sinks;          /* SINKS: [q_heads] */
@@ -179,8 +181,8 @@ typedef struct ga_attn_io {
   const float *v_mean; /* 8-bit q: NULL, or [batch, kv_heads, v_dim], contiguous, 16-byte aligned: see 8-bit inputs */
   const ga_attn_stretch *q_stretches, *kv_stretches; /* on the host, read by the call itself */
   const uint32_t *ready; /* on the device; raised by other kernels or peers. NULL where no stretch waits */
-  /* With ready: a word on the device. A wait ends after ready_polls reads (0: 2^22, some 5 s on a GPU). It then
-   * writes 1 + the number of its stretch here, and O and LSE hold nothing of use. Otherwise the word is not written. */
+  /* With ready: a word on the device. A wait ends after ready_polls reads (0: 2^22, some 5 s on a GPU). It then writes
+   * 1 + the number of its stretch here, and O and LSE hold nothing of use. Otherwise the word is not written. */
   int32_t *ready_error;
   int64_t ready_polls;
   const int32_t *q_len; /* LENGTHS: [batch], or NULL: up to q_start[b + 1] */

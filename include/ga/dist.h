@@ -187,7 +187,8 @@ typedef struct ga_dist_cost {
   int64_t memory_bytes;               /* for blocks and partial results of others, beside inputs and outputs */
   int64_t message_bytes;              /* of the largest message */
   /* GPU memory of the rank's executor, without inputs, outputs and the workspace of kernels. In methods that gather
-   * keys it includes a second copy of the rank's own keys. Sums are counted in f32. */
+   * keys it includes a second copy of the rank's own keys. Accumulators of results and
+   * gradients are counted as f32. */
   int64_t device_bytes;
 } ga_dist_cost;
 #define GA_DIST_COST_INIT \

@@ -183,7 +183,7 @@ typedef struct ga_engine_stats {
   int32_t reserved;                    /* 0 */
   int64_t swapped;                     /* requests that wait, preempted, to go on with pages from the swap space; now */
   int64_t swap_pages, swap_pages_used; /* of the swap space, now */
-  uint64_t swapped_out_bytes, swapped_in_bytes; /* that were copied to it, and back */
+  uint64_t swapped_out_bytes, swapped_in_bytes; /* copied to the swap space, and back from it */
   uint64_t step_gaps; /* with GA_ENGINE_TIME_STEPS: steps that followed another while requests ran all the time */
   double step_gap_median, step_gap_p99; /* seconds, within 5 %: from the last kernel of a step to the first of the next,
                                            the device idle or copying inputs */

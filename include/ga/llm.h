@@ -119,8 +119,8 @@ GA_API void ga_model_destroy(ga_model *model); /* after its sessions and models 
 /* Makes another model of the same weights, whose sessions and engine use `ctx`. One copy of the weights then serves
  * several contexts, each with its own thread. Only a fixed-size record is allocated, and a CPU context where the CPU
  * has some of the layers. ctx must be of the device that `model` is on. `model` and its context must outlive the new
- * one; another thread may use them meanwhile. GA_ERR_ARG: a null argument, another device. GA_ERR_UNSUPPORTED: a model
- * that was loaded to `more` contexts. */
+ * one; another thread may use them meanwhile. GA_ERR_ARG: a null argument, another device. GA_ERR_UNSUPPORTED:
+ * ranks share the model (ga_model_options.comm), or further contexts have some of its layers (more). */
 GA_API GA_NODISCARD ga_status ga_model_share(const ga_model *model, ga_ctx *ctx, ga_model **out);
 GA_API const ga_model_info *ga_model_get_info(const ga_model *model);
 /* Places in the order of their layers; 0 <= index < count. Owned by the model. */

@@ -7,16 +7,18 @@
  * One vocabulary. Whatever the format, metadata keys and tensor names are GGUF's: "llama.embedding_length",
  * "blk.0.attn_q.weight". For safetensors they come from config.json by the tables of src/file/hf_tables.c; a tensor
  * that no table names keeps its name. Differences between the formats have keys of GA's own, which GGUF files do not
- * have. A GGUF file with norm_plus_one, gpt2_transposed, qkv_by_head or a rope_ key other than rope_layout is refused:
+ * have. A GGUF file with norm_plus_one, gpt2_transposed, qkv_by_head, no_rope_every or a rope_ key other than
+ * rope_layout is refused:
  *   ga.rope_layout      text   "neox": pairs (i, i + n/2), always so in safetensors. GGUF: "norm" for some,
  *                              as llama.cpp has them. Absent where both formats have one layout (cohere2)
  *   ga.norm_plus_one    bool   true: RMS norm weights hold w where the model multiplies by 1 + w (gemma, nemotron)
  *   ga.gpt2_transposed  bool   true: attn_qkv, attn_output, ffn_up, ffn_down hold [in, out], not [out, in] (gpt2)
  *   ga.qkv_by_head      bool   true: rows of attn_qkv are q, k, v of head 0, then those of head 1 (gptneox)
  *   ga.fp8_scales       bool   true: quantization_config is of method fp8, so each e4m3 matrix must have a scale
- *   ga.rope_fraction    float  the leading part of a head that is rotated; rope.dimension_count of a GGUF file
- *   ga.rope_layers      array  0: the layer does not rotate; else each n-th does not, n ga.no_rope_every (smollm3)
- *   ga.rope_{short,long}_factors  array  longrope's divisors of frequencies, tensors of a GGUF file
+ *   ga.rope_fraction    float  the leading part of a head that is rotated. GGUF files have rope.dimension_count instead
+ *   ga.rope_layers      array  smollm3: for each layer 1 if it has RoPE, else 0
+ *   ga.no_rope_every    int    smollm3, without ga.rope_layers: every n-th layer has no RoPE
+ *   ga.rope_{short,long}_factors  array  longrope's divisors of frequencies. GGUF files have tensors instead
  *   ga.activation       text   config.json's own word: "silu", "gelu", "gelu_new", "gelu_pytorch_tanh"
  *   ga.tied_embeddings  bool   as config.json says; where it is absent a missing output.weight means tied
  *   ga.eos_token_ids    array  every end id of config.json; the first is also tokenizer.ggml.eos_token_id

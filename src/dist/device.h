@@ -94,7 +94,7 @@ enum { DIST_ROUND_SPANS = 3 };
 /* Returns the most spans that a run records. */
 int64_t dist_gather_most_spans(const dist_device *e);
 void dist_gather_name_streams(const dist_device *e);
-/* Returns the device memory, in bytes, that a rank needs for such a plan beside its window. */
+/* Returns the bytes of device memory that a rank needs for a plan that gathers keys, in addition to its window. */
 int64_t dist_gather_memory(const dist_problem *p, int32_t rank);
 GA_NODISCARD ga_status dist_gather_create(dist_device *e);
 void dist_gather_destroy(dist_device *e);

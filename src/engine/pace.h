@@ -26,14 +26,17 @@
  * H200 17.1 ms each, 256 rows 10.6 (docs/results/serve.md). */
 #define PACE_TILE_GPU 512
 
-#define PACE_EVEN 2.35 /* steps differ: the slowest of a hundred shall stay below 2.5 times */
+/* Bound on a step that also reads a long prompt, as a multiple of a step that only generates. Times of steps vary: 2.35
+ * on average keeps the slowest of a hundred steps below 2.5. */
+#define PACE_EVEN 2.35
 /* Classes of steps: up to 128 rows, 192, 256, 512, 1024, and more. If even 128 rows take too long beside a few
  * generating requests, 256 are used: fewer would cost the prompt more time than the others gain. */
 #define PACE_CLASSES 6
 
 typedef struct step_pace {
-  int32_t least;               /* tokens of prompts that a step takes at least */
-  double brief;                /* seconds that a step may read prompts in any case, up to PACE_TOKENS_CPU; 0: none */
+  int32_t least; /* tokens of prompts that a step takes at least */
+  /* Seconds that a step may always spend on prompt tokens, but on at most PACE_TOKENS_CPU of them. 0: no such time. */
+  double brief;
   double decode, prompt_token; /* moving averages, seconds; 0: not seen yet */
   /* Seconds that a prompt's token adds to a step in which other requests generate, by classes of the step's rows. */
   double token[PACE_CLASSES];

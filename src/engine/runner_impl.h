@@ -32,9 +32,10 @@ typedef struct step_graphs {
 
 /* Buffers of the rows that a stage gets from the one before it: one for each step under way. */
 typedef struct stage_handover {
-  char *buffer[2];                 /* on the stage's device */
-  ga_event *sent[2], *received[2]; /* by the stage before; by this one, which frees the buffer */
-  bool is_used[2];                 /* `received` has been recorded */
+  char *buffer[2];       /* on the stage's device */
+  ga_event *sent[2];     /* recorded by the previous stage once the rows are in the buffer */
+  ga_event *received[2]; /* recorded by this stage once it has read the rows: the buffer is free */
+  bool is_used[2];       /* `received` has been recorded */
 } stage_handover;
 
 /* The layers of one placement, and integer inputs of steps on its device. Two steps may be enqueued, so that the host

@@ -6,8 +6,9 @@
 
 /* One adapter, in host memory: W x becomes W x + scale B (A x). */
 typedef struct attachment_source {
-  weight_id id; /* of a matrix that the model has */
-  int32_t layer, rank;
+  weight_id id;   /* role of W, a matrix that the model has */
+  int32_t layer;  /* layer of W */
+  int32_t rank;   /* of the adapter, 1 or more */
   const float *a; /* [rank, columns of W] */
   const float *b; /* [rows of W, rank] */
   float scale;

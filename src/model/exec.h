@@ -24,7 +24,7 @@ typedef struct ga_step {
   int32_t max_q, max_kv;    /* longest new part and longest total of a sequence */
   const int32_t *ids;       /* [T] */
   const int32_t *positions; /* [T] */
-  const int32_t *types;     /* [T] all 0: token types of encoders; else NULL */
+  const int32_t *types;     /* [T] token types, which are all 0, for encoders; NULL for other models */
   ga_step_pages pages[MEMORY_KINDS_MAX];
   const int32_t *q_start;         /* [n_seqs + 1] */
   const int32_t *q_start_prompts; /* [n_seqs - n_decode + 1] of the others, counted from their first token */
@@ -109,7 +109,8 @@ GA_NODISCARD ga_status exec_launch(const ga_exec *e, const launch *l); /* exec_l
 /* Plans each declared op of a loaded model for one token, where its layer is. Fails where a device has no row for the
  * file's types. */
 GA_NODISCARD ga_status exec_check_ops(const ga_model *model);
-/* Bytes of an exec's memory for all layers; max_out 0: without those of the head. */
+/* Computes the bytes of the memory that a ga_exec of all layers needs for steps of max_tokens tokens, max_out of them
+ * with logits. max_out 0: without the memory of the output head. */
 GA_NODISCARD ga_status exec_bytes(const ga_model *model, int32_t max_tokens, int32_t max_out, uint64_t *bytes);
 /* The largest workspace that the products and the attention of such a session need on ctx. */
 GA_NODISCARD ga_status exec_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes,

@@ -7,8 +7,8 @@
 #include "serve/fail.h"
 
 enum {
-  SV_JSON_DEPTH = 64,              /* nested arrays and objects */
-  SV_JSON_VALUES = 2 * 1024 * 1024 /* a value takes up to 100 bytes of memory */
+  SV_JSON_DEPTH = 64,              /* most nested arrays and objects */
+  SV_JSON_VALUES = 2 * 1024 * 1024 /* most values of a body; each takes up to 100 bytes of memory */
 };
 
 /* Parses an object; release with json_decref. */

@@ -55,10 +55,10 @@ struct tool_parser {
   size_t from;         /* start of the current object, name, key or value in the undecided bytes */
   tool_state after;    /* state after the current object; MISTRAL_ARGS: the object is the arguments and ends the call */
   tool_json_scan scan; /* of the current object */
-  char name[TOOL_NAME_MAX + 1]; /* of the current call: qwen3_coder, mistral */
-  char key[TOOL_NAME_MAX + 1];  /* of the current parameter */
-  json_t *params;               /* of the current call: qwen3_coder */
-  bool is_wrapped;              /* in <tool_call>: qwen3_coder */
+  char name[TOOL_NAME_MAX + 1]; /* function of the current call, in the formats qwen3_coder and mistral */
+  char key[TOOL_NAME_MAX + 1];  /* name of the current parameter, in qwen3_coder */
+  json_t *params;               /* arguments of the current call, in qwen3_coder */
+  bool is_wrapped;              /* the call is inside <tool_call>, in qwen3_coder */
   bool call_was_last;           /* no content since the last call */
   bool no_memory;               /* a call was lost: the parser is of no further use */
   size_t n_queued;

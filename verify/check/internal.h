@@ -92,7 +92,8 @@ ga_status check_build(check_case *c);
 ga_status check_build_plain(check_case *c, check_args *out);
 /* Fills guards, padding and the elements of outputs with a pattern of NaN that depends on position and salt. */
 void check_canary(uint8_t *p, size_t n, size_t at, uint64_t salt);
-/* Poisons the elements of output `arg` in `before`. */
+/* Fills the elements of an output with poison in arg->before, the image that is copied to the device before a run. The
+ * pattern depends on salt. */
 void check_poison(check_arg *arg, uint64_t salt);
 /* Fills an argument with random values of the case's mode. */
 ga_status check_fill_arg(check_case *c, check_arg *arg);

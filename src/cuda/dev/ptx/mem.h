@@ -141,10 +141,12 @@ GA_DEV void red_add_f32(float *p, float x) { asm volatile("red.global.add.f32 [%
 GA_DEV void red_add_f32x4(float *p, float x, float y, float z, float w) {
   asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(x), "f"(y), "f"(z), "f"(w) : "memory");
 }
-/* Adds two halves, each rounded to nearest even (f16 sm_60, bf16 sm_90). */
+/* Adds the two f16 values of x to those at p, each atomic by itself and rounded to nearest even. p is 4-byte aligned
+ * (sm_60). */
 GA_DEV void red_add_f16x2(void *p, uint32_t x) {
   asm volatile("red.global.add.noftz.f16x2 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }
+/* Adds two bf16 values as red_add_f16x2 (sm_90). */
 GA_DEV void red_add_bf16x2(void *p, uint32_t x) {
   asm volatile("red.global.add.noftz.bf16x2 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }

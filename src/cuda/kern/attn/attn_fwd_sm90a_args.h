@@ -18,7 +18,7 @@ enum {
 };
 enum { GA_KATTN_CHUNKS = 4 }; /* most segments of K and V in a launch */
 
-/* One segment of K and V; its maps are like those of k and v. */
+/* One KV segment. Its tensor maps have the shape and boxes of ga_kargs_attn_fwd.k and v. */
 typedef struct {
   ga_tmap k, v;
   int32_t rows, diagonal; /* row r sees columns r + diagonal - window_left to r + diagonal + window_right */

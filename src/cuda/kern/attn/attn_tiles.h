@@ -16,7 +16,7 @@ typedef struct {
   /* index of the split among the tile's splits, and how many have blocks; stored in the record together with joins */
   int split, pieces;
   int rows_q, rows_k, start_q, column; /* column: the key aligned with row0 */
-  int start_k, joins, part;            /* not in the record, except joins, which shares the field of keep */
+  int start_k, joins, part;            /* start_k and part are not in the record; joins is, in the word of keep */
 } tile;
 
 /* Return the queries of a warpgroup and of a tile. Rows from pack * wg_queries on are unused: zeros in shared memory,
@@ -147,10 +147,13 @@ GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
   if (SPLITS && a->splits > 1) return tile_cut(a, t);
   return seen || !t->joins;
 }
-/* The producer's own copy of a tile's fields, few because it has few registers. Resident: the unit's first tile, the
- * longest, loads K and V for all. */
+/* The fields of a tile that the producer keeps in registers, of which it has few. */
 typedef struct {
-  int head_k, batch, n_hi, n_lo, start_k, loads, part; /* paged: start_k is rows_k; stretches: documents */
+  int head_k, batch; /* KV head; batch, 0 for packed sequences */
+  int n_hi, n_lo;    /* K and V are loaded from block n_hi down to n_lo; n_hi < 0: no more tiles */
+  int start_k;       /* first row of K; paged: number of rows of K; stretches: ga_kattn_q_stretch.documents */
+  int loads;         /* resident kernels: whether this tile, the first and longest of its unit, loads K and V for all */
+  int part;          /* index of the KV segment */
 } work;
 
 /* Finds the next tile that has rows and writes its record to `slot`; n_hi < 0 when there is none. A block first takes

@@ -7,7 +7,7 @@
  *   acc   [pair][blocks_q][4][D / 8][128]  dQ in f32, unscaled: by warp (16 rows) and 8 columns, in register order
  *         (kernels whose blocks take all keys of a KV head: [thread block][query head of the group][blocks_q]...,
  *         accumulated anew for each head)
- *   turn  [pair][blocks_q][turns]   ordered kernels: number of key tiles that have added their part
+ *   dq_semaphore  [pair][blocks_q][dq_semaphores]  ordered kernels: number of key tiles that have added their part
  *   ticket                          number of tiles, or of KV heads, that have been taken */
 #ifndef GA_CUDA_KERN_ATTN_BWD_ATTN_BWD_ARGS_H
 #define GA_CUDA_KERN_ATTN_BWD_ATTN_BWD_ARGS_H
@@ -58,11 +58,13 @@ typedef struct {
   ga_kbwd_tensor dk, dv, dq; /* dq: ordered kernels only */
   float *acc;
   int32_t *dq_semaphore, *ticket;
-  const int32_t *cu_q, *cu_k;        /* varlen: batch + 1 row offsets into the packed tensors */
-  const float *slope;                /* alibi: one per query head */
-  int32_t heads_q, heads_k, group;   /* group: query heads a KV head */
-  int32_t rows_q, rows_k;            /* sequence lengths (varlen: the longest) */
-  int32_t blocks_q, tiles_k;         /* blocks of a step's rows, 64 or 128; acc and turn are indexed by them */
+  const int32_t *cu_q, *cu_k;      /* varlen: batch + 1 row offsets into the packed tensors */
+  const float *slope;              /* alibi: one per query head */
+  int32_t heads_q, heads_k, group; /* group: query heads a KV head */
+  int32_t rows_q, rows_k;          /* sequence lengths (varlen: the longest) */
+  /* Blocks of queries, each of the rows of one step: 64 or 128. acc and dq_semaphore have an entry for each. */
+  int32_t blocks_q;
+  int32_t tiles_k;                   /* tiles of keys */
   int32_t heads_total;               /* heads_k * batch */
   int32_t heads_per_section;         /* causal order: longest tiles first within a section of this many KV heads */
   int32_t heads_last;                /* KV heads of the last section */
@@ -93,9 +95,10 @@ typedef struct {
   const int32_t *cu_q, *cu_k;
   const float *slope; /* alibi, else null */
   int32_t heads_q, heads_k, group;
-  int32_t rows_q, rows_k;   /* sequence lengths (varlen: the longest) */
-  int32_t blocks_q;         /* blocks of stat */
-  int32_t tiles_q, tiles_k; /* resident tiles of queries, and of keys, per sequence and head */
+  int32_t rows_q, rows_k; /* sequence lengths (varlen: the longest) */
+  int32_t blocks_q;       /* blocks of stat */
+  /* Tiles of queries, and of keys, of one sequence and head. A block of threads keeps one of them in shared memory. */
+  int32_t tiles_q, tiles_k;
   /* thread blocks for tiles of keys: tiles_k * heads_k * batch; those for tiles of queries follow */
   int32_t blocks_k;
   int32_t cols_k, cols_v;

@@ -48,7 +48,9 @@ GA_DEV int is_partial(const warpgroup *c, int m) {
   const ga_i4 limits = lds_i4(tile_record(c) + 16);
   return warp_uniform(m < limits.y || (WINDOW && m >= limits.z));
 }
-/* Computes P = 2^(S - lse), packed into registers in the layout of the products. */
+/* Computes P = 2^(S - lse) in place of S, and writes it to p as 16-bit pairs, ready as the A operand of wgmma. S is the
+ * plain product Q K^T with block m of Q; lse is read from shared memory. left: as in slope_of. partial: the mask is
+ * applied. */
 GA_DEV void probabilities(const warpgroup *c, float *s, uint32_t *p, int m, int left, int partial) {
   const uint32_t stat = stat_of(c);
   const float f = EXTRAS ? 1.f : c->a->scale_log2;

@@ -45,7 +45,8 @@ typedef struct ga_kargs_gemm_split_int8 {
   int64_t n_more[2], y_more_stride[2];
   /* ends of the first two matrices where another one follows; gated: of both; else null */
   const void *end[2];
-  /* gated: distances from the end of a tile of W to the gate's tile, and from its end to the next tile of W */
+  /* gated, in bytes: hop[0] leads from the end of a tile of W to the gate's tile of the same number. hop[1] leads from
+   * the end of the gate's tile to the next tile of W. */
   int64_t hop[2];
 } ga_kargs_gemm_split_int8;
 

@@ -28,7 +28,8 @@ typedef struct {
   uint32_t high, low, centre /* -128 - centre */, offset;
 } packed_run;
 
-/* Loads this lane's words of a unit from shared memory. */
+/* Loads this lane's codes of a unit of packed weights, and the scales that it computes itself, from shared memory to w
+ * [PACKED_OWN_WORDS(t)]. t: the type of the weights; unit: the address. */
 GA_DEV void packed_fetch_own(int t, uint32_t *w, uint32_t unit, int lane) {
   const int g = lane / 4, q = lane % 4, wide = PACKED_W1(t) == 2 ? PACKED_CODES(t) - 2 : PACKED_CODES(t);
   GA_UNROLL for (int i = 0; i < wide; i += 4) lds_u4(w + i, unit + (uint32_t)packed_code_at(t, i, lane));
@@ -56,10 +57,11 @@ GA_DEV uint32_t packed_own_done(int t, const uint32_t *w) {
   return loads_done(w, wide, 4) + loads_done(w + wide, PACKED_OWN_WORDS(t) - wide, 1);
 }
 
-/* Return 2^23 + byte q of w, and an integer |i| < 2^22 as a float; neither uses the slow integer conversion. */
+/* Returns 2^23 + byte q of w as a float, without the slow conversion of integers. */
 GA_DEV float packed_lift_byte(uint32_t w, int q) {
   return __uint_as_float(prmt(w, 0x4b000000u, 0x7440u | (uint32_t)q));
 }
+/* Returns i as a float, without the slow conversion of integers. |i| < 2^22. */
 GA_DEV float packed_float_int(int i) { return __uint_as_float(0x4b400000u + (uint32_t)i) - 12582912.0f; }
 
 /* Returns the scale of run j of lane q, in row r. */
