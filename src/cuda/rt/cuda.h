@@ -96,7 +96,10 @@ CUdeviceptr cuda_counters_of(const ga_stream *stream);
 
 /* Makes the device's CUDA context current. Every entry of the backend calls it first, since a thread may use several
  * devices in turn. */
-GA_NODISCARD ga_status cuda_enter(const cuda_device *device);
+GA_NODISCARD static inline ga_status cuda_enter(const cuda_device *device) {
+  GA_CU(device->cu, CtxSetCurrent, device->context);
+  return GA_OK;
+}
 /* As cuda_enter, for functions that release something and cannot fail. */
 static inline void cuda_enter_late(const cuda_device *device) { (void)device->cu->CtxSetCurrent(device->context); }
 

@@ -11,11 +11,6 @@
 #include "cuda/rt/nvml.h"
 #include "cuda/rt/targets.h"
 
-ga_status cuda_enter(const cuda_device *d) {
-  GA_CU(d->cu, CtxSetCurrent, d->context);
-  return GA_OK;
-}
-
 static void unload(cuda_device *d) {
   for (size_t i = 0; d->functions && i < d->base.n_kernels; i++)
     if (d->functions[i].module) (void)d->cu->ModuleUnload(d->functions[i].module);
