@@ -18,7 +18,7 @@ static bool sv_route_has(const sv_route *r, const char *url) {
 
 static bool sv_find_route(sv_call *call) {
   const char *method = strcmp(call->method, "HEAD") ? call->method : "GET";
-  for (const sv_route *r = sv_routes; r->method; r++) {
+  for (const sv_route *r = call->server->routes; r->method; r++) {
     if (!sv_route_has(r, call->url)) continue;
     call->route = r;
     if (!strcmp(method, r->method)) return true;
@@ -84,7 +84,7 @@ static bool sv_check_body(sv_call *call) {
 bool sv_admit(sv_call *call) {
   if (!sv_check_page(call)) return false;
   if (!strcmp(call->method, "OPTIONS") && call->server->o.cors_origin) {
-    const sv_route *r = sv_routes;
+    const sv_route *r = call->server->routes;
     while (r->method && strcmp(r->method, "OPTIONS") != 0) r++;
     call->route = r;
     return true;

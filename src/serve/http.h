@@ -33,8 +33,6 @@ struct sv_call {
   int64_t n_prompt, n_generated; /* for the log */
 };
 
-extern const sv_route sv_routes[]; /* ends with method NULL */
-
 /* Replies with a body, which it takes over. */
 enum MHD_Result sv_reply(sv_call *call, int http, const char *type, sv_text *body);
 enum MHD_Result sv_reply_json(sv_call *call, sv_text *body);

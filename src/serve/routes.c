@@ -1,4 +1,6 @@
 /* The table of routes, and those that answer at once. */
+#include "serve/routes.h"
+
 #include <stdlib.h>
 #include <string.h>
 

@@ -9,53 +9,7 @@
 #include <unistd.h>
 
 #include "serve/embed.h"
-
-/* --- what routes ask --- */
-
-void sv_new_id(sv_server *s, const char *prefix, char id[48]) {
-  /* The seed is random, the count makes it differ; the product spreads the count over all digits. */
-  const uint64_t count = atomic_fetch_add(&s->ids, 1) + 1;
-  (void)snprintf(id, 48, "%s%016llx%016llx", prefix, (unsigned long long)s->id_seed,
-                 (unsigned long long)((s->id_seed ^ count) * 0x9E3779B97F4A7C15u));
-}
-
-bool sv_is_ready(sv_server *s, sv_fail *fail) {
-  ga_engine_stats stats = GA_ENGINE_STATS_INIT;
-  const int phase = atomic_load(&s->phase);
-  if (phase == SV_LOADING) return sv_refuse(fail, 503, "loading", NULL, "The model is still loading.");
-  if (phase >= SV_DRAINING) return sv_refuse(fail, 503, "shutting_down", NULL, "The server is shutting down.");
-  if (!s->engine) return true;
-  if (ga_engine_get_stats(s->engine, &stats) == GA_OK && !stats.failed) return true;
-  return sv_refuse(fail, 503, "engine_failed", NULL, "The engine has failed (%s); the server must be started anew.",
-                   ga_status_name((ga_status)stats.failed));
-}
-
-bool sv_has_room(sv_server *s, sv_fail *fail) {
-  ga_engine_stats stats = GA_ENGINE_STATS_INIT;
-  if (ga_engine_get_stats(s->engine, &stats) != GA_OK) return true;
-  /* What was submitted a moment ago counts as waiting though there is a place for it. */
-  const int32_t places = stats.running < stats.max_sequences ? stats.max_sequences - stats.running : 0;
-  if (stats.waiting < stats.max_waiting + places) return true;
-  sv_count_rejected(&s->metrics);
-  return sv_refuse(fail, 429, "queue_full", NULL, "%d requests wait already; at most %d may. Try again later.",
-                   stats.waiting, stats.max_waiting);
-}
-
-static bool sv_is_in_list(const char *name, const char *list) {
-  const size_t n = strlen(name);
-  for (const char *at = list; at && *at; at += *at == ',') {
-    const size_t length = strcspn(at, ",");
-    if (length == n && !memcmp(at, name, n)) return true;
-    at += length;
-  }
-  return false;
-}
-
-bool sv_is_model(const sv_server *s, const char *name, sv_fail *fail) {
-  if (!name || !strcmp(name, s->o.model_id) || sv_is_in_list(name, s->o.other_names)) return true;
-  return sv_refuse(fail, 404, "model_not_found", "model",
-                   "The model \"%.100s\" does not exist; this server has \"%s\".", name, s->o.model_id);
-}
+#include "serve/routes.h"
 
 /* --- the beginning --- */
 
@@ -140,6 +94,7 @@ ga_status sv_server_create(const sv_options *options, sv_server **out) {
   sv_server *s = *out = calloc(1, sizeof *s);
   if (!s) return ga_error_set(GA_ERR_NOMEM, "server: no memory");
   sv_metrics_init(&s->metrics);
+  s->routes = sv_routes;
   s->created = time(NULL);
   json_object_seed(0); /* before there are threads */
   if (getrandom(&s->id_seed, sizeof s->id_seed, GRND_NONBLOCK) != (ssize_t)sizeof s->id_seed)

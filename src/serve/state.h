@@ -13,10 +13,12 @@
 typedef enum sv_phase { SV_LOADING, SV_READY, SV_DRAINING, SV_ENDING } sv_phase;
 
 typedef struct sv_embedder sv_embedder; /* embed.c */
+typedef struct sv_route sv_route;       /* http.h */
 
 struct sv_server {
   sv_options o; /* its texts are copies owned by the server */
   struct MHD_Daemon *daemon;
+  const sv_route *routes; /* ends with method NULL */
   int32_t port;
   bool is_loopback;
   sv_wake *wake;
