@@ -37,6 +37,10 @@ void dist_add_row(int32_t dtype, void *to, const float *from, int64_t n) {
 
 /* --- views --- */
 
+static const char *const tensor_names[] = {"Q", "KV", "O", "Q,O,dO", "dQ", "dKV"};
+
+const char *dist_tensor_name(int32_t tensor) { return tensor_names[tensor % 6]; }
+
 static void set_dims(block_view *v) {
   const int32_t d = v->p->head_dim, dv = v->p->v_dim;
   const int32_t dims[][BLOCK_PARTS] = {{d, 0, 0}, {d, dv, 0}, {dv, 0, 0}, {d, dv, dv}, {d, 0, 0}, {d, dv, 0}};
@@ -72,7 +76,8 @@ block_view dist_view_of_step(const ga_dist_plan *plan, const dist_step *s, void 
   return v;
 }
 
-block_view dist_view_of_own(const dist_problem *p, int32_t tensor, int32_t rank) {
+/* Its pointers are NULL. */
+static block_view view_of_own(const dist_problem *p, int32_t tensor, int32_t rank) {
   const ga_dist_layout *l = dist_layout_of(p, tensor);
   block_view v = {.p = p,
                   .tensor = tensor,
@@ -95,6 +100,30 @@ block_view dist_view_of_rows(const dist_problem *p, int32_t tensor, int64_t rows
                   .rows = rows};
   set_dims(&v);
   if (has_lse(tensor)) v.lse = memory;
+  return v;
+}
+
+/* Inputs are read through views that could write; nothing does. */
+static void *as_writable(const void *p) {
+  void *q;
+  memcpy(&q, &p, sizeof q);
+  return q;
+}
+
+block_view dist_caller_view(const dist_problem *p, const ga_dist_tensors *io, int32_t rank, int32_t slot) {
+  const bool backward = p->flags & GA_DIST_BACKWARD;
+  const int32_t tensors[2][DIST_OWN_SLOTS] = {{DIST_Q, DIST_KV, DIST_O, DIST_DKV},
+                                              {DIST_G, DIST_KV, DIST_DQ, DIST_DKV}};
+  block_view v = view_of_own(p, tensors[backward][slot], rank);
+  void *const parts[][BLOCK_PARTS] = {{as_writable(io->q)},
+                                      {as_writable(io->k), as_writable(io->v)},
+                                      {io->o},
+                                      {as_writable(io->q), io->o, as_writable(io->dout)},
+                                      {io->dq},
+                                      {io->dk, io->dv}};
+  memcpy(v.part, parts[v.tensor], sizeof v.part);
+  v.dtype = p->dtype;
+  if (v.tensor == DIST_O || v.tensor == DIST_G) v.lse = io->lse;
   return v;
 }
 

@@ -19,10 +19,13 @@ typedef struct block_view {
   float *lse; /* NULL where the tensor has none */
 } block_view;
 
+/* Returns the static name of a dist_tensor, such as "KV". */
+const char *dist_tensor_name(int32_t tensor);
+
 /* Returns the view of step s's block in `memory`, which has s->bytes bytes. */
 block_view dist_view_of_step(const ga_dist_plan *plan, const dist_step *s, void *memory);
-/* Returns the view of a rank's own tensor, with pointers NULL: the caller sets them. */
-block_view dist_view_of_own(const dist_problem *p, int32_t tensor, int32_t rank);
+/* Returns the view of the rank's own tensor of a slot below DIST_OWN_SLOTS, in the caller's memory. */
+block_view dist_caller_view(const dist_problem *p, const ga_dist_tensors *io, int32_t rank, int32_t slot);
 /* Returns the view of `rows` rows of heads h in `memory`, in the type in which they are sent. owner is -1. */
 block_view dist_view_of_rows(const dist_problem *p, int32_t tensor, int64_t rows, dist_heads h, void *memory);
 /* Returns the view's row at which the owner's stretch number `stretch` begins. */

@@ -9,23 +9,12 @@
  *
  * While a stream waits for a value, a driver may hold up the first launch of a kernel, frees and loading of modules. So
  * a first run is rehearsed: each op of its shapes is launched once before any stream waits. */
-#include <sched.h>
 #include <stdio.h>
-#include <string.h>
-#include <time.h>
 
-#include "base/abort.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "dist/device.h"
 #include "dist/gather.h"
-
-enum { MOST_UNDER_WAY = 400 }; /* steps that are enqueued at a time: a launch blocks when a driver's queue is full */
-enum { MARKED_STEP = 2 };      /* with a timeline a step enqueues about twice as much: events of its spans */
-#define NAP_NS        20000
-#define FIRST_NAP     5e-3 /* seconds */
-#define LONGEST_DRAIN 10.0 /* seconds in which streams must end once they are let go */
-#define LONGEST_LOOK  1.0  /* seconds in which a few bytes of the device must come to the host */
 
 uint64_t dist_device_sent(const dist_device *e) { return e->sent_bytes; }
 
@@ -76,8 +65,6 @@ int64_t dist_device_memory(const ga_dist_plan *plan, int32_t rank) {
                                           : dist_device_scratch(plan, rank) * (int64_t)sizeof(float));
 }
 
-static ga_status still_patient(void *user);
-
 /* Spans that a step begins at most, its waits included. */
 static int64_t most_spans_of_step(const dist_problem *p, const dist_step *s) {
   switch (s->kind) {
@@ -116,7 +103,7 @@ static ga_status make_executor(dist_device *e, const char *copies) {
   e->look = p;
   GA_TRY(make_own_sums(e));
   GA_TRY(dist_window_open(e->plan, e->comm, e->ctx->device, wanted, &e->w));
-  const ga_patience own = {still_patient, e};
+  const ga_patience own = {dist_device_still_patient, e};
   const dist_copies used = e->w.memory.copies;
   if (used != DIST_COPIES_PEER) GA_TRY(dist_exchange_create(e->ctx, e->comm, used, &own, &e->exchange));
   if (dist_is_plain(&e->plan->p)) return dist_gather_create(e);
@@ -168,100 +155,7 @@ void dist_device_destroy(dist_device *e) {
   ga_mem_free(e);
 }
 
-/* --- views --- */
-
-block_view dist_device_own(const dist_device *e, int32_t slot) {
-  block_view v = dist_caller_view(&e->plan->p, e->io, e->rank, slot);
-  if (!e->slots[slot].memory) return v;
-  v.dtype = e->plan->p.partial_dtype;
-  dist_device_align(&v, e->slots[slot].memory);
-  return v;
-}
-
-block_view dist_device_slot(const dist_device *e, int32_t slot) {
-  if (slot < DIST_OWN_SLOTS) return dist_device_own(e, slot);
-  return dist_device_view(e->plan, e->slots[slot].block, e->slots[slot].memory);
-}
-
 /* --- steps --- */
-
-/* Naps take longer than asked for: a wait naps once that is a small part of it. */
-static void device_nap(double waited) {
-  if (waited < FIRST_NAP)
-    (void)sched_yield();
-  else
-    (void)nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
-}
-
-ga_status dist_device_note(dist_device *e, ga_stream *stream, int32_t which) {
-  const ga_sharing *sharing = e->ctx->device->sharing;
-  uint32_t *const at = dist_window_progress(&e->w, which);
-  ++e->progress[which];
-  /* CUDA writes no values to memory of a pool, which the window is in where it is not shared. */
-  return e->exchange ? sharing->fill(stream, at, e->progress[which], 1)
-                     : sharing->write_value(stream, at, e->progress[which]);
-}
-
-/* Have the streams come further since the last look? Nothing else is on `rescue`, so that the copy need not wait; where
- * it does all the same, the device stands still. */
-static ga_status has_come_further(dist_device *e, bool *further) {
-  const double end = ga_seconds() + LONGEST_LOOK;
-  bool here = false;
-  *further = false;
-  GA_TRY(ga_copy_to_host_later(e->ctx, e->look, dist_window_progress(&e->w, 0), WINDOW_PROGRESS, e->rescue));
-  for (;;) {
-    GA_TRY(e->ctx->device->ops->stream_query(e->rescue, &here));
-    if (here || ga_seconds() > end) break;
-    device_nap(LONGEST_LOOK);
-  }
-  if (!here) return GA_OK;
-  *further = !e->has_looked || memcmp(e->look, e->last_look, WINDOW_PROGRESS) != 0;
-  e->has_looked = true;
-  memcpy(e->last_look, e->look, WINDOW_PROGRESS);
-  return GA_OK;
-}
-
-/* Of a host that waits itself, and of the wait at the end. The timeout is that of a wait: a run may take longer, as
- * long as its streams come on. */
-static ga_status still_patient(void *user) {
-  dist_device *e = user;
-  bool further = true;
-  GA_TRY(e->comm->calls->check(e->comm));
-  if (e->exchange) GA_TRY(dist_exchange_check(e->exchange));
-  GA_TRY(ga_abort_poll("dist"));
-  if (ga_seconds() < e->deadline) return GA_OK;
-  GA_TRY(has_come_further(e, &further));
-  const uint64_t moves = e->exchange ? dist_exchange_moves(e->exchange) : 0;
-  further = further || moves != e->last_moves;
-  e->last_moves = moves;
-  GA_REQUIRE(further, GA_ERR_TIMEOUT, "dist: rank %d waited %g s for the streams of %s", e->rank, e->comm->timeout,
-             e->ctx->device->name);
-  e->deadline = ga_seconds() + e->comm->timeout;
-  return GA_OK;
-}
-
-ga_status dist_device_wait(dist_device *e, ga_stream *stream, const uint32_t *at, uint32_t value, const span_of *s) {
-  const ga_patience patience = {still_patient, e};
-  GA_TRY(dist_span_begin(e->spans, stream, s));
-  GA_TRY(e->ctx->device->sharing->wait_value(stream, at, value, &patience));
-  return dist_span_end(e->spans, stream);
-}
-
-ga_status dist_device_order(dist_device *e, ga_stream *after, ga_stream *before) {
-  GA_TRY(ga_event_record(e->ctx, e->mark, before));
-  return ga_stream_wait_event(e->ctx, after, e->mark);
-}
-
-ga_status dist_device_follow(dist_device *e, ga_stream *after, ga_event *event, const char *what) {
-  GA_TRY(dist_span_begin(e->spans, after, &(span_of){GA_DIST_WORK_WAIT, what, -1, -1, 0}));
-  GA_TRY(ga_stream_wait_event(e->ctx, after, event));
-  return dist_span_end(e->spans, after);
-}
-
-ga_status dist_device_join(dist_device *e, ga_stream *after, ga_stream *before, const char *what) {
-  GA_TRY(ga_event_record(e->ctx, e->mark, before));
-  return dist_device_follow(e, after, e->mark, what);
-}
 
 static ga_status give_slot(dist_device *e, const dist_step *s) {
   device_slot *slot = &e->slots[s->slot];
@@ -356,66 +250,6 @@ static ga_status device_step(dist_device *e, const dist_step *s, const tile_devi
   }
 }
 
-ga_status dist_device_zero(dist_device *e, ga_stream *stream, void *at, int64_t bytes) {
-  const uint32_t none = 0;
-  GA_TRY(e->ctx->device->sharing->fill(stream, at, 0, (size_t)bytes / 4));
-  if (bytes % 4 == 0) return GA_OK;
-  return ga_copy_to_device(e->ctx, (char *)at + bytes / 4 * 4, &none, (size_t)bytes % 4, stream);
-}
-
-/* --- waiting for streams --- */
-
-static ga_status all_done(const dist_device *e, bool *done) {
-  bool computed = false, copied = false;
-  ga_status (*const query)(ga_stream *, bool *) = e->ctx->device->ops->stream_query;
-  GA_TRY(query(e->compute, &computed));
-  GA_TRY(query(e->copies, &copied));
-  *done = computed && copied;
-  return *done && e->gather ? dist_gather_query(e, done) : GA_OK;
-}
-
-static ga_status await_streams(dist_device *e) {
-  const double begin = ga_seconds();
-  for (bool done = false;;) {
-    GA_TRY(all_done(e, &done));
-    if (done) return GA_OK;
-    GA_TRY(still_patient(e));
-    device_nap(ga_seconds() - begin);
-  }
-}
-
-ga_status dist_device_make_room(dist_device *e, int64_t steps) {
-  if (e->is_recording) return GA_OK; /* it is launched as one */
-  if (e->spans) steps *= MARKED_STEP;
-  e->under_way += steps;
-  if (e->under_way > MOST_UNDER_WAY) {
-    GA_TRY(await_streams(e));
-    e->under_way = steps;
-  }
-  return still_patient(e);
-}
-
-/* After an error: nobody may write what the streams wait for, so this rank does. What living ranks still write may come
- * in between, so it does until they have ended. */
-static void release_streams(dist_device *e) {
-  const ga_device *device = e->ctx->device;
-  double end = ga_seconds() + LONGEST_DRAIN;
-  bool done = false, further = false;
-  e->has_looked = false;
-  while (e->w.sides && all_done(e, &done) == GA_OK && !done) {
-    if (ga_seconds() > end) { /* a recorded run goes on to its end: what it writes is the caller's until then */
-      if (has_come_further(e, &further) != GA_OK || !further) break;
-      end = ga_seconds() + LONGEST_DRAIN;
-    }
-    for (int32_t r = 0; r < e->plan->p.ranks && !e->exchange; r++) {
-      (void)device->sharing->write_value(e->rescue, dist_window_arrived(&e->w, e->rank, r), e->w.sides[r].given);
-      (void)device->sharing->write_value(e->rescue, dist_window_ready(&e->w, e->rank, r), e->w.sides[r].sent);
-    }
-    device_nap(LONGEST_DRAIN);
-  }
-  (void)device->ops->stream_sync(e->rescue);
-}
-
 /* --- a run --- */
 
 /* Of the rounds of all sends out of a slot the last one counts. */
@@ -498,7 +332,7 @@ static ga_status rehearse_steps(dist_device *e) {
 
 static ga_status rehearse(dist_device *e) {
   GA_TRY(e->gather ? dist_gather_rehearse(e) : rehearse_steps(e));
-  GA_TRY(await_streams(e));
+  GA_TRY(dist_device_await(e));
   e->is_rehearsed = true;
   return ga_comm_meet(e->comm, "rehearsal", 0);
 }
@@ -522,7 +356,7 @@ static ga_status enqueue_and_wait(dist_device *e) {
     GA_TRY(give_device_results(e, &d));
   }
   if (e->spans) GA_TRY(dist_spans_finish(e->spans, e->compute));
-  GA_TRY(await_streams(e));
+  GA_TRY(dist_device_await(e));
   GA_TRY(read_timeline(e));
   return ga_comm_meet(e->comm, "end of run", 0);
 }
@@ -550,7 +384,7 @@ ga_status dist_device_run(dist_device *e, const ga_dist_tensors *io) {
     (void)snprintf(text, sizeof text, "%s", ga_error_text());
     e->comm->calls->abort(e->comm, status, text);
     if (e->exchange) dist_exchange_abort(e->exchange);
-    release_streams(e);
+    dist_device_release(e);
     (void)zero_outputs(e);
     e->io = NULL;
     return ga_fail(status, "%s", text);

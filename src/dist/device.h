@@ -52,6 +52,23 @@ struct dist_device {
   unsigned char *look, last_look[WINDOW_PROGRESS];
 };
 
+/* Returns the view of the rank's own tensor in the memory where steps read and write it. */
+static inline block_view dist_device_own(const dist_device *e, int32_t slot) {
+  block_view v = dist_caller_view(&e->plan->p, e->io, e->rank, slot);
+  if (!e->slots[slot].memory) return v;
+  v.dtype = e->plan->p.partial_dtype;
+  dist_device_align(&v, e->slots[slot].memory);
+  return v;
+}
+
+/* Returns the view of the block that a slot holds. */
+static inline block_view dist_device_slot(const dist_device *e, int32_t slot) {
+  if (slot < DIST_OWN_SLOTS) return dist_device_own(e, slot);
+  return dist_device_view(e->plan, e->slots[slot].block, e->slots[slot].memory);
+}
+
+/* --- streams: device_streams.c --- */
+
 /* Makes stream `after` wait for all work that `before` holds now. */
 GA_NODISCARD ga_status dist_device_order(dist_device *e, ga_stream *after, ga_stream *before);
 /* Makes the stream wait until a counter of a window reaches `value`. The wait is a span of the timeline, which s
@@ -62,16 +79,19 @@ GA_NODISCARD ga_status dist_device_note(dist_device *e, ga_stream *stream, int32
 /* Called before `steps` more steps are enqueued: waits while too many are in flight, and fails if other ranks no longer
  * advance. */
 GA_NODISCARD ga_status dist_device_make_room(dist_device *e, int64_t steps);
-/* Returns the view of the rank's own tensor in the memory where steps read and write it. */
-block_view dist_device_own(const dist_device *e, int32_t slot);
-/* Returns the view of the block that a slot holds. */
-block_view dist_device_slot(const dist_device *e, int32_t slot);
 /* Make stream `after` wait for all work that `before` holds now, or for an event. The wait is a span of the timeline;
  * `what` is its name. */
 GA_NODISCARD ga_status dist_device_join(dist_device *e, ga_stream *after, ga_stream *before, const char *what);
 GA_NODISCARD ga_status dist_device_follow(dist_device *e, ga_stream *after, ga_event *event, const char *what);
 /* Enqueues the writing of zeros; bytes must be a multiple of 2. */
 GA_NODISCARD ga_status dist_device_zero(dist_device *e, ga_stream *stream, void *at, int64_t bytes);
+/* Called over and over while the host waits. Fails if the run is to end: a rank has failed, the caller aborts, or the
+ * streams have not advanced for the communicator's timeout. user: the dist_device. */
+GA_NODISCARD ga_status dist_device_still_patient(void *user);
+/* Waits until all streams are empty. */
+GA_NODISCARD ga_status dist_device_await(dist_device *e);
+/* Lets the streams end after an error: writes the counters that they wait for, in place of the other ranks. */
+void dist_device_release(dist_device *e);
 
 /* --- rounds of messages: device_rounds.c --- */
 
@@ -103,7 +123,5 @@ void dist_gather_destroy(dist_device *e);
 GA_NODISCARD ga_status dist_gather_rehearse(dist_device *e);
 /* Enqueues all work of a run. */
 GA_NODISCARD ga_status dist_gather_enqueue(dist_device *e);
-/* Sets *done to whether the streams that belong to the gather alone are empty. */
-GA_NODISCARD ga_status dist_gather_query(const dist_device *e, bool *done);
 
 #endif

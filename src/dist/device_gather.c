@@ -132,15 +132,6 @@ void dist_gather_destroy(dist_device *e) {
   e->gather = NULL;
 }
 
-ga_status dist_gather_query(const dist_device *e, bool *done) {
-  bool second = false, local = false, taken = true;
-  GA_TRY(e->ctx->device->ops->stream_query(e->gather->second, &second));
-  GA_TRY(e->ctx->device->ops->stream_query(e->gather->local, &local));
-  if (e->gather->taking) GA_TRY(e->ctx->device->ops->stream_query(e->gather->taking, &taken));
-  *done = second && local && taken;
-  return GA_OK;
-}
-
 /* For a group of heads: what each of up to `ranks` others is sent and waited for, the calls, and 4 waits for own
  * streams; 2 x 3 of an exchange. Besides: own copy, zeros, 3 waits at the end, sums. Where heads are split, each move
  * of a group is a span, and so are 4 own copies. */
@@ -309,8 +300,10 @@ static ga_status push_inputs(dist_device *e, int32_t g) {
 }
 
 static ga_status return_results(dist_device *e, int32_t g) {
-  if (e->plan->p.splits_heads) return dist_split_send_results(e, g);
-  return e->exchange ? dist_gather_exchange_results(e, g) : push_gradients(e, g);
+  const bool splits = e->plan->p.splits_heads;
+  if (splits) GA_TRY(dist_split_send_results(e, g));
+  if (e->exchange) return dist_gather_exchange_results(e, g);
+  return splits ? GA_OK : push_gradients(e, g);
 }
 
 /* An exchange takes the host's time: a group's calls are enqueued before the results of the one before are sent. */

@@ -89,7 +89,8 @@ gather_views dist_split_views(const dist_device *e);
 /* Enqueues the copies of all inputs, head group after head group: the rank's own rows on stream `local`, rows for peers
  * on stream `copies`. With an exchange only own rows are copied here; messages follow for each group. */
 GA_NODISCARD ga_status dist_split_send_inputs(dist_device *e);
-/* Enqueues the sending of a group's results to the ranks that own the rows; own rows go to the caller's tensors. */
+/* Enqueues the sending of a group's results to the ranks that own the rows; own rows go to the caller's tensors. With
+ * an exchange only own rows are copied here; messages follow. */
 GA_NODISCARD ga_status dist_split_send_results(dist_device *e, int32_t g);
 /* Copy the block of step s into a message's memory, and out of it. */
 GA_NODISCARD ga_status dist_split_pack(dist_device *e, const dist_step *s, const block_view *packed);

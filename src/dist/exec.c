@@ -218,31 +218,6 @@ static ga_status check_dist_io(const ga_dist_exec *e, const ga_dist_tensors *io)
   return GA_OK;
 }
 
-/* Inputs are read through views that could write; nothing does. */
-static void *as_writable(const void *p) {
-  void *q;
-  memcpy(&q, &p, sizeof q);
-  return q;
-}
-
-/* A rank's own tensor in the caller's memory. */
-block_view dist_caller_view(const dist_problem *p, const ga_dist_tensors *io, int32_t rank, int32_t slot) {
-  const bool backward = p->flags & GA_DIST_BACKWARD;
-  const int32_t tensors[2][DIST_OWN_SLOTS] = {{DIST_Q, DIST_KV, DIST_O, DIST_DKV},
-                                              {DIST_G, DIST_KV, DIST_DQ, DIST_DKV}};
-  block_view v = dist_view_of_own(p, tensors[backward][slot], rank);
-  void *const parts[][BLOCK_PARTS] = {{as_writable(io->q)},
-                                      {as_writable(io->k), as_writable(io->v)},
-                                      {io->o},
-                                      {as_writable(io->q), io->o, as_writable(io->dout)},
-                                      {io->dq},
-                                      {io->dk, io->dv}};
-  memcpy(v.part, parts[v.tensor], sizeof v.part);
-  v.dtype = p->dtype;
-  if (v.tensor == DIST_O || v.tensor == DIST_G) v.lse = io->lse;
-  return v;
-}
-
 static block_view caller_view(const ga_dist_exec *e, int32_t slot) {
   return dist_caller_view(&e->plan->p, e->io, e->rank, slot);
 }

@@ -23,9 +23,6 @@ const char *dist_device_copies(const dist_device *e);
 const char *dist_device_why_host(const dist_device *e);
 const dist_spans *dist_device_spans(const dist_device *e); /* NULL without ga_dist_exec_options.timeline */
 
-/* Returns the view of the rank's own tensor of a slot below DIST_OWN_SLOTS, in the caller's memory. */
-block_view dist_caller_view(const dist_problem *p, const ga_dist_tensors *io, int32_t rank, int32_t slot);
-
 /* For tests: ga_dist_exec_create_with, but device.c runs the plan even where ctx is of a CPU. */
 GA_NODISCARD ga_status dist_exec_create_on_device(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx,
                                                   const ga_dist_exec_options *options, ga_dist_exec **out);

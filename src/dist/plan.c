@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/sized.h"
+#include "dist/block.h"
 #include "dist/exec.h"
 #include "dist/gather.h"
 
@@ -238,10 +239,6 @@ ga_status ga_dist_plan_stage(const ga_dist_plan *plan, int32_t rank, int32_t sta
   ga_sized_give(&x, sizeof x, out);
   return GA_OK;
 }
-
-static const char *const tensor_names[] = {"Q", "KV", "O", "Q,O,dO", "dQ", "dKV"};
-
-const char *dist_tensor_name(int32_t tensor) { return tensor_names[tensor % 6]; }
 
 void ga_dist_plan_step_text(const ga_dist_plan *plan, int32_t rank, int64_t index, char *text, size_t capacity) {
   if (!capacity) return;

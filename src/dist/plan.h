@@ -204,9 +204,6 @@ GA_NODISCARD ga_status dist_add_rows(dist_rows **list, int64_t first, int64_t *n
 /* Returns how many rows a device sets to zero in the time that one more launch costs. */
 int64_t dist_fill_rows(int64_t row_bytes);
 
-/* "KV": static. */
-const char *dist_tensor_name(int32_t tensor);
-
 /* Makes room for element n of the growing array *(void **)array, whose elements have `each` bytes. */
 GA_NODISCARD ga_status dist_grow(void *array, int64_t n, int64_t *room, size_t each, const char *what);
 
