@@ -170,7 +170,7 @@ void emu_bars_at_exit(emu_block *b) {
   for (int k = 0; k < emu_now.n_blocks; k++)
     for (int i = 0; (!b || b == &emu_now.blocks[k]) && i < emu_now.blocks[k].n_bars; i++) {
       const emu_mbar *bar = &emu_now.blocks[k].bars[i];
-      if (bar->tx && !emu_bulk_pending())
+      if (bar->tx && !emu_now.n_bulk)
         emu_report(EMU_RULE_TX_BYTES, bar->init_at, "mbarrier %#x, phase %u: %lld bytes %s", bar->addr, bar->phase,
                    (long long)(bar->tx < 0 ? -bar->tx : bar->tx),
                    bar->tx < 0 ? "more were copied than announced" : "announced were never copied");

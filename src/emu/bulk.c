@@ -27,10 +27,8 @@ typedef struct copy {
   uint8_t *data; /* STORE, SEND: what was read; NULL: not yet */
 } copy;
 
-static copy *queue;
-static size_t n_queue, capacity;
-
-size_t emu_bulk_pending(void) { return n_queue; }
+static copy *queue; /* [emu_now.n_bulk] */
+static size_t capacity;
 
 /* --- boxes: f(offset in the box, global address or NULL when outside, bytes) for runs of 16 bytes at most --- */
 
@@ -144,7 +142,7 @@ static void tell_issuer(copy *o) {
 static void remove_copy(size_t i) {
   emu_clocks_drop(queue[i].clocks);
   free(queue[i].data);
-  queue[i] = queue[--n_queue];
+  queue[i] = queue[--emu_now.n_bulk];
 }
 
 /* Shared memory is gone when its block ends. */
@@ -183,22 +181,22 @@ static void carry_out_copy(size_t i) {
   remove_copy(i);
 }
 
-void emu_bulk_step(void) { carry_out_copy(emu_random((uint32_t)n_queue)); }
+void emu_bulk_step(void) { carry_out_copy(emu_random((uint32_t)emu_now.n_bulk)); }
 
 void emu_bulk_forget(void) {
-  while (n_queue) remove_copy(0);
+  while (emu_now.n_bulk) remove_copy(0);
 }
 
 /* Shared memory is gone when the block ends: loads, and reads of stores, must be over. Writes may still be on their
  * way. */
 void emu_bulk_exit(void) {
-  for (size_t i = 0; i < n_queue; i++)
+  for (size_t i = 0; i < emu_now.n_bulk; i++)
     if (!queue[i].data)
       emu_report(EMU_RULE_EXIT, queue[i].actor.at, "block %d has ended; this copy still %s its shared memory",
                  queue[i].block->index, queue[i].kind == LOAD ? "writes" : "reads");
     else if (queue[i].kind == SEND)
       emu_report(EMU_RULE_EXIT, queue[i].actor.at, "the blocks have ended; this copy still writes shared memory");
-  while (n_queue) carry_out_copy(0);
+  while (emu_now.n_bulk) carry_out_copy(0);
 }
 
 /* --- issuing --- */
@@ -218,13 +216,13 @@ void emu_tmap_check(const void *map, EMU_SITE) { (void)checked_map(map, emu_begi
 
 /* A new agent that knows what its issuer knows, and its issuer's own steps. */
 static copy *enqueue(emu_thread *t, kind k) {
-  if (n_queue == capacity) {
+  if (emu_now.n_bulk == capacity) {
     capacity = capacity ? 2 * capacity : 64;
     copy *p = realloc(queue, capacity * sizeof *p);
     if (!p) abort();
     queue = p;
   }
-  copy *o = &queue[n_queue++];
+  copy *o = &queue[emu_now.n_bulk++];
   memset(o, 0, sizeof *o);
   int slot = emu_now.next_copy++ % EMU_COPIES;
   uint32_t clock = ++emu_now.copy_clock[slot];
@@ -278,7 +276,7 @@ static void bind_bars(copy *o, emu_thread *t, uint32_t bar) {
 }
 
 static void maybe_now(void) {
-  if (emu_opt.when == EMU_EARLY) carry_out_copy(n_queue - 1);
+  if (emu_opt.when == EMU_EARLY) carry_out_copy(emu_now.n_bulk - 1);
 }
 
 void emu_bulk_load_tensor(uint32_t dst, const void *map, uint32_t bar, int rank, const int32_t *c, uint32_t mask,
@@ -296,8 +294,8 @@ void emu_bulk_load_tensor(uint32_t dst, const void *map, uint32_t bar, int rank,
 
 static void maybe_read_and_write_now(void) {
   if (emu_opt.when != EMU_EARLY) return;
-  carry_out_copy(n_queue - 1);
-  carry_out_copy(n_queue - 1);
+  carry_out_copy(emu_now.n_bulk - 1);
+  carry_out_copy(emu_now.n_bulk - 1);
 }
 
 static void count_store(emu_thread *t) {
@@ -391,7 +389,7 @@ void emu_bulk_send(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t bar, EMU
   o->bytes = bytes;
   set_target(o, t, &g);
   maybe_now();
-  if (emu_opt.when == EMU_EARLY) carry_out_copy(n_queue - 1);
+  if (emu_opt.when == EMU_EARLY) carry_out_copy(emu_now.n_bulk - 1);
 }
 
 /* A store that comes later, like a copy of what is in registers; an ordinary access. */

@@ -73,10 +73,6 @@ int emu_cluster_rank(void) { return emu_me->block->rank; }
 
 uint32_t emu_cluster_address(uint32_t a, uint32_t rank) { return (a & 0xffffff) | (rank + 1) << 24; }
 
-uint32_t emu_own_address(const emu_block *b, uint32_t address) {
-  return address >> 24 == (uint32_t)b->rank + 1 ? address & 0xffffff : address;
-}
-
 emu_block *emu_cluster_block(uint32_t address, uint32_t *local, emu_site at) {
   uint32_t rank = (address >> 24) - 1;
   *local = address & 0xffffff;

@@ -17,10 +17,8 @@ struct emu_cp {
   emu_site at;
 };
 
-static emu_thread **tracked; /* one entry for each arrival to come */
-static size_t n_tracked, capacity;
-
-size_t emu_cp_pending(void) { return n_tracked; }
+static emu_thread **tracked; /* [emu_now.n_cp] one entry for each arrival to come */
+static size_t capacity;
 
 static void move(emu_thread *t, const emu_cp *c) {
   emu_block *b = t->block;
@@ -38,9 +36,9 @@ static void arrive(emu_thread *t, const emu_cp *c) {
   emu_clocks *clocks = emu_gather_take(&g);
   emu_mbar_arrived(c->bar, clocks, c->at);
   emu_clocks_drop(clocks);
-  for (size_t i = 0; i < n_tracked; i++)
+  for (size_t i = 0; i < emu_now.n_cp; i++)
     if (tracked[i] == t) {
-      tracked[i] = tracked[--n_tracked];
+      tracked[i] = tracked[--emu_now.n_cp];
       break;
     }
 }
@@ -69,7 +67,7 @@ static void carry_out_copies(emu_thread *t, int n) {
 
 /* One tracked arrival, with the copies before it. */
 void emu_cp_step(void) {
-  emu_thread *t = tracked[emu_random((uint32_t)n_tracked)];
+  emu_thread *t = tracked[emu_random((uint32_t)emu_now.n_cp)];
   int i = 0;
   while (t->cp[i].size) i++;
   carry_out_copies(t, i + 1);
@@ -157,13 +155,13 @@ void emu_cp_arrive(uint32_t addr, int inc, EMU_SITE) {
   emu_mbar *bar = emu_mbar_of(t->block, addr, t->at);
   emu_mbar_check(bar, t);
   if (inc) bar->pending++;
-  if (n_tracked == capacity) {
+  if (emu_now.n_cp == capacity) {
     capacity = capacity ? 2 * capacity : 256;
     emu_thread **p = realloc(tracked, capacity * sizeof *p);
     if (!p) abort();
     tracked = p;
   }
-  tracked[n_tracked++] = t;
+  tracked[emu_now.n_cp++] = t;
   emu_cp *c = queue_copy(t);
   c->bar = bar;
   c->step = t->own++;
@@ -184,5 +182,5 @@ void emu_cp_forget(emu_block *b) {
     for (int k = 0; k < b->threads[i].n_cp; k++) emu_clocks_drop(b->threads[i].cp[k].seen);
     free(b->threads[i].cp);
   }
-  n_tracked = 0;
+  emu_now.n_cp = 0;
 }

@@ -192,6 +192,10 @@ typedef struct emu_run {
   int n_blocks;
   emu_thread **ready;
   int n_ready, n_live;
+  int idle;            /* slices in a row that ended in a failed try_wait */
+  bool slice_spun;     /* the slice under way has ended so */
+  bool looks_at_peers; /* some slice has looked in vain for what another process writes */
+  size_t n_bulk, n_cp; /* pending: steps of the copy engine; arrivals that wait for cp.async copies */
   emu_named cluster;
   uint32_t cluster_round;
   uint64_t rng;
@@ -216,6 +220,11 @@ void emu_wait_in(emu_list *list, emu_state state);
 void emu_wake(emu_thread *t);
 void emu_wake_all(emu_list *list);
 _Noreturn void emu_stop(void); /* ends the thread, because the run cannot go on */
+void emu_run_slices(void);     /* runs threads, one after the other, until something else than a thread comes next */
+/* Saves the running thread's context in *sp and continues another thread, or the scheduler. */
+void emu_give_way(void **sp);
+static inline bool emu_is_stuck(void) { return !emu_now.n_ready || emu_now.idle > 2 * emu_now.n_ready; }
+static inline bool emu_is_dead(void) { return !emu_now.n_ready || emu_now.idle > 64 * (emu_now.n_ready + 1); }
 static inline emu_thread *emu_begin(const char *what, const char *file, int line) {
   emu_me->what = what;
   emu_me->at.file = file;
@@ -247,7 +256,9 @@ void emu_acquire(emu_thread *t, emu_clocks *released);
 /* --- memory.c --- */
 void emu_static_reset(void);
 /* The address in the block's own window, without the rank that cluster addresses have. */
-uint32_t emu_own_address(const emu_block *b, uint32_t address);
+static inline uint32_t emu_own_address(const emu_block *b, uint32_t address) {
+  return address >> 24 == (uint32_t)b->rank + 1 ? address & 0xffffff : address;
+}
 /* The block of an address of emu_cluster_address; stops the run when there is none. */
 emu_block *emu_cluster_block(uint32_t address, uint32_t *local, emu_site at);
 void emu_combine(int op, void *p, const void *x, size_t bytes); /* p = op(p, x): EMU_STORE, EMU_ADD_* and so on */
@@ -272,14 +283,12 @@ void emu_bars_at_exit(emu_block *b);
 void emu_clock_advance(int64_t cycles);
 
 /* --- bulk.c --- */
-size_t emu_bulk_pending(void);
 void emu_bulk_step(void); /* performs one pending step of the copy engine */
 void emu_bulk_exit(void); /* the blocks have ended */
 void emu_bulk_forget(void);
 
 /* --- cp_async.c --- */
-size_t emu_cp_pending(void); /* arrivals that wait for copies */
-void emu_cp_step(void);      /* performs one such arrival with its copies */
+void emu_cp_step(void); /* performs one arrival that waits for copies, with them */
 void emu_cp_touched(const emu_thread *t, uint32_t addr, uint32_t bytes, bool write, emu_site at);
 void emu_cp_exit(emu_block *b);
 void emu_cp_forget(emu_block *b);

@@ -1,4 +1,4 @@
-/* Device memory, ordinary loads and stores, atomics, and the options. Global memory is one reserved range with its
+/* Device memory, ordinary loads and stores of global memory, and atomics. Global memory is one reserved range with its
  * shadow beside it. */
 #include <math.h>
 #include <stdlib.h>
@@ -7,28 +7,6 @@
 
 #include "base/half.h"
 #include "emu/shadow.h"
-
-emu_options emu_opt = {.seed = 1, .when = EMU_LATE, .checks = true, .sms = 4};
-
-static bool has_word(const char *list, const char *word) { return strstr(list, word) != NULL; }
-
-emu_options *emu_settings(void) {
-  static bool read;
-  if (read) return &emu_opt;
-  read = true;
-  const char *e = getenv("GA_EMU"), *p;
-  if (!e) return &emu_opt;
-  if ((p = strstr(e, "seed="))) emu_opt.seed = strtoull(p + 5, NULL, 10);
-  if ((p = strstr(e, "sms="))) emu_opt.sms = atoi(p + 4);
-  if (has_word(e, "early")) emu_opt.when = EMU_EARLY;
-  if (has_word(e, "mixed")) emu_opt.when = EMU_MIXED;
-  if (has_word(e, "nocheck")) emu_opt.checks = false;
-  if (has_word(e, "dependent")) emu_opt.dependent = true;
-  if (has_word(e, "perturb")) emu_opt.perturb = 1;
-  if (has_word(e, "inorder")) emu_opt.in_order = true;
-  if (has_word(e, "verbose")) emu_opt.verbose = true;
-  return &emu_opt;
-}
 
 /* --- the arena: addresses are handed out upwards and start again when nothing is alive --- */
 
@@ -148,33 +126,6 @@ bool emu_touch_global(const emu_actor *a, const void *p, size_t bytes, emu_acces
     emu_report(EMU_RULE_MISALIGNED, a->at, "%zu bytes at global %p", bytes, p);
   if (emu_opt.checks) emu_cells_access(arena.cells, (size_t)((const char *)p - arena.base), bytes, a, access, NULL);
   return true;
-}
-
-bool emu_thread_touch_shared(emu_thread *t, uint32_t addr, uint32_t bytes, emu_access access) {
-  emu_actor a = emu_actor_of(t);
-  if (t->n_cp && emu_opt.checks) emu_cp_touched(t, addr, bytes, access != EMU_READ, t->at);
-  return emu_touch_shared(t->block, &a, addr, bytes, access);
-}
-
-void emu_lds(void *r, uint32_t addr, int bytes, EMU_SITE) {
-  emu_thread *t = emu_begin("ld.shared", file, line);
-  addr = emu_own_address(t->block, addr);
-  if (emu_thread_touch_shared(t, addr, (uint32_t)bytes, EMU_READ))
-    memcpy(r, t->block->smem + addr, (size_t)bytes);
-  else
-    memset(r, 0, (size_t)bytes);
-}
-
-void emu_sts(uint32_t addr, const void *x, int bytes, EMU_SITE) {
-  emu_thread *t = emu_begin("st.shared", file, line);
-  addr = emu_own_address(t->block, addr);
-  if (emu_thread_touch_shared(t, addr, (uint32_t)bytes, EMU_WRITE)) memcpy(t->block->smem + addr, x, (size_t)bytes);
-  emu_maybe_yield();
-}
-
-void emu_loads_done(EMU_SITE) {
-  emu_thread *t = emu_begin("loads_done", file, line);
-  t->mark[EMU_LOADED] = t->own++;
 }
 
 /* --- global memory --- */
