@@ -180,11 +180,20 @@ typedef struct jj_role {
   char name[];
 } jj_role;
 
+/* The filters, tests, functions and methods that a template can use: tables that end with a NULL name, unused places
+ * NULL. Evaluation reaches built-ins through these tables alone, since built-ins call evaluation. */
+enum { JJ_TABLES = 2 };
+typedef struct jj_builtins {
+  const jj_def *filters[JJ_TABLES], *tests[JJ_TABLES], *globals[JJ_TABLES];
+  const jj_def *methods[JJ_LOOP + 1][JJ_TABLES]; /* by jj_kind of the value */
+} jj_builtins;
+
 struct ga_template {
   ga_arena arena;
   const char *source; /* newlines normalised, the last one removed */
   size_t n;
   jj_node *root; /* JN_BLOCK */
+  const jj_builtins *builtins;
   jj_str *name_loop, *name_caller, *name_varargs, *name_kwargs;
   jj_role *roles; /* that messages may have; all others are plain text */
 };
@@ -307,6 +316,8 @@ GA_NODISCARD ga_status ga_jj_seq_push(jj_run *run, jj_seq *seq, jj_val v);
 GA_NODISCARD ga_status ga_jj_items(jj_run *run, jj_val v, const jj_val **items, size_t *n);
 bool ga_jj_truth(jj_val v);
 const char *ga_jj_type(jj_val v); /* Python's name of the type */
+/* Fails for undefined values; the text has the name. */
+GA_NODISCARD ga_status ga_jj_need_defined(jj_val v);
 
 static inline jj_str ga_jj_part(const jj_str *s, size_t at, size_t n) {
   return (jj_str){s->p + at, n, JJ_POINTS_UNKNOWN, s->foreign ? s->foreign + at : NULL};
@@ -401,8 +412,6 @@ GA_NODISCARD ga_status ga_jj_slice(jj_run *run, jj_val v, const jj_val bounds[3]
 /* Follows a filter's path such as "a.b.0": attributes and indices of attributes. `fallback`, unless it is none,
  * replaces each undefined one. */
 GA_NODISCARD ga_status ga_jj_path(jj_run *run, jj_val v, jj_val path, jj_val fallback, jj_val *out);
-/* Fails for undefined values; the text has the name. */
-GA_NODISCARD ga_status ga_jj_need_defined(jj_val v);
 
 /* jinja_eval.c, jinja_exec.c */
 GA_NODISCARD ga_status ga_jj_eval(jj_run *run, jj_scope *scope, const jj_node *node, jj_val *out);
@@ -419,21 +428,22 @@ GA_NODISCARD ga_status ga_jj_scope_set(jj_run *run, jj_scope *scope, const jj_st
 /* Puts "line L, column C" before the error text, once. Returns status. */
 ga_status ga_jj_locate(jj_run *run, const jj_node *node, ga_status status);
 
-/* jinja_filter*.c, jinja_test.c, jinja_method*.c, jinja_global.c: look up a name in their tables; NULL when it is not
- * there. */
-const jj_def *ga_jj_filter(const jj_str *name);
-const jj_def *ga_jj_test(const jj_str *name);
-const jj_def *ga_jj_method(jj_val self, const jj_str *name);
-const jj_def *ga_jj_global(const jj_str *name);
-extern const jj_def ga_jj_filters_text[], ga_jj_filters_seq[]; /* end with a NULL name */
+/* jinja_filter*.c, jinja_test.c, jinja_method*.c, jinja_global.c: tables that end with a NULL name. Only jinja_tables.c
+ * names them. */
+extern const jj_def ga_jj_filters_text[], ga_jj_filters_seq[], ga_jj_tests[], ga_jj_globals[];
 extern const jj_def ga_jj_methods_str[], ga_jj_methods_str2[], ga_jj_methods_list[], ga_jj_methods_dict[],
     ga_jj_methods_loop[];
-const jj_def *ga_jj_find_def(const jj_def *table, const jj_str *name);
-/* Fails with "<what> '<name>' is not known; known are: ...". */
-ga_status ga_jj_unknown_def(const char *what, const jj_str *name, const jj_def *const *tables, size_t n_tables);
-ga_status ga_jj_unknown_filter(const jj_str *name);
-ga_status ga_jj_unknown_test(const jj_str *name);
-ga_status ga_jj_unknown_method(jj_val self, const jj_str *name);
+extern const jj_builtins ga_jj_builtins; /* jinja_tables.c */
+
+/* jinja_builtin.c: look up a name in the tables of a template; NULL when it is not there. */
+const jj_def *ga_jj_filter(const ga_template *tpl, const jj_str *name);
+const jj_def *ga_jj_test(const ga_template *tpl, const jj_str *name);
+const jj_def *ga_jj_method(const ga_template *tpl, jj_val self, const jj_str *name);
+const jj_def *ga_jj_global(const ga_template *tpl, const jj_str *name);
+/* Fail with "<what> '<name>' is not known; known are ...". */
+ga_status ga_jj_unknown_filter(const ga_template *tpl, const jj_str *name);
+ga_status ga_jj_unknown_test(const ga_template *tpl, const jj_str *name);
+ga_status ga_jj_unknown_method(const ga_template *tpl, jj_val self, const jj_str *name);
 
 /* jinja_format.c: "%s" % x and "{}".format(x) */
 GA_NODISCARD ga_status ga_jj_percent(jj_run *run, const jj_str *format, jj_val args, jj_val *out);

@@ -31,7 +31,7 @@ static jj_val loop_attr(const jj_loop *loop, jj_str *name) {
 static ga_status own_attr(jj_run *run, jj_val v, jj_str *name, jj_val *out) {
   jj_val *found;
   *out = ga_jj_undef(name);
-  const jj_def *def = ga_jj_method(v, name);
+  const jj_def *def = ga_jj_method(run->tpl, v, name);
   if (def) return new_method(run, v, def, out);
   if (v.kind == JJ_NS) {
     GA_TRY(ga_jj_dict_find_text(run, v.u.d, name, &found));

@@ -1,18 +1,20 @@
-/* Tables of built-ins: look-up, refusals that say what there is, and parameters. */
+/* Built-ins: look-up in the tables of a template, refusals that say what there is, and parameters. */
 #include "jinja/jinja_builtin.h"
 
 #include <stdio.h>
 
-const jj_def *ga_jj_find_def(const jj_def *table, const jj_str *name) {
-  for (; table->name; table++)
-    if (ga_jj_str_is(name, table->name)) return table;
+static const jj_def *find(const jj_def *const tables[JJ_TABLES], const jj_str *name) {
+  for (int t = 0; t < JJ_TABLES && tables[t]; t++)
+    for (const jj_def *def = tables[t]; def->name; def++)
+      if (ga_jj_str_is(name, def->name)) return def;
   return NULL;
 }
 
-ga_status ga_jj_unknown_def(const char *what, const jj_str *name, const jj_def *const *tables, size_t n_tables) {
+/* Fails with "<what> '<name>' is not known; known are ...". */
+static ga_status unknown(const char *what, const jj_str *name, const jj_def *const tables[JJ_TABLES]) {
   char list[800];
   size_t n = 0;
-  for (size_t t = 0; t < n_tables; t++)
+  for (int t = 0; t < JJ_TABLES && tables[t]; t++)
     for (const jj_def *def = tables[t]; def->name && n + 32 < sizeof list; def++)
       n += (size_t)snprintf(list + n, sizeof list - n, " %s", def->name);
   if (!n) (void)snprintf(list, sizeof list, " none");
@@ -20,44 +22,25 @@ ga_status ga_jj_unknown_def(const char *what, const jj_str *name, const jj_def *
                  name->p, list);
 }
 
-const jj_def *ga_jj_filter(const jj_str *name) {
-  const jj_def *def = ga_jj_find_def(ga_jj_filters_text, name);
-  return def ? def : ga_jj_find_def(ga_jj_filters_seq, name);
+const jj_def *ga_jj_filter(const ga_template *tpl, const jj_str *name) { return find(tpl->builtins->filters, name); }
+const jj_def *ga_jj_test(const ga_template *tpl, const jj_str *name) { return find(tpl->builtins->tests, name); }
+const jj_def *ga_jj_global(const ga_template *tpl, const jj_str *name) { return find(tpl->builtins->globals, name); }
+const jj_def *ga_jj_method(const ga_template *tpl, jj_val self, const jj_str *name) {
+  return find(tpl->builtins->methods[self.kind], name);
 }
 
-ga_status ga_jj_unknown_filter(const jj_str *name) {
-  const jj_def *const tables[] = {ga_jj_filters_text, ga_jj_filters_seq};
-  return ga_jj_unknown_def("filter", name, tables, GA_COUNT_OF(tables));
+ga_status ga_jj_unknown_filter(const ga_template *tpl, const jj_str *name) {
+  return unknown("filter", name, tpl->builtins->filters);
 }
 
-static size_t method_tables(jj_val self, const jj_def *tables[2]) {
-  switch (self.kind) {
-  case JJ_STR:
-    tables[0] = ga_jj_methods_str;
-    tables[1] = ga_jj_methods_str2;
-    return 2;
-  case JJ_LIST: tables[0] = ga_jj_methods_list; return 1;
-  case JJ_TUPLE:
-  case JJ_RANGE: tables[0] = ga_jj_methods_list + 2; return 1; /* index and count */
-  case JJ_DICT: tables[0] = ga_jj_methods_dict; return 1;
-  case JJ_LOOP: tables[0] = ga_jj_methods_loop; return 1;
-  default: return 0;
-  }
+ga_status ga_jj_unknown_test(const ga_template *tpl, const jj_str *name) {
+  return unknown("test", name, tpl->builtins->tests);
 }
 
-const jj_def *ga_jj_method(jj_val self, const jj_str *name) {
-  const jj_def *tables[2], *def = NULL;
-  size_t n = method_tables(self, tables);
-  for (size_t i = 0; i < n && !def; i++) def = ga_jj_find_def(tables[i], name);
-  return def;
-}
-
-ga_status ga_jj_unknown_method(jj_val self, const jj_str *name) {
-  const jj_def *tables[2];
+ga_status ga_jj_unknown_method(const ga_template *tpl, jj_val self, const jj_str *name) {
   char what[40];
-  size_t n = method_tables(self, tables);
   (void)snprintf(what, sizeof what, "method of %s", ga_jj_type(self));
-  return ga_jj_unknown_def(what, name, tables, n);
+  return unknown(what, name, tpl->builtins->methods[self.kind]);
 }
 
 /* Name of parameter `index`, for messages. */

@@ -27,7 +27,7 @@ static ga_status eval_name(jj_run *run, jj_scope *scope, const jj_node *node, jj
   *out = ga_jj_undef(node->name);
   if (found) *out = *found;
   if (found) return GA_OK;
-  const jj_def *def = ga_jj_global(node->name);
+  const jj_def *def = ga_jj_global(run->tpl, node->name);
   if (!def) return GA_OK;
   void *fn;
   GA_TRY(ga_jj_alloc(run, 1, sizeof(jj_func), &fn));
@@ -235,7 +235,7 @@ static ga_status eval_call(jj_run *run, jj_scope *scope, const jj_node *node, jj
   if (node->a->kind == JN_ATTR) {
     GA_TRY(ga_jj_eval(run, scope, node->a->a, &self));
     GA_TRY(ga_jj_attr(run, self, node->a->name, &fn));
-    if (fn.kind == JJ_UNDEF) return ga_jj_unknown_method(self, node->a->name);
+    if (fn.kind == JJ_UNDEF) return ga_jj_unknown_method(run->tpl, self, node->a->name);
   } else {
     GA_TRY(ga_jj_eval(run, scope, node->a, &fn));
   }
@@ -245,7 +245,7 @@ static ga_status eval_call(jj_run *run, jj_scope *scope, const jj_node *node, jj
 
 static ga_status apply_filter(jj_run *run, jj_scope *scope, const jj_node *node, jj_val operand, jj_val *out) {
   jj_args args;
-  if (!node->def) return ga_jj_unknown_filter(node->name);
+  if (!node->def) return ga_jj_unknown_filter(run->tpl, node->name);
   GA_TRY(ga_jj_eval_args(run, scope, node->kids, &args));
   return ga_jj_call_def(run, node->def, operand, &args, out);
 }
@@ -253,7 +253,7 @@ static ga_status apply_filter(jj_run *run, jj_scope *scope, const jj_node *node,
 static ga_status eval_test(jj_run *run, jj_scope *scope, const jj_node *node, jj_val *out) {
   jj_val operand;
   jj_args args;
-  if (!node->def) return ga_jj_unknown_test(node->name);
+  if (!node->def) return ga_jj_unknown_test(run->tpl, node->name);
   GA_TRY(ga_jj_eval(run, scope, node->a, &operand));
   GA_TRY(ga_jj_eval_args(run, scope, node->kids, &args));
   return ga_jj_call_def(run, node->def, operand, &args, out);
@@ -293,7 +293,7 @@ static ga_status eval_here(jj_run *run, jj_scope *scope, const jj_node *node, jj
   case JN_ITEM: return eval_subscript(run, scope, node, out);
   case JN_CALL: return eval_call(run, scope, node, out);
   case JN_FILTER:
-    if (!node->def) return ga_jj_unknown_filter(node->name);
+    if (!node->def) return ga_jj_unknown_filter(run->tpl, node->name);
     GA_TRY(ga_jj_eval(run, scope, node->a, &a));
     return apply_filter(run, scope, node, a, out);
   case JN_TEST: return eval_test(run, scope, node, out);

@@ -287,7 +287,7 @@ static ga_status parse_filter(jj_parser *parser, jj_node *operand, jj_node **out
   size_t pos = ga_jj_peek(parser)->pos;
   GA_TRY(new_pair(parser, JN_FILTER, pos, operand, NULL, out));
   GA_TRY(parse_dotted(parser, "filter", &(*out)->name));
-  (*out)->def = ga_jj_filter((*out)->name);
+  (*out)->def = ga_jj_filter(parser->tpl, (*out)->name);
   if (ga_jj_at_op(parser, '(')) return ga_jj_parse_call_args(parser, &(*out)->kids);
   return GA_OK;
 }
@@ -316,7 +316,7 @@ static ga_status parse_test(jj_parser *parser, jj_node *operand, jj_node **out) 
   bool negated = ga_jj_skip_name(parser, "not");
   GA_TRY(new_pair(parser, JN_TEST, pos, operand, NULL, &test));
   GA_TRY(parse_dotted(parser, "test", &test->name));
-  test->def = ga_jj_test(test->name);
+  test->def = ga_jj_test(parser->tpl, test->name);
   if (ga_jj_at_op(parser, '(')) {
     GA_TRY(ga_jj_parse_call_args(parser, &test->kids));
   } else if (at_test_argument(parser)) {

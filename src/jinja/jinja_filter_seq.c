@@ -124,8 +124,8 @@ JJ_BUILTIN(filter_map) {
   if (!args->n_pos && path) return map_attribute(run, call, *path, find_kw_text(args, "default"), out->u.q);
   if (!args->n_pos || args->pos[0].kind != JJ_STR)
     return ga_fail(GA_ERR_FORMAT, "map: takes the name of a filter, or attribute='name'");
-  const jj_def *def = ga_jj_filter(args->pos[0].u.s);
-  if (!def) return ga_jj_unknown_filter(args->pos[0].u.s);
+  const jj_def *def = ga_jj_filter(run->tpl, args->pos[0].u.s);
+  if (!def) return ga_jj_unknown_filter(run->tpl, args->pos[0].u.s);
   jj_args rest = args_from(args, 1);
   GA_TRY(ga_jj_items(run, call->self, &items, &n));
   for (size_t i = 0; i < n; i++) {
@@ -149,8 +149,8 @@ static ga_status select_items(jj_run *run, const jj_call *call, bool by_attribut
   if (args->n_pos > used) {
     if (args->pos[used].kind != JJ_STR)
       return ga_fail(GA_ERR_FORMAT, "%s: the name of a test is a string", call->def->name);
-    def = ga_jj_test(args->pos[used].u.s);
-    if (!def) return ga_jj_unknown_test(args->pos[used].u.s);
+    def = ga_jj_test(run->tpl, args->pos[used].u.s);
+    if (!def) return ga_jj_unknown_test(run->tpl, args->pos[used].u.s);
     used++;
   }
   jj_args rest = args_from(args, used);

@@ -92,7 +92,7 @@ JJ_BUILTIN(global_strftime_now) {
   return ga_jj_buf_str(run, &buf, out);
 }
 
-static const jj_def globals[] = {
+const jj_def ga_jj_globals[] = {
     {"dict", "*", global_dict},
     {"namespace", "*", global_namespace},
     {"raise_exception", "message", global_raise_exception},
@@ -100,5 +100,3 @@ static const jj_def globals[] = {
     {"strftime_now", "format", global_strftime_now},
     {NULL, NULL, NULL},
 };
-
-const jj_def *ga_jj_global(const jj_str *name) { return ga_jj_find_def(globals, name); }

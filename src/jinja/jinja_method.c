@@ -80,7 +80,7 @@ JJ_BUILTIN(str_isspace) { return all_points(run, call, ga_jj_is_space, out); }
 
 static ga_status test_method(jj_run *run, const jj_call *call, const char *name, jj_val *out) {
   const jj_str text = {name, strlen(name), JJ_POINTS_UNKNOWN, NULL};
-  return ga_jj_test(&text)->fn(run, call, out);
+  return ga_jj_test(run->tpl, &text)->fn(run, call, out);
 }
 
 JJ_BUILTIN(str_islower) { return test_method(run, call, "lower", out); }

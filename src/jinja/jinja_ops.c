@@ -3,13 +3,6 @@
 
 #include "jinja/jinja.h"
 
-ga_status ga_jj_need_defined(jj_val v) {
-  if (v.kind != JJ_UNDEF && v.kind != JJ_MISSING) return GA_OK;
-  const jj_str *name = v.u.s;
-  return ga_fail(GA_ERR_FORMAT, "'%.*s' is undefined", name ? (int)(name->n < 100 ? name->n : 100) : 5,
-                 name ? name->p : "value");
-}
-
 static ga_status overflow(void) { return ga_fail(GA_ERR_UNSUPPORTED, "integer beyond 64 bits"); }
 
 static ga_status bad_operands(char op, jj_val a, jj_val b) {

@@ -291,6 +291,7 @@ static ga_status parse_body(jj_parser *parser, stops until, const char *construc
 
 static ga_status parse_all(jj_parser *parser) {
   ga_template *tpl = parser->tpl;
+  tpl->builtins = &ga_jj_builtins;
   GA_TRY(ga_jj_intern(parser, "loop", 4, &tpl->name_loop));
   GA_TRY(ga_jj_intern(parser, "caller", 6, &tpl->name_caller));
   GA_TRY(ga_jj_intern(parser, "varargs", 7, &tpl->name_varargs));

@@ -28,8 +28,8 @@ JJ_TEST(test_iterable, call->self.kind == JJ_UNDEF || call->self.kind == JJ_STR 
                            (call->self.kind >= JJ_LIST && call->self.kind <= JJ_DICT))
 JJ_TEST(test_sequence, call->self.kind == JJ_UNDEF || call->self.kind == JJ_STR || call->self.kind == JJ_LIST ||
                            call->self.kind == JJ_TUPLE || call->self.kind == JJ_RANGE || call->self.kind == JJ_DICT)
-JJ_TEST(test_filter, call->self.kind == JJ_STR && ga_jj_filter(call->self.u.s))
-JJ_TEST(test_test, call->self.kind == JJ_STR && ga_jj_test(call->self.u.s))
+JJ_TEST(test_filter, call->self.kind == JJ_STR && ga_jj_filter(run->tpl, call->self.u.s))
+JJ_TEST(test_test, call->self.kind == JJ_STR && ga_jj_test(run->tpl, call->self.u.s))
 
 static ga_status modulo(jj_run *run, const jj_call *call, jj_val divisor, int64_t wanted, jj_val *out) {
   jj_val rest;
@@ -91,7 +91,7 @@ static ga_status one_case(jj_run *run, const jj_call *call, utf8proc_category_t 
 JJ_BUILTIN(test_lower) { return one_case(run, call, UTF8PROC_CATEGORY_LL, out); }
 JJ_BUILTIN(test_upper) { return one_case(run, call, UTF8PROC_CATEGORY_LU, out); }
 
-static const jj_def tests[] = {
+const jj_def ga_jj_tests[] = {
     {"boolean", "", test_boolean},
     {"callable", "", test_callable},
     {"defined", "", test_defined},
@@ -132,10 +132,3 @@ static const jj_def tests[] = {
     {"upper", "", test_upper},
     {NULL, NULL, NULL},
 };
-
-const jj_def *ga_jj_test(const jj_str *name) { return ga_jj_find_def(tests, name); }
-
-ga_status ga_jj_unknown_test(const jj_str *name) {
-  const jj_def *const tables[] = {tests};
-  return ga_jj_unknown_def("test", name, tables, 1);
-}

@@ -208,3 +208,10 @@ const char *ga_jj_type(jj_val v) {
   }
   return "value";
 }
+
+ga_status ga_jj_need_defined(jj_val v) {
+  if (v.kind != JJ_UNDEF && v.kind != JJ_MISSING) return GA_OK;
+  const jj_str *name = v.u.s;
+  return ga_fail(GA_ERR_FORMAT, "'%.*s' is undefined", name ? (int)(name->n < 100 ? name->n : 100) : 5,
+                 name ? name->p : "value");
+}
