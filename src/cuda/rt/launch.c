@@ -16,9 +16,11 @@ static bool is_sorted = true; /* by id, as the build's table is */
 static const cuda_source *sources = ga_cuda_sources;
 
 void cuda_replace_tables(const cuda_image *new_images, const cuda_source *new_sources) {
-  images = new_images ? new_images : ga_cuda_images;
-  is_sorted = true;
-  for (const cuda_image *i = images; i->id && i[1].id; i++) is_sorted &= strcmp(i->id, i[1].id) < 0;
+  const cuda_image *table = new_images ? new_images : ga_cuda_images;
+  bool sorted = true;
+  for (const cuda_image *i = table; i->id && i[1].id; i++) sorted &= strcmp(i->id, i[1].id) < 0;
+  is_sorted = sorted; /* at no time true of a table that is not: ranks of the emulator come here at the same time */
+  images = table;
   sources = new_sources ? new_sources : ga_cuda_sources;
 }
 
