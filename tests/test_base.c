@@ -370,7 +370,7 @@ static shared_region run_shared_region(ga_pool *pool, bool sleeps, bool rests) {
   return r;
 }
 
-/* A try tells something where the worker's 2 ms took no more than 2.5, so that nobody else had its CPU for long, and the
+/* A try tells something where the worker's 2 ms took 2.5 at most, so that nobody else had its CPU for long, and the
  * caller slept. On a busy machine few do. */
 static void keeps_worker(bool rests) {
   int told = 0, kept = 0, tries = 0;
