@@ -204,6 +204,11 @@ static void do_copy(const emu_work *w) {
   }
 }
 
+void emu_mark_received(void *p, size_t bytes) {
+  EMU_GUARD;
+  if (emu_is_device(p, bytes)) emu_mark_written(p, bytes);
+}
+
 static void do_fill(const emu_work *w) {
   for (size_t i = 0; i < w->rows; i++)
     if (w->width == 4)

@@ -7,6 +7,9 @@
 
 extern ga_cu emu_driver;
 
+/* Marks device memory as written. For libraries that write it without the driver: tests/nccl/stand_in.c. */
+GA_API void emu_mark_received(void *p, size_t bytes);
+
 /* The rows of the CUDA backend on the emulated driver: device "emu". */
 extern const ga_backend ga_emu_backend;
 
