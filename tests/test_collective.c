@@ -1,6 +1,7 @@
 /* Collectives (ga/collective.h) in host memory: threads and processes, equal calls and unequal ones, ranks that leave,
  * come late or die. ga check compares values with the oracles; here ranks have a context each, as a model's have.
- * GA_TEST_DEVICE "emu", or an argument, "cuda": copies over links, between devices. */
+ * GA_TEST_DEVICE "emu", or an argument, "cuda": copies and sums over links, between devices. */
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/half.h"
 #include "ga/collective.h"
 
 #ifndef GA_TEST_DEVICE
@@ -322,6 +324,14 @@ static ga_status open_arrays(const rank_of_test *r, const char *copies, device_a
   return status == GA_OK ? ga_copy_to_device(r->ctx, a->x, r->x, sizeof r->x, NULL) : status;
 }
 
+/* A rank that leaves would end the work of the others. */
+static ga_status close_arrays(const rank_of_test *r, const device_arrays *a, ga_status status) {
+  ga_links_destroy(a->links);
+  if (r->ctx) ga_buffer_free(r->ctx, a->x);
+  if (r->ctx) ga_buffer_free(r->ctx, a->y);
+  return status == GA_OK ? ga_comm_meet(r->comm, "end", 0) : status;
+}
+
 static ga_status copy_by_links(rank_of_test *r, const device_arrays *a, ga_collective_kind kind, int64_t n) {
   ga_collective_desc d = desc_for(r, kind, n);
   d.reach = 0, d.flags = GA_COLLECTIVE_LINKS;
@@ -358,16 +368,134 @@ static ga_status copy_over_links(rank_of_test *r) {
   if (status == GA_OK && (unequal != GA_ERR_COMM || !strstr(ga_error_text(), "n is 7 on rank 1 and 8 on rank 0")))
     status = ga_error_set(GA_ERR_INTERNAL, "unequal calls: %s", ga_status_name(unequal));
   for (int k = 0; k < 6 && status == GA_OK; k++) status = copy_and_compare(r, &a, kinds[k % 3], 1 + k);
-  ga_links_destroy(a.links);
-  if (r->ctx) ga_buffer_free(r->ctx, a.x);
-  if (r->ctx) ga_buffer_free(r->ctx, a.y);
-  return status == GA_OK ? ga_comm_meet(r->comm, "end", 0) : status; /* a rank that leaves ends the others' work */
+  return close_arrays(r, &a, status);
 }
 
 static void links_copy_between_devices(void **state) {
   (void)state;
   for (int32_t n = 2; n <= devices; n++) {
     run_thread_ranks(n, true, 60, copy_over_links);
+    all_are(n, GA_OK, NULL);
+  }
+}
+
+/* --- sums over links --- */
+
+static size_t term_bytes(ga_dtype t) { return t == GA_F32 ? 4 : 2; }
+
+static float load_term(ga_dtype t, const void *p, int64_t i) {
+  uint16_t h;
+  float f;
+  if (t == GA_F32) return memcpy(&f, (const float *)p + i, sizeof f), f;
+  memcpy(&h, (const char *)p + i * 2, sizeof h);
+  return t == GA_BF16 ? ga_bf16_to_f32(h) : ga_f16_to_f32(h);
+}
+
+static void store_term(ga_dtype t, void *p, int64_t i, float x) {
+  const uint16_t h = t == GA_BF16 ? ga_f32_to_bf16(x) : ga_f32_to_f16(x);
+  memcpy((char *)p + i * (int64_t)term_bytes(t), t == GA_F32 ? (const void *)&x : &h, term_bytes(t));
+}
+
+/* Numbers whose sums show the order and the type they are made in, and numbers that are none. */
+static float term_of(int32_t rank, int64_t i) {
+  static const float hostile[4] = {3e38f, 65000, 1e-40f, -0.0f};
+  const float plain = input_of(rank, i) + 0.1f;
+  switch (i % 11) {
+  case 0: return hostile[i / 11 % 4];
+  case 1: return rank == 1 ? -hostile[i / 11 % 4] : plain * 1e-3f;
+  case 2: return rank == 1 ? (i / 11 % 2 ? -INFINITY : NAN) : plain;
+  case 3: return rank % 2 ? -plain * 1000 : plain * 1000;
+  default: return rank % 2 ? plain : -plain / 3;
+  }
+}
+
+static bool is_same_element(ga_dtype t, const void *a, const void *b, int64_t i) {
+  const size_t bytes = term_bytes(t);
+  if (isnan(load_term(t, a, i))) return isnan(load_term(t, b, i));
+  return !memcmp((const char *)a + (size_t)i * bytes, (const char *)b + (size_t)i * bytes, bytes);
+}
+
+/* y[n] = the sum in f32 of this rank's row of every rank's x, in the order of ranks. */
+static void sum_of_terms(const rank_of_test *r, ga_dtype t, int64_t n, void *y) {
+  float x;
+  for (int64_t i = 0; i < n; i++) {
+    float sum = 0;
+    for (int32_t p = 0; p < ga_comm_size(r->comm); p++) {
+      store_term(t, &x, 0, term_of(p, r->rank * n + i));
+      sum += load_term(t, &x, 0);
+    }
+    store_term(t, y, i, sum);
+  }
+}
+
+/* Two terms have the same bits however wide their sum was: those of the rows in host memory. */
+static ga_status sum_on_host(const rank_of_test *r, ga_dtype t, int64_t n, void *y) {
+  ga_collective_desc d = desc_for(r, GA_REDUCE_SCATTER, n);
+  ga_ctx *cpu;
+  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
+  o.device = "cpu", o.threads = 1;
+  d.dtype = t;
+  ga_status status = ga_ctx_create(&o, &cpu);
+  if (status != GA_OK) return status;
+  status = ga_collective(cpu, &d, &(ga_collective_io){.comm = r->comm, .x = r->x, .y = y}, NULL);
+  ga_ctx_destroy(cpu);
+  return status;
+}
+
+static ga_status sum_by_links(rank_of_test *r, const device_arrays *a, ga_dtype t, int64_t n) {
+  ga_collective_desc d = desc_for(r, GA_REDUCE_SCATTER, n);
+  d.reach = 0, d.flags = GA_COLLECTIVE_LINKS, d.dtype = t;
+  for (int64_t i = 0; i < n * d.ranks; i++) store_term(t, r->x, i, term_of(r->rank, i));
+  memset(r->y, 0x5a, sizeof r->y);
+  ga_status status = ga_copy_to_device(r->ctx, a->x, r->x, sizeof r->x, NULL);
+  if (status == GA_OK) status = ga_copy_to_device(r->ctx, a->y, r->y, sizeof r->y, NULL);
+  const ga_collective_io io = {.comm = r->comm, .links = a->links, .x = a->x, .y = a->y};
+  if (status == GA_OK) status = ga_collective(r->ctx, &d, &io, NULL);
+  return status == GA_OK ? ga_copy_to_host(r->ctx, r->y, a->y, sizeof r->y, NULL) : status;
+}
+
+static ga_status sum_and_compare(rank_of_test *r, const device_arrays *a, ga_dtype t, int64_t n) {
+  float want[N + 1], host[N];
+  const unsigned char *behind = (const unsigned char *)r->y + (size_t)n * term_bytes(t);
+  ga_status status = sum_by_links(r, a, t, n);
+  if (status != GA_OK) return status;
+  sum_of_terms(r, t, n, want);
+  if (ga_comm_size(r->comm) == 2) status = sum_on_host(r, t, n, host);
+  for (int64_t i = 0; i < n && status == GA_OK; i++) {
+    const bool is_host = ga_comm_size(r->comm) != 2 || is_same_element(t, host, r->y, i);
+    if (!is_host || !is_same_element(t, want, r->y, i))
+      return ga_error_set(GA_ERR_INTERNAL, "%s: element %d of %d is %g, not %g%s", ga_dtype_name(t), (int)i, (int)n,
+                          (double)load_term(t, r->y, i), (double)load_term(t, want, i),
+                          is_host ? "" : ", nor as on the host");
+  }
+  for (int i = 0; i < 64; i++)
+    if (behind[i] != 0x5a)
+      return ga_error_set(GA_ERR_INTERNAL, "%s: more than %d were written", ga_dtype_name(t), (int)n);
+  return status;
+}
+
+static ga_status sum_unequal(rank_of_test *r, const device_arrays *a) {
+  const ga_status status = sum_by_links(r, a, GA_BF16, r->rank == 1 ? 7 : 8);
+  if (status == GA_ERR_COMM && strstr(ga_error_text(), "reduce_scatter: n is 7 on rank 1 and 8 on rank 0"))
+    return GA_OK;
+  return ga_error_set(GA_ERR_INTERNAL, "unequal calls: %s", ga_status_name(status));
+}
+
+static ga_status sum_over_links(rank_of_test *r) {
+  static const ga_dtype types[] = {GA_F32, GA_F16, GA_BF16};
+  static const int64_t sizes[] = {N - 8, 1, N - 15, 0, 64, 7}; /* 992 and 64: rows of whole units of 16 bytes */
+  device_arrays a = {0};
+  ga_status status = open_arrays(r, links_by, &a);
+  for (size_t k = 0; k < 18 && status == GA_OK; k++) status = sum_and_compare(r, &a, types[k / 6], sizes[k % 6]);
+  if (status == GA_OK && ga_comm_size(r->comm) > 1) status = sum_unequal(r, &a);
+  if (status == GA_OK) status = sum_and_compare(r, &a, GA_F32, N - 1);
+  return close_arrays(r, &a, status);
+}
+
+static void links_sum_between_devices(void **state) {
+  (void)state;
+  for (int32_t n = 1; n <= devices; n++) {
+    run_thread_ranks(n, true, 60, sum_over_links);
     all_are(n, GA_OK, NULL);
   }
 }
@@ -450,7 +578,8 @@ int main(int argc, char **argv) {
   if (argc > 3) devices = atoi(argv[3]);
   if (devices < 1 || devices > MOST) return 2;
   if (strcmp(test_device, "cpu") != 0) {
-    const struct CMUnitTest links[] = {cmocka_unit_test(links_copy_between_devices)};
+    const struct CMUnitTest links[] = {cmocka_unit_test(links_copy_between_devices),
+                                       cmocka_unit_test(links_sum_between_devices)};
     return cmocka_run_group_tests(links, NULL, NULL);
   }
   const struct CMUnitTest tests[] = {

@@ -80,7 +80,7 @@ typedef struct ga_collective_io {
 
 /* Sums are made in the order of ranks: all ranks get the same bits. In host memory they are made in double, rounded to
  * f32 and then to the type; on GPUs in f32. On a CPU context the work is done when the call returns. On GPUs
- * GA_ALL_REDUCE has windows, as ga_all_reduce_run says, and the kinds that copy have links; what has neither gets
+ * GA_ALL_REDUCE has windows, as ga_all_reduce_run says, and the other kinds have links; a call with neither gets
  * GA_ERR_UNSUPPORTED. */
 GA_API GA_NODISCARD ga_status ga_collective_plan(ga_ctx *ctx, const ga_collective_desc *desc, ga_plan **out);
 GA_API GA_NODISCARD ga_status ga_collective_run(const ga_plan *plan, const ga_collective_io *io, void *workspace,

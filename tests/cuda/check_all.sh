@@ -36,7 +36,7 @@ check split_int8 'gemm_*_split_int8_*,pack*' 150
 check split_bf16 'gemm_*_split_bf16_*' 150
 check prefill 'gemm_*_mma_packed_*,gemm_*_prefill_*,gemm_*_ordered_*,gemm_*_few_*' 100
 check gemm 'gemm_bf16*,gemm_f16*,gemm_e4m3*,gemm_any_native*,convert*' 100
-check layer 'norm*,rope*,kv_store*,softmax*,attn_merge*,sample*,act*,add*,embed*,all_*,send_recv*' 150
+check layer 'norm*,rope*,kv_store*,softmax*,attn_merge*,sample*,act*,add*,embed*,all_*,send_recv*,reduce_scatter*' 150
 wait
 stress short "$short" 20
 stress fwd 'attn_fwd_bf16*,attn_fwd_f16*' 8

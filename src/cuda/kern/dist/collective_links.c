@@ -39,6 +39,22 @@ static ga_status copy_own_row(const ga_collective_io *a, size_t row, size_t x_at
   return x == y || !row ? GA_OK : stream->device->ops->copy_within(stream, y, x, row);
 }
 
+static ga_status refuse_recording(const ga_kernel *k, ga_stream *stream) {
+  bool recorded;
+  GA_TRY(ga_stream_recorded(stream, &recorded));
+  GA_REQUIRE(!recorded, GA_ERR_STATE, "%s: the hosts of all ranks take part in it: it cannot be recorded", k->id);
+  return GA_OK;
+}
+
+ga_status cuda_links_agree(const ga_kernel *k, const ga_collective_desc *d, const ga_collective_io *a,
+                           ga_stream *stream) {
+  const comm_port *port = (const void *)a->links;
+  const comm_call mine = {.n = d->n, .op = (int32_t)k->op, .dtype = d->dtype};
+  GA_TRY(refuse_recording(k, stream));
+  GA_TRY(ga_comm_all_gather(port->comm, &mine, sizeof mine, port->calls));
+  return comm_compare_calls(port->calls, d->ranks);
+}
+
 ga_status cuda_collective_links(const ga_kernel *k, const void *desc, const void *io, void *workspace,
                                 ga_stream *stream) {
   const ga_collective_desc *d = desc;
@@ -48,15 +64,11 @@ ga_status cuda_collective_links(const ga_kernel *k, const void *desc, const void
   const bool is_all_to_all = k->op == GA_OP_all_to_all;
   int64_t n = 0;
   (void)workspace;
-  bool recorded;
-  GA_TRY(ga_stream_recorded(stream, &recorded));
-  GA_REQUIRE(!recorded, GA_ERR_STATE, "%s: the hosts of all ranks take part in it: it cannot be recorded", k->id);
+  GA_TRY(refuse_recording(k, stream));
   GA_TRY(cuda_check_pointer(stream, k, "x", a->x, 1));
   GA_TRY(cuda_check_pointer(stream, k, "y", a->y, 1));
   if (k->op == GA_OP_send_recv) return port->run(port, stream, add_row_messages(port, a, 0, row, a->to, 0, a->from, 0));
-  const comm_call mine = {.n = d->n, .op = (int32_t)k->op, .dtype = d->dtype};
-  GA_TRY(ga_comm_all_gather(port->comm, &mine, sizeof mine, port->calls));
-  GA_TRY(comm_compare_calls(port->calls, d->ranks));
+  GA_TRY(cuda_links_agree(k, d, a, stream));
   for (int32_t r = 0; r < d->ranks; r++)
     if (r != port->comm->rank) n = add_row_messages(port, a, n, row, r, is_all_to_all ? (size_t)r : 0, r, (size_t)r);
   GA_TRY(copy_own_row(a, row, is_all_to_all ? me : 0, me, stream));

@@ -3,6 +3,7 @@
 #define GA_CUDA_KERN_DIST_DIST_H
 
 #include "cuda/rt/cuda.h"
+#include "ga/collective.h"
 
 typedef struct cuda_reduce_variant {
   cuda_variant base;
@@ -18,5 +19,15 @@ const char *cuda_collective_links_ok(const ga_kernel *kernel, const void *desc, 
 double cuda_collective_links_us(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_collective_links(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                                 ga_stream *stream);
+/* Compares the calls of all ranks, in which the hosts take part, before a row over links enqueues anything. Refuses a
+ * stream that is being recorded. */
+GA_NODISCARD ga_status cuda_links_agree(const ga_kernel *kernel, const ga_collective_desc *desc,
+                                        const ga_collective_io *io, ga_stream *stream);
+
+const char *cuda_reduce_scatter_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+double cuda_reduce_scatter_us(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+uint64_t cuda_reduce_scatter_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_reduce_scatter(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                              ga_stream *stream);
 
 #endif

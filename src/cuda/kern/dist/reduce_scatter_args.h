@@ -1,0 +1,17 @@
+/* Arguments of the sum of a reduce-scatter (reduce_scatter_sm80.cu): the same bytes on the host and on the device. C11
+ * and CUDA C. */
+#ifndef GA_CUDA_KERN_DIST_REDUCE_SCATTER_ARGS_H
+#define GA_CUDA_KERN_DIST_REDUCE_SCATTER_ARGS_H
+#include <stdint.h>
+
+typedef struct ga_kargs_reduce_scatter {
+  const void *own;      /* [n]: this rank's row of its own x */
+  const void *received; /* this rank's rows of the others' x, in the order of ranks, row_bytes apart */
+  void *y;              /* [n] */
+  int64_t n, row_bytes;
+  int32_t rank, ranks;
+  int32_t vec16; /* own, received, y and row_bytes are multiples of 16 bytes */
+  int32_t reserved;
+} ga_kargs_reduce_scatter;
+
+#endif
