@@ -88,6 +88,8 @@ static void sizes(void) {
 /* What the macros say beside zeros, where a value in the place of its neighbour would not be seen by a compiler. */
 static void init_values(void) {
   VALUES_OF_OPS();
+  expect(static_ga_launch.grid[2] == 1 && static_ga_launch.block[2] == 1 && static_ga_launch.cluster[0] == 0, "launch");
+  expect(static_ga_tensor_map_desc.swizzle == 128, "tensor map");
   expect(static_ga_vocab.bos == GA_TOK_NONE && static_ga_vocab.mask == GA_TOK_NONE && !static_ga_vocab.add_bos,
          "vocab");
   expect(static_ga_template_limits.now == GA_TEMPLATE_NOW_LOCAL, "template limits");
