@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Which CUDA rows have changed since they last passed their tests in full. tests/emu/checked.txt has a hash for each row: of its
-parameters, of its kernel's source with all includes, and of the host half beside it, without comments and blanks.
+parameters, of its kernel's source with all includes, and of its host half: the [host] table of the .toml beside the source, the file that
+it names, with headers of the same folder, and the kernels of its steps, which have no tests of their own. Without comments and blanks.
 
   checked.py changed ROOT ROWS OUT     lists the rows whose hash is another one, and writes OUT.d for the build
   checked.py record ROOT CHANGED JUNIT...  puts rows of CHANGED that passed in ctest's reports into tests/emu/checked.txt
@@ -8,8 +9,10 @@ parameters, of its kernel's source with all includes, and of the host half besid
 ROWS has a line for each row: id, source, parameters. A change of the emulator, of an oracle or of the checker changes no hash: the
 sample, which each unchanged row still has, is for these."""
 import hashlib
+import json
 import re
 import sys
+import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -30,7 +33,7 @@ class Sources:
             self.texts[path] = path.read_text()
         return self.texts[path]
 
-    def closure(self, path, seen):
+    def closure(self, path, seen, is_part=lambda target: True):
         """Adds a file and all that it includes to seen. The emulator's body of an instruction is no part of a kernel."""
         if path in seen:
             return
@@ -38,19 +41,35 @@ class Sources:
         for name in INCLUDE.findall(self.text(path)):
             for target in (path.parent / name, self.root / "src" / name):
                 if target.is_file() and "/emu/" not in name:
-                    self.closure(target.resolve(), seen)
+                    if is_part(target.resolve()):
+                        self.closure(target.resolve(), seen, is_part)
                     break
 
+    def host(self, source):
+        """The [host] table of the .toml beside the source."""
+        table = source.with_suffix(".toml")
+        return tomllib.loads(self.text(table)).get("host", {}) if table.is_file() else {}
+
+    def add_kernel(self, source, files, tables):
+        """Adds the files of a kernel's source and host half, and of those of its steps."""
+        host = self.host(source)
+        half = source.with_name(host.get("file", f"{source.stem}.c"))
+        tables.append(host)
+        self.closure(source, files)
+        if half.is_file():
+            self.closure(half, files, lambda target: target.parent == half.parent)
+        for step in host.get("steps", {}).values():
+            for kernel in sorted((self.root / "src").rglob(f"{step['kernel']}.cu")):
+                self.add_kernel(kernel.resolve(), files, tables)
+
     def digest(self, source):
-        """Of a kernel's source, its includes and its host half."""
-        files, digest = set(), hashlib.sha256()
-        self.closure(source.resolve(), files)
-        host = source.with_suffix(".c")
-        if host.is_file():
-            files.add(host.resolve())
+        """Of a kernel's source, its includes, its host half and its steps."""
+        files, tables, digest = set(), [], hashlib.sha256()
+        self.add_kernel(source.resolve(), files, tables)
         for path in sorted(files):
             code = COMMENT.sub(lambda m: m[1] or " ", self.text(path))
             digest.update(" ".join(code.split()).encode() + b"\0")
+        digest.update(json.dumps(tables, sort_keys=True).encode())
         return digest.hexdigest()
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """tests/emu/checked.py: a row whose kernel, host half or parameters changed is tested in full until it has passed so."""
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -51,6 +52,30 @@ class Checked(unittest.TestCase):
         self.record_all()
         self.write("src/kern/other.cu", 'char *t = "/* 2 */";\n')  # a text is no comment
         self.assertEqual(self.changed(), ["row_c"])
+
+    def test_host_half_and_steps(self):
+        """The host half may have another name, and headers beside it; steps are kernels of other files."""
+        files = {"src/kern/other.toml": '[host]\nfile = "half.c"\nok = "is_ok"\n[host.steps]\npre = {kernel = "pre"}\n',
+                 "src/kern/half.c": '#include "half.h"\n#include "far.h"\n', "src/kern/half.h": "int half;\n", "src/far.h": "int far;\n",
+                 "src/step/pre.cu": "int p;\n", "src/step/pre.c": '#include "step/pre.h"\n', "src/step/pre.h": "int pre;\n"}
+        for name, text in files.items():
+            self.write(name, text)
+        self.record_all()
+        for name, text in files.items():
+            with self.subTest(name):
+                self.write(name, text.replace("is_ok", "is_good") + "\n" if name.endswith(".toml") else text + "int more;\n")
+                self.assertEqual(self.changed(), [] if name == "src/far.h" else ["row_c"])
+                self.write(name, text)
+        self.write("src/kern/other.toml", "# a comment\n" + files["src/kern/other.toml"])
+        self.assertEqual(self.changed(), [])
+
+    def test_list_is_missing(self):
+        """Without the list of changed rows check_row.sh checks each one in full."""
+        script, here = Path(__file__).resolve().parent / "check_row.sh", self.root / "changed.txt"
+        self.write("changed.txt", "row_b 1\n")
+        for changed, seed in ((here, "3"), (self.root / "none.txt", "1")):
+            text = subprocess.run([script, "echo", changed, "row_a", "40", "0.5"], capture_output=True, text=True, check=True).stdout
+            self.assertIn(f"-s {seed} ", text)
 
     def test_what_changes_none(self):
         self.write("src/kern/k.cu", KERNEL.replace("a kernel", "the kernel").replace("int k", "// more\nint   k"))
