@@ -168,6 +168,42 @@ static cost cost_of_steps(ga_session *s, const row_draw *draw, int n) {
   return (cost){mockcu.calls - before.calls, mockcu.launches - before.launches, mockcu.graph_launches - before.graphs};
 }
 
+/* Without a row for draws the CPU makes them. The inputs of a step that draws follow the parameters of the draw; those
+ * of a step whose row is shown follow nothing. A recording of one must not be replayed for the other. */
+static void test_graphs_of_host_draws(void **state) {
+  (void)state;
+  static float logits[TINY_VOCAB];
+  const int32_t id = 5;
+  made m = {0};
+  part_result result;
+  uint64_t rng[4] = {1};
+  draw_history history = DRAW_HISTORY_INIT;
+  ga_session_options so = GA_SESSION_OPTIONS_INIT;
+  ga_ctx_options co = GA_CTX_OPTIONS_INIT;
+  ga_sample_desc d = GA_SAMPLE_DESC_INIT;
+  so.context = 64;
+  co.device = "cuda:0";
+  co.disable_kernels = "sample_f32_rows_sm80_512";
+  d.vocab = TINY_VOCAB;
+  const row_draw draw = {.sample = &d, .rng = rng, .history = &history};
+  assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
+  assert_int_equal(ga_ctx_create(&co, &m.ctx[0]), GA_OK);
+  assert_int_equal(ga_model_load(m.ctx[0], tiny_path, NULL, &m.model), GA_OK);
+  assert_int_equal(ga_session_create(m.model, &so, &m.session), GA_OK);
+  assert_false(runner_count(m.session->runner).draws_on_device);
+  for (int i = 0; i < 3; i++) { /* planned, recorded, replayed */
+    if (session_step(m.session, id, &draw) != GA_OK) fail_msg("%s", ga_error_text());
+    if (session_take(m.session, &result) != GA_OK) fail_msg("%s", ga_error_text());
+  }
+  const int before = mockcu.graph_launches;
+  assert_true(before > 0);
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(ga_session_eval(m.session, &id, 1, logits, 1, NULL, NULL), GA_OK);
+    assert_int_equal(mockcu.graph_launches, before + i);
+  }
+  close_made(&m);
+}
+
 /* A token more is one graph, and the same few calls whatever the chain: no history is sent. */
 static void test_samples_cost_the_same(void **state) {
   (void)state;
@@ -358,6 +394,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_rows_of_later_chunks, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_old_driver, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_samples_cost_the_same, with_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_graphs_of_host_draws, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_launches_a_layer, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_promoted, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_sum_of_rows, with_driver, no_leaks),

@@ -227,8 +227,9 @@ static ga_status run_runner_stage(runner *r, const run_step *step, int32_t i) {
   stage_run run = {r, stage, step};
   if (i) GA_TRY(runner_hand_over(r, i, step->place));
   if (stage == runner_last(r)) step_gaps_begin(stage->ctx, &r->gaps);
-  const step_size size = {step->shape.n_seqs, step->shape.max_kv, !step->in_blocks};
-  return step->shape.is_recorded ? step_graphs_run(stage, size, run_layers, &run) : run_layers(&run);
+  const step_shape *s = &step->shape;
+  const step_size size = {s->n_seqs, s->max_kv, s->n_samples, !step->in_blocks};
+  return s->is_recorded ? step_graphs_run(stage, size, run_layers, &run) : run_layers(&run);
 }
 
 /* Rows that the head computes at once, and which they are. */

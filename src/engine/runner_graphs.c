@@ -25,7 +25,9 @@ void step_graphs_drop(runner_stage *stage) {
 }
 
 static bool is_of_size(const step_graph *entry, step_size size) {
-  return entry->size.n_seqs == size.n_seqs && entry->size.max_kv == size.max_kv && entry->size.draws == size.draws;
+  const step_size *s = &entry->size;
+  return s->n_seqs == size.n_seqs && s->max_kv == size.max_kv && s->n_samples == size.n_samples &&
+         s->draws == size.draws;
 }
 
 /* The entry of that size, or the one unused for longest, or an empty one. */

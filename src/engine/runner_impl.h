@@ -9,6 +9,7 @@
 /* Steps of equal sizes are the same launches with the same arguments. */
 typedef struct step_size {
   int32_t n_seqs, max_kv;
+  int32_t n_samples; /* rows of parameters, which come before the inputs */
   bool draws;
 } step_size;
 
