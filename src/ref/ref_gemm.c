@@ -28,7 +28,7 @@ static part part_of(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int 
   return (part){a->w_more[i - 1], a->y_more[i - 1], a->bias_more[i - 1], d->n_more[i - 1], d->y_more_stride[i - 1]};
 }
 
-/* By what the norms of a row multiply_part. */
+/* By what the norms of a row multiply. */
 typedef struct factors {
   double norm, add_norm;
 } factors;
