@@ -26,8 +26,11 @@ static void advance_channels(float *h, float *last, const float *x, const float 
   }
 }
 
+static int runs_to_failure; /* 0: none fails */
+
 static ga_status run_recurrence(const op_call *call) {
   const float *w = call->w[0]->data;
+  if (runs_to_failure && !--runs_to_failure) return ga_fail(GA_ERR_NOMEM, "recurrence: no memory");
   for (int32_t s = 0; s < call->shape.n_seqs; s++) {
     const int32_t first = call->q_start[s], end = call->q_start[s + 1], unit = call->memory.units[s];
     float *h = (float *)call->memory.tensors[SUMS] + (int64_t)unit * CHANNELS,
@@ -175,6 +178,24 @@ static void test_plan_counts_both_forms(void **state) {
   close_hybrid(&r);
 }
 
+/* A session whose way back fails halfway has states of no length: the next call begins the way anew. */
+static void test_way_back_fails(void **state) {
+  (void)state;
+  enum { LENGTH = 4 * PAGE + 7, BACK = 4 * PAGE - 5 };
+  int32_t ids[LENGTH];
+  rig r = open_hybrid();
+  ga_session *s = hybrid_session(&r);
+  hybrid_ids(ids, LENGTH, 99);
+  hybrid_eval(s, ids, LENGTH, NULL);
+  assert_int_equal(ga_session_rewind(s, BACK), GA_OK);
+  runs_to_failure = 7;
+  assert_int_equal(ga_session_eval(s, ids + BACK, 1, NULL, 0, NULL, NULL), GA_ERR_NOMEM);
+  assert_int_equal(runs_to_failure, 0);
+  hybrid_goes_back(&r, s, ids, LENGTH, BACK);
+  ga_session_destroy(s);
+  close_hybrid(&r);
+}
+
 static void test_engine_asks_for_invariant_rows(void **state) {
   (void)state;
   rig r = open_hybrid();
@@ -192,10 +213,15 @@ static void test_engine_asks_for_invariant_rows(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_texts_name_the_state),      cmocka_unit_test(test_op_is_not_split),
-      cmocka_unit_test(test_layers_have_their_weights), cmocka_unit_test(test_plan_counts_both_forms),
-      cmocka_unit_test(test_sessions_go_back),          cmocka_unit_test(test_engine_gives_the_same),
-      cmocka_unit_test(test_prefixes_are_found),        cmocka_unit_test(test_engine_asks_for_invariant_rows),
+      cmocka_unit_test(test_texts_name_the_state),
+      cmocka_unit_test(test_op_is_not_split),
+      cmocka_unit_test(test_layers_have_their_weights),
+      cmocka_unit_test(test_plan_counts_both_forms),
+      cmocka_unit_test(test_sessions_go_back),
+      cmocka_unit_test(test_way_back_fails),
+      cmocka_unit_test(test_engine_gives_the_same),
+      cmocka_unit_test(test_prefixes_are_found),
+      cmocka_unit_test(test_engine_asks_for_invariant_rows),
   };
   hybrid_folder = "llama";
   const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -176,16 +176,19 @@ static ga_status enqueue_draw(ga_session *s, int32_t at, int32_t n, bool is_draw
   return enqueue_step(s, at, n, is_drawn, 1, &(runner_step){.rows = &s->draws[place]});
 }
 
-/* Evaluates tokens again that layer memory could not keep when the session went back to its length. */
+/* Evaluates tokens again that layer memory could not keep when the session went back to its length. After a failure
+ * states are of no length: n_evaluated stays above the session's, so that the next call goes back again. */
 static ga_status restore_length(ga_session *s) {
+  ga_status status = GA_OK;
   if (s->n_evaluated <= s->length) return GA_OK;
   s->n_evaluated = layer_memory_rewind(s->memory, 0, &s->sequence, s->tokens, s->n_evaluated, s->length);
-  while (s->n_evaluated < s->length) {
+  while (s->n_evaluated < s->length && status == GA_OK) {
     const int32_t at = s->n_evaluated, left = s->length - at;
     const int32_t n = layer_memory_chunk(s->memory, at, (int32_t)ga_min_i64(s->sizes.batch, left));
-    GA_TRY(enqueue_step(s, at, n, false, 0, &(runner_step){.rows = NULL}));
+    status = enqueue_step(s, at, n, false, 0, &(runner_step){.rows = NULL});
   }
-  return GA_OK;
+  if (status != GA_OK) s->n_evaluated = s->length + 1;
+  return status;
 }
 
 /* --- ranks --- */
