@@ -64,7 +64,7 @@ ga_status runner_create(const runner_options *options, runner **out) {
   GA_TRY(ga_mem_zalloc(1, sizeof(runner), "runner", &p));
   runner *r = p;
   r->options = *options;
-  if (!r->options.max_draws) r->options.max_draws = options->max_sequences;
+  if (r->options.max_draws < options->max_sequences) r->options.max_draws = options->max_sequences;
   r->n_stages = options->model->n_placements;
   r->n_kinds = layer_memory_n_kinds(options->memory);
   for (int32_t i = 0; i < r->n_stages; i++) r->stages[i].ctx = options->model->placements[i].ctx;

@@ -76,7 +76,7 @@ typedef struct runner_options {
   const layer_memory *memory;
   ga_session_sizes sizes; /* batch: tokens of a step */
   int32_t max_sequences;  /* parts of a step */
-  int32_t max_draws;      /* rows of a step that draw; 0: max_sequences */
+  int32_t max_draws;      /* rows of a step that draw; max_sequences if it is less */
   int32_t n_vocab;        /* ids [0, n_vocab) may be drawn; the head can have more rows, which are padding */
   bool is_invariant, times_gaps;
 } runner_options;
