@@ -18,7 +18,7 @@ function(ga_emu_quick_ids out)
     list(GET field 1 arch)
     list(GET field 2 source)
     string(REGEX REPLACE "/ladder/.*" "/ladder" source ${source})
-    if(id MATCHES "_step_")
+    if(id MATCHES "_step_|^sample_.*_rows_") # sessions and engines draw by the latter
       list(APPEND ids ${id})
     elseif(NOT id MATCHES "${GA_EMU_NOT_QUICK}" AND NOT "${arch} ${source}" IN_LIST seen)
       list(APPEND seen "${arch} ${source}")
