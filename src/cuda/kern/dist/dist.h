@@ -1,4 +1,4 @@
-/* Launch side of the kernels that work with other devices (src/cuda/kern/dist). */
+/* Host side of the kernels that exchange data with other devices (src/cuda/kern/dist). */
 #ifndef GA_CUDA_KERN_DIST_DIST_H
 #define GA_CUDA_KERN_DIST_DIST_H
 
@@ -7,7 +7,8 @@
 
 typedef struct cuda_reduce_variant {
   cuda_variant base;
-  int32_t ranks; /* most ranks that the kernel adds */
+  /* Largest number of ranks that the kernel adds. */
+  int32_t ranks;
 } cuda_reduce_variant;
 
 const char *cuda_all_reduce_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
