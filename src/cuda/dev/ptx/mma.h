@@ -65,9 +65,9 @@ GA_MMA_A4B2(mma_m16n8k16_bf16, "m16n8k16", "f32.bf16.bf16.f32", float, "f")
 GA_MMA_A4B2(mma_m16n8k16_f16, "m16n8k16", "f32.f16.f16.f32", float, "f")
 GA_MMA_A2B1(mma_m16n8k8_bf16, "m16n8k8", "f32.bf16.bf16.f32")
 GA_MMA_A2B1(mma_m16n8k8_f16, "m16n8k8", "f32.f16.f16.f32")
-GA_MMA_A4B2(mma_m16n8k8_tf32, "m16n8k8", "f32.tf32.tf32.f32", float, "f") /* the low 13 bits are ignored */
+GA_MMA_A4B2(mma_m16n8k8_tf32, "m16n8k8", "f32.tf32.tf32.f32", float, "f") /* the low 13 bits of operands are ignored */
 GA_MMA_A4B2(mma_m16n8k32_s8, "m16n8k32", "s32.s8.s8.s32", int, "r")
-GA_MMA_A4B2(mma_m16n8k32_e4m3, "m16n8k32", "f32.e4m3.e4m3.f32", float, "f") /* sm_89 */
+GA_MMA_A4B2(mma_m16n8k32_e4m3, "m16n8k32", "f32.e4m3.e4m3.f32", float, "f") /* needs sm_89 */
 GA_MMA_A4B2(mma_m16n8k32_e5m2, "m16n8k32", "f32.e5m2.e5m2.f32", float, "f")
 
 /* ---- warpgroup level: the 128 threads together; the products themselves are in wgmma.h ---- */
