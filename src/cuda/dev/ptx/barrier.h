@@ -71,8 +71,8 @@ GA_DEV void bar_arrive(int id, int n) { asm volatile("bar.arrive %0, %1;" ::"r"(
 GA_DEV void cluster_sync(void) {
   asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-/* cluster_arrive and cluster_wait are the two halves of cluster_sync. Accesses before the arrival are visible after the wait. Every thread of the
- * cluster calls both, in this order. */
+/* cluster_arrive and cluster_wait are the two halves of cluster_sync. Accesses before the arrival are visible after the
+ * wait. Every thread of the cluster calls both, in this order. */
 GA_DEV void cluster_arrive(void) { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 GA_DEV void cluster_wait(void) { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 /* Maps shared address a to block `rank` of the cluster, for the functions with `cluster` in their names. */
