@@ -1,6 +1,6 @@
 /* Steps of a plan: an array of launches, computed once when the plan is made.
  *
- * description, device, table --(legal? cheapest?)--> kernel --(its `plan`)--> step 0, step 1, ...
+ *   description, device, table --(legal? cheapest?)--> kernel --(its `plan`)--> step 0, step 1, ...
  *
  * Most kernels are one launch. A kernel that needs helpers (a conversion before it, a sum after it) adds them as steps.
  * If a helper is disabled or has no code in this build, the plan is therefore refused when it is made. */
