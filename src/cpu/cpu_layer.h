@@ -1,7 +1,7 @@
-/* Shared by the kernels of src/cpu/body that work row by row.
+/* Common part of the kernels of src/cpu/body that process rows one by one.
  *
- * Bodies are written once, on the vectors of src/cpu/simd. Each is compiled for every instruction set that a row of it
- * names (tools/gen_cpu.py), with ISA(name) defined as the name and the set's own. */
+ * A kernel's body is written once, on the vectors of src/cpu/simd. It is compiled for every instruction set that the
+ * kernel table names for it (tools/gen_cpu.py). ISA(name) is then the name with the suffix of the instruction set. */
 #ifndef GA_CPU_CPU_LAYER_H
 #define GA_CPU_CPU_LAYER_H
 

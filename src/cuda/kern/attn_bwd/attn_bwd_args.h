@@ -5,9 +5,9 @@
  * holds:
  *   stat  [pair][2][64 * blocks_q]: the log-sum-exp in log2 units (+infinity where a row contributes nothing), then
  *         rowsum(dO O).
- *   acc   [pair][blocks_q][4][D / 8][128]: unscaled dQ in f32, by warp (16 rows) and 8 columns, in register order. Where
- *         a thread block takes all keys of a KV head: [thread block][query head of the group][blocks_q]..., accumulated
- *         anew for each head.
+ *   acc   [pair][blocks_q][4][D / 8][128]: unscaled dQ in f32, by warp (16 rows) and 8 columns, in register order.
+ *         Where a thread block takes all keys of a KV head: [thread block][query head of the group][blocks_q]...,
+ *         accumulated anew for each head.
  *   dq_semaphore  [pair][blocks_q][dq_semaphores]: number of key tiles that have added their part (ordered kernels).
  *   ticket: number of tiles, or of KV heads, that thread blocks have taken. */
 #ifndef GA_CUDA_KERN_ATTN_BWD_ATTN_BWD_ARGS_H
