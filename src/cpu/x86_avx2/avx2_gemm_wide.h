@@ -4,8 +4,8 @@
 
 #include "cpu/cpu_gemm_x16.h"
 
-#define GA_WIDE_BLOCKS \
-  8 /* Number of blocks of 32 elements that are widened together, the largest number that share a head. */
+/* Number of blocks of 32 elements that are widened together, the largest number that share a head. */
+#define GA_WIDE_BLOCKS 8
 
 /* A block of 16 rows x 32 elements, widened to 16 bits. Dword r of step s = 2t + j of w has elements 4t + j and 4t + j
  * + 2 of row r. */
