@@ -9,7 +9,8 @@ typedef enum dist_copies {
   DIST_COPIES_AUTO, /* PEER where the devices can, otherwise HOST */
   DIST_COPIES_PEER, /* each device writes into the memory of the others */
   DIST_COPIES_HOST, /* through page-locked host memory and the communicator */
-  DIST_COPIES_LINK  /* by the backend's library for messages, such as NCCL; the kind is named after the library */
+  /* the backend's library for messages, such as NCCL, sends them; the kind is named after the library */
+  DIST_COPIES_LINK
 } dist_copies;
 
 const char *dist_copies_name(const ga_device *device, dist_copies copies);

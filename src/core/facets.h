@@ -105,7 +105,7 @@ typedef struct ga_link_facts {
   char version[16], place[80];
 } ga_link_facts;
 typedef struct ga_link_message {
-  /* Rank that the message goes to or comes from. */
+  /* Rank of the receiver of a send, or of the sender of a receive. */
   int32_t peer;
   bool is_send;
   void *data; /* Device memory of the message. */

@@ -27,7 +27,7 @@ const char *ga_isa_name(ga_isa isa);
 
 /* Rates of one unit of a device. A unit is a multiprocessor of a GPU, or a thread of a CPU. */
 typedef struct ga_rates {
-  /* Microseconds that a call of any size takes at least. */
+  /* Least number of microseconds of a call, whatever its size. */
   double call_us;
   /* Operations and bytes per microsecond of one unit. */
   double unit_flops, unit_bytes;

@@ -49,7 +49,7 @@ struct dist_device {
   dist_rounds *rounds;
   /* Recorder of the timeline. NULL without ga_dist_exec_options.timeline. */
   dist_spans *timeline;
-  /* The same recorder during a run. NULL during a rehearsal. */
+  /* Recorder of the timeline during a run. NULL during a rehearsal, and without a timeline. */
   dist_spans *spans;
   tile_shapes shapes;
   bool is_rehearsed, is_recording;

@@ -94,9 +94,9 @@ typedef struct dist_problem {
 
 /* Rules by which tiles are assigned to ranks. */
 typedef enum dist_table {
-  DIST_PRODUCT, /* by the grid */
+  DIST_PRODUCT, /* the grid determines the rank of each tile */
   DIST_HELPERS, /* DistFlashAttn: ranks that have finished their own rows compute tiles of other ranks */
-  DIST_BALANCED /* each tile goes to a rank with free time that needs few bytes for it */
+  DIST_BALANCED /* each tile is assigned to a rank with free time that needs few bytes for it */
 } dist_table;
 
 struct ga_dist_plan {
@@ -185,7 +185,7 @@ typedef struct dist_work {
 typedef struct dist_travel {
   int32_t stage, from, to;
   int32_t tensor, owner, group;
-  int32_t merge_stage; /* For results: stage in which the receiver merges the block. */
+  int32_t merge_stage; /* Stage in which the receiver merges the block, if it is a result. */
   int64_t piece, pieces;
 } dist_travel;
 

@@ -1,7 +1,7 @@
-/* Rounds of a plan's messages, for devices that do not write into each other's memory. A message is in the first round
- * at which its sender has the data and its receiver has the slot free, once all messages of earlier rounds have
- * arrived. Ranks that run the rounds in order therefore never deadlock. Messages of one round may be sent in any order
- * or at the same time. */
+/* Rounds of a plan's messages, for devices that do not write into each other's memory. A message belongs to the first
+ * round at which its sender has the data and its receiver has the slot free. All messages of earlier rounds count as
+ * received then. Ranks that run the rounds in order therefore never deadlock. Messages of one round may be sent in any
+ * order or at the same time. */
 #ifndef GA_DIST_ROUNDS_H
 #define GA_DIST_ROUNDS_H
 

@@ -73,9 +73,9 @@ int64_t dist_device_bytes(int64_t bytes);
 /* Returns the bytes from the start of a view's memory to the end of its last part. */
 size_t dist_device_extent(const block_view *v);
 
-/* Return addresses for plans that collect keys: dist_window_keys that of K (part 0) or V (part 1) of all tokens in the
- * window of `rank`, and dist_window_take that of the n-th gradients that `rank` receives from this rank. If `rank` is
- * this rank, take counts the gradients from all ranks. */
+/* Return addresses for plans that collect keys. dist_window_keys: K (part 0) or V (part 1) of all tokens, in the window
+ * of `rank`. dist_window_take: the n-th gradients that `rank` receives from this rank. If `rank` is this rank, n counts
+ * the gradients from all ranks. */
 void *dist_window_keys(const dist_window *w, int32_t rank, int part);
 void *dist_window_take(const dist_window *w, int32_t rank, int64_t n);
 

@@ -58,7 +58,7 @@ typedef struct emu_options {
   X(COPY_ARGS, "copy-args") \
   X(TENSOR_MAP, "tensor-map") \
   X(LAUNCH, "launch") \
-  X(STACK, "stack")                     /* of the emulator, not of the kernel */
+  X(STACK, "stack")                     /* the stack of the emulator, not of the kernel */
 /* clang-format on */
 
 typedef enum emu_rule {

@@ -68,7 +68,7 @@ static attn_tile tile_in(const attn_job *job, const attn_unit *u, float *scratch
   const ga_attn_io *a = job->a;
   attn_tile t = {.job = job, .u = u, .rows = (int)u->n_q * u->n_heads, .head_pad = h->head_pad, .v_pad = h->v_pad};
   t.few = t.rows < TRANSPOSE_ROWS && !(d->flags & GA_ATTN_INVARIANT);
-  t.key_pad = h->head_pad + 16; /* not a power of two: rows of one tile must not share cache sets */
+  t.key_pad = h->head_pad + 16; /* must not be a power of two: rows of one tile must not share cache sets */
   t.state = scratch;
   t.scores = t.state + h->state_rows * (h->head_pad + h->v_pad + 2);
   t.values = t.scores + h->rows * ATTN_KEYS;

@@ -3,8 +3,8 @@
 #define GA_CPU_BODY_BODY_X16_EPILOGUE_H
 
 /* Returns e^x with a relative error below 2e-7, or 3e-7 where vf_scale multiplies twice. Results beyond f32 are 0 or
- * infinity; NaN stays NaN. The algorithm is x = n ln 2 + r with |r| <= ln 2 / 2, and e^r by its Taylor polynomial of
- * degree 6 (next term below 1.3e-7 relative). */
+ * infinity; NaN stays NaN. The algorithm is x = n ln 2 + r with |r| <= ln 2 / 2. e^r is its Taylor polynomial of degree
+ * 6, whose next term is below 1.3e-7 relative. */
 GA_INLINE vf x16_exp(vf x) {
   x = vf_max(vf_set(-105.0f), vf_min(vf_set(90.0f), x)); /* the order of operands keeps a NaN */
   const vf n = vf_round(vf_mul(x, vf_set(1.44269504f)));
@@ -58,7 +58,7 @@ GA_INLINE void x16_epilogue(const ga_gemm_desc *d, const ga_gemm_io *io, int64_t
                             int64_t n, const float *t, int64_t t_step) {
   const vf scale = vf_set(d->scale);
   const float *gate = io->gate, *residual = io->residual;
-  /* One round where a vector holds all columns: the compiler does not know n <= 16. */
+  /* a single iteration where a vector holds all columns: the compiler does not know that n <= 16 */
   for (int64_t part = 0; part < (VN < GA_X16_ROWS ? n : 1); part += VN, col += VN, t += VN) {
     const int left = (int)(n - part);
     const vf bias = d->flags & GA_GEMM_BIAS ? vf_load_n(io->bias + col, left) : vf_set(-0.0f); /* x + -0 = x */

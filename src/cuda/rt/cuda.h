@@ -83,7 +83,7 @@ typedef struct cuda_device {
   size_t n_kept, kept_room;
   /* Kernels that this device can run, as in base.kernels. */
   ga_kernel *rows;
-  int32_t *row_at; /* For each kernel of cuda_rows: its index in rows. -1: the device cannot run it. */
+  int32_t *row_at; /* Index in `rows` of each kernel of cuda_rows. -1: the device cannot run the kernel. */
   /* One function for each entry of rows, loaded when it is first planned. */
   cuda_function *functions;
   /* PCI address, by which NVML finds the device. */

@@ -73,20 +73,21 @@ GA_DEV int warp_elect(void) {
   asm volatile("{.reg .pred p; elect.sync _|p, 0xffffffff; selp.b32 %0, 1, 0, p;}" : "=r"(one)::"memory");
   return one;
 }
-GA_DEV void warp_sync(void) { __syncwarp(); } /* also orders the memory accesses of the warp */
+GA_DEV void warp_sync(void) { __syncwarp(); } /* also orders the memory accesses of the warp's threads */
 
 /* ---- the whole block ---- */
 GA_DEV void block_sync(void) { __syncthreads(); }
 
-/* ---- pins: empty instructions that keep a register array at this place of the program.
- * The compiler may not move a use or a definition of x[i] across them; they emit no instruction. ---- */
+/* ---- pins: empty instructions that keep a register array at this place of the program. The compiler may not move a
+ * use or a definition of x[i] across a pin. A pin emits no instruction. ---- */
 GA_DEV void pin_f32(float *x, int n) { GA_UNROLL for (int i = 0; i < n; i++) asm volatile("" : "+f"(x[i])::"memory"); }
 GA_DEV void pin_u32(uint32_t *x, int n) {
   GA_UNROLL for (int i = 0; i < n; i++) asm volatile("" : "+r"(x[i])::"memory");
 }
 
-/* ---- registers: the 128 threads of a warpgroup call together; n is a literal multiple of 8 in 24..256.
- * dec returns registers to the pool; inc blocks until enough registers are free. ---- */
+/* ---- registers: the 128 threads of a warpgroup call together. n is a literal multiple of 8 in 24 to 256.
+ * setmaxnreg_dec reduces a thread's registers to n; setmaxnreg_inc raises them to n and waits until enough are free.
+ * ---- */
 #define setmaxnreg_dec(n)      asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n))
 #define setmaxnreg_inc(n)      asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n))
 

@@ -1,5 +1,5 @@
-/* Sums and maxima over all threads of a block. Every thread must call and gets the result. Each takes one pair of
- * barriers. */
+/* Sums and maxima over all threads of a block. Every thread must call, and every thread gets the result. A call needs
+ * one pair of barriers. */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 

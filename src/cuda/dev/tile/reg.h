@@ -1,6 +1,7 @@
-/* Register tiles in the accumulator layout of wgmma: a lane holds rows g and g+8 of its warp's 16; x[4j], x[4j+1]: row
- * g, columns 8j+2q, +1; x[4j+2], x[4j+3]: row g+8. `n` = columns of the tile, a compile-time constant after inlining.
- * Row pairs: v[0] for g, v[1] for g+8. */
+/* Register tiles in the accumulator layout of wgmma. A tile has 16 rows per warp and n columns, where n is a constant
+ * after inlining. g is lane / 4 and q is lane % 4. A lane holds rows g and g+8: x[4j] and x[4j+1] are columns 8j + 2q
+ * and 8j + 2q + 1 of row g; x[4j+2] and x[4j+3] are the same columns of row g+8. Values per row are pairs: v[0] of row
+ * g, v[1] of row g+8. */
 #pragma once
 #include "cuda/dev/ptx/num.h"
 

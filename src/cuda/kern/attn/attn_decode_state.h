@@ -60,7 +60,7 @@ enum { TWICE = 2 * (Q_BYTES + RING_BYTES + SENT_BYTES + OWN_BYTES + 1024) <= 228
 enum { Q_REGS = D <= 128 && WARPS * (1 + TWICE) <= 8 /* 1: Q fits in registers */ };
 static_assert(Q_BYTES + RING_BYTES + SENT_BYTES + OWN_BYTES == GA_P_SMEM, "the row's shared memory");
 static_assert(RING_BYTES >= WARPS * ROWS * (O_PITCH + 2) * 4, "the merge lies in the ring");
-/* Value that stands for a weight of 1 in products. */
+/* Value in products that represents a weight of 1. */
 #define P_UNIT (F16_V ? 32768.0f : 1.0f)
 
 typedef struct {
@@ -88,9 +88,9 @@ GA_DEV share share_of(const ga_kargs_attn_decode *a, const unit *u, int split, i
 GA_DEV float reference(float m) { return m == NONE ? 0.0f : m; }
 GA_DEV float weight_of(float x, float ref) { return ex2(elem_mul(x - ref, 1.44269504f /* log2 e */)); }
 
-/* State of a row: it sees `keys` keys from `first` on, and m, l and o are its running maximum, sum of weights and O.
- * o[4b + i] holds columns 32b + 8q + i and 32b + 8q + i + 4 of row g, first the high parts, then the low parts. O is in
- * units of 1 / per_unit, a power of two above all scales of V that the warp has read. */
+/* State of a row, which sees `keys` keys from `first` on. m is its running maximum, l its sum of weights and o its O.
+ * o[4b + i] holds columns 32b + 8q + i and 32b + 8q + i + 4 of row g: first the high parts, then the low parts. O is in
+ * units of 1 / per_unit. per_unit is a power of two above all scales of V that the warp has read. */
 typedef struct {
   int first;
   uint32_t keys;

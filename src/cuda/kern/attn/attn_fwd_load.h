@@ -11,8 +11,8 @@
 typedef struct {
   args a;
   uint32_t sb;
-  /* Number of blocks of K that have been loaded (k). v is unused then; kernels that keep K and V in shared memory have
-   * parity bits of the stages of K and of V instead. */
+  /* k is the number of blocks of K that have been loaded, and v is not used. Kernels that keep K and V in shared memory
+   * (KV_RESIDENT) store parity bits of the stages of K in k, and of V in v. */
   uint32_t k, v;
   int tiles; /* Number of tile records that have been written. */
 } loader;

@@ -113,8 +113,8 @@ GA_DEV void add_group(const float *at, float *o, float *l, const float *top, int
     }
   }
 }
-/* Writes a split's rows to global memory. The last warp to finish its 16 rows of the tile loads all splits into o, m
- * and l, and adds them in the order of the splits. Returns whether this warp is the last. */
+/* Writes a split's rows to global memory, and returns whether this warp is the last to finish its 16 rows of the tile.
+ * The last warp loads all splits into o, m and l, and adds them in the order of the splits. */
 GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const tile_coord *t, int split, int pieces) {
   args a = c->at.a;
   const int tile = (t->batch * a->heads_q + t->head) * a->tiles_per_head + t->row0 / tile_queries(a);

@@ -8,8 +8,8 @@
  * tiles. With K and V in several segments a tile has one record per segment; `joins` is 1 for all but the first. */
 typedef struct {
   int row0, head, batch,
-      /* row0: first query; head: head, or KV head for packed heads; blocks n_hi down to n_lo are processed; n_hi < 0:
-       * no more tiles */
+      /* row0 is the first query. head is the head, or KV head for packed heads. Blocks n_hi down to n_lo are processed;
+       * n_hi below 0 means that there are no more tiles. */
       n_hi;
   /* Blocks from mask_hi on and blocks below mask_lo need the mask. */
   int n_lo, mask_hi, mask_lo;

@@ -14,9 +14,9 @@ typedef struct {
 
 /* Arguments of 8-bit attention. Tensors have one byte per element. q and k are (column, row, head, batch), as in
  * ga_kargs_attn_fwd. v is (key, value dimension, head, batch), with its keys in the order of ga/attn_quant.h. A box of
- * q has 64 rows and one of k BN rows, both of 128 columns (64 when the head dimension is 64) with a swizzle as wide. A
- * box of v has 128 keys of all value dimensions with the 128-byte swizzle, or 64 keys and 64 bytes when BN is not a
- * multiple of 128. o is stored from registers. */
+ * q has 64 rows, and a box of k has BN rows. Both have 128 columns, or 64 when the head dimension is 64, and a swizzle
+ * of the same width. A box of v has 128 keys of all value dimensions with the 128-byte swizzle. When BN is not a
+ * multiple of 128 it has 64 keys with the 64-byte swizzle. o is stored from registers. */
 typedef struct {
   ga_kargs_attn_fwd fwd;
   ga_kattn_scales scale_q, scale_k, scale_v;

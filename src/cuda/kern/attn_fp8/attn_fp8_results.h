@@ -10,7 +10,7 @@ GA_DEV void add_means(const warpgroup *c, float *o, float *v, const tile_coord *
   args a = c->at.a;
   const float *mean = fp8_args(a)->v_mean + (int64_t)((t->batch * a->heads_q + t->head) / a->group) * DV + c->at.q2;
   const uint32_t here = c->at.sb + OFF_MEAN + ((c->tiles - back) % TILE_SLOTS) * 4 * DV + 4 * c->at.q2;
-  float first[DV / 8]; /* one value of each load */
+  float first[DV / 8]; /* a value of each load, on which the wait depends */
   GA_UNROLL for (int j = 0; j < DV / 8; j++) {
     float x[2];
     if (FAST_SUM)

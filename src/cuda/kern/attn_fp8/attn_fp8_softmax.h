@@ -88,7 +88,7 @@ GA_DEV void raise_reference(float *t, float *m, float *l, float *w, float *o, fl
     const int seen = m[i] != GA_NEG_INF;
     by[i] = seen ? fmaxf(most[i] - OFFSET, 0.f) : most[i] - OFFSET;
     if (by[i] == GA_NEG_INF)
-      by[i] = 0.f; /* no key seen yet */
+      by[i] = 0.f; /* the row has not seen a key yet */
     else
       m[i] = (seen ? m[i] : 0.f) + by[i];
     factor[i] = seen ? ex2(-by[i]) : 1.f;

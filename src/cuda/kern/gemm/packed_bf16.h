@@ -112,7 +112,7 @@ GA_DEV void packed_own_run(int t, const uint32_t *s, int j, int q, packed_run *r
   if (!PACKED_EXACT_SCALE(t)) {
     GA_UNROLL for (int r = 0; r < 2; r++) {
       const float rest = scale[r] - __uint_as_float(r ? run->high & 0xffff0000u : run->high << 16);
-      /* An infinite scale makes `rest` NaN, and fmaxf turns a NaN into its other operand. Low parts of finite f16
+      /* An infinite scale makes `rest` NaN, and fmaxf returns its other operand for a NaN. Low parts of finite f16
        * scales are above -2^14, so that fmaxf keeps them. */
       low[r] = !PACKED_ONE_RUN(t) ? fmaxf(rest, -16384.0f) : rest != rest ? 0.0f : rest;
     }

@@ -90,9 +90,9 @@ GA_DEV uint32_t packed_bytes(int t, uint32_t top, const uint32_t *w, int group, 
   return low & 0x0f0f0f0fu;
 }
 
-/* Looks up the two parts of table codes, four at a time by the low nibbles of x. A selector with its top bit set gives
- * eight copies of its byte's sign: 0 where the other half of the table has no sign, -1 where it has one. The entries of
- * the other half compensate for the -1. */
+/* Looks up the two fragments of table codes, four codes at a time, by the low nibbles of x. A selector with its top bit
+ * set gives eight copies of its byte's sign: 0 where the other half of the table has no sign, -1 where it has one. The
+ * entries of the other half compensate for the -1. */
 GA_DEV void packed_fragments(int t, const packed_constants *k, const uint32_t *w, int group, uint32_t *low,
                              uint32_t *high) {
   GA_UNROLL for (int s = 0; s < 2; s++) {

@@ -18,7 +18,7 @@ enum {
   MOST_ROWS = 8 /* largest number of rows of X */
 };
 enum { BARS_BYTES = GA_RING_BARS /* bytes of the barriers of a warp */, CONSTANTS_BYTES = GA_RING_CONSTANTS };
-enum { PART_ALIGN = 16 }; /* in bytes: parts are read four sums at a time */
+enum { PART_ALIGN = 16 }; /* alignment in bytes: sums are read four at a time */
 /* WIDTH is the number of columns of `rows` rows of X, rounded up to an even number. PRODUCTS is the number of products
  * of 8 columns. X is laid out for 1, 2, 4 or 8 rows (m rounded up), as constants, so that addresses are constants
  * too. */

@@ -56,7 +56,7 @@ typedef struct ga_kargs_attn_merge {
   int32_t heads, dim;
 } ga_kargs_attn_merge;
 
-/* Arguments of the conversion of n elements from f32 to a 16-bit type. */
+/* Arguments of the conversion of n elements from f32 (x) to a 16-bit type (y). */
 typedef struct ga_kargs_narrow {
   const float *x;
   void *y;
