@@ -10,8 +10,8 @@
 #define GA_KARGS_LAYER_ASSERT(c) _Static_assert(c, #c)
 #endif
 
-/* Arguments of y = x + b. Here and below strides are in elements, and vec16 is 1 when every pointer and row starts at a
- * multiple of 16 bytes. */
+/* Arguments of y = scale * x + b. In this file strides are in elements, and vec16 is 1 when every pointer and row
+ * starts at a multiple of 16 bytes. */
 typedef struct ga_kargs_add {
   const void *x, *b; /* b NULL: nothing is added. */
   void *y;
@@ -20,6 +20,7 @@ typedef struct ga_kargs_add {
   int32_t vec16;
 } ga_kargs_add;
 
+/* Arguments of y = act(x), or y = act(x) * g with a gate g. */
 typedef struct ga_kargs_act {
   const void *x, *g; /* g is the gate. NULL: no gate. */
   void *y;
@@ -28,6 +29,7 @@ typedef struct ga_kargs_act {
   int32_t vec16;
 } ga_kargs_act;
 
+/* Arguments of the norms of rows: y = norm(x) * weight + bias + residual. */
 typedef struct ga_kargs_norm {
   const void *x;
   void *y;
@@ -39,14 +41,17 @@ typedef struct ga_kargs_norm {
   int32_t kind; /* Kind of norm, a ga_norm_kind value. */
 } ga_kargs_norm;
 
+/* Arguments of the softmax of scale * x, for rows of `width` elements. */
 typedef struct ga_kargs_softmax {
   const float *x;
   float *y;
   int64_t rows, width, x_stride, y_stride;
   float scale;
+  /* 1: y is the logarithm of the softmax. 0: y is the softmax. */
   int32_t log;
 } ga_kargs_softmax;
 
+/* Arguments of the merge of the partial result `part` of attention into o and lse. */
 typedef struct ga_kargs_attn_merge {
   float *o, *lse;
   /* part_lse is the log-sum-exp of each row of `part` when part_l is NULL. Otherwise part_lse is the row's maximum and
@@ -76,6 +81,8 @@ typedef struct ga_kargs_embed {
   int32_t reserved;
 } ga_kargs_embed;
 
+/* Arguments of the rotation (RoPE) of x in place, for tokens at the given positions. inv_freq has a frequency for each
+ * rotated pair. magnitude is a factor of cosine and sine. */
 typedef struct ga_kargs_rope {
   void *x;
   const int32_t *positions;
@@ -85,8 +92,10 @@ typedef struct ga_kargs_rope {
   float magnitude;
 } ga_kargs_rope;
 
+/* Arguments of the storing of K and V in a cache, with an optional rotation (RoPE) of Q and K. */
 typedef struct ga_kargs_kv_store {
   const void *k, *v;
+  /* Cache row of each token. Slots below 0, or from `slots` on, store nothing. */
   const int32_t *slot;
   void *k_cache, *v_cache;
   int64_t tokens, slots, k_stride, v_stride;
