@@ -70,7 +70,7 @@ typedef enum emu_rule {
 
 const char *emu_rule_name(emu_rule rule);
 
-/* A kernel. src/emu/row.cpp describes each compiled kernel so. */
+/* A kernel with its launch bounds. src/emu/row.cpp defines one for each compiled kernel. */
 typedef struct emu_kernel {
   const char *id;
   void (*run)(const void *args); /* Runs one thread of the kernel. */

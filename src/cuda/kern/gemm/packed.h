@@ -1,10 +1,10 @@
-/* GA_LAYOUT_MMA_PACKED: weights in the order of mma.sync's A fragments, with no byte more than the file's blocks have.
+/* Packed weights (GA_LAYOUT_MMA_PACKED), in the order of the A fragments of mma.sync. They have as many bytes as the
+ * file's blocks.
  *
  * A tile is 16 rows. It is cut along k into units of PACKED_K elements, and units into groups of 32. Lane 4g+q of a
- * warp
- * holds rows g and g+8 (r = 0, 1) and, of each group, elements 16s + 4q + i (step s = 0, 1; i = 0..3). One k16 product
- * takes a step: register j = 2h + r holds elements i = 2h, 2h+1 of row r. So x must be ordered as [q][s][i] within a
- * group (packed_x_at).
+ * warp holds rows g and g+8 (r = 0, 1) and, of each group, elements 16s + 4q + i (step s = 0, 1; i = 0 to 3). One k16
+ * product processes a step: register j = 2h + r holds elements i = 2h, 2h+1 of row r. So x must be ordered as [q][s][i]
+ * within a group (packed_x_at).
  *
  * A unit has the following parts in this order. Each part is coalesced (v-th 16 bytes of all lanes, then the next):
  *   4-bit codes   8 words a unit of 128: word 2 * group + s, register j at bits 4j (element 2h) and 16 + 4j (2h + 1)
@@ -15,8 +15,7 @@
  *   then scales by g, for rows g and g+8 side by side.
  * The bytes of a masked word are one row's four elements i = 0, 2, 1, 3: a register of an 8-bit product (packed_s8.h).
  * Codes of lookup tables (iq4, e2m1) have row r in half r of a word, nibbles i = 0, 2, 1, 3: one lookup gives four
- * 8-bit
- * codes. */
+ * 8-bit codes. */
 #pragma once
 #include "cuda/dev/ptx/num.h"
 #include "cuda/dev/ptx/words.h"

@@ -1,13 +1,11 @@
-/* GA_LAYOUT_MMA_PACKED (packed.h) converted to bf16 weights, two at once. A run is the 16 or 32 elements of a row that
- * share a scale.
+/* Conversion of packed weights (GA_LAYOUT_MMA_PACKED, packed.h) to bf16, two weights at once. A run is the 16 or 32
+ * elements of a row that share a scale.
  *   weight = (code - centre) * (high + low) + offset,   high + low = scale,   offset = min + centre * scale
  * All terms are bf16, and the scale is the sum of two. Each run has its centre near -min / scale, which makes the
- * offset
- * as small as possible. So the weight is rounded once, apart from 2^-9 of the smaller terms. Runs without a min have
- * neither centre nor offset. Each lane computes the scales of a quarter of its rows' runs and gets the others from the
- * other lanes of its four; where a row has one scale for the unit, each lane computes it. t and every index except q
- * are
- * constants once unrolled. */
+ * offset as small as possible. So the weight is rounded once, apart from 2^-9 of the smaller terms. Runs without a min
+ * have neither centre nor offset. Each lane computes the scales of a quarter of its rows' runs, and gets the others
+ * from the other three lanes of its quad. Where a row has one scale for the unit, each lane computes it. t and every
+ * index except q are constants after unrolling. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/gemm/packed.h"
