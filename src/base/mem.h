@@ -43,7 +43,7 @@ void ga_mem_fail_after(long n);
 /* Arena: many small allocations that are freed together (a parsed file, a compiled template). Not thread-safe. */
 typedef struct ga_arena_chunk ga_arena_chunk;
 typedef struct ga_arena {
-  ga_arena_chunk *chunks; /* newest first */
+  ga_arena_chunk *chunks; /* List of memory blocks, newest first. */
   size_t used, size;      /* Bytes used, and size, of the newest chunk. */
   size_t total_bytes;     /* Bytes allocated so far. */
   /* Largest number of bytes, which bounds hostile input: beyond it ga_arena_alloc returns GA_ERR_NOMEM. 0: no limit. */

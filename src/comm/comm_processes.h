@@ -112,7 +112,7 @@ void comm_ring(process_comm *c, int32_t rank);
 /* Sleeps until the rank's own bell differs from `seen`, at most `seconds` seconds. */
 void comm_sleep(process_comm *c, uint32_t seen, double seconds);
 
-/* Starts a thread that ends the run for all ranks when one has died or hangs. */
+/* Starts a thread that ends the run for all ranks when a rank has died or hangs. */
 GA_NODISCARD ga_status comm_watch(process_comm *c);
 void comm_unwatch(process_comm *c);
 /* Marks this rank as alive for as long as the process holds c->fd. */

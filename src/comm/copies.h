@@ -8,7 +8,7 @@
 typedef enum dist_copies {
   DIST_COPIES_AUTO, /* PEER where the devices can, otherwise HOST */
   DIST_COPIES_PEER, /* each device writes into the memory of the others */
-  DIST_COPIES_HOST, /* through page-locked host memory and the communicator */
+  DIST_COPIES_HOST, /* through page-locked host memory, and messages of the communicator */
   /* the backend's library for messages, such as NCCL, sends them; the kind is named after the library */
   DIST_COPIES_LINK
 } dist_copies;

@@ -14,7 +14,7 @@ typedef struct ga_row_copy {
   size_t dst_pitch, src_pitch, width, rows;
 } ga_row_copy;
 
-/* Functions that every device has. Facets (core/facets.h) hold the functions that only some devices have. */
+/* Table of functions that every device has. Facets (core/facets.h) hold the functions that only some devices have. */
 typedef struct ga_device_ops {
   void (*destroy)(ga_device *device);
   /* --- memory --- */

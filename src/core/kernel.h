@@ -33,8 +33,8 @@ typedef struct ga_rates {
   double unit_flops, unit_bytes;
 } ga_rates;
 
-/* The capabilities of a device. They are fixed when it is opened, so that the choice of a kernel needs no device
- * call. */
+/* Capabilities of a device. They are fixed when it is opened, so that the choice of a kernel needs no call to the
+ * device. */
 typedef struct ga_caps {
   uint32_t isas; /* Instruction sets, bits 1 << ga_isa. */
   int32_t threads;

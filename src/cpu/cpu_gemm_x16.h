@@ -6,12 +6,12 @@
 #include "cpu/cpu_gemm.h"
 #include "cpu/cpu_pack.h"
 
-/* 32 activations of one column, rounded to 15 bits in two digits: x = d * (128 * high + low), |high| <= 127, |low| <=
- * 64. Two 8-bit products cost no time where weights come from memory. One digit is not enough: a few very large
- * activations, which real models have, leave too few steps for the rest of their block. With one digit SmolLM2-135M
- * diverges by 4e-3 nats from the exact next-token distribution. With q = 128 high + low, `sum` has a term for each run.
- * It is -offset * (q0 + ...) as i32, or d * (q0 + ...) as f32 for types with a minimum. AVX2 kernels of 8-bit codes
- * store q itself there, 32 x i16, each 4 elements in the order 0 2 1 3. */
+/* A block of 32 activations of one column, rounded to 15 bits in two digits: x = d * (128 * high + low), |high| <= 127,
+ * |low| <= 64. Two 8-bit products cost no time where weights come from memory. One digit is not enough: a few very
+ * large activations, which real models have, leave too few steps for the rest of their block. With one digit
+ * SmolLM2-135M diverges by 4e-3 nats from the exact next-token distribution. With q = 128 high + low, `sum` has a term
+ * for each run. It is -offset * (q0 + ...) as i32, or d * (q0 + ...) as f32 for types with a minimum. AVX2 kernels of
+ * 8-bit codes store q itself there, 32 x i16, each 4 elements in the order 0 2 1 3. */
 typedef struct ga_x16_act {
   int8_t high[32], low[32];
   float d;

@@ -9,7 +9,8 @@
 
 typedef void (*cpu_rows_fn)(const void *job, int64_t begin, int64_t end);
 
-/* Calls fn for rows [0, rows), divided among the pool's threads when rows * row_elems is large enough to wake them. */
+/* Calls fn for rows 0 to rows - 1. They are divided among the pool's threads when rows * row_elems is large enough to
+ * wake the threads. */
 void cpu_rows_run(const ga_stream *stream, int64_t rows, int64_t row_elems, cpu_rows_fn fn, const void *job);
 
 #endif

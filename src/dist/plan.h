@@ -8,12 +8,12 @@
 
 /* Kinds of blocks. A block is rows of one rank for some of the heads, with the tensors named below. */
 typedef enum dist_tensor {
-  DIST_Q,   /* Q */
-  DIST_KV,  /* K, V */
-  DIST_O,   /* partial O and LSE */
+  DIST_Q,   /* Q of the owner's rows */
+  DIST_KV,  /* K and V of the owner's rows */
+  DIST_O,   /* partial O and LSE for the owner's rows */
   DIST_G,   /* inputs of the backward with a row per query: Q, O, dO, LSE */
-  DIST_DQ,  /* partial dQ */
-  DIST_DKV, /* partial dK, dV */
+  DIST_DQ,  /* partial dQ for the owner's rows */
+  DIST_DKV, /* partial dK and dV for the owner's rows */
 } dist_tensor;
 
 typedef enum dist_kind {
@@ -21,9 +21,10 @@ typedef enum dist_kind {
   DIST_SEND,    /* begins to send the slot's block to peer; does not wait */
   DIST_RECEIVE, /* begins to receive a block from peer into the slot; does not wait */
   DIST_WAIT,    /* waits until the slot's block has been received */
-  DIST_TILE,    /* computes a stretch of queries x a stretch of keys x heads, and adds it to slot (and slot_dkv) */
-  DIST_MERGE,   /* adds the partial result in slot `from` to slot */
-  DIST_FREE     /* waits for sends out of the slot, then empties it */
+  /* computes a stretch of queries with a stretch of keys for some heads, and adds the result to slot (and slot_dkv) */
+  DIST_TILE,
+  DIST_MERGE, /* adds the partial result in slot `from` to slot */
+  DIST_FREE   /* waits for sends out of the slot, then empties it */
 } dist_kind;
 
 /* Bits of dist_step.writes of a DIST_TILE in the backward, for its first call; shifted left by 1 for its second. A set

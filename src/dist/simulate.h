@@ -63,12 +63,13 @@ double sim_pass_seconds(const simulation *s, const dist_step *t);
 /* Returns the seconds in which a rank rounds its sums into the caller's tensors. */
 double sim_rounding_seconds(const simulation *s, int32_t rank);
 double sim_link_seconds(const simulation *s, int32_t from, double bytes);
-/* Draws a random factor on a time, exp(deviation x normal); 1 if deviation is 0. */
+/* Returns a random factor on a time, exp(deviation x normal). deviation 0: the factor is 1. */
 double sim_drawn_factor(ga_rng *rng, double deviation);
 /* Returns a rank's time in this draw for a call that is predicted to take `seconds`. */
 double sim_disturbed(simulation *s, int32_t rank, double seconds);
 
-/* Simulates a plan that gathers keys on GPUs, with the schedule of device_gather.c. In simulate_gather.c. */
+/* Simulates a plan that collects keys on GPUs, with the schedule of device_gather.c. The code is in
+ * simulate_gather.c. */
 GA_NODISCARD ga_status sim_play_gather(simulation *s);
 
 #endif

@@ -13,7 +13,7 @@ enum { SPAN_STREAMS = 8 };
 
 typedef struct dist_spans dist_spans;
 
-/* The fields of a ga_dist_span that are known when it opens. */
+/* Fields of a ga_dist_span that are known when the span opens. */
 typedef struct span_of {
   int32_t work;
   const char *what;
@@ -36,7 +36,7 @@ GA_NODISCARD ga_status dist_spans_start(dist_spans *x, ga_stream *stream);
 GA_NODISCARD ga_status dist_spans_finish(dist_spans *x, ga_stream *stream);
 /* Computes the spans' times. The run must have ended on all streams, and the stream `idle` must be empty. */
 GA_NODISCARD ga_status dist_spans_read(dist_spans *x, ga_stream *idle);
-/* Fills in the last run's timeline; returns false if dist_spans_read has not been called. */
+/* Fills in the timeline of the last run. Returns false if dist_spans_read has not been called. */
 bool dist_spans_timeline(const dist_spans *x, ga_dist_timeline *out);
 const ga_dist_span *dist_spans_at(const dist_spans *x, int64_t index);
 

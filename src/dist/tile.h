@@ -6,7 +6,7 @@
 #include "dist/spans.h"
 #include "ga/attn_bwd.h"
 
-/* A set of hashes: descriptions of ops that have been launched once, so that a rehearsal launches each only once. */
+/* Hashes of the descriptions of ops that have been launched once, so that a rehearsal launches each op only once. */
 typedef struct tile_shapes {
   uint64_t *seen;
   int64_t n, room;

@@ -37,21 +37,21 @@ typedef struct emu_options {
 /* clang-format off */
 #define EMU_RULES(X) \
   X(DEADLOCK, "deadlock") \
-  X(TX_BYTES, "tx-bytes")               /* an mbarrier's announced bytes and the copied ones differ */ \
+  X(TX_BYTES, "tx-bytes")               /* the announced bytes of an mbarrier differ from the copied bytes */ \
   X(OVER_ARRIVAL, "over-arrival") \
-  X(BARRIER_INIT, "barrier-init")       /* mbarrier used before its initialisation is visible */ \
+  X(BARRIER_INIT, "barrier-init")       /* an mbarrier is used before its initialisation is visible */ \
   X(BARRIER_ARGS, "barrier-args") \
   X(RACE_SHARED, "race-shared") \
   X(RACE_GLOBAL, "race-global") \
-  X(PROXY_FENCE, "proxy-fence")         /* ordinary write seen by TMA or wgmma without fence.proxy.async */ \
-  X(LOAD, "load-in-flight")             /* TMA may write what an earlier load has yet to read: no loads_done */ \
+  X(PROXY_FENCE, "proxy-fence")         /* TMA or wgmma reads an ordinary write without fence.proxy.async */ \
+  X(LOAD, "load-in-flight")             /* TMA may overwrite data that an earlier load still reads */ \
   X(UNWRITTEN, "unwritten-read") \
   X(BOUNDS, "out-of-bounds") \
   X(MISALIGNED, "misaligned") \
-  X(REGISTERS, "register-in-flight")    /* accumulator or operand register touched before its wait */ \
+  X(REGISTERS, "register-in-flight")    /* an accumulator or operand register is accessed before its wait */ \
   X(WGMMA_FENCE, "wgmma-fence") \
   X(WGMMA_ARGS, "wgmma-args") \
-  X(DIVERGENT, "divergent")             /* an aligned operation that not all threads execute alike */ \
+  X(DIVERGENT, "divergent")             /* not all threads execute an aligned operation */ \
   X(SMEM_BUDGET, "smem-budget") \
   X(REGISTER_BUDGET, "register-budget") \
   X(EXIT, "in-flight-exit") \
@@ -88,8 +88,10 @@ typedef struct emu_launch {
   const void *args;
 } emu_launch;
 
-emu_options *emu_settings(void); /* defaults, overridden by GA_EMU="seed=1,late|early|mixed,nocheck,sms=4,dependent,
-                                    perturb,inorder,verbose"; the driver has settings of its own there */
+/* returns the settings: defaults, overridden by
+ * GA_EMU="seed=1,late|early|mixed,nocheck,sms=4,dependent,perturb,inorder,verbose". The driver has settings of its own
+ * there. */
+emu_options *emu_settings(void);
 
 /* Allocates device memory, 256-byte aligned. Its bytes count as unwritten. NULL: the memory is exhausted. */
 void *emu_alloc(size_t bytes);

@@ -84,7 +84,8 @@ GA_INLINE vf vf_sum_each(const vf *a) {
   return GA_ADD_512(lo, hi, 0x88, 0xdd);
 }
 
-/* Transposes 16 x 16 floats: first the 4 x 4 blocks within the 128-bit lanes, then the lanes. */
+/* Transposes the 16 x 16 matrix whose rows are a[0] to a[15], in place: first the 4 x 4 blocks within the 128-bit
+ * lanes, then the lanes. */
 GA_INLINE void vf_transpose(vf *a) {
   __m512 t[16];
   for (int i = 0; i < 16; i += 4) {

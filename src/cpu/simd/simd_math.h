@@ -53,8 +53,8 @@ GA_INLINE vf vf_erfc(vf x) {
   return vf_pick(vf_lt(x, vf_set(0.0f)), vf_sub(vf_set(2.0f), r), r);
 }
 
-/* sin and cos of r + quadrant * pi / 2, |r| <= pi / 4; at most 1.5 ulp. `odd`, `sin_sign`, `cos_sign`: swaps and signs
- * of the quadrant, see rope_tmpl.h. */
+/* Computes sine and cosine of r, |r| <= pi / 4, with an error of at most 1.5 ulp. The caller applies the swaps and
+ * signs of the quadrant (rope_tmpl.h). */
 GA_INLINE void vf_sincos_quarter(vf r, vf *sine, vf *cosine) {
   vf s = vf_mul(r, r);
   vf p = vf_fma(vf_set(-0.00019517299f), s, vf_set(0.00833217815f));

@@ -77,9 +77,9 @@ enum { CU_MEMPOOL_READ_WRITE = 3 };
 typedef unsigned long long CUmemory; /* CUmemGenericAllocationHandle of the driver API. */
 
 typedef struct CUmemProps { /* CUmemAllocationProp of the driver API. */
-  int allocation_type;      /* 1 = CU_MEM_ALLOCATION_TYPE_PINNED */
+  int allocation_type;      /* 1: CU_MEM_ALLOCATION_TYPE_PINNED */
   int handle_type;          /* CU_MEM_HANDLE_POSIX */
-  int location_type;        /* 1 = CU_MEM_LOCATION_TYPE_DEVICE */
+  int location_type;        /* 1: CU_MEM_LOCATION_TYPE_DEVICE */
   int location_id;
   void *security;
   unsigned char flags[8]; /* Compression, RDMA and usage flags, all 0. */
@@ -262,7 +262,7 @@ GA_NODISCARD ga_status ga_cu_fail(const ga_cu *cu, CUresult rc, const char *what
     if (ga_cu_rc_ != CUDA_SUCCESS) return ga_cu_fail((cu), ga_cu_rc_, "cu" #name); \
   } while (0)
 
-/* Fills *out from a driver library, without starting it. */
+/* Fills in *out from a driver library, without initialising the driver. */
 GA_NODISCARD ga_status ga_cu_open(const char *library, ga_cu *out);
 
 /* Replaces the driver by `mock`, for tests. NULL: the real driver is used again. Not thread-safe. */

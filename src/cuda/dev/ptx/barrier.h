@@ -15,7 +15,7 @@ GA_DEV void mbar_init_fence(void) { asm volatile("fence.mbarrier_init.release.cl
 GA_DEV void mbar_arrive_expect(uint32_t bar, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
 }
-/* Announces bytes without an arrival. */
+/* Announces `bytes` of bulk copies into this phase without an arrival. */
 GA_DEV void mbar_expect(uint32_t bar, uint32_t bytes) {
   asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
 }
@@ -75,7 +75,8 @@ GA_DEV void cluster_sync(void) {
  * wait. Every thread of the cluster calls both, in this order. */
 GA_DEV void cluster_arrive(void) { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 GA_DEV void cluster_wait(void) { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-/* Maps shared address a to block `rank` of the cluster, for the functions with `cluster` in their names. */
+/* Returns the address of shared address a in block `rank` of the cluster, for functions with `cluster` in their
+ * names. */
 GA_DEV uint32_t cluster_address(uint32_t a, uint32_t rank) {
   uint32_t r;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(rank));

@@ -6,15 +6,16 @@
 #else
 #include "cuda/dev/ptx/base.h"
 
-/* L2 policies as createpolicy.fractional.L2::evict_first and evict_last return them for the whole line. Constants save
- * registers. */
+/* L2 cache policies that createpolicy.fractional.L2::evict_first and evict_last return for the whole line. Constants
+ * save registers. */
 #define L2_EVICT_FIRST 0x12F0000000000000ull
 #define L2_EVICT_LAST  0x14F0000000000000ull
 
 /* ---- tensor maps: 128 bytes, 64-byte aligned, in kernel parameters ---- */
 GA_DEV void tmap_prefetch(const void *map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
-/* A tensor map in global memory may get another base address: set the address, then release the map. Each thread that
- * copies by the map then acquires it. An ordinary barrier orders the release before the acquires. */
+/* Functions that change the base address of a tensor map in global memory. One thread calls tmap_set_address, then
+ * tmap_release. Each thread that copies by the map then calls tmap_acquire. An ordinary barrier orders the release
+ * before the acquires. */
 GA_DEV void tmap_set_address(void *map, const void *base) {
   asm volatile("tensormap.replace.tile.global_address.global.b1024.b64 [%0], %1;" ::"l"(map), "l"(base) : "memory");
 }

@@ -54,7 +54,7 @@ enum {
   OFF_FACTORS = 32,
   OFF_LINES = 64
 };
-enum { OFF_PLAN = OFF_LINES + ROWS * 16, OWN_BYTES = OFF_PLAN + ROWS * D /* 4 bytes a quad */ };
+enum { OFF_PLAN = OFF_LINES + ROWS * 16, OWN_BYTES = OFF_PLAN + ROWS * D /* 4 bytes for the place of each quad */ };
 /* 1: two blocks fit on a multiprocessor, one of this launch and one of the next. The driver takes 1 KB of each. */
 enum { TWICE = 2 * (Q_BYTES + RING_BYTES + SENT_BYTES + OWN_BYTES + 1024) <= 228 * 1024 };
 enum { Q_REGS = D <= 128 && WARPS * (1 + TWICE) <= 8 /* 1: Q fits in registers */ };

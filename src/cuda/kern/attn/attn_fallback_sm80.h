@@ -11,8 +11,8 @@ typedef struct cuda_attn_fallback_variant {
   int32_t d, bm;
 } cuda_attn_fallback_variant;
 
-/* Predicts the kernel's time in microseconds. Below CUDA_ATTN_FALLBACK_ROWS rows most of a tile stays empty; the time
- * is then multiplied by 10, so that packed-row kernels are preferred. */
+/* Predicts the kernel's time in microseconds. Below CUDA_ATTN_FALLBACK_ROWS rows most of a tile is empty. The time is
+ * then multiplied by 10, so that packed-row kernels are preferred. */
 double cuda_attn_fallback_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 /* Number of packed rows that fill one warp's part of a tile. With fewer rows, three warps are idle, and keys are not
  * divided among blocks. */

@@ -13,7 +13,7 @@ typedef struct ga_kstrides {
 
 enum { GA_KATTN_KV_SEGMENTS = 4 }; /* The largest number of segments of K and V in a launch. */
 
-/* One segment of K and V. Token i of the sequence is aligned with key i + rows - rows_q + shift of the segment. */
+/* A segment of K and V. Token i of the sequence is aligned with key i + rows - rows_q + shift of the segment. */
 typedef struct ga_kattn_kv_segment {
   const void *k, *v;
   /* rows is the number of keys; shift moves the diagonal. Packed or paged K and V have one segment, whose number of

@@ -32,7 +32,7 @@ enum {
   NP = BN / 4,
   NQ = QREG ? 4 * QREG : 4 /* NS, NO, NP, NQ: registers of S, O, P and Q per lane */
 };
-enum { /* shared memory, bytes */
+enum { /* offsets and sizes in shared memory, in bytes */
        Q_BYTES = PANELS_K * Q_PANEL,
        K_BYTES = PANELS_K * BLOCK_PANEL,
        V_BYTES = PANELS_V * BLOCK_PANEL,

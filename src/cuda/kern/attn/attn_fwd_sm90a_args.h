@@ -19,7 +19,7 @@ enum {
 };
 enum { GA_KATTN_CHUNKS = 4 }; /* The largest number of segments of K and V in a launch. */
 
-/* One KV segment. Its tensor maps have the shape and boxes of ga_kargs_attn_fwd.k and v. */
+/* A segment of K and V. Its tensor maps have the shape and boxes of ga_kargs_attn_fwd.k and v. */
 typedef struct {
   ga_tmap k, v;
   /* rows is the number of keys of the segment. Query r sees keys r + diagonal - window_left to r + diagonal +
@@ -56,7 +56,7 @@ typedef struct {
   int32_t heads_q, group;
   /* Number of queries and number of keys of a sequence; of the longest sequence with VARLEN or PAGED. */
   int32_t rows_q, rows_k;
-  int32_t heads_total; /* heads_q * batch */
+  int32_t heads_total; /* Number of heads over all batches, heads_q * batch. */
   int32_t tiles_per_head,
       /* tiles_per_head is the number of tiles of BM rows per head and batch, and tiles the number over all heads and
        * batches. Kernels that keep K and V in shared memory count runs of unit_tiles tiles instead. */

@@ -29,7 +29,7 @@ GA_DEV void release_k_after(const warpgroup *c, uint32_t loads) { /* loads: resu
   if (!KV_RESIDENT || c->n > c->keep_k) mbar_arrive(c->at.sb + OFF_KE + 8 * stage_k(c) + loads);
   if (Q_SMEM && c->n == c->n_lo) mbar_arrive(c->at.sb + OFF_QE + 8 * c->at.w + loads);
 }
-GA_DEV void release_k(const warpgroup *c) { /* called when the products are complete */
+GA_DEV void release_k(const warpgroup *c) { /* must be called when the products are complete */
   release_k_after(c, 0);
 }
 GA_DEV void release_v(const warpgroup *c) {

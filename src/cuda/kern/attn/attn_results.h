@@ -25,7 +25,7 @@ GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const
       panel_chunk(so + (j / 4) * O_PANEL, (uint32_t)(c->at.lane & 15), (uint32_t)((j % 4) * 2 + (c->at.lane >> 4))),
       PACK(o[8 * j] * v[0], o[8 * j + 1] * v[0]) & k0, PACK(o[8 * j + 2] * v[1], o[8 * j + 3] * v[1]) & k1,
       PACK(o[8 * j + 4] * v[0], o[8 * j + 5] * v[0]) & k0, PACK(o[8 * j + 6] * v[1], o[8 * j + 7] * v[1]) & k1);
-  fence_async_smem(); /* stmatrix before the copy engine's reads */
+  fence_async_smem(); /* orders stmatrix before the copy engine's reads */
   warp_sync();
   if (c->at.lane == 0) {
     GA_UNROLL for (int i = 0; i < PANELS_V; i++) bulk_store_4d(
@@ -131,7 +131,7 @@ GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const t
   before = warp_uniform(before);
   warp_sync(); /* makes the writes that lane 0 has observed visible to all lanes */
   if (before != pieces - 1) return 0;
-  if (c->at.lane == 0) stg_i32(count, 0); /* reset for the next launch */
+  if (c->at.lane == 0) stg_i32(count, 0); /* resets the counter for the next launch */
   float top[2] = {GA_NEG_INF, GA_NEG_INF};
   GA_ROLL for (int s = 0; s < pieces; s += AT_ONCE) {
     float sums[AT_ONCE][4];

@@ -35,7 +35,7 @@ enum { /* offsets and sizes in shared memory, in bytes */
        OFF_QE = OFF_QF + 8 * ST,
        OFF_OF = OFF_QE + 8 * ST,
        OFF_OE = OFF_OF + 8,
-       OFF_PF = OFF_OE + 8, /* [stage][warpgroup] */
+       OFF_PF = OFF_OE + 8, /* barriers [stage][warpgroup] */
        OFF_PE = OFF_PF + 8 * ST * WGS,
        OFF_DSO = OFF_PE + 8 * ST,
        OFF_DSF = OFF_DSO + 8 * ST,

@@ -109,8 +109,8 @@ GA_DEV void fast_sum_softmax(const warpgroup *c, fast_sum_state *f, int edge) {
   if (!edge) tile_scale_rows(f->o, DV, factor);
   fast_sum_weights(c, f, x);
 }
-/* Processes a block that begins a tile or is masked, after another block. At a tile's edge it also writes the results
- * of the tile before. */
+/* Processes a block that begins a tile or is masked, after another block. With edge = 1 it begins a tile, and the
+ * function also writes the results of the previous tile. */
 GA_DEV void fast_sum_slow(warpgroup *c, fast_sum_state *f, int edge) {
   fast_sum_issue(c, f);
   fast_sum_values_end(c, f);

@@ -55,8 +55,8 @@ GA_DEV void packed_fetch(int t, uint32_t *w, uint32_t unit, int lane) {
   }
 }
 
-/* Constants that must come from registers. An instruction holds one constant itself, and the compiler would load
- * further ones again before each use. Loading them from memory prevents that. */
+/* Constants that must be in registers. An instruction can hold one constant itself, and the compiler would load further
+ * constants before each use. Loading them from memory once prevents this. */
 typedef struct {
   /* Top bit of each byte. */
   uint32_t top;

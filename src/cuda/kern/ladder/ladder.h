@@ -19,7 +19,7 @@ enum { D = 128 };
 
 typedef const ga_kargs_ladder *args;
 
-/* A block's tile: its first row, and row 0 of its head in every tensor. */
+/* The tile of a block: row0 is its first row. q, k, v, o and lse point to row 0 of its head in each tensor. */
 typedef struct {
   int row0, head, head_k, batch;
   const uint16_t *q, *k, *v;

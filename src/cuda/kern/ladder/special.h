@@ -43,7 +43,7 @@ GA_DEV void load_block(uint32_t sb, const tile_coord *p, const ga_tmap *map, uin
     bulk_load_4d(sb + off + stage * TILE + (uint32_t)(i * KV_PANEL), map, bar, i * PANEL_COLS, n * BN, p->head_k,
                  p->batch, L2_EVICT_LAST);
 }
-/* The producer: loads all data of the block, in the order of use. */
+/* Loads all data of the block in the order of use. The producer, one thread, runs it. */
 GA_DEV void producer(args a, const tile_coord *p, uint32_t sb) {
   mbar_arrive_expect(sb + OFF_Q_FULL, BM * D * 2);
   for (int i = 0; i < 4; i++) /* two warpgroups of two panels */

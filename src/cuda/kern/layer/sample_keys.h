@@ -6,7 +6,8 @@
 /* A token as a key, so that larger keys have larger logits and, among equal logits, smaller ids. Keys of tokens that
  * are never drawn are below KEY_LEAST. */
 typedef uint64_t token_key;
-#define KEY_LEAST 0x0080000000000000ull /* above the keys of all logits of -infinity */
+/* Least key of a token that may be drawn. Keys of logits of -infinity are below it. */
+#define KEY_LEAST 0x0080000000000000ull
 
 GA_DEV uint32_t ordered_bits(float x) {
   const uint32_t u = float_bits(x + 0.0f); /* maps -0 to 0 */

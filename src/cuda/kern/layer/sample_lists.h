@@ -11,7 +11,7 @@ typedef struct {
   float bias;
 } logit_bias; /* This is the layout of ga_logit_bias. */
 
-/* The tokens to which penalties apply. */
+/* Ids of the tokens to which penalties apply; n is their number. */
 typedef struct {
   const int32_t *ids;
   int64_t n;

@@ -12,8 +12,8 @@
 #define GA_KERNEL(...)                                                                                        \
   enum { EMU_LAUNCH_THREADS = EMU_FIRST(__VA_ARGS__, 1), EMU_LAUNCH_BLOCKS = EMU_SECOND(__VA_ARGS__, 1, 1) }; \
   extern "C" void
-/* Without a cluster one block runs at a time, so a static object suffices. It lies in a section that the emulator
- * watches. */
+/* Storage class of a block's shared variables. Without a cluster one block runs at a time, so that a static object
+ * suffices. The emulator watches its section. */
 #define GA_SHARED static __attribute__((section("emu_shared")))
 #define GA_UNROLL
 #define GA_ROLL
