@@ -1,11 +1,11 @@
-/* Polls the caller's abort callback (ga_abort_set) in long loops. */
+/* Polling of the caller's abort callback (ga_abort_set) in long loops. */
 #ifndef GA_BASE_ABORT_H
 #define GA_BASE_ABORT_H
 
 #include "ga/base.h"
 
-/* Returns GA_ERR_CANCELLED with a text when this thread's callback asks to stop. About 5 ns: call it every few thousand
- * steps. */
+/* Returns GA_ERR_CANCELLED with a text when this thread's callback asks to stop, otherwise GA_OK. A call takes about 5
+ * ns and should be made every few thousand steps. `what` names the work in the text. */
 GA_NODISCARD ga_status ga_abort_poll(const char *what);
 
 #endif

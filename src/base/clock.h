@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-/* Seconds of the monotonic clock, since an arbitrary moment. */
+/* Returns the seconds of the monotonic clock since an arbitrary moment. */
 static inline double ga_seconds(void) {
   struct timespec t;
   (void)clock_gettime(CLOCK_MONOTONIC, &t);

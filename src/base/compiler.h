@@ -1,4 +1,4 @@
-/* The only place for compiler extensions used on the host. */
+/* Compiler extensions that host code uses. Other host files use none directly. */
 #ifndef GA_BASE_COMPILER_H
 #define GA_BASE_COMPILER_H
 
@@ -6,13 +6,14 @@
 #define GA_UNLIKELY(x)  __builtin_expect(!!(x), 0)
 #define GA_INLINE       static inline __attribute__((always_inline))
 #define GA_UNUSED       __attribute__((unused))
-#define GA_WEAK         __attribute__((weak)) /* a declared function that may be undefined: its address is then NULL */
+#define GA_WEAK         __attribute__((weak)) /* lets a declared function be undefined: its address is then NULL */
 #define GA_NOINLINE     __attribute__((noinline))
-#define GA_CTZ(x)       __builtin_ctz(x) /* number of zeros below the lowest one; x != 0 */
+#define GA_CTZ(x)       __builtin_ctz(x) /* number of zero bits below the lowest set bit; x must not be 0 */
 #define GA_PREFETCH(p)  __builtin_prefetch((p), 0, 3)
 #define GA_THREAD_LOCAL _Thread_local
 #define GA_ALIGNED(n)   __attribute__((aligned(n)))
-/* Put before a loop of constant count: unrolls it fully, so that arrays indexed in it live in registers. */
+/* Unrolls the loop after it, which has a constant number of iterations. Arrays indexed in the loop can then be in
+ * registers. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define GA_UNROLL /* empty: gcc warns that it cannot unroll, and speed does not matter here */
 #elif defined(__clang__)
@@ -20,13 +21,13 @@
 #else
 #define GA_UNROLL _Pragma("GCC unroll 16")
 #endif
-/* Put before a loop that the compiler is to vectorise: not unrolled. */
+/* Keeps the loop after it rolled, so that the compiler vectorises it. */
 #if defined(__clang__)
 #define GA_KEEP_LOOP _Pragma("clang loop vectorize(enable)")
 #else
 #define GA_KEEP_LOOP _Pragma("GCC unroll 1")
 #endif
-/* Put before a loop whose body fills the registers: unrolled by 2. */
+/* Unrolls the loop after it by 2, for bodies that fill the registers. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define GA_UNROLL_2
 #elif defined(__clang__)
@@ -34,8 +35,9 @@
 #else
 #define GA_UNROLL_2 _Pragma("GCC unroll 2")
 #endif
-/* Put before a function: compiles it for AVX2 too; the loader chooses when the program starts. Results are the same bit
- * by bit, since nothing is contracted. Empty under sanitizers, which run before the loader chooses. */
+/* Compiles the function after it for AVX2 too; the loader selects a version when the program starts. Results are the
+ * same bit by bit, because operations are not contracted. Empty under sanitizers, which run before the loader
+ * selects. */
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(__clang__)
 #define GA_CLONES __attribute__((target_clones("avx2", "default")))
 #else

@@ -1,5 +1,6 @@
-/* Small floating-point formats to and from f32. Round to nearest, ties to even; NaN stays NaN.
- * f16 = IEEE 754 binary16, bf16 = upper half of f32, e4m3/e5m2/e2m1/e8m0 = OCP 8-bit and microscaling formats 1.0. */
+/* Conversions between small floating-point formats and f32. They round to nearest, ties to even; NaN stays NaN. f16 is
+ * IEEE 754 binary16, bf16 the upper half of f32. e4m3, e5m2, e2m1 and e8m0 are the OCP 8-bit and microscaling formats
+ * 1.0. */
 #ifndef GA_BASE_HALF_H
 #define GA_BASE_HALF_H
 
@@ -36,12 +37,12 @@ GA_INLINE float ga_f16_to_f32(ga_f16 h) {
 GA_INLINE ga_f16 ga_f32_to_f16(float x) {
   uint32_t u = ga_f32_bits(x), sign = (u >> 16) & 0x8000, a = u & 0x7fffffff;
   if (a > 0x7f800000) return (ga_f16)(sign | 0x7e00);
-  if (a >= 0x477ff000) return (ga_f16)(sign | 0x7c00); /* 65520 and up round to infinity */
+  if (a >= 0x477ff000) return (ga_f16)(sign | 0x7c00); /* 65520 and above round to infinity */
   if (a < 0x38800000) {                                /* below 2^-14: adding 1/2 lets the FPU round the subnormal */
     float r = ga_bits_f32(a) + 0.5f;
     return (ga_f16)(sign | (ga_f32_bits(r) - 0x3f000000));
   }
-  uint32_t r = a + 0xc8000fff + ((a >> 13) & 1); /* rebias by -112, round half to even at bit 13 */
+  uint32_t r = a + 0xc8000fff + ((a >> 13) & 1); /* changes the bias by -112 and rounds half to even at bit 13 */
   return (ga_f16)(sign | r >> 13);
 }
 
@@ -53,20 +54,20 @@ GA_INLINE ga_bf16 ga_f32_to_bf16(float x) {
   return (ga_bf16)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
 }
 
-/* e8m0: a bare exponent, 2^(e - 127); 255 is NaN. */
+/* Returns the value of an e8m0 number, a bare exponent: 2^(e - 127). 255 is NaN. */
 GA_INLINE float ga_e8m0_to_f32(uint8_t e) {
   if (e == 255) return ga_bits_f32(0x7fc00000);
   return ga_bits_f32(e ? (uint32_t)e << 23 : 0x00400000);
 }
 
-/* e4m3fn: bias 7, no infinity, 0x7f and 0xff are NaN, largest 448. */
+/* Convert e4m3fn numbers: the bias is 7, there is no infinity, 0x7f and 0xff are NaN, and the largest number is 448. */
 float ga_e4m3_to_f32(uint8_t x);
-uint8_t ga_f32_to_e4m3(float x); /* saturates to +-448 */
-/* e5m2: bias 15, infinities and NaN as in f16, largest finite 57344. */
+uint8_t ga_f32_to_e4m3(float x); /* larger values become +-448 */
+/* Convert e5m2 numbers: the bias is 15, infinities and NaN are as in f16, and the largest finite number is 57344. */
 float ga_e5m2_to_f32(uint8_t x);
-uint8_t ga_f32_to_e5m2(float x); /* saturates to +-57344 */
-/* e2m1 (fp4): 0 0.5 1 1.5 2 3 4 6 and the negatives; low 4 bits of x. */
+uint8_t ga_f32_to_e5m2(float x); /* larger values become +-57344 */
+/* Convert e2m1 (fp4) numbers, the low 4 bits of x: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives. */
 float ga_e2m1_to_f32(uint8_t x);
-uint8_t ga_f32_to_e2m1(float x); /* saturates to +-6; NaN becomes +6 (OCP MX leaves NaN open) */
+uint8_t ga_f32_to_e2m1(float x); /* larger values become +-6, and NaN +6 (OCP MX leaves NaN open) */
 
 #endif

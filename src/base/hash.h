@@ -14,10 +14,11 @@ GA_INLINE uint64_t ga_fnv64(uint64_t h, const void *data, size_t n) {
   return h;
 }
 
-/* Fills keys[n] with secret random numbers: hash keys of tables whose contents come from files or requests. */
+/* Fills keys[n] with secret random numbers, for hash tables whose contents come from files or requests. */
 void ga_secret_keys(uint64_t *keys, size_t n);
 
-/* SipHash-2-4 (Aumasson and Bernstein, 2012) of the 8 bytes of `head`, lowest first, followed by n bytes of data. */
+/* Returns SipHash-2-4 (Aumasson and Bernstein, 2012) of the 8 bytes of `head`, lowest first, followed by n bytes of
+ * data. */
 uint64_t ga_siphash(const uint64_t key[2], uint64_t head, const void *data, size_t n);
 
 typedef struct ga_sha256 {
@@ -28,7 +29,7 @@ typedef struct ga_sha256 {
 
 void ga_sha256_init(ga_sha256 *sha);
 void ga_sha256_update(ga_sha256 *sha, const void *data, size_t n);
-/* Ends the hash and writes 64 lower-case hex digits and a NUL. */
+/* Ends the hash and writes 64 lower-case hex digits and a NUL to `out`. */
 void ga_sha256_hex(ga_sha256 *sha, char out[65]);
 
 #endif

@@ -4,10 +4,11 @@
 
 #include "ga/base.h"
 
-/* The state of ga_locale_begin, which sets the C locale for this thread alone. Calls nest; ga_locale_end undoes each,
- * on every path. */
+/* State of ga_locale_begin, which sets the C locale for this thread only. Calls nest. Each must be undone by
+ * ga_locale_end on every path. */
 typedef struct ga_locale {
-  void *c, *host; /* locale_t */
+  /* Handles of type locale_t: the C locale, and the thread's previous locale. */
+  void *c, *host;
 } ga_locale;
 
 GA_NODISCARD ga_status ga_locale_begin(ga_locale *out);

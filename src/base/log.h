@@ -1,4 +1,4 @@
-/* Log lines: ga_log passes one line of text to the process-wide callback, if one is set. */
+/* Log lines. ga_log passes one line of text to the process-wide callback; without a callback it does nothing. */
 #ifndef GA_BASE_LOG_H
 #define GA_BASE_LOG_H
 

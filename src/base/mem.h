@@ -1,11 +1,11 @@
-/* Checked sizes, aligned memory, and the arena. */
+/* Checked arithmetic on sizes, aligned memory, and an arena. */
 #ifndef GA_BASE_MEM_H
 #define GA_BASE_MEM_H
 
 #include "base/compiler.h"
 #include "ga/base.h"
 
-/* Sets *out = a * b. False, with *out unchanged, when it does not fit. Sizes are checked once, in 64 bits. */
+/* Sets *out = a * b. Returns false, with *out unchanged, when the result does not fit in 64 bits. */
 GA_INLINE bool ga_mul_ok(uint64_t a, uint64_t b, uint64_t *out) {
   uint64_t product;
   if (__builtin_mul_overflow(a, b, &product)) return false;
@@ -20,7 +20,7 @@ GA_INLINE bool ga_add_ok(uint64_t a, uint64_t b, uint64_t *out) {
   return true;
 }
 
-/* n rounded up to a multiple of `to`, a power of two. */
+/* Returns n rounded up to a multiple of `to`, a power of two. */
 GA_INLINE size_t ga_round_up(size_t n, size_t to) { return (n + to - 1) & ~(to - 1); }
 GA_INLINE int64_t ga_div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 GA_INLINE int64_t ga_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -29,28 +29,31 @@ GA_INLINE int64_t ga_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 #define GA_CACHE_LINE 64
 
-/* Allocates `bytes` (0 counts as 1) at a multiple of 64, not cleared; *out = NULL on failure. Release: ga_mem_free. */
+/* Allocates `bytes` bytes at a multiple of 64, not cleared. 0 counts as 1. On failure *out is NULL. Release with
+ * ga_mem_free. `what` names the purpose in error texts. */
 GA_NODISCARD ga_status ga_mem_alloc(size_t bytes, const char *what, void **out);
-/* Allocates count elements of `each` bytes, zeroed, as ga_mem_alloc does; the product is checked. */
+/* Allocates count elements of `each` bytes, zeroed, otherwise like ga_mem_alloc. The product is checked for
+ * overflow. */
 GA_NODISCARD ga_status ga_mem_zalloc(size_t count, size_t each, const char *what, void **out);
-void ga_mem_free(void *p); /* NULL is fine */
+void ga_mem_free(void *p); /* frees memory of ga_mem_alloc; NULL is accepted */
 
-/* Makes the next allocations fail, for tests: the n-th from now (n >= 1) and all after it; 0 switches it off. */
+/* Makes allocations fail, for tests: the n-th from now (n >= 1) and all after it. n 0: allocations no longer fail. */
 void ga_mem_fail_after(long n);
 
-/* Arena: many small allocations with one lifetime (a parsed file, a compiled template). Not thread-safe. */
+/* Arena: many small allocations that are freed together (a parsed file, a compiled template). Not thread-safe. */
 typedef struct ga_arena_chunk ga_arena_chunk;
 typedef struct ga_arena {
-  ga_arena_chunk *chunks; /* newest first */
-  size_t used, size;      /* of the newest chunk */
-  size_t total_bytes;     /* handed out so far */
-  size_t limit_bytes;     /* 0 = none; GA_ERR_NOMEM beyond it, which bounds hostile input */
+  ga_arena_chunk *chunks; /* List of memory blocks, newest first. */
+  size_t used, size;      /* Bytes used, and size, of the newest chunk. */
+  size_t total_bytes;     /* Bytes allocated so far. */
+  /* Largest number of bytes, which bounds hostile input: beyond it ga_arena_alloc returns GA_ERR_NOMEM. 0: no limit. */
+  size_t limit_bytes;
 } ga_arena;
 
 void ga_arena_init(ga_arena *arena, size_t limit_bytes);
-/* Allocates zeroed bytes, 16-byte aligned, that live until ga_arena_free. */
+/* Allocates zeroed bytes, 16-byte aligned. They live until ga_arena_free. */
 GA_NODISCARD ga_status ga_arena_alloc(ga_arena *arena, size_t bytes, void **out);
-/* Copies n bytes and adds a NUL. */
+/* Copies n bytes of s to the arena and appends a NUL. */
 GA_NODISCARD ga_status ga_arena_strndup(ga_arena *arena, const char *s, size_t n, char **out);
 void ga_arena_free(ga_arena *arena);
 

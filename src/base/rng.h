@@ -1,4 +1,4 @@
-/* Small, fast, seedable random numbers: xoshiro256** seeded by splitmix64 (Blackman and Vigna, 2018). */
+/* Small, fast random numbers with a seed: xoshiro256** seeded by splitmix64 (Blackman and Vigna, 2018). */
 #ifndef GA_BASE_RNG_H
 #define GA_BASE_RNG_H
 
@@ -34,13 +34,13 @@ GA_INLINE uint64_t ga_rng_u64(ga_rng *rng) {
   return x;
 }
 
-/* Uniform in [0, n), n >= 1. The bias of the multiply-shift is below n / 2^64. */
+/* Returns a uniform integer in [0, n), n >= 1. The bias of the multiply-shift is below n / 2^64. */
 GA_INLINE uint64_t ga_rng_below(ga_rng *rng, uint64_t n) { return (uint64_t)(((ga_u128)ga_rng_u64(rng) * n) >> 64); }
 
-/* Uniform in [0, 1) with 53 random bits. */
+/* Returns a uniform number in [0, 1) with 53 random bits. */
 GA_INLINE double ga_rng_unit(ga_rng *rng) { return (double)(ga_rng_u64(rng) >> 11) * 0x1p-53; }
 
-/* Standard normal (Box and Muller). */
+/* Returns a standard normal number (Box and Muller). */
 GA_INLINE double ga_rng_normal(ga_rng *rng) {
   double u = 1.0 - ga_rng_unit(rng), v = ga_rng_unit(rng);
   return sqrt(-2.0 * log(u)) * cos(6.283185307179586476925 * v);

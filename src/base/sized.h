@@ -8,8 +8,8 @@
 
 #include "base/status.h"
 
-/* Bytes of each such struct in its first version: the least that is accepted. Pinned: no number here ever changes.
- * Descriptions of ops have theirs in src/op/<op>.toml. */
+/* GA_SIZED_STRUCTS lists these structs with their bytes in the first version, the least size that is accepted. No
+ * number here ever changes. Descriptions of ops have their first sizes in src/op/<op>.toml. */
 #define GA_SIZED_STRUCTS(X)      \
   X(ga_ctx_options, 32)          \
   X(ga_memory_info, 72)          \
@@ -50,24 +50,25 @@
   X(ga_quantize_desc, 32)        \
   X(ga_quantize_options, 56)
 
-/* <struct>_first: the struct's bytes in that table. */
+/* <struct>_first: bytes of the struct's first version. */
 enum {
 #define X(type, bytes) type##_first = (bytes),
   GA_SIZED_STRUCTS(X)
 #undef X
 };
 
-/* Upper bound on the size of any such struct. A larger size is garbage, and reading so many bytes could fault. */
+/* Upper limit of the size of such a struct. A larger size is garbage, and reading so many bytes could fault. */
 #define GA_SIZED_MAX_BYTES 1024
 
 /* Copies *given, a version of at least `first` bytes, into *full, this library's version of `bytes` bytes. An older
- * version is shorter: the rest of *full is 0. A newer version is longer: its unknown tail must be 0. full->struct_size
- * becomes the smaller of both sizes. `what` begins the error text: "attn: desc". */
+ * version is shorter, and the rest of *full becomes 0. A newer version is longer, and its unknown tail must be 0.
+ * full->struct_size becomes the smaller of both sizes. The error text begins with `what`, such as "attn: desc". */
 GA_NODISCARD ga_status ga_sized_take(const char *what, const void *given, size_t first, void *full, size_t bytes);
 #define GA_SIZED_TAKE(what, type, given, full) ga_sized_take((what), (given), type##_first, (full), sizeof(type))
 
-/* For structs that the library fills: checks the caller's struct before the work, and copies the values into it after.
- * The unknown tail of a newer caller's struct becomes 0; its struct_size is unchanged. */
+/* Handle structs that the library fills in. ga_sized_check_out checks the caller's struct before the work, and
+ * ga_sized_give copies the values into it afterwards. The unknown tail of a newer caller's struct becomes 0; its
+ * struct_size is unchanged. */
 GA_NODISCARD ga_status ga_sized_check_out(const char *what, const void *out, size_t first);
 void ga_sized_give(const void *full, size_t bytes, void *out);
 

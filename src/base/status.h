@@ -1,21 +1,18 @@
-/* The one error path: set the thread's text, return the code.
- *
- *   GA_REQUIRE(k > 0, GA_ERR_SHAPE, "gemm: k = %lld; must be at least 1", (long long)k);
- *   GA_TRY(ga_arena_alloc(...));
- */
+/* Error handling: every failure sets the thread's error text and returns a status. */
 #ifndef GA_BASE_STATUS_H
 #define GA_BASE_STATUS_H
 
 #include "base/compiler.h"
 #include "ga/base.h"
 
-/* Formats the thread's error text and returns `status`, so that `return ga_fail(...)` reads as one step. */
+/* Formats the thread's error text and returns `status`, so that a caller can write `return ga_fail(...)`. */
 ga_status ga_fail(ga_status status, const char *fmt, ...) GA_PRINTF(2, 3);
 
-/* Puts "<context>: " before the text of a failure that is on its way up. Returns `status`. */
+/* Inserts "<context>: " before the thread's error text, where a caller passes a failure on. fmt formats the context.
+ * Returns `status`. */
 ga_status ga_fail_in(ga_status status, const char *fmt, ...) GA_PRINTF(2, 3);
 
-/* Returns GA_ERR_NOMEM with a text that has the bytes requested and their purpose. */
+/* Returns GA_ERR_NOMEM. The error text has the bytes requested and their purpose, `what`. */
 ga_status ga_fail_nomem(const char *what, size_t bytes);
 
 #define GA_TRY(expr)                                                 \
@@ -24,7 +21,7 @@ ga_status ga_fail_nomem(const char *what, size_t bytes);
     if (GA_UNLIKELY(ga_try_status_ != GA_OK)) return ga_try_status_; \
   } while (0)
 
-/* GA_TRY for functions with one `out:` label and a local `ga_status status`. */
+/* Like GA_TRY, for functions with one `out:` label and a local `ga_status status`. */
 #define GA_TRY_OUT(expr)                        \
   do {                                          \
     status = (expr);                            \
@@ -44,10 +41,11 @@ ga_status ga_fail_nomem(const char *what, size_t bytes);
     }                                        \
   } while (0)
 
-/* Parts of error texts. */
-/* The path, or only its tail when the whole would push the rest out of an error text. */
+/* --- parts of error texts --- */
+/* Returns the path, or only its tail when the whole path would leave too little room in an error text. */
 const char *ga_path_label(const char *path);
-/* A copy of a text for error messages: at most 60 bytes, control characters (base/text.h) as '?', "..." when cut. */
+/* Copy of a text for error messages: at most 60 bytes, with control characters (base/text.h) as '?', and "..." when
+ * cut. */
 typedef struct ga_quoted {
   char text[64];
 } ga_quoted;

@@ -5,8 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Bytes of the control character at s (n >= 1 bytes are readable), 0 when there is none. Control characters are C0,
- * DEL, C1, and the ones that change the direction of writing (Unicode 15, 23.2 and Trojan Source, arXiv 2111.00169). */
+/* Returns the number of bytes of the control character at s, or 0 when there is none. n >= 1 bytes are readable.
+ * Control characters are C0, DEL, C1, and the characters that change the direction of writing (Unicode 15, 23.2 and
+ * Trojan Source, arXiv 2111.00169). */
 size_t ga_text_control(const char *s, size_t n);
 
 bool ga_ends_with(const char *text, const char *end);

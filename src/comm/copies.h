@@ -1,4 +1,4 @@
-/* How blocks go from one device to another. */
+/* Ways in which blocks are copied from one device to another. */
 #ifndef GA_COMM_COPIES_H
 #define GA_COMM_COPIES_H
 
@@ -6,22 +6,23 @@
 #include "core/device.h"
 
 typedef enum dist_copies {
-  DIST_COPIES_AUTO, /* PEER where the devices can, else HOST */
-  DIST_COPIES_PEER, /* each writes into the memory of the others */
-  DIST_COPIES_HOST, /* through page-locked host memory and the communicator */
-  DIST_COPIES_LINK  /* by the backend's library for messages, such as NCCL, whose name it has */
+  DIST_COPIES_AUTO, /* PEER where the devices can, otherwise HOST */
+  DIST_COPIES_PEER, /* each device writes into the memory of the others */
+  DIST_COPIES_HOST, /* through page-locked host memory, and messages of the communicator */
+  /* the backend's library for messages, such as NCCL, sends them; the kind is named after the library */
+  DIST_COPIES_LINK
 } dist_copies;
 
 const char *dist_copies_name(const ga_device *device, dist_copies copies);
-/* Reads the kind of copies from `asked`, or from $GA_DIST_COPIES where it is NULL or "". All ranks call it, and get
- * the same or an error. */
+/* Sets *out to the kind of copies named `asked`, or by $GA_DIST_COPIES where `asked` is NULL or "". All ranks call it,
+ * and get the same kind or an error. */
 GA_NODISCARD ga_status dist_copies_wanted(ga_comm *comm, const ga_device *device, const char *asked, dist_copies *out);
 /* Compares a word of at most DIST_WORD - 1 letters over all ranks, which all call it. GA_ERR_COMM on all if two
  * differ. */
 enum { DIST_WORD = 24 };
 GA_NODISCARD ga_status dist_copies_same(ga_comm *comm, const char *what, const char *word);
-/* Tells all ranks how each rank's attempt ended. All ranks call it: GA_OK when all of them have succeeded, else the
- * first one's status with its text. An error of the communicator is in *comm_status. */
+/* Exchanges the results of all ranks' attempts. All ranks call it. Returns GA_OK when all have succeeded, otherwise the
+ * status of the first failed rank with its text. An error of the communicator is in *comm_status. */
 GA_NODISCARD ga_status dist_copies_agree(ga_comm *comm, ga_status mine, ga_status *comm_status);
 
 #endif

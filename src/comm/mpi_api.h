@@ -1,18 +1,18 @@
-/* The few functions of OpenMPI that ranks need, found at run time: the library is not built against it. Its handles are
+/* Functions of OpenMPI that ranks need, found at run time: GA is not linked against the library. Its handles are
  * addresses of structs in the library, and its status has the layout below (OpenMPI 4 and 5: mpi.h). */
 #ifndef GA_COMM_MPI_API_H
 #define GA_COMM_MPI_API_H
 
 #include "base/status.h"
 
-typedef void *mpi_handle; /* MPI_Comm, MPI_Datatype, MPI_Request */
+typedef void *mpi_handle; /* MPI_Comm, MPI_Datatype or MPI_Request */
 
 typedef struct mpi_status {
   int source, tag, error, cancelled;
   size_t bytes;
 } mpi_status;
 
-/* Values of OpenMPI: MPI_THREAD_SERIALIZED; MPI_ANY_SOURCE and MPI_ANY_TAG; MPI_ERR_TRUNCATE. */
+/* Values of MPI_THREAD_SERIALIZED, of MPI_ANY_SOURCE and MPI_ANY_TAG, and of MPI_ERR_TRUNCATE. */
 enum { MPI_THREADS_SERIAL = 2, MPI_ANY = -1, MPI_TOO_LONG = 15 };
 
 typedef struct mpi_api {
@@ -37,7 +37,7 @@ typedef struct mpi_api {
   int (*Cancel)(mpi_handle *);
 } mpi_api;
 
-/* GA_ERR_UNSUPPORTED with a text when there is no OpenMPI here. */
+/* Sets *out to OpenMPI's functions. GA_ERR_UNSUPPORTED with a text: OpenMPI is not found. */
 GA_NODISCARD ga_status mpi_api_load(const mpi_api **out);
 
 #endif

@@ -13,62 +13,67 @@ typedef struct comm_ticket {
   uint64_t turn;
 } comm_ticket;
 
-/* A rank's announcement of a collective. All ranks receive those of the others before any reads an array. */
+/* A rank's announcement of a collective. All ranks receive the announcements of the others before any rank reads an
+ * array. */
 typedef struct comm_call {
-  int64_t n; /* elements of the description */
+  /* Number of elements of the description. */
+  int64_t n;
   int32_t op, dtype;
-  const void *x, *workspace; /* with GA_COMM_SAME_MEMORY */
-  uint64_t trade;            /* the number of this call of trade_calls on its rank, set by the transport */
+  const void *x, *workspace; /* Arrays of this rank, which others may read with GA_COMM_SAME_MEMORY. */
+  uint64_t trade;            /* Number of this call of trade_calls on its rank. The transport sets it. */
 } comm_call;
 
 typedef struct comm_vtable {
-  /* Begin a message and return. data must stay valid, and the sender's unchanged, until the ticket has been waited for.
-   * Each ticket must be waited for once. */
+  /* Begin a message and return at once. The bytes at data must stay valid, and those of a send unchanged, until the
+   * ticket has been waited for. Each ticket must be waited for once. */
   ga_status (*send)(ga_comm *comm, int32_t to, const void *data, size_t bytes, comm_ticket *ticket);
   ga_status (*receive)(ga_comm *comm, int32_t from, void *data, size_t bytes, comm_ticket *ticket);
   ga_status (*wait)(ga_comm *comm, const comm_ticket *ticket);
   ga_status (*meet)(ga_comm *comm, const char *what, uint64_t value);
-  ga_status (*check)(ga_comm *comm); /* does not wait: the error when the communicator has ended */
-  /* Ends the communicator: no message reads or writes memory once it has returned. Other ranks get GA_ERR_TIMEOUT if
-   * status is that, else GA_ERR_COMM. */
+  /* Returns the error with which the communicator has ended, or GA_OK. It does not wait. */
+  ga_status (*check)(ga_comm *comm);
+  /* Ends the communicator: when the function returns, no message reads or writes memory any more. Other ranks get
+   * GA_ERR_TIMEOUT if status is GA_ERR_TIMEOUT, otherwise GA_ERR_COMM. */
   void (*abort)(ga_comm *comm, ga_status status, const char *why);
   void (*destroy)(ga_comm *comm);
-  /* Exchanges file descriptors; all ranks call it. fds[ranks] become descriptors of the files that the ranks gave,
-   * which the caller closes, also after an error; -1 = none, as for the rank itself. GA_ERR_UNSUPPORTED on all ranks
-   * if they are on several hosts; the communicator stays usable. */
+  /* Exchanges file descriptors; all ranks call it. fds[ranks] become descriptors of the files that the ranks gave. The
+   * caller closes them, also after an error. -1: the rank gave none, or is the calling rank. GA_ERR_UNSUPPORTED on all
+   * ranks if they are on several hosts; the communicator stays usable. */
   ga_status (*trade_fds)(ga_comm *comm, int fd, int *fds);
-  /* --- NULL without GA_COMM_SAME_MEMORY --- */
-  /* Exchanges the ranks' announcements; all ranks call it, and each waits for the others. calls[ranks]: one of each. */
+  /* --- The functions below are NULL without GA_COMM_SAME_MEMORY. --- */
+  /* Exchanges the ranks' announcements. All ranks call it, and each waits for the others. calls[r] becomes the
+   * announcement of rank r. */
   ga_status (*trade_calls)(ga_comm *comm, const comm_call *mine, comm_call *calls);
-  /* Between begin and end this rank may read the arrays that other ranks announced. begin fails when the communicator
-   * has ended. */
+  /* Between begin_reading and end_reading this rank may read the arrays that other ranks announced. begin_reading fails
+   * when the communicator has ended. */
   ga_status (*begin_reading)(ga_comm *comm);
   void (*end_reading)(ga_comm *comm);
-  /* After an error: returns when no rank reads any more, so that announced arrays may be freed. */
+  /* Waits, after an error, until no rank reads announced arrays any more, so that they may be freed. */
   void (*await_readers)(ga_comm *comm);
 } comm_vtable;
 
 struct ga_comm {
   const comm_vtable *calls;
   int32_t rank, size;
-  double timeout; /* seconds */
-  uint32_t reach; /* ga_comm_reaches */
+  double timeout; /* Longest wait for other ranks, in seconds. */
+  uint32_t reach; /* Reach of the communicator, a value of ga_comm_reaches. */
 };
 
-/* Compares the announcements of all ranks. GA_ERR_COMM if two differ, with a text, the same on all ranks, that names
- * two of them and their values. */
+/* Compares the announcements of all ranks. GA_ERR_COMM: two of them differ. The text is the same on all ranks, and
+ * names two ranks and their values. */
 GA_NODISCARD ga_status comm_compare_calls(const comm_call *calls, int32_t ranks);
 
-/* One rank's messages in an exchange: bytes that go to it, and bytes that come from it. */
+/* Messages of a rank with another rank in an exchange: give is sent to it, take is received from it. Sizes are in
+ * bytes. */
 typedef struct comm_trade {
   const void *give;
   void *take;
   size_t give_bytes, take_bytes;
 } comm_trade;
 
-/* Exchanges messages with all other ranks, and waits for them: trades[r] with rank r; the rank's own entry is
- * ignored. tickets: memory for 2 x ranks. After an error the communicator has ended, and no message uses the memory
- * of trades. */
+/* Exchanges messages with all other ranks and waits for them. trades[r] is the exchange with rank r; the rank's own
+ * entry is ignored. tickets is memory for 2 x ranks tickets. After an error the communicator has ended, and no message
+ * uses the memory of trades. */
 GA_NODISCARD ga_status ga_comm_exchange(ga_comm *comm, const comm_trade *trades, comm_ticket *tickets);
 
 #endif

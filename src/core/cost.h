@@ -1,19 +1,18 @@
-/* Predicted times, by which the planner compares rows, and which plans show.
+/* Predicted times of kernels. The planner compares them, and plans show them.
  *
- * A row predicts the microseconds that a call of it takes. Where its family has no model of its own, the prediction is
- * that of the op: a launch, the operations at the device's rate, and the bytes at its bandwidth, divided by the `speed`
- * of the row (per cent, in its .toml). A GPU's rates are in a file of src/cuda/costs, scaled by multiprocessors.
- * A CPU's are those of one thread with AVX-512, scaled by threads. docs/results/planner.md has predictions beside
- * measurements. */
+ * A kernel predicts the microseconds of a call. Where its family has no model of its own, the prediction is the op's: a
+ * launch, the operations at the device's rate, and the bytes at its bandwidth, divided by the kernel's `speed` (per
+ * cent, in its .toml). The rates of a GPU are in a file of src/cuda/costs, per multiprocessor. The rates of a CPU are
+ * those of one thread with AVX-512. docs/results/planner.md has predictions beside measurements. */
 #ifndef GA_CORE_COST_H
 #define GA_CORE_COST_H
 
 #include "core/kernel.h"
 
-/* Microseconds of one launch on a device at 100 per cent of its rates. */
+/* Returns the microseconds of one launch with this work, on a device at 100 per cent of its rates. */
 double ga_work_us(const ga_work *work, const ga_caps *caps);
 
-/* Predicted microseconds of a row that takes desc. */
+/* Returns the predicted microseconds of `kernel` for desc, which it must accept. */
 double ga_cost_us(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 
 #endif

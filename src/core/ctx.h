@@ -1,4 +1,4 @@
-/* Inside of a context, and the plan machinery that every op shares. */
+/* Internals of a context, and the planning that every op shares. */
 #ifndef GA_CORE_CTX_H
 #define GA_CORE_CTX_H
 
@@ -11,15 +11,17 @@
 
 struct ga_plan {
   ga_ctx *ctx;
-  const ga_kernel *kernel; /* the row that was chosen */
-  ga_plan_steps steps;     /* the launches that it takes */
+  const ga_kernel *kernel; /* Kernel that was chosen. */
+  ga_plan_steps steps;     /* Launches of the plan. */
   ga_op op;
   uint32_t desc_bytes;
-  GA_ALIGNED(8) unsigned char desc[GA_DESC_MAX_BYTES]; /* validated copy with defaults filled in */
+  /* Copy of the description, validated and with defaults filled in. */
+  GA_ALIGNED(8) unsigned char desc[GA_DESC_MAX_BYTES];
 };
 
-/* Remembered plans: open addressing by hash of (op, description). Steps of many sizes make ever new ones (each less
- * than 1 KB), so that beyond GA_PLANS_MOST all are forgotten: those that are still in use are made again. */
+/* Plans that a context keeps: open addressing by the hash of (op, description). Steps of many sizes make new plans all
+ * the time, each below 1 KB. When there are more than GA_PLANS_MOST, all are freed; plans that are still in use are
+ * made again. */
 #define GA_PLANS_MOST 16384
 typedef struct ga_plan_cache {
   ga_plan **slots;
@@ -31,21 +33,22 @@ struct ga_ctx {
   ga_stream *stream;
   char *disable_kernels;
   ga_plan_cache cache;
-  ga_memstats memstats;  /* of device memory */
-  atomic_bool in_engine; /* the thread of a ga_engine uses it, so that other threads may not */
+  ga_memstats memstats;  /* Allocations of device memory, by name. */
+  atomic_bool in_engine; /* True while the thread of a ga_engine uses the context. Other threads may not use it. */
 };
 
-/* desc is validated and complete. GA_ERR_UNSUPPORTED names the op and says why the best-placed rows refuse. */
+/* Plans an op. desc must be validated and complete. GA_ERR_UNSUPPORTED: no kernel accepts desc; the text names the op
+ * and the reasons of the best candidates. */
 GA_NODISCARD ga_status ga_plan_make(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, ga_plan **out);
-/* As ga_plan_make, with the kernel of that id; NULL: the planner's choice. */
+/* Plans an op like ga_plan_make, with the kernel of that id. id NULL: the planner chooses. */
 GA_NODISCARD ga_status ga_plan_make_row(ga_ctx *ctx, ga_op op, const char *id, const void *desc, size_t desc_bytes,
                                         ga_plan **out);
-/* As ga_plan_make, remembered by ctx, which owns it. *stream becomes the one to run on, with a workspace that is large
- * enough. */
+/* Plans an op like ga_plan_make, or returns a plan that ctx has kept. ctx owns the plan. *stream becomes the stream to
+ * run on, with a workspace that is large enough. */
 GA_NODISCARD ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, const ga_plan **out,
                                         ga_stream **stream);
 
-/* Makes the workspace that launches on the stream use now at least `bytes` large. */
+/* Makes the workspace that launches on the stream use at least `bytes` bytes large. */
 GA_NODISCARD ga_status ga_workspace_grow(ga_stream *stream, uint64_t bytes);
 void ga_workspace_free(ga_ctx *ctx, ga_workspace *workspace);
 static inline bool ga_records_apart(const ga_stream *stream) { return stream->capturing && !stream->shares_workspace; }
@@ -58,34 +61,36 @@ GA_NODISCARD ga_status ga_plan_launch(const ga_plan *plan, const void *io, void 
 
 /* Sets *out to whether work enqueued on the stream is recorded into a graph now, by GA or by the caller. */
 GA_NODISCARD ga_status ga_stream_recorded(const ga_stream *stream, bool *out);
-/* GA_ERR_STATE when the caller records the stream: what and why say what cannot be done then. */
+/* Returns GA_ERR_STATE when the caller records the stream. `what` names the action that is impossible meanwhile, and
+ * `why` the reason, for the text. */
 GA_NODISCARD ga_status ga_stream_free_to(const ga_stream *stream, const char *what, const char *why);
 
-/* Sets *out to `stream`, or to ctx's own if NULL; an error if the stream belongs to another device. */
+/* Sets *out to `stream`, or to ctx's own stream if it is NULL. Returns an error if the stream belongs to another
+ * device. `what` names the call in its text. */
 GA_NODISCARD ga_status ga_stream_of(ga_ctx *ctx, ga_stream *stream, const char *what, ga_stream **out);
 
-/* As ga_copy_to_device, but returns once the copy is enqueued. host is memory of ga_host_alloc; it must not change
- * until an event recorded after the copy has been waited for. */
+/* Enqueues a copy to the device and returns. host is memory of ga_host_alloc, which must not change until an event
+ * recorded after the copy has been waited for. */
 GA_NODISCARD ga_status ga_copy_to_device_later(ga_ctx *ctx, void *device, const void *host, size_t bytes,
                                                ga_stream *stream);
-/* Enqueues a copy to host memory of ga_host_alloc, which has the bytes once an event recorded after the copy has been
- * waited for. */
+/* Enqueues a copy to the host and returns. host is memory of ga_host_alloc, which has the bytes once an event recorded
+ * after the copy has been waited for. */
 GA_NODISCARD ga_status ga_copy_to_host_later(ga_ctx *ctx, void *host, const void *device, size_t bytes,
                                              ga_stream *stream);
-/* Waits on the host for the event as last recorded. */
+/* Waits on the host until the event's last record is complete. */
 GA_NODISCARD ga_status ga_event_sync(ga_event *event);
 /* Copies from a buffer of one context to a buffer of another. The copy waits for the work that both contexts' own
- * streams hold, and later work on both waits for the copy. Direct where the devices reach each other, else through host
- * memory. */
+ * streams hold, and later work on both waits for the copy. The copy is direct where the devices reach each other;
+ * otherwise it uses host memory. */
 GA_NODISCARD ga_status ga_copy_between(ga_ctx *to, void *dst, ga_ctx *from, const void *src, size_t bytes);
-/* Enqueues a copy to a buffer of `to` on the own stream of `from`. Events order the work of `to`: ga_stream_wait_peer.
- * GA_ERR_UNSUPPORTED: the devices do not reach one another. */
+/* Enqueues a copy to a buffer of `to` on the own stream of `from`. Events must order it with the work of `to`
+ * (ga_stream_wait_peer). GA_ERR_UNSUPPORTED: the devices do not reach each other. */
 GA_NODISCARD ga_status ga_send_to_peer(ga_ctx *from, const void *src, ga_ctx *to, void *dst, size_t bytes);
-/* Makes work that ctx's own stream gets later wait for the event, which may be of a peer of ctx's device. */
+/* Makes later work on ctx's own stream wait for the event, which may be of a peer of ctx's device. */
 GA_NODISCARD ga_status ga_stream_wait_peer(ga_ctx *ctx, ga_event *event);
 /* Enqueues a copy within the memory of one context on its own stream. dst and src must not overlap. */
 GA_NODISCARD ga_status ga_copy_within(ga_ctx *ctx, void *dst, const void *src, size_t bytes);
-/* As ga_buffer_alloc_for, all bytes 0. */
+/* Allocates device memory like ga_buffer_alloc_for, with all bytes 0. */
 GA_NODISCARD ga_status ga_buffer_alloc_zeroed(ga_ctx *ctx, size_t bytes, const char *what, void **out);
 
 static inline ga_stream *ga_stream_or_default(ga_ctx *ctx, ga_stream *stream) { return stream ? stream : ctx->stream; }

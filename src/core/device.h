@@ -1,5 +1,5 @@
-/* Devices and streams behind one short table of functions, and facets (core/facets.h). Backends fill them; nothing
- * above src/core knows which backend it talks to. */
+/* Devices and streams behind a short table of functions, and facets (core/facets.h). Backends fill in the table;
+ * nothing above src/core knows the backend of a device. */
 #ifndef GA_CORE_DEVICE_H
 #define GA_CORE_DEVICE_H
 
@@ -7,31 +7,35 @@
 #include "core/facets.h"
 #include "core/kernel.h"
 
-/* Rows of `width` bytes, at distances of a pitch. */
+/* A copy of `rows` rows of `width` bytes. Consecutive rows are dst_pitch and src_pitch bytes apart. */
 typedef struct ga_row_copy {
   void *dst;
   const void *src;
   size_t dst_pitch, src_pitch, width, rows;
 } ga_row_copy;
 
-/* Functions that every device has. Facets (core/facets.h) hold the functions that only some devices have. */
+/* Table of functions that every device has. Facets (core/facets.h) hold the functions that only some devices have. */
 typedef struct ga_device_ops {
   void (*destroy)(ga_device *device);
   /* --- memory --- */
-  ga_status (*alloc)(ga_device *device, size_t bytes, void **out); /* 256-byte aligned */
+  /* Allocates device memory, 256-byte aligned. */
+  ga_status (*alloc)(ga_device *device, size_t bytes, void **out);
   ga_status (*alloc_zeroed)(ga_device *device, size_t bytes, void **out);
   void (*free)(ga_device *device, void *buffer);
-  /* Fills total, free, pooled, pooled_peak; 0 where it cannot tell. */
+  /* Fills in total, free, pooled and pooled_peak, in bytes. A field that the device cannot tell is 0. */
   ga_status (*memory)(ga_device *device, ga_memory_info *info);
   ga_status (*trim)(ga_device *device);
   ga_status (*host_alloc)(ga_device *device, size_t bytes, void **out);
   void (*host_free)(ga_device *device, void *p);
   /* --- copies --- */
   ga_status (*copy_in)(ga_stream *stream, void *dst, const void *src, size_t bytes);
-  ga_status (*copy_out)(ga_stream *stream, void *dst, const void *src, size_t bytes); /* returns when done */
-  /* Enqueues: src is of host_alloc and stays as it is until the stream has passed. */
+  /* Copies to host memory and returns when the copy is done. */
+  ga_status (*copy_out)(ga_stream *stream, void *dst, const void *src, size_t bytes);
+  /* Enqueues a copy to the device. src is memory of host_alloc, and must not change until the stream has passed the
+   * copy. */
   ga_status (*copy_in_later)(ga_stream *stream, void *dst, const void *src, size_t bytes);
-  /* Enqueues: dst is of host_alloc, and has the bytes once an event recorded after the copy has been waited for. */
+  /* Enqueues a copy to the host. dst is memory of host_alloc, and has the bytes once an event recorded after the copy
+   * has been waited for. */
   ga_status (*copy_out_later)(ga_stream *stream, void *dst, const void *src, size_t bytes);
   /* Enqueues a copy of device memory to device memory. */
   ga_status (*copy_within)(ga_stream *stream, void *dst, const void *src, size_t bytes);
@@ -41,24 +45,27 @@ typedef struct ga_device_ops {
   ga_status (*stream_create)(ga_device *device, ga_stream **out);
   void (*stream_destroy)(ga_stream *stream);
   ga_status (*stream_sync)(ga_stream *stream);
-  ga_status (*stream_query)(ga_stream *stream, bool *done); /* does not wait */
+  /* Sets *done to whether all work of the stream is done. It does not wait. */
+  ga_status (*stream_query)(ga_stream *stream, bool *done);
   /* --- events --- */
   ga_status (*event_create)(ga_device *device, ga_event **out);
   void (*event_destroy)(ga_event *event);
   ga_status (*event_record)(ga_event *event, ga_stream *stream);
   ga_status (*event_wait)(ga_event *event, ga_stream *stream);
-  ga_status (*event_sync)(ga_event *event); /* the host waits */
+  /* Waits on the host for the event. */
+  ga_status (*event_sync)(ga_event *event);
   ga_status (*event_query)(ga_event *event, bool *done);
   ga_status (*event_elapsed)(ga_event *start, ga_event *end, double *ms);
 } ga_device_ops;
 
-/* $GA_PEER=off is for machines whose GPUs say that they reach each other, and do not. */
+/* Sets *allowed to whether GPUs may access each other's memory. $GA_PEER=off forbids it, for machines whose GPUs
+ * wrongly report that they can. */
 GA_NODISCARD ga_status ga_peers_allowed(bool *allowed);
 
-/* Backends put this first in their own device struct. */
+/* A device. Backends put this struct first in their own device struct. */
 struct ga_device {
   const ga_device_ops *ops;
-  /* Facets; NULL: it has none. */
+  /* Facets. NULL: the device does not have the facet. */
   const ga_graphs *graphs;
   const ga_code *code;
   const ga_tensor_maps *tensor_maps;
@@ -69,14 +76,16 @@ struct ga_device {
   const ga_link_library *links;
   const ga_instruments *instruments;
   ga_caps caps;
-  const ga_kernel *kernels; /* those that this build can run on it */
+  /* Kernels of this build that the device can run. */
+  const ga_kernel *kernels;
   size_t n_kernels;
   char name[32];
   char text[160];
-  ga_pool *pool; /* CPU devices: the threads; else NULL */
+  ga_pool *pool; /* Threads of a CPU device. NULL for other devices. */
 };
 
-/* Memory of plans that a context remembers. It grows; buffers that recorded work may hold stay in the list. */
+/* Device memory for plans that a context keeps. It grows; outgrown buffers stay allocated, because recorded work may
+ * use them. */
 typedef struct ga_workspace {
   void *data;
   uint64_t bytes;
@@ -84,52 +93,60 @@ typedef struct ga_workspace {
   size_t n_outgrown;
 } ga_workspace;
 
-/* Backends put this first in their own stream struct. */
+/* A stream. Backends put this struct first in their own stream struct. */
 struct ga_stream {
   ga_device *device;
   ga_ctx *ctx;
-  bool capturing;         /* between graph_begin and graph_end */
-  bool wrapped;           /* the caller's, who may record it at any time: stream_recorded */
-  ga_workspace workspace; /* work of two streams may overlap, so each has its own */
-  /* Recordings use `workspace`: who sets this replays them on this stream alone and drops them when the workspace has
+  /* True between begin and end of a graph (ga_graphs). */
+  bool capturing;
+  /* True: the stream is the caller's, who may record it at any time (ga_wrapping.is_recorded). */
+  bool wrapped;
+  /* Workspace of the stream. Each stream has its own, because work of two streams may overlap. */
+  ga_workspace workspace;
+  /* True: recordings use `workspace`. The owner replays them on this stream only, and drops them when the workspace has
    * moved. */
   bool shares_workspace;
-  ga_workspace recording; /* while it captures: of the graph, whose replays may overlap with the stream's own work */
+  /* While the stream captures: workspace of the graph, whose replays may overlap with the stream's own work. */
+  ga_workspace recording;
 };
 
-/* Backends put these first in their own event, graph and function structs. */
+/* Events, graphs and functions. Backends put these structs first in their own. */
 struct ga_event {
   ga_device *device;
 };
 struct ga_graph {
   ga_device *device;
   ga_ctx *ctx;
-  ga_workspace workspace; /* of the recorded launches */
+  ga_workspace workspace; /* Workspace of the recorded launches. */
 };
 struct ga_function {
   ga_device *device;
   ga_ctx *ctx;
 };
 
-/* True when device pointers are host pointers: the host may read and write buffers, and weights may stay where their
- * file is mapped. */
+/* Returns whether device pointers are host pointers. The host may then read and write buffers, and weights may stay in
+ * the mapped file. */
 static inline bool ga_device_in_host_memory(const ga_device *device) { return device->caps.host_memory; }
-/* True when work is done by the time that the call which enqueues it returns, on the threads of the host. */
+/* Returns whether work is done when the call that enqueues it returns. The threads of the host then do the work. */
 static inline bool ga_device_works_in_calls(const ga_device *device) { return device->caps.works_in_calls; }
 
-/* True when this device can run the row: its instruction set, and in this build. */
+/* Returns whether this build can run the kernel on this device: it needs the kernel's instruction set and code. */
 bool ga_device_runs(const ga_device *device, const ga_kernel *kernel);
 
 typedef struct ga_backend {
-  const char *name; /* "cpu", "ref", "cuda" */
-  /* All rows, whether or not this machine can run them. */
+  /* Name of the backend: "cpu", "ref" or "cuda". */
+  const char *name;
+  /* Returns all kernels of the backend, whether or not this machine can run them. */
   const ga_kernel *(*kernels)(size_t *n);
-  /* spec: what follows "name:" in the device string, "" if nothing. GA_ERR_UNSUPPORTED when no such device is here. */
+  /* Opens a device. spec is the text after "name:" in the device string, "" if there is none. GA_ERR_UNSUPPORTED: there
+   * is no such device on this machine. */
   ga_status (*open)(const char *spec, int threads, ga_device **out);
-  int rank; /* "auto" takes the openable backend with the highest; negative: never by itself */
+  /* Rank for the device "auto", which opens the backend with the highest rank that can be opened. Negative: "auto"
+   * never opens it. */
+  int rank;
 } ga_backend;
 
-/* src/backends.c: the one file that names backends. */
+/* Table of all backends, in src/backends.c, the only file that names them. */
 extern const ga_backend *const ga_backends[];
 extern const size_t ga_n_backends;
 

@@ -9,22 +9,24 @@
 
 typedef struct ga_device ga_device;
 
-/* --- graphs: work that is recorded once and replayed --- */
+/* --- graphs: work that is recorded once and launched many times --- */
 typedef struct ga_graphs {
   ga_status (*begin)(ga_stream *stream);
-  ga_status (*end)(ga_stream *stream, ga_graph **out); /* ends the recording whatever it returns */
+  /* Ends the recording, also when it returns an error. */
+  ga_status (*end)(ga_stream *stream, ga_graph **out);
   ga_status (*launch)(ga_graph *graph, ga_stream *stream);
   void (*destroy)(ga_graph *graph);
-  /* Into a stream that records: each launch of the graph records the event, so that it has a time. */
+  /* Enqueues the event on a stream that records: each launch of the graph records the event, so that it has a time. */
   ga_status (*record_event)(ga_event *event, ga_stream *stream);
 } ga_graphs;
 
-/* --- code: kernels that are loaded before they are launched, the caller's own too --- */
+/* --- code: kernels that are loaded before their launch, including the caller's own --- */
 typedef struct ga_code {
-  /* Loads a row's code, so that its first launch need not: that may come while a stream is recorded. */
+  /* Loads a kernel's code in advance, because its first launch may come while a stream is recorded. */
   ga_status (*prepare)(ga_device *device, const ga_kernel *kernel);
   ga_status (*load)(ga_device *device, const void *image, const char *name, ga_function **out);
-  /* Loads a kernel of this build that is no row of the table, by its id. GA_ERR_UNSUPPORTED: it is not here. */
+  /* Loads a kernel that is in this build but not in the kernel table, by its id. GA_ERR_UNSUPPORTED: the build does not
+   * have it. */
   ga_status (*load_kernel)(ga_device *device, const char *id, ga_function **out);
   void (*destroy)(ga_function *function);
   ga_status (*launch)(ga_function *function, const ga_launch *launch, const void *args, ga_stream *stream);
@@ -35,37 +37,45 @@ typedef struct ga_tensor_maps {
   ga_status (*make)(ga_device *device, const ga_tensor_map_desc *desc, void *map);
 } ga_tensor_maps;
 
-/* --- wrapping: streams that the caller has --- */
+/* --- wrapping: streams that the caller created --- */
 typedef struct ga_wrapping {
-  ga_status (*wrap)(ga_device *device, void *native, ga_stream **out); /* `native` outlives the stream */
-  ga_status (*is_recorded)(const ga_stream *stream, bool *out);        /* by the caller */
+  /* Makes a stream of the caller's stream `native`, which must outlive it. */
+  ga_status (*wrap)(ga_device *device, void *native, ga_stream **out);
+  /* Sets *out to whether the caller records the stream now. */
+  ga_status (*is_recorded)(const ga_stream *stream, bool *out);
 } ga_wrapping;
 
 /* --- peers: copies between two devices of the backend --- */
 typedef struct ga_peers {
-  /* Starts after the work that both streams hold; what both get later starts after it. GA_ERR_UNSUPPORTED: the devices
-   * do not reach one another. */
+  /* Copies after the work that both streams hold; later work of both starts after the copy. GA_ERR_UNSUPPORTED: the
+   * devices do not reach each other. */
   ga_status (*copy)(ga_stream *to, void *dst, ga_stream *from, const void *src, size_t bytes);
-  /* Enqueues a copy on `from` alone: the caller orders work on `to` by events. GA_ERR_UNSUPPORTED: as above. */
+  /* Enqueues a copy on `from` alone; the caller orders the work on `to` by events. GA_ERR_UNSUPPORTED: the devices do
+   * not reach each other. */
   ga_status (*send)(ga_device *to, void *dst, ga_stream *from, const void *src, size_t bytes);
 } ga_peers;
 
-/* --- pinning: memory of the caller's as if it were of host_alloc --- */
+/* --- pinning: host memory of the caller that copies can use like memory of host_alloc --- */
 typedef struct ga_pinning {
-  ga_status (*pin)(ga_device *device, void *p, size_t bytes); /* p and bytes: multiples of 4096 */
+  /* Pins `bytes` bytes at p; both must be multiples of 4096. */
+  ga_status (*pin)(ga_device *device, void *p, size_t bytes);
   void (*unpin)(ga_device *device, void *p);
 } ga_pinning;
 
-/* --- sharing: memory that other devices and processes of this host map, and values in it that streams wait for --- */
+/* --- sharing: memory that other devices and processes of this host can map, and values in it that streams wait for
+ * --- */
 
 typedef struct ga_shared {
   void *data;
-  size_t bytes; /* may be more than was asked for */
-  int fd;       /* by which others map it: alloc makes it, close closes it; -1 = mapped from another's */
+  /* Size of the memory, at least the size that was asked for. */
+  size_t bytes;
+  /* File descriptor by which others map the memory. alloc makes it, and close closes it. -1: the memory was mapped from
+   * another process. */
+  int fd;
   uint64_t handle;
 } ga_shared;
 
-/* A function that the host calls now and then while it waits; an error ends the wait. */
+/* A function that the host calls repeatedly while it waits. An error of `ask` ends the wait. */
 typedef struct ga_patience {
   ga_status (*ask)(void *user);
   void *user;
@@ -74,9 +84,10 @@ typedef struct ga_patience {
 typedef struct ga_sharing {
   /* Allocates zeroed memory that other processes can map. GA_ERR_UNSUPPORTED: the device cannot. */
   ga_status (*alloc)(ga_device *device, size_t bytes, ga_shared *out);
-  /* Maps memory that another process allocated; fd stays the caller's. */
+  /* Maps memory that another process allocated. The caller keeps and closes fd. */
   ga_status (*open)(ga_device *device, int fd, size_t bytes, ga_shared *out);
-  void (*close)(ga_device *device, ga_shared *memory); /* no work that uses it is under way */
+  /* Frees or unmaps the memory. No work that uses it may be in flight. */
+  void (*close)(ga_device *device, ga_shared *memory);
   ga_status (*fill)(ga_stream *stream, void *dst, uint32_t value, size_t n);
   /* Enqueues the writing of a value after all earlier work. A reader of the value also sees the data of that work. */
   ga_status (*write_value)(ga_stream *stream, uint32_t *at, uint32_t value);
@@ -85,46 +96,55 @@ typedef struct ga_sharing {
   ga_status (*wait_value)(ga_stream *stream, const uint32_t *at, uint32_t value, const ga_patience *patience);
 } ga_sharing;
 
-/* --- links: a library of the backend that carries messages between ranks, one device each --- */
+/* --- links: a library of the backend that carries messages between ranks with one device each --- */
 
 typedef struct ga_link ga_link;
 enum { GA_LINK_ID_BYTES = 128 };
-/* Facts that ranks compare: the version of the library, and the place of the device among those of all hosts. */
+/* Facts that ranks compare: the version of the library, and the place of the device among the devices of all hosts. */
 typedef struct ga_link_facts {
   char version[16], place[80];
 } ga_link_facts;
 typedef struct ga_link_message {
-  int32_t peer; /* rank */
+  /* Rank of the receiver of a send, or of the sender of a receive. */
+  int32_t peer;
   bool is_send;
-  void *data; /* device memory */
+  void *data; /* Device memory of the message. */
   size_t bytes;
 } ga_link_message;
 
 typedef struct ga_link_library {
-  const char *name;                                                       /* as users know it */
-  ga_status (*load)(ga_device *device, ga_link_facts *out);               /* GA_ERR_UNSUPPORTED: it is not here */
-  ga_status (*id)(ga_device *device, unsigned char id[GA_LINK_ID_BYTES]); /* one rank makes it for all */
-  /* All ranks call it. patience: also while messages are set up. */
+  /* Name of the library, as users know it. */
+  const char *name;
+  /* Loads the library. GA_ERR_UNSUPPORTED: it is not present. */
+  ga_status (*load)(ga_device *device, ga_link_facts *out);
+  /* Makes an id. One rank makes it for all ranks. */
+  ga_status (*id)(ga_device *device, unsigned char id[GA_LINK_ID_BYTES]);
+  /* Opens a link. All ranks call it. patience is also asked while messages are set up. */
   ga_status (*open)(ga_device *device, const unsigned char id[GA_LINK_ID_BYTES], int32_t rank, int32_t ranks,
                     const ga_patience *patience, ga_link **out);
-  /* All messages may go at the same time, in stream order. Those of a pair of ranks are in one order on both sides. */
+  /* Enqueues messages in stream order. They may all be in flight at the same time. Messages of a pair of ranks must be
+   * in the same order on both sides. */
   ga_status (*exchange)(ga_link *link, ga_stream *stream, const ga_link_message *messages, int64_t n,
                         const ga_patience *patience);
-  ga_status (*check)(ga_link *link); /* does not wait: an error that came up later */
-  void (*abort)(ga_link *link);      /* streams wait for no message any more */
-  void (*close)(ga_link *link);      /* NULL is fine */
+  /* Returns an error that occurred after exchange returned, or GA_OK. It does not wait. */
+  ga_status (*check)(ga_link *link);
+  /* Makes streams stop waiting for messages. */
+  void (*abort)(ga_link *link);
+  /* Frees the link. NULL is accepted. */
+  void (*close)(ga_link *link);
 } ga_link_library;
 
-/* --- instruments --- */
+/* --- instruments: readings of the device's state --- */
 
-/* Readings of a device's instruments. 0: the device does not show it. */
+/* Readings of a device. 0: the device does not report the value. */
 typedef struct ga_telemetry {
   double sm_mhz, memory_mhz, watts, celsius;
-  double joules; /* since some moment in the past */
+  double joules; /* Energy in joules since an arbitrary moment in the past. */
 } ga_telemetry;
 
 typedef struct ga_instruments {
-  void (*read)(ga_device *device, ga_telemetry *out); /* does not wait for work */
+  /* Fills in the readings. It does not wait for work. */
+  void (*read)(ga_device *device, ga_telemetry *out);
 } ga_instruments;
 
 #endif

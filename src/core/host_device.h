@@ -1,14 +1,14 @@
-/* Device operations for backends that run on the host's own memory and threads: shared by cpu and ref. */
+/* Device operations for backends that use the host's own memory and threads (cpu and ref). */
 #ifndef GA_CORE_HOST_DEVICE_H
 #define GA_CORE_HOST_DEVICE_H
 
 #include "core/device.h"
 
-/* Makes a device over host memory with a pool of `threads` (0 = one per usable CPU). The caller fills kernels and text.
- */
+/* Creates a device over host memory with a pool of `threads` threads. 0: one thread per usable CPU. The caller fills in
+ * kernels and text. */
 GA_NODISCARD ga_status ga_host_device_create(const char *name, int threads, ga_device **out);
 
-/* --- parts of their vtable: host_share.c --- */
+/* --- functions of these backends' tables: host_share.c --- */
 
 ga_status ga_host_share_alloc(ga_device *device, size_t bytes, ga_shared *out);
 ga_status ga_host_share_open(ga_device *device, int fd, size_t bytes, ga_shared *out);

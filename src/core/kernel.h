@@ -1,9 +1,8 @@
-/* The kernel table. One row declares a kernel, in a .toml file beside its code; tools/gen_kernels.py makes the table of
- * them.
+/* The kernel table. Each kernel is declared in a .toml file beside its code; tools/gen_kernels.py generates the table
+ * from these files.
  *
- * A row's id, <op>_<dtypes>_<mode>_<isa>_<tile>, stands literally in its declaration, and is the one name of the
- * kernel: in reports, tests, benchmarks, logs and error texts.
- */
+ * A kernel's id, <op>_<dtypes>_<mode>_<isa>_<tile>, is written literally in its declaration. It names the kernel in
+ * reports, tests, benchmarks, logs and error texts. */
 #ifndef GA_CORE_KERNEL_H
 #define GA_CORE_KERNEL_H
 
@@ -11,13 +10,13 @@
 #include "ga/ctx.h"
 #include "ga/tensor.h"
 
-/* Instruction sets that kernels need. A device has a set of them (ga_caps.isas). */
+/* Instruction sets that kernels need. A device has several (ga_caps.isas). */
 typedef enum ga_isa {
-  GA_ISA_ref,     /* oracles: scalar, double accumulation */
+  GA_ISA_ref,     /* scalar oracles with double accumulation */
   GA_ISA_generic, /* any CPU */
-  GA_ISA_avx2,    /* + FMA, F16C, BMI2 */
-  GA_ISA_avx512,  /* F BW VL DQ VNNI BF16 VBMI VBMI2: Zen 4, Sapphire Rapids and newer */
-  GA_ISA_amx,     /* avx512 and AMX tile, int8, bf16 */
+  GA_ISA_avx2,    /* AVX2 with FMA, F16C and BMI2 */
+  GA_ISA_avx512,  /* AVX-512 F, BW, VL, DQ, VNNI, BF16, VBMI and VBMI2: Zen 4, Sapphire Rapids and newer */
+  GA_ISA_amx,     /* avx512, and AMX tile, int8 and bf16 */
   GA_ISA_neon,    /* Armv8.2 with dot product and f16 */
   GA_ISA_sm80,    /* any NVIDIA GPU from Ampere on */
   GA_ISA_sm90a,   /* Hopper */
@@ -26,72 +25,82 @@ typedef enum ga_isa {
 
 const char *ga_isa_name(ga_isa isa);
 
-/* Rates of one unit of a device: a multiprocessor, or a thread of a CPU. */
+/* Rates of one unit of a device. A unit is a multiprocessor of a GPU, or a thread of a CPU. */
 typedef struct ga_rates {
-  double call_us;                /* a call of any size takes at least */
-  double unit_flops, unit_bytes; /* a microsecond */
+  /* Least number of microseconds of a call, whatever its size. */
+  double call_us;
+  /* Operations and bytes per microsecond of one unit. */
+  double unit_flops, unit_bytes;
 } ga_rates;
 
-/* The capabilities of a device. They are fixed when it is opened, so that the choice of a kernel needs no device
- * call. */
+/* Capabilities of a device. They are fixed when it is opened, so that the choice of a kernel needs no call to the
+ * device. */
 typedef struct ga_caps {
-  uint32_t isas; /* bit 1 << ga_isa */
+  uint32_t isas; /* Instruction sets, bits 1 << ga_isa. */
   int32_t threads;
-  bool host_memory, works_in_calls; /* ga_device_in_host_memory, ga_device_works_in_calls */
-  int32_t sms;                      /* GPU multiprocessors, 0 on a CPU */
-  uint32_t smem_bytes;              /* shared memory a block may use */
+  /* Results of ga_device_in_host_memory and ga_device_works_in_calls. */
+  bool host_memory, works_in_calls;
+  int32_t sms;         /* Number of multiprocessors of a GPU; 0 on a CPU. */
+  uint32_t smem_bytes; /* Bytes of shared memory that a block may use. */
   uint64_t memory_bytes;
   uint64_t l2_bytes;
-  const ga_rates *rates; /* NULL: those of a thread with AVX-512 */
+  /* Rates of one unit. NULL: the rates of a thread with AVX-512. */
+  const ga_rates *rates;
 } ga_caps;
 
-/* Rows of any op may have these; an op's own are in src/opdef (ga_kernel.op_flags). */
+/* Flags of kernels of any op. Flags of one op are in src/opdef (ga_kernel.op_flags). */
 typedef enum ga_kernel_flags {
-  GA_KERNEL_NONDET = 1,   /* not bitwise equal from run to run */
+  GA_KERNEL_NONDET = 1,   /* results may differ from run to run */
   GA_KERNEL_TEACHING = 2, /* never chosen; checked without hostile values */
-  GA_KERNEL_STEP = 4,     /* launched by other rows, and checked and timed with them; never chosen */
-  GA_KERNEL_TENSOR = 8    /* sums of products on tensor cores, which round toward zero: checked against that bound */
+  GA_KERNEL_STEP = 4,     /* launched by other kernels only, and checked and timed with them */
+  GA_KERNEL_TENSOR = 8    /* adds products on tensor cores, which round toward zero: checked against that bound */
 } ga_kernel_flags;
 
 typedef struct ga_plan_steps ga_plan_steps;
 
-/* NULL when the kernel can do `desc` on such a device, else the reason why not (static text). Pure. */
+/* Returns NULL when the kernel can compute `desc` on such a device, otherwise the reason (static text). It must be
+ * pure. */
 typedef const char *(*ga_kernel_ok)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Predicted microseconds of `desc`: the legal row with the least is chosen (core/cost.h). Pure. */
+/* Returns the predicted microseconds of `desc`. The planner chooses the legal kernel with the least (core/cost.h). It
+ * must be pure. */
 typedef double (*ga_kernel_cost)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Bytes of device memory. Pure. */
+/* Returns the number of bytes of device memory that `desc` needs. It must be pure. */
 typedef uint64_t (*ga_kernel_bytes)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Adds the launches that run `desc`, in their order, and the workspace that they share (core/steps.h). NULL, or why
- * there are none (static text). Pure. */
+/* Adds the launches that run `desc`, in their order, and the workspace that they share (core/steps.h). Returns NULL, or
+ * the reason of a refusal (static text). It must be pure. */
 typedef const char *(*ga_kernel_plan)(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);
-/* Enqueues the row's own launch. Arguments are validated; nothing is touched on failure. */
+/* Enqueues the kernel's own launch. Arguments are validated; on failure nothing has been changed. */
 typedef ga_status (*ga_kernel_launch)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                                       ga_stream *stream);
 
 struct ga_kernel {
   const char *id;
-  const char *source; /* file that holds the code, from the root of the tree */
+  const char *source; /* Path of the file that holds the code, from the root of the tree. */
   ga_op op;
   ga_isa isa;
-  ga_dtype dtype[3];          /* of the operands that src/opdef/ops.h names; GA_DTYPE_NONE = any that `ok` takes */
-  ga_layout layout;           /* of weights, read or made */
-  int32_t rows_min, rows_max; /* rows of activations that it is for; 0 = no bound */
-  int32_t speed;              /* per cent of the rates that core/cost.h assumes */
-  uint32_t flags;             /* ga_kernel_flags */
-  uint32_t op_flags;          /* of the op: ga_<op>_row_flags of src/opdef */
-  int32_t align;              /* bytes that tensors and their strides must be multiples of; 0 = of the element */
-  double tolerance;           /* error allowed, as a multiple of that of a plain evaluation in the same dtypes */
+  /* Types of the operands that src/opdef/ops.h names. GA_DTYPE_NONE: any type that `ok` accepts. */
+  ga_dtype dtype[3];
+  ga_layout layout; /* Layout of the weights that the kernel reads or makes. */
+  /* Range of the number of rows of activations for which the kernel is meant. 0: no bound. */
+  int32_t rows_min, rows_max;
+  int32_t speed;     /* Per cent of the rates that core/cost.h assumes. */
+  uint32_t flags;    /* Bits of ga_kernel_flags. */
+  uint32_t op_flags; /* Bits of ga_<op>_row_flags of src/opdef. */
+  /* Number of bytes of which addresses and strides of tensors must be multiples. 0: the size of an element. */
+  int32_t align;
+  double tolerance; /* Allowed error, as a multiple of the error of a plain evaluation in the same types. */
   ga_kernel_ok ok;
-  ga_kernel_cost cost;       /* NULL = that of the op at `speed` */
-  ga_kernel_bytes workspace; /* NULL = 0 */
-  ga_kernel_bytes out_bytes; /* of a result whose size the row decides; else NULL */
-  ga_kernel_plan plan;       /* NULL = one launch of the row, with `workspace` bytes */
+  ga_kernel_cost cost;       /* NULL: the cost of the op, at `speed`. */
+  ga_kernel_bytes workspace; /* NULL: no workspace. */
+  ga_kernel_bytes out_bytes; /* Size of a result whose size the kernel determines. NULL for other kernels. */
+  ga_kernel_plan plan;       /* NULL: one launch of the kernel, with `workspace` bytes. */
   ga_kernel_launch launch;
-  const ga_kernel *const *helpers; /* rows of other files that `plan` may add, up to a NULL; NULL = none */
-  const void *impl;                /* micro-kernel or variant data of the family, may be NULL */
+  /* Kernels of other files that `plan` may add, ended by NULL. NULL: none. */
+  const ga_kernel *const *helpers;
+  const void *impl; /* Data of the family, such as a micro-kernel or a variant. May be NULL. */
 };
 
-/* True when `text` matches a comma-separated list of patterns with * and ?. */
+/* Returns whether `text` matches one of the comma-separated patterns, which may contain * and ?. */
 bool ga_pattern_match(const char *patterns, const char *text);
 
 #endif

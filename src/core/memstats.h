@@ -1,10 +1,11 @@
-/* Who holds how much device memory: one record a buffer, totals by name. Not thread-safe: a context has one thread. */
+/* Statistics of device memory: one record per buffer, and totals by the name of the holder. Not thread-safe: a context
+ * has one thread. */
 #ifndef GA_CORE_MEMSTATS_H
 #define GA_CORE_MEMSTATS_H
 
 #include "ga/base.h"
 
-#define GA_HOLDERS_MAX 16 /* more names are counted under the first */
+#define GA_HOLDERS_MAX 16 /* Largest number of names. Memory of further names is counted under the first name. */
 #define GA_HOLDER_NAME 24
 
 typedef struct ga_holder {
@@ -22,13 +23,14 @@ typedef struct ga_memstats {
   uint64_t used, peak;
 } ga_memstats;
 
-/* Room for one more record, so that ga_memstats_add cannot fail. */
+/* Allocates room for one more record, so that ga_memstats_add cannot fail. */
 GA_NODISCARD ga_status ga_memstats_reserve(ga_memstats *memstats);
-/* what: NULL = "buffers". */
+/* Records a buffer under the name `what`. NULL: the name is "buffers". */
 void ga_memstats_add(ga_memstats *memstats, const void *buffer, uint64_t bytes, const char *what);
-/* False when there is no such buffer. */
+/* Removes the record of a buffer. Returns false when there is none. */
 bool ga_memstats_remove(ga_memstats *memstats, const void *buffer);
-/* "weights 1073741824 (290), buffers 4096 (2)", the largest first; "nothing". */
+/* Writes the totals to `text`, the largest first: "weights 1073741824 (290), buffers 4096 (2)", or "nothing". A total
+ * is bytes (buffers). */
 void ga_memstats_text(const ga_memstats *memstats, char *text, size_t capacity);
 void ga_memstats_free(ga_memstats *memstats);
 

@@ -1,5 +1,5 @@
-/* An op as core sees it: a number, and a descriptor with all else that core asks about it. Descriptors and the numbers'
- * names are in src/opdef. */
+/* An op as core sees it: a number, and a descriptor with everything else that core needs to know. Descriptors and the
+ * names of numbers are in src/opdef. */
 #ifndef GA_CORE_OP_H
 #define GA_CORE_OP_H
 
@@ -7,27 +7,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Index in ga_ops. */
+/* Number of an op, its index in ga_ops. */
 typedef int32_t ga_op;
 typedef struct ga_kernel ga_kernel;
 
-/* Most bytes of a description. Descriptions grow (docs/adr/0003-growing-structs.md): none may come closer to the limit
- * than GA_DESC_ROOM_BYTES. */
+/* Largest size of a description in bytes. Descriptions grow (docs/adr/0003-growing-structs.md). Each must stay at least
+ * GA_DESC_ROOM_BYTES below the limit. */
 #define GA_DESC_MAX_BYTES  256
 #define GA_DESC_ROOM_BYTES 64
 
-/* Arithmetic and memory traffic of a call. */
+/* Number of arithmetic operations, and of bytes read and written, of a call. */
 typedef struct ga_work {
   double flops, bytes;
 } ga_work;
 
 typedef struct ga_op_info {
   const char *name;
-  uint32_t desc_bytes;                                          /* of the description that rows get */
-  ga_work (*work)(const void *desc);                            /* of a call that reads each input once */
-  void (*shape)(const void *desc, char *text, size_t capacity); /* writes sizes and types, in words for people */
-  /* Says what a description asks for and a row lacks by its op_flags (static text); NULL when it lacks nothing. A NULL
-   * function: descriptions ask nothing of the kind. */
+  /* Size of the description that kernels get, in bytes. */
+  uint32_t desc_bytes;
+  /* Returns the work of a call that reads each input once. */
+  ga_work (*work)(const void *desc);
+  /* Writes sizes and types of the description as readable text. */
+  void (*shape)(const void *desc, char *text, size_t capacity);
+  /* Returns the feature that a description asks for and the kernel lacks by its op_flags (static text); NULL when it
+   * lacks nothing. A NULL function: kernels lack nothing. */
   const char *(*lacks)(const ga_kernel *kernel, const void *desc);
   /* Returns true when the choice must not depend on the size of the call, and fills *typical: desc at the size at which
    * rows are compared. A NULL function: the choice always depends on the size. */
@@ -37,11 +40,11 @@ typedef struct ga_op_info {
   bool (*same_order)(const ga_kernel *a, const ga_kernel *b);
 } ga_op_info;
 
-/* src/opdef/ops.c */
+/* Table of all ops, in src/opdef/ops.c. */
 extern const ga_op_info *const ga_ops[];
 extern const int32_t ga_n_ops;
 
-/* Returns the descriptor; of a number without an op: a descriptor named "none". */
+/* Returns the descriptor of an op. Numbers without an op get a descriptor named "none". */
 const ga_op_info *ga_op_info_of(ga_op op);
 static inline const char *ga_op_name(ga_op op) { return ga_op_info_of(op)->name; }
 

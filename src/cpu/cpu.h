@@ -1,4 +1,5 @@
-/* The CPU backend: kernels for each instruction set, chosen at run time by the support of chip and system.
+/* The CPU backend: kernels for each instruction set, chosen at run time among those that the CPU and the system
+ * support.
  *
  * A kernel is launched on the caller's thread and may use the device's pool (cpu_pool). Small work should not use it:
  * starting a parallel region costs about 1 us. */
@@ -10,17 +11,21 @@
 
 extern const ga_backend ga_cpu_backend;
 
-/* The rows of all instruction sets of this processor: generated from src/cpu's .toml files. */
+/* Returns the kernels of all instruction sets of this processor family; *n is their number. The table is generated from
+ * src/cpu's .toml files. */
 const ga_kernel *ga_cpu_rows(size_t *n);
 
-/* Instruction sets that this chip has and this system has enabled; bits 1 << ga_isa. */
+/* Returns the instruction sets that this CPU has and this system has enabled, as bits 1 << ga_isa. */
 uint32_t ga_cpu_isas(void);
 
-/* CPUID bits of an x86 chip, and the registers that the system saves (XCR0). */
+/* CPUID words of an x86 CPU, and the registers that the system saves (state, from XCR0). */
 typedef struct ga_cpuid {
-  uint32_t ecx1;             /* leaf 1 */
-  uint32_t ebx7, ecx7, edx7; /* leaf 7, 0 */
-  uint32_t eax71;            /* leaf 7, 1 */
+  /* ECX of leaf 1. */
+  uint32_t ecx1;
+  /* EBX, ECX and EDX of leaf 7, subleaf 0. */
+  uint32_t ebx7, ecx7, edx7;
+  /* EAX of leaf 7, subleaf 1. */
+  uint32_t eax71;
   uint64_t state;
 } ga_cpuid;
 #if defined(__x86_64__)

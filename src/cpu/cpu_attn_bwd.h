@@ -10,16 +10,17 @@
 #include "cpu/cpu_layer.h"
 #include "opdef/attn_rows.h"
 
-#define BWD_TILE 64 /* queries, keys */
+#define BWD_TILE 64 /* Number of queries, and of keys, of a tile. */
 
 typedef struct bwd_sequence {
   int64_t b, n_q, n_kv;
-  int64_t q_first, kv_first; /* row of the packed arrays (VARLEN), else 0 */
+  /* First rows of the sequence in the packed arrays (VARLEN), otherwise 0. */
+  int64_t q_first, kv_first;
 } bwd_sequence;
 
 typedef enum bwd_kind {
-  BWD_HEAD,   /* the whole KV head `head` */
-  BWD_KEYS,   /* dK, dV of tile `tile` of KV head `head` */
+  BWD_HEAD,   /* dQ, dK and dV of the whole KV head `head` */
+  BWD_KEYS,   /* dK and dV of tile `tile` of KV head `head` */
   BWD_QUERIES /* dQ of tile `tile` of query head `head` */
 } bwd_kind;
 
@@ -37,25 +38,30 @@ struct bwd_job {
   const ga_attn_bwd_desc *d;
   const ga_attn_bwd_io *a;
   bwd_unit_fn fn;
-  bool heads;              /* units are BWD_HEAD */
-  int64_t head_pad, v_pad; /* dims rounded up to 16 floats */
+  /* True: each unit is a whole KV head (BWD_HEAD). */
+  bool heads;
+  /* head_dim and v_dim, rounded up to multiples of 16 floats. */
+  int64_t head_pad, v_pad;
   int64_t n_units;
   float *scratch;
-  uint64_t scratch_floats; /* a thread */
+  /* Number of floats of scratch memory per thread. */
+  uint64_t scratch_floats;
 };
 
-/* Element offset of token i of the sequence. */
+/* Returns the offset, in elements, of token i of the sequence and head `head`. `first` is the sequence's first row in
+ * packed arrays. */
 static inline int64_t bwd_at(const ga_attn_bwd_desc *d, const ga_attn_strides *stride, const bwd_sequence *s,
                              int64_t first, int64_t i, int64_t head) {
   return (d->flags & GA_ATTN_VARLEN ? 0 : s->b * stride->batch) + (first + i) * stride->token + head * stride->head;
 }
-/* Gives [begin, end), the keys that query i sees. */
+/* Sets [*begin, *end) to the keys that query i sees. */
 void bwd_keys_of(const ga_attn_bwd_desc *d, const bwd_sequence *s, int64_t i, int64_t *begin, int64_t *end);
-/* Gives [begin, end), the queries that see any of keys [j, j + n). */
+/* Sets [*begin, *end) to the queries that see any of the keys [j, j + n). */
 void bwd_queries_of(const ga_attn_bwd_desc *d, const bwd_sequence *s, int64_t j, int64_t n, int64_t *begin,
                     int64_t *end);
 
-/* Divides the work and runs it. Launch functions are one call of this. */
+/* Divides the work into units and runs `fn` on them. The kernels' launch functions consist of one call of this
+ * function. */
 ga_status cpu_attn_bwd_run(const ga_kernel *kernel, const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, void *workspace,
                            ga_stream *stream, bwd_unit_fn fn);
 

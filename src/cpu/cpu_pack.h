@@ -47,20 +47,26 @@
 
 typedef struct ga_x16_format {
   ga_dtype dtype;
-  int32_t step;         /* elements along k of a record: 32, or 1 and 2 for plain types */
-  int32_t group;        /* records that share a head */
-  int32_t head_bytes;   /* of 16 rows */
-  int32_t record_bytes; /* of 16 rows */
-  int32_t runs;         /* scales of a record: 2 when a scale is for 16 elements */
-  int32_t offset;       /* to subtract from the unsigned codes that kernels multiply; 0 for types with a minimum */
+  /* Number of elements along k of a record: 32, or 1 or 2 for plain types. */
+  int32_t step;
+  /* Number of records that share a head. */
+  int32_t group;
+  /* Bytes of the head of 16 rows. */
+  int32_t head_bytes;
+  /* Bytes of a record of 16 rows. */
+  int32_t record_bytes;
+  /* Number of scales of a record and row: 2 when a scale is for 16 elements, else 1. */
+  int32_t runs;
+  /* Number to subtract from the unsigned codes that kernels multiply. 0 for types with a minimum. */
+  int32_t offset;
   bool has_min;
 } ga_x16_format;
 
-/* The format of a type, NULL when it has none. Static. */
+/* Returns the format of a type, which is static. NULL: the type has none. */
 const ga_x16_format *ga_x16_format_of(ga_dtype dtype);
 
 static inline int64_t x16_records(const ga_x16_format *f, int64_t k) { return ga_div_up(k, f->step); }
-/* Offset of the records in a panel. */
+/* Returns the offset of the records in a panel, in bytes. */
 static inline int64_t x16_head_bytes(const ga_x16_format *f, int64_t k) {
   return f->head_bytes ? (ga_div_up(x16_records(f, k), f->group) * f->head_bytes + 63) & ~(int64_t)63 : 0;
 }

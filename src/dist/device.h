@@ -1,5 +1,5 @@
-/* The executor of one rank on its device, for the files of this folder. device.c runs plans step by step;
- * device_gather.c runs plans that gather keys. */
+/* The executor of one rank on its device, for the files device*.c. device.c runs plans step by step; device_gather.c
+ * runs plans that collect keys on each rank. */
 #ifndef GA_DIST_DEVICE_H
 #define GA_DIST_DEVICE_H
 
@@ -8,20 +8,27 @@
 #include "dist/tile.h"
 #include "dist/window.h"
 
-enum { DIST_COMPUTES, DIST_COPIES }; /* streams whose progress is counted */
+/* Streams whose progress is counted: the stream `compute` and the stream `copies`. */
+enum { DIST_COMPUTES, DIST_COPIES };
 
 typedef struct device_slot {
-  void *memory; /* in the window, or sums of an own tensor; NULL: the caller's tensor is the slot */
+  /* Memory of the slot, in the window, or sums for an own tensor. NULL: the slot is the caller's tensor. */
+  void *memory;
   const dist_step *block;
-  int32_t from;   /* rank whose message fills the slot */
-  uint32_t due;   /* value of that rank's counter `arrived` from which the message is there */
-  ga_event *sent; /* recorded after the slot's last send; NULL before the first send */
+  int32_t from; /* Rank whose message fills the slot. */
+  uint32_t due; /* The message has arrived when that rank's counter `arrived` has reached this value. */
+  /* Event recorded after the slot's last send. NULL: nothing has been sent from the slot yet. */
+  ga_event *sent;
   bool is_sending;
-  int32_t round, sent_round; /* with rounds: of the receive that fills it, of the last send out of it; -1 = none */
+  /* Plans with rounds: `round` is the round of the receive that fills the slot, sent_round the round of the last send
+   * from it. -1: none. */
+  int32_t round, sent_round;
 } device_slot;
 
-typedef struct dist_rounds dist_rounds; /* messages of a plan that runs step by step: device_rounds.c */
-typedef struct dist_gather dist_gather; /* the further state of a plan that gathers keys: device_gather.c */
+/* Rounds of messages of a plan that runs step by step (device_rounds.c). */
+typedef struct dist_rounds dist_rounds;
+/* Further state of a plan that collects keys (device_gather.c). */
+typedef struct dist_gather dist_gather;
 
 struct dist_device {
   const ga_dist_plan *plan;
@@ -30,25 +37,36 @@ struct dist_device {
   int32_t rank;
   dist_window w;
   ga_stream *compute, *copies, *rescue;
-  ga_event *mark; /* makes one stream wait for another */
+  /* Event that makes one stream wait for another. */
+  ga_event *mark;
   device_slot *slots;
   void *scratch;
-  dist_gather *gather;     /* NULL: the plan runs step by step */
-  dist_exchange *exchange; /* NULL: the devices write into each other's memory */
-  dist_rounds *rounds;     /* NULL: they do, or keys are gathered */
-  dist_spans *timeline;    /* NULL without ga_dist_exec_options.timeline */
-  dist_spans *spans;       /* the same in a run; NULL in its rehearsal */
+  /* State of a plan that collects keys. NULL: the plan runs step by step. */
+  dist_gather *gather;
+  /* Messages between devices. NULL: the devices write into each other's memory. */
+  dist_exchange *exchange;
+  /* Rounds of messages. NULL: the devices write into each other's memory, or the plan collects keys. */
+  dist_rounds *rounds;
+  /* Recorder of the timeline. NULL without ga_dist_exec_options.timeline. */
+  dist_spans *timeline;
+  /* Recorder of the timeline during a run. NULL during a rehearsal, and without a timeline. */
+  dist_spans *spans;
   tile_shapes shapes;
   bool is_rehearsed, is_recording;
-  bool has_looked; /* in this run: before that, `look` has the counters of the run before */
+  /* True after the first look at the streams' progress in this run. Before it, `look` has the counters of the previous
+   * run. */
+  bool has_looked;
   int64_t under_way;
   uint64_t sent_bytes;
-  const ga_dist_tensors *io; /* of the run under way */
-  double deadline;           /* when the run fails unless a stream advances */
-  uint64_t last_moves;       /* the exchange's count of messages when progress was last looked at */
+  /* Tensors of the run in flight. */
+  const ga_dist_tensors *io;
+  /* Time in seconds at which the run fails unless a stream has advanced. */
+  double deadline;
+  /* Number of messages of the exchange at the last look at the progress. */
+  uint64_t last_moves;
   uint32_t progress[WINDOW_STREAMS];
-  /* Copies of the streams' progress counters, which show whether they still advance. look: the newest, of
-   * ga_host_alloc; last_look: the one before. */
+  /* Copies of the streams' progress counters, which show whether the streams advance. `look` is the newest copy, in
+   * memory of ga_host_alloc; last_look is the copy before it. */
   unsigned char *look, last_look[WINDOW_PROGRESS];
 };
 
@@ -69,28 +87,28 @@ static inline block_view dist_device_slot(const dist_device *e, int32_t slot) {
 
 /* --- streams: device_streams.c --- */
 
-/* Makes stream `after` wait for all work that `before` holds now. */
+/* Makes stream `after` wait for all work that `before` holds at the call. */
 GA_NODISCARD ga_status dist_device_order(dist_device *e, ga_stream *after, ga_stream *before);
-/* Makes the stream wait until a counter of a window reaches `value`. The wait is a span of the timeline, which s
- * describes. */
+/* Makes the stream wait until the counter at `at`, in a window, reaches `value`. The wait is a span of the timeline,
+ * described by s. */
 GA_NODISCARD ga_status dist_device_wait(dist_device *e, ga_stream *stream, const uint32_t *at, uint32_t value,
                                         const span_of *s);
 GA_NODISCARD ga_status dist_device_note(dist_device *e, ga_stream *stream, int32_t which);
-/* Called before `steps` more steps are enqueued: waits while too many are in flight, and fails if other ranks no longer
- * advance. */
+/* Makes room for `steps` more steps, before they are enqueued. Waits while too many are in flight, and fails if other
+ * ranks no longer advance. */
 GA_NODISCARD ga_status dist_device_make_room(dist_device *e, int64_t steps);
-/* Make stream `after` wait for all work that `before` holds now, or for an event. The wait is a span of the timeline;
- * `what` is its name. */
+/* Make stream `after` wait for all work that `before` holds at the call (join), or for an event (follow). The wait is a
+ * span of the timeline named `what`. */
 GA_NODISCARD ga_status dist_device_join(dist_device *e, ga_stream *after, ga_stream *before, const char *what);
 GA_NODISCARD ga_status dist_device_follow(dist_device *e, ga_stream *after, ga_event *event, const char *what);
-/* Enqueues the writing of zeros; bytes must be a multiple of 2. */
+/* Enqueues the writing of `bytes` zero bytes at `at`. bytes must be a multiple of 2. */
 GA_NODISCARD ga_status dist_device_zero(dist_device *e, ga_stream *stream, void *at, int64_t bytes);
-/* Called over and over while the host waits. Fails if the run is to end: a rank has failed, the caller aborts, or the
- * streams have not advanced for the communicator's timeout. user: the dist_device. */
+/* Checks the run while the host waits. The function fails if a rank has failed, the caller aborts, or the streams have
+ * not advanced for the communicator's timeout. user is the dist_device. */
 GA_NODISCARD ga_status dist_device_still_patient(void *user);
 /* Waits until all streams are empty. */
 GA_NODISCARD ga_status dist_device_await(dist_device *e);
-/* Lets the streams end after an error: writes the counters that they wait for, in place of the other ranks. */
+/* Lets the streams end after an error: writes the counters that they wait for, because the other ranks no longer do. */
 void dist_device_release(dist_device *e);
 
 /* --- rounds of messages: device_rounds.c --- */
@@ -98,23 +116,23 @@ void dist_device_release(dist_device *e);
 GA_NODISCARD ga_status dist_rounds_create(dist_device *e);
 void dist_rounds_destroy(dist_device *e);
 void dist_rounds_begin(dist_device *e);
-/* Adds a SEND or RECEIVE step to the next round, and sets *round to its number. All steps before it are enqueued on
+/* Adds a SEND or RECEIVE step to the next round, and sets *round to its number. All earlier steps must be enqueued on
  * `compute`. */
 GA_NODISCARD ga_status dist_rounds_post(dist_device *e, const dist_step *s, int32_t *round);
-/* Runs all rounds up to `round`, this one included. The stream `compute` then waits for its messages. */
+/* Runs all rounds up to and including `round`. The stream `compute` then waits for its messages. */
 GA_NODISCARD ga_status dist_rounds_await(dist_device *e, int32_t round);
 /* Runs the rounds that no step of this rank waits for. */
 GA_NODISCARD ga_status dist_rounds_end(dist_device *e);
 int32_t dist_rounds_of(const dist_device *e); /* returns the number of rounds of a run */
-/* The most spans that a round adds to the timeline. A step that waits for the round adds one of its own. */
+/* Largest number of spans that a round adds to the timeline. A step that waits for the round adds another span. */
 enum { DIST_ROUND_SPANS = 3 };
 
-/* --- plans that gather keys --- */
+/* --- plans that collect keys: device_gather.c --- */
 
-/* Returns the most spans that a run records. */
+/* Returns the largest number of spans that a run records. */
 int64_t dist_gather_most_spans(const dist_device *e);
 void dist_gather_name_streams(const dist_device *e);
-/* Returns the bytes of device memory that a rank needs for a plan that gathers keys, in addition to its window. */
+/* Returns the bytes of device memory that a rank needs, in addition to its window, for a plan that collects keys. */
 int64_t dist_gather_memory(const dist_problem *p, int32_t rank);
 GA_NODISCARD ga_status dist_gather_create(dist_device *e);
 void dist_gather_destroy(dist_device *e);

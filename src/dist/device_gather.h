@@ -1,6 +1,6 @@
-/* Runs a plan that gathers keys or splits heads (gather.h) on a device. device_gather.c orders the streams, and moves
- * gathered keys and gradients; device_split.c moves tensors where heads are split; device_gather_calls.c makes the
- * calls. */
+/* State of a plan that collects keys or splits heads (gather.h) on a device. device_gather.c orders the streams, and
+ * moves collected keys and gradients. device_split.c moves tensors where heads are split. device_gather_calls.c makes
+ * the calls of attention. */
 #ifndef GA_DIST_DEVICE_GATHER_H
 #define GA_DIST_DEVICE_GATHER_H
 
@@ -11,39 +11,50 @@ enum { SPLIT_WHOLE = 2 };
 
 struct dist_gather {
   ga_stream *second, *local;
-  ga_event *returned[GATHER_MOST_GROUPS]; /* of each head group: recorded after the calls whose dK, dV go to others */
+  /* One event per head group, recorded after the calls whose dK and dV are sent to other ranks. */
+  ga_event *returned[GATHER_MOST_GROUPS];
   gather_list list;
-  int64_t covered;                   /* number of queries that some call computes */
-  int32_t *starts;                   /* on the device: for each batch its calls' q_start, q_len, kv_start, kv_len */
-  int32_t *q_gathered, *kv_gathered; /* own stretches, all but those of local documents */
+  int64_t covered; /* Number of queries that some call computes. */
+  /* Device memory: q_start, q_len, kv_start and kv_len of the calls of each batch. */
+  int32_t *starts;
+  /* Indices of the rank's own stretches of Q and of K, V, without the stretches of local documents. */
+  int32_t *q_gathered, *kv_gathered;
   int64_t n_q_gathered, n_kv_gathered;
-  const dist_step **moves; /* [n_moves] sends, receives and merges of the rank's program, in its order */
+  const dist_step **moves; /* Sends, receives and merges of the rank's program in its order, [n_moves]. */
   int64_t n_moves;
   int32_t groups;
-  void *keys[GATHER_PARTS];  /* K, V of all tokens, in the window */
-  float *sums[GATHER_PARTS]; /* backward: dK, dV of all tokens */
-  float *lse[2];             /* of a call, for each of the two computing streams */
-  tile_shapes shapes[2];     /* ops that have been rehearsed, for each of these streams */
-  ga_dist_tensors last;      /* tensors of the run before */
-  ga_graph *graph;           /* recording of a run with the tensors `last`; NULL: none */
+  /* K and V of all tokens, in the window. */
+  void *keys[GATHER_PARTS];
+  /* Backward: dK and dV of all tokens. */
+  float *sums[GATHER_PARTS];
+  float *lse[2]; /* Log-sum-exp of a call, one array for each of the two computing streams. */
+  /* Ops that have been rehearsed, for each of the two computing streams. */
+  tile_shapes shapes[2];
+  /* Tensors of the previous run. */
+  ga_dist_tensors last;
+  /* CUDA graph of a run with the tensors `last`. NULL: none has been recorded. */
+  ga_graph *graph;
   bool may_record;
-  uint64_t run_bytes; /* bytes that a run sends */
-  /* Where heads are split: */
-  void *whole[SPLIT_WHOLE];             /* O or dQ, and dK with dV, of all tokens and the rank's heads */
-  ga_stream *taking;                    /* copies results that peers have sent into the caller's tensors */
-  ga_event *copied[GATHER_MOST_GROUPS]; /* of each head group: recorded after the copies of the rank's own inputs */
-  /* Where devices do not write into each other's memory: */
-  void *packed[2]; /* messages that a group of heads receives, and messages that it sends */
+  uint64_t run_bytes; /* Number of bytes that a run sends. */
+  /* The fields below are used where heads are split. */
+  /* O or dQ (index 0), and dK with dV (index 1), of all tokens and the rank's heads. */
+  void *whole[SPLIT_WHOLE];
+  /* Stream that copies results from peers into the caller's tensors. */
+  ga_stream *taking;
+  /* One event per head group, recorded after the copies of the rank's own inputs. */
+  ga_event *copied[GATHER_MOST_GROUPS];
+  /* The fields below are used where devices do not write into each other's memory. */
+  void *packed[2]; /* Messages that a group of heads receives (index 0), and messages that it sends (index 1). */
   ga_link_message *messages;
 };
 
-/* Tensors of the calls. q: Q, in the backward also O, dO and LSE. kv: K and V. out: O or dQ. dkv: dK and dV, in the
- * backward alone. */
+/* Tensors of the calls. q is Q, in the backward also O, dO and LSE. kv is K and V. out is O or dQ. dkv is dK and dV,
+ * used in the backward only. */
 typedef struct gather_views {
   block_view q, kv, out, dkv;
 } gather_views;
 
-/* The heads of a group: KV heads [kv, kv + n_kv), and the query heads [q, q + n_q) that read them. */
+/* Heads of a group: KV heads [kv, kv + n_kv), and the query heads [q, q + n_q) that read them. */
 typedef struct group_heads {
   int32_t kv, n_kv, q, n_q;
 } group_heads;
@@ -63,12 +74,13 @@ static inline float *dist_sum_at(const dist_device *e, int c, int64_t key, int32
   return e->gather->sums[c] + (key * p->kv_heads + head) * dist_gather_dim(p, c);
 }
 
-/* Copies the heads h of all rows of a view of keys to (or, with to_view, from) the arrays all, [tokens, kv_heads, dim].
- * packed: the view's rows are contiguous in memory; else they are rows of the rank's own tensors. */
+/* Copies the heads h of all rows of a view of keys to the arrays `all`, [tokens, kv_heads, dim]. With to_view it copies
+ * from the arrays to the view. packed: the view's rows are contiguous in memory; otherwise they are rows of the rank's
+ * own tensors. */
 GA_NODISCARD ga_status dist_copy_heads(ga_stream *stream, const block_view *v, bool packed,
                                        void *const all[GATHER_PARTS], bool to_view, const group_heads *h);
 
-/* Returns whether step s is of `kind` and moves inputs (or results) from or to `peer`; -1 stands for any peer. */
+/* Returns whether step s has kind `kind` and moves inputs (or results) from or to `peer`. -1 stands for any peer. */
 static inline bool dist_gather_moves(const dist_step *s, int32_t kind, bool results, int32_t peer) {
   return s->kind == kind && dist_is_result(s->tensor) == results && (peer < 0 || s->peer == peer);
 }
@@ -81,18 +93,18 @@ static inline dist_heads dist_heads_of_step(const dist_device *e, const dist_ste
 
 /* --- where heads are split: device_split.c --- */
 
-/* Returns the device memory, in bytes, that a rank needs beside its window where heads are split. */
+/* Returns the bytes of device memory that a rank needs, in addition to its window, where heads are split. */
 int64_t dist_split_memory(const dist_problem *p, int32_t rank);
 GA_NODISCARD ga_status dist_split_create(dist_device *e);
 void dist_split_destroy(dist_device *e);
 gather_views dist_split_views(const dist_device *e);
-/* Enqueues the copies of all inputs, head group after head group: the rank's own rows on stream `local`, rows for peers
- * on stream `copies`. With an exchange only own rows are copied here; messages follow for each group. */
+/* Enqueues the copies of all inputs, one head group after the other. The rank's own rows are copied on stream `local`,
+ * rows for peers on stream `copies`. With an exchange only own rows are copied here; messages follow for each group. */
 GA_NODISCARD ga_status dist_split_send_inputs(dist_device *e);
-/* Enqueues the sending of a group's results to the ranks that own the rows; own rows go to the caller's tensors. With
- * an exchange only own rows are copied here; messages follow. */
+/* Enqueues the sends of head group g's results to the ranks that own the rows; own rows go to the caller's tensors.
+ * With an exchange only own rows are copied here; messages follow. */
 GA_NODISCARD ga_status dist_split_send_results(dist_device *e, int32_t g);
-/* Copy the block of step s into a message's memory, and out of it. */
+/* dist_split_pack copies the block of step s into a message's memory, dist_split_unpack copies it from there. */
 GA_NODISCARD ga_status dist_split_pack(dist_device *e, const dist_step *s, const block_view *packed);
 GA_NODISCARD ga_status dist_split_unpack(dist_device *e, const dist_step *s, const block_view *packed);
 GA_NODISCARD ga_status dist_split_clear(dist_device *e);
@@ -105,25 +117,25 @@ static inline const char *dist_gather_moved(const dist_device *e, bool results) 
   return dist_tensor_name(results ? DIST_DKV : DIST_KV);
 }
 
-/* Returns the bytes that a group of heads sends to `peer`; -1: to all peers. */
+/* Returns the bytes that a group of heads sends to `peer`. -1: to all peers. */
 int64_t dist_gather_sent_bytes(const dist_device *e, bool results, int32_t peer);
 
 /* --- device_gather_exchange.c --- */
 
 GA_NODISCARD ga_status dist_gather_exchange_create(dist_device *e);
 void dist_gather_exchange_destroy(dist_device *e);
-/* Enqueue on stream `copies` the exchange of a group's inputs or results with all other ranks. */
+/* Enqueue, on stream `copies`, the exchange of head group g's inputs or results with all other ranks. */
 GA_NODISCARD ga_status dist_gather_exchange_inputs(dist_device *e, int32_t g);
 GA_NODISCARD ga_status dist_gather_exchange_results(dist_device *e, int32_t g);
 
 /* --- device_gather_calls.c --- */
 
-/* Lists the calls, and copies the starts and lengths of packed calls to the device. */
+/* Lists the calls of attention, and copies the starts and lengths of packed calls to the device. */
 GA_NODISCARD ga_status dist_gather_prepare_calls(dist_device *e);
-/* Returns the device memory that these starts and lengths take. */
+/* Returns the bytes of device memory that the starts and lengths of packed calls need. */
 int64_t dist_gather_starts_bytes(const dist_problem *p, int32_t rank);
-/* Enqueue the calls of local documents, with all heads; and the calls over gathered keys, with one group of heads.
- * rehearse: launches only ops that have not run on the stream yet. */
+/* Enqueue calls of attention: run_local those of local documents, with all heads; run_group those over collected keys,
+ * with head group g. rehearse: only ops that have not run on the stream yet are launched. */
 GA_NODISCARD ga_status dist_gather_run_local(dist_device *e, bool rehearse);
 GA_NODISCARD ga_status dist_gather_run_group(dist_device *e, int32_t g, bool rehearse);
 

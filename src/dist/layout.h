@@ -1,39 +1,49 @@
-/* Layouts from the inside: stretches of tokens at equal distances. */
+/* Internals of layouts: a layout consists of stretches of tokens at equal distances. */
 #ifndef GA_DIST_LAYOUT_H
 #define GA_DIST_LAYOUT_H
 
 #include "ga/dist.h"
 
-/* Tokens first, first + step, ... of one document; step is the layout's. They are consecutive rows of their rank. */
+/* Tokens first, first + step, first + 2 step, ... of one document, where step is the layout's. They are consecutive
+ * rows of their rank. */
 typedef struct dist_stretch {
-  int64_t first; /* token of the packed batch */
-  int64_t count; /* 1 or more */
-  int64_t row;   /* of the rank */
+  /* Index of the first token in the packed batch. */
+  int64_t first;
+  int64_t count; /* Number of tokens, 1 or more. */
+  /* First row in the rank's tensors. */
+  int64_t row;
   int64_t doc;
 } dist_stretch;
 
 struct ga_dist_layout {
   int32_t ranks, order;
-  int64_t step; /* ranks when striped, else 1 */
+  /* Number of ranks in a striped layout, otherwise 1. */
+  int64_t step;
   int64_t documents, tokens;
-  int64_t *doc_start;      /* [documents + 1] */
-  int64_t *rank_start;     /* [ranks + 1] first stretch of each rank */
-  int64_t *rows;           /* [ranks] */
-  dist_stretch *stretches; /* rank after rank, in the order of rows, which is that of tokens */
+  int64_t *doc_start; /* First token of each document, [documents + 1]. */
+  /* Index of the first stretch of each rank, [ranks + 1]. */
+  int64_t *rank_start;
+  int64_t *rows; /* Number of rows of each rank, [ranks]. */
+  /* All stretches, rank after rank. The stretches of a rank are in the order of rows, which is the order of tokens. */
+  dist_stretch *stretches;
   uint64_t id;
 };
 
-/* floor(n i / parts) without overflow: n is at most 2^40, parts at most 2^22. */
+/* Returns floor(n i / parts) without overflow. n is at most 2^40, parts at most 2^22. */
 static inline int64_t dist_cut(int64_t n, int64_t i, int64_t parts) { return n / parts * i + n % parts * i / parts; }
-/* Documents that are cut over some ranks: list i has degree[i] of them, from rank[i x ranks of the layout] on. */
+/* Assignment of documents to ranks. A document that is cut over some ranks has a list of these ranks; list i has
+ * degree[i] ranks, from rank[i x ranks of the layout] on. */
 enum { DIST_MOST_LISTS = 64 };
 typedef struct dist_dealt {
-  int32_t *owner; /* [documents] rank that has it as a whole; -1 = all have chunks of it; -2 - i = those of list i */
+  /* Owner of each document, [documents]: a rank has it as a whole. -1: all ranks have chunks. -2 - i: the ranks of list
+   * i have chunks. */
+  int32_t *owner;
   int32_t degree[DIST_MOST_LISTS];
-  int32_t *rank; /* [DIST_MOST_LISTS x ranks] */
+  /* Ranks of the lists, [DIST_MOST_LISTS x ranks]. */
+  int32_t *rank;
 } dist_dealt;
-/* Gives each document of l to one rank, to some or to all, so that work is even (GA_DIST_DOCUMENTS). l->doc_start is
- * set. */
+/* Assigns each document of l to one rank, to some or to all, so that work is balanced (GA_DIST_DOCUMENTS). l->doc_start
+ * must be set. */
 GA_NODISCARD ga_status dist_deal_documents(const ga_dist_layout *l, dist_dealt *out);
 
 static inline int64_t dist_stretches(const ga_dist_layout *l, int32_t rank) {

@@ -1,4 +1,4 @@
-/* The inside of a plan: the builder writes it; the verifier, the executors, the simulator and the drawings read it. */
+/* Internals of a plan. The builder writes it; the verifier, the executors, the simulator and the drawings read it. */
 #ifndef GA_DIST_PLAN_H
 #define GA_DIST_PLAN_H
 
@@ -6,14 +6,14 @@
 #include "dist/layout.h"
 #include "ga/tensor.h"
 
-/* The kinds of blocks. A block is rows of one rank for some of the heads, with the tensors named here. */
+/* Kinds of blocks. A block is rows of one rank for some of the heads, with the tensors named below. */
 typedef enum dist_tensor {
-  DIST_Q,   /* Q */
-  DIST_KV,  /* K, V */
-  DIST_O,   /* partial O and LSE */
-  DIST_G,   /* the inputs of the backward that belong to queries: Q, O, dO, LSE */
-  DIST_DQ,  /* partial dQ */
-  DIST_DKV, /* partial dK, dV */
+  DIST_Q,   /* Q of the owner's rows */
+  DIST_KV,  /* K and V of the owner's rows */
+  DIST_O,   /* partial O and LSE for the owner's rows */
+  DIST_G,   /* inputs of the backward with a row per query: Q, O, dO, LSE */
+  DIST_DQ,  /* partial dQ for the owner's rows */
+  DIST_DKV, /* partial dK and dV for the owner's rows */
 } dist_tensor;
 
 typedef enum dist_kind {
@@ -21,35 +21,47 @@ typedef enum dist_kind {
   DIST_SEND,    /* begins to send the slot's block to peer; does not wait */
   DIST_RECEIVE, /* begins to receive a block from peer into the slot; does not wait */
   DIST_WAIT,    /* waits until the slot's block has been received */
-  DIST_TILE,    /* computes a stretch of queries x a stretch of keys x heads, and adds it to slot (and slot_dkv) */
-  DIST_MERGE,   /* adds the partial result in slot `from` to slot */
-  DIST_FREE     /* waits for sends out of the slot, then empties it */
+  /* computes a stretch of queries with a stretch of keys for some heads, and adds the result to slot (and slot_dkv) */
+  DIST_TILE,
+  DIST_MERGE, /* adds the partial result in slot `from` to slot */
+  DIST_FREE   /* waits for sends out of the slot, then empties it */
 } dist_kind;
 
-/* dist_step.writes of a DIST_TILE in the backward: bits for its first call, and shifted left by 1 for its second. A set
- * bit: the call overwrites its rows of dQ (or of dK and dV), since no earlier call has written them. Else it adds. */
+/* Bits of dist_step.writes of a DIST_TILE in the backward, for its first call; shifted left by 1 for its second. A set
+ * bit: the call overwrites its rows of dQ (or of dK and dV), because no earlier call has written them. Otherwise it
+ * adds. */
 enum { DIST_WRITES_DQ = 1, DIST_WRITES_DKV = 4 };
 
-/* The slots of a rank's own tensors; they are the caller's memory and always hold their block. */
+/* Slots of a rank's own tensors. They are the caller's memory and always hold their block. */
 enum { DIST_SLOT_Q, DIST_SLOT_KV, DIST_SLOT_OUT, DIST_SLOT_DKV, DIST_OWN_SLOTS };
 
 typedef struct dist_step {
   int32_t kind, stage;
-  int32_t tensor, owner; /* OPEN, SEND, RECEIVE, MERGE: the block; its first head and heads (KV, DKV: of keys) */
-  int32_t head, heads;   /* TILE: of queries */
+  /* OPEN, SEND, RECEIVE, MERGE: tensor and owner of the block. */
+  int32_t tensor, owner;
+  /* First head and number of heads. TILE: query heads. Other kinds: heads of the block, which are KV heads for KV and
+   * DKV. */
+  int32_t head, heads;
   int32_t slot, peer;
-  int32_t from;                      /* MERGE: slot of the partial result */
-  int32_t slot_q, slot_kv, slot_dkv; /* TILE; slot_dkv -1 forward */
-  int32_t q_owner, kv_owner;         /* TILE */
-  int32_t q_stretch, k_stretch;      /* TILE: of these owners */
-  int32_t order, order_dkv; /* TILE, MERGE: number, from 0, of the result among those added to slot, slot_dkv */
-  int64_t piece, pieces;    /* OPEN, SEND, RECEIVE: stretches of owner that the block has, in plan->pieces */
-  int64_t bytes;            /* SEND, RECEIVE, OPEN: of the block */
-  int64_t zero, zeros;      /* OPEN, backward: rows that begin at zero, in plan->zeros */
-  int32_t writes, reserved; /* TILE: DIST_WRITES_ */
+  int32_t from; /* MERGE: slot of the partial result. */
+  /* TILE: slots of Q, of K and V, and of dK and dV. slot_dkv is -1 in the forward. */
+  int32_t slot_q, slot_kv, slot_dkv;
+  int32_t q_owner, kv_owner; /* TILE: ranks that own the queries and the keys. */
+  /* TILE: indices of the owners' stretches of queries and of keys. */
+  int32_t q_stretch, k_stretch;
+  /* TILE, MERGE: number of this result, from 0, among the results added to slot (order) and to slot_dkv (order_dkv). */
+  int32_t order, order_dkv;
+  /* OPEN, SEND, RECEIVE: index in plan->pieces, and number, of the owner's stretches that the block has. */
+  int64_t piece, pieces;
+  /* OPEN, SEND, RECEIVE: bytes of the block. */
+  int64_t bytes;
+  /* OPEN in the backward: index in plan->zeros, and number, of the ranges of rows that are set to zero. */
+  int64_t zero, zeros;
+  /* TILE: bits DIST_WRITES_*. */
+  int32_t writes, reserved;
 } dist_step;
 
-/* Rows [from, to). */
+/* Rows `from` to `to` - 1. */
 typedef struct dist_rows {
   int64_t from, to;
 } dist_rows;
@@ -57,11 +69,11 @@ typedef struct dist_rows {
 typedef struct dist_program {
   dist_step *steps;
   int64_t n_steps, room;
-  int64_t *slot_bytes; /* [n_slots]; 0 for the DIST_OWN_SLOTS first ones */
+  int64_t *slot_bytes; /* Bytes of each slot, [n_slots]. 0 for the first DIST_OWN_SLOTS slots. */
   int32_t n_slots, slot_room;
 } dist_program;
 
-/* Heads [begin, end). */
+/* Heads `begin` to `end` - 1. */
 typedef struct dist_heads {
   int32_t begin, end;
 } dist_heads;
@@ -70,34 +82,36 @@ typedef struct dist_problem {
   const ga_dist_layout *q, *kv;
   int32_t ranks, q_heads, kv_heads, head_dim, v_dim;
   uint32_t flags;
-  int32_t table;                /* dist_table */
-  int32_t dtype, partial_dtype; /* ga_dtype: f32, f16, bf16; partial_dtype is f32 or dtype */
-  float softcap;                /* 0 = none */
-  float scale;                  /* 0 = 1 / sqrt(head_dim) */
-  int64_t window;               /* 0 = none */
+  int32_t table; /* Rule by which tiles are assigned to ranks, a dist_table value. */
+  /* Type of the tensors, and type of partial results (ga_dtype: f32, f16, bf16). partial_dtype is f32 or dtype. */
+  int32_t dtype, partial_dtype;
+  float softcap;  /* Soft-cap of the logits. 0: none. */
+  float scale;    /* Factor of the logits. 0: 1 / sqrt(head_dim). */
+  int64_t window; /* Number of keys that a query sees. 0: no window. */
   ga_dist_grid grid;
-  bool splits_heads; /* gather.h: a rank has all tokens of its heads, so that results are whole when they travel */
+  /* True: a rank has all tokens of its heads (gather.h), so that results are complete when they are sent. */
+  bool splits_heads;
 } dist_problem;
 
-/* The rules by which tiles are given to ranks. */
+/* Rules by which tiles are assigned to ranks. */
 typedef enum dist_table {
-  DIST_PRODUCT, /* the grid */
-  DIST_HELPERS, /* DistFlashAttn: ranks that have finished their own rows take tiles of ranks that have not */
-  DIST_BALANCED /* each tile to a rank that has room for it, few bytes away */
+  DIST_PRODUCT, /* the grid determines the rank of each tile */
+  DIST_HELPERS, /* DistFlashAttn: ranks that have finished their own rows compute tiles of other ranks */
+  DIST_BALANCED /* each tile is assigned to a rank with free time that needs few bytes for it */
 } dist_table;
 
 struct ga_dist_plan {
   dist_problem p;
-  dist_program *programs; /* [ranks] */
+  dist_program *programs; /* One program per rank, [ranks]. */
   int32_t *pieces;
   int64_t n_pieces, piece_room;
-  dist_rows *zeros; /* of blocks that steps open */
+  dist_rows *zeros; /* Ranges of rows that OPEN steps set to zero. */
   int64_t n_zeros, zero_room;
   int32_t stages;
   uint64_t hash;
 };
 
-/* Returns the query heads of group x of grid.heads groups, which need not divide the number of heads. */
+/* Returns the query heads of group x of grid.heads groups. The number of groups need not divide the number of heads. */
 static inline dist_heads dist_q_group(const dist_problem *p, int32_t x) {
   return (dist_heads){(int32_t)((int64_t)p->q_heads * x / p->grid.heads),
                       (int32_t)((int64_t)p->q_heads * (x + 1) / p->grid.heads)};
@@ -114,7 +128,7 @@ static inline bool dist_is_of_keys(int32_t tensor) { return tensor == DIST_KV ||
 static inline const ga_dist_layout *dist_layout_of(const dist_problem *p, int32_t tensor) {
   return dist_is_of_keys(tensor) ? p->kv : p->q;
 }
-/* Return the type (ga_dtype) of a block's elements in memory, and on its way to another rank. */
+/* Return the type (ga_dtype) of a block's elements: dist_dtype_of in memory, dist_sent_dtype in a message. */
 static inline int32_t dist_dtype_of(const dist_problem *p, int32_t tensor) {
   return dist_is_result(tensor) ? p->partial_dtype : p->dtype;
 }
@@ -137,12 +151,13 @@ static inline int64_t dist_row_bytes(const dist_problem *p, int32_t tensor) {
   return dist_row_bytes_in(p, tensor, dist_dtype_of(p, tensor));
 }
 
-/* Returns the position of a document's first query, counted in the document's keys. */
+/* Returns the position of a document's first query, counted from the document's first key. */
 static inline int64_t dist_shift(const dist_problem *p, int64_t doc) {
   return (p->kv->doc_start[doc + 1] - p->kv->doc_start[doc]) - (p->q->doc_start[doc + 1] - p->q->doc_start[doc]);
 }
 
-/* Query i of a tile sees its keys j with i + low <= j <= i + high. */
+/* Band of a tile: query i sees the keys j with i + low <= j <= i + high. i and j count from the starts of the tile's
+ * stretches. */
 typedef struct dist_band {
   int64_t low, high;
 } dist_band;
@@ -155,22 +170,23 @@ int64_t dist_first_of_doc(const ga_dist_layout *l, int32_t rank, int64_t doc);
 
 /* --- the builder --- */
 
-/* Sets p->grid from the caller's grid (NULL: none), with the method's values in place of zeros, and checks it. */
+/* Sets p->grid from the caller's grid and checks it. The method's values replace zeros. NULL: all values are the
+ * method's. */
 GA_NODISCARD ga_status dist_method_fill(const char *method, const ga_dist_grid *asked, dist_problem *p);
 
-/* Work for one rank in one stage: tiles between the stretches of two owners, all pairs of them or one, for one group of
- * heads. */
+/* Work for one rank in one stage and one group of heads: tiles between the stretches of two owners, all pairs of
+ * stretches or one. */
 typedef struct dist_work {
   int32_t stage, rank, q_owner, kv_owner, group;
-  int32_t q_stretch, k_stretch; /* -1 = all */
-  bool sees;                    /* some query of these tiles sees some key */
+  int32_t q_stretch, k_stretch; /* Indices of the owners' stretches. -1: all. */
+  bool sees;                    /* True: some query of these tiles sees some key. */
 } dist_work;
 
-/* A block that goes from one rank to another. */
+/* A block that is sent from one rank to another. */
 typedef struct dist_travel {
   int32_t stage, from, to;
   int32_t tensor, owner, group;
-  int32_t merge_stage; /* results */
+  int32_t merge_stage; /* Stage in which the receiver merges the block, if it is a result. */
   int64_t piece, pieces;
 } dist_travel;
 
@@ -181,11 +197,12 @@ typedef struct dist_schedule {
   int64_t n_travels, travel_room;
 } dist_schedule;
 
-/* A tile is a pair of stretches of a document, for a group of heads: a plan has at most 2^26. */
+/* Checks the number of tiles, which may be at most 2^26. A tile is a pair of stretches of a document, for a group of
+ * heads. */
 GA_NODISCARD ga_status dist_check_pairs(const dist_problem *p);
 GA_NODISCARD ga_status dist_assign(const dist_problem *p, dist_schedule *s);
 GA_NODISCARD ga_status dist_assign_balanced(const dist_problem *p, dist_schedule *s);
-/* Return the range [begin, end) of stretches that q_stretch or k_stretch stands for. */
+/* Return the first index, and the index after the last, of the stretches that q_stretch or k_stretch stands for. */
 static inline int64_t dist_work_begin(int32_t stretch) { return stretch < 0 ? 0 : stretch; }
 static inline int64_t dist_work_end(const ga_dist_layout *l, int32_t rank, int32_t stretch) {
   return stretch < 0 ? dist_stretches(l, rank) : (int64_t)stretch + 1;
@@ -195,13 +212,14 @@ GA_NODISCARD ga_status dist_emit(ga_dist_plan *plan, const dist_schedule *s);
 
 /* --- what is written first: first.c --- */
 
-/* Finds the tiles of a rank that overwrite (dist_step.writes), and the rows that must be set to zero before. */
+/* Finds the tiles of a rank that overwrite their results (dist_step.writes), and the rows that must be set to zero
+ * before. */
 GA_NODISCARD ga_status dist_find_first(ga_dist_plan *plan, int32_t rank);
-/* Adds rows to a list of rows to be set to zero, whose entries begin at index `first`. If at most `apart` rows lie
- * between them and the last entry, that entry is made longer instead. */
+/* Adds rows to a list of rows to be set to zero. The entries of this block begin at index `first`. If at most `apart`
+ * rows lie between the new rows and the last entry, that entry is extended instead. */
 GA_NODISCARD ga_status dist_add_rows(dist_rows **list, int64_t first, int64_t *n, int64_t *room, dist_rows rows,
                                      int64_t apart);
-/* Returns how many rows a device sets to zero in the time that one more launch costs. */
+/* Returns the number of rows that a device sets to zero in the time of one launch. */
 int64_t dist_fill_rows(int64_t row_bytes);
 
 /* Makes room for element n of the growing array *(void **)array, whose elements have `each` bytes. */

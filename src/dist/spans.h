@@ -13,7 +13,7 @@ enum { SPAN_STREAMS = 8 };
 
 typedef struct dist_spans dist_spans;
 
-/* The fields of a ga_dist_span that are known when it opens. */
+/* Fields of a ga_dist_span that are known when the span opens. */
 typedef struct span_of {
   int32_t work;
   const char *what;
@@ -23,20 +23,20 @@ typedef struct span_of {
 
 /* Creates a recorder for runs of at most `most` spans. */
 GA_NODISCARD ga_status dist_spans_create(ga_ctx *ctx, int64_t most, dist_spans **out);
-void dist_spans_destroy(dist_spans *x); /* NULL is fine */
+void dist_spans_destroy(dist_spans *x); /* frees the recorder; NULL is accepted */
 /* Names a stream, and gives it the next number of ga_dist_span.stream. name must be a static string. */
 void dist_spans_name(dist_spans *x, const ga_stream *stream, const char *name);
 
-/* Begins an empty list of spans. in_graph: the work that follows is recorded into a graph, and each launch of the graph
+/* Begins an empty list of spans. in_graph: the following work is recorded into a graph, and each launch of the graph
  * measures the listed spans anew. */
 void dist_spans_clear(dist_spans *x, bool in_graph);
-/* Marks the run's start: once all work that `stream` holds now is done. */
+/* Marks the run's start, the time when all work that `stream` holds at the call is done. */
 GA_NODISCARD ga_status dist_spans_start(dist_spans *x, ga_stream *stream);
-/* Marks the run's end: the last work enqueued on `stream`. */
+/* Marks the run's end, the time when all work that `stream` holds at the call is done. */
 GA_NODISCARD ga_status dist_spans_finish(dist_spans *x, ga_stream *stream);
-/* Computes the spans' times. The run must have ended on all streams, and `idle` must be empty. */
+/* Computes the spans' times. The run must have ended on all streams, and the stream `idle` must be empty. */
 GA_NODISCARD ga_status dist_spans_read(dist_spans *x, ga_stream *idle);
-/* Fills in the last run's timeline; returns false if dist_spans_read has not been called. */
+/* Fills in the timeline of the last run. Returns false if dist_spans_read has not been called. */
 bool dist_spans_timeline(const dist_spans *x, ga_dist_timeline *out);
 const ga_dist_span *dist_spans_at(const dist_spans *x, int64_t index);
 

@@ -1,5 +1,5 @@
-/* The verifier's parts. It shares the data of a plan with the builder, and none of its functions: what a query sees,
- * how large a block is and where it has to go are worked out here a second time, in another way. */
+/* Parts of the verifier. It reads the plan of the builder but uses none of the builder's functions. It computes a
+ * second time, in another way, what a query sees, how large a block is, and where it must go. */
 #ifndef GA_DIST_VERIFY_H
 #define GA_DIST_VERIFY_H
 
@@ -10,19 +10,19 @@ typedef struct dist_verifier {
   ga_dist_report report;
 } dist_verifier;
 
-/* Notes the first violation; GA_ERR_STATE with "dist: rule <name>: rank R, step S: ...". */
+/* Records a violation, if it is the first. Returns GA_ERR_STATE with the text "dist: rule <name>: rank R, step S:
+ * ...". */
 ga_status dist_broken(dist_verifier *v, int32_t rule, int32_t rank, int64_t step, const char *fmt, ...) GA_PRINTF(5, 6);
 
-/* Pairs of a query and a key that see each other, of stretches of one document. */
+/* Returns the number of pairs of a query and a key that see each other, of two stretches of one document. */
 ga_u128 dist_visible(const ga_dist_plan *plan, const dist_stretch *q, const dist_stretch *k);
-/* Returns the bytes of one row, with `heads` heads, of a block in memory; or, with `travels`, of a block that is
- * sent. */
+/* Returns the bytes of one row with `heads` heads of a block in memory, or, with `travels`, of a block in a message. */
 int64_t dist_bytes_of_row(const ga_dist_plan *plan, int32_t tensor, int32_t heads, bool travels);
 
 ga_status dist_verify_sizes(dist_verifier *v);
 ga_status dist_verify_cover(dist_verifier *v);
-ga_status dist_verify_flow(dist_verifier *v);  /* races, availability, order, memory: each rank by itself */
-ga_status dist_verify_waits(dist_verifier *v); /* matching, deadlock: all ranks together */
+ga_status dist_verify_flow(dist_verifier *v);  /* checks races, availability, order and memory of each rank alone */
+ga_status dist_verify_waits(dist_verifier *v); /* checks matching and deadlocks of all ranks together */
 ga_status dist_verify_bytes(dist_verifier *v);
 
 #endif

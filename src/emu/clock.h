@@ -1,6 +1,6 @@
-/* Vector clocks. Every agent (a thread, a warpgroup's products, a slot of the copy engine) counts its own steps; a
- * clock set holds, for each agent, the last step known to have happened before. Sets are immutable, counted and shared:
- * threads that left the same barrier hold the same set, so that joins are mostly pointer comparisons. */
+/* Vector clocks. Every agent (a thread, a warpgroup's products, a slot of the copy engine) counts its own steps. A
+ * clock set holds, for each agent, the last step that is known to have happened before. Sets are immutable, counted and
+ * shared. Threads that left the same barrier hold the same set, so that joins are mostly pointer comparisons. */
 #ifndef GA_EMU_CLOCK_H
 #define GA_EMU_CLOCK_H
 
@@ -8,13 +8,13 @@
 #include <stdint.h>
 
 typedef struct emu_clocks {
-  uint64_t serial; /* unique in the process; never reused, unlike the address */
+  uint64_t serial; /* Number that is unique in the process. It is never reused, unlike the set's address. */
   uint32_t refs;
   uint32_t at[];
 } emu_clocks;
 
-/* Sets the number of entries of all later sets and frees the memory of older ones; no set may be alive. on false:
- * nothing is recorded, all sets are zero. */
+/* Sets the number of entries of all later sets and frees the memory of older sets, none of which may be in use. on
+ * false: nothing is recorded, and all sets are zero. */
 void emu_clocks_size(uint32_t entries, bool on);
 emu_clocks *emu_clocks_zero(void);
 emu_clocks *emu_clocks_hold(emu_clocks *c);
@@ -22,8 +22,8 @@ void emu_clocks_drop(emu_clocks *c);
 /* Replaces *c, and its reference, by the join of *c and `with`. */
 void emu_clocks_join(emu_clocks **c, emu_clocks *with);
 
-/* A set under construction: a barrier joins the sets that its arrivals release. */
-/* Put before a function whose loops gain from the machine's widest vectors. */
+/* emu_gather is a clock set under construction: a barrier joins the sets that its arrivals release. */
+/* EMU_VECTOR precedes functions whose loops profit from the machine's widest vectors. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define EMU_VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
@@ -32,12 +32,12 @@ void emu_clocks_join(emu_clocks **c, emu_clocks *with);
 
 typedef struct emu_gather {
   emu_clocks *sum;
-  uint64_t last; /* serial of the set added last */
+  uint64_t last; /* Serial of the set that was added last. */
 } emu_gather;
 
 void emu_gather_add(emu_gather *g, const emu_clocks *seen);
-void emu_gather_step(emu_gather *g, uint32_t agent, uint32_t clock); /* one agent's own entry */
-emu_clocks *emu_gather_take(emu_gather *g);                          /* the finished set; g is empty again */
+void emu_gather_step(emu_gather *g, uint32_t agent, uint32_t clock); /* adds one agent's own entry */
+emu_clocks *emu_gather_take(emu_gather *g);                          /* returns the finished set and empties g */
 void emu_gather_drop(emu_gather *g);
 
 #endif

@@ -4,9 +4,9 @@
 
 #include <stddef.h>
 
-/* Saves the running context in *from and continues `to`. */
+/* Saves the running context in *from and continues context `to`. */
 void emu_switch(void **from, void *to);
-/* A context that will call entry() on a stack whose top is `top`; entry never returns. */
+/* Returns a context that will call entry() on the stack whose top is `top`. entry must never return. */
 void *emu_fiber_make(char *top, void (*entry)(void));
 
 #endif

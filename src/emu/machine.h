@@ -1,4 +1,4 @@
-/* Inside of the emulator: a set of blocks that run at the same time (a cluster, or one block), and their threads. */
+/* Internals of the emulator: a set of blocks that run at the same time (a cluster, or one block), and their threads. */
 #ifndef GA_EMU_MACHINE_H
 #define GA_EMU_MACHINE_H
 
@@ -8,19 +8,19 @@
 
 enum {
   EMU_LANES = 32,
-  EMU_MAX_THREADS = 1024, /* of a block */
-  EMU_MAX_CLUSTER = 16,   /* blocks; 8 is portable */
-  EMU_SMEM_BASE = 1024,   /* the system's part of the window */
-  EMU_SMEM_MAX = 232448,  /* sm_90: dynamic shared memory of a block */
-  EMU_NAMED = 16,         /* barriers of a block */
-  EMU_COPIES = 64,        /* agents of the copy engine, used in turn */
-  EMU_STACK = 17 * 4096,  /* of a thread */
-  EMU_MAX_LIVE = 64,      /* register ranges in flight of a thread */
-  EMU_MAX_GROUPS = 64     /* uncompleted wgmma groups of a thread */
+  EMU_MAX_THREADS = 1024, /* largest number of threads of a block */
+  EMU_MAX_CLUSTER = 16,   /* largest number of blocks of a cluster; 8 is portable */
+  EMU_SMEM_BASE = 1024,   /* bytes of the window that belong to the system */
+  EMU_SMEM_MAX = 232448,  /* bytes of dynamic shared memory of a block of sm_90 */
+  EMU_NAMED = 16,         /* number of named barriers of a block */
+  EMU_COPIES = 64,        /* number of agents of the copy engine, which are used in rotation */
+  EMU_STACK = 17 * 4096,  /* bytes of the stack of a thread */
+  EMU_MAX_LIVE = 64,      /* largest number of register ranges in flight of a thread */
+  EMU_MAX_GROUPS = 64     /* largest number of uncompleted wgmma groups of a thread */
 };
 
 typedef struct emu_site {
-  const char *file; /* NULL: line is a program counter */
+  const char *file; /* Source file. NULL: `line` is a program counter. */
   intptr_t line;
 } emu_site;
 
@@ -36,8 +36,8 @@ typedef enum emu_state {
   EMU_DONE
 } emu_state;
 
-/* Marks of a thread: the steps of its last fence.proxy.async of shared and of global memory. EMU_LOADED: the step up to
- * which its loads have returned. */
+/* Marks of a thread, which are steps of its clock. EMU_FENCED_SHARED and EMU_FENCED_GLOBAL: its last fence.proxy.async
+ * of shared and of global memory. EMU_LOADED: the step up to which its loads have returned. */
 enum { EMU_FENCED_SHARED, EMU_FENCED_GLOBAL, EMU_LOADED, EMU_MARKS };
 
 typedef struct emu_block emu_block;
@@ -50,31 +50,33 @@ typedef struct emu_cp emu_cp;
 /* Registers that a wgmma product in flight reads or writes. */
 typedef struct emu_live {
   char *lo, *hi;
-  uint32_t last_op; /* number of the last product that uses them */
-  emu_acc *acc;     /* accumulators; NULL: operand A */
+  /* Number of the last product that uses the registers. */
+  uint32_t last_op;
+  emu_acc *acc; /* Accumulators of the product. NULL: the registers are operand A. */
 } emu_live;
 
 typedef struct emu_thread {
   void *sp;
-  char *stack; /* lowest address */
+  char *stack; /* Lowest address of the thread's stack. */
   emu_block *block;
   emu_warp *warp;
-  emu_group *group; /* warpgroup */
+  emu_group *group; /* Warpgroup of the thread. */
   int tid, lane;
   uint16_t agent;
   emu_state state;
-  emu_site at;      /* instruction begun last */
-  const char *what; /* its name */
-  /* --- clocks --- */
-  uint32_t own;             /* own step */
-  uint32_t mark[EMU_MARKS]; /* by EMU_FENCED_SHARED and so on: steps of this thread */
+  emu_site at;      /* Place of the instruction that was begun last. */
+  const char *what; /* Name of the instruction that was begun last. */
+  /* --- clocks (clock.h) --- */
+  /* Current step of the thread. */
+  uint32_t own;
+  uint32_t mark[EMU_MARKS]; /* Steps of the marks EMU_FENCED_SHARED, EMU_FENCED_GLOBAL and EMU_LOADED. */
   emu_clocks *seen;
-  /* --- waiting --- */
+  /* --- the barrier or list where the thread waits --- */
   emu_mbar *bar;
   uint32_t parity;
   int named, spins;
-  struct emu_thread *next; /* next in the emu_list where this thread waits */
-  /* --- warp operations --- */
+  struct emu_thread *next; /* Next thread in the emu_list where this thread waits. */
+  /* --- values exchanged in warp operations --- */
   uint32_t in[6], out[4];
   void *p;
   /* --- wgmma --- */
@@ -83,35 +85,40 @@ typedef struct emu_thread {
   int n_groups;
   emu_live live[EMU_MAX_LIVE];
   int n_live;
-  char *live_lo, *live_hi;            /* bounds of all live ranges */
-  uint64_t dirty[EMU_STACK / 4 / 64]; /* stack words written since the last wgmma.fence; kept from the first one on */
+  /* Lowest and highest address of all live ranges. */
+  char *live_lo, *live_hi;
+  /* Bits of the stack words written since the last wgmma.fence. They are recorded from the first fence on. */
+  uint64_t dirty[EMU_STACK / 4 / 64];
   bool ever_fenced;
   /* --- bulk stores --- */
-  int bulk_open, bulk_reads, bulk_writes; /* not committed; reads, writes still to do */
+  /* Numbers of bulk stores: not committed, with reads left to do, with writes left to do. */
+  int bulk_open, bulk_reads, bulk_writes;
   /* --- cp.async --- */
-  emu_cp *cp; /* in flight, in order of issue */
+  emu_cp *cp; /* Copies in flight, in order of issue. */
   int n_cp, cp_capacity;
-  uint32_t cp_first;                 /* number of the first one in flight */
-  uint32_t cp_group[EMU_MAX_GROUPS]; /* ends of the groups not waited for */
+  uint32_t cp_first;                 /* Number of the first copy in flight. */
+  uint32_t cp_group[EMU_MAX_GROUPS]; /* Ends of the groups of copies that have not been waited for. */
   int n_cp_groups;
   /* --- tensor maps edited by kernels --- */
-  const void *map_acquired; /* the last one */
-  uint32_t map_number;      /* edits so far at that time */
+  const void *map_acquired; /* Tensor map that the thread has acquired last. */
+  uint32_t map_number;      /* Number of edits of tensor maps at that time. */
   /* --- cluster barrier --- */
   bool cluster_arrived;
   uint32_t cluster_round;
-  /* --- the rest --- */
+  /* --- other state --- */
   int registers;
-  uint32_t resized;     /* setmaxnreg executed */
-  emu_clocks *at_fence; /* clocks at this thread's last fence_device */
+  /* Number of setmaxnreg instructions executed. */
+  uint32_t resized;
+  emu_clocks *at_fence; /* Clocks at the thread's last fence_device. */
 } emu_thread;
 
 struct emu_warp {
   emu_block *block;
-  uint32_t here;  /* lanes arrived at the warp operation under way */
-  const char *op; /* its name */
+  /* Bits of the lanes that have arrived at the current warp operation. */
+  uint32_t here;
+  const char *op; /* Name of the current warp operation. */
   emu_site at;
-  emu_thread *lane; /* 32 of them */
+  emu_thread *lane; /* The warp's 32 threads. */
 };
 
 typedef struct emu_list {
@@ -122,7 +129,8 @@ struct emu_mbar {
   uint32_t addr, count, pending, phase;
   int64_t tx;
   emu_gather gather;
-  emu_clocks *out; /* clocks that the last completed phase released */
+  /* Clocks that the last completed phase released. */
+  emu_clocks *out;
   emu_list waiters;
   uint16_t init_agent;
   uint32_t init_clock;
@@ -131,7 +139,7 @@ struct emu_mbar {
 };
 
 typedef struct emu_named {
-  int n, count; /* threads wanted, arrived */
+  int n, count; /* Numbers of threads that the barrier waits for, and that have arrived. */
   uint32_t lanes[EMU_MAX_THREADS / EMU_LANES];
   emu_gather gather;
   emu_clocks *out;
@@ -139,68 +147,74 @@ typedef struct emu_named {
   emu_site at;
 } emu_named;
 
-/* One product of a warpgroup. */
+/* One product (wgmma instruction) of a warpgroup. */
 typedef struct emu_op {
   int type, n, trans_a, trans_b, accumulate;
   bool a_regs, done;
   uint64_t a, b;
-  int seen; /* threads that have issued it */
+  int seen; /* Number of threads that have issued the product. */
   emu_acc *acc;
   emu_gather gather;
-  emu_clocks *clocks; /* of the product, once done */
+  /* Clocks of the product, once it is done. */
+  emu_clocks *clocks;
   emu_site at;
   uint32_t regs[128][4];
 } emu_op;
 
 struct emu_group {
   emu_block *block;
-  emu_thread *first; /* 128 threads */
+  /* First of the warpgroup's 128 threads. */
+  emu_thread *first;
   uint16_t agent;
   uint32_t clock;
-  emu_op *ops; /* ring */
+  /* Ring buffer of products. */
+  emu_op *ops;
   uint32_t n_ops, n_done, oldest;
   emu_list waiters;
-  emu_gather release; /* joined clocks of the 128 threads as they issued the current product */
+  emu_gather release; /* Joined clocks of the 128 threads when they issued the current product. */
 };
 
 struct emu_block {
-  int index, rank; /* in the grid; in the cluster */
+  /* Index of the block in the grid (index), and in the cluster (rank). */
+  int index, rank;
   emu_thread *threads;
   emu_warp *warps;
   emu_group *groups;
   int n_threads, n_warps, n_groups, n_done;
-  uint8_t *smem; /* the window, from address 0 */
+  uint8_t *smem; /* Window of shared addresses, from address 0. */
   uint32_t smem_end;
   struct emu_cell *cells;
   emu_mbar *bars;
-  uint16_t *bar_at; /* [address / 8]: index + 1 into bars */
+  uint16_t *bar_at; /* Index + 1 into bars, at [address / 8]. 0: there is no mbarrier. */
   int n_bars;
   emu_named named[EMU_NAMED];
   int free_registers;
   emu_list register_waiters;
-  uint16_t agent0; /* of thread 0 */
+  uint16_t agent0; /* Agent of thread 0. */
   struct emu_remote
       *remote; /* last access of each of the cluster's threads to this block's shared memory, by agent; NULL: none */
-  emu_gather at_end; /* joined clocks of its threads when they ended */
+  emu_gather at_end; /* Joined clocks of the block's threads when they ended. */
 };
 
 typedef struct emu_run {
   const emu_launch *launch;
-  uint32_t n_agents, mark0[EMU_MARKS]; /* entry mark0[i] + thread agent: its mark i */
-  uint16_t copy0, prior;               /* first agent of the copy engine; agent of the previous grid */
+  /* n_agents is the number of agents. Entry mark0[i] + agent of a clock set is mark i of a thread's agent. */
+  uint32_t n_agents, mark0[EMU_MARKS];
+  /* copy0 is the first agent of the copy engine; prior is the agent of the previous grid. */
+  uint16_t copy0, prior;
   emu_block *blocks;
   int n_blocks;
   emu_thread **ready;
   int n_ready, n_live;
-  int idle;            /* slices in a row that ended in a failed try_wait */
-  bool slice_spun;     /* the slice under way has ended so */
-  bool looks_at_peers; /* some slice has looked in vain for what another process writes */
-  size_t n_bulk, n_cp; /* pending: steps of the copy engine; arrivals that wait for cp.async copies */
+  int idle;            /* Number of consecutive slices that ended in a failed try_wait. */
+  bool slice_spun;     /* True: the current slice has ended in a failed try_wait. */
+  bool looks_at_peers; /* True: some slice has looked in vain for data that another process writes. */
+  size_t n_bulk, n_cp; /* Pending work: steps of the copy engine, and arrivals that wait for cp.async copies. */
   emu_named cluster;
   uint32_t cluster_round;
   uint64_t rng;
-  uint32_t era, launch_era; /* number of this run; of the first run of this launch */
-  uint32_t prior_era;       /* first run of the launch that this one depends on; 0: none */
+  uint32_t era, launch_era; /* Number of this run, and of the first run of this launch. */
+  uint32_t prior_era;       /* First run of the launch that this launch depends on. 0: none. */
   bool abort;
   void *main_sp;
   uint32_t copy_clock[EMU_COPIES];
@@ -208,20 +222,20 @@ typedef struct emu_run {
 } emu_run;
 
 extern emu_run emu_now;
-extern emu_thread *emu_me; /* the thread that runs, NULL in the scheduler */
+extern emu_thread *emu_me; /* thread that is running; NULL in the scheduler */
 extern emu_options emu_opt;
 
 /* --- sched.c --- */
 uint32_t emu_random(uint32_t n);
-void emu_block_here(emu_state state); /* suspends the thread until woken */
-void emu_yield(void);                 /* suspends the thread, which stays ready */
+void emu_block_here(emu_state state); /* suspends the thread in this state until it is woken */
+void emu_yield(void);                 /* suspends the thread, which stays ready to run */
 void emu_maybe_yield(void);           /* yields at random, so that schedules differ */
 void emu_wait_in(emu_list *list, emu_state state);
 void emu_wake(emu_thread *t);
 void emu_wake_all(emu_list *list);
-_Noreturn void emu_stop(void); /* ends the thread, because the run cannot go on */
-void emu_run_slices(void);     /* runs threads, one after the other, until something else than a thread comes next */
-/* Saves the running thread's context in *sp and continues another thread, or the scheduler. */
+_Noreturn void emu_stop(void); /* ends the thread, because the run cannot continue */
+void emu_run_slices(void);     /* runs threads one after the other, until work other than a thread is next */
+/* Saves the running thread's context in *sp and switches to another thread, or to the scheduler. */
 void emu_give_way(void **sp);
 static inline bool emu_is_stuck(void) { return !emu_now.n_ready || emu_now.idle > 2 * emu_now.n_ready; }
 static inline bool emu_is_dead(void) { return !emu_now.n_ready || emu_now.idle > 64 * (emu_now.n_ready + 1); }
@@ -233,8 +247,8 @@ static inline emu_thread *emu_begin(const char *what, const char *file, int line
 }
 
 /* --- cluster.c --- */
-void emu_remote_access(emu_block *b, emu_thread *t); /* t touches shared memory of b */
-void emu_remote_exit(emu_block *b);                  /* all threads of b have ended */
+void emu_remote_access(emu_block *b, emu_thread *t); /* records an access of t to the shared memory of b */
+void emu_remote_exit(emu_block *b);                  /* handles the end of all threads of b */
 
 /* --- tensor_edit.c --- */
 void emu_tmap_use(const void *map, const emu_thread *t);
@@ -243,8 +257,8 @@ void emu_tmap_forget(void);
 /* --- report.c --- */
 void emu_report(emu_rule rule, emu_site at, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void emu_report_more(const char *format, ...)
-    __attribute__((format(printf, 1, 2))); /* adds a line to the last report, unless that was a repeat */
-const char *emu_site_text(emu_site at);    /* "file:line"; two may be in use at a time */
+    __attribute__((format(printf, 1, 2))); /* adds a line to the last report, unless that report was a repeat */
+const char *emu_site_text(emu_site at);    /* returns "file:line"; two results may be in use at a time */
 const char *emu_agent_text(uint16_t agent);
 uint16_t emu_site_id(emu_site at);
 emu_site emu_site_of(uint16_t id);
@@ -255,13 +269,15 @@ void emu_acquire(emu_thread *t, emu_clocks *released);
 
 /* --- memory.c --- */
 void emu_static_reset(void);
-/* The address in the block's own window, without the rank that cluster addresses have. */
+/* Returns the address in the block's own window, without the rank that cluster addresses contain. */
 static inline uint32_t emu_own_address(const emu_block *b, uint32_t address) {
   return address >> 24 == (uint32_t)b->rank + 1 ? address & 0xffffff : address;
 }
-/* The block of an address of emu_cluster_address; stops the run when there is none. */
+/* Returns the block of a cluster address (emu_cluster_address), and sets *local to the address in its window. Stops the
+ * run when there is no such block. */
 emu_block *emu_cluster_block(uint32_t address, uint32_t *local, emu_site at);
-void emu_combine(int op, void *p, const void *x, size_t bytes); /* p = op(p, x): EMU_STORE, EMU_ADD_* and so on */
+/* computes p = op(p, x) on `bytes` bytes; op is EMU_STORE, EMU_ADD_* and so on */
+void emu_combine(int op, void *p, const void *x, size_t bytes);
 
 /* --- grid_order.c --- */
 void emu_order_begin_grid(uint32_t runs);
@@ -284,11 +300,11 @@ void emu_clock_advance(int64_t cycles);
 
 /* --- bulk.c --- */
 void emu_bulk_step(void); /* performs one pending step of the copy engine */
-void emu_bulk_exit(void); /* the blocks have ended */
+void emu_bulk_exit(void); /* handles the end of the blocks */
 void emu_bulk_forget(void);
 
 /* --- cp_async.c --- */
-void emu_cp_step(void); /* performs one arrival that waits for copies, with them */
+void emu_cp_step(void); /* performs one arrival that waits for copies, with these copies */
 void emu_cp_touched(const emu_thread *t, uint32_t addr, uint32_t bytes, bool write, emu_site at);
 void emu_cp_exit(emu_block *b);
 void emu_cp_forget(emu_block *b);
@@ -296,7 +312,7 @@ void emu_cp_forget(emu_block *b);
 /* --- wgmma.c --- */
 void emu_live_touched(const emu_thread *t, const char *p, size_t n, bool write, emu_site at);
 static inline size_t emu_stack_word(const emu_thread *t, const char *p) { return (size_t)(p - t->stack) / 4; }
-/* Called for every access to a variable of a kernel. */
+/* Checks an access to a variable of a kernel. It is called for every such access. */
 static inline void emu_wgmma_hook(emu_thread *t, const char *p, size_t n, bool write, emu_site at) {
   if (p < t->stack || p + n > t->stack + EMU_STACK) return;
   if (write && t->ever_fenced)
@@ -305,18 +321,19 @@ static inline void emu_wgmma_hook(emu_thread *t, const char *p, size_t n, bool w
   if (p < t->live_hi && p + n > t->live_lo) emu_live_touched(t, p, n, write, at);
 }
 void emu_wgmma_exit(emu_block *b);
-void emu_wgmma_uneven(emu_block *b); /* reports instructions of a warpgroup that only some of its threads executed */
+/* reports instructions of a warpgroup that only some of its threads have executed */
+void emu_wgmma_uneven(emu_block *b);
 void emu_wgmma_reset(emu_block *b);
 /* Checks the write of an instruction's result to the thread's registers. */
 static inline void emu_register_write(void *p, size_t n) { emu_wgmma_hook(emu_me, p, n, true, emu_me->at); }
 
 /* --- wgmma_math.c --- */
-int emu_bytes_of(int type);                                              /* of an element */
-static inline int emu_k_of(int type) { return 32 / emu_bytes_of(type); } /* of a product */
+int emu_bytes_of(int type);                                              /* returns the bytes of an element */
+static inline int emu_k_of(int type) { return 32 / emu_bytes_of(type); } /* returns the k of a product */
 void emu_decode(int type, float *out, const void *in, int n, int stride);
 void emu_multiply(int type, float *c, const float *a, const float *b,
-                  int n); /* c (64 x n) += a (64 x k) b (k x n); s8: c holds integers */
+                  int n); /* computes c (64 x n) += a (64 x k) b (k x n); for s8, c holds integers */
 void emu_multiply_mma(int type, int k, float *c, const float *a,
-                      const float *b); /* c (16 x 8) += a (16 x k) b (k x 8) */
+                      const float *b); /* computes c (16 x 8) += a (16 x k) b (k x 8) */
 
 #endif

@@ -1,5 +1,5 @@
-/* Shadow memory: the last write and the reads since, each with agent and place in the source. A cell is for 16 bytes,
- * or for a word or byte where neighbours differ. */
+/* Shadow memory: the last write and the reads since, each with its agent and place in the source. A cell stands for 16
+ * bytes, or for a word or a byte where neighbours differ. */
 #ifndef GA_EMU_SHADOW_H
 #define GA_EMU_SHADOW_H
 
@@ -14,16 +14,20 @@ typedef struct emu_step {
 
 typedef struct emu_cell {
   emu_step write;
-  emu_step read[EMU_READERS]; /* clock 0: free. A fourth reader replaces one that is ordered before it, else any */
-  uint32_t era;               /* run of blocks that the steps belong to */
-  uint32_t child;             /* index of four (words) or of four (bytes) cells, 0 = none */
+  /* Reads since the last write. clock 0: the entry is free. A fourth reader replaces a reader that is ordered before
+   * it, or else an arbitrary one. */
+  emu_step read[EMU_READERS];
+  /* Number of the run of blocks that the steps belong to. */
+  uint32_t era;
+  /* Index of four child cells, for words or for bytes. 0: none. */
+  uint32_t child;
   uint8_t written, by_async, atomic;
 } emu_cell;
 
-/* The agent of an access. */
+/* The agent that makes an access, and its place in the source. */
 typedef struct emu_actor {
   uint16_t agent;
-  bool async; /* the copy engine or wgmma */
+  bool async; /* True: the agent is the copy engine or wgmma. */
   uint32_t clock;
   const emu_clocks *seen;
   emu_site at;
@@ -33,18 +37,19 @@ emu_actor emu_actor_of(const emu_thread *t);
 
 typedef enum emu_access { EMU_READ, EMU_WRITE, EMU_ATOMIC } emu_access;
 
-/* Checks an access to a block's shared memory: bounds, alignment, races. False: out of bounds; the access must not be
- * made. */
+/* Checks an access to a block's shared memory for bounds, alignment and races. Returns false when it is out of bounds;
+ * the access must then not be made. */
 bool emu_touch_shared(emu_block *b, const emu_actor *a, uint32_t addr, uint32_t bytes, emu_access access);
-/* emu_touch_shared for a thread, which also must not touch bytes that its own cp.async in flight will write. */
+/* Checks an access of a thread like emu_touch_shared. The thread must also not access bytes that its own cp.async in
+ * flight will write. */
 bool emu_thread_touch_shared(emu_thread *t, uint32_t addr, uint32_t bytes, emu_access access);
 bool emu_touch_global(const emu_actor *a, const void *p, size_t bytes, emu_access access);
 
-/* shadow.c's part */
+/* --- functions of shadow.c --- */
 void emu_cells_access(emu_cell *cells, size_t at, size_t bytes, const emu_actor *a, emu_access access,
                       const void *block);
-void emu_cells_written(emu_cell *cells, size_t at, size_t bytes); /* by the host */
+void emu_cells_written(emu_cell *cells, size_t at, size_t bytes); /* marks bytes as written by the host */
 void emu_cells_clear(emu_cell *cells, size_t n);
-void emu_cells_end(emu_cell *cells, size_t n); /* before their memory is freed */
+void emu_cells_end(emu_cell *cells, size_t n); /* must be called before the cells' memory is freed */
 
 #endif

@@ -1,4 +1,4 @@
-/* The emulator's contents of the 128 bytes of a tensor map. */
+/* The emulator's contents of a tensor map, which has 128 bytes. */
 #ifndef GA_EMU_TENSOR_MAP_H
 #define GA_EMU_TENSOR_MAP_H
 
@@ -8,10 +8,11 @@
 
 typedef struct emu_tmap {
   uint32_t magic;
-  uint8_t rank, element, swizzle, nan_fill, type; /* element: bytes; swizzle: span in bytes, 0 none */
+  /* element is the size of an element in bytes. swizzle is the span of the swizzle in bytes, 0: none. */
+  uint8_t rank, element, swizzle, nan_fill, type;
   uint8_t *base;
-  uint64_t stride[4]; /* bytes, of dimensions 1.. */
-  uint32_t last[5];   /* size - 1 */
+  uint64_t stride[4]; /* Strides of dimensions 1 and up, in bytes. */
+  uint32_t last[5];   /* Size - 1 of each dimension. */
   uint16_t box[5];
   uint16_t spare;
 } emu_tmap;

@@ -1,4 +1,4 @@
-/* NEON pieces of the packed matrix products that more than one file uses. */
+/* NEON functions of the packed matrix products that several files use. */
 #ifndef GA_CPU_ARM_NEON_X16_NEON_H
 #define GA_CPU_ARM_NEON_X16_NEON_H
 

@@ -14,7 +14,7 @@ GA_INLINE vf act_lanes(int act, vf x) {
   if (act == GA_ACT_GELU_ERF)
     return vf_mul(vf_mul(vf_set(0.5f), x), vf_erfc(vf_mul(x, vf_set(-0.707106781f /* -1 / sqrt(2) */))));
   if (act == GA_ACT_RELU2) {
-    const vf above = vf_max(zero, x); /* in this order NaN is kept */
+    const vf above = vf_max(zero, x); /* the order of operands keeps a NaN */
     return vf_mul(above, above);
   }
   if (act == GA_ACT_TANH) return vf_tanh(x);

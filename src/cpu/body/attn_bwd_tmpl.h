@@ -11,20 +11,22 @@
 
 #include "base/mem.h"
 
-/* Width of a register block in vectors; its height is 4 rows. It has 16 or 8 accumulators. */
+/* Width of a register block, in vectors. Its height is 4 rows, so that it has 16 or 8 accumulators. */
 #define BLOCK_VECS (VN == 8 ? 2 : 4)
 
 typedef struct bwd_tile {
   const bwd_job *job;
   const bwd_sequence *s;
   int head_q, head_kv;
-  int64_t q, n_q, k, n_k; /* queries [q, q + n_q), keys [k, k + n_k) */
+  int64_t q, n_q, k, n_k; /* Queries [q, q + n_q) and keys [k, k + n_k) of the current pair of tiles. */
   float *q_rows, *dout, *k_rows, *k_columns,
-      *v_columns;       /* [64, head_pad] [64, v_pad] [64, head_pad] [head_pad, 64] [v_pad, 64] */
-  float *dq, *dk, *dv;  /* [64, pad] */
-  float *p, *ds, *bend; /* [64, 64]; bend: derivative of the soft-cap */
-  float *some;          /* [16, pad] */
-  float *lse, *delta;   /* [64] */
+      /* Copies of the tiles: q_rows [64, head_pad], dout [64, v_pad], k_rows [64, head_pad], k_columns [head_pad, 64],
+       * v_columns [v_pad, 64]. */
+      *v_columns;
+  float *dq, *dk, *dv;  /* Gradients of the tiles, [64, head_pad or v_pad]. */
+  float *p, *ds, *bend; /* Arrays of the pair of tiles, [64, 64]: weights, dS, and the derivative of the soft-cap. */
+  float *some;          /* Scratch memory, [16, head_pad or v_pad]. */
+  float *lse, *delta;   /* Log-sum-exp and delta of the queries, [64]. */
 } bwd_tile;
 
 static bwd_tile tile_in(const bwd_job *job, const bwd_unit *u, float *scratch) {
@@ -52,9 +54,9 @@ static void clear_floats(float *x, int64_t n) {
 
 /* --- products --- */
 
-/* C [rows, vecs] += A [rows, n] B [n, vecs], vectors of VN; rows and vecs are constants in each call. Element [r][k] of
- * A lies at r * a_row + k * a_col. The sum of a tile is added to C at once. Otherwise dV of a key that thousands of
- * queries see would be rounded thousands of times at its full size. */
+/* Computes C [rows, vecs] += A [rows, n] B [n, vecs], in vectors of VN. rows and vecs are constants in each call.
+ * Element [r][k] of A is at r * a_row + k * a_col. The sum over n is computed first and then added to C. Otherwise dV
+ * of a key that thousands of queries see would be rounded thousands of times at its full size. */
 GA_INLINE void block_product(int rows, int vecs, float *c, int64_t ldc, const float *a, int64_t a_row, int64_t a_col,
                              const float *b, int64_t ldb, int64_t n) {
   vf sum[4][4];
@@ -78,7 +80,7 @@ GA_INLINE void rows_product(int vecs, int64_t rows, float *c, int64_t ldc, const
   for (; rows > 0; rows--, c += ldc, a += a_row) block_product(1, vecs, c, ldc, a, a_row, a_col, b, ldb, n);
 }
 
-/* C [rows, width] += A [rows, n] B [n, width]; width is a multiple of 16. */
+/* Computes C [rows, width] += A [rows, n] B [n, width]. width is a multiple of 16. */
 static void product(int64_t rows, int64_t width, float *c, int64_t ldc, const float *a, int64_t a_row, int64_t a_col,
                     const float *b, int64_t ldb, int64_t n) {
   int64_t i = 0;
@@ -96,7 +98,7 @@ static void load_rows(float *to, int64_t pad, const float *x, int64_t step, int6
   }
 }
 
-/* Copies n rows of a tile of 64 to columns [pad, 64]; missing rows are zeros. */
+/* Copies n rows of a tile of 64 to columns of `to`, [pad, 64]. Missing rows become zeros. */
 static void load_columns(const bwd_tile *t, float *to, int64_t pad, const float *x, int64_t step, int64_t n,
                          int64_t width) {
   for (int64_t k = 0; k < BWD_TILE; k += VN) {
@@ -124,7 +126,7 @@ static void take_key_tile(bwd_tile *t, int64_t tile) {
   load_columns(t, t->v_columns, t->job->v_pad, v, a->v_stride.token, t->n_k, d->v_dim);
 }
 
-/* delta = rowsum(dO O), summed in the order in which the product sums dP. A row that sees one key, whose O is V, then
+/* Computes delta = rowsum(dO O), in the order in which the product sums dP. A row that sees one key, whose O is V, then
  * has dP - delta = 0 exactly. Eight rows at a time hide the latency of the sums. */
 static void row_deltas(const float *g, int64_t g_step, const float *o, int64_t o_step, int64_t rows, int64_t n,
                        float *delta) {
@@ -168,7 +170,7 @@ static void store_dq(const bwd_tile *t) {
   for (int64_t r = 0; r < t->n_q; r++) memcpy(dq_row(t, r), t->dq + r * pad, (size_t)dim * sizeof(float));
 }
 
-/* Adds the output's values to dq, once its sum is complete. */
+/* Adds the old values of the output to dq, once the sum of dq is complete. */
 static void add_dq(const bwd_tile *t) {
   const int64_t dim = t->job->d->head_dim;
   for (int64_t r = 0; r < t->n_q; r++) {
@@ -189,7 +191,7 @@ static void store_kv(const bwd_tile *t, const float *x, int64_t pad, void *out, 
 
 /* --- one pair of tiles --- */
 
-/* Turns row r of scores into logits; bend gets the derivative of that function. */
+/* Replaces row r of the scores by logits. bend becomes the derivative of that function. */
 static void bend_row(const bwd_tile *t, int64_t r) {
   const ga_attn_bwd_desc *d = t->job->d;
   float *s = t->p + r * BWD_TILE, *bend = t->bend + r * BWD_TILE;
@@ -210,7 +212,7 @@ static void bend_row(const bwd_tile *t, int64_t r) {
   for (int k = 0; k < BWD_TILE; k++) s[k] += slope * (float)(first + k);
 }
 
-/* Turns logits into weights, and dP into dS; both are 0 where row r sees no key. */
+/* Replaces logits by weights, and dP by dS, in row r. Both are 0 where the row sees no key. */
 static void gradient_row(const bwd_tile *t, int64_t r) {
   float *p = t->p + r * BWD_TILE, *ds = t->ds + r * BWD_TILE;
   const float *bend = t->bend + r * BWD_TILE;
@@ -249,7 +251,7 @@ static void run_pair(const bwd_tile *t, bool keys, bool queries) {
 
 /* --- units --- */
 
-/* Processes one key tile against all queries that see it, of all query heads of its KV head. */
+/* Processes one key tile with all queries that see it, of all query heads of its KV head. */
 static void key_tile(bwd_tile *t, int64_t tile, bool queries) {
   const ga_attn_bwd_desc *d = t->job->d;
   const ga_attn_bwd_io *a = t->job->a;

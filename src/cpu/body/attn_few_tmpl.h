@@ -1,12 +1,12 @@
-/* Units of few rows (decoding): K and V are converted in registers as they are loaded from the cache.
+/* Attention for units of few rows (decoding). K and V are converted in registers as they are loaded from the cache.
  *
- * FEW rows at a time share each load. */
+ * FEW is the number of rows that share each load. */
 
 #define FEW 4
 
-/* Element type and number of rows are constants in each call of the functions with suffix _of. */
+/* In functions with the suffix _of, the element type and the number of rows are constants in each call. */
 
-/* Products of keys a and b with `rows` queries, not yet summed across lanes. */
+/* Adds the products of keys a and b with `rows` queries to sum_a and sum_b, not yet summed across lanes. */
 GA_INLINE void dot_pair_of(ga_dtype dtype, int rows, const float *q, int64_t head_pad, const uint8_t *a,
                            const uint8_t *b, int64_t n, vf *sum_a, vf *sum_b) {
   int64_t i = 0;
@@ -37,7 +37,8 @@ GA_INLINE void prefetch_bytes(const uint8_t *p, int64_t from, int64_t to) {
   for (int64_t i = from; i < to; i += 64) GA_PREFETCH(p + i);
 }
 
-/* v_part: bytes of a value row that the first pass over the values reads. */
+/* Prefetches after key k of n. v_part is the number of bytes of a value row that the first pass over the values
+ * reads. */
 GA_INLINE void prefetch_after_key(const attn_tile *t, int64_t k, int64_t n, int64_t v_part) {
   if (k + PREFETCH < n)
     prefetch_bytes(t->k[k + PREFETCH] + t->k_at, 0, t->k_bytes);
@@ -45,7 +46,7 @@ GA_INLINE void prefetch_after_key(const attn_tile *t, int64_t k, int64_t n, int6
     prefetch_bytes(t->v[k + PREFETCH - n] + t->v_at, 0, v_part);
 }
 
-/* Prefetches after value k. Bytes [from, to) of value rows are read in this pass. */
+/* Prefetches after value k of n. Bytes [from, to) of value rows are read in this pass. */
 GA_INLINE void prefetch_after_value(const attn_tile *t, int64_t k, int64_t n, int64_t from, int64_t to) {
   const int64_t next = k + PREFETCH - n;
   if (next < 0)
@@ -67,7 +68,7 @@ GA_INLINE void few_scores_of(ga_dtype dtype, int rows, const attn_tile *t, int f
     vf sum[FEW][VN];
     for (int64_t j = 0; j < VN; j += 2) {
       vf a[FEW], b[FEW];
-      /* Past the end the last key is taken again: its score is masked. */
+      /* past the end the last key is read again: its score is masked */
       const int64_t ka = ga_min_i64(k + j, n - 1), kb = ga_min_i64(k + j + 1, n - 1);
       if (first == 0) {
         prefetch_after_key(t, k + j, n, v_part);
@@ -83,7 +84,7 @@ GA_INLINE void few_scores_of(ga_dtype dtype, int rows, const attn_tile *t, int f
   }
 }
 
-/* Adds weighted values to acc columns [i, i + vecs * VN) of `rows` rows. */
+/* Adds weighted values to columns [i, i + vecs * VN) of acc, for `rows` rows. */
 GA_INLINE void few_values_block(ga_dtype dtype, int rows, int vecs, const attn_tile *t, int first, int64_t n,
                                 int64_t i) {
   float *acc = t->acc + first * t->v_pad + i;
@@ -105,7 +106,7 @@ GA_INLINE void few_values_block(ga_dtype dtype, int rows, int vecs, const attn_t
     for (int v = 0; v < vecs; v++) vf_store(acc + r * t->v_pad + v * VN, sum[r][v]);
 }
 
-/* Adds weighted values to the last columns, fewer than VN. */
+/* Adds weighted values to the last columns of acc, fewer than VN, from column i on. */
 static void few_values_rest(ga_dtype dtype, int rows, const attn_tile *t, int first, int64_t n, int64_t i) {
   for (int64_t k = 0; k < n; k++) {
     const vf x = load_rest(dtype, t->v[k] + t->v_at, i, t->job->d->v_dim - i);

@@ -8,33 +8,50 @@
 #include "base/mem.h"
 #include "cpu/cpu_attn.h"
 
-/* Width of a register block in vectors; its height is 4 rows. It has 16 or 8 accumulators. */
+/* Width of a register block, in vectors. Its height is 4 rows, so that it has 16 or 8 accumulators. */
 #define BLOCK_VECS (VN == 8 ? 2 : 4)
-/* Units of at least this many rows transpose keys, so that scores need no sums across lanes. */
+/* Least number of rows of a unit for which keys are transposed, so that scores need no sums across lanes. */
 #define TRANSPOSE_ROWS 8
 
 typedef struct attn_tile {
   const attn_job *job;
   const attn_unit *u;
-  int rows;                         /* of a KV head: queries times query heads */
-  int head;                         /* first query head of the current KV head */
-  bool masked;                      /* some row does not see all keys of the current tile */
-  bool few;                         /* fewer rows than TRANSPOSE_ROWS */
-  int64_t head_pad, v_pad, key_pad; /* floats from row to row of q, acc and v; of keys */
-  float *state;                     /* for each KV head of the unit: q, acc, m, l */
-  float *q, *acc, *m, *l;           /* of the current KV head */
-  float *scores;                    /* [rows, ATTN_KEYS] */
-  float *keys, *columns, *values;   /* up to 16 keys; all keys, transposed: [head_pad, ATTN_KEYS]; up to 16 values */
-  int64_t k_bytes, v_bytes, k_step, v_step;   /* of a row; from KV head to KV head */
-  int64_t k_at, v_at;                         /* offset of the current KV head from the rows' addresses */
-  const uint8_t **k, **v, **next_k, **next_v; /* rows of the current tile and of the next one: [ATTN_KEYS] each */
-  int64_t n_next;                             /* keys of the next tile */
-  bool last_head;                             /* the current KV head is the unit's last */
-  int kv_head;                                /* the current one */
-  float *k_scale, *v_scale;                   /* e4m3: of the tile's keys, ATTN_KEYS each */
+  /* Number of rows of a KV head: queries times query heads. */
+  int rows;
+  /* First query head of the current KV head. */
+  int head;
+  /* True: some row does not see all keys of the current tile. */
+  bool masked;
+  /* True: the unit has fewer than TRANSPOSE_ROWS rows. */
+  bool few;
+  /* Distance between rows in floats: head_pad of q, v_pad of acc and values, key_pad of keys. */
+  int64_t head_pad, v_pad, key_pad;
+  /* q, acc, m and l of all KV heads of the unit. */
+  float *state;
+  /* Queries, unnormalised O, maxima and sums of weights of the current KV head. */
+  float *q, *acc, *m, *l;
+  /* Scores and weights, [rows, ATTN_KEYS]. */
+  float *scores;
+  /* Converted tiles: keys holds up to 16 keys, columns all keys transposed [head_pad, ATTN_KEYS], values up to 16
+   * values. */
+  float *keys, *columns, *values;
+  /* Sizes in bytes: k_bytes and v_bytes of a row, k_step and v_step from one KV head to the next. */
+  int64_t k_bytes, v_bytes, k_step, v_step;
+  /* Offsets of the current KV head from the rows' addresses, in bytes. */
+  int64_t k_at, v_at;
+  /* Addresses of the rows of the current tile and of the next tile, [ATTN_KEYS] each. */
+  const uint8_t **k, **v, **next_k, **next_v;
+  /* Number of keys of the next tile. */
+  int64_t n_next;
+  /* True: the current KV head is the unit's last. */
+  bool last_head;
+  /* Index of the current KV head. */
+  int kv_head;
+  /* Scales of the tile's e4m3 keys and values, [ATTN_KEYS] each. */
+  float *k_scale, *v_scale;
 } attn_tile;
 
-/* Bytes of `elems` elements, whole blocks for block types. */
+/* Returns the bytes of `elems` elements of type dtype. elems must be whole blocks for block types. */
 GA_INLINE int64_t kv_bytes(int32_t dtype, int64_t elems) {
   switch (dtype) {
   case GA_F32: return elems * 4;
@@ -51,7 +68,7 @@ static attn_tile tile_in(const attn_job *job, const attn_unit *u, float *scratch
   const ga_attn_io *a = job->a;
   attn_tile t = {.job = job, .u = u, .rows = (int)u->n_q * u->n_heads, .head_pad = h->head_pad, .v_pad = h->v_pad};
   t.few = t.rows < TRANSPOSE_ROWS && !(d->flags & GA_ATTN_INVARIANT);
-  t.key_pad = h->head_pad + 16; /* not a power of two: rows of one tile must not share cache sets */
+  t.key_pad = h->head_pad + 16; /* must not be a power of two: rows of one tile must not share cache sets */
   t.state = scratch;
   t.scores = t.state + h->state_rows * (h->head_pad + h->v_pad + 2);
   t.values = t.scores + h->rows * ATTN_KEYS;
@@ -64,7 +81,7 @@ static attn_tile tile_in(const attn_job *job, const attn_unit *u, float *scratch
   return t;
 }
 
-/* Makes KV head i of the unit the current one. */
+/* Makes KV head i of the unit the current KV head. */
 static void take_head(attn_tile *t, int i) {
   t->last_head = i + 1 == t->u->n_kv_heads;
   t->kv_head = t->u->kv_head + i;
@@ -79,7 +96,7 @@ static void take_head(attn_tile *t, int i) {
 
 /* --- loading --- */
 
-/* Loads VN elements from element i on, of a row of any type. i is a multiple of VN, where block types have whole
+/* Loads VN elements of a row of any type, from element i on. i is a multiple of VN. Blocks of block types hold whole
  * vectors. */
 GA_INLINE vf load_lanes(ga_dtype dtype, const uint8_t *row, int64_t i) {
   switch (dtype) {
@@ -114,7 +131,8 @@ GA_INLINE void load_row_of(ga_dtype dtype, const uint8_t *row, float *out, int64
   for (; i < pad; i += VN) vf_store(out + i, vf_set(0.0f));
 }
 
-/* Loads n elements, then zeros up to `pad`. `dtype` is a constant in each call: one loop for each type. */
+/* Loads n elements of a row, and fills `out` with zeros up to `pad`. `dtype` is a constant in each call, so that each
+ * type has its own loop. */
 static void load_row(ga_dtype dtype, const uint8_t *row, float *out, int64_t n, int64_t pad) {
   switch (dtype) {
   case GA_F32: load_row_of(GA_F32, row, out, n, pad); break;
@@ -126,14 +144,16 @@ static void load_row(ga_dtype dtype, const uint8_t *row, float *out, int64_t n, 
   }
 }
 
-/* Tensor row of key j, counted through all stretches; *left: rows of its stretch from there to the end. */
+/* Returns the tensor's row of key j, counted through all stretches. *left becomes the number of rows from there to the
+ * end of its stretch. */
 static int64_t stretch_row(const ga_attn_stretch *kv, int64_t j, int64_t *left) {
   for (; j >= kv->rows; kv++) j -= kv->rows;
   *left = kv->rows - j;
   return kv->first + j;
 }
 
-/* Writes the addresses of keys [begin, begin + n) of the unit's first KV head; later entries repeat the last one. */
+/* Writes the addresses of keys [begin, begin + n) of the unit's first KV head to `rows`. Later entries repeat the last
+ * address. */
 static void find_rows(const attn_tile *t, const void *base, const ga_attn_strides *stride, int64_t begin, int64_t n,
                       const uint8_t **rows) {
   const ga_attn_desc *d = t->job->d;
@@ -160,7 +180,7 @@ static void find_rows(const attn_tile *t, const void *base, const ga_attn_stride
   for (int64_t k = n; k < ATTN_KEYS; k++) rows[k] = rows[n - 1];
 }
 
-/* Copies the scales of keys [begin, begin + n) of the current KV head; later entries are 0. */
+/* Copies the scales of keys [begin, begin + n) of the current KV head to `out`. Later entries become 0. */
 static void take_scales(const attn_tile *t, const ga_attn_scale *scale, int64_t begin, int64_t n, float *out) {
   const ga_attn_desc *d = t->job->d;
   const ga_attn_io *a = t->job->a;
@@ -193,7 +213,7 @@ static void load_queries(const attn_tile *t) {
 
 /* --- products --- */
 
-/* C [rows, vecs] += A [rows, n] B [n, vecs], vectors of VN; rows and vecs are constants in each call. */
+/* Computes C [rows, vecs] += A [rows, n] B [n, vecs], in vectors of VN. rows and vecs are constants in each call. */
 GA_INLINE void block_product(int rows, int vecs, float *c, int64_t ldc, const float *a, int64_t lda, const float *b,
                              int64_t ldb, int64_t n) {
   vf sum[4][4];
@@ -219,7 +239,7 @@ GA_INLINE void rows_product(int vecs, int rows, float *c, int64_t ldc, const flo
   if (rows == 1) block_product(1, vecs, c, ldc, a, lda, b, ldb, n);
 }
 
-/* C [rows, width] += A [rows, n] B [n, width]; width is a multiple of 16. */
+/* Computes C [rows, width] += A [rows, n] B [n, width]. width is a multiple of 16. */
 static void product(int rows, int64_t width, float *c, int64_t ldc, const float *a, int64_t lda, const float *b,
                     int64_t ldb, int64_t n) {
   int64_t i = 0;
@@ -228,7 +248,7 @@ static void product(int rows, int64_t width, float *c, int64_t ldc, const float 
   for (; i < width; i += VN) rows_product(1, rows, c + i, ldc, a, lda, b + i, ldb, n);
 }
 
-/* Keys [first, first + n) of the tile, n <= VN, as rows of t->keys; the other rows are zeros. */
+/* Loads keys [first, first + n) of the tile, n <= VN, to rows of t->keys. The other rows become zeros. */
 static void load_keys(const attn_tile *t, int64_t first, int64_t n) {
   const ga_attn_desc *d = t->job->d;
   for (int64_t k = 0; k < n; k++)
@@ -237,7 +257,7 @@ static void load_keys(const attn_tile *t, int64_t first, int64_t n) {
     for (int64_t i = 0; i < t->head_pad; i += VN) vf_store(t->keys + k * t->key_pad + i, vf_set(0.0f));
 }
 
-/* Moves the VN rows of t->keys into columns k .. of t->columns. */
+/* Transposes the VN rows of t->keys to columns k to k + VN - 1 of t->columns. */
 static void transpose_keys(const attn_tile *t, int64_t k) {
   for (int64_t i = 0; i < t->head_pad; i += VN) {
     vf x[VN];
@@ -265,8 +285,8 @@ static bool all_finite(const float *x, int64_t n) {
   return true;
 }
 
-/* Adds, for each row, only the values that it sees. The product of a masked weight of 0 and an infinite or NaN value
- * would be NaN. */
+/* Adds weighted values, for each row only those that the row sees. The product of a masked weight of 0 and an infinite
+ * or NaN value would be NaN. */
 static void many_values_masked(const attn_tile *t, int64_t begin, int64_t n, int64_t at) {
   for (int r = 0; r < t->rows; r++) {
     int64_t from, to;
@@ -295,13 +315,13 @@ static void many_values(const attn_tile *t, int64_t begin, int64_t n) {
 
 /* --- softmax --- */
 
-/* Multiplies weights, or scores, by the keys' scales. */
+/* Multiplies ATTN_KEYS weights, or scores, by the keys' scales. */
 static void scale_keys(float *s, const float *scale) {
   for (int k = 0; k < ATTN_KEYS; k += VN) vf_store(s + k, vf_mul(vf_load(scale + k), vf_load(s + k)));
 }
 
-/* Applies scale, soft-cap and ALiBi to the scores of row r, whose first key is `begin`. Scaling q instead would lose
- * subnormals. */
+/* Applies scale, soft-cap and ALiBi to the scores of row r. The tile's first key is `begin`. Scaling q instead would
+ * lose subnormals. */
 static void bend_scores(const attn_tile *t, int r, int64_t begin) {
   const ga_attn_desc *d = t->job->d;
   float *s = t->scores + r * ATTN_KEYS;
@@ -340,11 +360,11 @@ static void scale_acc(const attn_tile *t, int r, float factor) {
   for (int64_t i = 0; i < t->v_pad; i += VN) vf_store(acc + i, vf_mul(f, vf_load(acc + i)));
 }
 
-/* Turns the scores of row r into weights e^(s - m), and rescales l and acc to the new maximum m. */
+/* Replaces the scores of row r by weights e^(s - m), and rescales l and acc to the new maximum m. */
 static void softmax_tile_row(const attn_tile *t, int r) {
   float *s = t->scores + r * ATTN_KEYS;
   const float most = tile_max(s), m = t->m[r] >= most ? t->m[r] : most;
-  if (m == -INFINITY) { /* nothing visible so far */
+  if (m == -INFINITY) { /* the row has seen no key yet */
     for (int k = 0; k < ATTN_KEYS; k += VN) vf_store(s + k, vf_set(0.0f));
     return;
   }
@@ -362,8 +382,8 @@ static void softmax_tile_row(const attn_tile *t, int r) {
   if (keep[0] != 1) scale_acc(t, r, keep[0]);
 }
 
-/* Puts -infinity where row r does not see a key of the tile's [begin, begin + n), and beyond n. True when any is
- * masked. */
+/* Sets scores of row r to -infinity for keys of [begin, begin + n) that it does not see, and for entries beyond n.
+ * Returns true when any key is masked. */
 static bool mask_row(const attn_tile *t, int r, int64_t begin, int64_t n) {
   int64_t from, to;
   attn_visible(t->job, &t->u->s, t->u->q + r / t->u->n_heads, &from, &to);
@@ -451,7 +471,7 @@ static void run_unit(const attn_job *job, const attn_unit *u, float *scratch) {
     take_head(&t, h);
     start_rows(&t);
   }
-  /* Tiles lie at multiples of their size, wherever the unit starts. */
+  /* tiles begin at multiples of their size, wherever the unit starts */
   int64_t begin = u->key_begin, end = begin / ATTN_KEYS * ATTN_KEYS + ATTN_KEYS;
   if (job->d->flags & GA_ATTN_INVARIANT) begin = end - ATTN_KEYS;
   next_rows(&t, begin, ga_min_i64(end, u->key_end));

@@ -11,11 +11,13 @@ GA_INLINE vf at_f32(const uint8_t *panel, int64_t k, int part) { return x16_floa
 GA_INLINE vf at_f16(const uint8_t *panel, int64_t k, int part) { return x16_halves(panel + 32 * k, part); }
 GA_INLINE vf at_bf16(const uint8_t *panel, int64_t k, int part) { return x16_bf16(panel, k, part); }
 
+/* Adds partial sums in pairs. */
 GA_INLINE vf chains_sum(const vf *s) {
   return CHAINS == 4 ? vf_add(vf_add(s[0], s[2]), vf_add(s[1], s[CHAINS - 1])) : vf_add(s[0], s[1]);
 }
 
-/* Computes at most CHAINS columns: more would need more sums than there are registers. */
+/* Computes the products of `cols` columns, at most CHAINS. More columns would need more sums than there are
+ * registers. */
 GA_INLINE void dot_plain(plain_loader at, const int cols, const uint8_t *panel, const float *x, int64_t x_stride,
                          int64_t k, float *out) {
   vf sum[CHAINS][X16_PARTS][CHAINS]; /* column, part, k modulo CHAINS */
@@ -42,7 +44,7 @@ GA_INLINE void dot_plain(plain_loader at, const int cols, const uint8_t *panel, 
       vf_store(out + GA_X16_ROWS * c + VN * part, chains_sum(sum[c][part]));
 }
 
-/* Defines a ga_x16_micro of a type and a number of columns. */
+/* Defines a ga_x16_micro for a type (name) and a number of columns (cols). */
 #define PLAIN_MICRO(name, cols)                                                                                     \
   static void plain_##name##_##cols(const uint8_t *panel, const void *x, int64_t x_stride, int64_t k, float *out) { \
     dot_plain(at_##name, cols, panel, x, x_stride, k, out);                                                         \

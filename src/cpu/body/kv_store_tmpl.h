@@ -19,7 +19,7 @@ static void store_blocks(ga_dtype dtype, const float *x, uint8_t *y, int64_t n) 
   for (int64_t i = 0; i < n; i += t->block_elems, y += t->block_bytes) ga_quantise_block(dtype, x + i, y);
 }
 
-/* Stores n elements as row `slot`. */
+/* Converts n elements of x to dtype and stores them as row `slot` of the cache. */
 static void store_row(ga_dtype dtype, const float *x, void *cache, int64_t slot, int64_t n) {
   const ga_dtype_traits *t = ga_dtype_info(dtype);
   uint8_t *y = (uint8_t *)cache + slot * (n / t->block_elems * t->block_bytes);
@@ -36,7 +36,7 @@ typedef struct kv_job {
   const ga_kv_store_io *a;
 } kv_job;
 
-/* Stores row `slot` of all heads in e4m3. scale: of the first head. */
+/* Stores row `slot` of all heads in e4m3. `scale` points to the scale of the first head. */
 static void store_scaled(const ga_kv_store_desc *d, const float *x, uint8_t *cache, int64_t slot, int64_t dim,
                          float *scale) {
   for (int64_t h = 0; h < d->heads; h++, x += dim) {

@@ -3,8 +3,8 @@
  * ACCURACY  sums over 4 vectors of lanes; rows whose squares leave the safe range of f32 are summed in double */
 #include <math.h>
 
-/* A sum of squares between these bounds, over any width, is off by no more than rounding: no overflow, no underflow
- * that counts. */
+/* Bounds between which a sum of squares, over any width, has only rounding errors: no overflow, and no underflow that
+ * counts. */
 #define SQUARES_MIN 1e-28f
 #define SQUARES_MAX 1e37f
 
@@ -19,7 +19,7 @@ static float row_sum(const float *x, int64_t n) {
   return vf_sum(vf_add(vf_add(s[0], s[1]), vf_add(s[2], s[3])));
 }
 
-/* Sum of (x - shift)^2. */
+/* Returns the sum of (x - shift)^2 over n elements. */
 static float row_squares(const float *x, int64_t n, float shift) {
   vf s[4], m = vf_set(shift);
   for (int k = 0; k < 4; k++) s[k] = vf_set(0.0f);

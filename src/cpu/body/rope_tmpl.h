@@ -8,11 +8,12 @@
 #define ROPE_CHUNK 64
 
 typedef struct rope_table {
-  float cosine[2 * ROPE_CHUNK], sine[2 * ROPE_CHUNK]; /* per pair; NORM layout: per element, sine as (-s, s) */
+  /* Cosine and sine of each pair. In the NORM layout: of each element, with the sine as (-s, s). */
+  float cosine[2 * ROPE_CHUNK], sine[2 * ROPE_CHUNK];
 } rope_table;
 
-/* Reduces angles to [-pi/4, pi/4] and a quadrant. Adding 1.5 * 2^52 rounds to an integer and leaves it in the low bits.
- * pi/2 has two parts; the first has 33 bits, so that its product with 20-bit integers is exact. */
+/* Reduces n angles to [-pi/4, pi/4] (r) and a quadrant. Adding 1.5 * 2^52 rounds to an integer and leaves it in the low
+ * bits. pi/2 has two parts; the first has 33 bits, so that its product with 20-bit integers is exact. */
 static void reduce_angles(int32_t position, const float *freq, int n, float *r, uint32_t *quadrant) {
   for (int i = 0; i < n; i++) {
     double angle = (double)position * (double)freq[i], shifted = angle * 0x1.45f306dc9c883p-1 /* 2 / pi */ + 0x1.8p52;
@@ -50,7 +51,7 @@ static void fill_rope_table(const ga_rope_desc *d, int32_t position, const float
   }
 }
 
-/* Rotates n pairs whose first elements are a[n] and second ones b[n]. */
+/* Rotates n pairs; pair i is a[i] and b[i]. */
 static void rope_neox(float *a, float *b, int n, const rope_table *t) {
   for (int i = 0; i < n; i += VN) {
     const int m = n - i < VN ? n - i : VN;

@@ -21,7 +21,7 @@ static int32_t largest_logit(const float *x, int64_t n) {
   int64_t at = -1;
   for (int64_t from = 0; from < n; from += LARGEST_BLOCK) {
     const float m = block_largest(x + from, n - from < LARGEST_BLOCK ? n - from : LARGEST_BLOCK);
-    if (m > best) { /* the first of equals */
+    if (m > best) { /* keeps the first of equal logits */
       best = m;
       at = from;
     }

@@ -2,10 +2,11 @@
 #ifndef GA_CPU_BODY_BODY_X16_EPILOGUE_H
 #define GA_CPU_BODY_BODY_X16_EPILOGUE_H
 
-/* e^x, relative error below 2e-7 (3e-7 where vf_scale multiplies twice); 0 and infinity beyond f32. NaN stays NaN.
- * x = n ln 2 + r, |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 6 (next term below 1.3e-7 relative). */
+/* Returns e^x with a relative error below 2e-7, or 3e-7 where vf_scale multiplies twice. Results beyond f32 are 0 or
+ * infinity; NaN stays NaN. The algorithm is x = n ln 2 + r with |r| <= ln 2 / 2. e^r is its Taylor polynomial of degree
+ * 6, whose next term is below 1.3e-7 relative. */
 GA_INLINE vf x16_exp(vf x) {
-  x = vf_max(vf_set(-105.0f), vf_min(vf_set(90.0f), x)); /* in this order NaN is kept */
+  x = vf_max(vf_set(-105.0f), vf_min(vf_set(90.0f), x)); /* the order of operands keeps a NaN */
   const vf n = vf_round(vf_mul(x, vf_set(1.44269504f)));
   vf r = vf_fnma(n, vf_set(0.693145752f), x); /* ln 2 in two parts, the first of 16 bits */
   r = vf_fnma(n, vf_set(1.42860677e-6f), r);
@@ -19,16 +20,17 @@ GA_INLINE vf x16_exp(vf x) {
   return vf_scale(p, n);
 }
 
-/* x / (1 + e^-y) */
+/* Returns x / (1 + e^-y). */
 GA_INLINE vf times_sigmoid(vf x, vf y) { return vf_div(x, vf_add(vf_set(1.0f), x16_exp(x16_negate(y)))); }
 
-/* 0.5 (1 + tanh u) = 1 / (1 + e^-2u), u = sqrt(2/pi) (x + 0.044715 x^3). */
+/* Returns gelu of x by tanh: x 0.5 (1 + tanh u) = x / (1 + e^-2u), with u = sqrt(2/pi) (x + 0.044715 x^3). */
 GA_INLINE vf gelu_tanh(vf x) {
   const vf cubic = vf_fma(vf_mul(x, x), vf_set(1.5957691216f * 0.044715f), vf_set(1.5957691216f));
   return times_sigmoid(x, vf_mul(x, cubic));
 }
 
-/* x / 2 erfc(-x / sqrt 2), erfc by Abramowitz and Stegun 7.1.26: error of erf at most 1.5e-7, of gelu 1e-7 |x|. */
+/* Returns gelu of x by erf: x / 2 erfc(-x / sqrt 2). erfc is by Abramowitz and Stegun 7.1.26, with an error of erf of
+ * at most 1.5e-7 and of gelu of 1e-7 |x|. */
 GA_INLINE vf gelu_erf(vf x) {
   const vf z = vf_abs(vf_mul(x, vf_set(0.707106781f)));
   const vf t = vf_div(vf_set(1.0f), vf_fma(z, vf_set(0.3275911f), vf_set(1.0f)));
@@ -51,12 +53,12 @@ GA_INLINE vf activate(int32_t act, vf x) {
   }
 }
 
-/* The vector code of a ga_x16_epilogue. */
+/* Applies the epilogue of gemm, as a ga_x16_epilogue does, with vectors. */
 GA_INLINE void x16_epilogue(const ga_gemm_desc *d, const ga_gemm_io *io, int64_t row, int64_t rows, int64_t col,
                             int64_t n, const float *t, int64_t t_step) {
   const vf scale = vf_set(d->scale);
   const float *gate = io->gate, *residual = io->residual;
-  /* One round where a vector holds all columns: the compiler does not know n <= 16. */
+  /* a single iteration where a vector holds all columns: the compiler does not know that n <= 16 */
   for (int64_t part = 0; part < (VN < GA_X16_ROWS ? n : 1); part += VN, col += VN, t += VN) {
     const int left = (int)(n - part);
     const vf bias = d->flags & GA_GEMM_BIAS ? vf_load_n(io->bias + col, left) : vf_set(-0.0f); /* x + -0 = x */

@@ -17,10 +17,10 @@ enum { X16_PARTS = GA_X16_ROWS / VN };
 
 typedef struct x16_block {
   xq q[8];
-  vf d[2], m[2]; /* of run 0 (steps 0-3, or all) and run 1 */
+  vf d[2], m[2]; /* Scales and minimums: [0] of run 0, steps 0 to 3 or all steps; [1] of run 1. */
 } x16_block;
 
-/* Loads a part of a record. head: of the group of records; at: the record's number in the group. */
+/* Loads a part of a record. head is the head of the record's group; at is the record's number in the group. */
 typedef void (*x16_loader)(const uint8_t *head, const uint8_t *record, int64_t at, int part, x16_block *w);
 
 /* --- codes --- */
@@ -170,8 +170,8 @@ X16_LOADER(iq4_xs) {
   x16_codes_table(record, part, x16_iq4_table(), w);
 }
 
-/* Every quantised type: X(name, group, head_bytes, record_bytes, runs, offset, has_min, most), as in the table of
- * formats; most: the largest code. */
+/* Lists every quantised type as X(name, group, head_bytes, record_bytes, runs, offset, has_min, most), as in the table
+ * of formats. most is the largest code. */
 /* clang-format off */
 #define GA_X16_QUANTS(X) \
   X(q4_0, 1, 32, 256, 1, 8, 0, 15)     X(q4_1, 1, 64, 256, 1, 0, 1, 15)    X(q5_0, 1, 32, 320, 1, 16, 0, 31) \
@@ -181,7 +181,7 @@ X16_LOADER(iq4_xs) {
   X(q3_k, 8, 288, 192, 2, 4, 0, 7)     X(iq4_xs, 8, 160, 256, 1, 128, 0, 255)
 /* clang-format on */
 
-/* Defines a ga_x16_micro of a quantised type and a number of columns, from the instruction set's dot_quantised. */
+/* Defines a ga_x16_micro for a quantised type and a number of columns. It calls the instruction set's dot_quantised. */
 #define X16_MICRO(name, cols, group, head, record, runs, has_min, most)                                           \
   static void dot_##name##_##cols(const uint8_t *panel, const void *x, int64_t x_stride, int64_t k, float *out) { \
     (void)x_stride;                                                                                               \

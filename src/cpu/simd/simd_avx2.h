@@ -11,7 +11,7 @@
 typedef __m256 vf;
 typedef __m256 vm;
 
-/* All ones in the first n lanes. */
+/* Returns all ones in the first n lanes, zeros in the others. */
 GA_INLINE __m256i lanes_of(int n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
@@ -27,7 +27,7 @@ GA_INLINE vf vf_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
 GA_INLINE vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
 GA_INLINE vf vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
 GA_INLINE vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
-GA_INLINE float vf_fma_one(float a, float b, float c) { return fmaf(a, b, c); } /* rounded as an element of vf_fma is */
+GA_INLINE float vf_fma_one(float a, float b, float c) { return fmaf(a, b, c); } /* rounded like an element of vf_fma */
 GA_INLINE vf vf_fnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
 GA_INLINE vf vf_max(vf a, vf b) { return _mm256_max_ps(a, b); }
 GA_INLINE vf vf_min(vf a, vf b) { return _mm256_min_ps(a, b); }
@@ -72,8 +72,8 @@ GA_INLINE vf vf_set_f16(const void *p) {
 GA_INLINE vf vf_from_i8(const void *p) {
   return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }
-/* Moves sign, exponent and mantissa to their places in an f16, which is then 2^8 times too small. The code of 480 is
- * NaN. */
+/* Loads VN e4m3 bytes as floats. Sign, exponent and mantissa are moved to their places in an f16, which is then 2^8
+ * times too small. The code of 480 is NaN. */
 GA_INLINE vf vf_from_e4m3(const void *p) {
   __m128i w = _mm_slli_epi16(_mm_cvtepi8_epi16(_mm_loadl_epi64((const __m128i *)p)), 7);
   vf x = vf_mul(vf_set(256), _mm256_cvtph_ps(_mm_and_si128(w, _mm_set1_epi16((short)0xbf80))));

@@ -24,7 +24,7 @@ GA_INLINE vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
 GA_INLINE vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
 GA_INLINE vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
 GA_INLINE vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
-GA_INLINE float vf_fma_one(float a, float b, float c) { return fmaf(a, b, c); } /* rounded as an element of vf_fma is */
+GA_INLINE float vf_fma_one(float a, float b, float c) { return fmaf(a, b, c); } /* rounded like an element of vf_fma */
 GA_INLINE vf vf_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
 GA_INLINE vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 GA_INLINE vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
@@ -53,8 +53,8 @@ GA_INLINE vf vf_set_f16(const void *p) {
 GA_INLINE vf vf_from_i8(const void *p) {
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
-/* Moves sign, exponent and mantissa to their places in an f16, which is then 2^8 times too small. The code of 480 is
- * NaN. */
+/* Loads VN e4m3 bytes as floats. Sign, exponent and mantissa are moved to their places in an f16, which is then 2^8
+ * times too small. The code of 480 is NaN. */
 GA_INLINE vf vf_from_e4m3(const void *p) {
   __m256i w = _mm256_slli_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p)), 7);
   vf x = vf_mul(vf_set(256), _mm512_cvtph_ps(_mm256_and_si256(w, _mm256_set1_epi16((short)0xbf80))));
@@ -69,12 +69,12 @@ GA_INLINE void vf_to_f16(ga_f16 *p, vf v) {
   _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
-/* One step of the tree of sums: halves the vectors, pairs of lanes of `a` and `b` interleaved by `imm`. */
+/* Adds the two halves of vectors a and b, which the shuffle constants lo and hi select: one step of a tree of sums. */
 #define GA_ADD_512(a, b, lo, hi) _mm512_add_ps(_mm512_shuffle_f32x4(a, b, lo), _mm512_shuffle_f32x4(a, b, hi))
 
 GA_INLINE vf vf_sum_each(const vf *a) {
   __m512 q[4];
-  for (int i = 0; i < 4; i++) { /* q[i]: in each 128-bit lane the partial sums of a[4 i .. 4 i + 3] */
+  for (int i = 0; i < 4; i++) { /* q[i] has, in each 128-bit lane, the partial sums of a[4 i] to a[4 i + 3] */
     __m512 x = _mm512_add_ps(_mm512_unpacklo_ps(a[4 * i], a[4 * i + 1]), _mm512_unpackhi_ps(a[4 * i], a[4 * i + 1]));
     __m512 y =
         _mm512_add_ps(_mm512_unpacklo_ps(a[4 * i + 2], a[4 * i + 3]), _mm512_unpackhi_ps(a[4 * i + 2], a[4 * i + 3]));
@@ -84,7 +84,8 @@ GA_INLINE vf vf_sum_each(const vf *a) {
   return GA_ADD_512(lo, hi, 0x88, 0xdd);
 }
 
-/* Transposes 16 x 16 floats: first the 4 x 4 blocks within the 128-bit lanes, then the lanes. */
+/* Transposes the 16 x 16 matrix whose rows are a[0] to a[15], in place: first the 4 x 4 blocks within the 128-bit
+ * lanes, then the lanes. */
 GA_INLINE void vf_transpose(vf *a) {
   __m512 t[16];
   for (int i = 0; i < 16; i += 4) {
@@ -95,7 +96,7 @@ GA_INLINE void vf_transpose(vf *a) {
     t[i + 2] = _mm512_shuffle_ps(y, w, 0x44);
     t[i + 3] = _mm512_shuffle_ps(y, w, 0xee);
   }
-  for (int j = 0; j < 4; j++) { /* t[4 b + j] lane l holds rows 4 b .. 4 b + 3 of column 4 l + j */
+  for (int j = 0; j < 4; j++) { /* lane l of t[4 b + j] holds rows 4 b to 4 b + 3 of column 4 l + j */
     __m512 x = _mm512_shuffle_f32x4(t[j], t[4 + j], 0x88), y = _mm512_shuffle_f32x4(t[8 + j], t[12 + j], 0x88);
     __m512 z = _mm512_shuffle_f32x4(t[j], t[4 + j], 0xdd), w = _mm512_shuffle_f32x4(t[8 + j], t[12 + j], 0xdd);
     a[j] = _mm512_shuffle_f32x4(x, y, 0x88);

@@ -21,9 +21,10 @@ typedef struct vm {
   return r
 
 GA_INLINE vf vf_set(float x) { GA_EACH(x); }
-GA_INLINE vf vf_load(const float *p) { GA_EACH(p[i]); } /* any alignment */
+GA_INLINE vf vf_load(const float *p) { GA_EACH(p[i]); } /* p may have any alignment */
 GA_INLINE void vf_store(float *p, vf v) { memcpy(p, v.v, sizeof v.v); }
-/* The first n lanes, 0 <= n <= VN; memory beyond is not touched, lanes beyond are 0. */
+/* Load and store the first n lanes, 0 <= n <= VN. Memory beyond them is not accessed. Lanes beyond them are loaded as
+ * 0. */
 GA_INLINE vf vf_load_n(const float *p, int n) { GA_EACH(i < n ? p[i] : 0.0f); }
 GA_INLINE void vf_store_n(float *p, vf v, int n) {
   for (int i = 0; i < n; i++) p[i] = v.v[i];
@@ -33,46 +34,51 @@ GA_INLINE vf vf_add(vf a, vf b) { GA_EACH(a.v[i] + b.v[i]); }
 GA_INLINE vf vf_sub(vf a, vf b) { GA_EACH(a.v[i] - b.v[i]); }
 GA_INLINE vf vf_mul(vf a, vf b) { GA_EACH(a.v[i] * b.v[i]); }
 GA_INLINE vf vf_div(vf a, vf b) { GA_EACH(a.v[i] / b.v[i]); }
-GA_INLINE vf vf_fma(vf a, vf b, vf c) { GA_EACH(a.v[i] * b.v[i] + c.v[i]); }  /* a b + c, rounded once or twice */
-GA_INLINE float vf_fma_one(float a, float b, float c) { return a * b + c; }   /* rounded as an element of vf_fma is */
-GA_INLINE vf vf_fnma(vf a, vf b, vf c) { GA_EACH(c.v[i] - a.v[i] * b.v[i]); } /* c - a b */
-/* The larger, b where either is NaN: a NaN in b is kept. */
+/* returns a b + c, rounded once or twice */
+GA_INLINE vf vf_fma(vf a, vf b, vf c) { GA_EACH(a.v[i] * b.v[i] + c.v[i]); }
+GA_INLINE float vf_fma_one(float a, float b, float c) { return a * b + c; }   /* rounded like an element of vf_fma */
+GA_INLINE vf vf_fnma(vf a, vf b, vf c) { GA_EACH(c.v[i] - a.v[i] * b.v[i]); } /* returns c - a b */
+/* Returns the larger of each pair, and b where either is NaN. A NaN in b is therefore kept. vf_min returns the smaller
+ * in the same way. */
 GA_INLINE vf vf_max(vf a, vf b) { GA_EACH(a.v[i] > b.v[i] ? a.v[i] : b.v[i]); }
 GA_INLINE vf vf_min(vf a, vf b) { GA_EACH(a.v[i] < b.v[i] ? a.v[i] : b.v[i]); }
-/* Rounds to the nearest integer for |x| < 2^22, by making the ulp 1. */
+/* Returns x rounded to the nearest integer, for |x| < 2^22. Adding and subtracting a constant makes the ulp 1. */
 GA_INLINE vf vf_round(vf x) { GA_EACH((x.v[i] + 0x1.8p23f) - 0x1.8p23f); }
-/* x * 2^n, n an integer of -252 to 254: the product may be infinite or subnormal. NaN in x is kept. */
+/* Returns x * 2^n, where n is an integer of -252 to 254. The product may be infinite or subnormal. NaN in x is kept. */
 GA_INLINE vf vf_scale(vf x, vf n) {
   vf r;
   for (int i = 0; i < VN; i++) {
-    int k = n.v[i] > -300 ? (int)n.v[i] : 0, half = k >> 1; /* NaN: 0 */
+    int k = n.v[i] > -300 ? (int)n.v[i] : 0, half = k >> 1; /* NaN becomes 0 */
     r.v[i] = x.v[i] * ga_bits_f32((uint32_t)(half + 127) << 23) * ga_bits_f32((uint32_t)(k - half + 127) << 23);
   }
   return r;
 }
 GA_INLINE vf vf_abs(vf x) { GA_EACH(fabsf(x.v[i])); }
-GA_INLINE vf vf_sign_of(vf x, vf s) { GA_EACH(signbit(s.v[i]) ? -x.v[i] : x.v[i]); } /* x >= 0 with the sign of s */
+/* returns x, which must be >= 0, with the sign of s */
+GA_INLINE vf vf_sign_of(vf x, vf s) { GA_EACH(signbit(s.v[i]) ? -x.v[i] : x.v[i]); }
 
-GA_INLINE vm vf_lt(vf a, vf b) { /* false where either is NaN */
+GA_INLINE vm vf_lt(vf a, vf b) { /* returns a < b, false where either is NaN */
   vm r;
   for (int i = 0; i < VN; i++) r.v[i] = a.v[i] < b.v[i];
   return r;
 }
-GA_INLINE vf vf_pick(vm m, vf a, vf b) { GA_EACH(m.v[i] ? a.v[i] : b.v[i]); } /* a where m, else b */
-GA_INLINE unsigned vm_bits(vm m) {                                            /* lane i is bit i */
+/* returns a where m is true, otherwise b */
+GA_INLINE vf vf_pick(vm m, vf a, vf b) { GA_EACH(m.v[i] ? a.v[i] : b.v[i]); }
+GA_INLINE unsigned vm_bits(vm m) { /* returns lane i as bit i */
   unsigned bits = 0;
   for (int i = 0; i < VN; i++) bits |= (unsigned)m.v[i] << i;
   return bits;
 }
 
 GA_INLINE float vf_sum(vf a) { return (a.v[0] + a.v[2]) + (a.v[1] + a.v[3]); }
-GA_INLINE float vf_hmax(vf a) { return fmaxf(fmaxf(a.v[0], a.v[2]), fmaxf(a.v[1], a.v[3])); } /* NaN: either answer */
+/* returns the largest lane; NaN may be dropped */
+GA_INLINE float vf_hmax(vf a) { return fmaxf(fmaxf(a.v[0], a.v[2]), fmaxf(a.v[1], a.v[3])); }
 GA_INLINE vf vf_swap_pairs(vf a) { GA_EACH(a.v[i ^ 1]); }
 
-/* Loads VN elements of another type. */
+/* Load VN elements of another type as floats. */
 GA_INLINE vf vf_from_f16(const void *p) { GA_EACH(ga_f16_to_f32(((const ga_f16 *)p)[i])); }
 GA_INLINE vf vf_from_bf16(const void *p) { GA_EACH(ga_bf16_to_f32(((const ga_bf16 *)p)[i])); }
-/* One f16, at any address, in all lanes. */
+/* Returns the f16 at p, at any address, in all lanes. */
 GA_INLINE vf vf_set_f16(const void *p) {
   ga_f16 h;
   memcpy(&h, p, sizeof h);
@@ -82,14 +88,14 @@ GA_INLINE vf vf_from_i8(const void *p) { GA_EACH((float)((const int8_t *)p)[i]);
 GA_INLINE vf vf_from_e4m3(const void *p) { GA_EACH(ga_e4m3_to_f32(((const uint8_t *)p)[i])); }
 GA_INLINE vf vf_from_nibbles(const uint8_t *p, int shift) {
   GA_EACH((float)((p[i] >> shift & 15) - 8));
-} /* shift 0, 4 */
+} /* shift is 0 or 4 */
 GA_INLINE void vf_to_f16(ga_f16 *p, vf v) {
   for (int i = 0; i < VN; i++) p[i] = ga_f32_to_f16(v.v[i]);
 }
 
-/* Lane i: the sum of the lanes of a[i], i < VN. */
+/* Returns, in lane i, the sum of the lanes of a[i], i < VN. */
 GA_INLINE vf vf_sum_each(const vf *a) { GA_EACH(vf_sum(a[i])); }
-/* The VN x VN matrix whose rows are a[i]. */
+/* Transposes the VN x VN matrix whose rows are a[0] to a[VN - 1], in place. */
 GA_INLINE void vf_transpose(vf *a) {
   for (int i = 0; i < VN; i++)
     for (int j = 0; j < i; j++) {

@@ -30,7 +30,7 @@ GA_INLINE vf vf_sub(vf a, vf b) { return vsubq_f32(a, b); }
 GA_INLINE vf vf_mul(vf a, vf b) { return vmulq_f32(a, b); }
 GA_INLINE vf vf_div(vf a, vf b) { return vdivq_f32(a, b); }
 GA_INLINE vf vf_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
-GA_INLINE float vf_fma_one(float a, float b, float c) { return fmaf(a, b, c); } /* rounded as an element of vf_fma is */
+GA_INLINE float vf_fma_one(float a, float b, float c) { return fmaf(a, b, c); } /* rounded like an element of vf_fma */
 GA_INLINE vf vf_fnma(vf a, vf b, vf c) { return vfmsq_f32(c, a, b); }
 GA_INLINE vm vf_lt(vf a, vf b) { return vcltq_f32(a, b); }
 GA_INLINE vf vf_pick(vm m, vf a, vf b) { return vbslq_f32(m, a, b); }
@@ -38,7 +38,7 @@ GA_INLINE unsigned vm_bits(vm m) {
   static const uint32_t weights[4] = {1, 2, 4, 8};
   return vaddvq_u32(vandq_u32(m, vld1q_u32(weights)));
 }
-/* Compares and selects: vmaxq would give NaN where only a is NaN, see simd_generic.h. */
+/* Compares and selects, because vmaxq would give NaN where only a is NaN; see simd_generic.h. */
 GA_INLINE vf vf_max(vf a, vf b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 GA_INLINE vf vf_min(vf a, vf b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
 GA_INLINE vf vf_round(vf x) { return vrndnq_f32(x); }
@@ -72,8 +72,8 @@ GA_INLINE vf vf_from_i8(const void *p) {
   memcpy(&word, p, sizeof word);
   return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vcreate_s8(word)))));
 }
-/* Moves sign, exponent and mantissa to their places in an f16, which is then 2^8 times too small. The code of 480 is
- * NaN. */
+/* Loads VN e4m3 bytes as floats. Sign, exponent and mantissa are moved to their places in an f16, which is then 2^8
+ * times too small. The code of 480 is NaN. */
 GA_INLINE vf vf_from_e4m3(const void *p) {
   uint32_t word;
   memcpy(&word, p, sizeof word);

@@ -1,14 +1,14 @@
-/* Products of prompts with AMX. All weight types share the scheduling; each adds one function, which makes bf16 tiles
- * of a panel. */
+/* Products of many rows with AMX. All weight types share the scheduling; each adds a function that converts a panel to
+ * bf16 tiles. */
 #ifndef GA_CPU_X86_AMX_AMX_GEMM_H
 #define GA_CPU_X86_AMX_AMX_GEMM_H
 
 #include "cpu/cpu_gemm_x16.h"
 
-/* A tile of weights is 1 KiB: 16 pairs of k by 16 rows by 2 bf16, for 32 elements along k. */
+/* Bytes of a tile of weights: 16 pairs of k by 16 rows by 2 bf16, for 32 elements along k. */
 #define GA_AMX_TILE_BYTES 1024
 
-/* Widens a panel of 16 rows to bf16 tiles; k is padded with zeros to a multiple of 32. */
+/* Converts a panel of 16 rows to bf16 tiles. k is padded with zeros to a multiple of 32. */
 typedef void (*ga_amx_dequant)(const uint8_t *panel, int64_t k, uint8_t *tiles);
 
 typedef struct ga_amx_impl {

@@ -1,4 +1,4 @@
-/* AVX2 pieces of the packed matrix products that more than one file uses. */
+/* AVX2 functions of the packed matrix products that several files use. */
 #ifndef GA_CPU_X86_AVX2_X16_AVX2_H
 #define GA_CPU_X86_AVX2_X16_AVX2_H
 

@@ -11,7 +11,7 @@
 #define GA_KARGS_ASSERT(c) _Static_assert(c, #c)
 #endif
 
-/* A tensor map, opaque here: ga_tensor_map has the driver encode it (CUtensorMap). */
+/* A tensor map. Kernels do not read its words; ga_tensor_map lets the driver encode it (CUtensorMap). */
 typedef struct {
   GA_KARGS_ALIGN uint64_t word[16];
 } ga_tmap;

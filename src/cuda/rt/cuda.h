@@ -1,7 +1,8 @@
-/* The CUDA backend, host side. The only place for CUDA types.
+/* Host side of the CUDA backend. CUDA types are used nowhere else.
  *
- * Rows: src/cuda/kern/<family>/<kernel>.toml. Each is compiled to one image, embedded, and loaded when first planned;
- * a row whose image is not in the build is compiled at run time when NVRTC is present (jit.h). */
+ * Kernels are declared in src/cuda/kern/<family>/<kernel>.toml. Each is compiled to an image, embedded in the build,
+ * and loaded when it is first planned. A kernel without an image in the build is compiled at run time when NVRTC is
+ * present (jit.h). */
 #ifndef GA_CUDA_RT_CUDA_H
 #define GA_CUDA_RT_CUDA_H
 
@@ -11,36 +12,39 @@
 
 extern const ga_backend ga_cuda_backend;
 
-/* --- what the build embeds; both tables end with a NULL name --- */
+/* --- Tables that the build embeds. Both end with an entry whose name is NULL. --- */
 
 typedef struct cuda_image {
   const char *id;
-  const unsigned char *data, *end; /* a cubin, or a fat binary of several */
+  const unsigned char *data, *end; /* First byte, and end, of a cubin or of a fat binary of several cubins. */
 } cuda_image;
 typedef struct cuda_source_part {
   const char *text, *end;
 } cuda_source_part;
 typedef struct cuda_source {
-  const char *path;              /* as in ga_kernel.source */
-  const cuda_source_part *parts; /* its text, without #include; a NULL text ends them. Sources share parts */
+  /* Path of the file, as in ga_kernel.source. */
+  const char *path;
+  /* Parts of the file's text, without #include. An entry with text NULL ends the array. Sources share parts. */
+  const cuda_source_part *parts;
 } cuda_source;
 extern const cuda_image ga_cuda_images[];
 extern const cuda_source ga_cuda_sources[];
 
 const cuda_image *cuda_image_of(const char *id);
 const cuda_source *cuda_source_of(const char *path);
-/* For tests: other tables; NULL: back to the build's. Not thread-safe. */
+/* Replaces both tables, for tests. NULL: the build's table is used again. Not thread-safe. */
 void cuda_replace_tables(const cuda_image *images, const cuda_source *sources);
 
-/* The first member of every CUDA row's `impl`. */
+/* Data of a CUDA kernel. It is the first member of every CUDA kernel's `impl`. */
 typedef struct cuda_variant {
-  const char *params; /* "DTYPE=bf16, D=128": the kernel's GA_P_* */
+  /* Values of the kernel's parameters GA_P_*, such as "DTYPE=bf16, D=128". */
+  const char *params;
   uint32_t threads, shared_bytes;
-  uint32_t static_bytes; /* of shared memory that the kernel declares */
+  uint32_t static_bytes; /* Bytes of static shared memory, which the kernel declares. */
 } cuda_variant;
 
 const ga_kernel *cuda_rows(size_t *n);
-/* The ga_kernel_ok of rows that only other rows launch, as a step: always refuses. */
+/* Refuses every description. It is the ga_kernel_ok of kernels that only other kernels launch, as a step. */
 const char *cuda_step_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_step(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
@@ -57,71 +61,88 @@ typedef struct cuda_device {
   ga_device base;
   const ga_cu *cu;
   CUdevice device;
-  int ordinal, capability; /* 90 = 9.0 */
-  bool host_pointers;      /* kernels may read any host memory */
+  /* ordinal is the driver's index of the device; capability is its compute capability, 90 for 9.0. */
+  int ordinal, capability;
+  bool host_pointers; /* True when kernels may read any host memory. */
   CUcontext context;
-  CUmemoryPool pool;      /* GA's own: other users of the process's default pool are left alone */
-  CUstream memory_stream; /* allocations and frees */
-  CUevent fence;          /* makes frees, and copies to other devices, wait for the streams */
+  /* Memory pool of GA. The process's default pool is not used, because other libraries may use it. */
+  CUmemoryPool pool;
+  /* Stream for allocations and frees. */
+  CUstream memory_stream;
+  /* Event that makes frees, and copies to other devices, wait for the device's streams. */
+  CUevent fence;
   uint64_t reaches,
-      reached; /* bits 1 << ordinal: devices that may read this one's pool, and those that have been asked */
+      /* Sets of devices, as bits 1 << ordinal. reaches: devices that may read this device's pool. reached: devices
+       * whose access has been tried. */
+      reached;
   cuda_stream *streams;
-  CUdeviceptr spare_counters; /* for a stream that is wrapped while the caller records it */
-  void **kept;                /* buffers freed while the caller recorded a stream: they go back later */
+  /* Counters for a stream that is wrapped while the caller records it. */
+  CUdeviceptr spare_counters;
+  /* Buffers that were freed while the caller recorded a stream. They are returned to the pool later. */
+  void **kept;
   size_t n_kept, kept_room;
-  ga_kernel *rows;          /* those that can run: base.kernels */
-  int32_t *row_at;          /* of each of cuda_rows: its index in rows; -1 = it cannot run */
-  cuda_function *functions; /* one for each of them, loaded when first planned */
-  char bus[32];             /* PCI address, by which NVML knows it */
-  const char *last_id;      /* kernel launched last: named when a fault comes up */
+  /* Kernels that this device can run, as in base.kernels. */
+  ga_kernel *rows;
+  int32_t *row_at; /* Index in `rows` of each kernel of cuda_rows. -1: the device cannot run the kernel. */
+  /* One function for each entry of rows, loaded when it is first planned. */
+  cuda_function *functions;
+  /* PCI address, by which NVML finds the device. */
+  char bus[32];
+  /* Id of the kernel that was launched last. Texts of errors name it. */
+  const char *last_id;
 } cuda_device;
 
-/* Bytes of the counters with which kernels number their work. They are zero before a launch, and zero again after it.
- * Each stream and each graph has its own. A wrapped stream has two sets: for direct launches and for its owner's
- * recordings. */
+/* Bytes of a set of counters with which kernels number their work. Counters are zero before a launch, and zero again
+ * after it. Each stream and each graph has its own set. A wrapped stream has two sets: one for direct launches, and one
+ * for its owner's recordings. */
 #define CUDA_COUNTER_BYTES 16384
 
 struct cuda_stream {
   ga_stream base;
   CUstream handle;
   CUdeviceptr counters;
-  CUdeviceptr graph_counters; /* while capturing: those of the graph; of a wrapped stream: always there */
+  /* While the stream captures: counters of the graph. Wrapped streams always have a second set here. */
+  CUdeviceptr graph_counters;
   cuda_stream *next;
 };
 
 static inline cuda_device *cuda_device_of(const ga_stream *stream) { return (cuda_device *)stream->device; }
 static inline CUstream cuda_handle_of(const ga_stream *stream) { return ((const cuda_stream *)stream)->handle; }
-/* The counters that a launch on this stream uses. */
+/* Returns the counters that a launch on this stream uses. */
 CUdeviceptr cuda_counters_of(const ga_stream *stream);
 
-/* Makes the device's CUDA context current. Every entry of the backend calls it first, since a thread may use several
- * devices in turn. */
+/* Makes the device's CUDA context current. Every function of the backend calls it first, because a thread may use
+ * several devices. */
 GA_NODISCARD static inline ga_status cuda_enter(const cuda_device *device) {
   GA_CU(device->cu, CtxSetCurrent, device->context);
   return GA_OK;
 }
-/* As cuda_enter, for functions that release something and cannot fail. */
+/* Makes the device's CUDA context current and ignores errors. Functions that release something and cannot fail use
+ * it. */
 static inline void cuda_enter_late(const cuda_device *device) { (void)device->cu->CtxSetCurrent(device->context); }
 
 /* --- launching --- */
 
 typedef struct cuda_launch {
-  uint32_t grid[3], block[3], cluster[3]; /* cluster: zeros = none */
-  uint32_t shared_bytes;                  /* dynamic */
-  bool dependent;                         /* may start before the launch before it has ended (griddepcontrol) */
+  /* Numbers of blocks of the grid, of threads of a block, and of blocks of a cluster. cluster 0: no cluster. */
+  uint32_t grid[3], block[3], cluster[3];
+  uint32_t shared_bytes; /* Bytes of dynamic shared memory. */
+  /* True: the launch may start before the previous launch has ended (griddepcontrol). */
+  bool dependent;
 } cuda_launch;
 
-/* Enqueues a function with one by-value argument struct. id: for errors, and kept as the last one enqueued. */
+/* Enqueues a function with one argument struct, passed by value. Errors name `id`, which is also kept as the id of the
+ * last launch. */
 GA_NODISCARD ga_status cuda_start(ga_stream *stream, CUfunction function, const char *id, const cuda_launch *launch,
                                   const void *args);
-/* ga_code.prepare */
+/* Loads the kernel's code: ga_code.prepare of the backend. */
 GA_NODISCARD ga_status cuda_prepare(ga_device *device, const ga_kernel *kernel);
-/* Enqueues a row's kernel with one by-value argument struct. Errors name the id. */
+/* Enqueues a kernel with one argument struct, passed by value. Errors name the kernel's id. */
 GA_NODISCARD ga_status cuda_enqueue(ga_stream *stream, const ga_kernel *kernel, const cuda_launch *launch,
                                     const void *args);
 
-/* Refuses pointers that a kernel cannot use: misaligned, of another device, not known to the driver. NULL is fine.
- * name: of the argument, for the text. */
+/* Refuses a pointer that the kernel cannot use: misaligned, of another device, or not known to the driver. NULL is
+ * accepted. `name` is the argument's name in the error text. */
 GA_NODISCARD ga_status cuda_check_pointer(ga_stream *stream, const ga_kernel *kernel, const char *name, const void *p,
                                           size_t align);
 
@@ -145,9 +166,9 @@ void cuda_stream_destroy(ga_stream *stream);
 ga_status cuda_stream_sync(ga_stream *stream);
 ga_status cuda_stream_wrap(ga_device *device, void *native, ga_stream **out);
 ga_status cuda_stream_recorded(const ga_stream *stream, bool *out);
-/* Takes a wrapped stream off the device, without waiting. */
+/* Removes a wrapped stream from the device, without waiting for its work. */
 void cuda_stream_unwrap(cuda_device *device, cuda_stream *stream);
-/* Does any caller record a stream of his? The device is left alone meanwhile. */
+/* Returns whether a caller records one of the wrapped streams. The device must not be changed meanwhile. */
 bool cuda_caller_records(const cuda_device *device);
 ga_status cuda_copy_in(ga_stream *stream, void *dst, const void *src, size_t bytes);
 ga_status cuda_copy_out(ga_stream *stream, void *dst, const void *src, size_t bytes);

@@ -5,7 +5,7 @@
 
 #include "ga/base.h"
 
-typedef int CUresult; /* 0 = CUDA_SUCCESS */
+typedef int CUresult; /* 0: CUDA_SUCCESS */
 typedef int CUdevice;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
@@ -27,7 +27,7 @@ enum {
   CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803
 };
 
-/* CUdevice_attribute */
+/* Values of CUdevice_attribute. */
 enum {
   CU_ATTR_MULTIPROCESSOR_COUNT = 16,
   CU_ATTR_L2_CACHE_SIZE = 38,
@@ -36,14 +36,15 @@ enum {
   CU_ATTR_PAGEABLE_MEMORY_ACCESS = 88,
   CU_ATTR_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
   CU_ATTR_VIRTUAL_MEMORY_SUPPORTED = 102,
-  CU_ATTR_POSIX_HANDLES_SUPPORTED = 103, /* of memory, as file descriptors */
+  /* The device can export memory as file descriptors. */
+  CU_ATTR_POSIX_HANDLES_SUPPORTED = 103,
   CU_ATTR_MEMORY_POOLS_SUPPORTED = 115
 };
 
-/* CUfunction_attribute */
+/* Values of CUfunction_attribute. */
 enum { CU_FUNC_LOCAL_SIZE_BYTES = 3, CU_FUNC_NUM_REGS = 4, CU_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 };
 
-/* CUmemPool_attribute */
+/* Values of CUmemPool_attribute. */
 enum {
   CU_MEMPOOL_RELEASE_THRESHOLD = 4,
   CU_MEMPOOL_RESERVED_CURRENT = 5,
@@ -53,34 +54,39 @@ enum {
 };
 
 typedef struct CUmemPoolProps {
-  int allocation_type; /* 1 = CU_MEM_ALLOCATION_TYPE_PINNED, the only one */
-  int handle_types;    /* 0 = not shared with other processes */
-  int location_type;   /* 1 = CU_MEM_LOCATION_TYPE_DEVICE */
-  int location_id;     /* ordinal of the device */
+  /* 1: CU_MEM_ALLOCATION_TYPE_PINNED, the only type of pools */
+  int allocation_type;
+  /* 0: the pool is not shared with other processes */
+  int handle_types;
+  /* 1: CU_MEM_LOCATION_TYPE_DEVICE */
+  int location_type;
+  /* Ordinal of the device. */
+  int location_id;
   void *security;
-  size_t max_bytes; /* 0 = what the system allows */
+  /* 0: the size is limited by the system only. */
+  size_t max_bytes;
   unsigned char reserved[56];
 } CUmemPoolProps;
 
 typedef struct CUmemAccessDesc {
-  int location_type, location_id; /* the device that gets access, as in CUmemPoolProps */
+  int location_type, location_id; /* Device that gets access, in the form of CUmemPoolProps. */
   int flags;
 } CUmemAccessDesc;
 enum { CU_MEMPOOL_READ_WRITE = 3 };
 
-typedef unsigned long long CUmemory; /* CUmemGenericAllocationHandle */
+typedef unsigned long long CUmemory; /* CUmemGenericAllocationHandle of the driver API. */
 
-typedef struct CUmemProps { /* CUmemAllocationProp */
-  int allocation_type;      /* 1 = CU_MEM_ALLOCATION_TYPE_PINNED */
+typedef struct CUmemProps { /* CUmemAllocationProp of the driver API. */
+  int allocation_type;      /* 1: CU_MEM_ALLOCATION_TYPE_PINNED */
   int handle_type;          /* CU_MEM_HANDLE_POSIX */
-  int location_type;        /* 1 = CU_MEM_LOCATION_TYPE_DEVICE */
+  int location_type;        /* 1: CU_MEM_LOCATION_TYPE_DEVICE */
   int location_id;
   void *security;
-  unsigned char flags[8]; /* compression, RDMA, usage: none */
+  unsigned char flags[8]; /* Compression, RDMA and usage flags, all 0. */
 } CUmemProps;
 enum { CU_MEM_HANDLE_POSIX = 1, CU_MEM_GRANULARITY_MINIMUM = 0 };
 
-typedef struct CUcopy2D { /* CUDA_MEMCPY2D */
+typedef struct CUcopy2D { /* CUDA_MEMCPY2D of the driver API. */
   size_t src_x, src_y;
   int src_type;
   const void *src_host;
@@ -104,11 +110,11 @@ enum {
   CU_POINTER_DEVICE_ORDINAL = 9
 };
 enum { CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2, CU_EVENT_RECORD_EXTERNAL = 1 };
-/* Relaxed: work that other threads, or lazy loading, do meanwhile does not end the capture. */
+/* Relaxed capture: work of other threads, or lazy loading, during the capture does not end it. */
 enum { CU_CAPTURE_RELAXED = 2 };
 enum { CU_CAPTURE_STATUS_NONE = 0 };
 
-/* CUtensorMap enums */
+/* Values of the CUtensorMap enums. */
 enum {
   CU_TMAP_UINT8 = 0,
   CU_TMAP_UINT16 = 1,
@@ -126,7 +132,7 @@ enum { CU_TMAP_SWIZZLE_NONE = 0, CU_TMAP_SWIZZLE_32B = 1, CU_TMAP_SWIZZLE_64B = 
 enum { CU_TMAP_L2_NONE = 0, CU_TMAP_L2_64B = 1, CU_TMAP_L2_128B = 2, CU_TMAP_L2_256B = 3 };
 enum { CU_TMAP_OOB_ZERO = 0, CU_TMAP_OOB_NAN = 1 };
 
-/* CUlaunchAttribute: id, then a 64-byte union. */
+/* Values of CUlaunchAttributeID. A CUlaunchAttribute is the id, then a 64-byte union. */
 enum { CU_LAUNCH_CLUSTER_DIMENSION = 4, CU_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
 typedef struct CUlaunchAttribute {
   int id;
@@ -150,7 +156,7 @@ typedef struct CUlaunchConfig {
   unsigned n_attributes;
 } CUlaunchConfig;
 
-/* X(name, symbol with its version suffix, parameters) */
+/* GA_CU_SYMBOLS lists the driver's functions as X(name, symbol with its version suffix, parameters). */
 /* clang-format off */
 #define GA_CU_SYMBOLS(X) \
   X(Init, cuInit, (unsigned flags)) \
@@ -240,14 +246,14 @@ typedef struct ga_cu {
 #define X(name, symbol, params) CUresult(*name) params;
   GA_CU_SYMBOLS(X)
 #undef X
-  int version; /* 12040 = 12.4 */
+  int version; /* Version of the driver API: 12040 is 12.4. */
 } ga_cu;
 
-/* The driver's entry points, loaded and initialised on first use; later calls return the same result.
- * GA_ERR_UNSUPPORTED: no driver, too old, or no device: the text says which. */
+/* Sets *out to the driver's entry points, which are loaded and initialised on first use. Later calls return the same
+ * result. GA_ERR_UNSUPPORTED: there is no driver, no device, or the driver is too old. The text says which. */
 GA_NODISCARD ga_status ga_cu_load(const ga_cu **out);
 
-/* Fails with the driver's own name and text for rc. `what`: the call, or the kernel's id. */
+/* Fails with the driver's own name and text for rc. `what` names the call, or the kernel's id. */
 GA_NODISCARD ga_status ga_cu_fail(const ga_cu *cu, CUresult rc, const char *what);
 
 #define GA_CU(cu, name, ...)                                                       \
@@ -256,10 +262,10 @@ GA_NODISCARD ga_status ga_cu_fail(const ga_cu *cu, CUresult rc, const char *what
     if (ga_cu_rc_ != CUDA_SUCCESS) return ga_cu_fail((cu), ga_cu_rc_, "cu" #name); \
   } while (0)
 
-/* Fills *out from a driver library, without starting it. */
+/* Fills in *out from a driver library, without initialising the driver. */
 GA_NODISCARD ga_status ga_cu_open(const char *library, ga_cu *out);
 
-/* For tests: replaces the driver by `mock` (NULL: back to the real one). Not thread-safe. */
+/* Replaces the driver by `mock`, for tests. NULL: the real driver is used again. Not thread-safe. */
 void ga_cu_replace(ga_cu *mock);
 
 #endif

@@ -1,4 +1,5 @@
-/* NCCL, loaded when blocks are to go by it. Facts from NCCL's user guide and nccl.h, 2.17 and newer. */
+/* The library NCCL, loaded at run time when messages between ranks use it. Facts from NCCL's user guide and nccl.h,
+ * 2.17 and newer. */
 #ifndef GA_CUDA_RT_NCCL_H
 #define GA_CUDA_RT_NCCL_H
 
@@ -9,15 +10,15 @@
 
 typedef int ncclResult_t;
 enum { NCCL_SUCCESS = 0, NCCL_IN_PROGRESS = 7, NCCL_INT8 = 0 };
-#define NCCL_OLDEST 21700 /* 2.17.0: what ncclConfig below is of */
-#define NCCL_ABOVE  30000 /* 3.0.0 */
+#define NCCL_OLDEST 21700 /* 2.17.0, the version of ncclConfig below. Older versions are refused. */
+#define NCCL_ABOVE  30000 /* 3.0.0. This version and newer ones are refused. */
 
 typedef struct ncclComm *ncclComm_t;
 typedef struct ncclUniqueId {
   char bytes[GA_LINK_ID_BYTES];
 } ncclUniqueId;
 
-/* As of 2.17: newer ones take it for what it is by its size and version. */
+/* ncclConfig_t of version 2.17. Newer versions accept it, because it has its size and version. */
 typedef struct ncclConfig {
   size_t size;
   unsigned magic, version;
@@ -29,7 +30,7 @@ typedef struct ncclConfig {
 #define NCCL_CONFIG_INIT \
   { sizeof(ncclConfig), NCCL_MAGIC, NCCL_OLDEST, 0, NCCL_UNDEFINED, NCCL_UNDEFINED, NCCL_UNDEFINED, NULL }
 
-/* X(name, parameters): each is nccl<name> in the library. */
+/* GA_NCCL_SYMBOLS lists functions as X(name, parameters). Each is nccl<name> in the library. */
 /* clang-format off */
 #define GA_NCCL_SYMBOLS(X) \
   X(GetVersion, (int *version)) \
@@ -51,16 +52,17 @@ typedef struct ga_nccl {
 #undef X
   const char *(*GetErrorString)(ncclResult_t rc);
   const char *(*GetLastError)(ncclComm_t comm);
-  int version; /* 22803 = 2.28.3 */
+  int version; /* Version of the library: 22803 is 2.28.3. */
 } ga_nccl;
 
-/* Loaded on first use, from $GA_NCCL or as libnccl.so.2; later calls return the same. GA_ERR_UNSUPPORTED: it is not
- * there, of a version that GA does not know, or lacks a function; the text says which and where it was looked for. */
+/* Sets *out to NCCL's functions, which are loaded on first use from $GA_NCCL or as libnccl.so.2. Later calls return the
+ * same result. GA_ERR_UNSUPPORTED: the library is not found, has an unknown version, or lacks a function. The text says
+ * which, and names the file. */
 GA_NODISCARD ga_status ga_nccl_load(const ga_nccl **out);
-/* 22803 is "2.28.3", 2804 is "2.8.4". */
+/* Writes a version as text: 22803 is "2.28.3", 2804 is "2.8.4". */
 void ga_nccl_version_text(int version, char text[16]);
 
-/* ga_link_library */
+/* Functions of the facet ga_link_library (core/facets.h). */
 ga_status cuda_link_load(ga_device *device, ga_link_facts *out);
 ga_status cuda_link_id(ga_device *device, unsigned char id[GA_LINK_ID_BYTES]);
 ga_status cuda_link_open(ga_device *device, const unsigned char id[GA_LINK_ID_BYTES], int32_t rank, int32_t ranks,

@@ -4,12 +4,12 @@
 
 #include "core/device.h"
 
-typedef int nvmlReturn_t; /* 0 = NVML_SUCCESS */
+typedef int nvmlReturn_t; /* 0: NVML_SUCCESS */
 typedef struct nvmlDevice_st *nvmlDevice_t;
 
 enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2, NVML_TEMPERATURE_GPU = 0 };
 
-/* X(name, symbol, parameters) */
+/* GA_NVML_SYMBOLS lists functions as X(name, symbol, parameters). */
 /* clang-format off */
 #define GA_NVML_SYMBOLS(X) \
   X(Init, nvmlInit_v2, (void)) \
@@ -27,14 +27,15 @@ typedef struct ga_nvml {
 #undef X
 } ga_nvml;
 
-/* The library, loaded and started on first use; NULL when it is not there or does not start. */
+/* Returns NVML's functions, which are loaded and initialised on first use. NULL: the library is not found, or does not
+ * start. */
 const ga_nvml *ga_nvml_load(void);
 
-/* Reads the telemetry of the device at that PCI address ("0000:1b:00.0"). Fields that the device does not report are
+/* Reads the telemetry of the device at PCI address `bus` ("0000:1b:00.0"). Fields that the device does not report are
  * 0. */
 void ga_nvml_telemetry(const char *bus, ga_telemetry *out);
 
-/* For tests: replaces the library (NULL: back to the real one). Not thread-safe. */
+/* Replaces the library, for tests. NULL: the real library is used again. Not thread-safe. */
 void ga_nvml_replace(const ga_nvml *mock);
 
 #endif

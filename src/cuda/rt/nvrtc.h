@@ -1,14 +1,14 @@
-/* NVIDIA's run-time compiler, loaded when a kernel has to be compiled. Facts from the NVRTC user guide, 12.0 and newer.
- * */
+/* NVRTC, NVIDIA's run-time compiler, loaded when a kernel has to be compiled. Facts from the NVRTC user guide, 12.0 and
+ * newer. */
 #ifndef GA_CUDA_RT_NVRTC_H
 #define GA_CUDA_RT_NVRTC_H
 
 #include "ga/base.h"
 
-typedef int nvrtcResult; /* 0 = NVRTC_SUCCESS */
+typedef int nvrtcResult; /* 0: NVRTC_SUCCESS */
 typedef struct nvrtcProgram_st *nvrtcProgram;
 
-/* X(name): each is nvrtc<name> in the library. */
+/* GA_NVRTC_SYMBOLS lists functions as X(name). Each is nvrtc<name> in the library. */
 /* clang-format off */
 #define GA_NVRTC_SYMBOLS(X) \
   X(Version) X(GetErrorString) X(CreateProgram) X(DestroyProgram) X(CompileProgram) X(GetProgramLogSize) \
@@ -28,10 +28,11 @@ typedef struct ga_nvrtc {
   nvrtcResult (*GetCUBIN)(nvrtcProgram program, char *cubin);
 } ga_nvrtc;
 
-/* Loaded on first use; later calls return the same. GA_ERR_UNSUPPORTED when it is not there. */
+/* Sets *out to NVRTC's functions, which are loaded on first use. Later calls return the same result.
+ * GA_ERR_UNSUPPORTED: the library is not found. */
 GA_NODISCARD ga_status ga_nvrtc_load(const ga_nvrtc **out);
 
-/* For tests, as ga_cu_replace. */
+/* Replaces the library, for tests. NULL: the real library is used again. Not thread-safe. */
 void ga_nvrtc_replace(const ga_nvrtc *mock);
 
 #endif

@@ -1,4 +1,4 @@
-/* Entry points of libraries that are loaded at run time. */
+/* Look-up of functions of libraries that are loaded at run time. */
 #ifndef GA_CUDA_RT_SYMBOL_H
 #define GA_CUDA_RT_SYMBOL_H
 
@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* POSIX lets an object pointer from dlsym be read as a function pointer through memory. False: no such symbol. */
+/* Writes the address of `symbol` to the function pointer at `entry`. Returns false when there is no such symbol. The
+ * address is copied as bytes, which POSIX allows for pointers from dlsym. */
 static inline bool cuda_symbol(void *library, const char *symbol, void *entry) {
   void *p = dlsym(library, symbol);
   memcpy(entry, &p, sizeof p);

@@ -1,5 +1,5 @@
-/* Which GPUs run the rows of an instruction set. The table is made of tools/cuda_targets.toml, which the build's images
- * follow, too. */
+/* The GPUs that run the kernels of an instruction set. The table is generated from tools/cuda_targets.toml, which also
+ * determines the build's images. */
 #ifndef GA_CUDA_RT_TARGETS_H
 #define GA_CUDA_RT_TARGETS_H
 
@@ -7,17 +7,17 @@
 
 typedef struct cuda_target {
   ga_isa isa;
-  int32_t capability; /* that its instructions need; 90 = 9.0 */
-  bool forward;       /* newer GPUs run it, too */
-  const char *suffix; /* compilers call the target sm_<capability of the GPU><suffix> */
+  int32_t capability; /* Least compute capability of the instruction set: 90 is 9.0. */
+  bool forward;       /* True: GPUs of a higher compute capability run it too. */
+  const char *suffix; /* Suffix of the compiler's target, sm_<capability of the GPU><suffix>. */
 } cuda_target;
 
 extern const cuda_target cuda_targets[];
 extern const size_t cuda_n_targets;
 
-/* Instruction sets of a GPU: bits 1 << ga_isa; 0: none. */
+/* Returns the instruction sets that a GPU of this compute capability runs, as bits 1 << ga_isa. 0: none. */
 uint32_t cuda_isas_of(int capability);
-/* The suffix of an instruction set; "" where it has none. */
+/* Returns the target suffix of an instruction set. "": it has no suffix. */
 const char *cuda_suffix_of(ga_isa isa);
 
 #endif

@@ -7,6 +7,6 @@
 GA_DEV uint32_t ring_stage(uint32_t i, int stages) { return i % (uint32_t)stages; }
 /* Returns the parity of the phase of "full" that ends when block i has arrived. */
 GA_DEV uint32_t ring_full_parity(uint32_t i, int stages) { return i / (uint32_t)stages & 1u; }
-/* Returns the parity of the phase of "empty" that ends when block i - stages has been used. In the first round this
- * wait passes at once. */
+/* Returns the parity of the phase of "empty" that ends when block i - stages has been used. In the first round the wait
+ * returns at once. */
 GA_DEV uint32_t ring_empty_parity(uint32_t i, int stages) { return ~(i / (uint32_t)stages) & 1u; }

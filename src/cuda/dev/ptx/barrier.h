@@ -15,7 +15,7 @@ GA_DEV void mbar_init_fence(void) { asm volatile("fence.mbarrier_init.release.cl
 GA_DEV void mbar_arrive_expect(uint32_t bar, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
 }
-/* Announces bytes without an arrival. */
+/* Announces `bytes` of bulk copies into this phase without an arrival. */
 GA_DEV void mbar_expect(uint32_t bar, uint32_t bytes) {
   asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
 }
@@ -26,7 +26,7 @@ GA_DEV void mbar_arrive(uint32_t bar) {
 /* Arrives once like mbar_arrive and returns 1 for the phase's last arrival. That thread must still wait for the phase,
  * at no cost, to acquire the accesses that other threads released. */
 GA_DEV int mbar_arrive_last(uint32_t bar) {
-  /* The state returned is the one before the arrival: a single arrival was pending. */
+  /* the returned state precedes the arrival: a single arrival was pending */
   int last;
   asm volatile(
       "{.reg .pred p; .reg .b32 n; .reg .b64 s; mbarrier.arrive.shared::cta.b64 s, [%1]; mbarrier.pending_count.b64 "
@@ -62,19 +62,21 @@ GA_DEV void mbar_wait(uint32_t bar, uint32_t parity) {
   asm volatile("trap;");
 }
 
-/* ---- named barriers 1..15 (0 is block_sync); n = threads that arrive or wait, a multiple of 32 ---- */
+/* ---- named barriers 1 to 15 (0 is block_sync); n is the number of threads that arrive or wait, a multiple of 32
+ * ---- */
 GA_DEV void bar_sync(int id, int n) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(n) : "memory"); }
 GA_DEV void bar_arrive(int id, int n) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(n) : "memory"); }
 
-/* ---- cluster: all threads of all its blocks ---- */
+/* ---- cluster barrier: all threads of all blocks of the cluster take part ---- */
 GA_DEV void cluster_sync(void) {
   asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-/* The two halves of cluster_sync. Accesses before the arrival are visible after the wait. Every thread of the cluster
- * calls both, in this order. */
+/* cluster_arrive and cluster_wait are the two halves of cluster_sync. Accesses before the arrival are visible after the
+ * wait. Every thread of the cluster calls both, in this order. */
 GA_DEV void cluster_arrive(void) { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 GA_DEV void cluster_wait(void) { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-/* Maps shared address a to block `rank` of the cluster, for the functions with `cluster` in their names. */
+/* Returns the address of shared address a in block `rank` of the cluster, for functions with `cluster` in their
+ * names. */
 GA_DEV uint32_t cluster_address(uint32_t a, uint32_t rank) {
   uint32_t r;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(rank));

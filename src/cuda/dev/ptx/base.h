@@ -10,10 +10,10 @@
 
 #define GA_DEV                 static __device__ __forceinline__
 #define GA_GRID_CONST          const __grid_constant__
-/* The kernel of a translation unit: t threads a block, b blocks per multiprocessor. Both fix the register budget, which
- * setmaxnreg needs. */
+/* Declares the kernel of a translation unit, with t threads a block and b blocks per multiprocessor. Both fix the
+ * register budget, which setmaxnreg needs. */
 #define GA_KERNEL(t, b)        extern "C" __global__ void __launch_bounds__(t, b)
-#define GA_SHARED              __shared__ /* a static variable of the block */
+#define GA_SHARED              __shared__ /* storage class of a static variable of the block */
 #define GA_UNROLL              _Pragma("unroll")
 #define GA_ROLL                _Pragma("unroll 1")
 #define GA_CAT_(a, b)          a##b
@@ -48,19 +48,20 @@ GA_DEV uint32_t smem_base(void) {
 GA_DEV int warp_uniform(int x) { return __shfl_sync(~0u, x, 0); } /* lane 0's value, known to the compiler as uniform */
 GA_DEV float shfl_xor_f32(float x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
 GA_DEV uint32_t shfl_xor_u32(uint32_t x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
-/* the value of any lane, modulo 32 */
+/* Return x of lane `lane` modulo 32. */
 GA_DEV float shfl_idx_f32(float x, int lane) { return __shfl_sync(~0u, x, lane); }
 GA_DEV uint32_t shfl_idx_u32(uint32_t x, int lane) { return __shfl_sync(~0u, x, lane); }
-/* value of lane - d; below 0 the lane's own */
+/* Return x of this lane minus d; lanes below d get their own x. */
 GA_DEV float shfl_up_f32(float x, int d) { return __shfl_up_sync(~0u, x, d); }
 GA_DEV uint32_t shfl_up_u32(uint32_t x, int d) { return __shfl_up_sync(~0u, x, d); }
-/* value of lane + d; above 31 the lane's own */
+/* Return x of this lane plus d; lanes from 32 - d on get their own x. */
 GA_DEV float shfl_down_f32(float x, int d) { return __shfl_down_sync(~0u, x, d); }
 GA_DEV uint32_t shfl_down_u32(uint32_t x, int d) { return __shfl_down_sync(~0u, x, d); }
 GA_DEV int warp_any(int x) { return __any_sync(~0u, x); }
 GA_DEV int warp_all(int x) { return __all_sync(~0u, x); }
-GA_DEV uint32_t warp_ballot(int x) { return __ballot_sync(~0u, x); } /* bit i: lane i's x != 0 */
-/* Reductions over the warp; every lane gets the result (sm_80). */
+/* bit i of the result is set when x of lane i is not 0 */
+GA_DEV uint32_t warp_ballot(int x) { return __ballot_sync(~0u, x); }
+/* Return the reduction of x over the warp to every lane (sm_80). */
 GA_DEV uint32_t redux_add_u32(uint32_t x) { return __reduce_add_sync(~0u, x); }
 GA_DEV uint32_t redux_and_u32(uint32_t x) { return __reduce_and_sync(~0u, x); }
 GA_DEV uint32_t redux_or_u32(uint32_t x) { return __reduce_or_sync(~0u, x); }
@@ -72,20 +73,21 @@ GA_DEV int warp_elect(void) {
   asm volatile("{.reg .pred p; elect.sync _|p, 0xffffffff; selp.b32 %0, 1, 0, p;}" : "=r"(one)::"memory");
   return one;
 }
-GA_DEV void warp_sync(void) { __syncwarp(); } /* also orders the warp's memory accesses */
+GA_DEV void warp_sync(void) { __syncwarp(); } /* also orders the memory accesses of the warp's threads */
 
 /* ---- the whole block ---- */
 GA_DEV void block_sync(void) { __syncthreads(); }
 
-/* ---- pins: empty instructions that keep a register array at this place of the program.
- * The compiler may not move a use or a definition of x[i] across them; they emit no instruction. ---- */
+/* ---- pins: empty instructions that keep a register array at this place of the program. The compiler may not move a
+ * use or a definition of x[i] across a pin. A pin emits no instruction. ---- */
 GA_DEV void pin_f32(float *x, int n) { GA_UNROLL for (int i = 0; i < n; i++) asm volatile("" : "+f"(x[i])::"memory"); }
 GA_DEV void pin_u32(uint32_t *x, int n) {
   GA_UNROLL for (int i = 0; i < n; i++) asm volatile("" : "+r"(x[i])::"memory");
 }
 
-/* ---- registers: the 128 threads of a warpgroup call together; n is a literal multiple of 8 in 24..256.
- * dec returns registers to the pool; inc blocks until enough registers are free. ---- */
+/* ---- registers: the 128 threads of a warpgroup call together. n is a literal multiple of 8 in 24 to 256.
+ * setmaxnreg_dec reduces a thread's registers to n; setmaxnreg_inc raises them to n and waits until enough are free.
+ * ---- */
 #define setmaxnreg_dec(n)      asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n))
 #define setmaxnreg_inc(n)      asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n))
 

@@ -6,15 +6,16 @@
 #else
 #include "cuda/dev/ptx/base.h"
 
-/* L2 policies as createpolicy.fractional.L2::evict_first and evict_last return them for the whole line. Constants save
- * registers. */
+/* L2 cache policies that createpolicy.fractional.L2::evict_first and evict_last return for the whole line. Constants
+ * save registers. */
 #define L2_EVICT_FIRST 0x12F0000000000000ull
 #define L2_EVICT_LAST  0x14F0000000000000ull
 
 /* ---- tensor maps: 128 bytes, 64-byte aligned, in kernel parameters ---- */
 GA_DEV void tmap_prefetch(const void *map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
-/* A tensor map in global memory may get another base address: set the address, then release the map. Each thread that
- * copies by the map then acquires it. An ordinary barrier orders the release before the acquires. */
+/* Functions that change the base address of a tensor map in global memory. One thread calls tmap_set_address, then
+ * tmap_release. Each thread that copies by the map then calls tmap_acquire. An ordinary barrier orders the release
+ * before the acquires. */
 GA_DEV void tmap_set_address(void *map, const void *base) {
   asm volatile("tensormap.replace.tile.global_address.global.b1024.b64 [%0], %1;" ::"l"(map), "l"(base) : "memory");
 }
@@ -60,7 +61,7 @@ GA_DEV void bulk_add_4d(const void *map, uint32_t src, int c0, int c1, int c2, i
       : "memory");
 }
 
-/* ---- tensors of other ranks ---- */
+/* ---- tensors of 1, 2, 3 and 5 dimensions; the functions are like those for 4 ---- */
 GA_DEV void bulk_load_1d(uint32_t dst, const void *map, uint32_t bar, int c0, uint64_t policy) {
   asm volatile("cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
                "[%1, {%3}], [%2], %4;" ::"r"(dst),
@@ -139,14 +140,16 @@ GA_DEV void bulk_store_bytes(void *dst, uint32_t src, uint32_t bytes) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(dst), "r"(src), "r"(bytes)
                : "memory");
 }
-/* Copies to another block of the cluster, whose mbarrier counts the bytes. dst and bar come from cluster_address. */
+/* Copies `bytes` bytes to another block of the cluster, whose mbarrier `bar` counts the bytes. dst and bar come from
+ * cluster_address. */
 GA_DEV void bulk_copy_cluster(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t bar) {
   asm volatile(
       "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(dst),
       "r"(src), "r"(bytes), "r"(bar)
       : "memory");
 }
-/* Combines shared memory into global memory by sum, maximum or minimum: element by element, in no defined order. */
+/* Defines functions that combine shared memory into global memory by sum, maximum or minimum: element by element, in no
+ * defined order. */
 #define GA_BULK_REDUCE(name, op)                                                                                   \
   GA_DEV void name(void *dst, uint32_t src, uint32_t bytes) {                                                      \
     asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group." op " [%0], [%1], %2;" ::"l"(dst), "r"(src), \

@@ -8,8 +8,8 @@
 #else
 #include "cuda/dev/ptx/base.h"
 
-/* Writes 16, 8 or 4 bytes at dst: the first `bytes` come from src, the rest are zero. src is not read when bytes is 0.
- * Copies of 16 bytes bypass L1; smaller ones go through it. */
+/* Write 16, 8 or 4 bytes to dst. The first `bytes` bytes come from src, the rest are zero; src is not read when bytes
+ * is 0. Copies of 16 bytes bypass L1; smaller copies use it. */
 GA_DEV void cp_async_16(uint32_t dst, const void *src, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(src), "r"(bytes) : "memory");
 }

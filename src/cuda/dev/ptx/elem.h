@@ -32,10 +32,11 @@ GA_DEV void elem_put_f16(void *p, int64_t i, float x) { ((uint16_t *)p)[i] = ele
 
 GA_DEV uint32_t float_bits(float x) { return __float_as_uint(x); }
 
-/* Multiplies with a rounding of its own: the product is never fused with a following addition. */
+/* Returns a * b with its own rounding: the product is never fused with a following addition. */
 GA_DEV float elem_mul(float a, float b) { return __fmul_rn(a, b); }
 
-/* Loads and stores 16 bytes from element i on, at an address that is a multiple of 16: 4 floats or 8 halves. */
+/* Load and store 16 bytes from element i on: 4 floats, or 8 elements of 16 bits. The address must be a multiple of
+ * 16. */
 typedef union {
   uint4 all;
   float f[4];

@@ -79,7 +79,7 @@ GA_DEV int ldg_i32(const int32_t *p) {
   asm volatile("ld.global.b32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
   return r;
 }
-/* Loads through L2, without L1. */
+/* Load through L2, without L1. */
 GA_DEV int ldg_i32_cg(const int32_t *p) {
   int r;
   asm volatile("ld.global.cg.b32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
@@ -110,13 +110,13 @@ GA_DEV void ldg_f4(float *x, const float *p) {
                : "memory");
 }
 GA_DEV void stg_f32(float *p, float x) { asm volatile("st.global.f32 [%0], %1;" ::"l"(p), "f"(x) : "memory"); }
-/* Stores 8 bytes, aligned to 8. */
+/* Stores 8 bytes; p must be aligned to 8. */
 GA_DEV void stg_f2(float *p, float x, float y) {
   asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(p), "f"(x), "f"(y) : "memory");
 }
 GA_DEV void stg_i32(int32_t *p, int x) { asm volatile("st.global.b32 [%0], %1;" ::"l"(p), "r"(x) : "memory"); }
 GA_DEV void stg_u16(uint16_t *p, uint16_t x) { asm volatile("st.global.b16 [%0], %1;" ::"l"(p), "h"(x) : "memory"); }
-/* Stores 16 bytes, aligned to 16. */
+/* Stores 16 bytes; p must be aligned to 16. */
 GA_DEV void stg_f4(float *p, const float *x) {
   asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3])
                : "memory");
@@ -124,7 +124,7 @@ GA_DEV void stg_f4(float *p, const float *x) {
 GA_DEV void stg_u4(void *p, uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
 }
-/* Adds and returns the old value; relaxed, device scope. */
+/* Adds x to *p and returns the old value (relaxed, device scope). */
 GA_DEV int atomic_add_i32(int32_t *p, int x) {
   int r;
   asm volatile("atom.global.add.s32 %0, [%1], %2;" : "=r"(r) : "l"(p), "r"(x) : "memory");
@@ -135,9 +135,10 @@ GA_DEV float atomic_add_f32(float *p, float x) {
   asm volatile("atom.global.add.f32 %0, [%1], %2;" : "=f"(r) : "l"(p), "f"(x) : "memory");
   return r;
 }
-/* Adds without returning the old value. The order of additions is undefined, and with it the last bits of a sum. */
+/* Adds x to *p without returning the old value. The order of additions is undefined, and with it the last bits of a
+ * sum. */
 GA_DEV void red_add_f32(float *p, float x) { asm volatile("red.global.add.f32 [%0], %1;" ::"l"(p), "f"(x) : "memory"); }
-/* Adds four values, each atomic by itself; 16-byte aligned (sm_90). */
+/* Adds four values to the four floats at p, each atomic by itself. p must be 16-byte aligned (sm_90). */
 GA_DEV void red_add_f32x4(float *p, float x, float y, float z, float w) {
   asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(x), "f"(y), "f"(z), "f"(w) : "memory");
 }
@@ -146,15 +147,15 @@ GA_DEV void red_add_f32x4(float *p, float x, float y, float z, float w) {
 GA_DEV void red_add_f16x2(void *p, uint32_t x) {
   asm volatile("red.global.add.noftz.f16x2 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }
-/* Adds two bf16 values as red_add_f16x2 (sm_90). */
+/* Adds the two bf16 values of x to the pair at p, like red_add_f16x2 (sm_90). */
 GA_DEV void red_add_bf16x2(void *p, uint32_t x) {
   asm volatile("red.global.add.noftz.bf16x2 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }
 /* Orders this thread's earlier writes before its later ones, at the scope of the device. */
 GA_DEV void fence_device(void) { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
-/* Orders the turns of blocks. A block signals when it is done, and its earlier writes are released with the signal.
- * Another block waits until the count has reached `least`. The wait is bounded: a protocol error traps and never hangs
- * the GPU. */
+/* Order the turns of blocks. A block calls semaphore_signal when it is done, which also releases its earlier writes.
+ * Another block calls semaphore_wait, which returns when *p has reached `least`. The wait is bounded: a protocol error
+ * traps and never hangs the GPU. */
 GA_DEV void semaphore_signal(int32_t *p) {
   asm volatile("fence.acq_rel.gpu; red.relaxed.gpu.global.add.s32 [%0], 1;" ::"l"(p) : "memory");
 }

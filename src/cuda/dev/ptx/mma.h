@@ -6,8 +6,9 @@
 #else
 #include "cuda/dev/ptx/base.h"
 
-/* ---- warp level; lane 8 i + r gives the shared address of row r of matrix i, 16 bytes, 16-byte aligned.
- * Plain: a lane gets row g, columns 2q, 2q+1 of matrix i in r[i]; _trans: rows 2q, 2q+1 of column g. ---- */
+/* ---- Matrix loads of a warp. Lane 8 i + r gives the shared address of row r of matrix i, which has 16 bytes and is
+ * 16-byte aligned. A lane gets columns 2q and 2q+1 of row g of matrix i in r[i]. With _trans it gets rows 2q and 2q+1
+ * of column g. ---- */
 GA_DEV void ldmatrix_x4(uint32_t *r, uint32_t a) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -45,9 +46,10 @@ GA_DEV void stmatrix_x2(uint32_t a, uint32_t r0, uint32_t r1) {
   asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(a), "r"(r0), "r"(r1) : "memory");
 }
 
-/* ---- products of a warp: d (16x8) += a (16xK) b (Kx8). A register holds e = 1 (tf32), 2 (16-bit) or 4 (8-bit)
- * neighbours in k. a: rows g, g+8 of k = eq..., then the same of k = 4e + eq...; b: column g of k = eq..., of 4e +
- * eq...; d: row g then g+8, columns 2q, 2q+1. ---- */
+/* ---- Products of a warp: d (16x8) += a (16xK) b (Kx8). A register holds e = 1 (tf32), 2 (16-bit) or 4 (8-bit)
+ * neighbours in k. Registers of a: rows g and g+8 at k = e q and up, then both rows at k = 4e + e q and up. Registers
+ * of b: column g at k = e q and up, then at k = 4e + e q and up. Registers of d: columns 2q and 2q+1 of row g, then of
+ * row g+8. ---- */
 #define GA_MMA_A4B2(name, shape, types, real, letter)                                                               \
   GA_DEV void name(real *d, const uint32_t *a, uint32_t b0, uint32_t b1) {                                          \
     asm volatile("mma.sync.aligned." shape ".row.col." types " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, " \
@@ -65,9 +67,9 @@ GA_MMA_A4B2(mma_m16n8k16_bf16, "m16n8k16", "f32.bf16.bf16.f32", float, "f")
 GA_MMA_A4B2(mma_m16n8k16_f16, "m16n8k16", "f32.f16.f16.f32", float, "f")
 GA_MMA_A2B1(mma_m16n8k8_bf16, "m16n8k8", "f32.bf16.bf16.f32")
 GA_MMA_A2B1(mma_m16n8k8_f16, "m16n8k8", "f32.f16.f16.f32")
-GA_MMA_A4B2(mma_m16n8k8_tf32, "m16n8k8", "f32.tf32.tf32.f32", float, "f") /* the low 13 bits are ignored */
+GA_MMA_A4B2(mma_m16n8k8_tf32, "m16n8k8", "f32.tf32.tf32.f32", float, "f") /* the low 13 bits of operands are ignored */
 GA_MMA_A4B2(mma_m16n8k32_s8, "m16n8k32", "s32.s8.s8.s32", int, "r")
-GA_MMA_A4B2(mma_m16n8k32_e4m3, "m16n8k32", "f32.e4m3.e4m3.f32", float, "f") /* sm_89 */
+GA_MMA_A4B2(mma_m16n8k32_e4m3, "m16n8k32", "f32.e4m3.e4m3.f32", float, "f") /* needs sm_89 */
 GA_MMA_A4B2(mma_m16n8k32_e5m2, "m16n8k32", "f32.e5m2.e5m2.f32", float, "f")
 
 /* ---- warpgroup level: the 128 threads together; the products themselves are in wgmma.h ---- */

@@ -9,25 +9,25 @@ GA_DEV float ex2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
-} /* 2^x, error 2 ulp; ex2(-inf) = 0 */
+} /* returns 2^x with an error of 2 ulp; ex2(-inf) = 0 */
 GA_DEV float lg2(float x) {
   float y;
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
-} /* log2 x; lg2(0) = -inf */
+} /* returns log2 x; lg2(0) = -inf */
 GA_DEV float rcp(float x) {
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
-} /* 1/x, error 1 ulp */
+} /* returns 1 / x with an error of 1 ulp */
 GA_DEV float tanh_approx(float x) {
   float y;
   asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
-} /* tanh x, relative error 2^-11 */
+} /* returns tanh x with a relative error of 2^-11 */
 /* Computes sin and cos of pi x for |x| <= 1. */
 GA_DEV void sincos_pi(float x, float *s, float *c) { sincospif(x, s, c); }
-/* Packs two floats into one register, rounded to nearest even; lo goes to the low half. */
+/* Return two floats packed into one register, rounded to nearest even. lo is in the low half. */
 GA_DEV uint32_t pack_bf16(float lo, float hi) {
   uint32_t r;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
@@ -38,7 +38,8 @@ GA_DEV uint32_t pack_f16(float lo, float hi) {
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
   return r;
 }
-/* Packs two 8-bit floats into the low half. Values beyond the largest become the largest; NaN stays NaN (sm_89). */
+/* Return two floats packed as 8-bit floats into the low half of a register. Values beyond the largest become the
+ * largest; NaN stays NaN (sm_89). */
 GA_DEV uint32_t pack_e4m3(float lo, float hi) {
   uint16_t r;
   asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(hi), "f"(lo));
@@ -49,7 +50,7 @@ GA_DEV uint32_t pack_e5m2(float lo, float hi) {
   asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(r) : "f"(hi), "f"(lo));
   return r;
 }
-/* Converts the two low bytes to two f16, exactly. */
+/* Return the two low bytes, 8-bit floats, as two f16, exactly. */
 GA_DEV uint32_t f16x2_of_e4m3(uint32_t two) {
   uint32_t r;
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"((uint16_t)two));

@@ -15,6 +15,6 @@ GA_DEV int max3_i32(int a, int b, int c) { return a > b ? a > c ? a : c : b > c 
 
 GA_DEV int bits_of(float x) { return __float_as_int(x); }
 GA_DEV float float_of(int x) { return __int_as_float(x); }
-/* The maximum of three is one instruction on sm_90. */
+/* Returns the maximum of three integers, one instruction on sm_90. */
 GA_DEV int max3_i32(int a, int b, int c) { return __vimax3_s32(a, b, c); }
 #endif

@@ -12,7 +12,7 @@ GA_DEV uint32_t pack4_s8(float a, float b, float c, float d) {
 }
 GA_DEV uint32_t pack4_e4m3(float a, float b, float c, float d) { return pack_e4m3(a, b) | pack_e4m3(c, d) << 16; }
 #else
-/* One asm statement: two separate ones cost an instruction more to join the halves. */
+/* A single asm statement is used, because two would need another instruction to join the halves. */
 GA_DEV uint32_t pack4_e4m3(float a, float b, float c, float d) {
   uint32_t r;
   asm("{.reg .b16 l, h; cvt.rn.satfinite.e4m3x2.f32 l, %2, %1; cvt.rn.satfinite.e4m3x2.f32 h, %4, %3; mov.b32 %0, {l, "

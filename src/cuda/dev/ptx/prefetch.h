@@ -4,6 +4,6 @@
 #ifdef GA_EMU
 GA_DEV void prefetch_l2(const void *p) { (void)p; } /* moves no data */
 #else
-/* Brings the cache line of p to L2; p need not be a readable address. */
+/* Loads the cache line of p into L2. p need not be a readable address. */
 GA_DEV void prefetch_l2(const void *p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 #endif

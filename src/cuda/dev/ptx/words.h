@@ -56,7 +56,7 @@ GA_DEV void lds_nv_u1(uint32_t *r, uint32_t a) { asm("ld.shared.b32 %0, [%1];" :
 GA_DEV void lds_nv_f2(float *r, uint32_t a) {
   asm("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(r[0]), "=f"(r[1]) : "r"(a));
 }
-/* mma_m16n8k16_bf16 of mma.h */
+/* Computes d += a b like mma_m16n8k16_bf16 of mma.h. */
 GA_DEV void mma_nv_bf16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
       "%3};"
@@ -73,36 +73,36 @@ GA_DEV uint16_t lds_nv_u16(uint32_t a) {
   asm("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(a));
   return x;
 }
-/* mma_m16n8k16_f16 of mma.h */
+/* Computes d += a b like mma_m16n8k16_f16 of mma.h. */
 GA_DEV void mma_nv_f16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
       "%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-/* mma_m16n8k8_tf32 of mma.h */
+/* Computes d += a b like mma_m16n8k8_tf32 of mma.h. */
 GA_DEV void mma_nv_tf32(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
       "%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-/* Computes d = c + a b on 8-bit integers, with the same c everywhere. The form with k = 16 takes only a[0..1] and
- * b0. */
+/* Computes d = c + a b on 8-bit integers, with the same c for all elements. The variant with k = 16 uses only a[0..1]
+ * and b0. */
 GA_DEV void mma_nv_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, "
       "%10};"
       : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c));
 }
-/* Computes d = c + a b with unsigned a. */
+/* Computes d = c + a b on 8-bit integers, where a is unsigned and b is signed. */
 GA_DEV void mma_nv_u8_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, "
       "%10};"
       : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c));
 }
-/* d += a b */
+/* Computes d += a b on 8-bit integers. */
 GA_DEV void mma_nv_add_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
@@ -124,9 +124,9 @@ GA_DEV float max_size(float x, float y) {
   asm("{.reg .f32 a, b; abs.f32 a, %1; abs.f32 b, %2; max.NaN.f32 %0, a, b;}" : "=f"(r) : "f"(x), "f"(y));
   return r;
 }
-/* Returns x of lane `lane` of the caller's group of four lanes. */
+/* Returns x of lane `lane` (0 to 3) of the caller's group of four lanes. */
 GA_DEV uint32_t shfl_quad_u32(uint32_t x, int lane) { return __shfl_sync(~0u, x, lane, 4); }
-/* ---- pairs ---- */
+/* ---- bytes and pairs of 16-bit numbers ---- */
 /* Computes (x & mask) | bits in one instruction. */
 GA_DEV uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits) {
   uint32_t r;
@@ -141,14 +141,14 @@ GA_DEV uint32_t prmt(uint32_t a, uint32_t b, uint32_t sel) {
 }
 /* Selects bytes like prmt; where bit 3 of a selector is 1, the byte's top bit is repeated eight times. */
 GA_DEV uint32_t prmt_sign(uint32_t a, uint32_t b, uint32_t sel) { return prmt(a, b, sel); }
-/* bf16 pairs: x y + z, rounded once; subnormals are numbers (sm_80) */
+/* Returns x y + z for pairs of bf16, rounded once. Subnormals are numbers (sm_80). */
 GA_DEV uint32_t fma_bf16x2(uint32_t x, uint32_t y, uint32_t z) {
   uint32_t r;
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(z));
   return r;
 }
-/* Returns one half of a pair, twice. Where the result meets 16-bit arithmetic, the compiler makes it an operand's
- * modifier, not an instruction. */
+/* Returns one half of a pair in both halves. Where 16-bit arithmetic uses the result, the compiler makes it an
+ * operand's modifier, not an instruction. */
 GA_DEV uint32_t twice_16(uint32_t x, int half) {
   uint32_t r;
   if (half)
@@ -157,12 +157,12 @@ GA_DEV uint32_t twice_16(uint32_t x, int half) {
     asm("{.reg .b16 a, b; mov.b32 {a, b}, %1; mov.b32 %0, {a, a};}" : "=r"(r) : "r"(x));
   return r;
 }
-/* f16 pairs: x + y, rounded once; subnormals are numbers */
+/* Returns x + y for pairs of f16, rounded once. Subnormals are numbers. */
 GA_DEV uint32_t add_f16x2(uint32_t x, uint32_t y) {
   uint32_t r;
   asm("add.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(x), "r"(y));
   return r;
 }
-/* bf16 pairs: x + y, rounded once */
+/* Returns x + y for pairs of bf16, rounded once. */
 GA_DEV uint32_t add_bf16x2(uint32_t x, uint32_t y) { return fma_bf16x2(x, 0x3f803f80u, y); }
 #endif

@@ -2,7 +2,7 @@
 #pragma once
 #include "cuda/dev/ptx/num.h"
 
-enum { ACT_SILU = 1, ACT_GELU_TANH = 2, ACT_GELU_ERF = 3 }; /* the values of ga_act_kind */
+enum { ACT_SILU = 1, ACT_GELU_TANH = 2, ACT_GELU_ERF = 3 }; /* values of ga_act_kind */
 
 GA_DEV float act_of(int act, float x) {
   if (act == ACT_SILU) return x / (1.0f + expf(-x));

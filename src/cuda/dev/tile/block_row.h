@@ -1,11 +1,12 @@
-/* Sums and maxima over all threads of a block. Every thread must call and gets the result. Each takes one pair of
- * barriers. */
+/* Sums and maxima over all threads of a block. Every thread must call, and every thread gets the result. A call needs
+ * one pair of barriers. */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 
 #define GA_NEG_INFINITY __uint_as_float(0xff800000u)
 
-/* One slot a warp, in two sets: a reduction may begin while slow warps still read the results of the one before. */
+/* Shared memory of a reduction: one slot per warp, in two sets. A reduction may begin while slow warps still read the
+ * results of the previous one; `turn` selects the set. */
 typedef struct {
   float slot[2][32];
 } row_shared;
@@ -14,7 +15,7 @@ GA_DEV float row_sum_warp(float x) {
   GA_UNROLL for (int m = 16; m > 0; m /= 2) x += shfl_xor_f32(x, m);
   return x;
 }
-/* Returns the larger number, or NaN if one is NaN: the softmax of a row with a NaN is NaN. */
+/* Returns the larger of a and b, or NaN if one is NaN: the softmax of a row with a NaN is NaN. */
 GA_DEV float row_larger(float a, float b) { return a > b || a != a ? a : b; }
 GA_DEV float row_max_warp(float x) {
   GA_UNROLL for (int m = 16; m > 0; m /= 2) x = row_larger(x, shfl_xor_f32(x, m));

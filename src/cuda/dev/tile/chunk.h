@@ -4,8 +4,8 @@
 #include "cuda/dev/ptx/mem.h"
 
 /* Copies 8 columns, from column `col` on, of the row that starts at element `at`. Columns from `cols` on become zero;
- * nothing is read unless `in`. vec16 promises that the source is 16-byte aligned and cols a multiple of 8; the copy is
- * then complete once the thread has waited for its group. */
+ * with in = 0 nothing is read and all become zero. vec16 promises that the source is 16-byte aligned and cols a
+ * multiple of 8. The copy is then complete once the thread has waited for its group. */
 GA_DEV void chunk_copy(uint32_t dst, const void *base, int64_t at, int col, int cols, int in, int vec16) {
   if (vec16) {
     const int bytes = in && col < cols ? 16 : 0;

@@ -8,7 +8,8 @@ GA_DEV float e4m3_scale(float most) {
   return scale > 0 ? scale : 1;
 }
 
-/* Rounds to nearest even and clamps to 448. Exponents below -6 use the exponent of the smallest normal number. */
+/* Returns x as e4m3, rounded to nearest even and clamped to 448. Exponents below -6 use the exponent of the smallest
+ * normal number. */
 GA_DEV uint8_t e4m3_of(float x) {
   const float a = fminf(fabsf(x), 448.0f);
   int e = (int)(float_bits(a) >> 23) - 127;

@@ -3,7 +3,7 @@
 #pragma once
 #include "cuda/dev/ptx/elem.h"
 
-/* The values of ga_dtype (ga/tensor.h), which are pinned. */
+/* Values of ga_dtype (ga/tensor.h), which must not change. */
 enum {
   T_F32 = 1,
   T_F16 = 2,
@@ -27,45 +27,46 @@ enum {
 };
 
 GA_DEV float quant_f16(const uint8_t *p) { return elem_f32_of_f16((uint16_t)(p[0] | p[1] << 8)); }
-/* Returns code e of the 32 whose nibbles fill 16 bytes, low nibbles first. */
+/* Returns code e (0 to 31) of the nibbles in 16 bytes qs, which hold codes 0 to 15 in their low nibbles. */
 GA_DEV int quant_nibble(const uint8_t *qs, int e) { return e < 16 ? qs[e] & 15 : qs[e - 16] >> 4; }
 GA_DEV int quant_bit(const uint8_t *p, int i) { return p[i >> 3] >> (i & 7) & 1; }
-/* Returns signed byte i of the 16 in the words low and high. */
+/* Returns signed byte i (0 to 15) of the words low and high. */
 GA_DEV int quant_pick(uint64_t low, uint64_t high, int i) { return (int8_t)((i < 8 ? low : high) >> 8 * (i & 7)); }
-/* IQ4 values: -127 -104 -83 -65 -49 -35 -22 -10 | 1 13 25 38 53 69 89 113 */
+/* Returns IQ4 value i of the table -127 -104 -83 -65 -49 -35 -22 -10 | 1 13 25 38 53 69 89 113. */
 GA_DEV int quant_iq4(int i) { return quant_pick(0xf6eaddcfbfad9881ull, 0x7159453526190d01ull, i); }
-/* e2m1 values doubled: 0 1 2 3 4 6 8 12 and their negatives */
+/* Returns e2m1 value i, doubled: 0 1 2 3 4 6 8 12, then their negatives. */
 GA_DEV int quant_fp4(int i) { return quant_pick(0x0c08060403020100ull, 0xf4f8fafcfdfeff00ull, i); }
 /* Returns 2^(e - 128), the scale of MXFP4 when its values are doubled. It is subnormal for e < 2. */
 GA_DEV float quant_e8m0(int e) { return __uint_as_float(e < 2 ? 0x200000u << e : (uint32_t)(e - 1) << 23); }
-/* Decodes e4m3 with 0x7f and 0xff as numbers rather than NaN, as e4m3_128 stores it. */
+/* Returns e4m3 code b as a number. 0x7f and 0xff are numbers rather than NaN, as e4m3_128 stores them. */
 GA_DEV float quant_e4m3_number(int b) {
   const int e = b >> 3 & 15, m = b & 7;
   float x = e ? __uint_as_float((uint32_t)(e + 120) << 23 | (uint32_t)m << 20) : (float)m * 0.001953125f; /* 2^-9 */
   return b & 0x80 ? -x : x;
 }
-/* Decodes OCP e4m3: no infinities, NaN at 0x7f and 0xff. */
+/* Returns OCP e4m3 code b as a number: there are no infinities, and 0x7f and 0xff are NaN. */
 GA_DEV float quant_e4m3(int b) { return (b & 0x7f) == 0x7f ? __uint_as_float(0x7fc00000u) : quant_e4m3_number(b); }
-/* Returns half a scale of NVFP4, whose values are doubled. A scale is e4m3 with its sign ignored and NaN read as 0. */
+/* Returns half the value of an NVFP4 scale, because NVFP4 values are doubled. A scale is e4m3 whose sign is ignored and
+ * whose NaN is read as 0. */
 GA_DEV float quant_ue4m3_half(int b) { return (b & 0x7f) == 0x7f ? 0.0f : 0.5f * quant_e4m3(b & 0x7f); }
 
-/* Returns scale j (part 0) or min j (part 1) of the 8 pairs of 6 bits in s[12] of q4_k and q5_k. */
+/* Returns scale j (part 0) or min j (part 1) of q4_k and q5_k, whose s[12] holds 8 pairs of 6 bits. */
 GA_DEV int quant_six_bits(const uint8_t *s, int j, int part) {
   if (j < 4) return s[j + 4 * part] & 63;
   return (part ? s[j + 4] >> 4 : s[j + 4] & 15) | (s[j - 4 + 4 * part] >> 6) << 4;
 }
-/* Returns scale i of the 16 of q3_k in s[12], -32..31. */
+/* Returns scale i (0 to 15) of q3_k from s[12], within -32 to 31. */
 GA_DEV int quant_scale3(const uint8_t *s, int i) {
   const int low = i < 8 ? s[i] & 15 : s[i - 8] >> 4, high = s[8 + (i & 3)] >> 2 * (i >> 2) & 3;
   return (low | high << 4) - 32;
 }
-/* Returns scale `sub` of the 8 of iq4_xs, -32..31. */
+/* Returns scale `sub` (0 to 7) of iq4_xs, within -32 to 31. */
 GA_DEV int quant_scale_xs(const uint8_t *b, int sub) {
   const int high = b[2] | b[3] << 8;
   return ((b[4 + sub / 2] >> 4 * (sub & 1) & 15) | (high >> 2 * sub & 3) << 4) - 32;
 }
 
-/* Element e of a block as scale * q + min: q is a small integer; scale and min are the same for runs of 16 or 32
+/* Element of a block as scale * q + min. q is a small integer; scale and min are the same for runs of 16 or 32
  * elements. */
 typedef struct {
   float scale, min;
@@ -107,7 +108,7 @@ GA_DEV quant_parts quant_32(int type, const uint8_t *b, int e) {
     r.q = quant_fp4(quant_nibble(b + 1, e));
     return r;
   }
-  if (type == T_NVFP4) { /* blocks of 64: four scales, 8 bytes for 16 elements */
+  if (type == T_NVFP4) { /* blocks of 64 elements: four scales, and 8 bytes for every 16 elements */
     const int q = b[4 + e / 16 * 8 + (e & 7)];
     r.scale = quant_ue4m3_half(b[e / 16]);
     r.q = quant_fp4(e & 8 ? q >> 4 : q & 15);
@@ -162,7 +163,7 @@ GA_DEV quant_parts quant_parts_at(int type, const void *base, int64_t i) {
   return shift == 8 ? quant_k(type, b, e) : quant_32(type, b, e);
 }
 
-/* Reads e4m3_128: an f32 scale, then 128 codes. */
+/* Returns element i of a tensor of type e4m3_128, whose blocks have an f32 scale and 128 codes. */
 GA_DEV float quant_e4m3_128_at(const void *base, int64_t i) {
   const uint8_t *b = (const uint8_t *)base + (i >> 7) * 132;
   const uint32_t scale = b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
@@ -179,8 +180,8 @@ GA_DEV float quant_at(int type, const void *base, int64_t i) {
   return elem_mul(r.scale, (float)r.q) + r.min;
 }
 
-/* Reads the plain types f32, f16 and bf16. Its code is short, unlike that of quant_at: a kernel that runs the code only
- * once still has to fetch it. */
+/* Returns element i of a tensor of type f32, f16 or bf16. The code is short, unlike that of quant_at, because a kernel
+ * that runs code only once still has to fetch it. */
 GA_DEV float plain_get(int type, const void *base, int64_t i) {
   return type == T_F32 ? elem_get_f32(base, i) : type == T_F16 ? elem_get_f16(base, i) : elem_get_bf16(base, i);
 }

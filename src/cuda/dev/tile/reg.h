@@ -1,6 +1,7 @@
-/* Register tiles in the accumulator layout of wgmma: a lane holds rows g and g+8 of its warp's 16; x[4j], x[4j+1]: row
- * g, columns 8j+2q, +1; x[4j+2], x[4j+3]: row g+8. `n` = columns of the tile, a compile-time constant after inlining.
- * Row pairs: v[0] for g, v[1] for g+8. */
+/* Register tiles in the accumulator layout of wgmma. A tile has 16 rows per warp and n columns, where n is a constant
+ * after inlining. g is lane / 4 and q is lane % 4. A lane holds rows g and g+8: x[4j] and x[4j+1] are columns 8j + 2q
+ * and 8j + 2q + 1 of row g; x[4j+2] and x[4j+3] are the same columns of row g+8. Values per row are pairs: v[0] of row
+ * g, v[1] of row g+8. */
 #pragma once
 #include "cuda/dev/ptx/num.h"
 
@@ -27,7 +28,7 @@ GA_DEV void tile_row_max(const float *x, int n, float *v) {
   v[0] = quad_max(fmaxf(a0, a1));
   v[1] = quad_max(fmaxf(b0, b1));
 }
-/* Multiplies each row of x by its v. */
+/* Multiplies each row of x by its value in v. */
 GA_DEV void tile_scale_rows(float *x, int n, const float *v) {
   GA_UNROLL for (int j = 0; j < n / 8; j++) {
     x[4 * j] *= v[0];
@@ -36,7 +37,7 @@ GA_DEV void tile_scale_rows(float *x, int n, const float *v) {
     x[4 * j + 3] *= v[1];
   }
 }
-/* Computes x = 2^(x c - ref) by rows; sum receives this lane's part of the row sums. */
+/* Computes x = 2^(x c - ref) for each row, in place. sum receives this lane's part of the row sums. */
 GA_DEV void tile_exp2(float *x, int n, float c, const float *ref, float *sum) {
   float a0 = 0, a1 = 0, b0 = 0, b1 = 0;
   GA_UNROLL for (int j = 0; j < n / 8; j++) {
@@ -52,7 +53,8 @@ GA_DEV void tile_exp2(float *x, int n, float c, const float *ref, float *sum) {
   sum[0] = a0 + a1;
   sum[1] = b0 + b1;
 }
-/* Set columns of each row above hi, or below lo, to -inf; q2 = 2q. */
+/* Set the columns of each row above hi, or below lo, to -infinity: hi0, lo0 for row g and hi1, lo1 for row g+8. q2 is
+ * 2q. */
 GA_DEV void tile_mask_above(float *x, int n, int hi0, int hi1, int q2) {
   GA_UNROLL for (int j = 0; j < n / 8; j++) GA_UNROLL for (int e = 0; e < 2; e++) {
     if (8 * j + e + q2 > hi0) x[4 * j + e] = GA_NEG_INF;
@@ -78,7 +80,7 @@ GA_DEV void tile_row_sum(const float *x, int n, float *v) {
   v[0] = quad_sum(a);
   v[1] = quad_sum(b);
 }
-/* Adds v to each row of x. */
+/* Adds to each row of x its value in v. */
 GA_DEV void tile_add_rows(float *x, int n, const float *v) {
   GA_UNROLL for (int j = 0; j < n / 8; j++) {
     x[4 * j] += v[0];
@@ -87,8 +89,8 @@ GA_DEV void tile_add_rows(float *x, int n, const float *v) {
     x[4 * j + 3] += v[1];
   }
 }
-/* Packs the tile as operand A of the next product: 4 registers for every 16 columns, which become its k. tile_store
- * (smem.h) takes the same form. */
+/* Pack the tile as operand A of the next product: 4 registers for every 16 columns, which become its k. tile_store
+ * (smem.h) stores the same registers. */
 GA_DEV void tile_pack_bf16(const float *x, int n, uint32_t *a) {
   GA_UNROLL for (int i = 0; i < n / 4; i++) a[i] = pack_bf16(x[2 * i], x[2 * i + 1]);
 }

@@ -3,7 +3,7 @@
 #include "cuda/dev/ptx/num.h"
 #include "cuda/dev/tile/quant.h"
 
-enum { PAIRS_NEOX = 1 }; /* the values of ga_rope_pairs */
+enum { PAIRS_NEOX = 1 }; /* values of ga_rope_pairs */
 
 /* Computes the cosine and the sine of position x freq. The angle is reduced in double, so that large positions keep
  * their phase. */

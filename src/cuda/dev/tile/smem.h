@@ -1,6 +1,6 @@
-/* Shared-memory tiles of 16-bit elements: panels of 64 columns, rows of 128 bytes, 16-byte chunk c of row r stored at
- * chunk c ^ (r % 8) (the 128-byte swizzle, the same for bulk copies, wgmma and ldmatrix). A panel starts at a multiple
- * of 1024 bytes. */
+/* Shared-memory tiles of 16-bit elements. A tile consists of panels of 64 columns, whose rows have 128 bytes. 16-byte
+ * chunk c of row r is stored at chunk c ^ (r % 8). This 128-byte swizzle is the same for bulk copies, wgmma and
+ * ldmatrix. A panel starts at a multiple of 1024 bytes. */
 #pragma once
 #include "cuda/dev/ptx/mma.h"
 

@@ -6,13 +6,14 @@
 #include "cuda/dev/ptx/words.h"
 #include "cuda/kern/attn/attn_decode_state.h"
 
-/* Addresses in the ring, reused for the merge: rows of O of each warp, then the rows' maxima and sums. */
+/* Return addresses in the ring of stages, which is reused for the merge: of row r of a warp's O, and of its maximum and
+ * sum of weights. The rows of O come first. */
 GA_DEV uint32_t warp_o(uint32_t ring, int warp, int r) { return ring + (uint32_t)((warp * ROWS + r) * O_PITCH * 4); }
 GA_DEV uint32_t warp_ml(uint32_t ring, int warp, int r) {
   return ring + (uint32_t)(WARPS * ROWS * O_PITCH * 4 + (warp * ROWS + r) * 8);
 }
 
-/* Writes the warp's rows below n to the ring: their O, maxima and sums. */
+/* Writes O, the maximum and the sum of weights of the warp's rows 0 to n - 1 to the ring. */
 GA_DEV void put_state(uint32_t ring, int warp, int lane, int n, const state *s) {
   const float l = s->l + shfl_xor_f32(s->l, 1), sum = l + shfl_xor_f32(l, 2);
   const float unit = (SCALES ? __uint_as_float(0x7f000000u - float_bits(s->per_unit)) : 1.0f) / P_UNIT;
@@ -25,7 +26,7 @@ GA_DEV void put_state(uint32_t ring, int warp, int lane, int n, const state *s) 
   }
 }
 
-/* Four columns of a row of O, unnormalised, with the row's maximum m and weight sum l. */
+/* Four columns of a row of O, not yet divided by the row's sum of weights l. m is the row's maximum. */
 typedef struct {
   float m, l, o[4];
 } quad;
@@ -63,11 +64,13 @@ GA_DEV quad add_warps(uint32_t ring, int r, int c) {
   return sum;
 }
 
-/* Where the parts of a tile are merged: in the shared memory of a cluster, each of whose blocks owns up to `per` quads,
- * or in global memory. */
+/* How the partial results of a tile are divided for the merge. With a cluster, each block owns up to `per` quads and
+ * merges them in its shared memory; otherwise the merge uses global memory. */
 typedef struct {
-  int quads, per; /* quads of the tile; most quads that a block owns */
-  int parts;      /* blocks that have a part; at least 1 */
+  /* quads is the number of quads of the tile; per is the largest number of quads that a block owns. */
+  int quads, per;
+  /* Number of blocks that have a partial result, at least 1. */
+  int parts;
 } merge;
 
 /* Packs the place of a quad: its row, its first column, the block that owns it, and its index among that block's
@@ -111,8 +114,8 @@ GA_DEV void send_quad(uint32_t sent, uint32_t bar, int owner, int slot, const qu
                (int)float_bits(x->o[3]), counted);
   sts_async_i4(to + 16, (int)float_bits(x->m), (int)float_bits(x->l), 0, 0, counted);
 }
-/* Merges the first `there` of n parts. The remaining places hold loaded data too and are cleared: loads without
- * branches are in flight together. */
+/* Merges parts 0 to there - 1 of n. The other entries of m, l and o hold copies of the last part and are cleared first.
+ * They were loaded too, so that no branch delays the loads. */
 GA_DEV void quad_add_some(quad *r, int n, int there, float *m, float *l, float o[][4]) {
   GA_UNROLL for (int e = 1; e < n; e++) {
     if (e < there) continue;
@@ -124,8 +127,8 @@ GA_DEV void quad_add_some(quad *r, int n, int there, float *m, float *l, float o
 }
 GA_DEV int imin(int x, int most) { return x < most ? x : most; }
 
-/* Merges the quads that the blocks of the cluster have sent; the first is at `at`, and consecutive ones are `step`
- * bytes apart. */
+/* Merges the quads that the blocks of the cluster have sent. The first quad is at shared address `at`; consecutive
+ * quads are `step` bytes apart. */
 GA_DEV quad add_sent(uint32_t at, int step, int parts) {
   enum { MANY = 8 };
   quad sum = quad_none();
@@ -149,7 +152,8 @@ GA_DEV void put_split(float *row, int c, int v_dim, const quad *x) {
   if (c == 0) stg_f4(row + v_dim, ml);
 }
 
-/* Merges the parts in global memory. The first is at `at`, and consecutive ones are `step` floats apart. */
+/* Merges columns c to c + 3 of the parts in global memory. The first part is at `at`; consecutive parts are `step`
+ * floats apart. */
 GA_DEV quad add_splits_of(const float *at, int step, int parts, int c, int v_dim) {
   quad sum = quad_none();
   GA_ROLL for (int first = 0; first < parts; first += IN_FLIGHT) {
@@ -167,7 +171,7 @@ GA_DEV quad add_splits_of(const float *at, int step, int parts, int c, int v_dim
   return sum;
 }
 
-/* Writes columns c to c + 3 of O, and the LSE, of row r from the merge over all keys. */
+/* Writes columns c to c + 3 of O and the log-sum-exp of row r, from the quad x that is merged over all keys. */
 GA_DEV void finish_merge(const ga_kargs_attn_decode *a, const unit *u, uint32_t own, int r, int c, const quad *x) {
   const ga_i4 line = lds_i4(own + (uint32_t)(OFF_LINES + 16 * r));
   const int64_t at = (int64_t)((uint64_t)(uint32_t)line.y << 32 | (uint32_t)line.x) + c;

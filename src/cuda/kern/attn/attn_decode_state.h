@@ -5,11 +5,11 @@
 #include "cuda/kern/attn/attn_packed.h"
 
 #define KV GA_CAT(T_, GA_P_KV)
-/* packed rows of a tile */
+/* ROWS is the number of packed rows of a tile. */
 enum { D = GA_P_D, WARPS = GA_P_WARPS, THREADS = 32 * WARPS, STAGES = GA_P_STAGES, ROWS = 8 };
 enum {
-  KEYS = GA_P_KEYS /* keys of a step */,
-  TILES = KEYS / 8 /* products of width 8 in a step */,
+  KEYS = GA_P_KEYS /* number of keys of a step */,
+  TILES = KEYS / 8 /* number of products of 8 keys in a step */,
   CLUSTER_REDUCE = GA_P_CLUSTER_REDUCE != 0,
   MAX_CLUSTER = 16
 };
@@ -18,16 +18,17 @@ enum {
   BLOCK_BYTES = KV == T_Q8_0 ? 34 : 18,
   IS_16BIT = KV == T_F16 || KV == T_BF16
 };
-enum { F16_K = KV != T_BF16, F16_V = KV == T_F16 || KV == T_E4M3 }; /* whether products are in f16; else in tf32 */
-/* Bytes of a row of K or V, and the distance of rows in shared memory. Rows of quantised blocks are not swizzled by
- * 16-byte chunks, and begin up to 8 bytes later. */
+/* 1: the products with K (F16_K) or V (F16_V) are in f16. 0: they are in tf32. */
+enum { F16_K = KV != T_BF16, F16_V = KV == T_F16 || KV == T_E4M3 };
+/* ROW_BYTES is the number of bytes of a row of K or V; PITCH is the distance of rows in shared memory, in bytes. Rows
+ * of quantised blocks are not swizzled by 16-byte chunks, and begin up to 8 bytes later. */
 enum {
   ROW_BYTES = BLOCKS     ? D / 32 * BLOCK_BYTES
               : IS_16BIT ? 2 * D
                          : D,
   PITCH = BLOCKS ? (ROW_BYTES + 16) / 16 * 16 : ROW_BYTES
 };
-/* A step holds K and V, then the scales of its keys: those of K, then those of V. Steps begin at multiples of a row. */
+/* A step holds K, V, the scales of K and the scales of V, in this order. It begins at a multiple of PITCH. */
 enum {
   SCALES = KV == T_E4M3,
   SCALE_BYTES = !SCALES                ? 0
@@ -35,15 +36,17 @@ enum {
                                        : PITCH,
   SCALE_OFF = 2 * KEYS * PITCH
 };
-enum { CHUNK_BYTES = IS_16BIT ? 64 : 32 /* bytes of 32 columns, unless the type has blocks */ };
-enum { Q_STEPS = F16_K ? 2 : 4 /* products in depth for 32 columns */, Q_BYTES = D / 32 * Q_STEPS * 512 };
+enum { CHUNK_BYTES = IS_16BIT ? 64 : 32 /* bytes of 32 columns of a type without blocks */ };
+enum {
+  Q_STEPS = F16_K ? 2 : 4 /* number of products along the head dimension for 32 columns */,
+  Q_BYTES = D / 32 * Q_STEPS * 512
+};
 enum { STAGE_BYTES = 2 * KEYS * PITCH + SCALE_BYTES, RING_BYTES = WARPS * STAGES * STAGE_BYTES, O_PITCH = D + 4 };
-enum { IN_FLIGHT = D > 128 ? 8 : 16 /* parts that are read at once */ };
-/* SENT: the data that blocks of a cluster send each other, 32 bytes a quad: four columns of a row, its maximum and its
- * sum. After it comes the block's own data:
- * the mbarrier that counts the sent bytes, a flag, the merge, the factors from a row's products to logits, the
- * addresses of rows, and the plan of each quad.
- * All that needs divisions is computed while the previous launch still runs. */
+enum { IN_FLIGHT = D > 128 ? 8 : 16 /* number of parts that are loaded at once */ };
+/* SENT_BYTES is the size of the data that the blocks of a cluster send each other: 32 bytes a quad, for four columns of
+ * a row, its maximum and its sum of weights. The block's own data follows: an mbarrier that counts the received bytes,
+ * a flag, the merge, factors from products to logits, addresses of rows, and the place of each quad. Everything that
+ * needs divisions is computed while the previous launch still runs. */
 enum {
   SENT_BYTES = CLUSTER_REDUCE ? (ROWS * D / 4 + MAX_CLUSTER) * 32 : 0,
   OFF_FLAG = 8,
@@ -51,24 +54,27 @@ enum {
   OFF_FACTORS = 32,
   OFF_LINES = 64
 };
-enum { OFF_PLAN = OFF_LINES + ROWS * 16, OWN_BYTES = OFF_PLAN + ROWS * D /* 4 bytes a quad */ };
-/* Two blocks fit on a multiprocessor: one of this launch and one of the next. The driver takes 1 KB of each. */
+enum { OFF_PLAN = OFF_LINES + ROWS * 16, OWN_BYTES = OFF_PLAN + ROWS * D /* 4 bytes for the place of each quad */ };
+/* 1: two blocks fit on a multiprocessor, one of this launch and one of the next. The driver takes 1 KB of each. */
 enum { TWICE = 2 * (Q_BYTES + RING_BYTES + SENT_BYTES + OWN_BYTES + 1024) <= 228 * 1024 };
-enum { Q_REGS = D <= 128 && WARPS * (1 + TWICE) <= 8 /* Q fits in registers */ };
+enum { Q_REGS = D <= 128 && WARPS * (1 + TWICE) <= 8 /* 1: Q fits in registers */ };
 static_assert(Q_BYTES + RING_BYTES + SENT_BYTES + OWN_BYTES == GA_P_SMEM, "the row's shared memory");
 static_assert(RING_BYTES >= WARPS * ROWS * (O_PITCH + 2) * 4, "the merge lies in the ring");
-#define P_UNIT (F16_V ? 32768.0f : 1.0f) /* value of a weight of 1 in products */
+/* Value in products that represents a weight of 1. */
+#define P_UNIT (F16_V ? 32768.0f : 1.0f)
 
 typedef struct {
-  int first, steps; /* key of step 0, a multiple of KEYS; steps of the whole tile */
-  int step, stride; /* this warp's first step; distance of its steps */
-  int parts;        /* blocks that have steps */
+  /* first is the key at which step 0 begins, a multiple of KEYS; steps is the number of steps of the whole tile. */
+  int first, steps;
+  /* step is this warp's first step; stride is the distance between its steps. */
+  int step, stride;
+  int parts; /* Number of blocks that have steps. */
 } share;
 
 GA_DEV share share_of(const ga_kargs_attn_decode *a, const unit *u, int split, int warp) {
   share s;
   s.first = u->from / KEYS * KEYS;
-  if (a->whole_turns) s.first -= s.first % (KEYS * WARPS); /* a turn of the warps of one part */
+  if (a->whole_turns) s.first -= s.first % (KEYS * WARPS); /* a step of all warps of a part */
   s.steps = u->to > u->from ? (u->to - s.first + KEYS - 1) / KEYS : 0;
   s.step = split * WARPS + warp;
   s.stride = a->splits * WARPS;
@@ -77,14 +83,14 @@ GA_DEV share share_of(const ga_kargs_attn_decode *a, const unit *u, int split, i
   return s;
 }
 
-/* Returns the reference of e^(x - m) for a running maximum m: 0 for a row without keys so far, so that e^(-inf - 0) =
- * 0. The relative error of a weight is 2^-23. */
+/* Returns the number to subtract from logits before the exponential, for a running maximum m. For a row without keys so
+ * far it is 0, so that e^(-inf - 0) = 0. The relative error of a weight is 2^-23. */
 GA_DEV float reference(float m) { return m == NONE ? 0.0f : m; }
 GA_DEV float weight_of(float x, float ref) { return ex2(elem_mul(x - ref, 1.44269504f /* log2 e */)); }
 
-/* The keys that a row sees, `keys` of them from `first` on, and the row's running sums. o[4b + i] holds columns 32b +
- * 8q + i and + 4 of row g: high parts, then low parts. Their unit is 1 / per_unit, a power of two above all scales of V
- * that the warp has met. */
+/* State of a row, which sees `keys` keys from `first` on. m is its running maximum, l its sum of weights and o its O.
+ * o[4b + i] holds columns 32b + 8q + i and 32b + 8q + i + 4 of row g: first the high parts, then the low parts. O is in
+ * units of 1 / per_unit. per_unit is a power of two above all scales of V that the warp has read. */
 typedef struct {
   int first;
   uint32_t keys;

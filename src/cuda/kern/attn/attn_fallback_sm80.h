@@ -1,20 +1,21 @@
-/* Launch side of the attention variants for every shape (attn_fallback_sm80.toml) and of the ladder. */
+/* Host side of the attention variants that accept every shape (attn_fallback_sm80.toml), also used by the ladder. */
 #ifndef GA_CUDA_KERN_ATTN_ATTN_FALLBACK_SM80_H
 #define GA_CUDA_KERN_ATTN_ATTN_FALLBACK_SM80_H
 
 #include "cuda/rt/cuda.h"
 
-/* A variant's shape; see attn_fallback_sm80.toml. */
+/* Parameters of a variant: d is the largest head dimension, bm the number of packed rows of a tile. See
+ * attn_fallback_sm80.toml. */
 typedef struct cuda_attn_fallback_variant {
   cuda_variant base;
   int32_t d, bm;
 } cuda_attn_fallback_variant;
 
-/* Predicts the kernel's time in microseconds. Below CUDA_ATTN_FALLBACK_ROWS rows most of a tile stays empty; the time
- * is then multiplied by 10, so that packed-row kernels are preferred. */
+/* Predicts the kernel's time in microseconds. Below CUDA_ATTN_FALLBACK_ROWS rows most of a tile is empty. The time is
+ * then multiplied by 10, so that packed-row kernels are preferred. */
 double cuda_attn_fallback_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Rows of a group that fill one warp's share of a tile. With fewer rows three warps are idle, and keys are not split
- * among blocks. */
+/* Number of packed rows that fill one warp's part of a tile. With fewer rows, three warps are idle, and keys are not
+ * divided among blocks. */
 #define CUDA_ATTN_FALLBACK_ROWS 16
 
 const char *cuda_attn_fallback_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);

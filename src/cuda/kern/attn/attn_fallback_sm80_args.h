@@ -5,44 +5,66 @@
 
 #include <stdint.h>
 
-/* Distances in elements between sequences (between pages, where K and V are paged), tokens and heads. */
+/* Strides in elements. batch is the distance between sequences (between pages, where K and V are paged); token and head
+ * are the distances between tokens and between heads. */
 typedef struct ga_kstrides {
   int64_t batch, token, head;
 } ga_kstrides;
 
-enum { GA_KATTN_KV_SEGMENTS = 4 }; /* most segments of K and V in a launch */
+enum { GA_KATTN_KV_SEGMENTS = 4 }; /* The largest number of segments of K and V in a launch. */
 
-/* One segment of K and V. Token i of the sequence is aligned with key i + rows - rows_q + shift of the segment. */
+/* A segment of K and V. Token i of the sequence is aligned with key i + rows - rows_q + shift of the segment. */
 typedef struct ga_kattn_kv_segment {
   const void *k, *v;
-  int32_t rows, shift; /* packed, paged: one segment, whose rows the device reads */
+  /* rows is the number of keys; shift moves the diagonal. Packed or paged K and V have one segment, whose number of
+   * keys the device reads from kv_start or kv_len. */
+  int32_t rows, shift;
 } ga_kattn_kv_segment;
 
 typedef struct ga_kargs_attn_fallback {
   const void *q;
   void *o;
-  float *lse; /* [batch, heads_k * group, rows_q], or by tokens; natural log; null: not written */
+  /* lse receives the log-sum-exp of each row, natural log: [batch, heads_k * group, rows_q], or by tokens (lse_stride).
+   * NULL: not written. */
+  float *lse;
   ga_kstrides q_stride, k_stride, v_stride, o_stride;
-  const int32_t *q_start, *kv_start; /* packed sequences: batch + 1 first tokens; null: dense */
-  const int32_t *q_len;              /* packed: lengths of q, or null */
-  /* paged: lengths of K and V; packed: as q_len; the pages of each sequence, or null */
+  /* Packed sequences: q_start and kv_start hold batch + 1 offsets of first tokens. NULL: dense tensors. */
+  const int32_t *q_start, *kv_start;
+  /* Packed sequences: q_len holds the number of queries of each sequence. NULL: q_start gives the lengths. */
+  const int32_t *q_len;
+  /* kv_len holds the number of keys of each sequence; packed sequences may have NULL, and kv_start gives the lengths.
+   * page_table holds the pages of each sequence. NULL: not paged. */
   const int32_t *kv_len, *page_table;
-  int64_t lse_stride; /* distance of heads in lse laid out by tokens; 0: by sequences */
+  /* Distance between heads in lse, in elements, where lse is laid out by tokens. 0: lse is laid out by sequences. */
+  int64_t lse_stride;
   int64_t page_table_stride;
-  const float *slope, *sink; /* one a query head, or null */
-  int32_t heads_k, group;    /* query head h reads KV head h / group */
-  int32_t rows_q;            /* tokens of a sequence; packed: of the longest */
-  int32_t kv_segments;       /* at least 1 */
-  int32_t tiles;             /* tiles of packed rows (token, head of the group) per sequence and KV head */
-  int32_t cols, cols_v;      /* head dim of q and k; of v and o */
-  int32_t page_size, window; /* 0: no pages, no window */
-  int32_t causal, vec16;     /* vec16: addresses and strides of q, k, v, o are multiples of 16 bytes, dims of 8 */
-  float scale, scale_log2;   /* scale * log2(e) */
-  float softcap_in, softcap; /* scale / cap, cap; 0: none */
-  /* state_in: (O, m, l) of every row is read and merged; state_out: it is written instead of o and lse */
+  /* slope holds one ALiBi slope per query head, sink one sink logit per query head. NULL: the call has none. */
+  const float *slope, *sink;
+  /* heads_k is the number of KV heads. group is the number of query heads per KV head: query head h reads KV head h /
+   * group. */
+  int32_t heads_k, group;
+  int32_t rows_q;      /* Number of queries of a sequence; of the longest sequence where they are packed. */
+  int32_t kv_segments; /* Number of entries of `part`, at least 1. */
+  /* Number of tiles of packed rows per sequence and KV head. A packed row is a pair of a token and a head of the
+   * group. */
+  int32_t tiles;
+  /* cols is the head dimension of q and k, cols_v the head dimension of v and o. */
+  int32_t cols, cols_v;
+  /* page_size is the number of keys of a page, 0: not paged. window is the number of keys that a query sees, 0: no
+   * window. */
+  int32_t page_size, window;
+  /* vec16: 1 when all addresses and strides of q, k, v and o are multiples of 16 bytes, and cols and cols_v multiples
+   * of 8. */
+  int32_t causal, vec16;
+  float scale, scale_log2;   /* scale_log2 is scale * log2(e). */
+  float softcap_in, softcap; /* softcap_in is scale / cap and softcap is cap. softcap 0: no cap. */
+  /* state_in 1: the state (O, m, l) of every row is read and merged. state_out 1: the state is written instead of o and
+   * lse. */
   int32_t state_in, state_out;
   float *state_o, *state_m,
-      *state_l; /* O [batch][head][row][cols_v], m and l as lse. Weights are 2^(logit * log2 e - m) */
+      /* State of the rows: state_o is [batch][head][row][cols_v]; state_m (maximum) and state_l (sum of weights) are
+       * laid out like lse. A weight is 2^(logit * log2(e) - m). */
+      *state_l;
   ga_kattn_kv_segment part[GA_KATTN_KV_SEGMENTS];
 } ga_kargs_attn_fallback;
 

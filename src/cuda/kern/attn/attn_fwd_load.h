@@ -11,12 +11,14 @@
 typedef struct {
   args a;
   uint32_t sb;
-  uint32_t k, v; /* blocks of K loaded; resident kernels: parity bits of the stages of K and of V */
-  int tiles;     /* records written */
+  /* k is the number of blocks of K that have been loaded, and v is not used. Kernels that keep K and V in shared memory
+   * (KV_RESIDENT) store parity bits of the stages of K in k, and of V in v. */
+  uint32_t k, v;
+  int tiles; /* Number of tile records that have been written. */
 } loader;
 
-/* Loads block n from pages, in boxes of page_box rows; start_k holds the rows of the sequence. Boxes past the end of
- * the sequence get coordinates outside their page: they read nothing and become zeros. */
+/* Loads block n of K or V from pages, in boxes of page_box rows; t->start_k holds the number of keys of the sequence.
+ * Boxes past the end of the sequence get coordinates outside their page, so that they are filled with zeros. */
 GA_DEV void load_pages(loader *p, const ga_tmap *map, const work *t, int n, uint32_t dst, uint32_t bar, int panels) {
   args a = p->a;
   const int32_t *table = a->page_table + t->batch * a->page_table_stride;
@@ -27,7 +29,8 @@ GA_DEV void load_pages(loader *p, const ga_tmap *map, const work *t, int n, uint
                                                           i * PANEL_COLS, at, t->head_k, id, L2_EVICT_LAST);
   }
 }
-/* Waits until stretch i of the keys is ready, once per block of the grid: OFF_READY has a bit for each stretch. */
+/* Waits until stretch i of the keys is ready. A thread block waits once for each stretch: OFF_READY has a bit for
+ * each. */
 GA_DEV void wait_ready(const loader *p, const ga_kargs_attn_stretch *x, int i) {
   const uint32_t value = x->kv[i].ready;
   if (value == 0) return;
@@ -43,14 +46,15 @@ GA_DEV void wait_ready(const loader *p, const ga_kargs_attn_stretch *x, int i) {
     }
     peer_pause();
   }
-  fence_async_global(); /* orders the data that the ready word announces before the copy engine's reads */
+  fence_async_global(); /* orders the data announced by the ready word before the copy engine's reads */
   if (i < 32)
     seen.x |= bit;
   else
     seen.y |= bit;
   sts_i4(p->sb + OFF_READY, seen.x, seen.y, 0, 0);
 }
-/* Returns the tensor's row where block n begins. Before the first K of a stretch it waits for the stretch's keys. */
+/* Returns the row of the tensor where block n begins. Before the first block of K of a stretch it waits until the
+ * stretch is ready. */
 GA_DEV int block_row(loader *p, const work *t, int n, int key) {
   if (!STRETCH) return t->start_k + n * BN;
   const ga_kargs_attn_stretch *x = stretch_args(p->a);
@@ -58,8 +62,8 @@ GA_DEV int block_row(loader *p, const work *t, int n, int key) {
   if (key) wait_ready(p, x, i);
   return x->kv[i].first + (n - x->kv[i].block) * BN;
 }
-/* Loads block n of a stretch from pages; the block begins with a box. Every box recomputes its coordinates, because
- * keeping them spills registers. */
+/* Loads block n of a stretch from pages; a block begins at the start of a box. Coordinates are recomputed for each box,
+ * because keeping them would spill registers. */
 GA_DEV void load_stretch_pages(loader *p, const ga_tmap *map, const work *t, int n, uint32_t dst, uint32_t bar,
                                int panels) {
   const ga_kargs_attn_stretch *x = stretch_args(p->a);
@@ -101,29 +105,30 @@ GA_DEV void load_k(loader *p, const work *t, int n) {
   load_block(p, p->k, map, t, n, OFF_K, OFF_KF, OFF_KE, PANELS_K);
   p->k = KV_RESIDENT ? p->k ^ 1u << n : p->k + 1;
 }
-/* Loads V of block n. Blocks are loaded from the last to the first, and K of block n - 1, if the tile has it, before
- * V of block n; so the count of K's loads gives the stage of V. */
+/* Loads V of block n. Blocks are loaded from the last to the first, and K of block n - 1 is loaded before V of block n.
+ * The number of loads of K therefore gives the stage of V. */
 GA_DEV void load_v(loader *p, const work *t, int n) {
   const ga_tmap *map = CARRY && t->part > 0 ? &p->a->more[t->part - 1].v : &p->a->v;
   load_block(p, KV_RESIDENT ? p->v : p->k - 1 - (n > t->n_lo), map, t, n, OFF_V, OFF_VF, OFF_VE, PANELS_V);
   if (KV_RESIDENT) p->v ^= 1u << n;
 }
 
-/* Returns the slot, tiles % 4, for the record of the next tile. It is written before the wait for Q's buffer: consumers
- * lag by at most two tiles. */
+/* Returns the record slot of the next tile, tiles % 4. The record is written before the wait for Q's buffer, because
+ * consumers lag by at most two tiles. */
 GA_DEV uint32_t next_slot(const loader *p) { return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES; }
 /* Returns Q's batch index. Packed sequences are one batch, even with pages. */
 GA_DEV int batch_q(const loader *p, const work *t) {
   return PAGES && (p->a->features & GA_KATTN_VARLEN) ? 0 : t->batch;
 }
+/* Loads the rows of Q from `query` on, at `column`, into shared address dst; bar counts the bytes. */
 GA_DEV void load_rows(const loader *p, uint32_t dst, uint32_t bar, int column, int query, int head, int batch) {
   if (PACKS)
     bulk_load_5d(dst, &p->a->q, bar, column, 0, query, head, batch, L2_EVICT_FIRST);
   else
     bulk_load_4d(dst, &p->a->q, bar, column, query, head, batch, L2_EVICT_FIRST);
 }
-/* Loads the tile's Q for each warpgroup once that warpgroup has read the previous tile's. Coordinates come from the
- * record, because keeping them would cost registers. */
+/* Loads the tile's Q for each warpgroup, once that warpgroup has read the Q of the previous tile. Coordinates are read
+ * from the record, because keeping them would cost registers. */
 GA_DEV void load_q(loader *p, const work *t) {
   const ga_i4 x = lds_i4(next_slot(p)), z = lds_i4(next_slot(p) + 32);
   GA_ROLL for (int w = 0; w < WGS; w++) {
@@ -140,7 +145,8 @@ GA_DEV void load_q(loader *p, const work *t) {
   }
   p->tiles++;
 }
-/* Prefetches the next Q into L2, because products that read Q from shared memory free its buffer late. */
+/* Prefetches the Q of the next tile into L2, because products that read Q from shared memory release its buffer
+ * late. */
 GA_DEV void prefetch_q(loader *p, const work *t) {
   const ga_i4 x = lds_i4(next_slot(p)), z = lds_i4(next_slot(p) + 32);
   if (t->n_hi < 0) return;
@@ -152,7 +158,8 @@ GA_DEV void prefetch_q(loader *p, const work *t) {
       bulk_prefetch_4d(&p->a->q, column, query, x.y, batch_q(p, t));
   }
 }
-/* Loads blocks n down to `to` of the tile in the order of use: K runs one block before V. Returns the next block. */
+/* Loads blocks n down to `to` of the tile in the order of use: K of a block is loaded before V of the block above it.
+ * Returns the next block. */
 GA_DEV int load_blocks(loader *p, const work *t, int n, int to) {
   GA_ROLL for (; n >= to; n--) {
     if (n > t->n_lo) load_k(p, t, n - 1);

@@ -18,9 +18,10 @@ enum {
   Q_SMEM = QREG * 16 < D,
   STORE_REG = GA_P_STORE,
   SKIP =
-      CAUSAL && !KV_RESIDENT && !EXTRAS && GA_P_BN < GA_P_BM, /* a warpgroup skips blocks that none of its rows sees */
+      /* 1: a warpgroup skips blocks that none of its rows sees */
+  CAUSAL && !KV_RESIDENT && !EXTRAS && GA_P_BN < GA_P_BM,
   LATE = (CAUSAL || STRETCH) && !KV_RESIDENT &&
-         (Q_SMEM || ST > 2), /* the next tile is claimed late; with two short stages this would delay K and V */
+         (Q_SMEM || ST > 2), /* 1: the next tile is claimed late; with two short stages this would delay K and V */
   PANELS_K = (D + 63) / 64,
   PANELS_V = (DV + 63) / 64,
   BLOCK_PANEL = BN * PANEL_ROW_BYTES,
@@ -29,9 +30,9 @@ enum {
   NS = BN / 2,
   NO = DV / 2,
   NP = BN / 4,
-  NQ = QREG ? 4 * QREG : 4 /* registers of S, O, P, Q per lane */
+  NQ = QREG ? 4 * QREG : 4 /* NS, NO, NP, NQ: registers of S, O, P and Q per lane */
 };
-enum { /* shared memory, bytes */
+enum { /* offsets and sizes in shared memory, in bytes */
        Q_BYTES = PANELS_K * Q_PANEL,
        K_BYTES = PANELS_K * BLOCK_PANEL,
        V_BYTES = PANELS_V * BLOCK_PANEL,
@@ -48,7 +49,7 @@ enum { /* shared memory, bytes */
        OFF_VE = OFF_VF + 8 * ST,
        OFF_TILE = (OFF_VE + 8 * ST + 15) / 16 * 16,
        TILE_BYTES = 48,
-       OFF_READY = OFF_TILE + TILE_SLOTS * TILE_BYTES, /* one bit for each stretch whose wait is over */
+       OFF_READY = OFF_TILE + TILE_SLOTS * TILE_BYTES, /* One bit for each stretch whose wait has ended. */
        SMEM_BYTES = OFF_READY + (STRETCH ? 16 : 0)
 };
 static_assert(BN % 16 == 0 && D % 16 == 0 && DV % 16 == 0, "wgmma takes k in steps of 16");
@@ -61,8 +62,8 @@ static_assert(!STRETCH || (WINDOW && !EXTRAS && !KV_RESIDENT && STORE_REG),
               "limits on both sides; rows of O leave alone");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
-/* Registers per thread after launch: 504 (two consumers) or 512 (three) to share. The producer's share grows with the
- * computation of a tile's block range. */
+/* Registers per thread after launch: 504 with two consumer warpgroups or 512 with three, to be divided among the
+ * warpgroups. The producer needs more where the computation of a tile's blocks is longer. */
 #if GA_P_BM == 192
 #define REGS_PRODUCER 32
 #define REGS_CONSUMER 160
@@ -77,7 +78,7 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define REGS_CONSUMER 224
 #endif
 
-/* An unrolled loop spills for a wide head: its addresses compete with those of the features. */
+/* The loop is not unrolled for wide heads, because its addresses and those of the features would spill registers. */
 #if GA_P_D > 128 && (GA_P_EXTRAS || GA_P_STRETCHES)
 #define RECOMPUTE_LOOP GA_ROLL
 #else
@@ -89,12 +90,16 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PV_RST   GA_CAT5(wgmma_m64n, GA_P_DV, k16_, GA_P_DTYPE, _rst)
 #define MMA_WARP GA_CAT(mma_m16n8k16_, GA_P_DTYPE)
 
-#define SUM_LIMIT (F16 ? 32768.f : 1024.f) /* limit of a lane's part of a row's sum; beyond it the reference moves */
-#define MOVES     (MASKED ? 6.f : 4.f)     /* causal tiles pay for one move for each of their shortest rows */
-#define SUM_LOST  1.267650600228229401e30f /* 2^100: beyond it weights may be infinite */
+/* Limit of a lane's part of a row's sum. When a part exceeds the limit, the reference of the exponent is raised. */
+#define SUM_LIMIT (F16 ? 32768.f : 1024.f)
+/* Threshold for raising the reference. It is higher for causal tiles, because each of their shortest rows needs one
+ * raise. */
+#define MOVES (MASKED ? 6.f : 4.f)
+/* 2^100: a sum above it may contain infinite weights. */
+#define SUM_LOST 1.267650600228229401e30f
 
 #if GA_P_STRETCHES
-#define KARGS ga_kargs_attn_stretch /* begins with the fields of ga_kargs_attn_fwd */
+#define KARGS ga_kargs_attn_stretch /* The fields of this struct begin with those of ga_kargs_attn_fwd. */
 #else
 #define KARGS ga_kargs_attn_fwd
 #endif

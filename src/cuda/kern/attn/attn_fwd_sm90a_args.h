@@ -1,12 +1,13 @@
-/* Arguments of the attention kernels: one struct by value, the same bytes on the host and on the device. C11 and CUDA
- * C. */
+/* Arguments of the attention kernels (attn_fwd_sm90a.cu): one struct by value, the same bytes on the host and on the
+ * device. C11 and CUDA C. */
 #ifndef GA_CUDA_KERN_ATTN_ATTN_FWD_SM90A_ARGS_H
 #define GA_CUDA_KERN_ATTN_ATTN_FWD_SM90A_ARGS_H
 #include "cuda/dev/tmap.h"
 
-/* Bits of ga_kargs_attn_fwd.features; kernels built without GA_P_EXTRAS ignore them.
- * VARLEN: q and o are packed; k and v too unless PAGED.
- * STATE_*: (O, m, l) is read and merged, or written instead of o and lse. */
+/* Bits of ga_kargs_attn_fwd.features. Kernels built without GA_P_EXTRAS ignore them.
+ * VARLEN: q and o are packed sequences; k and v are packed too, unless PAGED is set.
+ * STATE_IN: the state (O, m, l) of every row is read and merged. STATE_OUT: the state is written instead of o and
+ * lse. */
 enum {
   GA_KATTN_SOFTCAP = 1,
   GA_KATTN_ALIBI = 2,
@@ -16,64 +17,91 @@ enum {
   GA_KATTN_STATE_IN = 32,
   GA_KATTN_STATE_OUT = 64
 };
-enum { GA_KATTN_CHUNKS = 4 }; /* most segments of K and V in a launch */
+enum { GA_KATTN_CHUNKS = 4 }; /* The largest number of segments of K and V in a launch. */
 
-/* One KV segment. Its tensor maps have the shape and boxes of ga_kargs_attn_fwd.k and v. */
+/* A segment of K and V. Its tensor maps have the shape and boxes of ga_kargs_attn_fwd.k and v. */
 typedef struct {
   ga_tmap k, v;
-  int32_t rows, diagonal; /* row r sees columns r + diagonal - window_left to r + diagonal + window_right */
+  /* rows is the number of keys of the segment. Query r sees keys r + diagonal - window_left to r + diagonal +
+   * window_right. */
+  int32_t rows, diagonal;
   int32_t unused[14];
 } ga_kattn_chunk;
 
-/* Tensors are 4-d: (column, row, head, batch). Packed sequences are one batch of all rows; pages are batches of
- * page_size rows. Strides are in elements. Tensor maps have boxes of 64 columns with the 128-byte swizzle; rows per
- * box: q 64, k and v BN or page_box, o 16. Where heads can be packed q is 5-d: (column, head of `pack`, row, head /
- * pack, batch), with boxes of pack heads and wg_queries rows. */
+/* Arguments of attention over whole tiles. Tensors are 4-d: (column, row, head, batch). Packed sequences are one batch
+ * of all rows; pages are batches of page_size rows. Strides are in elements. Tensor maps have boxes of 64 columns with
+ * the 128-byte swizzle. A box has 64 rows of q, BN or page_box rows of k and v, and 16 rows of o. Where heads can be
+ * packed, q is 5-d: (column, head of `pack`, row, head / pack, batch), with boxes of pack heads and wg_queries rows. */
 typedef struct {
   ga_tmap q, k, v, o;
-  void *o_base; /* for kernels that store from registers; 16-byte aligned, strides multiples of 8 */
+  /* Address of O, for kernels that store O from registers. It is 16-byte aligned, and the strides of O are multiples of
+   * 8. */
+  void *o_base;
   int64_t o_stride_row, o_stride_head, o_stride_batch;
-  float *lse; /* natural log; null: not written */
-  /* Rows are contiguous; the strides hold for m and l too. Stride of batches 0: packed like q. */
+  /* lse receives the log-sum-exp of each row, natural log. NULL: not written. */
+  float *lse;
+  /* Distances between heads and between batches in lse, state_m and state_l, whose rows are contiguous.
+   * lse_stride_batch 0: the rows are packed like q. */
   int64_t lse_stride_head, lse_stride_batch;
-  const int32_t *cu_q, *cu_k; /* varlen: batch + 1 row offsets into the packed tensors */
-  const float *slope;         /* alibi: one per q head */
-  const float *sink;          /* one logit per q head */
-  int32_t *counter;           /* two words, zeroed before the launch and left zeroed by the kernel */
-  int32_t heads_q, group;     /* q heads, or groups of `pack` of them; heads_q per KV head */
-  int32_t rows_q, rows_k;     /* sequence lengths (varlen, paged: the longest) */
-  int32_t heads_total;        /* heads_q * batch */
+  /* With VARLEN: cu_q and cu_k hold batch + 1 row offsets into the packed tensors. */
+  const int32_t *cu_q, *cu_k;
+  /* With ALIBI: slope holds one ALiBi slope per query head. */
+  const float *slope;
+  /* With SINK: sink holds one sink logit per query head. */
+  const float *sink;
+  /* Two counter words, zeroed before the launch, and left zeroed by the kernel. */
+  int32_t *counter;
+  /* heads_q is the number of query heads, or of groups of `pack` query heads. group is the number of heads_q per KV
+   * head. */
+  int32_t heads_q, group;
+  /* Number of queries and number of keys of a sequence; of the longest sequence with VARLEN or PAGED. */
+  int32_t rows_q, rows_k;
+  int32_t heads_total; /* Number of heads over all batches, heads_q * batch. */
   int32_t tiles_per_head,
-      /* Tiles of BM rows per (head, batch), and in total. Resident kernels: units per head, and in total. */
+      /* tiles_per_head is the number of tiles of BM rows per head and batch, and tiles the number over all heads and
+       * batches. Kernels that keep K and V in shared memory count runs of unit_tiles tiles instead. */
       tiles;
-  /* causal order: longest tiles first within a section of this many heads */
+  /* Number of heads of a section, used with causal masks: within a section the longest tiles are processed first. */
   int32_t heads_per_section;
-  int32_t window_left, window_right; /* row r sees columns r + rows_k - rows_q - left .. + right */
-  /* resident kernels: consecutive tiles of one head that share its K and V in shared memory */
+  /* Query r sees keys r + rows_k - rows_q - window_left to r + rows_k - rows_q + window_right. */
+  int32_t window_left, window_right;
+  /* Number of consecutive tiles of one head that share its K and V, for kernels that keep K and V in shared memory. */
   int32_t unit_tiles;
   int32_t features;
-  float scale_log2;              /* scale * log2(e) > 0 */
-  float softcap_in, softcap_out; /* scale / cap, cap * log2(e) */
-  /* The ratio of scale (or cap) to the rounded scale_log2 (softcap_out), in two parts; it is close to ln 2. */
+  float scale_log2;              /* scale_log2 is scale * log2(e), above 0. */
+  float softcap_in, softcap_out; /* softcap_in is scale / cap; softcap_out is cap * log2(e). */
+  /* ln_hi + ln_lo is the ratio of scale to the rounded scale_log2, or of cap to the rounded softcap_out. The ratio is
+   * close to ln 2. */
   float ln_hi, ln_lo;
-  int32_t cols_v;        /* value dim in memory, a multiple of 8 */
-  const int32_t *kv_len; /* paged: rows of K and V of each batch; packed: null, or the same */
+  int32_t cols_v; /* Dimension of V and O in memory, a multiple of 8. */
+  /* kv_len holds the number of keys of each sequence. Packed K and V may have NULL, and cu_k gives the lengths. */
+  const int32_t *kv_len;
   union {
-    const int32_t *page_table; /* paged: [batch][page_table_stride] */
-    const int32_t *q_len;      /* packed: null, or rows of q of each batch */
+    const int32_t *page_table; /* With PAGED: the pages of each sequence, [batch][page_table_stride]. */
+    /* Without PAGED: number of queries of each packed sequence. NULL: cu_q gives the lengths. */
+    const int32_t *q_len;
   };
   int64_t page_table_stride;
-  int32_t page_size, page_box; /* rows of a page; rows of a box, which divide page_size and BN */
+  /* page_size is the number of keys of a page. page_box is the number of rows of a box of k and v, which divides
+   * page_size and BN. */
+  int32_t page_size, page_box;
   float *state_o, *state_m,
-      *state_l;   /* O [batch][head][row][cols_v]; m and l as lse. Weights are 2^(logit * log2 e - m) */
-  int32_t shift;  /* shift of the diagonal: row i is aligned with column i + rows_k - rows_q + shift */
-  int32_t chunks; /* segments of K and V: the first is k, v with rows_k, the others are in more */
-  /* rows of a tile are pairs of a query and one of `pack` heads; 2^16 / pack, rounded up */
+      /* State of the rows: state_o is [batch][head][row][cols_v]; state_m (maximum) and state_l (sum of weights) are
+       * laid out like lse. A weight is 2^(logit * log2(e) - m). */
+      *state_l;
+  /* Shift of the diagonal, in keys: query i is aligned with key i + rows_k - rows_q + shift. */
+  int32_t shift;
+  /* Number of segments of K and V. The first segment is k and v with rows_k keys; the others are in `more`. */
+  int32_t chunks;
+  /* pack is the number of query heads that share a tile, whose rows are pairs of a query and one of these heads.
+   * pack_inverse is 2^16 / pack, rounded up. */
   int32_t pack, pack_inverse;
-  int32_t wg_queries; /* queries of a warpgroup, 64 / pack */
-  /* work items a tile, each with a share of its blocks of K and V */
+  int32_t wg_queries; /* Number of queries of a warpgroup, 64 / pack. */
+  /* Number of work items per tile. Each item processes a part of the tile's blocks of K and V. */
   int32_t splits;
-  float *partial; /* splits > 1: m, l and O of the splits [tile][warp][split][DV / 8 + 1][lane][4] */
+  /* Workspace of the splits' maxima m, sums l and O, used when splits is above 1: [tile][warp][split][DV / 8 +
+   * 1][lane][4]. */
+  float *partial;
   GA_KARGS_ALIGN ga_kattn_chunk more[GA_KATTN_CHUNKS - 1];
 } ga_kargs_attn_fwd;
 

@@ -4,16 +4,25 @@
 
 typedef struct {
   attn_place at;
-  uint32_t desc_q, desc_k, desc_v; /* wgmma descriptors (low words) of Q and of stage 0 */
-  uint32_t stage_k, parity_k;      /* stage and parity of the current K block; V's is one block earlier */
-  /* SKIP: counts of blocks before the current one of K and of V, which give stage and parity. */
+  /* Low words of the wgmma descriptors of Q and of stage 0 of K and of V. */
+  uint32_t desc_q, desc_k, desc_v;
+  /* Stage and mbarrier parity of the current block of K. The current block of V is the one before it. */
+  uint32_t stage_k, parity_k;
+  /* SKIP: numbers of blocks of K and of V before the current one, from which stage and parity follow. */
   uint32_t block_k, block_v;
-  int tiles;                     /* records read */
-  int n, n_lo, mask_hi, mask_lo; /* block whose S is computed next; limits of the current tile */
-  int n_v;                       /* block whose PV is next */
-  int joins;                     /* segments: the current record continues the tile of the record before */
-  int keep_k, keep_v;            /* resident: blocks up to this one stay for the next tile */
-  uint32_t used_k, used_v;       /* resident: parity bits of the stages */
+  /* Number of tile records that have been read. */
+  int tiles;
+  /* n is the block whose S is computed next; n_lo, mask_hi and mask_lo are the limits of the current tile
+   * (attn_tiles.h). */
+  int n, n_lo, mask_hi, mask_lo;
+  /* Block whose product P V is computed next. */
+  int n_v;
+  /* K and V in segments: 1 when the current record continues the tile of the record before it. */
+  int joins;
+  /* KV_RESIDENT: blocks of K and of V up to this index stay in shared memory for the next tile. */
+  int keep_k, keep_v;
+  /* KV_RESIDENT: parity bits of the stages of K and of V. */
+  uint32_t used_k, used_v;
 } warpgroup;
 
 GA_DEV uint32_t tile_slot(const warpgroup *c, int back) {

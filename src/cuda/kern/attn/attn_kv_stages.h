@@ -1,10 +1,10 @@
-/* Stages of attn_fwd_sm90a.cu: where K and V of a block are, waits for them, and their release. */
+/* Stages of K and V in shared memory (attn_fwd_sm90a.cu): their addresses, waits and release. */
 #pragma once
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/kern/attn/attn_fwd_warpgroup.h"
 
-/* Returns the stage of the current K block. In resident kernels it is the block's number, and its parity counts the
- * units that have used it. */
+/* Returns the stage of the current block of K. With KV_RESIDENT the stage is the block's number, and its parity counts
+ * the runs of tiles that have used the stage. */
 GA_DEV uint32_t stage_k(const warpgroup *c) {
   return KV_RESIDENT ? (uint32_t)c->n : SKIP ? ring_stage(c->block_k, ST) : c->stage_k;
 }
@@ -22,21 +22,22 @@ GA_DEV uint32_t parity_v(const warpgroup *c) {
 GA_DEV void wait_k(const warpgroup *c) { mbar_wait(c->at.sb + OFF_KF + 8 * stage_k(c), parity_k(c)); }
 GA_DEV void wait_v(const warpgroup *c) { mbar_wait(c->at.sb + OFF_VF + 8 * stage_v(c), parity_v(c)); }
 
-/* Releases the K stage after this warp's last read. With Q in shared memory, the tile's last block releases Q too. */
-GA_DEV void release_k_after(const warpgroup *c, uint32_t loads) { /* loads: loads_done, or 0 */
+/* Releases the stage of K after this warp's last read. With Q in shared memory, the tile's last block also releases Q.
+ * loads is loads_done of those reads, or 0. */
+GA_DEV void release_k_after(const warpgroup *c, uint32_t loads) { /* loads: result of loads_done, or 0 */
   if (c->at.lane) return;
   if (!KV_RESIDENT || c->n > c->keep_k) mbar_arrive(c->at.sb + OFF_KE + 8 * stage_k(c) + loads);
   if (Q_SMEM && c->n == c->n_lo) mbar_arrive(c->at.sb + OFF_QE + 8 * c->at.w + loads);
 }
-GA_DEV void release_k(const warpgroup *c) { /* called when the products are complete */
+GA_DEV void release_k(const warpgroup *c) { /* must be called when the products are complete */
   release_k_after(c, 0);
 }
 GA_DEV void release_v(const warpgroup *c) {
   if (c->at.lane == 0 && c->at.wl == 0 && (!KV_RESIDENT || c->n_v > c->keep_v))
     mbar_arrive(c->at.sb + OFF_VE + 8 * stage_v(c));
 }
-/* Releases V of skipped blocks unread, once all warps have waited for it. Otherwise a late warp could wait on the
- * stage's next use. */
+/* Releases V of skipped blocks without reading it, once all warps have waited for it. Otherwise a late warp could wait
+ * for the stage's next use. */
 GA_DEV void pass_v(warpgroup *c) {
   GA_ROLL for (c->block_v++; c->block_v != c->block_k; c->block_v++) {
     wait_v(c);
@@ -44,7 +45,7 @@ GA_DEV void pass_v(warpgroup *c) {
     release_v(c);
   }
 }
-/* Advances: the block whose S was computed becomes the one whose PV is next. */
+/* Moves to the next block: the block whose S was computed becomes the block whose P V is computed next. */
 GA_DEV void advance(warpgroup *c) {
   if (KV_RESIDENT) {
     if (c->n > c->keep_k) c->used_k ^= 1u << c->n;

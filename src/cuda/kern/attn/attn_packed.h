@@ -8,7 +8,8 @@
 
 #define NONE GA_NEG_INFINITY
 
-/* A tile: packed rows [row, row + n) of sequence b and KV head h. Some of these rows see the keys [from, to). */
+/* A tile: packed rows [row, row + n) of sequence b and KV head h. n_q and n_kv are the numbers of queries and keys of
+ * the sequence, q_first and kv_first its first tokens. Some of the rows see keys [from, to). */
 typedef struct {
   int b, h, row, n, n_q, n_kv, q_first, kv_first, from, to;
 } unit;
@@ -17,7 +18,7 @@ GA_DEV int query_of(const ga_kargs_attn_decode *a, const unit *u, int r) { retur
 GA_DEV int head_of(const ga_kargs_attn_decode *a, const unit *u, int r) {
   return u->h * a->group + (u->row + r) % a->group;
 }
-/* Returns the key with which a row is aligned: the last query with the last key. */
+/* Returns the key that packed row r is aligned with. The last query is aligned with the last key. */
 GA_DEV int place_of(const ga_kargs_attn_decode *a, const unit *u, int r) {
   return query_of(a, u, r) + u->n_kv - u->n_q;
 }
@@ -48,9 +49,9 @@ GA_DEV unit unit_of(const ga_kargs_attn_decode *a, int block, int rows_of_tile) 
   return u;
 }
 
-/* Returns true for the last block to finish among the `parts` of tile `block`, which then sees the other blocks'
- * writes. One thread calls it after a block barrier that made the block's writes visible to it; another block barrier
- * follows. */
+/* Returns true for the last block to finish among the `parts` blocks of tile `block`; it then sees the writes of the
+ * others. One thread calls the function after a block barrier that made the block's writes visible to it. Another block
+ * barrier must follow. */
 GA_DEV bool count_split(const ga_kargs_attn_decode *a, int block, int parts) {
   fence_device();
   const bool last = atomic_add_i32(a->counter + block, 1) == parts - 1;
@@ -58,7 +59,7 @@ GA_DEV bool count_split(const ga_kargs_attn_decode *a, int block, int parts) {
   fence_device();
   return last;
 }
-/* Calls count_split for all threads; *flag is shared by the block. */
+/* Calls count_split in one thread and returns its result in all threads. *flag is shared memory of the block. */
 GA_DEV bool is_last_split(const ga_kargs_attn_decode *a, int *flag, int block, int parts) {
   block_sync();
   if (thread_index() == 0) *flag = count_split(a, block, parts);

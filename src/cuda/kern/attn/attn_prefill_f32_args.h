@@ -5,11 +5,12 @@
 
 #include <stdint.h>
 
-/* y[batch, token, head, cols] = x[...]; strides in elements, cols a multiple of 8; types are ga_dtype, plain. */
+/* Arguments of the copy y[batch, token, head, column] = x[batch, token, head, column] with a change of type. Strides
+ * are in elements, and cols is a multiple of 8. x_dtype and y_dtype are ga_dtype values of plain types. */
 typedef struct ga_kargs_attn_cast {
   const void *x;
   void *y;
-  int64_t x_stride[3], y_stride[3]; /* batch, token, head */
+  int64_t x_stride[3], y_stride[3]; /* Strides of batches, tokens and heads, in this order. */
   int64_t batch, tokens;
   int32_t heads, cols, x_dtype, y_dtype;
 } ga_kargs_attn_cast;

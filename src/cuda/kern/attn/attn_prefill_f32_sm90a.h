@@ -1,4 +1,4 @@
-/* Launch side of attention with many f32 queries over 16-bit K and V (src/cuda/kern/attn/attn_prefill_f32_sm90a.cu). */
+/* Host side of attention with many f32 queries over 16-bit K and V (src/cuda/kern/attn/attn_prefill_f32_sm90a.cu). */
 #ifndef GA_CUDA_KERN_ATTN_ATTN_PREFILL_F32_SM90A_H
 #define GA_CUDA_KERN_ATTN_ATTN_PREFILL_F32_SM90A_H
 
@@ -6,8 +6,8 @@
 
 const char *cuda_attn_prefill_f32_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 double cuda_attn_prefill_f32_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Plans three steps: Q to the type of K and V, a variant of attn_fwd_sm90a.toml or attn_short_sm90a.toml, and its O to
- * f32. */
+/* Plans three steps: the conversion of Q to the type of K and V, attention by a variant of attn_fwd_sm90a.toml or
+ * attn_short_sm90a.toml, and the conversion of O to f32. */
 const char *cuda_attn_prefill_f32_plan(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);
 
 #endif

@@ -14,8 +14,8 @@ GA_DEV int64_t row_at(const warpgroup *c, const tile_coord *t, int first, int h)
   return t->batch * c->at.a->lse_stride_batch + row_head(&c->at, t->head, h) * c->at.a->lse_stride_head + before +
          query_of(&c->at, t, first, h);
 }
-/* Stores this warp's 16 rows of O to shared memory, then issues one bulk store per panel. The previous tile's store has
- * had a whole tile to finish. */
+/* Stores this warp's 16 rows of O to shared memory, then issues one bulk store per panel. By then the previous tile's
+ * store has finished. */
 GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const tile_coord *t) {
   const uint32_t so = c->at.sb + OFF_O + c->at.w * O_BYTES + c->at.wl * PANELS_V * O_PANEL;
   const uint32_t k0 = keep_bits(v[0]), k1 = keep_bits(v[1]);
@@ -25,7 +25,7 @@ GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const
       panel_chunk(so + (j / 4) * O_PANEL, (uint32_t)(c->at.lane & 15), (uint32_t)((j % 4) * 2 + (c->at.lane >> 4))),
       PACK(o[8 * j] * v[0], o[8 * j + 1] * v[0]) & k0, PACK(o[8 * j + 2] * v[1], o[8 * j + 3] * v[1]) & k1,
       PACK(o[8 * j + 4] * v[0], o[8 * j + 5] * v[0]) & k0, PACK(o[8 * j + 6] * v[1], o[8 * j + 7] * v[1]) & k1);
-  fence_async_smem(); /* stmatrix before the copy engine's reads */
+  fence_async_smem(); /* orders stmatrix before the copy engine's reads */
   warp_sync();
   if (c->at.lane == 0) {
     GA_UNROLL for (int i = 0; i < PANELS_V; i++) bulk_store_4d(
@@ -33,8 +33,7 @@ GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const
     bulk_commit();
   }
 }
-/* Loads the state that earlier launches left for the current tile, whose first block here is not its first one overall.
- * One lane of a row has l. */
+/* Loads the state that earlier launches stored for the rows of the current tile. One lane of each row gets l. */
 GA_DEV void load_state(const warpgroup *c, float *o, float *m, float *l) {
   args a = c->at.a;
   const tile_coord t = tile_coord_of(tile_slot(c, 1));
@@ -66,17 +65,20 @@ GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, cons
         stg_f32(o0 + 8 * j + e, l[h] == 0.f ? 0.f : o[4 * j + 2 * h + e]);
   }
 }
-/* ---- a tile cut into splits ---- */
+/* ---- partial results of a tile whose keys are divided among blocks (splits) ---- */
 enum {
-  LANE_FLOATS = 4,                            /* m of both rows, then l; then O, two columns of both rows at a time */
-  SPLIT_FLOATS = 32 * (LANE_FLOATS + DV / 2), /* floats of a warp */
+  /* Number of floats of a lane's group. The first group is m and l of both rows; each further group is two columns of O
+   * of both rows. */
+  LANE_FLOATS = 4,
+  SPLIT_FLOATS = 32 * (LANE_FLOATS + DV / 2), /* Number of floats of a warp in a split. */
   AT_ONCE = DV == 128 ? 3
-                      /* Splits that are read together: a round trip to L2 takes longer than the work on its data. */
+                      /* Number of splits that are loaded together: a load from L2 takes longer than the computation on
+                       * its data. */
                       : 2,
-  GROUP = 8 /* groups of four floats of O */
+  GROUP = 8 /* Number of groups of four floats of O that are added together. */
 };
 static_assert(!SPLITS || DV / 8 % GROUP == 0, "whole groups of O");
-/* Returns this lane's part of its warp's split 0. */
+/* Returns the address of this lane's data in split 0 of its warp. */
 GA_DEV float *split_rows(const warpgroup *c, int tile) {
   const int64_t warp = ((int64_t)tile * WGS + c->at.w) * 4 + c->at.wl;
   return c->at.a->partial + warp * c->at.a->splits * SPLIT_FLOATS + c->at.lane * LANE_FLOATS;
@@ -90,12 +92,13 @@ GA_DEV void store_split(float *at, const float *o, const float *m, const float *
     stg_f4(at + 32 * LANE_FLOATS * (j + 1), x);
   }
 }
-/* Loads m and l of up to AT_ONCE splits from s on. For splits past the last one m becomes -infinity. */
+/* Loads m and l of up to AT_ONCE splits from split s on. For splits past the last one m is set to -infinity. */
 GA_DEV void load_sums(const float *at, float (*x)[4], int s, int pieces) {
   GA_UNROLL for (int i = 0; i < AT_ONCE; i++) ldg_f4(x[i], at + imin(s + i, pieces - 1) * SPLIT_FLOATS);
   GA_UNROLL for (int i = 0; i < AT_ONCE; i++) if (s + i >= pieces) x[i][0] = x[i][1] = GA_NEG_INF;
 }
-/* Adds GROUP fours of O, from the j-th on, over all splits in their order; the first group adds l too. */
+/* Adds GROUP groups of four floats of O, from group j on, over all splits in their order. The call for the first group
+ * also adds l. */
 GA_DEV void add_group(const float *at, float *o, float *l, const float *top, int j, int pieces) {
   GA_ROLL for (int s = 0; s < pieces; s += AT_ONCE) {
     float sums[AT_ONCE][4], x[AT_ONCE][GROUP][4];
@@ -110,8 +113,8 @@ GA_DEV void add_group(const float *at, float *o, float *l, const float *top, int
     }
   }
 }
-/* Writes a split's rows to global memory. The last warp to finish its 16 rows of the tile gets all splits in o, m and
- * l. The order of addition is that of the splits, whichever warp is last. Returns whether this warp is the last. */
+/* Writes a split's rows to global memory, and returns whether this warp is the last to finish its 16 rows of the tile.
+ * The last warp loads all splits into o, m and l, and adds them in the order of the splits. */
 GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const tile_coord *t, int split, int pieces) {
   args a = c->at.a;
   const int tile = (t->batch * a->heads_q + t->head) * a->tiles_per_head + t->row0 / tile_queries(a);
@@ -128,7 +131,7 @@ GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const t
   before = warp_uniform(before);
   warp_sync(); /* makes the writes that lane 0 has observed visible to all lanes */
   if (before != pieces - 1) return 0;
-  if (c->at.lane == 0) stg_i32(count, 0); /* reset for the next launch */
+  if (c->at.lane == 0) stg_i32(count, 0); /* resets the counter for the next launch */
   float top[2] = {GA_NEG_INF, GA_NEG_INF};
   GA_ROLL for (int s = 0; s < pieces; s += AT_ONCE) {
     float sums[AT_ONCE][4];
@@ -143,7 +146,8 @@ GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const t
   GA_UNROLL for (int j = 0; j < DV / 8; j += GROUP) add_group(at, o, l, top, j, pieces);
   return 1;
 }
-/* Adds one more column of score `sink` without a value. Rows that see no key are unchanged. v is the factor of O. */
+/* Adds a column without a value, whose logit is the head's sink, to the row sums. Rows that see no key are unchanged. v
+ * is the factor of O. */
 GA_DEV void add_sink(const warpgroup *c, const tile_coord *t, const float *m, float *ref, float *l, float *v) {
   GA_UNROLL for (int i = 0; i < 2; i++) {
     if (m[i] == GA_NEG_INF) continue;

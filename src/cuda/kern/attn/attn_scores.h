@@ -2,7 +2,8 @@
 #pragma once
 #include "cuda/kern/attn/attn_stretch_mask.h"
 
-/* Returns the factor from S to log2 units. With features S is scaled to log2 units first, so the factor is 1. */
+/* Returns the factor from S to log2 units. With features, S has already been scaled to log2 units, and the factor is
+ * 1. */
 GA_DEV float log2_factor(args a) { return EXTRAS ? 1.f : a->scale_log2; }
 /* Returns tanh x to 2^-22, by a series where the difference of exponentials would cancel (tanh.approx is good to 2^-11
  * only). */
@@ -39,7 +40,8 @@ GA_DEV void apply_mask(const warpgroup *c, float *s, int n) {
     mask_stretch(c, s, n);
     return;
   }
-  const ga_i4 t = lds_i4(tile_slot(c, 1) + 32); /* rows_q, rows_k, start_q, column */
+  /* x, y, z, w are rows_q, rows_k, start_q, column of the tile's record */
+  const ga_i4 t = lds_i4(tile_slot(c, 1) + 32);
   const int base = n * BN, last = t.y - 1 - base;
   const int at0 = row_query(&c->at, t.w, 0) - base, at1 = PACKS ? row_query(&c->at, t.w, 1) - base : at0 + 8;
   const int right = WINDOW ? c->at.a->window_right : 0;

@@ -1,6 +1,5 @@
-/* Constants and a thread's position, for kernels with tiles of Q and blocks of K and V: attn_fwd_sm90a.cu and
- * attn_fp8_sm90a.cu. The constants follow from parameters that both kernels have. Headers that both include are built
- * on these. */
+/* Constants and a thread's position for attn_fwd_sm90a.cu and attn_fp8_sm90a.cu, which compute tiles of Q with blocks
+ * of K and V. The constants follow from parameters that both kernels have. */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
@@ -20,10 +19,10 @@ enum {
   PAGES = GA_P_PAGES,
   PACKS = GA_P_PACKS,
   STRETCH = GA_P_STRETCHES,
-  SPLITS = PACKS && CARRY, /* a tile's keys may be split over several blocks */
+  SPLITS = PACKS && CARRY, /* 1: the keys of a tile may be divided among several blocks */
   WGS = BM / 64,
-  THREADS = 128 * (WGS + 1), /* registers move between whole warpgroups, so the producer is one */
-  TILE_SLOTS = 4             /* records of tiles in flight */
+  THREADS = 128 * (WGS + 1), /* registers are divided among whole warpgroups, so the producer is a warpgroup too */
+  TILE_SLOTS = 4             /* number of tile records in flight */
 };
 static_assert(BM % 64 == 0 && WGS >= 2 && WGS <= 3, "one warpgroup per 64 rows; registers end at three");
 static_assert(EXTRAS || !(CARRY || PAGES || PACKS), "lengths and features of a call are read where EXTRAS is");
@@ -33,11 +32,12 @@ static_assert(EXTRAS || !(CARRY || PAGES || PACKS), "lengths and features of a c
 
 typedef const ga_kargs_attn_fwd *args;
 
-/* Position of a consumer's thread: the arguments, the shared memory, and the rows it computes. */
+/* Position of a consumer's thread, with the kernel's arguments. */
 typedef struct {
   args a;
-  uint32_t sb;            /* shared memory of the block */
-  int w, wl, lane, g, q2; /* warpgroup, warp in it, lane, lane / 4, 2 (lane % 4) */
+  uint32_t sb; /* Shared address of the block's shared memory. */
+  /* w is the warpgroup, wl the warp in it, lane the lane of the warp; g is lane / 4, and q2 is 2 * (lane % 4). */
+  int w, wl, lane, g, q2;
 } attn_place;
 
 GA_DEV int imin(int a, int b) { return a < b ? a : b; }

@@ -6,7 +6,7 @@
 #include "cuda/kern/attn/attn_lse.h"
 #include "cuda/kern/attn/attn_pairs.h"
 
-/* The fields of a tile's record that its results need. */
+/* The fields of a tile's record that are needed to store its results. */
 typedef struct {
   int row0, head, batch, rows_q, start_q;
 } tile_coord;
@@ -15,15 +15,15 @@ GA_DEV tile_coord tile_coord_of(uint32_t a) {
   const tile_coord t = {x.x, x.y, x.z, z.x, z.z};
   return t;
 }
-/* Returns the query of this lane's row h, given the query of its first row. */
+/* Returns the query of this lane's row h (0 or 1). first is the query of its row 0. */
 GA_DEV int query_of(const attn_place *c, const tile_coord *t, int first, int h) {
   return PACKS ? row_query(c, t->row0, h) : first + 8 * h;
 }
-/* Returns whether the lane's row h is a row of an existing query. */
+/* Returns whether this lane's row h is inside the tile's rows and belongs to an existing query. */
 GA_DEV int row_in(const attn_place *c, const tile_coord *t, int first, int h) {
   return (!PACKS || wg_query(c, h) < c->a->wg_queries) && query_of(c, t, first, h) < t->rows_q;
 }
-/* Stores O from registers, 16 bytes per lane; only rows of this sequence and columns that exist are written. */
+/* Stores O from registers, 16 bytes per lane. Rows of other sequences and columns from cols_v on are not written. */
 GA_DEV void store_direct(const attn_place *c, const float *o, const float *v, const tile_coord *t) {
   args a = c->a;
   const int row = row_query(c, t->row0, 0), q = c->lane & 3;
@@ -32,7 +32,7 @@ GA_DEV void store_direct(const attn_place *c, const float *o, const float *v, co
                                         (int64_t)(t->start_q + row) * a->o_stride_row + 8 * q);
   const int64_t next = PACKS ? (row_head(c, 0, 1) - row_head(c, 0, 0)) * a->o_stride_head +
                                    (wg_query(c, 1) - wg_query(c, 0)) * a->o_stride_row
-                             : 8 * a->o_stride_row; /* distance of the lane's two rows */
+                             : 8 * a->o_stride_row; /* distance between the lane's two rows, in elements */
   GA_UNROLL for (int j = 0; j < DV / 32; j++) {
     uint32_t x[4], y[4];
     GA_UNROLL for (int i = 0; i < 4; i++) {

@@ -1,4 +1,4 @@
-/* Masks of stretches by position. */
+/* Masks of blocks of keys by position, for kernels with stretches. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/tile/reg.h"
@@ -6,13 +6,15 @@
 #include "cuda/kern/attn/attn_pairs.h"
 #include "cuda/kern/attn/attn_stretch.h"
 
-/* Returns the keys of the stretch of block n from block n on; BN or more means that the block is full. */
+/* Returns the number of keys that the stretch of block n has from the start of block n on. BN or more: the block is
+ * full. */
 GA_DEV int stretch_keys(const warpgroup *c, int n) {
   const ga_kargs_attn_stretch *x = stretch_args(c->at.a);
   const int i = stretch_of_block(x, lds_i4(tile_slot(c, 1) + 16).w, n);
   return x->kv[i].rows - (n - x->kv[i].block) * BN;
 }
-/* Returns the highest block up to n that is only partly filled by a stretch of the tile's document; else -1. */
+/* Returns the highest block up to n that a stretch of the tile's document fills only partly. Returns -1 when there is
+ * none. */
 GA_DEV int short_block(const warpgroup *c, int n) {
   const ga_kargs_attn_stretch *x = stretch_args(c->at.a);
   const int documents = lds_i4(tile_slot(c, 1) + 16).w;

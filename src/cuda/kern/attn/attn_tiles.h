@@ -1,26 +1,33 @@
-/* Tiles: the rows and the blocks of K and V of a tile, and the order of tiles. */
+/* Tiles of the attention kernels: their rows, their blocks of K and V, and the order in which they are processed. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/attn/attn_shape.h"
 #include "cuda/kern/attn/attn_stretch.h"
 
-/* One tile's work, written by the producer to a ring of TILE_SLOTS records and read by the consumers between tiles.
- * With K and V in several segments a tile has one record a segment: `joins` marks a record that continues the tile of
- * the one before. */
+/* The work of one tile. The producer writes it to a ring of TILE_SLOTS records, and the consumers read a record between
+ * tiles. With K and V in several segments a tile has one record per segment; `joins` is 1 for all but the first. */
 typedef struct {
   int row0, head, batch,
-      /* first query; head, or KV head for packed heads; batch; blocks n_hi down to n_lo; n_hi < 0: no more tiles */
+      /* row0 is the first query. head is the head, or KV head for packed heads. Blocks n_hi down to n_lo are processed;
+       * n_hi below 0 means that there are no more tiles. */
       n_hi;
-  int n_lo, mask_hi, mask_lo; /* blocks >= mask_hi or < mask_lo need the mask */
-  int keep;                   /* resident: blocks <= keep are used by the next tile too; stretches: documents */
-  /* index of the split among the tile's splits, and how many have blocks; stored in the record together with joins */
+  /* Blocks from mask_hi on and blocks below mask_lo need the mask. */
+  int n_lo, mask_hi, mask_lo;
+  /* KV_RESIDENT: blocks up to `keep` are used by the next tile too. Stretches: ga_kattn_q_stretch.documents. */
+  int keep;
+  /* split is the index of this split of the tile; pieces is the number of splits that have blocks. The record stores
+   * both in one word with joins. */
   int split, pieces;
-  int rows_q, rows_k, start_q, column; /* column: the key aligned with row0 */
-  int start_k, joins, part;            /* start_k and part are not in the record; joins is, in the word of keep */
+  /* rows_q and rows_k are the numbers of queries and keys, start_q the first row of q; column is the key aligned with
+   * row0. */
+  int rows_q, rows_k, start_q, column;
+  /* start_k is the first row of K, joins is 1 for a further segment, part is the index of the segment. Of these the
+   * record has only joins. */
+  int start_k, joins, part;
 } tile;
 
-/* Return the queries of a warpgroup and of a tile. Rows from pack * wg_queries on are unused: zeros in shared memory,
- * not stored. */
+/* Return the number of queries of a warpgroup, and of a tile. Rows of a warpgroup from pack * wg_queries on are unused:
+ * they are zeros in shared memory and are not stored. */
 GA_DEV int wg_queries(args a) { return PACKS ? a->wg_queries : 64; }
 GA_DEV int tile_queries(args a) { return WGS * wg_queries(a); }
 GA_DEV void tile_put(uint32_t a, const tile *t) {
@@ -29,9 +36,10 @@ GA_DEV void tile_put(uint32_t a, const tile *t) {
   sts_i4(a + 32, t->rows_q, t->rows_k, t->start_q, t->column);
 }
 
-/* Computes the block range of the tile of queries from row0 on; returns whether any column is seen. The range has at
- * least one block, so that a row that sees nothing is written too. The block of the first row's last column counts as
- * masked even if it ends there: before that block the row has no maximum, and blocks without masks start from one. */
+/* Computes the range of blocks for the queries of the tile from row0 on. Returns whether any key is seen. The range has
+ * at least one block, so that rows that see nothing are written too. The block of the first row's last key counts as
+ * masked even if the row ends with that block. Before this block the row has no maximum, and blocks without masks need
+ * one. */
 GA_DEV int tile_blocks(args a, tile *t) {
   const int rows = imin(tile_queries(a), t->rows_q - t->row0);
   const int right = WINDOW ? a->window_right : 0;
@@ -42,11 +50,11 @@ GA_DEV int tile_blocks(args a, tile *t) {
   t->n_hi = imax((end + BN - 1) / BN - 1, begin);
   t->n_lo = begin;
   t->mask_hi = MASKED ? imax(0, t->column + right) / BN : t->n_hi + 1;
-  if (CARRY) t->mask_hi = imin(t->mask_hi, t->n_hi); /* the ragged end of a segment that joins */
+  if (CARRY) t->mask_hi = imin(t->mask_hi, t->n_hi); /* the last block of a segment may be partly filled */
   t->mask_lo = WINDOW ? imax(0, t->column + rows - 1 - a->window_left + BN - 1) / BN : 0;
   return first < end;
 }
-/* Reads the row counts and first rows of the tile's sequence, for kernels with features. */
+/* Reads the numbers and first rows of the tile's sequence in q and k, for kernels with features. */
 GA_DEV void tile_sequence(args a, tile *t) {
   const int paged = PAGES && (a->features & GA_KATTN_PAGED);
   if (a->features & GA_KATTN_VARLEN) {
@@ -60,8 +68,8 @@ GA_DEV void tile_sequence(args a, tile *t) {
     t->rows_k = a->kv_len ? ldg_i32(a->kv_len + t->batch) : ldg_i32(a->cu_k + t->batch + 1) - t->start_k;
   }
 }
-/* Restricts the tile to the blocks of its split, upper blocks first; returns whether it has any. A split whose first
- * block is below the masked blocks starts from a maximum there, as a tile does. */
+/* Restricts the tile to the blocks of its split, upper blocks first. Returns whether it has any. A split without masked
+ * blocks starts from a maximum of its first block, as a tile does. */
 GA_DEV int tile_cut(args a, tile *t) {
   const int blocks = t->n_hi - t->n_lo + 1, per = (blocks + a->splits - 1) / a->splits,
             first = t->n_hi - t->split * per;
@@ -70,8 +78,8 @@ GA_DEV int tile_cut(args a, tile *t) {
   t->n_lo = imax(t->n_lo, first - per + 1);
   return first >= t->n_lo;
 }
-/* Computes tile m of a head, counted from the last tile of Q's stretches, so that tiles with the most keys come first.
- * Blocks and masks are as in tile_blocks. */
+/* Computes tile m of a head. Tiles are counted from the last tile of the stretches of Q, so that tiles with the most
+ * keys come first. Blocks and masks are as in tile_blocks. */
 GA_DEV void tile_of_stretch(args a, tile *t, int m) {
   const ga_kargs_attn_stretch *x = stretch_args(a);
   int i = 0, tiles = (x->q[0].rows + BM - 1) / BM;
@@ -91,8 +99,9 @@ GA_DEV void tile_of_stretch(args a, tile *t, int m) {
   t->mask_hi = imax(0, stretch_keys_before(a, documents, t->column + 1 + a->window_right) - 1) / BN;
   t->mask_lo = (stretch_keys_before(a, documents, last - a->window_left) + BN - 1) / BN;
 }
-/* Maps work item i to (head, batch, row0). Causal order: longest first inside a section of heads whose K and V share
- * L2. sub: tile of a resident unit, or segment of K and V. Returns 0 for a segment of which the tile sees nothing. */
+/* Computes the tile of work item i. With causal masks, the longest tiles come first within a section of heads whose K
+ * and V share L2. sub is the index of the tile in a run (KV_RESIDENT), or of the segment of K and V. Returns 0 for a
+ * further segment of which the tile sees nothing. */
 GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
   int pair, m;
   t->split = 0;
@@ -121,7 +130,8 @@ GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
   t->rows_k = a->rows_k;
   t->start_q = 0;
   t->start_k =
-      CARRY && a->rows_k == 0; /* without keys, a box outside the map: its contents would be weighted by 0 in O */
+      /* without keys, the box lies outside the tensor map: its contents would be weighted by 0 in O */
+      CARRY && a->rows_k == 0;
   t->part = t->joins = 0;
   if (EXTRAS) tile_sequence(a, t);
   if (STRETCH) {
@@ -147,18 +157,22 @@ GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
   if (SPLITS && a->splits > 1) return tile_cut(a, t);
   return seen || !t->joins;
 }
-/* The fields of a tile that the producer keeps in registers, of which it has few. */
+/* The fields of a tile that the producer keeps in registers. It has few registers. */
 typedef struct {
-  int head_k, batch; /* KV head; batch, 0 for packed sequences */
-  int n_hi, n_lo;    /* K and V are loaded from block n_hi down to n_lo; n_hi < 0: no more tiles */
-  int start_k;       /* first row of K; paged: number of rows of K; stretches: ga_kattn_q_stretch.documents */
-  int loads;         /* resident kernels: whether this tile, the first and longest of its unit, loads K and V for all */
-  int part;          /* index of the KV segment */
+  /* head_k is the KV head; batch is the batch index in K and V, 0 for packed sequences. */
+  int head_k, batch;
+  /* K and V are loaded from block n_hi down to n_lo. n_hi < 0: there are no more tiles. */
+  int n_hi, n_lo;
+  /* First row of K. PAGED: number of keys. Stretches: ga_kattn_q_stretch.documents. */
+  int start_k;
+  /* KV_RESIDENT: 1 for the first and longest tile of a run, which loads K and V for all tiles of the run. */
+  int loads;
+  int part; /* Index of the segment of K and V. */
 } work;
 
-/* Finds the next tile that has rows and writes its record to `slot`; n_hi < 0 when there is none. A block first takes
- * the item of its own index. Later it steps by the grid size or, with causal masks and windows, takes the next item of
- * a common counter. *i is the item; *sub is the tile of the unit, or the segment. */
+/* Finds the next tile that has rows and writes its record to `slot`. n_hi is below 0 when there is none. *i is the work
+ * item; *sub is the index of the tile in its run, or of the segment. A block first takes the item of its own index.
+ * Later it steps by the grid size or, with causal masks and windows, takes the next item from a counter. */
 GA_DEV work tile_next(args a, int *i, int *sub, uint32_t slot, int first) {
   const int subs = KV_RESIDENT ? a->unit_tiles : CARRY ? a->chunks : 1;
   GA_ROLL for (;; first = 0) {
@@ -167,7 +181,7 @@ GA_DEV work tile_next(args a, int *i, int *sub, uint32_t slot, int first) {
     t.joins = t.part = 0;
     int takes = 1;
     if ((KV_RESIDENT || CARRY) && *sub > 0)
-      ; /* continues the item */
+      ; /* the work item continues */
     else if (MASKED && !KV_RESIDENT)
       *i = first ? block_index() : block_count() + atomic_add_i32(a->counter, 1);
     else

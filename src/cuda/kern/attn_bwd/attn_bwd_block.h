@@ -7,34 +7,38 @@
 enum {
   D = GA_P_D,
   BM = GA_P_ROWS,
-  BOXES = BM / GA_KBWD_ROWS, /* boxes of Q, dO and stat in a step */
+  BOXES = BM / GA_KBWD_ROWS, /* number of boxes of Q, dO and stat in a step */
   ST = GA_P_STAGES,
   DS_BUFFERS = 3,
   PANELS = D / 64,
-  EARLY = BM == 128 ? 8 : 0, /* pairs of delta, of BM / 8, that are read before the wait for dP */
+  EARLY = BM == 128 ? 8 : 0, /* number of pairs of delta, of BM / 8, that are read before the wait for dP */
   BOX_BYTES = GA_KBWD_ROWS * PANEL_ROW_BYTES,
   Q_PANEL = BM * PANEL_ROW_BYTES,
   NS = BM / 2,
   ND = D / 2,
   NQ = BM * D / 256,
   NP = BM / 4,
-  BLOCK_LINES = BM * D / 256 /* lines of acc_map; registers per lane: S, dP NS; dK, dV ND; P, dS NP; dQ NQ */
+  /* number of lines of acc_map in a block. Registers per lane: NS for S and dP, ND for dK and dV, NP for P and dS, NQ
+   * for dQ */
+  BLOCK_LINES = BM * D / 256
 };
 enum {
   DQ_COLS = BM == 128 ? D : D / 2
-};     /* columns of a warpgroup's 64 rows of dQ: the other warpgroup has the other rows or the other columns */
-enum { /* shared memory, bytes */
+  /* number of columns of a warpgroup's 64 rows of dQ. The other warpgroup has the other rows or the other columns. */
+};
+enum { /* offsets and sizes in shared memory, in bytes */
        Q_BYTES = PANELS * Q_PANEL,
        K_BYTES = PANELS * K_PANEL,
-       DS_BYTES = WGS * Q_PANEL,       /* BM x BN: one panel per warpgroup */
-       PIECE_BYTES = 16 * DQ_COLS * 4, /* a warp's piece of dQ */
+       DS_BYTES = WGS * Q_PANEL,       /* dS is BM x BN: one panel per warpgroup */
+       PIECE_BYTES = 16 * DQ_COLS * 4, /* bytes of a warp's part of dQ */
        STAT_BOX_BYTES = 2 * GA_KBWD_ROWS * 4,
        STAT_BYTES = BOXES * STAT_BOX_BYTES
 };
 static_assert(BM == 64 ? D == 64 || D == 128 : BM == 128 && D == 64,
               "a warpgroup's part of dQ is one wgmma wide and lies in one panel");
 
-/* Registers per thread after launch: 504 to share. The producer's share grows with the features. */
+/* Registers per thread after launch: 504, to be divided among three warpgroups. The producer needs more with
+ * features. */
 #if GA_P_EXTRAS && GA_P_D < 128
 #define REGS_PRODUCER 56
 #define REGS_CONSUMER 224

@@ -1,13 +1,14 @@
-/* The backward kernels of sm_90a zero the rows of a packed sequence's tile past the sequence's end. These rows belong
- * to the next sequence or hold arbitrary values. Their weights are 0, but 0 times NaN is NaN. All consumers of a block
- * share the work and then meet at a barrier. */
+/* Zeroes the rows of a packed sequence's tile past the sequence's end, for the backward kernels of sm_90a. These rows
+ * belong to the next sequence or hold arbitrary values. Their weights are 0, but 0 times NaN is NaN. All consumer warps
+ * of a block divide the rows and then wait at a barrier. */
 #pragma once
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/attn_bwd/attn_bwd_warpgroup.h"
 
-/* Zeroes rows `keep` to `rows` - 1 of each panel. It is unrolled, because products may be in flight. */
+/* Zeroes rows `keep` to `rows` - 1 of each panel at shared address `at`. The loop is unrolled, because products may be
+ * in flight. */
 GA_DEV void clear_rows(uint32_t at, int panels, int rows, int keep) {
   const int thread = thread_index_anew() & 255, row = thread / 8;
   GA_UNROLL for (int i = 0; i < panels * rows / 32; i++) if (i % (rows / 32) * 32 + row >= keep)
@@ -17,8 +18,8 @@ GA_DEV void meet_cleared(void) {
   fence_async_smem();
   bar_sync(1, 256);
 }
-/* Return how many rows of the tile in `record` (K and V), or of its block m (Q), belong to the sequence. Unpacked
- * sequences keep whole tiles, because the copy engine fills rows past their end with zeros. */
+/* Return the number of rows that belong to the sequence: keys_kept of the tile's K and V, queries_kept of block m of Q.
+ * Unpacked sequences keep whole tiles, because the copy engine fills rows past their end with zeros. */
 GA_DEV int keys_kept(args a, uint32_t record) {
   return is_packed(a) ? warp_uniform(lds_i4(record + 32).x - lds_i4(record).x * BN) : BN;
 }

@@ -1,5 +1,5 @@
-/* Constants, shared memory and a consumer's warpgroup for attn_bwd_cluster2_sm90a.cu, whose tiles have two blocks
- * each. */
+/* Constants, shared memory and the state of a consumer warpgroup for attn_bwd_cluster2_sm90a.cu. A cluster of two
+ * blocks computes a tile. */
 #pragma once
 #include "cuda/dev/ptx/wgmma.h"
 #include "cuda/kern/attn_bwd/attn_bwd_shape.h"
@@ -8,24 +8,24 @@ enum {
   DK = GA_P_DK,
   DV = GA_P_DV,
   BM = GA_KBWD_ROWS,
-  ST = 2, /* stages of Q; of P and dS */
+  ST = 2, /* number of stages of Q, and of P and dS */
   DETERMINISTIC = GA_P_DETERMINISTIC,
   PANELS_K = DK / 64,
   PANELS_V = DV / 64,
-  PANELS_1 = PANELS_K - 2, /* panels of dQ that block 1 computes; block 0 computes 2 */
+  PANELS_1 = PANELS_K - 2, /* number of panels of dQ that block 1 computes; block 0 computes 2 */
   Q_PANEL = BM * PANEL_ROW_BYTES,
   NS = BM / 2,
-  NP = BM / 4 /* registers per lane: S, dP NS; P, dS NP */
+  NP = BM / 4 /* registers per lane: NS for S and dP, NP for P and dS */
 };
-enum { /* shared memory, bytes */
+enum { /* offsets and sizes in shared memory, in bytes */
        Q_BYTES = PANELS_K * Q_PANEL,
        O_BYTES = PANELS_V * Q_PANEL,
-       DS_BYTES = WGS * Q_PANEL, /* BM x BN: one panel per warpgroup */
+       DS_BYTES = WGS * Q_PANEL, /* dS is BM x BN: one panel per warpgroup */
        STAT_BYTES = 2 * BM * 4,
        OFF_Q = 0,
        OFF_O = OFF_Q + ST * Q_BYTES,
-       OFF_DS = OFF_O + O_BYTES,          /* block 1: P(i), later overwritten by dS(i) */
-       OFF_MAIN = OFF_DS + ST * DS_BYTES, /* block 0: K; block 1: V, and the last panels of K */
+       OFF_DS = OFF_O + O_BYTES,          /* block 1 keeps P(i) here, and later overwrites it with dS(i) */
+       OFF_MAIN = OFF_DS + ST * DS_BYTES, /* block 0 keeps K here; block 1 keeps V and the last panels of K */
        OFF_K1 = OFF_MAIN + PANELS_V * K_PANEL,
        MAIN_BYTES_0 = PANELS_K * K_PANEL,
        MAIN_BYTES_1 = (PANELS_V + PANELS_1) * K_PANEL,
@@ -35,7 +35,7 @@ enum { /* shared memory, bytes */
        OFF_QE = OFF_QF + 8 * ST,
        OFF_OF = OFF_QE + 8 * ST,
        OFF_OE = OFF_OF + 8,
-       OFF_PF = OFF_OE + 8, /* [stage][warpgroup] */
+       OFF_PF = OFF_OE + 8, /* barriers [stage][warpgroup] */
        OFF_PE = OFF_PF + 8 * ST * WGS,
        OFF_DSO = OFF_PE + 8 * ST,
        OFF_DSF = OFF_DSO + 8 * ST,
@@ -61,11 +61,16 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
 typedef struct {
   args a;
-  uint32_t sb, window; /* shared memory: its address; its address in descriptors */
-  int w, wl, lane, q2; /* warpgroup, warp in it, lane, 2 (lane % 4) */
-  int kv;              /* this lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q) */
-  int stage, steps;    /* stage of Q; steps of the tile */
-  int added;           /* ordered: the block of dQ that was added to but not yet passed on, or -1 */
+  /* sb is the address of the block's shared memory; window is the same address in the form of wgmma descriptors. */
+  uint32_t sb, window;
+  /* w is the warpgroup, wl the warp in it, lane the lane of the warp; q2 is 2 * (lane % 4). */
+  int w, wl, lane, q2;
+  /* This lane's first row of K minus (rows_k - rows_q), the row of K that is aligned with row 0 of Q. */
+  int kv;
+  /* stage is the current stage of Q; steps is the number of steps of the tile. */
+  int stage, steps;
+  /* Ordered kernels: block of dQ to which this warp has added, but whose semaphore it has not yet raised. -1: none. */
+  int added;
 } warpgroup;
 
 GA_DEV uint32_t stat_of(const warpgroup *c) { return c->sb + OFF_STAT + c->stage * STAT_BYTES + c->q2 * 4; }

@@ -1,17 +1,17 @@
-/* Constants, shared memory and a consumer's warpgroup for attn_bwd_kv_resident_sm90a.cu, whose blocks take tile after
- * tile. */
+/* Constants, shared memory and the state of a consumer warpgroup for attn_bwd_kv_resident_sm90a.cu, whose blocks
+ * compute many tiles in sequence. */
 #pragma once
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/kern/attn_bwd/attn_bwd_block.h"
 
 enum {
-  CYCLE = 24,        /* steps after which stages, buffers and parities repeat */
-  DETERMINISTIC = 0, /* order of tiles, for attn_bwd_tiles.h */
-  K_BUFFERS = 2,     /* buffers of K: the last dQ of a tile is computed in the first step of the next */
+  CYCLE = 24,        /* number of steps after which stages, buffers and parities repeat */
+  DETERMINISTIC = 0, /* order of tiles, for attn_bwd_tiles.h: 0 is arbitrary */
+  K_BUFFERS = 2,     /* number of buffers of K: the last dQ of a tile is computed in the first step of the next tile */
   RECORDS = 2,
-  FETCHED = D == 128 ? 32 : 16 /* values of the sum of dQ that are fetched at a time */
+  FETCHED = D == 128 ? 32 : 16 /* number of values of the sum of dQ that are loaded together */
 };
-enum { /* shared memory, bytes */
+enum { /* offsets and sizes in shared memory, in bytes */
        RECORD_BYTES = 48,
        OFF_K = 0,
        OFF_V = OFF_K + K_BUFFERS * K_BYTES,
@@ -37,19 +37,24 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
 /* Returns the address of the record of this block's tile number i. */
 GA_DEV uint32_t record_of(uint32_t sb, uint32_t i) { return sb + OFF_TILE + i % RECORDS * RECORD_BYTES; }
-/* Waits until V of the tile before number i has been read. */
+/* Waits until all warps have read V of tile number i - 1, so that its buffer is free. */
 GA_DEV void wait_v_room(uint32_t sb, uint32_t i) { mbar_wait(sb + OFF_VE, ~i & 1u); }
 
 typedef struct {
   args a;
   uint32_t sb;
-  int w, q2;     /* warpgroup, 2 (lane % 4) */
-  uint32_t tile; /* number of the tile in this block */
-  uint32_t step; /* 0 at the start, then 1 .. CYCLE and 1 again: determines stages, buffers and parities */
-  int before;    /* block of dQ of the step before (see tag_of), or -1 */
+  /* w is the warpgroup; q2 is 2 * (lane % 4). */
+  int w, q2;
+  /* Number of the tile among the tiles of this block. */
+  uint32_t tile;
+  /* Step number, from which stages, buffers and parities follow: 0 at the start, then 1 to CYCLE in a loop. */
+  uint32_t step;
+  /* Block of dQ of the previous step (see tag_of). -1: none. */
+  int before;
 } warpgroup;
 
-/* lane_of and warp_of read the thread index again at each use, because registers are few. */
+/* Return the lane, and the warp in its warpgroup. They read the thread index again at each use, because registers are
+ * few. */
 GA_DEV int lane_of(const warpgroup *c) {
   (void)c;
   return thread_index_anew() & 31;
@@ -61,7 +66,7 @@ GA_DEV int warp_of(const warpgroup *c) { /* index of the warp in its warpgroup *
 GA_DEV int leads(void) { return (thread_index_anew() & 127) == 0; }
 GA_DEV uint32_t tile_record(const warpgroup *c) { return record_of(c->sb, c->tile); }
 GA_DEV uint32_t stage_of(const warpgroup *c) { return c->step % ST; }
-/* Returns this lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q). */
+/* Returns this lane's first row of K minus (rows_k - rows_q), the row of K that is aligned with row 0 of Q. */
 GA_DEV int kv_of(const warpgroup *c) {
   return lds_i4(tile_record(c) + 32).w + c->w * 64 + warp_of(c) * 16 + (lane_of(c) >> 2);
 }

@@ -18,7 +18,7 @@ GA_DEV void load_panels(uint32_t dst, const ga_tmap *map, uint32_t bar, int row,
   GA_UNROLL for (int i = 0; i < PANELS * BOXES; i++) bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / BOXES * PANEL_COLS,
                                                                   row + i % BOXES * GA_KBWD_ROWS, head, batch, policy);
 }
-/* Loads 128 rows of K or V, two boxes a panel. */
+/* Loads the 128 rows of K or V of the tile in `record`, two boxes a panel. */
 GA_DEV void load_kv(uint32_t record, uint32_t dst, const ga_tmap *map, uint32_t bar, int packed) {
   const tile t = tile_get(record);
   mbar_arrive_expect(bar, K_BYTES);
@@ -26,13 +26,14 @@ GA_DEV void load_kv(uint32_t record, uint32_t dst, const ga_tmap *map, uint32_t 
       bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / 2 * PANEL_COLS, t.start_k + t.n * BN + i % 2 * GA_KBWD_ROWS,
                    t.head, packed ? 0 : t.batch, L2_EVICT_FIRST);
 }
-/* Loads V of tile number i once its buffer is free. */
+/* Loads V of tile number i, once the buffer of V is free. */
 GA_DEV void load_v(args a, uint32_t sb, uint32_t i) {
   wait_v_room(sb, i);
   load_kv(record_of(sb, i), sb + OFF_V, &a->v, sb + OFF_VF, is_packed(a));
 }
-/* Position in the ring of Q and dO. A tile is loaded block by block and head by head, with V after the first Q. Its
- * record is read again in every round, because the producer has few registers. */
+/* Position of the producer in the ring of Q and dO: stage and mbarrier parity. A tile is loaded block by block and head
+ * by head, with V after the first Q. The tile's record is read again in every round, because the producer has few
+ * registers. */
 typedef struct {
   int stage, parity;
 } stages;

@@ -1,5 +1,5 @@
-/* S to P, and dP to dS, in the backward kernels of sm_90a. Tiles are transposed: their rows are rows of K, their
- * columns are rows of Q. */
+/* Computation of P from S and of dS from dP in the backward kernels of sm_90a. Tiles are transposed: their rows are
+ * rows of K, their columns are rows of Q. */
 #pragma once
 #include "cuda/dev/ptx/num.h"
 #include "cuda/dev/ptx/words.h"
@@ -11,12 +11,13 @@ GA_DEV float slope_of(const warpgroup *c, int left) {
   args a = c->a;
   return ldg_f32(a->slope + (lds_i4(tile_record(c)).y + 1) * a->group - left) * LOG2E;
 }
-/* Returns the offset in stat of Q's rows 8 j on: a box holds 64 rows of lse and of delta. */
+/* Returns the offset in stat of the rows of Q from 8 j on. A box holds 64 rows of the log-sum-exp, then 64 of delta. */
 GA_DEV uint32_t stat_row(int j) { return j / 8 * (2 * GA_KBWD_ROWS * 4) + j % 8 * 32; }
-/* Sets S to -inf where row q of Q does not see row kv of K, or where kv does not exist. */
+/* Sets S to -infinity where row q of Q does not see row kv of K, or where kv does not exist. rows_q is the number of
+ * queries. */
 GA_DEV void apply_mask(const warpgroup *c, float *s, int m, int rows_q) {
   const int kv = kv_of(c), rel = kv - m * BM - c->q2, right = right_of(c->a), left = WINDOW ? c->a->window_left : 0;
-  const int rows = rows_q - kv; /* kv + off < rows_k */
+  const int rows = rows_q - kv; /* a key exists when kv + off < rows_k */
   GA_UNROLL for (int i = 0; i < NS; i++) {
     const int down = i / 2 % 2 * 8, across = 8 * (i / 4) + i % 2;
     int hidden = down >= rows;
@@ -25,7 +26,7 @@ GA_DEV void apply_mask(const warpgroup *c, float *s, int m, int rows_q) {
     if (hidden) s[i] = GA_NEG_INF;
   }
 }
-/* Brings S to log2 units and applies soft-cap and ALiBi. The soft-cap is computed as cap (1 - 2 / (1 + e^(2 x / cap))),
+/* Scales S to log2 units and applies soft-cap and ALiBi. The soft-cap is computed as cap (1 - 2 / (1 + e^(2 x / cap))),
  * which keeps small x to 2^-24 of the cap. */
 GA_DEV void apply_features(const warpgroup *c, float *s, int m, int left) {
   args a = c->a;
@@ -43,7 +44,7 @@ GA_DEV void apply_features(const warpgroup *c, float *s, int m, int left) {
   }
   pin_f32(s, NS);
 }
-/* Returns whether block m of Q holds rows that do not see all of the tile. */
+/* Returns whether a row in block m of Q does not see all keys of the tile. */
 GA_DEV int is_partial(const warpgroup *c, int m) {
   const ga_i4 limits = lds_i4(tile_record(c) + 16);
   return warp_uniform(m < limits.y || (WINDOW && m >= limits.z));
@@ -64,12 +65,12 @@ GA_DEV void probabilities(const warpgroup *c, float *s, uint32_t *p, int m, int 
     p[2 * j + 1] = PACK(s[4 * j + 2], s[4 * j + 3]);
   }
 }
-/* Returns the derivative of the soft-cap, 1 - tanh^2, from P: log2 P + lse is the logit. */
+/* Returns the derivative of the soft-cap, 1 - tanh^2, computed from P: the logit is log2 P + lse. */
 GA_DEV float cap_slope(float p, float lse, float bias, float inverse) {
   const float y = fminf(fmaxf((lg2(p) + lse - bias) * inverse, -1.f), 1.f);
   return 1.f - y * y;
 }
-/* Multiplies dP - delta by the derivative of the soft-cap. */
+/* Multiplies dp, which holds dP - delta, by the derivative of the soft-cap. */
 GA_DEV void bend(const warpgroup *c, float *dp, const uint32_t *p, int m, int left) {
   args a = c->a;
   if (!(a->features & GA_KATTN_SOFTCAP)) return;
@@ -84,19 +85,19 @@ GA_DEV void bend(const warpgroup *c, float *dp, const uint32_t *p, int m, int le
       const float bias = alibi * (x0 + (float)(e / 2 * 8 - 8 * j - e % 2));
       dp[4 * j + e] *= cap_slope(TO_F32((uint16_t)(e % 2 ? two >> 16 : two)), lse[e % 2], bias, inverse);
     }
-    pin_f32(dp + 4 * j, 4); /* one group after the other: all groups at once spill */
+    pin_f32(dp + 4 * j, 4); /* processes one group after the other: all groups at once would spill registers */
   }
 }
-/* Reads delta of this lane's rows in the groups of 8 rows first .. first + n - 1. */
+/* Reads delta of this lane's rows in n groups of 8 rows from group `first` on. */
 GA_DEV void read_delta(const warpgroup *c, float *delta, int first, int n) {
   const uint32_t stat = stat_of(c) + GA_KBWD_ROWS * 4;
   GA_UNROLL for (int j = 0; j < n; j++) lds_f2(delta + 2 * j, stat + stat_row(first + j));
 }
-/* Subtracts delta from dP in the first n groups. */
+/* Subtracts delta from dP in the first n groups of 8 rows. */
 GA_DEV void less_delta(float *dp, const float *delta, int n) {
   GA_UNROLL for (int i = 0; i < 4 * n; i++) dp[i] -= delta[i / 4 * 2 + i % 2];
 }
-/* Subtracts delta from dP in the groups from `first` on. */
+/* Subtracts delta from dP in the groups of 8 rows from `first` on. */
 GA_DEV void less_rest(const warpgroup *c, float *dp, int first) {
   GA_UNROLL for (int j = first; j < BM / 8; j++) {
     float delta[2];
@@ -104,12 +105,12 @@ GA_DEV void less_rest(const warpgroup *c, float *dp, int first) {
     less_delta(dp + 4 * j, delta, 1);
   }
 }
-/* Sets dp to - delta, to which the product adds dP. This takes fewer registers than subtracting after the product. */
+/* Sets dp to -delta; the product then adds dP. This needs fewer registers than a subtraction after the product. */
 GA_DEV void start_dp(const warpgroup *c, float *dp) {
   GA_UNROLL for (int i = 0; i < NS; i++) dp[i] = 0;
   less_rest(c, dp, 0);
 }
-/* Computes dS = P (dP - delta) in place of P; dp holds dP - delta. */
+/* Computes dS = P (dP - delta) in place of P. On entry dp holds dP - delta. */
 GA_DEV void gradients(const warpgroup *c, float *dp, uint32_t *p, int m, int left) {
   if (EXTRAS) bend(c, dp, p, m, left);
   GA_UNROLL for (int i = 0; i < NP; i++) p[i] =

@@ -1,5 +1,5 @@
-/* Stores gradients to global memory: a register tile (tile/reg.h) of this warp's 16 rows, scaled, as 16-bit values or
- * floats, or added to the old floats. Included with GA_P_DTYPE set. */
+/* Stores gradients from a register tile (tile/reg.h) of this warp's 16 rows to global memory. They are scaled and
+ * stored as 16-bit values or floats, or added to the old floats. GA_P_DTYPE must be set. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/tile/quad.h"
@@ -9,10 +9,14 @@
 #define BWD_PACK GA_CAT(pack_, GA_P_DTYPE)
 
 typedef struct {
-  char *at;          /* row g, column 0 */
-  int64_t row_bytes; /* distance of rows */
-  int in0, in1;      /* rows g and g + 8 exist */
-  int col, cols;     /* first column of the tile; columns that exist */
+  /* Address of row g, column 0. */
+  char *at;
+  /* Distance of rows in bytes. */
+  int64_t row_bytes;
+  /* 1 when row g (in0), or row g + 8 (in1), exists. */
+  int in0, in1;
+  /* col is the first column of the tile; cols is the number of columns that exist. */
+  int col, cols;
   int f32, add;
 } bwd_out;
 
@@ -39,7 +43,7 @@ GA_DEV void bwd_store_f32(const bwd_out *o, const float *x, int n, float f, int 
   }
 }
 
-/* Stores n columns, a multiple of 32. */
+/* Stores n columns, a multiple of 32, multiplied by f. q is lane % 4. */
 GA_DEV void bwd_store(const bwd_out *o, const float *x, int n, float f, int q) {
   if (o->f32) {
     bwd_store_f32(o, x, n, f, q);

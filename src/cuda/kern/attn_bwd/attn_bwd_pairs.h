@@ -1,20 +1,24 @@
-/* The backward kernels for every shape (attn_bwd_fallback_sm80.cu, attn_bwd_simt_sm80.cu): which tile of rows a block
- * owns, which rows of the other tensor it meets, and the computation for one query and one key. */
+/* Tiles of the backward kernels for every shape (attn_bwd_fallback_sm80.cu, attn_bwd_simt_sm80.cu). The header has the
+ * rows that a block owns, the rows of the other tensor that see them, and the computation for one query and one key. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
-enum { OWN = GA_P_OWN /* rows of a resident tile */ };
+enum { OWN = GA_P_OWN /* number of rows of the tile that a block keeps in shared memory */ };
 
 typedef const ga_kargs_attn_bwd_fallback *args;
 
 typedef struct {
   args a;
   int warp, lane;
-  int keys;                  /* own rows are keys; else queries */
-  int batch, head, row0;     /* KV head, or query head; first own row */
-  int rows_q, rows_k, shift; /* query i is aligned with key i + shift */
-  int start_q, start_k;      /* first tokens in packed tensors */
+  /* 1: the block's own rows are keys. 0: they are queries. */
+  int keys;
+  /* head is a KV head when the own rows are keys, else a query head. row0 is the first own row. */
+  int batch, head, row0;
+  /* rows_q and rows_k are the numbers of queries and keys of the sequence. Query i is aligned with key i + shift. */
+  int rows_q, rows_k, shift;
+  /* First rows of the sequence in the packed tensors; 0 when they are not packed. */
+  int start_q, start_k;
 } tile;
 
 GA_DEV int imin(int a, int b) { return a < b ? a : b; }
@@ -31,7 +35,7 @@ GA_DEV tile tile_of(args a, int block) {
   const int n = block - pair * tiles;
   t.batch = pair / heads;
   t.head = pair - t.batch * heads;
-  t.row0 = (t.keys ? n : tiles - 1 - n) * OWN; /* the longest causal tile first */
+  t.row0 = (t.keys ? n : tiles - 1 - n) * OWN; /* the longest causal tile comes first */
   t.rows_q = a->rows_q;
   t.rows_k = a->rows_k;
   t.start_q = t.start_k = 0;
@@ -44,7 +48,7 @@ GA_DEV tile tile_of(args a, int block) {
   t.shift = t.rows_k - t.rows_q;
   return t;
 }
-/* Rows of the other tensor that some own row meets: lo .. hi - 1. */
+/* Rows lo to hi - 1 of the other tensor, which see or are seen by one of the own rows. */
 typedef struct {
   int lo, hi;
 } range;
@@ -66,13 +70,13 @@ GA_DEV int sees(const tile *t, int i, int j) {
   const int distance = j - i - t->shift;
   return i < t->rows_q && j < t->rows_k && (!a->causal || distance <= 0) && (!a->window || distance > -a->window);
 }
-/* Returns the index of the element at which a row of a head starts. */
+/* Returns the index of the element at which row `row` of a head starts. of_q: the row is a query, else a key. */
 GA_DEV int64_t row_at(const tile *t, const ga_kbwd_tensor *x, int head, int of_q, int row) {
   return (t->a->cu_q ? 0 : t->batch) * x->batch + head * x->head +
          (int64_t)((of_q ? t->start_q : t->start_k) + row) * x->row;
 }
 
-/* Results of attn_bwd_pre for a query head, by rows, and the head's ALiBi slope. */
+/* Log-sum-exp and delta of each row of a query head, written by attn_bwd_pre, and the head's ALiBi slope. */
 typedef struct {
   const float *lse, *delta;
   float slope;
@@ -85,7 +89,8 @@ GA_DEV stat_rows stat_of(const tile *t, int head) {
   return s;
 }
 
-/* Returns the logit of product x; *derivative becomes its derivative with respect to x scale. */
+/* Returns the logit of the product x = q k. *derivative becomes the derivative of the logit with respect to x *
+ * scale. */
 GA_DEV float logit(args a, float x, float slope, int distance, float *derivative) {
   *derivative = 1.f;
   if (a->softcap != 0.f) {

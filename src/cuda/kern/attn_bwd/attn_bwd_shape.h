@@ -11,8 +11,8 @@ enum {
   MASKED = GA_P_MASK != GA_P_MASK_FULL,
   EXTRAS = GA_P_EXTRAS,
   KV_RESIDENT = GA_P_KV_RESIDENT,
-  BN = 128, /* rows of K and V of a tile */
-  WGS = 2,  /* consumer warpgroups, of 64 rows each */
+  BN = 128, /* number of rows of K and V of a tile */
+  WGS = 2,  /* number of consumer warpgroups, of 64 rows each */
   THREADS = 128 * (WGS + 1),
   K_PANEL = BN * PANEL_ROW_BYTES
 };

@@ -1,14 +1,15 @@
-/* Constants, shared memory and a consumer's warpgroup for attn_bwd_sm90a.cu, whose blocks have one tile each. */
+/* Constants, shared memory and the state of a consumer warpgroup for attn_bwd_sm90a.cu, whose blocks compute one tile
+ * each. */
 #pragma once
 #include "cuda/kern/attn_bwd/attn_bwd_block.h"
 
 enum {
   DETERMINISTIC = GA_P_DETERMINISTIC,
   ANEW = EXTRAS && GA_P_D == 128,
-  /* dQ goes from registers to the workspace, because shared memory has no room for it. */
+  /* 1: dQ is added to the workspace from registers, because shared memory has no room for it. */
   DIRECT = BM == 128 && !DETERMINISTIC
 };
-enum { /* shared memory, bytes */
+enum { /* offsets and sizes in shared memory, in bytes */
        OFF_K = 0,
        OFF_V = OFF_K + K_BYTES,
        OFF_Q = OFF_V + K_BYTES,
@@ -32,7 +33,7 @@ enum { /* shared memory, bytes */
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
-GA_DEV uint32_t record_of(uint32_t sb, uint32_t i) { /* a block has one tile */
+GA_DEV uint32_t record_of(uint32_t sb, uint32_t i) { /* ignores i, because a block has one tile */
   (void)i;
   return sb + OFF_TILE;
 }
@@ -42,13 +43,18 @@ GA_DEV void wait_v_room(uint32_t sb, uint32_t i) { (void)sb, (void)i; }
 typedef struct {
   args a;
   uint32_t sb;
-  int w, wl, lane, q2; /* warpgroup, warp in it, lane, 2 (lane % 4) */
-  int kv;              /* this lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q) */
-  int stage, parity;   /* stage and parity of Q and dO */
-  int ds;              /* buffer of dS */
+  /* w is the warpgroup, wl the warp in it, lane the lane of the warp; q2 is 2 * (lane % 4). */
+  int w, wl, lane, q2;
+  /* This lane's first row of K minus (rows_k - rows_q), the row of K that is aligned with row 0 of Q. */
+  int kv;
+  /* Current stage and mbarrier parity of Q and dO. */
+  int stage, parity;
+  /* Index of the current buffer of dS. */
+  int ds;
 } warpgroup;
 
-/* lane_of and warp_of keep the thread's indices in registers, or read them again where registers are short (ANEW). */
+/* Return the lane, and the warp in its warpgroup. They are kept in registers, or read from the thread index again where
+ * registers are few (ANEW). */
 GA_DEV int lane_of(const warpgroup *c) { return ANEW ? thread_index_anew() & 31 : c->lane; }
 GA_DEV int warp_of(const warpgroup *c) { return ANEW ? thread_index_anew() >> 5 & 3 : c->wl; }
 GA_DEV uint32_t tile_record(const warpgroup *c) { return c->sb + OFF_TILE; }

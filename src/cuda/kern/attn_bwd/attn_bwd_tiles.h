@@ -1,11 +1,13 @@
-/* Tiles of the backward kernels of sm_90a: which blocks of Q a tile of K and V meets, and the order of tiles. */
+/* Tiles of the backward kernels of sm_90a: the blocks of Q that see a tile of K and V, and the order of tiles. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/attn_bwd/attn_bwd_warpgroup.h"
 
 typedef struct {
-  int n, head, batch, m_lo;       /* rows n BN .. of K and V; KV head; blocks m_lo .. m_hi - 1 of Q see them */
-  int m_hi, above, below, rows_q; /* blocks m < above or >= below need the mask */
+  /* The tile has rows n * BN and up of K and V. head is the KV head. Blocks m_lo to m_hi - 1 of Q see it. */
+  int n, head, batch, m_lo;
+  /* Blocks of Q below `above` and from `below` on need the mask. rows_q is the number of queries. */
+  int m_hi, above, below, rows_q;
   int rows_k, start_q, start_k;
 } tile;
 
@@ -23,7 +25,8 @@ GA_DEV tile tile_get(uint32_t at) {
 
 GA_DEV int right_of(args a) { return WINDOW ? a->window_right : 0; }
 
-/* Computes the blocks of Q that see rows n BN .. of K: row i sees columns i + rows_k - rows_q - left .. + right. */
+/* Computes the blocks of Q that see rows n * BN and up of K. Row i of Q sees columns i + rows_k - rows_q - window_left
+ * to i + rows_k - rows_q + window_right. */
 GA_DEV void tile_blocks(args a, tile *t) {
   const int off = t->rows_k - t->rows_q, first = t->n * BN - off, last = imin(t->n * BN + BN, t->rows_k) - 1 - off;
   t->m_lo = MASKED ? imax(0, first - right_of(a)) / BM : 0;
@@ -34,9 +37,9 @@ GA_DEV void tile_blocks(args a, tile *t) {
   t->below = WINDOW ? imax(0, first + a->window_left + 1) / BM : t->m_hi;
   if (t->n * BN + BN > t->rows_k) t->above = t->m_hi; /* some rows of K do not exist */
 }
-/* Maps work item i to a tile. Masked: longest first within a section of heads whose Q and dO share L2; the last section
- * has as many heads as let their tiles end together. Ordered: shortest first. The first tile that adds to a block of dQ
- * is then the one on its diagonal, and no tile waits. */
+/* Maps work item i to a tile. With masks, the longest tiles come first within a section of heads whose Q and dO share
+ * L2. The last section has a number of heads that lets their tiles end together. In ordered kernels the shortest tiles
+ * come first: the first tile to add to a block of dQ is the tile on its diagonal, and no tile waits. */
 GA_DEV tile tile_of(args a, int i) {
   tile t;
   int pair;
@@ -65,8 +68,8 @@ GA_DEV tile tile_of(args a, int i) {
   tile_blocks(a, &t);
   return t;
 }
-/* Ordered and resident kernels: the tiles of keys that see a block of dQ update it in descending order. Counts the
- * tiles before and after this one. */
+/* Counts of the tiles of keys that update a block of dQ before and after the current tile. In ordered kernels and
+ * kernels with all keys in one block, the tiles update it in descending order. */
 typedef struct {
   int before, after;
 } visits;

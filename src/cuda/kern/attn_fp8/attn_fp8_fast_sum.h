@@ -1,9 +1,8 @@
-/* The consumers of `fast_sum` (attn_fp8_sm90a.cu). S of the next block and P V of the current one are issued together.
- * P V accumulates over all keys of a row, in sums that are truncated to 13 fraction bits (GA_ATTN_FAST_SUM). V's scale
- * is part of the weights, 2^(x + lg2 scale - m), so that no block's sum needs a factor; l divides it out again, for
- * every 64 keys. V's scales are at least 2^-100. A reference m stays until an exponent exceeds the limit of too_large
- * in `pipelined`, for sums with V's scale of the current block. A largest weight between two references is rounded like
- * all others. */
+/* Consumers of the schedule `fast_sum` (attn_fp8_sm90a.cu). S of the next block and P V of the current one are issued
+ * together. P V accumulates over all keys of a row, in sums that are truncated to 13 fraction bits (GA_ATTN_FAST_SUM).
+ * V's scale is part of the weights, 2^(x + lg2 scale - m), so that the blocks' sums need no factors; l divides it out
+ * again, for every 64 keys. V's scales are at least 2^-100. A reference m is raised only when an exponent exceeds a
+ * limit (too_large), which is computed with V's scale of the current block. */
 #pragma once
 #include "cuda/dev/ptx/words.h"
 #include "cuda/kern/attn_fp8/attn_fp8_products.h"
@@ -35,7 +34,7 @@ GA_DEV void fast_sum_issue(warpgroup *c, fast_sum_state *f) {
   fast_sum_values(c, f);
   pingpong_signal(c, 1);
 }
-/* Waits for all products and releases V; no product is in flight afterwards. */
+/* Waits for all products and releases V. No product is in flight afterwards. */
 GA_DEV void fast_sum_values_end(const warpgroup *c, fast_sum_state *f) {
   wgmma_wait(0);
   pin_u32(f->p, NP);
@@ -62,7 +61,7 @@ GA_DEV void fast_sum_exponents(const warpgroup *c, float *s, const float *x, con
     exponents(s, h, f, ref);
   }
 }
-/* Computes all weights, and l. The turn ends after the weights of the first 64 keys. */
+/* Computes all weights of the block, and l. It signals the next warpgroup after the weights of the first 64 keys. */
 GA_DEV void fast_sum_weights(const warpgroup *c, fast_sum_state *f, const float *x) {
   GA_UNROLL for (int h = 0; h < SUBS; h++) {
     float sum[2] = {0.f, 0.f};
@@ -72,8 +71,8 @@ GA_DEV void fast_sum_weights(const warpgroup *c, fast_sum_state *f, const float 
     if (h == 0) pingpong_signal_after(c, f->p + 4);
   }
 }
-/* Processes a block that neither begins a tile nor is masked: every row has seen a key. P V ends during the computation
- * of the exponents, before the exponentials; weights then need no registers of their own. */
+/* Processes a block that neither begins a tile nor is masked: every row has seen a key. P V ends while the exponents
+ * are computed, before the exponentials, so that weights need no registers of their own. */
 GA_DEV void fast_sum_fast(warpgroup *c, fast_sum_state *f) {
   float x[4 * SCALES], limit[2], factor[2];
   int most[2] = {0, 0};
@@ -95,7 +94,7 @@ GA_DEV void fast_sum_fast(warpgroup *c, fast_sum_state *f) {
   if (raise) tile_scale_rows(f->o, DV, factor);
   fast_sum_weights(c, f, x);
 }
-/* Turns S into weights for a block that begins a tile or is masked. */
+/* Computes the weights from S for a block that begins a tile or is masked. */
 GA_DEV void fast_sum_softmax(const warpgroup *c, fast_sum_state *f, int edge) {
   float x[4 * SCALES], ref[2], factor[2];
   pin_f32(f->s, NS);
@@ -110,8 +109,8 @@ GA_DEV void fast_sum_softmax(const warpgroup *c, fast_sum_state *f, int edge) {
   if (!edge) tile_scale_rows(f->o, DV, factor);
   fast_sum_weights(c, f, x);
 }
-/* Processes a block that begins a tile or is masked, after another block. At a tile's edge it also writes the results
- * of the tile before. */
+/* Processes a block that begins a tile or is masked, after another block. With edge = 1 it begins a tile, and the
+ * function also writes the results of the previous tile. */
 GA_DEV void fast_sum_slow(warpgroup *c, fast_sum_state *f, int edge) {
   fast_sum_issue(c, f);
   fast_sum_values_end(c, f);

@@ -12,21 +12,24 @@
 typedef struct {
   args a;
   uint32_t sb;
-  uint32_t k; /* blocks of K loaded; V's count follows from it */
-  int tiles;  /* records written */
+  /* Number of blocks of K that have been loaded. The number of blocks of V follows from it. */
+  uint32_t k;
+  /* Number of tile records that have been written. */
+  int tiles;
 } loader;
 
 GA_DEV void load_k(loader *p, const work *t, int n) {
   const uint32_t stage = ring_stage(p->k, ST), bar = p->sb + OFF_KF + 8 * stage, dst = p->sb + OFF_K + stage * K_BYTES;
   const uint32_t slot = p->sb + OFF_SCALE + p->k % (2 * ST) * SCALE_BYTES;
   const ga_kargs_attn_fp8 *a = fp8_args(p->a);
-  float scale[4]; /* loaded during the wait: K's and V's scales, by halves of 64 keys */
+  float scale[4]; /* scales of K and V for each half of 64 keys, loaded during the wait */
   GA_UNROLL for (int h = 0; h < 2 && !FAST_SUM; h++) {
     scale[h] = scale_of(&a->scale_k, t->batch, t->head_k, 2 * n + h);
     scale[2 + h] = scale_of(&a->scale_v, t->batch, t->head_k, 2 * n + h);
   }
   GA_ROLL for (int h = 0; h < SUBS && FAST_SUM;
-               /* The slot is free: its block has released its K, and a load of K ST blocks ago waited for that. */
+               /* The slot of the scales is free: its block has released its K, and a load of K ST blocks ago waited for
+                * that. */
                h++) {
     const float v = lg2(scale_of(&a->scale_v, t->batch, t->head_k, SUBS * n + h));
     sts_f1(slot + 4 * h, scale_of(&a->scale_k, t->batch, t->head_k, SUBS * n + h));
@@ -40,8 +43,8 @@ GA_DEV void load_k(loader *p, const work *t, int n) {
       bulk_load_4d(dst + i * K_PANEL, &p->a->k, bar, i * ROW_BYTES, n * BN, t->head_k, t->batch, L2_EVICT_LAST);
   p->k++;
 }
-/* Loads V of block n. Blocks are loaded from the last to the first, and K of block n - 1, if the tile has it, before
- * V of block n; so the count of K's loads gives the stage of V. */
+/* Loads V of block n. Blocks are loaded from the last to the first, and K of block n - 1 is loaded before V of block n.
+ * The number of loads of K therefore gives the stage of V. */
 GA_DEV void load_v(loader *p, const work *t, int n) {
   const uint32_t r = p->k - 1 - (n > t->n_lo), stage = ring_stage(r, ST), bar = p->sb + OFF_VF + 8 * stage;
   mbar_wait(p->sb + OFF_VE + 8 * stage, ring_empty_parity(r, ST));
@@ -50,11 +53,11 @@ GA_DEV void load_v(loader *p, const work *t, int n) {
       bulk_load_4d(p->sb + OFF_V + stage * V_STAGE + i * DV * V_KEYS, &p->a->v, bar, n * BN + i * V_KEYS, 0, t->head_k,
                    t->batch, L2_EVICT_LAST);
 }
-/* Returns the slot for the record of the next tile. It is written before the wait for the tile's Q buffer: consumers
- * lag by at most two tiles. */
+/* Returns the record slot of the next tile. The record is written before the wait for the tile's Q buffer, because
+ * consumers lag by at most two tiles. */
 GA_DEV uint32_t next_slot(const loader *p) { return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES; }
-/* Loads the tile's Q into the buffer of the tile before the last. Coordinates come from the record, because keeping
- * them would cost registers. */
+/* Loads the tile's Q into the buffer that the tile before the last one used. Coordinates are read from the record,
+ * because keeping them would cost registers. */
 GA_DEV void load_q(loader *p, const work *t) {
   const ga_i4 x = lds_i4(next_slot(p));
   const uint32_t buffer = (uint32_t)p->tiles & 1, bar = p->sb + OFF_QF + 8 * buffer;
@@ -89,8 +92,8 @@ GA_DEV work work_again(const loader *p, int back) {
   const work t = {x.y / p->a->group, x.z, x.w, y.x, 0, 0, 0};
   return t;
 }
-/* Issues loads in the order of use: K runs one block before V, also into the next tile, and Q one tile before its
- * use. */
+/* Issues all loads of the block in the order of use: K of a block is loaded before V of the block above it, also across
+ * tiles, and Q one tile before its use. */
 GA_DEV void producer(args a, uint32_t sb) {
   loader p = {a, sb, 0, 0};
   int i = block_index() - block_count(), sub = 0;

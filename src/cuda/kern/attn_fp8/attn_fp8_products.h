@@ -5,7 +5,7 @@
 /* Issues S = Q K^T for the current K stage. */
 GA_DEV void issue_qk(const warpgroup *c, float *s) {
   const uint64_t dk = desc_rows(c->desc_k + c->stage_k * (K_BYTES >> 4)), dq = desc_rows(c->desc_q);
-  enum { STEPS = ROW_BYTES / 32 }; /* steps of k in a panel */
+  enum { STEPS = ROW_BYTES / 32 }; /* number of steps of k in a panel */
   if (!PIPELINED) pin_f32(s, NS);
   wgmma_fence();
   QK0(s, dq, dk);
@@ -13,11 +13,11 @@ GA_DEV void issue_qk(const warpgroup *c, float *s) {
                                                 dk + (uint64_t)((k / STEPS) * (K_PANEL >> 4) + 2 * (k % STEPS)), 1);
   wgmma_commit();
 }
-/* Issues S of keys 64 h and up of the current K stage, into the corresponding half of s. */
+/* Issues S of 64 keys of the current K stage, from key 64 h on, into the corresponding half of s. */
 GA_DEV void issue_half(const warpgroup *c, float *s, int h) {
   const uint64_t dk = desc_rows(c->desc_k + c->stage_k * (K_BYTES >> 4) + (uint32_t)h * (64 * ROW_BYTES >> 4)),
                  dq = desc_rows(c->desc_q);
-  enum { STEPS = ROW_BYTES / 32 }; /* steps of k in a panel */
+  enum { STEPS = ROW_BYTES / 32 }; /* number of steps of k in a panel */
   float *d = s + h * (NS / 2);
   wgmma_fence();
   QK_HALF_NEW(d, dq, dk);

@@ -5,12 +5,12 @@
 #include "cuda/kern/attn/attn_store.h"
 #include "cuda/kern/attn_fp8/attn_fp8_warpgroup.h"
 
-/* Computes O v + the means of V's columns. v then becomes 1, or stays 0 for rows that have seen no key. */
+/* Computes O v plus the means of V's columns. v becomes 1 for rows that have seen a key and stays 0 for others. */
 GA_DEV void add_means(const warpgroup *c, float *o, float *v, const tile_coord *t, int back) {
   args a = c->at.a;
   const float *mean = fp8_args(a)->v_mean + (int64_t)((t->batch * a->heads_q + t->head) / a->group) * DV + c->at.q2;
   const uint32_t here = c->at.sb + OFF_MEAN + ((c->tiles - back) % TILE_SLOTS) * 4 * DV + 4 * c->at.q2;
-  float first[DV / 8]; /* one value of each load */
+  float first[DV / 8]; /* a value of each load, on which the wait depends */
   GA_UNROLL for (int j = 0; j < DV / 8; j++) {
     float x[2];
     if (FAST_SUM)
@@ -25,7 +25,7 @@ GA_DEV void add_means(const warpgroup *c, float *o, float *v, const tile_coord *
                              : 1.f;
   GA_UNROLL for (int i = 0; i < 2; i++) v[i] = v[i] == 0.f ? 0.f : one;
 }
-/* Divides O by the row sums and writes O and lse of the tile whose record is `back` records before the current one. */
+/* Divides O by the row sums. Writes O and lse of the tile whose record is `back` records before the current one. */
 GA_DEV void finish_tile(const warpgroup *c, float *o, float *m, float *l, float *w, int back) {
   args a = c->at.a;
   const tile_coord t = tile_coord_of(tile_slot(c, back));

@@ -24,32 +24,33 @@ enum {
   DV128 = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_dv128,
   DV64 = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_dv64,
   FAST_SUM = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_fast_sum,
-  SUBS = BN / 64,                /* units of 64 keys in a block; each may have its own scale */
-  SUB = 32,                      /* registers of S for such a unit */
-  STAYS = PIPELINED || DV64,     /* a row's reference stays until a vote moves it */
-  ROW_BYTES = D < 128 ? D : 128, /* bytes of a row of a panel of Q or K */
+  SUBS = BN / 64,                /* number of groups of 64 keys in a block; each may have its own scale */
+  SUB = 32,                      /* number of registers of S for such a group */
+  STAYS = PIPELINED || DV64,     /* 1: a row's reference changes only when a lane's exponent is too large */
+  ROW_BYTES = D < 128 ? D : 128, /* number of bytes of a row of a panel of Q or K */
   PANELS_K = D / ROW_BYTES,
   K_PANEL = BN * ROW_BYTES,
   Q_PANEL = 64 * ROW_BYTES,
   PART = FAST_SUM ? DV
          : DV128  ? 128
-                  : 64, /* columns of a part of P V */
+                  : 64, /* number of columns of a part of P V */
   PARTS = DV / PART,
-  LAST_REGS = PART / 2 + (STAYS ? 4 : 0), /* registers of the last part, with a column of ones for its row sums */
+  /* registers of the last part, which has columns of ones for the rows' sums of weights */
+  LAST_REGS = PART / 2 + (STAYS ? 4 : 0),
   NS = BN / 2,
   NO = DV / 2,
   NPART = PART / 2,
-  NP = BN / 8 /* registers of S, O, a part, P per lane */
+  NP = BN / 8 /* NS, NO, NPART, NP: registers of S, O, a part and P per lane */
 };
-enum {                               /* shared memory, bytes */
+enum {                               /* offsets and sizes in shared memory, in bytes */
        Q_BYTES = PANELS_K * Q_PANEL, /* bytes of one warpgroup's Q */
        K_BYTES = PANELS_K * K_PANEL,
        V_BYTES = DV * BN,
        OFF_Q = 0,
        OFF_K = OFF_Q + 2 * WGS * Q_BYTES,
        OFF_V = OFF_K + ST * K_BYTES,
-       V_KEYS = BN % 128 ? 64 : 128,             /* keys of a box of V, whose row length they are */
-       V_STAGE = V_BYTES + (STAYS ? 8 * BN : 0), /* V and eight rows of ones */
+       V_KEYS = BN % 128 ? 64 : 128,             /* number of keys of a box of V, which are its columns */
+       V_STAGE = V_BYTES + (STAYS ? 8 * BN : 0), /* bytes of V and eight rows of ones */
        OFF_QF = OFF_V + ST * V_STAGE,
        OFF_QE = OFF_QF + 16,
        OFF_KF = OFF_QE + 16,
@@ -57,10 +58,10 @@ enum {                               /* shared memory, bytes */
        OFF_VF = OFF_KE + 8 * ST,
        OFF_VE = OFF_VF + 8 * ST,
        OFF_SCALE = (OFF_VE + 8 * ST + 15) / 16 * 16,
-       SCALES = FAST_SUM ? (3 * SUBS + 3) / 4 : 1, /* groups of four scales in a block */
+       SCALES = FAST_SUM ? (3 * SUBS + 3) / 4 : 1, /* number of groups of four scales of a block */
        SCALE_BYTES = 16 * SCALES,
-       OFF_TILE = OFF_SCALE + 2 * ST * SCALE_BYTES, /* scales of the blocks in flight, in K or in V */
-       TILE_BYTES = 64,                             /* a record and Q's scales */
+       OFF_TILE = OFF_SCALE + 2 * ST * SCALE_BYTES, /* scales of the blocks whose K or V is in flight */
+       TILE_BYTES = 64,                             /* bytes of a tile record and Q's scales */
        /* fast_sum: means of V's columns, for each tile that has a record */
        OFF_MEAN = OFF_TILE + TILE_SLOTS * TILE_BYTES,
        SMEM_BYTES = OFF_MEAN + (FAST_SUM ? TILE_SLOTS * 4 * DV : 0)
@@ -76,7 +77,8 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define GA_FAST_SUM_dv128     0
 #define GA_FAST_SUM_dv64      0
 #define GA_FAST_SUM_fast_sum  1
-/* Registers per thread after launch: 504 (two consumers) or 512 (three) to share. */
+/* Registers per thread after launch: 504 with two consumer warpgroups or 512 with three, to be divided among the
+ * warpgroups. */
 #if GA_P_BM == 192
 #define REGS_PRODUCER 32
 #define REGS_CONSUMER 160
@@ -106,13 +108,13 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define GA_IN_S_dv128     1
 #define GA_IN_S_dv64      1
 #define GA_IN_S_fast_sum  0
-#if GA_CAT(GA_FAST_SUM_, GA_P_SCHED) /* accumulates onto the results of earlier blocks */
+#if GA_CAT(GA_FAST_SUM_, GA_P_SCHED) /* These products accumulate onto the results of earlier blocks. */
 #define QK0          QK_NEW
 #define PV           GA_CAT3(wgmma_m64n, GA_P_D, k32_e4m3_rs)
 #define PV0(d, a, b) PV(d, a, b, 0)
 #define PV_ONES      PV
 #define PV_ONES0     PV0
-#elif GA_CAT(GA_IN_S_, GA_P_SCHED) /* these registers also hold S: this form takes their old contents into account */
+#elif GA_CAT(GA_IN_S_, GA_P_SCHED) /* The registers also hold S: this form depends on their old contents. */
 #define QK0(d, a, b)       QK(d, a, b, 0)
 #define PV                 GA_CAT3(wgmma_m64n, GA_CAT(GA_PV_COLS_, GA_P_SCHED), k32_e4m3_rs)
 #define GA_PV_COLS_overlap 64
@@ -129,17 +131,18 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PV_ONES0 wgmma_m64n72k32_e4m3_rs0
 #endif
 
-/* Log2 of a row's largest weight: OFFSET when its reference is set, LIMIT at most. e4m3 ends at 448 = 2^8.8. */
+/* Log2 of a row's largest weight: OFFSET when its reference is set, LIMIT at most. The largest e4m3 number is 448 =
+ * 2^8.8. */
 #define OFFSET (STAYS || FAST_SUM ? 5.f : 8.f)
 #define LIMIT  8.75f
 
 GA_DEV const ga_kargs_attn_fp8 *fp8_args(args a) { return (const ga_kargs_attn_fp8 *)a; /* fwd is the first member */ }
-/* Builds the wgmma descriptor of a panel with 64-byte rows: like desc of smem.h, with the 64-byte swizzle; eight rows
- * are 512 bytes. */
+/* Returns the wgmma descriptor of a panel with 64-byte rows. It is like desc of smem.h, with the 64-byte swizzle; eight
+ * rows are 512 bytes. */
 GA_DEV uint64_t desc_64(uint32_t low) { return (uint64_t)low | (uint64_t)(2u << 30 | 512 >> 4) << 32; }
-/* Builds the descriptor of a tile whose rows have ROW_BYTES. */
+/* Returns the wgmma descriptor of a panel whose rows have ROW_BYTES. */
 GA_DEV uint64_t desc_rows(uint32_t low) { return ROW_BYTES == 128 ? desc(low) : desc_64(low); }
-/* Returns the scale of the i-th group of 64 tokens of a sequence (int8 Q: of the i-th token). */
+/* Returns the scale of the i-th group of 64 tokens of a sequence, or of the i-th token of an int8 Q. */
 GA_DEV float scale_of(const ga_kattn_scales *s, int batch, int head, int i) {
   const int at = batch * (int)s->batch + head * (int)s->head +
                  imin(i >> s->shift, s->last) * (int)s->block; /* the host keeps this below 2^31 */

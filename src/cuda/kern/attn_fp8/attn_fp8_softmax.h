@@ -1,4 +1,4 @@
-/* S to P in attn_fp8_sm90a.cu: masks, scales, references, weights. */
+/* Computation of P from S in attn_fp8_sm90a.cu: masks, scales, references and weights. */
 #pragma once
 #include "cuda/dev/ptx/order.h"
 #include "cuda/dev/ptx/pack8.h"
@@ -7,7 +7,8 @@
 #include "cuda/kern/attn_fp8/attn_fp8_warpgroup.h"
 
 GA_DEV void apply_mask(const warpgroup *c, float *s) {
-  const ga_i4 t = lds_i4(tile_slot(c, 1) + 32); /* rows_q, rows_k, start_q, column */
+  /* x, y, z, w are rows_q, rows_k, start_q, column of the tile's record */
+  const ga_i4 t = lds_i4(tile_slot(c, 1) + 32);
   const int base = c->n * BN, row = t.w + c->at.w * 64 + c->at.wl * 16 + c->at.g - base, last = t.y - 1 - base;
   int hi0 = last, hi1 = last;
   if (MASKED) {
@@ -16,17 +17,17 @@ GA_DEV void apply_mask(const warpgroup *c, float *s) {
   }
   tile_mask_above(s, BN, hi0, hi1, c->at.q2);
 }
-/* Converts S to floats, exactly: |s| <= 2^22. */
+/* Converts n integers of S to floats, in place. The conversion is exact, because |s| <= 2^22. */
 GA_DEV void numbers(float *s, int n) { GA_UNROLL for (int i = 0; I8 && i < n; i++) s[i] = (float)bits_of(s[i]); }
-/* Loads the scales of the current K block and of its V, by halves. */
+/* Loads the scales of the current K block and of its V, one per half of 64 keys. */
 GA_DEV void block_scales(const warpgroup *c, float *x) {
   lds_f4(x, c->at.sb + OFF_SCALE + (c->parity_k * ST + c->stage_k) * SCALE_BYTES);
 }
-/* Computes, by rows, the factors from S to log2 units for keys with this scale. */
+/* Computes, for each of the lane's rows, the factor from S to log2 units for keys with this scale. */
 GA_DEV void row_factors(const warpgroup *c, float scale, float *f) {
   GA_UNROLL for (int i = 0; i < 2; i++) f[i] = c->factor[I8 ? i : 0] * scale;
 }
-/* Computes the factors of the current K block, by halves and rows. Records whether its V has two scales. */
+/* Computes the factors of the current K block, for each half and row. Records whether its V has two scales. */
 GA_DEV void block_factors(warpgroup *c, float *f) {
   float x[4];
   block_scales(c, x);
@@ -43,7 +44,7 @@ GA_DEV int two_scales(const warpgroup *c) {
   value_scales(c, v);
   return warp_any(v[0] != v[1]);
 }
-/* Turns S of keys 64 h and up into the exponents of the weights, in place. */
+/* Replaces S of 64 keys, from key 64 h on, by the exponents of their weights. */
 GA_DEV void exponents(float *s, int h, const float *f, const float *ref) {
   s += h * SUB;
   GA_UNROLL for (int j = 0; j < SUB / 4; j++) {
@@ -53,8 +54,9 @@ GA_DEV void exponents(float *s, int h, const float *f, const float *ref) {
     s[4 * j + 3] = fmaf(s[4 * j + 3], f[1], -ref[1]);
   }
 }
-/* Computes the largest exponents for which the references may stay. Weights above 2^OFFSET are rounded more coarsely. A
- * row whose sum (this lane's part) is at least four such weights can afford that; a row with no other weight cannot. */
+/* Computes the largest exponents for which the references need not be raised. Weights above 2^OFFSET are rounded more
+ * coarsely. This is accepted for a row whose sum (this lane's part) is at least four such weights, but not for a row
+ * without other weights. */
 GA_DEV void limits(const float *l, float *limit) {
   GA_UNROLL for (int i = 0; i < 2; i++) limit[i] = fminf(fmaxf(lg2(l[i]) - 2.f, OFFSET), LIMIT);
 }
@@ -68,7 +70,7 @@ GA_DEV int too_large(const float *t, const float *limit) {
   }
   return a > bits_of(limit[0]) || b > bits_of(limit[1]);
 }
-/* Updates `most` with the rows' largest exponents of keys 64 h and up, compared as integers (see too_large). */
+/* Updates `most` with the rows' largest exponents of 64 keys from key 64 h on, compared as integers (see too_large). */
 GA_DEV void largest_logits(const float *t, int h, int *most) {
   t += h * SUB;
   GA_UNROLL for (int i = 0; i < SUB; i += 4) {
@@ -76,8 +78,8 @@ GA_DEV void largest_logits(const float *t, int h, int *most) {
     most[1] = max3_i32(most[1], bits_of(t[i + 2]), bits_of(t[i + 3]));
   }
 }
-/* Raises the reference (the number subtracted before exp2) of each row whose largest weight exceeds 2^OFFSET, so
- * that it becomes 2^OFFSET. t, l, w and O are rescaled to match; with fast_sum, w and O are not. `factor` returns
+/* Raises the reference (the number subtracted before exp2) of each row whose largest weight exceeds 2^OFFSET, so that
+ * this weight becomes 2^OFFSET. t, l, w and O are rescaled to match; with fast_sum, w and O are not. `factor` returns
  * the factors, for sums that are added to O later. */
 GA_DEV void raise_reference(float *t, float *m, float *l, float *w, float *o, float *factor) {
   float most[2], by[2];
@@ -86,7 +88,7 @@ GA_DEV void raise_reference(float *t, float *m, float *l, float *w, float *o, fl
     const int seen = m[i] != GA_NEG_INF;
     by[i] = seen ? fmaxf(most[i] - OFFSET, 0.f) : most[i] - OFFSET;
     if (by[i] == GA_NEG_INF)
-      by[i] = 0.f; /* no key seen yet */
+      by[i] = 0.f; /* the row has not seen a key yet */
     else
       m[i] = (seen ? m[i] : 0.f) + by[i];
     factor[i] = seen ? ex2(-by[i]) : 1.f;
@@ -101,7 +103,7 @@ GA_DEV void raise_reference(float *t, float *m, float *l, float *w, float *o, fl
     t[4 * j + 3] -= by[1];
   }
 }
-/* Moves every reference from S without a vote: a row's largest weight becomes 2^OFFSET, which e4m3 represents
+/* Sets every row's reference from S, so that the row's largest weight becomes 2^OFFSET, which e4m3 represents
  * exactly. */
 GA_DEV void running_maximum(const float *s, const float *f, float *m, float *l, float *o) {
   float most[2][2], factor[2];
@@ -114,9 +116,9 @@ GA_DEV void running_maximum(const float *s, const float *f, float *m, float *l, 
   }
   tile_scale_rows(o, DV, factor);
 }
-/* Computes the weights of 32 keys from their exponents, in the order of operand A. Byte 4 q + 2 b + e of 16-byte group
- * h of a row is the weight of key 16 h + 8 b + 2 q + e, in V's order. l is this lane's part of the row sums, of
- * unrounded weights. */
+/* Computes the weights of 32 keys from their exponents, in the order of the product's operand A. Byte 4 q + 2 b + e of
+ * 16-byte group h of a row is the weight of key 16 h + 8 b + 2 q + e, in V's order. l is this lane's part of the row
+ * sums of unrounded weights. */
 GA_DEV void weights(const float *t, uint32_t *p, float *l) {
   GA_UNROLL for (int j = 0; j < 2; j++) {
     float e[8];
@@ -127,8 +129,8 @@ GA_DEV void weights(const float *t, uint32_t *p, float *l) {
     l[1] += (e[2] + e[3]) + (e[6] + e[7]);
   }
 }
-/* Turns S into P and updates m, l, w and O, while no other block is in flight. fresh: the block may be masked, or may
- * be the first that a row sees. */
+/* Computes P from S and updates m, l, w and O, while no other block is in flight. fresh: the block may be masked, or
+ * may be the first that a row sees. */
 GA_DEV void softmax(warpgroup *c, float *s, uint32_t *p, float *m, float *l, float *w, float *o, int first, int fresh) {
   float f[4], ref[2], limit[2], factor[2];
   block_factors(c, f);

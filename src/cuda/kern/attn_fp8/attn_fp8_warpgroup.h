@@ -1,4 +1,5 @@
-/* State of a consumer warpgroup of attn_fp8_sm90a.cu: its position in its tile and in the rings, and its turns. */
+/* State of a consumer warpgroup of attn_fp8_sm90a.cu: its position in its tile and in the rings, and its turns with
+ * other warpgroups. */
 #pragma once
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/mem.h"
@@ -6,19 +7,24 @@
 
 typedef struct {
   attn_place at;
-  uint32_t desc_q, desc_k, desc_v; /* wgmma descriptors (low words) of Q's buffer and stage 0 */
-  uint32_t stage_k, parity_k;      /* stage and parity of the current K block; V's is one block earlier */
-  int tiles;                       /* records read */
-  int n, mask_hi;                  /* block whose S is computed next; limit of the current tile */
-  int two;                         /* V of the current block of P has two scales */
-  /* factors from Q K to log2 units, without K's scale, of this lane's rows; e4m3: of all rows, in [0] */
+  /* Low words of the wgmma descriptors of Q's buffer and of stage 0 of K and of V. */
+  uint32_t desc_q, desc_k, desc_v;
+  /* Stage and mbarrier parity of the current block of K. The current block of V is the one before it. */
+  uint32_t stage_k, parity_k;
+  /* Number of tile records that have been read. */
+  int tiles;
+  /* n is the block whose S is computed next. Blocks of the current tile from mask_hi on need the mask. */
+  int n, mask_hi;
+  /* 1: V of the block whose P is current has two scales. */
+  int two;
+  /* Factors from Q K to log2 units, without K's scale, of this lane's two rows. With e4m3 all rows share factor[0]. */
   float factor[2];
 } warpgroup;
 
 GA_DEV uint32_t tile_slot(const warpgroup *c, int back) {
   return c->at.sb + OFF_TILE + ((c->tiles - back) % TILE_SLOTS) * TILE_BYTES;
 }
-/* Takes the next tile: its limits and scales. */
+/* Moves to the next tile and loads its limits and scales. */
 GA_DEV void next_tile(warpgroup *c) {
   const uint32_t buffer = (uint32_t)c->tiles & 1;
   mbar_wait(c->at.sb + OFF_QF + 8 * buffer, c->tiles >> 1 & 1);
@@ -44,7 +50,7 @@ GA_DEV void wait_k(const warpgroup *c) { mbar_wait(c->at.sb + OFF_KF + 8 * c->st
 GA_DEV void wait_v(const warpgroup *c) {
   mbar_wait(c->at.sb + OFF_VF + 8 * stage_v(c), c->parity_k ^ (c->stage_k == 0));
 }
-/* Releases K once S is complete and the scales are read, and after the tile's last block its Q. */
+/* Releases K once S is complete and the scales are read. After the tile's last block it also releases Q. */
 GA_DEV void release_k(const warpgroup *c) {
   warp_sync();
   if (c->at.lane) return;
@@ -54,12 +60,12 @@ GA_DEV void release_k(const warpgroup *c) {
 GA_DEV void release_v(const warpgroup *c) {
   if (c->at.lane == 0 && c->at.wl == 0) mbar_arrive(c->at.sb + OFF_VE + 8 * stage_v(c));
 }
-/* Advances: the block whose S was computed becomes the one whose PV is next. */
+/* Moves to the next block: the block whose S was computed becomes the block whose P V is computed next. */
 GA_DEV void advance(warpgroup *c) {
   c->stage_k = c->stage_k + 1 == ST ? 0 : c->stage_k + 1;
   c->parity_k ^= c->stage_k == 0;
 }
-/* Each wait is matched by exactly one signal of the previous warpgroup. */
+/* Waits for the turn `what` of this warpgroup. Each wait is matched by exactly one signal of the previous warpgroup. */
 GA_DEV void pingpong_wait(const warpgroup *c, int what) {
   if (PINGPONG == what) bar_sync(1 + c->at.w, 256);
 }
@@ -67,8 +73,8 @@ GA_DEV void pingpong_signal(const warpgroup *c, int what) {
   if (PINGPONG == what) bar_arrive(1 + (c->at.w + 1) % WGS, 256);
 }
 
-/* Signals the next warpgroup once the weights in p[0..3] are computed. Their sign bit is added to the barrier's
- * number so that the compiler cannot move the signal before them; no weight is negative, so the bit is 0. */
+/* Signals the next warpgroup once the weights in p[0..3] are computed. Their sign bit is added to the barrier's number,
+ * so that the compiler cannot move the signal before them. No weight is negative, so the bit is 0. */
 GA_DEV void pingpong_signal_after(const warpgroup *c, const uint32_t *p) {
   if (PINGPONG == 2) bar_arrive(1 + (c->at.w + 1) % WGS + (int)((p[0] | p[1] | p[2] | p[3]) >> 31), 256);
 }

@@ -1,10 +1,10 @@
-/* Common parts of the kernels that add numbers of several devices: slots, sending, waiting, sums.
+/* Common parts of the kernels that add numbers of several devices: slots, sends, waits and sums.
  *
- * Each device has three slots, which successive calls use in turn. A word that has not arrived is NONE, a negative zero
- * (for 16-bit types a pair of them). Where data has that word, +0 is sent and added instead. Each call clears the slot
- * that the previous call has read. A rank sends into that slot again two calls later. For that call it needs data that
- * this rank sends one call later, in a launch after this one. So a rank leads the others by at most one call, and
- * its slot is clear. */
+ * Each device has three slots, which successive calls use in rotation. A word that has not arrived is NONE, a negative
+ * zero (for 16-bit types a pair of them). Where data has that word, +0 is sent and added instead. Each call clears the
+ * slot that the previous call has read. A rank sends into that slot again two calls later. For that call it needs data
+ * that this rank sends one call later, in a launch after this one. So a rank leads the others by at most one call, and
+ * the slot is clear. */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/elem.h"
@@ -23,7 +23,7 @@
 #define NONE         GA_CAT(NONE_, GA_P_DTYPE)
 enum { WORDS = GA_REDUCE_UNIT / 4, IN_WORD = GA_CAT(IN_WORD_, GA_P_DTYPE), IN_UNIT = WORDS * IN_WORD };
 
-/* ---- words of elements ---- */
+/* ---- conversion between a 32-bit word and its elements ---- */
 GA_DEV void word_unpack_f32(float *x, uint32_t w) { x[0] = float_of((int)w); }
 GA_DEV void word_unpack_f16(float *x, uint32_t w) {
   x[0] = elem_f32_of_f16((uint16_t)w);
@@ -49,7 +49,7 @@ GA_DEV void pack_unit(uint32_t *w, const float *x) {
 }
 GA_DEV void mark_there(uint32_t *w) { GA_UNROLL for (int i = 0; i < WORDS; i++) if (w[i] == NONE) w[i] = 0; }
 
-/* ---- the caller's tensors: unit i of n elements; past their end zeros are read, and nothing is written ---- */
+/* ---- the caller's tensors: unit i of n elements. Past the end zeros are read, and nothing is written. ---- */
 GA_DEV void get_unit(uint32_t *w, const void *p, int64_t i, int64_t n) {
   const int64_t first = i * IN_UNIT;
   if (first + IN_UNIT <= n) {
@@ -72,7 +72,7 @@ GA_DEV void store_unit(void *p, int64_t i, int64_t n, const uint32_t *w) {
   GA_UNROLL for (int e = 0; e < IN_UNIT; e++) if (first + e < n) GA_CAT(elem_put_, GA_P_DTYPE)(p, first + e, x[e]);
 }
 
-/* ---- slots ---- */
+/* ---- slots for the words of other ranks ---- */
 GA_DEV char *unit_of_slot(const ga_kargs_all_reduce *a, int rank, int slot, int64_t unit) {
   return (char *)a->slots[rank] + (slot * a->slot_units + unit) * GA_REDUCE_UNIT;
 }
@@ -83,8 +83,8 @@ GA_DEV void send_to_all(const ga_kargs_all_reduce *a, int slot, int64_t unit, co
   GA_UNROLL for (int p = 0; p < GA_P_RANKS; p++) if (p < a->ranks && p != a->rank) send_to(a, p, slot, unit, w);
 }
 
-/* Loads into got[p] the words that rank p has sent to `unit + p * stride`; the own entry stays. Returns a bit for each
- * rank whose words have not all arrived. Loads of all ranks are in flight together. */
+/* Loads into got[p] the words that rank p has sent to `unit + p * stride`; the entry of this rank is unchanged. Returns
+ * a bit for each rank whose words have not all arrived. Loads of all ranks are in flight together. */
 GA_DEV uint32_t look(const ga_kargs_all_reduce *a, int slot, int64_t unit, int64_t stride, uint32_t (*got)[WORDS]) {
   uint32_t late = 0;
   GA_UNROLL for (int p = 0; p < GA_P_RANKS; p++) if (p < a->ranks && p != a->rank)
@@ -101,8 +101,8 @@ GA_DEV void give_up_on(const ga_kargs_all_reduce *a, uint32_t late) {
   GA_ROLL for (int b = 0; b < GA_REDUCE_BLOCKS; b++) stg_peer_i32(&a->state->turn[b].failed, 1);
 }
 
-/* Calls look until all words have arrived. The wait is bounded: after one timeout a thread waits for nothing more, so
- * that a launch takes at most one `patience` longer. */
+/* Calls `look` until all words have arrived. The wait is bounded: after one timeout a thread waits no more, so that a
+ * launch takes at most one `patience` longer. */
 GA_DEV void take_units(const ga_kargs_all_reduce *a, int slot, int64_t unit, int64_t stride, uint32_t (*got)[WORDS],
                        int *in_vain) {
   int64_t start = 0;
@@ -121,8 +121,9 @@ GA_DEV void take_units(const ga_kargs_all_reduce *a, int slot, int64_t unit, int
   }
 }
 
-/* Adds the ranks' words in the order of ranks, in f32, rounded once, so that all ranks get the same bits. Own words are
- * selected among those of the others. An index unknown at compile time would move all of them to local memory. */
+/* Adds the ranks' words in the order of ranks, in f32 with one rounding, so that all ranks get the same bits. The
+ * rank's own words are selected in its place by comparison: an index unknown at compile time would move all words to
+ * local memory. */
 GA_DEV void add_ranks(const ga_kargs_all_reduce *a, const uint32_t (*got)[WORDS], const uint32_t *own, uint32_t *sum) {
   float x[IN_UNIT], one[IN_UNIT];
   GA_UNROLL for (int p = 0; p < GA_P_RANKS; p++) if (p < a->ranks) {
@@ -134,7 +135,7 @@ GA_DEV void add_ranks(const ga_kargs_all_reduce *a, const uint32_t (*got)[WORDS]
   pack_unit(sum, x);
 }
 
-/* ---- state between calls ---- */
+/* ---- state that is kept between calls ---- */
 GA_DEV ga_reduce_turn turn_of_block(const ga_kargs_all_reduce *a) {
   uint32_t w[4];
   ldg_peer_u4(w, &a->state->turn[block_index()]); /* another block may mark the state as failed meanwhile */
@@ -143,8 +144,9 @@ GA_DEV ga_reduce_turn turn_of_block(const ga_kargs_all_reduce *a) {
   return t;
 }
 
-/* Runs after the sends and overlaps the wait. It clears the slot of the previous call and records the units that this
- * call uses. Blocks of this launch also write the entries of blocks that it lacks, for larger launches. */
+/* Clears the slot of the previous call and records the units that this call uses. The function runs after the sends,
+ * while the words of other ranks are awaited. Blocks of this launch also write the entries of blocks that it lacks, for
+ * larger launches. */
 GA_DEV void pass_turn(const ga_kargs_all_reduce *a, const ga_reduce_turn *t, int threads, int64_t used) {
   const uint32_t none[WORDS] = {NONE, NONE, NONE, NONE};
   const int before = (t->slot + GA_REDUCE_SLOTS - 1) % GA_REDUCE_SLOTS, next = (t->slot + 1) % GA_REDUCE_SLOTS;

@@ -1,4 +1,4 @@
-/* Launch side of the kernels that work with other devices (src/cuda/kern/dist). */
+/* Host side of the kernels that exchange data with other devices (src/cuda/kern/dist). */
 #ifndef GA_CUDA_KERN_DIST_DIST_H
 #define GA_CUDA_KERN_DIST_DIST_H
 
@@ -7,7 +7,8 @@
 
 typedef struct cuda_reduce_variant {
   cuda_variant base;
-  int32_t ranks; /* most ranks that the kernel adds */
+  /* Largest number of ranks that the kernel adds. */
+  int32_t ranks;
 } cuda_reduce_variant;
 
 const char *cuda_all_reduce_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
@@ -19,8 +20,8 @@ const char *cuda_collective_links_ok(const ga_kernel *kernel, const void *desc, 
 double cuda_collective_links_us(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_collective_links(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                                 ga_stream *stream);
-/* Compares the calls of all ranks, in which the hosts take part, before a row over links enqueues anything. Refuses a
- * stream that is being recorded. */
+/* Checks that all ranks make the same call, before a kernel over links enqueues anything. All ranks call it, and the
+ * hosts wait for each other. It refuses a stream that is being recorded. */
 GA_NODISCARD ga_status cuda_links_agree(const ga_kernel *kernel, const ga_collective_desc *desc,
                                         const ga_collective_io *io, ga_stream *stream);
 

@@ -5,12 +5,13 @@
 #include <stdint.h>
 
 typedef struct ga_kargs_reduce_scatter {
-  const void *own;      /* [n]: this rank's row of its own x */
-  const void *received; /* this rank's rows of the others' x, in the order of ranks, row_bytes apart */
-  void *y;              /* [n] */
+  const void *own; /* Row of this rank in its own x, [n]. */
+  /* Rows of this rank in the other ranks' x, in the order of ranks. They are row_bytes bytes apart. */
+  const void *received;
+  void *y; /* Result, [n]. */
   int64_t n, row_bytes;
   int32_t rank, ranks;
-  int32_t vec16; /* own, received, y and row_bytes are multiples of 16 bytes */
+  int32_t vec16; /* 1: own, received, y and row_bytes are multiples of 16 bytes. */
   int32_t reserved;
 } ga_kargs_reduce_scatter;
 

@@ -1,10 +1,10 @@
-/* The epilogue of a matrix product: from a sum to an element of Y; see ga/gemm.h. */
+/* The epilogue of a matrix product: computes an element of Y from its sum of products; see ga/gemm.h. */
 #pragma once
 #include "cuda/dev/tile/act.h"
 #include "cuda/dev/tile/quant.h"
 #include "cuda/kern/gemm/gemm_args.h"
 
-/* Writes Y[row, col] from the sum of products. */
+/* Applies the epilogue to `sum`, the sum of products of row `row` and column `col`, and writes Y[row, col]. */
 GA_DEV void gemm_finish(const ga_kargs_gemm *a, int64_t row, int64_t col, float sum) {
   const int64_t at = row * a->y_stride + col;
   float t = a->scale * sum;
@@ -17,7 +17,7 @@ GA_DEV void gemm_finish(const ga_kargs_gemm *a, int64_t row, int64_t col, float 
   plain_put(a->y_dtype, a->y, at, t);
 }
 
-/* --- 8 neighbouring columns of a row, from a multiple of 8 on; rows begin at multiples of 16 bytes --- */
+/* --- 8 neighbouring columns of a row, beginning at a multiple of 8; rows begin at multiples of 16 bytes --- */
 
 GA_DEV void gemm_get_8(int dtype, const void *base, int64_t at, int n, float *x) {
   if (n < 8) {
@@ -46,8 +46,8 @@ GA_DEV void gemm_put_8(int dtype, void *base, int64_t at, int n, const float *x)
 
 GA_DEV bool gemm_is_plain(const ga_kargs_gemm *a) { return !a->bias && !a->gate && !a->residual && !a->act; }
 
-/* Finishes the sums of row `row` from col on, as far as they are inside Y. plain: the value of gemm_is_plain, passed as
- * a constant where that saves code. */
+/* Applies the epilogue to the sums x of columns col to col + 7 of row `row`, and writes those inside Y. plain is the
+ * value of gemm_is_plain, passed as a constant where this saves code. */
 GA_DEV void gemm_finish_8(const ga_kargs_gemm *a, bool plain, int64_t row, int64_t col, float *x) {
   const int64_t at = row * a->y_stride + col;
   const int n = a->n - col < 8 ? (int)(a->n - col) : 8;
@@ -58,7 +58,7 @@ GA_DEV void gemm_finish_8(const ga_kargs_gemm *a, bool plain, int64_t row, int64
     if (a->bias) GA_UNROLL
       for (int e = 0; e < 8; e++)
         if (e < n) x[e] += a->bias[col + e];
-    /* Gate and act share one copy of the activations' code. */
+    /* gate and act share one copy of the activations' code */
     if (a->gate || a->act) {
       if (a->gate)
         gemm_get_8(a->y_dtype, a->gate, at, n, t);

@@ -13,30 +13,39 @@
 #define GA_KARGS_GEMM_ASSERT(c) _Static_assert(c, #c)
 #endif
 
-/* Y [m, n] = epilogue(X [m, k] W^T). Strides in elements; types are ga_dtype. */
+/* Arguments of Y [m, n] = epilogue(X [m, k] W^T). Strides are in elements; types are ga_dtype values. */
 typedef struct ga_kargs_gemm {
   const void *x, *w;
   void *y;
-  const float *bias;           /* [n] or null */
-  const void *gate, *residual; /* [m, n] as y, or null */
-  float *partial;              /* sums of the parts of k, when splits > 1 */
-  /* One word per group of rows, zeroed before the launch and left zeroed; when splits > 1. */
+  const float *bias;           /* Bias of the columns of Y, [n]. NULL: no bias. */
+  const void *gate, *residual; /* Tensors [m, n] laid out like y. NULL: no gate, or no residual. */
+  /* Workspace for the sums of the parts of k, used when splits is above 1. */
+  float *partial;
+  /* One counter word per group of rows, used when splits is above 1. Zeroed before the launch, and left zeroed by the
+   * kernel. */
   int32_t *counter;
   int64_t m, n, k, x_stride, y_stride;
   int32_t w_dtype, x_dtype, y_dtype;
-  int32_t act; /* ga_act_kind */
+  int32_t act; /* Activation, a ga_act_kind value. */
   float scale;
-  /* --- packed weights only --- */
-  int32_t splits;       /* parts into which k is cut among blocks */
-  int32_t groups;       /* groups of rows among blocks: block = group * splits + part */
-  int32_t tiles, units; /* tiles of 16 rows; units along k */
-  int32_t copies;       /* columns of X in shared memory: 2, 4, 8 (high parts, then low parts), or 16 */
-  int32_t slots;        /* most tiles that a warp works on */
-  int32_t x_units;      /* units for which shared memory has room */
+  /* --- The fields below are read for packed weights only. --- */
+  /* Number of parts into which k is cut among thread blocks. */
+  int32_t splits;
+  /* Number of groups of rows of W among thread blocks: block = group * splits + part. */
+  int32_t groups;
+  /* tiles is the number of tiles of 16 rows of W; units is the number of units along k. */
+  int32_t tiles, units;
+  /* Number of columns of X in shared memory: 2, 4 or 8 (high parts, then low parts), or 16. */
+  int32_t copies;
+  /* Largest number of tiles that one warp processes. */
+  int32_t slots;
+  /* Number of units of X for which shared memory has room. */
+  int32_t x_units;
 } ga_kargs_gemm;
 
-/* GA_LAYOUT_MMA_PACKED, packed weights: tiles of 16 rows, cut along k into units; src/cuda/kern/gemm/packed.h has the
- * layout. X(type, ga_dtype, k of a unit, bytes of a unit). A unit has exactly the bytes of the file's blocks. */
+/* GA_PACKED_TYPES lists the types of packed weights (GA_LAYOUT_MMA_PACKED) as X(type, ga_dtype, k of a unit, bytes of a
+ * unit). Packed weights are tiles of 16 rows, cut along k into units; src/cuda/kern/gemm/packed.h has the layout. A
+ * unit has as many bytes as the same blocks in the file. */
 /* clang-format off */
 #define GA_PACKED_TYPES(X) \
   X(F16, 2, 64, 2048) X(BF16, 3, 64, 2048) \
@@ -48,55 +57,60 @@ typedef struct ga_kargs_gemm {
 
 enum { GA_PACKED_ROWS = 16 };
 
-/* Arguments of gemm_prefill_sm90a.cu, many rows of X by packed weights. It uses tiles, units, partial and counter of g.
- * x is bf16, as ga_kargs_gemm_x made it, in boxes of 64 columns and x_box rows with the 128-byte swizzle. */
+/* Arguments of gemm_prefill_sm90a.cu, the product of many rows of X with packed weights. The kernel uses tiles, units,
+ * partial and counter of g. x is bf16, written by the kernel of ga_kargs_gemm_x, in boxes of 64 columns and x_box rows
+ * with the 128-byte swizzle. */
 typedef struct ga_kargs_gemm_prefill {
   ga_tmap x;
   ga_kargs_gemm g;
-  int32_t w_tiles, x_tiles; /* tiles of the output along n and m */
-  /* log2 of the blocks that exchange sums (1 or 2), and of the parts of k whose sums are added in g.partial */
+  /* w_tiles is the number of tiles of Y along n, x_tiles the number along m. */
+  int32_t w_tiles, x_tiles;
+  /* cluster_log is log2 of the number of blocks that exchange sums (1 or 2). k_splits_log is log2 of the number of
+   * parts of k whose sums are added in g.partial. */
   int32_t cluster_log, k_splits_log;
-  /* W of f16: factors of the sums of each row of X. X of e4m3: [units, x_scale_stride], one scale for 128 of k of a
-   * row. Else null. */
+  /* W of f16: one factor for the sums of each row of X. X of e4m3: [units, x_scale_stride], one scale for 128 elements
+   * of a row of X. NULL for other types. */
   const float *x_scale;
-  /* Rows of a box of x: those of a tile. W of 16 bits, or X of e4m3: a quarter of them where the last tile is not
-   * full. */
+  /* Number of rows of a box of x: the rows of a tile. With W of 16 bits or X of e4m3, a quarter of these rows when the
+   * last tile is partly filled. */
   int32_t x_box;
-  /* With two sets of sums and k_splits_log 0: log2 of the parts of k that one block processes in turn. Else 0. */
+  /* log2 of the number of parts of k that one block processes in sequence, when it keeps two sets of sums and
+   * k_splits_log is 0. Otherwise 0. */
   int32_t parts_inside_log;
-  int32_t x_scale_stride; /* X of e4m3: a multiple of 4, at least m */
+  /* X of e4m3: stride of x_scale in elements, a multiple of 4 and at least m. */
+  int32_t x_scale_stride;
   int32_t unused;
 } ga_kargs_gemm_prefill;
 
-/* Arguments of gemm_few_sm90a.cu: few rows of X, with the order of sums of gemm_prefill. It uses tiles and units of g.
- * A warp has a ring of `depth` stages. A stage holds a unit of W and the rows of X for it, GA_FEW_X_ROW bytes each.
- * Shared memory: barriers, sums, rings. */
+/* Arguments of gemm_few_sm90a.cu, the product of few rows of X, which adds in the order of gemm_prefill. The kernel
+ * uses tiles and units of g. A warp has a ring of `depth` stages. A stage holds a unit of W and the rows of X for this
+ * unit, GA_FEW_X_ROW bytes each. Shared memory holds barriers, sums and rings, in this order. */
 #define GA_FEW_WARPS         8
-#define GA_FEW_DEPTH         4 /* largest depth */
+#define GA_FEW_DEPTH         4 /* Largest number of stages of a ring. */
 #define GA_FEW_BARS          (8 * GA_FEW_DEPTH)
 #define GA_FEW_X_ROW(unit_k) ((unit_k)*4 + 64)
 #define GA_FEW_RING_AT       (GA_FEW_WARPS * (GA_FEW_BARS + 2 * 8 * 80))
 typedef struct ga_kargs_gemm_few {
   ga_kargs_gemm g;
-  int32_t parts_log; /* log2 of the parts of k: each is two chains of units */
-  int32_t group;     /* tiles of a block */
+  int32_t parts_log; /* log2 of the number of parts of k. Each part is two chains of units. */
+  int32_t group;     /* Number of tiles that a thread block processes. */
   int32_t depth;
   int32_t stage_bytes;
 } ga_kargs_gemm_few;
 
-/* Arguments of gemm_x_sm80.cu. It converts X [m, k] of any plain type to bf16, f16 or e4m3 [m, width], width a multiple
- * of 128, in the column order of that file. f16: each row is multiplied by a power of two, and scale[row] is its
- * inverse. e4m3: k is a multiple of 128; scale is [k / 128, m4], one for 128 of k of a row, m4 being m rounded up to
- * 4. */
+/* Arguments of gemm_x_sm80.cu. It converts X [m, k] of any plain type to bf16, f16 or e4m3 [m, width], in the column
+ * order of that file; width is a multiple of 128. f16: each row is multiplied by a power of two, and scale[row] is the
+ * inverse. e4m3: k is a multiple of 128, and scale is [k / 128, m4], one scale for 128 elements of a row. m4 is m
+ * rounded up to 4. */
 typedef struct ga_kargs_gemm_x {
   const void *x;
   void *out;
   int64_t m, k, stride, width;
   int32_t dtype, reserved;
-  float *scale; /* bf16: null */
+  float *scale; /* Scales that the kernel writes for f16 and e4m3. NULL for bf16. */
 } ga_kargs_gemm_x;
 
-/* Bytes of a unit, by type. */
+/* GA_PACKED_BYTES_*: bytes of a unit of packed weights, by type. */
 enum {
 #define X(name, number, k, bytes) GA_PACKED_BYTES_##name = (bytes),
   GA_PACKED_TYPES(X)
@@ -104,11 +118,11 @@ enum {
       GA_PACKED_BYTES_END
 };
 
-/* Arguments of the conversion from native to packed weights. */
+/* Arguments of the conversion from rows of GGUF blocks or plain elements to packed weights. */
 typedef struct ga_kargs_pack {
   const void *src;
   void *dst;
-  int64_t n, k, units; /* units along k */
+  int64_t n, k, units; /* units is the number of units along k. */
   int32_t w_dtype, unit_k, unit_bytes, reserved;
 } ga_kargs_pack;
 

@@ -3,14 +3,15 @@
 #include "cuda/kern/gemm/epilogue.h"
 #include "cuda/kern/gemm/gemm_plain_args.h"
 
-/* The values of ga_gemm_flags and ga_gemm_scales, which are pinned. */
+/* Values of ga_gemm_flags and ga_gemm_scales, which must not change. */
 enum { GEMM_XT = 32, GEMM_WT = 64, GEMM_SCALES_TENSOR = 1, GEMM_SCALES_BLOCK = 2, GEMM_SCALE_BLOCK = 128 };
 
-/* Returns the factor of every sum: the product of the operands' scales where each operand has one, else 1. */
+/* Returns the factor of every sum: the product of both operands' tensor scales, or 1 where they have none. */
 GA_DEV float gemm_tensor_scale(const ga_kargs_gemm_plain *p) {
   return p->scales == GEMM_SCALES_TENSOR ? *p->x_scale * *p->w_scale : 1;
 }
-/* Return the scales of row `row` of X, and of row `col` of W, in block b of k. */
+/* Return the scales of block b of k: gemm_x_scale for row `row` of X, gemm_w_scale for column `col` of Y, which is a
+ * row of W. */
 GA_DEV const float *gemm_x_scale(const ga_kargs_gemm_plain *p, int64_t row, int64_t b) {
   return p->x_scale + b * p->g.m + row;
 }

@@ -5,28 +5,33 @@
 
 #include "cuda/kern/gemm/gemm_args.h"
 
-/* Strides are those of the rows as stored. */
+/* Arguments of the products of plain operands. Strides are in elements, between rows as they are stored. */
 typedef struct ga_kargs_gemm_plain {
   ga_kargs_gemm g;
   int64_t w_stride;
-  const float *x_scale, *w_scale; /* null where there are no scales */
-  int32_t layout;                 /* GA_GEMM_XT, GA_GEMM_WT */
-  int32_t scales;                 /* ga_gemm_scales */
+  const float *x_scale, *w_scale; /* Scales of x and w. NULL: the operand has no scales. */
+  int32_t layout;                 /* Bits GA_GEMM_XT and GA_GEMM_WT: the operand is stored transposed. */
+  int32_t scales;                 /* Kind of scales, a ga_gemm_scales value. */
 } ga_kargs_gemm_plain;
 
-/* Arguments of gemm_tile_sm90a.cu, which works by whole tiles. Boxes of the maps are 128 bytes wide, swizzled. Their
- * rows are those of a tile, for w a block's share of them; for operands stored across, a step's rows of k; for y 16. */
+/* Arguments of gemm_tile_sm90a.cu, which computes whole tiles of Y. The boxes of the tensor maps are 128 bytes wide and
+ * swizzled. A box of x has the rows of a tile, one of w a block's share of them, and one of y 16 rows. A box of a
+ * transposed operand has the rows of k of one step. */
 typedef struct ga_kargs_gemm_tile {
   ga_tmap x, w, y;
   ga_kargs_gemm_plain p;
-  int32_t row_tiles, col_tiles; /* tiles of a cluster */
-  int32_t band;                 /* rows of tiles that share columns in L2 */
-  int32_t steps;                /* steps of 128 bytes along k */
-  /* 1: y has 16 bits, n is a multiple of 8, and the epilogue is only the scale, so y is written by its map */
+  /* Number of tiles of Y along its rows (row_tiles) and along its columns (col_tiles). The tiles that a cluster
+   * computes together count as one. */
+  int32_t row_tiles, col_tiles;
+  /* Number of rows of tiles that are processed together, so that they share columns of W in L2. */
+  int32_t band;
+  int32_t steps; /* Number of steps along k. A step is 128 bytes of each row. */
+  /* 1: y is stored through its tensor map. This needs y of 16 bits, n a multiple of 8, and an epilogue with nothing but
+   * the scale. */
   int32_t y_bulk;
-  /* parts of k, whose sums are added in p.g.partial; p.g.counter has one count a warp and tile */
+  /* Number of parts of k, whose sums are added in p.g.partial. p.g.counter has one counter per warp and tile. */
   int32_t k_splits;
-  uint64_t w_policy; /* L2 policy of w */
+  uint64_t w_policy; /* L2 cache policy for loads of w. */
   int32_t unused[10];
 } ga_kargs_gemm_tile;
 

@@ -1,4 +1,4 @@
-/* Launch side of the products by packed quantised weights on Hopper (src/cuda/kern/gemm/gemm_split_int8_sm90a.cu). */
+/* Host side of the products with packed quantised weights on Hopper (src/cuda/kern/gemm/gemm_split_int8_sm90a.cu). */
 #ifndef GA_CUDA_KERN_GEMM_GEMM_SPLIT_INT8_SM90A_H
 #define GA_CUDA_KERN_GEMM_GEMM_SPLIT_INT8_SM90A_H
 

@@ -4,49 +4,50 @@
 
 #include "cuda/kern/gemm/gemm_args.h"
 
-/* Units in a stage of a ring: two where units are small. With an odd number of units along k, the last one has a stage
- * of its own. */
+/* Number of units in a stage of a ring: two where a unit has 128 of k and less than 2048 bytes, else one. With an odd
+ * number of units along k, the last unit has a stage of its own. */
 #define GA_RING_ITEM(unit_k, unit_bytes) ((unit_k) == 128 && (unit_bytes) < 2048 ? 2 : 1)
-#define GA_RING_CONSTANTS                16   /* bytes of shared memory for constants */
-#define GA_RING_SUM_K                    4096 /* largest k where X is a sum, which then stays in registers */
-/* Bytes of a ring's barriers, 8 a stage, padded so that stages begin at lines of shared memory. */
-#define GA_RING_BARS              128
-#define GA_SPLIT_INT8_MAX_CLUSTER 4 /* most blocks of a cluster, whose sums are added */
-/* Bytes of shared memory before the rings: a block's share, squares, a barrier. */
+#define GA_RING_CONSTANTS                16   /* Bytes of shared memory for constants. */
+#define GA_RING_SUM_K                    4096 /* Largest k where X is a sum of two tensors */
+/* Bytes of a ring's barriers: 8 bytes a stage, padded to 128 bytes, so that stages begin at a multiple of 128. */
+#define GA_RING_BARS 128
+/* Largest number of thread blocks of a cluster. Their sums are added. */
+#define GA_SPLIT_INT8_MAX_CLUSTER 4
+/* Bytes of shared memory before the rings. They hold a block's share of the work, sums of squares and a barrier. */
 #define GA_RING_CONTROL 384
 
 typedef struct ga_kargs_gemm_split_int8 {
-  /* gemm.copies: columns of X in shared memory, three digits of each row. gemm.partial: null when the parts of k are
-   * blocks of a cluster. */
+  /* Arguments common to all products. gemm.copies is the number of columns of X in shared memory, three digits of each
+   * row. gemm.partial is NULL when the parts of k are blocks of a cluster. */
   ga_kargs_gemm gemm;
-  int32_t depth; /* items of W in the ring of a warp */
-  /* Items of the ring that are copied before the previous kernel has ended; the others are issued after the loads of
+  int32_t depth; /* Number of stages of W in the ring of a warp. */
+  /* Number of stages whose copies start before the previous kernel has ended. The other copies start after the loads of
    * X. */
   int32_t early;
-  /* units of a part of k: units_each, and one more in the first units_longer parts */
+  /* A part of k has units_each units, and one more in the first units_longer parts. */
   int32_t units_each, units_longer;
-  /* tiles of a group of rows: tiles_each, and one more in the first tiles_longer groups */
+  /* A group of rows has tiles_each tiles, and one more in the first tiles_longer groups. */
   int32_t tiles_each, tiles_longer;
-  /* Further matrices for the same X. Tiles are numbered consecutively over all matrices and then cut into groups; those
-   * of the further matrices start at begin[]. gated: a group has the tiles of both matrices under the same numbers, and
-   * begin[0] is gemm.tiles. */
-  int32_t begin[2]; /* larger than all tile numbers: no such matrix */
+  /* First tile numbers of the second and third matrix, which multiply the same X. Tiles are numbered consecutively over
+   * all matrices and then cut into groups. With `gated`, a group has the tiles of both matrices under the same numbers,
+   * and begin[0] is gemm.tiles. */
+  int32_t begin[2]; /* A number above all tile numbers: the matrix does not exist. */
   int32_t gated;
   float norm_eps;
-  const float *norm; /* null: X is not normed */
-  /* null, or: X is add + norm(x), one row of at most GA_RING_SUM_K elements. The pointer stands here, among the fields
-   * that are read first. */
+  const float *norm; /* Weights of the norm of X, [k]. NULL: X is not normed. */
+  /* Tensor of the sum X = add + norm(x), one row of at most GA_RING_SUM_K elements. NULL: no sum. The field stands here
+   * because it is read early. */
   const float *add;
-  const float *add_norm; /* weights of the norm of x */
-  float *sum;            /* null, or where the sum is also written */
+  const float *add_norm; /* Weights of the norm of x in that sum. */
+  float *sum;            /* Address to which the sum is also written. NULL: not written. */
   const void *w_more[2];
   void *y_more[2];
   const float *bias_more[2];
   int64_t n_more[2], y_more_stride[2];
-  /* ends of the first two matrices where another one follows; gated: of both; else null */
+  /* Ends of the first two matrices, where another matrix follows; with `gated`, of both matrices. Otherwise NULL. */
   const void *end[2];
-  /* gated, in bytes: hop[0] leads from the end of a tile of W to the gate's tile of the same number. hop[1] leads from
-   * the end of the gate's tile to the next tile of W. */
+  /* Distances in bytes, used with `gated`. hop[0] leads from the end of a tile of W to the gate's tile of the same
+   * number. hop[1] leads from the end of the gate's tile to the next tile of W. */
   int64_t hop[2];
 } ga_kargs_gemm_split_int8;
 

@@ -1,10 +1,10 @@
-/* GA_LAYOUT_MMA_PACKED: weights in the order of mma.sync's A fragments, with no byte more than the file's blocks have.
+/* Packed weights (GA_LAYOUT_MMA_PACKED), in the order of the A fragments of mma.sync. They have as many bytes as the
+ * file's blocks.
  *
  * A tile is 16 rows. It is cut along k into units of PACKED_K elements, and units into groups of 32. Lane 4g+q of a
- * warp
- * holds rows g and g+8 (r = 0, 1) and, of each group, elements 16s + 4q + i (step s = 0, 1; i = 0..3). One k16 product
- * takes a step: register j = 2h + r holds elements i = 2h, 2h+1 of row r. So x must be ordered as [q][s][i] within a
- * group (packed_x_at).
+ * warp holds rows g and g+8 (r = 0, 1) and, of each group, elements 16s + 4q + i (step s = 0, 1; i = 0 to 3). One k16
+ * product processes a step: register j = 2h + r holds elements i = 2h, 2h+1 of row r. So x must be ordered as [q][s][i]
+ * within a group (packed_x_at).
  *
  * A unit has the following parts in this order. Each part is coalesced (v-th 16 bytes of all lanes, then the next):
  *   4-bit codes   8 words a unit of 128: word 2 * group + s, register j at bits 4j (element 2h) and 16 + 4j (2h + 1)
@@ -15,17 +15,16 @@
  *   then scales by g, for rows g and g+8 side by side.
  * The bytes of a masked word are one row's four elements i = 0, 2, 1, 3: a register of an 8-bit product (packed_s8.h).
  * Codes of lookup tables (iq4, e2m1) have row r in half r of a word, nibbles i = 0, 2, 1, 3: one lookup gives four
- * 8-bit
- * codes. */
+ * 8-bit codes. */
 #pragma once
 #include "cuda/dev/ptx/num.h"
 #include "cuda/dev/ptx/words.h"
 #include "cuda/dev/tile/quant.h"
 #include "cuda/kern/gemm/gemm_args.h"
 
-/* Returns the place of element e (0..31) of a group of x. */
+/* Returns the index at which element e (0 to 31) of a group of x is stored. */
 GA_DEV int packed_x_at(int e) { return (e >> 2 & 3) * 8 + (e >> 4) * 4 + (e & 3); }
-/* Returns the element index of i in step s of lane quarter q. */
+/* Returns the element (0 to 31) that lane quarter q holds as element i of step s. */
 GA_DEV int packed_element(int q, int s, int i) { return 16 * s + 4 * q + i; }
 
 #define PACKED_HAS4(t)                                                                                   \
@@ -35,22 +34,22 @@ GA_DEV int packed_element(int q, int s, int i) { return 16 * s + 4 * q + i; }
 #define PACKED_HAS2(t)  ((t) == T_Q6_K || (t) == T_Q2_K || (t) == T_Q3_K)
 #define PACKED_HAS1(t)  ((t) == T_Q5_0 || (t) == T_Q5_1 || (t) == T_Q5_K || (t) == T_Q3_K)
 #define PACKED_PLAIN(t) ((t) == T_F16 || (t) == T_BF16)
-/* Types with one f32 scale a row for the whole unit. */
+/* True for types with one f32 scale per row for the whole unit. */
 #define PACKED_ONE_RUN(t) ((t) == T_E4M3_128)
 #define PACKED_MIN(t)     ((t) == T_Q4_1 || (t) == T_Q5_1 || (t) == T_Q4_K || (t) == T_Q5_K || (t) == T_Q2_K)
-/* Types with a scale for 16 elements rather than 32. */
+/* True for types with a scale for every 16 elements. Other types have a scale for every 32. */
 #define PACKED_HALVES(t) ((t) == T_Q6_K || (t) == T_Q2_K || (t) == T_Q3_K || (t) == T_NVFP4)
 #define PACKED_256(t)    (((t) >= T_Q2_K && (t) <= T_Q6_K) || (t) == T_IQ4_XS)
 #define PACKED_K(t)      (PACKED_PLAIN(t) ? 64 : PACKED_256(t) ? 256 : 128)
 #define PACKED_GROUPS(t) (PACKED_K(t) / 32)
 
-/* Words that a lane holds of each part of a unit. */
+/* Number of words of each part of a unit that a lane holds. */
 #define PACKED_W4(t) \
   (PACKED_HAS4(t) ? 2 * PACKED_GROUPS(t) : PACKED_HAS8(t) ? 4 * PACKED_GROUPS(t) : PACKED_PLAIN(t) ? 16 : 0)
 #define PACKED_W2(t)    (PACKED_HAS2(t) ? PACKED_GROUPS(t) : 0)
 #define PACKED_W1(t)    (PACKED_HAS1(t) ? PACKED_GROUPS(t) / 2 : 0)
 #define PACKED_CODES(t) (PACKED_W4(t) + PACKED_W2(t) + PACKED_W1(t))
-/* Words of scales for each g. */
+/* Number of words of scales for each g. */
 #define PACKED_WS(t)                                                       \
   (PACKED_PLAIN(t)                                                    ? 0  \
    : (t) == T_Q4_1 || (t) == T_Q5_1 || (t) == T_Q4_K || (t) == T_Q5_K ? 8  \
@@ -75,9 +74,9 @@ GA_DEV int packed_scale_at(int t, int i, int g) {
   return i < wide ? base + (g * wide + i) * 4 : base + 32 * wide + (g * (PACKED_WS(t) - wide) + i - wide) * 4;
 }
 
-/* --- reading: t and every index are constants once unrolled --- */
+/* --- Functions that read a unit; t and every index are constants after unrolling --- */
 
-/* Loads all words of a unit that this lane needs. */
+/* Loads all words of a unit that this lane needs to w. */
 GA_DEV void packed_load(int t, uint32_t *w, const uint8_t *unit, int lane) {
   const int g = lane / 4, wide = PACKED_W1(t) == 2 ? PACKED_CODES(t) - 2 : PACKED_CODES(t);
   GA_UNROLL for (int i = 0; i < wide; i += 4) ldg_stream_u4(w + i, unit + packed_code_at(t, i, lane));
@@ -100,25 +99,27 @@ GA_DEV uint32_t packed_signed(uint32_t x) {
   return add_bf16x2(and_or(x, 0x007f007fu, 0x43004300u), and_or(x, 0x00800080u, 0xc300c300u));
 }
 
-/* Computes registers 0 and 2 (bytes i = 0..1 and 2..3 of a row) from an 8-bit code word. */
+/* Computes the registers of elements 0 and 1 (*first) and of elements 2 and 3 (*second) of a row, from an 8-bit code
+ * word. */
 GA_DEV void packed_row8(uint32_t x, uint32_t *first, uint32_t *second) {
   *first = packed_signed(x);
   *second = packed_signed(x >> 8);
 }
 
-/* Converts the e4m3 codes in bytes 1 and 3 of x to two bf16, exactly. The codes' bits, moved to the fields of a bf16,
- * are numbers or subnormals 2^120 times too small. No code is NaN. */
+/* Converts the e4m3 codes in bytes 1 and 3 of x to two bf16, exactly. The bits of a code, moved to the fields of a
+ * bf16, are a number 2^120 times too small, which may be subnormal. No code is NaN. */
 GA_DEV uint32_t packed_e4m3(uint32_t x) {
   return fma_bf16x2(and_or(x, 0x80008000u, x >> 4 & 0x07f007f0u), 0x7b807b80u /* 2^120 */, 0x80008000u /* -0 */);
 }
 
-/* Looks up four bytes of iq4's table by the low four nibbles of x. */
+/* Returns four bytes of the iq4 table, selected by the low four nibbles of x. */
 GA_DEV uint32_t packed_look_up(uint32_t x) {
   const uint32_t i = x & 0x7777u, low = prmt(0xbfad9881u, 0xf6eaddcfu, i), high = prmt(0x26190d01u, 0x71594535u, i);
   return prmt(low, high, (x & 0x8888u) >> 1 | 0x3210u);
 }
 
-/* Looks up e2m1 values, doubled, as bf16: registers of elements 0, 1 and of 2, 3 by the low four nibbles of x. */
+/* Looks up doubled e2m1 values as bf16, by the low four nibbles of x: elements 0 and 1 to *first, elements 2 and 3 to
+ * *second. */
 GA_DEV void packed_fp4(uint32_t x, uint32_t *first, uint32_t *second) {
   const uint32_t i = x & 0x7777u, low = prmt(0x40008000u, 0x4000c080u, i), size = prmt(0x40403f00u, 0x41414040u, i),
                  high = prmt(size, size ^ 0x80808080u, (x & 0x8888u) >> 1 | 0x3210u);
@@ -126,10 +127,10 @@ GA_DEV void packed_fp4(uint32_t x, uint32_t *first, uint32_t *second) {
   *second = prmt(low, high, 0x7351u);
 }
 
-/* Moves bits from one position to another by a constant shift, to either side. */
+/* Shifts the bits of x from position `from` to position `to`, both constants. */
 GA_DEV uint32_t packed_move(uint32_t x, int from, int to) { return from > to ? x >> (from - to) : x << (to - from); }
 
-/* The offset that a type subtracts from its codes of 2 to 6 bits. */
+/* Number that a type subtracts from its codes of 2 to 6 bits. */
 #define PACKED_OFFSET(t) ((t) == T_Q4_0 ? 8 : (t) == T_Q5_0 ? 16 : (t) == T_Q6_K ? 32 : (t) == T_Q3_K ? 4 : 0)
 
 /* Returns register j of step s of a group, as 128 + code, from codes of 2 to 6 bits. */
@@ -147,8 +148,8 @@ GA_DEV uint32_t packed_lifted(int t, const uint32_t *w, int group, int s, int j)
   return v;
 }
 
-/* Computes the A fragment of one step of a group, exact in bf16. f16: only the high part; packed_rest computes the
- * rest. */
+/* Computes the A fragment of one step of a group, exact in bf16. For f16 it computes only the high part, and
+ * packed_rest the remainder. */
 GA_DEV void packed_step(int t, const uint32_t *w, int group, int s, uint32_t *a) {
   if (t == T_BF16) {
     GA_UNROLL for (int j = 0; j < 4; j++) a[j] = w[8 * group + 4 * s + j];
@@ -178,7 +179,7 @@ GA_DEV void packed_step(int t, const uint32_t *w, int group, int s, uint32_t *a)
   }
 }
 
-/* Computes f16 minus its bf16 part. At most three bits remain, so the result is exact. */
+/* Computes f16 weights minus their bf16 part `a`. At most three bits remain, so the result is exact. */
 GA_DEV void packed_rest(const uint32_t *w, int group, int s, const uint32_t *a, uint32_t *rest) {
   GA_UNROLL for (int j = 0; j < 4; j++) {
     const uint32_t x = w[8 * group + 4 * s + j];
@@ -190,8 +191,8 @@ GA_DEV void packed_rest(const uint32_t *w, int group, int s, const uint32_t *a, 
 GA_DEV float packed_f16(uint32_t w, int high) { return elem_f32_of_f16((uint16_t)(high ? w >> 16 : w)); }
 GA_DEV int packed_byte(uint32_t w, int i) { return (int)(w >> 8 * i & 255); }
 
-/* Returns the integer scale of row r (g or g+8) in half `half` of a group, for types whose units share a float. s: the
- * scale words. */
+/* Returns the integer scale of row r (0: g, 1: g + 8) in half `half` of a group, for types whose units share a float. s
+ * holds the words of scales. */
 GA_DEV int packed_int_scale(int t, const uint32_t *s, int group, int half, int r) {
   const int run = 2 * group + half;
   if (t == T_Q4_K || t == T_Q5_K) {
@@ -211,7 +212,7 @@ GA_DEV int packed_int_scale(int t, const uint32_t *s, int group, int half, int r
   return (low | high << 4) - 32;
 }
 
-/* Returns the scale of row r in half `half` of a group. */
+/* Returns the scale of row r (0: g, 1: g + 8) in half `half` of a group. s holds the words of scales. */
 GA_DEV float packed_scale(int t, const uint32_t *s, int group, int half, int r) {
   if (PACKED_ONE_RUN(t)) return __uint_as_float(s[r]);
   if (t == T_MXFP4) return quant_e8m0(packed_byte(s[group / 2], 2 * (group % 2) + r));
@@ -226,7 +227,7 @@ GA_DEV float packed_scale(int t, const uint32_t *s, int group, int half, int r) 
   return packed_f16(d, t == T_Q6_K || t == T_Q3_K ? r : 0) * (float)i;
 }
 
-/* Returns the min that is added to every element, for PACKED_MIN types. */
+/* Returns the number that is added to every element of row r in half `half` of a group, for PACKED_MIN types. */
 GA_DEV float packed_min(int t, const uint32_t *s, int group, int half, int r) {
   const int run = 2 * group + half;
   if (t == T_Q4_K || t == T_Q5_K) {

@@ -1,29 +1,32 @@
-/* GA_LAYOUT_MMA_PACKED (packed.h) converted to bf16 weights, two at once. A run is the 16 or 32 elements of a row that
- * share a scale.
+/* Conversion of packed weights (GA_LAYOUT_MMA_PACKED, packed.h) to bf16, two weights at once. A run is the 16 or 32
+ * elements of a row that share a scale.
  *   weight = (code - centre) * (high + low) + offset,   high + low = scale,   offset = min + centre * scale
  * All terms are bf16, and the scale is the sum of two. Each run has its centre near -min / scale, which makes the
- * offset
- * as small as possible. So the weight is rounded once, apart from 2^-9 of the smaller terms. Runs without a min have
- * neither centre nor offset. Each lane computes the scales of a quarter of its rows' runs and gets the others from the
- * other lanes of its four; where a row has one scale for the unit, each lane computes it. t and every index except q
- * are
- * constants once unrolled. */
+ * offset as small as possible. So the weight is rounded once, apart from 2^-9 of the smaller terms. Runs without a min
+ * have neither centre nor offset. Each lane computes the scales of a quarter of its rows' runs, and gets the others
+ * from the other three lanes of its quad. Where a row has one scale for the unit, each lane computes it. t and every
+ * index except q are constants after unrolling. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/gemm/packed.h"
 
-#define PACKED_RUNS(t)        (PACKED_GROUPS(t) * (PACKED_HALVES(t) ? 2 : 1))
-#define PACKED_OWN(t)         (PACKED_RUNS(t) / 4)                     /* runs that a lane computes itself, */
-#define PACKED_OWNER(t, run)  ((t) == T_NVFP4 ? (run) / 2 : (run) % 4) /* the lane q of four that computes a run, */
-#define PACKED_OWN_AT(t, run) ((t) == T_NVFP4 ? (run) % 2 : (run) / 4) /* and its index j among that lane's runs */
-#define PACKED_EXACT_SCALE(t) PACKED_FP4(t)                            /* scales of 4 bits have no low part */
-/* The largest code of types with mins. */
+#define PACKED_RUNS(t) (PACKED_GROUPS(t) * (PACKED_HALVES(t) ? 2 : 1))
+/* Number of runs that a lane computes itself. */
+#define PACKED_OWN(t) (PACKED_RUNS(t) / 4)
+/* Lane q (0 to 3) of four that computes run `run`. */
+#define PACKED_OWNER(t, run) ((t) == T_NVFP4 ? (run) / 2 : (run) % 4)
+/* Index of run `run` among the runs of its lane. */
+#define PACKED_OWN_AT(t, run) ((t) == T_NVFP4 ? (run) % 2 : (run) / 4)
+/* True for types whose scales have 4 bits and therefore no low part. */
+#define PACKED_EXACT_SCALE(t) PACKED_FP4(t)
+/* Largest code of a type that has a min. */
 #define PACKED_TOP(t) ((t) == T_Q2_K ? 3.0f : (t) == T_Q5_1 || (t) == T_Q5_K ? 31.0f : 15.0f)
-/* Words of scales that a lane fetches, and all words that it fetches. */
+/* Number of words of scales that a lane loads (PACKED_OWN_WS), and number of all words that it loads
+ * (PACKED_OWN_WORDS). */
 #define PACKED_OWN_WS(t)    (PACKED_256(t) ? PACKED_WS(t) : PACKED_MIN(t) || PACKED_ONE_RUN(t) ? 2 : 1)
 #define PACKED_OWN_WORDS(t) (PACKED_CODES(t) + PACKED_OWN_WS(t))
 
-/* Pairs of bf16: row g, row g+8. */
+/* Parameters of a run as pairs of bf16, for rows g and g+8. */
 typedef struct {
   uint32_t high, low, centre /* -128 - centre */, offset;
 } packed_run;
@@ -57,14 +60,14 @@ GA_DEV uint32_t packed_own_done(int t, const uint32_t *w) {
   return loads_done(w, wide, 4) + loads_done(w + wide, PACKED_OWN_WORDS(t) - wide, 1);
 }
 
-/* Returns 2^23 + byte q of w as a float, without the slow conversion of integers. */
+/* Returns 2^23 + byte q of w as a float. It avoids the conversion of integers, which is slow. */
 GA_DEV float packed_lift_byte(uint32_t w, int q) {
   return __uint_as_float(prmt(w, 0x4b000000u, 0x7440u | (uint32_t)q));
 }
-/* Returns i as a float, without the slow conversion of integers. |i| < 2^22. */
+/* Returns i as a float, for |i| < 2^22. It avoids the conversion of integers, which is slow. */
 GA_DEV float packed_float_int(int i) { return __uint_as_float(0x4b400000u + (uint32_t)i) - 12582912.0f; }
 
-/* Returns the scale of run j of lane q, in row r. */
+/* Returns the scale of run j of lane q in row r (0: g, 1: g + 8). */
 GA_DEV float packed_own_scale(int t, const uint32_t *s, int j, int q, int r) {
   if (PACKED_ONE_RUN(t)) return __uint_as_float(s[r]);
   if (t == T_MXFP4) return quant_e8m0(packed_byte(s[0], q % 2 * 2 + r));
@@ -97,8 +100,8 @@ GA_DEV float packed_own_min(int t, const uint32_t *s, int j, int q, int r) {
   return -packed_f16(p[3], 1) * (packed_lift_byte(all, q) - 8388608.0f);
 }
 
-/* Computes the parts of a run from a unit's words of scales. An infinite scale keeps its sign, with a finite low part
- * and centre 0. */
+/* Computes all fields of *run for run j of lane q, from a unit's words of scales. An infinite scale keeps its sign,
+ * with a finite low part and centre 0. */
 GA_DEV void packed_own_run(int t, const uint32_t *s, int j, int q, packed_run *run) {
   float scale[2], low[2], offset[2];
   uint32_t centre[2];
@@ -107,7 +110,7 @@ GA_DEV void packed_own_run(int t, const uint32_t *s, int j, int q, packed_run *r
   if (!PACKED_EXACT_SCALE(t)) {
     GA_UNROLL for (int r = 0; r < 2; r++) {
       const float rest = scale[r] - __uint_as_float(r ? run->high & 0xffff0000u : run->high << 16);
-      /* An infinite scale makes `rest` NaN, and fmaxf turns a NaN into its other operand. Low parts of finite f16
+      /* An infinite scale makes `rest` NaN, and fmaxf returns its other operand for a NaN. Low parts of finite f16
        * scales are above -2^14, so that fmaxf keeps them. */
       low[r] = !PACKED_ONE_RUN(t) ? fmaxf(rest, -16384.0f) : rest != rest ? 0.0f : rest;
     }
@@ -125,7 +128,7 @@ GA_DEV void packed_own_run(int t, const uint32_t *s, int j, int q, packed_run *r
   run->offset = pack_bf16(offset[0], offset[1]);
 }
 
-/* Gets run n of the unit from the lane that computed it. */
+/* Copies run n of the unit to *run from the lane that computed it. */
 GA_DEV void packed_get_run(int t, const packed_run *own, int n, packed_run *run) {
   const packed_run *from = &own[PACKED_OWN_AT(t, n)];
   if (PACKED_ONE_RUN(t)) {
@@ -139,7 +142,7 @@ GA_DEV void packed_get_run(int t, const packed_run *own, int n, packed_run *run)
   run->offset = shfl_quad_u32(from->offset, PACKED_OWNER(t, n));
 }
 
-/* Computes the A fragment of one step of a group of run `run`: registers j = 2h + r. */
+/* Computes the A fragment of step `step` of a group from its codes and its run: registers j = 2h + r. */
 GA_DEV void packed_weights(int t, const uint32_t *w, const packed_run *run, int group, int step, uint32_t *a) {
   if (!PACKED_MIN(t)) packed_step(t, w, group, step, a);
   GA_UNROLL for (int j = 0; j < 4; j++) {
@@ -154,7 +157,7 @@ GA_DEV void packed_weights(int t, const uint32_t *w, const packed_run *run, int 
   }
 }
 
-/* Computes the fragments of 64 columns of a unit: 4 registers for every 16. */
+/* Computes the A fragments of 64 columns of a unit: 4 registers for every 16 columns. */
 GA_DEV void packed_chunk(int t, const uint32_t *w, const packed_run *own, int chunk, uint32_t *f) {
   packed_run run;
   GA_UNROLL for (int i = 0; i < 4; i++) {

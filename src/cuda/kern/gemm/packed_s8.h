@@ -1,32 +1,33 @@
-/* GA_LAYOUT_MMA_PACKED (packed.h) as fragments of 8-bit products. Codes become small signed integers, times a power of
- * two where that saves an instruction. Scales are split into integers and the floats that they share. t and every index
- * are constants once unrolled. */
+/* Conversion of packed weights (GA_LAYOUT_MMA_PACKED, packed.h) to fragments of 8-bit products. Codes become small
+ * signed integers, multiplied by a power of two where this saves an instruction. Scales are split into integers and the
+ * floats that they share. t and every index are constants after unrolling. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/gemm/packed.h"
 
-/* Types whose scales are an integer times a float that the whole unit shares. */
+/* True for types whose scale is an integer times a float that the whole unit shares. */
 #define PACKED_INT_SCALE(t) (PACKED_256(t))
-/* Types whose unsigned nibbles stay in place as unsigned bytes: row g in the low nibbles, row g+8 in the high ones, 16
- * times too large. */
+/* True for types whose unsigned nibbles are used as unsigned bytes in place: row g in the low nibbles, row g+8 in the
+ * high nibbles, which makes it 16 times too large. */
 #define PACKED_NIBBLES(t) ((t) == T_Q4_K || (t) == T_Q4_1)
-/* A fragment of row r (g or g+8) is 2^PACKED_LIFT times the elements. Signed codes are at the top of their bytes, where
- * the sign needs no extension. */
-#define PACKED_LIFT(t, r)                           \
-  ((t) == T_Q4_0       ? 4                          \
-   : (t) == T_Q5_0     ? 3                          \
-   : (t) == T_Q6_K     ? 2                          \
-   : (t) == T_Q3_K     ? 5                          \
-   : (t) == T_NVFP4    ? 1 /* the scale's factor */ \
-   : PACKED_NIBBLES(t) ? 4 * (r)                    \
+/* log2 of the factor by which the fragment of row r (0: g, 1: g + 8) exceeds the elements. Signed codes are at the top
+ * of their bytes, where the sign needs no extension. */
+#define PACKED_LIFT(t, r)                                \
+  ((t) == T_Q4_0       ? 4                               \
+   : (t) == T_Q5_0     ? 3                               \
+   : (t) == T_Q6_K     ? 2                               \
+   : (t) == T_Q3_K     ? 5                               \
+   : (t) == T_NVFP4    ? 1 /* the factor of the scale */ \
+   : PACKED_NIBBLES(t) ? 4 * (r)                         \
                        : 0)
-/* Types with lookup tables: the codes become two fragments, half a table each, whose products are added. */
+/* True for types with lookup tables. Their codes become two fragments, one for each half of the table, whose products
+ * are added. */
 #define PACKED_LOOKED_UP(t) (PACKED_IQ4(t) || PACKED_FP4(t))
-/* Types whose mins have a float scale for each run. Mins of other types are integers times a float that the unit
+/* True for types whose mins have a float scale for each run. Other mins are integers times a float that the unit
  * shares. */
 #define PACKED_FLOAT_MIN(t) ((t) == T_Q4_1 || (t) == T_Q5_1)
 
-/* Returns loads_done for all loads of packed_fetch; n: words. */
+/* Returns loads_done (ptx/mem.h) for all loads of packed_fetch. n is the number of words. */
 GA_DEV uint32_t packed_fetched(int t, const uint32_t *w, int n) {
   const int wide = PACKED_W1(t) == 2 ? PACKED_CODES(t) - 2 : PACKED_CODES(t);
   return loads_done(w, wide, 4) + loads_done(w + wide, n - wide, 2);
@@ -54,11 +55,12 @@ GA_DEV void packed_fetch(int t, uint32_t *w, uint32_t unit, int lane) {
   }
 }
 
-/* Constants that must come from registers. An instruction holds one constant itself, and the compiler would load
- * further ones again before each use. Loading them from memory prevents that. */
+/* Constants that must be in registers. An instruction can hold one constant itself, and the compiler would load further
+ * constants before each use. Loading them from memory once prevents this. */
 typedef struct {
-  uint32_t top;       /* top bit of each byte */
-  uint32_t low, high; /* first four entries of each half of a lookup table */
+  /* Top bit of each byte. */
+  uint32_t top;
+  uint32_t low, high; /* First four entries of the low half and of the high half of a lookup table. */
 } packed_constants;
 GA_DEV packed_constants packed_constants_of(int t) {
   packed_constants k = {0x80808080u, PACKED_IQ4(t) ? 0xbfad9881u : 0x04030200u,
@@ -66,10 +68,10 @@ GA_DEV packed_constants packed_constants_of(int t) {
   return k;
 }
 
-/* (x & mask) ^ bits */
+/* Returns (x & mask) ^ bits. */
 GA_DEV uint32_t packed_flip(uint32_t x, uint32_t mask, uint32_t bits) { return (x & mask) ^ bits; }
 
-/* Returns the register of step s and row r: elements i = 0, 2, 1, 3 in its bytes. */
+/* Returns the register of step s and row r, with elements i = 0, 2, 1, 3 in its bytes. */
 GA_DEV uint32_t packed_bytes(int t, uint32_t top, const uint32_t *w, int group, int s, int r) {
   if (PACKED_HAS8(t)) return w[4 * group + 2 * s + r];
   const uint32_t nibbles = PACKED_HAS4(t) ? w[2 * group + s] : 0;
@@ -88,9 +90,9 @@ GA_DEV uint32_t packed_bytes(int t, uint32_t top, const uint32_t *w, int group, 
   return low & 0x0f0f0f0fu;
 }
 
-/* Looks up the two parts of table codes, four at a time by the low nibbles of x. A selector with its top bit set gives
- * eight copies of its byte's sign: 0 where the other half of the table has no sign, -1 where it has one. The entries of
- * the other half compensate for the -1. */
+/* Looks up the two fragments of table codes, four codes at a time, by the low nibbles of x. A selector with its top bit
+ * set gives eight copies of its byte's sign: 0 where the other half of the table has no sign, -1 where it has one. The
+ * entries of the other half compensate for the -1. */
 GA_DEV void packed_fragments(int t, const packed_constants *k, const uint32_t *w, int group, uint32_t *low,
                              uint32_t *high) {
   GA_UNROLL for (int s = 0; s < 2; s++) {
@@ -109,7 +111,7 @@ GA_DEV void packed_fragment(int t, const packed_constants *k, const uint32_t *w,
 
 GA_DEV float packed_pow2(int e) { return __uint_as_float((uint32_t)(127 + e) << 23); }
 
-/* Returns packed_int_scale, with whole words split once and each byte selected by one instruction. */
+/* Returns the same as packed_int_scale. Whole words are split once, and each byte is selected by one instruction. */
 GA_DEV int packed_pick_scale(int t, const uint32_t *s, int group, int half, int r) {
   if (t == T_Q4_K || t == T_Q5_K) {
     const uint32_t *p = s + 4 * r;
@@ -119,15 +121,15 @@ GA_DEV int packed_pick_scale(int t, const uint32_t *s, int group, int half, int 
   return packed_int_scale(t, s, group, half, r);
 }
 
-/* Returns the scale of a single run, times 2^PACKED_LIFT where that saves an instruction. NVFP4: e4m3 without sign and
- * NaN (pack_sm80.cu), as f16. */
+/* Returns the scale of a run, times 2^PACKED_LIFT where this saves an instruction. NVFP4: e4m3 without sign and NaN
+ * (pack_sm80.cu), as f16. */
 GA_DEV float packed_float_scale(int t, const uint32_t *s, int group, int half, int r) {
   return t == T_NVFP4 ? packed_f16(f16x2_of_e4m3(s[group] >> 16 * half & 0x7f7fu), r)
                       : packed_scale(t, s, group, half, r);
 }
 
-/* Computes these scales for a whole unit of MXFP4, [group][r]. All exponents of a word are decremented at once, except
- * the two smallest values, which are subnormal. */
+/* Computes the scales of packed_float_scale for a whole unit of MXFP4, [group][r]. All exponents of a word are
+ * decremented at once, except the two smallest values, which are subnormal. */
 GA_DEV void packed_e8m0_scales(const uint32_t *s, float (*scale)[2]) {
   uint32_t small = 0;
   GA_UNROLL for (int i = 0; i < 2; i++) {

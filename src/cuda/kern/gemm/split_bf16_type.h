@@ -1,11 +1,11 @@
-/* Products by a ring of packed weights of type T that are bf16, or sums of two bf16: X as the sum of two bf16, and the
+/* Products with packed weights of type T that are bf16 or sums of two bf16: the split of X into two bf16, and the
  * products of a unit. */
 #pragma once
 #include "cuda/kern/gemm/split_share.h"
 
-/* Stores 128 columns of row `row` of X to shared memory, each number as the sum of two bf16: two units of 64
- * columns, or one unit. x[0] has this lane's 4 numbers, columns 4 lane to 4 lane + 3. Within 32 columns the order is
- * that of the fragments in packed.h. The low part of an infinity is 0. */
+/* Stores 128 columns of row `row` of X to shared memory, each number as the sum of two bf16. The columns are two units
+ * of 64, or one unit. x[0] has this lane's 4 numbers, columns 4 lane to 4 lane + 3. Within 32 columns the order is that
+ * of the fragments in packed.h. The low part of an infinity is 0. */
 GA_DEV void put_x(const int rows, const share *s, int pair, int row, int lane, float (*x)[4]) {
   const uint32_t at =
       s->x + (uint32_t)((pair * 4 + lane / 8) * SPLITS_X * rows * 64 + row * 64 + packed_x_at(lane % 8 * 4) * X_ELEM);
@@ -21,12 +21,12 @@ GA_DEV void put_x(const int rows, const share *s, int pair, int row, int lane, f
   sts_u2(at + (uint32_t)(rows * 64), low[0], low[1]);
 }
 
-/* Multiplies one unit, with its words in w, by the X of position `at` (units of this block's part of k). f16 is also
- * the sum of two bf16, which takes twice the products. Sums of e4m3 codes are multiplied by the row's scale for the
- * unit. */
+/* Adds the products of one unit, whose words are in w, with X at position `at` to acc. `at` counts units of this
+ * block's part of k. f16 is also the sum of two bf16, which takes twice the products. Sums of e4m3 codes are multiplied
+ * by the row's scale for the unit. */
 GA_DEV void take_unit(const int rows, const lane_view *v, const packed_constants *, const uint32_t *w, int at, int,
                       float (*acc)[4]) {
-  const int nt = PRODUCTS(rows), step = SPLITS_X * rows * 64; /* bytes of X for a group */
+  const int nt = PRODUCTS(rows), step = SPLITS_X * rows * 64; /* bytes of X of a group */
   float of_unit[SPLITS_X][4], (*sum)[4] = PACKED_ONE_RUN(T) ? of_unit : acc;
   GA_UNROLL for (int n = 0; n < nt; n++) GA_UNROLL for (int e = 0; e < 4; e++) of_unit[n][e] = 0;
   GA_UNROLL for (int group = 0; group < GROUPS; group++) {

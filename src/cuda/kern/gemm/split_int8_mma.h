@@ -1,12 +1,12 @@
-/* Products by a ring of packed weights of type T: the conversion of X into shared memory, and the loop over a warp's
- * items. */
+/* Products with packed weights of type T: the conversion of X in shared memory, and the loop over a warp's items. */
 #pragma once
 #include "cuda/kern/gemm/split_asker.h"
 #include "cuda/kern/gemm/split_type.h"
 
-/* Converts X. Warps take units of rows of X in turn, with AHEAD loads of a lane in flight. The remaining
- * copies of the ring are issued after these loads, because X would otherwise wait for them. whole: 16 bytes at a time,
- * nothing outside. Returns the lane's sum of squares when there is a norm; a warp's units belong to one row. */
+/* Converts X to digits in shared memory. Warps process units of rows of X in rotation, with AHEAD loads of a lane in
+ * flight. The remaining copies of the ring are issued after these loads, because X would otherwise wait for them.
+ * whole: all accesses are of 16 bytes and inside X. Returns the lane's sum of squares when there is a norm. A warp's
+ * units belong to one row. */
 GA_DEV float convert_x(const bool whole, const int rows, const ga_kargs_gemm_split_int8 *ring, const share *s,
                        asker *next, int warp, int lane) {
   enum { QUADS = X_K / 128, MOST = QUADS == 2 ? 4 : 8 };
@@ -43,8 +43,8 @@ GA_DEV float convert_x(const bool whole, const int rows, const ga_kargs_gemm_spl
   return square;
 }
 
-/* Converts X where it is add + norm(x). It is one row, which all blocks compute and keep in registers; the first block
- * of a product also writes it to global memory. The warps' squares of x are added in the space of the parts. */
+/* Converts X = add + norm(x), one row. All blocks compute the row and keep it in registers; the first block of a
+ * product also writes it to global memory. The warps' squares of x are added in the space of the parts. */
 GA_DEV float convert_sum(const ga_kargs_gemm_split_int8 *ring, const share *s, asker *next, int warp, int lane) {
   enum { QUADS = X_K / 128, MOST = GA_RING_SUM_K / X_K / WARPS };
   const int n = (int)ring->gemm.k;
@@ -83,23 +83,25 @@ GA_DEV float convert_sum(const ga_kargs_gemm_split_int8 *ring, const share *s, a
   return square;
 }
 
-/* Multiplies the warp's items, the first at position `at` along k. Copies of as many items as fit have been issued. */
+/* Multiplies `items` items of the warp; the first is at position `at` along k. Copies of as many items as the ring
+ * holds have been issued. */
 GA_DEV void take_items(const int rows, const ga_kargs_gemm_split_int8 *ring, const share *sh, asker *next, int warp,
                        int lane, int items, int at) {
   const ga_kargs_gemm *a = &ring->gemm;
   const int nt = PRODUCTS(rows);
-  const bool early = nt == 1 || SPLITS_X == 2; /* registers hold all of an item */
+  const bool early = nt == 1 || SPLITS_X == 2; /* 1: registers hold all words of an item */
   lane_view v = view_of(rows, sh, lane);
   uint32_t table = sh->table;
   float acc[SPLITS_X][4];
   int stage = 0;
-  uint32_t turns = 0; /* bit 0: whether the ring's round is even or odd; above: tiles begun, which is the slot */
+  uint32_t turns = 0; /* bit 0: parity of the ring's round; higher bits: number of tiles begun, which is the slot */
   GA_UNROLL for (int n = 0; n < nt; n++) GA_UNROLL for (int e = 0; e < 4; e++) acc[n][e] = 0;
   pin_u32(v.x, 2); /* later loads stay after the barrier */
   pin_u32(v.scales, 2);
   pin_u32(&v.sums, 1);
   pin_u32(&table, 1);
-  const bool tight = nt == SPLITS_X && PACKED_256(T) && PACKED_LOOKED_UP(T); /* no registers left for constants */
+  /* 1: no registers are left for constants */
+  const bool tight = nt == SPLITS_X && PACKED_256(T) && PACKED_LOOKED_UP(T);
   const packed_constants k = tight ? packed_constants_of(T) : get_constants(table);
   GA_ROLL for (; items > 0; items--) {
     const bool both = PER == 2 && !is_short(sh->nb, at);
@@ -108,7 +110,7 @@ GA_DEV void take_items(const int rows, const ga_kargs_gemm_split_int8 *ring, con
     pin_u32(&item, 1);
     packed_fetch(T, w[0], item, lane);
     if (both) packed_fetch(T, w[PER - 1], item + UNIT_BYTES, lane);
-    /* Loads all of the item into registers, so that its stage is free at once. */
+    /* Loads the whole item into registers, so that its stage is free at once. */
     if (early) {
       GA_UNROLL for (int i = 0; i < PER; i++) pin_u32(w[i], WORDS);
       int done = 0;
@@ -118,9 +120,9 @@ GA_DEV void take_items(const int rows, const ga_kargs_gemm_split_int8 *ring, con
     }
     take_unit(rows, &v, &k, w[0], PER * at, lane, acc);
     if (both) take_unit(rows, &v, &k, w[PER - 1], 2 * at + 1, lane, acc);
-    if (!early) { /* too many sums for loading the whole item first */
+    if (!early) { /* too many sums to load the whole item first */
       GA_UNROLL for (int n = 0; n < nt; n++) pin_f32(acc[n], 4);
-      const int done = (int)loads_done_f32(acc[0], 3, 2); /* rows g, g+8: computed from all words */
+      const int done = (int)loads_done_f32(acc[0], 3, 2); /* rows g and g+8, computed from all words */
       warp_sync();
       ask_again(next, stage + done, items);
     }

@@ -1,8 +1,9 @@
-/* Products by a ring of packed quantised weights of type T: X as 8-bit digits, and the products of a unit. */
+/* Products with packed quantised weights of type T: X as 8-bit digits, and the products of a unit. */
 #pragma once
 #include "cuda/kern/gemm/split_share.h"
 
-/* Stores a unit of one of `rows` rows of X; x[v] holds elements 128v + 4 lane... */
+/* Stores a unit of row `row` of X to shared memory. x[v] holds this lane's elements 128 v + 4 lane to 128 v + 4 lane +
+ * 3. */
 GA_DEV void put_x(const int rows, const share *s, int unit, int row, int lane, float (*x)[4]) {
   const uint32_t pair = s->x + (uint32_t)((unit * (GROUPS / 2) + lane / 16) * SPLITS_X * rows * 64);
   const uint32_t at = pair + (uint32_t)(row * 64 + lane % 4 * 16 + lane / 8 % 2 * 8 + lane / 4 % 2 * 4);
@@ -38,7 +39,7 @@ GA_DEV void put_x(const int rows, const share *s, int unit, int row, int lane, f
 GA_DEV void take_mins(const int rows, const lane_view *v, const uint32_t *scales, int at, int q, float *acc) {
   const uint32_t sums = v->sums + (uint32_t)(at * RUNS * rows) * 4;
   uint32_t mins[4];
-  /* The second half of k takes the low parts of the same sums. */
+  /* the second half of k has the low parts of the same sums */
   if (PACKED_FLOAT_MIN(T)) {
     const float sum = v->has_sum ? lds_nv_f1(sums) : 0.0f;
     const uint32_t high = float_bits(sum) & 0xffffe000u;
@@ -56,8 +57,8 @@ GA_DEV void take_mins(const int rows, const lane_view *v, const uint32_t *scales
   GA_UNROLL for (int e = 0; e < 4; e++) acc[e] = fmaf(packed_shared_min(T, scales, e / 2), cm[e], acc[e]);
 }
 
-/* Computes sum += scale * products of one run. Products with float scales start at 1.5 * 2^23, so that their bits are
- * floats. ready: MXFP4's scales. */
+/* Adds scale * products of one run to *sum. Products with float scales start at 1.5 * 2^23 (START), so that their bits
+ * are floats. ready holds MXFP4's scales. */
 enum { START = PACKED_INT_SCALE(T) ? 0 : 0x4b400000 };
 GA_DEV void add_run(const uint32_t *scales, float (*ready)[2], int group, int half, const int *c, unit_sum *sum) {
   GA_UNROLL for (int e = 0; e < 4; e++) {
@@ -72,10 +73,11 @@ GA_DEV void add_run(const uint32_t *scales, float (*ready)[2], int group, int ha
   }
 }
 
-/* Multiplies one unit, with its words in w, by the X of position `at` (units of this block's part of k). */
+/* Adds the products of one unit, whose words are in w, with X at position `at` to acc. `at` counts units of this
+ * block's part of k. */
 GA_DEV void take_unit(const int rows, const lane_view *v, const packed_constants *k, const uint32_t *w, int at,
                       int lane, float (*acc)[4]) {
-  const int nt = PRODUCTS(rows), step = SPLITS_X * rows * 64; /* bytes of X for two groups */
+  const int nt = PRODUCTS(rows), step = SPLITS_X * rows * 64; /* bytes of X of two groups */
   const uint32_t *scales = w + PACKED_CODES(T);
   unit_sum sum[SPLITS_X][4];
   float ready[GROUPS][2];

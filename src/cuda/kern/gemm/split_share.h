@@ -1,21 +1,22 @@
-/* Products by a ring of packed weights of type T: units, items, and a block's share of them. */
+/* Units and items of packed weights of type T, and the share of a block. */
 #pragma once
 #include "cuda/kern/gemm/split_int8.h"
 
 enum { WORDS = PACKED_WORDS(T), GROUPS = PACKED_GROUPS(T), UNIT_K = PACKED_K(T), UNIT_BYTES = PACKED_BYTES(T) };
 enum { HALVES = PACKED_HALVES(T) ? 2 : 1, RUNS = GROUPS * HALVES };
-/* Elements of a row of X that a warp takes at once: one unit, or two units of 64; bytes of an element in shared
- * memory. */
+/* X_UNITS is the number of units of a row of X that a warp converts at once: one unit, or two units of 64. X_ELEM is
+ * the number of bytes of an element in shared memory. */
 enum { X_UNITS = UNIT_K < 128 ? 2 : 1, X_K = X_UNITS * UNIT_K, X_ELEM = SPLITS_X == 2 ? 2 : 1 };
-/* A stage is one item: a unit of 256 elements, or two of 128; with an odd number of units the last item has one. */
+/* PER is the number of units of an item, the data of one stage: one unit of 256 elements, or two of 128. With an odd
+ * number of units the last item has one. */
 enum { PER = GA_RING_ITEM(UNIT_K, UNIT_BYTES), ITEM_BYTES = PER * UNIT_BYTES };
 
 #define X(name, number, k, bytes) static_assert(number != T || (k == UNIT_K && bytes == UNIT_BYTES), "unit of " #name);
 GA_PACKED_TYPES(X)
 #undef X
 
-/* Returns the share of a block. x: address of X and the data after it; the table comes last. block: number of the block
- * within the product. */
+/* Returns the share of a block. x is the shared address of X, of the data after it, and of the table at the end. block
+ * is the number of the block within the product. */
 GA_DEV share share_of(const ga_kargs_gemm_split_int8 *ring, int block, uint32_t x) {
   const ga_kargs_gemm *a = &ring->gemm;
   share s;
@@ -50,7 +51,8 @@ GA_DEV void fill_table(const ga_kargs_gemm_split_int8 *ring, const share *s) {
       sts_u1(s->table + (uint32_t)(CONSTANTS_BYTES + 4 * t), sums_of_tile(s, t));
 }
 
-/* Returns the address of unit k0 of a tile. Tiles of further matrices are numbered after those of the first. */
+/* Returns the address of unit k0 of a tile. Tiles of further matrices are numbered after the tiles of the first
+ * matrix. */
 GA_DEV uint64_t x_unit_at(const ga_kargs_gemm_split_int8 *ring, int tile, int k0) {
   const void *w = ring->gemm.w;
   int first = 0;
@@ -58,8 +60,9 @@ GA_DEV uint64_t x_unit_at(const ga_kargs_gemm_split_int8 *ring, int tile, int k0
   return (uint64_t)w + (uint64_t)(((int64_t)(tile - first) * ring->gemm.units + k0) * UNIT_BYTES);
 }
 
-/* Returns whether lane `lane`'s elements of units X_UNITS * i and up are within the block's part of k. */
+/* Returns whether the elements that lane `lane` converts, in units X_UNITS * i and up, are within the block's part of
+ * k. */
 GA_DEV bool has_x(const share *s, int i, int lane) { return X_UNITS == 1 || X_UNITS * i + 4 * lane / UNIT_K < s->nb; }
 
-/* Returns whether an item has fewer units than the others. */
+/* Returns whether the item at position `at` of nb units has fewer units than other items. */
 GA_DEV bool is_short(int nb, int at) { return PER == 2 && 2 * at + 1 == nb; }

@@ -19,7 +19,7 @@ enum { D = 128 };
 
 typedef const ga_kargs_ladder *args;
 
-/* A block's tile: its first row, and row 0 of its head in every tensor. */
+/* The tile of a block: row0 is its first row. q, k, v, o and lse point to row 0 of its head in each tensor. */
 typedef struct {
   int row0, head, head_k, batch;
   const uint16_t *q, *k, *v;
@@ -44,13 +44,13 @@ GA_DEV tile_coord tile_coord_of(args a, int bm) {
 }
 
 /* ------------------------------------------------------------------ from step 04 on: register tiles (tile/reg.h) */
-/* Masks the keys past the last one. s: BN keys from j0 on. */
+/* Sets the logits of keys after the last one to -infinity. s has n keys from key j0 on. */
 GA_DEV void mask_tail(args a, float *s, int n, int j0, int lane) {
   const int last = a->rows_k - 1 - j0;
   if (last < n - 1) tile_mask_above(s, n, last, last, 2 * (lane & 3));
 }
-/* Online softmax: turns S into P and adds its part of the row sums to l. O must be multiplied by `factor` before P V is
- * added. m is the running maximum. */
+/* Computes P from S in place (online softmax) and adds its part of the row sums to l. O must be multiplied by `factor`
+ * before P V is added. m is the running maximum. */
 GA_DEV void online_softmax(float *s, int n, float *m, float *l, float *factor, float scale_log2) {
   float most[2], reference[2], sum[2];
   tile_row_max(s, n, most);
@@ -70,7 +70,7 @@ GA_DEV void start_rows(float *o, float *m, float *l) {
     l[i] = 0.f;
   }
 }
-/* Stores the lane's rows `row` and row + 8, 16 bytes a lane. */
+/* Stores the lane's rows `row` and row + 8 of O, 16 bytes a lane, and their log-sum-exp. */
 GA_DEV void store_rows(args a, const tile_coord *p, const float *o, const float *m, const float *l, int row, int lane) {
   GA_UNROLL for (int h = 0; h < 2; h++, row += 8) {
     const float sum = quad_sum(l[h]), v = 1.f / sum;
@@ -87,7 +87,7 @@ GA_DEV void store_rows(args a, const tile_coord *p, const float *o, const float 
     }
   }
 }
-/* Packs P as the A operand of the next product, which has the layout of S's accumulators. */
+/* Packs P as the A operand of the next product. Its layout is that of S's accumulators. */
 GA_DEV void to_p(const float *s, uint32_t *p, int n) {
   GA_UNROLL for (int i = 0; i < n / 4; i++) p[i] = pack_bf16(s[2 * i], s[2 * i + 1]);
 }

@@ -6,16 +6,20 @@
 #include "cuda/kern/attn/attn_fallback_sm80_args.h"
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 
-/* Columns: 128, contiguous; addresses and strides multiples of 16 bytes. Tensor maps as in attn_fwd_sm90a_args.h. */
+/* Arguments of the ladder's kernels. Tensors have 128 contiguous columns; addresses and strides are multiples of 16
+ * bytes. Tensor maps are as in attn_fwd_sm90a_args.h. */
 typedef struct ga_kargs_ladder {
-  ga_tmap q_map, k_map, v_map; /* for steps that load by the copy engine */
-  const uint16_t *q, *k, *v;   /* bf16 */
+  /* Tensor maps for the steps of the ladder that load with the copy engine. */
+  ga_tmap q_map, k_map, v_map;
+  const uint16_t *q, *k, *v; /* Tensors of bf16. */
   uint16_t *o;
-  float *lse; /* [batch, heads_q, rows_q], natural log; null: not written */
+  /* lse receives the log-sum-exp of each row, [batch, heads_q, rows_q], natural log. NULL: not written. */
+  float *lse;
   ga_kstrides q_stride, k_stride, v_stride, o_stride;
-  int32_t rows_q, rows_k, heads_q, group; /* query head h reads KV head h / group */
-  int32_t tiles;                          /* tiles of BM rows of each head */
-  float scale, scale_log2;                /* > 0; scale * log2(e) */
+  /* group is the number of query heads per KV head: query head h reads KV head h / group. */
+  int32_t rows_q, rows_k, heads_q, group;
+  int32_t tiles;           /* Number of tiles of BM rows of each head. */
+  float scale, scale_log2; /* scale is above 0; scale_log2 is scale * log2(e). */
 } ga_kargs_ladder;
 
 #endif

@@ -1,10 +1,11 @@
-/* Launch side of the ladder (src/cuda/kern/ladder): attention kernels for learning. */
+/* Host side of the ladder (src/cuda/kern/ladder), attention kernels for learning. */
 #ifndef GA_CUDA_KERN_LADDER_LADDER_HOST_H
 #define GA_CUDA_KERN_LADDER_LADDER_HOST_H
 
 #include "cuda/rt/cuda.h"
 
-/* A variant's shape; see the .toml files. */
+/* Parameters of a variant: bm is the number of rows of a tile, and maps is 1 when the kernel uses tensor maps. See the
+ * .toml files. */
 typedef struct cuda_ladder_variant {
   cuda_variant base;
   int32_t bm, maps;

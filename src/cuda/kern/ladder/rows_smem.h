@@ -1,4 +1,4 @@
-/* Steps 02 and 03: two threads share a row, 64 columns each. K and V are held in shared memory as floats. */
+/* Steps 02 and 03 of the ladder: two threads share a row, 64 columns each. K and V are in shared memory as floats. */
 #pragma once
 #include "cuda/kern/ladder/ladder.h"
 
@@ -8,7 +8,7 @@ typedef struct {
   alignas(16) float x[BN][D];
 } smem_rows;
 
-/* Loads 32 rows from `row` on, by the whole block; rows past the last become zero. */
+/* Loads 32 rows from row `row` on, by all threads of the block. Rows from `rows` on become zero. */
 GA_DEV void load_rows(smem_rows *to, const uint16_t *from, int64_t stride, int row, int rows) {
   GA_ROLL for (int i = thread_index(); i < BN * D / 8; i += THREADS) {
     const int r = i / (D / 8), c = i % (D / 8) * 8;
@@ -25,7 +25,7 @@ GA_DEV float half_dot(const float *q, const float *k) {
 }
 GA_DEV float pair_sum(float x) { return x + shfl_xor_f32(x, 1); }
 
-/* Loads this thread's half of row `row` of Q; a row past the last is zero. */
+/* Loads this thread's half of row `row` of Q. A row past the last row becomes zero. */
 GA_DEV void load_half(args a, const tile_coord *p, int row, int first, float *q) {
   GA_UNROLL for (int c = 0; c < HALF; c++) q[c] = 0.f;
   if (row >= a->rows_q) return;

@@ -1,11 +1,11 @@
-/* Steps 07 and 08: specialised warps. One thread issues the copy engine's loads; two warpgroups compute. They
- * synchronise by mbarriers: "full" when a tile has arrived, "empty" when both warpgroups have used it. */
+/* Steps 07 and 08 of the ladder: specialised warps. One thread issues the copy engine's loads; two warpgroups compute.
+ * They synchronise by mbarriers: "full" when a tile has arrived, "empty" when both warpgroups have used it. */
 #pragma once
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/kern/ladder/warpgroup_mma.h"
 
 enum {
-  STAGES = 2, /* stages of the K ring and of the V ring */
+  STAGES = 2, /* number of stages of the K ring and of the V ring */
   THREADS = 384,
   OFF_Q = 0,
   OFF_K = OFF_Q + BM * D * 2,
@@ -32,7 +32,8 @@ GA_DEV void init_barriers(uint32_t sb) {
   }
   block_sync();
 }
-/* Loads block n of K or V into its stage of the ring, once both warpgroups have used the old block there. */
+/* Loads block n of K or V into its stage of the ring, once both warpgroups have used the previous block of the
+ * stage. */
 GA_DEV void load_block(uint32_t sb, const tile_coord *p, const ga_tmap *map, uint32_t off, uint32_t full,
                        uint32_t empty, int n) {
   const uint32_t stage = ring_stage((uint32_t)n, STAGES), bar = sb + full + 8 * stage;
@@ -42,7 +43,7 @@ GA_DEV void load_block(uint32_t sb, const tile_coord *p, const ga_tmap *map, uin
     bulk_load_4d(sb + off + stage * TILE + (uint32_t)(i * KV_PANEL), map, bar, i * PANEL_COLS, n * BN, p->head_k,
                  p->batch, L2_EVICT_LAST);
 }
-/* The producer: loads all data of the block, in the order of use. */
+/* Loads all data of the block in the order of use. The producer, one thread, runs it. */
 GA_DEV void producer(args a, const tile_coord *p, uint32_t sb) {
   mbar_arrive_expect(sb + OFF_Q_FULL, BM * D * 2);
   for (int i = 0; i < 4; i++) /* two warpgroups of two panels */
@@ -54,8 +55,8 @@ GA_DEV void producer(args a, const tile_coord *p, uint32_t sb) {
   }
 }
 
-/* For consumers: wait_ functions return the tile of block n once it has arrived; used_ functions report that this
- * warpgroup has used it. */
+/* Functions of consumers. wait_k and wait_v return the tile of block n once it has arrived. used_k and used_v report
+ * that this warpgroup no longer needs it. */
 GA_DEV uint32_t wait_k(uint32_t sb, int n) {
   const uint32_t stage = ring_stage((uint32_t)n, STAGES);
   mbar_wait(sb + OFF_K_FULL + 8 * stage, ring_full_parity((uint32_t)n, STAGES));

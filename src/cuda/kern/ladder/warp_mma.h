@@ -1,9 +1,9 @@
-/* Steps 04 and 05: a warp's products on 16 rows, with mma.sync (mma.h has the layouts). */
+/* Steps 04 and 05 of the ladder: a warp's products on 16 rows, with mma.sync (mma.h has the layouts). */
 #pragma once
 #include "cuda/dev/ptx/cp_async.h"
 #include "cuda/kern/ladder/ladder.h"
 
-/* Loads `n` rows of 128 columns into a tile of two panels; rows past the last become zero. */
+/* Loads `n` rows of 128 columns from row `row` on into a tile of two panels. Rows from `rows` on become zero. */
 GA_DEV void load_tile(uint32_t to, const uint16_t *from, int64_t stride, int row, int rows, int n, int threads) {
   const int chunk = thread_index() % (D / 8);
   const uint32_t panel = to + (uint32_t)(chunk / 8 * n * PANEL_ROW_BYTES);

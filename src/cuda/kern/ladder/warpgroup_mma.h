@@ -1,5 +1,5 @@
-/* Steps 06 to 08: a warpgroup's products on 64 rows with wgmma, with both operands from shared memory, or A from
- * registers. Tiles have 128 keys. The functions only issue products; the caller calls wgmma_wait. */
+/* Steps 06 to 08 of the ladder: a warpgroup's products on 64 rows with wgmma. Both operands come from shared memory, or
+ * A from registers. Tiles have 128 keys. The functions only issue products; the caller calls wgmma_wait. */
 #pragma once
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/wgmma.h"

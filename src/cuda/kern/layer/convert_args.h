@@ -11,8 +11,9 @@ typedef struct ga_kargs_convert {
   float *scale;
   int64_t rows, width;
   int32_t x_dtype;
-  int32_t blocks; /* 1: a scale for 128 x 128 elements; 0: for 1 x 128 */
-  int32_t vec16;  /* rows begin at multiples of 16 bytes of x and of 4 bytes of y */
+  int32_t blocks; /* 1: one scale for 128 x 128 elements. 0: one scale for 1 x 128 elements. */
+  /* 1: rows begin at multiples of 16 bytes of x and of 4 bytes of y. */
+  int32_t vec16;
   int32_t reserved;
 } ga_kargs_convert;
 

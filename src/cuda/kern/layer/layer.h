@@ -1,4 +1,4 @@
-/* Launch side of the layer kernels (src/cuda/kern/layer). */
+/* Host side of the layer kernels (src/cuda/kern/layer). */
 #ifndef GA_CUDA_KERN_LAYER_LAYER_H
 #define GA_CUDA_KERN_LAYER_LAYER_H
 
@@ -28,10 +28,10 @@ uint64_t cuda_sample_workspace(const ga_kernel *kernel, const void *desc, const 
 GA_DECLARE_CUDA(convert);
 GA_DECLARE_CUDA(narrow);
 
-/* --- shared by the launchers --- */
+/* --- functions shared by the launchers --- */
 
-#define CUDA_LAYER_WIDE_BYTES    16 /* bytes that a lane moves at once */
-#define CUDA_LAYER_BLOCKS_PER_SM 8  /* blocks of 256 threads that fill a multiprocessor */
+#define CUDA_LAYER_WIDE_BYTES    16 /* Number of bytes that a lane moves at once. */
+#define CUDA_LAYER_BLOCKS_PER_SM 8  /* Number of blocks of 256 threads that fill a multiprocessor. */
 
 static inline size_t cuda_layer_bytes(ga_dtype dtype) { return (size_t)ga_dtype_info(dtype)->block_bytes; }
 
@@ -40,7 +40,8 @@ static inline bool cuda_layer_wide(const void *p, int64_t stride, int64_t rows, 
          (rows <= 1 || (uint64_t)stride * each % CUDA_LAYER_WIDE_BYTES == 0);
 }
 
-/* Enqueues a one-dimensional grid, whose blocks take units of work round-robin. */
+/* Enqueues a one-dimensional grid whose blocks process `units` units of work, each block every n-th unit of an n-block
+ * grid. */
 static inline ga_status cuda_layer_enqueue(const ga_kernel *k, ga_stream *stream, int64_t units, const void *args) {
   const cuda_variant *v = k->impl;
   int64_t most = (int64_t)stream->device->caps.sms * CUDA_LAYER_BLOCKS_PER_SM;
@@ -49,25 +50,25 @@ static inline ga_status cuda_layer_enqueue(const ga_kernel *k, ga_stream *stream
   return cuda_enqueue(stream, k, &l, args);
 }
 
-/* Returns the units of an elementwise kernel: a row is cut into pieces of 16 bytes a thread. */
+/* Returns the number of units of work of an elementwise kernel: a row is cut into pieces of 16 bytes per thread. */
 static inline int64_t cuda_layer_pieces(const ga_kernel *k, int64_t rows, int64_t width) {
   const cuda_variant *v = k->impl;
   return rows * ga_div_up(width, (int64_t)(CUDA_LAYER_WIDE_BYTES / cuda_layer_bytes(k->dtype[0]) * v->threads));
 }
 
-/* Returns the alignment in bytes that an element, or a byte of a block, needs. */
+/* Returns the alignment in bytes that an element of dtype, or a byte of a quantised block, needs. */
 static inline size_t cuda_layer_align(int32_t dtype) {
   const ga_dtype_traits *t = ga_dtype_info((ga_dtype)dtype);
   return t->is_quant ? 1 : (size_t)t->block_bytes;
 }
 
-/* Enqueues a kernel over rows; a row has `pieces` pieces, one a thread. */
+/* Enqueues a kernel over rows. A row has `pieces` pieces, one per thread. */
 static inline ga_status cuda_layer_enqueue_rows(const ga_kernel *k, ga_stream *stream, int64_t rows, int64_t pieces,
                                                 const void *args) {
   return cuda_layer_enqueue(k, stream, rows * ga_div_up(pieces, ((const cuda_variant *)k->impl)->threads), args);
 }
 
-/* Checks, in a launcher, that the argument a->name is aligned to an element of dtype. */
+/* Checks in a launcher that the pointer a->name is aligned to an element of dtype. */
 #define LAYER_CHECK(name, dtype) GA_TRY(cuda_check_pointer(stream, k, #name, a->name, cuda_layer_bytes(dtype)))
 
 #endif

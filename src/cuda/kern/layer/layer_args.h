@@ -10,58 +10,67 @@
 #define GA_KARGS_LAYER_ASSERT(c) _Static_assert(c, #c)
 #endif
 
-/* Strides in elements. `vec16`: every pointer and row starts at a multiple of 16 bytes. */
+/* Arguments of y = scale * x + b. In this file strides are in elements, and vec16 is 1 when every pointer and row
+ * starts at a multiple of 16 bytes. */
 typedef struct ga_kargs_add {
-  const void *x, *b; /* b null: nothing is added */
+  const void *x, *b; /* b NULL: nothing is added. */
   void *y;
-  int64_t rows, width, x_stride, b_stride, y_stride; /* b_stride 0: one row for all */
+  int64_t rows, width, x_stride, b_stride, y_stride; /* b_stride 0: b has one row, which is added to all rows of x. */
   float scale;
   int32_t vec16;
 } ga_kargs_add;
 
+/* Arguments of y = act(x), or y = act(x) * g with a gate g. */
 typedef struct ga_kargs_act {
-  const void *x, *g; /* g null: no gate */
+  const void *x, *g; /* g is the gate. NULL: no gate. */
   void *y;
   int64_t rows, width, x_stride, g_stride, y_stride;
-  int32_t act; /* ga_act_kind */
+  int32_t act; /* Activation, a ga_act_kind value. */
   int32_t vec16;
 } ga_kargs_act;
 
+/* Arguments of the norms of rows: y = norm(x) * weight + bias + residual. */
 typedef struct ga_kargs_norm {
   const void *x;
   void *y;
-  const float *weight, *bias; /* null: none */
-  const void *residual;       /* null: none */
+  const float *weight, *bias; /* NULL: no weight, or no bias. */
+  /* Tensor [rows, width] that is added after weight and bias. NULL: none. */
+  const void *residual;
   int64_t rows, width, x_stride, y_stride, residual_stride;
   float eps;
-  int32_t kind; /* ga_norm_kind */
+  int32_t kind; /* Kind of norm, a ga_norm_kind value. */
 } ga_kargs_norm;
 
+/* Arguments of the softmax of scale * x, for rows of `width` elements. */
 typedef struct ga_kargs_softmax {
   const float *x;
   float *y;
   int64_t rows, width, x_stride, y_stride;
   float scale;
+  /* 1: y is the logarithm of the softmax. 0: y is the softmax. */
   int32_t log;
 } ga_kargs_softmax;
 
+/* Arguments of the merge of the partial result `part` of attention into o and lse. */
 typedef struct ga_kargs_attn_merge {
   float *o, *lse;
-  const float *part, *part_lse, *part_l; /* part_l null: part_lse is an LSE; else part_lse is m */
+  /* part_lse is the log-sum-exp of each row of `part` when part_l is NULL. Otherwise part_lse is the row's maximum and
+   * part_l its sum of weights. */
+  const float *part, *part_lse, *part_l;
   int64_t rows, o_token, o_head, lse_head, part_token, part_head, part_lse_head;
   int32_t heads, dim;
 } ga_kargs_attn_merge;
 
-/* Conversion from f32 to 16 bits. */
+/* Arguments of the conversion of n elements from f32 (x) to a 16-bit type (y). */
 typedef struct ga_kargs_narrow {
   const float *x;
   void *y;
   int64_t n;
-  int32_t vec16; /* x and y begin at multiples of 16 bytes */
+  int32_t vec16; /* 1: x and y begin at multiples of 16 bytes. */
   int32_t reserved;
 } ga_kargs_narrow;
 
-/* Types are ga_dtype. */
+/* Arguments of the look-up of rows of `table` by token id. w_dtype and y_dtype are ga_dtype values. */
 typedef struct ga_kargs_embed {
   const int32_t *ids;
   const void *table;
@@ -72,6 +81,8 @@ typedef struct ga_kargs_embed {
   int32_t reserved;
 } ga_kargs_embed;
 
+/* Arguments of the rotation (RoPE) of x in place, for tokens at the given positions. inv_freq has a frequency for each
+ * rotated pair. magnitude is a factor of cosine and sine. */
 typedef struct ga_kargs_rope {
   void *x;
   const int32_t *positions;
@@ -81,27 +92,33 @@ typedef struct ga_kargs_rope {
   float magnitude;
 } ga_kargs_rope;
 
+/* Arguments of the storing of K and V in a cache, with an optional rotation (RoPE) of Q and K. */
 typedef struct ga_kargs_kv_store {
   const void *k, *v;
+  /* Cache row of each token. Slots below 0, or from `slots` on, store nothing. */
   const int32_t *slot;
   void *k_cache, *v_cache;
   int64_t tokens, slots, k_stride, v_stride;
-  int32_t k_width, v_width; /* heads * dim */
+  int32_t k_width, v_width; /* Elements of a row of K and of V: KV heads * head dimension. */
   int32_t x_dtype, kv_dtype;
-  void *q; /* with rot_dim: rotated in place */
+  void *q; /* Queries. With rot_dim above 0 they are rotated in place. */
   const int32_t *positions;
   const float *inv_freq;
   int64_t q_stride;
-  int32_t q_heads, head_dim, rot_dim, pairs; /* rot_dim 0: no rotation */
+  /* rot_dim is the number of dimensions of a head that are rotated. 0: neither Q nor K is rotated. */
+  int32_t q_heads, head_dim, rot_dim, pairs;
   float magnitude;
-  int32_t chunk;                /* heads, or runs of V, that a warp processes one after the other */
-  float *k_scale, *v_scale;     /* e4m3: [heads, slots] */
-  const float *q_norm, *k_norm; /* q_norm and all fields after it: only for the normed kernel */
+  /* Number of heads, or of runs of V, that a warp processes one after the other. */
+  int32_t chunk;
+  /* Scales of an e4m3 cache, [heads, slots]. Unused for other types. */
+  float *k_scale, *v_scale;
+  /* Weights of the norms of Q and K. q_norm and all fields after it are read by the normed kernel only. */
+  const float *q_norm, *k_norm;
   float norm_eps;
-  int32_t lanes; /* lanes of a head: whole warps */
+  int32_t lanes; /* Number of lanes that process a head, a multiple of 32. */
 } ga_kargs_kv_store;
 
-/* The fields of one row; see ga_sample_row. */
+/* Fields of one row of logits; their meaning is that of ga_sample_row. */
 typedef struct ga_kargs_sample_row {
   int64_t sequence;
   int32_t logits, n_history, bias, n_bias, mask, top_k;
@@ -113,31 +130,37 @@ typedef struct ga_kargs_sample_row {
 typedef struct ga_kargs_sample {
   const float *logits;
   const int32_t *history;
-  const void *bias; /* ga_logit_bias */
+  const void *bias; /* Logit biases, an array of ga_logit_bias. */
   int32_t *id;
-  float *logprob;   /* null: not wanted */
-  int32_t *advance; /* n_advance numbers, each of which is incremented */
-  /* null, or *n_sequence tokens that replace history; id is appended to them */
+  float *logprob;   /* Log-probability of the drawn token. NULL: not written. */
+  int32_t *advance; /* n_advance numbers. The kernel adds 1 to each of them. */
+  /* *n_sequence tokens that replace history. The drawn token is appended to them. NULL: history is used. */
   int32_t *sequence;
   const int32_t *n_sequence;
-  uint64_t *rng;     /* 4 words; used above temperature 0 */
-  float *adjusted;   /* workspace [vocab]: logits with biases and penalties, if there are any */
-  float *group_max;  /* workspace [groups] */
-  double *group_sum; /* workspace [groups] */
-  int32_t *counter;  /* zeroed before the launch and left zeroed */
+  uint64_t *rng;     /* State of the random generator, 4 words. It is used when temperature is above 0. */
+  float *adjusted;   /* Workspace [vocab]: logits with biases and penalties, if the call has any. */
+  float *group_max;  /* Workspace [groups]: largest logit of each group of tokens. */
+  double *group_sum; /* Workspace [groups]: sum of the weights of each group of tokens. */
+  int32_t *counter;  /* Counter, zeroed before the launch, and left zeroed by the kernel. */
   int64_t vocab, n_history, n_bias, n_advance;
-  int32_t groups, group_log; /* groups of 2^group_log neighbouring tokens */
-  int32_t top_k, filters;    /* top_k 0: off; filters: any of top_p, min_p and, without typical, top_k */
+  /* groups is the number of groups of 2^group_log neighbouring tokens. */
+  int32_t groups, group_log;
+  /* top_k 0: no top-k filter. filters 1: top_p or min_p is used, or top_k without typical_p. */
+  int32_t top_k, filters;
   float temperature, top_p, min_p;
-  float sum_temperature; /* temperature at which groups' weights are summed; 0: no sums */
+  /* Temperature at which the weights of groups are summed. 0: nothing is summed. */
+  float sum_temperature;
   float repetition_penalty, presence_penalty, frequency_penalty;
-  float typical_p;      /* 1: off */
-  const uint32_t *mask; /* null, or [ceil(vocab / 32)] bits of the tokens that may be drawn */
-  int32_t *append;      /* null, or an address to which id is also written */
-  /* null, or the fields that rows have of their own; the pointers here are shared by all rows */
+  float typical_p;      /* 1: no typical-p filter. */
+  const uint32_t *mask; /* Bits of the tokens that may be drawn, [ceil(vocab / 32)]. NULL: all tokens may be drawn. */
+  int32_t *append;      /* Address to which the drawn token is also written. NULL: not written. */
+  /* Fields that each row has of its own. NULL: all rows use the fields above. The pointers above are shared by all
+   * rows. */
   const ga_kargs_sample_row *rows;
-  int64_t logits_stride, workspace_stride; /* distance of rows, in elements and in bytes */
-  int32_t row_blocks;                      /* blocks of a row, with consecutive indices */
+  /* Distance of rows: logits_stride in elements, workspace_stride in bytes. */
+  int64_t logits_stride, workspace_stride;
+  /* Number of thread blocks that process a row. Their indices are consecutive. */
+  int32_t row_blocks;
   int32_t unused;
 } ga_kargs_sample;
 

@@ -3,10 +3,11 @@
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/elem.h"
 
-/* Keys in descending order: larger logits first, then smaller ids. Keys of tokens that are never drawn are below
- * KEY_LEAST. */
+/* A token as a key, so that larger keys have larger logits and, among equal logits, smaller ids. Keys of tokens that
+ * are never drawn are below KEY_LEAST. */
 typedef uint64_t token_key;
-#define KEY_LEAST 0x0080000000000000ull /* above the keys of all logits of -infinity */
+/* Least key of a token that may be drawn. Keys of logits of -infinity are below it. */
+#define KEY_LEAST 0x0080000000000000ull
 
 GA_DEV uint32_t ordered_bits(float x) {
   const uint32_t u = float_bits(x + 0.0f); /* maps -0 to 0 */
@@ -21,7 +22,7 @@ GA_DEV float logit_of(token_key k) {
 }
 GA_DEV int32_t id_of(token_key k) { return (int32_t)(0xffffffffu - (uint32_t)k); }
 
-/* ---- exchange of 64 bits between lanes ---- */
+/* ---- exchange of 64-bit values between lanes ---- */
 typedef union {
   double f;
   uint64_t u;
@@ -57,7 +58,7 @@ GA_DEV double warp_sum_f64(double x) {
   GA_UNROLL for (int m = 16; m > 0; m /= 2) x += shfl_xor_f64(x, m);
   return x;
 }
-/* Returns the sum over the lanes up to this one. */
+/* Returns the sum of x over the lanes up to and including this one. */
 GA_DEV double warp_scan_f64(double x) {
   GA_UNROLL for (int d = 1; d < 32; d *= 2) {
     const double before = shfl_up_f64(x, d);
@@ -66,7 +67,8 @@ GA_DEV double warp_scan_f64(double x) {
   return x;
 }
 
-/* ---- block-wide; every thread must call. `slots`: 32 of shared memory, free again after the next barrier. ---- */
+/* ---- Functions for a whole block: every thread must call. s is shared memory, free again after the next barrier.
+ * ---- */
 typedef struct {
   uint64_t slots[32];
   double sums[32];
@@ -96,7 +98,8 @@ GA_DEV int block_count_of(key_shared *s, int threads, int x) {
   return sum;
 }
 
-/* Returns the sum over the threads up to this one; *total is the sum over all. The order of additions is fixed. */
+/* Returns the sum of x over the threads up to and including this one. *total becomes the sum over all. The order of
+ * additions is fixed. */
 GA_DEV double block_scan_f64(key_shared *s, int threads, double x, double *total) {
   const int warp = thread_index() / 32;
   const double mine = warp_scan_f64(x);
@@ -112,7 +115,7 @@ GA_DEV double block_scan_f64(key_shared *s, int threads, double x, double *total
   return before + mine;
 }
 
-/* Sorts n keys of shared memory in descending order (bitonic); n is a power of two. */
+/* Sorts n keys in shared memory in descending order (bitonic sort). n must be a power of two. */
 GA_DEV void sort_keys(token_key *keys, int n, int threads) {
   block_sync();
   GA_ROLL for (int size = 2; size <= n; size *= 2) GA_ROLL for (int step = size / 2; step > 0; step /= 2) {

@@ -1,6 +1,6 @@
-/* Logits with biases and penalties, computed in double from the start and rounded once, like ga_ref_sample. The lists
- * are short compared with the vocabulary. A block marks its own tokens that the lists name and adjusts only these, a
- * warp one token at a time. */
+/* Logits with biases and penalties, computed in double and rounded once, like ga_ref_sample. The lists of tokens are
+ * short compared with the vocabulary. A block marks the tokens of its group that the lists name and adjusts only these,
+ * one token per warp at a time. */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/bits.h"
@@ -9,9 +9,9 @@
 typedef struct {
   int32_t id;
   float bias;
-} logit_bias; /* the layout of ga_logit_bias */
+} logit_bias; /* This is the layout of ga_logit_bias. */
 
-/* The tokens to which penalties apply. */
+/* Ids of the tokens to which penalties apply; n is their number. */
 typedef struct {
   const int32_t *ids;
   int64_t n;
@@ -23,7 +23,8 @@ GA_DEV seen_tokens seen_by(const ga_kargs_sample *a) {
   return last;
 }
 
-/* Sets bit e % 32 of lane l where a list may name token 32 e + l of the group. A whole warp calls. */
+/* Returns, in lane l, a word whose bit e is set where a list may name token 32 e + l of the group. All lanes of the
+ * warp must call. */
 GA_DEV uint32_t listed_in(const ga_kargs_sample *a, seen_tokens seen, int64_t group) {
   const logit_bias *bias = (const logit_bias *)a->bias;
   const int lane = thread_index() % 32;

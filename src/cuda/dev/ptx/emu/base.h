@@ -6,14 +6,14 @@
 
 #define GA_DEV        static inline __attribute__((always_inline, unused))
 #define GA_GRID_CONST const
-/* The emulator checks its register budget against the launch bounds. */
+/* GA_KERNEL publishes the launch bounds, from which the emulator checks the register budget. */
 #define EMU_FIRST(t, ...)     t
 #define EMU_SECOND(t, b, ...) b
 #define GA_KERNEL(...)                                                                                        \
   enum { EMU_LAUNCH_THREADS = EMU_FIRST(__VA_ARGS__, 1), EMU_LAUNCH_BLOCKS = EMU_SECOND(__VA_ARGS__, 1, 1) }; \
   extern "C" void
-/* Without a cluster one block runs at a time, so a static object suffices. It lies in a section that the emulator
- * watches. */
+/* Storage class of a block's shared variables. Without a cluster one block runs at a time, so that a static object
+ * suffices. The emulator watches its section. */
 #define GA_SHARED static __attribute__((section("emu_shared")))
 #define GA_UNROLL
 #define GA_ROLL
@@ -21,7 +21,7 @@
 #define GA_CAT(a, b)           GA_CAT_(a, b)
 #define GA_CAT3(a, b, c)       GA_CAT(GA_CAT(a, b), c)
 #define GA_CAT5(a, b, c, d, e) GA_CAT(GA_CAT3(a, b, c), GA_CAT(d, e))
-/* The last parameters of every instruction: the caller's file and line. */
+/* Last parameters of every emulated instruction: file and line of the caller. */
 #define EMU_AT const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
 /* ---- index of the thread and of the block ---- */

@@ -9,7 +9,7 @@ GA_DEV float tanh_approx(float x) { return emu_tanh(x); }
 GA_DEV void sincos_pi(float x, float *s, float *c) {
   *s = (float)sin(3.14159265358979323846 * x), *c = (float)cos(3.14159265358979323846 * x);
 }
-/* Rounds to nearest even; a NaN becomes the canonical NaN. */
+/* Returns x as bf16, rounded to nearest even. A NaN becomes the canonical NaN. */
 GA_DEV uint32_t emu_bf16(float x) {
   const uint32_t u = emu_bits(x);
   return x != x ? 0x7fffu : (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
