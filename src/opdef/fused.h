@@ -38,16 +38,17 @@ typedef struct ga_gemm_fused_desc {
   /* rows of further matrices, of w's type and layout, with the same act and scale; 0 = none. Of the flags only
    * GA_GEMM_BIAS, NORM and ADD_NORM may be set then */
   int64_t n_more[GA_GEMM_MORE];
-  int64_t y_more_stride[GA_GEMM_MORE]; /* of their Y; 0 = n_more */
-  uint32_t fused;                      /* ga_gemm_fused_flags. XT, WT, w_stride and scales go with none, nor n_more */
-  float norm_eps;                      /* with NORM; else 0 */
+  int64_t y_more_stride[GA_GEMM_MORE]; /* elements between rows of each further Y; 0 = n_more */
+  /* ga_gemm_fused_flags. If not 0, or with n_more, GA_GEMM_XT, GA_GEMM_WT, w_stride and scales must be 0 */
+  uint32_t fused;
+  float norm_eps; /* eps of the norm, with NORM; else 0 */
 } ga_gemm_fused_desc;
 #define GA_GEMM_FUSED_DESC_INIT \
   { GA_GEMM_DESC_INIT, {0}, {0}, 0, 0.0f }
 
 typedef struct ga_gemm_fused_io {
   ga_gemm_io plain;
-  const float *norm;                /* [k] */
+  const float *norm;                /* [k] factors of the norm */
   const float *add, *add_norm;      /* with ADD_NORM: [m, k] of x's stride; [k] */
   float *sum;                       /* with ADD_NORM: [m, k] of x's stride, or NULL; must overlap none of the others */
   const void *w_more[GA_GEMM_MORE]; /* [n_more, k]; GATED: the gate's [n, k] */
