@@ -98,9 +98,9 @@ GA_NODISCARD ga_status exec_check(const ga_exec *e);
 /* Copies the values that this placement reads from `before`, the placement before it. The copy follows the work of
  * `before`, and precedes the next work of either context. */
 GA_NODISCARD ga_status exec_take_over(ga_exec *e, const ga_exec *before);
-/* Copies the values that this placement reads from `before` to a buffer of exec_taken_bytes on e's device. It is
- * ordered on before->ctx only, so that `before` may run another step meanwhile. GA_ERR_UNSUPPORTED: a device cannot copy to the
- * other one. */
+/* Copies the values that this placement reads from `before` to a buffer of exec_taken_bytes on e's device. The copy is
+ * ordered on before->ctx only, so that `before` may run another step meanwhile. GA_ERR_UNSUPPORTED: a device cannot
+ * copy to the other one. */
 GA_NODISCARD ga_status exec_send(const ga_exec *e, const ga_exec *before, char *buffer);
 /* Copies the values from the buffer of exec_send to their places. It is ordered on e->ctx only. */
 GA_NODISCARD ga_status exec_receive(const ga_exec *e, const char *buffer);
