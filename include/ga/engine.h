@@ -188,7 +188,7 @@ typedef struct ga_engine_stats {
   uint64_t steps; /* steps since the engine was created. The counts below are since then, too, unless they say "now" */
   uint64_t prompt_tokens, generated_tokens;
   uint64_t prefix_queries; /* tokens of prompts that were looked up in the cache */
-  uint64_t prefix_hits;    /* those of them that were found */
+  uint64_t prefix_hits;    /* tokens of prompts that were found in the cache */
   uint64_t preemptions;    /* how often a request was preempted */
   uint64_t submitted;      /* requests submitted */
   uint64_t refused;        /* requests refused with GA_ERR_BUSY */

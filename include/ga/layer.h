@@ -177,11 +177,12 @@ typedef struct ga_attn_merge_desc {
   int64_t rows;
   /* O: elements between tokens and between heads; LSE [heads, rows]: between heads. 0 = heads * dim, dim, rows */
   int64_t o_token, o_head, lse_head;
-  int64_t part_token, part_head, part_lse_head; /* the same distances in PART, and in part_lse or in m and l */
-  int32_t heads;                                /* 1 to 65536 */
-  int32_t dim;                                  /* 1 to 1024 */
-  int32_t kind;                                 /* ga_attn_merge_kind */
-  int32_t reserved;                             /* 0 */
+  /* PART: elements between tokens and between heads; part_lse, or m and l: between heads. 0 as above */
+  int64_t part_token, part_head, part_lse_head;
+  int32_t heads;    /* 1 to 65536 */
+  int32_t dim;      /* 1 to 1024 */
+  int32_t kind;     /* ga_attn_merge_kind */
+  int32_t reserved; /* 0 */
 } ga_attn_merge_desc;
 #define GA_ATTN_MERGE_DESC_INIT \
   { sizeof(ga_attn_merge_desc), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }

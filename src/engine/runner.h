@@ -136,9 +136,9 @@ step_gaps *runner_gaps(runner *r);
 typedef struct runner_counts {
   bool draws_on_device;
   long n_steps;      /* steps with draws on the device */
-  long n_ahead;      /* those of them that were enqueued while another was in flight */
+  long n_ahead;      /* steps with draws on the device that were enqueued while another was in flight */
   long n_recordable; /* steps of a class that is recorded */
-  long n_replayed;   /* those of them that were replayed from a recording */
+  long n_replayed;   /* steps that were replayed from a recording */
 } runner_counts;
 /* Returns the counts so far. Any thread may call it. */
 runner_counts runner_count(runner *r);

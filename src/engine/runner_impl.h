@@ -120,7 +120,7 @@ typedef struct device_sampler {
   /* copies of `masks` on the host, by the step's place. If the device uses host memory, they are `masks` itself */
   void *masks_host[2];
   int32_t *row_starts; /* [max_draws] on the device: index of each row's first logit */
-  ga_event *drawn[2];  /* by the step's place: signalled once the step's draws have been copied to the host */
+  ga_event *drawn[2];  /* signalled once the step's draws have been copied to the host; indexed by the step's place */
 } device_sampler;
 
 struct runner {

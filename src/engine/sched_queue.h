@@ -31,7 +31,7 @@ struct sched_tenant {
   uint64_t id;
   double served;      /* tokens that have been counted for the tenant */
   int32_t n_requests; /* requests of the tenant */
-  int32_t n_waiting;  /* those that wait in its lanes */
+  int32_t n_waiting;  /* requests that wait in its lanes */
   int32_t place;      /* index in queue.tenants while some of its requests wait */
   sched_lane *lanes;
   sched_tenant *chain; /* next tenant of the same hash bucket */
@@ -46,7 +46,7 @@ typedef struct sched_queue {
   sched_tenant *oldest, *newest; /* ends of the list of idle tenants */
   int32_t n_idle;
   int32_t n_requests; /* all requests */
-  int32_t n_waiting;  /* those in lanes or preempted */
+  int32_t n_waiting;  /* requests that wait in lanes or are preempted */
   sched_heap lanes, tenants, deadlines;
   sched_list resumed; /* preempted requests, by priority and arrival */
   double left;        /* count of the last tenant whose waiting requests ran out */

@@ -67,8 +67,9 @@ static inline int64_t ga_weight_cols(const ga_weight *w) { return w->n_dims ? w-
 /* Tables of frequencies of rotary embedding. */
 typedef enum rope_table {
   ROPE_GLOBAL,
-  ROPE_LOCAL, /* for local layers */
-  /* for global layers in sessions longer than the context for which a model with longrope was first trained */
+  ROPE_LOCAL, /* frequencies of local layers */
+  /* frequencies of global layers, in sessions longer than the context for which a model with longrope was first
+   * trained */
   ROPE_LONG,
   ROPE_TABLES
 } rope_table;

@@ -65,7 +65,7 @@ typedef struct check_options {
 /* The devices of a walk. */
 typedef struct check_rig {
   ga_ctx *ctx;    /* the device under test */
-  ga_ctx *single; /* the same device with one thread; NULL for devices without CPU threads */
+  ga_ctx *single; /* context of the same device with one thread; NULL for devices without CPU threads */
   ga_ctx *ref;
 } check_rig;
 

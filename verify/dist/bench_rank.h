@@ -41,7 +41,7 @@ typedef struct bench_rank {
 
 /* Allocates and draws inputs, and runs each contender once, since a first run loads kernels and allocates. */
 GA_NODISCARD ga_status bench_rank_open(bench_rank *j);
-void bench_rank_close(bench_rank *j); /* also called after a failure */
+void bench_rank_close(bench_rank *j); /* frees everything; also called after a failure */
 /* Runs contender i, or one device if i is the number of contenders, and waits for its end. */
 GA_NODISCARD ga_status bench_rank_run(const bench_rank *j, int i);
 
