@@ -10,16 +10,16 @@
 
 #include "ga/base.h"
 
-/* One request; its texts are owned by `json`. */
+/* One request of the input. `json` owns its texts. */
 typedef struct batch_line {
   json_t *json;
-  int64_t number; /* in its file, from 1 */
+  int64_t number; /* number of the line in its file, from 1 */
   const char *custom_id, *method, *url;
   json_t *body;
 } batch_line;
 
 typedef struct batch_ids {
-  char **id; /* sorted */
+  char **id; /* [n] custom ids, sorted */
   size_t n, room;
 } batch_ids;
 
@@ -34,13 +34,13 @@ typedef struct batch_in {
 typedef struct batch_out {
   FILE *file;
   const char *path;
-  batch_ids done; /* answers that the file had when it was opened */
+  batch_ids done; /* custom ids of the answers that the file had when it was opened */
 } batch_out;
 
 /* Checks the whole input: each line must be a request whose custom_id no other line has. */
 ga_status batch_check(const char *path, int64_t *n_lines);
 ga_status batch_in_open(const char *path, batch_in *out);
-/* Reads the next request; line->json NULL: the end. */
+/* Reads the next request. line->json is NULL at the end of the file. */
 ga_status batch_in_next(batch_in *in, batch_line *line);
 void batch_line_free(batch_line *line);
 void batch_in_close(batch_in *in);
@@ -49,7 +49,7 @@ void batch_in_close(batch_in *in);
  * time may open it. */
 ga_status batch_out_open(const char *path, batch_out *out);
 bool batch_out_has(const batch_out *out, const char *custom_id);
-/* Appends one answer in one write. body: JSON text of the server. */
+/* Appends one answer in one write. http: HTTP status. body: JSON text of the server. */
 ga_status batch_out_put(batch_out *out, const batch_line *line, long http, const char *body, size_t bytes);
 void batch_out_close(batch_out *out);
 

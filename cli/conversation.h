@@ -7,28 +7,30 @@
 #include "serve/stops.h"
 
 typedef struct chat {
-  open_args open;                /* options of the open model */
-  sampling_args sampling, asked; /* in use; as given on the command line, since another model has other defaults */
+  open_args open;         /* options of the open model */
+  sampling_args sampling; /* options in use */
+  sampling_args asked;    /* options of the command line: another model has other defaults for those not given */
   opened o;
-  char path[4096]; /* of the model, since its name may meanwhile mean another one */
+  char path[4096]; /* path of the open model, since its name may meanwhile mean another model */
   ga_generate_options options;
   ga_sample_desc sample;
-  ga_chat_message *messages; /* texts are malloc'd */
+  ga_chat_message *messages; /* [n_messages] messages, whose texts are malloc'd */
   size_t n_messages, capacity;
-  size_t left_out; /* number of messages that no longer fit: the oldest after the system's */
-  int32_t *ids;    /* tokens in the session */
+  /* number of messages that the model does not see because they no longer fit: the oldest ones after the system's */
+  size_t left_out;
+  int32_t *ids; /* [n_ids] tokens in the session */
   size_t n_ids;
-  sv_text answer; /* of the current turn */
+  sv_text answer; /* text of the current answer */
   sv_stops stops;
   ga_text stop[16];
-  ga_generate_result last; /* the last answer's figures; n_generated 0: none yet */
+  ga_generate_result last; /* figures of the last answer; n_generated is 0 if there is none */
   render render;
   bool stats, failed, stopped_by_text;
   char *model_name, *stop_text; /* set by /model and /stop */
-  char saved[4096];             /* the file of the last /save or /load, which /save may overwrite; "" = none */
+  char saved[4096];             /* file of the last /save or /load, which /save may overwrite; "" = none */
 } chat;
 
-/* Opens the model of `open` in c. On failure the model that was open stays. */
+/* Opens the model of `open` in c. On failure the model that is open stays open. */
 ga_status chat_open(chat *c, const open_args *open);
 /* Sets the temperature, also for models opened later. */
 ga_status chat_set_temperature(chat *c, double temperature);
@@ -50,10 +52,10 @@ ga_status chat_retry(chat *c);
 /* Writes a JSON object {"messages": [{"role": ..., "content": ...}]} to a file that only its owner can read. replace:
  * overwrites an existing file. */
 ga_status chat_save(chat *c, const char *path, bool replace);
-/* Replaces the conversation by that of a file. On failure it stays. */
+/* Replaces the conversation by the one in a file. On failure the conversation does not change. */
 ga_status chat_load(chat *c, const char *path);
 
-/* Runs a line that begins with /. True = leave the program. */
+/* Runs a line that begins with /. Returns true if the program should end. */
 bool chat_command(chat *c, const char *line, ga_status *status);
 
 #endif

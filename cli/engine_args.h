@@ -17,7 +17,7 @@ typedef struct engine_args {
 #define ENGINE_ARGS_INIT \
   { .open = {.model = ga_known_models[0].name, OPEN_ARGS_INIT}, .tools = "auto" }
 
-/* Rows for a command's option table, after OPEN_MODEL_OPTIONS; `a` is an engine_args. */
+/* The rows of these options for a command's table, after OPEN_MODEL_OPTIONS; `a` is an engine_args. */
 #define ENGINE_OPTIONS(a)                                                                                          \
   {"alias", 0, OPT_STRING, &(a).alias,                                                                             \
    0,       0, "NAME",     "names of the model in requests, separated by commas; else the name of its file"},      \
@@ -88,14 +88,14 @@ typedef struct engine_args {
     "explain", 0, OPT_FLAG, &(a).open.explain, 0, 0, NULL, "at the end: which kernel was chosen for what, and why" \
   }
 
-/* Writes the model's name in requests: the first name of --alias, else that of its file or folder; "": --alias is
- * empty. */
+/* Writes the model's name in requests: the first name of --alias, else the name of its file or folder. "": --alias
+ * is empty. */
 void engine_model_name(const engine_args *a, char *name, size_t capacity);
 /* Finds the formats of the model's tool calls and reasoning, by the markers in its chat template. */
 ga_status engine_formats(const engine_args *a, tool_format *tools, bool *thinks);
 /* Checks options that depend on each other. Returns 0, or the command's exit code. */
 int engine_check(const char *name, const engine_args *a);
-/* Opens an engine; *out NULL: the model is an encoder. */
+/* Creates an engine. *out is NULL if the model is an encoder. */
 ga_status engine_open(const engine_args *a, int32_t max_waiting, ga_model *model, ga_engine **out);
 
 #endif

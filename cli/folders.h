@@ -8,7 +8,7 @@
 
 /* Writes the path $XDG_STATE_HOME/ga, else ~/.local/state/ga. */
 ga_status state_dir(char *path, size_t capacity);
-/* Makes a folder and its parents, as mkdir -p. */
+/* Makes a folder and its missing parents, as mkdir -p does. */
 ga_status make_dirs(const char *path, mode_t mode);
 
 #endif

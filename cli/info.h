@@ -5,7 +5,7 @@
 #include "ga/model_file.h"
 
 /* Prints the metadata of a file, its tensors, or both, as text or as one JSON object:
- *   "metadata": key -> value, an array as {"type": "text", "count": 49152, "first": [at most 8]};
+ *   "metadata": key -> value; an array is {"type": "text", "count": 49152, "first": [at most 8]}
  *   "tensors": [{"name", "type", "shape" (slowest dimension first), "bytes"}] */
 GA_NODISCARD ga_status info_file(const ga_model_file *file, bool meta, bool tensors, bool json);
 

@@ -8,11 +8,12 @@
 
 typedef struct line_editor line_editor;
 
-/* Makes an editor on a terminal (stdin and stdout). keep_history: uses the history file of past_lines.h. */
+/* Makes an editor on a terminal (stdin and stdout). keep_history: the history file of past_lines.h is read and
+ * written. */
 ga_status line_editor_create(bool keep_history, line_editor **out);
 void line_editor_destroy(line_editor *e); /* NULL is fine */
-/* Reads one line without its newline, malloc'd. A paste is part of a line, with its newlines. NULL at the end of input
- * and after Ctrl-C, when interrupted() is true. */
+/* Reads one line without its newline, malloc'd. Pasted text is part of the line, with its newlines. NULL: the input
+ * has ended, or Ctrl-C was pressed, which interrupted() says. */
 char *line_editor_read(line_editor *e, const char *prompt);
 /* Adds a text to the history of the arrow keys; several lines are one entry. */
 void line_editor_remember(line_editor *e, const char *text);

@@ -9,16 +9,16 @@
 #include "ga/llm.h"
 
 typedef struct open_args {
-  const char *model;  /* path, or the name of a pulled model; NULL = the default one */
-  const char *device; /* NULL = auto; several with commas between them */
+  const char *model;  /* path, or the name of a pulled model; NULL = the default model */
+  const char *device; /* name of a device, or several separated by commas; NULL = auto */
   int64_t threads, context, batch, gpu_layers;
   const char *kv_type;
-  const char *activations;   /* of products: "full" or "e4m3" */
-  const char *chat_template; /* a name or a file, in place of the model's own; NULL = the model's */
+  const char *activations;   /* type of the inputs of products: "full" or "e4m3" */
+  const char *chat_template; /* name or file of a template that replaces the model's own; NULL = the model's own */
   bool explain, deterministic, no_mmap;
 } open_args;
 
-/* Rows for a command's option table; `a` is an open_args. */
+/* The rows of these options for a command's table; `a` is an open_args. */
 #define OPEN_DEVICE_OPTIONS(a)                                                                                         \
   {"device",   'd',                                                                                                    \
    OPT_STRING, &(a).device,                                                                                            \
@@ -38,7 +38,7 @@ typedef struct open_args {
     "chat-template", 0, OPT_STRING, &(a).chat_template, 0, 0, "NAME",                                          \
         "chat template in the place of the model's: chatml, gemma, llama3, mistral, plain, or a file in Jinja" \
   }
-/* An option of sessions and of engines. */
+/* The row of an option of sessions and of engines. */
 #define OPEN_ACTIVATIONS_OPTION(a)                                                                            \
   {                                                                                                           \
     "activations", 0, OPT_STRING, &(a).activations, 0, 0, "TYPE",                                             \
@@ -72,20 +72,21 @@ typedef struct open_args {
 enum { OPEN_MAX_DEVICES = 8 };
 
 typedef struct opened {
-  ga_ctx *ctx; /* the last device, which computes the logits */
-  ga_ctx *more[OPEN_MAX_DEVICES];
+  ga_ctx *ctx;                    /* context of the last device, which computes the logits */
+  ga_ctx *more[OPEN_MAX_DEVICES]; /* [n_more] contexts of the other devices */
   int32_t n_more;
   ga_model *model;
   ga_session *session;
-  ga_template *given; /* by --chat-template; NULL: the model's own is used */
-  bool explain;       /* when closed */
+  ga_template *given; /* template of --chat-template; NULL: the model's own is used */
+  bool explain;       /* close_model prints the plans */
 } opened;
 
-/* Checks options. EXIT_OK, or EXIT_USAGE with a text where --device, --kv-type or --activations has an impossible
- * value. */
+/* Checks the options. Returns EXIT_OK, or prints an error and returns EXIT_USAGE if --device, --kv-type or
+ * --activations has an impossible value. */
 int open_args_check(const char *name, const open_args *args);
 bool open_rounds_activations(const open_args *args);
-/* Opens device and model; with_session: a session, too. On failure everything is released and the error text is set. */
+/* Opens the device and the model and, with_session, a session. On failure everything is released and the error text
+ * is set. */
 ga_status open_model(const open_args *args, bool with_session, opened *out);
 /* Opens device and model without weights, for ga_model_placement_at. */
 ga_status plan_model(const open_args *args, opened *out);
@@ -101,9 +102,9 @@ ga_status find_model(const char *model, char *path, size_t capacity);
 
 /* Tokenizes a text; *ids is malloc'd. */
 ga_status encode(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags, int32_t **ids, size_t *n);
-/* The template for messages; NULL: there is none. */
+/* Returns the template for messages; NULL: there is none. */
 const ga_template *chat_template(const opened *o);
-/* Makes the ids of messages by the chat template, with the opening of an answer; *ids is malloc'd. */
+/* Makes the ids of messages by the chat template, followed by the opening of an answer. *ids is malloc'd. */
 ga_status chat_ids(const opened *o, const ga_chat_message *messages, size_t n, int32_t **ids, size_t *n_ids);
 
 /* Reads a whole file, or stdin for "-"; *text is malloc'd and NUL-terminated. */

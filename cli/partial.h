@@ -1,4 +1,4 @@
-/* Incomplete downloads, as `ga list` shows them. In the models' folder lie:
+/* Incomplete downloads, as `ga list` shows them. The models' folder has these files and folders:
  *   NAME.part    the part of a file from an address
  *   NAME.pull    the folder of a model in packages
  *   .HASH.pull   the plan of a model of the hub */
@@ -8,12 +8,15 @@
 #include "names/hub.h"
 
 typedef struct partial {
-  /* Argument of `ga pull` that continues it; for an address that may contain secrets, the file's name. */
+  /* Argument with which `ga pull` continues the download. For an address that may contain secrets it is the file's
+   * name. */
   char name[2048];
-  char path[4096];     /* of the part, the folder of packages, or the plan */
-  int64_t bytes, of;   /* present; of the whole, -1 = not known */
-  int parts, of_parts; /* packages; of_parts 0: it is not made of packages */
-  bool again;          /* it replaces a model that is here: --force */
+  char path[4096]; /* path of the part, of the folder of packages, or of the plan */
+  int64_t bytes;   /* bytes that are present */
+  int64_t of;      /* bytes of the whole; -1 = not known */
+  int parts;       /* packages that are present */
+  int of_parts;    /* packages of the whole; 0: the model is not made of packages */
+  bool again;      /* the download replaces a complete model (--force) */
 } partial;
 
 typedef struct partials {
@@ -28,15 +31,15 @@ void partials_free(partials *p);
  * it. */
 ga_status partial_remove(const partial *p);
 
-/* Refuses with GA_ERR_STATE when another process is fetching the model at `path` again; `dir` is the models' folder. */
+/* Fails with GA_ERR_STATE if another process is downloading the model at `path` again. `dir` is the models' folder. */
 ga_status partial_refuse_busy(const char *dir, const char *path);
 
 /* Writes the path of the plan for `source`. A process locks the plan while it works on it (pull_lock). */
 ga_status partial_plan_path(const ga_hub_name *name, const char *source, char path[4096]);
-/* Writes a plan: the chosen files of `source`, such as hf:org/repo:Q4_K_M. again: the files are here, and new ones stay
- * parts until all are complete. */
+/* Writes a plan: the chosen files of `source`, such as hf:org/repo:Q4_K_M. again: complete files exist, so new ones
+ * stay parts until all are complete. */
 ga_status partial_plan_write(const char *path, const char *source, const ga_hub_files *files, bool again);
-/* Removes a plan when none of its files is here, or none is missing. */
+/* Removes a plan if none of its files exists, or if all of them are complete. */
 void partial_plan_settle(const char *path);
 
 #endif

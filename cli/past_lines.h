@@ -8,10 +8,10 @@
 
 enum { PAST_LINES_MOST = 1000 };
 
-/* Calls `each` for the last PAST_LINES_MOST lines, the oldest first. False, with a text on stderr: lines cannot be
- * kept. */
+/* Calls `each` for the last PAST_LINES_MOST lines, the oldest first. False: lines cannot be kept; the reason is
+ * printed on stderr. */
 bool past_lines_load(void (*each)(void *user, const char *line), void *user);
-/* Appends a line. Several programs may do so at the same time. */
+/* Appends a line to the file. Several programs may do so at the same time. */
 bool past_lines_add(const char *line);
 
 #endif

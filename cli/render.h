@@ -10,27 +10,29 @@
 typedef struct render_text {
   char *p;
   size_t n, room;
-  bool failed; /* no memory */
+  bool failed; /* an allocation failed */
 } render_text;
 
 typedef struct render {
   FILE *out;
-  bool tty, colour;         /* colour: writes styles in place of Markdown's marks */
-  render_text word;         /* the current word, which no white space has ended yet */
-  size_t word_width, width; /* columns of the word; columns of the line so far */
-  size_t spaces;            /* before the word, not written yet */
-  bool glued;               /* a first part of the word was written already */
-  bool in_line;             /* the line has a word */
+  bool tty;          /* the output is a terminal */
+  bool colour;       /* styles are written in place of Markdown's marks */
+  render_text word;  /* the current word; no white space has ended it yet */
+  size_t word_width; /* columns of the current word */
+  size_t width;      /* columns of the line so far */
+  size_t spaces;     /* number of spaces before the word that are not written yet */
+  bool glued;        /* the first part of the word has been written */
+  bool in_line;      /* the line already has a word */
   bool bold, code, fence, heading;
 } render;
 
-/* Begins an answer. An `out` that is no terminal gets every byte unchanged. Styles are for terminals other than "dumb",
- * without $NO_COLOR. */
+/* Begins an answer. If `out` is no terminal, it gets every byte unchanged. Styles are used on terminals other than
+ * "dumb", unless $NO_COLOR is set. */
 void render_begin(render *r, FILE *out);
-/* Prints UTF-8 in whole characters. On a terminal, control characters other than newline and tab are dropped, see
- * terminal.h. False: it cannot be written. */
+/* Prints whole UTF-8 characters. On a terminal, control characters other than newline and tab are dropped, see
+ * terminal.h. False: writing failed. */
 bool render_put(render *r, const char *text, size_t bytes);
-/* Writes the pending word, ends styles and the line. */
+/* Writes the pending word, and ends styles and the line. */
 bool render_end(render *r);
 
 #endif

@@ -5,14 +5,15 @@
 #include "cli/commands.h"
 
 typedef struct rewrite_args {
-  const char *in, *out; /* in: a path, or the name of a pulled model */
+  const char *in;  /* path, or name of a pulled model */
+  const char *out; /* path of the new file */
   const char *type, *importance;
   cmd_texts tensor_types;
   int64_t threads;
   bool force, pure, json, each, dry_run;
 } rewrite_args;
 
-/* Rows for a command's option table; `a` is a rewrite_args. */
+/* The rows of these options for a command's table; `a` is a rewrite_args. */
 #define REWRITE_OPTIONS(a)                                                                                  \
   {"threads", 't', OPT_INT, &(a).threads, 0, 1024, "N", "CPU threads; 0 = one per CPU"},                    \
       {"force", 'f', OPT_FLAG, &(a).force, 0, 0, NULL, "overwrite OUT if it is there"},                     \
@@ -26,7 +27,7 @@ typedef struct rewrite_args {
   "f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q2_k_s, q3_k_s, q3_k_m, q3_k_l, q4_k_s, q4_k_m, q5_k_s, " \
   "q5_k_m, q6_k, iq4_nl, iq4_xs, mxfp4, copy"
 
-/* Writes the file and prints the report; returns the exit code. name: of the command. */
+/* Writes the file, prints the report and returns the exit code. name: name of the command. */
 int rewrite_model(const char *name, const rewrite_args *a);
 
 #endif

@@ -18,8 +18,8 @@ typedef struct sampling_args {
     .repeat_last = 64, .seed = -1                                                                                \
   }
 
-/* FALLBACK_*: defaults for a model whose files have no sampling values. Nucleus sampling with the usual P (arXiv
- * 1904.09751), and a penalty small enough not to change names and code. */
+/* FALLBACK_*: defaults for a model whose files have no sampling values: nucleus sampling with the usual P (arXiv
+ * 1904.09751). The penalty is small enough not to change names and code. */
 #define FALLBACK_TEMPERATURE 0.7
 #define FALLBACK_TOP_P       0.9
 #define FALLBACK_TOP_K       40
@@ -66,12 +66,12 @@ typedef struct sampling_args {
     "stop", 0, OPT_LIST, &(a).stop, 0, 0, "TEXT", "the answer ends before this text; may be given several times"      \
   }
 
-/* Checks the options. EXIT_OK, or EXIT_USAGE with a text. */
+/* Checks the options. Returns EXIT_OK, or prints an error and returns EXIT_USAGE. */
 int sampling_check(const char *name, const sampling_args *a);
 
-/* Fills options that were not given. Answers through a chat template (is_answer) get the values of the model's files,
- * else FALLBACK_*. Text continued without a template is greedy. Greedy answers get no penalty unless one was given. A
- * model's value that is out of range is reported on stderr and not used. */
+/* Fills in options that were not given. Answers through a chat template (is_answer) get the values of the model's
+ * files, else FALLBACK_*. Text that is continued without a template is greedy. Greedy answers get no penalty unless
+ * one was given. A model's value that is out of range is reported on stderr and ignored. */
 ga_status sampling_fill(sampling_args *a, const char *path, bool is_answer);
 /* Writes the options to *o and *sample. *o points to *sample, which must outlive it. */
 void sampling_apply(const sampling_args *a, ga_generate_options *o, ga_sample_desc *sample);

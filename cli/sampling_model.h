@@ -13,9 +13,9 @@ typedef struct model_sampling {
   int64_t top_k;
 } model_sampling;
 
-/* Reads the values. GGUF: general.sampling.{temp,top_p,min_p,top_k,penalty_repeat}; safetensors: generation_config.json
- * in the weights' folder. If at least one value is found, missing ones are off: temperature 1, all tokens, no
- * penalty. */
+/* Reads the values. GGUF has them in general.sampling.{temp,top_p,min_p,top_k,penalty_repeat}, safetensors in
+ * generation_config.json in the weights' folder. If at least one value is found, missing values mean off:
+ * temperature 1, all tokens, no penalty. */
 ga_status model_sampling_read(const char *path, model_sampling *out);
 
 #endif

@@ -4,9 +4,9 @@
 
 #include "ga/chat.h"
 
-/* The names that template_open knows: "chatml, gemma, ...". */
+/* Returns the names that template_open knows: "chatml, gemma, ...". */
 const char *template_names(void);
-/* Opens a template by a known name, or from a file in Jinja. Release: ga_template_destroy. */
+/* Opens a template by a known name, or from a file in Jinja. The caller releases it with ga_template_destroy. */
 ga_status template_open(const char *name_or_file, ga_template **out);
 
 #endif

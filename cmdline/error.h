@@ -1,4 +1,4 @@
-/* The error path of ga/base.h, for the program: its commands fail with a text as the library does. */
+/* The error path of ga/base.h for the program: its commands fail with a status and a text, as the library does. */
 #ifndef GA_CMDLINE_ERROR_H
 #define GA_CMDLINE_ERROR_H
 

@@ -4,17 +4,17 @@
 
 #include <stdbool.h>
 
-/* The first SIGINT from now on sets a flag, and long calls of the library on this thread stop; a second one ends the
- * process at once. */
+/* Listens for SIGINT. The first one sets a flag and stops long calls of the library on this thread; a second one
+ * ends the process at once. */
 void listen_for_interrupt(void);
-/* Long calls of the library on this thread stop, too. */
+/* Makes the flag also stop long calls of the library on this thread. */
 void stop_when_interrupted(void);
 bool interrupted(void);
-/* For a program that goes on: the next SIGINT is a first one again. */
+/* Clears the flag, for a program that goes on: the next SIGINT counts as the first. */
 void clear_interrupt(void);
-/* While a person types (true), any number of them only set the flag. */
+/* Sets whether a person is typing. While that is so, any number of SIGINT only set the flag. */
 void interrupts_at_prompt(bool typing);
-/* Called before a second SIGINT ends the process; it must be safe in a signal handler. */
+/* Sets a function that is called before a second SIGINT ends the process. It must be safe in a signal handler. */
 void interrupt_cleanup(void (*fn)(void));
 
 #endif

@@ -1,4 +1,4 @@
-/* The front door of verify: subcommands of `ga`. argv[0] is the subcommand; they return exit codes. */
+/* The subcommands of `ga` that verify offers. argv[0] is the subcommand; each returns an exit code. */
 #ifndef GA_VERIFY_VERIFY_H
 #define GA_VERIFY_VERIFY_H
 

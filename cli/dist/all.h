@@ -5,8 +5,8 @@
 #include "verify/dist/machine.h"
 #include "verify/dist/shape.h"
 
-/* Prints a line, or a JSON object, for each method; for a method that does not fit the shape, the reason. machine: adds
- * simulated times; NULL = none. */
+/* Prints a line, or a JSON object, for each method. For a method that does not fit the shape it has the reason.
+ * machine: simulated times are added; NULL = none. */
 GA_NODISCARD ga_status dist_show_all(const dist_shape *s, const dist_machine *machine, bool json);
 
 #endif

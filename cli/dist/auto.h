@@ -8,8 +8,8 @@
 /* Refuses an unknown method with GA_ERR_ARG, and lists all on stderr; "all" and "auto" are known. */
 GA_NODISCARD ga_status dist_check_method(const char *method);
 
-/* Opens the machine, which the caller closes also after a failure. For the method "auto" puts the fastest method and
- * its grid into the shape, and prints the reason unless quiet. devices: the list of --device. */
+/* Opens the machine, which the caller closes also after a failure. For the method "auto" it writes the fastest
+ * method and its grid to the shape, and prints the reason unless quiet. devices: value of --device. */
 GA_NODISCARD ga_status dist_resolve_auto(dist_shape *s, dist_machine *m, const char *devices, bool quiet);
 
 #endif

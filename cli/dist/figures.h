@@ -4,9 +4,10 @@
 
 #include "ga/dist.h"
 
-/* Writes a number of bytes in at most 8 characters: "1.5 MB". Returns text. */
+/* Writes a number of bytes in at most 8 characters, such as "1.5 MB". Returns `text`. */
 const char *dist_short_bytes(int64_t bytes, char text[16]);
-/* One device's simulated time / (the ranks' simulated time x their number): 1 is a perfect split of the work. */
+/* Returns one device's simulated time / (the ranks' simulated time x their number). 1 is a perfect division of the
+ * work. */
 double dist_of_one_device(const ga_dist_times *t, int64_t ranks);
 
 #endif

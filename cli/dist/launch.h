@@ -4,8 +4,8 @@
 
 #include "ga/base.h"
 
-/* Starts a process for each of at most 64 ranks with the words of argv, waits for them, and prints one error for all.
- * Returns an exit code. */
+/* Starts one process for each of at most 64 ranks with the arguments argv, waits for them, and prints one error for
+ * all. Returns an exit code. */
 int dist_launch(int32_t ranks, char **argv);
 
 #endif

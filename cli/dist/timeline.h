@@ -6,9 +6,9 @@
 
 #include "verify/dist/timeline.h"
 
-/* path: the file that has the spans. */
+/* Prints the figures as text. path: name of the file that has the spans. */
 GA_NODISCARD ga_status timeline_print(const char *path, const dist_timeline *t);
-/* *out: new; NULL without memory. */
+/* Makes the figures as JSON. *out is a new value; NULL: out of memory. */
 GA_NODISCARD ga_status timeline_json(const char *path, const dist_timeline *t, json_t **out);
 
 #endif

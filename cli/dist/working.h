@@ -5,12 +5,13 @@
 #include "verify/dist/ranks.h"
 #include "verify/dist/shape.h"
 
-/* Finds the rank of this process. GA_ERR_ARG where an option of ranks is wrong; verb: its name, for the text. */
+/* Finds the rank of this process. GA_ERR_ARG: an option of ranks is wrong. verb: name of the verb for the error
+ * text. */
 GA_NODISCARD ga_status dist_check_ranks(const char *verb, dist_ranks *r);
-/* Checks --copies: refuses unknown names, and the option itself where the device is the CPU. several: a list with
+/* Checks --copies. Unknown names are refused, and so is the option if the device is the CPU. several: a list with
  * commas is allowed. */
 GA_NODISCARD ga_status dist_check_ways(const dist_ranks *r, const char *copies, bool several);
-/* Refuses types that attention over these devices does not support. */
+/* Checks that attention on these devices supports the types of the shape. */
 GA_NODISCARD ga_status dist_check_types(const dist_ranks *r, const dist_shape *s);
 
 #endif

@@ -93,112 +93,124 @@ typedef enum ga_attn_flags {
 
 typedef struct ga_attn_desc {
   size_t struct_size;
-  int64_t batch;             /* sequences */
-  int64_t max_q, max_kv;     /* per sequence; exact lengths unless VARLEN or PAGED */
+  int64_t batch;             /* number of sequences */
+  int64_t max_q, max_kv;     /* the most queries and keys of a sequence; the exact numbers unless VARLEN or PAGED */
   int32_t q_heads, kv_heads; /* 1 to 65536; q_heads a multiple of kv_heads */
-  int32_t head_dim;          /* 1 to 1024 */
-  int32_t v_dim;             /* 1 to 1024; 0 = head_dim */
-  int32_t q_dtype;           /* f32, f16, bf16, e4m3, i8 */
-  int32_t kv_dtype;          /* f32, f16, bf16, e4m3, q8_0, q4_0 */
-  int32_t o_dtype;           /* f32, f16, bf16 */
+  int32_t head_dim;          /* elements of a head of Q and K, 1 to 1024 */
+  int32_t v_dim;             /* elements of a head of V and O, 1 to 1024; 0 = head_dim */
+  int32_t q_dtype;           /* ga_dtype of Q: f32, f16, bf16, e4m3, i8 */
+  int32_t kv_dtype;          /* ga_dtype of K and V: f32, f16, bf16, e4m3, q8_0, q4_0 */
+  int32_t o_dtype;           /* ga_dtype of O: f32, f16, bf16 */
   uint32_t flags;            /* ga_attn_flags */
-  /* 0 = none; else query i at p = i + n_kv - n_q sees keys j > p - window; SYMMETRIC: and j < p + window */
+  /* 0 = none; else query i at position p = i + n_kv - n_q sees keys j > p - window; SYMMETRIC: and j < p + window */
   int32_t window;
-  int32_t page_size;   /* tokens per page, with PAGED: 1 to 2^24 */
-  float scale;         /* 0 = 1 / sqrt(head_dim) */
-  float softcap;       /* 0 = none; else logit = softcap * tanh(logit / softcap), before ALiBi and masks */
-  int32_t kv_segments; /* 0 = K and V are io.k, io.v; else that many of io.kv_segments, of up to max_kv keys each */
-  /* e4m3 q: tokens that share a scale: 64 or 128; i8 q: or 1; 0 = all tokens of a head. Else 0 */
+  int32_t page_size; /* PAGED: tokens of a page, 1 to 2^24 */
+  float scale;       /* factor of Q K^T; 0 = 1 / sqrt(head_dim) */
+  float softcap;     /* 0 = none; else logit = softcap * tanh(logit / softcap), before ALiBi and masks */
+  /* 0 = K and V are io.k and io.v; else the number of segments in io.kv_segments, of up to max_kv keys each */
+  int32_t kv_segments;
+  /* tokens of a head that share a scale of Q. e4m3: 64 or 128; i8: 1, 64 or 128; 0 = all tokens. 0 for other types */
   int32_t q_scale_tokens;
-  /* the same of k and v: 64, 128 or 0; e4m3 k and v with another q: 1, or 0 = all tokens of a head */
+  /* tokens of a head that share a scale of K and V. 8-bit q: 64 or 128, 0 = all tokens. e4m3 K and V with another q: 1,
+   * 0 = all tokens */
   int32_t kv_scale_tokens;
-  int32_t reserved;                  /* 0 */
-  int32_t q_stretches, kv_stretches; /* numbers of io.q_stretches and io.kv_stretches: both 0, or both 1 to 64 */
-  int64_t lse_stride; /* VARLEN, without STATE_*: 0, or LSE is [q_heads, lse_stride] by tokens; q_tokens to 2^40 */
+  int32_t reserved; /* 0 */
+  /* numbers of elements of io.q_stretches and io.kv_stretches: both 0, or both 1 to 64 */
+  int32_t q_stretches, kv_stretches;
+  /* VARLEN, without STATE_*: not 0 = LSE is [q_heads, lse_stride], indexed by token like Q. At least q_tokens, at most
+   * 2^40 */
+  int64_t lse_stride;
 } ga_attn_desc;
 #define GA_ATTN_DESC_INIT \
   { sizeof(ga_attn_desc), 1, 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, GA_F32, 0, 0, 0, 0.0f, 0.0f, 0, 0, 0, 0, 0, 0, 0 }
 /* --- end of src/op/attn.toml --- */
 
 typedef struct ga_attn_strides {
-  /* Elements, not negative; last dimension contiguous. PAGED K, V: batch = page. Block types: multiples of the
-   * block. */
+  /* Distances in elements, 0 or more; the last dimension is contiguous. PAGED: batch is the distance of pages of K
+   * and V. Block types: distances are multiples of the block. */
   int64_t batch, token, head;
 } ga_attn_strides;
 
-/* Scales on the device, f32, positive and finite. Tokens [scale_tokens * i, scale_tokens * (i + 1)) of head h have
- * data[b * batch + h * head + i * block]. Strides of 0: one scale for all. Here b is the sequence; with PAGED it is a
- * page, and i counts from its first token; with VARLEN alone it is 0. */
+/* Scales of an 8-bit input: f32 on the device, positive and finite. Tokens [scale_tokens * i, scale_tokens * (i +
+ * 1)) of head h have scale data[b * batch + h * head + i * block]. Strides of 0: one scale for all. b is the
+ * sequence; with PAGED it is the page, and i counts from its first token; with VARLEN alone it is 0. */
 typedef struct ga_attn_scale {
   const float *data;
   int64_t batch, head, block;
 } ga_attn_scale;
 
-/* A stretch of keys at consecutive positions. With CAUSAL, query i sees its keys j <= i + kv - n_q + shift, and the
- * window counts back from there. Strides are k_stride and v_stride. */
+/* A part of the keys, at consecutive positions. With CAUSAL, query i sees the keys j <= i + kv - n_q + shift of the
+ * segment, and the window counts back from there. The strides are k_stride and v_stride. */
 typedef struct ga_attn_kv_segment {
   const void *k, *v;
-  int64_t kv;    /* keys, 0 to max_kv */
-  int64_t shift; /* -2^40 to 2^40. 0: the last query stands at the last key; n_q or more: all queries see all keys */
+  int64_t kv; /* number of keys, 0 to max_kv */
+  /* -2^40 to 2^40. 0: the last query is at the position of the last key. n_q or more: all queries see all keys */
+  int64_t shift;
 } ga_attn_kv_segment;
 
 /* Rows [first, first + rows) of Q, or of K and V, at positions position, position + 1, ... of a document. Stretches of
  * Q come in any order and share no rows. Stretches of K and V come in order of document and position, and no position
  * has two. They may share rows: documents with the same prefix. */
 typedef struct ga_attn_stretch {
-  int64_t first, rows; /* within max_q or max_kv; rows may be 0 */
-  int64_t position;    /* 0 to 2^40 */
-  int32_t document;    /* 0 or more */
-  /* Keys are read once io.ready[ready_word] >= ready (unsigned, acquired at system scope). 0: they need not be waited
-   * for. */
+  int64_t first, rows; /* rows [first, first + rows) lie within max_q or max_kv; rows may be 0 */
+  int64_t position;    /* position of the first row in its document, 0 to 2^40 */
+  int32_t document;    /* number of the document, 0 or more */
+  /* The keys are read once io.ready[ready_word] >= ready (unsigned, acquired at system scope). 0: the keys are read
+   * at once. */
   uint32_t ready;
-  int32_t ready_word; /* 0 to 65535 */
+  int32_t ready_word; /* index in io.ready, 0 to 65535 */
   int32_t reserved;   /* 0 */
 } ga_attn_stretch;
 
 /* --- src/op/attn.toml: io --- */
 typedef struct ga_attn_io {
+  /* [batch, q, q_heads, head_dim], [batch, kv, kv_heads, head_dim], [batch, kv, kv_heads, v_dim] */
   const void *q, *k, *v;
-  void *o; /* must not overlap the inputs */
-  float *lse;
-  ga_attn_strides q_stride, k_stride, v_stride, o_stride; /* all 0 = contiguous in the order above */
-  const int32_t *q_start;  /* VARLEN: [batch + 1] first token of each sequence; [batch] beside q_len */
-  const int32_t *kv_start; /* VARLEN without PAGED: [batch + 1]; [batch] beside kv_len */
-  /* [batch] keys of each sequence. PAGED: required, unless there are stretches. LENGTHS: NULL = sequence b ends at
-   * kv_start[b + 1] */
+  void *o;    /* [batch, q, q_heads, v_dim]; must not overlap the inputs */
+  float *lse; /* [batch, q_heads, max_q] log sum exp of each row, written with LSE; lse_stride changes its order */
+  ga_attn_strides q_stride, k_stride, v_stride, o_stride; /* all 0 = contiguous in the order that the header shows */
+  const int32_t *q_start; /* VARLEN: first query of each sequence, [batch + 1] entries; with q_len [batch] are enough */
+  /* VARLEN without PAGED: first key of each sequence, [batch + 1] entries; with kv_len [batch] are enough */
+  const int32_t *kv_start;
+  /* [batch] number of keys of each sequence. PAGED: required, unless there are stretches. LENGTHS: NULL = sequence b
+   * ends at kv_start[b + 1] */
   const int32_t *kv_len;
-  const int32_t *page_table;   /* PAGED: [batch, page_table_stride] page of each page_size tokens */
-  int64_t page_table_stride;   /* 0 to 2^40 */
-  const float *sinks;          /* SINKS: [q_heads] */
-  const float *alibi;          /* ALIBI: [q_heads] slopes */
-  int64_t q_tokens, kv_tokens; /* VARLEN: tokens in q and o; in k and v without PAGED. Read by GPUs alone */
+  const int32_t *page_table;   /* PAGED: [batch, page_table_stride] page that has each page_size tokens of a sequence */
+  int64_t page_table_stride;   /* PAGED: elements between rows of page_table, 0 to 2^40 */
+  const float *sinks;          /* SINKS: [q_heads] logit of each head's sink */
+  const float *alibi;          /* ALIBI: [q_heads] slope of each head */
+  int64_t q_tokens, kv_tokens; /* VARLEN: tokens in q and o, and, without PAGED, in k and v. Only GPUs read them */
   /* STATE_*: sums over the keys seen so far, contiguous f32, with w = 2^(logit * log2 e - m). O = sum w V is [batch,
    * q_heads, max_q, v_dim]; l = sum w and m are [batch, q_heads, max_q]. m may be any number near the largest logit *
    * log2 e. A row that has seen no key has m = -infinity, l = 0, O = 0. Updated in place with both flags. */
   float *state_o, *state_m, *state_l;
-  ga_attn_kv_segment kv_segments[GA_ATTN_MAX_KV_SEGMENTS];
-  ga_attn_scale q_scale, k_scale, v_scale; /* of the inputs that are e4m3 or i8 */
-  const float *v_mean; /* 8-bit q: NULL, or [batch, kv_heads, v_dim], contiguous, 16-byte aligned: see 8-bit inputs */
-  const ga_attn_stretch *q_stretches, *kv_stretches; /* on the host, read by the call itself */
-  const uint32_t *ready; /* on the device; raised by other kernels or peers. NULL where no stretch waits */
-  /* With ready: a word on the device. A wait ends after ready_polls reads (0: 2^22, some 5 s on a GPU). It then writes
-   * 1 + the number of its stretch here, and O and LSE hold nothing of use. Otherwise the word is not written. */
+  ga_attn_kv_segment kv_segments[GA_ATTN_MAX_KV_SEGMENTS]; /* the segments that desc.kv_segments counts */
+  ga_attn_scale q_scale, k_scale, v_scale;                 /* scales of the inputs whose type is e4m3 or i8 */
+  /* 8-bit q: [batch, kv_heads, v_dim] column means subtracted from V, contiguous, 16-byte aligned; NULL = none */
+  const float *v_mean;
+  const ga_attn_stretch *q_stretches, *kv_stretches; /* arrays on the host, which the call reads before it returns */
+  const uint32_t *ready; /* ready words on the device, which other kernels or peers raise. NULL if no stretch waits */
+  /* With ready: a word on the device. A wait that ends without its value writes 1 + the number of its stretch here. O
+   * and LSE are then invalid. Otherwise the word is not written. */
   int32_t *ready_error;
-  int64_t ready_polls;
-  const int32_t *q_len; /* LENGTHS: [batch], or NULL: up to q_start[b + 1] */
+  int64_t ready_polls; /* With ready: number of reads after which a wait ends. 0 = 2^22, some 5 s on a GPU */
+  /* LENGTHS: [batch] number of queries of each sequence; NULL = sequence b ends at q_start[b + 1] */
+  const int32_t *q_len;
 } ga_attn_io;
 /* --- end of src/op/attn.toml --- */
 
-/* Validates, chooses a kernel, sizes the workspace, loads the kernel's code: nothing is enqueued. */
+/* Validates the description, chooses a kernel, computes the workspace size and loads the kernel's code. Nothing is
+ * enqueued. */
 GA_API GA_NODISCARD ga_status ga_attn_plan(ga_ctx *ctx, const ga_attn_desc *desc, ga_plan **out);
 /* Plans with the kernel of the given id (`ga kernels`) in place of the planner's choice. Results of calls of different
  * sizes then agree bit by bit. GA_ERR_UNSUPPORTED: the kernel cannot run the description. GA_ERR_ARG: there is no such
  * id. */
 GA_API GA_NODISCARD ga_status ga_attn_plan_row(ga_ctx *ctx, const ga_attn_desc *desc, const char *row, ga_plan **out);
-/* Enqueues only. workspace: ga_plan_workspace_bytes(plan) of device memory, 256-byte aligned, NULL when 0. */
+/* Enqueues the planned call. workspace: ga_plan_workspace_bytes(plan) bytes of device memory, 256-byte aligned; NULL
+ * when 0. */
 GA_API GA_NODISCARD ga_status ga_attn_run(const ga_plan *plan, const ga_attn_io *io, void *workspace,
                                           ga_stream *stream);
-/* Plans (remembered by the context) and runs with a workspace of the stream's own. */
+/* Plans, with a plan that the context keeps for later calls, and enqueues with a workspace that the stream owns. */
 GA_API GA_NODISCARD ga_status ga_attn(ga_ctx *ctx, const ga_attn_desc *desc, const ga_attn_io *io, ga_stream *stream);
 
 #ifdef __cplusplus

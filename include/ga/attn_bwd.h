@@ -27,59 +27,64 @@ extern "C" {
 /* Flags of the gradients. Also allowed: GA_ATTN_CAUSAL, GA_ATTN_VARLEN, GA_ATTN_LENGTHS, GA_ATTN_ALIBI, and
  * GA_ATTN_SINKS, which asks for dsinks. */
 typedef enum ga_attn_bwd_flags {
-  GA_ATTN_BWD_DETERMINISTIC = 1 << 16, /* bitwise equal from run to run */
-  GA_ATTN_BWD_ADD = 1 << 17,           /* ADD_DQ and ADD_DKV */
-  /* Gradients are added to what their tensors hold; grad_dtype f32. */
-  GA_ATTN_BWD_ADD_DQ = 1 << 18, /* dq, for calls that each have a part of the keys */
-  GA_ATTN_BWD_ADD_DKV = 1 << 19 /* dk, dv and dsinks, for calls that each have a part of the queries */
+  GA_ATTN_BWD_DETERMINISTIC = 1 << 16, /* two runs give the same bits */
+  GA_ATTN_BWD_ADD = 1 << 17,           /* both ADD_DQ and ADD_DKV */
+  /* The ADD flags add gradients to the values in their tensors; grad_dtype must be f32. */
+  GA_ATTN_BWD_ADD_DQ = 1 << 18, /* adds to dq, for calls that each have a part of the keys */
+  GA_ATTN_BWD_ADD_DKV = 1 << 19 /* adds to dk, dv and dsinks, for calls that each have a part of the queries */
 } ga_attn_bwd_flags;
 
 typedef struct ga_attn_bwd_desc {
   size_t struct_size;
-  int64_t batch;             /* sequences */
-  int64_t max_q, max_kv;     /* per sequence; exact lengths unless VARLEN */
-  int64_t total_q, total_kv; /* VARLEN: tokens of the tensors, to 2^40 with LENGTHS; else 0 */
+  int64_t batch;         /* number of sequences */
+  int64_t max_q, max_kv; /* the most queries and keys of a sequence; the exact numbers unless VARLEN */
+  /* VARLEN: tokens in the tensors of queries and of keys; with LENGTHS at most 2^40. Else 0 */
+  int64_t total_q, total_kv;
   int32_t q_heads, kv_heads; /* 1 to 65536; q_heads a multiple of kv_heads */
-  int32_t head_dim;          /* 1 to 1024 */
-  int32_t v_dim;             /* 1 to 1024; 0 = head_dim */
+  int32_t head_dim;          /* elements of a head of Q and K, 1 to 1024 */
+  int32_t v_dim;             /* elements of a head of V and O, 1 to 1024; 0 = head_dim */
   int32_t dtype;             /* ga_dtype of q, k, v, o, dout: f32, f16, bf16 */
-  int32_t grad_dtype;        /* of dq, dk, dv: dtype or f32 */
-  uint32_t flags;            /* ga_attn_flags, ga_attn_bwd_flags */
+  int32_t grad_dtype;        /* ga_dtype of dq, dk, dv: dtype or f32 */
+  uint32_t flags;            /* ga_attn_flags and ga_attn_bwd_flags */
   int32_t window;            /* as in ga_attn_desc */
-  float scale;               /* 0 = 1 / sqrt(head_dim) */
-  float softcap;             /* 0 = none */
-  int64_t lse_stride;        /* VARLEN, or batch 1: 0, or LSE is [q_heads, lse_stride] by tokens */
+  float scale;               /* factor of Q K^T; 0 = 1 / sqrt(head_dim) */
+  float softcap;             /* 0 = none; else logit = softcap * tanh(logit / softcap), as in ga_attn_desc */
+  int64_t lse_stride;        /* VARLEN, or batch 1: not 0 = LSE is [q_heads, lse_stride], indexed by token like Q */
 } ga_attn_bwd_desc;
 #define GA_ATTN_BWD_DESC_INIT \
   { sizeof(ga_attn_bwd_desc), 1, 0, 0, 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, 0, 0, 0.0f, 0.0f, 0 }
 
 typedef struct ga_attn_bwd_io {
   const void *q, *k, *v, *o, *dout;
-  const float *lse;
-  void *dq, *dk, *dv; /* overlap neither each other nor an input */
-  float *dsinks;      /* SINKS: [q_heads] */
-  /* all 0 = contiguous */
+  const float *lse;   /* log sum exp of each row, from the forward pass */
+  void *dq, *dk, *dv; /* gradients; they must overlap neither each other nor an input */
+  float *dsinks;      /* SINKS: [q_heads] gradients of the sinks */
+  /* all 0 = contiguous in the order that the header shows */
   ga_attn_strides q_stride, k_stride, v_stride, o_stride, dout_stride, dq_stride, dk_stride, dv_stride;
-  const int32_t *q_start, *kv_start; /* VARLEN: [batch + 1] first token of each sequence */
-  const float *sinks;                /* SINKS: [q_heads] */
-  const float *alibi;                /* ALIBI: [q_heads] slopes; they get no gradient */
-  const int32_t *q_len, *kv_len;     /* LENGTHS: [batch]; NULL: up to the next start */
+  const int32_t *q_start, *kv_start; /* VARLEN: [batch + 1] first query, and first key, of each sequence */
+  const float *sinks;                /* SINKS: [q_heads] logit of each head's sink */
+  const float *alibi;                /* ALIBI: [q_heads] slopes of the heads, which get no gradient */
+  /* LENGTHS: [batch] queries, and keys, of each sequence; NULL = a sequence ends where the next one starts */
+  const int32_t *q_len, *kv_len;
 } ga_attn_bwd_io;
 /* --- end of src/op/attn_bwd.toml --- */
 
-/* Validates, chooses a kernel, sizes the workspace, loads the kernel's code: nothing is enqueued. */
+/* Validates the description, chooses a kernel, computes the workspace size and loads the kernel's code. Nothing is
+ * enqueued. */
 GA_API GA_NODISCARD ga_status ga_attn_bwd_plan(ga_ctx *ctx, const ga_attn_bwd_desc *desc, ga_plan **out);
-/* Enqueues only. workspace: ga_plan_workspace_bytes(plan) of device memory, 256-byte aligned, NULL when 0. */
+/* Enqueues the planned call. workspace: ga_plan_workspace_bytes(plan) bytes of device memory, 256-byte aligned; NULL
+ * when 0. */
 GA_API GA_NODISCARD ga_status ga_attn_bwd_run(const ga_plan *plan, const ga_attn_bwd_io *io, void *workspace,
                                               ga_stream *stream);
-/* Plans (remembered by the context) and runs with a workspace of the stream's own. */
+/* Plans, with a plan that the context keeps for later calls, and enqueues with a workspace that the stream owns. */
 GA_API GA_NODISCARD ga_status ga_attn_bwd(ga_ctx *ctx, const ga_attn_bwd_desc *desc, const ga_attn_bwd_io *io,
                                           ga_stream *stream);
-/* Computes gradients over stretches of Q and of K and V (ga/attn.h), with the LSE and O of the forward pass over them.
- * The gradients of all pairs of stretches are added to dq, dk and dv, in f32. Flags must have ADD, and may have CAUSAL
- * and DETERMINISTIC. Rows in no stretch are neither read nor written; no stretch may wait (ready 0). Lists lie on the
- * host and are read by the call. It makes up to two calls of ga_attn_bwd for each pair of stretches that see each
- * other, for each sequence of a batch. Stretches that are adjacent in memory and in position count as one. */
+/* Computes gradients over stretches of Q and of K and V (ga/attn.h), from the LSE and O of the forward pass over
+ * them. The gradients of all pairs of stretches are added to dq, dk and dv, in f32. Flags must have ADD, and may
+ * have CAUSAL and DETERMINISTIC. Rows in no stretch are neither read nor written. No stretch may wait (ready must be
+ * 0). The lists of stretches are on the host and are read during the call. It makes up to two calls of ga_attn_bwd
+ * for each sequence and each pair of stretches that see each other. Stretches that are adjacent in memory and in
+ * position count as one. */
 GA_API GA_NODISCARD ga_status ga_attn_bwd_stretches(ga_ctx *ctx, const ga_attn_bwd_desc *desc, const ga_attn_bwd_io *io,
                                                     const ga_attn_stretch *q, int32_t q_stretches,
                                                     const ga_attn_stretch *kv, int32_t kv_stretches, ga_stream *stream);

@@ -33,17 +33,17 @@ typedef struct ga_attn_quant_desc {
   int64_t batch;
   int64_t tokens;
   int32_t heads;        /* 1 to 65536 */
-  int32_t dim;          /* 1 to 1024, with HADAMARD a power of two */
+  int32_t dim;          /* elements of a head, 1 to 1024; a power of two with hadamard */
   int32_t x_dtype;      /* f32, f16, bf16 */
-  int32_t y_dtype;      /* e4m3; i8 with ROWS */
+  int32_t y_dtype;      /* ga_dtype of y: e4m3, or, for ROWS, i8 */
   int32_t kind;         /* ga_attn_quant_kind */
-  int32_t scale_tokens; /* tokens of a head that share a scale: 64 or 128, i8 also 1; 0: scales are given */
-  int32_t hadamard;     /* 1: with ROWS */
-  uint32_t seed;        /* of the signs; the same for Q and K */
-  int32_t rot_dim;      /* with ROWS: leading elements that RoPE turns first, even; 0 = none */
+  int32_t scale_tokens; /* tokens of a head that share a scale: 64 or 128, for i8 also 1. 0: io.given has the scales */
+  int32_t hadamard;     /* 1, for ROWS only: apply the Hadamard transform. 0: do not */
+  uint32_t seed;        /* seed of the random signs of the Hadamard transform; the same for Q and K */
+  int32_t rot_dim;      /* ROWS: number of leading elements of a head to which RoPE is applied first, even; 0 = none */
   int32_t pairs;        /* ga_rope_pairs */
-  float magnitude;      /* of RoPE's cos and sin */
-  int32_t centre;       /* 1, with VALUES: subtract the mean */
+  float magnitude;      /* factor of RoPE's cos and sin */
+  int32_t centre;       /* 1, for VALUES only: subtract the mean of each column. 0: do not */
   int32_t reserved[2];  /* 0 */
 } ga_attn_quant_desc;
 #define GA_ATTN_QUANT_DESC_INIT                                                                     \
@@ -54,20 +54,24 @@ typedef struct ga_attn_quant_desc {
 typedef struct ga_attn_quant_io {
   const void *x;
   void *y;
-  float *scale;        /* made: [batch, heads, tokens / scale_tokens rounded up] */
-  ga_attn_scale given; /* scale_tokens 0: for a tensor or a head (block is not used) */
-  /* all 0 = contiguous in the orders above; VALUES: y_stride.token is the distance of dims */
+  float *scale;        /* written unless scale_tokens is 0: [batch, heads, tokens / scale_tokens rounded up] */
+  ga_attn_scale given; /* scale_tokens 0: scales of the tensor, or of each head; block is not used */
+  /* all 0 = contiguous in the orders that the header shows. VALUES: y_stride.token is the distance of dims */
   ga_attn_strides x_stride, y_stride;
-  const int32_t *positions; /* rot_dim: [batch, tokens] */
-  const float *inv_freq;    /* rot_dim: [rot_dim / 2], see ga_rope_freqs */
-  float *mean;              /* centre: written: [batch, heads, dim] */
+  const int32_t *positions; /* with rot_dim: [batch, tokens] positions of the tokens */
+  const float *inv_freq;    /* with rot_dim: [rot_dim / 2] frequencies, see ga_rope_freqs */
+  float *mean;              /* with centre: written with the means, [batch, heads, dim] */
 } ga_attn_quant_io;
 /* --- end of src/op/attn_quant.toml --- */
 
-/* The three forms of ga_attn. */
+/* Validates the description, chooses a kernel, computes the workspace size and loads the kernel's code. Nothing is
+ * enqueued. */
 GA_API GA_NODISCARD ga_status ga_attn_quant_plan(ga_ctx *ctx, const ga_attn_quant_desc *desc, ga_plan **out);
+/* Enqueues the planned call. workspace: ga_plan_workspace_bytes(plan) bytes of device memory, 256-byte aligned; NULL
+ * when 0. */
 GA_API GA_NODISCARD ga_status ga_attn_quant_run(const ga_plan *plan, const ga_attn_quant_io *io, void *workspace,
                                                 ga_stream *stream);
+/* Plans, with a plan that the context keeps for later calls, and enqueues with a workspace that the stream owns. */
 GA_API GA_NODISCARD ga_status ga_attn_quant(ga_ctx *ctx, const ga_attn_quant_desc *desc, const ga_attn_quant_io *io,
                                             ga_stream *stream);
 

@@ -32,13 +32,13 @@ extern "C" {
 #define GA_VERSION_MINOR 1
 #define GA_VERSION_PATCH 0
 
-/* Status codes. Values are pinned: new ones are appended, none is ever renumbered. */
+/* Status codes. Their values never change; new codes are appended. */
 typedef enum ga_status {
   GA_OK = 0,
   GA_ERR_ARG = 1,         /* an argument is null, out of range or contradicts another */
   GA_ERR_SHAPE = 2,       /* shapes or strides do not fit together, or a size overflows */
   GA_ERR_DTYPE = 3,       /* the operation does not take this element type */
-  GA_ERR_UNSUPPORTED = 4, /* legal, but nothing built or present can do it */
+  GA_ERR_UNSUPPORTED = 4, /* the call is valid, but no kernel of this build or no present device can do it */
   GA_ERR_NOMEM = 5,       /* host or device memory is exhausted */
   GA_ERR_DEVICE = 6,      /* the device or its driver reported a fault */
   GA_ERR_COMM = 7,        /* a peer or the network failed */
@@ -51,35 +51,38 @@ typedef enum ga_status {
   GA_ERR_BUSY = 14        /* a queue or pool is full for now: try again later */
 } ga_status;
 
-/* Short name of a status, such as "GA_ERR_SHAPE". Static string, never NULL. */
+/* Returns the short name of a status, such as "GA_ERR_SHAPE": a static string, never NULL. */
 GA_API const char *ga_status_name(ga_status status);
 
-/* Text of the last failure in this thread, "" if there was none. Valid until the next failing call in this thread. */
+/* Returns the text of the last failure in this thread; "" if there was none. The text is valid until the next
+ * failing call in this thread. */
 GA_API const char *ga_error_text(void);
 
 /* Sets this thread's error text from a printf format, cut at 1023 bytes, and returns `status`. Programs and bindings
- * report their own failures with it in one step: `return ga_error_set(GA_ERR_IO, ...)`. An argument may be
- * ga_error_text() itself: "%s: %s" puts a context before it. */
+ * report their own failures with it: `return ga_error_set(GA_ERR_IO, ...)`. An argument may be the pointer of
+ * ga_error_text(): "%s: %s" puts a context before the old text. */
 GA_API ga_status ga_error_set(ga_status status, const char *format, ...) GA_PRINTF(2, 3);
 
-/* "MAJOR.MINOR.PATCH" of the library that is running. Static string. */
+/* Returns the version of the running library as "MAJOR.MINOR.PATCH", a static string. */
 GA_API const char *ga_version(void);
 
-/* Called now and then by long work; a result other than 0 stops it with GA_ERR_CANCELLED. Calls nothing of GA. */
+/* A callback that long work calls every few milliseconds. A result other than 0 stops the work with
+ * GA_ERR_CANCELLED. The callback must not call GA. */
 typedef int (*ga_abort_fn)(void *user);
 
-/* Sets this thread's abort callback; NULL (the default) is none. Tokenising takes no progress callback and calls this
- * one every few milliseconds: in ga_tokenize, and in ga_chat_encode and ga_template_encode once the text is rendered.
- * Rendering does not call it: ga_template_limits bounds its steps. ga_dist_exec_run calls it between tiles; a stop ends
- * the run on all ranks. */
+/* Sets this thread's abort callback; NULL (the default) = none. These functions call it: ga_tokenize every few
+ * milliseconds; ga_chat_encode and ga_template_encode once the text is rendered; ga_dist_exec_run between tiles.
+ * Rendering does not call it: ga_template_limits bounds its steps. A stop of ga_dist_exec_run ends the run on all
+ * ranks. */
 GA_API void ga_abort_set(ga_abort_fn fn, void *user);
 
 typedef enum ga_log_level { GA_LOG_DEBUG = 0, GA_LOG_INFO = 1, GA_LOG_WARN = 2, GA_LOG_ERROR = 3 } ga_log_level;
 
-/* Called with one line of text (no newline). May be called from any thread. */
+/* A callback that receives one line of text, without a newline. It may be called from any thread. */
 typedef void (*ga_log_fn)(void *user, ga_log_level level, const char *text);
 
-/* Sets the process-wide log callback; NULL (the default) discards everything: the library itself never prints. */
+/* Sets the process-wide log callback, which gets lines of level `least` and above. NULL (the default) discards all
+ * lines: the library itself never prints. */
 GA_API void ga_log_set(ga_log_fn fn, void *user, ga_log_level least);
 
 #ifdef __cplusplus

@@ -16,35 +16,38 @@ extern "C" {
 
 typedef struct ga_template ga_template;
 
-/* `now` of ga_template_limits: the local time of the machine. */
+/* Value of ga_template_limits.now: the machine's local time. */
 #define GA_TEMPLATE_NOW_LOCAL INT64_MIN
 
-/* Bounds of one compilation or rendering. Zero in a field takes its default. */
+/* Limits of one compilation or rendering. 0 in a field stands for its default. */
 typedef struct ga_template_limits {
   size_t struct_size;
-  uint64_t steps;        /* work units of a rendering, about 100 ns each; default 4 million. GA_ERR_TIMEOUT */
-  uint64_t output_bytes; /* of the text; default 32 MiB. GA_ERR_NOMEM */
-  uint64_t memory_bytes; /* of values alive in a rendering, text included; default 256 MiB. GA_ERR_NOMEM */
-  uint32_t depth;        /* nested expressions, statements, macro calls and data; default 400. GA_ERR_TIMEOUT */
-  uint32_t nodes;        /* of the compiled template; default 200 thousand. GA_ERR_NOMEM */
-  int64_t now;           /* what strftime_now sees: seconds since 1970-01-01 UTC, printed as UTC;
-                            GA_TEMPLATE_NOW_LOCAL (the default) = the present in local time */
+  uint64_t steps; /* units of work of a rendering, about 100 ns each; default 4 million. Beyond it: GA_ERR_TIMEOUT */
+  uint64_t output_bytes; /* bytes of the rendered text; default 32 MiB. Beyond it: GA_ERR_NOMEM */
+  /* bytes of all values alive in a rendering, including the text; default 256 MiB. Beyond it: GA_ERR_NOMEM */
+  uint64_t memory_bytes;
+  uint32_t depth; /* nesting of expressions, statements, macro calls and data; default 400. Beyond it: GA_ERR_TIMEOUT */
+  uint32_t nodes; /* nodes of the compiled template; default 200 thousand. Beyond it: GA_ERR_NOMEM */
+  /* time that strftime_now prints, as UTC: seconds since 1970-01-01 UTC. GA_TEMPLATE_NOW_LOCAL (the default) = the
+   * present in local time */
+  int64_t now;
 } ga_template_limits;
 
 #define GA_TEMPLATE_LIMITS_INIT \
   { sizeof(ga_template_limits), 0, 0, 0, 0, 0, GA_TEMPLATE_NOW_LOCAL }
 
-/* Parses `bytes` bytes of UTF-8. The result is immutable and may be used by several threads at once.
- * GA_ERR_FORMAT: not a template, with line, column, what was seen and what may stand there. GA_ERR_UNSUPPORTED: a
- * construct outside the subset. GA_ERR_NOMEM, GA_ERR_TIMEOUT: a bound of `limits_or_null` (nodes, depth). */
+/* Compiles a template of `bytes` bytes of UTF-8 with the default limits. The result is immutable and may be used by
+ * several threads at once. GA_ERR_FORMAT: not a template; the text has line, column, the input seen and the input
+ * allowed. GA_ERR_UNSUPPORTED: a construct outside the subset. GA_ERR_NOMEM, GA_ERR_TIMEOUT: a limit is exceeded. */
 GA_API GA_NODISCARD ga_status ga_template_compile(const char *source, size_t bytes, ga_template **out);
+/* Compiles a template with limits on its nodes and depth. NULL = the defaults. */
 GA_API GA_NODISCARD ga_status ga_template_compile_limited(const char *source, size_t bytes,
                                                           const ga_template_limits *limits_or_null, ga_template **out);
 GA_API void ga_template_destroy(ga_template *tpl); /* NULL is fine */
 
-/* The roles that messages may have: system, developer, user, assistant, tool, function, then the words that the
- * template itself compares a role with, such as "ipython". Each is 1 to 64 letters, digits, '_' and '-'. NULL beyond
- * the last one. The text lives as long as the template. */
+/* Returns one of the roles that messages may have; NULL: index is beyond the last role. First come system,
+ * developer, user, assistant, tool and function. Then come the words with which the template compares a role, such
+ * as "ipython". Each has 1 to 64 letters, digits, '_' and '-'. The text lives as long as the template. */
 GA_API const char *ga_template_role(const ga_template *tpl, int32_t index);
 
 /* Renders with the keys of a JSON object as variables: messages, tools, add_generation_prompt, bos_token, and any
@@ -63,9 +66,9 @@ typedef struct ga_chat_message {
 
 typedef struct ga_chat_options {
   size_t struct_size;
-  bool add_generation_prompt; /* end with the opening of the assistant's turn */
-  const char *bos_token;      /* text of the tokens, NULL = "" */
-  const char *eos_token;
+  bool add_generation_prompt;       /* the text ends with the beginning of the assistant's next message */
+  const char *bos_token;            /* text of the beginning token; NULL = "" */
+  const char *eos_token;            /* text of the end token; NULL = "" */
   const char *extra_json;           /* further variables as a JSON object, NULL = none: "{\"enable_thinking\":false}" */
   const ga_template_limits *limits; /* NULL = defaults */
 } ga_chat_options;
@@ -73,8 +76,9 @@ typedef struct ga_chat_options {
 #define GA_CHAT_OPTIONS_INIT \
   { sizeof(ga_chat_options), false, NULL, NULL, NULL, NULL }
 
-/* ga_template_render for plain messages; bos_token, eos_token, add_generation_prompt and the extra keys are variables
- * too. options may be NULL. Errors and ownership as there; GA_ERR_FORMAT also for text that is not UTF-8. */
+/* Renders plain messages as ga_template_render does for JSON. bos_token, eos_token, add_generation_prompt and the
+ * keys of extra_json are variables, too. options may be NULL. Errors and ownership are as for ga_template_render;
+ * GA_ERR_FORMAT also for text that is not UTF-8. */
 GA_API GA_NODISCARD ga_status ga_chat_render(const ga_template *tpl, const ga_chat_message *messages, size_t n_messages,
                                              const ga_chat_options *options, char **text, size_t *n);
 
@@ -87,7 +91,7 @@ GA_API GA_NODISCARD ga_status ga_chat_render(const ga_template *tpl, const ga_ch
 GA_API GA_NODISCARD ga_status ga_chat_encode(const ga_template *tpl, const ga_tokenizer *tok,
                                              const ga_chat_message *messages, size_t n_messages,
                                              const ga_chat_options *options, int32_t **ids, size_t *n_ids);
-/* ga_chat_encode for a JSON context, as ga_template_render takes it. */
+/* Does the same as ga_chat_encode for a JSON context, as ga_template_render takes it. */
 GA_API GA_NODISCARD ga_status ga_template_encode(const ga_template *tpl, const ga_tokenizer *tok,
                                                  const char *json_context, size_t bytes,
                                                  const ga_template_limits *limits_or_null, int32_t **ids,

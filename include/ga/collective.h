@@ -28,22 +28,22 @@ extern "C" {
 #endif
 
 /* --- src/op/collective.toml: ga_collective_kind desc --- */
-/* n: of the description. Arrays are contiguous; [ranks, n] has a row for each rank. */
+/* Kinds of collectives. n is that of the description. Arrays are contiguous; [ranks, n] has one row for each rank. */
 typedef enum ga_collective_kind {
-  GA_ALL_REDUCE = 0,     /* x [n], y [n]: the sum of all ranks' x; y may be x */
-  GA_ALL_GATHER = 1,     /* x [n], y [ranks, n]: all ranks' x; x may be the rank's own row of y */
-  GA_REDUCE_SCATTER = 2, /* x [ranks, n], y [n]: the sum over all ranks of this rank's row of their x */
-  GA_ALL_TO_ALL = 3,     /* x [ranks, n], y [ranks, n]: row r of y is this rank's row of x of rank r */
-  GA_SEND_RECV = 4       /* x [n] goes to rank `to`, y [n] comes from rank `from`, at the same time */
+  GA_ALL_REDUCE = 0,     /* x [n], y [n]: y is the sum of all ranks' x; y may be x */
+  GA_ALL_GATHER = 1,     /* x [n], y [ranks, n]: row r of y is rank r's x; x may be the rank's own row of y */
+  GA_REDUCE_SCATTER = 2, /* x [ranks, n], y [n]: y of rank r is the sum of row r of all ranks' x */
+  GA_ALL_TO_ALL = 3,     /* x [ranks, n], y [ranks, n]: row s of y of rank r is row r of x of rank s */
+  GA_SEND_RECV = 4       /* x [n] is sent to rank `to`, and y [n] is received from rank `from`, at the same time */
 } ga_collective_kind;
 
-/* Equal on all ranks. */
+/* Describes a collective; equal on all ranks. */
 typedef struct ga_collective_desc {
   size_t struct_size;
-  int64_t n;        /* elements, 0 to 2^40 */
+  int64_t n;        /* number of elements, as the kind says, 0 to 2^40 */
   int32_t kind;     /* ga_collective_kind */
   int32_t dtype;    /* GA_F32, GA_F16 or GA_BF16 */
-  int32_t ranks;    /* of the communicator, 1 to 4096 */
+  int32_t ranks;    /* number of ranks of the communicator, 1 to 4096 */
   uint32_t reach;   /* ga_comm_reach of the communicator */
   uint32_t flags;   /* ga_collective_flags */
   int32_t reserved; /* 0 */
@@ -53,38 +53,39 @@ typedef struct ga_collective_desc {
 /* --- end of src/op/collective.toml --- */
 
 typedef enum ga_collective_flags {
-  GA_COLLECTIVE_WINDOWS = 1, /* the io has windows: kernels of GPUs write into the memory of the others */
-  GA_COLLECTIVE_LINKS = 2    /* the io has links: messages between GPUs; not with windows */
+  GA_COLLECTIVE_WINDOWS = 1, /* the io has windows: GPU kernels write into the memory of other GPUs */
+  GA_COLLECTIVE_LINKS = 2    /* the io has links: GPUs exchange messages. Not together with windows */
 } ga_collective_flags;
 
-/* Messages between GPUs that do not map each other's memory. */
+/* Sends messages between GPUs that cannot map each other's memory. */
 typedef struct ga_links ga_links;
-/* All ranks call it, each with a context on a GPU. copies: "host" = through page-locked host memory, over several hosts
- * too, or the library of the backend, "nccl". comm and ctx outlive *out. Calls wait for the hosts of other ranks, and
- * are not recorded in graphs. */
+/* Creates the links. All ranks call it, each with a context on a GPU. copies says how messages travel. "host":
+ * through page-locked host memory, also between hosts. "nccl": by the library of the backend. comm and ctx must
+ * outlive *out. Calls wait for the hosts of other ranks, so they cannot be recorded in graphs. */
 GA_API GA_NODISCARD ga_status ga_links_create(ga_comm *comm, ga_ctx *ctx, const char *copies, ga_links **out);
-/* Frees the links. Call it once the streams have done what was enqueued. NULL is fine. */
+/* Frees the links. Call it once the streams have finished the enqueued work. NULL is fine. */
 GA_API void ga_links_destroy(ga_links *links);
 
 /* --- src/op/collective.toml: io --- */
 typedef struct ga_collective_io {
   ga_comm *comm;   /* this rank's end of the communicator */
-  ga_links *links; /* with GA_COLLECTIVE_LINKS */
-  /* with GA_COLLECTIVE_WINDOWS: of ga_all_reduce_create, of this dtype, for n elements or more */
+  ga_links *links; /* with GA_COLLECTIVE_LINKS: this rank's links */
+  /* with GA_COLLECTIVE_WINDOWS: a handle of ga_all_reduce_create, of this dtype, for n or more elements */
   ga_all_reduce *windows;
   const void *x;
-  void *y;          /* overlaps x as its kind says, or not at all */
-  int32_t to, from; /* GA_SEND_RECV: ranks; -1 = none, and x or y is not used */
+  void *y;          /* may overlap x only as the kind says */
+  int32_t to, from; /* GA_SEND_RECV: ranks that get x and that send y; -1 = none, and x or y is not used */
 } ga_collective_io;
 /* --- end of src/op/collective.toml --- */
 
-/* Sums are made in the order of ranks: all ranks get the same bits. In host memory they are made in double, rounded to
- * f32 and then to the type; on GPUs in f32. On a CPU context the work is done when the call returns. On GPUs
- * GA_ALL_REDUCE has windows, as ga_all_reduce_run says, and the other kinds have links; a call with neither gets
- * GA_ERR_UNSUPPORTED. */
+/* Plans a collective. Sums are made in the order of ranks, so all ranks get the same bits. In host memory they are made
+ * in double, rounded to f32 and then to the type; on GPUs they are made in f32. On GPUs GA_ALL_REDUCE has windows and
+ * the other kinds have links; a call with neither fails with GA_ERR_UNSUPPORTED. */
 GA_API GA_NODISCARD ga_status ga_collective_plan(ga_ctx *ctx, const ga_collective_desc *desc, ga_plan **out);
+/* Runs the collective. On a CPU context the work is done when the call returns; on GPUs it is enqueued. */
 GA_API GA_NODISCARD ga_status ga_collective_run(const ga_plan *plan, const ga_collective_io *io, void *workspace,
                                                 ga_stream *stream);
+/* Plans, with a plan that the context keeps for later calls, and runs the collective. */
 GA_API GA_NODISCARD ga_status ga_collective(ga_ctx *ctx, const ga_collective_desc *desc, const ga_collective_io *io,
                                             ga_stream *stream);
 

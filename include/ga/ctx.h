@@ -21,8 +21,8 @@ typedef struct ga_graph ga_graph;
 
 typedef struct ga_ctx_options {
   size_t struct_size;
-  const char *device;          /* NULL = "auto" */
-  const char *disable_kernels; /* kernel ids to leave out: comma-separated patterns with * and ?; NULL = none */
+  const char *device;          /* name of a device, as listed above; NULL = "auto" */
+  const char *disable_kernels; /* ids of kernels not to use: patterns with * and ?, separated by commas; NULL = none */
   int32_t threads;             /* CPU threads, counting the caller; 0 = one per usable CPU */
   uint32_t flags;              /* 0 */
 } ga_ctx_options;
@@ -33,26 +33,28 @@ typedef struct ga_ctx_options {
 GA_API GA_NODISCARD ga_status ga_ctx_create(const ga_ctx_options *options, ga_ctx **out);
 GA_API void ga_ctx_destroy(ga_ctx *ctx); /* NULL is fine */
 
-/* "cpu", "ref", "cuda:0". Owned by the context. */
+/* Returns the name of the device: "cpu", "ref", "cuda:0". Owned by the context. */
 GA_API const char *ga_ctx_device_name(const ga_ctx *ctx);
-/* One line for people: chip, instruction sets or SMs, memory, threads. Owned by the context. */
+/* Returns one line about the device for people: chip, instruction sets or SMs, memory, threads. Owned by the
+ * context. */
 GA_API const char *ga_ctx_device_text(const ga_ctx *ctx);
 GA_API int32_t ga_ctx_threads(const ga_ctx *ctx);
 
-/* Backend `index` of this build, whether or not the machine has such a device; NULL beyond the last.
- * ga_ctx_options.device begins with such a name, or is "auto". Static. */
+/* Returns the name of backend `index` of this build, whether or not the machine has such a device; NULL beyond the
+ * last. ga_ctx_options.device begins with such a name, or is "auto". The string is static. */
 GA_API const char *ga_backend_name(size_t index);
-/* One line: how many CUDA kernels this build has. Valid until the next call in this thread. */
+/* Returns one line with the number of CUDA kernels of this build. Valid until the next call in this thread. */
 GA_API const char *ga_cuda_build_text(void);
 
-/* Device memory, 256-byte aligned at least, not cleared. The text of GA_ERR_NOMEM has the bytes requested, the bytes
- * free, the bytes the pool keeps, and the holders of the rest. A buffer may be used on any stream of the context. */
+/* Allocates device memory, at least 256-byte aligned and not cleared. A buffer may be used on any stream of the
+ * context. The text of GA_ERR_NOMEM has the bytes requested, the bytes free, the bytes that the pool keeps, and the
+ * holders of the rest. */
 GA_API GA_NODISCARD ga_status ga_buffer_alloc(ga_ctx *ctx, size_t bytes, void **out);
-/* ga_buffer_alloc, counted under the name `what` ("weights", "kv cache"). The name is copied and cut at 23 bytes; NULL
- * = "buffers". */
+/* Allocates as ga_buffer_alloc does, and counts the bytes under the name `what` ("weights", "kv cache"). The name is
+ * copied and cut at 23 bytes; NULL = "buffers". */
 GA_API GA_NODISCARD ga_status ga_buffer_alloc_for(ga_ctx *ctx, size_t bytes, const char *what, void **out);
-/* Frees a buffer after the work enqueued so far has ended; does not wait for that. NULL is fine. A buffer that a graph
- * uses must not be freed while the graph may still be launched. */
+/* Frees a buffer once the work enqueued so far has ended; the call does not wait. NULL is fine. A buffer that a
+ * graph uses must not be freed while the graph may still be launched. */
 GA_API void ga_buffer_free(ga_ctx *ctx, void *buffer);
 
 /* Allocates the host memory that is fastest to copy to and from this device (page-locked for a GPU), 64-byte
@@ -62,11 +64,15 @@ GA_API void ga_host_free(ga_ctx *ctx, void *p); /* NULL is fine */
 
 typedef struct ga_memory_info {
   size_t struct_size;
-  uint64_t total_bytes, free_bytes;         /* of the device, as the system sees it: other programs count too */
-  uint64_t used_bytes, used_peak_bytes;     /* handed out by this context */
-  uint64_t pooled_bytes, pooled_peak_bytes; /* taken from the system: handed out, or kept for the next allocation */
-  uint64_t buffers;
-  double idle; /* (pooled - used) / pooled. The part that ga_ctx_memory_trim cannot give back is fragmentation. */
+  uint64_t total_bytes;       /* bytes of the device's memory */
+  uint64_t free_bytes;        /* bytes that are free, as the system reports them: other programs count, too */
+  uint64_t used_bytes;        /* bytes of the context's buffers now */
+  uint64_t used_peak_bytes;   /* the most bytes so far */
+  uint64_t pooled_bytes;      /* bytes taken from the system: for buffers, or kept for later buffers */
+  uint64_t pooled_peak_bytes; /* the most bytes so far */
+  uint64_t buffers;           /* number of the context's buffers */
+  /* (pooled - used) / pooled. The part that ga_ctx_memory_trim cannot return to the system is fragmentation. */
+  double idle;
 } ga_memory_info;
 #define GA_MEMORY_INFO_INIT \
   { sizeof(ga_memory_info), 0, 0, 0, 0, 0, 0, 0, 0.0 }
@@ -77,16 +83,18 @@ GA_API void ga_ctx_memory_text(const ga_ctx *ctx, char *text, size_t capacity);
 /* Waits for all work, then returns the pool's free memory to the system. */
 GA_API GA_NODISCARD ga_status ga_ctx_memory_trim(ga_ctx *ctx);
 
-/* Copies in stream order; host memory may be reused when the call returns. stream NULL = the context's own. */
+/* Copies from host to device in stream order. The host memory may be reused when the call returns. stream NULL = the
+ * context's own. */
 GA_API GA_NODISCARD ga_status ga_copy_to_device(ga_ctx *ctx, void *device, const void *host, size_t bytes,
                                                 ga_stream *stream);
-/* Returns when the data has arrived. */
+/* Copies from device to host in stream order, and returns when the data has arrived. stream NULL = the context's
+ * own. */
 GA_API GA_NODISCARD ga_status ga_copy_to_host(ga_ctx *ctx, void *host, const void *device, size_t bytes,
                                               ga_stream *stream);
 
-/* Streams order work. On the CPU work is done when a call returns. */
+/* Creates a stream, which runs its work in order. On a CPU, work is complete when a call returns. */
 GA_API GA_NODISCARD ga_status ga_stream_create(ga_ctx *ctx, ga_stream **out);
-GA_API void ga_stream_destroy(ga_stream *stream); /* waits for GA's work on it; NULL is fine */
+GA_API void ga_stream_destroy(ga_stream *stream); /* waits for GA's work on the stream; NULL is fine */
 /* Wraps a stream of the caller's, of the device's primary context: `native` is a CUstream, NULL the legacy default one.
  * The native stream must outlive *out. The caller orders it, waits for it and records it; GA only enqueues work there.
  * While the caller records it (cuStreamBeginCapture) GA enqueues launches and does nothing else to the device:
@@ -100,13 +108,14 @@ GA_API GA_NODISCARD ga_status ga_stream_wrap(ga_ctx *ctx, void *native, ga_strea
  * context's own. */
 GA_API GA_NODISCARD ga_status ga_stream_sync(ga_ctx *ctx, ga_stream *stream);
 
-/* Events: marks in a stream. An event belongs to one context and is used by that context's thread. */
+/* Creates an event: a mark in a stream. An event belongs to one context and is used by that context's thread. */
 GA_API GA_NODISCARD ga_status ga_event_create(ga_ctx *ctx, ga_event **out);
 GA_API void ga_event_destroy(ga_event *event); /* NULL is fine */
+/* Marks the place in the stream after the work enqueued so far. stream NULL = the context's own. */
 GA_API GA_NODISCARD ga_status ga_event_record(ga_ctx *ctx, ga_event *event, ga_stream *stream);
-/* Work enqueued on `stream` from now on waits for the event as last recorded. Streams of one context. */
+/* Makes work enqueued on `stream` from now on wait for the last record of the event. Both must be of one context. */
 GA_API GA_NODISCARD ga_status ga_stream_wait_event(ga_ctx *ctx, ga_stream *stream, ga_event *event);
-/* Milliseconds between two recorded events; waits for both. */
+/* Waits for both events, which must be recorded, and writes the milliseconds between them. */
 GA_API GA_NODISCARD ga_status ga_event_elapsed(ga_event *start, ga_event *end, double *ms);
 
 /* Graphs: between begin and end, work enqueued on the stream is recorded, not run; a launch then replays all of it at
@@ -116,7 +125,7 @@ GA_API GA_NODISCARD ga_status ga_event_elapsed(ga_event *start, ga_event *end, d
  * GA_ERR_UNSUPPORTED. */
 GA_API GA_NODISCARD ga_status ga_graph_begin(ga_ctx *ctx, ga_stream *stream);
 GA_API GA_NODISCARD ga_status ga_graph_end(ga_ctx *ctx, ga_stream *stream, ga_graph **out);
-/* On any stream of the context. Launches of one graph run one after the other. */
+/* Enqueues a graph on any stream of the context. Launches of one graph run one after the other. */
 GA_API GA_NODISCARD ga_status ga_graph_launch(ga_ctx *ctx, ga_graph *graph, ga_stream *stream);
 GA_API void ga_graph_destroy(ga_graph *graph); /* NULL is fine; waits for its launches */
 
@@ -125,10 +134,13 @@ GA_API void ga_graph_destroy(ga_graph *graph); /* NULL is fine; waits for its la
  * A kernel may require a larger alignment; its error text says so. Texts name op, field, the value seen and the values
  * allowed. */
 
-/* Plans: what an op's _plan function chose. Immutable; may be run from several streams at once with own workspaces. */
+/* Returns the bytes of workspace that a run of the plan needs. A plan is the choice that an op's _plan function made.
+ * It is immutable, and may run on several streams at once, each with its own workspace. */
 GA_API size_t ga_plan_workspace_bytes(const ga_plan *plan);
+/* Returns the id of the kernel that the plan runs. */
 GA_API const char *ga_plan_kernel_id(const ga_plan *plan);
-/* Writes the chosen id, why, and which ids were rejected for what reason, one per line. Always NUL-terminated. */
+/* Writes the chosen kernel id, the reason for it, and each rejected id with its reason, one per line. Always
+ * NUL-terminated. */
 GA_API void ga_plan_describe(const ga_plan *plan, char *text, size_t capacity);
 /* Writes a shorter description, for lists of a whole model's plans, with only the rows for this device. The first line
  * has op, id, shape and why. Then come the other legal ids, and each reason for rejection once, with its first row and
@@ -136,10 +148,11 @@ GA_API void ga_plan_describe(const ga_plan *plan, char *text, size_t capacity);
 GA_API void ga_plan_explain(const ga_plan *plan, char *text, size_t capacity);
 GA_API void ga_plan_destroy(ga_plan *plan); /* NULL is fine */
 
-/* Plans that a context remembers. A context makes one when an op is called without a plan, as a loaded model does.
- * Index 0 to count - 1, op by op; NULL beyond. Owned by the context. When the context makes another plan, the order
- * changes, and some plans may be freed. */
+/* Returns the number of plans that a context keeps. It makes one when an op is called without a plan, as loaded models
+ * call their ops. */
 GA_API size_t ga_ctx_plan_count(const ga_ctx *ctx);
+/* Returns plan `index`, 0 to count - 1, ordered by op; NULL beyond. The context owns it. When the context makes another
+ * plan, the order changes, and some plans may be freed. */
 GA_API const ga_plan *ga_ctx_plan_at(const ga_ctx *ctx, size_t index);
 
 /* Declares the three forms of an op. ga_<op>_plan validates, chooses a kernel, sizes the workspace and loads the

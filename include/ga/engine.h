@@ -23,80 +23,90 @@ extern "C" {
 typedef struct ga_engine ga_engine;
 typedef struct ga_request ga_request;
 
-/* GA_ENGINE_DETERMINISTIC: a request's tokens and log-probabilities follow bit by bit from its own options, on one
- * build, device and model: not from what else runs, how its prompt was cut, or what was found in the cache. */
+/* GA_ENGINE_DETERMINISTIC: on one build, device and model, a request's own options determine its tokens and
+ * log-probabilities bit by bit. They do not depend on other requests, on how its prompt was cut into steps, or on
+ * cached prefixes. */
 typedef enum ga_engine_flags {
   GA_ENGINE_NO_PREFIX_CACHE = 1, /* pages are not kept for later requests, whatever their keep_seconds */
   GA_ENGINE_DETERMINISTIC = 2,
-  GA_ENGINE_OFFLOAD_PREFIXES = 4, /* pages kept for later requests go to the swap space, too, instead of being dropped;
-                                     GA_ERR_ARG without swap_bytes or with GA_ENGINE_NO_PREFIX_CACHE */
-  GA_ENGINE_TIME_STEPS = 8,       /* measure step_gaps of ga_engine_stats: two more events in each step */
-  GA_ENGINE_E4M3_ACTIVATIONS = 16 /* as GA_SESSION_E4M3_ACTIVATIONS; with GA_ENGINE_DETERMINISTIC in all steps */
+  /* pages kept for later requests are moved to the swap space instead of being dropped. GA_ERR_ARG without
+   * swap_bytes or with GA_ENGINE_NO_PREFIX_CACHE */
+  GA_ENGINE_OFFLOAD_PREFIXES = 4,
+  GA_ENGINE_TIME_STEPS = 8, /* measure step_gaps of ga_engine_stats, with two more events in each step */
+  /* as GA_SESSION_E4M3_ACTIVATIONS; with GA_ENGINE_DETERMINISTIC it applies to all steps */
+  GA_ENGINE_E4M3_ACTIVATIONS = 16
 } ga_engine_flags;
 
 typedef struct ga_engine_options {
   size_t struct_size;
-  int32_t context;       /* tokens of the longest sequence, prompt and answer; 0 = what the model was trained for, on a
-                            CPU at most 4096 */
-  int32_t max_sequences; /* requests that run at once, 1 to 1024; 0 = 16 on a CPU, 256 on a GPU */
-  int32_t step_tokens;   /* tokens of a step, max_sequences to 16384; 0 = 512 on a CPU, 2048 on a GPU */
-  int32_t max_waiting;   /* requests that may wait to run, 1 to 2^20; 0 = 1024. Beyond it: GA_ERR_BUSY */
-  int64_t kv_tokens;  /* tokens that the pool of KV pages holds, at least `context`; 0 = 4 contexts on a CPU, on a GPU
-                            what is left of its memory but a tenth */
-  int32_t kv_dtype;   /* as in ga_session_options */
-  uint32_t flags;     /* ga_engine_flags */
-  int64_t swap_bytes; /* swap space: host memory, page-locked for a GPU, for the pages of requests that are preempted,
-                         of those with keep_seconds, and of GA_ENGINE_OFFLOAD_PREFIXES. 0 = none: the preempted evaluate
-                         their tokens again. GA_ERR_ARG: less than 0, or too little for a page of each kind of layer,
-                         divided as the pool is */
+  /* tokens of the longest sequence, prompt and answer; 0 = the context the model was trained for, on a CPU at most
+   * 4096 */
+  int32_t context;
+  int32_t max_sequences; /* the most requests that run at once, 1 to 1024; 0 = 16 on a CPU, 256 on a GPU */
+  int32_t step_tokens;   /* the most tokens of a step, max_sequences to 16384; 0 = 512 on a CPU, 2048 on a GPU */
+  int32_t max_waiting;   /* the most requests that wait to run, 1 to 2^20; 0 = 1024. Further ones get GA_ERR_BUSY */
+  /* tokens that the pool of KV pages holds, at least `context`. 0 = 4 contexts on a CPU; on a GPU all free memory
+   * but a tenth */
+  int64_t kv_tokens;
+  int32_t kv_dtype; /* element type of the KV cache, as in ga_session_options */
+  uint32_t flags;   /* ga_engine_flags */
+  /* bytes of the swap space: host memory, page-locked for a GPU. It holds pages of preempted requests, of requests
+   * with keep_seconds, and of GA_ENGINE_OFFLOAD_PREFIXES. 0 = none: preempted requests evaluate their tokens again.
+   * GA_ERR_ARG: less than 0, or too little for one page of each kind of layer, divided as the pool is */
+  int64_t swap_bytes;
 } ga_engine_options;
 #define GA_ENGINE_OPTIONS_INIT \
   { sizeof(ga_engine_options), 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/* Starts the engine's thread. options may be NULL. Layers may be on several devices, whose parts of a step run one
- * after another. GA_ERR_UNSUPPORTED: an encoder, or one rank's part of a model. GA_ERR_STATE: another engine uses one
- * of the model's contexts. */
+/* Creates an engine and starts its thread. options may be NULL. Layers may be on several devices, whose parts of a
+ * step run one after another. GA_ERR_UNSUPPORTED: the model is an encoder, or has one rank's part of the weights.
+ * GA_ERR_STATE: another engine uses one of the model's contexts. */
 GA_API GA_NODISCARD ga_status ga_engine_create(ga_model *model, const ga_engine_options *options, ga_engine **out);
-/* Cancels what runs, waits for the step under way, ends the thread. Requests stay valid: they end with
- * GA_ERR_CANCELLED, and are destroyed before or after. NULL is fine. */
+/* Cancels all requests, waits for the step in flight and ends the thread. Requests stay valid: they end with
+ * GA_ERR_CANCELLED, and may be destroyed before or after the engine. NULL is fine. */
 GA_API void ga_engine_destroy(ga_engine *engine);
 
-/* Called by the engine's thread when a request has something new. It must return soon, and calls nothing of GA. */
+/* A callback from the engine's thread when a request has a new output. It must return soon, and must not call GA. */
 typedef void (*ga_notify_fn)(void *user);
 
 typedef struct ga_request_options {
   size_t struct_size;
-  const int32_t *ids; /* [n_ids] the prompt; copied, as everything here is */
-  int32_t n_ids;      /* at least 1; with max_tokens at most the engine's context */
-  int32_t max_tokens; /* 0 = none: for prompt_logprobs, or to have the prompt cached; -1 = what the context has room
-                         for */
-  int32_t min_tokens; /* no end-of-generation token and none of stop_ids is drawn before */
-  int32_t priority;   /* of waiting requests the lowest is first */
-  uint64_t seed;      /* of the generator */
-  const ga_sample_desc *sample; /* NULL = greedy; vocab is not looked at */
-  int32_t penalty_last;         /* tokens that penalties look back on; 0 = 64, -1 = all */
+  /* [n_ids] token ids of the prompt. The engine copies them, as it copies all arrays and texts of the options */
+  const int32_t *ids;
+  int32_t n_ids; /* number of ids, at least 1; n_ids + max_tokens is at most the engine's context */
+  /* the most tokens to generate. 0 = none: to get prompt_logprobs, or to cache the prompt. -1 = as many as the
+   * context has room for */
+  int32_t max_tokens;
+  int32_t min_tokens; /* fewest tokens to generate: before, no end-of-generation token and none of stop_ids is drawn */
+  int32_t priority;   /* waiting requests with the lowest value run first */
+  uint64_t seed;      /* seed of the random generator that draws the tokens */
+  const ga_sample_desc *sample; /* parameters of the draws, whose vocab is ignored; NULL = greedy */
+  int32_t penalty_last;         /* number of last tokens that penalties see; 0 = 64, -1 = all */
   int32_t n_bias;
-  const ga_logit_bias *bias;
-  const int32_t *stop_ids; /* [n_stop_ids] tokens that end the request besides the model's own */
+  const ga_logit_bias *bias; /* [n_bias] values that are added to logits; NULL = none */
+  const int32_t *stop_ids;   /* [n_stop_ids] tokens that end the request besides the model's own */
   int32_t n_stop_ids;
-  int32_t logprobs;       /* -1 = none; N = each token has its log-probability and those of the N most probable tokens
-                           (0 to 20), under the plain softmax of the logits */
-  bool prompt_logprobs;   /* the same for the prompt's tokens, at least 0: they come first, and no cached prefix is
-                           used */
-  bool ignore_eog;        /* go on after an end-of-generation token */
+  /* -1 = none. N, 0 to 20: each token comes with its log-probability and those of the N most probable tokens, under
+   * the plain softmax of the logits */
+  int32_t logprobs;
+  /* the prompt's tokens come first, with log-probabilities as `logprobs` says, at least their own. No cached prefix
+   * is used */
+  bool prompt_logprobs;
+  bool ignore_eog;        /* true: generation goes on after an end-of-generation token */
   uint8_t reserved[6];    /* 0 */
-  uint64_t tenant;        /* whose request it is: tenants get equal shares of the engine's tokens */
-  const char *cache_salt; /* cached prefixes are shared by requests of one tenant and salt alone; NULL = "" */
-  double first_token_deadline; /* seconds until the first token must have begun to be made; 0 = none. A request that
-                                  waits longer ends with GA_ERR_TIMEOUT */
-  ga_notify_fn notify;         /* may be NULL */
-  void *user;
-  double keep_seconds; /* seconds, from the start of its last step, in which its cached pages are evicted after those
-                          of other requests, for a prompt that continues this one. At most half of the engine's pages
-                          are protected so, over all tenants; a request beyond that gets no protection. Of several
-                          times for one page the longest counts. 0: no protection. Below 0: no prompt will continue
-                          this one, so its pages become free at once, but for those that other requests use, continue
-                          or protect */
+  uint64_t tenant;        /* id of the request's owner: tenants get equal shares of the engine's tokens */
+  const char *cache_salt; /* only requests of one tenant with equal salts share cached prefixes; NULL = "" */
+  /* seconds in which the first token must have begun to be evaluated; 0 = no limit. A request that waits longer ends
+   * with GA_ERR_TIMEOUT */
+  double first_token_deadline;
+  ga_notify_fn notify; /* called when the request has a new output; may be NULL */
+  void *user;          /* argument of notify */
+  /* seconds, from the start of the request's last step, in which its cached pages are evicted after those of other
+   * requests. It is meant for requests that a later prompt continues. At most half of the engine's pages have this
+   * priority, over all tenants; a request beyond that gets none. If several requests give times for one page, the
+   * longest counts. 0: no priority. Below 0: no prompt will continue this request. Its pages become free at once,
+   * except those that other requests use, continue or keep */
+  double keep_seconds;
 } ga_request_options;
 #define GA_REQUEST_OPTIONS_INIT                                                                                       \
   {                                                                                                                   \
@@ -111,27 +121,27 @@ GA_API GA_NODISCARD ga_status ga_engine_submit(ga_engine *engine, const ga_reque
 
 typedef struct ga_token_logprob {
   int32_t id;
-  float logprob; /* natural log */
+  float logprob; /* natural logarithm of the token's probability */
 } ga_token_logprob;
 
 #define GA_MAX_TOP_LOGPROBS 20
 
 typedef enum ga_request_event {
-  GA_REQUEST_PENDING = 0, /* nothing new */
-  GA_REQUEST_PROMPT = 1,  /* a token of the prompt, with its log-probability (NaN for the first) */
-  GA_REQUEST_TOKEN = 2,   /* a generated token; the one that ended the request is given too */
-  GA_REQUEST_END = 3      /* nothing more will come */
+  GA_REQUEST_PENDING = 0, /* no new output */
+  GA_REQUEST_PROMPT = 1,  /* a token of the prompt, with its log-probability (NaN for the first token) */
+  GA_REQUEST_TOKEN = 2,   /* a generated token; the token that ended the request is included */
+  GA_REQUEST_END = 3      /* the request has ended: no output follows */
 } ga_request_event;
 
 typedef struct ga_request_output {
   size_t struct_size;
   int32_t event;  /* ga_request_event */
-  int32_t id;     /* PROMPT, TOKEN */
-  float logprob;  /* of id, where asked for; else NaN */
-  int32_t n_top;  /* entries of top */
-  int32_t finish; /* ga_finish of END: STOPPED = cancelled; not meaningful when status is not GA_OK */
-  int32_t status; /* ga_status of END */
-  ga_token_logprob top[GA_MAX_TOP_LOGPROBS]; /* the most probable first */
+  int32_t id;     /* PROMPT, TOKEN: the token's id */
+  float logprob;  /* log-probability of id if it was requested, else NaN */
+  int32_t n_top;  /* number of entries in top */
+  int32_t finish; /* END: ga_finish; STOPPED = cancelled. Not meaningful if status is not GA_OK */
+  int32_t status; /* END: ga_status of the request */
+  ga_token_logprob top[GA_MAX_TOP_LOGPROBS]; /* [n_top] log-probabilities, the most probable token first */
 } ga_request_output;
 #define GA_REQUEST_OUTPUT_INIT                        \
   {                                                   \
@@ -140,53 +150,63 @@ typedef struct ga_request_output {
     }                                                 \
   }
 
-/* The next event of the request. timeout_ms: how long to wait for one; 0 = not at all, -1 = until there is one. After
- * END it gives END again. The status of the call is GA_OK also when the request failed: output->status says so, and
- * ga_request_error tells why. */
+/* Returns the next event of the request. timeout_ms: milliseconds to wait for an event; 0 = none, -1 = without
+ * limit. After END every call returns END. The call returns GA_OK even if the request failed: output->status has the
+ * failure, and ga_request_error its text. */
 GA_API GA_NODISCARD ga_status ga_request_poll(ga_request *request, int32_t timeout_ms, ga_request_output *output);
-/* Why the request failed, "" if it did not. Owned by the request; fixed once END has been given. */
+/* Returns the text of the request's failure; "" if it has not failed. Owned by the request; final once END has been
+ * returned. */
 GA_API const char *ga_request_error(const ga_request *request);
 
 typedef struct ga_request_info {
   size_t struct_size;
-  int32_t n_prompt, n_cached; /* tokens; n_cached of the prompt were not evaluated: their pages were in the cache */
-  int32_t n_generated;
-  int32_t n_preempted;        /* how often its pages were taken for others */
-  double queue_seconds;       /* until its first step; what has not happened yet is 0 */
-  double first_token_seconds; /* since it was submitted, until its first token */
-  double total_seconds;       /* since it was submitted, until now or its end */
+  int32_t n_prompt;           /* tokens of the prompt */
+  int32_t n_cached;           /* tokens of the prompt whose pages were in the cache, so that they were not evaluated */
+  int32_t n_generated;        /* tokens generated so far */
+  int32_t n_preempted;        /* how often the request was preempted: its pages were taken for other requests */
+  double queue_seconds;       /* seconds from submission until the request's first step; 0 if it has not happened yet */
+  double first_token_seconds; /* seconds from submission until the first token; 0 if there is none yet */
+  double total_seconds;       /* seconds from submission until now, or until the request's end */
 } ga_request_info;
 #define GA_REQUEST_INFO_INIT \
   { sizeof(ga_request_info), 0, 0, 0, 0, 0.0, 0.0, 0.0 }
 GA_API GA_NODISCARD ga_status ga_request_get_info(const ga_request *request, ga_request_info *info);
 
-/* Asks for its end: no token comes after the step under way, then END (GA_FINISH_STOPPED), and its pages are free.
- * Returns at once. */
+/* Cancels the request and returns at once. No token follows the step in flight; then END comes with
+ * GA_FINISH_STOPPED, and the request's pages become free. */
 GA_API void ga_request_cancel(ga_request *request);
-/* Cancels it if it still runs; does not wait, and notify is not called once it has returned. NULL is fine. */
+/* Destroys the request; cancels it first if it still runs. It does not wait. notify is not called any more once it
+ * has returned. NULL is fine. */
 GA_API void ga_request_destroy(ga_request *request);
 
 typedef struct ga_engine_stats {
   size_t struct_size;
-  int32_t running, waiting;        /* requests, now */
-  int64_t kv_pages, kv_pages_used; /* of the pool; used: held by requests */
-  int64_t kv_pages_cached;         /* held by no request, kept for later ones */
-  uint64_t steps;                  /* all that follows: since the start */
+  int32_t running, waiting; /* numbers of requests that now run, and that wait */
+  int64_t kv_pages;         /* pages of the pool */
+  int64_t kv_pages_used;    /* pages that requests use now */
+  int64_t kv_pages_cached;  /* pages that no request uses, kept for later requests */
+  uint64_t steps; /* steps since the engine was created. The counts below are since then, too, unless they say "now" */
   uint64_t prompt_tokens, generated_tokens;
-  uint64_t prefix_queries, prefix_hits; /* tokens of prompts that were looked up, and found in the cache */
-  uint64_t preemptions;
-  uint64_t submitted, refused;                                             /* requests; refused: GA_ERR_BUSY */
-  uint64_t finished_stop, finished_length, finished_abort, finished_error; /* abort: cancelled */
-  double busy_seconds;                                                     /* in steps */
-  int32_t context, max_sequences, step_tokens, max_waiting;                /* as the engine has them */
-  int32_t failed;                      /* ga_status of what broke the engine, else 0: every submit fails from then on */
-  int32_t reserved;                    /* 0 */
-  int64_t swapped;                     /* requests that wait, preempted, to go on with pages from the swap space; now */
-  int64_t swap_pages, swap_pages_used; /* of the swap space, now */
+  uint64_t prefix_queries; /* tokens of prompts that were looked up in the cache */
+  uint64_t prefix_hits;    /* tokens of prompts that were found in the cache */
+  uint64_t preemptions;    /* how often a request was preempted */
+  uint64_t submitted;      /* requests submitted */
+  uint64_t refused;        /* requests refused with GA_ERR_BUSY */
+  /* requests that ended: by a stop token, by max_tokens or the context, cancelled, with an error */
+  uint64_t finished_stop, finished_length, finished_abort, finished_error;
+  double busy_seconds;                                      /* seconds that the engine spent in steps */
+  int32_t context, max_sequences, step_tokens, max_waiting; /* the engine's options, with defaults filled in */
+  int32_t failed;     /* ga_status of the failure that stopped the engine; every submit then fails with it. 0 = none */
+  int32_t reserved;   /* 0 */
+  int64_t swapped;    /* preempted requests that wait now and whose pages are in the swap space */
+  int64_t swap_pages; /* pages of the swap space */
+  int64_t swap_pages_used;                      /* pages of it that are in use now */
   uint64_t swapped_out_bytes, swapped_in_bytes; /* copied to the swap space, and back from it */
-  uint64_t step_gaps; /* with GA_ENGINE_TIME_STEPS: steps that followed another while requests ran all the time */
-  double step_gap_median, step_gap_p99; /* seconds, within 5 %: from the last kernel of a step to the first of the next,
-                                           the device idle or copying inputs */
+  /* with GA_ENGINE_TIME_STEPS: number of steps that followed another step with requests running all the time */
+  uint64_t step_gaps;
+  /* quantiles of the gaps between such steps, in seconds, exact to 5 %. A gap is the time from the last kernel of a
+   * step to the first kernel of the next. The device is idle in it, or copies inputs */
+  double step_gap_median, step_gap_p99;
 } ga_engine_stats;
 #define GA_ENGINE_STATS_INIT                                                                                          \
   {                                                                                                                   \

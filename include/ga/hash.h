@@ -8,14 +8,14 @@
 extern "C" {
 #endif
 
-/* 64 lower-case hex digits and a NUL. */
+/* Bytes of a SHA-256 as text: 64 lower-case hex digits and a NUL. */
 #define GA_SHA256_TEXT_BYTES 65
 
 /* Computes the SHA-256 of n bytes of memory. */
 GA_API void ga_sha256_of(const void *data, size_t n, char hex[GA_SHA256_TEXT_BYTES]);
 
-/* Called with the bytes hashed so far and the bytes of the file, 0 when its size is not known. A result other than 0
- * stops. */
+/* A callback with the bytes hashed so far and the bytes of the file, 0 if its size is not known. A result other than
+ * 0 stops the work. */
 typedef int (*ga_hash_progress_fn)(void *user, uint64_t done, uint64_t total);
 
 /* Computes the SHA-256 of a whole file; *bytes (may be NULL) is its length. progress may be NULL. GA_ERR_IO: it cannot

@@ -18,42 +18,46 @@ typedef struct ga_function ga_function;
 GA_API GA_NODISCARD ga_status ga_function_load(ga_ctx *ctx, const void *image, const char *name, ga_function **out);
 GA_API void ga_function_destroy(ga_function *function); /* NULL is fine */
 
-enum { GA_LAUNCH_DEPENDENT = 1 /* may start while the previous launch is still running: see grid_dependency_wait */ };
+/* A launch with this flag may start while the previous one is still running: see grid_dependency_wait. */
+enum { GA_LAUNCH_DEPENDENT = 1 };
 
 typedef struct ga_launch {
   size_t struct_size;
-  uint32_t grid[3], block[3]; /* blocks, threads */
-  uint32_t cluster[3];        /* blocks of a cluster; zeros = none. grid must be a multiple */
-  uint32_t shared_bytes;      /* dynamic shared memory, at most what the device lets a block have */
-  uint32_t flags;
-  uint32_t reserved; /* 0 */
+  uint32_t grid[3];      /* number of blocks in each dimension */
+  uint32_t block[3];     /* number of threads of a block in each dimension */
+  uint32_t cluster[3];   /* blocks of a cluster; zeros = no clusters. Each grid dimension must be a multiple of it */
+  uint32_t shared_bytes; /* bytes of dynamic shared memory, at most the device's limit for a block */
+  uint32_t flags;        /* GA_LAUNCH_DEPENDENT or 0 */
+  uint32_t reserved;     /* 0 */
 } ga_launch;
 #define GA_LAUNCH_INIT \
   { sizeof(ga_launch), {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, 0, 0, 0 }
 
-/* Enqueues; may be recorded in a graph. args: the kernel's parameter, copied. stream NULL = the context's own. */
+/* Enqueues a launch, which may be recorded in a graph. args: the kernel's parameter, which is copied. stream NULL =
+ * the context's own. */
 GA_API GA_NODISCARD ga_status ga_function_launch(ga_function *function, const ga_launch *launch, const void *args,
                                                  ga_stream *stream);
 
 #define GA_TENSOR_MAP_DIMS 5
 
-/* A tensor in device memory, as bulk tensor copies (TMA) see it. */
+/* Describes a tensor in device memory for bulk tensor copies (TMA). */
 typedef struct ga_tensor_map_desc {
   size_t struct_size;
-  void *data;                         /* a multiple of 16 bytes */
-  int32_t dtype;                      /* GA_F32, GA_F16, GA_BF16, GA_I32, or any type of one byte */
-  int32_t n_dims;                     /* 1 to 5 */
-  int64_t dim[GA_TENSOR_MAP_DIMS];    /* elements; dim[0] is contiguous */
-  int64_t stride[GA_TENSOR_MAP_DIMS]; /* elements from one index to the next; stride[0] = 1, the others multiples of 16
-                                         bytes */
-  int32_t box[GA_TENSOR_MAP_DIMS];    /* elements of one copy, 1 to 256 each; box[0] a multiple of 16 bytes */
-  int32_t swizzle;                    /* bytes: 0, 32, 64, 128; box[0] no wider */
+  void *data;                      /* address in device memory, a multiple of 16 bytes */
+  int32_t dtype;                   /* GA_F32, GA_F16, GA_BF16, GA_I32, or any type of one byte */
+  int32_t n_dims;                  /* 1 to 5 */
+  int64_t dim[GA_TENSOR_MAP_DIMS]; /* elements in each dimension; dim[0] is contiguous */
+  /* elements between neighbours in each dimension; stride[0] = 1, the others are multiples of 16 bytes */
+  int64_t stride[GA_TENSOR_MAP_DIMS];
+  /* elements of one copy in each dimension, 1 to 256; box[0] is a multiple of 16 bytes */
+  int32_t box[GA_TENSOR_MAP_DIMS];
+  int32_t swizzle; /* bytes of the swizzle: 0, 32, 64 or 128. box[0] must not be wider */
 } ga_tensor_map_desc;
 #define GA_TENSOR_MAP_DESC_INIT \
   { sizeof(ga_tensor_map_desc), NULL, 0, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, 128 }
 
-/* Writes the 128 bytes of a CUtensorMap to map, which lies at a multiple of 64 bytes (ga_tmap). Elements outside read
- * as 0. */
+/* Writes the 128 bytes of a CUtensorMap to `map`, which must be at a multiple of 64 bytes (ga_tmap). Copies read
+ * elements outside of the tensor as 0. */
 GA_API GA_NODISCARD ga_status ga_tensor_map(ga_ctx *ctx, const ga_tensor_map_desc *desc, void *map);
 
 #ifdef __cplusplus

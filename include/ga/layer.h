@@ -27,7 +27,7 @@ typedef struct ga_norm_desc {
   int64_t x_stride, y_stride;
   int32_t kind;             /* ga_norm_kind */
   int32_t x_dtype, y_dtype; /* f32, f16, bf16 */
-  float eps;
+  float eps;                /* added as the formula above says */
   int64_t residual_stride;
 } ga_norm_desc;
 #define GA_NORM_DESC_INIT \
@@ -36,8 +36,8 @@ typedef struct ga_norm_desc {
 typedef struct ga_norm_io {
   const void *x;
   void *y;              /* may be x */
-  const float *weight;  /* [width] or NULL */
-  const float *bias;    /* [width] or NULL */
+  const float *weight;  /* [width] factors; NULL = 1 */
+  const float *bias;    /* [width] addends; NULL = 0 */
   const void *residual; /* [rows, width] of y's type, or NULL; may be y */
 } ga_norm_io;
 
@@ -46,8 +46,8 @@ GA_DECLARE_OP(norm)
 
 /* --- src/op/rope.toml: ga_rope_pairs desc io functions --- */
 typedef enum ga_rope_pairs {
-  GA_ROPE_NORM = 0, /* (2i, 2i+1) */
-  GA_ROPE_NEOX = 1  /* (i, i + rot/2) */
+  GA_ROPE_NORM = 0, /* rotates elements (2i, 2i + 1) */
+  GA_ROPE_NEOX = 1  /* rotates elements (i, i + rot_dim / 2) */
 } ga_rope_pairs;
 
 /* Rotates pairs of X [tokens, heads, head_dim] in place by position * inv_freq (RoFormer, arXiv 2104.09864). Linear,
@@ -58,18 +58,18 @@ typedef struct ga_rope_desc {
   int64_t x_stride; /* elements between tokens; 0 = heads * head_dim */
   int32_t heads;    /* 1 to 65536 */
   int32_t head_dim; /* 1 to 16384 */
-  int32_t rot_dim;  /* leading elements of a head that are rotated, even */
+  int32_t rot_dim;  /* number of leading elements of a head that are rotated, even */
   int32_t pairs;    /* ga_rope_pairs */
   int32_t x_dtype;  /* f32, f16, bf16 */
-  float magnitude;  /* cos and sin are multiplied by it */
+  float magnitude;  /* factor of cos and sin */
 } ga_rope_desc;
 #define GA_ROPE_DESC_INIT \
   { sizeof(ga_rope_desc), 0, 0, 0, 0, 0, 0, GA_F32, 1.0f }
 
 typedef struct ga_rope_io {
   void *x;
-  const int32_t *positions; /* [tokens] */
-  const float *inv_freq;    /* [rot_dim / 2] */
+  const int32_t *positions; /* [tokens] position of each token */
+  const float *inv_freq;    /* [rot_dim / 2] frequency of each pair, see ga_rope_freqs */
 } ga_rope_io;
 
 GA_DECLARE_OP(rope)
@@ -84,13 +84,14 @@ typedef enum ga_rope_scaling {
 typedef struct ga_rope_params {
   size_t struct_size;
   int32_t rot_dim;
-  int32_t scaling;             /* ga_rope_scaling */
-  double base;                 /* 10000, 500000, ... */
-  double factor;               /* LINEAR, YARN: context extension, >= 1 */
-  double original_context;     /* YARN */
-  double beta_fast, beta_slow; /* YARN: 32 and 1 when 0 */
-  double attn_factor;          /* YARN: magnitude multiplier, 1 when 0 */
-  const float *freq_factors;   /* [rot_dim / 2] divisors of the frequencies, or NULL (Llama 3.1) */
+  int32_t scaling;         /* ga_rope_scaling */
+  double base;             /* base of the frequencies: 10000, 500000, ... */
+  double factor;           /* LINEAR, YARN: factor by which the context is extended, 1 or more */
+  double original_context; /* YARN: tokens of the context before it was extended */
+  /* YARN: rotations over the original context between which frequencies are blended; 0 = 32 and 1 */
+  double beta_fast, beta_slow;
+  double attn_factor;        /* YARN: factor of the magnitude; 0 = 1 */
+  const float *freq_factors; /* [rot_dim / 2] divisors of the frequencies (Llama 3.1); NULL = none */
 } ga_rope_params;
 #define GA_ROPE_PARAMS_INIT \
   { sizeof(ga_rope_params), 0, 0, 10000.0, 1.0, 0.0, 0.0, 0.0, 0.0, NULL }
@@ -100,7 +101,7 @@ typedef struct ga_rope_params {
 GA_API GA_NODISCARD ga_status ga_rope_freqs(const ga_rope_params *params, float *inv_freq, float *magnitude);
 
 /* --- src/op/act.toml: desc io functions --- */
-/* Y = act(X), or act(X) * G when g is given. [rows, width] */
+/* Computes Y = act(X), or act(X) * G if g is not NULL; X, G and Y are [rows, width]. */
 typedef struct ga_act_desc {
   size_t struct_size;
   int64_t rows, width;
@@ -112,7 +113,7 @@ typedef struct ga_act_desc {
   { sizeof(ga_act_desc), 0, 0, 0, 0, 0, 0, GA_F32 }
 
 typedef struct ga_act_io {
-  const void *x, *g; /* g NULL = none */
+  const void *x, *g; /* inputs [rows, width]; g NULL = no factor */
   void *y;           /* may be x or g */
 } ga_act_io;
 
@@ -120,20 +121,20 @@ GA_DECLARE_OP(act)
 /* --- end of src/op/act.toml --- */
 
 /* --- src/op/add.toml: desc io functions --- */
-/* Y = X + B (b_stride 0 and b_rows 1: one row added to all). */
+/* Computes Y = scale * X + B, [rows, width]. b_rows 1 with b_stride 0: the one row of B is added to all rows. */
 typedef struct ga_add_desc {
   size_t struct_size;
   int64_t rows, width;
   int64_t x_stride, b_stride, y_stride;
-  int64_t b_rows; /* rows, or 1 */
+  int64_t b_rows; /* number of rows of B: rows, or 1 */
   int32_t dtype;  /* f32, f16, bf16 */
-  float scale;    /* Y = scale * X + B */
+  float scale;    /* factor of X: Y = scale * X + B */
 } ga_add_desc;
 #define GA_ADD_DESC_INIT \
   { sizeof(ga_add_desc), 0, 0, 0, 0, 0, 0, GA_F32, 1.0f }
 
 typedef struct ga_add_io {
-  const void *x, *b; /* b NULL = nothing added */
+  const void *x, *b; /* inputs [rows, width]; b NULL = nothing is added */
   void *y;           /* may be x or b */
 } ga_add_io;
 
@@ -146,8 +147,8 @@ typedef struct ga_softmax_desc {
   size_t struct_size;
   int64_t rows, width;
   int64_t x_stride, y_stride;
-  float scale;
-  int32_t log; /* not 0: log-softmax */
+  float scale; /* factor of X */
+  int32_t log; /* not 0: log-softmax; 0: softmax */
 } ga_softmax_desc;
 #define GA_SOFTMAX_DESC_INIT \
   { sizeof(ga_softmax_desc), 0, 0, 0, 0, 1.0f, 0 }
@@ -162,8 +163,9 @@ GA_DECLARE_OP(softmax)
 
 /* --- src/op/attn_merge.toml: ga_attn_merge_kind desc io functions --- */
 typedef enum ga_attn_merge_kind {
-  GA_ATTN_MERGE_LSE = 0,  /* PART is an O, with its LSE */
-  GA_ATTN_MERGE_STATE = 1 /* PART is a carried state of ga_attn: PART / l, with LSE = (m + log2 l) / log2 e */
+  GA_ATTN_MERGE_LSE = 0, /* PART is an output O of attention, with its LSE */
+  GA_ATTN_MERGE_STATE =
+      1 /* PART is a state that ga_attn wrote: the result is PART / l, with LSE = (m + log2 l) / log2 e */
 } ga_attn_merge_kind;
 
 /* Merges partial results of attention over two sets of keys into the result over both, f32 (distributed attention,
@@ -173,41 +175,44 @@ typedef enum ga_attn_merge_kind {
 typedef struct ga_attn_merge_desc {
   size_t struct_size;
   int64_t rows;
-  int64_t o_token, o_head, lse_head;            /* strides of O and LSE [heads, rows]; 0 = heads * dim, dim, rows */
-  int64_t part_token, part_head, part_lse_head; /* the same of PART, and of its LSE or m and l */
-  int32_t heads;                                /* 1 to 65536 */
-  int32_t dim;                                  /* 1 to 1024 */
-  int32_t kind;                                 /* ga_attn_merge_kind */
-  int32_t reserved;                             /* 0 */
+  /* O: elements between tokens and between heads; LSE [heads, rows]: between heads. 0 = heads * dim, dim, rows */
+  int64_t o_token, o_head, lse_head;
+  /* PART: elements between tokens and between heads; part_lse, or m and l: between heads. 0 as above */
+  int64_t part_token, part_head, part_lse_head;
+  int32_t heads;    /* 1 to 65536 */
+  int32_t dim;      /* 1 to 1024 */
+  int32_t kind;     /* ga_attn_merge_kind */
+  int32_t reserved; /* 0 */
 } ga_attn_merge_desc;
 #define GA_ATTN_MERGE_DESC_INIT \
   { sizeof(ga_attn_merge_desc), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 typedef struct ga_attn_merge_io {
   float *o, *lse;
-  const float *part, *part_lse; /* part_lse: m of a state. They overlap neither o nor lse */
-  const float *part_l;          /* l of a state, else NULL */
+  const float *part, *part_lse; /* PART and its LSE; for a state part_lse is m. They must overlap neither o nor lse */
+  const float *part_l;          /* l of a state; NULL for GA_ATTN_MERGE_LSE */
 } ga_attn_merge_io;
 
 GA_DECLARE_OP(attn_merge)
 /* --- end of src/op/attn_merge.toml --- */
 
 /* --- src/op/embed.toml: desc io functions --- */
-/* Y [tokens, width] = scale * table[ids], table [vocab, width] of any weight type in native layout. */
+/* Looks up rows: Y [tokens, width] = scale * table[ids]. The table [vocab, width] is of any weight type, in native
+ * layout. */
 typedef struct ga_embed_desc {
   size_t struct_size;
   int64_t tokens, vocab, width;
   int64_t y_stride;
-  int32_t w_dtype; /* any weight type */
-  int32_t y_dtype; /* f32, f16, bf16 */
-  float scale;
+  int32_t w_dtype;  /* ga_dtype of the table: any weight type */
+  int32_t y_dtype;  /* f32, f16, bf16 */
+  float scale;      /* factor of the rows */
   int32_t reserved; /* 0 */
 } ga_embed_desc;
 #define GA_EMBED_DESC_INIT \
   { sizeof(ga_embed_desc), 0, 0, 0, 0, 0, GA_F32, 1.0f, 0 }
 
 typedef struct ga_embed_io {
-  /* [tokens], each in [0, vocab), also where width is 0: checked on the CPU, GA_ERR_ARG names the first bad one */
+  /* [tokens] ids in [0, vocab), also where width is 0. Only the CPU checks them: GA_ERR_ARG names the first bad id */
   const int32_t *ids;
   const void *table;
   void *y;
@@ -225,12 +230,12 @@ GA_DECLARE_OP(embed)
 typedef struct ga_kv_store_desc {
   size_t struct_size;
   int64_t tokens, slots;
-  int64_t k_stride, v_stride; /* of the incoming rows; 0 = contiguous */
+  int64_t k_stride, v_stride; /* elements between the new rows of K and of V; 0 = contiguous */
   int32_t heads;              /* 1 to 65536 */
   int32_t head_dim;           /* 1 to 16384 */
   int32_t v_dim;              /* 1 to 16384; 0 = head_dim */
   int32_t x_dtype;            /* f32, f16, bf16 */
-  int32_t kv_dtype;           /* f32, f16, bf16, e4m3, block types */
+  int32_t kv_dtype;           /* ga_dtype of the caches: f32, f16, bf16, e4m3, block types */
   int32_t reserved;           /* 0 */
 } ga_kv_store_desc;
 #define GA_KV_STORE_DESC_INIT \
@@ -238,19 +243,20 @@ typedef struct ga_kv_store_desc {
 
 typedef struct ga_kv_store_io {
   const void *k, *v;
-  /* [tokens], -1 = do not store; no slot twice. Checked on the CPU: GA_ERR_ARG names the first bad one */
+  /* [tokens] slot of each token; -1 = do not store. No slot may occur twice. Only the CPU checks them: GA_ERR_ARG names
+   * the first bad slot */
   const int32_t *slot;
   void *k_cache, *v_cache;
-  float *k_scale, *v_scale; /* e4m3 caches: [heads, slots] */
+  float *k_scale, *v_scale; /* e4m3 caches: [heads, slots] scales, which are written */
 } ga_kv_store_io;
 
 GA_DECLARE_OP(kv_store)
 /* --- end of src/op/kv_store.toml --- */
 
 /* --- src/op/convert.toml: ga_convert_scales desc io functions --- */
-/* Scales that a conversion to e4m3 makes, as ga_gemm takes them (gemm.h). A scale is the largest magnitude of its
- * block / 448, 1 when that is 0. y is x / scale, rounded to nearest even. Both quotients are taken in f32, so that
- * every device has the same bits. A NaN stays one and does not count; an infinity makes its block 0 and NaN. Numbers of
+/* Scales that a conversion to e4m3 makes, as ga_gemm takes them (gemm.h). A scale is the largest magnitude of its block
+ * / 448, 1 when that is 0. y is x / scale, rounded to nearest even. Both quotients are taken in f32, so that every
+ * device has the same bits. A NaN stays one and does not count; an infinity makes its block 0 and NaN. Numbers of
  * blocks are rounded up. */
 typedef enum ga_convert_scales {
   GA_CONVERT_SCALES_NONE = 0,
@@ -258,12 +264,12 @@ typedef enum ga_convert_scales {
   GA_CONVERT_SCALES_BLOCK = 2 /* blocks of 128 x 128: scale [rows / 128, width / 128], ga_gemm's w_scale */
 } ga_convert_scales;
 
-/* Conversion between element types, [rows, width], both contiguous: quantise, dequantise, cast. */
+/* Converts X [rows, width] to another element type: quantise, dequantise, cast. X and Y are contiguous. */
 typedef struct ga_convert_desc {
   size_t struct_size;
   int64_t rows, width;
-  int32_t x_dtype, y_dtype; /* ga_dtype */
-  int32_t scales;           /* ga_convert_scales; then x is f32, f16 or bf16 and y e4m3 */
+  int32_t x_dtype, y_dtype; /* ga_dtype of X and of Y */
+  int32_t scales;           /* ga_convert_scales. If not NONE, x is f32, f16 or bf16, and y is e4m3 */
   int32_t reserved;         /* 0 */
 } ga_convert_desc;
 #define GA_CONVERT_DESC_INIT \
@@ -272,7 +278,7 @@ typedef struct ga_convert_desc {
 typedef struct ga_convert_io {
   const void *x;
   void *y;
-  float *scale; /* with scales */
+  float *scale; /* written if desc.scales is not NONE */
 } ga_convert_io;
 
 GA_DECLARE_OP(convert)

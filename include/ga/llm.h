@@ -22,7 +22,8 @@ extern "C" {
 typedef struct ga_model ga_model;
 typedef struct ga_session ga_session;
 
-/* Called during long work with done out of total; a result other than 0 stops it with GA_ERR_CANCELLED. */
+/* A callback during long work that has done `done` out of `total`. A result other than 0 stops the work with
+ * GA_ERR_CANCELLED. */
 typedef int (*ga_progress_fn)(void *user, uint64_t done, uint64_t total);
 
 /* GA_SESSION_DETERMINISTIC: on one build, device and model, logits depend bit by bit on the ids so far and on nothing
@@ -39,7 +40,7 @@ typedef enum ga_session_flags { GA_SESSION_DETERMINISTIC = 1, GA_SESSION_E4M3_AC
 
 typedef struct ga_session_options {
   size_t struct_size;
-  int32_t context;  /* tokens the KV cache holds; 0 = the model's own, at most 4096 */
+  int32_t context;  /* tokens that the KV cache holds; 0 = the model's own context, at most 4096 */
   int32_t batch;    /* tokens evaluated at once, 1 to 4096; 0 = 512 on a CPU, 2048 on a GPU */
   int32_t kv_dtype; /* ga_dtype: f16 (0 means this), f32, bf16, e4m3 (a scale for each token of a head), q8_0, q4_0 */
   uint32_t flags;   /* ga_session_flags */
@@ -47,43 +48,46 @@ typedef struct ga_session_options {
 #define GA_SESSION_OPTIONS_INIT \
   { sizeof(ga_session_options), 0, 0, 0, 0 }
 
-/* Where a model's layers are placed. The CPU has the first layers, if any; the contexts `more` have the next ones. The
- * last layers and the head are on the context that the model is loaded to. The hidden state is copied from place to
+/* Where a model's layers are placed. The CPU has the first layers, if any; the contexts `more` have the next ones.
+ * The context that the model is loaded to has the last layers and the head. The hidden state is copied from place to
  * place, once a step. */
 typedef struct ga_model_options {
   size_t struct_size;
-  ga_progress_fn progress; /* bytes of weights; may be NULL */
+  ga_progress_fn progress; /* called with the bytes of weights loaded so far and their sum; may be NULL */
   void *user;
-  int32_t gpu_layers; /* layers on GPUs, the last ones; the others are the CPU's. -1 = as many as fit */
-  int32_t n_more;     /* further contexts, which share the layers with the first by what fits on each: at most 7 */
-  ga_ctx *const *more;
-  const ga_session_options *session; /* memory is reserved for one such session; NULL = one with the defaults */
-  bool plan_only;      /* read and plan, load no weights: for ga_model_get_info and ga_model_placement_at */
+  int32_t gpu_layers; /* number of layers on GPUs, the last ones; the CPU has the others. -1 = as many as fit */
+  /* number of further contexts, at most 7. They share the layers with the first context by the memory that each has
+   * free */
+  int32_t n_more;
+  ga_ctx *const *more;               /* [n_more] the further contexts; NULL if n_more is 0 */
+  const ga_session_options *session; /* memory is reserved for one session of these options; NULL = the defaults */
+  bool plan_only;      /* true: read and plan only, load no weights; for ga_model_get_info and ga_model_placement_at */
   uint8_t reserved[7]; /* 0 */
-  /* true: copy the tensors that would stay in the mapped file, such as the embedding of a CPU. The file may then be
-   * shortened, overwritten or removed once the model is loaded. false: the file must not change. */
+  /* true: copy the tensors that would stay in the mapped file, such as the embedding of a CPU. Once the model is
+   * loaded, the file may be shortened, overwritten or removed. false: the file must not change while the model
+   * lives. */
   bool no_mmap;
   uint8_t reserved2[7]; /* 0 */
-  ga_comm *comm; /* NULL, or this rank's end of a communicator whose ranks share the model by tensors: each loads the
-                    same file, each on a device of its own, and has some heads and columns of the feed-forward. Sessions
-                    of all ranks take the same calls with the same ids, and get the same logits, bit by bit. A rank
-                    waits for the others for the communicator's timeout, also while they still load. It outlives the
-                    model */
+  /* NULL, or this rank's end of a communicator whose ranks share the model by tensors. It must outlive the model. Each
+   * rank loads the same file on its own device, and has some heads and columns of the feed-forward. Sessions of all
+   * ranks take the same calls with the same ids, and get the same logits, bit by bit. A rank waits for the others for
+   * the communicator's timeout, also while they still load. */
+  ga_comm *comm;
 } ga_model_options;
 #define GA_MODEL_OPTIONS_INIT \
   { sizeof(ga_model_options), NULL, NULL, -1, 0, NULL, NULL, false, {0}, false, {0}, NULL }
 
-/* One device's part of a model, in bytes; the session is the one that memory was reserved for. */
+/* One device's part of a model; sizes are in bytes. The session is the one for which memory was reserved. */
 typedef struct ga_model_placement {
   const char *device; /* "cpu", "cuda:0" */
   int32_t first_layer, n_layers;
-  uint64_t weights;         /* as held */
-  uint64_t kv, activations; /* of the session */
-  uint64_t workspace;       /* of the kernels */
-  uint64_t staging;         /* weights before they are packed; freed after loading */
-  uint64_t spare;           /* not used: for code, other programs, ends of shared buffers */
-  uint64_t kv_token;        /* one token's part of kv */
-  uint64_t available;       /* free memory before loading */
+  uint64_t weights;         /* weights in the form in which the device holds them */
+  uint64_t kv, activations; /* memory of the session: its KV cache, and its activations */
+  uint64_t workspace;       /* workspace of the kernels */
+  uint64_t staging;         /* buffer for weights that are yet to be packed; freed after loading */
+  uint64_t spare;           /* memory left unused: for code, other programs and the ends of shared buffers */
+  uint64_t kv_token;        /* KV cache of one token */
+  uint64_t available;       /* free memory of the device before loading */
 } ga_model_placement;
 
 /* Properties of a model; see ga_model_file for the meaning of the fields' keys. */
@@ -91,12 +95,13 @@ typedef struct ga_model_info {
   const char *arch; /* general.architecture of the file: "llama", "qwen2" ... */
   char name[96];    /* general.name of the file, "" if it has none */
   int32_t n_layers, width, ff_width, n_heads, n_kv_heads, head_dim, vocab;
-  int32_t context; /* tokens it was trained for */
-  int32_t window;  /* sliding window of its local layers, 0 = none */
-  bool is_encoder; /* embeddings only: no generation */
-  uint64_t n_params;
-  uint64_t file_bytes;     /* weights in the file */
-  uint64_t weight_bytes;   /* weights as held; looked-up tables are counted unless they stay in the mapped file */
+  int32_t context;     /* tokens of the context that the model was trained for */
+  int32_t window;      /* tokens of the sliding window of its local layers; 0 = none */
+  bool is_encoder;     /* the model gives embeddings only; it cannot generate */
+  uint64_t n_params;   /* number of weights */
+  uint64_t file_bytes; /* bytes of the weights in the file */
+  /* bytes of the weights in memory; tables for look-up are included unless they stay in the mapped file */
+  uint64_t weight_bytes;
   uint64_t kv_token_bytes; /* KV cache of one token in f16, all layers */
 } ga_model_info;
 
@@ -123,40 +128,44 @@ GA_API void ga_model_destroy(ga_model *model); /* after its sessions and models 
  * ranks share the model (ga_model_options.comm), or further contexts have some of its layers (more). */
 GA_API GA_NODISCARD ga_status ga_model_share(const ga_model *model, ga_ctx *ctx, ga_model **out);
 GA_API const ga_model_info *ga_model_get_info(const ga_model *model);
-/* Places in the order of their layers; 0 <= index < count. Owned by the model. */
+/* Returns the number of the model's placements. */
 GA_API int32_t ga_model_placement_count(const ga_model *model);
+/* Returns a placement, 0 <= index < count, in the order of their layers. Owned by the model. */
 GA_API const ga_model_placement *ga_model_placement_at(const ga_model *model, int32_t index);
-/* Owned by the model. The tokenizer is NULL when the file has none. The template is NULL when the file has none or GA
- * cannot compile it; ga_model_template_error then has the reason ("" if there is no template). */
+/* Returns the model's tokenizer; NULL if the file has none. Owned by the model. */
 GA_API const ga_tokenizer *ga_model_tokenizer(const ga_model *model);
+/* Returns the model's chat template; NULL if the file has none or GA cannot compile it. Owned by the model. */
 GA_API const ga_template *ga_model_template(const ga_model *model);
+/* Returns why GA cannot compile the file's chat template; "" if it can, or if there is none. Owned by the model. */
 GA_API const char *ga_model_template_error(const ga_model *model);
 
 GA_API GA_NODISCARD ga_status ga_session_create(ga_model *model, const ga_session_options *options, ga_session **out);
 GA_API void ga_session_destroy(ga_session *session); /* NULL is fine */
-/* Tokens in the cache, and how many fit. */
+/* Returns the number of tokens that the session holds. */
 GA_API int32_t ga_session_length(const ga_session *session);
+/* Returns the number of tokens that the session can hold. */
 GA_API int32_t ga_session_context(const ga_session *session);
-/* Bytes of KV cache reserved. */
+/* Returns the bytes of the session's KV cache. */
 GA_API uint64_t ga_session_kv_bytes(const ga_session *session);
-/* Forgets all but the first n_tokens. Where layers keep a state of fixed size, the next call that evaluates tokens
- * first restores an earlier snapshot of it. The call then evaluates the tokens since that snapshot again. */
+/* Removes all tokens but the first n_tokens. Where layers keep a state of fixed size, the next call that evaluates
+ * tokens first restores an earlier snapshot of it. That call then evaluates the tokens since the snapshot again. */
 GA_API GA_NODISCARD ga_status ga_session_rewind(ga_session *session, int32_t n_tokens);
 
-/* Appends n ids (n >= 1). logits, host memory: rows [n - n_logits, n), each `vocab` floats; n_logits 0 = none. A GPU
- * copies them several times as fast to memory of ga_host_alloc, from the context that the model was loaded to. progress
- * may be NULL. GA_ERR_SHAPE: the context is too small. After any failure the session is as before the call. */
+/* Appends n ids (n >= 1). logits: host memory for the rows of ids [n - n_logits, n), each of `vocab` floats;
+ * n_logits 0 = none. A GPU copies rows several times as fast to memory of ga_host_alloc, from the context that the
+ * model was loaded to. progress may be NULL. GA_ERR_SHAPE: the context is too small. After any failure the session
+ * is as before the call. */
 GA_API GA_NODISCARD ga_status ga_session_eval(ga_session *session, const int32_t *ids, int32_t n, float *logits,
                                               int32_t n_logits, ga_progress_fn progress, void *user);
 
-/* Appends n ids and writes the natural-log probability of each of ids[first + 1 .. n) given all ids before it. logprobs
- * has n - first - 1 elements; 0 <= first < n. progress (tokens, after each batch) may be NULL. Errors as
- * ga_session_eval; after one, logprobs holds nothing of use. */
+/* Appends n ids and writes the natural-log probability of each of ids[first + 1 .. n), given all ids before it.
+ * logprobs has n - first - 1 elements; 0 <= first < n. progress (in tokens, after each batch) may be NULL. Errors
+ * are those of ga_session_eval; after one, the contents of logprobs are undefined. */
 GA_API GA_NODISCARD ga_status ga_session_score(ga_session *session, const int32_t *ids, int32_t n, int32_t first,
                                                double *logprobs, ga_progress_fn progress, void *user);
 
-/* Called with one piece of generated text: valid UTF-8, possibly empty; id is the token that completed it. A result
- * other than 0 stops. */
+/* A callback that receives one piece of generated text: valid UTF-8, possibly empty. id is the token that completed
+ * it. A result other than 0 stops the generation. */
 typedef int (*ga_text_fn)(void *user, int32_t id, const char *text, size_t bytes);
 
 typedef enum ga_finish {
@@ -168,15 +177,15 @@ typedef enum ga_finish {
 
 typedef struct ga_generate_options {
   size_t struct_size;
-  int32_t max_tokens; /* at least 1 */
-  bool ignore_eog;    /* go on after an end-of-generation token */
-  bool show_special;  /* pass the text of control tokens too */
-  uint64_t seed;
-  const ga_sample_desc *sample; /* NULL = greedy; vocab is not looked at */
-  int32_t penalty_last;         /* last tokens that penalties count; 0 = 64, -1 = all */
+  int32_t max_tokens;           /* the most tokens to generate, at least 1 */
+  bool ignore_eog;              /* true: generation goes on after an end-of-generation token */
+  bool show_special;            /* true: the text of control tokens is passed, too */
+  uint64_t seed;                /* seed of the random generator that draws the tokens */
+  const ga_sample_desc *sample; /* parameters of the draws, whose vocab is ignored; NULL = greedy */
+  int32_t penalty_last;         /* number of last tokens that penalties see; 0 = 64, -1 = all */
   int32_t n_bias;
   const ga_logit_bias *bias;
-  ga_progress_fn progress; /* of the prompt, in tokens; may be NULL */
+  ga_progress_fn progress; /* called with the tokens of the prompt evaluated so far and their number; may be NULL */
   ga_text_fn text;
   void *user;
 } ga_generate_options;
@@ -186,21 +195,22 @@ typedef struct ga_generate_options {
 typedef struct ga_generate_result {
   size_t struct_size;
   int32_t n_prompt, n_generated;
-  double prompt_seconds, generate_seconds; /* the first token counts to the prompt */
+  /* seconds of the prompt and of the generation; the first token counts to the prompt */
+  double prompt_seconds, generate_seconds;
   ga_finish finish;
   int32_t reserved; /* 0 */
 } ga_generate_result;
 #define GA_GENERATE_RESULT_INIT \
   { sizeof(ga_generate_result), 0, 0, 0.0, 0.0, GA_FINISH_LENGTH, 0 }
 
-/* Evaluates the prompt ids after what the session holds, then samples from the tokenizer's tokens. Each generated token
- * is appended to the session, except the last one (max_tokens, a full context, stopped by `text`). After a failure in
- * the prompt the session is as before; after a later one it holds the prompt and what was generated. GA_ERR_STATE when
- * every logit is NaN or -infinity, or the biases ban every token. */
+/* Evaluates the prompt ids after the session's tokens, then draws tokens of the tokenizer. Each generated token is
+ * appended to the session, except the last one (max_tokens, a full context, stopped by `text`). After a failure in
+ * the prompt the session is as before. After a later failure it holds the prompt and the tokens generated so far.
+ * GA_ERR_STATE: every logit is NaN or -infinity, or the biases ban every token. */
 GA_API GA_NODISCARD ga_status ga_generate(ga_session *session, const int32_t *ids, int32_t n,
                                           const ga_generate_options *options, ga_generate_result *result);
 
-/* Sentence embedding of n ids, L2-normalised, pooled as the model says: out holds `width` floats. */
+/* Computes the sentence embedding of n ids, L2-normalised and pooled as the model says. out holds `width` floats. */
 GA_API GA_NODISCARD ga_status ga_embed_ids(ga_model *model, const int32_t *ids, int32_t n, float *out);
 
 #ifdef __cplusplus

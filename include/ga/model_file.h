@@ -51,30 +51,33 @@ GA_API GA_NODISCARD ga_status ga_model_file_open(const char *path, ga_model_file
 GA_API void ga_model_file_destroy(ga_model_file *file); /* NULL is fine */
 
 GA_API ga_model_format ga_model_file_format(const ga_model_file *file);
-/* Files mapped (shards), at least 1, and their paths and sizes; NULL and 0 outside the range. */
+/* Returns the number of mapped files (shards), at least 1. */
 GA_API int32_t ga_model_file_shards(const ga_model_file *file);
+/* Returns the path of a shard; NULL if there is no such shard. */
 GA_API const char *ga_model_file_shard_path(const ga_model_file *file, int32_t shard);
+/* Returns the bytes of a shard; 0 if there is no such shard. */
 GA_API uint64_t ga_model_file_shard_bytes(const ga_model_file *file, int32_t shard);
-/* Path of a file that lies beside safetensors weights, NULL when it is not there. Known names: tokenizer.json,
- * tokenizer_config.json, tokenizer.model, special_tokens_map.json, added_tokens.json, chat_template.jinja, vocab.txt,
- * vocab.json, merges.txt, generation_config.json, config.json. Always NULL for GGUF, which holds all of these. */
+/* Returns the path of a file in the folder of safetensors weights; NULL if it is not there. Known names:
+ * tokenizer.json, tokenizer_config.json, tokenizer.model, special_tokens_map.json, added_tokens.json,
+ * chat_template.jinja, vocab.txt, vocab.json, merges.txt, generation_config.json, config.json. Always NULL for GGUF,
+ * which holds all of these. */
 GA_API const char *ga_model_file_side_path(const ga_model_file *file, const char *name);
 
 /* --- tensors --------------------------------------------------------------------------------------------------- */
 
 typedef struct ga_model_tensor {
-  const char *name;        /* GGUF vocabulary, see above */
-  const char *source_name; /* as the file has it */
+  const char *name;        /* name in GGUF's vocabulary */
+  const char *source_name; /* name in the file */
   ga_tensor view;          /* row-major, slowest dimension first (GGUF's ne reversed), contiguous, read-only */
-  int32_t part;            /* which file */
+  int32_t part;            /* number of the shard that has the tensor */
   bool is_aligned;         /* data is at a multiple of its element size (GGUF: always; safetensors: nearly always) */
-  uint64_t offset, bytes;  /* extent in that file */
+  uint64_t offset, bytes;  /* the tensor has bytes [offset, offset + bytes) of its shard */
 } ga_model_tensor;
 
 GA_API int64_t ga_model_file_tensor_count(const ga_model_file *file);
-/* In the order of the files; NULL outside [0, count). Owned by the file, as are all that follow. */
+/* Returns a tensor in the order of the files; NULL if index is not in [0, count). Owned by the file. */
 GA_API const ga_model_tensor *ga_model_file_tensor_at(const ga_model_file *file, int64_t index);
-/* The tensor of that name, NULL when there is none. */
+/* Returns the tensor of a name; NULL if there is none. Owned by the file. */
 GA_API const ga_model_tensor *ga_model_file_find(const ga_model_file *file, const char *name);
 /* Finds a tensor and checks its dimensions. GA_ERR_FORMAT: there is none of that name. GA_ERR_SHAPE: it has other
  * dimensions. */
@@ -92,7 +95,7 @@ GA_API void ga_model_file_forget_shard(const ga_model_file *file, const ga_model
 
 /* --- metadata -------------------------------------------------------------------------------------------------- */
 
-/* Values are pinned; they are GGUF's plus 1. */
+/* Types of metadata. Values never change; they are GGUF's plus 1. */
 typedef enum ga_meta_type {
   GA_META_NONE = 0,
   GA_META_U8 = 1,
@@ -110,10 +113,10 @@ typedef enum ga_meta_type {
   GA_META_F64 = 13
 } ga_meta_type;
 
-/* The kind of value a reader expects: any type of that kind is accepted. */
+/* The kind of values that a reader expects. Any type of the kind is accepted. */
 typedef enum ga_meta_kind { GA_META_INTS = 1, GA_META_FLOATS = 2, GA_META_BOOLS = 3, GA_META_TEXTS = 4 } ga_meta_kind;
 
-/* Bytes in the file: may hold anything, NUL and broken UTF-8 included, and has no NUL after it. */
+/* Bytes in the file. They may hold anything, NUL and broken UTF-8 included, and have no NUL after them. */
 typedef struct ga_text {
   const char *data;
   size_t bytes;
@@ -122,25 +125,28 @@ typedef struct ga_text {
 typedef struct ga_meta ga_meta;
 
 GA_API int64_t ga_model_file_meta_count(const ga_model_file *file);
-GA_API const ga_meta *ga_model_file_meta_at(const ga_model_file *file, int64_t index); /* in file order, or NULL */
-GA_API const ga_meta *ga_model_file_meta(const ga_model_file *file, const char *key);  /* NULL when absent */
+/* Returns NULL if index is not in [0, count). Entries are in the order of the file. */
+GA_API const ga_meta *ga_model_file_meta_at(const ga_model_file *file, int64_t index);
+/* Returns NULL if there is no such key. */
+GA_API const ga_meta *ga_model_file_meta(const ga_model_file *file, const char *key);
 
 GA_API const char *ga_meta_key(const ga_meta *meta);
 GA_API ga_meta_type ga_meta_type_of(const ga_meta *meta);
-GA_API ga_meta_type ga_meta_elem_type(const ga_meta *meta); /* of an array's elements; else as type_of */
-GA_API int64_t ga_meta_count(const ga_meta *meta);          /* elements of an array; else 1 */
-GA_API const char *ga_meta_type_name(ga_meta_type type);    /* "u32", "text", ...; never NULL */
+/* Returns the type of an array's elements; for other values the same as ga_meta_type_of. */
+GA_API ga_meta_type ga_meta_elem_type(const ga_meta *meta);
+GA_API int64_t ga_meta_count(const ga_meta *meta); /* Returns the number of elements of an array; 1 for other values. */
+GA_API const char *ga_meta_type_name(ga_meta_type type); /* Returns "u32", "text", ...; never NULL. */
 
-/* Reads element `index` of an array, or the value itself at index 0. GA_ERR_FORMAT: the type is of another kind, or an
+/* Read element `index` of an array, or another value at index 0. GA_ERR_FORMAT: the type is of another kind, or an
  * integer does not fit in 64 signed bits. GA_ERR_ARG: the index is out of range. */
 GA_API GA_NODISCARD ga_status ga_meta_int(const ga_meta *meta, int64_t index, int64_t *out);
 GA_API GA_NODISCARD ga_status ga_meta_float(const ga_meta *meta, int64_t index, double *out);
 GA_API GA_NODISCARD ga_status ga_meta_bool(const ga_meta *meta, int64_t index, bool *out);
 GA_API GA_NODISCARD ga_status ga_meta_text(const ga_meta *meta, int64_t index, ga_text *out);
 
-/* Read a value by its key. The plain form fails when the key is absent, the `_or` form gives `fallback`; both fail on
- * another type. An integer must lie in [least, most], which the fallback need not; floats must be finite. On failure
- * *out is unchanged. */
+/* Read the value of a key. If the key is absent, the plain form fails, and the `_or` form writes `fallback`. Both
+ * fail if the value is of another kind. An integer must be in [least, most], but the fallback need not be; floats
+ * must be finite. On failure *out is unchanged. */
 GA_API GA_NODISCARD ga_status ga_model_file_int(const ga_model_file *file, const char *key, int64_t least, int64_t most,
                                                 int64_t *out);
 GA_API GA_NODISCARD ga_status ga_model_file_int_or(const ga_model_file *file, const char *key, int64_t fallback,
@@ -160,8 +166,8 @@ GA_API GA_NODISCARD ga_status ga_model_file_text_or(const ga_model_file *file, c
 GA_API GA_NODISCARD ga_status ga_model_file_ints(const ga_model_file *file, const char *key, int64_t n, int64_t least,
                                                  int64_t most, int64_t *out);
 
-/* Finds an array with elements of `kind`; read it with ga_meta_int and so on. The `_or_null` form gives NULL when
- * absent. */
+/* Find the array of a key, with elements of `kind`; its elements are read with ga_meta_int and so on. If the key is
+ * absent, the plain form fails, and the `_or_null` form writes NULL. */
 GA_API GA_NODISCARD ga_status ga_model_file_array(const ga_model_file *file, const char *key, ga_meta_kind kind,
                                                   const ga_meta **out);
 GA_API GA_NODISCARD ga_status ga_model_file_array_or_null(const ga_model_file *file, const char *key, ga_meta_kind kind,

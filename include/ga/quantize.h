@@ -19,15 +19,15 @@
 extern "C" {
 #endif
 
-/* Threads to quantise with. Used by one thread at a time. */
+/* A set of threads that quantise. One thread at a time may use it. */
 typedef struct ga_quantizer ga_quantizer;
 
-/* n_threads: 1 to 1024, or 0 = one per CPU that this process may use. *out NULL on failure; release with
- * ga_quantizer_destroy. GA_ERR_DEVICE when the system refuses a thread. */
+/* Creates a quantizer. n_threads: 1 to 1024, or 0 = one per CPU that this process may use. *out is NULL on failure;
+ * release it with ga_quantizer_destroy. GA_ERR_DEVICE: the system refuses to create a thread. */
 GA_API GA_NODISCARD ga_status ga_quantizer_create(int32_t n_threads, ga_quantizer **out);
 GA_API void ga_quantizer_destroy(ga_quantizer *q); /* NULL is fine */
 
-/* A matrix of rows x cols, row-major and contiguous. */
+/* Describes the quantisation of a matrix [rows, cols], row-major and contiguous. */
 typedef struct ga_quantize_desc {
   size_t struct_size;
   int64_t rows, cols; /* at least 1 */
@@ -38,13 +38,14 @@ typedef struct ga_quantize_desc {
 #define GA_QUANTIZE_DESC_INIT \
   { sizeof(ga_quantize_desc), 0, 0, 0, 0 }
 
-/* Can ga_quantize_rows write this type? */
+/* Returns whether ga_quantize_rows can write this type. */
 GA_API bool ga_quantize_known(ga_dtype dtype);
-/* Bytes of the result. GA_ERR_SHAPE when cols is no multiple of the type's block, GA_ERR_DTYPE for other types. */
+/* Computes the bytes of the result. GA_ERR_SHAPE: cols is no multiple of the type's block. GA_ERR_DTYPE:
+ * ga_quantize_rows cannot write the type. */
 GA_API GA_NODISCARD ga_status ga_quantize_bytes(const ga_quantize_desc *desc, uint64_t *bytes);
-/* Quantises x, [rows, cols] f32, into y, which has the bytes that ga_quantize_bytes gives. importance: [cols], finite
- * and at least 0, or NULL: all the same. GA_ERR_FORMAT, with y zeroed: a value is NaN or infinite, or above 65504 in a
- * type whose scales are f16. The text names the first such element. */
+/* Quantises x, [rows, cols] f32, into y, which has the bytes that ga_quantize_bytes computes. importance: [cols]
+ * weights of errors, finite and at least 0; NULL = all the same. GA_ERR_FORMAT, with y zeroed: a value is NaN or
+ * infinite, or above 65504 in a type whose scales are f16. The text names the first such element. */
 GA_API GA_NODISCARD ga_status ga_quantize_rows(ga_quantizer *q, const ga_quantize_desc *desc, const float *x,
                                                const float *importance, void *y);
 /* Dequantises x, as ga_quantize_rows writes it with the same desc, into y [rows, cols] f32. */
@@ -53,35 +54,42 @@ GA_API GA_NODISCARD ga_status ga_dequantize_rows(ga_quantizer *q, const ga_quant
 
 /* --- files ------------------------------------------------------------------------------------------------------- */
 
-/* One tensor of a file to write. Made by the library; later versions may append fields. */
+/* One tensor of a file to be written. The library makes these records; later versions may append fields. */
 typedef struct ga_quantize_tensor {
   const char *name;
-  int32_t from, to;   /* ga_dtype */
-  int32_t wanted;     /* the mixture's choice; `to` is another type where rows hold no whole blocks of it */
-  int32_t left_out;   /* 1: not written, since no architecture of GA uses it */
-  int64_t rows, cols; /* rows: product of all dimensions but the last */
-  uint64_t bytes_from, bytes_to;
-  int32_t weighted; /* 1: by the importance matrix */
-  int32_t reserved; /* 0 */
+  int32_t from; /* ga_dtype in the source */
+  int32_t to;   /* ga_dtype in the new file */
+  /* ga_dtype that the mixture chose; `to` differs from it where rows hold no whole blocks of that type */
+  int32_t wanted;
+  int32_t left_out;    /* 1: the tensor is not written, since no architecture of GA uses it */
+  int64_t rows;        /* product of all dimensions but the last */
+  int64_t cols;        /* the last dimension */
+  uint64_t bytes_from; /* bytes in the source */
+  uint64_t bytes_to;   /* bytes in the new file */
+  int32_t weighted;    /* 1: errors are weighted by the importance matrix */
+  int32_t reserved;    /* 0 */
 } ga_quantize_tensor;
 
-/* Called for each tensor before the first is written, in the order of the file. */
+/* A callback that is called once for each tensor, in the order of the file, before the first tensor is written. */
 typedef void (*ga_quantize_tensor_fn)(void *user, const ga_quantize_tensor *tensor);
 
 typedef struct ga_quantize_options {
   size_t struct_size;
-  const char *type; /* f32, f16, bf16, q8_0, q4_0, ..., a mixture such as q4_k_m, or copy: the types of the source */
+  /* type of the matrices: f32, f16, bf16, q8_0, q4_0, ...; a mixture such as q4_k_m; or copy: the types of the
+   * source */
+  const char *type;
   const char *importance;       /* path of an importance matrix (ga_imatrix_write), or NULL */
-  int32_t n_threads;            /* as in ga_quantizer_create */
-  bool overwrite;               /* replace an existing file, once the new one is complete */
-  bool pure;                    /* one type for all matrices, without the mixture's rules */
-  bool dry_run;                 /* plan, call `tensor` for each; write nothing */
+  int32_t n_threads;            /* number of threads, as in ga_quantizer_create */
+  bool overwrite;               /* true: an existing file is replaced, once the new one is complete */
+  bool pure;                    /* true: one type for all matrices, without the mixture's rules */
+  bool dry_run;                 /* true: plan and call `tensor` for each tensor, but write nothing */
   bool reserved;                /* false */
-  ga_quantize_tensor_fn tensor; /* may be NULL */
-  ga_progress_fn progress;      /* bytes of the source; may be NULL */
+  ga_quantize_tensor_fn tensor; /* called for each tensor before writing; may be NULL */
+  ga_progress_fn progress;      /* called with the bytes of the source read so far and their sum; may be NULL */
   void *user;
-  /* Texts "NAME=TYPE" that override the mixture; the first that matches counts. NAME is a pattern of fnmatch(3) for a
-     * matrix: the whole name, or without ".weight" and "blk.N.": "attn_v=q8_0", "blk.0.*=f16", "token_embd=q6_k". */
+  /* [n_tensor_types] texts "NAME=TYPE" that override the mixture; the first that matches counts. NAME is a pattern of
+   * fnmatch(3) for a matrix. It matches the whole name, or the name without ".weight" and "blk.N.": "attn_v=q8_0",
+   * "blk.0.*=f16", "token_embd=q6_k". */
   const char *const *tensor_types;
   int32_t n_tensor_types;
   int32_t reserved_types; /* 0 */
@@ -89,38 +97,39 @@ typedef struct ga_quantize_options {
 #define GA_QUANTIZE_OPTIONS_INIT \
   { sizeof(ga_quantize_options), NULL, NULL, 0, false, false, false, false, NULL, NULL, NULL, NULL, 0, 0 }
 
-/* Name `index` of the types and mixtures, in the order in which help texts show them; NULL past the last. */
+/* Returns the name of type or mixture `index`, in the order in which help texts show them; NULL past the last. */
 GA_API const char *ga_quantize_type_at(int32_t index);
 
-/* Writes the model at `in`, any path that ga_model_file_open takes, as one GGUF file `out`. Metadata and tokenizer are
- * complete. The other files of a safetensors folder, and its other layouts, are written as llama.cpp expects them. Rows
- * go through memory a few at a time, whatever the file's size. `out` is either the complete new file or unchanged, even
- * when the process is killed. GA_ERR_ARG: unknown type; a NAME that fits no matrix; `out` exists (see overwrite), is
- * part of `in` or the importance matrix, or is no regular file. GA_ERR_IO: also when the disk is full.
- * GA_ERR_UNSUPPORTED: a folder's weights in FP8 or integers; a tokenizer that GA does not have. GA_ERR_FORMAT: a weight
- * that is not finite. */
+/* Writes the model at `in`, any path that ga_model_file_open takes, as one GGUF file `out`. Metadata and tokenizer
+ * are complete. The other files of a safetensors folder, and its other layouts, are written as llama.cpp expects
+ * them. Memory holds only a few rows at a time, whatever the file's size. `out` is either the complete new file or
+ * unchanged, even if the process is killed. GA_ERR_ARG: unknown type; a NAME that fits no matrix; `out` exists (see
+ * overwrite), is part of `in` or the importance matrix, or is no regular file. GA_ERR_IO: also if the disk is full.
+ * GA_ERR_UNSUPPORTED: a folder's weights in FP8 or integers; a tokenizer that GA does not have. GA_ERR_FORMAT: a
+ * weight that is not finite. */
 GA_API GA_NODISCARD ga_status ga_quantize_file(const char *in, const char *out, const ga_quantize_options *options);
 
 /* --- importance -------------------------------------------------------------------------------------------------- */
 
-/* Importance matrix: for each matrix of a model, the mean squares of its input columns over a text. An error in a
- * column of the matrix is weighed by its input. ga_quantize_options.importance takes the file. */
+/* An importance matrix: for each matrix of a model, the mean squares of its input columns over a text. They weight
+ * the errors of the matrix's columns. ga_quantize_options.importance takes the path of its file. */
 typedef struct ga_imatrix ga_imatrix;
 
-/* window: tokens that are evaluated together, 16 to 4096, 0 = 512. The model must outlive *out. GA_ERR_UNSUPPORTED for
- * encoders. *out NULL on failure; release with ga_imatrix_destroy. */
+/* Creates an empty importance matrix of a model, which must outlive *out. window: number of tokens that are
+ * evaluated together, 16 to 4096; 0 = 512. *out is NULL on failure; release it with ga_imatrix_destroy.
+ * GA_ERR_UNSUPPORTED: the model is an encoder. */
 GA_API GA_NODISCARD ga_status ga_imatrix_create(ga_model *model, int32_t window, ga_imatrix **out);
 GA_API void ga_imatrix_destroy(ga_imatrix *im); /* NULL is fine */
-/* Evaluates the whole windows of n ids, each by itself. For models that need a beginning token, it replaces the first
- * id of each window. GA_ERR_SHAPE: there are fewer ids than a window has. progress (windows) may be NULL. */
+/* Evaluates n ids in whole windows, each window separately. For models that need a beginning token, it replaces the
+ * first id of each window. GA_ERR_SHAPE: there are fewer ids than one window has. progress (in windows) may be NULL. */
 GA_API GA_NODISCARD ga_status ga_imatrix_add(ga_imatrix *im, const int32_t *ids, size_t n, ga_progress_fn progress,
                                              void *user);
-/* Windows evaluated so far. */
+/* Returns the number of windows evaluated so far. */
 GA_API int64_t ga_imatrix_windows(const ga_imatrix *im);
-/* Writes a file as llama-imatrix does: GGUF of general.type "imatrix", tensors NAME.in_sum2 and NAME.counts. dataset: a
- * name of the text, "" for none. The head is not among the matrices. `path` is either the complete new file or
- * unchanged. GA_ERR_ARG: it exists, unless overwrite; it is no regular file; it is the model. GA_ERR_STATE: no
- * windows. */
+/* Writes the importance matrix to a file in the format of llama-imatrix. That is GGUF of general.type "imatrix",
+ * with tensors NAME.in_sum2 and NAME.counts. dataset: a name of the text, "" for none. The head is not among the
+ * matrices. `path` is either the complete new file or unchanged. GA_ERR_ARG: `path` exists and overwrite is false,
+ * is no regular file, or is the model. GA_ERR_STATE: no window has been evaluated. */
 GA_API GA_NODISCARD ga_status ga_imatrix_write(const ga_imatrix *im, const char *path, const char *dataset,
                                                bool overwrite);
 

@@ -22,15 +22,15 @@ extern "C" {
 /* --- src/op/sample.toml: desc --- */
 typedef struct ga_sample_desc {
   size_t struct_size;
-  int64_t vocab;            /* 1 to 2^31 - 1 */
+  int64_t vocab;            /* number of logits, 1 to 2^31 - 1 */
   float temperature;        /* 0 = greedy */
-  float top_p;              /* (0, 1]; 1 = off */
-  float min_p;              /* [0, 1); 0 = off */
-  float typical_p;          /* (0, 1]; 1 = off */
-  float repetition_penalty; /* > 0; 1 = off: divides positive and multiplies negative logits of seen tokens */
-  float presence_penalty;   /* subtracted once from seen tokens */
-  float frequency_penalty;  /* subtracted per occurrence */
-  int32_t top_k;            /* 0 = off */
+  float top_p;              /* probability that the kept tokens reach, in (0, 1]; 1 = off */
+  float min_p;              /* least probability relative to the largest, in [0, 1); 0 = off */
+  float typical_p;          /* probability that the kept tokens reach, in (0, 1]; 1 = off */
+  float repetition_penalty; /* divides positive and multiplies negative logits of tokens in history; > 0, 1 = off */
+  float presence_penalty;   /* subtracted once from the logit of each token in history; 0 = off */
+  float frequency_penalty;  /* subtracted from a token's logit for each time it occurs in history; 0 = off */
+  int32_t top_k;            /* number of most probable tokens kept; 0 = off */
 } ga_sample_desc;
 #define GA_SAMPLE_DESC_INIT \
   { sizeof(ga_sample_desc), 0, 0.0f, 1.0f, 0.0f, 1.0f, 1.0f, 0.0f, 0.0f, 0 }
@@ -43,13 +43,13 @@ typedef struct ga_logit_bias {
 
 /* --- src/op/sample.toml: io --- */
 typedef struct ga_sample_io {
-  const float *logits;       /* [vocab], unchanged */
+  const float *logits;       /* [vocab] logits, which are not changed */
   const int32_t *history;    /* [n_history] tokens that the penalties see */
-  const ga_logit_bias *bias; /* [n_bias] */
+  const ga_logit_bias *bias; /* [n_bias] values added to logits */
   int64_t n_history, n_bias;
-  uint64_t *rng;  /* 4 words of state (ga_sample_seed), advanced by one draw; unused when greedy */
-  int32_t *id;    /* out: the token */
-  float *logprob; /* out, may be NULL: its log-probability under the plain softmax of `logits` */
+  uint64_t *rng;  /* [4] state of the generator (ga_sample_seed), advanced by one draw; unused when greedy */
+  int32_t *id;    /* output: the drawn token */
+  float *logprob; /* output: the token's natural-log probability under the plain softmax of `logits`; may be NULL */
 } ga_sample_io;
 /* --- end of src/op/sample.toml --- */
 

@@ -12,8 +12,8 @@
 extern "C" {
 #endif
 
-/* Element types. Values are pinned and append-only; they are not the numbers of any file format.
- * Block layouts are those of GGUF (see src/ref/ref_dequant.c for the formula of each). */
+/* Element types. Their values never change, and are not the numbers of any file format. Block layouts are those of
+ * GGUF (see src/ref/ref_dequant.c for the formula of each). */
 typedef enum ga_dtype {
   GA_DTYPE_NONE = 0,
   GA_F32 = 1,
@@ -41,37 +41,39 @@ typedef enum ga_dtype {
   GA_IQ4_XS = 31,
   GA_MXFP4 = 32,
   GA_NVFP4 = 33,
-  GA_IQ2_XXS = 34, /* this one to tq2_0: read from files and by ga_convert; no kernel computes with them */
+  /* Types from GA_IQ2_XXS to GA_TQ2_0 are read from files and by ga_convert; no kernel computes with them. */
+  GA_IQ2_XXS = 34,
   GA_IQ2_XS = 35,
   GA_IQ2_S = 36,
   GA_IQ3_XXS = 37,
   GA_IQ3_S = 38,
   GA_TQ1_0 = 39,
   GA_TQ2_0 = 40,
-  GA_E4M3_128 = 41 /* in memory only, for e4m3 weights with scales: blocks of one f32 scale and 128 e4m3 codes */
+  GA_E4M3_128 = 41 /* only in memory, for e4m3 weights with scales: each block has one f32 scale and 128 e4m3 codes */
 } ga_dtype;
 
 typedef struct ga_dtype_traits {
   const char *name;    /* lower case, as in kernel ids: "f32", "q4_k" */
-  int32_t block_elems; /* elements in a block; 1 for plain types */
-  int32_t block_bytes; /* bytes of a block */
-  bool is_quant;       /* blocks with scales */
+  int32_t block_elems; /* number of elements in a block; 1 for plain types */
+  int32_t block_bytes; /* number of bytes of a block */
+  bool is_quant;       /* the type has blocks with scales */
 } ga_dtype_traits;
 
-/* Traits of a type, NULL for a value that is no type. Static. */
+/* Returns the traits of a type; NULL if the value is no type. The record is static. */
 GA_API const ga_dtype_traits *ga_dtype_info(ga_dtype dtype);
-/* "q4_k", or "none" for a value that is no type. */
+/* Returns the name of a type, such as "q4_k"; "none" if the value is no type. */
 GA_API const char *ga_dtype_name(ga_dtype dtype);
-/* True for types that are only read from files. ga_convert alone of all ops takes them, as x; models hold them as
- * q8_0. */
+/* Returns true for types that are only read from files. Of all ops only ga_convert takes them, as x; models convert
+ * them to q8_0. */
 GA_API bool ga_dtype_is_read_only(ga_dtype dtype);
-/* The type of that name, GA_DTYPE_NONE when there is none. Upper case is taken too. */
+/* Returns the type of a name, in lower or upper case; GA_DTYPE_NONE if there is none. */
 GA_API ga_dtype ga_dtype_from_name(const char *name);
-/* Bytes of `elems` contiguous elements. GA_ERR_SHAPE: elems is negative, overflows or is no multiple of the block. */
+/* Computes the bytes of `elems` contiguous elements. GA_ERR_SHAPE: elems is negative, overflows or is no multiple of
+ * the block. */
 GA_API GA_NODISCARD ga_status ga_dtype_bytes(ga_dtype dtype, int64_t elems, uint64_t *bytes);
 
-/* Order of a matrix's bytes. Native is row after row in the type's own blocks. The other layouts suit the kernels of a
- * device and are made by ga_pack. Only GEMM takes packed weights. */
+/* The order of a matrix's elements in memory. Native is row after row in the type's own blocks. ga_pack makes the
+ * other layouts, which suit the kernels of a device. Only GEMM takes packed weights. */
 typedef enum ga_layout {
   GA_LAYOUT_NATIVE = 0,
   GA_LAYOUT_X16 = 1,       /* CPU: 16 rows interleaved by blocks, see src/cpu/cpu_pack.h */
@@ -80,20 +82,22 @@ typedef enum ga_layout {
 
 #define GA_MAX_DIMS 4
 
-/* A view: does not own `data`. */
+/* A view of a tensor, which does not own `data`. */
 typedef struct ga_tensor {
   void *data; /* address on the device that owns it */
   ga_dtype dtype;
   ga_layout layout;
   int32_t n_dims; /* 0 (scalar) to GA_MAX_DIMS */
   int32_t reserved;
-  int64_t dim[GA_MAX_DIMS];    /* slowest first */
-  int64_t stride[GA_MAX_DIMS]; /* in elements */
+  int64_t dim[GA_MAX_DIMS];    /* dimensions, the slowest first */
+  int64_t stride[GA_MAX_DIMS]; /* distances in elements, in the order of dim */
 } ga_tensor;
 
-/* Contiguous view; dims beyond n_dims are ignored. Does not check sizes: ga_tensor_bytes does. */
+/* Makes a contiguous view of dims[n_dims], of which at most GA_MAX_DIMS are used. It does not check sizes;
+ * ga_tensor_bytes does. */
 GA_API ga_tensor ga_tensor_make(void *data, ga_dtype dtype, int32_t n_dims, const int64_t *dims);
-/* Bytes a contiguous tensor of this shape takes. GA_ERR_SHAPE on overflow or broken blocks. */
+/* Computes the bytes of a contiguous tensor of this shape. GA_ERR_SHAPE: the size overflows, or the last dimension
+ * is no multiple of the block. */
 GA_API GA_NODISCARD ga_status ga_tensor_bytes(const ga_tensor *tensor, uint64_t *bytes);
 
 #ifdef __cplusplus

@@ -17,10 +17,10 @@
 extern "C" {
 #endif
 
-/* Values are pinned. */
+/* Kinds of tokenizers. Their values never change. */
 typedef enum ga_tok_kind { GA_TOK_SPM = 1, GA_TOK_BPE = 2, GA_TOK_WPM = 3, GA_TOK_UGM = 4 } ga_tok_kind;
 
-/* Kinds of tokens; the numbers are of the GGUF key tokenizer.ggml.token_type. */
+/* Kinds of tokens. The values are those of the GGUF key tokenizer.ggml.token_type. */
 typedef enum ga_tok_type {
   GA_TOK_NORMAL = 1,
   GA_TOK_UNKNOWN = 2, /* stands for text that has no token */
@@ -30,9 +30,9 @@ typedef enum ga_tok_type {
   GA_TOK_BYTE = 6 /* SPM: "<0x41>" stands for the byte 0x41 */
 } ga_tok_type;
 
-#define GA_TOK_NONE (-1) /* no such token */
+#define GA_TOK_NONE (-1) /* in the place of a token id: no such token */
 
-/* UGM: what is done to a text before it is cut into pieces. With no flag: as SentencePiece does it. */
+/* UGM: how a text is normalised before it is cut into pieces. Without flags: as SentencePiece does it. */
 typedef enum ga_tok_unigram {
   /* The charsmap is applied to whole grapheme clusters below 6 bytes, then to characters; its shortest entry counts, as
    * in Hugging Face. Without this flag the longest entry at each place counts. */
@@ -47,32 +47,32 @@ typedef enum ga_tok_unigram {
   GA_TOK_UGM_BYTES = 256      /* a character without a piece becomes its byte tokens; all 256 must be there */
 } ga_tok_unigram;
 
-/* Everything a tokenizer is made from. Start from GA_VOCAB_INIT. Nothing is kept by reference.
- *
- * Token texts are written as in GGUF: SPM, UGM and WPM mark a space (WPM: the start of a word) by U+2581; BPE writes
- * each byte of normal tokens as the printable character of GPT-2's table. */
+/* The parts of which a tokenizer is made. Start from GA_VOCAB_INIT. All arrays and texts are copied. */
 typedef struct ga_vocab {
   size_t struct_size;
   ga_tok_kind kind;
-  const char *pre; /* BPE: pre-splitter by name, see ga_tokenizer_pre_known; NULL is "default" */
-  size_t n_tokens; /* 1 to 2^22 */
-  const ga_text *tokens;
-  const float *scores;   /* [n_tokens] SPM: higher merges first; UGM: log-probabilities; NULL: 0 */
-  const int32_t *types;  /* [n_tokens] of ga_tok_type; NULL is all normal */
-  size_t n_merges;       /* BPE, at most 2^22 */
-  const ga_text *merges; /* "left right", best first */
-  int32_t bos, eos, eot, eom, unk, sep, pad, cls, mask; /* id or GA_TOK_NONE */
-  bool add_bos, add_eos;         /* what GA_TOK_ADD_SPECIAL adds; WPM always adds cls (else bos) and sep (else eos) */
-  bool add_space_prefix;         /* SPM, UGM: a space before the text and after each special token */
+  const char *pre;       /* BPE: name of the pre-splitter, see ga_tokenizer_pre_known; NULL = "default" */
+  size_t n_tokens;       /* number of tokens, 1 to 2^22 */
+  const ga_text *tokens; /* [n_tokens] texts of the tokens */
+  /* [n_tokens] SPM: pairs with higher scores are merged first. UGM: log-probabilities. NULL = all 0 */
+  const float *scores;
+  const int32_t *types;                                 /* [n_tokens] ga_tok_type of each token; NULL = all normal */
+  size_t n_merges;                                      /* BPE: number of merges, at most 2^22 */
+  const ga_text *merges;                                /* [n_merges] texts "left right", in the order of rank */
+  int32_t bos, eos, eot, eom, unk, sep, pad, cls, mask; /* ids of special tokens, or GA_TOK_NONE */
+  bool add_bos, add_eos; /* tokens that GA_TOK_ADD_SPECIAL adds. WPM always adds cls (else bos) and sep (else eos) */
+  bool add_space_prefix; /* SPM, UGM: a space before the text and after each special token */
   bool remove_extra_whitespaces; /* SPM, UGM: runs of spaces become one; none at either end */
-  bool ignore_merges;            /* BPE: a pre-split word that is a token is taken whole */
+  bool ignore_merges;            /* BPE: a pre-split word that is a token is not merged from parts */
   bool cased;                    /* WPM: keep case and accents */
-  size_t n_eog;                  /* further ids that end generation, in addition to eos, eot, eom and known names */
-  const int32_t *eog;
-  uint32_t unigram;      /* UGM: ga_tok_unigram */
-  size_t charsmap_bytes; /* UGM: at most 2^24; 0 is none */
-  const void *charsmap;  /* SentencePiece's precompiled_charsmap: replacements of characters */
-  const int32_t *fim; /* [6] GA_TOK_FIM_PREFIX to GA_TOK_FIM_FILE: ids; GA_TOK_NONE, or NULL for all: by known names */
+  size_t n_eog;                  /* number of further ids that end generation, besides eos, eot, eom and known names */
+  const int32_t *eog;            /* [n_eog] those ids */
+  uint32_t unigram;              /* UGM: a combination of ga_tok_unigram */
+  size_t charsmap_bytes;         /* UGM: bytes of charsmap, at most 2^24; 0 = none */
+  const void *charsmap;          /* UGM: SentencePiece's precompiled_charsmap, with replacements of characters */
+  /* [6] ids of GA_TOK_FIM_PREFIX to GA_TOK_FIM_FILE. A GA_TOK_NONE is replaced by a token with a known name, if
+   * there is one; NULL = all six GA_TOK_NONE */
+  const int32_t *fim;
 } ga_vocab;
 
 #define GA_VOCAB_INIT                                                                                            \
@@ -98,30 +98,33 @@ GA_API GA_NODISCARD ga_status ga_tokenizer_from_model(const ga_model_file *file,
 /* Makes a tokenizer from a tokenizer.json by its path; `config` is the path of tokenizer_config.json or NULL. */
 GA_API GA_NODISCARD ga_status ga_tokenizer_from_json(const char *path, const char *config, ga_tokenizer **out);
 
-/* True when GA has a pre-splitter of this name. */
+/* Returns whether GA has a pre-splitter of this name. */
 GA_API bool ga_tokenizer_pre_known(const char *name);
 
-#define GA_TOK_ADD_SPECIAL   1u /* add the model's tokens before and after a text: bos, eos; WPM cls, sep */
-#define GA_TOK_PARSE_SPECIAL 2u /* the text of a control token becomes that token. Never for untrusted text */
+#define GA_TOK_ADD_SPECIAL   1u /* adds the model's tokens before and after a text: bos and eos; for WPM cls and sep */
+#define GA_TOK_PARSE_SPECIAL 2u /* the text of a control token becomes that token. Never use it for untrusted text */
 
-/* Writes the ids of `text`, at most 2^30 bytes of any values. NUL is a character like others. Broken UTF-8 is repaired
- * first, as W3C and Unicode advise, by U+FFFD for each maximal ill-formed part. *n_ids is the number of ids of the
- * text. When `capacity` is smaller the call fails with GA_ERR_SHAPE, *n_ids is still set, and ids is unchanged; ids may
- * be NULL if capacity is 0. After any other failure *n_ids is 0. Where special tokens overlap, the leftmost counts,
- * then the longest. In the worst case, one word of n letters, time grows as n log n; UGM: as n, with at most 1024 steps
- * a character. Memory is at most 64 bytes for each byte of the longest word and 12 for each byte of text. A charsmap
- * may lengthen a text to 16 times its bytes and 4 KiB, up to 2^31 bytes; GA_ERR_SHAPE beyond that. */
+/* Writes the ids of `text`, which has at most 2^30 bytes of any values; NUL is an ordinary character. Broken UTF-8
+ * is repaired first, as W3C and Unicode advise, by U+FFFD for each maximal ill-formed part. *n_ids is the number of
+ * ids of the text. If `capacity` is smaller, the call fails with GA_ERR_SHAPE, *n_ids is still set, and ids is
+ * unchanged; ids may be NULL if capacity is 0. After any other failure *n_ids is 0. Where special tokens overlap,
+ * the leftmost counts, then the longest. In the worst case, one word of n letters, time grows as n log n; UGM: as n,
+ * with at most 1024 steps a character. Memory is at most 64 bytes for each byte of the longest word and 12 for each
+ * byte of text. A charsmap may lengthen a text to 16 times its bytes and 4 KiB, up to 2^31 bytes; GA_ERR_SHAPE
+ * beyond that. */
 GA_API GA_NODISCARD ga_status ga_tokenize(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags,
                                           int32_t *ids, size_t capacity, size_t *n_ids);
 
-/* Queries. An id outside [0, size) gives an empty piece, type 0, false. */
+/* Returns the number of tokens. The functions below return an empty piece, type 0 or false for an id outside of
+ * [0, size). */
 GA_API size_t ga_tokenizer_size(const ga_tokenizer *tok);
 GA_API ga_tok_kind ga_tokenizer_kind(const ga_tokenizer *tok);
-/* The bytes that the id stands for (a control token: its name); owned by the tokenizer, may be broken UTF-8. */
+/* Returns the bytes of a token; for a control token its name. They may be broken UTF-8. Owned by the tokenizer. */
 GA_API ga_text ga_tokenizer_piece(const ga_tokenizer *tok, int32_t id);
 GA_API int32_t ga_tokenizer_type(const ga_tokenizer *tok, int32_t id);
-/* The id whose ga_tokenizer_piece has these bytes, GA_TOK_NONE when there is none. Of several, a normal token comes
- * before control and byte tokens, then the last. WPM: pieces that start a word begin with a space. */
+/* Returns the id of the token whose ga_tokenizer_piece has these bytes; GA_TOK_NONE if there is none. If there are
+ * several, normal tokens are preferred to control and byte tokens, then higher ids to lower ones. WPM: pieces that
+ * start a word begin with a space. */
 GA_API int32_t ga_tokenizer_find(const ga_tokenizer *tok, const char *piece, size_t bytes);
 
 typedef enum ga_tok_special {
@@ -134,38 +137,39 @@ typedef enum ga_tok_special {
   GA_TOK_PAD = 6,
   GA_TOK_CLS = 7,
   GA_TOK_MASK = 8,
-  GA_TOK_FIM_PREFIX = 9,  /* fill in the middle: precedes the text before the gap, */
-  GA_TOK_FIM_SUFFIX = 10, /* the text after it, */
-  GA_TOK_FIM_MIDDLE = 11, /* and the text that fills it */
-  GA_TOK_FIM_PAD = 12,
-  GA_TOK_FIM_REPO = 13, /* precedes the name of a repository */
-  GA_TOK_FIM_FILE = 14  /* precedes a file of a repository */
+  GA_TOK_FIM_PREFIX = 9,  /* fill in the middle: precedes the text before the gap */
+  GA_TOK_FIM_SUFFIX = 10, /* fill in the middle: precedes the text after the gap */
+  GA_TOK_FIM_MIDDLE = 11, /* fill in the middle: precedes the text that fills the gap */
+  GA_TOK_FIM_PAD = 12,    /* fill in the middle: padding */
+  GA_TOK_FIM_REPO = 13,   /* fill in the middle: precedes the name of a repository */
+  GA_TOK_FIM_FILE = 14    /* fill in the middle: precedes a file of a repository */
 } ga_tok_special;
 
-/* Id of a special token, GA_TOK_NONE when the model has none. */
+/* Returns the id of a special token; GA_TOK_NONE if the model has none. */
 GA_API int32_t ga_tokenizer_special(const ga_tokenizer *tok, ga_tok_special which);
 GA_API bool ga_tokenizer_adds_bos(const ga_tokenizer *tok);
 GA_API bool ga_tokenizer_adds_eos(const ga_tokenizer *tok);
-/* True when this id ends generation: eos, eot, eom, and tokens whose names are known to end a turn ("<|im_end|>"). */
+/* Returns whether the id ends generation: eos, eot, eom, and tokens whose names are known to end a turn
+ * ("<|im_end|>"). */
 GA_API bool ga_tokenizer_is_eog(const ga_tokenizer *tok, int32_t id);
 
-/* Streaming detokeniser: ids in, whole UTF-8 sequences out. */
+/* A streaming detokeniser: it takes ids and returns whole UTF-8 sequences. */
 typedef struct ga_detok ga_detok;
 
-#define GA_DETOK_SPECIAL  1u /* show control and unknown tokens by name; they are hidden otherwise */
-#define GA_DETOK_CONTINUE 2u /* the ids continue earlier text: keep the first space that SPM or WPM adds */
+#define GA_DETOK_SPECIAL  1u /* show control and unknown tokens by name; without the flag they are hidden */
+#define GA_DETOK_CONTINUE 2u /* the ids continue an earlier text: the first space that SPM or WPM adds is kept */
 
-/* `tok` must outlive *out. Release: ga_detok_destroy. */
+/* Creates a detokeniser of `tok`, which must outlive *out. Release it with ga_detok_destroy. */
 GA_API GA_NODISCARD ga_status ga_detok_create(const ga_tokenizer *tok, uint32_t flags, ga_detok **out);
 GA_API void ga_detok_destroy(ga_detok *detok); /* NULL is fine */
-/* Gives the text that this id completes, possibly none: valid UTF-8, owned by `detok` until its next call. Bytes that
- * may still become a character are pending; bytes that cannot are given as U+FFFD. GA_ERR_ARG: no such id; nothing
- * changes. */
+/* Takes one id and returns the text that it completes, possibly none. The text is valid UTF-8, owned by `detok`
+ * until its next call. Bytes that may still become a character are pending; bytes that cannot are returned as
+ * U+FFFD. GA_ERR_ARG: no such id; nothing changes. */
 GA_API GA_NODISCARD ga_status ga_detok_push(ga_detok *detok, int32_t id, ga_text *text);
-/* Gives pending bytes as U+FFFD and resets the detokeniser. Never fails. */
+/* Returns pending bytes as U+FFFD and resets the detokeniser. Never fails. */
 GA_API ga_text ga_detok_flush(ga_detok *detok);
 
-/* Writes the text of n ids at once, without a NUL. Sizes as in ga_tokenize. */
+/* Writes the text of n ids, without a NUL. *bytes is its length; capacity and errors are as for ga_tokenize. */
 GA_API GA_NODISCARD ga_status ga_detokenize(const ga_tokenizer *tok, const int32_t *ids, size_t n, uint32_t flags,
                                             char *text, size_t capacity, size_t *bytes);
 

@@ -3,8 +3,9 @@
  *
  *   submit (any thread) -> inbox -> scheduler -> step -> sample -> queue of the request -> poll (any thread)
  *
- * Locks: ga_engine.lock guards what any thread may touch (inbox, stats); ga_request.lock guards a request's queue. Who
- * holds a request's lock may take the engine's, never the other way round. All else is the engine thread's own.
+ * Locks: ga_engine.lock guards the fields that any thread may touch (inbox, stats); ga_request.lock guards a request's
+ * queue. A thread that holds a request's lock may take the engine's lock, never the other way round. All other fields
+ * belong to the engine's thread.
  */
 #ifndef GA_ENGINE_ENGINE_H
 #define GA_ENGINE_ENGINE_H
@@ -21,10 +22,11 @@
 /* --- requests --- */
 
 typedef struct request_token {
-  int32_t event, id; /* ga_request_event */
+  int32_t event; /* ga_request_event */
+  int32_t id;    /* token id */
   float logprob;
   int32_t n_top;
-  int64_t top; /* first of its entries in request_queue.top */
+  int64_t top; /* index in request_queue.top of the token's first entry; it has n_top entries */
 } request_token;
 
 /* Tokens that have not been polled, [begin, end) of `tokens`. */
@@ -35,36 +37,37 @@ typedef struct request_queue {
 } request_queue;
 
 struct ga_request {
-  sched_request sched; /* .user is the request */
-  ga_request *next;    /* of the inbox */
+  sched_request sched; /* sched.user points to this request */
+  ga_request *next;    /* next request in the engine's inbox */
   ga_request *live_next, *live_prev;
-  atomic_int holders; /* the caller, and the engine until its end */
+  atomic_int holders; /* references: one of the caller, and one of the engine until the request ends */
   atomic_bool cancelled;
 
   /* Fixed when it is submitted. */
-  ga_request_options options; /* pointers are NULL */
+  ga_request_options options; /* copies of the caller's options; their pointers are NULL */
   ga_sample_desc sample;
-  int32_t window;      /* tokens that penalties see */
+  int32_t window;      /* number of last tokens that penalties see */
   ga_logit_bias *bias; /* [n_bias_all]: the caller's n_bias, then entries that ban each end-of-generation token */
   int32_t n_bias, n_bias_all;
   int32_t *stop_ids;
   int32_t max_new;
   double submitted;
 
-  /* The engine thread's. */
-  int32_t *ids;     /* [sched.max_ids] */
-  int32_t n_scored; /* tokens of the prompt that have been given to the caller, with their log-probabilities */
+  /* The following fields are used by the engine's thread only. */
+  int32_t *ids;     /* [sched.max_ids] prompt and generated tokens */
+  int32_t n_scored; /* tokens of the prompt whose log-probabilities the caller has received */
   uint64_t rng[4];
-  draw_history history; /* of its tokens on the device */
-  int32_t at_draw;      /* its row among the draws of the newest step that has one of it */
-  int32_t drawn;        /* by the step under way; GA_TOK_NONE: nothing */
-  ga_status row_status; /* what became of its row of logits; the text is in row_error */
+  draw_history history; /* place of the request's tokens on the device, for penalties */
+  int32_t at_draw;      /* the request's index among the draws of the newest step in which it draws */
+  int32_t drawn;        /* token that the current step drew for the request; GA_TOK_NONE: none */
+  /* status of the request's row of logits in the current step; row_error has the text of an error */
+  ga_status row_status;
   char row_error[256];
 
-  pthread_mutex_t lock; /* for all below */
+  pthread_mutex_t lock; /* guards all fields below */
   pthread_cond_t changed;
   request_queue queue;
-  ga_engine *engine; /* NULL once it has ended */
+  ga_engine *engine; /* NULL once the request has ended */
   ga_notify_fn notify;
   void *user;
   bool ended;
@@ -74,11 +77,11 @@ struct ga_request {
   ga_request_info info;
 };
 
-/* Lets go of one holder's part. */
+/* Releases one reference to the request. The last release frees it. */
 void request_release(ga_request *r);
-/* Puts a token at the end of its queue, with n_top entries; the receiver is not told yet. */
+/* Appends a token with its n_top entries of `top` to the request's queue. It does not notify the receiver. */
 GA_NODISCARD ga_status request_push(ga_request *r, const request_token *token, const ga_token_logprob *top);
-/* Tells the receiver that there is something new. */
+/* Notifies the receiver that the request's queue has new tokens or events. */
 void request_tell(ga_request *r);
 /* Ends a request: no output follows, and the engine's reference is released. If status is not GA_OK, the request gets
  * this thread's error text. */
@@ -86,38 +89,38 @@ void request_end(ga_request *r, ga_finish finish, ga_status status);
 
 /* --- steps --- */
 
-/* One row of logits of a step, and the request that it belongs to. How a token is drawn from it: its row_draw. */
+/* A row of logits of a step, and the request to which it belongs. The row's row_draw says how its token is drawn. */
 typedef struct step_row {
-  ga_request *request; /* NULL: has ended meanwhile */
-  int32_t part;        /* of the step: the plan's item */
-  int32_t position;    /* in the sequence, of the token whose successor the row predicts */
+  ga_request *request; /* NULL: the request has ended meanwhile */
+  int32_t part;        /* index of the item in the step's plan, and of its step_part */
+  int32_t position;    /* position in the sequence of the token whose successor the row predicts */
   bool samples;        /* the next token is drawn from the row; else the next token is a known one of the prompt */
-  bool scores;         /* with a known next token: its log-probability is reported */
+  bool scores;         /* with a known next token: the log-probability of that token is reported */
 } step_row;
 
 /* One planned step while the runner executes it. */
 typedef struct engine_step {
   ga_engine *engine;
   const sched_plan *plan;
-  step_part *parts; /* [max_sequences] of the plan's items */
+  step_part *parts; /* [max_sequences] one part for each item of the plan */
   step_row *rows;   /* [sizes.batch] */
-  row_draw *draws;  /* [sizes.batch] of those rows */
+  row_draw *draws;  /* [sizes.batch] draws[i] says how a token is drawn from rows[i] */
   int32_t n_rows;
   int64_t ticket;
 } engine_step;
 
-/* The step in flight, and the next one, which may be enqueued before the first one's tokens are known: the device
- * passes each drawn token on to it. */
+/* The step in flight, and the next step, which may be enqueued before the first step's tokens are known. The device
+ * passes each drawn token on to the next step. */
 typedef struct engine_steps {
   engine_step step[2];
-  int at;        /* the one under way, or the next one */
-  bool is_ahead; /* the other one is enqueued, too */
+  int at;        /* index of the current step: the step in flight, or else the next one to run */
+  bool is_ahead; /* step[1 - at] is enqueued, too, after the current one */
 } engine_steps;
 
 struct ga_engine {
   ga_model *model;
-  ga_ctx *ctx;            /* the model's */
-  ga_session_sizes sizes; /* batch: tokens of a step */
+  ga_ctx *ctx;            /* context of the model */
+  ga_session_sizes sizes; /* sizes.batch: the most tokens of a step */
   ga_engine_options options;
   ga_kv_cache cache;
   memory_host host;
@@ -127,15 +130,15 @@ struct ga_engine {
   step_pace pace;
   sched_costs costs;
   engine_steps steps;
-  ga_request **stepped; /* [max_sequences] those of the step under way */
+  ga_request **stepped; /* [max_sequences] requests of the current step */
   int32_t *eog;         /* [n_eog] tokens that end generation */
   int32_t n_eog, n_vocab;
   ga_request *live;
-  int32_t n_shown;          /* of those, requests whose rows of logits come to the host */
-  uint64_t cache_secret[4]; /* hashed with each salt */
+  int32_t n_shown;          /* number of live requests whose rows of logits are copied to the host */
+  uint64_t cache_secret[4]; /* secret that is hashed together with each cache salt */
 
   pthread_t thread;
-  pthread_mutex_t lock; /* for all below */
+  pthread_mutex_t lock; /* guards all fields below */
   pthread_cond_t wake;
   ga_request *inbox, **inbox_end;
   int32_t n_inbox;
@@ -144,37 +147,38 @@ struct ga_engine {
   ga_engine_stats stats;
 };
 
-/* Runs the plan's items, unless they are enqueued already, and hands out their tokens. While they run, it enqueues the
- * next step, if that is possible. */
+/* Runs the plan's items, unless they are enqueued already, and passes their tokens to the requests. While they run,
+ * it enqueues the next step, if that is possible. */
 GA_NODISCARD ga_status engine_run_step(ga_engine *e, const sched_plan *plan);
-/* Makes the step that was enqueued ahead the current one. Returns its plan; NULL: there is no such step. */
+/* Makes the step that was enqueued early the current one. Returns its plan; NULL: no step was enqueued early. */
 const sched_plan *engine_take_ahead(ga_engine *e);
 /* Waits for the step in flight, whose requests have all ended. */
 GA_NODISCARD ga_status engine_skip_step(ga_engine *e);
-/* Removes the request from a step that was enqueued ahead: tokens that it draws there are dropped. */
+/* Removes the request from a step that was enqueued early: tokens that it draws there are dropped. */
 void engine_forget_rows(ga_engine *e, const ga_request *r);
-/* Ends the requests that have waited too long. */
+/* Ends the requests of plan->expired, whose deadlines have passed. */
 void engine_end_expired(ga_engine *e, const sched_plan *plan);
 
 /* --- rows.c --- */
 
-/* Hands out the prompt's first token, which no row of logits predicts. */
+/* Passes the prompt's first token to the caller, which no row of logits predicts. */
 void engine_give_first(ga_request *r);
 /* Returns the parameters with which the request draws the token that follows its first n_ids tokens. */
 row_draw rows_draw_of(ga_request *r, int32_t n_ids);
-/* Called with the logits of row `row` of the engine_step `user`, and with the token that was drawn from them. */
+/* Handles the logits of one row and the token drawn from them. user: the engine_step. row: index in its rows. id:
+ * the drawn token, -1: none. */
 GA_NODISCARD ga_status rows_show(void *user, int32_t row, int32_t id, const float *logits);
-/* Notes which parts of an enqueued step have failed. */
+/* Notes in the requests which parts of an enqueued step have failed. */
 void rows_note_results(const engine_step *step, const part_result *results);
-/* Hands out the tokens that the device drew, for rows whose logits were not passed to rows_show. */
+/* Passes on the tokens that the device drew, for rows whose logits were not passed to rows_show. */
 GA_NODISCARD ga_status rows_take_results(const engine_step *step, const part_result *results);
 
 /* Returns whether pages stay cached when their sequence ends or is preempted. */
 static inline bool engine_keeps_pages(const ga_engine *e) {
   return !(e->options.flags & GA_ENGINE_NO_PREFIX_CACHE) || e->options.swap_bytes > 0;
 }
-/* Checks the options and fills in what they leave open. memory: kinds of the model's layers, and how many units each
- * gets on the device and in host memory. */
+/* Checks `options` and writes them to `full` with all defaults filled in. `memory` gets the kinds of the model's
+ * layers, and how many units each kind has on the device and in host memory. */
 GA_NODISCARD ga_status engine_sizes(const ga_model *model, const ga_engine_options *options, ga_session_sizes *sizes,
                                     ga_engine_options *full, layer_memory_options *memory);
 

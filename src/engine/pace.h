@@ -12,42 +12,45 @@
 #include <stdint.h>
 
 #define PACE_STRETCH 2.0
-/* The least prompt tokens of a step: with fewer, the prompt would lose more time than other requests gain. A GPU reads
- * all weights for a few rows as for some hundred: at 16 tokens a step an H200 read prompts at 3 000 tokens a second, a
- * tenth of its speed. */
+/* The fewest prompt tokens of a step. With fewer, the prompt would lose more time than other requests gain. A GPU
+ * reads all weights for a few rows as for some hundred: at 16 tokens a step an H200 read prompts at 3 000 tokens a
+ * second, a tenth of its speed. */
 #define PACE_LEAST_CPU 16
 #define PACE_LEAST_GPU 256
-/* On a CPU a step may always spend PACE_BRIEF_CPU on prompts, for at most PACE_TOKENS_CPU tokens: on 6 cores with AMX,
- * steps of 16 tokens cost 16 streams of a 135M model a third of their throughput (docs/results/serve.md). Slow models
- * keep PACE_LEAST_CPU. */
+/* On a CPU a step may always spend PACE_BRIEF_CPU seconds on prompts, but on at most PACE_TOKENS_CPU tokens. On 6
+ * cores with AMX, steps of 16 tokens cost 16 streams of a 135M model a third of their throughput
+ * (docs/results/serve.md). Slow models keep to PACE_LEAST_CPU tokens. */
 #define PACE_BRIEF_CPU  0.03 /* seconds */
 #define PACE_TOKENS_CPU 128
-/* Rows of a step in whose products all multiprocessors work: tiles of 128 rows come in fours. 320 and 512 rows took an
- * H200 17.1 ms each, 256 rows 10.6 (docs/results/serve.md). */
+/* Rows of a step that keep all multiprocessors busy in matrix products: four tiles of 128 rows. 320 and 512 rows
+ * took an H200 17.1 ms each, 256 rows 10.6 ms (docs/results/serve.md). */
 #define PACE_TILE_GPU 512
 
 /* Bound on a step that also reads a long prompt, as a multiple of a step that only generates. Times of steps vary: 2.35
  * on average keeps the slowest of a hundred steps below 2.5. */
 #define PACE_EVEN 2.35
-/* Classes of steps: up to 128 rows, 192, 256, 512, 1024, and more. If even 128 rows take too long beside a few
- * generating requests, 256 are used: fewer would cost the prompt more time than the others gain. */
+/* Number of classes of steps by rows: up to 128, 192, 256, 512, 1024, and more. If even 128 rows take too long
+ * beside a few generating requests, 256 are used: fewer would cost the prompt more time than the others gain. */
 #define PACE_CLASSES 6
 
 typedef struct step_pace {
-  int32_t least; /* tokens of prompts that a step takes at least */
+  int32_t least; /* fewest prompt tokens that a step takes */
   /* Seconds that a step may always spend on prompt tokens, but on at most PACE_TOKENS_CPU of them. 0: no such time. */
   double brief;
-  double decode, prompt_token; /* moving averages, seconds; 0: not seen yet */
-  /* Seconds that a prompt's token adds to a step in which other requests generate, by classes of the step's rows. */
+  /* moving averages in seconds: decode, of a step without prompts; prompt_token, that each prompt token adds. 0: not
+   * measured yet */
+  double decode, prompt_token;
+  /* [class of rows] seconds that a prompt token adds to a step in which other requests generate */
   double token[PACE_CLASSES];
 } step_pace;
 
 /* Records the time of a step that generated n_decode tokens and read n_prompt prompt tokens. */
 void pace_note(step_pace *pace, int32_t n_decode, int32_t n_prompt, double seconds);
-/* Returns the prompt tokens of a step, at most `most`; a quarter of `most` until steps with and without prompts have
- * been timed. */
+/* Returns how many prompt tokens the next step may read, at most `most`. Until steps with and without prompts have
+ * been timed, it is a quarter of `most`. */
 int32_t pace_chunk(const step_pace *pace, int32_t most);
-/* Returns the rows of a step in which n_decode requests generate and one long prompt is read; 0: not known yet. */
+/* Returns how many rows a step should have in which n_decode requests generate and one long prompt is read. 0: not
+ * known yet. */
 int32_t pace_even_rows(const step_pace *pace, int32_t n_decode);
 
 #endif

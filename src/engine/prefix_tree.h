@@ -10,42 +10,48 @@
 #include "base/compiler.h"
 #include "engine/layer_memory.h"
 
-/* How many children of a node are compared with a prompt's begun page: those used last. */
+/* The most children of a node that are compared with a prompt's partly filled page: the most recently used ones. */
 #define PREFIX_CHILDREN 16
-/* The most cache keys that have pages at one time; requests with further keys cache nothing. */
+/* The most cache keys that have pages at one time. Requests with further keys cache nothing. */
 #define PREFIX_ROOTS 65536
 
-/* An element of a ring. One that is in no ring points to itself. */
+/* An element of a circular list. A link that is in no list points to itself. */
 typedef struct prefix_link {
   struct prefix_link *next, *prev;
-  prefix_node *node; /* NULL: the ring's head */
+  prefix_node *node; /* node that the link belongs to; NULL: the head of the list */
 } prefix_link;
 
 struct prefix_node {
-  prefix_node *parent; /* NULL: a root */
-  prefix_node *chain;  /* the next one of its bucket, or of the unused ones */
-  prefix_link children;
-  prefix_link sibling;                 /* in the parent's children, the last used first */
-  prefix_link lru;                     /* in one of layer_memory.order, or in keeping_used */
-  prefix_link local[MEMORY_KINDS_MAX]; /* in one of layer_memory.local_order, or in local_swapped */
+  prefix_node *parent;                 /* NULL: the node is a root */
+  prefix_node *chain;                  /* next node of the same hash bucket, or of the list of unused nodes */
+  prefix_link children;                /* head of the list of the node's children, the most recently used first */
+  prefix_link sibling;                 /* link in the parent's children */
+  prefix_link lru;                     /* link in one of layer_memory.order, or in keeping_used */
+  prefix_link local[MEMORY_KINDS_MAX]; /* [kind] links in one of layer_memory.local_order, or in local_swapped */
   uint64_t hash, cache_key;
   int32_t index;
-  int32_t n_tokens;               /* page_tokens; a begun page: fewer; a root: 0 */
-  int32_t users;                  /* sequences whose path it is on */
-  int32_t unit[MEMORY_KINDS_MAX]; /* on the device */
-  int32_t host[MEMORY_KINDS_MAX]; /* in host memory; at most one of unit and host is set */
-  double keep_until;              /* evicted after all nodes without; 0: none. A parent's is no earlier */
-  bool swapped; /* a preempted request has it: its units go to host memory. Its parent is swapped, too */
-  bool wanted;  /* a sequence began or ended where its local units are needed: they are evicted later than others */
+  int32_t n_tokens;               /* page_tokens; fewer for a partly filled page; 0 for a root */
+  int32_t users;                  /* number of sequences whose path has the node */
+  int32_t unit[MEMORY_KINDS_MAX]; /* [kind] unit on the device; MEMORY_NO_UNIT: none */
+  /* [kind] unit in host memory; MEMORY_NO_UNIT: none. At most one of unit and host is set */
+  int32_t host[MEMORY_KINDS_MAX];
+  /* time until which the node is evicted after nodes without this priority; 0: none. A parent's is at least as late */
+  double keep_until;
+  /* a preempted request uses the node: its units are copied to host memory before eviction. The parent is swapped,
+   * too */
+  bool swapped;
+  /* a sequence began or ended where the node's local units are needed: they are evicted later than others */
+  bool wanted;
 };
 
 typedef struct prefix_tree {
   uint64_t key[2];
   int32_t page_tokens, capacity, roots; /* nodes [0, capacity) have tokens, [capacity, capacity + roots) are roots */
-  int32_t n_nodes, n_roots;             /* in use */
+  int32_t n_nodes;                      /* nodes in use that have tokens */
+  int32_t n_roots;                      /* roots in use */
   uint32_t mask;
   prefix_node *nodes, **buckets, *unused, *unused_roots;
-  int32_t *tokens; /* [capacity][page_tokens] */
+  int32_t *tokens; /* [capacity][page_tokens] token ids of each node */
 } prefix_tree;
 
 GA_INLINE void prefix_link_init(prefix_link *link, prefix_node *node) {
@@ -70,29 +76,33 @@ GA_INLINE int32_t *prefix_node_tokens(const prefix_tree *tree, const prefix_node
 }
 
 GA_NODISCARD ga_status prefix_tree_init(prefix_tree *tree, int32_t capacity, int32_t page_tokens);
-void prefix_tree_free(prefix_tree *tree); /* one of zeros is fine */
+void prefix_tree_free(prefix_tree *tree); /* a tree of zeros is fine */
 
-prefix_node *prefix_tree_root(const prefix_tree *tree, uint64_t cache_key); /* NULL: none */
-prefix_node *prefix_tree_root_make(prefix_tree *tree, uint64_t cache_key);  /* NULL: too many */
-/* Finds the child for the whole page ids of a parent; NULL: none. */
+/* Returns NULL if the cache key has no root. */
+prefix_node *prefix_tree_root(const prefix_tree *tree, uint64_t cache_key);
+/* Returns NULL if there are too many roots. */
+prefix_node *prefix_tree_root_make(prefix_tree *tree, uint64_t cache_key);
+/* Finds the parent's child whose whole page has the tokens ids[page_tokens]; NULL: none. */
 prefix_node *prefix_tree_child(const prefix_tree *tree, const prefix_node *parent, const int32_t *ids);
-/* Children that a search may find. */
+/* Selects the children that a search may find. */
 typedef struct prefix_filter {
-  uint32_t kinds; /* bit k: with a unit of kind k, on the device or in host memory */
-  bool whole;     /* only if all of their tokens are the same */
+  uint32_t kinds; /* bit k is set: the child must have a unit of kind k, on the device or in host memory */
+  bool whole;     /* the child counts only if all of its tokens equal those of the prompt */
 } prefix_filter;
-/* Finds the child whose first tokens equal the most of ids[n], *same of them; NULL: no child has one. */
+/* Finds the child that has the most first tokens in common with ids[n], and writes their number to *same. NULL: no
+ * child has any. */
 prefix_node *prefix_tree_similar(const prefix_tree *tree, const prefix_node *parent, const int32_t *ids, int32_t n,
                                  prefix_filter filter, int32_t *same);
-/* Finds a begun page among parent's children with which ids[n] begin, n being more than its tokens; NULL: none. */
+/* Finds a partly filled page among parent's children whose tokens are the first of ids[n], n being greater than its
+ * tokens. NULL: none. */
 prefix_node *prefix_tree_begun(const prefix_tree *tree, const prefix_node *parent, const int32_t *ids, int32_t n);
-/* Adds a node without units, for a whole page or a begun one (n tokens). NULL: all nodes are in use. */
+/* Adds a node without units for n tokens: page_tokens for a whole page, or fewer. NULL: all nodes are in use. */
 prefix_node *prefix_tree_add(prefix_tree *tree, prefix_node *parent, const int32_t *ids, int32_t n);
-/* Moves a child to the front of those that are compared. */
+/* Moves a child to the front of its parent's children. */
 void prefix_tree_touch(prefix_node *node);
 /* Removes a node without children, units and users, and its root if that has no other children. */
 void prefix_tree_remove(prefix_tree *tree, prefix_node *node);
-/* Removes a root that has neither children nor users. */
+/* Removes a root that has neither children nor users; else does nothing. */
 void prefix_tree_tidy(prefix_tree *tree, prefix_node *root);
 
 #endif

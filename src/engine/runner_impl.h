@@ -6,32 +6,32 @@
 
 #include "engine/runner.h"
 
-/* Steps of equal sizes are the same launches with the same arguments. */
+/* The sizes of a step. Steps of equal sizes have the same launches with the same arguments. */
 typedef struct step_size {
   int32_t n_seqs, max_kv;
   int32_t n_samples; /* rows of parameters, which come before the inputs */
   bool draws;
 } step_size;
 
-/* A step of one token a sequence, padded to a class of sizes, and recorded when it comes a second time. */
+/* A step of one token per sequence, padded to a class of sizes. It is recorded when it runs a second time. */
 typedef struct step_graph {
-  ga_graph *graph; /* NULL: it has run once, op by op */
-  step_size size;  /* n_seqs 0: an empty place */
+  ga_graph *graph; /* NULL: the step has run once, op by op, and is not recorded yet */
+  step_size size;  /* size.n_seqs 0: the entry is empty */
   uint64_t last_used;
 } step_graph;
 
 #define STEP_GRAPHS 64
 
-/* Recordings of one stage. */
+/* Recordings of the steps of one stage. */
 typedef struct step_graphs {
   step_graph entries[STEP_GRAPHS];
-  const void *workspace; /* that the recorded launches use */
+  const void *workspace; /* workspace that the recorded launches use */
   uint64_t clock;
-  bool off; /* the device has none */
+  bool off; /* the device cannot record */
   atomic_long n_steps, n_replayed;
 } step_graphs;
 
-/* Buffers of the rows that a stage gets from the one before it: one for each step under way. */
+/* Buffers for the rows that a stage receives from the previous stage: one for each step in flight. */
 typedef struct stage_handover {
   char *buffer[2];       /* on the stage's device */
   ga_event *sent[2];     /* recorded by the previous stage once the rows are in the buffer */
@@ -39,76 +39,88 @@ typedef struct stage_handover {
   bool is_used[2];       /* `received` has been recorded */
 } stage_handover;
 
-/* The layers of one placement, and integer inputs of steps on its device. Two steps may be enqueued, so that the host
- * has two places. On the last stage drawn tokens come first, at a place that all steps share, with the first logits of
- * their rows. */
+/* The layers of one placement, and the integer inputs of steps on its device. Two steps may be in flight, so the
+ * host has two places for inputs. On the last stage the inputs begin with the drawn tokens, at a place that all
+ * steps share, and the first logits of their rows. */
 typedef struct runner_stage {
   ga_ctx *ctx;
   ga_exec exec;
   ga_step step;
-  int32_t *host[2], *device; /* [inputs_room] */
+  int32_t *host[2]; /* [2][inputs_room] inputs on the host, by the step's place */
+  int32_t *device;  /* [inputs_room] inputs on the device */
   step_graphs graphs;
-  stage_handover handover; /* from the stage before; of the first one empty */
+  stage_handover handover; /* receives rows from the previous stage; empty on the first stage */
 } runner_stage;
 
-/* Where in a step's inputs, in int32, rows of parameters have their places: n of them. */
+/* Offsets in a step's inputs, in units of int32, of the parameters of its n draws. */
 typedef struct step_samples {
-  int64_t rows, rng, ids, first; /* first: of each row the first logit */
+  int64_t rows;
+  int64_t rng;
+  int64_t ids;
+  int64_t first; /* first logit of each row */
   int32_t n;
 } step_samples;
 
-/* Offsets in int32 of a step's inputs. */
+/* Offsets of a step's inputs, in units of int32. */
 typedef struct step_layout {
   int64_t ids, positions, slots[MEMORY_KINDS_MAX], q_start, q_start_prompts, kv_len, out_rows, total;
-  int64_t table[MEMORY_KINDS_MAX], columns[MEMORY_KINDS_MAX]; /* [seqs, columns] */
-  int64_t stride;                                             /* columns of tables of pages */
+  int64_t table[MEMORY_KINDS_MAX];   /* [kind] */
+  int64_t columns[MEMORY_KINDS_MAX]; /* [kind] number of columns of table[kind], which is [seqs, columns] */
+  int64_t stride;                    /* columns of the tables of pages */
   step_samples samples;
 } step_layout;
 
-/* Sizes of a step. */
+/* Sizes of a step, as it runs on the device. */
 typedef struct step_shape {
-  int32_t n_tokens, n_seqs, n_rows, n_samples; /* as they run: padded where is_decode */
+  int32_t n_tokens, n_seqs, n_rows, n_samples; /* padded where is_decode */
   int32_t n_decode, max_q, max_kv, n_pages;
-  bool is_decode;   /* every sequence has one token and draws the next, on the device */
-  bool is_recorded; /* is_decode, or one token of one sequence, whose row of logits has another use */
+  bool is_decode; /* each sequence has one token and draws the next one on the device */
+  /* the step is_decode, or has one token of one sequence whose row of logits has another use than a draw */
+  bool is_recorded;
 } step_shape;
 
-/* A row of logits with a use. */
+/* A row of logits that is drawn from or shown. */
 typedef struct run_row {
-  int32_t row, part;     /* of the step */
-  int32_t token;         /* among all tokens of the step */
-  int32_t n_before;      /* tokens of the sequence before the one that the row tells */
-  bool draws, is_behind; /* is_behind: the last of those tokens is drawn by the step before */
-  int32_t at_draw;       /* draws of the part before this one */
-  int32_t draft;         /* the part's token that this draw is to be; -1: none, it is the part's last draw */
+  int32_t row;      /* index in runner_step.rows */
+  int32_t part;     /* index in runner_step.parts */
+  int32_t token;    /* index of the row's token among all tokens of the step */
+  int32_t n_before; /* number of the sequence's tokens before the one that the row predicts */
+  bool draws;
+  bool is_behind;  /* the last of the n_before tokens is drawn by the previous step */
+  int32_t at_draw; /* number of draws of the same part before this one */
+  /* the draft, a token of the part, that this draw must equal to be accepted; -1: the part's last draw, without a
+   * draft */
+  int32_t draft;
 } run_row;
 
 typedef struct run_step {
   runner_step asked;
   run_row *rows; /* [sizes.batch] */
   int32_t n_rows, n_draws;
-  int place; /* of runner_stage.host, and of device_sampler.drawn */
+  int place; /* index in runner_stage.host and in device_sampler.drawn */
   step_shape shape;
   step_layout layout;
-  int64_t used;         /* int32 of that place */
-  bool in_blocks;       /* rows are computed and used some at a time, by runner_take */
+  int64_t used;         /* int32 of the host's place that the inputs use */
+  bool in_blocks;       /* runner_take computes and uses the rows in blocks, one block after the other */
   part_result *results; /* [max_sequences] */
 } run_step;
 
-/* Draws tokens: one launch for all rows of a block. */
+/* Draws tokens on the device, with one launch for all rows of a block. */
 typedef struct device_sampler {
-  ga_ctx *ctx; /* of the draws: the last stage's, or runner.sample_ctx */
-  bool on;     /* draws are enqueued with the layers: the last stage's device makes them, after calls have returned */
-  int32_t *sequences;    /* [max_sequences, context + 1] tokens that penalties see; made when first asked for */
-  int64_t drafted_room;  /* tokens of rows with drafts, which follow those */
-  draw_history **owners; /* [max_sequences] of those rows */
-  ga_logit_bias *bias;   /* [bias_room] of the step's rows */
-  void *bias_host[2];    /* by the step's place; in host memory `bias` itself, and so for masks */
+  ga_ctx *ctx; /* context of the draws: the last stage's, or runner.sample_ctx */
+  bool on; /* draws are enqueued with the layers, on the last stage's device. false: draws are made by runner_take */
+  int32_t *sequences;    /* [max_sequences, context + 1] tokens that penalties see; allocated at first use */
+  int64_t drafted_room;  /* room, in tokens after those of `sequences`, for rows with drafts */
+  draw_history **owners; /* [max_sequences] history that has each row of `sequences`; NULL: the row is free */
+  ga_logit_bias *bias;   /* [bias_room] logit biases of the step's rows */
+  /* copies of `bias` on the host, by the step's place. If the device uses host memory, they are `bias` itself */
+  void *bias_host[2];
   int64_t bias_room;
-  uint32_t *masks;     /* [max_draws, words] of the step's rows; made when first asked for */
-  void *masks_host[2]; /* by the step's place */
-  int32_t *row_starts; /* [max_draws] on the device: places of the rows' first logits */
-  ga_event *drawn[2];  /* the draws of the step at that place have come to the host */
+  uint32_t *masks; /* [max_draws, words] masks of the step's rows; allocated at first use */
+  /* copies of `masks` on the host, by the step's place. If the device uses host memory, they are `masks` itself */
+  void *masks_host[2];
+  int32_t *row_starts; /* [max_draws] on the device: index of each row's first logit */
+  ga_event *drawn[2];  /* signalled once the step's draws have been copied to the host; indexed by the step's place */
 } device_sampler;
 
 struct runner {
@@ -116,15 +128,17 @@ struct runner {
   runner_stage stages[GA_MODEL_MAX_PLACEMENTS];
   int32_t n_stages, n_kinds;
   bool pipelines;      /* stages run different steps at the same time */
-  int64_t inputs_room; /* int32 */
-  run_step steps[2];   /* by ticket % 2 */
+  int64_t inputs_room; /* size of a step's inputs, in units of int32 */
+  run_step steps[2];   /* indexed by ticket % 2 */
   int64_t n_enqueued, n_taken;
   atomic_long n_steps, n_ahead;
   device_sampler sampler;
   step_gaps gaps;
-  float *logits; /* [n_logits, vocab] where the device's memory is not the host's: rows that come to the host */
+  /* [n_logits, vocab] rows that are copied to the host; used where the device's memory is not the host's */
+  float *logits;
   int32_t n_logits;
-  ga_ctx *sample_ctx; /* the last stage's if that is a CPU, else one of its own on a CPU */
+  /* context for draws on the host: the last stage's if it is a CPU, else a CPU context of the runner's own */
+  ga_ctx *sample_ctx;
   bool owns_sample_ctx;
 };
 
@@ -136,80 +150,84 @@ static inline part_result *run_row_result(const run_step *step, int32_t i) {
   return &step->results[step->rows[i].part];
 }
 
-/* Is the row one of several of its part that draw? */
+/* Returns whether the row is one of several rows of its part that draw. */
 static inline bool run_row_is_drafted(const run_row *row) { return row->draws && (row->at_draw || row->draft >= 0); }
-/* Can the device of the head replay steps? */
+/* Returns whether the last stage's device can record and replay steps. */
 static inline bool runner_records(const runner *r) { return r->stages[r->n_stages - 1].ctx->device->graphs; }
-/* Does each row belong to the token after the one of the row before it? */
+/* Returns whether the step's rows belong to consecutive tokens. */
 static inline bool run_rows_follow(const run_step *step) {
   return !step->n_rows || step->rows[step->n_rows - 1].token - step->rows[0].token == step->n_rows - 1;
 }
 
 /* --- runner_rows.c --- */
 
-/* Gives r->logits room for n rows. */
+/* Grows r->logits to at least n rows. */
 GA_NODISCARD ga_status runner_logits_room(runner *r, int32_t n);
-/* Notes an error of one part, of which the step goes on; returns GA_ERR_DEVICE, which ends it. */
+/* Writes a part's error and its text into the result, and returns GA_OK, so that the step goes on. GA_ERR_DEVICE is
+ * returned unchanged: it ends the step. */
 GA_NODISCARD ga_status part_note_status(part_result *result, ga_status status);
-/* Moves the generator on by one draw. */
+/* Writes to `next` the state of the generator after one more draw; temperature 0 draws nothing, so the state is the
+ * same. */
 void rng_advance(const ga_sample_desc *sample, const uint64_t *state, uint64_t next[4]);
 
 /* --- runner_inputs.c --- */
 
-/* int32 that the inputs of any step need. */
+/* Returns the size, in units of int32, that suffices for the inputs of any step. */
 int64_t runner_inputs_room(const runner *r);
-/* Makes the step's inputs, and enqueues their way to all devices. */
+/* Builds the step's inputs on the host, and enqueues their copies to all devices. */
 GA_NODISCARD ga_status runner_send_inputs(runner *r, run_step *step);
 
 /* --- runner_draws.c --- */
 
 GA_NODISCARD ga_status device_sampler_create(runner *r);
 void device_sampler_destroy(runner *r);
-/* Writes the parameters of the step's rows into its inputs on the host, then rows that draw nothing. Rows that go
- * wrong draw nothing: the results of their parts say why. */
+/* Writes the parameters of the step's draws into its inputs on the host, followed by padding rows that draw nothing.
+ * A row with an error draws nothing: the result of its part has the error. */
 GA_NODISCARD ga_status device_rows_put(runner *r, run_step *step);
-/* Enqueues draws [first, first + n) of the step, whose logits are on the device. */
+/* Enqueues draws [first, first + n) of the step. Their logits are on the device. */
 GA_NODISCARD ga_status device_rows_sample(runner *r, const step_samples *at, int32_t first, int32_t n);
-/* Enqueues copies of the first logits of n rows, which a step ahead would overwrite. */
+/* Enqueues copies of the first logits of n rows, which the next step in flight would overwrite. */
 GA_NODISCARD ga_status device_rows_keep_first(runner *r, const step_samples *at, int32_t n);
-/* Enqueues the copy of the draws, and of those logits, to the step's place of the host's inputs. */
+/* Enqueues the copy of the draws and of their rows' first logits to the step's place on the host. */
 GA_NODISCARD ga_status device_rows_fetch(runner *r, const run_step *step);
-/* Waits for that copy, and takes the step's rows, all of which draw. */
+/* Waits for the copy of device_rows_fetch, and takes the results of the step's rows, all of which draw. */
 GA_NODISCARD ga_status device_rows_take_fetched(runner *r, const run_step *step);
-/* Draws, waits for and takes rows [first, first + n) of the step, whose logits are on the device. Their draws begin at
- * *sample, which moves on. */
+/* Draws rows [first, first + n) of the step, waits for the draws and takes the results. The logits are on the
+ * device. *sample: index of the first of these draws; the function advances it. */
 GA_NODISCARD ga_status device_rows_take(runner *r, const run_step *step, int32_t first, int32_t n, int32_t *sample);
 
 /* --- runner_history.c --- */
 
-/* Frees the places of sequences from the step that could not be enqueued. */
+/* Frees the history places of sequences whose step could not be enqueued. */
 void device_sampler_unuse(runner *r);
-/* Enqueues the way of the last `window` tokens before the draw of row i that are not there yet. *sequence: where the
- * draw puts its token. */
+/* Enqueues the copy of the last `window` tokens before the draw of row i, as far as the device lacks them.
+ * *sequence: index of the device's token to which the draw writes. */
 GA_NODISCARD ga_status history_put(runner *r, run_step *step, int32_t i, int32_t window, int64_t *sequence);
-/* Tokens of row i that history_put_apart puts, and the one that is drawn; 0: it has no drafts, or no penalties. */
+/* Returns how many tokens history_put_apart writes for row i, with the one that is drawn. 0: the row has no drafts,
+ * or no penalties. */
 int64_t history_apart(const run_step *step, int32_t i);
 GA_NODISCARD ga_status history_make_room(runner *r, const run_step *step);
-/* Like history_put, for a row whose part has drafts; at: tokens of such rows before it. */
+/* Does the same as history_put for a row whose part has drafts. at: number of tokens that such rows before it use. */
 GA_NODISCARD ga_status history_put_apart(runner *r, run_step *step, int32_t i, int32_t window, int64_t at,
                                          int64_t *sequence);
 
 /* --- runner_blocks.c --- */
 
-/* Rows of logits of a step in blocks, and their uses. */
+/* Computes the step's rows of logits in blocks, and draws from or shows each row. */
 GA_NODISCARD ga_status runner_take_blocks(runner *r, const run_step *step);
 
 /* --- runner_handover.c --- */
 
 GA_NODISCARD ga_status runner_create_handovers(runner *r);
 void runner_destroy_handover(runner_stage *stage);
-/* Enqueues the way of the rows of the step at that place from stage i - 1 to stage i. */
+/* Enqueues the transfer of a step's rows from stage i - 1 to stage i. place: the step's index in stage_handover. */
 GA_NODISCARD ga_status runner_hand_over(runner *r, int32_t i, int place);
 
 /* --- runner_graphs.c --- */
 
 typedef ga_status (*step_run_fn)(void *user);
-/* Runs a stage's part of a step of that class: run enqueues the same launches with the same arguments each time. */
+/* Runs a stage's part of a step, or replays its recording. `run` must enqueue the same launches with the same
+ * arguments each time for steps of the same size. */
 GA_NODISCARD ga_status step_graphs_run(runner_stage *stage, step_size size, step_run_fn run, void *user);
 void step_graphs_drop(runner_stage *stage);
 

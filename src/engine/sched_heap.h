@@ -4,7 +4,7 @@
 
 #include "ga/base.h"
 
-/* The order of the heap: the lowest first, by major, then by minor, then by last. */
+/* The order of the heap: the lowest key first, compared by major, then by minor, then by last. */
 typedef struct sched_key {
   int32_t major;
   double minor, last;
@@ -21,7 +21,7 @@ typedef struct sched_heap {
   int32_t n, room;
 } sched_heap;
 
-/* Memory for n entries. */
+/* Makes room for n entries. */
 GA_NODISCARD ga_status sched_heap_reserve(sched_heap *heap, int32_t n);
 void sched_heap_free(sched_heap *heap);
 /* Adds an item. sched_heap_reserve must have made room. */

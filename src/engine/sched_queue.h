@@ -1,8 +1,8 @@
 /* Requests that wait, and what their tenants have been served.
  *
- * The order: the lowest priority value; of those, the preempted ones first; then the tenant that has been served least;
- * then the earliest arrival. A lane is what one tenant waits for at one priority. Lanes lie in a heap. A tenant's count
- * grows while its lanes lie there, so that keys in the heap are too low: they are mended at the top only.
+ * The order: the lowest priority value first; then preempted requests; then the tenant that has been served least; then
+ * the earliest arrival. A lane is the list of a tenant's waiting requests of one priority. Lanes are in a heap. A
+ * tenant's count grows while its lanes are in the heap, so keys there may be too low: only the top one is corrected.
  */
 #ifndef GA_ENGINE_SCHED_QUEUE_H
 #define GA_ENGINE_SCHED_QUEUE_H
@@ -10,7 +10,7 @@
 #include "engine/sched_heap.h"
 #include "engine/scheduler.h"
 
-/* Tenants without requests whose counts are remembered, so that leaving and coming back pays off no debt. */
+/* The most tenants without requests whose counts are kept, so that a tenant that leaves and returns keeps its count. */
 #define SCHED_IDLE_TENANTS 1024
 
 typedef struct sched_list {
@@ -21,33 +21,38 @@ typedef struct sched_tenant sched_tenant;
 
 typedef struct sched_lane {
   sched_tenant *tenant;
-  struct sched_lane *next; /* of the tenant */
-  sched_list requests;     /* by arrival */
-  int32_t priority, place;
+  struct sched_lane *next; /* next lane of the same tenant */
+  sched_list requests;     /* waiting requests in order of arrival */
+  int32_t priority;
+  int32_t place; /* index in queue.lanes */
 } sched_lane;
 
 struct sched_tenant {
   uint64_t id;
-  double served;
-  int32_t n_requests, n_waiting; /* all; in lanes */
-  int32_t place;                 /* in queue.tenants, while some wait */
+  double served;      /* tokens that have been counted for the tenant */
+  int32_t n_requests; /* requests of the tenant */
+  int32_t n_waiting;  /* requests that wait in its lanes */
+  int32_t place;      /* index in queue.tenants while some of its requests wait */
   sched_lane *lanes;
-  sched_tenant *chain, *older, *newer; /* of its bucket; among the idle ones */
+  sched_tenant *chain; /* next tenant of the same hash bucket */
+  sched_tenant *older; /* neighbours in the list of idle tenants */
+  sched_tenant *newer;
 };
 
 typedef struct sched_queue {
   uint64_t key[2];
   sched_tenant **buckets;
   uint32_t n_buckets, n_tenants;
-  sched_tenant *oldest, *newest; /* idle */
+  sched_tenant *oldest, *newest; /* ends of the list of idle tenants */
   int32_t n_idle;
-  int32_t n_requests, n_waiting; /* all; in lanes and preempted */
+  int32_t n_requests; /* all requests */
+  int32_t n_waiting;  /* requests that wait in lanes or are preempted */
   sched_heap lanes, tenants, deadlines;
-  sched_list resumed; /* preempted ones, by priority and arrival */
-  double left;        /* count of the tenant that last had nothing more to wait for */
+  sched_list resumed; /* preempted requests, by priority and arrival */
+  double left;        /* count of the last tenant whose waiting requests ran out */
 } sched_queue;
 
-/* Puts a request before another one of the list; NULL: at its end. */
+/* Inserts a request before `before`, a request of the list; NULL: at the end. */
 void sched_list_put(sched_list *list, sched_request *request, sched_request *before);
 void sched_list_take(sched_list *list, sched_request *request);
 
@@ -61,7 +66,7 @@ void sched_queue_resume(sched_queue *queue, sched_request *request);
 void sched_queue_take(sched_queue *queue, sched_request *request);
 /* Records that a request has ended: its tenant may be idle now. */
 void sched_queue_leave(sched_queue *queue, sched_request *request);
-/* Returns the waiting request whose turn it is; NULL: none waits. */
+/* Returns the waiting request that runs next; NULL: none waits. */
 sched_request *sched_queue_head(sched_queue *queue);
 /* Returns a waiting request whose deadline has passed; NULL: none. */
 sched_request *sched_queue_expired(const sched_queue *queue, double now);

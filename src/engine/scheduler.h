@@ -18,117 +18,123 @@ typedef enum sched_state { SCHED_NONE, SCHED_WAITING, SCHED_RUNNING } sched_stat
 
 /* A request as the scheduler sees it. The owner keeps it in place from scheduler_add to scheduler_remove. */
 typedef struct sched_request {
-  /* The owner's. */
+  /* Fields that the owner sets. */
   const int32_t *ids; /* [n_ids] prompt and generated tokens; the array may move between calls */
   int32_t n_prompt;
   int32_t n_ids;
-  int32_t max_ids;    /* n_ids never exceeds it */
-  int32_t priority;   /* the lowest first */
-  uint64_t tenant;    /* equal shares */
-  uint64_t cache_key; /* layer_memory_match */
-  bool use_prefix;    /* look for a kept prefix */
-  double arrival;     /* seconds */
+  int32_t max_ids;    /* the greatest value that n_ids may reach */
+  int32_t priority;   /* requests with the lowest value run first */
+  uint64_t tenant;    /* id of the tenant; tenants get equal shares */
+  uint64_t cache_key; /* key for layer_memory_match: requests with different keys share no cached pages */
+  bool use_prefix;    /* cached prefixes of the prompt are used */
+  double arrival;     /* time of arrival in seconds */
   double
-      keep_seconds; /* seconds after its end in which its units are evicted last; 0: none, below 0: they become free */
-  double first_deadline; /* a waiting request that has generated nothing expires then; 0 = never */
+      /* seconds after the request's end in which its units are evicted last. 0: no such time. Below 0: its units
+       * become free at its end */
+      keep_seconds;
+  double first_deadline; /* time at which the request expires if it waits and has generated nothing; 0: never */
   void *user;
-  /* The scheduler's. */
+  /* Fields that the scheduler sets. */
   sched_state state;
   sequence_memory kv;
   int32_t n_computed;  /* ids [0, n_computed) have been evaluated */
-  int32_t n_cached;    /* tokens of the prompt that were cached when it first ran; -1 before */
-  int32_t n_preempted; /* how often */
-  bool is_swapped;     /* preempted and waiting, with its units kept, maybe in host memory */
+  int32_t n_cached;    /* tokens of the prompt that were cached when the request first ran; -1 before that */
+  int32_t n_preempted; /* how often the request has been preempted */
+  bool is_swapped;     /* the request is preempted and waits; its units are kept, perhaps in host memory */
   struct sched_request *next, *prev;
-  int32_t n_ids_resumed; /* n_ids when it last began to run: it is not preempted again before n_ids has grown */
-  double served;         /* its tenant has been charged for tokens [0, served) */
-  int32_t n_found;       /* tokens that were cached when it last began to run */
-  int32_t n_reached;     /* tokens that were evaluated when it was last preempted */
-  int32_t n_planned;     /* its tokens in the newest plan; 0: none */
-  int32_t n_under_way;   /* its tokens in the plan before that one, whose step is not done */
-  bool is_left_out;      /* the newest plan's share had no room for it; the next plan's has */
-  int32_t n_drawn;       /* 1: that step draws the token that follows ids, which is not known yet */
-  int32_t at_deadline;   /* place among deadlines; -1: none */
+  /* n_ids when the request last began to run; it is not preempted again before n_ids has grown */
+  int32_t n_ids_resumed;
+  double served;       /* the request's tenant has been charged for tokens [0, served) */
+  int32_t n_found;     /* tokens that were cached when the request last began to run */
+  int32_t n_reached;   /* tokens that were evaluated when the request was last preempted */
+  int32_t n_planned;   /* the request's tokens in the newest plan; 0: none */
+  int32_t n_under_way; /* the request's tokens in the plan before the newest, whose step is in flight */
+  bool is_left_out;    /* the newest plan's share had no room for the request; the next plan includes it */
+  int32_t n_drawn;     /* 1: the step in flight draws the token after ids, which is not known yet; else 0 */
+  int32_t at_deadline; /* index in the heap of deadlines; -1: none */
   struct sched_tenant *account;
-  struct sched_lane *lane; /* where it waits; NULL: it runs, or waits among the preempted requests */
+  struct sched_lane *lane; /* lane in which the request waits; NULL: it runs, or waits among the preempted requests */
 } sched_request;
 
 /* Tokens [first, first + n) of a request. */
 typedef struct sched_item {
   sched_request *request;
   int32_t first, n;
-  bool samples; /* its last token is the request's last one, so that a new token is drawn after it */
+  bool samples; /* the item ends with the request's last token, so a new token is drawn after it */
 } sched_item;
 
 typedef struct sched_plan {
-  sched_item *items; /* first of requests that generate, then of prompts */
+  sched_item *items; /* [n_items] first items of requests that generate, then items of prompts */
   int32_t n_items, n_tokens;
-  sched_request **expired; /* requests that have been removed, as their deadline passed: state is SCHED_NONE */
+  /* [n_expired] requests that have been removed because their deadline passed; their state is SCHED_NONE */
+  sched_request **expired;
   int32_t n_expired;
-  int32_t n_preempted; /* in this step */
+  int32_t n_preempted; /* requests that this plan has preempted */
 } sched_plan;
 
 typedef struct sched_options {
-  int32_t max_sequences; /* that run at once */
-  int32_t step_tokens;   /* budget of a step, at least max_sequences */
-  int32_t chunk_tokens;  /* of prompts in a step in which others generate, 1 to step_tokens */
-  int32_t step_tile;     /* a step with prompts is filled up to a multiple of it, at least 1 */
+  int32_t max_sequences; /* the most requests that run at once */
+  int32_t step_tokens;   /* the most tokens of a step; at least max_sequences */
+  int32_t chunk_tokens;  /* the most prompt tokens of a step in which other requests generate; 1 to step_tokens */
+  int32_t step_tile;     /* a step with prompts is filled up to a multiple of step_tile tokens; at least 1 */
 } sched_options;
 
 typedef struct scheduler scheduler;
 
-/* Seconds that it costs to resume a preempted request, in two ways; 0: not known. */
+/* Costs in seconds of the two ways to resume a preempted request. 0: not known. */
 typedef struct sched_costs {
-  double token;                  /* to evaluate a token again */
-  double unit[MEMORY_KINDS_MAX]; /* to copy a unit to host memory and back */
+  double token;                  /* seconds to evaluate one token again */
+  double unit[MEMORY_KINDS_MAX]; /* [kind] seconds to copy one unit to host memory and back */
 } sched_costs;
 
-/* Creates a scheduler over the caller's memory, which must outlive it. The caller enqueues layer_memory_copies before
- * each step. */
+/* Creates a scheduler that uses the caller's layer memory, which must outlive it. The caller enqueues the copies of
+ * layer_memory_copies before each step. */
 GA_NODISCARD ga_status scheduler_create(const sched_options *options, layer_memory *memory, scheduler **out);
-void scheduler_destroy(scheduler *s); /* NULL is fine; all requests have been removed */
+void scheduler_destroy(scheduler *s); /* NULL is fine; all requests must have been removed */
 
-/* Sets, from the next plan on, how many prompt tokens a step reads; 1 to step_tokens. */
+/* Sets, from the next plan on, the most prompt tokens of a step in which other requests generate; 1 to step_tokens. */
 void scheduler_set_chunk(scheduler *s, int32_t chunk_tokens);
 
-/* Sets, from the next plan on, the rows of a step that reads one long prompt alone (or a very long one beside short
- * ones) while other requests generate. 0: no limit of its own. */
+/* Sets, from the next plan on, the most rows of a step that reads one long prompt alone while other requests
+ * generate. A very long prompt beside short ones counts as alone. 0: no such limit. */
 void scheduler_set_even(scheduler *s, int32_t rows);
-/* Sets, from the next plan on, how many steps share the requests that generate: 1, or 2 in a pipeline of stages. With
- * two each plan has half of them. A request that one plan leaves out is in the next plan. */
+/* Sets, from the next plan on, how many steps share the generating requests: 1, or 2 in a pipeline of stages. With
+ * 2, each plan has half of them. A request that one plan leaves out is in the next plan. */
 void scheduler_set_micro_batches(scheduler *s, int32_t n);
-/* Sets, from the next plan on, the costs that decide how a preempted request comes back: its pages are copied to host
+/* Sets, from the next plan on, the costs that decide how a preempted request resumes. Its pages are copied to host
  * memory if that costs less than computing them again. */
 void scheduler_set_costs(scheduler *s, const sched_costs *costs);
 
 /* Queues a request. GA_ERR_SHAPE: the pool cannot hold max_ids tokens even when it is empty. */
 GA_NODISCARD ga_status scheduler_add(scheduler *s, sched_request *request);
-/* Removes a request in any state and releases its pages; SCHED_NONE: does nothing. If it is in the plan of a step in
- * flight, its items there get the request NULL, and their results are dropped. The device may still write to the
- * released pages until that step has ended. */
+/* Removes a request in any state and releases its pages. SCHED_NONE: does nothing. If the request is in the plan of
+ * a step in flight, its items there get request NULL, and their results are dropped. The device may still write to
+ * the released pages until that step has ended. */
 void scheduler_remove(scheduler *s, sched_request *request);
 
-/* Plans which tokens the next step evaluates, and takes units for them. The plan is the scheduler's, valid until that
- * step is done. No items: nothing can run. GA_ERR_NOMEM: there is no host memory for the request of scheduler_next, and
- * nothing else can run; nothing has changed then. */
+/* Plans which tokens the next step evaluates, and takes units for them. The scheduler owns the plan, which is valid
+ * until its step is done. A plan without items: nothing can run. GA_ERR_NOMEM: no host memory for the request of
+ * scheduler_next, and nothing else can run. An error changes nothing. */
 GA_NODISCARD ga_status scheduler_plan(scheduler *s, double now, const sched_plan **out);
-/* Records that the step in flight (the older of two) has been evaluated: n_computed of its requests grows. The ids of
- * pages that became whole must be known. Then the owner appends the drawn tokens to ids of the items that sample. */
+/* Records that the step in flight (the older of two) has been evaluated, and advances n_computed of its requests.
+ * The ids of pages that became whole must be known. Then the owner appends the drawn tokens to ids of the items that
+ * sample. */
 void scheduler_done(scheduler *s);
 
-/* Plans the step after the one in flight, before the tokens of that one are known. With two micro-batches it takes
- * requests that draw no token in the step in flight, if there are any. With one, items of requests that draw a token
- * there are one token longer than n_ids, and come in the order of these draws; requests whose last token is drawn there
- * are left out. None is preempted. If *out is NULL, or has no items, nothing can run or a request lacks a page. */
+/* Plans the step after the one in flight, before that step's tokens are known. No request is preempted. With two
+ * micro-batches, it takes requests that draw no token in the step in flight, if there are any. With one, requests
+ * that draw there get items one token longer than n_ids, in the order of the draws. Requests whose last token is
+ * drawn there are left out. *out is NULL or has no items: nothing can run, or a request lacks a page. */
 void scheduler_plan_ahead(scheduler *s, double now, const sched_plan **out);
-/* Drops the plan of scheduler_plan_ahead: the one before it is the newest again. Its units stay with their requests. */
+/* Drops the plan of scheduler_plan_ahead. The plan before it is the newest again. The units of the dropped plan stay
+ * with their requests. */
 void scheduler_drop_ahead(scheduler *s);
 
-/* Called instead of scheduler_done if the step in flight has failed, after which no other runs. The contents of its
- * requests' pages are invalid; the caller removes the requests. Also fine when no step is in flight. */
+/* Replaces scheduler_done if the step in flight has failed; no other step is in flight then. The contents of its
+ * requests' pages are invalid, and the caller removes the requests. Also allowed when no step is in flight. */
 void scheduler_failed(scheduler *s);
 
-/* Returns the waiting request whose turn it is; NULL: none waits. */
+/* Returns the waiting request that runs next; NULL: none waits. */
 sched_request *scheduler_next(scheduler *s);
 int32_t scheduler_n_waiting(const scheduler *s);
 int32_t scheduler_n_running(const scheduler *s);

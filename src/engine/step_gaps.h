@@ -9,18 +9,19 @@
 #include "ga/ctx.h"
 #include "ga/engine.h"
 
-#define STEP_GAP_PLACES 4    /* steps whose events are kept: two may be enqueued, and the one before them counts */
-#define STEP_GAP_FINE   16   /* classes of gaps from x to 2 x */
-#define STEP_GAP_LEAST  1e-7 /* seconds: the first class */
-#define STEP_GAP_COUNTS (27 * STEP_GAP_FINE) /* up to 13 s */
+/* steps whose events are kept: the two that may be in flight, the step before them, and one more */
+#define STEP_GAP_PLACES 4
+#define STEP_GAP_FINE   16                   /* classes of gaps for each factor of 2 in length */
+#define STEP_GAP_LEAST  1e-7                 /* seconds: lower bound of the first class */
+#define STEP_GAP_COUNTS (27 * STEP_GAP_FINE) /* the classes reach up to 13 s */
 
 typedef struct step_gaps {
   bool on;
   ga_event *begin[STEP_GAP_PLACES], *end[STEP_GAP_PLACES];
-  bool follows[STEP_GAP_PLACES]; /* requests ran all the time since the step before */
+  bool follows[STEP_GAP_PLACES]; /* requests ran without a break since the previous step */
   uint64_t n_enqueued, n_taken;
   bool paused;
-  uint64_t counts[STEP_GAP_COUNTS], n; /* under the engine's lock */
+  uint64_t counts[STEP_GAP_COUNTS], n; /* [class] number of gaps, and their sum in n; guarded by the engine's lock */
 } step_gaps;
 
 GA_NODISCARD ga_status step_gaps_create(ga_ctx *ctx, step_gaps *g);
@@ -29,12 +30,13 @@ void step_gaps_destroy(step_gaps *g);
  * says so, and none is made any more; steps go on. */
 void step_gaps_begin(ga_ctx *ctx, step_gaps *g);
 void step_gaps_end(ga_ctx *ctx, step_gaps *g);
-/* Called when the oldest step that was not taken yet is complete. Returns the seconds between the end of the step
- * before and its begin; -1 if there was no request to run in between, or if they are not known. */
+/* Measures the oldest step not taken yet, which is complete. Returns the seconds between the previous step's end and
+ * its own begin; -1: no request ran in between, or the time is not known. */
 double step_gaps_take(step_gaps *g);
-/* Called when the newest step was discarded or failed, or when no request is left: no gap is counted before the next
- * step. */
+/* Notes that the newest step was discarded or failed, or that no request is left. The gap before the next step is
+ * not counted. */
 void step_gaps_pause(step_gaps *g);
 void step_gaps_count(step_gaps *g, double gap);
-/* Returns the quantile `part` of all gaps, in seconds, as exact as the classes are; 0 without gaps. */
+/* Returns the quantile `part` (0 to 1) of all gaps in seconds, exact to the width of a class; 0 if there are no
+ * gaps. */
 double step_gaps_quantile(const step_gaps *g, double part);

@@ -1,5 +1,5 @@
-/* Bounded little-endian reading of a file in memory. A read past the end is an error whose text has the offset and
- * `what`. */
+/* Reads a file in memory, little-endian and within its bounds. A read past the end is an error whose text has the
+ * offset and `what`, the name of the value. */
 #ifndef GA_FILE_BYTE_READER_H
 #define GA_FILE_BYTE_READER_H
 
@@ -18,7 +18,7 @@ GA_NODISCARD ga_status ga_read_bytes(ga_byte_reader *r, uint64_t n, const char *
 GA_NODISCARD ga_status ga_read_u32(ga_byte_reader *r, const char *what, uint32_t *out);
 GA_NODISCARD ga_status ga_read_u64(ga_byte_reader *r, const char *what, uint64_t *out);
 
-/* n <= 8 bytes, least significant first. */
+/* Reads n <= 8 bytes as an integer, the least significant byte first. */
 GA_INLINE uint64_t ga_load_le(const uint8_t *p, int n) {
   uint64_t u = 0;
   for (int i = 0; i < n; i++) u |= (uint64_t)p[i] << 8 * i;

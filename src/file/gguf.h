@@ -12,8 +12,8 @@
 #include "ga/model_file.h"
 
 #define GA_GGUF_MAGIC              "GGUF"
-#define GA_GGUF_ALIGNMENT          32    /* when general.alignment is absent */
-#define GA_GGUF_LEAST_ALIGNMENT    8     /* the specification wants a multiple of 8: f64 stays aligned */
+#define GA_GGUF_ALIGNMENT          32    /* alignment if general.alignment is absent */
+#define GA_GGUF_LEAST_ALIGNMENT    8     /* the specification requires a multiple of 8, so that f64 stays aligned */
 #define GA_GGUF_MOST_ALIGNMENT     65536 /* the largest page size in use */
 #define GA_GGUF_MOST_NAME_BYTES    63    /* ggml keeps names in 64 bytes with their NUL */
 #define GA_GGUF_LEAST_KEY_BYTES    13    /* smallest key: length, one byte, type, no value */
@@ -22,11 +22,11 @@
 /* Value types in a file are ga_meta_type - 1. */
 #define GA_GGUF_VALUE_TYPES 13
 
-/* Number of an element type in a file, -1 when GGUF has none for it. */
+/* Returns the number of an element type in a file; -1: GGUF has no such type. */
 int32_t ga_gguf_type_of(ga_dtype dtype);
-/* Element type of a number in a file, GA_DTYPE_NONE when GGUF or GA does not have it. */
+/* Returns the element type of a number in a file; GA_DTYPE_NONE: GGUF or GA does not have it. */
 ga_dtype ga_gguf_dtype(uint32_t type);
-/* Name of a type that GGUF has and GA does not, such as "IQ2_XXS"; "unknown" for a type that GGUF does not have
+/* Returns the name of a type that GGUF has and GA does not, such as "IQ2_XXS"; "unknown" if GGUF does not have it
  * either. */
 const char *ga_gguf_type_name(uint32_t type);
 

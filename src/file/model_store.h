@@ -8,8 +8,8 @@
 #include "file/name_table.h"
 #include "ga/model_file.h"
 
-/* Where one text of an array of texts lies: its offset from ga_meta.data, and its bytes. Spans are kept outside the
- * mapped file, so that changing the file later cannot move them. */
+/* The place of one text of an array of texts: its offset from ga_meta.data, and its bytes. Spans are kept outside of
+ * the mapped file, so that a later change of the file cannot move them. */
 typedef struct ga_text_span {
   uint32_t offset, bytes;
 } ga_text_span;
@@ -18,8 +18,8 @@ struct ga_meta {
   const char *key;
   ga_meta_type type, elem;
   int64_t count;
-  const uint8_t *data;       /* values one after the other, little-endian, unaligned */
-  const ga_text_span *spans; /* [count] when elem is GA_META_TEXT */
+  const uint8_t *data;       /* values one after the other, little-endian, not aligned */
+  const ga_text_span *spans; /* [count] places of the texts, if elem is GA_META_TEXT */
 };
 
 typedef struct ga_meta_list {
@@ -30,12 +30,12 @@ typedef struct ga_meta_list {
 
 typedef struct ga_model_shard {
   char *path;
-  const char *label; /* the path, or its tail, which begins error texts */
+  const char *label; /* the path, or its last part; error texts begin with it */
   ga_filemap map;
   bool owns_map;
   ga_meta_list meta;
   ga_model_tensor *tensors; /* their names are NULL until ga_model_store_join */
-  int64_t n_tensors;
+  int64_t n_tensors;        /* number of tensors */
 } ga_model_shard;
 
 typedef struct ga_side_file {
@@ -48,7 +48,7 @@ struct ga_model_file {
   ga_model_format format;
   ga_model_shard *shards;
   int32_t n_shards, n_side_files;
-  ga_meta_list *meta; /* metadata of the first part */
+  ga_meta_list *meta; /* metadata of the first shard */
   ga_model_tensor *tensors;
   int64_t n_tensors;
   ga_name_table tensor_names;
@@ -60,22 +60,23 @@ struct ga_hf_arch;
 /* model_store.c */
 GA_NODISCARD ga_status ga_model_store_create(ga_model_format format, ga_model_file **out);
 GA_NODISCARD ga_status ga_model_store_shards(ga_model_file *file, int64_t n);
-/* Maps `path` as the given part. */
+/* Maps the file `path` as shard number `part`. */
 GA_NODISCARD ga_status ga_model_store_map(ga_model_file *file, int32_t part, const char *path);
-/* Takes the caller's bytes as part 0, for tests and fuzzing; they must outlive the file. */
+/* Takes the caller's bytes as shard 0, for tests and fuzzing. They must outlive the file. */
 GA_NODISCARD ga_status ga_model_store_borrow(ga_model_file *file, const char *label, const uint8_t *data, size_t bytes);
-/* Gathers the tensors of all parts under their GGUF names (arch NULL: under the names in the file). */
+/* Lists the tensors of all shards under their GGUF names. arch NULL: under their names in the file. */
 GA_NODISCARD ga_status ga_model_store_join(ga_model_file *file, const struct ga_hf_arch *arch);
-/* Opens GGUF or safetensors bytes (one file, no config.json) that the caller keeps. */
+/* Opens a GGUF or safetensors file in memory (one file, no config.json). The caller's bytes must outlive it. */
 GA_NODISCARD ga_status ga_model_file_parse(const char *label, const uint8_t *data, size_t bytes, ga_model_file **out);
 /* Formats a text as printf does, into the arena. */
 GA_NODISCARD ga_status ga_arena_printf(ga_arena *arena, char **out, const char *fmt, ...) GA_PRINTF(3, 4);
 
-/* tensor_view.c: checks sizes and fills view and bytes from dtype and dims (slowest first). The caller then calls
- * ga_tensor_bind, which sets data, offset and is_aligned. */
+/* Checks sizes and sets view and bytes from dtype and dims, slowest first (tensor_view.c). The caller then calls
+ * ga_tensor_bind. */
 GA_NODISCARD ga_status ga_tensor_describe(ga_model_tensor *tensor, ga_dtype dtype, int32_t n_dims, const int64_t *dims);
+/* Sets the tensor's data, offset and is_aligned. */
 void ga_tensor_bind(ga_model_tensor *tensor, const uint8_t *shard_data, uint64_t offset);
-/* True for a name of 1 to `most` bytes without control characters. */
+/* Returns whether a name has 1 to `most` bytes and no control characters. */
 bool ga_name_is_sound(const char *name, size_t bytes, size_t most);
 
 /* meta_list.c */
@@ -88,17 +89,19 @@ GA_NODISCARD ga_status ga_meta_list_add_bool(ga_arena *arena, ga_meta_list *list
 GA_NODISCARD ga_status ga_meta_list_add_text(ga_arena *arena, ga_meta_list *list, const char *key, const char *text,
                                              size_t bytes);
 /* Adds an array of n elements of type `elem` (not text). values: as in a file, little-endian, one after the other;
- * copied. */
+ * they are copied. */
 GA_NODISCARD ga_status ga_meta_list_add_array(ga_arena *arena, ga_meta_list *list, const char *key, ga_meta_type elem,
                                               int64_t n, const uint8_t *values);
 const ga_meta *ga_meta_list_find(const ga_meta_list *list, const char *key);
-/* Bytes of a value in a file; 0 for text, array and unknown types. */
+/* Returns the bytes of a value in a file; 0 for text, array and unknown types. */
 int ga_meta_type_bytes(ga_meta_type type);
 
-/* gguf_read.c, safetensors.c: fills part->meta and part->tensors from part->map. */
+/* Sets part->meta and part->tensors from the GGUF file part->map (gguf_read.c). */
 GA_NODISCARD ga_status ga_gguf_parse(ga_arena *arena, ga_model_shard *part);
+/* Sets part->meta and part->tensors from the safetensors file part->map (safetensors.c). */
 GA_NODISCARD ga_status ga_safetensors_parse(ga_arena *arena, ga_model_shard *part);
-/* gguf_split.c: maps and parses the other shards, if the metadata of part 0, which is parsed, names several. */
+/* Maps and parses the other shards, if the metadata of shard 0, which is parsed already, names several
+ * (gguf_split.c). */
 GA_NODISCARD ga_status ga_gguf_open_rest(ga_model_file *file);
 
 #endif

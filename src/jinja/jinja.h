@@ -20,20 +20,20 @@
 /* Values */
 
 typedef enum jj_kind {
-  JJ_MISSING, /* no value: an argument that was not given. Never reaches a template */
-  JJ_UNDEF,   /* Jinja's Undefined: prints as "", false, empty; most operations fail. u.s = the undefined name */
+  JJ_MISSING, /* no value: an argument that was not given. Templates never see it */
+  JJ_UNDEF,   /* Jinja's Undefined: prints as "", is false and empty; most operations fail. u.s is the undefined name */
   JJ_NONE,
   JJ_BOOL,
-  JJ_INT, /* 64 bits; Python's are unbounded: overflow is an error here */
+  JJ_INT, /* 64 bits. Python's integers are unbounded; here overflow is an error */
   JJ_FLOAT,
   JJ_STR,
   JJ_LIST,
   JJ_TUPLE,
   JJ_RANGE,
-  JJ_VIEW, /* keys(), values(), items() of a dict, copied */
-  JJ_GEN,  /* result of lazy filters: always true, no length, read once */
+  JJ_VIEW, /* copy of keys(), values() or items() of a dict */
+  JJ_GEN,  /* result of a lazy filter: always true, has no length, can be read once */
   JJ_DICT,
-  JJ_NS, /* namespace(): the one object `set x.y` may change */
+  JJ_NS, /* namespace(): the only object that `set x.y` may change */
   JJ_FUNC,
   JJ_LOOP
 } jj_kind;
@@ -44,9 +44,11 @@ typedef enum jj_kind {
 typedef struct jj_str {
   const char *p;
   size_t n;
-  size_t points;          /* number of code points, or JJ_POINTS_UNKNOWN until counted. Constants of a template, which
-                             threads share, are counted when it is parsed */
-  const uint8_t *foreign; /* [n], not 0 where a byte came from a message; NULL: none did. See ga_jj_from_json */
+  /* number of code points; JJ_POINTS_UNKNOWN until counted. Constants of a template, which threads share, are
+   * counted when it is parsed */
+  size_t points;
+  /* [n] marks: not 0 where a byte came from a message; NULL: no byte did. See ga_jj_from_json */
+  const uint8_t *foreign;
 } jj_str;
 
 typedef struct jj_seq jj_seq;
@@ -61,8 +63,8 @@ typedef struct jj_val {
     int64_t i;
     double f;
     jj_str *s;
-    jj_seq *q;  /* LIST TUPLE RANGE VIEW GEN */
-    jj_dict *d; /* DICT NS */
+    jj_seq *q;  /* kinds LIST, TUPLE, RANGE, VIEW, GEN */
+    jj_dict *d; /* kinds DICT, NS */
     jj_func *fn;
     jj_loop *loop;
   } u;
@@ -71,9 +73,9 @@ typedef struct jj_val {
 struct jj_seq {
   jj_val *v;
   size_t n, cap;
-  int64_t start, stop, step; /* RANGE, for printing */
-  bool spent;                /* GEN that has been read */
-  const char *view;          /* VIEW: "dict_keys", ... */
+  int64_t start, stop, step; /* RANGE: its bounds, for printing */
+  bool spent;                /* GEN: it has been read */
+  const char *view;          /* VIEW: type name for printing, such as "dict_keys" */
 };
 
 typedef struct jj_entry {
@@ -81,12 +83,13 @@ typedef struct jj_entry {
   uint64_t hash;
 } jj_entry;
 
-/* A dict in insertion order. `index` (open addressing, entry + 1) exists for more than JJ_DICT_LINEAR entries. */
+/* A dict in insertion order. `index` exists if it has more than JJ_DICT_LINEAR entries: open addressing, entry
+ * number + 1. */
 struct jj_dict {
   jj_entry *e;
   size_t n, cap;
   uint32_t *index;
-  size_t index_cap; /* power of two */
+  size_t index_cap; /* slots of index, a power of two */
 };
 
 #define JJ_DICT_LINEAR 8
@@ -165,11 +168,12 @@ typedef enum jj_op {
 typedef struct jj_def jj_def;
 typedef struct jj_node jj_node;
 struct jj_node {
-  uint8_t kind;      /* jj_node_kind */
-  uint8_t op;        /* jj_op, or flags of the kind */
-  uint32_t pos;      /* byte in the source, for messages */
-  jj_str *name;      /* interned: equal names are equal pointers */
-  const jj_def *def; /* JN_FILTER, JN_TEST; NULL when unknown, which fails only if it is run */
+  uint8_t kind; /* jj_node_kind */
+  uint8_t op;   /* jj_op, or flags of the kind */
+  uint32_t pos; /* byte of the source, for error texts */
+  jj_str *name; /* interned: equal names have equal pointers */
+  /* JN_FILTER, JN_TEST: definition; NULL: the name is unknown, which fails only if the node is run */
+  const jj_def *def;
   jj_node *a, *b, *c, *d;
   jj_node *kids, *next;
   jj_val value;
@@ -180,22 +184,22 @@ typedef struct jj_role {
   char name[];
 } jj_role;
 
-/* The filters, tests, functions and methods that a template can use: tables that end with a NULL name, unused places
- * NULL. Evaluation reaches built-ins through these tables alone, since built-ins call evaluation. */
+/* The filters, tests, functions and methods that a template can use. Tables end with a NULL name; unused places are
+ * NULL. Evaluation finds built-ins through these tables only, since built-ins call evaluation. */
 enum { JJ_TABLES = 2 };
 typedef struct jj_builtins {
   const jj_def *filters[JJ_TABLES], *tests[JJ_TABLES], *globals[JJ_TABLES];
-  const jj_def *methods[JJ_LOOP + 1][JJ_TABLES]; /* by jj_kind of the value */
+  const jj_def *methods[JJ_LOOP + 1][JJ_TABLES]; /* indexed by jj_kind of the value */
 } jj_builtins;
 
 struct ga_template {
   ga_arena arena;
-  const char *source; /* newlines normalised, the last one removed */
+  const char *source; /* [n] source with normalised newlines, without the last newline */
   size_t n;
   jj_node *root; /* JN_BLOCK */
   const jj_builtins *builtins;
   jj_str *name_loop, *name_caller, *name_varargs, *name_kwargs;
-  jj_role *roles; /* that messages may have; all others are plain text */
+  jj_role *roles; /* roles that messages may have; a role outside of the list is plain text */
 };
 
 /* Rendering */
@@ -214,7 +218,7 @@ typedef struct jj_scope {
 typedef struct jj_buf {
   char *p;
   size_t n, cap;
-  uint8_t *foreign; /* [cap] as in jj_str, or NULL */
+  uint8_t *foreign; /* [cap] marks as in jj_str, or NULL */
 } jj_buf;
 
 typedef enum jj_flow { JJ_FLOW_NEXT, JJ_FLOW_BREAK, JJ_FLOW_CONTINUE } jj_flow;
@@ -230,7 +234,7 @@ typedef struct jj_run {
   int64_t now;
   jj_flow flow;
   bool located; /* the error text already has line and column */
-  bool trace;   /* mark the bytes that come from messages */
+  bool trace;   /* bytes that come from messages are marked */
 } jj_run;
 
 typedef struct jj_kw {
@@ -247,18 +251,19 @@ typedef struct jj_args {
 
 #define JJ_MAX_PARAMS 6
 
-/* One call of a built-in: `v` holds the parameters in the order of the definition, JJ_MISSING where not given. */
+/* One call of a built-in. `v` has the parameters in the order of the definition; JJ_MISSING: not given. */
 typedef struct jj_call {
   jj_val self; /* the value that is filtered or tested, or whose method is called */
   jj_val v[JJ_MAX_PARAMS];
-  const jj_args *args; /* as written, for definitions whose params are "*" */
+  const jj_args *args; /* arguments as written, for definitions whose params are "*" */
   const jj_def *def;
 } jj_call;
 
 typedef ga_status (*jj_fn)(jj_run *run, const jj_call *call, jj_val *out);
 
-/* A row of the tables of filters, tests, methods and functions. params: "old new count?", where `?` marks an optional
- * one; "/old new" for parameters that Python takes by position only; "*": arguments as written. */
+/* A row of the tables of filters, tests, methods and functions. params: names such as "old new count?", where `?`
+ * marks an optional parameter. "/old new": Python takes these parameters by position only. "*": the function gets
+ * the arguments as written. */
 struct jj_def {
   const char *name;
   const char *params;
@@ -266,57 +271,60 @@ struct jj_def {
 };
 
 struct jj_func {
-  const jj_def *def;    /* built-in, or NULL */
-  jj_val self;          /* of a method, or the state of a built-in object */
-  const jj_node *macro; /* JN_MACRO or JN_CALL_BLOCK */
-  jj_scope *scope;      /* where the macro was defined */
+  const jj_def *def;    /* definition of a built-in; NULL: a macro */
+  jj_val self;          /* object of a method, or state of a built-in object */
+  const jj_node *macro; /* JN_MACRO or JN_CALL_BLOCK; NULL: a built-in */
+  jj_scope *scope;      /* scope in which the macro was defined */
 };
 
 struct jj_loop {
   const jj_val *items;
   size_t n, index;
   int depth0;
-  const jj_node *node; /* JN_FOR when recursive, for loop(...) */
+  const jj_node *node; /* JN_FOR if the loop is recursive, for loop(...); else NULL */
   jj_scope *scope;
   jj_val changed; /* last argument of loop.changed */
 };
 
-/* chat.c: ga_template_render that also gives marks: *foreign has n bytes, not 0 where the text came from a message.
- * Release both with ga_mem_free. */
+/* Renders as ga_template_render does, and also returns marks. *foreign has n bytes, not 0 where the text came from a
+ * message. The caller releases both with ga_mem_free. It is in chat.c. */
 GA_NODISCARD ga_status ga_jj_render_traced(const ga_template *tpl, const char *json_context, size_t bytes,
                                            const ga_template_limits *limits_or_null, char **text, uint8_t **foreign,
                                            size_t *n);
-/* Writes the context of plain messages as JSON, malloc'd. */
+/* Writes the context of plain messages as JSON, which is malloc'd. */
 GA_NODISCARD ga_status ga_jj_chat_context(const ga_chat_message *messages, size_t n, const ga_chat_options *options,
                                           char **json);
 
-/* jinja_lex.c, jinja_parse.c */
+/* Parses tpl->source to tpl->root (jinja_lex.c, jinja_parse.c). */
 GA_NODISCARD ga_status ga_jj_parse(ga_template *tpl, const ga_template_limits *limits);
-/* Line and column (from 1, in code points) of a byte of the source. */
+/* Finds line and column of a byte of the source, from 1, in code points. */
 void ga_jj_where(const ga_template *tpl, size_t pos, unsigned *line, unsigned *column);
 
 /* jinja_value.c: values, steps, buffers */
-GA_NODISCARD ga_status ga_jj_step(jj_run *run, uint64_t n);
-GA_NODISCARD ga_status ga_jj_enter(jj_run *run); /* pairs with run->depth_left++ */
+GA_NODISCARD ga_status ga_jj_step(jj_run *run, uint64_t n); /* Counts n steps; fails beyond the limit. */
+/* Enters one level of nesting; fails beyond the limit. The caller leaves it by run->depth_left++ */
+GA_NODISCARD ga_status ga_jj_enter(jj_run *run);
 GA_NODISCARD ga_status ga_jj_alloc(jj_run *run, size_t count, size_t each, void **out);
-/* For text of the engine's own. Bytes of a string go through the _part forms, which keep their marks. */
+/* Makes a string from a copy of text of the engine's own. Bytes of a string go through the _part functions, which
+ * keep their marks. */
 GA_NODISCARD ga_status ga_jj_str_new(jj_run *run, const char *p, size_t n, jj_val *out); /* copies */
 GA_NODISCARD ga_status ga_jj_buf_put(jj_run *run, jj_buf *buf, const char *p, size_t n);
 GA_NODISCARD ga_status ga_jj_buf_puts(jj_run *run, jj_buf *buf, const char *text);
-/* Takes bytes [at, at + n) of s, not copied. */
+/* Makes a string of bytes [at, at + n) of s, without a copy. */
 GA_NODISCARD ga_status ga_jj_str_part(jj_run *run, const jj_str *s, size_t at, size_t n, jj_val *out);
 GA_NODISCARD ga_status ga_jj_buf_part(jj_run *run, jj_buf *buf, const jj_str *s, size_t at, size_t n);
-/* Appends n bytes in place of the byte at `at` of s, with its mark: an escape, upper case. */
+/* Appends n bytes that replace the byte at `at` of s, with the mark of that byte. It is used for escapes and upper
+ * case. */
 GA_NODISCARD ga_status ga_jj_buf_stand(jj_run *run, jj_buf *buf, const jj_str *s, size_t at, const char *p, size_t n);
 GA_NODISCARD ga_status ga_jj_buf_str(jj_run *run, const jj_buf *buf, jj_val *out);
 GA_NODISCARD ga_status ga_jj_seq_new(jj_run *run, jj_kind kind, size_t cap, jj_val *out);
 GA_NODISCARD ga_status ga_jj_seq_push(jj_run *run, jj_seq *seq, jj_val v);
-/* Gives the elements of an iterable value: sequences as stored, strings by code point, dicts by key, none for
+/* Returns the elements of an iterable value: sequences as stored, strings by code point, dicts by key, none for
  * undefined. */
 GA_NODISCARD ga_status ga_jj_items(jj_run *run, jj_val v, const jj_val **items, size_t *n);
 bool ga_jj_truth(jj_val v);
-const char *ga_jj_type(jj_val v); /* Python's name of the type */
-/* Fails for undefined values; the text has the name. */
+const char *ga_jj_type(jj_val v); /* Returns Python's name of the type. */
+/* Fails if v is undefined; the error text has the name. */
 GA_NODISCARD ga_status ga_jj_need_defined(jj_val v);
 
 static inline jj_str ga_jj_part(const jj_str *s, size_t at, size_t n) {
@@ -356,20 +364,20 @@ GA_NODISCARD ga_status ga_jj_dict_remove(jj_run *run, jj_dict *d, const jj_val *
 GA_NODISCARD ga_status ga_jj_equal(jj_run *run, jj_val a, jj_val b, bool *out);
 /* Compares: *out < 0, 0, > 0 as a is before, equal to or after b. Fails for types Python does not order. */
 GA_NODISCARD ga_status ga_jj_order(jj_run *run, jj_val a, jj_val b, int *out);
-/* Stable merge sort of n values by keys, both permuted alike. */
+/* Sorts n values by their keys, both in the same order; stable. */
 GA_NODISCARD ga_status ga_jj_sort(jj_run *run, jj_val *keys, jj_val *values, size_t n, bool reverse);
 
 /* jinja_text.c: UTF-8 */
 bool ga_jj_utf8_ok(const char *p, size_t n);
 size_t ga_jj_points(const char *p, size_t n);
 size_t ga_jj_str_points(jj_str *s);
-/* Code point at p (valid UTF-8), its length in *len. */
+/* Decodes the code point at p, in valid UTF-8. *len: its bytes. */
 int32_t ga_jj_decode(const char *p, const char *end, size_t *len);
 size_t ga_jj_encode(int32_t point, char out[4]);
-/* Byte where code point number `point` starts; s->n at the end. */
+/* Returns the byte offset of code point number `point`; s->n at the end. */
 size_t ga_jj_offset(jj_str *s, size_t point);
 bool ga_jj_is_space(int32_t point);
-bool ga_jj_is_word(int32_t point); /* letters, marks, digits, underscore */
+bool ga_jj_is_word(int32_t point); /* Returns whether a code point is a letter, mark, digit or underscore. */
 bool ga_jj_is_printable(int32_t point);
 typedef enum jj_case { JJ_LOWER, JJ_UPPER, JJ_CAPITALIZE, JJ_TITLE, JJ_SWAP } jj_case;
 GA_NODISCARD ga_status ga_jj_recase(jj_run *run, const jj_str *s, jj_case to, jj_val *out);
@@ -378,19 +386,20 @@ GA_NODISCARD ga_status ga_jj_recase(jj_run *run, const jj_str *s, jj_case to, jj
 /* Strips the code points of `chars` (NULL: white space) from the ends. Costs s->n * chars->n, which callers count as
  * steps. */
 jj_str ga_jj_strip(const jj_str *s, const jj_str *chars, int sides);
-/* Offset of the first occurrence at or after `from` (find), or of the last one (rfind); SIZE_MAX when there is none. */
+/* Returns the offset of the first occurrence of `what` in s at or after `from`; SIZE_MAX: there is none. */
 size_t ga_jj_find(const jj_str *s, const jj_str *what, size_t from);
+/* Finds the offset of the last occurrence of `what` in s; SIZE_MAX: there is none. */
 GA_NODISCARD ga_status ga_jj_rfind(jj_run *run, const jj_str *s, const jj_str *what, size_t *out);
 
 /* jinja_repr.c, jinja_json.c: to and from text */
-GA_NODISCARD ga_status ga_jj_put_str(jj_run *run, jj_buf *buf, jj_val v);  /* str(v) */
-GA_NODISCARD ga_status ga_jj_put_repr(jj_run *run, jj_buf *buf, jj_val v); /* repr(v) */
-GA_NODISCARD ga_status ga_jj_to_str(jj_run *run, jj_val v, jj_val *out);   /* v itself when it is a string */
+GA_NODISCARD ga_status ga_jj_put_str(jj_run *run, jj_buf *buf, jj_val v);  /* appends str(v) */
+GA_NODISCARD ga_status ga_jj_put_repr(jj_run *run, jj_buf *buf, jj_val v); /* appends repr(v) */
+GA_NODISCARD ga_status ga_jj_to_str(jj_run *run, jj_val v, jj_val *out);   /* *out is v itself if it is a string */
 #define JJ_FLOAT_BYTES 40
-size_t ga_jj_format_float(double f, char out[JJ_FLOAT_BYTES]); /* repr(float) */
-/* Reads a whole Python float literal; white space around it is allowed. */
+size_t ga_jj_format_float(double f, char out[JJ_FLOAT_BYTES]); /* writes repr(float); returns its bytes */
+/* Reads a whole Python float literal; white space around it is allowed. False: it is none. */
 bool ga_jj_read_float(const char *p, size_t n, double *out);
-/* jinja_role.c: fills tpl->roles. */
+/* Fills tpl->roles (jinja_role.c). */
 GA_NODISCARD ga_status ga_jj_find_roles(ga_template *tpl);
 bool ga_jj_is_known_role(const ga_template *tpl, const char *role, size_t bytes);
 
@@ -405,17 +414,17 @@ GA_NODISCARD ga_status ga_jj_compare(jj_run *run, jj_op op, jj_val a, jj_val b, 
 GA_NODISCARD ga_status ga_jj_negate(jj_run *run, jj_val a, jj_val *out);
 
 /* jinja_access.c */
-GA_NODISCARD ga_status ga_jj_attr(jj_run *run, jj_val v, jj_str *name, jj_val *out); /* v.name */
-GA_NODISCARD ga_status ga_jj_item(jj_run *run, jj_val v, jj_val key, jj_val *out);   /* v[key] */
-/* v[start:stop:step]; a bound is JJ_NONE where not given. */
+GA_NODISCARD ga_status ga_jj_attr(jj_run *run, jj_val v, jj_str *name, jj_val *out); /* computes v.name */
+GA_NODISCARD ga_status ga_jj_item(jj_run *run, jj_val v, jj_val key, jj_val *out);   /* computes v[key] */
+/* Computes v[start:stop:step]; a bound that is not given is JJ_NONE. */
 GA_NODISCARD ga_status ga_jj_slice(jj_run *run, jj_val v, const jj_val bounds[3], jj_val *out);
-/* Follows a filter's path such as "a.b.0": attributes and indices of attributes. `fallback`, unless it is none,
- * replaces each undefined one. */
+/* Follows a filter's path such as "a.b.0", of attributes and indices. Unless fallback is none, it replaces each
+ * undefined value on the way. */
 GA_NODISCARD ga_status ga_jj_path(jj_run *run, jj_val v, jj_val path, jj_val fallback, jj_val *out);
 
 /* jinja_eval.c, jinja_exec.c */
 GA_NODISCARD ga_status ga_jj_eval(jj_run *run, jj_scope *scope, const jj_node *node, jj_val *out);
-/* Applies the filters of a block; the innermost JN_FILTER has no operand and takes `text`. */
+/* Applies the filters of a block to `text`; the innermost JN_FILTER has no operand. */
 GA_NODISCARD ga_status ga_jj_eval_filters(jj_run *run, jj_scope *scope, const jj_node *node, jj_val text, jj_val *out);
 GA_NODISCARD ga_status ga_jj_eval_args(jj_run *run, jj_scope *scope, const jj_node *kids, jj_args *args);
 GA_NODISCARD ga_status ga_jj_call_value(jj_run *run, jj_val fn, const jj_args *args, jj_val *out);
@@ -425,17 +434,17 @@ GA_NODISCARD ga_status ga_jj_call_macro(jj_run *run, const jj_func *fn, const jj
 GA_NODISCARD ga_status ga_jj_call_loop(jj_run *run, jj_loop *loop, const jj_args *args, jj_val *out);
 GA_NODISCARD ga_status ga_jj_scope_new(jj_run *run, jj_scope *parent, jj_scope **out);
 GA_NODISCARD ga_status ga_jj_scope_set(jj_run *run, jj_scope *scope, const jj_str *name, jj_val value);
-/* Puts "line L, column C" before the error text, once. Returns status. */
+/* Puts "line L, column C" before the error text, unless it has that already. Returns status. */
 ga_status ga_jj_locate(jj_run *run, const jj_node *node, ga_status status);
 
-/* jinja_filter*.c, jinja_test.c, jinja_method*.c, jinja_global.c: tables that end with a NULL name. Only jinja_tables.c
- * names them. */
+/* Tables of jinja_filter*.c, jinja_test.c, jinja_method*.c and jinja_global.c, each ended by a NULL name. Only
+ * jinja_tables.c names them. */
 extern const jj_def ga_jj_filters_text[], ga_jj_filters_seq[], ga_jj_tests[], ga_jj_globals[];
 extern const jj_def ga_jj_methods_str[], ga_jj_methods_str2[], ga_jj_methods_list[], ga_jj_methods_dict[],
     ga_jj_methods_loop[];
 extern const jj_builtins ga_jj_builtins; /* jinja_tables.c */
 
-/* jinja_builtin.c: look up a name in the tables of a template; NULL when it is not there. */
+/* Find the definition of a name in the tables of a template (jinja_builtin.c); NULL: there is none. */
 const jj_def *ga_jj_filter(const ga_template *tpl, const jj_str *name);
 const jj_def *ga_jj_test(const ga_template *tpl, const jj_str *name);
 const jj_def *ga_jj_method(const ga_template *tpl, jj_val self, const jj_str *name);
@@ -449,9 +458,9 @@ ga_status ga_jj_unknown_method(const ga_template *tpl, jj_val self, const jj_str
 GA_NODISCARD ga_status ga_jj_percent(jj_run *run, const jj_str *format, jj_val args, jj_val *out);
 GA_NODISCARD ga_status ga_jj_brace_format(jj_run *run, const jj_call *call, jj_val *out);
 
-/* Read a parameter of a built-in, or its default; the error text names the parameter. */
+/* Read a parameter of a built-in, or its default if it was not given; error texts name the parameter. */
 GA_NODISCARD ga_status ga_jj_param_int(const jj_call *call, int index, int64_t fallback, int64_t *out);
-GA_NODISCARD ga_status ga_jj_param_str(const jj_call *call, int index, jj_str **out); /* NULL when missing or none */
+GA_NODISCARD ga_status ga_jj_param_str(const jj_call *call, int index, jj_str **out); /* NULL: missing or none */
 bool ga_jj_param_flag(const jj_call *call, int index);
 
 #endif

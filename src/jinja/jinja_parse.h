@@ -15,13 +15,13 @@ typedef enum jj_tok_kind {
   JT_STR,   /* s */
   JT_INT,   /* i */
   JT_FLOAT, /* f */
-  JT_OP     /* op: a jj_op or the character itself */
+  JT_OP     /* op is a jj_op or the character itself */
 } jj_tok_kind;
 
 typedef struct jj_tok {
   jj_tok_kind kind;
   char op;
-  uint32_t pos, end; /* bytes of the source */
+  uint32_t pos, end; /* bytes [pos, end) of the source */
   union {
     jj_str *s;
     int64_t i;
@@ -31,14 +31,16 @@ typedef struct jj_tok {
 
 typedef struct jj_parser {
   ga_template *tpl;
-  ga_arena scratch; /* tokens and the table of names: freed after parsing */
+  ga_arena scratch; /* arena of tokens and names, freed after parsing */
   jj_tok *tok;
-  size_t n_tok, cap_tok, at;
-  jj_str **names; /* open addressing, power of two */
+  size_t n_tok;
+  size_t cap_tok;
+  size_t at;      /* index of the current token */
+  jj_str **names; /* hash table of names: open addressing, a power of two */
   size_t n_names, cap_names;
   uint32_t nodes_left, nodes_limit, depth_left, depth_limit;
-  int loops;         /* number of enclosing loops, which break may end */
-  uint8_t *macro_op; /* flags of the enclosing macro, NULL outside */
+  int loops;         /* number of enclosing loops, which a break may end */
+  uint8_t *macro_op; /* flags of the enclosing macro; NULL outside of macros */
 } jj_parser;
 
 GA_NODISCARD ga_status ga_jj_lex(jj_parser *parser);
@@ -46,7 +48,7 @@ GA_NODISCARD ga_status ga_jj_intern(jj_parser *parser, const char *p, size_t n, 
 /* Sets the text "chat template, line L, column C: ..." and returns status. */
 ga_status ga_jj_fail_at(const jj_parser *parser, size_t pos, ga_status status, const char *fmt, ...) GA_PRINTF(4, 5);
 
-/* Token access; `at` never passes JT_EOF. */
+/* Returns the current token; `at` never passes JT_EOF. */
 static inline const jj_tok *ga_jj_peek(const jj_parser *parser) { return &parser->tok[parser->at]; }
 static inline const jj_tok *ga_jj_peek2(const jj_parser *parser) {
   return &parser->tok[parser->at + 1 < parser->n_tok ? parser->at + 1 : parser->n_tok - 1];
@@ -71,17 +73,19 @@ static inline bool ga_jj_skip_name(jj_parser *parser, const char *name) {
   return yes;
 }
 
-/* Fails with "<construct>: expected <what>, found <token>". */
+/* Fails with "<construct>: expected <expected>, found <token>". */
 ga_status ga_jj_unexpected(const jj_parser *parser, const char *construct, const char *expected);
 GA_NODISCARD ga_status ga_jj_expect_op(jj_parser *parser, char op, const char *construct);
 GA_NODISCARD ga_status ga_jj_expect_name(jj_parser *parser, const char *construct, jj_str **out);
 GA_NODISCARD ga_status ga_jj_node_new(jj_parser *parser, jj_node_kind kind, size_t pos, jj_node **out);
 
-/* jinja_expr.c. no_cond: does not take `a if b else c`, as after `in` of a for. Tuples need no parentheses; `stop` (may
- * be NULL) is a name that ends a tuple. */
+/* Parses an expression (jinja_expr.c). */
 GA_NODISCARD ga_status ga_jj_parse_expr(jj_parser *parser, jj_node **out);
+/* Parses an expression or a tuple without parentheses. no_cond: `a if b else c` is not taken, as after `in` of a for.
+ * stop: a name that ends a tuple; may be NULL. */
 GA_NODISCARD ga_status ga_jj_parse_tuple(jj_parser *parser, bool no_cond, const char *stop, bool parenthesised,
                                          jj_node **out);
+/* Parses the filters that follow an operand. first_has_no_pipe: the first one has no `|` before it. */
 GA_NODISCARD ga_status ga_jj_parse_filters(jj_parser *parser, jj_node *operand, bool first_has_no_pipe, jj_node **out);
 /* Parses the target of for and set: a name, or names in parentheses or separated by commas. */
 GA_NODISCARD ga_status ga_jj_parse_target(jj_parser *parser, bool attr_ok, jj_node **out);

@@ -11,7 +11,7 @@
 
 #include "model/weight_spec.h"
 
-/* Rows of a value in one step. */
+/* The rows that a value has in one step. */
 typedef enum ga_row_space {
   ROWS_TOKENS, /* T: tokens of the step */
   ROWS_WANTED  /* n_out: tokens whose logits are wanted */
@@ -24,9 +24,9 @@ typedef struct ga_value {
   ga_row_space rows;
   int64_t cols;
   ga_dtype dtype;
-  int32_t producer; /* node that computes it */
-  value_id root;    /* slices: the value that they are columns of, itself no slice; others: themselves */
-  int64_t first;    /* slices: their first column of the root */
+  int32_t producer; /* index of the node that computes the value */
+  value_id root; /* slices: the value of whose columns the slice is a part, itself no slice; other values: themselves */
+  int64_t first; /* slices: index of their first column in the root */
 } ga_value;
 
 typedef enum ga_node_kind {
@@ -41,9 +41,10 @@ typedef enum ga_node_kind {
   NODE_SLICE,      /* y = columns [first, first + columns of y) of x */
   NODE_WANTED,     /* y [n_out, columns of x] = the rows of x whose logits are wanted */
   NODE_ALL_REDUCE, /* y = the sum of all ranks' x */
-  NODE_OP          /* y = what a declared op computes of x, weights and the layer's memory (graph_op.h) */
+  NODE_OP          /* y = a declared op of x, weights and the layer's memory (graph_op.h) */
 } ga_node_kind;
 
+/* The ids that select rows of an embedding table. */
 typedef enum embed_ids { IDS_TOKENS, IDS_POSITIONS, IDS_TYPES } embed_ids;
 
 typedef struct node_embed {
@@ -60,8 +61,8 @@ typedef struct node_norm {
   value_id x;
   weight_ref weight, bias;
   int32_t form;  /* ga_norm_kind */
-  int32_t heads; /* of x, each normed by itself; 0: whole rows are */
-  bool by_head;  /* each head has weights of its own; else all heads share them */
+  int32_t heads; /* number of heads of x, each of which is normed separately; 0: whole rows are normed */
+  bool by_head;  /* each head has its own weights; else all heads share them */
   float eps;
 } node_norm;
 
@@ -72,7 +73,7 @@ typedef struct node_linear {
 } node_linear;
 
 typedef struct node_act {
-  value_id x, gate; /* gate NO_VALUE: none */
+  value_id x, gate; /* gate NO_VALUE: y = act(x) */
   int32_t act;      /* ga_act_kind */
 } node_act;
 
@@ -87,14 +88,14 @@ typedef struct node_rope {
   bool is_local; /* rotates by the frequencies of local layers */
 } node_rope;
 
-/* With has_memory, k and v of the step join the layer's memory, and q attends causally to all that it holds of its
- * sequence. Without, q attends to k and v of the step's own tokens in both directions. */
+/* Attention. With has_memory, k and v of the step are appended to the layer's memory, and q attends causally to the
+ * whole memory of its sequence. Without, q attends to k and v of the step's own tokens in both directions. */
 typedef struct node_attention {
   value_id q, k, v;
   int32_t window; /* q sees keys nearer than this; 0: all */
   float scale;
   bool has_memory;
-  bool has_alibi; /* logits fall by the head's slope with each token of distance */
+  bool has_alibi; /* logits fall by the head's slope for each token of distance */
 } node_attention;
 
 typedef struct node_slice {
@@ -121,7 +122,7 @@ typedef struct node_op {
 
 typedef struct ga_node {
   ga_node_kind kind;
-  int32_t layer; /* -1: before the layers; n_layers: after them */
+  int32_t layer; /* -1: before the first layer; n_layers: after the last one */
   value_id y;
   union {
     node_embed embed;
@@ -139,39 +140,46 @@ typedef struct ga_node {
   } as;
 } ga_node;
 
+/* How an encoder's rows [T, d] become one row: none, their mean, the first or the last. */
 typedef enum ga_pooling { POOL_NONE, POOL_MEAN, POOL_CLS, POOL_LAST } ga_pooling;
 
 struct ga_model_graph {
   ga_node *nodes;
   ga_value *values;
   int32_t n_nodes, n_values, n_layers;
-  int32_t *first_user; /* [n_values + 1] users[first_user[v]] up to users[first_user[v + 1]] read value v */
-  int32_t *users;      /* nodes, in order; one that reads a value twice stands there twice */
-  value_id result;     /* logits [n_out, V]; of encoders [T, d], which pooling makes one row of */
+  /* [n_values + 1] value v is read by the nodes users[first_user[v]] up to users[first_user[v + 1]] */
+  int32_t *first_user;
+  int32_t *users;  /* node indices in rising order; a node that reads a value twice occurs twice */
+  value_id result; /* logits [n_out, V]; encoders: [T, d], from which pooling makes one row */
   ga_pooling pooling;
 };
 
-/* Builds the graph of the model's architecture; needs its hyper-parameters and file. Release with graph_destroy. */
+/* Builds the graph of the model's architecture. The model's file and hyper-parameters must have been read. Release
+ * with graph_destroy. */
 GA_NODISCARD ga_status graph_create(const ga_model *model, ga_model_graph **out);
 void graph_destroy(ga_model_graph *graph);
-/* Finds nodes [*first, *end) of layers [first_layer, end_layer): -1 stands before the layers, n_layers after them. */
+/* Finds the nodes [*first, *end) of layers [first_layer, end_layer). -1 is the part before the layers, n_layers the
+ * part after them. */
 void graph_range(const ga_model_graph *graph, int32_t first_layer, int32_t end_layer, int32_t *first, int32_t *end);
 
 #define NODE_INPUTS OP_INPUTS
 /* Lists the values that a node reads. Returns their number. */
+/* Writes the values that a node reads to in[]. Returns their number. */
 int32_t node_inputs(const ga_node *node, value_id in[NODE_INPUTS]);
-/* The same as places in the node, so that passes can rename values. */
+/* Writes to in[] pointers to the places in the node that name the values it reads, so that passes can replace them.
+ * Returns their number. */
 int32_t node_input_places(ga_node *node, value_id *in[NODE_INPUTS]);
-/* Fills in first_user and users. */
+/* Computes first_user and users. */
 GA_NODISCARD ga_status graph_index_users(ga_model_graph *graph);
 
+/* Returns the number of nodes that read v. */
 static inline int32_t graph_n_users(const ga_model_graph *g, value_id v) {
   return g->first_user[v + 1] - g->first_user[v];
 }
-/* The only node that reads v; NULL: none, several, or v is the graph's result as well. */
+/* Returns the only node that reads v. NULL: no node or several read it, or v is also the graph's result. */
 const ga_node *graph_only_user(const ga_model_graph *g, value_id v);
 
-/* Writes a line for each node, each ended by '\n'. The text is released with ga_mem_free. */
+/* Writes one line for each node, each ended by '\n'. The caller releases the text with ga_mem_free. */
 GA_NODISCARD ga_status graph_text(const ga_model_graph *graph, char **out);
 
 #endif

@@ -10,10 +10,10 @@
 
 #include "model/model.h"
 
-#define GA_KV_PAGE         64 /* tokens of a page; states have snapshots at multiples of it */
+#define GA_KV_PAGE         64 /* tokens of a page; snapshots of states are taken at multiples of it */
 #define MEMORY_KINDS_MAX   4
-#define MEMORY_TENSORS_MAX 4 /* of a layer */
-#define MEMORY_SPANS_MAX   2 /* of a tensor */
+#define MEMORY_TENSORS_MAX 4 /* the most tensors of a layer's memory of one form */
+#define MEMORY_SPANS_MAX   2 /* the most spans of a tensor */
 #define MEMORY_NONE        (-1)
 
 typedef enum memory_form { MEMORY_PAGES, MEMORY_STATE, MEMORY_FORMS } memory_form;
@@ -21,43 +21,44 @@ typedef enum memory_form { MEMORY_PAGES, MEMORY_STATE, MEMORY_FORMS } memory_for
 /* Properties of a kind in one model. */
 typedef struct memory_kind {
   const char *name;
-  uint64_t unit_bytes;  /* of one unit, summed over all layers of the kind */
-  int32_t unit_tokens;  /* tokens of a page; 0: a unit is a sequence's state. A state starts from zero at position 0 */
-  int32_t window;       /* pages: a token at position p reads tokens above p - window; 0: all */
-  bool is_shared;       /* sequences with equal tokens read the same unit; else each has a copy */
-  int32_t exact_rewind; /* tokens that a sequence can go back without a snapshot */
+  uint64_t unit_bytes; /* bytes of one unit, summed over all layers of the kind */
+  /* tokens of a page; 0: a unit is the state of a sequence, which starts from zero at position 0 */
+  int32_t unit_tokens;
+  int32_t window;       /* pages: a token at position p reads tokens after p - window; 0: all earlier tokens */
+  bool is_shared;       /* sequences with equal tokens share a unit; else each has its own copy */
+  int32_t exact_rewind; /* number of tokens that a sequence can go back without a snapshot */
 } memory_kind;
 
-/* Where a unit lies in a tensor: `runs` pieces of `bytes` each. Run r of unit u begins at byte
- * offset + u * unit_stride + r * run_stride of the tensor. */
+/* The place of units in a tensor: `runs` pieces of `bytes` bytes each. Run r of unit u begins at byte offset + u *
+ * unit_stride + r * run_stride of the tensor. */
 typedef struct memory_span {
   uint64_t offset, bytes, unit_stride, run_stride;
   int64_t runs;
 } memory_span;
 
 typedef struct memory_tensor {
-  uint64_t bytes; /* of all units */
+  uint64_t bytes; /* bytes of all units */
   int32_t n_spans;
   memory_span spans[MEMORY_SPANS_MAX];
 } memory_tensor;
 
-/* Device memory of a layer, in the order in which the layer's ops take the tensors. */
+/* The device memory of a layer, with tensors in the order in which the layer's ops take them. */
 typedef struct memory_layout {
   int32_t n_tensors;
   memory_tensor tensors[MEMORY_TENSORS_MAX];
 } memory_layout;
 
-/* Tensors of pages of keys and values. */
+/* Indices of the tensors of pages of keys and values. */
 enum { MEMORY_KEYS, MEMORY_VALUES };
 
-/* Declaration of a kind: one file in memory/, where the build finds it. */
+/* The declaration of a kind. Each file in memory/ has one, and the build finds them. */
 typedef struct memory_kind_type {
   const char *name;
   int32_t unit_tokens;
   bool is_shared;
   int32_t exact_rewind;
   bool (*has_layer)(const ga_hparams *p, int32_t layer);
-  int32_t (*window)(const ga_hparams *p); /* NULL: 0 */
+  int32_t (*window)(const ga_hparams *p); /* window of the kind in a model; NULL: 0 */
   ga_status (*layout)(const ga_hparams *p, ga_dtype dtype, int32_t layer, int64_t n_units, memory_layout *out);
 } memory_kind_type;
 
@@ -69,32 +70,33 @@ typedef struct memory_kinds {
   int8_t of_layer[GA_MODEL_MAX_LAYERS][MEMORY_FORMS]; /* index of the layer's kind, or MEMORY_NONE */
 } memory_kinds;
 
-/* The declarations of memory/ by name, ended by NULL; cmake/memory.cmake makes the list. */
+/* The declarations of memory/ by name, with NULL at the end. cmake/memory.cmake writes the list. */
 extern const memory_kind_type *const memory_kind_types[];
 
-/* Lists the kinds of a model whose memory is of `dtype`. */
+/* Lists the kinds of the model's layers. dtype: element type of the memory. */
 GA_NODISCARD ga_status memory_kinds_of(const ga_hparams *p, ga_dtype dtype, memory_kinds *out);
 
-/* Sums up the bytes of a unit of each kind in layers [first, end). */
+/* Computes the bytes of a unit of each kind, summed over layers [first, end). */
 GA_NODISCARD ga_status memory_bytes_of_layers(const ga_hparams *p, ga_dtype dtype, const memory_kinds *kinds,
                                               int32_t first, int32_t end, uint64_t bytes[MEMORY_KINDS_MAX]);
 
-/* States of a session: the one that its next step reads, and snapshots spread over its tokens. */
+/* Number of states of a session: the one that its next step reads, and snapshots spread over its tokens. */
 #define MEMORY_SESSION_STATES 9
 
-/* Bytes of a layer's memory. */
+/* Bytes of one layer's memory. */
 typedef struct memory_need {
-  uint64_t token;    /* of pages, a token */
-  uint64_t sequence; /* of a state */
+  uint64_t token;    /* bytes of pages for each token */
+  uint64_t sequence; /* bytes of a state for each sequence */
 } memory_need;
-/* Asks the layer's kinds what they need; all zeros for a layer that remembers nothing. */
+/* Computes the bytes that the layer's kinds need; all zeros for a layer without memory. */
 GA_NODISCARD ga_status memory_need_of(const ga_hparams *p, ga_dtype dtype, int32_t layer, memory_need *out);
 
-/* Does the layer have memory of that form? */
+/* Returns whether the layer has memory of that form. */
 bool memory_layer_has(const ga_hparams *p, int32_t layer, memory_form form);
 
 static inline memory_form memory_form_of(int32_t unit_tokens) { return unit_tokens ? MEMORY_PAGES : MEMORY_STATE; }
 
+/* Returns the offset in bytes of run `run` of a unit. */
 static inline uint64_t memory_run_at(const memory_span *span, int64_t unit, int64_t run) {
   return span->offset + (uint64_t)unit * span->unit_stride + (uint64_t)run * span->run_stride;
 }

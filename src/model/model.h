@@ -14,21 +14,23 @@ typedef struct ga_hparams {
   const ga_arch_desc *arch;
   int32_t n_layers, width, ff_width, vocab, context;
   int32_t n_heads, n_kv_heads, head_dim, v_dim;
-  int32_t rot_dim, rope_pairs;            /* ga_rope_pairs */
-  int32_t window;                         /* 0 = none: sliding window of local layers */
-  bool is_local[GA_MODEL_MAX_LAYERS];     /* layers that see only the window */
-  bool no_rope[GA_MODEL_MAX_LAYERS];      /* layers that do not rotate */
-  bool no_attention[GA_MODEL_MAX_LAYERS]; /* layers without keys and values */
+  int32_t rot_dim;                        /* leading elements of a head that are rotated */
+  int32_t rope_pairs;                     /* ga_rope_pairs */
+  int32_t window;                         /* tokens of the sliding window of local layers; 0 = none */
+  bool is_local[GA_MODEL_MAX_LAYERS];     /* [layer] the layer sees only the window */
+  bool no_rope[GA_MODEL_MAX_LAYERS];      /* [layer] the layer does not rotate */
+  bool no_attention[GA_MODEL_MAX_LAYERS]; /* [layer] the layer has no keys and values */
   int32_t pooling;                        /* ga_pooling */
-  bool has_alibi;                         /* logits fall with distance, by a slope of each head */
-  bool has_head_norms;                    /* layer norms of the heads of q and k, each with weights of its own */
-  bool is_parallel;                       /* both blocks of a layer add to what the layer began with */
+  bool has_alibi;                         /* logits fall with distance, by a slope for each head */
+  bool has_head_norms;                    /* heads of q and k have layer norms, each with its own weights */
+  bool is_parallel; /* attention and feed-forward of a layer both read the layer's input, and both are added to it */
   float norm_eps, embed_scale, attn_scale, residual_scale, logit_scale;
   float attn_softcap, logit_softcap; /* 0: none */
-  bool yarn_keeps_size;              /* yarn multiplies neither sine nor cosine, where the file says nothing */
-  int32_t act;                       /* ga_act_kind, of architectures that have several */
-  int32_t n_experts, n_experts_used; /* feed-forwards of a layer that a router chooses among; 0: one for all tokens */
-  int32_t expert_ff_width;           /* of each of them */
+  bool yarn_keeps_size;              /* yarn does not change the size of sine and cosine unless the file says so */
+  int32_t act;                       /* ga_act_kind, for architectures that have several */
+  /* feed-forwards of a layer, and how many of them a router chooses for each token; 0: one for all tokens */
+  int32_t n_experts, n_experts_used;
+  int32_t expert_ff_width; /* width of each of these feed-forwards */
   double rope_base, rope_base_local;
 } ga_hparams;
 
@@ -36,45 +38,48 @@ typedef struct ga_hparams {
 
 typedef struct ga_attachment ga_attachment;
 
-/* A tensor of the model, on the device of its layer. Matrices are [rows, cols] with y = W x, so that a row makes one
- * element of y; stacks of matrices have further dimensions before these. Vectors are f32. */
+/* A tensor of the model, on the device of its layer. Matrices are [rows, cols] with y = W x: a row gives one element
+ * of y. Stacks of matrices have further dimensions before these. Vectors are f32. */
 typedef struct ga_weight {
-  const void *data;             /* NULL: the model does not have it */
-  int64_t dims[GA_WEIGHT_DIMS]; /* [n_dims] the outermost first */
+  const void *data;             /* NULL: the model has no such tensor */
+  int64_t dims[GA_WEIGHT_DIMS]; /* [n_dims] dimensions, the outermost first */
   int32_t n_dims;
   ga_dtype dtype;
   ga_layout layout;
-  const ga_attachment *attachment; /* NULL: none */
+  const ga_attachment *attachment; /* adapter of the matrix; NULL: none */
 } ga_weight;
 
 /* An adapter of low rank (LoRA, arXiv 2106.09685): W x becomes W x + scale B (A x). */
 struct ga_attachment {
-  ga_weight a, b; /* [rank, columns of W], [rows of W, rank] */
+  ga_weight a, b; /* matrices A [rank, columns of W] and B [rows of W, rank] */
   float scale;
 };
 
+/* Returns the rows of a matrix; 1 for a vector. */
 static inline int64_t ga_weight_rows(const ga_weight *w) { return w->n_dims > 1 ? w->dims[w->n_dims - 2] : 1; }
 static inline int64_t ga_weight_cols(const ga_weight *w) { return w->n_dims ? w->dims[w->n_dims - 1] : 0; }
 
-/* Bytes of a GPU that a plan leaves alone at most: code, and what other programs take. */
+/* Bytes of a GPU that a plan leaves unused at most: for code and other programs. */
 #define GA_PLACEMENT_SPARE ((uint64_t)256 << 20)
 
 #define GA_MODEL_MAX_PLACEMENTS 9 /* the CPU and eight GPUs */
 
-/* Frequencies of rotary embedding. */
+/* Tables of frequencies of rotary embedding. */
 typedef enum rope_table {
   ROPE_GLOBAL,
-  ROPE_LOCAL, /* of local layers */
-  ROPE_LONG,  /* of global layers in sessions longer than what a model with longrope was first trained for */
+  ROPE_LOCAL, /* frequencies of local layers */
+  /* frequencies of global layers, in sessions longer than the context for which a model with longrope was first
+   * trained */
+  ROPE_LONG,
   ROPE_TABLES
 } rope_table;
 
-/* A device with the layers [first, end), and with the device memory that it owns for them. The embedding is at the
- * first placement, the head at the last. */
+/* A device with layers [first, end), and the device memory that it owns for them. The first placement has the
+ * embedding, the last one the head. */
 typedef struct ga_placement {
   ga_ctx *ctx;
   int32_t first, end;
-  const float *rope_freq[ROPE_TABLES]; /* [rot_dim / 2] */
+  const float *rope_freq[ROPE_TABLES]; /* [rope_table][rot_dim / 2] frequencies */
   const float *alibi;                  /* [n_heads] slopes; NULL: none */
   void **buffers;
   size_t n_buffers, buffers_capacity;
@@ -85,78 +90,88 @@ typedef struct ga_placement {
 
 /* A session's sizes, with the defaults filled in. */
 typedef struct ga_session_sizes {
-  int32_t context, batch, max_out; /* max_out: rows of logits at once */
+  int32_t context;
+  int32_t batch;
+  int32_t max_out; /* the most rows of logits of a step */
   ga_dtype kv_dtype;
-  bool rounds_x; /* to e4m3 */
+  bool rounds_x; /* products round activations to e4m3 */
 } ga_session_sizes;
 
 struct ga_model {
-  ga_ctx *ctx; /* of the last placement: logits are there */
-  ga_ctx *cpu; /* owned: when the CPU helps out; else NULL */
+  ga_ctx *ctx; /* context of the last placement, which has the logits */
+  ga_ctx *cpu; /* owned context of the CPU if it has some of the layers; else NULL */
   ga_placement placements[GA_MODEL_MAX_PLACEMENTS];
   int32_t n_placements;
-  bool is_plan;   /* without weights */
-  bool is_shared; /* all but `cpu` is another model's: ga_model_share */
-  bool no_mmap;   /* nothing of the file is read once it is loaded */
+  bool is_plan;   /* the model has no weights (ga_model_options.plan_only) */
+  bool is_shared; /* everything but `cpu` belongs to another model: ga_model_share */
+  bool no_mmap;   /* the file is not read any more once the model is loaded */
   ga_model_file *file;
-  ga_hparams hparams; /* of this rank's part, where the model is split by tensors */
-  ga_hparams whole;   /* as the file has them */
-  ga_comm *comm;      /* the caller's: of the ranks that share the model's tensors; NULL: one has all */
+  ga_hparams hparams; /* sizes of this rank's part, if the model is split by tensors */
+  ga_hparams whole;   /* sizes as the file has them */
+  /* the caller's communicator of the ranks that share the model's tensors; NULL: this process has all of them */
+  ga_comm *comm;
   ga_model_graph *graph;
-  int32_t short_context; /* as ga_rope_short_context */
+  int32_t short_context; /* result of ga_rope_short_context */
   ga_model_info info;
   ga_tokenizer *tokenizer;
   ga_template *chat_template;
   char template_error[256];
 
-  ga_weight *weights; /* by layer and weight_id: ga_weight_at (weight_spec.h) */
+  ga_weight *weights; /* table by layer and weight_id: ga_weight_at (weight_spec.h) */
   ga_attachment *attachments;
 
   float rope_magnitude[ROPE_TABLES];
 };
 
-/* The placement with the embedding, and the one with the head. */
+/* Returns whether the placement has the embedding. */
 static inline bool place_begins(const ga_model *m, const ga_placement *p) { return p == m->placements; }
+/* Returns whether the placement has the head. */
 static inline bool place_ends(const ga_model *m, const ga_placement *p) {
   return p == m->placements + m->n_placements - 1;
 }
 
 /* Reads and checks the hyper-parameters of an open file. */
 GA_NODISCARD ga_status ga_hparams_read(const ga_model_file *file, ga_hparams *out);
-/* Frequencies for rotary embedding; factors as in ga_rope_params, or NULL. */
+/* Computes the frequencies of a table, inv_freq[rot_dim / 2], and their magnitude. factors: divisors as in
+ * ga_rope_params, or NULL. */
 GA_NODISCARD ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, rope_table table,
                                        const float *factors, float *inv_freq, float *magnitude);
-/* Divisors of a table's frequencies [rot_dim / 2], where the file has them; else *found is false. Room for 512. */
+/* Reads the divisors of a table's frequencies, [rot_dim / 2]. *found is false if the file has none. out has room for
+ * 512. */
 GA_NODISCARD ga_status ga_rope_factors(const ga_model_file *file, const ga_hparams *p, rope_table table, float *out,
                                        bool *found);
-/* Tokens up to which longrope's short factors are meant; 0: the model has no long ones. */
+/* Reads the number of tokens up to which longrope's short factors apply; 0: the model has no long factors. */
 GA_NODISCARD ga_status ga_rope_short_context(const ga_model_file *file, const ga_hparams *p, int32_t *tokens);
-/* Checks the options (NULL: defaults) and fills in what they leave open. ctx: that of the logits. */
+/* Checks the options (NULL: defaults) and fills in the defaults. ctx: context of the logits. */
 GA_NODISCARD ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ctx, const ga_session_options *options,
                                            ga_session_sizes *out);
 
-/* The memory that weights take on one device (a placement), in bytes. */
+/* The memory that weights need on the device of one placement, in bytes. */
 typedef struct ga_weight_need {
-  uint64_t held;   /* as ga_model_placement.weights */
-  uint64_t taken;  /* of the device's memory, with what sharing of buffers wastes: the sum over `small` is rounded up */
-  uint64_t small;  /* of tensors that share buffers */
-  uint64_t staged; /* the largest tensor that is packed there */
+  uint64_t held; /* bytes of the weights, as in ga_model_placement.weights */
+  /* bytes of device memory, including the unused ends of shared buffers, for which the sum over `small` is rounded
+   * up */
+  uint64_t taken;
+  uint64_t small;  /* bytes of the tensors that share buffers */
+  uint64_t staged; /* bytes of the largest tensor that is packed on the device */
 } ga_weight_need;
-/* Computes the memory of layer il's weights; il -1: of the weights before the first layer (embeddings), n_layers: of
- * the weights after the last layer (norm, head). */
+/* Computes the memory of the weights of layer il. -1: the weights before the first layer (embeddings); n_layers:
+ * those after the last layer (norm, head). */
 GA_NODISCARD ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, ga_weight_need *out);
-/* Bytes of device memory that `small` bytes of tensors in shared buffers come to, at most. */
+/* Returns the most bytes of device memory that `small` bytes of tensors in shared buffers need. */
 uint64_t ga_weights_shared(uint64_t small);
-/* A vector of plain numbers as f32, plus `add`; src: the tensor's bytes, at any address. */
+/* Converts a vector of plain numbers to f32 and adds `add` to each. src: bytes of the tensor, at any address. */
 GA_NODISCARD ga_status ga_vector_to_f32(const ga_model_tensor *t, const unsigned char *src, float add, float *out);
-/* Loads every weight that the architecture has onto the devices of the placements. */
+/* Loads every weight of the architecture to the devices of the placements. */
 GA_NODISCARD ga_status ga_weights_load(ga_model *model, const ga_model_options *options);
-/* Device memory that the placement owns from now on. */
+/* Allocates device memory that the placement owns. */
+/* Frees all device memory of the placement. */
 GA_NODISCARD ga_status ga_placement_alloc(ga_placement *placement, size_t bytes, void **out);
 void ga_placement_free(ga_placement *placement);
 
-/* Decides which layers are where: fills model->placements but for the weights. */
+/* Decides which device has which layers, and fills in model->placements except for the weights. */
 GA_NODISCARD ga_status ga_placement_plan(ga_model *model, ga_ctx *ctx, const ga_model_options *options);
-/* The parts of a placement's plan for an error text: "weights 4.6 GiB, KV cache 512.0 MiB (4096 tokens of f16), ..." */
+/* Writes the parts of a placement's plan for an error text: "weights 4.6 GiB, KV cache 512.0 MiB (4096 tokens of
+ * f16), ..." */
 void ga_placement_text(const ga_model_placement *plan, char *text, size_t capacity);
 #endif

@@ -22,21 +22,21 @@ typedef enum launch_kind {
   LAUNCH_OP
 } launch_kind;
 
-/* y = scale x + b */
+/* Computes y = scale x + b. */
 typedef struct launch_add {
   value_id x, b; /* b NO_VALUE: nothing is added */
   value_id y;
   float scale;
 } launch_add;
 
-/* y = residual + norm(x) */
+/* Computes y = residual + norm(x). */
 typedef struct launch_norm {
   node_norm node;
   value_id residual; /* NO_VALUE: none */
   value_id y;
 } launch_norm;
 
-/* A matrix multiplied with X. */
+/* A matrix that is multiplied by X, with its result. */
 typedef struct product_matrix {
   weight_ref weight, bias;
   value_id y;
@@ -44,10 +44,11 @@ typedef struct product_matrix {
 
 #define PRODUCT_MATRICES 3
 
-/* y = residual + act(scale W x + bias) of one or several matrices with one X, or residual + act(gate) * (W x).
+/* Computes y = residual + act(scale W x + bias), for one or several matrices with the same X.
+ * With `gate`, it computes y = residual + act(gate) * (W x).
  *
- * With `norm`, X is normed first. With `add_norm` as well, residual + RMS norm of x takes the place of X before that;
- * `sum` receives it. With is_gated, y = act(matrix[1] x) * (matrix[0] x). */
+ * With `norm`, X is normed first. With `add_norm` as well, residual + RMS norm of x replaces X before that, and is
+ * written to `sum`. With is_gated, y = act(matrix[1] x) * (matrix[0] x). */
 typedef struct launch_product {
   value_id x;
   product_matrix matrix[PRODUCT_MATRICES];
@@ -60,20 +61,20 @@ typedef struct launch_product {
   float scale, eps;
 } launch_product;
 
-/* y = act(x), or act(gate) * x */
+/* Computes y = act(x), or act(gate) * x. */
 typedef struct launch_act {
   value_id x, gate, y;
   int32_t act;
 } launch_act;
 
-/* Works in place: x and y have one address, or x is copied to y first. */
+/* Rotates heads in place: x and y have the same address, or x is copied to y first. */
 typedef struct launch_rope {
   node_rope node;
   value_id y;
 } launch_rope;
 
-/* Stores k and v of the step in the layer's memory. With `rotates`, k is rotated on the way and q in place, as
- * launch_rope does it, both after RMS norms of their heads where q_norm is set. */
+/* Stores k and v of the step in the layer's memory. With `rotates`, k is rotated on the way, and q in place, as by
+ * launch_rope. If q_norm is set, the heads of both are RMS-normed first. */
 typedef struct launch_store {
   value_id k, v;
   bool rotates, is_local;
@@ -87,12 +88,12 @@ typedef struct launch_attention {
   value_id y;
 } launch_attention;
 
-/* Gathers wanted rows of x into y, where they are no block of x. Where they are, y is read as a part of x. */
+/* Copies the wanted rows of x to y, unless they are a contiguous block of x. In that case y is read as a part of x. */
 typedef struct launch_wanted {
   value_id x, y;
 } launch_wanted;
 
-/* y is the sum of all ranks' x. */
+/* Computes y = the sum of all ranks' x. */
 typedef struct launch_all_reduce {
   value_id x, y;
 } launch_all_reduce;
@@ -105,7 +106,7 @@ typedef struct launch_op {
 typedef struct launch {
   launch_kind kind;
   int32_t layer;
-  ga_row_space rows; /* of what it writes */
+  ga_row_space rows; /* rows of the values that the launch writes */
   union {
     struct launch_embed {
       node_embed node;
@@ -124,7 +125,7 @@ typedef struct launch {
   } as;
 } launch;
 
-/* Where a value lies. Values that no launch writes or reads have no place. */
+/* The place of a value in memory. Values that no launch writes or reads have no place. */
 typedef struct value_place {
   int64_t offset; /* bytes from the arena's start; -1: no place */
   int64_t stride; /* elements between rows */
@@ -133,30 +134,32 @@ typedef struct value_place {
 typedef struct ga_program {
   launch *launches;
   int32_t n_launches;
-  int32_t n_body;      /* [n_body, n_launches): the head, of the rows whose logits are wanted */
-  bool is_invariant;   /* its rows are batch-invariant */
-  bool rounds_x;       /* to e4m3, as fuse_target has it */
-  value_place *places; /* [values of the graph] */
-  uint64_t bytes;      /* of the arena */
+  int32_t n_body;      /* launches [n_body, n_launches) are the head, for the rows whose logits are wanted */
+  bool is_invariant;   /* a token's numbers do not depend on the step's other tokens */
+  bool rounds_x;       /* products round X to e4m3, as fuse_target.rounds_x says */
+  value_place *places; /* [values of the graph] places of the values */
+  uint64_t bytes;      /* bytes of the arena */
 } ga_program;
 
-/* A launch reads at most so many values, and writes at most so many. */
-#define LAUNCH_READS  OP_INPUTS
-#define LAUNCH_WRITES 4
+#define LAUNCH_READS  OP_INPUTS /* the most values that a launch reads */
+#define LAUNCH_WRITES 4         /* the most values that a launch writes */
+/* Writes the values that a launch reads to v[]. Returns their number. */
 int32_t launch_reads(const launch *l, value_id v[LAUNCH_READS]);
+/* Writes the values that a launch writes to v[]. Returns their number. */
 int32_t launch_writes(const launch *l, value_id v[LAUNCH_WRITES]);
-/* Finds the value that y, which l writes, may take the place of, once nothing reads that later; NO_VALUE: none.
- * Rotations and stores only work in place: exec_launch.c copies first where y has another place. */
+/* Returns the value whose place y may take once nothing reads that value later; NO_VALUE: none. l writes y.
+ * Rotations and stores only work in place: exec_launch.c copies first if y has another place. */
 value_id launch_in_place(const launch *l, value_id y);
 
-/* Writes a line for each launch with the places of what it writes. The text is released with ga_mem_free. */
+/* Writes one line for each launch, with the places of the values that it writes. The caller releases the text with
+ * ga_mem_free. */
 GA_NODISCARD ga_status program_text(const ga_program *program, char **out);
 void program_destroy(ga_program *program);
 
-/* Descriptions of launches. Planning and running use the same ones. */
+/* Makes the description of a launch. Planning and running use the same one. */
 ga_gemm_fused_desc describe_product(const ga_model *model, const ga_program *program, const launch_product *p,
                                     int64_t rows);
-/* The product rounds X to e4m3 where it has enough rows. */
+/* Returns whether the product rounds X to e4m3 if it has enough rows. */
 bool product_rounds_x(const ga_model *model, const ga_program *program, const launch *l);
 ga_kv_store_fused_desc describe_store(const ga_model *model, const ga_program *program, const launch_store *s,
                                       ga_dtype kv, int64_t tokens, int64_t slots);

@@ -1,5 +1,5 @@
-/* Weights to a device while the file is read: two page-locked buffers take turns, one being filled while the other
- * one's copy is under way. */
+/* Copies weights to a device while the file is read. There are two page-locked buffers: one is filled while the
+ * other one's copy is in flight. */
 #ifndef GA_MODEL_UPLOAD_H
 #define GA_MODEL_UPLOAD_H
 
@@ -11,30 +11,32 @@
 typedef struct ga_uploader {
   ga_ctx *ctx;
   void *buffer[2];    /* page-locked, GA_UPLOAD_PIECE each */
-  ga_event *event[2]; /* behind the copy out of it */
-  bool used[2];
+  ga_event *event[2]; /* signalled when the copy from the buffer has ended */
+  bool used[2];       /* a copy from the buffer has been enqueued */
   int current;
-  void *staging; /* device memory that weights are packed from, one tensor after the other */
+  void *staging; /* device memory from which weights are packed, one tensor after the other */
   size_t staging_bytes;
 } ga_uploader;
 
-/* n bytes: those at `bytes` in host memory or, if that is NULL, those of a tensor in a file. */
+/* The n bytes to copy: in host memory at `bytes` or, if that is NULL, those of a tensor in a file. */
 typedef struct ga_upload_source {
   const void *bytes;
   uint64_t n;
   const ga_model_file *file;
   const ga_model_tensor *tensor;
-  ga_status (*tell)(void *user, uint64_t bytes); /* after each piece is enqueued, with its size; may be NULL */
+  /* called with the size of each piece once it is enqueued; may be NULL */
+  ga_status (*tell)(void *user, uint64_t bytes);
   void *user;
 } ga_upload_source;
 
-/* On the context's own stream. Release with ga_uploader_close, after a failure too. */
+/* Opens an uploader, which copies on the context's own stream. Release with ga_uploader_close, also after a failure. */
 GA_NODISCARD ga_status ga_uploader_open(ga_ctx *ctx, ga_uploader *u);
-/* Enqueues; the source may be reused when the call returns. */
+/* Enqueues the copy to `device`. The source may be reused when the call returns. */
 GA_NODISCARD ga_status ga_upload(ga_uploader *u, const ga_upload_source *from, void *device);
-/* Device memory of at least that size, the same one each time: what is enqueued later overwrites it. */
+/* Returns device memory of at least `bytes` bytes, which is the same in each call: later work overwrites it. */
 GA_NODISCARD ga_status ga_uploader_staging(ga_uploader *u, uint64_t bytes, void **out);
-/* Waits for what is enqueued and releases all. wanted: the result of that work is an error to report. */
+/* Waits for the enqueued copies and releases everything. wanted: an error of the copies is returned; else it is
+ * ignored. */
 GA_NODISCARD ga_status ga_uploader_close(ga_uploader *u, bool wanted);
 
 #endif

@@ -9,10 +9,12 @@ typedef enum weight_kind {
   KIND_MATRIX,
   KIND_VECTOR,
   KIND_TABLE,
-  KIND_STACK /* a matrix for each expert, [n_experts, rows, columns], as the file has it: for declared ops */
+  /* a stack of matrices, one for each expert: [n_experts, rows, columns], as in the file; only declared ops read
+   * them */
+  KIND_STACK
 } weight_kind;
 
-/* Sizes that shapes are made of. */
+/* The sizes that occur in shapes of tensors. */
 typedef enum weight_dim {
   DIM_ONE,
   DIM_WIDTH,
@@ -31,7 +33,7 @@ typedef enum weight_dim {
   DIM_EXPERT_FF
 } weight_dim;
 
-/* Tensors of the whole model: id, name, kind, rows, columns (vectors: columns only), norm? */
+/* Tensors of the whole model: id, name, kind, rows, columns (vectors have columns only), and whether it is a norm. */
 #define GA_MODEL_WEIGHTS(X)                                                           \
   X(TOKEN_EMBD, "token_embd.weight", KIND_TABLE, DIM_VOCAB, DIM_WIDTH, false)         \
   X(POSITION_EMBD, "position_embd.weight", KIND_TABLE, DIM_CONTEXT, DIM_WIDTH, false) \
@@ -43,8 +45,8 @@ typedef enum weight_dim {
   X(OUTPUT, "output.weight", KIND_MATRIX, DIM_VOCAB, DIM_WIDTH, false)                \
   X(OUTPUT_B, "output.bias", KIND_VECTOR, DIM_ONE, DIM_VOCAB, false)
 
-/* Tensors of each layer; their names follow "blk.N.". A vector of DIM_HEAD rows may be a matrix with a row for each
- * head. */
+/* Tensors of each layer, whose names follow "blk.N.". A vector of DIM_HEAD rows may be a matrix with one row for
+ * each head. */
 #define GA_LAYER_WEIGHTS(X)                                                              \
   X(ATTN_NORM, "attn_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, true)                \
   X(ATTN_NORM_B, "attn_norm.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)               \
@@ -93,44 +95,44 @@ typedef enum weight_id {
 } weight_id;
 
 typedef struct weight_spec {
-  const char *name; /* layer tensors: what follows "blk.N." */
+  const char *name; /* name in the file; tensors of a layer: the part after "blk.N." */
   weight_kind kind;
-  bool of_layer;
+  bool of_layer; /* each layer has such a tensor; else the whole model has one */
   weight_dim rows, cols;
-  bool is_norm; /* 1 + w when the file says ga.norm_plus_one */
+  bool is_norm; /* the tensor is a norm: the factor is 1 + w if the file says ga.norm_plus_one */
 } weight_spec;
 
-/* By weight_id. */
+/* The specifications, indexed by weight_id. */
 extern const weight_spec ga_weight_specs[W_COUNT];
 
 int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim);
-/* Lists the dimensions of the model's tensor, the outermost first. Returns their number. */
+/* Writes the dimensions of the model's tensor, the outermost first. Returns their number. */
 int32_t ga_weight_dims(const ga_hparams *p, weight_id id, int64_t dims[GA_WEIGHT_DIMS]);
-/* The tensor's name in the file; il counts for layer tensors only. */
-#define GA_WEIGHT_NAME_BYTES 64
+#define GA_WEIGHT_NAME_BYTES 64 /* room for a tensor's name */
+/* Writes the tensor's name in the file to `text` and returns it. il: the layer, for tensors of layers only. */
 const char *ga_weight_name(weight_id id, int32_t il, char text[GA_WEIGHT_NAME_BYTES]);
 
-/* Tensors of a place in the model's table: the weight, and those of its attachment. */
+/* The tensors of one entry of the model's table: the weight, and the two of its attachment. */
 typedef enum weight_part { PART_WEIGHT, PART_A, PART_B } weight_part;
 
-/* A tensor of the model's table: a role and a layer. Tensors of the whole model ignore the layer. */
+/* Names a tensor of the model's table by role and layer. Tensors of the whole model ignore the layer. */
 typedef struct weight_ref {
   weight_id id; /* W_NONE: none */
   int32_t layer;
   weight_part part;
 } weight_ref;
 
-/* Makes an empty table for a model of n_layers layers; released with ga_mem_free. */
+/* Makes an empty table for a model of n_layers layers. The caller releases it with ga_mem_free. */
 GA_NODISCARD ga_status ga_weights_create(int32_t n_layers, ga_weight **out);
-/* The model's tensor; its data is NULL where the model lacks it. */
+/* Returns the tensor's entry in the model's table. Its data is NULL if the model has no such tensor. */
 ga_weight *ga_weight_slot(ga_model *model, weight_id id, int32_t il);
 const ga_weight *ga_weight_at(const ga_model *model, weight_ref w);
-/* A tensor of the model without data; of token types it has the row that is read. */
+/* Describes a tensor of the model without data. The table of token types has only the row that is read. */
 ga_weight ga_weight_of(const ga_hparams *p, weight_id id, ga_dtype dtype);
-/* The type that tensor t of the file has on ctx. */
+/* Returns the type in which ctx stores tensor t of the file. */
 ga_dtype ga_weight_dtype(const ga_model *model, ga_ctx *ctx, weight_kind kind, const ga_model_tensor *t);
-/* Describes the tensor as it will be on ctx, before weights are loaded: without data, and without dimensions where the
- * file lacks it. */
+/* Describes a tensor as it will be on ctx, before weights are loaded: without data. If the file has no such tensor,
+ * it has no dimensions either. */
 GA_NODISCARD ga_status ga_weight_describe(const ga_model *model, ga_ctx *ctx, weight_ref w, ga_weight *out);
 
 #endif

@@ -33,7 +33,7 @@
                      sizeof(ga_##name##_desc) % sizeof(uint64_t) == 0,                 \
                  "plans keep and hash a copy: whole words, and room to grow")
 
-/* The checks of _run before it reads the plan's description and the io. */
+/* Makes the checks that all _run functions have in common. */
 static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *plan, const void *io,
                                      const void *workspace) {
   GA_REQUIRE(plan && io, GA_ERR_ARG, "%s: %s is null", name, plan ? "io" : "plan");
@@ -139,7 +139,7 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
 /* The name of a description's field for error texts, without the "d->" before it. */
 #define GA_FIELD(value) (&(#value)[sizeof "d->" - 1])
 
-/* Largest size of one dimension. ga_check_elements bounds products of several. */
+/* Largest size of one dimension. Products of dimensions are bounded by ga_check_elements. */
 #define GA_DIM_MAX ((int64_t)1 << 40)
 #define GA_CHECK_RANGE(op, value, least, most)                                                                    \
   GA_REQUIRE((value) >= (least) && (value) <= (most), GA_ERR_SHAPE, "%s: %s is %lld; must be %lld to %lld", (op), \
@@ -207,13 +207,14 @@ static inline ga_status ga_check_plain(const char *op, const char *what, int32_t
 
 #define GA_CHECK_PTR(op, cond, what) GA_REQUIRE(cond, GA_ERR_ARG, "%s: %s is null", (op), (what))
 
-/* Alignment of a tensor's address in bytes: its element's size, 1 for block types. Kernels may require more. */
+/* Returns the alignment in bytes that a tensor's address must have: its element's size, 1 for block types. Kernels
+ * may require more. */
 static inline uintptr_t ga_align_of(int32_t dtype) {
   const ga_dtype_traits *t = ga_dtype_info((ga_dtype)dtype);
   return t && !t->is_quant ? (uintptr_t)t->block_bytes : 1;
 }
 
-/* Checks the alignment of an address, which may be NULL, of elements of a type. */
+/* Checks that an address is a multiple of its element's alignment; NULL is fine. */
 #define GA_CHECK_ALIGN(op, p, dtype, what)                                                       \
   GA_REQUIRE(((uintptr_t)(p) & (ga_align_of(dtype) - 1)) == 0, GA_ERR_ARG,                       \
              "%s: %s is at %p; must be a multiple of %d bytes", (op), (what), (const void *)(p), \

@@ -9,14 +9,14 @@
 #include "core/kernel.h"
 #include "opdef/ops.h"
 
-/* A description of at least desc_bytes has an io of io_bytes. */
+/* One version of an op's io: io_bytes is its size for descriptions of desc_bytes or more. */
 typedef struct ga_io_version {
   ga_op op;
   uint32_t desc_bytes, io_bytes;
 } ga_io_version;
 
 typedef struct ga_io_versions {
-  const ga_io_version *rows; /* of one op: oldest first */
+  const ga_io_version *rows; /* [n] versions; those of one op are in order, the oldest first */
   size_t n;
 } ga_io_versions;
 
@@ -24,10 +24,11 @@ typedef struct ga_io_versions {
  * last. */
 extern const ga_io_versions ga_io_all;
 
-/* Bytes of the io that comes with a description of desc_bytes; 0 when there is none. */
+/* Returns the bytes of the io that belongs to a description of desc_bytes; 0: there is no such version. */
 size_t ga_io_bytes(const ga_io_versions *versions, ga_op op, size_t desc_bytes);
 
-/* Copies the caller's io, whose description has desc_bytes, into *full of `bytes` bytes; the rest becomes 0. */
+/* Copies the caller's io, whose description has desc_bytes, to *full, which has `bytes` bytes. The rest of *full
+ * becomes 0. */
 GA_NODISCARD ga_status ga_io_take(const ga_io_versions *versions, ga_op op, size_t desc_bytes, const void *io,
                                   void *full, size_t bytes);
 

@@ -5,12 +5,13 @@
 #include "ga/attn_bwd.h"
 
 ga_status ga_check_q_stretches(const char *op, const ga_attn_stretch *q, int32_t n, int64_t max_q);
-/* ready: NULL where no stretch may wait. */
+/* Checks the stretches of K and V. ready: the ready words; NULL: no stretch may wait. */
 ga_status ga_check_kv_stretches(const char *op, const ga_attn_stretch *kv, int32_t n, int64_t max_kv,
                                 const uint32_t *ready);
 
-/* op_attn_bwd.c: check and complete a description as its plans do, and an io as its runs do. */
+/* Checks and completes a description as the plans of attn_bwd do. */
 ga_status ga_attn_bwd_complete(ga_attn_bwd_desc *d);
+/* Checks and completes an io as the runs of attn_bwd do. */
 ga_status ga_attn_bwd_complete_io(const ga_attn_bwd_desc *d, ga_attn_bwd_io *io);
 
 #endif

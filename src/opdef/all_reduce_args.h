@@ -4,42 +4,44 @@
 #define GA_OPDEF_ALL_REDUCE_ARGS_H
 #include <stdint.h>
 
-#define GA_REDUCE_RANKS  8
-#define GA_REDUCE_BLOCKS 64 /* of a launch, at most: all are on the device at once, since they wait for other devices */
+#define GA_REDUCE_RANKS 8
+/* the most blocks of a launch; all run at the same time, since they wait for other devices */
+#define GA_REDUCE_BLOCKS 64
 #define GA_REDUCE_SLOTS  3
-#define GA_REDUCE_UNIT   16 /* bytes that a thread moves at once */
-/* Threads of a block: of the sum, and of the sum with a norm, where a block has a row. */
+#define GA_REDUCE_UNIT   16 /* bytes that a thread moves in one access */
+/* Threads of a block: of the sum, and of the sum with a norm, where each block has one row. */
 #define GA_REDUCE_THREADS      256
 #define GA_REDUCE_NORM_THREADS 512
 
-/* A block's record from one call to the next. Between two launches all blocks' records are equal. */
+/* The state that a block keeps from one call to the next. Between two launches the states of all blocks are equal. */
 typedef struct ga_reduce_turn {
-  int32_t slot;   /* of the call to come, 0 to GA_REDUCE_SLOTS - 1 */
-  int32_t used;   /* units that the last call has used of the slot before this one, from its start */
-  int32_t failed; /* not 0: a rank did not come; later calls do nothing */
+  int32_t slot;   /* slot of the next call, 0 to GA_REDUCE_SLOTS - 1 */
+  int32_t used;   /* units of the previous slot, from its start, that the last call used */
+  int32_t failed; /* not 0: a rank did not send its data in time; later calls do nothing */
   int32_t reserved;
 } ga_reduce_turn;
 
-/* In the rank's own device memory, zeros at first. Nothing else changes from call to call, so that a graph can be
- * launched again. */
+/* State in the rank's own device memory, initially zeros. Nothing else changes from call to call, so a graph can be
+ * launched repeatedly. */
 typedef struct ga_reduce_state {
-  ga_reduce_turn turn[GA_REDUCE_BLOCKS]; /* one a block */
-  int32_t missing[GA_REDUCE_RANKS];      /* not 0: that rank did not come */
+  ga_reduce_turn turn[GA_REDUCE_BLOCKS]; /* [block] state of each block */
+  int32_t missing[GA_REDUCE_RANKS];      /* [rank] not 0: that rank did not send its data in time */
 } ga_reduce_state;
 
 typedef struct ga_kargs_all_reduce {
-  const void *x; /* n elements; of the norm rows x width */
+  const void *x; /* n elements; for the norm rows x width */
   void *y;
   void *residual;
   const float *weight;
-  void *slots[GA_REDUCE_RANKS]; /* of each rank, as this one reaches it: GA_REDUCE_SLOTS x slot_units */
+  /* [rank] slots of each rank as addresses of this device: GA_REDUCE_SLOTS x slot_units units */
+  void *slots[GA_REDUCE_RANKS];
   ga_reduce_state *state;
   int64_t slot_units;
   int64_t n;
   int64_t rows, width;
-  int64_t patience; /* cycles that a thread waits for one unit */
+  int64_t patience; /* GPU cycles that a thread waits for one unit */
   int32_t rank, ranks;
-  int32_t two_shot;
+  int32_t two_shot; /* not 0: each rank adds up a part, and then all ranks gather the parts */
   float eps;
 } ga_kargs_all_reduce;
 

@@ -8,15 +8,15 @@
 /* ga_kernel.op_flags of rows of attn. */
 typedef enum ga_attn_row_flags {
   GA_ATTN_ROW_V_FINITE = 1, /* a non-finite element of V may spread over its column of O (ga/attn.h) */
-  /* How a row rounds; checked against that bound. */
-  GA_ATTN_ROW_AS_KV = 2,      /* q and o to the type of K and V */
-  GA_ATTN_ROW_WEIGHTS_16 = 4, /* weights to the type of V */
-  /* Flags of a description that a row takes. */
-  GA_ATTN_ROW_FAST_SUM = 8,  /* GA_ATTN_FAST_SUM: sums e4m3 products of all keys in the tensor cores */
-  GA_ATTN_ROW_INVARIANT = 16 /* GA_ATTN_INVARIANT */
+  /* How a kernel rounds; its results are checked against the error that this allows. */
+  GA_ATTN_ROW_AS_KV = 2,      /* Q and O are rounded to the type of K and V */
+  GA_ATTN_ROW_WEIGHTS_16 = 4, /* weights of the softmax are rounded to the type of V */
+  /* Flags of a description that a kernel supports. */
+  GA_ATTN_ROW_FAST_SUM = 8,  /* supports GA_ATTN_FAST_SUM: sums e4m3 products over all keys in the tensor cores */
+  GA_ATTN_ROW_INVARIANT = 16 /* supports GA_ATTN_INVARIANT */
 } ga_attn_row_flags;
 
-/* Pairs of a query and a key that a mask leaves, of one head of one sequence. */
+/* Returns the number of pairs of a query and a key that are not masked, for one head of one sequence. */
 double ga_attn_pairs(int64_t max_q, int64_t max_kv, bool causal, int64_t window);
 
 #endif

@@ -7,19 +7,19 @@
 #include "ga/attn_quant.h"
 
 enum {
-  GA_ATTN_FP8_BLOCK = 128, /* keys: V is padded to whole blocks */
+  GA_ATTN_FP8_BLOCK = 128, /* keys of a block; V is padded to whole blocks */
   GA_ATTN_FP8_DIM_MAX = 1024
 };
 
-/* Is y of the quantiser i8, and not e4m3? `ga check` has oracles write what is not rounded: f32 for i8, f64 for e4m3.
- * */
+/* Returns whether y of the quantiser is i8 and not e4m3. Oracles of `ga check` write unrounded results instead: f32
+ * for i8, f64 for e4m3. */
 static inline bool ga_attn_quant_is_i8(int32_t y_dtype) { return y_dtype == GA_I8 || y_dtype == GA_F32; }
-/* The largest number that a made scale lets y hold. */
+/* Returns the largest number that y holds with a scale of the quantiser. */
 static inline int32_t ga_attn_quant_largest(int32_t y_dtype) { return ga_attn_quant_is_i8(y_dtype) ? 127 : 448; }
 
-/* Q, K and V are 8-bit and have scales. */
+/* Returns whether Q, K and V are 8-bit and have scales. */
 static inline bool ga_attn_is_scaled(const ga_attn_desc *d) { return d->q_dtype == GA_E4M3 || d->q_dtype == GA_I8; }
-/* Beside a Q of i8 so is K; kv_dtype is then V's. */
+/* Returns the type of K. If Q is i8, K is, too, and kv_dtype is the type of V. */
 static inline ga_dtype ga_attn_k_dtype(const ga_attn_desc *d) {
   return (ga_dtype)(d->q_dtype == GA_I8 ? GA_I8 : d->kv_dtype);
 }
@@ -28,9 +28,9 @@ static inline int64_t ga_attn_fp8_padded(int64_t tokens) {
   return ga_div_up(tokens, GA_ATTN_FP8_BLOCK) * GA_ATTN_FP8_BLOCK;
 }
 
-/* Column of V^T that holds a key. Within 32 keys, 16 h + 8 b + 2 q + e stands at 16 h + 4 q + 2 b + e: lane q of the
- * four that share a row of S has columns 2 q, 2 q + 1 of groups of 8, and gives its four neighbouring bytes of P (PTX
- * ISA, wgmma fragments of m64nNk32), so that P needs no shuffle. */
+/* Returns the column of V^T that holds a key. Within 32 keys, key 16 h + 8 b + 2 q + e is in column 16 h + 4 q + 2 b
+ * + e. Lane q of the four that share a row of S has columns 2 q and 2 q + 1 of groups of 8. It gives its four
+ * neighbouring bytes of P (PTX ISA, wgmma fragments of m64nNk32), so that P needs no shuffle. */
 static inline int64_t ga_attn_fp8_slot(int64_t key) {
   return (key & ~(int64_t)15) | (key >> 1 & 3) << 2 | (key >> 3 & 1) << 1 | (key & 1);
 }
@@ -40,7 +40,7 @@ static inline float ga_attn_scale_at(const ga_attn_scale *s, int64_t batch, int6
   return s->data[batch * s->batch + head * s->head + (scale_tokens ? token / scale_tokens * s->block : 0)];
 }
 
-/* Signs of the Hadamard transform: dim i is negated when bit i % 64 of word i / 64 is set. */
+/* Computes the signs of the Hadamard transform: dim i is negated if bit i % 64 of word i / 64 is set. */
 static inline void ga_attn_quant_signs(uint32_t seed, uint64_t word[GA_ATTN_FP8_DIM_MAX / 64]) {
   uint64_t state = seed;
   for (int i = 0; i < GA_ATTN_FP8_DIM_MAX / 64; i++) word[i] = ga_splitmix64(&state);

@@ -38,27 +38,28 @@ typedef struct ga_gemm_fused_desc {
   /* rows of further matrices, of w's type and layout, with the same act and scale; 0 = none. Of the flags only
    * GA_GEMM_BIAS, NORM and ADD_NORM may be set then */
   int64_t n_more[GA_GEMM_MORE];
-  int64_t y_more_stride[GA_GEMM_MORE]; /* of their Y; 0 = n_more */
-  uint32_t fused;                      /* ga_gemm_fused_flags. XT, WT, w_stride and scales go with none, nor n_more */
-  float norm_eps;                      /* with NORM; else 0 */
+  int64_t y_more_stride[GA_GEMM_MORE]; /* elements between rows of each further Y; 0 = n_more */
+  /* ga_gemm_fused_flags. If not 0, or with n_more, GA_GEMM_XT, GA_GEMM_WT, w_stride and scales must be 0 */
+  uint32_t fused;
+  float norm_eps; /* eps of the norm, with NORM; else 0 */
 } ga_gemm_fused_desc;
 #define GA_GEMM_FUSED_DESC_INIT \
   { GA_GEMM_DESC_INIT, {0}, {0}, 0, 0.0f }
 
 typedef struct ga_gemm_fused_io {
   ga_gemm_io plain;
-  const float *norm;                /* [k] */
-  const float *add, *add_norm;      /* with ADD_NORM: [m, k] of x's stride; [k] */
-  float *sum;                       /* with ADD_NORM: [m, k] of x's stride, or NULL; must overlap none of the others */
-  const void *w_more[GA_GEMM_MORE]; /* [n_more, k]; GATED: the gate's [n, k] */
-  void *y_more[GA_GEMM_MORE];       /* [m, n_more]; none may overlap another */
-  const float *bias_more[GA_GEMM_MORE]; /* [n_more] each, with BIAS */
+  const float *norm;           /* [k] factors of the norm */
+  const float *add, *add_norm; /* with ADD_NORM: addend [m, k] of x's stride, and factors [k] */
+  float *sum;                  /* with ADD_NORM: output [m, k] of x's stride, or NULL; must overlap no other tensor */
+  const void *w_more[GA_GEMM_MORE]; /* [n_more, k] further matrices; GATED: the first is the gate's, [n, k] */
+  void *y_more[GA_GEMM_MORE];       /* [m, n_more] results of the further matrices; none may overlap another tensor */
+  const float *bias_more[GA_GEMM_MORE]; /* [n_more] biases of the further matrices, with GA_GEMM_BIAS */
 } ga_gemm_fused_io;
 
 GA_DECLARE_FUSED_OP(gemm)
 /* --- end of src/op/gemm.toml --- */
 
-/* For kernels without fused work: returns why they cannot run `d`, or NULL if they can. */
+/* Returns why a kernel without fused work cannot run `d`; NULL: it can. */
 static inline const char *ga_gemm_one_product(const ga_gemm_fused_desc *d) {
   if (d->fused & GA_GEMM_FUSED_NORM) return "it does not norm X";
   return d->fused & GA_GEMM_FUSED_GATED || d->n_more[0] ? "it takes one matrix" : NULL;
@@ -71,12 +72,13 @@ static inline const char *ga_gemm_one_product(const ga_gemm_fused_desc *d) {
  * Results are rounded once, after the rotation. */
 typedef struct ga_kv_store_fused_desc {
   ga_kv_store_desc plain;
-  int32_t rot_dim; /* leading elements of a head that are rotated, even; 0 = none, and what follows is not looked at */
+  /* number of leading elements of a head that are rotated, even; 0 = none, and the fields below are ignored */
+  int32_t rot_dim;
   int32_t q_heads;
-  int64_t q_stride; /* 0 = contiguous */
+  int64_t q_stride; /* elements between tokens of Q; 0 = contiguous */
   int32_t pairs;    /* ga_rope_pairs */
   float magnitude;
-  int32_t head_norm; /* not 0: needs rot_dim */
+  int32_t head_norm; /* not 0: heads are normed first; needs rot_dim */
   float norm_eps;
 } ga_kv_store_fused_desc;
 #define GA_KV_STORE_FUSED_DESC_INIT \
@@ -84,10 +86,10 @@ typedef struct ga_kv_store_fused_desc {
 
 typedef struct ga_kv_store_fused_io {
   ga_kv_store_io plain;
-  void *q;                      /* with rot_dim */
-  const int32_t *positions;     /* [tokens] */
-  const float *inv_freq;        /* [rot_dim / 2] */
-  const float *q_norm, *k_norm; /* [head_dim] each, with head_norm */
+  void *q;                      /* with rot_dim: [tokens, q_heads, head_dim], rotated in place */
+  const int32_t *positions;     /* with rot_dim: [tokens] position of each token */
+  const float *inv_freq;        /* with rot_dim: [rot_dim / 2] frequencies, see ga_rope_freqs */
+  const float *q_norm, *k_norm; /* with head_norm: [head_dim] factors for heads of Q, and of K */
 } ga_kv_store_fused_io;
 
 GA_DECLARE_FUSED_OP(kv_store)
@@ -100,21 +102,24 @@ GA_DECLARE_FUSED_OP(kv_store)
  * read. */
 typedef struct ga_sample_fused_desc {
   ga_sample_desc plain;
-  int64_t logits_stride; /* with rows: elements from one row of logits to the next; 0 = vocab */
-  int32_t rows;          /* 0: one token, as the public op draws it; at most GA_SAMPLE_ROWS_MAX */
-  int32_t reserved;      /* 0 */
+  int64_t logits_stride; /* with rows: elements between rows of logits; 0 = vocab */
+  int32_t rows;     /* number of tokens to draw, at most GA_SAMPLE_ROWS_MAX; 0: one token, as the public op draws it */
+  int32_t reserved; /* 0 */
 } ga_sample_fused_desc;
 #define GA_SAMPLE_FUSED_DESC_INIT \
   { GA_SAMPLE_DESC_INIT, 0, 0, 0 }
 /* --- end of src/op/sample.toml --- */
+/* The parameters with which one token is drawn, in device memory. Indices into the arrays of the io are not checked. */
 
 /* The parameters with which one token is drawn, in device memory. Indices into the arrays of the io are not checked. */
+/* index in io.sequence to which the token is written; penalties see the n_history tokens before it. -1: it is not
+ * written, and there are no penalties */
 typedef struct ga_sample_row {
-  int64_t sequence; /* place in `sequence` where the token is put: penalties see the n_history before it; -1: none */
-  int32_t logits;   /* row of logits; -1: nothing is drawn, id becomes -1 and logprob NaN */
-  int32_t n_history;
-  int32_t bias, n_bias; /* entries [bias, bias + n_bias) of `bias` */
-  int32_t mask;         /* row of `mask`; -1: all tokens are allowed */
+  int64_t sequence;     /* row of logits; -1: nothing is drawn, id becomes -1 and logprob NaN */
+  int32_t logits;       /* row of logits; -1: nothing is drawn, id becomes -1 and logprob NaN */
+  int32_t n_history;    /* entries [bias, bias + n_bias) of io.bias apply */
+  int32_t bias, n_bias; /* row of io.mask that applies; -1: all tokens are allowed */
+  int32_t mask;         /* this field and the ones below are as in ga_sample_desc */
   int32_t top_k;        /* this and what follows: as in ga_sample_desc */
   float temperature, top_p, min_p, typical_p;
   float repetition_penalty, presence_penalty, frequency_penalty;
@@ -128,14 +133,16 @@ typedef struct ga_sample_row {
  * uses them. */
 typedef struct ga_sample_fused_io {
   ga_sample_io plain;
-  int32_t *advance; /* [n_advance]: each is increased by one: the next step's position, slot, length */
+  int32_t *advance; /* [n_advance] numbers that are increased by one: the next step's position, slot and length */
   int64_t n_advance;
-  /* NULL, or [*n_sequence + 1]: penalties see the last n_history of these tokens (fewer at the start) instead of
+  /* NULL, or [*n_sequence + 1] tokens. Penalties see the last n_history of them (fewer at the start) instead of
    * `history`, and the drawn token is appended */
   int32_t *sequence;
-  const int32_t *n_sequence; /* on the device, 0 or more; may be one of `advance`, counted after it has been read */
-  const ga_sample_row *rows; /* [rows] on the device */
-  /* [.., ceil(vocab / 32)]: token i may be drawn if bit i % 32 of word i / 32 is set, else its logit counts as
+  /* on the device: number of tokens in sequence. It may be an element of `advance`, which is increased after it has
+   * been read */
+  const int32_t *n_sequence;
+  const ga_sample_row *rows; /* [desc.rows] parameters of the draws, on the device */
+  /* rows of ceil(vocab / 32) words: token i may be drawn if bit i % 32 of word i / 32 is set, else its logit counts as
    * -infinity */
   const uint32_t *mask;
 } ga_sample_fused_io;

@@ -9,21 +9,23 @@
 #include "ga/gemm.h"
 #include "opdef/convert_at.h"
 
-/* Element i of row `row` of X, of row `col` of W, whichever way it is stored. */
+/* Returns the index of element i of row `row` of X, for both orders in which X may be stored. */
 static inline int64_t ga_gemm_x_at(const ga_gemm_desc *d, int64_t row, int64_t i) {
   return d->flags & GA_GEMM_XT ? i * d->x_stride + row : row * d->x_stride + i;
 }
+/* Returns the index of element i of row `col` of W, for both orders in which W may be stored. */
 static inline int64_t ga_gemm_w_at(const ga_gemm_desc *d, int64_t col, int64_t i) {
   return d->flags & GA_GEMM_WT ? i * d->w_stride + col : col * d->w_stride + i;
 }
 
-/* Blocks of scales along a side of n elements. */
+/* Returns the number of blocks of scales along a side of n elements. */
 static inline int64_t ga_gemm_blocks(int64_t n) { return ga_div_up(n, GA_GEMM_SCALE_BLOCK); }
-/* Scales of element i: of row `row` of X, of row `col` of W; without them 1. */
+/* Returns the scale of element i of row `row` of X; 1 if there are no scales. */
 static inline float ga_gemm_x_scale(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, int64_t i) {
   if (d->scales == GA_GEMM_SCALES_NONE) return 1;
   return a->x_scale[d->scales == GA_GEMM_SCALES_TENSOR ? 0 : i / GA_GEMM_SCALE_BLOCK * d->m + row];
 }
+/* Returns the scale of element i of row `col` of W; 1 if there are no scales. */
 static inline float ga_gemm_w_scale(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t col, int64_t i) {
   if (d->scales == GA_GEMM_SCALES_NONE) return 1;
   return a->w_scale[d->scales == GA_GEMM_SCALES_TENSOR
@@ -31,8 +33,8 @@ static inline float ga_gemm_w_scale(const ga_gemm_desc *d, const ga_gemm_io *a, 
                         : col / GA_GEMM_SCALE_BLOCK * ga_gemm_blocks(d->k) + i / GA_GEMM_SCALE_BLOCK];
 }
 
-/* GA_GEMM_X_E4M3: n elements of a row of X that share a scale, at most 128, as their codes' values. Returns the scale.
- */
+/* GA_GEMM_X_E4M3: rounds n elements of a row of X that share a scale, n <= 128, and writes the values of their
+ * codes. Returns the scale. */
 static inline float ga_gemm_x_codes(const float *x, int64_t n, float *code) {
   float most = 0;
   for (int64_t i = 0; i < n; i++) most = fmaxf(most, fabsf(x[i]));

@@ -18,12 +18,12 @@ enum {
       GA_OP_COUNT
 };
 
-/* The op's descriptor. */
+/* The descriptors of the ops. */
 #define X(name) extern const ga_op_info ga_opdef_##name;
 GA_OPS(X)
 #undef X
 
-/* Arguments of GA_OP_pack. */
+/* The arguments of GA_OP_pack. */
 typedef struct ga_pack_io {
   const void *src;
   void *dst;

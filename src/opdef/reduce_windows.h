@@ -5,15 +5,15 @@
 #include "core/device.h"
 #include "opdef/all_reduce_args.h"
 
-/* Begins a ga_all_reduce on a GPU: rows of the table see this much of it. */
+/* The part of a ga_all_reduce on a GPU that kernels use. It is the first field of that struct. */
 typedef struct ga_reduce_windows {
-  ga_kargs_all_reduce args; /* what is the same in all calls */
-  int64_t one_shot_most;    /* units that go in one shot */
-  ga_function *sum;         /* kernel of the row that is chosen, loaded when the windows were made */
-  int32_t sum_ranks;        /* of that row */
+  ga_kargs_all_reduce args; /* the arguments that are the same in all calls */
+  int64_t one_shot_most;    /* the most units of a call that is done in one shot */
+  ga_function *sum;         /* function of the chosen kernel, loaded when the windows were made */
+  int32_t sum_ranks;        /* number of ranks for which that kernel was built */
 } ga_reduce_windows;
 
-/* Bytes of x up to which one shot is the faster way. */
+/* Returns the largest size of x, in bytes, for which one shot is faster than two. */
 static inline int64_t ga_reduce_one_shot_bytes(int32_t ranks) {
   if (ranks <= 2) return INT64_MAX;
   return ranks <= 4 ? 384 * 1024 : 128 * 1024;

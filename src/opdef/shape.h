@@ -6,13 +6,14 @@
 
 #include "core/op.h"
 
-/* Bytes of an element; of block types on average. */
+/* Returns the bytes of an element; for block types the average. */
 double opdef_elem_bytes(int32_t dtype);
-/* The work of an op that moves its rows: each element of f32 is read once and written once. */
+/* Returns the work of an op that moves `elements` f32: each is read once and written once. */
 static inline ga_work opdef_moved(double elements) { return (ga_work){.bytes = 8 * elements}; }
 
-/* " to " and the name of `to` where a call converts elements from one type to another; else empty. */
+/* Returns " to " if a call converts elements from one type to another; else "". */
 const char *opdef_to_word(int32_t from, int32_t to);
+/* Returns the name of `to` if a call converts elements from one type to another; else "". */
 const char *opdef_to_type(int32_t from, int32_t to);
 
 #endif

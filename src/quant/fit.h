@@ -9,25 +9,25 @@
 #include "base/compiler.h"
 #include "ga/tensor.h"
 
-/* Quantises n blocks. x: finite values, at most QUANT_MOST_VALUE in magnitude. w: as many weights, at least 0, of mean
- * near 1, not all 0 in a block; NULL: all equal. A block does not depend on its neighbours. */
+/* Quantises n blocks. x: finite values, at most QUANT_MOST_VALUE in magnitude. w: one weight for each value, at
+ * least 0, of mean near 1, not all 0 in a block; NULL: all equal. A block does not depend on its neighbours. */
 void quant_fit_blocks(ga_dtype dtype, const float *x, const float *w, int64_t n, uint8_t *blocks);
-/* True for the types that quant_fit_blocks can write. */
+/* Returns whether quant_fit_blocks can write a type. */
 bool quant_fits(ga_dtype dtype);
 
-/* The largest f16: scales of blocks hold no more. */
+/* The largest f16, and thus the largest scale of a block. */
 #define QUANT_MOST_VALUE 65504.0f
-/* Values of a block that are all smaller than this are written as 0: f16 scales end at 6e-8. */
+/* A block whose values are all smaller than this is written as zeros: f16 scales end at 6e-8. */
 #define QUANT_LEAST_VALUE 1e-12f
 
-/* Quantises one block of values that are not all nearly 0, with weights. The lookups below return NULL for types of
- * other files. They exist because the functions must be local to their files: compilers export the functions that they
+/* Quantises one block of values that are not all nearly 0. w: weights. The look-ups below return NULL for types of
+ * other files. They exist because the functions must be local to their files: compilers export functions that they
  * clone. */
 typedef void (*quant_fit_fn)(const float *x, const float *w, uint8_t *b);
-quant_fit_fn quant_fit_k(ga_dtype dtype);     /* fit_k.c: blocks of 256 with a scale for each run */
-quant_fit_fn quant_fit_table(ga_dtype dtype); /* fit_table.c: codes that are indices into a table */
-/* Quantises 1 to 8 blocks, as quant_fit_blocks does. */
+quant_fit_fn quant_fit_k(ga_dtype dtype); /* types with blocks of 256, and a scale for each run in a block (fit_k.c) */
+quant_fit_fn quant_fit_table(ga_dtype dtype); /* types whose codes are indices into a table (fit_table.c) */
+/* Quantises n blocks, 1 to 8, as quant_fit_blocks does. */
 typedef void (*quant_fit_eight_fn)(const float *x, const float *w, int n, uint8_t *b);
-quant_fit_eight_fn quant_fit_one(ga_dtype dtype); /* fit_one.c: blocks of 32 with one scale */
+quant_fit_eight_fn quant_fit_one(ga_dtype dtype); /* types with blocks of 32 and one scale (fit_one.c) */
 
 #endif

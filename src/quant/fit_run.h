@@ -41,7 +41,7 @@ GA_INLINE int fit_clamp_int(float v, int low, int high) {
 
 GA_INLINE float fit_lanes(const float *a) { return ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7])); }
 
-/* The element of largest magnitude, with its sign. */
+/* Returns the element of largest magnitude, with its sign. */
 GA_INLINE float fit_extreme(const float *x, int n) {
   float best = 0;
   for (int i = 0; i < n; i++)
@@ -49,7 +49,7 @@ GA_INLINE float fit_extreme(const float *x, int n) {
   return best;
 }
 
-/* Sum of w (x - (s q + m))^2 with the nearest codes. */
+/* Returns the sum of w (x - (s q + m))^2 with the nearest codes q. */
 GA_INLINE float fit_error(const float *x, const float *w, int n, float s, float m, fit_codes c) {
   const float inverse = fit_inverse(s);
   float sum[FIT_LANES] = {0};
@@ -67,7 +67,7 @@ GA_INLINE void fit_codes_of(const float *x, int n, float s, float m, fit_codes c
 
 /* --- signed codes: x is about s q --- */
 
-/* The sums of w x q and w q q for codes of x / s. */
+/* Computes the sums of w x q and of w q q, where q are the codes of x * inverse. */
 GA_INLINE void fit_signed_sums(const float *x, const float *w, int n, float inverse, fit_codes c, float *xq,
                                float *qq) {
   float a[FIT_LANES] = {0}, b[FIT_LANES] = {0};
@@ -80,8 +80,8 @@ GA_INLINE void fit_signed_sums(const float *x, const float *w, int n, float inve
   *qq = fit_lanes(b);
 }
 
-/* Tries the codes of x * inverse. The best s for these codes reduces the error by xq^2 / qq; keeps it in *most and
- * *scale if that is more. */
+/* Tries the codes of x * inverse. The best scale for these codes reduces the error by xq^2 / qq. If that is more
+ * than *most, both are kept in *most and *scale. */
 GA_INLINE void fit_signed_try(const float *x, const float *w, int n, float inverse, fit_codes c, float *most,
                               float *scale) {
   float xq, qq;
@@ -91,8 +91,8 @@ GA_INLINE void fit_signed_try(const float *x, const float *w, int n, float inver
   *scale = xq / qq;
 }
 
-/* Finds a scale near the best. It maps the extreme value to codes around the lowest one, and (both) around the highest
- * one, `steps` tenths each way. Returns `otherwise` when no scale reduces the weighted error. */
+/* Finds a scale near the best. It tries scales that map the extreme value near the lowest code and, with `both`,
+ * near the highest: `steps` tenths each way. Returns `otherwise` if no scale reduces the weighted error. */
 GA_INLINE float fit_signed_scale(const float *x, const float *w, int n, fit_codes c, int steps, bool both,
                                  float otherwise) {
   const float extreme = fit_extreme(x, n);
@@ -112,7 +112,7 @@ typedef struct fit_line {
   float s, m;
 } fit_line;
 
-/* Sums that do not depend on codes. */
+/* The weighted sums that do not depend on codes. */
 typedef struct fit_base {
   float w, x, xx;
 } fit_base;
@@ -128,8 +128,8 @@ GA_INLINE fit_base fit_base_of(const float *x, const float *w, int n) {
   return (fit_base){fit_lanes(a), fit_lanes(b), fit_lanes(c)};
 }
 
-/* Finds the best line for the codes of another line, by least squares; below_zero: the format needs m <= 0. Returns the
- * error, INFINITY when there is no such line. */
+/* Finds the best line for the codes of another line, by least squares. below_zero: the format needs m <= 0. Returns
+ * the error; INFINITY: there is no such line. */
 GA_INLINE float fit_line_step(const float *x, const float *w, int n, fit_base base, float inverse, float m, fit_codes c,
                               bool below_zero, fit_line *out) {
   float a[FIT_LANES] = {0}, b[FIT_LANES] = {0}, d[FIT_LANES] = {0};
@@ -150,8 +150,8 @@ GA_INLINE float fit_line_step(const float *x, const float *w, int n, fit_base ba
   return (float)((double)base.xx + s * s * q2 + low * low * sw - 2 * s * xq - 2 * low * sx + 2 * s * low * q1);
 }
 
-/* Finds a line near the best. It maps the range of values to a span of `high` codes, and to spans a little shorter and
- * longer. otherwise: the line from the lowest value to the highest. */
+/* Finds a line near the best. It tries lines that map the range of values to `high` codes, and to a few less and
+ * more. otherwise: the line from the lowest value to the highest. */
 GA_INLINE fit_line fit_line_of(const float *x, const float *w, int n, fit_codes c, bool below_zero, float first,
                                float step, int steps, fit_line otherwise) {
   const fit_base base = fit_base_of(x, w, n);
@@ -173,7 +173,7 @@ GA_INLINE fit_line fit_line_of(const float *x, const float *w, int n, fit_codes 
   return best;
 }
 
-/* The line from the lowest value to the highest. below_zero: the lowest is at most 0. */
+/* Returns the line from the lowest value to the highest. below_zero: the lowest is at most 0. */
 GA_INLINE fit_line fit_range(const float *x, int n, fit_codes c, bool below_zero) {
   float low = below_zero ? 0 : x[0], high = low;
   for (int i = 0; i < n; i++) {

@@ -7,18 +7,18 @@
 
 typedef struct quant_importance quant_importance;
 
-/* Opens an importance matrix. GA_ERR_IO, GA_ERR_FORMAT: there is no such file, or it is of another kind. *out NULL on
- * failure. */
+/* Opens an importance matrix. GA_ERR_IO, GA_ERR_FORMAT: the file cannot be read, or is of another kind. *out is NULL
+ * on failure. */
 GA_NODISCARD ga_status quant_importance_open(const char *path, quant_importance **out);
-/* Takes over an open file, on failure too, and reads it as quant_importance_open does. */
+/* Takes over an open file, also after a failure, and reads it as quant_importance_open does. */
 GA_NODISCARD ga_status quant_importance_take(ga_model_file *file, quant_importance **out);
 void quant_importance_close(quant_importance *imp); /* NULL is fine */
-/* Reads the mean squares of the inputs of a weight of `cols` columns. *found false: the file does not have the weight,
- * or counted no input; out is then unchanged. GA_ERR_FORMAT: another number of columns, or values that are no sums or
- * counts. */
+/* Reads the mean squares of the inputs of a weight with `cols` columns. *found false: the file does not have the
+ * weight, or counted no input; out is then unchanged. GA_ERR_FORMAT: another number of columns, or values that are
+ * no sums or counts. */
 GA_NODISCARD ga_status quant_importance_of(const quant_importance *imp, const char *name, int64_t cols, float *out,
                                            bool *found);
-/* Number of weights in the file. */
+/* Returns the number of weights in the file. */
 int64_t quant_importance_count(const quant_importance *imp);
 const ga_model_file *quant_importance_file(const quant_importance *imp);
 

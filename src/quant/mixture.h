@@ -7,29 +7,29 @@
 typedef struct quant_mixture {
   const char *name;
   ga_dtype most;     /* type of tensors without a rule; GA_DTYPE_NONE: each tensor keeps its type */
-  int32_t file_type; /* general.file_type, numbers of llama.cpp; -1: as in the source */
+  int32_t file_type; /* general.file_type, in llama.cpp's numbers; -1: as in the source */
 } quant_mixture;
 
 /* Properties of a model that the rules depend on. */
 typedef struct quant_model {
   char arch[64];
   int64_t layers, heads_per_kv;
-  bool has_output; /* a head of its own, not the embedding */
+  bool has_output; /* the head is a matrix of its own, not the embedding */
   bool has_importance;
-  bool pure; /* one type for all matrices, no rules */
+  bool pure; /* all matrices get one type, without rules */
 } quant_model;
 
 /* Finds a mixture by name, in lower or upper case. GA_ERR_ARG: an unknown name; the text lists the known ones. */
 GA_NODISCARD ga_status quant_mixture_find(const char *name, const quant_mixture **out);
-/* Mixture number `at`; NULL past the last. */
+/* Returns mixture number `at`; NULL past the last. */
 const quant_mixture *quant_mixture_at(int at);
 
-/* True for tensors whose type the rules choose. Others (vectors, norms, positions) are unchanged. */
+/* Returns whether the rules choose the tensor's type. Other tensors (vectors, norms, positions) are not changed. */
 bool quant_is_matrix(const char *name, int32_t n_dims);
-/* Type of a matrix by the rules, whatever the length of its rows. */
+/* Returns the type of a matrix by the rules, whatever the length of its rows. */
 ga_dtype quant_wanted(const quant_mixture *mix, const quant_model *model, const char *name, ga_dtype from);
-/* Type to write: `wanted` if rows of `cols` elements hold whole blocks of it, else llama.cpp's replacement, else
- * f16. */
+/* Returns the type to write: `wanted` if rows of `cols` elements hold whole blocks of it, else llama.cpp's
+ * replacement, else f16. */
 ga_dtype quant_fallback(ga_dtype wanted, int64_t cols);
 
 #endif

@@ -12,27 +12,27 @@
 /* The change from a tensor of a safetensors file to the same tensor of a GGUF file. */
 typedef enum rewrite_change {
   CHANGE_NONE,
-  CHANGE_PLUS_ONE,  /* norms: 1 + w */
-  CHANGE_TRANSPOSE, /* [in, out] to [out, in] */
-  CHANGE_PAIRS,     /* rows of queries and keys: pairs (i, i + n/2) of each head become neighbours */
-  CHANGE_SPLIT      /* rows ordered by head, each q, k, v, to rows of all q, then all k, then all v */
+  CHANGE_PLUS_ONE,  /* norms: w becomes 1 + w */
+  CHANGE_TRANSPOSE, /* [in, out] becomes [out, in] */
+  CHANGE_PAIRS,     /* rows of queries and keys: elements i and i + n/2 of each head become neighbours */
+  CHANGE_SPLIT      /* rows in the order of heads, each with q, k and v, become all rows of q, then of k, then of v */
 } rewrite_change;
 
 struct rewrite;
 
 typedef struct rewrite_tensor {
   struct rewrite *all;
-  const ga_model_tensor *from; /* NULL: `made` has the values */
+  const ga_model_tensor *from; /* tensor of the source; NULL: `made` has the values */
   const float *made;
   const char *name;
-  ga_tensor view; /* of the result; no data */
-  ga_dtype wanted;
+  ga_tensor view;  /* description of the new tensor, without data */
+  ga_dtype wanted; /* type that the mixture chose */
   rewrite_change change;
-  int64_t rows, cols; /* of the result */
+  int64_t rows, cols; /* dimensions of the new tensor */
   int64_t head_rows;  /* CHANGE_PAIRS, CHANGE_SPLIT: rows of a head */
-  float *weight;      /* [cols] importance, NULL: none */
-  bool left_out;
-  uint64_t bytes_to;
+  float *weight;      /* [cols] importance; NULL: none */
+  bool left_out;      /* the tensor is not written */
+  uint64_t bytes_to;  /* bytes of the new tensor */
 } rewrite_tensor;
 
 typedef struct rewrite {
@@ -40,10 +40,10 @@ typedef struct rewrite {
   quant_importance *importance;
   const quant_mixture *mixture;
   quant_model model;
-  tensor_types types; /* of the caller */
+  tensor_types types; /* types that the caller has chosen */
   ga_quantizer *q;
   ga_gguf_writer *writer;
-  ga_arena arena; /* names, weights */
+  ga_arena arena; /* arena of names and weights */
   rewrite_tensor *tensors;
   int64_t n_tensors;
   ga_progress_fn progress;
@@ -52,25 +52,26 @@ typedef struct rewrite {
   /* The piece of the current tensor that is in memory. */
   const rewrite_tensor *current;
   int64_t next_row, piece_rows;
-  size_t piece_bytes, piece_at; /* bytes of `piece` that are filled; bytes given to the writer */
+  size_t piece_bytes; /* bytes of `piece` that are filled */
+  size_t piece_at;    /* bytes of `piece` that the writer has got */
   uint8_t *raw, *piece;
   float *values;
   size_t raw_room, values_room, piece_room;
 } rewrite;
 
-/* rewrite_tensor.c: makes bytes of a tensor, as ga_gguf_source_fn; user is a rewrite_tensor. */
+/* Makes bytes of a tensor, as a ga_gguf_source_fn does (rewrite_tensor.c). user is a rewrite_tensor. */
 ga_status rewrite_bytes(void *user, uint64_t offset, void *data, size_t bytes);
 
-/* from_folder.c: puts metadata, tokens and layout of a safetensors folder as keys of GGUF. */
+/* Puts metadata, tokens and layout of a safetensors folder as keys of GGUF (from_folder.c). */
 GA_NODISCARD ga_status rewrite_put_folder_keys(rewrite *r);
-/* The most tensors to add to those of a folder. */
-#define REWRITE_MADE_TENSORS 3 /* not counting tensors that are made of several others */
-/* Decides the change of a tensor of a folder, its shape and whether it is written. */
+/* The most tensors that are added to those of a folder. */
+#define REWRITE_MADE_TENSORS 3 /* without tensors that are made from several others */
+/* Decides the change of a tensor of a folder, its shape, and whether it is written. */
 GA_NODISCARD ga_status rewrite_layout(const rewrite *r, rewrite_tensor *t);
-/* Adds the tensors that GGUF has and a folder keeps in config.json: divisors of frequencies. */
+/* Adds the tensors that GGUF has and that a folder keeps in config.json: divisors of frequencies. */
 GA_NODISCARD ga_status rewrite_add_made(rewrite *r);
 
-/* folder_tokens.c: puts tokenizer.ggml.* and the chat template; rows: tokens of the embedding. */
+/* Puts tokenizer.ggml.* and the chat template (folder_tokens.c). rows: number of rows of the embedding. */
 GA_NODISCARD ga_status rewrite_put_tokens(rewrite *r, int64_t rows);
 
 #endif

@@ -6,9 +6,9 @@
 #include "ga/quantize.h"
 
 typedef struct tensor_type {
-  const char *pattern; /* of fnmatch(3) */
+  const char *pattern; /* pattern of fnmatch(3) */
   ga_dtype type;
-  bool is_used; /* it matched a tensor */
+  bool is_used; /* the pattern has matched a tensor */
 } tensor_type;
 
 typedef struct tensor_types {
@@ -18,10 +18,10 @@ typedef struct tensor_types {
 
 /* Reads texts PATTERN=TYPE. GA_ERR_ARG: a text is wrong; the error text has it and the known types. */
 GA_NODISCARD ga_status tensor_types_read(ga_arena *arena, const char *const *texts, int32_t n, tensor_types *out);
-/* The type of the first pattern that matches the whole name, the name without ".weight", or the part between "blk.N."
- * and ".weight". GA_DTYPE_NONE: none matches. */
+/* Returns the type of the first pattern that matches the tensor. It matches the whole name, the name without
+ * ".weight", or the part between "blk.N." and ".weight". GA_DTYPE_NONE: none matches. */
 ga_dtype tensor_types_find(const tensor_types *types, const char *name);
-/* Checks that every pattern matched. GA_ERR_ARG: one matched no matrix; the text has it. */
+/* Checks that every pattern matched a matrix. GA_ERR_ARG: one did not; the text has it. */
 GA_NODISCARD ga_status tensor_types_all_used(const tensor_types *types);
 
 #endif

@@ -4,11 +4,12 @@
 
 #include "serve/answer.h"
 
-/* Takes over `body` and makes a new body for sv_request_chat in *out. counts: the request only counts tokens, so
- * max_tokens may be missing. */
+/* Translates a request to a body for sv_request_chat, which *out gets. Takes over `body`. counts: the request only
+ * counts tokens, so max_tokens may be missing. */
 bool sv_ant_translate(json_t *body, bool counts, json_t **out, sv_fail *fail);
 
 /* Writes the whole message, when the choice has ended without an error. */
+/* Writes the whole message. The choice must have ended without an error. */
 void sv_ant_put_message(sv_text *t, const sv_answer *a);
 /* Writes the events for new text and removes it from the choice; writes the last events once the choice has ended. */
 void sv_ant_put_events(sv_text *t, sv_answer *a);

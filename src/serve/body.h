@@ -7,11 +7,11 @@
 #include "serve/fail.h"
 
 enum {
-  SV_JSON_DEPTH = 64,              /* most nested arrays and objects */
-  SV_JSON_VALUES = 2 * 1024 * 1024 /* most values of a body; each takes up to 100 bytes of memory */
+  SV_JSON_DEPTH = 64,              /* the most levels of nested arrays and objects */
+  SV_JSON_VALUES = 2 * 1024 * 1024 /* the most values of a body; each takes up to 100 bytes of memory */
 };
 
-/* Parses an object; release with json_decref. */
+/* Parses a JSON object, which the caller releases with json_decref. False: *fail has the reason. */
 bool sv_body_parse(const char *text, size_t bytes, json_t **out, sv_fail *fail);
 
 #endif

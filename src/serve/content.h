@@ -17,26 +17,28 @@ typedef struct sv_tool_call {
 typedef struct sv_content {
   reasoning_splitter *splitter;
   tool_parser *parser;
-  const json_t *tools;        /* of the request */
-  sv_text content, reasoning; /* decided, not sent yet */
+  const json_t *tools; /* tools of the request; NULL = none */
+  sv_text content;     /* decided content that was not sent yet */
+  sv_text reasoning;   /* decided reasoning that was not sent yet */
   sv_tool_call *calls;
-  size_t n_calls, n_sent; /* calls; sent calls */
-  bool failed;
+  size_t n_calls; /* number of calls */
+  size_t n_sent;  /* number of calls that were sent */
+  bool failed;    /* out of memory: the content is not complete */
 } sv_content;
 
-/* format: TOOL_FORMAT_NONE where the request has no tools. thinks: the output may begin with reasoning; is_inside: it
- * begins inside of reasoning. tools: may be NULL; must outlive *c. */
+/* Initialises the parts of one answer. format: TOOL_FORMAT_NONE if the request has no tools. thinks: the output may
+ * begin with reasoning. is_inside: it begins inside of reasoning. tools: may be NULL; must outlive *c. */
 GA_NODISCARD ga_status sv_content_init(sv_content *c, tool_format format, bool thinks, bool is_inside,
                                        const json_t *tools);
 void sv_content_free(sv_content *c);
 void sv_content_push(sv_content *c, const char *text, size_t n);
-/* Ends the text: pending bytes are decided. */
+/* Ends the text: all pending bytes are decided. */
 void sv_content_finish(sv_content *c);
-/* True when something was not sent yet. */
+/* Returns whether any content, reasoning or call was not sent yet. */
 bool sv_content_has_news(const sv_content *c);
 void sv_content_sent(sv_content *c);
-/* Writes the calls that were not sent: [{"index","id","type","function":{"name","arguments"}}, ...]. with_index: false
- * for a whole message. id: prefix of the calls' ids. */
+/* Writes the calls that were not sent: [{"index","id","type","function":{"name","arguments"}}, ...]. with_index:
+ * false for a whole message, which has no "index". id: prefix of the calls' ids. */
 void sv_put_tool_calls(sv_text *t, const sv_content *c, const char *id, bool with_index);
 
 #endif

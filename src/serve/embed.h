@@ -5,7 +5,7 @@
 #include "serve/http.h"
 
 ga_status sv_embedder_start(sv_server *s, sv_embedder **out);
-/* Stops the thread, when no request is pending. NULL is fine. */
+/* Stops the thread. No request may be pending. NULL is fine. */
 void sv_embedder_stop(sv_embedder *e);
 enum MHD_Result sv_run_embeddings(sv_call *call);
 /* Writes floats in base64, 4 bytes each, little-endian. */

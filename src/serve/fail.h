@@ -5,16 +5,16 @@
 #include "serve/text.h"
 
 typedef struct sv_fail {
-  int http;         /* 0 = nothing failed */
-  const char *code; /* static; NULL = null */
-  char param[64];   /* the field at fault, "" = null */
+  int http;         /* HTTP status; 0 = nothing failed */
+  const char *code; /* "code" of the error, a static string; NULL = null */
+  char param[64];   /* "param" of the error: the field at fault; "" = null */
   char message[1024];
 } sv_fail;
 
-/* Fills *f and returns false, so that a reader of fields refuses in one step. param may be NULL. */
+/* Fills *f and returns false, so that a reader can write `return sv_refuse(...)`. param may be NULL. */
 bool sv_refuse(sv_fail *f, int http, const char *code, const char *param, const char *format, ...) GA_PRINTF(5, 6);
 bool sv_refuse_nomem(sv_fail *f);
-/* Refuses with a status of the library; text: its ga_error_text(). */
+/* Fills *f from a status of the library and returns false. text: the library's error text. */
 bool sv_refuse_status(sv_fail *f, ga_status status, const char *param, const char *text);
 /* Writes {"error":{...}}. */
 void sv_put_fail(sv_text *t, const sv_fail *f);

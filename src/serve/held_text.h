@@ -8,12 +8,12 @@ typedef void (*held_text_fn)(void *user, const char *text, size_t bytes);
 
 typedef struct held_text {
   char *data;
-  size_t bytes; /* in data */
-  size_t ready; /* decided bytes, from the front */
-  size_t room;
+  size_t bytes; /* number of bytes in data */
+  size_t ready; /* number of decided bytes, at the front of data */
+  size_t room;  /* allocated bytes of data */
 } held_text;
 
-/* Makes room for `more` further bytes. GA_ERR_NOMEM. */
+/* Makes room for `more` further bytes. */
 GA_NODISCARD ga_status held_text_reserve(held_text *held, size_t more);
 /* Passes the decided bytes to `fn` and keeps the others. */
 void held_text_flush(held_text *held, held_text_fn fn, void *user);
@@ -21,7 +21,7 @@ void held_text_flush(held_text *held, held_text_fn fn, void *user);
 void held_text_drop(held_text *held);
 void held_text_clear(held_text *held); /* releases the memory */
 
-/* True for JSON's white space. */
+/* Returns whether c is white space in JSON. */
 static inline bool is_json_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
 #endif

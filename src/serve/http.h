@@ -9,10 +9,10 @@ typedef struct sv_call sv_call;
 
 typedef struct sv_route {
   const char *method, *path; /* a path that ends in / matches all paths below it */
-  bool is_public;            /* needs no key */
+  bool is_public;            /* the route needs no API key */
   /* Replies, or suspends the connection and is called again later. */
   enum MHD_Result (*run)(sv_call *call);
-  bool is_anthropic; /* errors have its form */
+  bool is_anthropic; /* errors have the form of Anthropic's API */
 } sv_route;
 
 struct sv_call {
@@ -21,28 +21,28 @@ struct sv_call {
   sv_link *link;
   const sv_route *route;
   const char *method, *url;
-  const sv_key *key; /* NULL = the server has none */
+  const sv_key *key; /* API key of the request; NULL = the server has no keys */
   sv_text body;
-  size_t skipped; /* bytes of a body that was refused */
+  size_t skipped; /* bytes read so far of a body that was refused */
   sv_fail fail;
-  double start; /* sv_seconds when the headers were complete */
+  double start; /* sv_seconds at the time when the headers were complete */
   bool is_active, is_queued;
-  int http;  /* status of the reply */
+  int http;  /* HTTP status of the reply */
   void *job; /* state of `run` between its calls */
   void (*job_free)(void *job);
-  int64_t n_prompt, n_generated; /* for the log */
+  int64_t n_prompt, n_generated; /* tokens for the log line */
 };
 
-/* Replies with a body, which it takes over. */
+/* Replies with a body, which the function takes over. */
 enum MHD_Result sv_reply(sv_call *call, int http, const char *type, sv_text *body);
 enum MHD_Result sv_reply_json(sv_call *call, sv_text *body);
 /* Replies with the error in call->fail. */
 enum MHD_Result sv_reply_fail(sv_call *call);
 /* Replies with a response that the caller made, and releases it. */
 enum MHD_Result sv_reply_with(sv_call *call, int http, const char *type, struct MHD_Response *response);
-/* Parses the body as JSON and frees its bytes. NULL with call->fail set. */
+/* Parses the body as JSON and frees its bytes. NULL: a failure, which call->fail has. */
 json_t *sv_call_json(sv_call *call);
-/* The connection's socket. */
+/* Returns the connection's socket. */
 int sv_call_fd(const sv_call *call);
 
 /* Callbacks of libmicrohttpd. */

@@ -13,20 +13,20 @@ typedef struct sv_job {
   sv_call *call;
   sv_request request;
   sv_answer answer; /* owns the choices */
-  double *last;     /* [choices] sv_seconds of the last token, 0 = none yet */
-  bool *counted;    /* [choices] the metrics have counted its end */
-  sv_fail fail;     /* the reason, once a choice has failed */
-  sv_text out;      /* bytes of a stream */
-  size_t sent;      /* number of them that were sent */
+  double *last;     /* [choices] sv_seconds of the last token; 0 = no token yet */
+  bool *counted;    /* [choices] the metrics have counted the end of the choice */
+  sv_fail fail;     /* reason of the failure, once a choice has failed */
+  sv_text out;      /* bytes of the stream */
+  size_t sent;      /* number of bytes of `out` that were sent */
   bool finished;    /* the stream is complete */
 } sv_job;
 
-/* Reads the body and submits its requests. NULL with call->fail set. */
+/* Reads the body and submits its requests to the engine. NULL: a failure, which call->fail has. */
 sv_job *sv_job_create(sv_call *call, sv_kind kind);
 void sv_job_free(void *job);
-/* Takes pending events of all choices. True: all have ended, or one has failed (fail.http). */
+/* Takes the pending events of all choices. True: all choices have ended, or one has failed (fail.http is not 0). */
 bool sv_job_pump(sv_job *job);
-/* True when any choice has generated output. */
+/* Returns whether any choice has generated output. */
 bool sv_job_has_begun(const sv_job *job);
 
 #endif

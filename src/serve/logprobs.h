@@ -4,14 +4,14 @@
 
 #include "serve/choice.h"
 
-/* Completions: {"tokens","token_logprobs","top_logprobs","text_offset"} of the prompt's tokens, where echoed, and then
- * of the new ones. */
+/* Writes Completions' {"tokens","token_logprobs","top_logprobs","text_offset"}. with_prompt: first for the prompt's
+ * tokens; then for the new tokens. */
 void sv_put_completion_logprobs(sv_text *t, const sv_choice *c, bool with_prompt);
-/* Chat: {"content":[{"token","logprob","bytes","top_logprobs"}]}. */
+/* Writes Chat's {"content":[{"token","logprob","bytes","top_logprobs"}]}. */
 void sv_put_chat_logprobs(sv_text *t, const sv_choice *c);
-/* llama.cpp's completion_probabilities: [{"id","token","logprob","bytes","top_logprobs"}]. */
+/* Writes llama.cpp's completion_probabilities: [{"id","token","logprob","bytes","top_logprobs"}]. */
 void sv_put_native_logprobs(sv_text *t, const sv_choice *c);
-/* vLLM's prompt_logprobs: [null, {"id": {"logprob","rank","decoded_token"}}, ...]. */
+/* Writes vLLM's prompt_logprobs: [null, {"id": {"logprob","rank","decoded_token"}}, ...]. */
 void sv_put_prompt_logprobs(sv_text *t, const sv_choice *c);
 
 #endif

@@ -24,22 +24,23 @@ typedef enum sv_histogram_kind {
 enum { SV_MAX_BUCKETS = 24 };
 
 typedef struct sv_histogram {
-  uint64_t counts[SV_MAX_BUCKETS + 1]; /* of each bucket, not cumulative; the last is above all bounds */
+  /* observations in each bucket, not cumulative; the last bucket is above all bounds */
+  uint64_t counts[SV_MAX_BUCKETS + 1];
   double sum;
 } sv_histogram;
 
 typedef struct sv_metrics {
   pthread_mutex_t lock;
   sv_histogram histograms[SV_HISTOGRAMS];
-  uint64_t finished[4]; /* stop, length, abort, error */
-  uint64_t rejected;    /* because of a full queue */
+  uint64_t finished[4]; /* numbers of ended requests: stop, length, abort, error */
+  uint64_t rejected;    /* number of requests refused because of a full queue */
 } sv_metrics;
 
 void sv_metrics_init(sv_metrics *m);
 void sv_metrics_destroy(sv_metrics *m);
 /* Records `times` observations of one value. */
 void sv_observe(sv_metrics *m, sv_histogram_kind kind, double value, uint64_t times);
-/* finish: as in sv_choice. */
+/* Counts an ended request. finish: as in sv_choice. */
 void sv_count_finish(sv_metrics *m, const char *finish);
 void sv_count_rejected(sv_metrics *m);
 /* Writes the whole page. stats: NULL = there is no engine. */

@@ -5,7 +5,7 @@
 #include "ga/chat.h"
 #include "serve/fields.h"
 
-/* Bytes of a function's name: the most that OpenAI (64) and MCP allow. */
+/* The most bytes of a function's name; OpenAI allows 64, MCP 128. */
 enum { SV_FUNCTION_NAME = 128 };
 
 /* Checks the form of a role: 1 to 64 letters, digits, '_' and '-'. */

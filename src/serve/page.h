@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 typedef struct page_file {
-  const char *path; /* of the request: "/", "/app.js", ... */
-  const char *type; /* Content-Type */
+  const char *path; /* path in the request: "/", "/app.js", ... */
+  const char *type; /* value of the Content-Type header */
   const unsigned char *bytes;
   size_t size;
 } page_file;

@@ -10,7 +10,7 @@ typedef struct sv_ids {
   size_t n;
 } sv_ids;
 
-/* Tokenizes a text. flags: of ga_tokenize. Text that cannot fit into the context is refused before any work. */
+/* Tokenizes a text. flags: as for ga_tokenize. A text that cannot fit into the context is refused before any work. */
 bool sv_encode_text(const sv_server *s, const char *text, size_t bytes, uint32_t flags, sv_ids *out, sv_fail *fail);
 /* Encodes the chat of r->context. */
 bool sv_encode_chat(const sv_server *s, const sv_request *r, sv_ids *out, sv_fail *fail);
@@ -24,7 +24,7 @@ bool sv_encode_gap(const sv_server *s, sv_prompt *prompt, const sv_request *r, s
 bool sv_add_gap_stops(const sv_server *s, sv_params *p, sv_fail *fail);
 /* Writes the text of ids. */
 bool sv_decode_ids(const sv_server *s, const int32_t *ids, size_t n, uint32_t flags, sv_text *out, sv_fail *fail);
-/* Checks that n tokens and the answer fit into the context. what: the field of the tokens. */
+/* Checks that n tokens and the answer fit into the context. what: name of the field that has the tokens. */
 bool sv_fits_context(const sv_server *s, size_t n, int64_t max_tokens, const char *what, sv_fail *fail);
 
 #endif

@@ -10,20 +10,22 @@
 
 typedef struct reasoning_splitter reasoning_splitter;
 
+/* Callbacks that receive the parts of the text. The text is valid only during the call. */
 typedef struct reasoning_sink {
   void *user;
   void (*reasoning)(void *user, const char *text, size_t bytes);
   void (*content)(void *user, const char *text, size_t bytes);
 } reasoning_sink;
 
-/* True when a chat template contains the tags. */
+/* Returns whether a chat template contains the tags. */
 bool reasoning_detect(const char *chat_template_text, size_t bytes);
-/* True when a prompt ends in an open <think>: the output then starts inside of it. */
+/* Returns whether a prompt ends in an open <think>: the output then starts inside of reasoning. */
 bool reasoning_is_open(const char *prompt, size_t bytes);
 
-/* GA_ERR_NOMEM. */
+/* Creates a splitter. starts_inside: the text starts inside of reasoning. GA_ERR_NOMEM. */
 GA_NODISCARD ga_status reasoning_create(bool starts_inside, reasoning_splitter **out);
-/* Takes text with whole UTF-8 sequences, and passes decided text to the sink. GA_ERR_NOMEM ends the stream. */
+/* Takes text of whole UTF-8 sequences, and passes the parts that are decided to the sink. After GA_ERR_NOMEM the
+ * stream has ended. */
 GA_NODISCARD ga_status reasoning_push(reasoning_splitter *splitter, const char *text, size_t bytes,
                                       const reasoning_sink *sink);
 /* Passes pending text to the sink and resets the splitter. */

@@ -6,9 +6,9 @@
 
 enum { SV_MAX_PROMPTS = 256, SV_MAX_CHOICES = 512, SV_MAX_MESSAGES = 65536 };
 
-/* A prompt as text (of the body) or as ids (malloc'd). */
+/* One prompt: a text owned by the body, or malloc'd ids. */
 typedef struct sv_prompt {
-  const char *text; /* NULL = ids */
+  const char *text; /* NULL = the prompt is given by ids */
   size_t bytes;
   int32_t *ids;
   size_t n_ids;
@@ -17,25 +17,30 @@ typedef struct sv_prompt {
 typedef struct sv_request {
   json_t *body;
   sv_params p;
-  const char *model;              /* NULL = not given */
-  bool is_chat, is_message, echo; /* is_message: a chat in the form of Anthropic */
-  bool is_native;                 /* a completion in the form of llama-server */
-  bool has_gap;                   /* completions: the answer fills the gap between a prompt and `suffix` */
-  bool fits_gap;                  /* texts around the gap are cut until they fit into the context */
-  ga_text suffix, line;           /* owned by the body. line: follows the prompt, never cut */
-  const json_t *extra;            /* further texts, put first: [{"filename", "text"}], or NULL */
-  sv_prompt *prompts;             /* completions */
+  const char *model; /* name of the model in the request; NULL = not given */
+  bool is_chat;
+  bool is_message;     /* a chat in the form of Anthropic */
+  bool echo;           /* the answer begins with the prompt */
+  bool is_native;      /* the request is a completion in the form of llama-server */
+  bool has_gap;        /* completions: the answer fills the gap between a prompt and `suffix` */
+  bool fits_gap;       /* texts around the gap may be cut until they fit into the context */
+  ga_text suffix;      /* text after the gap, owned by the body */
+  ga_text line;        /* text that follows the prompt and is never cut, owned by the body */
+  const json_t *extra; /* further texts that are put first: [{"filename", "text"}]; NULL = none */
+  sv_prompt *prompts;  /* [n_prompts] completions only */
   size_t n_prompts;
-  json_t *context;         /* chat: messages, tools and further variables of the template */
-  bool continue_final;     /* the answer continues the last message */
-  const char *tool_choice; /* "auto", "none", "required", or "function" for a named one; NULL = not given */
+  json_t *context;     /* chat: messages, tools and further variables of the template */
+  bool continue_final; /* the answer continues the last message */
+  /* "auto", "none", "required", or "function" for one function by its name; NULL = not given */
+  const char *tool_choice;
 } sv_request;
 
-/* Read a body. Both take over `body`, also when they fail; the caller frees *out in either case. */
+/* Reads the body of a completion and takes it over, also after a failure. The caller frees *out in either case. */
 bool sv_request_completion(json_t *body, int64_t vocab, sv_request *out, sv_fail *fail);
+/* Reads the body of a chat and takes it over, also after a failure. The caller frees *out in either case. */
 bool sv_request_chat(json_t *body, int64_t vocab, sv_request *out, sv_fail *fail);
 void sv_request_free(sv_request *r);
-/* Checks that prompts x n is at most SV_MAX_CHOICES. */
+/* Checks that n_prompts x n is at most SV_MAX_CHOICES. */
 bool sv_check_choices(const sv_request *r, sv_fail *fail);
 
 /* Reads at most `most` prompts under `key`: string | [string] | [int] | [[int]]. */

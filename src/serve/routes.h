@@ -4,6 +4,6 @@
 
 #include "serve/http.h"
 
-extern const sv_route sv_routes[]; /* ends with method NULL */
+extern const sv_route sv_routes[]; /* ended by an entry with method NULL */
 
 #endif

@@ -8,31 +8,34 @@
 typedef struct sv_server sv_server;
 
 typedef struct sv_options {
-  const char *host;        /* an address of this machine: "127.0.0.1", "::", "0.0.0.0" */
-  int32_t port;            /* 0 = any that is free */
+  const char *host;        /* address of this machine to listen on: "127.0.0.1", "::", "0.0.0.0" */
+  int32_t port;            /* port to listen on; 0 = any free port */
   const char *model_id;    /* name of the model in requests */
-  const char *other_names; /* further names, with commas between; NULL = none */
-  const char *keys_path;   /* NULL = no keys */
-  const char *cors_origin; /* NULL = no page of another origin */
-  size_t max_body;         /* bytes */
-  int32_t max_connections, request_seconds, idle_seconds;
-  int32_t threads;            /* of HTTP, 0 = by the number of CPUs */
-  double first_token_seconds; /* longest wait for the first token, 0 = none */
-  int32_t max_waiting;        /* of the engine */
-  tool_format tools;          /* how the model writes tool calls; not AUTO */
+  const char *other_names; /* further names of the model, separated by commas; NULL = none */
+  const char *keys_path;   /* file of API keys; NULL = no key is needed */
+  const char *cors_origin; /* origin whose pages may call the server; NULL = no pages of other origins */
+  size_t max_body;         /* the most bytes of a request's body */
+  int32_t max_connections;
+  int32_t request_seconds;    /* seconds in which a client must send its request */
+  int32_t idle_seconds;       /* seconds after which an unused connection is closed */
+  int32_t threads;            /* number of HTTP threads; 0 = chosen by the number of CPUs */
+  double first_token_seconds; /* seconds that a request waits for its first token at most; 0 = no limit */
+  int32_t max_waiting;        /* ga_engine_options.max_waiting; also the most embedding requests that wait */
+  tool_format tools;          /* the format in which the model writes tool calls; not AUTO */
   bool thinks;                /* <think> at the beginning of an answer is reasoning */
   /* Called with one line for each request, without newline, from any thread. NULL = none. */
   void (*log)(void *user, const char *line);
   void *user;
 } sv_options;
 
-/* Binds and answers; /health is 503 until there is a model. The texts of options are copied. GA_ERR_IO: the port is in
- * use, or the address is not of this machine. */
+/* Creates a server and answers requests; /health is 503 until sv_server_open. The texts of options are copied.
+ * GA_ERR_IO: the port is in use, or the address is not one of this machine. */
 GA_NODISCARD ga_status sv_server_create(const sv_options *options, sv_server **out);
 /* Begins to accept requests. engine: NULL for an encoder. Model and engine must outlive the server. */
+/* Begins to accept requests for a model. engine: NULL for an encoder. Model and engine must outlive the server. */
 GA_NODISCARD ga_status sv_server_open(sv_server *server, ga_model *model, ga_engine *engine);
 int32_t sv_server_port(const sv_server *server);
-/* True when only this machine can reach the server's address. */
+/* Returns whether only this machine can reach the server's address. */
 bool sv_server_is_loopback(const sv_server *server);
 /* Refuses new requests with 503. */
 void sv_server_drain(sv_server *server);

@@ -25,27 +25,28 @@ struct sv_server {
   sv_keys keys;
   sv_metrics metrics;
   atomic_int phase, active;
-  atomic_size_t body_bytes; /* total of the bodies in memory */
+  atomic_size_t body_bytes; /* total bytes of the bodies in memory */
   uint64_t id_seed;
   atomic_uint_fast64_t ids;
   time_t created;
   /* The fields below are written before `phase` becomes SV_READY. */
   ga_model *model;
-  ga_engine *engine; /* NULL: an encoder */
+  ga_engine *engine; /* NULL if the model is an encoder */
   const ga_tokenizer *tok;
-  int64_t vocab;        /* bound of the ids in requests */
-  int32_t context;      /* tokens */
+  int64_t vocab;        /* ids in requests must be below it */
+  int32_t context;      /* the most tokens of a sequence */
   size_t longest_piece; /* bytes of the longest token */
   sv_embedder *embedder;
 };
 
-/* Makes a unique id: prefix and 32 hex digits. */
+/* Writes a unique id: the prefix and 32 hex digits. */
 void sv_new_id(sv_server *s, const char *prefix, char id[48]);
-/* True when the server can answer; else *fail has the reason. */
+/* Returns whether the server can answer. If not, *fail has the reason. */
 bool sv_is_ready(sv_server *s, sv_fail *fail);
-/* True when the engine's queue has room. Called before any work on a request. */
+/* Returns whether the engine's queue has room. It is called before any work on a request. If not, *fail has the
+ * reason. */
 bool sv_has_room(sv_server *s, sv_fail *fail);
-/* True when `name` (NULL = not given) is this server's model. */
+/* Returns whether `name` is a name of this server's model; NULL, not given, is fine. If not, *fail has the reason. */
 bool sv_is_model(const sv_server *s, const char *name, sv_fail *fail);
 
 #endif

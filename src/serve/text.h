@@ -10,9 +10,9 @@
 #include "ga/base.h"
 
 typedef struct sv_text {
-  char *p; /* n bytes and a NUL that is not counted; NULL before the first put */
+  char *p; /* n bytes, followed by a NUL that is not counted; NULL before the first put */
   size_t n, capacity;
-  bool failed;
+  bool failed; /* an allocation failed; all later calls do nothing */
 } sv_text;
 
 void sv_text_free(sv_text *t);
@@ -27,10 +27,11 @@ void sv_puts_json(sv_text *t, const char *s);
 /* Writes a JSON number; NaN and infinities become null. */
 void sv_put_number(sv_text *t, double v);
 
-/* Bytes of the UTF-8 character at p (n >= 1 bytes are readable), 0 when there is none. */
+/* Returns the bytes of the UTF-8 character at p, of which n >= 1 bytes are readable; 0: no valid character begins
+ * there. */
 size_t sv_utf8_length(const char *p, size_t n);
 bool sv_is_utf8(const char *p, size_t n);
-/* Number of characters of valid UTF-8. */
+/* Returns the number of characters of valid UTF-8. */
 size_t sv_utf8_count(const char *p, size_t n);
 
 #endif

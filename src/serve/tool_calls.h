@@ -22,20 +22,21 @@
 #include "ga/base.h"
 
 /* Bounds of a call; a call beyond them is content. */
-#define TOOL_CALL_BYTES_MAX  ((size_t)1 << 20) /* of one call with its markers, or of one list of calls */
-#define TOOL_CALL_LIST_MAX   64                /* calls in one list of mistral, or in one answer of llama3 */
-#define TOOL_CALL_SPACES_MAX 64                /* consecutive white space between parts of the markup */
+/* the most bytes of one call with its markers, or of one list of calls */
+#define TOOL_CALL_BYTES_MAX  ((size_t)1 << 20)
+#define TOOL_CALL_LIST_MAX   64 /* the most calls in one list of mistral, or in one answer of llama3 */
+#define TOOL_CALL_SPACES_MAX 64 /* the most consecutive white space between parts of the markup */
 
 typedef enum tool_format {
-  TOOL_FORMAT_NONE, /* all is content */
+  TOOL_FORMAT_NONE, /* the whole text is content */
   TOOL_FORMAT_HERMES,
   TOOL_FORMAT_QWEN3_CODER,
   TOOL_FORMAT_LLAMA3,
   TOOL_FORMAT_MISTRAL,
-  TOOL_FORMAT_AUTO, /* by the chat template: tool_format_detect; no parser accepts it */
+  TOOL_FORMAT_AUTO, /* the format follows from the chat template: tool_format_detect. No parser accepts it */
 } tool_format;
 
-/* Finds the format by the markers in the text of a chat template; NONE where there are none. */
+/* Returns the format whose markers are in the text of a chat template; NONE: there are none. */
 tool_format tool_format_detect(const char *chat_template_text, size_t bytes);
 /* Finds a format by name: "hermes", "qwen" (the same), "qwen3_coder", "llama3", "mistral", "none", "auto". False:
  * another name. */
@@ -49,14 +50,14 @@ typedef struct tool_sink {
   void (*call_begin)(void *user, size_t index, const char *name); /* index: 0, 1, ... in the order of the text */
   void (*call_arguments)(void *user, size_t index, const char *json, size_t bytes); /* one JSON object, in one piece */
   void (*call_end)(void *user, size_t index);
-  /* True when a parameter is a string; qwen3_coder does not mark strings. NULL: a value is a string unless it is JSON
-   * of another type. */
+  /* Returns whether a parameter is a string; qwen3_coder does not mark strings. NULL: a value is a string unless it
+   * is JSON of another type. */
   bool (*is_string)(void *user, const char *function, const char *parameter);
 } tool_sink;
 
 typedef struct tool_parser tool_parser;
 
-/* GA_ERR_ARG: AUTO or no format. GA_ERR_NOMEM. */
+/* Creates a parser. GA_ERR_ARG: the format is AUTO or unknown. GA_ERR_NOMEM. */
 GA_NODISCARD ga_status tool_parser_create(tool_format format, tool_parser **out);
 /* Takes text and passes the decided part to the sink. Pieces end where a push ends, or at an ASCII byte: UTF-8
  * sequences stay whole if they are whole in each push. GA_ERR_NOMEM ends the stream: destroy the parser then. */

@@ -13,17 +13,17 @@ typedef enum tool_json_result { TOOL_JSON_MORE, TOOL_JSON_DONE, TOOL_JSON_BAD } 
 
 typedef struct tool_json_scan {
   int state;
-  bool escaped;                           /* the byte before was a backslash in a string */
-  uint32_t depth;                         /* open objects and arrays */
-  uint32_t values;                        /* seen so far */
-  uint8_t is_object[TOOL_JSON_DEPTH_MAX]; /* of each open level: an object, not an array */
+  bool escaped;                           /* the last byte was a backslash in a string */
+  uint32_t depth;                         /* number of open objects and arrays */
+  uint32_t values;                        /* number of values scanned so far */
+  uint8_t is_object[TOOL_JSON_DEPTH_MAX]; /* [depth] the open level is an object; else it is an array */
 } tool_json_scan;
 
 /* Scans the next byte of an object or array, from a zeroed scan on. DONE at its last byte, BAD at the first wrong byte.
  * Numbers, words and escapes are not checked here but by the parser of the whole. */
 tool_json_result tool_json_byte(tool_json_scan *scan, char c);
 
-/* A call: its name, which the caller frees, and the place of the arguments' object in the text. */
+/* A call in a text: its name, which the caller frees, and the offset and length of the object of its arguments. */
 typedef struct tool_json_call {
   char *name;
   size_t from, bytes;
@@ -35,7 +35,7 @@ bool tool_json_read_call(const char *text, size_t bytes, tool_json_call *call, b
 /* Parses a text that is one object or array; release with json_decref. NULL: another text, beyond a bound, or no
  * memory, which sets *no_memory. */
 json_t *tool_json_load(const char *text, size_t bytes, bool *no_memory);
-/* True for a valid name: 1 to TOOL_NAME_MAX bytes without control characters. */
+/* Returns whether a name is valid: 1 to TOOL_NAME_MAX bytes without control characters. */
 bool tool_json_is_name(const char *name, size_t bytes);
 
 #endif

@@ -43,50 +43,51 @@ typedef enum tool_step {
 typedef struct tool_queued {
   char *name;
   char *json;         /* the arguments; NULL: they are part of the undecided bytes */
-  size_t from, bytes; /* place of the arguments in the undecided bytes */
+  size_t from, bytes; /* offset and length of the arguments in the undecided bytes */
 } tool_queued;
 
 struct tool_parser {
   tool_format format;
   tool_state state;
   held_text held;
-  size_t matched;      /* bytes of a marker at the end of `held` */
-  size_t spaces;       /* white space before them, since the state was entered */
-  size_t from;         /* start of the current object, name, key or value in the undecided bytes */
+  size_t matched;      /* number of bytes at the end of `held` that match the beginning of a marker */
+  size_t spaces;       /* number of white-space bytes before the matched bytes, since the state was entered */
+  size_t from;         /* index in the undecided bytes where the current object, name, key or value starts */
   tool_state after;    /* state after the current object; MISTRAL_ARGS: the object is the arguments and ends the call */
-  tool_json_scan scan; /* of the current object */
+  tool_json_scan scan; /* scan of the current object */
   char name[TOOL_NAME_MAX + 1]; /* function of the current call, in the formats qwen3_coder and mistral */
   char key[TOOL_NAME_MAX + 1];  /* name of the current parameter, in qwen3_coder */
   json_t *params;               /* arguments of the current call, in qwen3_coder */
   bool is_wrapped;              /* the call is inside <tool_call>, in qwen3_coder */
   bool call_was_last;           /* no content since the last call */
-  bool no_memory;               /* a call was lost: the parser is of no further use */
+  bool no_memory;               /* out of memory: a call was lost, and the parser must be destroyed */
   size_t n_queued;
-  size_t n_calls; /* passed to the sink */
+  size_t n_calls; /* number of calls passed to the sink */
   const tool_sink *sink;
   tool_queued queue[TOOL_CALL_LIST_MAX];
 };
 
-/* The undecided bytes, and their number. The current byte is the last one. */
+/* Returns the undecided bytes. The current byte is the last of them. */
 static inline const char *tool_text(const tool_parser *p) { return p->held.data + p->held.ready; }
+/* Returns the number of undecided bytes. */
 static inline size_t tool_bytes(const tool_parser *p) { return p->held.bytes - p->held.ready; }
 
 /* Enters a state: the next byte begins another part of the markup. */
 tool_step tool_enter(tool_parser *p, tool_state state);
 /* Enters an object that the current byte opens; `after` is the state after it. */
 tool_step tool_enter_json(tool_parser *p, tool_state after);
-/* Handles a byte between parts: held if it is one of at most TOOL_CALL_SPACES_MAX spaces. */
+/* Handles a byte between parts of the markup. White space is held, up to TOOL_CALL_SPACES_MAX bytes of it. */
 tool_step tool_space(tool_parser *p, char c);
 /* Matches a byte against n markers. Returns the index of the marker that it ends, or one of: */
 enum { TOOL_MARKER_BEGUN = -1, TOOL_MARKER_NONE = -2 };
 int tool_match(tool_parser *p, const char *const *markers, int n, char c);
-/* Copies the bytes from p->from on, without the last `but` bytes, as a function's name. False: no valid name. */
+/* Copies the bytes from p->from on, without the last `but` bytes, to `name`. False: they are no valid name. */
 bool tool_take_name(const tool_parser *p, size_t but, char *name);
-/* Queues a call whose arguments stand at `from`, or are `json`, which it always takes over. False: the queue is
- * full. */
+/* Queues a call. Its arguments are at `from`, or are `json`, which the function always takes over. False: the queue
+ * is full. */
 bool tool_queue(tool_parser *p, const char *name, size_t from, size_t bytes, char *json);
 
-/* Handle a byte in the states of a format. */
+/* Handle one byte in the states of a format. */
 tool_step coder_step(tool_parser *p, char c);
 tool_step mistral_step(tool_parser *p, char c);
 tool_step hermes_step(tool_parser *p, char c);

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Depth of nested arrays and objects; deeper texts are refused. */
+/* The most levels of nested arrays and objects; deeper texts are refused. */
 #define GA_JSON_DEPTH 2048
 /* The most bytes of a file that ga_json_load_file reads. */
 #define GA_JSON_FILE_BYTES ((size_t)256 << 20)
@@ -31,7 +31,7 @@ json_t *ga_json_load_file(const char *path, size_t flags, json_error_t *error_or
  * is NULL; it is no array or object and JSON_ENCODE_ANY is not given. */
 char *ga_json_dump(const json_t *value, size_t flags);
 
-/* True when the bytes are valid UTF-8. */
+/* Returns whether the bytes are valid UTF-8. */
 bool ga_json_is_utf8(const char *text, size_t bytes);
 
 /* Makes a copy that shares nothing with the value. NULL: memory is short, the value is NULL, or it is deeper than

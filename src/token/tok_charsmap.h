@@ -11,18 +11,19 @@
 #include "ga/tokenizer.h"
 
 #define TOK_CHARSMAP_MOST      ((size_t)1 << 24)
-#define TOK_CHARSMAP_TEXT_MOST 256 /* bytes of one text; NFKC has 33 at most */
+#define TOK_CHARSMAP_TEXT_MOST 256 /* the most bytes of one text; those of NFKC have at most 33 */
 
 typedef struct tok_charsmap {
   const uint8_t *units;
-  uint32_t n_units; /* 0: nothing changes */
+  uint32_t n_units; /* number of units; 0: the charsmap changes nothing */
   const char *texts;
   uint32_t texts_bytes;
 } tok_charsmap;
 
-/* Checks a charsmap and copies it into the arena; bytes 0: an empty one. GA_ERR_FORMAT: it is broken. */
+/* Checks a charsmap and copies it into the arena. bytes 0: the charsmap is empty. GA_ERR_FORMAT: the charsmap is
+ * broken. */
 GA_NODISCARD ga_status tok_charsmap_init(tok_charsmap *map, ga_arena *arena, const void *data, size_t bytes);
-/* Finds the shortest or the longest sequence that s begins with. Returns its bytes, 0 when there is none; *out is the
+/* Finds the longest sequence, or the shortest, with which s begins. Returns its bytes; 0: there is none. *out is the
  * replacement. */
 size_t tok_charsmap_find(const tok_charsmap *map, const char *s, size_t n, bool longest, ga_text *out);
 

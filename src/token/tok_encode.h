@@ -4,8 +4,8 @@
 
 #include "ga/tokenizer.h"
 
-/* Makes the ids of valid UTF-8 with GA_TOK_PARSE_SPECIAL. Bytes whose mark in foreign[bytes] is not 0 never become part
- * of a control token; other tokens ignore marks. *ids: release with ga_mem_free. */
+/* Makes the ids of valid UTF-8 with GA_TOK_PARSE_SPECIAL. Bytes whose mark in foreign[bytes] is not 0 never become
+ * part of a control token; other tokens ignore marks. The caller releases *ids with ga_mem_free. */
 GA_NODISCARD ga_status tok_encode_traced(const ga_tokenizer *tok, const char *text, size_t bytes,
                                          const uint8_t *foreign, int32_t **ids, size_t *n_ids);
 

@@ -12,10 +12,11 @@ typedef struct tok_load {
   ga_vocab vocab;
   ga_arena arena;
   int32_t fim[6];
-  int32_t *types; /* tok_json.c: the array of vocab.types, writable while it is filled */
+  int32_t *types; /* the array of vocab.types, writable while tok_json.c fills it */
 } tok_load;
 
-/* Bytes of the arena. Each of at most 2^22 tokens needs 24 bytes, each merge 16; JSON needs their texts too. */
+/* The most bytes of the arena. Each of at most 2^22 tokens needs 24 bytes, each merge 16; JSON needs their texts,
+ * too. */
 #define TOK_LOAD_LIMIT ((size_t)256 << 20)
 
 static inline void tok_load_init(tok_load *load) {
@@ -27,22 +28,24 @@ static inline bool tok_text_is(ga_text text, const char *s) {
   return text.bytes == strlen(s) && !memcmp(text.data, s, text.bytes);
 }
 
+/* Fills a vocabulary from the tokenizer.ggml.* keys of a GGUF file. */
 GA_NODISCARD ga_status tok_load_gguf(tok_load *load, const ga_model_file *file);
 
 /* Adds the ids of ga.eos_token_ids, if `file` has that key; `file` may be NULL. */
 GA_NODISCARD ga_status tok_load_eog(tok_load *load, const ga_model_file *file);
 
-/* Fills a vocabulary from parsed tokenizer.json and tokenizer_config.json (or NULL). */
+/* Fills a vocabulary from a parsed tokenizer.json. config: parsed tokenizer_config.json, or NULL. file: as for
+ * tok_load_eog. */
 GA_NODISCARD ga_status tok_load_json(tok_load *load, const json_t *root, const json_t *config,
                                      const ga_model_file *file);
-/* Makes a tokenizer from tokenizer.json with tokenizer_config.json (or NULL). `file`, or NULL, has further
- * end-of-generation ids. */
+/* Makes a tokenizer from a tokenizer.json. config: path of tokenizer_config.json, or NULL. file: as for
+ * tok_load_eog. */
 GA_NODISCARD ga_status tok_from_json(const char *path, const char *config, const ga_model_file *file,
                                      ga_tokenizer **out);
-/* Translates normalizer, pre_tokenizer and post_processor of a Unigram model's tokenizer.json into flags and charsmap
- * of the vocabulary. GA_ERR_UNSUPPORTED: one that GA does not have, by name. */
+/* Translates normalizer, pre_tokenizer and post_processor of a Unigram model's tokenizer.json into flags and
+ * charsmap of the vocabulary. GA_ERR_UNSUPPORTED: GA does not have one of them; the text names it. */
 GA_NODISCARD ga_status tok_json_unigram(tok_load *load, const json_t *root);
-/* The name of the pre-splitter that equals a pre_tokenizer of tokenizer.json; NULL when there is none. */
+/* Returns the name of the pre-splitter that equals a pre_tokenizer of tokenizer.json; NULL: there is none. */
 const char *tok_json_pre(const json_t *pre_tokenizer);
 
 #endif

@@ -7,11 +7,11 @@
 
 #include "token/tok_run.h"
 
-#define TOK_SCAN_MOST 48 /* symbols; measured: for more the heap is faster */
+#define TOK_SCAN_MOST 48 /* the most symbols of a word that are scanned; measured: for more the heap is faster */
 
 typedef void (*tok_pair_fn)(const void *ctx, const tok_symbols *sym, uint32_t i, uint32_t n);
 
-/* Merges symbol i with its next and ranks the two new pairs. Returns the symbol before i, n when there is none. */
+/* Merges symbol i with the next one and ranks the two new pairs. Returns the symbol before i; n: there is none. */
 GA_INLINE uint32_t tok_merge_at(tok_symbols *sym, uint32_t i, uint32_t n, tok_pair_fn pair, const void *ctx) {
   uint32_t gone = sym->next[i], after = sym->next[gone], before = sym->prev[i];
   sym->id[i] = sym->made[i];

@@ -4,14 +4,14 @@
 
 #include "token/tok_vocab.h"
 
-/* Symbols of one word: a doubly linked list in arrays, and for each the merge with its right neighbour. */
+/* The symbols of one word: a doubly linked list in arrays, and for each symbol the merge with the next one. */
 typedef struct tok_symbols {
-  uint32_t *start; /* [n + 1] offset in the word */
+  uint32_t *start; /* [n + 1] offset of each symbol in the word */
   uint32_t *next, *prev;
-  uint32_t *rank; /* rank of the merge with the next symbol; TOK_RANK_NONE when there is none */
-  int32_t *made;  /* token of that merge */
+  uint32_t *rank; /* rank of the merge with the next symbol; TOK_RANK_NONE: they do not merge */
+  int32_t *made;  /* token that the merge with the next symbol makes */
   int32_t *id;
-  uint64_t *heap; /* [2 n] rank << 32 | symbol; stale entries are skipped when they come up */
+  uint64_t *heap; /* [2 n] rank << 32 | symbol; entries that are out of date are skipped */
   uint32_t capacity;
 } tok_symbols;
 
@@ -19,14 +19,14 @@ typedef struct tok_symbols {
  * is one cache line. */
 #define TOK_CACHE_KEY   32
 #define TOK_CACHE_IDS   7
-#define TOK_CACHE_SLOTS 8192 /* 512 KiB */
-#define TOK_CACHE_LEAST 2048 /* bytes of text below which clearing the cache costs more than it saves */
+#define TOK_CACHE_SLOTS 8192 /* 512 KiB in all */
+#define TOK_CACHE_LEAST 2048 /* bytes of text; for shorter texts, clearing the cache would cost more than it saves */
 
 typedef struct tok_cache_slot {
-  uint8_t bytes, n_ids; /* bytes 0 is empty */
+  uint8_t bytes, n_ids; /* lengths of the word and of its ids; bytes 0: the slot is empty */
   uint16_t reserved;
   int32_t ids[TOK_CACHE_IDS];
-  char key[TOK_CACHE_KEY]; /* zeros after the word */
+  char key[TOK_CACHE_KEY]; /* the word, followed by zeros */
 } tok_cache_slot;
 
 /* Unigram tokenizers: the best segmentation of the text up to an offset, described by its last piece. */
@@ -43,7 +43,7 @@ typedef struct tok_lattice {
 
 typedef struct tok_run {
   const ga_tokenizer *tok;
-  ga_status status; /* of the first failure; later steps do nothing */
+  ga_status status; /* status of the first failure; later steps do nothing */
   int32_t *ids;
   size_t n_ids, capacity;
   tok_symbols symbols;
@@ -51,13 +51,13 @@ typedef struct tok_run {
   tok_cache_slot *cache; /* NULL for short texts */
   char *buffer;          /* normalised text */
   size_t buffer_bytes;
-  bool at_start;       /* this stretch of plain text is the first of the text */
-  size_t normal_most;  /* UGM: bytes of normalised text, at most */
-  tok_lattice lattice; /* UGM */
-  uint32_t steps;      /* since the abort callback was called */
+  bool at_start;       /* the current stretch of plain text is at the start of the whole text */
+  size_t normal_most;  /* UGM: the most bytes of normalised text */
+  tok_lattice lattice; /* used by UGM only */
+  uint32_t steps;      /* steps since the last call of the abort callback */
 } tok_run;
 
-#define TOK_POLL_STEPS 8192u /* each 1 us at most */
+#define TOK_POLL_STEPS 8192u /* steps between two calls of the abort callback; a step takes at most 1 us */
 
 void tok_run_poll(tok_run *run);
 
@@ -83,16 +83,17 @@ bool tok_run_buffer(tok_run *run, size_t n);
 typedef struct tok_word {
   const char *text;
   size_t bytes;
-  tok_cache_slot *slot; /* NULL: not to be cached */
+  tok_cache_slot *slot; /* NULL: the word is too long for the cache */
   size_t first_id;
   char key[TOK_CACHE_KEY];
 } tok_word;
 
-/* Emits the ids of a word that the cache has. False: it has not; encode the word and call tok_word_keep. */
+/* Emits the ids of a word if the cache has it. False: the cache lacks it; the caller encodes the word and calls
+ * tok_word_keep. */
 bool tok_word_known(tok_run *run, const char *text, size_t bytes, tok_word *word);
 void tok_word_keep(tok_run *run, const tok_word *word);
 
-/* Encoders of a stretch of plain text; failures go to run->status. */
+/* Encode a stretch of plain text; failures are kept in run->status. */
 void tok_bpe_encode(tok_run *run, const char *text, size_t bytes);
 void tok_spm_encode(tok_run *run, const char *text, size_t bytes);
 void tok_wpm_encode(tok_run *run, const char *text, size_t bytes);

@@ -9,7 +9,7 @@
 
 typedef struct tok_split_rule tok_split_rule;
 
-/* Finds a pre-splitter by name, NULL when there is none. A NULL name means "default". */
+/* Finds a pre-splitter by name; NULL: there is none. A NULL name means "default". */
 const tok_split_rule *ga_tok_split_find(const char *name);
 
 typedef struct tok_split {
@@ -21,7 +21,8 @@ typedef struct tok_split {
 } tok_split;
 
 tok_split ga_tok_split_start(const tok_split_rule *rule, const char *text, size_t bytes);
-/* Gives the next word [*begin, *end), never empty. False: the text has ended. Words cover the text without gaps. */
+/* Returns the next word in [*begin, *end), which is never empty. False: the text has ended. Words cover the text
+ * without gaps. */
 bool ga_tok_split_next(tok_split *split, size_t *begin, size_t *end);
 
 #endif

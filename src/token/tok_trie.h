@@ -10,8 +10,8 @@
 
 typedef struct tok_trie {
   uint32_t *first; /* [n_nodes + 1] children of node i: [first[i], first[i + 1]) */
-  int32_t *id;     /* [n_nodes] of the piece that ends here, GA_TOK_NONE: none */
-  uint8_t *label;  /* [n_nodes] the byte that leads here */
+  int32_t *id;     /* [n_nodes] id of the piece that ends at the node; GA_TOK_NONE: none */
+  uint8_t *label;  /* [n_nodes] the byte that leads to the node */
   uint32_t n_nodes;
 } tok_trie;
 
@@ -24,7 +24,7 @@ typedef struct tok_trie_piece {
 /* Builds the trie and sorts the list. If several pieces have the same bytes, the highest id counts. */
 GA_NODISCARD ga_status tok_trie_build(tok_trie *trie, ga_arena *arena, tok_trie_piece *list, size_t n);
 
-/* The child of a node by its byte, 0 when there is none (node 0 is the root). */
+/* Returns the child of a node for a byte; 0, the root: there is none. */
 GA_INLINE uint32_t tok_trie_step(const tok_trie *trie, uint32_t node, uint8_t byte) {
   uint32_t lo = trie->first[node], hi = trie->first[node + 1];
   while (lo < hi) {

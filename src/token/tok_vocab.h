@@ -13,10 +13,10 @@
 #include "token/tok_trie.h"
 
 #define TOK_SPECIALS   15
-#define TOK_NAMED      9 /* specials that are fields of ga_vocab, the first ones */
+#define TOK_NAMED      9 /* number of special tokens that are fields of ga_vocab; they come first */
 #define TOK_RANK_NONE  UINT32_MAX
 #define TOK_MARK_PLAIN 1u /* plain text can become this token */
-#define TOK_MARK_EOG   2u /* ends generation */
+#define TOK_MARK_EOG   2u /* the token ends generation */
 
 #define TOK_HASH_BLOCK 32
 #define TOK_HASH_WORDS (TOK_HASH_BLOCK / 4 + 1)
@@ -25,7 +25,7 @@
 /* Open addressing with linear probing, at most half full. */
 typedef struct tok_slot {
   uint32_t hash;
-  int32_t id; /* -1 is empty */
+  int32_t id; /* -1: the slot is empty */
 } tok_slot;
 
 typedef struct tok_map {
@@ -33,9 +33,9 @@ typedef struct tok_map {
   uint32_t mask;
 } tok_map;
 
-/* BPE: a merge of two neighbours into token `made`, at a rank. */
+/* BPE: a merge of two neighbours into token `made`, with its rank. */
 typedef struct tok_pair {
-  int32_t left, right; /* left -1 is empty */
+  int32_t left, right; /* tokens to merge; left -1: the slot is empty */
   uint32_t rank;
   int32_t made;
 } tok_pair;
@@ -45,7 +45,7 @@ typedef struct tok_pairs {
   uint32_t mask;
 } tok_pairs;
 
-/* Tokens that are taken out of the text before anything else, sorted by bytes. */
+/* The tokens that are taken out of a text before all else, sorted by bytes. */
 typedef struct tok_cut {
   const char *text;
   uint32_t bytes;
@@ -55,7 +55,8 @@ typedef struct tok_cut {
 typedef struct tok_cuts {
   tok_cut *list;
   int32_t count;
-  tok_matcher all, user; /* of all tokens of the list, and of user-defined ones alone; a match gives an index of list */
+  /* finds all tokens of the list, or only the user-defined ones; a match gives an index of the list */
+  tok_matcher all, user;
 } tok_cuts;
 
 struct ga_tokenizer {
@@ -63,25 +64,26 @@ struct ga_tokenizer {
   ga_tok_kind kind;
   const tok_split_rule *rule;
   int32_t n_tokens;
-  int32_t special[TOK_SPECIALS]; /* by ga_tok_special */
+  int32_t special[TOK_SPECIALS]; /* ids by ga_tok_special */
   bool add_bos, add_eos, add_space_prefix, remove_extra_whitespaces, ignore_merges, cased;
-  char *text;       /* texts of the ids, one after the other */
-  uint32_t *start;  /* [n_tokens + 1] into text */
-  uint8_t *type;    /* [n_tokens] */
-  uint8_t *mark;    /* [n_tokens] TOK_MARK_ bits */
-  uint32_t *rank;   /* SPM: [n_tokens], lower merges first */
-  uint32_t longest; /* bytes of the longest piece in `map` */
-  uint32_t longest_any;
+  char *text;                  /* texts of all tokens, one after the other */
+  uint32_t *start;             /* [n_tokens + 1] offset of each token's text in `text` */
+  uint8_t *type;               /* [n_tokens] */
+  uint8_t *mark;               /* [n_tokens] combination of the TOK_MARK_ bits */
+  uint32_t *rank;              /* SPM: [n_tokens] ranks; pairs with lower ranks are merged first */
+  uint32_t longest;            /* bytes of the longest piece in `map` */
+  uint32_t longest_any;        /* bytes of the longest piece of any token */
   uint64_t key[TOK_HASH_KEYS]; /* secret hash keys, so that no file can be made to collide */
-  tok_map map;                 /* of the tokens that plain text can become */
-  int32_t byte_id[256];
-  tok_pairs pairs;  /* BPE */
-  uint64_t *joints; /* SPM: bit set, by hash, of pairs of neighbouring characters that occur within tokens */
+  tok_map map;                 /* map of the tokens that plain text can become */
+  int32_t byte_id[256];        /* id of the token of each byte */
+  tok_pairs pairs;             /* BPE: merges */
+  /* SPM: a bit, found by hash, is set for pairs of neighbouring characters that occur within tokens */
+  uint64_t *joints;
   uint32_t joint_mask;
   uint32_t unigram; /* UGM: ga_tok_unigram */
   tok_charsmap charsmap;
-  tok_trie trie;  /* of the tokens that plain text can become */
-  float *score;   /* [n_tokens] */
+  tok_trie trie;  /* UGM: trie of the tokens that plain text can become */
+  float *score;   /* UGM: [n_tokens] log-probabilities */
   double unknown; /* score of a character without a piece */
   tok_cuts cuts;
 };
@@ -122,7 +124,7 @@ GA_INLINE uint32_t tok_hash(const uint64_t *key, const char *s, size_t n) {
   return (uint32_t)((h + tok_hash_words(key, s, n)) >> 32);
 }
 
-/* Id of the token of plain text with these bytes, -1 when there is none. */
+/* Returns the id of the token with these bytes that plain text can become; GA_TOK_NONE: there is none. */
 GA_INLINE int32_t tok_map_find(const ga_tokenizer *tok, const char *s, size_t n) {
   if (n > tok->longest) return GA_TOK_NONE;
   uint32_t hash = tok_hash(tok->key, s, n);
@@ -138,7 +140,7 @@ GA_INLINE uint32_t tok_pair_hash(const uint64_t *key, int32_t left, int32_t righ
   return (uint32_t)((key[0] * (uint32_t)left + key[1] * (uint32_t)right + key[2]) >> 32);
 }
 
-/* Finds the merge of two neighbours, NULL when there is none. */
+/* Finds the merge of two neighbours; NULL: there is none. */
 GA_INLINE const tok_pair *tok_pairs_find(const ga_tokenizer *tok, int32_t left, int32_t right) {
   const tok_pairs *pairs = &tok->pairs;
   for (uint32_t at = tok_pair_hash(tok->key, left, right) & pairs->mask;; at = (at + 1) & pairs->mask) {
@@ -148,15 +150,15 @@ GA_INLINE const tok_pair *tok_pairs_find(const ga_tokenizer *tok, int32_t left, 
   }
 }
 
-/* Length of the character at s by its lead byte alone, never past the end. Text is valid UTF-8 here, but a token of a
- * vocabulary need not be. */
+/* Returns the length of the character at s, by its lead byte only and never past the end. Text is valid UTF-8 here,
+ * but a token of a vocabulary need not be. */
 GA_INLINE size_t tok_char_bytes(const char *s, size_t n) {
   uint8_t lead = (uint8_t)*s;
   size_t len = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
   return len < n ? len : n;
 }
 
-/* The bytes of a character as a number; tok_joint_hash of two such numbers gives their bit in `joints`. */
+/* Returns the bytes of a character as a number. tok_joint_hash of two such numbers selects their bit in `joints`. */
 GA_INLINE uint32_t tok_char_code(const char *s, size_t len) {
   uint32_t code = 0;
   memcpy(&code, s, len);
@@ -181,11 +183,11 @@ GA_NODISCARD ga_status tok_build_ugm(ga_tokenizer *tok, const ga_vocab *vocab);
  * foreign may be NULL. */
 GA_NODISCARD ga_status tok_find_cuts(const ga_tokenizer *tok, const char *text, size_t n, bool parse,
                                      const uint8_t *foreign, tok_matches *out);
-/* Id of the special token with exactly these bytes, -1 for none. */
+/* Returns the id of the special token with exactly these bytes; -1: there is none. */
 int32_t tok_cut_find(const ga_tokenizer *tok, const char *text, size_t bytes);
 
-/* Decodes a token text by the inverse of GPT-2's table into *n_out bytes of out, which has room for n. False: a
- * character stands for no byte. */
+/* Decodes the text of a token by the inverse of GPT-2's table, to *n_out bytes of `out`, which has room for n.
+ * False: a character stands for no byte. */
 bool tok_byte_decode(const char *s, size_t n, char *out, size_t *n_out);
 
 #endif

@@ -12,71 +12,76 @@
 #include "verify/check/internal.h"
 
 #define BENCH_NAME        48
-#define BENCH_MAX_ROWS    64 /* in a group */
+#define BENCH_MAX_ROWS    64 /* the most rows in a group */
 #define BENCH_MAX_SAMPLES 2000
 
 typedef struct bench_op {
   int n_shapes;
-  /* Fills `desc`, complete, with standard shape i for this row and writes its name, such as "1x4096 q4_k"; rows that
-   * get the same name are timed against each other. False: the row has no shape i. */
+  /* Fills `desc`, complete, with standard shape i for this row, and writes its name, such as "1x4096 q4_k". Rows
+   * with the same name are timed against each other. False: the row has no shape i. */
   bool (*shape)(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NAME]);
-  double (*flops)(const void *desc);
-  double (*bytes)(const void *desc); /* bytes that must be moved; NULL = every argument once */
-  uint32_t bits;                     /* check_case.bits for check_<op>.c's `args` */
+  double (*flops)(const void *desc); /* Returns the operations of a call. */
+  double (*bytes)(const void *desc); /* returns the bytes that a call must move; NULL = every argument once */
+  uint32_t bits;                     /* value of check_case.bits for `args` of check_<op>.c */
 } bench_op;
 
 #define X(name) extern const bench_op bench_##name;
 GA_OPS_TIMED(X)
 #undef X
 
-/* The bench_op of an op, NULL when it has none. */
+/* Returns the bench_op of an op; NULL: there is none. */
 const bench_op *bench_op_of(ga_op op);
 
 /* --- measuring --- */
 
-/* The kind of arithmetic whose ceiling a row is compared with. */
+/* The kind of arithmetic with whose ceiling a row is compared. */
 typedef enum bench_unit { BENCH_F32, BENCH_BF16, BENCH_F16, BENCH_FP8, BENCH_N_UNITS } bench_unit;
 
 /* The best rates of a device; 0 = not known. */
 typedef struct bench_ceiling {
-  double read_gbs;              /* all threads, or the whole GPU, reading more than the last cache */
-  double gflops[BENCH_N_UNITS]; /* f32: multiply-adds in registers; the others: matrix units */
+  double read_gbs; /* 10^9 bytes per second of all threads, or of the whole GPU, for reads beyond the last cache */
+  /* 10^9 operations per second. f32: multiply-adds in registers; the others: matrix units */
+  double gflops[BENCH_N_UNITS];
 } bench_ceiling;
 
 typedef struct bench_result {
   const ga_kernel *kernel;
   char shape[BENCH_NAME];
-  int64_t samples, calls;  /* calls in one sample */
-  int n_sets;              /* buffer sets rotated through */
-  const char *timer;       /* "host", "events", "graph" */
+  int64_t samples, calls;  /* number of samples, and of calls in one sample */
+  int n_sets;              /* number of buffer sets that the calls rotate through */
+  const char *timer;       /* clock of the times: "host", "events", "graph" */
   double median, p10, p90; /* seconds of one call */
-  double predicted;        /* by the planner, seconds of one call */
-  double flops, bytes;
-  double mhz, watts; /* while it ran; 0 = not known */
+  double predicted;        /* the planner's prediction: seconds of one call */
+  double flops, bytes;     /* operations and bytes of one call */
+  double mhz, watts;       /* clock and power of the device while the calls ran; 0 = not known */
 } bench_result;
 
-/* True for rows of a GPU. They have other shapes where a CPU's are too small, or a GPU's too large for a CPU. */
+/* Returns whether the row is a GPU's. GPU rows have other shapes where a CPU's are too small, or a GPU's too large
+ * for a CPU. */
 static inline bool bench_on_gpu(const ga_kernel *kernel) {
   return kernel->isa == GA_ISA_sm80 || kernel->isa == GA_ISA_sm90a;
 }
 
-/* True when work is asynchronous, recorded as a graph and timed by the device's events; else the host's clock times
- * it. */
+/* Returns whether work is asynchronous, recorded as a graph and timed by the device's events. If not, the host's
+ * clock times it. */
 bool bench_has_clock(const ga_device *device);
 
 /* Takes $GA_LAST_CACHE, in MiB, as the size of the last cache, where it is set. bench_measure_ceiling calls this
  * first. */
+/* Uses $GA_LAST_CACHE, in MiB, as the size of the last cache if it is set. bench_measure_ceiling calls this first. */
 GA_NODISCARD ga_status bench_use_given_cache(void);
-/* Total bytes of the rotating buffers: three times the last cache, at most 1.5 GiB and a quarter of the memory. */
+/* Returns the total bytes of the rotating buffers: three times the last cache, at most 1.5 GiB and a quarter of the
+ * memory. */
 size_t bench_rotation(const ga_device *device);
-/* Finds the ceiling: measures a CPU; for a GPU reads the figures of its last `ga probe`, zeros when there was none. */
+/* Finds the ceiling. A CPU is measured. For a GPU it reads the figures of the last `ga probe`; zeros if there are
+ * none. */
 ga_status bench_measure_ceiling(ga_ctx *ctx, bench_ceiling *out);
 
-/* Times rows[0..n) on shape `i` of their op, taking turns in random order. All have the same shape name. */
+/* Times rows[0..n) on shape `i` of their op, one after the other in random order. All must have the same shape name. */
 ga_status bench_group(ga_ctx *ctx, const ga_kernel *const *rows, int n, int i, const bench_options *o,
                       bench_result *out);
 
-/* Median and 10th and 90th percentile; sorts x. */
+/* Sorts x[n] and writes the median and the 10th and 90th percentile to *out. */
 void bench_percentiles(double *x, int64_t n, bench_result *out);
 
 /* --- report.c --- */
@@ -84,9 +89,9 @@ void bench_percentiles(double *x, int64_t n, bench_result *out);
 bench_unit bench_unit_of(const ga_kernel *kernel);
 void bench_report_head(const ga_ctx *ctx, const bench_ceiling *ceiling);
 void bench_report_line(const bench_ceiling *ceiling, const bench_result *r);
-/* Appends a result to `rows`. */
+/* Appends a result to the JSON array `rows`. */
 void bench_report_json(json_t *rows, const bench_ceiling *ceiling, const bench_result *r);
-/* Makes the whole report and takes over `rows`; NULL without memory. */
+/* Makes the whole report as JSON and takes over `rows`. NULL: out of memory. */
 json_t *bench_report_all(ga_ctx *ctx, const bench_options *o, const bench_ceiling *ceiling, json_t *rows);
 
 #endif

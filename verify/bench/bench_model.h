@@ -4,8 +4,8 @@
 
 #include "verify/bench/front.h"
 
-/* Measures and prints joules per token. ids: [max(prompt, depth)]; logits: scratch [vocab]. GA_ERR_UNSUPPORTED: a
- * device has no energy counter. */
+/* Measures and prints joules per token. ids: [max(prompt, depth)] token ids. logits: [vocab], overwritten.
+ * GA_ERR_UNSUPPORTED: a device has no energy counter. */
 GA_NODISCARD ga_status bench_model_energy(const bench_model_args *a, const bench_model_target *o, const int32_t *ids,
                                           float *logits);
 

@@ -11,29 +11,29 @@ typedef struct bench_entry {
   uint8_t *memory;
   size_t set_bytes;
   int n_sets, at;
-  unsigned char (*io)[CHECK_MAX_IO]; /* of each set */
-  ga_plan_steps steps;               /* the launches of a call */
+  unsigned char (*io)[CHECK_MAX_IO]; /* [n_sets] arguments of the calls on each set */
+  ga_plan_steps steps;               /* the launches of one call */
   void *workspace;
   /* --- a round: `calls` calls, each on the next set --- */
   int64_t calls;
-  ga_event *start, *stop; /* for devices with a clock */
-  ga_graph *graph;        /* the calls of a round, recorded; NULL: they are launched one by one */
+  ga_event *start, *stop; /* events around a round, for devices with a clock */
+  ga_graph *graph;        /* recording of the calls of a round; NULL: they are launched one by one */
   /* --- measured --- */
-  double *samples; /* seconds of a call, by round */
+  double *samples; /* [n_samples] seconds of one call in each round */
   int64_t n_samples;
-  double mhz, watts; /* sums over n_telemetry readings, taken while a round ran */
+  double mhz, watts; /* sums over n_telemetry readings, which are taken while a round runs */
   int64_t n_telemetry;
-  double next_telemetry; /* earliest time of the next reading: seconds of the host's clock */
+  double next_telemetry; /* earliest time of the next reading, in seconds of the host's clock */
 } bench_entry;
 
-/* Opens a row. budget: total bytes of its buffer sets. name: of the shape. Release with entry_close, also after a
- * failure. */
+/* Opens a row. budget: total bytes of its buffer sets. name: receives the name of the shape. Release with
+ * entry_close, also after a failure. */
 ga_status entry_open(ga_ctx *ctx, const ga_kernel *kernel, int shape, size_t budget, const bench_options *o,
                      bench_entry *l, char *name);
 void entry_close(bench_entry *l);
 
-/* Runs until code and threads are warm. A device with a clock runs for `warm` seconds, so that its frequency and power
- * settle. Sets the number of calls of a round. */
+/* Runs calls until code and threads are warm. A device with a clock runs for `warm` seconds, so that its frequency
+ * and power settle. Sets the number of calls of a round. */
 ga_status entry_warm_up(bench_entry *l, double warm);
 /* Runs one round; *seconds is the time of one call. */
 ga_status entry_round(bench_entry *l, double *seconds);

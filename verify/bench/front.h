@@ -6,10 +6,10 @@
 
 typedef struct bench_options {
   const char *device, *shapes;
-  double seconds; /* for each row and shape */
+  double seconds; /* seconds for each row and shape */
   uint64_t seed;
   int threads;
-  bool hot; /* one set of buffers instead of rotating */
+  bool hot; /* true: one set of buffers is used again and again, instead of rotating */
 } bench_options;
 
 /* Times the kernels whose ids match `patterns`; prints a line for each, or JSON. */
@@ -34,8 +34,11 @@ typedef struct bench_model_target {
 } bench_model_target;
 
 typedef struct bench_model_args {
-  int64_t prompt, decode, depth, repeat; /* tokens, tokens, tokens in the cache before decoding, rounds */
-  double energy;                         /* seconds of a window; 0 = times instead of joules */
+  int64_t prompt; /* tokens of the prompt */
+  int64_t decode; /* tokens to decode */
+  int64_t depth;  /* tokens in the cache before decoding */
+  int64_t repeat; /* number of rounds */
+  double energy;  /* seconds of a window for measuring energy; 0 = times are measured instead */
   bool json;
 } bench_model_args;
 

@@ -54,31 +54,32 @@ typedef enum check_special {
 typedef enum check_role { CHECK_IN, CHECK_OUT, CHECK_INOUT } check_role;
 
 typedef enum check_fill {
-  CHECK_FILL_VALUES, /* by the mode; blocks of quantised types get random bits and finite scales */
-  CHECK_FILL_INDEX,  /* integers of [lo, hi) */
-  CHECK_FILL_RANGE,  /* floats of [lo, hi) in every mode */
-  CHECK_FILL_OP      /* op->fill */
+  CHECK_FILL_VALUES, /* random values of the mode; blocks of quantised types get random bits and finite scales */
+  CHECK_FILL_INDEX,  /* integers in [lo, hi) */
+  CHECK_FILL_RANGE,  /* floats in [lo, hi), in every mode */
+  CHECK_FILL_OP      /* op->fill makes the values */
 } check_fill;
 
 /* One buffer. The last dimension is contiguous; strides count elements. */
 typedef struct check_arg {
   const char *name;
-  size_t io_at; /* offset of the pointer in the io struct */
+  size_t io_at; /* offset of the buffer's pointer in the io struct */
   check_role role;
   ga_dtype dtype;
   int32_t n_dims;
   int64_t dim[GA_MAX_DIMS], stride[GA_MAX_DIMS];
-  size_t align; /* alignment of the first element in bytes; 0 = its element or block */
+  size_t align; /* alignment of the first element in bytes; 0 = that of its element or block */
   check_fill fill;
   double lo, hi;
-  int alias; /* >= 0: shares the buffer of that argument, which becomes INOUT; same shape. Not for the oracle, `plain`
-                and `unit`: they always see the inputs intact */
-  bool derived; /* made by op->derive from the oracle's argument of the same number (packed weights) */
+  /* >= 0: the argument shares the buffer of argument `alias`, which has the same shape and becomes INOUT. The
+   * oracle, `plain` and `unit` get separate buffers, so that they always see the inputs unchanged */
+  int alias;
+  bool derived; /* op->derive makes the argument from the oracle's argument of the same number (packed weights) */
   /* --- set by the framework --- */
-  uint8_t *before, *after, *scratch; /* guard, offset, payload, guard; host */
-  size_t bytes;                      /* of each */
-  size_t repeat_bytes;               /* with c->timing: `before` has these; the rest of the argument repeats them */
-  size_t at;                         /* of the first element */
+  uint8_t *before, *after, *scratch; /* images on the host, each with a guard, an offset, the payload and a guard */
+  size_t bytes;                      /* bytes of each image */
+  size_t repeat_bytes; /* with c->timing: bytes that `before` has; the rest of the argument repeats them */
+  size_t at;           /* offset of the first element in an image */
   void *device;
 } check_arg;
 
@@ -93,17 +94,17 @@ typedef struct check_case check_case;
 typedef struct check_op {
   uint32_t modes, specials; /* check_mode, check_special */
   double ulps;
-  bool no_oracle; /* results are private to the device: everything is checked but values */
+  bool no_oracle; /* results are private to the device: all checks run except those of values */
   void (*draw)(check_case *c);
   void (*args)(const check_case *c, const void *desc, check_args *a);
   void (*oracle_types)(void *desc);
   ga_status (*plain)(const ga_kernel *kernel, const void *desc, const void *io);
   /* --- optional --- */
-  /* Runs the steps of the row and of the oracle in place of ga_plan_steps_launch, for ops of several ranks. */
+  /* Runs the steps of the row and of the oracle instead of ga_plan_steps_launch. It is for ops of several ranks. */
   ga_status (*launch)(const ga_plan_steps *steps, const void *desc, const void *io, void *workspace, ga_stream *stream);
-  /* Fills an argument with CHECK_FILL_OP, in order of its indices. May set c->expect. */
+  /* Fills arguments with CHECK_FILL_OP, in the order of their indices. It may set c->expect. */
   void (*fill)(check_case *c, const check_arg *arg, double *values, int64_t n);
-  /* Sets unread[i] for elements of input `arg` that no result may depend on; they become NaN. For plain types alone. */
+  /* Sets unread[i] for elements of input `arg` on which no result may depend; they become NaN. Only for plain types. */
   void (*unread)(const check_case *c, const check_arg *arg, bool *unread, int64_t n);
   /* Writes the error unit of each element of the row's output `arg`. io: the oracle's, after it has run. */
   void (*unit)(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n);
@@ -117,42 +118,42 @@ typedef struct check_op {
   double (*beside)(const check_case *c, const check_arg *arg);
   /* Fills c->row.arg[i].before (payload at .at) from c->oracle.arg[i]. */
   ga_status (*derive)(check_case *c, int i);
-  /* Brings equivalent outputs to one form, in `before` or `after`; called for the oracle and `plain`, too. */
+  /* Converts equivalent outputs in `before` or `after` to one form. It is called for the oracle and `plain`, too. */
   void (*canonical)(const check_case *c, check_args *a, bool after);
-  /* Sets excused[i] for elements of output `arg` that may be NaN or infinite in the row, whatever the oracle has. io:
-     * the oracle's. */
+  /* Sets excused[i] for elements of output `arg` that may be NaN or infinite in the row, whatever the oracle has.
+   * io: arguments of the oracle. */
   void (*excuse)(const check_case *c, const check_arg *arg, const void *io, bool *excused, int64_t n);
-  /* Judges one output in place of the framework. Returns NULL, or the fault, as a text that outlives the call. */
+  /* Judges one output instead of the framework. Returns NULL, or the fault as a text that outlives the call. */
   const char *(*judge)(const check_case *c, const check_arg *arg, const double *got, const double *want, int64_t n);
   /* Writes the fields of a description that its args do not show, for the report: "act=1 flags=3". */
   void (*describe)(const void *desc, char *text, size_t capacity);
-  /* Returns the reason why this row must refuse c->desc, apart from its declared dtypes; NULL if it may take it. */
+  /* Returns why this row must refuse c->desc, apart from its declared dtypes; NULL: it may take it. */
   const char *(*must_refuse)(const check_case *c);
-  /* For ga bench, which takes its shapes from the user instead of `draw`: sets c->extra, as `args` needs it, from
-   * c->desc. */
+  /* Sets c->extra from c->desc, as `args` needs it. It is for ga bench, which takes its shapes from the user instead
+   * of `draw`. */
   ga_status (*timed)(check_case *c);
 } check_op;
 
-/* One draw. */
+/* One draw: a row, a random description, and the buffers. */
 struct check_case {
   const check_op *op;
   const ga_kernel *kernel;
-  ga_ctx *ctx;       /* of the device under test */
+  ga_ctx *ctx;       /* context of the device under test */
   void *desc;        /* ga_<op>_desc of the row */
-  void *oracle_desc; /* the same, widened */
+  void *oracle_desc; /* a copy of desc with the oracle's types */
   check_mode mode;
-  bool large;        /* for --stress: extents that fill a GPU several times */
-  bool timing;       /* for ga bench: no guards, no canaries; `before` holds no more than an argument's first values */
+  bool large;        /* --stress: extents fill a GPU several times */
+  bool timing;       /* ga bench: no guards and canaries; `before` holds only the first values of an argument */
   uint32_t bits;     /* random bits for the op's decisions */
-  uint32_t specials; /* of hostile mode: the op's; draw may remove some */
+  uint32_t specials; /* special values of hostile mode: those of the op, of which draw may remove some */
   ga_status expect;  /* status that launch must return: GA_OK unless the op sets it */
   check_args row, oracle;
   ga_rng rng;
-  ga_arena arena;    /* everything of this draw */
-  const void *extra; /* the op's: data that draw keeps in the arena for args */
-  int edge;          /* >= 0: number of the edge shape */
-  int n_dims;        /* check_dim calls so far */
-  int64_t number;    /* of the draw */
+  ga_arena arena;    /* arena for all memory of this draw */
+  const void *extra; /* data that the op's draw keeps in the arena for args */
+  int edge;          /* number of the edge shape; below 0: none */
+  int n_dims;        /* number of check_dim calls so far */
+  int64_t number;    /* number of the draw */
   void (*progress)(void *user, int64_t draw, const char *step);
   void *progress_user;
   ga_dtype drawn[3];
@@ -170,10 +171,10 @@ int64_t check_extent(check_case *c, int64_t lo, int64_t hi);
 int64_t check_dim_step(check_case *c, int64_t lo, int64_t hi, int64_t step);
 /* Draws a row stride: width, or more by up to 17 units of `step`. */
 int64_t check_stride(check_case *c, int64_t width, int64_t step);
-/* Draws a type for a slot of ga_kernel.dtype: the row's declared type, now and then another, which it must refuse; any
- * plain float type when it declares none. */
+/* Draws a type for a slot of ga_kernel.dtype. It is the row's declared type, and now and then another one, which the
+ * row must refuse. If the row declares none, it is any plain float type. */
 int32_t check_dtype(check_case *c, int slot);
-/* Draws a type as check_dtype, from a list. */
+/* Draws a type from list[n], as check_dtype does. */
 int32_t check_dtype_of(check_case *c, int slot, const ga_dtype *list, int n);
 /* Draws a factor: a small power of two in exact mode, else around 1. */
 float check_factor(check_case *c);
@@ -182,10 +183,13 @@ int32_t check_pick(check_case *c, int32_t n);
 
 /* --- for args --- */
 
+/* Adds an input [rows, width] with `stride` elements between rows. io_at: offset of its pointer in the io struct. */
 check_arg *check_in(check_args *a, const char *name, size_t io_at, int32_t dtype, int64_t rows, int64_t width,
                     int64_t stride);
+/* Adds an output [rows, width]. */
 check_arg *check_out(check_args *a, const char *name, size_t io_at, int32_t dtype, int64_t rows, int64_t width,
                      int64_t stride);
+/* Adds an argument [rows, width] that is read and written. */
 check_arg *check_inout(check_args *a, const char *name, size_t io_at, int32_t dtype, int64_t rows, int64_t width,
                        int64_t stride);
 /* Adds an input of n int32 in [lo, hi). */
@@ -195,20 +199,20 @@ check_arg *check_arg_add(check_args *a, const char *name, size_t io_at, check_ro
 
 /* --- for all --- */
 
-int64_t check_count(const check_arg *arg);         /* elements of the view */
-int64_t check_at(const check_arg *arg, int64_t i); /* element offset of the i-th */
-/* Argument of that name, NULL if the draw has none. */
+int64_t check_count(const check_arg *arg);         /* returns the elements of the view */
+int64_t check_at(const check_arg *arg, int64_t i); /* returns the offset of element i, in elements */
+/* Returns the argument of a name; NULL: the draw has none. */
 const check_arg *check_find(const check_args *a, const char *name);
-/* Spacing of the numbers of `dtype` at |x|. */
+/* Returns the distance between neighbouring numbers of `dtype` at |x|. */
 double check_ulp(ga_dtype dtype, double x);
-/* x rounded to that type. */
+/* Returns x rounded to dtype. */
 double check_round(ga_dtype dtype, double x);
 
 #define X(name) extern const check_op check_##name;
 GA_OPS(X)
 #undef X
 
-/* The check_op of an op, NULL when it has none. */
+/* Returns the check_op of an op; NULL: there is none. */
 const check_op *check_op_of(ga_op op);
 
 #endif

@@ -5,7 +5,7 @@
 #include "verify/check/check.h"
 
 void check_attn_fp8_draw(check_case *c, ga_attn_desc *d);
-/* Chooses how q or k is filled. */
+/* Chooses how the argument q or k is filled. */
 void check_attn_fp8_key(const check_case *c, check_arg *arg);
 /* Adds the arguments V and scales. */
 void check_attn_fp8_args(const check_case *c, const ga_attn_desc *d, check_args *a, ga_attn_io *io);

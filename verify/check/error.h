@@ -4,34 +4,35 @@
 
 #include "ga/tensor.h"
 
-/* Errors of n elements in units (see check.h). Elements whose `want` is NaN or infinite do not count. */
+/* The errors of n elements in units (see check.h). Elements whose `want` is NaN or infinite are not counted. */
 typedef struct check_error {
   int64_t n;
   double worst; /* largest |got - want| / unit */
   int64_t worst_at;
   double rms;
-  double gain;       /* slope of got - want over want: 0.01 for results that are 1.01 times too large */
-  double gain_count; /* effective number of elements in this slope: with few it is their error, not a mean */
-  double gain_dev;   /* standard deviation of that slope if the errors were independent */
-  double ulp_gain;   /* unit / |want|, rms: the slope that one unit everywhere would make */
-  double size;       /* root mean square of |want| / unit */
-  double shared;     /* allowed part of the slope that elements share (check_op.shared); check_measure sets 0 */
+  double gain; /* slope of got - want as a function of want: 0.01 if results are 1.01 times too large */
+  /* effective number of elements in that slope; if it is small, the slope is their error, not a mean */
+  double gain_count;
+  double gain_dev; /* standard deviation of that slope if the errors were independent */
+  double ulp_gain; /* root mean square of unit / |want|: the slope that one unit of error everywhere would make */
+  double size;     /* root mean square of |want| / unit */
+  double shared;   /* part of the slope that elements may share (check_op.shared); check_measure sets it to 0 */
 } check_error;
 
-double check_ulp(ga_dtype dtype, double x);
-/* x rounded to that type. */
+double check_ulp(ga_dtype dtype, double x); /* Returns the distance between neighbouring numbers of `dtype` at |x|. */
+/* Returns x rounded to dtype. */
 double check_round(ga_dtype dtype, double x);
 
 void check_measure(const double *got, const double *want, const double *unit, int64_t n, check_error *out);
 
-/* The fraction of the allowed error that `row` uses: at most 1 passes. Allowed is tolerance times plain's error, plus a
- * number of units. It is ulps for the worst element, ulps / 2 for the root mean square, ulps / 4 for the gain. The
- * shared error is added for the last two. */
+/* Returns the fraction of the allowed error that `row` uses; at most 1 passes. The allowed error is tolerance times
+ * plain's error, plus a number of units. The number is ulps for the worst element, ulps / 2 for the root mean
+ * square, ulps / 4 for the gain. The shared error is added for the last two. */
 double check_used(const check_error *row, const check_error *plain, double tolerance, double ulps);
 
-/* The fraction that is used of an allowed root mean square error of `most` times plain's. Elements of a row of `width`
- * have correlated errors. The variance of squares between rows gives the allowance for chance: six standard deviations
- * of the sum. */
+/* Returns the fraction that is used of the allowed root mean square error, `most` times plain's. Elements of a row
+ * of `width` have correlated errors. The variance of squares between rows gives the allowance for chance: six
+ * standard deviations of the sum. */
 double check_beside(const double *got, const double *plain, const double *want, int64_t n, int64_t width, double most);
 
 #endif

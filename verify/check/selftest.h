@@ -4,12 +4,12 @@
 
 #include "verify/check/internal.h"
 
-/* Prints one line for each row. EXIT_CHECK unless the intended detector caught each faulty row and the clean rows
- * passed. */
+/* Prints one line for each row. Returns EXIT_OK if the intended detector caught each faulty row and the clean rows
+ * passed; else EXIT_CHECK. */
 int check_selftest(const check_options *o);
 
-/* Further self-tests, in the program with the CUDA emulator: kernels with planted defects. Prints a line for each and
- * returns the number of failures. */
+/* Runs further self-tests in the program with the CUDA emulator: kernels with planted defects. Prints a line for
+ * each and returns the number of failures. */
 GA_WEAK int check_selftest_plants(void);
 
 #endif

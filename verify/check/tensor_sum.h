@@ -4,11 +4,11 @@
 
 #include <stdint.h>
 
-enum { CHECK_E4M3_STEP = 32 /* products that one instruction adds */ };
+enum { CHECK_E4M3_STEP = 32 /* the number of products that one instruction adds */ };
 
 typedef struct check_e4m3 {
   double x[CHECK_E4M3_STEP];
-  int e[CHECK_E4M3_STEP]; /* exponent by the format's field: subnormal numbers have the smallest one */
+  int e[CHECK_E4M3_STEP]; /* exponents in the format's field; subnormal numbers have the smallest one */
 } check_e4m3;
 
 typedef struct check_e4m3_codes {
@@ -17,14 +17,15 @@ typedef struct check_e4m3_codes {
 } check_e4m3_codes;
 
 void check_e4m3_set(check_e4m3 *o, int i, double x);
-/* Tabulates check_e4m3_set for each code of the format; check_e4m3_load sets CHECK_E4M3_STEP codes from the table. */
+/* Fills a table with check_e4m3_set for each code of the format. */
 void check_e4m3_tabulate(check_e4m3_codes *t);
+/* Sets CHECK_E4M3_STEP numbers from their codes, by the table. */
 void check_e4m3_load(check_e4m3 *o, const check_e4m3_codes *t, const uint8_t *codes);
-/* sum + a b: terms are aligned to the largest exponent and keep 13 bits below it; the result is truncated to 13
- * fraction bits. */
+/* Returns sum + a b as tensor cores compute it. Terms are aligned to the largest exponent and keep 13 bits below it.
+ * The result is truncated to 13 fraction bits. */
 float check_e4m3_add(float sum, const check_e4m3 *a, const check_e4m3 *b);
-/* The dot product of 16-bit numbers, 16 products at once; bits that do not fit are truncated (Fasi et al. 2021; Li et
- * al. 2024, arXiv 2403.00232). */
+/* Returns the dot product of 16-bit numbers, added 16 products at a time; bits that do not fit are truncated (Fasi
+ * et al. 2021; Li et al. 2024, arXiv 2403.00232). */
 float check_tensor_dot(const float *x, const float *w, int64_t k);
 
 #endif

@@ -4,15 +4,15 @@
 
 #include "verify/check/internal.h"
 
-/* Called in the parent, in order of the rows. */
+/* A callback in the parent process, in the order of the rows. */
 typedef void (*check_report)(void *user, const ga_kernel *kernel, const check_result *result);
 
-/* Checks rows[n]. The caller must have no other threads. Fails when no child can be started or the device does not
- * open. */
+/* Checks rows[n]. The caller must have no other threads. Fails if no child can be started or the device cannot be
+ * opened. */
 ga_status check_walk(const ga_kernel *const *rows, size_t n, const check_options *o, check_report report, void *user);
 
-/* Finds the matching rows of the named device's backend; release *out with free. GA_ERR_ARG: the device is not
- * known. */
+/* Finds the rows of the named device's backend that match the patterns. Release *out with free. GA_ERR_ARG: the
+ * device is not known. */
 ga_status check_rows_of(const char *device, const char *patterns, const ga_kernel ***out, size_t *n);
 
 #endif

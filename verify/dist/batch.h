@@ -4,22 +4,28 @@
 
 #include "verify/dist/shape.h"
 
-/* Inputs are floats that dtype represents exactly. o_in: o rounded to dtype, an input of the backward. */
+/* Inputs are floats that dtype represents exactly. o_in is o rounded to dtype, an input of the backward pass. */
 typedef struct dist_batch {
   int32_t dtype;
-  int64_t nq, nk, q, o, k, v; /* tokens; floats of each tensor */
+  int64_t nq; /* tokens of queries */
+  int64_t nk; /* tokens of keys */
+  int64_t q;  /* floats of Q */
+  int64_t o;  /* floats of O */
+  int64_t k;  /* floats of K */
+  int64_t v;  /* floats of V */
   float *in_q, *in_k, *in_v, *in_dout, *o_in;
-  float *o_one, *lse_one, *dq_one, *dk_one, *dv_one; /* one rank's results, in f32 */
+  float *o_one, *lse_one, *dq_one, *dk_one, *dv_one; /* results of one rank for the whole batch, in f32 */
 } dist_batch;
 
-/* Draws the inputs from the seed, the same in every process of a run. Release with dist_free_batch, also after a
- * failure. */
+/* Draws the inputs from the seed: they are the same in every process of a run. Release with dist_free_batch, also
+ * after a failure. */
 GA_NODISCARD ga_status dist_make_batch(const dist_task *t, int64_t seed, dist_batch *b);
 void dist_free_batch(dist_batch *b);
-/* Rounds the inputs to dtype, and fills the results: a CPU's in f32, or those of the rank's GPU in dtype. rank: this
- * process's; -1 stands for 0. */
+/* Rounds the inputs to dtype, and computes the results of one rank: in f32 on a CPU, in dtype on the rank's GPU.
+ * rank: rank of this process; -1 stands for 0. */
 GA_NODISCARD ga_status dist_run_one(const char *devices, int32_t rank, const dist_task *t, dist_batch *b);
-/* The same for one document on a GPU, whose queries and keys begin at q0 and k0. host: converts. */
+/* Computes the results of one document on a GPU, whose queries and keys begin at q0 and k0. host: context that
+ * converts types. */
 GA_NODISCARD ga_status dist_one_on_device(ga_ctx *host, ga_ctx *ctx, const ga_dist_desc *d, dist_batch *b, int64_t q0,
                                           int64_t nq, int64_t k0, int64_t nk);
 

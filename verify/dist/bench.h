@@ -5,33 +5,34 @@
 #include "verify/dist/ranks.h"
 #include "verify/dist/shape.h"
 
-enum { DIST_MOST_CONTENDERS = 72 }; /* methods, with each way of copies */
+enum { DIST_MOST_CONTENDERS = 72 }; /* the most pairs of a method and a way of copies */
 
 typedef struct dist_bench_options {
   const dist_ranks *ranks;
-  const dist_shape *shape; /* method: one, several with commas between, or "all" */
-  const char *copies;      /* ways of blocks with commas between; NULL = as the run chooses */
-  int64_t rounds;          /* 1 or more */
+  const dist_shape *shape; /* shape.method: one method, several separated by commas, or "all" */
+  const char *copies;      /* ways of copying blocks, separated by commas; NULL = chosen by the run */
+  int64_t rounds;          /* number of rounds, 1 or more */
 } dist_bench_options;
 
 /* Times are in seconds; a round takes as long as its slowest rank. */
 typedef struct dist_bench_row {
-  char name[32];              /* of the method; "one device" */
-  char copies[8];             /* "" on a CPU, and for one device */
-  double median, least, most; /* over rounds */
-  double tflops;              /* of a rank, 10^12 operations a second */
-  double of_one;              /* median over rounds of one device's time / (ranks x the method's) */
-  int64_t sent, memory;       /* bytes of all ranks; of the rank that has most; 0 for one device */
+  char name[32];              /* name of the method; "one device" */
+  char copies[8];             /* way of copying blocks; "" on a CPU, and for one device */
+  double median, least, most; /* seconds: median, least and most of the rounds */
+  double tflops;              /* 10^12 operations per second of a rank */
+  double of_one;              /* median over the rounds of one device's time / (ranks x the method's time) */
+  int64_t sent;               /* bytes that all ranks send; 0 for one device */
+  int64_t memory;             /* bytes of the rank that needs most memory; 0 for one device */
 } dist_bench_row;
 
 typedef struct dist_bench_found {
-  dist_bench_row row[DIST_MOST_CONTENDERS + 1]; /* one device first */
+  dist_bench_row row[DIST_MOST_CONTENDERS + 1]; /* [n] rows; the first is one device */
   int n;
-  double rate_size; /* tokens of the plain causal call that one device's rate stands for; 0 = none */
+  double rate_size; /* tokens of the plain causal call for which one device's rate holds; 0 = none */
 } dist_bench_found;
 
-/* Times the methods. On the first rank *out gets the times. With "all", methods that do not fit the shape are skipped
- * and named on stderr. */
+/* Times the methods. The first rank gets the times in *out. With "all", methods that do not fit the shape are
+ * skipped and named on stderr. */
 GA_NODISCARD ga_status dist_bench(const dist_bench_options *o, dist_bench_found *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* The method, and its parameters, whose plan is fastest on a model of the machine. */
+/* Finds the method and the parameters whose plan is fastest on a model of the machine. */
 #ifndef GA_VERIFY_DIST_CHOOSE_H
 #define GA_VERIFY_DIST_CHOOSE_H
 
@@ -6,22 +6,23 @@
 #include "verify/dist/shape.h"
 
 typedef struct dist_candidate {
-  const char *name;           /* of the method; NULL = none */
-  char grid[DIST_GRID_BYTES]; /* "" = the method's own */
+  const char *name;           /* name of the method; NULL = no candidate */
+  char grid[DIST_GRID_BYTES]; /* grid of ranks; "" = the method's own */
   int64_t inner;              /* ranks of the inner ring; 0 = the method's own */
   ga_dist_times times;
-  int64_t sent; /* bytes of all ranks */
+  int64_t sent; /* bytes that all ranks send */
 } dist_candidate;
 
 typedef struct dist_choice {
-  dist_candidate best, own; /* own: the best method with its own grid */
-  dist_candidate next;      /* the fastest of all other methods */
-  int tried;                /* grids of the best method */
-  const char *reason;       /* why it is faster than the next one; static. NULL = there is no other */
+  dist_candidate best;
+  dist_candidate own;  /* the best method with its own grid */
+  dist_candidate next; /* the fastest candidate of all other methods */
+  int tried;           /* number of grids of the best method that were tried */
+  const char *reason;  /* why the best is faster than the next one, a static text; NULL = there is no other method */
 } dist_choice;
 
-/* Searches all methods, and the grids that the shape leaves open. devices: the list of --device, which must be able to
- * run the method. GA_ERR_SHAPE where no method fits. */
+/* Searches all methods, and the grids that the shape leaves open. devices: value of --device; these devices must be
+ * able to run the method. GA_ERR_SHAPE: no method fits. */
 GA_NODISCARD ga_status dist_choose(const dist_shape *s, const dist_machine *m, const char *devices, dist_choice *out);
 
 #endif

@@ -1,18 +1,18 @@
-/* The machine that plans are simulated on: options, measured figures, files of rates. */
+/* The machine on which plans are simulated: its options, measured figures, and files of rates. */
 #ifndef GA_VERIFY_DIST_MACHINE_H
 #define GA_VERIFY_DIST_MACHINE_H
 
 #include "verify/dist/rates.h"
 
-/* The options of a machine. -1, and 0 of merged and backward rates, stand for measured figures. */
+/* The options of a machine. -1 stands for a measured figure, and so does 0 in merged_tflops and backward_tflops. */
 typedef struct dist_machine {
-  double tflops, merged_tflops, backward_tflops; /* 10^12 operations a second and rank */
-  double memory_gbytes, gbytes;                  /* 10^9 bytes a second */
+  double tflops, merged_tflops, backward_tflops; /* 10^12 operations per second and rank */
+  double memory_gbytes, gbytes;                  /* 10^9 bytes per second */
   double latency, launch;                        /* microseconds */
   double start_keys, start_queries;
   double jitter, spread, link_spread; /* per cent */
   int64_t draws, seed;
-  const char *rates; /* a file; NULL = none */
+  const char *rates; /* path of a file of rates; NULL = none */
   dist_rates curves; /* read from that file */
 } dist_machine;
 #define DIST_MACHINE_INIT                                                                             \
@@ -22,8 +22,8 @@ typedef struct dist_machine {
   }
 
 /* Reads the file of rates and fills in measured figures. Release with dist_machine_close, also after a failure.
- * on_gpus: the devices are GPUs; a figure that only GPUs have makes the machine one of GPUs, too. unordered: gradients
- * are summed in any order. GA_ERR_ARG, GA_ERR_IO, GA_ERR_FORMAT. */
+ * on_gpus: the devices are GPUs. A figure that only GPUs have also makes the machine one of GPUs. unordered:
+ * gradients are summed in any order. GA_ERR_ARG, GA_ERR_IO, GA_ERR_FORMAT. */
 GA_NODISCARD ga_status dist_machine_open(dist_machine *m, bool on_gpus, bool unordered);
 void dist_machine_close(dist_machine *m);
 

@@ -1,4 +1,4 @@
-/* Files of measured rates, which take the place of a machine's single figures. */
+/* Files of measured rates, which replace the single figures of a machine. */
 #ifndef GA_VERIFY_DIST_RATES_H
 #define GA_VERIFY_DIST_RATES_H
 
@@ -6,7 +6,7 @@
 
 enum { DIST_RATES_PLAIN, DIST_RATES_MERGED, DIST_RATES_BACKWARD, DIST_RATES_LINK, DIST_RATES_KINDS };
 
-/* Points by size, ascending. Rates are operations a second, of links bytes a second. */
+/* Points by size, ascending. Rates are operations per second; those of links are bytes per second. */
 typedef struct dist_rates {
   ga_dist_point *points[DIST_RATES_KINDS];
   int32_t n[DIST_RATES_KINDS];

@@ -5,18 +5,22 @@
 
 #include "verify/dist/ranks.h"
 
-enum { DIST_REDUCE_CALLS = 64 /* of a graph */, DIST_REDUCE_REPLAYS = 20, DIST_REDUCE_WIDTH = 4096 /* of the norm */ };
+enum {
+  DIST_REDUCE_CALLS = 64,   /* calls in a graph */
+  DIST_REDUCE_REPLAYS = 20, /* launches of the graph */
+  DIST_REDUCE_WIDTH = 4096  /* elements of a row that is normed */
+};
 
 typedef struct dist_reduce_options {
   const dist_ranks *ranks;
-  const char *type;  /* of numbers */
-  const char *bytes; /* sizes with commas between, multiples of 16; NULL = 4096 to 1048576 */
+  const char *type;  /* element type of the numbers */
+  const char *bytes; /* sizes in bytes, multiples of 16, separated by commas; NULL = 4096 to 1048576 */
 } dist_reduce_options;
 
-/* Microseconds of a call, median over replays of the slowest rank; NAN = not timed. */
+/* Microseconds of a call: the median over replays of the slowest rank. NAN = not timed. */
 typedef struct dist_reduce_row {
   int64_t bytes;
-  int64_t rows; /* of the norm; 0 = the size is no whole number of them */
+  int64_t rows; /* rows that are normed; 0 = the size is no whole number of rows */
   double us, us_norm;
 } dist_reduce_row;
 
@@ -25,10 +29,10 @@ typedef struct dist_reduce_found {
   int32_t n;
 } dist_reduce_found;
 
-/* GA_ERR_ARG where an option is wrong. */
+/* Checks the options. GA_ERR_ARG: one is wrong. */
 GA_NODISCARD ga_status dist_check_reduce(const dist_reduce_options *o);
-/* GA_ERR_INTERNAL where a sum is wrong, or has other bits on other ranks. On the first rank *out gets the times;
- * release it with dist_reduce_free, also after a failure. */
+/* Checks and times the sums. The first rank gets the times in *out; release with dist_reduce_free, also after a
+ * failure. GA_ERR_INTERNAL: a sum is wrong, or has different bits on different ranks. */
 GA_NODISCARD ga_status dist_reduce(const dist_reduce_options *o, dist_reduce_found *out);
 void dist_reduce_free(dist_reduce_found *f);
 

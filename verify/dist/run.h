@@ -8,18 +8,20 @@
 
 typedef struct dist_run_options {
   const dist_ranks *ranks;
-  const char *copies;   /* ga_dist_exec_options.copies; NULL = as it chooses */
-  const char *timeline; /* a file for the last run's spans; NULL = none */
-  int64_t runs;         /* 1 or more */
+  const char *copies;   /* way of copying blocks, as ga_dist_exec_options.copies; NULL = chosen by the executor */
+  const char *timeline; /* path of a file for the spans of the last run; NULL = none */
+  int64_t runs;         /* number of runs, 1 or more */
 } dist_run_options;
 
 /* Figures of all ranks. Release with dist_run_free, also after a failure. */
 typedef struct dist_run_found {
-  double difference, seconds; /* largest difference by the largest value; the slowest rank's fastest run */
-  uint64_t sent, other_bits;  /* bytes; numbers whose bits are not those of one device */
-  uint64_t bits;              /* a hash of all results */
-  char copies[8];             /* how blocks went from GPU to GPU, as ga_dist_exec_copies says */
-  dist_timeline timeline;     /* on the first rank, with options.timeline */
+  double difference;      /* largest difference / largest value */
+  double seconds;         /* seconds of the slowest rank in its fastest run */
+  uint64_t sent;          /* bytes sent by all ranks */
+  uint64_t other_bits;    /* numbers whose bits differ from those of one device */
+  uint64_t bits;          /* hash of all results */
+  char copies[8];         /* how blocks went from GPU to GPU, as ga_dist_exec_copies says */
+  dist_timeline timeline; /* spans of the last run, on the first rank if options.timeline is not NULL */
 } dist_run_found;
 
 /* Verifies the plan's rules (ga_dist_plan_verify), runs it on all ranks, and compares the results with one rank's.

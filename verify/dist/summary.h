@@ -6,8 +6,9 @@
 
 typedef struct dist_summary {
   int64_t pairs, most_pairs, sent, most_received, most_memory, most_message, steps;
-  double rank_balance;  /* mean of the ranks' pairs / the most of any */
-  double stage_balance; /* the same where all wait for the slowest rank in each stage */
+  double rank_balance; /* mean of the ranks' pairs / the most pairs of any rank */
+  /* mean of the ranks' pairs / the most pairs of any rank, if all ranks wait for the slowest one in each stage */
+  double stage_balance;
 } dist_summary;
 
 GA_NODISCARD ga_status dist_summarise(const ga_dist_plan *plan, dist_summary *s);

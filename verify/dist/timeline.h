@@ -1,4 +1,4 @@
-/* Spans that all ranks have recorded, and sums of their times. */
+/* The spans that all ranks have recorded, and sums of their times. */
 #ifndef GA_VERIFY_DIST_TIMELINE_H
 #define GA_VERIFY_DIST_TIMELINE_H
 
@@ -14,14 +14,14 @@ typedef struct rank_span {
 
 typedef struct rank_timeline {
   ga_dist_timeline of;
-  uint64_t host; /* hash of its name: clocks of two hosts have nothing to do with each other */
+  uint64_t host; /* hash of the host's name: clocks of different hosts cannot be compared */
 } rank_timeline;
 
-/* Spans of the last run. Release with dist_timeline_free. */
+/* The spans of the last run of all ranks. Release with dist_timeline_free. */
 typedef struct dist_timeline {
   int32_t ranks;
   rank_timeline *rank; /* [ranks] */
-  rank_span *spans;    /* [ranks][room] */
+  rank_span *spans;    /* [ranks][room] spans of each rank */
   int64_t room;
 } dist_timeline;
 
@@ -31,25 +31,27 @@ typedef struct rank_gap {
   double begin, seconds;
 } rank_gap;
 
-/* Seconds of a rank. attention: at least one call runs. */
+/* Times of one rank in seconds. */
 typedef struct rank_times {
-  double attention, communication, overlapped; /* overlapped: communication during attention */
-  double waiting;                              /* for another rank, without attention */
-  rank_gap gaps[TIMELINE_GAPS];                /* the longest times without attention, longest first */
+  double attention; /* at least one call of attention runs */
+  double communication;
+  double overlapped;            /* communication during attention */
+  double waiting;               /* waiting for another rank, without attention */
+  rank_gap gaps[TIMELINE_GAPS]; /* the longest times without attention, the longest first */
 } rank_times;
 
 GA_NODISCARD ga_status dist_rank_times(const rank_span *s, int64_t n, double seconds, rank_times *out);
-/* Finds the span that takes most of a gap; NULL where none takes half of it. */
+/* Finds the span that takes most of a gap; NULL: none takes half of it. */
 const rank_span *dist_span_of_gap(const rank_span *s, int64_t n, const rank_gap *g);
 
-/* Gathers the spans of all ranks, which all call it; on rank 0 they go to *out. */
+/* Gathers the spans of all ranks to *out on rank 0. All ranks call it. */
 GA_NODISCARD ga_status dist_timeline_gather(ga_comm *comm, const ga_dist_exec *exec, dist_timeline *out);
 void dist_timeline_free(dist_timeline *t);
-const rank_span *dist_spans_of_rank(const dist_timeline *t, int32_t r); /* [rank[r].of.spans] */
-/* Seconds from the first rank of r's host to r. */
+const rank_span *dist_spans_of_rank(const dist_timeline *t, int32_t r); /* returns [rank[r].of.spans] spans */
+/* Returns the seconds from the start of the first rank on r's host to the start of r. */
 double dist_start_of_rank(const dist_timeline *t, int32_t r);
-/* Names a span: "wait for rank 1 (KV)". */
-enum { DIST_SPAN_NAME = 96 };
+enum { DIST_SPAN_NAME = 96 }; /* room for the name of a span */
+/* Writes the name of a span, such as "wait for rank 1 (KV)". */
 void dist_name_span(const rank_span *s, char text[DIST_SPAN_NAME]);
 
 #endif

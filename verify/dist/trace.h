@@ -4,9 +4,9 @@
 
 #include "verify/dist/timeline.h"
 
-/* GA_ERR_IO, GA_ERR_ARG where the file cannot be written. Nothing is left behind. */
+/* Checks that the file can be written, and leaves nothing behind. GA_ERR_IO, GA_ERR_ARG: it cannot be written. */
 GA_NODISCARD ga_status dist_trace_check(const char *path);
-/* devices: the list of --device. */
+/* Writes the timeline to a file. devices: value of --device. */
 GA_NODISCARD ga_status dist_trace_write(const char *path, const char *devices, const dist_timeline *t);
 
 #endif

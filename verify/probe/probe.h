@@ -1,5 +1,5 @@
-/* ga probe: measures the best rates of a device. Figures have names that end in their unit, and lie in one JSON file
- * for each device; ga bench takes them as 100 %. */
+/* ga probe: measures the best rates of a device. The name of a figure ends in its unit. Figures are stored in one
+ * JSON file for each device; ga bench takes them as 100 %. */
 #ifndef GA_VERIFY_PROBE_PROBE_H
 #define GA_VERIFY_PROBE_PROBE_H
 
@@ -9,15 +9,15 @@
 
 typedef struct probe {
   ga_ctx *ctx;
-  double seconds;  /* for one figure */
-  bool brief;      /* the least work that still runs everything, for tests */
-  json_t *figures; /* name -> number, in the order measured */
-  int done, total; /* steps, for the progress line */
+  double seconds;  /* seconds to measure one figure */
+  bool brief;      /* does the least work that still runs everything; for tests */
+  json_t *figures; /* figures as name -> number, in the order of measurement */
+  int done, total; /* numbers of steps, for the progress line */
 } probe;
 
-/* Stores one figure. name: a format of printf. */
+/* Stores one figure. name: a printf format with its arguments. */
 void probe_put(probe *p, double value, const char *name, ...) GA_PRINTF(3, 4);
-/* Begins a step on the progress line. GA_ERR_CANCELLED after Ctrl-C. */
+/* Begins a step on the progress line. GA_ERR_CANCELLED: Ctrl-C was pressed. */
 GA_NODISCARD ga_status probe_step(probe *p, const char *what);
 
 GA_NODISCARD ga_status probe_cpu(probe *p);
@@ -29,7 +29,7 @@ GA_NODISCARD ga_status probe_gpu(probe *p);
 bool probe_path(const ga_ctx *ctx, char *path, size_t capacity);
 /* Writes the file atomically: a temporary file, renamed. */
 GA_NODISCARD ga_status probe_write(const char *path, const json_t *report);
-/* The figures of the last probe of this device, a new object; NULL when there is none. */
+/* Returns the figures of the last probe of this device as a new object; NULL: there are none. */
 json_t *probe_read(const ga_ctx *ctx);
 
 #endif

@@ -1,11 +1,11 @@
-/* Random weights of any type, made while they are written. */
+/* Random weights of any type, which are made while they are written. */
 #ifndef GA_VERIFY_SYNTH_WEIGHTS_H
 #define GA_VERIFY_SYNTH_WEIGHTS_H
 
 #include "ga/llm.h"
 
-/* A stock of normally distributed, quantised values, from which tensors are cut at random places. Drawing each of 8e9
- * values would take minutes, and speed does not depend on them. */
+/* A stock of normally distributed, quantised values. Tensors are cut from it at random places. Drawing each of 8e9
+ * values would take minutes, and the speed of a model does not depend on its values. */
 typedef struct synth_stock {
   ga_dtype dtype;
   float mean, deviation;
@@ -13,25 +13,25 @@ typedef struct synth_stock {
   unsigned char *blocks;
 } synth_stock;
 
-/* State that the tensors of a file share. */
+/* The state that the tensors of a file share. */
 typedef struct synth_weights {
   uint64_t seed;
   synth_stock *stocks;
   size_t n_stocks, capacity;
-  uint64_t done, total; /* bytes, for the progress line */
+  uint64_t done, total; /* numbers of bytes, for the progress line */
 } synth_weights;
 
-/* One tensor: the source for ga_gguf_put_tensor_from. */
+/* One tensor of the file, as the source for ga_gguf_put_tensor_from. */
 typedef struct synth_tensor {
   synth_weights *all;
   size_t stock;
   uint64_t seed;
 } synth_tensor;
 
-/* Makes a tensor of values with this mean and standard deviation; tensors of different index differ. */
+/* Makes a tensor of values with this mean and standard deviation. Tensors of different index differ. */
 GA_NODISCARD ga_status synth_tensor_of(synth_weights *w, ga_dtype dtype, float mean, float deviation, uint64_t index,
                                        synth_tensor *out);
-/* Makes bytes of a tensor, as ga_gguf_source_fn; user is a synth_tensor. GA_ERR_CANCELLED after an interrupt. */
+/* Makes bytes of a tensor, as a ga_gguf_source_fn does. user is a synth_tensor. GA_ERR_CANCELLED: interrupted. */
 ga_status synth_tensor_bytes(void *user, uint64_t offset, void *data, size_t bytes);
 void synth_weights_free(synth_weights *w);
 

@@ -1,6 +1,6 @@
-/* The architectures that GA runs, one descriptor each. Once a model is loaded, no code outside of this folder asks
- * which one it is; loading safetensors does (file/hf_tables.c, hf_config.c, hf_open.c). To add one: a descriptor;
- * docs/howto/add-an-architecture.md has the steps. */
+/* The architectures that GA runs, with one descriptor each. Once a model is loaded, no code outside of this folder
+ * asks for its architecture; loading safetensors does (file/hf_tables.c, hf_config.c, hf_open.c).
+ * docs/howto/add-an-architecture.md has the steps to add one. */
 #ifndef GA_MODEL_ARCH_ARCH_H
 #define GA_MODEL_ARCH_ARCH_H
 
@@ -15,55 +15,59 @@ typedef struct weight_use {
 
 struct ga_arch_desc {
   const char *name; /* general.architecture in the file */
-  bool is_encoder;  /* makes embeddings: no cache, no head, all layers on one device */
+  bool is_encoder;  /* the model makes embeddings: no cache, no head, and all layers on one device */
   const weight_use *weights;
   size_t n_weights;
-  /* Has the layer such a tensor? NULL: each layer has all of `weights`. */
+  /* Returns whether the layer has the tensor. NULL: each layer has all of `weights`. */
   bool (*has_weight)(const ga_hparams *p, weight_id id, int32_t layer);
-  /* Reads the hyper-parameters; those of p are 0 but for arch. */
+  /* Reads the hyper-parameters into p, whose fields are 0 except arch. */
   ga_status (*read)(const ga_model_file *file, ga_hparams *p);
-  /* Appends all layers; failures stay in the builder. */
+  /* Appends all layers to the graph; failures are kept in the builder. */
   void (*build)(graph_builder *b);
 };
 
-/* Every `const ga_arch_desc ga_arch_<name> =` of this folder by name, ended by NULL; cmake/archs.cmake makes it. */
+/* Every `const ga_arch_desc ga_arch_<name> =` of this folder by name, with NULL at the end; cmake/archs.cmake writes
+ * the list. */
 extern const ga_arch_desc *const ga_archs[];
 
-/* NULL: GA does not have it. */
+/* Finds an architecture by name; NULL: GA does not have it. */
 const ga_arch_desc *ga_arch_find(const char *name, size_t bytes);
-/* Their names, separated by commas. */
+/* Returns the names of all architectures, separated by commas. */
 const char *ga_arch_names(void);
-/* NULL: not of this architecture. */
+/* Returns the entry of the architecture's list for a tensor; NULL: the architecture does not have it. */
 const weight_use *ga_arch_weight(const ga_arch_desc *arch, weight_id id);
-/* Does the architecture list the tensor for that layer? Tensors of the whole model ignore the layer. */
+/* Returns whether the architecture has the tensor in that layer. Tensors of the whole model ignore the layer. */
 bool ga_arch_has_weight(const ga_hparams *p, weight_id id, int32_t layer);
 
-/* --- for the readers: keys of the file, with the limits that make everything after safe to compute --- */
+/* --- for the readers: keys of the file, checked against limits that make all later computations safe --- */
 
-/* Layers, widths, heads, and the defaults of what scales. */
+/* Reads the numbers of layers and heads and the widths, and sets the defaults of all scales. */
 GA_NODISCARD ga_status hparams_sizes(const ga_model_file *file, ga_hparams *p);
-/* pairs: "norm" or "neox", which elements turn together where the file does not say. */
+/* Reads the parameters of RoPE. pairs: "norm" or "neox", the elements that are rotated together unless the file says
+ * otherwise. */
 GA_NODISCARD ga_status hparams_rope(const ga_model_file *file, const char *pairs, ga_hparams *p);
-/* The sliding window, and which layers are local. Where the file does not say: fallback, 0 for none; every
- * global_every-th is not. */
+/* Reads the sliding window and which layers are local. If the file has no window: `fallback`, 0 for none. If it does
+ * not list the layers, all are local except every global_every-th. */
 GA_NODISCARD ga_status hparams_windows(const ga_model_file *file, int32_t fallback, int32_t global_every,
                                        ga_hparams *p);
-/* From the shape of the embedding, once the width is known. */
+/* Sets the vocabulary from the shape of the embedding; p->width must be known. */
 GA_NODISCARD ga_status hparams_vocab(const ga_model_file *file, ga_hparams *p);
-/* key: behind "<arch>.". */
+/* Reads the epsilon of norms. key: the part after "<arch>.". */
 GA_NODISCARD ga_status hparams_eps(const ga_model_file *file, const char *key, ga_hparams *p);
+/* Reads an integer in [least, most], or sets `fallback` if the key is absent. key: the part after "<arch>.". */
 GA_NODISCARD ga_status hparams_int(const ga_model_file *file, const ga_hparams *p, const char *key, int64_t fallback,
                                    int64_t least, int64_t most, int32_t *out);
+/* Reads a number in [least, most], or sets `fallback` if the key is absent. key: the part after "<arch>.". */
 GA_NODISCARD ga_status hparams_float(const ga_model_file *file, const ga_hparams *p, const char *key, double fallback,
                                      double least, double most, float *out);
-/* The number of experts, how many of them a token has, and their width. */
+/* Reads the number of experts, the number that each token uses, and their width. */
 GA_NODISCARD ga_status hparams_experts(const ga_model_file *file, ga_hparams *p);
-/* Layer norms of heads: W_Q_HEADS_NORM and W_K_HEADS_NORM, in all layers or in none. */
+/* Sets has_head_norms: W_Q_HEADS_NORM and W_K_HEADS_NORM must be in all layers or in none. */
 GA_NODISCARD ga_status hparams_head_norms(const ga_model_file *file, ga_hparams *p);
-/* Reads the factor on attention's logits where the file has it; hparams_sizes sets the default. */
+/* Reads the factor of attention's logits if the file has it; hparams_sizes sets the default. */
 GA_NODISCARD ga_status hparams_attn_scale(const ga_model_file *file, ga_hparams *p);
-/* "<arch>.<key>" in a caller's buffer. */
-#define GA_HPARAM_KEY_BYTES 96
+#define GA_HPARAM_KEY_BYTES 96 /* room for a key */
+/* Writes "<arch>.<key>" to `text` and returns it. */
 const char *hparams_key(const ga_hparams *p, const char *key, char text[GA_HPARAM_KEY_BYTES]);
 
 #endif

@@ -4,8 +4,8 @@
 
 #include "model/memory_kind.h"
 
-/* Tensors MEMORY_KEYS [pages, GA_KV_PAGE, Hkv, D] and MEMORY_VALUES [pages, GA_KV_PAGE, Hkv, Dv]; in e4m3 each is
- * followed by scales [Hkv, pages * GA_KV_PAGE] in f32. */
+/* Describes the tensors MEMORY_KEYS [pages, GA_KV_PAGE, Hkv, D] and MEMORY_VALUES [pages, GA_KV_PAGE, Hkv, Dv]. In
+ * e4m3 each is followed by scales [Hkv, pages * GA_KV_PAGE] in f32. */
 GA_NODISCARD ga_status memory_kv_layout(const ga_hparams *p, ga_dtype dtype, int32_t layer, int64_t n_pages,
                                         memory_layout *out);
 
