@@ -25,9 +25,9 @@ enum { FEW = 1 };
 enum { FEW = 0 };
 #endif
 
-/* With FEW each request ends soon after it has begun a second page, which the cache has for one of them alone. */
-enum { CONTEXT = 256, N = FEW ? 2 : 12, PROMPT = 60, NEW = FEW ? 12 : 100, PAGE = 64, DEVICES_MAX = 3 };
-enum { FEW_PAGES = FEW ? 3 : 9, MANY_PAGES = N * CONTEXT / PAGE };
+/* With FEW each request begins a third page, which the cache has for one of them alone. */
+enum { CONTEXT = 256, N = FEW ? 2 : 12, PROMPT = 60, NEW = FEW ? 72 : 100, PAGE = 64, DEVICES_MAX = 3 };
+enum { FEW_PAGES = FEW ? 4 : 9, MANY_PAGES = N * CONTEXT / PAGE };
 enum { SWAP_BYTES = 1 << 24, POLL_MS = FEW ? 600000 : 60000 };
 
 typedef struct rig {
