@@ -50,8 +50,8 @@ static ga_status has_come_further(dist_device *e, bool *further) {
   return GA_OK;
 }
 
-/* Of a host that waits itself, and of the wait at the end. The timeout is that of a wait: a run may take longer, as
- * long as its streams come on. */
+/* Patience of a host that waits for its streams (ga_patience.ask). The timeout ends a wait in which no stream made
+ * progress: a run may take longer. */
 ga_status dist_device_still_patient(void *user) {
   dist_device *e = user;
   bool further = true;

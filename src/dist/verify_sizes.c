@@ -1,7 +1,8 @@
 /* Sizes: steps of a plan name things that are there, and a block has the bytes of its rows. */
 #include "dist/verify.h"
 
-/* What one row and head takes: Q; K and V; O and LSE; Q, O, dO and LSE; dQ; dK and dV. */
+/* Computes the bytes of one row of a tensor with `heads` heads. The table has, in the order of DIST_Q to DIST_DKV: Q; K
+ * and V; O and LSE; Q, O, dO and LSE; dQ; dK and dV. */
 int64_t dist_bytes_of_row(const ga_dist_plan *plan, int32_t tensor, int32_t heads, bool travels) {
   const int64_t d = plan->p.head_dim, dv = plan->p.v_dim;
   const int64_t in = plan->p.dtype == GA_F32 ? 4 : 2, part = travels && plan->p.splits_heads   ? in

@@ -90,7 +90,7 @@ typedef struct prefix_filter {
   bool whole;     /* the child counts only if all of its tokens equal those of the prompt */
 } prefix_filter;
 /* Finds the child that has the most first tokens in common with ids[n], and writes their number to *same. NULL: no
- * child has any. */
+ * child that passes the filter begins with ids[0]. */
 prefix_node *prefix_tree_similar(const prefix_tree *tree, const prefix_node *parent, const int32_t *ids, int32_t n,
                                  prefix_filter filter, int32_t *same);
 /* Finds a partly filled page among parent's children whose tokens are the first of ids[n], n being greater than its

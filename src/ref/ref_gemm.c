@@ -56,7 +56,7 @@ static factors factors_of(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a
   return (factors){factor_of(d, sum2), add_norm};
 }
 
-/* What a product reads, as doubles: each element of X and W is converted once a block of rows, not once a product. */
+/* Operands of a block of rows of X, in double. Each element of X and W is converted once for the block. */
 typedef struct operands {
   int64_t first, rows;     /* rows of X [first, first + rows) */
   double *x;               /* [rows, k], normed where the op has a norm */

@@ -24,7 +24,7 @@ bool sv_is_ready(sv_server *s, sv_fail *fail) {
 bool sv_has_room(sv_server *s, sv_fail *fail) {
   ga_engine_stats stats = GA_ENGINE_STATS_INIT;
   if (ga_engine_get_stats(s->engine, &stats) != GA_OK) return true;
-  /* What was submitted a moment ago counts as waiting though there is a place for it. */
+  /* A request that was just submitted counts as waiting, even if it can run at once. */
   const int32_t places = stats.running < stats.max_sequences ? stats.max_sequences - stats.running : 0;
   if (stats.waiting < stats.max_waiting + places) return true;
   sv_count_rejected(&s->metrics);

@@ -23,7 +23,8 @@
 enum { SUCCESS = 0, SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, IN_PROGRESS = 7 };
 enum { MOST_RANKS = 8, MOST_OPS = 256, BOX = 4000, ID = 128 };
 
-/* Of the emulated driver (tests/emu/emu_driver.h): its kernels may then read a message. NULL in other programs. */
+/* Tells the emulated driver (tests/emu/emu_driver.h) that a message has been written to [p, p + bytes), so that kernels
+ * may read it. NULL in programs without the emulator. */
 extern void emu_mark_received(void *p, size_t bytes) __attribute__((weak));
 
 /* From one rank to another. Bytes are in the box while filled is one ahead of emptied. */

@@ -68,8 +68,8 @@ GA_DEV void tile_sequence(args a, tile *t) {
     t->rows_k = a->kv_len ? ldg_i32(a->kv_len + t->batch) : ldg_i32(a->cu_k + t->batch + 1) - t->start_k;
   }
 }
-/* Restricts the tile to the blocks of its split, upper blocks first. Returns whether it has any. A split without masked
- * blocks starts from a maximum of its first block, as a tile does. */
+/* Restricts the tile to the blocks of its split, upper blocks first. Returns 0 if the split has no block. A split
+ * without masked blocks takes its first maximum from its first block, as a tile does. */
 GA_DEV int tile_cut(args a, tile *t) {
   const int blocks = t->n_hi - t->n_lo + 1, per = (blocks + a->splits - 1) / a->splits,
             first = t->n_hi - t->split * per;
