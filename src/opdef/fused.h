@@ -109,18 +109,17 @@ typedef struct ga_sample_fused_desc {
 #define GA_SAMPLE_FUSED_DESC_INIT \
   { GA_SAMPLE_DESC_INIT, 0, 0, 0 }
 /* --- end of src/op/sample.toml --- */
-/* The parameters with which one token is drawn, in device memory. Indices into the arrays of the io are not checked. */
 
 /* The parameters with which one token is drawn, in device memory. Indices into the arrays of the io are not checked. */
-/* index in io.sequence to which the token is written; penalties see the n_history tokens before it. -1: it is not
- * written, and there are no penalties */
 typedef struct ga_sample_row {
-  int64_t sequence;     /* row of logits; -1: nothing is drawn, id becomes -1 and logprob NaN */
+  /* index in io.sequence to which the token is written; penalties see the n_history tokens before it. -1: it is not
+   * written, and there are no penalties */
+  int64_t sequence;
   int32_t logits;       /* row of logits; -1: nothing is drawn, id becomes -1 and logprob NaN */
-  int32_t n_history;    /* entries [bias, bias + n_bias) of io.bias apply */
-  int32_t bias, n_bias; /* row of io.mask that applies; -1: all tokens are allowed */
-  int32_t mask;         /* this field and the ones below are as in ga_sample_desc */
-  int32_t top_k;        /* this and what follows: as in ga_sample_desc */
+  int32_t n_history;    /* number of tokens that penalties see */
+  int32_t bias, n_bias; /* entries [bias, bias + n_bias) of io.bias apply */
+  int32_t mask;         /* row of io.mask that applies; -1: all tokens are allowed */
+  int32_t top_k;        /* top_k and the fields after it are as in ga_sample_desc */
   float temperature, top_p, min_p, typical_p;
   float repetition_penalty, presence_penalty, frequency_penalty;
   int32_t reserved; /* 0 */
