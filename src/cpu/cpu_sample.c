@@ -7,6 +7,7 @@
 #include "base/half.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "opdef/sample_row.h"
 
 /* The share by which an approximate sum may be off, see sample_scan. */
 #define SUM_ERROR 1e-5
@@ -350,34 +351,9 @@ static void sample_one(const ga_sample_desc *d, const ga_sample_fused_io *fused,
 
 static void sample_row(const ga_sample_fused_desc *d, const ga_sample_fused_io *all, int32_t i, const work *w,
                        const sample_scan *scan) {
-  const ga_sample_row *r = &all->rows[i];
-  const ga_sample_io *a = &all->plain;
-  if (r->logits < 0) {
-    a->id[i] = -1;
-    if (a->logprob) a->logprob[i] = NAN;
-    return;
-  }
-  const ga_sample_desc desc = {.vocab = d->plain.vocab,
-                               .temperature = r->temperature,
-                               .top_p = r->top_p,
-                               .min_p = r->min_p,
-                               .typical_p = r->typical_p,
-                               .repetition_penalty = r->repetition_penalty,
-                               .presence_penalty = r->presence_penalty,
-                               .frequency_penalty = r->frequency_penalty,
-                               .top_k = r->top_k};
-  ga_sample_fused_io io = {.plain = {.logits = a->logits + r->logits * d->logits_stride,
-                                     .bias = r->n_bias ? a->bias + r->bias : NULL,
-                                     .n_bias = r->n_bias,
-                                     .rng = a->rng + 4 * (size_t)i,
-                                     .id = a->id + i,
-                                     .logprob = a->logprob ? a->logprob + i : NULL},
-                           .mask = r->mask < 0 ? NULL : all->mask + r->mask * ga_div_up(d->plain.vocab, 32)};
-  if (r->sequence >= 0) { /* its tokens end at n_sequence = n_history */
-    io.plain.n_history = r->n_history;
-    io.sequence = all->sequence + (r->sequence - r->n_history);
-    io.n_sequence = &r->n_history;
-  }
+  if (ga_sample_row_is_empty(all, i)) return;
+  const ga_sample_desc desc = ga_sample_row_desc(d, &all->rows[i]);
+  const ga_sample_fused_io io = ga_sample_row_io(d, all, i);
   sample_one(&desc, &io, w, scan);
 }
 

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "opdef/sample_row.h"
 #include "ref/ref.h"
 
 typedef struct candidate {
@@ -154,35 +155,9 @@ out:
 }
 
 static ga_status ref_sample_row(const ga_sample_fused_desc *d, const ga_sample_fused_io *all, int32_t i) {
-  const ga_sample_row *r = &all->rows[i];
-  int32_t n_sequence = 0;
-  if (r->logits < 0) {
-    all->plain.id[i] = -1;
-    if (all->plain.logprob) all->plain.logprob[i] = NAN;
-    return GA_OK;
-  }
-  const ga_sample_desc desc = {.vocab = d->plain.vocab,
-                               .temperature = r->temperature,
-                               .top_p = r->top_p,
-                               .min_p = r->min_p,
-                               .typical_p = r->typical_p,
-                               .repetition_penalty = r->repetition_penalty,
-                               .presence_penalty = r->presence_penalty,
-                               .frequency_penalty = r->frequency_penalty,
-                               .top_k = r->top_k};
-  ga_sample_fused_io io = {.plain = {.logits = all->plain.logits + r->logits * d->logits_stride,
-                                     .bias = r->n_bias ? all->plain.bias + r->bias : NULL,
-                                     .n_bias = r->n_bias,
-                                     .rng = all->plain.rng + 4 * (size_t)i,
-                                     .id = all->plain.id + i,
-                                     .logprob = all->plain.logprob ? all->plain.logprob + i : NULL},
-                           .mask = r->mask < 0 ? NULL : all->mask + r->mask * ga_div_up(d->plain.vocab, 32)};
-  if (r->sequence >= 0) { /* its tokens end at n_sequence = n_history */
-    n_sequence = r->n_history;
-    io.plain.n_history = r->n_history;
-    io.sequence = all->sequence + (r->sequence - r->n_history);
-    io.n_sequence = &n_sequence;
-  }
+  if (ga_sample_row_is_empty(all, i)) return GA_OK;
+  const ga_sample_desc desc = ga_sample_row_desc(d, &all->rows[i]);
+  const ga_sample_fused_io io = ga_sample_row_io(d, all, i);
   return ref_sample_one(&desc, &io);
 }
 
