@@ -1,13 +1,8 @@
-/* ga_act by hand, on the oracle and on the CPU, and the descriptions that it refuse_act. */
+/* ga_act by hand, on the oracle and on the CPU, and the descriptions that it refuses. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "ga/layer.h"
+#include "tests/op_rig.h"
 
 static ga_act_desc act_of_width(int64_t width) {
   ga_act_desc d = GA_ACT_DESC_INIT;
@@ -34,30 +29,18 @@ static void acts_by_hand(ga_ctx *ctx) {
 
 static void test_by_hand(void **state) {
   (void)state;
-  static const char *const devices[] = {"ref", "cpu"};
-  for (size_t i = 0; i < 2; i++) {
-    ga_ctx_options o = GA_CTX_OPTIONS_INIT;
-    ga_ctx *ctx;
-    o.device = devices[i];
-    assert_int_equal(ga_ctx_create(&o, &ctx), GA_OK);
-    acts_by_hand(ctx);
-    ga_ctx_destroy(ctx);
-  }
+  on_ref_and_cpu(acts_by_hand);
 }
 
 static void refuse_act(ga_ctx *ctx, const ga_act_desc *d, ga_status status, const char *text) {
   ga_plan *plan;
-  assert_int_equal(ga_act_plan(ctx, d, &plan), status);
-  assert_null(plan);
-  if (!strstr(ga_error_text(), text)) fail_msg("'%s' is not in '%s'", text, ga_error_text());
+  const ga_status got = ga_act_plan(ctx, d, &plan);
+  assert_plan_refused(got, plan, status, text);
 }
 
 static void test_refused_acts(void **state) {
   (void)state;
-  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
-  ga_ctx *ctx;
-  o.device = "cpu";
-  assert_int_equal(ga_ctx_create(&o, &ctx), GA_OK);
+  ga_ctx *ctx = open_op_device("cpu");
   ga_act_desc d = act_of_width(-1);
   refuse_act(ctx, &d, GA_ERR_SHAPE, "act: width is -1; must be 0 to 2^40");
   d = act_of_width(4);
