@@ -1,63 +1,32 @@
 #!/usr/bin/env python3
 """The generator of kernel tables refuses declarations that are wrong, with a text that names file, row, field and value.
 Usage: gen_kernels_test.py ROOT"""
-import contextlib
-import io
 import shutil
-import subprocess
-import sys
-import tempfile
 import unittest
-from pathlib import Path
-from unittest import mock
 
-ROOT = Path(sys.argv.pop(1)).resolve()
-sys.path.insert(0, str(ROOT / "tools"))
-import gen_kernels  # noqa: E402
+from generator_rig import ROOT, Generator
+
 ADD = "src/cuda/kern/layer/add_sm80.toml"
 FWD = "src/cuda/kern/attn/attn_fwd_sm90a.toml"
 ROW = 'id = "add_f32_rows_sm80_256x4"'
 
 
-class Refusals(unittest.TestCase):
+class Refusals(Generator):
+    program, made = "gen_kernels", "out/cuda_rows.c"
+    folders, left_out = ("src", "verify"), ("jinja", "token", "file", "*.inc")
+
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory(prefix="ga kernels ")
-        cls.root = Path(cls.folder.name) / "tree"
-        shutil.copytree(ROOT / "src", cls.root / "src", ignore=shutil.ignore_patterns("jinja", "token", "file", "*.inc"))
-        shutil.copytree(ROOT / "verify", cls.root / "verify")
+        super().setUpClass()
         cls.sources = [p for p in (ROOT / "src").rglob("*") if p.suffix in {".toml", ".cu", ".c"}]
 
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
     def tearDown(self):
-        """What a test has changed is as it was."""
+        """Files that a test has written or moved by itself are as they were, too."""
+        super().tearDown()
         for path in self.sources:
             copy = self.root / path.relative_to(ROOT)
             if copy.parent.is_dir() and (not copy.exists() or copy.stat().st_size != path.stat().st_size or copy.suffix == ".toml"):
                 shutil.copy(path, copy)
-        shutil.rmtree(self.root / "out", ignore_errors=True)
-
-    def generate(self):
-        """(exit status, errors) of the generator, which runs in this process: a start of Python costs more than most trees."""
-        said = io.StringIO()
-        with mock.patch.object(sys, "argv", ["gen_kernels.py", self.root, self.root / "out"]), contextlib.redirect_stderr(said):
-            return subprocess.CompletedProcess([], gen_kernels.main(), stderr=said.getvalue())
-
-    def refuses(self, *says):
-        done = self.generate()
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertNotIn("Traceback", done.stderr)
-        for text in says:
-            self.assertIn(text, done.stderr)
-        self.assertFalse((self.root / "out/cuda_rows.c").exists())
-
-    def edit(self, file, old, new, count=1):
-        text = (self.root / file).read_text()
-        self.assertIn(old, text)
-        (self.root / file).write_text(text.replace(old, new, count))
 
     def test_good_tree(self):
         done = self.generate()

@@ -1,68 +1,26 @@
 #!/usr/bin/env python3
 """The generator of what follows from src/op/*.toml refuses declarations that are wrong, with a text that names file, field and value;
 and a header whose block is another one than its op's. Usage: gen_ops_test.py ROOT"""
-import contextlib
-import io
 import shutil
-import sys
-import tempfile
 import unittest
-from pathlib import Path
-from types import SimpleNamespace
-from unittest import mock
 
-ROOT = Path(sys.argv.pop(1)).resolve()
-sys.path.insert(0, str(ROOT / "tools"))
-import gen_ops  # noqa: E402
+from generator_rig import ROOT, Generator
 
 ACT, NORM, KV = "src/op/act.toml", "src/op/norm.toml", "src/op/kv_store.toml"
 HEADER = "include/ga/layer.h"
-FOLDERS = ["include", "src/op", "src/opdef", "src/ref", "verify/check", "verify/bench"]
 
 
-class Tree(unittest.TestCase):
+class Tree(Generator):
+    program, made = "gen_ops", "out"
+    folders = ("include", "src/op", "src/opdef", "src/ref", "verify/check", "verify/bench")
+
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory(prefix="ga ops ")
-        cls.root = Path(cls.folder.name)
-        for folder in FOLDERS:
-            shutil.copytree(ROOT / folder, cls.root / folder)
+        super().setUpClass()
         (cls.root / "tests").symlink_to(ROOT / "tests")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
 
     def setUp(self):
         self.edited = {HEADER}
-
-    def tearDown(self):
-        """Files that a test has changed are as they were."""
-        for file in self.edited:
-            shutil.copy(ROOT / file, self.root / file)
-        shutil.rmtree(self.root / "out", ignore_errors=True)
-
-    def generate(self, *what):
-        """Runs the program; its exit status and what it printed."""
-        out, err = io.StringIO(), io.StringIO()
-        arguments = ["gen_ops.py", str(self.root), *map(str, what or [self.root / "out"])]
-        with mock.patch.object(sys, "argv", arguments), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = int(bool(gen_ops.main()))
-        return SimpleNamespace(returncode=code, stdout=out.getvalue(), stderr=err.getvalue())
-
-    def edit(self, file, old, new):
-        text = (self.root / file).read_text()
-        self.assertIn(old, text)
-        self.edited.add(file)
-        (self.root / file).write_text(text.replace(old, new, 1))
-
-    def refuses(self, *says):
-        done = self.generate()
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertNotIn("Traceback", done.stderr)
-        for text in says:
-            self.assertIn(text, done.stderr)
-        self.assertFalse((self.root / "out").exists())
 
 
 class Refusals(Tree):
