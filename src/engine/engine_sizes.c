@@ -77,7 +77,7 @@ static ga_status room_for_units(const ga_model *model, ga_ctx *ctx, const ga_eng
   GA_TRY(exec_workspace(model, ctx, s, &workspace));
   GA_TRY(draws_workspace(model, ctx, o, &draws));
   GA_TRY(exec_bytes(model, s->batch, s->max_out, &activations));
-  if (model->n_placements > 1) activations += runner_handover_bytes(model, s);
+  if (model->n_placements > 1) activations += EXEC_BUFFERS * exec_buffer_bytes(&model->hparams, s->batch);
   const uint64_t others = activations + (draws > workspace ? draws : workspace);
   const uint64_t spare =
       model->n_placements > 1 ? ga_min_u64(m->free_bytes / 10, GA_PLACEMENT_SPARE) : m->free_bytes / 10;

@@ -108,10 +108,6 @@ bool runner_pipelines(const runner *r);
  * if rows are shown besides draws, runner_take does all work after the layers. An error leaves earlier steps in
  * flight; the caller then calls runner_wait before the next step. */
 GA_NODISCARD ga_status runner_enqueue(runner *r, const runner_step *step, int64_t *ticket);
-/* Returns the bytes of the buffers between stages on one stage's device. Stages pass rows of the model's width. */
-static inline uint64_t runner_handover_bytes(const ga_model *model, const ga_session_sizes *sizes) {
-  return 2 * (uint64_t)sizes->batch * (uint64_t)model->hparams.width * sizeof(float);
-}
 /* Returns whether another step may be enqueued before runner_take. Steps whose rows are shown must be taken first. */
 bool runner_may_enqueue(const runner *r);
 /* Waits for the oldest step in flight, which must have this ticket, and fills in its results. */

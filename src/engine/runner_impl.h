@@ -33,10 +33,10 @@ typedef struct step_graphs {
 
 /* Buffers for the rows that a stage receives from the previous stage: one for each step in flight. */
 typedef struct stage_handover {
-  char *buffer[2];       /* on the stage's device */
-  ga_event *sent[2];     /* recorded by the previous stage once the rows are in the buffer */
-  ga_event *received[2]; /* recorded by this stage once it has read the rows: the buffer is free */
-  bool is_used[2];       /* `received` has been recorded */
+  char *buffer[EXEC_BUFFERS]; /* on the stage's device */
+  ga_event *sent[2];          /* recorded by the previous stage once the rows are in the buffer */
+  ga_event *received[2];      /* recorded by this stage once it has read the rows: the buffer is free */
+  bool is_used[2];            /* `received` has been recorded */
 } stage_handover;
 
 /* The layers of one placement, and the integer inputs of steps on its device. Two steps may be in flight, so the

@@ -106,6 +106,13 @@ GA_NODISCARD ga_status exec_send(const ga_exec *e, const ga_exec *before, char *
 GA_NODISCARD ga_status exec_receive(const ga_exec *e, const char *buffer);
 /* Returns the bytes of the buffer of exec_send, for max_tokens tokens. */
 uint64_t exec_taken_bytes(const ga_exec *e);
+/* A placement behind another one on a GPU has so many of these buffers: one for each step in flight. */
+#define EXEC_BUFFERS 2
+/* Returns the bytes of one buffer for `tokens` tokens, before there is an exec: graphs hand over rows of the model's
+ * width. */
+static inline uint64_t exec_buffer_bytes(const ga_hparams *p, int32_t tokens) {
+  return (uint64_t)tokens * (uint64_t)p->width * sizeof(float);
+}
 
 /* Returns the address of the first row of a value in the running program. */
 float *exec_rows(const ga_exec *e, value_id v);

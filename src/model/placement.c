@@ -116,8 +116,8 @@ static ga_status candidate_of(const planner *pl, ga_ctx *ctx, candidate *c) {
   /* windows of sums: three slots of twice the elements (ga/all_reduce.h) */
   const uint64_t sum = (uint64_t)pl->sizes.batch * (uint64_t)p->width * sizeof(float);
   if (model->comm && !c->host) c->activations += 6 * sum, c->with_head += 6 * sum;
-  /* Rows that the layers before leave; GPUs have them twice more, on their way (runner_handover.c). */
-  c->entering = (c->host ? 1 : 3) * (uint64_t)pl->sizes.batch * (uint64_t)p->width * sizeof(float);
+  /* Rows that the layers before leave; GPUs have them in buffers, too, on their way (runner_handover.c). */
+  c->entering = (uint64_t)(1 + (c->host ? 0 : EXEC_BUFFERS)) * exec_buffer_bytes(p, pl->sizes.batch);
   if (!c->host) GA_TRY(exec_workspace(model, ctx, &pl->sizes, &c->workspace));
   return GA_OK;
 }
