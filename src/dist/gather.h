@@ -67,9 +67,8 @@ typedef struct gather_list {
   gather_call *calls;
   gather_batch *batches; /* Batches of calls. Batches of local documents come first. */
   int64_t n_calls, n_batches, room, batch_room;
-  /* Backward: rows that must be set to zero first. No call overwrites them before other calls add to them or they are
-   * sent. */
-  /* Rows of the rank's dQ (q_zeros), and of dK and dV of all tokens (kv_zeros). */
+  /* Backward: rows that must be set to zero first, of the rank's dQ, and of dK and dV of all tokens. No call overwrites
+   * them before other calls add to them or they are sent. */
   dist_rows *q_zeros, *kv_zeros;
   int64_t n_q_zeros, n_kv_zeros, q_room, kv_room;
   bool sink_zeros; /* True: dsinks must be set to zero first. */

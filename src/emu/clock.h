@@ -22,7 +22,6 @@ void emu_clocks_drop(emu_clocks *c);
 /* Replaces *c, and its reference, by the join of *c and `with`. */
 void emu_clocks_join(emu_clocks **c, emu_clocks *with);
 
-/* emu_gather is a clock set under construction: a barrier joins the sets that its arrivals release. */
 /* EMU_VECTOR precedes functions whose loops profit from the machine's widest vectors. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define EMU_VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -30,6 +29,7 @@ void emu_clocks_join(emu_clocks **c, emu_clocks *with);
 #define EMU_VECTOR
 #endif
 
+/* A clock set under construction: a barrier joins the sets that its arrivals release. */
 typedef struct emu_gather {
   emu_clocks *sum;
   uint64_t last; /* Serial of the set that was added last. */

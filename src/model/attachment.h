@@ -5,7 +5,6 @@
 #include "model/weight_spec.h"
 
 /* One adapter, in host memory: W x becomes W x + scale B (A x). */
-/* tensor role of W, a matrix that the model has */
 typedef struct attachment_source {
   weight_id id;   /* role of W, a matrix that the model has */
   int32_t layer;  /* layer of W */

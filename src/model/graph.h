@@ -163,7 +163,6 @@ void graph_destroy(ga_model_graph *graph);
 void graph_range(const ga_model_graph *graph, int32_t first_layer, int32_t end_layer, int32_t *first, int32_t *end);
 
 #define NODE_INPUTS OP_INPUTS
-/* Lists the values that a node reads. Returns their number. */
 /* Writes the values that a node reads to in[]. Returns their number. */
 int32_t node_inputs(const ga_node *node, value_id in[NODE_INPUTS]);
 /* Writes to in[] pointers to the places in the node that name the values it reads, so that passes can replace them.

@@ -165,8 +165,8 @@ GA_NODISCARD ga_status ga_vector_to_f32(const ga_model_tensor *t, const unsigned
 /* Loads every weight of the architecture to the devices of the placements. */
 GA_NODISCARD ga_status ga_weights_load(ga_model *model, const ga_model_options *options);
 /* Allocates device memory that the placement owns. */
-/* Frees all device memory of the placement. */
 GA_NODISCARD ga_status ga_placement_alloc(ga_placement *placement, size_t bytes, void **out);
+/* Frees all device memory of the placement. */
 void ga_placement_free(ga_placement *placement);
 
 /* Decides which device has which layers, and fills in model->placements except for the weights. */

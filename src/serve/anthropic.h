@@ -8,7 +8,6 @@
  * counts tokens, so max_tokens may be missing. */
 bool sv_ant_translate(json_t *body, bool counts, json_t **out, sv_fail *fail);
 
-/* Writes the whole message, when the choice has ended without an error. */
 /* Writes the whole message. The choice must have ended without an error. */
 void sv_ant_put_message(sv_text *t, const sv_answer *a);
 /* Writes the events for new text and removes it from the choice; writes the last events once the choice has ended. */

@@ -31,7 +31,6 @@ typedef struct sv_options {
 /* Creates a server and answers requests; /health is 503 until sv_server_open. The texts of options are copied.
  * GA_ERR_IO: the port is in use, or the address is not one of this machine. */
 GA_NODISCARD ga_status sv_server_create(const sv_options *options, sv_server **out);
-/* Begins to accept requests. engine: NULL for an encoder. Model and engine must outlive the server. */
 /* Begins to accept requests for a model. engine: NULL for an encoder. Model and engine must outlive the server. */
 GA_NODISCARD ga_status sv_server_open(sv_server *server, ga_model *model, ga_engine *engine);
 int32_t sv_server_port(const sv_server *server);

@@ -21,8 +21,8 @@
 
 #include "ga/base.h"
 
-/* Bounds of a call; a call beyond them is content. */
-/* the most bytes of one call with its markers, or of one list of calls */
+/* Bounds of a call. A call beyond them is content. TOOL_CALL_BYTES_MAX: the most bytes of one call with its markers, or
+ * of one list of calls. */
 #define TOOL_CALL_BYTES_MAX  ((size_t)1 << 20)
 #define TOOL_CALL_LIST_MAX   64 /* the most calls in one list of mistral, or in one answer of llama3 */
 #define TOOL_CALL_SPACES_MAX 64 /* the most consecutive white space between parts of the markup */

@@ -66,8 +66,6 @@ static inline bool bench_on_gpu(const ga_kernel *kernel) {
  * clock times it. */
 bool bench_has_clock(const ga_device *device);
 
-/* Takes $GA_LAST_CACHE, in MiB, as the size of the last cache, where it is set. bench_measure_ceiling calls this
- * first. */
 /* Uses $GA_LAST_CACHE, in MiB, as the size of the last cache if it is set. bench_measure_ceiling calls this first. */
 GA_NODISCARD ga_status bench_use_given_cache(void);
 /* Returns the total bytes of the rotating buffers: three times the last cache, at most 1.5 GiB and a quarter of the
