@@ -31,8 +31,9 @@ typedef int (*ga_progress_fn)(void *user, uint64_t done, uint64_t total);
  * they depend on the size of the context, the number of CPU threads, or other sessions. Each token is evaluated by
  * itself (batch 1), since kernels are chosen by the number of tokens: prompts run at the speed of generation. No op of
  * a model has kernels that differ from run to run (GA_KERNEL_NONDET: gradients of attention alone). Another placement
- * of the layers counts as another device. */
-/* GA_SESSION_E4M3_ACTIVATIONS is for e4m3 weights with scales (FP8 checkpoints). In steps of nine tokens and more,
+ * of the layers counts as another device.
+ *
+ * GA_SESSION_E4M3_ACTIVATIONS is for e4m3 weights with scales (FP8 checkpoints). In steps of nine tokens and more,
  * their products round activations to e4m3. Each 128 elements of a token have a scale, as such checkpoints specify
  * ("W8A8", dynamic). An activation then keeps 4 significant bits. GA_ERR_UNSUPPORTED: the model has no such weights, or
  * a device no kernel for them. GA_ERR_ARG: steps have fewer tokens, as with GA_SESSION_DETERMINISTIC. */

@@ -36,8 +36,8 @@ struct dist_gather {
   ga_graph *graph;
   bool may_record;
   uint64_t run_bytes; /* Number of bytes that a run sends. */
-  /* The fields below are used where heads are split. */
-  /* O or dQ (index 0), and dK with dV (index 1), of all tokens and the rank's heads. */
+  /* Where heads are split, like the next fields: O or dQ (index 0), and dK with dV (index 1), of all tokens and the
+   * rank's heads. */
   void *whole[SPLIT_WHOLE];
   /* Stream that copies results from peers into the caller's tensors. */
   ga_stream *taking;

@@ -27,7 +27,8 @@ double ga_ref_load(ga_dtype dtype, const void *data, int64_t i);
 void ga_ref_load_row(ga_dtype dtype, const void *data, int64_t at, int64_t step, int64_t n, double *out);
 /* Element e of one block of a block type. */
 double ga_ref_load_block(ga_dtype dtype, const void *block, int e);
-double ga_ref_load_grid(ga_dtype dtype, const void *block, int e); /* of iq2, iq3 and tq */
+/* The same for a block of iq2, iq3 or tq. */
+double ga_ref_load_grid(ga_dtype dtype, const void *block, int e);
 /* Stores x, rounded to nearest even; plain types only. */
 void ga_ref_store(ga_dtype dtype, void *data, int64_t i, double x);
 

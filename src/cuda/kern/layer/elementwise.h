@@ -3,8 +3,8 @@
 #include "cuda/dev/ptx/base.h"
 
 /* ELEMENTWISE_KERNEL(kargs, n, wide, one) defines the kernel. The argument struct kargs has rows, width and vec16.
- * wide(&a, row, col) processes n elements (16 bytes) from column col on; one(&a, row, col) processes one element. */
-/* UNIT is the number of elements that a thread block processes at a time. */
+ * wide(&a, row, col) processes n elements (16 bytes) from column col on; one(&a, row, col) processes one element.
+ * UNIT is the number of elements that a thread block processes at a time. */
 #define ELEMENTWISE_KERNEL(kargs, n, wide, one)                                                                       \
   GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST kargs a) {                                                    \
     enum { UNIT = n * GA_P_THREADS };                                                                                 \
