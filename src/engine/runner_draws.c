@@ -329,7 +329,7 @@ static ga_status take_draw(runner *r, const run_step *step, int32_t i, int32_t i
   return GA_OK;
 }
 
-/* Shows logits x of a wanted row, which are where they are to be or on a CPU. */
+/* Gives the logits x of a wanted row to the caller: in `into`, where a GPU has put them already, and by show. */
 static ga_status show_row_of(const runner *r, const run_step *step, int32_t row, int32_t id, const float *x) {
   const runner_step *asked = &step->asked;
   const size_t vocab = (size_t)r->options.model->hparams.vocab;
