@@ -38,7 +38,7 @@ typedef struct open_args {
     "chat-template", 0, OPT_STRING, &(a).chat_template, 0, 0, "NAME",                                          \
         "chat template in the place of the model's: chatml, gemma, llama3, mistral, plain, or a file in Jinja" \
   }
-/* The row of an option of sessions and of engines. */
+/* The row of --activations in a command's table, for sessions and engines; `a` is an open_args. */
 #define OPEN_ACTIVATIONS_OPTION(a)                                                                            \
   {                                                                                                           \
     "activations", 0, OPT_STRING, &(a).activations, 0, 0, "TYPE",                                             \

@@ -188,7 +188,7 @@ class Field:
         if "says" in self.given:
             return re.sub(r"\{(range|types|zero|enum)\}", lambda m: known[m[1]], self.given["says"])
         if self.is_reserved:
-            return "0"
+            return "must be 0"
         says = [known["range"], f"0 = {known['zero']}" if known["zero"] else "", known["types"], known["enum"]]
         return "; ".join(text for text in says if text)
 

@@ -23,8 +23,8 @@ typedef struct dist_view {
       DIST_WORD("device", (v).device, "LIST", "the machine of simulate and -m auto: cpu, or cuda:0 = one of GPUs"), \
       DIST_MACHINE_OPTIONS((v).machine)
 
-/* Makes the plan and calls show. -m all instead prints a line for each method, with_times with its simulated time.
- * quiet: -m auto does not print its choice. Returns an exit code. */
+/* Makes the plan and calls show. With -m all it instead prints a line for each method; with_times adds the simulated
+ * time. quiet: -m auto does not print its choice. Returns an exit code. */
 int dist_view_plan(const char *verb, dist_view *v, bool quiet, bool with_times,
                    ga_status (*show)(const dist_task *, const ga_dist_plan *));
 

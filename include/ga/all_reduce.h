@@ -23,7 +23,7 @@ typedef struct ga_all_reduce_desc {
   size_t struct_size;
   int64_t max_elements; /* the most elements of a call, 1 to 2^24 */
   int32_t dtype;        /* GA_F32, GA_F16 or GA_BF16 */
-  uint32_t flags;       /* 0 */
+  uint32_t flags;       /* must be 0 */
   double timeout; /* seconds that a GPU waits for another rank's numbers, 0.001 to 3600; 0 = the timeout of comm */
 } ga_all_reduce_desc;
 #define GA_ALL_REDUCE_DESC_INIT \
@@ -57,7 +57,7 @@ typedef struct ga_all_reduce_norm_io {
   /* rows x width is at most max_elements and the same on all ranks. On GPUs width is a multiple of 16 bytes. */
   int64_t rows, width;
   float eps;        /* added to the mean of squares; 0 or more */
-  int32_t reserved; /* 0 */
+  int32_t reserved; /* must be 0 */
 } ga_all_reduce_norm_io;
 #define GA_ALL_REDUCE_NORM_IO_INIT \
   { sizeof(ga_all_reduce_norm_io), NULL, NULL, NULL, NULL, 0, 0, 1e-6f, 0 }

@@ -114,7 +114,7 @@ typedef struct ga_attn_desc {
   /* tokens of a head that share a scale of K and V. 8-bit q: 64 or 128, 0 = all tokens. e4m3 K and V with another q: 1,
    * 0 = all tokens */
   int32_t kv_scale_tokens;
-  int32_t reserved; /* 0 */
+  int32_t reserved; /* must be 0 */
   /* numbers of elements of io.q_stretches and io.kv_stretches: both 0, or both 1 to 64 */
   int32_t q_stretches, kv_stretches;
   /* VARLEN, without STATE_*: not 0 = LSE is [q_heads, lse_stride], indexed by token like Q. At least q_tokens, at most
@@ -159,7 +159,7 @@ typedef struct ga_attn_stretch {
    * at once. */
   uint32_t ready;
   int32_t ready_word; /* index in io.ready, 0 to 65535 */
-  int32_t reserved;   /* 0 */
+  int32_t reserved;   /* must be 0 */
 } ga_attn_stretch;
 
 /* --- src/op/attn.toml: io --- */

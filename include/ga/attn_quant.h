@@ -44,7 +44,7 @@ typedef struct ga_attn_quant_desc {
   int32_t pairs;        /* ga_rope_pairs */
   float magnitude;      /* factor of RoPE's cos and sin */
   int32_t centre;       /* 1, for VALUES only: subtract the mean of each column. 0: do not */
-  int32_t reserved[2];  /* 0 */
+  int32_t reserved[2];  /* must be 0 */
 } ga_attn_quant_desc;
 #define GA_ATTN_QUANT_DESC_INIT                                                                     \
   {                                                                                                 \

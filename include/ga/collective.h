@@ -46,7 +46,7 @@ typedef struct ga_collective_desc {
   int32_t ranks;    /* number of ranks of the communicator, 1 to 4096 */
   uint32_t reach;   /* ga_comm_reach of the communicator */
   uint32_t flags;   /* ga_collective_flags */
-  int32_t reserved; /* 0 */
+  int32_t reserved; /* must be 0 */
 } ga_collective_desc;
 #define GA_COLLECTIVE_DESC_INIT \
   { sizeof(ga_collective_desc), 0, GA_ALL_REDUCE, GA_F32, 1, 0, 0, 0 }

@@ -45,7 +45,7 @@ typedef struct ga_comm_process_options {
   /* name of the run: the same in all of its processes, and different from the names of this user's other runs */
   const char *run;
   uint32_t flags;       /* ga_comm_flags */
-  int32_t reserved;     /* 0 */
+  int32_t reserved;     /* must be 0 */
   double timeout;       /* seconds that a call waits for other ranks, 0.01 to 86400; 0 = 5 */
   double start_timeout; /* seconds that the creation waits for all ranks, 0.01 to 86400; 0 = 30 */
   /* the most bytes of one rank's messages in flight, 4096 to 2^40; 0 = 2^34. They are reserved as addresses; memory is
@@ -64,7 +64,7 @@ typedef struct ga_comm_mpi_options {
   size_t struct_size;
   /* ga_comm_flags. Without GA_COMM_BUFFERED, a send is complete when the receiver has begun to take the message */
   uint32_t flags;
-  int32_t reserved; /* 0 */
+  int32_t reserved; /* must be 0 */
   double timeout;   /* seconds that a call waits for other ranks, 0.01 to 86400; 0 = 5 */
 } ga_comm_mpi_options;
 #define GA_COMM_MPI_OPTIONS_INIT \

@@ -24,7 +24,7 @@ typedef struct ga_ctx_options {
   const char *device;          /* name of a device, as listed above; NULL = "auto" */
   const char *disable_kernels; /* ids of kernels not to use: patterns with * and ?, separated by commas; NULL = none */
   int32_t threads;             /* CPU threads, counting the caller; 0 = one per usable CPU */
-  uint32_t flags;              /* 0 */
+  uint32_t flags;              /* must be 0 */
 } ga_ctx_options;
 #define GA_CTX_OPTIONS_INIT \
   { sizeof(ga_ctx_options), NULL, NULL, 0, 0 }
@@ -67,9 +67,9 @@ typedef struct ga_memory_info {
   uint64_t total_bytes;       /* bytes of the device's memory */
   uint64_t free_bytes;        /* bytes that are free, as the system reports them: other programs count, too */
   uint64_t used_bytes;        /* bytes of the context's buffers now */
-  uint64_t used_peak_bytes;   /* the most bytes so far */
+  uint64_t used_peak_bytes;   /* largest value of pooled_bytes so far */
   uint64_t pooled_bytes;      /* bytes taken from the system: for buffers, or kept for later buffers */
-  uint64_t pooled_peak_bytes; /* the most bytes so far */
+  uint64_t pooled_peak_bytes; /* largest value of used_bytes so far */
   uint64_t buffers;           /* number of the context's buffers */
   /* (pooled - used) / pooled. The part that ga_ctx_memory_trim cannot return to the system is fragmentation. */
   double idle;
@@ -97,12 +97,11 @@ GA_API GA_NODISCARD ga_status ga_stream_create(ga_ctx *ctx, ga_stream **out);
 GA_API void ga_stream_destroy(ga_stream *stream); /* waits for GA's work on the stream; NULL is fine */
 /* Wraps a stream of the caller's, of the device's primary context: `native` is a CUstream, NULL the legacy default one.
  * The native stream must outlive *out. The caller orders it, waits for it and records it; GA only enqueues work there.
- * While the caller records it (cuStreamBeginCapture) GA enqueues launches and does nothing else to the device:
- *   - ops run by plans that exist, with the caller's workspace; else GA_ERR_STATE. Buffers that are freed meanwhile go
- *     back later;
- *   - a stream may be wrapped then if one was wrapped before; *out must outlive the graph;
- *   - graphs recorded through one ga_stream must not run at the same time: wrap the stream once more for the second.
- * GA_ERR_ARG: of another context. GA_ERR_UNSUPPORTED: a CPU device. */
+ * While the caller records it (cuStreamBeginCapture) GA enqueues launches and does nothing else to the device: - ops
+ * run by plans that exist, with the caller's workspace; else GA_ERR_STATE. Buffers that are freed meanwhile go back
+ * later; - a stream may be wrapped then if one was wrapped before; *out must outlive the graph; - graphs recorded
+ * through one ga_stream must not run at the same time: wrap the stream once more for the second. GA_ERR_ARG: `native`
+ * is a stream of another CUDA context. GA_ERR_UNSUPPORTED: ctx is on a CPU. */
 GA_API GA_NODISCARD ga_status ga_stream_wrap(ga_ctx *ctx, void *native, ga_stream **out);
 /* Waits for a stream and reports faults of the work enqueued on it, with the last kernel's name. stream NULL = the
  * context's own. */

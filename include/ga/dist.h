@@ -116,7 +116,7 @@ typedef struct ga_dist_grid {
   /* GPUs that gather keys or split heads (Ulysses): number of groups in which a rank's heads are sent, one group
    * after the other. 1 to 8; divides kv_heads, or the number of KV heads of a rank. Other plans ignore it. */
   int32_t groups;
-  int32_t reserved; /* 0 */
+  int32_t reserved; /* must be 0 */
 } ga_dist_grid;
 #define GA_DIST_GRID_INIT \
   { sizeof(ga_dist_grid), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
@@ -132,7 +132,7 @@ typedef struct ga_dist_desc {
   int32_t head_dim;          /* 1 to 1024 */
   int32_t v_dim;             /* 1 to 1024; 0 = head_dim */
   uint32_t flags;            /* ga_dist_flags */
-  int32_t reserved;          /* 0 */
+  int32_t reserved;          /* must be 0 */
   int64_t window;            /* 0 = none; else query p sees keys j > p - window of its document */
   const ga_dist_grid *grid;  /* NULL = the grid of the method */
   int32_t dtype;             /* ga_dtype of inputs and results: f32, f16, bf16; 0 = f32 */
@@ -176,7 +176,7 @@ typedef enum ga_dist_rule {
   GA_DIST_RULE_ORDER = 6,    /* results are merged in the plan's numbered order */
   GA_DIST_RULE_DEADLOCK = 7, /* no rank waits for ever, whether sends are buffered or wait for their receiver */
   GA_DIST_RULE_MEMORY = 8,   /* the most memory in use at once is what the plan declares, and all of it is released */
-  GA_DIST_RULE_BYTES = 9     /* the bytes sent between each pair of ranks equal the closed formula */
+  GA_DIST_RULE_BYTES = 9     /* the bytes sent from each rank to each other rank equal a formula of the grid's sizes */
 } ga_dist_rule;
 
 typedef struct ga_dist_report {
@@ -189,7 +189,7 @@ typedef struct ga_dist_report {
   { sizeof(ga_dist_report), 0, 0, 0 }
 /* Checks all rules of the plan. GA_ERR_STATE: the plan breaks a rule, which the text names. report may be NULL. */
 GA_API GA_NODISCARD ga_status ga_dist_plan_verify(const ga_dist_plan *plan, ga_dist_report *report);
-GA_API const char *ga_dist_rule_name(int32_t rule); /* "cover". Static. */
+GA_API const char *ga_dist_rule_name(int32_t rule); /* Returns the name of a rule, such as "cover": a static string. */
 
 /* The work, the traffic and the memory that a plan costs one rank. */
 typedef struct ga_dist_cost {
@@ -253,8 +253,9 @@ typedef struct ga_dist_machine {
   double memory_bytes_per_second;
   double backward_flops; /* operations per second of the backward pass; 0 = flops */
   /* Fixed time of a kernel's tile (start and end). start_keys is the number of further keys for each of its queries
-   * that would take as long. start_queries is the same for the backward pass, in queries for each key. Calls with
-   * shorter rows than one device's call of all tokens are predicted slower by that share. 0 = not modelled. */
+   * that would take as long. start_queries is the same for the backward pass, in queries for each key. A call with n
+   * keys a query runs at n / (n + start_keys) of the full rate; `flops` holds for one device's call of all tokens. 0 =
+   * not modelled. */
   double start_keys, start_queries;
   /* Rates by size, which replace the single numbers above; NULL and 0 points = the single number. Sizes ascend. Between
    * two points the logarithm of the rate is linear in the logarithm of the size; beyond the ends the rate is constant.
@@ -267,7 +268,7 @@ typedef struct ga_dist_machine {
    * link_spread of the speed of their outgoing links. If any is not 0, the plan is simulated `draws` times. */
   double jitter, spread, link_spread;
   int32_t draws;    /* number of simulations; 0 = 200; at most 100000 */
-  int32_t reserved; /* 0 */
+  int32_t reserved; /* must be 0 */
   uint64_t seed;    /* seed of the random numbers */
 } ga_dist_machine;
 #define GA_DIST_MACHINE_INIT                                                                                       \
@@ -322,7 +323,7 @@ typedef struct ga_dist_exec_options {
   /* how GPUs send blocks: "auto", "peer", "host", "nccl"; NULL = the value of the variable GA_DIST_COPIES */
   const char *copies;
   int32_t timeline; /* 1: each run records spans for ga_dist_exec_span; 0: none */
-  int32_t reserved; /* 0 */
+  int32_t reserved; /* must be 0 */
 } ga_dist_exec_options;
 #define GA_DIST_EXEC_OPTIONS_INIT \
   { sizeof(ga_dist_exec_options), NULL, 0, 0 }
@@ -367,7 +368,8 @@ typedef enum ga_dist_work {
   GA_DIST_WORK_EXCHANGE = 7,  /* blocks are sent to and received from other ranks, through host memory or by NCCL */
   GA_DIST_WORK_WAIT = 8       /* the stream waits for another rank, or for another stream of this rank */
 } ga_dist_work;
-GA_API const char *ga_dist_work_name(int32_t work); /* "attention". Static. */
+/* Returns the name of a kind of work, such as "attention": a static string. */
+GA_API const char *ga_dist_work_name(int32_t work);
 
 /* One piece of work of a stream. begin and end are seconds since the run's start on this rank. On a GPU they are
  * times of events: a kernel that shares the GPU with another stream's kernel may begin later than its span. */
@@ -407,7 +409,7 @@ typedef struct ga_dist_link_options {
   size_t struct_size;
   const char *copies; /* how GPUs send blocks, as in ga_dist_exec_options */
   int32_t runs;       /* number of measurements, 1 to 64; 0 = 7 */
-  int32_t reserved;   /* 0 */
+  int32_t reserved;   /* must be 0 */
 } ga_dist_link_options;
 #define GA_DIST_LINK_OPTIONS_INIT \
   { sizeof(ga_dist_link_options), NULL, 0, 0 }

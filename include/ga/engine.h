@@ -93,7 +93,7 @@ typedef struct ga_request_options {
    * is used */
   bool prompt_logprobs;
   bool ignore_eog;        /* true: generation goes on after an end-of-generation token */
-  uint8_t reserved[6];    /* 0 */
+  uint8_t reserved[6];    /* must be 0 */
   uint64_t tenant;        /* id of the request's owner: tenants get equal shares of the engine's tokens */
   const char *cache_salt; /* only requests of one tenant with equal salts share cached prefixes; NULL = "" */
   /* seconds in which the first token must have begun to be evaluated; 0 = no limit. A request that waits longer ends
@@ -197,15 +197,16 @@ typedef struct ga_engine_stats {
   double busy_seconds;                                      /* seconds that the engine spent in steps */
   int32_t context, max_sequences, step_tokens, max_waiting; /* the engine's options, with defaults filled in */
   int32_t failed;     /* ga_status of the failure that stopped the engine; every submit then fails with it. 0 = none */
-  int32_t reserved;   /* 0 */
+  int32_t reserved;   /* always 0 */
   int64_t swapped;    /* preempted requests that wait now and whose pages are in the swap space */
   int64_t swap_pages; /* pages of the swap space */
-  int64_t swap_pages_used;                      /* pages of it that are in use now */
-  uint64_t swapped_out_bytes, swapped_in_bytes; /* copied to the swap space, and back from it */
+  int64_t swap_pages_used;                      /* pages of the swap space that are in use now */
+  uint64_t swapped_out_bytes, swapped_in_bytes; /* bytes of pages copied to the swap space, and back from it */
   /* with GA_ENGINE_TIME_STEPS: number of steps that followed another step with requests running all the time */
   uint64_t step_gaps;
-  /* quantiles of the gaps between such steps, in seconds, exact to 5 %. A gap is the time from the last kernel of a
-   * step to the first kernel of the next. The device is idle in it, or copies inputs */
+  /* with GA_ENGINE_TIME_STEPS: median and 99th percentile of the gaps between steps, in seconds, exact to 5 %. A gap is
+   * the time from the last kernel of a step to the first kernel of the next. The device is idle in it, or copies
+   * inputs */
   double step_gap_median, step_gap_p99;
 } ga_engine_stats;
 #define GA_ENGINE_STATS_INIT                                                                                          \

@@ -28,7 +28,7 @@ typedef struct ga_launch {
   uint32_t cluster[3];   /* blocks of a cluster; zeros = no clusters. Each grid dimension must be a multiple of it */
   uint32_t shared_bytes; /* bytes of dynamic shared memory, at most the device's limit for a block */
   uint32_t flags;        /* GA_LAUNCH_DEPENDENT or 0 */
-  uint32_t reserved;     /* 0 */
+  uint32_t reserved;     /* must be 0 */
 } ga_launch;
 #define GA_LAUNCH_INIT \
   { sizeof(ga_launch), {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, 0, 0, 0 }

@@ -27,7 +27,7 @@ typedef struct ga_norm_desc {
   int64_t x_stride, y_stride;
   int32_t kind;             /* ga_norm_kind */
   int32_t x_dtype, y_dtype; /* f32, f16, bf16 */
-  float eps;                /* added as the formula above says */
+  float eps;                /* RMS, LAYER: added to the mean square or to the variance; L2: the least divisor */
   int64_t residual_stride;
 } ga_norm_desc;
 #define GA_NORM_DESC_INIT \
@@ -177,12 +177,12 @@ typedef struct ga_attn_merge_desc {
   int64_t rows;
   /* O: elements between tokens and between heads; LSE [heads, rows]: between heads. 0 = heads * dim, dim, rows */
   int64_t o_token, o_head, lse_head;
-  /* PART: elements between tokens and between heads; part_lse, or m and l: between heads. 0 as above */
+  /* PART: elements between tokens and between heads; part_lse, or m and l: between heads. 0 = heads * dim, dim, rows */
   int64_t part_token, part_head, part_lse_head;
   int32_t heads;    /* 1 to 65536 */
   int32_t dim;      /* 1 to 1024 */
   int32_t kind;     /* ga_attn_merge_kind */
-  int32_t reserved; /* 0 */
+  int32_t reserved; /* must be 0 */
 } ga_attn_merge_desc;
 #define GA_ATTN_MERGE_DESC_INIT \
   { sizeof(ga_attn_merge_desc), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
@@ -206,7 +206,7 @@ typedef struct ga_embed_desc {
   int32_t w_dtype;  /* ga_dtype of the table: any weight type */
   int32_t y_dtype;  /* f32, f16, bf16 */
   float scale;      /* factor of the rows */
-  int32_t reserved; /* 0 */
+  int32_t reserved; /* must be 0 */
 } ga_embed_desc;
 #define GA_EMBED_DESC_INIT \
   { sizeof(ga_embed_desc), 0, 0, 0, 0, 0, GA_F32, 1.0f, 0 }
@@ -236,7 +236,7 @@ typedef struct ga_kv_store_desc {
   int32_t v_dim;              /* 1 to 16384; 0 = head_dim */
   int32_t x_dtype;            /* f32, f16, bf16 */
   int32_t kv_dtype;           /* ga_dtype of the caches: f32, f16, bf16, e4m3, block types */
-  int32_t reserved;           /* 0 */
+  int32_t reserved;           /* must be 0 */
 } ga_kv_store_desc;
 #define GA_KV_STORE_DESC_INIT \
   { sizeof(ga_kv_store_desc), 0, 0, 0, 0, 0, 0, 0, GA_F32, GA_F16, 0 }
@@ -270,7 +270,7 @@ typedef struct ga_convert_desc {
   int64_t rows, width;
   int32_t x_dtype, y_dtype; /* ga_dtype of X and of Y */
   int32_t scales;           /* ga_convert_scales. If not NONE, x is f32, f16 or bf16, and y is e4m3 */
-  int32_t reserved;         /* 0 */
+  int32_t reserved;         /* must be 0 */
 } ga_convert_desc;
 #define GA_CONVERT_DESC_INIT \
   { sizeof(ga_convert_desc), 0, 0, 0, 0, 0, 0 }

@@ -63,12 +63,12 @@ typedef struct ga_model_options {
   ga_ctx *const *more;               /* [n_more] the further contexts; NULL if n_more is 0 */
   const ga_session_options *session; /* memory is reserved for one session of these options; NULL = the defaults */
   bool plan_only;      /* true: read and plan only, load no weights; for ga_model_get_info and ga_model_placement_at */
-  uint8_t reserved[7]; /* 0 */
+  uint8_t reserved[7]; /* must be 0 */
   /* true: copy the tensors that would stay in the mapped file, such as the embedding of a CPU. Once the model is
    * loaded, the file may be shortened, overwritten or removed. false: the file must not change while the model
    * lives. */
   bool no_mmap;
-  uint8_t reserved2[7]; /* 0 */
+  uint8_t reserved2[7]; /* must be 0 */
   /* NULL, or this rank's end of a communicator whose ranks share the model by tensors. It must outlive the model. Each
    * rank loads the same file on its own device, and has some heads and columns of the feed-forward. Sessions of all
    * ranks take the same calls with the same ids, and get the same logits, bit by bit. A rank waits for the others for
@@ -82,13 +82,13 @@ typedef struct ga_model_options {
 typedef struct ga_model_placement {
   const char *device; /* "cpu", "cuda:0" */
   int32_t first_layer, n_layers;
-  uint64_t weights;         /* weights in the form in which the device holds them */
-  uint64_t kv, activations; /* memory of the session: its KV cache, and its activations */
-  uint64_t workspace;       /* workspace of the kernels */
-  uint64_t staging;         /* buffer for weights that are yet to be packed; freed after loading */
-  uint64_t spare;           /* memory left unused: for code, other programs and the ends of shared buffers */
-  uint64_t kv_token;        /* KV cache of one token */
-  uint64_t available;       /* free memory of the device before loading */
+  uint64_t weights;         /* bytes of the weights in the form in which the device holds them */
+  uint64_t kv, activations; /* bytes of the session's KV cache, and of its activations */
+  uint64_t workspace;       /* bytes of the kernels' workspace */
+  uint64_t staging;         /* bytes of the buffer for weights that are yet to be packed; freed after loading */
+  uint64_t spare;           /* bytes left unused: for code, other programs and the ends of shared buffers */
+  uint64_t kv_token;        /* bytes of the KV cache for each token */
+  uint64_t available;       /* bytes of the device that were free before loading */
 } ga_model_placement;
 
 /* Properties of a model; see ga_model_file for the meaning of the fields' keys. */
@@ -103,7 +103,7 @@ typedef struct ga_model_info {
   uint64_t file_bytes; /* bytes of the weights in the file */
   /* bytes of the weights in memory; tables for look-up are included unless they stay in the mapped file */
   uint64_t weight_bytes;
-  uint64_t kv_token_bytes; /* KV cache of one token in f16, all layers */
+  uint64_t kv_token_bytes; /* bytes of the KV cache for each token, in f16, of all layers */
 } ga_model_info;
 
 /* Finds the path of a model by its name, as -m of the program takes it. Nothing is fetched. In this order, `name` is
@@ -199,7 +199,7 @@ typedef struct ga_generate_result {
   /* seconds of the prompt and of the generation; the first token counts to the prompt */
   double prompt_seconds, generate_seconds;
   ga_finish finish;
-  int32_t reserved; /* 0 */
+  int32_t reserved; /* always 0 */
 } ga_generate_result;
 #define GA_GENERATE_RESULT_INIT \
   { sizeof(ga_generate_result), 0, 0, 0.0, 0.0, GA_FINISH_LENGTH, 0 }

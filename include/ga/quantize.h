@@ -33,7 +33,7 @@ typedef struct ga_quantize_desc {
   int64_t rows, cols; /* at least 1 */
   int32_t dtype;      /* ga_dtype of the result: f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k,
                          q6_k, iq4_nl, iq4_xs, mxfp4 */
-  int32_t reserved;   /* 0 */
+  int32_t reserved;   /* must be 0 */
 } ga_quantize_desc;
 #define GA_QUANTIZE_DESC_INIT \
   { sizeof(ga_quantize_desc), 0, 0, 0, 0 }
@@ -67,7 +67,7 @@ typedef struct ga_quantize_tensor {
   uint64_t bytes_from; /* bytes in the source */
   uint64_t bytes_to;   /* bytes in the new file */
   int32_t weighted;    /* 1: errors are weighted by the importance matrix */
-  int32_t reserved;    /* 0 */
+  int32_t reserved;    /* always 0 */
 } ga_quantize_tensor;
 
 /* A callback that is called once for each tensor, in the order of the file, before the first tensor is written. */
@@ -83,7 +83,7 @@ typedef struct ga_quantize_options {
   bool overwrite;               /* true: an existing file is replaced, once the new one is complete */
   bool pure;                    /* true: one type for all matrices, without the mixture's rules */
   bool dry_run;                 /* true: plan and call `tensor` for each tensor, but write nothing */
-  bool reserved;                /* false */
+  bool reserved;                /* must be false */
   ga_quantize_tensor_fn tensor; /* called for each tensor before writing; may be NULL */
   ga_progress_fn progress;      /* called with the bytes of the source read so far and their sum; may be NULL */
   void *user;
@@ -92,7 +92,7 @@ typedef struct ga_quantize_options {
    * "blk.0.*=f16", "token_embd=q6_k". */
   const char *const *tensor_types;
   int32_t n_tensor_types;
-  int32_t reserved_types; /* 0 */
+  int32_t reserved_types; /* must be 0 */
 } ga_quantize_options;
 #define GA_QUANTIZE_OPTIONS_INIT \
   { sizeof(ga_quantize_options), NULL, NULL, 0, false, false, false, false, NULL, NULL, NULL, NULL, 0, 0 }

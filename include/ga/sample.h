@@ -24,9 +24,9 @@ typedef struct ga_sample_desc {
   size_t struct_size;
   int64_t vocab;            /* number of logits, 1 to 2^31 - 1 */
   float temperature;        /* 0 = greedy */
-  float top_p;              /* probability that the kept tokens reach, in (0, 1]; 1 = off */
+  float top_p;              /* sum of probabilities that the kept tokens reach, in (0, 1]; 1 = off */
   float min_p;              /* least probability relative to the largest, in [0, 1); 0 = off */
-  float typical_p;          /* probability that the kept tokens reach, in (0, 1]; 1 = off */
+  float typical_p;          /* sum of probabilities that the kept tokens reach, in (0, 1]; 1 = off */
   float repetition_penalty; /* divides positive and multiplies negative logits of tokens in history; > 0, 1 = off */
   float presence_penalty;   /* subtracted once from the logit of each token in history; 0 = off */
   float frequency_penalty;  /* subtracted from a token's logit for each time it occurs in history; 0 = off */

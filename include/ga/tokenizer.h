@@ -41,10 +41,10 @@ typedef enum ga_tok_unigram {
   GA_TOK_UGM_STRIP_RIGHT = 4, /* white space at the end is removed */
   GA_TOK_UGM_SQUEEZE = 8,     /* runs of spaces become one */
   GA_TOK_UGM_SPLIT = 16,      /* words are cut at white space, which is removed; each gets the space prefix */
-  GA_TOK_UGM_WORDS = 32,      /* a space begins a word: no piece reaches across */
-  GA_TOK_UGM_MISSING = 64,    /* add_space_prefix: only where the text has no space there */
-  GA_TOK_UGM_FIRST = 128,     /* add_space_prefix: only at the start of the whole text */
-  GA_TOK_UGM_BYTES = 256      /* a character without a piece becomes its byte tokens; all 256 must be there */
+  GA_TOK_UGM_WORDS = 32,      /* a space begins a word, and no piece extends over two words */
+  GA_TOK_UGM_MISSING = 64,    /* add_space_prefix: a space is added only where the text does not begin with one */
+  GA_TOK_UGM_FIRST = 128,     /* add_space_prefix: a space is added only at the start of the whole text */
+  GA_TOK_UGM_BYTES = 256 /* a character without a piece becomes its byte tokens; the vocabulary must have all 256 */
 } ga_tok_unigram;
 
 /* The parts of which a tokenizer is made. Start from GA_VOCAB_INIT. All arrays and texts are copied. */
@@ -62,11 +62,11 @@ typedef struct ga_vocab {
   int32_t bos, eos, eot, eom, unk, sep, pad, cls, mask; /* ids of special tokens, or GA_TOK_NONE */
   bool add_bos, add_eos; /* tokens that GA_TOK_ADD_SPECIAL adds. WPM always adds cls (else bos) and sep (else eos) */
   bool add_space_prefix; /* SPM, UGM: a space before the text and after each special token */
-  bool remove_extra_whitespaces; /* SPM, UGM: runs of spaces become one; none at either end */
+  bool remove_extra_whitespaces; /* SPM, UGM: runs of spaces become one space, and spaces at both ends are removed */
   bool ignore_merges;            /* BPE: a pre-split word that is a token is not merged from parts */
   bool cased;                    /* WPM: keep case and accents */
   size_t n_eog;                  /* number of further ids that end generation, besides eos, eot, eom and known names */
-  const int32_t *eog;            /* [n_eog] those ids */
+  const int32_t *eog;            /* [n_eog] further ids that end generation */
   uint32_t unigram;              /* UGM: a combination of ga_tok_unigram */
   size_t charsmap_bytes;         /* UGM: bytes of charsmap, at most 2^24; 0 = none */
   const void *charsmap;          /* UGM: SentencePiece's precompiled_charsmap, with replacements of characters */

@@ -7,7 +7,8 @@
 
 #include "core/comm.h"
 
-/* --- Shared memory: head, ranks, links, then an arena for each rank. Offsets count from its start; 0: none. --- */
+/* --- Shared memory: head, ranks, links, then an arena for each rank. Offsets count from the start of the shared
+ * memory; 0: none. --- */
 
 typedef struct shared_rank {
   /* A futex, changed at each event that this rank may wait for. */

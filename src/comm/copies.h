@@ -17,9 +17,9 @@ const char *dist_copies_name(const ga_device *device, dist_copies copies);
 /* Sets *out to the kind of copies named `asked`, or by $GA_DIST_COPIES where `asked` is NULL or "". All ranks call it,
  * and get the same kind or an error. */
 GA_NODISCARD ga_status dist_copies_wanted(ga_comm *comm, const ga_device *device, const char *asked, dist_copies *out);
+enum { DIST_WORD = 24 };
 /* Compares a word of at most DIST_WORD - 1 letters over all ranks, which all call it. GA_ERR_COMM on all if two
  * differ. */
-enum { DIST_WORD = 24 };
 GA_NODISCARD ga_status dist_copies_same(ga_comm *comm, const char *what, const char *word);
 /* Exchanges the results of all ranks' attempts. All ranks call it. Returns GA_OK when all have succeeded, otherwise the
  * status of the first failed rank with its text. An error of the communicator is in *comm_status. */

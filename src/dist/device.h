@@ -16,7 +16,8 @@ typedef struct device_slot {
   void *memory;
   const dist_step *block;
   int32_t from; /* Rank whose message fills the slot. */
-  uint32_t due; /* The message has arrived when that rank's counter `arrived` has reached this value. */
+  /* The slot's message has arrived when the window's counter of messages from rank `from` has reached this value. */
+  uint32_t due;
   /* Event recorded after the slot's last send. NULL: nothing has been sent from the slot yet. */
   ga_event *sent;
   bool is_sending;

@@ -36,8 +36,8 @@ struct dist_gather {
   ga_graph *graph;
   bool may_record;
   uint64_t run_bytes; /* Number of bytes that a run sends. */
-  /* Where heads are split, like the next fields: O or dQ (index 0), and dK with dV (index 1), of all tokens and the
-   * rank's heads. */
+  /* The fields up to `copied` are used where heads are split. whole: O or dQ (index 0), and dK with dV (index 1), of
+   * all tokens and the rank's heads. */
   void *whole[SPLIT_WHOLE];
   /* Stream that copies results from peers into the caller's tensors. */
   ga_stream *taking;
@@ -134,8 +134,9 @@ GA_NODISCARD ga_status dist_gather_exchange_results(dist_device *e, int32_t g);
 GA_NODISCARD ga_status dist_gather_prepare_calls(dist_device *e);
 /* Returns the bytes of device memory that the starts and lengths of packed calls need. */
 int64_t dist_gather_starts_bytes(const dist_problem *p, int32_t rank);
-/* Enqueue calls of attention: run_local those of local documents, with all heads; run_group those over collected keys,
- * with head group g. rehearse: only ops that have not run on the stream yet are launched. */
+/* Enqueue calls of attention. dist_gather_run_local enqueues the calls of local documents, with all heads.
+ * dist_gather_run_group enqueues the calls over collected keys, with head group g. rehearse: only ops that have not run
+ * on the stream yet are launched. */
 GA_NODISCARD ga_status dist_gather_run_local(dist_device *e, bool rehearse);
 GA_NODISCARD ga_status dist_gather_run_group(dist_device *e, int32_t g, bool rehearse);
 

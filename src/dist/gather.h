@@ -35,7 +35,8 @@ static inline bool dist_is_plain(const dist_problem *p) { return p->splits_heads
 static inline int32_t dist_heads_of_rank(const dist_problem *p) {
   return p->splits_heads ? p->kv_heads / p->ranks : p->kv_heads;
 }
-/* Returns the number of head groups that suits the plan's shape. It becomes grid.groups where the caller gives 0. */
+/* Returns the default of grid.groups, the number of groups of heads that are sent one after the other. Fewer queries
+ * and more stretches make fewer groups. */
 int32_t dist_gather_groups(const dist_problem *p);
 /* Returns the bytes of K (part 0), V (part 1) or their gradients for all ranks: [all tokens, kv_heads, dim] of type
  * dtype. */

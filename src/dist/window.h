@@ -58,11 +58,11 @@ void *dist_window_slot(const dist_window *w, int32_t rank, int32_t slot);
 uint32_t *dist_window_arrived(const dist_window *w, int32_t owner, int32_t from);
 uint32_t *dist_window_ready(const dist_window *w, int32_t owner, int32_t from);
 
-/* Returns the counter, one of WINDOW_STREAMS, that shows the host how far one of the rank's own streams has advanced.
- * All these counters are in the WINDOW_PROGRESS bytes that begin at the first one. */
 #define WINDOW_LINE     64 /* Bytes that are reserved for a counter. */
 #define WINDOW_STREAMS  2
 #define WINDOW_PROGRESS (WINDOW_STREAMS * WINDOW_LINE)
+/* Returns the counter, one of WINDOW_STREAMS, that shows the host how far one of the rank's own streams has advanced.
+ * All these counters are in the WINDOW_PROGRESS bytes that begin at the first one. */
 uint32_t *dist_window_progress(const dist_window *w, int32_t stream);
 
 /* Returns the view of step s's block in device memory. LSE and parts begin at multiples of 256 bytes, as kernels
@@ -79,8 +79,8 @@ size_t dist_device_extent(const block_view *v);
 void *dist_window_keys(const dist_window *w, int32_t rank, int part);
 void *dist_window_take(const dist_window *w, int32_t rank, int64_t n);
 
-/* Return views for plans that split heads: dist_window_area that of an area of a rank's window, and dist_split_view
- * that of a tensor with all tokens and the rank's heads in `memory`. */
+/* Return views for plans that split heads. dist_window_area returns the view of an area of a rank's window.
+ * dist_split_view returns the view of a tensor in `memory`, with all tokens and the rank's heads. */
 block_view dist_window_area(const dist_window *w, int32_t rank, split_area area);
 block_view dist_split_view(const dist_problem *p, int32_t rank, int32_t tensor, void *memory);
 int64_t dist_view_bytes(const block_view *v);

@@ -89,8 +89,8 @@ typedef struct emu_launch {
 } emu_launch;
 
 /* returns the settings: defaults, overridden by
- * GA_EMU="seed=1,late|early|mixed,nocheck,sms=4,dependent,perturb,inorder,verbose". The driver has settings of its own
- * there. */
+ * GA_EMU="seed=1,late|early|mixed,nocheck,sms=4,dependent,perturb,inorder,verbose". The driver of the tests
+ * (tests/emu/emu_driver.c) reads further settings from GA_EMU. */
 emu_options *emu_settings(void);
 
 /* Allocates device memory, 256-byte aligned. Its bytes count as unwritten. NULL: the memory is exhausted. */

@@ -101,7 +101,7 @@ typedef struct emu_thread {
   int n_cp_groups;
   /* --- tensor maps edited by kernels --- */
   const void *map_acquired; /* Tensor map that the thread has acquired last. */
-  uint32_t map_number;      /* Number of edits of tensor maps at that time. */
+  uint32_t map_number;      /* Number of edits of tensor maps when the thread acquired map_acquired. */
   /* --- cluster barrier --- */
   bool cluster_arrived;
   uint32_t cluster_round;
@@ -304,7 +304,7 @@ void emu_bulk_exit(void); /* handles the end of the blocks */
 void emu_bulk_forget(void);
 
 /* --- cp_async.c --- */
-void emu_cp_step(void); /* performs one arrival that waits for copies, with these copies */
+void emu_cp_step(void); /* performs the copies that one pending arrival waits for, then the arrival */
 void emu_cp_touched(const emu_thread *t, uint32_t addr, uint32_t bytes, bool write, emu_site at);
 void emu_cp_exit(emu_block *b);
 void emu_cp_forget(emu_block *b);

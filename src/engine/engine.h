@@ -43,7 +43,7 @@ struct ga_request {
   atomic_int holders; /* references: one of the caller, and one of the engine until the request ends */
   atomic_bool cancelled;
 
-  /* Fixed when it is submitted. */
+  /* The following fields are fixed when the request is submitted. */
   ga_request_options options; /* copies of the caller's options; their pointers are NULL */
   ga_sample_desc sample;
   int32_t window;      /* number of last tokens that penalties see */

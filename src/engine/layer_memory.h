@@ -59,8 +59,8 @@ typedef struct sequence_memory {
   int32_t n_snapshots;
   memory_snapshot snapshots[MEMORY_SNAPSHOTS_MAX]; /* [n_snapshots] in order of rising n_tokens */
   int32_t n_nodes;                                 /* number of leading pages that are in the tree */
-  prefix_node *node;                               /* node of the last of those pages; NULL: no page is in the tree */
-  int32_t n_tried; /* number of leading whole pages for which layer_memory_computed has searched the tree */
+  prefix_node *node; /* node of the sequence's last page in the tree; NULL: no page is in the tree */
+  int32_t n_tried;   /* number of leading whole pages for which layer_memory_computed has searched the tree */
 } sequence_memory;
 
 /* The direction of a copy: within the device, from the device to the host, or from the host to the device. */
@@ -153,7 +153,8 @@ typedef struct release_policy {
   double keep_until;
   bool swap;    /* the sequence is preempted: its units are copied to host memory when other sequences need them */
   bool discard; /* units become free at once, except those that other sequences use, extend or protect */
-  /* tokens after the first n that enqueued steps evaluate. If not 0, the states are those of a later token than n */
+  /* number of tokens after the first n (see layer_memory_release) that enqueued steps evaluate. Not 0: the states are
+   * already those of a later token */
   int32_t n_beyond;
 } release_policy;
 /* Releases all units and empties the sequence, whose tokens [0, n) are computed. Its pages stay cached, including

@@ -88,7 +88,7 @@ GA_INLINE bool memory_can_copy(const layer_memory *memory) {
 
 /* --- memory_evict.c --- */
 
-/* Returns whether the node is a leaf at which no match can end, and of which none can use a part. */
+/* Returns whether the node is useless: a leaf at which no match can end, and of whose page no match can use a part. */
 bool memory_node_useless(const layer_memory *memory, const prefix_node *node);
 /* Adds one reference of a sequence to the unit. */
 void memory_pin_unit(layer_memory *memory, int32_t kind, int32_t unit);

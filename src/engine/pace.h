@@ -1,8 +1,9 @@
-/* Chooses how many prompt tokens a step may read while other requests generate, so that those do not wait long.
+/* Chooses how many prompt tokens a step may read while other requests generate, so that these requests do not wait
+ * long.
  *
- * Steps are timed. One that only generates takes `decode` seconds, a token of a prompt adds `prompt_token`. A step may
- * then take PACE_STRETCH times what it would without prompts; on a GPU more, for it has PACE_LEAST_GPU tokens and is
- * filled up to a multiple of PACE_TILE_GPU rows.
+ * Steps are timed. A step that only generates takes `decode` seconds; each prompt token adds `prompt_token` seconds. A
+ * step with prompts may take PACE_STRETCH times the time of a step without. On a GPU it may take longer: it reads at
+ * least PACE_LEAST_GPU prompt tokens, and is filled up to a multiple of PACE_TILE_GPU rows.
  *
  * Where one long prompt is read alone, only generating requests wait for it. Its steps have fewer rows: as many as take
  * PACE_EVEN times the time of a step without prompts, estimated from earlier steps of that size. */
@@ -12,9 +13,9 @@
 #include <stdint.h>
 
 #define PACE_STRETCH 2.0
-/* The fewest prompt tokens of a step. With fewer, the prompt would lose more time than other requests gain. A GPU
- * reads all weights for a few rows as for some hundred: at 16 tokens a step an H200 read prompts at 3 000 tokens a
- * second, a tenth of its speed. */
+/* The fewest prompt tokens of a step. With fewer, the prompt would lose more time than other requests gain. A GPU takes
+ * about as long for a few rows as for a few hundred, because it reads all weights. At 16 tokens a step an H200 read
+ * prompts at 3 000 tokens a second, a tenth of its speed. */
 #define PACE_LEAST_CPU 16
 #define PACE_LEAST_GPU 256
 /* On a CPU a step may always spend PACE_BRIEF_CPU seconds on prompts, but on at most PACE_TOKENS_CPU tokens. On 6
@@ -37,8 +38,8 @@ typedef struct step_pace {
   int32_t least; /* fewest prompt tokens that a step takes */
   /* Seconds that a step may always spend on prompt tokens, but on at most PACE_TOKENS_CPU of them. 0: no such time. */
   double brief;
-  /* moving averages in seconds: decode, of a step without prompts; prompt_token, that each prompt token adds. 0: not
-   * measured yet */
+  /* moving averages in seconds: decode is the time of a step without prompts, prompt_token the time that each prompt
+   * token adds. 0: not measured yet */
   double decode, prompt_token;
   /* [class of rows] seconds that a prompt token adds to a step in which other requests generate */
   double token[PACE_CLASSES];

@@ -78,9 +78,9 @@ GA_INLINE int32_t *prefix_node_tokens(const prefix_tree *tree, const prefix_node
 GA_NODISCARD ga_status prefix_tree_init(prefix_tree *tree, int32_t capacity, int32_t page_tokens);
 void prefix_tree_free(prefix_tree *tree); /* a tree of zeros is fine */
 
-/* Returns NULL if the cache key has no root. */
+/* Returns the root of a cache key; NULL: it has none. */
 prefix_node *prefix_tree_root(const prefix_tree *tree, uint64_t cache_key);
-/* Returns NULL if there are too many roots. */
+/* Returns the root of a cache key, which is made if there is none; NULL: there are too many roots. */
 prefix_node *prefix_tree_root_make(prefix_tree *tree, uint64_t cache_key);
 /* Finds the parent's child whose whole page has the tokens ids[page_tokens]; NULL: none. */
 prefix_node *prefix_tree_child(const prefix_tree *tree, const prefix_node *parent, const int32_t *ids);
@@ -93,8 +93,8 @@ typedef struct prefix_filter {
  * child that passes the filter begins with ids[0]. */
 prefix_node *prefix_tree_similar(const prefix_tree *tree, const prefix_node *parent, const int32_t *ids, int32_t n,
                                  prefix_filter filter, int32_t *same);
-/* Finds a partly filled page among parent's children whose tokens are the first of ids[n], n being greater than its
- * tokens. NULL: none. */
+/* Finds a child of `parent` whose page is partly filled with the first tokens of ids[n], fewer than n. NULL: there is
+ * none. */
 prefix_node *prefix_tree_begun(const prefix_tree *tree, const prefix_node *parent, const int32_t *ids, int32_t n);
 /* Adds a node without units for n tokens: page_tokens for a whole page, or fewer. NULL: all nodes are in use. */
 prefix_node *prefix_tree_add(prefix_tree *tree, prefix_node *parent, const int32_t *ids, int32_t n);

@@ -16,7 +16,7 @@ typedef struct runner runner;
 
 /* New tokens [first, first + n) of one sequence. */
 typedef struct step_part {
-  const sequence_memory *memory; /* has units for all of the tokens */
+  const sequence_memory *memory; /* units of the sequence, enough for all tokens of the part */
   const int32_t *ids;            /* [n] token ids; the last one is not read if draw >= 0 */
   int32_t first, n;
   int32_t n_wanted; /* the last n_wanted tokens have rows of logits; if several draw, all but the first are drafts */
@@ -42,7 +42,7 @@ typedef struct row_draw {
   int32_t n_ids;
   int32_t window; /* the most last tokens that penalties read */
   int32_t n_bias;
-  const ga_logit_bias *bias; /* [n_bias] */
+  const ga_logit_bias *bias; /* [n_bias] values added to logits */
   const uint32_t *mask;      /* [ceil(vocab / 32)] words; a set bit allows its token. NULL: all tokens are allowed */
   uint64_t *rng; /* [4] state of the generator. runner_take advances it by one draw for each draw that counts */
   draw_history *history;
@@ -71,7 +71,7 @@ typedef struct part_result {
   /* number of leading drafts that equal the token drawn from the row before them; draws after them do not count */
   int32_t n_accepted;
   int32_t next;     /* token drawn after the last accepted draft; -1: none */
-  float first;      /* first logit of that token's row */
+  float first;      /* first logit of the row from which `next` was drawn */
   ga_status status; /* status of this part only; error has its text */
   char error[256];
 } part_result;

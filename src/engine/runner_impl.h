@@ -39,9 +39,9 @@ typedef struct stage_handover {
   bool is_used[2];            /* `received` has been recorded */
 } stage_handover;
 
-/* The layers of one placement, and the integer inputs of steps on its device. Two steps may be in flight, so the
- * host has two places for inputs. On the last stage the inputs begin with the drawn tokens, at a place that all
- * steps share, and the first logits of their rows. */
+/* The layers of one placement, and the integer inputs of steps on its device. Two steps may be in flight, so the host
+ * has two places for inputs. The inputs of the last stage begin with two arrays that its device writes: the drawn
+ * tokens, and the first logit of the row that each was drawn from. */
 typedef struct runner_stage {
   ga_ctx *ctx;
   ga_exec exec;
@@ -57,16 +57,16 @@ typedef struct step_samples {
   int64_t rows;
   int64_t rng;
   int64_t ids;
-  int64_t first; /* first logit of each row */
+  int64_t first; /* first logit of the row of each draw */
   int32_t n;
 } step_samples;
 
 /* Offsets of a step's inputs, in units of int32. */
 typedef struct step_layout {
   int64_t ids, positions, slots[MEMORY_KINDS_MAX], q_start, q_start_prompts, kv_len, out_rows, total;
-  int64_t table[MEMORY_KINDS_MAX];   /* [kind] */
+  int64_t table[MEMORY_KINDS_MAX];   /* [kind] table of units, [seqs, columns[kind]] */
   int64_t columns[MEMORY_KINDS_MAX]; /* [kind] number of columns of table[kind], which is [seqs, columns] */
-  int64_t stride;                    /* columns of the tables of pages */
+  int64_t stride;                    /* number of columns of the tables of kinds of pages */
   step_samples samples;
 } step_layout;
 
@@ -95,14 +95,14 @@ typedef struct run_row {
 
 typedef struct run_step {
   runner_step asked;
-  run_row *rows; /* [sizes.batch] */
+  run_row *rows; /* [sizes.batch] rows of logits that are drawn from or shown */
   int32_t n_rows, n_draws;
   int place; /* index in runner_stage.host and in device_sampler.drawn */
   step_shape shape;
   step_layout layout;
   int64_t used;         /* int32 of the host's place that the inputs use */
   bool in_blocks;       /* runner_take computes and uses the rows in blocks, one block after the other */
-  part_result *results; /* [max_sequences] */
+  part_result *results; /* [max_sequences] results by part */
 } run_step;
 
 /* Draws tokens on the device, with one launch for all rows of a block. */
@@ -207,7 +207,8 @@ GA_NODISCARD ga_status history_put(runner *r, run_step *step, int32_t i, int32_t
  * or no penalties. */
 int64_t history_apart(const run_step *step, int32_t i);
 GA_NODISCARD ga_status history_make_room(runner *r, const run_step *step);
-/* Does the same as history_put for a row whose part has drafts. at: number of tokens that such rows before it use. */
+/* Does the same as history_put for a row whose part has drafts. at: number of tokens that earlier rows with drafts
+ * use. */
 GA_NODISCARD ga_status history_put_apart(runner *r, run_step *step, int32_t i, int32_t window, int64_t at,
                                          int64_t *sequence);
 

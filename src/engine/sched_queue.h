@@ -31,11 +31,11 @@ struct sched_tenant {
   uint64_t id;
   double served;      /* tokens that have been counted for the tenant */
   int32_t n_requests; /* requests of the tenant */
-  int32_t n_waiting;  /* requests that wait in its lanes */
+  int32_t n_waiting;  /* requests of the tenant that wait in its lanes */
   int32_t place;      /* index in queue.tenants while some of its requests wait */
   sched_lane *lanes;
   sched_tenant *chain; /* next tenant of the same hash bucket */
-  sched_tenant *older; /* neighbours in the list of idle tenants */
+  sched_tenant *older; /* neighbour that has been idle for longer, in the list of idle tenants */
   sched_tenant *newer;
 };
 
@@ -49,7 +49,7 @@ typedef struct sched_queue {
   int32_t n_waiting;  /* requests that wait in lanes or are preempted */
   sched_heap lanes, tenants, deadlines;
   sched_list resumed; /* preempted requests, by priority and arrival */
-  double left;        /* count of the last tenant whose waiting requests ran out */
+  double left;        /* `served` of the tenant whose waiting requests ran out last */
 } sched_queue;
 
 /* Inserts a request before `before`, a request of the list; NULL: at the end. */
@@ -58,7 +58,8 @@ void sched_list_take(sched_list *list, sched_request *request);
 
 GA_NODISCARD ga_status sched_queue_init(sched_queue *queue);
 void sched_queue_free(sched_queue *queue);
-/* Queues a new request. */
+/* Queues a new request, which the caller owns and which stays valid until sched_queue_leave. GA_ERR_NOMEM: it is not
+ * queued. */
 GA_NODISCARD ga_status sched_queue_add(sched_queue *queue, sched_request *request);
 /* Queues a preempted request again. Allocates no memory, so that it cannot fail. */
 void sched_queue_resume(sched_queue *queue, sched_request *request);

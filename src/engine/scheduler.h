@@ -1,9 +1,9 @@
 /* The scheduler: which tokens of which requests the next step evaluates.
  *
  * A pure function of the requests, their layer memory and the time: nothing here knows a clock, a device or a
- * thread. A request is a list of tokens that grows; each step evaluates some of those that have not been yet. There is
- * no difference between a prompt and an answer but this: a request that has one token left to evaluate generates
- * (decode), others are being read (prefill).
+ * thread. A request is a list of tokens that grows; each step evaluates some tokens that have not been evaluated yet.
+ * Prompts and answers differ only in this: a request with one token left to evaluate generates (decode), other requests
+ * are being read (prefill).
  *
  * Sources: iteration-level scheduling (Orca, OSDI 2022), chunked prefill (Sarathi-Serve, arXiv 2403.02310), a counter
  * of served tokens for each tenant (VTC, arXiv 2401.00588), preemption by recomputation or swap (vLLM, arXiv

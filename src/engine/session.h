@@ -9,7 +9,7 @@ struct ga_session {
   runner *runner;
   ga_kv_cache kv; /* each layer's cache is on the device that has the layer */
   layer_memory *memory;
-  sequence_memory sequence; /* has all pages of the context from the beginning on */
+  sequence_memory sequence; /* units of the sequence: all pages of the context, taken when the session is created */
   ga_session_sizes sizes;
   int32_t n_pages;
   int32_t length;      /* tokens that the session holds */
@@ -40,7 +40,7 @@ GA_NODISCARD ga_status session_create_runner(ga_session *session);
 GA_NODISCARD ga_status session_append(ga_session *session, const int32_t *ids, int32_t n, const session_out *out,
                                       ga_progress_fn progress, void *user);
 
-#define SESSION_DRAWN (-1) /* as an id: the token that the step in flight draws */
+#define SESSION_DRAWN (-1) /* id that stands for the token that the step in flight draws */
 /* Enqueues a step of one token, which joins the session at once, and a draw of the token after it. The session sets
  * ids and n_ids of the draw. */
 GA_NODISCARD ga_status session_step(ga_session *session, int32_t id, const row_draw *draw);

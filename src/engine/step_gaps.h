@@ -1,6 +1,6 @@
 /* The time between steps in which the device computes nothing: from the end of one step's last kernel to the start of
- * the next one's first. Copies between steps count. Two events a step, recorded where the device has the work; only
- * for GA_ENGINE_TIME_STEPS. */
+ * the next step's first kernel. Copies between steps count. Two events a step, recorded where the device has the work;
+ * only for GA_ENGINE_TIME_STEPS. */
 #pragma once
 
 #include <stdbool.h>
@@ -21,13 +21,14 @@ typedef struct step_gaps {
   bool follows[STEP_GAP_PLACES]; /* requests ran without a break since the previous step */
   uint64_t n_enqueued, n_taken;
   bool paused;
-  uint64_t counts[STEP_GAP_COUNTS], n; /* [class] number of gaps, and their sum in n; guarded by the engine's lock */
+  /* counts[class] is the number of gaps of a class, n the number of all gaps; guarded by the engine's lock */
+  uint64_t counts[STEP_GAP_COUNTS], n;
 } step_gaps;
 
 GA_NODISCARD ga_status step_gaps_create(ga_ctx *ctx, step_gaps *g);
 void step_gaps_destroy(step_gaps *g);
-/* Called before and after a step's kernels are enqueued on the context's stream. If a measurement fails, the log
- * says so, and none is made any more; steps go on. */
+/* Called before and after a step's kernels are enqueued on the context's stream. If a measurement fails, the log says
+ * so, and measuring ends; steps go on. */
 void step_gaps_begin(ga_ctx *ctx, step_gaps *g);
 void step_gaps_end(ga_ctx *ctx, step_gaps *g);
 /* Measures the oldest step not taken yet, which is complete. Returns the seconds between the previous step's end and

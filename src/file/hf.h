@@ -64,7 +64,7 @@ typedef struct ga_hf_arch {
   const char *arch;        /* name of the architecture in GGUF */
   const char *inside;      /* object of config.json that holds the fields; NULL = the top level */
   uint32_t layout;         /* combination of ga_hf_layout */
-  const ga_hf_key *keys;   /* fields; the list ends with a NULL row, and so do the next two lists */
+  const ga_hf_key *keys;   /* fields; this list, keys_2 and names end with a NULL row */
   const ga_hf_key *keys_2; /* further fields; may be NULL */
   const ga_hf_name *names;
 } ga_hf_arch;
@@ -81,9 +81,9 @@ GA_NODISCARD ga_status ga_hf_config_apply(ga_arena *arena, const char *label, co
 /* Finds GGUF's name of a tensor (hf_names.c). *out is `name` itself if the table does not have it. */
 GA_NODISCARD ga_status ga_hf_tensor_name(ga_arena *arena, const ga_hf_arch *arch, const char *name, const char **out);
 
-/* hf_open.c */
+/* --- functions of hf_open.c --- */
 GA_NODISCARD ga_status ga_hf_open_folder(ga_model_file *file, const char *path);
 GA_NODISCARD ga_status ga_hf_open_index(ga_model_file *file, const char *path);
-GA_NODISCARD ga_status ga_hf_open_mapped(ga_model_file *file); /* part 0 is mapped */
+GA_NODISCARD ga_status ga_hf_open_mapped(ga_model_file *file); /* opens a model of one mapped file, part 0 */
 
 #endif

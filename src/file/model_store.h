@@ -57,7 +57,7 @@ struct ga_model_file {
 
 struct ga_hf_arch;
 
-/* model_store.c */
+/* --- functions of model_store.c --- */
 GA_NODISCARD ga_status ga_model_store_create(ga_model_format format, ga_model_file **out);
 GA_NODISCARD ga_status ga_model_store_shards(ga_model_file *file, int64_t n);
 /* Maps the file `path` as shard number `part`. */
@@ -79,7 +79,7 @@ void ga_tensor_bind(ga_model_tensor *tensor, const uint8_t *shard_data, uint64_t
 /* Returns whether a name has 1 to `most` bytes and no control characters. */
 bool ga_name_is_sound(const char *name, size_t bytes, size_t most);
 
-/* meta_list.c */
+/* --- functions of meta_list.c --- */
 GA_NODISCARD ga_status ga_meta_list_init(ga_arena *arena, int64_t capacity, ga_meta_list *list);
 /* Adds a complete entry; its key must live as long as the list. GA_ERR_FORMAT: the list has the key already. */
 GA_NODISCARD ga_status ga_meta_list_add(ga_meta_list *list, const ga_meta *meta);

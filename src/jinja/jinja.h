@@ -17,7 +17,7 @@
 #include "base/status.h"
 #include "ga/chat.h"
 
-/* Values */
+/* --- values --- */
 
 typedef enum jj_kind {
   JJ_MISSING, /* no value: an argument that was not given. Templates never see it */
@@ -94,24 +94,24 @@ struct jj_dict {
 
 #define JJ_DICT_LINEAR 8
 
-/* Syntax tree */
+/* --- syntax tree --- */
 
 typedef enum jj_node_kind {
-  /* expressions */
-  JN_CONST,   /* value */
-  JN_NAME,    /* name */
-  JN_LIST,    /* kids */
-  JN_TUPLE,   /* kids */
-  JN_DICT,    /* kids: key, value, key, value, ... */
-  JN_NOT,     /* a */
-  JN_NEG,     /* a */
-  JN_POS,     /* a */
-  JN_BINARY,  /* op: a, b */
-  JN_AND,     /* a, b */
-  JN_OR,      /* a, b */
-  JN_COMPARE, /* a, kids: JN_OPERAND */
-  JN_OPERAND, /* op: a */
-  JN_CONCAT,  /* kids */
+  /* Expressions. `a`, `b`, `c`, `d`, `kids`, `name`, `op` and `value` are fields of jj_node. */
+  JN_CONST,   /* the constant `value` */
+  JN_NAME,    /* the variable `name` */
+  JN_LIST,    /* a list of the values of `kids` */
+  JN_TUPLE,   /* a tuple of the values of `kids` */
+  JN_DICT,    /* a dict; `kids` are key, value, key, value, ... */
+  JN_NOT,     /* not a */
+  JN_NEG,     /* -a */
+  JN_POS,     /* +a */
+  JN_BINARY,  /* the binary operation `op` on a and b */
+  JN_AND,     /* a and b */
+  JN_OR,      /* a or b */
+  JN_COMPARE, /* a compared with `kids`, a chain of JN_OPERAND */
+  JN_OPERAND, /* one comparison of a chain: the operator `op` and its right operand a */
+  JN_CONCAT,  /* the texts of `kids` joined by ~ */
   JN_COND,    /* b if a else c (c may be NULL) */
   JN_ATTR,    /* a.name */
   JN_ITEM,    /* a[b] */
@@ -122,20 +122,20 @@ typedef enum jj_node_kind {
   JN_KWARG,   /* name=a, in kids of calls */
   JN_STAR,    /* *a, in kids of calls */
   JN_STAR2,   /* **a, in kids of calls */
-  /* statements */
-  JN_TEXT,         /* value */
-  JN_OUTPUT,       /* a */
-  JN_IF,           /* a, kids; b = next JN_IF or JN_BLOCK or NULL */
-  JN_FOR,          /* for a in b if c: kids, else d (JN_BLOCK); op = recursive */
-  JN_SET,          /* a = b; a: JN_NAME, JN_TUPLE or JN_ATTR of a JN_NAME */
-  JN_SET_BLOCK,    /* a = text of kids through filters b (may be NULL) */
-  JN_MACRO,        /* name, kids: JN_PARAM; b = body */
-  JN_PARAM,        /* name, a = default or NULL */
-  JN_CALL_BLOCK,   /* kids: JN_PARAM of caller; a = JN_CALL, b = body */
-  JN_FILTER_BLOCK, /* kids through filters a */
-  JN_WITH,         /* kids: JN_SET; b = body */
-  JN_SCOPE,        /* kids in a scope of their own: `generation` */
-  JN_BLOCK,        /* kids */
+  /* Statements, with the same fields of jj_node. */
+  JN_TEXT,         /* prints the text `value` */
+  JN_OUTPUT,       /* prints a */
+  JN_IF,           /* if a, runs `kids`; else runs b: the JN_IF of an elif, the JN_BLOCK of an else, or NULL */
+  JN_FOR,          /* for a in b if c: runs `kids`, or d (JN_BLOCK) if nothing was run; op: the loop is recursive */
+  JN_SET,          /* sets a, a JN_NAME, JN_TUPLE or JN_ATTR of a JN_NAME, to b */
+  JN_SET_BLOCK,    /* sets a to the text of `kids`, filtered by b (may be NULL) */
+  JN_MACRO,        /* defines the macro `name` with the parameters `kids` (JN_PARAM) and the body b */
+  JN_PARAM,        /* the parameter `name` of a macro, with the default a (may be NULL) */
+  JN_CALL_BLOCK,   /* calls a (JN_CALL) with a caller that has the parameters `kids` (JN_PARAM) and the body b */
+  JN_FILTER_BLOCK, /* prints the text of `kids`, filtered by a */
+  JN_WITH,         /* runs b in a scope with the variables that `kids` (JN_SET) set */
+  JN_SCOPE,        /* runs `kids` in a scope of their own (the block `generation`) */
+  JN_BLOCK,        /* runs `kids` one after the other */
   JN_BREAK,
   JN_CONTINUE
 } jj_node_kind;
@@ -171,7 +171,7 @@ struct jj_node {
   uint8_t kind; /* jj_node_kind */
   uint8_t op;   /* jj_op, or flags of the kind */
   uint32_t pos; /* byte of the source, for error texts */
-  jj_str *name; /* interned: equal names have equal pointers */
+  jj_str *name; /* name in the source, interned: equal names have equal pointers */
   /* JN_FILTER, JN_TEST: definition; NULL: the name is unknown, which fails only if the node is run */
   const jj_def *def;
   jj_node *a, *b, *c, *d;
@@ -202,11 +202,11 @@ struct ga_template {
   jj_role *roles; /* roles that messages may have; a role outside of the list is plain text */
 };
 
-/* Rendering */
+/* --- rendering --- */
 
 typedef struct jj_var {
   struct jj_var *next;
-  const jj_str *name; /* interned */
+  const jj_str *name; /* name of the variable, interned */
   jj_val value;
 } jj_var;
 
@@ -307,7 +307,7 @@ GA_NODISCARD ga_status ga_jj_enter(jj_run *run);
 GA_NODISCARD ga_status ga_jj_alloc(jj_run *run, size_t count, size_t each, void **out);
 /* Makes a string from a copy of text of the engine's own. Bytes of a string go through the _part functions, which
  * keep their marks. */
-GA_NODISCARD ga_status ga_jj_str_new(jj_run *run, const char *p, size_t n, jj_val *out); /* copies */
+GA_NODISCARD ga_status ga_jj_str_new(jj_run *run, const char *p, size_t n, jj_val *out);
 GA_NODISCARD ga_status ga_jj_buf_put(jj_run *run, jj_buf *buf, const char *p, size_t n);
 GA_NODISCARD ga_status ga_jj_buf_puts(jj_run *run, jj_buf *buf, const char *text);
 /* Makes a string of bytes [at, at + n) of s, without a copy. */
@@ -413,7 +413,7 @@ GA_NODISCARD ga_status ga_jj_binary(jj_run *run, jj_op op, jj_val a, jj_val b, j
 GA_NODISCARD ga_status ga_jj_compare(jj_run *run, jj_op op, jj_val a, jj_val b, bool *out);
 GA_NODISCARD ga_status ga_jj_negate(jj_run *run, jj_val a, jj_val *out);
 
-/* jinja_access.c */
+/* jinja_access.c: attributes, indices and slices */
 GA_NODISCARD ga_status ga_jj_attr(jj_run *run, jj_val v, jj_str *name, jj_val *out); /* computes v.name */
 GA_NODISCARD ga_status ga_jj_item(jj_run *run, jj_val v, jj_val key, jj_val *out);   /* computes v[key] */
 /* Computes v[start:stop:step]; a bound that is not given is JJ_NONE. */
@@ -422,7 +422,7 @@ GA_NODISCARD ga_status ga_jj_slice(jj_run *run, jj_val v, const jj_val bounds[3]
  * undefined value on the way. */
 GA_NODISCARD ga_status ga_jj_path(jj_run *run, jj_val v, jj_val path, jj_val fallback, jj_val *out);
 
-/* jinja_eval.c, jinja_exec.c */
+/* jinja_eval.c, jinja_exec.c: evaluation of expressions, execution of statements */
 GA_NODISCARD ga_status ga_jj_eval(jj_run *run, jj_scope *scope, const jj_node *node, jj_val *out);
 /* Applies the filters of a block to `text`; the innermost JN_FILTER has no operand. */
 GA_NODISCARD ga_status ga_jj_eval_filters(jj_run *run, jj_scope *scope, const jj_node *node, jj_val text, jj_val *out);
@@ -442,7 +442,7 @@ ga_status ga_jj_locate(jj_run *run, const jj_node *node, ga_status status);
 extern const jj_def ga_jj_filters_text[], ga_jj_filters_seq[], ga_jj_tests[], ga_jj_globals[];
 extern const jj_def ga_jj_methods_str[], ga_jj_methods_str2[], ga_jj_methods_list[], ga_jj_methods_dict[],
     ga_jj_methods_loop[];
-extern const jj_builtins ga_jj_builtins; /* jinja_tables.c */
+extern const jj_builtins ga_jj_builtins; /* all tables, from jinja_tables.c */
 
 /* Find the definition of a name in the tables of a template (jinja_builtin.c); NULL: there is none. */
 const jj_def *ga_jj_filter(const ga_template *tpl, const jj_str *name);

@@ -6,16 +6,16 @@
 
 typedef enum jj_tok_kind {
   JT_EOF,
-  JT_DATA,      /* s */
+  JT_DATA,      /* text outside of tags, in u.s */
   JT_VAR_BEGIN, /* {{ */
   JT_VAR_END,
   JT_BLOCK_BEGIN, /* {% */
   JT_BLOCK_END,
-  JT_NAME,  /* s, interned */
-  JT_STR,   /* s */
-  JT_INT,   /* i */
-  JT_FLOAT, /* f */
-  JT_OP     /* op is a jj_op or the character itself */
+  JT_NAME,  /* a name, in u.s, interned */
+  JT_STR,   /* a string literal, in u.s */
+  JT_INT,   /* an integer, in u.i */
+  JT_FLOAT, /* a float, in u.f */
+  JT_OP     /* an operator: `op` is a jj_op or the character itself */
 } jj_tok_kind;
 
 typedef struct jj_tok {

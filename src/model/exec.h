@@ -29,7 +29,8 @@ typedef struct ga_step {
   const int32_t *types;     /* encoders: [T] token types, which are all 0; NULL for other models */
   ga_step_pages pages[MEMORY_KINDS_MAX];
   const int32_t *q_start; /* [n_seqs + 1] index of the first token of each sequence */
-  /* [n_seqs - n_decode + 1] the same for the sequences after the first n_decode, counted from their first token */
+  /* [n_seqs - n_decode + 1] index of the first token of each sequence after the first n_decode, counted from their
+   * first token */
   const int32_t *q_start_prompts;
   const int32_t *kv_len;    /* [n_seqs] tokens of each sequence after this step */
   int64_t page_stride;      /* elements between rows of a page_table */
@@ -106,7 +107,8 @@ GA_NODISCARD ga_status exec_send(const ga_exec *e, const ga_exec *before, char *
 GA_NODISCARD ga_status exec_receive(const ga_exec *e, const char *buffer);
 /* Returns the bytes of the buffer of exec_send, for max_tokens tokens. */
 uint64_t exec_taken_bytes(const ga_exec *e);
-/* A placement behind another one on a GPU has so many of these buffers: one for each step in flight. */
+/* Number of buffers of exec_send of a placement that follows another placement on a GPU: one for each step in
+ * flight. */
 #define EXEC_BUFFERS 2
 /* Returns the bytes of one buffer for `tokens` tokens, before there is an exec: graphs hand over rows of the model's
  * width. */
@@ -127,7 +129,7 @@ GA_NODISCARD ga_status exec_check_ops(const ga_model *model);
 /* Computes the bytes of memory that a ga_exec of all layers needs, for steps of max_tokens tokens of which max_out
  * have logits. max_out 0: without the memory of the output head. */
 GA_NODISCARD ga_status exec_bytes(const ga_model *model, int32_t max_tokens, int32_t max_out, uint64_t *bytes);
-/* Computes the largest workspace, in bytes, that products and attention of such a session need on ctx. */
+/* Computes the largest workspace, in bytes, that products and attention of a session of these sizes need on ctx. */
 GA_NODISCARD ga_status exec_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes,
                                       uint64_t *bytes);
 

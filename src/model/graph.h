@@ -25,7 +25,8 @@ typedef struct ga_value {
   int64_t cols;
   ga_dtype dtype;
   int32_t producer; /* index of the node that computes the value */
-  value_id root; /* slices: the value of whose columns the slice is a part, itself no slice; other values: themselves */
+  /* slices: the value, itself no slice, of which the slice is a range of columns; other values: their own index */
+  value_id root;
   int64_t first; /* slices: index of their first column in the root */
 } ga_value;
 
@@ -116,8 +117,8 @@ typedef struct graph_op graph_op;
 
 typedef struct node_op {
   const graph_op *op;
-  value_id x[OP_INPUTS];    /* [op->n_inputs] */
-  weight_ref w[OP_WEIGHTS]; /* [op->n_weights] */
+  value_id x[OP_INPUTS];    /* [op->n_inputs] values that the op reads */
+  weight_ref w[OP_WEIGHTS]; /* [op->n_weights] weights of the op */
 } node_op;
 
 typedef struct ga_node {

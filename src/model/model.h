@@ -7,8 +7,8 @@
 
 #define GA_MODEL_MAX_LAYERS 512
 
-typedef struct ga_arch_desc ga_arch_desc;     /* arch/arch.h */
-typedef struct ga_model_graph ga_model_graph; /* graph.h */
+typedef struct ga_arch_desc ga_arch_desc;     /* defined in arch/arch.h */
+typedef struct ga_model_graph ga_model_graph; /* defined in graph.h */
 
 typedef struct ga_hparams {
   const ga_arch_desc *arch;
@@ -30,7 +30,7 @@ typedef struct ga_hparams {
   int32_t act;                       /* ga_act_kind, for architectures that have several */
   /* feed-forwards of a layer, and how many of them a router chooses for each token; 0: one for all tokens */
   int32_t n_experts, n_experts_used;
-  int32_t expert_ff_width; /* width of each of these feed-forwards */
+  int32_t expert_ff_width; /* width of the feed-forward of each expert */
   double rope_base, rope_base_local;
 } ga_hparams;
 
@@ -83,7 +83,7 @@ typedef struct ga_placement {
   const float *alibi;                  /* [n_heads] slopes; NULL: none */
   void **buffers;
   size_t n_buffers, buffers_capacity;
-  uint8_t *slab; /* rest of the newest shared buffer */
+  uint8_t *slab; /* unused rest of the newest buffer that small tensors share */
   size_t slab_bytes;
   ga_model_placement plan;
 } ga_placement;

@@ -43,7 +43,7 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
   return GA_OK;
 }
 
-/* The three public forms of op `name`. Needs, in the same file:
+/* Defines the public functions of op `name`: ga_<name>_plan, ga_<name>_run and ga_<name>. Needs, in the same file:
  *   static ga_status complete(ga_<name>_desc *)            calls ga_<name>_complete_fields, checks what fields say
  *                                                         together, and fills in defaults that depend on others
  *   static ga_status check_io(const ga_<name>_desc *, const ga_<name>_io *)   pointers, cheap: runs on every call
@@ -88,8 +88,9 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
   }                                                                                                              \
   GA_CHECK_DESC_ROOM(name)
 
-/* The three fused forms of op `name` (opdef/fused.h), and its public ones, which call them with zeros in the fused
- * fields. complete and check_io are as above, for the fused structs. */
+/* Defines ga_<name>_fused_plan, ga_<name>_fused_run and ga_<name>_fused (opdef/fused.h). Also defines the public
+ * functions, which call these with the fused fields zeroed. Needs complete and check_io as GA_DEFINE_OP does, but for
+ * the fused structs. */
 #define GA_DEFINE_FUSED_OP(name)                                                                                 \
   ga_status ga_##name##_fused_plan(ga_ctx *ctx, const ga_##name##_fused_desc *desc, ga_plan **out) {             \
     ga_##name##_fused_desc full = *desc;                                                                         \

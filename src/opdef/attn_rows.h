@@ -1,5 +1,5 @@
-/* Packed sequences (ga/attn.h: VARLEN, LENGTHS) on the host: how long they are, and where their LSE lies.
- * What rows of backward see of its flags. */
+/* Packed sequences (ga/attn.h: VARLEN, LENGTHS) on the host: how long they are, and where their LSE lies. Flags that
+ * kernels of attn_bwd get. */
 #ifndef GA_OPDEF_ATTN_ROWS_H
 #define GA_OPDEF_ATTN_ROWS_H
 

@@ -4,7 +4,8 @@
  * caller's struct. A kernel without fused work reads the public part alone. Callers' programs hold no fused struct, so
  * these have no versions (docs/adr/0003-growing-structs.md).
  *
- * ga_<op>_fused, _fused_plan and _fused_run are as the public three, of structs that this library has made itself. */
+ * ga_<op>_fused, _fused_plan and _fused_run work like the three public functions, with structs that this library has
+ * made itself. */
 #ifndef GA_OPDEF_FUSED_H
 #define GA_OPDEF_FUSED_H
 
@@ -21,7 +22,7 @@
 
 /* More work with the same X. NORM: X is normed first, x / sqrt(mean x^2 + norm_eps) * norm[k] (RMS, arXiv 1910.07467).
  * GATED: GLU whose gate is scale * (X w_more[0]^T), of w's shape, type and layout. n_more: further matrices by X, each
- * with a Y of its own. What a layer does between two attentions is three launches so. */
+ * with a Y of its own. With these flags, a layer's work between two calls of attention is three launches. */
 typedef enum ga_gemm_fused_flags {
   GA_GEMM_FUSED_NORM = 1,
   GA_GEMM_FUSED_GATED = 2, /* may be joined with NORM and ADD_NORM, but with no flag of the public op */
@@ -104,7 +105,7 @@ typedef struct ga_sample_fused_desc {
   ga_sample_desc plain;
   int64_t logits_stride; /* with rows: elements between rows of logits; 0 = vocab */
   int32_t rows;     /* number of tokens to draw, at most GA_SAMPLE_ROWS_MAX; 0: one token, as the public op draws it */
-  int32_t reserved; /* 0 */
+  int32_t reserved; /* must be 0 */
 } ga_sample_fused_desc;
 #define GA_SAMPLE_FUSED_DESC_INIT \
   { GA_SAMPLE_DESC_INIT, 0, 0, 0 }
@@ -122,7 +123,7 @@ typedef struct ga_sample_row {
   int32_t top_k;        /* top_k and the fields after it are as in ga_sample_desc */
   float temperature, top_p, min_p, typical_p;
   float repetition_penalty, presence_penalty, frequency_penalty;
-  int32_t reserved; /* 0 */
+  int32_t reserved; /* must be 0 */
 } ga_sample_row;
 
 /* --- src/op/sample.toml: fused_io fused_functions --- */

@@ -10,7 +10,7 @@ typedef struct ga_reduce_windows {
   ga_kargs_all_reduce args; /* the arguments that are the same in all calls */
   int64_t one_shot_most;    /* the most units of a call that is done in one shot */
   ga_function *sum;         /* function of the chosen kernel, loaded when the windows were made */
-  int32_t sum_ranks;        /* number of ranks for which that kernel was built */
+  int32_t sum_ranks;        /* number of ranks for which the kernel of `sum` was built */
 } ga_reduce_windows;
 
 /* Returns the largest size of x, in bytes, for which one shot is faster than two. */

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "opdef/fused.h"
 
-/* Writes the results of row i if it draws nothing. Returns whether it does not. */
+/* Returns whether row i draws nothing, and then writes its id, -1, and its log-probability, NaN. */
 static inline bool ga_sample_row_is_empty(const ga_sample_fused_io *all, int32_t i) {
   if (all->rows[i].logits >= 0) return false;
   all->plain.id[i] = -1;
@@ -38,7 +38,8 @@ static inline ga_sample_fused_io ga_sample_row_io(const ga_sample_fused_desc *d,
                                      .id = a->id + i,
                                      .logprob = a->logprob ? a->logprob + i : NULL},
                            .mask = r->mask < 0 ? NULL : all->mask + r->mask * ga_div_up(d->plain.vocab, 32)};
-  if (r->sequence >= 0) { /* the tokens before it are its last n_history ones, and all that the row sees */
+  /* io.sequence begins n_history tokens before the place of the drawn token, because the row sees no earlier ones */
+  if (r->sequence >= 0) {
     io.plain.n_history = r->n_history;
     io.sequence = all->sequence + (r->sequence - r->n_history);
     io.n_sequence = &r->n_history;

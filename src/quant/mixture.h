@@ -10,7 +10,7 @@ typedef struct quant_mixture {
   int32_t file_type; /* general.file_type, in llama.cpp's numbers; -1: as in the source */
 } quant_mixture;
 
-/* Properties of a model that the rules depend on. */
+/* Properties of a model on which the rules of mixtures depend. */
 typedef struct quant_model {
   char arch[64];
   int64_t layers, heads_per_kv;

@@ -65,7 +65,7 @@ ga_status rewrite_bytes(void *user, uint64_t offset, void *data, size_t bytes);
 /* Puts metadata, tokens and layout of a safetensors folder as keys of GGUF (from_folder.c). */
 GA_NODISCARD ga_status rewrite_put_folder_keys(rewrite *r);
 /* The most tensors that are added to those of a folder. */
-#define REWRITE_MADE_TENSORS 3 /* without tensors that are made from several others */
+#define REWRITE_MADE_TENSORS 3 /* not counting tensors that are made from several others */
 /* Decides the change of a tensor of a folder, its shape, and whether it is written. */
 GA_NODISCARD ga_status rewrite_layout(const rewrite *r, rewrite_tensor *t);
 /* Adds the tensors that GGUF has and that a folder keeps in config.json: divisors of frequencies. */

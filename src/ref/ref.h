@@ -8,7 +8,7 @@
 
 extern const ga_backend ga_ref_backend;
 
-/* Generated from ref.toml. */
+/* Returns the rows of all oracles, and their number in *n. The table is generated from ref.toml. */
 const ga_kernel *ga_ref_rows(size_t *n);
 const char *ga_ref_always(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 
@@ -18,18 +18,18 @@ const char *ga_ref_always(const ga_kernel *kernel, const void *desc, const ga_ca
 GA_OPS_WITH_ORACLE(X)
 #undef X
 
-/* X of GA_GEMM_X_E4M3, [m, k]: each code times its scale. */
+/* Writes X [m, k] as GA_GEMM_X_E4M3 rounds it: each e4m3 code times its scale. */
 void ga_ref_gemm_round_x(const ga_gemm_desc *d, const void *x, double *out);
 
-/* Element i of a contiguous array of any type, as a double. Block types: i counts elements. */
+/* Returns element i of a contiguous array of any type. Block types: i counts elements. */
 double ga_ref_load(ga_dtype dtype, const void *data, int64_t i);
-/* out[i] = element at + i * step, for n of them: the type is looked at once. */
+/* Loads n elements: out[i] is element at + i * step. The type is looked up only once. */
 void ga_ref_load_row(ga_dtype dtype, const void *data, int64_t at, int64_t step, int64_t n, double *out);
-/* Element e of one block of a block type. */
+/* Returns element e of one block of a block type. */
 double ga_ref_load_block(ga_dtype dtype, const void *block, int e);
-/* The same for a block of iq2, iq3 or tq. */
+/* Returns element e of one block of iq2, iq3 or tq. */
 double ga_ref_load_grid(ga_dtype dtype, const void *block, int e);
-/* Stores x, rounded to nearest even; plain types only. */
+/* Stores x as element i, rounded to nearest even; plain types only. */
 void ga_ref_store(ga_dtype dtype, void *data, int64_t i, double x);
 
 #endif

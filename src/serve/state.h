@@ -12,8 +12,8 @@
 
 typedef enum sv_phase { SV_LOADING, SV_READY, SV_DRAINING, SV_ENDING } sv_phase;
 
-typedef struct sv_embedder sv_embedder; /* embed.c */
-typedef struct sv_route sv_route;       /* http.h */
+typedef struct sv_embedder sv_embedder; /* defined in embed.c */
+typedef struct sv_route sv_route;       /* defined in http.h */
 
 struct sv_server {
   sv_options o; /* its texts are copies owned by the server */

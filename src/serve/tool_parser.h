@@ -9,40 +9,40 @@
 #include "serve/tool_json.h"
 
 typedef enum tool_state {
-  TOOL_CONTENT,   /* text, perhaps white space and the beginning of a marker */
-  TOOL_PLAIN,     /* text, to the end */
-  TOOL_JSON,      /* in an object; parser->after comes next */
-  HERMES_OPEN,    /* before the object */
-  HERMES_CLOSE,   /* before or in </tool_call> */
-  CODER_OPEN,     /* before or in <function= */
-  CODER_NAME,     /* in a function's name */
+  TOOL_CONTENT,   /* in content, perhaps in white space or the beginning of a marker */
+  TOOL_PLAIN,     /* in content, up to the end of the output */
+  TOOL_JSON,      /* in a JSON object; parser->after is the next state */
+  HERMES_OPEN,    /* before the JSON object of a call */
+  HERMES_CLOSE,   /* hermes: before or in </tool_call> */
+  CODER_OPEN,     /* before or in the tag <function= */
+  CODER_NAME,     /* in the name of a function, after <function= */
   CODER_BODY,     /* before or in <parameter= or </function> */
   CODER_KEY,      /* in a parameter's name */
   CODER_VALUE,    /* in a parameter's value */
-  CODER_CLOSE,    /* before or in </tool_call> */
-  LLAMA_START,    /* before or in the tag, or before the first object */
-  LLAMA_OBJECT,   /* before an object */
-  LLAMA_AFTER,    /* after an object */
-  MISTRAL_OPEN,   /* before a list or a name */
-  MISTRAL_ITEM,   /* before an object of a list */
-  MISTRAL_AFTER,  /* after an object of a list */
-  MISTRAL_NAME,   /* in a function's name */
-  MISTRAL_MARKER, /* in [ARGS] or [CALL_ID] */
+  CODER_CLOSE,    /* qwen3_coder: before or in </tool_call> */
+  LLAMA_START,    /* before or in <|python_tag|>, or before the first JSON object */
+  LLAMA_OBJECT,   /* before the next JSON object */
+  LLAMA_AFTER,    /* after a JSON object */
+  MISTRAL_OPEN,   /* before a list of calls or the name of a function */
+  MISTRAL_ITEM,   /* before the next JSON object of a list */
+  MISTRAL_AFTER,  /* after a JSON object of a list */
+  MISTRAL_NAME,   /* in the name of a function, after [TOOL_CALLS] */
+  MISTRAL_MARKER, /* in the marker [ARGS] or [CALL_ID] */
   MISTRAL_ID,     /* after [CALL_ID] */
-  MISTRAL_ARGS,   /* before the object of the arguments */
+  MISTRAL_ARGS,   /* before the JSON object of the arguments */
 } tool_state;
 
 /* The result of a byte in a state of a format. */
 typedef enum tool_step {
-  TOOL_HOLD,         /* it may be part of a call */
-  TOOL_FAIL,         /* there is no call */
-  TOOL_CALLS,        /* it ends the queued calls */
+  TOOL_HOLD,         /* the byte may be part of a call */
+  TOOL_FAIL,         /* the undecided bytes are no call */
+  TOOL_CALLS,        /* the byte ends the queued calls */
   TOOL_CALLS_BEFORE, /* the queued calls ended before the last white space and the begun marker */
 } tool_step;
 
 typedef struct tool_queued {
   char *name;
-  char *json;         /* the arguments; NULL: they are part of the undecided bytes */
+  char *json;         /* JSON text of the arguments; NULL: they are part of the undecided bytes */
   size_t from, bytes; /* offset and length of the arguments in the undecided bytes */
 } tool_queued;
 
@@ -78,8 +78,9 @@ tool_step tool_enter(tool_parser *p, tool_state state);
 tool_step tool_enter_json(tool_parser *p, tool_state after);
 /* Handles a byte between parts of the markup. White space is held, up to TOOL_CALL_SPACES_MAX bytes of it. */
 tool_step tool_space(tool_parser *p, char c);
-/* Matches a byte against n markers. Returns the index of the marker that it ends, or one of: */
 enum { TOOL_MARKER_BEGUN = -1, TOOL_MARKER_NONE = -2 };
+/* Matches a byte against n markers. Returns the index of the marker that it ends; TOOL_MARKER_BEGUN: it continues one;
+ * TOOL_MARKER_NONE: no marker matches. */
 int tool_match(tool_parser *p, const char *const *markers, int n, char c);
 /* Copies the bytes from p->from on, without the last `but` bytes, to `name`. False: they are no valid name. */
 bool tool_take_name(const tool_parser *p, size_t but, char *name);

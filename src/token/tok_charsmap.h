@@ -11,7 +11,7 @@
 #include "ga/tokenizer.h"
 
 #define TOK_CHARSMAP_MOST      ((size_t)1 << 24)
-#define TOK_CHARSMAP_TEXT_MOST 256 /* the most bytes of one text; those of NFKC have at most 33 */
+#define TOK_CHARSMAP_TEXT_MOST 256 /* the most bytes of one replacement text; the texts of NFKC have at most 33 */
 
 typedef struct tok_charsmap {
   const uint8_t *units;

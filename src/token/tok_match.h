@@ -11,7 +11,7 @@
 typedef struct tok_state {
   int32_t child, sibling; /* first child and next sibling; 0: none. `byte` of a child is its last byte */
   int32_t fail;           /* state of the longest proper suffix of the bytes read that has a state */
-  int32_t shorter;        /* state of the longest such suffix with which a token ends; 0: none */
+  int32_t shorter;        /* state of the longest proper suffix of the bytes read that is a whole token; 0: none */
   int32_t token;          /* index of the token that ends in this state; -1: none */
   uint32_t depth;         /* number of bytes read */
   uint8_t byte;

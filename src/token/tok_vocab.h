@@ -68,7 +68,7 @@ struct ga_tokenizer {
   bool add_bos, add_eos, add_space_prefix, remove_extra_whitespaces, ignore_merges, cased;
   char *text;                  /* texts of all tokens, one after the other */
   uint32_t *start;             /* [n_tokens + 1] offset of each token's text in `text` */
-  uint8_t *type;               /* [n_tokens] */
+  uint8_t *type;               /* [n_tokens] ga_tok_type of each token */
   uint8_t *mark;               /* [n_tokens] combination of the TOK_MARK_ bits */
   uint32_t *rank;              /* SPM: [n_tokens] ranks; pairs with lower ranks are merged first */
   uint32_t longest;            /* bytes of the longest piece in `map` */

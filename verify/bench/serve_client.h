@@ -32,9 +32,9 @@ typedef struct client_args {
   int64_t requests;            /* number of requests of a level; 0 = chosen by `seconds` and the level */
   double seconds;              /* seconds in which requests start; 0 = no end */
   double timeout;              /* the most seconds of one request */
-  client_range prompt, decode; /* numbers of tokens */
+  client_range prompt, decode; /* ranges of the numbers of tokens of a prompt and of an answer */
   int64_t shared_prefix;       /* number of tokens that all prompts have at their beginning */
-  int64_t vocab;               /* ids are drawn below it */
+  int64_t vocab;               /* ids of random prompts are below this number */
   uint64_t seed;
   /* bounds of goodput in seconds: time to the first token, and time between tokens; 0 = none */
   double ttft_bound, itl_bound;

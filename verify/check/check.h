@@ -92,7 +92,7 @@ typedef struct check_args {
 typedef struct check_case check_case;
 
 typedef struct check_op {
-  uint32_t modes, specials; /* check_mode, check_special */
+  uint32_t modes, specials; /* combinations of check_mode, and of check_special */
   double ulps;
   bool no_oracle; /* results are private to the device: all checks run except those of values */
   void (*draw)(check_case *c);

@@ -23,7 +23,7 @@ typedef struct check_attn_row {
 typedef struct check_attn_key {
   const void *k, *v;
   int64_t j;      /* index of the key in its array */
-  int64_t p;      /* position of the query, counted as j */
+  int64_t p;      /* position of the query, in the same count as j */
   bool elsewhere; /* the key is in another document than the query */
 } check_attn_key;
 

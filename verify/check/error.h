@@ -11,12 +11,12 @@ typedef struct check_error {
   int64_t worst_at;
   double rms;
   double gain; /* slope of got - want as a function of want: 0.01 if results are 1.01 times too large */
-  /* effective number of elements in that slope; if it is small, the slope is their error, not a mean */
+  /* effective number of elements that determine `gain`; if it is small, `gain` shows their errors, not a mean */
   double gain_count;
-  double gain_dev; /* standard deviation of that slope if the errors were independent */
-  double ulp_gain; /* root mean square of unit / |want|: the slope that one unit of error everywhere would make */
+  double gain_dev; /* standard deviation that `gain` would have if the errors were independent */
+  double ulp_gain; /* root mean square of unit / |want|: the `gain` that one unit of error everywhere would make */
   double size;     /* root mean square of |want| / unit */
-  double shared;   /* part of the slope that elements may share (check_op.shared); check_measure sets it to 0 */
+  double shared;   /* part of `gain` that elements may share (check_op.shared); check_measure sets it to 0 */
 } check_error;
 
 double check_ulp(ga_dtype dtype, double x); /* Returns the distance between neighbouring numbers of `dtype` at |x|. */

@@ -7,12 +7,12 @@
 /* Inputs are floats that dtype represents exactly. o_in is o rounded to dtype, an input of the backward pass. */
 typedef struct dist_batch {
   int32_t dtype;
-  int64_t nq; /* tokens of queries */
-  int64_t nk; /* tokens of keys */
-  int64_t q;  /* floats of Q */
-  int64_t o;  /* floats of O */
-  int64_t k;  /* floats of K */
-  int64_t v;  /* floats of V */
+  int64_t nq; /* number of queries */
+  int64_t nk; /* number of keys */
+  int64_t q;  /* number of floats of Q */
+  int64_t o;  /* number of floats of O */
+  int64_t k;  /* number of floats of K */
+  int64_t v;  /* number of floats of V */
   float *in_q, *in_k, *in_v, *in_dout, *o_in;
   float *o_one, *lse_one, *dq_one, *dk_one, *dv_one; /* results of one rank for the whole batch, in f32 */
 } dist_batch;

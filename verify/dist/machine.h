@@ -4,7 +4,8 @@
 
 #include "verify/dist/rates.h"
 
-/* The options of a machine. -1 stands for a measured figure, and so does 0 in merged_tflops and backward_tflops. */
+/* Rates and delays of a simulated machine, as command-line options give them. -1: dist_machine_open puts a measured
+ * figure. 0 means the same in merged_tflops and backward_tflops. */
 typedef struct dist_machine {
   double tflops, merged_tflops, backward_tflops; /* 10^12 operations per second and rank */
   double memory_gbytes, gbytes;                  /* 10^9 bytes per second */
@@ -13,7 +14,7 @@ typedef struct dist_machine {
   double jitter, spread, link_spread; /* per cent */
   int64_t draws, seed;
   const char *rates; /* path of a file of rates; NULL = none */
-  dist_rates curves; /* read from that file */
+  dist_rates curves; /* rates read from the file `rates` */
 } dist_machine;
 #define DIST_MACHINE_INIT                                                                             \
   {                                                                                                   \

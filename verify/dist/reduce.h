@@ -25,7 +25,7 @@ typedef struct dist_reduce_row {
 } dist_reduce_row;
 
 typedef struct dist_reduce_found {
-  dist_reduce_row *row; /* [n] */
+  dist_reduce_row *row; /* [n] times, one row for each size */
   int32_t n;
 } dist_reduce_found;
 

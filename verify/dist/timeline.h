@@ -20,7 +20,7 @@ typedef struct rank_timeline {
 /* The spans of the last run of all ranks. Release with dist_timeline_free. */
 typedef struct dist_timeline {
   int32_t ranks;
-  rank_timeline *rank; /* [ranks] */
+  rank_timeline *rank; /* [ranks] timeline of each rank */
   rank_span *spans;    /* [ranks][room] spans of each rank */
   int64_t room;
 } dist_timeline;

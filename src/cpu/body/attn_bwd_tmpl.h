@@ -191,7 +191,7 @@ static void store_kv(const bwd_tile *t, const float *x, int64_t pad, void *out, 
 
 /* --- one pair of tiles --- */
 
-/* Replaces row r of the scores by logits. bend becomes the derivative of that function. */
+/* Replaces row r of the scores by logits. bend becomes the derivative of each logit with respect to its score. */
 static void bend_row(const bwd_tile *t, int64_t r) {
   const ga_attn_bwd_desc *d = t->job->d;
   float *s = t->p + r * BWD_TILE, *bend = t->bend + r * BWD_TILE;

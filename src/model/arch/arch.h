@@ -10,7 +10,7 @@ enum { REQUIRED = false, OPTIONAL = true };
 
 typedef struct weight_use {
   weight_id id;
-  bool optional; /* the file may lack it */
+  bool optional; /* the file may lack the tensor */
 } weight_use;
 
 struct ga_arch_desc {

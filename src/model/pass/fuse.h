@@ -1,7 +1,8 @@
 /* The pass that chooses launches: nodes of a graph that can be one launch become one, where the planner finds a row.
  *
  * Patterns (fuse.c has the table) look at the users of values, never at positions of nodes. Nodes that no pattern takes
- * are launches of their own. What a program has decided holds for a whole session; running asks no more. */
+ * are launches of their own. The launches are chosen when a program is made and hold for a whole session; running it
+ * asks no planner. */
 #ifndef GA_MODEL_PASS_FUSE_H
 #define GA_MODEL_PASS_FUSE_H
 

@@ -33,7 +33,8 @@ typedef struct memory_pins {
 /* Finds the pinned values of nodes [first, end). most: rows of the largest step. */
 GA_NODISCARD ga_status memory_pin_values(const ga_model_graph *graph, int32_t first, int32_t end, memory_rows most,
                                          memory_pins *out);
-/* Sets the program's places and bytes. rows: rows of the largest step that runs this program. */
+/* Sets program->places, the offsets of values in the arena, and program->bytes, the arena's size. rows: rows of the
+ * largest step that runs the program. */
 GA_NODISCARD ga_status memory_plan(const ga_model_graph *graph, const memory_pins *pins, memory_rows rows,
                                    ga_program *program);
 

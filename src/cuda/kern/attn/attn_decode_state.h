@@ -74,7 +74,8 @@ typedef struct {
 GA_DEV share share_of(const ga_kargs_attn_decode *a, const unit *u, int split, int warp) {
   share s;
   s.first = u->from / KEYS * KEYS;
-  if (a->whole_turns) s.first -= s.first % (KEYS * WARPS); /* a step of all warps of a part */
+  /* step 0 begins at a multiple of the keys that all warps of a block process together */
+  if (a->whole_turns) s.first -= s.first % (KEYS * WARPS);
   s.steps = u->to > u->from ? (u->to - s.first + KEYS - 1) / KEYS : 0;
   s.step = split * WARPS + warp;
   s.stride = a->splits * WARPS;

@@ -11,7 +11,7 @@ enum {
   ST = GA_P_STAGES,
   DS_BUFFERS = 3,
   PANELS = D / 64,
-  EARLY = BM == 128 ? 8 : 0, /* number of pairs of delta, of BM / 8, that are read before the wait for dP */
+  EARLY = BM == 128 ? 8 : 0, /* number of delta's BM / 8 pairs that are read before the wait for dP */
   BOX_BYTES = GA_KBWD_ROWS * PANEL_ROW_BYTES,
   Q_PANEL = BM * PANEL_ROW_BYTES,
   NS = BM / 2,

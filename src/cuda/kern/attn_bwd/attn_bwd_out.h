@@ -9,11 +9,11 @@
 #define BWD_PACK GA_CAT(pack_, GA_P_DTYPE)
 
 typedef struct {
-  /* Address of row g, column 0. */
+  /* Global address of column 0 in row lane / 4 of the warp's 16 rows. */
   char *at;
   /* Distance of rows in bytes. */
   int64_t row_bytes;
-  /* 1 when row g (in0), or row g + 8 (in1), exists. */
+  /* in0 is 1 when row lane / 4 of the warp's 16 rows exists; in1 is 1 when row lane / 4 + 8 exists. */
   int in0, in1;
   /* col is the first column of the tile; cols is the number of columns that exist. */
   int col, cols;

@@ -8,7 +8,8 @@
 typedef struct {
   const float *data;
   int64_t batch, head, block; /* Strides of data between batches, heads and blocks, in elements. */
-  /* shift is log2 of the units that share a scale (a block). last is the index of the last block. */
+  /* shift is log2 of the number of units in a block, the units that share a scale. last is the index of the last
+   * block. */
   int32_t shift, last;
 } ga_kattn_scales;
 

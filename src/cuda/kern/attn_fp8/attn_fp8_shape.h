@@ -25,7 +25,7 @@ enum {
   DV64 = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_dv64,
   FAST_SUM = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_fast_sum,
   SUBS = BN / 64,                /* number of groups of 64 keys in a block; each may have its own scale */
-  SUB = 32,                      /* number of registers of S for such a group */
+  SUB = 32,                      /* number of registers of S for a group of 64 keys */
   STAYS = PIPELINED || DV64,     /* 1: a row's reference changes only when a lane's exponent is too large */
   ROW_BYTES = D < 128 ? D : 128, /* number of bytes of a row of a panel of Q or K */
   PANELS_K = D / ROW_BYTES,

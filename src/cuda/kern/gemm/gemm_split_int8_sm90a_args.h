@@ -38,7 +38,7 @@ typedef struct ga_kargs_gemm_split_int8 {
   /* Tensor of the sum X = add + norm(x), one row of at most GA_RING_SUM_K elements. NULL: no sum. The field stands here
    * because it is read early. */
   const float *add;
-  const float *add_norm; /* Weights of the norm of x in that sum. */
+  const float *add_norm; /* Weights of norm(x) in the sum X = add + norm(x), [k]. */
   float *sum;            /* Address to which the sum is also written. NULL: not written. */
   const void *w_more[2];
   void *y_more[2];

@@ -49,7 +49,7 @@ GA_DEV int packed_element(int q, int s, int i) { return 16 * s + 4 * q + i; }
 #define PACKED_W2(t)    (PACKED_HAS2(t) ? PACKED_GROUPS(t) : 0)
 #define PACKED_W1(t)    (PACKED_HAS1(t) ? PACKED_GROUPS(t) / 2 : 0)
 #define PACKED_CODES(t) (PACKED_W4(t) + PACKED_W2(t) + PACKED_W1(t))
-/* Number of words of scales for each g. */
+/* Number of words of scales for each pair of rows g and g+8. */
 #define PACKED_WS(t)                                                       \
   (PACKED_PLAIN(t)                                                    ? 0  \
    : (t) == T_Q4_1 || (t) == T_Q5_1 || (t) == T_Q4_K || (t) == T_Q5_K ? 8  \
@@ -68,7 +68,7 @@ GA_DEV int packed_code_at(int t, int i, int lane) {
   if (i < PACKED_W4(t) + PACKED_W2(t) || PACKED_W1(t) == 4) return i / 4 * 512 + lane * 16 + i % 4 * 4;
   return (PACKED_W4(t) + PACKED_W2(t)) * 128 + lane * 8 + (i - PACKED_W4(t) - PACKED_W2(t)) * 4;
 }
-/* Returns the byte offset of scale word i of g in its unit; wide parts come first. */
+/* Returns the byte offset in a unit of scale word i of rows g and g+8; wide parts come first. */
 GA_DEV int packed_scale_at(int t, int i, int g) {
   const int base = 128 * PACKED_CODES(t), wide = t == T_Q6_K || t == T_Q2_K ? 8 : t == T_Q3_K ? 6 : PACKED_WS(t);
   return i < wide ? base + (g * wide + i) * 4 : base + 32 * wide + (g * (PACKED_WS(t) - wide) + i - wide) * 4;

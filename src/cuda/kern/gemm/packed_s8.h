@@ -104,7 +104,7 @@ GA_DEV void packed_fragments(int t, const packed_constants *k, const uint32_t *w
   }
 }
 
-/* Computes the A fragment of a group: k of step 0, then of step 1; rows g and g+8. */
+/* Computes the A fragment of a group: two registers for step 0, then two for step 1, of rows g and g+8. */
 GA_DEV void packed_fragment(int t, const packed_constants *k, const uint32_t *w, int group, uint32_t *a) {
   GA_UNROLL for (int j = 0; j < 4; j++) a[j] = packed_bytes(t, k->top, w, group, j / 2, j % 2);
 }

@@ -11,7 +11,7 @@ typedef struct {
   /* Address of the item to be copied next. The type is no pointer, because the compiler would keep a pointer in two
    * forms. */
   uint64_t w;
-  /* Position of this item along k, from 0 to ni - 1. */
+  /* Index of the next item among the ni items of its tile, along k. */
   int at;
   /* Shared address of the stages. The barriers of up to 8 stages precede it. */
   uint32_t ring;

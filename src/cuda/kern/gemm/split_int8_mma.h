@@ -122,7 +122,7 @@ GA_DEV void take_items(const int rows, const ga_kargs_gemm_split_int8 *ring, con
     if (both) take_unit(rows, &v, &k, w[PER - 1], 2 * at + 1, lane, acc);
     if (!early) { /* too many sums to load the whole item first */
       GA_UNROLL for (int n = 0; n < nt; n++) pin_f32(acc[n], 4);
-      const int done = (int)loads_done_f32(acc[0], 3, 2); /* rows g and g+8, computed from all words */
+      const int done = (int)loads_done_f32(acc[0], 3, 2); /* 0, once the loads of all words of the item have returned */
       warp_sync();
       ask_again(next, stage + done, items);
     }

@@ -39,7 +39,7 @@ GA_DEV void put_x(const int rows, const share *s, int unit, int row, int lane, f
 GA_DEV void take_mins(const int rows, const lane_view *v, const uint32_t *scales, int at, int q, float *acc) {
   const uint32_t sums = v->sums + (uint32_t)(at * RUNS * rows) * 4;
   uint32_t mins[4];
-  /* the second half of k has the low parts of the same sums */
+  /* the first half of the product's k has the high parts of the sums of X, the second half their low parts */
   if (PACKED_FLOAT_MIN(T)) {
     const float sum = v->has_sum ? lds_nv_f1(sums) : 0.0f;
     const uint32_t high = float_bits(sum) & 0xffffe000u;
@@ -57,9 +57,9 @@ GA_DEV void take_mins(const int rows, const lane_view *v, const uint32_t *scales
   GA_UNROLL for (int e = 0; e < 4; e++) acc[e] = fmaf(packed_shared_min(T, scales, e / 2), cm[e], acc[e]);
 }
 
+enum { START = PACKED_INT_SCALE(T) ? 0 : 0x4b400000 };
 /* Adds scale * products of one run to *sum. Products with float scales start at 1.5 * 2^23 (START), so that their bits
  * are floats. ready holds MXFP4's scales. */
-enum { START = PACKED_INT_SCALE(T) ? 0 : 0x4b400000 };
 GA_DEV void add_run(const uint32_t *scales, float (*ready)[2], int group, int half, const int *c, unit_sum *sum) {
   GA_UNROLL for (int e = 0; e < 4; e++) {
     if (PACKED_INT_SCALE(T)) {

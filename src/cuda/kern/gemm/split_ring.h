@@ -18,7 +18,7 @@ GA_DEV bool is_last_split(const ga_kargs_gemm *a, const share *sh) {
     const bool last = atomic_add_i32(a->counter + sh->group, 1) == a->splits - 1;
     if (last) stg_i32(a->counter + sh->group, 0);
     fence_device();
-    sts_f1(sh->parts, last ? 1.0f : 0.0f); /* the sums there have been read */
+    sts_f1(sh->parts, last ? 1.0f : 0.0f); /* sh->parts is free: its sums have been read */
   }
   block_sync();
   return lds_f1(sh->parts) != 0;

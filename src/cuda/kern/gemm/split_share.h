@@ -47,7 +47,7 @@ GA_DEV void fill_table(const ga_kargs_gemm_split_int8 *ring, const share *s) {
     sts_u1(s->table + 8, k.top);
   }
   GA_ROLL for (int t = GA_P_THREADS - 1 - thread_index(); t < tiles;
-               t += GA_P_THREADS) /* later warps have less of X to convert */
+               t += GA_P_THREADS) /* begins with the last threads, because later warps have less of X to convert */
       sts_u1(s->table + (uint32_t)(CONSTANTS_BYTES + 4 * t), sums_of_tile(s, t));
 }
 

@@ -137,8 +137,9 @@ typedef struct ga_kargs_sample {
   /* *n_sequence tokens that replace history. The drawn token is appended to them. NULL: history is used. */
   int32_t *sequence;
   const int32_t *n_sequence;
-  uint64_t *rng;     /* State of the random generator, 4 words. It is used when temperature is above 0. */
-  float *adjusted;   /* Workspace [vocab]: logits after penalties, biases, typical_p, mask. Unread without. */
+  uint64_t *rng; /* State of the random generator, 4 words. It is used when temperature is above 0. */
+  /* Workspace [vocab]: logits after penalties, biases, typical_p, mask. Not read when the call has none of these. */
+  float *adjusted;
   float *group_max;  /* Workspace [groups]: largest logit of each group of tokens. */
   double *group_sum; /* Workspace [groups]: sum of the weights of each group of tokens. */
   int32_t *counter;  /* Counter, zeroed before the launch, and left zeroed by the kernel. */
