@@ -17,7 +17,8 @@ typedef struct engine_args {
 #define ENGINE_ARGS_INIT \
   { .open = {.model = ga_known_models[0].name, OPEN_ARGS_INIT}, .tools = "auto" }
 
-/* The rows of these options for a command's table, after OPEN_MODEL_OPTIONS; `a` is an engine_args. */
+/* Rows of a command's option table that set the fields of an engine_args; `a` is the engine_args. They follow
+ * OPEN_MODEL_OPTIONS. */
 #define ENGINE_OPTIONS(a)                                                                                          \
   {"alias", 0, OPT_STRING, &(a).alias,                                                                             \
    0,       0, "NAME",     "names of the model in requests, separated by commas; else the name of its file"},      \

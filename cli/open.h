@@ -18,7 +18,7 @@ typedef struct open_args {
   bool explain, deterministic, no_mmap;
 } open_args;
 
-/* The rows of these options for a command's table; `a` is an open_args. */
+/* Rows of a command's option table that set the fields of an open_args; `a` is the open_args. */
 #define OPEN_DEVICE_OPTIONS(a)                                                                                         \
   {"device",   'd',                                                                                                    \
    OPT_STRING, &(a).device,                                                                                            \

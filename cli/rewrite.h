@@ -13,7 +13,7 @@ typedef struct rewrite_args {
   bool force, pure, json, each, dry_run;
 } rewrite_args;
 
-/* The rows of these options for a command's table; `a` is a rewrite_args. */
+/* Rows of a command's option table that set the fields of a rewrite_args; `a` is the rewrite_args. */
 #define REWRITE_OPTIONS(a)                                                                                  \
   {"threads", 't', OPT_INT, &(a).threads, 0, 1024, "N", "CPU threads; 0 = one per CPU"},                    \
       {"force", 'f', OPT_FLAG, &(a).force, 0, 0, NULL, "overwrite OUT if it is there"},                     \

@@ -6,7 +6,7 @@
 #include "verify/dist/machine.h"
 #include "verify/dist/shape.h"
 
-/* The options that these verbs share. */
+/* The options that the verbs plan, verify and simulate share. */
 typedef struct dist_view {
   dist_shape shape;
   dist_machine machine;
@@ -16,7 +16,7 @@ typedef struct dist_view {
 #define DIST_VIEW_INIT \
   { .shape = DIST_SHAPE_INIT, .machine = DIST_MACHINE_INIT, .device = "cpu" }
 
-/* The rows of these options for a verb's table; `v` is a dist_view. */
+/* Rows of a verb's option table that set the fields of a dist_view; `v` is the dist_view. */
 #define DIST_VIEW_OPTIONS(v)                                                                                        \
   DIST_METHOD((v).shape.method, "ring, zigzag, ulysses, ...; auto = the fastest by simulate; all = compare them"),  \
       DIST_RANKS((v).shape.ranks, 4096, "number of ranks; else 4"), DIST_SHAPE_OPTIONS((v).shape),                  \

@@ -195,7 +195,7 @@ GA_API const char *ga_dist_rule_name(int32_t rule); /* Returns the name of a rul
 typedef struct ga_dist_cost {
   size_t struct_size;
   int64_t steps;                      /* number of steps of the rank */
-  int64_t tiles;                      /* number of its tiles, which are calls of attention */
+  int64_t tiles;                      /* number of the rank's tiles, which are calls of attention */
   int64_t pairs;                      /* triples of query, key and query head that the rank computes */
   int64_t sent_bytes, received_bytes; /* bytes over all links of the rank */
   int64_t sends, receives;            /* numbers of messages */

@@ -15,7 +15,7 @@
 /* Unrolls the loop after it, which has a constant number of iterations. Arrays indexed in the loop can then be in
  * registers. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define GA_UNROLL /* empty: gcc warns that it cannot unroll, and speed does not matter here */
+#define GA_UNROLL /* empty under sanitizers: gcc would warn that it cannot unroll, and speed does not matter there */
 #elif defined(__clang__)
 #define GA_UNROLL _Pragma("clang loop unroll(full)")
 #else

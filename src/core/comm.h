@@ -20,7 +20,7 @@ typedef struct comm_call {
   int64_t n;
   int32_t op, dtype;
   const void *x, *workspace; /* Arrays of this rank, which others may read with GA_COMM_SAME_MEMORY. */
-  uint64_t trade;            /* Number of this call of trade_calls on its rank. The transport sets it. */
+  uint64_t trade;            /* Number of the call of trade_calls among the calls of its rank. The transport sets it. */
 } comm_call;
 
 typedef struct comm_vtable {

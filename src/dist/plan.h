@@ -49,7 +49,8 @@ typedef struct dist_step {
   int32_t q_owner, kv_owner; /* TILE: ranks that own the queries and the keys. */
   /* TILE: indices of the owners' stretches of queries and of keys. */
   int32_t q_stretch, k_stretch;
-  /* TILE, MERGE: number of this result, from 0, among the results added to slot (order) and to slot_dkv (order_dkv). */
+  /* TILE, MERGE: number of the step's result, from 0, among the results added to slot (order) and to slot_dkv
+   * (order_dkv). */
   int32_t order, order_dkv;
   /* OPEN, SEND, RECEIVE: index in plan->pieces, and number, of the owner's stretches that the block has. */
   int64_t piece, pieces;
@@ -179,7 +180,7 @@ GA_NODISCARD ga_status dist_method_fill(const char *method, const ga_dist_grid *
 typedef struct dist_work {
   int32_t stage, rank, q_owner, kv_owner, group;
   int32_t q_stretch, k_stretch; /* Indices of the owners' stretches. -1: all. */
-  bool sees;                    /* True: some query of these tiles sees some key. */
+  bool sees;                    /* True: some query of the tiles sees some key. */
 } dist_work;
 
 /* A block that is sent from one rank to another. */

@@ -213,8 +213,9 @@ typedef struct emu_run {
   emu_named cluster;
   uint32_t cluster_round;
   uint64_t rng;
-  uint32_t era, launch_era; /* Number of this run, and of the first run of this launch. */
-  uint32_t prior_era;       /* First run of the launch that this launch depends on. 0: none. */
+  /* Numbers of the current run (era), and of the first run of the current launch (launch_era). */
+  uint32_t era, launch_era;
+  uint32_t prior_era; /* First run of the launch that this launch depends on. 0: none. */
   bool abort;
   void *main_sp;
   uint32_t copy_clock[EMU_COPIES];

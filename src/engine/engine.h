@@ -37,7 +37,7 @@ typedef struct request_queue {
 } request_queue;
 
 struct ga_request {
-  sched_request sched; /* sched.user points to this request */
+  sched_request sched; /* the request as the scheduler sees it; sched.user points to the ga_request */
   ga_request *next;    /* next request in the engine's inbox */
   ga_request *live_next, *live_prev;
   atomic_int holders; /* references: one of the caller, and one of the engine until the request ends */

@@ -54,7 +54,7 @@ typedef struct row_draw {
 typedef ga_status (*show_row_fn)(void *user, int32_t row, int32_t id, const float *logits);
 
 typedef struct runner_step {
-  const step_part *parts; /* [n_parts]; only runner_enqueue reads them */
+  const step_part *parts; /* [n_parts] parts of the step; only runner_enqueue reads them */
   int32_t n_parts;
   /* [wanted rows] uses of the wanted rows of all parts, in order. They must live until runner_take; until then the
    * caller may clear some */
@@ -72,7 +72,7 @@ typedef struct part_result {
   int32_t n_accepted;
   int32_t next;     /* token drawn after the last accepted draft; -1: none */
   float first;      /* first logit of the row from which `next` was drawn */
-  ga_status status; /* status of this part only; error has its text */
+  ga_status status; /* status of the part alone; `error` has the status's text */
   char error[256];
 } part_result;
 

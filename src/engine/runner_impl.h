@@ -109,8 +109,9 @@ typedef struct run_step {
 typedef struct device_sampler {
   ga_ctx *ctx; /* context of the draws: the last stage's, or runner.sample_ctx */
   bool on; /* draws are enqueued with the layers, on the last stage's device. false: draws are made by runner_take */
-  int32_t *sequences;    /* [max_sequences, context + 1] tokens that penalties see; allocated at first use */
-  int64_t drafted_room;  /* room, in tokens after those of `sequences`, for rows with drafts */
+  int32_t *sequences; /* [max_sequences, context + 1] tokens that penalties see; allocated at first use */
+  /* number of tokens for which there is room after the rows of `sequences`, for rows with drafts */
+  int64_t drafted_room;
   draw_history **owners; /* [max_sequences] history that has each row of `sequences`; NULL: the row is free */
   ga_logit_bias *bias;   /* [bias_room] logit biases of the step's rows */
   /* copies of `bias` on the host, by the step's place. If the device uses host memory, they are `bias` itself */

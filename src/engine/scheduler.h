@@ -69,7 +69,7 @@ typedef struct sched_plan {
   /* [n_expired] requests that have been removed because their deadline passed; their state is SCHED_NONE */
   sched_request **expired;
   int32_t n_expired;
-  int32_t n_preempted; /* requests that this plan has preempted */
+  int32_t n_preempted; /* number of requests that were preempted to make the plan */
 } sched_plan;
 
 typedef struct sched_options {
@@ -105,7 +105,8 @@ void scheduler_set_micro_batches(scheduler *s, int32_t n);
  * memory if that costs less than computing them again. */
 void scheduler_set_costs(scheduler *s, const sched_costs *costs);
 
-/* Queues a request. GA_ERR_SHAPE: the pool cannot hold max_ids tokens even when it is empty. */
+/* Queues a request, which the caller owns and keeps in place until scheduler_remove. GA_ERR_SHAPE: the pool cannot hold
+ * max_ids tokens even when it is empty. */
 GA_NODISCARD ga_status scheduler_add(scheduler *s, sched_request *request);
 /* Removes a request in any state and releases its pages. SCHED_NONE: does nothing. If the request is in the plan of
  * a step in flight, its items there get request NULL, and their results are dropped. The device may still write to

@@ -22,9 +22,9 @@
 /* Value types in a file are ga_meta_type - 1. */
 #define GA_GGUF_VALUE_TYPES 13
 
-/* Returns the number of an element type in a file; -1: GGUF has no such type. */
+/* Returns the number that stands for an element type in a file; -1: GGUF has no such type. */
 int32_t ga_gguf_type_of(ga_dtype dtype);
-/* Returns the element type of a number in a file; GA_DTYPE_NONE: GGUF or GA does not have it. */
+/* Returns the element type for which a file has the number `type`; GA_DTYPE_NONE: GGUF or GA does not have it. */
 ga_dtype ga_gguf_dtype(uint32_t type);
 /* Returns the name of a type that GGUF has and GA does not, such as "IQ2_XXS"; "unknown" if GGUF does not have it
  * either. */

@@ -34,7 +34,7 @@ typedef struct ga_model_shard {
   ga_filemap map;
   bool owns_map;
   ga_meta_list meta;
-  ga_model_tensor *tensors; /* their names are NULL until ga_model_store_join */
+  ga_model_tensor *tensors; /* [n_tensors] tensors of the shard, whose names are NULL until ga_model_store_join */
   int64_t n_tensors;        /* number of tensors */
 } ga_model_shard;
 

@@ -73,8 +73,8 @@ typedef struct jj_val {
 struct jj_seq {
   jj_val *v;
   size_t n, cap;
-  int64_t start, stop, step; /* RANGE: its bounds, for printing */
-  bool spent;                /* GEN: it has been read */
+  int64_t start, stop, step; /* RANGE: bounds of the range, for printing */
+  bool spent;                /* GEN: the value has been read */
   const char *view;          /* VIEW: type name for printing, such as "dict_keys" */
 };
 

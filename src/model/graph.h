@@ -27,7 +27,7 @@ typedef struct ga_value {
   int32_t producer; /* index of the node that computes the value */
   /* slices: the value, itself no slice, of which the slice is a range of columns; other values: their own index */
   value_id root;
-  int64_t first; /* slices: index of their first column in the root */
+  int64_t first; /* slices: index of the slice's first column in the root */
 } ga_value;
 
 typedef enum ga_node_kind {

@@ -16,7 +16,7 @@ typedef struct ga_io_version {
 } ga_io_version;
 
 typedef struct ga_io_versions {
-  const ga_io_version *rows; /* [n] versions; those of one op are in order, the oldest first */
+  const ga_io_version *rows; /* [n] versions; the versions of an op are in order, the oldest first */
   size_t n;
 } ga_io_versions;
 

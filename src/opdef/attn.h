@@ -8,7 +8,7 @@
 /* ga_kernel.op_flags of rows of attn. */
 typedef enum ga_attn_row_flags {
   GA_ATTN_ROW_V_FINITE = 1, /* a non-finite element of V may spread over its column of O (ga/attn.h) */
-  /* How a kernel rounds; its results are checked against the error that this allows. */
+  /* Flags of a kernel's rounding, which determines the allowed error of its results. */
   GA_ATTN_ROW_AS_KV = 2,      /* Q and O are rounded to the type of K and V */
   GA_ATTN_ROW_WEIGHTS_16 = 4, /* weights of the softmax are rounded to the type of V */
   /* Flags of a description that a kernel supports. */

@@ -7,7 +7,7 @@
 
 /* ga_kernel.op_flags of rows of gemm. */
 typedef enum ga_gemm_row_flags {
-  /* How a kernel rounds its inputs; its results are checked against the error that this allows. */
+  /* Flags of the rounding of a kernel's inputs, which determines the allowed error of its results. */
   GA_GEMM_ROW_Q8_ACT = 1,  /* activations are rounded to 8 bits, with a scale for each block of 32 */
   GA_GEMM_ROW_Q15_ACT = 2, /* activations are rounded to 15 bits, with a scale for each block of 32 */
   GA_GEMM_ROW_BF16 = 4,    /* weights and activations are rounded to bf16 */

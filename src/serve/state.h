@@ -16,7 +16,7 @@ typedef struct sv_embedder sv_embedder; /* defined in embed.c */
 typedef struct sv_route sv_route;       /* defined in http.h */
 
 struct sv_server {
-  sv_options o; /* its texts are copies owned by the server */
+  sv_options o; /* options of the server, whose texts are copies that it owns */
   struct MHD_Daemon *daemon;
   const sv_route *routes; /* ends with method NULL */
   int32_t port;

@@ -19,8 +19,8 @@ typedef struct sv_waiter {
   bool (*pump)(struct sv_waiter *w);
   bool pings;    /* the waiter is resumed once a second, with `ping` set, even if there is no news */
   bool gone;     /* the client has closed the connection */
-  bool ping;     /* there has been no news for a second */
-  sv_wake *wake; /* this and the fields below belong to the waking thread */
+  bool ping;     /* the waiter has had no news for a second */
+  sv_wake *wake; /* `wake` and the fields below belong to the waking thread */
   bool suspended, ready, queued, woken;
   struct sv_waiter *prev, *next, *next_queued, *next_run;
 } sv_waiter;

@@ -94,7 +94,7 @@ typedef struct check_case check_case;
 typedef struct check_op {
   uint32_t modes, specials; /* combinations of check_mode, and of check_special */
   double ulps;
-  bool no_oracle; /* results are private to the device: all checks run except those of values */
+  bool no_oracle; /* results are private to the device: all checks run except the comparison of values */
   void (*draw)(check_case *c);
   void (*args)(const check_case *c, const void *desc, check_args *a);
   void (*oracle_types)(void *desc);

@@ -47,7 +47,8 @@ const rank_span *dist_span_of_gap(const rank_span *s, int64_t n, const rank_gap 
 /* Gathers the spans of all ranks to *out on rank 0. All ranks call it. */
 GA_NODISCARD ga_status dist_timeline_gather(ga_comm *comm, const ga_dist_exec *exec, dist_timeline *out);
 void dist_timeline_free(dist_timeline *t);
-const rank_span *dist_spans_of_rank(const dist_timeline *t, int32_t r); /* returns [rank[r].of.spans] spans */
+/* Returns the spans of rank r; their number is t->rank[r].of.spans */
+const rank_span *dist_spans_of_rank(const dist_timeline *t, int32_t r);
 /* Returns the seconds from the start of the first rank on r's host to the start of r. */
 double dist_start_of_rank(const dist_timeline *t, int32_t r);
 enum { DIST_SPAN_NAME = 96 }; /* room for the name of a span */

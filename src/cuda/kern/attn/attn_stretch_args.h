@@ -5,9 +5,10 @@
 
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 
-/* Keys are arranged in blocks of BN. Each stretch of keys begins a new block, and its last block may be partly filled.
- * Stretches are sorted by document and position. A tile of Q belongs to one stretch. Positions count from the first key
- * of the document. */
+/* GA_KATTN_STRETCHES is the largest number of stretches. GA_KATTN_FWD_BYTES is the number of bytes of ga_kargs_attn_fwd
+ * before its field `more`. Keys are arranged in blocks of BN. Each stretch of keys begins a new block, and its last
+ * block may be partly filled. Stretches are sorted by document and position. A tile of Q belongs to one stretch.
+ * Positions count from the first key of the document. */
 enum { GA_KATTN_STRETCHES = 64, GA_KATTN_FWD_BYTES = 768 };
 typedef struct {
   /* `first` is the first row in the tensor, `rows` the number of rows. `position` is the position of the first row,

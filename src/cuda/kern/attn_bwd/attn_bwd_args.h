@@ -38,10 +38,10 @@ typedef struct {
   /* Workspace, as described at the top of this file. acc NULL: the main kernel writes dQ itself and needs no zeroed
    * accumulator. */
   float *stat, *acc;
-  /* Workspace words that this kernel zeroes. NULL: the main kernel uses none. */
+  /* Workspace words that attn_bwd_pre zeroes. NULL: the main kernel uses none. */
   int32_t *dq_semaphore, *ticket;
   int32_t dq_semaphores; /* Number of semaphores of a block of queries. */
-  /* Where acc is NULL, this kernel writes the dQ of blocks of queries that see no key. */
+  /* Gradient of Q. Where acc is NULL, attn_bwd_pre writes dQ of the blocks of queries that see no key. */
   ga_kbwd_tensor dq;
   int32_t rows_k, window_right, cols_k, out_f32, add_dq;
   int32_t heads_q, rows_q, blocks_q;

@@ -108,13 +108,14 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define GA_IN_S_dv128     1
 #define GA_IN_S_dv64      1
 #define GA_IN_S_fast_sum  0
-#if GA_CAT(GA_FAST_SUM_, GA_P_SCHED) /* These products accumulate onto the results of earlier blocks. */
+#if GA_CAT(GA_FAST_SUM_, GA_P_SCHED) /* PV adds products of P and V onto the sums of earlier blocks. */
 #define QK0          QK_NEW
 #define PV           GA_CAT3(wgmma_m64n, GA_P_D, k32_e4m3_rs)
 #define PV0(d, a, b) PV(d, a, b, 0)
 #define PV_ONES      PV
 #define PV_ONES0     PV0
-#elif GA_CAT(GA_IN_S_, GA_P_SCHED) /* The registers also hold S: this form depends on their old contents. */
+/* QK0 and PV0 depend on the old contents of their result registers, because these also hold S. */
+#elif GA_CAT(GA_IN_S_, GA_P_SCHED)
 #define QK0(d, a, b)       QK(d, a, b, 0)
 #define PV                 GA_CAT3(wgmma_m64n, GA_CAT(GA_PV_COLS_, GA_P_SCHED), k32_e4m3_rs)
 #define GA_PV_COLS_overlap 64
