@@ -19,7 +19,8 @@ void emu_clocks_size(uint32_t entries, bool on);
 emu_clocks *emu_clocks_zero(void);
 emu_clocks *emu_clocks_hold(emu_clocks *c);
 void emu_clocks_drop(emu_clocks *c);
-/* Replaces *c, and its reference, by the join of *c and `with`. */
+/* Replaces *c by the join of *c and `with`. The caller's reference to the old *c is dropped, and *c holds a reference
+ * to the new set. */
 void emu_clocks_join(emu_clocks **c, emu_clocks *with);
 
 /* EMU_VECTOR precedes functions whose loops profit from the machine's widest vectors. */

@@ -124,7 +124,7 @@ void memory_keep_node(layer_memory *memory, prefix_node *node, double until);
 void memory_join_snapshots(layer_memory *memory, sequence_memory *sequence);
 /* Frees the sequence's snapshots of more than n tokens. */
 void memory_drop_snapshots(layer_memory *memory, sequence_memory *sequence, int32_t n);
-/* Makes the states of a sequence that ends the snapshot of the node, unless the node has one. */
+/* Turns the states of an ending sequence into a snapshot of the node, for kinds of which the node has none. */
 void memory_join_states(layer_memory *memory, sequence_memory *sequence, prefix_node *node);
 /* Gives the sequence its states: copies of the node's snapshot, or, if node is NULL, units that start from zero. */
 void memory_load_states(layer_memory *memory, sequence_memory *sequence, const prefix_node *node);

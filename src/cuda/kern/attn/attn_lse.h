@@ -16,10 +16,10 @@ GA_DEV float ln_parts(float x, float *doublings) {
   *doublings = e;
   return z * fmaf(w, fmaf(w, fmaf(w, fmaf(w, 2.f / 9.f, 2.f / 7.f), 2.f / 5.f), 2.f / 3.f), 2.f);
 }
-/* Returns ref + log2 l in natural units. The factor's rounding weighs on the largest logit alone, so that logit gets
- * the factor in two parts, ln_hi and ln_lo. The largest logit is near the reference unless the reference was raised.
- * After a raise l is far below 1, and its doublings, whole numbers, are first subtracted from the reference. Adding
- * them separately would lose 2^-18 at 40 doublings. */
+/* Returns ref + log2 l in natural units. The factor from log2 to natural units, near ln 2, has two parts, ln_hi and
+ * ln_lo. Both multiply the largest logit, because only there the factor's rounding counts. The largest logit is near
+ * the reference unless the reference was raised. After a raise l is far below 1, and its doublings, whole numbers, are
+ * first subtracted from the reference. Adding them separately would lose 2^-18 at 40 doublings. */
 GA_DEV float log_sum(const ga_kargs_attn_fwd *a, float ref, float l) {
   float e;
   const float rest = ln_parts(l, &e), raised = fminf(e, 0.f), most = ref + raised;
