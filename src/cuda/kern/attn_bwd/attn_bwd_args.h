@@ -100,6 +100,7 @@ typedef struct {
    * overwritten. */
   int32_t add_dq, add_dkv;
   float scale, scale_log2;       /* scale_log2 is scale * log2(e), above 0. */
+  float scale_alone;             /* Factor of dQ and dK of packed sequences with a single key. */
   float softcap_in, softcap_out; /* softcap_in is 2 * log2(e) * scale / cap; softcap_out is cap * log2(e). */
   const int32_t *q_len, *kv_len; /* Lengths of packed sequences, as in ga_kargs_attn_bwd_pre. */
 } ga_kargs_attn_bwd;
@@ -112,6 +113,9 @@ typedef struct {
   int32_t out_f32, add_dq;
   float scale;
   const int32_t *q_len;
+  /* Keys of packed sequences, as in ga_kargs_attn_bwd_pre, and scale_alone as in ga_kargs_attn_bwd. */
+  const int32_t *cu_k, *kv_len;
+  float scale_alone;
 } ga_kargs_attn_bwd_post;
 
 /* Arguments of the backward variants that accept every shape (attn_bwd_fallback). Their workspace holds only stat. */
@@ -139,6 +143,7 @@ typedef struct {
   int32_t out_f32, add_dq, add_dkv;
   float scale, out_scale;    /* scale multiplies the logits; out_scale multiplies dQ and dK. */
   float softcap_in, softcap; /* softcap_in is scale / cap and softcap is cap. softcap 0: no cap. */
+  float scale_alone;         /* Replaces out_scale in sequences with a single key. */
   const int32_t *q_len, *kv_len;
 } ga_kargs_attn_bwd_fallback;
 #endif

@@ -451,7 +451,7 @@ GA_DEV void consumer(args a, uint32_t sb, uint32_t rank, int wg, int warp, int l
   GA_UNROLL for (int i = 0; i < (DK > DV ? DK : DV) / 2; i++) x[i] = 0.f;
   if (rank) {
     if (c.steps) consume_ds(&c, x);
-    result(&c, x, &a->dk, a->cols_k, DK, a->scale);
+    result(&c, x, &a->dk, a->cols_k, DK, scale_of(a, &t));
   } else {
     if (c.steps) consume_p(&c, x);
     result(&c, x, &a->dv, a->cols_v, DV, 1.f);

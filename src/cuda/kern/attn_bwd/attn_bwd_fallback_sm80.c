@@ -105,7 +105,8 @@ static void fill_rest(const cuda_attn_bwd_fallback_variant *v, const ga_attn_bwd
   out->add_dq = (d->flags & GA_ATTN_BWD_ADD_DQ) != 0;
   out->add_dkv = (d->flags & GA_ATTN_BWD_ADD_DKV) != 0;
   out->scale = d->scale;
-  out->out_scale = cuda_attn_bwd_scale(d);
+  out->out_scale = d->scale;
+  out->scale_alone = cuda_attn_bwd_scale_alone(d);
   out->softcap_in = d->softcap > 0 ? d->scale / d->softcap : 0;
   out->softcap = d->softcap;
 }

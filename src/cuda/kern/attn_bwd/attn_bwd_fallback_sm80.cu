@@ -217,6 +217,6 @@ GA_KERNEL(THREADS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_fal
   load_pair(&t, smem_base() + OFF_X1, smem_base() + OFF_X2, OWN, t.head, !t.keys, t.row0);
   GA_ROLL for (int head = first; head < last; head++) sweep_tiles(&t, head, rows_met(&t), g1, g2);
   cp_async_wait(0); /* of a tile that meets nothing */
-  store_gradient(&t, t.keys ? &a.dk : &a.dq, g1, a.cols_k, a.out_scale);
+  store_gradient(&t, t.keys ? &a.dk : &a.dq, g1, a.cols_k, scale_of(&t));
   if (t.keys) store_gradient(&t, &a.dv, g2, a.cols_v, 1.f);
 }

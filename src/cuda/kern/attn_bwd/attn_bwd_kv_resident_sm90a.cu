@@ -160,7 +160,7 @@ GA_DEV void finish_dq(const warpgroup *c, const float *x, uint32_t record, int h
   bwd_out o = bwd_out_of(&a->dq, t.start_q + row, head, batch, col, a->cols_k, a->out_f32, a->add_dq);
   o.in0 = row < t.rows_q;
   o.in1 = row + 8 < t.rows_q;
-  bwd_store(&o, x, DQ_COLS, a->scale, lane & 3);
+  bwd_store(&o, x, DQ_COLS, scale_of(a, &t), lane & 3);
 }
 /* Returns the value of `before` for block m of the query head that is `left` heads from the end of its group: 4
  * times the block's number in the KV head, + 1 if this tile is the first that sees the block, + 2 if it is the last. */
@@ -222,7 +222,7 @@ GA_DEV void results(const warpgroup *c, const float *dk, const float *dv) {
   bwd_out k = bwd_out_of(&a->dk, t->start_k + row, t->head, batch, 0, a->cols_k, a->out_f32, a->add_dkv);
   k.in0 = o.in0;
   k.in1 = o.in1;
-  bwd_store(&k, dk, D, a->scale, q);
+  bwd_store(&k, dk, D, scale_of(a, t), q);
 }
 /* Q and dO of the step before are free. */
 GA_DEV void release(const warpgroup *c) {

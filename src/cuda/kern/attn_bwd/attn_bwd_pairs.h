@@ -48,6 +48,8 @@ GA_DEV tile tile_of(args a, int block) {
   t.shift = t.rows_k - t.rows_q;
   return t;
 }
+/* Returns the factor of dQ and dK of the tile's sequence. */
+GA_DEV float scale_of(const tile *t) { return t->rows_k == 1 ? t->a->scale_alone : t->a->out_scale; }
 /* Rows lo to hi - 1 of the other tensor, which see or are seen by one of the own rows. */
 typedef struct {
   int lo, hi;

@@ -33,6 +33,10 @@ GA_KERNEL(THREADS, 4) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_post a) {
   const int rows = a.q_len ? ldg_i32(a.q_len + batch) : a.cu_q ? ldg_i32(a.cu_q + batch + 1) - start : a.rows_q;
   const int row = m * GA_KBWD_ROWS + warp % 4 * 16 + lane / 4;
   if (m * GA_KBWD_ROWS >= rows) return;
+  const int keys = a.kv_len ? ldg_i32(a.kv_len + batch)
+                   : a.cu_k ? ldg_i32(a.cu_k + batch + 1) - ldg_i32(a.cu_k + batch)
+                            : 0; /* of a packed sequence */
+  const float scale = keys == 1 ? a.scale_alone : a.scale;
   const float *from = a.acc + ((int64_t)block * 4 + warp % 4) * (16 * D) + warp / 4 * (8 * D) + 4 * lane;
   bwd_out o = bwd_out_of(&a.dq, start + row, head, a.cu_q ? 0 : batch, warp / 4 * HALF, a.cols_k, a.out_f32, a.add_dq);
   o.in0 = row < rows;
@@ -40,6 +44,6 @@ GA_KERNEL(THREADS, 4) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_post a) {
   GA_UNROLL for (int part = 0; part < HALF / PART; part++, o.col += PART) {
     float x[PART / 2];
     GA_UNROLL for (int j = 0; j < PART / 8; j++) ldg_f4(x + 4 * j, from + 128 * (part * (PART / 8) + j));
-    bwd_store(&o, x, PART, a.scale, lane & 3);
+    bwd_store(&o, x, PART, scale, lane & 3);
   }
 }

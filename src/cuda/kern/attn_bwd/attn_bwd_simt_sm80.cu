@@ -88,6 +88,6 @@ GA_KERNEL(THREADS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_fal
   GA_ROLL for (int head = first; head < last; head++) GA_ROLL for (int other = r.lo; other < r.hi; other++)
       dot_row(&t, head, own, other, g1, g2);
   const ga_kbwd_tensor *to = t.keys ? &a.dk : &a.dq;
-  put_gradient_row(&t, to, g1, row_at(&t, to, t.head, !t.keys, own), a.cols_k, a.out_scale);
+  put_gradient_row(&t, to, g1, row_at(&t, to, t.head, !t.keys, own), a.cols_k, scale_of(&t));
   if (t.keys) put_gradient_row(&t, &a.dv, g2, row_at(&t, &a.dv, t.head, 0, own), a.cols_v, 1.f);
 }

@@ -249,9 +249,14 @@ static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_a
   return encode_tensor(d, k, &acc, &out->acc_map);
 }
 
-float cuda_attn_bwd_scale(const ga_attn_bwd_desc *d) {
+float cuda_attn_bwd_scale_alone(const ga_attn_bwd_desc *d) {
   const uint32_t more = (uint32_t)GA_ATTN_SINKS | GA_ATTN_BWD_ADDS;
-  return d->max_kv == 1 && !(d->flags & more) ? 0 : d->scale;
+  return d->flags & more ? d->scale : 0;
+}
+
+/* Returns the factor of dQ and dK of sequences with max_kv keys. */
+static float scale_of_longest(const ga_attn_bwd_desc *d) {
+  return d->max_kv == 1 ? cuda_attn_bwd_scale_alone(d) : d->scale;
 }
 
 ga_kbwd_tensor cuda_attn_bwd_tensor(const void *p, const ga_attn_strides *s) {
@@ -363,8 +368,11 @@ static ga_status run_post(const ga_plan_step *step, const void *desc, const void
                                        .cols_k = c->d->head_dim,
                                        .out_f32 = c->d->grad_dtype == GA_F32,
                                        .add_dq = (c->d->flags & GA_ATTN_BWD_ADD_DQ) != 0,
-                                       .scale = cuda_attn_bwd_scale(c->d),
-                                       .q_len = cuda_attn_bwd_lengths(c->d, c->a->q_len)};
+                                       .scale = scale_of_longest(c->d),
+                                       .q_len = cuda_attn_bwd_lengths(c->d, c->a->q_len),
+                                       .cu_k = starts(c->d, c->a->kv_start),
+                                       .kv_len = cuda_attn_bwd_lengths(c->d, c->a->kv_len),
+                                       .scale_alone = cuda_attn_bwd_scale_alone(c->d)};
   return cuda_attn_bwd_step(step->row, c->s.pairs * c->s.blocks, true, &args, stream);
 }
 
@@ -390,7 +398,8 @@ static void fill_masks(const ga_attn_bwd_desc *p, ga_kargs_attn_bwd *out) {
   const int32_t all = (int32_t)(p->max_q + p->max_kv);
   out->window_left = p->window ? p->window - 1 : all;
   out->window_right = p->flags & GA_ATTN_CAUSAL ? 0 : all;
-  out->scale = cuda_attn_bwd_scale(p);
+  out->scale = scale_of_longest(p);
+  out->scale_alone = cuda_attn_bwd_scale_alone(p);
   out->scale_log2 = p->scale * LOG2E;
   out->features = (p->flags & GA_ATTN_ALIBI ? GA_KATTN_ALIBI : 0) | (p->flags & GA_ATTN_VARLEN ? GA_KATTN_VARLEN : 0);
   if (p->softcap <= 0) return;

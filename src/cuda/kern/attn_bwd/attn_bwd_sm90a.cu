@@ -183,7 +183,7 @@ GA_DEV void finish_dq(const warpgroup *c, const float *x, int block, int m) {
   bwd_out o = bwd_out_of(&a->dq, t.start_q + row, head, batch, col, a->cols_k, a->out_f32, a->add_dq);
   o.in0 = row < t.rows_q;
   o.in1 = row + 8 < t.rows_q;
-  bwd_store(&o, x, DQ_COLS, a->scale, lane_of(c) & 3);
+  bwd_store(&o, x, DQ_COLS, scale_of(a, &t), lane_of(c) & 3);
 }
 /* Ordered, step k: to the buffer, from where a writer takes it; the last tile adds what the others have summed up. */
 GA_DEV void pass_dq(const warpgroup *c, float *x, int block, int k) {
@@ -228,7 +228,7 @@ GA_DEV void results(const warpgroup *c, const float *dk, const float *dv) {
   bwd_out k = bwd_out_of(&a->dk, t->start_k + row, t->head, batch, 0, a->cols_k, a->out_f32, a->add_dkv);
   k.in0 = o.in0;
   k.in1 = o.in1;
-  bwd_store(&k, dk, D, a->scale, lane_of(c) & 3);
+  bwd_store(&k, dk, D, scale_of(a, t), lane_of(c) & 3);
 }
 /* Q and dO of the step before are free. */
 GA_DEV void release(const warpgroup *c) {

@@ -49,10 +49,10 @@ const char *cuda_attn_bwd_fallback_plan(const ga_kernel *kernel, const void *des
 ga_status cuda_attn_bwd_fallback(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                                  ga_stream *stream);
 
-/* Returns the factor of dQ and dK. With a single key it is 0: the key's weight is 1 whatever its logit, and the
- * rounding error of dO V - dO O is no gradient. With a flag GA_ATTN_BWD_ADD_* it is the scale, because the key may be
- * one of several, whose LSE is given. */
-float cuda_attn_bwd_scale(const ga_attn_bwd_desc *d);
+/* Returns the factor of dQ and dK in a sequence with a single key. It is 0, because the key's weight is 1 whatever its
+ * logit is, and the rounding error of dO V - dO O is no gradient. With sinks, or with a flag GA_ATTN_BWD_ADD_*, it is
+ * the scale. The key may then be one of several, whose LSE is given. */
+float cuda_attn_bwd_scale_alone(const ga_attn_bwd_desc *d);
 /* Returns `lengths` of a call with the flag LENGTHS; NULL without the flag. */
 const int32_t *cuda_attn_bwd_lengths(const ga_attn_bwd_desc *d, const int32_t *lengths);
 /* Functions shared by both kinds of variants. cuda_attn_bwd_tensor converts a tensor to kernel arguments,

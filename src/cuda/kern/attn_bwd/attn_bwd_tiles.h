@@ -23,6 +23,9 @@ GA_DEV tile tile_get(uint32_t at) {
   return t;
 }
 
+/* Returns the factor of dQ and dK of the tile's sequence. */
+GA_DEV float scale_of(args a, const tile *t) { return EXTRAS && t->rows_k == 1 ? a->scale_alone : a->scale; }
+
 GA_DEV int right_of(args a) { return WINDOW ? a->window_right : 0; }
 
 /* Computes the blocks of Q that see rows n * BN and up of K. Row i of Q sees columns i + rows_k - rows_q - window_left
