@@ -140,7 +140,7 @@ void dist_gather_destroy(dist_device *e);
 /* Launches each op once on each stream that a run will use, so that kernels are loaded and workspaces allocated.
  * Nothing is sent, and no other rank is waited for. */
 GA_NODISCARD ga_status dist_gather_rehearse(dist_device *e);
-/* Enqueues all work of a run. */
+/* Enqueues one whole run of a plan that collects keys or splits heads. */
 GA_NODISCARD ga_status dist_gather_enqueue(dist_device *e);
 
 #endif

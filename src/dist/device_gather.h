@@ -130,9 +130,9 @@ GA_NODISCARD ga_status dist_gather_exchange_results(dist_device *e, int32_t g);
 
 /* --- device_gather_calls.c --- */
 
-/* Lists the calls of attention, and copies the starts and lengths of packed calls to the device. */
+/* Lists the calls of attention. For calls that share a launch, copies first rows and lengths to dist_gather.starts. */
 GA_NODISCARD ga_status dist_gather_prepare_calls(dist_device *e);
-/* Returns the bytes of device memory that the starts and lengths of packed calls need. */
+/* Returns the bytes of dist_gather.starts: first rows and lengths, on the device, of calls that share a launch. */
 int64_t dist_gather_starts_bytes(const dist_problem *p, int32_t rank);
 /* Enqueue calls of attention. dist_gather_run_local enqueues the calls of local documents, with all heads.
  * dist_gather_run_group enqueues the calls over collected keys, with head group g. rehearse: only ops that have not run

@@ -21,7 +21,7 @@
 /* On a CPU a step may always spend PACE_BRIEF_CPU seconds on prompts, but on at most PACE_TOKENS_CPU tokens. On 6
  * cores with AMX, steps of 16 tokens cost 16 streams of a 135M model a third of their throughput
  * (docs/results/serve.md). Slow models keep to PACE_LEAST_CPU tokens. */
-#define PACE_BRIEF_CPU  0.03 /* seconds */
+#define PACE_BRIEF_CPU  0.03 /* seconds that a step may always spend on prompts */
 #define PACE_TOKENS_CPU 128
 /* Rows of a step that keep all multiprocessors busy in matrix products: four tiles of 128 rows. 320 and 512 rows
  * took an H200 17.1 ms each, 256 rows 10.6 ms (docs/results/serve.md). */

@@ -84,6 +84,7 @@ GA_NODISCARD ga_status ga_hf_tensor_name(ga_arena *arena, const ga_hf_arch *arch
 /* --- functions of hf_open.c --- */
 GA_NODISCARD ga_status ga_hf_open_folder(ga_model_file *file, const char *path);
 GA_NODISCARD ga_status ga_hf_open_index(ga_model_file *file, const char *path);
-GA_NODISCARD ga_status ga_hf_open_mapped(ga_model_file *file); /* opens a model of one mapped file, part 0 */
+/* Opens a model of one safetensors file, which is mapped already as the only shard. */
+GA_NODISCARD ga_status ga_hf_open_mapped(ga_model_file *file);
 
 #endif

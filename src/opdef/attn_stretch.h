@@ -1,4 +1,5 @@
-/* Stretches of Q and of K and V (ga/attn.h) on the host: waiting for keys, and which of them a query sees. */
+/* Stretches (ga/attn.h) on the host: functions that wait until a stretch of keys is ready, and find the keys that a
+ * query sees. */
 #ifndef GA_OPDEF_ATTN_STRETCH_H
 #define GA_OPDEF_ATTN_STRETCH_H
 

@@ -18,7 +18,7 @@ void quant_importance_close(quant_importance *imp); /* NULL is fine */
  * no sums or counts. */
 GA_NODISCARD ga_status quant_importance_of(const quant_importance *imp, const char *name, int64_t cols, float *out,
                                            bool *found);
-/* Returns the number of weights in the file. */
+/* Returns the number of weight matrices that have sums in the file, tensors W.in_sum2. */
 int64_t quant_importance_count(const quant_importance *imp);
 const ga_model_file *quant_importance_file(const quant_importance *imp);
 

@@ -124,7 +124,7 @@ typedef struct check_workspace {
 ga_status check_steps_of(const check_case *c, ga_ctx *ctx, ga_plan_steps *steps);
 /* Makes the launches of the row under test, and runs them. */
 ga_status check_launch(const check_case *c, ga_ctx *ctx, const void *io, void *workspace);
-/* Runs steps for c->desc or c->oracle_desc, by op->launch if it is not NULL. */
+/* Launches the steps by op->launch, or by ga_plan_steps_launch if that is NULL. desc: the steps' description. */
 ga_status check_launch_steps(const check_op *op, const ga_plan_steps *steps, const void *desc, const void *io,
                              void *workspace, ga_stream *stream);
 ga_status check_open_workspace(check_case *c, ga_ctx *ctx, bool zero, check_workspace *w);

@@ -1,4 +1,5 @@
-/* Attention for units of few rows (decoding). K and V are converted in registers as they are loaded from the cache.
+/* Attention of few queries (decoding), for the share of the work in one attn_unit. K and V are converted in registers
+ * as they are loaded from the cache.
  *
  * FEW is the number of rows that share each load. */
 

@@ -127,8 +127,8 @@ GA_DEV void quad_add_some(quad *r, int n, int there, float *m, float *l, float o
 }
 GA_DEV int imin(int x, int most) { return x < most ? x : most; }
 
-/* Merges the quads that the blocks of the cluster have sent. The first quad is at shared address `at`; consecutive
- * quads are `step` bytes apart. */
+/* Merges partial results that `parts` blocks of the cluster have sent, for the same four columns of a row of O. The
+ * first is at shared address `at`; consecutive ones are `step` bytes apart. */
 GA_DEV quad add_sent(uint32_t at, int step, int parts) {
   enum { MANY = 8 };
   quad sum = quad_none();

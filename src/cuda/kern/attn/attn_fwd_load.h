@@ -14,7 +14,7 @@ typedef struct {
   /* k is the number of blocks of K that have been loaded, and v is not used. Kernels that keep K and V in shared memory
    * (KV_RESIDENT) store parity bits of the stages of K in k, and of V in v. */
   uint32_t k, v;
-  int tiles; /* Number of tile records that have been written. */
+  int tiles; /* Number of `work` records written to the ring at OFF_TILE. */
 } loader;
 
 /* Loads block n of K or V from pages, in boxes of page_box rows; t->start_k holds the number of keys of the sequence.

@@ -10,7 +10,7 @@ typedef struct {
   uint32_t stage_k, parity_k;
   /* SKIP: numbers of blocks of K and of V before the current one, from which stage and parity follow. */
   uint32_t block_k, block_v;
-  /* Number of tile records that have been read. */
+  /* Number of `work` records read from the ring at OFF_TILE. */
   int tiles;
   /* n is the block whose S is computed next; n_lo, mask_hi and mask_lo are the limits of the current tile
    * (attn_tiles.h). */

@@ -46,8 +46,8 @@ GA_DEV void fast_sum_begin(fast_sum_state *f) {
   f->m[0] = f->m[1] = GA_NEG_INF;
   f->l[0] = f->l[1] = 0.f;
 }
-/* Loads the scales of the current K block for every 64 keys: K's scales, then log2 of V's scales, then their
- * inverses. */
+/* Loads the scales of the current K block for every 64 keys: K's scales, then log2 of V's scales, then the
+ * inverses of V's scales. */
 GA_DEV void fast_sum_scales(const warpgroup *c, float *x) {
   const uint32_t slot = c->at.sb + OFF_SCALE + (c->parity_k * ST + c->stage_k) * SCALE_BYTES;
   GA_UNROLL for (int i = 0; i < 3 * SUBS / 4; i++) lds_f4(x + 4 * i, slot + 16 * i);

@@ -14,7 +14,7 @@ typedef struct {
   uint32_t sb;
   /* Number of blocks of K that have been loaded. The number of blocks of V follows from it. */
   uint32_t k;
-  /* Number of tile records that have been written. */
+  /* Number of `work` records written to the ring at OFF_TILE. */
   int tiles;
 } loader;
 

@@ -10,7 +10,7 @@ typedef struct cuda_gemm_prefill_variant {
   cuda_variant base;
   int32_t bn; /* Number of rows of X of a tile. */
   int32_t kw; /* Number of pairs of warpgroups that process parts of k alternately. */
-  /* Number of sets of sums to which units of k are added alternately. 2 gives the order of sums of two pairs. */
+  /* 2: even and odd units of k have separate sums, so that one pair of warpgroups adds in the order of two. Else 1. */
   int32_t sum_sets;
   /* 1: X is e4m3 with scales, like W (GA_GEMM_X_E4M3). */
   int32_t x_e4m3;

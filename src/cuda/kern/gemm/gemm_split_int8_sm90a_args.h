@@ -44,7 +44,7 @@ typedef struct ga_kargs_gemm_split_int8 {
   void *y_more[2];
   const float *bias_more[2];
   int64_t n_more[2], y_more_stride[2];
-  /* Ends of the first two matrices, where another matrix follows; with `gated`, of both matrices. Otherwise NULL. */
+  /* Addresses of the ends of W and of w_more[0]. Without `gated`, NULL if no further matrix follows. */
   const void *end[2];
   /* Distances in bytes, used with `gated`. hop[0] leads from the end of a tile of W to the gate's tile of the same
    * number. hop[1] leads from the end of the gate's tile to the next tile of W. */

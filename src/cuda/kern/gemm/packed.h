@@ -49,7 +49,7 @@ GA_DEV int packed_element(int q, int s, int i) { return 16 * s + 4 * q + i; }
 #define PACKED_W2(t)    (PACKED_HAS2(t) ? PACKED_GROUPS(t) : 0)
 #define PACKED_W1(t)    (PACKED_HAS1(t) ? PACKED_GROUPS(t) / 2 : 0)
 #define PACKED_CODES(t) (PACKED_W4(t) + PACKED_W2(t) + PACKED_W1(t))
-/* Number of words of scales for each pair of rows g and g+8. */
+/* Number of 32-bit words of scales in a unit for rows g and g+8 together, the two rows of lane 4g+q. */
 #define PACKED_WS(t)                                                       \
   (PACKED_PLAIN(t)                                                    ? 0  \
    : (t) == T_Q4_1 || (t) == T_Q5_1 || (t) == T_Q4_K || (t) == T_Q5_K ? 8  \
