@@ -146,7 +146,7 @@ static void test_shared_heads(void **state) {
   const double without = of_method("ulysses", n, 4096, 0, &m).seconds, pairs = tokens * (tokens + 1) / 2 * 8;
   assert_true(fabs(without / (pairs / n * 4 * 64 / m.merged_flops) - 1) < 1e-6);
   const double tiles = n * (n + 1) / 2.0, own = tokens / n * 8 * 64;
-  const double merged = tiles * 4 * f32 * elements, cleared = f32 * (own + (n - 1) * elements),
+  const double merged = tiles * 2 * (f32 + 2) * elements, cleared = f32 * (own + (n - 1) * elements),
                /* what came of the own rows' other heads is added, all is rounded to bf16 */
       home = 3 * f32 * (n - 1) * elements + (f32 + 2) * own;
   assert_true(fabs((with - without) * memory / (merged + cleared + home) - 1) < 1e-6);

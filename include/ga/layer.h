@@ -168,8 +168,8 @@ typedef enum ga_attn_merge_kind {
       1 /* PART is a state that ga_attn wrote: the result is PART / l, with LSE = (m + log2 l) / log2 e */
 } ga_attn_merge_kind;
 
-/* Merges partial results of attention over two sets of keys into the result over both, f32 (distributed attention,
- * split keys):
+/* Merges partial results of attention over two sets of keys into the result over both (distributed attention, split
+ * keys). The result is f32, PART is f32, f16 or bf16:
  *   O [rows, heads, dim] = (e^(LSE - M) O + e^(PART_LSE - M) PART) / (e^(LSE - M) + e^(PART_LSE - M)), M the larger LSE
  * and LSE becomes log (e^LSE + e^PART_LSE). An LSE of -infinity marks a result over no keys, which is not read. */
 typedef struct ga_attn_merge_desc {
@@ -179,18 +179,19 @@ typedef struct ga_attn_merge_desc {
   int64_t o_token, o_head, lse_head;
   /* PART: elements between tokens and between heads; part_lse, or m and l: between heads. 0 = heads * dim, dim, rows */
   int64_t part_token, part_head, part_lse_head;
-  int32_t heads;    /* 1 to 65536 */
-  int32_t dim;      /* 1 to 1024 */
-  int32_t kind;     /* ga_attn_merge_kind */
-  int32_t reserved; /* must be 0 */
+  int32_t heads;      /* 1 to 65536 */
+  int32_t dim;        /* 1 to 1024 */
+  int32_t kind;       /* ga_attn_merge_kind */
+  int32_t part_dtype; /* ga_dtype of PART: f32, f16 or bf16; 0 = f32. A state is f32 */
 } ga_attn_merge_desc;
 #define GA_ATTN_MERGE_DESC_INIT \
-  { sizeof(ga_attn_merge_desc), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(ga_attn_merge_desc), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, GA_F32 }
 
 typedef struct ga_attn_merge_io {
   float *o, *lse;
-  const float *part, *part_lse; /* PART and its LSE; for a state part_lse is m. They must overlap neither o nor lse */
-  const float *part_l;          /* l of a state; NULL for GA_ATTN_MERGE_LSE */
+  const void *part;      /* PART, of part_dtype */
+  const float *part_lse; /* LSE of PART; for a state m. PART and its LSE must overlap neither o nor lse */
+  const float *part_l;   /* l of a state; NULL for GA_ATTN_MERGE_LSE */
 } ga_attn_merge_io;
 
 GA_DECLARE_OP(attn_merge)

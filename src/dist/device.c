@@ -203,9 +203,10 @@ static ga_status let_slot_go(dist_device *e, device_slot *slot) {
   return GA_OK;
 }
 
-static ga_status device_tile(dist_device *e, const dist_step *s, const tile_device *d) {
+static ga_status device_tiles(dist_device *e, const dist_step *s, int64_t n, const tile_device *d) {
   tile_job job = {.ctx = e->ctx,
                   .step = s,
+                  .steps = n,
                   .q = dist_device_slot(e, s->slot_q),
                   .kv = dist_device_slot(e, s->slot_kv),
                   .out = dist_device_slot(e, s->slot),
@@ -235,7 +236,8 @@ static ga_status open_device_block(dist_device *e, const dist_step *s) {
   return dist_span_end(e->spans, e->compute);
 }
 
-static ga_status device_step(dist_device *e, const dist_step *s, const tile_device *d) {
+/* Enqueues step s, or the n tiles from s on. */
+static ga_status device_step(dist_device *e, const dist_step *s, int64_t n, const tile_device *d) {
   device_slot *slot = &e->slots[s->slot];
   switch (s->kind) {
   case DIST_OPEN: return open_device_block(e, s);
@@ -244,7 +246,7 @@ static ga_status device_step(dist_device *e, const dist_step *s, const tile_devi
     GA_TRY(dist_device_wait(e, e->compute, dist_window_arrived(&e->w, e->rank, slot->from), slot->due,
                             &(span_of){GA_DIST_WORK_WAIT, dist_tensor_name(slot->block->tensor), slot->from, -1, 0}));
     return dist_device_note(e, e->compute, DIST_COMPUTES);
-  case DIST_TILE: return device_tile(e, s, d);
+  case DIST_TILE: return device_tiles(e, s, n, d);
   case DIST_MERGE: return device_merge(e, s, d);
   default: return let_slot_go(e, slot);
   }
@@ -293,13 +295,12 @@ static ga_status enqueue_steps(dist_device *e) {
   }
   for (int32_t i = 0; i < g->n_slots; i++) e->slots[i].sent_round = -1;
   for (int64_t i = 0, n; i < g->n_steps; i += n) {
-    for (n = 0; i + n < g->n_steps && is_transfer_step(&g->steps[i + n]);) n++;
-    GA_TRY(dist_device_make_room(e, n ? n : 1));
-    if (n)
-      GA_TRY(run_transfers(e, &g->steps[i], n));
-    else
-      GA_TRY(device_step(e, &g->steps[i], &d));
-    n += !n;
+    const dist_step *s = &g->steps[i];
+    for (n = 0; i + n < g->n_steps && is_transfer_step(&s[n]);) n++;
+    const bool transfers = n > 0;
+    if (!transfers) n = dist_tiles_together(&e->plan->p, s, g->n_steps - i);
+    GA_TRY(dist_device_make_room(e, n));
+    GA_TRY(transfers ? run_transfers(e, s, n) : device_step(e, s, n, &d));
   }
   return e->rounds ? dist_rounds_end(e) : GA_OK;
 }
@@ -320,11 +321,12 @@ static ga_status give_device_results(dist_device *e, const tile_device *d) {
 static ga_status rehearse_steps(dist_device *e) {
   const dist_program *g = &e->plan->programs[e->rank];
   const tile_device d = {.stream = e->compute, .rehearsal = &e->shapes};
-  for (int64_t i = 0; i < g->n_steps; i++) {
+  for (int64_t i = 0, n; i < g->n_steps; i += n) {
     const dist_step *s = &g->steps[i];
+    n = dist_tiles_together(&e->plan->p, s, g->n_steps - i);
     if (s->kind == DIST_OPEN || s->kind == DIST_RECEIVE) e->slots[s->slot].block = s;
-    if (s->kind == DIST_OPEN) GA_TRY(device_step(e, s, &d));
-    if (s->kind == DIST_TILE) GA_TRY(device_tile(e, s, &d));
+    if (s->kind == DIST_OPEN) GA_TRY(device_step(e, s, n, &d));
+    if (s->kind == DIST_TILE) GA_TRY(device_tiles(e, s, n, &d));
     if (s->kind == DIST_MERGE) GA_TRY(device_merge(e, s, &d));
   }
   return give_device_results(e, &d);

@@ -282,6 +282,7 @@ static ga_status end_sends(ga_dist_exec *e, int32_t slot) {
 static ga_status run_tile_step(ga_dist_exec *e, const dist_step *s) {
   tile_job job = {.ctx = e->ctx,
                   .step = s,
+                  .steps = 1,
                   .q = view_of_slot(e, s->slot_q),
                   .kv = view_of_slot(e, s->slot_kv),
                   .out = view_of_slot(e, s->slot),

@@ -45,16 +45,18 @@ static void post_transfer_at(simulation *s, int64_t number, bool send, double cl
   if (t->sent >= 0 && t->wanted >= 0) s->open[s->n_open++] = number;
 }
 
-/* One step; false while it waits for a transfer whose end is not known. */
+/* Simulates one step, or tiles that are computed together. Returns false while it waits for a transfer whose end is not
+ * known. */
 static bool simulate_step(simulation *s, int32_t rank) {
   sim_rank *r = &s->ranks[rank];
   const dist_step *x = &s->plan->programs[rank].steps[r->at];
+  const int64_t n = sim_steps_together(s, x, s->plan->programs[rank].n_steps - r->at);
   double end = r->clock;
   const bool computes = x->kind == DIST_TILE || x->kind == DIST_OPEN || x->kind == DIST_MERGE;
   switch (x->kind) {
   case DIST_SEND:
   case DIST_RECEIVE: post_transfer_at(s, r->transfer[r->at], x->kind == DIST_SEND, r->clock); break;
-  case DIST_TILE: end += sim_disturbed(s, rank, sim_tile_seconds(s, x)); break;
+  case DIST_TILE: end += sim_disturbed(s, rank, sim_tiles_seconds(s, x, n)); break;
   case DIST_OPEN:
   case DIST_MERGE: end += sim_disturbed(s, rank, sim_pass_seconds(s, x)); break;
   case DIST_WAIT: {
@@ -68,7 +70,7 @@ static bool simulate_step(simulation *s, int32_t rank) {
   if (end < 0) return false;
   if (computes) r->busy += end - r->clock;
   if (end > r->clock) r->clock = end;
-  r->at++;
+  r->at += n;
   return true;
 }
 

@@ -53,8 +53,10 @@ GA_NODISCARD ga_status sim_check_machine(const ga_dist_machine *m);
 double sim_call_seconds(const simulation *s, const sim_shape *x, double heads, bool merged);
 /* Returns the seconds that one device needs for all tokens in one plain call. Plans are compared with this time. */
 double sim_one_device_seconds(const simulation *s);
-/* Returns the seconds of all calls of a DIST_TILE step. */
-double sim_tile_seconds(const simulation *s, const dist_step *t);
+/* Returns how many of the n steps from t on are computed together: tiles on GPUs (dist_tiles_together), or 1. */
+int64_t sim_steps_together(const simulation *s, const dist_step *t, int64_t n);
+/* Returns the seconds of all calls of n DIST_TILE steps that are computed together. */
+double sim_tiles_seconds(const simulation *s, const dist_step *t, int64_t n);
 /* Returns the seconds in which a GPU reads or writes `bytes` bytes of its memory. 0: the machine does not model
  * this. */
 double sim_memory_seconds(const simulation *s, double bytes);

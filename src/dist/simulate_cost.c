@@ -1,8 +1,8 @@
 /* What calls, passes over memory and transfers take on the model of a machine.
  *
- * On GPUs a tile is what tile_device.c runs: a call that leaves its result as a state in f32, and a kernel that merges
- * it into the sums. That holds for each plan that does not gather keys (gather.h), and for each of its tiles, also
- * where a query has one tile only. Backward a tile adds to the sums itself. */
+ * On GPUs a call is what tile_device.c runs: plain attention, and a kernel that merges its result into the sums. That
+ * holds for each plan that does not gather keys (gather.h), and for each of its calls, also where a query has one call
+ * only. Backward a call adds to the sums itself. */
 #include <math.h>
 
 #include "dist/gather.h"
@@ -93,11 +93,12 @@ static double result_elements(const dist_problem *p, int32_t tensor, double rows
   return rows * heads * dim;
 }
 
-/* Of call i. Forward the state is written and read, and the sum is read and written; backward the sums are, or written
- * alone. */
+/* Returns the bytes of the results of call i. Forward O is written and read in the inputs' type, and the sum is read
+ * and written. Backward the sums are read and written, or written alone. */
 static double bytes_of_tile_results(const dist_problem *p, const dist_step *t, int i, double n_q, double n_k) {
   const dist_heads kv = dist_kv_of(p, t->head, t->heads);
-  if (!(p->flags & GA_DIST_BACKWARD)) return 4 * F32 * result_elements(p, DIST_O, n_q, t->heads);
+  if (!(p->flags & GA_DIST_BACKWARD))
+    return 2 * (double)(F32 + dist_dtype_bytes(p->dtype)) * result_elements(p, DIST_O, n_q, t->heads);
   const double q = result_elements(p, DIST_DQ, n_q, t->heads), k = result_elements(p, DIST_DKV, n_k, kv.end - kv.begin);
   return F32 * (q * (t->writes & DIST_WRITES_DQ << i ? 1 : 2) + k * (t->writes & DIST_WRITES_DKV << i ? 1 : 2));
 }
@@ -109,23 +110,39 @@ static int32_t calls_by_heads(const dist_problem *p, const dist_step *t) {
   return t->head % group == 0 && (t->head + t->heads) % group == 0 ? 1 : kv.end - kv.begin;
 }
 
-double sim_tile_seconds(const simulation *s, const dist_step *t) {
+int64_t sim_steps_together(const simulation *s, const dist_step *t, int64_t n) {
+  return sim_is_of_gpus(s->m) ? dist_tiles_together(&s->plan->p, t, n) : 1;
+}
+
+/* Returns the pairs of a causal or full call of tiles without a window. */
+static double pairs_of_joined(const tile_call *c) {
+  const double q = (double)c->n_q, k = (double)c->n_k;
+  return c->causal ? q * k - q * (q - 1) / 2 : q * k;
+}
+
+static sim_shape shape_of_part(const simulation *s, const dist_step *t, const tile_part *x) {
   const dist_problem *p = &s->plan->p;
-  const dist_stretch *q = dist_stretch_at(p->q, t->q_owner, t->q_stretch),
-                     *k = dist_stretch_at(p->kv, t->kv_owner, t->k_stretch);
-  const bool gpus = sim_is_of_gpus(s->m);
-  tile_call calls[2];
+  const tile_call *c = &x->call;
+  if (!p->window) return (sim_shape){(double)c->n_q, (double)c->n_k, pairs_of_joined(c)};
+  const dist_stretch *q = dist_stretch_at(p->q, t->q_owner, x->q_stretch),
+                     *k = dist_stretch_at(p->kv, t->kv_owner, x->k_stretch);
+  const dist_stretch some_q = {.first = q->first + c->q * p->q->step, .count = c->n_q, .doc = q->doc},
+                     some_k = {.first = k->first + c->k * p->kv->step, .count = c->n_k, .doc = k->doc};
+  return sim_shape_of(s, &some_q, &some_k);
+}
+
+double sim_tiles_seconds(const simulation *s, const dist_step *t, int64_t n) {
+  const dist_problem *p = &s->plan->p;
+  tile_part parts[DIST_TILE_PARTS];
   double seconds = 0;
-  if (!gpus) {
-    const sim_shape all = sim_shape_of(s, q, k);
+  if (!sim_is_of_gpus(s->m)) {
+    const sim_shape all = sim_shape_of(s, dist_stretch_at(p->q, t->q_owner, t->q_stretch),
+                                       dist_stretch_at(p->kv, t->kv_owner, t->k_stretch));
     return sim_call_seconds(s, &all, t->heads, false) + s->m->launch;
   }
-  const int n = dist_tile_calls(p, q, k, calls);
-  for (int i = 0; i < n; i++) {
-    const tile_call *c = &calls[i];
-    const dist_stretch some_q = {.first = q->first + c->q * p->q->step, .count = c->n_q, .doc = q->doc},
-                       some_k = {.first = k->first + c->k * p->kv->step, .count = c->n_k, .doc = k->doc};
-    const sim_shape x = sim_shape_of(s, &some_q, &some_k);
+  const int calls = dist_tile_parts(p, t, n, parts);
+  for (int i = 0; i < calls; i++) {
+    const sim_shape x = shape_of_part(s, t, &parts[i]);
     seconds += sim_call_seconds(s, &x, t->heads, true) + calls_by_heads(p, t) * s->m->launch +
                sim_memory_seconds(s, bytes_of_tile_results(p, t, i, x.n_q, x.n_k));
   }

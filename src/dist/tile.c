@@ -228,19 +228,82 @@ int64_t dist_step_most_calls(const dist_problem *p, const dist_step *tile) {
   return 2 * (has_whole_groups(p, tile) ? 1 : (int64_t)kv.end - kv.begin);
 }
 
+/* --- tiles that are computed together --- */
+
+static bool are_of_same_blocks(const dist_step *a, const dist_step *b) {
+  return b->kind == DIST_TILE && a->slot_q == b->slot_q && a->slot_kv == b->slot_kv && a->slot == b->slot &&
+         a->head == b->head && a->heads == b->heads && a->q_owner == b->q_owner && a->kv_owner == b->kv_owner;
+}
+
+int64_t dist_tiles_together(const dist_problem *p, const dist_step *steps, int64_t n) {
+  int64_t together = 1;
+  if (steps->kind != DIST_TILE || p->flags & GA_DIST_BACKWARD || p->window) return 1;
+  while (together < n && together < DIST_TILES_TOGETHER && are_of_same_blocks(steps, &steps[together])) together++;
+  return together;
+}
+
+/* Joins b to a where b has the same queries and the keys that follow a's. All queries must see all of a's keys. */
+static bool join_keys(tile_part *a, const tile_part *b) {
+  const bool follows = a->q_row == b->q_row && a->call.n_q == b->call.n_q && b->k_row == a->k_row + a->call.n_k;
+  if (!follows || a->call.causal) return false;
+  a->call.n_k += b->call.n_k;
+  a->call.causal = b->call.causal;
+  return true;
+}
+
+/* Joins b to a where b has the queries that follow a's, and the same first key. The last query of a call sees its last
+ * key: a causal call has as many more keys as it has more queries. */
+static bool join_queries(tile_part *a, const tile_part *b) {
+  const bool follows = a->k_row == b->k_row && b->q_row == a->q_row + a->call.n_q && a->call.causal == b->call.causal;
+  if (!follows || b->call.n_k != a->call.n_k + (a->call.causal ? b->call.n_q : 0)) return false;
+  a->call.n_q += b->call.n_q;
+  a->call.n_k = b->call.n_k;
+  return true;
+}
+
+/* Joins two of the n parts, and closes the gap that the second leaves. Returns false where no two join. */
+static bool join_two(tile_part *parts, int n) {
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < n; j++) {
+      if (i == j || !(join_keys(&parts[i], &parts[j]) || join_queries(&parts[i], &parts[j]))) continue;
+      for (int k = j; k + 1 < n; k++) parts[k] = parts[k + 1];
+      return true;
+    }
+  return false;
+}
+
+int dist_tile_parts(const dist_problem *p, const dist_step *tiles, int64_t n, tile_part out[DIST_TILE_PARTS]) {
+  int parts = 0;
+  for (int64_t i = 0; i < n; i++) {
+    const dist_step *t = &tiles[i];
+    tile_call calls[2];
+    const int n_calls = dist_step_calls(p, t, calls);
+    for (int c = 0; c < n_calls; c++)
+      out[parts++] = (tile_part){.call = calls[c],
+                                 .q_stretch = t->q_stretch,
+                                 .k_stretch = t->k_stretch,
+                                 .q_row = dist_stretch_at(p->q, t->q_owner, t->q_stretch)->row + calls[c].q,
+                                 .k_row = dist_stretch_at(p->kv, t->kv_owner, t->k_stretch)->row + calls[c].k};
+  }
+  while (n > 1 && join_two(out, parts)) parts--;
+  return parts;
+}
+
 ga_status dist_tile_run(const tile_job *job) {
   const dist_problem *p = job->q.p;
   const dist_step *s = job->step;
-  tile_call calls[2];
-  const int n = dist_step_calls(p, s, calls);
+  tile_part parts[DIST_TILE_PARTS];
+  const int n = dist_tile_parts(p, s, job->steps, parts);
   for (int i = 0; i < n; i++) {
-    const tile_rows at = {.q = dist_view_row(&job->q, s->q_stretch) + calls[i].q,
-                          .out = dist_view_row(&job->out, s->q_stretch) + calls[i].q,
-                          .kv = dist_view_row(&job->kv, s->k_stretch) + calls[i].k,
-                          .dkv = job->dkv.p ? dist_view_row(&job->dkv, s->k_stretch) + calls[i].k : 0};
-    calls[i].adds = (s->writes & DIST_WRITES_DQ << i ? 0u : (uint32_t)GA_ATTN_BWD_ADD_DQ) |
-                    (s->writes & DIST_WRITES_DKV << i ? 0u : (uint32_t)GA_ATTN_BWD_ADD_DKV);
-    GA_TRY(run_heads(job, &calls[i], &at));
+    tile_call *c = &parts[i].call;
+    const int64_t q = parts[i].q_stretch, k = parts[i].k_stretch;
+    const tile_rows at = {.q = dist_view_row(&job->q, q) + c->q,
+                          .out = dist_view_row(&job->out, q) + c->q,
+                          .kv = dist_view_row(&job->kv, k) + c->k,
+                          .dkv = job->dkv.p ? dist_view_row(&job->dkv, k) + c->k : 0};
+    c->adds = (s->writes & DIST_WRITES_DQ << i ? 0u : (uint32_t)GA_ATTN_BWD_ADD_DQ) |
+              (s->writes & DIST_WRITES_DKV << i ? 0u : (uint32_t)GA_ATTN_BWD_ADD_DKV);
+    GA_TRY(run_heads(job, c, &at));
   }
   return GA_OK;
 }

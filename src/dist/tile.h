@@ -1,4 +1,4 @@
-/* Computes one tile (a stretch of queries by a stretch of keys) with ga_attn or ga_attn_bwd. */
+/* Computes tiles (a stretch of queries by a stretch of keys) with ga_attn or ga_attn_bwd. */
 #ifndef GA_DIST_TILE_H
 #define GA_DIST_TILE_H
 
@@ -22,6 +22,7 @@ typedef struct tile_device {
 typedef struct tile_job {
   ga_ctx *ctx;
   const dist_step *step;
+  int64_t steps;      /* Number of tiles from `step` on that are computed together: 1, or dist_tiles_together. */
   block_view q, kv;   /* Views of Q (or G in the backward), and of K and V. */
   block_view out;     /* View of O, or of dQ in the backward. */
   block_view dkv;     /* View of dK and dV, in the backward only. */
@@ -37,6 +38,17 @@ typedef struct tile_call {
   bool causal;
   uint32_t adds; /* Backward: GA_ATTN_BWD_ADD_DQ and GA_ATTN_BWD_ADD_DKV, as the step's `writes` require. */
 } tile_call;
+
+/* A call over neighbouring stretches. q_stretch and k_stretch are the first stretches; q and k of `call` count from
+ * their first rows. q_row and k_row are rows of the owners' tensors. */
+typedef struct tile_part {
+  tile_call call;
+  int32_t q_stretch, k_stretch;
+  int64_t q_row, k_row;
+} tile_part;
+
+/* Largest number of tiles that are computed together, and of their calls. */
+enum { DIST_TILES_TOGETHER = 16, DIST_TILE_PARTS = 2 * DIST_TILES_TOGETHER };
 
 /* Query heads [head, head + heads), and the KV heads [kv_head, kv_head + kv_heads) that they read. */
 typedef struct tile_heads {
@@ -54,6 +66,14 @@ int dist_tile_calls(const dist_problem *p, const dist_stretch *q, const dist_str
 
 /* Cuts the tile of a DIST_TILE step into calls, like dist_tile_calls. */
 int dist_step_calls(const dist_problem *p, const dist_step *tile, tile_call out[2]);
+
+/* Returns how many of the n steps from `steps` on dist_tile_run can compute together on a device, at least 1. They are
+ * tiles of the same blocks in the forward without a window. */
+int64_t dist_tiles_together(const dist_problem *p, const dist_step *steps, int64_t n);
+
+/* Joins the calls of n tiles wherever one call of ga_attn gives the results of two. Returns the number of calls. Two
+ * calls become one where their rows are neighbours and the joined mask is causal or full. */
+int dist_tile_parts(const dist_problem *p, const dist_step *tiles, int64_t n, tile_part out[DIST_TILE_PARTS]);
 
 /* Returns the largest number of calls of attention that a DIST_TILE step needs: two for each group of heads. */
 int64_t dist_step_most_calls(const dist_problem *p, const dist_step *tile);

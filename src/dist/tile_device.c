@@ -1,6 +1,5 @@
-/* Tiles in the memory of a device, by the same calls as on a CPU but in the plan's own type. With inputs of 16 bits
- * ga_attn leaves its partial result as a carried state, which is f32 whatever they are. ga_attn_merge joins it to the
- * sums. */
+/* Tiles in the memory of a device, by the same calls as on a CPU but in the plan's own type. A call's O has that type,
+ * too, and ga_attn_merge joins it to the sums, which are f32. */
 #include "base/hash.h"
 #include "base/mem.h"
 #include "core/device.h"
@@ -151,22 +150,26 @@ static ga_attn_strides strides_in(const block_view *v, int part) {
       .batch = v->rows * v->heads * v->dim[part], .token = (int64_t)v->heads * v->dim[part], .head = v->dim[part]};
 }
 
-/* A state is [heads, queries, v_dim], and its m and l [heads, queries]; an O of f32 is [queries, heads, v_dim]. */
+/* Returns the room that O of `rows` rows of a head takes in the scratch. */
+static int64_t floats_of_part(const dist_problem *p, int64_t rows) {
+  return grains(ga_div_up(rows * p->v_dim * dist_dtype_bytes(p->dtype), (int64_t)sizeof(float)));
+}
+
+/* Joins O, [queries, heads, v_dim], and LSE, [heads, queries], of a call to the sums. */
 static ga_status merge_result(const tile_job *job, const tile_call *c, const tile_heads *h, int64_t row,
                               const ga_attn_io *made) {
   const block_view *out = &job->out;
   const int32_t dim = out->dim[0];
   ga_attn_merge_desc m = GA_ATTN_MERGE_DESC_INIT;
   bool due;
-  m.rows = c->n_q, m.heads = h->heads, m.dim = dim, m.kind = made->state_o ? GA_ATTN_MERGE_STATE : GA_ATTN_MERGE_LSE;
+  m.rows = c->n_q, m.heads = h->heads, m.dim = dim, m.part_dtype = job->q.p->dtype;
   m.o_token = (int64_t)out->heads * dim, m.o_head = dim, m.lse_head = out->rows;
-  m.part_token = made->state_o ? dim : (int64_t)h->heads * dim, m.part_head = made->state_o ? c->n_q * dim : dim;
+  m.part_token = (int64_t)h->heads * dim, m.part_head = dim;
   m.part_lse_head = c->n_q;
   const ga_attn_merge_io io = {.o = dist_row_at(out, 0, row, h->head),
                                .lse = out->lse + (h->head - out->head) * out->rows + row,
-                               .part = made->state_o ? made->state_o : made->o,
-                               .part_lse = made->state_o ? made->state_m : made->lse,
-                               .part_l = made->state_l};
+                               .part = made->o,
+                               .part_lse = made->lse};
   GA_TRY(dist_device_is_due(job->device, &m, sizeof m, &due));
   if (!due) return GA_OK;
   const span_of span = {GA_DIST_WORK_MERGE, dist_tensor_name(DIST_O), -1, -1, 0};
@@ -182,21 +185,16 @@ ga_status dist_device_forward(const tile_job *job, const tile_call *c, const til
   d.max_q = c->n_q, d.max_kv = c->n_k, d.q_heads = h->heads, d.kv_heads = h->kv_heads;
   d.head_dim = p->head_dim, d.v_dim = p->v_dim, d.window = (int32_t)ga_min_i64(c->window, INT32_MAX);
   d.q_dtype = d.kv_dtype = d.o_dtype = p->dtype;
-  d.flags = (p->dtype == GA_F32 ? (uint32_t)GA_ATTN_LSE : (uint32_t)GA_ATTN_STATE_OUT) |
-            (c->causal ? (uint32_t)GA_ATTN_CAUSAL : 0u);
+  d.flags = (uint32_t)GA_ATTN_LSE | (c->causal ? (uint32_t)GA_ATTN_CAUSAL : 0u);
   d.softcap = p->softcap, d.scale = p->scale;
-  const int64_t rows = c->n_q * h->heads;
-  float *const stats = job->scratch + grains(rows * p->v_dim);
-  ga_attn_io io = {.q = dist_row_at(&job->q, 0, at->q, h->head),
-                   .k = dist_row_at(&job->kv, 0, at->kv, h->kv_head),
-                   .v = dist_row_at(&job->kv, 1, at->kv, h->kv_head),
-                   .q_stride = strides_in(&job->q, 0),
-                   .k_stride = strides_in(&job->kv, 0),
-                   .v_stride = strides_in(&job->kv, 1)};
-  if (p->dtype == GA_F32)
-    io.o = job->scratch, io.lse = stats;
-  else
-    io.state_o = job->scratch, io.state_m = stats, io.state_l = stats + grains(rows);
+  const ga_attn_io io = {.q = dist_row_at(&job->q, 0, at->q, h->head),
+                         .k = dist_row_at(&job->kv, 0, at->kv, h->kv_head),
+                         .v = dist_row_at(&job->kv, 1, at->kv, h->kv_head),
+                         .o = job->scratch,
+                         .lse = job->scratch + floats_of_part(p, c->n_q * h->heads),
+                         .q_stride = strides_in(&job->q, 0),
+                         .k_stride = strides_in(&job->kv, 0),
+                         .v_stride = strides_in(&job->kv, 1)};
   GA_TRY(dist_device_is_due(job->device, &d, sizeof d, &due));
   if (due) {
     GA_TRY(dist_span_begin(job->device->spans, job->device->stream, &attention_span));
@@ -256,14 +254,24 @@ ga_status dist_device_backward(const tile_job *job, const tile_call *c, const ti
   return dist_span_end(job->device->spans, job->device->stream);
 }
 
+/* Returns the rows of queries of n tiles whose calls may be joined. */
+static int64_t rows_of_joined_tiles(const dist_problem *p, const dist_step *tiles, int64_t n) {
+  int64_t rows = 0;
+  for (int64_t i = 0; i < n; i++)
+    if (i == 0 || tiles[i].q_stretch != tiles[i - 1].q_stretch)
+      rows += dist_stretch_at(p->q, tiles[i].q_owner, tiles[i].q_stretch)->count;
+  return rows * tiles->heads;
+}
+
 int64_t dist_device_scratch(const ga_dist_plan *plan, int32_t rank) {
   const dist_problem *p = &plan->p;
+  const dist_program *g = &plan->programs[rank];
   int64_t most = 1;
-  for (int64_t i = 0; i < plan->programs[rank].n_steps; i++) {
-    const dist_step *s = &plan->programs[rank].steps[i];
-    if (s->kind != DIST_TILE) continue;
-    const int64_t rows = dist_stretch_at(p->q, s->q_owner, s->q_stretch)->count * s->heads;
-    most = ga_max_i64(most, grains(rows * p->v_dim) + 2 * grains(rows));
+  for (int64_t i = 0, n; i < g->n_steps; i += n) {
+    n = dist_tiles_together(p, &g->steps[i], g->n_steps - i);
+    if (g->steps[i].kind != DIST_TILE) continue;
+    const int64_t rows = rows_of_joined_tiles(p, &g->steps[i], n);
+    most = ga_max_i64(most, floats_of_part(p, rows) + grains(rows));
   }
   return most;
 }

@@ -56,9 +56,13 @@ typedef struct ga_kargs_attn_merge {
   float *o, *lse;
   /* part_lse is the log-sum-exp of each row of `part` when part_l is NULL. Otherwise part_lse is the row's maximum and
    * part_l its sum of weights. */
-  const float *part, *part_lse, *part_l;
+  const void *part;
+  const float *part_lse, *part_l;
   int64_t rows, o_token, o_head, lse_head, part_token, part_head, part_lse_head;
   int32_t heads, dim;
+  int32_t part_dtype; /* Type of `part`, a ga_dtype value. */
+  /* 1: o, part and all strides of rows are multiples of 16 bytes, and dim is a multiple of 8. */
+  int32_t vec16;
 } ga_kargs_attn_merge;
 
 /* Arguments of the conversion of n elements from f32 (x) to a 16-bit type (y). */
@@ -173,6 +177,6 @@ GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_add) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_act) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_norm) == 88);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_softmax) == 56);
-GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_attn_merge) == 104);
+GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_attn_merge) == 112);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_narrow) == 32);
 #endif
