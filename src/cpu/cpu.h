@@ -11,21 +11,22 @@
 
 extern const ga_backend ga_cpu_backend;
 
-/* Returns the kernels of all instruction sets of this processor family; *n is their number. The table is generated from
- * src/cpu's .toml files. */
+/* Returns the rows of the kernel table for this processor family, a static array; *n becomes their number. The table is
+ * generated from the .toml files of src/cpu. */
 const ga_kernel *ga_cpu_rows(size_t *n);
 
-/* Returns the instruction sets that this CPU has and this system has enabled, as bits 1 << ga_isa. */
+/* Returns the instruction sets that this CPU has and this system has enabled, as a mask of bits 1 << ga_isa. */
 uint32_t ga_cpu_isas(void);
 
-/* CPUID words of an x86 CPU, and the registers that the system saves (state, from XCR0). */
+/* Results of the CPUID instruction on an x86 CPU, and the register states that the operating system saves. */
 typedef struct ga_cpuid {
-  /* ECX of leaf 1. */
+  /* Register ECX of CPUID leaf 1. */
   uint32_t ecx1;
-  /* EBX, ECX and EDX of leaf 7, subleaf 0. */
+  /* Registers EBX, ECX and EDX of CPUID leaf 7, subleaf 0. */
   uint32_t ebx7, ecx7, edx7;
-  /* EAX of leaf 7, subleaf 1. */
+  /* Register EAX of CPUID leaf 7, subleaf 1. */
   uint32_t eax71;
+  /* Register XCR0: a bit for each kind of register state that the operating system saves. */
   uint64_t state;
 } ga_cpuid;
 #if defined(__x86_64__)

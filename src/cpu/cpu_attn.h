@@ -1,13 +1,15 @@
 /* Attention on the CPU: division of the work into units. The arithmetic is in body/attn_tmpl.h.
  *
- *   queries of a sequence  unit                                                                             results
- *   many                   a tile of queries of one KV head, or of a chunk of its query heads; all keys     final
- *   few                    all queries, for several KV heads; one split of the keys                         merged
+ *   queries of a sequence  a unit computes                                                          results
+ *   many                   a tile of queries of one KV head, with all or 16 of its query heads      final
+ *   few                    all queries, for several KV heads, over one split of the keys            merged later
  *
  * Units of few queries read memory in its order. The borders of tiles and splits depend on the sequence's own lengths
  * alone, and KV heads are independent. Results therefore depend neither on the number of threads nor on the rest of the
- * batch. GA_ATTN_INVARIANT: there are only tiles of queries, keys begin at multiples of ATTN_KEYS, and sums have one
- * order for any number of rows. A key that a row does not see adds 0 to it. */
+ * batch.
+ *
+ * With GA_ATTN_INVARIANT keys are never split, tiles of keys begin at multiples of ATTN_KEYS, and sums have one order
+ * for any number of rows. A key that a row does not see adds 0 to the row's sums. */
 #ifndef GA_CPU_CPU_ATTN_H
 #define GA_CPU_CPU_ATTN_H
 
@@ -15,11 +17,11 @@
 
 /* Number of keys of a tile. */
 #define ATTN_KEYS 64
-/* Largest number of queries of a sequence for which the keys are split. */
+/* Keys are split only for sequences of at most this many queries. */
 #define ATTN_SPLIT_QUERIES 8
 /* Least number of keys of a split, a multiple of ATTN_KEYS. */
 #define ATTN_SPLIT_MIN 256
-/* Largest number of splits. */
+/* Largest number of splits of a sequence's keys. */
 #define ATTN_SPLITS 32
 /* Largest number of KV heads of a unit with few queries. */
 #define ATTN_UNIT_HEADS 8
@@ -28,7 +30,8 @@
 typedef struct attn_shape {
   /* Number of query heads per KV head. */
   int group;
-  /* chunk is the number of query heads that share a unit; n_chunks is the number of chunks of a group. */
+  /* chunk is the number of query heads that share a unit. n_chunks is the number of chunks into which a KV head's query
+   * heads are divided. */
   int chunk, n_chunks;
   /* Number of queries of a unit. */
   int q_tile;
@@ -36,37 +39,40 @@ typedef struct attn_shape {
   int rows;
   /* Number of KV heads of a unit with few queries. */
   int unit_heads;
-  /* Number of rows of a unit's q, acc, m and l. */
+  /* Number of rows of q, acc, m and l (attn_tmpl.h) for which a unit has memory, over all its KV heads. */
   int state_rows;
   /* head_dim and v_dim, rounded up to multiples of 16 floats. */
   int64_t head_pad, v_pad;
-  /* Sizes of the partial results: [batch, q_heads, partial_q, partial_splits, partial_floats]. */
+  /* Sizes of the array of partial results, [batch, q_heads, partial_q, partial_splits, partial_floats]. */
   int64_t partial_q, partial_splits, partial_floats;
 } attn_shape;
 
 typedef struct attn_sequence {
   int64_t b, n_q, n_kv;
-  /* First rows of the sequence in the packed arrays (VARLEN), otherwise 0. */
+  /* Rows of Q (q_first), and of K and V (kv_first), at which the sequence begins in packed arrays (GA_ATTN_VARLEN).
+   * Otherwise 0. */
   int64_t q_first, kv_first;
-  /* Keys of a split, and number of splits. n_splits 0: the keys are not split, and the queries are cut into n_tiles
-   * tiles. */
+  /* Number of keys in a split, and number of splits. If n_splits is 0, the keys are not split, and the queries are
+   * divided into n_tiles tiles. */
   int64_t split_keys, n_splits;
   int64_t first_split, n_tiles;
-  /* Stretch of Q, which begins at row q_first. Keys are counted through all stretches. NULL: the sequence has no
-   * stretches. */
+  /* Stretch of Q that this struct stands for; it begins at row q_first. Its keys are counted through all stretches of
+   * K. NULL: the sequence has no stretches. */
   const ga_attn_stretch *stretch;
 } attn_sequence;
 
 typedef struct attn_unit {
   attn_sequence s;
-  /* First KV head and number of KV heads. A unit has more than one only without chunks. */
+  /* The unit's KV heads are [kv_head, kv_head + n_kv_heads). n_kv_heads is 1 if the query heads of a KV head are
+   * divided into several chunks. */
   int kv_head, n_kv_heads;
   /* Query heads [head, head + n_heads), which read KV head kv_head. */
   int head, n_heads;
   /* Queries [q, q + n_q). */
   int64_t q, n_q;
   int64_t key_begin, key_end;
-  /* Index of the unit's partial results. -1: the unit writes the output. */
+  /* Index of the split of keys, for which the unit stores partial results. -1: keys are not split, and the unit writes
+   * the output. */
   int64_t split;
 } attn_unit;
 
@@ -86,24 +92,24 @@ struct attn_job {
   uint64_t scratch_floats;
 };
 
-/* Sets [*begin, *end) to the keys that query i sees. */
+/* Sets [*begin, *end) to the keys of sequence s that its query i sees. */
 void attn_visible(const attn_job *job, const attn_sequence *s, int64_t i, int64_t *begin, int64_t *end);
 
-/* Returns the address of a partial result of query q and query head `head`. Results of consecutive splits are
- * shape.partial_floats floats apart. */
+/* Returns the address of the partial result of sequence b, query q and query head `head` for a split of the keys.
+ * Results of consecutive splits are shape.partial_floats floats apart. */
 static inline float *attn_partial(const attn_job *job, int64_t b, int64_t head, int64_t q, int64_t split) {
   const attn_shape *h = &job->shape;
   return job->partials +
          (((b * job->d->q_heads + head) * h->partial_q + q) * h->partial_splits + split) * h->partial_floats;
 }
 
-/* Writes acc[v_dim] / l, with the sink added, and the LSE to the output row. m is the largest logit, -infinity when no
- * key was seen. */
+/* Finishes a row: adds the attention sink to l, and writes acc / l to O and the LSE to its array. acc [v_dim] is the
+ * sum of weighted values, l the sum of weights, m the largest logit, -infinity if no key was seen. */
 void attn_finish_row(const attn_job *job, const attn_sequence *s, int head, int64_t q, float m, float l,
                      const float *acc);
 
-/* Divides the work into units, runs `fn` on them and merges the partial results. The kernels' launch functions consist
- * of one call of this function. */
+/* Divides the work into units, calls fn for each and merges partial results. Each kernel's launch function is one call
+ * of this function, with its own fn. */
 ga_status cpu_attn_run(const ga_kernel *kernel, const ga_attn_desc *d, const ga_attn_io *a, void *workspace,
                        ga_stream *stream, attn_unit_fn fn);
 

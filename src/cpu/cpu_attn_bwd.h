@@ -1,9 +1,13 @@
 /* Gradients of attention on the CPU: division of the work into units. The arithmetic is in body/attn_bwd_tmpl.h.
  *
- * With many KV heads a unit is a whole KV head: for each of its key tiles all query tiles, five products for each pair.
- * dQ is then summed in the output itself. With few KV heads, and with GA_ATTN_BWD_ADD_DQ, a unit is one tile of keys
- * (dK, dV) or one tile of queries (dQ), seven products in all. Both add in the same order, so results are bitwise
- * equal. They depend neither on the number of threads nor on the rest of the batch. */
+ * If there are many KV heads, a unit is one KV head. For each pair of a tile of keys and a tile of queries it computes
+ * five products. dQ is summed in the output array.
+ *
+ * If there are few KV heads, or with GA_ATTN_BWD_ADD_DQ, a unit is one tile. It computes dK and dV of a tile of keys,
+ * or dQ of a tile of queries, which takes seven products in all.
+ *
+ * Both ways add in the same order, so results are bitwise equal. Results depend neither on the number of threads nor on
+ * the rest of the batch. */
 #ifndef GA_CPU_CPU_ATTN_BWD_H
 #define GA_CPU_CPU_ATTN_BWD_H
 
@@ -14,7 +18,8 @@
 
 typedef struct bwd_sequence {
   int64_t b, n_q, n_kv;
-  /* First rows of the sequence in the packed arrays (VARLEN), otherwise 0. */
+  /* Rows of Q (q_first), and of K and V (kv_first), at which the sequence begins in packed arrays (GA_ATTN_VARLEN).
+   * Otherwise 0. */
   int64_t q_first, kv_first;
 } bwd_sequence;
 
@@ -48,20 +53,20 @@ struct bwd_job {
   uint64_t scratch_floats;
 };
 
-/* Returns the offset, in elements, of token i of the sequence and head `head`. `first` is the sequence's first row in
- * packed arrays. */
+/* Returns the offset, in elements, of token i of sequence s and head `head` in an array with the given strides. `first`
+ * is the sequence's first row if arrays are packed, else 0. */
 static inline int64_t bwd_at(const ga_attn_bwd_desc *d, const ga_attn_strides *stride, const bwd_sequence *s,
                              int64_t first, int64_t i, int64_t head) {
   return (d->flags & GA_ATTN_VARLEN ? 0 : s->b * stride->batch) + (first + i) * stride->token + head * stride->head;
 }
-/* Sets [*begin, *end) to the keys that query i sees. */
+/* Sets [*begin, *end) to the keys of sequence s that its query i sees. */
 void bwd_keys_of(const ga_attn_bwd_desc *d, const bwd_sequence *s, int64_t i, int64_t *begin, int64_t *end);
 /* Sets [*begin, *end) to the queries that see any of the keys [j, j + n). */
 void bwd_queries_of(const ga_attn_bwd_desc *d, const bwd_sequence *s, int64_t j, int64_t n, int64_t *begin,
                     int64_t *end);
 
-/* Divides the work into units and runs `fn` on them. The kernels' launch functions consist of one call of this
- * function. */
+/* Divides the work into units and calls fn for each. Each kernel's launch function is one call of this function, with
+ * its own fn. */
 ga_status cpu_attn_bwd_run(const ga_kernel *kernel, const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, void *workspace,
                            ga_stream *stream, bwd_unit_fn fn);
 

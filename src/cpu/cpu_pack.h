@@ -1,22 +1,22 @@
 /* GA_LAYOUT_X16: the order of weights that every SIMD matrix product of the CPU reads, for decode and prefill alike.
  *
- * Sixteen rows of W make a panel; panels follow each other; missing rows of the last one are zeros. Along k a panel is
- * cut into blocks of 32 elements:
+ * A panel holds sixteen rows of W, and panels follow each other. The last panel has rows of zeros if W ends before.
+ * Along k a panel is cut into blocks of 32 elements:
  *
- *   panel = heads | records          each part starts at a multiple of 64 bytes, the panel's size is one too
- *   head:    scales of the 16 rows for one block (or for 8 blocks, the native 256-element types)
+ *   panel = heads | records          heads, records and the next panel begin at multiples of 64 bytes
+ *   head:    scales of the 16 rows for one block (or for 8 blocks, in types with 256 elements in a GGUF block)
  *   record:  codes of the 16 rows for one block
  *
- * One vector register then holds the same item of 16 rows. Codes are stored in steps t = 0..7 of 4 elements: a row's
- * step t is a dword, the 4 bytes of elements 4t..4t+3. One vpdpbusd multiplies the dwords of 16 rows by 4 activations.
- * V, H, ... are 64-byte vectors, where dword r is row r and its byte j is element 4t + j:
+ * A vector register then holds the same elements of 16 rows. Codes are stored in steps t = 0..7 of 4 elements: a row's
+ * step t is a 32-bit word, the 4 bytes of elements 4t..4t+3. One vpdpbusd multiplies the words of 16 rows by 4
+ * activations. V, H, ... are vectors of 64 bytes, where word r is row r and its byte j is element 4t + j:
  *
- *   8 bits   8 x V[t]                          element
+ *   8 bits   8 x V[t]                          V[t] has the codes of step t
  *   4 bits   4 x V[t], t < 4                   low nibble: step t, high nibble: step t + 4 (the order of q4_0's bytes)
- *   5 bits   H | as 4 bits                     bit t of a byte of H is the fifth bit at step t
- *   6 bits   H0 H1 | as 4 bits                 bits 2t..2t+1 of H0 (of H1 for t - 4) are bits 4 and 5 at step t
- *   3 bits   H0 H1 | H                         as above, H on top
- *   2 bits   H0 H1
+ *   5 bits   H | low 4 bits as 4 bits          bit t of a byte of H is bit 4 of the code at step t
+ *   6 bits   H0 H1 | low 4 bits as 4 bits      bits 2t..2t+1 of H0 (of H1 for t - 4) are bits 4 and 5 at step t
+ *   2 bits   H0 H1                             bits 2t..2t+1 of H0 (of H1 for t - 4) are the code at step t
+ *   3 bits   low 2 bits as 2 bits | H          bit t of a byte of H is bit 2 of the code at step t
  *
  *   type     head (16 of each)                                          head per  record
  *   q4_0     f16 d                                                      block     4 bits
@@ -26,17 +26,17 @@
  *   q8_0     f16 d                                                      block     8 bits, element + 128
  *   iq4_nl   f16 d                                                      block     4 bits
  *   mxfp4    u8 exponent                                                block     4 bits
- *   nvfp4    2 x u8 scale (one for 16 elements; 0x7f made 0)            block     4 bits
+ *   nvfp4    2 x u8 scale (one for 16 elements; 0x7f becomes 0)         block     4 bits
  *   q4_k     f16 d, f16 dmin, 8 x u8 scale, 8 x u8 min                  8 blocks  4 bits
- *   q5_k     the same                                                   8 blocks  5 bits
+ *   q5_k     the same as q4_k                                           8 blocks  5 bits
  *   q6_k     f16 d, 16 x i8 scale                                       8 blocks  6 bits
- *   q2_k     f16 d, f16 dmin, 16 x u8 scale and min as native           8 blocks  2 bits
+ *   q2_k     f16 d, f16 dmin, 16 x u8 scale and min as in GGUF          8 blocks  2 bits
  *   q3_k     f16 d, 16 x i8 scale                                       8 blocks  3 bits
  *   iq4_xs   f16 d, 8 x i8 scale                                        8 blocks  4 bits
  *
- * Sizes equal the native types', except where 6-bit scales are widened to 8: q4_k + 2.8 %, q5_k 2.3, iq4_xs 1.5, q3_k
- * 3.6. Plain types have no head. Their record is one element (f32, f16) of 16 rows, or two (bf16, as dwords for
- * vdpbf16ps and AMX). */
+ * Packed weights have the size of the GGUF weights, except where 6-bit scales are stored in 8 bits: q4_k + 2.8 %, q5_k
+ * 2.3, iq4_xs 1.5, q3_k 3.6. Plain types (f32, f16, bf16) have no head. Their record is one element of 16 rows (f32,
+ * f16), or two elements (bf16, as 32-bit words for vdpbf16ps and AMX). */
 #ifndef GA_CPU_CPU_PACK_H
 #define GA_CPU_CPU_PACK_H
 
@@ -47,26 +47,26 @@
 
 typedef struct ga_x16_format {
   ga_dtype dtype;
-  /* Number of elements along k of a record: 32, or 1 or 2 for plain types. */
+  /* Number of elements of a row in a record: 32 for quantised types, 2 for bf16, 1 for f32 and f16. */
   int32_t step;
   /* Number of records that share a head. */
   int32_t group;
-  /* Bytes of the head of 16 rows. */
+  /* Bytes of a head, the scales of 16 rows for `group` records. */
   int32_t head_bytes;
-  /* Bytes of a record of 16 rows. */
+  /* Bytes of a record, the codes of 16 rows. */
   int32_t record_bytes;
-  /* Number of scales of a record and row: 2 when a scale is for 16 elements, else 1. */
+  /* Number of scales per row of a record: 2 if 16 elements share a scale, else 1. */
   int32_t runs;
-  /* Number to subtract from the unsigned codes that kernels multiply. 0 for types with a minimum. */
+  /* Number that is subtracted from the unsigned codes to get signed values. 0 for types with a minimum. */
   int32_t offset;
   bool has_min;
 } ga_x16_format;
 
-/* Returns the format of a type, which is static. NULL: the type has none. */
+/* Returns the format of a type, a static object. Returns NULL if the type cannot be packed. */
 const ga_x16_format *ga_x16_format_of(ga_dtype dtype);
 
 static inline int64_t x16_records(const ga_x16_format *f, int64_t k) { return ga_div_up(k, f->step); }
-/* Returns the offset of the records in a panel, in bytes. */
+/* Returns the bytes of all heads of a panel with k elements in a row, which is the offset of its records. */
 static inline int64_t x16_head_bytes(const ga_x16_format *f, int64_t k) {
   return f->head_bytes ? (ga_div_up(x16_records(f, k), f->group) * f->head_bytes + 63) & ~(int64_t)63 : 0;
 }

@@ -1,4 +1,4 @@
-/* NEON functions of the packed matrix products that several files use. */
+/* Functions of packed matrix products (cpu_gemm_x16.h) for NEON that several files use. */
 #ifndef GA_CPU_ARM_NEON_X16_NEON_H
 #define GA_CPU_ARM_NEON_X16_NEON_H
 

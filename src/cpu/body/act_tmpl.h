@@ -1,6 +1,6 @@
-/* KERNEL    act, add: f32 rows, elementwise
- * ACCURACY  silu and gelu_tanh by x / (1 + e^-u), gelu_erf by erfc: nothing cancels; errors of simd_math.h.
- *           relu2 rounds once */
+/* KERNEL    act, add: elementwise operations on f32 rows
+ * ACCURACY  silu and gelu_tanh are x / (1 + e^-u), gelu_erf uses erfc: no digits cancel. Further errors are the errors
+ *           of the functions in simd_math.h. relu2 rounds once */
 
 GA_INLINE vf act_lanes(int act, vf x) {
   const vf one = vf_set(1.0f), zero = vf_set(0.0f);
@@ -14,14 +14,15 @@ GA_INLINE vf act_lanes(int act, vf x) {
   if (act == GA_ACT_GELU_ERF)
     return vf_mul(vf_mul(vf_set(0.5f), x), vf_erfc(vf_mul(x, vf_set(-0.707106781f /* -1 / sqrt(2) */))));
   if (act == GA_ACT_RELU2) {
-    const vf above = vf_max(zero, x); /* the order of operands keeps a NaN */
+    const vf above = vf_max(zero, x); /* vf_max returns its second operand for a NaN, so that a NaN in x is kept */
     return vf_mul(above, above);
   }
   if (act == GA_ACT_TANH) return vf_tanh(x);
   return x;
 }
 
-/* Applies an activation to a row. `act` is a constant in each call, so that the compiler makes one loop for each. */
+/* Computes y = act(x) for a row of n elements, times g if g is not NULL. `act` is a constant in each call, so that the
+ * compiler makes a loop for each activation. */
 GA_INLINE void act_row(int act, const float *x, const float *g, float *y, int64_t n) {
   int64_t i = 0;
   for (; i + VN <= n; i += VN) {

@@ -1,17 +1,17 @@
 /* KERNEL    attn_bwd, f32
- * COMPUTES  dQ, dK, dV of attention (ga/attn_bwd.h) for one unit of cpu_attn_bwd.h, a pair of 64 x 64 tiles at a time:
- *           S = Q K^T, P = e^(logit - lse), dP = dO V^T, dS = P (dP - delta) scale; dV += P^T dO, dK += dS^T Q, dQ +=
- *           dS K
- * DATA      tiles are copied to the thread's scratch, padded to 16 floats; K and V also transposed, so that S and dP
- *           need no sums across lanes. A transposed left operand is read element by element, which costs nothing,
- *           since it is broadcast.
- * ACCURACY  f32 products and sums; e^x and tanh of simd_math.h. Masked pairs add exactly 0 to dQ, dK and the factors
- *           of dV */
+ * COMPUTES  dQ, dK, dV of attention (ga/attn_bwd.h) for one bwd_unit of cpu_attn_bwd.h, from pairs of a tile of 64
+ *           queries and a tile of 64 keys: S = Q K^T, P = e^(logit - lse), dP = dO V^T, dS = P (dP - delta) scale;
+ *           dV += P^T dO, dK += dS^T Q, dQ += dS K
+ * DATA      tiles are copied to the thread's scratch memory, with rows padded to multiples of 16 floats. K and V are
+ *           also transposed, so that S and dP need no sums across lanes. A transposed left operand is read element by
+ *           element, which costs nothing, since each element is broadcast.
+ * ACCURACY  f32 products and sums; e^x and tanh of simd_math.h. P and dS of a masked pair of query and key are 0 */
 #include <math.h>
 
 #include "base/mem.h"
 
-/* Width of a register block, in vectors. Its height is 4 rows, so that it has 16 or 8 accumulators. */
+/* Width, in vectors, of the block of a product that stays in registers. The block has 4 rows, so that it has 16 or 8
+ * accumulators. */
 #define BLOCK_VECS (VN == 8 ? 2 : 4)
 
 typedef struct bwd_tile {
@@ -20,13 +20,16 @@ typedef struct bwd_tile {
   int head_q, head_kv;
   int64_t q, n_q, k, n_k; /* Queries [q, q + n_q) and keys [k, k + n_k) of the current pair of tiles. */
   float *q_rows, *dout, *k_rows, *k_columns,
-      /* Copies of the tiles: q_rows [64, head_pad], dout [64, v_pad], k_rows [64, head_pad], k_columns [head_pad, 64],
-       * v_columns [v_pad, 64]. */
+      /* Copies of the current tiles: q_rows and k_rows [64, head_pad], dout [64, v_pad]. Transposed copies of K and V:
+       * k_columns [head_pad, 64], v_columns [v_pad, 64]. */
       *v_columns;
-  float *dq, *dk, *dv;  /* Gradients of the tiles, [64, head_pad or v_pad]. */
-  float *p, *ds, *bend; /* Arrays of the pair of tiles, [64, 64]: weights, dS, and the derivative of the soft-cap. */
-  float *some;          /* Scratch memory, [16, head_pad or v_pad]. */
-  float *lse, *delta;   /* Log-sum-exp and delta of the queries, [64]. */
+  float *dq, *dk, *dv; /* Sums of the gradients of the current tiles: dq and dk [64, head_pad], dv [64, v_pad]. */
+  /* Arrays [64, 64] for each query and key of the tiles. p has softmax weights, ds has dS, and bend has derivatives of
+   * logits by scores. */
+  float *p, *ds, *bend;
+  /* Memory in which load_columns collects up to 16 rows, [16, the larger of head_pad and v_pad]. */
+  float *some;
+  float *lse, *delta; /* Log-sum-exp, and delta = rowsum(dO O), of the tile's queries, [64]. */
 } bwd_tile;
 
 static bwd_tile tile_in(const bwd_job *job, const bwd_unit *u, float *scratch) {
@@ -54,9 +57,11 @@ static void clear_floats(float *x, int64_t n) {
 
 /* --- products --- */
 
-/* Computes C [rows, vecs] += A [rows, n] B [n, vecs], in vectors of VN. rows and vecs are constants in each call.
- * Element [r][k] of A is at r * a_row + k * a_col. The sum over n is computed first and then added to C. Otherwise dV
- * of a key that thousands of queries see would be rounded thousands of times at its full size. */
+/* Computes C += A B for C [rows, vecs * VN], A [rows, n] and B [n, vecs * VN]. rows and vecs are constants in each
+ * call. Element [r][k] of A is at r * a_row + k * a_col.
+ *
+ * The sum over n starts from 0 and is added to C once. If C itself were the accumulator, dV of a key that thousands of
+ * queries see would be rounded thousands of times at its full size. */
 GA_INLINE void block_product(int rows, int vecs, float *c, int64_t ldc, const float *a, int64_t a_row, int64_t a_col,
                              const float *b, int64_t ldb, int64_t n) {
   vf sum[4][4];
@@ -98,7 +103,8 @@ static void load_rows(float *to, int64_t pad, const float *x, int64_t step, int6
   }
 }
 
-/* Copies n rows of a tile of 64 to columns of `to`, [pad, 64]. Missing rows become zeros. */
+/* Transposes n <= 64 rows of x, [n, width] with `step` floats between rows, to columns of `to` [pad, 64]. Other
+ * elements of `to` become 0. */
 static void load_columns(const bwd_tile *t, float *to, int64_t pad, const float *x, int64_t step, int64_t n,
                          int64_t width) {
   for (int64_t k = 0; k < BWD_TILE; k += VN) {
@@ -126,8 +132,9 @@ static void take_key_tile(bwd_tile *t, int64_t tile) {
   load_columns(t, t->v_columns, t->job->v_pad, v, a->v_stride.token, t->n_k, d->v_dim);
 }
 
-/* Computes delta = rowsum(dO O), in the order in which the product sums dP. A row that sees one key, whose O is V, then
- * has dP - delta = 0 exactly. Eight rows at a time hide the latency of the sums. */
+/* Computes delta[r] = sum of g[r] * o[r], the rows of dO and O, in the order in which block_product sums dP. If a query
+ * sees a single key, its O equals V, and dP - delta is then exactly 0. Eight rows are summed at a time, to hide the
+ * latency of additions. */
 static void row_deltas(const float *g, int64_t g_step, const float *o, int64_t o_step, int64_t rows, int64_t n,
                        float *delta) {
   for (int64_t r = 0; r < rows; r += 8) {
@@ -170,7 +177,7 @@ static void store_dq(const bwd_tile *t) {
   for (int64_t r = 0; r < t->n_q; r++) memcpy(dq_row(t, r), t->dq + r * pad, (size_t)dim * sizeof(float));
 }
 
-/* Adds the old values of the output to dq, once the sum of dq is complete. */
+/* Adds the values that dQ in the output has so far to the finished sums of this tile. */
 static void add_dq(const bwd_tile *t) {
   const int64_t dim = t->job->d->head_dim;
   for (int64_t r = 0; r < t->n_q; r++) {
@@ -191,7 +198,8 @@ static void store_kv(const bwd_tile *t, const float *x, int64_t pad, void *out, 
 
 /* --- one pair of tiles --- */
 
-/* Replaces row r of the scores by logits. bend becomes the derivative of each logit with respect to its score. */
+/* Replaces row r of the scores Q K^T in t->p by logits: applies scale, soft-cap and ALiBi. Writes the derivative of
+ * each logit by its score to t->bend. */
 static void bend_row(const bwd_tile *t, int64_t r) {
   const ga_attn_bwd_desc *d = t->job->d;
   float *s = t->p + r * BWD_TILE, *bend = t->bend + r * BWD_TILE;
@@ -212,7 +220,8 @@ static void bend_row(const bwd_tile *t, int64_t r) {
   for (int k = 0; k < BWD_TILE; k++) s[k] += slope * (float)(first + k);
 }
 
-/* Replaces logits by weights, and dP by dS, in row r. Both are 0 where the row sees no key. */
+/* Replaces, in row r, the logits in t->p by softmax weights and dP in t->ds by dS. Both become 0 for keys that the
+ * query does not see. */
 static void gradient_row(const bwd_tile *t, int64_t r) {
   float *p = t->p + r * BWD_TILE, *ds = t->ds + r * BWD_TILE;
   const float *bend = t->bend + r * BWD_TILE;
@@ -251,7 +260,8 @@ static void run_pair(const bwd_tile *t, bool keys, bool queries) {
 
 /* --- units --- */
 
-/* Processes one key tile with all queries that see it, of all query heads of its KV head. */
+/* Computes dK and dV of one tile of keys, from all queries that see them, of all query heads that share the KV head.
+ * queries: also adds to dQ in the output. */
 static void key_tile(bwd_tile *t, int64_t tile, bool queries) {
   const ga_attn_bwd_desc *d = t->job->d;
   const ga_attn_bwd_io *a = t->job->a;

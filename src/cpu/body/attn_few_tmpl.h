@@ -1,13 +1,14 @@
-/* Attention of few queries (decoding), for the share of the work in one attn_unit. K and V are converted in registers
- * as they are loaded from the cache.
- *
- * FEW is the number of rows that share each load. */
+/* Attention of few queries (decoding) for one attn_unit (cpu_attn.h). K and V are converted in registers as they are
+ * loaded from the cache. */
 
+/* Number of query rows that share each load of a key or of a value. */
 #define FEW 4
 
-/* In functions with the suffix _of, the element type and the number of rows are constants in each call. */
+/* In functions with the suffix _of, the element type and the number of rows are constants in each call. The compiler
+ * therefore makes specialised code. */
 
-/* Adds the products of keys a and b with `rows` queries to sum_a and sum_b, not yet summed across lanes. */
+/* Computes the dot products of keys a and b with `rows` queries. sum_a[r] and sum_b[r] become vectors of partial sums,
+ * whose lanes the caller adds. */
 GA_INLINE void dot_pair_of(ga_dtype dtype, int rows, const float *q, int64_t head_pad, const uint8_t *a,
                            const uint8_t *b, int64_t n, vf *sum_a, vf *sum_b) {
   int64_t i = 0;
@@ -29,17 +30,19 @@ GA_INLINE void dot_pair_of(ga_dtype dtype, int rows, const float *q, int64_t hea
   }
 }
 
-/* Distance, in keys, of prefetches into the first-level cache. Rows are prefetched in the order of use: keys of this
- * tile, its values, the next KV head or tile. A line then occupies a fill buffer once. Far prefetches into the second
- * level would occupy one twice, and fill buffers bound a core's reads (docs/log/cpu-attention.md). */
+/* Distance, in rows of K or V, of prefetches into the first-level cache. Rows are prefetched in the order of use: keys
+ * of this tile, its values, keys of the next KV head or tile.
+ *
+ * A cache line then occupies a line fill buffer once. Prefetches into the second level, from farther away, would occupy
+ * a buffer twice. These buffers limit a core's reads (docs/log/cpu-attention.md). */
 #define PREFETCH 48
 
 GA_INLINE void prefetch_bytes(const uint8_t *p, int64_t from, int64_t to) {
   for (int64_t i = from; i < to; i += 64) GA_PREFETCH(p + i);
 }
 
-/* Prefetches after key k of n. v_part is the number of bytes of a value row that the first pass over the values
- * reads. */
+/* Prefetches the row that is used PREFETCH rows after key k of n. v_part is the number of bytes of a row of V that the
+ * first pass over the values reads. */
 GA_INLINE void prefetch_after_key(const attn_tile *t, int64_t k, int64_t n, int64_t v_part) {
   if (k + PREFETCH < n)
     prefetch_bytes(t->k[k + PREFETCH] + t->k_at, 0, t->k_bytes);
@@ -47,7 +50,8 @@ GA_INLINE void prefetch_after_key(const attn_tile *t, int64_t k, int64_t n, int6
     prefetch_bytes(t->v[k + PREFETCH - n] + t->v_at, 0, v_part);
 }
 
-/* Prefetches after value k of n. Bytes [from, to) of value rows are read in this pass. */
+/* Prefetches the row that is used PREFETCH rows after value k of n. The current pass over the values reads bytes [from,
+ * to) of each row of V. */
 GA_INLINE void prefetch_after_value(const attn_tile *t, int64_t k, int64_t n, int64_t from, int64_t to) {
   const int64_t next = k + PREFETCH - n;
   if (next < 0)
@@ -69,7 +73,7 @@ GA_INLINE void few_scores_of(ga_dtype dtype, int rows, const attn_tile *t, int f
     vf sum[FEW][VN];
     for (int64_t j = 0; j < VN; j += 2) {
       vf a[FEW], b[FEW];
-      /* past the end the last key is read again: its score is masked */
+      /* past the last key it is read again; mask_row then masks its score */
       const int64_t ka = ga_min_i64(k + j, n - 1), kb = ga_min_i64(k + j + 1, n - 1);
       if (first == 0) {
         prefetch_after_key(t, k + j, n, v_part);
@@ -85,7 +89,8 @@ GA_INLINE void few_scores_of(ga_dtype dtype, int rows, const attn_tile *t, int f
   }
 }
 
-/* Adds weighted values to columns [i, i + vecs * VN) of acc, for `rows` rows. */
+/* Adds the tile's n values, times their softmax weights, to columns [i, i + vecs * VN) of t->acc. The rows are `first`
+ * to first + rows - 1. */
 GA_INLINE void few_values_block(ga_dtype dtype, int rows, int vecs, const attn_tile *t, int first, int64_t n,
                                 int64_t i) {
   float *acc = t->acc + first * t->v_pad + i;
@@ -107,7 +112,8 @@ GA_INLINE void few_values_block(ga_dtype dtype, int rows, int vecs, const attn_t
     for (int v = 0; v < vecs; v++) vf_store(acc + r * t->v_pad + v * VN, sum[r][v]);
 }
 
-/* Adds weighted values to the last columns of acc, fewer than VN, from column i on. */
+/* Adds the tile's n values, times their softmax weights, to the last columns of t->acc, from column i on. Fewer than VN
+ * columns are left. */
 static void few_values_rest(ga_dtype dtype, int rows, const attn_tile *t, int first, int64_t n, int64_t i) {
   for (int64_t k = 0; k < n; k++) {
     const vf x = load_rest(dtype, t->v[k] + t->v_at, i, t->job->d->v_dim - i);
@@ -126,7 +132,8 @@ GA_INLINE void few_values_of(ga_dtype dtype, int rows, const attn_tile *t, int f
   if (i < dim) few_values_rest(dtype, rows, t, first, n, i);
 }
 
-/* Runs `name` over all rows of the tile, in blocks of constant size. */
+/* Calls function `name` for all rows of the tile: for four rows at a time, then for the one to three that are left. The
+ * number of rows is a constant in each call. */
 #define FEW_BLOCKS(name, dtype, t, n)                    \
   for (int first = 0; first < (t)->rows; first += FEW) { \
     const int rows = (t)->rows - first;                  \

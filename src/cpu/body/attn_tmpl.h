@@ -1,5 +1,5 @@
 /* KERNEL    attn, f32 queries, keys and values f32, f16, bf16, e4m3 with scales, q8_0 or q4_0
- * COMPUTES  O = softmax(scale Q K^T + mask) V by the online softmax (arXiv 2205.14135), for one unit of cpu_attn.h
+ * COMPUTES  O = softmax(scale Q K^T + mask) V by the online softmax (arXiv 2205.14135), for one attn_unit of cpu_attn.h
  * DATA      a tile of ATTN_KEYS keys is converted once to floats in the first-level cache and serves all rows of the
  *           unit: the query heads of the KV head, times the queries. The KV cache is read once, in its own type.
  * ACCURACY  f32 products and sums; e^x of simd_math.h. Masked keys add exactly 0, even if they are NaN or infinite */
@@ -8,15 +8,16 @@
 #include "base/mem.h"
 #include "cpu/cpu_attn.h"
 
-/* Width of a register block, in vectors. Its height is 4 rows, so that it has 16 or 8 accumulators. */
+/* Width, in vectors, of the block of a product that stays in registers. The block has 4 rows, so that it has 16 or 8
+ * accumulators. */
 #define BLOCK_VECS (VN == 8 ? 2 : 4)
-/* Least number of rows of a unit for which keys are transposed, so that scores need no sums across lanes. */
+/* Units of at least this many rows transpose the keys, so that scores need no sums across lanes. */
 #define TRANSPOSE_ROWS 8
 
 typedef struct attn_tile {
   const attn_job *job;
   const attn_unit *u;
-  /* Number of rows of a KV head: queries times query heads. */
+  /* Number of rows that the unit computes for each KV head: its queries times the query heads. */
   int rows;
   /* First query head of the current KV head. */
   int head;
@@ -26,18 +27,20 @@ typedef struct attn_tile {
   bool few;
   /* Distance between rows in floats: head_pad of q, v_pad of acc and values, key_pad of keys. */
   int64_t head_pad, v_pad, key_pad;
-  /* q, acc, m and l of all KV heads of the unit. */
+  /* Memory of q, acc, m and l for all KV heads of the unit. */
   float *state;
-  /* Queries, unnormalised O, maxima and sums of weights of the current KV head. */
+  /* For the current KV head: q has queries, acc unnormalised rows of O, m the rows' largest logits, l their sums of
+   * weights. */
   float *q, *acc, *m, *l;
-  /* Scores and weights, [rows, ATTN_KEYS]. */
+  /* Scores Q K^T of the current tile, later softmax weights, [rows, ATTN_KEYS]. */
   float *scores;
-  /* Converted tiles: keys holds up to 16 keys, columns all keys transposed [head_pad, ATTN_KEYS], values up to 16
-   * values. */
+  /* Keys and values of the tile as floats: keys [16, key_pad], columns [head_pad, ATTN_KEYS] (all keys, transposed),
+   * values [16, v_pad]. */
   float *keys, *columns, *values;
-  /* Sizes in bytes: k_bytes and v_bytes of a row, k_step and v_step from one KV head to the next. */
+  /* k_bytes and v_bytes are the bytes of a row of K and of V. k_step and v_step are the bytes from one KV head to the
+   * next. */
   int64_t k_bytes, v_bytes, k_step, v_step;
-  /* Offsets of the current KV head from the rows' addresses, in bytes. */
+  /* Offsets in bytes, from the addresses in k and v, to the rows of the current KV head. */
   int64_t k_at, v_at;
   /* Addresses of the rows of the current tile and of the next tile, [ATTN_KEYS] each. */
   const uint8_t **k, **v, **next_k, **next_v;
@@ -51,7 +54,7 @@ typedef struct attn_tile {
   float *k_scale, *v_scale;
 } attn_tile;
 
-/* Returns the bytes of `elems` elements of type dtype. elems must be whole blocks for block types. */
+/* Returns the number of bytes of `elems` elements of type dtype. For block types elems must be a multiple of 32. */
 GA_INLINE int64_t kv_bytes(int32_t dtype, int64_t elems) {
   switch (dtype) {
   case GA_F32: return elems * 4;
@@ -68,7 +71,7 @@ static attn_tile tile_in(const attn_job *job, const attn_unit *u, float *scratch
   const ga_attn_io *a = job->a;
   attn_tile t = {.job = job, .u = u, .rows = (int)u->n_q * u->n_heads, .head_pad = h->head_pad, .v_pad = h->v_pad};
   t.few = t.rows < TRANSPOSE_ROWS && !(d->flags & GA_ATTN_INVARIANT);
-  t.key_pad = h->head_pad + 16; /* must not be a power of two: rows of one tile must not share cache sets */
+  t.key_pad = h->head_pad + 16; /* not a power of two, so that rows of a tile do not share cache sets */
   t.state = scratch;
   t.scores = t.state + h->state_rows * (h->head_pad + h->v_pad + 2);
   t.values = t.scores + h->rows * ATTN_KEYS;
@@ -96,8 +99,8 @@ static void take_head(attn_tile *t, int i) {
 
 /* --- loading --- */
 
-/* Loads VN elements of a row of any type, from element i on. i is a multiple of VN. Blocks of block types hold whole
- * vectors. */
+/* Returns VN elements of a row of any type as floats, from element i on. i is a multiple of VN, so that the elements
+ * lie in one block of a block type. */
 GA_INLINE vf load_lanes(ga_dtype dtype, const uint8_t *row, int64_t i) {
   switch (dtype) {
   case GA_F32: return vf_load((const float *)(const void *)row + i);
@@ -113,7 +116,8 @@ GA_INLINE vf load_lanes(ga_dtype dtype, const uint8_t *row, int64_t i) {
   return vf_mul(scale, vf_from_nibbles(b + 2 + (e & 15), e < 16 ? 0 : 4));
 }
 
-/* Loads the last n < VN elements of a row of a plain type; nothing beyond them is read. */
+/* Returns the last n < VN elements of a row, from element i on, as floats. Nothing after them is read. The type has no
+ * blocks. */
 static vf load_rest(ga_dtype dtype, const uint8_t *row, int64_t i, int64_t n) {
   const size_t each = dtype == GA_F32 ? 4 : dtype == GA_E4M3 ? 1 : 2;
   uint8_t copy[4 * VN] = {0};
@@ -131,8 +135,8 @@ GA_INLINE void load_row_of(ga_dtype dtype, const uint8_t *row, float *out, int64
   for (; i < pad; i += VN) vf_store(out + i, vf_set(0.0f));
 }
 
-/* Loads n elements of a row, and fills `out` with zeros up to `pad`. `dtype` is a constant in each call, so that each
- * type has its own loop. */
+/* Converts n elements of a row to floats in `out`, and fills `out` with zeros up to `pad` elements. Each type has its
+ * own loop, because load_row_of gets a constant type. */
 static void load_row(ga_dtype dtype, const uint8_t *row, float *out, int64_t n, int64_t pad) {
   switch (dtype) {
   case GA_F32: load_row_of(GA_F32, row, out, n, pad); break;
@@ -144,16 +148,16 @@ static void load_row(ga_dtype dtype, const uint8_t *row, float *out, int64_t n, 
   }
 }
 
-/* Returns the tensor's row of key j, counted through all stretches. *left becomes the number of rows from there to the
- * end of its stretch. */
+/* Returns the row of the tensor that holds key j, where j counts the rows of all stretches in order. Sets *left to the
+ * number of rows from there to the end of the stretch. */
 static int64_t stretch_row(const ga_attn_stretch *kv, int64_t j, int64_t *left) {
   for (; j >= kv->rows; kv++) j -= kv->rows;
   *left = kv->rows - j;
   return kv->first + j;
 }
 
-/* Writes the addresses of keys [begin, begin + n) of the unit's first KV head to `rows`. Later entries repeat the last
- * address. */
+/* Writes the addresses of keys [begin, begin + n) of the unit's first KV head to `rows`. Entries n to ATTN_KEYS - 1
+ * repeat the last address. */
 static void find_rows(const attn_tile *t, const void *base, const ga_attn_strides *stride, int64_t begin, int64_t n,
                       const uint8_t **rows) {
   const ga_attn_desc *d = t->job->d;
@@ -180,7 +184,8 @@ static void find_rows(const attn_tile *t, const void *base, const ga_attn_stride
   for (int64_t k = n; k < ATTN_KEYS; k++) rows[k] = rows[n - 1];
 }
 
-/* Copies the scales of keys [begin, begin + n) of the current KV head to `out`. Later entries become 0. */
+/* Copies the scales of keys (or values) [begin, begin + n) of the current KV head to `out`. Entries n to ATTN_KEYS - 1
+ * become 0. */
 static void take_scales(const attn_tile *t, const ga_attn_scale *scale, int64_t begin, int64_t n, float *out) {
   const ga_attn_desc *d = t->job->d;
   const ga_attn_io *a = t->job->a;
@@ -213,7 +218,8 @@ static void load_queries(const attn_tile *t) {
 
 /* --- products --- */
 
-/* Computes C [rows, vecs] += A [rows, n] B [n, vecs], in vectors of VN. rows and vecs are constants in each call. */
+/* Computes C += A B for C [rows, vecs * VN], A [rows, n] and B [n, vecs * VN]. rows and vecs are constants in each
+ * call. */
 GA_INLINE void block_product(int rows, int vecs, float *c, int64_t ldc, const float *a, int64_t lda, const float *b,
                              int64_t ldb, int64_t n) {
   vf sum[4][4];
@@ -248,7 +254,8 @@ static void product(int rows, int64_t width, float *c, int64_t ldc, const float 
   for (; i < width; i += VN) rows_product(1, rows, c + i, ldc, a, lda, b + i, ldb, n);
 }
 
-/* Loads keys [first, first + n) of the tile, n <= VN, to rows of t->keys. The other rows become zeros. */
+/* Converts keys [first, first + n) of the tile, n <= VN, to floats in the first n rows of t->keys. Rows n to VN - 1
+ * become zeros. */
 static void load_keys(const attn_tile *t, int64_t first, int64_t n) {
   const ga_attn_desc *d = t->job->d;
   for (int64_t k = 0; k < n; k++)
@@ -285,8 +292,8 @@ static bool all_finite(const float *x, int64_t n) {
   return true;
 }
 
-/* Adds weighted values, for each row only those that the row sees. The product of a masked weight of 0 and an infinite
- * or NaN value would be NaN. */
+/* Adds weighted values to each row of t->acc, but only of keys that the row sees. A masked key's weight of 0 times an
+ * infinite value or NaN would be NaN. */
 static void many_values_masked(const attn_tile *t, int64_t begin, int64_t n, int64_t at) {
   for (int r = 0; r < t->rows; r++) {
     int64_t from, to;
@@ -315,13 +322,13 @@ static void many_values(const attn_tile *t, int64_t begin, int64_t n) {
 
 /* --- softmax --- */
 
-/* Multiplies ATTN_KEYS weights, or scores, by the keys' scales. */
+/* Multiplies the ATTN_KEYS scores or weights of a row by the scales of the tile's keys or values. */
 static void scale_keys(float *s, const float *scale) {
   for (int k = 0; k < ATTN_KEYS; k += VN) vf_store(s + k, vf_mul(vf_load(scale + k), vf_load(s + k)));
 }
 
 /* Applies scale, soft-cap and ALiBi to the scores of row r. The tile's first key is `begin`. Scaling q instead would
- * lose subnormals. */
+ * lose subnormal numbers. */
 static void bend_scores(const attn_tile *t, int r, int64_t begin) {
   const ga_attn_desc *d = t->job->d;
   float *s = t->scores + r * ATTN_KEYS;
@@ -351,7 +358,7 @@ static float tile_max(const float *s) {
   vf m = vf_load(s);
   for (int k = VN; k < ATTN_KEYS; k += VN) m = vf_max(m, vf_load(s + k));
   const float most = vf_hmax(m);
-  return most == -INFINITY && any_nan(s, ATTN_KEYS) ? NAN : most; /* a maximum of lanes may drop NaN */
+  return most == -INFINITY && any_nan(s, ATTN_KEYS) ? NAN : most; /* vf_max may have dropped a NaN */
 }
 
 static void scale_acc(const attn_tile *t, int r, float factor) {
@@ -360,7 +367,7 @@ static void scale_acc(const attn_tile *t, int r, float factor) {
   for (int64_t i = 0; i < t->v_pad; i += VN) vf_store(acc + i, vf_mul(f, vf_load(acc + i)));
 }
 
-/* Replaces the scores of row r by weights e^(s - m), and rescales l and acc to the new maximum m. */
+/* Replaces each score s of row r by its weight e^(s - m), where m is the row's new maximum. Rescales l and acc to m. */
 static void softmax_tile_row(const attn_tile *t, int r) {
   float *s = t->scores + r * ATTN_KEYS;
   const float most = tile_max(s), m = t->m[r] >= most ? t->m[r] : most;
@@ -382,8 +389,8 @@ static void softmax_tile_row(const attn_tile *t, int r) {
   if (keep[0] != 1) scale_acc(t, r, keep[0]);
 }
 
-/* Sets scores of row r to -infinity for keys of [begin, begin + n) that it does not see, and for entries beyond n.
- * Returns true when any key is masked. */
+/* Sets scores of row r to -infinity for keys of [begin, begin + n) that it does not see, and for entries from n on.
+ * Returns true if the row does not see all n keys. */
 static bool mask_row(const attn_tile *t, int r, int64_t begin, int64_t n) {
   int64_t from, to;
   attn_visible(t->job, &t->u->s, t->u->q + r / t->u->n_heads, &from, &to);
@@ -471,7 +478,7 @@ static void run_unit(const attn_job *job, const attn_unit *u, float *scratch) {
     take_head(&t, h);
     start_rows(&t);
   }
-  /* tiles begin at multiples of their size, wherever the unit starts */
+  /* tiles begin at multiples of ATTN_KEYS, even if the unit's first key is not one */
   int64_t begin = u->key_begin, end = begin / ATTN_KEYS * ATTN_KEYS + ATTN_KEYS;
   if (job->d->flags & GA_ATTN_INVARIANT) begin = end - ATTN_KEYS;
   next_rows(&t, begin, ga_min_i64(end, u->key_end));

@@ -1,10 +1,10 @@
-/* Sums of exponentials on the vectors of an instruction set, for softmax and sampling. */
+/* Sums of exponentials for softmax and sampling, written with the vector functions of src/cpu/simd. */
 #ifndef GA_CPU_BODY_EXP_ROW_TMPL_H
 #define GA_CPU_BODY_EXP_ROW_TMPL_H
 
 #define SUM_BLOCK (64 * VN)
 
-/* Computes y = e^(scale x - m) and returns the sum. y may be NULL. */
+/* Computes y[i] = e^(scale * x[i] - m) for n elements and returns their sum. y may be NULL. */
 static double exp_row(const float *x, float *y, int64_t n, float scale, float m) {
   const vf s = vf_set(scale), shift = vf_set(m);
   double total = 0;

@@ -1,5 +1,5 @@
-/* KERNEL    kv_store, f32 rows into f32, f16, bf16, e4m3 (with a scale a head) or block caches
- * ACCURACY  each element rounded once, as ga_ref_kv_store does: equal bit for bit, NaN apart */
+/* KERNEL    kv_store, f32 rows into caches of f32, f16, bf16, e4m3 (with a scale per head) or block types
+ * ACCURACY  each element is rounded once; results equal those of ga_ref_kv_store bit for bit, except for NaN */
 #include "base/quant.h"
 #include "base/status.h"
 #include "opdef/convert_at.h"
@@ -36,7 +36,8 @@ typedef struct kv_job {
   const ga_kv_store_io *a;
 } kv_job;
 
-/* Stores row `slot` of all heads in e4m3. `scale` points to the scale of the first head. */
+/* Converts x [heads, dim] to e4m3 and stores it as row `slot` of the cache, with a scale for each head in scale [heads,
+ * slots]. */
 static void store_scaled(const ga_kv_store_desc *d, const float *x, uint8_t *cache, int64_t slot, int64_t dim,
                          float *scale) {
   for (int64_t h = 0; h < d->heads; h++, x += dim) {

@@ -1,10 +1,11 @@
 /* KERNEL    norm, f32 rows
- * COMPUTES  y = residual + (x - shift) * scale * weight + bias; shift = mean (LAYER) or 0; scale by the kind
- * ACCURACY  sums over 4 vectors of lanes; rows whose squares leave the safe range of f32 are summed in double */
+ * COMPUTES  y = residual + (x - shift) * scale * weight + bias; shift is the row's mean (GA_NORM_LAYER) or 0; scale
+ *           follows from the sum of squares, as the kind of norm says
+ * ACCURACY  sums are kept in 4 vectors; rows whose sum of squares leaves the safe range of f32 are summed in double */
 #include <math.h>
 
-/* Bounds between which a sum of squares, over any width, has only rounding errors: no overflow, and no underflow that
- * counts. */
+/* Between these bounds a sum of squares, of a row of any width, has only rounding errors: no overflow, and no underflow
+ * that matters. */
 #define SQUARES_MIN 1e-28f
 #define SQUARES_MAX 1e37f
 
@@ -43,7 +44,8 @@ static double norm_scale(const ga_norm_desc *d, double squares) {
   return 1 / sqrt(squares / (double)d->width + (double)d->eps);
 }
 
-/* Computes a rare row in double, which also propagates NaN and infinities correctly. */
+/* Computes a row whose sum of squares is not between SQUARES_MIN and SQUARES_MAX, in double. NaN and infinities
+ * propagate. */
 static void norm_row_double(const ga_norm_desc *d, const float *x, float *y, const float *w, const float *b,
                             const float *r) {
   double mean = 0, squares = 0;

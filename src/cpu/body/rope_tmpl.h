@@ -1,19 +1,22 @@
 /* KERNEL    rope, f32 rows in place
  * COMPUTES  pairs (a, b) -> (a cos - b sin, a sin + b cos), angle = position * inv_freq
- * ACCURACY  angles are made and reduced in double: 2 ulp of the larger of |a|, |b| while |angle| < 2^20, where plain
- *           f32 angles would be off by 2^-5; beyond, 2^-22 more
- * ORDER     one table of sines for ROPE_CHUNK pairs of a token serves all heads */
+ * ACCURACY  angles are computed and reduced in double. The error is 2 ulp of the larger of |a| and |b| for |angle| <
+ *           2^20, where angles in f32 would be off by 2^-5. It is 2^-22 larger for larger angles
+ * ORDER     one table of sines and cosines for ROPE_CHUNK pairs of a token serves all heads */
 #include <math.h>
 
 #define ROPE_CHUNK 64
 
 typedef struct rope_table {
-  /* Cosine and sine of each pair. In the NORM layout: of each element, with the sine as (-s, s). */
+  /* Cosine and sine of each pair's angle. With GA_ROPE_NORM, one entry for each element: the cosine twice, the sine as
+   * -s, s. */
   float cosine[2 * ROPE_CHUNK], sine[2 * ROPE_CHUNK];
 } rope_table;
 
-/* Reduces n angles to [-pi/4, pi/4] (r) and a quadrant. Adding 1.5 * 2^52 rounds to an integer and leaves it in the low
- * bits. pi/2 has two parts; the first has 33 bits, so that its product with 20-bit integers is exact. */
+/* Reduces each angle position * freq[i] to r[i] in [-pi/4, pi/4] and a quadrant 0 to 3.
+ *
+ * Adding 1.5 * 2^52 rounds angle * 2 / pi to an integer, which is then in the low bits of the sum. pi / 2 is the sum of
+ * two constants. The first has 33 bits, so that its product with an integer of 20 bits is exact. */
 static void reduce_angles(int32_t position, const float *freq, int n, float *r, uint32_t *quadrant) {
   for (int i = 0; i < n; i++) {
     double angle = (double)position * (double)freq[i], shifted = angle * 0x1.45f306dc9c883p-1 /* 2 / pi */ + 0x1.8p52;
@@ -51,7 +54,7 @@ static void fill_rope_table(const ga_rope_desc *d, int32_t position, const float
   }
 }
 
-/* Rotates n pairs; pair i is a[i] and b[i]. */
+/* Rotates n pairs (a[i], b[i]) by the angles of t. */
 static void rope_neox(float *a, float *b, int n, const rope_table *t) {
   for (int i = 0; i < n; i += VN) {
     const int m = n - i < VN ? n - i : VN;
@@ -62,7 +65,7 @@ static void rope_neox(float *a, float *b, int n, const rope_table *t) {
   }
 }
 
-/* Rotates n pairs of neighbouring elements. */
+/* Rotates n pairs of neighbouring elements of x by the angles of t. */
 static void rope_interleaved(float *x, int n, const rope_table *t) {
   for (int i = 0; i < 2 * n; i += VN) {
     const int m = 2 * n - i < VN ? 2 * n - i : VN;

@@ -1,4 +1,4 @@
-/* KERNEL    sample, f32 logits: the scans over the vocabulary; the chain is in cpu_sample.c */
+/* KERNEL    sample, f32 logits: functions that read all logits of a row; the chain of samplers is in cpu_sample.c */
 #include <math.h>
 
 #include "cpu/body/exp_row_tmpl.h"

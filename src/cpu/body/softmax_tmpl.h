@@ -1,5 +1,6 @@
-/* KERNEL    softmax, log-softmax: f32 rows, three passes (largest, exponentials and their sum, scaling)
- * ACCURACY  a lane sums 64 numbers in f32, further sums are double: relative error at most 1e-5, mostly 1e-7 */
+/* KERNEL    softmax and log-softmax of f32 rows, in three passes: maximum, exponentials and their sum, scaling
+ * ACCURACY  a lane sums 64 numbers in f32, and such sums are added in double: relative error at most 1e-5, mostly
+ *           1e-7 */
 #include <math.h>
 
 #include "cpu/body/exp_row_tmpl.h"
@@ -20,7 +21,8 @@ static void scale_row(float *y, int64_t n, float factor) {
   for (; i < n; i++) y[i] *= factor;
 }
 
-/* Writes a row whose largest element is -infinity: all elements are -infinity, or some are NaN. */
+/* Writes the result for a row without a finite largest element: 0, or -infinity for log-softmax. If x has a NaN, the
+ * result is NaN. */
 static void softmax_row_none(const ga_softmax_desc *d, const float *x, float *y) {
   float fill = d->log ? -INFINITY : 0.0f;
   for (int64_t i = 0; i < d->width; i++)

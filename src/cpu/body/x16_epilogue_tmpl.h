@@ -1,10 +1,12 @@
-/* The epilogue of the packed matrix products on vectors of VN floats. Include an x16_load_<isa>.h first. */
+/* The epilogue of matrix products with packed weights, with vectors of VN floats. Include an x16_load_<isa>.h first. */
 #ifndef GA_CPU_BODY_BODY_X16_EPILOGUE_H
 #define GA_CPU_BODY_BODY_X16_EPILOGUE_H
 
-/* Returns e^x with a relative error below 2e-7, or 3e-7 where vf_scale multiplies twice. Results beyond f32 are 0 or
- * infinity; NaN stays NaN. The algorithm is x = n ln 2 + r with |r| <= ln 2 / 2. e^r is its Taylor polynomial of degree
- * 6, whose next term is below 1.3e-7 relative. */
+/* Returns e^x with a relative error below 2e-7, or 3e-7 where vf_scale multiplies twice. Results out of the range of
+ * f32 are 0 or infinity; NaN stays NaN.
+ *
+ * The algorithm is x = n ln 2 + r with |r| <= ln 2 / 2. e^r is computed by its Taylor polynomial of degree 6, whose
+ * next term is below 1.3e-7 relative. */
 GA_INLINE vf x16_exp(vf x) {
   x = vf_max(vf_set(-105.0f), vf_min(vf_set(90.0f), x)); /* the order of operands keeps a NaN */
   const vf n = vf_round(vf_mul(x, vf_set(1.44269504f)));
@@ -23,14 +25,14 @@ GA_INLINE vf x16_exp(vf x) {
 /* Returns x / (1 + e^-y). */
 GA_INLINE vf times_sigmoid(vf x, vf y) { return vf_div(x, vf_add(vf_set(1.0f), x16_exp(x16_negate(y)))); }
 
-/* Returns gelu of x by tanh: x 0.5 (1 + tanh u) = x / (1 + e^-2u), with u = sqrt(2/pi) (x + 0.044715 x^3). */
+/* Returns gelu(x) in its tanh form: x / 2 (1 + tanh u) = x / (1 + e^-2u). u = sqrt(2/pi) (x + 0.044715 x^3). */
 GA_INLINE vf gelu_tanh(vf x) {
   const vf cubic = vf_fma(vf_mul(x, x), vf_set(1.5957691216f * 0.044715f), vf_set(1.5957691216f));
   return times_sigmoid(x, vf_mul(x, cubic));
 }
 
-/* Returns gelu of x by erf: x / 2 erfc(-x / sqrt 2). erfc is by Abramowitz and Stegun 7.1.26, with an error of erf of
- * at most 1.5e-7 and of gelu of 1e-7 |x|. */
+/* Returns gelu(x) = x / 2 erfc(-x / sqrt 2). erfc is computed by formula 7.1.26 of Abramowitz and Stegun. The error of
+ * erfc is at most 1.5e-7, and the error of gelu 1e-7 |x|. */
 GA_INLINE vf gelu_erf(vf x) {
   const vf z = vf_abs(vf_mul(x, vf_set(0.707106781f)));
   const vf t = vf_div(vf_set(1.0f), vf_fma(z, vf_set(0.3275911f), vf_set(1.0f)));
@@ -53,12 +55,12 @@ GA_INLINE vf activate(int32_t act, vf x) {
   }
 }
 
-/* Applies the epilogue of gemm, as a ga_x16_epilogue does, with vectors. */
+/* Applies the epilogue of gemm with vectors and writes the results to Y, as a ga_x16_epilogue does (cpu_gemm_x16.h). */
 GA_INLINE void x16_epilogue(const ga_gemm_desc *d, const ga_gemm_io *io, int64_t row, int64_t rows, int64_t col,
                             int64_t n, const float *t, int64_t t_step) {
   const vf scale = vf_set(d->scale);
   const float *gate = io->gate, *residual = io->residual;
-  /* a single iteration where a vector holds all columns: the compiler does not know that n <= 16 */
+  /* one iteration where a vector holds all n columns: the compiler does not know that n <= 16 */
   for (int64_t part = 0; part < (VN < GA_X16_ROWS ? n : 1); part += VN, col += VN, t += VN) {
     const int left = (int)(n - part);
     const vf bias = d->flags & GA_GEMM_BIAS ? vf_load_n(io->bias + col, left) : vf_set(-0.0f); /* x + -0 = x */

@@ -1,15 +1,18 @@
-/* Reading packed weights (cpu_pack.h). A record has 16 rows x 32 elements; a part, 0 to 16 / VN - 1, is VN of its rows.
- * A part is loaded as codes with the scales and minimums of its one or two runs: element = d * (code - offset) + m.
- * x16_load_<isa>.h includes this file after it has defined, for the rows of a part:
- *   xq                            vector of codes: step t: dword r = elements 4t .. 4t + 3 of row r
- *   x16_codes(p, i, part)         vector i of a record
- *   x16_low, x16_high(x)          the nibbles of each byte
- *   x16_field(h, from, to, mask)  bits of the bytes of h moved from bit `from` to bit `to`, under mask
- *   x16_insert(q, h, from, ...)   q | x16_field(h, from, ...)
- *   x16_lookup(table, q), x16_iq4_table, x16_fp4_table, x16_bytes(x)  codes by table; codes of 8 bits
- *   x16_halves, x16_unsigned, x16_signed, x16_nibble_low, x16_nibble_high, x16_e8m0, x16_ue4m3(p, part)
- *                                 scales from 16 f16, u8, i8, nibbles, and floats of 8 bits, halved: e2m1 comes doubled
- *   x16_negate(x)                 -x */
+/* Functions that load packed weights (cpu_pack.h). A record holds codes of 16 rows x 32 elements. Part p of a record is
+ * its rows VN * p to VN * p + VN - 1. A run is 16 or 32 consecutive elements of a row that share a scale d and a
+ * minimum m: element = d * (code - offset) + m.
+ * x16_load_<isa>.h defines these names for the rows of a part, and then includes this file:
+ *   xq                            vector of codes; of step t, 32-bit word r has the codes 4t .. 4t + 3 of row r
+ *   x16_codes(p, i, part)         loads vector i of the record at p
+ *   x16_low, x16_high(x)          return the low, or high, 4 bits of each byte
+ *   x16_field(h, from, to, mask)  shifts each byte of h so that bit `from` comes to bit `to`, then applies mask
+ *   x16_insert(q, h, from, ...)   returns q | x16_field(h, from, ...)
+ *   x16_lookup(table, q), x16_iq4_table, x16_fp4_table  return the entries of a table for codes q; return the tables
+ *   x16_bytes(x)                  returns codes of 8 bits
+ *   x16_halves, x16_unsigned, x16_signed, x16_nibble_low, x16_nibble_high (p, part)
+ *                                 load a part's scales, stored as f16, u8, i8, or low or high 4 bits
+ *   x16_e8m0, x16_ue4m3(p, part)  load halves of a part's scales of these types, since x16_fp4_table has doubled values
+ *   x16_negate(x)                 returns -x */
 #ifndef GA_CPU_BODY_BODY_X16_LOAD_H
 #define GA_CPU_BODY_BODY_X16_LOAD_H
 
@@ -17,10 +20,13 @@ enum { X16_PARTS = GA_X16_ROWS / VN };
 
 typedef struct x16_block {
   xq q[8];
-  vf d[2], m[2]; /* Scales and minimums: [0] of run 0, steps 0 to 3 or all steps; [1] of run 1. */
+  /* Scales and minimums of the rows. A type with one run in a record uses d[0] and m[0]. Otherwise d[0] and m[0] belong
+   * to q[0] to q[3], d[1] and m[1] to q[4] to q[7]. */
+  vf d[2], m[2];
 } x16_block;
 
-/* Loads a part of a record. head is the head of the record's group; at is the record's number in the group. */
+/* Loads a part of a record. head: the scales of the group of records to which it belongs; at: index of the record in
+ * the group. */
 typedef void (*x16_loader)(const uint8_t *head, const uint8_t *record, int64_t at, int part, x16_block *w);
 
 /* --- codes --- */
@@ -138,7 +144,7 @@ X16_LOADER(q5_k) {
   x16_codes_5(record, part, w);
 }
 
-/* Loads the signed scales of two runs. */
+/* Loads the scales of both runs of a record, for types with 8-bit signed scales. */
 GA_INLINE void x16_scales_two(const uint8_t *head, int64_t at, int part, x16_block *w) {
   const vf d = x16_halves(head, part);
   w->d[0] = vf_mul(d, x16_signed(head + 32 + 32 * at, part));
@@ -170,8 +176,8 @@ X16_LOADER(iq4_xs) {
   x16_codes_table(record, part, x16_iq4_table(), w);
 }
 
-/* Lists every quantised type as X(name, group, head_bytes, record_bytes, runs, offset, has_min, most), as in the table
- * of formats. most is the largest code. */
+/* Calls X(name, group, head_bytes, record_bytes, runs, offset, has_min, most) for every quantised type. Arguments are
+ * as in ga_x16_format (cpu_pack.h); most is the largest code. */
 /* clang-format off */
 #define GA_X16_QUANTS(X) \
   X(q4_0, 1, 32, 256, 1, 8, 0, 15)     X(q4_1, 1, 64, 256, 1, 0, 1, 15)    X(q5_0, 1, 32, 320, 1, 16, 0, 31) \
@@ -181,7 +187,8 @@ X16_LOADER(iq4_xs) {
   X(q3_k, 8, 288, 192, 2, 4, 0, 7)     X(iq4_xs, 8, 160, 256, 1, 128, 0, 255)
 /* clang-format on */
 
-/* Defines a ga_x16_micro for a quantised type and a number of columns. It calls the instruction set's dot_quantised. */
+/* Defines a function of type ga_x16_micro for weights of type `name` and `cols` rows of activations. It calls
+ * dot_quantised of the instruction set. */
 #define X16_MICRO(name, cols, group, head, record, runs, has_min, most)                                           \
   static void dot_##name##_##cols(const uint8_t *panel, const void *x, int64_t x_stride, int64_t k, float *out) { \
     (void)x_stride;                                                                                               \

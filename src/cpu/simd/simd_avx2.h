@@ -1,4 +1,4 @@
-/* Vectors of VN floats for AVX2 with FMA and F16C. simd_generic.h defines each function. */
+/* Vectors of VN floats for AVX2 with FMA and F16C. simd_generic.h says what each function computes. */
 #ifndef GA_CPU_SIMD_SIMD_AVX2_H
 #define GA_CPU_SIMD_SIMD_AVX2_H
 
@@ -11,7 +11,7 @@
 typedef __m256 vf;
 typedef __m256 vm;
 
-/* Returns all ones in the first n lanes, zeros in the others. */
+/* Returns a mask with all bits set in the first n lanes and zeros in the others. */
 GA_INLINE __m256i lanes_of(int n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
@@ -38,7 +38,7 @@ GA_INLINE vf vf_sign_of(vf x, vf s) { return _mm256_or_ps(x, _mm256_and_ps(s, _m
 GA_INLINE __m256 pow2_of(__m256i n) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
 }
-/* Multiplies in two steps, so that 2^128 and subnormal results are right. */
+/* Returns x * 2^n. Multiplies twice, so that 2^128 and subnormal results are right. */
 GA_INLINE vf vf_scale(vf x, vf n) {
   __m256i i = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(i, 1);
   return _mm256_mul_ps(_mm256_mul_ps(x, pow2_of(half)), pow2_of(_mm256_sub_epi32(i, half)));
@@ -72,8 +72,8 @@ GA_INLINE vf vf_set_f16(const void *p) {
 GA_INLINE vf vf_from_i8(const void *p) {
   return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }
-/* Loads VN e4m3 bytes as floats. Sign, exponent and mantissa are moved to their places in an f16, which is then 2^8
- * times too small. The code of 480 is NaN. */
+/* Returns VN e4m3 bytes as floats. Sign, exponent and mantissa are moved to their places in an f16, which is then 2^8
+ * times too small. The code whose value would be 480 is NaN. */
 GA_INLINE vf vf_from_e4m3(const void *p) {
   __m128i w = _mm_slli_epi16(_mm_cvtepi8_epi16(_mm_loadl_epi64((const __m128i *)p)), 7);
   vf x = vf_mul(vf_set(256), _mm256_cvtph_ps(_mm_and_si128(w, _mm_set1_epi16((short)0xbf80))));

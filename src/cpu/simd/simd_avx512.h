@@ -1,4 +1,4 @@
-/* Vectors of VN floats for AVX-512. simd_generic.h defines each function. */
+/* Vectors of VN floats for AVX-512. simd_generic.h says what each function computes. */
 #ifndef GA_CPU_SIMD_SIMD_AVX512_H
 #define GA_CPU_SIMD_SIMD_AVX512_H
 
@@ -53,8 +53,8 @@ GA_INLINE vf vf_set_f16(const void *p) {
 GA_INLINE vf vf_from_i8(const void *p) {
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
-/* Loads VN e4m3 bytes as floats. Sign, exponent and mantissa are moved to their places in an f16, which is then 2^8
- * times too small. The code of 480 is NaN. */
+/* Returns VN e4m3 bytes as floats. Sign, exponent and mantissa are moved to their places in an f16, which is then 2^8
+ * times too small. The code whose value would be 480 is NaN. */
 GA_INLINE vf vf_from_e4m3(const void *p) {
   __m256i w = _mm256_slli_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p)), 7);
   vf x = vf_mul(vf_set(256), _mm512_cvtph_ps(_mm256_and_si256(w, _mm256_set1_epi16((short)0xbf80))));
@@ -69,12 +69,13 @@ GA_INLINE void vf_to_f16(ga_f16 *p, vf v) {
   _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
-/* Adds the two halves of vectors a and b, which the shuffle constants lo and hi select: one step of a tree of sums. */
+/* Returns the sum of two vectors, whose 128-bit lanes the shuffle constants lo and hi select from a and b. One step of
+ * a tree of sums. */
 #define GA_ADD_512(a, b, lo, hi) _mm512_add_ps(_mm512_shuffle_f32x4(a, b, lo), _mm512_shuffle_f32x4(a, b, hi))
 
 GA_INLINE vf vf_sum_each(const vf *a) {
   __m512 q[4];
-  for (int i = 0; i < 4; i++) { /* q[i] has, in each 128-bit lane, the partial sums of a[4 i] to a[4 i + 3] */
+  for (int i = 0; i < 4; i++) { /* each 128-bit lane of q[i] has partial sums of a[4 i] to a[4 i + 3] */
     __m512 x = _mm512_add_ps(_mm512_unpacklo_ps(a[4 * i], a[4 * i + 1]), _mm512_unpackhi_ps(a[4 * i], a[4 * i + 1]));
     __m512 y =
         _mm512_add_ps(_mm512_unpacklo_ps(a[4 * i + 2], a[4 * i + 3]), _mm512_unpackhi_ps(a[4 * i + 2], a[4 * i + 3]));

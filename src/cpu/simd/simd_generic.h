@@ -1,5 +1,5 @@
-/* Vectors of VN floats in plain C, for any CPU. The bodies under src/cpu/body are written on these names once and
- * compiled for each instruction set; this file defines the meaning of each name. */
+/* Vectors of VN floats in plain C, for any CPU. Kernel bodies in src/cpu/body call functions of these names and are
+ * compiled for each instruction set. The comments here say what each function computes. */
 #ifndef GA_CPU_SIMD_SIMD_GENERIC_H
 #define GA_CPU_SIMD_SIMD_GENERIC_H
 
@@ -23,8 +23,8 @@ typedef struct vm {
 GA_INLINE vf vf_set(float x) { GA_EACH(x); }
 GA_INLINE vf vf_load(const float *p) { GA_EACH(p[i]); } /* p may have any alignment */
 GA_INLINE void vf_store(float *p, vf v) { memcpy(p, v.v, sizeof v.v); }
-/* Load and store the first n lanes, 0 <= n <= VN. Memory beyond them is not accessed. Lanes beyond them are loaded as
- * 0. */
+/* Load or store the first n lanes, 0 <= n <= VN. Memory after the first n elements is not accessed. The other lanes are
+ * loaded as 0. */
 GA_INLINE vf vf_load_n(const float *p, int n) { GA_EACH(i < n ? p[i] : 0.0f); }
 GA_INLINE void vf_store_n(float *p, vf v, int n) {
   for (int i = 0; i < n; i++) p[i] = v.v[i];
@@ -38,11 +38,12 @@ GA_INLINE vf vf_div(vf a, vf b) { GA_EACH(a.v[i] / b.v[i]); }
 GA_INLINE vf vf_fma(vf a, vf b, vf c) { GA_EACH(a.v[i] * b.v[i] + c.v[i]); }
 GA_INLINE float vf_fma_one(float a, float b, float c) { return a * b + c; }   /* rounded like an element of vf_fma */
 GA_INLINE vf vf_fnma(vf a, vf b, vf c) { GA_EACH(c.v[i] - a.v[i] * b.v[i]); } /* returns c - a b */
-/* Returns the larger of each pair, and b where either is NaN. A NaN in b is therefore kept. vf_min returns the smaller
- * in the same way. */
+/* vf_max returns the larger of each pair of lanes, and vf_min the smaller. Where either is NaN they return b, so that a
+ * NaN in b is kept. */
 GA_INLINE vf vf_max(vf a, vf b) { GA_EACH(a.v[i] > b.v[i] ? a.v[i] : b.v[i]); }
 GA_INLINE vf vf_min(vf a, vf b) { GA_EACH(a.v[i] < b.v[i] ? a.v[i] : b.v[i]); }
-/* Returns x rounded to the nearest integer, for |x| < 2^22. Adding and subtracting a constant makes the ulp 1. */
+/* Returns x rounded to the nearest integer, for |x| < 2^22. After the addition of 1.5 * 2^23 an ulp is 1, so that the
+ * sum is an integer. */
 GA_INLINE vf vf_round(vf x) { GA_EACH((x.v[i] + 0x1.8p23f) - 0x1.8p23f); }
 /* Returns x * 2^n, where n is an integer of -252 to 254. The product may be infinite or subnormal. NaN in x is kept. */
 GA_INLINE vf vf_scale(vf x, vf n) {
@@ -78,7 +79,7 @@ GA_INLINE vf vf_swap_pairs(vf a) { GA_EACH(a.v[i ^ 1]); }
 /* Load VN elements of another type as floats. */
 GA_INLINE vf vf_from_f16(const void *p) { GA_EACH(ga_f16_to_f32(((const ga_f16 *)p)[i])); }
 GA_INLINE vf vf_from_bf16(const void *p) { GA_EACH(ga_bf16_to_f32(((const ga_bf16 *)p)[i])); }
-/* Returns the f16 at p, at any address, in all lanes. */
+/* Returns the f16 number at p as a float in all lanes. p may have any alignment. */
 GA_INLINE vf vf_set_f16(const void *p) {
   ga_f16 h;
   memcpy(&h, p, sizeof h);
@@ -86,14 +87,14 @@ GA_INLINE vf vf_set_f16(const void *p) {
 }
 GA_INLINE vf vf_from_i8(const void *p) { GA_EACH((float)((const int8_t *)p)[i]); }
 GA_INLINE vf vf_from_e4m3(const void *p) { GA_EACH(ga_e4m3_to_f32(((const uint8_t *)p)[i])); }
-GA_INLINE vf vf_from_nibbles(const uint8_t *p, int shift) {
-  GA_EACH((float)((p[i] >> shift & 15) - 8));
-} /* shift is 0 or 4 */
+/* Returns VN 4-bit codes, minus 8, as floats: the low halves of VN bytes at p for shift 0, the high halves for shift
+ * 4. */
+GA_INLINE vf vf_from_nibbles(const uint8_t *p, int shift) { GA_EACH((float)((p[i] >> shift & 15) - 8)); }
 GA_INLINE void vf_to_f16(ga_f16 *p, vf v) {
   for (int i = 0; i < VN; i++) p[i] = ga_f32_to_f16(v.v[i]);
 }
 
-/* Returns, in lane i, the sum of the lanes of a[i], i < VN. */
+/* Returns a vector whose lane i is the sum of all lanes of a[i], for i < VN. */
 GA_INLINE vf vf_sum_each(const vf *a) { GA_EACH(vf_sum(a[i])); }
 /* Transposes the VN x VN matrix whose rows are a[0] to a[VN - 1], in place. */
 GA_INLINE void vf_transpose(vf *a) {

@@ -1,11 +1,14 @@
 /* Elementary functions on vectors of floats. Include one simd_<isa>.h first. Polynomials are minimax fits (Remez) for
- * the named intervals. Errors are those of the whole function in f32, measured by tests/test_layer.c. */
+ * the intervals in which they are used. Error bounds hold for the whole function in f32; tests/test_layer.c measures
+ * the errors. */
 #ifndef GA_CPU_SIMD_SIMD_MATH_H
 #define GA_CPU_SIMD_SIMD_MATH_H
 
 /* Returns e^x with an error of at most 1.5 ulp for results of 2^-126 and more. Smaller results may be 0. The result is
- * infinite above 88.72; NaN is kept. The algorithm is x = n ln 2 + r with |r| <= ln 2 / 2. ln 2 has two parts; the
- * first is so short that its product with n is exact. */
+ * infinite for x above 88.72; NaN is kept.
+ *
+ * The algorithm is x = n ln 2 + r with |r| <= ln 2 / 2. ln 2 is the sum of two constants; the first has so few bits
+ * that its product with n is exact. */
 GA_INLINE vf vf_exp(vf x) {
   x = vf_max(vf_set(-104.0f), vf_min(vf_set(89.0f), x));
   vf n = vf_round(vf_mul(x, vf_set(1.44269504f /* log2(e) */)));
@@ -33,8 +36,11 @@ GA_INLINE vf vf_tanh(vf x) {
   return vf_pick(vf_lt(a, vf_set(0.625f)), near, vf_sign_of(far, x));
 }
 
-/* Returns erfc x with an error of at most 6 ulp for |x| <= 9 (6 + x^2 without fma), and 0 or 2 beyond. With y = |x| it
- * is e^(-y^2) t P(t), t = 1 / (1 + 0.35 y). The rounding error of y^2 is corrected to first order. */
+/* Returns erfc x with an error of at most 6 ulp for |x| <= 9, or 6 + x^2 ulp without fma. For larger |x| it returns 0
+ * or 2.
+ *
+ * For y = |x|, erfc y is e^(-y^2) t P(t) with t = 1 / (1 + 0.35 y) and a polynomial P. The rounding error of y^2 is
+ * corrected to first order. */
 GA_INLINE vf vf_erfc(vf x) {
   vf y = vf_min(vf_set(11.0f), vf_abs(x)), t = vf_div(vf_set(1.0f), vf_fma(vf_set(0.35f), y, vf_set(1.0f)));
   vf p = vf_set(0.0384010483f);
@@ -53,8 +59,8 @@ GA_INLINE vf vf_erfc(vf x) {
   return vf_pick(vf_lt(x, vf_set(0.0f)), vf_sub(vf_set(2.0f), r), r);
 }
 
-/* Computes sine and cosine of r, |r| <= pi / 4, with an error of at most 1.5 ulp. The caller applies the swaps and
- * signs of the quadrant (rope_tmpl.h). */
+/* Computes sine and cosine of r, |r| <= pi / 4, with an error of at most 1.5 ulp. For other quadrants the caller swaps
+ * them and changes signs (rope_tmpl.h). */
 GA_INLINE void vf_sincos_quarter(vf r, vf *sine, vf *cosine) {
   vf s = vf_mul(r, r);
   vf p = vf_fma(vf_set(-0.00019517299f), s, vf_set(0.00833217815f));

@@ -1,4 +1,4 @@
-/* Vectors of VN floats for Armv8 NEON. simd_generic.h defines each function. */
+/* Vectors of VN floats for Armv8 NEON. simd_generic.h says what each function computes. */
 #ifndef GA_CPU_SIMD_SIMD_NEON_H
 #define GA_CPU_SIMD_SIMD_NEON_H
 
@@ -38,7 +38,8 @@ GA_INLINE unsigned vm_bits(vm m) {
   static const uint32_t weights[4] = {1, 2, 4, 8};
   return vaddvq_u32(vandq_u32(m, vld1q_u32(weights)));
 }
-/* Compares and selects, because vmaxq would give NaN where only a is NaN; see simd_generic.h. */
+/* Compares and selects, so that NaN is treated as simd_generic.h says: vmaxq_f32 would return NaN where only a is
+ * NaN. */
 GA_INLINE vf vf_max(vf a, vf b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 GA_INLINE vf vf_min(vf a, vf b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
 GA_INLINE vf vf_round(vf x) { return vrndnq_f32(x); }
@@ -72,8 +73,8 @@ GA_INLINE vf vf_from_i8(const void *p) {
   memcpy(&word, p, sizeof word);
   return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vcreate_s8(word)))));
 }
-/* Loads VN e4m3 bytes as floats. Sign, exponent and mantissa are moved to their places in an f16, which is then 2^8
- * times too small. The code of 480 is NaN. */
+/* Returns VN e4m3 bytes as floats. Sign, exponent and mantissa are moved to their places in an f16, which is then 2^8
+ * times too small. The code whose value would be 480 is NaN. */
 GA_INLINE vf vf_from_e4m3(const void *p) {
   uint32_t word;
   memcpy(&word, p, sizeof word);

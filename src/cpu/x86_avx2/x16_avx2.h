@@ -1,4 +1,4 @@
-/* AVX2 functions of the packed matrix products that several files use. */
+/* Functions of packed matrix products (cpu_gemm_x16.h) for AVX2 that several files use. */
 #ifndef GA_CPU_X86_AVX2_X16_AVX2_H
 #define GA_CPU_X86_AVX2_X16_AVX2_H
 

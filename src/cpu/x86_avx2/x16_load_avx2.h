@@ -1,4 +1,4 @@
-/* AVX2 functions that load packed weights (x16_load_tmpl.h). A part is 8 of the 16 rows. */
+/* AVX2 functions that load packed weights, for x16_load_tmpl.h. A part is 8 of the 16 rows of a record. */
 #ifndef GA_CPU_X86_AVX2_X16_LOAD_AVX2_H
 #define GA_CPU_X86_AVX2_X16_LOAD_AVX2_H
 
@@ -17,7 +17,8 @@ GA_INLINE vf x16_floats(const uint8_t *p, int part) { return _mm256_castsi256_ps
 GA_INLINE vf x16_halves(const uint8_t *p, int part) {
   return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p + 16 * part)));
 }
-/* Loads bf16 element k of a part's rows. A dword holds the elements of an even k (low half) and of k + 1. */
+/* Returns element k of the 8 rows of a part as floats, from a panel of bf16 weights. In each row a 32-bit word holds
+ * the elements of an even k (low half) and of k + 1. */
 GA_INLINE vf x16_bf16(const uint8_t *panel, int64_t k, int part) {
   const __m256i pair = x16_codes(panel + 64 * (k / 2), 0, part);
   return _mm256_castsi256_ps(k & 1 ? _mm256_and_si256(pair, _mm256_set1_epi32((int)0xffff0000))
@@ -51,7 +52,8 @@ GA_INLINE xq x16_insert(xq q, xq h, int from, int to, int mask) {
   return _mm256_or_si256(q, x16_field(h, from, to, mask));
 }
 
-/* Return tables of code values: of the iq4 types + 128, of e2m1 doubled + 12. */
+/* Return tables of the values of 4-bit codes. The table of the iq4 types has value + 128; the table of e2m1 has 2 *
+ * value + 12. */
 GA_INLINE xq x16_iq4_table(void) {
   return _mm256_broadcastsi128_si256(_mm_setr_epi8(1, 24, 45, 63, 79, 93, 106, 118, (char)129, (char)141, (char)153,
                                                    (char)166, (char)181, (char)197, (char)217, (char)241));
@@ -60,16 +62,16 @@ GA_INLINE xq x16_fp4_table(void) {
   return _mm256_broadcastsi128_si256(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
 }
 
-/* Returns 2^(e - 128) for the exponent bytes at p. The bits of the float are (e - 1) << 23; it is subnormal for e <
- * 2. */
+/* Returns 2^(e - 128) for exponent bytes e at p: half of the e8m0 scale, because x16_fp4_table has doubled values. The
+ * result has bits (e - 1) << 23, and is subnormal for e < 2. */
 GA_INLINE vf x16_e8m0(const uint8_t *p, int part) {
   const __m256i e = x16_wide(p, part), two = _mm256_set1_epi32(2);
   const __m256i d = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
   const __m256i tiny = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
   return _mm256_castsi256_ps(_mm256_blendv_epi8(d, tiny, _mm256_cmpgt_epi32(two, e)));
 }
-/* Returns the values of unsigned e4m3 bytes at p, halved, because e2m1 is doubled. A byte moved up by 7 bits is an f16
- * that is 2^8 times too small, so the factor is 2^7. */
+/* Returns half the values of unsigned e4m3 bytes at p, because x16_fp4_table has doubled values. A byte shifted left by
+ * 7 bits is an f16 that is 2^8 times too small, so the factor is 2^7. */
 GA_INLINE vf x16_ue4m3(const uint8_t *p, int part) {
   return _mm256_mul_ps(_mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(x16_load_bytes(p, part)), 7)),
                        _mm256_set1_ps(128.0f));

@@ -1,4 +1,4 @@
-/* AVX-512 functions of the packed matrix products that several files use. */
+/* Functions of packed matrix products (cpu_gemm_x16.h) for AVX-512 that several files use. */
 #ifndef GA_CPU_X86_AVX512_X16_AVX512_H
 #define GA_CPU_X86_AVX512_X16_AVX512_H
 

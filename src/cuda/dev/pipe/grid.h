@@ -1,10 +1,10 @@
-/* Order of output tiles over the grid. Persistent blocks run for the whole launch and process tiles i, i + blocks, i +
- * 2 blocks, ... */
+/* The order in which blocks of a grid process output tiles. Persistent blocks run for the whole launch: block i of n
+ * processes tiles i, i + n, i + 2 n, ... */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 
-/* Computes the row and the column of tile i among rows x cols tiles. `group` rows of tiles are visited together, so
- * that they share their columns in L2. */
+/* Computes the row and the column of tile i among rows x cols tiles. Blocks visit `group` rows of tiles together, so
+ * that tiles of a column share data in L2. */
 GA_DEV void grid_tile(int i, int rows, int cols, int group, int *row, int *col) {
   const int per = group * cols, first = i / per * group, left = rows - first, height = left < group ? left : group;
   *row = first + i % per % height;

@@ -26,7 +26,7 @@ GA_DEV void mbar_arrive(uint32_t bar) {
 /* Arrives once like mbar_arrive and returns 1 for the phase's last arrival. That thread must still wait for the phase,
  * at no cost, to acquire the accesses that other threads released. */
 GA_DEV int mbar_arrive_last(uint32_t bar) {
-  /* the returned state precedes the arrival: a single arrival was pending */
+  /* s is the state before this arrival: if one arrival was pending, this is the last */
   int last;
   asm volatile(
       "{.reg .pred p; .reg .b32 n; .reg .b64 s; mbarrier.arrive.shared::cta.b64 s, [%1]; mbarrier.pending_count.b64 "
@@ -36,16 +36,16 @@ GA_DEV int mbar_arrive_last(uint32_t bar) {
       : "memory");
   return last;
 }
-/* Arrives once at the same barrier of block `rank` of the cluster. It has no .release.cluster, which was measured at
- * half speed and is not needed after a wgmma wait. */
+/* Arrives once at the barrier with the same offset in block `rank` of the cluster. The instruction has no
+ * .release.cluster, which halved the speed in measurements and is not needed after a wgmma wait. */
 GA_DEV void mbar_arrive_cluster(uint32_t bar, uint32_t rank) {
   asm volatile(
       "{.reg .b32 r; mapa.shared::cluster.u32 r, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [r];}" ::"r"(bar),
       "r"(rank)
       : "memory");
 }
-/* Returns true once the phase of the given parity has ended; sleeps in hardware for a bounded time. Acquires the
- * accesses that the arrivals released. */
+/* Returns true if the phase of the given parity has ended; until then sleeps in hardware, for a bounded time. On
+ * success, acquires the accesses that the arrivals released. */
 GA_DEV uint32_t mbar_try_wait(uint32_t bar, uint32_t parity) {
   uint32_t ok;
   asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
@@ -75,7 +75,7 @@ GA_DEV void cluster_sync(void) {
  * wait. Every thread of the cluster calls both, in this order. */
 GA_DEV void cluster_arrive(void) { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 GA_DEV void cluster_wait(void) { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-/* Returns the address of shared address a in block `rank` of the cluster, for functions with `cluster` in their
+/* Returns the cluster address of shared-memory address a in block `rank`, for functions with `cluster` in their
  * names. */
 GA_DEV uint32_t cluster_address(uint32_t a, uint32_t rank) {
   uint32_t r;

@@ -1,7 +1,8 @@
-/* dev/ptx: one device instruction per inline function; the only place for inline assembly and for CUDA-only names. A
- * kernel reads and changes its environment only through these headers, so that a second body of each function can
- * emulate it on a CPU. Shared memory is named by 32-bit addresses (byte offsets into the block's window), never by
- * pointers. */
+/* dev/ptx: one device instruction per inline function. This folder is the only place for inline assembly and for names
+ * that only CUDA has.
+ *
+ * Kernels reach their environment only through these headers, so that a second body of each function can emulate it on
+ * a CPU. Shared memory is named by 32-bit addresses (byte offsets into the block's window), never by pointers. */
 #pragma once
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/base.h"
@@ -78,8 +79,8 @@ GA_DEV void warp_sync(void) { __syncwarp(); } /* also orders the memory accesses
 /* ---- the whole block ---- */
 GA_DEV void block_sync(void) { __syncthreads(); }
 
-/* ---- pins: empty instructions that keep a register array at this place of the program. The compiler may not move a
- * use or a definition of x[i] across a pin. A pin emits no instruction. ---- */
+/* ---- pins: empty instructions that keep the values of a register array at this place of the program. The compiler may
+ * not move a use or a definition of x[i] across a pin. ---- */
 GA_DEV void pin_f32(float *x, int n) { GA_UNROLL for (int i = 0; i < n; i++) asm volatile("" : "+f"(x[i])::"memory"); }
 GA_DEV void pin_u32(uint32_t *x, int n) {
   GA_UNROLL for (int i = 0; i < n; i++) asm volatile("" : "+r"(x[i])::"memory");

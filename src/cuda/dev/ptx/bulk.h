@@ -6,8 +6,8 @@
 #else
 #include "cuda/dev/ptx/base.h"
 
-/* L2 cache policies that createpolicy.fractional.L2::evict_first and evict_last return for the whole line. Constants
- * save registers. */
+/* L2 cache policies, as createpolicy.fractional.L2::evict_first and evict_last return them for whole lines. Constants
+ * save the registers of a call. */
 #define L2_EVICT_FIRST 0x12F0000000000000ull
 #define L2_EVICT_LAST  0x14F0000000000000ull
 
@@ -31,7 +31,8 @@ GA_DEV void bulk_load_4d(uint32_t dst, const void *map, uint32_t bar, int c0, in
                "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(policy)
                : "memory");
 }
-/* Copies the box to the same offset of every block of the cluster in `mask`, and signals the same barrier of each. */
+/* Copies the box to the same shared-memory offset in every block of the cluster whose bit is set in `mask`. Signals the
+ * same barrier in each of them. */
 GA_DEV void bulk_load_4d_multicast(uint32_t dst, const void *map, uint32_t bar, int c0, int c1, int c2, int c3,
                                    uint16_t mask, uint64_t policy) {
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster.L2:"
@@ -61,7 +62,7 @@ GA_DEV void bulk_add_4d(const void *map, uint32_t src, int c0, int c1, int c2, i
       : "memory");
 }
 
-/* ---- tensors of 1, 2, 3 and 5 dimensions; the functions are like those for 4 ---- */
+/* ---- tensors of 1, 2, 3 and 5 dimensions; see the functions for 4 dimensions above ---- */
 GA_DEV void bulk_load_1d(uint32_t dst, const void *map, uint32_t bar, int c0, uint64_t policy) {
   asm volatile("cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
                "[%1, {%3}], [%2], %4;" ::"r"(dst),
@@ -148,8 +149,8 @@ GA_DEV void bulk_copy_cluster(uint32_t dst, uint32_t src, uint32_t bytes, uint32
       "r"(src), "r"(bytes), "r"(bar)
       : "memory");
 }
-/* Defines functions that combine shared memory into global memory by sum, maximum or minimum: element by element, in no
- * defined order. */
+/* Defines a function that adds shared memory to global memory, or takes the maximum or minimum: element by element,
+ * atomically, in no defined order. */
 #define GA_BULK_REDUCE(name, op)                                                                                   \
   GA_DEV void name(void *dst, uint32_t src, uint32_t bytes) {                                                      \
     asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group." op " [%0], [%1], %2;" ::"l"(dst), "r"(src), \

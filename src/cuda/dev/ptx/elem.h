@@ -1,5 +1,5 @@
-/* Loads and stores of elements in global memory as floats: one element, or the 16 bytes that a lane moves best. Stores
- * round to nearest even. */
+/* Loads and stores of elements in global memory as floats: one element, or 16 bytes, the most that a thread moves at
+ * once. Stores round to nearest even. */
 #pragma once
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/elem.h"
@@ -35,13 +35,14 @@ GA_DEV uint32_t float_bits(float x) { return __float_as_uint(x); }
 /* Returns a * b with its own rounding: the product is never fused with a following addition. */
 GA_DEV float elem_mul(float a, float b) { return __fmul_rn(a, b); }
 
-/* Load and store 16 bytes from element i on: 4 floats, or 8 elements of 16 bits. The address must be a multiple of
- * 16. */
+/* 16 bytes as 4 floats, or as 8 elements of 16 bits. */
 typedef union {
   uint4 all;
   float f[4];
   uint16_t h[8];
 } elem_16;
+/* elem_get16_* load and elem_put16_* store 16 bytes from element i on: 4 floats, or 8 elements of 16 bits. The address
+ * must be a multiple of 16. */
 GA_DEV void elem_get16_f32(float *x, const void *p, int64_t i) {
   elem_16 v;
   v.all = *(const uint4 *)((const float *)p + i);
@@ -72,6 +73,7 @@ GA_DEV void elem_put16_f16(void *p, int64_t i, const float *x) {
   GA_UNROLL for (int e = 0; e < 8; e++) v.h[e] = elem_f16_of_f32(x[e]);
   *(uint4 *)((uint16_t *)p + i) = v.all;
 }
+/* Number of elements in 16 bytes. */
 #define ELEM_PER_16_f32  4
 #define ELEM_PER_16_bf16 8
 #define ELEM_PER_16_f16  8

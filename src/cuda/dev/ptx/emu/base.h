@@ -4,16 +4,16 @@
 #include <math.h>
 #include <string.h>
 
-#define GA_DEV        static inline __attribute__((always_inline, unused))
-#define GA_GRID_CONST const
-/* GA_KERNEL publishes the launch bounds, from which the emulator checks the register budget. */
+#define GA_DEV                static inline __attribute__((always_inline, unused))
+#define GA_GRID_CONST         const
 #define EMU_FIRST(t, ...)     t
 #define EMU_SECOND(t, b, ...) b
+/* Declares a kernel, and makes its launch bounds constants from which the emulator checks the register budget. */
 #define GA_KERNEL(...)                                                                                        \
   enum { EMU_LAUNCH_THREADS = EMU_FIRST(__VA_ARGS__, 1), EMU_LAUNCH_BLOCKS = EMU_SECOND(__VA_ARGS__, 1, 1) }; \
   extern "C" void
 /* Storage class of a block's shared variables. Without a cluster one block runs at a time, so that a static object
- * suffices. The emulator watches its section. */
+ * suffices. The emulator checks accesses to section emu_shared. */
 #define GA_SHARED static __attribute__((section("emu_shared")))
 #define GA_UNROLL
 #define GA_ROLL
@@ -81,4 +81,4 @@ GA_DEV void pin_u32(uint32_t *, int) {}
 /* ---- programmatic dependent launch ---- */
 GA_DEV void grid_dependency_wait(EMU_AT) { emu_grid_wait(file, line); }
 GA_DEV void grid_launch_dependents(void) {
-} /* The emulator runs launches one after the other; grid_dependency_wait checks the rule. */
+} /* Does nothing, because the emulator runs launches one after the other. grid_dependency_wait checks the order. */

@@ -1,4 +1,5 @@
-/* Emulator bodies of the functions in ../elem.h. They use plain loads and stores, which the instrumentation sees. */
+/* Emulator bodies of the functions in ../elem.h. Memory is accessed by emu_ldg and emu_stg, so that the emulator checks
+ * each access. */
 #pragma once
 #include "cuda/dev/ptx/emu/num.h"
 

@@ -91,8 +91,8 @@ GA_DEV void semaphore_signal(int32_t *p, EMU_AT) {
   emu_fence_device(file, line);
   (void)emu_atomic_add_i32(p, 1, file, line);
 }
-/* The emulator runs blocks one after the other, so a count that is too low now stays too low. The result is then wrong,
- * and the check finds it. */
+/* Checks the count once and does not wait. The emulator runs blocks one after the other, so a count that is too low
+ * stays too low. The kernel's result is then wrong, and its test fails. */
 GA_DEV void semaphore_wait(int32_t *p, int least, EMU_AT) {
   if (emu_atomic_add_i32(p, 0, file, line) >= least) emu_fence_device(file, line);
 }
