@@ -1,5 +1,6 @@
-/* Functions of OpenMPI that ranks need, found at run time: GA is not linked against the library. Its handles are
- * addresses of structs in the library, and its status has the layout below (OpenMPI 4 and 5: mpi.h). */
+/* The functions of OpenMPI that ranks need. They are found at run time, because GA is not linked against OpenMPI.
+ * OpenMPI's handles are addresses of structs in the library. Its MPI_Status has the layout of mpi_status below (OpenMPI
+ * 4 and 5: mpi.h). */
 #ifndef GA_COMM_MPI_API_H
 #define GA_COMM_MPI_API_H
 
@@ -12,7 +13,8 @@ typedef struct mpi_status {
   size_t bytes;
 } mpi_status;
 
-/* Values of MPI_THREAD_SERIALIZED, of MPI_ANY_SOURCE and MPI_ANY_TAG, and of MPI_ERR_TRUNCATE. */
+/* MPI_THREADS_SERIAL has the value of MPI_THREAD_SERIALIZED, MPI_ANY the value of MPI_ANY_SOURCE and MPI_ANY_TAG, and
+ * MPI_TOO_LONG the value of MPI_ERR_TRUNCATE. */
 enum { MPI_THREADS_SERIAL = 2, MPI_ANY = -1, MPI_TOO_LONG = 15 };
 
 typedef struct mpi_api {
@@ -37,7 +39,7 @@ typedef struct mpi_api {
   int (*Cancel)(mpi_handle *);
 } mpi_api;
 
-/* Sets *out to OpenMPI's functions. GA_ERR_UNSUPPORTED with a text: OpenMPI is not found. */
+/* Loads OpenMPI and sets *out to its functions. Returns GA_ERR_UNSUPPORTED with a text if OpenMPI is not found. */
 GA_NODISCARD ga_status mpi_api_load(const mpi_api **out);
 
 #endif

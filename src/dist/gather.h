@@ -1,7 +1,8 @@
-/* Plans that a device runs as plain calls of attention over keys in the order of positions, not tile by tile. Each
- * query sees all its keys in one call. Therefore nothing is merged, and the bits are those of one device.
+/* Plans that a device runs as plain calls of attention, and not tile by tile. The keys of a call are in the order of
+ * their positions, and each query sees all its keys in one call. Therefore nothing is merged, and results have the same
+ * bits as on one device.
  *
- * Ranks keep their queries and collect ("gather") all keys that these queries see:
+ * In the first kind of plan, ranks keep their queries and collect ("gather") all keys that these queries see:
  *
  *   zigzag of 2 ranks, 4 chunks; rank 0 has chunks 0 and 3
  *     collected K, V   | 0 | 1 | 2 | 3 |    own chunks are copied, others are sent by their owners
@@ -10,12 +11,12 @@
  *
  * Heads are cut into groups: the calls of one group run while the keys of the next group are in flight.
  *
- * With several documents, many stretches share a call: each stretch is a packed sequence with its document's keys up to
- * its last query. In the backward no two stretches of a call share keys. Documents that are on one rank as a whole are
- * local: their keys are read from, and their gradients written to, the caller's tensors.
+ * With several documents, many stretches share a call. Each stretch is then a packed sequence with its document's keys
+ * up to its last query. In the backward pass no two stretches of a call share keys. Documents that lie on one rank as a
+ * whole are called local. Their keys are read from the caller's tensors, and their gradients are written there.
  *
- * Alternatively ranks split the heads (Ulysses, arXiv 2309.14509): each has all tokens of its heads, and makes one
- * call.
+ * In the second kind of plan, ranks split the heads (Ulysses, arXiv 2309.14509). Each rank has all tokens of its heads,
+ * and makes one call.
  *
  *   tokens of rank 0, all heads  -\                /->  heads of rank 0, all tokens  -- attention --> O of its heads
  *   tokens of rank 1, all heads  --+- all-to-all -+-->  heads of rank 1, all tokens       O goes back the same way */
@@ -27,38 +28,43 @@
 enum { GATHER_MOST_GROUPS = 8, GATHER_PARTS = 2 };
 
 bool dist_gathers(const dist_problem *p);
-/* Returns whether each rank can have whole KV heads (Ulysses). Then every KV head belongs to one rank, each rank has as
- * many, and all blocks are sent before the first tile. The builder keeps the answer in p->splits_heads. */
+/* Returns whether ranks can split the heads (Ulysses), so that each KV head belongs to one rank. All ranks must have
+ * equally many KV heads, and all blocks must be sent before the first tile. The builder stores the result in
+ * p->splits_heads. */
 bool dist_may_split_heads(const dist_problem *p);
 static inline bool dist_is_plain(const dist_problem *p) { return p->splits_heads || dist_gathers(p); }
-/* Returns the number of KV heads that a rank computes. */
+/* Returns the number of KV heads for which a rank computes attention. */
 static inline int32_t dist_heads_of_rank(const dist_problem *p) {
   return p->splits_heads ? p->kv_heads / p->ranks : p->kv_heads;
 }
 /* Returns the default of grid.groups, the number of groups of heads that are sent one after the other. Fewer queries
  * and more stretches make fewer groups. */
 int32_t dist_gather_groups(const dist_problem *p);
-/* Returns the bytes of K (part 0), V (part 1) or their gradients for all ranks: [all tokens, kv_heads, dim] of type
- * dtype. */
+/* Returns the bytes of K (part 0) or V (part 1) of all ranks together. The array is [all tokens, kv_heads, dim] of type
+ * dtype; its gradient is as large. */
 int64_t dist_gather_bytes(const dist_problem *p, int part, int32_t dtype);
 static inline int32_t dist_gather_dim(const dist_problem *p, int part) { return part ? p->v_dim : p->head_dim; }
 
-/* One call of attention: the queries of one of the rank's stretches, with all keys that they see. Keys are rows of the
- * collected keys, or of the rank's own keys if `local`. Where heads are split, the queries are a whole document's. */
+/* One call of attention: queries of one of the rank's stretches, with all keys that they see. If `local`, keys are rows
+ * of the rank's own K and V, otherwise of the collected K and V. Where heads are split, the queries are all of a
+ * document. */
 typedef struct gather_call {
-  /* Number of the round. Calls of a document that share keys have different rounds. */
+  /* Index of the stretch of queries, and number of the round. In the backward pass, calls of a document that share keys
+   * are in different rounds. */
   int32_t stretch, round;
   bool causal, local;
-  /* Backward, true: the call adds to the old dK, dV and dsinks. dQ is always overwritten, because no other call has
-   * these queries. */
+  /* Backward pass: true if the call adds to the old dK, dV and dsinks. dQ is always overwritten, because no other call
+   * has these queries. */
   bool adds;
   int64_t row, n_q; /* First row of the queries in the rank's tensors, and their number. */
   int64_t doc;
+  /* First row and number of the keys, in the collected keys or, if `local`, in the rank's own. */
   int64_t key, n_k;
   int64_t window;
 } gather_call;
 
-/* Calls [first, first + n) of the list, which run as one call of packed sequences. A single call is not packed. */
+/* Entries [first, first + n) of gather_list.calls, which run as one call of packed sequences. A single call (n = 1) is
+ * not packed. */
 typedef struct gather_batch {
   int64_t first, n;
   int64_t max_q, max_k;
@@ -66,18 +72,18 @@ typedef struct gather_batch {
 
 typedef struct gather_list {
   gather_call *calls;
-  gather_batch *batches; /* Batches of calls. Batches of local documents come first. */
+  gather_batch *batches; /* Batches of calls, [n_batches]. Batches of local documents come first. */
   int64_t n_calls, n_batches, room, batch_room;
-  /* Backward: rows that must be set to zero first, of the rank's dQ, and of dK and dV of all tokens. No call overwrites
-   * them before other calls add to them or they are sent. */
+  /* Backward pass: rows that must be set to zero before the calls. q_zeros are rows of the rank's dQ, kv_zeros of dK
+   * and dV of all tokens. No call overwrites these rows before other calls add to them or they are sent. */
   dist_rows *q_zeros, *kv_zeros;
   int64_t n_q_zeros, n_kv_zeros, q_room, kv_room;
-  bool sink_zeros; /* True: dsinks must be set to zero first. */
+  bool sink_zeros; /* True: dsinks must be set to zero before the calls. */
 } gather_list;
 
-enum { GATHER_CALLS_A_STRETCH = 2 }; /* Largest number of calls for one stretch. */
+enum { GATHER_CALLS_A_STRETCH = 2 }; /* Largest number of calls of attention for one stretch of queries. */
 
-/* Lists the calls of a rank. Release the list with dist_gather_free, also after a failure. */
+/* Lists in *l the calls of attention of a rank. Release the list with dist_gather_free, also after a failure. */
 GA_NODISCARD ga_status dist_gather_list(const dist_problem *p, int32_t rank, gather_list *l);
 void dist_gather_free(gather_list *l);
 

@@ -1,14 +1,14 @@
-/* Rounds of a plan's messages, for devices that do not write into each other's memory. A message belongs to the first
- * round at which its sender has the data and its receiver has the slot free. All messages of earlier rounds count as
- * received then. Ranks that run the rounds in order therefore never deadlock. Messages of one round may be sent in any
- * order or at the same time. */
+/* Rounds of a plan's messages, for devices that do not write into each other's memory. Messages of one round may be
+ * sent in any order or at the same time. A message belongs to the first round at which its sender has the data and its
+ * receiver has the slot free. By then all messages of earlier rounds count as received. Ranks that run the rounds in
+ * order therefore never deadlock. */
 #ifndef GA_DIST_ROUNDS_H
 #define GA_DIST_ROUNDS_H
 
 #include "dist/plan.h"
 
-/* Finds the round of each step of a rank. of_step[step] is the round of a SEND or RECEIVE, from 0, and -1 for other
- * steps. *rounds is the number of rounds. */
+/* Finds the round of each message of a rank. Sets of_step[i] to the round of step i, from 0, if that is a SEND or
+ * RECEIVE, and otherwise to -1. Sets *rounds to the number of rounds. */
 GA_NODISCARD ga_status dist_rounds_find(const ga_dist_plan *plan, int32_t rank, int32_t *of_step, int32_t *rounds);
 
 #endif

@@ -13,7 +13,7 @@ enum { SPAN_STREAMS = 8 };
 
 typedef struct dist_spans dist_spans;
 
-/* Fields of a ga_dist_span that are known when the span opens. */
+/* The fields of a ga_dist_span that are known when the span begins. */
 typedef struct span_of {
   int32_t work;
   const char *what;
@@ -21,29 +21,29 @@ typedef struct span_of {
   int64_t bytes;
 } span_of;
 
-/* Creates a recorder for runs of at most `most` spans. */
+/* Creates a recorder of timelines for runs of at most `most` spans. */
 GA_NODISCARD ga_status dist_spans_create(ga_ctx *ctx, int64_t most, dist_spans **out);
 void dist_spans_destroy(dist_spans *x); /* frees the recorder; NULL is accepted */
 /* Names a stream, and gives it the next number of ga_dist_span.stream. name must be a static string. */
 void dist_spans_name(dist_spans *x, const ga_stream *stream, const char *name);
 
-/* Begins an empty list of spans. in_graph: the following work is recorded into a graph, and each launch of the graph
- * measures the listed spans anew. */
+/* Begins a new, empty list of spans. in_graph: the work that follows is recorded into a graph, and each launch of the
+ * graph measures the listed spans anew. */
 void dist_spans_clear(dist_spans *x, bool in_graph);
 /* Marks the run's start, the time when all work that `stream` holds at the call is done. */
 GA_NODISCARD ga_status dist_spans_start(dist_spans *x, ga_stream *stream);
 /* Marks the run's end, the time when all work that `stream` holds at the call is done. */
 GA_NODISCARD ga_status dist_spans_finish(dist_spans *x, ga_stream *stream);
-/* Computes the spans' times. The run must have ended on all streams, and the stream `idle` must be empty. */
+/* Computes begin and end of all spans. The run must have ended on all streams, and the stream `idle` must be empty. */
 GA_NODISCARD ga_status dist_spans_read(dist_spans *x, ga_stream *idle);
-/* Fills in the timeline of the last run. Returns false if dist_spans_read has not been called. */
+/* Sets *out to the timeline of the last run. Returns false if dist_spans_read has not been called. */
 bool dist_spans_timeline(const dist_spans *x, ga_dist_timeline *out);
 const ga_dist_span *dist_spans_at(const dist_spans *x, int64_t index);
 
 GA_NODISCARD ga_status dist_spans_open(dist_spans *x, ga_stream *stream, const span_of *s);
 GA_NODISCARD ga_status dist_spans_close(dist_spans *x, ga_stream *stream);
 
-/* Open and close a span around work of a stream. Nothing is recorded if x is NULL. */
+/* Open and close a span around work of a stream. They do nothing if x is NULL. */
 static inline ga_status dist_span_begin(dist_spans *x, ga_stream *stream, const span_of *s) {
   return x ? dist_spans_open(x, stream, s) : GA_OK;
 }

@@ -1,17 +1,19 @@
-/* Checks before a request's body is read: its route, its API key, and the page that sent it. */
+/* Checks of an HTTP request before its body is read: the route, the API key, and the origin of the page that sent
+ * it. */
 #ifndef GA_SERVE_ADMIT_H
 #define GA_SERVE_ADMIT_H
 
 #include "serve/http.h"
 
-/* Sets the call's route and key. False: the request is refused, and call->fail has the reason. */
+/* Checks the headers of a request, and sets call->route and call->key. Returns false if the request is refused;
+ * call->fail then has the reason. */
 bool sv_admit(sv_call *call);
-/* Returns whether the body is too long to be read before a refusal. */
+/* Returns whether the request's headers announce a body so long that a refusal does not wait for all of it. */
 bool sv_has_long_body(const sv_call *call);
-/* Refuses a body that is too large: HTTP 413. */
+/* Sets *fail to HTTP 413, for a body that is larger than the server's max_body. Returns false. */
 bool sv_refuse_body(const sv_server *s, sv_fail *fail);
-/* Returns whether a Host header names this machine by an address or as localhost. Pages of other names that resolve
- * to this machine (DNS rebinding) do not. */
+/* Returns whether a Host header is an IP address, "localhost" or a name below localhost. Any other name that resolves
+ * to this machine may be an attack by DNS rebinding. */
 bool sv_is_local_host(const char *host);
 
 #endif

@@ -1,4 +1,5 @@
-/* A request's body as JSON: bounded in depth and in the number of values, without duplicate keys. */
+/* Parses the body of a request as JSON. Its depth and its number of values are bounded, and it must have no duplicate
+ * keys. */
 #ifndef GA_SERVE_BODY_H
 #define GA_SERVE_BODY_H
 
@@ -7,11 +8,12 @@
 #include "serve/fail.h"
 
 enum {
-  SV_JSON_DEPTH = 64,              /* the most levels of nested arrays and objects */
-  SV_JSON_VALUES = 2 * 1024 * 1024 /* the most values of a body; each takes up to 100 bytes of memory */
+  SV_JSON_DEPTH = 64,              /* largest number of levels of nested arrays and objects */
+  SV_JSON_VALUES = 2 * 1024 * 1024 /* largest number of values in a body; each takes up to 100 bytes of memory */
 };
 
-/* Parses a JSON object, which the caller releases with json_decref. False: *fail has the reason. */
+/* Parses a text that is a JSON object. The caller releases *out with json_decref. Returns false after a failure, with
+ * the reason in *fail. */
 bool sv_body_parse(const char *text, size_t bytes, json_t **out, sv_fail *fail);
 
 #endif

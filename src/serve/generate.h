@@ -1,4 +1,5 @@
-/* Handlers of requests for tokens, from the body to the engine and back. */
+/* Handlers of the HTTP routes that generate text. A handler reads the request's body, submits it to the engine and
+ * replies. */
 #ifndef GA_SERVE_GENERATE_H
 #define GA_SERVE_GENERATE_H
 

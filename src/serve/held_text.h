@@ -1,4 +1,5 @@
-/* Pending text of a streaming parser: first bytes that are decided to be content, then bytes that may begin markup. */
+/* Text that a streaming parser holds. First come bytes that are known to be content, then bytes that may begin
+ * markup. */
 #ifndef GA_SERVE_HELD_TEXT_H
 #define GA_SERVE_HELD_TEXT_H
 
@@ -9,17 +10,17 @@ typedef void (*held_text_fn)(void *user, const char *text, size_t bytes);
 typedef struct held_text {
   char *data;
   size_t bytes; /* number of bytes in data */
-  size_t ready; /* number of decided bytes, at the front of data */
-  size_t room;  /* allocated bytes of data */
+  size_t ready; /* number of bytes, at the front of data, that are known to be content */
+  size_t room;  /* size of the allocation of data, in bytes */
 } held_text;
 
-/* Makes room for `more` further bytes. */
+/* Makes room in held->data for `more` further bytes. */
 GA_NODISCARD ga_status held_text_reserve(held_text *held, size_t more);
-/* Passes the decided bytes to `fn` and keeps the others. */
+/* Passes the bytes that are known to be content to `fn`, and keeps the others. */
 void held_text_flush(held_text *held, held_text_fn fn, void *user);
-/* Drops the bytes that are not decided. */
+/* Drops the bytes that may begin markup. */
 void held_text_drop(held_text *held);
-void held_text_clear(held_text *held); /* releases the memory */
+void held_text_clear(held_text *held); /* frees the memory and empties the text */
 
 /* Returns whether c is white space in JSON. */
 static inline bool is_json_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }

@@ -1,9 +1,9 @@
-/* The table of all routes. */
+/* The table of all HTTP routes of the server. */
 #ifndef GA_SERVE_ROUTES_H
 #define GA_SERVE_ROUTES_H
 
 #include "serve/http.h"
 
-extern const sv_route sv_routes[]; /* ended by an entry with method NULL */
+extern const sv_route sv_routes[]; /* the last entry has method NULL */
 
 #endif

@@ -1,4 +1,4 @@
-/* An HTTP server with the interface of OpenAI, on one model: the part that the program calls. */
+/* An HTTP server with OpenAI's interface, for one model: the functions that the program `ga` calls. */
 #ifndef GA_SERVE_SERVE_H
 #define GA_SERVE_SERVE_H
 
@@ -12,35 +12,36 @@ typedef struct sv_options {
   int32_t port;            /* port to listen on; 0 = any free port */
   const char *model_id;    /* name of the model in requests */
   const char *other_names; /* further names of the model, separated by commas; NULL = none */
-  const char *keys_path;   /* file of API keys; NULL = no key is needed */
-  const char *cors_origin; /* origin whose pages may call the server; NULL = no pages of other origins */
-  size_t max_body;         /* the most bytes of a request's body */
+  const char *keys_path;   /* path of the file of API keys; NULL = no key is needed */
+  const char *cors_origin; /* origin whose pages may call the server; NULL = no pages of other origins may */
+  size_t max_body;         /* largest size of a request's body, in bytes */
   int32_t max_connections;
-  int32_t request_seconds;    /* seconds in which a client must send its request */
+  int32_t request_seconds;    /* seconds within which a client must send its whole request */
   int32_t idle_seconds;       /* seconds after which an unused connection is closed */
   int32_t threads;            /* number of HTTP threads; 0 = chosen by the number of CPUs */
-  double first_token_seconds; /* seconds that a request waits for its first token at most; 0 = no limit */
-  int32_t max_waiting;        /* ga_engine_options.max_waiting; also the most embedding requests that wait */
-  tool_format tools;          /* the format in which the model writes tool calls; not AUTO */
-  bool thinks;                /* <think> at the beginning of an answer is reasoning */
-  /* Called with one line for each request, without newline, from any thread. NULL = none. */
+  double first_token_seconds; /* largest number of seconds that a request waits for its first token; 0 = no limit */
+  int32_t max_waiting; /* ga_engine_options.max_waiting; also the largest number of embedding requests that wait */
+  tool_format tools;   /* format in which the model writes tool calls; not TOOL_FORMAT_AUTO */
+  bool thinks;         /* <think> at the beginning of an answer opens reasoning */
+  /* Called from any thread with one line, without newline, for each request. NULL = no log. */
   void (*log)(void *user, const char *line);
   void *user;
 } sv_options;
 
-/* Creates a server and answers requests; /health is 503 until sv_server_open. The texts of options are copied.
- * GA_ERR_IO: the port is in use, or the address is not one of this machine. */
+/* Creates a server that answers requests. Until sv_server_open is called, /health answers 503. The texts of options are
+ * copied. GA_ERR_IO: the port is in use, or the address is not one of this machine. */
 GA_NODISCARD ga_status sv_server_create(const sv_options *options, sv_server **out);
-/* Begins to accept requests for a model. engine: NULL for an encoder. Model and engine must outlive the server. */
+/* Makes the server accept requests for a model. engine: NULL for an encoder (a model for embeddings). Model and engine
+ * must outlive the server. */
 GA_NODISCARD ga_status sv_server_open(sv_server *server, ga_model *model, ga_engine *engine);
 int32_t sv_server_port(const sv_server *server);
-/* Returns whether only this machine can reach the server's address. */
+/* Returns whether the server listens on a loopback address, which only this machine can reach. */
 bool sv_server_is_loopback(const sv_server *server);
-/* Refuses new requests with 503. */
+/* Makes the server refuse new requests with HTTP 503. Requests in progress continue. */
 void sv_server_drain(sv_server *server);
-/* Number of requests in progress. */
+/* Returns the number of requests in progress. */
 int32_t sv_server_active(const sv_server *server);
-/* Ends requests in progress with an error and frees the server. NULL is fine. */
+/* Ends requests in progress with an error and frees the server. NULL is accepted. */
 void sv_server_destroy(sv_server *server);
 
 #endif

@@ -1,4 +1,4 @@
-/* The state of the server, which all routes use. */
+/* The state of the HTTP server, which the handlers of all routes use. */
 #ifndef GA_SERVE_STATE_H
 #define GA_SERVE_STATE_H
 
@@ -16,16 +16,16 @@ typedef struct sv_embedder sv_embedder; /* defined in embed.c */
 typedef struct sv_route sv_route;       /* defined in http.h */
 
 struct sv_server {
-  sv_options o; /* options of the server, whose texts are copies that it owns */
+  sv_options o; /* options of the server; it owns copies of their texts */
   struct MHD_Daemon *daemon;
-  const sv_route *routes; /* ends with method NULL */
+  const sv_route *routes; /* table of routes; the last entry has method NULL */
   int32_t port;
   bool is_loopback;
   sv_wake *wake;
   sv_keys keys;
   sv_metrics metrics;
   atomic_int phase, active;
-  atomic_size_t body_bytes; /* total bytes of the bodies in memory */
+  atomic_size_t body_bytes; /* total bytes of the request bodies in memory */
   uint64_t id_seed;
   atomic_uint_fast64_t ids;
   time_t created;
@@ -33,20 +33,21 @@ struct sv_server {
   ga_model *model;
   ga_engine *engine; /* NULL if the model is an encoder */
   const ga_tokenizer *tok;
-  int64_t vocab;        /* ids in requests must be below it */
-  int32_t context;      /* the most tokens of a sequence */
-  size_t longest_piece; /* bytes of the longest token */
+  int64_t vocab;        /* size of the vocabulary: ids in requests must be below it */
+  int32_t context;      /* largest number of tokens of a sequence */
+  size_t longest_piece; /* bytes of the text of the longest token */
   sv_embedder *embedder;
 };
 
-/* Writes a unique id: the prefix and 32 hex digits. */
+/* Writes a unique id to `id`: the prefix and 32 hexadecimal digits. */
 void sv_new_id(sv_server *s, const char *prefix, char id[48]);
-/* Returns whether the server can answer. If not, *fail has the reason. */
+/* Returns whether the server's model is loaded and requests are accepted. If not, *fail has the reason. */
 bool sv_is_ready(sv_server *s, sv_fail *fail);
-/* Returns whether the engine's queue has room. It is called before any work on a request. If not, *fail has the
- * reason. */
+/* Returns whether the engine's queue has room for a request. Handlers call it before any work on the request. If not,
+ * *fail has the reason. */
 bool sv_has_room(sv_server *s, sv_fail *fail);
-/* Returns whether `name` is a name of this server's model; NULL, not given, is fine. If not, *fail has the reason. */
+/* Returns whether a request's model `name` is a name of this server's model. NULL (not given) is accepted. If not,
+ * *fail has the reason. */
 bool sv_is_model(const sv_server *s, const char *name, sv_fail *fail);
 
 #endif

@@ -21,11 +21,11 @@
 
 #include "ga/base.h"
 
-/* Bounds of a call. A call beyond them is content. TOOL_CALL_BYTES_MAX: the most bytes of one call with its markers, or
- * of one list of calls. */
+/* TOOL_CALL_BYTES_MAX is the largest number of bytes of one call with its markers, or of one list of calls. A call
+ * beyond one of these bounds is content. */
 #define TOOL_CALL_BYTES_MAX  ((size_t)1 << 20)
-#define TOOL_CALL_LIST_MAX   64 /* the most calls in one list of mistral, or in one answer of llama3 */
-#define TOOL_CALL_SPACES_MAX 64 /* the most consecutive white space between parts of the markup */
+#define TOOL_CALL_LIST_MAX   64 /* largest number of calls in one list of mistral, or in one answer of llama3 */
+#define TOOL_CALL_SPACES_MAX 64 /* largest number of consecutive white-space bytes between parts of the markup */
 
 typedef enum tool_format {
   TOOL_FORMAT_NONE, /* the whole text is content */
@@ -33,37 +33,39 @@ typedef enum tool_format {
   TOOL_FORMAT_QWEN3_CODER,
   TOOL_FORMAT_LLAMA3,
   TOOL_FORMAT_MISTRAL,
-  TOOL_FORMAT_AUTO, /* the format follows from the chat template: tool_format_detect. No parser accepts it */
+  TOOL_FORMAT_AUTO, /* the chat template determines the format (tool_format_detect); no parser accepts this value */
 } tool_format;
 
-/* Returns the format whose markers are in the text of a chat template; NONE: there are none. */
+/* Returns the format whose markers are in the text of a chat template, or TOOL_FORMAT_NONE. */
 tool_format tool_format_detect(const char *chat_template_text, size_t bytes);
-/* Finds a format by name: "hermes", "qwen" (the same), "qwen3_coder", "llama3", "mistral", "none", "auto". False:
- * another name. */
+/* Sets *out to the format of a name: "hermes", "qwen" (the same), "qwen3_coder", "llama3", "mistral", "none", "auto".
+ * Returns false for another name. */
 bool tool_format_by_name(const char *name, tool_format *out);
 const char *tool_format_name(tool_format format);
 
-/* Callbacks that take the pieces. Texts are valid only during the call. */
+/* Callbacks that receive the pieces of content and the calls. Texts are valid only during the call of the callback. */
 typedef struct tool_sink {
   void *user;
   void (*content)(void *user, const char *text, size_t bytes);
-  void (*call_begin)(void *user, size_t index, const char *name); /* index: 0, 1, ... in the order of the text */
-  void (*call_arguments)(void *user, size_t index, const char *json, size_t bytes); /* one JSON object, in one piece */
+  /* index: 0, 1, ... in the order of the calls in the text */
+  void (*call_begin)(void *user, size_t index, const char *name);
+  void (*call_arguments)(void *user, size_t index, const char *json, size_t bytes); /* json: a whole JSON object */
   void (*call_end)(void *user, size_t index);
-  /* Returns whether a parameter is a string; qwen3_coder does not mark strings. NULL: a value is a string unless it
-   * is JSON of another type. */
+  /* Returns whether a parameter of a function is a string, because qwen3_coder does not mark strings. NULL: a value is
+   * a string unless it is JSON of another type. */
   bool (*is_string)(void *user, const char *function, const char *parameter);
 } tool_sink;
 
 typedef struct tool_parser tool_parser;
 
-/* Creates a parser. GA_ERR_ARG: the format is AUTO or unknown. GA_ERR_NOMEM. */
+/* Creates a parser, which tool_parser_destroy frees. Returns GA_ERR_ARG if the format is AUTO or unknown, and
+ * GA_ERR_NOMEM without memory. */
 GA_NODISCARD ga_status tool_parser_create(tool_format format, tool_parser **out);
-/* Takes text and passes the decided part to the sink. Pieces end where a push ends, or at an ASCII byte: UTF-8
- * sequences stay whole if they are whole in each push. GA_ERR_NOMEM ends the stream: destroy the parser then. */
+/* Takes the next piece of text. Passes the parts that are known to be content or calls to the sink. UTF-8 sequences
+ * that are whole in each push are whole in the sink's pieces. After GA_ERR_NOMEM the caller must destroy the parser. */
 GA_NODISCARD ga_status tool_parser_push(tool_parser *parser, const char *text, size_t bytes, const tool_sink *sink);
-/* Ends the output: passes pending text to the sink and resets the parser. */
+/* Ends the text: passes pending text to the sink and resets the parser. */
 void tool_parser_finish(tool_parser *parser, const tool_sink *sink);
-void tool_parser_destroy(tool_parser *parser); /* NULL is fine */
+void tool_parser_destroy(tool_parser *parser); /* frees the parser; NULL is accepted */
 
 #endif
