@@ -88,8 +88,9 @@ bench: build
 golden:
 	@python3 tools/gen_ops.py . --write
 	@$(MAKE) -s build
-	@cmake --build $(BUILD) -j $(JOBS) --target test_select
+	@cmake --build $(BUILD) -j $(JOBS) --target test_select test_parts
 	@$(BUILD)/tests/test_select --write tests/select.golden
+	@$(BUILD)/tests/test_parts --write docs/reference/model-files.md
 	@$(BUILD)/ga kernels --markdown > docs/reference/kernels.md
 	@python3 tools/gen_cli_doc.py $(BUILD)/ga docs/reference/cli.md
 	@python3 tests/abi/layout.py --write

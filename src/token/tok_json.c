@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "token/tok_load.h"
+#include "token/tok_parts.h"
 
 #define MAX_ID ((1 << 22) - 1)
 /* Ids that a file may leave out: 64 K, or three times as many as it has tokens. */
@@ -361,6 +362,7 @@ ga_status tok_load_json(tok_load *load, const json_t *root, const json_t *config
                   .pieces = ga_json_at(root, "model.vocab"),
                   .merges = ga_json_at(root, "model.merges"),
                   .added = ga_json_at(root, "added_tokens")};
+  GA_TRY(ga_parts_check(&tok_parts_json, NULL, root));
   GA_TRY(fill_model(load, &src));
   fill_specials(load, &src);
   return tok_load_eog(load, file);
