@@ -238,8 +238,8 @@ static char *full_text(size_t *n) {
   enum { LONG = 70000 };
   char *text = malloc(3 * LONG + 1000);
   assert_non_null(text);
-  *n = (size_t)sprintf(
-      text, "{\"a\":[1,2.5,-3e4,true,false,null,\"\",{\"b\":{}},[],NaN,99999999999999999999],\"\\u00e9\":\"\\ud83d\\ude00 x\",\"long\":\"");
+  *n = (size_t)sprintf(text, "{\"a\":[1,2.5,-3e4,true,false,null,\"\",{\"b\":{}},[],NaN,99999999999999999999],"
+                             "\"\\u00e9\":\"\\ud83d\\ude00 x\",\"long\":\"");
   memset(text + *n, 'a', LONG);
   *n += LONG;
   *n += (size_t)sprintf(text + *n, "\",\"escaped\":\"\\n");

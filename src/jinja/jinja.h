@@ -202,7 +202,7 @@ struct ga_template {
   const jj_builtins *builtins;
   jj_str *name_loop, *name_caller, *name_varargs, *name_kwargs;
   bool knows_developer; /* a text of the template is "developer" */
-  jj_role *roles; /* roles that messages may have; a role outside of the list is plain text */
+  jj_role *roles;       /* roles that messages may have; a role outside of the list is plain text */
 };
 
 /* Rendering */

@@ -1,4 +1,5 @@
-/* A request's body as JSON: bounded in depth and in the number of values, without duplicate keys. */
+/* A request's body as JSON, bounded in depth and in the number of values. Python's JSON is taken (text/json_io.h), as
+ * servers written in Python take it; of equal keys the last counts. */
 #ifndef GA_SERVE_BODY_H
 #define GA_SERVE_BODY_H
 
@@ -13,5 +14,7 @@ enum {
 
 /* Parses a JSON object, which the caller releases with json_decref. False: *fail has the reason. */
 bool sv_body_parse(const char *text, size_t bytes, json_t **out, sv_fail *fail);
+/* Returns whether a value is an object, and no number beyond 64 bits (ga_json_wide). */
+bool sv_is_object(const json_t *value);
 
 #endif

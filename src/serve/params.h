@@ -13,13 +13,14 @@ enum {
   SV_MAX_BIAS = 4096,
   SV_MAX_TTL = 86400, /* the most seconds of cache_ttl */
   SV_MAX_INDENT = 65536,
-  SV_NO_LIMIT = -1 /* value of max_tokens if it was not given */
+  SV_NO_LIMIT = -1 /* value of max_tokens if it was not given, or given as -1 */
 };
 
 typedef struct sv_params {
   ga_sample_desc sample;
   int64_t seed; /* -1 = chosen at random */
   int64_t n, max_tokens, min_tokens, priority;
+  bool has_max_tokens;     /* the request has max_tokens, -1 included */
   int64_t logprobs;        /* number of alternatives for each token; -1 = no log-probabilities */
   int64_t prompt_logprobs; /* number of alternatives for each token of the prompt, in the form of vLLM; -1 = none */
   bool stream, include_usage, ignore_eos, skip_special, add_special, parse_special, include_stop;
