@@ -185,8 +185,12 @@ static ga_status check_bans(const ga_engine *e, const ga_request *r) {
     if (r->bias[i].id >= 0 && r->bias[i].id < vocab) sum[r->bias[i].id] += r->bias[i].bias;
   for (int32_t i = 0; i < vocab; i++) banned += !(sum[i] > -INFINITY);
   ga_mem_free(sum);
-  GA_REQUIRE(banned < vocab, GA_ERR_ARG, "submit: the %d biases%s ban every token of %d; one must be left", r->n_bias,
-             r->n_bias_all > r->n_bias ? " and min_tokens" : "", vocab);
+  GA_REQUIRE(banned<vocab, GA_ERR_ARG, "submit: the %d biases%s ban every token of %d; one must be left", r->n_bias,
+                    r->n_bias_all>
+                     r->n_bias
+                 ? " and min_tokens"
+                 : "",
+             vocab);
   return GA_OK;
 }
 
