@@ -1,5 +1,6 @@
 /* config.json and tensor names of each architecture. */
 #include <math.h>
+#include <sys/stat.h>
 
 #include "file/hf.h"
 #include "tests/model_folder.h"
@@ -571,6 +572,53 @@ static void test_ends_of_generation(void **state) {
   (void)unlink(in_folder("generation_config.json"));
 }
 
+static void expect_templates(const char *plain, const char *tools, const char *error) {
+  const struct {
+    const char *key, *want;
+  } all[] = {{"tokenizer.chat_template", plain},
+             {"tokenizer.chat_template.tool_use", tools},
+             {"ga.chat_template_error", error}};
+  ga_model_file *f;
+  assert_ok(open_folder("{\"model_type\":\"llama\"," BASE "}", 0, NULL, &f));
+  for (size_t i = 0; i < GA_COUNT_OF(all); i++) {
+    ga_text text;
+    assert_ok(ga_model_file_text_or(f, all[i].key, "", &text));
+    if (text.bytes != strlen(all[i].want) || memcmp(text.data, all[i].want, text.bytes))
+      fail_msg("%s is '%.*s', must be '%s'", all[i].key, (int)text.bytes, text.data, all[i].want);
+  }
+  ga_model_file_destroy(f);
+}
+
+/* Where a folder's chat templates may stand; a broken one leaves the model usable. */
+static void test_templates(void **state) {
+  (void)state;
+  expect_templates("", "", "");
+  put_file_text("chat_template.json", "{\"chat_template\":\"J\"}");
+  expect_templates("J", "", "");
+  put_file_text("tokenizer_config.json",
+                "{\"chat_template\":[{\"name\":\"rag\",\"template\":\"R\"},{\"name\":\"tool_use\","
+                "\"template\":\"T\"},{\"name\":\"default\",\"template\":\"D\"}]}");
+  expect_templates("D", "T", "");
+  put_file_text("tokenizer_config.json", "{\"chat_template\":{\"tool_use\":\"T\",\"default\":\"D\"}}");
+  expect_templates("D", "T", "");
+  put_file_text("tokenizer_config.json", "{\"chat_template\":{\"tool_use\":\"T\"}}");
+  expect_templates("T", "T", "");
+  put_file_text("tokenizer_config.json", "{\"chat_template\":\"one\"}");
+  expect_templates("one", "", "");
+  put_file_text("tokenizer_config.json", "{\"chat_template\":NaN}");
+  expect_templates("", "",
+                   "tokenizer_config.json: chat_template is no finite number; must be a text, or a list of templates");
+  put_file_text("chat_template.jinja", "own");
+  expect_templates("own", "", "");
+  assert_int_equal(mkdir(in_folder("additional_chat_templates"), 0700), 0);
+  put_file_text("additional_chat_templates/tool_use.jinja", "tools");
+  expect_templates("own", "tools", "");
+  static const char *const made[] = {"additional_chat_templates/tool_use.jinja", "chat_template.jinja",
+                                     "tokenizer_config.json", "chat_template.json"};
+  for (size_t i = 0; i < GA_COUNT_OF(made); i++) (void)unlink(in_folder(made[i]));
+  assert_int_equal(rmdir(in_folder("additional_chat_templates")), 0);
+}
+
 #define ROPE(text) "{\"model_type\":\"llama\"," BASE "," text "}"
 
 /* A factor without a type, parameters of several kinds of layers, and what GA does not have. */
@@ -656,6 +704,7 @@ static void test_tables_fit(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_ends_of_generation),
+      cmocka_unit_test(test_templates),
       cmocka_unit_test(test_rope_objects),
       cmocka_unit_test(test_llama),
       cmocka_unit_test(test_qwen),

@@ -4,15 +4,26 @@
 #include <sys/stat.h>
 
 #include "base/json.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "file/hf.h"
 #include "file/hf_generation.h"
+#include "file/hf_template.h"
 #include "file/limits.h"
 
-static const char *const side_names[] = {
-    "tokenizer.json",    "tokenizer_config.json",  "tokenizer.model", "special_tokens_map.json",
-    "added_tokens.json", "chat_template.jinja",    "vocab.txt",       "vocab.json",
-    "merges.txt",        "generation_config.json", "config.json"};
+static const char *const side_names[] = {"tokenizer.json",
+                                         "tokenizer_config.json",
+                                         "tokenizer.model",
+                                         "special_tokens_map.json",
+                                         "added_tokens.json",
+                                         "chat_template.jinja",
+                                         "vocab.txt",
+                                         "vocab.json",
+                                         "merges.txt",
+                                         "generation_config.json",
+                                         "config.json",
+                                         "chat_template.json",
+                                         "additional_chat_templates/tool_use.jinja"};
 
 static bool file_exists(const char *path) {
   struct stat st;
@@ -64,7 +75,12 @@ static ga_status add_generation(ga_model_file *file, json_t *config) {
   const char *path = ga_model_file_side_path(file, "generation_config.json");
   json_t *generation;
   if (!path) return GA_OK;
-  GA_TRY(ga_json_read_file(path, &generation));
+  const ga_status read = ga_json_read_file(path, &generation);
+  if (read == GA_ERR_NOMEM) return read;
+  if (read != GA_OK) { /* as transformers, which then has the ids of config.json alone */
+    ga_log(GA_LOG_WARN, "%s: not used", ga_error_text());
+    return GA_OK;
+  }
   const ga_status status = ga_hf_generation_apply(generation, config, "text_config");
   json_decref(generation);
   return status;
@@ -105,6 +121,7 @@ static ga_status finish_open(ga_model_file *file, const char *folder) {
   const ga_hf_arch *arch;
   GA_TRY(find_side_files(file, folder));
   GA_TRY(apply_config(file, folder, &arch));
+  GA_TRY(ga_hf_templates(file));
   GA_TRY(ga_model_store_join(file, arch));
   return arch && arch->layout & GA_HF_PADDED_POSITIONS ? cut_positions(file) : GA_OK;
 }

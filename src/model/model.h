@@ -121,6 +121,8 @@ struct ga_model {
   ga_model_info info;
   ga_tokenizer *tokenizer;
   ga_template *chat_template;
+  ga_template *tool_template; /* the template named tool_use, if has_tool_template; NULL: it cannot be compiled */
+  bool has_tool_template;
   char template_error[256];
 
   ga_weight *weights; /* table by layer and weight_id: ga_weight_at (weight_spec.h) */
