@@ -101,7 +101,7 @@ static ga_status send_next(batch *b, flight *f) {
 
 static void count_tokens(batch *b, const flight *f) {
   json_error_t error;
-  json_t *answer = ga_json_load(f->body, f->n, JSON_ALLOW_NUL, &error);
+  json_t *answer = ga_json_load(f->body, f->n, GA_JSON_PYTHON, &error);
   b->n_tokens += json_integer_value(json_object_get(json_object_get(answer, "usage"), "completion_tokens"));
   json_decref(answer);
 }

@@ -95,7 +95,7 @@ ga_status batch_in_next(batch_in *in, batch_line *line) {
       return GA_OK;
     }
   } while (strspn(in->text, " \t\r\n") == (size_t)n);
-  json_t *json = ga_json_load(in->text, (size_t)n, JSON_REJECT_DUPLICATES, &error);
+  json_t *json = ga_json_load(in->text, (size_t)n, GA_JSON_PYTHON, &error);
   const bool no_memory = !json && json_error_code(&error) == json_error_out_of_memory;
   REQUIRE(json, no_memory ? GA_ERR_NOMEM : GA_ERR_FORMAT, "%s, line %lld: %s", in->path, (long long)in->number,
           error.text);
@@ -143,7 +143,7 @@ static ga_status read_done(batch_out *out, off_t *whole) {
   for (int64_t number = 1; status == GA_OK && (n = getline(&text, &room, out->file)) > 0; number++) {
     if (text[n - 1] != '\n') break; /* the program was killed while it wrote */
     json_error_t error;
-    json_t *json = ga_json_load(text, (size_t)n, JSON_ALLOW_NUL, &error);
+    json_t *json = ga_json_load(text, (size_t)n, GA_JSON_PYTHON, &error);
     const char *id = text_of(json, "custom_id");
     if (id)
       status = ids_add(&out->done, id);
@@ -186,7 +186,7 @@ bool batch_out_has(const batch_out *out, const char *custom_id) {
 /* {"id":...,"custom_id":...,"response":{...},"error":null} and a newline, malloc'd. */
 static char *answer_text(const batch_line *line, long http, const char *body, size_t bytes) {
   json_error_t error;
-  json_t *answer = ga_json_load(body, bytes, JSON_ALLOW_NUL, &error), *id = json_object_get(answer, "id");
+  json_t *answer = ga_json_load(body, bytes, GA_JSON_PYTHON, &error), *id = json_object_get(answer, "id");
   if (!answer && json_error_code(&error) == json_error_out_of_memory) return NULL;
   if (!answer) answer = cmd_json_text(body, bytes);
   const char *name = json_is_string(id) ? json_string_value(id) : line->custom_id;

@@ -21,19 +21,23 @@ void engine_model_name(const engine_args *a, char *name, size_t capacity) {
   if (dot && dot != name && !strcmp(dot, ".gguf")) *dot = 0;
 }
 
+/* A chat template's text; "" where the file has none of that key. */
+static ga_text template_text(const ga_model_file *file, const char *key) {
+  ga_text text;
+  return ga_model_file_meta(file, key) && ga_model_file_text(file, key, &text) == GA_OK ? text : (ga_text){"", 0};
+}
+
 ga_status engine_formats(const engine_args *a, tool_format *tools, bool *thinks) {
   char path[4096];
   ga_model_file *file;
-  ga_text text = {0};
   REQUIRE(tool_format_by_name(a->tools, tools), GA_ERR_ARG,
           "--tool-call-parser '%s': allowed are auto, none, hermes, qwen, qwen3_coder, llama3, mistral", a->tools);
   TRY(find_model(a->open.model, path, sizeof path));
   TRY(ga_model_file_open(path, &file));
-  if (!ga_model_file_meta(file, "tokenizer.chat_template") ||
-      ga_model_file_text(file, "tokenizer.chat_template", &text) != GA_OK)
-    text = (ga_text){"", 0};
-  *thinks = !a->no_reasoning && reasoning_detect(text.data, text.bytes);
-  if (*tools == TOOL_FORMAT_AUTO) *tools = tool_format_detect(text.data, text.bytes);
+  const ga_text plain = template_text(file, "tokenizer.chat_template"),
+                own = template_text(file, "tokenizer.chat_template.tool_use"), of_tools = own.bytes ? own : plain;
+  *thinks = !a->no_reasoning && reasoning_detect(plain.data, plain.bytes);
+  if (*tools == TOOL_FORMAT_AUTO) *tools = tool_format_detect(of_tools.data, of_tools.bytes);
   ga_model_file_destroy(file);
   return GA_OK;
 }

@@ -54,7 +54,7 @@ static void read_json(const json_t *config, const field *f, bool *found) {
 
 static void read_config(const char *path, const field *fields, size_t n, bool *found) {
   json_error_t error;
-  json_t *config = ga_json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+  json_t *config = ga_json_load_file(path, GA_JSON_PYTHON, &error);
   if (!json_is_object(config)) {
     const char *why = config ? "no object" : error.text; /* which quotes the file */
     (void)fprintf(stderr, "ga: generation_config.json: ");

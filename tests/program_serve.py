@@ -126,7 +126,7 @@ class Routes(OneServer):
         self.refuse("/detokenize", {"tokens": "x"}, param="tokens")
 
     def test_bodies(self):
-        for raw, status in ((b"", 400), (b"{", 400), (b"[]", 400), (b"5", 400), (b"\xff", 400), (b'{"prompt":"a","prompt":"b"}', 400),
+        for raw, status in ((b"", 400), (b"{", 400), (b"[]", 400), (b"5", 400), (b"\xff", 400), (b"NaN", 400),
                             (b"[" * 100000, 400), (b'{"prompt":"' + b"\x00" * 10 + b'"}', 400)):
             for path in ("/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize"):
                 self.refuse(path, None, status, raw=raw)
@@ -351,7 +351,7 @@ class Completions(OneServer):
         for field, value in (("temperature", "x"), ("temperature", -1), ("top_p", 2), ("n", 0), ("n", 1000), ("max_tokens", -5),
                              ("stop", 5), ("stop", ["a"] * 17), ("logprobs", 6), ("logprobs", True), ("best_of", 3), ("suffix", "x"),
                              ("logit_bias", {"99999": 1}), ("stop_token_ids", [99999]), ("stream", "yes"), ("stream_options", {}), ("echo", 1),
-                             ("presence_penalty", 3), ("min_p", 2), ("typical_p", 0), ("repetition_penalty", 0), ("seed", 1.5), ("priority", 1 << 40), ("priority", -1),
+                             ("presence_penalty", 3), ("min_p", 2), ("typical_p", -0.5), ("max_tokens", -2), ("repetition_penalty", 0), ("seed", 1.5), ("priority", 1 << 40), ("priority", -1),
                              ("prompt_logprobs", 21), ("cache_salt", 5), ("prompt", 5), ("prompt", []), ("prompt", [99999]), ("prompt", ["a", 5])):
             self.refuse("/v1/completions", {"prompt": "hello", field: value}, 400, field, says=field)
         self.refuse("/v1/completions", {"prompt": "a", "response_format": {"type": "json_object"}}, 422, "response_format")
@@ -477,7 +477,7 @@ class Chat(OneServer):
 
     def test_refused(self):
         for field, value in (("messages", []), ("messages", "x"), ("messages", [{"role": "user"}]), ("messages", [{"content": "x"}]),
-                             ("top_logprobs", 21), ("top_logprobs", 2), ("logprobs", 2), ("max_tokens", -1), ("tool_choice", "x"), ("tools", [5]),
+                             ("top_logprobs", 21), ("top_logprobs", 2), ("logprobs", 2), ("max_tokens", -2), ("tool_choice", "x"), ("tools", [5]),
                              ("chat_template_kwargs", 5)):
             self.refuse("/v1/chat/completions", {"messages": self.HELLO, field: value}, 400, field)
         image = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]

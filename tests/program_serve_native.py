@@ -30,7 +30,7 @@ class Native(unittest.TestCase):
 
     @classmethod
     def make_model(cls):
-        return serve_rig.write_model(cls.folder.name, TEMPLATE)
+        return serve_rig.write_model(cls.folder.name, TEMPLATE, more={"tokenizer.chat_template.tool_use": ("text", "{{ tools|tojson }}")})
 
     @classmethod
     def tearDownClass(cls):
@@ -236,7 +236,7 @@ class Completion(Native):
         self.refuse(400, "prompt", "missing", prompt=None)
         self.refuse(404, "model", "", model="other")
         self.assertEqual(self.server.request("GET", "/completion")[0], 405)
-        for raw in (b"", b"[]", b'{"prompt":"a","prompt":"b"}', b"\xff"):
+        for raw in (b"", b"[]", b"NaN", b"\xff"):
             self.assertEqual(self.server.request("POST", "/completion", raw=raw)[0], 400, raw)
 
 
@@ -279,6 +279,12 @@ class Others(Native):
         ids = self.server.post("/tokenize", content=apply())["tokens"]
         self.assertEqual(ids, self.server.post("/tokenize", messages=messages)["tokens"])
         self.assertEqual(self.complete(prompt=ids, n_predict=8)["content"], chat)
+        # Another template where there are tools, with numbers as Python has them; a role that the template does not name.
+        function = {"type": "function", "function": {"name": "f", "parameters": {"maximum": 2**64 - 1, "minimum": -(10**30)}}}
+        self.assertEqual(apply(tools=[function]), json.dumps([function]))
+        self.assertEqual(apply(tools=[]), apply())
+        self.assertEqual(apply(tools=[function], tool_choice="none"), apply())
+        self.assertEqual(apply(messages=[{"role": "developer", "content": "hi"}]), "<s>system: hi</s><s>")
         self.refuse(400, "messages", "missing", "/apply-template")
         self.refuse(404, "model", "", "/apply-template", messages=messages, model="other")
 

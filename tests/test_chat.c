@@ -149,6 +149,41 @@ static void test_chat_render(void **state) {
   ga_template_destroy(tpl);
 }
 
+/* Integers beyond 64 bits, and numbers that are not finite, as Python has them. */
+static void test_numbers_of_python(void **state) {
+  (void)state;
+  static const char context[] =
+      "{\"n\": 18446744073709551615, \"m\": -18446744073709551616, \"i\": Infinity, \"x\": NaN, "
+      "\"d\": {\"a\\u0000b\": \"\\u0000\"}}";
+  expect_text("{{ n }} {{ m }} {{ [n, m] }}", context,
+              "18446744073709551615 -18446744073709551616 [18446744073709551615, -18446744073709551616]");
+  expect_text("{{ {'maximum': n, 'i': i, 'x': x}|tojson }} {{ d|tojson }}", context,
+              "{\"maximum\": 18446744073709551615, \"i\": Infinity, \"x\": NaN} {\"a\\u0000b\": \"\\u0000\"}");
+  expect_text("{{ n is integer }} {{ n is number }} {{ n is string }} {{ n is mapping }} {{ n is float }}", context,
+              "True True False False False");
+  expect_text("{{ n > 5 }} {{ m < 5 }} {{ n > m }} {{ n == n }} {{ n < i }} {{ m|abs > n }} {{ n > 1.5 }}", context,
+              "True True True True True True True");
+  expect_text("{{ n|float }} {{ n * 1.0 }} {{ n|int }} {{ n|round }} {{ n and 'yes' }} {{ n|string|length }}", context,
+              "1.8446744073709552e+19 1.8446744073709552e+19 18446744073709551615 18446744073709551615 yes 20");
+  expect_error("{{ n + 1 }}", context, GA_ERR_UNSUPPORTED, "beyond 64 bits");
+  expect_error("{{ -n }}", context, GA_ERR_UNSUPPORTED, "beyond 64 bits");
+}
+
+/* A role that the template does not name is that of the system, of which it is the newer name. */
+static void test_developer_is_system(void **state) {
+  (void)state;
+  static const char context[] = "{\"messages\": [{\"role\": \"developer\", \"content\": \"a\"}], "
+                                "\"tools\": [{\"role\": \"developer\"}]}";
+  expect_text("{% for m in messages %}{% if m.role == 'system' %}S{% endif %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+              "{{ tools[0].role }}",
+              context, "S[system]adeveloper");
+  expect_text(
+      "{% set ours = ['system', 'developer'] %}{% for m in messages %}{{ m.role in ours }}{{ m.role }}{% endfor %}",
+      context, "Truedeveloper");
+  expect_text("{% for m in messages %}{{ {'developer': 'D'}[m.role] }}{% endfor %}", context, "D");
+  expect_text("{% for m in messages %}{{ m['role'] == \"developer\" }}{% endfor %}", context, "True");
+}
+
 static void test_clock(void **state) {
   (void)state;
   char *text;
@@ -351,6 +386,8 @@ int main(void) {
       cmocka_unit_test(test_context_must_be_an_object),
       cmocka_unit_test(test_arguments),
       cmocka_unit_test(test_chat_render),
+      cmocka_unit_test(test_numbers_of_python),
+      cmocka_unit_test(test_developer_is_system),
       cmocka_unit_test(test_clock),
       cmocka_unit_test(test_hostile_templates),
       cmocka_unit_test(test_deep_sources),

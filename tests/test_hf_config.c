@@ -1,5 +1,6 @@
 /* config.json and tensor names of each architecture. */
 #include <math.h>
+#include <sys/stat.h>
 
 #include "file/hf.h"
 #include "tests/model_folder.h"
@@ -512,6 +513,167 @@ static void test_families_refused(void **state) {
   for (size_t i = 0; i < GA_COUNT_OF(all); i++) refuse_config(all[i].config, all[i].want, all[i].part);
 }
 
+static void expect_ends(const char *config, const char *generation, int n, const int64_t *want) {
+  ga_model_file *f;
+  const ga_meta *ids;
+  put_file_text("generation_config.json", generation);
+  assert_ok(open_folder(config, 0, NULL, &f));
+  assert_ok(ga_model_file_array_or_null(f, "ga.eos_token_ids", GA_META_INTS, &ids));
+  if ((ids ? ga_meta_count(ids) : 0) != n)
+    fail_msg("%s: %lld ids", generation, ids ? (long long)ga_meta_count(ids) : 0);
+  for (int i = 0; i < n; i++) {
+    int64_t id = 0;
+    assert_ok(ga_meta_int(ids, i, &id));
+    assert_int_equal(id, want[i]);
+  }
+  if (n) expect_int(f, "tokenizer.ggml.eos_token_id", want[0]);
+  ga_model_file_destroy(f);
+}
+
+/* Ends of generation are those of both files; ids below 0 are none. */
+static void test_ends_of_generation(void **state) {
+  static const char eos_2[] = "{\"model_type\":\"llama\"," BASE ",\"eos_token_id\":2}",
+                    none[] = "{\"model_type\":\"llama\"," BASE "}",
+                    minus[] = "{\"model_type\":\"llama\"," BASE
+                              ",\"eos_token_id\":[-1,5],\"bos_token_id\":-1,\"pad_token_id\":-1}",
+                    nested[] = "{\"model_type\":\"gemma3\",\"text_config\":{\"eos_token_id\":[4]}}";
+  ga_model_file *f;
+  (void)state;
+  expect_ends(eos_2, "{\"eos_token_id\":[2,8]}", 2, (const int64_t[]){2, 8});
+  expect_ends(eos_2, "{\"eos_token_id\":8,\"temperature\":0.5}", 2, (const int64_t[]){2, 8});
+  expect_ends(eos_2, "{\"eos_token_id\":null}", 1, (const int64_t[]){2});
+  expect_ends(eos_2, "{\"eos_token_id\":-1,\"unknown\":1}", 1, (const int64_t[]){2});
+  expect_ends(none, "{\"eos_token_id\":[8]}", 1, (const int64_t[]){8});
+  expect_ends(none, "{}", 0, NULL);
+  expect_ends(minus, "{}", 1, (const int64_t[]){5});
+  expect_ends(nested, "{\"eos_token_id\":1}", 2, (const int64_t[]){4, 1});
+  assert_ok(open_folder(minus, 0, NULL, &f));
+  assert_null(ga_model_file_meta(f, "tokenizer.ggml.bos_token_id"));
+  assert_null(ga_model_file_meta(f, "tokenizer.ggml.padding_token_id"));
+  ga_model_file_destroy(f);
+  static const char *const refused[][2] = {
+      {"{\"eos_token_id\":\"x\"}", "generation_config.json: 'eos_token_id': is a text"},
+      {"{\"eos_token_id\":99999999999999999999}", "'eos_token_id': is an integer beyond 64 bits"},
+      {"{\"num_beams\":4}", "generation_config.json: 'num_beams' is 4; must be absent, empty or one of [1]"},
+      {"{\"suppress_tokens\":[1]}", "'suppress_tokens' is an array"},
+      {"{\"stop_strings\":[\"x\"]}", "'stop_strings' is an array"},
+      {"{\"typical_p\":0.5}", "'typical_p' is 0.5"},
+  };
+  for (size_t i = 0; i < GA_COUNT_OF(refused); i++) {
+    put_file_text("generation_config.json", refused[i][0]);
+    const ga_status status = open_folder(eos_2, 0, NULL, &f);
+    assert_error(status, status, refused[i][1]);
+    assert_int_not_equal(status, GA_OK);
+  }
+  put_file_text("generation_config.json",
+                "{\"num_beams\":1,\"suppress_tokens\":[],\"typical_p\":1.0,\"max_length\":4096,\"max_time\":NaN}");
+  assert_ok(open_folder(eos_2, 0, NULL, &f));
+  ga_model_file_destroy(f);
+  (void)unlink(in_folder("generation_config.json"));
+}
+
+static void expect_templates(const char *plain, const char *tools, const char *error) {
+  const struct {
+    const char *key, *want;
+  } all[] = {{"tokenizer.chat_template", plain},
+             {"tokenizer.chat_template.tool_use", tools},
+             {"ga.chat_template_error", error}};
+  ga_model_file *f;
+  assert_ok(open_folder("{\"model_type\":\"llama\"," BASE "}", 0, NULL, &f));
+  for (size_t i = 0; i < GA_COUNT_OF(all); i++) {
+    ga_text text;
+    assert_ok(ga_model_file_text_or(f, all[i].key, "", &text));
+    if (text.bytes != strlen(all[i].want) || memcmp(text.data, all[i].want, text.bytes))
+      fail_msg("%s is '%.*s', must be '%s'", all[i].key, (int)text.bytes, text.data, all[i].want);
+  }
+  ga_model_file_destroy(f);
+}
+
+/* Where a folder's chat templates may stand; a broken one leaves the model usable. */
+static void test_templates(void **state) {
+  (void)state;
+  expect_templates("", "", "");
+  put_file_text("chat_template.json", "{\"chat_template\":\"J\"}");
+  expect_templates("J", "", "");
+  put_file_text("tokenizer_config.json",
+                "{\"chat_template\":[{\"name\":\"rag\",\"template\":\"R\"},{\"name\":\"tool_use\","
+                "\"template\":\"T\"},{\"name\":\"default\",\"template\":\"D\"}]}");
+  expect_templates("D", "T", "");
+  put_file_text("tokenizer_config.json", "{\"chat_template\":{\"tool_use\":\"T\",\"default\":\"D\"}}");
+  expect_templates("D", "T", "");
+  put_file_text("tokenizer_config.json", "{\"chat_template\":{\"tool_use\":\"T\"}}");
+  expect_templates("T", "T", "");
+  put_file_text("tokenizer_config.json", "{\"chat_template\":\"one\"}");
+  expect_templates("one", "", "");
+  put_file_text("tokenizer_config.json", "{\"chat_template\":NaN}");
+  expect_templates("", "",
+                   "tokenizer_config.json: chat_template is no finite number; must be a text, or a list of templates");
+  put_file_text("chat_template.jinja", "own");
+  expect_templates("own", "", "");
+  assert_int_equal(mkdir(in_folder("additional_chat_templates"), 0700), 0);
+  put_file_text("additional_chat_templates/tool_use.jinja", "tools");
+  expect_templates("own", "tools", "");
+  static const char *const made[] = {"additional_chat_templates/tool_use.jinja", "chat_template.jinja",
+                                     "tokenizer_config.json", "chat_template.json"};
+  for (size_t i = 0; i < GA_COUNT_OF(made); i++) (void)unlink(in_folder(made[i]));
+  assert_int_equal(rmdir(in_folder("additional_chat_templates")), 0);
+}
+
+#define ROPE(text) "{\"model_type\":\"llama\"," BASE "," text "}"
+
+/* A factor without a type, parameters of several kinds of layers, and what GA does not have. */
+static void test_rope_objects(void **state) {
+  static const char *const linear[] = {
+      ROPE("\"rope_scaling\":{\"factor\":8}"),
+      ROPE("\"rope_parameters\":{\"factor\":8,\"rope_theta\":10000}"),
+      ROPE("\"rope_scaling\":null,\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"linear\",\"factor\":8},"
+           "\"sliding_attention\":{\"rope_type\":\"default\",\"rope_theta\":5}}"),
+      ROPE(
+          "\"rope_scaling\":{\"type\":\"linear\",\"factor\":8.0,\"finetuned\":true},\"rope_parameters\":{\"rope_type\":"
+          "\"yarn\",\"beta_fast\":16}"),
+      ROPE("\"rope_scaling\":{\"rope_type\":\"linear\",\"type\":\"yarn\",\"factor\":[8,8]}"),
+  };
+  static const char *const refused[][2] = {
+      {ROPE("\"rope_scaling\":{\"factor\":[8,4]}"), "'rope_scaling.factor': is an array whose elements 0 and 1 differ"},
+      {ROPE("\"rope_scaling\":{\"type\":\"yarn\",\"alpha\":2}"), "'rope_scaling.alpha' is not known"},
+      {ROPE("\"rope_scaling\":{\"type\":\"yarn\",\"truncate\":true,\"attn_factor\":0.5}"),
+       "'rope_scaling.attn_factor' is 0.5"},
+      {ROPE("\"rope_scaling\":{\"type\":\"yarn\",\"truncate\":false}"), "'rope_scaling.truncate': is another value"},
+      {ROPE("\"rope_parameters\":{\"mrope_section\":[1,2]}"), "'rope_parameters.mrope_section' is not known"},
+      {ROPE("\"rope_parameters\":{\"sliding_attention\":{\"rope_type\":\"linear\",\"factor\":2}}"),
+       "'rope_parameters.sliding_attention.rope_type': is linear; must be default"},
+      {ROPE("\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"x\"}}"),
+       "'rope_parameters.full_attention.rope_type': is 'x'"},
+      {ROPE("\"rope_scaling\":NaN"), "'rope_scaling': is no finite number; must be an object"},
+      {"{\"model_type\":\"qwen3\"," BASE ",\"layer_types\":[\"full_attention\",\"sliding_attention\"]}",
+       "'layer_types': element 1 is 'sliding_attention'; must be full_attention"},
+      {"{\"model_type\":\"llama\"," BASE ",\"head_dim\":[2,4]}",
+       "'head_dim': is an array whose elements 0 and 1 differ"},
+  };
+  ga_model_file *f;
+  (void)state;
+  for (size_t i = 0; i < GA_COUNT_OF(linear); i++) {
+    const ga_status status = open_folder(linear[i], 0, NULL, &f);
+    if (status) fail_msg("%s: %s", linear[i], ga_error_text());
+    check_text(f, "llama.rope.scaling.type", "linear");
+    check_float(f, "llama.rope.scaling.factor", 8);
+    ga_model_file_destroy(f);
+  }
+  for (size_t i = 0; i < GA_COUNT_OF(refused); i++) {
+    const ga_status status = open_folder(refused[i][0], 0, NULL, &f);
+    assert_error(status, status, refused[i][1]);
+    assert_int_not_equal(status, GA_OK);
+  }
+  /* Of a length beside the object and one in it the former counts, as in transformers. */
+  assert_ok(open_folder(
+      ROPE("\"original_max_position_embeddings\":64,\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,"
+           "\"original_max_position_embeddings\":32},\"time_step_limit\":[0.0,Infinity],\"rope_theta\":[5,5.0]"),
+      0, NULL, &f));
+  expect_int(f, "llama.rope.scaling.original_context_length", 64);
+  check_float(f, "llama.rope.freq_base", 5);
+  ga_model_file_destroy(f);
+}
+
 /* Magnitudes of yarn that GA does not have, wherever they stand. */
 static void test_yarn_magnitudes_refused(void **state) {
   static const char *const fields[] = {"mscale", "mscale_all_dim"}, *const objects[] = {"rope_scaling",
@@ -541,6 +703,9 @@ static void test_tables_fit(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_ends_of_generation),
+      cmocka_unit_test(test_templates),
+      cmocka_unit_test(test_rope_objects),
       cmocka_unit_test(test_llama),
       cmocka_unit_test(test_qwen),
       cmocka_unit_test(test_config_gemma3),

@@ -237,6 +237,116 @@ static void test_what_files_leave_out(void **state) {
   assert_int_equal(p.window, 0);
 }
 
+/* --- scaling of rotary embedding --- */
+
+/* Reads a file, and its frequencies with their magnitude. */
+static ga_status read_scaled(ga_gguf_writer *w, ga_hparams *p, float freq[512], float *magnitude) {
+  const ga_tensor table = ga_tensor_make(weights, GA_F32, 2, (int64_t[]){4, 8});
+  ga_gguf_put_tensor(w, "token_embd.weight", &table);
+  finish_file(w, "scaled.gguf");
+  ga_model_file *file = open_file("scaled.gguf");
+  ga_status status = ga_hparams_read(file, p);
+  if (status == GA_OK) status = ga_hparams_rope(file, p, ROPE_GLOBAL, NULL, freq, magnitude);
+  ga_model_file_destroy(file);
+  return status;
+}
+
+static void test_factor_without_type(void **state) {
+  static const char *const keys[] = {"llama.rope.scaling.factor", "llama.rope.scale_linear"};
+  float freq[512], magnitude;
+  ga_hparams p;
+  (void)state;
+  for (size_t i = 0; i < GA_COUNT_OF(keys); i++)
+    for (int type = 0; type < 3; type++) { /* absent, linear, none */
+      ga_gguf_writer *w = begin_sizes("llama");
+      ga_gguf_put_f32(w, keys[i], 8);
+      if (type) ga_gguf_put_text(w, "llama.rope.scaling.type", type == 1 ? "linear" : "none");
+      assert_ok(read_scaled(w, &p, freq, &magnitude));
+      assert_true(freq[0] == (type == 2 ? 1.0f : 0.125f) && magnitude == 1.0f);
+      /* What the file says is its context, which may be scaled already. */
+      assert_true(p.context == 64 && p.context_most == (type == 2 ? 64 : 512));
+    }
+  ga_gguf_writer *w = begin_sizes("llama");
+  ga_gguf_put_f32(w, keys[0], 0);
+  assert_ok(read_scaled(w, &p, freq, &magnitude));
+  assert_true(freq[0] == 1.0f && p.context_most == 64);
+}
+
+static void test_scaled_context(void **state) {
+  static const struct {
+    const char *type;
+    float factor;
+    int64_t original; /* 0: not stated */
+    int32_t context, most;
+  } all[] = {{"yarn", 4, 64, 256, 256},           {"yarn", 4, 0, 256, 256},  {"yarn", 4, 16, 64, 64},
+             {"yarn", 4, 32, 128, 128},           {"yarn", 1, 64, 64, 64},   {"linear", 4, 64, 256, 256},
+             {"linear", 4, 16, 64, 64},           {"linear", 4, 0, 64, 256}, {"llama3", 4, 64, 64, 64},
+             {"yarn", 1e9f, 64, 1 << 30, 1 << 30}};
+  float freq[512], magnitude;
+  (void)state;
+  for (size_t i = 0; i < GA_COUNT_OF(all); i++) {
+    ga_gguf_writer *w = begin_sizes("llama");
+    ga_hparams p;
+    ga_gguf_put_text(w, "llama.rope.scaling.type", all[i].type);
+    ga_gguf_put_f32(w, "llama.rope.scaling.factor", all[i].factor);
+    if (all[i].original) ga_gguf_put_int(w, "llama.rope.scaling.original_context_length", GA_META_U32, all[i].original);
+    assert_ok(read_scaled(w, &p, freq, &magnitude));
+    if (p.context != all[i].context || p.context_most != all[i].most)
+      fail_msg("%zu: context %d, at most %d", i, p.context, p.context_most);
+  }
+}
+
+static void test_yarn_multiplier(void **state) {
+  float freq[512], magnitude;
+  ga_hparams p;
+  (void)state;
+  for (int stated = 0; stated < 2; stated++) {
+    ga_gguf_writer *w = begin_sizes("llama");
+    ga_gguf_put_text(w, "llama.rope.scaling.type", "yarn");
+    ga_gguf_put_f32(w, "llama.rope.scaling.factor", 4);
+    if (stated) ga_gguf_put_f32(w, "llama.rope.scaling.yarn_log_multiplier", 1);
+    assert_ok(read_scaled(w, &p, freq, &magnitude));
+    assert_true(fabs((double)magnitude - (stated ? 1 : 1 + 0.1 * log(4))) < 1e-6);
+  }
+}
+
+/* Keys that would change angles, embeddings or draws are refused by their names, and so are unknown ones. */
+static void test_unknown_keys(void **state) {
+  static const struct {
+    const char *key;
+    float value;
+    const char *part; /* NULL: taken */
+  } all[] = {
+      {"llama.rope.scaling.yarn_ext_factor", 0, "'llama.rope.scaling.yarn_ext_factor' has a value that GA does not"},
+      {"llama.rope.scaling.yarn_ext_factor", 1, NULL},
+      {"llama.rope.scaling.yarn_attn_factor", 0.5f, "'llama.rope.scaling.yarn_attn_factor'"},
+      {"llama.rope.dimension_sections", 1,
+       "'llama.rope.dimension_sections' is not known; docs/reference/model-files.md has the keys *.rope.*"},
+      {"llama.rope.scaling.alpha", 1, "'llama.rope.scaling.alpha' is not known"},
+      {"llama.rope.scaling.finetuned", 1, NULL},
+      {"llama.pooling.layers", 1, "'llama.pooling.layers' is not known"},
+      {"general.sampling.mirostat", 2, "'general.sampling.mirostat' has a value"},
+      {"general.sampling.mirostat", 0, NULL},
+      {"general.sampling.mirostat_tau", 5, NULL},
+      {"general.sampling.xtc_probability", 0.5f, "GA has no XTC sampler"},
+      {"general.sampling.penalty_last_n", 64, NULL},
+      {"general.sampling.temp", 0.5f, NULL},
+      {"general.sampling.top_z", 1, "'general.sampling.top_z' is not known"},
+      {"general.ropey.x", 1, NULL},
+  };
+  (void)state;
+  for (size_t i = 0; i < GA_COUNT_OF(all); i++) {
+    ga_gguf_writer *w = begin_sizes("llama");
+    ga_hparams p;
+    ga_gguf_put_f32(w, all[i].key, all[i].value);
+    const ga_status status = read_sizes(w, &p);
+    if (all[i].part)
+      assert_error(status, GA_ERR_UNSUPPORTED, all[i].part);
+    else
+      assert_ok(status);
+  }
+}
+
 /* --- factors of longrope --- */
 
 static ga_status read_factors(const char *name, int64_t n, float first, rope_table table) {
@@ -288,11 +398,13 @@ static void test_too_many_pairs(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_float_refused),   cmocka_unit_test(test_int_refused),
-      cmocka_unit_test(test_head_norms),      cmocka_unit_test(test_what_files_leave_out),
-      cmocka_unit_test(test_modern_bert),     cmocka_unit_test(test_mistral3),
-      cmocka_unit_test(test_jina_refused),    cmocka_unit_test(test_gptneox_activation),
-      cmocka_unit_test(test_factors_refused), cmocka_unit_test(test_too_many_pairs),
-      cmocka_unit_test(test_stablelm_norms),  cmocka_unit_test(test_stablelm_parallel_stated)};
+      cmocka_unit_test(test_float_refused),       cmocka_unit_test(test_int_refused),
+      cmocka_unit_test(test_head_norms),          cmocka_unit_test(test_what_files_leave_out),
+      cmocka_unit_test(test_modern_bert),         cmocka_unit_test(test_mistral3),
+      cmocka_unit_test(test_factor_without_type), cmocka_unit_test(test_scaled_context),
+      cmocka_unit_test(test_yarn_multiplier),     cmocka_unit_test(test_unknown_keys),
+      cmocka_unit_test(test_jina_refused),        cmocka_unit_test(test_gptneox_activation),
+      cmocka_unit_test(test_factors_refused),     cmocka_unit_test(test_too_many_pairs),
+      cmocka_unit_test(test_stablelm_norms),      cmocka_unit_test(test_stablelm_parallel_stated)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

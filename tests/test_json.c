@@ -17,6 +17,21 @@
 static const size_t flag_sets[] = {0, JSON_REJECT_DUPLICATES, JSON_DECODE_ANY | JSON_ALLOW_NUL,
                                    JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_REJECT_DUPLICATES};
 
+/* Both writers give the same bytes. */
+static void check_same_dump(const json_t *value) {
+  static const size_t styles[] = {JSON_ENCODE_ANY, JSON_ENCODE_ANY | JSON_COMPACT, JSON_ENCODE_ANY | JSON_INDENT(2),
+                                  JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(6), JSON_COMPACT};
+  for (size_t i = 0; i < sizeof styles / sizeof *styles; i++) {
+    char *want = json_dumps(value, styles[i]), *got = ga_json_dump(value, styles[i]);
+    if (want)
+      assert_string_equal(got, want);
+    else
+      assert_null(got);
+    free(want);
+    free(got);
+  }
+}
+
 /* Both readers take the text, with equal values, or neither does. */
 static bool check_same_json(const char *text, size_t n, size_t flags) {
   json_error_t e, ours;
@@ -26,6 +41,7 @@ static bool check_same_json(const char *text, size_t n, size_t flags) {
     fail_msg("flags %zu, '%.*s': %s, must be %s", flags, (int)(n < 300 ? n : 300), text, got ? "taken" : ours.text,
              want ? "as jansson reads it" : e.text);
   if (!got) assert_true(ours.text[0] && ours.line >= 1 && json_error_code(&ours) != json_error_out_of_memory);
+  if (got) check_same_dump(got);
   json_decref(want);
   json_decref(got);
   return want != NULL;
@@ -222,8 +238,8 @@ static char *full_text(size_t *n) {
   enum { LONG = 70000 };
   char *text = malloc(3 * LONG + 1000);
   assert_non_null(text);
-  *n = (size_t)sprintf(
-      text, "{\"a\":[1,2.5,-3e4,true,false,null,\"\",{\"b\":{}},[]],\"\\u00e9\":\"\\ud83d\\ude00 x\",\"long\":\"");
+  *n = (size_t)sprintf(text, "{\"a\":[1,2.5,-3e4,true,false,null,\"\",{\"b\":{}},[],NaN,99999999999999999999],"
+                             "\"\\u00e9\":\"\\ud83d\\ude00 x\",\"long\":\"");
   memset(text + *n, 'a', LONG);
   *n += LONG;
   *n += (size_t)sprintf(text + *n, "\",\"escaped\":\"\\n");
@@ -243,7 +259,7 @@ static long fail_loads(const char *text, size_t n, const json_t *want, bool and_
   for (bool done = false; !done; k++) {
     json_error_t e;
     faults_after(k, and_later);
-    json_t *v = ga_json_load(text, n, JSON_REJECT_DUPLICATES, &e);
+    json_t *v = ga_json_load(text, n, JSON_REJECT_DUPLICATES | GA_JSON_PYTHON, &e);
     done = !atomic_load(&faults_made);
     faults_after(0, false);
     if (done)
@@ -286,7 +302,7 @@ static void test_json_memory_runs_out(void **state) {
   (void)state;
   size_t n;
   char *text = full_text(&n);
-  json_t *v = ga_json_load(text, n, 0, NULL);
+  json_t *v = ga_json_load(text, n, GA_JSON_PYTHON, NULL);
   char *dumped = ga_json_dump(v, JSON_COMPACT);
   assert_true(v && dumped);
   for (int later = 0; later < 2; later++)
@@ -311,8 +327,58 @@ static void test_no_key_is_lost(void **state) {
   json_decref(v);
 }
 
+/* --- JSON as Python writes it --- */
+
+/* Reads a text with GA_JSON_PYTHON; a refused text is "refused". */
+static void check_python(const char *text, const char *want) {
+  json_error_t e;
+  assert_null(ga_json_load(text, strlen(text), 0, &e)); /* plain JSON has none of it */
+  json_t *v = ga_json_load(text, strlen(text), GA_JSON_PYTHON, &e);
+  char *got = v ? ga_json_dump(v, JSON_COMPACT) : NULL;
+  assert_string_equal(v ? got : "refused", want);
+  json_t *copy = ga_json_copy(v);
+  char *again = ga_json_dump(copy, JSON_COMPACT);
+  if (v) assert_string_equal(again, got);
+  free(again);
+  free(got);
+  json_decref(copy);
+  json_decref(v);
+}
+
+static void test_numbers_of_python(void **state) {
+  (void)state;
+  check_python("[18446744073709551615]", "[18446744073709551615]");
+  check_python("[-9223372036854775809, 9223372036854775807]", "[-9223372036854775809,9223372036854775807]");
+  check_python("{\"a\":1000000000000000019884624838656}", "{\"a\":1000000000000000019884624838656}");
+  check_python("[NaN, Infinity, -Infinity, 1]", "[NaN,Infinity,-Infinity,1]");
+  check_python("[1e999, -1e999]", "[Infinity,-Infinity]");
+  check_python("{\"a\\u0000b\":\"\\u0000\"}", "{\"a\\u0000b\":\"\\u0000\"}");
+  static const char *const bad[] = {"[Inf]", "[-NaN]", "[+Infinity]", "[Infinit]", "[nan]", "[- Infinity]", "[--1]"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) check_python(bad[i], "refused");
+  char long_one[4400];
+  for (int digits = 4300; digits <= 4301; digits++) {
+    (void)snprintf(long_one, sizeof long_one, "[-%0*d]", digits, 0);
+    long_one[2] = '7';
+    check_python(long_one, digits > 4300 ? "refused" : long_one);
+  }
+}
+
+static void test_wide_numbers(void **state) {
+  (void)state;
+  json_t *v = ga_json_load("[18446744073709551615,NaN,1,1.5,\"NaN\",{},{\"a\":\"b\"},null]", 56, GA_JSON_PYTHON, NULL);
+  assert_string_equal(ga_json_wide(json_array_get(v, 0)), "18446744073709551615");
+  assert_string_equal(ga_json_wide(json_array_get(v, 1)), "NaN");
+  for (size_t i = 2; i < json_array_size(v); i++) assert_null(ga_json_wide(json_array_get(v, i)));
+  assert_null(ga_json_wide(NULL));
+  assert_int_equal(json_array_size(v), 8);
+  json_decref(v);
+  /* No text makes the key. */
+  assert_null(ga_json_load("{\"\xff\":\"1\"}", 9, GA_JSON_PYTHON, NULL));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_numbers_of_python), cmocka_unit_test(test_wide_numbers),
       cmocka_unit_test(test_json_texts),        cmocka_unit_test(test_deep_texts),
       cmocka_unit_test(test_error_places),      cmocka_unit_test(test_mutated_texts),
       cmocka_unit_test(test_locale_is_ignored), cmocka_unit_test(test_json_memory_runs_out),

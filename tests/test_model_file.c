@@ -102,6 +102,33 @@ static void test_copy(void **state) {
   assert_memory_equal(bytes[0], bytes[1], n[0]);
 }
 
+/* One number that a file has for each layer. */
+static void test_equal_elements_are_one(void **state) {
+  static const uint32_t ints[] = {7, 7, 7};
+  static const float floats[] = {0.5f, 0.5f};
+  int64_t n = 0;
+  double x = 0;
+  bool b = false;
+  (void)state;
+  ga_gguf_writer *w = new_writer(3, 0);
+  ga_gguf_put_array(w, "ints", GA_META_U32, 3, ints);
+  ga_gguf_put_array(w, "floats", GA_META_F32, 2, floats);
+  ga_gguf_put_array(w, "bools", GA_META_BOOL, 2, "\1\1");
+  ga_gguf_put_array(w, "one", GA_META_U8, 1, "\5");
+  finish_file(w, "g.gguf");
+  ga_model_file *f = open_file("g.gguf");
+  assert_ok(ga_model_file_int(f, "ints", 0, 9, &n));
+  assert_int_equal(n, 7);
+  assert_error(ga_model_file_int(f, "ints", 0, 6, &n), GA_ERR_FORMAT, "'ints' is 7; must be from 0 to 6");
+  assert_ok(ga_model_file_int_or(f, "one", 1, 0, 9, &n));
+  assert_int_equal(n, 5);
+  assert_ok(ga_model_file_float(f, "floats", &x));
+  assert_true(x == 0.5);
+  assert_ok(ga_model_file_bool(f, "bools", &b));
+  assert_true(b);
+  ga_model_file_destroy(f);
+}
+
 static void test_getters_name_what_is_wrong(void **state) {
   int64_t n = 77;
   double x = 77;
@@ -111,13 +138,21 @@ static void test_getters_name_what_is_wrong(void **state) {
   ga_gguf_writer *w = new_writer(3, 0);
   put_scalars(w);
   ga_gguf_put_array(w, "list", GA_META_U8, 3, "\1\2\3");
+  ga_gguf_put_array(w, "late", GA_META_U8, 3, "\1\1\2");
+  ga_gguf_put_array(w, "none", GA_META_U8, 0, "");
+  ga_gguf_put_texts(w, "texts", 2, (ga_text[]){{"a", 1}, {"a", 1}});
   finish_file(w, "g.gguf");
   ga_model_file *f = open_file("g.gguf");
   assert_error(ga_model_file_int(f, "gone", 0, 9, &n), GA_ERR_FORMAT,
                "/g.gguf: metadata 'gone' is missing; must be there, an integer (u8 to u64, i8 to i64)");
   assert_error(ga_model_file_int(f, "f32", 0, 9, &n), GA_ERR_FORMAT, "metadata 'f32' is f32; must be an integer");
   assert_error(ga_model_file_int(f, "yes", 0, 9, &n), GA_ERR_FORMAT, "metadata 'yes' is bool; must be an integer");
-  assert_error(ga_model_file_int(f, "list", 0, 9, &n), GA_ERR_FORMAT, "'list' is an array of 3 u8; must be an integer");
+  assert_error(ga_model_file_int(f, "list", 0, 9, &n), GA_ERR_FORMAT,
+               "'list' is an array of 3 u8, elements 0 and 1 differ; must be an integer");
+  assert_error(ga_model_file_int(f, "late", 0, 9, &n), GA_ERR_FORMAT, "elements 0 and 2 differ");
+  assert_error(ga_model_file_int(f, "none", 0, 9, &n), GA_ERR_FORMAT, "'none' is an array of 0 u8; must be an integer");
+  assert_error(ga_model_file_float(f, "list", &x), GA_ERR_FORMAT, "'list' is an array of 3 u8; must be a float");
+  assert_error(ga_model_file_text(f, "texts", &text), GA_ERR_FORMAT, "'texts' is an array of 2 text; must be a text");
   assert_error(ga_model_file_int(f, "u8", 0, 9, &n), GA_ERR_FORMAT, "metadata 'u8' is 255; must be from 0 to 9");
   assert_error(ga_model_file_int(f, "huge", 0, 9, &n), GA_ERR_FORMAT,
                "'huge' is 18446744073709551615; must be at most 9223372036854775807");
@@ -374,6 +409,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_scalars),
       cmocka_unit_test(test_copy),
+      cmocka_unit_test(test_equal_elements_are_one),
       cmocka_unit_test(test_getters_name_what_is_wrong),
       cmocka_unit_test(test_number_arrays),
       cmocka_unit_test(test_text_arrays),

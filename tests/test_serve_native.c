@@ -226,14 +226,14 @@ static void test_native_refused(void **state) {
   native_refuses("\"top_k\":\"40\"", 400, "top_k", "a whole number");
   native_refuses("\"top_p\":2", 400, "top_p", "to 1");
   native_refuses("\"min_p\":-0.1", 400, "min_p", "from 0 to 1");
-  native_refuses("\"typical_p\":0", 400, "typical_p", "to 1");
+  native_refuses("\"typical_p\":-1", 400, "typical_p", "to 1");
   native_refuses("\"presence_penalty\":3", 400, "presence_penalty", "from -2 to 2");
   native_refuses("\"frequency_penalty\":-3", 400, "frequency_penalty", "from -2 to 2");
   native_refuses("\"seed\":1.5", 400, "seed", "a whole number");
   native_refuses("\"id_slot\":-2", 400, "id_slot", "from -1");
   native_refuses("\"n_keep\":\"all\"", 400, "n_keep", "from -1");
   native_refuses("\"n_predict\":3,\"min_tokens\":4", 400, "min_tokens", "at most max_tokens");
-  native_refuses("\"stop\":[5]", 400, "stop", "1 to 1024");
+  native_refuses("\"stop\":[5]", 400, "stop", "up to 1024");
   native_refuses("\"stream\":1", 400, "stream", "true or false");
   native_refuses("\"ignore_eos\":\"yes\"", 400, "ignore_eos", "true or false");
   native_refuses("\"return_tokens\":1", 400, "return_tokens", "true or false");

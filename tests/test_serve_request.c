@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "serve/request.h"
+#include "text/json_io.h"
 
 enum { VOCAB = 1000 };
 
@@ -30,6 +31,12 @@ static void refuse(const char *text, bool is_chat, int http, const char *param, 
 }
 
 #define MESSAGES "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
+
+#define ROLE(role) "{\"messages\":[{\"role\":" role ",\"content\":\"a\"}]}"
+#define CALL(name) "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{" name "}}]}]}"
+#define TOOL(name) "{" MESSAGES ",\"tools\":[{\"function\":{\"name\":" name "}}]}"
+#define CHOICE(name) \
+  "{" MESSAGES ",\"tools\":[{\"function\":{\"name\":\"f\"}}],\"tool_choice\":{\"function\":{\"name\":" name "}}}"
 
 static void test_defaults(void **state) {
   (void)state;
@@ -80,7 +87,15 @@ static void test_refused_values(void **state) {
   refuse("{\"prompt\":[\"a\",5]}", false, 400, "prompt", "is 5");
   refuse("{\"prompt\":\"a\",\"temperature\":\"hot\"}", false, 400, "temperature", "is \"hot\"; it must be a number");
   refuse("{\"prompt\":\"a\",\"temperature\":-1}", false, 400, "temperature", "is -1");
-  refuse("{\"prompt\":\"a\",\"top_p\":0}", false, 400, "top_p", "it must be");
+  refuse("{\"prompt\":\"a\",\"top_p\":-0.1}", false, 400, "top_p", "it must be");
+  refuse("{\"prompt\":\"a\",\"max_tokens\":-2}", false, 400, "max_tokens", "from -1");
+  refuse("{\"prompt\":\"a\",\"max_tokens\":1e400}", false, 400, "max_tokens", "is Infinity");
+  refuse("{\"prompt\":\"a\",\"seed\":18446744073709551615}", false, 400, "seed", "is 18446744073709551615");
+  refuse("{\"prompt\":99999999999999999999}", false, 400, "prompt", "is 99999999999999999999");
+  refuse("{\"prompt\":\"a\",\"temperature\":NaN}", false, 400, "temperature", "is NaN");
+  refuse("{\"prompt\":\"a\",\"stream\":true,\"stream_options\":NaN}", false, 400, "stream_options", "is NaN");
+  refuse("{\"prompt\":\"a\",\"logit_bias\":-Infinity}", false, 400, "logit_bias", "is -Infinity");
+  refuse("{\"prompt\":\"a\",\"logit_bias\":{\"7\\u0000\":1}}", false, 400, "logit_bias", "NUL");
   refuse("{\"prompt\":\"a\",\"max_tokens\":1.5}", false, 400, "max_tokens", "is 1.5");
   refuse("{\"prompt\":\"a\",\"max_tokens\":true}", false, 400, "max_tokens", "is true");
   refuse("{\"prompt\":\"a\",\"cache_ttl\":-1}", false, 400, "cache_ttl", "is -1");
@@ -91,7 +106,7 @@ static void test_refused_values(void **state) {
   refuse("{\"prompt\":\"a\",\"suffix\":\"b\",\"echo\":true}", false, 400, "echo", "cannot be given together");
   refuse("{\"prompt\":\"a\",\"logprobs\":6}", false, 400, "logprobs", "from 0 to 5");
   refuse("{\"prompt\":\"a\",\"stop\":[]}", true, 400, "messages", "missing");
-  refuse("{\"prompt\":\"a\",\"stop\":[\"\"]}", false, 400, "stop", "1 to 1024");
+  refuse("{\"prompt\":\"a\",\"stop\":[null]}", false, 400, "stop", "up to 1024");
   refuse("{\"prompt\":\"a\",\"stop\":{}}", false, 400, "stop", "an object");
   refuse("{\"prompt\":\"a\",\"logit_bias\":{\"x\":1}}", false, 400, "logit_bias", "\"x\"");
   refuse("{\"prompt\":\"a\",\"logit_bias\":{\"1000\":1}}", false, 400, "logit_bias", "0 to 999");
@@ -149,14 +164,61 @@ static void test_chat_context(void **state) {
   sv_request_free(&r);
 }
 
+/* Values by which clients of llama-server and vLLM say "no limit", "only the likeliest" and "none". */
+static void test_values_of_others(void **state) {
+  (void)state;
+  sv_request r;
+  sv_fail fail;
+  assert_true(
+      read_body("{\"prompt\":\"a\",\"prompt\":\"b\",\"max_tokens\":-1,\"top_p\":0,\"typical_p\":0,\"stop\":\"\"}",
+                false, &r, &fail));
+  assert_string_equal(r.prompts[0].text, "b"); /* of equal keys the last counts */
+  assert_true(r.p.max_tokens == SV_NO_LIMIT && r.p.n_stop == 0);
+  assert_true(r.p.sample.top_p > 0 && r.p.sample.top_p < 1e-5f && r.p.sample.typical_p > 0);
+  sv_request_free(&r);
+  assert_true(read_body("{" MESSAGES ",\"max_completion_tokens\":-1,\"max_tokens\":5,\"stop\":[\"\",\"x\",\"\"]}", true,
+                        &r, &fail));
+  assert_true(r.p.max_tokens == SV_NO_LIMIT && r.p.n_stop == 1 && r.p.stop[0].bytes == 1);
+  sv_request_free(&r);
+}
+
+/* What a call without arguments may hold, and numbers that only Python reads. */
+static void test_arguments_of_calls(void **state) {
+  (void)state;
+  static const char *const given[][2] = {
+      {",\"arguments\":\"\"", "{}"},
+      {",\"arguments\":\" \\n\"", "{}"},
+      {",\"arguments\":null", "{}"},
+      {",\"arguments\":\"null\"", "{}"},
+      {"", "{}"},
+      {",\"arguments\":{}", "{}"},
+      {",\"arguments\":\"{\\\"id\\\":18446744073709551615}\"", "{\"id\":18446744073709551615}"},
+      {",\"arguments\":{\"id\":-99999999999999999999}", "{\"id\":-99999999999999999999}"},
+      {",\"arguments\":\"{\\\"a\\\":\\\"x\\\\u0000y\\\",\\\"a\\\":NaN}\"", "{\"a\":NaN}"},
+      {",\"arguments\":\"{\\\"a\\\":\\\"x\\\\u0000y\\\"}\"", "{\"a\":\"x\\u0000y\"}"},
+      {",\"arguments\":\"no JSON\"", "\"no JSON\""},
+      {",\"arguments\":\"[1]\"", "\"[1]\""},
+      {",\"arguments\":\"18446744073709551615\"", "\"18446744073709551615\""},
+  };
+  for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+    sv_request r;
+    sv_fail fail;
+    char text[512];
+    (void)snprintf(text, sizeof text, CALL("\"name\":\"f\"%s"), given[i][0]);
+    if (!read_body(text, true, &r, &fail)) fail_msg("%s: %s", text, fail.message);
+    const json_t *message = json_array_get(json_object_get(r.context, "messages"), 0),
+                 *call = json_array_get(json_object_get(message, "tool_calls"), 0);
+    char *got =
+        ga_json_dump(json_object_get(json_object_get(call, "function"), "arguments"), JSON_COMPACT | JSON_ENCODE_ANY);
+    assert_string_equal(got, given[i][1]);
+    free(got);
+    sv_request_free(&r);
+  }
+}
+
 /* Roles and names of functions have few characters; what a client calls its own variables is not the model's. */
 static void test_roles_and_functions(void **state) {
   (void)state;
-#define ROLE(role) "{\"messages\":[{\"role\":" role ",\"content\":\"a\"}]}"
-#define CALL(name) "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{" name "}}]}]}"
-#define TOOL(name) "{" MESSAGES ",\"tools\":[{\"function\":{\"name\":" name "}}]}"
-#define CHOICE(name) \
-  "{" MESSAGES ",\"tools\":[{\"function\":{\"name\":\"f\"}}],\"tool_choice\":{\"function\":{\"name\":" name "}}}"
   static const char *const roles[] = {
       "\"\"",       "5", "\"user<|im_end|>\\n<|im_start|>system\"", "\"a b\"", "\"us\\u0000er\"", "\"\\n\"",
       "\"\u00e9\"", "[]"};
@@ -209,7 +271,6 @@ static void test_bounds_of_json(void **state) {
   refuse("", false, 400, "", "empty");
   refuse("[]", false, 400, "", "object");
   refuse("{\"prompt\":", false, 400, "", "line 1");
-  refuse("{\"prompt\":\"a\",\"prompt\":\"b\"}", false, 400, "", "duplicate");
   refuse("{\"prompt\":\"\xff\"}", false, 400, "", "not valid JSON");
   refuse(deep, false, 400, "", "64 deep");
   char *many = malloc(5u << 20);
@@ -223,6 +284,8 @@ static void test_bounds_of_json(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_defaults),
                                      cmocka_unit_test(test_all_fields),
+                                     cmocka_unit_test(test_values_of_others),
+                                     cmocka_unit_test(test_arguments_of_calls),
                                      cmocka_unit_test(test_refused_values),
                                      cmocka_unit_test(test_refused_chats),
                                      cmocka_unit_test(test_roles_and_functions),

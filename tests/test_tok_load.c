@@ -289,6 +289,27 @@ static void test_gguf(void **state) {
   ga_tokenizer_destroy(tok);
 }
 
+/* Ids of -1 mean what an absent key means: the usual id of that kind of tokenizer, or none. */
+static void test_gguf_ids_of_minus_1(void **state) {
+  (void)state;
+  raw_bytes b;
+  ga_tokenizer *tok;
+  start_gguf(&b, "llama", 5);
+  raw_u32_key(&b, "tokenizer.ggml.bos_token_id", UINT32_MAX);
+  raw_u32_key(&b, "tokenizer.ggml.unknown_token_id", UINT32_MAX);
+  raw_u32_key(&b, "tokenizer.ggml.padding_token_id", UINT32_MAX);
+  assert_int_equal(from_gguf(&b, &tok), GA_OK);
+  assert_int_equal(ga_tokenizer_special(tok, GA_TOK_BOS), 1);
+  assert_int_equal(ga_tokenizer_special(tok, GA_TOK_UNK), 0);
+  assert_int_equal(ga_tokenizer_special(tok, GA_TOK_PAD), GA_TOK_NONE);
+  ga_tokenizer_destroy(tok);
+  start_gguf(&b, "gpt2", 3);
+  raw_u32_key(&b, "tokenizer.ggml.eos_token_id", UINT32_MAX);
+  assert_int_equal(from_gguf(&b, &tok), GA_OK);
+  assert_int_equal(ga_tokenizer_special(tok, GA_TOK_EOS), GA_TOK_NONE);
+  ga_tokenizer_destroy(tok);
+}
+
 static void refuse_gguf(raw_bytes *b, ga_status want) {
   ga_tokenizer *tok;
   assert_int_equal(from_gguf(b, &tok), want);
@@ -333,6 +354,7 @@ int main(void) {
       cmocka_unit_test(test_word_piece),
       cmocka_unit_test(test_config),
       cmocka_unit_test(test_gguf),
+      cmocka_unit_test(test_gguf_ids_of_minus_1),
       cmocka_unit_test(test_bad_gguf),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

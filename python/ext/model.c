@@ -201,13 +201,15 @@ static PyObject *model_encode_json(PyObject *object, PyObject *args) {
   Py_ssize_t bytes = 0, source_bytes = 0;
   int32_t *ids = NULL;
   size_t n = 0;
+  int has_tools = 0;
   ga_template *own = NULL; /* compiled for this call; microseconds */
-  if (!PyArg_ParseTuple(args, "s#|z#:encode_json", &json, &bytes, &source, &source_bytes)) return NULL;
+  if (!PyArg_ParseTuple(args, "s#|z#p:encode_json", &json, &bytes, &source, &source_bytes, &has_tools)) return NULL;
   const ga_tokenizer *tok = model_tokenizer(self);
   if (!tok) return NULL;
   ga_status status = source ? ga_template_compile(source, (size_t)source_bytes, &own) : GA_OK;
   if (status != GA_OK) return pyga_raise(status);
-  const ga_template *tpl = own ? own : self->model ? ga_model_template(self->model) : NULL;
+  const ga_template *tpl = own;
+  if (!tpl && self->model) tpl = (has_tools ? ga_model_tool_template : ga_model_template)(self->model);
   if (!tpl) {
     const char *why = self->model ? ga_model_template_error(self->model) : "";
     pyga_fail(GA_ERR_UNSUPPORTED, "chat_ids: the model has no chat template%s%s", why[0] ? ": " : "", why);

@@ -44,7 +44,7 @@ class Model(_core.ModelBase):
         for name in ("bos", "eos"):
             token = self.special(name)
             context.setdefault(f"{name}_token", "" if token is None else self.piece(token).decode("utf-8", "replace"))
-        return self._encode_json(json.dumps(context), chat_template)
+        return self._encode_json(json.dumps(context), chat_template, bool(context.get("tools")))
 
     def embed(self, text_or_ids):
         """Embedding of a text or of ids, L2-normalised: Array [width] f32."""

@@ -8,7 +8,7 @@
 
 /* At least what jansson 2.14 takes for the tree, from the marks outside of texts: an object 80 bytes and a table of
  * 144, an array 48 and a table of 80; a colon is an entry of an object; a comma, or the beginning, is a
- * value: a text 80, its place in an array up to 24. */
+ * value: a text 80, its place in an array up to 24. NaN and Infinity are objects with a text. */
 static uint64_t tree_bytes(const char *text, size_t bytes) {
   enum { OBJECT = 224, ARRAY = 128, ENTRY = 112, VALUE = 104 };
   uint64_t sum = 0;
@@ -21,13 +21,15 @@ static uint64_t tree_bytes(const char *text, size_t bytes) {
     case '[': sum += quoted ? 0 : ARRAY + VALUE; break;
     case ':': sum += quoted ? 0 : ENTRY; break;
     case ',': sum += quoted ? 0 : VALUE; break;
+    case 'I':
+    case 'N': sum += quoted ? 0 : OBJECT + ENTRY + VALUE; break;
     default: break;
     }
   }
   return sum + bytes; /* the texts themselves */
 }
 
-ga_status ga_json_parse(const char *label, const char *text, size_t bytes, json_t **out) {
+static ga_status parse_json(const char *label, const char *text, size_t bytes, size_t flags, json_t **out) {
   json_error_t error;
   *out = NULL;
   GA_REQUIRE(bytes <= GA_JSON_MAX_BYTES, GA_ERR_FORMAT, "%s: JSON of %zu bytes; at most %d", label, bytes,
@@ -36,20 +38,28 @@ ga_status ga_json_parse(const char *label, const char *text, size_t bytes, json_
   GA_REQUIRE(tree <= most, GA_ERR_FORMAT,
              "%s: JSON of %zu bytes would take %llu in memory; at most %llu, so many arrays and objects are in it",
              label, bytes, (unsigned long long)tree, (unsigned long long)most);
-  json_t *root = ga_json_load(text, bytes, JSON_REJECT_DUPLICATES, &error);
+  json_t *root = ga_json_load(text, bytes, flags, &error);
   if (!root) {
     if (json_error_code(&error) == json_error_out_of_memory)
       return ga_fail(GA_ERR_NOMEM, "%s: JSON of %zu bytes: out of memory", label, bytes);
     return ga_fail(GA_ERR_FORMAT, "%s: JSON, line %d, byte %d: %s", label, error.line, error.position,
                    ga_quote(error.text, strlen(error.text)).text);
   }
-  if (!json_is_object(root)) {
+  if (!json_is_object(root) || ga_json_wide(root)) {
     ga_status status = ga_fail(GA_ERR_FORMAT, "%s: JSON is %s; must be an object", label, ga_json_type_name(root));
     json_decref(root);
     return status;
   }
   *out = root;
   return GA_OK;
+}
+
+ga_status ga_json_parse(const char *label, const char *text, size_t bytes, json_t **out) {
+  return parse_json(label, text, bytes, GA_JSON_PYTHON, out);
+}
+
+ga_status ga_json_parse_strict(const char *label, const char *text, size_t bytes, json_t **out) {
+  return parse_json(label, text, bytes, JSON_REJECT_DUPLICATES, out);
 }
 
 ga_status ga_json_read_file(const char *path, json_t **out) {
@@ -63,6 +73,8 @@ ga_status ga_json_read_file(const char *path, json_t **out) {
 
 const char *ga_json_type_name(const json_t *value) {
   if (!value) return "missing";
+  const char *wide = ga_json_wide(value);
+  if (wide) return strchr("0123456789", wide[*wide == '-']) ? "an integer beyond 64 bits" : "no finite number";
   switch (json_typeof(value)) {
   case JSON_OBJECT: return "an object";
   case JSON_ARRAY: return "an array";

@@ -1,4 +1,4 @@
-/* JSON texts of files, with GA's error texts and limits. Duplicate keys are refused. */
+/* JSON texts of files, with GA's error texts and limits. */
 #ifndef GA_BASE_JSON_H
 #define GA_BASE_JSON_H
 
@@ -15,8 +15,13 @@
 #define GA_JSON_TREE_TIMES 32
 #define GA_JSON_TREE_FREE  ((uint64_t)64 << 20)
 
-/* Parses a text, which must be an object. `label` names it in error texts. Release *out with json_decref. */
+/* Parses a text, which must be an object, as Python's json module reads it (GA_JSON_PYTHON); of equal keys the last
+ * counts. `label` names it in error texts. Release *out with json_decref. */
 GA_NODISCARD ga_status ga_json_parse(const char *label, const char *text, size_t bytes, json_t **out);
+/* Parses a text as ga_json_parse does, but as plain JSON, with duplicate keys refused: the header of a safetensors
+ * file. */
+GA_NODISCARD ga_status ga_json_parse_strict(const char *label, const char *text, size_t bytes, json_t **out);
+/* Reads a file as ga_json_parse does. */
 GA_NODISCARD ga_status ga_json_read_file(const char *path, json_t **out);
 /* Returns the name of a value's type for error texts, such as "an integer" or "a text". */
 const char *ga_json_type_name(const json_t *value);

@@ -55,7 +55,7 @@ static bool equal_values(const json_t *a, const json_t *b) {
   return json_equal(a, b) != 0;
 }
 
-static ga_status part_allows(const ga_part *row, const json_t *value, bool *allowed) {
+ga_status ga_part_allows(const ga_part *row, const json_t *value, bool *allowed) {
   json_error_t error;
   ga_locale locale;
   *allowed = is_empty_value(value);
@@ -86,7 +86,7 @@ static void describe_value(const json_t *value, char out[80]) {
 static ga_status refuse_value(const walk *w, const ga_part *row, const char *path, const json_t *value) {
   char seen[80], full[PATH_BYTES];
   bool allowed;
-  GA_TRY(part_allows(row, value, &allowed));
+  GA_TRY(ga_part_allows(row, value, &allowed));
   if (allowed) return GA_OK;
   describe_value(value, seen);
   part_path(full, w->at, path);

@@ -35,6 +35,9 @@ typedef struct ga_part_table {
  * file, field and value. */
 GA_NODISCARD ga_status ga_parts_check(const ga_part_table *table, const char *at, const json_t *object);
 
+/* Sets *allowed: whether a refused part may have the value, which is empty or one of row->allowed. GA_ERR_NOMEM. */
+GA_NODISCARD ga_status ga_part_allows(const ga_part *row, const json_t *value, bool *allowed);
+
 /* Finds the row of a metadata key; NULL: there is none. */
 const ga_part *ga_parts_find(const ga_part_table *table, const char *key);
 

@@ -146,7 +146,7 @@ static ga_status fill_options(const ga_model *model, const ga_engine_options *gi
   o->step_tokens = or_default(o->step_tokens, 512, 2048, is_cpu);
   o->step_tokens = (int32_t)ga_max_i64(o->step_tokens, given && given->step_tokens ? 0 : o->max_sequences);
   o->max_waiting = or_default(o->max_waiting, 1024, 1024, is_cpu);
-  GA_TRY(check_engine_option("context", o->context, 1, trained));
+  GA_TRY(check_engine_option("context", o->context, 1, model->hparams.context_most));
   GA_TRY(check_engine_option("max_sequences", o->max_sequences, 1, MAX_SEQUENCES));
   GA_TRY(check_engine_option("step_tokens", o->step_tokens, o->max_sequences, MAX_STEP_TOKENS));
   return check_engine_option("max_waiting", o->max_waiting, 1, MAX_WAITING);

@@ -173,6 +173,27 @@ static ga_status copy_lists(const ga_engine *e, const ga_request_options *o, ga_
   return GA_OK;
 }
 
+/* Refuses biases that leave no token, min_tokens' ban of the ends of generation included. */
+static ga_status check_bans(const ga_engine *e, const ga_request *r) {
+  const int32_t vocab = e->n_vocab;
+  int32_t banned = 0;
+  void *p;
+  if (r->n_bias_all < vocab) return GA_OK;
+  GA_TRY(ga_mem_zalloc((size_t)vocab, sizeof(float), "biases", &p));
+  float *sum = p;
+  for (int32_t i = 0; i < r->n_bias_all; i++)
+    if (r->bias[i].id >= 0 && r->bias[i].id < vocab) sum[r->bias[i].id] += r->bias[i].bias;
+  for (int32_t i = 0; i < vocab; i++) banned += !(sum[i] > -INFINITY);
+  ga_mem_free(sum);
+  GA_REQUIRE(banned<vocab, GA_ERR_ARG, "submit: the %d biases%s ban every token of %d; one must be left", r->n_bias,
+                    r->n_bias_all>
+                     r->n_bias
+                 ? " and min_tokens"
+                 : "",
+             vocab);
+  return GA_OK;
+}
+
 /* Nobody who does not know the engine's secret can look for two salts with one key. Without a prefix cache each request
  * has a key of its own: its pages are kept for itself alone, should it be preempted. */
 static uint64_t cache_key_of(const ga_engine *e, const ga_request_options *o, const ga_request *r) {
@@ -227,6 +248,7 @@ static ga_status request_fill(ga_engine *e, const ga_request_options *o, ga_requ
   r->info.n_prompt = o->n_ids;
   fill_sched(e, o, r);
   GA_TRY(copy_lists(e, o, r));
+  GA_TRY(check_bans(e, r));
   r->sched.ids = r->ids;
   r->options.ids = r->options.stop_ids = NULL;
   r->options.bias = NULL;

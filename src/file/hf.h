@@ -13,7 +13,8 @@
 typedef enum ga_hf_kind {
   GA_HF_INT,
   GA_HF_INTS,          /* an integer or an array of integers; becomes an array */
-  GA_HF_FIRST,         /* an integer or an array of integers; becomes the first one */
+  GA_HF_ID,            /* the id of a token or an array of ids; becomes the first that is not negative */
+  GA_HF_IDS,           /* the same; becomes the array of those that are not negative, or nothing */
   GA_HF_FLOAT,         /* a number; integers are accepted, too */
   GA_HF_RSQRT,         /* a number x > 0; becomes 1 / sqrt(x) */
   GA_HF_FLOATS,        /* an array of numbers */
@@ -25,6 +26,7 @@ typedef enum ga_hf_kind {
   GA_HF_TEXT,
   GA_HF_ROPE_TYPE,   /* a text: "none", "linear", "yarn", "llama3" or "longrope" */
   GA_HF_LAYER_TYPES, /* an array of "full_attention" and "sliding_attention"; becomes bools, true = sliding */
+  GA_HF_FULL_LAYERS, /* an array of "full_attention"; makes no key */
   GA_HF_FP8,         /* an object that describes e4m3 weights with their scales; makes no key */
   /* Fields that change the mathematics in ways that GA does not support. They make no key. */
   GA_HF_REFUSED, /* the field must be absent, null or false */
@@ -33,7 +35,7 @@ typedef enum ga_hf_kind {
 
 /* One field of config.json. If several rows have the same key, the first whose field is present counts. */
 typedef struct ga_hf_key {
-  const char *json; /* path of the field: names separated by dots */
+  const char *json; /* path of the field: names separated by dots. "rope." begins those of ga_hf_rope_view */
   const char *key;  /* metadata key; the architecture is put before a key that begins with '.' */
   ga_hf_kind kind;
   /* JSON to use if no row of this key is present; GA_HF_REQUIRED: the field must be present; NULL: the key is left

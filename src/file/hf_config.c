@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "file/byte_reader.h"
 #include "file/hf.h"
+#include "file/hf_rope.h"
 #include "file/limits.h"
 #include "text/json_io.h"
 
@@ -15,6 +16,7 @@ typedef struct hf_sink {
   ga_arena *arena;
   ga_meta_list *list;
   const ga_hf_arch *arch;
+  const json_t *rope; /* what ga_hf_rope_view has made of the config that is read */
 } hf_sink;
 
 #define MUST_BE(cond, value, allowed) \
@@ -32,10 +34,21 @@ static ga_status put_ints(const hf_sink *s, const char *key, const json_t *value
   return ga_meta_list_add_array(s->arena, s->list, key, GA_META_I64, (int64_t)n, le);
 }
 
-static ga_status put_first(const hf_sink *s, const char *key, const json_t *value) {
-  if (json_is_array(value)) value = json_array_get(value, 0);
-  MUST_BE(json_is_integer(value), value, "an integer or an array of integers");
-  return ga_meta_list_add_int(s->arena, s->list, key, json_integer_value(value));
+/* Ids below 0 mean that there is no such token. */
+static ga_status put_ids(const hf_sink *s, const char *key, bool all, const json_t *value) {
+  const size_t n = json_array_size(value) ? json_array_size(value) : 1; /* an empty array has no first element */
+  int64_t kept = 0;
+  void *le;
+  GA_TRY(ga_arena_alloc(s->arena, n * 8, &le)); /* n is bounded by the bytes of the JSON */
+  for (size_t i = 0; i < n; i++) {
+    const json_t *element = json_is_array(value) ? json_array_get(value, i) : value;
+    MUST_BE(json_is_integer(element), element, "an integer or an array of integers");
+    if (json_integer_value(element) < 0 || (kept && !all)) continue;
+    ga_store_le((uint8_t *)le + 8 * kept++, 8, (uint64_t)json_integer_value(element));
+  }
+  if (!kept) return GA_OK;
+  if (all) return ga_meta_list_add_array(s->arena, s->list, key, GA_META_I64, kept, le);
+  return ga_meta_list_add_int(s->arena, s->list, key, (int64_t)ga_load_le(le, 8));
 }
 
 static ga_status put_rsqrt(const hf_sink *s, const char *key, const json_t *value) {
@@ -131,7 +144,48 @@ static ga_status put_quantization(const hf_sink *s, const json_t *value) {
   return ga_meta_list_add_bool(s->arena, s->list, "ga.fp8_scales", true);
 }
 
+/* 1 and 1.0 are the same here. */
+static bool same_json(const json_t *a, const json_t *b) {
+  return json_is_number(a) ? json_is_number(b) && json_number_value(a) == json_number_value(b) : json_equal(a, b) != 0;
+}
+
+static bool is_scalar_kind(ga_hf_kind kind) {
+  switch (kind) {
+  case GA_HF_INT:
+  case GA_HF_FLOAT:
+  case GA_HF_RSQRT:
+  case GA_HF_FRACTION:
+  case GA_HF_INT_OR_NULL:
+  case GA_HF_FLOAT_OR_NULL:
+  case GA_HF_INT_OR_NONE:
+  case GA_HF_BOOL: return true;
+  default: return false;
+  }
+}
+
+/* One value for all layers may be written for each of them. */
+static ga_status take_common(const json_t **value) {
+  const size_t n = json_array_size(*value);
+  if (!n) return GA_OK;
+  for (size_t i = 1; i < n; i++)
+    GA_REQUIRE(same_json(json_array_get(*value, 0), json_array_get(*value, i)), GA_ERR_UNSUPPORTED,
+               "is an array whose elements 0 and %zu differ; GA needs one value for all layers", i);
+  *value = json_array_get(*value, 0);
+  return GA_OK;
+}
+
+static ga_status check_full_layers(const json_t *value) {
+  MUST_BE(json_is_array(value), value, "an array of texts");
+  for (size_t i = 0; i < json_array_size(value); i++) {
+    const char *type = json_string_value(json_array_get(value, i));
+    GA_REQUIRE(type && !strcmp(type, "full_attention"), GA_ERR_UNSUPPORTED,
+               "element %zu is '%s'; must be full_attention", i, type ? ga_quote(type, strlen(type)).text : "no text");
+  }
+  return GA_OK;
+}
+
 static ga_status put_meta_value(const hf_sink *s, ga_hf_kind kind, const char *key, const json_t *value) {
+  if (is_scalar_kind(kind)) GA_TRY(take_common(&value));
   switch (kind) {
   case GA_HF_INT:
   case GA_HF_INT_OR_NULL:
@@ -146,13 +200,15 @@ static ga_status put_meta_value(const hf_sink *s, ga_hf_kind kind, const char *k
     MUST_BE(json_is_boolean(value), value, "true or false");
     return ga_meta_list_add_bool(s->arena, s->list, key, json_is_true(value));
   case GA_HF_INTS: return put_ints(s, key, value);
-  case GA_HF_FIRST: return put_first(s, key, value);
+  case GA_HF_ID: return put_ids(s, key, false, value);
+  case GA_HF_IDS: return put_ids(s, key, true, value);
   case GA_HF_FLOATS: return put_floats(s, key, value);
   case GA_HF_FRACTION: return put_fraction(s, key, value);
   case GA_HF_RSQRT: return put_rsqrt(s, key, value);
   case GA_HF_TEXT: return put_meta_text(s, key, value);
   case GA_HF_ROPE_TYPE: return put_rope_type(s, key, value);
   case GA_HF_LAYER_TYPES: return put_layer_types(s, key, value);
+  case GA_HF_FULL_LAYERS: return check_full_layers(value);
   case GA_HF_FP8: return put_quantization(s, value);
   case GA_HF_ONLY:
   case GA_HF_REFUSED: break;
@@ -170,11 +226,6 @@ static ga_status parse_fallback(const ga_hf_key *row, json_t **out) {
   ga_locale_end(&locale);
   GA_REQUIRE(*out, GA_ERR_NOMEM, "default '%s': %s", row->fallback, error.text);
   return GA_OK;
-}
-
-/* 1 and 1.0 are the same here. */
-static bool same_json(const json_t *a, const json_t *b) {
-  return json_is_number(a) ? json_is_number(b) && json_number_value(a) == json_number_value(b) : json_equal(a, b) != 0;
 }
 
 static ga_status check_only(const ga_hf_key *row, const json_t *value) {
@@ -198,10 +249,12 @@ static ga_status put_fallback(const hf_sink *s, const ga_hf_key *row, const char
 }
 
 static ga_status put_meta_row(const hf_sink *s, const ga_hf_key *row, const json_t *config) {
-  const json_t *value = ga_json_at(config, row->json);
+  const bool of_rope = !strncmp(row->json, "rope.", 5);
+  const json_t *value = ga_json_at(of_rope ? s->rope : config, row->json);
   char *key = NULL;
   if (row->kind == GA_HF_REFUSED)
     return !value || json_is_false(value) ? GA_OK : put_meta_value(s, row->kind, NULL, value);
+  if (row->kind == GA_HF_FULL_LAYERS) return value ? check_full_layers(value) : GA_OK;
   if (row->kind == GA_HF_FP8) return put_quantization(s, value);
   if (row->kind == GA_HF_ONLY) return value ? check_only(row, value) : GA_OK;
   GA_TRY(ga_arena_printf(s->arena, &key, "%s%s", row->key[0] == '.' ? s->arch->arch : "", row->key));
@@ -217,7 +270,8 @@ static ga_status put_meta_row(const hf_sink *s, const ga_hf_key *row, const json
 static ga_status put_rows(const hf_sink *s, const char *label, const ga_hf_key *rows, const json_t *config) {
   for (const ga_hf_key *row = rows; row && row->json; row++) {
     ga_status status = put_meta_row(s, row, config);
-    if (status) return ga_fail_in(status, "%s: '%s'", label, row->json);
+    char name[GA_HF_FIELD_BYTES];
+    if (status) return ga_fail_in(status, "%s: '%s'", label, ga_hf_rope_field(config, row->json, name));
   }
   return GA_OK;
 }
@@ -228,10 +282,10 @@ static ga_status put_rows(const hf_sink *s, const char *label, const ga_hf_key *
 static const ga_hf_key common_keys[] = {
     {"_name_or_path",       "general.name",                    GA_HF_TEXT,    NULL},
     {"tie_word_embeddings", "ga.tied_embeddings",              GA_HF_BOOL,    NULL},
-    {"bos_token_id",        "tokenizer.ggml.bos_token_id",     GA_HF_FIRST,   NULL},
-    {"eos_token_id",        "tokenizer.ggml.eos_token_id",     GA_HF_FIRST,   NULL},
-    {"eos_token_id",        "ga.eos_token_ids",                GA_HF_INTS,    NULL},
-    {"pad_token_id",        "tokenizer.ggml.padding_token_id", GA_HF_FIRST,   NULL},
+    {"bos_token_id",        "tokenizer.ggml.bos_token_id",     GA_HF_ID,      NULL},
+    {"eos_token_id",        "tokenizer.ggml.eos_token_id",     GA_HF_ID,      NULL},
+    {"eos_token_id",        "ga.eos_token_ids",                GA_HF_IDS,     NULL},
+    {"pad_token_id",        "tokenizer.ggml.padding_token_id", GA_HF_ID,      NULL},
     {"quantization_config", NULL,                              GA_HF_FP8,     NULL},
     {0}};
 /* clang-format on */
@@ -254,29 +308,14 @@ static ga_status put_layout(const hf_sink *s) {
   return s->arch->layout & GA_HF_NEOX ? ga_meta_list_add_text(s->arena, s->list, "ga.rope_layout", "neox", 4) : GA_OK;
 }
 
-/* Anything else in their place would be read as if nothing stood there, and give wrong angles. */
-static ga_status check_rope_objects(const char *label, const json_t *config) {
-  static const char *const fields[] = {"rope_scaling", "rope_parameters", "rope_parameters.full_attention",
-                                       "rope_parameters.sliding_attention"};
-  for (size_t i = 0; i < GA_COUNT_OF(fields); i++) {
-    const json_t *value = ga_json_at(config, fields[i]);
-    GA_REQUIRE(!value || json_is_object(value), GA_ERR_FORMAT, "%s: '%s': is %s; must be an object", label, fields[i],
-               ga_json_type_name(value));
-  }
-  return GA_OK;
-}
-
 /* attention_factor is the whole magnitude; GGUF's attn_factor is that of longrope, of YaRN what 1 + 0.1 ln factor is
  * multiplied by. */
-static ga_status put_attention_factor(const hf_sink *s, const char *label, const json_t *config) {
-  const json_t *rope = ga_json_at(config, "rope_parameters");
-  if (!rope) rope = ga_json_at(config, "rope_scaling");
-  const json_t *type = ga_json_at(rope, "rope_type"), *value = ga_json_at(rope, "attention_factor");
-  if (!type) type = ga_json_at(rope, "type");
-  const char *name = json_string_value(type);
+static ga_status put_attention_factor(const hf_sink *s, const char *label) {
+  const json_t *value = ga_json_at(s->rope, "rope.attention_factor");
+  const char *name = json_string_value(ga_json_at(s->rope, "rope.rope_type"));
   const bool is_yarn = name && !strcmp(name, "yarn"), is_long = name && is_longrope(name);
   if (!value || !(is_yarn || is_long)) return GA_OK;
-  const json_t *factor = ga_json_at(rope, "factor");
+  const json_t *factor = ga_json_at(s->rope, "rope.factor");
   const double longer = json_is_number(factor) ? json_number_value(factor) : 1;
   GA_REQUIRE(json_is_number(value), GA_ERR_FORMAT, "%s: 'attention_factor': is %s; must be a number", label,
              ga_json_type_name(value));
@@ -335,24 +374,31 @@ static ga_status find_hf_arch(const char *label, const json_t *config, const ga_
                  ga_quote(json_string_value(type), json_string_length(type)).text, known);
 }
 
+static ga_status apply_rows(const hf_sink *s, const char *label, const json_t *config, const json_t *inner) {
+  GA_TRY(put_rows(s, label, common_keys, config));
+  if (inner != config) GA_TRY(put_rows(s, label, common_keys, inner));
+  GA_TRY(put_rows(s, label, s->arch->keys, inner));
+  GA_TRY(put_rows(s, label, s->arch->keys_2, inner));
+  GA_TRY(put_attention_factor(s, label));
+  GA_TRY(put_layout(s));
+  GA_TRY(put_gpt2_inner(s, label));
+  return put_positions(s, label, inner);
+}
+
 ga_status ga_hf_config_apply(ga_arena *arena, const char *label, const json_t *config, ga_meta_list *list,
                              const ga_hf_arch **arch) {
   const ga_hf_arch *a;
+  json_t *rope;
   GA_TRY(find_hf_arch(label, config, &a));
-  hf_sink s = {arena, list, a};
   const json_t *inner = a->inside ? ga_json_at(config, a->inside) : config;
-  GA_REQUIRE(json_is_object(inner), GA_ERR_FORMAT, "%s: '%s' is %s; must be an object", label, a->inside,
-             ga_json_type_name(inner));
+  GA_REQUIRE(json_is_object(inner) && !ga_json_wide(inner), GA_ERR_FORMAT, "%s: '%s' is %s; must be an object", label,
+             a->inside, ga_json_type_name(inner));
   GA_TRY(ga_meta_list_add_text(arena, list, "general.architecture", a->arch, strlen(a->arch)));
-  GA_TRY(check_rope_objects(label, inner));
-  GA_TRY(put_rows(&s, label, common_keys, config));
-  if (inner != config) GA_TRY(put_rows(&s, label, common_keys, inner));
-  GA_TRY(put_rows(&s, label, a->keys, inner));
-  GA_TRY(put_rows(&s, label, a->keys_2, inner));
-  GA_TRY(put_attention_factor(&s, label, inner));
-  GA_TRY(put_layout(&s));
-  GA_TRY(put_gpt2_inner(&s, label));
-  GA_TRY(put_positions(&s, label, inner));
+  GA_TRY(ga_hf_rope_view(label, inner, &rope));
+  const hf_sink s = {arena, list, a, rope};
+  const ga_status status = apply_rows(&s, label, config, inner);
+  json_decref(rope);
+  GA_TRY(status);
   *arch = a;
   return GA_OK;
 }

@@ -4,14 +4,26 @@
 #include <sys/stat.h>
 
 #include "base/json.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "file/hf.h"
+#include "file/hf_generation.h"
+#include "file/hf_template.h"
 #include "file/limits.h"
 
-static const char *const side_names[] = {
-    "tokenizer.json",    "tokenizer_config.json",  "tokenizer.model", "special_tokens_map.json",
-    "added_tokens.json", "chat_template.jinja",    "vocab.txt",       "vocab.json",
-    "merges.txt",        "generation_config.json", "config.json"};
+static const char *const side_names[] = {"tokenizer.json",
+                                         "tokenizer_config.json",
+                                         "tokenizer.model",
+                                         "special_tokens_map.json",
+                                         "added_tokens.json",
+                                         "chat_template.jinja",
+                                         "vocab.txt",
+                                         "vocab.json",
+                                         "merges.txt",
+                                         "generation_config.json",
+                                         "config.json",
+                                         "chat_template.json",
+                                         "additional_chat_templates/tool_use.jinja"};
 
 static bool file_exists(const char *path) {
   struct stat st;
@@ -58,13 +70,30 @@ static ga_status add_pooling(ga_model_file *file, const char *folder, const char
   return status;
 }
 
+/* Adds what generation_config.json says to the parsed config.json. */
+static ga_status add_generation(ga_model_file *file, json_t *config) {
+  const char *path = ga_model_file_side_path(file, "generation_config.json");
+  json_t *generation;
+  if (!path) return GA_OK;
+  const ga_status read = ga_json_read_file(path, &generation);
+  if (read == GA_ERR_NOMEM) return read;
+  if (read != GA_OK) { /* as transformers, which then has the ids of config.json alone */
+    ga_log(GA_LOG_WARN, "%s: not used", ga_error_text());
+    return GA_OK;
+  }
+  const ga_status status = ga_hf_generation_apply(generation, config, "text_config");
+  json_decref(generation);
+  return status;
+}
+
 static ga_status apply_config(ga_model_file *file, const char *folder, const ga_hf_arch **arch) {
   const char *path = ga_model_file_side_path(file, "config.json");
   json_t *config;
   *arch = NULL;
   if (!path) return GA_OK;
   GA_TRY(ga_json_read_file(path, &config));
-  ga_status status = ga_hf_config_apply(&file->arena, ga_path_label(path), config, file->meta, arch);
+  ga_status status = add_generation(file, config);
+  if (status == GA_OK) status = ga_hf_config_apply(&file->arena, ga_path_label(path), config, file->meta, arch);
   json_decref(config);
   if (status == GA_OK && (*arch)->layout & GA_HF_BOTH_WAYS) status = add_pooling(file, folder, (*arch)->arch);
   return status;
@@ -92,6 +121,7 @@ static ga_status finish_open(ga_model_file *file, const char *folder) {
   const ga_hf_arch *arch;
   GA_TRY(find_side_files(file, folder));
   GA_TRY(apply_config(file, folder, &arch));
+  GA_TRY(ga_hf_templates(file));
   GA_TRY(ga_model_store_join(file, arch));
   return arch && arch->layout & GA_HF_PADDED_POSITIONS ? cut_positions(file) : GA_OK;
 }
@@ -144,20 +174,64 @@ static ga_status collect_shards(ga_arena *arena, json_t *map, shard_list *out) {
   return GA_OK;
 }
 
-/* Every tensor of the shard is listed, and listed as being there. */
-static ga_status check_listed(const ga_model_shard *part, const char *name, const json_t *map) {
-  for (int64_t i = 0; i < part->n_tensors; i++) {
-    const char *listed = json_string_value(json_object_get(map, part->tensors[i].source_name));
-    GA_REQUIRE(listed && !strcmp(listed, name), GA_ERR_FORMAT, "%s: tensor '%s': the index says it is %s%s",
-               part->label, part->tensors[i].source_name, listed ? "in " : "nowhere",
-               listed ? ga_quote(listed, strlen(listed)).text : "");
+/* What is known of the tensors of all shards: which shard has the one that counts. */
+typedef struct shard_tensors {
+  ga_name_table table; /* names to indices into `part` */
+  int32_t *part;       /* [count] */
+  int64_t count;
+} shard_tensors;
+
+/* A tensor that stands in several shards is taken from the one that the index names, else from the last of them. */
+static ga_status note_tensor(shard_tensors *all, int32_t part, const char *shard, const char *tensor,
+                             const json_t *map) {
+  const char *listed = json_string_value(json_object_get(map, tensor));
+  const int64_t at = ga_name_table_find(&all->table, tensor);
+  if (at < 0) {
+    GA_TRY(ga_name_table_add(&all->table, tensor, (uint32_t)all->count));
+    all->part[all->count++] = part;
+    return GA_OK;
+  }
+  if (!listed || !strcmp(listed, shard)) all->part[at] = part;
+  return GA_OK;
+}
+
+static ga_status note_tensors(ga_model_file *file, const shard_list *shards, const json_t *map, shard_tensors *all) {
+  int64_t most = 0;
+  void *p;
+  for (int32_t i = 0; i < file->n_shards; i++) most += file->shards[i].n_tensors;
+  GA_TRY(ga_name_table_init(&file->arena, (uint64_t)most, &all->table));
+  GA_TRY(ga_arena_alloc(&file->arena, (size_t)most * sizeof(int32_t), &p));
+  all->part = p;
+  for (int32_t i = 0; i < file->n_shards; i++)
+    for (int64_t j = 0; j < file->shards[i].n_tensors; j++)
+      GA_TRY(note_tensor(all, i, shards->names[i], file->shards[i].tensors[j].source_name, map));
+  return GA_OK;
+}
+
+/* Leaves out the tensors of a shard that another shard has. */
+static void drop_doubles(ga_model_shard *part, int32_t number, const shard_tensors *all) {
+  int64_t kept = 0;
+  for (int64_t j = 0; j < part->n_tensors; j++)
+    if (all->part[ga_name_table_find(&all->table, part->tensors[j].source_name)] == number)
+      part->tensors[kept++] = part->tensors[j];
+  part->n_tensors = kept;
+}
+
+/* Tensors that the index does not list, or lists in another shard, are there all the same. */
+static ga_status check_listed(const shard_tensors *all, json_t *map) {
+  const char *tensor;
+  json_t *value;
+  json_object_foreach(map, tensor, value) {
+    GA_REQUIRE(ga_name_table_find(&all->table, tensor) >= 0, GA_ERR_FORMAT,
+               "weight_map names tensor '%s' in '%s'; none of the files has it", ga_quote(tensor, strlen(tensor)).text,
+               ga_quote(json_string_value(value), json_string_length(value)).text);
   }
   return GA_OK;
 }
 
 static ga_status open_shards(ga_model_file *file, const char *folder, json_t *map) {
   shard_list shards = {0};
-  int64_t total = 0, listed = (int64_t)json_object_size(map);
+  shard_tensors all = {0};
   GA_TRY(collect_shards(&file->arena, map, &shards));
   GA_TRY(ga_model_store_shards(file, shards.count));
   for (int32_t i = 0; i < file->n_shards; i++) {
@@ -165,12 +239,10 @@ static ga_status open_shards(ga_model_file *file, const char *folder, json_t *ma
     GA_TRY(ga_arena_printf(&file->arena, &path, "%s%s", folder, shards.names[i]));
     GA_TRY(ga_model_store_map(file, i, path));
     GA_TRY(ga_safetensors_parse(&file->arena, &file->shards[i]));
-    GA_TRY(check_listed(&file->shards[i], shards.names[i], map));
-    total += file->shards[i].n_tensors;
   }
-  /* Each tensor found is listed once, so equal counts mean that none is missing. */
-  GA_REQUIRE(total == listed, GA_ERR_FORMAT, "weight_map names %lld tensors; the files hold %lld of them",
-             (long long)listed, (long long)total);
+  GA_TRY(note_tensors(file, &shards, map, &all));
+  GA_TRY(check_listed(&all, map));
+  for (int32_t i = 0; i < file->n_shards; i++) drop_doubles(&file->shards[i], i, &all);
   return GA_OK;
 }
 

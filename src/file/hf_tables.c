@@ -5,30 +5,26 @@
 
 /* clang-format off */
 
-/* What every decoder with rotary embedding has. transformers 5 moved rope_theta and rope_scaling into rope_parameters.
- * */
-#define IN_BOTH(field, key, kind) {"rope_scaling." field, key, kind, NULL}, {"rope_parameters." field, key, kind, NULL}
+/* What every decoder with rotary embedding has. transformers 5 moved rope_theta and rope_scaling into rope_parameters;
+ * hf_rope.c gathers both as "rope". */
 #define ROPE \
     {"rope_theta",                                  ".rope.freq_base",                         GA_HF_FLOAT, NULL}, \
     {"rope_parameters.rope_theta",                  ".rope.freq_base",                         GA_HF_FLOAT, NULL}, \
     {"rope_parameters.full_attention.rope_theta",   ".rope.freq_base",                         GA_HF_FLOAT, "10000"}, \
-    {"rope_scaling.rope_type",                      ".rope.scaling.type",                      GA_HF_ROPE_TYPE, NULL}, \
-    {"rope_scaling.type",                           ".rope.scaling.type",                      GA_HF_ROPE_TYPE, NULL}, \
-    {"rope_parameters.rope_type",                   ".rope.scaling.type",                      GA_HF_ROPE_TYPE, NULL}, \
-    {"rope_parameters.full_attention.rope_type",    ".rope.scaling.type",                      GA_HF_ROPE_TYPE, NULL}, \
-    {"rope_scaling.factor",                         ".rope.scaling.factor",                    GA_HF_FLOAT, NULL}, \
-    {"rope_parameters.factor",                      ".rope.scaling.factor",                    GA_HF_FLOAT, NULL}, \
-    {"rope_parameters.full_attention.factor",       ".rope.scaling.factor",                    GA_HF_FLOAT, NULL}, \
-    IN_BOTH("original_max_position_embeddings",    ".rope.scaling.original_context_length",   GA_HF_INT), \
-    IN_BOTH("low_freq_factor",                     ".rope.scaling.low_freq_factor",           GA_HF_FLOAT), \
-    IN_BOTH("high_freq_factor",                    ".rope.scaling.high_freq_factor",          GA_HF_FLOAT), \
-    IN_BOTH("beta_fast",                           ".rope.scaling.yarn_beta_fast",            GA_HF_FLOAT), \
-    IN_BOTH("beta_slow",                           ".rope.scaling.yarn_beta_slow",            GA_HF_FLOAT), \
-    IN_BOTH("short_factor",                        "ga.rope_short_factors",                   GA_HF_FLOATS), \
-    IN_BOTH("long_factor",                         "ga.rope_long_factors",                    GA_HF_FLOATS)
+    {"rope.rope_type",                              ".rope.scaling.type",                      GA_HF_ROPE_TYPE, NULL}, \
+    {"rope.factor",                                 ".rope.scaling.factor",                    GA_HF_FLOAT, NULL}, \
+    {"original_max_position_embeddings",      ".rope.scaling.original_context_length",         GA_HF_INT,   NULL}, \
+    {"rope.original_max_position_embeddings", ".rope.scaling.original_context_length",         GA_HF_INT,   NULL}, \
+    {"rope.low_freq_factor",                        ".rope.scaling.low_freq_factor",           GA_HF_FLOAT, NULL}, \
+    {"rope.high_freq_factor",                       ".rope.scaling.high_freq_factor",          GA_HF_FLOAT, NULL}, \
+    {"rope.beta_fast",                              ".rope.scaling.yarn_beta_fast",            GA_HF_FLOAT, NULL}, \
+    {"rope.beta_slow",                              ".rope.scaling.yarn_beta_slow",            GA_HF_FLOAT, NULL}, \
+    {"rope.truncate",                               NULL,                                      GA_HF_ONLY, "true"}, \
+    {"rope.short_factor",                           "ga.rope_short_factors",                   GA_HF_FLOATS, NULL}, \
+    {"rope.long_factor",                            "ga.rope_long_factors",                    GA_HF_FLOATS, NULL}
 #define NO_MSCALE \
-    IN_BOTH("mscale",                              NULL,                                      GA_HF_REFUSED), \
-    IN_BOTH("mscale_all_dim",                      NULL,                                      GA_HF_REFUSED)
+    {"rope.mscale",                                 NULL,                                      GA_HF_REFUSED, NULL}, \
+    {"rope.mscale_all_dim",                         NULL,                                      GA_HF_REFUSED, NULL}
 static const ga_hf_key rope_keys[] = {
     ROPE,
     NO_MSCALE,
@@ -122,6 +118,7 @@ static const ga_hf_key smollm3_keys[] = {
     {"no_rope_layers",          "ga.rope_layers",                    GA_HF_INTS,  NULL},
     {"no_rope_layer_interval",  "ga.no_rope_every",                  GA_HF_INT,   "4"},
     {"use_sliding_window",      NULL,                                GA_HF_REFUSED, NULL},
+    {"layer_types",             NULL,                                GA_HF_FULL_LAYERS, NULL},
     {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
     {"mlp_bias",                NULL,                                GA_HF_REFUSED, NULL},
     {0}};
@@ -130,7 +127,6 @@ static const ga_hf_key smollm3_keys[] = {
 static const ga_hf_key phi3_keys[] = {
     {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-5"},
     DECODER("4096"),
-    {"original_max_position_embeddings", ".rope.scaling.original_context_length", GA_HF_INT, NULL},
     {"sliding_window",          ".attention.sliding_window",         GA_HF_INT,   NULL},
     {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
     {0}};
@@ -263,6 +259,7 @@ static const ga_hf_name gptneox_names[] = {
 /* --- qwen2, 2.5: names as llama, with biases on q, k, v --- */
 static const ga_hf_key qwen_keys[] = {
     DECODER("32768"),
+    {"layer_types",             NULL,                                GA_HF_FULL_LAYERS, NULL},
     {"use_sliding_window",      NULL,                                GA_HF_REFUSED, NULL},
     {0}};
 
@@ -415,6 +412,7 @@ static const ga_hf_key bert_keys[] = {
     {"hidden_act",              NULL,                               GA_HF_ONLY,  "\"gelu\""},
     {"position_embedding_type", NULL,                               GA_HF_ONLY,  "\"absolute\""},
     {"is_decoder",              NULL,                               GA_HF_REFUSED, NULL},
+    {"add_cross_attention",     NULL,                               GA_HF_REFUSED, NULL},
     {0}};
 /* --- xlm-roberta: bert with positions that begin behind that of padding: hf_config.c --- */
 static const ga_hf_key xlm_roberta_keys[] = {
@@ -426,6 +424,7 @@ static const ga_hf_key xlm_roberta_keys[] = {
     {"hidden_act",              NULL,                               GA_HF_ONLY,  "\"gelu\""},
     {"position_embedding_type", NULL,                               GA_HF_ONLY,  "\"absolute\""},
     {"is_decoder",              NULL,                               GA_HF_REFUSED, NULL},
+    {"add_cross_attention",     NULL,                               GA_HF_REFUSED, NULL},
     {"lora_adaptations",        NULL,                               GA_HF_REFUSED, NULL},
     {0}};
 /* --- modern-bert: windows that look both ways; layers 0, n, 2 n ... see all --- */
@@ -473,6 +472,7 @@ static const ga_hf_key jina_bert_keys[] = {
     {"feed_forward_type",       NULL,                               GA_HF_ONLY,  "\"geglu\""},
     {"position_embedding_type", NULL,                               GA_HF_ONLY,  "\"alibi\""},
     {"is_decoder",              NULL,                               GA_HF_REFUSED, NULL},
+    {"add_cross_attention",     NULL,                               GA_HF_REFUSED, NULL},
     {0}};
 static const ga_hf_name jina_bert_names[] = {
     {"embeddings.word_embeddings",                 "token_embd"},

@@ -1,13 +1,20 @@
-/* The chat template in tokenizer_config.json. */
+/* The chat templates of a folder of safetensors. */
 #ifndef GA_FILE_HF_TEMPLATE_H
 #define GA_FILE_HF_TEMPLATE_H
 
-#include <jansson.h>
+#include "file/model_store.h"
 
-#include "ga/base.h"
+/* Keys of the metadata, which GGUF files have too. */
+#define GA_CHAT_TEMPLATE       "tokenizer.chat_template"
+#define GA_TOOL_TEMPLATE       "tokenizer.chat_template.tool_use"
+#define GA_NAMED_TEMPLATES     "tokenizer.chat_templates"
+#define GA_CHAT_TEMPLATE_ERROR "ga.chat_template_error" /* why a folder's template cannot be read */
 
-/* Finds "chat_template": a text, or a list of named templates, of which "default" counts, else the first. *out is a
- * string owned by config; NULL: there is none, or config is NULL. GA_ERR_FORMAT: the value has another form. */
-GA_NODISCARD ga_status ga_hf_template(const json_t *config, const json_t **out);
+/* Adds the chat template of a folder, and the one for conversations with tools, to the metadata. They are the files
+ * chat_template.jinja and additional_chat_templates/tool_use.jinja, else "chat_template" in tokenizer_config.json or in
+ * chat_template.json: a text, a list of named templates, or an object of them. Of several "default" counts, else the
+ * first; "tool_use" is that for tools. What cannot be read is no error: its reason becomes GA_CHAT_TEMPLATE_ERROR, since
+ * raw prompts need no template. */
+GA_NODISCARD ga_status ga_hf_templates(ga_model_file *file);
 
 #endif

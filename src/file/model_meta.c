@@ -102,13 +102,33 @@ static ga_status in_file(const ga_model_file *file, ga_status status) {
   return status == GA_OK ? GA_OK : ga_fail_in(status, "%s", label(file));
 }
 
-/* *out = the entry, which is no array and of that kind. */
+/* Returns the first element of an array that differs from element 0; the count: none does. */
+static int64_t first_other(const ga_meta *meta) {
+  const size_t bytes = (size_t)ga_meta_type_bytes(meta->elem);
+  int64_t i = 1;
+  while (bytes && i < meta->count && !memcmp(meta->data, meta->data + (size_t)i * bytes, bytes)) i++;
+  return i;
+}
+
+/* One number for all layers may be written for each of them. */
+static ga_status require_equal(const ga_model_file *file, const ga_meta *meta, ga_meta_kind kind) {
+  GA_REQUIRE(is_kind(meta->elem, kind) && kind != GA_META_TEXTS && meta->count > 0, GA_ERR_FORMAT,
+             "%s: metadata '%s' is an array of %lld %s; must be %s", label(file), meta->key, (long long)meta->count,
+             ga_meta_type_name(meta->elem), kind_types(kind));
+  const int64_t other = first_other(meta);
+  GA_REQUIRE(other == meta->count, GA_ERR_FORMAT,
+             "%s: metadata '%s' is an array of %lld %s, elements 0 and %lld differ; must be %s, one for all layers",
+             label(file), meta->key, (long long)meta->count, ga_meta_type_name(meta->elem), (long long)other,
+             kind_types(kind));
+  return GA_OK;
+}
+
+/* *out = the entry, of which element 0 is of that kind and counts. */
 static ga_status require_scalar(const ga_model_file *file, const char *key, ga_meta_kind kind, const ga_meta **out) {
   const ga_meta *meta = ga_model_file_meta(file, key);
   GA_REQUIRE(meta, GA_ERR_FORMAT, "%s: metadata '%s' is missing; must be there, %s", label(file), key,
              kind_types(kind));
-  GA_REQUIRE(meta->type != GA_META_ARRAY, GA_ERR_FORMAT, "%s: metadata '%s' is an array of %lld %s; must be %s",
-             label(file), key, (long long)meta->count, ga_meta_type_name(meta->elem), kind_types(kind));
+  if (meta->type == GA_META_ARRAY) GA_TRY(require_equal(file, meta, kind));
   *out = meta;
   return GA_OK;
 }

@@ -171,7 +171,7 @@ static ga_status parse_safetensors(ga_arena *arena, ga_model_shard *part) {
              GA_JSON_MAX_BYTES, (unsigned long long)ga_bytes_left(&r));
   GA_TRY(ga_read_bytes(&r, header_bytes, "header", &text));
   GA_REQUIRE(text[0] == '{', GA_ERR_FORMAT, "header begins with byte 0x%02x; must be '{'", text[0]);
-  GA_TRY(ga_json_parse("header", (const char *)text, header_bytes, &header));
+  GA_TRY(ga_json_parse_strict("header", (const char *)text, header_bytes, &header));
   ga_status status = read_header(arena, header, r.at, part);
   json_decref(header);
   return status;

@@ -25,6 +25,8 @@ typedef enum jj_kind {
   JJ_NONE,
   JJ_BOOL,
   JJ_INT, /* 64 bits. Python's integers are unbounded; here overflow is an error */
+  JJ_BIG, /* an integer of the context beyond 64 bits: u.s is its decimal text, NUL-terminated. It prints, compares, and
+           * becomes a float; integer arithmetic with it is an overflow */
   JJ_FLOAT,
   JJ_STR,
   JJ_LIST,
@@ -199,7 +201,8 @@ struct ga_template {
   jj_node *root; /* JN_BLOCK */
   const jj_builtins *builtins;
   jj_str *name_loop, *name_caller, *name_varargs, *name_kwargs;
-  jj_role *roles; /* roles that messages may have; a role outside of the list is plain text */
+  bool knows_developer; /* a text of the template is "developer" */
+  jj_role *roles;       /* roles that messages may have; a role outside of the list is plain text */
 };
 
 /* --- rendering --- */
@@ -343,7 +346,9 @@ static inline bool ga_jj_as_int(jj_val v, int64_t *i) {
   *i = v.kind == JJ_INT ? v.u.i : v.u.b;
   return true;
 }
+double ga_jj_big_as_double(const jj_str *digits);
 static inline double ga_jj_as_double(jj_val v) {
+  if (v.kind == JJ_BIG) return ga_jj_big_as_double(v.u.s);
   return v.kind == JJ_FLOAT ? v.u.f : v.kind == JJ_INT ? (double)v.u.i : (double)v.u.b;
 }
 static inline bool ga_jj_str_is(const jj_str *s, const char *text) {

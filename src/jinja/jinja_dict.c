@@ -1,4 +1,6 @@
 /* Dicts, equality and order of values, sorting. */
+#include <stdlib.h>
+
 #include "jinja/jinja.h"
 
 /* Equal keys hash alike: 1, 1.0 and True are one key in Python. */
@@ -9,6 +11,7 @@ static ga_status hash_value(jj_run *run, jj_val v, uint64_t *h) {
   case JJ_NONE: *h = ga_fnv64(*h, &v.kind, sizeof v.kind); return GA_OK;
   case JJ_BOOL:
   case JJ_INT:
+  case JJ_BIG:
   case JJ_FLOAT:
     f = ga_jj_as_double(v) + 0.0; /* -0.0 is 0.0 */
     *h = ga_fnv64(*h, &f, sizeof f);
@@ -151,8 +154,25 @@ static ga_status equal_dict(jj_run *run, const jj_dict *a, const jj_dict *b, boo
   return GA_OK;
 }
 
+double ga_jj_big_as_double(const jj_str *digits) { return strtod(digits->p, NULL); }
+
+/* The sign of an integer beyond 64 bits times its number of digits: it orders them unless it is equal. */
+static int64_t big_length(const jj_str *digits) {
+  return *digits->p == '-' ? 1 - (int64_t)digits->n : (int64_t)digits->n;
+}
+
+static int order_bigs(const jj_str *a, const jj_str *b) {
+  const int64_t x = big_length(a), y = big_length(b);
+  if (x != y) return x > y ? 1 : -1;
+  const int c = memcmp(a->p, b->p, a->n);
+  return (c > 0) - (c < 0) == 0 ? 0 : (c > 0) == (x > 0) ? 1 : -1;
+}
+
 static int order_numbers(jj_val a, jj_val b) {
   int64_t i, j;
+  if (a.kind == JJ_BIG && b.kind == JJ_BIG) return order_bigs(a.u.s, b.u.s);
+  if (a.kind == JJ_BIG && b.kind != JJ_FLOAT) return *a.u.s->p == '-' ? -1 : 1;
+  if (b.kind == JJ_BIG && a.kind != JJ_FLOAT) return *b.u.s->p == '-' ? 1 : -1;
   if (ga_jj_as_int(a, &i) && ga_jj_as_int(b, &j)) return (i > j) - (i < j);
   double x = ga_jj_as_double(a), y = ga_jj_as_double(b);
   return (x > y) - (x < y);

@@ -5,6 +5,13 @@
 
 #include "jinja/jinja_builtin.h"
 
+static ga_status abs_big(jj_run *run, jj_val v, jj_val *out) {
+  const bool negative = *v.u.s->p == '-';
+  GA_TRY(ga_jj_str_part(run, v.u.s, negative, v.u.s->n - negative, out));
+  out->kind = JJ_BIG;
+  return GA_OK;
+}
+
 JJ_BUILTIN(filter_abs) {
   jj_val v = call->self;
   if (!ga_jj_is_num(v)) {
@@ -13,6 +20,8 @@ JJ_BUILTIN(filter_abs) {
   }
   if (v.kind == JJ_FLOAT)
     *out = ga_jj_float(fabs(v.u.f));
+  else if (v.kind == JJ_BIG)
+    return abs_big(run, v, out);
   else if (v.kind == JJ_INT && v.u.i < 0)
     return ga_jj_negate(run, v, out);
   else
@@ -161,6 +170,7 @@ JJ_BUILTIN(filter_int) {
   *out = call->v[0].kind == JJ_MISSING ? ga_jj_int(0) : call->v[0];
   if (v.kind == JJ_FLOAT && !isnan(v.u.f)) return float_to_int(v.u.f, out);
   if (ga_jj_as_int(v, &i)) *out = ga_jj_int(i);
+  if (v.kind == JJ_BIG) *out = v;
   if (v.kind != JJ_STR) return GA_OK;
   if ((base == 0 || (base >= 2 && base <= 36)) && parse_int(v.u.s, (int)base, &i, &too_big)) {
     if (too_big) return ga_fail(GA_ERR_UNSUPPORTED, "int: beyond 64 bits");
@@ -263,6 +273,10 @@ JJ_BUILTIN(filter_round) {
     *out = ga_jj_float((ceiling ? ceil(x) : floor(x)) / scale);
   else if (ga_jj_as_int(v, &i) && digits >= 0)
     *out = ga_jj_int(i);
+  else if (v.kind == JJ_BIG && digits >= 0)
+    *out = v;
+  else if (v.kind == JJ_BIG)
+    return float_to_int(INFINITY, out);
   else if (ga_jj_as_int(v, &i))
     return float_to_int(round_decimal((double)i, digits), out);
   else

@@ -173,6 +173,7 @@ static ga_status put_value(formatter *f, const field *spec, jj_val v, char align
     if (!strchr("diu", spec->type)) return bad_spec("the number is no integer");
     return put_whole(f, spec, v.u.f);
   }
+  if (as_int && v.kind == JJ_BIG) return ga_fail(GA_ERR_UNSUPPORTED, "format: integer beyond 64 bits");
   if (as_int && ga_jj_as_int(v, &i)) return put_int(f, spec, i);
   return put_float(f, spec, ga_jj_as_double(v));
 }

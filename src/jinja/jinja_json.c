@@ -10,13 +10,20 @@
 /* Where in the context a node stands, as far as it matters to who vouches for its text. */
 typedef enum place { CONTEXT, MESSAGES, MESSAGE, OURS, FOREIGN } place;
 
-static place place_of_value(const jj_run *run, place parent, const char *key, const json_t *value) {
+static place place_of_value(const jj_run *run, place parent, const char *key, size_t n, const json_t *value) {
+  if (strlen(key) != n) return FOREIGN; /* NUL stands in it */
   if (parent == CONTEXT && !strcmp(key, "messages")) return MESSAGES;
   if (parent == CONTEXT && json_is_string(value) && ga_ends_with(key, "_token")) return OURS;
   if (parent == MESSAGE && json_is_string(value) && !strcmp(key, "role") &&
       ga_jj_is_known_role(run->tpl, json_string_value(value), json_string_length(value)))
     return OURS;
   return FOREIGN;
+}
+
+/* Messages of role "developer" are of the system where the template does not know the newer name. */
+static bool is_developer(const jj_run *run, place parent, const char *key, const json_t *value) {
+  return parent == MESSAGE && !run->tpl->knows_developer && !strcmp(key, "role") && json_is_string(value) &&
+         !strcmp(json_string_value(value), "developer") && json_string_length(value) == strlen("developer");
 }
 
 static ga_status value_from_text(jj_run *run, const char *p, size_t n, place at, jj_val *out) {
@@ -45,10 +52,27 @@ static ga_status from_object(jj_run *run, json_t *json, place at, jj_val *out) {
   for (void *it = json_object_iter(json); it; it = json_object_iter_next(json, it)) {
     jj_val key, v;
     const char *name = json_object_iter_key(it);
-    GA_TRY(value_from_text(run, name, json_object_iter_key_len(it), FOREIGN, &key));
-    GA_TRY(from_node(run, json_object_iter_value(it), place_of_value(run, at, name, json_object_iter_value(it)), &v));
+    const size_t n = json_object_iter_key_len(it);
+    const json_t *value = json_object_iter_value(it);
+    GA_TRY(value_from_text(run, name, n, FOREIGN, &key));
+    if (is_developer(run, at, name, value))
+      GA_TRY(value_from_text(run, "system", strlen("system"), OURS, &v));
+    else
+      GA_TRY(from_node(run, value, place_of_value(run, at, name, n, value), &v));
     GA_TRY(ga_jj_dict_set(run, out->u.d, key, v));
   }
+  return GA_OK;
+}
+
+/* A number that jansson cannot hold. */
+static ga_status from_wide(jj_run *run, const char *text, jj_val *out) {
+  if (strchr("0123456789", text[*text == '-'])) {
+    GA_TRY(ga_jj_str_new(run, text, strlen(text) + 1, out));
+    out->u.s->n--;
+    out->kind = JJ_BIG;
+    return GA_OK;
+  }
+  *out = ga_jj_float(*text == 'N' ? (double)NAN : *text == '-' ? -(double)INFINITY : (double)INFINITY);
   return GA_OK;
 }
 
@@ -56,6 +80,10 @@ static ga_status from_node(jj_run *run, const json_t *json, place at, jj_val *ou
   GA_TRY(ga_jj_enter(run));
   switch (json_typeof(json)) {
   case JSON_OBJECT:
+    if (ga_json_wide(json)) {
+      GA_TRY(from_wide(run, ga_json_wide(json), out));
+      break;
+    }
     GA_TRY(from_object(run, (json_t *)(uintptr_t)json, at, out));
     break; /* iterators want it writable */
   case JSON_ARRAY: GA_TRY(from_array(run, json, at, out)); break;
@@ -73,7 +101,7 @@ static ga_status from_node(jj_run *run, const json_t *json, place at, jj_val *ou
 ga_status ga_jj_from_json(jj_run *run, const char *json, size_t n) {
   json_error_t error;
   jj_val context;
-  json_t *root = ga_json_load(json, n, JSON_ALLOW_NUL, &error);
+  json_t *root = ga_json_load(json, n, GA_JSON_PYTHON, &error);
   if (!root && json_error_code(&error) == json_error_out_of_memory) return ga_fail_nomem("context of a template", n);
   if (!root)
     return ga_fail(GA_ERR_FORMAT, "context: JSON of %zu bytes, line %d, column %d: %s", n, error.line, error.column,
@@ -195,6 +223,7 @@ static ga_status put_json(jj_run *run, jj_buf *buf, jj_val v, const json_style *
   case JJ_NONE: GA_TRY(ga_jj_buf_puts(run, buf, "null")); break;
   case JJ_BOOL: GA_TRY(ga_jj_buf_puts(run, buf, v.u.b ? "true" : "false")); break;
   case JJ_INT:
+  case JJ_BIG:
   case JJ_FLOAT: GA_TRY(put_json_number(run, buf, v)); break;
   case JJ_STR: GA_TRY(put_json_str(run, buf, v.u.s, style->ascii)); break;
   case JJ_LIST:

@@ -175,6 +175,7 @@ ga_status ga_jj_binary(jj_run *run, jj_op op, jj_val a, jj_val b, jj_val *out) {
   int64_t i, j;
   if (op == JO_MOD && a.kind == JJ_STR) return ga_jj_percent(run, a.u.s, b, out);
   if (ga_jj_as_int(a, &i) && ga_jj_as_int(b, &j)) return int_binary((char)op, i, j, out);
+  if (ga_jj_is_num(a) && ga_jj_is_num(b) && a.kind != JJ_FLOAT && b.kind != JJ_FLOAT) return overflow();
   if (ga_jj_is_num(a) && ga_jj_is_num(b)) return float_binary((char)op, ga_jj_as_double(a), ga_jj_as_double(b), out);
   if (op == JO_ADD && a.kind == JJ_STR && b.kind == JJ_STR) return join_strs(run, a.u.s, b.u.s, out);
   if (op == JO_ADD && a.kind == b.kind && (a.kind == JJ_LIST || a.kind == JJ_TUPLE)) return join_seqs(run, a, b, out);

@@ -188,6 +188,7 @@ ga_status ga_jj_put_repr(jj_run *run, jj_buf *buf, jj_val v) {
   case JJ_BOOL: return ga_jj_buf_puts(run, buf, v.u.b ? "True" : "False");
   case JJ_INT: return ga_jj_buf_put(run, buf, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)v.u.i));
   case JJ_FLOAT: return ga_jj_buf_put(run, buf, text, ga_jj_format_float(v.u.f, text));
+  case JJ_BIG: return ga_jj_buf_put(run, buf, v.u.s->p, v.u.s->n);
   case JJ_STR: return put_quoted(run, buf, v.u.s);
   case JJ_DICT: return put_dict(run, buf, v.u.d);
   default: return put_wrapped(run, buf, v);

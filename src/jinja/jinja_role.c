@@ -1,5 +1,5 @@
 /* The roles that a conversation may have: those that every interface knows, and those that the template compares a
- * role with, such as Llama 3.1's "ipython". */
+ * role with, such as Llama 3.1's "ipython". A template that nowhere has the text "developer" knows no such role. */
 #include "jinja/jinja.h"
 
 enum { ROLE_BYTES = 64, ROLE_DEPTH = 1000 };
@@ -79,6 +79,7 @@ static ga_status walk_list(ga_template *tpl, const jj_node *node, int depth);
 
 static ga_status walk_node(ga_template *tpl, const jj_node *node, int depth) {
   if (!node || depth > ROLE_DEPTH) return GA_OK;
+  if (is_text(node, "developer")) tpl->knows_developer = true;
   if (node->kind == JN_COMPARE) GA_TRY(take_compare(tpl, node));
   if (node->kind == JN_TEST || node->kind == JN_FILTER) GA_TRY(take_arguments(tpl, node));
   GA_TRY(walk_list(tpl, node->a, depth + 1));

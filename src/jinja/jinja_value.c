@@ -173,6 +173,7 @@ bool ga_jj_truth(jj_val v) {
   case JJ_BOOL: return v.u.b;
   case JJ_INT: return v.u.i != 0;
   case JJ_FLOAT: return v.u.f < 0 || v.u.f > 0 || v.u.f != v.u.f; /* NaN is true */
+  case JJ_BIG: return true;
   case JJ_STR: return v.u.s->n != 0;
   case JJ_LIST:
   case JJ_TUPLE:
@@ -193,7 +194,8 @@ const char *ga_jj_type(jj_val v) {
   case JJ_UNDEF: return "Undefined";
   case JJ_NONE: return "NoneType";
   case JJ_BOOL: return "bool";
-  case JJ_INT: return "int";
+  case JJ_INT:
+  case JJ_BIG: return "int";
   case JJ_FLOAT: return "float";
   case JJ_STR: return "str";
   case JJ_LIST: return "list";

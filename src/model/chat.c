@@ -174,7 +174,7 @@ static ga_status add_messages(json_t *context, const ga_chat_message *messages, 
 static ga_status add_extra(json_t *context, const char *extra) {
   json_error_t error;
   if (!extra) return GA_OK;
-  json_t *more = ga_json_load(extra, strlen(extra), JSON_ALLOW_NUL, &error);
+  json_t *more = ga_json_load(extra, strlen(extra), GA_JSON_PYTHON, &error);
   GA_REQUIRE(more || json_error_code(&error) != json_error_out_of_memory, GA_ERR_NOMEM, "chat: out of memory");
   GA_REQUIRE(more, GA_ERR_FORMAT, "chat: extra_json, line %d, column %d: %s", error.line, error.column, error.text);
   const bool is_object = json_is_object(more), failed = is_object && json_object_update(context, more);

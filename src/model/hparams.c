@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "ga/layer.h"
 #include "model/arch/arch.h"
+#include "model/meta_parts.h"
 #include "model/weight_spec.h"
 
 static ga_status find_arch(const ga_model_file *file, const ga_arch_desc **out) {
@@ -108,6 +109,7 @@ ga_status hparams_sizes(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(read_int(file, p, "embedding_length", 1, 1 << 20, &p->width));
   GA_TRY(read_int(file, p, "feed_forward_length", 1, 1 << 22, &p->ff_width));
   GA_TRY(read_int(file, p, "context_length", 1, 1 << 30, &p->context));
+  p->context_most = p->context_trained = p->context;
   GA_TRY(read_heads(file, p));
   p->embed_scale = p->residual_scale = p->logit_scale = 1;
   p->attn_scale = 1.0f / sqrtf((float)p->head_dim);
@@ -138,6 +140,7 @@ ga_status hparams_rope(const ga_model_file *file, const char *pairs, ga_hparams 
   GA_TRY(read_base(file, p, "rope.freq_base_swa", &p->rope_base_local));
   ga_text layout;
   GA_TRY(ga_model_file_text_or(file, "ga.rope_layout", pairs, &layout));
+  GA_TRY(ga_rope_extend_context(file, p));
   p->rope_pairs = layout.bytes == 4 && !memcmp(layout.data, "norm", 4) ? GA_ROPE_NORM : GA_ROPE_NEOX;
   return GA_OK;
 }
@@ -197,5 +200,6 @@ ga_status hparams_eps(const ga_model_file *file, const char *key, ga_hparams *p)
 ga_status ga_hparams_read(const ga_model_file *file, ga_hparams *p) {
   *p = (ga_hparams){0};
   GA_TRY(find_arch(file, &p->arch));
+  GA_TRY(meta_parts_check(file));
   return p->arch->read(file, p);
 }

@@ -1,5 +1,5 @@
 #include "model/model.h"
-#include "file/model_store.h"
+#include "file/hf_template.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,23 +9,28 @@
 #include "base/status.h"
 #include "model/arch/arch.h"
 #include "model/exec.h"
-#include "model/folder_template.h"
 #include "model/memory_kind.h"
 #include "model/pass/shard.h"
 
 /* A template that GA cannot compile is no reason to refuse the model: raw prompts work without it. */
-static ga_status load_template(ga_model *model) {
+static ga_status load_template(ga_model *model, const char *key, const char *name, ga_template **out) {
   ga_text source;
-  ga_status status;
-  if (ga_model_file_meta(model->file, "tokenizer.chat_template")) {
-    GA_TRY(ga_model_file_text(model->file, "tokenizer.chat_template", &source));
-    status = ga_template_compile(source.data, source.bytes, &model->chat_template);
-  } else {
-    status = ga_folder_template(model->file, &model->chat_template);
-  }
+  if (!ga_model_file_meta(model->file, key)) return GA_OK;
+  GA_TRY(ga_model_file_text(model->file, key, &source));
+  const ga_status status = ga_template_compile(source.data, source.bytes, out);
   if (status == GA_ERR_NOMEM) return status;
-  if (status != GA_OK) (void)snprintf(model->template_error, sizeof model->template_error, "%s", ga_error_text());
+  if (status != GA_OK && !*model->template_error)
+    (void)snprintf(model->template_error, sizeof model->template_error, "%s%s", name, ga_error_text());
   return GA_OK;
+}
+
+static ga_status load_templates(ga_model *model) {
+  ga_text why;
+  GA_TRY(ga_model_file_text_or(model->file, GA_CHAT_TEMPLATE_ERROR, "", &why));
+  (void)snprintf(model->template_error, sizeof model->template_error, "%.*s", (int)why.bytes, why.data);
+  GA_TRY(load_template(model, GA_CHAT_TEMPLATE, "", &model->chat_template));
+  model->has_tool_template = ga_model_file_meta(model->file, GA_TOOL_TEMPLATE) != NULL;
+  return load_template(model, GA_TOOL_TEMPLATE, "tool_use: ", &model->tool_template);
 }
 
 static ga_status load_tokenizer(ga_model *model) {
@@ -85,7 +90,7 @@ static ga_status load_model_file(ga_model *model, ga_ctx *ctx, const char *path,
   GA_TRY(split_model(model, options));
   GA_TRY(fill_info(model));
   GA_TRY(load_tokenizer(model));
-  GA_TRY(load_template(model));
+  GA_TRY(load_templates(model));
   model->is_plan = options->plan_only;
   model->no_mmap = options->no_mmap;
   GA_TRY(ga_placement_plan(model, ctx, options));
@@ -184,6 +189,7 @@ void ga_model_destroy(ga_model *model) {
   ga_mem_free(model->attachments);
   graph_destroy(model->graph);
   ga_template_destroy(model->chat_template);
+  ga_template_destroy(model->tool_template);
   ga_tokenizer_destroy(model->tokenizer);
   ga_model_file_destroy(model->file);
   ga_mem_free(model);
@@ -196,4 +202,7 @@ const ga_model_placement *ga_model_placement_at(const ga_model *model, int32_t i
 }
 const ga_tokenizer *ga_model_tokenizer(const ga_model *model) { return model->tokenizer; }
 const ga_template *ga_model_template(const ga_model *model) { return model->chat_template; }
+const ga_template *ga_model_tool_template(const ga_model *model) {
+  return model->has_tool_template ? model->tool_template : model->chat_template;
+}
 const char *ga_model_template_error(const ga_model *model) { return model->template_error; }

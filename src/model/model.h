@@ -12,7 +12,11 @@ typedef struct ga_model_graph ga_model_graph; /* defined in graph.h */
 
 typedef struct ga_hparams {
   const ga_arch_desc *arch;
-  int32_t n_layers, width, ff_width, vocab, context;
+  int32_t n_layers, width, ff_width, vocab;
+  int32_t context;         /* tokens that the model is made for, with its scaling of rotary embedding */
+  int32_t context_most;    /* tokens of the longest session: more than `context` where the file leaves open whether
+                            * its context is scaled */
+  int32_t context_trained; /* the context that the file states */
   int32_t n_heads, n_kv_heads, head_dim, v_dim;
   int32_t rot_dim;                        /* leading elements of a head that are rotated */
   int32_t rope_pairs;                     /* ga_rope_pairs */
@@ -26,8 +30,10 @@ typedef struct ga_hparams {
   bool is_parallel; /* attention and feed-forward of a layer both read the layer's input, and both are added to it */
   float norm_eps, embed_scale, attn_scale, residual_scale, logit_scale;
   float attn_softcap, logit_softcap; /* 0: none */
-  bool yarn_keeps_size;              /* yarn does not change the size of sine and cosine unless the file says so */
-  int32_t act;                       /* ga_act_kind, for architectures that have several */
+  /* By the factor f, yarn multiplies sine and cosine by (1 + 0.1 ln f) / (1 + 0.1 m ln f), with this m, unless the file
+   * states the whole. */
+  double yarn_log_multiplier;
+  int32_t act; /* ga_act_kind, for architectures that have several */
   /* feed-forwards of a layer, and how many of them a router chooses for each token; 0: one for all tokens */
   int32_t n_experts, n_experts_used;
   int32_t expert_ff_width; /* width of the feed-forward of each expert */
@@ -115,6 +121,8 @@ struct ga_model {
   ga_model_info info;
   ga_tokenizer *tokenizer;
   ga_template *chat_template;
+  ga_template *tool_template; /* the template named tool_use, if has_tool_template; NULL: it cannot be compiled */
+  bool has_tool_template;
   char template_error[256];
 
   ga_weight *weights; /* table by layer and weight_id: ga_weight_at (weight_spec.h) */
@@ -140,6 +148,8 @@ GA_NODISCARD ga_status ga_hparams_rope(const ga_model_file *file, const ga_hpara
  * 512. */
 GA_NODISCARD ga_status ga_rope_factors(const ga_model_file *file, const ga_hparams *p, rope_table table, float *out,
                                        bool *found);
+/* Enlarges the context of yarn and linear scaling: files may state the one before it. */
+GA_NODISCARD ga_status ga_rope_extend_context(const ga_model_file *file, ga_hparams *p);
 /* Reads the number of tokens up to which longrope's short factors apply; 0: the model has no long factors. */
 GA_NODISCARD ga_status ga_rope_short_context(const ga_model_file *file, const ga_hparams *p, int32_t *tokens);
 /* Checks the options (NULL: defaults) and fills in the defaults. ctx: context of the logits. */

@@ -44,8 +44,8 @@ ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ctx, const ga_s
                o->batch);
     s.batch = 1;
   }
-  GA_REQUIRE(s.context >= 1 && s.context <= p->context, GA_ERR_ARG, "session: context %d; this model takes 1 to %d",
-             s.context, p->context);
+  GA_REQUIRE(s.context >= 1 && s.context <= p->context_most, GA_ERR_ARG,
+             "session: context %d; this model takes 1 to %d", s.context, p->context_most);
   GA_REQUIRE(s.batch >= 1 && s.batch <= 4096, GA_ERR_ARG, "session: batch %d; must be 1 to 4096", s.batch);
   GA_TRY(check_kv_dtype(p, s.kv_dtype));
   if (s.batch > s.context) s.batch = s.context;

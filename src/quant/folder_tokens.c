@@ -126,24 +126,19 @@ static ga_status put_vocab(rewrite *r, const ga_vocab *v, int64_t rows) {
 
 /* --- chat template ----------------------------------------------------------------------------------------------- */
 
-/* A file of its own comes before: transformers reads them so. */
-static ga_status put_template(rewrite *r, const json_t *config) {
-  const char *path = ga_model_file_side_path(r->file, "chat_template.jinja");
-  const json_t *value;
-  const char *text;
+static ga_status put_templates(rewrite *r) {
+  static const char *const keys[] = {GA_CHAT_TEMPLATE, GA_TOOL_TEMPLATE};
+  const ga_text name = {"tool_use", strlen("tool_use")};
+  ga_text text;
   char *copy;
-  if (path) {
-    ga_filemap map;
-    GA_TRY(ga_filemap_open(path, &map));
-    const ga_status status = ga_arena_strndup(&r->arena, map.data ? (const char *)map.data : "", map.bytes, &copy);
-    ga_filemap_close(&map);
-    GA_TRY(status);
-    text = copy;
-  } else {
-    GA_TRY(ga_hf_template(config, &value));
-    text = json_string_value(value);
+  GA_TRY(ga_model_file_text_or(r->file, GA_CHAT_TEMPLATE_ERROR, "", &text));
+  GA_REQUIRE(!text.bytes, GA_ERR_FORMAT, "%.*s", (int)text.bytes, text.data);
+  for (size_t i = 0; i < GA_COUNT_OF(keys); i++) {
+    GA_TRY(ga_model_file_text_or(r->file, keys[i], "", &text));
+    GA_TRY(ga_arena_strndup(&r->arena, text.data, text.bytes, &copy));
+    if (*copy) ga_gguf_put_text(r->writer, keys[i], copy);
+    if (*copy && i == 1) ga_gguf_put_texts(r->writer, GA_NAMED_TEMPLATES, 1, &name);
   }
-  if (text && *text) ga_gguf_put_text(r->writer, "tokenizer.chat_template", text);
   return GA_OK;
 }
 
@@ -155,7 +150,7 @@ static ga_status put_from(rewrite *r, const json_t *root, const json_t *config, 
   ga_status status = tok_load_json(&load, root, config, r->file);
   if (status == GA_OK) status = put_vocab(r, &load.vocab, rows);
   ga_arena_free(&load.arena);
-  return status == GA_OK ? put_template(r, config) : status;
+  return status == GA_OK ? put_templates(r) : status;
 }
 
 ga_status rewrite_put_tokens(rewrite *r, int64_t rows) {

@@ -30,7 +30,7 @@ static bool arch_meta_is(const rewrite *r, const char *key, const char *want) {
  * become a tensor, and what is "none" need not be said; longrope's factor is that of its magnitude alone. */
 static bool is_folders_own(const rewrite *r, const char *key) {
   static const char *const own[] = {"ga.", "safetensors.", "tokenizer.ggml.bos", "tokenizer.ggml.eos",
-                                    "tokenizer.ggml.padding"};
+                                    "tokenizer.ggml.padding", "tokenizer.chat_template"};
   for (size_t i = 0; i < GA_COUNT_OF(own); i++)
     if (has_prefix(key, own[i])) return true;
   if (ga_ends_with(key, ".rope.scaling.factor") && arch_meta_is(r, "rope.scaling.type", "longrope")) return true;

@@ -43,7 +43,7 @@ static bool sv_ant_take_use(const json_t *block, sv_ant_parts *p, sv_fail *fail)
   const char *id = NULL, *name = NULL;
   json_t *input = json_object_get(block, "input");
   if (!sv_read_string(block, "id", &id, fail) || !sv_read_string(block, "name", &name, fail)) return false;
-  if (!id || !name || !json_is_object(input))
+  if (!id || !name || !sv_is_object(input))
     return sv_refuse_value(fail, "messages", block, "tool_use blocks with id, name and input, which is an object");
   return sv_ant_append(
       p->calls,
@@ -110,7 +110,7 @@ static bool sv_ant_add_blocks(const char *role, const json_t *content, json_t *m
 static bool sv_ant_add_message(const json_t *m, json_t *messages, sv_fail *fail) {
   const char *role = NULL;
   json_t *content = json_object_get(m, "content");
-  if (!json_is_object(m)) return sv_refuse_value(fail, "messages", m, "an array of objects");
+  if (!sv_is_object(m)) return sv_refuse_value(fail, "messages", m, "an array of objects");
   if (!sv_read_string(m, "role", &role, fail)) return false;
   if (!role || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0 && strcmp(role, "system") != 0))
     return sv_refuse_value(fail, "role", json_object_get(m, "role"), "\"user\" or \"assistant\"");
@@ -148,7 +148,7 @@ static bool sv_ant_add_tool(const json_t *tool, json_t *tools, sv_fail *fail) {
                      type);
   if (!sv_read_string(tool, "name", &name, fail) || !sv_read_string(tool, "description", &description, fail))
     return false;
-  if (!name || !json_is_object(schema))
+  if (!name || !sv_is_object(schema))
     return sv_refuse_value(fail, "tools", tool, "{\"name\":\"...\",\"input_schema\":{...}}");
   return sv_ant_append(tools,
                        json_pack("{s:s,s:{s:s,s:s,s:O}}", "type", "function", "function", "name", name, "description",
@@ -195,7 +195,7 @@ static bool sv_ant_add_stops(const json_t *body, json_t *to, sv_fail *fail) {
 static bool sv_ant_add_thinking(const json_t *body, json_t *to, sv_fail *fail) {
   const json_t *thinking = sv_field(body, "thinking");
   if (!thinking || sv_field(to, "chat_template_kwargs")) return true;
-  if (!json_is_object(thinking)) return sv_refuse_value(fail, "thinking", thinking, "an object with a type");
+  if (!sv_is_object(thinking)) return sv_refuse_value(fail, "thinking", thinking, "an object with a type");
   const bool thinks = strcmp(sv_ant_type(thinking), "disabled") != 0;
   return sv_ant_set(to, "chat_template_kwargs", json_pack("{s:b}", "enable_thinking", thinks), fail);
 }
@@ -245,10 +245,12 @@ static void sv_ant_drop_fields(json_t *to) {
 
 bool sv_ant_translate(json_t *body, bool counts, json_t **out, sv_fail *fail) {
   json_t *to = json_object();
+  int64_t most = 0;
   bool ok = (to && !json_object_update(to, body)) || sv_refuse_nomem(fail);
   if (ok) sv_ant_drop_fields(to);
   ok = ok &&
        (counts || sv_field(body, "max_tokens") || sv_refuse(fail, 400, NULL, "max_tokens", "max_tokens is missing."));
+  ok = ok && sv_read_int(body, "max_tokens", 0, INT32_MAX, &most, fail);
   ok = ok && sv_ant_check_format(body, fail) && sv_ant_add_messages(body, to, fail) &&
        sv_ant_add_tools(body, to, fail) && sv_ant_add_stops(body, to, fail) && sv_ant_add_thinking(body, to, fail) &&
        sv_ant_add_opening(to, fail);

@@ -23,6 +23,8 @@ static bool sv_json_within(const char *text, size_t bytes, sv_fail *fail) {
       depth -= depth > 0;
     } else if (c == ',') {
       values++;
+    } else if (c == 'N' || c == 'I') {
+      values += 2; /* NaN and Infinity take the memory of three values */
     }
     if (values > SV_JSON_VALUES)
       return sv_refuse(fail, 413, NULL, NULL, "The body has more than %d JSON values.", SV_JSON_VALUES);
@@ -30,18 +32,20 @@ static bool sv_json_within(const char *text, size_t bytes, sv_fail *fail) {
   return true;
 }
 
+bool sv_is_object(const json_t *value) { return json_is_object(value) && !ga_json_wide(value); }
+
 bool sv_body_parse(const char *text, size_t bytes, json_t **out, sv_fail *fail) {
   json_error_t e;
   *out = NULL;
   if (!bytes) return sv_refuse(fail, 400, NULL, NULL, "The body is empty; it must be a JSON object.");
   if (!sv_json_within(text, bytes, fail)) return false;
-  json_t *root = ga_json_load(text, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &e);
+  json_t *root = ga_json_load(text, bytes, GA_JSON_PYTHON | JSON_DECODE_ANY, &e);
   if (!root) {
     if (json_error_code(&e) == json_error_out_of_memory) return sv_refuse_nomem(fail);
     return sv_refuse(fail, 400, NULL, NULL, "The body is not valid JSON: line %d, column %d: %s.", e.line, e.column,
                      e.text);
   }
-  if (!json_is_object(root)) {
+  if (!sv_is_object(root)) {
     json_decref(root);
     return sv_refuse(fail, 400, NULL, NULL, "The body must be a JSON object.");
   }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "text/json_io.h"
+
 enum { SV_SHOWN = 80 }; /* bytes of a value that an error shows */
 
 const json_t *sv_field(const json_t *object, const char *key) {
@@ -15,6 +17,8 @@ bool sv_refuse_value(sv_fail *fail, const char *name, const json_t *value, const
   char shown[SV_SHOWN + 8] = "";
   if (json_is_array(value))
     (void)snprintf(shown, sizeof shown, "an array of %zu", json_array_size(value));
+  else if (ga_json_wide(value))
+    (void)snprintf(shown, sizeof shown, "%.*s", SV_SHOWN, ga_json_wide(value));
   else if (json_is_object(value))
     (void)snprintf(shown, sizeof shown, "an object");
   else if (json_is_string(value)) {

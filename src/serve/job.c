@@ -194,6 +194,18 @@ static bool sv_echo_text(const sv_job *job, const sv_prompt *prompt, const sv_id
   return sv_decode_ids(job->server, ids->p, ids->n, job->request.p.skip_special ? 0 : GA_DETOK_SPECIAL, out, fail);
 }
 
+/* A prompt without tokens begins with BOS, as in transformers; models without one refuse it. */
+static bool sv_begin_text(const sv_server *s, sv_ids *ids, sv_fail *fail) {
+  const int32_t bos = ga_tokenizer_special(s->tok, GA_TOK_BOS);
+  if (bos < 0) return true;
+  free(ids->p);
+  ids->p = malloc(sizeof *ids->p);
+  if (!ids->p) return sv_refuse_nomem(fail);
+  ids->p[0] = bos;
+  ids->n = 1;
+  return true;
+}
+
 static bool sv_submit_prompt(sv_job *job, size_t i, uint64_t seed, sv_fail *fail) {
   const sv_request *r = &job->request;
   sv_prompt *prompt = r->is_chat ? NULL : &r->prompts[i];
@@ -202,6 +214,7 @@ static bool sv_submit_prompt(sv_job *job, size_t i, uint64_t seed, sv_fail *fail
   bool ok = !prompt      ? sv_encode_chat(job->server, r, &ids, fail)
             : r->has_gap ? sv_encode_gap(job->server, prompt, r, &ids, fail)
                          : sv_encode_prompt(job->server, prompt, &r->p, &ids, fail);
+  if (ok && !ids.n) ok = sv_begin_text(job->server, &ids, fail);
   ok = ok && sv_fits_context(job->server, ids.n, sv_max_tokens_of(job, ids.n), prompt ? "prompt" : "messages", fail);
   if (ok && r->echo) ok = sv_echo_text(job, prompt, &ids, &text, fail);
   const ga_text echo = {text.p ? text.p : "", text.n};

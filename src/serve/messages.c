@@ -33,6 +33,25 @@ static json_t *sv_join_parts(const json_t *parts, sv_fail *fail) {
   return joined;
 }
 
+/* What the arguments of a call are: those of a call without any are "", null or left out. NULL: text that is no JSON,
+ * or *no_memory. */
+static json_t *sv_arguments_of(const json_t *given, bool *no_memory) {
+  const char *text = json_is_string(given) ? json_string_value(given) : "";
+  const size_t n = json_string_length(given);
+  json_t *open = NULL;
+  if (strspn(text, " \t\r\n") < n) {
+    json_error_t e;
+    open = ga_json_load(text, n, GA_JSON_PYTHON | JSON_DECODE_ANY, &e);
+    *no_memory = !open && json_error_code(&e) == json_error_out_of_memory;
+    if (!open) return NULL;
+  }
+  if (sv_is_object(open) || (open && !json_is_null(open))) return open;
+  json_decref(open);
+  open = json_object();
+  *no_memory = !open;
+  return open;
+}
+
 /* Templates go over the arguments of a call as an object; clients send them as text. */
 static bool sv_open_arguments(json_t *calls, sv_fail *fail) {
   json_t *call;
@@ -41,23 +60,20 @@ static bool sv_open_arguments(json_t *calls, sv_fail *fail) {
   json_array_foreach(calls, i, call) {
     json_t *function = json_object_get(call, "function");
     const json_t *arguments = json_object_get(function, "arguments");
-    if (!json_is_object(function)) return sv_refuse_value(fail, "tool_calls", call, "objects with a function");
+    if (!sv_is_object(function)) return sv_refuse_value(fail, "tool_calls", call, "objects with a function");
     if (!sv_check_function("tool_calls.function.name", json_object_get(function, "name"), fail)) return false;
-    if (!json_is_string(arguments)) continue;
-    json_error_t e;
-    json_t *open = ga_json_load(json_string_value(arguments), json_string_length(arguments), 0, &e);
-    if (!open && json_error_code(&e) == json_error_out_of_memory) return sv_refuse_nomem(fail);
-    if (json_is_object(open) && json_object_set(function, "arguments", open)) {
-      json_decref(open);
-      return sv_refuse_nomem(fail);
-    }
+    if (arguments && !json_is_string(arguments) && !json_is_null(arguments)) continue;
+    bool no_memory = false;
+    json_t *open = sv_arguments_of(arguments, &no_memory);
+    if (sv_is_object(open)) no_memory = json_object_set(function, "arguments", open) != 0;
     json_decref(open);
+    if (no_memory) return sv_refuse_nomem(fail);
   }
   return true;
 }
 
 static bool sv_fix_message(json_t *m, size_t i, sv_fail *fail) {
-  if (!json_is_object(m)) return sv_refuse_value(fail, "messages", m, "an array of objects");
+  if (!sv_is_object(m)) return sv_refuse_value(fail, "messages", m, "an array of objects");
   const json_t *given = sv_field(m, "role"), *name = sv_field(m, "name");
   if (!given) return sv_refuse(fail, 400, NULL, "messages", "messages[%zu] has no role.", i);
   if (!sv_check_role(given, fail)) return false;
@@ -98,7 +114,7 @@ static bool sv_add_variables(json_t *body, json_t *context, sv_fail *fail) {
   json_t *kwargs = json_object_get(body, "chat_template_kwargs"), *tools = json_object_get(body, "tools");
   json_t *documents = json_object_get(body, "documents");
   if (kwargs && !json_is_null(kwargs)) {
-    if (!json_is_object(kwargs)) return sv_refuse_value(fail, "chat_template_kwargs", kwargs, "an object");
+    if (!sv_is_object(kwargs)) return sv_refuse_value(fail, "chat_template_kwargs", kwargs, "an object");
     if (!sv_check_variables(kwargs, fail)) return false;
     if (json_object_update(context, kwargs)) return sv_refuse_nomem(fail);
   }

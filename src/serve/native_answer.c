@@ -144,7 +144,7 @@ static bool sv_pick(json_t *to, const json_t *from, const char *path) {
 }
 
 static void sv_put_picked(sv_text *t, const sv_text *whole, const json_t *fields) {
-  json_t *from = ga_json_load(whole->p ? whole->p : "", whole->n, 0, NULL), *to = json_object(), *name;
+  json_t *from = ga_json_load(whole->p ? whole->p : "", whole->n, GA_JSON_PYTHON, NULL), *to = json_object(), *name;
   size_t i;
   json_array_foreach(fields, i, name) {
     if (json_is_string(name) && !sv_pick(to, from, json_string_value(name))) t->failed = true;

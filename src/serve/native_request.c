@@ -136,7 +136,7 @@ static json_t *sv_join_mixed(const sv_encoder *e, const json_t *parts, sv_fail *
 
 /* One prompt as a new reference to a text or an array of ids, NULL with *fail set. */
 static json_t *sv_one_prompt(const sv_encoder *e, json_t *v, sv_fail *fail) {
-  if (json_is_object(v)) {
+  if (sv_is_object(v)) {
     const json_t *media = sv_field(v, "multimodal_data");
     v = json_object_get(v, "prompt_string");
     if (media && !sv_is_empty(media))
@@ -206,25 +206,26 @@ static bool sv_add_bias_pair(const sv_encoder *e, json_t *bias, const json_t *pa
   return sv_refuse_value(fail, "logit_bias", pair, "pairs of a token id or a text and a number or false");
 }
 
-static bool sv_add_bias_member(const sv_encoder *e, json_t *bias, const char *key, json_t *value, sv_fail *fail) {
+static bool sv_add_bias_member(const sv_encoder *e, json_t *bias, const char *key, size_t bytes, json_t *value,
+                               sv_fail *fail) {
   char *end;
   errno = 0;
   const long id = strtol(key, &end, 10);
-  if (*key >= '0' && *key <= '9' && !*end && !errno) return sv_set_bias(bias, id, value, fail);
-  return sv_set_text_bias(e, bias, key, strlen(key), value, fail);
+  if (*key >= '0' && *key <= '9' && end == key + bytes && !errno) return sv_set_bias(bias, id, value, fail);
+  return sv_set_text_bias(e, bias, key, bytes, value, fail);
 }
 
 static bool sv_translate_bias(const sv_encoder *e, json_t *body, sv_fail *fail) {
   json_t *v = json_object_get(body, "logit_bias"), *one;
   const char *key;
-  size_t i;
+  size_t i, n;
   if (!v || json_is_null(v)) return true;
-  if ((!json_is_array(v) && !json_is_object(v)) || json_array_size(v) + json_object_size(v) > SV_MAX_BIAS)
+  if ((!json_is_array(v) && !sv_is_object(v)) || json_array_size(v) + json_object_size(v) > SV_MAX_BIAS)
     return sv_refuse_value(fail, "logit_bias", v, "an array of up to 4096 pairs, or an object");
   json_t *bias = json_object();
   bool ok = bias || sv_refuse_nomem(fail);
   json_array_foreach(v, i, one) ok = ok && sv_add_bias_pair(e, bias, one, fail);
-  json_object_foreach(v, key, one) ok = ok && sv_add_bias_member(e, bias, key, one, fail);
+  json_object_keylen_foreach(v, key, n, one) ok = ok && sv_add_bias_member(e, bias, key, n, one, fail);
   ok = ok && (!json_object_set(body, "logit_bias", bias) || sv_refuse_nomem(fail));
   json_decref(bias);
   return ok;

@@ -13,6 +13,9 @@ void sv_params_free(sv_params *p) {
   p->bias = NULL;
 }
 
+/* The sampler's ranges are open at 0. Below this share only the likeliest token is kept. */
+#define SV_LEAST_P 1e-6f
+
 /* A float field of ga_sample_desc. */
 static bool sv_read_float(const json_t *body, const char *key, double min, double max, float *out, sv_fail *fail) {
   double v = (double)*out;
@@ -26,14 +29,16 @@ static bool sv_read_sampling(const json_t *body, sv_params *p, sv_fail *fail) {
   int64_t top_k = 0;
   s->temperature = 1.0f;
   if (!sv_read_float(body, "temperature", 0, 100, &s->temperature, fail) ||
-      !sv_read_float(body, "top_p", 1e-6, 1, &s->top_p, fail) || !sv_read_float(body, "min_p", 0, 1, &s->min_p, fail) ||
-      !sv_read_float(body, "typical_p", 1e-6, 1, &s->typical_p, fail) ||
+      !sv_read_float(body, "top_p", 0, 1, &s->top_p, fail) || !sv_read_float(body, "min_p", 0, 1, &s->min_p, fail) ||
+      !sv_read_float(body, "typical_p", 0, 1, &s->typical_p, fail) ||
       !sv_read_float(body, "repetition_penalty", 1e-3, 100, &s->repetition_penalty, fail) ||
       !sv_read_float(body, "presence_penalty", -2, 2, &s->presence_penalty, fail) ||
       !sv_read_float(body, "frequency_penalty", -2, 2, &s->frequency_penalty, fail) ||
       !sv_read_int(body, "top_k", -1, INT32_MAX, &top_k, fail))
     return false;
   s->top_k = top_k > 0 ? (int32_t)top_k : 0;
+  if (s->top_p < SV_LEAST_P) s->top_p = SV_LEAST_P;
+  if (s->typical_p < SV_LEAST_P) s->typical_p = SV_LEAST_P;
   if (!(s->min_p < 1.0f)) s->min_p = nextafterf(1.0f, 0.0f); /* the sampler's range is open there */
   return sv_read_int(body, "seed", INT64_MIN, INT64_MAX, &p->seed, fail);
 }
@@ -41,20 +46,22 @@ static bool sv_read_sampling(const json_t *body, sv_params *p, sv_fail *fail) {
 static bool sv_read_counts(const json_t *body, sv_params *p, sv_fail *fail) {
   int64_t modern = SV_NO_LIMIT;
   if (!sv_read_int(body, "n", 1, SV_MAX_N, &p->n, fail) ||
-      !sv_read_int(body, "max_tokens", 0, INT32_MAX, &p->max_tokens, fail) ||
-      !sv_read_int(body, "max_completion_tokens", 0, INT32_MAX, &modern, fail) ||
+      !sv_read_int(body, "max_tokens", SV_NO_LIMIT, INT32_MAX, &p->max_tokens, fail) ||
+      !sv_read_int(body, "max_completion_tokens", SV_NO_LIMIT, INT32_MAX, &modern, fail) ||
       !sv_read_int(body, "min_tokens", 0, INT32_MAX, &p->min_tokens, fail) ||
       !sv_read_int(body, "priority", 0, INT32_MAX, &p->priority, fail) ||
       !sv_read_int(body, "prompt_logprobs", 0, GA_MAX_TOP_LOGPROBS, &p->prompt_logprobs, fail))
     return false;
-  if (modern != SV_NO_LIMIT) p->max_tokens = modern;
+  if (sv_field(body, "max_completion_tokens")) p->max_tokens = modern;
+  p->has_max_tokens = sv_field(body, "max_tokens") || sv_field(body, "max_completion_tokens");
   return true;
 }
 
 static bool sv_add_stop(const json_t *v, sv_params *p, sv_fail *fail) {
   const size_t n = json_string_length(v);
-  if (!json_is_string(v) || !n || n > SV_MAX_STOP_BYTES)
-    return sv_refuse_value(fail, "stop", v, "a string of 1 to 1024 bytes, or an array of up to 16 such strings");
+  if (!json_is_string(v) || n > SV_MAX_STOP_BYTES)
+    return sv_refuse_value(fail, "stop", v, "a string of up to 1024 bytes, or an array of up to 16 such strings");
+  if (!n) return true; /* the empty text ends nothing */
   p->stop[p->n_stop++] = (ga_text){json_string_value(v), n};
   return true;
 }
@@ -107,12 +114,14 @@ static bool sv_read_bias(const json_t *body, int64_t vocab, sv_params *p, sv_fai
   json_t *v = json_object_get(body, "logit_bias");
   const char *key;
   json_t *value;
+  size_t n;
   if (!v || json_is_null(v)) return true;
-  if (!json_is_object(v) || json_object_size(v) > SV_MAX_BIAS)
+  if (!sv_is_object(v) || json_object_size(v) > SV_MAX_BIAS)
     return sv_refuse_value(fail, "logit_bias", v, "an object of up to 4096 token ids and their biases");
   p->bias = malloc((json_object_size(v) + 1) * sizeof *p->bias);
   if (!p->bias) return sv_refuse_nomem(fail);
-  json_object_foreach(v, key, value) {
+  json_object_keylen_foreach(v, key, n, value) {
+    if (strlen(key) != n) return sv_refuse(fail, 400, NULL, "logit_bias", "logit_bias has a key with a NUL character.");
     if (!sv_read_bias_entry(key, value, vocab, p, fail)) return false;
   }
   return true;
@@ -122,7 +131,7 @@ static bool sv_read_stream(const json_t *body, sv_params *p, sv_fail *fail) {
   const json_t *options = sv_field(body, "stream_options");
   if (!sv_read_bool(body, "stream", &p->stream, fail)) return false;
   if (!options) return true;
-  if (!json_is_object(options)) return sv_refuse_value(fail, "stream_options", options, "an object");
+  if (!sv_is_object(options)) return sv_refuse_value(fail, "stream_options", options, "an object");
   if (!p->stream)
     return sv_refuse(fail, 400, NULL, "stream_options", "stream_options is only allowed when stream is true.");
   return sv_read_bool(options, "include_usage", &p->include_usage, fail);
@@ -133,7 +142,7 @@ static bool sv_check_unsupported(const json_t *body, sv_fail *fail) {
   static const char *const constrained[] = {"structured_outputs", "guided_json", "guided_regex", "guided_choice",
                                             "guided_grammar"};
   const json_t *format = sv_field(body, "response_format");
-  const json_t *type = json_is_object(format) ? json_object_get(format, "type") : NULL;
+  const json_t *type = sv_is_object(format) ? json_object_get(format, "type") : NULL;
   if (format && !json_is_string(type))
     return sv_refuse_value(fail, "response_format", format, "an object with a type, which is a string");
   if (type && strcmp(json_string_value(type), "text") != 0)

@@ -13,14 +13,15 @@ enum {
   SV_MAX_BIAS = 4096,
   SV_MAX_TTL = 86400, /* largest value of cache_ttl, in seconds */
   SV_MAX_INDENT = 65536,
-  SV_NO_LIMIT = -1 /* value of max_tokens if the request does not have it */
+  SV_NO_LIMIT = -1 /* value of max_tokens if the request does not have it, or has -1 */
 };
 
 typedef struct sv_params {
   ga_sample_desc sample;
   int64_t seed; /* seed of the random numbers; -1 = the server chooses one */
   int64_t n, max_tokens, min_tokens, priority;
-  int64_t logprobs; /* number of alternatives in the log-probabilities of each token; -1 = no log-probabilities */
+  bool has_max_tokens; /* the request has max_tokens, -1 included */
+  int64_t logprobs;    /* number of alternatives in the log-probabilities of each token; -1 = no log-probabilities */
   /* number of alternatives for each token of the prompt, in vLLM's form; -1 = no log-probabilities of the prompt */
   int64_t prompt_logprobs;
   bool stream, include_usage, ignore_eos, skip_special, add_special, parse_special, include_stop;

@@ -92,7 +92,7 @@ bool sv_request_completion(json_t *body, int64_t vocab, sv_request *out, sv_fail
                      "best_of is %lld; it must be n, which is %lld: this server returns all that it makes.",
                      (long long)best_of, (long long)out->p.n);
   if (!sv_read_suffix(body, out, fail)) return false;
-  if (out->p.max_tokens == SV_NO_LIMIT) out->p.max_tokens = 16;
+  if (!out->p.has_max_tokens) out->p.max_tokens = 16;
   return sv_check_min_tokens(&out->p, fail) && sv_check_choices(out, fail);
 }
 
@@ -113,7 +113,7 @@ static bool sv_read_tool_choice(const json_t *body, sv_request *r, sv_fail *fail
   const json_t *v = sv_field(body, "tool_choice");
   const json_t *name = json_object_get(json_object_get(v, "function"), "name");
   if (name && !sv_check_function("tool_choice.function.name", name, fail)) return false;
-  if (json_is_object(v)) r->tool_choice = "function";
+  if (sv_is_object(v)) r->tool_choice = "function";
   for (size_t i = 0; json_is_string(v) && i < sizeof words / sizeof words[0]; i++)
     if (!strcmp(json_string_value(v), words[i])) r->tool_choice = words[i];
   if (v && !r->tool_choice)

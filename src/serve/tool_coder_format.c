@@ -14,7 +14,8 @@ static const char *const close_tag[] = {"</tool_call>"};
 static json_t *load_scalar(const char *text, size_t bytes, bool *no_memory) {
   json_error_t e;
   if (!bytes || !memchr("-0123456789tfn", text[0], 14) || is_json_space(text[bytes - 1])) return NULL;
-  json_t *value = ga_json_load(text, bytes, JSON_DECODE_ANY, &e);
+  if (bytes > 1 && text[1] == 'I') return NULL; /* -Infinity is no JSON for most clients */
+  json_t *value = ga_json_load(text, bytes, JSON_DECODE_ANY | GA_JSON_PYTHON, &e);
   if (!value && json_error_code(&e) == json_error_out_of_memory) *no_memory = true;
   return value;
 }

@@ -160,5 +160,5 @@ json_t *tool_json_load(const char *text, size_t bytes, bool *no_memory) {
   tool_json_scan scan = {0};
   for (size_t i = 0; i < bytes; i++)
     if (tool_json_byte(&scan, text[i]) != (i + 1 == bytes ? TOOL_JSON_DONE : TOOL_JSON_MORE)) return NULL;
-  return bytes ? load_tool_json(text, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, no_memory) : NULL;
+  return bytes ? load_tool_json(text, bytes, JSON_REJECT_DUPLICATES | GA_JSON_PYTHON, no_memory) : NULL;
 }

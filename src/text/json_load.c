@@ -80,11 +80,11 @@ static bool read_member(json_scan *s, json_t *object) {
   const size_t from = s->at;
   if (!json_scan_string(s, &key)) return false;
   bool ok = true;
-  if (memchr(key.p, 0, key.n) || ((s->flags & JSON_REJECT_DUPLICATES) && json_object_getn(object, key.p, key.n))) {
+  const bool has_nul = memchr(key.p, 0, key.n) && !(s->flags & GA_JSON_PYTHON);
+  if (has_nul || ((s->flags & JSON_REJECT_DUPLICATES) && json_object_getn(object, key.p, key.n))) {
     s->at = from;
-    ok = memchr(key.p, 0, key.n)
-             ? json_scan_fail(s, json_error_null_byte_in_key, "a key holds \\u0000")
-             : json_scan_fail(s, json_error_duplicate_key, "an object has a key twice: duplicate object key");
+    ok = has_nul ? json_scan_fail(s, json_error_null_byte_in_key, "a key holds \\u0000")
+                 : json_scan_fail(s, json_error_duplicate_key, "an object has a key twice: duplicate object key");
   } else if (next_byte(s) != ':') {
     ok = expected(s, "':' must stand between a key and its value");
   } else {
@@ -131,12 +131,12 @@ static json_t *read_list(json_scan *s) {
 }
 
 static json_t *read_word(json_scan *s) {
-  static const char *const words[] = {"true", "false", "null"};
-  for (int i = 0; i < 3; i++) {
+  static const char *const words[] = {"true", "false", "null", "NaN", "Infinity", "-Infinity"};
+  for (int i = 0; i < (s->flags & GA_JSON_PYTHON ? 6 : 3); i++) {
     const size_t n = strlen(words[i]);
     if (s->bytes - s->at < n || memcmp(s->text + s->at, words[i], n) != 0) continue;
     s->at += n;
-    return i == 0 ? json_true() : i == 1 ? json_false() : json_null();
+    return i == 0 ? json_true() : i == 1 ? json_false() : i == 2 ? json_null() : json_scan_wide(s, words[i]);
   }
   (void)expected(s, "a JSON value must stand here");
   return NULL;
@@ -146,7 +146,8 @@ static json_t *json_read_value(json_scan *s) {
   const char c = next_byte(s);
   if (c == '{' || c == '[') return read_list(s);
   if (c == '"') return json_read_text(s);
-  if (c == '-' || (c >= '0' && c <= '9')) return json_scan_number(s);
+  const bool is_infinite = c == '-' && s->bytes - s->at > 1 && s->text[s->at + 1] == 'I';
+  if ((c == '-' && !is_infinite) || (c >= '0' && c <= '9')) return json_scan_number(s);
   return read_word(s);
 }
 

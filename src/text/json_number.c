@@ -4,9 +4,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/json_io.h"
 #include "text/json_scan.h"
 
-enum { SHORT_NUMBER = 64 }; /* bytes of a number that need no allocation */
+enum {
+  SHORT_NUMBER = 64,  /* bytes of a number that need no allocation */
+  MOST_DIGITS = 4300, /* of an integer, as in Python */
+};
+
+/* --- numbers that jansson cannot hold --- */
+
+static const char wide_key[] = "\xff"; /* no UTF-8, so that no text that is read has it */
+
+json_t *json_scan_wide(json_scan *s, const char *text) {
+  json_t *object = json_object(), *value = object ? json_string_nocheck(text) : NULL;
+  if (value && !json_object_setn_new_nocheck(object, wide_key, 1, value)) return object;
+  json_decref(object);
+  (void)json_scan_nomem(s);
+  return NULL;
+}
+
+const char *ga_json_wide(const json_t *value) {
+  return json_object_size(value) == 1 ? json_string_value(json_object_getn(value, wide_key, 1)) : NULL;
+}
+
+/* --- numbers --- */
 
 static size_t skip_digits(json_scan *s) {
   const size_t from = s->at;
@@ -42,6 +64,11 @@ static bool pass_number(json_scan *s, bool *is_real) {
 static json_t *integer_value(json_scan *s, const char *digits) {
   errno = 0;
   const long long v = strtoll(digits, NULL, 10);
+  if (errno == ERANGE && (s->flags & GA_JSON_PYTHON)) {
+    if (strlen(digits) <= MOST_DIGITS + (*digits == '-')) return json_scan_wide(s, digits);
+    (void)json_scan_fail(s, json_error_numeric_overflow, "an integer has more than 4300 digits");
+    return NULL;
+  }
   if (errno == ERANGE) {
     (void)json_scan_fail(s, json_error_numeric_overflow, "an integer is beyond 64 bits");
     return NULL;
@@ -59,6 +86,7 @@ static json_t *real_value(json_scan *s, const char *digits) {
   }
   const double v = strtod_l(digits, NULL, c);
   freelocale(c);
+  if (!isfinite(v) && (s->flags & GA_JSON_PYTHON)) return json_scan_wide(s, v < 0 ? "-Infinity" : "Infinity");
   if (!isfinite(v)) {
     (void)json_scan_fail(s, json_error_numeric_overflow, "a number is beyond the range of doubles");
     return NULL;

@@ -31,6 +31,9 @@ typedef struct json_piece {
 /* Reads a text whose opening quote is at s->at. On failure out->owned is NULL. */
 bool json_scan_string(json_scan *s, json_piece *out);
 
+/* Makes a number that jansson cannot hold (ga_json_wide). NULL on failure. */
+json_t *json_scan_wide(json_scan *s, const char *text);
+
 /* Reads a number whose first byte is at s->at. NULL on failure. */
 json_t *json_scan_number(json_scan *s);
 

@@ -107,7 +107,7 @@ static size_t unescape_point(json_scan *s, const char **p, const char *end, char
     c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
     *p = second + 6;
   }
-  if (!c && !(s->flags & JSON_ALLOW_NUL)) {
+  if (!c && !(s->flags & (JSON_ALLOW_NUL | GA_JSON_PYTHON))) {
     (void)json_scan_fail(s, json_error_null_character, "\\u0000 is not allowed here");
     return 0;
   }

@@ -107,11 +107,19 @@ static ga_status read_scores(const ga_model_file *file, tok_load *load) {
   return GA_OK;
 }
 
+/* -1, in 32 bits or in 64: the key stands there, and means what its absence means. */
+static bool is_minus_1(int64_t id) { return id == -1 || id == UINT32_MAX; }
+
 /* Files are about whose padding or mask id lies behind the vocabulary: no such token then. Not so bos and eos. */
 static ga_status read_id(const ga_model_file *file, const char *key, int32_t fallback, size_t n, bool strict,
                          int32_t *out) {
   int64_t id;
-  GA_TRY(ga_model_file_int_or(file, key, fallback < (int64_t)n ? fallback : GA_TOK_NONE, INT64_MIN, INT64_MAX, &id));
+  const int32_t usual = fallback < (int64_t)n ? fallback : GA_TOK_NONE;
+  GA_TRY(ga_model_file_int_or(file, key, usual, INT64_MIN, INT64_MAX, &id));
+  if (is_minus_1(id)) {
+    *out = usual;
+    return GA_OK;
+  }
   bool good = id >= 0 && id < (int64_t)n;
   if (!good && ga_model_file_meta(file, key)) {
     GA_REQUIRE(!strict, GA_ERR_FORMAT, "tokenizer: %s is %lld; must be 0 to %zu", key, (long long)id, n - 1);

@@ -73,13 +73,14 @@ static ga_status read_mistral3(const ga_model_file *file, ga_hparams *p) {
   float scale = 0;
   int32_t original;
   GA_TRY(read_with(file, "norm", p));
-  p->yarn_keeps_size = true;
+  p->yarn_log_multiplier = 1;
   GA_TRY(hparams_float(file, p, "attention.temperature_scale", 0, 0, 100, &scale));
   if (scale == 0) return GA_OK;
   GA_REQUIRE(ga_model_file_meta(file, hparams_key(p, key, text)), GA_ERR_FORMAT,
              "mistral3.attention.temperature_scale is %g, and %s is missing; must be there", (double)scale, text);
   GA_TRY(hparams_int(file, p, key, 0, 1, 1 << 30, &original));
   if (original < p->context) p->context = original;
+  p->context_most = p->context;
   return GA_OK;
 }
 

@@ -1,0 +1,15 @@
+/* Metadata keys of GGUF files: which GA reads, refuses and passes over (base/parts.h). */
+#ifndef GA_MODEL_META_PARTS_H
+#define GA_MODEL_META_PARTS_H
+
+#include "base/parts.h"
+#include "ga/model_file.h"
+
+extern const ga_part_table meta_parts_rope, meta_parts_pooling, meta_parts_sampling;
+
+/* Checks the keys of a GGUF file against the tables; folders have been checked when they were opened.
+ * GA_ERR_UNSUPPORTED: a key with a value that GA does not have, or an unknown key of rotary embedding, pooling or
+ * sampling; the text names it. */
+GA_NODISCARD ga_status meta_parts_check(const ga_model_file *file);
+
+#endif
