@@ -197,7 +197,7 @@ static void run_floats(ga_ctx *ctx, floats *x, const int32_t *start, int64_t bat
   ga_attn_bwd_desc d = GA_ATTN_BWD_DESC_INIT;
   d.batch = batch, d.max_q = d.max_kv = longest, d.total_q = d.total_kv = start[batch] - start[0],
   d.q_heads = d.kv_heads = 2;
-  d.head_dim = 8, d.flags = GA_ATTN_VARLEN | GA_ATTN_CAUSAL;
+  d.head_dim = 8, d.flags = GA_ATTN_VARLEN | GA_ATTN_KEEP_PADDING | GA_ATTN_CAUSAL;
   ga_attn_bwd_io io = {.q = x->q,
                        .k = x->k,
                        .v = x->v,
@@ -291,8 +291,8 @@ static void test_attn_bwd_adds_apart(void **state) {
   }
 }
 
-/* Sequences with gaps, in any order: each has the bits that it has alone, and rows of no sequence are left as they are,
- * whether gradients are added or not. */
+/* Sequences with gaps, in any order: each has the bits that it has alone, and with KEEP_PADDING rows of no sequence
+ * stay as they are, whether gradients are added or not. */
 static void test_lengths_backward(void **state) {
   (void)state;
   enum { N = 3, ROWS = 120 };
@@ -308,7 +308,8 @@ static void test_lengths_backward(void **state) {
     ga_ctx *ctx = open_ctx(1 + pass / 2);
     ga_attn_bwd_desc d = GA_ATTN_BWD_DESC_INIT;
     d.batch = N, d.max_q = 50, d.max_kv = 61, d.total_q = d.total_kv = ROWS, d.q_heads = d.kv_heads = 2, d.head_dim = 8;
-    d.flags = GA_ATTN_VARLEN | GA_ATTN_LENGTHS | GA_ATTN_CAUSAL | (pass % 2 ? (uint32_t)GA_ATTN_BWD_ADD : 0u);
+    d.flags = GA_ATTN_VARLEN | GA_ATTN_LENGTHS | GA_ATTN_KEEP_PADDING | GA_ATTN_CAUSAL |
+              (pass % 2 ? (uint32_t)GA_ATTN_BWD_ADD : 0u);
     d.lse_stride = ROWS + 1;
     ga_attn_bwd_io io = {.q = x.q,
                          .k = x.k,
@@ -330,7 +331,7 @@ static void test_lengths_backward(void **state) {
       const int q = 16 * q_start[b], k = 16 * kv_start[b];
       ga_attn_bwd_desc one = GA_ATTN_BWD_DESC_INIT;
       one.max_q = q_len[b], one.max_kv = kv_len[b], one.q_heads = one.kv_heads = 2, one.head_dim = 8;
-      one.flags = d.flags & ~(uint32_t)(GA_ATTN_VARLEN | GA_ATTN_LENGTHS);
+      one.flags = d.flags & ~(uint32_t)(GA_ATTN_VARLEN | GA_ATTN_LENGTHS | GA_ATTN_KEEP_PADDING);
       const ga_attn_bwd_io alone = {.q = x.q + q,
                                     .k = x.k + k,
                                     .v = x.v + k,
@@ -392,11 +393,11 @@ static void test_errors(void **state) {
   assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_ARG);
   bad = d, bad.total_q = 3;
   assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_ARG);
-  bad = d, bad.flags = GA_ATTN_VARLEN, bad.total_q = 5;
+  bad = d, bad.flags = GA_ATTN_VARLEN, bad.total_q = -1;
   assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_SHAPE);
   bad = d, bad.flags = GA_ATTN_LENGTHS;
   assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_ARG);
-  assert_non_null(strstr(ga_error_text(), "LENGTHS needs VARLEN"));
+  assert_non_null(strstr(ga_error_text(), "LENGTHS and KEEP_PADDING need VARLEN"));
   bad = d, bad.batch = 2, bad.lse_stride = 4;
   assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_ARG);
   assert_non_null(strstr(ga_error_text(), "lse_stride is 4; must be 0 without VARLEN, but for a batch of 1"));

@@ -28,7 +28,8 @@ def macro(name, items):
 
 def hook_prototypes(op):
     kinds = {"work": "ga_work opdef_{}_work(const void *desc);", "lacks": "const char *opdef_{}_lacks(const ga_kernel *kernel, const void *desc);",
-             "typical": "bool opdef_{}_typical(const void *desc, void *typical);", "same_order": "bool opdef_{}_same_order(const ga_kernel *a, const ga_kernel *b);"}
+             "typical": "bool opdef_{}_typical(const void *desc, void *typical);", "same_order": "bool opdef_{}_same_order(const ga_kernel *a, const ga_kernel *b);",
+             "after": "bool opdef_{}_after(const void *desc, ga_op *op, void *after);"}
     return "".join(kinds[name].format(op.stem) + "\n" for name in op.get("by_hand", []))
 
 

@@ -3,8 +3,12 @@
  *   Q [batch, q, q_heads, head_dim]   K [batch, kv, kv_heads, head_dim]   V [batch, kv, kv_heads, v_dim]
  *   O [batch, q, q_heads, v_dim]      LSE [batch, q_heads, q] = log sum exp of the scaled, masked logits and the sink
  *
- * LSE is contiguous with q = max_q; with VARLEN entries past a sequence's own length are not written. With VARLEN and
- * lse_stride LSE is [q_heads, lse_stride] instead, as Q lies: query i of sequence b has entry q_start[b] + i.
+ * LSE is contiguous with q = max_q. With VARLEN and lse_stride LSE is [q_heads, lse_stride] instead, as Q lies: query i
+ * of sequence b has entry q_start[b] + i.
+ *
+ * PADDING: with VARLEN rows of Q before the first sequence, between sequences (LENGTHS) and after the last one, up to
+ * q_tokens, belong to no sequence. They are not read; their O becomes 0. Entries of LSE without a row become -infinity.
+ * GA_ATTN_KEEP_PADDING leaves both as they are.
  *
  * Infinities and NaN: of Q and K they do what the formula says. A row whose logits are all -infinity, or that sees no
  * key, has O = 0. Masked keys contribute nothing whatever V holds, except with kernels flagged v-finite (`ga kernels`).
@@ -45,8 +49,7 @@
  *
  * LENGTHS: packed sequences may end before the next one begins. Sequence b has q_len[b] queries from q_start[b] on, and
  * kv_len[b] keys from kv_start[b] on. Starts may then come in any order. Several sequences may share keys, but not
- * queries. Rows of Q between sequences are not read, and their O and LSE not written. FlashAttention calls them
- * seqused_q and seqused_k.
+ * queries. FlashAttention calls them seqused_q and seqused_k.
  *
  * Sources: FlashAttention (arXiv 2205.14135, 2307.08691, 2407.08608), sinks (gpt-oss), soft-cap (Gemma 2), ALiBi
  * (2108.12409).
@@ -88,7 +91,9 @@ typedef enum ga_attn_flags {
   /* Window and ALiBi look both ways, as in encoders. With p = i + n_kv - n_q, query i sees keys p - window < j < p +
    * window, and logit -= slope[h] * |j - p|. Not with CAUSAL, STATE_*, KV segments, 8-bit q. */
   GA_ATTN_SYMMETRIC = 2048,
-  GA_ATTN_LENGTHS = 4096 /* VARLEN without PAGED: io.q_len and io.kv_len give the lengths of sequences */
+  GA_ATTN_LENGTHS = 4096, /* VARLEN without PAGED: io.q_len and io.kv_len give the lengths of sequences */
+  GA_ATTN_KEEP_PADDING =
+      8192 /* VARLEN: rows of no sequence keep their values, for calls that write parts of one tensor */
 } ga_attn_flags;
 
 typedef struct ga_attn_desc {
@@ -175,11 +180,13 @@ typedef struct ga_attn_io {
   /* [batch] number of keys of each sequence. PAGED: required, unless there are stretches. LENGTHS: NULL = sequence b
    * ends at kv_start[b + 1] */
   const int32_t *kv_len;
-  const int32_t *page_table;   /* PAGED: [batch, page_table_stride] page that has each page_size tokens of a sequence */
-  int64_t page_table_stride;   /* PAGED: elements between rows of page_table, 0 to 2^40 */
-  const float *sinks;          /* SINKS: [q_heads] logit of each head's sink */
-  const float *alibi;          /* ALIBI: [q_heads] slope of each head */
-  int64_t q_tokens, kv_tokens; /* VARLEN: tokens in q and o, and, without PAGED, in k and v. Only GPUs read them */
+  const int32_t *page_table; /* PAGED: [batch, page_table_stride] page that has each page_size tokens of a sequence */
+  int64_t page_table_stride; /* PAGED: elements between rows of page_table, 0 to 2^40 */
+  const float *sinks;        /* SINKS: [q_heads] logit of each head's sink */
+  const float *alibi;        /* ALIBI: [q_heads] slope of each head */
+  /* VARLEN: tokens in q and o, and, without PAGED, in k and v. Rows from there on are never touched. A CPU may have 0:
+   * then only rows of sequences are written */
+  int64_t q_tokens, kv_tokens;
   /* STATE_*: sums over the keys seen so far, contiguous f32, with w = 2^(logit * log2 e - m). O = sum w V is [batch,
    * q_heads, max_q, v_dim]; l = sum w and m are [batch, q_heads, max_q]. m may be any number near the largest logit *
    * log2 e. A row that has seen no key has m = -infinity, l = 0, O = 0. Updated in place with both flags. */
@@ -212,6 +219,38 @@ GA_API GA_NODISCARD ga_status ga_attn_run(const ga_plan *plan, const ga_attn_io 
                                           ga_stream *stream);
 /* Plans, with a plan that the context keeps for later calls, and enqueues with a workspace that the stream owns. */
 GA_API GA_NODISCARD ga_status ga_attn(ga_ctx *ctx, const ga_attn_desc *desc, const ga_attn_io *io, ga_stream *stream);
+
+/* --- src/op/clear_padding.toml: desc io functions --- */
+/* Clears the padding of packed sequences: rows of Q, K and V that no sequence has become 0, and entries of LSE that no
+ * row has become -infinity. The tensors are results of attention or of its gradients. ga_attn and ga_attn_bwd call it
+ * themselves, unless their flags have GA_ATTN_KEEP_PADDING. */
+typedef struct ga_clear_padding_desc {
+  size_t struct_size;
+  int64_t batch; /* number of sequences */
+  int64_t max_q; /* the most queries of a sequence. Only LSE needs it */
+  /* 0 = LSE is [batch, q_heads, max_q]; else LSE is [q_heads, lse_stride], indexed by token like Q */
+  int64_t lse_stride;
+  int32_t q_heads, kv_heads;   /* 1 to 65536 */
+  int32_t q_dim, k_dim, v_dim; /* elements of a head of Q, K and V, 1 to 1024 */
+  int32_t dtype;               /* ga_dtype of Q, K and V: f32, f16, bf16 */
+} ga_clear_padding_desc;
+#define GA_CLEAR_PADDING_DESC_INIT \
+  { sizeof(ga_clear_padding_desc), 1, 0, 0, 0, 0, 0, 0, 0, GA_F32 }
+
+typedef struct ga_clear_padding_io {
+  /* [q_tokens, q_heads, q_dim], [kv_tokens, kv_heads, k_dim], [kv_tokens, kv_heads, v_dim]; NULL = there is none */
+  void *q, *k, *v;
+  float *lse;                                   /* NULL = there is none */
+  ga_attn_strides q_stride, k_stride, v_stride; /* all 0 = contiguous; batch is unused */
+  /* [batch + 1] first row of each sequence, in rising order; with q_len, kv_len [batch] are enough, in any order */
+  const int32_t *q_start, *kv_start;
+  /* [batch] number of rows of each sequence; NULL = sequence b ends at q_start[b + 1], kv_start[b + 1] */
+  const int32_t *q_len, *kv_len;
+  int64_t q_tokens, kv_tokens; /* rows of Q, and of K and V. 0 to 2^40 */
+} ga_clear_padding_io;
+
+GA_DECLARE_OP(clear_padding)
+/* --- end of src/op/clear_padding.toml --- */
 
 #ifdef __cplusplus
 }

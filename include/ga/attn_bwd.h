@@ -10,9 +10,9 @@
  * here (distributed attention). The results are then these keys' part of dQ, and their own dK and dV. On GPUs a single
  * key is taken for the only one, with dQ and dK of 0, unless a flag ADD_ is set. A row whose LSE is -infinity has seen
  * no key and contributes nothing. LSE is contiguous with q = max_q, or lies by tokens (lse_stride). LENGTHS is as in
- * ga/attn.h. Rows of dQ, dK and dV between sequences keep their values, with ADD and without, and the inputs' values
- * there never matter. Sequences must not share keys here, since each would write dK and dV. Sources: FlashAttention-2
- * (arXiv 2307.08691), FlashAttention-3 (2407.08608).
+ * ga/attn.h. Rows of dQ, dK and dV that belong to no sequence become 0. They keep their values with ADD and with
+ * GA_ATTN_KEEP_PADDING. The inputs' values there never matter. Sequences must not share keys here, since each would
+ * write dK and dV. Sources: FlashAttention-2 (arXiv 2307.08691), FlashAttention-3 (2407.08608).
  */
 #ifndef GA_ATTN_BWD_H
 #define GA_ATTN_BWD_H
@@ -24,8 +24,8 @@ extern "C" {
 #endif
 
 /* --- src/op/attn_bwd.toml: ga_attn_bwd_flags desc io --- */
-/* Flags of the gradients. Also allowed: GA_ATTN_CAUSAL, GA_ATTN_VARLEN, GA_ATTN_LENGTHS, GA_ATTN_ALIBI, and
- * GA_ATTN_SINKS, which asks for dsinks. */
+/* Flags of the gradients. Also allowed: GA_ATTN_CAUSAL, GA_ATTN_VARLEN, GA_ATTN_LENGTHS, GA_ATTN_KEEP_PADDING,
+ * GA_ATTN_ALIBI, and GA_ATTN_SINKS, which asks for dsinks. */
 typedef enum ga_attn_bwd_flags {
   GA_ATTN_BWD_DETERMINISTIC = 1 << 16, /* two runs give the same bits */
   GA_ATTN_BWD_ADD = 1 << 17,           /* both ADD_DQ and ADD_DKV */

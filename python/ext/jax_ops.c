@@ -168,8 +168,6 @@ static ga_status jax_attention(jax_call *call) {
   return jax_run(call, &form_attn, &d, sizeof d, &io);
 }
 
-static int64_t fewer(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* dq, dk and dv as q, k and v, and with sinks dsinks. */
 static ga_status make_gradients(jax_call *call, const xla_buffer *const b[3], const attention_call *a, void *grad[4],
                                 ga_dtype *dtype) {
@@ -216,8 +214,7 @@ static ga_status jax_attention_backward(jax_call *call) {
   if (status != GA_OK) return status;
   d.batch = a.packed ? a.sequences : a.batch;
   d.max_q = a.packed ? a.max_q : a.n_q, d.max_kv = a.packed ? a.max_kv : a.n_kv;
-  /* Padding is not read: borders begin at 0. */
-  if (a.packed) d.total_q = fewer(a.n_q, d.batch * d.max_q), d.total_kv = fewer(a.n_kv, d.batch * d.max_kv);
+  if (a.packed) d.total_q = a.n_q, d.total_kv = a.n_kv;
   d.q_heads = (int32_t)a.q_heads, d.kv_heads = (int32_t)a.kv_heads;
   d.head_dim = (int32_t)a.dim, d.v_dim = (int32_t)a.v_dim;
   d.dtype = (int32_t)dtype, d.grad_dtype = (int32_t)grad_dtype;

@@ -55,9 +55,11 @@ static int borders(pyga_call *call, int index, int64_t tokens, int64_t *batch, i
     return 0;
   }
   int64_t most = 0;
+  if (start[0])
+    return pyga_fail(GA_ERR_ARG, "%s: the first border is %d; allowed is 0", pyga_what(call, index), (int)start[0]);
   for (int64_t i = 0; i + 1 < n; i++) {
     const int64_t length = (int64_t)start[i + 1] - start[i];
-    if (start[i] < 0 || length < 0 || start[i + 1] > tokens)
+    if (length < 0 || start[i + 1] > tokens)
       return pyga_fail(GA_ERR_ARG, "%s: borders %lld and %lld are %d and %d; allowed are rising ones from 0 to %lld",
                        pyga_what(call, index), (long long)i, (long long)i + 1, (int)start[i], (int)start[i + 1],
                        (long long)tokens);
@@ -275,6 +277,9 @@ const pyga_op pyga_op_attention = {
     "layout 'bhsd' has heads before tokens. With q_start and kv_start [batch + 1] i32 (packed sequences) all are "
     "[tokens, heads, dim].\n"
     "With page_table [batch, n] i32 and kv_len [batch] i32 k and v are pages [pages, page_size, kv_heads, dim].\n"
+    "The first border is 0, and none is less than the one before it. Rows that no sequence has are 0 in o and "
+    "-infinity "
+    "in lse.\n"
     "kv_len beside kv_start: how many of its keys a packed sequence has; those behind them are not read.\n"
     "causal: the last query sees the last key. scale None: 1 / sqrt(dim). sinks, alibi [q_heads] f32.\n"
     "Any strides but for the last dimension. lse=True: returns (o, lse [batch, q_heads, max_q] f32).\n"
@@ -352,10 +357,6 @@ static int bwd_lengths(pyga_call *call, const heads_view h[5]) {
   d->total_q = h[0].tokens, d->total_kv = h[1].tokens;
   d->flags |= GA_ATTN_VARLEN;
   if (!call->args.value[BWD_KV_LEN]) return 0;
-  if (!call->args.value[BWD_OUT_DK] || !call->args.value[BWD_OUT_DV])
-    return pyga_fail(GA_ERR_ARG,
-                     "attention_backward: kv_len without out_dk and out_dv; allowed with both, whose rows of "
-                     "unused keys stay as they are");
   if (used_keys(call, BWD_KV_LEN, batch, io->kv_start, &io->kv_len)) return -1;
   d->flags |= GA_ATTN_LENGTHS;
   return 0;
@@ -438,7 +439,7 @@ const pyga_op pyga_op_attention_backward = {
     "                   kv_len=None, out_dq=None, out_dk=None, out_dv=None, out_dsinks=None)\n\n"
     "Gradients (dq, dk, dv), with sinks also dsinks, of attention() with the same options; o and lse are its results.\n"
     "q, k, v, o, dout of one type: f32, f16, bf16. grad_dtype: that type or f32.\n"
-    "kv_len needs out_dk and out_dv: rows of keys that are not used stay as they are.\n"
+    "Rows that no packed sequence has, and those of keys that are not used, get gradients of 0.\n"
     "Raises ShapeError, DtypeError, ArgumentError, UnsupportedError.",
     bwd_names,
     6,

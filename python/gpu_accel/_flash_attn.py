@@ -7,7 +7,7 @@ import sys
 from array import array
 
 from . import _core
-from ._streams import torch_stream
+from ._streams import refuse_tangents, torch_stream
 
 
 def _refuse(function, **asked):
@@ -52,6 +52,7 @@ def _on_torch(torch, function, q, k, v, lse, deterministic, options):
 
 def _run(torch, q, k, v, lse, options):
     """The module's op on torch's current stream. torch hands out the results' memory, for GA's own allocations wait."""
+    refuse_tangents("attention", q, k, v, options["alibi"])
     q_start = options.get("q_start")
     batch, most = (q.shape[0], q.shape[1]) if q_start is None else (q_start.shape[0] - 1, options["max_q"])
     out = torch.empty((*q.shape[:-1], v.shape[-1]), dtype=q.dtype, device=q.device)

@@ -1,5 +1,7 @@
-"""Order between GA and PyTorch on a GPU."""
+"""PyTorch's side of a call: order on a GPU, memory for results, and what autograd would lose."""
 import sys
+
+from . import _core
 
 
 def torch_stream(x):
@@ -19,3 +21,13 @@ def torch_results(q, v_dim, lse_shape):
     torch = sys.modules["torch"]
     return {"out": torch.empty((*q.shape[:-1], v_dim), dtype=q.dtype, device=q.device),
             "out_lse": torch.empty(lse_shape, dtype=torch.float32, device=q.device)}
+
+
+def refuse_tangents(name, *arrays):
+    """Raises UnsupportedError where one of PyTorch's tensors has a tangent of forward-mode differentiation, which GA would lose."""
+    forward = sys.modules.get("torch.autograd.forward_ad")
+    if forward is None or getattr(forward, "_current_level", 0) < 0:  # no dual_level() is open
+        return
+    Tensor = sys.modules["torch"].Tensor
+    if any(isinstance(x, Tensor) and forward.unpack_dual(x).tangent is not None for x in arrays):
+        raise _core.UnsupportedError(f"{name}: forward-mode differentiation; allowed is reverse mode, such as backward() and torch.func.vjp")

@@ -85,16 +85,6 @@ def _extras(sinks, q_start, kv_start, options):
     return arrays, numbers, "sequential" if arrays else "broadcast_all"
 
 
-def _unpadded(start, *arrays):
-    """[1, tokens, heads, dim], 0 behind the last border, where no kernel writes."""
-    return arrays if start is None else [jnp.where((jnp.arange(x.shape[1]) < start[-1])[None, :, None, None], x, 0) for x in arrays]
-
-
-def _unpadded_lse(start, lse):
-    """[sequences, heads, max_q], -infinity behind a sequence's end."""
-    return lse if start is None else jnp.where(jnp.arange(lse.shape[2]) < (start[1:] - start[:-1])[:, None, None], lse, -jnp.inf)
-
-
 @functools.partial(jax.custom_vjp, nondiff_argnums=(6, 7, 8, 9, 10, 11, 12))
 def _attention(q, k, v, sinks, q_start, kv_start, *options):
     batch, n, heads, _ = q.shape
@@ -102,8 +92,7 @@ def _attention(q, k, v, sinks, q_start, kv_start, *options):
     arrays, numbers, vmap_method = _extras(sinks, q_start, kv_start, options)
     rows = (batch, heads, n) if q_start is None else (q_start.shape[0] - 1, heads, numbers["max_q"])
     results = (jax.ShapeDtypeStruct((batch, n, heads, v.shape[3]), q.dtype), jax.ShapeDtypeStruct(rows, jnp.float32))
-    o, lse = _call("attention", results, vmap_method, q, k, v, *arrays, **numbers)
-    return *_unpadded(q_start, o), _unpadded_lse(q_start, lse)
+    return _call("attention", results, vmap_method, q, k, v, *arrays, **numbers)
 
 
 def _attention_forward(q, k, v, sinks, q_start, kv_start, *options):
@@ -123,8 +112,7 @@ def _gradients(q, k, v, o, dout, lse, sinks, q_start, kv_start, *options):
     *options, deterministic = options
     arrays, numbers, vmap_method = _extras(sinks, q_start, kv_start, options)
     results = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in ((q, k, v) if sinks is None else (q, k, v, sinks)))
-    dq, dk, dv, *dsinks = _call("attention_backward", results, vmap_method, q, k, v, o, dout, lse, *arrays, deterministic=deterministic, **numbers)
-    return *_unpadded(q_start, dq), *_unpadded(kv_start, dk, dv), *dsinks
+    return _call("attention_backward", results, vmap_method, q, k, v, o, dout, lse, *arrays, deterministic=deterministic, **numbers)
 
 
 def _refuse_second(*_):

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from . import _core
 from ._blocks import BLOCKS, block_of
-from ._streams import torch_stream
+from ._streams import refuse_tangents, torch_stream
 
 # Before this table tensors come by __dlpack__, which refuses those that want a gradient.
 _HAS_TABLE = hasattr(Tensor, "__dlpack_c_exchange_api__")
@@ -38,7 +38,7 @@ def using(context):
 # ---- operators ----
 
 _library = torch.library.Library("gpu_accel", "DEF")
-_OPTIONS = "Tensor? sinks, Tensor? q_start, Tensor? kv_start, int max_q, int max_kv, bool causal, int window, float scale, float softcap"
+_OPTIONS = "Tensor? sinks, Tensor? q_start, Tensor? kv_start, SymInt max_q, SymInt max_kv, bool causal, SymInt window, float scale, float softcap"
 _library.define(f"attention(Tensor q, Tensor k, Tensor v, {_OPTIONS}, Tensor? kv_len=None) -> (Tensor, Tensor)")
 _library.define("attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, "
                 f"{_OPTIONS}, bool deterministic, Tensor? kv_len=None) -> (Tensor, Tensor, Tensor, Tensor)")
@@ -47,6 +47,7 @@ _library.define("attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, T
 def _call(op, tensors, options, out):
     """Runs an op of the module on the tensors' device, behind torch's work there."""
     device = tensors[0].device
+    refuse_tangents(op, *tensors, *options.values())
     if not _HAS_TABLE:
         tensors = [x.detach() if isinstance(x, Tensor) else x for x in tensors]
         options = {name: x.detach() if isinstance(x, Tensor) else x for name, x in options.items()}
@@ -101,9 +102,7 @@ def _results(q, v, q_start, max_q):
 def _attention(q, k, v, sinks, q_start, kv_start, max_q, max_kv, causal, window, scale, softcap, kv_len=None):
     o, lse = _results(q, v, q_start, max_q)
     if lse.numel() == 0 or o.numel() == 0:
-        return o, lse
-    if q_start is not None:  # entries behind a sequence's end are not written
-        lse.fill_(float("-inf"))
+        return o.zero_(), lse.fill_(float("-inf"))
     out = o if _in_f32(q) is q else torch.empty_like(o, dtype=torch.float32)
     _call("attention", [_in_f32(x) for x in (q, k, v)],
           _options(sinks, q_start, kv_start, max_q, max_kv, causal, window, scale, softcap, kv_len), {"out": out, "out_lse": lse})
@@ -127,9 +126,6 @@ def _attention_backward(dout, q, k, v, o, lse, sinks, q_start, kv_start, max_q, 
             grad.zero_()
         return grads
     whole = [g if _in_f32(g) is g else torch.empty_like(g, dtype=torch.float32) for g in grads]
-    if kv_len is not None:  # rows of keys that are not used are not written
-        whole[1].zero_()
-        whole[2].zero_()
     out = {"out_dq": whole[0], "out_dk": whole[1], "out_dv": whole[2]}
     if sinks is not None:
         out["out_dsinks"] = whole[3]
@@ -151,6 +147,14 @@ def _refuse_vmap(info, in_dims, *args):
 
 def _refuse_second(context, *grads):
     raise _core.UnsupportedError("attention: second derivatives; allowed are first ones")
+
+
+def _by_function(function, name):
+    """What applies an autograd.Function. torch calls jvp for forward-mode differentiation, and cannot compile a Function that has one."""
+    def jvp(ctx, *tangents):
+        raise _core.UnsupportedError(f"{name}: forward-mode differentiation; allowed is reverse mode, such as backward() and torch.func.vjp")
+    transformed = type(function.__name__, (function,), {"jvp": staticmethod(jvp)})
+    return lambda *inputs: (function if torch.compiler.is_compiling() else transformed).apply(*inputs)
 
 
 for _name, _real, _fake in (("attention", _attention, _attention_fake), ("attention_backward", _attention_backward, _attention_backward_fake)):
@@ -193,12 +197,31 @@ class _Attention(torch.autograd.Function):
         q, k, v, o, lse, *rest, kv_len = ctx.saved_tensors
         dout = _plain_strides(dout)
         with _again(ctx.context):
-            dq, dk, dv, dsinks = _backward(dout, q, k, v, o, lse, *rest, *ctx.options, ctx.deterministic, kv_len)
+            dq, dk, dv, dsinks = _gradients_of(dout, q, k, v, o, lse, *rest, *ctx.options, ctx.deterministic, kv_len)
         return dq, dk, dv, None if rest[0] is None else dsinks, None, None, None, None, None
 
+    vmap = staticmethod(_refuse_vmap)
+
+
+class _Gradients(torch.autograd.Function):
+    """The operator of the gradients for torch.func, whose transforms take functions of this kind alone."""
+
     @staticmethod
-    def vmap(info, in_dims, *args):
-        _refuse_vmap(info, in_dims)
+    def forward(*inputs):
+        return _backward(*inputs)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    backward, vmap = staticmethod(_refuse_second), staticmethod(_refuse_vmap)
+
+
+_attention_by_function, _gradients_by_function = _by_function(_Attention, "attention"), _by_function(_Gradients, "attention")
+
+
+def _gradients_of(*inputs):
+    return (_gradients_by_function if _transforms_active() and not torch.compiler.is_compiling() else _backward)(*inputs)
 
 
 # ---- plain calls ----
@@ -209,6 +232,7 @@ class _Attention(torch.autograd.Function):
 # Older versions of torch may not tell.
 _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
+_is_batched = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda x: False)  # by jacobian(vectorize=True)
 _profiled = getattr(torch.autograd, "_profiler_enabled", lambda: True)
 _TENSORS = (Tensor, torch.nn.Parameter)
 _cuda_contexts = {}
@@ -243,7 +267,7 @@ def _now(place, q, k, v, sinks, q_start, kv_start, kv_len, options, layout, want
         lse = q.new_empty((q.shape[0], q.shape[1 if layout == "bhsd" else 2], max_q), dtype=torch.float32) if want_lse else None
         context.attention(q, k, v, causal=causal, window=window, scale=scale, softcap=softcap, sinks=sinks, layout=layout, out=o, out_lse=lse, stream=stream)
         return o, lse
-    lse = q.new_full((q_start.shape[0] - 1, q.shape[1], max_q), float("-inf"), dtype=torch.float32) if want_lse else None
+    lse = q.new_empty((q_start.shape[0] - 1, q.shape[1], max_q), dtype=torch.float32) if want_lse else None
     context.attention(q, k, v, causal=causal, window=window, scale=scale, softcap=softcap, sinks=sinks, q_start=q_start, kv_start=kv_start, max_q=max_q,
                       max_kv=max_kv, kv_len=kv_len, out=o, out_lse=lse, stream=stream)
     return o, lse
@@ -272,15 +296,14 @@ class _Plain(torch.autograd.Function):
 def _plain_backward(ctx, dout):
     q, k, v, o, lse, sinks, q_start, kv_start, kv_len = ctx.saved_tensors
     dout = _plain_strides(dout)
-    place = _place(q) if _is_plain(q, k, dout) and not torch.is_grad_enabled() else None
+    place = _place(q) if _is_plain(q, k, dout) and not _is_batched(dout) and not torch.is_grad_enabled() else None
     if place is None or (place[1] is not None and torch.cuda.is_current_stream_capturing()):
         swap = ctx.layout == "bhsd"
         q, k, v, o, dout = (x.transpose(1, 2) if swap else x for x in (q, k, v, o, dout))
         *grads, dsinks = _backward(dout, q, k, v, o, lse, sinks, q_start, kv_start, *ctx.options, ctx.deterministic, kv_len)
         return *(x.transpose(1, 2) if swap else x for x in grads), None if sinks is None else dsinks
     max_q, max_kv, causal, window, scale, softcap = ctx.options
-    new_rows = torch.empty_like if kv_len is None else torch.zeros_like  # rows of keys that are not used are not written
-    dq, dk, dv = torch.empty_like(q), new_rows(k), new_rows(v)
+    dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     dsinks = None if sinks is None else torch.empty_like(sinks)
     more = {"layout": ctx.layout} if q_start is None else {"q_start": q_start, "kv_start": kv_start, "max_q": max_q, "max_kv": max_kv,
                                                                        "kv_len": kv_len}
@@ -295,10 +318,20 @@ def _plain_strides(dy):
     return dy.contiguous() if 0 in dy.stride() or dy.stride(-1) != 1 else dy
 
 
+def _apart(*tensors):
+    """The same tensors, each an object of its own: torch cannot compile a Function that gets one twice."""
+    made = []
+    for x in tensors:
+        made.append(x.view_as(x) if x is not None and any(x is other for other in made) else x)
+    return made
+
+
 def _differentiable(*inputs):
+    if torch.compiler.is_compiling():
+        inputs = *_apart(*inputs[:7]), *inputs[7:]
     if torch.compiler.is_compiling() or _transforms_active() or (
             torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs[:4])):
-        return _Attention.apply(*inputs)
+        return _attention_by_function(*inputs)
     return _forward(*inputs[:6], *inputs[7], inputs[6])
 
 
@@ -323,6 +356,7 @@ def attention(q, k, v, *, causal=False, window=0, scale=None, softcap=0.0, sinks
         raise _core.ArgumentError("attention: q_start, kv_start, max_q and max_kv go together")
     if kv_len is not None and q_start is None:
         raise _core.ArgumentError("attention: kv_len without q_start; allowed beside it")
+    refuse_tangents("attention", q, k, v, sinks)
     device = q.device
     if k.device != device or v.device != device or device.type not in ("cpu", "cuda") or sinks is not None or q_start is not None:
         _check_device(q, {"k": k, "v": v, "sinks": sinks, "q_start": q_start, "kv_start": kv_start, "kv_len": kv_len})
@@ -477,7 +511,7 @@ class _Rope(torch.autograd.Function):
     @staticmethod
     def backward(ctx, dy):
         positions, inv_freq = ctx.saved_tensors
-        return _Rope.apply(dy, positions, -inv_freq, *ctx.options), None, None, None, None
+        return _rope_by_function(dy, positions, -inv_freq, *ctx.options), None, None, None, None
 
     vmap = staticmethod(lambda info, in_dims, *args: _vmap_refused("rope")(info, in_dims))
 
@@ -498,27 +532,32 @@ class _Linear(torch.autograd.Function):
         (x, w, bias), (w_dtype, act, scale) = ctx.saved_tensors, ctx.options
         dy = _plain_strides(dy)
         if act != "none":  # what went into the activation is computed again
-            dy = _ACTS[act](dy, _Linear.apply(x, w, w_dtype, bias, "none", scale))
+            dy = _ACTS[act](dy, _linear_by_function(x, w, w_dtype, bias, "none", scale))
         rows, k = dy.reshape(-1, dy.shape[-1]), x.shape[-1]
         whole = _ops.dequantize.default(w, w_dtype, x.dtype) if w_dtype else w
-        dx = _Linear.apply(rows, whole.t(), "", None, "none", scale).view(x.shape) if ctx.needs_input_grad[0] else None
+        dx = _linear_by_function(rows, whole.t(), "", None, "none", scale).view(x.shape) if ctx.needs_input_grad[0] else None
         dw = None
         if ctx.needs_input_grad[1]:
-            dw = _Linear.apply(rows.t(), x.reshape(-1, k).t(), "", None, "none", scale) if rows.shape[0] else torch.zeros_like(w)
+            dw = _linear_by_function(rows.t(), x.reshape(-1, k).t(), "", None, "none", scale) if rows.shape[0] else torch.zeros_like(w)
         return dx, dw, None, rows.float().sum(0) if ctx.needs_input_grad[3] else None, None, None
 
     vmap = staticmethod(lambda info, in_dims, *args: _vmap_refused("linear")(info, in_dims))
 
 
-def _apply(function, op, *inputs):
+_rms_norm_by_function, _rope_by_function, _linear_by_function = (
+    _by_function(function, name) for function, name in ((_RmsNorm, "rms_norm"), (_Rope, "rope"), (_Linear, "linear")))
+
+
+def _apply(by_function, op, *inputs):
     """By autograd where a gradient, a transform or the compiler may ask for it."""
     if torch.compiler.is_compiling() or _transforms_active() or (
             torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in inputs)):
-        return function.apply(*inputs)
+        return by_function(*inputs)
     return op(*inputs)
 
 
 def _check_layer(name, x, others, dims=1):
+    refuse_tangents(name, x, *others.values())
     if x.device.type not in ("cpu", "cuda"):
         raise _core.UnsupportedError(f"{name}: x lies on {x.device.type}; allowed are cpu and cuda")
     if x.dtype not in (torch.float32, *_HALF):
@@ -541,7 +580,7 @@ def rms_norm(x, weight=None, *, eps=1e-5):
     _check_layer("rms_norm", x, {"weight": weight})
     if weight is not None and weight.shape != x.shape[-1:]:
         raise _core.ShapeError(f"rms_norm: weight is {list(weight.shape)}; allowed is {list(x.shape[-1:])}")
-    return _apply(_RmsNorm, _ops.rms_norm.default, x, None if weight is None else weight.float(), float(eps))
+    return _apply(_rms_norm_by_function, _ops.rms_norm.default, x, None if weight is None else weight.float(), float(eps))
 
 
 def rope(x, positions, inv_freq, *, pairs="neox", magnitude=1.0):
@@ -557,10 +596,10 @@ def rope(x, positions, inv_freq, *, pairs="neox", magnitude=1.0):
         raise _core.DtypeError(f"rope: positions is {positions.dtype}; allowed are integers")
     if pairs not in ("neox", "norm"):
         raise _core.ArgumentError(f"rope: pairs is {pairs!r}; allowed are 'neox', 'norm'")
-    if positions.shape != x.shape[:-2] and positions.shape != x.shape[-3:-2]:
+    if not any(positions.dim() == len(allowed) and positions.shape == allowed for allowed in (x.shape[:-2], x.shape[-3:-2])):
         raise _core.ShapeError(f"rope: positions is {list(positions.shape)}; allowed are {list(x.shape[-3:-2])} and {list(x.shape[:-2])}")
     positions = positions.to(torch.int32).expand(x.shape[:-2]).contiguous()
-    return _apply(_Rope, _ops.rope.default, x, positions, inv_freq, pairs, float(magnitude))
+    return _apply(_rope_by_function, _ops.rope.default, x, positions, inv_freq, pairs, float(magnitude))
 
 
 def _linear_checked(name, x, w, w_dtype, k, bias, act, scale):
@@ -571,7 +610,7 @@ def _linear_checked(name, x, w, w_dtype, k, bias, act, scale):
         raise _core.ShapeError(f"{name}: x is {list(x.shape)}; allowed is [..., {k}] beside w {list(w.shape)}")
     if bias is not None and bias.shape != w.shape[:1]:
         raise _core.ShapeError(f"{name}: bias is {list(bias.shape)}; allowed is {list(w.shape[:1])}")
-    return _apply(_Linear, _ops.linear.default, x, w, w_dtype, None if bias is None else bias.float(), act, float(scale))
+    return _apply(_linear_by_function, _ops.linear.default, x, w, w_dtype, None if bias is None else bias.float(), act, float(scale))
 
 
 def linear(x, w, bias=None, *, act=None, scale=1.0):

@@ -38,6 +38,7 @@ static void put_steps(text_out *out, const ga_plan *plan) {
   for (int32_t i = 0; i < s->n && s->n > 1; i++)
     put(out, "  step %d: %s (%s, workspace from byte %llu)\n", i, s->step[i].row->id, s->step[i].row->source,
         (unsigned long long)s->step[i].workspace_offset);
+  if (plan->after) put(out, "  then: %s (%s)\n", plan->after->kernel->id, plan->after->kernel->source);
 }
 
 static const char *reject_reason(const ga_plan *plan, const ga_kernel *k) {

@@ -38,6 +38,9 @@ typedef struct ga_op_info {
   /* Returns true when two rows give the same bits. The choice for desc is then made among all rows with the bits of the
    * row that is chosen for *typical. A NULL function: the row chosen for *typical always runs. */
   bool (*same_order)(const ga_kernel *a, const ga_kernel *b);
+  /* Returns true when a call ends with a call of another op: *op is its number, and `after` gets its description, which
+   * must be complete. A NULL function: calls never do. */
+  bool (*after)(const void *desc, ga_op *op, void *after);
 } ga_op_info;
 
 /* Table of all ops, in src/opdef/ops.c. */

@@ -45,6 +45,15 @@ static ga_status named_row(const ga_ctx *ctx, ga_op op, const char *id, const vo
   return GA_OK;
 }
 
+/* Plans the op with which a call of `plan` ends, if there is one. */
+static ga_status plan_after(ga_plan *plan) {
+  const ga_op_info *info = ga_op_info_of(plan->op);
+  GA_ALIGNED(8) unsigned char desc[GA_DESC_MAX_BYTES];
+  ga_op op;
+  if (!info->after || !info->after(plan->desc, &op, desc)) return GA_OK;
+  return ga_plan_make(plan->ctx, op, desc, ga_op_info_of(op)->desc_bytes, &plan->after);
+}
+
 /* id: NULL for the planner's choice. */
 static ga_status fill_plan(ga_plan *plan, ga_ctx *ctx, ga_op op, const char *id, const void *desc, size_t desc_bytes) {
   const ga_kernel *kernel;
@@ -61,7 +70,7 @@ static ga_status fill_plan(ga_plan *plan, ga_ctx *ctx, ga_op op, const char *id,
   GA_REQUIRE(!why, GA_ERR_INTERNAL, "%s: %s", kernel->id, why);
   for (int32_t i = 0; ctx->device->code && i < plan->steps.n; i++)
     GA_TRY(ctx->device->code->prepare(ctx->device, plan->steps.step[i].row));
-  return GA_OK;
+  return plan_after(plan);
 }
 
 ga_status ga_plan_make_row(ga_ctx *ctx, ga_op op, const char *id, const void *desc, size_t desc_bytes, ga_plan **out) {
@@ -155,4 +164,7 @@ ga_status ga_plan_launch(const ga_plan *plan, const void *io, void *workspace, g
 size_t ga_plan_workspace_bytes(const ga_plan *plan) { return plan->steps.workspace_bytes; }
 const char *ga_plan_kernel_id(const ga_plan *plan) { return plan->kernel->id; }
 
-void ga_plan_destroy(ga_plan *plan) { ga_mem_free(plan); }
+void ga_plan_destroy(ga_plan *plan) {
+  if (plan) ga_plan_destroy(plan->after);
+  ga_mem_free(plan);
+}

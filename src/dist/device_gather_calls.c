@@ -121,7 +121,7 @@ static void *keys_of_call(const block_view *v, int part, const call_place *at) {
 static uint32_t feature_flags(const dist_problem *p, const call_place *at) {
   return (at->c->causal ? (uint32_t)GA_ATTN_CAUSAL : 0u) | (p->flags & GA_DIST_SINKS ? (uint32_t)GA_ATTN_SINKS : 0u) |
          (p->flags & GA_DIST_ALIBI ? (uint32_t)GA_ATTN_ALIBI : 0u) |
-         (is_packed_call(at) ? (uint32_t)(GA_ATTN_VARLEN | GA_ATTN_LENGTHS) : 0u);
+         (is_packed_call(at) ? (uint32_t)(GA_ATTN_VARLEN | GA_ATTN_LENGTHS | GA_ATTN_KEEP_PADDING) : 0u);
 }
 
 /* Numbers of the call's heads, out of those of all; NULL where the plan has none. */

@@ -214,7 +214,8 @@ static ga_status run_attention_bidirectional(const ga_exec *e, const launch *l) 
   d.kv_heads = p->n_kv_heads;
   d.head_dim = p->head_dim;
   d.v_dim = p->v_dim;
-  d.flags = GA_ATTN_VARLEN | (n->has_alibi ? GA_ATTN_ALIBI : 0) | (n->has_alibi || n->window ? GA_ATTN_SYMMETRIC : 0);
+  d.flags = GA_ATTN_VARLEN | GA_ATTN_KEEP_PADDING | (n->has_alibi ? GA_ATTN_ALIBI : 0) |
+            (n->has_alibi || n->window ? GA_ATTN_SYMMETRIC : 0);
   d.window = n->window;
   d.scale = n->scale;
   ga_attn_io io = {.q = exec_rows(e, n->q),
@@ -243,7 +244,8 @@ ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t seqs, int32_t max_q, in
   d.v_dim = p->v_dim;
   d.kv_dtype = (int32_t)kv;
   d.kv_scale_tokens = kv == GA_E4M3 ? 1 : 0;
-  d.flags = GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_KV_READY; /* only the store is still under way */
+  d.flags = GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_KV_READY |
+            GA_ATTN_KEEP_PADDING; /* only the store is still under way */
   d.page_size = GA_KV_PAGE;
   d.scale = p->attn_scale;
   d.softcap = p->attn_softcap;

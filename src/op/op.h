@@ -49,8 +49,11 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
  *   static ga_status check_io(const ga_<name>_desc *, const ga_<name>_io *)   pointers, cheap: runs on every call
  *   static void complete_strides(const ga_<name>_desc *, ga_<name>_io *)      GA_DEFINE_STRIDED_OP alone
  *   static ga_status check_io_strides(const ga_<name>_desc *, const ga_<name>_io *)   GA_DEFINE_STRIDED_OP alone */
-#define GA_DEFINE_OP(name)         GA_DEFINE_OP_FORMS(name, GA_IO_AS_GIVEN)
-#define GA_DEFINE_STRIDED_OP(name) GA_DEFINE_OP_FORMS(name, GA_IO_WITH_STRIDES)
+#define GA_DEFINE_OP(name)         GA_DEFINE_OP_FORMS(name, GA_IO_AS_GIVEN, GA_NOTHING_AFTER)
+#define GA_DEFINE_STRIDED_OP(name) GA_DEFINE_OP_FORMS(name, GA_IO_WITH_STRIDES, GA_NOTHING_AFTER)
+
+/* The last parameter of GA_DEFINE_OP_FORMS: enqueues plan->after, where a call ends with a call of another op. */
+#define GA_NOTHING_AFTER(plan, io, stream) GA_OK
 
 #define GA_IO_AS_GIVEN(desc, io, full)
 #define GA_IO_WITH_STRIDES(desc, io, full) \
@@ -59,7 +62,7 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
   GA_TRY(check_io_strides(desc, &full));   \
   io = &full;
 
-#define GA_DEFINE_OP_FORMS(name, COMPLETE_IO)                                                                    \
+#define GA_DEFINE_OP_FORMS(name, COMPLETE_IO, THEN)                                                              \
   ga_status ga_##name##_plan(ga_ctx *ctx, const ga_##name##_desc *desc, ga_plan **out) {                         \
     GA_REQUIRE(out, GA_ERR_ARG, #name ": out is null");                                                          \
     *out = NULL;                                                                                                 \
@@ -76,7 +79,8 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
     GA_TRY(check_io(desc, io));                                                                                  \
     COMPLETE_IO(desc, io, full)                                                                                  \
     GA_TRY(ga_stream_of(plan->ctx, stream, #name, &stream));                                                     \
-    return ga_plan_launch(plan, io, workspace, stream);                                                          \
+    GA_TRY(ga_plan_launch(plan, io, workspace, stream));                                                         \
+    return THEN(plan, io, stream);                                                                               \
   }                                                                                                              \
   ga_status ga_##name(ga_ctx *ctx, const ga_##name##_desc *desc, const ga_##name##_io *io, ga_stream *stream) {  \
     ga_##name##_desc full;                                                                                       \

@@ -73,6 +73,8 @@ static ga_status check_symmetric(const ga_attn_desc *d) {
 }
 
 static ga_status check_packed_fields(const ga_attn_desc *d) {
+  GA_REQUIRE(!(d->flags & GA_ATTN_KEEP_PADDING) || d->flags & GA_ATTN_VARLEN, GA_ERR_ARG,
+             "attn: flags 0x%x; KEEP_PADDING needs VARLEN", d->flags);
   GA_REQUIRE(!(d->flags & GA_ATTN_LENGTHS) || (d->flags & (GA_ATTN_VARLEN | GA_ATTN_PAGED)) == GA_ATTN_VARLEN,
              GA_ERR_ARG, "attn: flags 0x%x; LENGTHS needs VARLEN, and is not with PAGED", d->flags);
   GA_REQUIRE(!d->lse_stride || (d->flags & GA_ATTN_VARLEN && !(d->flags & STATE)), GA_ERR_ARG,
@@ -309,20 +311,35 @@ ga_status ga_attn_plan_row(ga_ctx *ctx, const ga_attn_desc *desc, const char *ro
   return ga_plan_make_row(ctx, GA_OP_attn, row, &full, sizeof full, out);
 }
 
+/* Clears the rows of O, and entries of LSE, that no sequence has. */
+static ga_status clear_rows_of_o(const ga_plan *plan, const ga_attn_io *io, ga_stream *stream) {
+  if (!plan->after) return GA_OK;
+  const ga_attn_desc *d = (const void *)plan->desc;
+  const ga_clear_padding_io clear = {.q = io->o,
+                                     .lse = d->flags & GA_ATTN_LSE ? io->lse : NULL,
+                                     .q_stride = io->o_stride,
+                                     .q_start = io->q_start,
+                                     .q_len = d->flags & GA_ATTN_LENGTHS ? io->q_len : NULL,
+                                     .q_tokens = io->q_tokens};
+  return ga_clear_padding_run(plan->after, &clear, NULL, stream);
+}
+
 ga_status ga_attn_run(const ga_plan *plan, const ga_attn_io *io, void *workspace, ga_stream *stream) {
   GA_REQUIRE(plan && io, GA_ERR_ARG, "attn: %s is null", plan ? "io" : "plan");
   GA_REQUIRE(plan->op == GA_OP_attn, GA_ERR_ARG, "attn: the plan is for %s", ga_op_name(plan->op));
   GA_REQUIRE(workspace || !plan->steps.workspace_bytes, GA_ERR_ARG, "attn: workspace is null; %llu bytes needed",
              (unsigned long long)plan->steps.workspace_bytes);
   const ga_attn_desc *desc = (const void *)plan->desc;
-  if (desc->batch == 0 || desc->max_q == 0) return GA_OK;
+  const bool has_queries = desc->batch && desc->max_q;
+  if (!has_queries && !plan->after) return GA_OK;
   ga_attn_io full;
   GA_TAKE_IO(attn, desc, io, &full);
   if (io != &full) full = *io;
   complete_strides(desc, &full);
-  GA_TRY(check_io(desc, &full));
+  if (has_queries) GA_TRY(check_io(desc, &full));
   GA_TRY(ga_stream_of(plan->ctx, stream, "attn", &stream));
-  return ga_plan_launch(plan, &full, workspace, stream);
+  if (has_queries) GA_TRY(ga_plan_launch(plan, &full, workspace, stream));
+  return clear_rows_of_o(plan, &full, stream);
 }
 
 ga_status ga_attn(ga_ctx *ctx, const ga_attn_desc *desc, const ga_attn_io *io, ga_stream *stream) {

@@ -28,18 +28,14 @@ static ga_status check_totals(const ga_attn_bwd_desc *d) {
                (long long)d->total_kv);
     return GA_OK;
   }
-  const bool gaps = d->flags & GA_ATTN_LENGTHS;
-  const int64_t most_q = gaps ? GA_DIM_MAX : d->batch * d->max_q, most_kv = gaps ? GA_DIM_MAX : d->batch * d->max_kv;
-  GA_REQUIRE(d->total_q >= 0 && d->total_q <= most_q, GA_ERR_SHAPE, OP ": total_q is %lld; must be 0 to %s = %lld",
-             (long long)d->total_q, gaps ? "2^40" : "batch * max_q", (long long)most_q);
-  GA_REQUIRE(d->total_kv >= 0 && d->total_kv <= most_kv, GA_ERR_SHAPE, OP ": total_kv is %lld; must be 0 to %s = %lld",
-             (long long)d->total_kv, gaps ? "2^40" : "batch * max_kv", (long long)most_kv);
+  GA_REQUIRE(d->total_q >= 0 && d->total_q <= GA_DIM_MAX && d->total_kv >= 0 && d->total_kv <= GA_DIM_MAX, GA_ERR_SHAPE,
+             OP ": total_q is %lld, total_kv %lld; must be 0 to 2^40", (long long)d->total_q, (long long)d->total_kv);
   return GA_OK;
 }
 
 static ga_status check_packed_fields(const ga_attn_bwd_desc *d) {
-  GA_REQUIRE(d->flags & GA_ATTN_VARLEN || !(d->flags & GA_ATTN_LENGTHS), GA_ERR_ARG,
-             OP ": flags 0x%x; LENGTHS needs VARLEN", d->flags);
+  GA_REQUIRE(d->flags & GA_ATTN_VARLEN || !(d->flags & (GA_ATTN_LENGTHS | GA_ATTN_KEEP_PADDING)), GA_ERR_ARG,
+             OP ": flags 0x%x; LENGTHS and KEEP_PADDING need VARLEN", d->flags);
   GA_REQUIRE(d->flags & GA_ATTN_VARLEN || d->batch <= 1 || !d->lse_stride, GA_ERR_ARG,
              OP ": lse_stride is %lld; must be 0 without VARLEN, but for a batch of 1", (long long)d->lse_stride);
   const int64_t tokens = d->flags & GA_ATTN_VARLEN ? d->total_q : d->max_q;
@@ -149,4 +145,25 @@ ga_status ga_attn_bwd_complete_io(const ga_attn_bwd_desc *d, ga_attn_bwd_io *io)
   return check_io_strides(d, io);
 }
 
-GA_DEFINE_STRIDED_OP(attn_bwd);
+/* Clears the rows of gradients that no sequence has. Gradients that are added to keep their values there. */
+static ga_status clear_rows_of_gradients(const ga_plan *plan, const ga_attn_bwd_io *io, ga_stream *stream) {
+  if (!plan->after) return GA_OK;
+  const ga_attn_bwd_desc *d = (const void *)plan->desc;
+  const bool dq = !(d->flags & GA_ATTN_BWD_ADD_DQ), dkv = !(d->flags & GA_ATTN_BWD_ADD_DKV),
+             lengths = d->flags & GA_ATTN_LENGTHS;
+  const ga_clear_padding_io clear = {.q = dq ? io->dq : NULL,
+                                     .k = dkv ? io->dk : NULL,
+                                     .v = dkv ? io->dv : NULL,
+                                     .q_stride = io->dq_stride,
+                                     .k_stride = io->dk_stride,
+                                     .v_stride = io->dv_stride,
+                                     .q_start = io->q_start,
+                                     .kv_start = io->kv_start,
+                                     .q_len = lengths ? io->q_len : NULL,
+                                     .kv_len = lengths ? io->kv_len : NULL,
+                                     .q_tokens = d->total_q,
+                                     .kv_tokens = d->total_kv};
+  return ga_clear_padding_run(plan->after, &clear, NULL, stream);
+}
+
+GA_DEFINE_OP_FORMS(attn_bwd, GA_IO_WITH_STRIDES, clear_rows_of_gradients);

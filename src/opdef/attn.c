@@ -1,6 +1,8 @@
 /* Parts of the descriptors of attention and of its gradients. */
 #include "opdef/attn.h"
 
+#include <string.h>
+
 #include "core/kernel.h"
 #include "opdef/ops.h"
 #include "opdef/shape.h"
@@ -40,4 +42,34 @@ ga_work opdef_attn_bwd_work(const void *desc) {
   const double heads = (double)d->batch * d->q_heads, dims = 3.0 * d->head_dim + 2.0 * d->v_dim;
   return (ga_work){.flops =
                        2 * heads * dims * ga_attn_pairs(d->max_q, d->max_kv, d->flags & GA_ATTN_CAUSAL, d->window)};
+}
+
+/* Rows that no sequence has are part of the results of packed calls, but for calls that add to what is there. */
+static bool clears_padding(uint32_t flags) { return flags & GA_ATTN_VARLEN && !(flags & GA_ATTN_KEEP_PADDING); }
+
+bool opdef_attn_after(const void *desc, ga_op *op, void *after) {
+  const ga_attn_desc *d = desc;
+  if (!clears_padding(d->flags) || d->flags & GA_ATTN_STATE_OUT) return false;
+  ga_clear_padding_desc c = GA_CLEAR_PADDING_DESC_INIT;
+  c.batch = d->batch, c.max_q = d->max_q, c.lse_stride = d->lse_stride;
+  c.q_heads = d->q_heads, c.kv_heads = d->kv_heads;
+  c.q_dim = c.v_dim = d->v_dim, c.k_dim = d->head_dim;
+  c.dtype = d->o_dtype;
+  *op = GA_OP_clear_padding;
+  memcpy(after, &c, sizeof c);
+  return true;
+}
+
+bool opdef_attn_bwd_after(const void *desc, ga_op *op, void *after) {
+  const ga_attn_bwd_desc *d = desc;
+  const uint32_t adds = GA_ATTN_BWD_ADD_DQ | GA_ATTN_BWD_ADD_DKV;
+  if (!clears_padding(d->flags) || (d->flags & adds) == adds) return false;
+  ga_clear_padding_desc c = GA_CLEAR_PADDING_DESC_INIT;
+  c.batch = d->batch, c.max_q = d->max_q;
+  c.q_heads = d->q_heads, c.kv_heads = d->kv_heads;
+  c.q_dim = c.k_dim = d->head_dim, c.v_dim = d->v_dim;
+  c.dtype = d->grad_dtype;
+  *op = GA_OP_clear_padding;
+  memcpy(after, &c, sizeof c);
+  return true;
 }

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-FRAMEWORKS = ("test_torch", "test_transformers", "test_jax", "test_grid", "test_cuda_torch", "test_cuda_jax")
+FRAMEWORKS = ("test_torch", "test_torch_transforms", "test_transformers", "test_jax", "test_grid", "test_cuda_torch", "test_cuda_jax")
 OTHER_MODULES = ("test_mock", "test_emu")  # over the mock driver, and over the emulator
 
 

@@ -1,0 +1,9 @@
+/* Host side of the kernel that clears padding. */
+#ifndef GA_CUDA_KERN_LAYER_CLEAR_PADDING_H
+#define GA_CUDA_KERN_LAYER_CLEAR_PADDING_H
+
+#include "cuda/kern/layer/layer.h"
+
+GA_DECLARE_CUDA(clear_padding);
+
+#endif
