@@ -7,6 +7,7 @@ ours       libga through ctypes: the kernel its planner takes; with --rows every
 cudnn, fa2 PyTorch's scaled_dot_product_attention with that backend alone.
 fa3        FlashAttention-3: its Python package if it can be imported, else --fa3, a library with
            int fa3_fwd(q, k, v, o, lse, semaphore, b, s, h, d, batch_stride, row_stride, head_stride, scale, causal, stream) over its own kernels.
+fa4        FlashAttention-4: the Python package flash-attn-4, if it can be imported; on Hopper its kernels for sm_90.
 flashcore  --flashcore: the file with its Triton kernel, attention() and auto_tune_config().
 
 --long (bf16, 16384 tokens, heads = 2048 / D): TFLOP/s of 4 B H S S D, halved for causal; back-to-back launches, two sets of buffers in turn.
@@ -232,6 +233,18 @@ def fa3_package(s, sets):
     return call
 
 
+def fa4_package(sets, causal):
+    try:
+        from flash_attn.cute import flash_attn_func
+    except ImportError:
+        return None
+
+    def call(i):
+        r = flash_attn_func(*sets[i % len(sets)], causal=causal)
+        return r[0] if isinstance(r, tuple) else r
+    return call
+
+
 def flashcore(path, s, sets):
     """With the block sizes it chooses itself, on the layout it is written for."""
     spec = importlib.util.spec_from_file_location("flashcore_kernel", path)
@@ -247,6 +260,9 @@ def rivals(a, s, sets):
     fa3 = fa3_package(s, sets) or (fa3_library(a.fa3, s, sets) if a.fa3 else None)
     if fa3:
         out.append(Theirs("fa3", fa3))
+    fa4 = fa4_package(sets, s.causal)
+    if fa4:
+        out.append(Theirs("fa4", fa4))
     if a.flashcore and s.short:
         out.append(Theirs("flashcore", flashcore(a.flashcore, s, sets)))
     return out

@@ -48,9 +48,12 @@ GA_DEV void merge_columns(args a, float *o, int64_t part, int32_t col, float min
     return;
   }
   get_part(a, part + col, x);
-  elem_get16_f32(y, o, col);
-  elem_get16_f32(y + 4, o, col + 4);
-  GA_UNROLL for (int e = 0; e < E; e++) y[e] = (mine == 0.0f ? 0.0f : mine * y[e]) + theirs * x[e];
+  GA_UNROLL for (int e = 0; e < E; e++) y[e] = 0.0f;
+  if (mine != 0.0f) {
+    elem_get16_f32(y, o, col);
+    elem_get16_f32(y + 4, o, col + 4);
+  }
+  GA_UNROLL for (int e = 0; e < E; e++) y[e] = mine * y[e] + theirs * x[e];
   elem_put16_f32(o, col, y);
   elem_put16_f32(o, col + 4, y + 4);
 }
