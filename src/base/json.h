@@ -6,8 +6,8 @@
 
 #include "ga/base.h"
 
-/* Largest size of a JSON text in bytes: a config, an index or a safetensors header. The format allows 100 MB; 10^5
- * tensors need 15 MB. */
+/* Largest size of a JSON text in bytes: a config, an index or a safetensors header. The safetensors format allows
+ * headers of 100 MB; a header of 10^5 tensors has 15 MB. */
 #define GA_JSON_MAX_BYTES (32 << 20)
 /* Limit of the bytes of a parsed tree: GA_JSON_TREE_TIMES times the text's bytes, plus GA_JSON_TREE_FREE. Measured
  * trees, in multiples of the text: headers of many tensors 8 to 16, merges as pairs without white space 25 to 35,
@@ -25,8 +25,8 @@ GA_NODISCARD ga_status ga_json_parse_strict(const char *label, const char *text,
 GA_NODISCARD ga_status ga_json_read_file(const char *path, json_t **out);
 /* Returns the name of a value's type for error texts, such as "an integer" or "a text". */
 const char *ga_json_type_name(const json_t *value);
-/* Returns the value at a path of names separated by dots. NULL: a name is absent, its value is null, or it is not in an
- * object. */
+/* Returns the value at a path of names separated by dots. NULL: a name is absent, the value is null, or a value on the
+ * way is not an object. */
 const json_t *ga_json_at(const json_t *object, const char *path);
 
 #endif

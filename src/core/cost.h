@@ -9,7 +9,7 @@
 
 #include "core/kernel.h"
 
-/* Returns the microseconds of one launch with this work, on a device at 100 per cent of its rates. */
+/* Returns the predicted microseconds of one launch with this work, on a device at 100 per cent of its rates. */
 double ga_work_us(const ga_work *work, const ga_caps *caps);
 
 /* Returns the predicted microseconds of `kernel` for desc, which it must accept. */
