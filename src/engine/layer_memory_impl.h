@@ -1,4 +1,4 @@
-/* Shared by the files of layer memory.
+/* Declarations that the source files of layer memory (layer_memory.h) share.
  *
  * A kind is *chained* if every longer prefix needs its units, too (pages that all later tokens read), and *local* if
  * only prefixes that end near a unit need it (window pages, states). A node has units of all chained kinds, on the
@@ -23,13 +23,13 @@ typedef struct host_pool {
   int32_t *free; /* [n_free] free units */
 } host_pool;
 
-/* A list of kinds, by index. The model has units of all of them. */
+/* A list of kinds of layer memory, by index: only kinds that layers of the model have. */
 typedef struct kind_list {
   int32_t n;
   int32_t at[MEMORY_KINDS_MAX];
 } kind_list;
 
-/* Priorities of local units: units of the first order are evicted first. */
+/* Orders in which units of local kinds are evicted: all of LOCAL_UNWANTED first, those of LOCAL_KEPT last. */
 enum { LOCAL_UNWANTED, LOCAL_WANTED, LOCAL_KEPT, LOCAL_ORDERS };
 
 struct layer_memory {
@@ -38,16 +38,17 @@ struct layer_memory {
   kind_list chained, local, windows, states, pages;
   prefix_filter leaves; /* selects nodes whose first tokens a match may use */
   int32_t n_units;      /* units of all kinds on the device */
-  int32_t most_kept;    /* the most nodes that may have a keep_until */
+  int32_t most_kept;    /* largest number of nodes that may have a keep_until */
   unit_pool pool[MEMORY_KINDS_MAX];
   host_pool host[MEMORY_KINDS_MAX];
   prefix_tree tree;
-  /* Nodes without users, as [in host memory][has a keep_until]. Each list begins with the least recently used node, and
-   * has a node before its parent. If a node's chained units are in host memory, so are those of all nodes below it.
-   * Nodes with a keep_until are evicted last. */
+  /* Lists of nodes that no sequence uses, by [chained units are in host memory][has a keep_until]. Each list begins
+   * with the least recently used node, and has each node before its parent. If a node's chained units are in host
+   * memory, so are those of all nodes below it. Nodes with a keep_until are evicted last. */
   prefix_link order[2][2];
-  prefix_link keeping_used; /* nodes with users and a keep_until */
-  /* Local units on the device that only the tree has, the least recently used first. */
+  prefix_link keeping_used; /* list of the nodes that sequences use and that have a keep_until */
+  /* [kind][order of eviction] lists of nodes whose local units on the device no sequence has, the least recently used
+   * first. */
   prefix_link local_order[MEMORY_KINDS_MAX][LOCAL_ORDERS];
   /* [kind] nodes with local units in host memory, the least recently used first */
   prefix_link local_swapped[MEMORY_KINDS_MAX];
@@ -59,7 +60,7 @@ struct layer_memory {
   int32_t n_to_host; /* number of the pending copies that go to host memory */
 };
 
-/* Returns the number of pages of n tokens, rounded up. */
+/* Returns the number of pages that n tokens take, rounded up. */
 GA_INLINE int32_t memory_pages_of(const layer_memory *memory, int32_t n) {
   return n / memory->options.page_tokens + (n % memory->options.page_tokens != 0);
 }
@@ -80,8 +81,8 @@ GA_INLINE bool memory_node_swapped(const layer_memory *memory, const prefix_node
 GA_INLINE int32_t memory_available(const layer_memory *memory, int32_t kind) {
   return memory->pool[kind].n_free + memory->pool[kind].n_cached;
 }
-/* Returns whether the list has room for the copies of one more sequence, and for the copies to host memory that they
- * cause. */
+/* Returns whether the list of pending copies has room for the copies of one more sequence. They include copies to host
+ * memory of units that make room for it. */
 GA_INLINE bool memory_can_copy(const layer_memory *memory) {
   return memory->n_copies - memory->n_to_host + 2 * (memory->n_units + MEMORY_KINDS_MAX) <= memory->max_copies;
 }

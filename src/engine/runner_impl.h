@@ -1,4 +1,4 @@
-/* Shared by the files of the runner. */
+/* Declarations that the runner's source files share. */
 #ifndef GA_ENGINE_RUNNER_IMPL_H
 #define GA_ENGINE_RUNNER_IMPL_H
 
@@ -9,11 +9,12 @@
 /* The sizes of a step. Steps of equal sizes have the same launches with the same arguments. */
 typedef struct step_size {
   int32_t n_seqs, max_kv;
-  int32_t n_samples; /* rows of parameters, which come before the inputs */
+  int32_t n_samples; /* number of rows of parameters for draws, which precede the other inputs in memory */
   bool draws;
 } step_size;
 
-/* A step of one token per sequence, padded to a class of sizes. It is recorded when it runs a second time. */
+/* The recording of steps of one size: one token per sequence, with a padded number of sequences. A step is recorded
+ * when its size occurs a second time. */
 typedef struct step_graph {
   ga_graph *graph; /* NULL: the step has run once, op by op, and is not recorded yet */
   step_size size;  /* size.n_seqs 0: the entry is empty */
@@ -75,7 +76,8 @@ typedef struct step_shape {
   int32_t n_tokens, n_seqs, n_rows, n_samples; /* padded where is_decode */
   int32_t n_decode, max_q, max_kv, n_pages;
   bool is_decode; /* each sequence has one token and draws the next one on the device */
-  /* the step is_decode, or has one token of one sequence whose row of logits has another use than a draw */
+  /* true if is_decode, or if the step has one token of one sequence, whose row of logits is shown instead of drawn
+   * from */
   bool is_recorded;
 } step_shape;
 
@@ -100,12 +102,12 @@ typedef struct run_step {
   int place; /* index in runner_stage.host and in device_sampler.drawn */
   step_shape shape;
   step_layout layout;
-  int64_t used;         /* int32 of the host's place that the inputs use */
+  int64_t used;         /* number of int32 elements that the inputs take in runner_stage.host[place] */
   bool in_blocks;       /* runner_take computes and uses the rows in blocks, one block after the other */
   part_result *results; /* [max_sequences] results by part */
 } run_step;
 
-/* Draws tokens on the device, with one launch for all rows of a block. */
+/* The state for drawing tokens on the device, with one launch for all rows of a block. */
 typedef struct device_sampler {
   ga_ctx *ctx; /* context of the draws: the last stage's, or runner.sample_ctx */
   bool on; /* draws are enqueued with the layers, on the last stage's device. false: draws are made by runner_take */
@@ -162,10 +164,10 @@ static inline bool run_rows_follow(const run_step *step) {
 
 /* --- runner_rows.c --- */
 
-/* Grows r->logits to at least n rows. */
+/* Makes r->logits, the rows of logits on the host, at least n rows large. */
 GA_NODISCARD ga_status runner_logits_room(runner *r, int32_t n);
-/* Writes a part's error and its text into the result, and returns GA_OK, so that the step goes on. GA_ERR_DEVICE is
- * returned unchanged: it ends the step. */
+/* Writes an error of one part and its text into the part's result, and returns GA_OK, so that the step goes on. It
+ * returns GA_ERR_DEVICE unchanged, which ends the step. */
 GA_NODISCARD ga_status part_note_status(part_result *result, ga_status status);
 /* Writes to `next` the state of the generator after one more draw; temperature 0 draws nothing, so the state is the
  * same. */
@@ -191,7 +193,7 @@ GA_NODISCARD ga_status device_rows_sample(runner *r, const step_samples *at, int
 GA_NODISCARD ga_status device_rows_keep_first(runner *r, const step_samples *at, int32_t n);
 /* Enqueues the copy of the draws and of their rows' first logits to the step's place on the host. */
 GA_NODISCARD ga_status device_rows_fetch(runner *r, const run_step *step);
-/* Waits for the copy of device_rows_fetch, and takes the results of the step's rows, all of which draw. */
+/* Waits for the copy of device_rows_fetch, and takes over the results of the step's rows, all of which draw. */
 GA_NODISCARD ga_status device_rows_take_fetched(runner *r, const run_step *step);
 /* Draws rows [first, first + n) of the step, waits for the draws and takes the results. The logits are on the
  * device. *sample: index of the first of these draws; the function advances it. */
@@ -201,15 +203,15 @@ GA_NODISCARD ga_status device_rows_take(runner *r, const run_step *step, int32_t
 
 /* Frees the history places of sequences whose step could not be enqueued. */
 void device_sampler_unuse(runner *r);
-/* Enqueues the copy of the last `window` tokens before the draw of row i, as far as the device lacks them.
- * *sequence: index of the device's token to which the draw writes. */
+/* Enqueues the copy to the device of the last `window` tokens before the draw of row i, without those that it has
+ * already. *sequence becomes the index in device_sampler.sequences at which the draw writes its token. */
 GA_NODISCARD ga_status history_put(runner *r, run_step *step, int32_t i, int32_t window, int64_t *sequence);
-/* Returns how many tokens history_put_apart writes for row i, with the one that is drawn. 0: the row has no drafts,
- * or no penalties. */
+/* Returns how many tokens history_put_apart stores for row i, including the one that is drawn. 0: the row has no
+ * drafts, or no penalties. */
 int64_t history_apart(const run_step *step, int32_t i);
 GA_NODISCARD ga_status history_make_room(runner *r, const run_step *step);
-/* Does the same as history_put for a row whose part has drafts. at: number of tokens that earlier rows with drafts
- * use. */
+/* Does the work of history_put for a row whose part has drafts, in memory apart from other rows. at: number of tokens
+ * that earlier rows with drafts use. */
 GA_NODISCARD ga_status history_put_apart(runner *r, run_step *step, int32_t i, int32_t window, int64_t at,
                                          int64_t *sequence);
 

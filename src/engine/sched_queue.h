@@ -1,8 +1,9 @@
-/* Requests that wait, and what their tenants have been served.
+/* The queue of waiting requests, and the number of tokens that each tenant has been served.
  *
  * The order: the lowest priority value first; then preempted requests; then the tenant that has been served least; then
  * the earliest arrival. A lane is the list of a tenant's waiting requests of one priority. Lanes are in a heap. A
- * tenant's count grows while its lanes are in the heap, so keys there may be too low: only the top one is corrected.
+ * tenant's count of served tokens grows while its lanes are in the heap, so keys there may be too low. Only the top key
+ * is corrected, when it is used.
  */
 #ifndef GA_ENGINE_SCHED_QUEUE_H
 #define GA_ENGINE_SCHED_QUEUE_H
@@ -10,7 +11,8 @@
 #include "engine/sched_heap.h"
 #include "engine/scheduler.h"
 
-/* The most tenants without requests whose counts are kept, so that a tenant that leaves and returns keeps its count. */
+/* Largest number of tenants without requests whose counts are kept, so that a tenant that leaves and returns keeps its
+ * count. */
 #define SCHED_IDLE_TENANTS 1024
 
 typedef struct sched_list {
