@@ -69,15 +69,15 @@ extern "C" {
 
 /* --- src/op/attn.toml: ga_attn_flags desc --- */
 typedef enum ga_attn_flags {
-  GA_ATTN_CAUSAL =
-      1, /* query i of a sequence's n_q sees keys j <= i + n_kv - n_q of its n_kv: the last query sees all */
-  GA_ATTN_VARLEN =
-      2, /* sequences are packed: q_start and kv_start give the first rows of each; batch strides are unused */
-  GA_ATTN_PAGED =
-      4, /* K and V are pages [page, page_size, kv_heads, dim], which page_table lists; kv_len gives numbers of keys */
-  GA_ATTN_SINKS = 8, /* a learned logit per query head joins the softmax without a value */
-  GA_ATTN_ALIBI =
-      16, /* adds slope[h] * (j - (i + n_kv - n_q)) to the logit of query i and key j; SYMMETRIC has another formula */
+  /* query i of a sequence's n_q sees keys j <= i + n_kv - n_q of its n_kv: the last query sees all */
+  GA_ATTN_CAUSAL = 1,
+  /* sequences are packed: q_start and kv_start give the first rows of each; batch strides are unused */
+  GA_ATTN_VARLEN = 2,
+  /* K and V are pages [page, page_size, kv_heads, dim], which page_table lists; kv_len gives numbers of keys */
+  GA_ATTN_PAGED = 4,
+  GA_ATTN_SINKS = 8, /* each query head has a learned logit that joins the softmax without a value (attention sink) */
+  /* adds slope[h] * (j - (i + n_kv - n_q)) to the logit of query i and key j; SYMMETRIC has another formula */
+  GA_ATTN_ALIBI = 16,
   GA_ATTN_LSE = 32,        /* write LSE; rows that see no key get LSE -infinity and O = 0, with or without a sink */
   GA_ATTN_STATE_IN = 64,   /* continue from io.state_*: this call's keys are added to the keys of earlier calls */
   GA_ATTN_STATE_OUT = 128, /* write io.state_* for later calls; O and LSE are not written, sinks are not counted yet */
@@ -87,14 +87,14 @@ typedef enum ga_attn_flags {
   GA_ATTN_KV_READY = 256,
   /* 8-bit q: the sums P V may stay in the tensor cores' accumulators over all keys. Hopper's keep 14 bits there and
    * truncate the rest. With values of one sign, n keys lose up to n 2^-14, so O becomes too small (measured: 23 % with
-   * 16384 keys). With columns of V centred around 0 the loss is as small as rounding: see io.v_mean. */
+   * 16384 keys). If the columns of V are centred around 0, the loss is as small as by rounding: see io.v_mean. */
   GA_ATTN_FAST_SUM = 512,
   /* Batch-invariant: the bits of a row of O depend only on its query, its position, and the keys and values that it
    * sees. They do not depend on batch, max_q, max_kv or the other queries of the call. The call returns
    * GA_ERR_UNSUPPORTED if no kernel has this property. */
   GA_ATTN_INVARIANT = 1024,
   /* Window and ALiBi look both ways, as in encoders. With p = i + n_kv - n_q, query i sees keys p - window < j < p +
-   * window, and logit -= slope[h] * |j - p|. Not with CAUSAL, STATE_*, KV segments, 8-bit q. */
+   * window, and logit -= slope[h] * |j - p|. Not allowed with CAUSAL, STATE_*, KV segments or 8-bit q. */
   GA_ATTN_SYMMETRIC = 2048,
   GA_ATTN_LENGTHS = 4096, /* VARLEN without PAGED: io.q_len and io.kv_len give the lengths of sequences */
   GA_ATTN_KEEP_PADDING =
@@ -185,8 +185,10 @@ typedef struct ga_attn_io {
   float *lse;
   /* strides of Q, K, V, O; all 0 = contiguous, with dimensions in the order that the top of this file shows */
   ga_attn_strides q_stride, k_stride, v_stride, o_stride;
-  const int32_t *q_start; /* VARLEN: first query of each sequence, [batch + 1] entries; with q_len [batch] are enough */
-  /* VARLEN without PAGED: first key of each sequence, [batch + 1] entries; with kv_len [batch] are enough */
+  /* VARLEN: row in q of each sequence's first query, [batch + 1] entries; [batch] are enough with q_len */
+  const int32_t *q_start;
+  /* VARLEN without PAGED: row in k and v of each sequence's first key, [batch + 1] entries; [batch] are enough with
+   * kv_len */
   const int32_t *kv_start;
   /* [batch] number of keys of each sequence. PAGED: required, unless there are stretches. LENGTHS: NULL = sequence b
    * ends at kv_start[b + 1] */
@@ -211,7 +213,8 @@ typedef struct ga_attn_io {
   const float *v_mean;
   /* arrays of stretches on the host, which the call reads before it returns */
   const ga_attn_stretch *q_stretches, *kv_stretches;
-  const uint32_t *ready; /* ready words on the device, which other kernels or peers raise. NULL if no stretch waits */
+  /* array of ready words on the device, which other kernels or other GPUs raise. NULL if no stretch waits */
+  const uint32_t *ready;
   /* With ready: a word on the device. If a stretch's ready word does not reach its value within ready_polls reads, 1 +
    * the number of the stretch is written here. O and LSE are then invalid. Otherwise the word is not written. */
   int32_t *ready_error;

@@ -11,10 +11,10 @@
  *
  * A scale belongs to a block: the elements of scale_tokens tokens of a head. It is their largest magnitude / 448 (i8: /
  * 127), or 1 if all are 0. x / scale is rounded to nearest even. e4m3: a NaN stays NaN; an infinity becomes NaN, and
- * the other elements of its block 0. i8 has neither: a NaN or an infinity makes its block 0 and the scale a NaN or an
- * infinity. With scales given by the caller a NaN becomes 0, and values beyond -128 or 127 are clamped. Hadamard: y = H
- * S x / sqrt(dim), with the same random signs S for Q and K. Q K^T is unchanged while outliers are spread over all dims
- * (incoherent processing; Chee et al. 2023, arXiv 2307.13304; Shah et al. 2024, arXiv 2407.08608).
+ * the other elements of its block become 0. i8 has neither: a NaN or an infinity makes its block 0 and the scale a NaN
+ * or an infinity. With scales given by the caller a NaN becomes 0, and values beyond -128 or 127 are clamped. Hadamard:
+ * y = H S x / sqrt(dim), with the same random signs S for Q and K. Q K^T is unchanged while outliers are spread over
+ * all dims (incoherent processing; Chee et al. 2023, arXiv 2307.13304; Shah et al. 2024, arXiv 2407.08608).
  */
 #ifndef GA_ATTN_QUANT_H
 #define GA_ATTN_QUANT_H
@@ -32,7 +32,7 @@ typedef struct ga_attn_quant_desc {
   size_t struct_size;
   int64_t batch;
   int64_t tokens;
-  int32_t heads;   /* 1 to 65536 */
+  int32_t heads;   /* number of heads, 1 to 65536 */
   int32_t dim;     /* elements of a head, 1 to 1024; a power of two with hadamard */
   int32_t x_dtype; /* f32, f16, bf16 */
   int32_t y_dtype; /* ga_dtype of y: e4m3, or, for ROWS, i8 */
@@ -43,7 +43,7 @@ typedef struct ga_attn_quant_desc {
   uint32_t seed;       /* seed of the random signs of the Hadamard transform; the same for Q and K */
   int32_t rot_dim;     /* ROWS: number of leading elements of a head to which RoPE is applied first, even; 0 = none */
   int32_t pairs;       /* ga_rope_pairs */
-  float magnitude;     /* factor of RoPE's cos and sin */
+  float magnitude;     /* factor by which RoPE's cos and sin are multiplied */
   int32_t centre;      /* 1, for VALUES only: subtract the mean of each column. 0: do not */
   int32_t reserved[2]; /* must be 0 */
 } ga_attn_quant_desc;

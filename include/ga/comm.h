@@ -27,7 +27,7 @@ typedef enum ga_comm_reaches {
 
 typedef struct ga_comm_threads_options {
   size_t struct_size;
-  int32_t ranks;  /* 1 to 4096 */
+  int32_t ranks;  /* number of ranks, 1 to 4096 */
   uint32_t flags; /* ga_comm_flags */
   /* 0 = messages arrive as soon as both sides are ready; else they arrive in a random order that the seed determines */
   uint64_t seed;

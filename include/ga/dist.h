@@ -87,22 +87,25 @@ typedef enum ga_dist_move {
   /* each block goes from one rank that needs it to the next (a ring); partial results travel the same way and are added
    * up on it */
   GA_DIST_RELAY = 1,
-  /* each block goes from its owner to each rank that needs it, just in time; results go straight to the owner */
+  /* each block goes from its owner to each rank that needs it, shortly before its use; results go straight to the
+   * owner */
   GA_DIST_DIRECT = 2,
-  GA_DIST_BULK = 3 /* as direct, but all blocks are sent before the first tile, and all results after the last */
+  GA_DIST_BULK = 3 /* as DIRECT, but all blocks are sent before the first tile, and all results after the last */
 } ga_dist_move;
 
 typedef enum ga_dist_need {
-  GA_DIST_SEND_ALL = 1,      /* whole blocks go to all ranks of the group, as in published rings */
+  GA_DIST_SEND_ALL = 1,      /* whole blocks go to all ranks of the group, as in published ring methods */
   GA_DIST_SEND_BLOCKS = 2,   /* whole blocks go only to ranks with a tile in which some query sees a key of the block */
   GA_DIST_SEND_STRETCHES = 3 /* a rank gets only the stretches of a block that its tiles need */
 } ga_dist_need;
 
 typedef enum ga_dist_flags {
-  GA_DIST_CAUSAL = 1,   /* the last query of a document is at the position of its last key */
+  /* a query sees no key after its position; the last query of a document is at the position of its last key */
+  GA_DIST_CAUSAL = 1,
   GA_DIST_BACKWARD = 2, /* the plan computes gradients; without the flag, the output */
-  GA_DIST_SINKS = 4,    /* a logit of each query head joins the softmax without a value; the plan reads tensors.sinks */
-  /* logit += slope of the head x (place of the key - place of the query); the plan reads tensors.alibi */
+  /* each query head has a logit that joins the softmax without a value; the plan reads tensors.sinks */
+  GA_DIST_SINKS = 4,
+  /* adds slope of the head x (position of the key - position of the query) to a logit; the plan reads tensors.alibi */
   GA_DIST_ALIBI = 8,
   /* backward on GPUs: dQ is summed in no fixed order. It is faster, and two runs differ in their last bits */
   GA_DIST_UNORDERED = 16
@@ -113,7 +116,7 @@ typedef enum ga_dist_flags {
 typedef struct ga_dist_grid {
   size_t struct_size;
   int32_t heads, q, kv; /* sizes of the grid; their product is the number of ranks */
-  int32_t kv_inner;     /* double rings: number of ranks of the inner ring; divides kv */
+  int32_t kv_inner;     /* methods with two nested rings: number of ranks of the inner ring; divides kv */
   /* how Q, K and V, results, and dK and dV are sent, each a ga_dist_move. Results are O, or dQ backward */
   int32_t move_q, move_kv, move_out, move_dkv;
   int32_t need;     /* ga_dist_need */
@@ -133,14 +136,15 @@ typedef struct ga_dist_desc {
   const char *method;        /* name of a method, as ga_dist_method_name gives it */
   const ga_dist_layout *q;   /* layout of the queries */
   const ga_dist_layout *kv;  /* layout of the keys, with the same numbers of ranks and documents; NULL = q */
-  int32_t q_heads, kv_heads; /* 1 to 65536; q_heads a multiple of kv_heads */
+  int32_t q_heads, kv_heads; /* numbers of heads of Q, and of K and V, 1 to 65536; q_heads is a multiple of kv_heads */
   int32_t head_dim;          /* 1 to 1024 */
   int32_t v_dim;             /* 1 to 1024; 0 = head_dim */
   uint32_t flags;            /* ga_dist_flags */
   int32_t reserved;          /* must be 0 */
-  int64_t window;            /* 0 = none; else query p sees keys j > p - window of its document */
-  const ga_dist_grid *grid;  /* NULL = the grid of the method */
-  int32_t dtype;             /* ga_dtype of inputs and results: f32, f16, bf16; 0 = f32 */
+  /* sliding window, 0 = none; else a query at position p sees the keys of its document at positions above p - window */
+  int64_t window;
+  const ga_dist_grid *grid; /* NULL = the grid of the method */
+  int32_t dtype;            /* ga_dtype of inputs and results: f32, f16, bf16; 0 = f32 */
   /* Type of partial results and of their sums, in memory and on links: f32, or dtype as in many published programs.
    * With dtype, rounding errors grow with the number of ranks. 0 = f32. */
   int32_t partial_dtype;
@@ -180,8 +184,9 @@ typedef enum ga_dist_rule {
   GA_DIST_RULE_AVAILABLE = 5,
   GA_DIST_RULE_ORDER = 6,    /* results are merged in the plan's numbered order */
   GA_DIST_RULE_DEADLOCK = 7, /* no rank waits for ever, whether sends are buffered or wait for their receiver */
-  GA_DIST_RULE_MEMORY = 8,   /* the most memory in use at once is what the plan declares, and all of it is released */
-  GA_DIST_RULE_BYTES = 9     /* the bytes sent from each rank to each other rank equal a formula of the grid's sizes */
+  /* the largest memory in use at one time is the amount that the plan declares, and all of it is released */
+  GA_DIST_RULE_MEMORY = 8,
+  GA_DIST_RULE_BYTES = 9 /* the bytes sent from each rank to each other rank equal a formula of the grid's sizes */
 } ga_dist_rule;
 
 typedef struct ga_dist_report {
@@ -250,16 +255,18 @@ typedef struct ga_dist_machine {
   double bytes_per_second; /* bytes per second of a rank's incoming link, and of its outgoing link */
   double latency;          /* seconds of a transfer besides its bytes / bytes_per_second */
   double launch;           /* seconds of a call for one tile besides its arithmetic */
-  /* operations per second of tiles whose results are merged; not 0 says that the machine has GPUs. Plans that gather
-   * keys are then simulated as GPUs run them: plain calls at `flops`, while the keys of the next heads arrive. */
+  /* operations per second of tiles whose results are merged. A value other than 0 means that the machine has GPUs.
+   * Plans that gather keys are then simulated as GPUs run them: plain calls at `flops`, while the keys of the next
+   * heads arrive. */
   double merged_flops;
   /* GPUs: bytes per second at which partial results are written, read, added up and rounded, besides the arithmetic.
    * 0 = merged_flops includes that time. */
   double memory_bytes_per_second;
   double backward_flops; /* operations per second of the backward pass; 0 = flops */
-  /* Fixed time at the start and end of a thread block's tile, as the number of keys a query that take as long to
-   * compute. start_queries is the same for the backward pass, in queries a key. A call with n keys a query runs at n /
-   * (n + start_keys) of the full rate. `flops` holds for one device's call with all tokens. 0 = not modelled. */
+  /* Fixed time that a kernel needs at the start and end of its tiles. start_keys is the number of keys per query that
+   * could be computed in that time. start_queries is the same for the backward pass, in queries per key. A call with n
+   * keys per query runs at n / (n + start_keys) of the full rate. `flops` holds for one device's call with all tokens.
+   * 0 = not modelled. */
   double start_keys, start_queries;
   /* Tables of rates by size, which replace the single numbers above; NULL with 0 points = the single number. Sizes
    * ascend. Between two points the logarithm of the rate is linear in the logarithm of the size; beyond the ends the
@@ -347,7 +354,7 @@ GA_API GA_NODISCARD ga_status ga_dist_exec_create_with(const ga_dist_plan *plan,
                                                        const ga_dist_exec_options *options, ga_dist_exec **out);
 /* Returns how GPUs send blocks: "peer", "host" or "nccl"; "" on a CPU and for NULL. */
 GA_API const char *ga_dist_exec_copies(const ga_dist_exec *exec);
-/* Returns why blocks go through host memory ("host"), such as "rank 1: GA_PEER is off"; else "". The string lives as
+/* Returns why blocks go through host memory, such as "rank 1: GA_PEER is off"; "" if they do not. The string lives as
  * long as exec. */
 GA_API const char *ga_dist_exec_host_staged(const ga_dist_exec *exec);
 GA_API void ga_dist_exec_destroy(ga_dist_exec *exec); /* NULL is fine */

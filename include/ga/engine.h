@@ -7,7 +7,7 @@
  * prefill: Sarathi, arXiv 2308.16369). Requests join and leave between steps (Orca, OSDI 2022). Keys and values lie in
  * pages that requests with the same beginning share (PagedAttention, arXiv 2309.06180; RadixAttention, 2312.07104).
  *
- * All functions may be called from any thread, but for _destroy: no other call on the same handle may be under way. One
+ * All functions may be called from any thread. During a _destroy no other call on the same handle may be under way. One
  * thread at a time polls a request. While an engine lives it alone uses the context of its model: sessions of that
  * model, and a second engine, get GA_ERR_STATE. ga_model_share makes a model of the same weights in another context.
  */
@@ -41,8 +41,8 @@ typedef enum ga_engine_flags {
 
 typedef struct ga_engine_options {
   size_t struct_size;
-  /* tokens of the longest sequence, prompt and answer; 0 = the context the model was trained for, on a CPU at most
-   * 4096 */
+  /* number of tokens of the longest sequence, prompt and answer; 0 = the context the model was trained for, on a CPU at
+   * most 4096 */
   int32_t context;
   int32_t max_sequences; /* largest number of requests that run at once, 1 to 1024; 0 = 16 on a CPU, 256 on a GPU */
   /* largest number of tokens of a step, max_sequences to 16384; 0 = 512 on a CPU, 2048 on a GPU */
@@ -57,7 +57,7 @@ typedef struct ga_engine_options {
   /* bytes of the swap space: host memory, page-locked for a GPU. It holds pages of preempted requests, pages of
    * requests with keep_seconds, and with GA_ENGINE_OFFLOAD_PREFIXES other cached pages. 0 = none: preempted requests
    * evaluate their tokens again. GA_ERR_ARG: less than 0, or too little for one page of each kind of layer. The kinds
-   * get parts in the same ratio as of the pool */
+   * of layers share it in the ratio in which they share the pool */
   int64_t swap_bytes;
 } ga_engine_options;
 #define GA_ENGINE_OPTIONS_INIT \
@@ -87,7 +87,7 @@ typedef struct ga_request_options {
   int32_t priority;             /* waiting requests with the lowest value run first */
   uint64_t seed;                /* seed of the random generator that draws the tokens */
   const ga_sample_desc *sample; /* parameters of the draws, whose vocab is ignored; NULL = greedy */
-  int32_t penalty_last;         /* number of last tokens that penalties see; 0 = 64, -1 = all */
+  int32_t penalty_last;         /* number of last tokens to which penalties apply; 0 = 64, -1 = all */
   int32_t n_bias;
   const ga_logit_bias *bias; /* [n_bias] values that are added to logits; NULL = none */
   const int32_t *stop_ids;   /* [n_stop_ids] tokens that end the request besides the model's own */
@@ -98,10 +98,11 @@ typedef struct ga_request_options {
   /* true: the prompt's tokens are output first, each with its log-probability, and with the most probable tokens as
    * `logprobs` says. No cached prefix is used */
   bool prompt_logprobs;
-  bool ignore_eog;        /* true: generation goes on after an end-of-generation token */
-  uint8_t reserved[6];    /* must be 0 */
-  uint64_t tenant;        /* id of the request's owner: tenants get equal shares of the engine's tokens */
-  const char *cache_salt; /* only requests of one tenant with equal salts share cached prefixes; NULL = "" */
+  bool ignore_eog;     /* true: generation goes on after an end-of-generation token */
+  uint8_t reserved[6]; /* must be 0 */
+  uint64_t tenant;     /* id of the request's owner: tenants get equal shares of the engine's tokens */
+  /* text: requests share cached prefixes only if their tenants and salts are equal; NULL = "" */
+  const char *cache_salt;
   /* seconds in which the first token must have begun to be evaluated; 0 = no limit. A request that waits longer ends
    * with GA_ERR_TIMEOUT */
   double first_token_deadline;

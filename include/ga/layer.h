@@ -38,7 +38,7 @@ typedef struct ga_norm_io {
   void *y;              /* may be x */
   const float *weight;  /* [width] factors; NULL = 1 */
   const float *bias;    /* [width] addends; NULL = 0 */
-  const void *residual; /* [rows, width] of y's type, or NULL; may be y */
+  const void *residual; /* addend [rows, width] of y's type, or NULL; may be y */
 } ga_norm_io;
 
 GA_DECLARE_OP(norm)
@@ -50,14 +50,15 @@ typedef enum ga_rope_pairs {
   GA_ROPE_NEOX = 1  /* rotates elements (i, i + rot_dim / 2) */
 } ga_rope_pairs;
 
-/* Rotates pairs of X [tokens, heads, head_dim] in place by position * inv_freq (RoFormer, arXiv 2104.09864). Linear,
- * per-frequency and YaRN (arXiv 2309.00071) scaling are all in inv_freq and magnitude: see ga_rope_freqs. */
+/* Rotates pairs of elements of X [tokens, heads, head_dim] in place, by the angle position * inv_freq (RoFormer, arXiv
+ * 2104.09864). Linear, per-frequency and YaRN (arXiv 2309.00071) scaling are all in inv_freq and magnitude: see
+ * ga_rope_freqs. */
 typedef struct ga_rope_desc {
   size_t struct_size;
   int64_t tokens;
   int64_t x_stride; /* elements between tokens; 0 = heads * head_dim */
-  int32_t heads;    /* 1 to 65536 */
-  int32_t head_dim; /* 1 to 16384 */
+  int32_t heads;    /* number of heads, 1 to 65536 */
+  int32_t head_dim; /* number of elements of a head, 1 to 16384 */
   int32_t rot_dim;  /* number of leading elements of a head that are rotated, even */
   int32_t pairs;    /* ga_rope_pairs */
   int32_t x_dtype;  /* f32, f16, bf16 */
@@ -230,15 +231,15 @@ GA_DECLARE_OP(embed)
  * [slots, heads, dim]; the number of a slot is page * page_size + offset in the page. An e4m3 cache has a scale for
  * each token of a head, as ga_attn_quant makes it: the largest magnitude / 448, or 1 if that is 0. The cache holds x /
  * scale, rounded to nearest even; both quotients are computed in f32. A NaN stays NaN and does not count for the
- * magnitude. An infinity becomes NaN and the other elements of its row 0. ga_attn reads the scales with kv_scale_tokens
- * 1 and strides page_size (page), slots (head) and 1 (token). */
+ * magnitude. An infinity becomes NaN, and the other elements of its row become 0. ga_attn reads the scales with
+ * kv_scale_tokens 1 and strides page_size (page), slots (head) and 1 (token). */
 typedef struct ga_kv_store_desc {
   size_t struct_size;
   int64_t tokens, slots;
   int64_t k_stride, v_stride; /* elements between the new rows of K and of V; 0 = contiguous */
-  int32_t heads;              /* 1 to 65536 */
-  int32_t head_dim;           /* 1 to 16384 */
-  int32_t v_dim;              /* 1 to 16384; 0 = head_dim */
+  int32_t heads;              /* number of heads of K and V, 1 to 65536 */
+  int32_t head_dim;           /* number of elements of a head of K, 1 to 16384 */
+  int32_t v_dim;              /* number of elements of a head of V, 1 to 16384; 0 = head_dim */
   int32_t x_dtype;            /* f32, f16, bf16 */
   int32_t kv_dtype;           /* ga_dtype of the caches: f32, f16, bf16, e4m3, block types */
   int32_t reserved;           /* must be 0 */
@@ -261,8 +262,8 @@ GA_DECLARE_OP(kv_store)
 /* --- src/op/convert.toml: ga_convert_scales desc io functions --- */
 /* Scales that a conversion to e4m3 computes, as ga_gemm takes them (ga/gemm.h). A scale is the largest magnitude of its
  * block / 448, or 1 if that is 0. y is x / scale, rounded to nearest even. Both quotients are computed in f32, so that
- * every device has the same bits. A NaN stays NaN and does not count for the magnitude. An infinity becomes NaN and the
- * other elements of its block 0. Numbers of blocks are rounded up. */
+ * every device has the same bits. A NaN stays NaN and does not count for the magnitude. An infinity becomes NaN, and
+ * the other elements of its block become 0. Numbers of blocks are rounded up. */
 typedef enum ga_convert_scales {
   GA_CONVERT_SCALES_NONE = 0,
   GA_CONVERT_SCALES_ROW = 1,  /* blocks of 1 x 128: scale [width / 128, rows], ga_gemm's x_scale */

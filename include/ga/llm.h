@@ -56,7 +56,8 @@ typedef struct ga_model_options {
   size_t struct_size;
   ga_progress_fn progress; /* called with the bytes of weights loaded so far and their sum; may be NULL */
   void *user;
-  int32_t gpu_layers; /* number of layers on GPUs, the last ones; the CPU has the others. -1 = as many as fit */
+  /* number of layers on GPUs, counted from the last layer; the CPU has the other layers. -1 = as many as fit */
+  int32_t gpu_layers;
   /* number of further contexts, at most 7. They share the layers with the first context by the memory that each has
    * free */
   int32_t n_more;
@@ -167,8 +168,8 @@ GA_API GA_NODISCARD ga_status ga_session_eval(ga_session *session, const int32_t
                                               int32_t n_logits, ga_progress_fn progress, void *user);
 
 /* Appends n ids and writes the natural-log probability of each of ids[first + 1 .. n), given all ids before it.
- * logprobs has n - first - 1 elements; 0 <= first < n. progress (in tokens, after each batch) may be NULL. Errors
- * are those of ga_session_eval; after one, the contents of logprobs are undefined. */
+ * logprobs has n - first - 1 elements; 0 <= first < n. progress is called with numbers of tokens after each batch; it
+ * may be NULL. Errors are those of ga_session_eval; after one, the contents of logprobs are undefined. */
 GA_API GA_NODISCARD ga_status ga_session_score(ga_session *session, const int32_t *ids, int32_t n, int32_t first,
                                                double *logprobs, ga_progress_fn progress, void *user);
 
@@ -185,12 +186,12 @@ typedef enum ga_finish {
 
 typedef struct ga_generate_options {
   size_t struct_size;
-  int32_t max_tokens;           /* the most tokens to generate, at least 1 */
+  int32_t max_tokens;           /* largest number of tokens to generate, at least 1 */
   bool ignore_eog;              /* true: generation goes on after an end-of-generation token */
   bool show_special;            /* true: the text of control tokens is passed, too */
   uint64_t seed;                /* seed of the random generator that draws the tokens */
   const ga_sample_desc *sample; /* parameters of the draws, whose vocab is ignored; NULL = greedy */
-  int32_t penalty_last;         /* number of last tokens that penalties see; 0 = 64, -1 = all */
+  int32_t penalty_last;         /* number of last tokens to which penalties apply; 0 = 64, -1 = all */
   int32_t n_bias;
   const ga_logit_bias *bias;
   ga_progress_fn progress; /* called with the tokens of the prompt evaluated so far and their number; may be NULL */

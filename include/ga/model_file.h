@@ -118,7 +118,7 @@ typedef enum ga_meta_type {
 /* Kinds of values that a reader of metadata asks for. Any type of the kind is accepted. */
 typedef enum ga_meta_kind { GA_META_INTS = 1, GA_META_FLOATS = 2, GA_META_BOOLS = 3, GA_META_TEXTS = 4 } ga_meta_kind;
 
-/* A text: bytes in a file or a library's own memory. They may have any values, NUL and broken UTF-8 included, and no
+/* A text: bytes in a file or in memory of the library. They may have any values, NUL and broken UTF-8 included, and no
  * NUL follows them. */
 typedef struct ga_text {
   const char *data;

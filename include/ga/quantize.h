@@ -111,8 +111,8 @@ GA_API GA_NODISCARD ga_status ga_quantize_file(const char *in, const char *out, 
 
 /* --- importance -------------------------------------------------------------------------------------------------- */
 
-/* An importance matrix: for each matrix of a model, the mean squares of its input columns over a text. They weight
- * the errors of the matrix's columns. ga_quantize_options.importance takes the path of its file. */
+/* An importance matrix: for each matrix of a model, the mean squares of its input columns over a text. Quantisation
+ * weights errors in the matrix's columns by them. ga_quantize_options.importance takes the path of its file. */
 typedef struct ga_imatrix ga_imatrix;
 
 /* Creates an empty importance matrix of a model, which must outlive *out. window: number of tokens that are

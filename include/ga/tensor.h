@@ -41,7 +41,8 @@ typedef enum ga_dtype {
   GA_IQ4_XS = 31,
   GA_MXFP4 = 32,
   GA_NVFP4 = 33,
-  /* Types from GA_IQ2_XXS to GA_TQ2_0 are read from files and by ga_convert; no kernel computes with them. */
+  /* Types from GA_IQ2_XXS to GA_TQ2_0 can be read from files and converted by ga_convert; no other op has kernels for
+   * them. */
   GA_IQ2_XXS = 34,
   GA_IQ2_XS = 35,
   GA_IQ2_S = 36,

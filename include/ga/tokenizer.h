@@ -24,7 +24,7 @@ typedef enum ga_tok_kind { GA_TOK_SPM = 1, GA_TOK_BPE = 2, GA_TOK_WPM = 3, GA_TO
 typedef enum ga_tok_type {
   GA_TOK_NORMAL = 1,
   GA_TOK_UNKNOWN = 2, /* stands for text that has no token */
-  GA_TOK_CONTROL = 3, /* never made from plain text: only with GA_TOK_PARSE_SPECIAL */
+  GA_TOK_CONTROL = 3, /* its text becomes this token only with GA_TOK_PARSE_SPECIAL */
   GA_TOK_USER = 4,    /* user-defined: its text always becomes this token, before anything else */
   GA_TOK_UNUSED = 5,
   GA_TOK_BYTE = 6 /* SPM: "<0x41>" stands for the byte 0x41 */
@@ -64,11 +64,12 @@ typedef struct ga_vocab {
   int32_t bos, eos, eot, eom, unk, sep, pad, cls, mask; /* ids of special tokens, or GA_TOK_NONE */
   /* whether GA_TOK_ADD_SPECIAL adds bos and eos. WPM always adds cls (else bos) and sep (else eos) */
   bool add_bos, add_eos;
-  bool add_space_prefix;         /* SPM, UGM: a space before the text and after each special token */
-  bool remove_extra_whitespaces; /* SPM, UGM: runs of spaces become one space, and spaces at both ends are removed */
+  bool add_space_prefix; /* SPM, UGM: true: a space is added before the text and after each special token */
+  /* SPM, UGM: true: runs of spaces become one space, and spaces at both ends are removed */
+  bool remove_extra_whitespaces;
   /* BPE: true: a pre-split word that is itself a token becomes that token, without merging */
   bool ignore_merges;
-  /* WPM: true: case and accents are kept; false: both are removed before the text is split */
+  /* WPM: true: case and accents are kept; false: text is made lower-case and loses its accents */
   bool cased;
   size_t n_eog;          /* number of further ids that end generation, besides eos, eot, eom and known names */
   const int32_t *eog;    /* [n_eog] further ids that end generation */

@@ -13,8 +13,8 @@ typedef struct comm_ticket {
   uint64_t turn;
 } comm_ticket;
 
-/* A rank's announcement of a collective. All ranks receive the announcements of the others before any rank reads an
- * array. */
+/* A rank's announcement of a collective call. Each rank receives the announcements of all ranks before any rank reads
+ * an array. */
 typedef struct comm_call {
   /* Field n of the collective's description, a number of elements. */
   int64_t n;

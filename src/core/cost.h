@@ -1,9 +1,10 @@
 /* Predicted times of kernels. The planner compares them, and plans show them.
  *
- * A kernel predicts the microseconds of a call. Where its family has no model of its own, the prediction is the op's: a
- * launch, the operations at the device's rate, and the bytes at its bandwidth, divided by the kernel's `speed` (per
- * cent, in its .toml). The rates of a GPU are in a file of src/cuda/costs, per multiprocessor. The rates of a CPU are
- * those of one thread with AVX-512. docs/results/planner.md has predictions beside measurements. */
+ * A kernel predicts the microseconds of a call. If its family has no model of its own, the prediction is a sum of three
+ * times. They are the time of a launch, of the operations at the device's rate, and of the bytes at its bandwidth. The
+ * sum is divided by the kernel's `speed` (per cent, in its .toml). The rates of a GPU are in a file of src/cuda/costs,
+ * per multiprocessor. The rates of a CPU are those of one thread with AVX-512. docs/results/planner.md has predictions
+ * beside measurements. */
 #ifndef GA_CORE_COST_H
 #define GA_CORE_COST_H
 

@@ -49,7 +49,7 @@ GA_NODISCARD ga_status ga_plan_make_row(ga_ctx *ctx, ga_op op, const char *id, c
 GA_NODISCARD ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, const ga_plan **out,
                                         ga_stream **stream);
 
-/* Makes the workspace that launches on the stream use at least `bytes` bytes large. */
+/* Makes the stream's workspace, which its launches use, at least `bytes` bytes large. */
 GA_NODISCARD ga_status ga_workspace_grow(ga_stream *stream, uint64_t bytes);
 void ga_workspace_free(ga_ctx *ctx, ga_workspace *workspace);
 static inline bool ga_records_apart(const ga_stream *stream) { return stream->capturing && !stream->shares_workspace; }

@@ -79,8 +79,8 @@ enum {
   EMU_MIN_BF16
 };
 void emu_bulk_store(int op, void *dst, uint32_t src, uint32_t bytes, EMU_SITE);
-void emu_bulk_send(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t bar,
-                   EMU_SITE); /* dst and bar come from emu_cluster_address */
+/* Copies shared memory to another block of the cluster. dst and bar come from emu_cluster_address. */
+void emu_bulk_send(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t bar, EMU_SITE);
 void emu_bulk_commit(EMU_SITE);
 void emu_bulk_wait(int reads_only, EMU_SITE);
 void emu_fence_async(EMU_SITE);
@@ -117,8 +117,8 @@ void emu_ldg_peer(void *r, const void *p, int bytes, EMU_SITE);
 void emu_stg_peer(void *p, const void *x, int bytes, EMU_SITE);
 void emu_peer_pause(EMU_SITE);
 int emu_atomic_add_i32(int32_t *p, int x, EMU_SITE);
-void emu_atomic_add(int op, void *p, const void *x, int bytes, void *old,
-                    EMU_SITE); /* op is EMU_ADD_*; old may be NULL */
+/* Adds atomically to global memory. op is EMU_ADD_*. old gets the previous value; it may be NULL. */
+void emu_atomic_add(int op, void *p, const void *x, int bytes, void *old, EMU_SITE);
 void emu_fence_device(EMU_SITE);
 
 /* ---- arithmetic that C has no operator for ---- */

@@ -86,9 +86,9 @@ struct ga_kernel {
   ga_layout layout; /* Layout of the weights that the kernel reads or makes. */
   /* Range of the number of rows of activations for which the kernel is meant. 0: no bound. */
   int32_t rows_min, rows_max;
-  int32_t speed;     /* Per cent of the rates that core/cost.h assumes. */
+  int32_t speed;     /* Speed of the kernel in per cent of the rates that core/cost.h assumes. */
   uint32_t flags;    /* Bits of ga_kernel_flags. */
-  uint32_t op_flags; /* Bits of ga_<op>_row_flags of src/opdef. */
+  uint32_t op_flags; /* Flags of the kernel's own op: bits of ga_<op>_row_flags in src/opdef. */
   /* Number of bytes of which addresses and strides of tensors must be multiples. 0: the size of an element. */
   int32_t align;
   double tolerance; /* Allowed error, as a multiple of the error of a plain evaluation in the same types. */

@@ -44,7 +44,7 @@ struct ga_request {
   atomic_bool cancelled;
 
   /* The following fields are fixed when the request is submitted. */
-  ga_request_options options; /* copies of the caller's options; their pointers are NULL */
+  ga_request_options options; /* a copy of the caller's options, with all pointers NULL */
   ga_sample_desc sample;
   int32_t window;      /* number of last tokens that penalties see */
   ga_logit_bias *bias; /* [n_bias_all]: the caller's n_bias, then entries that ban each end-of-generation token */
@@ -103,7 +103,7 @@ typedef struct engine_step {
   ga_engine *engine;
   const sched_plan *plan;
   step_part *parts; /* [max_sequences] one part for each item of the plan */
-  step_row *rows;   /* [sizes.batch] */
+  step_row *rows;   /* [sizes.batch] rows of logits that the step needs */
   row_draw *draws;  /* [sizes.batch] draws[i] says how a token is drawn from rows[i] */
   int32_t n_rows;
   int64_t ticket;

@@ -9,7 +9,7 @@
 
 #include "engine/prefix_tree.h"
 
-/* Units of one kind on the device. A unit is used (refs > 0), cached (only the tree has it) or free. */
+/* Units of one kind on the device. A unit is used (refs > 0), cached (only the prefix tree has it) or free. */
 typedef struct unit_pool {
   int32_t total, n_free, n_used, n_cached;
   int32_t *free;       /* [n_free] free units; the last one is taken first */
@@ -34,7 +34,7 @@ enum { LOCAL_UNWANTED, LOCAL_WANTED, LOCAL_KEPT, LOCAL_ORDERS };
 
 struct layer_memory {
   layer_memory_options options;
-  /* lists of kinds; pages = chained and windows; local = windows and states */
+  /* lists of kinds by their properties; `pages` has all of chained and windows, `local` all of windows and states */
   kind_list chained, local, windows, states, pages;
   prefix_filter leaves; /* selects nodes whose first tokens a match may use */
   int32_t n_units;      /* units of all kinds on the device */
@@ -53,7 +53,7 @@ struct layer_memory {
   /* [kind] nodes with local units in host memory, the least recently used first */
   prefix_link local_swapped[MEMORY_KINDS_MAX];
   int32_t n_keeping;  /* number of nodes with a keep_until */
-  double next_expiry; /* no node's keep_until is earlier; INFINITY: no node has one */
+  double next_expiry; /* a time that no node's keep_until precedes; INFINITY: no node has a keep_until */
   unit_copy *copies;  /* [max_copies] pending copies, in the order in which they are to be enqueued */
   int32_t n_copies;
   int32_t max_copies;

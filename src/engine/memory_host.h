@@ -11,7 +11,7 @@
 typedef struct memory_host {
   const ga_kv_cache *cache;
   ga_ctx *ctx;
-  uint8_t *memory[MEMORY_KINDS_MAX]; /* [kind] n_units units; NULL: no units of the kind */
+  uint8_t *memory[MEMORY_KINDS_MAX]; /* [kind] memory of n_units[kind] units; NULL: no units of the kind */
   int32_t n_units[MEMORY_KINDS_MAX];
 } memory_host;
 

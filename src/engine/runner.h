@@ -60,8 +60,8 @@ typedef ga_status (*show_row_fn)(void *user, int32_t row, int32_t id, const floa
 typedef struct runner_step {
   const step_part *parts; /* [n_parts] parts of the step; only runner_enqueue reads them */
   int32_t n_parts;
-  /* [wanted rows] uses of the wanted rows of all parts, in order. They must live until runner_take; until then the
-   * caller may clear some */
+  /* [wanted rows] how each wanted row of all parts is used, in the order of the rows. The array must live until
+   * runner_take; until then the caller may clear entries */
   const row_draw *rows;
   /* [wanted rows, rows of the output matrix] host memory for the logits, if all rows are shown; NULL: the runner's own
    * buffer is used */

@@ -34,7 +34,7 @@ typedef struct step_graphs {
 
 /* Buffers for the rows that a stage receives from the previous stage: one for each step in flight. */
 typedef struct stage_handover {
-  char *buffer[EXEC_BUFFERS]; /* on the stage's device */
+  char *buffer[EXEC_BUFFERS]; /* memory on the stage's device */
   ga_event *sent[2];          /* recorded by the previous stage once the rows are in the buffer */
   ga_event *received[2];      /* recorded by this stage once it has read the rows: the buffer is free */
   bool is_used[2];            /* `received` has been recorded */
@@ -50,7 +50,7 @@ typedef struct runner_stage {
   int32_t *host[2]; /* [2][inputs_room] inputs on the host, by the step's place */
   int32_t *device;  /* [inputs_room] inputs on the device */
   step_graphs graphs;
-  stage_handover handover; /* receives rows from the previous stage; empty on the first stage */
+  stage_handover handover; /* buffers for rows from the previous stage; empty on the first stage */
 } runner_stage;
 
 /* Offsets in a step's inputs, in units of int32, of the parameters of its n draws. */
@@ -65,15 +65,16 @@ typedef struct step_samples {
 /* Offsets of a step's inputs, in units of int32. */
 typedef struct step_layout {
   int64_t ids, positions, slots[MEMORY_KINDS_MAX], q_start, q_start_prompts, kv_len, out_rows, total;
-  int64_t table[MEMORY_KINDS_MAX];   /* [kind] table of units, [seqs, columns[kind]] */
-  int64_t columns[MEMORY_KINDS_MAX]; /* [kind] number of columns of table[kind], which is [seqs, columns] */
+  int64_t table[MEMORY_KINDS_MAX];   /* [kind] offset of the table of units, [seqs, columns[kind]] */
+  int64_t columns[MEMORY_KINDS_MAX]; /* [kind] number of columns of table[kind] */
   int64_t stride;                    /* number of columns of the tables of kinds of pages */
   step_samples samples;
 } step_layout;
 
 /* Sizes of a step, as it runs on the device. */
 typedef struct step_shape {
-  int32_t n_tokens, n_seqs, n_rows, n_samples; /* padded where is_decode */
+  /* numbers of tokens, sequences, rows of logits and draws; padded if is_decode */
+  int32_t n_tokens, n_seqs, n_rows, n_samples;
   int32_t n_decode, max_q, max_kv, n_pages;
   bool is_decode; /* each sequence has one token and draws the next one on the device */
   /* true if is_decode, or if the step has one token of one sequence, whose row of logits is shown instead of drawn
@@ -201,7 +202,7 @@ GA_NODISCARD ga_status device_rows_take(runner *r, const run_step *step, int32_t
 
 /* --- runner_history.c --- */
 
-/* Frees the history places of sequences whose step could not be enqueued. */
+/* Frees the rows of `sequences` that were taken for a step that could not be enqueued. */
 void device_sampler_unuse(runner *r);
 /* Enqueues the copy to the device of the last `window` tokens before the draw of row i, without those that it has
  * already. *sequence becomes the index in device_sampler.sequences at which the draw writes its token. */

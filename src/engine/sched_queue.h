@@ -31,13 +31,13 @@ typedef struct sched_lane {
 
 struct sched_tenant {
   uint64_t id;
-  double served;      /* tokens that have been counted for the tenant */
-  int32_t n_requests; /* number of the tenant's requests, also of those that run */
+  double served;      /* number of tokens that have been served to the tenant */
+  int32_t n_requests; /* number of the tenant's requests, including those that run */
   int32_t n_waiting;  /* number of the tenant's requests that wait in its lanes */
   int32_t place;      /* index in queue.tenants while some of its requests wait */
   sched_lane *lanes;
   sched_tenant *chain; /* next tenant of the same hash bucket */
-  sched_tenant *older; /* neighbour that has been idle for longer, in the list of idle tenants */
+  sched_tenant *older; /* in the list of idle tenants: the neighbour that has been idle for longer */
   sched_tenant *newer;
 };
 
@@ -47,11 +47,11 @@ typedef struct sched_queue {
   uint32_t n_buckets, n_tenants;
   sched_tenant *oldest, *newest; /* ends of the list of idle tenants */
   int32_t n_idle;
-  int32_t n_requests; /* number of requests from sched_queue_add to sched_queue_leave, also of those that run */
+  int32_t n_requests; /* number of requests that were added and have not left, including those that run */
   int32_t n_waiting;  /* number of requests that wait in lanes or are preempted */
   sched_heap lanes, tenants, deadlines;
   sched_list resumed; /* preempted requests, by priority and arrival */
-  double left;        /* `served` of the tenant whose waiting requests ran out last */
+  double left;        /* `served` of the tenant that was the last to have no more waiting requests */
 } sched_queue;
 
 /* Inserts a request before `before`, a request of the list; NULL: at the end. */

@@ -43,7 +43,7 @@ typedef struct sched_request {
   struct sched_request *next, *prev;
   /* n_ids when the request last began to run; it is not preempted again before n_ids has grown */
   int32_t n_ids_resumed;
-  double served;       /* the request's tenant has been charged for tokens [0, served) */
+  double served;       /* number of the request's tokens that have been counted for its tenant, from the first on */
   int32_t n_found;     /* tokens that were cached when the request last began to run */
   int32_t n_reached;   /* tokens that were evaluated when the request was last preempted */
   int32_t n_planned;   /* the request's tokens in the newest plan; 0: none */
@@ -75,8 +75,8 @@ typedef struct sched_plan {
 typedef struct sched_options {
   int32_t max_sequences; /* largest number of requests that run at once */
   int32_t step_tokens;   /* largest number of tokens of a step; at least max_sequences */
-  int32_t
-      chunk_tokens;  /* largest number of prompt tokens of a step in which other requests generate; 1 to step_tokens */
+  /* largest number of prompt tokens of a step in which other requests generate; 1 to step_tokens */
+  int32_t chunk_tokens;
   int32_t step_tile; /* a step with prompts is filled up to a multiple of step_tile tokens; at least 1 */
 } sched_options;
 
@@ -98,7 +98,8 @@ void scheduler_destroy(scheduler *s); /* NULL is fine; all requests must have be
 void scheduler_set_chunk(scheduler *s, int32_t chunk_tokens);
 
 /* Sets, from the next plan on, the largest number of tokens of an even step. Such a step reads one long prompt, and no
- * other, while requests generate. A very long prompt beside short ones counts as alone. 0: no such limit. */
+ * other, while requests generate. A very long prompt counts as the only one even if short prompts wait with it. 0: no
+ * such limit. */
 void scheduler_set_even(scheduler *s, int32_t rows);
 /* Sets, from the next plan on, how many steps share the generating requests: 1, or 2 in a pipeline of stages. With
  * 2, each plan has half of them. A request that one plan leaves out is in the next plan. */
@@ -110,18 +111,18 @@ void scheduler_set_costs(scheduler *s, const sched_costs *costs);
 /* Queues a request, which the caller owns and keeps in place until scheduler_remove. GA_ERR_SHAPE: layer memory cannot
  * hold max_ids tokens even when it is empty. */
 GA_NODISCARD ga_status scheduler_add(scheduler *s, sched_request *request);
-/* Removes a request in any state and releases its pages. SCHED_NONE: does nothing. If the request is in the plan of
- * a step in flight, its items there get request NULL, and their results are dropped. The device may still write to
- * the released pages until that step has ended. */
+/* Removes a request in any state and releases its pages. SCHED_NONE: does nothing. If the request is in the plan of a
+ * step in flight, its items there get request NULL, and their results are dropped. Until that step has ended, the
+ * device may still write to the released pages. */
 void scheduler_remove(scheduler *s, sched_request *request);
 
 /* Plans which tokens the next step evaluates, and takes units for them. The scheduler owns the plan, which is valid
  * until its step is done. A plan without items: nothing can run. GA_ERR_NOMEM: there is no host memory to begin the
  * request that scheduler_next returns, and nothing else can run. An error changes nothing. */
 GA_NODISCARD ga_status scheduler_plan(scheduler *s, double now, const sched_plan **out);
-/* Records that the step in flight (the older of two) has been evaluated, and advances n_computed of its requests.
- * The ids of pages that became whole must be known. Then the owner appends the drawn tokens to ids of the items that
- * sample. */
+/* Records that the step in flight (the older of two) has been evaluated, and advances n_computed of its requests. The
+ * token ids of pages that became full must be known. Then the owner appends the drawn tokens to `ids` of the requests
+ * whose items sample. */
 void scheduler_done(scheduler *s);
 
 /* Plans the step after the one in flight, before that step's tokens are known. No request is preempted. With two

@@ -17,7 +17,7 @@ struct ga_session {
   int32_t *tokens;     /* [context] ids of the session's tokens. The id that a step in flight draws is not known yet */
   int64_t n_taken, n_steps; /* steps [n_taken, n_steps) of the runner are in flight: at most two */
   row_draw *rows;           /* [batch] for a step whose rows of logits are shown: how each row is used */
-  row_draw draws[2];        /* draws of the steps that draw, indexed by ticket % 2 */
+  row_draw draws[2];        /* how the steps in flight draw their tokens, indexed by ticket % 2 */
   int32_t n_before[2];      /* number of tokens of the sequence before the drawn one, indexed by ticket % 2 */
 };
 
@@ -44,7 +44,7 @@ GA_NODISCARD ga_status session_append(ga_session *session, const int32_t *ids, i
 /* Enqueues a step of one token, which joins the session at once, and a draw of the token after it. The session sets
  * ids and n_ids of the draw. */
 GA_NODISCARD ga_status session_step(ga_session *session, int32_t id, const row_draw *draw);
-/* Returns whether a step can be enqueued whose token is still being drawn. */
+/* Returns whether a step can be enqueued for a token that the step in flight still draws. */
 bool session_may_step(const ga_session *session);
 /* Waits for the draw of the oldest step in flight. */
 GA_NODISCARD ga_status session_take(ga_session *session, part_result *out);

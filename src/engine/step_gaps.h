@@ -9,7 +9,7 @@
 #include "ga/ctx.h"
 #include "ga/engine.h"
 
-/* steps whose events are kept: the two that may be in flight, the step before them, and one more */
+/* number of steps whose events are kept: two that may be in flight, the step before them, and one more */
 #define STEP_GAP_PLACES 4
 #define STEP_GAP_FINE   16                   /* number of classes of gaps, by their length, for each factor of 2 */
 #define STEP_GAP_LEAST  1e-7                 /* seconds: lower bound of the first class */
@@ -28,11 +28,12 @@ typedef struct step_gaps {
 GA_NODISCARD ga_status step_gaps_create(ga_ctx *ctx, step_gaps *g);
 void step_gaps_destroy(step_gaps *g);
 /* Called before and after a step's kernels are enqueued on the context's stream. If a measurement fails, the log says
- * so, and measuring ends; steps go on. */
+ * so, and no more gaps are measured; steps go on. */
 void step_gaps_begin(ga_ctx *ctx, step_gaps *g);
 void step_gaps_end(ga_ctx *ctx, step_gaps *g);
-/* Measures the oldest step not taken yet, which is complete. Returns the seconds between the previous step's end and
- * its own begin; -1: no request ran in between, or the time is not known. */
+/* Measures the gap before the oldest step that this function has not measured yet; the step must be complete. Returns
+ * the seconds from the previous step's end to this step's begin; -1: no request ran in between, or the time is not
+ * known. */
 double step_gaps_take(step_gaps *g);
 /* Is called when the newest step was discarded or failed, or when no request is left. The gap before the next step is
  * not counted. */

@@ -9,8 +9,8 @@ typedef struct attachment_source {
   weight_id id;   /* role of W, a matrix that the model has */
   int32_t layer;  /* layer of W */
   int32_t rank;   /* rank of the adapter, 1 or more */
-  const float *a; /* [rank, columns of W] */
-  const float *b; /* [rows of W, rank] */
+  const float *a; /* matrix A [rank, columns of W] */
+  const float *b; /* matrix B [rows of W, rank] */
   float scale;
 } attachment_source;
 

@@ -53,7 +53,7 @@ value_id build_op(graph_builder *b, const graph_op *op, const value_id *x, const
 value_id build_slice(graph_builder *b, value_id x, int64_t first, int64_t cols);
 /* Returns the rows of x whose logits are wanted: [n_out, columns of x]. */
 value_id build_wanted(graph_builder *b, value_id x);
-/* Makes x the result of the graph. */
+/* Makes x the result of the graph; pooling says how an encoder's rows become one. */
 void build_result(graph_builder *b, value_id x, ga_pooling pooling);
 
 #endif

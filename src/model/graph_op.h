@@ -36,10 +36,10 @@ typedef struct op_memory {
 typedef struct op_call {
   ga_ctx *ctx;
   op_shape shape;
-  const float *x[OP_INPUTS]; /* [n_tokens, x_cols] */
+  const float *x[OP_INPUTS]; /* inputs [n_tokens, x_cols] */
   int64_t x_cols[OP_INPUTS], x_stride[OP_INPUTS];
   const ga_weight *w[OP_WEIGHTS]; /* [n_weights] weights; NULL: the model has no such weight */
-  float *y;                       /* [n_tokens, y_cols]; overlaps no x */
+  float *y;                       /* output [n_tokens, y_cols]; overlaps no input */
   int64_t y_cols, y_stride;
   const int32_t *positions; /* [n_tokens] position of each token */
   const int32_t *q_start;   /* [n_seqs + 1] first token of each sequence */
@@ -50,7 +50,7 @@ typedef struct op_call {
 } op_call;
 
 struct graph_op {
-  const char *name; /* name of the op in texts */
+  const char *name; /* name of the op in logs and error texts */
   int32_t n_inputs, n_weights;
   bool has_memory;
   memory_form memory; /* with has_memory: form of the layer's memory that the op uses */

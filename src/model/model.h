@@ -29,12 +29,13 @@ typedef struct ga_hparams {
   bool has_head_norms;                    /* heads of q and k have layer norms, each with its own weights */
   bool is_parallel; /* attention and feed-forward of a layer both read the layer's input, and both are added to it */
   float norm_eps, embed_scale, attn_scale, residual_scale, logit_scale;
-  float attn_softcap, logit_softcap; /* 0: none */
+  float attn_softcap, logit_softcap; /* soft-caps of attention's logits and of the output's; 0: none */
   /* YaRN that extends the context by factor f multiplies sine and cosine by (1 + 0.1 ln f) / (1 + 0.1 m ln f), where m is
    * this field. A multiplier that the file states replaces it. */
   double yarn_log_multiplier;
-  int32_t act; /* ga_act_kind, for architectures that have several */
-  /* feed-forwards of a layer, and how many of them a router chooses for each token; 0: one for all tokens */
+  int32_t act; /* ga_act_kind of the feed-forward, for architectures whose models use several */
+  /* number of experts (feed-forwards) of a layer, and number that a router chooses for each token; 0: one feed-forward
+   * for all tokens */
   int32_t n_experts, n_experts_used;
   int32_t expert_ff_width; /* width of the feed-forward of each expert */
   double rope_base, rope_base_local;
@@ -140,19 +141,20 @@ static inline bool place_ends(const ga_model *m, const ga_placement *p) {
 
 /* Reads and checks the hyper-parameters of an open file. */
 GA_NODISCARD ga_status ga_hparams_read(const ga_model_file *file, ga_hparams *out);
-/* Computes the frequencies of a table, inv_freq[rot_dim / 2], and their magnitude. factors: divisors as in
- * ga_rope_params, or NULL. */
+/* Computes the frequencies of a table, inv_freq[rot_dim / 2], and *magnitude, the factor of sine and cosine. factors:
+ * divisors as in ga_rope_params, or NULL. */
 GA_NODISCARD ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, rope_table table,
                                        const float *factors, float *inv_freq, float *magnitude);
-/* Reads the divisors of a table's frequencies, [rot_dim / 2]. *found is false if the file has none. out has room for
- * 512. */
+/* Reads the divisors of a table's frequencies, [rot_dim / 2]. *found is false if the file has none. out must hold 512
+ * numbers. */
 GA_NODISCARD ga_status ga_rope_factors(const ga_model_file *file, const ga_hparams *p, rope_table table, float *out,
                                        bool *found);
 /* Enlarges the context of yarn and linear scaling: files may state the one before it. */
 GA_NODISCARD ga_status ga_rope_extend_context(const ga_model_file *file, ga_hparams *p);
 /* Reads the number of tokens up to which longrope's short factors apply; 0: the model has no long factors. */
 GA_NODISCARD ga_status ga_rope_short_context(const ga_model_file *file, const ga_hparams *p, int32_t *tokens);
-/* Checks the options (NULL: defaults) and fills in the defaults. ctx: context of the logits. */
+/* Checks a session's options (NULL: defaults) and writes its sizes, with defaults filled in. ctx: context of the
+ * logits. */
 GA_NODISCARD ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ctx, const ga_session_options *options,
                                            ga_session_sizes *out);
 

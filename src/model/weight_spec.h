@@ -104,13 +104,13 @@ typedef struct weight_spec {
   bool is_norm; /* the tensor is the weight w of a norm, whose factor is 1 + w if the file has ga.norm_plus_one */
 } weight_spec;
 
-/* The specifications, indexed by weight_id. */
+/* The specifications of all tensors, indexed by weight_id. */
 extern const weight_spec ga_weight_specs[W_COUNT];
 
 int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim);
 /* Writes the dimensions of the model's tensor, the outermost first. Returns their number. */
 int32_t ga_weight_dims(const ga_hparams *p, weight_id id, int64_t dims[GA_WEIGHT_DIMS]);
-#define GA_WEIGHT_NAME_BYTES 64 /* room for a tensor's name */
+#define GA_WEIGHT_NAME_BYTES 64 /* largest size of a tensor's name in bytes, with its NUL */
 /* Writes the tensor's name in the file to `text` and returns it. il: the layer, for tensors of layers only. */
 const char *ga_weight_name(weight_id id, int32_t il, char text[GA_WEIGHT_NAME_BYTES]);
 

@@ -29,9 +29,9 @@ static inline int64_t ga_attn_fp8_padded(int64_t tokens) {
 }
 
 /* Returns the column of V^T that holds a key. Within 32 keys, key 16 h + 8 b + 2 q + e is in column 16 h + 4 q + 2 b +
- * e. Four lanes share a row of S; lane q has columns 2 q and 2 q + 1 of each group of 8. For the product with V it
- * needs four neighbouring bytes of P (PTX ISA, wgmma fragments of m64nNk32). With this order of V, P needs no
- * shuffle. */
+ * e. Four lanes share a row of S; lane q has columns 2 q and 2 q + 1 of each group of 8. In the product with V its
+ * registers stand for four neighbouring columns of P (PTX ISA, wgmma fragments of m64nNk32). With this order of V, P
+ * needs no shuffle. */
 static inline int64_t ga_attn_fp8_slot(int64_t key) {
   return (key & ~(int64_t)15) | (key >> 1 & 3) << 2 | (key >> 3 & 1) << 1 | (key & 1);
 }

@@ -26,7 +26,7 @@
  * two calls of attention is three launches. */
 typedef enum ga_gemm_fused_flags {
   GA_GEMM_FUSED_NORM = 1,
-  GA_GEMM_FUSED_GATED = 2, /* may be joined with NORM and ADD_NORM, but with no flag of the public op */
+  GA_GEMM_FUSED_GATED = 2, /* may be combined with NORM and ADD_NORM, but with none of ga_gemm_flags */
   /* Only with NORM: X is add + x / sqrt(mean x^2 + norm_eps) * add_norm[k], in f32. That value is also written to sum,
    * if not NULL (Gemma 3's norms after its blocks, arXiv 2503.19786). */
   GA_GEMM_FUSED_ADD_NORM = 4

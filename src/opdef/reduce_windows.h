@@ -7,7 +7,7 @@
 
 /* The part of a ga_all_reduce on a GPU that its kernels use. It is the first field of ga_all_reduce. */
 typedef struct ga_reduce_windows {
-  ga_kargs_all_reduce args; /* the arguments that are the same in all calls */
+  ga_kargs_all_reduce args; /* the kernel's arguments, filled in as far as they are the same in all calls */
   int64_t one_shot_most;    /* largest number of units (GA_REDUCE_UNIT) of a call that is done in one shot */
   ga_function *sum;         /* function of the chosen kernel, loaded when the windows were made */
   int32_t sum_ranks;        /* number of ranks for which the kernel of `sum` was built */

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "opdef/fused.h"
 
-/* Returns whether row i draws nothing, and then writes its id, -1, and its log-probability, NaN. */
+/* Returns whether row i draws nothing. If so, it writes id -1 and log-probability NaN for the row. */
 static inline bool ga_sample_row_is_empty(const ga_sample_fused_io *all, int32_t i) {
   if (all->rows[i].logits >= 0) return false;
   all->plain.id[i] = -1;

@@ -1,4 +1,4 @@
-/* Parts of descriptors that many ops share. */
+/* Functions that the descriptors (ga_op_info) of many ops share. */
 #ifndef GA_OPDEF_SHAPE_H
 #define GA_OPDEF_SHAPE_H
 

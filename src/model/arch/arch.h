@@ -67,7 +67,7 @@ GA_NODISCARD ga_status hparams_experts(const ga_model_file *file, ga_hparams *p)
 GA_NODISCARD ga_status hparams_head_norms(const ga_model_file *file, ga_hparams *p);
 /* Reads the factor of attention's logits if the file has it; hparams_sizes sets the default. */
 GA_NODISCARD ga_status hparams_attn_scale(const ga_model_file *file, ga_hparams *p);
-#define GA_HPARAM_KEY_BYTES 96 /* room for a key */
+#define GA_HPARAM_KEY_BYTES 96 /* largest size of a key in bytes, with its NUL */
 /* Writes "<arch>.<key>" to `text` and returns it. */
 const char *hparams_key(const ga_hparams *p, const char *key, char text[GA_HPARAM_KEY_BYTES]);
 

@@ -23,9 +23,10 @@ void block_norm_heads(graph_builder *b, block_qkv *t);
 void block_layer_norm_heads(graph_builder *b, block_qkv *t);
 /* Applies RoPE to the heads of q and k. is_local: with the frequencies of local layers. */
 void block_rotate(graph_builder *b, block_qkv *t, bool is_local);
-/* Returns [T, d] = scale * Wo attention(q, k, v), over the layer's memory. window 0: none. */
+/* Returns [T, d] = scale * Wo attention(q, k, v), where q attends to the keys and values in the layer's memory. window
+ * 0: no window. */
 value_id block_attention(graph_builder *b, block_qkv t, int32_t window, float scale);
-/* Returns [T, d] = Wo attention(q, k, v), in both directions among the step's own tokens. window 0: none. */
+/* Returns [T, d] = Wo attention(q, k, v), in both directions among the step's own tokens. window 0: no window. */
 value_id block_attention_bidirectional(graph_builder *b, block_qkv t, int32_t window, bool has_alibi);
 
 /* Returns [T, d] = scale * W_down (act(W_gate h) * W_up h). */

@@ -1,6 +1,6 @@
 /* The pass for tensor parallelism: each rank has some heads and some columns of the feed-forward layers (arXiv
- * 1909.08053). Matrices whose results are heads or these columns are cut by rows. Matrices whose inputs they are are
- * cut by columns. Products with the latter give partial sums, so an all-reduce is inserted after them.
+ * 1909.08053). Matrices that compute heads or these columns are cut by rows. Matrices that take them as input are cut
+ * by columns. Products with the latter give partial sums, so an all-reduce is inserted after them.
  *
  * The graph is built with the sizes of one rank (shard_sizes); the pass inserts the exchange between ranks. */
 #ifndef GA_MODEL_PASS_SHARD_H
