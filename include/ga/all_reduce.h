@@ -32,7 +32,8 @@ typedef struct ga_all_reduce_desc {
 /* Creates this rank's part of an all-reduce. All ranks of comm call it, 1 to 8 on GPUs, with equal descriptions;
  * GA_ERR_COMM names ranks whose descriptions differ. Each rank has its own context, and on GPUs its own GPU, since the
  * kernels of all ranks must run at the same time. comm and ctx must outlive *out. On a GPU each rank allocates three
- * slots for arriving data; each slot has the bytes of at least 2 x max_elements. */
+ * slots for arriving data. A slot holds the larger of two amounts: 2 x max_elements, and ranks x the elements of the
+ * largest call in which each rank adds up all elements itself. */
 GA_API GA_NODISCARD ga_status ga_all_reduce_create(const ga_all_reduce_desc *desc, ga_comm *comm, ga_ctx *ctx,
                                                    ga_all_reduce **out);
 /* Destroys this rank's part of the all-reduce. Each rank calls it, once its streams have finished the work that the
@@ -48,7 +49,7 @@ GA_API GA_NODISCARD ga_status ga_all_reduce_run(ga_all_reduce *reduce, const voi
 
 typedef struct ga_all_reduce_norm_io {
   size_t struct_size;
-  const void *x;  /* [rows, width] of the desc's dtype */
+  const void *x;  /* this rank's addend, [rows, width] of the desc's dtype */
   void *residual; /* [rows, width]: the sum of all ranks' x is added to it. Must be the same on all ranks */
   /* [width] factors of the norm. A GPU may read them before earlier launches have ended, so no earlier launch may
    * write them */

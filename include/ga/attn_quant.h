@@ -34,7 +34,7 @@ typedef struct ga_attn_quant_desc {
   int64_t tokens;
   int32_t heads;   /* number of heads, 1 to 65536 */
   int32_t dim;     /* elements of a head, 1 to 1024; a power of two with hadamard */
-  int32_t x_dtype; /* f32, f16, bf16 */
+  int32_t x_dtype; /* ga_dtype of x: f32, f16, bf16 */
   int32_t y_dtype; /* ga_dtype of y: e4m3, or, for ROWS, i8 */
   int32_t kind;    /* ga_attn_quant_kind */
   /* number of consecutive tokens of a head that share a scale: 64 or 128, for i8 also 1. 0: io.given has the scales */

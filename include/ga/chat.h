@@ -63,7 +63,7 @@ GA_API void ga_template_text_free(char *text); /* NULL is fine */
 
 typedef struct ga_chat_message {
   const char *role;    /* "system", "user", "assistant", ...; NUL-terminated UTF-8 */
-  const char *content; /* NUL-terminated UTF-8 */
+  const char *content; /* text of the message; NUL-terminated UTF-8 */
 } ga_chat_message;
 
 typedef struct ga_chat_options {
@@ -72,7 +72,7 @@ typedef struct ga_chat_options {
   const char *bos_token;            /* text of the beginning token; NULL = "" */
   const char *eos_token;            /* text of the end token; NULL = "" */
   const char *extra_json;           /* further variables as a JSON object, NULL = none: "{\"enable_thinking\":false}" */
-  const ga_template_limits *limits; /* NULL = defaults */
+  const ga_template_limits *limits; /* limits of the rendering; NULL = defaults */
 } ga_chat_options;
 
 #define GA_CHAT_OPTIONS_INIT \

@@ -50,7 +50,7 @@ typedef struct ga_dist_layout ga_dist_layout;
 typedef struct ga_dist_layout_desc {
   size_t struct_size;
   int32_t order;     /* ga_dist_order */
-  int32_t ranks;     /* 1 to 4096 */
+  int32_t ranks;     /* number of ranks, 1 to 4096 */
   int32_t chunks;    /* GA_DIST_CHUNKS, GA_DIST_PIECES: chunks or pieces of a rank, 1 to 1024; else 0 */
   int32_t documents; /* number of documents in the packed batch: 1 to 2^20 */
   /* [documents] tokens of each document, 0 or more, at most 2^40 together. Any lengths fit any number of ranks */
@@ -96,7 +96,7 @@ typedef enum ga_dist_move {
 typedef enum ga_dist_need {
   GA_DIST_SEND_ALL = 1,      /* whole blocks go to all ranks of the group, as in published ring methods */
   GA_DIST_SEND_BLOCKS = 2,   /* whole blocks go only to ranks with a tile in which some query sees a key of the block */
-  GA_DIST_SEND_STRETCHES = 3 /* a rank gets only the stretches of a block that its tiles need */
+  GA_DIST_SEND_STRETCHES = 3 /* only the stretches of a block in which some tile sees keys are sent */
 } ga_dist_need;
 
 typedef enum ga_dist_flags {
@@ -137,8 +137,8 @@ typedef struct ga_dist_desc {
   const ga_dist_layout *q;   /* layout of the queries */
   const ga_dist_layout *kv;  /* layout of the keys, with the same numbers of ranks and documents; NULL = q */
   int32_t q_heads, kv_heads; /* numbers of heads of Q, and of K and V, 1 to 65536; q_heads is a multiple of kv_heads */
-  int32_t head_dim;          /* 1 to 1024 */
-  int32_t v_dim;             /* 1 to 1024; 0 = head_dim */
+  int32_t head_dim;          /* elements of a head of Q and K, 1 to 1024 */
+  int32_t v_dim;             /* elements of a head of V and O, 1 to 1024; 0 = head_dim */
   uint32_t flags;            /* ga_dist_flags */
   int32_t reserved;          /* must be 0 */
   /* sliding window, 0 = none; else a query at position p sees the keys of its document at positions above p - window */
@@ -149,7 +149,7 @@ typedef struct ga_dist_desc {
    * With dtype, rounding errors grow with the number of ranks. 0 = f32. */
   int32_t partial_dtype;
   float softcap; /* 0 = none; else logit = softcap * tanh(logit / softcap), as in ga_attn_desc */
-  float scale;   /* 0 = 1 / sqrt(head_dim) */
+  float scale;   /* factor by which Q K^T is multiplied; 0 = 1 / sqrt(head_dim) */
 } ga_dist_desc;
 #define GA_DIST_DESC_INIT \
   { sizeof(ga_dist_desc), "zigzag", NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0.0f, 0.0f }
@@ -208,7 +208,7 @@ typedef struct ga_dist_cost {
   int64_t tiles;                      /* number of the rank's tiles, which are calls of attention */
   int64_t pairs;                      /* triples of query, key and query head that the rank computes */
   int64_t sent_bytes, received_bytes; /* bytes over all links of the rank */
-  int64_t sends, receives;            /* numbers of messages */
+  int64_t sends, receives;            /* numbers of messages that the rank sends and receives */
   int64_t memory_bytes;  /* bytes of blocks and partial results of other ranks, besides inputs and outputs */
   int64_t message_bytes; /* bytes of the largest message */
   /* bytes of GPU memory of the rank's executor, without inputs, outputs and the workspace of kernels. In methods that

@@ -192,7 +192,7 @@ GA_API void ga_request_destroy(ga_request *request);
 typedef struct ga_engine_stats {
   size_t struct_size;
   int32_t running, waiting; /* numbers of requests that now run, and that wait */
-  int64_t kv_pages;         /* pages of the pool */
+  int64_t kv_pages;         /* number of KV pages in the pool */
   int64_t kv_pages_used;    /* pages that requests use now */
   int64_t kv_pages_cached;  /* pages that no request uses, kept for later requests */
   uint64_t steps; /* steps since the engine was created. The fields below also count from then, unless they say "now" */

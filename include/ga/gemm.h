@@ -80,7 +80,7 @@ typedef struct ga_gemm_desc {
   int32_t w_layout; /* ga_layout of W */
   int32_t act;      /* ga_act_kind */
   uint32_t flags;   /* ga_gemm_flags */
-  float scale;      /* factor of X W^T */
+  float scale;      /* factor by which X W^T is multiplied */
   int32_t scales;   /* ga_gemm_scales */
 } ga_gemm_desc;
 #define GA_GEMM_DESC_INIT \

@@ -49,7 +49,7 @@ typedef struct ga_tensor_map_desc {
   size_t struct_size;
   void *data;                      /* address in device memory, a multiple of 16 bytes */
   int32_t dtype;                   /* GA_F32, GA_F16, GA_BF16, GA_I32, or any type of one byte */
-  int32_t n_dims;                  /* 1 to 5 */
+  int32_t n_dims;                  /* number of dimensions, 1 to 5 */
   int64_t dim[GA_TENSOR_MAP_DIMS]; /* elements in each dimension; dim[0] is contiguous */
   /* elements between neighbours in each dimension; stride[0] = 1, the others are multiples of 16 bytes */
   int64_t stride[GA_TENSOR_MAP_DIMS];

@@ -35,7 +35,7 @@ typedef struct ga_norm_desc {
 
 typedef struct ga_norm_io {
   const void *x;
-  void *y;              /* may be x */
+  void *y;              /* output [rows, width]; may be x */
   const float *weight;  /* [width] factors; NULL = 1 */
   const float *bias;    /* [width] addends; NULL = 0 */
   const void *residual; /* addend [rows, width] of y's type, or NULL; may be y */
@@ -116,7 +116,7 @@ typedef struct ga_act_desc {
 
 typedef struct ga_act_io {
   const void *x, *g; /* inputs [rows, width]; g NULL = no factor */
-  void *y;           /* may be x or g */
+  void *y;           /* output [rows, width]; may be x or g */
 } ga_act_io;
 
 GA_DECLARE_OP(act)
@@ -137,7 +137,7 @@ typedef struct ga_add_desc {
 
 typedef struct ga_add_io {
   const void *x, *b; /* inputs [rows, width]; b NULL = nothing is added */
-  void *y;           /* may be x or b */
+  void *y;           /* output [rows, width]; may be x or b */
 } ga_add_io;
 
 GA_DECLARE_OP(add)
@@ -150,7 +150,7 @@ typedef struct ga_softmax_desc {
   size_t struct_size;
   int64_t rows, width;
   int64_t x_stride, y_stride;
-  float scale; /* factor of X */
+  float scale; /* factor by which X is multiplied */
   int32_t log; /* not 0: log-softmax; 0: softmax */
 } ga_softmax_desc;
 #define GA_SOFTMAX_DESC_INIT \
@@ -158,7 +158,7 @@ typedef struct ga_softmax_desc {
 
 typedef struct ga_softmax_io {
   const float *x;
-  float *y; /* may be x */
+  float *y; /* output [rows, width]; may be x */
 } ga_softmax_io;
 
 GA_DECLARE_OP(softmax)

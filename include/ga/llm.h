@@ -82,7 +82,7 @@ typedef struct ga_model_options {
 
 /* One device's part of a model; sizes are in bytes. The session is the one for which memory was reserved. */
 typedef struct ga_model_placement {
-  const char *device; /* "cpu", "cuda:0" */
+  const char *device; /* name of the device: "cpu", "cuda:0" */
   int32_t first_layer, n_layers;
   uint64_t weights;         /* bytes of the weights in the types and layouts in which the device holds them */
   uint64_t kv, activations; /* bytes of the session's KV cache, and of its activations */
@@ -102,7 +102,7 @@ typedef struct ga_model_info {
   int32_t context;     /* tokens of the context that the model was trained for */
   int32_t window;      /* tokens of the sliding window of its local layers; 0 = none */
   bool is_encoder;     /* the model gives embeddings only; it cannot generate */
-  uint64_t n_params;   /* number of weights */
+  uint64_t n_params;   /* number of weights (single numbers) of the model */
   uint64_t file_bytes; /* bytes of the weights in the file */
   /* bytes of the weights in memory; tables for look-up are included unless they stay in the mapped file */
   uint64_t weight_bytes;

@@ -30,7 +30,7 @@ GA_API void ga_quantizer_destroy(ga_quantizer *q); /* NULL is fine */
 /* Describes the quantisation of a matrix [rows, cols], row-major and contiguous. */
 typedef struct ga_quantize_desc {
   size_t struct_size;
-  int64_t rows, cols; /* at least 1 */
+  int64_t rows, cols; /* dimensions of the matrix, at least 1 */
   int32_t dtype;      /* ga_dtype of the result: f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k,
                          q6_k, iq4_nl, iq4_xs, mxfp4 */
   int32_t reserved;   /* must be 0 */

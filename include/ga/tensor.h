@@ -25,8 +25,8 @@ typedef enum ga_dtype {
   GA_I32 = 7,
   GA_I64 = 8,
   GA_U8 = 9,
-  GA_E4M3 = 10, /* fp8, OCP e4m3fn */
-  GA_E5M2 = 11, /* fp8, OCP e5m2 */
+  GA_E4M3 = 10, /* 8-bit float, OCP e4m3fn */
+  GA_E5M2 = 11, /* 8-bit float, OCP e5m2 */
   GA_Q4_0 = 20,
   GA_Q4_1 = 21,
   GA_Q5_0 = 22,

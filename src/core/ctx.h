@@ -11,7 +11,7 @@
 
 struct ga_plan {
   ga_ctx *ctx;
-  const ga_kernel *kernel; /* Kernel that was chosen. */
+  const ga_kernel *kernel; /* Kernel that the planner chose. */
   ga_plan_steps steps;     /* Launches of the plan. */
   ga_plan *after;          /* Owned plan of the op with which a call ends (ga_op_info.after). NULL: there is none. */
   ga_op op;

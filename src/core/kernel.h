@@ -19,7 +19,7 @@ typedef enum ga_isa {
   GA_ISA_amx,     /* avx512, and AMX tile, int8 and bf16 */
   GA_ISA_neon,    /* Armv8.2 with dot product and f16 */
   GA_ISA_sm80,    /* any NVIDIA GPU from Ampere on */
-  GA_ISA_sm90a,   /* Hopper */
+  GA_ISA_sm90a,   /* NVIDIA Hopper GPUs */
   GA_ISA_COUNT
 } ga_isa;
 

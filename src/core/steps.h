@@ -19,7 +19,7 @@ typedef ga_status (*ga_plan_step_launch)(const ga_plan_step *step, const void *d
 
 /* One launch of a plan. */
 struct ga_plan_step {
-  const ga_kernel *row; /* Kernel whose code runs. */
+  const ga_kernel *row; /* Kernel that the step launches. */
   /* Kernel that the planner chose for the plan. It defines the type of desc and the parts of the workspace. */
   const ga_kernel *chosen;
   ga_plan_step_launch launch; /* NULL: row->launch is called, with the workspace from workspace_offset on. */

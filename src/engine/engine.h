@@ -23,7 +23,7 @@
 
 typedef struct request_token {
   int32_t event; /* ga_request_event */
-  int32_t id;    /* token id */
+  int32_t id;    /* id of the token */
   float logprob;
   int32_t n_top;
   int64_t top; /* index in request_queue.top of the token's first entry; it has n_top entries */

@@ -181,8 +181,8 @@ const int32_t *layer_memory_units(const layer_memory *memory, const sequence_mem
 
 typedef struct unit_counts {
   int32_t total;      /* units on the device */
-  int32_t used;       /* units that sequences have */
-  int32_t cached;     /* units that no sequence has and the tree of prefixes keeps */
+  int32_t used;       /* number of units that sequences have */
+  int32_t cached;     /* number of units that no sequence has and the tree of prefixes keeps */
   int32_t host_total; /* units in host memory */
   int32_t host_used;
 } unit_counts;

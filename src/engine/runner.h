@@ -70,7 +70,7 @@ typedef struct runner_step {
   void *user;
 } runner_step;
 
-/* The result of one part. */
+/* The result of one part of a step. */
 typedef struct part_result {
   /* number of drafts, from the first on, that equal the token drawn from the row before them; later draws are
    * dropped */
@@ -89,7 +89,7 @@ typedef struct runner_options {
   int32_t max_sequences;  /* largest number of parts of a step */
   int32_t max_draws;      /* largest number of rows of a step that draw; raised to max_sequences if it is less */
   int32_t n_vocab;        /* ids [0, n_vocab) may be drawn. Further rows of the output matrix are padding */
-  bool is_invariant;      /* steps must be batch-invariant */
+  bool is_invariant;      /* true: all kernels of steps must be batch-invariant */
   bool times_gaps;        /* the time between steps is measured */
 } runner_options;
 

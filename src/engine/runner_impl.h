@@ -37,7 +37,7 @@ typedef struct stage_handover {
   char *buffer[EXEC_BUFFERS]; /* memory on the stage's device */
   ga_event *sent[2];          /* recorded by the previous stage once the rows are in the buffer */
   ga_event *received[2];      /* recorded by this stage once it has read the rows: the buffer is free */
-  bool is_used[2];            /* `received` has been recorded */
+  bool is_used[2];            /* the event `received` has been recorded at least once */
 } stage_handover;
 
 /* The layers of one placement, and the integer inputs of steps on its device. Two steps may be in flight, so the host
@@ -105,7 +105,7 @@ typedef struct run_step {
   step_layout layout;
   int64_t used;         /* number of int32 elements that the inputs take in runner_stage.host[place] */
   bool in_blocks;       /* runner_take computes and uses the rows in blocks, one block after the other */
-  part_result *results; /* [max_sequences] results by part */
+  part_result *results; /* [max_sequences] result of each part of the step */
 } run_step;
 
 /* The state for drawing tokens on the device, with one launch for all rows of a block. */
@@ -115,7 +115,7 @@ typedef struct device_sampler {
   int32_t *sequences; /* [max_sequences, context + 1] tokens that penalties see; allocated at first use */
   /* number of tokens for which there is room after the rows of `sequences`, for rows with drafts */
   int64_t drafted_room;
-  draw_history **owners; /* [max_sequences] history that has each row of `sequences`; NULL: the row is free */
+  draw_history **owners; /* [max_sequences] history to which each row of `sequences` belongs; NULL: the row is free */
   ga_logit_bias *bias;   /* [bias_room] logit biases of the step's rows */
   /* copies of `bias` on the host, by the step's place. If the device uses host memory, they are `bias` itself */
   void *bias_host[2];

@@ -21,7 +21,8 @@ struct ga_session {
   int32_t n_before[2];      /* number of tokens of the sequence before the drawn one, indexed by ticket % 2 */
 };
 
-/* Receives logits of one row, in host memory, during the call. row counts from the first id of the eval call. */
+/* Receives logits of one row, in host memory, during the call. row: the row's index among the ids of the session_append
+ * call. */
 typedef ga_status (*session_row_fn)(void *user, int32_t row, const float *logits);
 
 /* Says how the logits of a call are used. All zeros: they are not used. */

@@ -45,7 +45,7 @@ typedef ga_status (*exec_watch_fn)(void *user, ga_ctx *ctx, weight_id matrix, in
 
 /* A program, and the memory that its values share, except values in memory_pins. */
 typedef struct exec_program {
-  ga_program *program; /* NULL: not made yet */
+  ga_program *program; /* NULL: the program has not been made yet */
   char *scratch;       /* the memory that values share: part of the arena, or `own` */
   void *own;           /* memory allocated for a program for which the arena is too small; NULL: none */
 } exec_program;

@@ -37,7 +37,7 @@ typedef struct memory_span {
 } memory_span;
 
 typedef struct memory_tensor {
-  uint64_t bytes; /* bytes of all units */
+  uint64_t bytes; /* size of the tensor in bytes, for all units */
   int32_t n_spans;
   memory_span spans[MEMORY_SPANS_MAX];
 } memory_tensor;

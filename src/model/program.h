@@ -32,7 +32,7 @@ typedef struct launch_add {
 /* Computes y = residual + norm(x). */
 typedef struct launch_norm {
   node_norm node;
-  value_id residual; /* NO_VALUE: none */
+  value_id residual; /* NO_VALUE: nothing is added */
   value_id y;
 } launch_norm;
 
@@ -55,7 +55,7 @@ typedef struct launch_product {
   int32_t n_matrices;
   bool is_gated;
   int32_t act;             /* ga_act_kind */
-  value_id gate, residual; /* NO_VALUE: none */
+  value_id gate, residual; /* NO_VALUE: no gate, nothing is added */
   weight_ref norm, add_norm;
   value_id sum; /* NO_VALUE: the sum is not written */
   float scale, eps;

@@ -10,7 +10,7 @@
 
 typedef struct ga_uploader {
   ga_ctx *ctx;
-  void *buffer[2];    /* page-locked, GA_UPLOAD_PIECE each */
+  void *buffer[2];    /* page-locked host memory of GA_UPLOAD_PIECE bytes each */
   ga_event *event[2]; /* signalled when the copy from the buffer has ended */
   bool used[2];       /* a copy from the buffer has been enqueued */
   int current;

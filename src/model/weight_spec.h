@@ -120,7 +120,7 @@ typedef enum weight_part { PART_WEIGHT, PART_A, PART_B } weight_part;
 
 /* Names a tensor of the model's table by role and layer. Tensors of the whole model ignore the layer. */
 typedef struct weight_ref {
-  weight_id id; /* W_NONE: none */
+  weight_id id; /* role of the tensor; W_NONE: no tensor */
   int32_t layer;
   weight_part part;
 } weight_ref;

@@ -16,7 +16,7 @@ typedef struct ga_hub_name {
 } ga_hub_name;
 
 typedef struct ga_hub_file {
-  /* Path in the repository. */
+  /* Path of the file in the repository. */
   char path[1024];
   /* Size of the file in bytes. -1: not known. */
   int64_t bytes;

@@ -31,7 +31,7 @@ typedef struct rewrite_tensor {
   rewrite_change change;
   int64_t rows, cols; /* dimensions of the new tensor */
   int64_t head_rows;  /* CHANGE_PAIRS, CHANGE_SPLIT: rows of a head */
-  float *weight;      /* [cols] importance; NULL: none */
+  float *weight;      /* [cols] weights of errors, from the importance matrix; NULL: none */
   bool left_out;      /* the tensor is not written */
   uint64_t bytes_to;  /* bytes of the new tensor */
 } rewrite_tensor;
