@@ -97,8 +97,9 @@ typedef enum ga_attn_flags {
    * window, and logit -= slope[h] * |j - p|. Not allowed with CAUSAL, STATE_*, KV segments or 8-bit q. */
   GA_ATTN_SYMMETRIC = 2048,
   GA_ATTN_LENGTHS = 4096, /* VARLEN without PAGED: io.q_len and io.kv_len give the lengths of sequences */
-  GA_ATTN_KEEP_PADDING =
-      8192 /* VARLEN: rows of no sequence keep their values, for calls that write parts of one tensor */
+  /* VARLEN: rows of results that belong to no sequence keep their values, so that several calls can write one tensor.
+   * Results are O and LSE, in ga_attn_bwd the gradients */
+  GA_ATTN_KEEP_PADDING = 8192
 } ga_attn_flags;
 
 typedef struct ga_attn_desc {
@@ -198,8 +199,8 @@ typedef struct ga_attn_io {
   int64_t page_table_stride; /* PAGED: elements between rows of page_table, 0 to 2^40 */
   const float *sinks;        /* SINKS: [q_heads] logit of each head's sink */
   const float *alibi;        /* ALIBI: [q_heads] slope of each head */
-  /* VARLEN: tokens in q and o, and, without PAGED, in k and v. Rows from there on are never touched. A CPU may have 0:
-   * then only rows of sequences are written */
+  /* VARLEN: numbers of tokens in q and o, and, without PAGED, in k and v. Later rows are never touched. On a CPU they
+   * may be 0: then only rows of sequences are written */
   int64_t q_tokens, kv_tokens;
   /* STATE_*: sums over the keys seen so far, contiguous f32, with w = 2^(logit * log2 e - m). O = sum w V is [batch,
    * q_heads, max_q, v_dim]; l = sum w and m are [batch, q_heads, max_q]. m may be any number near the largest logit *
@@ -240,16 +241,16 @@ GA_API GA_NODISCARD ga_status ga_attn_run(const ga_plan *plan, const ga_attn_io 
 GA_API GA_NODISCARD ga_status ga_attn(ga_ctx *ctx, const ga_attn_desc *desc, const ga_attn_io *io, ga_stream *stream);
 
 /* --- src/op/clear_padding.toml: desc io functions --- */
-/* Clears the padding of packed sequences: rows of Q, K and V that no sequence has become 0, and entries of LSE that no
- * row has become -infinity. The tensors are results of attention or of its gradients. ga_attn and ga_attn_bwd call it
- * themselves, unless their flags have GA_ATTN_KEEP_PADDING. */
+/* Clears the padding of packed sequences. Rows of Q, K and V that belong to no sequence become 0. Entries of LSE that
+ * belong to no row become -infinity. The tensors are results of attention or of its gradients. ga_attn and ga_attn_bwd
+ * call this op themselves, unless their flags have GA_ATTN_KEEP_PADDING. */
 typedef struct ga_clear_padding_desc {
   size_t struct_size;
   int64_t batch; /* number of sequences */
-  int64_t max_q; /* the most queries of a sequence. Only LSE needs it */
+  int64_t max_q; /* largest number of queries of any sequence; only needed for LSE */
   /* 0 = LSE is [batch, q_heads, max_q]; else LSE is [q_heads, lse_stride], indexed by token like Q */
   int64_t lse_stride;
-  int32_t q_heads, kv_heads;   /* 1 to 65536 */
+  int32_t q_heads, kv_heads;   /* numbers of heads of Q, and of K and V, 1 to 65536 */
   int32_t q_dim, k_dim, v_dim; /* elements of a head of Q, K and V, 1 to 1024 */
   int32_t dtype;               /* ga_dtype of Q, K and V: f32, f16, bf16 */
 } ga_clear_padding_desc;
@@ -257,15 +258,18 @@ typedef struct ga_clear_padding_desc {
   { sizeof(ga_clear_padding_desc), 1, 0, 0, 0, 0, 0, 0, 0, GA_F32 }
 
 typedef struct ga_clear_padding_io {
-  /* [q_tokens, q_heads, q_dim], [kv_tokens, kv_heads, k_dim], [kv_tokens, kv_heads, v_dim]; NULL = there is none */
+  /* Q [q_tokens, q_heads, q_dim], K [kv_tokens, kv_heads, k_dim], V [kv_tokens, kv_heads, v_dim]; NULL = there is no
+   * such tensor */
   void *q, *k, *v;
-  float *lse;                                   /* NULL = there is none */
-  ga_attn_strides q_stride, k_stride, v_stride; /* all 0 = contiguous; batch is unused */
-  /* [batch + 1] first row of each sequence, in rising order; with q_len, kv_len [batch] are enough, in any order */
+  float *lse; /* LSE, shaped as lse_stride says; NULL = there is no LSE */
+  /* strides of Q, K and V; all 0 = contiguous. Their field batch is not used */
+  ga_attn_strides q_stride, k_stride, v_stride;
+  /* [batch + 1] first row of each sequence, in rising order. With q_len and kv_len, [batch] entries in any order are
+   * enough */
   const int32_t *q_start, *kv_start;
   /* [batch] number of rows of each sequence; NULL = sequence b ends at q_start[b + 1], kv_start[b + 1] */
   const int32_t *q_len, *kv_len;
-  int64_t q_tokens, kv_tokens; /* rows of Q, and of K and V. 0 to 2^40 */
+  int64_t q_tokens, kv_tokens; /* numbers of rows of Q, and of K and V, 0 to 2^40 */
 } ga_clear_padding_io;
 
 GA_DECLARE_OP(clear_padding)

@@ -141,8 +141,8 @@ GA_API const ga_model_placement *ga_model_placement_at(const ga_model *model, in
 GA_API const ga_tokenizer *ga_model_tokenizer(const ga_model *model);
 /* Returns the model's chat template; NULL if the file has none or GA cannot compile it. Owned by the model. */
 GA_API const ga_template *ga_model_template(const ga_model *model);
-/* Returns the template for conversations with tools: the one that the file names "tool_use", else that of
- * ga_model_template. NULL if the file has none or GA cannot compile it. Owned by the model. */
+/* Returns the template for conversations with tools: the file's template of the name "tool_use", else the template that
+ * ga_model_template returns. NULL if the file has none or GA cannot compile it. Owned by the model. */
 GA_API const ga_template *ga_model_tool_template(const ga_model *model);
 /* Returns why GA cannot compile one of the file's chat templates; "" if it can, or if there is none. Owned by the
  * model. */

@@ -147,9 +147,10 @@ GA_API GA_NODISCARD ga_status ga_meta_float(const ga_meta *meta, int64_t index, 
 GA_API GA_NODISCARD ga_status ga_meta_bool(const ga_meta *meta, int64_t index, bool *out);
 GA_API GA_NODISCARD ga_status ga_meta_text(const ga_meta *meta, int64_t index, ga_text *out);
 
-/* Read the value of a key. If the key is absent, the plain form fails, and the `_or` form writes `fallback`. Both
- * fail if the value is of another kind. Of an array of equal numbers or bools the element counts: files may write one
- * number for each layer. An integer must be in [least, most], but the fallback need not be; floats must be finite. On failure *out is unchanged. */
+/* Read the value of a key. If the key is absent, the plain form fails, and the `_or` form writes `fallback`. Both fail
+ * if the value is of another kind. An array of equal numbers or bools counts as its element, since files may have one
+ * number for each layer. An integer must be in [least, most], but the fallback need not be; floats must be finite. On
+ * failure *out is unchanged. */
 GA_API GA_NODISCARD ga_status ga_model_file_int(const ga_model_file *file, const char *key, int64_t least, int64_t most,
                                                 int64_t *out);
 GA_API GA_NODISCARD ga_status ga_model_file_int_or(const ga_model_file *file, const char *key, int64_t fallback,

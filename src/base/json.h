@@ -15,13 +15,13 @@
 #define GA_JSON_TREE_TIMES 32
 #define GA_JSON_TREE_FREE  ((uint64_t)64 << 20)
 
-/* Parses a text, which must be an object, as Python's json module reads it (GA_JSON_PYTHON); of equal keys the last
- * counts. `label` names it in error texts. Release *out with json_decref. */
+/* Parses a text, which must be an object, as Python's json module does (GA_JSON_PYTHON). If a key occurs several times,
+ * its last value counts. `label` names the text in error texts. Release *out with json_decref. */
 GA_NODISCARD ga_status ga_json_parse(const char *label, const char *text, size_t bytes, json_t **out);
-/* Parses a text as ga_json_parse does, but as plain JSON, with duplicate keys refused: the header of a safetensors
- * file. */
+/* Parses a text like ga_json_parse, but by the JSON standard, and refuses duplicate keys. It is for headers of
+ * safetensors files. */
 GA_NODISCARD ga_status ga_json_parse_strict(const char *label, const char *text, size_t bytes, json_t **out);
-/* Reads a file as ga_json_parse does. */
+/* Reads a file and parses it like ga_json_parse. */
 GA_NODISCARD ga_status ga_json_read_file(const char *path, json_t **out);
 /* Returns the name of a value's type for error texts, such as "an integer" or "a text". */
 const char *ga_json_type_name(const json_t *value);

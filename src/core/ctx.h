@@ -13,7 +13,8 @@ struct ga_plan {
   ga_ctx *ctx;
   const ga_kernel *kernel; /* Kernel that the planner chose. */
   ga_plan_steps steps;     /* Launches of the plan. */
-  ga_plan *after;          /* Owned plan of the op with which a call ends (ga_op_info.after). NULL: there is none. */
+  /* Plan, which this plan owns, of the op that runs at the end of each call (ga_op_info.after). NULL: there is none. */
+  ga_plan *after;
   ga_op op;
   uint32_t desc_bytes;
   /* Copy of the description, validated and with defaults filled in. */

@@ -38,8 +38,8 @@ typedef struct ga_op_info {
   /* Returns true when two kernels give the same bits. The planner first chooses a kernel for *typical. It then chooses
    * for desc among the kernels with the same bits. A NULL function: the kernel chosen for *typical always runs. */
   bool (*same_order)(const ga_kernel *a, const ga_kernel *b);
-  /* Returns true when a call ends with a call of another op: *op is its number, and `after` gets its description, which
-   * must be complete. A NULL function: calls never do. */
+  /* Returns true when each call of the op must end with a call of another op. *op is then the other op's number, and
+   * `after` its complete description. A NULL function: calls never end so. */
   bool (*after)(const void *desc, ga_op *op, void *after);
 } ga_op_info;
 

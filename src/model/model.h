@@ -13,10 +13,10 @@ typedef struct ga_model_graph ga_model_graph; /* defined in graph.h */
 typedef struct ga_hparams {
   const ga_arch_desc *arch;
   int32_t n_layers, width, ff_width, vocab;
-  int32_t context;         /* tokens that the model is made for, with its scaling of rotary embedding */
-  int32_t context_most;    /* tokens of the longest session: more than `context` where the file leaves open whether
-                            * its context is scaled */
-  int32_t context_trained; /* the context that the file states */
+  int32_t context; /* tokens of the context for which the model is made, with its scaling of RoPE */
+  /* largest context of a session. It is more than `context` if the file does not say whether its context is scaled */
+  int32_t context_most;
+  int32_t context_trained; /* tokens of the context that the file states */
   int32_t n_heads, n_kv_heads, head_dim, v_dim;
   int32_t rot_dim;                        /* number of leading elements of a head to which RoPE is applied */
   int32_t rope_pairs;                     /* ga_rope_pairs */
@@ -30,8 +30,8 @@ typedef struct ga_hparams {
   bool is_parallel; /* attention and feed-forward of a layer both read the layer's input, and both are added to it */
   float norm_eps, embed_scale, attn_scale, residual_scale, logit_scale;
   float attn_softcap, logit_softcap; /* soft-caps of attention's logits and of the output's; 0: none */
-  /* YaRN that extends the context by factor f multiplies sine and cosine by (1 + 0.1 ln f) / (1 + 0.1 m ln f), where m is
-   * this field. A multiplier that the file states replaces it. */
+  /* YaRN that extends the context by factor f multiplies sine and cosine by (1 + 0.1 ln f) / (1 + 0.1 m ln f). m is
+   * this field. A multiplier that the file states replaces the formula. */
   double yarn_log_multiplier;
   int32_t act; /* ga_act_kind of the feed-forward, for architectures whose models use several */
   /* number of experts (feed-forwards) of a layer, and number that a router chooses for each token; 0: one feed-forward
@@ -122,7 +122,8 @@ struct ga_model {
   ga_model_info info;
   ga_tokenizer *tokenizer;
   ga_template *chat_template;
-  ga_template *tool_template; /* the template named tool_use, if has_tool_template; NULL: it cannot be compiled */
+  /* if has_tool_template: the file's template of the name tool_use; NULL: GA cannot compile it */
+  ga_template *tool_template;
   bool has_tool_template;
   char template_error[256];
 
@@ -149,7 +150,8 @@ GA_NODISCARD ga_status ga_hparams_rope(const ga_model_file *file, const ga_hpara
  * numbers. */
 GA_NODISCARD ga_status ga_rope_factors(const ga_model_file *file, const ga_hparams *p, rope_table table, float *out,
                                        bool *found);
-/* Enlarges the context of yarn and linear scaling: files may state the one before it. */
+/* Raises p->context_most to the scaled context, for YaRN and linear scaling. p->context gets the same value, unless
+ * linear scaling leaves open whether the file states the context before or after scaling. */
 GA_NODISCARD ga_status ga_rope_extend_context(const ga_model_file *file, ga_hparams *p);
 /* Reads the number of tokens up to which longrope's short factors apply; 0: the model has no long factors. */
 GA_NODISCARD ga_status ga_rope_short_context(const ga_model_file *file, const ga_hparams *p, int32_t *tokens);

@@ -54,7 +54,8 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
 #define GA_DEFINE_OP(name)         GA_DEFINE_OP_FORMS(name, GA_IO_AS_GIVEN, GA_NOTHING_AFTER)
 #define GA_DEFINE_STRIDED_OP(name) GA_DEFINE_OP_FORMS(name, GA_IO_WITH_STRIDES, GA_NOTHING_AFTER)
 
-/* The last parameter of GA_DEFINE_OP_FORMS: enqueues plan->after, where a call ends with a call of another op. */
+/* The last parameter of GA_DEFINE_OP_FORMS names a macro or function that enqueues plan->after. This macro is for ops
+ * without it. */
 #define GA_NOTHING_AFTER(plan, io, stream) GA_OK
 
 #define GA_IO_AS_GIVEN(desc, io, full)
