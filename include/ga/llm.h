@@ -50,8 +50,8 @@ typedef struct ga_session_options {
   { sizeof(ga_session_options), 0, 0, 0, 0 }
 
 /* Options of ga_model_load, among them where layers are placed. The CPU has the first layers, if any; the contexts
- * `more` have the next ones. The context that the model is loaded to has the last layers and the head. In each step the
- * hidden state is copied from each device to the next. */
+ * `more` have the next ones. The context that the model is loaded to has the last layers and the output head. In each
+ * step the hidden state is copied from each device to the next. */
 typedef struct ga_model_options {
   size_t struct_size;
   ga_progress_fn progress; /* called with the bytes of weights loaded so far and their sum; may be NULL */

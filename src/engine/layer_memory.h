@@ -28,7 +28,7 @@
 #include "model/memory_kind.h"
 
 #define MEMORY_NO_UNIT       (-1)
-#define MEMORY_SNAPSHOTS_MAX 16 /* largest number of snapshots of a sequence that are not in the tree */
+#define MEMORY_SNAPSHOTS_MAX 16 /* largest number of snapshots of a sequence that are not in the tree of prefixes */
 
 typedef struct layer_memory_options {
   int32_t n_kinds;
@@ -61,9 +61,11 @@ typedef struct sequence_memory {
   bool has_state;
   int32_t n_snapshots;
   memory_snapshot snapshots[MEMORY_SNAPSHOTS_MAX]; /* [n_snapshots] in order of rising n_tokens */
-  int32_t n_nodes;                                 /* number of leading pages that are in the tree */
-  prefix_node *node; /* node of the sequence's last page in the tree; NULL: no page is in the tree */
-  int32_t n_tried;   /* number of leading whole pages for which layer_memory_computed has searched the tree */
+  /* number of pages, from the first on, that are in the tree of prefixes */
+  int32_t n_nodes;
+  prefix_node *node; /* node in the tree of prefixes of the last of these pages; NULL: none is in the tree */
+  /* number of whole pages, from the first on, for which layer_memory_computed has searched the tree of prefixes */
+  int32_t n_tried;
 } sequence_memory;
 
 /* The direction of a copy: within the device, from the device to the host, or from the host to the device. */
@@ -140,8 +142,8 @@ bool layer_memory_can_repeat(const layer_memory *memory);
 /* Takes a snapshot of the sequence's states, which are the states after n tokens once all enqueued steps have run. Does
  * nothing if n is not a multiple of page_tokens, or if that snapshot exists. If no unit is available, it takes none. */
 void layer_memory_snapshot(layer_memory *memory, sequence_memory *sequence, int32_t n);
-/* Records that tokens [0, n) of the sequence are computed and that their ids are known. Whole pages and snapshots
- * join the tree. Pages that no later token reads are released. */
+/* Records that tokens [0, n) of the sequence are computed and that their ids are known. Whole pages and snapshots join
+ * the tree of prefixes. Pages that no later token reads are released. */
 void layer_memory_computed(layer_memory *memory, uint64_t cache_key, sequence_memory *sequence, const int32_t *ids,
                            int32_t n);
 /* Shortens the sequence from n_tokens computed tokens to n. Returns its new length: n, or less where a kind cannot

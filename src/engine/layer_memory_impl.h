@@ -14,7 +14,7 @@ typedef struct unit_pool {
   int32_t total, n_free, n_used, n_cached;
   int32_t *free;       /* [n_free] free units; the last one is taken first */
   int32_t *refs;       /* [total] number of sequences that have the unit */
-  prefix_node **owner; /* [total] node that has the unit; NULL: none */
+  prefix_node **owner; /* [total] node of the prefix tree that has the unit; NULL: none */
 } unit_pool;
 
 /* Units of one kind in host memory. A unit is free, or belongs to a node of the prefix tree. */
@@ -36,7 +36,7 @@ struct layer_memory {
   layer_memory_options options;
   /* lists of kinds by their properties; `pages` has all of chained and windows, `local` all of windows and states */
   kind_list chained, local, windows, states, pages;
-  prefix_filter leaves; /* selects nodes whose first tokens a match may use */
+  prefix_filter leaves; /* selects nodes of whose page a match may use only the first tokens */
   int32_t n_units;      /* units of all kinds on the device */
   int32_t most_kept;    /* largest number of nodes that may have a keep_until */
   unit_pool pool[MEMORY_KINDS_MAX];
@@ -105,23 +105,23 @@ int32_t memory_take_unit(layer_memory *memory, int32_t kind);
 /* Copies the node's unit from host memory to a unit of the device for one sequence, and returns that unit. */
 int32_t memory_load_unit(layer_memory *memory, int32_t kind, prefix_node *node);
 void memory_add_copy(layer_memory *memory, unit_copy copy);
-/* Removes a node without users and all nodes below it, and then nodes above it that have become useless. */
+/* Removes a node that no sequence uses and all nodes below it, and then nodes above it that have become useless. */
 void memory_drop_node(layer_memory *memory, prefix_node *node);
-/* Returns the node to remove when the tree is full; NULL: all nodes are in use. */
+/* Returns the node to remove when the tree of prefixes is full; NULL: all nodes are in use. */
 prefix_node *memory_oldest_node(const layer_memory *memory);
 void memory_use_node(layer_memory *memory, prefix_node *node);
 void memory_unuse_node(layer_memory *memory, prefix_node *node);
 /* Clears `swapped` in the nodes from `last` up to the root. It stops at a node with another swapped child. last may
  * be NULL. */
 void memory_clear_swapped(prefix_node *last);
-/* Appends a node without users to its list, so that it is evicted last. */
+/* Appends a node that no sequence uses to its list in `order`, so that it is evicted last. */
 void memory_link_node(layer_memory *memory, prefix_node *node);
 /* Raises the node's keep_until to `until`; 0: clears it. */
 void memory_keep_node(layer_memory *memory, prefix_node *node, double until);
 
 /* --- memory_states.c --- */
 
-/* Moves the sequence's snapshots of its first n_nodes pages into the tree. */
+/* Moves the sequence's snapshots at the ends of its first n_nodes pages into the tree of prefixes. */
 void memory_join_snapshots(layer_memory *memory, sequence_memory *sequence);
 /* Frees the sequence's snapshots of more than n tokens. */
 void memory_drop_snapshots(layer_memory *memory, sequence_memory *sequence, int32_t n);

@@ -30,7 +30,7 @@ typedef struct step_part {
 
 /* Says where on the device the tokens of a sequence are kept for penalties. Start with DRAW_HISTORY_INIT. */
 typedef struct draw_history {
-  int32_t place;   /* row of device_sampler.sequences; -1: none */
+  int32_t place;   /* index of the sequence's row in device_sampler.sequences; -1: none */
   int32_t n_known; /* length of the sequence up to which its last `window` tokens are on the device */
   int64_t ticket;  /* ticket of the newest step that uses the place */
 } draw_history;
@@ -50,7 +50,7 @@ typedef struct row_draw {
   const uint32_t *mask;      /* [ceil(vocab / 32)] words; a set bit allows its token. NULL: all tokens are allowed */
   uint64_t *rng; /* [4] state of the generator. runner_take advances it by one draw for each draw that counts */
   draw_history *history;
-  bool shows; /* runner_step.show is called with the row's logits */
+  bool shows; /* true: runner_step.show is called with the row's logits */
 } row_draw;
 
 /* Receives one row of logits in host memory, valid during the call. row: index in runner_step.rows. id: the token
@@ -63,8 +63,8 @@ typedef struct runner_step {
   /* [wanted rows] how each wanted row of all parts is used, in the order of the rows. The array must live until
    * runner_take; until then the caller may clear entries */
   const row_draw *rows;
-  /* [wanted rows, rows of the output matrix] host memory for the logits, if all rows are shown; NULL: the runner's own
-   * buffer is used */
+  /* [wanted rows, rows of the output matrix] host memory for the logits, if all rows have `shows`; NULL: the runner's
+   * own buffer is used */
   float *into;
   show_row_fn show; /* may be NULL if `into` is not */
   void *user;
@@ -110,11 +110,12 @@ void runner_watch(runner *r, exec_watch_fn watch, void *user);
 /* Returns whether stages run different steps at the same time. Then two steps of different sequences take as long as
  * one. */
 bool runner_pipelines(const runner *r);
-/* Enqueues a step after the one in flight, if there is one, and writes its ticket. If draws happen on the host, or
- * if rows are shown besides draws, runner_take does all work after the layers. An error leaves earlier steps in
+/* Enqueues a step after the one in flight, if there is one, and writes its ticket. If draws happen on the host, or if
+ * some rows have `shows` besides draws, runner_take does all work after the layers. An error leaves earlier steps in
  * flight; the caller then calls runner_wait before the next step. */
 GA_NODISCARD ga_status runner_enqueue(runner *r, const runner_step *step, int64_t *ticket);
-/* Returns whether another step may be enqueued before runner_take. Steps whose rows are shown must be taken first. */
+/* Returns whether another step may be enqueued before runner_take. Steps with rows that have row_draw.shows must be
+ * taken first. */
 bool runner_may_enqueue(const runner *r);
 /* Waits for the oldest step in flight, which must have this ticket, and fills in its results. */
 GA_NODISCARD ga_status runner_take(runner *r, int64_t ticket);

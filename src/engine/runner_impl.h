@@ -28,7 +28,7 @@ typedef struct step_graphs {
   step_graph entries[STEP_GRAPHS];
   const void *workspace; /* workspace that the recorded launches use */
   uint64_t clock;
-  bool off; /* the device cannot record */
+  bool off; /* true: the device cannot record launches */
   atomic_long n_steps, n_replayed;
 } step_graphs;
 
@@ -47,7 +47,7 @@ typedef struct runner_stage {
   ga_ctx *ctx;
   ga_exec exec;
   ga_step step;
-  int32_t *host[2]; /* [2][inputs_room] inputs on the host, by the step's place */
+  int32_t *host[2]; /* [2][inputs_room] inputs on the host, indexed by run_step.place */
   int32_t *device;  /* [inputs_room] inputs on the device */
   step_graphs graphs;
   stage_handover handover; /* buffers for rows from the previous stage; empty on the first stage */
@@ -77,12 +77,12 @@ typedef struct step_shape {
   int32_t n_tokens, n_seqs, n_rows, n_samples;
   int32_t n_decode, max_q, max_kv, n_pages;
   bool is_decode; /* each sequence has one token and draws the next one on the device */
-  /* true if is_decode, or if the step has one token of one sequence, whose row of logits is shown instead of drawn
-   * from */
+  /* true if is_decode, or if the step has one token of one sequence, whose row of logits is passed to runner_step.show
+   * instead of drawn from */
   bool is_recorded;
 } step_shape;
 
-/* A row of logits that is drawn from or shown. */
+/* A row of logits from which a token is drawn, or that is passed to runner_step.show. */
 typedef struct run_row {
   int32_t row;      /* index in runner_step.rows */
   int32_t part;     /* index in runner_step.parts */
@@ -98,9 +98,9 @@ typedef struct run_row {
 
 typedef struct run_step {
   runner_step asked;
-  run_row *rows; /* [sizes.batch] rows of logits that are drawn from or shown */
+  run_row *rows; /* [sizes.batch] rows of logits that the step needs */
   int32_t n_rows, n_draws;
-  int place; /* index in runner_stage.host and in device_sampler.drawn */
+  int place; /* index of the step's memory and event in runner_stage.host, device_sampler.drawn and the like: 0 or 1 */
   step_shape shape;
   step_layout layout;
   int64_t used;         /* number of int32 elements that the inputs take in runner_stage.host[place] */
@@ -117,14 +117,15 @@ typedef struct device_sampler {
   int64_t drafted_room;
   draw_history **owners; /* [max_sequences] history to which each row of `sequences` belongs; NULL: the row is free */
   ga_logit_bias *bias;   /* [bias_room] logit biases of the step's rows */
-  /* copies of `bias` on the host, by the step's place. If the device uses host memory, they are `bias` itself */
+  /* copies of `bias` on the host, indexed by run_step.place. If the device uses host memory, they are `bias` itself */
   void *bias_host[2];
   int64_t bias_room;
   uint32_t *masks; /* [max_draws, words] masks of the step's rows; allocated at first use */
-  /* copies of `masks` on the host, by the step's place. If the device uses host memory, they are `masks` itself */
+  /* copies of `masks` on the host, indexed by run_step.place. If the device uses host memory, they are `masks`
+   * itself */
   void *masks_host[2];
   int32_t *row_starts; /* [max_draws] on the device: index of each row's first logit */
-  ga_event *drawn[2];  /* signalled once the step's draws have been copied to the host; indexed by the step's place */
+  ga_event *drawn[2];  /* signalled once a step's draws have been copied to the host; indexed by run_step.place */
 } device_sampler;
 
 struct runner {
@@ -192,7 +193,7 @@ GA_NODISCARD ga_status device_rows_put(runner *r, run_step *step);
 GA_NODISCARD ga_status device_rows_sample(runner *r, const step_samples *at, int32_t first, int32_t n);
 /* Enqueues copies of the first logits of n rows, which the next step in flight would overwrite. */
 GA_NODISCARD ga_status device_rows_keep_first(runner *r, const step_samples *at, int32_t n);
-/* Enqueues the copy of the draws and of their rows' first logits to the step's place on the host. */
+/* Enqueues the copy of the draws and of their rows' first logits to runner_stage.host[step->place]. */
 GA_NODISCARD ga_status device_rows_fetch(runner *r, const run_step *step);
 /* Waits for the copy of device_rows_fetch, and takes over the results of the step's rows, all of which draw. */
 GA_NODISCARD ga_status device_rows_take_fetched(runner *r, const run_step *step);
@@ -218,14 +219,15 @@ GA_NODISCARD ga_status history_put_apart(runner *r, run_step *step, int32_t i, i
 
 /* --- runner_blocks.c --- */
 
-/* Computes the step's rows of logits in blocks, and draws from or shows each row. */
+/* Computes the step's rows of logits in blocks, and draws from each row or passes it to runner_step.show. */
 GA_NODISCARD ga_status runner_take_blocks(runner *r, const run_step *step);
 
 /* --- runner_handover.c --- */
 
 GA_NODISCARD ga_status runner_create_handovers(runner *r);
 void runner_destroy_handover(runner_stage *stage);
-/* Enqueues the transfer of a step's rows from stage i - 1 to stage i. place: the step's index in stage_handover. */
+/* Enqueues the transfer of a step's rows from stage i - 1 to stage i. place: run_step.place, the index of the step's
+ * buffer and events in stage_handover. */
 GA_NODISCARD ga_status runner_hand_over(runner *r, int32_t i, int place);
 
 /* --- runner_graphs.c --- */

@@ -26,7 +26,7 @@ typedef struct sched_lane {
   struct sched_lane *next; /* next lane of the same tenant */
   sched_list requests;     /* waiting requests in order of arrival */
   int32_t priority;
-  int32_t place; /* index in queue.lanes */
+  int32_t place; /* index in the heap sched_queue.lanes */
 } sched_lane;
 
 struct sched_tenant {
@@ -34,7 +34,7 @@ struct sched_tenant {
   double served;      /* number of tokens that have been served to the tenant */
   int32_t n_requests; /* number of the tenant's requests, including those that run */
   int32_t n_waiting;  /* number of the tenant's requests that wait in its lanes */
-  int32_t place;      /* index in queue.tenants while some of its requests wait */
+  int32_t place;      /* index in the heap sched_queue.tenants, while some of its requests wait */
   sched_lane *lanes;
   sched_tenant *chain; /* next tenant of the same hash bucket */
   sched_tenant *older; /* in the list of idle tenants: the neighbour that has been idle for longer */

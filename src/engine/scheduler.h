@@ -51,7 +51,7 @@ typedef struct sched_request {
   /* the newest plan was for a part of the generating requests, without this one; the next plan includes it */
   bool is_left_out;
   int32_t n_drawn;     /* 1: the step in flight draws the token after ids, which is not known yet; else 0 */
-  int32_t at_deadline; /* index in the heap of deadlines; -1: none */
+  int32_t at_deadline; /* index in the heap sched_queue.deadlines; -1: the request is not in it */
   struct sched_tenant *account;
   struct sched_lane *lane; /* lane in which the request waits; NULL: it runs, or waits among the preempted requests */
 } sched_request;

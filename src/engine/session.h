@@ -16,7 +16,7 @@ struct ga_session {
   int32_t n_evaluated; /* tokens that steps have evaluated; more than length after the session was shortened */
   int32_t *tokens;     /* [context] ids of the session's tokens. The id that a step in flight draws is not known yet */
   int64_t n_taken, n_steps; /* steps [n_taken, n_steps) of the runner are in flight: at most two */
-  row_draw *rows;           /* [batch] for a step whose rows of logits are shown: how each row is used */
+  row_draw *rows;           /* [batch] how each row of logits is used, for steps that pass rows to session_out.row */
   row_draw draws[2];        /* how the steps in flight draw their tokens, indexed by ticket % 2 */
   int32_t n_before[2];      /* number of tokens of the sequence before the drawn one, indexed by ticket % 2 */
 };

@@ -87,10 +87,10 @@ GA_NODISCARD ga_status exec_check_invariant(ga_exec *e, int32_t context);
 /* Checks, if e->rounds_x, that products can round their input X to e4m3. GA_ERR_UNSUPPORTED: no weight of the placement
  * is e4m3_128, or its context has no kernel for it. */
 GA_NODISCARD ga_status exec_check_rounds_x(ga_exec *e);
-/* Runs the placement's layers on e->step. The first placement also runs the embedding, and the last the head.
+/* Runs the placement's layers on e->step. The first placement also runs the embedding, and the last the output head.
  * exec_result then has logits [n_out, V], or, for encoders, [T, d]. */
 GA_NODISCARD ga_status exec_run(ga_exec *e);
-/* Runs the head again for other rows of the same step. */
+/* Runs the output head again for other rows of the same step. */
 GA_NODISCARD ga_status exec_head(ga_exec *e);
 /* Returns the address of the graph's result at the last placement; the same for all steps. */
 float *exec_result(const ga_exec *e);

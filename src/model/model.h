@@ -82,7 +82,7 @@ typedef enum rope_table {
 } rope_table;
 
 /* A device with layers [first, end), and the device memory that it owns for them. The first placement has the
- * embedding, the last one the head. */
+ * embedding, the last one the output head. */
 typedef struct ga_placement {
   ga_ctx *ctx;
   int32_t first, end;
@@ -135,7 +135,7 @@ struct ga_model {
 
 /* Returns whether the placement has the embedding. */
 static inline bool place_begins(const ga_model *m, const ga_placement *p) { return p == m->placements; }
-/* Returns whether the placement has the head. */
+/* Returns whether the placement has the output head. */
 static inline bool place_ends(const ga_model *m, const ga_placement *p) {
   return p == m->placements + m->n_placements - 1;
 }
@@ -169,7 +169,7 @@ typedef struct ga_weight_need {
   uint64_t staged; /* bytes of the largest tensor that is packed on the device */
 } ga_weight_need;
 /* Computes the memory of the weights of layer il. il -1: the weights before the first layer (embeddings); n_layers: the
- * weights after the last layer (norm, head). */
+ * weights after the last layer (norm, output matrix). */
 GA_NODISCARD ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, ga_weight_need *out);
 /* Returns an upper bound of the bytes of device memory that tensors of `small` bytes together need in shared
  * buffers. */

@@ -15,7 +15,8 @@ typedef struct weight_use {
 
 struct ga_arch_desc {
   const char *name; /* general.architecture in the file */
-  bool is_encoder;  /* the model makes embeddings: no cache, no head, and all layers on one device */
+  /* true: the model makes embeddings; it has no KV cache and no output head, and all layers are on one device */
+  bool is_encoder;
   const weight_use *weights;
   size_t n_weights;
   /* Returns whether the layer has the tensor. NULL: each layer has all of `weights`. */

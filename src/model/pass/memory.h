@@ -5,7 +5,8 @@
  *           0                                       pinned_bytes                                    bytes
  *
  * Pinned values have the same address in all programs of the same nodes. They are the result, the values that pass
- * between these nodes and nodes of other devices, and the values that the head reads. So the head can run again. */
+ * between these nodes and nodes of other devices, and the values that the output head reads. So the output head can run
+ * again. */
 #ifndef GA_MODEL_PASS_MEMORY_H
 #define GA_MODEL_PASS_MEMORY_H
 
