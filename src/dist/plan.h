@@ -61,8 +61,8 @@ typedef struct dist_step {
   int64_t piece, pieces;
   /* OPEN, SEND, RECEIVE: size of the block in bytes. */
   int64_t bytes;
-  /* OPEN in the backward pass: the ranges plan->zeros[zero] to plan->zeros[zero + zeros - 1] of rows are set to
-   * zero. */
+  /* OPEN in the backward pass: rows that are set to zero are the ranges plan->zeros[zero] to plan->zeros[zero + zeros -
+   * 1]. */
   int64_t zero, zeros;
   /* TILE in the backward pass: bits DIST_WRITES_*. */
   int32_t writes, reserved;
@@ -93,7 +93,7 @@ typedef struct dist_problem {
   int32_t table; /* Rule by which tiles are assigned to ranks, a dist_table value. */
   /* Types of the tensors and of partial results (ga_dtype: f32, f16, bf16). partial_dtype is f32 or equals dtype. */
   int32_t dtype, partial_dtype;
-  float softcap; /* Soft-cap of the logits. 0: no soft-cap. */
+  float softcap; /* Soft-cap of the logits, cap * tanh(logit / cap). 0: no soft-cap. */
   float scale;   /* Factor by which logits are multiplied. 0: 1 / sqrt(head_dim). */
   /* Sliding window: a query at position p sees keys at positions above p - window only. 0: no window. */
   int64_t window;
@@ -106,7 +106,7 @@ typedef struct dist_problem {
 /* Rules by which tiles are assigned to ranks. */
 typedef enum dist_table {
   DIST_PRODUCT, /* the grid (ga_dist_grid) determines the rank of each tile */
-  DIST_HELPERS, /* DistFlashAttn: ranks that have finished their own rows compute tiles of other ranks */
+  DIST_HELPERS, /* DistFlashAttn: ranks that have finished the tiles of their own rows compute tiles of other ranks */
   DIST_BALANCED /* each tile is assigned to a rank that has free time and must receive few bytes for the tile */
 } dist_table;
 
@@ -226,11 +226,12 @@ GA_NODISCARD ga_status dist_emit(ga_dist_plan *plan, const dist_schedule *s);
 
 /* --- tiles that overwrite results: first.c --- */
 
-/* Sets dist_step.writes of the rank's tiles that overwrite their results. Lists the rows that OPEN steps must set to
- * zero before. */
+/* Sets dist_step.writes of the rank's tiles that overwrite their results. Lists the rows that OPEN steps set to zero
+ * because no tile overwrites them first. */
 GA_NODISCARD ga_status dist_find_first(ga_dist_plan *plan, int32_t rank);
-/* Adds the range `rows` to *list, the *n ranges of rows to be set to zero. Entries of the current block begin at index
- * `first`. If at most `apart` rows lie between the new range and the last entry, that entry is extended instead. */
+/* Adds the range `rows` to *list, an array of *n ranges of rows to be set to zero. Entries of the current block begin
+ * at index `first`. If at most `apart` rows lie between the new range and the last entry, the last entry is extended
+ * instead. */
 GA_NODISCARD ga_status dist_add_rows(dist_rows **list, int64_t first, int64_t *n, int64_t *room, dist_rows rows,
                                      int64_t apart);
 /* Returns how many rows of row_bytes bytes a device sets to zero in the time of one kernel launch. */
