@@ -26,8 +26,9 @@ typedef enum ga_hf_kind {
   GA_HF_INT_OR_NONE,   /* an integer; null leaves the key out, without its fallback */
   GA_HF_BOOL,
   GA_HF_TEXT,
-  GA_HF_ROPE_TYPE,   /* a text: "none", "linear", "yarn", "llama3" or "longrope" */
-  GA_HF_LAYER_TYPES, /* an array of "full_attention" and "sliding_attention"; becomes bools, true = sliding */
+  GA_HF_ROPE_TYPE, /* a text: "none", "linear", "yarn", "llama3" or "longrope" */
+  /* an array of "full_attention" and "sliding_attention"; becomes an array of bools, true = sliding */
+  GA_HF_LAYER_TYPES,
   GA_HF_FULL_LAYERS, /* an array of "full_attention"; makes no key */
   GA_HF_FP8,         /* an object that describes e4m3 weights with scales; makes no key */
   /* Fields that change the mathematics in ways that GA does not support. They make no key. */

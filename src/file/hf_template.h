@@ -4,11 +4,13 @@
 
 #include "file/model_store.h"
 
-/* Keys of the metadata, which GGUF files have too. */
-#define GA_CHAT_TEMPLATE       "tokenizer.chat_template"
-#define GA_TOOL_TEMPLATE       "tokenizer.chat_template.tool_use"
-#define GA_NAMED_TEMPLATES     "tokenizer.chat_templates"
-#define GA_CHAT_TEMPLATE_ERROR "ga.chat_template_error" /* why a folder's template cannot be read */
+/* Metadata keys of chat templates, which GGUF files have too: the main one, the one for tools, and the list of names of
+ * all. */
+#define GA_CHAT_TEMPLATE   "tokenizer.chat_template"
+#define GA_TOOL_TEMPLATE   "tokenizer.chat_template.tool_use"
+#define GA_NAMED_TEMPLATES "tokenizer.chat_templates"
+/* metadata key of the reason why a folder's chat template cannot be read */
+#define GA_CHAT_TEMPLATE_ERROR "ga.chat_template_error"
 
 /* Adds the folder's chat template, and its template for conversations with tools, to the metadata. They are the files
  * chat_template.jinja and additional_chat_templates/tool_use.jinja. Otherwise they are the value of "chat_template" in

@@ -23,7 +23,8 @@
 
 /* Returns the text of a number that jansson cannot hold: an integer beyond 64 bits, "NaN", "Infinity" or "-Infinity".
  * NULL: the value is another one. Such a number is an object whose only key is not UTF-8. No JSON text makes such an
- * object, and no function takes it for an integer, a string or a list. ga_json_dump writes the number as it was read. */
+ * object, and no function takes it for an integer, a string or a list. ga_json_dump writes the number as it was
+ * read. */
 const char *ga_json_wide(const json_t *value);
 
 /* Reads `bytes` bytes of UTF-8 as one JSON value. It must be an array or an object unless flags has JSON_DECODE_ANY.

@@ -17,8 +17,9 @@
 
 typedef struct bench_op {
   int n_shapes;
-  /* Sets *desc to a complete description for `kernel`, standard shape number i of the op. Writes the shape's name, such
-   * as "1x4096 q4_k". Rows with the same name are timed against each other. Returns false if the row has no shape i. */
+  /* Sets *desc to the op's standard shape number i: a complete description for the row `kernel`. Writes the shape's
+   * name, such as "1x4096 q4_k". Rows with the same name are timed against each other. Returns false if the row has no
+   * shape i. */
   bool (*shape)(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NAME]);
   double (*flops)(const void *desc); /* returns the number of arithmetic operations of a call */
   /* returns the bytes of memory that a call must read and write; NULL = each argument once */

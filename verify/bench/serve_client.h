@@ -15,7 +15,7 @@
 #define CLIENT_MAX_LEVELS  32
 #define CLIENT_MAX_STREAMS 4096
 #define CLIENT_MAX_ERRORS  12  /* largest number of kinds of failures that are counted separately */
-#define CLIENT_TEXT        264 /* bytes of an error text; libcurl's have up to 256 */
+#define CLIENT_TEXT        264 /* size of an error text in bytes; libcurl's have up to 256 */
 
 /* --- options (serve_args.c) --- */
 
@@ -58,14 +58,14 @@ typedef struct client_target {
 } client_target;
 
 /* Reads the server's address and the API key. Without --model, requests name the first model that the server lists. The
- * caller closes *out. */
+ * caller closes *out with client_target_close. */
 GA_NODISCARD ga_status client_target_open(const client_args *a, client_target *out);
 void client_target_close(client_target *t);
 
 /* --- requests (serve_prompt.c) --- */
 
-/* Reads the file of --prompts into an array. Each line must be the body of a request, for completions or for chats as
- * a->chat says. */
+/* Reads the file of --prompts into a JSON array, which the caller releases. Each line must be the body of a request,
+ * for completions or for chats as a->chat says. */
 GA_NODISCARD ga_status client_prompts_read(const client_args *a, json_t **out);
 /* Makes the body of request `number`, which depends only on that number, the options and the seed. lines: result of
  * client_prompts_read, or NULL. The caller frees the result with free. NULL: out of memory. */
@@ -116,7 +116,7 @@ typedef struct client_series {
 
 typedef struct client_summary {
   size_t n;
-  double mean, median, p90, p99, max; /* all 0 if n is 0 */
+  double mean, median, p90, p99, max; /* all are 0 if n is 0 */
 } client_summary;
 
 GA_NODISCARD bool client_series_add(client_series *s, double x);
@@ -164,8 +164,8 @@ typedef struct client_stream {
   client_sse sse;
   char *body;
   client_series gaps; /* seconds between consecutive chunks of the answer */
-  /* times in seconds; 0 = not yet. due: the request should start; first, last: first and last token; not_before: the
-   * stream may start again */
+  /* times in seconds; 0 = not yet. due: the request should start; first, last: first and last token of the answer;
+   * not_before: the stream may start again */
   double due, first, last, not_before;
   int64_t chunks, prompt_tokens, output_tokens;
   double first_choice;

@@ -9,12 +9,12 @@
  *           be NULL, two arguments in one buffer) are made by bits of c->bits, never by the rng.
  *   args    the buffers that a description needs, by check_in, check_out, check_inout, check_index. It runs twice: for
  *           the row's description and for the oracle's. Scalars of the io struct are set in a->io.
- *   oracle_types  turns a copy of the description into the oracle's: plain output types (and inputs bound to them)
- *           become GA_F64, packed weights native. NULL: the oracle gets the same description.
- *   plain   an evaluation in the same dtypes, in plain loops, with float sums and no double. The
- *           row's error may be row->tolerance times the error of this, plus `ulps` units. NULL: `ulps` units alone.
- *   ulps    see plain. A unit is the spacing of the output type at the largest value of the element's row (last
- *           dimension); ops whose sums cancel define a better unit by `unit`.
+ *   oracle_types  makes the oracle's description from a copy of the row's. Plain output types (and inputs of the
+ *           same type) become GA_F64, and packed weights native. NULL: the oracle gets the same description.
+ *   plain   an evaluation in the same dtypes, in plain loops, with float sums and no double. The row's error may be
+ *           row->tolerance times the error of this evaluation, plus `ulps` units. NULL: `ulps` units alone.
+ *   ulps    number of units of error that are allowed in addition. A unit is the spacing of the output type at the
+ *           largest value of the element's row (last dimension). Ops whose sums cancel define another by `unit`.
  *   modes, specials   the kinds of values that make sense; see check_mode and check_special.
  *
  * The framework does the rest (run.c). It puts guard bands with canaries around every buffer and the workspace, NaN
@@ -106,16 +106,17 @@ typedef struct check_op {
   /* --- optional --- */
   /* Runs the launches of the row and of the oracle instead of ga_plan_steps_launch, for ops of several ranks. */
   ga_status (*launch)(const ga_plan_steps *steps, const void *desc, const void *io, void *workspace, ga_stream *stream);
-  /* Makes the values of an argument with CHECK_FILL_OP. Called for such arguments in the order of their numbers. It may
-   * set c->expect. */
+  /* Makes the values of an argument with CHECK_FILL_OP. It is called for these arguments in the order of their numbers,
+   * and may set c->expect. */
   void (*fill)(check_case *c, const check_arg *arg, double *values, int64_t n);
-  /* Sets unread[i] for elements of input `arg` on which no result may depend; the framework makes them NaN. Only for
-   * plain types. */
+  /* Sets unread[i] for elements of input `arg` on which no result may depend; the framework makes them NaN. It is for
+   * arguments of plain types only. */
   void (*unread)(const check_case *c, const check_arg *arg, bool *unread, int64_t n);
   /* Writes the unit in which errors are measured for each element of output `arg`. io: the oracle's arguments, after
    * the oracle has run. */
   void (*unit)(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n);
-  /* Returns a relative error that all elements of output `arg` may have in common, such as that of a common factor. */
+  /* Returns a relative error that all elements of output `arg` may have in common, such as the error of a common
+   * factor. */
   double (*shared)(const check_case *c, const check_arg *arg);
   /* Returns whether output `arg` has no rounding error except that of its type. */
   bool (*exact)(const check_case *c, const check_arg *arg);
@@ -124,8 +125,8 @@ typedef struct check_op {
   double (*beside)(const check_case *c, const check_arg *arg);
   /* Fills the payload of c->row.arg[i].before from c->oracle.arg[i], for an argument with `derived`. */
   ga_status (*derive)(check_case *c, int i);
-  /* Converts outputs in `before` or `after` that are equivalent to one form. It is called for the arguments of the row,
-   * the oracle and `plain`. */
+  /* Converts outputs to one form where several forms are equivalent. It changes `after`, or `before` if `after` is
+   * false. It is called for the arguments of the row, the oracle and `plain`. */
   void (*canonical)(const check_case *c, check_args *a, bool after);
   /* Sets excused[i] for elements of output `arg` that the row may make NaN or infinite, whatever the oracle has. io:
    * the oracle's arguments. */

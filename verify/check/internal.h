@@ -15,7 +15,7 @@
 #define CHECK_N_EDGES     25
 #define CHECK_LEAST_DRAWS 8
 
-/* The check of ga check that a row has failed. */
+/* The checks that a row can fail. CHECK_PASSED: it has passed all. */
 typedef enum check_detector {
   CHECK_PASSED,
   CHECK_BY_TABLE,     /* there is no check_<op>.c for the op, or no oracle */
@@ -95,8 +95,8 @@ ga_status check_build(check_case *c);
 /* Makes a second set of the row's arguments, *out, for the function `plain`. Its outputs are separate buffers, and
  * derived inputs have the oracle's form. */
 ga_status check_build_plain(check_case *c, check_args *out);
-/* Fills n bytes at p with a pattern of NaN that depends on their position (from `at` on) and on salt. Guards, padding
- * and outputs have it. */
+/* Fills n bytes at p with a pattern whose numbers are NaN. The pattern depends on the bytes' positions, which begin at
+ * `at`, and on salt. Guards, padding and outputs get it. */
 void check_canary(uint8_t *p, size_t n, size_t at, uint64_t salt);
 /* Fills an output's elements in arg->before, which is copied to the device before a run, with a pattern that depends on
  * salt. Elements that still have it afterwards were not written. */
@@ -122,12 +122,12 @@ typedef struct check_workspace {
   size_t bytes; /* bytes of workspace that the row requests */
 } check_workspace;
 
-/* Makes the launches of the row that is tested. */
+/* Makes the list of launches of the row that is tested, in *steps. */
 ga_status check_steps_of(const check_case *c, ga_ctx *ctx, ga_plan_steps *steps);
-/* Makes the launches of the row that is tested, and runs them. */
+/* Makes the list of launches of the row that is tested, and runs them. */
 ga_status check_launch(const check_case *c, ga_ctx *ctx, const void *io, void *workspace);
-/* Runs launches by op->launch, or by ga_plan_steps_launch if op->launch is NULL. desc: the description for which they
- * were made. */
+/* Runs the launches `steps` by op->launch, or by ga_plan_steps_launch if op->launch is NULL. desc: the description for
+ * which they were made. */
 ga_status check_launch_steps(const check_op *op, const ga_plan_steps *steps, const void *desc, const void *io,
                              void *workspace, ga_stream *stream);
 ga_status check_open_workspace(check_case *c, ga_ctx *ctx, bool zero, check_workspace *w);

@@ -15,7 +15,7 @@ typedef struct dist_candidate {
 
 typedef struct dist_choice {
   dist_candidate best;
-  dist_candidate own;  /* the fastest method with its own grid */
+  dist_candidate own;  /* the candidate of the best method that has the method's own grid */
   dist_candidate next; /* the fastest candidate among all methods except the best one */
   int tried;           /* number of grids of the best method that were tried */
   const char *reason;  /* why the best is faster than the next, a static text; NULL = there is no other method */

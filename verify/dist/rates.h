@@ -6,7 +6,7 @@
 
 enum { DIST_RATES_PLAIN, DIST_RATES_MERGED, DIST_RATES_BACKWARD, DIST_RATES_LINK, DIST_RATES_KINDS };
 
-/* Measured rates of each kind, by ascending size. They are arithmetic operations per second; those of links are bytes
+/* Measured rates of each kind, by ascending size. Rates of links are bytes per second, all others arithmetic operations
  * per second. */
 typedef struct dist_rates {
   ga_dist_point *points[DIST_RATES_KINDS];

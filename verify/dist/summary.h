@@ -8,7 +8,7 @@ typedef struct dist_summary {
   int64_t pairs, most_pairs, sent, most_received, most_memory, most_message, steps;
   /* balance of the ranks' work: mean number of pairs of a query and a key / the most of any rank */
   double rank_balance;
-  /* the same balance if in each stage all ranks wait for the slowest one */
+  /* the same balance, if all ranks wait for the slowest one in each stage */
   double stage_balance;
 } dist_summary;
 
