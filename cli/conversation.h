@@ -30,7 +30,7 @@ typedef struct chat {
   ga_generate_result last; /* figures of the last answer; n_generated is 0 if there is none */
   render render;
   bool stats, failed, stopped_by_text;
-  char *model_name, *stop_text; /* texts that own the names set by the commands /model and /stop */
+  char *model_name, *stop_text; /* texts given to the commands /model and /stop, allocated with malloc */
   char saved[4096];             /* path of the file of the last /save or /load, which /save may overwrite; "" = none */
 } chat;
 

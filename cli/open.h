@@ -13,7 +13,7 @@ typedef struct open_args {
   const char *device; /* name of a device, or several separated by commas; NULL = auto */
   int64_t threads, context, batch, gpu_layers;
   const char *kv_type;
-  const char *activations;   /* how inputs of matrix products are stored: "full" or "e4m3" */
+  const char *activations;   /* type of the inputs of matrix products with FP8 weights: "full" or "e4m3" */
   const char *chat_template; /* name or file of a chat template that replaces the model's own; NULL = the model's own */
   bool explain, deterministic, no_mmap;
 } open_args;
@@ -78,7 +78,7 @@ typedef struct opened {
   ga_model *model;
   ga_session *session;
   ga_template *given; /* template of --chat-template; NULL: the model's own template is used */
-  bool explain;       /* close_model prints the plans that were chosen */
+  bool explain;       /* close_model prints the chosen plans (explain) */
 } opened;
 
 /* Checks options. Prints an error and returns EXIT_USAGE if --device, --kv-type or --activations has an impossible

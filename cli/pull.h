@@ -37,8 +37,8 @@ ga_status pull_fetch(const pull_address *address, const char *goal, const char *
 ga_status pull_stage(const pull_address *address, const char *goal, const char *sha256);
 /* Renames `goal`.part to `goal`. This is the second half of pull_fetch. */
 ga_status pull_place(const pull_address *address, const char *goal);
-/* Downloads the model `source` of the hub (hub.h) and writes its path to `path`. list_only: the model's files are
- * printed on stdout instead. */
+/* Downloads the model `source` of the Hugging Face hub (names/hub.h) and writes its path to `path`. list_only: the
+ * model's files are printed on stdout instead. */
 ga_status pull_hub(const char *source, bool list_only, bool force, char *path, size_t capacity);
 /* Creates, opens and locks a .part file, a plan file or a folder of packages, until *fd is closed. Only the process
  * with the lock can download or remove it. Returns GA_ERR_STATE if another process has the lock. */
@@ -72,10 +72,11 @@ ga_status pull_origin_write(const char *goal, const pull_address *address);
  * known. Returns 0 if they differ, with the origin's address in `label`. */
 int pull_origin_compare(const char *goal, const pull_address *address, char label[2048]);
 
-/* Sets the options that all requests by libcurl have in common. `curl` is a CURL *. */
+/* Sets the options that all requests by libcurl have in common. `curl` is a CURL *, `from` the address of the
+ * request. */
 ga_status pull_curl_options(void *curl, const pull_address *from);
-/* Sets the error text of a failed request, and returns its status. The text has advice if the server requires a
- * token. */
+/* Sets the error text of a failed request, and returns its status. `curl` is a CURL *, `from` the address of the
+ * request. The text has advice if the server requires a token. */
 ga_status pull_curl_error(void *curl, const pull_address *from, const char *detail);
 
 #endif

@@ -24,9 +24,10 @@ typedef enum jj_kind {
   JJ_UNDEF,   /* Jinja's Undefined: prints as "", is false and empty; most operations fail. u.s is the undefined name */
   JJ_NONE,
   JJ_BOOL,
-  JJ_INT, /* 64 bits. Python's integers are unbounded; here overflow is an error */
-  JJ_BIG, /* an integer of the context beyond 64 bits: u.s is its decimal text, NUL-terminated. It prints, compares, and
-           * becomes a float; integer arithmetic with it is an overflow */
+  JJ_INT, /* an integer of 64 bits; Python's integers are unbounded, here overflow is an error */
+  /* an integer beyond 64 bits: u.s is its decimal text, with a NUL at its end. It can be printed, compared and made a
+   * float; integer arithmetic with it is an overflow */
+  JJ_BIG,
   JJ_FLOAT,
   JJ_STR,
   JJ_LIST,
@@ -189,8 +190,8 @@ typedef struct jj_role {
 } jj_role;
 
 enum { JJ_TABLES = 2 }; /* Largest number of tables of one kind of built-ins. */
-/* The filters, tests, functions and methods that a template can use. Each place has a table, which ends with a NULL
- * name, or NULL. Evaluation finds built-ins through these tables only, since built-ins call evaluation. */
+/* The filters, tests, functions and methods that a template can use. Each element is NULL, or a table that ends with a
+ * NULL name. Evaluation finds built-ins through these tables only, since built-ins call evaluation. */
 typedef struct jj_builtins {
   const jj_def *filters[JJ_TABLES], *tests[JJ_TABLES], *globals[JJ_TABLES];
   const jj_def *methods[JJ_LOOP + 1][JJ_TABLES]; /* methods of each kind of value, indexed by jj_kind */
@@ -203,7 +204,8 @@ struct ga_template {
   jj_node *root; /* the whole template, a JN_BLOCK */
   const jj_builtins *builtins;
   jj_str *name_loop, *name_caller, *name_varargs, *name_kwargs;
-  bool knows_developer; /* the template has the text "developer", a role */
+  /* the template knows the role "developer": it has that text. Without it, such messages become system messages */
+  bool knows_developer;
   jj_role *roles; /* roles that the template knows; any other role of a message is treated as text of the message */
 };
 
@@ -313,8 +315,8 @@ GA_NODISCARD ga_status ga_jj_step(jj_run *run, uint64_t n); /* Counts n steps of
  * run->depth_left++. */
 GA_NODISCARD ga_status ga_jj_enter(jj_run *run);
 GA_NODISCARD ga_status ga_jj_alloc(jj_run *run, size_t count, size_t each, void **out);
-/* Makes a string from a copy of n bytes that come from the engine itself, not from a jj_str. Bytes of a jj_str go
- * through the functions _part, which keep their marks. */
+/* Makes a string from a copy of n bytes that come from the engine itself, not from a jj_str. Functions whose names end
+ * in _part copy bytes of a jj_str, and keep their marks. */
 GA_NODISCARD ga_status ga_jj_str_new(jj_run *run, const char *p, size_t n, jj_val *out);
 GA_NODISCARD ga_status ga_jj_buf_put(jj_run *run, jj_buf *buf, const char *p, size_t n);
 GA_NODISCARD ga_status ga_jj_buf_puts(jj_run *run, jj_buf *buf, const char *text);
@@ -385,7 +387,7 @@ size_t ga_jj_str_points(jj_str *s);
 /* Returns the code point at p, in valid UTF-8. Sets *len to its number of bytes. */
 int32_t ga_jj_decode(const char *p, const char *end, size_t *len);
 size_t ga_jj_encode(int32_t point, char out[4]);
-/* Returns the offset in bytes of code point number `point` of s; s->n: s has no such code point. */
+/* Returns the offset in bytes of code point number `point` of s, or s->n if s has fewer code points. */
 size_t ga_jj_offset(jj_str *s, size_t point);
 bool ga_jj_is_space(int32_t point);
 bool ga_jj_is_word(int32_t point); /* Returns whether a code point is a letter, mark, digit or underscore. */
@@ -475,7 +477,7 @@ GA_NODISCARD ga_status ga_jj_brace_format(jj_run *run, const jj_call *call, jj_v
 /* Read parameter number `index` of a built-in, or return its default if it was not given. Error texts name the
  * parameter. */
 GA_NODISCARD ga_status ga_jj_param_int(const jj_call *call, int index, int64_t fallback, int64_t *out);
-/* *out is NULL if it is missing or none */
+/* reads a string; *out is NULL if the parameter is missing or none */
 GA_NODISCARD ga_status ga_jj_param_str(const jj_call *call, int index, jj_str **out);
 bool ga_jj_param_flag(const jj_call *call, int index);
 

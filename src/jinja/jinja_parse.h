@@ -40,7 +40,7 @@ typedef struct jj_parser {
   jj_str **names; /* hash table of interned names: open addressing, a power of two of slots */
   size_t n_names, cap_names;
   uint32_t nodes_left, nodes_limit, depth_left, depth_limit;
-  int loops;         /* number of enclosing loops, which `break` may end */
+  int loops;         /* number of loops around the current statement, which `break` may end */
   uint8_t *macro_op; /* flags (JJ_MACRO_*) of the enclosing macro; NULL outside of macros */
 } jj_parser;
 
