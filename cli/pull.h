@@ -1,5 +1,5 @@
-/* Parts of `ga pull`. Each writes a temporary file in the target folder, and renames it when it is complete and
- * verified. */
+/* Parts of `ga pull`. Each part downloads to a temporary file in the target folder, and renames it when it is complete
+ * and verified. */
 #ifndef GA_CLI_PULL_H
 #define GA_CLI_PULL_H
 

@@ -79,7 +79,7 @@ void sampling_apply(const sampling_args *a, ga_generate_options *o, ga_sample_de
 
 /* Prints the speed of a generation on stderr, such as "prompt 12 tokens, 34.5 tok/s; ...". Flushes stdout before. */
 void print_speed(const ga_generate_result *r);
-/* Prints on stderr that the answer was cut, if it was. */
+/* Prints on stderr that the answer was cut, if it reached the limit of tokens or of the context. */
 void print_cut(const ga_generate_result *r);
 
 #endif

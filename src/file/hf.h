@@ -58,11 +58,11 @@ typedef struct ga_hf_name {
 /* Differences between a checkpoint's layout and that of a GGUF file of the same model. ga/model_file.h describes the
  * keys. */
 typedef enum ga_hf_layout {
-  GA_HF_NEOX = 1,          /* sets ga.rope_layout */
-  GA_HF_NORM_PLUS_ONE = 2, /* sets ga.norm_plus_one */
-  GA_HF_TRANSPOSED = 4,    /* sets ga.gpt2_transposed */
-  GA_HF_QKV_BY_HEAD = 8,   /* sets ga.qkv_by_head */
-  GA_HF_BOTH_WAYS = 16,    /* sets <arch>.attention.causal to false */
+  GA_HF_NEOX = 1,          /* RoPE rotates pairs (i, i + n/2): sets the metadata key ga.rope_layout to "neox" */
+  GA_HF_NORM_PLUS_ONE = 2, /* norms have weights w where the model multiplies by 1 + w: sets ga.norm_plus_one */
+  GA_HF_TRANSPOSED = 4,    /* weights of linear layers are [in, out], not [out, in]: sets ga.gpt2_transposed */
+  GA_HF_QKV_BY_HEAD = 8,   /* rows of attn_qkv are q, k, v of head 0, then of head 1 and so on: sets ga.qkv_by_head */
+  GA_HF_BOTH_WAYS = 16,    /* attention has no causal mask: sets <arch>.attention.causal to false */
   GA_HF_PADDED_POSITIONS =
       32 /* positions begin after the padding position: earlier rows of the table are cut off when the file is opened */
 } ga_hf_layout;

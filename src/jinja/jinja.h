@@ -114,7 +114,7 @@ typedef enum jj_node_kind {
   JN_OR,      /* a or b */
   JN_COMPARE, /* a compared with `kids`, a chain of JN_OPERAND */
   JN_OPERAND, /* one comparison of a chain: the operator `op` and its right operand a */
-  JN_CONCAT,  /* the texts of `kids` joined by ~ */
+  JN_CONCAT,  /* the concatenation of the texts of `kids` (operator ~) */
   JN_COND,    /* b if a else c (c may be NULL) */
   JN_ATTR,    /* a.name */
   JN_ITEM,    /* a[b] */
@@ -137,7 +137,7 @@ typedef enum jj_node_kind {
   JN_CALL_BLOCK,   /* calls a (JN_CALL) with a caller that has the parameters `kids` (JN_PARAM) and the body b */
   JN_FILTER_BLOCK, /* prints the text of `kids`, filtered by a */
   JN_WITH,         /* runs b in a scope with the variables that `kids` (JN_SET) set */
-  JN_SCOPE,        /* runs `kids` in a scope of their own (the block `generation`) */
+  JN_SCOPE,        /* runs `kids` in a scope of their own, as {% generation %} does */
   JN_BLOCK,        /* runs `kids` one after the other */
   JN_BREAK,
   JN_CONTINUE

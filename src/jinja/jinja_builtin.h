@@ -17,7 +17,7 @@ GA_NODISCARD ga_status ga_jj_splitlines(jj_run *run, const jj_str *s, bool keep,
 /* Pads s to `width` code points. side < 0 pads on the left, 0 on both sides, > 0 on the right. fill is one code point;
  * NULL: space. */
 GA_NODISCARD ga_status ga_jj_pad(jj_run *run, jj_str *s, int64_t width, int side, const jj_str *fill, jj_val *out);
-/* Strips s as ga_jj_strip does, after counting its steps. */
+/* Counts the steps of ga_jj_strip in the run's limit, and strips s as that function does. */
 GA_NODISCARD ga_status ga_jj_strip_paid(jj_run *run, const jj_str *s, const jj_str *chars, int sides, jj_val *out);
 /* Computes Python's list(v). */
 GA_NODISCARD ga_status ga_jj_to_list(jj_run *run, jj_val v, jj_val *out);

@@ -59,7 +59,7 @@ typedef struct tool_sink {
 typedef struct tool_parser tool_parser;
 
 /* Creates a parser, which tool_parser_destroy frees. Returns GA_ERR_ARG if the format is AUTO or unknown, and
- * GA_ERR_NOMEM without memory. */
+ * GA_ERR_NOMEM if memory is short. */
 GA_NODISCARD ga_status tool_parser_create(tool_format format, tool_parser **out);
 /* Takes the next piece of text. Passes the parts that are known to be content or calls to the sink. UTF-8 sequences
  * that are whole in each push are whole in the sink's pieces. After GA_ERR_NOMEM the caller must destroy the parser. */

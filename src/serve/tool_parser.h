@@ -90,7 +90,7 @@ int tool_match(tool_parser *p, const char *const *markers, int n, char c);
  * no valid name. */
 bool tool_take_name(const tool_parser *p, size_t but, char *name);
 /* Adds a call to the queue. Its arguments are `json`, which the function always takes over. If json is NULL, they are
- * `bytes` undecided bytes at index `from`. Returns false if the queue is full or without memory. */
+ * `bytes` undecided bytes at index `from`. Returns false if the queue is full or memory is short. */
 bool tool_queue(tool_parser *p, const char *name, size_t from, size_t bytes, char *json);
 
 /* Handle one byte in the states of one format. */

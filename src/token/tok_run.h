@@ -78,9 +78,9 @@ GA_INLINE void tok_emit(tok_run *run, int32_t id) {
   if (GA_LIKELY(run->status == GA_OK)) run->ids[run->n_ids++] = id;
 }
 
-/* Makes room for n symbols. Returns false without memory; run->status is then set. */
+/* Makes room for n symbols. Returns false if memory is short; run->status is then set. */
 bool tok_run_symbols(tok_run *run, size_t n);
-/* Makes run->buffer at least n bytes long; its contents are lost. Returns false without memory; run->status is then
+/* Makes run->buffer at least n bytes long; its contents are lost. Returns false if memory is short; run->status is then
  * set. */
 bool tok_run_buffer(tok_run *run, size_t n);
 

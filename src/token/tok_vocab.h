@@ -57,7 +57,8 @@ typedef struct tok_cut {
 typedef struct tok_cuts {
   tok_cut *list;
   int32_t count;
-  /* automata that find all tokens of `list`, or only the user-defined ones; a match gives an index of `list` */
+  /* automata for the tokens of `list`: `all` finds all of them, `user` only the user-defined ones. A match gives an
+   * index of `list` */
   tok_matcher all, user;
 } tok_cuts;
 
@@ -76,11 +77,11 @@ struct ga_tokenizer {
   uint32_t *rank;
   uint32_t longest;            /* bytes of the longest token in `map` */
   uint32_t longest_any;        /* bytes of the longest of all tokens */
-  uint64_t key[TOK_HASH_KEYS]; /* secret hash keys, so that no file can be made to collide */
+  uint64_t key[TOK_HASH_KEYS]; /* secret keys of the hashes, so that nobody can make a file whose tokens collide */
   tok_map map;                 /* hash table of the tokens that the encoding of plain text can have */
   int32_t byte_id[256];        /* id of the token that stands for each byte */
   tok_pairs pairs;             /* BPE: hash table of the merges */
-  /* SPM: a set of bits, found by hash. The bit of two neighbouring characters is set if a token contains both */
+  /* SPM: a set of bits, found by hash. The bit of two characters is set if they are next to each other in a token */
   uint64_t *joints;
   uint32_t joint_mask;
   uint32_t unigram; /* UGM (Unigram): a combination of ga_tok_unigram flags */
@@ -117,7 +118,8 @@ GA_INLINE uint64_t tok_hash_words(const uint64_t *key, const char *s, size_t n) 
   return h + key[i] * word;
 }
 
-/* Hashes n bytes in blocks of TOK_HASH_BLOCK bytes. The sum of each block is added to the next block's as two words. */
+/* Hashes n bytes in blocks of TOK_HASH_BLOCK bytes. The hash of each block is added to the sum of the next block, as
+ * two 32-bit words. */
 GA_INLINE uint32_t tok_hash(const uint64_t *key, const char *s, size_t n) {
   uint64_t h = key[TOK_HASH_WORDS + 2] * (uint32_t)n + key[TOK_HASH_WORDS + 3];
   for (; n > TOK_HASH_BLOCK; s += TOK_HASH_BLOCK, n -= TOK_HASH_BLOCK) {

@@ -1,4 +1,5 @@
-/* ga bench: times rows of the kernel table, called directly, on buffers that together exceed the last cache.
+/* ga bench: times rows of the kernel table, which are called directly. Their buffers together exceed the last-level
+ * cache.
  *
  * How to add an op `foo` that ga check knows: write bench_foo.c (copy bench_add.c) with one `const bench_op bench_foo`.
  * The buffers are those that check_foo.c declares for the description.
@@ -41,7 +42,8 @@ typedef enum bench_unit { BENCH_F32, BENCH_BF16, BENCH_F16, BENCH_FP8, BENCH_N_U
 
 /* The best rates that a device reaches; 0 = not known. */
 typedef struct bench_ceiling {
-  double read_gbs; /* 10^9 bytes per second that all threads, or a whole GPU, read from memory beyond the last cache */
+  /* 10^9 bytes per second that all threads, or a whole GPU, read from memory beyond the last-level cache */
+  double read_gbs;
   /* 10^9 operations per second of each kind of arithmetic. f32: multiply-adds in registers; other kinds: matrix
    * units */
   double gflops[BENCH_N_UNITS];
@@ -69,11 +71,11 @@ static inline bool bench_on_gpu(const ga_kernel *kernel) {
  * otherwise the host's clock times them. */
 bool bench_has_clock(const ga_device *device);
 
-/* Reads the size of the last cache from $GA_LAST_CACHE, in MiB, if it is set. Returns an error for a wrong value.
+/* Reads the size of the last-level cache from $GA_LAST_CACHE, in MiB, if it is set. Returns an error for a wrong value.
  * bench_measure_ceiling calls this first. */
 GA_NODISCARD ga_status bench_use_given_cache(void);
-/* Returns the total size in bytes of the sets of buffers through which calls rotate. It is three times the last cache,
- * at most 1.5 GiB and a quarter of the memory. */
+/* Returns the total size in bytes of the sets of buffers through which calls rotate. It is three times the last-level
+ * cache, at most 1.5 GiB and a quarter of the memory. */
 size_t bench_rotation(const ga_device *device);
 /* Finds the best rates of ctx's device. A CPU is measured. A GPU's rates are read from the file of the last `ga probe`;
  * they are 0 if there is none. */

@@ -194,7 +194,7 @@ typedef struct client_pool {
   CURLM *multi;
   client_stream *streams[CLIENT_MAX_STREAMS];
   int n;
-  uint64_t n_bodies; /* number of bodies of requests made so far; each request has another body */
+  uint64_t n_bodies; /* number of bodies of requests made so far; each request has a body of its own */
 } client_pool;
 
 GA_NODISCARD ga_status client_pool_create(const client_args *a, const client_target *t, const json_t *lines,

@@ -23,7 +23,7 @@ typedef struct check_attn_row {
 typedef struct check_attn_key {
   const void *k, *v;
   int64_t j;      /* index of the key in the array of keys */
-  int64_t p;      /* position of the query, counted as j counts keys */
+  int64_t p;      /* position of the query, as the index j of a key at the same position */
   bool elsewhere; /* the key is in another document than the query, which does not see it */
 } check_attn_key;
 

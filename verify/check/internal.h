@@ -101,7 +101,7 @@ void check_canary(uint8_t *p, size_t n, size_t at, uint64_t salt);
 /* Fills an output's elements in arg->before, which is copied to the device before a run, with a pattern that depends on
  * salt. Elements that still have it afterwards were not written. */
 void check_poison(check_arg *arg, uint64_t salt);
-/* Fills an argument with random values of the draw's mode. */
+/* Fills an argument with random values as the draw's mode (check_mode) requires. */
 ga_status check_fill_arg(check_case *c, check_arg *arg);
 /* Sets the pointers in the io struct of `a` to the host's copies of its arguments. */
 void check_bind_host(check_args *a);
