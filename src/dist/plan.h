@@ -53,8 +53,8 @@ typedef struct dist_step {
   int32_t q_owner, kv_owner; /* TILE: ranks that own the queries and the keys. */
   /* TILE: index of the stretch of queries among q_owner's stretches, and of the stretch of keys among kv_owner's. */
   int32_t q_stretch, k_stretch;
-  /* TILE, MERGE: number of this step's result, from 0, among the results added to slot (order) and to slot_dkv
-   * (order_dkv). */
+  /* TILE, MERGE: position, from 0, of this step's result in the order in which results are added to slot (order) and to
+   * slot_dkv (order_dkv). */
   int32_t order, order_dkv;
   /* OPEN, SEND, RECEIVE: the block has the owner's stretches with the indices plan->pieces[piece] to plan->pieces[piece
    * + pieces - 1]. */
@@ -238,7 +238,7 @@ GA_NODISCARD ga_status dist_add_rows(dist_rows **list, int64_t first, int64_t *n
 int64_t dist_fill_rows(int64_t row_bytes);
 
 /* Makes room for element n in a growing array. array is the address of the array's pointer, *room the capacity, `each`
- * the bytes of an element. what names the array in the error's text. */
+ * the bytes of an element. `what` is the name of the array in the error's text. */
 GA_NODISCARD ga_status dist_grow(void *array, int64_t n, int64_t *room, size_t each, const char *what);
 
 #endif

@@ -15,7 +15,8 @@ typedef enum ga_hf_kind {
   GA_HF_INTS, /* an integer or an array of integers; becomes an array */
   /* the id of a token or an array of ids; becomes the first id that is not negative */
   GA_HF_ID,
-  /* the id of a token or an array of ids; becomes the array of the ids that are not negative, or no key without any */
+  /* the id of a token or an array of ids; becomes the array of the ids that are not negative. Makes no key if there are
+   * none */
   GA_HF_IDS,
   GA_HF_FLOAT,         /* a number; integers are accepted, too */
   GA_HF_RSQRT,         /* a number x > 0; becomes 1 / sqrt(x) */
@@ -39,7 +40,8 @@ typedef enum ga_hf_kind {
 /* Translation of one field of config.json to a metadata key. If several rows have the same key, the first row whose
  * field is present counts. */
 typedef struct ga_hf_key {
-  /* path of the field: names separated by dots. "rope." begins the paths of fields of ga_hf_rope_view */
+  /* path of the field: names separated by dots. A path that begins with "rope." is a field of the object that
+   * ga_hf_rope_view makes */
   const char *json;
   const char *key; /* metadata key; if it begins with '.', the architecture's name is put before it */
   ga_hf_kind kind;

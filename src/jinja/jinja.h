@@ -26,7 +26,7 @@ typedef enum jj_kind {
   JJ_BOOL,
   JJ_INT, /* an integer of 64 bits; Python's integers are unbounded, here overflow is an error */
   /* an integer beyond 64 bits: u.s is its decimal text, with a NUL at its end. It can be printed, compared and made a
-   * float; integer arithmetic with it is an overflow */
+   * float; integer arithmetic with it fails as an overflow */
   JJ_BIG,
   JJ_FLOAT,
   JJ_STR,
@@ -299,7 +299,7 @@ struct jj_loop {
 GA_NODISCARD ga_status ga_jj_render_traced(const ga_template *tpl, const char *json_context, size_t bytes,
                                            const ga_template_limits *limits_or_null, char **text, uint8_t **foreign,
                                            size_t *n);
-/* Writes the variables of a template for plain messages as JSON text. The caller frees *json with free. */
+/* Writes the variables that a template needs for a list of messages, as JSON text. The caller frees *json with free. */
 GA_NODISCARD ga_status ga_jj_chat_context(const ga_chat_message *messages, size_t n, const ga_chat_options *options,
                                           char **json);
 
@@ -334,7 +334,7 @@ GA_NODISCARD ga_status ga_jj_seq_push(jj_run *run, jj_seq *seq, jj_val v);
 GA_NODISCARD ga_status ga_jj_items(jj_run *run, jj_val v, const jj_val **items, size_t *n);
 bool ga_jj_truth(jj_val v);
 const char *ga_jj_type(jj_val v); /* Returns Python's name of the value's type. */
-/* Fails if v is undefined; the error text has the undefined name. */
+/* Fails if v is undefined; the error text has the name of the undefined variable. */
 GA_NODISCARD ga_status ga_jj_need_defined(jj_val v);
 
 static inline jj_str ga_jj_part(const jj_str *s, size_t at, size_t n) {
@@ -407,7 +407,8 @@ GA_NODISCARD ga_status ga_jj_rfind(jj_run *run, const jj_str *s, const jj_str *w
 /* jinja_repr.c, jinja_json.c: conversion of values to text and back */
 GA_NODISCARD ga_status ga_jj_put_str(jj_run *run, jj_buf *buf, jj_val v);  /* appends str(v) */
 GA_NODISCARD ga_status ga_jj_put_repr(jj_run *run, jj_buf *buf, jj_val v); /* appends repr(v) */
-GA_NODISCARD ga_status ga_jj_to_str(jj_run *run, jj_val v, jj_val *out);   /* *out is v itself if it is a string */
+/* computes str(v); *out is v itself if it is a string */
+GA_NODISCARD ga_status ga_jj_to_str(jj_run *run, jj_val v, jj_val *out);
 #define JJ_FLOAT_BYTES 40
 size_t ga_jj_format_float(double f, char out[JJ_FLOAT_BYTES]); /* writes repr(f); returns its number of bytes */
 /* Reads a text that is a float literal of Python, with white space around it allowed. Returns false for other texts. */
@@ -474,8 +475,7 @@ ga_status ga_jj_unknown_method(const ga_template *tpl, jj_val self, const jj_str
 GA_NODISCARD ga_status ga_jj_percent(jj_run *run, const jj_str *format, jj_val args, jj_val *out);
 GA_NODISCARD ga_status ga_jj_brace_format(jj_run *run, const jj_call *call, jj_val *out);
 
-/* Read parameter number `index` of a built-in, or return its default if it was not given. Error texts name the
- * parameter. */
+/* Read parameter number `index` of a built-in, or its default if it was not given. Error texts name the parameter. */
 GA_NODISCARD ga_status ga_jj_param_int(const jj_call *call, int index, int64_t fallback, int64_t *out);
 /* reads a string; *out is NULL if the parameter is missing or none */
 GA_NODISCARD ga_status ga_jj_param_str(const jj_call *call, int index, jj_str **out);

@@ -20,8 +20,9 @@ typedef struct tool_json_scan {
   uint8_t is_object[TOOL_JSON_DEPTH_MAX]; /* [depth] for each open level: true for an object, false for an array */
 } tool_json_scan;
 
-/* Scans the next byte of a JSON object or array. *scan must be all zero before the first byte. Returns DONE at the last
- * byte and BAD at the first wrong byte. Numbers, words and escapes are not checked; tool_json_load checks them. */
+/* Scans the next byte of a JSON object or array. *scan must be all zero before the first byte. Returns TOOL_JSON_DONE
+ * at the last byte, TOOL_JSON_BAD at the first wrong byte, otherwise TOOL_JSON_MORE. Numbers, words and escapes are not
+ * checked; tool_json_load checks them. */
 tool_json_result tool_json_byte(tool_json_scan *scan, char c);
 
 /* A tool call in a text. `name` is the function's name, which the caller frees. The JSON object of the arguments has

@@ -11,8 +11,8 @@
 typedef struct tok_state {
   /* first child of the state, and its next sibling; 0: none. A child stands for one more byte, `byte` */
   int32_t child, sibling;
-  int32_t fail;    /* state of the longest proper suffix of the bytes read that has a state */
-  int32_t shorter; /* state of the longest proper suffix of the bytes read that is a whole token; 0: none */
+  int32_t fail;    /* state of the longest proper suffix of this state's bytes that has a state */
+  int32_t shorter; /* state of the longest proper suffix of this state's bytes that is a whole token; 0: none */
   int32_t token;   /* index of the token that these bytes are, reversed; -1: none */
   uint32_t depth;  /* number of bytes that the state stands for */
   uint8_t byte;

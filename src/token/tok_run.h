@@ -1,5 +1,5 @@
-/* State of one call of ga_tokenize: the ids found so far, working memory, and a cache of words. Only tok_*.c include
- * it. */
+/* State of one call of ga_tokenize: the ids found so far, working memory, and a cache of words. Only the files
+ * src/token/tok_*.c include this header. */
 #ifndef GA_TOKEN_TOK_RUN_H
 #define GA_TOKEN_TOK_RUN_H
 

@@ -16,7 +16,7 @@
 /* number of special tokens that are fields of ga_vocab; they are the first of ga_tok_special */
 #define TOK_NAMED      9
 #define TOK_RANK_NONE  UINT32_MAX
-#define TOK_MARK_PLAIN 1u /* the encoding of plain text can have this token */
+#define TOK_MARK_PLAIN 1u /* plain text can be encoded to this token */
 #define TOK_MARK_EOG   2u /* the token ends generation */
 
 #define TOK_HASH_BLOCK 32
@@ -78,7 +78,7 @@ struct ga_tokenizer {
   uint32_t longest;            /* bytes of the longest token in `map` */
   uint32_t longest_any;        /* bytes of the longest of all tokens */
   uint64_t key[TOK_HASH_KEYS]; /* secret keys of the hashes, so that nobody can make a file whose tokens collide */
-  tok_map map;                 /* hash table of the tokens that the encoding of plain text can have */
+  tok_map map;                 /* hash table of the tokens to which plain text can be encoded */
   int32_t byte_id[256];        /* id of the token that stands for each byte */
   tok_pairs pairs;             /* BPE: hash table of the merges */
   /* SPM: a set of bits, found by hash. The bit of two characters is set if they are next to each other in a token */
@@ -86,7 +86,7 @@ struct ga_tokenizer {
   uint32_t joint_mask;
   uint32_t unigram; /* UGM (Unigram): a combination of ga_tok_unigram flags */
   tok_charsmap charsmap;
-  tok_trie trie;  /* UGM: trie of the tokens that the encoding of plain text can have */
+  tok_trie trie;  /* UGM: trie of the tokens to which plain text can be encoded */
   float *score;   /* UGM: [n_tokens] score of each token, its log-probability */
   double unknown; /* UGM: score of a character that no token has */
   tok_cuts cuts;
@@ -129,7 +129,8 @@ GA_INLINE uint32_t tok_hash(const uint64_t *key, const char *s, size_t n) {
   return (uint32_t)((h + tok_hash_words(key, s, n)) >> 32);
 }
 
-/* Returns the id of the token with these bytes that the encoding of plain text can have; GA_TOK_NONE: there is none. */
+/* Returns the id of the token with these bytes, if plain text can be encoded to it; GA_TOK_NONE: there is no such
+ * token. */
 GA_INLINE int32_t tok_map_find(const ga_tokenizer *tok, const char *s, size_t n) {
   if (n > tok->longest) return GA_TOK_NONE;
   uint32_t hash = tok_hash(tok->key, s, n);

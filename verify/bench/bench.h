@@ -32,7 +32,7 @@ typedef struct bench_op {
 GA_OPS_TIMED(X)
 #undef X
 
-/* Returns the bench_op of an op of the library; NULL: there is none. */
+/* Returns the bench_op for `op`; NULL: there is none. */
 const bench_op *bench_op_of(ga_op op);
 
 /* --- measuring --- */
@@ -81,8 +81,8 @@ size_t bench_rotation(const ga_device *device);
  * they are 0 if there is none. */
 ga_status bench_measure_ceiling(ga_ctx *ctx, bench_ceiling *out);
 
-/* Times the n rows in `rows` on standard shape number i of their op. The rows take turns in random order. The shape
- * must have the same name for all. out[n] has the results. */
+/* Times the n rows in `rows` on standard shape number i of their op. The rows take turns in random order. All rows must
+ * give the shape the same name. out[n] has the results. */
 ga_status bench_group(ga_ctx *ctx, const ga_kernel *const *rows, int n, int i, const bench_options *o,
                       bench_result *out);
 

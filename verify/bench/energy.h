@@ -1,5 +1,5 @@
 /* Measures joules by the energy counters of devices. Counters are read only at the two ends of a window of time, since
- * a call of NVIDIA's management library idles a GPU. */
+ * a call of NVIDIA's management library makes a GPU idle. */
 #ifndef GA_VERIFY_BENCH_ENERGY_H
 #define GA_VERIFY_BENCH_ENERGY_H
 

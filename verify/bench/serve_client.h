@@ -104,7 +104,7 @@ typedef struct client_event {
 /* Reads the data of one event, which is JSON or [DONE]. Returns false for other data. */
 bool client_event_read(const char *data, size_t bytes, client_event *out);
 /* Finds the error text of a refused request. The body is {"error": {"message": ..}}, {"error": ..} or {"detail": ..};
- * otherwise the text is its first line. */
+ * otherwise the text is the body's first line. */
 void client_error_text(const char *body, size_t bytes, char out[CLIENT_TEXT]);
 
 /* --- figures (serve_stats.c) --- */
@@ -149,7 +149,7 @@ typedef struct client_level {
   double cpu;      /* part of one processor's time that this client used */
   int64_t connections;
   bool stopped; /* Ctrl-C ended the level */
-  bool lost;    /* the level ended because the server was lost */
+  bool lost;    /* the level ended because the server no longer answered */
 } client_level;
 
 void client_level_free(client_level *l);

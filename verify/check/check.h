@@ -123,7 +123,7 @@ typedef struct check_op {
   /* Returns a bound for the root mean square error of output `arg`, as a multiple of the plain evaluation's;
    * check_beside adds an allowance for chance. 0: only check_used bounds it. */
   double (*beside)(const check_case *c, const check_arg *arg);
-  /* Fills the payload of c->row.arg[i].before from c->oracle.arg[i], for an argument with `derived`. */
+  /* Fills the payload of c->row.arg[i].before from c->oracle.arg[i], for an argument whose `derived` is true. */
   ga_status (*derive)(check_case *c, int i);
   /* Converts outputs to one form where several forms are equivalent. It changes `after`, or `before` if `after` is
    * false. It is called for the arguments of the row, the oracle and `plain`. */
@@ -223,7 +223,7 @@ double check_round(ga_dtype dtype, double x);
 GA_OPS(X)
 #undef X
 
-/* Returns the check_op of an op of the library; NULL: there is none. */
+/* Returns the check_op for `op`; NULL: there is none. */
 const check_op *check_op_of(ga_op op);
 
 #endif

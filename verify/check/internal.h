@@ -76,8 +76,8 @@ void check_rig_close(check_rig *rig);
 /* A callback that is called before each step of a draw, so that a crash can be located. step: name of the step. */
 typedef void (*check_progress)(void *user, int64_t draw, const char *step);
 
-/* A function that some programs define. It is called before each draw. The CUDA emulator's program changes the order of
- * threads from draw to draw in it. */
+/* A function that only some programs define, which is called before each draw. In the program with the CUDA emulator,
+ * it changes the order in which threads run. */
 GA_WEAK void check_draw_begins(uint64_t seed, int64_t draw);
 
 /* Checks one row of the kernel table with all draws, and writes *out. The caller handles crashes and hangs. */

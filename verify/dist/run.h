@@ -16,13 +16,14 @@ typedef struct dist_run_options {
 
 /* Results of the runs of all ranks. The caller frees them with dist_run_free, also after a failure. */
 typedef struct dist_run_found {
-  double difference;      /* largest difference to the results of one rank / largest value */
-  double seconds;         /* time of the fastest run on the slowest rank, in seconds */
-  uint64_t sent;          /* bytes that all ranks have sent in one run */
-  uint64_t other_bits;    /* number of results whose bits differ from the results of one device */
-  uint64_t bits;          /* hash of the bits of all results */
-  char copies[8];         /* way in which blocks were copied, as ga_dist_exec_copies returns it */
-  dist_timeline timeline; /* timeline of the last run; on the first rank, and if options.timeline is not NULL */
+  double difference;   /* largest difference to the results of one rank / largest value */
+  double seconds;      /* time of the fastest run on the slowest rank, in seconds */
+  uint64_t sent;       /* bytes that all ranks have sent in one run */
+  uint64_t other_bits; /* number of results whose bits differ from the results of one device */
+  uint64_t bits;       /* hash of the bits of all results */
+  char copies[8];      /* way in which blocks were copied, as ga_dist_exec_copies returns it */
+  /* timeline of the last run; it is filled in on the first rank, and only if options.timeline is not NULL */
+  dist_timeline timeline;
 } dist_run_found;
 
 /* Verifies the plan's rules (ga_dist_plan_verify), runs it on all ranks, and compares the results with one rank's.
