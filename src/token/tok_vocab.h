@@ -77,7 +77,7 @@ struct ga_tokenizer {
   uint32_t *rank;
   uint32_t longest;            /* bytes of the longest token in `map` */
   uint32_t longest_any;        /* bytes of the longest of all tokens */
-  uint64_t key[TOK_HASH_KEYS]; /* secret keys of the hashes, so that nobody can make a file whose tokens collide */
+  uint64_t key[TOK_HASH_KEYS]; /* secret keys of the hashes, so that no file can be made whose tokens collide */
   tok_map map;                 /* hash table of the tokens to which plain text can be encoded */
   int32_t byte_id[256];        /* id of the token that stands for each byte */
   tok_pairs pairs;             /* BPE: hash table of the merges */

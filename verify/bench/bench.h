@@ -2,7 +2,7 @@
  * cache.
  *
  * How to add an op `foo` that ga check knows: write bench_foo.c (copy bench_add.c) with one `const bench_op bench_foo`.
- * The buffers are those that check_foo.c declares for the description.
+ * Its buffers are declared in check_foo.c (check_op.args).
  */
 #ifndef GA_VERIFY_BENCH_BENCH_H
 #define GA_VERIFY_BENCH_BENCH_H
