@@ -214,7 +214,7 @@ typedef struct emu_run {
    * suspended. */
   int idle;
   bool slice_spun;     /* True: the current slice has ended in a failed try_wait. */
-  bool looks_at_peers; /* True: some slice has looked in vain for data that another process writes. */
+  bool looks_at_peers; /* True: some thread has looked in vain for data that another process writes. */
   /* Pending work: steps of the copy engine (n_bulk), and mbarrier arrivals that wait for cp.async copies (n_cp). */
   size_t n_bulk, n_cp;
   emu_named cluster;
@@ -234,7 +234,7 @@ extern emu_run emu_now;
 extern emu_thread *emu_me; /* thread that is running; NULL in the scheduler */
 extern emu_options emu_opt;
 
-/* --- sched.c --- */
+/* --- functions of sched.c --- */
 uint32_t emu_random(uint32_t n);
 void emu_block_here(emu_state state); /* suspends the thread in this state until it is woken */
 void emu_yield(void);                 /* suspends the thread, which stays ready to run */
@@ -255,15 +255,15 @@ static inline emu_thread *emu_begin(const char *what, const char *file, int line
   return emu_me;
 }
 
-/* --- cluster.c --- */
+/* --- functions of cluster.c --- */
 void emu_remote_access(emu_block *b, emu_thread *t); /* records an access of t to the shared memory of b */
 void emu_remote_exit(emu_block *b);                  /* handles the end of all threads of b */
 
-/* --- tensor_edit.c --- */
+/* --- functions of tensor_edit.c --- */
 void emu_tmap_use(const void *map, const emu_thread *t);
 void emu_tmap_forget(void);
 
-/* --- report.c --- */
+/* --- functions of report.c --- */
 void emu_report(emu_rule rule, emu_site at, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void emu_report_more(const char *format, ...)
     __attribute__((format(printf, 1, 2))); /* adds a line to the last report, unless that report was a repeat */
@@ -272,11 +272,11 @@ const char *emu_agent_text(uint16_t agent);
 uint16_t emu_site_id(emu_site at);
 emu_site emu_site_of(uint16_t id);
 
-/* --- clocks of threads (sched.c) --- */
+/* --- functions of sched.c for the clocks of threads --- */
 void emu_release_to(emu_gather *g, emu_thread *t); /* adds t's clocks to g and begins t's next step */
 void emu_acquire(emu_thread *t, emu_clocks *released);
 
-/* --- memory.c --- */
+/* --- functions of memory.c --- */
 void emu_static_reset(void);
 /* Returns the address in the block's own window, without the rank that cluster addresses contain. */
 static inline uint32_t emu_own_address(const emu_block *b, uint32_t address) {
@@ -288,7 +288,7 @@ emu_block *emu_cluster_block(uint32_t address, uint32_t *local, emu_site at);
 /* Computes p = op(p, x) on `bytes` bytes, element by element. op is EMU_STORE, EMU_ADD_* and so on. */
 void emu_combine(int op, void *p, const void *x, size_t bytes);
 
-/* --- grid_order.c --- */
+/* --- functions of grid_order.c --- */
 void emu_order_begin_grid(uint32_t runs);
 void emu_order_end_grid(void);
 void emu_order_begin_run(void);
@@ -296,7 +296,7 @@ void emu_order_atomic(const void *p, emu_clocks *at_fence);
 void emu_order_fence(emu_thread *t);
 bool emu_order_seen(uint32_t era, uint16_t agent, uint32_t clock);
 
-/* --- barrier.c --- */
+/* --- functions of barrier.c --- */
 emu_mbar *emu_mbar_of(emu_block *b, uint32_t addr, emu_site at);
 void emu_mbar_check(const emu_mbar *bar, const emu_thread *t);
 void emu_mbar_complete(emu_mbar *bar, int64_t bytes, const emu_clocks *clocks);
@@ -307,18 +307,18 @@ void emu_dump_barriers(void);
 void emu_bars_at_exit(emu_block *b);
 void emu_clock_advance(int64_t cycles);
 
-/* --- bulk.c --- */
+/* --- functions of bulk.c --- */
 void emu_bulk_step(void); /* performs one pending step of the copy engine */
 void emu_bulk_exit(void); /* checks for copies in flight when the blocks end */
 void emu_bulk_forget(void);
 
-/* --- cp_async.c --- */
+/* --- functions of cp_async.c --- */
 void emu_cp_step(void); /* performs the copies that one pending arrival waits for, then the arrival */
 void emu_cp_touched(const emu_thread *t, uint32_t addr, uint32_t bytes, bool write, emu_site at);
 void emu_cp_exit(emu_block *b);
 void emu_cp_forget(emu_block *b);
 
-/* --- wgmma.c --- */
+/* --- functions of wgmma.c --- */
 void emu_live_touched(const emu_thread *t, const char *p, size_t n, bool write, emu_site at);
 static inline size_t emu_stack_word(const emu_thread *t, const char *p) { return (size_t)(p - t->stack) / 4; }
 /* Checks an access to a variable of a kernel, which may be a register of a wgmma in flight. It is called for every such
@@ -337,7 +337,7 @@ void emu_wgmma_reset(emu_block *b);
 /* Checks the write of an instruction's result to the thread's registers. */
 static inline void emu_register_write(void *p, size_t n) { emu_wgmma_hook(emu_me, p, n, true, emu_me->at); }
 
-/* --- wgmma_math.c --- */
+/* --- functions of wgmma_math.c --- */
 /* returns the number of bytes of an element of this type */
 int emu_bytes_of(int type);
 /* returns k, the inner dimension of a wgmma product of this type */

@@ -16,7 +16,7 @@ uint64_t cuda_attn_decode_simt_workspace(const ga_kernel *kernel, const void *de
 ga_status cuda_attn_decode_simt(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                                 ga_stream *stream);
 
-/* --- Functions for packed rows, shared by both kernels (attn_decode_sm90a.c) --- */
+/* --- functions for packed rows that both kernels share (attn_decode_sm90a.c) --- */
 
 /* Division of the work of a kernel among thread blocks. */
 typedef struct cuda_attn_cut {
@@ -39,7 +39,7 @@ GA_NODISCARD ga_status cuda_attn_packed_check_io(ga_stream *stream, const ga_ker
 GA_NODISCARD ga_status cuda_attn_packed_enqueue(const ga_kernel *kernel, const ga_attn_desc *desc, const ga_attn_io *io,
                                                 const cuda_attn_cut *cut, void *workspace, ga_stream *stream);
 
-/* --- attn_decode --- */
+/* --- declarations for attn_decode only --- */
 /* Number of packed rows of a tile of attn_decode: ROWS in the kernel. */
 #define CUDA_ATTN_DECODE_ROWS 8
 /* Largest number of blocks of a cluster in attn_decode. */

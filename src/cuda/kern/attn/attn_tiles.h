@@ -13,7 +13,8 @@ typedef struct {
       n_hi;
   /* Blocks from mask_hi on and blocks below mask_lo need the mask. */
   int n_lo, mask_hi, mask_lo;
-  /* KV_RESIDENT: blocks up to `keep` are used by the next tile too. Stretches: ga_kattn_q_stretch.documents. */
+  /* KV_RESIDENT: blocks up to `keep` are used by the next tile too. With stretches the field holds
+   * ga_kattn_q_stretch.documents. */
   int keep;
   /* split is the index of this split of the tile; pieces is the number of splits that have blocks. The record stores
    * both in one word with joins. */
@@ -168,7 +169,7 @@ typedef struct {
   int head_k, batch;
   /* K and V are loaded from block n_hi down to n_lo. n_hi < 0: there are no more tiles. */
   int n_hi, n_lo;
-  /* First row of K. PAGED: number of keys. Stretches: ga_kattn_q_stretch.documents. */
+  /* First row of K. With pages, the number of keys. With stretches, ga_kattn_q_stretch.documents. */
   int start_k;
   /* KV_RESIDENT: 1 for the first and longest of unit_tiles tiles, which loads K and V for all of them. */
   int loads;

@@ -7,7 +7,9 @@
 enum {
   CYCLE = 24,        /* number of steps after which stages, buffers and parities repeat */
   DETERMINISTIC = 0, /* for attn_bwd_tiles.h. 0: tiles add to dQ in any order */
-  K_BUFFERS = 2,     /* number of buffers of K: the last dQ of a tile is computed in the first step of the next tile */
+  /* number of buffers of K; there are two because the last dQ of a tile is computed in the first step of the next
+   * tile */
+  K_BUFFERS = 2,
   RECORDS = 2,
   FETCHED = D == 128 ? 32 : 16 /* number of values of the sum of dQ that a thread loads together */
 };
@@ -49,7 +51,7 @@ typedef struct {
   uint32_t tile;
   /* Step number, from which stages, buffers and parities follow: 0 at the start, then 1 to CYCLE in a loop. */
   uint32_t step;
-  /* Block of dQ of the previous step (see tag_of). -1: none. */
+  /* The block of dQ that the previous step computed, packed by tag_of (attn_bwd_kv_resident_sm90a.cu). -1: none. */
   int before;
 } warpgroup;
 

@@ -19,7 +19,7 @@ GA_DEV uint32_t stat_row(int j) { return j / 8 * (2 * GA_KBWD_ROWS * 4) + j % 8 
  * the number of queries. */
 GA_DEV void apply_mask(const warpgroup *c, float *s, int m, int rows_q) {
   const int kv = kv_of(c), rel = kv - m * BM - c->q2, right = right_of(c->a), left = WINDOW ? c->a->window_left : 0;
-  const int rows = rows_q - kv; /* a key exists when kv + off < rows_k */
+  const int rows = rows_q - kv; /* kv is a key minus rows_k - rows_q; the key exists if it is below rows_k */
   GA_UNROLL for (int i = 0; i < NS; i++) {
     const int down = i / 2 % 2 * 8, across = 8 * (i / 4) + i % 2;
     int hidden = down >= rows;

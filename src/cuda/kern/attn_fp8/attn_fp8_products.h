@@ -5,7 +5,7 @@
 /* Issues S = Q K^T with the current stage of K. */
 GA_DEV void issue_qk(const warpgroup *c, float *s) {
   const uint64_t dk = desc_rows(c->desc_k + c->stage_k * (K_BYTES >> 4)), dq = desc_rows(c->desc_q);
-  enum { STEPS = ROW_BYTES / 32 }; /* number of steps of k in a panel */
+  enum { STEPS = ROW_BYTES / 32 }; /* number of steps of 32 along k in a panel */
   if (!PIPELINED) pin_f32(s, NS);
   wgmma_fence();
   QK0(s, dq, dk);
@@ -17,7 +17,7 @@ GA_DEV void issue_qk(const warpgroup *c, float *s) {
 GA_DEV void issue_half(const warpgroup *c, float *s, int h) {
   const uint64_t dk = desc_rows(c->desc_k + c->stage_k * (K_BYTES >> 4) + (uint32_t)h * (64 * ROW_BYTES >> 4)),
                  dq = desc_rows(c->desc_q);
-  enum { STEPS = ROW_BYTES / 32 }; /* number of steps of k in a panel */
+  enum { STEPS = ROW_BYTES / 32 }; /* number of steps of 32 along k in a panel */
   float *d = s + h * (NS / 2);
   wgmma_fence();
   QK_HALF_NEW(d, dq, dk);

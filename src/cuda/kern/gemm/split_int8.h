@@ -93,7 +93,7 @@ GA_DEV packed_constants get_constants(uint32_t table) {
   return k;
 }
 
-/* --- X --- */
+/* --- loading of X, and its split into digits --- */
 
 /* Loads four elements of row `row` of X from column k on. Elements outside X become zeros. */
 GA_DEV void get_x(const ga_kargs_gemm *a, int row, int64_t k, float *x) {
@@ -133,7 +133,7 @@ GA_DEV void get_row(const bool whole, const float *row, int64_t n, int64_t k, fl
     for (int e = 0; e < 4; e++) x[e] = k + e < n ? row[k + e] : 0;
 }
 
-/* Multiplies x by the norm's weights. Returns the sum of squares of the values before that. */
+/* Multiplies x by the norm's weights. Returns the sum of squares of x before the multiplication. */
 GA_DEV float apply_norm(const int quads, float (*x)[4], float (*weight)[4]) {
   float square = 0;
   GA_UNROLL for (int v = 0; v < quads; v++) GA_UNROLL for (int e = 0; e < 4; e++) {
@@ -205,7 +205,7 @@ GA_DEV uint64_t next_tile(const ga_kargs_gemm_split_int8 *ring, uint64_t w) {
   return w == (uint64_t)ring->end[1] ? (uint64_t)ring->w_more[1] : w;
 }
 
-/* --- sums --- */
+/* --- sums over warps, and results --- */
 
 /* Returns accumulator e of a row of X: the sum over the row's parts, whose columns begin at p * rows, the lowest part
  * first. The result is valid in the lanes that hold the columns of part 0. */

@@ -60,8 +60,8 @@ GA_DEV void take_mins(const int rows, const lane_view *v, const uint32_t *scales
 }
 
 enum { START = PACKED_INT_SCALE(T) ? 0 : 0x4b400000 };
-/* Adds the products c of one run, times the run's scale, to *sum. With float scales, products start at START, the bits
- * of 1.5 * 2^23, so that they are read as floats. ready holds MXFP4's scales. */
+/* Adds the products c of one run, times the run's scale, to *sum. With float scales, integer products start at START,
+ * the bits of 1.5 * 2^23, so that the bits of the result are a float. ready holds MXFP4's scales. */
 GA_DEV void add_run(const uint32_t *scales, float (*ready)[2], int group, int half, const int *c, unit_sum *sum) {
   GA_UNROLL for (int e = 0; e < 4; e++) {
     if (PACKED_INT_SCALE(T)) {

@@ -44,7 +44,7 @@ GA_DEV tile_coord tile_coord_of(args a, int bm) {
   return p;
 }
 
-/* ------------------------------------------------------------------ from step 04 on: register tiles (tile/reg.h) */
+/* --- functions for kernels 04 to 08 of the ladder, which use register tiles (tile/reg.h) --- */
 /* Sets the logits of keys after the last one to -infinity. s has n keys from key j0 on. */
 GA_DEV void mask_tail(args a, float *s, int n, int j0, int lane) {
   const int last = a->rows_k - 1 - j0;
