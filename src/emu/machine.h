@@ -220,8 +220,8 @@ typedef struct emu_run {
   emu_named cluster;
   uint32_t cluster_round;
   uint64_t rng;
-  /* A run executes blocks at the same time: a cluster, or one block. era is the number of the current run, launch_era
-   * that of the launch's first run. */
+  /* A run is the execution of a cluster, or of one block. era is the number of the current run, launch_era the number
+   * of the launch's first run. */
   uint32_t era, launch_era;
   uint32_t prior_era; /* Number of the first run of the launch that this launch depends on. 0: none. */
   bool abort;

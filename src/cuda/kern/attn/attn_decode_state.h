@@ -96,9 +96,8 @@ GA_DEV float weight_of(float x, float ref) { return ex2(elem_mul(x - ref, 1.4426
 
 /* State of a row, which sees `keys` keys from `first` on. m is its maximum so far, l its sum of weights and o its O.
  *
- * o[4b + i] has columns n = 32b + 8q + i and n + 4 of row g, each as a sum of two numbers. Column n is [0] + [2],
- * column n + 4 is [1] + [3]. O is multiplied by per_unit, so that 1 / per_unit is a power of two above all scales of V
- * so far. */
+ * o[4b + i] has columns n = 32b + 8q + i and n + 4 of row g, each as two terms. Column n is [0] + [2], column n + 4 is
+ * [1] + [3]. O is multiplied by per_unit, so that 1 / per_unit is a power of two above all scales of V so far. */
 typedef struct {
   int first;
   uint32_t keys;

@@ -52,12 +52,12 @@ typedef struct {
   /* Counters, which are 0 before the launch and which the kernel leaves 0. They count work items taken and thread
    * blocks finished, then finished splits for each warp's 16 rows of a tile. */
   int32_t *counter;
-  /* heads_q is the number of query heads or, with packed heads, of groups of `pack` query heads. group is the number of
-   * these per KV head. */
+  /* heads_q is the number of query heads; with packed heads, the number of groups of `pack` query heads. group is the
+   * number of heads_q that share a KV head. */
   int32_t heads_q, group;
   /* Number of queries and number of keys of a sequence; of the longest sequence with VARLEN or PAGED. */
   int32_t rows_q, rows_k;
-  int32_t heads_total; /* heads_q * batch. */
+  int32_t heads_total; /* Number of heads (heads_q) over all batches. */
   int32_t tiles_per_head,
       /* tiles_per_head is the number of tiles of BM rows per head and batch, and tiles the number over all heads and
        * batches. Kernels that keep K and V in shared memory count groups of unit_tiles tiles instead. */

@@ -18,7 +18,8 @@ typedef struct {
   /* `first` is the first row in the tensor, `rows` the number of rows. `position` is the position of the first row,
    * -2^29 to 2^29. */
   int32_t first, rows, position;
-  /* The document's stretches of keys, as begin | end << 16; `end` is excluded. There is at least one. */
+  /* Which stretches of keys (ga_kargs_attn_stretch.kv) are of the document: begin | end << 16, where `end` is excluded.
+   * There is at least one. */
   int32_t documents;
 } ga_kattn_q_stretch;
 typedef struct {
@@ -28,7 +29,8 @@ typedef struct {
   int32_t block; /* Index of the stretch's first block of BN keys. */
   /* Value that the ready word must reach before the keys may be read. 0: they are ready from the start. */
   uint32_t ready;
-  /* Index in ga_kargs_attn_stretch.ready, | number of the stretch in the call << 16. */
+  /* Low 16 bits: index of the stretch's word in ga_kargs_attn_stretch.ready. High 16 bits: number of the stretch in the
+   * call. */
   int32_t ready_word;
 } ga_kattn_kv_stretch;
 typedef struct {

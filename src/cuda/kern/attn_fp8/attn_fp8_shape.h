@@ -61,8 +61,9 @@ enum {                               /* offsets and sizes in shared memory, in b
        OFF_SCALE = (OFF_VE + 8 * ST + 15) / 16 * 16,
        SCALES = FAST_SUM ? (3 * SUBS + 3) / 4 : 1, /* number of groups of four scales that a block of keys has */
        SCALE_BYTES = 16 * SCALES,
-       OFF_TILE = OFF_SCALE + 2 * ST * SCALE_BYTES, /* the scales before it are of blocks whose K or V is in flight */
-       TILE_BYTES = 64,                             /* bytes of a tile's record and of its Q's scales */
+       /* tile records; before them are scales of the blocks whose K or V is in flight */
+       OFF_TILE = OFF_SCALE + 2 * ST * SCALE_BYTES,
+       TILE_BYTES = 64, /* bytes of a tile's record and of its Q's scales */
        /* fast_sum: means of V's columns, for each tile in the ring of records */
        OFF_MEAN = OFF_TILE + TILE_SLOTS * TILE_BYTES,
        SMEM_BYTES = OFF_MEAN + (FAST_SUM ? TILE_SLOTS * 4 * DV : 0)

@@ -152,8 +152,8 @@ GA_DEV ga_reduce_turn turn_of_block(const ga_kargs_all_reduce *a) {
 /* Clears the slot of the previous call and records the units that this call uses. The function runs after the sends,
  * while the words of other ranks are awaited.
  *
- * State has an entry for each block of the largest launch. Blocks of this launch also write the entries of blocks that
- * it does not have. */
+ * The state has an entry for each block of the largest launch. If this launch has fewer blocks, they write the entries
+ * of the missing blocks too. */
 GA_DEV void pass_turn(const ga_kargs_all_reduce *a, const ga_reduce_turn *t, int threads, int64_t used) {
   const uint32_t none[WORDS] = {NONE, NONE, NONE, NONE};
   const int before = (t->slot + GA_REDUCE_SLOTS - 1) % GA_REDUCE_SLOTS, next = (t->slot + 1) % GA_REDUCE_SLOTS;

@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 typedef struct ga_kargs_reduce_scatter {
-  const void *own; /* The row of x that this rank receives the sum of, from its own x, [n]. */
-  /* The same row of the other ranks' x, in the order of ranks. These rows are row_bytes bytes apart. */
+  const void *own; /* This rank's own term of the sum, a row of its x, [n]. */
+  /* The other ranks' terms of the sum, rows of their x, in the order of ranks. They are row_bytes bytes apart. */
   const void *received;
   void *y; /* Result, [n]. */
   int64_t n, row_bytes;

@@ -24,8 +24,8 @@ typedef struct {
 /* Moves to the block's next tile. The address skips the rest of this tile, and the start of the next tile, which other
  * blocks process.
  *
- * k0 is the unit at which the block's part begins. With GA_P_ROWS = 1 the tiles of several parts lie in one matrix; k0
- * then cancels out, and is 0. */
+ * k0 is the unit at which the block's part of k begins. With GA_P_ROWS = 1 a block with a part of k has only one
+ * matrix. The address is then the same for any k0, and 0 is used. */
 GA_DEV void turn(asker *s) {
   const ga_kargs_gemm_split_int8 *ring = s->args;
   const int k0 = GA_P_ROWS == 1 ? 0 : cut_at(ring->units_each, ring->units_longer, (int)cluster_rank());
