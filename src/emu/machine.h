@@ -79,7 +79,7 @@ typedef struct emu_thread {
   /* --- values exchanged in warp operations --- */
   uint32_t in[6], out[4];
   void *p;
-  /* --- wgmma --- */
+  /* --- products by wgmma --- */
   uint32_t issued, commits;
   uint32_t group_end[EMU_MAX_GROUPS];
   int n_groups;
@@ -95,7 +95,7 @@ typedef struct emu_thread {
   /* Numbers of bulk stores: not committed (bulk_open), with reads left to do (bulk_reads), with writes left to do
    * (bulk_writes). */
   int bulk_open, bulk_reads, bulk_writes;
-  /* --- cp.async --- */
+  /* --- copies by cp.async --- */
   emu_cp *cp; /* Copies in flight, in order of issue. */
   int n_cp, cp_capacity;
   uint32_t cp_first; /* Number of the first copy in flight. */
@@ -202,7 +202,8 @@ struct emu_block {
 
 typedef struct emu_run {
   const emu_launch *launch;
-  /* n_agents is the number of agents. Mark i of a thread has entry mark0[i] + agent in clock sets. */
+  /* n_agents is the number of agents (clock.h). In a clock set, mark i of a thread is entry mark0[i] + the thread's
+   * agent. */
   uint32_t n_agents, mark0[EMU_MARKS];
   /* copy0 is the first agent of the copy engine. prior stands for the previous grid. */
   uint16_t copy0, prior;

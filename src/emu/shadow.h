@@ -1,5 +1,6 @@
-/* Shadow memory: the last write of each place in memory and the reads since then, each with its agent (clock.h) and
- * place in the source. A cell stands for 16 bytes, or for a word or a byte where neighbours differ. */
+/* Shadow memory, which records accesses: the last write of each place in memory and the reads since then. Each has its
+ * agent (clock.h) and place in the source. A cell stands for 16 bytes, or for a word or a byte where neighbours
+ * differ. */
 #ifndef GA_EMU_SHADOW_H
 #define GA_EMU_SHADOW_H
 

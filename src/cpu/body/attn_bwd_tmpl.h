@@ -260,8 +260,8 @@ static void run_pair(const bwd_tile *t, bool keys, bool queries) {
 
 /* --- units of work --- */
 
-/* Computes dK and dV of one tile of keys, from all queries that see them, of all query heads that share the KV head.
- * queries: also adds to dQ in the output. */
+/* Computes dK and dV of one tile of keys. Sums over all queries that see them, of all query heads that share the KV
+ * head. queries: also adds to dQ in the output. */
 static void key_tile(bwd_tile *t, int64_t tile, bool queries) {
   const ga_attn_bwd_desc *d = t->job->d;
   const ga_attn_bwd_io *a = t->job->a;

@@ -1,5 +1,5 @@
 /* Includes the whole tile layer. From bottom to top, a kernel is written with
- *   ptx/   instructions of a thread or a warp: a function for each, with a body for GPUs and one for the emulator (GA_EMU)
+ *   ptx/   instructions of a thread or a warp: a function for each, with bodies for GPUs and for the emulator (GA_EMU)
  *   tile/  tiles of registers and of shared memory that a warp or a warpgroup holds
  *   pipe/  cooperation of warpgroups of a block and of blocks of a grid: rings of stages, the order of tiles
  * docs/guide/kernels-and-tiles.md is the guide. The layer is installed as ga/tile/. */

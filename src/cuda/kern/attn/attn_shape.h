@@ -36,7 +36,7 @@ typedef const ga_kargs_attn_fwd *args;
 typedef struct {
   args a;
   uint32_t sb; /* Shared address of the block's shared memory. */
-  /* w is the warpgroup, wl the warp in it, lane the lane of the warp; g is lane / 4, and q2 is 2 * (lane % 4). */
+  /* w is the warpgroup, wl the warp in it, lane the lane of the warp. g is lane / 4, and q2 is 2 * (lane % 4). */
   int w, wl, lane, g, q2;
 } attn_place;
 

@@ -135,8 +135,8 @@ GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
   t->rows_k = a->rows_k;
   t->start_q = 0;
   t->start_k =
-      /* without keys, the copy starts at row 1, outside the tensor map, and fills V with zeros: a NaN there would reach
-       * O even by a weight of 0 */
+      /* Without keys, the copy starts at row 1, outside the tensor map, and fills V with zeros. A NaN there would reach
+       * O even by a weight of 0. */
       CARRY && a->rows_k == 0;
   t->part = t->joins = 0;
   if (EXTRAS) tile_sequence(a, t);

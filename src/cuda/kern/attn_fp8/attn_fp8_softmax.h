@@ -124,8 +124,7 @@ GA_DEV void running_maximum(const float *s, const float *f, float *m, float *l, 
 /* Computes the weights of 32 keys from their exponents, and packs them as operand A of the product P V. Adds the
  * unrounded weights to l.
  *
- * In a row's group h of 16 bytes, byte 4 q + 2 b + e belongs to key 16 h + 8 b + 2 q + e. V has the same order of
- * keys. */
+ * Keys have V's order: byte 4 q + 2 b + e of 16-byte group h is key 16 h + 8 b + 2 q + e. */
 GA_DEV void weights(const float *t, uint32_t *p, float *l) {
   GA_UNROLL for (int j = 0; j < 2; j++) {
     float e[8];
