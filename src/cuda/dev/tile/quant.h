@@ -98,7 +98,7 @@ GA_DEV quant_parts quant_k(int type, const uint8_t *b, int e) {
   } else if (type == T_Q3_K) {
     r.q = (b[32 + 32 * h + l] >> 2 * j & 3) - (b[l] >> (4 * h + j) & 1 ? 0 : 4);
     r.scale = quant_f16(b + 108) * (float)quant_scale3(b + 96, run);
-  } else { /* T_IQ4_XS */
+  } else { /* the type is T_IQ4_XS */
     r.q = quant_iq4(quant_nibble(b + 8 + 16 * sub, l));
     r.scale = quant_f16(b) * (float)quant_scale_xs(b, sub);
   }
@@ -158,7 +158,7 @@ GA_DEV int quant_block_bytes(int type) {
   case T_IQ4_XS: return 136;
   case T_MXFP4: return 17;
   case T_E4M3_128: return 132;
-  default: return 36; /* T_NVFP4 */
+  default: return 36; /* the type is T_NVFP4 */
   }
 }
 

@@ -19,8 +19,8 @@
 #define GA_RING_CONTROL 384
 
 typedef struct ga_kargs_gemm_split_int8 {
-  /* Arguments common to all products. gemm.copies is the number of columns of operand B in shared memory: three digits
-   * for each row of X. gemm.partial is NULL if the parts of k are blocks of a cluster. */
+  /* Arguments common to all products. gemm.copies is the number of columns of operand B in shared memory: one for each
+   * part (digit or bf16 number) of each row of X. gemm.partial is NULL if the parts of k are blocks of a cluster. */
   ga_kargs_gemm gemm;
   int32_t depth; /* Number of stages of W in the ring of a warp. */
   /* Number of stages of a ring whose copies start before the previous kernel has ended. The other copies start after

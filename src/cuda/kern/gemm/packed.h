@@ -211,7 +211,8 @@ GA_DEV int packed_int_scale(int t, const uint32_t *s, int group, int half, int r
               high = packed_byte(p[2], run % 4) >> 2 * (run / 4) & 3;
     return (low | high << 4) - 32;
   }
-  const int low = (int)(s[2 * r + 1] >> 4 * group & 15), high = (int)(s[2 * r] >> (16 + 2 * group) & 3); /* T_IQ4_XS */
+  /* the type is T_IQ4_XS */
+  const int low = (int)(s[2 * r + 1] >> 4 * group & 15), high = (int)(s[2 * r] >> (16 + 2 * group) & 3);
   return (low | high << 4) - 32;
 }
 

@@ -89,7 +89,7 @@ GA_DEV float packed_own_scale(int t, const uint32_t *s, int j, int q, int r) {
     return packed_f16(s[6], r) * packed_float_int((int)(low | high << 4) - 32);
   }
   const uint32_t low = s[2 * r + 1] >> 4 * (4 * j + q) & 15,
-                 high = s[2 * r] >> (16 + 2 * (4 * j + q)) & 3; /* T_IQ4_XS */
+                 high = s[2 * r] >> (16 + 2 * (4 * j + q)) & 3; /* the type is T_IQ4_XS */
   return packed_f16(s[2 * r], 0) * packed_float_int((int)(low | high << 4) - 32);
 }
 

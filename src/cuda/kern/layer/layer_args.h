@@ -148,7 +148,9 @@ typedef struct ga_kargs_sample {
   float *adjusted;
   float *group_max;  /* Workspace [groups]: largest logit of each group of tokens. */
   double *group_sum; /* Workspace [groups]: sum of the weights of each group of tokens. */
-  int32_t *counter;  /* A counter, which is 0 before the launch and which the kernel leaves 0. */
+  /* One counter of finished thread blocks for each row of logits. Counters are 0 before the launch, and the kernel
+   * leaves them 0. */
+  int32_t *counter;
   int64_t vocab, n_history, n_bias, n_advance;
   /* groups is the number of groups of 2^group_log neighbouring tokens. */
   int32_t groups, group_log;
