@@ -1,4 +1,4 @@
-/* The files of ga batch: requests as input, answers as output, one JSON object a line (OpenAI's batch format). */
+/* The files of `ga batch`: requests as input, answers as output, one JSON object a line, in OpenAI's batch format. */
 #ifndef GA_CLI_BATCH_FILE_H
 #define GA_CLI_BATCH_FILE_H
 
@@ -10,16 +10,16 @@
 
 #include "ga/base.h"
 
-/* One request of the input. `json` owns its texts. */
+/* One request of the input file. `json` owns the texts and the body. */
 typedef struct batch_line {
   json_t *json;
-  int64_t number; /* number of the line in its file, from 1 */
+  int64_t number; /* number of the line in the input file, from 1 */
   const char *custom_id, *method, *url;
   json_t *body;
 } batch_line;
 
 typedef struct batch_ids {
-  char **id; /* [n] custom ids, sorted */
+  char **id; /* [n] custom ids of requests, sorted */
   size_t n, room;
 } batch_ids;
 
@@ -37,19 +37,20 @@ typedef struct batch_out {
   batch_ids done; /* custom ids of the answers that the file had when it was opened */
 } batch_out;
 
-/* Checks the whole input: each line must be a request whose custom_id no other line has. */
+/* Checks the whole input file: each line must be a request with a custom_id of its own. Sets *n_lines to their
+ * number. */
 ga_status batch_check(const char *path, int64_t *n_lines);
 ga_status batch_in_open(const char *path, batch_in *out);
-/* Reads the next request. line->json is NULL at the end of the file. */
+/* Reads the next request into *line, which batch_line_free releases. line->json is NULL at the end of the file. */
 ga_status batch_in_next(batch_in *in, batch_line *line);
 void batch_line_free(batch_line *line);
 void batch_in_close(batch_in *in);
 
-/* Opens or makes the output, reads the ids of its answers, and removes an incomplete last line. Only one program at a
- * time may open it. */
+/* Opens or creates the output file, reads the custom ids of the answers in it, and removes an incomplete last line.
+ * Only one program at a time may open it. */
 ga_status batch_out_open(const char *path, batch_out *out);
 bool batch_out_has(const batch_out *out, const char *custom_id);
-/* Appends one answer in one write. http: HTTP status. body: JSON text of the server. */
+/* Appends one answer to the output file, in one write. http: HTTP status. body: the server's JSON text. */
 ga_status batch_out_put(batch_out *out, const batch_line *line, long http, const char *body, size_t bytes);
 void batch_out_close(batch_out *out);
 

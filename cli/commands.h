@@ -1,4 +1,5 @@
-/* The subcommands of `ga` in this folder; main.c has the table of all. argv[0] is the subcommand. */
+/* The subcommands of `ga` whose code is in this folder. main.c has the table of all subcommands. argv[0] is the
+ * subcommand's name; each returns an exit code. */
 #ifndef GA_CLI_COMMANDS_H
 #define GA_CLI_COMMANDS_H
 

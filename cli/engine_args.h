@@ -1,4 +1,4 @@
-/* Options and helpers of the commands that run an engine. */
+/* Options and helpers of the commands that run an engine, such as `ga serve`. */
 #ifndef GA_CLI_ENGINE_ARGS_H
 #define GA_CLI_ENGINE_ARGS_H
 
@@ -17,8 +17,7 @@ typedef struct engine_args {
 #define ENGINE_ARGS_INIT \
   { .open = {.model = ga_known_models[0].name, OPEN_ARGS_INIT}, .tools = "auto" }
 
-/* Rows of a command's option table that set the fields of an engine_args; `a` is the engine_args. They follow
- * OPEN_MODEL_OPTIONS. */
+/* Rows of a command's option table that set the fields of `a`, an engine_args. They stand after OPEN_MODEL_OPTIONS. */
 #define ENGINE_OPTIONS(a)                                                                                          \
   {"alias", 0, OPT_STRING, &(a).alias,                                                                             \
    0,       0, "NAME",     "names of the model in requests, separated by commas; else the name of its file"},      \
@@ -89,14 +88,16 @@ typedef struct engine_args {
     "explain", 0, OPT_FLAG, &(a).open.explain, 0, 0, NULL, "at the end: which kernel was chosen for what, and why" \
   }
 
-/* Writes the model's name in requests: the first name of --alias, else the name of its file or folder. "": --alias
- * is empty. */
+/* Writes the model's name in requests: the first name of --alias, else the name of its file or folder. It is "" if
+ * --alias is empty. */
 void engine_model_name(const engine_args *a, char *name, size_t capacity);
-/* Finds the formats of the model's tool calls and reasoning, by the markers in its chat template. */
+/* Finds the format of the model's tool calls, and whether it writes reasoning, by the markers in its chat template.
+ * --tool-call-parser and --no-reasoning have precedence. */
 ga_status engine_formats(const engine_args *a, tool_format *tools, bool *thinks);
-/* Checks options that depend on each other. Returns 0, or the command's exit code. */
+/* Checks options that depend on each other. Returns 0, or an exit code after printing an error. name: the command's
+ * name. */
 int engine_check(const char *name, const engine_args *a);
-/* Creates an engine. *out is NULL if the model is an encoder. */
+/* Creates an engine for the model. *out is NULL if the model is an encoder, which has none. */
 ga_status engine_open(const engine_args *a, int32_t max_waiting, ga_model *model, ga_engine **out);
 
 #endif

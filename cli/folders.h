@@ -1,4 +1,4 @@
-/* The folder of the program's state. */
+/* The folder in which the program ga keeps its state, such as histories. */
 #ifndef GA_CLI_FOLDERS_H
 #define GA_CLI_FOLDERS_H
 
@@ -6,7 +6,7 @@
 
 #include "ga/base.h"
 
-/* Writes the path $XDG_STATE_HOME/ga, else ~/.local/state/ga. */
+/* Writes the path of the folder for state: $XDG_STATE_HOME/ga, or ~/.local/state/ga without that variable. */
 ga_status state_dir(char *path, size_t capacity);
 /* Makes a folder and its missing parents, as mkdir -p does. */
 ga_status make_dirs(const char *path, mode_t mode);

@@ -1,4 +1,4 @@
-/* Parts of `ga info`. */
+/* Prints the contents of model files, for `ga info`. */
 #ifndef GA_CLI_INFO_H
 #define GA_CLI_INFO_H
 

@@ -1,5 +1,5 @@
-/* Options and helpers of the commands that use a model: finding the file, opening the device, loading with a progress
- * bar. */
+/* Options and helpers of the commands that use a model. They find the file, open the device, and load the model with a
+ * progress bar. */
 #ifndef GA_CLI_OPEN_H
 #define GA_CLI_OPEN_H
 
@@ -9,16 +9,16 @@
 #include "ga/llm.h"
 
 typedef struct open_args {
-  const char *model;  /* path, or the name of a pulled model; NULL = the default model */
+  const char *model;  /* path of a model, or name of a pulled one; NULL = the default model */
   const char *device; /* name of a device, or several separated by commas; NULL = auto */
   int64_t threads, context, batch, gpu_layers;
   const char *kv_type;
-  const char *activations;   /* type of the inputs of products: "full" or "e4m3" */
-  const char *chat_template; /* name or file of a template that replaces the model's own; NULL = the model's own */
+  const char *activations;   /* type of the inputs of matrix products with FP8 weights: "full" or "e4m3" */
+  const char *chat_template; /* name or file of a chat template that replaces the model's own; NULL = the model's own */
   bool explain, deterministic, no_mmap;
 } open_args;
 
-/* Rows of a command's option table that set the fields of an open_args; `a` is the open_args. */
+/* Rows of a command's option table that set the fields of `a`, an open_args. */
 #define OPEN_DEVICE_OPTIONS(a)                                                                                         \
   {"device",   'd',                                                                                                    \
    OPT_STRING, &(a).device,                                                                                            \
@@ -38,7 +38,7 @@ typedef struct open_args {
     "chat-template", 0, OPT_STRING, &(a).chat_template, 0, 0, "NAME",                                          \
         "chat template in the place of the model's: chatml, gemma, llama3, mistral, plain, or a file in Jinja" \
   }
-/* The row of --activations in a command's table, for sessions and engines; `a` is an open_args. */
+/* The row of --activations in a command's option table, for sessions and engines; `a` is an open_args. */
 #define OPEN_ACTIVATIONS_OPTION(a)                                                                            \
   {                                                                                                           \
     "activations", 0, OPT_STRING, &(a).activations, 0, 0, "TYPE",                                             \
@@ -77,37 +77,40 @@ typedef struct opened {
   int32_t n_more;
   ga_model *model;
   ga_session *session;
-  ga_template *given; /* template of --chat-template; NULL: the model's own is used */
-  bool explain;       /* close_model prints the plans */
+  ga_template *given; /* template of --chat-template; NULL: the model's own template is used */
+  bool explain;       /* close_model prints the chosen plans (explain) */
 } opened;
 
-/* Checks the options. Returns EXIT_OK, or prints an error and returns EXIT_USAGE if --device, --kv-type or
- * --activations has an impossible value. */
+/* Checks options. Prints an error and returns EXIT_USAGE if --device, --kv-type or --activations has an impossible
+ * value. Otherwise returns EXIT_OK. */
 int open_args_check(const char *name, const open_args *args);
 bool open_rounds_activations(const open_args *args);
-/* Opens the device and the model and, with_session, a session. On failure everything is released and the error text
- * is set. */
+/* Opens the device and the model and, if with_session, a session. close_model releases them. On failure everything is
+ * released, and the error text is set. */
 ga_status open_model(const open_args *args, bool with_session, opened *out);
-/* Opens device and model without weights, for ga_model_placement_at. */
+/* Opens device and model without weights, so that ga_model_placement_at can be called. close_model releases them. */
 ga_status plan_model(const open_args *args, opened *out);
 void close_model(opened *o);
-/* Prints a line for each device: its layers and their memory. */
+/* Prints a line for each device: the layers that it runs, and their memory. */
 void print_placements(FILE *f, const ga_model *model);
 
-/* Prints the plans of a context on stderr: chosen kernels, shapes, and reasons against others (ga_plan_explain). */
+/* Prints the plans of a context on stderr: the chosen kernels, their shapes, and the reasons against other kernels
+ * (ga_plan_explain). */
 void explain(const ga_ctx *ctx);
 
-/* Finds the path of a model given as a path or a name. GA_ERR_IO with a hint to `ga pull`: there is none. */
+/* Finds the path of a model that is given as a path or a name. If there is none, returns GA_ERR_IO; the error text
+ * mentions `ga pull`. */
 ga_status find_model(const char *model, char *path, size_t capacity);
 
-/* Tokenizes a text; *ids is malloc'd. */
+/* Tokenizes a text. flags: as for ga_tokenize. The caller frees *ids with free. */
 ga_status encode(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags, int32_t **ids, size_t *n);
-/* Returns the template for messages; NULL: there is none. */
+/* Returns the chat template in use; NULL: the model has none. */
 const ga_template *chat_template(const opened *o);
-/* Makes the ids of messages by the chat template, followed by the opening of an answer. *ids is malloc'd. */
+/* Renders messages with the chat template, with the start of an answer after them, and tokenizes the result. The caller
+ * frees *ids with free. */
 ga_status chat_ids(const opened *o, const ga_chat_message *messages, size_t n, int32_t **ids, size_t *n_ids);
 
-/* Reads a whole file, or stdin for "-"; *text is malloc'd and NUL-terminated. */
+/* Reads a whole file, or stdin for "-". *text has a NUL at its end; the caller frees it with free. */
 ga_status read_text(const char *path, char **text, size_t *bytes);
 
 #endif

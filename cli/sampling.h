@@ -1,4 +1,5 @@
-/* Sampling options that `ga run` and `ga chat` share. The defaults are the model's own, where its files have them. */
+/* Sampling options that `ga run` and `ga chat` share. Their defaults are the model's own values, where its files have
+ * them. */
 #ifndef GA_CLI_SAMPLING_H
 #define GA_CLI_SAMPLING_H
 
@@ -7,8 +8,8 @@
 #include "cli/open.h"
 
 typedef struct sampling_args {
-  double temperature, top_p, min_p, typical, repeat, presence, frequency; /* NaN: not given */
-  int64_t top_k, seed, max_tokens, repeat_last;                           /* top_k -1: not given */
+  double temperature, top_p, min_p, typical, repeat, presence, frequency; /* NaN: the option was not given */
+  int64_t top_k, seed, max_tokens, repeat_last;                           /* top_k: -1 if the option was not given */
   cmd_texts stop;
 } sampling_args;
 
@@ -18,8 +19,8 @@ typedef struct sampling_args {
     .repeat_last = 64, .seed = -1                                                                                \
   }
 
-/* FALLBACK_*: defaults for a model whose files have no sampling values: nucleus sampling with the usual P (arXiv
- * 1904.09751). The penalty is small enough not to change names and code. */
+/* Defaults for a model whose files have no sampling values: nucleus sampling with the usual P (arXiv 1904.09751). The
+ * penalty is small enough not to change names and code. */
 #define FALLBACK_TEMPERATURE 0.7
 #define FALLBACK_TOP_P       0.9
 #define FALLBACK_TOP_K       40
@@ -66,19 +67,19 @@ typedef struct sampling_args {
     "stop", 0, OPT_LIST, &(a).stop, 0, 0, "TEXT", "the answer ends before this text; may be given several times"      \
   }
 
-/* Checks the options. Returns EXIT_OK, or prints an error and returns EXIT_USAGE. */
+/* Checks sampling options. Returns EXIT_OK, or prints an error and returns EXIT_USAGE. name: the command's name. */
 int sampling_check(const char *name, const sampling_args *a);
 
 /* Fills in options that were not given. Answers through a chat template (is_answer) get the values of the model's
- * files, else FALLBACK_*. Text that is continued without a template is greedy. Greedy answers get no penalty unless
- * one was given. A model's value that is out of range is reported on stderr and ignored. */
+ * files, else FALLBACK_*. Without a template the defaults are greedy. Greedy sampling gets no penalty unless one was
+ * given. A model's value that is out of range is reported on stderr and ignored. path: path of the model. */
 ga_status sampling_fill(sampling_args *a, const char *path, bool is_answer);
-/* Writes the options to *o and *sample. *o points to *sample, which must outlive it. */
+/* Sets *o and *sample from the options. *o points to *sample, which must outlive it. */
 void sampling_apply(const sampling_args *a, ga_generate_options *o, ga_sample_desc *sample);
 
-/* Prints "prompt 12 tokens, 34.5 tok/s; ..." on stderr, after flushing stdout. */
+/* Prints the speed of a generation on stderr, such as "prompt 12 tokens, 34.5 tok/s; ...". Flushes stdout before. */
 void print_speed(const ga_generate_result *r);
-/* Prints on stderr that an answer was cut, if it was. */
+/* Prints on stderr that the answer was cut, if it reached the limit of tokens or of the context. */
 void print_cut(const ga_generate_result *r);
 
 #endif

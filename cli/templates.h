@@ -1,12 +1,13 @@
-/* Chat templates for models whose files have none, or in place of the file's. */
+/* Chat templates known by name, for models whose files have none, or in place of a model's own. */
 #ifndef GA_CLI_TEMPLATES_H
 #define GA_CLI_TEMPLATES_H
 
 #include "ga/chat.h"
 
-/* Returns the names that template_open knows: "chatml, gemma, ...". */
+/* Returns the names that template_open knows, as "chatml, gemma, ...": a static string. */
 const char *template_names(void);
-/* Opens a template by a known name, or from a file in Jinja. The caller releases it with ga_template_destroy. */
+/* Opens a chat template by a known name, or from a file in the Jinja language. The caller releases it with
+ * ga_template_destroy. */
 ga_status template_open(const char *name_or_file, ga_template **out);
 
 #endif

@@ -10,21 +10,24 @@ BACKWARD = [32, 64, 96, 128]  # shapes of the forms that attention backward need
 TYPES = {16: ["bf16", "f16"], 8: ["e4m3", "e5m2", "s8"]}
 
 HEAD_16 = """/* Written by tools/gen_wgmma.py: do not edit.
- * d (64 x N, f32) = a (64 x 16) b (16 x N) + (acc ? d : 0), asynchronously, by a warpgroup. Enclose calls in wgmma_fence, wgmma_commit, wgmma_wait.
+ * Products of a warpgroup: d (64 x N, f32) = a (64 x 16) b (16 x N) + (acc ? d : 0). They are asynchronous: a call stands between wgmma_fence and
+ * wgmma_commit, and d is ready after wgmma_wait. The suffix says where the 16-bit operands a and b are:
  *   _rs   a in registers, b in shared memory with k contiguous      _rst  a in registers, b in shared memory with n contiguous
  *   _ss   a and b in shared memory, k contiguous in both            _sst  a and b in shared memory, k contiguous in a, n in b
- *   _ss0, _sst0   d = a b: the old value of d is dead, so that its registers are free until this call
- * d[4j+2h+e] of a lane: row 16 warp + g + 8h, column 8j + 2q + e. a[0..3]: see mma_m16n8k16. Descriptors: desc() of tile/smem.h. */
+ *   _ss0, _sst0   as _ss, _sst, but d = a b: d is only written, so that its registers are free until this call
+ * Element d[4j+2h+e] of a lane is row 16 warp + g + 8h, column 8j + 2q + e, with g = lane / 4 and q = lane % 4. Registers a[0..3] are as in
+ * mma_m16n8k16_* (mma.h). Operands in shared memory are given by descriptors, made by desc() of tile/smem.h. */
 """
 HEAD_8 = """/* Written by tools/gen_wgmma.py: do not edit.
- * d (64 x N) = a (64 x 32) b (32 x N) + (acc ? d : 0), asynchronously, by a warpgroup; 8-bit values, k contiguous. Enclose calls as in wgmma.h.
+ * Products of a warpgroup: d (64 x N) = a (64 x 32) b (32 x N) + (acc ? d : 0), of 8-bit numbers with k contiguous. They are asynchronous, as in wgmma.h.
  *   _rs   a in registers, b in shared memory      _ss   a and b in shared memory
- *   _rs0, _ss0   d = a b: the old value of d is dead, so that its registers are free until this call
+ *   _rs0, _ss0   as _rs, _ss, but d = a b: d is only written, so that its registers are free until this call
  * e4m3, e5m2: d is f32, but the hardware adds with 13 fraction bits and truncates d to 13 after each step of 32 (docs/log/sums.md).
- * Kernels keep such sums short and accumulate them in f32. s8: d is int32, exact. Layouts: d[] as in wgmma.h, a[0..3] as in mma_m16n8k32. */
+ * Kernels therefore keep such sums short and add them in f32. s8: d is int32, and sums are exact.
+ * Elements of d are as in wgmma.h, registers a[0..3] as in mma_m16n8k32_* (mma.h). */
 """
 HEAD_T = """/* Written by tools/gen_wgmma.py: do not edit.
- * Forms of wgmma.h for products of transposed operands:
+ * Further forms of the products in wgmma.h, for transposed operands:
  *   _sst   a and b in shared memory, b with n contiguous, in shapes that wgmma.h lacks
  *   _sstt  a and b in shared memory, a with m contiguous, b with n contiguous */
 """

@@ -1,4 +1,5 @@
-/* The subcommands of `ga` that verify offers. argv[0] is the subcommand; each returns an exit code. */
+/* The subcommands of `ga` whose code is in the folder verify. argv[0] is the subcommand's name; each returns an exit
+ * code. */
 #ifndef GA_VERIFY_VERIFY_H
 #define GA_VERIFY_VERIFY_H
 

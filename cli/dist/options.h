@@ -1,10 +1,11 @@
-/* Rows of option tables that several verbs share. */
+/* Rows of option tables that several verbs of `ga dist` share. */
 #ifndef GA_CLI_DIST_OPTIONS_H
 #define GA_CLI_DIST_OPTIONS_H
 
 #include "cmdline/cmd.h"
 
-/* Each macro makes one row of an option table. value: the variable to set, which holds the default before parsing. */
+/* Each macro makes one row of an option table. value: the variable that the option sets; it has the default before
+ * parsing. */
 #define DIST_FLAG(name, value, help) \
   { name, 0, OPT_FLAG, &(value), 0, 0, NULL, help }
 #define DIST_WORD(name, value, arg, help) \
@@ -22,7 +23,7 @@
 #define DIST_COPIES(value, help) \
   { "copies", 0, OPT_STRING, &(value), 0, 0, "NAME", help }
 
-/* Rows of an option table that set the fields of a shape; `s` is a dist_shape. */
+/* Rows of an option table that set the fields of `s`, a dist_shape. */
 #define DIST_SHAPE_OPTIONS(s)                                                                                         \
   DIST_WORD("tokens", (s).tokens, "LIST", "tokens of each document"),                                                 \
       DIST_WORD("queries", (s).queries, "LIST", "queries of each document, its last tokens; else all"),               \
@@ -53,7 +54,7 @@
                "GPUs that gather keys or split heads: number of groups of heads; one is sent while another is "       \
                "computed; 0 = by the shape")
 
-/* Rows of an option table that describe the machine, for simulate and -m auto; `m` is a dist_machine. */
+/* Rows of an option table that set the fields of `m`, a dist_machine: the machine for simulate and -m auto. */
 #define DIST_MACHINE_OPTIONS(m)                                                                                       \
   DIST_FLOAT("tflops", (m).tflops, 1e-6, 1e9, "X", "arithmetic of attention, 10^12 a second and rank"),               \
       DIST_FLOAT("merged-tflops", (m).merged_tflops, 0, 1e9, "X",                                                     \
@@ -83,7 +84,7 @@
                 "rates measured by size, instead of the numbers above: JSON of ga bench or ga dist links, or lists "  \
                 "(docs/guide/distributed.md)")
 
-/* Rows of an option table of verbs that start ranks; `r` is a dist_ranks. */
+/* Rows of an option table that set the fields of `r`, a dist_ranks, for verbs that start ranks. */
 #define DIST_RANKS_OPTIONS(r)                                                                                    \
   DIST_RANKS((r).n, 4096, "number of ranks, at most 64; else as a launcher such as mpirun says, or 4"),          \
       DIST_WORD("transport", (r).transport, "NAME", "ranks are threads, processes, or mpi: those of mpirun"),    \

@@ -1,4 +1,4 @@
-/* Timelines in numbers: seconds of each rank that were attention, communication, both, or neither. */
+/* Prints sums over a timeline: for each rank the seconds of attention, communication, both, or neither. */
 #ifndef GA_CLI_DIST_TIMELINE_H
 #define GA_CLI_DIST_TIMELINE_H
 
@@ -6,9 +6,10 @@
 
 #include "verify/dist/timeline.h"
 
-/* Prints the figures as text. path: name of the file that has the spans. */
+/* Prints the sums as text. path: name of the file that has the timeline's spans. */
 GA_NODISCARD ga_status timeline_print(const char *path, const dist_timeline *t);
-/* Makes the figures as JSON. *out is a new value; NULL: out of memory. */
+/* Makes the sums as a JSON value in *out, which the caller releases. NULL: out of memory. path: name of the file that
+ * has the timeline's spans. */
 GA_NODISCARD ga_status timeline_json(const char *path, const dist_timeline *t, json_t **out);
 
 #endif

@@ -1,4 +1,4 @@
-/* The common steps of the verbs that examine plans and start no rank: plan, verify, simulate. */
+/* Steps that plan, verify and simulate share: the verbs of `ga dist` that examine plans and start no ranks. */
 #ifndef GA_CLI_DIST_VIEW_H
 #define GA_CLI_DIST_VIEW_H
 
@@ -16,15 +16,15 @@ typedef struct dist_view {
 #define DIST_VIEW_INIT \
   { .shape = DIST_SHAPE_INIT, .machine = DIST_MACHINE_INIT, .device = "cpu" }
 
-/* Rows of a verb's option table that set the fields of a dist_view; `v` is the dist_view. */
+/* Rows of a verb's option table that set the fields of `v`, a dist_view. */
 #define DIST_VIEW_OPTIONS(v)                                                                                        \
   DIST_METHOD((v).shape.method, "ring, zigzag, ulysses, ...; auto = the fastest by simulate; all = compare them"),  \
       DIST_RANKS((v).shape.ranks, 4096, "number of ranks; else 4"), DIST_SHAPE_OPTIONS((v).shape),                  \
       DIST_WORD("device", (v).device, "LIST", "the machine of simulate and -m auto: cpu, or cuda:0 = one of GPUs"), \
       DIST_MACHINE_OPTIONS((v).machine)
 
-/* Makes the plan and calls show. With -m all it instead prints a line for each method; with_times adds the simulated
- * time. quiet: -m auto does not print its choice. Returns an exit code. */
+/* Makes the plan of the options and calls `show` with it. With -m all it instead prints a line for each method;
+ * with_times adds simulated times. quiet: -m auto does not print its choice. Returns an exit code. */
 int dist_view_plan(const char *verb, dist_view *v, bool quiet, bool with_times,
                    ga_status (*show)(const dist_task *, const ga_dist_plan *));
 

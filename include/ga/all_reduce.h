@@ -21,7 +21,7 @@ typedef struct ga_all_reduce ga_all_reduce;
 
 typedef struct ga_all_reduce_desc {
   size_t struct_size;
-  int64_t max_elements; /* the most elements of a call, 1 to 2^24 */
+  int64_t max_elements; /* largest number of elements in one call, 1 to 2^24 */
   int32_t dtype;        /* GA_F32, GA_F16 or GA_BF16 */
   uint32_t flags;       /* must be 0 */
   double timeout; /* seconds that a GPU waits for another rank's numbers, 0.001 to 3600; 0 = the timeout of comm */
@@ -29,32 +29,33 @@ typedef struct ga_all_reduce_desc {
 #define GA_ALL_REDUCE_DESC_INIT \
   { sizeof(ga_all_reduce_desc), 0, GA_BF16, 0, 0.0 }
 
-/* Creates this rank's part. All ranks of comm call it, 1 to 8 on GPUs, with equal descriptions; GA_ERR_COMM names
- * ranks whose descriptions differ. Each rank has its own context, and on GPUs its own GPU: kernels of one GPU need
- * not run at the same time. comm and ctx must outlive *out. Each rank takes 3 times the larger of two amounts of
- * device memory: 2 x max_elements, and ranks x the elements of one launch. */
+/* Creates this rank's part of an all-reduce. All ranks of comm call it, 1 to 8 on GPUs, with equal descriptions;
+ * GA_ERR_COMM names ranks whose descriptions differ. Each rank has its own context, and on GPUs its own GPU, since the
+ * kernels of all ranks must run at the same time. comm and ctx must outlive *out. On a GPU each rank allocates three
+ * slots for arriving data. A slot holds the larger of two amounts: 2 x max_elements, and ranks x the elements of the
+ * largest call in which each rank adds up all elements itself. */
 GA_API GA_NODISCARD ga_status ga_all_reduce_create(const ga_all_reduce_desc *desc, ga_comm *comm, ga_ctx *ctx,
                                                    ga_all_reduce **out);
-/* Destroys this rank's part, once its streams have finished the work that it enqueued. Each rank calls it. NULL is
- * fine. */
+/* Destroys this rank's part of the all-reduce. Each rank calls it, once its streams have finished the work that the
+ * part enqueued. NULL is fine. */
 GA_API void ga_all_reduce_destroy(ga_all_reduce *reduce);
 
-/* Computes y[n] = the sum of all ranks' x[n]; y may be x. n is 0 to max_elements, the same on all ranks. On GPUs x
- * and y must be multiples of 16 bytes. There the call only enqueues, and may be recorded in a graph that is launched
- * repeatedly. All ranks enqueue the same calls in the same order, each on one stream or on streams that wait for
- * each other. stream NULL = the context's own. */
+/* Computes y[n] = the sum of all ranks' x[n]; y may be x. n is 0 to max_elements, the same on all ranks. On GPUs the
+ * addresses x and y must be multiples of 16. There the call only enqueues, and may be recorded in a graph that is
+ * launched repeatedly. All ranks enqueue the same calls in the same order, each on one stream or on streams that wait
+ * for each other. stream NULL = the context's own. */
 GA_API GA_NODISCARD ga_status ga_all_reduce_run(ga_all_reduce *reduce, const void *x, void *y, int64_t n,
                                                 ga_stream *stream);
 
 typedef struct ga_all_reduce_norm_io {
   size_t struct_size;
-  const void *x;  /* [rows, width] of the desc's dtype */
+  const void *x;  /* this rank's addend, [rows, width] of the desc's dtype */
   void *residual; /* [rows, width]: the sum of all ranks' x is added to it. Must be the same on all ranks */
   /* [width] factors of the norm. A GPU may read them before earlier launches have ended, so no earlier launch may
    * write them */
   const float *weight;
   void *y; /* [rows, width]: residual / sqrt(mean of its squares + eps) * weight, row by row; may be x */
-  /* rows x width is at most max_elements and the same on all ranks. On GPUs width is a multiple of 16 bytes. */
+  /* rows x width is at most max_elements and the same on all ranks. On GPUs the bytes of a row are a multiple of 16. */
   int64_t rows, width;
   float eps;        /* added to the mean of squares; 0 or more */
   int32_t reserved; /* must be 0 */
@@ -62,9 +63,9 @@ typedef struct ga_all_reduce_norm_io {
 #define GA_ALL_REDUCE_NORM_IO_INIT \
   { sizeof(ga_all_reduce_norm_io), NULL, NULL, NULL, NULL, 0, 0, 1e-6f, 0 }
 
-/* Runs the sum, the addition to the residual and the RMS norm in one launch, or in two where the sum is large. The
- * sum and the new residual are rounded to the dtype, as they are by three separate calls. All else is as for
- * ga_all_reduce_run. */
+/* Runs the sum, the addition to the residual and the RMS norm in one launch, or in two where the sum is large. The sum
+ * and the new residual are rounded to the dtype, as they are by three separate calls. Ranks, streams and recording are
+ * as for ga_all_reduce_run. */
 GA_API GA_NODISCARD ga_status ga_all_reduce_norm(ga_all_reduce *reduce, const ga_all_reduce_norm_io *io,
                                                  ga_stream *stream);
 

@@ -41,7 +41,7 @@ typedef enum ga_status {
   GA_ERR_UNSUPPORTED = 4, /* the call is valid, but no kernel of this build or no present device can do it */
   GA_ERR_NOMEM = 5,       /* host or device memory is exhausted */
   GA_ERR_DEVICE = 6,      /* the device or its driver reported a fault */
-  GA_ERR_COMM = 7,        /* a peer or the network failed */
+  GA_ERR_COMM = 7,        /* another rank or the network failed */
   GA_ERR_IO = 8,          /* a file or socket could not be read or written */
   GA_ERR_FORMAT = 9,      /* a file or message does not follow its format */
   GA_ERR_STATE = 10,      /* called in the wrong order, or on a handle that has failed */

@@ -3,8 +3,9 @@
  *
  * Each rank, a thread or a process, has a context and an end of a communicator (ga/comm.h). All ranks call the same
  * collectives in the same order with equal descriptions. A rank whose description differs makes the call fail with
- * GA_ERR_COMM on all ranks, in host memory before anything is written; the text names the field, two ranks and their
- * values. A rank that dies, leaves or does not come in time makes it fail, too: ga/comm.h.
+ * GA_ERR_COMM on all ranks; the text names the field, two ranks and their values. If arrays are in host memory, the
+ * call then fails before it writes anything. A rank that dies, leaves or does not come in time makes it fail, too
+ * (ga/comm.h).
  *
  * Two threads that share the work of a model:
  *
@@ -28,7 +29,7 @@ extern "C" {
 #endif
 
 /* --- src/op/collective.toml: ga_collective_kind desc --- */
-/* Kinds of collectives. n is that of the description. Arrays are contiguous; [ranks, n] has one row for each rank. */
+/* Kinds of collectives. n is the description's. Arrays are contiguous; [ranks, n] has one row for each rank. */
 typedef enum ga_collective_kind {
   GA_ALL_REDUCE = 0,     /* x [n], y [n]: y is the sum of all ranks' x; y may be x */
   GA_ALL_GATHER = 1,     /* x [n], y [ranks, n]: row r of y is rank r's x; x may be the rank's own row of y */
@@ -44,7 +45,7 @@ typedef struct ga_collective_desc {
   int32_t kind;     /* ga_collective_kind */
   int32_t dtype;    /* GA_F32, GA_F16 or GA_BF16 */
   int32_t ranks;    /* number of ranks of the communicator, 1 to 4096 */
-  uint32_t reach;   /* ga_comm_reach of the communicator */
+  uint32_t reach;   /* value that ga_comm_reach returns for the communicator */
   uint32_t flags;   /* ga_collective_flags */
   int32_t reserved; /* must be 0 */
 } ga_collective_desc;
@@ -53,15 +54,15 @@ typedef struct ga_collective_desc {
 /* --- end of src/op/collective.toml --- */
 
 typedef enum ga_collective_flags {
-  GA_COLLECTIVE_WINDOWS = 1, /* the io has windows: GPU kernels write into the memory of other GPUs */
-  GA_COLLECTIVE_LINKS = 2    /* the io has links: GPUs exchange messages. Not together with windows */
+  GA_COLLECTIVE_WINDOWS = 1, /* io.windows is used: GPU kernels write into the memory of other GPUs */
+  GA_COLLECTIVE_LINKS = 2    /* io.links is used: GPUs exchange messages. Not allowed together with WINDOWS */
 } ga_collective_flags;
 
-/* Sends messages between GPUs that cannot map each other's memory. */
+/* Links: the means by which GPUs that cannot map each other's memory exchange messages. */
 typedef struct ga_links ga_links;
-/* Creates the links. All ranks call it, each with a context on a GPU. copies says how messages travel. "host":
- * through page-locked host memory, also between hosts. "nccl": by the library of the backend. comm and ctx must
- * outlive *out. Calls wait for the hosts of other ranks, so they cannot be recorded in graphs. */
+/* Creates the links. All ranks call it, each with a context on a GPU. copies says how messages travel. "host": through
+ * page-locked host memory, also between hosts. "nccl": by the library NCCL. comm and ctx must outlive *out. Collectives
+ * over links wait for the host threads of other ranks, so they cannot be recorded in graphs. */
 GA_API GA_NODISCARD ga_status ga_links_create(ga_comm *comm, ga_ctx *ctx, const char *copies, ga_links **out);
 /* Frees the links. Call it once the streams have finished the enqueued work. NULL is fine. */
 GA_API void ga_links_destroy(ga_links *links);
@@ -79,8 +80,8 @@ typedef struct ga_collective_io {
 /* --- end of src/op/collective.toml --- */
 
 /* Plans a collective. Sums are made in the order of ranks, so all ranks get the same bits. In host memory they are made
- * in double, rounded to f32 and then to the type; on GPUs they are made in f32. On GPUs GA_ALL_REDUCE has windows and
- * the other kinds have links; a call with neither fails with GA_ERR_UNSUPPORTED. */
+ * in double, rounded to f32 and then to the type; on GPUs they are made in f32. On GPUs GA_ALL_REDUCE needs windows,
+ * and the other kinds need links; a description with neither flag fails with GA_ERR_UNSUPPORTED. */
 GA_API GA_NODISCARD ga_status ga_collective_plan(ga_ctx *ctx, const ga_collective_desc *desc, ga_plan **out);
 /* Runs the collective. On a CPU context the work is done when the call returns; on GPUs it is enqueued. */
 GA_API GA_NODISCARD ga_status ga_collective_run(const ga_plan *plan, const ga_collective_io *io, void *workspace,

@@ -1,8 +1,8 @@
-/* GA, communicators: a number of ranks that exchange messages. Threads, processes of a host, or MPI ranks.
+/* GA, communicators: groups of ranks that exchange messages. Ranks are threads, processes of a host, or MPI ranks.
  *
- * A ga_comm is one rank's end. It is used by one thread at a time; each rank has a thread or process of its own.
- * A wait that takes longer than the timeout, a rank that is gone and ga_comm_abort end the communicator for all ranks:
- * every call then gives GA_ERR_COMM or GA_ERR_TIMEOUT with one text that says what happened first.
+ * A ga_comm is one rank's end. It is used by one thread at a time; each rank has a thread or process of its own. A wait
+ * that takes longer than the timeout, a rank that is gone and ga_comm_abort end the communicator for all ranks: every
+ * later call returns GA_ERR_COMM or GA_ERR_TIMEOUT, with one text for all ranks that says what happened first.
  */
 #ifndef GA_COMM_H
 #define GA_COMM_H
@@ -27,7 +27,7 @@ typedef enum ga_comm_reaches {
 
 typedef struct ga_comm_threads_options {
   size_t struct_size;
-  int32_t ranks;  /* 1 to 4096 */
+  int32_t ranks;  /* number of ranks, 1 to 4096 */
   uint32_t flags; /* ga_comm_flags */
   /* 0 = messages arrive as soon as both sides are ready; else they arrive in a random order that the seed determines */
   uint64_t seed;
@@ -36,7 +36,7 @@ typedef struct ga_comm_threads_options {
 #define GA_COMM_THREADS_OPTIONS_INIT \
   { sizeof(ga_comm_threads_options), 1, 0, 0, 0.0 }
 
-/* Creates the ends of ranks that are threads of this process: out[ranks], one end for each thread. */
+/* Creates a communicator whose ranks are threads of this process. out[ranks] gets one end for each thread. */
 GA_API GA_NODISCARD ga_status ga_comm_threads_create(const ga_comm_threads_options *options, ga_comm **out);
 typedef struct ga_comm_process_options {
   size_t struct_size;
@@ -48,8 +48,8 @@ typedef struct ga_comm_process_options {
   int32_t reserved;     /* must be 0 */
   double timeout;       /* seconds that a call waits for other ranks, 0.01 to 86400; 0 = 5 */
   double start_timeout; /* seconds that the creation waits for all ranks, 0.01 to 86400; 0 = 30 */
-  /* the most bytes of one rank's messages in flight, 4096 to 2^40; 0 = 2^34. They are reserved as addresses; memory is
-   * allocated when it is used */
+  /* largest sum of bytes of one rank's messages in flight, 4096 to 2^40; 0 = 2^34. Only address space is reserved;
+   * memory is allocated when it is used */
   uint64_t message_bytes;
 } ga_comm_process_options;
 #define GA_COMM_PROCESS_OPTIONS_INIT \
@@ -70,12 +70,13 @@ typedef struct ga_comm_mpi_options {
 #define GA_COMM_MPI_OPTIONS_INIT \
   { sizeof(ga_comm_mpi_options), 0, 0, 0.0 }
 
-/* Creates this process's end of a communicator of the ranks of an MPI run, on any hosts. It copies OpenMPI's
- * MPI_COMM_WORLD, once in a process. libmpi is loaded at run time; GA_ERR_UNSUPPORTED: it is missing. The call
- * starts MPI and ga_comm_destroy ends it, unless the program has started it. In that case this must be the program's
- * main thread, or its MPI must allow calls of any thread (GA_ERR_STATE). After a failure MPI is not ended, so that
- * mpirun ends the run. mpirun finds a rank that dies. MPI_Abort ends all ranks if one takes no part for the timeout, at
- * least 5 s, while messages to it are in flight, or for 30 s at the end. */
+/* Creates this process's end of a communicator of the ranks of an MPI run, on any hosts. It uses a duplicate of
+ * OpenMPI's MPI_COMM_WORLD, and can be called once in a process (GA_ERR_STATE). libmpi is loaded at run time;
+ * GA_ERR_UNSUPPORTED: it is missing. The call starts MPI and ga_comm_destroy ends it, unless the program has started
+ * it. In that case the caller must be the program's main thread, or MPI must run at level MPI_THREAD_SERIALIZED or
+ * above (GA_ERR_STATE). After a failure MPI is not ended, so that mpirun ends the run. mpirun finds a rank that dies.
+ * MPI_Abort ends all ranks if one takes no part for the timeout, at least 5 s, while messages to it are in flight, or
+ * for 30 s at the end. */
 GA_API GA_NODISCARD ga_status ga_comm_mpi_create(const ga_comm_mpi_options *options, ga_comm **out);
 
 /* The rank of this process, read from the environment variables of the program that started it. */
@@ -101,12 +102,12 @@ GA_API void ga_comm_destroy(ga_comm *comm);
 GA_API int32_t ga_comm_rank(const ga_comm *comm);
 /* Returns the number of ranks; 0 for NULL. */
 GA_API int32_t ga_comm_size(const ga_comm *comm);
-/* Returns a combination of ga_comm_reaches, equal on all ranks; 0 for NULL. */
+/* Returns the ga_comm_reaches of the communicator as a bit mask, equal on all ranks; 0 for NULL. */
 GA_API uint32_t ga_comm_reach(const ga_comm *comm);
 /* Ends the communicator for all ranks. Their calls fail with the text `why` of the first ga_comm_abort. */
 GA_API void ga_comm_abort(ga_comm *comm, const char *why);
-/* Waits until all ranks have called it, and compares their values. GA_ERR_COMM names the ranks whose values differ,
- * and `what`, the name of the value. */
+/* Waits until all ranks have called this function, and compares their values. GA_ERR_COMM names the ranks whose values
+ * differ, and `what`, the name of the value. */
 GA_API GA_NODISCARD ga_status ga_comm_meet(ga_comm *comm, const char *what, uint64_t value);
 
 /* Collectives: all ranks call them with the same sizes. Sums are made in double, in the order of ranks, and rounded

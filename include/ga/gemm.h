@@ -12,8 +12,8 @@
  *                 with residual = y adds to a gradient (of f32, say)
  *
  * X and W of e4m3 (Micikevicius et al. 2022, arXiv 2209.05433) may have scales, which are factors of the dot products.
- * A tensor has one scale; or 1 x 128 of X have one, and 128 x 128 of W (DeepSeek-AI 2024, arXiv 2412.19437, section
- * 3.3). ga_convert (ga/layer.h) makes them.
+ * Each tensor has one scale; or each 1 x 128 block of X and each 128 x 128 block of W has one (DeepSeek-AI 2024, arXiv
+ * 2412.19437, section 3.3). ga_convert (ga/layer.h) makes them.
  */
 #ifndef GA_GEMM_H
 #define GA_GEMM_H
@@ -30,7 +30,7 @@ typedef enum ga_act_kind {
   GA_ACT_SILU = 1,      /* x / (1 + e^-x) */
   GA_ACT_GELU_TANH = 2, /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
   GA_ACT_GELU_ERF = 3,  /* 0.5 x (1 + erf(x / sqrt 2)) */
-  GA_ACT_RELU2 = 4,     /* max(x, 0)^2; only ga_act has this one and TANH */
+  GA_ACT_RELU2 = 4,     /* max(x, 0)^2; ga_act takes RELU2 and TANH, ga_gemm does not */
   GA_ACT_TANH = 5       /* tanh x */
 } ga_act_kind;
 
@@ -42,23 +42,26 @@ typedef enum ga_gemm_flags {
   GA_GEMM_XT = 32,      /* x is stored [k, m]: x_stride is the distance of its k rows */
   GA_GEMM_WT = 64,      /* w is stored [k, n]; only plain types in native layout */
   /* e4m3 by e4m3: sums may stay in the tensor cores' accumulators over all of k. Hopper's keep 14 bits there, so that
-   * the error grows with k. Without this flag a kernel adds at most 128 of k that way, and the partial sums in f32. */
+   * the error grows with k. Without this flag a kernel adds at most 128 products that way, and adds the partial sums in
+   * f32. */
   GA_GEMM_FAST_SUM = 128,
   /* Batch-invariant: a row of Y depends, bit by bit, on its row of X and on W, not on m or the other rows. The planner
-   * chooses among the kernels with this property as if m were 32. GA_ERR_UNSUPPORTED where there is none. */
+   * chooses among the kernels with this property as if m were 32. The call returns GA_ERR_UNSUPPORTED if there is
+   * none. */
   GA_GEMM_INVARIANT = 256,
-  /* X is rounded to e4m3 before the product, with a scale for each 128 of k of a row, as ga_convert makes them with
-   * GA_CONVERT_SCALES_ROW. W is e4m3_128, so that codes are multiplied by codes ("W8A8"); its codes 0x7f and 0xff then
-   * mean NaN. For one product, with rows of X contiguous and not normed. */
+  /* X is rounded to e4m3 before the product, with a scale for each 128 consecutive elements of a row, as ga_convert
+   * makes them with GA_CONVERT_SCALES_ROW. W is e4m3_128, so that codes are multiplied by codes ("W8A8"); its codes
+   * 0x7f and 0xff then mean NaN. Rows of X must be contiguous, and fused forms do not take the flag. */
   GA_GEMM_X_E4M3 = 512
 } ga_gemm_flags;
 
 /* Kinds of scales of e4m3 operands; scales are f32. */
 typedef enum ga_gemm_scales {
   GA_GEMM_SCALES_NONE = 0,
-  GA_GEMM_SCALES_TENSOR = 1, /* one scale each: x_scale [1], w_scale [1] */
-  GA_GEMM_SCALES_BLOCK =
-      2 /* scales of blocks: x_scale [k / 128, m], w_scale [n / 128, k / 128], quotients rounded up */
+  GA_GEMM_SCALES_TENSOR = 1, /* one scale for each tensor: x_scale [1], w_scale [1] */
+  /* scales of blocks, 1 x 128 of X and 128 x 128 of W: x_scale [k / 128, m], w_scale [n / 128, k / 128], quotients
+   * rounded up */
+  GA_GEMM_SCALES_BLOCK = 2
 } ga_gemm_scales;
 /* --- end of src/op/gemm.toml --- */
 
@@ -77,7 +80,7 @@ typedef struct ga_gemm_desc {
   int32_t w_layout; /* ga_layout of W */
   int32_t act;      /* ga_act_kind */
   uint32_t flags;   /* ga_gemm_flags */
-  float scale;      /* factor of X W^T */
+  float scale;      /* factor by which X W^T is multiplied */
   int32_t scales;   /* ga_gemm_scales */
 } ga_gemm_desc;
 #define GA_GEMM_DESC_INIT \
@@ -86,9 +89,9 @@ typedef struct ga_gemm_desc {
 typedef struct ga_gemm_io {
   const void *x, *w;
   void *y;                        /* must not overlap x or w */
-  const float *bias;              /* [n] with GA_GEMM_BIAS */
-  const void *gate, *residual;    /* [m, n] with GA_GEMM_GLU, and with GA_GEMM_RESIDUAL */
-  const float *x_scale, *w_scale; /* scales on the device, with the shapes of desc.scales */
+  const float *bias;              /* [n] addends, read with GA_GEMM_BIAS */
+  const void *gate, *residual;    /* gate [m, n], read with GA_GEMM_GLU; residual [m, n], read with GA_GEMM_RESIDUAL */
+  const float *x_scale, *w_scale; /* scales on the device, with the shapes that ga_gemm_scales states */
 } ga_gemm_io;
 /* --- end of src/op/gemm.toml --- */
 
@@ -109,20 +112,20 @@ typedef struct ga_pack_desc {
   size_t struct_size;
   int64_t n, k;
   int32_t w_dtype;  /* ga_dtype of the weights */
-  int32_t w_layout; /* ga_layout to write */
+  int32_t w_layout; /* ga_layout of the packed weights */
 } ga_pack_desc;
 #define GA_PACK_DESC_INIT \
   { sizeof(ga_pack_desc), 0, 0, 0, 0 }
 /* --- end of src/op/pack.toml --- */
 
-/* Chooses the layout into which W [n, k] of this type should be packed, and its bytes. If no kernel gains from
- * packing, the layout is GA_LAYOUT_NATIVE with the plain size. No device call is made. */
+/* Chooses the layout into which W [n, k] of type w_dtype should be packed, and computes its bytes. If no kernel gains
+ * from packing, the layout is GA_LAYOUT_NATIVE with the plain size. No device call is made. */
 GA_API GA_NODISCARD ga_status ga_pack_choose(ga_ctx *ctx, ga_dtype w_dtype, int64_t n, int64_t k, ga_layout *layout,
                                              uint64_t *bytes);
-/* Rows of a group. If r is a multiple of it, r rows may be packed alone, with the same bytes as the first r rows of
- * the packed matrix. So a large matrix may be packed in slices. */
+/* Packed matrices consist of groups of this many rows. Slices of a large matrix may be packed one by one if their rows
+ * are multiples of it: the bytes are the same. */
 #define GA_PACK_ROWS 64
-/* Computes the bytes of W [n, k] in desc->w_layout. */
+/* Computes the bytes that W [n, k] takes in layout desc->w_layout. */
 GA_API GA_NODISCARD ga_status ga_pack_bytes(ga_ctx *ctx, const ga_pack_desc *desc, uint64_t *bytes);
 /* Packs src, which is in native layout on the device, into dst. On a CPU the call returns when that is done; on
  * other devices it is enqueued. */

@@ -1,5 +1,6 @@
 /* GA, kernels of your own, compiled with nvcc or NVRTC, for example on the tile layer (ga/tile/, docs/guide). They run
- * on a context's streams together with GA's. No CUDA runtime is linked. CUDA devices; others: GA_ERR_UNSUPPORTED.
+ * on a context's streams together with GA's. No CUDA runtime is linked. On devices other than CUDA's the functions
+ * return GA_ERR_UNSUPPORTED.
  */
 #ifndef GA_LAUNCH_H
 #define GA_LAUNCH_H
@@ -18,14 +19,17 @@ typedef struct ga_function ga_function;
 GA_API GA_NODISCARD ga_status ga_function_load(ga_ctx *ctx, const void *image, const char *name, ga_function **out);
 GA_API void ga_function_destroy(ga_function *function); /* NULL is fine */
 
-/* A launch with this flag may start while the previous one is still running: see grid_dependency_wait. */
+/* A launch with this flag may start while the previous launch is still running. Its kernel waits for that one by
+ * grid_dependency_wait (ga/tile). */
 enum { GA_LAUNCH_DEPENDENT = 1 };
 
 typedef struct ga_launch {
   size_t struct_size;
-  uint32_t grid[3];      /* number of blocks in each dimension */
-  uint32_t block[3];     /* number of threads of a block in each dimension */
-  uint32_t cluster[3];   /* blocks of a cluster; zeros = no clusters. Each grid dimension must be a multiple of it */
+  uint32_t grid[3];  /* number of blocks in each dimension */
+  uint32_t block[3]; /* number of threads of a block in each dimension */
+  /* blocks of a cluster in each dimension; zeros = no clusters. Each dimension of grid must be a multiple of the
+   * cluster's */
+  uint32_t cluster[3];
   uint32_t shared_bytes; /* bytes of dynamic shared memory, at most the device's limit for a block */
   uint32_t flags;        /* GA_LAUNCH_DEPENDENT or 0 */
   uint32_t reserved;     /* must be 0 */
@@ -45,7 +49,7 @@ typedef struct ga_tensor_map_desc {
   size_t struct_size;
   void *data;                      /* address in device memory, a multiple of 16 bytes */
   int32_t dtype;                   /* GA_F32, GA_F16, GA_BF16, GA_I32, or any type of one byte */
-  int32_t n_dims;                  /* 1 to 5 */
+  int32_t n_dims;                  /* number of dimensions, 1 to 5 */
   int64_t dim[GA_TENSOR_MAP_DIMS]; /* elements in each dimension; dim[0] is contiguous */
   /* elements between neighbours in each dimension; stride[0] = 1, the others are multiples of 16 bytes */
   int64_t stride[GA_TENSOR_MAP_DIMS];

@@ -1,7 +1,7 @@
 /* GA, the rest of a transformer layer: norm, rope, activation, softmax, embedding, KV store, (de)quantise.
  *
- * Each op has the three forms of ga_gemm: _plan, _run, and the plain name that does both. Activations are row-major
- * [tokens, width] with an explicit row stride in elements (0 = contiguous).
+ * Each op has three functions, as ga_gemm has: _plan, _run, and one without a suffix that does both. Activations are
+ * row-major [tokens, width] with an explicit row stride in elements (0 = contiguous).
  */
 #ifndef GA_LAYER_H
 #define GA_LAYER_H
@@ -16,18 +16,18 @@ extern "C" {
 typedef enum ga_norm_kind {
   GA_NORM_RMS = 0,
   GA_NORM_LAYER = 1,
-  GA_NORM_L2 = 2 /* x / max(|x|, eps) */
+  GA_NORM_L2 = 2 /* x / max(|x|, eps), where |x| is the Euclidean length of the row */
 } ga_norm_kind;
 
-/* Y = residual + norm(X) * weight + bias over rows of `width`, rounded once. RMS: x / sqrt(mean x^2 + eps) (arXiv
- * 1910.07467). LAYER: (x - mean) / sqrt(var + eps) (arXiv 1607.06450). */
+/* Computes Y = residual + norm(X) * weight + bias for each row of `width` elements, rounded once. RMS: x / sqrt(mean
+ * x^2 + eps) (arXiv 1910.07467). LAYER: (x - mean) / sqrt(var + eps) (arXiv 1607.06450). */
 typedef struct ga_norm_desc {
   size_t struct_size;
   int64_t rows, width;
   int64_t x_stride, y_stride;
   int32_t kind;             /* ga_norm_kind */
   int32_t x_dtype, y_dtype; /* f32, f16, bf16 */
-  float eps;                /* RMS, LAYER: added to the mean square or to the variance; L2: the least divisor */
+  float eps;                /* RMS, LAYER: added to the mean square or to the variance; L2: smallest divisor */
   int64_t residual_stride;
 } ga_norm_desc;
 #define GA_NORM_DESC_INIT \
@@ -35,10 +35,10 @@ typedef struct ga_norm_desc {
 
 typedef struct ga_norm_io {
   const void *x;
-  void *y;              /* may be x */
+  void *y;              /* output [rows, width]; may be x */
   const float *weight;  /* [width] factors; NULL = 1 */
   const float *bias;    /* [width] addends; NULL = 0 */
-  const void *residual; /* [rows, width] of y's type, or NULL; may be y */
+  const void *residual; /* addend [rows, width] of y's type, or NULL; may be y */
 } ga_norm_io;
 
 GA_DECLARE_OP(norm)
@@ -50,18 +50,19 @@ typedef enum ga_rope_pairs {
   GA_ROPE_NEOX = 1  /* rotates elements (i, i + rot_dim / 2) */
 } ga_rope_pairs;
 
-/* Rotates pairs of X [tokens, heads, head_dim] in place by position * inv_freq (RoFormer, arXiv 2104.09864). Linear,
- * per-frequency and YaRN (arXiv 2309.00071) scaling are all in inv_freq and magnitude: see ga_rope_freqs. */
+/* Rotates pairs of elements of X [tokens, heads, head_dim] in place, by the angle position * inv_freq (RoFormer, arXiv
+ * 2104.09864). Linear, per-frequency and YaRN (arXiv 2309.00071) scaling are all in inv_freq and magnitude: see
+ * ga_rope_freqs. */
 typedef struct ga_rope_desc {
   size_t struct_size;
   int64_t tokens;
   int64_t x_stride; /* elements between tokens; 0 = heads * head_dim */
-  int32_t heads;    /* 1 to 65536 */
-  int32_t head_dim; /* 1 to 16384 */
+  int32_t heads;    /* number of heads, 1 to 65536 */
+  int32_t head_dim; /* number of elements of a head, 1 to 16384 */
   int32_t rot_dim;  /* number of leading elements of a head that are rotated, even */
   int32_t pairs;    /* ga_rope_pairs */
   int32_t x_dtype;  /* f32, f16, bf16 */
-  float magnitude;  /* factor of cos and sin */
+  float magnitude;  /* factor by which cos and sin are multiplied */
 } ga_rope_desc;
 #define GA_ROPE_DESC_INIT \
   { sizeof(ga_rope_desc), 0, 0, 0, 0, 0, 0, GA_F32, 1.0f }
@@ -88,7 +89,8 @@ typedef struct ga_rope_params {
   double base;             /* base of the frequencies: 10000, 500000, ... */
   double factor;           /* LINEAR, YARN: factor by which the context is extended, 1 or more */
   double original_context; /* YARN: tokens of the context before it was extended */
-  /* YARN: rotations over the original context between which frequencies are blended; 0 = 32 and 1 */
+  /* YARN: frequencies with numbers of rotations over the original context between these two are blended; 0 = 32 and
+   * 1 */
   double beta_fast, beta_slow;
   double attn_factor;        /* YARN: factor of the magnitude; 0 = 1 */
   const float *freq_factors; /* [rot_dim / 2] divisors of the frequencies (Llama 3.1); NULL = none */
@@ -114,7 +116,7 @@ typedef struct ga_act_desc {
 
 typedef struct ga_act_io {
   const void *x, *g; /* inputs [rows, width]; g NULL = no factor */
-  void *y;           /* may be x or g */
+  void *y;           /* output [rows, width]; may be x or g */
 } ga_act_io;
 
 GA_DECLARE_OP(act)
@@ -135,19 +137,20 @@ typedef struct ga_add_desc {
 
 typedef struct ga_add_io {
   const void *x, *b; /* inputs [rows, width]; b NULL = nothing is added */
-  void *y;           /* may be x or b */
+  void *y;           /* output [rows, width]; may be x or b */
 } ga_add_io;
 
 GA_DECLARE_OP(add)
 /* --- end of src/op/add.toml --- */
 
 /* --- src/op/softmax.toml: desc io functions --- */
-/* Y = softmax(scale * X) over rows of `width`, f32. A row of -infinity gives zeros; its log-softmax is -infinity. */
+/* Computes Y = softmax(scale * X) for each row of `width` f32 elements. A row of -infinity gives zeros; its log-softmax
+ * is -infinity. */
 typedef struct ga_softmax_desc {
   size_t struct_size;
   int64_t rows, width;
   int64_t x_stride, y_stride;
-  float scale; /* factor of X */
+  float scale; /* factor by which X is multiplied */
   int32_t log; /* not 0: log-softmax; 0: softmax */
 } ga_softmax_desc;
 #define GA_SOFTMAX_DESC_INIT \
@@ -155,7 +158,7 @@ typedef struct ga_softmax_desc {
 
 typedef struct ga_softmax_io {
   const float *x;
-  float *y; /* may be x */
+  float *y; /* output [rows, width]; may be x */
 } ga_softmax_io;
 
 GA_DECLARE_OP(softmax)
@@ -206,14 +209,15 @@ typedef struct ga_embed_desc {
   int64_t y_stride;
   int32_t w_dtype;  /* ga_dtype of the table: any weight type */
   int32_t y_dtype;  /* f32, f16, bf16 */
-  float scale;      /* factor of the rows */
+  float scale;      /* factor by which rows are multiplied */
   int32_t reserved; /* must be 0 */
 } ga_embed_desc;
 #define GA_EMBED_DESC_INIT \
   { sizeof(ga_embed_desc), 0, 0, 0, 0, 0, GA_F32, 1.0f, 0 }
 
 typedef struct ga_embed_io {
-  /* [tokens] ids in [0, vocab), also where width is 0. Only the CPU checks them: GA_ERR_ARG names the first bad id */
+  /* [tokens] ids, 0 to vocab - 1. Only CPU contexts check them, also if width is 0: GA_ERR_ARG names the first bad
+   * id */
   const int32_t *ids;
   const void *table;
   void *y;
@@ -223,18 +227,19 @@ GA_DECLARE_OP(embed)
 /* --- end of src/op/embed.toml --- */
 
 /* --- src/op/kv_store.toml: desc io functions --- */
-/* Stores K and V rows of `tokens` new tokens into cache slots: cache[slot[t]] = convert(x[t]). Cache [slots, heads,
- * dim]; a slot is page * page_size + offset. An e4m3 cache has a scale for each token of a head, as ga_attn_quant makes
- * it: the largest magnitude / 448, 1 when that is 0. The cache holds x / scale, rounded to nearest even, both quotients
- * in f32. A NaN stays one and does not count; an infinity makes its row 0 and NaN. ga_attn reads the scales with
+/* Stores the K and V rows of `tokens` new tokens into slots of their caches: cache[slot[t]] = convert(x[t]). A cache is
+ * [slots, heads, dim]; the number of a slot is page * page_size + offset in the page. An e4m3 cache has a scale for
+ * each token of a head, as ga_attn_quant makes it: the largest magnitude / 448, or 1 if that is 0. The cache holds x /
+ * scale, rounded to nearest even; both quotients are computed in f32. A NaN stays NaN and does not count for the
+ * magnitude. An infinity becomes NaN, and the other elements of its row become 0. ga_attn reads the scales with
  * kv_scale_tokens 1 and strides page_size (page), slots (head) and 1 (token). */
 typedef struct ga_kv_store_desc {
   size_t struct_size;
   int64_t tokens, slots;
   int64_t k_stride, v_stride; /* elements between the new rows of K and of V; 0 = contiguous */
-  int32_t heads;              /* 1 to 65536 */
-  int32_t head_dim;           /* 1 to 16384 */
-  int32_t v_dim;              /* 1 to 16384; 0 = head_dim */
+  int32_t heads;              /* number of heads of K and V, 1 to 65536 */
+  int32_t head_dim;           /* number of elements of a head of K, 1 to 16384 */
+  int32_t v_dim;              /* number of elements of a head of V, 1 to 16384; 0 = head_dim */
   int32_t x_dtype;            /* f32, f16, bf16 */
   int32_t kv_dtype;           /* ga_dtype of the caches: f32, f16, bf16, e4m3, block types */
   int32_t reserved;           /* must be 0 */
@@ -244,21 +249,21 @@ typedef struct ga_kv_store_desc {
 
 typedef struct ga_kv_store_io {
   const void *k, *v;
-  /* [tokens] slot of each token; -1 = do not store. No slot may occur twice. Only the CPU checks them: GA_ERR_ARG names
-   * the first bad slot */
+  /* [tokens] slot of each token; -1 = do not store the token. No slot may occur twice. Only CPU contexts check slots:
+   * GA_ERR_ARG names the first bad slot */
   const int32_t *slot;
   void *k_cache, *v_cache;
-  float *k_scale, *v_scale; /* e4m3 caches: [heads, slots] scales, which are written */
+  float *k_scale, *v_scale; /* e4m3 caches: [heads, slots] scales of K and of V, which the op writes */
 } ga_kv_store_io;
 
 GA_DECLARE_OP(kv_store)
 /* --- end of src/op/kv_store.toml --- */
 
 /* --- src/op/convert.toml: ga_convert_scales desc io functions --- */
-/* Scales that a conversion to e4m3 makes, as ga_gemm takes them (gemm.h). A scale is the largest magnitude of its block
- * / 448, 1 when that is 0. y is x / scale, rounded to nearest even. Both quotients are taken in f32, so that every
- * device has the same bits. A NaN stays one and does not count; an infinity makes its block 0 and NaN. Numbers of
- * blocks are rounded up. */
+/* Scales that a conversion to e4m3 computes, as ga_gemm takes them (ga/gemm.h). A scale is the largest magnitude of its
+ * block / 448, or 1 if that is 0. y is x / scale, rounded to nearest even. Both quotients are computed in f32, so that
+ * every device has the same bits. A NaN stays NaN and does not count for the magnitude. An infinity becomes NaN, and
+ * the other elements of its block become 0. Numbers of blocks are rounded up. */
 typedef enum ga_convert_scales {
   GA_CONVERT_SCALES_NONE = 0,
   GA_CONVERT_SCALES_ROW = 1,  /* blocks of 1 x 128: scale [width / 128, rows], ga_gemm's x_scale */
@@ -279,7 +284,7 @@ typedef struct ga_convert_desc {
 typedef struct ga_convert_io {
   const void *x;
   void *y;
-  float *scale; /* written if desc.scales is not NONE */
+  float *scale; /* scales, written if desc.scales is not NONE */
 } ga_convert_io;
 
 GA_DECLARE_OP(convert)

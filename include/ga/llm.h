@@ -22,21 +22,21 @@ extern "C" {
 typedef struct ga_model ga_model;
 typedef struct ga_session ga_session;
 
-/* A callback during long work that has done `done` out of `total`. A result other than 0 stops the work with
- * GA_ERR_CANCELLED. */
+/* A callback that long work calls when it has done `done` units out of `total`. A result other than 0 stops the work
+ * with GA_ERR_CANCELLED. */
 typedef int (*ga_progress_fn)(void *user, uint64_t done, uint64_t total);
 
 /* GA_SESSION_DETERMINISTIC: on one build, device and model, logits depend bit by bit on the ids so far and on nothing
  * else. They do not depend on how the ids were divided into calls, on rewinds, or on which ids were generated. Nor do
  * they depend on the size of the context, the number of CPU threads, or other sessions. Each token is evaluated by
- * itself (batch 1), since kernels are chosen by the number of tokens: prompts run at the speed of generation. No op of
- * a model has kernels that differ from run to run (GA_KERNEL_NONDET: gradients of attention alone). Another placement
- * of the layers counts as another device.
+ * itself (batch 1), since kernels are chosen by the number of tokens: prompts run at the speed of generation. Every
+ * kernel that models use gives the same bits in every run; only gradients of attention have kernels that do not.
+ * Another placement of the layers counts as another device.
  *
  * GA_SESSION_E4M3_ACTIVATIONS is for e4m3 weights with scales (FP8 checkpoints). In steps of nine tokens and more,
  * their products round activations to e4m3. Each 128 elements of a token have a scale, as such checkpoints specify
  * ("W8A8", dynamic). An activation then keeps 4 significant bits. GA_ERR_UNSUPPORTED: the model has no such weights, or
- * a device no kernel for them. GA_ERR_ARG: steps have fewer tokens, as with GA_SESSION_DETERMINISTIC. */
+ * a device no kernel for them. GA_ERR_ARG: steps cannot have nine tokens, as with GA_SESSION_DETERMINISTIC. */
 typedef enum ga_session_flags { GA_SESSION_DETERMINISTIC = 1, GA_SESSION_E4M3_ACTIVATIONS = 2 } ga_session_flags;
 
 typedef struct ga_session_options {
@@ -49,19 +49,21 @@ typedef struct ga_session_options {
 #define GA_SESSION_OPTIONS_INIT \
   { sizeof(ga_session_options), 0, 0, 0, 0 }
 
-/* Where a model's layers are placed. The CPU has the first layers, if any; the contexts `more` have the next ones.
- * The context that the model is loaded to has the last layers and the head. The hidden state is copied from place to
- * place, once a step. */
+/* Options of ga_model_load, among them where layers are placed. The CPU has the first layers, if any; the contexts
+ * `more` have the next ones. The context that the model is loaded to has the last layers and the output head. In each
+ * step the hidden state is copied from each device to the next. */
 typedef struct ga_model_options {
   size_t struct_size;
   ga_progress_fn progress; /* called with the bytes of weights loaded so far and their sum; may be NULL */
   void *user;
-  int32_t gpu_layers; /* number of layers on GPUs, the last ones; the CPU has the others. -1 = as many as fit */
+  /* number of layers on GPUs, counted from the last layer; the CPU has the other layers. -1 = as many as fit */
+  int32_t gpu_layers;
   /* number of further contexts, at most 7. They share the layers with the first context by the memory that each has
    * free */
   int32_t n_more;
-  ga_ctx *const *more;               /* [n_more] the further contexts; NULL if n_more is 0 */
-  const ga_session_options *session; /* memory is reserved for one session of these options; NULL = the defaults */
+  ga_ctx *const *more; /* [n_more] the further contexts; NULL if n_more is 0 */
+  /* options of the one session for which memory is reserved when layers are placed; NULL = the defaults */
+  const ga_session_options *session;
   bool plan_only;      /* true: read and plan only, load no weights; for ga_model_get_info and ga_model_placement_at */
   uint8_t reserved[7]; /* must be 0 */
   /* true: copy the tensors that would stay in the mapped file, such as the embedding of a CPU. Once the model is
@@ -69,10 +71,10 @@ typedef struct ga_model_options {
    * lives. */
   bool no_mmap;
   uint8_t reserved2[7]; /* must be 0 */
-  /* NULL, or this rank's end of a communicator whose ranks share the model by tensors. It must outlive the model. Each
-   * rank loads the same file on its own device, and has some heads and columns of the feed-forward. Sessions of all
-   * ranks take the same calls with the same ids, and get the same logits, bit by bit. A rank waits for the others for
-   * the communicator's timeout, also while they still load. */
+  /* NULL, or this rank's end of a communicator whose ranks share the model by tensor parallelism. It must outlive the
+   * model. Each rank loads the same file on its own device, and holds some of the heads and some columns of the
+   * feed-forward layers. Sessions of all ranks take the same calls with the same ids, and get the same logits, bit by
+   * bit. A rank waits for the others for the communicator's timeout, also while they still load. */
   ga_comm *comm;
 } ga_model_options;
 #define GA_MODEL_OPTIONS_INIT \
@@ -80,18 +82,19 @@ typedef struct ga_model_options {
 
 /* One device's part of a model; sizes are in bytes. The session is the one for which memory was reserved. */
 typedef struct ga_model_placement {
-  const char *device; /* "cpu", "cuda:0" */
+  const char *device; /* name of the device: "cpu", "cuda:0" */
   int32_t first_layer, n_layers;
-  uint64_t weights;         /* bytes of the weights in the form in which the device holds them */
+  uint64_t weights;         /* bytes of the weights in the types and layouts in which the device holds them */
   uint64_t kv, activations; /* bytes of the session's KV cache, and of its activations */
   uint64_t workspace;       /* bytes of the kernels' workspace */
-  uint64_t staging;         /* bytes of the buffer for weights that are yet to be packed; freed after loading */
-  uint64_t spare;           /* bytes left unused: for code, other programs and the ends of shared buffers */
-  uint64_t kv_token;        /* bytes of the KV cache for each token */
-  uint64_t available;       /* bytes of the device that were free before loading */
+  uint64_t staging;         /* bytes of the buffer for weights that are not packed yet; freed after loading */
+  /* bytes left unused: for code and other programs, and the unfilled ends of buffers that several weights share */
+  uint64_t spare;
+  uint64_t kv_token;  /* bytes of the KV cache for each token */
+  uint64_t available; /* bytes of the device that were free before loading */
 } ga_model_placement;
 
-/* Properties of a model; see ga_model_file for the meaning of the fields' keys. */
+/* Properties of a model, read from its file. */
 typedef struct ga_model_info {
   const char *arch; /* general.architecture of the file: "llama", "qwen2" ... */
   char name[96];    /* general.name of the file, "" if it has none */
@@ -99,7 +102,7 @@ typedef struct ga_model_info {
   int32_t context;     /* tokens of the context that the model was trained for */
   int32_t window;      /* tokens of the sliding window of its local layers; 0 = none */
   bool is_encoder;     /* the model gives embeddings only; it cannot generate */
-  uint64_t n_params;   /* number of weights */
+  uint64_t n_params;   /* number of weights (single numbers) of the model */
   uint64_t file_bytes; /* bytes of the weights in the file */
   /* bytes of the weights in memory; tables for look-up are included unless they stay in the mapped file */
   uint64_t weight_bytes;
@@ -120,7 +123,8 @@ GA_API GA_NODISCARD ga_status ga_model_path(const char *name, char *path, size_t
  * the requested layers do not fit; the text has the plan. */
 GA_API GA_NODISCARD ga_status ga_model_load(ga_ctx *ctx, const char *name, const ga_model_options *options,
                                             ga_model **out);
-GA_API void ga_model_destroy(ga_model *model); /* after its sessions and models that share its weights; NULL is fine */
+/* to be called after its sessions and the models that share its weights are destroyed; NULL is fine */
+GA_API void ga_model_destroy(ga_model *model);
 
 /* Makes another model of the same weights, whose sessions and engine use `ctx`. One copy of the weights then serves
  * several contexts, each with its own thread. Only a fixed-size record is allocated, and a CPU context where the CPU
@@ -131,14 +135,14 @@ GA_API GA_NODISCARD ga_status ga_model_share(const ga_model *model, ga_ctx *ctx,
 GA_API const ga_model_info *ga_model_get_info(const ga_model *model);
 /* Returns the number of the model's placements. */
 GA_API int32_t ga_model_placement_count(const ga_model *model);
-/* Returns a placement, 0 <= index < count, in the order of their layers. Owned by the model. */
+/* Returns placement `index`, from 0 to count - 1; placements are in the order of their layers. Owned by the model. */
 GA_API const ga_model_placement *ga_model_placement_at(const ga_model *model, int32_t index);
 /* Returns the model's tokenizer; NULL if the file has none. Owned by the model. */
 GA_API const ga_tokenizer *ga_model_tokenizer(const ga_model *model);
 /* Returns the model's chat template; NULL if the file has none or GA cannot compile it. Owned by the model. */
 GA_API const ga_template *ga_model_template(const ga_model *model);
-/* Returns the template for conversations with tools: the one that the file names "tool_use", else that of
- * ga_model_template. NULL if the file has none or GA cannot compile it. Owned by the model. */
+/* Returns the template for conversations with tools: the file's template of the name "tool_use", else the template that
+ * ga_model_template returns. NULL if the file has none or GA cannot compile it. Owned by the model. */
 GA_API const ga_template *ga_model_tool_template(const ga_model *model);
 /* Returns why GA cannot compile one of the file's chat templates; "" if it can, or if there is none. Owned by the
  * model. */
@@ -164,8 +168,8 @@ GA_API GA_NODISCARD ga_status ga_session_eval(ga_session *session, const int32_t
                                               int32_t n_logits, ga_progress_fn progress, void *user);
 
 /* Appends n ids and writes the natural-log probability of each of ids[first + 1 .. n), given all ids before it.
- * logprobs has n - first - 1 elements; 0 <= first < n. progress (in tokens, after each batch) may be NULL. Errors
- * are those of ga_session_eval; after one, the contents of logprobs are undefined. */
+ * logprobs has n - first - 1 elements; 0 <= first < n. progress is called with numbers of tokens after each batch; it
+ * may be NULL. Errors are those of ga_session_eval; after one, the contents of logprobs are undefined. */
 GA_API GA_NODISCARD ga_status ga_session_score(ga_session *session, const int32_t *ids, int32_t n, int32_t first,
                                                double *logprobs, ga_progress_fn progress, void *user);
 
@@ -182,12 +186,12 @@ typedef enum ga_finish {
 
 typedef struct ga_generate_options {
   size_t struct_size;
-  int32_t max_tokens;           /* the most tokens to generate, at least 1 */
+  int32_t max_tokens;           /* largest number of tokens to generate, at least 1 */
   bool ignore_eog;              /* true: generation goes on after an end-of-generation token */
   bool show_special;            /* true: the text of control tokens is passed, too */
   uint64_t seed;                /* seed of the random generator that draws the tokens */
   const ga_sample_desc *sample; /* parameters of the draws, whose vocab is ignored; NULL = greedy */
-  int32_t penalty_last;         /* number of last tokens that penalties see; 0 = 64, -1 = all */
+  int32_t penalty_last;         /* number of last tokens to which penalties apply; 0 = 64, -1 = all */
   int32_t n_bias;
   const ga_logit_bias *bias;
   ga_progress_fn progress; /* called with the tokens of the prompt evaluated so far and their number; may be NULL */
@@ -200,7 +204,7 @@ typedef struct ga_generate_options {
 typedef struct ga_generate_result {
   size_t struct_size;
   int32_t n_prompt, n_generated;
-  /* seconds of the prompt and of the generation; the first token counts to the prompt */
+  /* seconds that the evaluation of the prompt took, including the draw of the first token, and seconds of the rest */
   double prompt_seconds, generate_seconds;
   ga_finish finish;
   int32_t reserved; /* always 0 */
@@ -208,14 +212,16 @@ typedef struct ga_generate_result {
 #define GA_GENERATE_RESULT_INIT \
   { sizeof(ga_generate_result), 0, 0, 0.0, 0.0, GA_FINISH_LENGTH, 0 }
 
-/* Evaluates the prompt ids after the session's tokens, then draws tokens of the tokenizer. Each generated token is
- * appended to the session, except the last one (max_tokens, a full context, stopped by `text`). After a failure in
- * the prompt the session is as before. After a later failure it holds the prompt and the tokens generated so far.
- * GA_ERR_STATE: every logit is NaN or -infinity, or the biases ban every token. */
+/* Evaluates the prompt ids after the session's tokens, then generates tokens. Only tokens that the tokenizer has are
+ * drawn. Each generated token is appended to the session, except the last one if max_tokens, a full context or `text`
+ * ended the generation. After a failure in the prompt the session is as it was before. After a later failure it holds
+ * the prompt and the tokens generated so far. GA_ERR_STATE: every logit is NaN or -infinity, or the biases ban every
+ * token. */
 GA_API GA_NODISCARD ga_status ga_generate(ga_session *session, const int32_t *ids, int32_t n,
                                           const ga_generate_options *options, ga_generate_result *result);
 
-/* Computes the sentence embedding of n ids, L2-normalised and pooled as the model says. out holds `width` floats. */
+/* Computes the sentence embedding of n ids, L2-normalised and pooled by the method that the model's file states. out
+ * holds ga_model_info.width floats. */
 GA_API GA_NODISCARD ga_status ga_embed_ids(ga_model *model, const int32_t *ids, int32_t n, float *out);
 
 #ifdef __cplusplus

@@ -9,8 +9,8 @@
  * that no table names keeps its name. Differences between the formats have keys of GA's own, which GGUF files do not
  * have. A GGUF file with norm_plus_one, gpt2_transposed, qkv_by_head, no_rope_every or a rope_ key other than
  * rope_layout is refused:
- *   ga.rope_layout      text   "neox": pairs (i, i + n/2), always so in safetensors. GGUF: "norm" for some,
- *                              as llama.cpp has them. Absent where both formats have one layout (cohere2)
+ *   ga.rope_layout      text   elements that RoPE pairs. "neox": (i, i + n/2), as in safetensors; "norm": (2i, 2i + 1),
+ *                              in some GGUF files. Absent where both formats have one layout (cohere2)
  *   ga.norm_plus_one    bool   true: RMS norm weights hold w where the model multiplies by 1 + w (gemma, nemotron)
  *   ga.gpt2_transposed  bool   true: attn_qkv, attn_output, ffn_up, ffn_down hold [in, out], not [out, in] (gpt2)
  *   ga.qkv_by_head      bool   true: rows of attn_qkv are q, k, v of head 0, then those of head 1 (gptneox)
@@ -42,11 +42,11 @@ typedef struct ga_model_file ga_model_file;
 
 typedef enum ga_model_format { GA_MODEL_GGUF = 1, GA_MODEL_SAFETENSORS = 2 } ga_model_format;
 
-/* Opens a model. `path` is one of: a .gguf file; the first shard of a split, whose others are found by name; a
- * .safetensors file; a model.safetensors.index.json; a directory with config.json and one of the last two. A
- * config.json in the folder of safetensors is read where there is one. GA_ERR_IO: cannot be read. GA_ERR_FORMAT: breaks
- * its format. GA_ERR_UNSUPPORTED: a legal file with a type or an architecture that GA does not have. GA_ERR_NOMEM. *out
- * is NULL on failure. Release: ga_model_file_destroy. */
+/* Opens a model. `path` is one of: a .gguf file; the first shard of a split model, whose other shards are found by
+ * name; a .safetensors file; a model.safetensors.index.json; a directory with config.json and one of the last two. A
+ * config.json in the folder of safetensors is read where there is one. GA_ERR_IO: a file cannot be read. GA_ERR_FORMAT:
+ * a file breaks its format. GA_ERR_UNSUPPORTED: a legal file has a type or an architecture that GA does not have.
+ * GA_ERR_NOMEM: memory is exhausted. *out is NULL on failure. Release *out with ga_model_file_destroy. */
 GA_API GA_NODISCARD ga_status ga_model_file_open(const char *path, ga_model_file **out);
 GA_API void ga_model_file_destroy(ga_model_file *file); /* NULL is fine */
 
@@ -75,27 +75,29 @@ typedef struct ga_model_tensor {
 } ga_model_tensor;
 
 GA_API int64_t ga_model_file_tensor_count(const ga_model_file *file);
-/* Returns a tensor in the order of the files; NULL if index is not in [0, count). Owned by the file. */
+/* Returns tensor `index`, in the order of the files; NULL if index is not in [0, count). Owned by the file. */
 GA_API const ga_model_tensor *ga_model_file_tensor_at(const ga_model_file *file, int64_t index);
 /* Returns the tensor of a name; NULL if there is none. Owned by the file. */
 GA_API const ga_model_tensor *ga_model_file_find(const ga_model_file *file, const char *name);
-/* Finds a tensor and checks its dimensions. GA_ERR_FORMAT: there is none of that name. GA_ERR_SHAPE: it has other
- * dimensions. */
+/* Finds a tensor and checks its dimensions. GA_ERR_FORMAT: there is no tensor of that name. GA_ERR_SHAPE: the tensor
+ * has other dimensions. */
 GA_API GA_NODISCARD ga_status ga_model_file_tensor(const ga_model_file *file, const char *name, int32_t n_dims,
                                                    const int64_t *dims, const ga_model_tensor **out);
 /* Reads bytes [offset, offset + bytes) of a tensor from the file. GA_ERR_IO: the file has been shortened or the disk
  * fails; a read through the map would then end the process. */
 GA_API GA_NODISCARD ga_status ga_model_file_read(const ga_model_file *file, const ga_model_tensor *tensor,
                                                  uint64_t offset, void *out, size_t bytes);
-/* Frees the resident pages of a tensor that has been repacked or uploaded. A later read loads them from disk again. */
+/* Frees the resident memory pages of a tensor, once it has been packed or copied to a device. A later read loads them
+ * from disk again. */
 GA_API void ga_model_file_forget(const ga_model_file *file, const ga_model_tensor *tensor);
-/* Frees the resident pages of bytes [offset, offset + bytes) of a tensor. */
+/* Frees the resident memory pages of bytes [offset, offset + bytes) of a tensor, otherwise like
+ * ga_model_file_forget. */
 GA_API void ga_model_file_forget_shard(const ga_model_file *file, const ga_model_tensor *tensor, uint64_t offset,
                                        uint64_t bytes);
 
 /* --- metadata -------------------------------------------------------------------------------------------------- */
 
-/* Types of metadata. Values never change; they are GGUF's plus 1. */
+/* Types of metadata. Their numbers never change; each is GGUF's number plus 1. */
 typedef enum ga_meta_type {
   GA_META_NONE = 0,
   GA_META_U8 = 1,
@@ -113,10 +115,11 @@ typedef enum ga_meta_type {
   GA_META_F64 = 13
 } ga_meta_type;
 
-/* The kind of values that a reader expects. Any type of the kind is accepted. */
+/* Kinds of values that a reader of metadata asks for. Any type of the kind is accepted. */
 typedef enum ga_meta_kind { GA_META_INTS = 1, GA_META_FLOATS = 2, GA_META_BOOLS = 3, GA_META_TEXTS = 4 } ga_meta_kind;
 
-/* Bytes in the file. They may hold anything, NUL and broken UTF-8 included, and have no NUL after them. */
+/* A text: bytes in a file or in memory of the library. They may have any values, NUL and broken UTF-8 included, and no
+ * NUL follows them. */
 typedef struct ga_text {
   const char *data;
   size_t bytes;
@@ -125,9 +128,9 @@ typedef struct ga_text {
 typedef struct ga_meta ga_meta;
 
 GA_API int64_t ga_model_file_meta_count(const ga_model_file *file);
-/* Returns NULL if index is not in [0, count). Entries are in the order of the file. */
+/* Returns metadata entry `index`, in the order of the file; NULL if index is not in [0, count). */
 GA_API const ga_meta *ga_model_file_meta_at(const ga_model_file *file, int64_t index);
-/* Returns NULL if there is no such key. */
+/* Returns the metadata entry of a key; NULL if there is no such key. */
 GA_API const ga_meta *ga_model_file_meta(const ga_model_file *file, const char *key);
 
 GA_API const char *ga_meta_key(const ga_meta *meta);
@@ -144,9 +147,10 @@ GA_API GA_NODISCARD ga_status ga_meta_float(const ga_meta *meta, int64_t index, 
 GA_API GA_NODISCARD ga_status ga_meta_bool(const ga_meta *meta, int64_t index, bool *out);
 GA_API GA_NODISCARD ga_status ga_meta_text(const ga_meta *meta, int64_t index, ga_text *out);
 
-/* Read the value of a key. If the key is absent, the plain form fails, and the `_or` form writes `fallback`. Both
- * fail if the value is of another kind. Of an array of equal numbers or bools the element counts: files may write one
- * number for each layer. An integer must be in [least, most], but the fallback need not be; floats must be finite. On failure *out is unchanged. */
+/* Read the value of a key. If the key is absent, the plain form fails, and the `_or` form writes `fallback`. Both fail
+ * if the value is of another kind. An array of equal numbers or bools counts as its element, since files may have one
+ * number for each layer. An integer must be in [least, most], but the fallback need not be; floats must be finite. On
+ * failure *out is unchanged. */
 GA_API GA_NODISCARD ga_status ga_model_file_int(const ga_model_file *file, const char *key, int64_t least, int64_t most,
                                                 int64_t *out);
 GA_API GA_NODISCARD ga_status ga_model_file_int_or(const ga_model_file *file, const char *key, int64_t fallback,

@@ -6,9 +6,9 @@
  *   ga_quantize_bytes(&desc, &bytes)   room for the result
  *   ga_quantize_rows(q, &desc, x, importance, y)
  *
- * Scales are searched for. The weighted square error of a block is at most the error with the scale of its extreme
- * values. iq4_nl and iq4_xs weigh errors of large values more. Results are the same bit by bit for any number of
- * threads.
+ * A search chooses the scale of each block, so that its weighted square error is small. The error is never larger than
+ * with the scale that the block's extreme values give. iq4_nl and iq4_xs give errors of large values more weight.
+ * Results are the same bit by bit for any number of threads.
  */
 #ifndef GA_QUANTIZE_H
 #define GA_QUANTIZE_H
@@ -30,7 +30,7 @@ GA_API void ga_quantizer_destroy(ga_quantizer *q); /* NULL is fine */
 /* Describes the quantisation of a matrix [rows, cols], row-major and contiguous. */
 typedef struct ga_quantize_desc {
   size_t struct_size;
-  int64_t rows, cols; /* at least 1 */
+  int64_t rows, cols; /* dimensions of the matrix, at least 1 */
   int32_t dtype;      /* ga_dtype of the result: f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k,
                          q6_k, iq4_nl, iq4_xs, mxfp4 */
   int32_t reserved;   /* must be 0 */
@@ -59,7 +59,7 @@ typedef struct ga_quantize_tensor {
   const char *name;
   int32_t from; /* ga_dtype in the source */
   int32_t to;   /* ga_dtype in the new file */
-  /* ga_dtype that the mixture chose; `to` differs from it where rows hold no whole blocks of that type */
+  /* ga_dtype that the mixture chose. `to` differs from it if the length of rows is no multiple of that type's block */
   int32_t wanted;
   int32_t left_out;    /* 1: the tensor is not written, since no architecture of GA uses it */
   int64_t rows;        /* product of all dimensions but the last */
@@ -81,7 +81,7 @@ typedef struct ga_quantize_options {
   const char *importance;       /* path of an importance matrix (ga_imatrix_write), or NULL */
   int32_t n_threads;            /* number of threads, as in ga_quantizer_create */
   bool overwrite;               /* true: an existing file is replaced, once the new one is complete */
-  bool pure;                    /* true: one type for all matrices, without the mixture's rules */
+  bool pure;                    /* true: all matrices get one type, without the mixture's exceptions */
   bool dry_run;                 /* true: plan and call `tensor` for each tensor, but write nothing */
   bool reserved;                /* must be false */
   ga_quantize_tensor_fn tensor; /* called for each tensor before writing; may be NULL */
@@ -100,19 +100,19 @@ typedef struct ga_quantize_options {
 /* Returns the name of type or mixture `index`, in the order in which help texts show them; NULL past the last. */
 GA_API const char *ga_quantize_type_at(int32_t index);
 
-/* Writes the model at `in`, any path that ga_model_file_open takes, as one GGUF file `out`. Metadata and tokenizer
- * are complete. The other files of a safetensors folder, and its other layouts, are written as llama.cpp expects
- * them. Memory holds only a few rows at a time, whatever the file's size. `out` is either the complete new file or
- * unchanged, even if the process is killed. GA_ERR_ARG: unknown type; a NAME that fits no matrix; `out` exists (see
- * overwrite), is part of `in` or the importance matrix, or is no regular file. GA_ERR_IO: also if the disk is full.
- * GA_ERR_UNSUPPORTED: a folder's weights in FP8 or integers; a tokenizer that GA does not have. GA_ERR_FORMAT: a
- * weight that is not finite. */
+/* Writes the model at `in`, any path that ga_model_file_open takes, as one GGUF file `out`. The new file has all
+ * metadata and the tokenizer. From a safetensors folder the tokenizer and configuration files are included, and weights
+ * get the layouts that llama.cpp expects. Memory holds only a few rows at a time, whatever the file's size. `out` is
+ * either the complete new file or unchanged, even if the process is killed. GA_ERR_ARG: unknown type; a NAME of
+ * tensor_types that matches no matrix; `out` exists (see overwrite), is a file of `in` or the importance matrix, or is
+ * no regular file. GA_ERR_IO: also if the disk is full. GA_ERR_UNSUPPORTED: a folder's weights in FP8 or integers; a
+ * tokenizer that GA does not have. GA_ERR_FORMAT: a weight that is not finite. */
 GA_API GA_NODISCARD ga_status ga_quantize_file(const char *in, const char *out, const ga_quantize_options *options);
 
 /* --- importance -------------------------------------------------------------------------------------------------- */
 
-/* An importance matrix: for each matrix of a model, the mean squares of its input columns over a text. They weight
- * the errors of the matrix's columns. ga_quantize_options.importance takes the path of its file. */
+/* An importance matrix: for each matrix of a model, the mean squares of its input columns over a text. Quantisation
+ * weights errors in the matrix's columns by them. ga_quantize_options.importance takes the path of its file. */
 typedef struct ga_imatrix ga_imatrix;
 
 /* Creates an empty importance matrix of a model, which must outlive *out. window: number of tokens that are
@@ -120,16 +120,17 @@ typedef struct ga_imatrix ga_imatrix;
  * GA_ERR_UNSUPPORTED: the model is an encoder. */
 GA_API GA_NODISCARD ga_status ga_imatrix_create(ga_model *model, int32_t window, ga_imatrix **out);
 GA_API void ga_imatrix_destroy(ga_imatrix *im); /* NULL is fine */
-/* Evaluates n ids in whole windows, each window separately. For models that need a beginning token, it replaces the
- * first id of each window. GA_ERR_SHAPE: there are fewer ids than one window has. progress (in windows) may be NULL. */
+/* Evaluates n ids in whole windows, each window separately. For models that need a beginning token, that token replaces
+ * the first id of each window. GA_ERR_SHAPE: there are fewer ids than one window has. progress (in windows) may be
+ * NULL. */
 GA_API GA_NODISCARD ga_status ga_imatrix_add(ga_imatrix *im, const int32_t *ids, size_t n, ga_progress_fn progress,
                                              void *user);
 /* Returns the number of windows evaluated so far. */
 GA_API int64_t ga_imatrix_windows(const ga_imatrix *im);
-/* Writes the importance matrix to a file in the format of llama-imatrix. That is GGUF of general.type "imatrix",
- * with tensors NAME.in_sum2 and NAME.counts. dataset: a name of the text, "" for none. The head is not among the
- * matrices. `path` is either the complete new file or unchanged. GA_ERR_ARG: `path` exists and overwrite is false,
- * is no regular file, or is the model. GA_ERR_STATE: no window has been evaluated. */
+/* Writes the importance matrix to a file in the format of llama-imatrix. That is GGUF of general.type "imatrix", with
+ * tensors NAME.in_sum2 and NAME.counts. dataset: a name of the text, "" for none. The output head has no entry. `path`
+ * is either the complete new file or unchanged. GA_ERR_ARG: `path` exists and overwrite is false, is no regular file,
+ * or is the model. GA_ERR_STATE: no window has been evaluated. */
 GA_API GA_NODISCARD ga_status ga_imatrix_write(const ga_imatrix *im, const char *path, const char *dataset,
                                                bool overwrite);
 

@@ -1,7 +1,7 @@
 /* GA, tensors: element types and strided views.
  *
- * Shapes are written row-major, slowest dimension first, as in the comments of the source: [tokens, width].
- * Strides count elements. Quantised types are blocks along the last dimension, which is then contiguous.
+ * Shapes are written row-major, slowest dimension first, as in the comments of the source: [tokens, width]. Strides
+ * count elements. Quantised types have blocks along the last dimension, which is then contiguous.
  */
 #ifndef GA_TENSOR_H
 #define GA_TENSOR_H
@@ -25,8 +25,8 @@ typedef enum ga_dtype {
   GA_I32 = 7,
   GA_I64 = 8,
   GA_U8 = 9,
-  GA_E4M3 = 10, /* fp8, OCP e4m3fn */
-  GA_E5M2 = 11, /* fp8, OCP e5m2 */
+  GA_E4M3 = 10, /* 8-bit float, OCP e4m3fn */
+  GA_E5M2 = 11, /* 8-bit float, OCP e5m2 */
   GA_Q4_0 = 20,
   GA_Q4_1 = 21,
   GA_Q5_0 = 22,
@@ -41,7 +41,8 @@ typedef enum ga_dtype {
   GA_IQ4_XS = 31,
   GA_MXFP4 = 32,
   GA_NVFP4 = 33,
-  /* Types from GA_IQ2_XXS to GA_TQ2_0 are read from files and by ga_convert; no kernel computes with them. */
+  /* Types from GA_IQ2_XXS to GA_TQ2_0 can be read from files and converted by ga_convert; no other op has kernels for
+   * them. */
   GA_IQ2_XXS = 34,
   GA_IQ2_XS = 35,
   GA_IQ2_S = 36,
@@ -49,7 +50,8 @@ typedef enum ga_dtype {
   GA_IQ3_S = 38,
   GA_TQ1_0 = 39,
   GA_TQ2_0 = 40,
-  GA_E4M3_128 = 41 /* only in memory, for e4m3 weights with scales: each block has one f32 scale and 128 e4m3 codes */
+  /* e4m3 weights with scales, only in memory and in no file: each block has one f32 scale and 128 e4m3 codes */
+  GA_E4M3_128 = 41
 } ga_dtype;
 
 typedef struct ga_dtype_traits {
@@ -59,12 +61,12 @@ typedef struct ga_dtype_traits {
   bool is_quant;       /* the type has blocks with scales */
 } ga_dtype_traits;
 
-/* Returns the traits of a type; NULL if the value is no type. The record is static. */
+/* Returns the traits of a type; NULL if the value is not a type of ga_dtype. The record is static. */
 GA_API const ga_dtype_traits *ga_dtype_info(ga_dtype dtype);
-/* Returns the name of a type, such as "q4_k"; "none" if the value is no type. */
+/* Returns the name of a type, such as "q4_k"; "none" if the value is not a type of ga_dtype. */
 GA_API const char *ga_dtype_name(ga_dtype dtype);
-/* Returns true for types that are only read from files. Of all ops only ga_convert takes them, as x; models convert
- * them to q8_0. */
+/* Returns true for types that GA only reads from files: the only op that takes them is ga_convert, as x. Loaded models
+ * hold such weights as q8_0. */
 GA_API bool ga_dtype_is_read_only(ga_dtype dtype);
 /* Returns the type of a name, in lower or upper case; GA_DTYPE_NONE if there is none. */
 GA_API ga_dtype ga_dtype_from_name(const char *name);
@@ -72,8 +74,8 @@ GA_API ga_dtype ga_dtype_from_name(const char *name);
  * the block. */
 GA_API GA_NODISCARD ga_status ga_dtype_bytes(ga_dtype dtype, int64_t elems, uint64_t *bytes);
 
-/* The order of a matrix's elements in memory. Native is row after row in the type's own blocks. ga_pack makes the
- * other layouts, which suit the kernels of a device. Only GEMM takes packed weights. */
+/* The order of a matrix's elements in memory. Native is row after row in the type's own blocks. ga_pack makes the other
+ * layouts, which kernels of one kind of device read fast. Only GEMM takes packed weights. */
 typedef enum ga_layout {
   GA_LAYOUT_NATIVE = 0,
   GA_LAYOUT_X16 = 1,       /* CPU: 16 rows interleaved by blocks, see src/cpu/cpu_pack.h */
@@ -84,7 +86,7 @@ typedef enum ga_layout {
 
 /* A view of a tensor, which does not own `data`. */
 typedef struct ga_tensor {
-  void *data; /* address on the device that owns it */
+  void *data; /* address of the first element, in the memory of a device or of the host */
   ga_dtype dtype;
   ga_layout layout;
   int32_t n_dims; /* 0 (scalar) to GA_MAX_DIMS */

@@ -24,27 +24,29 @@ typedef enum ga_tok_kind { GA_TOK_SPM = 1, GA_TOK_BPE = 2, GA_TOK_WPM = 3, GA_TO
 typedef enum ga_tok_type {
   GA_TOK_NORMAL = 1,
   GA_TOK_UNKNOWN = 2, /* stands for text that has no token */
-  GA_TOK_CONTROL = 3, /* never made from plain text: only with GA_TOK_PARSE_SPECIAL */
+  GA_TOK_CONTROL = 3, /* its text becomes this token only with GA_TOK_PARSE_SPECIAL */
   GA_TOK_USER = 4,    /* user-defined: its text always becomes this token, before anything else */
   GA_TOK_UNUSED = 5,
   GA_TOK_BYTE = 6 /* SPM: "<0x41>" stands for the byte 0x41 */
 } ga_tok_type;
 
-#define GA_TOK_NONE (-1) /* in the place of a token id: no such token */
+#define GA_TOK_NONE (-1) /* stands for a token id where there is no such token */
 
-/* UGM: how a text is normalised before it is cut into pieces. Without flags: as SentencePiece does it. */
+/* UGM: flags that say how a text is normalised before it is cut into pieces. Without flags GA does it as SentencePiece
+ * does. */
 typedef enum ga_tok_unigram {
-  /* The charsmap is applied to whole grapheme clusters below 6 bytes, then to characters; its shortest entry counts, as
-   * in Hugging Face. Without this flag the longest entry at each place counts. */
+  /* ga_vocab.charsmap is applied to whole grapheme clusters below 6 bytes, then to characters. If several of its
+   * entries match, the shortest is used, as in Hugging Face. Without this flag the longest is used. */
   GA_TOK_UGM_CLUSTERS = 1,
   GA_TOK_UGM_STRIP_LEFT = 2,  /* white space at the start is removed */
   GA_TOK_UGM_STRIP_RIGHT = 4, /* white space at the end is removed */
   GA_TOK_UGM_SQUEEZE = 8,     /* runs of spaces become one */
-  GA_TOK_UGM_SPLIT = 16,      /* words are cut at white space, which is removed; each gets the space prefix */
-  GA_TOK_UGM_WORDS = 32,      /* a space begins a word, and no piece extends over two words */
-  GA_TOK_UGM_MISSING = 64,    /* add_space_prefix: a space is added only where the text does not begin with one */
-  GA_TOK_UGM_FIRST = 128,     /* add_space_prefix: a space is added only at the start of the whole text */
-  GA_TOK_UGM_BYTES = 256 /* a character without a piece becomes its byte tokens; the vocabulary must have all 256 */
+  /* the text is cut into words at white space, which is removed; each word gets the space prefix */
+  GA_TOK_UGM_SPLIT = 16,
+  GA_TOK_UGM_WORDS = 32,   /* a space begins a word, and no piece extends over two words */
+  GA_TOK_UGM_MISSING = 64, /* add_space_prefix: a space is added only where the text does not begin with one */
+  GA_TOK_UGM_FIRST = 128,  /* add_space_prefix: a space is added only at the start of the whole text */
+  GA_TOK_UGM_BYTES = 256   /* a character without a piece becomes its byte tokens; the vocabulary must have all 256 */
 } ga_tok_unigram;
 
 /* The parts of which a tokenizer is made. Start from GA_VOCAB_INIT. All arrays and texts are copied. */
@@ -60,16 +62,20 @@ typedef struct ga_vocab {
   size_t n_merges;                                      /* BPE: number of merges, at most 2^22 */
   const ga_text *merges;                                /* [n_merges] texts "left right", in the order of rank */
   int32_t bos, eos, eot, eom, unk, sep, pad, cls, mask; /* ids of special tokens, or GA_TOK_NONE */
-  bool add_bos, add_eos; /* tokens that GA_TOK_ADD_SPECIAL adds. WPM always adds cls (else bos) and sep (else eos) */
-  bool add_space_prefix; /* SPM, UGM: a space before the text and after each special token */
-  bool remove_extra_whitespaces; /* SPM, UGM: runs of spaces become one space, and spaces at both ends are removed */
-  bool ignore_merges;            /* BPE: a pre-split word that is a token is not merged from parts */
-  bool cased;                    /* WPM: keep case and accents */
-  size_t n_eog;                  /* number of further ids that end generation, besides eos, eot, eom and known names */
-  const int32_t *eog;            /* [n_eog] further ids that end generation */
-  uint32_t unigram;              /* UGM: a combination of ga_tok_unigram */
-  size_t charsmap_bytes;         /* UGM: bytes of charsmap, at most 2^24; 0 = none */
-  const void *charsmap;          /* UGM: SentencePiece's precompiled_charsmap, with replacements of characters */
+  /* whether GA_TOK_ADD_SPECIAL adds bos and eos. WPM always adds cls (else bos) and sep (else eos) */
+  bool add_bos, add_eos;
+  bool add_space_prefix; /* SPM, UGM: true: a space is added before the text and after each special token */
+  /* SPM, UGM: true: runs of spaces become one space, and spaces at both ends are removed */
+  bool remove_extra_whitespaces;
+  /* BPE: true: a pre-split word that is itself a token becomes that token, without merging */
+  bool ignore_merges;
+  /* WPM: true: case and accents are kept; false: text is made lower-case and loses its accents */
+  bool cased;
+  size_t n_eog;          /* number of further ids that end generation, besides eos, eot, eom and known names */
+  const int32_t *eog;    /* [n_eog] further ids that end generation */
+  uint32_t unigram;      /* UGM: a combination of ga_tok_unigram */
+  size_t charsmap_bytes; /* UGM: bytes of charsmap, at most 2^24; 0 = none */
+  const void *charsmap;  /* UGM: SentencePiece's precompiled_charsmap, with replacements of characters */
   /* [6] ids of GA_TOK_FIM_PREFIX to GA_TOK_FIM_FILE. A GA_TOK_NONE is replaced by a token with a known name, if
    * there is one; NULL = all six GA_TOK_NONE */
   const int32_t *fim;
@@ -83,11 +89,11 @@ typedef struct ga_vocab {
 
 typedef struct ga_tokenizer ga_tokenizer;
 
-/* Makes a tokenizer; *out = NULL on failure. Release: ga_tokenizer_destroy. GA_ERR_ARG: null or contradicting
+/* Makes a tokenizer; *out is NULL on failure. Release it with ga_tokenizer_destroy. GA_ERR_ARG: null or contradicting
  * arguments, a special id that is no token. GA_ERR_UNSUPPORTED: kind or pre-splitter not known. GA_ERR_SHAPE: too many
  * tokens or too much text; UGM: a piece of more than 1024 bytes. GA_ERR_FORMAT: an unknown type, a merge without a
- * space; UGM: no unk, a score that is not finite, a broken charsmap. Merges whose parts or result are no tokens are
- * ignored. */
+ * space; UGM: no unk, a score that is not finite, a broken charsmap. A merge is ignored if its parts or its result are
+ * not tokens. */
 GA_API GA_NODISCARD ga_status ga_tokenizer_create(const ga_vocab *vocab, ga_tokenizer **out);
 GA_API void ga_tokenizer_destroy(ga_tokenizer *tok); /* NULL is fine */
 
@@ -104,14 +110,13 @@ GA_API bool ga_tokenizer_pre_known(const char *name);
 #define GA_TOK_ADD_SPECIAL   1u /* adds the model's tokens before and after a text: bos and eos; for WPM cls and sep */
 #define GA_TOK_PARSE_SPECIAL 2u /* the text of a control token becomes that token. Never use it for untrusted text */
 
-/* Writes the ids of `text`, which has at most 2^30 bytes of any values; NUL is an ordinary character. Broken UTF-8
- * is repaired first, as W3C and Unicode advise, by U+FFFD for each maximal ill-formed part. *n_ids is the number of
- * ids of the text. If `capacity` is smaller, the call fails with GA_ERR_SHAPE, *n_ids is still set, and ids is
- * unchanged; ids may be NULL if capacity is 0. After any other failure *n_ids is 0. Where special tokens overlap,
- * the leftmost counts, then the longest. In the worst case, one word of n letters, time grows as n log n; UGM: as n,
- * with at most 1024 steps a character. Memory is at most 64 bytes for each byte of the longest word and 12 for each
- * byte of text. A charsmap may lengthen a text to 16 times its bytes and 4 KiB, up to 2^31 bytes; GA_ERR_SHAPE
- * beyond that. */
+/* Writes the ids of `text`, which has at most 2^30 bytes of any values; NUL is an ordinary character. Broken UTF-8 is
+ * repaired first, as W3C and Unicode advise, by U+FFFD for each maximal ill-formed part. *n_ids is the number of ids of
+ * the text. If `capacity` is smaller, the call fails with GA_ERR_SHAPE, *n_ids is still set, and ids is unchanged; ids
+ * may be NULL if capacity is 0. After any other failure *n_ids is 0. If special tokens overlap in the text, the
+ * leftmost is taken, then the longest. In the worst case, one word of n letters, time grows as n log n; UGM: as n, with
+ * at most 1024 steps a character. Memory is at most 64 bytes for each byte of the longest word and 12 for each byte of
+ * text. A charsmap may lengthen a text to 16 times its bytes and 4 KiB, up to 2^31 bytes; GA_ERR_SHAPE beyond that. */
 GA_API GA_NODISCARD ga_status ga_tokenize(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags,
                                           int32_t *ids, size_t capacity, size_t *n_ids);
 
@@ -153,7 +158,7 @@ GA_API bool ga_tokenizer_adds_eos(const ga_tokenizer *tok);
  * ("<|im_end|>"). */
 GA_API bool ga_tokenizer_is_eog(const ga_tokenizer *tok, int32_t id);
 
-/* A streaming detokeniser: it takes ids and returns whole UTF-8 sequences. */
+/* A streaming detokeniser: it takes ids one by one and returns text in whole UTF-8 characters. */
 typedef struct ga_detok ga_detok;
 
 #define GA_DETOK_SPECIAL  1u /* show control and unknown tokens by name; without the flag they are hidden */

@@ -4,8 +4,8 @@
 
 #include "ga/base.h"
 
-/* Returns GA_ERR_CANCELLED with a text when this thread's callback asks to stop, otherwise GA_OK. A call takes about 5
- * ns and should be made every few thousand steps. `what` names the work in the text. */
+/* Returns GA_ERR_CANCELLED, with an error text, if this thread's callback asks to stop; otherwise GA_OK. A call takes
+ * about 5 ns. Loops should call it every few thousand iterations. `what` names the work in the text. */
 GA_NODISCARD ga_status ga_abort_poll(const char *what);
 
 #endif

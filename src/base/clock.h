@@ -1,4 +1,4 @@
-/* Elapsed time. */
+/* Time that has elapsed, by the system's monotonic clock. */
 #ifndef GA_BASE_CLOCK_H
 #define GA_BASE_CLOCK_H
 

@@ -12,8 +12,8 @@
 #define GA_PREFETCH(p)  __builtin_prefetch((p), 0, 3)
 #define GA_THREAD_LOCAL _Thread_local
 #define GA_ALIGNED(n)   __attribute__((aligned(n)))
-/* Unrolls the loop after it, which has a constant number of iterations. Arrays indexed in the loop can then be in
- * registers. */
+/* Unrolls the loop that follows the macro, which has a constant number of iterations. Arrays indexed in the loop can
+ * then be in registers. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define GA_UNROLL /* empty under sanitizers: gcc would warn that it cannot unroll, and speed does not matter there */
 #elif defined(__clang__)
@@ -21,13 +21,13 @@
 #else
 #define GA_UNROLL _Pragma("GCC unroll 16")
 #endif
-/* Keeps the loop after it rolled, so that the compiler vectorises it. */
+/* Keeps the loop that follows the macro from being unrolled, so that the compiler vectorises it. */
 #if defined(__clang__)
 #define GA_KEEP_LOOP _Pragma("clang loop vectorize(enable)")
 #else
 #define GA_KEEP_LOOP _Pragma("GCC unroll 1")
 #endif
-/* Unrolls the loop after it by 2, for bodies that fill the registers. */
+/* Unrolls the loop that follows the macro by 2, for loops whose bodies need most registers. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define GA_UNROLL_2
 #elif defined(__clang__)
@@ -35,9 +35,9 @@
 #else
 #define GA_UNROLL_2 _Pragma("GCC unroll 2")
 #endif
-/* Compiles the function after it for AVX2 too; the loader selects a version when the program starts. Results are the
- * same bit by bit, because operations are not contracted. Empty under sanitizers, which run before the loader
- * selects. */
+/* Compiles the function that follows the macro for AVX2 too; the loader selects a version when the program starts. Both
+ * versions give the same bits, because multiplications and additions are not fused. The macro is empty under
+ * sanitizers, whose code runs before the loader selects. */
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(__clang__)
 #define GA_CLONES __attribute__((target_clones("avx2", "default")))
 #else

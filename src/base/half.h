@@ -1,6 +1,6 @@
 /* Conversions between small floating-point formats and f32. They round to nearest, ties to even; NaN stays NaN. f16 is
- * IEEE 754 binary16, bf16 the upper half of f32. e4m3, e5m2, e2m1 and e8m0 are the OCP 8-bit and microscaling formats
- * 1.0. */
+ * IEEE 754 binary16, bf16 the upper half of f32. e4m3, e5m2, e2m1 and e8m0 are the formats of the OCP specifications
+ * for 8-bit floating point and for microscaling, version 1.0. */
 #ifndef GA_BASE_HALF_H
 #define GA_BASE_HALF_H
 
@@ -38,11 +38,13 @@ GA_INLINE ga_f16 ga_f32_to_f16(float x) {
   uint32_t u = ga_f32_bits(x), sign = (u >> 16) & 0x8000, a = u & 0x7fffffff;
   if (a > 0x7f800000) return (ga_f16)(sign | 0x7e00);
   if (a >= 0x477ff000) return (ga_f16)(sign | 0x7c00); /* 65520 and above round to infinity */
-  if (a < 0x38800000) {                                /* below 2^-14: adding 1/2 lets the FPU round the subnormal */
+  /* below 2^-14: the addition of 1/2 makes the FPU round to the spacing of f16's subnormals */
+  if (a < 0x38800000) {
     float r = ga_bits_f32(a) + 0.5f;
     return (ga_f16)(sign | (ga_f32_bits(r) - 0x3f000000));
   }
-  uint32_t r = a + 0xc8000fff + ((a >> 13) & 1); /* changes the bias by -112 and rounds half to even at bit 13 */
+  /* subtracts 112 from the exponent, as f16's bias is smaller, and rounds half to even at bit 13 */
+  uint32_t r = a + 0xc8000fff + ((a >> 13) & 1);
   return (ga_f16)(sign | r >> 13);
 }
 
@@ -62,12 +64,13 @@ GA_INLINE float ga_e8m0_to_f32(uint8_t e) {
 
 /* Convert e4m3fn numbers: the bias is 7, there is no infinity, 0x7f and 0xff are NaN, and the largest number is 448. */
 float ga_e4m3_to_f32(uint8_t x);
-uint8_t ga_f32_to_e4m3(float x); /* larger values become +-448 */
+uint8_t ga_f32_to_e4m3(float x); /* values of larger magnitude become +-448 */
 /* Convert e5m2 numbers: the bias is 15, infinities and NaN are as in f16, and the largest finite number is 57344. */
 float ga_e5m2_to_f32(uint8_t x);
-uint8_t ga_f32_to_e5m2(float x); /* larger values become +-57344 */
+uint8_t ga_f32_to_e5m2(float x); /* values of larger magnitude become +-57344 */
 /* Convert e2m1 (fp4) numbers, the low 4 bits of x: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives. */
 float ga_e2m1_to_f32(uint8_t x);
-uint8_t ga_f32_to_e2m1(float x); /* larger values become +-6, and NaN +6 (OCP MX leaves NaN open) */
+/* values of larger magnitude become +-6; NaN becomes +6, since OCP MX does not define it */
+uint8_t ga_f32_to_e2m1(float x);
 
 #endif

@@ -17,7 +17,7 @@ GA_INLINE uint64_t ga_fnv64(uint64_t h, const void *data, size_t n) {
 /* Fills keys[n] with secret random numbers, for hash tables whose contents come from files or requests. */
 void ga_secret_keys(uint64_t *keys, size_t n);
 
-/* Returns SipHash-2-4 (Aumasson and Bernstein, 2012) of the 8 bytes of `head`, lowest first, followed by n bytes of
+/* Returns SipHash-2-4 (Aumasson and Bernstein, 2012) of a message: the 8 bytes of `head`, lowest first, then n bytes of
  * data. */
 uint64_t ga_siphash(const uint64_t key[2], uint64_t head, const void *data, size_t n);
 

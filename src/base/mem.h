@@ -29,24 +29,25 @@ GA_INLINE int64_t ga_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 #define GA_CACHE_LINE 64
 
-/* Allocates `bytes` bytes at a multiple of 64, not cleared. 0 counts as 1. On failure *out is NULL. Release with
- * ga_mem_free. `what` names the purpose in error texts. */
+/* Allocates `bytes` bytes at a multiple of 64, not cleared. `bytes` 0 counts as 1. On failure *out is NULL. Release
+ * with ga_mem_free. `what` names the purpose in error texts. */
 GA_NODISCARD ga_status ga_mem_alloc(size_t bytes, const char *what, void **out);
 /* Allocates count elements of `each` bytes, zeroed, otherwise like ga_mem_alloc. The product is checked for
  * overflow. */
 GA_NODISCARD ga_status ga_mem_zalloc(size_t count, size_t each, const char *what, void **out);
 void ga_mem_free(void *p); /* frees memory of ga_mem_alloc; NULL is accepted */
 
-/* Makes allocations fail, for tests: the n-th from now (n >= 1) and all after it. n 0: allocations no longer fail. */
+/* Makes allocations fail, for tests: the n-th allocation from now (n >= 1) and all later ones. n 0: allocations no
+ * longer fail. */
 void ga_mem_fail_after(long n);
 
 /* Arena: many small allocations that are freed together (a parsed file, a compiled template). Not thread-safe. */
 typedef struct ga_arena_chunk ga_arena_chunk;
 typedef struct ga_arena {
   ga_arena_chunk *chunks; /* List of memory blocks, newest first. */
-  size_t used, size;      /* Bytes used, and size, of the newest chunk. */
+  size_t used, size;      /* Bytes used in the newest chunk, and bytes that it has. */
   size_t total_bytes;     /* Bytes allocated so far. */
-  /* Largest number of bytes, which bounds hostile input: beyond it ga_arena_alloc returns GA_ERR_NOMEM. 0: no limit. */
+  /* Largest total_bytes, which bounds hostile input: beyond it ga_arena_alloc returns GA_ERR_NOMEM. 0: no limit. */
   size_t limit_bytes;
 } ga_arena;
 

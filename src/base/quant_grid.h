@@ -7,12 +7,13 @@
 
 enum { GA_GRID_BLOCK = 256, GA_GRID_RUN = 16, GA_GRID_RUNS = GA_GRID_BLOCK / GA_GRID_RUN };
 
-/* Grids whose points have 8 coordinates. */
+/* Tables of points with 8 coordinates, one packed point an entry. */
 extern const uint16_t ga_iq2_xxs_grid[256], ga_iq2_xs_grid[512], ga_iq2_s_grid[1024];
-/* Grids whose points have 4 coordinates. */
+/* Tables of points with 4 coordinates, one packed point an entry. */
 extern const uint16_t ga_iq3_xxs_grid[256], ga_iq3_s_grid[512];
 
-/* Decodes a block into codes of -62 to 62 and scales. Element e is code[e] * scale[e / GA_GRID_RUN]. */
+/* Decodes a block into integer codes of -62 to 62 and scales. The value of element e is code[e] * scale[e /
+ * GA_GRID_RUN]. */
 void ga_grid_codes(ga_dtype dtype, const uint8_t *block, int8_t code[GA_GRID_BLOCK], float scale[GA_GRID_RUNS]);
 
 #endif

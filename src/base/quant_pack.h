@@ -2,7 +2,8 @@
  * src/ref/ref_dequant.c has the formulas that read them. ga_pack_f16 writes the f16 scales; the functions for whole
  * blocks leave them unchanged.
  *
- * Parameters: sc has a scale of each run, mn a minimum of each run, and q a code of each element. */
+ * Parameters: a run is the elements of a block that share a scale. sc has the integer scale of each run, mn the integer
+ * minimum of each run, and q the code of each element. */
 #ifndef GA_BASE_QUANT_PACK_H
 #define GA_BASE_QUANT_PACK_H
 
@@ -25,7 +26,7 @@ void ga_pack_q4_k(uint8_t *b, const int *sc, const int *mn, const int *q);
 void ga_pack_q5_k(uint8_t *b, const int *sc, const int *mn, const int *q);
 /* Packs a q6_k block of 256 elements: sc of 16 runs, -128 to 127; q -32 to 31. */
 void ga_pack_q6_k(uint8_t *b, const int *sc, const int *q);
-/* Packs an iq4_xs block of 256 elements: sc of 8 runs, -32 to 31; q 0 to 15, indices into the table of iq4. */
+/* Packs an iq4_xs block of 256 elements: sc of 8 runs, -32 to 31; q 0 to 15, indices into the 16 values of iq4_nl. */
 void ga_pack_iq4_xs(uint8_t *b, const int *sc, const int *q);
 
 #endif

@@ -1,4 +1,5 @@
-/* Structs that start with their size, so that they can grow: docs/adr/0003-growing-structs.md.
+/* Public structs that start with their size, so that later versions can append fields:
+ * docs/adr/0003-growing-structs.md.
  *
  *   ga_attn_desc full;
  *   GA_TRY(GA_SIZED_TAKE("attn: desc", ga_attn_desc, desc, &full));
@@ -8,8 +9,9 @@
 
 #include "base/status.h"
 
-/* GA_SIZED_STRUCTS lists these structs with their bytes in the first version, the least size that is accepted. No
- * number here ever changes. Descriptions of ops have their first sizes in src/op/<op>.toml. */
+/* GA_SIZED_STRUCTS lists the structs that start with struct_size. Each has the bytes of its first version, the smallest
+ * size that is accepted. No number here ever changes. Descriptions of ops have their first sizes in
+ * src/op/<op>.toml. */
 #define GA_SIZED_STRUCTS(X)      \
   X(ga_ctx_options, 32)          \
   X(ga_memory_info, 72)          \
@@ -57,7 +59,7 @@ enum {
 #undef X
 };
 
-/* Upper limit of the size of such a struct. A larger size is garbage, and reading so many bytes could fault. */
+/* Largest struct_size that is accepted. A larger one is taken for garbage, since reading so many bytes could fault. */
 #define GA_SIZED_MAX_BYTES 1024
 
 /* Copies *given, a version of at least `first` bytes, into *full, this library's version of `bytes` bytes. An older
@@ -66,7 +68,7 @@ enum {
 GA_NODISCARD ga_status ga_sized_take(const char *what, const void *given, size_t first, void *full, size_t bytes);
 #define GA_SIZED_TAKE(what, type, given, full) ga_sized_take((what), (given), type##_first, (full), sizeof(type))
 
-/* Handle structs that the library fills in. ga_sized_check_out checks the caller's struct before the work, and
+/* Functions for structs that the library fills in. ga_sized_check_out checks the caller's struct before the work, and
  * ga_sized_give copies the values into it afterwards. The unknown tail of a newer caller's struct becomes 0; its
  * struct_size is unchanged. */
 GA_NODISCARD ga_status ga_sized_check_out(const char *what, const void *out, size_t first);

@@ -1,8 +1,8 @@
 /* Thread pool: parallel regions over a fixed set of threads, designed for many short regions per token.
  *
  * A region is a number of pieces. Each piece is run once, by any free thread. The caller works too, as thread 0. A
- * region ends when its pieces are done, so a worker that wakes late delays nothing. A worker that is preempted while it
- * runs a piece delays the region once; it then sleeps for a while, longer each time.
+ * region ends when its pieces are done, so a worker that wakes late delays nothing. If the system takes the CPU from a
+ * worker during a piece, the region has to wait. That worker then takes no part for a while, longer each time.
  *
  * Workers spin for a short while after a region, then sleep, so that an idle pool costs nothing. A pool runs one region
  * at a time and belongs to one caller thread at a time. */
@@ -13,10 +13,10 @@
 
 typedef struct ga_pool ga_pool;
 
-/* Runs one piece of a region. thread is the thread's index in the pool, 0 to n_threads - 1, for choosing scratch
- * memory. */
+/* A function that runs one piece of a region. thread is the thread's index in the pool, 0 to n_threads - 1, for
+ * choosing scratch memory. */
 typedef void (*ga_piece_fn)(void *arg, int64_t piece, int thread);
-/* Runs items [begin, end) of a region. thread is the thread's index in the pool. */
+/* A function that runs items [begin, end) of a region. thread is the thread's index in the pool. */
 typedef void (*ga_range_fn)(void *arg, int64_t begin, int64_t end, int thread);
 
 /* Returns the number of CPUs that this process may use by its affinity mask and the quota of its cgroups, at least

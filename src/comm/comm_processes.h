@@ -49,8 +49,8 @@ typedef struct shared_head {
 
 /* --- one rank --- */
 
-/* A block of the rank's own arena with a message, or only with a message's shared_message. That struct stays until the
- * receiver has read the next message. */
+/* A used block of the rank's own arena. It has a message, or only its shared_message, which stays until the receiver
+ * has read the next message. */
 typedef struct arena_block {
   uint64_t offset, bytes, turn;
   int32_t to;
@@ -86,7 +86,7 @@ typedef struct process_comm {
   uint64_t bytes, arena_bytes;
   shared_head *head;
   shared_rank *ranks;
-  shared_link *shared; /* Links of all pairs of ranks; that of two ranks is at index from x ranks + to. */
+  shared_link *shared; /* Links of all pairs of ranks. The link between two ranks has index from x ranks + to. */
   /* State of the messages with each other rank, [ranks]. */
   process_link *links;
   /* Blocks of the rank's arena, sorted by offset. */

@@ -18,11 +18,12 @@ const char *dist_copies_name(const ga_device *device, dist_copies copies);
  * ranks call it, and get the same kind or an error. */
 GA_NODISCARD ga_status dist_copies_wanted(ga_comm *comm, const ga_device *device, const char *asked, dist_copies *out);
 enum { DIST_WORD = 24 };
-/* Checks that all ranks call it with the same word, of at most DIST_WORD - 1 letters. If two words differ, all ranks
- * get GA_ERR_COMM; `what` names the word in the error's text. */
+/* Checks that all ranks have the same word, of at most DIST_WORD - 1 letters. All ranks call it. If two words differ,
+ * all ranks get GA_ERR_COMM; `what` names the word in the error's text. */
 GA_NODISCARD ga_status dist_copies_same(ga_comm *comm, const char *what, const char *word);
-/* Tells each rank whether all ranks have succeeded; `mine` is this rank's result. All ranks call it. Returns GA_OK, or
- * the status and text of the first rank that failed. *comm_status is set to the communicator's own error, or GA_OK. */
+/* Exchanges the results of an attempt between the ranks; `mine` is this rank's result. All ranks call it. Returns GA_OK
+ * if all have succeeded, otherwise the status and text of the first rank that failed. *comm_status is set to the
+ * communicator's own status. */
 GA_NODISCARD ga_status dist_copies_agree(ga_comm *comm, ga_status mine, ga_status *comm_status);
 
 #endif

@@ -11,8 +11,8 @@ typedef struct dist_exchange dist_exchange;
 
 /* Creates a rank's exchange of messages between devices. All ranks call it. copies is DIST_COPIES_HOST or
  * DIST_COPIES_LINK. own is a callback that returns GA_ERR_TIMEOUT if the rank's own streams no longer advance. It is
- * called when no message has arrived within the communicator's timeout. With own = NULL a wait fails when that timeout
- * has passed. */
+ * called when no message has arrived within the communicator's timeout. own may be NULL: a wait then fails when that
+ * timeout has passed. */
 GA_NODISCARD ga_status dist_exchange_create(ga_ctx *ctx, ga_comm *comm, dist_copies copies, const ga_patience *own,
                                             dist_exchange **out);
 /* Returns how many copies of messages the host has seen end. The number grows as long as messages advance. */

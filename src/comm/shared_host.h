@@ -8,8 +8,8 @@
 typedef struct dist_shared dist_shared;
 
 /* Allocates and maps the host memory for messages. All ranks call it. If a rank cannot, *out is NULL on all ranks, and
- * *can is that rank's status with its text. asked is the size of a chunk in bytes, the same on all ranks; 0: the number
- * of ranks determines it. */
+ * *can is the status of that rank, with its text. asked is the size of a chunk in bytes, the same on all ranks; 0: the
+ * number of ranks determines it. */
 GA_NODISCARD ga_status dist_shared_create(ga_ctx *ctx, ga_comm *comm, size_t asked, dist_shared **out, ga_status *can);
 /* Frees the host memory. No copy may be in flight. NULL is accepted. */
 void dist_shared_destroy(dist_shared *x);

@@ -1,6 +1,6 @@
 /* The interface of communicators: a small table of functions. Transports (src/comm) provide it; the kernels of
- * collectives and the executors of distributed attention call it. Each rank counts its sends to a peer, and its
- * receives from it, in the order of the calls. The k-th send of one rank is the k-th receive of the other, in
+ * collectives and the executors of distributed attention call it. Each rank counts its sends to another rank, and its
+ * receives from it, in the order of the calls. The k-th send of one rank matches the k-th receive of the other, in
  * whatever order messages arrive. */
 #ifndef GA_CORE_COMM_H
 #define GA_CORE_COMM_H
@@ -13,19 +13,19 @@ typedef struct comm_ticket {
   uint64_t turn;
 } comm_ticket;
 
-/* A rank's announcement of a collective. All ranks receive the announcements of the others before any rank reads an
- * array. */
+/* A rank's announcement of a collective call. Each rank receives the announcements of all ranks before any rank reads
+ * an array. */
 typedef struct comm_call {
-  /* Number of elements of the description. */
+  /* Field n of the collective's description, a number of elements. */
   int64_t n;
   int32_t op, dtype;
   const void *x, *workspace; /* Arrays of this rank, which others may read with GA_COMM_SAME_MEMORY. */
-  uint64_t trade;            /* Number of the call of trade_calls among the calls of its rank. The transport sets it. */
+  uint64_t trade;            /* Number of calls of trade_calls that the rank has made before. The transport sets it. */
 } comm_call;
 
 typedef struct comm_vtable {
-  /* Begin a message and return at once. The bytes at data must stay valid, and those of a send unchanged, until the
-   * ticket has been waited for. Each ticket must be waited for once. */
+  /* send and receive begin a message and return at once. The bytes at data must stay valid, and those of a send
+   * unchanged, until the ticket has been waited for. Each ticket must be waited for once. */
   ga_status (*send)(ga_comm *comm, int32_t to, const void *data, size_t bytes, comm_ticket *ticket);
   ga_status (*receive)(ga_comm *comm, int32_t from, void *data, size_t bytes, comm_ticket *ticket);
   ga_status (*wait)(ga_comm *comm, const comm_ticket *ticket);
@@ -56,15 +56,14 @@ struct ga_comm {
   const comm_vtable *calls;
   int32_t rank, size;
   double timeout; /* Longest wait for other ranks, in seconds. */
-  uint32_t reach; /* Reach of the communicator, a value of ga_comm_reaches. */
+  uint32_t reach; /* Abilities of the ranks besides messages, bits of ga_comm_reaches. */
 };
 
 /* Compares the announcements of all ranks. GA_ERR_COMM: two of them differ. The text is the same on all ranks, and
  * names two ranks and their values. */
 GA_NODISCARD ga_status comm_compare_calls(const comm_call *calls, int32_t ranks);
 
-/* Messages of a rank with another rank in an exchange: give is sent to it, take is received from it. Sizes are in
- * bytes. */
+/* The messages between this rank and one other rank in an exchange: `give` is sent, `take` is received. */
 typedef struct comm_trade {
   const void *give;
   void *take;

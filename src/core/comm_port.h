@@ -9,12 +9,12 @@
 typedef struct comm_port comm_port;
 struct comm_port {
   ga_comm *comm;
-  /* Memory for comm_compare_calls, [ranks]. */
+  /* [ranks] memory for the announcements that comm_compare_calls compares. */
   comm_call *calls;
-  /* Messages of a call, [2 x ranks]. A kernel writes its messages here, then calls run. */
+  /* [2 x ranks] messages of one collective call. A kernel writes its messages here, then calls run. */
   ga_link_message *messages;
-  /* Enqueues the first n entries of `messages`. They start after the stream's earlier work, and its later work starts
-   * after them. The host may wait for other ranks. After an error the communicator has ended. */
+  /* Enqueues the first n entries of `messages`. They start after the stream's earlier work, and the stream's later work
+   * starts after them. The host may wait for other ranks. After an error the communicator has ended. */
   ga_status (*run)(comm_port *port, ga_stream *stream, int64_t n);
 };
 

@@ -11,18 +11,19 @@
 
 struct ga_plan {
   ga_ctx *ctx;
-  const ga_kernel *kernel; /* Kernel that was chosen. */
+  const ga_kernel *kernel; /* Kernel that the planner chose. */
   ga_plan_steps steps;     /* Launches of the plan. */
-  ga_plan *after;          /* Owned plan of the op with which a call ends (ga_op_info.after). NULL: there is none. */
+  /* Plan, which this plan owns, of the op that runs at the end of each call (ga_op_info.after). NULL: there is none. */
+  ga_plan *after;
   ga_op op;
   uint32_t desc_bytes;
   /* Copy of the description, validated and with defaults filled in. */
   GA_ALIGNED(8) unsigned char desc[GA_DESC_MAX_BYTES];
 };
 
-/* Plans that a context keeps: open addressing by the hash of (op, description). Steps of many sizes make new plans all
- * the time, each below 1 KB. When there are more than GA_PLANS_MOST, all are freed; plans that are still in use are
- * made again. */
+/* Plans that a context keeps: open addressing by the hash of (op, description). A model's steps have many sizes, and
+ * each size needs new plans, below 1 KB each. When there are more than GA_PLANS_MOST, all are freed; those that are
+ * needed again are made again. */
 #define GA_PLANS_MOST 16384
 typedef struct ga_plan_cache {
   ga_plan **slots;
@@ -41,7 +42,7 @@ struct ga_ctx {
 /* Plans an op. desc must be validated and complete. GA_ERR_UNSUPPORTED: no kernel accepts desc; the text names the op
  * and the reasons of the best candidates. */
 GA_NODISCARD ga_status ga_plan_make(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, ga_plan **out);
-/* Plans an op like ga_plan_make, with the kernel of that id. id NULL: the planner chooses. */
+/* Plans an op like ga_plan_make, with the kernel whose id is `id`. id NULL: the planner chooses. */
 GA_NODISCARD ga_status ga_plan_make_row(ga_ctx *ctx, ga_op op, const char *id, const void *desc, size_t desc_bytes,
                                         ga_plan **out);
 /* Plans an op like ga_plan_make, or returns a plan that ctx has kept. ctx owns the plan. *stream becomes the stream to
@@ -49,7 +50,7 @@ GA_NODISCARD ga_status ga_plan_make_row(ga_ctx *ctx, ga_op op, const char *id, c
 GA_NODISCARD ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, const ga_plan **out,
                                         ga_stream **stream);
 
-/* Makes the workspace that launches on the stream use at least `bytes` bytes large. */
+/* Makes the stream's workspace, which its launches use, at least `bytes` bytes large. */
 GA_NODISCARD ga_status ga_workspace_grow(ga_stream *stream, uint64_t bytes);
 void ga_workspace_free(ga_ctx *ctx, ga_workspace *workspace);
 static inline bool ga_records_apart(const ga_stream *stream) { return stream->capturing && !stream->shares_workspace; }
@@ -62,8 +63,8 @@ GA_NODISCARD ga_status ga_plan_launch(const ga_plan *plan, const void *io, void 
 
 /* Sets *out to whether work enqueued on the stream is recorded into a graph now, by GA or by the caller. */
 GA_NODISCARD ga_status ga_stream_recorded(const ga_stream *stream, bool *out);
-/* Returns GA_ERR_STATE when the caller records the stream. `what` names the action that is impossible meanwhile, and
- * `why` the reason, for the text. */
+/* Returns GA_ERR_STATE if the library's user is recording the stream, otherwise GA_OK. For the error text, `what` names
+ * the action that is impossible meanwhile, and `why` the reason. */
 GA_NODISCARD ga_status ga_stream_free_to(const ga_stream *stream, const char *what, const char *why);
 
 /* Sets *out to `stream`, or to ctx's own stream if it is NULL. Returns an error if the stream belongs to another
@@ -87,7 +88,8 @@ GA_NODISCARD ga_status ga_copy_between(ga_ctx *to, void *dst, ga_ctx *from, cons
 /* Enqueues a copy to a buffer of `to` on the own stream of `from`. Events must order it with the work of `to`
  * (ga_stream_wait_peer). GA_ERR_UNSUPPORTED: the devices do not reach each other. */
 GA_NODISCARD ga_status ga_send_to_peer(ga_ctx *from, const void *src, ga_ctx *to, void *dst, size_t bytes);
-/* Makes later work on ctx's own stream wait for the event, which may be of a peer of ctx's device. */
+/* Makes later work on ctx's own stream wait for the event, which may belong to another device that ctx's device
+ * reaches. */
 GA_NODISCARD ga_status ga_stream_wait_peer(ga_ctx *ctx, ga_event *event);
 /* Enqueues a copy within the memory of one context on its own stream. dst and src must not overlap. */
 GA_NODISCARD ga_status ga_copy_within(ga_ctx *ctx, void *dst, const void *src, size_t bytes);

@@ -1,5 +1,5 @@
-/* Devices and streams behind a short table of functions, and facets (core/facets.h). Backends fill in the table;
- * nothing above src/core knows the backend of a device. */
+/* Devices and streams. Each backend fills in a short table of functions, and facets (core/facets.h). No code above
+ * src/core knows the backend of a device. */
 #ifndef GA_CORE_DEVICE_H
 #define GA_CORE_DEVICE_H
 
@@ -22,7 +22,8 @@ typedef struct ga_device_ops {
   ga_status (*alloc)(ga_device *device, size_t bytes, void **out);
   ga_status (*alloc_zeroed)(ga_device *device, size_t bytes, void **out);
   void (*free)(ga_device *device, void *buffer);
-  /* Fills in total, free, pooled and pooled_peak, in bytes. A field that the device cannot tell is 0. */
+  /* Fills in total_bytes, free_bytes, pooled_bytes and pooled_peak_bytes. A field that the device does not report is
+   * 0. */
   ga_status (*memory)(ga_device *device, ga_memory_info *info);
   ga_status (*trim)(ga_device *device);
   ga_status (*host_alloc)(ga_device *device, size_t bytes, void **out);
@@ -110,7 +111,7 @@ struct ga_stream {
   ga_workspace recording;
 };
 
-/* Events, graphs and functions. Backends put these structs first in their own. */
+/* Events, graphs and functions (loaded kernels). Backends put these structs first in their own structs. */
 struct ga_event {
   ga_device *device;
 };
@@ -127,7 +128,8 @@ struct ga_function {
 /* Returns whether device pointers are host pointers. The host may then read and write buffers, and weights may stay in
  * the mapped file. */
 static inline bool ga_device_in_host_memory(const ga_device *device) { return device->caps.host_memory; }
-/* Returns whether work is done when the call that enqueues it returns. The threads of the host then do the work. */
+/* Returns whether work is complete when the call that enqueues it returns, as on a CPU, whose threads do the work in
+ * the call. */
 static inline bool ga_device_works_in_calls(const ga_device *device) { return device->caps.works_in_calls; }
 
 /* Returns whether this build can run the kernel on this device: it needs the kernel's instruction set and code. */

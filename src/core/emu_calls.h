@@ -1,7 +1,7 @@
 /* The calls from emulated kernels (src/cuda/dev/ptx/emu) to the emulator (src/emu): one for each GPU instruction, made
- * by the thread that executes it. C11 and C++17. `file` and `line` name the instruction's place in the kernel, for
- * reports. Shared addresses are bytes from the start of the block's window; the first KiB belongs to the system, as on
- * sm_90. */
+ * by the thread that executes it. The header is valid C11 and C++17. `file` and `line` name the instruction's place in
+ * the kernel, for reports. Shared addresses are bytes from the start of the block's window; the first KiB belongs to
+ * the system, as on sm_90. */
 #ifndef GA_CORE_EMU_CALLS_H
 #define GA_CORE_EMU_CALLS_H
 #include <stdint.h>
@@ -21,8 +21,8 @@ uint32_t emu_smem_base(void);
 int64_t emu_clock_cycles(void); /* Returns a number that grows with every call. It has no unit. */
 
 /* ---- warp: all 32 lanes ---- */
-/* Returns x of lane `from` of the warp. With wrap, `from` is taken modulo 32; without wrap, a lane outside the warp
- * gives the own x. */
+/* Returns x of lane `from` of the warp. With wrap, `from` is taken modulo 32; without wrap, the caller gets its own x
+ * if `from` is outside the warp. */
 uint32_t emu_shfl(uint32_t x, int from, int wrap, EMU_SITE);
 uint32_t emu_shfl_xor(uint32_t x, int mask, EMU_SITE);
 uint32_t emu_warp_ballot(int x, EMU_SITE);
@@ -59,14 +59,14 @@ void emu_tmap_check(const void *map, EMU_SITE);
 void emu_tmap_set_address(void *map, const void *base, EMU_SITE);
 void emu_tmap_release(EMU_SITE);
 void emu_tmap_acquire(const void *map, EMU_SITE);
-/* Copies a box of a tensor of `rank` dimensions to shared memory. mask has a bit for each block of the cluster that
- * gets it; 0: this block only. */
+/* Copies a box of a tensor of `rank` dimensions to shared memory. c has the coordinates of the box's first element.
+ * mask has a bit for each block of the cluster that gets the box; 0: this block only. */
 void emu_bulk_load_tensor(uint32_t dst, const void *map, uint32_t bar, int rank, const int32_t *c, uint32_t mask,
                           EMU_SITE);
 void emu_bulk_store_tensor(int add, const void *map, uint32_t src, int rank, const int32_t *c, EMU_SITE);
 void emu_bulk_load(uint32_t dst, const void *src, uint32_t bytes, uint32_t bar, EMU_SITE);
-/* Ways in which a store changes global memory: the value replaces the old one, is added, or the larger or smaller one
- * stays. */
+/* Ways in which a store changes global memory: the value replaces the old one, is added to it, or the larger or smaller
+ * of both is kept. */
 enum {
   EMU_STORE,
   EMU_ADD_F32,
@@ -79,8 +79,8 @@ enum {
   EMU_MIN_BF16
 };
 void emu_bulk_store(int op, void *dst, uint32_t src, uint32_t bytes, EMU_SITE);
-void emu_bulk_send(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t bar,
-                   EMU_SITE); /* dst and bar come from emu_cluster_address */
+/* Copies shared memory to another block of the cluster. dst and bar come from emu_cluster_address. */
+void emu_bulk_send(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t bar, EMU_SITE);
 void emu_bulk_commit(EMU_SITE);
 void emu_bulk_wait(int reads_only, EMU_SITE);
 void emu_fence_async(EMU_SITE);
@@ -94,8 +94,8 @@ void emu_cp_arrive(uint32_t bar, int inc, EMU_SITE);
 
 /* ---- warpgroup products ---- */
 enum { EMU_WGMMA_BF16, EMU_WGMMA_F16, EMU_WGMMA_E4M3, EMU_WGMMA_E5M2, EMU_WGMMA_S8, EMU_WGMMA_TF32 };
-/* Issues a product with n / 2 registers d. a_regs NULL: operand a is read by its descriptor. trans_a, trans_b: the
- * outer dimension of the operand is contiguous. */
+/* Issues the warpgroup product d = a b, or d += a b with acc; each thread has n / 2 registers of d. a_regs NULL:
+ * operand a is read by its descriptor. trans_a, trans_b: the operand's dimension m, or n, is contiguous, not k. */
 void emu_wgmma(int type, int n, void *d, const uint32_t *a_regs, uint64_t a, uint64_t b, int trans_a, int trans_b,
                int acc, EMU_SITE);
 void emu_wgmma_fence(EMU_SITE);
@@ -111,14 +111,14 @@ void emu_stg(void *p, const void *x, int bytes, EMU_SITE);
 void emu_lds_cluster(void *r, uint32_t a, int bytes, EMU_SITE);
 void emu_sts_cluster(uint32_t a, const void *x, int bytes, EMU_SITE);
 void emu_sts_async(uint32_t a, const void *x, int bytes, uint32_t bar, EMU_SITE);
-/* Access memory that other devices read and write at the same time. emu_peer_pause pauses a thread whose look at such
- * memory was in vain. */
+/* Load from and store to memory that other devices read and write at the same time. A thread that polls such memory
+ * calls emu_peer_pause between two loads. */
 void emu_ldg_peer(void *r, const void *p, int bytes, EMU_SITE);
 void emu_stg_peer(void *p, const void *x, int bytes, EMU_SITE);
 void emu_peer_pause(EMU_SITE);
 int emu_atomic_add_i32(int32_t *p, int x, EMU_SITE);
-void emu_atomic_add(int op, void *p, const void *x, int bytes, void *old,
-                    EMU_SITE); /* op is EMU_ADD_*; old may be NULL */
+/* Adds atomically to global memory. op is EMU_ADD_*. old gets the previous value; it may be NULL. */
+void emu_atomic_add(int op, void *p, const void *x, int bytes, void *old, EMU_SITE);
 void emu_fence_device(EMU_SITE);
 
 /* ---- arithmetic that C has no operator for ---- */

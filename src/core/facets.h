@@ -1,6 +1,7 @@
 /* Facets: groups of functions that only some devices have, beside the table of all devices (ga_device_ops of
- * core/device.h). A backend sets the pointers of its facets in ga_device; the others are NULL. Code above core asks
- * for a facet, never for a backend's name. A facet has all of its functions, unless a comment says otherwise. */
+ * core/device.h). A backend sets the pointers of its facets in ga_device; the others are NULL. Code above core asks for
+ * a facet, never for a backend's name. If a device has a facet, none of the facet's functions is NULL, unless a comment
+ * says otherwise. */
 #ifndef GA_CORE_FACETS_H
 #define GA_CORE_FACETS_H
 
@@ -16,7 +17,8 @@ typedef struct ga_graphs {
   ga_status (*end)(ga_stream *stream, ga_graph **out);
   ga_status (*launch)(ga_graph *graph, ga_stream *stream);
   void (*destroy)(ga_graph *graph);
-  /* Enqueues the event on a stream that records: each launch of the graph records the event, so that it has a time. */
+  /* Enqueues the event on a stream that is being recorded. Each launch of the graph then records the event, so that it
+   * has a time. */
   ga_status (*record_event)(ga_event *event, ga_stream *stream);
 } ga_graphs;
 
@@ -62,20 +64,21 @@ typedef struct ga_pinning {
   void (*unpin)(ga_device *device, void *p);
 } ga_pinning;
 
-/* --- sharing: memory that other devices and processes of this host can map, and values in it that streams wait for
+/* --- sharing: memory that other devices and processes of this host can map and whose values streams can wait for
  * --- */
 
 typedef struct ga_shared {
   void *data;
   /* Size of the memory, at least the size that was asked for. */
   size_t bytes;
-  /* File descriptor by which others map the memory. alloc makes it, and close closes it. -1: the memory was mapped from
-   * another process. */
+  /* File descriptor by which other processes map the memory. ga_sharing.alloc makes it, and ga_sharing.close closes it.
+   * -1: the memory was mapped from another process. */
   int fd;
   uint64_t handle;
 } ga_shared;
 
-/* A function that the host calls repeatedly while it waits. An error of `ask` ends the wait. */
+/* A function `ask` that the host calls repeatedly while it waits. If it returns an error, the wait ends with that
+ * error. */
 typedef struct ga_patience {
   ga_status (*ask)(void *user);
   void *user;
@@ -91,8 +94,8 @@ typedef struct ga_sharing {
   ga_status (*fill)(ga_stream *stream, void *dst, uint32_t value, size_t n);
   /* Enqueues the writing of a value after all earlier work. A reader of the value also sees the data of that work. */
   ga_status (*write_value)(ga_stream *stream, uint32_t *at, uint32_t value);
-  /* Makes work that is enqueued later wait until *at - value, as a signed number, is 0 or more. A device whose calls
-   * return when their work is done waits in the call. */
+  /* Makes work that is enqueued later wait until *at - value, as a signed number, is 0 or more. On a CPU the call
+   * itself waits. */
   ga_status (*wait_value)(ga_stream *stream, const uint32_t *at, uint32_t value, const ga_patience *patience);
 } ga_sharing;
 
@@ -117,9 +120,9 @@ typedef struct ga_link_library {
   const char *name;
   /* Loads the library. GA_ERR_UNSUPPORTED: it is not present. */
   ga_status (*load)(ga_device *device, ga_link_facts *out);
-  /* Makes an id. One rank makes it for all ranks. */
+  /* Makes the id that all ranks pass to `open`. One rank makes it and sends it to the others. */
   ga_status (*id)(ga_device *device, unsigned char id[GA_LINK_ID_BYTES]);
-  /* Opens a link. All ranks call it. patience is also asked while messages are set up. */
+  /* Opens a link. All ranks call it. patience->ask is also called while the library sets up messages. */
   ga_status (*open)(ga_device *device, const unsigned char id[GA_LINK_ID_BYTES], int32_t rank, int32_t ranks,
                     const ga_patience *patience, ga_link **out);
   /* Enqueues messages in stream order. They may all be in flight at the same time. Messages of a pair of ranks must be

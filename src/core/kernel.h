@@ -19,7 +19,7 @@ typedef enum ga_isa {
   GA_ISA_amx,     /* avx512, and AMX tile, int8 and bf16 */
   GA_ISA_neon,    /* Armv8.2 with dot product and f16 */
   GA_ISA_sm80,    /* any NVIDIA GPU from Ampere on */
-  GA_ISA_sm90a,   /* Hopper */
+  GA_ISA_sm90a,   /* NVIDIA Hopper GPUs */
   GA_ISA_COUNT
 } ga_isa;
 
@@ -27,9 +27,9 @@ const char *ga_isa_name(ga_isa isa);
 
 /* Rates of one unit of a device. A unit is a multiprocessor of a GPU, or a thread of a CPU. */
 typedef struct ga_rates {
-  /* Least number of microseconds of a call, whatever its size. */
+  /* Smallest time of a call in microseconds, whatever its size. */
   double call_us;
-  /* Operations and bytes per microsecond of one unit. */
+  /* Arithmetic operations, and bytes of memory traffic, per microsecond of one unit. */
   double unit_flops, unit_bytes;
 } ga_rates;
 
@@ -50,24 +50,27 @@ typedef struct ga_caps {
 
 /* Flags of kernels of any op. Flags of one op are in src/opdef (ga_kernel.op_flags). */
 typedef enum ga_kernel_flags {
-  GA_KERNEL_NONDET = 1,   /* results may differ from run to run */
-  GA_KERNEL_TEACHING = 2, /* never chosen; checked without hostile values */
-  GA_KERNEL_STEP = 4,     /* launched by other kernels only, and checked and timed with them */
-  GA_KERNEL_TENSOR = 8    /* adds products on tensor cores, which round toward zero: checked against that bound */
+  GA_KERNEL_NONDET = 1, /* results may differ from run to run */
+  /* for learning: the planner never chooses it, and the checker gives it no infinities, NaN or huge numbers */
+  GA_KERNEL_TEACHING = 2,
+  GA_KERNEL_STEP = 4, /* launched by other kernels only, and checked and timed with them */
+  /* adds products on tensor cores, which round toward zero: the checker allows for that larger error */
+  GA_KERNEL_TENSOR = 8
 } ga_kernel_flags;
 
 typedef struct ga_plan_steps ga_plan_steps;
 
-/* Returns NULL when the kernel can compute `desc` on such a device, otherwise the reason (static text). It must be
- * pure. */
+/* Returns NULL when the kernel can compute `desc` on a device with these capabilities, otherwise the reject reason
+ * (static text). The function must be pure. */
 typedef const char *(*ga_kernel_ok)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Returns the predicted microseconds of `desc`. The planner chooses the legal kernel with the least (core/cost.h). It
- * must be pure. */
+/* Returns the predicted microseconds of `desc`. The planner chooses the legal kernel with the smallest prediction
+ * (core/cost.h). The function must be pure. */
 typedef double (*ga_kernel_cost)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Returns the number of bytes of device memory that `desc` needs. It must be pure. */
+/* Returns a number of bytes of device memory for `desc`: of workspace, or of the result (ga_kernel.out_bytes). The
+ * function must be pure. */
 typedef uint64_t (*ga_kernel_bytes)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Adds the launches that run `desc`, in their order, and the workspace that they share (core/steps.h). Returns NULL, or
- * the reason of a refusal (static text). It must be pure. */
+/* Adds to *steps the launches that run `desc`, in their order, and the bytes of workspace that they share
+ * (core/steps.h). Returns NULL, or the reject reason (static text). The function must be pure. */
 typedef const char *(*ga_kernel_plan)(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);
 /* Enqueues the kernel's own launch. Arguments are validated; on failure nothing has been changed. */
 typedef ga_status (*ga_kernel_launch)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
@@ -83,17 +86,18 @@ struct ga_kernel {
   ga_layout layout; /* Layout of the weights that the kernel reads or makes. */
   /* Range of the number of rows of activations for which the kernel is meant. 0: no bound. */
   int32_t rows_min, rows_max;
-  int32_t speed;     /* Per cent of the rates that core/cost.h assumes. */
+  int32_t speed;     /* Speed of the kernel in per cent of the rates that core/cost.h assumes. */
   uint32_t flags;    /* Bits of ga_kernel_flags. */
-  uint32_t op_flags; /* Bits of ga_<op>_row_flags of src/opdef. */
+  uint32_t op_flags; /* Flags of the kernel's own op: bits of ga_<op>_row_flags in src/opdef. */
   /* Number of bytes of which addresses and strides of tensors must be multiples. 0: the size of an element. */
   int32_t align;
   double tolerance; /* Allowed error, as a multiple of the error of a plain evaluation in the same types. */
   ga_kernel_ok ok;
   ga_kernel_cost cost;       /* NULL: the cost of the op, at `speed`. */
   ga_kernel_bytes workspace; /* NULL: no workspace. */
-  ga_kernel_bytes out_bytes; /* Size of a result whose size the kernel determines. NULL for other kernels. */
-  ga_kernel_plan plan;       /* NULL: one launch of the kernel, with `workspace` bytes. */
+  /* Bytes of the result, for kernels that determine its size, such as packing. NULL for other kernels. */
+  ga_kernel_bytes out_bytes;
+  ga_kernel_plan plan; /* NULL: one launch of the kernel, with `workspace` bytes. */
   ga_kernel_launch launch;
   /* Kernels of other files that `plan` may add, ended by NULL. NULL: none. */
   const ga_kernel *const *helpers;

@@ -5,7 +5,8 @@
 
 #include "ga/base.h"
 
-#define GA_HOLDERS_MAX 16 /* Largest number of names. Memory of further names is counted under the first name. */
+/* Largest number of names of holders. Memory of further names is counted under the first name. */
+#define GA_HOLDERS_MAX 16
 #define GA_HOLDER_NAME 24
 
 typedef struct ga_holder {
@@ -29,8 +30,8 @@ GA_NODISCARD ga_status ga_memstats_reserve(ga_memstats *memstats);
 void ga_memstats_add(ga_memstats *memstats, const void *buffer, uint64_t bytes, const char *what);
 /* Removes the record of a buffer. Returns false when there is none. */
 bool ga_memstats_remove(ga_memstats *memstats, const void *buffer);
-/* Writes the totals to `text`, the largest first: "weights 1073741824 (290), buffers 4096 (2)", or "nothing". A total
- * is bytes (buffers). */
+/* Writes the totals to `text`, the largest first: "weights 1073741824 (290), buffers 4096 (2)", or "nothing". Each
+ * total is a number of bytes, then a number of buffers in parentheses. */
 void ga_memstats_text(const ga_memstats *memstats, char *text, size_t capacity);
 void ga_memstats_free(ga_memstats *memstats);
 

@@ -25,21 +25,21 @@ typedef struct ga_op_info {
   const char *name;
   /* Size of the description that kernels get, in bytes. */
   uint32_t desc_bytes;
-  /* Returns the work of a call that reads each input once. */
+  /* Returns the work of a call, counted as if each input were read once. */
   ga_work (*work)(const void *desc);
   /* Writes sizes and types of the description as readable text. */
   void (*shape)(const void *desc, char *text, size_t capacity);
   /* Returns the feature that a description asks for and the kernel lacks by its op_flags (static text); NULL when it
    * lacks nothing. A NULL function: kernels lack nothing. */
   const char *(*lacks)(const ga_kernel *kernel, const void *desc);
-  /* Returns true when the choice must not depend on the size of the call, and fills *typical: desc at the size at which
-   * rows are compared. A NULL function: the choice always depends on the size. */
+  /* Returns true when the choice must not depend on the size of the call, and fills *typical: desc with a typical size,
+   * for which kernels are compared instead. A NULL function: the choice always depends on the size. */
   bool (*typical)(const void *desc, void *typical);
-  /* Returns true when two rows give the same bits. The choice for desc is then made among all rows with the bits of the
-   * row that is chosen for *typical. A NULL function: the row chosen for *typical always runs. */
+  /* Returns true when two kernels give the same bits. The planner first chooses a kernel for *typical. It then chooses
+   * for desc among the kernels with the same bits. A NULL function: the kernel chosen for *typical always runs. */
   bool (*same_order)(const ga_kernel *a, const ga_kernel *b);
-  /* Returns true when a call ends with a call of another op: *op is its number, and `after` gets its description, which
-   * must be complete. A NULL function: calls never do. */
+  /* Returns true when each call of the op must end with a call of another op. *op is then the other op's number, and
+   * `after` its complete description. A NULL function: calls never end so. */
   bool (*after)(const void *desc, ga_op *op, void *after);
 } ga_op_info;
 

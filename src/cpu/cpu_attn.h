@@ -68,7 +68,7 @@ typedef struct attn_unit {
   int kv_head, n_kv_heads;
   /* Query heads [head, head + n_heads), which read KV head kv_head. */
   int head, n_heads;
-  /* Queries [q, q + n_q). */
+  /* Queries of the unit: [q, q + n_q). */
   int64_t q, n_q;
   int64_t key_begin, key_end;
   /* Index of the split of keys, for which the unit stores partial results. -1: keys are not split, and the unit writes

@@ -6,12 +6,12 @@
 #include "cpu/cpu_gemm.h"
 #include "cpu/cpu_pack.h"
 
-/* A block of 32 consecutive activations of a row of X, rounded to 15 bits in two digits: x = d * q, q = 128 * high +
- * low, |high| <= 127, |low| <= 64.
+/* A block of 32 consecutive activations of a row of X, rounded to 15 bits in two digits: x = d * q.
+ *   q = 128 * high + low,   |high| <= 127,   |low| <= 64
  *
- * Two products of 8 bits cost no time where weights come from memory. One digit would not be enough: real models have a
- * few very large activations, which leave too few steps for the rest of their block. With one digit SmolLM2-135M
- * diverges by 4e-3 nats from the exact next-token distribution.
+ * Two products of 8 bits cost no time where weights come from memory. One digit would not be enough: a few very large
+ * activations of real models leave too few steps for the rest of their block. With one digit SmolLM2-135M diverges by
+ * 4e-3 nats from the exact next-token distribution.
  *
  * AVX2 kernels of 8-bit codes store q itself in the memory of high and low: 32 x i16, each 4 in the order 0 2 1 3. */
 typedef struct ga_x16_act {

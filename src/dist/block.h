@@ -53,7 +53,8 @@ void dist_store_row(int32_t dtype, const float *from, int64_t n, void *to);
 void dist_add_row(int32_t dtype, void *to, const float *from, int64_t n);
 /* Returns the address of head `head` in row `row` of part number `part` of the view. */
 void *dist_row_at(const block_view *v, int part, int64_t row, int32_t head);
-/* Copies all rows and heads of `to` from `from`, and converts the elements, because the views have different types. */
+/* Copies all rows and heads of `to` from `from`, which has the same rows and heads. Converts the elements, since the
+ * views have different types. */
 void dist_convert_block(const block_view *to, const block_view *from);
 /* Writes an empty partial result to the block: zeros to all parts, and -infinity to the LSE. */
 void dist_clear_block(const block_view *v);

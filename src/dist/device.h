@@ -40,7 +40,7 @@ struct dist_device {
   int32_t rank;
   dist_window w;
   ga_stream *compute, *copies, *rescue;
-  /* Event that makes one stream wait for another. */
+  /* Event that dist_device_order records to make one stream wait for another. */
   ga_event *mark;
   device_slot *slots;
   void *scratch;
@@ -48,8 +48,8 @@ struct dist_device {
   dist_gather *gather;
   /* Sends and receives the messages between devices. NULL: the devices write into each other's memory. */
   dist_exchange *exchange;
-  /* State of the rounds of messages. NULL: the devices write into each other's memory, or the plan collects keys or
-   * splits heads. */
+  /* State of the rounds of messages. NULL: the devices write into each other's memory, or the plan does not run step by
+   * step. */
   dist_rounds *rounds;
   /* Recorder of the timeline. NULL: the executor was created without ga_dist_exec_options.timeline. */
   dist_spans *timeline;
@@ -64,7 +64,7 @@ struct dist_device {
   uint64_t sent_bytes;
   /* Tensors of the run in flight. */
   const ga_dist_tensors *io;
-  /* Time in seconds at which the run fails unless a stream has advanced. */
+  /* Time in seconds, on the monotonic clock, at which the run fails unless a stream has advanced before. */
   double deadline;
   /* Number of completed copies of the exchange (dist_exchange_moves) when progress was last read. */
   uint64_t last_moves;
@@ -84,7 +84,7 @@ static inline block_view dist_device_own(const dist_device *e, int32_t slot) {
   return v;
 }
 
-/* Returns the view of the block that a slot holds. */
+/* Returns a view of the block that a slot holds. */
 static inline block_view dist_device_slot(const dist_device *e, int32_t slot) {
   if (slot < DIST_OWN_SLOTS) return dist_device_own(e, slot);
   return dist_device_view(e->plan, e->slots[slot].block, e->slots[slot].memory);
@@ -122,8 +122,8 @@ void dist_device_release(dist_device *e);
 GA_NODISCARD ga_status dist_rounds_create(dist_device *e);
 void dist_rounds_destroy(dist_device *e);
 void dist_rounds_begin(dist_device *e);
-/* Notes that the SEND or RECEIVE step s is ready, and sets *round to the number of its round. All earlier steps must be
- * enqueued on `compute`. */
+/* Records that the SEND or RECEIVE step s is ready, and sets *round to the number of its round. All earlier steps must
+ * be enqueued on `compute`. */
 GA_NODISCARD ga_status dist_rounds_post(dist_device *e, const dist_step *s, int32_t *round);
 /* Runs all rounds up to and including `round` that have not run yet. The stream `compute` then waits for their
  * messages. */

@@ -22,7 +22,7 @@ struct dist_gather {
    * (gather.h) are left out. */
   int32_t *q_gathered, *kv_gathered;
   int64_t n_q_gathered, n_kv_gathered;
-  const dist_step **moves; /* Sends, receives and merges of the rank's program in its order, [n_moves]. */
+  const dist_step **moves; /* SEND, RECEIVE and MERGE steps of the rank's program, in its order, [n_moves]. */
   int64_t n_moves;
   int32_t groups;
   /* K (index 0) and V (index 1) of all tokens, in the rank's window. */
@@ -34,7 +34,7 @@ struct dist_gather {
   tile_shapes shapes[2];
   /* Tensors of the previous run. */
   ga_dist_tensors last;
-  /* CUDA graph of a run with the tensors `last`. NULL: none has been recorded. */
+  /* CUDA graph of a run with the tensors `last`. NULL: no graph has been recorded. */
   ga_graph *graph;
   bool may_record;
   uint64_t run_bytes; /* Number of bytes that a run sends. */
@@ -102,11 +102,11 @@ GA_NODISCARD ga_status dist_split_create(dist_device *e);
 void dist_split_destroy(dist_device *e);
 gather_views dist_split_views(const dist_device *e);
 /* Enqueues the copies of all inputs, one head group after the other. The rank's own rows are copied on stream `local`,
- * rows for peers on stream `copies`. If e->exchange is set, only own rows are copied here, and
- * dist_gather_exchange_inputs sends the others. */
+ * rows for peers on stream `copies`. If e->exchange is set, only own rows are copied; dist_gather_exchange_inputs sends
+ * the others. */
 GA_NODISCARD ga_status dist_split_send_inputs(dist_device *e);
 /* Enqueues the sends of head group g's results to the ranks that own the rows; own rows go to the caller's tensors. If
- * e->exchange is set, only own rows are copied here, and dist_gather_exchange_results sends the others. */
+ * e->exchange is set, only own rows are copied; dist_gather_exchange_results sends the others. */
 GA_NODISCARD ga_status dist_split_send_results(dist_device *e, int32_t g);
 /* dist_split_pack copies the block that step s sends into the message's memory `packed`. dist_split_unpack copies the
  * block that step s receives out of it. */
@@ -135,8 +135,8 @@ GA_NODISCARD ga_status dist_gather_exchange_results(dist_device *e, int32_t g);
 
 /* --- device_gather_calls.c --- */
 
-/* Lists the rank's calls of attention in dist_gather.list. For calls that share a launch, copies first rows and lengths
- * to dist_gather.starts. */
+/* Lists the rank's calls of attention in dist_gather.list. Copies the first rows and the lengths of calls that share a
+ * launch to dist_gather.starts. */
 GA_NODISCARD ga_status dist_gather_prepare_calls(dist_device *e);
 /* Returns the size in bytes of dist_gather.starts, the first rows and lengths of calls that share a launch. */
 int64_t dist_gather_starts_bytes(const dist_problem *p, int32_t rank);

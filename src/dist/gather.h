@@ -28,8 +28,8 @@
 enum { GATHER_MOST_GROUPS = 8, GATHER_PARTS = 2 };
 
 bool dist_gathers(const dist_problem *p);
-/* Returns whether ranks can split the heads (Ulysses), so that each KV head belongs to one rank. All ranks must have
- * equally many KV heads, and all blocks must be sent before the first tile. The builder stores the result in
+/* Returns whether ranks can split the heads (Ulysses), so that each KV head belongs to one rank. For that, ranks must
+ * have equal numbers of KV heads, and all blocks must be sent before the first tile. The builder stores the result in
  * p->splits_heads. */
 bool dist_may_split_heads(const dist_problem *p);
 static inline bool dist_is_plain(const dist_problem *p) { return p->splits_heads || dist_gathers(p); }
@@ -37,8 +37,8 @@ static inline bool dist_is_plain(const dist_problem *p) { return p->splits_heads
 static inline int32_t dist_heads_of_rank(const dist_problem *p) {
   return p->splits_heads ? p->kv_heads / p->ranks : p->kv_heads;
 }
-/* Returns the default of grid.groups, the number of groups of heads that are sent one after the other. Fewer queries
- * and more stretches make fewer groups. */
+/* Returns the default of grid.groups, the number of groups of heads that are sent one after the other. The number is
+ * smaller for few queries, and for many stretches. */
 int32_t dist_gather_groups(const dist_problem *p);
 /* Returns the bytes of K (part 0) or V (part 1) of all ranks together. The array is [all tokens, kv_heads, dim] of type
  * dtype; its gradient is as large. */
@@ -46,7 +46,7 @@ int64_t dist_gather_bytes(const dist_problem *p, int part, int32_t dtype);
 static inline int32_t dist_gather_dim(const dist_problem *p, int part) { return part ? p->v_dim : p->head_dim; }
 
 /* One call of attention: queries of one of the rank's stretches, with all keys that they see. If `local`, keys are rows
- * of the rank's own K and V, otherwise of the collected K and V. Where heads are split, the queries are all of a
+ * of the rank's own K and V, otherwise of the collected K and V. Where heads are split, a call has all queries of a
  * document. */
 typedef struct gather_call {
   /* Index of the stretch of queries, and number of the round. In the backward pass, calls of a document that share keys

@@ -53,16 +53,16 @@ typedef struct dist_step {
   int32_t q_owner, kv_owner; /* TILE: ranks that own the queries and the keys. */
   /* TILE: index of the stretch of queries among q_owner's stretches, and of the stretch of keys among kv_owner's. */
   int32_t q_stretch, k_stretch;
-  /* TILE, MERGE: number of this step's result, from 0, among the results added to slot (order) and to slot_dkv
-   * (order_dkv). */
+  /* TILE, MERGE: position, from 0, of this step's result in the order in which results are added to slot (order) and to
+   * slot_dkv (order_dkv). */
   int32_t order, order_dkv;
   /* OPEN, SEND, RECEIVE: the block has the owner's stretches with the indices plan->pieces[piece] to plan->pieces[piece
    * + pieces - 1]. */
   int64_t piece, pieces;
   /* OPEN, SEND, RECEIVE: size of the block in bytes. */
   int64_t bytes;
-  /* OPEN in the backward pass: the ranges plan->zeros[zero] to plan->zeros[zero + zeros - 1] of rows are set to
-   * zero. */
+  /* OPEN in the backward pass: rows that are set to zero are the ranges plan->zeros[zero] to plan->zeros[zero + zeros -
+   * 1]. */
   int64_t zero, zeros;
   /* TILE in the backward pass: bits DIST_WRITES_*. */
   int32_t writes, reserved;
@@ -93,7 +93,7 @@ typedef struct dist_problem {
   int32_t table; /* Rule by which tiles are assigned to ranks, a dist_table value. */
   /* Types of the tensors and of partial results (ga_dtype: f32, f16, bf16). partial_dtype is f32 or equals dtype. */
   int32_t dtype, partial_dtype;
-  float softcap; /* Soft-cap of the logits. 0: no soft-cap. */
+  float softcap; /* Soft-cap of the logits, cap * tanh(logit / cap). 0: no soft-cap. */
   float scale;   /* Factor by which logits are multiplied. 0: 1 / sqrt(head_dim). */
   /* Sliding window: a query at position p sees keys at positions above p - window only. 0: no window. */
   int64_t window;
@@ -106,7 +106,7 @@ typedef struct dist_problem {
 /* Rules by which tiles are assigned to ranks. */
 typedef enum dist_table {
   DIST_PRODUCT, /* the grid (ga_dist_grid) determines the rank of each tile */
-  DIST_HELPERS, /* DistFlashAttn: ranks that have finished their own rows compute tiles of other ranks */
+  DIST_HELPERS, /* DistFlashAttn: ranks that have finished the tiles of their own rows compute tiles of other ranks */
   DIST_BALANCED /* each tile is assigned to a rank that has free time and must receive few bytes for the tile */
 } dist_table;
 
@@ -226,18 +226,19 @@ GA_NODISCARD ga_status dist_emit(ga_dist_plan *plan, const dist_schedule *s);
 
 /* --- tiles that overwrite results: first.c --- */
 
-/* Sets dist_step.writes of the rank's tiles that overwrite their results. Lists the rows that OPEN steps must set to
- * zero before. */
+/* Sets dist_step.writes of the rank's tiles that overwrite their results. Lists the rows that OPEN steps set to zero
+ * because no tile overwrites them first. */
 GA_NODISCARD ga_status dist_find_first(ga_dist_plan *plan, int32_t rank);
-/* Adds the range `rows` to *list, the *n ranges of rows to be set to zero. Entries of the current block begin at index
- * `first`. If at most `apart` rows lie between the new range and the last entry, that entry is extended instead. */
+/* Adds the range `rows` to *list, an array of *n ranges of rows to be set to zero. Entries of the current block begin
+ * at index `first`. If at most `apart` rows lie between the new range and the last entry, the last entry is extended
+ * instead. */
 GA_NODISCARD ga_status dist_add_rows(dist_rows **list, int64_t first, int64_t *n, int64_t *room, dist_rows rows,
                                      int64_t apart);
 /* Returns how many rows of row_bytes bytes a device sets to zero in the time of one kernel launch. */
 int64_t dist_fill_rows(int64_t row_bytes);
 
 /* Makes room for element n in a growing array. array is the address of the array's pointer, *room the capacity, `each`
- * the bytes of an element. what names the array in the error's text. */
+ * the bytes of an element. `what` is the name of the array in the error's text. */
 GA_NODISCARD ga_status dist_grow(void *array, int64_t n, int64_t *room, size_t each, const char *what);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "dist/plan.h"
 
-/* Finds the round of each message of a rank. Sets of_step[i] to the round of step i, from 0, if that is a SEND or
+/* Finds the round of each message of a rank. Sets of_step[i] to the round, counted from 0, if step i is a SEND or
  * RECEIVE, and otherwise to -1. Sets *rounds to the number of rounds. */
 GA_NODISCARD ga_status dist_rounds_find(const ga_dist_plan *plan, int32_t rank, int32_t *of_step, int32_t *rounds);
 

@@ -36,7 +36,7 @@ GA_NODISCARD ga_status dist_spans_start(dist_spans *x, ga_stream *stream);
 GA_NODISCARD ga_status dist_spans_finish(dist_spans *x, ga_stream *stream);
 /* Computes begin and end of all spans. The run must have ended on all streams, and the stream `idle` must be empty. */
 GA_NODISCARD ga_status dist_spans_read(dist_spans *x, ga_stream *idle);
-/* Sets *out to the timeline of the last run. Returns false if dist_spans_read has not been called. */
+/* Sets *out to the timeline of the last run. Returns false if dist_spans_read has not been called after that run. */
 bool dist_spans_timeline(const dist_spans *x, ga_dist_timeline *out);
 const ga_dist_span *dist_spans_at(const dist_spans *x, int64_t index);
 

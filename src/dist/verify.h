@@ -10,7 +10,7 @@ typedef struct dist_verifier {
   ga_dist_report report;
 } dist_verifier;
 
-/* Records a violation, if it is the first. Returns GA_ERR_STATE with the text "dist: rule <name>: rank R, step S:
+/* Records a broken rule, if it is the first. Returns GA_ERR_STATE with the text "dist: rule <name>: rank R, step S:
  * ...". */
 ga_status dist_broken(dist_verifier *v, int32_t rule, int32_t rank, int64_t step, const char *fmt, ...) GA_PRINTF(5, 6);
 

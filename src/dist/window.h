@@ -26,7 +26,7 @@ typedef struct window_side {
   /* The peer's RECEIVE steps for messages of this rank, oldest first, [n_takes]. */
   const dist_step **takes;
   int64_t n_takes;
-  /* Numbers over all runs: messages sent to the peer (sent), and slots that the peer has been allowed to write
+  /* Numbers over all runs: messages sent to the peer (sent), and slots that this rank has allowed the peer to write
    * (given). */
   uint32_t sent, given;
   /* Index in `takes` of the next message of this run. */
@@ -55,8 +55,8 @@ int64_t dist_window_bytes(const ga_dist_plan *plan, int32_t rank);
 void dist_window_close(dist_window *w);
 
 void *dist_window_slot(const dist_window *w, int32_t rank, int32_t slot);
-/* Return the addresses of counters in the window of `owner` that rank `from` writes. That of dist_window_arrived counts
- * messages that have arrived, that of dist_window_ready slots that may be written. */
+/* Return the addresses of counters in the window of `owner` that rank `from` writes. The counter of dist_window_arrived
+ * counts messages that have arrived. The counter of dist_window_ready counts slots that may be written. */
 uint32_t *dist_window_arrived(const dist_window *w, int32_t owner, int32_t from);
 uint32_t *dist_window_ready(const dist_window *w, int32_t owner, int32_t from);
 
@@ -76,8 +76,8 @@ int64_t dist_device_bytes(int64_t bytes);
 size_t dist_device_extent(const block_view *v);
 
 /* Return addresses in the window of `rank`, for plans that collect keys. dist_window_keys returns K (part 0) or V (part
- * 1) of all tokens. dist_window_take returns the memory for message n of gradients from this rank. If `rank` is this
- * rank, n counts the messages of all ranks. */
+ * 1) of all tokens. dist_window_take returns the memory for the n-th message of gradients that this rank sends there.
+ * If `rank` is this rank itself, n counts the messages of all ranks. */
 void *dist_window_keys(const dist_window *w, int32_t rank, int part);
 void *dist_window_take(const dist_window *w, int32_t rank, int64_t n);
 

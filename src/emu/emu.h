@@ -1,6 +1,6 @@
-/* Host side of the emulator, which runs a GPU's kernels on a CPU, with memory, tensor maps and launches.
- * docs/guide/emulator.md lists what is modelled. There is one machine per process; calls must come from one thread at a
- * time. */
+/* Host side of the emulator, which runs a GPU's kernels on a CPU: its memory, tensor maps and launches.
+ * docs/guide/emulator.md lists what is modelled. There is one emulated machine per process; calls must come from one
+ * thread at a time. */
 #ifndef GA_EMU_EMU_H
 #define GA_EMU_EMU_H
 
@@ -8,11 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum emu_when {
-  EMU_LATE,
-  EMU_EARLY,
-  EMU_MIXED
-} emu_when; /* times at which asynchronous operations happen, within the legal range */
+/* Time, within the legal range, at which asynchronous operations happen: as late as possible, as early as possible, or
+ * varied at random. */
+typedef enum emu_when { EMU_LATE, EMU_EARLY, EMU_MIXED } emu_when;
 
 typedef struct emu_options {
   uint64_t seed;
@@ -21,14 +19,14 @@ typedef struct emu_options {
   bool checks;
   /* Number of multiprocessors that the device reports. */
   int sms;
-  /* True: host data counts as written by a previous grid that may still run. Kernels must then wait before they access
-   * the data. */
+  /* True: data from the host counts as written by a previous grid that may still run. Kernels must then wait before
+   * they access the data. */
   bool dependent;
-  /* True: blocks of a grid run in the order of their indices, for kernels that wait for the same block of another
-   * GPU. */
+  /* True: blocks of a grid run in the order of their indices. Kernels need this if a block waits for the same block on
+   * another GPU. */
   bool in_order;
-  /* Fraction of the documented error within which approximations return random values. 0: they return exact
-   * roundings. */
+  /* Approximate instructions return random values within this fraction of their documented error. 0: they return the
+   * exact result, rounded. */
   double perturb;
   bool verbose; /* True: reports are also written to stderr when they occur. */
 } emu_options;
@@ -81,14 +79,15 @@ typedef struct emu_kernel {
 
 typedef struct emu_launch {
   const emu_kernel *kernel;
-  /* Numbers of blocks of the grid, of threads of a block, and of blocks of a cluster. cluster 0: no cluster. */
+  /* Numbers of blocks of the grid, of threads of a block, and of blocks of a cluster, in three dimensions. cluster 0:
+   * no cluster. */
   uint32_t grid[3], block[3], cluster[3];
   uint32_t shared_bytes;
-  bool dependent; /* True: programmatic dependent launch. */
+  bool dependent; /* True: the launch is a programmatic dependent launch. */
   const void *args;
 } emu_launch;
 
-/* returns the settings: defaults, overridden by
+/* Returns the settings: defaults, overridden by the environment variable
  * GA_EMU="seed=1,late|early|mixed,nocheck,sms=4,dependent,perturb,inorder,verbose". The driver of the tests
  * (tests/emu/emu_driver.c) reads further settings from GA_EMU. */
 emu_options *emu_settings(void);
@@ -97,20 +96,21 @@ emu_options *emu_settings(void);
 void *emu_alloc(size_t bytes);
 bool emu_free(void *p);
 bool emu_is_device(const void *p, size_t bytes); /* returns whether all bytes are in one live allocation */
-/* Marks bytes as written. memset and copies from the host call it. */
+/* Marks bytes of device memory as written. memset and copies from the host call it. */
 void emu_mark_written(void *p, size_t bytes);
 
-/* Runs a grid to its end. Returns the number of its reports, whose texts emu_report_text returns. */
+/* Runs a grid to its end. Returns the number of reports that it caused. */
 int emu_run_launch(const emu_launch *launch);
 
-/* Returns the number of reports since the last emu_clear_reports. Each is several lines of text. */
+/* Returns the number of reports since the last emu_clear_reports. emu_report_text returns the text of a report, several
+ * lines. */
 size_t emu_n_reports(void);
 emu_rule emu_report_rule(size_t i);
 const char *emu_report_text(size_t i);
 void emu_clear_reports(void);
 
-/* Encodes a tensor map with the checks of cuTensorMapEncodeTiled. Returns 0, or the driver's error code with a report
- * of rule tensor-map. type, interleave, swizzle, l2 and oob are the driver's numbers. */
+/* Encodes a tensor map with the checks of cuTensorMapEncodeTiled. Returns 0, or the driver's error code and a report of
+ * the rule tensor-map. type, interleave, swizzle, l2 and oob are the driver's numbers. */
 int emu_tmap_encode(void *map, int type, unsigned rank, void *base, const uint64_t *dims, const uint64_t *strides_bytes,
                     const uint32_t *box, const uint32_t *element_strides, int interleave, int swizzle, int l2, int oob);
 

@@ -10,10 +10,10 @@ enum {
   EMU_LANES = 32,
   EMU_MAX_THREADS = 1024, /* largest number of threads of a block */
   EMU_MAX_CLUSTER = 16,   /* largest number of blocks of a cluster; 8 is portable */
-  EMU_SMEM_BASE = 1024,   /* bytes of the window that belong to the system */
+  EMU_SMEM_BASE = 1024,   /* bytes at the start of the shared-memory window that belong to the system */
   EMU_SMEM_MAX = 232448,  /* bytes of dynamic shared memory of a block of sm_90 */
   EMU_NAMED = 16,         /* number of named barriers of a block */
-  EMU_COPIES = 64,        /* number of agents of the copy engine, which are used in rotation */
+  EMU_COPIES = 64,        /* number of agents (clock.h) of the copy engine, which are used in rotation */
   EMU_STACK = 17 * 4096,  /* bytes of the stack of a thread */
   EMU_MAX_LIVE = 64,      /* largest number of register ranges in flight of a thread */
   EMU_MAX_GROUPS = 64     /* largest number of uncompleted wgmma groups of a thread */
@@ -37,7 +37,7 @@ typedef enum emu_state {
 } emu_state;
 
 /* Marks of a thread, which are steps of its clock. EMU_FENCED_SHARED and EMU_FENCED_GLOBAL: its last fence.proxy.async
- * of shared and of global memory. EMU_LOADED: the step up to which its loads have returned. */
+ * of shared and of global memory. EMU_LOADED: all loads up to this step have returned. */
 enum { EMU_FENCED_SHARED, EMU_FENCED_GLOBAL, EMU_LOADED, EMU_MARKS };
 
 typedef struct emu_block emu_block;
@@ -64,8 +64,8 @@ typedef struct emu_thread {
   int tid, lane;
   uint16_t agent;
   emu_state state;
-  emu_site at;      /* Place of the instruction that was begun last. */
-  const char *what; /* Name of the instruction that was begun last. */
+  emu_site at;      /* Place in the source of the instruction that the thread began last. */
+  const char *what; /* Name of the instruction that the thread began last. */
   /* --- clocks (clock.h) --- */
   /* Current step of the thread. */
   uint32_t own;
@@ -79,25 +79,28 @@ typedef struct emu_thread {
   /* --- values exchanged in warp operations --- */
   uint32_t in[6], out[4];
   void *p;
-  /* --- wgmma --- */
+  /* --- products by wgmma --- */
   uint32_t issued, commits;
   uint32_t group_end[EMU_MAX_GROUPS];
   int n_groups;
   emu_live live[EMU_MAX_LIVE];
   int n_live;
-  /* Lowest and highest address of all live ranges. */
+  /* Lowest and highest address of all ranges in `live`. */
   char *live_lo, *live_hi;
-  /* Bits of the stack words written since the last wgmma.fence. They are recorded from the first fence on. */
+  /* A bit for each word of the stack, set if the word was written since the last wgmma.fence. Bits are recorded from
+   * the first fence on. */
   uint64_t dirty[EMU_STACK / 4 / 64];
   bool ever_fenced;
   /* --- bulk stores --- */
-  /* Numbers of bulk stores: not committed, with reads left to do, with writes left to do. */
+  /* Numbers of bulk stores: not committed (bulk_open), with reads left to do (bulk_reads), with writes left to do
+   * (bulk_writes). */
   int bulk_open, bulk_reads, bulk_writes;
-  /* --- cp.async --- */
+  /* --- copies by cp.async --- */
   emu_cp *cp; /* Copies in flight, in order of issue. */
   int n_cp, cp_capacity;
-  uint32_t cp_first;                 /* Number of the first copy in flight. */
-  uint32_t cp_group[EMU_MAX_GROUPS]; /* Ends of the groups of copies that have not been waited for. */
+  uint32_t cp_first; /* Number of the first copy in flight. */
+  /* Numbers of the copies at which groups end, for groups that have not been waited for. */
+  uint32_t cp_group[EMU_MAX_GROUPS];
   int n_cp_groups;
   /* --- tensor maps edited by kernels --- */
   const void *map_acquired; /* Tensor map that the thread has acquired last. */
@@ -139,7 +142,7 @@ struct emu_mbar {
 };
 
 typedef struct emu_named {
-  int n, count; /* Numbers of threads that the barrier waits for, and that have arrived. */
+  int n, count; /* Number of threads that the barrier waits for (n), and that have arrived (count). */
   uint32_t lanes[EMU_MAX_THREADS / EMU_LANES];
   emu_gather gather;
   emu_clocks *out;
@@ -181,7 +184,7 @@ struct emu_block {
   emu_warp *warps;
   emu_group *groups;
   int n_threads, n_warps, n_groups, n_done;
-  uint8_t *smem; /* Window of shared addresses, from address 0. */
+  uint8_t *smem; /* Memory of the block's window of shared addresses, from address 0. */
   uint32_t smem_end;
   struct emu_cell *cells;
   emu_mbar *bars;
@@ -192,30 +195,36 @@ struct emu_block {
   emu_list register_waiters;
   uint16_t agent0; /* Agent of thread 0. */
   struct emu_remote
-      *remote; /* last access of each of the cluster's threads to this block's shared memory, by agent; NULL: none */
+      /* for each agent, the last access of a thread of the cluster to this block's shared memory; NULL: none */
+      *remote;
   emu_gather at_end; /* Joined clocks of the block's threads when they ended. */
 };
 
 typedef struct emu_run {
   const emu_launch *launch;
-  /* n_agents is the number of agents. Entry mark0[i] + agent of a clock set is mark i of a thread's agent. */
+  /* n_agents is the number of agents (clock.h). In a clock set, mark i of a thread is entry mark0[i] + the thread's
+   * agent. */
   uint32_t n_agents, mark0[EMU_MARKS];
-  /* copy0 is the first agent of the copy engine; prior is the agent of the previous grid. */
+  /* copy0 is the first agent of the copy engine. prior stands for the previous grid. */
   uint16_t copy0, prior;
   emu_block *blocks;
   int n_blocks;
   emu_thread **ready;
   int n_ready, n_live;
-  int idle;            /* Number of consecutive slices that ended in a failed try_wait. */
+  /* Number of consecutive slices that ended in a failed try_wait. A slice is the execution of a thread until it is
+   * suspended. */
+  int idle;
   bool slice_spun;     /* True: the current slice has ended in a failed try_wait. */
-  bool looks_at_peers; /* True: some slice has looked in vain for data that another process writes. */
-  size_t n_bulk, n_cp; /* Pending work: steps of the copy engine, and arrivals that wait for cp.async copies. */
+  bool looks_at_peers; /* True: some thread has looked in vain for data that another process writes. */
+  /* Pending work: steps of the copy engine (n_bulk), and mbarrier arrivals that wait for cp.async copies (n_cp). */
+  size_t n_bulk, n_cp;
   emu_named cluster;
   uint32_t cluster_round;
   uint64_t rng;
-  /* Numbers of the current run (era), and of the first run of the current launch (launch_era). */
+  /* A run is the execution of a cluster, or of one block. era is the number of the current run, launch_era the number
+   * of the launch's first run. */
   uint32_t era, launch_era;
-  uint32_t prior_era; /* First run of the launch that this launch depends on. 0: none. */
+  uint32_t prior_era; /* Number of the first run of the launch that this launch depends on. 0: none. */
   bool abort;
   void *main_sp;
   uint32_t copy_clock[EMU_COPIES];
@@ -226,7 +235,7 @@ extern emu_run emu_now;
 extern emu_thread *emu_me; /* thread that is running; NULL in the scheduler */
 extern emu_options emu_opt;
 
-/* --- sched.c --- */
+/* --- functions of sched.c --- */
 uint32_t emu_random(uint32_t n);
 void emu_block_here(emu_state state); /* suspends the thread in this state until it is woken */
 void emu_yield(void);                 /* suspends the thread, which stays ready to run */
@@ -247,15 +256,15 @@ static inline emu_thread *emu_begin(const char *what, const char *file, int line
   return emu_me;
 }
 
-/* --- cluster.c --- */
+/* --- functions of cluster.c --- */
 void emu_remote_access(emu_block *b, emu_thread *t); /* records an access of t to the shared memory of b */
 void emu_remote_exit(emu_block *b);                  /* handles the end of all threads of b */
 
-/* --- tensor_edit.c --- */
+/* --- functions of tensor_edit.c --- */
 void emu_tmap_use(const void *map, const emu_thread *t);
 void emu_tmap_forget(void);
 
-/* --- report.c --- */
+/* --- functions of report.c --- */
 void emu_report(emu_rule rule, emu_site at, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void emu_report_more(const char *format, ...)
     __attribute__((format(printf, 1, 2))); /* adds a line to the last report, unless that report was a repeat */
@@ -264,11 +273,11 @@ const char *emu_agent_text(uint16_t agent);
 uint16_t emu_site_id(emu_site at);
 emu_site emu_site_of(uint16_t id);
 
-/* --- clocks of threads (sched.c) --- */
-void emu_release_to(emu_gather *g, emu_thread *t); /* joins t's clocks into g and begins t's next step */
+/* --- functions of sched.c for the clocks of threads --- */
+void emu_release_to(emu_gather *g, emu_thread *t); /* adds t's clocks to g and begins t's next step */
 void emu_acquire(emu_thread *t, emu_clocks *released);
 
-/* --- memory.c --- */
+/* --- functions of memory.c --- */
 void emu_static_reset(void);
 /* Returns the address in the block's own window, without the rank that cluster addresses contain. */
 static inline uint32_t emu_own_address(const emu_block *b, uint32_t address) {
@@ -277,10 +286,10 @@ static inline uint32_t emu_own_address(const emu_block *b, uint32_t address) {
 /* Returns the block of a cluster address (emu_cluster_address), and sets *local to the address in its window. Stops the
  * run when there is no such block. */
 emu_block *emu_cluster_block(uint32_t address, uint32_t *local, emu_site at);
-/* computes p = op(p, x) on `bytes` bytes; op is EMU_STORE, EMU_ADD_* and so on */
+/* Computes p = op(p, x) on `bytes` bytes, element by element. op is EMU_STORE, EMU_ADD_* and so on. */
 void emu_combine(int op, void *p, const void *x, size_t bytes);
 
-/* --- grid_order.c --- */
+/* --- functions of grid_order.c --- */
 void emu_order_begin_grid(uint32_t runs);
 void emu_order_end_grid(void);
 void emu_order_begin_run(void);
@@ -288,7 +297,7 @@ void emu_order_atomic(const void *p, emu_clocks *at_fence);
 void emu_order_fence(emu_thread *t);
 bool emu_order_seen(uint32_t era, uint16_t agent, uint32_t clock);
 
-/* --- barrier.c --- */
+/* --- functions of barrier.c --- */
 emu_mbar *emu_mbar_of(emu_block *b, uint32_t addr, emu_site at);
 void emu_mbar_check(const emu_mbar *bar, const emu_thread *t);
 void emu_mbar_complete(emu_mbar *bar, int64_t bytes, const emu_clocks *clocks);
@@ -299,21 +308,22 @@ void emu_dump_barriers(void);
 void emu_bars_at_exit(emu_block *b);
 void emu_clock_advance(int64_t cycles);
 
-/* --- bulk.c --- */
+/* --- functions of bulk.c --- */
 void emu_bulk_step(void); /* performs one pending step of the copy engine */
-void emu_bulk_exit(void); /* handles the end of the blocks */
+void emu_bulk_exit(void); /* checks for copies in flight when the blocks end */
 void emu_bulk_forget(void);
 
-/* --- cp_async.c --- */
+/* --- functions of cp_async.c --- */
 void emu_cp_step(void); /* performs the copies that one pending arrival waits for, then the arrival */
 void emu_cp_touched(const emu_thread *t, uint32_t addr, uint32_t bytes, bool write, emu_site at);
 void emu_cp_exit(emu_block *b);
 void emu_cp_forget(emu_block *b);
 
-/* --- wgmma.c --- */
+/* --- functions of wgmma.c --- */
 void emu_live_touched(const emu_thread *t, const char *p, size_t n, bool write, emu_site at);
 static inline size_t emu_stack_word(const emu_thread *t, const char *p) { return (size_t)(p - t->stack) / 4; }
-/* Checks an access to a variable of a kernel. It is called for every such access. */
+/* Checks an access to a variable of a kernel, which may be a register of a wgmma in flight. It is called for every such
+ * access. */
 static inline void emu_wgmma_hook(emu_thread *t, const char *p, size_t n, bool write, emu_site at) {
   if (p < t->stack || p + n > t->stack + EMU_STACK) return;
   if (write && t->ever_fenced)
@@ -328,9 +338,11 @@ void emu_wgmma_reset(emu_block *b);
 /* Checks the write of an instruction's result to the thread's registers. */
 static inline void emu_register_write(void *p, size_t n) { emu_wgmma_hook(emu_me, p, n, true, emu_me->at); }
 
-/* --- wgmma_math.c --- */
-int emu_bytes_of(int type);                                              /* returns the bytes of an element */
-static inline int emu_k_of(int type) { return 32 / emu_bytes_of(type); } /* returns the k of a product */
+/* --- functions of wgmma_math.c --- */
+/* returns the number of bytes of an element of this type */
+int emu_bytes_of(int type);
+/* returns k, the inner dimension of a wgmma product of this type */
+static inline int emu_k_of(int type) { return 32 / emu_bytes_of(type); }
 void emu_decode(int type, float *out, const void *in, int n, int stride);
 void emu_multiply(int type, float *c, const float *a, const float *b,
                   int n); /* computes c (64 x n) += a (64 x k) b (k x n); for s8, c holds integers */

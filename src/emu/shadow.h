@@ -1,5 +1,6 @@
-/* Shadow memory: the last write and the reads since, each with its agent and place in the source. A cell stands for 16
- * bytes, or for a word or a byte where neighbours differ. */
+/* Shadow memory, which records accesses: the last write of each place in memory and the reads since then. Each has its
+ * agent (clock.h) and place in the source. A cell stands for 16 bytes, or for a word or a byte where neighbours
+ * differ. */
 #ifndef GA_EMU_SHADOW_H
 #define GA_EMU_SHADOW_H
 
@@ -14,10 +15,10 @@ typedef struct emu_step {
 
 typedef struct emu_cell {
   emu_step write;
-  /* Reads since the last write. clock 0: the entry is free. A fourth reader replaces a reader that is ordered before
-   * it, or else an arbitrary one. */
+  /* Reads since the last write. clock 0: the entry is free. A fourth reader replaces a reader that happened before it,
+   * or else an arbitrary reader. */
   emu_step read[EMU_READERS];
-  /* Number of the run of blocks that the steps belong to. */
+  /* Number of the run (emu_run.era) that the steps belong to. */
   uint32_t era;
   /* Index of four child cells, for words or for bytes. 0: none. */
   uint32_t child;
@@ -37,11 +38,11 @@ emu_actor emu_actor_of(const emu_thread *t);
 
 typedef enum emu_access { EMU_READ, EMU_WRITE, EMU_ATOMIC } emu_access;
 
-/* Checks an access to a block's shared memory for bounds, alignment and races. Returns false when it is out of bounds;
+/* Checks an access to a block's shared memory for bounds, alignment and races. Returns false if it is out of bounds;
  * the access must then not be made. */
 bool emu_touch_shared(emu_block *b, const emu_actor *a, uint32_t addr, uint32_t bytes, emu_access access);
-/* Checks an access of a thread like emu_touch_shared. The thread must also not access bytes that its own cp.async in
- * flight will write. */
+/* Checks an access of a thread like emu_touch_shared. In addition, the thread must not access bytes that its own
+ * cp.async copies in flight will write. */
 bool emu_thread_touch_shared(emu_thread *t, uint32_t addr, uint32_t bytes, emu_access access);
 bool emu_touch_global(const emu_actor *a, const void *p, size_t bytes, emu_access access);
 

@@ -1,4 +1,4 @@
-/* The emulator's contents of a tensor map, which has 128 bytes. */
+/* The contents of a tensor map (128 bytes) in the emulator. */
 #ifndef GA_EMU_TENSOR_MAP_H
 #define GA_EMU_TENSOR_MAP_H
 
@@ -11,8 +11,8 @@ typedef struct emu_tmap {
   /* element is the size of an element in bytes. swizzle is the span of the swizzle in bytes, 0: none. */
   uint8_t rank, element, swizzle, nan_fill, type;
   uint8_t *base;
-  uint64_t stride[4]; /* Strides of dimensions 1 and up, in bytes. */
-  uint32_t last[5];   /* Size - 1 of each dimension. */
+  uint64_t stride[4]; /* Strides in bytes of all dimensions but the first, which is contiguous. */
+  uint32_t last[5];   /* The size of each dimension, minus 1. */
   uint16_t box[5];
   uint16_t spare;
 } emu_tmap;

@@ -1,5 +1,5 @@
-/* Inside of an engine: one thread that plans a step, runs it, samples, and hands out tokens, for as long as there is
- * work.
+/* Internals of an engine: one thread plans a step, runs it, samples, and passes tokens to their requests, for as long
+ * as there is work.
  *
  *   submit (any thread) -> inbox -> scheduler -> step -> sample -> queue of the request -> poll (any thread)
  *
@@ -23,13 +23,13 @@
 
 typedef struct request_token {
   int32_t event; /* ga_request_event */
-  int32_t id;    /* token id */
+  int32_t id;    /* id of the token */
   float logprob;
   int32_t n_top;
   int64_t top; /* index in request_queue.top of the token's first entry; it has n_top entries */
 } request_token;
 
-/* Tokens that have not been polled, [begin, end) of `tokens`. */
+/* Queue of a request's tokens that the caller has not polled yet: elements [begin, end) of `tokens`. */
 typedef struct request_queue {
   request_token *tokens;
   ga_token_logprob *top;
@@ -44,7 +44,7 @@ struct ga_request {
   atomic_bool cancelled;
 
   /* The following fields are fixed when the request is submitted. */
-  ga_request_options options; /* copies of the caller's options; their pointers are NULL */
+  ga_request_options options; /* a copy of the caller's options, with all pointers NULL */
   ga_sample_desc sample;
   int32_t window;      /* number of last tokens that penalties see */
   ga_logit_bias *bias; /* [n_bias_all]: the caller's n_bias, then entries that ban each end-of-generation token */
@@ -57,7 +57,7 @@ struct ga_request {
   int32_t *ids;     /* [sched.max_ids] prompt and generated tokens */
   int32_t n_scored; /* tokens of the prompt whose log-probabilities the caller has received */
   uint64_t rng[4];
-  draw_history history; /* place of the request's tokens on the device, for penalties */
+  draw_history history; /* the request's tokens on the device, which penalties read */
   int32_t at_draw;      /* the request's index among the draws of the newest step in which it draws */
   int32_t drawn;        /* token that the current step drew for the request; GA_TOK_NONE: none */
   /* status of the request's row of logits in the current step; row_error has the text of an error */
@@ -77,11 +77,11 @@ struct ga_request {
   ga_request_info info;
 };
 
-/* Releases one reference to the request. The last release frees it. */
+/* Releases one reference to the request. The release of the last reference frees the request. */
 void request_release(ga_request *r);
-/* Appends a token with its n_top entries of `top` to the request's queue. It does not notify the receiver. */
+/* Appends a token with its n_top entries of `top` to the request's queue. It does not notify the caller. */
 GA_NODISCARD ga_status request_push(ga_request *r, const request_token *token, const ga_token_logprob *top);
-/* Notifies the receiver that the request's queue has new tokens or events. */
+/* Notifies the caller of the request that its queue has new tokens, or that it has ended. */
 void request_tell(ga_request *r);
 /* Ends a request: no output follows, and the engine's reference is released. If status is not GA_OK, the request gets
  * this thread's error text. */
@@ -103,7 +103,7 @@ typedef struct engine_step {
   ga_engine *engine;
   const sched_plan *plan;
   step_part *parts; /* [max_sequences] one part for each item of the plan */
-  step_row *rows;   /* [sizes.batch] */
+  step_row *rows;   /* [sizes.batch] rows of logits that the step needs */
   row_draw *draws;  /* [sizes.batch] draws[i] says how a token is drawn from rows[i] */
   int32_t n_rows;
   int64_t ticket;
@@ -120,7 +120,7 @@ typedef struct engine_steps {
 struct ga_engine {
   ga_model *model;
   ga_ctx *ctx;            /* context of the model */
-  ga_session_sizes sizes; /* sizes.batch: the most tokens of a step */
+  ga_session_sizes sizes; /* sizes of the runner; sizes.batch is the largest number of tokens of a step */
   ga_engine_options options;
   ga_kv_cache cache;
   memory_host host;
@@ -154,14 +154,14 @@ GA_NODISCARD ga_status engine_run_step(ga_engine *e, const sched_plan *plan);
 const sched_plan *engine_take_ahead(ga_engine *e);
 /* Waits for the step in flight, whose requests have all ended. */
 GA_NODISCARD ga_status engine_skip_step(ga_engine *e);
-/* Removes the request from a step that was enqueued early: tokens that it draws there are dropped. */
+/* Removes the request from a step that was enqueued early: tokens that the request draws there are dropped. */
 void engine_forget_rows(ga_engine *e, const ga_request *r);
 /* Ends the requests of plan->expired, whose deadlines have passed. */
 void engine_end_expired(ga_engine *e, const sched_plan *plan);
 
 /* --- rows.c --- */
 
-/* Passes the prompt's first token to the caller, which no row of logits predicts. */
+/* Passes the prompt's first token to the caller, without a log-probability: no row of logits predicts that token. */
 void engine_give_first(ga_request *r);
 /* Returns the parameters with which the request draws the token that follows its first n_ids tokens. */
 row_draw rows_draw_of(ga_request *r, int32_t n_ids);

@@ -1,20 +1,22 @@
-/* Layer memory: which units are free, which sequence has which, and which are cached for later prompts.
+/* Layer memory: the data of sequences that layers keep between steps, in units (a page of keys and values, or a state).
+ * This part records which units are free, which sequence has which units, and which units are cached for later prompts.
  *
- * Bookkeeping on the host: nothing here touches a device. One thread at a time.
+ * It is bookkeeping on the host: nothing here touches a device. One thread at a time may use it.
  *
  * A model's layers are of one or more kinds (model/memory_kind.h), each with units of its own. A sequence has for each
  * kind either a table of pages, whose entry i is the page of tokens [i * page_tokens, (i + 1) * page_tokens), or one
- * state. Pages of kinds with a window are given back once no later token reads them.
+ * state. Pages of kinds with a sliding window are released once no later token reads them.
  *
  *                  shared by    a match of n tokens needs        evicted
  *   pages          reading      all pages of the n tokens        with their node, leaves first
  *   window pages   reading      the pages that token n reads     one by one, least recently used first
  *   states         copies       the snapshot at n tokens         one by one, least recently used first
  *
- * Whole pages of computed tokens join a tree of prefixes: a node stands for a page of tokens after its parent's, found
- * by a keyed hash and compared token by token. A node has at most one unit of each kind; of a state it has a snapshot
- * at its last token. A prompt takes the longest prefix that every kind has. Where only the beginning of the next page
- * is the same, the prompt gets a copy of that page (copy on write).
+ * Whole pages of computed tokens join a tree of prefixes: a node stands for the page of tokens that follows its
+ * parent's page. It is found by a keyed hash and compared token by token. A node has at most one unit of each kind; of
+ * a kind of states this is a snapshot after its last token. A prompt takes the longest prefix for which every kind has
+ * its units. Where only the beginning of the next page is the same, the prompt gets a copy of that page (copy on
+ * write).
  *
  * Evicted units may go to host memory: those of preempted sequences, and with offload_prefixes all. They stay in the
  * tree and are copied back for the prompt that finds them.
@@ -26,13 +28,13 @@
 #include "model/memory_kind.h"
 
 #define MEMORY_NO_UNIT       (-1)
-#define MEMORY_SNAPSHOTS_MAX 16 /* the most snapshots of a sequence that are not in the tree */
+#define MEMORY_SNAPSHOTS_MAX 16 /* largest number of snapshots of a sequence that are not in the tree of prefixes */
 
 typedef struct layer_memory_options {
   int32_t n_kinds;
   memory_kind kinds[MEMORY_KINDS_MAX];
-  int32_t n_units[MEMORY_KINDS_MAX]; /* [kind] units on the device; 0: no layer has the kind */
-  int32_t n_host[MEMORY_KINDS_MAX];  /* [kind] units in host memory; other than 0 only with keep_prefixes */
+  int32_t n_units[MEMORY_KINDS_MAX]; /* [kind] number of units on the device; 0: no layer has the kind */
+  int32_t n_host[MEMORY_KINDS_MAX];  /* [kind] number of units in host memory; other than 0 only with keep_prefixes */
   int32_t page_tokens;               /* tokens of a page: a power of two, and unit_tokens of all kinds of pages */
   bool keep_prefixes;                /* computed pages stay cached when their sequence ends or is preempted */
   bool offload_prefixes;             /* all evicted units go to host memory, not only those of preempted sequences */
@@ -41,7 +43,8 @@ typedef struct layer_memory_options {
 typedef struct layer_memory layer_memory;
 typedef struct prefix_node prefix_node;
 
-/* Copies of a sequence's states as they were after n_tokens tokens. Snapshots in the tree have no such record. */
+/* Copies of a sequence's states as they were after n_tokens tokens. Snapshots in the tree of prefixes have no such
+ * record. */
 typedef struct memory_snapshot {
   int32_t n_tokens;
   int32_t unit[MEMORY_KINDS_MAX];
@@ -58,9 +61,11 @@ typedef struct sequence_memory {
   bool has_state;
   int32_t n_snapshots;
   memory_snapshot snapshots[MEMORY_SNAPSHOTS_MAX]; /* [n_snapshots] in order of rising n_tokens */
-  int32_t n_nodes;                                 /* number of leading pages that are in the tree */
-  prefix_node *node; /* node of the sequence's last page in the tree; NULL: no page is in the tree */
-  int32_t n_tried;   /* number of leading whole pages for which layer_memory_computed has searched the tree */
+  /* number of pages, from the first on, that are in the tree of prefixes */
+  int32_t n_nodes;
+  prefix_node *node; /* node in the tree of prefixes of the last of these pages; NULL: none is in the tree */
+  /* number of whole pages, from the first on, for which layer_memory_computed has searched the tree of prefixes */
+  int32_t n_tried;
 } sequence_memory;
 
 /* The direction of a copy: within the device, from the device to the host, or from the host to the device. */
@@ -90,9 +95,9 @@ int32_t layer_memory_page_tokens(const layer_memory *memory);
 /* Writes the number of units of each kind as text for the log. */
 void layer_memory_describe(const layer_memory *memory, char *text, size_t size);
 
-/* Returns the *n pending copies. The caller enqueues them in this order, after all steps enqueued so far and before
- * the next step. Units are reused at once: a copy may read a unit that an earlier copy has written, and write one
- * that an earlier copy has read. */
+/* Returns the array of pending copies and writes their number to *n. The caller enqueues them in this order, after all
+ * steps enqueued so far and before the next step. Units are reused at once: a copy may read a unit that an earlier copy
+ * has written, and write one that an earlier copy has read. */
 const unit_copy *layer_memory_copies(const layer_memory *memory, int32_t *n);
 /* Clears the list of pending copies, after the caller has enqueued them. */
 void layer_memory_copied(layer_memory *memory);
@@ -102,8 +107,8 @@ void layer_memory_copied(layer_memory *memory);
  * memory for tables; then the sequence is empty. */
 GA_NODISCARD ga_status layer_memory_match(layer_memory *memory, uint64_t cache_key, const int32_t *ids, int32_t n,
                                           sequence_memory *sequence, prefix_match *found);
-/* Gives the sequence the rest of the prefix, by copies. The caller calls it directly after layer_memory_match, and
- * has checked that there is room for found->tokens tokens. */
+/* Gives the sequence, by copies, the units of the prefix that layer_memory_match did not give it. The caller calls it
+ * directly after layer_memory_match, and has checked that there is room for found->tokens tokens. */
 void layer_memory_load(layer_memory *memory, sequence_memory *sequence, const prefix_match *found);
 /* Returns how many tokens layer_memory_match would find; changes nothing. */
 int32_t layer_memory_peek(const layer_memory *memory, uint64_t cache_key, const int32_t *ids, int32_t n);
@@ -122,8 +127,8 @@ void layer_memory_need(const layer_memory *memory, const sequence_memory *sequen
                        int32_t need[MEMORY_KINDS_MAX]);
 /* Returns whether a sequence that has all units to itself can reach `length` tokens. */
 bool layer_memory_fits(const layer_memory *memory, int32_t length);
-/* Returns how many of the n tokens from `begin` on the next step should evaluate at most. With kinds of states, the
- * step ends where they need a snapshot, if it reaches such a place. */
+/* Returns how many of the n tokens from `begin` on the next step should evaluate at most. With kinds of states, a step
+ * does not go past a place where a snapshot is needed. */
 int32_t layer_memory_chunk(const layer_memory *memory, int32_t begin, int32_t n);
 /* Allocates the sequence's tables for `length` tokens. Up to that length layer_memory_match and layer_memory_extend
  * allocate nothing. */
@@ -134,11 +139,11 @@ GA_NODISCARD ga_status layer_memory_extend(layer_memory *memory, sequence_memory
 /* Returns whether the same step may be evaluated twice. Pages are overwritten with the same values; states would
  * advance twice. */
 bool layer_memory_can_repeat(const layer_memory *memory);
-/* Takes a snapshot of the sequence's states, which are the states after n tokens once all enqueued steps have run.
- * Does nothing if n is not a multiple of page_tokens, or if that snapshot exists. Takes none if no unit can be had. */
+/* Takes a snapshot of the sequence's states, which are the states after n tokens once all enqueued steps have run. Does
+ * nothing if n is not a multiple of page_tokens, or if that snapshot exists. If no unit is available, it takes none. */
 void layer_memory_snapshot(layer_memory *memory, sequence_memory *sequence, int32_t n);
-/* Records that tokens [0, n) of the sequence are computed and that their ids are known. Whole pages and snapshots
- * join the tree. Pages that no later token reads are released. */
+/* Records that tokens [0, n) of the sequence are computed and that their ids are known. Whole pages and snapshots join
+ * the tree of prefixes. Pages that no later token reads are released. */
 void layer_memory_computed(layer_memory *memory, uint64_t cache_key, sequence_memory *sequence, const int32_t *ids,
                            int32_t n);
 /* Shortens the sequence from n_tokens computed tokens to n. Returns its new length: n, or less where a kind cannot
@@ -153,8 +158,8 @@ typedef struct release_policy {
   double keep_until;
   bool swap;    /* the sequence is preempted: its units are copied to host memory when other sequences need them */
   bool discard; /* units become free at once, except those that other sequences use, extend or protect */
-  /* number of tokens after the first n (see layer_memory_release) that enqueued steps evaluate. Not 0: the states are
-   * already those of a later token */
+  /* number of tokens after the first n (see layer_memory_release) that enqueued steps evaluate. If it is not 0, the
+   * states are those after a later token than n */
   int32_t n_beyond;
 } release_policy;
 /* Releases all units and empties the sequence, whose tokens [0, n) are computed. Its pages stay cached, including
@@ -178,8 +183,8 @@ const int32_t *layer_memory_units(const layer_memory *memory, const sequence_mem
 
 typedef struct unit_counts {
   int32_t total;      /* units on the device */
-  int32_t used;       /* units that sequences have */
-  int32_t cached;     /* units that only the tree has */
+  int32_t used;       /* number of units that sequences have */
+  int32_t cached;     /* number of units that no sequence has and the tree of prefixes keeps */
   int32_t host_total; /* units in host memory */
   int32_t host_used;
 } unit_counts;

@@ -1,4 +1,4 @@
-/* Shared by the files of layer memory.
+/* Declarations that the source files of layer memory (layer_memory.h) share.
  *
  * A kind is *chained* if every longer prefix needs its units, too (pages that all later tokens read), and *local* if
  * only prefixes that end near a unit need it (window pages, states). A node has units of all chained kinds, on the
@@ -9,12 +9,12 @@
 
 #include "engine/prefix_tree.h"
 
-/* Units of one kind on the device. A unit is used (refs > 0), cached (only the tree has it) or free. */
+/* Units of one kind on the device. A unit is used (refs > 0), cached (only the prefix tree has it) or free. */
 typedef struct unit_pool {
   int32_t total, n_free, n_used, n_cached;
   int32_t *free;       /* [n_free] free units; the last one is taken first */
   int32_t *refs;       /* [total] number of sequences that have the unit */
-  prefix_node **owner; /* [total] node that has the unit; NULL: none */
+  prefix_node **owner; /* [total] node of the prefix tree that has the unit; NULL: none */
 } unit_pool;
 
 /* Units of one kind in host memory. A unit is free, or belongs to a node of the prefix tree. */
@@ -23,43 +23,44 @@ typedef struct host_pool {
   int32_t *free; /* [n_free] free units */
 } host_pool;
 
-/* A list of kinds, by index. The model has units of all of them. */
+/* A list of kinds of layer memory, by index: only kinds that layers of the model have. */
 typedef struct kind_list {
   int32_t n;
   int32_t at[MEMORY_KINDS_MAX];
 } kind_list;
 
-/* Priorities of local units: units of the first order are evicted first. */
+/* Orders in which units of local kinds are evicted: all of LOCAL_UNWANTED first, those of LOCAL_KEPT last. */
 enum { LOCAL_UNWANTED, LOCAL_WANTED, LOCAL_KEPT, LOCAL_ORDERS };
 
 struct layer_memory {
   layer_memory_options options;
-  /* lists of kinds; pages = chained and windows; local = windows and states */
+  /* lists of kinds by their properties; `pages` has all of chained and windows, `local` all of windows and states */
   kind_list chained, local, windows, states, pages;
-  prefix_filter leaves; /* selects nodes whose first tokens a match may use */
+  prefix_filter leaves; /* selects nodes of whose page a match may use only the first tokens */
   int32_t n_units;      /* units of all kinds on the device */
-  int32_t most_kept;    /* the most nodes that may have a keep_until */
+  int32_t most_kept;    /* largest number of nodes that may have a keep_until */
   unit_pool pool[MEMORY_KINDS_MAX];
   host_pool host[MEMORY_KINDS_MAX];
   prefix_tree tree;
-  /* Nodes without users, as [in host memory][has a keep_until]. Each list begins with the least recently used node, and
-   * has a node before its parent. If a node's chained units are in host memory, so are those of all nodes below it.
-   * Nodes with a keep_until are evicted last. */
+  /* Lists of nodes that no sequence uses, by [chained units are in host memory][has a keep_until]. Each list begins
+   * with the least recently used node, and has each node before its parent. If a node's chained units are in host
+   * memory, so are those of all nodes below it. Nodes with a keep_until are evicted last. */
   prefix_link order[2][2];
-  prefix_link keeping_used; /* nodes with users and a keep_until */
-  /* Local units on the device that only the tree has, the least recently used first. */
+  prefix_link keeping_used; /* list of the nodes that sequences use and that have a keep_until */
+  /* [kind][order of eviction] lists of nodes whose local units on the device no sequence has, the least recently used
+   * first. */
   prefix_link local_order[MEMORY_KINDS_MAX][LOCAL_ORDERS];
   /* [kind] nodes with local units in host memory, the least recently used first */
   prefix_link local_swapped[MEMORY_KINDS_MAX];
   int32_t n_keeping;  /* number of nodes with a keep_until */
-  double next_expiry; /* no node's keep_until is earlier; INFINITY: no node has one */
+  double next_expiry; /* a time that no node's keep_until precedes; INFINITY: no node has a keep_until */
   unit_copy *copies;  /* [max_copies] pending copies, in the order in which they are to be enqueued */
   int32_t n_copies;
   int32_t max_copies;
   int32_t n_to_host; /* number of the pending copies that go to host memory */
 };
 
-/* Returns the number of pages of n tokens, rounded up. */
+/* Returns the number of pages that n tokens take, rounded up. */
 GA_INLINE int32_t memory_pages_of(const layer_memory *memory, int32_t n) {
   return n / memory->options.page_tokens + (n % memory->options.page_tokens != 0);
 }
@@ -80,8 +81,8 @@ GA_INLINE bool memory_node_swapped(const layer_memory *memory, const prefix_node
 GA_INLINE int32_t memory_available(const layer_memory *memory, int32_t kind) {
   return memory->pool[kind].n_free + memory->pool[kind].n_cached;
 }
-/* Returns whether the list has room for the copies of one more sequence, and for the copies to host memory that they
- * cause. */
+/* Returns whether the list of pending copies has room for the copies of one more sequence. They include copies to host
+ * memory of units that make room for it. */
 GA_INLINE bool memory_can_copy(const layer_memory *memory) {
   return memory->n_copies - memory->n_to_host + 2 * (memory->n_units + MEMORY_KINDS_MAX) <= memory->max_copies;
 }
@@ -104,23 +105,23 @@ int32_t memory_take_unit(layer_memory *memory, int32_t kind);
 /* Copies the node's unit from host memory to a unit of the device for one sequence, and returns that unit. */
 int32_t memory_load_unit(layer_memory *memory, int32_t kind, prefix_node *node);
 void memory_add_copy(layer_memory *memory, unit_copy copy);
-/* Removes a node without users and all nodes below it, and then nodes above it that have become useless. */
+/* Removes a node that no sequence uses and all nodes below it, and then nodes above it that have become useless. */
 void memory_drop_node(layer_memory *memory, prefix_node *node);
-/* Returns the node to remove when the tree is full; NULL: all nodes are in use. */
+/* Returns the node to remove when the tree of prefixes is full; NULL: all nodes are in use. */
 prefix_node *memory_oldest_node(const layer_memory *memory);
 void memory_use_node(layer_memory *memory, prefix_node *node);
 void memory_unuse_node(layer_memory *memory, prefix_node *node);
 /* Clears `swapped` in the nodes from `last` up to the root. It stops at a node with another swapped child. last may
  * be NULL. */
 void memory_clear_swapped(prefix_node *last);
-/* Appends a node without users to its list, so that it is evicted last. */
+/* Appends a node that no sequence uses to its list in `order`, so that it is evicted last. */
 void memory_link_node(layer_memory *memory, prefix_node *node);
 /* Raises the node's keep_until to `until`; 0: clears it. */
 void memory_keep_node(layer_memory *memory, prefix_node *node, double until);
 
 /* --- memory_states.c --- */
 
-/* Moves the sequence's snapshots of its first n_nodes pages into the tree. */
+/* Moves the sequence's snapshots at the ends of its first n_nodes pages into the tree of prefixes. */
 void memory_join_snapshots(layer_memory *memory, sequence_memory *sequence);
 /* Frees the sequence's snapshots of more than n tokens. */
 void memory_drop_snapshots(layer_memory *memory, sequence_memory *sequence, int32_t n);

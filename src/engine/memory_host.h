@@ -6,11 +6,12 @@
 #include "engine/layer_memory.h"
 #include "model/kv_cache.h"
 
-/* Host memory for units. Each unit is stored as its pieces in the order of kv_cache_each_run. */
+/* Host memory for units of layer memory. Each unit is stored as a sequence of contiguous pieces, in the order of
+ * kv_cache_each_run. */
 typedef struct memory_host {
   const ga_kv_cache *cache;
   ga_ctx *ctx;
-  uint8_t *memory[MEMORY_KINDS_MAX]; /* [kind] n_units units; NULL: no units of the kind */
+  uint8_t *memory[MEMORY_KINDS_MAX]; /* [kind] memory of n_units[kind] units; NULL: no units of the kind */
   int32_t n_units[MEMORY_KINDS_MAX];
 } memory_host;
 
@@ -25,7 +26,7 @@ GA_NODISCARD ga_status memory_host_copy(const memory_host *host, const unit_copy
 static inline uint64_t memory_host_unit_bytes(const memory_host *host, int32_t kind) {
   return host->cache->kinds.kind[kind].unit_bytes;
 }
-/* Measures the seconds that copying one unit to the host and back takes. Overwrites unit 0 of the cache. */
+/* Measures the time in seconds of copying one unit to the host and back. Overwrites unit 0 of the cache. */
 GA_NODISCARD ga_status memory_host_time(const memory_host *host, int32_t kind, double *seconds);
 
 #endif

@@ -5,22 +5,22 @@
  * step with prompts may take PACE_STRETCH times the time of a step without. On a GPU it may take longer: it reads at
  * least PACE_LEAST_GPU prompt tokens, and is filled up to a multiple of PACE_TILE_GPU rows.
  *
- * Where one long prompt is read alone, only generating requests wait for it. Its steps have fewer rows: as many as take
- * PACE_EVEN times the time of a step without prompts, estimated from earlier steps of that size. */
+ * If a single long prompt is being read, only generating requests wait for its steps. Its steps have fewer rows: as
+ * many as take PACE_EVEN times the time of a step without prompts, estimated from earlier steps of that size. */
 #ifndef GA_ENGINE_PACE_H
 #define GA_ENGINE_PACE_H
 
 #include <stdint.h>
 
 #define PACE_STRETCH 2.0
-/* The fewest prompt tokens of a step. With fewer, the prompt would lose more time than other requests gain. A GPU takes
- * about as long for a few rows as for a few hundred, because it reads all weights. At 16 tokens a step an H200 read
- * prompts at 3 000 tokens a second, a tenth of its speed. */
+/* Smallest numbers of prompt tokens that a step reads. With fewer, the prompt would lose more time than other requests
+ * gain. A GPU takes about as long for a few rows as for a few hundred, because it reads all weights. At 16 tokens a
+ * step an H200 read prompts at 3 000 tokens a second, a tenth of its speed. */
 #define PACE_LEAST_CPU 16
 #define PACE_LEAST_GPU 256
-/* On a CPU a step may always spend PACE_BRIEF_CPU seconds on prompts, but on at most PACE_TOKENS_CPU tokens. On 6
- * cores with AMX, steps of 16 tokens cost 16 streams of a 135M model a third of their throughput
- * (docs/results/serve.md). Slow models keep to PACE_LEAST_CPU tokens. */
+/* On a CPU a step may always spend PACE_BRIEF_CPU seconds on prompts, but on at most PACE_TOKENS_CPU tokens. On 6 cores
+ * with AMX, limiting steps to 16 prompt tokens cost 16 concurrent requests to a 135M model a third of their throughput
+ * (docs/results/serve.md). With slow models, steps read PACE_LEAST_CPU prompt tokens. */
 #define PACE_BRIEF_CPU  0.03 /* seconds that a step may always spend on prompts */
 #define PACE_TOKENS_CPU 128
 /* Rows of a step that keep all multiprocessors busy in matrix products: four tiles of 128 rows. 320 and 512 rows

@@ -1,8 +1,8 @@
-/* The tree of prefixes of layer_memory.h: its nodes, and how they are found.
+/* The tree of cached prefixes of prompts, for layer_memory.h: its nodes, and how they are found.
  *
  * A root stands for a cache key and has no tokens. Every other node holds a page of tokens that follows its parent's.
  * Whole pages are in a hash table, by parent and tokens; its hash has a secret key, and a hit is compared token by
- * token. A begun page (of fewer tokens) is a leaf in its parent's ring of children, and not in the table.
+ * token. A partly filled page is a leaf in its parent's list of children, and not in the table.
  */
 #ifndef GA_ENGINE_PREFIX_TREE_H
 #define GA_ENGINE_PREFIX_TREE_H
@@ -10,9 +10,10 @@
 #include "base/compiler.h"
 #include "engine/layer_memory.h"
 
-/* The most children of a node that are compared with a prompt's partly filled page: the most recently used ones. */
+/* Largest number of a node's children that are compared with the prompt's next tokens when no whole page matches: the
+ * most recently used ones. */
 #define PREFIX_CHILDREN 16
-/* The most cache keys that have pages at one time. Requests with further keys cache nothing. */
+/* Largest number of cache keys that have pages at one time. Requests with further keys cache nothing. */
 #define PREFIX_ROOTS 65536
 
 /* An element of a circular list. A link that is in no list points to itself. */
@@ -31,7 +32,7 @@ struct prefix_node {
   uint64_t hash, cache_key;
   int32_t index;
   int32_t n_tokens;               /* page_tokens; fewer for a partly filled page; 0 for a root */
-  int32_t users;                  /* number of sequences whose path has the node */
+  int32_t users;                  /* number of sequences that have the node on their path from the root */
   int32_t unit[MEMORY_KINDS_MAX]; /* [kind] unit on the device; MEMORY_NO_UNIT: none */
   /* [kind] unit in host memory; MEMORY_NO_UNIT: none. At most one of unit and host is set */
   int32_t host[MEMORY_KINDS_MAX];
@@ -47,7 +48,7 @@ struct prefix_node {
 typedef struct prefix_tree {
   uint64_t key[2];
   int32_t page_tokens, capacity, roots; /* nodes [0, capacity) have tokens, [capacity, capacity + roots) are roots */
-  int32_t n_nodes;                      /* nodes in use that have tokens */
+  int32_t n_nodes;                      /* number of nodes in use, without roots */
   int32_t n_roots;                      /* roots in use */
   uint32_t mask;
   prefix_node *nodes, **buckets, *unused, *unused_roots;
@@ -64,7 +65,7 @@ GA_INLINE void prefix_link_out(prefix_link *link) {
   link->prev->next = link->next;
   link->next = link->prev = link;
 }
-/* Appends a link at the end of a ring. */
+/* Appends a link at the end of a circular list. */
 GA_INLINE void prefix_link_last(prefix_link *ring, prefix_link *link) {
   link->prev = ring->prev;
   link->next = ring;
@@ -89,8 +90,8 @@ typedef struct prefix_filter {
   uint32_t kinds; /* bit k is set: the child must have a unit of kind k, on the device or in host memory */
   bool whole;     /* the child counts only if all of its tokens equal those of the prompt */
 } prefix_filter;
-/* Finds the child that has the most first tokens in common with ids[n], and writes their number to *same. NULL: no
- * child that passes the filter begins with ids[0]. */
+/* Finds the child of `parent` whose page begins with the most tokens of ids[n], and writes their number to *same. NULL:
+ * no child that passes the filter begins with ids[0]. */
 prefix_node *prefix_tree_similar(const prefix_tree *tree, const prefix_node *parent, const int32_t *ids, int32_t n,
                                  prefix_filter filter, int32_t *same);
 /* Finds a child of `parent` whose page is partly filled with the first tokens of ids[n], fewer than n. NULL: there is

@@ -1,4 +1,4 @@
-/* Shared by the files of the runner. */
+/* Declarations that the runner's source files share. */
 #ifndef GA_ENGINE_RUNNER_IMPL_H
 #define GA_ENGINE_RUNNER_IMPL_H
 
@@ -9,11 +9,12 @@
 /* The sizes of a step. Steps of equal sizes have the same launches with the same arguments. */
 typedef struct step_size {
   int32_t n_seqs, max_kv;
-  int32_t n_samples; /* rows of parameters, which come before the inputs */
+  int32_t n_samples; /* number of rows of parameters for draws, which precede the other inputs in memory */
   bool draws;
 } step_size;
 
-/* A step of one token per sequence, padded to a class of sizes. It is recorded when it runs a second time. */
+/* The recording of steps of one size: one token per sequence, with a padded number of sequences. A step is recorded
+ * when its size occurs a second time. */
 typedef struct step_graph {
   ga_graph *graph; /* NULL: the step has run once, op by op, and is not recorded yet */
   step_size size;  /* size.n_seqs 0: the entry is empty */
@@ -27,16 +28,16 @@ typedef struct step_graphs {
   step_graph entries[STEP_GRAPHS];
   const void *workspace; /* workspace that the recorded launches use */
   uint64_t clock;
-  bool off; /* the device cannot record */
+  bool off; /* true: the device cannot record launches */
   atomic_long n_steps, n_replayed;
 } step_graphs;
 
 /* Buffers for the rows that a stage receives from the previous stage: one for each step in flight. */
 typedef struct stage_handover {
-  char *buffer[EXEC_BUFFERS]; /* on the stage's device */
+  char *buffer[EXEC_BUFFERS]; /* memory on the stage's device */
   ga_event *sent[2];          /* recorded by the previous stage once the rows are in the buffer */
   ga_event *received[2];      /* recorded by this stage once it has read the rows: the buffer is free */
-  bool is_used[2];            /* `received` has been recorded */
+  bool is_used[2];            /* the event `received` has been recorded at least once */
 } stage_handover;
 
 /* The layers of one placement, and the integer inputs of steps on its device. Two steps may be in flight, so the host
@@ -46,10 +47,10 @@ typedef struct runner_stage {
   ga_ctx *ctx;
   ga_exec exec;
   ga_step step;
-  int32_t *host[2]; /* [2][inputs_room] inputs on the host, by the step's place */
+  int32_t *host[2]; /* [2][inputs_room] inputs on the host, indexed by run_step.place */
   int32_t *device;  /* [inputs_room] inputs on the device */
   step_graphs graphs;
-  stage_handover handover; /* receives rows from the previous stage; empty on the first stage */
+  stage_handover handover; /* buffers for rows from the previous stage; empty on the first stage */
 } runner_stage;
 
 /* Offsets in a step's inputs, in units of int32, of the parameters of its n draws. */
@@ -64,22 +65,24 @@ typedef struct step_samples {
 /* Offsets of a step's inputs, in units of int32. */
 typedef struct step_layout {
   int64_t ids, positions, slots[MEMORY_KINDS_MAX], q_start, q_start_prompts, kv_len, out_rows, total;
-  int64_t table[MEMORY_KINDS_MAX];   /* [kind] table of units, [seqs, columns[kind]] */
-  int64_t columns[MEMORY_KINDS_MAX]; /* [kind] number of columns of table[kind], which is [seqs, columns] */
+  int64_t table[MEMORY_KINDS_MAX];   /* [kind] offset of the table of units, [seqs, columns[kind]] */
+  int64_t columns[MEMORY_KINDS_MAX]; /* [kind] number of columns of table[kind] */
   int64_t stride;                    /* number of columns of the tables of kinds of pages */
   step_samples samples;
 } step_layout;
 
 /* Sizes of a step, as it runs on the device. */
 typedef struct step_shape {
-  int32_t n_tokens, n_seqs, n_rows, n_samples; /* padded where is_decode */
+  /* numbers of tokens, sequences, rows of logits and draws; padded if is_decode */
+  int32_t n_tokens, n_seqs, n_rows, n_samples;
   int32_t n_decode, max_q, max_kv, n_pages;
   bool is_decode; /* each sequence has one token and draws the next one on the device */
-  /* the step is_decode, or has one token of one sequence whose row of logits has another use than a draw */
+  /* true if is_decode, or if the step has one token of one sequence, whose row of logits is passed to runner_step.show
+   * instead of drawn from */
   bool is_recorded;
 } step_shape;
 
-/* A row of logits that is drawn from or shown. */
+/* A row of logits from which a token is drawn, or that is passed to runner_step.show. */
 typedef struct run_row {
   int32_t row;      /* index in runner_step.rows */
   int32_t part;     /* index in runner_step.parts */
@@ -95,33 +98,34 @@ typedef struct run_row {
 
 typedef struct run_step {
   runner_step asked;
-  run_row *rows; /* [sizes.batch] rows of logits that are drawn from or shown */
+  run_row *rows; /* [sizes.batch] rows of logits that the step needs */
   int32_t n_rows, n_draws;
-  int place; /* index in runner_stage.host and in device_sampler.drawn */
+  int place; /* index of the step's memory and event in runner_stage.host, device_sampler.drawn and the like: 0 or 1 */
   step_shape shape;
   step_layout layout;
-  int64_t used;         /* int32 of the host's place that the inputs use */
+  int64_t used;         /* number of int32 elements that the inputs take in runner_stage.host[place] */
   bool in_blocks;       /* runner_take computes and uses the rows in blocks, one block after the other */
-  part_result *results; /* [max_sequences] results by part */
+  part_result *results; /* [max_sequences] result of each part of the step */
 } run_step;
 
-/* Draws tokens on the device, with one launch for all rows of a block. */
+/* The state for drawing tokens on the device, with one launch for all rows of a block. */
 typedef struct device_sampler {
   ga_ctx *ctx; /* context of the draws: the last stage's, or runner.sample_ctx */
   bool on; /* draws are enqueued with the layers, on the last stage's device. false: draws are made by runner_take */
   int32_t *sequences; /* [max_sequences, context + 1] tokens that penalties see; allocated at first use */
   /* number of tokens for which there is room after the rows of `sequences`, for rows with drafts */
   int64_t drafted_room;
-  draw_history **owners; /* [max_sequences] history that has each row of `sequences`; NULL: the row is free */
+  draw_history **owners; /* [max_sequences] history to which each row of `sequences` belongs; NULL: the row is free */
   ga_logit_bias *bias;   /* [bias_room] logit biases of the step's rows */
-  /* copies of `bias` on the host, by the step's place. If the device uses host memory, they are `bias` itself */
+  /* copies of `bias` on the host, indexed by run_step.place. If the device uses host memory, they are `bias` itself */
   void *bias_host[2];
   int64_t bias_room;
   uint32_t *masks; /* [max_draws, words] masks of the step's rows; allocated at first use */
-  /* copies of `masks` on the host, by the step's place. If the device uses host memory, they are `masks` itself */
+  /* copies of `masks` on the host, indexed by run_step.place. If the device uses host memory, they are `masks`
+   * itself */
   void *masks_host[2];
   int32_t *row_starts; /* [max_draws] on the device: index of each row's first logit */
-  ga_event *drawn[2];  /* signalled once the step's draws have been copied to the host; indexed by the step's place */
+  ga_event *drawn[2];  /* signalled once a step's draws have been copied to the host; indexed by run_step.place */
 } device_sampler;
 
 struct runner {
@@ -162,10 +166,10 @@ static inline bool run_rows_follow(const run_step *step) {
 
 /* --- runner_rows.c --- */
 
-/* Grows r->logits to at least n rows. */
+/* Makes r->logits, the rows of logits on the host, at least n rows large. */
 GA_NODISCARD ga_status runner_logits_room(runner *r, int32_t n);
-/* Writes a part's error and its text into the result, and returns GA_OK, so that the step goes on. GA_ERR_DEVICE is
- * returned unchanged: it ends the step. */
+/* Writes an error of one part and its text into the part's result, and returns GA_OK, so that the step goes on. It
+ * returns GA_ERR_DEVICE unchanged, which ends the step. */
 GA_NODISCARD ga_status part_note_status(part_result *result, ga_status status);
 /* Writes to `next` the state of the generator after one more draw; temperature 0 draws nothing, so the state is the
  * same. */
@@ -189,9 +193,9 @@ GA_NODISCARD ga_status device_rows_put(runner *r, run_step *step);
 GA_NODISCARD ga_status device_rows_sample(runner *r, const step_samples *at, int32_t first, int32_t n);
 /* Enqueues copies of the first logits of n rows, which the next step in flight would overwrite. */
 GA_NODISCARD ga_status device_rows_keep_first(runner *r, const step_samples *at, int32_t n);
-/* Enqueues the copy of the draws and of their rows' first logits to the step's place on the host. */
+/* Enqueues the copy of the draws and of their rows' first logits to runner_stage.host[step->place]. */
 GA_NODISCARD ga_status device_rows_fetch(runner *r, const run_step *step);
-/* Waits for the copy of device_rows_fetch, and takes the results of the step's rows, all of which draw. */
+/* Waits for the copy of device_rows_fetch, and takes over the results of the step's rows, all of which draw. */
 GA_NODISCARD ga_status device_rows_take_fetched(runner *r, const run_step *step);
 /* Draws rows [first, first + n) of the step, waits for the draws and takes the results. The logits are on the
  * device. *sample: index of the first of these draws; the function advances it. */
@@ -199,30 +203,31 @@ GA_NODISCARD ga_status device_rows_take(runner *r, const run_step *step, int32_t
 
 /* --- runner_history.c --- */
 
-/* Frees the history places of sequences whose step could not be enqueued. */
+/* Frees the rows of `sequences` that were taken for a step that could not be enqueued. */
 void device_sampler_unuse(runner *r);
-/* Enqueues the copy of the last `window` tokens before the draw of row i, as far as the device lacks them.
- * *sequence: index of the device's token to which the draw writes. */
+/* Enqueues the copy to the device of the last `window` tokens before the draw of row i, without those that it has
+ * already. *sequence becomes the index in device_sampler.sequences at which the draw writes its token. */
 GA_NODISCARD ga_status history_put(runner *r, run_step *step, int32_t i, int32_t window, int64_t *sequence);
-/* Returns how many tokens history_put_apart writes for row i, with the one that is drawn. 0: the row has no drafts,
- * or no penalties. */
+/* Returns how many tokens history_put_apart stores for row i, including the one that is drawn. 0: the row has no
+ * drafts, or no penalties. */
 int64_t history_apart(const run_step *step, int32_t i);
 GA_NODISCARD ga_status history_make_room(runner *r, const run_step *step);
-/* Does the same as history_put for a row whose part has drafts. at: number of tokens that earlier rows with drafts
- * use. */
+/* Does the work of history_put for a row whose part has drafts, in memory apart from other rows. at: number of tokens
+ * that earlier rows with drafts use. */
 GA_NODISCARD ga_status history_put_apart(runner *r, run_step *step, int32_t i, int32_t window, int64_t at,
                                          int64_t *sequence);
 
 /* --- runner_blocks.c --- */
 
-/* Computes the step's rows of logits in blocks, and draws from or shows each row. */
+/* Computes the step's rows of logits in blocks, and draws from each row or passes it to runner_step.show. */
 GA_NODISCARD ga_status runner_take_blocks(runner *r, const run_step *step);
 
 /* --- runner_handover.c --- */
 
 GA_NODISCARD ga_status runner_create_handovers(runner *r);
 void runner_destroy_handover(runner_stage *stage);
-/* Enqueues the transfer of a step's rows from stage i - 1 to stage i. place: the step's index in stage_handover. */
+/* Enqueues the transfer of a step's rows from stage i - 1 to stage i. place: run_step.place, the index of the step's
+ * buffer and events in stage_handover. */
 GA_NODISCARD ga_status runner_hand_over(runner *r, int32_t i, int place);
 
 /* --- runner_graphs.c --- */

@@ -21,10 +21,10 @@ typedef struct sched_heap {
   int32_t n, room;
 } sched_heap;
 
-/* Makes room for n entries. */
+/* Makes the heap's array large enough for n entries. */
 GA_NODISCARD ga_status sched_heap_reserve(sched_heap *heap, int32_t n);
 void sched_heap_free(sched_heap *heap);
-/* Adds an item. sched_heap_reserve must have made room. */
+/* Adds an item. sched_heap_reserve must have made the array large enough. */
 void sched_heap_put(sched_heap *heap, sched_key key, void *item, int32_t *place);
 void sched_heap_move(sched_heap *heap, int32_t at, sched_key key);
 void sched_heap_take(sched_heap *heap, int32_t at);

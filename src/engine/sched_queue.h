@@ -1,8 +1,9 @@
-/* Requests that wait, and what their tenants have been served.
+/* The queue of waiting requests, and the number of tokens that each tenant has been served.
  *
  * The order: the lowest priority value first; then preempted requests; then the tenant that has been served least; then
  * the earliest arrival. A lane is the list of a tenant's waiting requests of one priority. Lanes are in a heap. A
- * tenant's count grows while its lanes are in the heap, so keys there may be too low: only the top one is corrected.
+ * tenant's count of served tokens grows while its lanes are in the heap, so keys there may be too low. Only the top key
+ * is corrected, when it is used.
  */
 #ifndef GA_ENGINE_SCHED_QUEUE_H
 #define GA_ENGINE_SCHED_QUEUE_H
@@ -10,7 +11,8 @@
 #include "engine/sched_heap.h"
 #include "engine/scheduler.h"
 
-/* The most tenants without requests whose counts are kept, so that a tenant that leaves and returns keeps its count. */
+/* Largest number of tenants without requests whose counts are kept, so that a tenant that leaves and returns keeps its
+ * count. */
 #define SCHED_IDLE_TENANTS 1024
 
 typedef struct sched_list {
@@ -24,18 +26,18 @@ typedef struct sched_lane {
   struct sched_lane *next; /* next lane of the same tenant */
   sched_list requests;     /* waiting requests in order of arrival */
   int32_t priority;
-  int32_t place; /* index in queue.lanes */
+  int32_t place; /* index in the heap sched_queue.lanes */
 } sched_lane;
 
 struct sched_tenant {
   uint64_t id;
-  double served;      /* tokens that have been counted for the tenant */
-  int32_t n_requests; /* number of the tenant's requests, also of those that run */
+  double served;      /* number of tokens that have been served to the tenant */
+  int32_t n_requests; /* number of the tenant's requests, including those that run */
   int32_t n_waiting;  /* number of the tenant's requests that wait in its lanes */
-  int32_t place;      /* index in queue.tenants while some of its requests wait */
+  int32_t place;      /* index in the heap sched_queue.tenants, while some of its requests wait */
   sched_lane *lanes;
   sched_tenant *chain; /* next tenant of the same hash bucket */
-  sched_tenant *older; /* neighbour that has been idle for longer, in the list of idle tenants */
+  sched_tenant *older; /* in the list of idle tenants: the neighbour that has been idle for longer */
   sched_tenant *newer;
 };
 
@@ -45,11 +47,11 @@ typedef struct sched_queue {
   uint32_t n_buckets, n_tenants;
   sched_tenant *oldest, *newest; /* ends of the list of idle tenants */
   int32_t n_idle;
-  int32_t n_requests; /* number of requests from sched_queue_add to sched_queue_leave, also of those that run */
+  int32_t n_requests; /* number of requests that were added and have not left, including those that run */
   int32_t n_waiting;  /* number of requests that wait in lanes or are preempted */
   sched_heap lanes, tenants, deadlines;
   sched_list resumed; /* preempted requests, by priority and arrival */
-  double left;        /* `served` of the tenant whose waiting requests ran out last */
+  double left;        /* `served` of the tenant that was the last to have no more waiting requests */
 } sched_queue;
 
 /* Inserts a request before `before`, a request of the list; NULL: at the end. */

@@ -1,9 +1,9 @@
 /* The scheduler: which tokens of which requests the next step evaluates.
  *
- * A pure function of the requests, their layer memory and the time: nothing here knows a clock, a device or a
- * thread. A request is a list of tokens that grows; each step evaluates some tokens that have not been evaluated yet.
- * Prompts and answers differ only in this: a request with one token left to evaluate generates (decode), other requests
- * are being read (prefill).
+ * A pure function of the requests, their layer memory and the time: this code calls no clock, no device and no thread.
+ * A request is a list of tokens that grows; each step evaluates some tokens that have not been evaluated yet. Prompts
+ * and answers differ only in this: a request with one token left to evaluate generates (decode), other requests are
+ * being read (prefill).
  *
  * Sources: iteration-level scheduling (Orca, OSDI 2022), chunked prefill (Sarathi-Serve, arXiv 2403.02310), a counter
  * of served tokens for each tenant (VTC, arXiv 2401.00588), preemption by recomputation or swap (vLLM, arXiv
@@ -22,16 +22,15 @@ typedef struct sched_request {
   const int32_t *ids; /* [n_ids] prompt and generated tokens; the array may move between calls */
   int32_t n_prompt;
   int32_t n_ids;
-  int32_t max_ids;    /* the greatest value that n_ids may reach */
+  int32_t max_ids;    /* largest value that n_ids may reach */
   int32_t priority;   /* requests with the lowest value run first */
   uint64_t tenant;    /* id of the tenant; tenants get equal shares */
   uint64_t cache_key; /* key for layer_memory_match: requests with different keys share no cached pages */
   bool use_prefix;    /* cached prefixes of the prompt are used */
   double arrival;     /* time of arrival in seconds */
-  double
-      /* seconds after the request's end in which its units are evicted last. 0: no such time. Below 0: its units
-       * become free at its end */
-      keep_seconds;
+  /* seconds after the request's end during which its units are evicted last. 0: no such time. Below 0: its units
+   * become free at its end */
+  double keep_seconds;
   double first_deadline; /* time at which the request expires if it waits and has generated nothing; 0: never */
   void *user;
   /* Fields that the scheduler sets. */
@@ -44,14 +43,15 @@ typedef struct sched_request {
   struct sched_request *next, *prev;
   /* n_ids when the request last began to run; it is not preempted again before n_ids has grown */
   int32_t n_ids_resumed;
-  double served;       /* the request's tenant has been charged for tokens [0, served) */
+  double served;       /* number of the request's tokens that have been counted for its tenant, from the first on */
   int32_t n_found;     /* tokens that were cached when the request last began to run */
   int32_t n_reached;   /* tokens that were evaluated when the request was last preempted */
   int32_t n_planned;   /* the request's tokens in the newest plan; 0: none */
   int32_t n_under_way; /* the request's tokens in the plan before the newest, whose step is in flight */
-  bool is_left_out;    /* the newest plan's share had no room for the request; the next plan includes it */
+  /* the newest plan was for a part of the generating requests, without this one; the next plan includes it */
+  bool is_left_out;
   int32_t n_drawn;     /* 1: the step in flight draws the token after ids, which is not known yet; else 0 */
-  int32_t at_deadline; /* index in the heap of deadlines; -1: none */
+  int32_t at_deadline; /* index in the heap sched_queue.deadlines; -1: the request is not in it */
   struct sched_tenant *account;
   struct sched_lane *lane; /* lane in which the request waits; NULL: it runs, or waits among the preempted requests */
 } sched_request;
@@ -73,10 +73,11 @@ typedef struct sched_plan {
 } sched_plan;
 
 typedef struct sched_options {
-  int32_t max_sequences; /* the most requests that run at once */
-  int32_t step_tokens;   /* the most tokens of a step; at least max_sequences */
-  int32_t chunk_tokens;  /* the most prompt tokens of a step in which other requests generate; 1 to step_tokens */
-  int32_t step_tile;     /* a step with prompts is filled up to a multiple of step_tile tokens; at least 1 */
+  int32_t max_sequences; /* largest number of requests that run at once */
+  int32_t step_tokens;   /* largest number of tokens of a step; at least max_sequences */
+  /* largest number of prompt tokens of a step in which other requests generate; 1 to step_tokens */
+  int32_t chunk_tokens;
+  int32_t step_tile; /* a step with prompts is filled up to a multiple of step_tile tokens; at least 1 */
 } sched_options;
 
 typedef struct scheduler scheduler;
@@ -92,11 +93,13 @@ typedef struct sched_costs {
 GA_NODISCARD ga_status scheduler_create(const sched_options *options, layer_memory *memory, scheduler **out);
 void scheduler_destroy(scheduler *s); /* NULL is fine; all requests must have been removed */
 
-/* Sets, from the next plan on, the most prompt tokens of a step in which other requests generate; 1 to step_tokens. */
+/* Sets, from the next plan on, the largest number of prompt tokens of a step in which other requests generate: 1 to
+ * step_tokens. */
 void scheduler_set_chunk(scheduler *s, int32_t chunk_tokens);
 
-/* Sets, from the next plan on, the most rows of a step that reads one long prompt alone while other requests
- * generate. A very long prompt beside short ones counts as alone. 0: no such limit. */
+/* Sets, from the next plan on, the largest number of tokens of an even step. Such a step reads one long prompt, and no
+ * other, while requests generate. A very long prompt counts as the only one even if short prompts wait with it. 0: no
+ * such limit. */
 void scheduler_set_even(scheduler *s, int32_t rows);
 /* Sets, from the next plan on, how many steps share the generating requests: 1, or 2 in a pipeline of stages. With
  * 2, each plan has half of them. A request that one plan leaves out is in the next plan. */
@@ -105,27 +108,27 @@ void scheduler_set_micro_batches(scheduler *s, int32_t n);
  * memory if that costs less than computing them again. */
 void scheduler_set_costs(scheduler *s, const sched_costs *costs);
 
-/* Queues a request, which the caller owns and keeps in place until scheduler_remove. GA_ERR_SHAPE: the pool cannot hold
- * max_ids tokens even when it is empty. */
+/* Queues a request, which the caller owns and keeps in place until scheduler_remove. GA_ERR_SHAPE: layer memory cannot
+ * hold max_ids tokens even when it is empty. */
 GA_NODISCARD ga_status scheduler_add(scheduler *s, sched_request *request);
-/* Removes a request in any state and releases its pages. SCHED_NONE: does nothing. If the request is in the plan of
- * a step in flight, its items there get request NULL, and their results are dropped. The device may still write to
- * the released pages until that step has ended. */
+/* Removes a request in any state and releases its pages. SCHED_NONE: does nothing. If the request is in the plan of a
+ * step in flight, its items there get request NULL, and their results are dropped. Until that step has ended, the
+ * device may still write to the released pages. */
 void scheduler_remove(scheduler *s, sched_request *request);
 
 /* Plans which tokens the next step evaluates, and takes units for them. The scheduler owns the plan, which is valid
- * until its step is done. A plan without items: nothing can run. GA_ERR_NOMEM: no host memory for the request of
- * scheduler_next, and nothing else can run. An error changes nothing. */
+ * until its step is done. A plan without items: nothing can run. GA_ERR_NOMEM: there is no host memory to begin the
+ * request that scheduler_next returns, and nothing else can run. An error changes nothing. */
 GA_NODISCARD ga_status scheduler_plan(scheduler *s, double now, const sched_plan **out);
-/* Records that the step in flight (the older of two) has been evaluated, and advances n_computed of its requests.
- * The ids of pages that became whole must be known. Then the owner appends the drawn tokens to ids of the items that
- * sample. */
+/* Records that the step in flight (the older of two) has been evaluated, and advances n_computed of its requests. The
+ * token ids of pages that became full must be known. Then the owner appends the drawn tokens to `ids` of the requests
+ * whose items sample. */
 void scheduler_done(scheduler *s);
 
 /* Plans the step after the one in flight, before that step's tokens are known. No request is preempted. With two
- * micro-batches, it takes requests that draw no token in the step in flight, if there are any. With one, requests
- * that draw there get items one token longer than n_ids, in the order of the draws. Requests whose last token is
- * drawn there are left out. *out is NULL or has no items: nothing can run, or a request lacks a page. */
+ * micro-batches, it plans requests that draw no token in the step in flight, if there are any. With one, requests that
+ * draw in that step get items that end one token after n_ids, in the order of the draws. Requests whose last token that
+ * step draws are left out. *out is NULL or has no items: nothing can run, or a request lacks a page. */
 void scheduler_plan_ahead(scheduler *s, double now, const sched_plan **out);
 /* Drops the plan of scheduler_plan_ahead. The plan before it is the newest again. The units of the dropped plan stay
  * with their requests. */

@@ -1,5 +1,5 @@
-/* Reads a file in memory, little-endian and within its bounds. A read past the end is an error whose text has the
- * offset and `what`, the name of the value. */
+/* A reader of the bytes of a file in memory, little-endian. A read past the end is an error; its text has the offset
+ * and `what`, the name of the value that was read. */
 #ifndef GA_FILE_BYTE_READER_H
 #define GA_FILE_BYTE_READER_H
 
@@ -13,7 +13,7 @@ typedef struct ga_byte_reader {
 
 GA_INLINE uint64_t ga_bytes_left(const ga_byte_reader *r) { return r->bytes - r->at; }
 
-/* Takes the next n bytes; *out is their address. */
+/* Takes the next n bytes and sets *out to their address. Nothing is copied. */
 GA_NODISCARD ga_status ga_read_bytes(ga_byte_reader *r, uint64_t n, const char *what, const uint8_t **out);
 GA_NODISCARD ga_status ga_read_u32(ga_byte_reader *r, const char *what, uint32_t *out);
 GA_NODISCARD ga_status ga_read_u64(ga_byte_reader *r, const char *what, uint64_t *out);

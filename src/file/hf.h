@@ -1,4 +1,4 @@
-/* safetensors models as Hugging Face lays them out: config.json, shards and index, names of tensors. */
+/* Reads safetensors models in Hugging Face's form: config.json, shards with their index, names of tensors. */
 #ifndef GA_FILE_HF_H
 #define GA_FILE_HF_H
 
@@ -7,86 +7,96 @@
 #include "base/mem.h"
 #include "file/model_store.h"
 
-/* The most keys that one table of hf_tables.c can add to the metadata. */
+/* Largest number of keys that one table of hf_tables.c can add to the metadata. */
 #define GA_HF_MOST_KEYS 64
 
 typedef enum ga_hf_kind {
   GA_HF_INT,
-  GA_HF_INTS,          /* an integer or an array of integers; becomes an array */
-  GA_HF_ID,            /* the id of a token or an array of ids; becomes the first that is not negative */
-  GA_HF_IDS,           /* the same; becomes the array of those that are not negative, or nothing */
+  GA_HF_INTS, /* an integer or an array of integers; becomes an array */
+  /* the id of a token or an array of ids; becomes the first id that is not negative */
+  GA_HF_ID,
+  /* the id of a token or an array of ids; becomes the array of the ids that are not negative. Makes no key if there are
+   * none */
+  GA_HF_IDS,
   GA_HF_FLOAT,         /* a number; integers are accepted, too */
   GA_HF_RSQRT,         /* a number x > 0; becomes 1 / sqrt(x) */
   GA_HF_FLOATS,        /* an array of numbers */
   GA_HF_FRACTION,      /* a number greater than 0 and at most 1 */
   GA_HF_INT_OR_NULL,   /* an integer; null counts as 0 */
   GA_HF_FLOAT_OR_NULL, /* a number; null counts as 0 */
-  GA_HF_INT_OR_NONE,   /* an integer; for null the key is left out, without its fallback */
+  GA_HF_INT_OR_NONE,   /* an integer; null leaves the key out, without its fallback */
   GA_HF_BOOL,
   GA_HF_TEXT,
-  GA_HF_ROPE_TYPE,   /* a text: "none", "linear", "yarn", "llama3" or "longrope" */
-  GA_HF_LAYER_TYPES, /* an array of "full_attention" and "sliding_attention"; becomes bools, true = sliding */
+  GA_HF_ROPE_TYPE, /* a text: "none", "linear", "yarn", "llama3" or "longrope" */
+  /* an array of "full_attention" and "sliding_attention"; becomes an array of bools, true = sliding */
+  GA_HF_LAYER_TYPES,
   GA_HF_FULL_LAYERS, /* an array of "full_attention"; makes no key */
-  GA_HF_FP8,         /* an object that describes e4m3 weights with their scales; makes no key */
+  GA_HF_FP8,         /* an object that describes e4m3 weights with scales; makes no key */
   /* Fields that change the mathematics in ways that GA does not support. They make no key. */
   GA_HF_REFUSED, /* the field must be absent, null or false */
   GA_HF_ONLY     /* the field must be absent, null or equal `fallback`: a value, or an array of allowed values */
 } ga_hf_kind;
 
-/* One field of config.json. If several rows have the same key, the first whose field is present counts. */
+/* Translation of one field of config.json to a metadata key. If several rows have the same key, the first row whose
+ * field is present counts. */
 typedef struct ga_hf_key {
-  const char *json; /* path of the field: names separated by dots. "rope." begins those of ga_hf_rope_view */
-  const char *key;  /* metadata key; the architecture is put before a key that begins with '.' */
+  /* path of the field: names separated by dots. A path that begins with "rope." is a field of the object that
+   * ga_hf_rope_view makes */
+  const char *json;
+  const char *key; /* metadata key; if it begins with '.', the architecture's name is put before it */
   ga_hf_kind kind;
-  /* JSON to use if no row of this key is present; GA_HF_REQUIRED: the field must be present; NULL: the key is left
-   * out */
+  /* value as JSON text if no row with this key is present; GA_HF_REQUIRED: the field must be present; NULL: the key is
+   * left out */
   const char *fallback;
 } ga_hf_key;
 #define GA_HF_REQUIRED "required"
 
-/* One tensor name without its ".weight" or ".bias", in both formats. '%' stands for a number: the first for the
+/* One tensor's name in both formats, without its ".weight" or ".bias". '%' stands for a number: the first for the
  * layer, the second for a head. */
 typedef struct ga_hf_name {
   const char *hf, *gguf;
 } ga_hf_name;
 
-/* How a checkpoint's layout differs from that of a GGUF file of the same model: ga/model_file.h has the keys. */
+/* Differences between a checkpoint's layout and that of a GGUF file of the same model. ga/model_file.h describes the
+ * keys. */
 typedef enum ga_hf_layout {
-  GA_HF_NEOX = 1,          /* sets ga.rope_layout */
-  GA_HF_NORM_PLUS_ONE = 2, /* sets ga.norm_plus_one */
-  GA_HF_TRANSPOSED = 4,    /* sets ga.gpt2_transposed */
-  GA_HF_QKV_BY_HEAD = 8,   /* sets ga.qkv_by_head */
-  GA_HF_BOTH_WAYS = 16,    /* sets <arch>.attention.causal to false */
+  GA_HF_NEOX = 1,          /* RoPE rotates pairs (i, i + n/2): sets the metadata key ga.rope_layout to "neox" */
+  GA_HF_NORM_PLUS_ONE = 2, /* norms have weights w where the model multiplies by 1 + w: sets ga.norm_plus_one */
+  GA_HF_TRANSPOSED = 4,    /* weights of linear layers are [in, out], not [out, in]: sets ga.gpt2_transposed */
+  GA_HF_QKV_BY_HEAD = 8,   /* rows of attn_qkv are q, k, v of head 0, then of head 1 and so on: sets ga.qkv_by_head */
+  GA_HF_BOTH_WAYS = 16,    /* attention has no causal mask: sets <arch>.attention.causal to false */
   GA_HF_PADDED_POSITIONS =
-      32 /* positions begin after the padding position: earlier rows are cut off as the file is opened */
+      32 /* positions begin after the padding position: earlier rows of the table are cut off when the file is opened */
 } ga_hf_layout;
 
 typedef struct ga_hf_arch {
-  const char *model_type;  /* "model_type" in config.json */
+  const char *model_type;  /* value of "model_type" in config.json */
   const char *arch;        /* name of the architecture in GGUF */
-  const char *inside;      /* object of config.json that holds the fields; NULL = the top level */
-  uint32_t layout;         /* combination of ga_hf_layout */
-  const ga_hf_key *keys;   /* fields; this list, keys_2 and names end with a NULL row */
-  const ga_hf_key *keys_2; /* further fields; may be NULL */
+  const char *inside;      /* name of the object of config.json that has the fields; NULL = the top level */
+  uint32_t layout;         /* combination of ga_hf_layout bits */
+  const ga_hf_key *keys;   /* translated fields; this list, keys_2 and names end with a row of NULL */
+  const ga_hf_key *keys_2; /* further translated fields; may be NULL */
   const ga_hf_name *names;
 } ga_hf_arch;
 
 /* Returns table number `at` of hf_tables.c, counted from 0; NULL past the last. */
 const ga_hf_arch *ga_hf_arch_at(int at);
 
-/* Appends the metadata of `config` to the list (hf_config.c). *arch: the table that was used. */
+/* Appends the metadata that follows from config.json to the list (hf_config.c). Sets *arch to the table that was
+ * used. */
 GA_NODISCARD ga_status ga_hf_config_apply(ga_arena *arena, const char *label, const json_t *config, ga_meta_list *list,
                                           const ga_hf_arch **arch);
-/* Key of the number of rows that GA_HF_PADDED_POSITIONS cuts off. */
+/* Metadata key of the number of rows that GA_HF_PADDED_POSITIONS cuts off the table of positions. */
 #define GA_HF_POSITION_OFFSET "ga.position_offset"
 
-/* Finds GGUF's name of a tensor (hf_names.c). *out is `name` itself if the table does not have it. */
+/* Finds GGUF's name of a tensor (hf_names.c). *out is allocated in the arena, or is `name` itself if the table does not
+ * have it. */
 GA_NODISCARD ga_status ga_hf_tensor_name(ga_arena *arena, const ga_hf_arch *arch, const char *name, const char **out);
 
 /* --- functions of hf_open.c --- */
 GA_NODISCARD ga_status ga_hf_open_folder(ga_model_file *file, const char *path);
 GA_NODISCARD ga_status ga_hf_open_index(ga_model_file *file, const char *path);
-/* Opens a model of one safetensors file, which is mapped already as the only shard. */
+/* Opens a model of one safetensors file. file->shards[0] has mapped it already. */
 GA_NODISCARD ga_status ga_hf_open_mapped(ga_model_file *file);
 
 #endif

@@ -1,4 +1,5 @@
-/* Functions with which architecture files write graphs. Each appends a node and returns its value.
+/* Functions with which architecture files (model/arch) build a model's graph. Each appends a node and returns the
+ * node's value.
  *
  * A failure is kept in the builder: all later calls do nothing, and graph_create returns it. */
 #ifndef GA_MODEL_BUILD_H
@@ -36,13 +37,13 @@ value_id build_scale(graph_builder *b, value_id x, float scale); /* Multiplies b
 value_id build_act(graph_builder *b, int32_t act, value_id x);   /* Applies an activation (ga_act_kind): y = act(x). */
 /* Applies a gated activation: y = act(gate) * x. */
 value_id build_gated_act(graph_builder *b, int32_t act, value_id gate, value_id x);
-/* Rotates the heads of x [T, heads * D] by their positions. is_local: with the frequencies of local layers. */
+/* Applies RoPE to the heads of x [T, heads * D]. is_local: with the frequencies of local layers. */
 value_id build_rope(graph_builder *b, value_id x, bool is_local);
-/* Appends k and v to the layer's memory, and computes o [T, Hq Dv], the causal attention of q to that memory.
- * window: keys that q sees; 0: all. */
+/* Appends k and v to the layer's memory, and computes o [T, Hq Dv], the causal attention of q to that memory. window:
+ * number of last keys that a query sees; 0: all. */
 value_id build_attention(graph_builder *b, value_id q, value_id k, value_id v, int32_t window);
-/* Computes o [T, Hq Dv], attention among the step's own tokens in both directions. window w: tokens nearer than w on
- * either side; 0: all. has_alibi: logits fall by the head's slope for each token of distance. */
+/* Computes o [T, Hq Dv], attention among the step's own tokens in both directions. window w: a token sees tokens at
+ * distances below w on either side; 0: all. has_alibi: logits fall by the head's slope for each token of distance. */
 value_id build_attention_bidirectional(graph_builder *b, value_id q, value_id k, value_id v, int32_t window,
                                        bool has_alibi);
 /* Applies a declared op: y [T, cols] = op(x, w). x has op->n_inputs values of the step's tokens; w has op->n_weights
@@ -52,7 +53,7 @@ value_id build_op(graph_builder *b, const graph_op *op, const value_id *x, const
 value_id build_slice(graph_builder *b, value_id x, int64_t first, int64_t cols);
 /* Returns the rows of x whose logits are wanted: [n_out, columns of x]. */
 value_id build_wanted(graph_builder *b, value_id x);
-/* Makes x the result of the graph. */
+/* Makes x the result of the graph; pooling says how an encoder's rows become one. */
 void build_result(graph_builder *b, value_id x, ga_pooling pooling);
 
 #endif

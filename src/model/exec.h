@@ -1,4 +1,4 @@
-/* Runs a model's programs (program.h) on the layers of a placement: a loop over launches.
+/* Runs a model's programs (program.h) for the layers of one placement: a loop over launches.
  *
  * Values are f32 rows on the device. Everything is enqueued on the context's stream. */
 #ifndef GA_MODEL_EXEC_H
@@ -23,7 +23,7 @@ typedef struct ga_step_pages {
 typedef struct ga_step {
   int32_t n_tokens, n_seqs;
   int32_t n_decode;         /* number of sequences with one new token, which come first */
-  int32_t max_q, max_kv;    /* the most new tokens, and the most tokens in all, of a sequence */
+  int32_t max_q, max_kv;    /* largest number of new tokens, and of all tokens, of any sequence */
   const int32_t *ids;       /* [T] token ids */
   const int32_t *positions; /* [T] position of each token in its sequence */
   const int32_t *types;     /* encoders: [T] token types, which are all 0; NULL for other models */
@@ -43,10 +43,10 @@ typedef struct ga_step {
 typedef ga_status (*exec_watch_fn)(void *user, ga_ctx *ctx, weight_id matrix, int32_t layer, const float *x,
                                    int64_t rows, int64_t cols, int64_t stride);
 
-/* A program, and the memory that its unpinned values share. */
+/* A program, and the memory that its values share, except values in memory_pins. */
 typedef struct exec_program {
-  ga_program *program; /* NULL: not made yet */
-  char *scratch;       /* the shared memory: part of the arena, or `own` */
+  ga_program *program; /* NULL: the program has not been made yet */
+  char *scratch;       /* the memory that values share: part of the arena, or `own` */
   void *own;           /* memory allocated for a program for which the arena is too small; NULL: none */
 } exec_program;
 
@@ -57,14 +57,15 @@ typedef struct ga_exec {
   ga_ctx *ctx;
   const ga_step *step;         /* the step to run; set by the caller */
   const ga_kv_cache *kv;       /* NULL: no cache; attention is among the step's own tokens (encoders) */
-  int32_t max_tokens, max_out; /* the most tokens of a step, and the most rows of logits */
+  int32_t max_tokens, max_out; /* largest number of tokens of a step, and of rows of logits */
   int32_t first, end;          /* nodes [first, end) of the graph belong to the placement */
   bool is_invariant; /* a token's numbers do not depend on the step's other tokens; set before the first step */
   bool rounds_x;     /* products round X to e4m3 as fuse_target says; set before the first step */
   memory_pins pins;  /* values that have the same address in all programs */
-  char *arena;       /* memory of pinned values, followed by the shared memory */
+  char *arena;       /* memory of the values in `pins`, followed by the memory that other values share */
   uint64_t arena_bytes;
-  bool is_long; /* the session uses the frequencies ROPE_LONG, with the magnitude of ROPE_GLOBAL */
+  /* true: the context is so long that RoPE uses the frequencies ROPE_LONG, with the magnitude of ROPE_GLOBAL */
+  bool is_long;
   /* called in steps of more than FUSED_FEW tokens, where no norm is fused into products; NULL: no callback */
   exec_watch_fn watch;
   void *watch_user;
@@ -72,36 +73,36 @@ typedef struct ga_exec {
   exec_program programs[FUSED_FEW + 1][FUSED_FEW + 1];
   const exec_program *running;
   ga_all_reduce *windows; /* windows for sums over ranks on GPUs; NULL: ranks exchange messages, or there is one rank */
-  int64_t windows_elements; /* the most elements of a sum by windows */
+  int64_t windows_elements; /* largest number of elements of a sum by windows */
 } ga_exec;
 
 /* Allocates memory for the layers of a placement; release with exec_destroy. Only the last placement has logits. kv
- * must outlive *out; NULL: no cache. context: the most tokens of a sequence. */
+ * must outlive *out; NULL: no cache. context: largest number of tokens of a sequence. */
 GA_NODISCARD ga_status exec_create(const ga_model *model, const ga_placement *placement, const ga_kv_cache *kv,
                                    int32_t max_tokens, int32_t max_out, int32_t context, ga_exec *out);
 void exec_destroy(ga_exec *e);
-/* Checks, where is_invariant, that the context has batch-invariant kernels for all launches. context: the most tokens
- * of a sequence. Only planners are called; nothing runs. */
+/* Checks, if e->is_invariant, that the context has batch-invariant kernels for all launches. context: largest number of
+ * tokens of a sequence. Only planners are called; nothing runs. */
 GA_NODISCARD ga_status exec_check_invariant(ga_exec *e, int32_t context);
-/* Checks, where rounds_x, that products can round X. GA_ERR_UNSUPPORTED: no weight of the placement is e4m3_128, or
- * its context has no kernel for it. */
+/* Checks, if e->rounds_x, that products can round their input X to e4m3. GA_ERR_UNSUPPORTED: no weight of the placement
+ * is e4m3_128, or its context has no kernel for it. */
 GA_NODISCARD ga_status exec_check_rounds_x(ga_exec *e);
-/* Runs the placement's layers on e->step. The first placement also runs the embedding, and the last the head.
+/* Runs the placement's layers on e->step. The first placement also runs the embedding, and the last the output head.
  * exec_result then has logits [n_out, V], or, for encoders, [T, d]. */
 GA_NODISCARD ga_status exec_run(ga_exec *e);
-/* Runs the head again for other rows of the same step. */
+/* Runs the output head again for other rows of the same step. */
 GA_NODISCARD ga_status exec_head(ga_exec *e);
 /* Returns the address of the graph's result at the last placement; the same for all steps. */
 float *exec_result(const ga_exec *e);
 /* Waits for the stream, and checks that all sums over ranks on GPUs got the data of all ranks. The results of a step
- * must not be used before. A failure ends the communicator. */
+ * must not be used before this check. A failure ends the communicator. */
 GA_NODISCARD ga_status exec_check(const ga_exec *e);
-/* Copies the values that this placement reads from `before`, the placement before it. The copy follows the work of
+/* Copies the values that this placement needs from the preceding placement, `before`. The copy follows the work of
  * `before`, and precedes the next work of either context. */
 GA_NODISCARD ga_status exec_take_over(ga_exec *e, const ga_exec *before);
-/* Copies the values that this placement reads from `before` to a buffer of exec_taken_bytes on e's device. The copy is
- * ordered on before->ctx only, so that `before` may run another step meanwhile. GA_ERR_UNSUPPORTED: a device cannot
- * copy to the other one. */
+/* Copies the values that this placement needs from the preceding placement, `before`, to a buffer of exec_taken_bytes
+ * on e's device. The copy is ordered on before->ctx only, so that `before` may run another step meanwhile.
+ * GA_ERR_UNSUPPORTED: a device cannot copy to the other one. */
 GA_NODISCARD ga_status exec_send(const ga_exec *e, const ga_exec *before, char *buffer);
 /* Copies the values from the buffer of exec_send to their places. It is ordered on e->ctx only. */
 GA_NODISCARD ga_status exec_receive(const ga_exec *e, const char *buffer);
@@ -110,8 +111,8 @@ uint64_t exec_taken_bytes(const ga_exec *e);
 /* Number of buffers of exec_send of a placement that follows another placement on a GPU: one for each step in
  * flight. */
 #define EXEC_BUFFERS 2
-/* Returns the bytes of one buffer for `tokens` tokens, before there is an exec: graphs hand over rows of the model's
- * width. */
+/* Returns the bytes of one buffer of exec_send for `tokens` tokens, for callers that have no ga_exec yet. Placements
+ * pass on rows of the model's width. */
 static inline uint64_t exec_buffer_bytes(const ga_hparams *p, int32_t tokens) {
   return (uint64_t)tokens * (uint64_t)p->width * sizeof(float);
 }
@@ -133,9 +134,10 @@ GA_NODISCARD ga_status exec_bytes(const ga_model *model, int32_t max_tokens, int
 GA_NODISCARD ga_status exec_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes,
                                       uint64_t *bytes);
 
-/* Rounds a length up, so that a growing sequence has few plans and recordings. kv_len has the exact lengths. */
+/* Rounds up a sequence's length for a plan, so that a growing sequence has few plans and recordings. The exact lengths
+ * are in ga_step.kv_len. */
 int64_t exec_rounded(int64_t n);
-/* Describes attention over a cache. */
+/* Returns the description of attention over the pages of a KV cache. */
 ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t seqs, int32_t max_q, int64_t max_kv, ga_dtype kv);
 
 #endif

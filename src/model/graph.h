@@ -25,7 +25,8 @@ typedef struct ga_value {
   int64_t cols;
   ga_dtype dtype;
   int32_t producer; /* index of the node that computes the value */
-  /* slices: the value, itself no slice, of which the slice is a range of columns; other values: their own index */
+  /* slices: the value of which the slice is a range of columns, which is no slice itself; other values: their own
+   * index */
   value_id root;
   int64_t first; /* slices: index of the slice's first column in the root */
 } ga_value;
@@ -93,7 +94,7 @@ typedef struct node_rope {
  * whole memory of its sequence. Without, q attends to k and v of the step's own tokens in both directions. */
 typedef struct node_attention {
   value_id q, k, v;
-  int32_t window; /* q sees keys nearer than this; 0: all */
+  int32_t window; /* a query sees keys at distances below this; 0: all keys */
   float scale;
   bool has_memory;
   bool has_alibi; /* logits fall by the head's slope for each token of distance */
@@ -148,7 +149,7 @@ struct ga_model_graph {
   ga_node *nodes;
   ga_value *values;
   int32_t n_nodes, n_values, n_layers;
-  /* [n_values + 1] value v is read by the nodes users[first_user[v]] up to users[first_user[v + 1]] */
+  /* [n_values + 1] the nodes that read value v are users[first_user[v]] to users[first_user[v + 1] - 1] */
   int32_t *first_user;
   int32_t *users;  /* node indices in rising order; a node that reads a value twice occurs twice */
   value_id result; /* logits [n_out, V]; encoders: [T, d], from which pooling makes one row */

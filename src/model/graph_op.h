@@ -1,7 +1,8 @@
-/* Ops that graphs name by a declaration: the graph, its passes and texts have no case for each of them.
+/* Declared ops: ops that a graph calls by a declaration, without a node kind for each. So the code of graphs and passes
+ * has no case for each op.
  *
- * Such an op computes one value from others, with weights and with memory of its layer. Nodes that passes rewrite have
- * kinds of their own (graph.h). */
+ * A declared op computes one value from others, with weights and with memory of its layer. Nodes that passes rewrite
+ * have kinds of their own (graph.h). */
 #ifndef GA_MODEL_GRAPH_OP_H
 #define GA_MODEL_GRAPH_OP_H
 
@@ -13,14 +14,14 @@ typedef struct op_shape {
   const ga_hparams *hparams;
   int32_t n_tokens, n_seqs;
   int32_t n_decode;  /* number of sequences with one token each, which come first */
-  int32_t max_q;     /* the most tokens of a sequence */
+  int32_t max_q;     /* largest number of new tokens of any sequence */
   bool is_invariant; /* a token's numbers do not depend on the step's other tokens */
   /* [n_weights] weights with shapes, types and layouts, without data when planning. NULL: the model has no such
    * weight */
   const ga_weight *const *w;
 } op_shape;
 
-/* A layer's memory of one form in a step. Arrays are on the device. */
+/* A layer's memory of one form (pages or a state), as a step uses it. Arrays are on the device. */
 typedef struct op_memory {
   void *tensors[MEMORY_TENSORS_MAX];
   int64_t n_units;
@@ -35,10 +36,10 @@ typedef struct op_memory {
 typedef struct op_call {
   ga_ctx *ctx;
   op_shape shape;
-  const float *x[OP_INPUTS]; /* [n_tokens, x_cols] */
+  const float *x[OP_INPUTS]; /* inputs [n_tokens, x_cols] */
   int64_t x_cols[OP_INPUTS], x_stride[OP_INPUTS];
   const ga_weight *w[OP_WEIGHTS]; /* [n_weights] weights; NULL: the model has no such weight */
-  float *y;                       /* [n_tokens, y_cols]; overlaps no x */
+  float *y;                       /* output [n_tokens, y_cols]; overlaps no input */
   int64_t y_cols, y_stride;
   const int32_t *positions; /* [n_tokens] position of each token */
   const int32_t *q_start;   /* [n_seqs + 1] first token of each sequence */
@@ -49,14 +50,14 @@ typedef struct op_call {
 } op_call;
 
 struct graph_op {
-  const char *name; /* name of the op in texts */
+  const char *name; /* name of the op in logs and error texts */
   int32_t n_inputs, n_weights;
   bool has_memory;
   memory_form memory; /* with has_memory: form of the layer's memory that the op uses */
-  /* Computes the bytes of workspace that a step needs. GA_ERR_UNSUPPORTED: the context has no kernel for it. NULL:
-   * the op needs no workspace, and has kernels for all steps. */
+  /* Computes the bytes of workspace that the op needs in a step. GA_ERR_UNSUPPORTED: the context has no kernel for it.
+   * NULL: the op needs no workspace, and has kernels for all steps. */
   ga_status (*plan)(ga_ctx *ctx, const op_shape *shape, uint64_t *workspace);
-  ga_status (*run)(const op_call *call); /* enqueues the op; it can be recorded */
+  ga_status (*run)(const op_call *call); /* enqueues the op; its launches can be recorded */
 };
 
 #endif

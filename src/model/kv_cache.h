@@ -1,6 +1,6 @@
 /* Device side of layer memory: the tensors that layers keep between steps, each on the device that has the layer.
  *
- * Which unit holds what is bookkeeping of src/engine/layer_memory.h. */
+ * src/engine/layer_memory.h records which sequence has which unit. */
 #ifndef GA_MODEL_KV_CACHE_H
 #define GA_MODEL_KV_CACHE_H
 
@@ -23,8 +23,8 @@ uint64_t kv_cache_bytes(const ga_kv_cache *cache); /* Returns the bytes of all t
 /* Enqueues the copy of unit `from` to unit `to`, in all layers of the kind. */
 GA_NODISCARD ga_status kv_cache_copy_unit(const ga_kv_cache *cache, int32_t kind, int32_t from, int32_t to);
 
-/* A piece that all units of a kind have in one tensor. Unit u has it at tensor + memory_run_at(span, u, run),
- * contiguous. */
+/* A contiguous piece of each unit of a kind, in one tensor. The piece of unit u is at tensor + memory_run_at(span, u,
+ * run). */
 typedef struct memory_run {
   ga_ctx *ctx;
   uint8_t *tensor;

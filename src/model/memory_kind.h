@@ -1,4 +1,4 @@
-/* Kinds of layer memory: what layers remember of a sequence between its steps.
+/* Kinds of layer memory: the data of a sequence that layers keep between steps, such as keys and values.
  *
  * A kind allocates units: a unit is a page of tokens, which sequences with equal tokens share, or the state of one
  * sequence, of which others get copies. A layer has at most one kind of each of these two forms, so that a node of the
@@ -10,10 +10,10 @@
 
 #include "model/model.h"
 
-#define GA_KV_PAGE         64 /* tokens of a page; snapshots of states are taken at multiples of it */
+#define GA_KV_PAGE         64 /* number of tokens of a page; snapshots of states are taken at multiples of it */
 #define MEMORY_KINDS_MAX   4
-#define MEMORY_TENSORS_MAX 4 /* the most tensors of a layer's memory of one form */
-#define MEMORY_SPANS_MAX   2 /* the most spans of a tensor */
+#define MEMORY_TENSORS_MAX 4 /* largest number of tensors of a layer's memory of one form */
+#define MEMORY_SPANS_MAX   2 /* largest number of spans (memory_span) of a tensor */
 #define MEMORY_NONE        (-1)
 
 typedef enum memory_form { MEMORY_PAGES, MEMORY_STATE, MEMORY_FORMS } memory_form;
@@ -29,15 +29,15 @@ typedef struct memory_kind {
   int32_t exact_rewind; /* number of tokens that a sequence can go back without a snapshot */
 } memory_kind;
 
-/* The place of units in a tensor: `runs` pieces of `bytes` bytes each. Run r of unit u begins at byte offset + u *
- * unit_stride + r * run_stride of the tensor. */
+/* The place of units in a tensor. Each unit has `runs` pieces of `bytes` bytes. Run r of unit u begins at byte offset +
+ * u * unit_stride + r * run_stride of the tensor. */
 typedef struct memory_span {
   uint64_t offset, bytes, unit_stride, run_stride;
   int64_t runs;
 } memory_span;
 
 typedef struct memory_tensor {
-  uint64_t bytes; /* bytes of all units */
+  uint64_t bytes; /* size of the tensor in bytes, for all units */
   int32_t n_spans;
   memory_span spans[MEMORY_SPANS_MAX];
 } memory_tensor;
@@ -58,7 +58,7 @@ typedef struct memory_kind_type {
   bool is_shared;
   int32_t exact_rewind;
   bool (*has_layer)(const ga_hparams *p, int32_t layer);
-  int32_t (*window)(const ga_hparams *p); /* window of the kind in a model; NULL: 0 */
+  int32_t (*window)(const ga_hparams *p); /* returns the window of the kind in a model, in tokens; NULL: no window */
   ga_status (*layout)(const ga_hparams *p, ga_dtype dtype, int32_t layer, int64_t n_units, memory_layout *out);
 } memory_kind_type;
 
@@ -80,7 +80,8 @@ GA_NODISCARD ga_status memory_kinds_of(const ga_hparams *p, ga_dtype dtype, memo
 GA_NODISCARD ga_status memory_bytes_of_layers(const ga_hparams *p, ga_dtype dtype, const memory_kinds *kinds,
                                               int32_t first, int32_t end, uint64_t bytes[MEMORY_KINDS_MAX]);
 
-/* Number of states of a session: the one that its next step reads, and snapshots spread over its tokens. */
+/* Number of copies of its state that a session has: the state that its next step reads, and snapshots after earlier
+ * tokens. */
 #define MEMORY_SESSION_STATES 9
 
 /* Bytes of one layer's memory. */
@@ -96,7 +97,7 @@ bool memory_layer_has(const ga_hparams *p, int32_t layer, memory_form form);
 
 static inline memory_form memory_form_of(int32_t unit_tokens) { return unit_tokens ? MEMORY_PAGES : MEMORY_STATE; }
 
-/* Returns the offset in bytes of run `run` of a unit. */
+/* Returns the offset in bytes, within the tensor, of piece `run` of a unit. */
 static inline uint64_t memory_run_at(const memory_span *span, int64_t unit, int64_t run) {
   return span->offset + (uint64_t)unit * span->unit_stride + (uint64_t)run * span->run_stride;
 }

@@ -1,4 +1,4 @@
-/* Metadata keys of GGUF files: which GA reads, refuses and passes over (base/parts.h). */
+/* Tables of the metadata keys of GGUF files that GA reads, refuses or ignores (base/parts.h). */
 #ifndef GA_MODEL_META_PARTS_H
 #define GA_MODEL_META_PARTS_H
 
@@ -7,9 +7,9 @@
 
 extern const ga_part_table meta_parts_rope, meta_parts_pooling, meta_parts_sampling;
 
-/* Checks the keys of a GGUF file against the tables; folders have been checked when they were opened.
- * GA_ERR_UNSUPPORTED: a key with a value that GA does not have, or an unknown key of rotary embedding, pooling or
- * sampling; the text names it. */
+/* Checks the keys of a GGUF file against the tables. For safetensors folders it does nothing: they were checked when
+ * they were opened. GA_ERR_UNSUPPORTED: a key with a value that GA does not have, or an unknown key of rotary
+ * embedding, pooling or sampling; the text names it. */
 GA_NODISCARD ga_status meta_parts_check(const ga_model_file *file);
 
 #endif

@@ -13,28 +13,29 @@ typedef struct ga_model_graph ga_model_graph; /* defined in graph.h */
 typedef struct ga_hparams {
   const ga_arch_desc *arch;
   int32_t n_layers, width, ff_width, vocab;
-  int32_t context;         /* tokens that the model is made for, with its scaling of rotary embedding */
-  int32_t context_most;    /* tokens of the longest session: more than `context` where the file leaves open whether
-                            * its context is scaled */
-  int32_t context_trained; /* the context that the file states */
+  int32_t context; /* tokens of the context for which the model is made, with its scaling of RoPE */
+  /* largest context of a session. It is more than `context` if the file does not say whether its context is scaled */
+  int32_t context_most;
+  int32_t context_trained; /* tokens of the context that the file states */
   int32_t n_heads, n_kv_heads, head_dim, v_dim;
-  int32_t rot_dim;                        /* leading elements of a head that are rotated */
+  int32_t rot_dim;                        /* number of leading elements of a head to which RoPE is applied */
   int32_t rope_pairs;                     /* ga_rope_pairs */
   int32_t window;                         /* tokens of the sliding window of local layers; 0 = none */
-  bool is_local[GA_MODEL_MAX_LAYERS];     /* [layer] the layer sees only the window */
-  bool no_rope[GA_MODEL_MAX_LAYERS];      /* [layer] the layer does not rotate */
+  bool is_local[GA_MODEL_MAX_LAYERS];     /* [layer] the layer's attention is limited to the sliding window */
+  bool no_rope[GA_MODEL_MAX_LAYERS];      /* [layer] the layer has no RoPE */
   bool no_attention[GA_MODEL_MAX_LAYERS]; /* [layer] the layer has no keys and values */
   int32_t pooling;                        /* ga_pooling */
-  bool has_alibi;                         /* logits fall with distance, by a slope for each head */
+  bool has_alibi;                         /* attention has ALiBi: logits fall with distance, by a slope for each head */
   bool has_head_norms;                    /* heads of q and k have layer norms, each with its own weights */
   bool is_parallel; /* attention and feed-forward of a layer both read the layer's input, and both are added to it */
   float norm_eps, embed_scale, attn_scale, residual_scale, logit_scale;
-  float attn_softcap, logit_softcap; /* 0: none */
-  /* By the factor f, yarn multiplies sine and cosine by (1 + 0.1 ln f) / (1 + 0.1 m ln f), with this m, unless the file
-   * states the whole. */
+  float attn_softcap, logit_softcap; /* soft-caps of attention's logits and of the output's; 0: none */
+  /* YaRN that extends the context by factor f multiplies sine and cosine by (1 + 0.1 ln f) / (1 + 0.1 m ln f). m is
+   * this field. A multiplier that the file states replaces the formula. */
   double yarn_log_multiplier;
-  int32_t act; /* ga_act_kind, for architectures that have several */
-  /* feed-forwards of a layer, and how many of them a router chooses for each token; 0: one for all tokens */
+  int32_t act; /* ga_act_kind of the feed-forward, for architectures whose models use several */
+  /* number of experts (feed-forwards) of a layer, and number that a router chooses for each token; 0: one feed-forward
+   * for all tokens */
   int32_t n_experts, n_experts_used;
   int32_t expert_ff_width; /* width of the feed-forward of each expert */
   double rope_base, rope_base_local;
@@ -44,8 +45,8 @@ typedef struct ga_hparams {
 
 typedef struct ga_attachment ga_attachment;
 
-/* A tensor of the model, on the device of its layer. Matrices are [rows, cols] with y = W x: a row gives one element
- * of y. Stacks of matrices have further dimensions before these. Vectors are f32. */
+/* A tensor of the model, on the device of its layer. Matrices are [rows, cols] with y = W x: a row gives one element of
+ * y. Stacks of matrices have further dimensions before rows. Vectors are f32. */
 typedef struct ga_weight {
   const void *data;             /* NULL: the model has no such tensor */
   int64_t dims[GA_WEIGHT_DIMS]; /* [n_dims] dimensions, the outermost first */
@@ -65,12 +66,12 @@ struct ga_attachment {
 static inline int64_t ga_weight_rows(const ga_weight *w) { return w->n_dims > 1 ? w->dims[w->n_dims - 2] : 1; }
 static inline int64_t ga_weight_cols(const ga_weight *w) { return w->n_dims ? w->dims[w->n_dims - 1] : 0; }
 
-/* Bytes of a GPU that a plan leaves unused at most: for code and other programs. */
+/* Largest number of bytes of a GPU's memory that placement leaves unused, for code and other programs. */
 #define GA_PLACEMENT_SPARE ((uint64_t)256 << 20)
 
 #define GA_MODEL_MAX_PLACEMENTS 9 /* the CPU and eight GPUs */
 
-/* Tables of frequencies of rotary embedding. */
+/* Tables of frequencies of RoPE. */
 typedef enum rope_table {
   ROPE_GLOBAL,
   ROPE_LOCAL, /* frequencies of local layers */
@@ -81,7 +82,7 @@ typedef enum rope_table {
 } rope_table;
 
 /* A device with layers [first, end), and the device memory that it owns for them. The first placement has the
- * embedding, the last one the head. */
+ * embedding, the last one the output head. */
 typedef struct ga_placement {
   ga_ctx *ctx;
   int32_t first, end;
@@ -98,7 +99,7 @@ typedef struct ga_placement {
 typedef struct ga_session_sizes {
   int32_t context;
   int32_t batch;
-  int32_t max_out; /* the most rows of logits of a step */
+  int32_t max_out; /* largest number of rows of logits of a step */
   ga_dtype kv_dtype;
   bool rounds_x; /* products round activations to e4m3 */
 } ga_session_sizes;
@@ -109,19 +110,20 @@ struct ga_model {
   ga_placement placements[GA_MODEL_MAX_PLACEMENTS];
   int32_t n_placements;
   bool is_plan;   /* the model has no weights (ga_model_options.plan_only) */
-  bool is_shared; /* everything but `cpu` belongs to another model: ga_model_share */
+  bool is_shared; /* another model owns everything but `cpu` (ga_model_share) */
   bool no_mmap;   /* the file is not read any more once the model is loaded */
   ga_model_file *file;
-  ga_hparams hparams; /* sizes of this rank's part, if the model is split by tensors */
+  ga_hparams hparams; /* sizes of this rank's part of the model, if ranks share it by tensor parallelism */
   ga_hparams whole;   /* sizes as the file has them */
-  /* the caller's communicator of the ranks that share the model's tensors; NULL: this process has all of them */
+  /* the caller's communicator of the ranks that share the model by tensor parallelism; NULL: no ranks share it */
   ga_comm *comm;
   ga_model_graph *graph;
   int32_t short_context; /* result of ga_rope_short_context */
   ga_model_info info;
   ga_tokenizer *tokenizer;
   ga_template *chat_template;
-  ga_template *tool_template; /* the template named tool_use, if has_tool_template; NULL: it cannot be compiled */
+  /* if has_tool_template: the file's template of the name tool_use; NULL: GA cannot compile it */
+  ga_template *tool_template;
   bool has_tool_template;
   char template_error[256];
 
@@ -133,44 +135,47 @@ struct ga_model {
 
 /* Returns whether the placement has the embedding. */
 static inline bool place_begins(const ga_model *m, const ga_placement *p) { return p == m->placements; }
-/* Returns whether the placement has the head. */
+/* Returns whether the placement has the output head. */
 static inline bool place_ends(const ga_model *m, const ga_placement *p) {
   return p == m->placements + m->n_placements - 1;
 }
 
 /* Reads and checks the hyper-parameters of an open file. */
 GA_NODISCARD ga_status ga_hparams_read(const ga_model_file *file, ga_hparams *out);
-/* Computes the frequencies of a table, inv_freq[rot_dim / 2], and their magnitude. factors: divisors as in
- * ga_rope_params, or NULL. */
+/* Computes the frequencies of a table, inv_freq[rot_dim / 2], and *magnitude, the factor of sine and cosine. factors:
+ * divisors as in ga_rope_params, or NULL. */
 GA_NODISCARD ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, rope_table table,
                                        const float *factors, float *inv_freq, float *magnitude);
-/* Reads the divisors of a table's frequencies, [rot_dim / 2]. *found is false if the file has none. out has room for
- * 512. */
+/* Reads the divisors of a table's frequencies, [rot_dim / 2]. *found is false if the file has none. out must hold 512
+ * numbers. */
 GA_NODISCARD ga_status ga_rope_factors(const ga_model_file *file, const ga_hparams *p, rope_table table, float *out,
                                        bool *found);
-/* Enlarges the context of yarn and linear scaling: files may state the one before it. */
+/* Raises p->context_most to the scaled context, for YaRN and linear scaling. p->context gets the same value, unless
+ * linear scaling leaves open whether the file states the context before or after scaling. */
 GA_NODISCARD ga_status ga_rope_extend_context(const ga_model_file *file, ga_hparams *p);
 /* Reads the number of tokens up to which longrope's short factors apply; 0: the model has no long factors. */
 GA_NODISCARD ga_status ga_rope_short_context(const ga_model_file *file, const ga_hparams *p, int32_t *tokens);
-/* Checks the options (NULL: defaults) and fills in the defaults. ctx: context of the logits. */
+/* Checks a session's options (NULL: defaults) and writes its sizes, with defaults filled in. ctx: context of the
+ * logits. */
 GA_NODISCARD ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ctx, const ga_session_options *options,
                                            ga_session_sizes *out);
 
 /* The memory that weights need on the device of one placement, in bytes. */
 typedef struct ga_weight_need {
   uint64_t held; /* bytes of the weights, as in ga_model_placement.weights */
-  /* bytes of device memory, including the unused ends of shared buffers, for which the sum over `small` is rounded
-   * up */
+  /* bytes of device memory of the tensors that have buffers of their own */
   uint64_t taken;
-  uint64_t small;  /* bytes of the tensors that share buffers */
+  uint64_t small;  /* bytes of the tensors that share buffers; ga_weights_shared gives the device memory for them */
   uint64_t staged; /* bytes of the largest tensor that is packed on the device */
 } ga_weight_need;
-/* Computes the memory of the weights of layer il. -1: the weights before the first layer (embeddings); n_layers:
- * those after the last layer (norm, head). */
+/* Computes the memory of the weights of layer il. il -1: the weights before the first layer (embeddings); n_layers: the
+ * weights after the last layer (norm, output matrix). */
 GA_NODISCARD ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, ga_weight_need *out);
-/* Returns the most bytes of device memory that `small` bytes of tensors in shared buffers need. */
+/* Returns an upper bound of the bytes of device memory that tensors of `small` bytes together need in shared
+ * buffers. */
 uint64_t ga_weights_shared(uint64_t small);
-/* Converts a vector of plain numbers to f32 and adds `add` to each. src: bytes of the tensor, at any address. */
+/* Converts a vector of f32, f16 or bf16 to f32 and adds `add` to each element. src: the tensor's bytes, at any
+ * address. */
 GA_NODISCARD ga_status ga_vector_to_f32(const ga_model_tensor *t, const unsigned char *src, float add, float *out);
 /* Loads every weight of the architecture to the devices of the placements. */
 GA_NODISCARD ga_status ga_weights_load(ga_model *model, const ga_model_options *options);

@@ -1,5 +1,5 @@
-/* A model's graph as the launches of one device, in order. pass/fuse.h makes them, pass/memory.h gives their values
- * addresses, exec.h runs them.
+/* A program: a model's graph as the launches of one device, in order. pass/fuse.h makes programs, pass/memory.h gives
+ * their values addresses, exec.h runs them.
  *
  * A launch may do the work of several nodes of the graph; it reads and writes values of the graph. */
 #ifndef GA_MODEL_PROGRAM_H
@@ -32,7 +32,7 @@ typedef struct launch_add {
 /* Computes y = residual + norm(x). */
 typedef struct launch_norm {
   node_norm node;
-  value_id residual; /* NO_VALUE: none */
+  value_id residual; /* NO_VALUE: nothing is added */
   value_id y;
 } launch_norm;
 
@@ -55,7 +55,7 @@ typedef struct launch_product {
   int32_t n_matrices;
   bool is_gated;
   int32_t act;             /* ga_act_kind */
-  value_id gate, residual; /* NO_VALUE: none */
+  value_id gate, residual; /* NO_VALUE: no gate, nothing is added */
   weight_ref norm, add_norm;
   value_id sum; /* NO_VALUE: the sum is not written */
   float scale, eps;
@@ -67,14 +67,14 @@ typedef struct launch_act {
   int32_t act;
 } launch_act;
 
-/* Rotates heads in place: x and y have the same address, or x is copied to y first. */
+/* Applies RoPE to heads in place: x and y have the same address, or x is copied to y first. */
 typedef struct launch_rope {
   node_rope node;
   value_id y;
 } launch_rope;
 
-/* Stores k and v of the step in the layer's memory. With `rotates`, k is rotated on the way, and q in place, as by
- * launch_rope. If q_norm is set, the heads of both are RMS-normed first. */
+/* Stores k and v of the step in the layer's memory. With `rotates`, RoPE is applied to k as it is stored, and to q in
+ * place. If q_norm is set, the heads of both are RMS-normed first. */
 typedef struct launch_store {
   value_id k, v;
   bool rotates, is_local;
@@ -134,21 +134,21 @@ typedef struct value_place {
 typedef struct ga_program {
   launch *launches;
   int32_t n_launches;
-  int32_t n_body;      /* launches [n_body, n_launches) are the head, for the rows whose logits are wanted */
+  int32_t n_body;      /* launches [n_body, n_launches) are the output head, for the rows whose logits are wanted */
   bool is_invariant;   /* a token's numbers do not depend on the step's other tokens */
   bool rounds_x;       /* products round X to e4m3, as fuse_target.rounds_x says */
   value_place *places; /* [values of the graph] places of the values */
   uint64_t bytes;      /* bytes of the arena */
 } ga_program;
 
-#define LAUNCH_READS  OP_INPUTS /* the most values that a launch reads */
-#define LAUNCH_WRITES 4         /* the most values that a launch writes */
+#define LAUNCH_READS  OP_INPUTS /* largest number of values that a launch reads */
+#define LAUNCH_WRITES 4         /* largest number of values that a launch writes */
 /* Writes the values that a launch reads to v[]. Returns their number. */
 int32_t launch_reads(const launch *l, value_id v[LAUNCH_READS]);
 /* Writes the values that a launch writes to v[]. Returns their number. */
 int32_t launch_writes(const launch *l, value_id v[LAUNCH_WRITES]);
-/* Returns the value whose place y may take once nothing reads that value later; NO_VALUE: none. l writes y.
- * Rotations and stores only work in place: exec_launch.c copies first if y has another place. */
+/* Returns the value read by l whose place in memory y, a value that l writes, may take if no later launch reads it;
+ * NO_VALUE: none. Rotations and stores only work in place: exec_launch.c copies first if y has another place. */
 value_id launch_in_place(const launch *l, value_id y);
 
 /* Writes one line for each launch, with the places of the values that it writes. The caller releases the text with
@@ -156,7 +156,7 @@ value_id launch_in_place(const launch *l, value_id y);
 GA_NODISCARD ga_status program_text(const ga_program *program, char **out);
 void program_destroy(ga_program *program);
 
-/* Makes the description of a launch. Planning and running use the same one. */
+/* Makes the description of the op that a launch runs. Planning and running use the same description. */
 ga_gemm_fused_desc describe_product(const ga_model *model, const ga_program *program, const launch_product *p,
                                     int64_t rows);
 /* Returns whether the product rounds X to e4m3 if it has enough rows. */

@@ -1,5 +1,5 @@
-/* The types in which weights are stored. A file may mix types; on some devices converting a few of them makes
- * products faster. */
+/* The types in which weights are stored on devices. A file may mix types. On some devices products are faster if a few
+ * tensors are converted. */
 #ifndef GA_MODEL_PROMOTE_H
 #define GA_MODEL_PROMOTE_H
 
@@ -7,8 +7,8 @@
 #include "ga/model_file.h"
 #include "model/model.h"
 
-/* Returns the type of a table whose rows are looked up: its own type, but q8_0 for types without kernels (iq2, iq3,
- * tq). */
+/* Returns the type in which a table whose rows are looked up (an embedding) is stored. It is the file's type, but q8_0
+ * for types without kernels (iq2, iq3, tq). */
 ga_dtype ga_table_dtype(const ga_model_tensor *t);
 
 /* Returns the type in which ctx stores the matrix t.
@@ -24,18 +24,18 @@ ga_dtype ga_table_dtype(const ga_model_tensor *t);
  * next product runs it. */
 ga_dtype ga_stored_dtype(const ga_model *model, ga_ctx *ctx, const ga_model_tensor *t);
 
-/* Converts the blocks of t to q8_0, in host memory that the caller releases with ga_mem_free. t is q4_0, q5_0 or of
- * a type without kernels. Values are the same, with two exceptions. For iq2 and iq3 a scale is rounded to f16. For
- * iq2_xs and iq2_s 32 elements have two scales, so each value is off by at most 1/254 of the largest. The threads of
- * `pool` share the work; NULL: the caller's thread does all. The bytes do not depend on it. */
+/* Converts the blocks of t to q8_0, in host memory that the caller releases with ga_mem_free. t is q4_0, q5_0 or of a
+ * type without kernels. The values stay exactly the same, with two exceptions. For iq2 and iq3 a scale is rounded to
+ * f16. For iq2_xs and iq2_s 32 elements have two scales, so each value is off by at most 1/254 of the largest. The
+ * threads of `pool` share the work; NULL: the caller's thread does all. The bytes do not depend on it. */
 GA_NODISCARD ga_status ga_promote_q8_0(ga_pool *pool, const ga_model_file *file, const ga_model_tensor *t, void **out,
                                        uint64_t *bytes);
 
 /* Converts an e4m3 matrix [rows, cols] to the type `to`. e4m3_128: codes with their scales in f32, where cols is a
  * multiple of 128. bf16: elements times their scale, rounded once. Scales are the tensor named as t with the suffix
- * "_scale" or "_scale_inv" (both multiply; a file has one of them). It has one scale for all, one a row, or one for
- * each block of 128 x 128. Without such a tensor the scale is 1, but it is an error where the file has
- * "ga.fp8_scales". Memory and threads are as for ga_promote_q8_0. */
+ * "_scale" or "_scale_inv" (both multiply; a file has one of them). The tensor has one scale for the matrix, one for
+ * each row, or one for each block of 128 x 128. Without such a tensor the scale is 1, but if the file has
+ * "ga.fp8_scales" this is an error. Memory and threads are as for ga_promote_q8_0. */
 GA_NODISCARD ga_status ga_promote_e4m3(ga_pool *pool, const ga_model_file *file, const ga_model_tensor *t, int64_t rows,
                                        int64_t cols, ga_dtype to, void **out, uint64_t *bytes);
 

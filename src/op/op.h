@@ -1,4 +1,5 @@
-/* Macros and checks that the op files share: the three public forms of an op stand here once. */
+/* Macros and checks that the source files of ops share. The three public functions of every op are defined here by
+ * macros. */
 #ifndef GA_OP_OP_H
 #define GA_OP_OP_H
 
@@ -12,7 +13,8 @@
 #include "op/op_io.h"
 #include "opdef/ops.h"
 
-/* Sets *full to the caller's description, of any version that this library accepts. */
+/* Copies the caller's description, which may be of an older or newer version, to *full, which is of this library's
+ * version. */
 #define GA_TAKE_DESC(op, ctx, desc, type, full)                                              \
   do {                                                                                       \
     GA_REQUIRE((ctx) && (desc), GA_ERR_ARG, "%s: %s is null", (op), (ctx) ? "desc" : "ctx"); \
@@ -52,7 +54,8 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
 #define GA_DEFINE_OP(name)         GA_DEFINE_OP_FORMS(name, GA_IO_AS_GIVEN, GA_NOTHING_AFTER)
 #define GA_DEFINE_STRIDED_OP(name) GA_DEFINE_OP_FORMS(name, GA_IO_WITH_STRIDES, GA_NOTHING_AFTER)
 
-/* The last parameter of GA_DEFINE_OP_FORMS: enqueues plan->after, where a call ends with a call of another op. */
+/* The last parameter of GA_DEFINE_OP_FORMS names a macro or function that enqueues plan->after. This macro is for ops
+ * without it. */
 #define GA_NOTHING_AFTER(plan, io, stream) GA_OK
 
 #define GA_IO_AS_GIVEN(desc, io, full)
@@ -141,7 +144,7 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
   }                                                                                                              \
   GA_CHECK_DESC_ROOM(name##_fused)
 
-/* The name of a description's field for error texts, without the "d->" before it. */
+/* The text of an expression d->field without "d->": the field's name for error texts. */
 #define GA_FIELD(value) (&(#value)[sizeof "d->" - 1])
 
 /* Largest size of one dimension. Products of dimensions are bounded by ga_check_elements. */
@@ -152,10 +155,11 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
 #define GA_CHECK_FINITE(op, value) \
   GA_REQUIRE(isfinite(value), GA_ERR_ARG, "%s: %s is %g; must be finite", (op), GA_FIELD(value), (double)(value))
 
-/* Real models have up to 256 heads of up to 576 elements; beyond these bounds 32-bit products overflow. */
+/* Limits of numbers of heads and of a head's elements, so that 32-bit products do not overflow. Real models have up to
+ * 256 heads of up to 576 elements. */
 #define GA_HEADS_MAX    (1 << 16)
-#define GA_ROW_DIM_MAX  (1 << 14) /* elements of a head of rope */
-#define GA_PAGE_MAX     (1 << 24) /* tokens of a page */
+#define GA_ROW_DIM_MAX  (1 << 14) /* largest number of elements of a head in ga_rope */
+#define GA_PAGE_MAX     (1 << 24) /* largest number of tokens of a page */
 #define GA_ELEMENTS_MAX ((uint64_t)1 << 60)
 
 /* Checks the number of elements of a tensor of a x b x c x d; sizes of 0 count as 1. Addresses must fit in 63 bits. */
@@ -178,7 +182,8 @@ static inline ga_status ga_complete_stride(const char *op, const char *what, int
   return GA_OK;
 }
 
-/* Completes the stride of `rows` rows and checks that all of them lie within GA_ELEMENTS_MAX. */
+/* Completes the stride of `rows` rows as ga_complete_stride does, and checks that they span at most GA_ELEMENTS_MAX
+ * elements. */
 static inline ga_status ga_complete_rows(const char *op, const char *what, int64_t rows, int64_t width,
                                          int64_t *stride) {
   GA_TRY(ga_complete_stride(op, what, width, stride));
@@ -212,8 +217,8 @@ static inline ga_status ga_check_plain(const char *op, const char *what, int32_t
 
 #define GA_CHECK_PTR(op, cond, what) GA_REQUIRE(cond, GA_ERR_ARG, "%s: %s is null", (op), (what))
 
-/* Returns the alignment in bytes that a tensor's address must have: its element's size, 1 for block types. Kernels
- * may require more. */
+/* Returns the alignment in bytes that a tensor's address must have: the size of an element; 1 for block-quantised
+ * types. Kernels may require more. */
 static inline uintptr_t ga_align_of(int32_t dtype) {
   const ga_dtype_traits *t = ga_dtype_info((ga_dtype)dtype);
   return t && !t->is_quant ? (uintptr_t)t->block_bytes : 1;
@@ -224,7 +229,7 @@ static inline uintptr_t ga_align_of(int32_t dtype) {
   GA_REQUIRE(((uintptr_t)(p) & (ga_align_of(dtype) - 1)) == 0, GA_ERR_ARG,                       \
              "%s: %s is at %p; must be a multiple of %d bytes", (op), (what), (const void *)(p), \
              (int)ga_align_of(dtype))
-/* Checks an address that must not be NULL, and its alignment. */
+/* Checks that an address is not NULL and is a multiple of its element's alignment. */
 #define GA_CHECK_AT(op, p, dtype, what) \
   do {                                  \
     GA_CHECK_PTR(op, p, what);          \

@@ -1,7 +1,7 @@
-/* Versions of the arguments of ops: docs/adr/0003-growing-structs.md.
+/* Versions of ops' io structs, which have the pointers of a call: docs/adr/0003-growing-structs.md.
  *
- * An io has no size of its own. It grows only together with its description, so that the description's size tells the
- * version of the io. */
+ * An io struct has no field for its size. It grows only together with the op's description, so the size of the
+ * description determines the version of the io. */
 #ifndef GA_OP_OP_IO_H
 #define GA_OP_OP_IO_H
 
@@ -24,10 +24,10 @@ typedef struct ga_io_versions {
  * last. */
 extern const ga_io_versions ga_io_all;
 
-/* Returns the bytes of the io that belongs to a description of desc_bytes; 0: there is no such version. */
+/* Returns the size of the io that belongs to a description of desc_bytes bytes; 0: there is no such version. */
 size_t ga_io_bytes(const ga_io_versions *versions, ga_op op, size_t desc_bytes);
 
-/* Copies the caller's io, whose description has desc_bytes, to *full, which has `bytes` bytes. The rest of *full
+/* Copies the caller's io, whose description has desc_bytes bytes, to *full, which has `bytes` bytes. The rest of *full
  * becomes 0. */
 GA_NODISCARD ga_status ga_io_take(const ga_io_versions *versions, ga_op op, size_t desc_bytes, const void *io,
                                   void *full, size_t bytes);

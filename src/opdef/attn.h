@@ -1,17 +1,17 @@
-/* Attention as its rows see it. */
+/* Flags of attention's kernels, and the work of a call. */
 #ifndef GA_OPDEF_ATTN_H
 #define GA_OPDEF_ATTN_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ga_kernel.op_flags of rows of attn. */
+/* Flags of attention's kernels, for ga_kernel.op_flags. */
 typedef enum ga_attn_row_flags {
   GA_ATTN_ROW_V_FINITE = 1, /* a non-finite element of V may spread over its column of O (ga/attn.h) */
   /* Flags of a kernel's rounding, which determines the allowed error of its results. */
   GA_ATTN_ROW_AS_KV = 2,      /* Q and O are rounded to the type of K and V */
-  GA_ATTN_ROW_WEIGHTS_16 = 4, /* weights of the softmax are rounded to the type of V */
-  /* Flags of a description that a kernel supports. */
+  GA_ATTN_ROW_WEIGHTS_16 = 4, /* softmax weights are rounded to the type of V before they multiply V */
+  /* Flags of ga_attn_desc that a kernel supports. */
   GA_ATTN_ROW_FAST_SUM = 8,  /* supports GA_ATTN_FAST_SUM: sums e4m3 products over all keys in the tensor cores */
   GA_ATTN_ROW_INVARIANT = 16 /* supports GA_ATTN_INVARIANT */
 } ga_attn_row_flags;

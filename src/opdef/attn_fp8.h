@@ -1,4 +1,4 @@
-/* How 8-bit inputs of attention lie in memory: for oracles, the CPU and checks. */
+/* The layout of attention's 8-bit inputs in memory, for oracles, CPU kernels and checks. */
 #ifndef GA_OPDEF_ATTN_FP8_H
 #define GA_OPDEF_ATTN_FP8_H
 
@@ -7,14 +7,14 @@
 #include "ga/attn_quant.h"
 
 enum {
-  GA_ATTN_FP8_BLOCK = 128, /* keys of a block; V is padded to whole blocks */
+  GA_ATTN_FP8_BLOCK = 128, /* number of keys of a block; V is padded to whole blocks */
   GA_ATTN_FP8_DIM_MAX = 1024
 };
 
-/* Returns whether y of the quantiser is i8 and not e4m3. Oracles of `ga check` write unrounded results instead: f32
- * for i8, f64 for e4m3. */
+/* Returns whether ga_attn_quant writes y as i8 and not as e4m3. Oracles of `ga check` write unrounded results instead:
+ * f32 for i8, f64 for e4m3. */
 static inline bool ga_attn_quant_is_i8(int32_t y_dtype) { return y_dtype == GA_I8 || y_dtype == GA_F32; }
-/* Returns the largest number that y holds with a scale of the quantiser. */
+/* Returns the largest magnitude of an element of y, in units of the scale. */
 static inline int32_t ga_attn_quant_largest(int32_t y_dtype) { return ga_attn_quant_is_i8(y_dtype) ? 127 : 448; }
 
 /* Returns whether Q, K and V are 8-bit and have scales. */
@@ -28,9 +28,10 @@ static inline int64_t ga_attn_fp8_padded(int64_t tokens) {
   return ga_div_up(tokens, GA_ATTN_FP8_BLOCK) * GA_ATTN_FP8_BLOCK;
 }
 
-/* Returns the column of V^T that holds a key. Within 32 keys, key 16 h + 8 b + 2 q + e is in column 16 h + 4 q + 2 b
- * + e. Lane q of the four that share a row of S has columns 2 q and 2 q + 1 of groups of 8. It gives its four
- * neighbouring bytes of P (PTX ISA, wgmma fragments of m64nNk32), so that P needs no shuffle. */
+/* Returns the column of V^T that holds a key. Within 32 keys, key 16 h + 8 b + 2 q + e is in column 16 h + 4 q + 2 b +
+ * e. Four lanes share a row of S; lane q has columns 2 q and 2 q + 1 of each group of 8. In the product with V its
+ * registers stand for four neighbouring columns of P (PTX ISA, wgmma fragments of m64nNk32). With this order of V, P
+ * needs no shuffle. */
 static inline int64_t ga_attn_fp8_slot(int64_t key) {
   return (key & ~(int64_t)15) | (key >> 1 & 3) << 2 | (key >> 3 & 1) << 1 | (key & 1);
 }

@@ -9,9 +9,11 @@
 #include "base/mem.h"
 #include "ga/attn.h"
 
-#define GA_ATTN_READY_POLLS ((int64_t)1 << 22) /* the number of reads if io.ready_polls is 0 */
+/* number of reads of a ready word before a wait fails, if io.ready_polls is 0 */
+#define GA_ATTN_READY_POLLS ((int64_t)1 << 22)
 
-/* Waits for the ready word of stretch i of the keys. If the wait ends without it, io.ready_error gets i + 1. */
+/* Waits until the ready word of stretch i of the keys has the stretch's value. If the wait fails, *io->ready_error
+ * becomes i + 1. */
 static inline void ga_attn_wait_ready(const ga_attn_io *io, int i) {
   const ga_attn_stretch *s = &io->kv_stretches[i];
   if (!s->ready || !s->rows) return;
@@ -23,8 +25,8 @@ static inline void ga_attn_wait_ready(const ga_attn_io *io, int i) {
   *io->ready_error = i + 1;
 }
 
-/* Writes the range [*begin, *end) of keys that a query at this position sees, counted through all stretches. Both
- * grow with the position, also where nothing is seen. */
+/* Writes the range [*begin, *end) of keys that a query at this position sees. Keys are numbered through all stretches.
+ * For later positions neither bound is smaller, even if a query sees no key. */
 static inline void ga_attn_stretch_keys(const ga_attn_desc *d, const ga_attn_stretch *kv, int32_t document,
                                         int64_t position, int64_t *begin, int64_t *end) {
   const int64_t from = d->window ? position - d->window + 1 : 0;

@@ -1,4 +1,4 @@
-/* Blocks of scales of a conversion (ga/layer.h), for oracles and the CPU. */
+/* Blocks that share a scale in a conversion (ga_convert of ga/layer.h), for oracles and CPU kernels. */
 #ifndef GA_OPDEF_CONVERT_AT_H
 #define GA_OPDEF_CONVERT_AT_H
 
@@ -13,7 +13,7 @@ static inline float ga_convert_scale(float most) {
   const float scale = most / GA_CONVERT_LARGEST;
   return scale > 0 ? scale : 1;
 }
-/* Returns the rows of a block of scales. */
+/* Returns the number of rows of a block that shares a scale. */
 static inline int64_t ga_convert_block_rows(const ga_convert_desc *d) {
   return d->scales == GA_CONVERT_SCALES_ROW ? 1 : GA_CONVERT_BLOCK;
 }

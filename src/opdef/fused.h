@@ -1,8 +1,8 @@
 /* Fused forms of public ops: several ops of a model that src/model/pass/fuse.c joins into one launch.
  *
  * A fused struct begins with the public one. GA_OP_<op> always carries the fused structs: ga_<op> appends zeros to its
- * caller's struct. A kernel without fused work reads the public part alone. Callers' programs hold no fused struct, so
- * these have no versions (docs/adr/0003-growing-structs.md).
+ * caller's struct. A kernel without fused work reads the public part alone. Programs of the library's users have no
+ * fused structs, so these have no versions (docs/adr/0003-growing-structs.md).
  *
  * ga_<op>_fused, _fused_plan and _fused_run work like the three public functions, with structs that this library has
  * made itself. */
@@ -20,12 +20,13 @@
   GA_NODISCARD ga_status ga_##op##_fused(ga_ctx *ctx, const ga_##op##_fused_desc *desc, const ga_##op##_fused_io *io, \
                                          ga_stream *stream);
 
-/* More work with the same X. NORM: X is normed first, x / sqrt(mean x^2 + norm_eps) * norm[k] (RMS, arXiv 1910.07467).
- * GATED: GLU whose gate is scale * (X w_more[0]^T), of w's shape, type and layout. n_more: further matrices by X, each
- * with a Y of its own. With these flags, a layer's work between two calls of attention is three launches. */
+/* Further work in the launch of a product with X. NORM: X is normed first, x / sqrt(mean x^2 + norm_eps) * norm[k]
+ * (RMS, arXiv 1910.07467). GATED: a GLU whose gate is scale * (X w_more[0]^T), where w_more[0] has w's shape, type and
+ * layout. n_more: further matrices that multiply X, each with a Y of its own. With these flags, a layer's work between
+ * two calls of attention is three launches. */
 typedef enum ga_gemm_fused_flags {
   GA_GEMM_FUSED_NORM = 1,
-  GA_GEMM_FUSED_GATED = 2, /* may be joined with NORM and ADD_NORM, but with no flag of the public op */
+  GA_GEMM_FUSED_GATED = 2, /* may be combined with NORM and ADD_NORM, but with none of ga_gemm_flags */
   /* Only with NORM: X is add + x / sqrt(mean x^2 + norm_eps) * add_norm[k], in f32. That value is also written to sum,
    * if not NULL (Gemma 3's norms after its blocks, arXiv 2503.19786). */
   GA_GEMM_FUSED_ADD_NORM = 4
@@ -36,8 +37,8 @@ typedef enum ga_gemm_fused_flags {
 /* --- src/op/gemm.toml: fused_desc fused_io fused_functions --- */
 typedef struct ga_gemm_fused_desc {
   ga_gemm_desc plain;
-  /* rows of further matrices, of w's type and layout, with the same act and scale; 0 = none. Of the flags only
-   * GA_GEMM_BIAS, NORM and ADD_NORM may be set then */
+  /* numbers of rows of further matrices, of w's type and layout, with the same act and scale; 0 = none. With further
+   * matrices only GA_GEMM_BIAS, NORM and ADD_NORM may be set */
   int64_t n_more[GA_GEMM_MORE];
   int64_t y_more_stride[GA_GEMM_MORE]; /* elements between rows of each further Y; 0 = n_more */
   /* ga_gemm_fused_flags. If not 0, or with n_more, GA_GEMM_XT, GA_GEMM_WT, w_stride and scales must be 0 */
@@ -60,17 +61,17 @@ typedef struct ga_gemm_fused_io {
 GA_DECLARE_FUSED_OP(gemm)
 /* --- end of src/op/gemm.toml --- */
 
-/* Returns why a kernel without fused work cannot run `d`; NULL: it can. */
+/* Returns the reason why a kernel for one plain product cannot run `d` (static text); NULL: it can. */
 static inline const char *ga_gemm_one_product(const ga_gemm_fused_desc *d) {
   if (d->fused & GA_GEMM_FUSED_NORM) return "it does not norm X";
   return d->fused & GA_GEMM_FUSED_GATED || d->n_more[0] ? "it takes one matrix" : NULL;
 }
 
 /* --- src/op/kv_store.toml: fused_desc fused_io fused_functions --- */
-/* One launch for all work between the products q, k, v and attention. It stores K and V in the cache, with K rotated as
- * by ga_rope, and rotates Q [tokens, q_heads, head_dim] in place; the input K is not changed. With head_norm each whole
- * head of Q and K is first divided by sqrt(mean of its squares + norm_eps) and multiplied by weights (Gemma 3, Qwen 3).
- * Results are rounded once, after the rotation. */
+/* Does in one launch all work between the products that give Q, K and V, and attention. It stores K and V in the cache,
+ * with K rotated as by ga_rope, and rotates Q [tokens, q_heads, head_dim] in place; the input K is not changed. With
+ * head_norm each whole head of Q and K is RMS-normed first (Gemma 3, Qwen 3). It is divided by sqrt(mean of its squares
+ * + norm_eps) and multiplied by q_norm or k_norm. Results are rounded once, after the rotation. */
 typedef struct ga_kv_store_fused_desc {
   ga_kv_store_desc plain;
   /* number of leading elements of a head that are rotated, even; 0 = none, and the fields below are ignored */
@@ -99,7 +100,7 @@ GA_DECLARE_FUSED_OP(kv_store)
 #define GA_SAMPLE_ROWS_MAX 4096
 
 /* --- src/op/sample.toml: fused_desc --- */
-/* With rows > 0, draws that many tokens, each with the parameters of its ga_sample_row; of `plain` only vocab is
+/* With rows > 0, the op draws `rows` tokens, each with the parameters of its ga_sample_row; of `plain` only vocab is
  * read. */
 typedef struct ga_sample_fused_desc {
   ga_sample_desc plain;
@@ -116,10 +117,10 @@ typedef struct ga_sample_row {
   /* index in io.sequence to which the token is written; penalties see the n_history tokens before it. -1: it is not
    * written, and there are no penalties */
   int64_t sequence;
-  int32_t logits;       /* row of logits; -1: nothing is drawn, id becomes -1 and logprob NaN */
-  int32_t n_history;    /* number of tokens that penalties see */
+  int32_t logits;       /* index of the row of logits; -1: nothing is drawn, id becomes -1 and logprob NaN */
+  int32_t n_history;    /* number of earlier tokens to which penalties apply */
   int32_t bias, n_bias; /* entries [bias, bias + n_bias) of io.bias apply */
-  int32_t mask;         /* row of io.mask that applies; -1: all tokens are allowed */
+  int32_t mask;         /* index of the row of io.mask that applies; -1: all tokens are allowed */
   int32_t top_k;        /* top_k and the fields after it are as in ga_sample_desc */
   float temperature, top_p, min_p, typical_p;
   float repetition_penalty, presence_penalty, frequency_penalty;
@@ -127,15 +128,16 @@ typedef struct ga_sample_row {
 } ga_sample_row;
 
 /* --- src/op/sample.toml: fused_io fused_functions --- */
-/* Tensors of a fused draw. `advance` and `sequence` let a recorded step be replayed without new arguments: the kernel
- * itself counts positions on and appends the token. With rows: rng [rows][4], id [rows], logprob NULL or [rows];
+/* Arrays of a fused draw. `advance` and `sequence` let a recorded step be replayed without new arguments: the kernel
+ * itself increases positions and appends the token. With rows: rng [rows][4], id [rows], logprob NULL or [rows];
  * history, n_history, n_bias, n_sequence and advance are not read; sequence, bias and mask may be NULL where no row
  * uses them. */
 typedef struct ga_sample_fused_io {
   ga_sample_io plain;
-  int32_t *advance; /* [n_advance] numbers that are increased by one: the next step's position, slot and length */
+  /* [n_advance] numbers that the kernel increases by one, such as the position, slot and length of the next step */
+  int32_t *advance;
   int64_t n_advance;
-  /* NULL, or [*n_sequence + 1] tokens. Penalties see the last n_history of them (fewer at the start) instead of
+  /* NULL, or [*n_sequence + 1] tokens. Penalties apply to the last n_history of them (fewer at the start) instead of
    * `history`, and the drawn token is appended */
   int32_t *sequence;
   /* on the device: number of tokens in sequence. It may be an element of `advance`, which is increased after it has

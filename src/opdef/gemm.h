@@ -1,23 +1,25 @@
-/* Matrix products as their rows see them. */
+/* Flags of the kernels of matrix products. */
 #ifndef GA_OPDEF_GEMM_H
 #define GA_OPDEF_GEMM_H
 
 #include "core/kernel.h"
 #include "opdef/ops.h"
 
-/* ga_kernel.op_flags of rows of gemm. */
+/* Flags of the kernels of matrix products, for ga_kernel.op_flags. */
 typedef enum ga_gemm_row_flags {
   /* Flags of the rounding of a kernel's inputs, which determines the allowed error of its results. */
   GA_GEMM_ROW_Q8_ACT = 1,  /* activations are rounded to 8 bits, with a scale for each block of 32 */
   GA_GEMM_ROW_Q15_ACT = 2, /* activations are rounded to 15 bits, with a scale for each block of 32 */
   GA_GEMM_ROW_BF16 = 4,    /* weights and activations are rounded to bf16 */
-  GA_GEMM_ROW_F16 = 8,     /* activations are rounded to f16, each row times a power of two */
-  GA_GEMM_ROW_FLUSH = 16,  /* parts of activations below 2^-126 become zero: they lose up to 2^-9 below 2^-117 */
-  /* Flags of a description that a kernel supports. */
+  GA_GEMM_ROW_F16 = 8,     /* activations are rounded to f16, after each row is multiplied by a power of two */
+  /* an activation is the sum of two bf16 parts, and parts below 2^-126 become zero: below 2^-117 its relative error is
+   * up to 2^-9 */
+  GA_GEMM_ROW_FLUSH = 16,
+  /* Flags of ga_gemm_desc that a kernel supports. */
   GA_GEMM_ROW_FAST_SUM = 32,  /* supports GA_GEMM_FAST_SUM: sums e4m3 products over all of k in the tensor cores */
   GA_GEMM_ROW_INVARIANT = 64, /* supports GA_GEMM_INVARIANT */
-  /* with GA_GEMM_INVARIANT: kernels with this flag add up in the same order for one instruction set, type and layout
-   * of W. So the size of the call may choose among them */
+  /* with GA_GEMM_INVARIANT: kernels with this flag add products in the same order, for one instruction set, type and
+   * layout of W. So the planner may choose among them by the size of the call */
   GA_GEMM_ROW_ONE_ORDER = 128,
   GA_GEMM_ROW_X_E4M3 = 256 /* supports GA_GEMM_X_E4M3 */
 } ga_gemm_row_flags;

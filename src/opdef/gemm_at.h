@@ -1,4 +1,4 @@
-/* Where elements and scales of a matrix product's operands lie (ga/gemm.h): for oracles, the CPU and checks. */
+/* Indices of elements and scales of a matrix product's operands (ga/gemm.h), for oracles, CPU kernels and checks. */
 #ifndef GA_OPDEF_GEMM_AT_H
 #define GA_OPDEF_GEMM_AT_H
 
@@ -18,7 +18,7 @@ static inline int64_t ga_gemm_w_at(const ga_gemm_desc *d, int64_t col, int64_t i
   return d->flags & GA_GEMM_WT ? i * d->w_stride + col : col * d->w_stride + i;
 }
 
-/* Returns the number of blocks of scales along a side of n elements. */
+/* Returns the number of blocks that share a scale along a side of n elements. */
 static inline int64_t ga_gemm_blocks(int64_t n) { return ga_div_up(n, GA_GEMM_SCALE_BLOCK); }
 /* Returns the scale of element i of row `row` of X; 1 if there are no scales. */
 static inline float ga_gemm_x_scale(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, int64_t i) {
@@ -33,8 +33,8 @@ static inline float ga_gemm_w_scale(const ga_gemm_desc *d, const ga_gemm_io *a, 
                         : col / GA_GEMM_SCALE_BLOCK * ga_gemm_blocks(d->k) + i / GA_GEMM_SCALE_BLOCK];
 }
 
-/* GA_GEMM_X_E4M3: rounds n elements of a row of X that share a scale, n <= 128, and writes the values of their
- * codes. Returns the scale. */
+/* Rounds n elements of a row of X that share a scale to e4m3, n <= 128, as GA_GEMM_X_E4M3 says. Writes x / scale,
+ * rounded, to code[n], and returns the scale. */
 static inline float ga_gemm_x_codes(const float *x, int64_t n, float *code) {
   float most = 0;
   for (int64_t i = 0; i < n; i++) most = fmaxf(most, fabsf(x[i]));

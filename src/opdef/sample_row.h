@@ -1,4 +1,4 @@
-/* One row of a fused draw as a draw by itself: the parameters and tensors that an implementation for one row takes. */
+/* Conversion of one row of a fused draw into a single draw: the parameters and arrays for code that draws one token. */
 #ifndef GA_OPDEF_SAMPLE_ROW_H
 #define GA_OPDEF_SAMPLE_ROW_H
 
@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "opdef/fused.h"
 
-/* Returns whether row i draws nothing, and then writes its id, -1, and its log-probability, NaN. */
+/* Returns whether row i draws nothing. If so, it writes id -1 and log-probability NaN for the row. */
 static inline bool ga_sample_row_is_empty(const ga_sample_fused_io *all, int32_t i) {
   if (all->rows[i].logits >= 0) return false;
   all->plain.id[i] = -1;
@@ -38,7 +38,8 @@ static inline ga_sample_fused_io ga_sample_row_io(const ga_sample_fused_desc *d,
                                      .id = a->id + i,
                                      .logprob = a->logprob ? a->logprob + i : NULL},
                            .mask = r->mask < 0 ? NULL : all->mask + r->mask * ga_div_up(d->plain.vocab, 32)};
-  /* io.sequence begins n_history tokens before the place of the drawn token, because the row sees no earlier ones */
+  /* io.sequence begins n_history tokens before the place of the drawn token, because penalties read no earlier
+   * tokens */
   if (r->sequence >= 0) {
     io.plain.n_history = r->n_history;
     io.sequence = all->sequence + (r->sequence - r->n_history);

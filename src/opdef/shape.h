@@ -1,4 +1,4 @@
-/* Parts of descriptors that many ops share. */
+/* Functions that the descriptors (ga_op_info) of many ops share. */
 #ifndef GA_OPDEF_SHAPE_H
 #define GA_OPDEF_SHAPE_H
 
@@ -6,7 +6,7 @@
 
 #include "core/op.h"
 
-/* Returns the bytes of an element; for block types the average. */
+/* Returns the bytes of an element; for block-quantised types the average. */
 double opdef_elem_bytes(int32_t dtype);
 /* Returns the work of an op that moves `elements` f32: each is read once and written once. */
 static inline ga_work opdef_moved(double elements) { return (ga_work){.bytes = 8 * elements}; }

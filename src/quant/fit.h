@@ -1,28 +1,29 @@
-/* Quantises into blocks of a GGUF type with a small error: scales are searched for, codes are the nearest ones.
+/* Quantises values into blocks of a GGUF type with a small error. A search finds the scales; each value gets the
+ * nearest code.
  *
  * The error of a block is the sum of w (x - y)^2, where y is the dequantised block, with its scales rounded as stored.
  * For iq4_nl and iq4_xs it is the sum of w sqrt(x^2 + 2 mean x^2) (x - y)^2, with the mean over the block. It is at
- * most the error of ga_quantise_block (base/quant.h), whose scales are always tried. */
+ * most the error of ga_quantise_block (base/quant.h), since the search includes that function's scales. */
 #ifndef GA_QUANT_FIT_H
 #define GA_QUANT_FIT_H
 
 #include "base/compiler.h"
 #include "ga/tensor.h"
 
-/* Quantises n blocks. x: finite values, at most QUANT_MOST_VALUE in magnitude. w: one weight for each value, at
- * least 0, of mean near 1, not all 0 in a block; NULL: all equal. A block does not depend on its neighbours. */
+/* Quantises n blocks. x: finite values, at most QUANT_MOST_VALUE in magnitude. w: a weight of the error of each value,
+ * at least 0, of mean near 1, not all 0 in a block; NULL: all equal. A block does not depend on other blocks. */
 void quant_fit_blocks(ga_dtype dtype, const float *x, const float *w, int64_t n, uint8_t *blocks);
 /* Returns whether quant_fit_blocks can write a type. */
 bool quant_fits(ga_dtype dtype);
 
-/* The largest f16, and thus the largest scale of a block. */
+/* The largest finite f16, and thus the largest scale of a block. */
 #define QUANT_MOST_VALUE 65504.0f
-/* A block whose values are all smaller than this is written as zeros: f16 scales end at 6e-8. */
+/* A block whose magnitudes are all below this is written as zeros, since the smallest f16 scale is 6e-8. */
 #define QUANT_LEAST_VALUE 1e-12f
 
-/* Quantises one block of values that are not all nearly 0. w: weights. The look-ups below return NULL for types of
- * other files. They exist because the functions must be local to their files: compilers export functions that they
- * clone. */
+/* Quantises one block of values that are not all nearly 0. w: weights of errors. quant_fit_k, quant_fit_table and
+ * quant_fit_one return NULL for types of the other files. They exist because the functions that they return must be
+ * static: compilers export functions that they clone for instruction sets. */
 typedef void (*quant_fit_fn)(const float *x, const float *w, uint8_t *b);
 quant_fit_fn quant_fit_k(ga_dtype dtype); /* types with blocks of 256, and a scale for each run in a block (fit_k.c) */
 quant_fit_fn quant_fit_table(ga_dtype dtype); /* types whose codes are indices into a table (fit_table.c) */

@@ -1,5 +1,5 @@
-/* Searches for the scale s, and in some types the minimum m, of one run of a block: n elements, a multiple of 8. Sums
- * go over 8 lanes, in an order that does not depend on the instruction set. */
+/* Searches for the scale s, and in some types the minimum m, of one run: n elements of a block that share a scale, n a
+ * multiple of 8. Sums are computed in 8 lanes, in an order that does not depend on the instruction set. */
 #ifndef GA_QUANT_FIT_RUN_H
 #define GA_QUANT_FIT_RUN_H
 
@@ -9,15 +9,16 @@
 #include "base/half.h"
 
 #define FIT_LANES 8
-/* A loop over the lanes that stays a loop up to the vectoriser; gcc would unroll it into 8 scalar steps before that. */
+/* A loop over the lanes that the compiler keeps until it vectorises. gcc would otherwise unroll the loop into 8 scalar
+ * steps first. */
 #define FIT_EACH_LANE GA_KEEP_LOOP for (int j = 0; j < FIT_LANES; j++)
 
 typedef struct fit_codes {
   float low, high; /* codes are the integers from low to high */
 } fit_codes;
 
-/* Rounds x to f16 and back, without branches. Below 2^-14, adding 1/2 rounds to the step of f16's subnormals; from
- * 65520 on the result is infinite. */
+/* Rounds x to f16 and back, without branches. Below 2^-14, the addition of 1/2 rounds to the spacing of f16's
+ * subnormals. From 65520 on the result is infinite. */
 GA_INLINE float fit_f16(float x) {
   const uint32_t u = ga_f32_bits(x), a = u & 0x7fffffff, even = (a >> 13) & 1;
   const uint32_t small = ga_f32_bits((ga_bits_f32(a) + 0.5f) - 0.5f), normal = (a + 0xfff + even) & ~0x1fffu;
@@ -67,7 +68,7 @@ GA_INLINE void fit_codes_of(const float *x, int n, float s, float m, fit_codes c
 
 /* --- signed codes: x is about s q --- */
 
-/* Computes the sums of w x q and of w q q, where q are the codes of x * inverse. */
+/* Computes with the codes q of x * inverse. *xq becomes the sum of w x q, and *qq the sum of w q q. */
 GA_INLINE void fit_signed_sums(const float *x, const float *w, int n, float inverse, fit_codes c, float *xq,
                                float *qq) {
   float a[FIT_LANES] = {0}, b[FIT_LANES] = {0};
@@ -80,8 +81,8 @@ GA_INLINE void fit_signed_sums(const float *x, const float *w, int n, float inve
   *qq = fit_lanes(b);
 }
 
-/* Tries the codes of x * inverse. The best scale for these codes reduces the error by xq^2 / qq. If that is more
- * than *most, both are kept in *most and *scale. */
+/* Tries the codes of x * inverse. The best scale for these codes is xq / qq, and reduces the error by xq^2 / qq. If the
+ * reduction is above *most, it is written to *most and the scale to *scale. */
 GA_INLINE void fit_signed_try(const float *x, const float *w, int n, float inverse, fit_codes c, float *most,
                               float *scale) {
   float xq, qq;
@@ -91,8 +92,9 @@ GA_INLINE void fit_signed_try(const float *x, const float *w, int n, float inver
   *scale = xq / qq;
 }
 
-/* Finds a scale near the best. It tries scales that map the extreme value near the lowest code and, with `both`,
- * near the highest: `steps` tenths each way. Returns `otherwise` if no scale reduces the weighted error. */
+/* Finds a scale with nearly the smallest error. It tries scales that map the extreme value to the lowest code plus k /
+ * 10, for k from -steps to steps. With `both`, it also tries the highest code. Returns `otherwise` if no scale reduces
+ * the weighted error. */
 GA_INLINE float fit_signed_scale(const float *x, const float *w, int n, fit_codes c, int steps, bool both,
                                  float otherwise) {
   const float extreme = fit_extreme(x, n);
@@ -112,7 +114,7 @@ typedef struct fit_line {
   float s, m;
 } fit_line;
 
-/* The weighted sums that do not depend on codes. */
+/* The sums of w, of w x and of w x^2 over the run, which do not depend on codes. */
 typedef struct fit_base {
   float w, x, xx;
 } fit_base;
@@ -128,8 +130,8 @@ GA_INLINE fit_base fit_base_of(const float *x, const float *w, int n) {
   return (fit_base){fit_lanes(a), fit_lanes(b), fit_lanes(c)};
 }
 
-/* Finds the best line for the codes of another line, by least squares. below_zero: the format needs m <= 0. Returns
- * the error; INFINITY: there is no such line. */
+/* Finds s and m of the smallest error, by least squares, for the codes q of (x - m) * inverse. below_zero: the format
+ * needs m <= 0. Returns the error; INFINITY: there is no solution. */
 GA_INLINE float fit_line_step(const float *x, const float *w, int n, fit_base base, float inverse, float m, fit_codes c,
                               bool below_zero, fit_line *out) {
   float a[FIT_LANES] = {0}, b[FIT_LANES] = {0}, d[FIT_LANES] = {0};
@@ -150,8 +152,9 @@ GA_INLINE float fit_line_step(const float *x, const float *w, int n, fit_base ba
   return (float)((double)base.xx + s * s * q2 + low * low * sw - 2 * s * xq - 2 * low * sx + 2 * s * low * q1);
 }
 
-/* Finds a line near the best. It tries lines that map the range of values to `high` codes, and to a few less and
- * more. otherwise: the line from the lowest value to the highest. */
+/* Finds s and m with nearly the smallest error. It tries scales that map the range of values to c.high + first + step *
+ * k codes, for k from 0 to steps. otherwise: the line from the lowest value to the highest, which is returned if no
+ * other is found. */
 GA_INLINE fit_line fit_line_of(const float *x, const float *w, int n, fit_codes c, bool below_zero, float first,
                                float step, int steps, fit_line otherwise) {
   const fit_base base = fit_base_of(x, w, n);
@@ -164,7 +167,8 @@ GA_INLINE fit_line fit_line_of(const float *x, const float *w, int n, fit_codes 
         fit_line_step(x, w, n, base, (c.high + first + step * (float)k) / range, otherwise.m, c, below_zero, &line);
     if (e < least) least = e, best = line;
   }
-  for (int k = 0; k < 2 && least < INFINITY; k++) { /* codes of the best line, then the best line of those codes */
+  /* takes the codes of the best line, then finds the best line for these codes */
+  for (int k = 0; k < 2 && least < INFINITY; k++) {
     const float e = fit_line_step(x, w, n, base, 1 / best.s, best.m, c, below_zero, &line);
     if (!(e < least)) break;
     least = e;
@@ -173,7 +177,7 @@ GA_INLINE fit_line fit_line_of(const float *x, const float *w, int n, fit_codes 
   return best;
 }
 
-/* Returns the line from the lowest value to the highest. below_zero: the lowest is at most 0. */
+/* Returns the line s q + m from the lowest value to the highest. below_zero: the lowest value counts as at most 0. */
 GA_INLINE fit_line fit_range(const float *x, int n, fit_codes c, bool below_zero) {
   float low = below_zero ? 0 : x[0], high = low;
   for (int i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
-/* Conversion of rows of 16-bit floats, without branches, with the results of base/half.h. 16-bit y and x need no
- * alignment. */
+/* Conversion of rows between f32 and 16-bit floats, without branches, with the same results as base/half.h. 16-bit
+ * arrays need no alignment. */
 #ifndef GA_QUANT_HALVES_H
 #define GA_QUANT_HALVES_H
 

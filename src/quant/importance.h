@@ -10,12 +10,13 @@ typedef struct quant_importance quant_importance;
 /* Opens an importance matrix. GA_ERR_IO, GA_ERR_FORMAT: the file cannot be read, or is of another kind. *out is NULL
  * on failure. */
 GA_NODISCARD ga_status quant_importance_open(const char *path, quant_importance **out);
-/* Takes over an open file, also after a failure, and reads it as quant_importance_open does. */
+/* Reads the importance matrix of an open file, and takes over the file, even if it fails. Errors are those of
+ * quant_importance_open. */
 GA_NODISCARD ga_status quant_importance_take(ga_model_file *file, quant_importance **out);
 void quant_importance_close(quant_importance *imp); /* NULL is fine */
-/* Reads the mean squares of the inputs of a weight with `cols` columns. *found false: the file does not have the
- * weight, or counted no input; out is then unchanged. GA_ERR_FORMAT: another number of columns, or values that are
- * no sums or counts. */
+/* Reads the mean squares of the input columns of a weight matrix to out[cols]. *found is false if the file does not
+ * have the weight or counted no input; out is then unchanged. GA_ERR_FORMAT: another number of columns, or values that
+ * are no sums or counts. */
 GA_NODISCARD ga_status quant_importance_of(const quant_importance *imp, const char *name, int64_t cols, float *out,
                                            bool *found);
 /* Returns the number of weight matrices that have sums in the file, tensors W.in_sum2. */

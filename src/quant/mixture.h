@@ -6,7 +6,7 @@
 
 typedef struct quant_mixture {
   const char *name;
-  ga_dtype most;     /* type of tensors without a rule; GA_DTYPE_NONE: each tensor keeps its type */
+  ga_dtype most;     /* type of matrices without a rule of their own; GA_DTYPE_NONE: each tensor keeps its type */
   int32_t file_type; /* general.file_type, in llama.cpp's numbers; -1: as in the source */
 } quant_mixture;
 
@@ -14,7 +14,7 @@ typedef struct quant_mixture {
 typedef struct quant_model {
   char arch[64];
   int64_t layers, heads_per_kv;
-  bool has_output; /* the head is a matrix of its own, not the embedding */
+  bool has_output; /* the output head is a matrix of its own, not the embedding */
   bool has_importance;
   bool pure; /* all matrices get one type, without rules */
 } quant_model;
@@ -24,7 +24,8 @@ GA_NODISCARD ga_status quant_mixture_find(const char *name, const quant_mixture 
 /* Returns mixture number `at`; NULL past the last. */
 const quant_mixture *quant_mixture_at(int at);
 
-/* Returns whether the rules choose the tensor's type. Other tensors (vectors, norms, positions) are not changed. */
+/* Returns whether the rules choose the type of a tensor. Other tensors (vectors, norms, position embeddings) keep their
+ * type. */
 bool quant_is_matrix(const char *name, int32_t n_dims);
 /* Returns the type of a matrix by the rules, whatever the length of its rows. */
 ga_dtype quant_wanted(const quant_mixture *mix, const quant_model *model, const char *name, ga_dtype from);

@@ -1,4 +1,4 @@
-/* Where a new file may be written. */
+/* Checks of the path to which a new file is written. */
 #ifndef GA_QUANT_OUTPUT_H
 #define GA_QUANT_OUTPUT_H
 

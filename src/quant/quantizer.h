@@ -1,4 +1,4 @@
-/* The contents of a ga_quantizer, for files that run further work on its threads. */
+/* The contents of a ga_quantizer, for source files that run other work on its threads. */
 #ifndef GA_QUANT_QUANTIZER_H
 #define GA_QUANT_QUANTIZER_H
 

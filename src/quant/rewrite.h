@@ -1,4 +1,5 @@
-/* Rewriting a model file: a plan for each tensor, and its bytes, made when the writer calls for them. */
+/* Rewriting a model file: a plan for each tensor, and a function that makes the tensor's bytes when the writer needs
+ * them. */
 #ifndef GA_QUANT_REWRITE_H
 #define GA_QUANT_REWRITE_H
 
@@ -12,7 +13,7 @@
 /* The change from a tensor of a safetensors file to the same tensor of a GGUF file. */
 typedef enum rewrite_change {
   CHANGE_NONE,
-  CHANGE_PLUS_ONE,  /* norms: w becomes 1 + w */
+  CHANGE_PLUS_ONE,  /* weights of norms: w becomes 1 + w */
   CHANGE_TRANSPOSE, /* [in, out] becomes [out, in] */
   CHANGE_PAIRS,     /* rows of queries and keys: elements i and i + n/2 of each head become neighbours */
   CHANGE_SPLIT      /* rows in the order of heads, each with q, k and v, become all rows of q, then of k, then of v */
@@ -30,7 +31,7 @@ typedef struct rewrite_tensor {
   rewrite_change change;
   int64_t rows, cols; /* dimensions of the new tensor */
   int64_t head_rows;  /* CHANGE_PAIRS, CHANGE_SPLIT: rows of a head */
-  float *weight;      /* [cols] importance; NULL: none */
+  float *weight;      /* [cols] weights of errors, from the importance matrix; NULL: none */
   bool left_out;      /* the tensor is not written */
   uint64_t bytes_to;  /* bytes of the new tensor */
 } rewrite_tensor;
@@ -48,30 +49,33 @@ typedef struct rewrite {
   int64_t n_tensors;
   ga_progress_fn progress;
   void *user;
-  uint64_t done, total; /* bytes of the source */
+  uint64_t done, total; /* bytes of the source that have been read, and their sum */
   /* The piece of the current tensor that is in memory. */
   const rewrite_tensor *current;
   int64_t next_row, piece_rows;
   size_t piece_bytes; /* bytes of `piece` that are filled */
-  size_t piece_at;    /* bytes of `piece` that the writer has got */
+  size_t piece_at;    /* bytes of `piece` that were passed to the writer */
   uint8_t *raw, *piece;
   float *values;
   size_t raw_room, values_room, piece_room;
 } rewrite;
 
-/* Makes bytes of a tensor, as a ga_gguf_source_fn does (rewrite_tensor.c). user is a rewrite_tensor. */
+/* Makes bytes [offset, offset + bytes) of a new tensor, as a ga_gguf_source_fn (rewrite_tensor.c). user is a
+ * rewrite_tensor. */
 ga_status rewrite_bytes(void *user, uint64_t offset, void *data, size_t bytes);
 
-/* Puts metadata, tokens and layout of a safetensors folder as keys of GGUF (from_folder.c). */
+/* Passes metadata and tokens of a safetensors folder to the writer, as keys of GGUF (from_folder.c). */
 GA_NODISCARD ga_status rewrite_put_folder_keys(rewrite *r);
-/* The most tensors that are added to those of a folder. */
+/* Largest number of tensors that are added to those of a folder. */
 #define REWRITE_MADE_TENSORS 3 /* not counting tensors that are made from several others */
-/* Decides the change of a tensor of a folder, its shape, and whether it is written. */
+/* Decides how a tensor of a safetensors folder changes, its new shape, and whether it is written. */
 GA_NODISCARD ga_status rewrite_layout(const rewrite *r, rewrite_tensor *t);
-/* Adds the tensors that GGUF has and that a folder keeps in config.json: divisors of frequencies. */
+/* Adds the tensors that GGUF files have and whose values a folder has in config.json: divisors of RoPE's
+ * frequencies. */
 GA_NODISCARD ga_status rewrite_add_made(rewrite *r);
 
-/* Puts tokenizer.ggml.* and the chat template (folder_tokens.c). rows: number of rows of the embedding. */
+/* Passes the keys tokenizer.ggml.* and the chat template to the writer (folder_tokens.c). rows: number of rows of the
+ * embedding. */
 GA_NODISCARD ga_status rewrite_put_tokens(rewrite *r, int64_t rows);
 
 #endif

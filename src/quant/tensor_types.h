@@ -16,12 +16,13 @@ typedef struct tensor_types {
   int32_t n;
 } tensor_types;
 
-/* Reads texts PATTERN=TYPE. GA_ERR_ARG: a text is wrong; the error text has it and the known types. */
+/* Reads texts PATTERN=TYPE. GA_ERR_ARG: a text has another form or an unknown type; the error text has it and the known
+ * types. */
 GA_NODISCARD ga_status tensor_types_read(ga_arena *arena, const char *const *texts, int32_t n, tensor_types *out);
-/* Returns the type of the first pattern that matches the tensor. It matches the whole name, the name without
+/* Returns the type of the first pattern that matches the tensor. A pattern matches the whole name, the name without
  * ".weight", or the part between "blk.N." and ".weight". GA_DTYPE_NONE: none matches. */
 ga_dtype tensor_types_find(const tensor_types *types, const char *name);
-/* Checks that every pattern matched a matrix. GA_ERR_ARG: one did not; the text has it. */
+/* Checks that every pattern matched a matrix. GA_ERR_ARG: a pattern matched none; the error text has the pattern. */
 GA_NODISCARD ga_status tensor_types_all_used(const tensor_types *types);
 
 #endif

@@ -1,4 +1,5 @@
-/* The oracles: one per op, scalar, double accumulation, any dtypes. Simple enough to be believed; never fast. */
+/* The oracles: one for each op, scalar, in double precision, for all element types. They are simple, so that readers
+ * can check them, and slow. */
 #ifndef GA_REF_REF_H
 #define GA_REF_REF_H
 
@@ -8,7 +9,7 @@
 
 extern const ga_backend ga_ref_backend;
 
-/* Returns the rows of all oracles, and their number in *n. The table is generated from ref.toml. */
+/* Returns the kernel-table rows of all oracles, and their number in *n. The table is generated from ref.toml. */
 const ga_kernel *ga_ref_rows(size_t *n);
 const char *ga_ref_always(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 
@@ -18,14 +19,15 @@ const char *ga_ref_always(const ga_kernel *kernel, const void *desc, const ga_ca
 GA_OPS_WITH_ORACLE(X)
 #undef X
 
-/* Writes X [m, k] as GA_GEMM_X_E4M3 rounds it: each e4m3 code times its scale. */
+/* Writes to out the matrix X [m, k] rounded as by GA_GEMM_X_E4M3: each e4m3 code times its scale. */
 void ga_ref_gemm_round_x(const ga_gemm_desc *d, const void *x, double *out);
 
-/* Returns element i of a contiguous array of any type. Block types: i counts elements. */
+/* Returns element i of a contiguous array of any type. For block-quantised types, too, i counts elements, not
+ * blocks. */
 double ga_ref_load(ga_dtype dtype, const void *data, int64_t i);
 /* Loads n elements: out[i] is element at + i * step. The type is looked up only once. */
 void ga_ref_load_row(ga_dtype dtype, const void *data, int64_t at, int64_t step, int64_t n, double *out);
-/* Returns element e of one block of a block type. */
+/* Returns element e of one block of a block-quantised type. */
 double ga_ref_load_block(ga_dtype dtype, const void *block, int e);
 /* Returns element e of one block of iq2, iq3 or tq. */
 double ga_ref_load_grid(ga_dtype dtype, const void *block, int e);

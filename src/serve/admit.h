@@ -8,7 +8,7 @@
 /* Checks the headers of a request, and sets call->route and call->key. Returns false if the request is refused;
  * call->fail then has the reason. */
 bool sv_admit(sv_call *call);
-/* Returns whether the request's headers announce a body so long that a refusal does not wait for all of it. */
+/* Returns whether the request's headers announce a body so long that a refusal is sent without reading it. */
 bool sv_has_long_body(const sv_call *call);
 /* Sets *fail to HTTP 413, for a body that is larger than the server's max_body. Returns false. */
 bool sv_refuse_body(const sv_server *s, sv_fail *fail);

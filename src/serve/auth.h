@@ -7,7 +7,7 @@
 typedef struct sv_key {
   char hash[GA_SHA256_TEXT_BYTES];
   char name[48];   /* name of the key in the log; "key N" if the file of keys gives no name */
-  uint64_t tenant; /* value of ga_request_options.tenant in requests with this key; never 0 */
+  uint64_t tenant; /* owner of the requests with this key, as ga_request_options.tenant; never 0 */
 } sv_key;
 
 typedef struct sv_keys {

@@ -1,5 +1,5 @@
-/* Parses the body of a request as JSON. Its depth and its number of values are bounded. Python's JSON is taken
- * (text/json_io.h), as servers written in Python take it. Of equal keys the last counts. */
+/* Parses the body of a request as JSON. Its depth and its number of values are bounded. All JSON that Python's json
+ * module reads is accepted (text/json_io.h), as servers written in Python do. Of equal keys the last counts. */
 #ifndef GA_SERVE_BODY_H
 #define GA_SERVE_BODY_H
 
@@ -15,7 +15,8 @@ enum {
 /* Parses a text that is a JSON object. The caller releases *out with json_decref. Returns false after a failure, with
  * the reason in *fail. */
 bool sv_body_parse(const char *text, size_t bytes, json_t **out, sv_fail *fail);
-/* Returns whether a value is an object, and no number beyond 64 bits (ga_json_wide). */
+/* Returns whether a value is a JSON object. A number beyond 64 bits, which ga_json_load also makes an object
+ * (ga_json_wide), is none. */
 bool sv_is_object(const json_t *value);
 
 #endif

@@ -9,10 +9,10 @@ typedef struct sv_call sv_call;
 
 typedef struct sv_route {
   const char *method, *path; /* path of the URL; a path that ends in / matches all paths below it */
-  bool is_public;            /* requests need no API key */
-  /* Replies to a request, or suspends its connection. In that case the server calls it again later. */
+  bool is_public;            /* requests to this route need no API key */
+  /* Replies to a request, or suspends its connection; the server then calls it again later. */
   enum MHD_Result (*run)(sv_call *call);
-  bool is_anthropic; /* errors have the form of Anthropic's API */
+  bool is_anthropic; /* errors of this route have the form of Anthropic's API */
 } sv_route;
 
 struct sv_call {

@@ -1,4 +1,4 @@
-/* Checks names in a chat: roles, and names of functions. They may have few kinds of characters, so that no name
+/* Checks names in a chat: roles, and names of functions. Few kinds of characters are allowed in them, so that no name
  * contains a marker of the chat template. */
 #ifndef GA_SERVE_NAMES_H
 #define GA_SERVE_NAMES_H

@@ -20,9 +20,11 @@ typedef struct sv_params {
   ga_sample_desc sample;
   int64_t seed; /* seed of the random numbers; -1 = the server chooses one */
   int64_t n, max_tokens, min_tokens, priority;
-  bool has_max_tokens; /* the request has max_tokens, -1 included */
-  int64_t logprobs;    /* number of alternatives in the log-probabilities of each token; -1 = no log-probabilities */
-  /* number of alternatives for each token of the prompt, in vLLM's form; -1 = no log-probabilities of the prompt */
+  bool has_max_tokens; /* the request has max_tokens, which may be -1 */
+  /* number of alternative tokens in the log-probabilities of each token; -1 = no log-probabilities */
+  int64_t logprobs;
+  /* number of alternative tokens for each token of the prompt, in vLLM's form; -1 = no log-probabilities of the
+   * prompt */
   int64_t prompt_logprobs;
   bool stream, include_usage, ignore_eos, skip_special, add_special, parse_special, include_stop;
   int32_t penalty_last; /* number of last tokens that repetition penalties count; -1 = all tokens */
@@ -37,7 +39,7 @@ typedef struct sv_params {
   size_t n_stop;
   int32_t *stop_ids; /* [n_stop_ids] ids of stop tokens, allocated with malloc */
   int32_t n_stop_ids;
-  ga_logit_bias *bias; /* [n_bias] additions to logits, allocated with malloc */
+  ga_logit_bias *bias; /* [n_bias] numbers that are added to logits of tokens, allocated with malloc */
   int32_t n_bias;
   const char *cache_salt; /* salt of the prefix cache (ga_request_options.cache_salt), owned by the body; NULL = none */
   /* seconds for which the prompt's prefix is kept in the cache; 0 = no later request uses it; -1 = not given */

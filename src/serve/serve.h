@@ -20,9 +20,11 @@ typedef struct sv_options {
   int32_t idle_seconds;       /* seconds after which an unused connection is closed */
   int32_t threads;            /* number of HTTP threads; 0 = chosen by the number of CPUs */
   double first_token_seconds; /* largest number of seconds that a request waits for its first token; 0 = no limit */
-  int32_t max_waiting; /* ga_engine_options.max_waiting; also the largest number of embedding requests that wait */
-  tool_format tools;   /* format in which the model writes tool calls; not TOOL_FORMAT_AUTO */
-  bool thinks;         /* <think> at the beginning of an answer opens reasoning */
+  /* largest number of requests that wait for the engine (ga_engine_options.max_waiting), and of embedding requests that
+   * wait */
+  int32_t max_waiting;
+  tool_format tools; /* format in which the model writes tool calls; not TOOL_FORMAT_AUTO */
+  bool thinks;       /* <think> at the beginning of an answer opens reasoning */
   /* Called from any thread with one line, without newline, for each request. NULL = no log. */
   void (*log)(void *user, const char *line);
   void *user;

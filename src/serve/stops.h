@@ -14,7 +14,7 @@ typedef struct sv_stops {
 } sv_stops;
 
 /* Takes the next piece of text. Appends the text that cannot be part of a stop string to *out. Returns the index of the
- * stop string that begins first, before which the text ends; -1: no stop string yet. */
+ * stop string that begins first; the text ends there. -1: no stop string has been found. */
 int sv_stops_push(sv_stops *s, const char *p, size_t n, sv_text *out);
 /* Ends the text: appends the held text, which is no stop string, to *out. */
 void sv_stops_flush(sv_stops *s, sv_text *out);

@@ -1,21 +1,22 @@
 /* Splits the output of a model, while it is generated, into content and tool calls.
  *
- * Formats, as models write them:
- *   hermes      <tool_call>{"name": ..., "arguments": {...}}</tool_call>, any number, with text between (Qwen too)
- *   qwen3_coder <tool_call><function=NAME><parameter=KEY>value</parameter>...</function></tool_call>, perhaps without
- *               <tool_call>
- *   llama3      {"name": ..., "parameters": {...}}, several with ';' between, as the whole output; <|python_tag|> may
- *               stand before them
+ * Models write tool calls in one of these formats:
+ *   hermes      <tool_call>{"name": ..., "arguments": {...}}</tool_call>, any number of calls with text between them;
+ *               also written by Qwen models
+ *   qwen3_coder <tool_call><function=NAME><parameter=KEY>value</parameter>...</function></tool_call>; some models leave
+ *               out <tool_call>
+ *   llama3      {"name": ..., "parameters": {...}}, several calls with ';' between them, as the whole output;
+ *               <|python_tag|> may stand before them
  *   mistral     [TOOL_CALLS] [{"name": ..., "arguments": {...}}, ...], or [TOOL_CALLS]NAME[ARGS]{...}
  *
- * Text that is not a complete, valid call is content, with its markers: nothing is lost or invented. A call is passed
- * on when it is complete; for llama3 that is at the end of the output. A call whose JSON is complete counts although
- * the output ends before its closing tag. White space directly before a call is dropped, and also between the last call
- * and the end.
+ * Text that is not a complete, valid call is content, together with its markers: nothing is lost or invented. A call is
+ * passed on when it is complete; for llama3 that is at the end of the output. A call whose JSON is complete counts,
+ * even if the output ends before its closing tag. White space directly before a call is dropped, and so is white space
+ * between the last call and the end.
  *
- * The sequence of calls and of bytes of content does not depend on the division of the text into pushes. Some markers
- * are special tokens, which the text must contain. Use TOOL_FORMAT_NONE for requests without tools. A parser is used by
- * one thread. */
+ * The caller may push the text in any pieces: the calls and the bytes of content are the same. Some markers are special
+ * tokens, whose text the pushed text must contain. TOOL_FORMAT_NONE is for requests without tools. Only one thread may
+ * use a parser. */
 #ifndef GA_SERVE_TOOL_CALLS_H
 #define GA_SERVE_TOOL_CALLS_H
 
@@ -59,7 +60,7 @@ typedef struct tool_sink {
 typedef struct tool_parser tool_parser;
 
 /* Creates a parser, which tool_parser_destroy frees. Returns GA_ERR_ARG if the format is AUTO or unknown, and
- * GA_ERR_NOMEM without memory. */
+ * GA_ERR_NOMEM if memory is short. */
 GA_NODISCARD ga_status tool_parser_create(tool_format format, tool_parser **out);
 /* Takes the next piece of text. Passes the parts that are known to be content or calls to the sink. UTF-8 sequences
  * that are whole in each push are whole in the sink's pieces. After GA_ERR_NOMEM the caller must destroy the parser. */

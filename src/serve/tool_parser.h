@@ -57,7 +57,7 @@ struct tool_parser {
   /* state after the current JSON object. MISTRAL_ARGS: the object has the arguments of a call, and ends the call */
   tool_state after;
   tool_json_scan scan;          /* scanner of the current JSON object */
-  char name[TOOL_NAME_MAX + 1]; /* function of the current call, in the formats qwen3_coder and mistral */
+  char name[TOOL_NAME_MAX + 1]; /* name of the function of the current call, in the formats qwen3_coder and mistral */
   char key[TOOL_NAME_MAX + 1];  /* name of the current parameter, in qwen3_coder */
   json_t *params;               /* arguments of the current call, in qwen3_coder */
   bool is_wrapped;              /* the call is inside of <tool_call>, in qwen3_coder */
@@ -80,7 +80,7 @@ tool_step tool_enter(tool_parser *p, tool_state state);
 /* Enters a JSON object that the current byte opens; `after` is the state after the object. Returns TOOL_HOLD. */
 tool_step tool_enter_json(tool_parser *p, tool_state after);
 /* Handles a byte between parts of the markup. At most TOOL_CALL_SPACES_MAX bytes of white space are held there; any
- * other byte fails. */
+ * other byte gives TOOL_FAIL. */
 tool_step tool_space(tool_parser *p, char c);
 enum { TOOL_MARKER_BEGUN = -1, TOOL_MARKER_NONE = -2 };
 /* Matches the current byte against n markers. Returns the index of the marker that the byte completes. Returns
@@ -90,7 +90,7 @@ int tool_match(tool_parser *p, const char *const *markers, int n, char c);
  * no valid name. */
 bool tool_take_name(const tool_parser *p, size_t but, char *name);
 /* Adds a call to the queue. Its arguments are `json`, which the function always takes over. If json is NULL, they are
- * `bytes` undecided bytes at index `from`. Returns false if the queue is full or without memory. */
+ * `bytes` undecided bytes at index `from`. Returns false if the queue is full or memory is short. */
 bool tool_queue(tool_parser *p, const char *name, size_t from, size_t bytes, char *json);
 
 /* Handle one byte in the states of one format. */

@@ -1,17 +1,21 @@
-/* The merging loop of SPM and BPE: merges the pair of lowest rank, the leftmost of equals, until no pair remains.
+/* The merging loop of the tokenizers SPM and BPE. It merges the pair of symbols with the lowest rank, the leftmost of
+ * equals, until no pair can merge.
  *
- * `pair` fills rank[i] and made[i] for symbol i and its next; it is a constant at each call and inlined. Few symbols
- * are scanned at each step; many use a binary heap, with time n log n for any text. */
+ * The callback `pair` sets rank[i] and made[i] for symbol i and its next symbol. It is a constant at each call, so that
+ * it is inlined. Words of few symbols are scanned for each merge. Words of many symbols use a binary heap, with time n
+ * log n for any text. */
 #ifndef GA_TOKEN_TOK_MERGE_H
 #define GA_TOKEN_TOK_MERGE_H
 
 #include "token/tok_run.h"
 
-#define TOK_SCAN_MOST 48 /* the most symbols of a word that are scanned; measured: for more the heap is faster */
+/* largest number of symbols of a word that is scanned; measured: for more symbols the heap is faster */
+#define TOK_SCAN_MOST 48
 
 typedef void (*tok_pair_fn)(const void *ctx, const tok_symbols *sym, uint32_t i, uint32_t n);
 
-/* Merges symbol i with the next one and ranks the two new pairs. Returns the symbol before i; n: there is none. */
+/* Merges symbol i with the next one, and updates the ranks of the two pairs that now have symbol i. Returns the index
+ * of the symbol before i; n: there is none. */
 GA_INLINE uint32_t tok_merge_at(tok_symbols *sym, uint32_t i, uint32_t n, tok_pair_fn pair, const void *ctx) {
   uint32_t gone = sym->next[i], after = sym->next[gone], before = sym->prev[i];
   sym->id[i] = sym->made[i];
@@ -58,8 +62,8 @@ GA_INLINE uint64_t tok_heap_pop(uint64_t *heap, size_t *count) {
   return top;
 }
 
-/* Merges by a heap. It has at most 2 n keys: n - 1 at first, and each of at most n - 1 merges adds one more. A key is
- * valid while its symbol still has the key's rank, whenever it was pushed. Stale keys are skipped. */
+/* Merges the symbols of a word by a heap. The heap has at most 2 n keys: n - 1 at first, and each of at most n - 1
+ * merges adds one more. A key is valid while its symbol still has the key's rank. Other keys are skipped. */
 GA_INLINE void tok_merge_heap(tok_run *run, uint32_t n, tok_pair_fn pair, const void *ctx) {
   tok_symbols *sym = &run->symbols;
   size_t count = 0;
@@ -76,8 +80,8 @@ GA_INLINE void tok_merge_heap(tok_run *run, uint32_t n, tok_pair_fn pair, const 
   }
 }
 
-/* Merges run->symbols, whose id[0, n) and start[0, n] the caller has set. On return the remaining symbols are 0,
- * next[0], ... below n. */
+/* Merges the n symbols of run->symbols, whose id[0, n) and start[0, n] the caller has set. The symbols that remain are
+ * 0, next[0], next[next[0]] and so on, below n. */
 GA_INLINE void tok_merge_all(tok_run *run, uint32_t n, tok_pair_fn pair, const void *ctx) {
   tok_symbols *sym = &run->symbols;
   for (uint32_t i = 0; i < n; i++) {

@@ -1,4 +1,4 @@
-/* The contents of a tokenizer, and look-up of pieces. Shared by the files src/token/tok_*.c only. */
+/* The contents of a tokenizer, and searches for its tokens. Only the files src/token/tok_*.c include it. */
 #ifndef GA_TOKEN_TOK_VOCAB_H
 #define GA_TOKEN_TOK_VOCAB_H
 
@@ -12,20 +12,21 @@
 #include "token/tok_split.h"
 #include "token/tok_trie.h"
 
-#define TOK_SPECIALS   15
-#define TOK_NAMED      9 /* number of special tokens that are fields of ga_vocab; they come first */
+#define TOK_SPECIALS 15
+/* number of special tokens that are fields of ga_vocab; they are the first of ga_tok_special */
+#define TOK_NAMED      9
 #define TOK_RANK_NONE  UINT32_MAX
-#define TOK_MARK_PLAIN 1u /* plain text can become this token */
+#define TOK_MARK_PLAIN 1u /* plain text can be encoded to this token */
 #define TOK_MARK_EOG   2u /* the token ends generation */
 
 #define TOK_HASH_BLOCK 32
 #define TOK_HASH_WORDS (TOK_HASH_BLOCK / 4 + 1)
 #define TOK_HASH_KEYS  (TOK_HASH_WORDS + 4)
 
-/* Open addressing with linear probing, at most half full. */
+/* A slot of the hash table of tokens: open addressing with linear probing, at most half full. */
 typedef struct tok_slot {
   uint32_t hash;
-  int32_t id; /* -1: the slot is empty */
+  int32_t id; /* id of the token; -1: the slot is empty */
 } tok_slot;
 
 typedef struct tok_map {
@@ -33,9 +34,10 @@ typedef struct tok_map {
   uint32_t mask;
 } tok_map;
 
-/* BPE: a merge of two neighbours into token `made`, with its rank. */
+/* BPE: a slot of the hash table of merges. The neighbours `left` and `right` merge into token `made`, with this
+ * rank. */
 typedef struct tok_pair {
-  int32_t left, right; /* tokens to merge; left -1: the slot is empty */
+  int32_t left, right; /* ids of the tokens that merge; left -1: the slot is empty */
   uint32_t rank;
   int32_t made;
 } tok_pair;
@@ -45,7 +47,7 @@ typedef struct tok_pairs {
   uint32_t mask;
 } tok_pairs;
 
-/* The tokens that are taken out of a text before all else, sorted by bytes. */
+/* A special token that is found in a text before the rest is encoded. */
 typedef struct tok_cut {
   const char *text;
   uint32_t bytes;
@@ -55,36 +57,38 @@ typedef struct tok_cut {
 typedef struct tok_cuts {
   tok_cut *list;
   int32_t count;
-  /* finds all tokens of the list, or only the user-defined ones; a match gives an index of the list */
+  /* automata for the tokens of `list`: `all` finds all of them, `user` only the user-defined ones. A match gives an
+   * index of `list` */
   tok_matcher all, user;
 } tok_cuts;
 
 struct ga_tokenizer {
-  ga_arena arena; /* owns everything below */
+  ga_arena arena; /* the memory of everything below */
   ga_tok_kind kind;
   const tok_split_rule *rule;
   int32_t n_tokens;
-  int32_t special[TOK_SPECIALS]; /* ids by ga_tok_special */
+  int32_t special[TOK_SPECIALS]; /* ids of the special tokens, indexed by ga_tok_special */
   bool add_bos, add_eos, add_space_prefix, remove_extra_whitespaces, ignore_merges, cased;
-  char *text;                  /* texts of all tokens, one after the other */
-  uint32_t *start;             /* [n_tokens + 1] offset of each token's text in `text` */
-  uint8_t *type;               /* [n_tokens] ga_tok_type of each token */
-  uint8_t *mark;               /* [n_tokens] combination of the TOK_MARK_ bits */
-  uint32_t *rank;              /* SPM: [n_tokens] ranks; pairs with lower ranks are merged first */
-  uint32_t longest;            /* bytes of the longest piece in `map` */
-  uint32_t longest_any;        /* bytes of the longest piece of any token */
-  uint64_t key[TOK_HASH_KEYS]; /* secret hash keys, so that no file can be made to collide */
-  tok_map map;                 /* map of the tokens that plain text can become */
-  int32_t byte_id[256];        /* id of the token of each byte */
-  tok_pairs pairs;             /* BPE: merges */
-  /* SPM: a bit, found by hash, is set for pairs of neighbouring characters that occur within tokens */
+  char *text;      /* texts of all tokens, one after the other */
+  uint32_t *start; /* [n_tokens + 1] offset of each token's text in `text` */
+  uint8_t *type;   /* [n_tokens] ga_tok_type of each token */
+  uint8_t *mark;   /* [n_tokens] combination of the TOK_MARK_ bits */
+  /* SPM: [n_tokens] rank of each token; the pair whose merged token has the lowest rank is merged first */
+  uint32_t *rank;
+  uint32_t longest;            /* bytes of the longest token in `map` */
+  uint32_t longest_any;        /* bytes of the longest of all tokens */
+  uint64_t key[TOK_HASH_KEYS]; /* secret keys of the hashes, so that no file can be made whose tokens collide */
+  tok_map map;                 /* hash table of the tokens to which plain text can be encoded */
+  int32_t byte_id[256];        /* id of the token that stands for each byte */
+  tok_pairs pairs;             /* BPE: hash table of the merges */
+  /* SPM: a set of bits, found by hash. The bit of two characters is set if they are next to each other in a token */
   uint64_t *joints;
   uint32_t joint_mask;
-  uint32_t unigram; /* UGM: ga_tok_unigram */
+  uint32_t unigram; /* UGM (Unigram): a combination of ga_tok_unigram flags */
   tok_charsmap charsmap;
-  tok_trie trie;  /* UGM: trie of the tokens that plain text can become */
-  float *score;   /* UGM: [n_tokens] log-probabilities */
-  double unknown; /* score of a character without a piece */
+  tok_trie trie;  /* UGM: trie of the tokens to which plain text can be encoded */
+  float *score;   /* UGM: [n_tokens] score of each token, its log-probability */
+  double unknown; /* UGM: score of a character that no token has */
   tok_cuts cuts;
 };
 
@@ -94,13 +98,13 @@ GA_INLINE const char *tok_piece_text(const ga_tokenizer *tok, int32_t id, uint32
 }
 
 GA_INLINE uint64_t tok_mix(uint64_t h) {
-  h *= 0x9E3779B97F4A7C15u; /* 2^64 over the golden ratio */
+  h *= 0x9E3779B97F4A7C15u; /* 2^64 divided by the golden ratio */
   return h ^ h >> 29;
 }
 
-/* Hashes by sums of 32-bit words times secret 64-bit keys, whose high half is taken. The hash is universal
- * (Dietzfelbinger 1996): without the keys, a vocabulary's author cannot make tokens collide more often than by chance.
- */
+/* Hashes n bytes: the sum of their 32-bit words times secret 64-bit keys, whose high half is the hash. The hash is
+ * universal (Dietzfelbinger 1996): without the keys, an author of a vocabulary cannot make tokens collide more often
+ * than by chance. */
 GA_INLINE uint64_t tok_hash_words(const uint64_t *key, const char *s, size_t n) {
   uint64_t h = 0;
   uint32_t word;
@@ -114,7 +118,8 @@ GA_INLINE uint64_t tok_hash_words(const uint64_t *key, const char *s, size_t n) 
   return h + key[i] * word;
 }
 
-/* Hashes in blocks of TOK_HASH_BLOCK bytes: the sum of a block enters the next one as two words. */
+/* Hashes n bytes in blocks of TOK_HASH_BLOCK bytes. The hash of each block is added to the sum of the next block, as
+ * two 32-bit words. */
 GA_INLINE uint32_t tok_hash(const uint64_t *key, const char *s, size_t n) {
   uint64_t h = key[TOK_HASH_WORDS + 2] * (uint32_t)n + key[TOK_HASH_WORDS + 3];
   for (; n > TOK_HASH_BLOCK; s += TOK_HASH_BLOCK, n -= TOK_HASH_BLOCK) {
@@ -124,7 +129,8 @@ GA_INLINE uint32_t tok_hash(const uint64_t *key, const char *s, size_t n) {
   return (uint32_t)((h + tok_hash_words(key, s, n)) >> 32);
 }
 
-/* Returns the id of the token with these bytes that plain text can become; GA_TOK_NONE: there is none. */
+/* Returns the id of the token with these bytes, if plain text can be encoded to it; GA_TOK_NONE: there is no such
+ * token. */
 GA_INLINE int32_t tok_map_find(const ga_tokenizer *tok, const char *s, size_t n) {
   if (n > tok->longest) return GA_TOK_NONE;
   uint32_t hash = tok_hash(tok->key, s, n);
@@ -140,7 +146,7 @@ GA_INLINE uint32_t tok_pair_hash(const uint64_t *key, int32_t left, int32_t righ
   return (uint32_t)((key[0] * (uint32_t)left + key[1] * (uint32_t)right + key[2]) >> 32);
 }
 
-/* Finds the merge of two neighbours; NULL: there is none. */
+/* Returns the merge of two neighbouring tokens; NULL: they do not merge. */
 GA_INLINE const tok_pair *tok_pairs_find(const ga_tokenizer *tok, int32_t left, int32_t right) {
   const tok_pairs *pairs = &tok->pairs;
   for (uint32_t at = tok_pair_hash(tok->key, left, right) & pairs->mask;; at = (at + 1) & pairs->mask) {
@@ -150,7 +156,7 @@ GA_INLINE const tok_pair *tok_pairs_find(const ga_tokenizer *tok, int32_t left, 
   }
 }
 
-/* Returns the length of the character at s, by its lead byte only and never past the end. Text is valid UTF-8 here,
+/* Returns the number of bytes of the character at s, by its first byte only, and at most n. Text is valid UTF-8 here,
  * but a token of a vocabulary need not be. */
 GA_INLINE size_t tok_char_bytes(const char *s, size_t n) {
   uint8_t lead = (uint8_t)*s;
@@ -169,7 +175,8 @@ GA_INLINE uint32_t tok_joint_hash(uint32_t left, uint32_t right) {
   return (uint32_t)(tok_mix((uint64_t)left << 32 | right) >> 32);
 }
 
-/* The steps of ga_tokenizer_create, called in this order. */
+/* Steps of ga_tokenizer_create, which calls them in this order. Each builds one part of the tokenizer from the
+ * vocabulary. */
 GA_NODISCARD ga_status tok_build_pieces(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_cuts(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_map(ga_tokenizer *tok, const ga_vocab *vocab);
@@ -178,16 +185,16 @@ GA_NODISCARD ga_status tok_build_bpe(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_spm(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_ugm(ga_tokenizer *tok, const ga_vocab *vocab);
 
-/* Finds the special tokens of a text by falling offset, for each offset the longest that begins there. They are
- * user-defined tokens and, with `parse`, control tokens. A control token has no byte that is marked in foreign[n];
- * foreign may be NULL. */
+/* Finds the special tokens in a text, in descending order of offsets; at each offset the longest that begins there.
+ * Special tokens are user-defined tokens and, if `parse`, control tokens. A control token has no byte that is marked in
+ * foreign[n]; foreign may be NULL. */
 GA_NODISCARD ga_status tok_find_cuts(const ga_tokenizer *tok, const char *text, size_t n, bool parse,
                                      const uint8_t *foreign, tok_matches *out);
-/* Returns the id of the special token with exactly these bytes; -1: there is none. */
+/* Returns the id of the special token that has exactly these bytes; -1: there is none. */
 int32_t tok_cut_find(const ga_tokenizer *tok, const char *text, size_t bytes);
 
-/* Decodes the text of a token by the inverse of GPT-2's table, to *n_out bytes of `out`, which has room for n.
- * False: a character stands for no byte. */
+/* Replaces the characters in a token's text by the bytes that they stand for in GPT-2's table. Writes *n_out bytes to
+ * `out`, which has room for n. Returns false if a character stands for no byte. */
 bool tok_byte_decode(const char *s, size_t n, char *out, size_t *n_out);
 
 #endif

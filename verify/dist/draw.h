@@ -4,11 +4,11 @@
 
 #include "ga/ctx.h"
 
-/* Allocates n + 1 zeros, which the caller frees. */
+/* Allocates n + 1 floats of 0, which the caller frees with free. */
 GA_NODISCARD ga_status dist_new_floats(int64_t n, float **out);
-/* Fills x[n] with sums of uniform numbers around 0, which are nearly normally distributed. */
+/* Fills x[n] with random numbers that are nearly normally distributed around 0 (sums of uniform numbers). */
 void dist_fill_random(float *x, int64_t n, uint64_t seed);
-/* Converts n numbers from type `from` to type `to`; x and y are memory of ctx. */
+/* Converts n numbers from type `from` to type `to` (ga_dtype). x and y are memory of ctx's device. */
 GA_NODISCARD ga_status dist_convert(ga_ctx *ctx, int32_t from, const void *x, int32_t to, void *y, int64_t n);
 
 #endif

@@ -1,17 +1,20 @@
-/* The machine on which plans are simulated: its options, measured figures, and files of rates. */
+/* The machine on which plans are simulated. Its figures come from options, from measurements, and from files of
+ * rates. */
 #ifndef GA_VERIFY_DIST_MACHINE_H
 #define GA_VERIFY_DIST_MACHINE_H
 
 #include "verify/dist/rates.h"
 
-/* Rates and delays of a simulated machine, as command-line options give them. -1: dist_machine_open puts a measured
- * figure. 0 means the same in merged_tflops and backward_tflops. */
+/* Rates and delays of a simulated machine, as options of the command line give them. -1: dist_machine_open sets a
+ * measured figure. In merged_tflops and backward_tflops, 0 stands for a measured figure. */
 typedef struct dist_machine {
-  double tflops, merged_tflops, backward_tflops; /* 10^12 operations per second and rank */
-  double memory_gbytes, gbytes;                  /* 10^9 bytes per second */
-  double latency, launch;                        /* microseconds */
+  double tflops, merged_tflops, backward_tflops; /* 10^12 arithmetic operations per second of each rank */
+  /* 10^9 bytes per second: memory of partial results (memory_gbytes), and links of ranks (gbytes) */
+  double memory_gbytes, gbytes;
+  /* microseconds that a transfer (latency) or a call (launch) takes in addition */
+  double latency, launch;
   double start_keys, start_queries;
-  double jitter, spread, link_spread; /* per cent */
+  double jitter, spread, link_spread; /* standard deviations of speeds, in per cent of the mean */
   int64_t draws, seed;
   const char *rates; /* path of a file of rates; NULL = none */
   dist_rates curves; /* rates read from the file `rates` */
@@ -22,13 +25,13 @@ typedef struct dist_machine {
     .start_queries = -1                                                                               \
   }
 
-/* Reads the file of rates and fills in measured figures. Release with dist_machine_close, also after a failure.
- * on_gpus: the devices are GPUs. A figure that only GPUs have also makes the machine one of GPUs. unordered:
- * gradients are summed in any order. GA_ERR_ARG, GA_ERR_IO, GA_ERR_FORMAT. */
+/* Reads the file of rates, and fills in measured figures. The caller closes *m with dist_machine_close, also after a
+ * failure. on_gpus: the devices are GPUs. An option that only GPUs have also makes the machine one of GPUs. unordered:
+ * gradients are summed in any order. Returns GA_ERR_ARG, GA_ERR_IO or GA_ERR_FORMAT after a failure. */
 GA_NODISCARD ga_status dist_machine_open(dist_machine *m, bool on_gpus, bool unordered);
 void dist_machine_close(dist_machine *m);
 
-/* Simulates a plan on the machine. */
+/* Predicts the times of a plan on the machine m (ga_dist_plan_simulate). */
 GA_NODISCARD ga_status dist_simulate(const dist_machine *m, const ga_dist_plan *plan, ga_dist_times *times);
 
 #endif

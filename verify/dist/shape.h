@@ -1,4 +1,4 @@
-/* Shapes of distributed attention: their options, and the layouts and descriptions made from them. */
+/* Shapes of distributed attention: the options of a shape, and the layouts and descriptions that are made from them. */
 #ifndef GA_VERIFY_DIST_SHAPE_H
 #define GA_VERIFY_DIST_SHAPE_H
 
@@ -6,9 +6,10 @@
 
 enum { DIST_GRID_BYTES = 48 };
 
-/* The options of a shape, as texts and numbers of the command line. */
+/* The options of a shape, as the command line gives them. */
 typedef struct dist_shape {
-  const char *method, *order, *tokens, *queries, *grid, *need, *type, *partials; /* queries, grid: NULL = not given */
+  /* queries, grid: NULL = the option was not given */
+  const char *method, *order, *tokens, *queries, *grid, *need, *type, *partials;
   int64_t ranks, heads, kv_heads, head_dim, v_dim, window, inner, prefetch, groups, chunks;
   bool full, backward, unordered;
 } dist_shape;
@@ -18,18 +19,20 @@ typedef struct dist_shape {
     .heads = 8, .kv_heads = 2, .head_dim = 64, .chunks = 4                                                       \
   }
 
-/* Layouts, and a description that points to them. Release with dist_end, also after a failure. */
+/* The problem that a shape describes: layouts, and a description that points to them. The caller frees it with
+ * dist_end, also after a failure. */
 typedef struct dist_task {
   ga_dist_layout *q, *kv;
   ga_dist_desc desc;
   ga_dist_grid grid;
-  int64_t *q_lengths, *kv_lengths; /* [documents] numbers of tokens */
+  int64_t *q_lengths, *kv_lengths; /* [documents] numbers of tokens of the documents */
   int32_t documents;
 } dist_task;
 
-/* Checks the names of --order and --need. GA_ERR_ARG: one is unknown. */
+/* Checks the names given to --order and --need. Returns GA_ERR_ARG if one is unknown. */
 GA_NODISCARD ga_status dist_check_shape(const dist_shape *s);
-/* Makes the task of one method; NULL = the method of the shape. GA_ERR_ARG, GA_ERR_SHAPE: an option is wrong. */
+/* Makes the problem of a shape for one method; method NULL = the method of the shape. Returns GA_ERR_ARG or
+ * GA_ERR_SHAPE if an option is wrong. */
 GA_NODISCARD ga_status dist_begin(const dist_shape *s, const char *method, dist_task *t);
 void dist_end(dist_task *t);
 

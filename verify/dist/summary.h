@@ -1,4 +1,4 @@
-/* Figures of all ranks of a plan. */
+/* Sums and maxima over the ranks of a plan. */
 #ifndef GA_VERIFY_DIST_SUMMARY_H
 #define GA_VERIFY_DIST_SUMMARY_H
 
@@ -6,8 +6,9 @@
 
 typedef struct dist_summary {
   int64_t pairs, most_pairs, sent, most_received, most_memory, most_message, steps;
-  double rank_balance; /* mean of the ranks' pairs / the most pairs of any rank */
-  /* mean of the ranks' pairs / the most pairs of any rank, if all ranks wait for the slowest one in each stage */
+  /* balance of the ranks' work: mean number of pairs of a query and a key / the most of any rank */
+  double rank_balance;
+  /* the same balance, if all ranks wait for the slowest one in each stage */
   double stage_balance;
 } dist_summary;
 

@@ -55,7 +55,7 @@ static void clear_floats(float *x, int64_t n) {
   for (int64_t i = 0; i < n; i += VN) vf_store(x + i, vf_set(0.0f));
 }
 
-/* --- products --- */
+/* --- matrix products --- */
 
 /* Computes C += A B for C [rows, vecs * VN], A [rows, n] and B [n, vecs * VN]. rows and vecs are constants in each
  * call. Element [r][k] of A is at r * a_row + k * a_col.
@@ -94,7 +94,7 @@ static void product(int64_t rows, int64_t width, float *c, int64_t ldc, const fl
   for (; i < width; i += VN) rows_product(1, rows, c + i, ldc, a, a_row, a_col, b + i, ldb, n);
 }
 
-/* --- tiles --- */
+/* --- loading and storing of tiles --- */
 
 static void load_rows(float *to, int64_t pad, const float *x, int64_t step, int64_t n, int64_t width) {
   for (int64_t i = 0; i < n; i++) {
@@ -258,10 +258,10 @@ static void run_pair(const bwd_tile *t, bool keys, bool queries) {
   if (queries) product(t->n_q, head, t->dq, head, t->ds, BWD_TILE, 1, t->k_rows, head, t->n_k);
 }
 
-/* --- units --- */
+/* --- units of work --- */
 
-/* Computes dK and dV of one tile of keys, from all queries that see them, of all query heads that share the KV head.
- * queries: also adds to dQ in the output. */
+/* Computes dK and dV of one tile of keys. Sums over all queries that see them, of all query heads that share the KV
+ * head. queries: also adds to dQ in the output. */
 static void key_tile(bwd_tile *t, int64_t tile, bool queries) {
   const ga_attn_bwd_desc *d = t->job->d;
   const ga_attn_bwd_io *a = t->job->a;

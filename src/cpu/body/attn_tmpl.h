@@ -97,7 +97,7 @@ static void take_head(attn_tile *t, int i) {
   t->v_at = i * t->v_step;
 }
 
-/* --- loading --- */
+/* --- loading of queries, keys and values --- */
 
 /* Returns VN elements of a row of any type as floats, from element i on. i is a multiple of VN, so that the elements
  * lie in one block of a block type. */
@@ -216,7 +216,7 @@ static void load_queries(const attn_tile *t) {
   }
 }
 
-/* --- products --- */
+/* --- matrix products, for units of many rows --- */
 
 /* Computes C += A B for C [rows, vecs * VN], A [rows, n] and B [n, vecs * VN]. rows and vecs are constants in each
  * call. */
@@ -401,7 +401,7 @@ static bool mask_row(const attn_tile *t, int r, int64_t begin, int64_t n) {
   return last - first < n;
 }
 
-/* --- the unit --- */
+/* --- the work of a unit --- */
 
 static void start_rows(const attn_tile *t) {
   load_queries(t);

@@ -21,7 +21,7 @@ static void scale_row(float *y, int64_t n, float factor) {
   for (; i < n; i++) y[i] *= factor;
 }
 
-/* Writes the result for a row without a finite largest element: 0, or -infinity for log-softmax. If x has a NaN, the
+/* Writes the result for a row whose largest element is -infinity: 0, or -infinity for log-softmax. If x has a NaN, the
  * result is NaN. */
 static void softmax_row_none(const ga_softmax_desc *d, const float *x, float *y) {
   float fill = d->log ? -INFINITY : 0.0f;

@@ -29,7 +29,7 @@ typedef struct x16_block {
  * the group. */
 typedef void (*x16_loader)(const uint8_t *head, const uint8_t *record, int64_t at, int part, x16_block *w);
 
-/* --- codes --- */
+/* --- functions that load codes, by the number of bits of a code --- */
 
 GA_INLINE void x16_codes_4(const uint8_t *v, int part, x16_block *w) {
   GA_UNROLL for (int t = 0; t < 4; t++) {
@@ -73,7 +73,7 @@ GA_INLINE void x16_codes_3(const uint8_t *v, int part, x16_block *w) {
   GA_UNROLL for (int t = 0; t < 8; t++) w->q[t] = x16_insert(w->q[t], h, t, 2, 4);
 }
 
-/* --- types --- */
+/* --- loaders, one for each type of weights --- */
 
 #define X16_LOADER(name) \
   GA_INLINE void x16_load_##name(const uint8_t *head, const uint8_t *record, int64_t at, int part, x16_block *w)

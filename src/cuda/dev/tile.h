@@ -1,8 +1,8 @@
 /* Includes the whole tile layer. From bottom to top, a kernel is written with
- *   ptx/   instructions of a thread or a warp: one instruction a function, for a GPU and, with GA_EMU, for the emulator
+ *   ptx/   instructions of a thread or a warp: a function for each, with bodies for GPUs and for the emulator (GA_EMU)
  *   tile/  tiles of registers and of shared memory that a warp or a warpgroup holds
  *   pipe/  cooperation of warpgroups of a block and of blocks of a grid: rings of stages, the order of tiles
- * docs/guide/kernels-and-tiles.md is the guide. Installed as ga/tile/. */
+ * docs/guide/kernels-and-tiles.md is the guide. The layer is installed as ga/tile/. */
 #pragma once
 #include "cuda/dev/pipe/grid.h"
 #include "cuda/dev/pipe/ring.h"

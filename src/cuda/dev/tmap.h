@@ -1,4 +1,5 @@
-/* A tensor map in a kernel's arguments: the same bytes on the host and on the device. C11 and CUDA C. */
+/* The type of a tensor map in a kernel's arguments, which has the same bytes on the host and on the device. This file
+ * is both C11 and CUDA C. */
 #ifndef GA_CUDA_DEV_TMAP_H
 #define GA_CUDA_DEV_TMAP_H
 #include <stdint.h>
@@ -11,7 +12,8 @@
 #define GA_KARGS_ASSERT(c) _Static_assert(c, #c)
 #endif
 
-/* A tensor map. Kernels do not read its words; ga_tensor_map lets the driver encode it (CUtensorMap). */
+/* A tensor map (CUtensorMap), which tells the copy engine the shape of a tensor. ga_tensor_map lets the driver fill its
+ * words; kernels do not read them. */
 typedef struct {
   GA_KARGS_ALIGN uint64_t word[16];
 } ga_tmap;

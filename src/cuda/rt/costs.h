@@ -1,4 +1,4 @@
-/* Measured rates of a GPU, from which its kernels predict their times: one file per GPU in src/cuda/costs. */
+/* Measured rates of a GPU, from which its kernels predict their times. src/cuda/costs has a file for each GPU. */
 #ifndef GA_CUDA_RT_COSTS_H
 #define GA_CUDA_RT_COSTS_H
 
@@ -14,12 +14,12 @@ typedef struct cuda_costs {
   double attn_bwd_launches_us, attn_bwd_pair_dim_ns, attn_bwd_tile_us, attn_bwd_cluster_tile_us, attn_bwd_tile_dim_us;
 } cuda_costs;
 
-/* Table of all costs, generated from the files of src/cuda/costs. */
+/* The costs of all GPUs, generated from the files of src/cuda/costs. */
 extern const cuda_costs cuda_all_costs[];
 extern const size_t cuda_n_costs;
 
-/* Returns the costs of the GPU whose file names a part of `chip`, the name that the driver gives. Returns the fallback
- * if no file matches. */
+/* Returns the costs whose file names a part of `chip`, the GPU's name as the driver gives it. Returns the fallback's
+ * costs if no file matches. */
 const cuda_costs *cuda_costs_of_chip(const char *chip);
 static inline const cuda_costs *cuda_costs_of(const ga_caps *caps) { return (const cuda_costs *)caps->rates; }
 

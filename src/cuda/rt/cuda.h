@@ -1,7 +1,7 @@
 /* Host side of the CUDA backend. CUDA types are used nowhere else.
  *
  * Kernels are declared in src/cuda/kern/<family>/<kernel>.toml. Each is compiled to an image, embedded in the build,
- * and loaded when it is first planned. A kernel without an image in the build is compiled at run time when NVRTC is
+ * and loaded when it is first planned. A kernel without an image in the build is compiled at run time if NVRTC is
  * present (jit.h). */
 #ifndef GA_CUDA_RT_CUDA_H
 #define GA_CUDA_RT_CUDA_H
@@ -12,7 +12,7 @@
 
 extern const ga_backend ga_cuda_backend;
 
-/* --- Tables that the build embeds. Both end with an entry whose name is NULL. --- */
+/* --- tables that the build embeds; each ends with an entry whose id or path is NULL --- */
 
 typedef struct cuda_image {
   const char *id;
@@ -44,7 +44,8 @@ typedef struct cuda_variant {
 } cuda_variant;
 
 const ga_kernel *cuda_rows(size_t *n);
-/* Refuses every description. It is the ga_kernel_ok of kernels that only other kernels launch, as a step. */
+/* Refuses every description: returns a reject reason. It is the ga_kernel_ok of helper rows, which only other kernels
+ * launch as steps. */
 const char *cuda_step_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_step(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
@@ -63,27 +64,27 @@ typedef struct cuda_device {
   CUdevice device;
   /* ordinal is the driver's index of the device; capability is its compute capability, 90 for 9.0. */
   int ordinal, capability;
-  bool host_pointers; /* True when kernels may read any host memory. */
+  bool host_pointers; /* True if kernels may read any host memory. */
   CUcontext context;
   /* Memory pool of GA. The process's default pool is not used, because other libraries may use it. */
   CUmemoryPool pool;
   /* Stream for allocations and frees. */
   CUstream memory_stream;
-  /* Event that makes frees, and copies to other devices, wait for the device's streams. */
+  /* Event by which frees, and copies to other devices, wait for the device's streams. */
   CUevent fence;
   uint64_t reaches,
       /* Sets of devices, as bits 1 << ordinal. reaches: devices that may read this device's pool. reached: devices
        * whose access has been tried. */
       reached;
   cuda_stream *streams;
-  /* Counters for a stream that is wrapped while the caller records it. */
+  /* Counters that are allocated in advance, for a stream that is wrapped while the caller records it. */
   CUdeviceptr spare_counters;
   /* Buffers that were freed while the caller recorded a stream. They are returned to the pool later. */
   void **kept;
   size_t n_kept, kept_room;
   /* Kernels that this device can run, as in base.kernels. */
   ga_kernel *rows;
-  int32_t *row_at; /* Index in `rows` of each kernel of cuda_rows. -1: the device cannot run the kernel. */
+  int32_t *row_at; /* Index in `rows` of each kernel that cuda_rows returns. -1: the device cannot run the kernel. */
   /* One function for each entry of rows, loaded when it is first planned. */
   cuda_function *functions;
   /* PCI address, by which NVML finds the device. */
@@ -92,16 +93,18 @@ typedef struct cuda_device {
   const char *last_id;
 } cuda_device;
 
-/* Bytes of a set of counters with which kernels number their work. Counters are zero before a launch, and zero again
- * after it. Each stream and each graph has its own set. A wrapped stream has two sets: one for direct launches, and one
- * for its owner's recordings. */
+/* Bytes of a set of counters, which kernels use to divide and join work. Counters are zero before a launch, and zero
+ * again after it.
+ *
+ * Each stream and each graph has its own set. A wrapped stream has two sets: one for direct launches, and one for
+ * recordings by its owner. */
 #define CUDA_COUNTER_BYTES 16384
 
 struct cuda_stream {
   ga_stream base;
   CUstream handle;
   CUdeviceptr counters;
-  /* While the stream captures: counters of the graph. Wrapped streams always have a second set here. */
+  /* While the stream captures: the counters of the graph. A wrapped stream always has its second set here. */
   CUdeviceptr graph_counters;
   cuda_stream *next;
 };
@@ -117,36 +120,36 @@ GA_NODISCARD static inline ga_status cuda_enter(const cuda_device *device) {
   GA_CU(device->cu, CtxSetCurrent, device->context);
   return GA_OK;
 }
-/* Makes the device's CUDA context current and ignores errors. Functions that release something and cannot fail use
- * it. */
+/* Makes the device's CUDA context current and ignores errors, for functions that release something and cannot fail. */
 static inline void cuda_enter_late(const cuda_device *device) { (void)device->cu->CtxSetCurrent(device->context); }
 
 /* --- launching --- */
 
 typedef struct cuda_launch {
-  /* Numbers of blocks of the grid, of threads of a block, and of blocks of a cluster. cluster 0: no cluster. */
+  /* Numbers of blocks of the grid, of threads of a block, and of blocks of a cluster, in three dimensions. cluster 0:
+   * no cluster. */
   uint32_t grid[3], block[3], cluster[3];
   uint32_t shared_bytes; /* Bytes of dynamic shared memory. */
   /* True: the launch may start before the previous launch has ended (griddepcontrol). */
   bool dependent;
 } cuda_launch;
 
-/* Enqueues a function with one argument struct, passed by value. Errors name `id`, which is also kept as the id of the
- * last launch. */
+/* Enqueues a function with one argument struct, passed by value. Error texts name `id`, which is also stored as
+ * cuda_device.last_id. */
 GA_NODISCARD ga_status cuda_start(ga_stream *stream, CUfunction function, const char *id, const cuda_launch *launch,
                                   const void *args);
-/* Loads the kernel's code: ga_code.prepare of the backend. */
+/* Loads the kernel's code to the device. It is the function ga_code.prepare of the backend. */
 GA_NODISCARD ga_status cuda_prepare(ga_device *device, const ga_kernel *kernel);
-/* Enqueues a kernel with one argument struct, passed by value. Errors name the kernel's id. */
+/* Enqueues a kernel with one argument struct, passed by value. Error texts name the kernel's id. */
 GA_NODISCARD ga_status cuda_enqueue(ga_stream *stream, const ga_kernel *kernel, const cuda_launch *launch,
                                     const void *args);
 
-/* Refuses a pointer that the kernel cannot use: misaligned, of another device, or not known to the driver. NULL is
- * accepted. `name` is the argument's name in the error text. */
+/* Returns an error for a pointer that the kernel cannot use: misaligned, of another device, or not known to the driver.
+ * NULL is accepted. `name` is the argument's name in the error text. */
 GA_NODISCARD ga_status cuda_check_pointer(ga_stream *stream, const ga_kernel *kernel, const char *name, const void *p,
                                           size_t align);
 
-/* --- parts of the device's vtable, by file --- */
+/* --- functions of ga_cuda_backend, by file --- */
 
 ga_status cuda_memory_open(cuda_device *device);
 void cuda_memory_close(cuda_device *device);
@@ -168,7 +171,8 @@ ga_status cuda_stream_wrap(ga_device *device, void *native, ga_stream **out);
 ga_status cuda_stream_recorded(const ga_stream *stream, bool *out);
 /* Removes a wrapped stream from the device, without waiting for its work. */
 void cuda_stream_unwrap(cuda_device *device, cuda_stream *stream);
-/* Returns whether a caller records one of the wrapped streams. The device must not be changed meanwhile. */
+/* Returns true if a caller records one of the wrapped streams. While it does, device memory must not be allocated or
+ * freed. */
 bool cuda_caller_records(const cuda_device *device);
 ga_status cuda_copy_in(ga_stream *stream, void *dst, const void *src, size_t bytes);
 ga_status cuda_copy_out(ga_stream *stream, void *dst, const void *src, size_t bytes);

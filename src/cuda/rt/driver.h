@@ -1,5 +1,6 @@
-/* The CUDA driver, loaded at run time: types, constants and entry points that GA uses, declared here so that a machine
- * without the toolkit builds this file too. Facts from the CUDA Driver API reference, version 12.0 and newer. */
+/* The CUDA driver, loaded at run time: types, constants and entry points that GA uses. They are declared here so that a
+ * machine without the CUDA toolkit builds this file too. Values are from the CUDA Driver API reference, version 12.0
+ * and newer. */
 #ifndef GA_CUDA_RT_DRIVER_H
 #define GA_CUDA_RT_DRIVER_H
 
@@ -60,7 +61,7 @@ typedef struct CUmemPoolProps {
   int handle_types;
   /* 1: CU_MEM_LOCATION_TYPE_DEVICE */
   int location_type;
-  /* Ordinal of the device. */
+  /* Ordinal of the device, the driver's index. */
   int location_id;
   void *security;
   /* 0: the size is limited by the system only. */
@@ -69,7 +70,7 @@ typedef struct CUmemPoolProps {
 } CUmemPoolProps;
 
 typedef struct CUmemAccessDesc {
-  int location_type, location_id; /* Device that gets access, in the form of CUmemPoolProps. */
+  int location_type, location_id; /* The device that gets access, given as in CUmemPoolProps. */
   int flags;
 } CUmemAccessDesc;
 enum { CU_MEMPOOL_READ_WRITE = 3 };
@@ -110,7 +111,7 @@ enum {
   CU_POINTER_DEVICE_ORDINAL = 9
 };
 enum { CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2, CU_EVENT_RECORD_EXTERNAL = 1 };
-/* Relaxed capture: work of other threads, or lazy loading, during the capture does not end it. */
+/* Relaxed capture: lazy loading, and work of other threads, during a capture do not end it. */
 enum { CU_CAPTURE_RELAXED = 2 };
 enum { CU_CAPTURE_STATUS_NONE = 0 };
 
@@ -132,7 +133,7 @@ enum { CU_TMAP_SWIZZLE_NONE = 0, CU_TMAP_SWIZZLE_32B = 1, CU_TMAP_SWIZZLE_64B = 
 enum { CU_TMAP_L2_NONE = 0, CU_TMAP_L2_64B = 1, CU_TMAP_L2_128B = 2, CU_TMAP_L2_256B = 3 };
 enum { CU_TMAP_OOB_ZERO = 0, CU_TMAP_OOB_NAN = 1 };
 
-/* Values of CUlaunchAttributeID. A CUlaunchAttribute is the id, then a 64-byte union. */
+/* Values of CUlaunchAttributeID. A CUlaunchAttribute has the id, then a union of 64 bytes. */
 enum { CU_LAUNCH_CLUSTER_DIMENSION = 4, CU_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
 typedef struct CUlaunchAttribute {
   int id;
@@ -156,7 +157,7 @@ typedef struct CUlaunchConfig {
   unsigned n_attributes;
 } CUlaunchConfig;
 
-/* GA_CU_SYMBOLS lists the driver's functions as X(name, symbol with its version suffix, parameters). */
+/* GA_CU_SYMBOLS lists the driver's functions as X(name, symbol in the library, parameters). */
 /* clang-format off */
 #define GA_CU_SYMBOLS(X) \
   X(Init, cuInit, (unsigned flags)) \
@@ -250,10 +251,14 @@ typedef struct ga_cu {
 } ga_cu;
 
 /* Sets *out to the driver's entry points, which are loaded and initialised on first use. Later calls return the same
- * result. GA_ERR_UNSUPPORTED: there is no driver, no device, or the driver is too old. The text says which. */
+ * result.
+ *
+ * Returns GA_ERR_UNSUPPORTED if there is no driver or no device, or if the driver is too old. The error text says
+ * which. */
 GA_NODISCARD ga_status ga_cu_load(const ga_cu **out);
 
-/* Fails with the driver's own name and text for rc. `what` names the call, or the kernel's id. */
+/* Returns an error whose text has the driver's name and text for rc. `what` is the name of the call, or the kernel's
+ * id. */
 GA_NODISCARD ga_status ga_cu_fail(const ga_cu *cu, CUresult rc, const char *what);
 
 #define GA_CU(cu, name, ...)                                                       \
@@ -262,7 +267,7 @@ GA_NODISCARD ga_status ga_cu_fail(const ga_cu *cu, CUresult rc, const char *what
     if (ga_cu_rc_ != CUDA_SUCCESS) return ga_cu_fail((cu), ga_cu_rc_, "cu" #name); \
   } while (0)
 
-/* Fills in *out from a driver library, without initialising the driver. */
+/* Fills *out with the functions of a driver library, without initialising the driver. */
 GA_NODISCARD ga_status ga_cu_open(const char *library, ga_cu *out);
 
 /* Replaces the driver by `mock`, for tests. NULL: the real driver is used again. Not thread-safe. */

@@ -1,4 +1,4 @@
-/* The library NCCL, loaded at run time when messages between ranks use it. Facts from NCCL's user guide and nccl.h,
+/* The library NCCL, loaded at run time if messages between ranks use it. Values are from NCCL's user guide and nccl.h,
  * 2.17 and newer. */
 #ifndef GA_CUDA_RT_NCCL_H
 #define GA_CUDA_RT_NCCL_H
@@ -10,7 +10,7 @@
 
 typedef int ncclResult_t;
 enum { NCCL_SUCCESS = 0, NCCL_IN_PROGRESS = 7, NCCL_INT8 = 0 };
-#define NCCL_OLDEST 21700 /* 2.17.0, the version of ncclConfig below. Older versions are refused. */
+#define NCCL_OLDEST 21700 /* 2.17.0, the version that has the ncclConfig below. Older versions are refused. */
 #define NCCL_ABOVE  30000 /* 3.0.0. This version and newer ones are refused. */
 
 typedef struct ncclComm *ncclComm_t;
@@ -18,7 +18,7 @@ typedef struct ncclUniqueId {
   char bytes[GA_LINK_ID_BYTES];
 } ncclUniqueId;
 
-/* ncclConfig_t of version 2.17. Newer versions accept it, because it has its size and version. */
+/* ncclConfig_t of version 2.17. Newer versions accept it, because it states its size and version. */
 typedef struct ncclConfig {
   size_t size;
   unsigned magic, version;
@@ -30,7 +30,7 @@ typedef struct ncclConfig {
 #define NCCL_CONFIG_INIT \
   { sizeof(ncclConfig), NCCL_MAGIC, NCCL_OLDEST, 0, NCCL_UNDEFINED, NCCL_UNDEFINED, NCCL_UNDEFINED, NULL }
 
-/* GA_NCCL_SYMBOLS lists functions as X(name, parameters). Each is nccl<name> in the library. */
+/* GA_NCCL_SYMBOLS lists NCCL's functions as X(name, parameters). In the library a function's name is nccl<name>. */
 /* clang-format off */
 #define GA_NCCL_SYMBOLS(X) \
   X(GetVersion, (int *version)) \
@@ -56,8 +56,10 @@ typedef struct ga_nccl {
 } ga_nccl;
 
 /* Sets *out to NCCL's functions, which are loaded on first use from $GA_NCCL or as libnccl.so.2. Later calls return the
- * same result. GA_ERR_UNSUPPORTED: the library is not found, has an unknown version, or lacks a function. The text says
- * which, and names the file. */
+ * same result.
+ *
+ * Returns GA_ERR_UNSUPPORTED if the library is not found, has an unknown version, or lacks a function. The error text
+ * says which, and names the file. */
 GA_NODISCARD ga_status ga_nccl_load(const ga_nccl **out);
 /* Writes a version as text: 22803 is "2.28.3", 2804 is "2.8.4". */
 void ga_nccl_version_text(int version, char text[16]);

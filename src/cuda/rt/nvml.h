@@ -1,4 +1,5 @@
-/* NVIDIA's management library, loaded at run time: clocks, power, temperature. Facts from the NVML API reference. */
+/* NVML, NVIDIA's management library, loaded at run time: clocks, power, temperature. Values are from the NVML API
+ * reference. */
 #ifndef GA_CUDA_RT_NVML_H
 #define GA_CUDA_RT_NVML_H
 
@@ -9,7 +10,7 @@ typedef struct nvmlDevice_st *nvmlDevice_t;
 
 enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2, NVML_TEMPERATURE_GPU = 0 };
 
-/* GA_NVML_SYMBOLS lists functions as X(name, symbol, parameters). */
+/* GA_NVML_SYMBOLS lists NVML's functions as X(name, symbol in the library, parameters). */
 /* clang-format off */
 #define GA_NVML_SYMBOLS(X) \
   X(Init, nvmlInit_v2, (void)) \
@@ -27,8 +28,8 @@ typedef struct ga_nvml {
 #undef X
 } ga_nvml;
 
-/* Returns NVML's functions, which are loaded and initialised on first use. NULL: the library is not found, or does not
- * start. */
+/* Returns NVML's functions, which are loaded and initialised on first use. Returns NULL if the library is not found or
+ * does not start. */
 const ga_nvml *ga_nvml_load(void);
 
 /* Reads the telemetry of the device at PCI address `bus` ("0000:1b:00.0"). Fields that the device does not report are

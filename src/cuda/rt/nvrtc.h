@@ -1,5 +1,5 @@
-/* NVRTC, NVIDIA's run-time compiler, loaded when a kernel has to be compiled. Facts from the NVRTC user guide, 12.0 and
- * newer. */
+/* NVRTC, NVIDIA's run-time compiler, loaded when a kernel has to be compiled. Declarations are from the NVRTC user
+ * guide, 12.0 and newer. */
 #ifndef GA_CUDA_RT_NVRTC_H
 #define GA_CUDA_RT_NVRTC_H
 
@@ -8,7 +8,7 @@
 typedef int nvrtcResult; /* 0: NVRTC_SUCCESS */
 typedef struct nvrtcProgram_st *nvrtcProgram;
 
-/* GA_NVRTC_SYMBOLS lists functions as X(name). Each is nvrtc<name> in the library. */
+/* GA_NVRTC_SYMBOLS lists NVRTC's functions as X(name). In the library a function's name is nvrtc<name>. */
 /* clang-format off */
 #define GA_NVRTC_SYMBOLS(X) \
   X(Version) X(GetErrorString) X(CreateProgram) X(DestroyProgram) X(CompileProgram) X(GetProgramLogSize) \
@@ -28,8 +28,8 @@ typedef struct ga_nvrtc {
   nvrtcResult (*GetCUBIN)(nvrtcProgram program, char *cubin);
 } ga_nvrtc;
 
-/* Sets *out to NVRTC's functions, which are loaded on first use. Later calls return the same result.
- * GA_ERR_UNSUPPORTED: the library is not found. */
+/* Sets *out to NVRTC's functions, which are loaded on first use. Later calls return the same result. Returns
+ * GA_ERR_UNSUPPORTED if the library is not found. */
 GA_NODISCARD ga_status ga_nvrtc_load(const ga_nvrtc **out);
 
 /* Replaces the library, for tests. NULL: the real library is used again. Not thread-safe. */

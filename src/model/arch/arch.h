@@ -1,5 +1,5 @@
 /* The architectures that GA runs, with one descriptor each. Once a model is loaded, no code outside of this folder
- * asks for its architecture; loading safetensors does (file/hf_tables.c, hf_config.c, hf_open.c).
+ * depends on its architecture. Only the loading of safetensors does (file/hf_tables.c, hf_config.c, hf_open.c).
  * docs/howto/add-an-architecture.md has the steps to add one. */
 #ifndef GA_MODEL_ARCH_ARCH_H
 #define GA_MODEL_ARCH_ARCH_H
@@ -15,7 +15,8 @@ typedef struct weight_use {
 
 struct ga_arch_desc {
   const char *name; /* general.architecture in the file */
-  bool is_encoder;  /* the model makes embeddings: no cache, no head, and all layers on one device */
+  /* true: the model makes embeddings; it has no KV cache and no output head, and all layers are on one device */
+  bool is_encoder;
   const weight_use *weights;
   size_t n_weights;
   /* Returns whether the layer has the tensor. NULL: each layer has all of `weights`. */
@@ -34,20 +35,21 @@ extern const ga_arch_desc *const ga_archs[];
 const ga_arch_desc *ga_arch_find(const char *name, size_t bytes);
 /* Returns the names of all architectures, separated by commas. */
 const char *ga_arch_names(void);
-/* Returns the entry of the architecture's list for a tensor; NULL: the architecture does not have it. */
+/* Returns the architecture's entry for a tensor, in arch->weights; NULL: the architecture does not have the tensor. */
 const weight_use *ga_arch_weight(const ga_arch_desc *arch, weight_id id);
 /* Returns whether the architecture has the tensor in that layer. Tensors of the whole model ignore the layer. */
 bool ga_arch_has_weight(const ga_hparams *p, weight_id id, int32_t layer);
 
-/* --- for the readers: keys of the file, checked against limits that make all later computations safe --- */
+/* --- for `read` functions: they read keys of the file, and check them against limits that make later computations safe
+ * --- */
 
 /* Reads the numbers of layers and heads and the widths, and sets the defaults of all scales. */
 GA_NODISCARD ga_status hparams_sizes(const ga_model_file *file, ga_hparams *p);
 /* Reads the parameters of RoPE. pairs: "norm" or "neox", the elements that are rotated together unless the file says
  * otherwise. */
 GA_NODISCARD ga_status hparams_rope(const ga_model_file *file, const char *pairs, ga_hparams *p);
-/* Reads the sliding window and which layers are local. If the file has no window: `fallback`, 0 for none. If it does
- * not list the layers, all are local except every global_every-th. */
+/* Reads the size of the sliding window, and which layers use it (local layers). If the file has no window, its size is
+ * `fallback`; 0: no window. If the file does not list the layers, all are local except every global_every-th. */
 GA_NODISCARD ga_status hparams_windows(const ga_model_file *file, int32_t fallback, int32_t global_every,
                                        ga_hparams *p);
 /* Sets the vocabulary from the shape of the embedding; p->width must be known. */
@@ -66,7 +68,7 @@ GA_NODISCARD ga_status hparams_experts(const ga_model_file *file, ga_hparams *p)
 GA_NODISCARD ga_status hparams_head_norms(const ga_model_file *file, ga_hparams *p);
 /* Reads the factor of attention's logits if the file has it; hparams_sizes sets the default. */
 GA_NODISCARD ga_status hparams_attn_scale(const ga_model_file *file, ga_hparams *p);
-#define GA_HPARAM_KEY_BYTES 96 /* room for a key */
+#define GA_HPARAM_KEY_BYTES 96 /* largest size of a key in bytes, with its NUL */
 /* Writes "<arch>.<key>" to `text` and returns it. */
 const char *hparams_key(const ga_hparams *p, const char *key, char text[GA_HPARAM_KEY_BYTES]);
 

@@ -1,7 +1,7 @@
 /* Blocks of layers that several architectures share. Biases are added where the architecture lists them and the file
  * has them.
  *
- * Shapes as in model/graph.h. */
+ * model/graph.h explains the letters in shapes. */
 #ifndef GA_MODEL_ARCH_BLOCKS_H
 #define GA_MODEL_ARCH_BLOCKS_H
 
@@ -14,18 +14,19 @@ typedef struct block_qkv {
 
 /* Computes q, k and v by three products with h [T, d]. */
 block_qkv block_qkv_of(graph_builder *b, value_id h);
-/* Computes q, k and v by one product with h, with a matrix that has the rows of all three. Its result is cut into
- * the three. */
+/* Computes q, k and v by one product of h with a joined matrix, which has the rows of all three matrices. The result's
+ * columns are cut into q, k and v. */
 block_qkv block_joined_qkv_of(graph_builder *b, value_id h);
 /* Applies the RMS norm to each head of q and of k; the heads of q share their weights, and so do those of k. */
 void block_norm_heads(graph_builder *b, block_qkv *t);
 /* Applies the layer norm to each head of q and of k; each head has its own weights. */
 void block_layer_norm_heads(graph_builder *b, block_qkv *t);
-/* Rotates the heads of q and k by their positions. is_local: with the frequencies of local layers. */
+/* Applies RoPE to the heads of q and k. is_local: with the frequencies of local layers. */
 void block_rotate(graph_builder *b, block_qkv *t, bool is_local);
-/* Returns [T, d] = scale * Wo attention(q, k, v), over the layer's memory. window 0: none. */
+/* Returns [T, d] = scale * Wo attention(q, k, v), where q attends to the keys and values in the layer's memory. window
+ * 0: no window. */
 value_id block_attention(graph_builder *b, block_qkv t, int32_t window, float scale);
-/* Returns [T, d] = Wo attention(q, k, v), in both directions among the step's own tokens. window 0: none. */
+/* Returns [T, d] = Wo attention(q, k, v), in both directions among the step's own tokens. window 0: no window. */
 value_id block_attention_bidirectional(graph_builder *b, block_qkv t, int32_t window, bool has_alibi);
 
 /* Returns [T, d] = scale * W_down (act(W_gate h) * W_up h). */

@@ -1,4 +1,4 @@
-/* Layout of pages of keys and values, which several kinds share. */
+/* Layout of pages of keys and values, which several kinds of layer memory use. */
 #ifndef GA_MODEL_MEMORY_KV_LAYOUT_H
 #define GA_MODEL_MEMORY_KV_LAYOUT_H
 

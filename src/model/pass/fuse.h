@@ -1,18 +1,19 @@
-/* The pass that chooses launches: nodes of a graph that can be one launch become one, where the planner finds a row.
+/* The pass that chooses launches. It joins nodes of a graph into one launch, if the planner finds a kernel for it.
  *
  * Patterns (fuse.c has the table) look at the users of values, never at positions of nodes. Nodes that no pattern takes
- * are launches of their own. The launches are chosen when a program is made and hold for a whole session; running it
- * asks no planner. */
+ * are launches of their own. The launches are chosen when a program is made and hold for a whole session. Running a
+ * program needs no planner. */
 #ifndef GA_MODEL_PASS_FUSE_H
 #define GA_MODEL_PASS_FUSE_H
 
 #include "model/program.h"
 
-/* Class of a number of rows, by which kernels differ: 1 to FUSED_FEW are classes of their own, 0 is more rows. */
+/* Classes of numbers of rows, for which different kernels are best: each of 1 to FUSED_FEW is its own class; class 0 is
+ * more rows. */
 enum { FUSED_FEW = 8 };
 static inline int32_t fused_class(int32_t rows) { return rows <= FUSED_FEW ? rows : 0; }
 
-/* Says whether the kernel table has a kernel for a launch. */
+/* Functions that say whether the kernel table has a kernel for a launch. */
 typedef struct fuse_planner {
   ga_status (*takes_product)(void *user, const ga_gemm_fused_desc *desc, bool *taken);
   ga_status (*takes_store)(void *user, const ga_kv_store_fused_desc *desc, bool *taken);
@@ -33,7 +34,7 @@ typedef struct fuse_target {
   bool rounds_x;
 } fuse_target;
 
-/* Makes a program whose values have strides, but no addresses yet. Release with program_destroy. */
+/* Makes the target's program, whose values have strides, but no addresses yet. Release with program_destroy. */
 GA_NODISCARD ga_status fuse(const fuse_target *target, ga_program **out);
 
 #endif

@@ -4,8 +4,9 @@
  *   arena   | pinned values, at places of their own | scratch: values share it, one after the other |
  *           0                                       pinned_bytes                                    bytes
  *
- * Pinned values have the same address in all programs of the same nodes. They are the result, the values that
- * other nodes compute or read, and the values that the head reads. So the head can run again. */
+ * Pinned values have the same address in all programs of the same nodes. They are the result, the values that pass
+ * between these nodes and nodes of other devices, and the values that the output head reads. So the output head can run
+ * again. */
 #ifndef GA_MODEL_PASS_MEMORY_H
 #define GA_MODEL_PASS_MEMORY_H
 
@@ -30,7 +31,7 @@ typedef struct memory_pins {
   uint64_t bytes;
 } memory_pins;
 
-/* Finds the pinned values of nodes [first, end). most: rows of the largest step. */
+/* Finds the pinned values of nodes [first, end) of the graph. most: numbers of rows in the largest step. */
 GA_NODISCARD ga_status memory_pin_values(const ga_model_graph *graph, int32_t first, int32_t end, memory_rows most,
                                          memory_pins *out);
 /* Sets program->places, the offsets of values in the arena, and program->bytes, the arena's size. rows: rows of the

@@ -1,5 +1,5 @@
-/* Makes a graph from another one, for a pass that inserts nodes. Nodes are copied in order, and read the new values
- * in place of the old ones. */
+/* Makes a graph from another one, for a pass that inserts nodes. Nodes are copied in order; the copies read values of
+ * the new graph. */
 #ifndef GA_MODEL_PASS_REWRITE_H
 #define GA_MODEL_PASS_REWRITE_H
 
@@ -11,7 +11,8 @@ typedef struct graph_rewrite {
   value_id *now; /* [values of from] the value in `to` that replaces each value */
 } graph_rewrite;
 
-/* Begins a rewrite. most: the most nodes that replace one node. The caller calls rewrite_end, also after a failure. */
+/* Begins a rewrite. most: largest number of nodes that replace one node. The caller calls rewrite_end, also after a
+ * failure. */
 GA_NODISCARD ga_status rewrite_begin(const ga_model_graph *from, int32_t most, graph_rewrite *out);
 /* Appends a copy of a node of the old graph, which the caller may have changed. Returns its value. */
 value_id rewrite_copy(graph_rewrite *r, const ga_node *node);

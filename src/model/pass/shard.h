@@ -1,6 +1,6 @@
-/* The pass that splits a model by tensors: each rank has some heads and some columns of the feed-forward
- * (arXiv 1909.08053). Matrices that compute these are cut by rows, and matrices that read them by columns. Products
- * with the latter give parts of sums, so an all-reduce is inserted after them.
+/* The pass for tensor parallelism: each rank has some heads and some columns of the feed-forward layers (arXiv
+ * 1909.08053). Matrices that compute heads or these columns are cut by rows. Matrices that take them as input are cut
+ * by columns. Products with the latter give partial sums, so an all-reduce is inserted after them.
  *
  * The graph is built with the sizes of one rank (shard_sizes); the pass inserts the exchange between ranks. */
 #ifndef GA_MODEL_PASS_SHARD_H

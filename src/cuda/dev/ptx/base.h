@@ -49,13 +49,13 @@ GA_DEV uint32_t smem_base(void) {
 GA_DEV int warp_uniform(int x) { return __shfl_sync(~0u, x, 0); } /* lane 0's value, known to the compiler as uniform */
 GA_DEV float shfl_xor_f32(float x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
 GA_DEV uint32_t shfl_xor_u32(uint32_t x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
-/* Return x of lane `lane` modulo 32. */
+/* Return the x of lane `lane` modulo 32. */
 GA_DEV float shfl_idx_f32(float x, int lane) { return __shfl_sync(~0u, x, lane); }
 GA_DEV uint32_t shfl_idx_u32(uint32_t x, int lane) { return __shfl_sync(~0u, x, lane); }
-/* Return x of this lane minus d; lanes below d get their own x. */
+/* Return the x of the lane whose index is lower by d. Lanes below d get their own x. */
 GA_DEV float shfl_up_f32(float x, int d) { return __shfl_up_sync(~0u, x, d); }
 GA_DEV uint32_t shfl_up_u32(uint32_t x, int d) { return __shfl_up_sync(~0u, x, d); }
-/* Return x of this lane plus d; lanes from 32 - d on get their own x. */
+/* Return the x of the lane whose index is higher by d. Lanes from 32 - d on get their own x. */
 GA_DEV float shfl_down_f32(float x, int d) { return __shfl_down_sync(~0u, x, d); }
 GA_DEV uint32_t shfl_down_u32(uint32_t x, int d) { return __shfl_down_sync(~0u, x, d); }
 GA_DEV int warp_any(int x) { return __any_sync(~0u, x); }

@@ -30,10 +30,14 @@ GA_DEV void lds_f4(float *x, uint32_t a) {
                : "r"(a)
                : "memory");
 }
-/* Returns 0 once loads from shared memory have returned. x[0], x[step], ... are one register of each load, or computed
- * from one. Add the result to the address of the mbarrier arrival that returns the buffer to the copy engine. An
- * arrival does not wait for earlier loads: while bulk copies filled shared memory it has overtaken ldmatrix by more
- * than the time of the next copy (H200: rows of the next tile in the registers, in up to 2 % of launches). */
+/* Returns 0 after loads from shared memory have arrived in registers. Each of x[0], x[step], ... is a register of one
+ * load, or was computed from one.
+ *
+ * Add the result to the mbarrier address of the arrival that lets the copy engine reuse the buffer. The arrival then
+ * waits for the loads.
+ *
+ * Without it, an arrival may overtake an earlier load, and the next bulk copy may overwrite its data. On an H200 this
+ * happened to ldmatrix in up to 2 % of launches. */
 GA_DEV uint32_t loads_done(const uint32_t *x, int n, int step) {
   uint32_t any = 0, zero;
   GA_UNROLL for (int i = 0; i < n; i += step) any |= x[i];
@@ -51,8 +55,7 @@ GA_DEV void sts_f4(uint32_t a, const float *x) {
                : "memory");
 }
 
-/* ---- shared memory of another block of the cluster; a comes from cluster_address. That block must not have ended.
- * ---- */
+/* ---- shared memory of another block of the cluster, which must not have ended; a comes from cluster_address ---- */
 GA_DEV ga_i4 lds_cluster_i4(uint32_t a) {
   ga_i4 r;
   asm volatile("ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [%4];"
@@ -64,8 +67,8 @@ GA_DEV ga_i4 lds_cluster_i4(uint32_t a) {
 GA_DEV void sts_cluster_i4(uint32_t a, int x, int y, int z, int w) {
   asm volatile("st.shared::cluster.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(a), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
 }
-/* Stores 16 bytes asynchronously; their arrival counts 16 bytes at mbarrier `bar` of the same block. a and bar come
- * from cluster_address. */
+/* Stores 16 bytes to another block asynchronously. mbarrier `bar` of that block counts the 16 bytes when they arrive. a
+ * and bar come from cluster_address. */
 GA_DEV void sts_async_i4(uint32_t a, int x, int y, int z, int w, uint32_t bar) {
   asm volatile(
       "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(a),
@@ -79,7 +82,7 @@ GA_DEV int ldg_i32(const int32_t *p) {
   asm volatile("ld.global.b32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
   return r;
 }
-/* Load through L2, without L1. */
+/* The suffix _cg means a load from L2 that does not use L1. */
 GA_DEV int ldg_i32_cg(const int32_t *p) {
   int r;
   asm volatile("ld.global.cg.b32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
@@ -138,24 +141,26 @@ GA_DEV float atomic_add_f32(float *p, float x) {
 /* Adds x to *p without returning the old value. The order of additions is undefined, and with it the last bits of a
  * sum. */
 GA_DEV void red_add_f32(float *p, float x) { asm volatile("red.global.add.f32 [%0], %1;" ::"l"(p), "f"(x) : "memory"); }
-/* Adds four values to the four floats at p, each atomic by itself. p must be 16-byte aligned (sm_90). */
+/* Adds x, y, z and w to the four floats at p. Each addition is atomic by itself. p must be 16-byte aligned (sm_90). */
 GA_DEV void red_add_f32x4(float *p, float x, float y, float z, float w) {
   asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(x), "f"(y), "f"(z), "f"(w) : "memory");
 }
-/* Adds the two f16 values of x to those at p, each atomic by itself and rounded to nearest even. p is 4-byte aligned
- * (sm_60). */
+/* Adds the two f16 values of x to the two at p. Each addition is atomic by itself and rounded to nearest even. p is
+ * 4-byte aligned (sm_60). */
 GA_DEV void red_add_f16x2(void *p, uint32_t x) {
   asm volatile("red.global.add.noftz.f16x2 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }
-/* Adds the two bf16 values of x to the pair at p, like red_add_f16x2 (sm_90). */
+/* Adds the two bf16 values of x to the two at p, like red_add_f16x2 (sm_90). */
 GA_DEV void red_add_bf16x2(void *p, uint32_t x) {
   asm volatile("red.global.add.noftz.bf16x2 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }
-/* Orders this thread's earlier writes before its later ones, at the scope of the device. */
+/* Orders this thread's earlier memory accesses before its later ones, at the scope of the device. */
 GA_DEV void fence_device(void) { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
-/* Order the turns of blocks. A block calls semaphore_signal when it is done, which also releases its earlier writes.
- * Another block calls semaphore_wait, which returns when *p has reached `least`. The wait is bounded: a protocol error
- * traps and never hangs the GPU. */
+/* Semaphores, which order blocks of a grid. A block calls semaphore_signal when it is done: *p grows by 1, and its
+ * earlier writes are released.
+ *
+ * semaphore_wait returns when *p is at least `least`. The wait is bounded: a protocol error traps and never hangs the
+ * GPU. */
 GA_DEV void semaphore_signal(int32_t *p) {
   asm volatile("fence.acq_rel.gpu; red.relaxed.gpu.global.add.s32 [%0], 1;" ::"l"(p) : "memory");
 }

@@ -1,14 +1,14 @@
-/* Matrix fragments and products. Lane numbers: g = lane / 4, q = lane % 4.
- * 16-bit 8x8 matrices: a lane holds row g, columns 2q and 2q+1 in one register. */
+/* Matrix fragments and products. In comments g = lane / 4 and q = lane % 4.
+ * Of an 8x8 matrix of 16-bit elements, a lane holds columns 2q and 2q + 1 of row g in one register. */
 #pragma once
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/mma.h"
 #else
 #include "cuda/dev/ptx/base.h"
 
-/* ---- Matrix loads of a warp. Lane 8 i + r gives the shared address of row r of matrix i, which has 16 bytes and is
- * 16-byte aligned. A lane gets columns 2q and 2q+1 of row g of matrix i in r[i]. With _trans it gets rows 2q and 2q+1
- * of column g. ---- */
+/* ---- Matrix loads of a warp. Lane 8 i + r passes the shared address of row r of matrix i: 16 bytes, 16-byte aligned.
+ * A lane gets columns 2q and 2q+1 of row g of matrix i in r[i]. With _trans it gets rows 2q and 2q+1 of column g.
+ * ---- */
 GA_DEV void ldmatrix_x4(uint32_t *r, uint32_t a) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -46,10 +46,11 @@ GA_DEV void stmatrix_x2(uint32_t a, uint32_t r0, uint32_t r1) {
   asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(a), "r"(r0), "r"(r1) : "memory");
 }
 
-/* ---- Products of a warp: d (16x8) += a (16xK) b (Kx8). A register holds e = 1 (tf32), 2 (16-bit) or 4 (8-bit)
- * neighbours in k. Registers of a: rows g and g+8 at k = e q and up, then both rows at k = 4e + e q and up. Registers
- * of b: column g at k = e q and up, then at k = 4e + e q and up. Registers of d: columns 2q and 2q+1 of row g, then of
- * row g+8. ---- */
+/* ---- Products of a warp: d (16x8) += a (16xK) b (Kx8). A register of a or b holds e consecutive elements along k: 1
+ * (tf32), 2 (16-bit) or 4 (8-bit).
+ *
+ * Registers of a: rows g and g+8 from k = e q on, then both rows from k = 4e + e q on. Registers of b: column g from k
+ * = e q on, then from k = 4e + e q on. Registers of d: columns 2q and 2q+1 of row g, then of row g+8. ---- */
 #define GA_MMA_A4B2(name, shape, types, real, letter)                                                               \
   GA_DEV void name(real *d, const uint32_t *a, uint32_t b0, uint32_t b1) {                                          \
     asm volatile("mma.sync.aligned." shape ".row.col." types " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, " \
@@ -72,12 +73,12 @@ GA_MMA_A4B2(mma_m16n8k32_s8, "m16n8k32", "s32.s8.s8.s32", int, "r")
 GA_MMA_A4B2(mma_m16n8k32_e4m3, "m16n8k32", "f32.e4m3.e4m3.f32", float, "f") /* needs sm_89 */
 GA_MMA_A4B2(mma_m16n8k32_e5m2, "m16n8k32", "f32.e5m2.e5m2.f32", float, "f")
 
-/* ---- warpgroup level: the 128 threads together; the products themselves are in wgmma.h ---- */
-/* Orders register writes (accumulators, register operand A) before the products that follow. It is needed before the
- * first product and after each such write. */
+/* ---- a warpgroup, whose 128 threads call together; its products are in wgmma.h ---- */
+/* Orders writes to registers of accumulators and of operand A before the products that follow. Call it before the first
+ * product and after each such write. */
 GA_DEV void wgmma_fence(void) { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 GA_DEV void wgmma_commit(void) { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-/* Waits until at most the n most recent groups are still in flight; n is a literal. Only then may the registers and
- * shared memory of the finished groups be touched. */
+/* Waits until at most the n most recent groups are still in flight; n is a literal. Registers and shared memory of the
+ * other groups may be used only after this wait. */
 #define wgmma_wait(n) asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(n) : "memory")
 #endif

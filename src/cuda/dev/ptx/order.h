@@ -1,4 +1,5 @@
-/* Floats ordered by the integer unit: conversions between bits and floats, and the maximum of three integers. */
+/* Functions to compare floats as integers: conversions between a float and its bits, and the maximum of three
+ * integers. */
 #pragma once
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/base.h"
@@ -15,6 +16,6 @@ GA_DEV int max3_i32(int a, int b, int c) { return a > b ? a > c ? a : c : b > c 
 
 GA_DEV int bits_of(float x) { return __float_as_int(x); }
 GA_DEV float float_of(int x) { return __int_as_float(x); }
-/* Returns the maximum of three integers, one instruction on sm_90. */
+/* Returns the maximum of three integers, by one instruction on sm_90. */
 GA_DEV int max3_i32(int a, int b, int c) { return __vimax3_s32(a, b, c); }
 #endif

@@ -1,5 +1,5 @@
-/* Packs four floats into a register of 8-bit numbers, a in the low byte. e4m3 is rounded as by pack_e4m3 of num.h
- * (sm_89). s8 is rounded to nearest even and clamped to -128..127; NaN becomes 0. */
+/* Functions that pack four floats into a register of 8-bit numbers, a in the low byte. e4m3 is rounded as by pack_e4m3
+ * of num.h (sm_89). s8 is rounded to nearest even and clamped to -128..127; NaN becomes 0. */
 #pragma once
 #include "cuda/dev/ptx/num.h"
 
@@ -12,7 +12,7 @@ GA_DEV uint32_t pack4_s8(float a, float b, float c, float d) {
 }
 GA_DEV uint32_t pack4_e4m3(float a, float b, float c, float d) { return pack_e4m3(a, b) | pack_e4m3(c, d) << 16; }
 #else
-/* A single asm statement is used, because two would need another instruction to join the halves. */
+/* One asm statement makes both halves: two statements would need another instruction to join them. */
 GA_DEV uint32_t pack4_e4m3(float a, float b, float c, float d) {
   uint32_t r;
   asm("{.reg .b16 l, h; cvt.rn.satfinite.e4m3x2.f32 l, %2, %1; cvt.rn.satfinite.e4m3x2.f32 h, %4, %3; mov.b32 %0, {l, "

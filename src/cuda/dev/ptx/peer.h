@@ -1,12 +1,13 @@
 /* Memory that kernels of other devices read and write at the same time. Each 32-bit word is atomic by itself, but words
- * are not ordered with each other. Data must therefore carry its own mark of having arrived. */
+ * are not ordered with each other. A receiver must therefore see from each word itself whether it has arrived. */
 #pragma once
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/peer.h"
 #else
 #include "cuda/dev/ptx/base.h"
 
-/* Load and store 16 bytes of this device or of a peer, aligned to 16. Volatile means relaxed at system scope. */
+/* Load or store 16 bytes (stg_peer_i32: 4) in memory of this device or of a peer, aligned to their size. Volatile
+ * accesses are relaxed, at system scope. */
 GA_DEV void ldg_peer_u4(uint32_t *r, const void *p) {
   asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -20,7 +21,7 @@ GA_DEV void stg_peer_u4(void *p, const uint32_t *x) {
 GA_DEV void stg_peer_i32(int32_t *p, int x) {
   asm volatile("st.volatile.global.u32 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }
-/* Loads a word with acquire order: everything that its writer wrote before it is visible after this load. */
+/* Loads a word with acquire order: all writes that its writer released before it are visible after this load. */
 GA_DEV uint32_t ldg_peer_acquire_u32(const uint32_t *p) {
   uint32_t r;
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");

@@ -1,9 +1,11 @@
 /* Written by tools/gen_wgmma.py: do not edit.
- * d (64 x N, f32) = a (64 x 16) b (16 x N) + (acc ? d : 0), asynchronously, by a warpgroup. Enclose calls in wgmma_fence, wgmma_commit, wgmma_wait.
+ * Products of a warpgroup: d (64 x N, f32) = a (64 x 16) b (16 x N) + (acc ? d : 0). They are asynchronous: a call stands between wgmma_fence and
+ * wgmma_commit, and d is ready after wgmma_wait. The suffix says where the 16-bit operands a and b are:
  *   _rs   a in registers, b in shared memory with k contiguous      _rst  a in registers, b in shared memory with n contiguous
  *   _ss   a and b in shared memory, k contiguous in both            _sst  a and b in shared memory, k contiguous in a, n in b
- *   _ss0, _sst0   d = a b: the old value of d is dead, so that its registers are free until this call
- * d[4j+2h+e] of a lane: row 16 warp + g + 8h, column 8j + 2q + e. a[0..3]: see mma_m16n8k16. Descriptors: desc() of tile/smem.h. */
+ *   _ss0, _sst0   as _ss, _sst, but d = a b: d is only written, so that its registers are free until this call
+ * Element d[4j+2h+e] of a lane is row 16 warp + g + 8h, column 8j + 2q + e, with g = lane / 4 and q = lane % 4. Registers a[0..3] are as in
+ * mma_m16n8k16_* (mma.h). Operands in shared memory are given by descriptors, made by desc() of tile/smem.h. */
 #pragma once
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/wgmma.h"

@@ -1,9 +1,10 @@
 /* Written by tools/gen_wgmma.py: do not edit.
- * d (64 x N) = a (64 x 32) b (32 x N) + (acc ? d : 0), asynchronously, by a warpgroup; 8-bit values, k contiguous. Enclose calls as in wgmma.h.
+ * Products of a warpgroup: d (64 x N) = a (64 x 32) b (32 x N) + (acc ? d : 0), of 8-bit numbers with k contiguous. They are asynchronous, as in wgmma.h.
  *   _rs   a in registers, b in shared memory      _ss   a and b in shared memory
- *   _rs0, _ss0   d = a b: the old value of d is dead, so that its registers are free until this call
+ *   _rs0, _ss0   as _rs, _ss, but d = a b: d is only written, so that its registers are free until this call
  * e4m3, e5m2: d is f32, but the hardware adds with 13 fraction bits and truncates d to 13 after each step of 32 (docs/log/sums.md).
- * Kernels keep such sums short and accumulate them in f32. s8: d is int32, exact. Layouts: d[] as in wgmma.h, a[0..3] as in mma_m16n8k32. */
+ * Kernels therefore keep such sums short and add them in f32. s8: d is int32, and sums are exact.
+ * Elements of d are as in wgmma.h, registers a[0..3] as in mma_m16n8k32_* (mma.h). */
 #pragma once
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/wgmma.h"

@@ -1,5 +1,5 @@
 /* Written by tools/gen_wgmma.py: do not edit.
- * Forms of wgmma.h for products of transposed operands:
+ * Further forms of the products in wgmma.h, for transposed operands:
  *   _sst   a and b in shared memory, b with n contiguous, in shapes that wgmma.h lacks
  *   _sstt  a and b in shared memory, a with m contiguous, b with n contiguous */
 #pragma once

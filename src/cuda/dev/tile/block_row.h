@@ -1,12 +1,12 @@
-/* Sums and maxima over all threads of a block. Every thread must call, and every thread gets the result. A call needs
- * one pair of barriers. */
+/* Sums and maxima over all threads of a block. Every thread must call, and every thread gets the result. A call has one
+ * block barrier. */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 
 #define GA_NEG_INFINITY __uint_as_float(0xff800000u)
 
-/* Shared memory of a reduction: one slot per warp, in two sets. A reduction may begin while slow warps still read the
- * results of the previous one; `turn` selects the set. */
+/* Shared memory of a reduction: one slot per warp, in two sets, which successive reductions use alternately (`turn`). A
+ * reduction may therefore begin while slow warps still read the results of the previous one. */
 typedef struct {
   float slot[2][32];
 } row_shared;

@@ -1,11 +1,14 @@
-/* Copies of rows of 16-bit elements, of any stride and width, to shared memory, 8 columns at a time. */
+/* Copies of rows of 16-bit elements from global to shared memory, 8 columns at a time. Rows may have any stride and
+ * width. */
 #pragma once
 #include "cuda/dev/ptx/cp_async.h"
 #include "cuda/dev/ptx/mem.h"
 
-/* Copies 8 columns, from column `col` on, of the row that starts at element `at`. Columns from `cols` on become zero;
- * with in = 0 nothing is read and all become zero. vec16 promises that the source is 16-byte aligned and cols a
- * multiple of 8. The copy is then complete once the thread has waited for its group. */
+/* Copies 8 columns, from column `col` on, of the row that starts at element `at` of base. Columns from `cols` on become
+ * zero. With in = 0 nothing is read, and all become zero.
+ *
+ * vec16 promises that the source is 16-byte aligned and that cols is a multiple of 8. The copy is then asynchronous: it
+ * is complete once the thread has waited for its cp.async group. */
 GA_DEV void chunk_copy(uint32_t dst, const void *base, int64_t at, int col, int cols, int in, int vec16) {
   if (vec16) {
     const int bytes = in && col < cols ? 16 : 0;

@@ -2,14 +2,14 @@
 #pragma once
 #include "cuda/dev/ptx/elem.h"
 
-/* Returns the scale of a block whose largest magnitude is `most`; its elements are x / scale. */
+/* Returns the scale of a block of elements whose largest magnitude is `most`. An element x is stored as x / scale. */
 GA_DEV float e4m3_scale(float most) {
   const float scale = most / 448.0f;
   return scale > 0 ? scale : 1;
 }
 
-/* Returns x as e4m3, rounded to nearest even and clamped to 448. Exponents below -6 use the exponent of the smallest
- * normal number. */
+/* Returns x as e4m3, rounded to nearest even; magnitudes above 448 become 448. Results below 2^-6 are subnormal:
+ * multiples of 2^-9. */
 GA_DEV uint8_t e4m3_of(float x) {
   const float a = fminf(fabsf(x), 448.0f);
   int e = (int)(float_bits(a) >> 23) - 127;

@@ -1,9 +1,10 @@
-/* Reads element i of a tensor of any GGUF type as a float. The formulas are those of src/ref/ref_dequant.c, one element
- * at a time. Kernels that must be correct for every type use it; fast kernels read packed weights (packed.h). */
+/* Functions that read element i of a tensor of any GGUF type as a float. Their formulas equal those of
+ * src/ref/ref_dequant.c. Kernels that must be correct for every type use these functions; fast kernels read packed
+ * weights (packed.h). */
 #pragma once
 #include "cuda/dev/ptx/elem.h"
 
-/* Values of ga_dtype (ga/tensor.h), which must not change. */
+/* Values of the enum ga_dtype (ga/tensor.h), which never change. */
 enum {
   T_F32 = 1,
   T_F16 = 2,
@@ -27,16 +28,19 @@ enum {
 };
 
 GA_DEV float quant_f16(const uint8_t *p) { return elem_f32_of_f16((uint16_t)(p[0] | p[1] << 8)); }
-/* Returns code e (0 to 31) of the nibbles in 16 bytes qs, which hold codes 0 to 15 in their low nibbles. */
+/* Returns 4-bit code e of 32. The 16 bytes at qs have codes 0 to 15 in their low halves and codes 16 to 31 in their
+ * high halves. */
 GA_DEV int quant_nibble(const uint8_t *qs, int e) { return e < 16 ? qs[e] & 15 : qs[e - 16] >> 4; }
 GA_DEV int quant_bit(const uint8_t *p, int i) { return p[i >> 3] >> (i & 7) & 1; }
-/* Returns signed byte i (0 to 15) of the words low and high. */
+/* Returns byte i of 16 as a signed number: low has bytes 0 to 7, high has bytes 8 to 15. */
 GA_DEV int quant_pick(uint64_t low, uint64_t high, int i) { return (int8_t)((i < 8 ? low : high) >> 8 * (i & 7)); }
-/* Returns IQ4 value i of the table -127 -104 -83 -65 -49 -35 -22 -10 | 1 13 25 38 53 69 89 113. */
+/* Returns the value of 4-bit code i of the IQ4 types. Values: -127 -104 -83 -65 -49 -35 -22 -10 | 1 13 25 38 53 69 89
+ * 113. */
 GA_DEV int quant_iq4(int i) { return quant_pick(0xf6eaddcfbfad9881ull, 0x7159453526190d01ull, i); }
-/* Returns e2m1 value i, doubled: 0 1 2 3 4 6 8 12, then their negatives. */
+/* Returns twice the value of e2m1 code i: 0 1 2 3 4 6 8 12, then the same numbers negated. */
 GA_DEV int quant_fp4(int i) { return quant_pick(0x0c08060403020100ull, 0xf4f8fafcfdfeff00ull, i); }
-/* Returns 2^(e - 128), the scale of MXFP4 when its values are doubled. It is subnormal for e < 2. */
+/* Returns 2^(e - 128): half the scale of an MXFP4 block, because quant_fp4 returns doubled values. The result is
+ * subnormal for e < 2. */
 GA_DEV float quant_e8m0(int e) { return __uint_as_float(e < 2 ? 0x200000u << e : (uint32_t)(e - 1) << 23); }
 /* Returns e4m3 code b as a number. 0x7f and 0xff are numbers rather than NaN, as e4m3_128 stores them. */
 GA_DEV float quant_e4m3_number(int b) {
@@ -46,28 +50,28 @@ GA_DEV float quant_e4m3_number(int b) {
 }
 /* Returns OCP e4m3 code b as a number: there are no infinities, and 0x7f and 0xff are NaN. */
 GA_DEV float quant_e4m3(int b) { return (b & 0x7f) == 0x7f ? __uint_as_float(0x7fc00000u) : quant_e4m3_number(b); }
-/* Returns half the value of an NVFP4 scale, because NVFP4 values are doubled. A scale is e4m3 whose sign is ignored and
- * whose NaN is read as 0. */
+/* Returns half the value of an NVFP4 scale, because quant_fp4 returns doubled values. A scale is e4m3 whose sign is
+ * ignored and whose NaN is read as 0. */
 GA_DEV float quant_ue4m3_half(int b) { return (b & 0x7f) == 0x7f ? 0.0f : 0.5f * quant_e4m3(b & 0x7f); }
 
-/* Returns scale j (part 0) or min j (part 1) of q4_k and q5_k, whose s[12] holds 8 pairs of 6 bits. */
+/* Returns scale j (part 0) or minimum j (part 1) of a q4_k or q5_k block. s[12] holds 8 pairs of 6-bit numbers. */
 GA_DEV int quant_six_bits(const uint8_t *s, int j, int part) {
   if (j < 4) return s[j + 4 * part] & 63;
   return (part ? s[j + 4] >> 4 : s[j + 4] & 15) | (s[j - 4 + 4 * part] >> 6) << 4;
 }
-/* Returns scale i (0 to 15) of q3_k from s[12], within -32 to 31. */
+/* Returns scale i (0 to 15) of a q3_k block, -32 to 31. s[12] holds the block's 6-bit scales. */
 GA_DEV int quant_scale3(const uint8_t *s, int i) {
   const int low = i < 8 ? s[i] & 15 : s[i - 8] >> 4, high = s[8 + (i & 3)] >> 2 * (i >> 2) & 3;
   return (low | high << 4) - 32;
 }
-/* Returns scale `sub` (0 to 7) of iq4_xs, within -32 to 31. */
+/* Returns scale `sub` (0 to 7) of the iq4_xs block at b, -32 to 31. */
 GA_DEV int quant_scale_xs(const uint8_t *b, int sub) {
   const int high = b[2] | b[3] << 8;
   return ((b[4 + sub / 2] >> 4 * (sub & 1) & 15) | (high >> 2 * sub & 3) << 4) - 32;
 }
 
-/* Element of a block as scale * q + min. q is a small integer; scale and min are the same for runs of 16 or 32
- * elements. */
+/* An element of a block as scale * q + min, where q is a small integer. 16 or 32 consecutive elements share scale and
+ * min. */
 typedef struct {
   float scale, min;
   int q;
@@ -94,7 +98,7 @@ GA_DEV quant_parts quant_k(int type, const uint8_t *b, int e) {
   } else if (type == T_Q3_K) {
     r.q = (b[32 + 32 * h + l] >> 2 * j & 3) - (b[l] >> (4 * h + j) & 1 ? 0 : 4);
     r.scale = quant_f16(b + 108) * (float)quant_scale3(b + 96, run);
-  } else { /* T_IQ4_XS */
+  } else { /* the type is T_IQ4_XS */
     r.q = quant_iq4(quant_nibble(b + 8 + 16 * sub, l));
     r.scale = quant_f16(b) * (float)quant_scale_xs(b, sub);
   }
@@ -125,7 +129,8 @@ GA_DEV quant_parts quant_32(int type, const uint8_t *b, int e) {
   return r;
 }
 
-/* Returns log2 of the number of elements in a block; quant_block_bytes returns its bytes. */
+/* quant_block_shift returns log2 of the number of elements in a block of a type. quant_block_bytes returns the block's
+ * bytes. */
 GA_DEV int quant_block_shift(int type) {
   return type < T_Q4_0                                            ? 0
          : type == T_NVFP4                                        ? 6
@@ -153,7 +158,7 @@ GA_DEV int quant_block_bytes(int type) {
   case T_IQ4_XS: return 136;
   case T_MXFP4: return 17;
   case T_E4M3_128: return 132;
-  default: return 36; /* T_NVFP4 */
+  default: return 36; /* the type is T_NVFP4 */
   }
 }
 
@@ -180,8 +185,8 @@ GA_DEV float quant_at(int type, const void *base, int64_t i) {
   return elem_mul(r.scale, (float)r.q) + r.min;
 }
 
-/* Returns element i of a tensor of type f32, f16 or bf16. The code is short, unlike that of quant_at, because a kernel
- * that runs code only once still has to fetch it. */
+/* Returns element i of a tensor of type f32, f16 or bf16. Its code is shorter than the code of quant_at: a kernel that
+ * executes code only once waits while it is fetched. */
 GA_DEV float plain_get(int type, const void *base, int64_t i) {
   return type == T_F32 ? elem_get_f32(base, i) : type == T_F16 ? elem_get_f16(base, i) : elem_get_bf16(base, i);
 }

@@ -1,7 +1,10 @@
 /* Register tiles in the accumulator layout of wgmma. A tile has 16 rows per warp and n columns, where n is a constant
- * after inlining. g is lane / 4 and q is lane % 4. A lane holds rows g and g+8: x[4j] and x[4j+1] are columns 8j + 2q
- * and 8j + 2q + 1 of row g; x[4j+2] and x[4j+3] are the same columns of row g+8. Values per row are pairs: v[0] of row
- * g, v[1] of row g+8. */
+ * after inlining. g is lane / 4 and q is lane % 4.
+ *
+ * A lane holds rows g and g+8. Row g has columns 8j + 2q and 8j + 2q + 1 in x[4j] and x[4j+1]. Row g+8 has the same
+ * columns in x[4j+2] and x[4j+3].
+ *
+ * An array v of values per row has v[0] for row g and v[1] for row g+8. */
 #pragma once
 #include "cuda/dev/ptx/num.h"
 
@@ -16,7 +19,7 @@ GA_DEV float quad_sum(float x) {
   return x + shfl_xor_f32(x, 2);
 }
 
-/* Computes row maxima over all n columns. A NaN is skipped, as fmaxf does. */
+/* Sets v to the maxima of rows g and g+8 over all n columns. A NaN is skipped, as fmaxf does. */
 GA_DEV void tile_row_max(const float *x, int n, float *v) {
   float a0 = x[0], a1 = x[1], b0 = x[2], b1 = x[3];
   GA_UNROLL for (int j = 1; j < n / 8; j++) {
@@ -28,7 +31,7 @@ GA_DEV void tile_row_max(const float *x, int n, float *v) {
   v[0] = quad_max(fmaxf(a0, a1));
   v[1] = quad_max(fmaxf(b0, b1));
 }
-/* Multiplies each row of x by its value in v. */
+/* Multiplies row g of x by v[0] and row g+8 by v[1]. */
 GA_DEV void tile_scale_rows(float *x, int n, const float *v) {
   GA_UNROLL for (int j = 0; j < n / 8; j++) {
     x[4 * j] *= v[0];
@@ -37,7 +40,8 @@ GA_DEV void tile_scale_rows(float *x, int n, const float *v) {
     x[4 * j + 3] *= v[1];
   }
 }
-/* Computes x = 2^(x c - ref) for each row, in place. sum receives this lane's part of the row sums. */
+/* Replaces each element x by 2^(x c - ref), with ref[0] for row g and ref[1] for row g+8. sum[0] and sum[1] become the
+ * sums of this lane's results in the two rows. */
 GA_DEV void tile_exp2(float *x, int n, float c, const float *ref, float *sum) {
   float a0 = 0, a1 = 0, b0 = 0, b1 = 0;
   GA_UNROLL for (int j = 0; j < n / 8; j++) {
@@ -53,8 +57,8 @@ GA_DEV void tile_exp2(float *x, int n, float c, const float *ref, float *sum) {
   sum[0] = a0 + a1;
   sum[1] = b0 + b1;
 }
-/* Set the columns of each row above hi, or below lo, to -infinity: hi0, lo0 for row g and hi1, lo1 for row g+8. q2 is
- * 2q. */
+/* tile_mask_above sets the columns above hi, and tile_mask_below the columns below lo, to -infinity: hi0, lo0 for row g
+ * and hi1, lo1 for row g+8. q2 is 2q. */
 GA_DEV void tile_mask_above(float *x, int n, int hi0, int hi1, int q2) {
   GA_UNROLL for (int j = 0; j < n / 8; j++) GA_UNROLL for (int e = 0; e < 2; e++) {
     if (8 * j + e + q2 > hi0) x[4 * j + e] = GA_NEG_INF;
@@ -68,9 +72,9 @@ GA_DEV void tile_mask_below(float *x, int n, int lo0, int lo1, int q2) {
   }
 }
 
-/* Sets every x to v. */
+/* Sets all elements of x to v. */
 GA_DEV void tile_fill(float *x, int n, float v) { GA_UNROLL for (int i = 0; i < n / 2; i++) x[i] = v; }
-/* Computes row sums over all n columns. */
+/* Sets v to the sums of rows g and g+8 over all n columns. */
 GA_DEV void tile_row_sum(const float *x, int n, float *v) {
   float a = 0, b = 0;
   GA_UNROLL for (int j = 0; j < n / 8; j++) {
@@ -80,7 +84,7 @@ GA_DEV void tile_row_sum(const float *x, int n, float *v) {
   v[0] = quad_sum(a);
   v[1] = quad_sum(b);
 }
-/* Adds to each row of x its value in v. */
+/* Adds v[0] to row g of x, and v[1] to row g+8. */
 GA_DEV void tile_add_rows(float *x, int n, const float *v) {
   GA_UNROLL for (int j = 0; j < n / 8; j++) {
     x[4 * j] += v[0];
@@ -89,8 +93,8 @@ GA_DEV void tile_add_rows(float *x, int n, const float *v) {
     x[4 * j + 3] += v[1];
   }
 }
-/* Pack the tile as operand A of the next product: 4 registers for every 16 columns, which become its k. tile_store
- * (smem.h) stores the same registers. */
+/* Round the tile to 16 bits, as operand A of a product whose k are the tile's columns: 4 registers for every 16
+ * columns. tile_store (smem.h) stores the same registers. */
 GA_DEV void tile_pack_bf16(const float *x, int n, uint32_t *a) {
   GA_UNROLL for (int i = 0; i < n / 4; i++) a[i] = pack_bf16(x[2 * i], x[2 * i + 1]);
 }

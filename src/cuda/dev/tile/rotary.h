@@ -5,14 +5,15 @@
 
 enum { PAIRS_NEOX = 1 }; /* values of ga_rope_pairs */
 
-/* Computes the cosine and the sine of position x freq. The angle is reduced in double, so that large positions keep
- * their phase. */
+/* Computes cosine and sine of position * freq. The angle is reduced to a turn in double, so that large positions have
+ * exact angles. */
 GA_DEV void rope_cos_sin(int position, float freq, float *cosine, float *sine) {
   const double turns = (double)position * (double)freq * 0.15915494309189535 /* 1 / 2 pi */;
   sincos_pi((float)(2.0 * (turns - rint(turns))), sine, cosine);
 }
 
-/* Rotates pair p of the head that begins at element `head` of x, in place. */
+/* Rotates pair p of the head that begins at element `head` of x, in place. pairs says which elements form a pair
+ * (ga_rope_pairs); half is the number of pairs of a head. */
 GA_DEV void rope_pair(int type, void *x, int64_t head, int64_t p, int half, int pairs, int position, float freq,
                       float magnitude) {
   const int64_t at0 = head + (pairs == PAIRS_NEOX ? p : 2 * p), at1 = pairs == PAIRS_NEOX ? at0 + half : at0 + 1;

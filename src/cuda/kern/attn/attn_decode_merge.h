@@ -1,19 +1,20 @@
-/* Attention of one token (attn_decode_sm90a.cu): the merge of a tile's partial results. Warps merge in shared memory;
- * blocks merge in the shared memory of a cluster or in global memory. */
+/* Attention of few queries (attn_decode_sm90a.cu): the merge of a tile's partial results. Warps merge in shared memory.
+ * Blocks merge in the shared memory of a cluster, or in global memory. */
 #pragma once
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/words.h"
 #include "cuda/kern/attn/attn_decode_state.h"
 
-/* Return addresses in the ring of stages, which is reused for the merge: of row r of a warp's O, and of its maximum and
- * sum of weights. The rows of O come first. */
+/* Return shared addresses for the merge, which reuses the ring of stages. warp_o returns the address of row r of a
+ * warp's O; warp_ml returns the address of the row's maximum and sum of weights. */
 GA_DEV uint32_t warp_o(uint32_t ring, int warp, int r) { return ring + (uint32_t)((warp * ROWS + r) * O_PITCH * 4); }
 GA_DEV uint32_t warp_ml(uint32_t ring, int warp, int r) {
   return ring + (uint32_t)(WARPS * ROWS * O_PITCH * 4 + (warp * ROWS + r) * 8);
 }
 
-/* Writes O, the maximum and the sum of weights of the warp's rows 0 to n - 1 to the ring. */
+/* Writes O, the maximum and the sum of weights of the warp's rows 0 to n - 1 to shared memory, at warp_o and
+ * warp_ml. */
 GA_DEV void put_state(uint32_t ring, int warp, int lane, int n, const state *s) {
   const float l = s->l + shfl_xor_f32(s->l, 1), sum = l + shfl_xor_f32(l, 2);
   const float unit = (SCALES ? __uint_as_float(0x7f000000u - float_bits(s->per_unit)) : 1.0f) / P_UNIT;
@@ -26,7 +27,7 @@ GA_DEV void put_state(uint32_t ring, int warp, int lane, int n, const state *s) 
   }
 }
 
-/* Four columns of a row of O, not yet divided by the row's sum of weights l. m is the row's maximum. */
+/* A quad: four columns of a row of O, not yet divided by the row's sum of weights l. m is the row's maximum. */
 typedef struct {
   float m, l, o[4];
 } quad;
@@ -35,7 +36,7 @@ GA_DEV quad quad_none(void) {
   const quad r = {NONE, 0, {0, 0, 0, 0}};
   return r;
 }
-/* Merges parts 0 to n - 1, given by their m, l and o, into r. */
+/* Merges n partial results for the same four columns, given by their m, l and o, into r. */
 GA_DEV void quad_add(quad *r, int n, const float *m, const float *l, float o[][4]) {
   float most = r->m;
   GA_UNROLL for (int e = 0; e < n; e++) most = fmaxf(most, m[e]);
@@ -64,8 +65,8 @@ GA_DEV quad add_warps(uint32_t ring, int r, int c) {
   return sum;
 }
 
-/* How the partial results of a tile are divided for the merge. With a cluster, each block owns up to `per` quads and
- * merges them in its shared memory; otherwise the merge uses global memory. */
+/* The division of a tile's quads (four columns of a row of O) for the merge. In a cluster each block owns up to `per`
+ * quads and merges them in its shared memory. Otherwise the merge uses global memory. */
 typedef struct {
   /* quads is the number of quads of the tile; per is the largest number of quads that a block owns. */
   int quads, per;
@@ -73,7 +74,7 @@ typedef struct {
   int parts;
 } merge;
 
-/* Packs the place of a quad: its row, its first column, the block that owns it, and its index among that block's
+/* Packs a quad's place into a word: its row, its first column, the block that owns it, and its index among that block's
  * quads. */
 GA_DEV uint32_t merge_place(int row, int c, int owner, int slot) {
   return (uint32_t)(row | c << 3 | owner << 11 | slot << 16);
@@ -83,7 +84,7 @@ GA_DEV int plan_column(uint32_t p) { return (int)(p >> 3 & 255); }
 GA_DEV int plan_owner(uint32_t p) { return (int)(p >> 11 & 31); }
 GA_DEV int plan_slot(uint32_t p) { return (int)(p >> 16); }
 
-/* Returns whether the blocks of a tile form a cluster. */
+/* Returns true if the blocks of a tile form a cluster. */
 GA_DEV bool in_cluster(const ga_kargs_attn_decode *a) { return CLUSTER_REDUCE && a->cluster; }
 
 GA_DEV void put_merge(const ga_kargs_attn_decode *a, const unit *u, const share *s, uint32_t own) {
@@ -114,8 +115,8 @@ GA_DEV void send_quad(uint32_t sent, uint32_t bar, int owner, int slot, const qu
                (int)float_bits(x->o[3]), counted);
   sts_async_i4(to + 16, (int)float_bits(x->m), (int)float_bits(x->l), 0, 0, counted);
 }
-/* Merges parts 0 to there - 1 of n. The other entries of m, l and o hold copies of the last part and are cleared first.
- * They were loaded too, so that no branch delays the loads. */
+/* Merges the first `there` of n partial results into r. The other entries of m, l and o hold copies of the last result,
+ * so that loads needed no branch. They are cleared first. */
 GA_DEV void quad_add_some(quad *r, int n, int there, float *m, float *l, float o[][4]) {
   GA_UNROLL for (int e = 1; e < n; e++) {
     if (e < there) continue;
@@ -128,7 +129,7 @@ GA_DEV void quad_add_some(quad *r, int n, int there, float *m, float *l, float o
 GA_DEV int imin(int x, int most) { return x < most ? x : most; }
 
 /* Merges partial results that `parts` blocks of the cluster have sent, for the same four columns of a row of O. The
- * first is at shared address `at`; consecutive ones are `step` bytes apart. */
+ * first is at shared address `at`; consecutive results are `step` bytes apart. */
 GA_DEV quad add_sent(uint32_t at, int step, int parts) {
   enum { MANY = 8 };
   quad sum = quad_none();
@@ -152,8 +153,8 @@ GA_DEV void put_split(float *row, int c, int v_dim, const quad *x) {
   if (c == 0) stg_f4(row + v_dim, ml);
 }
 
-/* Merges columns c to c + 3 of the parts in global memory. The first part is at `at`; consecutive parts are `step`
- * floats apart. */
+/* Merges columns c to c + 3 of `parts` partial results in global memory. The first is at `at`; consecutive results are
+ * `step` floats apart. */
 GA_DEV quad add_splits_of(const float *at, int step, int parts, int c, int v_dim) {
   quad sum = quad_none();
   GA_ROLL for (int first = 0; first < parts; first += IN_FLIGHT) {
@@ -171,7 +172,7 @@ GA_DEV quad add_splits_of(const float *at, int step, int parts, int c, int v_dim
   return sum;
 }
 
-/* Writes columns c to c + 3 of O and the log-sum-exp of row r, from the quad x that is merged over all keys. */
+/* Writes columns c to c + 3 of row r of O, and for c = 0 the row's log-sum-exp. Quad x is merged over all keys. */
 GA_DEV void finish_merge(const ga_kargs_attn_decode *a, const unit *u, uint32_t own, int r, int c, const quad *x) {
   const ga_i4 line = lds_i4(own + (uint32_t)(OFF_LINES + 16 * r));
   const int64_t at = (int64_t)((uint64_t)(uint32_t)line.y << 32 | (uint32_t)line.x) + c;

@@ -5,9 +5,9 @@
 #include "core/kernel.h"
 #include "cuda/rt/cuda.h"
 
-/* Number of packed rows of a tile, GA_P_ROWS. */
+/* Number of packed rows (attn_decode_args.h) of a tile of attn_decode_simt: GA_P_ROWS in the kernel. */
 #define CUDA_ATTN_DECODE_SIMT_ROWS 4
-/* Number of threads of a block, GA_P_THREADS. */
+/* Number of threads of a block of attn_decode_simt: GA_P_THREADS in the kernel. */
 #define CUDA_ATTN_THREADS 128
 
 const char *cuda_attn_decode_simt_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
@@ -16,43 +16,43 @@ uint64_t cuda_attn_decode_simt_workspace(const ga_kernel *kernel, const void *de
 ga_status cuda_attn_decode_simt(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                                 ga_stream *stream);
 
-/* --- Functions for packed rows, shared by both kernels (attn_decode_sm90a.c) --- */
+/* --- functions for packed rows that both kernels share (attn_decode_sm90a.c) --- */
 
 /* Division of the work of a kernel among thread blocks. */
 typedef struct cuda_attn_cut {
   /* tiles is the number of tiles of packed rows of one KV head and sequence; units is the number over all heads and
    * sequences. */
   int64_t tiles, units;
-  /* Number of parts into which the keys are cut. */
+  /* Number of parts (splits) into which the keys are divided. */
   int64_t splits;
-  /* True when the blocks of the parts form a cluster. */
+  /* True: the blocks of a tile's splits form a cluster. */
   bool cluster;
 } cuda_attn_cut;
 
-/* Returns the reason for which neither kernel accepts the description. NULL: both may accept it. */
+/* Returns a constant text that says why neither kernel accepts the description. NULL: both may accept it. */
 const char *cuda_attn_packed_refusal(const ga_kernel *kernel, const ga_attn_desc *desc);
-/* Cuts the work into tiles of `rows` packed rows, and the keys into parts of at least `least` keys, so that about
- * `blocks` thread blocks have work. */
+/* Divides the work into tiles of `rows` packed rows and splits of at least `least` keys, so that about `blocks` thread
+ * blocks have work. */
 cuda_attn_cut cuda_attn_packed_cut(const ga_attn_desc *desc, int64_t rows, int64_t blocks, int64_t least);
 GA_NODISCARD ga_status cuda_attn_packed_check_io(ga_stream *stream, const ga_kernel *kernel, const ga_attn_desc *desc,
                                                  const ga_attn_io *io);
 GA_NODISCARD ga_status cuda_attn_packed_enqueue(const ga_kernel *kernel, const ga_attn_desc *desc, const ga_attn_io *io,
                                                 const cuda_attn_cut *cut, void *workspace, ga_stream *stream);
 
-/* --- attn_decode --- */
-/* Number of packed rows of a tile, ROWS in the kernel. */
+/* --- declarations for attn_decode only --- */
+/* Number of packed rows of a tile of attn_decode: ROWS in the kernel. */
 #define CUDA_ATTN_DECODE_ROWS 8
-/* Largest number of blocks of a cluster. */
+/* Largest number of blocks of a cluster in attn_decode. */
 #define CUDA_ATTN_DECODE_CLUSTER 8
 
 typedef struct cuda_attn_decode_variant {
   cuda_variant base;
-  int32_t d;    /* Largest head_dim and v_dim. */
-  int32_t keys; /* Number of keys of a step, KEYS in the kernel. */
-  /* Two variants of a type and dimensions differ in speed. From this number of keys per multiprocessor on, this variant
-   * is the faster one. 0: this is the variant for fewer keys. */
+  int32_t d;    /* Largest head_dim and v_dim that the variant accepts. */
+  int32_t keys; /* Number of keys of a step of a warp, KEYS in the kernel. */
+  /* Number of keys per thread block from which this variant is faster than the other variant for the same types and
+   * dimensions. 0: the other variant is faster for many keys. */
   int32_t from;
-  /* Largest number of keys per block for which one cluster per unit is faster than as many blocks as there are
+  /* Largest number of keys per block for which a cluster per tile is faster than as many blocks as there are
    * multiprocessors. */
   int32_t cluster_reduce;
 } cuda_attn_decode_variant;

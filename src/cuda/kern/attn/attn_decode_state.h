@@ -1,11 +1,11 @@
-/* Attention of one token (attn_decode_sm90a.cu): constants that follow from a variant's parameters, a block's share of
- * the keys, and a warp's state of its rows. */
+/* Attention of few queries (attn_decode_sm90a.cu): constants of a variant, a block's share of the keys, and the state
+ * that a warp keeps for its rows. */
 #pragma once
 #include "cuda/dev/ptx/num.h"
 #include "cuda/kern/attn/attn_packed.h"
 
 #define KV GA_CAT(T_, GA_P_KV)
-/* ROWS is the number of packed rows of a tile. */
+/* ROWS is the number of packed rows (attn_decode_args.h) of a tile. */
 enum { D = GA_P_D, WARPS = GA_P_WARPS, THREADS = 32 * WARPS, STAGES = GA_P_STAGES, ROWS = 8 };
 enum {
   KEYS = GA_P_KEYS /* number of keys of a step */,
@@ -18,17 +18,18 @@ enum {
   BLOCK_BYTES = KV == T_Q8_0 ? 34 : 18,
   IS_16BIT = KV == T_F16 || KV == T_BF16
 };
-/* 1: the products with K (F16_K) or V (F16_V) are in f16. 0: they are in tf32. */
+/* 1: the products with K (F16_K), or with V (F16_V), are f16 products. 0: they are tf32 products. */
 enum { F16_K = KV != T_BF16, F16_V = KV == T_F16 || KV == T_E4M3 };
-/* ROW_BYTES is the number of bytes of a row of K or V; PITCH is the distance of rows in shared memory, in bytes. Rows
- * of quantised blocks are not swizzled by 16-byte chunks, and begin up to 8 bytes later. */
+/* ROW_BYTES is the number of bytes of a row of K or V. PITCH is the distance of rows in shared memory, in bytes. Rows
+ * of block types are not swizzled by 16-byte chunks, and their data may begin up to 8 bytes later. */
 enum {
   ROW_BYTES = BLOCKS     ? D / 32 * BLOCK_BYTES
               : IS_16BIT ? 2 * D
                          : D,
   PITCH = BLOCKS ? (ROW_BYTES + 16) / 16 * 16 : ROW_BYTES
 };
-/* A step holds K, V, the scales of K and the scales of V, in this order. It begins at a multiple of PITCH. */
+/* A step's data in shared memory: K, V, the scales of K and the scales of V, in this order. It begins at a multiple of
+ * PITCH. */
 enum {
   SCALES = KV == T_E4M3,
   SCALE_BYTES = !SCALES                ? 0
@@ -42,11 +43,13 @@ enum {
   Q_BYTES = D / 32 * Q_STEPS * 512
 };
 enum { STAGE_BYTES = 2 * KEYS * PITCH + SCALE_BYTES, RING_BYTES = WARPS * STAGES * STAGE_BYTES, O_PITCH = D + 4 };
-enum { IN_FLIGHT = D > 128 ? 8 : 16 /* number of parts that are loaded at once */ };
-/* SENT_BYTES is the size of the data that the blocks of a cluster send each other: 32 bytes a quad, for four columns of
- * a row, its maximum and its sum of weights. The block's own data follows: an mbarrier that counts the received bytes,
- * a flag, the merge, factors from products to logits, addresses of rows, and the place of each quad. Everything that
- * needs divisions is computed while the previous launch still runs. */
+enum { IN_FLIGHT = D > 128 ? 8 : 16 /* number of partial results that are loaded at once */ };
+/* SENT_BYTES is the size of the data that the blocks of a cluster send each other. A quad takes 32 bytes: four columns
+ * of a row of O, the row's maximum and its sum of weights.
+ *
+ * The block's own data (OWN_BYTES) follows. It has an mbarrier that counts received bytes, a flag and the merge. Then
+ * come factors from products to logits, addresses of rows, and the place of each quad. Data that needs divisions is
+ * computed while the previous launch still runs. */
 enum {
   SENT_BYTES = CLUSTER_REDUCE ? (ROWS * D / 4 + MAX_CLUSTER) * 32 : 0,
   OFF_FLAG = 8,
@@ -55,20 +58,22 @@ enum {
   OFF_LINES = 64
 };
 enum { OFF_PLAN = OFF_LINES + ROWS * 16, OWN_BYTES = OFF_PLAN + ROWS * D /* 4 bytes for the place of each quad */ };
-/* 1: two blocks fit on a multiprocessor, one of this launch and one of the next. The driver takes 1 KB of each. */
+/* 1: two blocks fit on a multiprocessor, one of this launch and one of the next. The driver takes 1 KB of shared memory
+ * for each. */
 enum { TWICE = 2 * (Q_BYTES + RING_BYTES + SENT_BYTES + OWN_BYTES + 1024) <= 228 * 1024 };
 enum { Q_REGS = D <= 128 && WARPS * (1 + TWICE) <= 8 /* 1: Q fits in registers */ };
 static_assert(Q_BYTES + RING_BYTES + SENT_BYTES + OWN_BYTES == GA_P_SMEM, "the row's shared memory");
 static_assert(RING_BYTES >= WARPS * ROWS * (O_PITCH + 2) * 4, "the merge lies in the ring");
-/* Value in products that represents a weight of 1. */
+/* The number that stands for a softmax weight of 1 in products with V. */
 #define P_UNIT (F16_V ? 32768.0f : 1.0f)
 
 typedef struct {
-  /* first is the key at which step 0 begins, a multiple of KEYS; steps is the number of steps of the whole tile. */
+  /* first is the key at which step 0 begins, a multiple of KEYS. steps is the number of steps of all blocks and warps
+   * together. */
   int first, steps;
-  /* step is this warp's first step; stride is the distance between its steps. */
+  /* step is this warp's first step; stride is the distance from one of its steps to the next. */
   int step, stride;
-  int parts; /* Number of blocks that have steps. */
+  int parts; /* Number of blocks that have any step. */
 } share;
 
 GA_DEV share share_of(const ga_kargs_attn_decode *a, const unit *u, int split, int warp) {
@@ -84,14 +89,15 @@ GA_DEV share share_of(const ga_kargs_attn_decode *a, const unit *u, int split, i
   return s;
 }
 
-/* Returns the number to subtract from logits before the exponential, for a running maximum m. For a row without keys so
- * far it is 0, so that e^(-inf - 0) = 0. The relative error of a weight is 2^-23. */
+/* Returns the number that is subtracted from a row's logits before the exponential, for its maximum m so far. It is 0
+ * if the row has seen no key, so that e^(-inf - 0) = 0. The relative error of a weight is 2^-23. */
 GA_DEV float reference(float m) { return m == NONE ? 0.0f : m; }
 GA_DEV float weight_of(float x, float ref) { return ex2(elem_mul(x - ref, 1.44269504f /* log2 e */)); }
 
-/* State of a row, which sees `keys` keys from `first` on. m is its running maximum, l its sum of weights and o its O.
- * o[4b + i] holds columns 32b + 8q + i and 32b + 8q + i + 4 of row g: first the high parts, then the low parts. O is in
- * units of 1 / per_unit. per_unit is a power of two above all scales of V that the warp has read. */
+/* State of a row, which sees `keys` keys from `first` on. m is its maximum so far, l its sum of weights and o its O.
+ *
+ * o[4b + i] has columns n = 32b + 8q + i and n + 4 of row g, each as two terms. Column n is [0] + [2], column n + 4 is
+ * [1] + [3]. O is multiplied by per_unit, so that 1 / per_unit is a power of two above all scales of V so far. */
 typedef struct {
   int first;
   uint32_t keys;

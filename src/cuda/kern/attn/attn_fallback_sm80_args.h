@@ -1,5 +1,5 @@
-/* Arguments of the attention variants that take every shape (src/cuda/kern/attn/attn_fallback_sm80.cu) and of the
- * ladder: one struct by value, the same bytes on the host and on the device. C11 and CUDA C. */
+/* Arguments of the attention variants that take every shape (attn_fallback_sm80.cu), and of the ladder. The struct is
+ * passed by value and has the same bytes on the host and on the device. This file is both C11 and CUDA C. */
 #ifndef GA_CUDA_KERN_ATTN_ATTN_FALLBACK_SM80_ARGS_H
 #define GA_CUDA_KERN_ATTN_ATTN_FALLBACK_SM80_ARGS_H
 
@@ -13,19 +13,20 @@ typedef struct ga_kstrides {
 
 enum { GA_KATTN_KV_SEGMENTS = 4 }; /* The largest number of segments of K and V in a launch. */
 
-/* A segment of K and V. Token i of the sequence is aligned with key i + rows - rows_q + shift of the segment. */
+/* A segment of K and V. In the causal mask, the window and ALiBi, query i has the position of key i + rows - rows_q +
+ * shift of the segment. */
 typedef struct ga_kattn_kv_segment {
   const void *k, *v;
-  /* rows is the number of keys; shift moves the diagonal. Packed or paged K and V have one segment, whose number of
-   * keys the device reads from kv_start or kv_len. */
+  /* rows is the number of keys of the segment; shift moves the diagonal of the mask. Packed or paged K and V have one
+   * segment, whose number of keys the device reads from kv_start or kv_len. */
   int32_t rows, shift;
 } ga_kattn_kv_segment;
 
 typedef struct ga_kargs_attn_fallback {
   const void *q;
   void *o;
-  /* lse receives the log-sum-exp of each row, natural log: [batch, heads_k * group, rows_q], or by tokens (lse_stride).
-   * NULL: not written. */
+  /* lse receives the log-sum-exp of each row, natural log: [batch, heads_k * group, rows_q]; if lse_stride is not 0, by
+   * tokens. NULL: not written. */
   float *lse;
   ga_kstrides q_stride, k_stride, v_stride, o_stride;
   /* Packed sequences: q_start and kv_start hold batch + 1 offsets of first tokens. NULL: dense tensors. */
@@ -43,7 +44,7 @@ typedef struct ga_kargs_attn_fallback {
   /* heads_k is the number of KV heads. group is the number of query heads per KV head: query head h reads KV head h /
    * group. */
   int32_t heads_k, group;
-  int32_t rows_q;      /* Number of queries of a sequence; of the longest sequence where they are packed. */
+  int32_t rows_q;      /* Number of queries of a sequence. With packed sequences: of the longest one. */
   int32_t kv_segments; /* Number of entries of `part`, at least 1. */
   /* Number of tiles of packed rows per sequence and KV head. A packed row is a pair of a token and a head of the
    * group. */

@@ -1,4 +1,5 @@
-/* The producer of attn_fwd_sm90a.cu, one thread: issues the copies of Q and of blocks of K and V. */
+/* The producer of attn_fwd_sm90a.cu: one thread, which issues the copies of Q and of blocks of K and V to shared
+ * memory. */
 #pragma once
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/ptx/bulk.h"
@@ -17,8 +18,9 @@ typedef struct {
   int tiles; /* Number of `work` records written to the ring at OFF_TILE. */
 } loader;
 
-/* Loads block n of K or V from pages, in boxes of page_box rows; t->start_k holds the number of keys of the sequence.
- * Boxes past the end of the sequence get coordinates outside their page, so that they are filled with zeros. */
+/* Loads block n of K or V from pages, in boxes of page_box rows. With pages t->start_k is the number of keys of the
+ * sequence. Boxes past the end of the sequence get coordinates outside their page, so that they are filled with
+ * zeros. */
 GA_DEV void load_pages(loader *p, const ga_tmap *map, const work *t, int n, uint32_t dst, uint32_t bar, int panels) {
   args a = p->a;
   const int32_t *table = a->page_table + t->batch * a->page_table_stride;
@@ -29,8 +31,8 @@ GA_DEV void load_pages(loader *p, const ga_tmap *map, const work *t, int n, uint
                                                           i * PANEL_COLS, at, t->head_k, id, L2_EVICT_LAST);
   }
 }
-/* Waits until stretch i of the keys is ready. A thread block waits once for each stretch: OFF_READY has a bit for
- * each. */
+/* Waits until stretch i of the keys is ready, or writes an error after x->ready_polls polls. A thread block waits once
+ * for each stretch: OFF_READY has a bit for each stretch whose wait has ended. */
 GA_DEV void wait_ready(const loader *p, const ga_kargs_attn_stretch *x, int i) {
   const uint32_t value = x->kv[i].ready;
   if (value == 0) return;
@@ -53,7 +55,7 @@ GA_DEV void wait_ready(const loader *p, const ga_kargs_attn_stretch *x, int i) {
     seen.y |= bit;
   sts_i4(p->sb + OFF_READY, seen.x, seen.y, 0, 0);
 }
-/* Returns the row of the tensor where block n begins. Before the first block of K of a stretch it waits until the
+/* Returns the row of the tensor where block n begins. With key = 1 (a block of K), first waits until the block's
  * stretch is ready. */
 GA_DEV int block_row(loader *p, const work *t, int n, int key) {
   if (!STRETCH) return t->start_k + n * BN;
@@ -62,8 +64,8 @@ GA_DEV int block_row(loader *p, const work *t, int n, int key) {
   if (key) wait_ready(p, x, i);
   return x->kv[i].first + (n - x->kv[i].block) * BN;
 }
-/* Loads block n of a stretch from pages; a block begins at the start of a box. Coordinates are recomputed for each box,
- * because keeping them would spill registers. */
+/* Loads block n of K or V from pages, for kernels with stretches. A block begins at the start of a box. Coordinates are
+ * computed anew for each box, because keeping them would spill registers. */
 GA_DEV void load_stretch_pages(loader *p, const ga_tmap *map, const work *t, int n, uint32_t dst, uint32_t bar,
                                int panels) {
   const ga_kargs_attn_stretch *x = stretch_args(p->a);
@@ -81,7 +83,8 @@ GA_DEV void load_stretch_pages(loader *p, const ga_tmap *map, const work *t, int
         bulk_load_4d(dst + c * BLOCK_PANEL, map, bar, c * PANEL_COLS, at, t->head_k, id, L2_EVICT_LAST);
   }
 }
-/* Loads block n of the tile's K or V into its stage. */
+/* Loads block n of the tile's K or V into its stage, once the stage is free. r counts the blocks loaded before it; with
+ * KV_RESIDENT it has a parity bit for each stage. */
 GA_DEV void load_block(loader *p, uint32_t r, const ga_tmap *map, const work *t, int n, uint32_t off, uint32_t full,
                        uint32_t empty, int panels) {
   const uint32_t stage = KV_RESIDENT ? (uint32_t)n : ring_stage(r, ST);
@@ -113,22 +116,23 @@ GA_DEV void load_v(loader *p, const work *t, int n) {
   if (KV_RESIDENT) p->v ^= 1u << n;
 }
 
-/* Returns the record slot of the next tile, tiles % 4. The record is written before the wait for Q's buffer, because
- * consumers lag by at most two tiles. */
+/* Returns the shared address for the next tile's record, in a ring of TILE_SLOTS. The record may be written before the
+ * wait for Q's buffer, because consumers are at most two tiles late. */
 GA_DEV uint32_t next_slot(const loader *p) { return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES; }
-/* Returns Q's batch index. Packed sequences are one batch, even with pages. */
+/* Returns the batch index of the tile's Q. All packed sequences are one batch, even if K and V are in pages. */
 GA_DEV int batch_q(const loader *p, const work *t) {
   return PAGES && (p->a->features & GA_KATTN_VARLEN) ? 0 : t->batch;
 }
-/* Loads the rows of Q from `query` on, at `column`, into shared address dst; bar counts the bytes. */
+/* Loads a box of Q, rows from `query` on and columns from `column` on, to shared address dst. mbarrier bar counts the
+ * bytes. */
 GA_DEV void load_rows(const loader *p, uint32_t dst, uint32_t bar, int column, int query, int head, int batch) {
   if (PACKS)
     bulk_load_5d(dst, &p->a->q, bar, column, 0, query, head, batch, L2_EVICT_FIRST);
   else
     bulk_load_4d(dst, &p->a->q, bar, column, query, head, batch, L2_EVICT_FIRST);
 }
-/* Loads the tile's Q for each warpgroup, once that warpgroup has read the Q of the previous tile. Coordinates are read
- * from the record, because keeping them would cost registers. */
+/* Loads the tile's Q for each warpgroup, once the warpgroup has read the Q of the previous tile. Coordinates are read
+ * from the tile's record, because keeping them would cost registers. */
 GA_DEV void load_q(loader *p, const work *t) {
   const ga_i4 x = lds_i4(next_slot(p)), z = lds_i4(next_slot(p) + 32);
   GA_ROLL for (int w = 0; w < WGS; w++) {
@@ -145,8 +149,7 @@ GA_DEV void load_q(loader *p, const work *t) {
   }
   p->tiles++;
 }
-/* Prefetches the Q of the next tile into L2, because products that read Q from shared memory release its buffer
- * late. */
+/* Prefetches the Q of the next tile into L2. Products that read Q from shared memory release its buffer late. */
 GA_DEV void prefetch_q(loader *p, const work *t) {
   const ga_i4 x = lds_i4(next_slot(p)), z = lds_i4(next_slot(p) + 32);
   if (t->n_hi < 0) return;
@@ -158,8 +161,8 @@ GA_DEV void prefetch_q(loader *p, const work *t) {
       bulk_prefetch_4d(&p->a->q, column, query, x.y, batch_q(p, t));
   }
 }
-/* Loads blocks n down to `to` of the tile in the order of use: K of a block is loaded before V of the block above it.
- * Returns the next block. */
+/* Loads V of blocks n down to `to`, and before each of them K of the next lower block. Returns the highest block whose
+ * V is not loaded yet. */
 GA_DEV int load_blocks(loader *p, const work *t, int n, int to) {
   GA_ROLL for (; n >= to; n--) {
     if (n > t->n_lo) load_k(p, t, n - 1);

@@ -18,10 +18,11 @@ enum {
   Q_SMEM = QREG * 16 < D,
   STORE_REG = GA_P_STORE,
   SKIP =
-      /* 1: a warpgroup skips blocks that none of its rows sees */
+      /* 1: a warpgroup skips blocks of which none of its rows sees a key */
   CAUSAL && !KV_RESIDENT && !EXTRAS && GA_P_BN < GA_P_BM,
   LATE = (CAUSAL || STRETCH) && !KV_RESIDENT &&
-         (Q_SMEM || ST > 2), /* 1: the next tile is claimed late; with two short stages this would delay K and V */
+         /* 1: the producer takes its next tile late; with two short stages this would delay K and V */
+         (Q_SMEM || ST > 2),
   PANELS_K = (D + 63) / 64,
   PANELS_V = (DV + 63) / 64,
   BLOCK_PANEL = BN * PANEL_ROW_BYTES,
@@ -30,7 +31,7 @@ enum {
   NS = BN / 2,
   NO = DV / 2,
   NP = BN / 4,
-  NQ = QREG ? 4 * QREG : 4 /* NS, NO, NP, NQ: registers of S, O, P and Q per lane */
+  NQ = QREG ? 4 * QREG : 4 /* registers per lane: NS of S, NO of O, NP of P, NQ of Q */
 };
 enum { /* offsets and sizes in shared memory, in bytes */
        Q_BYTES = PANELS_K * Q_PANEL,
@@ -62,8 +63,8 @@ static_assert(!STRETCH || (WINDOW && !EXTRAS && !KV_RESIDENT && STORE_REG),
               "limits on both sides; rows of O leave alone");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
-/* Registers per thread after launch: 504 with two consumer warpgroups or 512 with three, to be divided among the
- * warpgroups. The producer needs more where the computation of a tile's blocks is longer. */
+/* Registers of a thread of the producer and of consumer warpgroups. Over all warpgroups they add up to at most 504 with
+ * two consumers, or 512 with three. The producer needs more where the blocks of a tile take more computation. */
 #if GA_P_BM == 192
 #define REGS_PRODUCER 32
 #define REGS_CONSUMER 160
@@ -78,7 +79,8 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define REGS_CONSUMER 224
 #endif
 
-/* The loop is not unrolled for wide heads, because its addresses and those of the features would spill registers. */
+/* RECOMPUTE_LOOP precedes the loop that computes S again. For wide heads the loop is not unrolled, because its
+ * addresses, with the addresses of the features, would spill registers. */
 #if GA_P_D > 128 && (GA_P_EXTRAS || GA_P_STRETCHES)
 #define RECOMPUTE_LOOP GA_ROLL
 #else
@@ -90,12 +92,12 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PV_RST   GA_CAT5(wgmma_m64n, GA_P_DV, k16_, GA_P_DTYPE, _rst)
 #define MMA_WARP GA_CAT(mma_m16n8k16_, GA_P_DTYPE)
 
-/* Limit of a lane's part of a row's sum. When a part exceeds the limit, the reference of the exponent is raised. */
+/* Limit of a lane's part of a row's sum of weights. When a part exceeds the limit, the row's reference is raised. */
 #define SUM_LIMIT (F16 ? 32768.f : 1024.f)
-/* Threshold for raising the reference. It is higher for causal tiles, because each of their shortest rows needs one
- * raise. */
+/* A row's reference is raised when its sum over a block exceeds MOVES times the mean of its sums so far. MOVES is
+ * higher with masks, because each of the shortest rows needs one raise. */
 #define MOVES (MASKED ? 6.f : 4.f)
-/* 2^100: a sum above it may contain infinite weights. */
+/* 2^100. If a row's sum of weights is larger, some weights may be infinite. */
 #define SUM_LOST 1.267650600228229401e30f
 
 #if GA_P_STRETCHES

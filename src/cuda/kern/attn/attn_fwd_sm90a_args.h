@@ -1,5 +1,5 @@
 /* Arguments of the attention kernels (attn_fwd_sm90a.cu): one struct by value, the same bytes on the host and on the
- * device. C11 and CUDA C. */
+ * device. This file is both C11 and CUDA C. */
 #ifndef GA_CUDA_KERN_ATTN_ATTN_FWD_SM90A_ARGS_H
 #define GA_CUDA_KERN_ATTN_ATTN_FWD_SM90A_ARGS_H
 #include "cuda/dev/tmap.h"
@@ -49,19 +49,20 @@ typedef struct {
   const float *slope;
   /* With SINK: sink holds one sink logit per query head. */
   const float *sink;
-  /* Two counter words, zeroed before the launch, and left zeroed by the kernel. */
+  /* Counters, which are 0 before the launch and which the kernel leaves 0. They count work items taken and thread
+   * blocks finished, then finished splits for each warp's 16 rows of a tile. */
   int32_t *counter;
-  /* heads_q is the number of query heads, or of groups of `pack` query heads. group is the number of heads_q per KV
-   * head. */
+  /* heads_q is the number of query heads; with packed heads, the number of groups of `pack` query heads. group is the
+   * number of heads_q that share a KV head. */
   int32_t heads_q, group;
   /* Number of queries and number of keys of a sequence; of the longest sequence with VARLEN or PAGED. */
   int32_t rows_q, rows_k;
-  int32_t heads_total; /* Number of heads over all batches, heads_q * batch. */
+  int32_t heads_total; /* Number of heads (heads_q) over all batches. */
   int32_t tiles_per_head,
       /* tiles_per_head is the number of tiles of BM rows per head and batch, and tiles the number over all heads and
-       * batches. Kernels that keep K and V in shared memory count runs of unit_tiles tiles instead. */
+       * batches. Kernels that keep K and V in shared memory count groups of unit_tiles tiles instead. */
       tiles;
-  /* Number of heads of a section, used with causal masks: within a section the longest tiles are processed first. */
+  /* Number of heads of a section, used with masks: within a section the longest tiles are processed first. */
   int32_t heads_per_section;
   /* Query r sees keys r + rows_k - rows_q - window_left to r + rows_k - rows_q + window_right. */
   int32_t window_left, window_right;
@@ -70,11 +71,12 @@ typedef struct {
   int32_t features;
   float scale_log2;              /* scale_log2 is scale * log2(e), above 0. */
   float softcap_in, softcap_out; /* softcap_in is scale / cap; softcap_out is cap * log2(e). */
-  /* ln_hi + ln_lo is the ratio of scale to the rounded scale_log2, or of cap to the rounded softcap_out. The ratio is
-   * close to ln 2. */
+  /* ln_hi + ln_lo is the factor, near ln 2, from log2 units to natural units in the log-sum-exp. It is the ratio of
+   * scale to the rounded scale_log2, or of cap to the rounded softcap_out. */
   float ln_hi, ln_lo;
-  int32_t cols_v; /* Dimension of V and O in memory, a multiple of 8. */
-  /* kv_len holds the number of keys of each sequence. Packed K and V may have NULL, and cu_k gives the lengths. */
+  int32_t cols_v; /* Number of columns of V and O in memory, a multiple of 8. */
+  /* kv_len holds the number of keys of each sequence. For packed K and V it may be NULL; cu_k then gives the
+   * lengths. */
   const int32_t *kv_len;
   union {
     const int32_t *page_table; /* With PAGED: the pages of each sequence, [batch][page_table_stride]. */
@@ -89,7 +91,7 @@ typedef struct {
       /* State of the rows: state_o is [batch][head][row][cols_v]; state_m (maximum) and state_l (sum of weights) are
        * laid out like lse. A weight is 2^(logit * log2(e) - m). */
       *state_l;
-  /* Shift of the diagonal, in keys: query i is aligned with key i + rows_k - rows_q + shift. */
+  /* Shift of the diagonal of the mask, in keys: query i is at the position of key i + rows_k - rows_q + shift. */
   int32_t shift;
   /* Number of segments of K and V. The first segment is k and v with rows_k keys; the others are in `more`. */
   int32_t chunks;
@@ -97,9 +99,9 @@ typedef struct {
    * pack_inverse is 2^16 / pack, rounded up. */
   int32_t pack, pack_inverse;
   int32_t wg_queries; /* Number of queries of a warpgroup, 64 / pack. */
-  /* Number of work items per tile. Each item processes a part of the tile's blocks of K and V. */
+  /* Number of splits of a tile. Each split is a work item, which processes a part of the tile's blocks of K and V. */
   int32_t splits;
-  /* Workspace of the splits' maxima m, sums l and O, used when splits is above 1: [tile][warp][split][DV / 8 +
+  /* Workspace for the splits' maxima m, sums l and O, used if splits is above 1: [tile][warp][split][DV / 8 +
    * 1][lane][4]. */
   float *partial;
   GA_KARGS_ALIGN ga_kattn_chunk more[GA_KATTN_CHUNKS - 1];

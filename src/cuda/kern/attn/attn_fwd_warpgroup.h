@@ -8,7 +8,7 @@ typedef struct {
   uint32_t desc_q, desc_k, desc_v;
   /* Stage and mbarrier parity of the current block of K. The current block of V is the one before it. */
   uint32_t stage_k, parity_k;
-  /* SKIP: numbers of blocks of K and of V before the current one, from which stage and parity follow. */
+  /* SKIP: numbers of blocks of K and of V before the current block, from which its stage and parity follow. */
   uint32_t block_k, block_v;
   /* Number of `work` records read from the ring at OFF_TILE. */
   int tiles;
@@ -17,7 +17,7 @@ typedef struct {
   int n, n_lo, mask_hi, mask_lo;
   /* Block whose product P V is computed next. */
   int n_v;
-  /* K and V in segments: 1 when the current record continues the tile of the record before it. */
+  /* K and V in segments: 1 if the current record and the record before it are of the same tile. */
   int joins;
   /* KV_RESIDENT: blocks of K and of V up to this index stay in shared memory for the next tile. */
   int keep_k, keep_v;

@@ -3,8 +3,10 @@
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/kern/attn/attn_fwd_warpgroup.h"
 
-/* Returns the stage of the current block of K. With KV_RESIDENT the stage is the block's number, and its parity counts
- * the runs of tiles that have used the stage. */
+/* stage_k and stage_v return the stage of the current block of K or V. parity_k and parity_v return the mbarrier parity
+ * that says that it is loaded.
+ *
+ * With KV_RESIDENT the stage is the block's number. Its parity changes each time the stage is loaded. */
 GA_DEV uint32_t stage_k(const warpgroup *c) {
   return KV_RESIDENT ? (uint32_t)c->n : SKIP ? ring_stage(c->block_k, ST) : c->stage_k;
 }
@@ -22,21 +24,21 @@ GA_DEV uint32_t parity_v(const warpgroup *c) {
 GA_DEV void wait_k(const warpgroup *c) { mbar_wait(c->at.sb + OFF_KF + 8 * stage_k(c), parity_k(c)); }
 GA_DEV void wait_v(const warpgroup *c) { mbar_wait(c->at.sb + OFF_VF + 8 * stage_v(c), parity_v(c)); }
 
-/* Releases the stage of K after this warp's last read. With Q in shared memory, the tile's last block also releases Q.
- * loads is loads_done of those reads, or 0. */
-GA_DEV void release_k_after(const warpgroup *c, uint32_t loads) { /* loads: result of loads_done, or 0 */
+/* Releases the stage of K after this warp's last read of it. With Q in shared memory, the tile's last block also
+ * releases Q. loads is the result of loads_done for the reads, or 0. */
+GA_DEV void release_k_after(const warpgroup *c, uint32_t loads) {
   if (c->at.lane) return;
   if (!KV_RESIDENT || c->n > c->keep_k) mbar_arrive(c->at.sb + OFF_KE + 8 * stage_k(c) + loads);
   if (Q_SMEM && c->n == c->n_lo) mbar_arrive(c->at.sb + OFF_QE + 8 * c->at.w + loads);
 }
-GA_DEV void release_k(const warpgroup *c) { /* must be called when the products are complete */
+GA_DEV void release_k(const warpgroup *c) { /* to be called when the products that read K are complete */
   release_k_after(c, 0);
 }
 GA_DEV void release_v(const warpgroup *c) {
   if (c->at.lane == 0 && c->at.wl == 0 && (!KV_RESIDENT || c->n_v > c->keep_v))
     mbar_arrive(c->at.sb + OFF_VE + 8 * stage_v(c));
 }
-/* Releases V of skipped blocks without reading it, once all warps have waited for it. Otherwise a late warp could wait
+/* Releases V of skipped blocks, which are not read, once all warps have waited for it. Otherwise a late warp could wait
  * for the stage's next use. */
 GA_DEV void pass_v(warpgroup *c) {
   GA_ROLL for (c->block_v++; c->block_v != c->block_k; c->block_v++) {
@@ -45,7 +47,7 @@ GA_DEV void pass_v(warpgroup *c) {
     release_v(c);
   }
 }
-/* Moves to the next block: the block whose S was computed becomes the block whose P V is computed next. */
+/* Moves to the next block: the block whose S was just computed becomes the block whose P V is computed next. */
 GA_DEV void advance(warpgroup *c) {
   if (KV_RESIDENT) {
     if (c->n > c->keep_k) c->used_k ^= 1u << c->n;

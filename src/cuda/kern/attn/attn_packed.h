@@ -1,5 +1,5 @@
-/* Attention by packed rows: the rows of one tile are pairs of a query of a sequence and a head of a group. The kernels
- * attn_decode_simt (any GPU) and attn_decode (Hopper) share this header. */
+/* Attention of few queries. The rows of a tile are packed rows: pairs of a query and one of the query heads that share
+ * a KV head. The kernels attn_decode_simt (any GPU) and attn_decode (Hopper) share this header. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/tile/block_row.h"
@@ -8,8 +8,8 @@
 
 #define NONE GA_NEG_INFINITY
 
-/* A tile: packed rows [row, row + n) of sequence b and KV head h. n_q and n_kv are the numbers of queries and keys of
- * the sequence, q_first and kv_first its first tokens. Some of the rows see keys [from, to). */
+/* The tile of a thread block: packed rows [row, row + n) of sequence b and KV head h. The sequence has n_q queries and
+ * n_kv keys, from tokens q_first and kv_first on. Keys that no row sees are outside [from, to). */
 typedef struct {
   int b, h, row, n, n_q, n_kv, q_first, kv_first, from, to;
 } unit;
@@ -18,12 +18,12 @@ GA_DEV int query_of(const ga_kargs_attn_decode *a, const unit *u, int r) { retur
 GA_DEV int head_of(const ga_kargs_attn_decode *a, const unit *u, int r) {
   return u->h * a->group + (u->row + r) % a->group;
 }
-/* Returns the key that packed row r is aligned with. The last query is aligned with the last key. */
+/* Returns the key that has the position of packed row r's query. The last query has the position of the last key. */
 GA_DEV int place_of(const ga_kargs_attn_decode *a, const unit *u, int r) {
   return query_of(a, u, r) + u->n_kv - u->n_q;
 }
 
-/* Returns the index in lse of query i of a head. */
+/* Returns the index, in the array lse, of query i of the tile's sequence and query head `head`. */
 GA_DEV int64_t packed_lse_at(const ga_kargs_attn_decode *a, const unit *u, int head, int i) {
   return a->lse_stride ? head * a->lse_stride + u->q_first + i : ((int64_t)u->b * a->q_heads + head) * a->rows_q + i;
 }
@@ -49,9 +49,11 @@ GA_DEV unit unit_of(const ga_kargs_attn_decode *a, int block, int rows_of_tile) 
   return u;
 }
 
-/* Returns true for the last block to finish among the `parts` blocks of tile `block`; it then sees the writes of the
- * others. One thread calls the function after a block barrier that made the block's writes visible to it. Another block
- * barrier must follow. */
+/* Returns true in the last block to finish among the `parts` blocks of tile `block`. That block then sees the writes of
+ * the others.
+ *
+ * One thread calls the function after a block barrier that made the block's writes visible to it. Another block barrier
+ * must follow. */
 GA_DEV bool count_split(const ga_kargs_attn_decode *a, int block, int parts) {
   fence_device();
   const bool last = atomic_add_i32(a->counter + block, 1) == parts - 1;

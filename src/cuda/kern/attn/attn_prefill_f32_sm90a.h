@@ -6,8 +6,8 @@
 
 const char *cuda_attn_prefill_f32_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 double cuda_attn_prefill_f32_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Plans three steps: the conversion of Q to the type of K and V, attention by a variant of attn_fwd_sm90a.toml or
- * attn_short_sm90a.toml, and the conversion of O to f32. */
+/* Plans three launches: the conversion of Q to the type of K and V, 16-bit attention (attn_fwd_sm90a.toml,
+ * attn_short_sm90a.toml), and the conversion of O to f32. Returns a reject reason, or NULL. */
 const char *cuda_attn_prefill_f32_plan(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);
 
 #endif

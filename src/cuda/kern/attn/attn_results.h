@@ -1,4 +1,4 @@
-/* Results of attn_fwd_sm90a.cu: writing O and the log-sum-exp. */
+/* The results of attn_fwd_sm90a.cu: functions that write O and the log-sum-exp. */
 #pragma once
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/tile/quad.h"
@@ -8,14 +8,15 @@
 #include "cuda/kern/attn/attn_store.h"
 #include "cuda/kern/attn/attn_tiles.h"
 
-/* Returns the index of this lane's row h in lse, m and l. */
+/* Returns the index of this lane's row g (h = 0) or g+8 (h = 1) in the arrays lse, state_m and state_l. `first` is the
+ * query of row g. */
 GA_DEV int64_t row_at(const warpgroup *c, const tile_coord *t, int first, int h) {
   const int before = EXTRAS && c->at.a->lse_stride_batch == 0 ? t->start_q : 0;
   return t->batch * c->at.a->lse_stride_batch + row_head(&c->at, t->head, h) * c->at.a->lse_stride_head + before +
          query_of(&c->at, t, first, h);
 }
-/* Stores this warp's 16 rows of O to shared memory, then issues one bulk store per panel. By then the previous tile's
- * store has finished. */
+/* Stores this warp's 16 rows of O to shared memory, then issues one bulk store per panel. Before, it waits until the
+ * stores of the previous tile have read that memory. */
 GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const tile_coord *t) {
   const uint32_t so = c->at.sb + OFF_O + c->at.w * O_BYTES + c->at.wl * PANELS_V * O_PANEL;
   const uint32_t k0 = keep_bits(v[0]), k1 = keep_bits(v[1]);
@@ -33,7 +34,8 @@ GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const
     bulk_commit();
   }
 }
-/* Loads the state that earlier launches stored for the rows of the current tile. One lane of each row gets l. */
+/* Loads the state (O, m, l) that an earlier launch stored for the rows of the current tile. One lane of the four of a
+ * row gets l, the others get 0. */
 GA_DEV void load_state(const warpgroup *c, float *o, float *m, float *l) {
   args a = c->at.a;
   const tile_coord t = tile_coord_of(tile_slot(c, 1));
@@ -48,7 +50,7 @@ GA_DEV void load_state(const warpgroup *c, float *o, float *m, float *l) {
         in && 8 * j < a->cols_v ? ldg_f32(o0 + 8 * j + e) : 0.f;
   }
 }
-/* Stores the state of the tile's rows for later launches. */
+/* Stores the state (O, m, l) of the tile's rows for a later launch. */
 GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, const float *l, const tile_coord *t,
                         int row) {
   args a = c->at.a;
@@ -67,10 +69,10 @@ GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, cons
 }
 /* ---- partial results of a tile whose keys are divided among blocks (splits) ---- */
 enum {
-  /* Number of floats of a lane's group. The first group is m and l of both rows; each further group is two columns of O
-   * of both rows. */
+  /* Number of floats of a group, which a lane stores at once. The first group is m and l of both rows; each further
+   * group is two columns of O of both rows. */
   LANE_FLOATS = 4,
-  SPLIT_FLOATS = 32 * (LANE_FLOATS + DV / 2), /* Number of floats of a warp in a split. */
+  SPLIT_FLOATS = 32 * (LANE_FLOATS + DV / 2), /* Number of floats that a warp stores for a split. */
   AT_ONCE = DV == 128 ? 3
                       /* Number of splits that are loaded together: a load from L2 takes longer than the computation on
                        * its data. */
@@ -78,7 +80,7 @@ enum {
   GROUP = 8 /* Number of groups of four floats of O that are added together. */
 };
 static_assert(!SPLITS || DV / 8 % GROUP == 0, "whole groups of O");
-/* Returns the address of this lane's data in split 0 of its warp. */
+/* Returns the address, in the workspace, of this lane's data of split 0 for the warp's rows of a tile. */
 GA_DEV float *split_rows(const warpgroup *c, int tile) {
   const int64_t warp = ((int64_t)tile * WGS + c->at.w) * 4 + c->at.wl;
   return c->at.a->partial + warp * c->at.a->splits * SPLIT_FLOATS + c->at.lane * LANE_FLOATS;
@@ -92,13 +94,14 @@ GA_DEV void store_split(float *at, const float *o, const float *m, const float *
     stg_f4(at + 32 * LANE_FLOATS * (j + 1), x);
   }
 }
-/* Loads m and l of up to AT_ONCE splits from split s on. For splits past the last one m is set to -infinity. */
+/* Loads m and l of AT_ONCE splits from split s on to x. Splits from `pieces` on do not exist; their m is set to
+ * -infinity. */
 GA_DEV void load_sums(const float *at, float (*x)[4], int s, int pieces) {
   GA_UNROLL for (int i = 0; i < AT_ONCE; i++) ldg_f4(x[i], at + imin(s + i, pieces - 1) * SPLIT_FLOATS);
   GA_UNROLL for (int i = 0; i < AT_ONCE; i++) if (s + i >= pieces) x[i][0] = x[i][1] = GA_NEG_INF;
 }
-/* Adds GROUP groups of four floats of O, from group j on, over all splits in their order. The call for the first group
- * also adds l. */
+/* Adds the weighted O of all splits, in their order, for GROUP groups of four floats from group j on. top has the rows'
+ * maxima over all splits. The call for the first groups also adds l. */
 GA_DEV void add_group(const float *at, float *o, float *l, const float *top, int j, int pieces) {
   GA_ROLL for (int s = 0; s < pieces; s += AT_ONCE) {
     float sums[AT_ONCE][4], x[AT_ONCE][GROUP][4];
@@ -113,8 +116,8 @@ GA_DEV void add_group(const float *at, float *o, float *l, const float *top, int
     }
   }
 }
-/* Writes a split's rows to global memory, and returns whether this warp is the last to finish its 16 rows of the tile.
- * The last warp loads all splits into o, m and l, and adds them in the order of the splits. */
+/* Writes this warp's rows of a split to the workspace. Returns 1 if this split is the last to finish for these rows.
+ * Then o, m and l become the sums over all splits, added in the order of the splits. */
 GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const tile_coord *t, int split, int pieces) {
   args a = c->at.a;
   const int tile = (t->batch * a->heads_q + t->head) * a->tiles_per_head + t->row0 / tile_queries(a);
@@ -146,8 +149,8 @@ GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const t
   GA_UNROLL for (int j = 0; j < DV / 8; j += GROUP) add_group(at, o, l, top, j, pieces);
   return 1;
 }
-/* Adds a column without a value, whose logit is the head's sink, to the row sums. Rows that see no key are unchanged. v
- * is the factor of O. */
+/* Adds to the row sums a column that has no value and whose logit is the head's sink. Rows that see no key are
+ * unchanged. v becomes the factors by which O must be multiplied. */
 GA_DEV void add_sink(const warpgroup *c, const tile_coord *t, const float *m, float *ref, float *l, float *v) {
   GA_UNROLL for (int i = 0; i < 2; i++) {
     if (m[i] == GA_NEG_INF) continue;
@@ -158,7 +161,8 @@ GA_DEV void add_sink(const warpgroup *c, const tile_coord *t, const float *m, fl
     ref[i] = top;
   }
 }
-/* Divides O by the row sums and writes O and lse of the tile whose record is `back` records before the current one. */
+/* Divides O by the row sums, and writes O and lse of the tile whose record is `back` records before the current record.
+ * With splits or stored states, writes partial results instead. */
 GA_DEV void epilogue(const warpgroup *c, float *o, float *m, float *l, int back) {
   args a = c->at.a;
   const tile_coord t = tile_coord_of(tile_slot(c, back));

@@ -1,18 +1,18 @@
-/* Soft-cap, ALiBi and mask applied to S (attn_fwd_sm90a.cu). */
+/* Functions that apply soft-cap, ALiBi and mask to S = Q K^T (attn_fwd_sm90a.cu). */
 #pragma once
 #include "cuda/kern/attn/attn_stretch_mask.h"
 
-/* Returns the factor from S to log2 units. With features, S has already been scaled to log2 units, and the factor is
+/* Returns the factor from S to logits in log2 units. With EXTRAS apply_features has already scaled S, and the factor is
  * 1. */
 GA_DEV float log2_factor(args a) { return EXTRAS ? 1.f : a->scale_log2; }
-/* Returns tanh x to 2^-22, by a series where the difference of exponentials would cancel (tanh.approx is good to 2^-11
- * only). */
+/* Returns tanh x with an error of 2^-22. For small |x|, where the difference of exponentials would cancel, it uses a
+ * series. tanh.approx has an error of 2^-11. */
 GA_DEV float tanh_accurate(float x) {
   const float z = x * x, wide = 1.f - 2.f * rcp(ex2(fabsf(x) * (2.f * LOG2E)) + 1.f);
   const float near = fmaf(z * x, fmaf(z, fmaf(z, fmaf(z, 62.f / 2835.f, -17.f / 315.f), 2.f / 15.f), -1.f / 3.f), x);
   return fabsf(x) < 0.3f ? near : copysignf(wide, x);
 }
-/* Applies soft-cap and ALiBi to block n. */
+/* Scales S of block n of the keys to log2 units, and applies soft-cap and ALiBi to it. Does nothing without EXTRAS. */
 GA_DEV void apply_features(const warpgroup *c, float *s, int n) {
   if (!EXTRAS) return;
   args a = c->at.a;
@@ -40,7 +40,7 @@ GA_DEV void apply_mask(const warpgroup *c, float *s, int n) {
     mask_stretch(c, s, n);
     return;
   }
-  /* x, y, z, w are rows_q, rows_k, start_q, column of the tile's record */
+  /* t.x, t.y, t.z, t.w: rows_q, rows_k, start_q and column of the tile's record */
   const ga_i4 t = lds_i4(tile_slot(c, 1) + 32);
   const int base = n * BN, last = t.y - 1 - base;
   const int at0 = row_query(&c->at, t.w, 0) - base, at1 = PACKS ? row_query(&c->at, t.w, 1) - base : at0 + 8;

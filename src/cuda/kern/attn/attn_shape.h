@@ -1,5 +1,5 @@
-/* Constants and a thread's position for attn_fwd_sm90a.cu and attn_fp8_sm90a.cu, which compute tiles of Q with blocks
- * of K and V. The constants follow from parameters that both kernels have. */
+/* Constants of attn_fwd_sm90a.cu and attn_fp8_sm90a.cu, and a thread's position in a tile. Both kernels compute tiles
+ * of Q with blocks of K and V. The constants follow from parameters that both have. */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
@@ -21,8 +21,8 @@ enum {
   STRETCH = GA_P_STRETCHES,
   SPLITS = PACKS && CARRY, /* 1: the keys of a tile may be divided among several blocks */
   WGS = BM / 64,
-  THREADS = 128 * (WGS + 1), /* registers are divided among whole warpgroups, so the producer is a warpgroup too */
-  TILE_SLOTS = 4             /* number of tile records in flight */
+  THREADS = 128 * (WGS + 1), /* the producer is a whole warpgroup, because registers are divided among warpgroups */
+  TILE_SLOTS = 4             /* number of tile records (attn_tiles.h) between producer and consumers */
 };
 static_assert(BM % 64 == 0 && WGS >= 2 && WGS <= 3, "one warpgroup per 64 rows; registers end at three");
 static_assert(EXTRAS || !(CARRY || PAGES || PACKS), "lengths and features of a call are read where EXTRAS is");
@@ -32,11 +32,11 @@ static_assert(EXTRAS || !(CARRY || PAGES || PACKS), "lengths and features of a c
 
 typedef const ga_kargs_attn_fwd *args;
 
-/* Position of a consumer's thread, with the kernel's arguments. */
+/* The kernel's arguments, and the position of a consumer thread. */
 typedef struct {
   args a;
   uint32_t sb; /* Shared address of the block's shared memory. */
-  /* w is the warpgroup, wl the warp in it, lane the lane of the warp; g is lane / 4, and q2 is 2 * (lane % 4). */
+  /* w is the warpgroup, wl the warp in it, lane the lane of the warp. g is lane / 4, and q2 is 2 * (lane % 4). */
   int w, wl, lane, g, q2;
 } attn_place;
 

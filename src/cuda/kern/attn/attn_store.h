@@ -1,4 +1,4 @@
-/* Stores of O from registers to global memory, and tests of which rows of a tile exist. */
+/* Stores of O from registers to global memory, and tests that say which rows of a tile exist. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/num.h"
@@ -6,7 +6,7 @@
 #include "cuda/kern/attn/attn_lse.h"
 #include "cuda/kern/attn/attn_pairs.h"
 
-/* The fields of a tile's record that are needed to store its results. */
+/* The fields of a tile's record (attn_tiles.h) that are needed to store its results. */
 typedef struct {
   int row0, head, batch, rows_q, start_q;
 } tile_coord;
@@ -15,15 +15,16 @@ GA_DEV tile_coord tile_coord_of(uint32_t a) {
   const tile_coord t = {x.x, x.y, x.z, z.x, z.z};
   return t;
 }
-/* Returns the query of this lane's row h (0 or 1). first is the query of its row 0. */
+/* Returns the query of this lane's row g (h = 0) or g+8 (h = 1). first is the query of row g. */
 GA_DEV int query_of(const attn_place *c, const tile_coord *t, int first, int h) {
   return PACKS ? row_query(c, t->row0, h) : first + 8 * h;
 }
-/* Returns whether this lane's row h is inside the tile's rows and belongs to an existing query. */
+/* Returns 1 if this lane's row h, as in query_of, is one of the tile's rows and its query exists. */
 GA_DEV int row_in(const attn_place *c, const tile_coord *t, int first, int h) {
   return (!PACKS || wg_query(c, h) < c->a->wg_queries) && query_of(c, t, first, h) < t->rows_q;
 }
-/* Stores O from registers, 16 bytes per lane. Rows of other sequences and columns from cols_v on are not written. */
+/* Multiplies this lane's rows of O by their factors v and stores them, 16 bytes per lane. Rows of other sequences and
+ * columns from cols_v on are not written. */
 GA_DEV void store_direct(const attn_place *c, const float *o, const float *v, const tile_coord *t) {
   args a = c->a;
   const int row = row_query(c, t->row0, 0), q = c->lane & 3;

@@ -1,11 +1,12 @@
-/* Stretches of keys (attn_stretch_args.h): the stretch of a block, and the block of a position. */
+/* Functions that find the stretch of keys to which a block belongs, and the block of a position
+ * (attn_stretch_args.h). */
 #pragma once
 #include "cuda/kern/attn/attn_shape.h"
 #include "cuda/kern/attn/attn_stretch_args.h"
 
 GA_DEV const ga_kargs_attn_stretch *stretch_args(args a) { return (const ga_kargs_attn_stretch *)a; }
-/* Returns the index of the last stretch of the document that begins at or before block n. documents is a field of
- * ga_kattn_q_stretch. */
+/* Returns the index of the stretch of keys that has block n: the document's last stretch that begins at or before the
+ * block. documents is a field of ga_kattn_q_stretch. */
 GA_DEV int stretch_of_block(const ga_kargs_attn_stretch *x, int documents, int n) {
   int from = documents & 0xffff, to = documents >> 16;
   GA_ROLL while (to - from > 1) {
@@ -17,7 +18,8 @@ GA_DEV int stretch_of_block(const ga_kargs_attn_stretch *x, int documents, int n
   }
   return from;
 }
-/* Returns the end of the document's keys before `position`, as block * BN + number of keys in that block. */
+/* Returns the end of the document's keys before `position`: BN times a block, plus the number of such keys in that
+ * block. */
 GA_DEV int stretch_keys_before(args a, int documents, int position) {
   const ga_kargs_attn_stretch *x = stretch_args(a);
   int from = documents & 0xffff, to = documents >> 16;

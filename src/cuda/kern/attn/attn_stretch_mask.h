@@ -1,4 +1,4 @@
-/* Masks of blocks of keys by position, for kernels with stretches. */
+/* The mask of a block of keys, computed from positions, for kernels with stretches. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/tile/reg.h"
@@ -6,15 +6,14 @@
 #include "cuda/kern/attn/attn_pairs.h"
 #include "cuda/kern/attn/attn_stretch.h"
 
-/* Returns the number of keys that the stretch of block n has from the start of block n on. BN or more: the block is
- * full. */
+/* Returns the number of keys from the start of block n to the end of its stretch. BN or more: the block is full. */
 GA_DEV int stretch_keys(const warpgroup *c, int n) {
   const ga_kargs_attn_stretch *x = stretch_args(c->at.a);
   const int i = stretch_of_block(x, lds_i4(tile_slot(c, 1) + 16).w, n);
   return x->kv[i].rows - (n - x->kv[i].block) * BN;
 }
-/* Returns the highest block up to n that a stretch of the tile's document fills only partly. Returns -1 when there is
- * none. */
+/* Returns the highest block that is at most n and only partly filled, among blocks of the tile's document. Returns -1
+ * if there is none. */
 GA_DEV int short_block(const warpgroup *c, int n) {
   const ga_kargs_attn_stretch *x = stretch_args(c->at.a);
   const int documents = lds_i4(tile_slot(c, 1) + 16).w;
@@ -24,7 +23,8 @@ GA_DEV int short_block(const warpgroup *c, int n) {
   }
   return -1;
 }
-/* Masks block n, which belongs to one stretch. This lane's two rows are queries 8 positions apart. */
+/* Sets S of block n to -infinity where a query does not see a key, or no key exists. The block belongs to one stretch.
+ * This lane's two rows are queries 8 positions apart. */
 GA_DEV void mask_stretch(const warpgroup *c, float *s, int n) {
   const ga_kargs_attn_stretch *x = stretch_args(c->at.a);
   const int i = stretch_of_block(x, lds_i4(tile_slot(c, 1) + 16).w, n), before = (n - x->kv[i].block) * BN;

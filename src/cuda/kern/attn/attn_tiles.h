@@ -4,30 +4,31 @@
 #include "cuda/kern/attn/attn_shape.h"
 #include "cuda/kern/attn/attn_stretch.h"
 
-/* The work of one tile. The producer writes it to a ring of TILE_SLOTS records, and the consumers read a record between
- * tiles. With K and V in several segments a tile has one record per segment; `joins` is 1 for all but the first. */
+/* A tile: its rows and its blocks of K and V. The producer writes it to a ring of TILE_SLOTS records, and the consumers
+ * read a record between tiles. With K and V in several segments a tile has one record per segment. */
 typedef struct {
   int row0, head, batch,
-      /* row0 is the first query. head is the head, or KV head for packed heads. Blocks n_hi down to n_lo are processed;
-       * n_hi below 0 means that there are no more tiles. */
+      /* row0 is the first query. head is the query head, or the group of packed query heads. Blocks n_hi down to n_lo
+       * are processed; n_hi below 0 means that there are no more tiles. */
       n_hi;
   /* Blocks from mask_hi on and blocks below mask_lo need the mask. */
   int n_lo, mask_hi, mask_lo;
-  /* KV_RESIDENT: blocks up to `keep` are used by the next tile too. Stretches: ga_kattn_q_stretch.documents. */
+  /* KV_RESIDENT: blocks up to `keep` are used by the next tile too. With stretches the field holds
+   * ga_kattn_q_stretch.documents. */
   int keep;
   /* split is the index of this split of the tile; pieces is the number of splits that have blocks. The record stores
    * both in one word with joins. */
   int split, pieces;
-  /* rows_q and rows_k are the numbers of queries and keys, start_q the first row of q; column is the key aligned with
-   * row0. */
+  /* rows_q and rows_k are the numbers of queries and keys of the sequence. start_q is its first row in q. column is the
+   * key at the position of query row0. */
   int rows_q, rows_k, start_q, column;
-  /* start_k is the first row of K, joins is 1 for a further segment, part is the index of the segment. Of these the
-   * record has only joins. */
+  /* start_k is the sequence's first row in k. part is the index of the segment, and joins is 1 for all segments but the
+   * first. Of these three the record stores only joins. */
   int start_k, joins, part;
 } tile;
 
-/* Return the number of queries of a warpgroup, and of a tile. Rows of a warpgroup from pack * wg_queries on are unused:
- * they are zeros in shared memory and are not stored. */
+/* Return the number of queries of a warpgroup, and of a tile. A warpgroup has 64 rows. Rows from pack * wg_queries on
+ * are unused: zeros in shared memory that are not stored. */
 GA_DEV int wg_queries(args a) { return PACKS ? a->wg_queries : 64; }
 GA_DEV int tile_queries(args a) { return WGS * wg_queries(a); }
 GA_DEV void tile_put(uint32_t a, const tile *t) {
@@ -36,10 +37,11 @@ GA_DEV void tile_put(uint32_t a, const tile *t) {
   sts_i4(a + 32, t->rows_q, t->rows_k, t->start_q, t->column);
 }
 
-/* Computes the range of blocks for the queries of the tile from row0 on. Returns whether any key is seen. The range has
- * at least one block, so that rows that see nothing are written too. The block of the first row's last key counts as
- * masked even if the row ends with that block. Before this block the row has no maximum, and blocks without masks need
- * one. */
+/* Computes the range of blocks for the tile's queries, from row0 on. Returns 1 if any key is seen. The range has at
+ * least one block, so that rows that see nothing are written too.
+ *
+ * The block with the last key of the first row counts as masked, even if the row ends with that block. Before it the
+ * row has no maximum, and blocks without masks need one. */
 GA_DEV int tile_blocks(args a, tile *t) {
   const int rows = imin(tile_queries(a), t->rows_q - t->row0);
   const int right = WINDOW ? a->window_right : 0;
@@ -54,7 +56,8 @@ GA_DEV int tile_blocks(args a, tile *t) {
   t->mask_lo = WINDOW ? imax(0, t->column + rows - 1 - a->window_left + BN - 1) / BN : 0;
   return first < end;
 }
-/* Reads the numbers and first rows of the tile's sequence in q and k, for kernels with features. */
+/* Reads the numbers of queries and keys of the tile's sequence, and its first rows in q and k. Only kernels with
+ * features have such sequences. */
 GA_DEV void tile_sequence(args a, tile *t) {
   const int paged = PAGES && (a->features & GA_KATTN_PAGED);
   if (a->features & GA_KATTN_VARLEN) {
@@ -68,8 +71,8 @@ GA_DEV void tile_sequence(args a, tile *t) {
     t->rows_k = a->kv_len ? ldg_i32(a->kv_len + t->batch) : ldg_i32(a->cu_k + t->batch + 1) - t->start_k;
   }
 }
-/* Restricts the tile to the blocks of its split, upper blocks first. Returns 0 if the split has no block. A split
- * without masked blocks takes its first maximum from its first block, as a tile does. */
+/* Restricts the tile to the blocks of its split; split 0 has the highest blocks. Returns 0 if the split has no block. A
+ * split without masked blocks takes its first maximum from its first block, as a tile does. */
 GA_DEV int tile_cut(args a, tile *t) {
   const int blocks = t->n_hi - t->n_lo + 1, per = (blocks + a->splits - 1) / a->splits,
             first = t->n_hi - t->split * per;
@@ -78,8 +81,8 @@ GA_DEV int tile_cut(args a, tile *t) {
   t->n_lo = imax(t->n_lo, first - per + 1);
   return first >= t->n_lo;
 }
-/* Computes tile m of a head. Tiles are counted from the last tile of the stretches of Q, so that tiles with the most
- * keys come first. Blocks and masks are as in tile_blocks. */
+/* Computes tile m of a head, in kernels with stretches. Tiles are counted from the last tile of the stretches of Q, so
+ * that tiles with the most keys come first. Blocks and masks are as in tile_blocks. */
 GA_DEV void tile_of_stretch(args a, tile *t, int m) {
   const ga_kargs_attn_stretch *x = stretch_args(a);
   int i = 0, tiles = (x->q[0].rows + BM - 1) / BM;
@@ -99,9 +102,11 @@ GA_DEV void tile_of_stretch(args a, tile *t, int m) {
   t->mask_hi = imax(0, stretch_keys_before(a, documents, t->column + 1 + a->window_right) - 1) / BN;
   t->mask_lo = (stretch_keys_before(a, documents, last - a->window_left) + BN - 1) / BN;
 }
-/* Computes the tile of work item i. With causal masks, the longest tiles come first within a section of heads whose K
- * and V share L2. sub is the index of the tile in a run (KV_RESIDENT), or of the segment of K and V. Returns 0 for a
- * further segment of which the tile sees nothing. */
+/* Computes the tile of work item i. With masks, the longest tiles come first within a section of heads whose K and V
+ * fit in L2.
+ *
+ * sub is the index of the tile among the unit_tiles tiles of an item (KV_RESIDENT), or the index of the segment of K
+ * and V. Returns 0 for a segment after the first of which the tile sees nothing. */
 GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
   int pair, m;
   t->split = 0;
@@ -130,8 +135,8 @@ GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
   t->rows_k = a->rows_k;
   t->start_q = 0;
   t->start_k =
-      /* without keys, the copy starts at row 1, outside the tensor map, and fills V with zeros: a NaN there would reach
-       * O even by a weight of 0 */
+      /* Without keys, the copy starts at row 1, outside the tensor map, and fills V with zeros. A NaN there would reach
+       * O even by a weight of 0. */
       CARRY && a->rows_k == 0;
   t->part = t->joins = 0;
   if (EXTRAS) tile_sequence(a, t);
@@ -158,22 +163,24 @@ GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
   if (SPLITS && a->splits > 1) return tile_cut(a, t);
   return seen || !t->joins;
 }
-/* The fields of a tile that the producer keeps in registers. It has few registers. */
+/* The fields of a tile that the producer, which has few registers, keeps in registers. */
 typedef struct {
   /* head_k is the KV head; batch is the batch index in K and V, 0 for packed sequences. */
   int head_k, batch;
   /* K and V are loaded from block n_hi down to n_lo. n_hi < 0: there are no more tiles. */
   int n_hi, n_lo;
-  /* First row of K. PAGED: number of keys. Stretches: ga_kattn_q_stretch.documents. */
+  /* First row of K. With pages, the number of keys. With stretches, ga_kattn_q_stretch.documents. */
   int start_k;
-  /* KV_RESIDENT: 1 for the first and longest tile of a run, which loads K and V for all tiles of the run. */
+  /* KV_RESIDENT: 1 for the first and longest of unit_tiles tiles, which loads K and V for all of them. */
   int loads;
   int part; /* Index of the segment of K and V. */
 } work;
 
-/* Finds the next tile that has rows and writes its record to `slot`. n_hi is below 0 when there is none. *i is the work
- * item; *sub is the index of the tile in its run, or of the segment. A block first takes the item of its own index.
- * Later it steps by the grid size or, with causal masks and windows, takes the next item from a counter. */
+/* Finds the next tile that has rows, writes its record to `slot` and returns its work. n_hi is below 0 if there is
+ * none. *i is the work item; *sub is as in tile_decode.
+ *
+ * A block first takes the item of its own index. Later it steps by the grid size or, with causal masks and windows,
+ * takes the next item from a counter. */
 GA_DEV work tile_next(args a, int *i, int *sub, uint32_t slot, int first) {
   const int subs = KV_RESIDENT ? a->unit_tiles : CARRY ? a->chunks : 1;
   GA_ROLL for (;; first = 0) {

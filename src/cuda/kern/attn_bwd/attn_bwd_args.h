@@ -1,20 +1,21 @@
 /* Arguments of the attention backward kernels: one struct by value for each kernel, the same bytes on the host and on
- * the device. C11 and CUDA C.
+ * the device. This file is both C11 and CUDA C.
  *
- * A pair is a (batch, query head), numbered batch * heads_q + head. A block is 64 query rows of a pair. The workspace
- * holds:
+ * A pair is a (batch, query head), numbered batch * heads_q + head. A block of queries is 64 query rows of a pair. The
+ * workspace holds:
  *   stat  [pair][2][64 * blocks_q]: the log-sum-exp in log2 units (+infinity where a row contributes nothing), then
- *         rowsum(dO O).
+ *         delta = rowsum(dO O).
  *   acc   [pair][blocks_q][4][D / 8][128]: unscaled dQ in f32, by warp (16 rows) and 8 columns, in register order.
  *         Where a thread block takes all keys of a KV head: [thread block][query head of the group][blocks_q]...,
  *         accumulated anew for each head.
- *   dq_semaphore  [pair][blocks_q][dq_semaphores]: number of key tiles that have added their part (ordered kernels).
+ *   dq_semaphore  [pair][blocks_q][dq_semaphores]: number of key tiles that have added their part of dQ. Only ordered
+ *         kernels, which add the parts in a fixed order, use it.
  *   ticket: number of tiles, or of KV heads, that thread blocks have taken. */
 #ifndef GA_CUDA_KERN_ATTN_BWD_ATTN_BWD_ARGS_H
 #define GA_CUDA_KERN_ATTN_BWD_ATTN_BWD_ARGS_H
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 
-/* GA_KBWD_ROWS is the number of query rows of a block, GA_KBWD_WARPS the number of warps that compute. */
+/* GA_KBWD_ROWS is the number of query rows of a block of queries, GA_KBWD_WARPS the number of warps that compute. */
 enum { GA_KBWD_ROWS = 64, GA_KBWD_WARPS = 8 };
 enum {
   GA_KBWD_CLUSTER2_SEMAPHORES = 16
@@ -22,8 +23,8 @@ enum {
    * dQ. */
 };
 
-/* A tensor in 4-d: (column, row, head, batch). Packed sequences are one batch of all rows. row, head and batch are
- * strides in elements. */
+/* A tensor with 4 dimensions: (column, row, head, batch). Packed sequences are one batch of all rows. row, head and
+ * batch are strides in elements. */
 typedef struct {
   void *base;
   int64_t row, head, batch;
@@ -40,13 +41,13 @@ typedef struct {
   float *stat, *acc;
   /* Workspace words that attn_bwd_pre zeroes. NULL: the main kernel uses none. */
   int32_t *dq_semaphore, *ticket;
-  int32_t dq_semaphores; /* Number of semaphores of a block of queries. */
+  int32_t dq_semaphores; /* Number of semaphores for each block of queries. */
   /* Gradient of Q. Where acc is NULL, attn_bwd_pre writes dQ of the blocks of queries that see no key. */
   ga_kbwd_tensor dq;
   int32_t rows_k, window_right, cols_k, out_f32, add_dq;
   int32_t heads_q, rows_q, blocks_q;
-  /* cols_v is the dimension of V and O in memory. acc_cols is D, the head dimension that the main kernel is compiled
-   * for. */
+  /* cols_v is the number of columns of V and O in memory. acc_cols is D, the head dimension that the main kernel is
+   * compiled for. */
   int32_t cols_v, acc_cols;
   /* q_len and kv_len hold the lengths of packed sequences that begin at cu_q and cu_k. NULL: cu_q and cu_k give the
    * lengths. */
@@ -70,7 +71,7 @@ typedef struct {
   ga_tmap q, dout, k, v;
   /* Tensor map of the workspace stat, with boxes of 64 columns and 2 rows, without swizzle. */
   ga_tmap stat;
-  /* Ordered kernels: tensor map of acc as rows of 256 floats. A box is one block of queries. */
+  /* Ordered kernels: tensor map of acc as rows of 256 floats. A box has the rows of one block of queries. */
   ga_tmap acc_map;
   ga_kbwd_tensor dk, dv, dq; /* Gradients of K, V and Q. Only ordered kernels write dq. */
   float *acc;
@@ -81,8 +82,8 @@ typedef struct {
   int32_t heads_q, heads_k, group; /* group is the number of query heads per KV head. */
   /* Number of queries and number of keys of a sequence; of the longest sequence where sequences are packed. */
   int32_t rows_q, rows_k;
-  /* Number of blocks of queries. A block has the 64 or 128 rows of one step. acc and dq_semaphore have an entry for
-   * each. */
+  /* Number of blocks of queries per pair. A block has the 64 or 128 rows of one step. acc and dq_semaphore have an
+   * entry for each block. */
   int32_t blocks_q;
   int32_t tiles_k;     /* Number of tiles of keys per sequence and KV head. */
   int32_t heads_total; /* Number of pairs of a KV head and a batch, heads_k * batch. */
@@ -93,7 +94,7 @@ typedef struct {
   int32_t window_left, window_right;
   /* Bits GA_KATTN_*. Kernels built without GA_P_EXTRAS ignore them. */
   int32_t features;
-  /* Dimension of Q and K (cols_k) and of V (cols_v) in memory, multiples of 8. */
+  /* Numbers of columns of Q and K (cols_k) and of V (cols_v) in memory, multiples of 8. */
   int32_t cols_k, cols_v;
   int32_t out_f32; /* 1: gradients are f32. 0: they have the type of the inputs. */
   /* 1: gradients are added to the old values of dq (add_dq), or of dk and dv (add_dkv). 0: old values are
@@ -113,7 +114,7 @@ typedef struct {
   int32_t out_f32, add_dq;
   float scale;
   const int32_t *q_len;
-  /* Keys of packed sequences, as in ga_kargs_attn_bwd_pre, and scale_alone as in ga_kargs_attn_bwd. */
+  /* cu_k, kv_len: as in ga_kargs_attn_bwd_pre; scale_alone: as in ga_kargs_attn_bwd. */
   const int32_t *cu_k, *kv_len;
   float scale_alone;
 } ga_kargs_attn_bwd_post;

@@ -1,5 +1,5 @@
 /* Sizes, registers and forms of products that follow from a variant's parameters, for attn_bwd_sm90a.cu and
- * attn_bwd_kv_resident_sm90a.cu. In both, one block computes dK, dV and dQ of a tile. */
+ * attn_bwd_kv_resident_sm90a.cu. In both, one thread block computes dK, dV and parts of dQ from a tile of keys. */
 #pragma once
 #include "cuda/dev/ptx/wgmma.h"
 #include "cuda/kern/attn_bwd/attn_bwd_shape.h"
@@ -11,20 +11,22 @@ enum {
   ST = GA_P_STAGES,
   DS_BUFFERS = 3,
   PANELS = D / 64,
-  EARLY = BM == 128 ? 8 : 0, /* number of delta's BM / 8 pairs that are read before the wait for dP */
+  /* a lane reads BM / 8 pairs of delta in a step, and this number of them before the wait for dP */
+  EARLY = BM == 128 ? 8 : 0,
   BOX_BYTES = GA_KBWD_ROWS * PANEL_ROW_BYTES,
   Q_PANEL = BM * PANEL_ROW_BYTES,
+  /* Registers per lane: NS for S and for dP, ND for dK and for dV, NQ for dQ, NP for P and for dS. */
   NS = BM / 2,
   ND = D / 2,
   NQ = BM * D / 256,
   NP = BM / 4,
-  /* number of lines of acc_map in a block. Registers per lane: NS for S and dP, ND for dK and dV, NP for P and dS, NQ
-   * for dQ */
+  /* number of rows of acc_map in a block of queries */
   BLOCK_LINES = BM * D / 256
 };
 enum {
   DQ_COLS = BM == 128 ? D : D / 2
-  /* number of columns of a warpgroup's 64 rows of dQ. The other warpgroup has the other rows or the other columns. */
+  /* number of columns of the part of dQ that a warpgroup computes; the part has 64 rows. The other warpgroup has the
+   * other rows or the other columns. */
 };
 enum { /* offsets and sizes in shared memory, in bytes */
        Q_BYTES = PANELS * Q_PANEL,
@@ -37,8 +39,8 @@ enum { /* offsets and sizes in shared memory, in bytes */
 static_assert(BM == 64 ? D == 64 || D == 128 : BM == 128 && D == 64,
               "a warpgroup's part of dQ is one wgmma wide and lies in one panel");
 
-/* Registers per thread after launch: 504, to be divided among three warpgroups. The producer needs more with
- * features. */
+/* Registers of a thread of the producer and of consumer warpgroups. Over three warpgroups they add up to 504. The
+ * producer needs more with features. */
 #if GA_P_EXTRAS && GA_P_D < 128
 #define REGS_PRODUCER 56
 #define REGS_CONSUMER 224

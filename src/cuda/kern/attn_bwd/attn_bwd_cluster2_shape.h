@@ -1,5 +1,5 @@
-/* Constants, shared memory and the state of a consumer warpgroup for attn_bwd_cluster2_sm90a.cu. A cluster of two
- * blocks computes a tile. */
+/* Constants, offsets in shared memory and the state of a consumer warpgroup for attn_bwd_cluster2_sm90a.cu. A cluster
+ * of two thread blocks computes a tile of keys. */
 #pragma once
 #include "cuda/dev/ptx/wgmma.h"
 #include "cuda/kern/attn_bwd/attn_bwd_shape.h"
@@ -12,20 +12,23 @@ enum {
   DETERMINISTIC = GA_P_DETERMINISTIC,
   PANELS_K = DK / 64,
   PANELS_V = DV / 64,
-  PANELS_1 = PANELS_K - 2, /* number of panels of dQ that block 1 computes; block 0 computes 2 */
+  /* number of panels (64 columns) of dQ that block 1 of the cluster computes; block 0 computes 2 */
+  PANELS_1 = PANELS_K - 2,
   Q_PANEL = BM * PANEL_ROW_BYTES,
   NS = BM / 2,
-  NP = BM / 4 /* registers per lane: NS for S and dP, NP for P and dS */
+  NP = BM / 4 /* registers per lane: NS for S and for dP, NP for P and for dS */
 };
 enum { /* offsets and sizes in shared memory, in bytes */
        Q_BYTES = PANELS_K * Q_PANEL,
        O_BYTES = PANELS_V * Q_PANEL,
-       DS_BYTES = WGS * Q_PANEL, /* dS is BM x BN: one panel per warpgroup */
+       DS_BYTES = WGS * Q_PANEL, /* dS has BM x BN elements, one panel per warpgroup */
        STAT_BYTES = 2 * BM * 4,
        OFF_Q = 0,
        OFF_O = OFF_Q + ST * Q_BYTES,
-       OFF_DS = OFF_O + O_BYTES,          /* block 1 keeps P(i) here, and later overwrites it with dS(i) */
-       OFF_MAIN = OFF_DS + ST * DS_BYTES, /* block 0 keeps K here; block 1 keeps V and the last panels of K */
+       /* block 1 keeps P of step i here, and later overwrites it with dS of the step */
+       OFF_DS = OFF_O + O_BYTES,
+       /* block 0 keeps K here; block 1 keeps V, and the last panels of K at OFF_K1 */
+       OFF_MAIN = OFF_DS + ST * DS_BYTES,
        OFF_K1 = OFF_MAIN + PANELS_V * K_PANEL,
        MAIN_BYTES_0 = PANELS_K * K_PANEL,
        MAIN_BYTES_1 = (PANELS_V + PANELS_1) * K_PANEL,
@@ -35,7 +38,7 @@ enum { /* offsets and sizes in shared memory, in bytes */
        OFF_QE = OFF_QF + 8 * ST,
        OFF_OF = OFF_QE + 8 * ST,
        OFF_OE = OFF_OF + 8,
-       OFF_PF = OFF_OE + 8, /* barriers [stage][warpgroup] */
+       OFF_PF = OFF_OE + 8, /* mbarriers [stage][warpgroup] */
        OFF_PE = OFF_PF + 8 * ST * WGS,
        OFF_DSO = OFF_PE + 8 * ST,
        OFF_DSF = OFF_DSO + 8 * ST,
@@ -65,11 +68,12 @@ typedef struct {
   uint32_t sb, window;
   /* w is the warpgroup, wl the warp in it, lane the lane of the warp; q2 is 2 * (lane % 4). */
   int w, wl, lane, q2;
-  /* This lane's first row of K minus (rows_k - rows_q), the row of K that is aligned with row 0 of Q. */
+  /* This lane's first row of K, minus rows_k - rows_q: the query that has the position of this key. */
   int kv;
   /* stage is the current stage of Q; steps is the number of steps of the tile. */
   int stage, steps;
-  /* Ordered kernels: block of dQ to which this warp has added, but whose semaphore it has not yet raised. -1: none. */
+  /* Ordered kernels (attn_bwd_args.h): block of dQ to which this warp has added, but whose semaphore it has not yet
+   * raised. -1: none. */
   int added;
 } warpgroup;
 

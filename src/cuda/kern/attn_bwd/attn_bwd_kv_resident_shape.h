@@ -1,15 +1,17 @@
-/* Constants, shared memory and the state of a consumer warpgroup for attn_bwd_kv_resident_sm90a.cu, whose blocks
- * compute many tiles in sequence. */
+/* Constants, offsets in shared memory and the state of a consumer warpgroup for attn_bwd_kv_resident_sm90a.cu, whose
+ * thread blocks compute many tiles in sequence. */
 #pragma once
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/kern/attn_bwd/attn_bwd_block.h"
 
 enum {
   CYCLE = 24,        /* number of steps after which stages, buffers and parities repeat */
-  DETERMINISTIC = 0, /* order of tiles, for attn_bwd_tiles.h: 0 is arbitrary */
-  K_BUFFERS = 2,     /* number of buffers of K: the last dQ of a tile is computed in the first step of the next tile */
+  DETERMINISTIC = 0, /* for attn_bwd_tiles.h. 0: tiles add to dQ in any order */
+  /* number of buffers of K; there are two because the last dQ of a tile is computed in the first step of the next
+   * tile */
+  K_BUFFERS = 2,
   RECORDS = 2,
-  FETCHED = D == 128 ? 32 : 16 /* number of values of the sum of dQ that are loaded together */
+  FETCHED = D == 128 ? 32 : 16 /* number of values of the sum of dQ that a thread loads together */
 };
 enum { /* offsets and sizes in shared memory, in bytes */
        RECORD_BYTES = 48,
@@ -35,9 +37,9 @@ static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
 static_assert(CYCLE % (2 * ST) == 0 && CYCLE % DS_BUFFERS == 0, "steps come again");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
-/* Returns the address of the record of this block's tile number i. */
+/* Returns the shared address of the record of tile number i of this thread block. */
 GA_DEV uint32_t record_of(uint32_t sb, uint32_t i) { return sb + OFF_TILE + i % RECORDS * RECORD_BYTES; }
-/* Waits until all warps have read V of tile number i - 1, so that its buffer is free. */
+/* Waits until all warps have read V of tile number i - 1, so that the buffer of V is free for tile i. */
 GA_DEV void wait_v_room(uint32_t sb, uint32_t i) { mbar_wait(sb + OFF_VE, ~i & 1u); }
 
 typedef struct {
@@ -45,28 +47,28 @@ typedef struct {
   uint32_t sb;
   /* w is the warpgroup; q2 is 2 * (lane % 4). */
   int w, q2;
-  /* Number of the tile among the tiles of this block. */
+  /* Number of the current tile among the tiles of this thread block. */
   uint32_t tile;
   /* Step number, from which stages, buffers and parities follow: 0 at the start, then 1 to CYCLE in a loop. */
   uint32_t step;
-  /* Block of dQ of the previous step (see tag_of). -1: none. */
+  /* The block of dQ that the previous step computed, packed by tag_of (attn_bwd_kv_resident_sm90a.cu). -1: none. */
   int before;
 } warpgroup;
 
-/* Return the lane, and the warp in its warpgroup. They read the thread index again at each use, because registers are
- * few. */
+/* lane_of returns the thread's lane, and warp_of its warp in the warpgroup. They read the thread index again at each
+ * use, because registers are few. */
 GA_DEV int lane_of(const warpgroup *c) {
   (void)c;
   return thread_index_anew() & 31;
 }
-GA_DEV int warp_of(const warpgroup *c) { /* index of the warp in its warpgroup */
+GA_DEV int warp_of(const warpgroup *c) {
   (void)c;
   return thread_index_anew() >> 5 & 3;
 }
 GA_DEV int leads(void) { return (thread_index_anew() & 127) == 0; }
 GA_DEV uint32_t tile_record(const warpgroup *c) { return record_of(c->sb, c->tile); }
 GA_DEV uint32_t stage_of(const warpgroup *c) { return c->step % ST; }
-/* Returns this lane's first row of K minus (rows_k - rows_q), the row of K that is aligned with row 0 of Q. */
+/* Returns this lane's first row of K, minus rows_k - rows_q: the query that has the position of this key. */
 GA_DEV int kv_of(const warpgroup *c) {
   return lds_i4(tile_record(c) + 32).w + c->w * 64 + warp_of(c) * 16 + (lane_of(c) >> 2);
 }

@@ -1,11 +1,11 @@
-/* The producer's loads of attn_bwd_sm90a.cu and attn_bwd_kv_resident_sm90a.cu, and the ring of Q and dO. */
+/* Loads of the producer in attn_bwd_sm90a.cu and attn_bwd_kv_resident_sm90a.cu, and the ring of stages of Q and dO. */
 #pragma once
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/attn_bwd/attn_bwd_tiles.h"
 
-/* Initialises the barriers of the ring. */
+/* Initialises the mbarriers of the ring of Q and dO. */
 GA_DEV void init_ring(uint32_t sb) {
   for (int i = 0; i < ST; i++) {
     mbar_init(sb + OFF_QF + 8 * i, 1);
@@ -18,7 +18,8 @@ GA_DEV void load_panels(uint32_t dst, const ga_tmap *map, uint32_t bar, int row,
   GA_UNROLL for (int i = 0; i < PANELS * BOXES; i++) bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / BOXES * PANEL_COLS,
                                                                   row + i % BOXES * GA_KBWD_ROWS, head, batch, policy);
 }
-/* Loads the 128 rows of K or V of the tile in `record`, two boxes a panel. */
+/* Loads the 128 rows of K or V of the tile in `record` to shared address dst: two boxes for each panel of 64
+ * columns. */
 GA_DEV void load_kv(uint32_t record, uint32_t dst, const ga_tmap *map, uint32_t bar, int packed) {
   const tile t = tile_get(record);
   mbar_arrive_expect(bar, K_BYTES);
@@ -26,17 +27,17 @@ GA_DEV void load_kv(uint32_t record, uint32_t dst, const ga_tmap *map, uint32_t 
       bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / 2 * PANEL_COLS, t.start_k + t.n * BN + i % 2 * GA_KBWD_ROWS,
                    t.head, packed ? 0 : t.batch, L2_EVICT_FIRST);
 }
-/* Loads V of tile number i, once the buffer of V is free. */
+/* Loads V of this block's tile number i, once the buffer of V is free. */
 GA_DEV void load_v(args a, uint32_t sb, uint32_t i) {
   wait_v_room(sb, i);
   load_kv(record_of(sb, i), sb + OFF_V, &a->v, sb + OFF_VF, is_packed(a));
 }
-/* Position of the producer in the ring of Q and dO: stage and mbarrier parity. A tile is loaded block by block and head
- * by head, with V after the first Q. The tile's record is read again in every round, because the producer has few
- * registers. */
+/* Position of the producer in the ring of Q and dO: stage and mbarrier parity. */
 typedef struct {
   int stage, parity;
 } stages;
+/* Loads the Q and dO of tile number i, block by block and query head by query head, and V after the first Q. The tile's
+ * record is read again in every round, because the producer has few registers. */
 GA_DEV void feed(args a, uint32_t sb, uint32_t i, stages *at) {
   const uint32_t record = record_of(sb, i);
   const ga_i4 start = lds_i4(record);

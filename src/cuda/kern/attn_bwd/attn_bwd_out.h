@@ -1,5 +1,6 @@
-/* Stores gradients from a register tile (tile/reg.h) of this warp's 16 rows to global memory. They are scaled and
- * stored as 16-bit values or floats, or added to the old floats. GA_P_DTYPE must be set. */
+/* Functions that store gradients from a register tile (tile/reg.h) of this warp's 16 rows to global memory. Gradients
+ * are multiplied by a factor and stored as 16-bit values or floats, or added to the old floats. GA_P_DTYPE must be
+ * set. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/tile/quad.h"
@@ -43,7 +44,7 @@ GA_DEV void bwd_store_f32(const bwd_out *o, const float *x, int n, float f, int 
   }
 }
 
-/* Stores n columns, a multiple of 32, multiplied by f. q is lane % 4. */
+/* Multiplies x by f and stores its n columns, a multiple of 32. q is lane % 4. */
 GA_DEV void bwd_store(const bwd_out *o, const float *x, int n, float f, int q) {
   if (o->f32) {
     bwd_store_f32(o, x, n, f, q);

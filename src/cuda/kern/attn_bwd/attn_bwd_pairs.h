@@ -1,5 +1,6 @@
-/* Tiles of the backward kernels for every shape (attn_bwd_fallback_sm80.cu, attn_bwd_simt_sm80.cu). The header has the
- * rows that a block owns, the rows of the other tensor that see them, and the computation for one query and one key. */
+/* Tiles of the backward kernels for every shape (attn_bwd_fallback_sm80.cu, attn_bwd_simt_sm80.cu). A thread block owns
+ * rows of one tensor; this file also finds the rows of the other tensor that meet them. It has the computation for one
+ * query and one key. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
@@ -11,11 +12,12 @@ typedef const ga_kargs_attn_bwd_fallback *args;
 typedef struct {
   args a;
   int warp, lane;
-  /* 1: the block's own rows are keys. 0: they are queries. */
+  /* 1: the thread block's own rows are keys. 0: they are queries. */
   int keys;
-  /* head is a KV head when the own rows are keys, else a query head. row0 is the first own row. */
+  /* head is a KV head if the own rows are keys, else a query head. row0 is the first own row. */
   int batch, head, row0;
-  /* rows_q and rows_k are the numbers of queries and keys of the sequence. Query i is aligned with key i + shift. */
+  /* rows_q and rows_k are the numbers of queries and keys of the sequence. Query i has the position of key i +
+   * shift. */
   int rows_q, rows_k, shift;
   /* First rows of the sequence in the packed tensors; 0 when they are not packed. */
   int start_q, start_k;
@@ -50,7 +52,8 @@ GA_DEV tile tile_of(args a, int block) {
 }
 /* Returns the factor of dQ and dK of the tile's sequence. */
 GA_DEV float scale_of(const tile *t) { return t->rows_k == 1 ? t->a->scale_alone : t->a->out_scale; }
-/* Rows lo to hi - 1 of the other tensor, which see or are seen by one of the own rows. */
+/* A range of rows: lo to hi - 1. rows_met returns the rows of the other tensor that see, or are seen by, any of the own
+ * rows. */
 typedef struct {
   int lo, hi;
 } range;
@@ -72,13 +75,15 @@ GA_DEV int sees(const tile *t, int i, int j) {
   const int distance = j - i - t->shift;
   return i < t->rows_q && j < t->rows_k && (!a->causal || distance <= 0) && (!a->window || distance > -a->window);
 }
-/* Returns the index of the element at which row `row` of a head starts. of_q: the row is a query, else a key. */
+/* Returns the index, in elements, of the start of row `row` of a head in tensor x. of_q: the row is a query, else a
+ * key. */
 GA_DEV int64_t row_at(const tile *t, const ga_kbwd_tensor *x, int head, int of_q, int row) {
   return (t->a->cu_q ? 0 : t->batch) * x->batch + head * x->head +
          (int64_t)((of_q ? t->start_q : t->start_k) + row) * x->row;
 }
 
-/* Log-sum-exp and delta of each row of a query head, written by attn_bwd_pre, and the head's ALiBi slope. */
+/* Log-sum-exp and delta = rowsum(dO O) of each row of a query head, written by attn_bwd_pre, and the head's ALiBi
+ * slope. */
 typedef struct {
   const float *lse, *delta;
   float slope;
@@ -91,8 +96,8 @@ GA_DEV stat_rows stat_of(const tile *t, int head) {
   return s;
 }
 
-/* Returns the logit of the product x = q k. *derivative becomes the derivative of the logit with respect to x *
- * scale. */
+/* Returns the logit of a query and a key whose product is x. *derivative becomes the derivative of the logit with
+ * respect to x * scale. */
 GA_DEV float logit(args a, float x, float slope, int distance, float *derivative) {
   *derivative = 1.f;
   if (a->softcap != 0.f) {

@@ -5,8 +5,8 @@
 #include "cuda/dev/tile/smem.h"
 #include "cuda/kern/attn_bwd/attn_bwd_warpgroup.h"
 
-/* Issues s = A B^T, or s += A B^T with `add`. A is 64 rows at shared address a and B is BM rows at b, both with `cols`
- * contiguous columns. */
+/* Issues s = A B^T, or with `add` s += A B^T. A has 64 rows at shared address a, and B has BM rows at b. Both have
+ * `cols` columns, contiguous along a row. */
 GA_DEV void issue_s(float *s, uint32_t a, uint32_t b, int cols, int add) {
   const uint64_t da = desc(a), db = desc(b);
   if (add) pin_f32(s, NS);
@@ -19,7 +19,8 @@ GA_DEV void issue_s(float *s, uint32_t a, uint32_t b, int cols, int add) {
                                                       db + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), 1);
   wgmma_commit();
 }
-/* Returns the shared address at which a lane stores dS^T of its warp (16 rows of K), transposed to rows of Q. */
+/* Returns the shared address at which a lane stores its part of dS. The warp has dS^T of 16 keys; the store transposes
+ * it, so that rows are queries. */
 GA_DEV uint32_t ds_chunk(uint32_t panel, int warp, int lane) {
   return panel_chunk(panel, (uint32_t)((lane >> 4) * 8 + (lane & 7)), (uint32_t)(warp * 2 + (lane >> 3 & 1)));
 }

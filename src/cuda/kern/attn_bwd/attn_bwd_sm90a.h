@@ -1,12 +1,12 @@
-/* Host side of the attention backward kernels (src/cuda/kern/attn_bwd): helper steps before the main kernel, the main
- * kernel, and helper steps after it. */
+/* Host side of the attention backward kernels (src/cuda/kern/attn_bwd): the main kernel, and helper steps before and
+ * after it. */
 #ifndef GA_CUDA_KERN_ATTN_BWD_ATTN_BWD_SM90A_H
 #define GA_CUDA_KERN_ATTN_BWD_ATTN_BWD_SM90A_H
 
 #include "cuda/kern/attn/attn_fwd_sm90a.h"
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
-/* A value of cuda_attn_bwd_variant.deterministic: a block processes all keys of a KV head. */
+/* A value of cuda_attn_bwd_variant.deterministic: a thread block processes all keys of a KV head. */
 enum { CUDA_ATTN_BWD_KV_RESIDENT = 2 };
 
 /* Parameters of a variant; attn_bwd_sm90a.toml explains them. */
@@ -26,16 +26,17 @@ typedef struct cuda_attn_bwd_variant {
 
 const char *cuda_attn_bwd_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 double cuda_attn_bwd_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Plans the steps pre, sink (only with sinks), the main kernel, and post where the main kernel does not write dQ
- * itself. All steps use one workspace. Returns the reason of a refusal, or NULL. */
+/* Plans the steps pre, sink (only with sinks), the main kernel, and post if the main kernel does not write dQ itself.
+ * All steps use one workspace. Returns a reject reason, or NULL. */
 const char *cuda_attn_bwd_plan(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);
-/* Launches the main kernel of the tiled variants. */
+/* Launches the main kernel of a cuda_attn_bwd_variant. */
 ga_status cuda_attn_bwd(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
 /* Parameters of a variant for every shape; see attn_bwd_fallback_sm80.c. */
 typedef struct cuda_attn_bwd_fallback_variant {
   cuda_variant base;
-  /* d is the largest head dimension. own is the number of rows of the tile that a block keeps in shared memory. */
+  /* d is the largest head dimension. own is the number of rows of the tile that a thread block keeps in shared
+   * memory. */
   int32_t d, own;
   /* Kernels of the helper steps. */
   const ga_kernel *pre, *sink;
@@ -43,19 +44,21 @@ typedef struct cuda_attn_bwd_fallback_variant {
 
 double cuda_attn_bwd_fallback_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 const char *cuda_attn_bwd_fallback_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Plans the steps pre, sink (only with sinks) and the main kernel. Returns the reason of a refusal, or NULL. */
+/* Plans the steps pre, sink (only with sinks) and the main kernel. Returns a reject reason, or NULL. */
 const char *cuda_attn_bwd_fallback_plan(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);
-/* Launches the main kernel of the variants for every shape. */
+/* Launches the main kernel of a cuda_attn_bwd_fallback_variant. */
 ga_status cuda_attn_bwd_fallback(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                                  ga_stream *stream);
 
-/* Returns the factor of dQ and dK in a sequence with a single key. It is 0, because the key's weight is 1 whatever its
- * logit is, and the rounding error of dO V - dO O is no gradient. With sinks, or with a flag GA_ATTN_BWD_ADD_*, it is
- * the scale. The key may then be one of several, whose LSE is given. */
+/* Returns the factor of dQ and dK in a sequence with a single key. It is 0: the key's weight is 1 whatever its logit
+ * is, and a difference of dP and delta is only a rounding error.
+ *
+ * With sinks, or with a flag GA_ATTN_BWD_ADD_*, the factor is the scale. The given LSE may then cover other keys
+ * too. */
 float cuda_attn_bwd_scale_alone(const ga_attn_bwd_desc *d);
-/* Returns `lengths` of a call with the flag LENGTHS; NULL without the flag. */
+/* Returns `lengths` if d has the flag GA_ATTN_LENGTHS, else NULL. */
 const int32_t *cuda_attn_bwd_lengths(const ga_attn_bwd_desc *d, const int32_t *lengths);
-/* Functions shared by both kinds of variants. cuda_attn_bwd_tensor converts a tensor to kernel arguments,
+/* Functions for both structs of variants. cuda_attn_bwd_tensor converts a tensor to a kernel's arguments,
  * cuda_attn_bwd_step launches a helper step, and cuda_attn_bwd_first_steps plans the steps before the main kernel. */
 ga_kbwd_tensor cuda_attn_bwd_tensor(const void *p, const ga_attn_strides *strides);
 GA_NODISCARD ga_status cuda_attn_bwd_step(const ga_kernel *step, int64_t blocks, bool dependent, const void *args,

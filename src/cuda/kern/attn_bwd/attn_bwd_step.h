@@ -1,10 +1,11 @@
-/* Parts of a consumer's step in attn_bwd_sm90a.cu and attn_bwd_kv_resident_sm90a.cu. */
+/* Parts of a step of a consumer warpgroup in attn_bwd_sm90a.cu and attn_bwd_kv_resident_sm90a.cu. A step processes one
+ * block of queries. */
 #pragma once
 #include "cuda/kern/attn_bwd/attn_bwd_clean.h"
 #include "cuda/kern/attn_bwd/attn_bwd_products.h"
 
-/* Zeroes rows past the sequence's end in K at shared address `k` and in V. Waits for V first, by its barrier v_full and
- * parity. */
+/* Zeroes rows past the end of a packed sequence, in K at shared address `k` and in V. First waits for V, by its
+ * mbarrier v_full and parity. */
 GA_DEV void clean_kv(const warpgroup *c, uint32_t k, uint32_t v_full, uint32_t parity) {
   const int keep = keys_kept(c->a, tile_record(c));
   if (keep >= BN) return;
@@ -13,7 +14,7 @@ GA_DEV void clean_kv(const warpgroup *c, uint32_t k, uint32_t v_full, uint32_t p
   clear_rows(c->sb + OFF_V, PANELS, BN, keep);
   meet_cleared();
 }
-/* Zeroes rows past the sequence's end in a stage of Q and of dO. Q has arrived; the function waits for dO. */
+/* Zeroes rows past the end of a packed sequence in a stage of Q and of dO. Q has arrived; the function waits for dO. */
 GA_DEV void clean_q(const warpgroup *c, int m, uint32_t stage, uint32_t parity) {
   const int keep = queries_kept(c->a, tile_record(c), m);
   if (keep >= BM) return;
@@ -23,7 +24,7 @@ GA_DEV void clean_q(const warpgroup *c, int m, uint32_t stage, uint32_t parity) 
   meet_cleared();
 }
 
-/* Issues x += P B. P is in registers; B has 64 rows and D columns at shared address b. */
+/* Issues x += P B for operand P in registers (P or dS). B has BM rows and D columns at shared address b. */
 GA_DEV void issue_kv(float *x, uint32_t *p, uint32_t b) {
   const uint64_t db = desc(b);
   pin_u32(p, NP);
@@ -32,7 +33,7 @@ GA_DEV void issue_kv(float *x, uint32_t *p, uint32_t b) {
   GA_UNROLL for (int k = 0; k < BM / 16; k++) KV_ADD(x, p + 4 * k, db + (uint64_t)(k * 128), 1);
   wgmma_commit();
 }
-/* Issues this warpgroup's part of dQ = dS K, with K of buffer `tile` and dS of buffer `ds`. */
+/* Issues this warpgroup's part of the product dQ = dS K, with K in buffer `tile` and dS in buffer `ds`. */
 GA_DEV void issue_dq(const warpgroup *c, float *x, uint32_t tile, uint32_t ds) {
   const uint64_t da = desc(desc_k_major(c->sb + OFF_DS + ds * DS_BYTES + (BM == 128 ? c->w * BOX_BYTES : 0)));
   const uint32_t keys = c->sb + OFF_K + tile * K_BYTES + (BM == 128 ? 0 : c->w * (D == 128 ? K_PANEL : DQ_COLS * 2));
@@ -43,10 +44,10 @@ GA_DEV void issue_dq(const warpgroup *c, float *x, uint32_t tile, uint32_t ds) {
       DQ_ADD(x, da + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), db + (uint64_t)(k * 128), 1);
   wgmma_commit();
 }
-/* Returns the index of this warp's part in a block of dQ, by rows and then by columns. */
+/* Returns the index of this warp's part of a block of dQ. Parts are numbered by rows and then by columns. */
 GA_DEV int warp_number(const warpgroup *c) { return BM == 128 ? c->w * 4 + warp_of(c) : warp_of(c) * 2 + c->w; }
-/* Zeroes the buffer of dS whose product step 0 computes although it is not needed. A branch around a product would
- * serialise all products. */
+/* Zeroes the buffer of dS that step 0 multiplies by K although the product is not needed. A branch around a product
+ * would serialise all products. */
 GA_DEV void clear_ds(const warpgroup *c) {
   const uint32_t to = c->sb + OFF_DS + (DS_BUFFERS - 1) * DS_BYTES + (c->w * 128 + warp_of(c) * 32 + lane_of(c)) * 16;
   GA_UNROLL for (int i = 0; i < DS_BYTES / 4096; i++) sts_i4(to + i * 4096, 0, 0, 0, 0);

@@ -1,5 +1,5 @@
-/* Constants, shared memory and the state of a consumer warpgroup for attn_bwd_sm90a.cu, whose blocks compute one tile
- * each. */
+/* Constants, offsets in shared memory and the state of a consumer warpgroup for attn_bwd_sm90a.cu, whose thread blocks
+ * compute one tile each. */
 #pragma once
 #include "cuda/kern/attn_bwd/attn_bwd_block.h"
 
@@ -33,11 +33,11 @@ enum { /* offsets and sizes in shared memory, in bytes */
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
-GA_DEV uint32_t record_of(uint32_t sb, uint32_t i) { /* ignores i, because a block has one tile */
+GA_DEV uint32_t record_of(uint32_t sb, uint32_t i) { /* ignores i, because a thread block has one tile */
   (void)i;
   return sb + OFF_TILE;
 }
-/* Returns at once: the buffer of V is free for a block's only tile. */
+/* Returns at once: the buffer of V is free for a thread block's only tile. */
 GA_DEV void wait_v_room(uint32_t sb, uint32_t i) { (void)sb, (void)i; }
 
 typedef struct {
@@ -45,7 +45,7 @@ typedef struct {
   uint32_t sb;
   /* w is the warpgroup, wl the warp in it, lane the lane of the warp; q2 is 2 * (lane % 4). */
   int w, wl, lane, q2;
-  /* This lane's first row of K minus (rows_k - rows_q), the row of K that is aligned with row 0 of Q. */
+  /* This lane's first row of K, minus rows_k - rows_q: the query that has the position of this key. */
   int kv;
   /* Current stage and mbarrier parity of Q and dO. */
   int stage, parity;
@@ -53,8 +53,8 @@ typedef struct {
   int ds;
 } warpgroup;
 
-/* Return the lane, and the warp in its warpgroup. They are kept in registers, or read from the thread index again where
- * registers are few (ANEW). */
+/* lane_of returns the thread's lane, and warp_of its warp in the warpgroup. Both are kept in registers or, where
+ * registers are few (ANEW), computed from the thread index at each use. */
 GA_DEV int lane_of(const warpgroup *c) { return ANEW ? thread_index_anew() & 31 : c->lane; }
 GA_DEV int warp_of(const warpgroup *c) { return ANEW ? thread_index_anew() >> 5 & 3 : c->wl; }
 GA_DEV uint32_t tile_record(const warpgroup *c) { return c->sb + OFF_TILE; }

@@ -1,10 +1,11 @@
-/* Tiles of the backward kernels of sm_90a: the blocks of Q that see a tile of K and V, and the order of tiles. */
+/* Tiles of K and V in the backward kernels of sm_90a: the blocks of queries that see a tile, and the order of tiles. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/attn_bwd/attn_bwd_warpgroup.h"
 
 typedef struct {
-  /* The tile has rows n * BN and up of K and V. head is the KV head. Blocks m_lo to m_hi - 1 of Q see it. */
+  /* The tile has rows n * BN to n * BN + BN - 1 of K and V. head is the KV head. Blocks m_lo to m_hi - 1 of Q see
+   * it. */
   int n, head, batch, m_lo;
   /* Blocks of Q below `above` and from `below` on need the mask. rows_q is the number of queries. */
   int m_hi, above, below, rows_q;
@@ -28,8 +29,8 @@ GA_DEV float scale_of(args a, const tile *t) { return EXTRAS && t->rows_k == 1 ?
 
 GA_DEV int right_of(args a) { return WINDOW ? a->window_right : 0; }
 
-/* Computes the blocks of Q that see rows n * BN and up of K. Row i of Q sees columns i + rows_k - rows_q - window_left
- * to i + rows_k - rows_q + window_right. */
+/* Computes the blocks of Q that see the tile's rows of K, from n * BN on, and the blocks that need the mask. Query i
+ * sees keys i + rows_k - rows_q - window_left to i + rows_k - rows_q + window_right. */
 GA_DEV void tile_blocks(args a, tile *t) {
   const int off = t->rows_k - t->rows_q, first = t->n * BN - off, last = imin(t->n * BN + BN, t->rows_k) - 1 - off;
   t->m_lo = MASKED ? imax(0, first - right_of(a)) / BM : 0;
@@ -40,9 +41,11 @@ GA_DEV void tile_blocks(args a, tile *t) {
   t->below = WINDOW ? imax(0, first + a->window_left + 1) / BM : t->m_hi;
   if (t->n * BN + BN > t->rows_k) t->above = t->m_hi; /* some rows of K do not exist */
 }
-/* Maps work item i to a tile. With masks, the longest tiles come first within a section of heads whose Q and dO share
- * L2. The last section has a number of heads that lets their tiles end together. In ordered kernels the shortest tiles
- * come first: the first tile to add to a block of dQ is the tile on its diagonal, and no tile waits. */
+/* Returns the tile of work item i. With masks, the longest tiles come first within a section of heads whose Q and dO
+ * fit in L2. The number of heads of the last section is such that its tiles end together.
+ *
+ * In ordered kernels (attn_bwd_args.h) the shortest tiles come first. Then the first tile that adds to a block of dQ is
+ * the tile on its diagonal, and no tile waits. */
 GA_DEV tile tile_of(args a, int i) {
   tile t;
   int pair;
@@ -71,8 +74,8 @@ GA_DEV tile tile_of(args a, int i) {
   tile_blocks(a, &t);
   return t;
 }
-/* Counts of the tiles of keys that update a block of dQ before and after the current tile. In ordered kernels and
- * kernels with all keys in one block, the tiles update it in descending order. */
+/* Numbers of the tiles of keys that add to a block of dQ before and after the current tile. Ordered kernels, and
+ * kernels with all keys of a head in one thread block, take the tiles in descending order. */
 typedef struct {
   int before, after;
 } visits;

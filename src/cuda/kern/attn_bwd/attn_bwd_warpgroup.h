@@ -1,9 +1,9 @@
-/* Selects the warpgroup of the kernel being compiled, for headers that the backward kernels of sm_90a share: constants
- * (BM, NS, OFF_*, ...), `warpgroup`, and functions that all of these kernels define:
- *   tile_record  shared address of its tile's record
- *   stat_of      shared address of lse and delta of this lane's rows of Q
- *   kv_of        this lane's first row of K, relative to the diagonal of row 0
- * All except cluster2 also define lane_of and warp_of (in the warpgroup), record_of (of tile number i) and
+/* Includes the header of the kernel being compiled, for headers that the backward kernels of sm_90a share. It defines
+ * constants (BM, NS, OFF_*, ...), the struct `warpgroup`, and these functions:
+ *   tile_record  returns the shared address of the record of the warpgroup's tile
+ *   stat_of      returns the shared address of lse and delta of this lane's queries
+ *   kv_of        returns this lane's first row of K, minus rows_k - rows_q
+ * All kernels except cluster2 also define lane_of and warp_of (in the warpgroup), record_of (of tile number i) and
  * wait_v_room. */
 #pragma once
 #include "cuda/kern/attn_bwd/attn_bwd_shape.h"

@@ -1,8 +1,11 @@
-/* Consumers of the schedule `fast_sum` (attn_fp8_sm90a.cu). S of the next block and P V of the current one are issued
+/* Consumers of the schedule `fast_sum` (attn_fp8_sm90a.cu). S of the next block and P V of the current block are issued
  * together. P V accumulates over all keys of a row, in sums that are truncated to 13 fraction bits (GA_ATTN_FAST_SUM).
- * V's scale is part of the weights, 2^(x + lg2 scale - m), so that the blocks' sums need no factors; l divides it out
- * again, for every 64 keys. V's scales are at least 2^-100. A reference m is raised only when an exponent exceeds a
- * limit (too_large), which is computed with V's scale of the current block. */
+ *
+ * V's scale, at least 2^-100, is part of the weights, 2^(x + lg2 scale - m), so that sums of blocks need no factors.
+ * The sums l of weights divide it out again for every 64 keys.
+ *
+ * A row's reference m is raised only when an exponent exceeds a limit (as in too_large). The limit depends on V's scale
+ * in the current block. */
 #pragma once
 #include "cuda/dev/ptx/words.h"
 #include "cuda/kern/attn_fp8/attn_fp8_products.h"
@@ -15,7 +18,7 @@ typedef struct {
   float m[2], l[2];
 } fast_sum_state;
 
-/* Issues O += P V of the current V stage. */
+/* Issues O += P V with the current stage of V. */
 GA_DEV void fast_sum_values(const warpgroup *c, fast_sum_state *f) {
   const uint32_t v = c->desc_v + stage_v(c) * (V_STAGE >> 4);
   pin_u32(f->p, NP);
@@ -25,7 +28,7 @@ GA_DEV void fast_sum_values(const warpgroup *c, fast_sum_state *f) {
       PV(f->o, f->p + 4 * k, V_KEYS == 128 ? desc(v + 2 * k) : desc_64(v + k / 2 * (DV * 64 >> 4) + 2 * (k % 2)), 1);
   wgmma_commit();
 }
-/* Issues S of the next block, then P V of the current one. */
+/* Issues S of the next block, then P V of the current block. */
 GA_DEV void fast_sum_issue(warpgroup *c, fast_sum_state *f) {
   wait_k(c);
   pingpong_wait(c, 1);
@@ -46,7 +49,7 @@ GA_DEV void fast_sum_begin(fast_sum_state *f) {
   f->m[0] = f->m[1] = GA_NEG_INF;
   f->l[0] = f->l[1] = 0.f;
 }
-/* Loads the scales of the current K block for every 64 keys: K's scales, then log2 of V's scales, then the
+/* Loads three arrays of scales, one entry for every 64 keys of the current block: K's scales, log2 of V's scales, and
  * inverses of V's scales. */
 GA_DEV void fast_sum_scales(const warpgroup *c, float *x) {
   const uint32_t slot = c->at.sb + OFF_SCALE + (c->parity_k * ST + c->stage_k) * SCALE_BYTES;
@@ -61,7 +64,8 @@ GA_DEV void fast_sum_exponents(const warpgroup *c, float *s, const float *x, con
     exponents(s, h, f, ref);
   }
 }
-/* Computes all weights of the block, and l. It signals the next warpgroup after the weights of the first 64 keys. */
+/* Computes the block's weights from the exponents, and adds them to l. Signals the next warpgroup after the weights of
+ * the first 64 keys. */
 GA_DEV void fast_sum_weights(const warpgroup *c, fast_sum_state *f, const float *x) {
   GA_UNROLL for (int h = 0; h < SUBS; h++) {
     float sum[2] = {0.f, 0.f};
@@ -71,8 +75,8 @@ GA_DEV void fast_sum_weights(const warpgroup *c, fast_sum_state *f, const float 
     if (h == 0) pingpong_signal_after(c, f->p + 4);
   }
 }
-/* Processes a block that neither begins a tile nor is masked: every row has seen a key. P V ends while the exponents
- * are computed, before the exponentials, so that weights need no registers of their own. */
+/* Processes a block that neither begins a tile nor is masked: every row has seen a key before. The product P V ends
+ * after the exponents are computed and before the exponentials, so that weights need no registers of their own. */
 GA_DEV void fast_sum_fast(warpgroup *c, fast_sum_state *f) {
   float x[4 * SCALES], limit[2], factor[2];
   int most[2] = {0, 0};
@@ -94,7 +98,7 @@ GA_DEV void fast_sum_fast(warpgroup *c, fast_sum_state *f) {
   if (raise) tile_scale_rows(f->o, DV, factor);
   fast_sum_weights(c, f, x);
 }
-/* Computes the weights from S for a block that begins a tile or is masked. */
+/* Computes the weights of a block from its S. The block begins a tile (edge = 1) or is masked. */
 GA_DEV void fast_sum_softmax(const warpgroup *c, fast_sum_state *f, int edge) {
   float x[4 * SCALES], ref[2], factor[2];
   pin_f32(f->s, NS);
@@ -109,8 +113,8 @@ GA_DEV void fast_sum_softmax(const warpgroup *c, fast_sum_state *f, int edge) {
   if (!edge) tile_scale_rows(f->o, DV, factor);
   fast_sum_weights(c, f, x);
 }
-/* Processes a block that begins a tile or is masked, after another block. With edge = 1 it begins a tile, and the
- * function also writes the results of the previous tile. */
+/* Processes a block that begins a tile or is masked, and is not this warpgroup's first. With edge = 1 it begins a tile,
+ * and the function also writes the results of the previous tile. */
 GA_DEV void fast_sum_slow(warpgroup *c, fast_sum_state *f, int edge) {
   fast_sum_issue(c, f);
   fast_sum_values_end(c, f);

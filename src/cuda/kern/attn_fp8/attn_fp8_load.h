@@ -1,4 +1,4 @@
-/* The producer of attn_fp8_sm90a.cu, one thread. */
+/* The producer of attn_fp8_sm90a.cu: one thread, which issues all copies to shared memory. */
 #pragma once
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/ptx/barrier.h"
@@ -12,7 +12,7 @@
 typedef struct {
   args a;
   uint32_t sb;
-  /* Number of blocks of K that have been loaded. The number of blocks of V follows from it. */
+  /* Number of blocks of K that have been loaded. The number of loaded blocks of V follows from it. */
   uint32_t k;
   /* Number of `work` records written to the ring at OFF_TILE. */
   int tiles;
@@ -28,8 +28,8 @@ GA_DEV void load_k(loader *p, const work *t, int n) {
     scale[2 + h] = scale_of(&a->scale_v, t->batch, t->head_k, 2 * n + h);
   }
   GA_ROLL for (int h = 0; h < SUBS && FAST_SUM;
-               /* The slot of the scales is free: its block has released its K, and a load of K ST blocks ago waited for
-                * that. */
+               /* The slot of the scales is free: a load of K, ST blocks ago, waited until the K of the slot's earlier
+                * block was released. */
                h++) {
     const float v = lg2(scale_of(&a->scale_v, t->batch, t->head_k, SUBS * n + h));
     sts_f1(slot + 4 * h, scale_of(&a->scale_k, t->batch, t->head_k, SUBS * n + h));
@@ -53,11 +53,11 @@ GA_DEV void load_v(loader *p, const work *t, int n) {
       bulk_load_4d(p->sb + OFF_V + stage * V_STAGE + i * DV * V_KEYS, &p->a->v, bar, n * BN + i * V_KEYS, 0, t->head_k,
                    t->batch, L2_EVICT_LAST);
 }
-/* Returns the record slot of the next tile. The record is written before the wait for the tile's Q buffer, because
- * consumers lag by at most two tiles. */
+/* Returns the shared address for the next tile's record, in a ring of TILE_SLOTS. The record may be written before the
+ * wait for the tile's Q buffer, because consumers are at most two tiles late. */
 GA_DEV uint32_t next_slot(const loader *p) { return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES; }
-/* Loads the tile's Q into the buffer that the tile before the last one used. Coordinates are read from the record,
- * because keeping them would cost registers. */
+/* Loads the tile's Q into one of two buffers, once the tile before the previous tile has released it. Coordinates are
+ * read from the tile's record, because keeping them would cost registers. */
 GA_DEV void load_q(loader *p, const work *t) {
   const ga_i4 x = lds_i4(next_slot(p));
   const uint32_t buffer = (uint32_t)p->tiles & 1, bar = p->sb + OFF_QF + 8 * buffer;
@@ -84,20 +84,21 @@ GA_DEV void load_q(loader *p, const work *t) {
   }
   p->tiles++;
 }
-/* Reads the fields of the tile whose record was written `back` tiles ago. The producer of fast_sum has 24 registers,
- * and tile_next needs them. */
+/* Returns the work of a tile again, from the record that was written `back` tiles ago. The producer of fast_sum has 24
+ * registers, and tile_next needs them all. */
 GA_DEV work work_again(const loader *p, int back) {
   const uint32_t slot = p->sb + OFF_TILE + ((p->tiles - back) % TILE_SLOTS) * TILE_BYTES;
   const ga_i4 x = lds_i4(slot), y = lds_i4(slot + 16);
   const work t = {x.y / p->a->group, x.z, x.w, y.x, 0, 0, 0};
   return t;
 }
-/* Issues all loads of the block in the order of use: K of a block is loaded before V of the block above it, also across
- * tiles, and Q one tile before its use. */
+/* Issues all loads of this thread block in the order of use. Blocks of keys are loaded from the last to the first: K of
+ * a block before V of the previous one, also across tiles. Q is loaded one tile before its use. */
 GA_DEV void producer(args a, uint32_t sb) {
   loader p = {a, sb, 0, 0};
   int i = block_index() - block_count(), sub = 0;
-  /* The inputs may be the previous kernel's outputs; all work of the consumers depends on this wait. */
+  /* The inputs may be the previous kernel's outputs. Consumers need no wait of their own, because all their data comes
+   * from loads after this wait. */
   grid_dependency_wait();
   work t = tile_next(a, &i, &sub, next_slot(&p), 1);
   load_q(&p, &t);

@@ -1,11 +1,12 @@
-/* Results of attn_fp8_sm90a.cu: O, with the means of V, and the log-sum-exp. */
+/* The results of attn_fp8_sm90a.cu: O, with the means of V added, and the log-sum-exp. */
 #pragma once
 #include "cuda/dev/tile/quad.h"
 #include "cuda/kern/attn/attn_lse.h"
 #include "cuda/kern/attn/attn_store.h"
 #include "cuda/kern/attn_fp8/attn_fp8_warpgroup.h"
 
-/* Computes O v plus the means of V's columns. v becomes 1 for rows that have seen a key and stays 0 for others. */
+/* Multiplies the rows of O by their factors v and adds the means of V's columns. v becomes 1 for rows that have seen a
+ * key and stays 0 for others. */
 GA_DEV void add_means(const warpgroup *c, float *o, float *v, const tile_coord *t, int back) {
   args a = c->at.a;
   const float *mean = fp8_args(a)->v_mean + (int64_t)((t->batch * a->heads_q + t->head) / a->group) * DV + c->at.q2;
@@ -21,11 +22,13 @@ GA_DEV void add_means(const warpgroup *c, float *o, float *v, const tile_coord *
     first[j] = x[0];
   }
   const float one = FAST_SUM ? 1.f + (float)loads_done_f32(first, DV / 8, 1)
-                             /* Waits for the loads before the next Q is released, and this record with it. */
+                             /* Waits until the means are loaded: Q's release, which follows, lets the producer
+                              * overwrite them. */
                              : 1.f;
   GA_UNROLL for (int i = 0; i < 2; i++) v[i] = v[i] == 0.f ? 0.f : one;
 }
-/* Divides O by the row sums. Writes O and lse of the tile whose record is `back` records before the current one. */
+/* Divides O by the row sums, and writes O and lse of the tile whose record is `back` records before the current
+ * record. */
 GA_DEV void finish_tile(const warpgroup *c, float *o, float *m, float *l, float *w, int back) {
   args a = c->at.a;
   const tile_coord t = tile_coord_of(tile_slot(c, back));

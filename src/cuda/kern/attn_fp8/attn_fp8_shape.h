@@ -24,9 +24,10 @@ enum {
   DV128 = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_dv128,
   DV64 = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_dv64,
   FAST_SUM = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_fast_sum,
-  SUBS = BN / 64,                /* number of groups of 64 keys in a block; each may have its own scale */
-  SUB = 32,                      /* number of registers of S for a group of 64 keys */
-  STAYS = PIPELINED || DV64,     /* 1: a row's reference changes only when a lane's exponent is too large */
+  SUBS = BN / 64, /* number of groups of 64 keys in a block; each may have its own scale */
+  SUB = 32,       /* number of registers of S for a group of 64 keys */
+  /* 1: a row's reference changes only when an exponent of one of its lanes is too large */
+  STAYS = PIPELINED || DV64,
   ROW_BYTES = D < 128 ? D : 128, /* number of bytes of a row of a panel of Q or K */
   PANELS_K = D / ROW_BYTES,
   K_PANEL = BN * ROW_BYTES,
@@ -35,12 +36,12 @@ enum {
          : DV128  ? 128
                   : 64, /* number of columns of a part of P V */
   PARTS = DV / PART,
-  /* registers of the last part, which has columns of ones for the rows' sums of weights */
+  /* registers of the last part of P V, which has extra columns for the rows' sums of weights */
   LAST_REGS = PART / 2 + (STAYS ? 4 : 0),
   NS = BN / 2,
   NO = DV / 2,
   NPART = PART / 2,
-  NP = BN / 8 /* NS, NO, NPART, NP: registers of S, O, a part and P per lane */
+  NP = BN / 8 /* registers per lane: NS of S, NO of O, NPART of a part of P V, NP of P */
 };
 enum {                               /* offsets and sizes in shared memory, in bytes */
        Q_BYTES = PANELS_K * Q_PANEL, /* bytes of one warpgroup's Q */
@@ -49,8 +50,8 @@ enum {                               /* offsets and sizes in shared memory, in b
        OFF_Q = 0,
        OFF_K = OFF_Q + 2 * WGS * Q_BYTES,
        OFF_V = OFF_K + ST * K_BYTES,
-       V_KEYS = BN % 128 ? 64 : 128,             /* number of keys of a box of V, which are its columns */
-       V_STAGE = V_BYTES + (STAYS ? 8 * BN : 0), /* bytes of V and eight rows of ones */
+       V_KEYS = BN % 128 ? 64 : 128,             /* number of keys, which are columns, of a box of V */
+       V_STAGE = V_BYTES + (STAYS ? 8 * BN : 0), /* bytes of a stage: V and eight rows of ones */
        OFF_QF = OFF_V + ST * V_STAGE,
        OFF_QE = OFF_QF + 16,
        OFF_KF = OFF_QE + 16,
@@ -58,11 +59,12 @@ enum {                               /* offsets and sizes in shared memory, in b
        OFF_VF = OFF_KE + 8 * ST,
        OFF_VE = OFF_VF + 8 * ST,
        OFF_SCALE = (OFF_VE + 8 * ST + 15) / 16 * 16,
-       SCALES = FAST_SUM ? (3 * SUBS + 3) / 4 : 1, /* number of groups of four scales of a block */
+       SCALES = FAST_SUM ? (3 * SUBS + 3) / 4 : 1, /* number of groups of four scales that a block of keys has */
        SCALE_BYTES = 16 * SCALES,
-       OFF_TILE = OFF_SCALE + 2 * ST * SCALE_BYTES, /* scales of the blocks whose K or V is in flight */
-       TILE_BYTES = 64,                             /* bytes of a tile record and Q's scales */
-       /* fast_sum: means of V's columns, for each tile that has a record */
+       /* tile records; before them are scales of the blocks whose K or V is in flight */
+       OFF_TILE = OFF_SCALE + 2 * ST * SCALE_BYTES,
+       TILE_BYTES = 64, /* bytes of a tile's record and of its Q's scales */
+       /* fast_sum: means of V's columns, for each tile in the ring of records */
        OFF_MEAN = OFF_TILE + TILE_SLOTS * TILE_BYTES,
        SMEM_BYTES = OFF_MEAN + (FAST_SUM ? TILE_SLOTS * 4 * DV : 0)
 };
@@ -77,8 +79,8 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define GA_FAST_SUM_dv128     0
 #define GA_FAST_SUM_dv64      0
 #define GA_FAST_SUM_fast_sum  1
-/* Registers per thread after launch: 504 with two consumer warpgroups or 512 with three, to be divided among the
- * warpgroups. */
+/* Registers of a thread of the producer and of consumer warpgroups. Over all warpgroups they add up to at most 504 with
+ * two consumers, or 512 with three. */
 #if GA_P_BM == 192
 #define REGS_PRODUCER 32
 #define REGS_CONSUMER 160
@@ -108,13 +110,14 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define GA_IN_S_dv128     1
 #define GA_IN_S_dv64      1
 #define GA_IN_S_fast_sum  0
-#if GA_CAT(GA_FAST_SUM_, GA_P_SCHED) /* PV adds products of P and V onto the sums of earlier blocks. */
+#if GA_CAT(GA_FAST_SUM_, GA_P_SCHED) /* PV adds products of P and V to the sums of earlier blocks. */
 #define QK0          QK_NEW
 #define PV           GA_CAT3(wgmma_m64n, GA_P_D, k32_e4m3_rs)
 #define PV0(d, a, b) PV(d, a, b, 0)
 #define PV_ONES      PV
 #define PV_ONES0     PV0
-/* QK0 and PV0 depend on the old contents of their result registers, because these also hold S. */
+/* QK0 and PV0 read the old contents of their result registers (and ignore them), because these registers also hold
+ * S. */
 #elif GA_CAT(GA_IN_S_, GA_P_SCHED)
 #define QK0(d, a, b)       QK(d, a, b, 0)
 #define PV                 GA_CAT3(wgmma_m64n, GA_CAT(GA_PV_COLS_, GA_P_SCHED), k32_e4m3_rs)
@@ -132,16 +135,16 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PV_ONES0 wgmma_m64n72k32_e4m3_rs0
 #endif
 
-/* Log2 of a row's largest weight: OFFSET when its reference is set, LIMIT at most. The largest e4m3 number is 448 =
- * 2^8.8. */
+/* log2 of a row's largest weight in e4m3: OFFSET after the row's reference is set, LIMIT at most. The largest e4m3
+ * number is 448 = 2^8.8. */
 #define OFFSET (STAYS || FAST_SUM ? 5.f : 8.f)
 #define LIMIT  8.75f
 
 GA_DEV const ga_kargs_attn_fp8 *fp8_args(args a) { return (const ga_kargs_attn_fp8 *)a; /* fwd is the first member */ }
-/* Returns the wgmma descriptor of a panel with 64-byte rows. It is like desc of smem.h, with the 64-byte swizzle; eight
- * rows are 512 bytes. */
+/* Returns the wgmma descriptor of a panel with rows of 64 bytes. It differs from desc of smem.h by the 64-byte swizzle
+ * and by 512 bytes for eight rows. */
 GA_DEV uint64_t desc_64(uint32_t low) { return (uint64_t)low | (uint64_t)(2u << 30 | 512 >> 4) << 32; }
-/* Returns the wgmma descriptor of a panel whose rows have ROW_BYTES. */
+/* Returns the wgmma descriptor of a panel with rows of ROW_BYTES bytes. */
 GA_DEV uint64_t desc_rows(uint32_t low) { return ROW_BYTES == 128 ? desc(low) : desc_64(low); }
 /* Returns the scale of the i-th group of 64 tokens of a sequence, or of the i-th token of an int8 Q. */
 GA_DEV float scale_of(const ga_kattn_scales *s, int batch, int head, int i) {

@@ -1,11 +1,11 @@
-/* Host side of FP8 attention and its quantisers (src/cuda/kern/attn_fp8). */
+/* Host side of 8-bit attention and its quantisers (src/cuda/kern/attn_fp8). */
 #ifndef GA_CUDA_KERN_ATTN_FP8_ATTN_FP8_SM90A_H
 #define GA_CUDA_KERN_ATTN_FP8_ATTN_FP8_SM90A_H
 
 #include "cuda/kern/attn/attn_fwd_sm90a.h"
 
 const char *cuda_attn_fp8_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Launches the attention kernel. The variant's impl must be a cuda_attn_variant. */
+/* Launches the attention kernel. kernel->impl must be a cuda_attn_variant. */
 ga_status cuda_attn_fp8(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
 /* Parameters of a quantiser; attn_quant_sm90a.toml explains them. */
@@ -20,8 +20,8 @@ typedef struct cuda_attn_quant_variant {
 } cuda_attn_quant_variant;
 
 const char *cuda_attn_quant_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Plans the steps of a quantiser. Where values are centred, the step for the means of their columns comes first.
- * Returns the reason of a refusal, or NULL. */
+/* Plans the steps of a quantiser. If values are centred, a step that computes the means of their columns comes first.
+ * Returns a reject reason, or NULL. */
 const char *cuda_attn_quant_plan(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);
 ga_status cuda_attn_quant(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                           ga_stream *stream);

@@ -7,7 +7,7 @@
 #include "cuda/kern/attn_fp8/attn_fp8_warpgroup.h"
 
 GA_DEV void apply_mask(const warpgroup *c, float *s) {
-  /* x, y, z, w are rows_q, rows_k, start_q, column of the tile's record */
+  /* t.x, t.y, t.z, t.w: rows_q, rows_k, start_q and column of the tile's record */
   const ga_i4 t = lds_i4(tile_slot(c, 1) + 32);
   const int base = c->n * BN, row = t.w + c->at.w * 64 + c->at.wl * 16 + c->at.g - base, last = t.y - 1 - base;
   int hi0 = last, hi1 = last;
@@ -19,15 +19,16 @@ GA_DEV void apply_mask(const warpgroup *c, float *s) {
 }
 /* Converts n integers of S to floats, in place. The conversion is exact, because |s| <= 2^22. */
 GA_DEV void numbers(float *s, int n) { GA_UNROLL for (int i = 0; I8 && i < n; i++) s[i] = (float)bits_of(s[i]); }
-/* Loads the scales of the current K block and of its V, one per half of 64 keys. */
+/* Loads four scales: of the two halves of 64 keys of the current block of K, then of the same halves of V. */
 GA_DEV void block_scales(const warpgroup *c, float *x) {
   lds_f4(x, c->at.sb + OFF_SCALE + (c->parity_k * ST + c->stage_k) * SCALE_BYTES);
 }
-/* Computes, for each of the lane's rows, the factor from S to log2 units for keys with this scale. */
+/* Computes the factors from S to log2 units, for this lane's two rows and keys with the given scale. */
 GA_DEV void row_factors(const warpgroup *c, float scale, float *f) {
   GA_UNROLL for (int i = 0; i < 2; i++) f[i] = c->factor[I8 ? i : 0] * scale;
 }
-/* Computes the factors of the current K block, for each half and row. Records whether its V has two scales. */
+/* Computes the factors from S to log2 units of the current block of K, for each half and row. Records in c->two whether
+ * the halves of V have different scales. */
 GA_DEV void block_factors(warpgroup *c, float *f) {
   float x[4];
   block_scales(c, x);
@@ -35,7 +36,7 @@ GA_DEV void block_factors(warpgroup *c, float *f) {
   row_factors(c, x[1], f + 2);
   if (PIPELINED) c->two = warp_any(x[2] != x[3]);
 }
-/* Loads the scales of both halves of the current V block. */
+/* Loads the scales of both halves of the current block of V. */
 GA_DEV void value_scales(const warpgroup *c, float *v) {
   lds_f2(v, c->at.sb + OFF_SCALE + ((c->parity_k ^ (c->stage_k == 0)) * ST + stage_v(c)) * SCALE_BYTES + 8);
 }
@@ -44,7 +45,7 @@ GA_DEV int two_scales(const warpgroup *c) {
   value_scales(c, v);
   return warp_any(v[0] != v[1]);
 }
-/* Replaces S of 64 keys, from key 64 h on, by the exponents of their weights. */
+/* Replaces S of 64 keys, from key 64 h on, by exponents: log2 of the weights. */
 GA_DEV void exponents(float *s, int h, const float *f, const float *ref) {
   s += h * SUB;
   GA_UNROLL for (int j = 0; j < SUB / 4; j++) {
@@ -54,14 +55,16 @@ GA_DEV void exponents(float *s, int h, const float *f, const float *ref) {
     s[4 * j + 3] = fmaf(s[4 * j + 3], f[1], -ref[1]);
   }
 }
-/* Computes the largest exponents for which the references need not be raised. Weights above 2^OFFSET are rounded more
- * coarsely. This is accepted for a row whose sum (this lane's part) is at least four such weights, but not for a row
- * without other weights. */
+/* Computes the largest exponents for which the rows' references need not be raised. Weights above 2^OFFSET are rounded
+ * more coarsely.
+ *
+ * That is acceptable if this lane's part of the row's sum is at least four such weights, but not for a row without
+ * other weights. */
 GA_DEV void limits(const float *l, float *limit) {
   GA_UNROLL for (int i = 0; i < 2; i++) limit[i] = fminf(fmaxf(lg2(l[i]) - 2.f, OFFSET), LIMIT);
 }
-/* Returns whether an exponent of this warp exceeds its row's limit. Bits of floats are ordered like integers, except
- * pairs of negative ones, which are below every limit. */
+/* Returns 1 if an exponent in this lane exceeds its row's limit. Exponents are compared as integers. Two negative
+ * floats would be ordered wrongly, but they are below every limit. */
 GA_DEV int too_large(const float *t, const float *limit) {
   int a = max3_i32(bits_of(t[0]), bits_of(t[1]), 0), b = max3_i32(bits_of(t[2]), bits_of(t[3]), 0);
   GA_UNROLL for (int i = 4; i < NS; i += 4) {
@@ -70,7 +73,8 @@ GA_DEV int too_large(const float *t, const float *limit) {
   }
   return a > bits_of(limit[0]) || b > bits_of(limit[1]);
 }
-/* Updates `most` with the rows' largest exponents of 64 keys from key 64 h on, compared as integers (see too_large). */
+/* Updates `most` with the largest exponents of this lane's rows over 64 keys from key 64 h on. They are compared as
+ * integers (see too_large). */
 GA_DEV void largest_logits(const float *t, int h, int *most) {
   t += h * SUB;
   GA_UNROLL for (int i = 0; i < SUB; i += 4) {
@@ -78,9 +82,10 @@ GA_DEV void largest_logits(const float *t, int h, int *most) {
     most[1] = max3_i32(most[1], bits_of(t[i + 2]), bits_of(t[i + 3]));
   }
 }
-/* Raises the reference (the number subtracted before exp2) of each row whose largest weight exceeds 2^OFFSET, so that
- * this weight becomes 2^OFFSET. t, l, w and O are rescaled to match; with fast_sum, w and O are not. `factor` returns
- * the factors, for sums that are added to O later. */
+/* Raises the reference (the number subtracted before 2^x) of each row whose largest weight exceeds 2^OFFSET, so that
+ * this weight becomes 2^OFFSET. t, l, w and O are rescaled to match; with fast_sum, w and O are not.
+ *
+ * factor becomes the rows' factors, for sums that are added to O later. */
 GA_DEV void raise_reference(float *t, float *m, float *l, float *w, float *o, float *factor) {
   float most[2], by[2];
   tile_row_max(t, BN, most);
@@ -103,8 +108,8 @@ GA_DEV void raise_reference(float *t, float *m, float *l, float *w, float *o, fl
     t[4 * j + 3] -= by[1];
   }
 }
-/* Sets every row's reference from S, so that the row's largest weight becomes 2^OFFSET, which e4m3 represents
- * exactly. */
+/* Sets every row's reference m from S, so that the row's largest weight becomes 2^OFFSET, which e4m3 represents
+ * exactly. Rescales l and O to it. */
 GA_DEV void running_maximum(const float *s, const float *f, float *m, float *l, float *o) {
   float most[2][2], factor[2];
   GA_UNROLL for (int h = 0; h < 2; h++) tile_row_max(s + h * (NS / 2), BN / 2, most[h]);
@@ -116,9 +121,10 @@ GA_DEV void running_maximum(const float *s, const float *f, float *m, float *l, 
   }
   tile_scale_rows(o, DV, factor);
 }
-/* Computes the weights of 32 keys from their exponents, in the order of the product's operand A. Byte 4 q + 2 b + e of
- * 16-byte group h of a row is the weight of key 16 h + 8 b + 2 q + e, in V's order. l is this lane's part of the row
- * sums of unrounded weights. */
+/* Computes the weights of 32 keys from their exponents, and packs them as operand A of the product P V. Adds the
+ * unrounded weights to l.
+ *
+ * Keys have V's order: byte 4 q + 2 b + e of 16-byte group h is key 16 h + 8 b + 2 q + e. */
 GA_DEV void weights(const float *t, uint32_t *p, float *l) {
   GA_UNROLL for (int j = 0; j < 2; j++) {
     float e[8];
@@ -130,7 +136,7 @@ GA_DEV void weights(const float *t, uint32_t *p, float *l) {
   }
 }
 /* Computes P from S and updates m, l, w and O, while no other block is in flight. fresh: the block may be masked, or
- * may be the first that a row sees. */
+ * may be the first block that a row sees. */
 GA_DEV void softmax(warpgroup *c, float *s, uint32_t *p, float *m, float *l, float *w, float *o, int first, int fresh) {
   float f[4], ref[2], limit[2], factor[2];
   block_factors(c, f);

@@ -1,5 +1,5 @@
-/* State of a consumer warpgroup of attn_fp8_sm90a.cu: its position in its tile and in the rings, and its turns with
- * other warpgroups. */
+/* State of a consumer warpgroup of attn_fp8_sm90a.cu: its position in its tile and in the rings of stages. Functions by
+ * which warpgroups take turns. */
 #pragma once
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/mem.h"
@@ -11,13 +11,13 @@ typedef struct {
   uint32_t desc_q, desc_k, desc_v;
   /* Stage and mbarrier parity of the current block of K. The current block of V is the one before it. */
   uint32_t stage_k, parity_k;
-  /* Number of tile records that have been read. */
+  /* Number of tile records (attn_tiles.h) that have been read. */
   int tiles;
   /* n is the block whose S is computed next. Blocks of the current tile from mask_hi on need the mask. */
   int n, mask_hi;
-  /* 1: V of the block whose P is current has two scales. */
+  /* 1: the two halves of V have different scales, in the block whose P is in registers. */
   int two;
-  /* Factors from Q K to log2 units, without K's scale, of this lane's two rows. With e4m3 all rows share factor[0]. */
+  /* Factors from Q K^T to log2 units for this lane's two rows, without K's scale. With e4m3 both rows use factor[0]. */
   float factor[2];
 } warpgroup;
 
@@ -50,7 +50,7 @@ GA_DEV void wait_k(const warpgroup *c) { mbar_wait(c->at.sb + OFF_KF + 8 * c->st
 GA_DEV void wait_v(const warpgroup *c) {
   mbar_wait(c->at.sb + OFF_VF + 8 * stage_v(c), c->parity_k ^ (c->stage_k == 0));
 }
-/* Releases K once S is complete and the scales are read. After the tile's last block it also releases Q. */
+/* Releases K's stage, once S is complete and the scales are read. After the tile's last block it also releases Q. */
 GA_DEV void release_k(const warpgroup *c) {
   warp_sync();
   if (c->at.lane) return;
@@ -60,12 +60,13 @@ GA_DEV void release_k(const warpgroup *c) {
 GA_DEV void release_v(const warpgroup *c) {
   if (c->at.lane == 0 && c->at.wl == 0) mbar_arrive(c->at.sb + OFF_VE + 8 * stage_v(c));
 }
-/* Moves to the next block: the block whose S was computed becomes the block whose P V is computed next. */
+/* Moves to the next block: the block whose S was just computed becomes the block whose P V is computed next. */
 GA_DEV void advance(warpgroup *c) {
   c->stage_k = c->stage_k + 1 == ST ? 0 : c->stage_k + 1;
   c->parity_k ^= c->stage_k == 0;
 }
-/* Waits for the turn `what` of this warpgroup. Each wait is matched by exactly one signal of the previous warpgroup. */
+/* Waits for this warpgroup's turn if warpgroups alternate at `what`: 1 is issuing products, 2 is exponentials. Each
+ * wait is matched by exactly one signal of the previous warpgroup. */
 GA_DEV void pingpong_wait(const warpgroup *c, int what) {
   if (PINGPONG == what) bar_sync(1 + c->at.w, 256);
 }
@@ -73,8 +74,8 @@ GA_DEV void pingpong_signal(const warpgroup *c, int what) {
   if (PINGPONG == what) bar_arrive(1 + (c->at.w + 1) % WGS, 256);
 }
 
-/* Signals the next warpgroup once the weights in p[0..3] are computed. Their sign bit is added to the barrier's number,
- * so that the compiler cannot move the signal before them. No weight is negative, so the bit is 0. */
+/* Signals the next warpgroup after the weights in p[0..3] are computed. Their sign bit, which is 0, is added to the
+ * barrier's number. The compiler therefore cannot move the signal before them. */
 GA_DEV void pingpong_signal_after(const warpgroup *c, const uint32_t *p) {
   if (PINGPONG == 2) bar_arrive(1 + (c->at.w + 1) % WGS + (int)((p[0] | p[1] | p[2] | p[3]) >> 31), 256);
 }

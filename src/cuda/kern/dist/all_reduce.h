@@ -1,10 +1,12 @@
-/* Common parts of the kernels that add numbers of several devices: slots, sends, waits and sums.
+/* Common parts of the kernels that add numbers of several devices: slots, sends, waits and sums. A unit is 16 bytes,
+ * GA_REDUCE_UNIT.
  *
  * Each device has three slots, which successive calls use in rotation. A word that has not arrived is NONE, a negative
- * zero (for 16-bit types a pair of them). Where data has that word, +0 is sent and added instead. Each call clears the
- * slot that the previous call has read. A rank sends into that slot again two calls later. For that call it needs data
- * that this rank sends one call later, in a launch after this one. So a rank leads the others by at most one call, and
- * the slot is clear. */
+ * zero (for 16-bit types a pair of them). Where data has that word, +0 is sent and added instead.
+ *
+ * Each call clears the slot that the previous call has read. Another rank sends into that slot again two calls later.
+ * For that call it needs data that this rank sends in its next launch, after the clearing. So ranks differ by at most
+ * one call, and the slot is clear. */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/elem.h"
@@ -49,7 +51,8 @@ GA_DEV void pack_unit(uint32_t *w, const float *x) {
 }
 GA_DEV void mark_there(uint32_t *w) { GA_UNROLL for (int i = 0; i < WORDS; i++) if (w[i] == NONE) w[i] = 0; }
 
-/* ---- the caller's tensors: unit i of n elements. Past the end zeros are read, and nothing is written. ---- */
+/* ---- the caller's tensors: unit i of a tensor of n elements. Past the end zeros are read, and nothing is written.
+ * ---- */
 GA_DEV void get_unit(uint32_t *w, const void *p, int64_t i, int64_t n) {
   const int64_t first = i * IN_UNIT;
   if (first + IN_UNIT <= n) {
@@ -83,8 +86,9 @@ GA_DEV void send_to_all(const ga_kargs_all_reduce *a, int slot, int64_t unit, co
   GA_UNROLL for (int p = 0; p < GA_P_RANKS; p++) if (p < a->ranks && p != a->rank) send_to(a, p, slot, unit, w);
 }
 
-/* Loads into got[p] the words that rank p has sent to `unit + p * stride`; the entry of this rank is unchanged. Returns
- * a bit for each rank whose words have not all arrived. Loads of all ranks are in flight together. */
+/* Loads into got[p] the words that rank p has sent to unit + p * stride of this rank's slot. The entry of this rank is
+ * unchanged. Returns a bit for each rank whose words have not all arrived. Loads of all ranks are in flight
+ * together. */
 GA_DEV uint32_t look(const ga_kargs_all_reduce *a, int slot, int64_t unit, int64_t stride, uint32_t (*got)[WORDS]) {
   uint32_t late = 0;
   GA_UNROLL for (int p = 0; p < GA_P_RANKS; p++) if (p < a->ranks && p != a->rank)
@@ -94,15 +98,15 @@ GA_DEV uint32_t look(const ga_kargs_all_reduce *a, int slot, int64_t unit, int64
   return late;
 }
 
-/* Reports the missing ranks to the host, and marks the state of every block as failed, so that its next launch does
+/* Reports the ranks in `late` to the host, and marks the state of every block as failed, so that its next launch does
  * nothing. */
 GA_DEV void give_up_on(const ga_kargs_all_reduce *a, uint32_t late) {
   GA_ROLL for (int p = 0; p < a->ranks; p++) if (late >> p & 1) stg_peer_i32(&a->state->missing[p], 1);
   GA_ROLL for (int b = 0; b < GA_REDUCE_BLOCKS; b++) stg_peer_i32(&a->state->turn[b].failed, 1);
 }
 
-/* Calls `look` until all words have arrived. The wait is bounded: after one timeout a thread waits no more, so that a
- * launch takes at most one `patience` longer. */
+/* Calls `look` until all words have arrived. A wait takes at most a->patience cycles. After a timeout the thread waits
+ * no more (*in_vain), so that a launch is late by at most one a->patience. */
 GA_DEV void take_units(const ga_kargs_all_reduce *a, int slot, int64_t unit, int64_t stride, uint32_t (*got)[WORDS],
                        int *in_vain) {
   int64_t start = 0;
@@ -121,8 +125,9 @@ GA_DEV void take_units(const ga_kargs_all_reduce *a, int slot, int64_t unit, int
   }
 }
 
-/* Adds the ranks' words in the order of ranks, in f32 with one rounding, so that all ranks get the same bits. The
- * rank's own words are selected in its place by comparison: an index unknown at compile time would move all words to
+/* Adds the ranks' words in the order of ranks, in f32 with one rounding, so that all ranks get the same bits.
+ *
+ * The rank's own words are selected by comparison with p: an index unknown at compile time would move all words to
  * local memory. */
 GA_DEV void add_ranks(const ga_kargs_all_reduce *a, const uint32_t (*got)[WORDS], const uint32_t *own, uint32_t *sum) {
   float x[IN_UNIT], one[IN_UNIT];
@@ -138,15 +143,17 @@ GA_DEV void add_ranks(const ga_kargs_all_reduce *a, const uint32_t (*got)[WORDS]
 /* ---- state that is kept between calls ---- */
 GA_DEV ga_reduce_turn turn_of_block(const ga_kargs_all_reduce *a) {
   uint32_t w[4];
-  ldg_peer_u4(w, &a->state->turn[block_index()]); /* another block may mark the state as failed meanwhile */
+  ldg_peer_u4(w, &a->state->turn[block_index()]); /* another block may mark the state as failed at the same time */
   ga_reduce_turn t;
   t.slot = (int)w[0], t.used = (int)w[1], t.failed = (int)w[2], t.reserved = (int)w[3];
   return t;
 }
 
 /* Clears the slot of the previous call and records the units that this call uses. The function runs after the sends,
- * while the words of other ranks are awaited. Blocks of this launch also write the entries of blocks that it lacks, for
- * larger launches. */
+ * while the words of other ranks are awaited.
+ *
+ * The state has an entry for each block of the largest launch. If this launch has fewer blocks, they write the entries
+ * of the missing blocks too. */
 GA_DEV void pass_turn(const ga_kargs_all_reduce *a, const ga_reduce_turn *t, int threads, int64_t used) {
   const uint32_t none[WORDS] = {NONE, NONE, NONE, NONE};
   const int before = (t->slot + GA_REDUCE_SLOTS - 1) % GA_REDUCE_SLOTS, next = (t->slot + 1) % GA_REDUCE_SLOTS;

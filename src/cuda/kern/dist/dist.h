@@ -20,8 +20,8 @@ const char *cuda_collective_links_ok(const ga_kernel *kernel, const void *desc, 
 double cuda_collective_links_us(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_collective_links(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                                 ga_stream *stream);
-/* Checks that all ranks make the same call, before a kernel over links enqueues anything. All ranks call it, and the
- * hosts wait for each other. It refuses a stream that is being recorded. */
+/* Checks that all ranks make the same call, before a kernel over links (ga_links_create) enqueues anything. All ranks
+ * must call this function, and the hosts wait for each other. Returns an error for a stream that is being recorded. */
 GA_NODISCARD ga_status cuda_links_agree(const ga_kernel *kernel, const ga_collective_desc *desc,
                                         const ga_collective_io *io, ga_stream *stream);
 

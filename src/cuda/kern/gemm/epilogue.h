@@ -17,7 +17,8 @@ GA_DEV void gemm_finish(const ga_kargs_gemm *a, int64_t row, int64_t col, float 
   plain_put(a->y_dtype, a->y, at, t);
 }
 
-/* --- 8 neighbouring columns of a row, beginning at a multiple of 8; rows begin at multiples of 16 bytes --- */
+/* --- functions for 8 neighbouring columns of a row, from a multiple of 8 on; rows begin at multiples of 16 bytes
+ * --- */
 
 GA_DEV void gemm_get_8(int dtype, const void *base, int64_t at, int n, float *x) {
   if (n < 8) {
@@ -46,8 +47,8 @@ GA_DEV void gemm_put_8(int dtype, void *base, int64_t at, int n, const float *x)
 
 GA_DEV bool gemm_is_plain(const ga_kargs_gemm *a) { return !a->bias && !a->gate && !a->residual && !a->act; }
 
-/* Applies the epilogue to the sums x of columns col to col + 7 of row `row`, and writes those inside Y. plain is the
- * value of gemm_is_plain, passed as a constant where this saves code. */
+/* Applies the epilogue to the sums x of columns col to col + 7 of row `row`, and writes the columns that are inside Y.
+ * plain is the value of gemm_is_plain, passed as a constant where this saves code. */
 GA_DEV void gemm_finish_8(const ga_kargs_gemm *a, bool plain, int64_t row, int64_t col, float *x) {
   const int64_t at = row * a->y_stride + col;
   const int n = a->n - col < 8 ? (int)(a->n - col) : 8;
@@ -58,7 +59,7 @@ GA_DEV void gemm_finish_8(const ga_kargs_gemm *a, bool plain, int64_t row, int64
     if (a->bias) GA_UNROLL
       for (int e = 0; e < 8; e++)
         if (e < n) x[e] += a->bias[col + e];
-    /* gate and act share one copy of the activations' code */
+    /* one copy of the activations' code serves gate and act */
     if (a->gate || a->act) {
       if (a->gate)
         gemm_get_8(a->y_dtype, a->gate, at, n, t);

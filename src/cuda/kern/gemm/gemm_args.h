@@ -1,5 +1,5 @@
-/* Arguments of the GEMM and pack kernels: one struct by value, the same bytes on the host and on the device. C11 and
- * CUDA C. */
+/* Arguments of the GEMM and pack kernels: one struct by value, the same bytes on the host and on the device. This file
+ * is both C11 and CUDA C. */
 #ifndef GA_CUDA_KERN_GEMM_GEMM_ARGS_H
 #define GA_CUDA_KERN_GEMM_GEMM_ARGS_H
 
@@ -17,35 +17,38 @@
 typedef struct ga_kargs_gemm {
   const void *x, *w;
   void *y;
-  const float *bias;           /* Bias of the columns of Y, [n]. NULL: no bias. */
+  const float *bias;           /* One number for each column of Y, [n]. NULL: no bias. */
   const void *gate, *residual; /* Tensors [m, n] laid out like y. NULL: no gate, or no residual. */
-  /* Workspace for the sums of the parts of k, used when splits is above 1. */
+  /* Workspace for the sums of the parts of k, used if splits is above 1. */
   float *partial;
-  /* One counter word per group of rows, used when splits is above 1. Zeroed before the launch, and left zeroed by the
-   * kernel. */
+  /* One counter per group of rows of W, used if splits is above 1. Counters are 0 before the launch, and the kernel
+   * leaves them 0. */
   int32_t *counter;
   int64_t m, n, k, x_stride, y_stride;
   int32_t w_dtype, x_dtype, y_dtype;
   int32_t act; /* Activation, a ga_act_kind value. */
   float scale;
   /* --- The fields below are read for packed weights only. --- */
-  /* Number of parts into which k is cut among thread blocks. */
+  /* Number of parts into which k is divided among thread blocks. */
   int32_t splits;
-  /* Number of groups of rows of W among thread blocks: block = group * splits + part. */
+  /* Number of groups into which the rows of W are divided. Thread block group * splits + part computes a part of k of a
+   * group. */
   int32_t groups;
-  /* tiles is the number of tiles of 16 rows of W; units is the number of units along k. */
+  /* tiles is the number of tiles of 16 rows of W. units is the number of units along k (see GA_PACKED_TYPES). */
   int32_t tiles, units;
-  /* Number of columns of X in shared memory: 2, 4 or 8 (high parts, then low parts), or 16. */
+  /* Number of columns of operand B, rows of X, in shared memory: 2, 4 or 8 (high parts, then low parts), or 16. */
   int32_t copies;
-  /* Largest number of tiles that one warp processes. */
+  /* Largest number of tiles of W that one warp processes. */
   int32_t slots;
-  /* Number of units of X for which shared memory has room. */
+  /* Number of units along k for which shared memory has room for X. */
   int32_t x_units;
 } ga_kargs_gemm;
 
 /* GA_PACKED_TYPES lists the types of packed weights (GA_LAYOUT_MMA_PACKED) as X(type, ga_dtype, k of a unit, bytes of a
- * unit). Packed weights are tiles of 16 rows, cut along k into units; src/cuda/kern/gemm/packed.h has the layout. A
- * unit has as many bytes as the same blocks in the file. */
+ * unit). A tile is 16 rows of W; it is divided along k into units of 64 to 256 elements a row.
+ * src/cuda/kern/gemm/packed.h has the layout.
+ *
+ * A unit has as many bytes as the same blocks in the file. */
 /* clang-format off */
 #define GA_PACKED_TYPES(X) \
   X(F16, 2, 64, 2048) X(BF16, 3, 64, 2048) \
@@ -58,50 +61,58 @@ typedef struct ga_kargs_gemm {
 enum { GA_PACKED_ROWS = 16 };
 
 /* Arguments of gemm_prefill_sm90a.cu, the product of many rows of X with packed weights. The kernel uses tiles, units,
- * partial and counter of g. x is bf16, written by the kernel of ga_kargs_gemm_x, in boxes of 64 columns and x_box rows
- * with the 128-byte swizzle. */
+ * partial and counter of g.
+ *
+ * x is X as the kernel of ga_kargs_gemm_x has converted it, in boxes of 64 columns and x_box rows with the 128-byte
+ * swizzle. */
 typedef struct ga_kargs_gemm_prefill {
   ga_tmap x;
   ga_kargs_gemm g;
-  /* w_tiles is the number of tiles of Y along n, x_tiles the number along m. */
+  /* w_tiles is the number of tiles of Y along n, and x_tiles the number along m. */
   int32_t w_tiles, x_tiles;
-  /* cluster_log is log2 of the number of blocks that exchange sums (1 or 2). k_splits_log is log2 of the number of
-   * parts of k whose sums are added in g.partial. */
+  /* cluster_log is log2 of the number of thread blocks that exchange sums (1 or 2). k_splits_log is log2 of the number
+   * of parts of k whose sums are added in g.partial. */
   int32_t cluster_log, k_splits_log;
   /* W of f16: one factor for the sums of each row of X. X of e4m3: [units, x_scale_stride], one scale for 128 elements
    * of a row of X. NULL for other types. */
   const float *x_scale;
-  /* Number of rows of a box of x: the rows of a tile. With W of 16 bits or X of e4m3, a quarter of these rows when the
-   * last tile is partly filled. */
+  /* Number of rows of a box of x: the rows of a tile. With W of 16 bits or X of e4m3, a quarter of them if the last
+   * tile is partly filled. */
   int32_t x_box;
-  /* log2 of the number of parts of k that one block processes in sequence, when it keeps two sets of sums and
-   * k_splits_log is 0. Otherwise 0. */
+  /* If one thread block processes several parts of k in sequence, with two sets of sums and k_splits_log 0: log2 of
+   * their number. Otherwise 0. */
   int32_t parts_inside_log;
   /* X of e4m3: stride of x_scale in elements, a multiple of 4 and at least m. */
   int32_t x_scale_stride;
   int32_t unused;
 } ga_kargs_gemm_prefill;
 
-/* Arguments of gemm_few_sm90a.cu, the product of few rows of X, which adds in the order of gemm_prefill. The kernel
- * uses tiles and units of g. A warp has a ring of `depth` stages. A stage holds a unit of W and the rows of X for this
- * unit, GA_FEW_X_ROW bytes each. Shared memory holds barriers, sums and rings, in this order. */
+/* Constants of gemm_few_sm90a.cu. GA_FEW_WARPS is the number of warps of a thread block. GA_FEW_BARS has the bytes of a
+ * warp's mbarriers, GA_FEW_X_ROW the bytes of a row of X in a stage. The rings begin at offset GA_FEW_RING_AT of shared
+ * memory. */
 #define GA_FEW_WARPS         8
 #define GA_FEW_DEPTH         4 /* Largest number of stages of a ring. */
 #define GA_FEW_BARS          (8 * GA_FEW_DEPTH)
 #define GA_FEW_X_ROW(unit_k) ((unit_k)*4 + 64)
 #define GA_FEW_RING_AT       (GA_FEW_WARPS * (GA_FEW_BARS + 2 * 8 * 80))
+/* Arguments of gemm_few_sm90a.cu, the product of few rows of X, which adds in the order of gemm_prefill. The kernel
+ * uses tiles and units of g.
+ *
+ * A warp has a ring of `depth` stages. A stage holds a unit of W and the rows of X for this unit, GA_FEW_X_ROW bytes
+ * each. Shared memory holds barriers, sums and rings, in this order. */
 typedef struct ga_kargs_gemm_few {
   ga_kargs_gemm g;
-  int32_t parts_log; /* log2 of the number of parts of k. Each part is two chains of units. */
-  int32_t group;     /* Number of tiles that a thread block processes. */
+  int32_t parts_log; /* log2 of the number of parts of k. The odd and the even units of a part have separate sums. */
+  int32_t group;     /* Number of tiles of W that a thread block processes. */
   int32_t depth;
   int32_t stage_bytes;
 } ga_kargs_gemm_few;
 
-/* Arguments of gemm_x_sm80.cu. It converts X [m, k] of any plain type to bf16, f16 or e4m3 [m, width], in the column
- * order of that file; width is a multiple of 128. f16: each row is multiplied by a power of two, and scale[row] is the
- * inverse. e4m3: k is a multiple of 128, and scale is [k / 128, m4], one scale for 128 elements of a row. m4 is m
- * rounded up to 4. */
+/* Arguments of gemm_x_sm80.cu, which converts X [m, k] of f32, f16 or bf16 to bf16, f16 or e4m3 [m, width]. width is a
+ * multiple of 128; gemm_x_sm80.cu explains the order of columns.
+ *
+ * f16: each row is multiplied by a power of two, and scale[row] is the inverse. e4m3: k is a multiple of 128, and scale
+ * is [k / 128, m4], one scale for 128 elements of a row. m4 is m rounded up to 4. */
 typedef struct ga_kargs_gemm_x {
   const void *x;
   void *out;
@@ -110,7 +121,7 @@ typedef struct ga_kargs_gemm_x {
   float *scale; /* Scales that the kernel writes for f16 and e4m3. NULL for bf16. */
 } ga_kargs_gemm_x;
 
-/* GA_PACKED_BYTES_*: bytes of a unit of packed weights, by type. */
+/* GA_PACKED_BYTES_<type> is the number of bytes of a unit of packed weights. */
 enum {
 #define X(name, number, k, bytes) GA_PACKED_BYTES_##name = (bytes),
   GA_PACKED_TYPES(X)
@@ -122,7 +133,7 @@ enum {
 typedef struct ga_kargs_pack {
   const void *src;
   void *dst;
-  int64_t n, k, units; /* units is the number of units along k. */
+  int64_t n, k, units; /* units is the number of units along k in a tile. */
   int32_t w_dtype, unit_k, unit_bytes, reserved;
 } ga_kargs_pack;
 

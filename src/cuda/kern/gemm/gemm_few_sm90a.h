@@ -1,5 +1,5 @@
-/* Host side of gemm_few_sm90a.cu: products with up to 8 rows of X, on Hopper. Their sums are added in the order of the
- * kernel for many rows (gemm_prefill), so that the results have the same bits. */
+/* Host side of gemm_few_sm90a.cu: products with up to 8 rows of X on Hopper. Sums are added in the order of the kernel
+ * for many rows (gemm_prefill), so that results have the same bits. */
 #ifndef GA_CUDA_KERN_GEMM_GEMM_FEW_SM90A_H
 #define GA_CUDA_KERN_GEMM_GEMM_FEW_SM90A_H
 

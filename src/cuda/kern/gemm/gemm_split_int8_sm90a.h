@@ -1,4 +1,5 @@
-/* Host side of the products with packed quantised weights on Hopper (src/cuda/kern/gemm/gemm_split_int8_sm90a.cu). */
+/* Host side of the products of few rows of X with packed quantised weights on Hopper
+ * (src/cuda/kern/gemm/gemm_split_int8_sm90a.cu). */
 #ifndef GA_CUDA_KERN_GEMM_GEMM_SPLIT_INT8_SM90A_H
 #define GA_CUDA_KERN_GEMM_GEMM_SPLIT_INT8_SM90A_H
 

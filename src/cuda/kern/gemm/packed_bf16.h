@@ -1,38 +1,40 @@
 /* Conversion of packed weights (GA_LAYOUT_MMA_PACKED, packed.h) to bf16, two weights at once. A run is the 16 or 32
  * elements of a row that share a scale.
- *   weight = (code - centre) * (high + low) + offset,   high + low = scale,   offset = min + centre * scale
- * All terms are bf16, and the scale is the sum of two. Each run has its centre near -min / scale, which makes the
- * offset as small as possible. So the weight is rounded once, apart from 2^-9 of the smaller terms. Runs without a min
- * have neither centre nor offset. Each lane computes the scales of a quarter of its rows' runs, and gets the others
- * from the other three lanes of its quad. Where a row has one scale for the unit, each lane computes it. t and every
- * index except q are constants after unrolling. */
+ *   weight = (code - centre) * (high + low) + offset,   high + low = scale,   offset = minimum + centre * scale
+ * All terms are bf16, and the scale is the sum of two. Each run has its centre near -minimum / scale, which makes the
+ * offset as small as possible. So the weight is rounded once, apart from 2^-9 of the smaller terms. Runs without a
+ * minimum have neither centre nor offset.
+ *
+ * Each lane computes the scales of a quarter of its rows' runs, and gets the others from the other three lanes of its
+ * quad. Where a row has one scale for the unit, each lane computes it. t is the type of the weights; t and every index
+ * except q are constants after unrolling. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/gemm/packed.h"
 
 #define PACKED_RUNS(t) (PACKED_GROUPS(t) * (PACKED_HALVES(t) ? 2 : 1))
-/* Number of runs that a lane computes itself. */
+/* Number of runs of a unit that a lane computes itself. */
 #define PACKED_OWN(t) (PACKED_RUNS(t) / 4)
-/* Lane q (0 to 3) of four that computes run `run`. */
+/* The lane of a quad (0 to 3) that computes run `run` of a unit. */
 #define PACKED_OWNER(t, run) ((t) == T_NVFP4 ? (run) / 2 : (run) % 4)
-/* Index of run `run` among the runs of its lane. */
+/* Index of run `run` among the runs that its lane computes. */
 #define PACKED_OWN_AT(t, run) ((t) == T_NVFP4 ? (run) % 2 : (run) / 4)
 /* True for types whose scales have 4 bits and therefore no low part. */
 #define PACKED_EXACT_SCALE(t) PACKED_FP4(t)
-/* Largest code of a type that has a min. */
+/* Largest code of a type whose runs have a minimum. */
 #define PACKED_TOP(t) ((t) == T_Q2_K ? 3.0f : (t) == T_Q5_1 || (t) == T_Q5_K ? 31.0f : 15.0f)
-/* Number of words of scales that a lane loads (PACKED_OWN_WS), and number of all words that it loads
+/* Number of words of scales that packed_fetch_own loads (PACKED_OWN_WS), and number of all words that it loads
  * (PACKED_OWN_WORDS). */
 #define PACKED_OWN_WS(t)    (PACKED_256(t) ? PACKED_WS(t) : PACKED_MIN(t) || PACKED_ONE_RUN(t) ? 2 : 1)
 #define PACKED_OWN_WORDS(t) (PACKED_CODES(t) + PACKED_OWN_WS(t))
 
-/* Parameters of a run as pairs of bf16, for rows g and g+8. */
+/* Parameters of a run, each a pair of bf16 for rows g and g+8. */
 typedef struct {
   uint32_t high, low, centre /* -128 - centre */, offset;
 } packed_run;
 
 /* Loads this lane's codes of a unit of packed weights, and the scales that it computes itself, from shared memory to w
- * [PACKED_OWN_WORDS(t)]. t: the type of the weights; unit: the address. */
+ * [PACKED_OWN_WORDS(t)]. unit: shared address of the unit. */
 GA_DEV void packed_fetch_own(int t, uint32_t *w, uint32_t unit, int lane) {
   const int g = lane / 4, q = lane % 4, wide = PACKED_W1(t) == 2 ? PACKED_CODES(t) - 2 : PACKED_CODES(t);
   GA_UNROLL for (int i = 0; i < wide; i += 4) lds_u4(w + i, unit + (uint32_t)packed_code_at(t, i, lane));
@@ -54,20 +56,21 @@ GA_DEV void packed_fetch_own(int t, uint32_t *w, uint32_t unit, int lane) {
       float_bits(lds_f1(unit + (uint32_t)packed_scale_at(t, i, g)));
 }
 
-/* Returns loads_done for the words of packed_fetch_own. */
+/* Returns 0 after the loads of packed_fetch_own have arrived, as loads_done does (ptx/mem.h). */
 GA_DEV uint32_t packed_own_done(int t, const uint32_t *w) {
   const int wide = PACKED_W1(t) == 2 ? PACKED_CODES(t) - 2 : PACKED_CODES(t);
   return loads_done(w, wide, 4) + loads_done(w + wide, PACKED_OWN_WORDS(t) - wide, 1);
 }
 
-/* Returns 2^23 + byte q of w as a float. It avoids the conversion of integers, which is slow. */
+/* Returns 2^23 + byte q of w as a float, without a conversion of integers, which is slow. */
 GA_DEV float packed_lift_byte(uint32_t w, int q) {
   return __uint_as_float(prmt(w, 0x4b000000u, 0x7440u | (uint32_t)q));
 }
-/* Returns i as a float, for |i| < 2^22. It avoids the conversion of integers, which is slow. */
+/* Returns i as a float, for |i| < 2^22, without a conversion of integers, which is slow. */
 GA_DEV float packed_float_int(int i) { return __uint_as_float(0x4b400000u + (uint32_t)i) - 12582912.0f; }
 
-/* Returns the scale of run j of lane q in row r (0: g, 1: g + 8). */
+/* Returns, for row r (0: g, 1: g + 8), the scale of the j-th run that lane q computes. s has the lane's words of
+ * scales. */
 GA_DEV float packed_own_scale(int t, const uint32_t *s, int j, int q, int r) {
   if (PACKED_ONE_RUN(t)) return __uint_as_float(s[r]);
   if (t == T_MXFP4) return quant_e8m0(packed_byte(s[0], q % 2 * 2 + r));
@@ -86,11 +89,11 @@ GA_DEV float packed_own_scale(int t, const uint32_t *s, int j, int q, int r) {
     return packed_f16(s[6], r) * packed_float_int((int)(low | high << 4) - 32);
   }
   const uint32_t low = s[2 * r + 1] >> 4 * (4 * j + q) & 15,
-                 high = s[2 * r] >> (16 + 2 * (4 * j + q)) & 3; /* T_IQ4_XS */
+                 high = s[2 * r] >> (16 + 2 * (4 * j + q)) & 3; /* the type is T_IQ4_XS */
   return packed_f16(s[2 * r], 0) * packed_float_int((int)(low | high << 4) - 32);
 }
 
-/* Returns the offset of run j of lane q in row r: a weight is scale * code + offset. */
+/* Returns, for row r, the minimum of the j-th run that lane q computes: a weight is scale * code + minimum. */
 GA_DEV float packed_own_min(int t, const uint32_t *s, int j, int q, int r) {
   if (!PACKED_256(t)) return packed_f16(s[1], r);
   if (t == T_Q2_K)
@@ -100,7 +103,7 @@ GA_DEV float packed_own_min(int t, const uint32_t *s, int j, int q, int r) {
   return -packed_f16(p[3], 1) * (packed_lift_byte(all, q) - 8388608.0f);
 }
 
-/* Computes all fields of *run for run j of lane q, from a unit's words of scales. An infinite scale keeps its sign,
+/* Computes *run, the j-th run that lane q computes, from the lane's words of scales. An infinite scale keeps its sign,
  * with a finite low part and centre 0. */
 GA_DEV void packed_own_run(int t, const uint32_t *s, int j, int q, packed_run *run) {
   float scale[2], low[2], offset[2];
@@ -128,7 +131,7 @@ GA_DEV void packed_own_run(int t, const uint32_t *s, int j, int q, packed_run *r
   run->offset = pack_bf16(offset[0], offset[1]);
 }
 
-/* Copies run n of the unit to *run from the lane that computed it. */
+/* Gets run n of the unit from the lane of the quad that computed it. */
 GA_DEV void packed_get_run(int t, const packed_run *own, int n, packed_run *run) {
   const packed_run *from = &own[PACKED_OWN_AT(t, n)];
   if (PACKED_ONE_RUN(t)) {
@@ -142,7 +145,7 @@ GA_DEV void packed_get_run(int t, const packed_run *own, int n, packed_run *run)
   run->offset = shfl_quad_u32(from->offset, PACKED_OWNER(t, n));
 }
 
-/* Computes the A fragment of step `step` of a group from its codes and its run: registers j = 2h + r. */
+/* Computes the fragment of operand A of step `step` of a group, from the group's codes and its run. */
 GA_DEV void packed_weights(int t, const uint32_t *w, const packed_run *run, int group, int step, uint32_t *a) {
   if (!PACKED_MIN(t)) packed_step(t, w, group, step, a);
   GA_UNROLL for (int j = 0; j < 4; j++) {
@@ -157,7 +160,7 @@ GA_DEV void packed_weights(int t, const uint32_t *w, const packed_run *run, int 
   }
 }
 
-/* Computes the A fragments of 64 columns of a unit: 4 registers for every 16 columns. */
+/* Computes the fragments of operand A of 64 columns of a unit: 4 registers for every 16 columns. */
 GA_DEV void packed_chunk(int t, const uint32_t *w, const packed_run *own, int chunk, uint32_t *f) {
   packed_run run;
   GA_UNROLL for (int i = 0; i < 4; i++) {

@@ -1,17 +1,19 @@
 /* Conversion of packed weights (GA_LAYOUT_MMA_PACKED, packed.h) to fragments of 8-bit products. Codes become small
- * signed integers, multiplied by a power of two where this saves an instruction. Scales are split into integers and the
- * floats that they share. t and every index are constants after unrolling. */
+ * signed integers, multiplied by a power of two where this saves an instruction.
+ *
+ * Scales are split into integers and the floats that they share. t is the type of the weights; t and every index are
+ * constants after unrolling. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/gemm/packed.h"
 
 /* True for types whose scale is an integer times a float that the whole unit shares. */
 #define PACKED_INT_SCALE(t) (PACKED_256(t))
-/* True for types whose unsigned nibbles are used as unsigned bytes in place: row g in the low nibbles, row g+8 in the
- * high nibbles, which makes it 16 times too large. */
+/* True for types whose unsigned 4-bit codes are used as bytes in place. Codes of row g are in the low halves of bytes.
+ * Codes of row g+8 are in the high halves, and so are 16 times too large. */
 #define PACKED_NIBBLES(t) ((t) == T_Q4_K || (t) == T_Q4_1)
-/* log2 of the factor by which the fragment of row r (0: g, 1: g + 8) exceeds the elements. Signed codes are at the top
- * of their bytes, where the sign needs no extension. */
+/* log2 of the factor by which integers in the fragment of row r (0: g, 1: g + 8) exceed the codes. Signed codes are at
+ * the top of their bytes, where the sign needs no extension. */
 #define PACKED_LIFT(t, r)                                \
   ((t) == T_Q4_0       ? 4                               \
    : (t) == T_Q5_0     ? 3                               \
@@ -20,22 +22,23 @@
    : (t) == T_NVFP4    ? 1 /* the factor of the scale */ \
    : PACKED_NIBBLES(t) ? 4 * (r)                         \
                        : 0)
-/* True for types with lookup tables. Their codes become two fragments, one for each half of the table, whose products
- * are added. */
+/* True for types whose codes are indices of a table. They become two fragments, one for each half of the table, whose
+ * products are added. */
 #define PACKED_LOOKED_UP(t) (PACKED_IQ4(t) || PACKED_FP4(t))
-/* True for types whose mins have a float scale for each run. Other mins are integers times a float that the unit
+/* True for types whose minimums are floats, one for each run. Other minimums are integers times a float that the unit
  * shares. */
 #define PACKED_FLOAT_MIN(t) ((t) == T_Q4_1 || (t) == T_Q5_1)
 
-/* Returns loads_done (ptx/mem.h) for all loads of packed_fetch. n is the number of words. */
+/* Returns 0 after all loads of packed_fetch have arrived, as loads_done does (ptx/mem.h). n is the number of words. */
 GA_DEV uint32_t packed_fetched(int t, const uint32_t *w, int n) {
   const int wide = PACKED_W1(t) == 2 ? PACKED_CODES(t) - 2 : PACKED_CODES(t);
   return loads_done(w, wide, 4) + loads_done(w + wide, n - wide, 2);
 }
 
-/* Loads all words of a unit in shared memory that this lane needs, in the order of packed_load. For PACKED_FLOAT_MIN
- * types, word PACKED_CODES + 4 is the min of group lane % 4. The address must have been pinned after the wait for its
- * bytes. */
+/* Loads all words that this lane needs of a unit in shared memory, in the order of packed_load. For PACKED_FLOAT_MIN
+ * types, word PACKED_CODES + 4 is the minimum of group lane % 4.
+ *
+ * The address must have been pinned (pin_u32) after the wait for the unit's bytes. */
 GA_DEV void packed_fetch(int t, uint32_t *w, uint32_t unit, int lane) {
   const int g = lane / 4, wide = PACKED_W1(t) == 2 ? PACKED_CODES(t) - 2 : PACKED_CODES(t);
   GA_UNROLL for (int i = 0; i < wide; i += 4) lds_nv_u4(w + i, unit + (uint32_t)packed_code_at(t, i, lane));
@@ -55,10 +58,10 @@ GA_DEV void packed_fetch(int t, uint32_t *w, uint32_t unit, int lane) {
   }
 }
 
-/* Constants that must be in registers. An instruction can hold one constant itself, and the compiler would load further
- * constants before each use. Loading them from memory once prevents this. */
+/* Constants that are kept in registers. An instruction can hold one constant itself, and the compiler would load
+ * further constants before each use. Loading them once from memory prevents this. */
 typedef struct {
-  /* Top bit of each byte. */
+  /* 0x80808080, the top bit of each byte. */
   uint32_t top;
   uint32_t low, high; /* First four entries of the low half and of the high half of a lookup table. */
 } packed_constants;
@@ -71,7 +74,7 @@ GA_DEV packed_constants packed_constants_of(int t) {
 /* Returns (x & mask) ^ bits. */
 GA_DEV uint32_t packed_flip(uint32_t x, uint32_t mask, uint32_t bits) { return (x & mask) ^ bits; }
 
-/* Returns the register of step s and row r, with elements i = 0, 2, 1, 3 in its bytes. */
+/* Returns the register of operand A for step s of a group and row r. Its bytes are elements i = 0, 2, 1, 3. */
 GA_DEV uint32_t packed_bytes(int t, uint32_t top, const uint32_t *w, int group, int s, int r) {
   if (PACKED_HAS8(t)) return w[4 * group + 2 * s + r];
   const uint32_t nibbles = PACKED_HAS4(t) ? w[2 * group + s] : 0;
@@ -90,9 +93,10 @@ GA_DEV uint32_t packed_bytes(int t, uint32_t top, const uint32_t *w, int group, 
   return low & 0x0f0f0f0fu;
 }
 
-/* Looks up the two fragments of table codes, four codes at a time, by the low nibbles of x. A selector with its top bit
- * set gives eight copies of its byte's sign: 0 where the other half of the table has no sign, -1 where it has one. The
- * entries of the other half compensate for the -1. */
+/* Looks up two fragments for codes of a table, one for each half of the table. The sum of both has the values.
+ *
+ * For a code of the other half prmt_sign returns 0, or -1 if the entry with the same low bits is negative. The other
+ * half's entry is then larger by 1. */
 GA_DEV void packed_fragments(int t, const packed_constants *k, const uint32_t *w, int group, uint32_t *low,
                              uint32_t *high) {
   GA_UNROLL for (int s = 0; s < 2; s++) {
@@ -104,14 +108,15 @@ GA_DEV void packed_fragments(int t, const packed_constants *k, const uint32_t *w
   }
 }
 
-/* Computes the A fragment of a group: two registers for step 0, then two for step 1, of rows g and g+8. */
+/* Computes the fragment of operand A of a group: registers of rows g and g+8 for step 0, then for step 1. */
 GA_DEV void packed_fragment(int t, const packed_constants *k, const uint32_t *w, int group, uint32_t *a) {
   GA_UNROLL for (int j = 0; j < 4; j++) a[j] = packed_bytes(t, k->top, w, group, j / 2, j % 2);
 }
 
 GA_DEV float packed_pow2(int e) { return __uint_as_float((uint32_t)(127 + e) << 23); }
 
-/* Returns the same as packed_int_scale. Whole words are split once, and each byte is selected by one instruction. */
+/* Returns the integer scale, as packed_int_scale does, with fewer instructions: words are split once, and each byte is
+ * selected by one instruction. */
 GA_DEV int packed_pick_scale(int t, const uint32_t *s, int group, int half, int r) {
   if (t == T_Q4_K || t == T_Q5_K) {
     const uint32_t *p = s + 4 * r;
@@ -121,15 +126,15 @@ GA_DEV int packed_pick_scale(int t, const uint32_t *s, int group, int half, int 
   return packed_int_scale(t, s, group, half, r);
 }
 
-/* Returns the scale of a run, times 2^PACKED_LIFT where this saves an instruction. NVFP4: e4m3 without sign and NaN
- * (pack_sm80.cu), as f16. */
+/* Returns the scale of a run, times 2^PACKED_LIFT where this saves an instruction. For NVFP4 a scale is e4m3 without
+ * sign and NaN (pack_sm80.cu). */
 GA_DEV float packed_float_scale(int t, const uint32_t *s, int group, int half, int r) {
   return t == T_NVFP4 ? packed_f16(f16x2_of_e4m3(s[group] >> 16 * half & 0x7f7fu), r)
                       : packed_scale(t, s, group, half, r);
 }
 
-/* Computes the scales of packed_float_scale for a whole unit of MXFP4, [group][r]. All exponents of a word are
- * decremented at once, except the two smallest values, which are subnormal. */
+/* Computes all scales of a unit of MXFP4, as packed_float_scale does, to scale[group][r]. The four exponents of a word
+ * are decremented at once. The two smallest exponents, whose scales are subnormal, are computed separately. */
 GA_DEV void packed_e8m0_scales(const uint32_t *s, float (*scale)[2]) {
   uint32_t small = 0;
   GA_UNROLL for (int i = 0; i < 2; i++) {
@@ -142,7 +147,8 @@ GA_DEV void packed_e8m0_scales(const uint32_t *s, float (*scale)[2]) {
     for (int j = 0; j < 8; j++) scale[j / 2][j % 2] = quant_e8m0(packed_byte(s[j / 4], j % 4));
 }
 
-/* Returns the float that all scales of a unit's row r share, for PACKED_INT_SCALE types. */
+/* Returns the float that all integer scales of a unit's row r share, times 2^-PACKED_LIFT, for PACKED_INT_SCALE
+ * types. */
 GA_DEV float packed_shared_scale(int t, const uint32_t *s, int r) {
   const float d = t == T_Q4_K || t == T_Q5_K ? packed_f16(s[4 * r + 3], 0)
                   : t == T_Q6_K              ? packed_f16(s[8], r)
@@ -151,13 +157,13 @@ GA_DEV float packed_shared_scale(int t, const uint32_t *s, int r) {
                                              : packed_f16(s[2 * r], 0);
   return d * packed_pow2(-PACKED_LIFT(t, r));
 }
-/* Returns the float that all mins of a unit's row r share, negated. */
+/* Returns the negative of the float that all integer minimums of a unit's row r share. */
 GA_DEV float packed_shared_min(int t, const uint32_t *s, int r) {
   return -packed_f16(t == T_Q2_K ? s[8 + r] : s[4 * r + 3], 1);
 }
 
-/* Computes integer mins as the A fragment of a tf32 product over runs: registers of rows g, g+8 of run lane % 4 + 8j,
- * then of the run 4 later. */
+/* Computes integer minimums as the fragment of operand A of a tf32 product over runs. a[0] and a[1] are rows g and g+8
+ * of run q + 8j; a[2] and a[3] are run q + 8j + 4. */
 GA_DEV void packed_mins(int t, const uint32_t *s, int j, int q, uint32_t *a) {
   GA_UNROLL for (int i = 0; i < 4; i++) {
     const uint32_t *p = s + 4 * (i % 2);

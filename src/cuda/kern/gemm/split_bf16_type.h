@@ -1,11 +1,12 @@
-/* Products with packed weights of type T that are bf16 or sums of two bf16: the split of X into two bf16, and the
- * products of a unit. */
+/* Products in bf16 with packed weights of a type T: the conversion of X to sums of two bf16, and the products of a
+ * unit. */
 #pragma once
 #include "cuda/kern/gemm/split_share.h"
 
 /* Stores 128 columns of row `row` of X to shared memory, each number as the sum of two bf16. The columns are two units
- * of 64, or one unit. x[0] has this lane's 4 numbers, columns 4 lane to 4 lane + 3. Within 32 columns the order is that
- * of the fragments in packed.h. The low part of an infinity is 0. */
+ * of 64, or one unit of 128. x[0] has this lane's 4 numbers, columns 4 lane to 4 lane + 3.
+ *
+ * Within 32 columns the order is given by packed_x_at. The low part of an infinity is 0. */
 GA_DEV void put_x(const int rows, const share *s, int pair, int row, int lane, float (*x)[4]) {
   const uint32_t at =
       s->x + (uint32_t)((pair * 4 + lane / 8) * SPLITS_X * rows * 64 + row * 64 + packed_x_at(lane % 8 * 4) * X_ELEM);
@@ -21,9 +22,11 @@ GA_DEV void put_x(const int rows, const share *s, int pair, int row, int lane, f
   sts_u2(at + (uint32_t)(rows * 64), low[0], low[1]);
 }
 
-/* Adds the products of one unit, whose words are in w, with X at position `at` to acc. `at` counts units of this
- * block's part of k. f16 is also the sum of two bf16, which takes twice the products. Sums of e4m3 codes are multiplied
- * by the row's scale for the unit. */
+/* Adds the products of X and one unit, whose words are in w, to acc. `at` is the index of the unit in this block's part
+ * of k.
+ *
+ * f16 weights are also sums of two bf16, which takes twice the products. Sums of e4m3 codes are multiplied by the row's
+ * scale for the unit. */
 GA_DEV void take_unit(const int rows, const lane_view *v, const packed_constants *, const uint32_t *w, int at, int,
                       float (*acc)[4]) {
   const int nt = PRODUCTS(rows), step = SPLITS_X * rows * 64; /* bytes of X of a group */

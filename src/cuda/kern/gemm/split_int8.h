@@ -1,5 +1,5 @@
-/* Common parts of the products with packed weights for every type of W (gemm_split_int8_sm90a.cu): the division of a
- * launch among blocks and warps, X, sums and epilogues. */
+/* Common parts of the products with packed weights of every type (gemm_split_int8_sm90a.cu, gemm_split_bf16_sm90a.cu):
+ * division of a launch among blocks and warps, X, sums, epilogues. */
 #pragma once
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/bulk.h"
@@ -11,40 +11,44 @@
 #include "cuda/kern/gemm/packed_s8.h"
 
 #define T GA_CAT(T_, GA_P_W)
-enum { SPLITS_X = GA_P_SPLITS_X /* number of parts of an element of X, each a column of products */ };
+enum {
+  SPLITS_X = GA_P_SPLITS_X /* number of parts of an element of X, each a column of operand B */
+};
 enum {
   WARPS = GA_P_THREADS / 32,
-  COLS = 8 /* number of columns of a product */,
+  COLS = 8 /* number of columns of operand B of one product */,
   MOST_ROWS = 8 /* largest number of rows of X */
 };
-enum { BARS_BYTES = GA_RING_BARS /* bytes of the barriers of a warp */, CONSTANTS_BYTES = GA_RING_CONSTANTS };
+enum { BARS_BYTES = GA_RING_BARS /* bytes of the mbarriers of a warp */, CONSTANTS_BYTES = GA_RING_CONSTANTS };
 enum { PART_ALIGN = 16 }; /* alignment in bytes: sums are read four at a time */
-/* WIDTH is the number of columns of `rows` rows of X, rounded up to an even number. PRODUCTS is the number of products
- * of 8 columns. X is laid out for 1, 2, 4 or 8 rows (m rounded up), as constants, so that addresses are constants
- * too. */
+/* WIDTH is the number of columns of operand B for `rows` rows of X, rounded up to an even number. PRODUCTS is the
+ * number of products of 8 columns.
+ *
+ * X is laid out for 1, 2, 4 or 8 rows (m rounded up), as constants, so that addresses are constants too. */
 #define WIDTH(rows)    ((SPLITS_X * (rows) + 1) / 2 * 2)
 #define PRODUCTS(rows) ((SPLITS_X * (rows) + COLS - 1) / COLS)
 
-/* Offsets in shared memory, and the share of the work of a block. Column p * rows + c of X is part p of row c, the
- * highest part first. */
+/* The share of the work of a block, and its addresses in shared memory. Column p * rows + c of operand B is part p of
+ * row c of X; part 0 is the highest. */
 typedef struct {
-  /* Shared addresses. The table has the constants, then the warps that sum each tile. */
+  /* Shared addresses of X, its scales, its sums over runs, and the warps' sums of tiles (parts). table has constants,
+   * then for each tile the warps that sum it. */
   uint32_t x, scales, sums, parts, table;
-  /* part is the index of the part of k, group the index of the group of tiles. */
+  /* part is the index of the block's part of k, group the index of its group of tiles. */
   int part, group;
-  /* rows is the number of rows of X, rounded up; width is the number of columns of X. */
+  /* rows is the number of rows of X, rounded up to 1, 2, 4 or 8. width is the number of columns of operand B. */
   int rows, width;
-  /* k0 is the block's first unit along k, nb the number of its units. */
+  /* k0 is the block's first unit along k, nb the number of its units along k. */
   int k0, nb;
-  int ni; /* Number of items along k. */
-  /* tile is the block's first tile, tiles the number of tiles; with `gated`, the number of each matrix. */
+  int ni; /* Number of items (the data of a ring's stage, one or two units) along k. */
+  /* tile is the number of the block's first tile, tiles the number of its tiles; with `gated`, of each matrix. */
   int tile, tiles;
-  int n;      /* Number of items, tiles * ni; with `gated`, of both matrices. */
+  int n;      /* Number of the block's items, tiles * ni; with `gated`, of both matrices. */
   int unused; /* Padding to a multiple of 16 bytes. */
 } share;
 static_assert(sizeof(share) % 16 == 0, "put_words");
 
-/* Copy a struct, whose size is a multiple of 16 bytes, to and from shared memory. */
+/* put_words copies a struct to shared memory, and get_words copies it back. Its size is a multiple of 16 bytes. */
 GA_DEV void put_words(uint32_t at, const void *from, int bytes) {
   GA_UNROLL for (int i = 0; i < bytes; i += 16) {
     int w[4];
@@ -64,10 +68,10 @@ GA_DEV share get_share(uint32_t at) {
   return s;
 }
 
-/* Returns the start of piece i, when the first `longer` pieces have `each` + 1 elements and the others `each`. */
+/* Returns the start of part i if the first `longer` parts have `each` + 1 elements and the others `each`. */
 GA_DEV int cut_at(int each, int longer, int i) { return i * each + (i < longer ? i : longer); }
 
-/* Return the first item of a warp, and the warp of an item. The block's items are divided among its warps. */
+/* Return the first item of a warp, and the warp of an item. The block's items are divided evenly among its warps. */
 GA_DEV int first_item(const share *s, int warp) {
   return cut_at((int)((uint32_t)s->n / WARPS), (int)((uint32_t)s->n % WARPS), warp);
 }
@@ -75,8 +79,8 @@ GA_DEV int warp_of_item(const share *s, int item) {
   const int each = (int)((uint32_t)s->n / WARPS), longer = (int)((uint32_t)s->n % WARPS), turn = longer * (each + 1);
   return item < turn ? item / (each + 1) : longer + (item - turn) / each;
 }
-/* Returns a packed description of the warps that sum tile t: the first warp, the last warp, and the slot of the first
- * warp. The other warps use slot 0. It is computed before the products, while weights are in flight. */
+/* Returns a word that says which warps sum tile t: the first and the last warp, and the slot of the first warp's sum.
+ * The other warps use slot 0. The word is computed before the products, while weights are in flight. */
 GA_DEV uint32_t sums_of_tile(const share *s, int t) {
   const int begin = t * s->ni, first = warp_of_item(s, begin), last = warp_of_item(s, begin + s->ni - 1);
   return (uint32_t)(first | last << 8 | (t - first_item(s, first) / s->ni) << 16);
@@ -89,7 +93,7 @@ GA_DEV packed_constants get_constants(uint32_t table) {
   return k;
 }
 
-/* --- X --- */
+/* --- loading of X, and its split into digits --- */
 
 /* Loads four elements of row `row` of X from column k on. Elements outside X become zeros. */
 GA_DEV void get_x(const ga_kargs_gemm *a, int row, int64_t k, float *x) {
@@ -103,9 +107,11 @@ GA_DEV void get_x(const ga_kargs_gemm *a, int row, int64_t k, float *x) {
       if (k + e < a->k) x[e] = from[e];
 }
 
-/* Splits x * scale, rounded, into three signed digits; |x * scale| must be at most 2^21. words[p] has digit p of
- * elements 0, 2, 1, 3. The number is offset by 1.5 * 2^23, plus 128 for each lower digit, so that its bytes are digits.
- * The highest digit is 64 too large. */
+/* Splits x * scale, rounded, into three signed digits of 8 bits; |x * scale| must be at most 2^21. words[p] has digit p
+ * of elements 0, 2, 1, 3.
+ *
+ * The float is offset by 1.5 * 2^23, plus 128 for each lower digit, so that its bytes are the digits. The highest digit
+ * is then 64 too large, which is subtracted. */
 GA_DEV void split_int8(const float *x, float scale, uint32_t *words) {
   uint32_t u[4];
   GA_UNROLL for (int e = 0; e < 4; e++) u[e] = float_bits(fmaf(x[e], scale, 12582912.0f + 32896.0f));
@@ -127,7 +133,7 @@ GA_DEV void get_row(const bool whole, const float *row, int64_t n, int64_t k, fl
     for (int e = 0; e < 4; e++) x[e] = k + e < n ? row[k + e] : 0;
 }
 
-/* Multiplies x by the norm's weights. Returns the sum of squares of the old values. */
+/* Multiplies x by the norm's weights. Returns the sum of squares of x before the multiplication. */
 GA_DEV float apply_norm(const int quads, float (*x)[4], float (*weight)[4]) {
   float square = 0;
   GA_UNROLL for (int v = 0; v < quads; v++) GA_UNROLL for (int e = 0; e < 4; e++) {
@@ -137,7 +143,7 @@ GA_DEV float apply_norm(const int quads, float (*x)[4], float (*weight)[4]) {
   return square;
 }
 
-/* Prefetches the weights of norms into L2, because they do not depend on the previous kernel. */
+/* Prefetches the weights of norms into L2. They do not depend on the previous kernel. */
 GA_DEV void prefetch_norm(const ga_kargs_gemm_split_int8 *ring) {
   if (!ring->norm) return;
   GA_ROLL for (int64_t k = 32 * thread_index(); k < ring->gemm.k; k += 32 * GA_P_THREADS) {
@@ -148,8 +154,8 @@ GA_DEV void prefetch_norm(const ga_kargs_gemm_split_int8 *ring) {
 
 /* --- products --- */
 
-/* Shared addresses of a lane's data of X, for the first 8 columns and for the last 8. Lanes without a column use the
- * last column, and their results are ignored. */
+/* Shared addresses of a lane's data of X, for the first 8 columns of operand B and for the last 8. Lanes without a
+ * column use the last column, and their results are ignored. */
 typedef struct {
   uint32_t x[2], scales[2], sums;
   bool has_sum;
@@ -168,28 +174,30 @@ GA_DEV lane_view view_of(const int rows, const share *s, int lane) {
   return v;
 }
 
-/* Adds the products of mins (registers a) and sums of X to cm. Each sum is the sum of two tf32 numbers, sum0 and
- * sum1. */
+/* Adds the products of minimums (registers a) and sums of X to cm. sum0 and sum1 are the sums for the two runs of this
+ * lane. Each is split into two tf32 numbers, so that it is exact. */
 GA_DEV void add_sums(float *cm, const uint32_t *a, float sum0, float sum1) {
   const uint32_t high0 = float_bits(sum0) & 0xffffe000u, high1 = float_bits(sum1) & 0xffffe000u;
   mma_nv_tf32(cm, a, high0, high1);
   mma_nv_tf32(cm, a, float_bits(sum0 - __uint_as_float(high0)), float_bits(sum1 - __uint_as_float(high1)));
 }
 
-/* Sum of a unit before scaling: an integer, or a float where runs have float scales. */
+/* A sum of products over a unit, before it is multiplied by the unit's scale: an integer, or a float if runs have float
+ * scales. */
 typedef union {
   int i;
   float f;
 } unit_sum;
 
-/* Returns the number of tile i of the block. With `gated`, tiles of W and of the gate alternate. */
+/* Returns the number of the block's i-th tile. With `gated`, tiles of W and of the gate alternate. */
 GA_DEV int tile_index(const ga_kargs_gemm_split_int8 *ring, int tile, int i) {
   return !ring->gated ? tile + i : i % 2 ? ring->begin[0] + tile + i / 2 : tile + i / 2;
 }
 
-/* Returns the address of the block's next tile. w is the end of the previous tile, which the next one usually follows
- * in memory. The address tells the matrix of the previous tile, which saves registers, because the limits are constants
- * of the launch. */
+/* Returns the address of the block's next tile. w is the end of the previous tile, where the next tile usually begins.
+ *
+ * The matrix of the previous tile is found by comparing w with limits. This saves registers, because the limits are
+ * constants of the launch. */
 GA_DEV uint64_t next_tile(const ga_kargs_gemm_split_int8 *ring, uint64_t w) {
   const uint64_t more = (uint64_t)ring->w_more[0];
   if (ring->gated) return w + (uint64_t)(w > more && w <= (uint64_t)ring->end[1] ? ring->hop[1] : ring->hop[0]);
@@ -197,10 +205,10 @@ GA_DEV uint64_t next_tile(const ga_kargs_gemm_split_int8 *ring, uint64_t w) {
   return w == (uint64_t)ring->end[1] ? (uint64_t)ring->w_more[1] : w;
 }
 
-/* --- sums --- */
+/* --- sums over warps, and results --- */
 
-/* Returns register e of the sum over the parts of a row of X, the lowest part first. Columns of part p begin at p *
- * rows. The sum is in the columns of the highest part. */
+/* Returns accumulator e of a row of X: the sum over the row's parts, whose columns begin at p * rows, the lowest part
+ * first. The result is valid in the lanes that hold the columns of part 0. */
 GA_DEV float fold(const int rows, float (*acc)[4], int e) {
   if (SPLITS_X == 2) {
     if (rows == 8) return acc[1][e] + acc[0][e];
@@ -213,7 +221,7 @@ GA_DEV float fold(const int rows, float (*acc)[4], int e) {
   return shfl_down_f32(acc[0][e], 1) + acc[0][e + 1] + acc[0][e]; /* valid for even e */
 }
 
-/* Stores a warp's sums of a tile in its slot, and sets them to zero. */
+/* Stores a warp's sums of a tile in slot `slot` of the warp, and sets acc to zero. */
 GA_DEV void put_split(const int rows, const ga_kargs_gemm *a, const share *sh, int warp, int slot, int lane,
                       float (*acc)[4]) {
   const int col = lane % 4 * 2;
@@ -227,8 +235,8 @@ GA_DEV void put_split(const int rows, const ga_kargs_gemm *a, const share *sh, i
   GA_UNROLL for (int n = 0; n < PRODUCTS(rows); n++) GA_UNROLL for (int e = 0; e < 4; e++) acc[n][e] = 0;
 }
 
-/* Shared addresses of the sums of a tile: `first` of the first warp, `next` of the second. Further warps follow at
- * distances of `step` bytes; `more` is the number of warps after the first. */
+/* Shared addresses of the warps' sums of a tile: `first` is of the first warp, `next` of the second. Further warps
+ * follow at distances of `step` bytes. `more` is the number of warps after the first. */
 typedef struct {
   uint32_t first, next, step;
   int more;
@@ -242,7 +250,7 @@ GA_DEV tile_parts parts_of(const ga_kargs_gemm *a, const share *sh, int t) {
   return p;
 }
 
-/* Returns the sum over all warps for row `row` of the block's tile t and row `col` of X. */
+/* Returns the sum over all warps for row `row` of the block's tile t and for row `col` of X. */
 GA_DEV float add_splits_of(const ga_kargs_gemm *a, const share *sh, int t, int row, int col) {
   const tile_parts p = parts_of(a, sh, t);
   const uint32_t at = (uint32_t)(row * sh->rows + col) * 4;
@@ -261,8 +269,8 @@ GA_DEV float norm_factor(const ga_kargs_gemm_split_int8 *ring, float squares) {
   return 1.0f / sqrtf(squares / (float)ring->gemm.k + ring->norm_eps);
 }
 
-/* Applies the epilogue like gemm_finish, with a short path for most products. The end of a launch waits for
- * instructions to be fetched. */
+/* Applies the epilogue like gemm_finish, with a short path for most products: at the end of a launch, time passes while
+ * instructions are fetched. */
 GA_DEV void ring_finish(const ga_kargs_gemm *a, int64_t row, int64_t col, float sum) {
   if (a->y_dtype != T_F32 || a->act || a->gate) {
     gemm_finish(a, row, col, sum);
@@ -275,7 +283,8 @@ GA_DEV void ring_finish(const ga_kargs_gemm *a, int64_t row, int64_t col, float 
   ((float *)a->y)[at] = t;
 }
 
-/* Writes result `row` of the block for row `col` of X, from its sum and the gate's sum. */
+/* Writes the element of Y for row `col` of X and row `row` of the block's rows of W. sum is its sum of products, and
+ * gate_sum the gate's (with `gated`). */
 GA_DEV void put_result(const ga_kargs_gemm_split_int8 *ring, const share *sh, float sum, float gate_sum, int row,
                        int col) {
   const int i = row / GA_PACKED_ROWS, in = row % GA_PACKED_ROWS, tile = sh->tile + i;
@@ -295,8 +304,8 @@ GA_DEV void put_result(const ga_kargs_gemm_split_int8 *ring, const share *sh, fl
   if (at < a.n) ring_finish(&a, col, at, sum);
 }
 
-/* Writes result `row` of the block for row `col` of X, multiplied by `factor`, the norm's factor. The block must have
- * all of k. */
+/* Writes the element of Y for row `col` of X and row `row` of the block's rows of W. The sum over the warps is
+ * multiplied by `factor`, the norm's factor. The block must have all of k. */
 GA_DEV void finish_output(const ga_kargs_gemm_split_int8 *ring, const share *sh, float factor, int row, int col) {
   const int i = row / GA_PACKED_ROWS, in = row % GA_PACKED_ROWS;
   const float sum = add_splits_of(&ring->gemm, sh, ring->gated ? 2 * i : i, in, col) * factor;

@@ -1,12 +1,16 @@
-/* Products with packed weights of type T: the conversion of X in shared memory, and the loop over a warp's items. */
+/* Products with packed weights of a type T: the conversion of X, and the loop over a warp's items (stages of its
+ * ring). */
 #pragma once
 #include "cuda/kern/gemm/split_asker.h"
 #include "cuda/kern/gemm/split_type.h"
 
-/* Converts X to digits in shared memory. Warps process units of rows of X in rotation, with AHEAD loads of a lane in
- * flight. The remaining copies of the ring are issued after these loads, because X would otherwise wait for them.
- * whole: all accesses are of 16 bytes and inside X. Returns the lane's sum of squares when there is a norm. A warp's
- * units belong to one row. */
+/* Converts X to digits, or to sums of two bf16, in shared memory. Warps process units of rows of X in rotation, with
+ * AHEAD loads of a lane in flight.
+ *
+ * The other copies of the ring are issued after these loads, because X would otherwise wait for them. whole: all
+ * accesses are of 16 bytes and inside X.
+ *
+ * With a norm, returns the lane's sum of squares. A warp's units belong to one row. */
 GA_DEV float convert_x(const bool whole, const int rows, const ga_kargs_gemm_split_int8 *ring, const share *s,
                        asker *next, int warp, int lane) {
   enum { QUADS = X_K / 128, MOST = QUADS == 2 ? 4 : 8 };
@@ -43,8 +47,8 @@ GA_DEV float convert_x(const bool whole, const int rows, const ga_kargs_gemm_spl
   return square;
 }
 
-/* Converts X = add + norm(x), one row. All blocks compute the row and keep it in registers; the first block of a
- * product also writes it to global memory. The warps' squares of x are added in the space of the parts. */
+/* Converts X = add + norm(x), one row. All blocks compute the row and keep it in registers. The first block of a
+ * product also writes it to global memory. The warps' sums of squares of x are added in the memory of `parts`. */
 GA_DEV float convert_sum(const ga_kargs_gemm_split_int8 *ring, const share *s, asker *next, int warp, int lane) {
   enum { QUADS = X_K / 128, MOST = GA_RING_SUM_K / X_K / WARPS };
   const int n = (int)ring->gemm.k;
@@ -83,13 +87,13 @@ GA_DEV float convert_sum(const ga_kargs_gemm_split_int8 *ring, const share *s, a
   return square;
 }
 
-/* Multiplies `items` items of the warp; the first is at position `at` along k. Copies of as many items as the ring
- * holds have been issued. */
+/* Multiplies X by the warp's items, `items` in number. The first is at index `at` along k of its tile. Copies of as
+ * many items as the ring holds have been issued. */
 GA_DEV void take_items(const int rows, const ga_kargs_gemm_split_int8 *ring, const share *sh, asker *next, int warp,
                        int lane, int items, int at) {
   const ga_kargs_gemm *a = &ring->gemm;
   const int nt = PRODUCTS(rows);
-  const bool early = nt == 1 || SPLITS_X == 2; /* 1: registers hold all words of an item */
+  const bool early = nt == 1 || SPLITS_X == 2; /* true: registers hold all words of an item */
   lane_view v = view_of(rows, sh, lane);
   uint32_t table = sh->table;
   float acc[SPLITS_X][4];
@@ -100,7 +104,7 @@ GA_DEV void take_items(const int rows, const ga_kargs_gemm_split_int8 *ring, con
   pin_u32(v.scales, 2);
   pin_u32(&v.sums, 1);
   pin_u32(&table, 1);
-  /* 1: no registers are left for constants */
+  /* true: no registers are left for constants */
   const bool tight = nt == SPLITS_X && PACKED_256(T) && PACKED_LOOKED_UP(T);
   const packed_constants k = tight ? packed_constants_of(T) : get_constants(table);
   GA_ROLL for (; items > 0; items--) {

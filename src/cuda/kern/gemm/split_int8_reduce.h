@@ -1,20 +1,22 @@
-/* Reduction over a cluster for several rows of X, where each block of the cluster has a part of k
- * (gemm_split_int8_sm90a.cu). All blocks have summed the same tiles, and each owns a range of them. The other blocks
- * send it their sums of these tiles (st.async, counted by a barrier), and squares of X where there is a norm. */
+/* The sum over a cluster, for several rows of X, where each block of the cluster has a part of k
+ * (gemm_split_int8_sm90a.cu).
+ *
+ * All blocks have summed the same tiles, and each owns some of them. The other blocks send it their sums of these tiles
+ * and, with a norm, sums of squares of X. They send by st.async, which an mbarrier counts. */
 #pragma once
 #include "cuda/kern/gemm/split_int8.h"
 
 GA_DEV bool blocks_meet(const ga_kargs_gemm *a) { return a->splits > 1 && !a->partial; }
 
 /* Shared addresses of the data that a block receives, and the tiles that it owns. Sums of tiles and squares of rows of
- * X are stored by rank of the sender. */
+ * X are stored in the order of the senders' ranks. */
 typedef struct {
   uint32_t sums, squares, bar;
-  /* mats is the number of tiles per tile number, 2 with `gated` and else 1. each is the largest number of tile numbers
-   * that a block owns. */
+  /* mats is the number of matrices that have a tile under each tile number: 2 with `gated`, else 1. each is the largest
+   * number of tile numbers that a block owns. */
   int mats, each;
-  int first, own; /* first is the first tile number that this block owns, own their number. */
-  /* Bytes of the sums of one rank. */
+  int first, own; /* first is the first tile number that this block owns, own the number of its tile numbers. */
+  /* Bytes of the sums that one block sends. */
   uint32_t part;
 } cluster_reduction;
 
@@ -36,7 +38,8 @@ GA_DEV cluster_reduction cluster_reduction_of(const ga_kargs_gemm_split_int8 *ri
   return m;
 }
 
-/* Initialises the barrier before the products, so that no block waits for it after them. */
+/* Initialises the mbarrier that counts received bytes. This is done before the products, so that no block waits for it
+ * after them. */
 GA_DEV void cluster_reduce_begin(const ga_kargs_gemm_split_int8 *ring, const share *s, uint32_t squares, uint32_t bar) {
   if (thread_index() == 0) {
     const cluster_reduction m = cluster_reduction_of(ring, s, squares, bar);
@@ -49,7 +52,7 @@ GA_DEV void cluster_reduce_begin(const ga_kargs_gemm_split_int8 *ring, const sha
   cluster_arrive();
 }
 
-/* Adds four sums of the block's tile t, at offset `at`, over all its warps. */
+/* Adds, over all warps, four sums of the block's tile t at byte offset `at`. */
 GA_DEV void add_parts4(const ga_kargs_gemm *a, const share *s, int t, uint32_t at, float *sum) {
   const tile_parts p = parts_of(a, s, t);
   lds_f4(sum, p.first + at);
@@ -60,13 +63,13 @@ GA_DEV void add_parts4(const ga_kargs_gemm *a, const share *s, int t, uint32_t a
   }
 }
 
-/* Sends four numbers to address `to` in block `rank` of the cluster. */
+/* Sends four numbers to shared address `to` in block `rank` of the cluster. */
 GA_DEV void send4(const cluster_reduction *m, uint32_t to, const float *x, int rank) {
   sts_async_i4(cluster_address(to, (uint32_t)rank), (int)float_bits(x[0]), (int)float_bits(x[1]), (int)float_bits(x[2]),
                (int)float_bits(x[3]), cluster_address(m->bar, (uint32_t)rank));
 }
 
-/* Sends the block's sums to the blocks that own the tiles. */
+/* Sends the block's sums of each tile to the block that owns the tile. */
 GA_DEV void send_sums(const ga_kargs_gemm_split_int8 *ring, const share *s, const cluster_reduction *m) {
   const int quads = GA_PACKED_ROWS / 4 * s->rows;
   GA_ROLL for (int i = thread_index(); i < s->tiles * m->mats * quads; i += GA_P_THREADS) {
@@ -79,7 +82,7 @@ GA_DEV void send_sums(const ga_kargs_gemm_split_int8 *ring, const share *s, cons
   }
 }
 
-/* Sends the block's sums of squares of rows of X to all blocks. squares is the shared address of the sums by warp; a
+/* Sends the block's sums of squares of rows of X to all blocks. squares is the shared address of the warps' sums. A
  * warp's units belong to one row. */
 GA_DEV void send_squares(const ga_kargs_gemm_split_int8 *ring, const share *s, const cluster_reduction *m,
                          uint32_t squares) {
@@ -91,8 +94,8 @@ GA_DEV void send_squares(const ga_kargs_gemm_split_int8 *ring, const share *s, c
   send4(m, m->squares + (uint32_t)(s->part * MOST_ROWS + 4 * quad) * 4, sum, rank);
 }
 
-/* Adds the numbers that `splits` blocks have sent, in the order of k. The first is at shared address `at`; step is
- * their distance in bytes. */
+/* Returns the sum of the numbers that `splits` blocks have sent, added in the order of k. The first is at shared
+ * address `at`; they are `step` bytes apart. */
 GA_DEV float add_sent(uint32_t at, uint32_t step, int splits) {
   float sum = lds_f1(at);
   GA_ROLL for (int r = 1; r < splits; r++) sum += lds_f1(at + (uint32_t)r * step);
@@ -104,8 +107,8 @@ GA_DEV float cluster_reduce_factor(const ga_kargs_gemm_split_int8 *ring, const c
   return ring->norm ? norm_factor(ring, add_sent(m->squares + 4 * (uint32_t)col, 4 * MOST_ROWS, ring->gemm.splits)) : 1;
 }
 
-/* Writes the results of the tiles that this block owns. Up to four neighbouring lanes process the rows of X of one
- * result row, which avoids bank conflicts and fills sectors of global memory. */
+/* Writes the elements of Y for the tiles that this block owns. Up to four neighbouring lanes process the rows of X for
+ * one row of W, which avoids bank conflicts and fills sectors of global memory. */
 GA_DEV void finish_own(const ga_kargs_gemm_split_int8 *ring, const share *s, const cluster_reduction *m) {
   const int splits = ring->gemm.splits, near = s->rows < 4 ? s->rows : 4, own = m->own * GA_PACKED_ROWS;
   GA_ROLL for (int i = thread_index(); i < own * s->rows; i += GA_P_THREADS) {
@@ -121,8 +124,8 @@ GA_DEV void finish_own(const ga_kargs_gemm_split_int8 *ring, const share *s, con
   }
 }
 
-/* Completes the reduction, once the block's sums are in shared memory. own is the shared address of this block's
- * squares by warp. */
+/* Completes the sum over the cluster, once the block's sums are in shared memory. own is the shared address of this
+ * block's sums of squares, by warp. squares and bar are as in cluster_reduction. */
 GA_DEV void cluster_reduce_end(const ga_kargs_gemm_split_int8 *ring, const share *s, uint32_t own, uint32_t squares,
                                uint32_t bar) {
   const cluster_reduction m = cluster_reduction_of(ring, s, squares, bar);

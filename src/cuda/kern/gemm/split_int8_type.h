@@ -1,9 +1,11 @@
-/* Products with packed quantised weights of type T: X as 8-bit digits, and the products of a unit. */
+/* Products with packed quantised weights of a type T: X as 8-bit digits, and the products of a unit. */
 #pragma once
 #include "cuda/kern/gemm/split_share.h"
 
-/* Stores a unit of row `row` of X to shared memory. x[v] holds this lane's elements 128 v + 4 lane to 128 v + 4 lane +
- * 3. */
+/* Converts a unit of row `row` of X to digits and stores them, with their scales, to shared memory. For types with a
+ * minimum, also stores sums of X over runs.
+ *
+ * x[v] holds this lane's elements 128 v + 4 lane to 128 v + 4 lane + 3. */
 GA_DEV void put_x(const int rows, const share *s, int unit, int row, int lane, float (*x)[4]) {
   const uint32_t pair = s->x + (uint32_t)((unit * (GROUPS / 2) + lane / 16) * SPLITS_X * rows * 64);
   const uint32_t at = pair + (uint32_t)(row * 64 + lane % 4 * 16 + lane / 8 % 2 * 8 + lane / 4 % 2 * 4);
@@ -58,8 +60,8 @@ GA_DEV void take_mins(const int rows, const lane_view *v, const uint32_t *scales
 }
 
 enum { START = PACKED_INT_SCALE(T) ? 0 : 0x4b400000 };
-/* Adds scale * products of one run to *sum. Products with float scales start at 1.5 * 2^23 (START), so that their bits
- * are floats. ready holds MXFP4's scales. */
+/* Adds the products c of one run, times the run's scale, to *sum. With float scales, integer products start at START,
+ * the bits of 1.5 * 2^23, so that the bits of the result are a float. ready holds MXFP4's scales. */
 GA_DEV void add_run(const uint32_t *scales, float (*ready)[2], int group, int half, const int *c, unit_sum *sum) {
   GA_UNROLL for (int e = 0; e < 4; e++) {
     if (PACKED_INT_SCALE(T)) {
@@ -73,8 +75,8 @@ GA_DEV void add_run(const uint32_t *scales, float (*ready)[2], int group, int ha
   }
 }
 
-/* Adds the products of one unit, whose words are in w, with X at position `at` to acc. `at` counts units of this
- * block's part of k. */
+/* Adds the products of X and one unit, whose words are in w, to acc. `at` is the index of the unit in this block's part
+ * of k. */
 GA_DEV void take_unit(const int rows, const lane_view *v, const packed_constants *k, const uint32_t *w, int at,
                       int lane, float (*acc)[4]) {
   const int nt = PRODUCTS(rows), step = SPLITS_X * rows * 64; /* bytes of X of two groups */

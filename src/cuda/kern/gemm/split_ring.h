@@ -1,13 +1,14 @@
-/* The kernel of products with packed weights (gemm_split_int8_sm90a.cu, gemm_split_bf16_sm90a.cu), independent of the
- * type of its products. */
+/* The common kernel of products of few rows of X with packed weights (gemm_split_int8_sm90a.cu,
+ * gemm_split_bf16_sm90a.cu). The type of its products is a parameter. */
 #pragma once
 #include "cuda/kern/gemm/split_asker.h"
 #include "cuda/kern/gemm/split_int8_mma.h"
 #include "cuda/kern/gemm/split_int8_reduce.h"
 
-/* Offsets in shared memory, in bytes. The areas are, in this order: squares of X by warp; squares that a cluster's
- * blocks send, and the barrier that counts them; the block's share; rings; X and the data after it. The share is in
- * shared memory so that it takes no registers during the products. */
+/* Offsets in shared memory, in bytes. The first areas are squares of X by warp, squares that a cluster's blocks send,
+ * and the mbarrier that counts them. Then come the block's share, rings, X and the data after it.
+ *
+ * The share is in shared memory so that it takes no registers during the products. */
 enum { MET_AT = 4 * WARPS, BAR_AT = MET_AT + 4 * MOST_ROWS * GA_SPLIT_INT8_MAX_CLUSTER, SHARE_AT = BAR_AT + 16 };
 static_assert(SHARE_AT + sizeof(share) <= GA_RING_CONTROL, "what the host counts with");
 
@@ -24,13 +25,14 @@ GA_DEV bool is_last_split(const ga_kargs_gemm *a, const share *sh) {
   return lds_f1(sh->parts) != 0;
 }
 
-/* Initialises the barriers of stages `from` to `to` - 1, before any copy is issued. */
+/* Initialises the mbarriers of stages `from` to `to` - 1 of a warp's ring, before any copy to them is issued. */
 GA_DEV void init_stages(const asker *s, int from, int to) {
   GA_ROLL for (int d = from; d < to; d++) mbar_init(s->ring - BARS_BYTES + (uint32_t)(d * 8), 1);
   mbar_init_fence();
 }
 
-/* Fills the rings, converts X and multiplies all items of the block. Afterwards only the parts remain to be added. */
+/* Fills the rings, converts X and multiplies all items of the block. Afterwards the warps' sums of each tile are in
+ * shared memory. */
 GA_DEV void take_share(const ga_kargs_gemm_split_int8 *ring) {
   const int lane = thread_index() % 32, warp = warp_uniform(thread_index() / 32);
   const uint32_t control = smem_base(), smem = control + GA_RING_CONTROL;
@@ -79,7 +81,7 @@ GA_DEV void take_share(const ga_kargs_gemm_split_int8 *ring) {
     take_items(8, ring, &sh, &next, warp, lane, items, at);
 }
 
-/* Returns the norm's factor for row `col` of X. */
+/* Returns the norm's factor for row `col` of X, from the warps' sums of squares at shared address `squares`. */
 GA_DEV float factor_of(const ga_kargs_gemm_split_int8 *ring, const share *sh, uint32_t squares, int col) {
   float sum = 0;
   if (!ring->norm) return 1;
@@ -87,7 +89,8 @@ GA_DEV float factor_of(const ga_kargs_gemm_split_int8 *ring, const share *sh, ui
   return norm_factor(ring, sum);
 }
 
-/* Writes all results of the block. Parts of k that other blocks have are added in global memory. */
+/* Writes all elements of Y of the block. If other blocks have other parts of k, the last of them adds the parts in
+ * global memory. */
 GA_DEV void finish_all(const ga_kargs_gemm_split_int8 *ring, const share *sh, uint32_t squares) {
   const ga_kargs_gemm *a = &ring->gemm;
   const int rows = sh->tiles * GA_PACKED_ROWS;

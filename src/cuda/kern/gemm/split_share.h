@@ -1,11 +1,12 @@
-/* Units and items of packed weights of type T, and the share of a block. */
+/* Sizes of units and items of packed weights of a type T, and the share of the work of a block. An item is the data of
+ * one stage of a ring. */
 #pragma once
 #include "cuda/kern/gemm/split_int8.h"
 
 enum { WORDS = PACKED_WORDS(T), GROUPS = PACKED_GROUPS(T), UNIT_K = PACKED_K(T), UNIT_BYTES = PACKED_BYTES(T) };
 enum { HALVES = PACKED_HALVES(T) ? 2 : 1, RUNS = GROUPS * HALVES };
 /* X_UNITS is the number of units of a row of X that a warp converts at once: one unit, or two units of 64. X_ELEM is
- * the number of bytes of an element in shared memory. */
+ * the number of bytes of a part of an element in shared memory. */
 enum { X_UNITS = UNIT_K < 128 ? 2 : 1, X_K = X_UNITS * UNIT_K, X_ELEM = SPLITS_X == 2 ? 2 : 1 };
 /* PER is the number of units of an item, the data of one stage: one unit of 256 elements, or two of 128. With an odd
  * number of units the last item has one. */
@@ -15,8 +16,8 @@ enum { PER = GA_RING_ITEM(UNIT_K, UNIT_BYTES), ITEM_BYTES = PER * UNIT_BYTES };
 GA_PACKED_TYPES(X)
 #undef X
 
-/* Returns the share of a block. x is the shared address of X, of the data after it, and of the table at the end. block
- * is the number of the block within the product. */
+/* Returns the share of a block, where block is its number within the product. From shared address x on are X, the data
+ * after it, and the table at the end. */
 GA_DEV share share_of(const ga_kargs_gemm_split_int8 *ring, int block, uint32_t x) {
   const ga_kargs_gemm *a = &ring->gemm;
   share s;
@@ -47,11 +48,11 @@ GA_DEV void fill_table(const ga_kargs_gemm_split_int8 *ring, const share *s) {
     sts_u1(s->table + 8, k.top);
   }
   GA_ROLL for (int t = GA_P_THREADS - 1 - thread_index(); t < tiles;
-               t += GA_P_THREADS) /* begins with the last threads, because later warps have less of X to convert */
+               t += GA_P_THREADS) /* the last threads begin, because later warps have less of X to convert */
       sts_u1(s->table + (uint32_t)(CONSTANTS_BYTES + 4 * t), sums_of_tile(s, t));
 }
 
-/* Returns the address of unit k0 of a tile. Tiles of further matrices are numbered after the tiles of the first
+/* Returns the global address of unit k0 of a tile. Tiles of further matrices are numbered after the tiles of the first
  * matrix. */
 GA_DEV uint64_t x_unit_at(const ga_kargs_gemm_split_int8 *ring, int tile, int k0) {
   const void *w = ring->gemm.w;
@@ -60,9 +61,8 @@ GA_DEV uint64_t x_unit_at(const ga_kargs_gemm_split_int8 *ring, int tile, int k0
   return (uint64_t)w + (uint64_t)(((int64_t)(tile - first) * ring->gemm.units + k0) * UNIT_BYTES);
 }
 
-/* Returns whether the elements that lane `lane` converts, in units X_UNITS * i and up, are within the block's part of
- * k. */
+/* Returns true if the elements that lane `lane` converts, from unit X_UNITS * i on, are in the block's part of k. */
 GA_DEV bool has_x(const share *s, int i, int lane) { return X_UNITS == 1 || X_UNITS * i + 4 * lane / UNIT_K < s->nb; }
 
-/* Returns whether the item at position `at` of nb units has fewer units than other items. */
+/* Returns true if the item at index `at` along k has one unit where others have two. nb is the number of units. */
 GA_DEV bool is_short(int nb, int at) { return PER == 2 && 2 * at + 1 == nb; }

@@ -1,5 +1,5 @@
-/* Common parts of the ladder's steps: O = softmax(Q K^T scale) V for bf16 with 128 columns, where every row sees every
- * key. One block computes BM rows of one head. docs/guide/ladder.md explains the steps. */
+/* Common parts of the ladder's kernels: O = softmax(Q K^T scale) V for bf16 with 128 columns, where every row sees
+ * every key. One thread block computes BM rows of one head. docs/guide/ladder.md explains the kernels. */
 #pragma once
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/mem.h"
@@ -19,7 +19,7 @@ enum { D = 128 };
 
 typedef const ga_kargs_ladder *args;
 
-/* The tile of a block: row0 is its first row. q, k, v, o and lse point to row 0 of its head in each tensor. */
+/* The tile of a thread block: row0 is its first row. q, k, v, o and lse point to row 0 of its head in each tensor. */
 typedef struct {
   int row0, head, head_k, batch;
   const uint16_t *q, *k, *v;
@@ -27,7 +27,8 @@ typedef struct {
   float *lse;
 } tile_coord;
 
-/* Maps a block index to its tile. Neighbouring blocks have the same head, so that they find its K and V in L2. */
+/* Returns the tile of this thread block. Blocks with neighbouring indices have the same head, so that they find its K
+ * and V in L2. */
 GA_DEV tile_coord tile_coord_of(args a, int bm) {
   const int pair = block_index() / a->tiles, batch = pair / a->heads_q, head = pair - batch * a->heads_q;
   const int head_k = head / a->group;
@@ -43,14 +44,14 @@ GA_DEV tile_coord tile_coord_of(args a, int bm) {
   return p;
 }
 
-/* ------------------------------------------------------------------ from step 04 on: register tiles (tile/reg.h) */
+/* --- functions for kernels 04 to 08 of the ladder, which use register tiles (tile/reg.h) --- */
 /* Sets the logits of keys after the last one to -infinity. s has n keys from key j0 on. */
 GA_DEV void mask_tail(args a, float *s, int n, int j0, int lane) {
   const int last = a->rows_k - 1 - j0;
   if (last < n - 1) tile_mask_above(s, n, last, last, 2 * (lane & 3));
 }
-/* Computes P from S in place (online softmax) and adds its part of the row sums to l. O must be multiplied by `factor`
- * before P V is added. m is the running maximum. */
+/* Computes P from S in place (online softmax) and adds this lane's part of the row sums to l. O must be multiplied by
+ * `factor` before P V is added. m is the rows' maximum so far. */
 GA_DEV void online_softmax(float *s, int n, float *m, float *l, float *factor, float scale_log2) {
   float most[2], reference[2], sum[2];
   tile_row_max(s, n, most);
@@ -70,7 +71,8 @@ GA_DEV void start_rows(float *o, float *m, float *l) {
     l[i] = 0.f;
   }
 }
-/* Stores the lane's rows `row` and row + 8 of O, 16 bytes a lane, and their log-sum-exp. */
+/* Divides the lane's rows `row` and row + 8 of O by their sums and stores them, 16 bytes at a time, with their
+ * log-sum-exp. */
 GA_DEV void store_rows(args a, const tile_coord *p, const float *o, const float *m, const float *l, int row, int lane) {
   GA_UNROLL for (int h = 0; h < 2; h++, row += 8) {
     const float sum = quad_sum(l[h]), v = 1.f / sum;
@@ -87,7 +89,7 @@ GA_DEV void store_rows(args a, const tile_coord *p, const float *o, const float 
     }
   }
 }
-/* Packs P as the A operand of the next product. Its layout is that of S's accumulators. */
+/* Packs P as operand A of the next product, which has the layout of S's accumulators. */
 GA_DEV void to_p(const float *s, uint32_t *p, int n) {
   GA_UNROLL for (int i = 0; i < n / 4; i++) p[i] = pack_bf16(s[2 * i], s[2 * i + 1]);
 }

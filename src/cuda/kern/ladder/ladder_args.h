@@ -1,5 +1,5 @@
 /* Arguments of the ladder's kernels (src/cuda/kern/ladder): one struct by value, the same bytes on the host and on the
- * device. C11 and CUDA C. */
+ * device. This file is both C11 and CUDA C. */
 #ifndef GA_CUDA_KERN_LADDER_LADDER_ARGS_H
 #define GA_CUDA_KERN_LADDER_LADDER_ARGS_H
 
@@ -9,7 +9,7 @@
 /* Arguments of the ladder's kernels. Tensors have 128 contiguous columns; addresses and strides are multiples of 16
  * bytes. Tensor maps are as in attn_fwd_sm90a_args.h. */
 typedef struct ga_kargs_ladder {
-  /* Tensor maps for the steps of the ladder that load with the copy engine. */
+  /* Tensor maps for the ladder's kernels that load by the copy engine. */
   ga_tmap q_map, k_map, v_map;
   const uint16_t *q, *k, *v; /* Tensors of bf16. */
   uint16_t *o;

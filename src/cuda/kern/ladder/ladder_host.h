@@ -4,7 +4,7 @@
 
 #include "cuda/rt/cuda.h"
 
-/* Parameters of a variant: bm is the number of rows of a tile, and maps is 1 when the kernel uses tensor maps. See the
+/* Parameters of a variant: bm is the number of rows of a tile, and maps is 1 if the kernel uses tensor maps. See the
  * .toml files. */
 typedef struct cuda_ladder_variant {
   cuda_variant base;

@@ -1,4 +1,5 @@
-/* Steps 02 and 03 of the ladder: two threads share a row, 64 columns each. K and V are in shared memory as floats. */
+/* Common parts of kernels 02 and 03 of the ladder. Two threads share a row, 64 columns each. K and V are in shared
+ * memory as floats. */
 #pragma once
 #include "cuda/kern/ladder/ladder.h"
 
@@ -8,7 +9,8 @@ typedef struct {
   alignas(16) float x[BN][D];
 } smem_rows;
 
-/* Loads 32 rows from row `row` on, by all threads of the block. Rows from `rows` on become zero. */
+/* Loads 32 rows of K or V, from row `row` on, as floats to shared memory. All threads of the block call. Rows from
+ * `rows` on become zero. */
 GA_DEV void load_rows(smem_rows *to, const uint16_t *from, int64_t stride, int row, int rows) {
   GA_ROLL for (int i = thread_index(); i < BN * D / 8; i += THREADS) {
     const int r = i / (D / 8), c = i % (D / 8) * 8;
@@ -17,7 +19,7 @@ GA_DEV void load_rows(smem_rows *to, const uint16_t *from, int64_t stride, int r
     GA_UNROLL for (int e = 0; e < 8; e++) to->x[r][c + e] = x[e];
   }
 }
-/* Returns this thread's half of the dot product of q and k. */
+/* Returns the dot product of q and k over the 64 columns of this thread. */
 GA_DEV float half_dot(const float *q, const float *k) {
   float sum = 0.f;
   GA_UNROLL for (int c = 0; c < HALF; c++) sum += q[c] * k[c];
@@ -25,7 +27,7 @@ GA_DEV float half_dot(const float *q, const float *k) {
 }
 GA_DEV float pair_sum(float x) { return x + shfl_xor_f32(x, 1); }
 
-/* Loads this thread's half of row `row` of Q. A row past the last row becomes zero. */
+/* Loads 64 columns, from column `first` on, of row `row` of Q. If there is no such row, they become zero. */
 GA_DEV void load_half(args a, const tile_coord *p, int row, int first, float *q) {
   GA_UNROLL for (int c = 0; c < HALF; c++) q[c] = 0.f;
   if (row >= a->rows_q) return;

@@ -1,5 +1,6 @@
-/* Steps 07 and 08 of the ladder: specialised warps. One thread issues the copy engine's loads; two warpgroups compute.
- * They synchronise by mbarriers: "full" when a tile has arrived, "empty" when both warpgroups have used it. */
+/* Common parts of kernels 07 and 08 of the ladder, whose warps are specialised. One thread issues the copy engine's
+ * loads; two warpgroups compute. They synchronise by mbarriers: "full" when a tile has arrived, "empty" when both
+ * warpgroups have used it. */
 #pragma once
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/kern/ladder/warpgroup_mma.h"
@@ -32,7 +33,7 @@ GA_DEV void init_barriers(uint32_t sb) {
   }
   block_sync();
 }
-/* Loads block n of K or V into its stage of the ring, once both warpgroups have used the previous block of the
+/* Loads block n of K or V into its stage of the ring, once both warpgroups have used the block that was in the
  * stage. */
 GA_DEV void load_block(uint32_t sb, const tile_coord *p, const ga_tmap *map, uint32_t off, uint32_t full,
                        uint32_t empty, int n) {
@@ -43,10 +44,10 @@ GA_DEV void load_block(uint32_t sb, const tile_coord *p, const ga_tmap *map, uin
     bulk_load_4d(sb + off + stage * TILE + (uint32_t)(i * KV_PANEL), map, bar, i * PANEL_COLS, n * BN, p->head_k,
                  p->batch, L2_EVICT_LAST);
 }
-/* Loads all data of the block in the order of use. The producer, one thread, runs it. */
+/* Loads all data of this thread block in the order of use. One thread, the producer, runs it. */
 GA_DEV void producer(args a, const tile_coord *p, uint32_t sb) {
   mbar_arrive_expect(sb + OFF_Q_FULL, BM * D * 2);
-  for (int i = 0; i < 4; i++) /* two warpgroups of two panels */
+  for (int i = 0; i < 4; i++) /* Q of two warpgroups, two panels each */
     bulk_load_4d(sb + OFF_Q + (uint32_t)(i * Q_PANEL), &a->q_map, sb + OFF_Q_FULL, i % 2 * PANEL_COLS,
                  p->row0 + i / 2 * 64, p->head, p->batch, L2_EVICT_FIRST);
   GA_ROLL for (int n = 0; n * BN < a->rows_k; n++) {
@@ -55,8 +56,8 @@ GA_DEV void producer(args a, const tile_coord *p, uint32_t sb) {
   }
 }
 
-/* Functions of consumers. wait_k and wait_v return the tile of block n once it has arrived. used_k and used_v report
- * that this warpgroup no longer needs it. */
+/* Functions of consumers. wait_k and wait_v return the shared address of block n once it has arrived. used_k and used_v
+ * say that this warpgroup no longer needs the block. */
 GA_DEV uint32_t wait_k(uint32_t sb, int n) {
   const uint32_t stage = ring_stage((uint32_t)n, STAGES);
   mbar_wait(sb + OFF_K_FULL + 8 * stage, ring_full_parity((uint32_t)n, STAGES));

@@ -1,5 +1,6 @@
-/* Steps 06 to 08 of the ladder: a warpgroup's products on 64 rows with wgmma. Both operands come from shared memory, or
- * A from registers. Tiles have 128 keys. The functions only issue products; the caller calls wgmma_wait. */
+/* Common parts of kernels 06 to 08 of the ladder: a warpgroup's products on 64 rows with wgmma. Both operands come from
+ * shared memory, or A from registers. Tiles have 128 keys. Functions only issue products; the caller calls
+ * wgmma_wait. */
 #pragma once
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/wgmma.h"
@@ -17,7 +18,7 @@ GA_DEV void issue_qk(float *s, uint32_t q_tile, uint32_t k_tile) {
                                k + (uint64_t)(i / 4 * (KV_PANEL >> 4) + 2 * (i % 4)), i != 0);
   wgmma_commit();
 }
-/* Issues o (64 x 128) += p (64 x 128, registers) v. */
+/* Issues o (64 x 128) += p v, for p (64 x 128) in registers and v (128 x 128) in shared memory. */
 GA_DEV void issue_pv(float *o, uint32_t *p, uint32_t v_tile) {
   const uint64_t v = desc(desc_n_major(v_tile, KV_PANEL));
   pin_u32(p, BN / 4);

@@ -1,4 +1,4 @@
-/* Host side of the kernel that clears padding. */
+/* Host side of clear_padding_sm80.cu, which clears rows of packed tensors that no sequence has. */
 #ifndef GA_CUDA_KERN_LAYER_CLEAR_PADDING_H
 #define GA_CUDA_KERN_LAYER_CLEAR_PADDING_H
 

@@ -1,32 +1,36 @@
-/* Arguments of the clearing of padding: one struct by value, the same bytes on the host and on the device. C11 and CUDA
- * C. */
+/* Arguments of clear_padding_sm80.cu, which clears padding: one struct by value, the same bytes on the host and on the
+ * device. This file is both C11 and CUDA C. */
 #ifndef GA_CUDA_KERN_LAYER_CLEAR_PADDING_ARGS_H
 #define GA_CUDA_KERN_LAYER_CLEAR_PADDING_ARGS_H
 
 #include <stdint.h>
 
-/* One tensor of rows whose padding is cleared, and the strides between its rows and heads in units of `unit` bytes. */
+/* A tensor of rows whose padding is cleared. token and head are the strides between its rows and heads, in units of
+ * `unit` bytes. */
 typedef struct ga_kargs_padded {
-  void *x; /* NULL: there is no tensor. */
+  void *x; /* Address of the tensor. NULL: there is none. */
   int64_t token, head;
-  int32_t units; /* Units of a row of a head. */
-  int32_t unit;  /* 16, or the bytes of an element where addresses or strides are no multiples of 16 bytes. */
+  int32_t units; /* Number of units in a row of a head. */
+  /* Bytes of a unit: 16, or the size of an element if addresses or strides are not multiples of 16 bytes. */
+  int32_t unit;
 } ga_kargs_padded;
 
-/* Borders of the packed sequences of one side: queries, or keys and values. */
+/* The tensors of one side, queries or keys and values, and the borders of its packed sequences. */
 typedef struct ga_kargs_padded_side {
   ga_kargs_padded x[2];
-  const int32_t *start, *len; /* len NULL: a sequence ends where the next one starts. */
+  /* First rows and lengths of the sequences. len NULL: a sequence ends where the next one starts. */
+  const int32_t *start, *len;
   int64_t tokens;
-  int32_t heads, tiles; /* tiles of as many rows as a block has threads. */
+  /* tiles is the number of tiles of tokens; a tile has as many rows as a thread block has threads. */
+  int32_t heads, tiles;
 } ga_kargs_padded_side;
 
-/* Arguments of the clearing of rows that no packed sequence has. */
+/* Arguments of the kernel: it clears rows that no packed sequence has, and sets their LSE to -infinity. */
 typedef struct ga_kargs_clear_padding {
   ga_kargs_padded_side q, kv;
-  float *lse; /* NULL: there is none. */
+  float *lse; /* Log-sum-exps of the queries. NULL: there are none. */
   int64_t batch, max_q;
-  int64_t lse_stride; /* 0: lse is [batch, heads, max_q]. Otherwise it is [heads, lse_stride]. */
+  int64_t lse_stride; /* 0: lse is [batch, heads, max_q]. Otherwise lse is [heads, lse_stride]. */
 } ga_kargs_clear_padding;
 
 #ifdef __cplusplus

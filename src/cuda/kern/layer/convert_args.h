@@ -1,5 +1,5 @@
-/* Arguments of the conversion to e4m3 with scales: one struct by value, the same bytes on the host and on the device.
- * C11 and CUDA C. */
+/* Arguments of the conversion of x [rows, width] to e4m3 with scales. The struct has the same bytes on the host and on
+ * the device. This file is both C11 and CUDA C. */
 #ifndef GA_CUDA_KERN_LAYER_CONVERT_ARGS_H
 #define GA_CUDA_KERN_LAYER_CONVERT_ARGS_H
 

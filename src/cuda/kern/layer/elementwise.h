@@ -1,4 +1,4 @@
-/* The kernel of elementwise ops (act_sm80.cu, add_sm80.cu), which loops over the rows of Y. */
+/* The common kernel of elementwise ops (act_sm80.cu, add_sm80.cu), which loops over the rows of Y. */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 

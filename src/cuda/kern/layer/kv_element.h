@@ -1,12 +1,12 @@
-/* Storing of one element of K or V in the cache: its rotation, and the conversion to the cache's type. */
+/* Functions that store one element of K or V in the cache: its rotation, and its conversion to the cache's type. */
 #pragma once
 #include "cuda/dev/tile/rotary.h"
 #include "cuda/kern/layer/layer_args.h"
 
-/* Rotation of one element of each head: c is the cosine, s the sine of its angle. */
+/* Rotation of one element of a head: c is the cosine and s the sine of its angle. */
 typedef struct {
   float c, s;
-  /* Distance to the other element of its pair. 0: the element is not rotated. */
+  /* Distance from the element to the other element of its pair. 0: the element is not rotated. */
   int partner;
 } element_rotation;
 
@@ -33,7 +33,7 @@ GA_DEV int round_within(float x, int low, int high) {
 /* Returns x, or 0 if x is not finite, because quantised blocks have no infinities. */
 GA_DEV float finite(float x) { return (float_bits(x) & 0x7f800000u) == 0x7f800000u ? 0.0f : x; }
 
-/* Returns the element of largest magnitude over the lanes; the first one among equals. */
+/* Returns the element of largest magnitude over the warp's lanes; among equal ones that of the lowest lane. */
 GA_DEV float largest_of_warp(float x) {
   int at = thread_index() % 32;
   GA_UNROLL for (int m = 1; m < 32; m *= 2) {
@@ -46,7 +46,7 @@ GA_DEV float largest_of_warp(float x) {
   return x;
 }
 
-/* Stores the 32 elements of the warp, one a lane, as the quantised block b. */
+/* Stores 32 elements, one from each lane of the warp, as the quantised block at b. */
 GA_DEV void store_block(int type, float x, uint8_t *b) {
   const int lane = thread_index() % 32;
   const float v = finite(x), most = largest_of_warp(v);
@@ -61,8 +61,8 @@ GA_DEV void store_block(int type, float x, uint8_t *b) {
   if (lane < 16) b[2 + lane] = (uint8_t)(code | high << 4);
 }
 
-/* Stores element i of row `slot` of a cache that is not e4m3. For block types all lanes of the warp must call with 32
- * neighbouring elements; i is this lane's element. */
+/* Stores element i of row `slot` of a cache; its type is not e4m3. For block types all lanes of the warp must call with
+ * 32 consecutive elements; i is this lane's element. */
 GA_DEV void store_element(const ga_kargs_kv_store *a, void *cache, int64_t slot, int width, int i, float y) {
   const int lane = thread_index() % 32;
   if (a->kv_dtype >= T_Q4_0)

@@ -30,7 +30,7 @@ GA_DECLARE_CUDA(narrow);
 
 /* --- functions shared by the launchers --- */
 
-#define CUDA_LAYER_WIDE_BYTES    16 /* Number of bytes that a lane moves at once. */
+#define CUDA_LAYER_WIDE_BYTES    16 /* Number of bytes that a thread moves at once. */
 #define CUDA_LAYER_BLOCKS_PER_SM 8  /* Number of blocks of 256 threads that fill a multiprocessor. */
 
 static inline size_t cuda_layer_bytes(ga_dtype dtype) { return (size_t)ga_dtype_info(dtype)->block_bytes; }
@@ -40,8 +40,8 @@ static inline bool cuda_layer_wide(const void *p, int64_t stride, int64_t rows, 
          (rows <= 1 || (uint64_t)stride * each % CUDA_LAYER_WIDE_BYTES == 0);
 }
 
-/* Enqueues a one-dimensional grid whose blocks process `units` units of work, each block every n-th unit of an n-block
- * grid. */
+/* Enqueues a one-dimensional grid for `units` units of work. Block i of n blocks processes units i, i + n, i + 2 n,
+ * ... */
 static inline ga_status cuda_layer_enqueue(const ga_kernel *k, ga_stream *stream, int64_t units, const void *args) {
   const cuda_variant *v = k->impl;
   int64_t most = (int64_t)stream->device->caps.sms * CUDA_LAYER_BLOCKS_PER_SM;
@@ -50,7 +50,8 @@ static inline ga_status cuda_layer_enqueue(const ga_kernel *k, ga_stream *stream
   return cuda_enqueue(stream, k, &l, args);
 }
 
-/* Returns the number of units of work of an elementwise kernel: a row is cut into pieces of 16 bytes per thread. */
+/* Returns the number of units of work of an elementwise kernel. In a unit each thread of a block processes 16 bytes of
+ * a row. */
 static inline int64_t cuda_layer_pieces(const ga_kernel *k, int64_t rows, int64_t width) {
   const cuda_variant *v = k->impl;
   return rows * ga_div_up(width, (int64_t)(CUDA_LAYER_WIDE_BYTES / cuda_layer_bytes(k->dtype[0]) * v->threads));
@@ -62,7 +63,7 @@ static inline size_t cuda_layer_align(int32_t dtype) {
   return t->is_quant ? 1 : (size_t)t->block_bytes;
 }
 
-/* Enqueues a kernel over rows. A row has `pieces` pieces, one per thread. */
+/* Enqueues a kernel over rows, in which each thread processes one of the `pieces` parts of a row at a time. */
 static inline ga_status cuda_layer_enqueue_rows(const ga_kernel *k, ga_stream *stream, int64_t rows, int64_t pieces,
                                                 const void *args) {
   return cuda_layer_enqueue(k, stream, rows * ga_div_up(pieces, ((const cuda_variant *)k->impl)->threads), args);

@@ -1,4 +1,5 @@
-/* Arguments of the layer kernels: one struct by value, the same bytes on the host and on the device. C11 and CUDA C. */
+/* Arguments of the layer kernels: one struct by value, the same bytes on the host and on the device. This file is both
+ * C11 and CUDA C. */
 #ifndef GA_CUDA_KERN_LAYER_LAYER_ARGS_H
 #define GA_CUDA_KERN_LAYER_LAYER_ARGS_H
 
@@ -10,8 +11,8 @@
 #define GA_KARGS_LAYER_ASSERT(c) _Static_assert(c, #c)
 #endif
 
-/* Arguments of y = scale * x + b. In this file strides are in elements, and vec16 is 1 when every pointer and row
- * starts at a multiple of 16 bytes. */
+/* Arguments of y = scale * x + b. In this file strides are in elements. vec16 is 1 if every pointer and row starts at a
+ * multiple of 16 bytes. */
 typedef struct ga_kargs_add {
   const void *x, *b; /* b NULL: nothing is added. */
   void *y;
@@ -51,10 +52,10 @@ typedef struct ga_kargs_softmax {
   int32_t log;
 } ga_kargs_softmax;
 
-/* Arguments of the merge of the partial result `part` of attention into o and lse. */
+/* Arguments of attn_merge, which merges a partial result of attention (part, part_lse, part_l) into o and lse. */
 typedef struct ga_kargs_attn_merge {
   float *o, *lse;
-  /* part_lse is the log-sum-exp of each row of `part` when part_l is NULL. Otherwise part_lse is the row's maximum and
+  /* part_lse is the log-sum-exp of each row of `part` if part_l is NULL. Otherwise part_lse is the row's maximum and
    * part_l its sum of weights. */
   const void *part;
   const float *part_lse, *part_l;
@@ -112,17 +113,18 @@ typedef struct ga_kargs_kv_store {
   /* rot_dim is the number of dimensions of a head that are rotated. 0: neither Q nor K is rotated. */
   int32_t q_heads, head_dim, rot_dim, pairs;
   float magnitude;
-  /* Number of heads, or of runs of V, that a warp processes one after the other. */
+  /* Number of heads, or of runs of 32 elements of V, that a warp processes one after the other. */
   int32_t chunk;
   /* Scales of an e4m3 cache, [heads, slots]. Unused for other types. */
   float *k_scale, *v_scale;
-  /* Weights of the norms of Q and K. q_norm and all fields after it are read by the normed kernel only. */
+  /* Weights of the norms of Q and K, [head_dim]. q_norm and all fields after it are read only by the kernel that
+   * applies norms. */
   const float *q_norm, *k_norm;
   float norm_eps;
   int32_t lanes; /* Number of lanes that process a head, a multiple of 32. */
 } ga_kargs_kv_store;
 
-/* Fields of one row of logits; their meaning is that of ga_sample_row. */
+/* Fields of one row of logits, with the meaning that ga_sample_row gives them. */
 typedef struct ga_kargs_sample_row {
   int64_t sequence;
   int32_t logits, n_history, bias, n_bias, mask, top_k;
@@ -137,16 +139,18 @@ typedef struct ga_kargs_sample {
   const void *bias; /* Logit biases, an array of ga_logit_bias. */
   int32_t *id;
   float *logprob;   /* Log-probability of the drawn token. NULL: not written. */
-  int32_t *advance; /* n_advance numbers. The kernel adds 1 to each of them. */
-  /* *n_sequence tokens that replace history. The drawn token is appended to them. NULL: history is used. */
+  int32_t *advance; /* Address of n_advance numbers. The kernel adds 1 to each of them. */
+  /* Address of *n_sequence tokens that replace history. The drawn token is appended to them. NULL: history is used. */
   int32_t *sequence;
   const int32_t *n_sequence;
-  uint64_t *rng; /* State of the random generator, 4 words. It is used when temperature is above 0. */
-  /* Workspace [vocab]: logits after penalties, biases, typical_p, mask. Not read when the call has none of these. */
+  uint64_t *rng; /* State of the random generator, 4 words, used if temperature is above 0. */
+  /* Workspace [vocab]: logits after penalties, biases, typical_p and mask. Not used if the call has none of these. */
   float *adjusted;
   float *group_max;  /* Workspace [groups]: largest logit of each group of tokens. */
   double *group_sum; /* Workspace [groups]: sum of the weights of each group of tokens. */
-  int32_t *counter;  /* Counter, zeroed before the launch, and left zeroed by the kernel. */
+  /* One counter of finished thread blocks for each row of logits. Counters are 0 before the launch, and the kernel
+   * leaves them 0. */
+  int32_t *counter;
   int64_t vocab, n_history, n_bias, n_advance;
   /* groups is the number of groups of 2^group_log neighbouring tokens. */
   int32_t groups, group_log;
@@ -159,10 +163,11 @@ typedef struct ga_kargs_sample {
   float typical_p;      /* 1: no typical-p filter. */
   const uint32_t *mask; /* Bits of the tokens that may be drawn, [ceil(vocab / 32)]. NULL: all tokens may be drawn. */
   int32_t *append;      /* Address to which the drawn token is also written. NULL: not written. */
-  /* Fields that each row has of its own. NULL: all rows use the fields above. The pointers above are shared by all
-   * rows. */
+  /* Fields of each row of logits, which replace the fields above. NULL: all rows use the fields above. Pointers are
+   * shared by all rows. */
   const ga_kargs_sample_row *rows;
-  /* Distance of rows: logits_stride in elements, workspace_stride in bytes. */
+  /* Distances between rows of logits (logits_stride, in elements) and between the rows' parts of the workspace
+   * (workspace_stride, in bytes). */
   int64_t logits_stride, workspace_stride;
   /* Number of thread blocks that process a row. Their indices are consecutive. */
   int32_t row_blocks;

@@ -1,4 +1,4 @@
-/* Tokens in the order of ga/sample.h as 64-bit keys, and block-wide operations on many keys. */
+/* Tokens as 64-bit keys that have the order of ga/sample.h, and operations of a whole thread block on keys. */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/elem.h"
@@ -58,7 +58,7 @@ GA_DEV double warp_sum_f64(double x) {
   GA_UNROLL for (int m = 16; m > 0; m /= 2) x += shfl_xor_f64(x, m);
   return x;
 }
-/* Returns the sum of x over the lanes up to and including this one. */
+/* Returns the sum of x over the warp's lanes up to and including this one. */
 GA_DEV double warp_scan_f64(double x) {
   GA_UNROLL for (int d = 1; d < 32; d *= 2) {
     const double before = shfl_up_f64(x, d);
@@ -67,8 +67,8 @@ GA_DEV double warp_scan_f64(double x) {
   return x;
 }
 
-/* ---- Functions for a whole block: every thread must call. s is shared memory, free again after the next barrier.
- * ---- */
+/* ---- functions for a whole thread block: every thread must call. s is shared memory, which is free again after the
+ * next barrier. ---- */
 typedef struct {
   uint64_t slots[32];
   double sums[32];
@@ -98,8 +98,8 @@ GA_DEV int block_count_of(key_shared *s, int threads, int x) {
   return sum;
 }
 
-/* Returns the sum of x over the threads up to and including this one. *total becomes the sum over all. The order of
- * additions is fixed. */
+/* Returns the sum of x over the block's threads up to and including this one. *total becomes the sum over all threads.
+ * The order of additions is fixed. */
 GA_DEV double block_scan_f64(key_shared *s, int threads, double x, double *total) {
   const int warp = thread_index() / 32;
   const double mine = warp_scan_f64(x);

@@ -1,6 +1,7 @@
-/* Logits with biases and penalties, computed in double and rounded once, like ga_ref_sample. The lists of tokens are
- * short compared with the vocabulary. A block marks the tokens of its group that the lists name and adjusts only these,
- * one token per warp at a time. */
+/* Logits with biases and penalties, computed in double and rounded once, like ga_ref_sample.
+ *
+ * The lists of tokens with a bias or a penalty are short compared with the vocabulary. A thread block marks the tokens
+ * of its group that are in the lists and adjusts only these, one token per warp at a time. */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/bits.h"
@@ -9,9 +10,9 @@
 typedef struct {
   int32_t id;
   float bias;
-} logit_bias; /* This is the layout of ga_logit_bias. */
+} logit_bias; /* same layout as ga_logit_bias */
 
-/* Ids of the tokens to which penalties apply; n is their number. */
+/* Ids of the tokens that penalties apply to, earlier tokens of the sequence; n is their number. */
 typedef struct {
   const int32_t *ids;
   int64_t n;
@@ -23,8 +24,8 @@ GA_DEV seen_tokens seen_by(const ga_kargs_sample *a) {
   return last;
 }
 
-/* Returns, in lane l, a word whose bit e is set where a list may name token 32 e + l of the group. All lanes of the
- * warp must call. */
+/* Returns, in lane l, a word whose bit e tells that a list may have token 32 e + l of the group. Only in groups of more
+ * than 1024 tokens do tokens share bits. All lanes of the warp must call. */
 GA_DEV uint32_t listed_in(const ga_kargs_sample *a, seen_tokens seen, int64_t group) {
   const logit_bias *bias = (const logit_bias *)a->bias;
   const int lane = thread_index() % 32;
@@ -40,7 +41,7 @@ GA_DEV uint32_t listed_in(const ga_kargs_sample *a, seen_tokens seen, int64_t gr
   return mask;
 }
 
-/* Returns the adjusted logit of token id, the same in all lanes; all lanes of the warp must call. */
+/* Returns the logit of token id after biases and penalties, the same in all lanes. All lanes of the warp must call. */
 GA_DEV float adjusted(const ga_kargs_sample *a, seen_tokens seen, int32_t id, float logit) {
   const logit_bias *bias = (const logit_bias *)a->bias;
   double x = (double)logit;

@@ -26,7 +26,8 @@ GA_DEV void elem_put_bf16(void *p, int64_t i, float x, EMU_AT) { emu_put_16(p, i
 GA_DEV void elem_put_f16(void *p, int64_t i, float x, EMU_AT) { emu_put_16(p, i, elem_f16_of_f32(x), file, line); }
 
 GA_DEV uint32_t float_bits(float x) { return emu_bits(x); }
-GA_DEV float elem_mul(float a, float b) { return a * b; } /* emulated kernels are compiled without contraction */
+/* the compiler does not fuse it with an addition (-ffp-contract=off) */
+GA_DEV float elem_mul(float a, float b) { return a * b; }
 
 GA_DEV void elem_get16_f32(float *x, const void *p, int64_t i, EMU_AT) {
   emu_ldg(x, (const float *)p + i, 16, file, line);

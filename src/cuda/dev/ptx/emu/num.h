@@ -1,4 +1,4 @@
-/* Emulator bodies of the functions in ../num.h. Approximations are in src/emu/num.c. */
+/* Emulator bodies of the functions in ../num.h. src/emu/num.c emulates the approximate instructions. */
 #pragma once
 #include "cuda/dev/ptx/emu/base.h"
 
