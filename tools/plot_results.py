@@ -8,9 +8,9 @@ import re
 import sys
 from pathlib import Path
 
-COLOURS = {"GA": "#00875a", "GA, fast sums": "#00875a", "GA, exact sums": "#5cc8a0", "GA, deterministic": "#5cc8a0", "FlashAttention-3": "#d1495b",
+COLOURS = {"GA": "#00875a", "GA, fast sums": "#00875a", "GA, exact sums": "#5cc8a0", "GA, deterministic": "#5cc8a0", "FlashAttention-3": "#d1495b", "FlashAttention-4": "#e07b39",
            "cuDNN": "#2f6fb7", "FlashAttention-2": "#8d99ae", "FlashCore": "#8d6bb8", "llama.cpp": "#2f6fb7", "bf16": "#8d99ae"}
-NAMES = {"fa3": "FlashAttention-3", "cudnn": "cuDNN", "fa2": "FlashAttention-2", "flashcore": "FlashCore"}
+NAMES = {"fa3": "FlashAttention-3", "fa4": "FlashAttention-4", "cudnn": "cuDNN", "fa2": "FlashAttention-2", "flashcore": "FlashCore"}
 PANEL_W, PANEL_H, PAD_L, PAD_R, PAD_T, PAD_B = 320, 190, 46, 22, 26, 34
 DECODE_BYTES = 4.62e9 + 0.07e9  # weights and cache of a token of the 8B shape in Q4_K_M after 512 (docs/log/models.md)
 TOKEN_FLOP = 15e9  # of a token of that shape (docs/log/models.md, Energy)
@@ -131,7 +131,7 @@ def own(shape, fast=False):
 def attention(root):
     rows = []
     for s in load(root, "h200/attention_long.json")["shapes"]:
-        r = {"GA": own(s)} | {NAMES[k]: s["results"][k]["median"] for k in ("fa3", "cudnn", "fa2")}
+        r = {"GA": own(s)} | {NAMES[k]: s["results"][k]["median"] for k in ("fa3", "fa4", "cudnn", "fa2")}
         rows.append((f"D {s['d']}, {'causal' if s['causal'] else 'full'}", s["s"], r))
     return rows
 
@@ -159,7 +159,7 @@ def attention_bwd(root):
 def short(root):
     rows = []
     for s in load(root, "h200/attention_short.json")["shapes"]:
-        r = {"GA": own(s)} | {NAMES[k]: s["results"][k]["median"] for k in ("flashcore", "fa2", "cudnn", "fa3")}
+        r = {"GA": own(s)} | {NAMES[k]: s["results"][k]["median"] for k in ("fa2", "cudnn", "fa3", "fa4")}
         rows.append((f"{s['b']} x {s['s']}", r))
     return rows
 
@@ -278,7 +278,7 @@ def best_of(results, *rivals):
 
 
 def short_table(root):
-    names = ["GA", "FlashCore", "FlashAttention-2", "cuDNN", "FlashAttention-3"]
+    names = ["GA", "FlashAttention-2", "cuDNN", "FlashAttention-3", "FlashAttention-4"]
     return table(["sequences x tokens", *names, "ratio"],
                  [[shape, *(f"{r[n]:.3f}" for n in names), f"{min(v for k, v in r.items() if k != 'GA') / r['GA']:.2f}"] for shape, r in short(root)])
 
@@ -312,8 +312,8 @@ def probe_table(root):
 
 def tables(root):
     return {
-        "attention": lengths_table(attention(root), ["GA", "FlashAttention-3", "cuDNN", "FlashAttention-2"],
-                                   lambda r: best_of(r, "FlashAttention-3", "cuDNN", "FlashAttention-2")),
+        "attention": lengths_table(attention(root), ["GA", "FlashAttention-3", "FlashAttention-4", "cuDNN", "FlashAttention-2"],
+                                   lambda r: best_of(r, "FlashAttention-3", "FlashAttention-4", "cuDNN", "FlashAttention-2")),
         "attention-fp8": lengths_table(attention_fp8(root), ["GA, fast sums", "GA, exact sums", "FlashAttention-3", "bf16"],
                                        lambda r: r["GA, fast sums"] / r["FlashAttention-3"]),
         "attention-bwd": lengths_table(attention_bwd(root), ["GA", "GA, deterministic", "FlashAttention-3", "cuDNN"],

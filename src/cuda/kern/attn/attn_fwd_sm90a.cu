@@ -306,7 +306,7 @@ GA_DEV void softmax_running(const warpgroup *c, float *s, float *m, float *l, fl
 GA_DEV void move_limits(const warpgroup *c, const float *l, float *limit) {
   const int keys = MASKED ? (c->mask_hi - c->n) * BN : c->at.a->rows_k - (c->n + 1) * BN; /* before block n */
   const float n = __uint_as_float(0x4b000000u + (uint32_t)keys) - 8388608.f;              /* as a float, up to 2^23 */
-  const float inverse = __uint_as_float(0x7ef311c7u - float_bits(n)) * (MOVES * BN);
+  const float inverse = __uint_as_float(0x7ef311c7u - float_bits(n)) * (MOVES(c->at.a->rows_k) * BN);
   GA_UNROLL for (int i = 0; i < 2; i++) {
     float mean = l[i] * inverse;
     if (CARRY && (c->joins || c->at.a->features & GA_KATTN_STATE_IN)) mean = fminf(mean, l[i]);
