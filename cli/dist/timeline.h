@@ -6,10 +6,11 @@
 
 #include "verify/dist/timeline.h"
 
-/* Prints the sums as text. path: name of the file that has the timeline's spans. */
+/* Prints the times of each rank as text: of attention, of communication, of waiting, and the longest gaps without
+ * attention. path: name of the file that has the timeline's spans. */
 GA_NODISCARD ga_status timeline_print(const char *path, const dist_timeline *t);
-/* Makes the sums as a JSON value in *out, which the caller releases. NULL: out of memory. path: name of the file that
- * has the timeline's spans. */
+/* Stores the times and gaps of each rank as a JSON value in *out, which the caller releases. NULL: out of memory. path:
+ * name of the file that has the timeline's spans. */
 GA_NODISCARD ga_status timeline_json(const char *path, const dist_timeline *t, json_t **out);
 
 #endif

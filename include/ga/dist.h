@@ -268,12 +268,16 @@ typedef struct ga_dist_machine {
    * keys per query runs at n / (n + start_keys) of the full rate. `flops` holds for one device's call with all tokens.
    * 0 = not modelled. */
   double start_keys, start_queries;
-  /* Tables of rates by size, which replace the single numbers above; NULL with 0 points = the single number. Sizes
-   * ascend. Between two points the logarithm of the rate is linear in the logarithm of the size; beyond the ends the
-   * rate is constant. plain, merged and backward: operations per second, by the tokens of a causal call. Without
-   * `merged`, its rate is plain x merged_flops / flops. A call of another shape has the size of twice the keys that its
-   * queries see on average; backward, of twice the queries that see its keys on average. link: bytes per second, by the
-   * bytes of a transfer. */
+  /* Tables of rates by size, each in place of a number above; NULL with 0 points = that number. Sizes ascend. Between
+   * two points the logarithm of the rate is linear in the logarithm of the size; beyond the ends the rate is constant.
+   *
+   * plain replaces flops, backward replaces backward_flops, and merged replaces merged_flops, the rate of tiles whose
+   * results are merged. Without `merged` these tiles have the rate of plain x merged_flops / flops.
+   *
+   * The size of a call is twice the number of keys that a query sees on average, which is the number of tokens of a
+   * causal call. For `backward` it is twice the number of queries that see a key on average.
+   *
+   * link replaces bytes_per_second; its size is the bytes of a transfer. */
   const ga_dist_point *plain, *merged, *backward, *link;
   int32_t plain_points, merged_points, backward_points, link_points;
   /* Standard deviations divided by the mean, 0 to 1. jitter is of the time of a call, spread of the speed of ranks,

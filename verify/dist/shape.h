@@ -8,7 +8,11 @@ enum { DIST_GRID_BYTES = 48 };
 
 /* The options of a shape, as the command line gives them. */
 typedef struct dist_shape {
-  /* queries, grid: NULL = the option was not given */
+  /* Texts of the options with the same names. queries, grid: NULL = the option was not given.
+   *
+   * tokens and queries are the documents' lengths. grid is the ranks by heads, queries and keys, such as 2x1x4. need
+   * says which data is sent: all, blocks, stretches, or method. partials is the type of partial results: f32, or type
+   * for that of the inputs. */
   const char *method, *order, *tokens, *queries, *grid, *need, *type, *partials;
   int64_t ranks, heads, kv_heads, head_dim, v_dim, window, inner, prefetch, groups, chunks;
   bool full, backward, unordered;

@@ -12,8 +12,8 @@ typedef struct {
   uint32_t block_k, block_v;
   /* Number of `work` records read from the ring at OFF_TILE. */
   int tiles;
-  /* n is the block whose S is computed next; n_lo, mask_hi and mask_lo are the limits of the current tile
-   * (attn_tiles.h). */
+  /* n is the block whose S is computed next, and n_lo the lowest block of the tile. Blocks from mask_hi on and blocks
+   * below mask_lo need the mask. */
   int n, n_lo, mask_hi, mask_lo;
   /* Block whose product P V is computed next. */
   int n_v;

@@ -176,8 +176,11 @@ typedef struct {
   int part; /* Index of the segment of K and V. */
 } work;
 
-/* Finds the next tile that has rows, writes its record to `slot` and returns its work. n_hi is below 0 if there is
- * none. *i is the work item; *sub is as in tile_decode.
+/* Finds the next tile that has rows, writes its record to `slot` and returns its work. If there is no such
+ * tile, the n_hi of the work is below 0.
+ *
+ * *i is the current work item. *sub is the index of the item's next tile (KV_RESIDENT), or of its next segment of K and
+ * V; 0 starts the next item. first is 1 in a block's first call.
  *
  * A block first takes the item of its own index. Later it steps by the grid size or, with causal masks and windows,
  * takes the next item from a counter. */

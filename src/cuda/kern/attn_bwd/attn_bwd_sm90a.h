@@ -26,8 +26,8 @@ typedef struct cuda_attn_bwd_variant {
 
 const char *cuda_attn_bwd_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 double cuda_attn_bwd_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Plans the steps pre, sink (only with sinks), the main kernel, and post if the main kernel does not write dQ itself.
- * All steps use one workspace. Returns a reject reason, or NULL. */
+/* Plans the steps of cuda_attn_bwd_fallback_plan. If the main kernel does not write dQ itself, the helper `post`
+ * follows, which writes dQ from the accumulator. All steps use one workspace. Returns a reject reason, or NULL. */
 const char *cuda_attn_bwd_plan(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);
 /* Launches the main kernel of a cuda_attn_bwd_variant. */
 ga_status cuda_attn_bwd(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
@@ -44,7 +44,8 @@ typedef struct cuda_attn_bwd_fallback_variant {
 
 double cuda_attn_bwd_fallback_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 const char *cuda_attn_bwd_fallback_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Plans the steps pre, sink (only with sinks) and the main kernel. Returns a reject reason, or NULL. */
+/* Plans the helper steps of the variant and then the main kernel. Helper `pre` prepares the LSE and rowsum(dO O) of
+ * each query; `sink`, planned only with sinks, computes their gradients. Returns a reject reason, or NULL. */
 const char *cuda_attn_bwd_fallback_plan(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);
 /* Launches the main kernel of a cuda_attn_bwd_fallback_variant. */
 ga_status cuda_attn_bwd_fallback(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,

@@ -26,7 +26,7 @@ GA_DEV void elem_put_bf16(void *p, int64_t i, float x, EMU_AT) { emu_put_16(p, i
 GA_DEV void elem_put_f16(void *p, int64_t i, float x, EMU_AT) { emu_put_16(p, i, elem_f16_of_f32(x), file, line); }
 
 GA_DEV uint32_t float_bits(float x) { return emu_bits(x); }
-/* the compiler does not fuse it with an addition (-ffp-contract=off) */
+/* Returns a * b with its own rounding: with -ffp-contract=off the product is never fused with a following addition. */
 GA_DEV float elem_mul(float a, float b) { return a * b; }
 
 GA_DEV void elem_get16_f32(float *x, const void *p, int64_t i, EMU_AT) {
