@@ -32,7 +32,8 @@ typedef enum ga_tok_type {
 
 #define GA_TOK_NONE (-1) /* in the place of a token id: no such token */
 
-/* UGM: how a text is normalised before it is cut into pieces. Without flags: as SentencePiece does it. */
+/* UGM: how a text is normalised before it is cut into pieces. Without flags: as SentencePiece does it. SPM knows
+ * GA_TOK_UGM_WORDS, GA_TOK_UGM_MISSING and GA_TOK_UGM_FIRST. */
 typedef enum ga_tok_unigram {
   /* The charsmap is applied to whole grapheme clusters below 6 bytes, then to characters; its shortest entry counts, as
    * in Hugging Face. Without this flag the longest entry at each place counts. */
@@ -67,7 +68,7 @@ typedef struct ga_vocab {
   bool cased;                    /* WPM: keep case and accents */
   size_t n_eog;                  /* number of further ids that end generation, besides eos, eot, eom and known names */
   const int32_t *eog;            /* [n_eog] further ids that end generation */
-  uint32_t unigram;              /* UGM: a combination of ga_tok_unigram */
+  uint32_t unigram;              /* UGM, SPM: a combination of ga_tok_unigram */
   size_t charsmap_bytes;         /* UGM: bytes of charsmap, at most 2^24; 0 = none */
   const void *charsmap;          /* UGM: SentencePiece's precompiled_charsmap, with replacements of characters */
   /* [6] ids of GA_TOK_FIM_PREFIX to GA_TOK_FIM_FILE. A GA_TOK_NONE is replaced by a token with a known name, if

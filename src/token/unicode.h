@@ -27,6 +27,9 @@ extern const uint16_t ga_uc_flags[];
 /* Returns the classes of a code point, which is at most U+10FFFF. */
 GA_INLINE uint32_t ga_uc_class(uint32_t cp) { return ga_uc_flags[(uint32_t)ga_uc_index[cp >> 7] << 7 | (cp & 127)]; }
 
+/* Returns whether \w of regular expressions matches (Unicode technical standard 18, annex C). */
+bool ga_uc_is_word(uint32_t cp);
+
 uint32_t ga_uc_lower(uint32_t cp); /* Returns the lower case by the simple mapping, from one code point to one. */
 
 /* Returns the bytes of the well-formed sequence at s; 0: none begins there. n >= 1. Unicode 14.0, table 3-7: no
