@@ -34,7 +34,7 @@ static const char spm_tokens[] =
 static const char wpm_tokens[] =
     "{\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"vocab\":{" LETTERS
     ",\"the\":26,\"##m\":27,\"##n\":28,\"[UNK]\":30,\"[CLS]\":31,\"[SEP]\":32}},"
-    "\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":true},"
+    "\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":true},\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
     "\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"[CLS]\",31],\"sep\":[\"[SEP]\",32]}," ADDED "}";
 #define UGM_PIECE(s) ",[\"" s "\",-3]"
 static const char ugm_tokens[] =

@@ -164,7 +164,9 @@ static void test_json(void **state) {
   }
 }
 
-#define TOKENIZER "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"[UNK]\":0,\"a\":1}},\"more\":["
+#define TOKENIZER                                                                                    \
+  "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"[UNK]\":0,\"a\":1}},\"pre_tokenizer\":{\"type\":" \
+  "\"BertPreTokenizer\"},\"padding\":["
 
 /* What passes stays below the bound that the parser has set itself. */
 static void test_json_that_passes(void **state) {

@@ -13,8 +13,8 @@ static ga_status tokenizer_from_text(const char *json, const char *config, ga_to
   tok_load_init(&load);
   assert_int_equal(ga_json_parse("tokenizer.json", json, strlen(json), &root), GA_OK);
   if (config) assert_int_equal(ga_json_parse("tokenizer_config.json", config, strlen(config), &settings), GA_OK);
-  ga_status status = tok_load_json(&load, root, settings, NULL);
-  if (status == GA_OK) status = ga_tokenizer_create(&load.vocab, out);
+  ga_status status = tok_load_json(&load, &(tok_files){root, settings, NULL}, NULL);
+  if (status == GA_OK) status = tok_create(&load.vocab, &load.extra, out);
   json_decref(root);
   json_decref(settings);
   ga_arena_free(&load.arena);
@@ -111,7 +111,7 @@ static void test_unknown_pre_tokenizers(void **state) {
   static const char *const files[] = {
       FILE_OF("null"),
       FILE_OF("{\"type\":\"Whitespace\"}"),
-      FILE_OF("{\"type\":\"ByteLevel\",\"add_prefix_space\":true}"),
+      FILE_OF("{\"type\":\"Sequence\",\"pretokenizers\":[" DIGITS ",{\"type\":\"ByteLevel\"}]}"),
       FILE_OF(BYTE_LEVEL("false")),
       FILE_OF("{\"type\":\"Sequence\",\"pretokenizers\":[]}"),
       FILE_OF(SEQUENCE(SPLIT("\\\\w+"), "false")),
@@ -151,6 +151,8 @@ static void test_broken_json(void **state) {
   "{\"<0xC3>\":0,\"<0xA9>\":1,\"\u2581\":2,\"a\":3,\"b\":4,\"ab\":5,\"\u2581a\":6,\"\u2581ab\":7," \
   "\"c\":8,\"bc\":9}"
 
+#define MARK_SPACES "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"\u2581\"}"
+
 /* BPE with byte fallback is SentencePiece: the order of merges stands for the scores. */
 static void test_byte_fallback(void **state) {
   (void)state;
@@ -158,7 +160,9 @@ static void test_byte_fallback(void **state) {
                              ",\"merges\":[\"\u2581 a\",\"a b\",\"\u2581 ab\",\"\u2581a b\",\"b c\"]}";
   char text[1024];
   ga_tokenizer *tok;
-  (void)snprintf(text, sizeof text, "%s}", bare);
+  (void)snprintf(text, sizeof text, "%s}", bare); /* spaces would be bytes */
+  assert_int_equal(tokenizer_from_text(text, NULL, &tok), GA_ERR_UNSUPPORTED);
+  (void)snprintf(text, sizeof text, "%s,\"normalizer\":" MARK_SPACES "}", bare);
   assert_int_equal(tokenizer_from_text(text, NULL, &tok), GA_OK);
   assert_int_equal(ga_tokenizer_kind(tok), GA_TOK_SPM);
   CHECK(tok, 0, "ab aba", 5, 7, 3);
@@ -166,7 +170,9 @@ static void test_byte_fallback(void **state) {
   CHECK(tok, 0, "\xC3\xA9", 0, 1);
   ga_tokenizer_destroy(tok);
   (void)snprintf(text, sizeof text,
-                 "%s,\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\"}]}}", bare);
+                 "%s,\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":"
+                 "\"\u2581\"}," MARK_SPACES "]}}",
+                 bare);
   assert_int_equal(tokenizer_from_text(text, NULL, &tok), GA_OK);
   CHECK(tok, 0, "ab", 7);
   ga_tokenizer_destroy(tok);
@@ -179,16 +185,22 @@ static void test_byte_fallback(void **state) {
   "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"C\"}}," \
   "{\"Sequence\":{\"id\":\"A\"}},{\"SpecialToken\":{\"id\":\"S\"}}]}"
 
+#define BERT(lowercase)                                                                                   \
+  "\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":" lowercase "},\"pre_tokenizer\":{\"type\":" \
+  "\"BertPreTokenizer\"}"
+
 static void test_word_piece(void **state) {
   (void)state;
   ga_tokenizer *tok;
-  assert_int_equal(tokenizer_from_text("{" WORDS "," TEMPLATE "}", NULL, &tok), GA_OK);
+  assert_int_equal(tokenizer_from_text("{" WORDS "," BERT("true") "," TEMPLATE "}", NULL, &tok), GA_OK);
   CHECK(tok, GA_TOK_ADD_SPECIAL, "UNa a x", 1, 3, 4, 5, 0, 2);
   ga_tokenizer_destroy(tok);
   assert_int_equal(
-      tokenizer_from_text("{" WORDS ",\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":false},"
-                          "\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"C\",1],\"sep\":[\"S\",2]}}",
-                          NULL, &tok),
+      tokenizer_from_text(
+          "{" WORDS
+          "," BERT("false") ","
+                            "\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"C\",1],\"sep\":[\"S\",2]}}",
+          NULL, &tok),
       GA_OK);
   CHECK(tok, GA_TOK_ADD_SPECIAL, "una UN", 1, 3, 4, 0, 2);
   ga_tokenizer_destroy(tok);
@@ -208,6 +220,198 @@ static void test_config(void **state) {
   ga_tokenizer_destroy(tok);
   assert_int_equal(ga_tokenizer_from_json("/nonexistent/tokenizer.json", NULL, &tok), GA_ERR_IO);
   assert_null(tok);
+}
+
+/* --- parts that are refused by their names --- */
+
+#define WITH(part) "{" BPE ",\"pre_tokenizer\":" BYTE_LEVEL("true") "," part "}"
+#define MODEL(field) \
+  "{\"model\":{\"type\":\"BPE\"," VOCAB ",\"merges\":[]," field "},\"pre_tokenizer\":" BYTE_LEVEL("true") "}"
+#define NORMALIZER(step) WITH("\"normalizer\":" step)
+#define SPM(parts) \
+  "{\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"vocab\":" SPM_VOCAB ",\"merges\":[]}," parts "}"
+#define WPM(model, rest) "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}" model "}" rest "}"
+#define POST(single)     WITH("\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[" single "]}")
+
+static void expect_part_refused(const char *json, const char *config, const char *part) {
+  ga_tokenizer *tok;
+  const ga_status status = tokenizer_from_text(json, config, &tok);
+  if ((status != GA_ERR_UNSUPPORTED && status != GA_ERR_FORMAT) || !strstr(ga_error_text(), part))
+    fail_msg("status %d, '%s'; wanted '%s'", (int)status, status ? ga_error_text() : "", part);
+  assert_null(tok);
+}
+
+static void test_refused_parts(void **state) {
+  (void)state;
+  static const char *const cases[][2] = {
+      {WITH("\"lattice\":1"), "tokenizer.json: 'lattice' is not known; GA has added_tokens"},
+      {WITH("\"added_tokens\":[{\"id\":0,\"content\":\"a\",\"upper\":true}]"), "'added_tokens.0.upper' is not known"},
+      {MODEL("\"dropout\":0.1"), "'model.dropout' is 0.1; must be absent, empty or one of [0]: ids would be random"},
+      {MODEL("\"continuing_subword_prefix\":\"##\""), "'model.continuing_subword_prefix' is '##'"},
+      {MODEL("\"end_of_word_suffix\":\"</w>\""), "'model.end_of_word_suffix' is '</w>'"},
+      {MODEL("\"fuse\":true"), "'model.fuse' is not known; GA has type, vocab, merges"},
+      {NORMALIZER("{\"type\":\"ByteLevel\"}"), "normalizer 'ByteLevel'; GA has Sequence, BertNormalizer, Lowercase"},
+      {NORMALIZER("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AA==\"}"), "normalizer 'Precompiled'"},
+      {NORMALIZER("{\"type\":\"Lowercase\",\"locale\":\"tr\"}"), "'normalizer Lowercase.locale' is not known"},
+      {NORMALIZER("{\"type\":\"Strip\",\"strip_left\":1}"),
+       "'strip_left' of 'Strip' is an integer; must be true or false"},
+      {NORMALIZER("{\"type\":\"Prepend\"}"), "'prepend' of 'Prepend' is missing; must be a text"},
+      {NORMALIZER("{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"[0-9]\"},\"content\":\"\"}"),
+       "the Regex '[0-9]'; GA has"},
+      {NORMALIZER("{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}?\"},\"content\":\"\"}"), "the Regex ' {2,}?'"},
+      {NORMALIZER("{\"type\":\"Replace\",\"pattern\":{\"String\":\"\"},\"content\":\"\"}"),
+       "'pattern' of 'Replace' is no text"},
+      {NORMALIZER("{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"}}"), "'content' of 'Replace' is missing"},
+      {NORMALIZER("{}"), "normalizer 'missing'"},
+      {POST(""), "the template of post_processor has no text"},
+      {POST("{\"Sequence\":{\"id\":\"B\"}}"), "has the text 'B'; must be A"},
+      {POST("{\"Sequence\":{\"id\":\"A\",\"type_id\":1}}"), "single.0.Sequence.type_id' is 1"},
+      {POST("{\"SpecialToken\":{\"id\":\"none\"}},{\"Sequence\":{\"id\":\"A\"}}"), "names 'none'; it is no token"},
+      {POST("{\"Sequence\":{\"id\":\"A\"}},{\"Text\":1}"),
+       "'post_processor TemplateProcessing.single.1.Text' is not known"},
+      {WITH("\"post_processor\":{\"type\":\"Wrap\"}"), "post_processor 'Wrap'; GA has Sequence, TemplateProcessing"},
+      {WITH("\"decoder\":{\"type\":\"CTC\"}"), "decoder 'CTC'; GA has Sequence, ByteLevel"},
+      {WITH("\"decoder\":{\"type\":\"Metaspace\"}"),
+       "decoder 'Metaspace'; with this model and pre_tokenizer GA has ByteLevel"},
+      {SPM("\"normalizer\":" MARK_SPACES ",\"decoder\":{\"type\":\"ByteLevel\"}"), "decoder 'ByteLevel'"},
+      {SPM("\"normalizer\":" MARK_SPACES ",\"decoder\":{\"type\":\"Strip\",\"content\":\" \",\"start\":2}"),
+       "decoder Strip of 2"},
+      {SPM("\"normalizer\":" MARK_SPACES ",\"pre_tokenizer\":{\"type\":\"Whitespace\"}"),
+       "pre_tokenizer 'Whitespace'; with byte_fallback"},
+      {SPM("\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\"}"), "the replacement '_'; must be U+2581"},
+      {SPM("\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\u2581\",\"prepend_scheme\":\"last\"}"),
+       "'last'; must be always"},
+      {SPM("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\" \"},\"behavior\":\"MergedWithPrevious\"}"),
+       "pre_tokenizer 'Split'"},
+      {WPM("", ""), "pre_tokenizer is missing or null; with WordPiece"},
+      {WPM("", ",\"pre_tokenizer\":{\"type\":\"ByteLevel\"}"), "pre_tokenizer 'ByteLevel'; with WordPiece GA has"},
+      {WPM("", ",\"pre_tokenizer\":{\"type\":\"Punctuation\"}"), "pre_tokenizer is 'Punctuation' alone"},
+      {WPM(",\"max_input_chars_per_word\":0", ",\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"}"),
+       "an integer 0; must be an integer from 1"},
+      {WPM(",\"max_input_chars_per_word\":5000", ",\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"}"),
+       "5000; must be"},
+      {WPM(",\"max_chars\":9", ""), "'model.max_chars' is not known"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) expect_part_refused(cases[i][0], NULL, cases[i][1]);
+}
+
+/* --- tokenizer_config.json and special_tokens_map.json --- */
+
+static void test_added_tokens_decoder(void **state) {
+  (void)state;
+  ga_tokenizer *tok;
+  assert_int_equal(tokenizer_from_text(FILE_OF(BYTE_LEVEL("true")),
+                                       "{\"added_tokens_decoder\":{\"8\":{\"content\":\"bb\",\"lstrip\":true},\"9\":{"
+                                       "\"content\":\"<y>\",\"special\":true}},\"eos_token\":\"<y>\"}",
+                                       &tok),
+                   GA_OK);
+  assert_int_equal(ga_tokenizer_size(tok), 10);
+  assert_int_equal(ga_tokenizer_special(tok, GA_TOK_EOS), 9);
+  CHECK(tok, GA_TOK_PARSE_SPECIAL, "a  bb<y>", 0, 8, 9);
+  ga_tokenizer_destroy(tok);
+  expect_part_refused(FILE_OF(BYTE_LEVEL("true")), "{\"added_tokens_decoder\":{\"8\":{\"content\":\"cc\"}}}",
+                      "added_tokens_decoder names token 8 'cc'; tokenizer.json has 'bb'");
+  expect_part_refused(FILE_OF(BYTE_LEVEL("true")), "{\"added_tokens_decoder\":{\"-1\":{\"content\":\"cc\"}}}",
+                      "has the id '-1'; must be an integer");
+}
+
+static void test_additional_special_tokens(void **state) {
+  (void)state;
+  ga_tokenizer *tok;
+  assert_int_equal(
+      tokenizer_from_text(FILE_OF(BYTE_LEVEL("true")), "{\"additional_special_tokens\":[\"bb\",\"none\"]}", &tok),
+      GA_OK);
+  CHECK(tok, 0, "bb", 1, 1); /* a control token now: plain text does not make it */
+  CHECK(tok, GA_TOK_PARSE_SPECIAL, "bb", 8);
+  ga_tokenizer_destroy(tok);
+}
+
+/* Flags of tokenizer_config.json change the template's ends alone. */
+static void test_add_flags(void **state) {
+  (void)state;
+  ga_tokenizer *tok;
+  static const char file[] = "{" BPE "," ADDED ",\"pre_tokenizer\":" BYTE_LEVEL(
+      "true") ",\"post_processor\":{\"type\":\"TemplateProcessing\","
+              "\"single\":[{\"SpecialToken\":{\"id\":\"<x>\"}},{\"SpecialToken\":{\"id\":\"two\"}},{\"Sequence\":{"
+              "\"id\":\"A\"}}],"
+              "\"special_tokens\":{\"two\":{\"id\":\"two\",\"ids\":[1,3],\"tokens\":[\"b\",\"1\"]}}}}";
+  assert_int_equal(tokenizer_from_text(file, "{\"bos_token\":\"<x>\",\"eos_token\":\"bb\"}", &tok), GA_OK);
+  CHECK(tok, GA_TOK_ADD_SPECIAL, "a", 7, 1, 3, 0); /* one name, two tokens */
+  assert_true(ga_tokenizer_adds_bos(tok) && !ga_tokenizer_adds_eos(tok));
+  ga_tokenizer_destroy(tok);
+  assert_int_equal(tokenizer_from_text(file,
+                                       "{\"bos_token\":\"<x>\",\"eos_token\":\"bb\",\"add_bos_token\":false,"
+                                       "\"add_eos_token\":true}",
+                                       &tok),
+                   GA_OK);
+  CHECK(tok, GA_TOK_ADD_SPECIAL, "a", 1, 3, 0, 8);
+  assert_true(!ga_tokenizer_adds_bos(tok) && ga_tokenizer_adds_eos(tok));
+  ga_tokenizer_destroy(tok);
+}
+
+/* transformers' BertTokenizer makes its normalizer from tokenizer_config.json; other classes read tokenizer.json. */
+static void test_bert_settings(void **state) {
+  (void)state;
+  ga_tokenizer *tok;
+  static const char file[] = "{" WORDS "," BERT("false") "}", upper[] = "{" WORDS "," BERT("true") "}";
+  assert_int_equal(tokenizer_from_text(file, "{\"tokenizer_class\":\"BertTokenizer\",\"do_lower_case\":true}", &tok),
+                   GA_OK);
+  CHECK(tok, 0, "UN\u00e0", 3, 4);
+  ga_tokenizer_destroy(tok);
+  assert_int_equal(tokenizer_from_text(file, "{\"tokenizer_class\":\"Other\",\"do_lower_case\":true}", &tok), GA_OK);
+  CHECK(tok, 0, "UNa", 0);
+  ga_tokenizer_destroy(tok);
+  assert_int_equal(tokenizer_from_text(upper, "{\"do_lower_case\":true,\"strip_accents\":false}", &tok), GA_OK);
+  CHECK(tok, 0, "UNa UN\u00e0", 3, 4, 0);
+  ga_tokenizer_destroy(tok);
+}
+
+static void test_special_tokens_map(void **state) {
+  (void)state;
+  json_t *root, *map, *config;
+  const char *json = FILE_OF(BYTE_LEVEL("true")), *text = "{\"pad_token\":{\"content\":\"<x>\"},\"eos_token\":\"bb\"}",
+             *settings = "{\"eos_token\":\"<x>\"}";
+  assert_int_equal(ga_json_parse("tokenizer.json", json, strlen(json), &root), GA_OK);
+  assert_int_equal(ga_json_parse("map", text, strlen(text), &map), GA_OK);
+  assert_int_equal(ga_json_parse("config", settings, strlen(settings), &config), GA_OK);
+  tok_load load;
+  tok_load_init(&load);
+  assert_int_equal(tok_load_json(&load, &(tok_files){root, config, map}, NULL), GA_OK);
+  assert_int_equal(load.vocab.pad, 7);
+  assert_int_equal(load.vocab.eos, 7); /* tokenizer_config.json comes first */
+  ga_arena_free(&load.arena);
+  json_decref(root);
+  json_decref(map);
+  json_decref(config);
+}
+
+/* The decoder says whether the first space of an output goes. */
+static void test_first_space(void **state) {
+  (void)state;
+  static const struct {
+    const char *decoder, *text;
+  } cases[] = {{"null", "ab"},
+               {"{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"\u2581\"},"
+                "\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}]}",
+                " ab"},
+               {"{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \","
+                "\"start\":1,\"stop\":0}]}",
+                "ab"},
+               {"{\"type\":\"Metaspace\",\"replacement\":\"\u2581\",\"prepend_scheme\":\"never\"}", " ab"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char json[1024], text[16];
+    ga_tokenizer *tok;
+    size_t n;
+    (void)snprintf(json, sizeof json,
+                   SPM("\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\","
+                       "\"prepend\":\"\u2581\"}," MARK_SPACES "]},\"decoder\":%s"),
+                   cases[i].decoder);
+    assert_int_equal(tokenizer_from_text(json, NULL, &tok), GA_OK);
+    assert_int_equal(ga_detokenize(tok, (const int32_t[]){7}, 1, 0, text, sizeof text, &n), GA_OK);
+    assert_int_equal(n, strlen(cases[i].text));
+    assert_memory_equal(text, cases[i].text, n);
+    ga_tokenizer_destroy(tok);
+  }
 }
 
 /* --- GGUF -------------------------------------------------------------------------------------------------------- */
@@ -316,6 +520,88 @@ static void refuse_gguf(raw_bytes *b, ga_status want) {
   assert_null(tok);
 }
 
+static void put_bool_key(raw_bytes *b, const char *key, bool value) {
+  raw_text(b, key);
+  raw_le(b, 4, 7);
+  raw_le(b, 1, value);
+}
+
+/* -1 stands for the id that the model's kind has. */
+static void test_ids_of_minus_one(void **state) {
+  (void)state;
+  static const uint32_t types[] = {4, 5, 10, 11}; /* u32, i32, u64, i64 */
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    raw_bytes b;
+    ga_tokenizer *tok;
+    start_gguf(&b, "llama", 4);
+    for (int k = 0; k < 2; k++) {
+      raw_text(&b, k ? "tokenizer.ggml.padding_token_id" : "tokenizer.ggml.bos_token_id");
+      raw_le(&b, 4, types[i]);
+      raw_le(&b, i < 2 ? 4 : 8, i < 2 ? UINT32_MAX : UINT64_MAX);
+    }
+    assert_int_equal(from_gguf(&b, &tok), GA_OK);
+    assert_int_equal(ga_tokenizer_special(tok, GA_TOK_BOS), 1);
+    assert_int_equal(ga_tokenizer_special(tok, GA_TOK_PAD), GA_TOK_NONE);
+    ga_tokenizer_destroy(tok);
+  }
+}
+
+static void test_gguf_keys(void **state) {
+  (void)state;
+  raw_bytes b;
+  ga_tokenizer *tok;
+  start_gguf(&b, "llama", 3);
+  raw_u32_key(&b, "tokenizer.ggml.new_idea", 1);
+  refuse_gguf(&b, GA_ERR_UNSUPPORTED);
+  assert_non_null(strstr(ga_error_text(), "'tokenizer.ggml.new_idea' is not known"));
+  start_gguf(&b, "llama", 3);
+  put_i32s(&b, "tokenizer.ggml.suppress_tokens", (const int32_t[]){1}, 1);
+  refuse_gguf(&b, GA_ERR_UNSUPPORTED);
+  assert_non_null(strstr(ga_error_text(), "'tokenizer.ggml.suppress_tokens': must be absent"));
+  start_gguf(&b, "llama", 4);
+  put_i32s(&b, "tokenizer.ggml.suppress_tokens", NULL, 0);
+  put_i32s(&b, "tokenizer.ggml.scores", (const int32_t[]){0, 0, -3, -2, -1}, 5); /* integers */
+  assert_int_equal(from_gguf(&b, &tok), GA_OK);
+  ga_tokenizer_destroy(tok);
+  start_gguf(&b, "llama", 3);
+  put_i32s(&b, "tokenizer.ggml.eos_token_ids", (const int32_t[]){1, 3}, 2);
+  assert_int_equal(from_gguf(&b, &tok), GA_OK);
+  assert_true(ga_tokenizer_is_eog(tok, 3));
+  ga_tokenizer_destroy(tok);
+}
+
+/* What llama.cpp's converter writes of a BertNormalizer, and NFC of other programs. */
+static void test_gguf_normalizer(void **state) {
+  (void)state;
+  static const char *const words[] = {"?", "\u2581aa", "\u2581AA", "\u2581\u00e0a", "\u2581a\u0300a"};
+  static const int8_t flags[][2] = {{-1, -1}, {0, -1}, {1, 0}, {0, 1}}; /* lowercase, strip_accents; -1: no key */
+  static const int32_t want[][3] = {{1, 1, -1}, {2, 3, -1}, {1, 3, -1}, {2, 1, -1}};
+  raw_bytes b;
+  ga_tokenizer *tok;
+  for (size_t i = 0; i < 4; i++) {
+    raw_gguf(&b, 3, 0, 3u + (flags[i][0] >= 0) + (flags[i][1] >= 0));
+    put_text_key(&b, "tokenizer.ggml.model", "bert");
+    put_texts(&b, "tokenizer.ggml.tokens", words, 5);
+    raw_u32_key(&b, "tokenizer.ggml.unknown_token_id", 0);
+    if (flags[i][0] >= 0) put_bool_key(&b, "tokenizer.ggml.normalizer.lowercase", flags[i][0]);
+    if (flags[i][1] >= 0) put_bool_key(&b, "tokenizer.ggml.normalizer.strip_accents", flags[i][1]);
+    assert_int_equal(from_gguf(&b, &tok), GA_OK);
+    expect_ids(tok, 0, "AA \u00e0a", want[i]);
+    ga_tokenizer_destroy(tok);
+  }
+  static const char *const pieces[] = {"\u00e0", "a", "\u0300", "?", "b"};
+  raw_gguf(&b, 3, 0, 3);
+  put_text_key(&b, "tokenizer.ggml.model", "llama");
+  put_texts(&b, "tokenizer.ggml.tokens", pieces, 5);
+  put_bool_key(&b, "tokenizer.ggml.normalizer.nfc", true);
+  assert_int_equal(from_gguf(&b, &tok), GA_OK);
+  int32_t ids[8];
+  size_t n;
+  assert_int_equal(ga_tokenize(tok, "ba\u0300", 4, 0, ids, 8, &n), GA_OK);
+  assert_int_equal(ids[n - 1], 0); /* composed */
+  ga_tokenizer_destroy(tok);
+}
+
 static void test_bad_gguf(void **state) {
   (void)state;
   raw_bytes b;
@@ -353,8 +639,18 @@ int main(void) {
       cmocka_unit_test(test_byte_fallback),
       cmocka_unit_test(test_word_piece),
       cmocka_unit_test(test_config),
+      cmocka_unit_test(test_refused_parts),
+      cmocka_unit_test(test_added_tokens_decoder),
+      cmocka_unit_test(test_additional_special_tokens),
+      cmocka_unit_test(test_add_flags),
+      cmocka_unit_test(test_bert_settings),
+      cmocka_unit_test(test_special_tokens_map),
+      cmocka_unit_test(test_first_space),
       cmocka_unit_test(test_gguf),
       cmocka_unit_test(test_gguf_ids_of_minus_1),
+      cmocka_unit_test(test_ids_of_minus_one),
+      cmocka_unit_test(test_gguf_keys),
+      cmocka_unit_test(test_gguf_normalizer),
       cmocka_unit_test(test_bad_gguf),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -362,8 +362,8 @@ static ga_status from_text(const char *json, ga_tokenizer **out) {
   *out = NULL;
   tok_load_init(&load);
   assert_int_equal(ga_json_parse("tokenizer.json", json, strlen(json), &root), GA_OK);
-  ga_status status = tok_load_json(&load, root, NULL, NULL);
-  if (status == GA_OK) status = ga_tokenizer_create(&load.vocab, out);
+  ga_status status = tok_load_json(&load, &(tok_files){.root = root}, NULL);
+  if (status == GA_OK) status = tok_create(&load.vocab, &load.extra, out);
   json_decref(root);
   ga_arena_free(&load.arena);
   return status;
@@ -394,6 +394,9 @@ static void test_unigram_json(void **state) {
                 &tok),
       GA_OK);
   CHECK(tok, GA_TOK_ADD_SPECIAL, " a\tb", 3, 4, 3, 5, 2);
+  ga_tokenizer_destroy(tok);
+  assert_int_equal(from_text(FILE_OF("null", METASPACE, POST(TEXT "," TOKEN("</s>") "," TOKEN("<s>"))), &tok), GA_OK);
+  CHECK(tok, GA_TOK_ADD_SPECIAL, "a", 3, 4, 2, 1); /* two tokens after a text */
   ga_tokenizer_destroy(tok);
 }
 
@@ -431,11 +434,10 @@ static void test_bad_json(void **state) {
        PRE("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"},{\"type\":\"Metaspace\","
            "\"replacement\":\"\u2581\",\"prepend_scheme\":\"first\"}]}"),
        "'first' behind WhitespaceSplit"},
-      {GA_ERR_UNSUPPORTED, FILE_OF("null", METASPACE, POST(TEXT "," TOKEN("</s>") "," TOKEN("<s>"))),
-       "2 tokens side by side"},
+      {GA_ERR_UNSUPPORTED, FILE_OF("null", METASPACE, POST(TEXT "," TEXT)), "has 2 texts; GA has one"},
       {GA_ERR_FORMAT, FILE_OF("null", METASPACE, POST(TOKEN("<s>"))), "has no text"},
-      {GA_ERR_UNSUPPORTED, FILE_OF("null", METASPACE, "\"post_processor\":{\"type\":\"ByteLevel\"}"),
-       "post_processor 'ByteLevel'"},
+      {GA_ERR_UNSUPPORTED, FILE_OF("null", METASPACE, "\"post_processor\":{\"type\":\"Wrap\"}"),
+       "post_processor 'Wrap'; GA has Sequence, TemplateProcessing"},
       {GA_ERR_FORMAT, "{\"model\":{\"type\":\"Unigram\",\"vocab\":{}}}",
        "model.vocab is an object; Unigram has an array"},
       {GA_ERR_FORMAT,

@@ -32,8 +32,8 @@ typedef enum ga_tok_type {
 
 #define GA_TOK_NONE (-1) /* stands for a token id where there is no such token */
 
-/* UGM: flags that say how a text is normalised before it is cut into pieces. Without flags GA does it as SentencePiece
- * does. */
+/* UGM: how a text is normalised before it is cut into pieces. Without flags: as SentencePiece does it. SPM knows
+ * GA_TOK_UGM_WORDS, GA_TOK_UGM_MISSING and GA_TOK_UGM_FIRST. */
 typedef enum ga_tok_unigram {
   /* ga_vocab.charsmap is applied to whole grapheme clusters below 6 bytes, then to characters. If several of its
    * entries match, the shortest is used, as in Hugging Face. Without this flag the longest is used. */
@@ -73,7 +73,7 @@ typedef struct ga_vocab {
   bool cased;
   size_t n_eog;          /* number of further ids that end generation, besides eos, eot, eom and known names */
   const int32_t *eog;    /* [n_eog] further ids that end generation */
-  uint32_t unigram;      /* UGM: a combination of ga_tok_unigram */
+  uint32_t unigram;      /* UGM, SPM: a combination of ga_tok_unigram */
   size_t charsmap_bytes; /* UGM: bytes of charsmap, at most 2^24; 0 = none */
   const void *charsmap;  /* UGM: SentencePiece's precompiled_charsmap, with replacements of characters */
   /* [6] ids of GA_TOK_FIM_PREFIX to GA_TOK_FIM_FILE. A GA_TOK_NONE is replaced by a token with a known name, if

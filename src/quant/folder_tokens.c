@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/filemap.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -80,7 +79,6 @@ static void put_own_flags(rewrite *r, const ga_vocab *v) {
   const bool takes_words = v->kind == GA_TOK_BPE && v->pre && !strcmp(v->pre, "llama3");
   if (v->kind == GA_TOK_BPE && v->ignore_merges != takes_words)
     ga_gguf_put_bool(r->writer, "ga.tokenizer.ignore_merges", v->ignore_merges);
-  if (v->cased) ga_gguf_put_bool(r->writer, "ga.tokenizer.cased", true);
   if (v->n_eog) ga_gguf_put_array(r->writer, "ga.eos_token_ids", GA_META_I32, (int64_t)v->n_eog, v->eog);
 }
 
@@ -96,7 +94,15 @@ static void put_unigram(rewrite *r, const ga_vocab *v) {
   ga_gguf_put_int(r->writer, "ga.tokenizer.unigram", GA_META_U32, v->unigram);
 }
 
-static ga_status put_vocab(rewrite *r, const ga_vocab *v, int64_t rows) {
+/* Where llama.cpp's keys can say how a BertNormalizer changes letters. */
+static void put_wpm_flags(rewrite *r, const tok_extra *extra) {
+  const bool lower = extra->wpm & TOK_WPM_LOWER, strip = extra->wpm & TOK_WPM_STRIP;
+  if (!extra->has_wpm || (lower && strip)) return;
+  ga_gguf_put_bool(r->writer, KEY("normalizer.lowercase"), lower);
+  ga_gguf_put_bool(r->writer, KEY("normalizer.strip_accents"), strip);
+}
+
+static ga_status put_vocab(rewrite *r, const ga_vocab *v, const tok_extra *extra, bool by_merges, int64_t rows) {
   static const char *const models[] = {
       [GA_TOK_SPM] = "llama", [GA_TOK_BPE] = "gpt2", [GA_TOK_WPM] = "bert", [GA_TOK_UGM] = "t5"};
   const bool has_scores = v->kind == GA_TOK_SPM || v->kind == GA_TOK_UGM;
@@ -109,7 +115,7 @@ static ga_status put_vocab(rewrite *r, const ga_vocab *v, int64_t rows) {
   ga_gguf_put_texts(r->writer, KEY("tokens"), rows, texts);
   ga_gguf_put_array(r->writer, KEY("token_type"), GA_META_I32, rows, types);
   if (has_scores) GA_TRY(put_scores(r, v, rows));
-  if (v->kind == GA_TOK_BPE) ga_gguf_put_texts(r->writer, KEY("merges"), (int64_t)v->n_merges, v->merges);
+  if (v->kind == GA_TOK_BPE || by_merges) ga_gguf_put_texts(r->writer, KEY("merges"), (int64_t)v->n_merges, v->merges);
   put_special_ids(r, v, rows);
   if (v->kind != GA_TOK_WPM) {
     ga_gguf_put_bool(r->writer, KEY("add_bos_token"), v->add_bos);
@@ -120,6 +126,8 @@ static ga_status put_vocab(rewrite *r, const ga_vocab *v, int64_t rows) {
     ga_gguf_put_bool(r->writer, KEY("remove_extra_whitespaces"), v->remove_extra_whitespaces || removes_spaces(v));
   }
   if (v->kind == GA_TOK_UGM) put_unigram(r, v);
+  if (v->kind == GA_TOK_SPM && v->unigram) ga_gguf_put_int(r->writer, "ga.tokenizer.unigram", GA_META_U32, v->unigram);
+  if (v->kind == GA_TOK_WPM) put_wpm_flags(r, extra);
   put_own_flags(r, v);
   return GA_OK;
 }
@@ -144,11 +152,23 @@ static ga_status put_templates(rewrite *r) {
 
 /* --- both -------------------------------------------------------------------------------------------------------- */
 
-static ga_status put_from(rewrite *r, const json_t *root, const json_t *config, int64_t rows) {
+static ga_status put_kept_json(rewrite *r, const tok_load *load, const tok_files *files, const ga_tokenizer *tok) {
+  char *text;
+  GA_TRY(tok_json_keep(load, files, tok, &text));
+  if (text) ga_gguf_put_text(r->writer, TOK_KEPT_JSON, text);
+  free(text);
+  return GA_OK;
+}
+
+static ga_status put_from(rewrite *r, const tok_files *files, int64_t rows) {
   tok_load load;
+  ga_tokenizer *tok = NULL;
   tok_load_init(&load);
-  ga_status status = tok_load_json(&load, root, config, r->file);
-  if (status == GA_OK) status = put_vocab(r, &load.vocab, rows);
+  ga_status status = tok_load_json(&load, files, r->file);
+  if (status == GA_OK) status = tok_create(&load.vocab, &load.extra, &tok);
+  if (status == GA_OK) status = put_vocab(r, &load.vocab, &load.extra, tok_merges_by_list(tok), rows);
+  if (status == GA_OK) status = put_kept_json(r, &load, files, tok);
+  ga_tokenizer_destroy(tok);
   ga_arena_free(&load.arena);
   return status == GA_OK ? put_templates(r) : status;
 }
@@ -156,13 +176,11 @@ static ga_status put_from(rewrite *r, const json_t *root, const json_t *config, 
 ga_status rewrite_put_tokens(rewrite *r, int64_t rows) {
   const char *path = ga_model_file_side_path(r->file, "tokenizer.json"),
              *config_path = ga_model_file_side_path(r->file, "tokenizer_config.json");
-  json_t *root = NULL, *config = NULL;
+  tok_files files;
   GA_REQUIRE(path, GA_ERR_UNSUPPORTED, "no tokenizer.json beside the weights%s; must be there",
              ga_model_file_side_path(r->file, "tokenizer.model") ? ", and tokenizer.model alone is not read" : "");
-  ga_status status = ga_json_read_file(path, &root);
-  if (status == GA_OK && config_path) status = ga_json_read_file(config_path, &config);
-  if (status == GA_OK) status = put_from(r, root, config, rows);
-  json_decref(root);
-  json_decref(config);
+  GA_TRY(tok_files_read(path, config_path, ga_model_file_side_path(r->file, "special_tokens_map.json"), &files));
+  const ga_status status = put_from(r, &files, rows);
+  tok_files_free(&files);
   return status;
 }

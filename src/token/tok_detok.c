@@ -11,10 +11,7 @@ struct ga_detok {
   char *raw, *text; /* raw: held bytes and a piece; text: three times as much, as each may become U+FFFD */
 };
 
-static bool strips_first(const ga_tokenizer *tok, uint32_t flags) {
-  if (flags & GA_DETOK_CONTINUE) return false;
-  return tok->kind == GA_TOK_WPM || ((tok->kind == GA_TOK_SPM || tok->kind == GA_TOK_UGM) && tok->add_space_prefix);
-}
+static bool strips_first(const ga_tokenizer *tok, uint32_t flags) { return tok->strip && !(flags & GA_DETOK_CONTINUE); }
 
 /* Moves valid UTF-8 from raw to text, U+FFFD for what is broken. With `more`, the start of a sequence that raw cuts
  * off stays: returns where. */

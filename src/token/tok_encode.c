@@ -17,36 +17,108 @@ static void encode_plain(tok_run *run, const char *text, size_t bytes) {
   }
 }
 
+/* --- added tokens --- */
+
+/* Encodes what lies between the tokens that are cut out of a text. */
+typedef void (*encode_between)(tok_run *run, const char *text, size_t bytes);
+
+static bool is_word_at(const char *s, size_t n) {
+  int len;
+  return ga_uc_is_word(ga_utf8_next((const uint8_t *)s, n, &len));
+}
+
+static size_t last_char(const char *s, size_t n) {
+  size_t at = n - 1;
+  while (at > 0 && n - at < 4 && ((uint8_t)s[at] & 0xC0) == 0x80) at--;
+  return at;
+}
+
+static bool stands_alone(const char *text, size_t bytes, size_t at, size_t end) {
+  const size_t before = at ? last_char(text, at) : 0;
+  return !(at && is_word_at(text + before, at - before)) && !(end < bytes && is_word_at(text + end, bytes - end));
+}
+
+static bool is_white_at(const char *s, size_t n, int *len) {
+  return (ga_uc_class(ga_utf8_next((const uint8_t *)s, n, len)) & GA_UC_SPACE) != 0;
+}
+
+static size_t spaces_before(const char *text, size_t least, size_t at) {
+  int len;
+  while (at > least) {
+    const size_t c = last_char(text, at);
+    if (!is_white_at(text + c, at - c, &len)) break;
+    at = c > least ? c : least;
+  }
+  return at;
+}
+
+static size_t spaces_after(const char *text, size_t bytes, size_t at) {
+  for (int len; at < bytes && is_white_at(text + at, bytes - at, &len);) at += (size_t)len;
+  return at;
+}
+
+/* Tokens by falling offset in `cuts`; begins_text: the text is the start of the whole one. Frees the list. */
+static void encode_cut_text(tok_run *run, const char *text, size_t bytes, const tok_cut *list, tok_matches *cuts,
+                            bool begins_text, encode_between encode) {
+  size_t plain = 0, next = 0; /* end of the last token with its white space, and without */
+  for (size_t i = cuts->count; i-- > 0 && run->status == GA_OK;) {
+    const tok_match *m = &cuts->list[i];
+    const tok_cut *cut = &list[m->token];
+    const size_t end = (size_t)m->at + cut->bytes;
+    if (m->at < next) continue; /* begins inside of the one before */
+    next = end;
+    if (cut->added & TOK_ADDED_WORD && !stands_alone(text, bytes, m->at, end)) continue;
+    const size_t at = cut->added & TOK_ADDED_LSTRIP ? spaces_before(text, plain, m->at) : m->at;
+    run->at_start = begins_text && plain == 0;
+    if (plain < at) encode(run, text + plain, at - plain);
+    tok_emit(run, cut->id);
+    plain = cut->added & TOK_ADDED_RSTRIP ? spaces_after(text, bytes, end) : end;
+  }
+  ga_mem_free(cuts->list);
+  run->at_start = begins_text && plain == 0;
+  if (plain < bytes && run->status == GA_OK) encode(run, text + plain, bytes - plain);
+}
+
+/* A stretch between tokens of the raw text: it is normalised, then tokens of the normalised text are cut out. */
+static void encode_stretch(tok_run *run, const char *text, size_t bytes) {
+  const ga_tokenizer *tok = run->tok;
+  ga_text normal;
+  tok_matches cuts;
+  tok_normalize(run, &tok->steps, text, bytes, &normal);
+  if (run->status != GA_OK) return;
+  if (!tok->cuts.n_normal) {
+    if (normal.bytes) encode_plain(run, normal.data, normal.bytes);
+    return;
+  }
+  run->status = tok_find_normal_cuts(tok, normal.data, normal.bytes, &cuts);
+  if (run->status == GA_OK)
+    encode_cut_text(run, normal.data, normal.bytes, tok->cuts.normal, &cuts, run->at_start, encode_plain);
+}
+
 static void encode_text(tok_run *run, const char *text, size_t bytes, bool parse, const uint8_t *foreign) {
   tok_matches cuts;
-  size_t plain = 0; /* end of the last cut */
+  const bool is_direct = !run->tok->steps.count && !run->tok->cuts.n_normal;
   run->status = tok_find_cuts(run->tok, text, bytes, parse, foreign, &cuts);
-  for (size_t i = cuts.count; i-- > 0 && run->status == GA_OK;) {
-    const tok_match *m = &cuts.list[i];
-    const tok_cut *cut = &run->tok->cuts.list[m->token];
-    if (m->at < plain) continue; /* begins inside of the one before */
-    run->at_start = plain == 0;
-    if (plain < m->at) encode_plain(run, text + plain, m->at - plain);
-    tok_emit(run, cut->id);
-    plain = (size_t)m->at + cut->bytes;
-  }
-  ga_mem_free(cuts.list);
-  run->at_start = plain == 0;
-  if (plain < bytes && run->status == GA_OK) encode_plain(run, text + plain, bytes - plain);
+  if (run->status == GA_OK)
+    encode_cut_text(run, text, bytes, run->tok->cuts.list, &cuts, true, is_direct ? encode_plain : encode_stretch);
 }
 
 static void encode_parts(tok_run *run, const char *text, size_t bytes, uint32_t flags) {
   const ga_tokenizer *tok = run->tok;
   const int32_t *special = tok->special;
+  const bool adds = (flags & GA_TOK_ADD_SPECIAL) != 0, has_template = tok->affix.has_template;
   int32_t first = tok->add_bos ? special[GA_TOK_BOS] : GA_TOK_NONE;
   int32_t last = tok->add_eos ? special[GA_TOK_EOS] : GA_TOK_NONE;
   if (tok->kind == GA_TOK_WPM) {
     first = special[GA_TOK_CLS] >= 0 ? special[GA_TOK_CLS] : special[GA_TOK_BOS];
     last = special[GA_TOK_SEP] >= 0 ? special[GA_TOK_SEP] : special[GA_TOK_EOS];
   }
-  if ((flags & GA_TOK_ADD_SPECIAL) && first >= 0) tok_emit(run, first);
+  if (has_template) first = last = GA_TOK_NONE;
+  for (size_t i = 0; adds && i < tok->affix.n_before; i++) tok_emit(run, tok->affix.ids[i]);
+  if (adds && first >= 0) tok_emit(run, first);
   if (bytes && run->status == GA_OK) encode_text(run, text, bytes, (flags & GA_TOK_PARSE_SPECIAL) != 0, NULL);
-  if ((flags & GA_TOK_ADD_SPECIAL) && last >= 0) tok_emit(run, last);
+  if (adds && last >= 0) tok_emit(run, last);
+  for (size_t i = 0; adds && i < tok->affix.n_after; i++) tok_emit(run, tok->affix.ids[tok->affix.n_before + i]);
 }
 
 static ga_status give_ids(const tok_run *run, int32_t *ids, size_t capacity, size_t *n_ids) {
@@ -63,14 +135,6 @@ static ga_status give_word_cache(tok_run *run, size_t bytes) {
   GA_TRY(ga_mem_zalloc(TOK_CACHE_SLOTS, sizeof(tok_cache_slot), "word cache", &cache));
   run->cache = cache;
   return GA_OK;
-}
-
-static void free_run(tok_run *run) {
-  ga_mem_free(run->cache);
-  ga_mem_free(run->ids);
-  ga_mem_free(run->symbols_memory);
-  ga_mem_free(run->buffer);
-  ga_mem_free(run->lattice.ways);
 }
 
 /* End of a piece that begins at `at`: never inside of a sequence. No sequence has more than three bytes of
@@ -129,7 +193,7 @@ ga_status ga_tokenize(const ga_tokenizer *tok, const char *text, size_t bytes, u
   if (run.status == GA_OK) encode_parts(&run, text, bytes, flags);
   ga_status status = give_ids(&run, ids, capacity, n_ids);
   ga_mem_free(repaired);
-  free_run(&run);
+  tok_run_free(&run);
   return status;
 }
 
@@ -147,6 +211,6 @@ ga_status tok_encode_traced(const ga_tokenizer *tok, const char *text, size_t by
     *n_ids = run.n_ids;
     run.ids = NULL;
   }
-  free_run(&run);
+  tok_run_free(&run);
   return run.status;
 }

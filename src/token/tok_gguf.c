@@ -1,8 +1,10 @@
 /* ga_tokenizer_from_model: the tokenizer.ggml.* keys of a GGUF file. */
+#include "base/json.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "token/tok_charsmap.h"
 #include "token/tok_load.h"
+#include "token/tok_parts.h"
 
 #define KEY(name) "tokenizer.ggml." name
 
@@ -90,36 +92,52 @@ static ga_status read_types(const ga_model_file *file, tok_load *load) {
   return GA_OK;
 }
 
+static ga_status score_at(const ga_meta *meta, size_t i, float *out) {
+  double score;
+  int64_t whole;
+  if (ga_meta_elem_type(meta) == GA_META_F32 || ga_meta_elem_type(meta) == GA_META_F64) {
+    GA_TRY(ga_meta_float(meta, (int64_t)i, &score));
+    *out = (float)score;
+    return GA_OK;
+  }
+  GA_TRY(ga_meta_int(meta, (int64_t)i, &whole));
+  *out = (float)whole;
+  return GA_OK;
+}
+
+/* Some files have whole numbers as integers. */
 static ga_status read_scores(const ga_model_file *file, tok_load *load) {
-  const ga_meta *meta;
+  const ga_meta *meta = ga_model_file_meta(file, KEY("scores"));
   void *p;
-  GA_TRY(ga_model_file_array_or_null(file, KEY("scores"), GA_META_FLOATS, &meta));
   if (!meta) return GA_OK;
+  GA_REQUIRE(ga_meta_type_of(meta) == GA_META_ARRAY, GA_ERR_FORMAT, "tokenizer: %s is no array", KEY("scores"));
   GA_TRY(require_count(KEY("scores"), meta, load->vocab.n_tokens));
   GA_TRY(ga_arena_alloc(&load->arena, load->vocab.n_tokens * sizeof(float), &p));
   float *scores = p;
-  for (size_t i = 0; i < load->vocab.n_tokens; i++) {
-    double score;
-    GA_TRY(ga_meta_float(meta, (int64_t)i, &score));
-    scores[i] = (float)score;
-  }
+  for (size_t i = 0; i < load->vocab.n_tokens; i++) GA_TRY(score_at(meta, i, &scores[i]));
   load->vocab.scores = scores;
   return GA_OK;
 }
 
-/* -1, in 32 bits or in 64: the key stands there, and means what its absence means. */
-static bool is_minus_1(int64_t id) { return id == -1 || id == UINT32_MAX; }
+/* Some writers put -1, in 32 or 64 bits, for an id that they do not know: the key then counts as absent. */
+static bool is_minus_one(const ga_model_file *file, const char *key) {
+  const ga_meta *meta = ga_model_file_meta(file, key);
+  int64_t id;
+  if (!meta || ga_meta_type_of(meta) == GA_META_ARRAY) return false;
+  if (ga_meta_int(meta, 0, &id) != GA_OK) return ga_meta_type_of(meta) == GA_META_U64; /* beyond 2^63 */
+  return id == -1 || id == UINT32_MAX;
+}
 
 /* Files are about whose padding or mask id lies behind the vocabulary: no such token then. Not so bos and eos. */
 static ga_status read_id(const ga_model_file *file, const char *key, int32_t fallback, size_t n, bool strict,
                          int32_t *out) {
   int64_t id;
-  const int32_t usual = fallback < (int64_t)n ? fallback : GA_TOK_NONE;
-  GA_TRY(ga_model_file_int_or(file, key, usual, INT64_MIN, INT64_MAX, &id));
-  if (is_minus_1(id)) {
-    *out = usual;
+  if (is_minus_one(file, key)) {
+    ga_log(GA_LOG_WARN, "tokenizer: %s is -1: %d is taken", key, fallback < (int64_t)n ? fallback : GA_TOK_NONE);
+    *out = fallback < (int64_t)n ? fallback : GA_TOK_NONE;
     return GA_OK;
   }
+  GA_TRY(ga_model_file_int_or(file, key, fallback < (int64_t)n ? fallback : GA_TOK_NONE, INT64_MIN, INT64_MAX, &id));
   bool good = id >= 0 && id < (int64_t)n;
   if (!good && ga_model_file_meta(file, key)) {
     GA_REQUIRE(!strict, GA_ERR_FORMAT, "tokenizer: %s is %lld; must be 0 to %zu", key, (long long)id, n - 1);
@@ -212,15 +230,81 @@ static ga_status read_unigram(const ga_model_file *file, tok_load *load) {
   return GA_OK;
 }
 
+/* WPM: what llama.cpp's converter writes of a BertNormalizer. */
+static ga_status read_wpm_flags(const ga_model_file *file, tok_load *load) {
+  bool lower, strip;
+  GA_TRY(ga_model_file_bool_or(file, KEY("normalizer.lowercase"), !load->vocab.cased, &lower));
+  GA_TRY(ga_model_file_bool_or(file, KEY("normalizer.strip_accents"), lower, &strip));
+  load->extra.has_wpm = true;
+  load->extra.wpm =
+      TOK_WPM_CLEAN | TOK_WPM_CJK | TOK_WPM_PUNCT | (lower ? TOK_WPM_LOWER : 0) | (strip ? TOK_WPM_STRIP : 0);
+  load->extra.word_chars = TOK_WPM_WORD_CHARS;
+  return GA_OK;
+}
+
+/* GGUF's keys say nothing of normalizers, but for NFC in files of some programs. */
+static ga_status read_nfc(const ga_model_file *file, tok_load *load) {
+  static const tok_step nfc = {.kind = TOK_STEP_NFC};
+  bool wanted;
+  GA_TRY(ga_model_file_bool_or(file, KEY("normalizer.nfc"), false, &wanted));
+  GA_REQUIRE(!wanted || load->vocab.kind == GA_TOK_BPE || load->vocab.kind == GA_TOK_SPM, GA_ERR_UNSUPPORTED,
+             "tokenizer: %s is true; GA has it with gpt2 and llama", KEY("normalizer.nfc"));
+  if (wanted) load->extra.steps = (tok_steps){&nfc, 1};
+  return GA_OK;
+}
+
+/* SPM has some of Unigram's flags, which tokenizer.json calls Metaspace. */
+static ga_status read_spm_flags(const ga_model_file *file, tok_load *load) {
+  int64_t flags;
+  GA_TRY(ga_model_file_int_or(file, "ga.tokenizer.unigram", 0, 0, UINT32_MAX, &flags));
+  load->vocab.unigram = (uint32_t)flags;
+  return GA_OK;
+}
+
+/* The parts of a tokenizer.json that the other keys cannot hold. */
+static ga_status read_kept_json(const ga_model_file *file, tok_load *load) {
+  ga_text text;
+  json_t *root;
+  if (!ga_model_file_meta(file, TOK_KEPT_JSON)) return GA_OK;
+  GA_TRY(ga_model_file_text(file, TOK_KEPT_JSON, &text));
+  GA_TRY(ga_json_parse(TOK_KEPT_JSON, text.data, text.bytes, &root));
+  const ga_status status = tok_json_apply(load, root);
+  json_decref(root);
+  return status;
+}
+
+/* --- keys of the table ---------------------------------------------------------------------------------------- */
+
+/* Every key of "tokenizer." is in the table, or refused by its name. */
+static ga_status check_tokenizer_keys(const ga_model_file *file) {
+  for (int64_t i = 0; i < ga_model_file_meta_count(file); i++) {
+    const ga_meta *meta = ga_model_file_meta_at(file, i);
+    const char *key = ga_meta_key(meta);
+    if (strncmp(key, "tokenizer.", 10) != 0) continue;
+    const ga_part *row = ga_parts_find(&tok_parts_gguf, key);
+    const char *shown = ga_quote(key, strlen(key)).text;
+    GA_REQUIRE(row, GA_ERR_UNSUPPORTED,
+               "tokenizer: metadata '%s' is not known; docs/reference/model-files.md has the keys", shown);
+    GA_REQUIRE(row->use != GA_PART_REFUSED || ga_meta_count(meta) == 0, GA_ERR_UNSUPPORTED,
+               "tokenizer: metadata '%s': must be absent: %s", shown, row->note);
+  }
+  return GA_OK;
+}
+
+/* --- all --------------------------------------------------------------------------------------------------------- */
+
 ga_status tok_load_gguf(tok_load *load, const ga_model_file *file) {
   ga_vocab *v = &load->vocab;
   const kind_row *row;
   bool bos;
   GA_TRY(find_kind(file, &row));
+  GA_TRY(check_tokenizer_keys(file));
   v->kind = row->kind;
   GA_TRY(read_key_texts(file, KEY("tokens"), load, &v->tokens, &v->n_tokens));
   GA_REQUIRE(v->n_tokens > 0, GA_ERR_FORMAT, "tokenizer: no %s", KEY("tokens"));
-  if (v->kind == GA_TOK_BPE) GA_TRY(read_key_texts(file, KEY("merges"), load, &v->merges, &v->n_merges));
+  const bool kept = ga_model_file_meta(file, TOK_KEPT_JSON) != NULL; /* SPM may then merge by the list */
+  if (v->kind == GA_TOK_BPE || (v->kind == GA_TOK_SPM && kept))
+    GA_TRY(read_key_texts(file, KEY("merges"), load, &v->merges, &v->n_merges));
   GA_TRY(read_types(file, load));
   GA_TRY(read_scores(file, load));
   GA_TRY(read_special_ids(file, row, v));
@@ -234,6 +318,11 @@ ga_status tok_load_gguf(tok_load *load, const ga_model_file *file) {
   GA_TRY(ga_model_file_bool_or(file, "ga.tokenizer.ignore_merges", v->ignore_merges, &v->ignore_merges));
   GA_TRY(ga_model_file_bool_or(file, "ga.tokenizer.cased", false, &v->cased));
   if (v->kind == GA_TOK_UGM) GA_TRY(read_unigram(file, load));
+  if (v->kind == GA_TOK_SPM) GA_TRY(read_spm_flags(file, load));
+  if (v->kind == GA_TOK_WPM) GA_TRY(read_wpm_flags(file, load));
+  GA_TRY(read_nfc(file, load));
+  GA_TRY(read_kept_json(file, load));
+  tok_load_trim(load, file);
   return tok_load_eog(load, file);
 }
 
@@ -243,12 +332,13 @@ ga_status ga_tokenizer_from_model(const ga_model_file *file, ga_tokenizer **out)
   if (!ga_model_file_meta(file, KEY("model"))) {
     const char *path = ga_model_file_side_path(file, "tokenizer.json");
     GA_REQUIRE(path, GA_ERR_FORMAT, "tokenizer: the model has neither %s nor a tokenizer.json", KEY("model"));
-    return tok_from_json(path, ga_model_file_side_path(file, "tokenizer_config.json"), file, out);
+    return tok_from_json(path, ga_model_file_side_path(file, "tokenizer_config.json"),
+                         ga_model_file_side_path(file, "special_tokens_map.json"), file, out);
   }
   tok_load load;
   tok_load_init(&load);
   ga_status status = tok_load_gguf(&load, file);
-  if (status == GA_OK) status = ga_tokenizer_create(&load.vocab, out);
+  if (status == GA_OK) status = tok_create(&load.vocab, &load.extra, out);
   ga_arena_free(&load.arena);
   return status;
 }

@@ -1,67 +1,32 @@
 /* Vocabularies from tokenizer.json: byte-level BPE, BPE with byte fallback (SentencePiece by another name), WordPiece,
- * Unigram.
- *
- * What is not read: normalisation to NFC, which some byte-level files ask for; lstrip, rstrip and single_word of added
- * tokens. */
+ * Unigram. Each part is checked against its table (tok_parts.c) before it is read. */
+#include "token/tok_json.h"
 #include "base/json.h"
 #include "base/status.h"
-#include "token/tok_load.h"
 #include "token/tok_parts.h"
 
-#define MAX_ID ((1 << 22) - 1)
 /* Ids that a file may leave out: 64 K, or three times as many as it has tokens. */
 #define LEAST_GAPS ((size_t)1 << 16)
+#define MARK       "\xE2\x96\x81" /* U+2581 */
 
-typedef struct json_src {
-  const json_t *root, *config; /* config may be NULL */
-  json_t *vocab;               /* only read; jansson's loop over an object does not take const */
-  const json_t *merges, *added;
-  const json_t *pieces; /* Unigram: an array of [text, score]; `vocab` is NULL then */
-  bool byte_fallback;
-} json_src;
-
-static const char *json_text(const json_t *object, const char *path) {
-  return json_string_value(ga_json_at(object, path));
-}
-
-static ga_status json_id(const char *what, const json_t *value, size_t *id) {
-  json_int_t n = json_integer_value(value);
-  *id = 0;
-  GA_REQUIRE(json_is_integer(value) && n >= 0 && n <= MAX_ID, GA_ERR_FORMAT,
-             "tokenizer: id of '%s' is %s %lld; must be an integer from 0 to %d", what, ga_json_type_name(value),
-             (long long)n, MAX_ID);
-  *id = (size_t)n;
-  return GA_OK;
-}
-
-/* Id of a token by its text in the file, GA_TOK_NONE when it has none. Added tokens first. */
-static int32_t id_of_text(const json_src *src, const char *text) {
-  if (!text) return GA_TOK_NONE;
-  size_t i, id;
-  const json_t *added;
-  json_array_foreach(src->added, i, added) {
-    const char *content = json_text(added, "content");
-    if (content && !strcmp(content, text) && json_id(text, ga_json_at(added, "id"), &id) == GA_OK) return (int32_t)id;
-  }
-  for (i = json_array_size(src->pieces); i-- > 0;) {
-    const char *piece = json_string_value(json_array_get(json_array_get(src->pieces, i), 0));
-    if (piece && !strcmp(piece, text)) return (int32_t)i;
-  }
-  const json_t *value = json_object_get(src->vocab, text);
-  return value && json_id(text, value, &id) == GA_OK ? (int32_t)id : GA_TOK_NONE;
-}
+/* --- tokens --- */
 
 static ga_status count_ids(const json_src *src, size_t *n) {
   const char *key;
   const json_t *value;
+  json_t *entry, *decoder = tok_json_added_decoder(src);
   size_t i, id, most = json_array_size(src->pieces) ? json_array_size(src->pieces) - 1 : 0;
   *n = 0;
   json_object_foreach(src->vocab, key, value) {
-    GA_TRY(json_id(key, value, &id));
+    GA_TRY(tok_json_id(key, value, &id));
     if (id > most) most = id;
   }
   json_array_foreach(src->added, i, value) {
-    GA_TRY(json_id("added token", ga_json_at(value, "id"), &id));
+    GA_TRY(tok_json_id("added token", ga_json_at(value, "id"), &id));
+    if (id > most) most = id;
+  }
+  json_object_foreach(decoder, key, entry) {
+    GA_TRY(tok_json_decoder_id(key, &id));
     if (id > most) most = id;
   }
   const size_t tokens = json_object_size(src->vocab) + json_array_size(src->pieces) + json_array_size(src->added);
@@ -77,12 +42,15 @@ static int32_t piece_type(const json_src *src, const char *text) {
 }
 
 /* As GGUF writes it: WordPiece marks word starts, not continuations. */
-static ga_status piece_text(tok_load *load, const char *text, size_t bytes, ga_text *out) {
+static ga_status piece_text(tok_load *load, const json_src *src, const char *text, size_t bytes, ga_text *out) {
+  const json_t *value = ga_json_at(src->root, "model.continuing_subword_prefix");
+  const char *prefix = json_is_string(value) ? json_string_value(value) : "##";
+  const size_t n = strlen(prefix);
   bool mark = load->vocab.kind == GA_TOK_WPM;
   char *copy;
-  if (mark && bytes > 2 && !memcmp(text, "##", 2)) {
-    text += 2;
-    bytes -= 2;
+  if (mark && bytes > n && !memcmp(text, prefix, n)) {
+    text += n;
+    bytes -= n;
     mark = false;
   }
   if (!mark) {
@@ -91,7 +59,7 @@ static ga_status piece_text(tok_load *load, const char *text, size_t bytes, ga_t
     void *p;
     GA_TRY(ga_arena_alloc(&load->arena, bytes + 3, &p));
     copy = p;
-    memcpy(copy, "\xE2\x96\x81", 3);
+    memcpy(copy, MARK, 3);
     memcpy(copy + 3, text, bytes);
     bytes += 3;
   }
@@ -111,7 +79,7 @@ static ga_status fill_pieces(tok_load *load, const json_src *src, size_t n, ga_t
                  *score = json_array_get(pair, 1);
     GA_REQUIRE(json_is_string(text) && json_is_number(score), GA_ERR_FORMAT,
                "tokenizer: model.vocab[%zu] is %s; must be a text and a number", id, ga_json_type_name(pair));
-    GA_TRY(piece_text(load, json_string_value(text), json_string_length(text), &texts[id]));
+    GA_TRY(piece_text(load, src, json_string_value(text), json_string_length(text), &texts[id]));
     load->types[id] = piece_type(src, json_string_value(text));
     scores[id] = (float)json_number_value(score);
   }
@@ -119,32 +87,82 @@ static ga_status fill_pieces(tok_load *load, const json_src *src, size_t n, ga_t
   return GA_OK;
 }
 
+static uint8_t added_bits(const json_t *token) {
+  static const struct {
+    const char *field;
+    uint8_t bit;
+  } bits[] = {{"lstrip", TOK_ADDED_LSTRIP},
+              {"rstrip", TOK_ADDED_RSTRIP},
+              {"single_word", TOK_ADDED_WORD},
+              {"normalized", TOK_ADDED_NORMALIZED}};
+  uint8_t sum = 0;
+  for (size_t i = 0; i < GA_COUNT_OF(bits); i++)
+    if (json_is_true(ga_json_at(token, bits[i].field))) sum |= bits[i].bit;
+  return sum;
+}
+
+static bool starts_word(const tok_load *load, const ga_text *piece) {
+  return load->vocab.kind == GA_TOK_WPM && piece->bytes > 3 && !memcmp(piece->data, MARK, 3);
+}
+
+/* One added token, of tokenizer.json or of tokenizer_config.json. */
+static ga_status take_added(tok_load *load, size_t id, const json_t *token, ga_text *texts) {
+  const char *content = json_string_value(ga_json_at(token, "content"));
+  char *copy;
+  GA_REQUIRE(content, GA_ERR_FORMAT, "tokenizer: added token %zu has no content", id);
+  const bool in_model = load->types[id] != GA_TOK_UNUSED && !(load->added[id] & TOK_ADDED_ONLY);
+  const bool special = json_is_true(ga_json_at(token, "special"));
+  const bool is_piece = in_model && !special && starts_word(load, &texts[id]);
+  GA_TRY(ga_arena_strndup(&load->arena, content, strlen(content), &copy));
+  if (!is_piece) texts[id] = (ga_text){copy, strlen(content)};
+  load->types[id] = special ? GA_TOK_CONTROL : GA_TOK_USER;
+  load->added[id] = added_bits(token) | (in_model ? 0 : TOK_ADDED_ONLY) | (is_piece ? TOK_ADDED_PIECE : 0);
+  return GA_OK;
+}
+
+static ga_status fill_added(tok_load *load, const json_src *src, ga_text *texts) {
+  size_t i, id;
+  const json_t *value;
+  const char *key;
+  json_t *entry, *decoder = tok_json_added_decoder(src);
+  json_array_foreach(src->added, i, value) {
+    const char *content = json_string_value(ga_json_at(value, "content"));
+    GA_TRY(tok_json_id(content ? content : "added token", ga_json_at(value, "id"), &id));
+    GA_TRY(take_added(load, id, value, texts));
+  }
+  json_object_foreach(decoder, key, entry) {
+    GA_TRY(tok_json_decoder_id(key, &id));
+    const char *content = tok_json_text(entry, "content");
+    GA_REQUIRE(load->types[id] == GA_TOK_UNUSED || load->types[id] == GA_TOK_NORMAL || tok_text_is(texts[id], content),
+               GA_ERR_FORMAT,
+               "tokenizer_config.json: added_tokens_decoder names token %zu '%s'; tokenizer.json has '%s'", id,
+               ga_quote(content, strlen(content)).text, ga_quote(texts[id].data, texts[id].bytes).text);
+    GA_TRY(take_added(load, id, entry, texts));
+  }
+  return GA_OK;
+}
+
 static ga_status fill_tokens(tok_load *load, const json_src *src) {
   const char *key;
   const json_t *value;
   size_t i, id, n;
-  void *tokens, *types;
+  void *tokens, *types, *added;
   GA_TRY(count_ids(src, &n));
+  GA_TRY(ga_arena_alloc(&load->arena, n, &added));
+  load->added = added;
+  load->extra.added = added;
   GA_TRY(ga_arena_alloc(&load->arena, n * sizeof(ga_text), &tokens));
   GA_TRY(ga_arena_alloc(&load->arena, n * sizeof(int32_t), &types));
   ga_text *texts = tokens;
   load->types = types;
   for (i = 0; i < n; i++) load->types[i] = GA_TOK_UNUSED; /* ids that the file leaves out */
   json_object_foreach(src->vocab, key, value) {
-    GA_TRY(json_id(key, value, &id));
-    GA_TRY(piece_text(load, key, strlen(key), &texts[id]));
+    GA_TRY(tok_json_id(key, value, &id));
+    GA_TRY(piece_text(load, src, key, strlen(key), &texts[id]));
     load->types[id] = piece_type(src, key);
   }
   GA_TRY(fill_pieces(load, src, n, texts));
-  json_array_foreach(src->added, i, value) {
-    const char *content = json_text(value, "content");
-    GA_REQUIRE(content, GA_ERR_FORMAT, "tokenizer: added token %zu has no content", i);
-    GA_TRY(json_id(content, ga_json_at(value, "id"), &id));
-    char *copy;
-    GA_TRY(ga_arena_strndup(&load->arena, content, strlen(content), &copy));
-    texts[id] = (ga_text){copy, strlen(content)};
-    load->types[id] = json_is_true(ga_json_at(value, "special")) ? GA_TOK_CONTROL : GA_TOK_USER;
-  }
+  GA_TRY(fill_added(load, src, texts));
   load->vocab.tokens = texts;
   load->vocab.types = load->types;
   load->vocab.n_tokens = n;
@@ -207,40 +225,82 @@ static ga_status fill_scores(tok_load *load, const json_src *src) {
     GA_TRY(join_parts(&load->arena, part, "", &made));
     const json_t *value = json_object_getn(src->vocab, made.data, made.bytes);
     if (!value) continue;
-    GA_TRY(json_id(made.data, value, &id));
+    GA_TRY(tok_json_id(made.data, value, &id));
     scores[id] = -(float)i;
   }
   load->vocab.scores = scores;
   return GA_OK;
 }
 
-/* Does any step of the normalizer or pre_tokenizer put a U+2581 in front of the text? */
-static bool prepends_space(const json_t *step) {
-  const char *type = json_text(step, "type"), *scheme = json_text(step, "prepend_scheme");
-  size_t i;
-  const json_t *inner, *list = ga_json_at(step, "normalizers");
-  if (!type) return false;
-  if (!strcmp(type, "Prepend")) return true;
-  if (!strcmp(type, "Metaspace"))
-    return scheme ? strcmp(scheme, "never") != 0 : !json_is_false(ga_json_at(step, "add_prefix_space"));
-  json_array_foreach(list, i, inner) if (prepends_space(inner)) return true;
-  return false;
+/* --- models --- */
+
+static bool same_steps(const tok_steps *steps, size_t first, bool prepend) {
+  const size_t n = prepend ? 2 : 1;
+  if (steps->count - first != n) return false;
+  const tok_step *a = &steps->list[first], *b = &steps->list[first + n - 1];
+  const bool replaces = b->kind == TOK_STEP_REPLACE && tok_text_is(b->from, " ") && tok_text_is(b->to, MARK);
+  return replaces && (!prepend || (a->kind == TOK_STEP_PREPEND && tok_text_is(a->to, MARK)));
+}
+
+/* SPM replaces spaces by itself, at the end, and puts one before a text where add_space_prefix says so. Added tokens of
+ * the normalised text need the steps, however. */
+static void drop_last_steps(tok_load *load) {
+  tok_steps *steps = &load->extra.steps;
+  for (size_t i = 0; i < load->vocab.n_tokens; i++)
+    if (load->added && load->vocab.types && load->vocab.types[i] == GA_TOK_USER &&
+        load->added[i] & TOK_ADDED_NORMALIZED)
+      return;
+  if (steps->count >= 2 && same_steps(steps, steps->count - 2, true) && !load->vocab.add_space_prefix) {
+    load->vocab.add_space_prefix = true;
+    steps->count -= 2;
+  } else if (steps->count >= 1 && same_steps(steps, steps->count - 1, false)) {
+    steps->count--;
+  }
+}
+
+ga_status tok_json_spm_parts(tok_load *load, const json_t *root) {
+  GA_TRY(tok_json_steps(load, ga_json_at(root, "normalizer")));
+  GA_TRY(tok_json_pre_spm(load, ga_json_at(root, "pre_tokenizer")));
+  drop_last_steps(load);
+  return GA_OK;
+}
+
+void tok_json_unknown(tok_load *load, const json_t *model) {
+  load->extra.unknown = json_is_true(ga_json_at(model, "fuse_unk")) ? TOK_UNKNOWN_FUSED : TOK_UNKNOWN_CHARS;
 }
 
 static ga_status fill_bpe(tok_load *load, json_src *src) {
   ga_vocab *v = &load->vocab;
-  v->ignore_merges = json_is_true(ga_json_at(src->root, "model.ignore_merges"));
-  v->pre = tok_json_pre(ga_json_at(src->root, "pre_tokenizer"));
-  src->byte_fallback = !v->pre && json_is_true(ga_json_at(src->root, "model.byte_fallback"));
-  GA_REQUIRE(
-      v->pre || src->byte_fallback, GA_ERR_UNSUPPORTED,
-      "tokenizer.json: its pre_tokenizer is none of those of gpt-2, smollm, llama3, qwen2, qwen35, tekken, gpt-4o");
-  v->kind = v->pre ? GA_TOK_BPE : GA_TOK_SPM;
+  const json_t *model = ga_json_at(src->root, "model");
+  const bool fallback = json_is_true(ga_json_at(model, "byte_fallback"));
+  GA_TRY(ga_parts_check(&tok_parts_bpe, "model", model));
+  v->kind = GA_TOK_BPE;
+  v->ignore_merges = json_is_true(ga_json_at(model, "ignore_merges"));
+  const ga_status status = tok_json_pre_bpe(load, ga_json_at(src->root, "pre_tokenizer"));
+  if (status != GA_OK && !fallback) return status;
+  if (status != GA_OK) v->kind = GA_TOK_SPM;
+  src->byte_fallback = v->kind == GA_TOK_SPM;
+  GA_REQUIRE(!src->byte_fallback || !v->ignore_merges, GA_ERR_UNSUPPORTED,
+             "tokenizer.json: 'model.ignore_merges' is true; with byte_fallback it must be false");
   GA_TRY(fill_tokens(load, src));
-  if (v->pre) return fill_merges(load, src);
-  v->add_space_prefix =
-      prepends_space(ga_json_at(src->root, "normalizer")) || prepends_space(ga_json_at(src->root, "pre_tokenizer"));
-  return fill_scores(load, src);
+  tok_json_unknown(load, model);
+  if (v->kind == GA_TOK_SPM) {
+    load->extra.has_merges = true;
+    GA_TRY(tok_json_spm_parts(load, src->root));
+    GA_TRY(fill_merges(load, src));
+    return fill_scores(load, src);
+  }
+  GA_TRY(tok_json_steps(load, ga_json_at(src->root, "normalizer")));
+  return fill_merges(load, src);
+}
+
+/* Unigram's normalizer is not a list of steps here: it runs on what lies between all added tokens. */
+static ga_status check_raw_tokens(const tok_load *load, const json_t *root) {
+  for (size_t i = 0; ga_json_at(root, "normalizer") && i < load->vocab.n_tokens; i++)
+    GA_REQUIRE(load->types[i] != GA_TOK_USER || !(load->added[i] & TOK_ADDED_NORMALIZED), GA_ERR_UNSUPPORTED,
+               "tokenizer.json: added token '%s' is normalized; with Unigram and a normalizer it must not be",
+               ga_quote(load->vocab.tokens[i].data, load->vocab.tokens[i].bytes).text);
+  return GA_OK;
 }
 
 static ga_status fill_unigram(tok_load *load, json_src *src) {
@@ -248,12 +308,14 @@ static ga_status fill_unigram(tok_load *load, json_src *src) {
   size_t id;
   GA_REQUIRE(json_is_array(src->pieces), GA_ERR_FORMAT, "tokenizer.json: model.vocab is %s; Unigram has an array",
              ga_json_type_name(src->pieces));
+  GA_TRY(ga_parts_check(&tok_parts_unigram, "model", ga_json_at(src->root, "model")));
   load->vocab.kind = GA_TOK_UGM;
   src->vocab = NULL;
   src->byte_fallback = json_is_true(ga_json_at(src->root, "model.byte_fallback"));
   GA_TRY(tok_json_unigram(load, src->root));
   GA_TRY(fill_tokens(load, src));
-  GA_TRY(json_id("model.unk_id", unk, &id));
+  GA_TRY(check_raw_tokens(load, src->root));
+  GA_TRY(tok_json_id("model.unk_id", unk, &id));
   GA_REQUIRE(id < json_array_size(src->pieces), GA_ERR_FORMAT, "tokenizer.json: model.unk_id is %zu of %zu pieces", id,
              json_array_size(src->pieces));
   load->vocab.unk = (int32_t)id;
@@ -261,8 +323,33 @@ static ga_status fill_unigram(tok_load *load, json_src *src) {
   return GA_OK;
 }
 
+static ga_status read_word_chars(tok_load *load, const json_t *model) {
+  const json_t *value = ga_json_at(model, "max_input_chars_per_word");
+  const json_int_t most = value ? json_integer_value(value) : TOK_WPM_WORD_CHARS;
+  GA_REQUIRE((!value || json_is_integer(value)) && most >= 1 && most <= TOK_WPM_MOST_CHARS, GA_ERR_UNSUPPORTED,
+             "tokenizer.json: 'model.max_input_chars_per_word' is %s %lld; must be an integer from 1 to %d",
+             ga_json_type_name(value), (long long)most, TOK_WPM_MOST_CHARS);
+  load->extra.word_chars = (int32_t)most;
+  return GA_OK;
+}
+
+ga_status tok_json_wpm_parts(tok_load *load, const json_t *root) {
+  load->extra.has_wpm = true;
+  load->extra.wpm = 0;
+  GA_TRY(tok_json_steps(load, ga_json_at(root, "normalizer")));
+  GA_TRY(tok_json_pre_wpm(load, ga_json_at(root, "pre_tokenizer")));
+  return read_word_chars(load, ga_json_at(root, "model"));
+}
+
+static ga_status fill_wpm(tok_load *load, json_src *src) {
+  load->vocab.kind = GA_TOK_WPM;
+  GA_TRY(ga_parts_check(&tok_parts_wordpiece, "model", ga_json_at(src->root, "model")));
+  GA_TRY(fill_tokens(load, src));
+  return tok_json_wpm_parts(load, src->root);
+}
+
 static ga_status fill_model(tok_load *load, json_src *src) {
-  const char *type = json_text(src->root, "model.type");
+  const char *type = json_string_value(ga_json_at(src->root, "model.type"));
   if (type && !strcmp(type, "Unigram")) return fill_unigram(load, src);
   src->pieces = NULL;
   GA_REQUIRE(json_is_object(src->vocab), GA_ERR_FORMAT, "tokenizer.json: model.vocab is %s; must be an object",
@@ -270,69 +357,7 @@ static ga_status fill_model(tok_load *load, json_src *src) {
   if (type ? !strcmp(type, "BPE") : src->merges != NULL) return fill_bpe(load, src);
   GA_REQUIRE(!type || !strcmp(type, "WordPiece"), GA_ERR_UNSUPPORTED,
              "tokenizer.json: model type %.32s; must be BPE, WordPiece or Unigram", type ? type : "");
-  load->vocab.kind = GA_TOK_WPM;
-  load->vocab.cased = json_is_false(ga_json_at(src->root, "normalizer.lowercase"));
-  return fill_tokens(load, src);
-}
-
-/* --- special ids ------------------------------------------------------------------------------------------------- */
-
-/* The step of the post-processor that has `field`, NULL when there is none. */
-static const json_t *post_step(const json_t *post, const char *field) {
-  size_t i;
-  const json_t *step;
-  if (ga_json_at(post, field)) return post;
-  json_array_foreach(ga_json_at(post, "processors"), i, step) if (ga_json_at(step, field)) return step;
-  return NULL;
-}
-
-/* What is put before (first) and after a text, by the template of the post-processor. */
-static void template_ends(const json_src *src, int32_t *first, int32_t *last) {
-  const json_t *post = ga_json_at(src->root, "post_processor");
-  const json_t *single = ga_json_at(post_step(post, "single"), "single"), *bert = post_step(post, "cls");
-  *first = *last = GA_TOK_NONE;
-  if (single && json_array_size(single) > 1) {
-    *first = id_of_text(src, json_text(json_array_get(single, 0), "SpecialToken.id"));
-    *last = id_of_text(src, json_text(json_array_get(single, json_array_size(single) - 1), "SpecialToken.id"));
-  } else if (bert) {
-    *first = id_of_text(src, json_string_value(json_array_get(ga_json_at(bert, "cls"), 0)));
-    *last = id_of_text(src, json_string_value(json_array_get(ga_json_at(bert, "sep"), 0)));
-  }
-}
-
-/* tokenizer_config.json names tokens by a text or by an object with a content. */
-static int32_t config_id(const json_src *src, const char *name, int32_t fallback) {
-  const json_t *value = ga_json_at(src->config, name);
-  const char *text = json_is_object(value) ? json_text(value, "content") : json_string_value(value);
-  int32_t id = id_of_text(src, text);
-  return id >= 0 ? id : fallback;
-}
-
-static bool config_flag(const json_src *src, const char *name, bool fallback) {
-  const json_t *value = ga_json_at(src->config, name);
-  return json_is_boolean(value) ? json_boolean_value(value) : fallback;
-}
-
-static void fill_specials(tok_load *load, const json_src *src) {
-  ga_vocab *v = &load->vocab;
-  int32_t first, last;
-  template_ends(src, &first, &last);
-  bool wpm = v->kind == GA_TOK_WPM;
-  v->bos = config_id(src, "bos_token", wpm ? GA_TOK_NONE : first);
-  v->eos = config_id(src, "eos_token", wpm ? GA_TOK_NONE : last);
-  if (v->kind != GA_TOK_UGM)
-    v->unk = config_id(src, "unk_token", id_of_text(src, json_text(src->root, "model.unk_token")));
-  v->sep = config_id(src, "sep_token", wpm ? last : GA_TOK_NONE);
-  v->cls = config_id(src, "cls_token", wpm ? first : GA_TOK_NONE);
-  v->pad = config_id(src, "pad_token", GA_TOK_NONE);
-  v->mask = config_id(src, "mask_token", GA_TOK_NONE);
-  v->add_bos = config_flag(src, "add_bos_token", first >= 0);
-  v->add_eos = config_flag(src, "add_eos_token", last >= 0);
-  if (v->kind != GA_TOK_UGM) return; /* what the template says counts: its <s> may be the file's cls */
-  if (first >= 0) v->bos = first;
-  if (last >= 0) v->eos = last;
-  v->add_bos = first >= 0;
-  v->add_eos = last >= 0;
+  return fill_wpm(load, src);
 }
 
 /* The end-of-generation ids of config.json, of which the first is eos where nothing else says so. */
@@ -341,6 +366,7 @@ ga_status tok_load_eog(tok_load *load, const ga_model_file *file) {
   void *p;
   if (!file) return GA_OK;
   GA_TRY(ga_model_file_array_or_null(file, "ga.eos_token_ids", GA_META_INTS, &meta));
+  if (!meta) GA_TRY(ga_model_file_array_or_null(file, "tokenizer.ggml.eos_token_ids", GA_META_INTS, &meta));
   size_t n = meta ? (size_t)ga_meta_count(meta) : 0, kept = 0;
   GA_TRY(ga_arena_alloc(&load->arena, n * sizeof(int32_t), &p));
   int32_t *ids = p;
@@ -355,29 +381,49 @@ ga_status tok_load_eog(tok_load *load, const ga_model_file *file) {
   return GA_OK;
 }
 
-ga_status tok_load_json(tok_load *load, const json_t *root, const json_t *config, const ga_model_file *file) {
+ga_status tok_load_json(tok_load *load, const tok_files *files, const ga_model_file *file) {
+  const json_t *root = files->root;
   json_src src = {.root = root,
-                  .config = config,
+                  .config = files->config,
+                  .map = files->map,
                   .vocab = json_object_get(ga_json_at(root, "model"), "vocab"),
                   .pieces = ga_json_at(root, "model.vocab"),
                   .merges = ga_json_at(root, "model.merges"),
                   .added = ga_json_at(root, "added_tokens")};
   GA_TRY(ga_parts_check(&tok_parts_json, NULL, root));
   GA_TRY(fill_model(load, &src));
-  fill_specials(load, &src);
+  GA_TRY(tok_json_post(load, &src));
+  GA_TRY(tok_json_decoder(load, ga_json_at(root, "decoder")));
+  GA_TRY(tok_json_specials(load, &src));
+  tok_load_trim(load, file);
   return tok_load_eog(load, file);
 }
 
-ga_status tok_from_json(const char *path, const char *config, const ga_model_file *file, ga_tokenizer **out) {
-  json_t *root = NULL, *settings = NULL;
+ga_status tok_files_read(const char *path, const char *config, const char *map, tok_files *out) {
+  *out = (tok_files){0};
+  ga_status status = ga_json_read_file(path, &out->root);
+  if (status == GA_OK && config) status = ga_json_read_file(config, &out->config);
+  if (status == GA_OK && map) status = ga_json_read_file(map, &out->map);
+  if (status != GA_OK) tok_files_free(out);
+  return status;
+}
+
+void tok_files_free(tok_files *files) {
+  json_decref(files->root);
+  json_decref(files->config);
+  json_decref(files->map);
+  *files = (tok_files){0};
+}
+
+ga_status tok_from_json(const char *path, const char *config, const char *map, const ga_model_file *file,
+                        ga_tokenizer **out) {
+  tok_files files;
   tok_load load;
+  GA_TRY(tok_files_read(path, config, map, &files));
   tok_load_init(&load);
-  ga_status status = ga_json_read_file(path, &root);
-  if (status == GA_OK && config) status = ga_json_read_file(config, &settings);
-  if (status == GA_OK) status = tok_load_json(&load, root, settings, file);
-  if (status == GA_OK) status = ga_tokenizer_create(&load.vocab, out);
-  json_decref(root);
-  json_decref(settings);
+  ga_status status = tok_load_json(&load, &files, file);
+  if (status == GA_OK) status = tok_create(&load.vocab, &load.extra, out);
+  tok_files_free(&files);
   ga_arena_free(&load.arena);
   return status;
 }
@@ -385,5 +431,5 @@ ga_status tok_from_json(const char *path, const char *config, const ga_model_fil
 ga_status ga_tokenizer_from_json(const char *path, const char *config, ga_tokenizer **out) {
   GA_REQUIRE(path && out, GA_ERR_ARG, "tokenizer: null argument");
   *out = NULL;
-  return tok_from_json(path, config, NULL, out);
+  return tok_from_json(path, config, NULL, NULL, out);
 }

@@ -1,22 +1,15 @@
-/* What tokenizer.json says of a Unigram model besides its pieces. SentencePiece's own files have become
+/* Normalizer and pre_tokenizer of a Unigram model's tokenizer.json. SentencePiece's own files have become
  *   normalizer     Precompiled, then Strip, then Replace of runs of spaces: each may be absent, none may come earlier
  *   pre_tokenizer  Metaspace, with WhitespaceSplit before it or without
- *   post_processor a template with one token at most on either side of the text
  * and nothing else is taken, as it would cut texts otherwise. */
 #include "base/json.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "token/tok_charsmap.h"
-#include "token/tok_load.h"
+#include "token/tok_json.h"
+#include "token/tok_parts.h"
 
 #define MARK "\xE2\x96\x81" /* U+2581 */
-
-static const char *step_text(const json_t *object, const char *path) {
-  const char *s = json_string_value(ga_json_at(object, path));
-  return s ? s : "";
-}
-
-static bool step_is(const json_t *step, const char *type) { return !strcmp(step_text(step, "type"), type); }
 
 #define SHOWN(s) ga_quote(s, strlen(s)).text
 
@@ -63,32 +56,33 @@ static ga_status take_charsmap(tok_load *load, const json_t *step) {
 
 /* Runs of spaces to one space; U+2581 is one by the end. */
 static bool squeezes(const json_t *step) {
-  const char *content = step_text(step, "content");
-  return !strcmp(step_text(step, "pattern.Regex"), " {2,}") && (!strcmp(content, " ") || !strcmp(content, MARK));
+  const char *content = tok_json_text(step, "content");
+  return !strcmp(tok_json_text(step, "pattern.Regex"), " {2,}") && (!strcmp(content, " ") || !strcmp(content, MARK));
 }
 
 /* *rank: of the steps before; they may only rise. */
 static ga_status take_normalizer_step(tok_load *load, const json_t *step, int *rank) {
   const int last = *rank;
-  if (step_is(step, "Precompiled")) {
+  GA_TRY(tok_parts_check_step("normalizer", step));
+  if (tok_json_is(step, "Precompiled")) {
     *rank = 1;
     GA_TRY(take_charsmap(load, step));
-  } else if (step_is(step, "Strip")) {
+  } else if (tok_json_is(step, "Strip")) {
     *rank = 2;
     if (!json_is_false(ga_json_at(step, "strip_left"))) load->vocab.unigram |= GA_TOK_UGM_STRIP_LEFT;
     if (!json_is_false(ga_json_at(step, "strip_right"))) load->vocab.unigram |= GA_TOK_UGM_STRIP_RIGHT;
-  } else if (step_is(step, "Replace") && squeezes(step)) {
+  } else if (tok_json_is(step, "Replace") && squeezes(step)) {
     *rank = 3;
     load->vocab.unigram |= GA_TOK_UGM_SQUEEZE;
   } else {
     return ga_fail(GA_ERR_UNSUPPORTED,
                    "tokenizer.json: normalizer '%s'; with Unigram GA has Precompiled, Strip and Replace of ' {2,}'",
-                   SHOWN(step_text(step, "type")));
+                   SHOWN(tok_json_text(step, "type")));
   }
   GA_REQUIRE(
       *rank > last, GA_ERR_UNSUPPORTED,
       "tokenizer.json: normalizer '%s' stands behind another; with Unigram the order is Precompiled, Strip, Replace",
-      SHOWN(step_text(step, "type")));
+      SHOWN(tok_json_text(step, "type")));
   return GA_OK;
 }
 
@@ -97,7 +91,8 @@ static ga_status take_normalizer(tok_load *load, const json_t *normalizer) {
   int rank = 0;
   const json_t *step;
   if (!normalizer) return GA_OK;
-  if (!step_is(normalizer, "Sequence")) return take_normalizer_step(load, normalizer, &rank);
+  if (tok_json_is(normalizer, "Sequence")) GA_TRY(tok_parts_check_step("normalizer", normalizer));
+  if (!tok_json_is(normalizer, "Sequence")) return take_normalizer_step(load, normalizer, &rank);
   json_array_foreach(ga_json_at(normalizer, "normalizers"), i, step) GA_TRY(take_normalizer_step(load, step, &rank));
   return GA_OK;
 }
@@ -110,12 +105,12 @@ static ga_status take_metaspace(tok_load *load, const json_t *step) {
   const char *scheme = json_string_value(ga_json_at(step, "prepend_scheme"));
   if (!scheme) scheme = json_is_false(prefix) ? "never" : "always";
   GA_REQUIRE(
-      step_is(step, "Metaspace"), GA_ERR_UNSUPPORTED,
+      tok_json_is(step, "Metaspace"), GA_ERR_UNSUPPORTED,
       "tokenizer.json: pre_tokenizer '%s'; with Unigram GA has Metaspace, with WhitespaceSplit before it or without",
-      SHOWN(step_text(step, "type")));
-  GA_REQUIRE(!strcmp(step_text(step, "replacement"), MARK), GA_ERR_UNSUPPORTED,
+      SHOWN(tok_json_text(step, "type")));
+  GA_REQUIRE(!strcmp(tok_json_text(step, "replacement"), MARK), GA_ERR_UNSUPPORTED,
              "tokenizer.json: Metaspace with the replacement '%s'; must be U+2581",
-             SHOWN(step_text(step, "replacement")));
+             SHOWN(tok_json_text(step, "replacement")));
   GA_REQUIRE(!strcmp(scheme, "always") || !strcmp(scheme, "first") || !strcmp(scheme, "never"), GA_ERR_FORMAT,
              "tokenizer.json: prepend_scheme '%s'; must be always, first or never", SHOWN(scheme));
   v->add_space_prefix = strcmp(scheme, "never") != 0;
@@ -129,63 +124,25 @@ static ga_status take_metaspace(tok_load *load, const json_t *step) {
 
 static ga_status take_pre_tokenizer(tok_load *load, const json_t *pre) {
   const json_t *steps = ga_json_at(pre, "pretokenizers");
-  const bool sequence = pre && step_is(pre, "Sequence") && json_is_array(steps);
+  const bool sequence = pre && tok_json_is(pre, "Sequence") && json_is_array(steps);
   const size_t n = sequence ? json_array_size(steps) : 1;
   const json_t *first = sequence ? json_array_get(steps, 0) : pre;
-  if (n != 2 || !step_is(first, "WhitespaceSplit")) {
+  if (pre) GA_TRY(tok_parts_check_step("pre_tokenizer", pre));
+  for (size_t i = 0; sequence && i < n; i++) GA_TRY(tok_parts_check_step("pre_tokenizer", json_array_get(steps, i)));
+  if (n != 2 || !tok_json_is(first, "WhitespaceSplit")) {
     GA_REQUIRE(
         n == 1, GA_ERR_UNSUPPORTED,
         "tokenizer.json: %zu pre_tokenizers, the first '%s'; with Unigram GA has Metaspace, with WhitespaceSplit "
         "before it or without",
-        n, SHOWN(step_text(first, "type")));
+        n, SHOWN(tok_json_text(first, "type")));
     return take_metaspace(load, first);
   }
   load->vocab.unigram |= GA_TOK_UGM_SPLIT;
   return take_metaspace(load, json_array_get(steps, 1));
 }
 
-/* --- post_processor --- */
-
-/* Tokens on either side of one text, at most one each. */
-static ga_status check_template(const json_t *single) {
-  size_t i, texts = 0, side = 0;
-  const json_t *piece;
-  json_array_foreach(single, i, piece) {
-    const bool is_text = ga_json_at(piece, "Sequence") != NULL;
-    side = is_text ? 0 : side + 1;
-    texts += is_text;
-    GA_REQUIRE(
-        side <= 1 && texts <= 1, GA_ERR_UNSUPPORTED,
-        "tokenizer.json: the template of post_processor has %zu texts, and %zu tokens side by side; GA has one of "
-        "each",
-        texts, side);
-  }
-  GA_REQUIRE(texts == 1, GA_ERR_FORMAT, "tokenizer.json: the template of post_processor has no text");
-  return GA_OK;
-}
-
-static ga_status check_post_step(const json_t *step) {
-  static const char *const known[] = {"TemplateProcessing", "RobertaProcessing", "BertProcessing"};
-  if (step_is(step, known[0])) return check_template(ga_json_at(step, "single"));
-  GA_REQUIRE(step_is(step, known[1]) || step_is(step, known[2]), GA_ERR_UNSUPPORTED,
-             "tokenizer.json: post_processor '%s'; with Unigram GA has TemplateProcessing, RobertaProcessing and "
-             "BertProcessing",
-             SHOWN(step_text(step, "type")));
-  return GA_OK;
-}
-
-static ga_status check_post(const json_t *post) {
-  if (!post) return GA_OK;
-  if (!step_is(post, "Sequence")) return check_post_step(post);
-  const json_t *steps = ga_json_at(post, "processors");
-  GA_REQUIRE(json_array_size(steps) == 1, GA_ERR_UNSUPPORTED,
-             "tokenizer.json: %zu post_processors; with Unigram GA has one", json_array_size(steps));
-  return check_post_step(json_array_get(steps, 0));
-}
-
 ga_status tok_json_unigram(tok_load *load, const json_t *root) {
   load->vocab.unigram = json_is_true(ga_json_at(root, "model.byte_fallback")) ? GA_TOK_UGM_BYTES : 0;
   GA_TRY(take_normalizer(load, ga_json_at(root, "normalizer")));
-  GA_TRY(take_pre_tokenizer(load, ga_json_at(root, "pre_tokenizer")));
-  return check_post(ga_json_at(root, "post_processor"));
+  return take_pre_tokenizer(load, ga_json_at(root, "pre_tokenizer"));
 }

@@ -8,10 +8,14 @@
 
 #include "base/mem.h"
 #include "ga/tokenizer.h"
+#include "token/tok_extra.h"
 
 typedef struct tok_load {
   ga_vocab vocab;
+  tok_extra extra;
   ga_arena arena;
+  tok_step *steps; /* room for TOK_STEPS_MOST steps of `extra`; NULL: none yet */
+  uint8_t *added;  /* the array of extra.added, writable while files are read */
   int32_t fim[6];
   int32_t *types; /* the array of vocab.types, which tok_json.c fills */
 } tok_load;
@@ -32,20 +36,40 @@ static inline bool tok_text_is(ga_text text, const char *s) {
 /* Fills in load->vocab from the tokenizer.ggml.* keys of a GGUF file. */
 GA_NODISCARD ga_status tok_load_gguf(tok_load *load, const ga_model_file *file);
 
+/* Drops the last tokens that the embedding of `file` has no rows for, unless one of them is a normal token: then the
+ * model says that they do not fit. Special ids among them become GA_TOK_NONE. file may be NULL. */
+void tok_load_trim(tok_load *load, const ga_model_file *file);
+
 /* Adds the ids of the key ga.eos_token_ids to the tokens that end generation, if `file` has that key. `file` may be
  * NULL. */
 GA_NODISCARD ga_status tok_load_eog(tok_load *load, const ga_model_file *file);
 
-/* Fills in load->vocab from a parsed tokenizer.json. config: parsed tokenizer_config.json, or NULL. file: as for
- * tok_load_eog. */
-GA_NODISCARD ga_status tok_load_json(tok_load *load, const json_t *root, const json_t *config,
-                                     const ga_model_file *file);
-/* Creates a tokenizer from the file tokenizer.json at `path`. config: path of tokenizer_config.json, or NULL. file: as
- * for tok_load_eog. */
-GA_NODISCARD ga_status tok_from_json(const char *path, const char *config, const ga_model_file *file,
+/* Parsed files that describe a tokenizer. All but root may be NULL. */
+typedef struct tok_files {
+  json_t *root;   /* tokenizer.json */
+  json_t *config; /* tokenizer_config.json */
+  json_t *map;    /* special_tokens_map.json */
+} tok_files;
+
+/* Reads and parses files by their paths. Paths but the first may be NULL. Release with tok_files_free. */
+GA_NODISCARD ga_status tok_files_read(const char *path, const char *config, const char *map, tok_files *out);
+void tok_files_free(tok_files *files);
+
+/* Makes a tokenizer from files by their paths, as tok_files_read takes them. file: as for tok_load_eog. */
+GA_NODISCARD ga_status tok_from_json(const char *path, const char *config, const char *map, const ga_model_file *file,
                                      ga_tokenizer **out);
-/* Translates normalizer, pre_tokenizer and post_processor of a Unigram model's tokenizer.json into flags and charsmap
- * of the vocabulary. Returns GA_ERR_UNSUPPORTED if GA lacks one of them; the text names it. */
+/* Fills a vocabulary from parsed files. file: as for tok_load_eog. */
+GA_NODISCARD ga_status tok_load_json(tok_load *load, const tok_files *files, const ga_model_file *file);
+
+/* Writes the parts of tokenizer.json that the keys of a GGUF file cannot hold, as JSON: the value of
+ * "ga.tokenizer.json". tok: made of the vocabulary. *out: free; NULL if the keys hold all. */
+GA_NODISCARD ga_status tok_json_keep(const tok_load *load, const tok_files *files, const ga_tokenizer *tok, char **out);
+#define TOK_KEPT_JSON "ga.tokenizer.json"
+/* Applies such a text to a vocabulary that was filled from the keys. */
+GA_NODISCARD ga_status tok_json_apply(tok_load *load, const json_t *root);
+
+/* Translates normalizer and pre_tokenizer of a Unigram model's tokenizer.json into flags and charsmap of the
+ * vocabulary. GA_ERR_UNSUPPORTED: GA does not have one of them; the text names it. */
 GA_NODISCARD ga_status tok_json_unigram(tok_load *load, const json_t *root);
 /* Returns the name of GA's pre-splitter that does the same as a pre_tokenizer of tokenizer.json; NULL: there is
  * none. */

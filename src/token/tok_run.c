@@ -20,6 +20,16 @@ void tok_run_grow(tok_run *run) {
   run->capacity = capacity;
 }
 
+void tok_run_free(tok_run *run) {
+  ga_mem_free(run->cache);
+  ga_mem_free(run->ids);
+  ga_mem_free(run->symbols_memory);
+  ga_mem_free(run->buffer);
+  ga_mem_free(run->norm[0].data);
+  ga_mem_free(run->norm[1].data);
+  ga_mem_free(run->lattice.ways);
+}
+
 bool tok_run_symbols(tok_run *run, size_t n) {
   tok_symbols *sym = &run->symbols;
   if (run->status != GA_OK) return false;

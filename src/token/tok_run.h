@@ -45,6 +45,12 @@ typedef struct tok_lattice {
   size_t capacity;
 } tok_lattice;
 
+/* A growing text (tok_norm.c). */
+typedef struct tok_buffer {
+  char *data;
+  size_t bytes, capacity;
+} tok_buffer;
+
 typedef struct tok_run {
   const ga_tokenizer *tok;
   ga_status status; /* status of the first failure; after it the steps do nothing */
@@ -55,6 +61,9 @@ typedef struct tok_run {
   tok_cache_slot *cache; /* cache of words; NULL for short texts */
   char *buffer;          /* text after normalisation */
   size_t buffer_bytes;
+  tok_buffer norm[2];  /* texts before and after a step of the normaliser, by turns */
+  size_t norm_most;    /* the most bytes of such a text */
+  bool after_unknown;  /* BPE: the last token was the unknown one */
   bool at_start;       /* the current part of the text is its beginning; special tokens separate parts */
   size_t normal_most;  /* UGM (Unigram) tokenizers: largest number of bytes of normalised text */
   tok_lattice lattice; /* used by UGM (Unigram) tokenizers only */
@@ -77,6 +86,9 @@ GA_INLINE void tok_emit(tok_run *run, int32_t id) {
   if (GA_UNLIKELY(run->n_ids == run->capacity)) tok_run_grow(run);
   if (GA_LIKELY(run->status == GA_OK)) run->ids[run->n_ids++] = id;
 }
+
+/* Frees all memory of a run. */
+void tok_run_free(tok_run *run);
 
 /* Makes room for n symbols. Returns false if memory is short; run->status is then set. */
 bool tok_run_symbols(tok_run *run, size_t n);

@@ -1,9 +1,10 @@
-/* SentencePiece BPE: characters merge in the order of the scores of what they make.
+/* SentencePiece BPE: characters merge in the order of the scores of what they make, or by a list of merges.
  *
  * There is no pre-splitter, so a whole text is one word. It is cut nevertheless, where no merge can ever reach across:
  * between two characters that stand side by side in no token. The result is the same, the words are short. */
 #include "base/status.h"
 #include "token/tok_merge.h"
+#include "token/tok_pairs.h"
 
 /* Scores as integers that sort the other way round: the best is the lowest. NaN counts as the worst. */
 static uint32_t rank_of_score(float score) {
@@ -92,6 +93,13 @@ static void spm_word(tok_run *run, const char *text, size_t bytes) {
   }
 }
 
+static bool spm_wants_prefix(const tok_run *run, const char *text, size_t bytes) {
+  const ga_tokenizer *tok = run->tok;
+  if (!tok->add_space_prefix || (tok->unigram & GA_TOK_UGM_FIRST && !run->at_start)) return false;
+  const bool has_space = *text == ' ' || (bytes >= 3 && !memcmp(text, "\xE2\x96\x81", 3));
+  return !(tok->unigram & GA_TOK_UGM_MISSING && has_space);
+}
+
 /* Into run->buffer: U+2581 means a space here too; a space in front when the model wants it; extra ones gone. */
 static size_t spm_normalise(tok_run *run, const char *text, size_t bytes) {
   const ga_tokenizer *tok = run->tok;
@@ -99,7 +107,7 @@ static size_t spm_normalise(tok_run *run, const char *text, size_t bytes) {
   if (!tok_run_buffer(run, bytes + 1)) return 0;
   char *out = run->buffer;
   size_t n = 0;
-  if (tok->add_space_prefix) out[n++] = ' ';
+  if (spm_wants_prefix(run, text, bytes)) out[n++] = ' ';
   size_t first = n;
   for (size_t i = 0; i < bytes && tok_run_goes_on(run);) {
     bool mark = text[i] == '\xE2' && bytes - i >= 3 && !memcmp(text + i, "\xE2\x96\x81", 3);
@@ -116,7 +124,9 @@ static size_t spm_normalise(tok_run *run, const char *text, size_t bytes) {
 static size_t spm_word_end(const ga_tokenizer *tok, const char *s, size_t at, size_t n) {
   size_t len = tok_char_bytes(s + at, n - at);
   uint32_t left = tok_char_code(s + at, len);
+  const bool words = tok->unigram & GA_TOK_UGM_WORDS;
   for (at += len; at < n; at += len) {
+    if (words && s[at] == ' ') break;
     len = tok_char_bytes(s + at, n - at);
     uint32_t code = tok_char_code(s + at, len), bit = tok_joint_hash(left, code) & tok->joint_mask;
     if (!(tok->joints[bit / 64] >> bit % 64 & 1)) break;
@@ -125,14 +135,61 @@ static size_t spm_word_end(const ga_tokenizer *tok, const char *s, size_t at, si
   return at;
 }
 
+/* --- by the list of merges --- */
+
+typedef struct symbol_list {
+  tok_symbols *sym;
+  uint32_t n;
+  bool unknown; /* an unknown token waits: it comes before the next character that has a token */
+} symbol_list;
+
+static void put_symbol(symbol_list *list, int32_t id) {
+  if (id >= 0) list->sym->id[list->n++] = id;
+}
+
+/* A character as Hugging Face's BPE has it: its token, else the tokens of its bytes, else the unknown token. An unknown
+ * token that waits comes after such bytes. */
+static void put_character(const ga_tokenizer *tok, symbol_list *list, const char *s, size_t len) {
+  const int32_t id = tok_map_find(tok, s, len), unk = tok->special[GA_TOK_UNK];
+  bool bytes = true;
+  for (size_t i = 0; i < len; i++) bytes = bytes && tok->byte_id[(uint8_t)s[i]] >= 0;
+  if (id < 0 && bytes) {
+    for (size_t i = 0; i < len; i++) put_symbol(list, tok->byte_id[(uint8_t)s[i]]);
+    return;
+  }
+  if (list->unknown && (id >= 0 || tok->unknown != TOK_UNKNOWN_FUSED)) put_symbol(list, unk);
+  list->unknown = id < 0;
+  put_symbol(list, id);
+}
+
+static void merged_word(tok_run *run, const char *text, size_t bytes) {
+  if (!tok_run_symbols(run, bytes + 1)) return;
+  symbol_list list = {.sym = &run->symbols};
+  for (size_t at = 0, len; at < bytes && tok_run_goes_on(run); at += len)
+    put_character(run->tok, &list, text + at, len = tok_char_bytes(text + at, bytes - at));
+  if (list.unknown) put_symbol(&list, run->tok->special[GA_TOK_UNK]);
+  tok_merge_all(run, list.n, tok_merge_pair, run->tok);
+  for (uint32_t i = 0; i < list.n; i = list.sym->next[i]) tok_emit(run, list.sym->id[i]);
+}
+
+/* --- both --- */
+
+/* End of the part of a text that begins at `at` and is encoded by itself. With unknown characters, which may wait,
+ * parts end at spaces, or nowhere. */
+static size_t part_end(const ga_tokenizer *tok, const char *s, size_t at, size_t n) {
+  if (!tok->by_merges || tok->all_bytes) return spm_word_end(tok, s, at, n);
+  const char *space = tok->unigram & GA_TOK_UGM_WORDS && n - at > 1 ? memchr(s + at + 1, ' ', n - at - 1) : NULL;
+  return space ? (size_t)(space - s) : n;
+}
+
 void tok_spm_encode(tok_run *run, const char *text, size_t bytes) {
   size_t n = spm_normalise(run, text, bytes);
   const char *s = run->buffer;
   tok_word word;
   for (size_t at = 0, end; at < n && tok_run_goes_on(run); at = end) {
-    end = spm_word_end(run->tok, s, at, n);
+    end = part_end(run->tok, s, at, n);
     if (tok_word_known(run, s + at, end - at, &word)) continue;
-    spm_word(run, s + at, end - at);
+    (run->tok->by_merges ? merged_word : spm_word)(run, s + at, end - at);
     tok_word_keep(run, &word);
   }
 }

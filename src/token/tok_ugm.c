@@ -45,7 +45,7 @@ static ga_status take_scores(ga_tokenizer *tok, const ga_vocab *vocab) {
                (double)tok->score[id]);
     if (tok->mark[id] & TOK_MARK_PLAIN) least = fmin(least, (double)tok->score[id]);
   }
-  tok->unknown = (isfinite(least) ? least : 0) - UNKNOWN_LESS;
+  tok->unknown_score = (isfinite(least) ? least : 0) - UNKNOWN_LESS;
   return GA_OK;
 }
 
@@ -215,7 +215,7 @@ static void add_pieces(ugm_stretch *t, size_t at, size_t len, size_t left) {
     add_way(t, at, at + i + 1, id, score + (double)tok->score[id]);
     is_piece = is_piece || i + 1 == len;
   }
-  if (!is_piece) add_way(t, at, at + len, WAY_UNKNOWN, score + tok->unknown);
+  if (!is_piece) add_way(t, at, at + len, WAY_UNKNOWN, score + tok->unknown_score);
 }
 
 /* Unknown characters in a row are one token. */

@@ -26,8 +26,7 @@ bool tok_byte_decode(const char *s, size_t n, char *out, size_t *n_out) {
   return true;
 }
 
-/* U+2581 back to the space it stands for. */
-static size_t unescape_spaces(const char *s, size_t n, char *out) {
+size_t tok_unmark_spaces(const char *s, size_t n, char *out) {
   size_t made = 0;
   for (size_t i = 0; i < n; made++) {
     bool mark = n - i >= 3 && !memcmp(s + i, "\xE2\x96\x81", 3);
@@ -60,7 +59,7 @@ static size_t decode_piece(ga_tok_kind kind, uint8_t type, const ga_text *p, cha
     out[0] = (char)byte;
     return 1;
   }
-  if (kind != GA_TOK_BPE && (plain || type == GA_TOK_USER)) return unescape_spaces(p->data, p->bytes, out);
+  if (kind != GA_TOK_BPE && (plain || type == GA_TOK_USER)) return tok_unmark_spaces(p->data, p->bytes, out);
   if (p->bytes) memcpy(out, p->data, p->bytes);
   return p->bytes;
 }
@@ -112,13 +111,14 @@ ga_status tok_build_pieces(ga_tokenizer *tok, const ga_vocab *vocab) {
 
 /* Returns how many there are. In SPM and UGM text each space is U+2581 by the time tokens are looked for: one with a
  * true space is only ever cut out. */
-static uint32_t mark_plain(ga_tokenizer *tok, const ga_vocab *vocab) {
+static uint32_t mark_plain(ga_tokenizer *tok, const ga_vocab *vocab, const uint8_t *added) {
   const bool marks_spaces = tok->kind == GA_TOK_SPM || tok->kind == GA_TOK_UGM;
   uint32_t n = 0;
   for (int32_t id = 0; id < tok->n_tokens; id++) {
     uint8_t type = tok->type[id];
     const ga_text *p = &vocab->tokens[id];
     if (type != GA_TOK_NORMAL && type != GA_TOK_USER && type != GA_TOK_UNUSED) continue;
+    if (added && added[id] & TOK_ADDED_ONLY) continue;
     if (p->bytes == 0 || (marks_spaces && memchr(p->data, ' ', p->bytes))) continue;
     tok->mark[id] |= TOK_MARK_PLAIN;
     n++;
@@ -145,8 +145,8 @@ static void map_insert_all(ga_tokenizer *tok, bool normal) {
     if ((tok->mark[id] & TOK_MARK_PLAIN) && (tok->type[id] == GA_TOK_NORMAL) == normal) map_insert(tok, id);
 }
 
-ga_status tok_build_map(ga_tokenizer *tok, const ga_vocab *vocab) {
-  const uint32_t plain = mark_plain(tok, vocab);
+ga_status tok_build_map(ga_tokenizer *tok, const ga_vocab *vocab, const uint8_t *added) {
+  const uint32_t plain = mark_plain(tok, vocab, added);
   uint32_t size = 16;
   while (size < 2 * plain) size *= 2;
   void *slots;

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "ga/tokenizer.h"
 #include "token/tok_charsmap.h"
+#include "token/tok_extra.h"
 #include "token/tok_match.h"
 #include "token/tok_split.h"
 #include "token/tok_trie.h"
@@ -52,6 +53,7 @@ typedef struct tok_cut {
   const char *text;
   uint32_t bytes;
   int32_t id;
+  uint8_t added; /* TOK_ADDED_ bits */
 } tok_cut;
 
 typedef struct tok_cuts {
@@ -60,7 +62,18 @@ typedef struct tok_cuts {
   /* automata for the tokens of `list`: `all` finds all of them, `user` only the user-defined ones. A match gives an
    * index of `list` */
   tok_matcher all, user;
+  /* the tokens that are looked for in normalised text, with normalised texts; not in `list` */
+  tok_cut *normal;
+  int32_t n_normal;
+  tok_matcher normalized;
 } tok_cuts;
+
+/* The tokens of a template: `ids` has those before a text, then those after it. */
+typedef struct tok_affix {
+  bool has_template;
+  int32_t *ids;
+  size_t n_before, n_after;
+} tok_affix;
 
 struct ga_tokenizer {
   ga_arena arena; /* the memory of everything below */
@@ -68,7 +81,16 @@ struct ga_tokenizer {
   const tok_split_rule *rule;
   int32_t n_tokens;
   int32_t special[TOK_SPECIALS]; /* ids of the special tokens, indexed by ga_tok_special */
-  bool add_bos, add_eos, add_space_prefix, remove_extra_whitespaces, ignore_merges, cased;
+  bool add_bos, add_eos, add_space_prefix, remove_extra_whitespaces, ignore_merges;
+  bool strip; /* the first space of an output is removed, where it is not the continuation of another */
+  tok_steps steps;
+  tok_affix affix;
+  uint32_t wpm; /* WPM: TOK_WPM_ bits */
+  int32_t word_chars;
+  tok_unknown unknown; /* BPE; SPM with by_merges */
+  bool by_merges;      /* SPM: pieces merge by `pairs`, not by `rank` */
+  bool all_bytes;      /* each byte has a token */
+  bool bpe_prefix;
   char *text;      /* texts of all tokens, one after the other */
   uint32_t *start; /* [n_tokens + 1] offset of each token's text in `text` */
   uint8_t *type;   /* [n_tokens] ga_tok_type of each token */
@@ -80,15 +102,15 @@ struct ga_tokenizer {
   uint64_t key[TOK_HASH_KEYS]; /* secret keys of the hashes, so that no file can be made whose tokens collide */
   tok_map map;                 /* hash table of the tokens to which plain text can be encoded */
   int32_t byte_id[256];        /* id of the token that stands for each byte */
-  tok_pairs pairs;             /* BPE: hash table of the merges */
+  tok_pairs pairs;             /* BPE, and SPM with by_merges: merges */
   /* SPM: a set of bits, found by hash. The bit of two characters is set if they are next to each other in a token */
   uint64_t *joints;
   uint32_t joint_mask;
-  uint32_t unigram; /* UGM (Unigram): a combination of ga_tok_unigram flags */
+  uint32_t unigram; /* UGM, SPM: ga_tok_unigram */
   tok_charsmap charsmap;
-  tok_trie trie;  /* UGM: trie of the tokens to which plain text can be encoded */
-  float *score;   /* UGM: [n_tokens] score of each token, its log-probability */
-  double unknown; /* UGM: score of a character that no token has */
+  tok_trie trie;        /* UGM: trie of the tokens to which plain text can be encoded */
+  float *score;         /* UGM: [n_tokens] score of each token, its log-probability */
+  double unknown_score; /* UGM: score of a character without a piece */
   tok_cuts cuts;
 };
 
@@ -178,10 +200,9 @@ GA_INLINE uint32_t tok_joint_hash(uint32_t left, uint32_t right) {
 /* Steps of ga_tokenizer_create, which calls them in this order. Each builds one part of the tokenizer from the
  * vocabulary. */
 GA_NODISCARD ga_status tok_build_pieces(ga_tokenizer *tok, const ga_vocab *vocab);
-GA_NODISCARD ga_status tok_build_cuts(ga_tokenizer *tok, const ga_vocab *vocab);
-GA_NODISCARD ga_status tok_build_map(ga_tokenizer *tok, const ga_vocab *vocab);
+GA_NODISCARD ga_status tok_build_cuts(ga_tokenizer *tok, const ga_vocab *vocab, const uint8_t *added);
+GA_NODISCARD ga_status tok_build_map(ga_tokenizer *tok, const ga_vocab *vocab, const uint8_t *added);
 GA_NODISCARD ga_status tok_build_fim(ga_tokenizer *tok, const ga_vocab *vocab);
-GA_NODISCARD ga_status tok_build_bpe(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_spm(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_ugm(ga_tokenizer *tok, const ga_vocab *vocab);
 
@@ -190,8 +211,13 @@ GA_NODISCARD ga_status tok_build_ugm(ga_tokenizer *tok, const ga_vocab *vocab);
  * foreign[n]; foreign may be NULL. */
 GA_NODISCARD ga_status tok_find_cuts(const ga_tokenizer *tok, const char *text, size_t n, bool parse,
                                      const uint8_t *foreign, tok_matches *out);
+/* Finds the added tokens of a normalised text in the same way. */
+GA_NODISCARD ga_status tok_find_normal_cuts(const ga_tokenizer *tok, const char *text, size_t n, tok_matches *out);
 /* Returns the id of the special token that has exactly these bytes; -1: there is none. */
 int32_t tok_cut_find(const ga_tokenizer *tok, const char *text, size_t bytes);
+
+/* Writes a text with spaces for U+2581, which is never longer. Returns its bytes. */
+size_t tok_unmark_spaces(const char *s, size_t n, char *out);
 
 /* Replaces the characters in a token's text by the bytes that they stand for in GPT-2's table. Writes *n_out bytes to
  * `out`, which has room for n. Returns false if a character stands for no byte. */

@@ -1,32 +1,22 @@
 /* WordPiece as BERT has it: clean, split at white space, punctuation and CJK, take the longest piece again and again.
  *
  * Order and classes follow the published BertNormalizer and BertPreTokenizer: control characters vanish, CJK
- * ideographs stand alone, then (uncased models) canonical decomposition without nonspacing marks and lower case, then
- * punctuation stands alone. Decomposed marks are not put into canonical order: only spacing marks are left by then,
- * and no vocabulary has pieces with two of them. */
+ * ideographs stand alone, then canonical decomposition without nonspacing marks, lower case, and punctuation stands
+ * alone. Each of these has its TOK_WPM_ bit. Decomposed marks are not put into canonical order: only spacing marks are
+ * left by then, and no vocabulary has pieces with two of them. */
 #include <utf8proc.h>
 
 #include "base/status.h"
 #include "token/tok_run.h"
 #include "token/unicode.h"
 
-#define WORD_CHARS 100 /* longer words are the unknown token, as in BERT */
-
 typedef struct wpm_word {
   tok_run *run;
-  char text[1 + WORD_CHARS * 4]; /* a space, then the word */
+  char *text; /* a space, then the word; run->buffer */
   size_t bytes;
   int chars;
+  bool is_word; /* TOK_WPM_WORDS: the last character was matched by \w */
 } wpm_word;
-
-/* The ranges of BertNormalizer. The last but two starts at U+2B820 in BERT itself; fast tokenizers, with which MiniLM
- * and its kin were trained, have U+2B920. */
-static bool is_cjk(uint32_t cp) {
-  return cp >= 0x3400 &&
-         ((cp >= 0x4E00 && cp <= 0x9FFF) || cp <= 0x4DBF || (cp >= 0x20000 && cp <= 0x2A6DF) ||
-          (cp >= 0x2A700 && cp <= 0x2B73F) || (cp >= 0x2B740 && cp <= 0x2B81F) || (cp >= 0x2B920 && cp <= 0x2CEAF) ||
-          (cp >= 0xF900 && cp <= 0xFAFF) || (cp >= 0x2F800 && cp <= 0x2FA1F));
-}
 
 /* All of ASCII that is neither letter, digit nor blank counts, also symbols such as $ and ^. */
 static bool is_bert_punct(uint32_t cp) {
@@ -58,7 +48,7 @@ static void wpm_flush(wpm_word *w) {
   w->bytes = 1;
   w->chars = 0;
   if (chars == 0) return;
-  if (chars > WORD_CHARS) {
+  if (chars > run->tok->word_chars) {
     emit_unknown(run);
     return;
   }
@@ -76,58 +66,65 @@ static void wpm_flush(wpm_word *w) {
 }
 
 static void wpm_append(wpm_word *w, uint32_t cp) {
-  if (w->chars <= WORD_CHARS) w->chars++;
-  if (w->chars > WORD_CHARS) return;
+  const int most = w->run->tok->word_chars;
+  if (w->chars <= most) w->chars++;
+  if (w->chars > most) return;
   uint8_t c[4];
   int len = ga_utf8_encode(cp, c);
   memcpy(w->text + w->bytes, c, (size_t)len);
   w->bytes += (size_t)len;
 }
 
-/* A character after normalisation. */
+/* A character after normalisation; alone: an ideograph. */
 static void wpm_char(wpm_word *w, uint32_t cp, bool alone) {
-  if (!w->run->tok->cased) cp = ga_uc_lower(cp);
+  const uint32_t wpm = w->run->tok->wpm;
   if (ga_uc_class(cp) & GA_UC_SPACE) {
     wpm_flush(w);
-  } else if (alone || is_bert_punct(cp)) {
+  } else if (alone || (wpm & TOK_WPM_PUNCT && is_bert_punct(cp))) {
     wpm_flush(w);
     wpm_append(w, cp);
     wpm_flush(w);
   } else {
+    const bool is_word = wpm & TOK_WPM_WORDS && ga_uc_is_word(cp);
+    if (is_word != w->is_word) wpm_flush(w);
+    w->is_word = is_word;
     wpm_append(w, cp);
   }
 }
 
-/* White space, or a character that cleaning drops: 0, U+FFFD (broken UTF-8 too), control and format. */
-static bool is_dropped(uint32_t cp, uint32_t class) {
-  return cp == 0 || cp == GA_UC_REPLACEMENT || ((class & GA_UC_OTHER) && cp != '\t' && cp != '\n' && cp != '\r');
+/* An ideograph has white space on both sides already; a mark that lower case splits off stays within them. */
+static void wpm_lowered(wpm_word *w, uint32_t cp, bool alone) {
+  const bool lower = w->run->tok->wpm & TOK_WPM_LOWER;
+  wpm_char(w, !lower ? cp : cp == 0x130 ? 'i' : ga_uc_lower(cp), alone);
+  if (lower && cp == 0x130) wpm_char(w, 0x307, alone);
 }
 
-static void wpm_decomposed(wpm_word *w, uint32_t cp) {
+static void wpm_decomposed(wpm_word *w, uint32_t cp, bool alone) {
   utf8proc_int32_t part[32]; /* canonical decompositions have at most 4 */
-  bool alone = is_cjk(cp);
   utf8proc_ssize_t n = utf8proc_decompose_char((utf8proc_int32_t)cp, part, 32, UTF8PROC_DECOMPOSE, NULL);
   if (n <= 0 || n > 32) {
     part[0] = (utf8proc_int32_t)cp;
     n = 1;
   }
   for (utf8proc_ssize_t i = 0; i < n; i++)
-    if (!(ga_uc_class((uint32_t)part[i]) & GA_UC_NONSPACING)) wpm_char(w, (uint32_t)part[i], alone);
+    if (!(ga_uc_class((uint32_t)part[i]) & GA_UC_NONSPACING)) wpm_lowered(w, (uint32_t)part[i], alone);
 }
 
 void tok_wpm_encode(tok_run *run, const char *text, size_t bytes) {
   const uint8_t *s = (const uint8_t *)text;
-  wpm_word w = {.run = run, .text = " ", .bytes = 1};
+  const uint32_t wpm = run->tok->wpm;
   int len;
+  if (!tok_run_buffer(run, 1 + 4 * (size_t)run->tok->word_chars)) return;
+  wpm_word w = {.run = run, .text = run->buffer, .bytes = 1};
+  w.text[0] = ' ';
   for (size_t i = 0; i < bytes && tok_run_goes_on(run); i += (size_t)len) {
-    uint32_t cp = ga_utf8_next(s + i, bytes - i, &len), class = ga_uc_class(cp);
-    if (is_dropped(cp, class)) continue;
-    if (cp < 0x80 || (class & GA_UC_SPACE))
-      wpm_char(&w, cp, false);
-    else if (run->tok->cased)
-      wpm_char(&w, cp, is_cjk(cp));
+    const uint32_t cp = ga_utf8_next(s + i, bytes - i, &len), class = ga_uc_class(cp);
+    if (wpm & TOK_WPM_CLEAN && tok_is_dropped(cp, class)) continue;
+    const bool alone = wpm & TOK_WPM_CJK && tok_is_cjk(cp);
+    if (cp >= 0x80 && wpm & TOK_WPM_STRIP && !(class & GA_UC_SPACE))
+      wpm_decomposed(&w, cp, alone);
     else
-      wpm_decomposed(&w, cp);
+      wpm_lowered(&w, cp, alone);
   }
   wpm_flush(&w);
 }

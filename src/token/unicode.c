@@ -11,6 +11,31 @@ uint32_t ga_uc_lower(uint32_t cp) {
   return (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp);
 }
 
+/* Circled and squared letters are alphabetic, though they are symbols. */
+static bool is_letter_symbol(uint32_t cp) {
+  return (cp >= 0x24B6 && cp <= 0x24E9) || (cp >= 0x1F130 && cp <= 0x1F149) || (cp >= 0x1F150 && cp <= 0x1F169) ||
+         (cp >= 0x1F170 && cp <= 0x1F189);
+}
+
+bool ga_uc_is_word(uint32_t cp) {
+  if (cp < 0x80) return cp == '_' || (ga_uc_class(cp) & (GA_UC_LETTER | GA_UC_NUMBER)) != 0;
+  if (cp == 0x200C || cp == 0x200D || is_letter_symbol(cp)) return true;
+  switch (utf8proc_category((utf8proc_int32_t)cp)) {
+  case UTF8PROC_CATEGORY_LU:
+  case UTF8PROC_CATEGORY_LL:
+  case UTF8PROC_CATEGORY_LT:
+  case UTF8PROC_CATEGORY_LM:
+  case UTF8PROC_CATEGORY_LO:
+  case UTF8PROC_CATEGORY_MN:
+  case UTF8PROC_CATEGORY_MC:
+  case UTF8PROC_CATEGORY_ME:
+  case UTF8PROC_CATEGORY_ND:
+  case UTF8PROC_CATEGORY_NL:
+  case UTF8PROC_CATEGORY_PC: return true;
+  default: return false;
+  }
+}
+
 /* Bytes that a lead byte asks for, 0 for a byte that leads nothing, and the range of the second byte: this is where
  * overlong forms, surrogates and values beyond U+10FFFF are told apart. */
 static int lead_byte(uint8_t lead, uint8_t *least, uint8_t *most) {

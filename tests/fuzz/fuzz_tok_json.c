@@ -9,7 +9,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   tok_load load;
   if (ga_json_parse("fuzz", (const char *)data, size, &root) != GA_OK) return 0;
   tok_load_init(&load);
-  if (tok_load_json(&load, root, root, NULL) == GA_OK && ga_tokenizer_create(&load.vocab, &tok) == GA_OK)
+  const tok_files files = {root, root, root};
+  if (tok_load_json(&load, &files, NULL) == GA_OK && tok_create(&load.vocab, &load.extra, &tok) == GA_OK)
     fuzz_encode(tok, (const char *)data, size, 3);
   ga_tokenizer_destroy(tok);
   ga_arena_free(&load.arena);
