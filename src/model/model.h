@@ -43,6 +43,7 @@ typedef struct ga_hparams {
 #define GA_WEIGHT_DIMS 4
 
 typedef struct ga_attachment ga_attachment;
+typedef struct ga_embedding ga_embedding; /* embedding.h */
 
 /* A tensor of the model, on the device of its layer. Matrices are [rows, cols] with y = W x: a row gives one element
  * of y. Stacks of matrices have further dimensions before these. Vectors are f32. */
@@ -124,6 +125,8 @@ struct ga_model {
   ga_template *tool_template; /* the template named tool_use, if has_tool_template; NULL: it cannot be compiled */
   bool has_tool_template;
   char template_error[256];
+
+  ga_embedding *embedding; /* of encoders; else NULL */
 
   ga_weight *weights; /* table by layer and weight_id: ga_weight_at (weight_spec.h) */
   ga_attachment *attachments;
