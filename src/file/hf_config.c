@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "file/byte_reader.h"
 #include "file/hf.h"
+#include "file/hf_parts.h"
 #include "file/hf_rope.h"
 #include "file/limits.h"
 #include "text/json_io.h"
@@ -394,6 +395,8 @@ ga_status ga_hf_config_apply(ga_arena *arena, const char *label, const json_t *c
   GA_REQUIRE(json_is_object(inner) && !ga_json_wide(inner), GA_ERR_FORMAT, "%s: '%s' is %s; must be an object", label,
              a->inside, ga_json_type_name(inner));
   GA_TRY(ga_meta_list_add_text(arena, list, "general.architecture", a->arch, strlen(a->arch)));
+  GA_TRY(ga_parts_check(&ga_hf_config_parts, NULL, config));
+  if (inner != config) GA_TRY(ga_parts_check(&ga_hf_config_parts, a->inside, inner));
   GA_TRY(ga_hf_rope_view(label, inner, &rope));
   const hf_sink s = {arena, list, a, rope};
   const ga_status status = apply_rows(&s, label, config, inner);

@@ -49,6 +49,12 @@ static const ga_part sampling_rows[] = {
     {0}};
 const ga_part_table meta_parts_sampling = {"GGUF", "keys general.sampling.*", sampling_rows, NULL};
 
+const ga_part_table *const *meta_part_tables(size_t *count) {
+  static const ga_part_table *const tables[] = {&meta_parts_rope, &meta_parts_pooling, &meta_parts_sampling};
+  *count = GA_COUNT_OF(tables);
+  return tables;
+}
+
 static ga_status element_json(const ga_meta *meta, int64_t i, json_t **out) {
   int64_t n = 0;
   double x = 0;
