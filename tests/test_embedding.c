@@ -24,7 +24,7 @@ static void drop_files(void) {
   for (size_t i = 0; i < GA_COUNT_OF(names); i++) (void)unlink(in_folder(names[i]));
 }
 
-static ga_status read_folder(bool plan_only, ga_embedding **out) {
+static ga_status read_modules_folder(bool plan_only, ga_embedding **out) {
   const ga_hparams p = {.width = WIDTH, .pooling = POOL_MEAN};
   ga_model_file *file;
   *out = NULL;
@@ -69,7 +69,7 @@ static void put_dense(const char *folder, int in, int out, const char *more, boo
 }
 
 /* Column c of row t is (t + 1) * (c + 1), but for the last column, which falls: -t. */
-static void fill_rows(float *x, int n) {
+static void fill_token_rows(float *x, int n) {
   for (int t = 0; t < n; t++)
     for (int c = 0; c < WIDTH; c++) x[t * WIDTH + c] = c == WIDTH - 1 ? (float)-t : (float)((t + 1) * (c + 1));
 }
@@ -77,7 +77,7 @@ static void fill_rows(float *x, int n) {
 static void expect_vector(const ga_embedding *e, int n, const double *want) {
   float x[16 * WIDTH], got[64];
   double sum = 0;
-  fill_rows(x, n);
+  fill_token_rows(x, n);
   assert_ok(embedding_compute(e, x, n, WIDTH, got));
   for (int i = 0; i < e->width; i++) sum += want[i] * want[i];
   for (int i = 0; i < e->width; i++)
@@ -99,7 +99,7 @@ static void expect_modes(const char *config, int n, const char *const *modes) {
   ga_embedding *e;
   double want[64];
   put_file_text("1_Pooling/config.json", config);
-  const ga_status status = read_folder(false, &e);
+  const ga_status status = read_modules_folder(false, &e);
   if (status) fail_msg("%s: %s", config, ga_error_text());
   assert_int_equal(e->width, n * WIDTH);
   for (int k = 0; k < n; k++)
@@ -158,7 +158,7 @@ static void test_dense(void **state) {
       (void)snprintf(more, sizeof more, ",\"bias\":%s,\"activation_function\":\"torch.nn.modules.%s\"",
                      has_bias ? "true" : "false", acts[i].type);
       put_dense("2_Dense", WIDTH, 3, more, has_bias);
-      assert_ok(read_folder(false, &e));
+      assert_ok(read_modules_folder(false, &e));
       dense(WIDTH, 3, has_bias, x, y);
       for (int r = 0; r < 3; r++)
         y[r] = acts[i].act == 0   ? y[r]
@@ -176,7 +176,7 @@ static void test_dense(void **state) {
                                     "Dense", "3_Dense") "," MODULE("Normalize", "n") "]");
   put_dense("2_Dense", WIDTH, 3, "", true);
   put_dense("3_Dense", 3, 16, ",\"activation_function\":\"torch.nn.modules.linear.Identity\",\"bias\":false", false);
-  assert_ok(read_folder(false, &e));
+  assert_ok(read_modules_folder(false, &e));
   for (int c = 0; c < WIDTH; c++) sum += x[c] * x[c];
   for (int c = 0; c < WIDTH; c++) x[c] /= sqrt(sum);
   dense(WIDTH, 3, true, x, y);
@@ -186,20 +186,20 @@ static void test_dense(void **state) {
   expect_vector(e, 3, z);
   embedding_destroy(e);
   (void)unlink(in_folder("2_Dense/model.safetensors"));
-  assert_ok(read_folder(true, &e)); /* a plan reads no weights */
+  assert_ok(read_modules_folder(true, &e)); /* a plan reads no weights */
   assert_int_equal(e->width, 16);
   embedding_destroy(e);
   drop_files();
 }
 
-static void expect_refused(const char *modules, ga_status want, const char *part) {
+static void expect_modules_refused(const char *modules, ga_status want, const char *part) {
   ga_embedding *e;
   put_file_text("modules.json", modules);
-  assert_error(read_folder(false, &e), want, part);
+  assert_error(read_modules_folder(false, &e), want, part);
   assert_null(e);
 }
 
-static void test_refused(void **state) {
+static void test_modules_refused(void **state) {
   static const struct {
     const char *config;
     ga_status status;
@@ -229,41 +229,44 @@ static void test_refused(void **state) {
   make_folders();
   for (size_t i = 0; i < GA_COUNT_OF(poolings); i++) {
     put_file_text("1_Pooling/config.json", poolings[i].config);
-    assert_error(read_folder(false, &e), poolings[i].status, poolings[i].part);
+    assert_error(read_modules_folder(false, &e), poolings[i].status, poolings[i].part);
   }
   put_file_text("1_Pooling/config.json", "{}");
-  expect_refused("{}", GA_ERR_FORMAT, "modules.json: JSON is an object; must be an array");
-  expect_refused("[" MODULE("Pooling", "1_Pooling") "]", GA_ERR_UNSUPPORTED,
-                 "module 0: 'type' is 'sentence_transformers.models.Pooling'; the first module must be a Transformer");
-  expect_refused("[{\"type\":\"custom_st.Transformer\",\"path\":\"\"}]", GA_ERR_UNSUPPORTED, "'custom_st.Transformer'");
-  expect_refused("[" MODULE("Transformer", "0_Transformer") "]", GA_ERR_UNSUPPORTED,
-                 "'path' of the Transformer is '0_Transformer'; open that folder");
-  expect_refused("[" MODULE("Transformer", "") "," MODULE("Dense", "2_Dense") "]", GA_ERR_UNSUPPORTED,
-                 "module 1: 'type' is 'Dense'; one Pooling must stand before");
-  expect_refused(BEGIN "," MODULE("Pooling", "1_Pooling") "]", GA_ERR_UNSUPPORTED,
-                 "module 2: 'type' is 'Pooling'; one Pooling");
-  expect_refused(BEGIN "," MODULE("LayerNorm", "2") "]", GA_ERR_UNSUPPORTED,
-                 "'sentence_transformers.models.LayerNorm'; must be Pooling, Dense, Normalize or Dropout");
-  expect_refused("[" MODULE("Transformer", "") "," MODULE("Pooling", "../x") "]", GA_ERR_FORMAT,
-                 "'path' is ../x; must be the name of a folder");
-  expect_refused("[3]", GA_ERR_FORMAT, "module 0: is an integer; must be an object");
-  expect_refused("[{\"speed\":1}]", GA_ERR_UNSUPPORTED, "modules.json: '0.speed' is not known");
+  expect_modules_refused("{}", GA_ERR_FORMAT, "modules.json: JSON is an object; must be an array");
+  expect_modules_refused(
+      "[" MODULE("Pooling", "1_Pooling") "]", GA_ERR_UNSUPPORTED,
+      "module 0: 'type' is 'sentence_transformers.models.Pooling'; the first module must be a Transformer");
+  expect_modules_refused("[{\"type\":\"custom_st.Transformer\",\"path\":\"\"}]", GA_ERR_UNSUPPORTED,
+                         "'custom_st.Transformer'");
+  expect_modules_refused("[" MODULE("Transformer", "0_Transformer") "]", GA_ERR_UNSUPPORTED,
+                         "'path' of the Transformer is '0_Transformer'; open that folder");
+  expect_modules_refused("[" MODULE("Transformer", "") "," MODULE("Dense", "2_Dense") "]", GA_ERR_UNSUPPORTED,
+                         "module 1: 'type' is 'Dense'; one Pooling must stand before");
+  expect_modules_refused(BEGIN "," MODULE("Pooling", "1_Pooling") "]", GA_ERR_UNSUPPORTED,
+                         "module 2: 'type' is 'Pooling'; one Pooling");
+  expect_modules_refused(BEGIN "," MODULE("LayerNorm", "2") "]", GA_ERR_UNSUPPORTED,
+                         "'sentence_transformers.models.LayerNorm'; must be Pooling, Dense, Normalize or Dropout");
+  expect_modules_refused("[" MODULE("Transformer", "") "," MODULE("Pooling", "../x") "]", GA_ERR_FORMAT,
+                         "'path' is ../x; must be the name of a folder");
+  expect_modules_refused("[3]", GA_ERR_FORMAT, "module 0: is an integer; must be an object");
+  expect_modules_refused("[{\"speed\":1}]", GA_ERR_UNSUPPORTED, "modules.json: '0.speed' is not known");
   for (size_t i = 0; i < GA_COUNT_OF(denses); i++) {
     put_dense("2_Dense", WIDTH, 3, denses[i].more, true);
-    expect_refused(BEGIN "," MODULE("Dense", "2_Dense") "]", denses[i].status, denses[i].part);
+    expect_modules_refused(BEGIN "," MODULE("Dense", "2_Dense") "]", denses[i].status, denses[i].part);
   }
   put_dense("2_Dense", 5, 3, "", true);
-  expect_refused(BEGIN "," MODULE("Dense", "2_Dense") "]", GA_ERR_SHAPE,
-                 "2_Dense: 'in_features' is 5; the vector before it has 8 elements");
+  expect_modules_refused(BEGIN "," MODULE("Dense", "2_Dense") "]", GA_ERR_SHAPE,
+                         "2_Dense: 'in_features' is 5; the vector before it has 8 elements");
   put_dense("2_Dense", WIDTH, 3, "", false);
-  expect_refused(BEGIN "," MODULE("Dense", "2_Dense") "]", GA_ERR_FORMAT, "tensor 'linear.bias' is missing");
+  expect_modules_refused(BEGIN "," MODULE("Dense", "2_Dense") "]", GA_ERR_FORMAT, "tensor 'linear.bias' is missing");
   (void)unlink(in_folder("2_Dense/model.safetensors"));
-  expect_refused(BEGIN "," MODULE("Dense", "2_Dense") "]", GA_ERR_IO, "2_Dense/model.safetensors: No such file");
+  expect_modules_refused(BEGIN "," MODULE("Dense", "2_Dense") "]", GA_ERR_IO,
+                         "2_Dense/model.safetensors: No such file");
   drop_files();
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_pooling), cmocka_unit_test(test_dense),
-                                     cmocka_unit_test(test_refused)};
+                                     cmocka_unit_test(test_modules_refused)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -53,7 +53,7 @@ static void write_tables(FILE *out, const ga_part_table *const *tables, size_t n
 
 /* --- fields of config.json by the rows of src/file/hf_tables.c --- */
 
-static const ga_hf_key *row_at(const ga_hf_arch *arch, int at) {
+static const ga_hf_key *field_row_at(const ga_hf_arch *arch, int at) {
   int n = 0;
   while (arch->keys[n].json) n++;
   if (at < n) return &arch->keys[at];
@@ -68,19 +68,19 @@ static bool is_refusing(const ga_hf_key *row) {
 }
 
 /* Fields of rope_scaling and rope_parameters have a table of their own. */
-static bool is_shown(const ga_hf_arch *arch, int at, bool refusing) {
-  const ga_hf_key *row = row_at(arch, at);
+static bool is_field_shown(const ga_hf_arch *arch, int at, bool refusing) {
+  const ga_hf_key *row = field_row_at(arch, at);
   bool shown = !strncmp(row->json, "rope.", 5) || is_refusing(row) != refusing;
   for (int i = 0; i < at && !shown; i++)
-    shown = is_refusing(row_at(arch, i)) == refusing && !strcmp(row_at(arch, i)->json, row->json);
+    shown = is_refusing(field_row_at(arch, i)) == refusing && !strcmp(field_row_at(arch, i)->json, row->json);
   return !shown;
 }
 
 static void write_fields(FILE *out, const ga_hf_arch *arch, bool refusing) {
   bool is_first = true;
-  for (int i = 0; row_at(arch, i); i++) {
-    const ga_hf_key *row = row_at(arch, i);
-    if (!is_shown(arch, i, refusing)) continue;
+  for (int i = 0; field_row_at(arch, i); i++) {
+    const ga_hf_key *row = field_row_at(arch, i);
+    if (!is_field_shown(arch, i, refusing)) continue;
     (void)fprintf(out, "%s`%s`", is_first ? "" : ", ", row->json);
     if (row->kind == GA_HF_ONLY) (void)fprintf(out, " (`%s`)", row->fallback);
     if (row->kind == GA_HF_FULL_LAYERS) (void)fprintf(out, " (`full_attention`)");
@@ -141,7 +141,7 @@ static void test_page_is_as_the_tables(void **state) {
   (void)fclose(made);
 }
 
-static void check_rows_of(const ga_part_table *const *tables, size_t n) {
+static void check_part_rows(const ga_part_table *const *tables, size_t n) {
   for (size_t i = 0; i < n; i++)
     for (const ga_part *row = tables[i]->rows; row->key; row++) {
       if (row->use == GA_PART_IGNORED && !row->note)
@@ -155,11 +155,11 @@ static void test_rows_are_unique_and_explained(void **state) {
   (void)state;
   size_t n;
   const ga_part_table *const *tables = tok_part_tables(&n);
-  check_rows_of(tables, n);
+  check_part_rows(tables, n);
   tables = ga_hf_part_tables(&n);
-  check_rows_of(tables, n);
+  check_part_rows(tables, n);
   tables = meta_part_tables(&n);
-  check_rows_of(tables, n);
+  check_part_rows(tables, n);
 }
 
 /* --- the check --- */

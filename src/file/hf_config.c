@@ -36,7 +36,7 @@ static ga_status put_ints(const hf_sink *s, const char *key, const json_t *value
 }
 
 /* Ids below 0 mean that there is no such token. */
-static ga_status put_ids(const hf_sink *s, const char *key, bool all, const json_t *value) {
+static ga_status put_token_ids(const hf_sink *s, const char *key, bool all, const json_t *value) {
   const size_t n = json_array_size(value) ? json_array_size(value) : 1; /* an empty array has no first element */
   int64_t kept = 0;
   void *le;
@@ -201,8 +201,8 @@ static ga_status put_meta_value(const hf_sink *s, ga_hf_kind kind, const char *k
     MUST_BE(json_is_boolean(value), value, "true or false");
     return ga_meta_list_add_bool(s->arena, s->list, key, json_is_true(value));
   case GA_HF_INTS: return put_ints(s, key, value);
-  case GA_HF_ID: return put_ids(s, key, false, value);
-  case GA_HF_IDS: return put_ids(s, key, true, value);
+  case GA_HF_ID: return put_token_ids(s, key, false, value);
+  case GA_HF_IDS: return put_token_ids(s, key, true, value);
   case GA_HF_FLOATS: return put_floats(s, key, value);
   case GA_HF_FRACTION: return put_fraction(s, key, value);
   case GA_HF_RSQRT: return put_rsqrt(s, key, value);

@@ -52,7 +52,7 @@ typedef struct module_list {
   json_t *out;        /* array of GA_EMBEDDING_MODULES */
 } module_list;
 
-static ga_status append(json_t *array, json_t *value) {
+static ga_status append_json(json_t *array, json_t *value) {
   GA_REQUIRE(value && !json_array_append_new(array, value), GA_ERR_NOMEM, "modules.json: out of memory");
   return GA_OK;
 }
@@ -64,7 +64,7 @@ static const char *const mode_names[] = {"cls", "max", "mean", "mean_sqrt_len_to
 static ga_status add_mode(json_t *modes, const json_t *value) {
   const char *name = json_string_value(value);
   for (size_t i = 0; name && i < GA_COUNT_OF(mode_names); i++)
-    if (!strcmp(name, mode_names[i])) return append(modes, json_string(name));
+    if (!strcmp(name, mode_names[i])) return append_json(modes, json_string(name));
   return ga_fail(GA_ERR_UNSUPPORTED,
                  "'pooling_mode' is %s; must be cls, max, mean, mean_sqrt_len_tokens, weightedmean or lasttoken",
                  name ? ga_quote(name, strlen(name)).text : ga_json_type_name(value));
@@ -79,9 +79,9 @@ static ga_status add_old_modes(const json_t *config, json_t *modes) {
     const json_t *flag = ga_json_at(config, fields[i]);
     GA_REQUIRE(!flag || json_is_boolean(flag), GA_ERR_FORMAT, "'%s' is %s; must be true or false", fields[i],
                ga_json_type_name(flag));
-    if (json_is_true(flag)) GA_TRY(append(modes, json_string(mode_names[i])));
+    if (json_is_true(flag)) GA_TRY(append_json(modes, json_string(mode_names[i])));
   }
-  return json_array_size(modes) ? GA_OK : append(modes, json_string("mean"));
+  return json_array_size(modes) ? GA_OK : append_json(modes, json_string("mean"));
 }
 
 static ga_status add_modes(const json_t *config, json_t *modes) {
@@ -98,7 +98,7 @@ static ga_status add_modes(const json_t *config, json_t *modes) {
 
 static ga_status add_pooling(const module_list *list, const json_t *config) {
   json_t *modes = json_array();
-  GA_TRY(append(list->out, json_pack("{s:o}", "pooling", modes)));
+  GA_TRY(append_json(list->out, json_pack("{s:o}", "pooling", modes)));
   return add_modes(config, modes);
 }
 
@@ -137,8 +137,8 @@ static ga_status add_dense(const module_list *list, const char *path, const json
              ga_json_type_name(bias));
   GA_TRY(feature_count(config, "in_features", &in));
   GA_TRY(feature_count(config, "out_features", &out));
-  return append(list->out, json_pack("{s:s, s:s, s:I, s:I, s:b}", "dense", path, "activation", activation, "in",
-                                     (json_int_t)in, "out", (json_int_t)out, "bias", !json_is_false(bias)));
+  return append_json(list->out, json_pack("{s:s, s:s, s:I, s:I, s:b}", "dense", path, "activation", activation, "in",
+                                          (json_int_t)in, "out", (json_int_t)out, "bias", !json_is_false(bias)));
 }
 
 /* --- modules.json --- */
@@ -189,7 +189,7 @@ static ga_status add_module(const module_list *list, size_t index, const json_t 
              type ? ga_quote(type, strlen(type)).text : "");
   GA_REQUIRE(is_pooling == !json_array_size(list->out), GA_ERR_UNSUPPORTED,
              "'type' is '%s'; one Pooling must stand before all Dense and Normalize", name);
-  if (!is_pooling && !is_dense) return append(list->out, json_pack("{s:b}", "normalize", 1));
+  if (!is_pooling && !is_dense) return append_json(list->out, json_pack("{s:b}", "normalize", 1));
   GA_TRY(module_path(module, &path));
   return with_config(list, path, is_dense);
 }

@@ -1,4 +1,4 @@
-/* What sentence-transformers does behind a model: modules.json and the configs of its modules. */
+/* Modules of sentence-transformers: modules.json and the configs that it names. */
 #ifndef GA_FILE_HF_MODULES_H
 #define GA_FILE_HF_MODULES_H
 

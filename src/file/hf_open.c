@@ -188,7 +188,7 @@ static ga_status note_tensors(ga_model_file *file, const shard_list *shards, con
 }
 
 /* Leaves out the tensors of a shard that another shard has. */
-static void drop_doubles(ga_model_shard *part, int32_t number, const shard_tensors *all) {
+static void drop_other_copies(ga_model_shard *part, int32_t number, const shard_tensors *all) {
   int64_t kept = 0;
   for (int64_t j = 0; j < part->n_tensors; j++)
     if (all->part[ga_name_table_find(&all->table, part->tensors[j].source_name)] == number)
@@ -221,7 +221,7 @@ static ga_status open_shards(ga_model_file *file, const char *folder, json_t *ma
   }
   GA_TRY(note_tensors(file, &shards, map, &all));
   GA_TRY(check_listed(&all, map));
-  for (int32_t i = 0; i < file->n_shards; i++) drop_doubles(&file->shards[i], i, &all);
+  for (int32_t i = 0; i < file->n_shards; i++) drop_other_copies(&file->shards[i], i, &all);
   return GA_OK;
 }
 

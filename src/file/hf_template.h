@@ -13,8 +13,8 @@
 /* Adds the chat template of a folder, and the one for conversations with tools, to the metadata. They are the files
  * chat_template.jinja and additional_chat_templates/tool_use.jinja, else "chat_template" in tokenizer_config.json or in
  * chat_template.json: a text, a list of named templates, or an object of them. Of several "default" counts, else the
- * first; "tool_use" is that for tools. What cannot be read is no error: its reason becomes GA_CHAT_TEMPLATE_ERROR, since
- * raw prompts need no template. */
+ * first; "tool_use" is that for tools. A template that cannot be read is no error, since raw prompts need none: the
+ * reason becomes GA_CHAT_TEMPLATE_ERROR. */
 GA_NODISCARD ga_status ga_hf_templates(ga_model_file *file);
 
 #endif

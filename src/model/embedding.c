@@ -14,7 +14,7 @@
 
 /* --- reading --- */
 
-static ga_status mode_of(const char *name, ga_pooling *out) {
+static ga_status pooling_mode_of(const char *name, ga_pooling *out) {
   static const struct {
     const char *name;
     ga_pooling mode;
@@ -36,7 +36,7 @@ static ga_status take_modes(const json_t *modes, ga_embedding *e) {
   const size_t n = json_array_size(modes);
   GA_REQUIRE(n >= 1 && n <= EMBEDDING_MOST_MODES, GA_ERR_FORMAT, "%zu kinds of pooling; must be 1 to %d", n,
              EMBEDDING_MOST_MODES);
-  for (size_t i = 0; i < n; i++) GA_TRY(mode_of(json_string_value(json_array_get(modes, i)), &e->modes[i]));
+  for (size_t i = 0; i < n; i++) GA_TRY(pooling_mode_of(json_string_value(json_array_get(modes, i)), &e->modes[i]));
   e->n_modes = (int32_t)n;
   return GA_OK;
 }
@@ -53,8 +53,8 @@ static ga_status act_of(const char *name, embedding_act *out) {
 }
 
 /* Reads a tensor of plain numbers as f32, malloc'd. */
-static ga_status read_floats(const ga_model_file *file, const char *name, int32_t n_dims, const int64_t *dims,
-                             float **out) {
+static ga_status dense_floats(const ga_model_file *file, const char *name, int32_t n_dims, const int64_t *dims,
+                              float **out) {
   const ga_model_tensor *t;
   void *values = NULL;
   const size_t n = (size_t)dims[0] * (size_t)(n_dims > 1 ? dims[1] : 1);
@@ -74,8 +74,8 @@ static ga_status load_dense(const char *path, bool has_bias, embedding_module *m
   const int64_t dims[2] = {m->out, m->in};
   GA_TRY(ga_filemap_open(path, &map));
   ga_status status = ga_model_file_parse(ga_path_label(path), map.data, map.bytes, &file);
-  if (status == GA_OK) status = read_floats(file, "linear.weight", 2, dims, &m->weights);
-  if (status == GA_OK && has_bias) status = read_floats(file, "linear.bias", 1, dims, &m->bias);
+  if (status == GA_OK) status = dense_floats(file, "linear.weight", 2, dims, &m->weights);
+  if (status == GA_OK && has_bias) status = dense_floats(file, "linear.bias", 1, dims, &m->bias);
   ga_model_file_destroy(file);
   ga_filemap_close(&map);
   return status;

@@ -1,4 +1,4 @@
-/* From the rows of an encoder to an embedding: pooling, and the modules behind it. */
+/* Embeddings from the rows of an encoder: pooling, then the modules of modules.json. */
 #ifndef GA_MODEL_EMBEDDING_H
 #define GA_MODEL_EMBEDDING_H
 

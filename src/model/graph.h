@@ -141,8 +141,7 @@ typedef struct ga_node {
   } as;
 } ga_node;
 
-/* How an encoder's rows [T, d] become one row: none, their mean, the first or the last. */
-/* How rows become one. GGUF has the numbers 0 to 3. */
+/* How an encoder's rows [T, d] become one row. GGUF has the numbers 0 to 3. */
 typedef enum ga_pooling {
   POOL_NONE,
   POOL_MEAN,

@@ -126,7 +126,7 @@ struct ga_model {
   bool has_tool_template;
   char template_error[256];
 
-  ga_embedding *embedding; /* of encoders; else NULL */
+  ga_embedding *embedding; /* NULL: the model is no encoder */
 
   ga_weight *weights; /* table by layer and weight_id: ga_weight_at (weight_spec.h) */
   ga_attachment *attachments;
@@ -151,8 +151,6 @@ GA_NODISCARD ga_status ga_hparams_rope(const ga_model_file *file, const ga_hpara
  * 512. */
 GA_NODISCARD ga_status ga_rope_factors(const ga_model_file *file, const ga_hparams *p, rope_table table, float *out,
                                        bool *found);
-/* Enlarges the context of yarn and linear scaling: files may state the one before it. */
-GA_NODISCARD ga_status ga_rope_extend_context(const ga_model_file *file, ga_hparams *p);
 /* Reads the number of tokens up to which longrope's short factors apply; 0: the model has no long factors. */
 GA_NODISCARD ga_status ga_rope_short_context(const ga_model_file *file, const ga_hparams *p, int32_t *tokens);
 /* Checks the options (NULL: defaults) and fills in the defaults. ctx: context of the logits. */
