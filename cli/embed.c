@@ -19,13 +19,14 @@ static void cut_ids(const opened *o, int32_t *ids, size_t *n) {
   *n = most;
 }
 
-static ga_status embed_line(const embed_args *a, const opened *o, const char *text, size_t bytes, float *out) {
+static ga_status embed_line(const embed_args *a, const opened *o, const char *text, size_t bytes, float *out,
+                            size_t width) {
   int32_t *ids;
   size_t n;
   TRY(encode(ga_model_tokenizer(o->model), text, bytes, GA_TOK_ADD_SPECIAL, &ids, &n));
   if (a->truncate) cut_ids(o, ids, &n);
-  ga_status status =
-      n <= INT32_MAX ? ga_embed_ids(o->model, ids, (int32_t)n, out) : ga_error_set(GA_ERR_SHAPE, "%zu tokens", n);
+  ga_status status = n <= INT32_MAX ? ga_embed_vector(o->model, ids, (int32_t)n, out, width)
+                                    : ga_error_set(GA_ERR_SHAPE, "%zu tokens", n);
   free(ids);
   return status;
 }
@@ -42,8 +43,8 @@ static void print_vector(const float *v, int32_t n, bool json, bool first) {
 static bool is_of_line(ga_status status) { return status == GA_ERR_SHAPE || status == GA_ERR_FORMAT; }
 
 static ga_status embed_lines(const embed_args *a, const opened *o, const char *text, size_t bytes) {
-  const int32_t width = ga_model_get_info(o->model)->width;
-  float *v = malloc((size_t)width * sizeof *v);
+  const int32_t width = ga_model_get_info(o->model)->embedding_width;
+  float *v = malloc((size_t)width * sizeof *v + 1);
   if (!v) return fail_nomem("embedding", (size_t)width * sizeof *v);
   ga_status status = GA_OK;
   bool first = true;
@@ -52,7 +53,8 @@ static ga_status embed_lines(const embed_args *a, const opened *o, const char *t
   for (const char *p = text, *end = text + bytes; p < end && status == GA_OK; line++) {
     const char *nl = memchr(p, '\n', (size_t)(end - p));
     if (!nl) nl = end;
-    status = interrupted() ? ga_error_set(GA_ERR_CANCELLED, "stopped") : embed_line(a, o, p, (size_t)(nl - p), v);
+    status = interrupted() ? ga_error_set(GA_ERR_CANCELLED, "stopped")
+                           : embed_line(a, o, p, (size_t)(nl - p), v, (size_t)width);
     if (status != GA_OK) status = ga_error_set(status, "line %zu: %s", line, ga_error_text());
     const bool skipped = is_of_line(status);
     if (skipped) (void)cmd_fail("embed");

@@ -92,13 +92,13 @@ static json_t *json_placements(const ga_model *model) {
 static ga_status print_model(const ga_model *model, bool json) {
   const ga_model_info *i = ga_model_get_info(model);
   if (json) {
-    json_t *o = json_pack("{s:s, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:o}",
-                          "architecture", i->arch, "name", cmd_json_text(i->name, strlen(i->name)), "layers",
-                          i->n_layers, "width", i->width, "ff_width", i->ff_width, "heads", i->n_heads, "kv_heads",
-                          i->n_kv_heads, "head_dim", i->head_dim, "vocabulary", i->vocab, "context", i->context,
-                          "window", i->window, "parameters", (json_int_t)i->n_params, "file_bytes",
-                          (json_int_t)i->file_bytes, "weight_bytes", (json_int_t)i->weight_bytes, "kv_bytes_per_token",
-                          (json_int_t)i->kv_token_bytes, "places", json_placements(model));
+    json_t *o = json_pack(
+        "{s:s, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:o}", "architecture",
+        i->arch, "name", cmd_json_text(i->name, strlen(i->name)), "layers", i->n_layers, "width", i->width, "ff_width",
+        i->ff_width, "heads", i->n_heads, "kv_heads", i->n_kv_heads, "head_dim", i->head_dim, "vocabulary", i->vocab,
+        "context", i->context, "window", i->window, "embedding_width", i->embedding_width, "parameters",
+        (json_int_t)i->n_params, "file_bytes", (json_int_t)i->file_bytes, "weight_bytes", (json_int_t)i->weight_bytes,
+        "kv_bytes_per_token", (json_int_t)i->kv_token_bytes, "places", json_placements(model));
     TRY(cmd_print_json(o, JSON_INDENT(2)));
     printf("\n");
     return GA_OK;

@@ -32,8 +32,8 @@ static void read_meta(const ga_model_file *file, const field *f, bool *found) {
   (void)snprintf(key, sizeof key, "general.sampling.%s", f->meta);
   const ga_meta *m = ga_model_file_meta(file, key);
   if (!m) return;
-  if (ga_meta_float(m, 0, &v) != GA_OK) {
-    if (ga_meta_int(m, 0, &whole) != GA_OK) {
+  if (ga_model_file_float(file, key, &v) != GA_OK) {
+    if (ga_model_file_int(file, key, INT32_MIN, INT32_MAX, &whole) != GA_OK) {
       (void)fprintf(stderr, "ga: the model's %s is a %s, which is no number: not used\n", key,
                     ga_meta_type_name(ga_meta_type_of(m)));
       return;

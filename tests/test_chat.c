@@ -150,7 +150,7 @@ static void test_chat_render(void **state) {
 }
 
 /* Integers beyond 64 bits, and numbers that are not finite, as Python has them. */
-static void test_numbers_of_python(void **state) {
+static void test_python_numbers_in_templates(void **state) {
   (void)state;
   static const char context[] =
       "{\"n\": 18446744073709551615, \"m\": -18446744073709551616, \"i\": Infinity, \"x\": NaN, "
@@ -386,7 +386,7 @@ int main(void) {
       cmocka_unit_test(test_context_must_be_an_object),
       cmocka_unit_test(test_arguments),
       cmocka_unit_test(test_chat_render),
-      cmocka_unit_test(test_numbers_of_python),
+      cmocka_unit_test(test_python_numbers_in_templates),
       cmocka_unit_test(test_developer_is_system),
       cmocka_unit_test(test_clock),
       cmocka_unit_test(test_hostile_templates),

@@ -12,6 +12,9 @@
 #include "base/compiler.h"
 #include "base/json.h"
 #include "base/parts.h"
+#include "file/hf.h"
+#include "file/hf_parts.h"
+#include "model/meta_parts.h"
 #include "token/tok_parts.h"
 
 /* --- the page --- */
@@ -48,6 +51,58 @@ static void write_tables(FILE *out, const ga_part_table *const *tables, size_t n
   for (size_t i = 0; i < n; i++) write_table(out, tables[i]);
 }
 
+/* --- fields of config.json by the rows of src/file/hf_tables.c --- */
+
+static const ga_hf_key *field_row_at(const ga_hf_arch *arch, int at) {
+  int n = 0;
+  while (arch->keys[n].json) n++;
+  if (at < n) return &arch->keys[at];
+  if (!arch->keys_2) return NULL;
+  for (int i = 0; i <= at - n; i++)
+    if (!arch->keys_2[i].json) return NULL;
+  return &arch->keys_2[at - n];
+}
+
+static bool is_refusing(const ga_hf_key *row) {
+  return row->kind == GA_HF_REFUSED || row->kind == GA_HF_ONLY || row->kind == GA_HF_FULL_LAYERS;
+}
+
+/* Fields of rope_scaling and rope_parameters have a table of their own. */
+static bool is_field_shown(const ga_hf_arch *arch, int at, bool refusing) {
+  const ga_hf_key *row = field_row_at(arch, at);
+  bool shown = !strncmp(row->json, "rope.", 5) || is_refusing(row) != refusing;
+  for (int i = 0; i < at && !shown; i++)
+    shown = is_refusing(field_row_at(arch, i)) == refusing && !strcmp(field_row_at(arch, i)->json, row->json);
+  return !shown;
+}
+
+static void write_fields(FILE *out, const ga_hf_arch *arch, bool refusing) {
+  bool is_first = true;
+  for (int i = 0; field_row_at(arch, i); i++) {
+    const ga_hf_key *row = field_row_at(arch, i);
+    if (!is_field_shown(arch, i, refusing)) continue;
+    (void)fprintf(out, "%s`%s`", is_first ? "" : ", ", row->json);
+    if (row->kind == GA_HF_ONLY) (void)fprintf(out, " (`%s`)", row->fallback);
+    if (row->kind == GA_HF_FULL_LAYERS) (void)fprintf(out, " (`full_attention`)");
+    is_first = false;
+  }
+}
+
+static void write_archs(FILE *out) {
+  (void)fprintf(out, "\n## config.json: fields of each model type\n\n"
+                     "A refused field must be absent, null, false, or the value in brackets.\n\n"
+                     "| model_type | read | refused |\n|---|---|---|\n");
+  for (int i = 0; ga_hf_arch_at(i); i++) {
+    const ga_hf_arch *arch = ga_hf_arch_at(i);
+    (void)fprintf(out, "| `%s`%s%s | ", arch->model_type, arch->inside ? ", within " : "",
+                  arch->inside ? arch->inside : "");
+    write_fields(out, arch, false);
+    (void)fprintf(out, " | ");
+    write_fields(out, arch, true);
+    (void)fprintf(out, " |\n");
+  }
+}
+
 static void write_page(FILE *out) {
   size_t n;
   (void)fprintf(out, "# Parts of model files\n\n"
@@ -58,6 +113,12 @@ static void write_page(FILE *out) {
                      "*ignored*: the part is passed over, for the reason given.\n"
                      "`*` stands for any name, and for each element of an array.\n");
   const ga_part_table *const *tables = tok_part_tables(&n);
+  write_tables(out, tables, n);
+  tables = ga_hf_part_tables(&n);
+  write_table(out, tables[0]);
+  write_archs(out);
+  write_tables(out, tables + 1, n - 1);
+  tables = meta_part_tables(&n);
   write_tables(out, tables, n);
 }
 
@@ -80,10 +141,7 @@ static void test_page_is_as_the_tables(void **state) {
   (void)fclose(made);
 }
 
-static void test_rows_are_unique_and_explained(void **state) {
-  (void)state;
-  size_t n;
-  const ga_part_table *const *tables = tok_part_tables(&n);
+static void check_part_rows(const ga_part_table *const *tables, size_t n) {
   for (size_t i = 0; i < n; i++)
     for (const ga_part *row = tables[i]->rows; row->key; row++) {
       if (row->use == GA_PART_IGNORED && !row->note)
@@ -91,6 +149,17 @@ static void test_rows_are_unique_and_explained(void **state) {
       for (const ga_part *other = tables[i]->rows; other < row; other++)
         if (!strcmp(other->key, row->key)) fail_msg("%s: '%s' stands twice", tables[i]->file, row->key);
     }
+}
+
+static void test_rows_are_unique_and_explained(void **state) {
+  (void)state;
+  size_t n;
+  const ga_part_table *const *tables = tok_part_tables(&n);
+  check_part_rows(tables, n);
+  tables = ga_hf_part_tables(&n);
+  check_part_rows(tables, n);
+  tables = meta_part_tables(&n);
+  check_part_rows(tables, n);
 }
 
 /* --- the check --- */

@@ -514,6 +514,24 @@ static void test_gguf_ids_of_minus_1(void **state) {
   ga_tokenizer_destroy(tok);
 }
 
+/* Tokens whose text holds NUL, and what Python's JSON has beside. */
+static void test_nul_in_vocabulary(void **state) {
+  (void)state;
+  ga_tokenizer *tok;
+  static const char json[] =
+      "{\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"vocab\":{\"[UNK]\":0,\"\\u0000\":1,"
+      "\"a\\u0000b\":2,\"a\":3,\"c\":9,\"c\":4}}}";
+  assert_int_equal(
+      tokenizer_from_text(json, "{\"model_max_length\":1000000000000000019884624838656,\"x\":-Infinity}", &tok), GA_OK);
+  assert_int_equal(ga_tokenizer_size(tok), 5); /* of the equal keys the last counts */
+  const ga_text nul = ga_tokenizer_piece(tok, 1), inside = ga_tokenizer_piece(tok, 2);
+  assert_int_equal(nul.bytes, 2);
+  assert_memory_equal(nul.data, " \0", 2); /* a space begins a word */
+  assert_int_equal(inside.bytes, 4);
+  assert_memory_equal(inside.data, " a\0b", 4);
+  ga_tokenizer_destroy(tok);
+}
+
 static void refuse_gguf(raw_bytes *b, ga_status want) {
   ga_tokenizer *tok;
   assert_int_equal(from_gguf(b, &tok), want);
@@ -651,6 +669,7 @@ int main(void) {
       cmocka_unit_test(test_ids_of_minus_one),
       cmocka_unit_test(test_gguf_keys),
       cmocka_unit_test(test_gguf_normalizer),
+      cmocka_unit_test(test_nul_in_vocabulary),
       cmocka_unit_test(test_bad_gguf),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

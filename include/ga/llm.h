@@ -107,6 +107,9 @@ typedef struct ga_model_info {
   /* bytes of the weights in memory; tables for look-up are included unless they stay in the mapped file */
   uint64_t weight_bytes;
   uint64_t kv_token_bytes; /* bytes of the KV cache for each token, in f16, of all layers */
+  /* Elements of an encoder's embedding: `width`, unless the file has several kinds of pooling or Dense modules. 0: the
+   * model generates text. */
+  int32_t embedding_width;
 } ga_model_info;
 
 /* Finds the path of a model by its name, as -m of the program takes it. Nothing is fetched. In this order, `name` is
@@ -220,8 +223,12 @@ typedef struct ga_generate_result {
 GA_API GA_NODISCARD ga_status ga_generate(ga_session *session, const int32_t *ids, int32_t n,
                                           const ga_generate_options *options, ga_generate_result *result);
 
-/* Computes the sentence embedding of n ids, L2-normalised and pooled by the method that the model's file states. out
- * holds ga_model_info.width floats. */
+/* Computes the sentence embedding of n ids: pooled as the model says, through the modules of its file, and
+ * L2-normalised. Writes info.embedding_width floats. GA_ERR_SHAPE: `capacity` floats are fewer than that; n is beyond
+ * the context. */
+GA_API GA_NODISCARD ga_status ga_embed_vector(ga_model *model, const int32_t *ids, int32_t n, float *out,
+                                              size_t capacity);
+/* Calls ga_embed_vector with a capacity of `width` floats. */
 GA_API GA_NODISCARD ga_status ga_embed_ids(ga_model *model, const int32_t *ids, int32_t n, float *out);
 
 #ifdef __cplusplus

@@ -7,10 +7,10 @@
  * One vocabulary. Whatever the format, metadata keys and tensor names are GGUF's: "llama.embedding_length",
  * "blk.0.attn_q.weight". For safetensors they come from config.json by the tables of src/file/hf_tables.c; a tensor
  * that no table names keeps its name. Differences between the formats have keys of GA's own, which GGUF files do not
- * have. A GGUF file with norm_plus_one, gpt2_transposed, qkv_by_head, no_rope_every or a rope_ key other than
- * rope_layout is refused:
- *   ga.rope_layout      text   elements that RoPE pairs. "neox": (i, i + n/2), as in safetensors; "norm": (2i, 2i + 1),
- *                              in some GGUF files. Absent where both formats have one layout (cohere2)
+ * have. A GGUF file with norm_plus_one, gpt2_transposed, qkv_by_head, no_rope_every, embedding_modules,
+ * chat_template_error or a rope_ key other than rope_layout is refused:
+ *   ga.rope_layout      text   "neox": pairs (i, i + n/2), always so in safetensors. GGUF: "norm" for some,
+ *                              as llama.cpp has them. Absent where both formats have one layout (cohere2)
  *   ga.norm_plus_one    bool   true: RMS norm weights hold w where the model multiplies by 1 + w (gemma, nemotron)
  *   ga.gpt2_transposed  bool   true: attn_qkv, attn_output, ffn_up, ffn_down hold [in, out], not [out, in] (gpt2)
  *   ga.qkv_by_head      bool   true: rows of attn_qkv are q, k, v of head 0, then those of head 1 (gptneox)
@@ -21,7 +21,10 @@
  *   ga.rope_{short,long}_factors  array  longrope's divisors of frequencies. GGUF files have tensors instead
  *   ga.activation       text   config.json's own word: "silu", "gelu", "gelu_new", "gelu_pytorch_tanh"
  *   ga.tied_embeddings  bool   as config.json says; where it is absent a missing output.weight means tied
- *   ga.eos_token_ids    array  every end id of config.json; the first is also tokenizer.ggml.eos_token_id
+ *   ga.eos_token_ids    array  every end id of config.json and generation_config.json; the first is also
+ *                              tokenizer.ggml.eos_token_id
+ *   ga.embedding_modules text  JSON: pooling and modules of modules.json, where <arch>.pooling_type cannot say them
+ *   ga.chat_template_error text  why the folder's chat template cannot be read; tokenizer.chat_template is absent then
  *   <arch>.rope.scaling.{low,high}_freq_factor  float  for rope.scaling.type "llama3", which GGUF bakes into a tensor
  *   safetensors.<key>   text   the entries of __metadata__ (of the first file)
  *
@@ -59,7 +62,8 @@ GA_API const char *ga_model_file_shard_path(const ga_model_file *file, int32_t s
 GA_API uint64_t ga_model_file_shard_bytes(const ga_model_file *file, int32_t shard);
 /* Returns the path of a file in the folder of safetensors weights; NULL if it is not there. Known names:
  * tokenizer.json, tokenizer_config.json, tokenizer.model, special_tokens_map.json, added_tokens.json,
- * chat_template.jinja, vocab.txt, vocab.json, merges.txt, generation_config.json, config.json. Always NULL for GGUF,
+ * chat_template.jinja, chat_template.json, additional_chat_templates/tool_use.jinja, vocab.txt, vocab.json, merges.txt,
+ * generation_config.json, config.json. Always NULL for GGUF,
  * which holds all of these. */
 GA_API const char *ga_model_file_side_path(const ga_model_file *file, const char *name);
 

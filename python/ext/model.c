@@ -230,12 +230,12 @@ static PyObject *model_embed_ids(PyObject *object, PyObject *value) {
   if (pyga_model_ready(self, "embed")) return NULL;
   int32_t *ids = pyga_ids(value, "embed: ids", &n);
   if (!ids) return NULL;
-  const int64_t width = ga_model_get_info(self->model)->width;
+  const int64_t width = ga_model_get_info(self->model)->embedding_width;
   pyga_context *host = pyga_context_for(NULL, 0);
   pyga_array *made = host ? pyga_array_new(host, GA_F32, 1, &width) : NULL;
   if (made) {
     PyThreadState *state = pyga_enter(self->context);
-    const ga_status status = ga_embed_ids(self->model, ids, n, made->view.data);
+    const ga_status status = ga_embed_vector(self->model, ids, n, made->view.data, (size_t)width);
     pyga_leave(self->context, state);
     if (status != GA_OK) {
       pyga_raise(status);
@@ -289,13 +289,14 @@ static PyObject *model_info(PyObject *object, void *unused) {
                          (Py_ssize_t)ga_tokenizer_size(self->vocab));
   const ga_model_info *m = ga_model_get_info(self->model);
   const ga_tokenizer *tok = ga_model_tokenizer(self->model);
-  return Py_BuildValue("{s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:O,s:K,s:K,s:K,s:n}", "arch", m->arch, "name",
+  return Py_BuildValue("{s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:O,s:i,s:K,s:K,s:K,s:n}", "arch", m->arch, "name",
                        m->name, "n_layers", (int)m->n_layers, "width", (int)m->width, "ff_width", (int)m->ff_width,
                        "n_heads", (int)m->n_heads, "n_kv_heads", (int)m->n_kv_heads, "head_dim", (int)m->head_dim,
                        "vocab", (int)m->vocab, "context", (int)m->context, "window", (int)m->window, "is_encoder",
-                       m->is_encoder ? Py_True : Py_False, "n_params", (unsigned long long)m->n_params, "weight_bytes",
-                       (unsigned long long)m->weight_bytes, "kv_token_bytes", (unsigned long long)m->kv_token_bytes,
-                       "tokens", (Py_ssize_t)(tok ? ga_tokenizer_size(tok) : 0));
+                       m->is_encoder ? Py_True : Py_False, "embedding_width", (int)m->embedding_width, "n_params",
+                       (unsigned long long)m->n_params, "weight_bytes", (unsigned long long)m->weight_bytes,
+                       "kv_token_bytes", (unsigned long long)m->kv_token_bytes, "tokens",
+                       (Py_ssize_t)(tok ? ga_tokenizer_size(tok) : 0));
 }
 
 static PyObject *model_context(PyObject *object, void *unused) {

@@ -47,7 +47,7 @@ class Model(_core.ModelBase):
         return self._encode_json(json.dumps(context), chat_template, bool(context.get("tools")))
 
     def embed(self, text_or_ids):
-        """Embedding of a text or of ids, L2-normalised: Array [width] f32."""
+        """Embedding of a text or of ids, L2-normalised: Array [info["embedding_width"]] f32."""
         return self._embed_ids(self.ids_of(text_or_ids))
 
     def ids_of(self, text_or_ids):

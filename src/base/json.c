@@ -29,7 +29,8 @@ static uint64_t tree_bytes(const char *text, size_t bytes) {
   return sum + bytes; /* the texts themselves */
 }
 
-static ga_status parse_json(const char *label, const char *text, size_t bytes, size_t flags, json_t **out) {
+static ga_status parse_json(const char *label, const char *text, size_t bytes, size_t flags, bool is_list,
+                            json_t **out) {
   json_error_t error;
   *out = NULL;
   GA_REQUIRE(bytes <= GA_JSON_MAX_BYTES, GA_ERR_FORMAT, "%s: JSON of %zu bytes; at most %d", label, bytes,
@@ -45,8 +46,9 @@ static ga_status parse_json(const char *label, const char *text, size_t bytes, s
     return ga_fail(GA_ERR_FORMAT, "%s: JSON, line %d, byte %d: %s", label, error.line, error.position,
                    ga_quote(error.text, strlen(error.text)).text);
   }
-  if (!json_is_object(root) || ga_json_wide(root)) {
-    ga_status status = ga_fail(GA_ERR_FORMAT, "%s: JSON is %s; must be an object", label, ga_json_type_name(root));
+  if (is_list ? !json_is_array(root) : !json_is_object(root) || ga_json_wide(root)) {
+    ga_status status = ga_fail(GA_ERR_FORMAT, "%s: JSON is %s; must be an %s", label, ga_json_type_name(root),
+                               is_list ? "array" : "object");
     json_decref(root);
     return status;
   }
@@ -55,21 +57,25 @@ static ga_status parse_json(const char *label, const char *text, size_t bytes, s
 }
 
 ga_status ga_json_parse(const char *label, const char *text, size_t bytes, json_t **out) {
-  return parse_json(label, text, bytes, GA_JSON_PYTHON, out);
+  return parse_json(label, text, bytes, GA_JSON_PYTHON, false, out);
 }
 
 ga_status ga_json_parse_strict(const char *label, const char *text, size_t bytes, json_t **out) {
-  return parse_json(label, text, bytes, JSON_REJECT_DUPLICATES, out);
+  return parse_json(label, text, bytes, JSON_REJECT_DUPLICATES, false, out);
 }
 
-ga_status ga_json_read_file(const char *path, json_t **out) {
+static ga_status read_json_file(const char *path, bool is_list, json_t **out) {
   ga_filemap map;
   *out = NULL;
   GA_TRY(ga_filemap_open(path, &map));
-  ga_status status = ga_json_parse(ga_path_label(path), map.data ? (const char *)map.data : "", map.bytes, out);
+  ga_status status =
+      parse_json(ga_path_label(path), map.data ? (const char *)map.data : "", map.bytes, GA_JSON_PYTHON, is_list, out);
   ga_filemap_close(&map);
   return status;
 }
+
+ga_status ga_json_read_file(const char *path, json_t **out) { return read_json_file(path, false, out); }
+ga_status ga_json_read_list(const char *path, json_t **out) { return read_json_file(path, true, out); }
 
 const char *ga_json_type_name(const json_t *value) {
   if (!value) return "missing";

@@ -23,6 +23,8 @@ GA_NODISCARD ga_status ga_json_parse(const char *label, const char *text, size_t
 GA_NODISCARD ga_status ga_json_parse_strict(const char *label, const char *text, size_t bytes, json_t **out);
 /* Reads a file and parses it like ga_json_parse. */
 GA_NODISCARD ga_status ga_json_read_file(const char *path, json_t **out);
+/* Reads a file whose JSON is an array. */
+GA_NODISCARD ga_status ga_json_read_list(const char *path, json_t **out);
 /* Returns the name of a value's type for error texts, such as "an integer" or "a text". */
 const char *ga_json_type_name(const json_t *value);
 /* Returns the value at a path of names separated by dots. NULL: a name is absent, the value is null, or a value on the

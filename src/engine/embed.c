@@ -1,27 +1,10 @@
 /* Sentence embeddings of encoder models: one pass, pooled, L2-normalised (arXiv 1908.10084). */
-#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "model/embedding.h"
 #include "model/exec.h"
-
-static void pool(const ga_hparams *p, ga_pooling pooling, const float *x, int32_t n, float *out) {
-  double norm = 0;
-  for (int32_t c = 0; c < p->width; c++) {
-    double v = 0;
-    if (pooling == POOL_CLS)
-      v = (double)x[c];
-    else if (pooling == POOL_LAST)
-      v = (double)x[(int64_t)(n - 1) * p->width + c];
-    else
-      for (int32_t t = 0; t < n; t++) v += (double)x[(int64_t)t * p->width + c] / n;
-    out[c] = (float)v;
-    norm += v * v;
-  }
-  norm = norm > 0 ? 1 / sqrt(norm) : 0;
-  for (int32_t c = 0; c < p->width; c++) out[c] = (float)((double)out[c] * norm);
-}
 
 /* ids, positions, zeros (types), q_start[2] in one device buffer. */
 static ga_status run_embedding(ga_model *model, ga_exec *e, const int32_t *ids, int32_t n, int32_t *host,
@@ -57,18 +40,20 @@ static ga_status embed_tokens(ga_model *model, ga_exec *e, const int32_t *ids, i
   int32_t *ints = host ? (int32_t *)(x + rows / sizeof(float)) : NULL;
   if (status == GA_OK) status = run_embedding(model, e, ids, n, ints, device);
   if (status == GA_OK) status = ga_copy_to_host(model->ctx, x, exec_result(e), rows, NULL);
-  if (status == GA_OK) pool(&model->hparams, model->graph->pooling, x, n, out);
+  if (status == GA_OK) status = embedding_compute(model->embedding, x, n, model->hparams.width, out);
   ga_buffer_free(model->ctx, device);
   ga_mem_free(host);
   return status;
 }
 
-ga_status ga_embed_ids(ga_model *model, const int32_t *ids, int32_t n, float *out) {
+ga_status ga_embed_vector(ga_model *model, const int32_t *ids, int32_t n, float *out, size_t capacity) {
   GA_REQUIRE(model && ids && out, GA_ERR_ARG, "embed: model, ids or out is null");
   GA_REQUIRE(model->info.is_encoder, GA_ERR_UNSUPPORTED,
              "embed: %s generates text; embeddings need an encoder such as bert", model->info.arch);
   GA_REQUIRE(n >= 1 && n <= model->hparams.context, GA_ERR_SHAPE, "embed: %d tokens; this model takes 1 to %d", n,
              model->hparams.context);
+  GA_REQUIRE(capacity >= (size_t)model->info.embedding_width, GA_ERR_SHAPE,
+             "embed: room for %zu floats; an embedding of this model has %d", capacity, model->info.embedding_width);
   GA_REQUIRE(!model->is_plan, GA_ERR_STATE, "embed: the model was loaded without weights (plan_only)");
   for (int32_t i = 0; i < n; i++)
     GA_REQUIRE(ids[i] >= 0 && ids[i] < model->hparams.vocab, GA_ERR_ARG, "embed: id %d at %d; must be 0 to %d", ids[i],
@@ -78,4 +63,9 @@ ga_status ga_embed_ids(ga_model *model, const int32_t *ids, int32_t n, float *ou
   ga_status status = embed_tokens(model, &e, ids, n, out);
   exec_destroy(&e);
   return status;
+}
+
+ga_status ga_embed_ids(ga_model *model, const int32_t *ids, int32_t n, float *out) {
+  GA_REQUIRE(model, GA_ERR_ARG, "embed: model is null");
+  return ga_embed_vector(model, ids, n, out, (size_t)model->info.width);
 }

@@ -94,8 +94,9 @@ static ga_status read_value(ga_arena *arena, ga_byte_reader *r, ga_meta *meta) {
 
 /* Keys that tell how a folder is laid out (ga/model_file.h): config.json's values for them were checked. */
 static ga_status check_key(const char *key) {
-  static const char *const of_folders[] = {"ga.rope_fraction",      "ga.rope_layers",       "ga.no_rope_every",
-                                           "ga.rope_short_factors", "ga.rope_long_factors", "ga.qkv_by_head"};
+  static const char *const of_folders[] = {"ga.rope_fraction",      "ga.rope_layers",        "ga.no_rope_every",
+                                           "ga.rope_short_factors", "ga.rope_long_factors",  "ga.qkv_by_head",
+                                           "ga.embedding_modules",  "ga.chat_template_error"};
   for (size_t i = 0; i < GA_COUNT_OF(of_folders); i++)
     GA_REQUIRE(strcmp(key, of_folders[i]) != 0, GA_ERR_FORMAT,
                "is of folders with a config.json; GGUF files have none");

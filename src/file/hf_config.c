@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "file/byte_reader.h"
 #include "file/hf.h"
+#include "file/hf_parts.h"
 #include "file/hf_rope.h"
 #include "file/limits.h"
 #include "text/json_io.h"
@@ -35,7 +36,7 @@ static ga_status put_ints(const hf_sink *s, const char *key, const json_t *value
 }
 
 /* Ids below 0 mean that there is no such token. */
-static ga_status put_ids(const hf_sink *s, const char *key, bool all, const json_t *value) {
+static ga_status put_token_ids(const hf_sink *s, const char *key, bool all, const json_t *value) {
   const size_t n = json_array_size(value) ? json_array_size(value) : 1; /* an empty array has no first element */
   int64_t kept = 0;
   void *le;
@@ -200,8 +201,8 @@ static ga_status put_meta_value(const hf_sink *s, ga_hf_kind kind, const char *k
     MUST_BE(json_is_boolean(value), value, "true or false");
     return ga_meta_list_add_bool(s->arena, s->list, key, json_is_true(value));
   case GA_HF_INTS: return put_ints(s, key, value);
-  case GA_HF_ID: return put_ids(s, key, false, value);
-  case GA_HF_IDS: return put_ids(s, key, true, value);
+  case GA_HF_ID: return put_token_ids(s, key, false, value);
+  case GA_HF_IDS: return put_token_ids(s, key, true, value);
   case GA_HF_FLOATS: return put_floats(s, key, value);
   case GA_HF_FRACTION: return put_fraction(s, key, value);
   case GA_HF_RSQRT: return put_rsqrt(s, key, value);
@@ -394,6 +395,8 @@ ga_status ga_hf_config_apply(ga_arena *arena, const char *label, const json_t *c
   GA_REQUIRE(json_is_object(inner) && !ga_json_wide(inner), GA_ERR_FORMAT, "%s: '%s' is %s; must be an object", label,
              a->inside, ga_json_type_name(inner));
   GA_TRY(ga_meta_list_add_text(arena, list, "general.architecture", a->arch, strlen(a->arch)));
+  GA_TRY(ga_parts_check(&ga_hf_config_parts, NULL, config));
+  if (inner != config) GA_TRY(ga_parts_check(&ga_hf_config_parts, a->inside, inner));
   GA_TRY(ga_hf_rope_view(label, inner, &rope));
   const hf_sink s = {arena, list, a, rope};
   const ga_status status = apply_rows(&s, label, config, inner);

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "file/hf.h"
 #include "file/hf_generation.h"
+#include "file/hf_modules.h"
 #include "file/hf_template.h"
 #include "file/limits.h"
 
@@ -48,28 +49,6 @@ static ga_status find_side_files(ga_model_file *file, const char *folder) {
   return GA_OK;
 }
 
-/* How sentence-transformers says which pooling its model was trained with; numbers as in GGUF's pooling_type. */
-static ga_status add_pooling(ga_model_file *file, const char *folder, const char *arch) {
-  static const struct {
-    const char *name;
-    int type;
-  } modes[] = {{"pooling_mode_mean_tokens", 1}, {"pooling_mode_cls_token", 2}, {"pooling_mode_lasttoken", 3}};
-  char *path, *key;
-  json_t *config;
-  ga_status status = GA_OK;
-  GA_TRY(ga_arena_printf(&file->arena, &key, "%s.pooling_type", arch));
-  GA_TRY(ga_arena_printf(&file->arena, &path, "%s1_Pooling/config.json", folder));
-  if (!file_exists(path)) return GA_OK;
-  GA_TRY(ga_json_read_file(path, &config));
-  for (size_t i = 0; i < GA_COUNT_OF(modes); i++)
-    if (json_is_true(json_object_get(config, modes[i].name))) {
-      status = ga_meta_list_add_int(&file->arena, file->meta, key, modes[i].type);
-      break;
-    }
-  json_decref(config);
-  return status;
-}
-
 /* Adds what generation_config.json says to the parsed config.json. */
 static ga_status add_generation(ga_model_file *file, json_t *config) {
   const char *path = ga_model_file_side_path(file, "generation_config.json");
@@ -95,7 +74,7 @@ static ga_status apply_config(ga_model_file *file, const char *folder, const ga_
   ga_status status = add_generation(file, config);
   if (status == GA_OK) status = ga_hf_config_apply(&file->arena, ga_path_label(path), config, file->meta, arch);
   json_decref(config);
-  if (status == GA_OK && (*arch)->layout & GA_HF_BOTH_WAYS) status = add_pooling(file, folder, (*arch)->arch);
+  if (status == GA_OK && (*arch)->layout & GA_HF_BOTH_WAYS) status = ga_hf_modules(file, folder, (*arch)->arch);
   return status;
 }
 
@@ -209,7 +188,7 @@ static ga_status note_tensors(ga_model_file *file, const shard_list *shards, con
 }
 
 /* Leaves out the tensors of a shard that another shard has. */
-static void drop_doubles(ga_model_shard *part, int32_t number, const shard_tensors *all) {
+static void drop_other_copies(ga_model_shard *part, int32_t number, const shard_tensors *all) {
   int64_t kept = 0;
   for (int64_t j = 0; j < part->n_tensors; j++)
     if (all->part[ga_name_table_find(&all->table, part->tensors[j].source_name)] == number)
@@ -242,7 +221,7 @@ static ga_status open_shards(ga_model_file *file, const char *folder, json_t *ma
   }
   GA_TRY(note_tensors(file, &shards, map, &all));
   GA_TRY(check_listed(&all, map));
-  for (int32_t i = 0; i < file->n_shards; i++) drop_doubles(&file->shards[i], i, &all);
+  for (int32_t i = 0; i < file->n_shards; i++) drop_other_copies(&file->shards[i], i, &all);
   return GA_OK;
 }
 

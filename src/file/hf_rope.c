@@ -88,7 +88,7 @@ static const json_t *rope_parameters(const json_t *config, const char **name) {
   return nested || other ? nested : ga_json_at(config, "rope_parameters");
 }
 
-static ga_status fill_rope(const char *label, const json_t *config, json_t *rope) {
+static ga_status gather_rope(const char *label, const json_t *config, json_t *rope) {
   const char *name;
   const json_t *scaling = ga_json_at(config, "rope_scaling"), *parameters = rope_parameters(config, &name);
   GA_TRY(check_sliding(label, ga_json_at(config, "rope_parameters.sliding_attention")));
@@ -109,7 +109,7 @@ ga_status ga_hf_rope_view(const char *label, const json_t *config, json_t **out)
     json_decref(view);
     return ga_fail(GA_ERR_NOMEM, "%s: out of memory", label);
   }
-  const ga_status status = fill_rope(label, config, rope);
+  const ga_status status = gather_rope(label, config, rope);
   if (status == GA_OK)
     *out = view;
   else

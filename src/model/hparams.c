@@ -130,6 +130,44 @@ static ga_status read_base(const ga_model_file *file, const ga_hparams *p, const
   return GA_OK;
 }
 
+ga_status hparams_original_context(const ga_model_file *file, const ga_hparams *p, int32_t *out) {
+  return hparams_int(file, p, "rope.scaling.original_context_length", p->context_trained, 1, 1 << 30, out);
+}
+
+ga_status hparams_rope_scaling(const ga_model_file *file, const ga_hparams *p, ga_text *type, double *factor) {
+  static const char *const keys[] = {"rope.scaling.factor", "rope.scale_linear"};
+  char text[GA_HPARAM_KEY_BYTES];
+  bool stated = false;
+  for (size_t i = 0; i < GA_COUNT_OF(keys) && !stated; i++) {
+    double value = 0;
+    GA_TRY(read_float_or(file, p, keys[i], 0, &value));
+    stated = value != 0;
+    if (stated) *factor = value;
+  }
+  return ga_model_file_text_or(file, hparams_key(p, "rope.scaling.type", text), stated ? "linear" : "none", type);
+}
+
+/* Enlarges the context of yarn and linear scaling: files may state the one before it. Of linear scaling without an
+ * original context a file leaves open which one it states. */
+static ga_status extend_context(const ga_model_file *file, ga_hparams *p) {
+  static const char key[] = "rope.scaling.original_context_length";
+  char text[GA_HPARAM_KEY_BYTES];
+  ga_text type = {0};
+  double factor = 1;
+  int32_t original;
+  GA_TRY(hparams_rope_scaling(file, p, &type, &factor));
+  const bool is_yarn = type.bytes == 4 && !memcmp(type.data, "yarn", 4),
+             is_linear = type.bytes == 6 && !memcmp(type.data, "linear", 6),
+             is_stated = ga_model_file_meta(file, hparams_key(p, key, text));
+  if ((!is_yarn && !is_linear) || !(factor > 1)) return GA_OK;
+  GA_TRY(hparams_original_context(file, p, &original));
+  const double tokens = floor(original * factor);
+  const int32_t scaled = tokens < 1 << 30 ? (int32_t)tokens : 1 << 30;
+  if (scaled > p->context_most) p->context_most = scaled;
+  if (is_yarn || is_stated) p->context = p->context_most;
+  return GA_OK;
+}
+
 ga_status hparams_rope(const ga_model_file *file, const char *pairs, ga_hparams *p) {
   double part;
   GA_TRY(ga_model_file_float_or(file, "ga.rope_fraction", 1, &part));
@@ -140,7 +178,7 @@ ga_status hparams_rope(const ga_model_file *file, const char *pairs, ga_hparams 
   GA_TRY(read_base(file, p, "rope.freq_base_swa", &p->rope_base_local));
   ga_text layout;
   GA_TRY(ga_model_file_text_or(file, "ga.rope_layout", pairs, &layout));
-  GA_TRY(ga_rope_extend_context(file, p));
+  GA_TRY(extend_context(file, p));
   p->rope_pairs = layout.bytes == 4 && !memcmp(layout.data, "norm", 4) ? GA_ROPE_NORM : GA_ROPE_NEOX;
   return GA_OK;
 }

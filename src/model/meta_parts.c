@@ -49,6 +49,12 @@ static const ga_part sampling_rows[] = {
     {0}};
 const ga_part_table meta_parts_sampling = {"GGUF", "keys general.sampling.*", sampling_rows, NULL};
 
+const ga_part_table *const *meta_part_tables(size_t *count) {
+  static const ga_part_table *const tables[] = {&meta_parts_rope, &meta_parts_pooling, &meta_parts_sampling};
+  *count = GA_COUNT_OF(tables);
+  return tables;
+}
+
 static ga_status element_json(const ga_meta *meta, int64_t i, json_t **out) {
   int64_t n = 0;
   double x = 0;
@@ -70,7 +76,7 @@ static ga_status element_json(const ga_meta *meta, int64_t i, json_t **out) {
   return GA_OK;
 }
 
-static ga_status check_row(const char *label, const ga_part *row, const ga_meta *meta) {
+static ga_status check_meta_row(const char *label, const ga_part *row, const ga_meta *meta) {
   json_t *value = NULL;
   bool allowed = false;
   if (row->use != GA_PART_REFUSED) return GA_OK;
@@ -88,7 +94,7 @@ static ga_status check_row(const char *label, const ga_part *row, const ga_meta 
 }
 
 /* The table that a key belongs to; NULL: none of them. */
-static const ga_part_table *table_of(const char *key) {
+static const ga_part_table *parts_of_key(const char *key) {
   if (!strncmp(key, "general.sampling.", strlen("general.sampling."))) return &meta_parts_sampling;
   const char *dot = strchr(key, '.');
   if (!dot || !strncmp(key, "tokenizer.", strlen("tokenizer.")) || !strncmp(key, "general.", strlen("general.")))
@@ -103,12 +109,12 @@ ga_status meta_parts_check(const ga_model_file *file) {
   for (int64_t i = 0; i < ga_model_file_meta_count(file); i++) {
     const ga_meta *meta = ga_model_file_meta_at(file, i);
     const char *key = ga_meta_key(meta);
-    const ga_part_table *table = table_of(key);
+    const ga_part_table *table = parts_of_key(key);
     const ga_part *row = table ? ga_parts_find(table, key) : NULL;
     GA_REQUIRE(!table || row, GA_ERR_UNSUPPORTED,
                "%s: metadata '%s' is not known; docs/reference/model-files.md has the %s that are", label, key,
                table ? table->what : "");
-    if (row) GA_TRY(check_row(label, row, meta));
+    if (row) GA_TRY(check_meta_row(label, row, meta));
   }
   return GA_OK;
 }

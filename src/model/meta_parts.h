@@ -7,6 +7,9 @@
 
 extern const ga_part_table meta_parts_rope, meta_parts_pooling, meta_parts_sampling;
 
+/* Returns these tables, in the order of the reference. */
+const ga_part_table *const *meta_part_tables(size_t *count);
+
 /* Checks the keys of a GGUF file against the tables. For safetensors folders it does nothing: they were checked when
  * they were opened. GA_ERR_UNSUPPORTED: a key with a value that GA does not have, or an unknown key of rotary
  * embedding, pooling or sampling; the text names it. */

@@ -8,6 +8,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "model/arch/arch.h"
+#include "model/embedding.h"
 #include "model/exec.h"
 #include "model/memory_kind.h"
 #include "model/pass/shard.h"
@@ -63,6 +64,7 @@ static ga_status fill_info(ga_model *model) {
   info->context = p->context;
   info->window = p->window;
   info->is_encoder = p->arch->is_encoder;
+  info->embedding_width = model->embedding ? model->embedding->width : 0;
   for (int32_t il = 0; il < p->n_layers && !info->is_encoder; il++) {
     memory_need need;
     GA_TRY(memory_need_of(p, GA_F16, il, &need));
@@ -88,6 +90,8 @@ static ga_status load_model_file(ga_model *model, ga_ctx *ctx, const char *path,
   GA_TRY(ga_model_file_open(path, &model->file));
   GA_TRY(ga_hparams_read(model->file, &model->whole));
   GA_TRY(split_model(model, options));
+  if (model->whole.arch->is_encoder)
+    GA_TRY(embedding_create(model->file, &model->whole, options->plan_only, &model->embedding));
   GA_TRY(fill_info(model));
   GA_TRY(load_tokenizer(model));
   GA_TRY(load_templates(model));
@@ -187,6 +191,7 @@ void ga_model_destroy(ga_model *model) {
   ga_ctx_destroy(model->cpu);
   ga_mem_free(model->weights);
   ga_mem_free(model->attachments);
+  embedding_destroy(model->embedding);
   graph_destroy(model->graph);
   ga_template_destroy(model->chat_template);
   ga_template_destroy(model->tool_template);

@@ -44,6 +44,7 @@ typedef struct ga_hparams {
 #define GA_WEIGHT_DIMS 4
 
 typedef struct ga_attachment ga_attachment;
+typedef struct ga_embedding ga_embedding; /* embedding.h */
 
 /* A tensor of the model, on the device of its layer. Matrices are [rows, cols] with y = W x: a row gives one element of
  * y. Stacks of matrices have further dimensions before rows. Vectors are f32. */
@@ -127,6 +128,8 @@ struct ga_model {
   bool has_tool_template;
   char template_error[256];
 
+  ga_embedding *embedding; /* NULL: the model is no encoder */
+
   ga_weight *weights; /* table by layer and weight_id: ga_weight_at (weight_spec.h) */
   ga_attachment *attachments;
 
@@ -150,9 +153,7 @@ GA_NODISCARD ga_status ga_hparams_rope(const ga_model_file *file, const ga_hpara
  * numbers. */
 GA_NODISCARD ga_status ga_rope_factors(const ga_model_file *file, const ga_hparams *p, rope_table table, float *out,
                                        bool *found);
-/* Raises p->context_most to the scaled context, for YaRN and linear scaling. p->context gets the same value, unless
- * linear scaling leaves open whether the file states the context before or after scaling. */
-GA_NODISCARD ga_status ga_rope_extend_context(const ga_model_file *file, ga_hparams *p);
+
 /* Reads the number of tokens up to which longrope's short factors apply; 0: the model has no long factors. */
 GA_NODISCARD ga_status ga_rope_short_context(const ga_model_file *file, const ga_hparams *p, int32_t *tokens);
 /* Checks a session's options (NULL: defaults) and writes its sizes, with defaults filled in. ctx: context of the

@@ -15,10 +15,6 @@ static ga_status float_or(const ga_model_file *file, const ga_hparams *p, const 
   return ga_model_file_float_or(file, hparams_key(p, key, text), fallback, out);
 }
 
-static ga_status original_context(const ga_model_file *file, const ga_hparams *p, int32_t *out) {
-  return hparams_int(file, p, "rope.scaling.original_context_length", p->context_trained, 1, 1 << 30, out);
-}
-
 /* Of what the arrays here and in weights.c have room for. */
 static ga_status check_pairs(const ga_hparams *p) {
   GA_REQUIRE(p->rot_dim >= 0 && p->rot_dim <= 2 * MOST_PAIRS, GA_ERR_SHAPE,
@@ -76,7 +72,7 @@ ga_status ga_rope_short_context(const ga_model_file *file, const ga_hparams *p, 
   *tokens = 0;
   if (!ga_model_file_find(file, "rope_factors_long.weight") && !ga_model_file_meta(file, "ga.rope_long_factors"))
     return GA_OK;
-  return original_context(file, p, tokens);
+  return hparams_original_context(file, p, tokens);
 }
 
 /* --- scaling --- */
@@ -108,44 +104,12 @@ static bool text_is(const ga_text *text, const char *want) {
   return text->bytes == strlen(want) && !memcmp(text->data, want, text->bytes);
 }
 
-/* Reads the type, and the factor where the file states one; else *factor is unchanged. A factor without a type is
- * linear, and 0 is none. */
-static ga_status read_type(const ga_model_file *file, const ga_hparams *p, ga_text *type, double *factor) {
-  static const char *const keys[] = {"rope.scaling.factor", "rope.scale_linear"};
-  char text[GA_HPARAM_KEY_BYTES];
-  bool stated = false;
-  for (size_t i = 0; i < GA_COUNT_OF(keys) && !stated; i++) {
-    double value = 0;
-    GA_TRY(float_or(file, p, keys[i], 0, &value));
-    stated = value != 0;
-    if (stated) *factor = value;
-  }
-  return ga_model_file_text_or(file, hparams_key(p, "rope.scaling.type", text), stated ? "linear" : "none", type);
-}
-
-ga_status ga_rope_extend_context(const ga_model_file *file, ga_hparams *p) {
-  static const char key[] = "rope.scaling.original_context_length";
-  char text[GA_HPARAM_KEY_BYTES];
-  ga_text type = {0};
-  double factor = 1;
-  int32_t original;
-  GA_TRY(read_type(file, p, &type, &factor));
-  const bool is_yarn = text_is(&type, "yarn"), is_stated = ga_model_file_meta(file, hparams_key(p, key, text));
-  if ((!is_yarn && !text_is(&type, "linear")) || !(factor > 1)) return GA_OK;
-  GA_TRY(original_context(file, p, &original));
-  const double tokens = floor(original * factor);
-  const int32_t scaled = tokens < 1 << 30 ? (int32_t)tokens : 1 << 30;
-  if (scaled > p->context_most) p->context_most = scaled;
-  if (is_yarn || is_stated) p->context = p->context_most;
-  return GA_OK;
-}
-
 static ga_status read_scaling(const ga_model_file *file, const ga_hparams *p, ga_rope_params *r, ga_text *type) {
   char text[GA_HPARAM_KEY_BYTES];
   int32_t original;
   double multiplier = p->yarn_log_multiplier, stated = 0;
-  GA_TRY(read_type(file, p, type, &stated));
-  GA_TRY(original_context(file, p, &original));
+  GA_TRY(hparams_rope_scaling(file, p, type, &stated));
+  GA_TRY(hparams_original_context(file, p, &original));
   r->original_context = original;
   const bool is_long = text_is(type, "longrope");
   r->factor = stated != 0 ? stated : is_long ? (double)p->context / original : 1;

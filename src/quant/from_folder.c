@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "cpu/cpu_gemm.h"
+#include "file/hf_modules.h"
 #include "file/model_store.h"
 #include "quant/rewrite.h"
 
@@ -29,8 +30,12 @@ static bool arch_meta_is(const rewrite *r, const char *key, const char *want) {
 /* Keys of ours that tell how a folder is laid out: the new file is laid out as GGUF files are. Frequencies of llama3
  * become a tensor, and what is "none" need not be said; longrope's factor is that of its magnitude alone. */
 static bool is_folders_own(const rewrite *r, const char *key) {
-  static const char *const own[] = {"ga.", "safetensors.", "tokenizer.ggml.bos", "tokenizer.ggml.eos",
-                                    "tokenizer.ggml.padding", "tokenizer.chat_template"};
+  static const char *const own[] = {"ga.",
+                                    "safetensors.",
+                                    "tokenizer.ggml.bos",
+                                    "tokenizer.ggml.eos",
+                                    "tokenizer.ggml.padding",
+                                    "tokenizer.chat_template"};
   for (size_t i = 0; i < GA_COUNT_OF(own); i++)
     if (has_prefix(key, own[i])) return true;
   if (ga_ends_with(key, ".rope.scaling.factor") && arch_meta_is(r, "rope.scaling.type", "longrope")) return true;
@@ -170,6 +175,9 @@ ga_status rewrite_put_folder_keys(rewrite *r) {
   GA_REQUIRE(ga_model_file_side_path(r->file, "config.json"), GA_ERR_UNSUPPORTED,
              "%s: no config.json beside the weights; must be there",
              ga_path_label(ga_model_file_shard_path(r->file, 0)));
+  GA_REQUIRE(!ga_model_file_meta(r->file, GA_EMBEDDING_MODULES), GA_ERR_UNSUPPORTED,
+             "modules.json: GGUF files have pooling by mean, CLS or last token alone, and no Dense or Normalize before "
+             "one");
   for (int64_t i = 0; i < ga_model_file_meta_count(r->file); i++) {
     const ga_meta *meta = ga_model_file_meta_at(r->file, i);
     if (!is_folders_own(r, ga_meta_key(meta))) GA_TRY(put_folder_meta(r, meta));

@@ -33,9 +33,10 @@ struct sv_embedder {
 /* --- the thread --- */
 
 static void sv_embed_one(sv_embedder *e, sv_embed_job *job) {
-  const size_t width = (size_t)ga_model_get_info(e->server->model)->width;
+  const size_t width = (size_t)ga_model_get_info(e->server->model)->embedding_width;
   for (size_t i = 0; i < job->n && job->status == GA_OK && !atomic_load(&job->is_dropped); i++) {
-    job->status = ga_embed_ids(e->server->model, job->ids[i].p, (int32_t)job->ids[i].n, job->vectors + i * width);
+    job->status =
+        ga_embed_vector(e->server->model, job->ids[i].p, (int32_t)job->ids[i].n, job->vectors + i * width, width);
     if (job->status != GA_OK) (void)snprintf(job->error, sizeof job->error, "%s", ga_error_text());
   }
 }
@@ -133,7 +134,7 @@ static void sv_embed_free(void *user) {
 static bool sv_read_embed_options(const json_t *body, sv_embed_job *job, sv_fail *fail) {
   const sv_server *s = job->server;
   const char *format = "float", *model = NULL, *user = NULL;
-  const int64_t width = ga_model_get_info(s->model)->width;
+  const int64_t width = ga_model_get_info(s->model)->embedding_width;
   int64_t dimensions = width;
   if (!sv_read_string(body, "model", &model, fail) || !sv_is_model(s, model, fail) ||
       !sv_read_string(body, "encoding_format", &format, fail) || !sv_read_string(body, "user", &user, fail) ||
@@ -155,7 +156,7 @@ static bool sv_read_inputs(const json_t *body, sv_embed_job *job, sv_call *call)
   size_t n = 0;
   bool ok = sv_read_prompts(body, "input", s->vocab, SV_MAX_INPUTS, &prompts, &n, &call->fail);
   if (ok) job->ids = calloc(n, sizeof *job->ids);
-  if (ok) job->vectors = calloc(n * (size_t)ga_model_get_info(s->model)->width, sizeof *job->vectors);
+  if (ok) job->vectors = calloc(n * (size_t)ga_model_get_info(s->model)->embedding_width, sizeof *job->vectors);
   if (ok && (!job->ids || !job->vectors)) ok = sv_refuse_nomem(&call->fail);
   for (size_t i = 0; ok && i < n; i++) {
     sv_ids *ids = &job->ids[job->n++];
@@ -212,7 +213,7 @@ void sv_put_base64_floats(sv_text *t, const float *v, size_t n) {
 }
 
 static enum MHD_Result sv_embed_reply(sv_call *call, const sv_embed_job *job) {
-  const size_t width = (size_t)ga_model_get_info(job->server->model)->width;
+  const size_t width = (size_t)ga_model_get_info(job->server->model)->embedding_width;
   sv_text t = {0};
   sv_puts(&t, "{\"object\":\"list\",\"data\":[");
   for (size_t i = 0; i < job->n; i++) {

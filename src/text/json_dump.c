@@ -12,7 +12,7 @@ typedef struct json_out {
   bool failed;
 } json_out;
 
-static void put_bytes(json_out *out, const char *bytes, size_t n) {
+static void put_json_bytes(json_out *out, const char *bytes, size_t n) {
   if (!out->failed && n >= out->room - out->n) {
     const size_t room = out->room + n > SIZE_MAX / 2 ? 0 : 2 * (out->room + n) + 64;
     char *more = room ? realloc(out->p, room) : NULL;
@@ -28,7 +28,7 @@ static void put_json_text(json_out *out, const char *text, size_t n) {
   static const char names[] = "\"\"\\\\\bb\ff\nn\rr\tt";
   size_t plain = 0; /* [plain, i) needs no escape */
   out->failed = out->failed || !ga_json_is_utf8(text, n);
-  put_bytes(out, "\"", 1);
+  put_json_bytes(out, "\"", 1);
   for (size_t i = 0; i < n && !out->failed; i++) {
     const unsigned char c = (unsigned char)text[i];
     char escape[8] = {'\\'};
@@ -38,12 +38,12 @@ static void put_json_text(json_out *out, const char *text, size_t n) {
       escape[1] = name[1];
     else
       (void)snprintf(escape, sizeof escape, "\\u%04X", (unsigned)c);
-    put_bytes(out, text + plain, i - plain);
-    put_bytes(out, escape, strlen(escape));
+    put_json_bytes(out, text + plain, i - plain);
+    put_json_bytes(out, escape, strlen(escape));
     plain = i + 1;
   }
-  put_bytes(out, text + plain, n - plain);
-  put_bytes(out, "\"", 1);
+  put_json_bytes(out, text + plain, n - plain);
+  put_json_bytes(out, "\"", 1);
 }
 
 /* Writes 1 as 1.0 and 1e+05 as 1e5, with a point in every locale. */
@@ -60,80 +60,80 @@ static void put_real(json_out *out, double value, size_t flags) {
     memmove(to, digits, strlen(digits) + 1);
     n = (int)strlen(text);
   }
-  put_bytes(out, text, (size_t)n);
-  if (!e && !strchr(text, '.')) put_bytes(out, ".0", 2);
+  put_json_bytes(out, text, (size_t)n);
+  if (!e && !strchr(text, '.')) put_json_bytes(out, ".0", 2);
 }
 
 static void put_integer(json_out *out, json_int_t value) {
   char text[32];
   const int n = snprintf(text, sizeof text, "%" JSON_INTEGER_FORMAT, value);
-  put_bytes(out, text, (size_t)n);
+  put_json_bytes(out, text, (size_t)n);
 }
 
 /* What stands before an element: a new line with its indent, or a space behind a comma. */
 static void put_gap(json_out *out, size_t flags, int level, bool is_behind_comma) {
   const size_t indent = flags & JSON_MAX_INDENT;
   if (indent) {
-    put_bytes(out, "\n", 1);
-    for (size_t i = indent * (size_t)level; i > 0; i--) put_bytes(out, " ", 1);
+    put_json_bytes(out, "\n", 1);
+    for (size_t i = indent * (size_t)level; i > 0; i--) put_json_bytes(out, " ", 1);
   } else if (is_behind_comma && !(flags & JSON_COMPACT)) {
-    put_bytes(out, " ", 1);
+    put_json_bytes(out, " ", 1);
   }
 }
 
-static void put_value(json_out *out, const json_t *value, size_t flags, int level);
+static void dump_value(json_out *out, const json_t *value, size_t flags, int level);
 
-static void put_array(json_out *out, const json_t *array, size_t flags, int level) {
+static void dump_array(json_out *out, const json_t *array, size_t flags, int level) {
   const size_t n = json_array_size(array);
-  put_bytes(out, "[", 1);
+  put_json_bytes(out, "[", 1);
   for (size_t i = 0; i < n && !out->failed; i++) {
-    if (i) put_bytes(out, ",", 1);
+    if (i) put_json_bytes(out, ",", 1);
     put_gap(out, flags, level + 1, i > 0);
-    put_value(out, json_array_get(array, i), flags, level + 1);
+    dump_value(out, json_array_get(array, i), flags, level + 1);
   }
   if (n) put_gap(out, flags, level, false);
-  put_bytes(out, "]", 1);
+  put_json_bytes(out, "]", 1);
 }
 
-static void put_object(json_out *out, const json_t *value, size_t flags, int level) {
+static void dump_object(json_out *out, const json_t *value, size_t flags, int level) {
   json_t *object = (json_t *)(uintptr_t)value; /* iterators want it writable */
   const char *wide = ga_json_wide(value);
   bool is_first = true;
   if (wide) {
-    put_bytes(out, wide, strlen(wide));
+    put_json_bytes(out, wide, strlen(wide));
     return;
   }
-  put_bytes(out, "{", 1);
+  put_json_bytes(out, "{", 1);
   for (void *it = json_object_iter(object); it && !out->failed; it = json_object_iter_next(object, it)) {
-    if (!is_first) put_bytes(out, ",", 1);
+    if (!is_first) put_json_bytes(out, ",", 1);
     put_gap(out, flags, level + 1, !is_first);
     put_json_text(out, json_object_iter_key(it), json_object_iter_key_len(it));
-    put_bytes(out, ": ", flags & JSON_COMPACT ? 1 : 2);
-    put_value(out, json_object_iter_value(it), flags, level + 1);
+    put_json_bytes(out, ": ", flags & JSON_COMPACT ? 1 : 2);
+    dump_value(out, json_object_iter_value(it), flags, level + 1);
     is_first = false;
   }
   if (!is_first) put_gap(out, flags, level, false);
-  put_bytes(out, "}", 1);
+  put_json_bytes(out, "}", 1);
 }
 
-static void put_value(json_out *out, const json_t *value, size_t flags, int level) {
+static void dump_value(json_out *out, const json_t *value, size_t flags, int level) {
   switch (json_typeof(value)) {
-  case JSON_OBJECT: put_object(out, value, flags, level); return;
-  case JSON_ARRAY: put_array(out, value, flags, level); return;
+  case JSON_OBJECT: dump_object(out, value, flags, level); return;
+  case JSON_ARRAY: dump_array(out, value, flags, level); return;
   case JSON_STRING: put_json_text(out, json_string_value(value), json_string_length(value)); return;
   case JSON_INTEGER: put_integer(out, json_integer_value(value)); return;
   case JSON_REAL: put_real(out, json_real_value(value), flags); return;
-  case JSON_TRUE: put_bytes(out, "true", 4); return;
-  case JSON_FALSE: put_bytes(out, "false", 5); return;
-  case JSON_NULL: put_bytes(out, "null", 4); return;
+  case JSON_TRUE: put_json_bytes(out, "true", 4); return;
+  case JSON_FALSE: put_json_bytes(out, "false", 5); return;
+  case JSON_NULL: put_json_bytes(out, "null", 4); return;
   }
   out->failed = true;
 }
 
 char *ga_json_dump(const json_t *value, size_t flags) {
   json_out out = {.failed = !value || (!(flags & JSON_ENCODE_ANY) && !json_is_object(value) && !json_is_array(value))};
-  if (!out.failed) put_value(&out, value, flags, 0);
-  put_bytes(&out, "", 1);
+  if (!out.failed) dump_value(&out, value, flags, 0);
+  put_json_bytes(&out, "", 1);
   if (!out.failed) return out.p;
   free(out.p);
   return NULL;

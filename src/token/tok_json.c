@@ -145,7 +145,7 @@ static ga_status fill_added(tok_load *load, const json_src *src, ga_text *texts)
 static ga_status fill_tokens(tok_load *load, const json_src *src) {
   const char *key;
   const json_t *value;
-  size_t i, id, n;
+  size_t i, id, n, bytes;
   void *tokens, *types, *added;
   GA_TRY(count_ids(src, &n));
   GA_TRY(ga_arena_alloc(&load->arena, n, &added));
@@ -155,10 +155,10 @@ static ga_status fill_tokens(tok_load *load, const json_src *src) {
   GA_TRY(ga_arena_alloc(&load->arena, n * sizeof(int32_t), &types));
   ga_text *texts = tokens;
   load->types = types;
-  for (i = 0; i < n; i++) load->types[i] = GA_TOK_UNUSED; /* ids that the file leaves out */
-  json_object_foreach(src->vocab, key, value) {
+  for (i = 0; i < n; i++) load->types[i] = GA_TOK_UNUSED;                          /* ids that the file leaves out */
+  json_object_keylen_foreach((json_t *)(uintptr_t)src->vocab, key, bytes, value) { /* NUL may stand in a key */
     GA_TRY(tok_json_id(key, value, &id));
-    GA_TRY(piece_text(load, src, key, strlen(key), &texts[id]));
+    GA_TRY(piece_text(load, src, key, bytes, &texts[id]));
     load->types[id] = piece_type(src, key);
   }
   GA_TRY(fill_pieces(load, src, n, texts));
@@ -171,10 +171,10 @@ static ga_status fill_tokens(tok_load *load, const json_src *src) {
 
 /* Merges are texts "left right" or, in newer files, pairs of texts. */
 static ga_status merge_parts(const json_t *merge, size_t index, ga_text part[2]) {
-  const char *text = json_string_value(merge), *space = text ? strchr(text, ' ') : NULL;
+  const char *text = json_string_value(merge), *space = text ? memchr(text, ' ', json_string_length(merge)) : NULL;
   if (space) {
     part[0] = (ga_text){text, (size_t)(space - text)};
-    part[1] = (ga_text){space + 1, strlen(space + 1)};
+    part[1] = (ga_text){space + 1, (size_t)(text + json_string_length(merge) - space) - 1};
     return GA_OK;
   }
   for (size_t i = 0; i < 2; i++) {

@@ -68,6 +68,12 @@ GA_NODISCARD ga_status hparams_experts(const ga_model_file *file, ga_hparams *p)
 GA_NODISCARD ga_status hparams_head_norms(const ga_model_file *file, ga_hparams *p);
 /* Reads the factor of attention's logits if the file has it; hparams_sizes sets the default. */
 GA_NODISCARD ga_status hparams_attn_scale(const ga_model_file *file, ga_hparams *p);
+/* Reads the type of the scaling of rotary embedding, and its factor where the file states one; else *factor is
+ * unchanged. A factor without a type is linear, and a factor of 0 is none. */
+GA_NODISCARD ga_status hparams_rope_scaling(const ga_model_file *file, const ga_hparams *p, ga_text *type,
+                                            double *factor);
+/* Reads the context before the scaling of rotary embedding; where the file states none, the context that it states. */
+GA_NODISCARD ga_status hparams_original_context(const ga_model_file *file, const ga_hparams *p, int32_t *out);
 #define GA_HPARAM_KEY_BYTES 96 /* largest size of a key in bytes, with its NUL */
 /* Writes "<arch>.<key>" to `text` and returns it. */
 const char *hparams_key(const ga_hparams *p, const char *key, char text[GA_HPARAM_KEY_BYTES]);
