@@ -352,7 +352,7 @@ def attention(q, k, v, *, causal=False, window=0, scale=None, softcap=0.0, sinks
     return_lse: (o, lse [batch, heads, max_q]), lse without a gradient. Under autocast q, k and v take its type."""
     if layout not in ("bshd", "bhsd"):
         raise _core.ArgumentError(f"attention: layout is {layout!r}; allowed are 'bshd', 'bhsd'")
-    if (q_start is None) != (kv_start is None) or (q_start is not None and None in (max_q, max_kv)):
+    if (q_start is None) != (kv_start is None) or (q_start is not None and (max_q is None or max_kv is None)):
         raise _core.ArgumentError("attention: q_start, kv_start, max_q and max_kv go together")
     if kv_len is not None and q_start is None:
         raise _core.ArgumentError("attention: kv_len without q_start; allowed beside it")
@@ -365,6 +365,8 @@ def attention(q, k, v, *, causal=False, window=0, scale=None, softcap=0.0, sinks
     if q_start is None:
         tokens = 2 if layout == "bhsd" else 1
         max_q, max_kv = q.shape[tokens], k.shape[tokens]
+    else:
+        max_q, max_kv = int(max_q), int(max_kv)
     options = (max_q, max_kv, bool(causal), int(window), q.shape[-1] ** -0.5 if scale is None else float(scale), float(softcap))
     place = _place(q) if _is_plain(q, k, v) else None
     if place is None or (place[1] is not None and torch.cuda.is_current_stream_capturing()):

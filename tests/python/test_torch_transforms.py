@@ -120,6 +120,43 @@ class Transforms(unittest.TestCase):
 
 
 @unittest.skipIf(torch is None, "torch is missing")
+class Numbers(unittest.TestCase):
+    def test_scale_of_zero(self):
+        """As PyTorch has it: equal weights, plainly, by operators and in gradients."""
+        import torch.nn.functional as F
+        q, k, v = (torch.randn(1, 2, 5, 8, requires_grad=True) for _ in range(3))
+        wanted = F.scaled_dot_product_attention(q, k, v, scale=0.0)
+        grads = torch.autograd.grad(wanted.square().sum(), (q, k, v))
+        for profiled in (False, True):
+            with torch.profiler.profile() if profiled else torch.enable_grad(), gt.install() as ours:
+                o = F.scaled_dot_product_attention(q, k, v, scale=0.0)
+                self.assertEqual(ours.calls, 1)
+                torch.testing.assert_close(o, wanted)
+                for seen, right in zip(torch.autograd.grad(o.square().sum(), (q, k, v)), grads):
+                    torch.testing.assert_close(seen, right)
+
+    def test_cache_lengths(self):
+        q, new = torch.randn(2, 1, 2, 8), torch.ones(2, 1, 2, 8)
+        for lengths in (torch.tensor([-1, 2]), torch.tensor([-1, 2], dtype=torch.int32), -1, torch.tensor([9, 0]), torch.tensor([0.5, 1])):
+            cache = torch.zeros(2, 8, 2, 8)
+            with self.subTest(lengths=lengths), self.assertRaisesRegex(ga.Error, "cache_seqlens"):
+                ga.flash_attn_with_kvcache(q, cache, cache.clone(), new, new, cache_seqlens=lengths)
+            self.assertFalse(cache.any())
+        cache = torch.randn(2, 8, 2, 8)
+        wanted = ga.flash_attn_with_kvcache(q, cache, cache, cache_seqlens=torch.tensor([3, 3]))
+        import numpy
+        for length in (3, numpy.int64(3), torch.tensor(3), [3, 3]):
+            torch.testing.assert_close(ga.flash_attn_with_kvcache(q, cache, cache, cache_seqlens=length), wanted)
+
+    def test_packed_arguments(self):
+        qkv = torch.randn(2, 6, 3, 4, 16, requires_grad=True)
+        o = ga.flash_attn_qkvpacked_func(qkv, causal=True)
+        wanted = ga.flash_attn_func(*qkv.unbind(2), causal=True)
+        torch.testing.assert_close(o, wanted)
+        torch.testing.assert_close(torch.autograd.grad(o.square().sum(), qkv), torch.autograd.grad(wanted.square().sum(), qkv))
+
+
+@unittest.skipIf(torch is None, "torch is missing")
 class Compiled(unittest.TestCase):
     def graphs(self, call, lengths, draw, backend="eager"):
         """How many graphs these lengths take; results are compared."""
