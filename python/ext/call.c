@@ -366,7 +366,7 @@ static PyObject *plan_run(PyObject *object, PyObject *const *args, Py_ssize_t n,
   int bad = pyga_call_begin(&call, self->op, self->context, args, n, keywords);
   if (!bad && memcmp(self->desc, &call.desc, self->desc_bytes))
     bad = pyga_fail(GA_ERR_SHAPE, "%s: this plan was made for other shapes, strides, types or options", self->op->name);
-  if (!bad) bad = plan_workspace(self, &call, &workspace, &keep);
+  if (!bad) bad = plan_workspace(self, &call, &workspace, &keep) || check_overlaps(&call);
   if (!bad) bad = wait_for_producers(&call);
   if (!bad) {
     PyThreadState *state = pyga_begin(self->context);

@@ -97,7 +97,9 @@ class LLM:
 
     def _submit(self, ids, params, index):
         options = params.options(index)
-        return self.engine.submit(ids, options.pop("max_tokens"), **{k: v for k, v in options.items() if v is not None})
+        limit, room = options.pop("max_tokens"), self.engine.stats()["context"] - len(ids)
+        limit = min(limit, room) if room > 0 else limit  # a longer prompt is refused by the engine
+        return self.engine.submit(ids, limit, **{k: v for k, v in options.items() if v is not None})
 
     def _answer(self, index, request, params):
         stops, text, ids, logprobs = stop_texts(params.stop), "", [], []

@@ -185,6 +185,11 @@ class Compiled(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual(self.graphs(call, range(5, 13), draw), 1)
 
+    def test_install(self):
+        import torch.nn.functional as F
+        with gt.install():
+            self.assertEqual(self.graphs(lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True), range(5, 12), lambda n: (torch.randn(2, 4, n, 16),)), 1)
+
     def test_gradients(self):
         """In one graph too, the same tensor thrice included."""
         call = lambda q: gt.attention(q, q, q, causal=True)
@@ -203,6 +208,8 @@ class Compiled(unittest.TestCase):
                 ("batch", lambda q: gt.attention(q, q, q), (torch.randn(2, 5, 4, 16),), ({0: size},)),
                 ("varlen", lambda q, c: ga.flash_attn_varlen_func(q, q, q, c, c, 64, 64), (torch.randn(8, 4, 16), start), ({0: size}, None)),
                 ("rope", lambda q: gt.rope(q, torch.arange(q.shape[1]), torch.ones(8)), (torch.randn(2, 5, 4, 16),), ({1: size},)),
+                ("sequences", lambda q, c: gt.attention(q, q, q, q_start=c, kv_start=c, max_q=64, max_kv=64), (torch.randn(8, 4, 16), start),
+                 ({0: size}, {0: torch.export.Dim("sequences", min=3, max=9)})),
                 ("rms_norm", gt.rms_norm, (torch.randn(2, 5, 16),), ({1: size},)),
                 ("linear", lambda q: gt.linear(q, torch.eye(16)), (torch.randn(2, 5, 16),), ({1: size},))):
             with self.subTest(name):
