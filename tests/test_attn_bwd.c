@@ -350,6 +350,58 @@ static void test_lengths_backward(void **state) {
   }
 }
 
+static void run_causal(ga_ctx *ctx, floats *x, int64_t n) {
+  ga_attn_bwd_desc d = GA_ATTN_BWD_DESC_INIT;
+  d.max_q = d.max_kv = n, d.q_heads = d.kv_heads = 2, d.head_dim = 8, d.flags = GA_ATTN_CAUSAL;
+  const ga_attn_bwd_io io = {.q = x->q,
+                             .k = x->k,
+                             .v = x->v,
+                             .o = x->o,
+                             .dout = x->dout,
+                             .lse = x->lse,
+                             .dq = x->dq,
+                             .dk = x->dk,
+                             .dv = x->dv};
+  assert_int_equal(ga_attn_bwd(ctx, &d, &io, NULL), GA_OK);
+}
+
+static void assert_near(const float *x, const float *want, int first, int end) {
+  for (int i = first * 16; i < end * 16; i++)
+    if (!(fabsf(x[i] - want[i]) <= 1e-5f * (1 + fabsf(want[i]))))
+      fail_msg("row %d: %g, not %g", i / 16, (double)x[i], (double)want[i]);
+}
+
+/* NaN in a key reaches the queries that see it alone, and NaN in a query or its gradient the keys that it sees. */
+static void test_masked_nan(void **state) {
+  (void)state;
+  enum { N = 90, AT = 70 };
+  static floats want, bad;
+  ga_rng rng;
+  ga_rng_seed(&rng, 9);
+  float *const all[] = {want.q, want.k, want.v, want.o, want.dout};
+  for (int a = 0; a < 5; a++)
+    for (int i = 0; i < N * 16; i++) all[a][i] = (float)ga_rng_normal(&rng);
+  for (int i = 0; i < 2 * N; i++) want.lse[i] = 4;
+  for (int threads = 1; threads <= 3; threads++) {
+    ga_ctx *ctx = open_ctx(threads);
+    run_causal(ctx, &want, N);
+    float *const of_key[] = {bad.k, bad.v}, *const of_query[] = {bad.q, bad.dout};
+    for (int i = 0; i < 2; i++) {
+      bad = want;
+      of_key[i][AT * 16 + 3] = i ? INFINITY : NAN;
+      run_causal(ctx, &bad, N);
+      assert_near(bad.dq, want.dq, 0, AT);
+      bad = want;
+      of_query[i][AT * 16 + 3] = i ? INFINITY : NAN;
+      run_causal(ctx, &bad, N);
+      assert_near(bad.dk, want.dk, AT + 1, N);
+      assert_near(bad.dv, want.dv, AT + 1, N);
+      assert_near(bad.dq, want.dq, 0, AT);
+    }
+    ga_ctx_destroy(ctx);
+  }
+}
+
 /* No sequence: nothing is read, but the sinks have a gradient, 0. */
 static void test_no_sequence(void **state) {
   (void)state;
@@ -438,6 +490,7 @@ int main(void) {
       cmocka_unit_test(test_attn_bwd_adds_apart),
       cmocka_unit_test(test_attn_bwd_alone_and_together),
       cmocka_unit_test(test_lengths_backward),
+      cmocka_unit_test(test_masked_nan),
       cmocka_unit_test(test_no_sequence),
       cmocka_unit_test(test_errors),
   };

@@ -11,6 +11,7 @@
 
 #include "base/compiler.h"
 #include "cmdline/interrupt.h"
+#include "ga/attn.h"
 #include "ga/chat.h"
 
 /* --- signals, each in a process of its own --- */
@@ -191,12 +192,41 @@ static void test_chat(void **state) {
   free(text);
 }
 
+/* An op stops between pieces of its work, with one thread as with several, and the next one is whole. */
+static void test_ops(void **state) {
+  (void)state;
+  enum { N = 700, WIDTH = 4 * 32 };
+  float *x = malloc(4 * N * WIDTH * sizeof *x), *const whole = x + 2 * N * WIDTH, *const o = x + N * WIDTH;
+  assert_non_null(x);
+  for (int i = 0; i < N * WIDTH; i++) x[i] = (float)(i % 97) / 97;
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.max_q = d.max_kv = N, d.q_heads = d.kv_heads = 4, d.head_dim = 32;
+  for (int threads = 1; threads <= 3; threads += 2) {
+    ga_ctx_options options = GA_CTX_OPTIONS_INIT;
+    ga_ctx *ctx;
+    int asked = 2;
+    options.device = "cpu", options.threads = threads;
+    assert_int_equal(ga_ctx_create(&options, &ctx), GA_OK);
+    const ga_attn_io good = {.q = x, .k = x, .v = x, .o = whole}, io = {.q = x, .k = x, .v = x, .o = o};
+    assert_int_equal(ga_attn(ctx, &d, &good, NULL), GA_OK);
+    ga_abort_ops_set(stop_at, &asked);
+    assert_int_equal(ga_attn(ctx, &d, &io, NULL), GA_ERR_CANCELLED);
+    assert_non_null(strstr(ga_error_text(), "stopped"));
+    assert_int_equal(asked, -1); /* not asked again */
+    asked = 1 << 30;
+    assert_int_equal(ga_attn(ctx, &d, &io, NULL), GA_OK);
+    assert_memory_equal(o, whole, N * WIDTH * sizeof *o);
+    assert_true(asked < (1 << 30) - 4);
+    ga_abort_ops_set(NULL, NULL);
+    ga_ctx_destroy(ctx);
+  }
+  free(x);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_signals),
-      cmocka_unit_test(test_tokenizers),
-      cmocka_unit_test(test_pieces_of_broken_text),
-      cmocka_unit_test(test_chat),
+      cmocka_unit_test(test_signals), cmocka_unit_test(test_tokenizers), cmocka_unit_test(test_pieces_of_broken_text),
+      cmocka_unit_test(test_chat),    cmocka_unit_test(test_ops),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,6 +75,10 @@ typedef int (*ga_abort_fn)(void *user);
  * Rendering does not call it: ga_template_limits bounds its steps. A stop of ga_dist_exec_run ends the run on all
  * ranks. */
 GA_API void ga_abort_set(ga_abort_fn fn, void *user);
+/* Sets this thread's abort callback of ops; NULL (the default) = none. Ops on a CPU, and calls made of them, call it
+ * between pieces of their work. When it asks to stop they return GA_ERR_CANCELLED, and outputs are undefined. Ops on a
+ * GPU and on the device "ref" do not call it. */
+GA_API void ga_abort_ops_set(ga_abort_fn fn, void *user);
 
 typedef enum ga_log_level { GA_LOG_DEBUG = 0, GA_LOG_INFO = 1, GA_LOG_WARN = 2, GA_LOG_ERROR = 3 } ga_log_level;
 

@@ -67,8 +67,9 @@ typedef struct ga_engine_options {
  * step run one after another. GA_ERR_UNSUPPORTED: the model is an encoder, or has one rank's part of the weights.
  * GA_ERR_STATE: another engine uses one of the model's contexts. */
 GA_API GA_NODISCARD ga_status ga_engine_create(ga_model *model, const ga_engine_options *options, ga_engine **out);
-/* Cancels all requests, waits for the step in flight, ends the thread and releases the engine. Requests stay valid:
- * they end with GA_ERR_CANCELLED, and may be destroyed before or after the engine. NULL is fine. */
+/* Cancels all requests, waits for the step in flight and ends the thread. In a fork of the process that made the engine
+ * it does nothing, and other calls return GA_ERR_STATE. Requests stay valid: they end with
+ * GA_ERR_CANCELLED, and may be destroyed before or after the engine. NULL is fine. */
 GA_API void ga_engine_destroy(ga_engine *engine);
 
 /* A callback from the engine's thread when a request has a new output. It must return soon, and must not call GA. */

@@ -1,6 +1,7 @@
 /* Arguments of a call, by place and by name. */
 #include "python/ext/core.h"
 
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -73,6 +74,14 @@ int pyga_arg_float(const pyga_args *a, int index, float *out) {
     return -1;
   }
   *out = (float)seen;
+  return 0;
+}
+
+float pyga_scale(float scale) { return scale == 0 ? FLT_MIN : scale; }
+
+int pyga_arg_scale(const pyga_args *a, int index, float *out) {
+  if (pyga_arg_float(a, index, out)) return -1;
+  if (a->value[index]) *out = pyga_scale(*out);
   return 0;
 }
 

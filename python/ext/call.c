@@ -24,7 +24,8 @@ static int call_view(pyga_call *call, int index, bool write, pyga_view **out) {
   pyga_view *view = &call->views[call->n_views];
   const char *what = pyga_what(call, index);
   if (pyga_view_get(value, what, view)) return -1;
-  call->n_views++;
+  call->view_of[call->n_views] = (int8_t)index;
+  call->view_written[call->n_views++] = write;
   *out = view;
   return pyga_view_check(view, call->context, what, write);
 }
@@ -75,11 +76,31 @@ int pyga_out(pyga_call *call, int index, ga_dtype dtype, int32_t n_dims, const i
   pyga_array *made = pyga_array_new(call->context, dtype, n_dims, dims);
   if (!made) return -1;
   call_result(call, (PyObject *)made);
-  pyga_view *view = &call->views[call->n_views++];
+  pyga_view *view = &call->views[call->n_views];
+  call->view_of[call->n_views++] = -1;
   *view = made->view;
   view->owner = NULL; /* the result keeps it */
   *out = view;
   return 0;
+}
+
+int pyga_out_cleared(pyga_call *call, int index, ga_dtype dtype, int32_t n_dims, const int64_t *dims, pyga_view **out) {
+  const ga_dtype_traits *traits = ga_dtype_info(dtype);
+  size_t bytes = (size_t)traits->block_bytes;
+  if (pyga_out(call, index, dtype, n_dims, dims, out)) return -1;
+  if (call->args.value[index]) return 0;
+  for (int32_t i = 0; i < n_dims; i++) bytes *= (size_t)dims[i];
+  if (!call->context->own_memory) {
+    memset((*out)->data, 0, bytes);
+    return 0;
+  }
+  void *zeros = calloc(bytes + 1, 1);
+  if (!zeros) return PyErr_NoMemory(), -1;
+  PyThreadState *state = pyga_enter(call->context);
+  const ga_status status = ga_copy_to_device(call->context->ctx, (*out)->data, zeros, bytes, call->stream);
+  pyga_leave(call->context, state);
+  free(zeros);
+  return status == GA_OK ? 0 : (pyga_raise(status), -1);
 }
 
 int pyga_vector(pyga_call *call, int index, ga_dtype dtype, int64_t n, int64_t *seen, const void **out) {
@@ -126,6 +147,21 @@ int pyga_dtype_of_arg(pyga_call *call, int index, ga_dtype *out) {
   return *out == GA_DTYPE_NONE ? -1 : 0;
 }
 
+/* Refuses a written array whose elements share memory with one another, or in part with another argument. One that is
+ * exactly another argument is the op's to allow. */
+static int check_overlaps(pyga_call *call) {
+  for (int32_t i = 0; i < call->n_views; i++) {
+    if (call->view_of[i] < 0 || !call->view_written[i]) continue;
+    if (pyga_view_overlaps_itself(&call->views[i]))
+      return pyga_bad_shape(call, call->view_of[i], &call->views[i], "an array whose elements do not overlap");
+    for (int32_t k = 0; k < call->n_views; k++)
+      if (k != i && call->view_of[k] >= 0 && pyga_views_overlap(&call->views[i], &call->views[k]))
+        return pyga_fail(GA_ERR_ARG, "%s: shares memory with %s; allowed is memory of its own, or all of an input",
+                         pyga_what(call, call->view_of[i]), call->args.names[call->view_of[k]]);
+  }
+  return 0;
+}
+
 /* Index of "workspace"; "stream" follows, the last name. */
 static int workspace_index(const pyga_op *op) {
   int i = 0;
@@ -144,7 +180,7 @@ int pyga_call_begin(pyga_call *call, const pyga_op *op, pyga_context *context, P
   if (pyga_args_get(&call->args, op->name, op->names, op->positional, args, n, keywords)) return -1;
   PyObject *stream = call->args.value[workspace_index(op) + 1];
   if (stream && pyga_context_stream(context, op->name, stream, &call->stream)) return -1;
-  return op->fill(call);
+  return op->fill(call) || check_overlaps(call) ? -1 : 0;
 }
 
 void pyga_call_end(pyga_call *call) {
@@ -182,10 +218,10 @@ static PyObject *call_at_once(const pyga_op *op, pyga_context *context, PyObject
     bad = pyga_fail(GA_ERR_ARG, "%s: workspace: allowed in Plan.run() only", op->name);
   if (!bad) bad = wait_for_producers(&call);
   if (!bad) {
-    PyThreadState *state = pyga_enter(context);
+    PyThreadState *state = pyga_begin(context);
     ga_status status = op->both(context->ctx, &call);
     if (status == GA_OK && context->own_memory && !call.stream) status = ga_stream_sync(context->ctx, NULL);
-    pyga_leave(context, state);
+    status = pyga_end(context, state, status);
     result = status == GA_OK ? pyga_call_results(&call) : pyga_raise(status);
   }
   pyga_call_end(&call);
@@ -330,13 +366,13 @@ static PyObject *plan_run(PyObject *object, PyObject *const *args, Py_ssize_t n,
   int bad = pyga_call_begin(&call, self->op, self->context, args, n, keywords);
   if (!bad && memcmp(self->desc, &call.desc, self->desc_bytes))
     bad = pyga_fail(GA_ERR_SHAPE, "%s: this plan was made for other shapes, strides, types or options", self->op->name);
-  if (!bad) bad = plan_workspace(self, &call, &workspace, &keep);
+  if (!bad) bad = plan_workspace(self, &call, &workspace, &keep) || check_overlaps(&call);
   if (!bad) bad = wait_for_producers(&call);
   if (!bad) {
-    PyThreadState *state = pyga_enter(self->context);
+    PyThreadState *state = pyga_begin(self->context);
     ga_status status = self->op->run(self->plan, &call, workspace);
     if (status == GA_OK && self->context->own_memory && !call.stream) status = ga_stream_sync(self->context->ctx, NULL);
-    pyga_leave(self->context, state);
+    status = pyga_end(self->context, state, status);
     result = status == GA_OK ? pyga_call_results(&call) : pyga_raise(status);
   }
   Py_XDECREF((PyObject *)keep);

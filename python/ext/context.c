@@ -5,26 +5,117 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 PyTypeObject *pyga_context_type;
 
 #define MOST_DEVICES 16
 static PyObject *default_cpu, *default_cuda[MOST_DEVICES];
 
+static pyga_context *all_contexts; /* under the GIL */
+
 PyThreadState *pyga_enter(pyga_context *c) {
   c->calls++;
   PyThreadState *state = PyEval_SaveThread();
   pthread_mutex_lock(&c->lock);
+  c->holder = pthread_self();
   return state;
 }
 
 void pyga_leave(pyga_context *c, PyThreadState *state) {
+  c->holder = 0;
   pthread_mutex_unlock(&c->lock);
   PyEval_RestoreThread(state);
   c->calls--;
 }
 
+/* ---- signals ---- */
+
+#define LOOK_NS 50000000 /* between looks at signals, which take the GIL */
+
+/* What the library asks between pieces of work, on the thread that called. */
+typedef struct signal_look {
+  PyThreadState *state;
+  int64_t last_ns;
+} signal_look;
+
+static _Thread_local signal_look signals;
+
+static int64_t monotonic_ns(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int look_for_signals(void *user) {
+  signal_look *look = user;
+  const int64_t now = monotonic_ns();
+  if (now - look->last_ns < LOOK_NS) return 0;
+  look->last_ns = now;
+  PyEval_RestoreThread(look->state);
+  const int raised = PyErr_CheckSignals();
+  look->state = PyEval_SaveThread();
+  return raised;
+}
+
+int pyga_progress(void *user, uint64_t done, uint64_t total) {
+  (void)user, (void)done, (void)total;
+  return signals.state ? look_for_signals(&signals) : 0;
+}
+
+/* Python runs signal handlers on its first thread alone. */
+PyThreadState *pyga_begin(pyga_context *c) {
+  PyThreadState *state = pyga_enter(c);
+  if (gettid() == getpid()) {
+    signals = (signal_look){state, monotonic_ns()};
+    ga_abort_ops_set(look_for_signals, &signals);
+  }
+  return state;
+}
+
+ga_status pyga_end(pyga_context *c, PyThreadState *state, ga_status status) {
+  ga_abort_ops_set(NULL, NULL);
+  signals.state = NULL;
+  pyga_leave(c, state);
+  return PyErr_Occurred() ? GA_ERR_CANCELLED : status;
+}
+
+/* ---- fork ---- */
+
+/* Runs in a fork, whose only thread is the one that forked. A context that was in use is half-way through a call which
+ * nobody will end. Drivers of GPUs do not work in a fork. */
+static void contexts_after_fork(void) {
+  for (pyga_context *c = all_contexts; c; c = c->next) {
+    const bool free_now = !c->is_cuda && !c->engines && !pthread_mutex_trylock(&c->lock);
+    if (free_now) pthread_mutex_unlock(&c->lock);
+    if (!free_now) (void)pthread_mutex_init(&c->lock, NULL);
+    c->is_stale |= !free_now;
+    c->calls = 0;
+    c->holder = 0;
+  }
+  if (default_cpu && ((pyga_context *)default_cpu)->is_stale) default_cpu = NULL;
+  memset(default_cuda, 0, sizeof default_cuda);
+}
+
+static void unlist_context(const pyga_context *gone) {
+  for (pyga_context **at = &all_contexts; *at; at = &(*at)->next)
+    if (*at == gone) {
+      *at = gone->next;
+      return;
+    }
+}
+
 int pyga_context_ready(const pyga_context *c, const char *op) {
+  if (c->is_stale)
+    return pyga_fail(GA_ERR_STATE,
+                     "%s: the context %s when process %d was forked; allowed is one that is opened after fork()", op,
+                     c->is_cuda ? "was one of a GPU" : "was in use", (int)getpid());
+  if (c->holder && pthread_equal(c->holder, pthread_self()))
+    return pyga_fail(GA_ERR_STATE,
+                     "%s: a call on this context is under way in this thread, which a signal handler has "
+                     "interrupted; allowed is another Context",
+                     op);
   if (c->engines)
     return pyga_fail(GA_ERR_STATE, "%s: an engine lives on this context and uses it alone; make another Context", op);
   return 0;
@@ -106,6 +197,8 @@ static pyga_context *context_make(const ga_ctx_options *options) {
     Py_DECREF(self);
     return NULL;
   }
+  self->next = all_contexts;
+  all_contexts = self;
   const char *name = ga_ctx_device_name(self->ctx);
   self->is_cuda = sscanf(name, "cuda:%d", &self->device) == 1;
   self->own_memory = strcmp(name, "cpu") && strcmp(name, "ref");
@@ -128,7 +221,8 @@ static PyObject *context_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 static void context_dealloc(PyObject *object) {
   pyga_context *self = (pyga_context *)object;
   PyTypeObject *type = Py_TYPE(object);
-  if (self->ctx) {
+  unlist_context(self);
+  if (self->ctx && !self->is_stale) {
     Py_BEGIN_ALLOW_THREADS;
     for (int32_t i = 0; i < self->n_streams; i++) ga_stream_destroy(self->streams[i].stream);
     ga_ctx_destroy(self->ctx);
@@ -326,6 +420,7 @@ static PyMethodDef module_methods[] = {
     {NULL, NULL, 0, NULL}};
 
 int pyga_context_init(PyObject *module) {
+  if (pthread_atfork(NULL, NULL, contexts_after_fork)) return PyErr_NoMemory(), -1;
   static PyMethodDef own[] = {
       {"sync", context_sync, METH_NOARGS, "sync()\n\nWaits for all work; raises DeviceError for faults of it."},
       {"forget_stream", context_forget_stream, METH_O,

@@ -11,6 +11,8 @@
 #include <Python.h>
 #include <pthread.h>
 
+#include <stdatomic.h>
+
 #include "ga/ctx.h"
 
 #define PY_MAX_DIMS 8
@@ -21,7 +23,8 @@
 /* ---- errors ---- */
 
 int pyga_errors_init(PyObject *module);
-/* Raises the exception of a status with the thread's ga_error_text(). Returns NULL. */
+/* Raises the exception of a status with the thread's ga_error_text(); an exception that is set already stays. Returns
+ * NULL. */
 PyObject *pyga_raise(ga_status status);
 /* Raises the exception of a status with a text formatted as by PyUnicode_FromFormat. Returns -1. */
 int pyga_fail(ga_status status, const char *format, ...);
@@ -39,11 +42,14 @@ typedef struct pyga_context {
   pthread_mutex_t lock; /* held around each call on ctx; taken with the GIL released, or by trylock */
   bool has_lock;
   bool is_cuda;
-  bool own_memory;  /* arrays lie in device memory and calls return early: GPUs, emulated or not */
-  int32_t device;   /* index among GPUs */
-  int32_t engines;  /* number of engines on it; an engine uses it alone */
-  int32_t sessions; /* number of sessions on it */
-  int32_t calls;    /* number of calls between pyga_enter and pyga_leave */
+  bool own_memory;           /* arrays lie in device memory and calls return early: GPUs, emulated or not */
+  int32_t device;            /* index among GPUs */
+  int32_t engines;           /* number of engines on it; an engine uses it alone */
+  int32_t sessions;          /* number of sessions on it */
+  int32_t calls;             /* number of calls between pyga_enter and pyga_leave */
+  bool is_stale;             /* in a fork: the context was in use then, or is one of a GPU; no call on it may run */
+  _Atomic(pthread_t) holder; /* thread that holds the lock; 0 = none */
+  struct pyga_context *next; /* of all contexts */
   pyga_stream *streams;
   int32_t n_streams; /* all counts and streams change under the GIL */
 } pyga_context;
@@ -53,7 +59,14 @@ int pyga_context_init(PyObject *module);
 /* Releases the GIL and takes the context's lock; pyga_leave undoes both. */
 PyThreadState *pyga_enter(pyga_context *c);
 void pyga_leave(pyga_context *c, PyThreadState *state);
-/* Checks that a context may be used. -1 with an exception: it is closed, or an engine uses it. */
+/* As pyga_enter and pyga_leave, for work that may take long: signals are looked for meanwhile. pyga_end returns status,
+ * or GA_ERR_CANCELLED with the exception of a signal handler. */
+PyThreadState *pyga_begin(pyga_context *c);
+ga_status pyga_end(pyga_context *c, PyThreadState *state, ga_status status);
+/* A ga_progress_fn for calls between pyga_begin and pyga_end: looks for signals, whatever the device. */
+int pyga_progress(void *user, uint64_t done, uint64_t total);
+/* Checks that a context may be used. -1 with an exception: an engine uses it, this thread does already, or it is of the
+ * process that this one was forked from. */
 int pyga_context_ready(const pyga_context *c, const char *op);
 /* Finds or wraps the ga_stream of a native handle, an int. -1 with an exception. */
 int pyga_context_stream(pyga_context *c, const char *op, PyObject *handle, ga_stream **out);
@@ -84,6 +97,11 @@ void pyga_view_release(pyga_view *view);
 /* Checks that a view is on the device of c and, with `write`, may be written. -1 with an exception. */
 int pyga_view_check(const pyga_view *view, const pyga_context *c, const char *what, bool write);
 bool pyga_view_is_contiguous(const pyga_view *view);
+/* Returns true when two elements of a view have one address. */
+bool pyga_view_overlaps_itself(const pyga_view *view);
+/* Returns true when two views share memory and are not the same view. Views that lie between each other's rows at equal
+ * distances share none; at other distances they count as sharing. */
+bool pyga_views_overlap(const pyga_view *a, const pyga_view *b);
 /* Writes a view's type and shape: "f32 [2, 3] strides [3, 1]". */
 void pyga_view_text(const pyga_view *view, char *text, size_t capacity);
 /* True when an object supports DLPack, by its type's table of C functions or its method __dlpack__. */
@@ -109,6 +127,7 @@ typedef struct pyga_array {
   pyga_context *context; /* owner of device memory, which is freed to it; else NULL */
   void *memory;          /* owned; NULL for a view of other memory */
   Py_ssize_t shape_bytes[PY_MAX_DIMS], stride_bytes[PY_MAX_DIMS];
+  PyObject *weak; /* list of weak references */
 } pyga_array;
 
 extern PyTypeObject *pyga_array_type;
@@ -141,6 +160,10 @@ int pyga_args_get(pyga_args *a, const char *op, const char *const *names, Py_ssi
 int pyga_arg_int(const pyga_args *a, int index, int64_t least, int64_t most, int64_t *out);
 int pyga_arg_i32(const pyga_args *a, int index, int32_t least, int32_t most, int32_t *out);
 int pyga_arg_float(const pyga_args *a, int index, float *out);
+/* Reads the scale of attention's logits, which is any number: C takes 0 for its default, Python None. */
+int pyga_arg_scale(const pyga_args *a, int index, float *out);
+/* Returns the scale as C takes it: 0 becomes the smallest normal number, with which all weights are equal. */
+float pyga_scale(float scale);
 int pyga_arg_bool(const pyga_args *a, int index, bool *out);
 int pyga_arg_text(const pyga_args *a, int index, const char **out);
 /* Reads an argument that is one of `words`, which ends with NULL; *out is its index. */

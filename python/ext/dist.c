@@ -3,11 +3,14 @@
 
 #include "python/ext/core.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#define MOST_RANKS 256
+#define MOST_RANKS  256
+#define RING_CHUNKS 4 /* of a rank, by default, where the method cuts its tokens into pieces */
 
 /* What all ranks read. */
 typedef struct ring {
@@ -16,6 +19,7 @@ typedef struct ring {
   const float *q, *k, *v;
   float *o;
   int64_t q_width, k_width, v_width, o_width, q_heads; /* floats of a token */
+  atomic_bool *stop;                                   /* set by a signal: the ranks end */
 } ring;
 
 typedef struct rank_work {
@@ -57,8 +61,12 @@ static ga_status rank_attend(rank_work *w) {
   return ga_dist_unpermute(r->layout, io.q_layout, ga_comm_rank(w->comm), o, (size_t)r->o_width * sizeof *o, r->o);
 }
 
+static int ring_stops(void *user) { return atomic_load((atomic_bool *)user); }
+
 static void *ring_thread(void *arg) {
   rank_work *w = arg;
+  ga_abort_set(ring_stops, w->ring->stop);
+  ga_abort_ops_set(ring_stops, w->ring->stop);
   w->status = rank_attend(w);
   if (w->status != GA_OK) {
     (void)snprintf(w->text, sizeof w->text, "%s", w->status == GA_ERR_NOMEM ? "a rank's tensors" : ga_error_text());
@@ -78,7 +86,26 @@ static const rank_work *culprit(const rank_work *work, int32_t ranks) {
   return found;
 }
 
-static ga_status ring_run(const ring *r, rank_work *work, int32_t ranks, double timeout, char *text, size_t capacity) {
+/* Waits for a rank, and looks for signals meanwhile; without the GIL. */
+static void ring_join(const rank_work *w, PyThreadState **state) {
+  struct timespec until;
+  for (;;) {
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 100000000;
+    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+    if (pthread_timedjoin_np(w->thread, NULL, &until) != ETIMEDOUT) return;
+    if (atomic_load(w->ring->stop)) continue;
+    PyEval_RestoreThread(*state);
+    if (PyErr_CheckSignals()) {
+      atomic_store(w->ring->stop, true);
+      ga_comm_abort(w->comm, "interrupted");
+    }
+    *state = PyEval_SaveThread();
+  }
+}
+
+static ga_status ring_run(const ring *r, rank_work *work, int32_t ranks, double timeout, char *text, size_t capacity,
+                          PyThreadState **state) {
   ga_comm *comms[MOST_RANKS] = {0};
   ga_comm_threads_options options = GA_COMM_THREADS_OPTIONS_INIT;
   options.ranks = ranks, options.timeout = timeout;
@@ -96,7 +123,7 @@ static ga_status ring_run(const ring *r, rank_work *work, int32_t ranks, double 
     ga_comm_abort(comms[i], work[i].text);
   }
   for (int32_t i = 0; i < ranks; i++)
-    if (work[i].started) (void)pthread_join(work[i].thread, NULL);
+    if (work[i].started) ring_join(&work[i], state);
   for (int32_t i = 0; i < ranks; i++) {
     ga_dist_exec_destroy(work[i].exec);
     ga_comm_destroy(comms[i]);
@@ -110,8 +137,20 @@ static ga_status ring_run(const ring *r, rank_work *work, int32_t ranks, double 
 
 /* ---- from Python ---- */
 
-enum { RING_Q, RING_K, RING_V, RING_RANKS, RING_METHOD, RING_CAUSAL, RING_WINDOW, RING_TIMEOUT, RING_ARGS };
-static const char *const ring_names[] = {"q", "k", "v", "ranks", "method", "causal", "window", "timeout", NULL};
+enum {
+  RING_Q,
+  RING_K,
+  RING_V,
+  RING_RANKS,
+  RING_METHOD,
+  RING_CAUSAL,
+  RING_WINDOW,
+  RING_TIMEOUT,
+  RING_PIECES,
+  RING_ARGS
+};
+static const char *const ring_names[] = {"q",      "k",      "v",       "ranks",  "method",
+                                         "causal", "window", "timeout", "chunks", NULL};
 
 static int ring_view(const pyga_args *a, int index, const pyga_context *host, pyga_view *view) {
   static const char *const what[] = {"distributed_attention: q", "distributed_attention: k",
@@ -150,14 +189,15 @@ static int ring_shapes(const pyga_view v[3]) {
 }
 
 /* Each sequence of the batch is a document. */
-static ga_status ring_plan(const pyga_view v[3], ga_dist_desc *desc, int32_t ranks, ga_dist_layout **layout,
-                           ga_dist_plan **plan) {
+static ga_status ring_plan(const pyga_view v[3], ga_dist_desc *desc, int32_t ranks, int32_t chunks,
+                           ga_dist_layout **layout, ga_dist_plan **plan) {
   ga_dist_layout_desc l = GA_DIST_LAYOUT_DESC_INIT;
   int64_t *lengths = malloc((size_t)(v[0].dim[0] + 1) * sizeof *lengths);
   if (!lengths) return GA_ERR_NOMEM;
   for (int64_t i = 0; i < v[0].dim[0]; i++) lengths[i] = v[0].dim[1];
   const int32_t order = ga_dist_method_order(desc->method);
   l.order = order ? order : GA_DIST_CONTIGUOUS;
+  l.chunks = chunks ? chunks : l.order == GA_DIST_CHUNKS || l.order == GA_DIST_PIECES ? RING_CHUNKS : 0;
   l.ranks = ranks, l.documents = (int32_t)v[0].dim[0], l.lengths = lengths;
   ga_status status = ga_dist_layout_create(&l, layout);
   desc->q = *layout;
@@ -166,7 +206,7 @@ static ga_status ring_plan(const pyga_view v[3], ga_dist_desc *desc, int32_t ran
   return status;
 }
 
-static PyObject *ring_result(const pyga_view v[3], ga_dist_desc *desc, int32_t ranks, double timeout,
+static PyObject *ring_result(const pyga_view v[3], ga_dist_desc *desc, int32_t ranks, int32_t chunks, double timeout,
                              pyga_context *host) {
   const int64_t dims[4] = {v[0].dim[0], v[0].dim[1], v[0].dim[2], v[2].dim[3]};
   ga_dist_layout *layout = NULL;
@@ -176,9 +216,10 @@ static PyObject *ring_result(const pyga_view v[3], ga_dist_desc *desc, int32_t r
   rank_work *work = o ? calloc((size_t)ranks, sizeof *work) : NULL;
   if (!o) return NULL;
   ga_status status = GA_ERR_NOMEM;
-  Py_BEGIN_ALLOW_THREADS;
+  atomic_bool stop = false;
+  PyThreadState *state = PyEval_SaveThread();
   if (work) {
-    status = ring_plan(v, desc, ranks, &layout, &plan);
+    status = ring_plan(v, desc, ranks, chunks, &layout, &plan);
     (void)snprintf(text, sizeof text, "%s", status == GA_OK ? "" : ga_error_text());
   }
   if (status == GA_OK) {
@@ -192,15 +233,17 @@ static PyObject *ring_result(const pyga_view v[3], ga_dist_desc *desc, int32_t r
                     v[1].dim[2] * v[1].dim[3],
                     v[2].dim[2] * v[2].dim[3],
                     dims[2] * dims[3],
-                    dims[2]};
-    status = ring_run(&r, work, ranks, timeout, text, sizeof text);
+                    dims[2],
+                    &stop};
+    status = ring_run(&r, work, ranks, timeout, text, sizeof text, &state);
   }
   ga_dist_plan_destroy(plan);
   ga_dist_layout_destroy(layout);
-  Py_END_ALLOW_THREADS;
+  PyEval_RestoreThread(state);
   free(work);
-  if (status == GA_OK) return (PyObject *)o;
+  if (status == GA_OK && !PyErr_Occurred()) return (PyObject *)o;
   Py_DECREF((PyObject *)o);
+  if (PyErr_Occurred()) return NULL;
   pyga_fail(status, "distributed_attention: %s", text);
   return NULL;
 }
@@ -213,20 +256,21 @@ static PyObject *module_distributed_attention(PyObject *module, PyObject *const 
   PyObject *result = NULL;
   pyga_context *host = pyga_context_for(NULL, 0);
   ga_dist_desc desc = GA_DIST_DESC_INIT;
-  int32_t ranks = 2;
+  int32_t ranks = 2, chunks = 0;
   bool causal = false;
   float timeout = 600;
   if (!host || pyga_args_get(&a, "distributed_attention", ring_names, 3, args, n, keywords)) return NULL;
-  const bool bad =
-      pyga_arg_i32(&a, RING_RANKS, 1, MOST_RANKS, &ranks) || pyga_arg_text(&a, RING_METHOD, &desc.method) ||
-      pyga_arg_bool(&a, RING_CAUSAL, &causal) || pyga_arg_float(&a, RING_TIMEOUT, &timeout) ||
-      pyga_arg_int(&a, RING_WINDOW, 0, (int64_t)1 << 40, &desc.window) || ring_view(&a, RING_Q, host, &v[0]) ||
-      ring_view(&a, RING_K, host, &v[1]) || ring_view(&a, RING_V, host, &v[2]) || ring_shapes(v);
+  const bool bad = pyga_arg_i32(&a, RING_RANKS, 1, MOST_RANKS, &ranks) ||
+                   pyga_arg_i32(&a, RING_PIECES, 1, 1024, &chunks) || pyga_arg_text(&a, RING_METHOD, &desc.method) ||
+                   pyga_arg_bool(&a, RING_CAUSAL, &causal) || pyga_arg_float(&a, RING_TIMEOUT, &timeout) ||
+                   pyga_arg_int(&a, RING_WINDOW, 0, (int64_t)1 << 40, &desc.window) ||
+                   ring_view(&a, RING_Q, host, &v[0]) || ring_view(&a, RING_K, host, &v[1]) ||
+                   ring_view(&a, RING_V, host, &v[2]) || ring_shapes(v);
   if (!bad) {
     desc.q_heads = (int32_t)v[0].dim[2], desc.kv_heads = (int32_t)v[1].dim[2];
     desc.head_dim = (int32_t)v[0].dim[3], desc.v_dim = (int32_t)v[2].dim[3];
     desc.flags = causal ? GA_DIST_CAUSAL : 0;
-    result = ring_result(v, &desc, ranks, (double)timeout, host);
+    result = ring_result(v, &desc, ranks, chunks, (double)timeout, host);
   }
   for (int i = 0; i < 3; i++) pyga_view_release(&v[i]);
   return result;
@@ -247,11 +291,13 @@ static PyObject *module_distributed_methods(PyObject *module, PyObject *unused) 
 int pyga_dist_init(PyObject *module) {
   static PyMethodDef functions[] = {
       {"distributed_attention", PY_METHOD(module_distributed_attention), METH_FASTCALL | METH_KEYWORDS,
-       "distributed_attention(q, k, v, *, ranks=2, method='zigzag', causal=False, window=0, timeout=600)\n\n"
+       "distributed_attention(q, k, v, *, ranks=2, method='zigzag', causal=False, window=0, timeout=600,\n"
+       "                      chunks=None)\n\n"
        "attention() by a published method over ranks that are threads of this process, with one CPU thread each.\n"
        "q, k, v [batch, tokens, heads, dim] f32, contiguous, on the CPU; as many queries as keys. timeout: seconds "
        "that a rank\n"
-       "waits for another. Methods: distributed_methods(). Raises ShapeError, ArgumentError, CommError, "
+       "waits for another. chunks: pieces of a rank, for methods whose layout has them ('balanced'), 4 by default. "
+       "Methods: distributed_methods(). Raises ShapeError, ArgumentError, CommError, "
        "TimedOutError."},
       {"distributed_methods", module_distributed_methods, METH_NOARGS,
        "distributed_methods()\n\nA dict of methods of distributed_attention: name, and what it is."},

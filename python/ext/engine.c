@@ -83,8 +83,21 @@ static PyObject *engine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
   return (PyObject *)self;
 }
 
+/* In a fork locks may be held by threads that it lacks: none is touched. */
+static int engine_is_here(const pyga_engine *self, const char *what) {
+  if (!self->model->context->is_stale) return 0;
+  return pyga_fail(GA_ERR_STATE,
+                   "%s: the engine is of the process from which process %d was forked; allowed is one that is made "
+                   "after fork()",
+                   what, (int)getpid());
+}
+
 static void engine_end(pyga_engine *self) {
   ga_engine *engine = NULL;
+  if (self->model->context->is_stale) {
+    self->engine = NULL;
+    return;
+  }
   Py_BEGIN_ALLOW_THREADS;
   pthread_mutex_lock(&self->lock);
   engine = self->engine;
@@ -119,6 +132,7 @@ static PyObject *engine_counts(PyObject *object, PyObject *unused) {
   ga_engine_stats s = GA_ENGINE_STATS_INIT;
   ga_status status = GA_OK;
   bool is_closed = false;
+  if (engine_is_here(self, "stats")) return NULL;
   Py_BEGIN_ALLOW_THREADS;
   pthread_mutex_lock(&self->lock);
   is_closed = !self->engine;
@@ -281,7 +295,7 @@ static PyObject *engine_submit(PyObject *object, PyObject *const *args, Py_ssize
   submit_call s = {.options = GA_REQUEST_OPTIONS_INIT, .sample = GA_SAMPLE_DESC_INIT};
   pyga_request *made = NULL;
   bool events = false, is_closed = false;
-  int bad = pyga_args_get(&s.args, "submit", submit_names, 2, args, n, keywords);
+  int bad = engine_is_here(self, "submit") || pyga_args_get(&s.args, "submit", submit_names, 2, args, n, keywords);
   if (!bad) bad = submit_fill(&s) || pyga_arg_bool(&s.args, SUBMIT_EVENTS, &events);
   if (!bad) made = (pyga_request *)PyType_GenericAlloc(request_type, 0);
   if (made) {

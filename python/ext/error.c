@@ -66,6 +66,7 @@ static PyObject *exception_of(ga_status status) {
 }
 
 PyObject *pyga_raise(ga_status status) {
+  if (PyErr_Occurred()) return NULL;
   const char *text = ga_error_text();
   PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
   if (message) PyErr_SetObject(exception_of(status), message);

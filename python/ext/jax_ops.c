@@ -151,6 +151,7 @@ static ga_status jax_attention(jax_call *call) {
   if (status == GA_OK) status = need_lse(call, lse, &a);
   if (status == GA_OK) status = jax_int(call, "window", &d.window);
   if (status == GA_OK) status = jax_float(call, "scale", &d.scale);
+  d.scale = pyga_scale(d.scale);
   if (status == GA_OK) status = jax_float(call, "softcap", &d.softcap);
   if (status == GA_OK) status = jax_make(call, o, &io.o, &o_dtype);
   if (status != GA_OK) return status;
@@ -210,6 +211,7 @@ static ga_status jax_attention_backward(jax_call *call) {
   if (status == GA_OK) status = jax_int(call, "deterministic", &same_bits);
   if (status == GA_OK) status = jax_int(call, "window", &d.window);
   if (status == GA_OK) status = jax_float(call, "scale", &d.scale);
+  d.scale = pyga_scale(d.scale);
   if (status == GA_OK) status = jax_float(call, "softcap", &d.softcap);
   if (status != GA_OK) return status;
   d.batch = a.packed ? a.sequences : a.batch;
@@ -269,6 +271,7 @@ static ga_status jax_paged(jax_call *call) {
   if (status == GA_OK) status = jax_int(call, "causal", &causal);
   if (status == GA_OK) status = jax_int(call, "window", &d.window);
   if (status == GA_OK) status = jax_float(call, "scale", &d.scale);
+  d.scale = pyga_scale(d.scale);
   if (status == GA_OK) status = jax_float(call, "softcap", &d.softcap);
   if (status == GA_OK) status = check_jax_pages(call, table, lengths, k[0], k[1]);
   if (status == GA_OK) status = jax_make(call, o, &io.o, &o_dtype);

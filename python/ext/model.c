@@ -90,11 +90,12 @@ static PyObject *model_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     ga_model_options options = GA_MODEL_OPTIONS_INIT;
     session.context = n_ctx;
     options.gpu_layers = gpu_layers, options.no_mmap = no_mmap != 0, options.session = &session;
+    options.progress = pyga_progress;
     const char *text = PyBytes_AsString(path);
-    PyThreadState *state = pyga_enter(self->context);
-    const ga_status status =
+    PyThreadState *state = pyga_begin(self->context);
+    ga_status status =
         vocab_only ? vocab_open(text, &self->vocab) : ga_model_load(self->context->ctx, text, &options, &self->model);
-    pyga_leave(self->context, state);
+    status = pyga_end(self->context, state, status);
     if (status != GA_OK) {
       pyga_raise(status);
       Py_CLEAR(self);
@@ -129,13 +130,13 @@ static PyObject *model_share(PyObject *object, PyObject *args) {
 static void model_dealloc(PyObject *object) {
   pyga_model *self = (pyga_model *)object;
   PyTypeObject *type = Py_TYPE(object);
-  if (self->context) {
+  if (self->context && !self->context->is_stale) {
     PyThreadState *state = pyga_enter(self->context);
     ga_model_destroy(self->model);
     ga_tokenizer_destroy(self->vocab);
     pyga_leave(self->context, state);
-    Py_DECREF(self->context);
   }
+  Py_XDECREF((PyObject *)self->context);
   Py_XDECREF(self->owner);
   pyga_free_object(type, object);
   Py_DECREF(type);
@@ -234,9 +235,9 @@ static PyObject *model_embed_ids(PyObject *object, PyObject *value) {
   pyga_context *host = pyga_context_for(NULL, 0);
   pyga_array *made = host ? pyga_array_new(host, GA_F32, 1, &width) : NULL;
   if (made) {
-    PyThreadState *state = pyga_enter(self->context);
-    const ga_status status = ga_embed_vector(self->model, ids, n, made->view.data, (size_t)width);
-    pyga_leave(self->context, state);
+    PyThreadState *state = pyga_begin(self->context);
+    ga_status status = ga_embed_vector(self->model, ids, n, made->view.data, (size_t)width);
+    status = pyga_end(self->context, state, status);
     if (status != GA_OK) {
       pyga_raise(status);
       Py_CLEAR(made);
@@ -372,9 +373,11 @@ static void session_dealloc(PyObject *object) {
   pyga_session *self = (pyga_session *)object;
   PyTypeObject *type = Py_TYPE(object);
   if (self->model) {
-    PyThreadState *state = pyga_enter(self->model->context);
-    ga_session_destroy(self->session);
-    pyga_leave(self->model->context, state);
+    if (!self->model->context->is_stale) {
+      PyThreadState *state = pyga_enter(self->model->context);
+      ga_session_destroy(self->session);
+      pyga_leave(self->model->context, state);
+    }
     self->model->context->sessions--;
     Py_DECREF(self->model);
   }
@@ -399,9 +402,9 @@ static PyObject *session_eval(PyObject *object, PyObject *args) {
   else if (host)
     made = pyga_array_new(host, GA_F32, 2, dims);
   if (made) {
-    PyThreadState *state = pyga_enter(self->model->context);
-    status = ga_session_eval(self->session, ids, n, n_logits ? made->view.data : NULL, n_logits, NULL, NULL);
-    pyga_leave(self->model->context, state);
+    PyThreadState *state = pyga_begin(self->model->context);
+    status = ga_session_eval(self->session, ids, n, n_logits ? made->view.data : NULL, n_logits, pyga_progress, NULL);
+    status = pyga_end(self->model->context, state, status);
     if (status != GA_OK) {
       pyga_raise(status);
       Py_CLEAR(made);

@@ -64,6 +64,8 @@ typedef struct pyga_call {
   float logprob;
   ga_logit_bias *bias;
   pyga_view views[PYGA_MAX_VIEWS];
+  int8_t view_of[PYGA_MAX_VIEWS]; /* argument of each view; -1 = a new result */
+  bool view_written[PYGA_MAX_VIEWS];
 } pyga_call;
 
 typedef struct pyga_op {
@@ -107,6 +109,8 @@ int pyga_need(pyga_call *call, int index, pyga_view **out);
 int pyga_in_out(pyga_call *call, int index, pyga_view **out);
 /* Gives the array to write: the argument, which must have this type and shape, or a new one. It becomes a result. */
 int pyga_out(pyga_call *call, int index, ga_dtype dtype, int32_t n_dims, const int64_t *dims, pyga_view **out);
+/* As pyga_out, for results of which an op writes a part: a new array is 0. */
+int pyga_out_cleared(pyga_call *call, int index, ga_dtype dtype, int32_t n_dims, const int64_t *dims, pyga_view **out);
 /* Gives n contiguous elements of a type, of any shape; NULL when not given. n -1: any number, which *seen gets. */
 int pyga_vector(pyga_call *call, int index, ga_dtype dtype, int64_t n, int64_t *seen, const void **out);
 /* Reads a view [..., width] as rows, which must all lie at the same distance. */

@@ -56,7 +56,7 @@ static int borders(pyga_call *call, int index, int64_t tokens, int64_t *batch, i
   }
   int64_t most = 0;
   if (start[0])
-    return pyga_fail(GA_ERR_ARG, "%s: the first border is %d; allowed is 0", pyga_what(call, index), (int)start[0]);
+    return pyga_fail(GA_ERR_ARG, "%s: borders begin at %d; allowed is 0", pyga_what(call, index), (int)start[0]);
   for (int64_t i = 0; i + 1 < n; i++) {
     const int64_t length = (int64_t)start[i + 1] - start[i];
     if (length < 0 || start[i + 1] > tokens)
@@ -161,7 +161,7 @@ static int attn_options(pyga_call *call) {
   const void *sinks = NULL, *alibi = NULL;
   if (pyga_arg_bool(&call->args, ATTN_CAUSAL, &causal) || pyga_arg_bool(&call->args, ATTN_INVARIANT, &invariant) ||
       pyga_arg_i32(&call->args, ATTN_WINDOW, 0, INT32_MAX, &d->window) ||
-      pyga_arg_float(&call->args, ATTN_SCALE, &d->scale) || pyga_arg_float(&call->args, ATTN_SOFTCAP, &d->softcap) ||
+      pyga_arg_scale(&call->args, ATTN_SCALE, &d->scale) || pyga_arg_float(&call->args, ATTN_SOFTCAP, &d->softcap) ||
       pyga_vector(call, ATTN_SINKS, GA_F32, d->q_heads, NULL, &sinks) ||
       pyga_vector(call, ATTN_ALIBI, GA_F32, d->q_heads, NULL, &alibi))
     return -1;
@@ -371,7 +371,7 @@ static int bwd_options(pyga_call *call) {
     return pyga_fail(GA_ERR_ARG, "attention_backward: lse of the forward pass is wanted: attention(..., lse=True)");
   if (pyga_arg_bool(&call->args, BWD_CAUSAL, &causal) || pyga_arg_bool(&call->args, BWD_DETERMINISTIC, &same_bits) ||
       pyga_arg_i32(&call->args, BWD_WINDOW, 0, INT32_MAX, &d->window) ||
-      pyga_arg_float(&call->args, BWD_SCALE, &d->scale) || pyga_arg_float(&call->args, BWD_SOFTCAP, &d->softcap) ||
+      pyga_arg_scale(&call->args, BWD_SCALE, &d->scale) || pyga_arg_float(&call->args, BWD_SOFTCAP, &d->softcap) ||
       pyga_vector(call, BWD_SINKS, GA_F32, d->q_heads, NULL, &sinks) ||
       pyga_vector(call, BWD_ALIBI, GA_F32, d->q_heads, NULL, &alibi) ||
       pyga_vector(call, BWD_LSE, GA_F32, d->batch * d->q_heads * d->max_q, NULL, &lse))
@@ -494,7 +494,8 @@ static int sample_rng(pyga_call *call) {
       return pyga_fail(GA_ERR_ARG, "sample: seed and rng are given; allowed is one of them");
     view = &call->views[call->n_views];
     if (pyga_view_get(call->args.value[SAMPLE_RNG], pyga_what(call, SAMPLE_RNG), view)) return -1;
-    call->n_views++;
+    call->view_of[call->n_views] = SAMPLE_RNG;
+    call->view_written[call->n_views++] = true;
     if (pyga_view_check(view, call->context, call->what, true)) return -1;
     if (view->dtype != GA_I64 || view->n_dims != 1 || view->dim[0] != 4 || !pyga_view_is_contiguous(view))
       return pyga_bad_shape(call, SAMPLE_RNG, view, "i64 [4], as rng(seed) makes it");

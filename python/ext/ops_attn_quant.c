@@ -160,7 +160,7 @@ static int fill_attention_8bit(pyga_call *call) {
       a8_scale(call, A8_K_SCALE, d->kv_heads, d->max_kv, d->kv_scale_tokens, &io->k_scale) ||
       a8_scale(call, A8_V_SCALE, d->kv_heads, d->max_kv, d->kv_scale_tokens, &io->v_scale) ||
       pyga_arg_bool(&call->args, A8_CAUSAL, &causal) || pyga_arg_bool(&call->args, A8_FAST_SUM, &fast_sum) ||
-      pyga_arg_float(&call->args, A8_SCALE, &d->scale) || pyga_dtype_of_arg(call, A8_OUT_DTYPE, &dtype) ||
+      pyga_arg_scale(&call->args, A8_SCALE, &d->scale) || pyga_dtype_of_arg(call, A8_OUT_DTYPE, &dtype) ||
       pyga_vector(call, A8_V_MEAN, GA_F32, d->batch * d->kv_heads * d->v_dim, NULL, &mean))
     return -1;
   const int64_t dims[4] = {d->batch, d->max_q, d->q_heads, d->v_dim};

@@ -484,7 +484,8 @@ static int fill_kv_store(pyga_call *call) {
   *io = (ga_kv_store_io){k->data, v->data, slot, kc->data, vc->data, NULL, NULL};
   if (kc->dtype != GA_E4M3) return 0;
   const int64_t dims[2] = {d->heads, d->slots};
-  if (pyga_out(call, K_SCALE, GA_F32, 2, dims, &ks) || pyga_out(call, V_SCALE, GA_F32, 2, dims, &vs)) return -1;
+  if (pyga_out_cleared(call, K_SCALE, GA_F32, 2, dims, &ks) || pyga_out_cleared(call, V_SCALE, GA_F32, 2, dims, &vs))
+    return -1;
   if (!pyga_view_is_contiguous(ks)) return pyga_bad_shape(call, K_SCALE, ks, "a contiguous array");
   if (!pyga_view_is_contiguous(vs)) return pyga_bad_shape(call, V_SCALE, vs, "a contiguous array");
   io->k_scale = ks->data, io->v_scale = vs->data;

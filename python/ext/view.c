@@ -19,6 +19,76 @@ bool pyga_view_is_contiguous(const pyga_view *view) {
   return true;
 }
 
+/* Bytes from the first element to the end of the last one; 0 for empty arrays. */
+static int64_t view_span(const pyga_view *view) {
+  const ga_dtype_traits *traits = ga_dtype_info(view->dtype);
+  int64_t last = 0;
+  for (int32_t i = 0; i < view->n_dims; i++) {
+    if (view->dim[i] == 0) return 0;
+    last += (view->dim[i] - 1) * view->stride[i];
+  }
+  return traits->is_quant ? (last + traits->block_elems) / traits->block_elems * traits->block_bytes
+                          : (last + 1) * traits->block_bytes;
+}
+
+bool pyga_view_overlaps_itself(const pyga_view *view) {
+  int32_t order[PY_MAX_DIMS], n = 0;
+  if (view_span(view) == 0) return false;
+  for (int32_t i = 0; i < view->n_dims; i++) { /* by stride, the least first */
+    int32_t at = n;
+    if (view->dim[i] == 1) continue;
+    for (; at > 0 && view->stride[order[at - 1]] > view->stride[i]; at--) order[at] = order[at - 1];
+    order[at] = i;
+    n++;
+  }
+  int64_t reach = 1; /* elements that the dimensions so far reach over */
+  for (int32_t k = 0; k < n; k++) {
+    if (view->stride[order[k]] < reach) return true;
+    reach += (view->dim[order[k]] - 1) * view->stride[order[k]];
+  }
+  return false;
+}
+
+static bool is_same_view(const pyga_view *a, const pyga_view *b) {
+  if (a->data != b->data || a->dtype != b->dtype) return false;
+  int64_t n[2] = {1, 1};
+  for (int32_t i = 0; i < a->n_dims; i++) n[0] *= a->dim[i];
+  for (int32_t i = 0; i < b->n_dims; i++) n[1] *= b->dim[i];
+  if (pyga_view_is_contiguous(a) && pyga_view_is_contiguous(b)) return n[0] == n[1];
+  if (a->n_dims != b->n_dims) return false;
+  for (int32_t i = 0; i < a->n_dims; i++)
+    if (a->dim[i] != b->dim[i] || a->stride[i] != b->stride[i]) return false;
+  return true;
+}
+
+/* Rows at one distance, `step` bytes: those of the dimension with the largest stride. Returns the bytes of a row, or 0
+ * when the rows themselves overlap. */
+static int64_t row_span(const pyga_view *view, int64_t *step) {
+  const ga_dtype_traits *traits = ga_dtype_info(view->dtype);
+  int32_t outer = -1;
+  for (int32_t i = 0; i < view->n_dims; i++)
+    if (view->dim[i] > 1 && (outer < 0 || view->stride[i] > view->stride[outer])) outer = i;
+  if (outer < 0) return 0;
+  pyga_view row = *view;
+  row.dim[outer] = 1;
+  *step = view->stride[outer] / traits->block_elems * traits->block_bytes;
+  const int64_t bytes = view_span(&row);
+  return bytes <= *step ? bytes : 0;
+}
+
+bool pyga_views_overlap(const pyga_view *a, const pyga_view *b) {
+  const int64_t a_bytes = view_span(a), b_bytes = view_span(b);
+  const uintptr_t x = (uintptr_t)a->data, y = (uintptr_t)b->data;
+  if (!a_bytes || !b_bytes || a->is_cuda != b->is_cuda || x >= y + (uintptr_t)b_bytes || y >= x + (uintptr_t)a_bytes)
+    return false;
+  if (is_same_view(a, b)) return false;
+  int64_t a_step = 0, b_step = 0;
+  const int64_t a_row = row_span(a, &a_step), b_row = row_span(b, &b_step);
+  if (!a_row || !b_row || a_step != b_step) return true;
+  const int64_t away = (int64_t)y - (int64_t)x, from_a = (away % a_step + a_step) % a_step;
+  return from_a < a_row || from_a + b_row > a_step;
+}
+
 static void list_text(char *text, size_t capacity, int32_t n, const int64_t *values) {
   size_t used = 0;
   text[0] = 0;

@@ -12,7 +12,9 @@ __version__ = version()
 
 _LATER = {"Model": "_model", "Engine": "_engine", "Request": "_engine", "Token": "_engine", "LLM": "_llm",
           "SamplingParams": "_llm", "RequestOutput": "_llm", "CompletionOutput": "_llm", "Llama": "_llama",
-          "FlashAttention3": "_flash_attention3", "RingAttention": "_flash_attention3", "flash_attn_func": "_flash_attn", "flash_attn_varlen_func": "_flash_attn", "flash_attn_with_kvcache": "_flash_attn"}
+          "FlashAttention3": "_flash_attention3", "RingAttention": "_flash_attention3"}
+_LATER |= dict.fromkeys(("flash_attn_func", "flash_attn_kvpacked_func", "flash_attn_qkvpacked_func", "flash_attn_varlen_func",
+                         "flash_attn_varlen_kvpacked_func", "flash_attn_varlen_qkvpacked_func", "flash_attn_with_kvcache"), "_flash_attn")
 
 
 def quantize(x, dtype, *, out=None):

@@ -2,7 +2,7 @@
 import sys
 
 from . import _core
-from ._streams import torch_stream
+from ._streams import refuse_tangents, torch_stream
 
 _TYPES = {"bf16": "bf16", "fp16": "f16", "fp8": "e4m3", "int8": "i8"}
 
@@ -47,6 +47,7 @@ class FlashAttention3:
 
     def forward(self, Q, K, V, causal=False, *, scale=None):
         """softmax(scale Q K^T) V in the type of Q, as an array of Q's framework. Raises what gpu_accel.attention does."""
+        refuse_tangents("FlashAttention3", Q, K, V)
         device = _device(Q)
         context, stream = _core.default_context(device), torch_stream(Q)
         if self.precision in ("bf16", "fp16"):
@@ -108,6 +109,7 @@ class RingAttention:
     def forward(self, Q, K, V, seq_len=None, causal=True):
         """Q, K, V [batch, tokens, heads, dim], f32 on the CPU. seq_len: the most tokens that a sequence may have; None: any.
         Raises ShapeError, ArgumentError, CommError."""
+        refuse_tangents("RingAttention", Q, K, V)
         if seq_len is not None and Q.shape[1] > seq_len:
             raise _core.ShapeError(f"RingAttention: Q has {Q.shape[1]} tokens; allowed are {seq_len}, which is seq_len")
         device = _device(Q)

@@ -3,17 +3,13 @@
 What GA does not do is refused by name, never done in another way. Tensors of PyTorch go through gpu_accel.torch: results are
 tensors, work goes to torch's current stream, nothing waits, and flash_attn_func and flash_attn_varlen_func have gradients.
 Of other arrays (NumPy's, DLPack's, CUDA's) results are gpu_accel.Array."""
+import operator
 import sys
 from array import array
 
 from . import _core
+from ._options import refuse_other, whole_numbers
 from ._streams import refuse_tangents, torch_stream
-
-
-def _refuse(function, **asked):
-    for name, (value, allowed) in asked.items():
-        if value != allowed:
-            raise _core.UnsupportedError(f"{function}: {name} = {value!r}; allowed is {allowed!r}")
 
 
 def _mask(function, causal, window_size):
@@ -27,7 +23,7 @@ def _mask(function, causal, window_size):
 
 
 def _options(function, causal, window_size, softmax_scale, softcap, alibi_slopes, dropout_p=0.0):
-    _refuse(function, dropout_p=(dropout_p, 0.0))
+    refuse_other(function, dropout_p=(dropout_p, (0.0,)))
     mask = _mask(function, causal, window_size)
     if alibi_slopes is not None and not mask["causal"]:
         raise _core.UnsupportedError(f"{function}: alibi_slopes without causal; allowed is causal=True")
@@ -80,7 +76,7 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
     i32: of its keys a sequence has only the first so many; causal: its last query sees the last of these. Gradients of the
     others are 0. On a GPU nothing looks at the numbers: more than a sequence's keys reads those behind it."""
     name = "flash_attn_varlen_func"
-    _refuse(name, return_attn_probs=(bool(return_attn_probs), False))
+    refuse_other(name, return_attn_probs=(bool(return_attn_probs), (False,)))
     if block_table is not None:
         raise _core.UnsupportedError(f"{name}: block_table; allowed is None: flash_attn_with_kvcache takes pages")
     options = _options(name, causal, window_size, softmax_scale, softcap, alibi_slopes, dropout_p)
@@ -90,6 +86,45 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
     if torch := _torch_of(q):
         return _on_torch(torch, name, q, k, v, False, bool(deterministic), options)
     return _core.attention(q, k, v, **options)
+
+
+def _parts(name, argument, x, n, dim):
+    """The n arrays that lie packed in dimension dim of x."""
+    if len(x.shape) != dim + 3 or x.shape[dim] != n:
+        wanted = f"{'batch, tokens' if dim == 2 else 'tokens'}, {n}, heads, dim"
+        raise _core.ShapeError(f"{name}: {argument} is {list(x.shape)}; allowed is [{wanted}]")
+    before = (slice(None),) * dim
+    return [x[(*before, i)] for i in range(n)]
+
+
+def flash_attn_qkvpacked_func(qkv, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
+                              deterministic=False, return_attn_probs=False):
+    """flash_attn_func with q, k and v in one array, qkv [batch, tokens, 3, heads, dim]."""
+    return flash_attn_func(*_parts("flash_attn_qkvpacked_func", "qkv", qkv, 3, 2), dropout_p, softmax_scale, causal, window_size, softcap,
+                           alibi_slopes, deterministic, return_attn_probs)
+
+
+def flash_attn_kvpacked_func(q, kv, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
+                             deterministic=False, return_attn_probs=False):
+    """flash_attn_func with k and v in one array, kv [batch, tokens, 2, kv_heads, dim]."""
+    return flash_attn_func(q, *_parts("flash_attn_kvpacked_func", "kv", kv, 2, 2), dropout_p, softmax_scale, causal, window_size, softcap,
+                           alibi_slopes, deterministic, return_attn_probs)
+
+
+def flash_attn_varlen_qkvpacked_func(qkv, cu_seqlens, max_seqlen, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1),
+                                     softcap=0.0, alibi_slopes=None, deterministic=False, return_attn_probs=False):
+    """flash_attn_varlen_func with q, k and v in one array, qkv [tokens, 3, heads, dim]."""
+    return flash_attn_varlen_func(*_parts("flash_attn_varlen_qkvpacked_func", "qkv", qkv, 3, 1), cu_seqlens, cu_seqlens, max_seqlen, max_seqlen,
+                                  dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic, return_attn_probs)
+
+
+def flash_attn_varlen_kvpacked_func(q, kv, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0, softmax_scale=None,
+                                    causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False,
+                                    return_attn_probs=False):
+    """flash_attn_varlen_func with k and v in one array, kv [tokens, 2, kv_heads, dim]."""
+    return flash_attn_varlen_func(q, *_parts("flash_attn_varlen_kvpacked_func", "kv", kv, 2, 1), cu_seqlens_q, cu_seqlens_k, max_seqlen_q,
+                                  max_seqlen_k, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic,
+                                  return_attn_probs)
 
 
 def _ints(values):
@@ -107,13 +142,36 @@ def _beside(x, values):
     return _core.default_context(f"cuda:{index}").to_device(values) if device == 2 else values
 
 
+def _one_length(cache_seqlens):
+    """The length of all sequences as an int; None: there is one for each."""
+    try:
+        return operator.index(cache_seqlens)
+    except TypeError:
+        return None
+
+
+def _check_lengths(name, lengths, room):
+    """0 to as many tokens as a sequence has room for."""
+    if bad := [n for n in lengths if not 0 <= n <= room]:
+        raise _core.ArgumentError(f"{name}: cache_seqlens has {bad[0]}; allowed are 0 to {room}, the room of a sequence")
+    return lengths
+
+
 def _lengths(name, cache_seqlens, batch, most):
     if cache_seqlens is None:
         return [most] * batch
-    lengths = [int(cache_seqlens)] * batch if isinstance(cache_seqlens, int) else [int(n) for n in cache_seqlens]
+    one = _one_length(cache_seqlens)
+    lengths = whole_numbers(name, "cache_seqlens", cache_seqlens) if one is None else [one] * batch
     if len(lengths) != batch:
         raise _core.ShapeError(f"{name}: cache_seqlens has {len(lengths)} lengths; allowed is one a sequence, {batch}")
-    return lengths
+    return _check_lengths(name, lengths, most)
+
+
+def _check_pages(name, rows, pages):
+    """Page numbers of a table that lies on the host."""
+    if bad := [page for row in rows for page in row if not 0 <= page < pages]:
+        raise _core.ArgumentError(f"{name}: block_table has page {bad[0]}; allowed are 0 to {pages - 1}")
+    return rows
 
 
 def _store_new(name, k, v, k_cache, v_cache, table, lengths):
@@ -139,24 +197,35 @@ def _table_on_torch(torch, name, batch, device, block_table):
 
 
 def _lengths_on_torch(torch, name, batch, device, cache_seqlens, most):
-    if cache_seqlens is None or isinstance(cache_seqlens, int):
-        return torch.full((batch,), most if cache_seqlens is None else cache_seqlens, dtype=torch.int32, device=device)
-    lengths = torch.as_tensor(cache_seqlens, dtype=torch.int32, device=device)
-    if lengths.shape != (batch,):
-        raise _core.ShapeError(f"{name}: cache_seqlens has {lengths.numel()} lengths; allowed is one a sequence, {batch}")
-    return lengths
+    """[batch] i32 beside q. Numbers are looked at where they lie on the host; those of a GPU are put into bounds."""
+    one = _one_length(most if cache_seqlens is None else cache_seqlens) if not isinstance(cache_seqlens, torch.Tensor) else None
+    if one is not None:
+        return torch.full((batch,), *_check_lengths(name, [one], most), dtype=torch.int32, device=device)
+    given = torch.as_tensor(cache_seqlens)
+    if given.is_floating_point() or given.dtype == torch.bool:
+        raise _core.DtypeError(f"{name}: cache_seqlens is {given.dtype}; allowed are whole numbers")
+    if given.dim() == 0:
+        given = given.expand(batch)
+    if given.shape != (batch,):
+        raise _core.ShapeError(f"{name}: cache_seqlens has {given.numel()} lengths; allowed is one a sequence, {batch}")
+    if given.device.type == "cpu":
+        _check_lengths(name, given.tolist(), most)
+    return given.to(device=device, dtype=torch.int32).clamp(0, most)
 
 
 def _kvcache_on_torch(torch, name, q, k_cache, v_cache, k, v, cache_seqlens, block_table, lse, options):
     """Tables and lengths stay on the device, where nothing can look at them without waiting."""
     batch, size = q.shape[0], k_cache.shape[1]
     table = _table_on_torch(torch, name, batch, q.device, block_table)
+    if table.device.type == "cpu" and k is not None:
+        _check_pages(name, table.tolist(), k_cache.shape[0])
     lengths = _lengths_on_torch(torch, name, batch, q.device, cache_seqlens, table.shape[1] * size)
     if k is not None:
-        at = lengths[:, None] + torch.arange(k.shape[1], dtype=torch.int32, device=q.device)
-        if q.device.type == "cpu" and int(at.max()) >= table.shape[1] * size:
-            raise _core.ShapeError(f"{name}: {int(lengths.max())} + {k.shape[1]} tokens; a sequence of the cache has room for {table.shape[1] * size}")
-        slots = (table.gather(1, (at // size).long()) * size + at % size).int().flatten()
+        at, room = lengths[:, None] + torch.arange(k.shape[1], dtype=torch.int32, device=q.device), table.shape[1] * size
+        if q.device.type == "cpu" and at.numel() and int(at.max()) >= room:
+            raise _core.ShapeError(f"{name}: {int(lengths.max())} + {k.shape[1]} tokens; a sequence of the cache has room for {room}")
+        page = table.gather(1, (at // size).long().clamp(max=table.shape[1] - 1))
+        slots = torch.where(at < room, page * size + at % size, -1).int().flatten()  # on a GPU: tokens without room are not stored
         _core.kv_store(k.flatten(0, 1), v.flatten(0, 1), slots, k_cache, v_cache, **torch_stream(q))
         lengths = lengths + k.shape[1]
     return _run(torch, q, k_cache, v_cache, lse, options | {"page_table": table, "kv_len": lengths})
@@ -172,8 +241,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     Tensors of PyTorch: nothing waits, and on a GPU nothing looks at lengths and tables. Those of other arrays are read on the
     host, so that arrays of a GPU make the call wait."""
     name = "flash_attn_with_kvcache"
-    _refuse(name, rotary_cos=(rotary_cos, None), rotary_sin=(rotary_sin, None), cache_batch_idx=(cache_batch_idx, None),
-            cache_leftpad=(cache_leftpad, None))
+    refuse_other(name, rotary_cos=(rotary_cos, (None,)), rotary_sin=(rotary_sin, (None,)), cache_batch_idx=(cache_batch_idx, (None,)),
+                 cache_leftpad=(cache_leftpad, (None,)))
     if (k is None) != (v is None):
         raise _core.ArgumentError(f"{name}: {'k' if k is None else 'v'} is None; allowed are both or neither")
     options = _options(name, causal, window_size, softmax_scale, softcap, alibi_slopes)
@@ -183,11 +252,12 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     if block_table is None:
         table = [[i] for i in range(batch)]  # a sequence's row is one page
     else:
-        table = [[int(page) for page in row] for row in block_table]
+        table = [whole_numbers(name, "block_table", row) for row in block_table]
     if len(table) != batch:
         raise _core.ShapeError(f"{name}: block_table has {len(table)} rows; allowed is one a sequence, {batch}")
     lengths = _lengths(name, cache_seqlens, batch, len(table[0]) * k_cache.shape[1])
     if k is not None:
+        _check_pages(name, table, k_cache.shape[0])
         n = _store_new(name, k, v, k_cache, v_cache, table, lengths)
         lengths = [length + n for length in lengths]
     flat = [page for row in table for page in row]

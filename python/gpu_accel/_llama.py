@@ -1,6 +1,8 @@
 """Llama with llama-cpp-python's names. Requests of any number of threads go through one Engine."""
 import itertools
+import random
 import re
+import secrets
 import threading
 import time
 
@@ -9,6 +11,7 @@ from ._engine import Engine
 from ._llama_sequence import LoneRequest, Sequence
 from ._llm import cut_at, stop_texts
 from ._model import Model
+from ._options import check_options
 
 _numbers = itertools.count(1)
 
@@ -37,33 +40,24 @@ _FORMATS = {
                "{% else %} {{ m.content }} {{ eos_token }}{% endif %}{% endfor %}"}
 
 
-def _refuse(call, options, fixed, hints=()):
-    """What is no option of llama-cpp-python is a TypeError; what GA lacks is an UnsupportedError that names it."""
-    for name, value in options.items():
-        if name not in fixed and name not in hints:
-            raise TypeError(f"{call}: unexpected keyword argument {name!r}")
-        if fixed.get(name) is not None and value not in fixed[name]:
-            allowed = " and ".join(repr(v) for v in fixed[name])
-            raise _core.UnsupportedError(f"{call}: {name} is {str(value)[:80]!r}; allowed is {allowed}")
-
-
 class Llama:
-    """Llama(model_path, *, n_ctx=512, n_gpu_layers=-1, n_threads=None, n_batch=0, seed=0, device='auto', embedding=False,
+    """Llama(model_path, *, n_ctx=512, n_gpu_layers=-1, n_threads=None, n_batch=0, seed=None, device='auto', embedding=False,
     vocab_only=False, logits_all=False, last_n_tokens_size=64, chat_format=None, use_mmap=True, max_sequences=0, ...)
 
-    n_ctx 0: the model's own. With embedding=True there is embed() and no completion (encoders need it); with vocab_only=True the
+    n_ctx 0: the model's own. seed: calls without one draw theirs from it, so that they differ; None: by chance. With embedding=True there is embed() and no completion (encoders need it); with vocab_only=True the
     tokenizer alone. chat_format: None (the model's template), 'chatml' or 'llama-2'. Options of llama-cpp-python that GA does not have are
     refused by name unless they have their default; those that only say how to compute are taken and not looked at.
 
     Completions of all threads run in one Engine. eval(), sample(), generate() and states, and completions with processors of logits,
     run beside it, by the same weights and a context of their own; one thread at a time may use that state."""
 
-    def __init__(self, model_path, *, n_ctx=512, n_gpu_layers=-1, n_threads=None, n_batch=0, seed=0, device="auto", embedding=False,
+    def __init__(self, model_path, *, n_ctx=512, n_gpu_layers=-1, n_threads=None, n_batch=0, seed=None, device="auto", embedding=False,
                  vocab_only=False, logits_all=False, last_n_tokens_size=64, chat_format=None, use_mmap=True, max_sequences=0, **options):
-        _refuse("Llama", options, _FIXED, _HINTS)
+        check_options("Llama", options, _FIXED, _HINTS)
         if chat_format is not None and chat_format not in _FORMATS:
             raise _core.UnsupportedError(f"Llama: chat_format is {chat_format!r}; allowed are None, {', '.join(map(repr, _FORMATS))}")
-        self.model_path, self.seed, self.chat_format = str(model_path), seed, chat_format
+        self.model_path, self.chat_format = str(model_path), chat_format
+        self._seed_with(seed)
         n_batch = n_batch and max(n_batch, 16)  # the engine's least; it is only how many tokens are computed at once
         self._sizes = {"n_ctx": n_ctx, "n_batch": n_batch, "last": last_n_tokens_size}
         self._logits_all, self._lock, self._second, self._state = logits_all, threading.RLock(), None, None
@@ -165,10 +159,16 @@ class Llama:
         """Logits of the last token, [vocab] f32: a memoryview, which numpy.asarray and torch.frombuffer take as it is."""
         return self._sequence().row()
 
+    def _seed_with(self, seed):
+        """A seed in 32 bits, of which calls without one draw theirs; None and llama.cpp's -1: by chance."""
+        self.seed = secrets.randbits(32) if seed is None or seed in (-1, 0xFFFFFFFF) else seed
+        self._seeds = random.Random(self.seed)
+
     def set_seed(self, seed):
-        self.seed = seed
+        """For the calls to come, and for sample() and generate(). None or -1: a seed by chance."""
+        self._seed_with(seed)
         if self._state:
-            self._state.seed, self._state.rng = seed, _core.rng(seed)
+            self._state.seed, self._state.rng = self.seed, _core.rng(self.seed)
 
     def reset(self):
         """Forgets all ids."""
@@ -181,7 +181,7 @@ class Llama:
     def sample(self, top_k=40, top_p=0.95, min_p=0.05, typical_p=1.0, temp=0.8, repeat_penalty=1.0, frequency_penalty=0.0,
                presence_penalty=0.0, logits_processor=None, idx=None, **options):
         """An id drawn from the logits of the last token, or of the one at idx."""
-        _refuse("sample", options, _CALL)
+        check_options("sample", options, _CALL)
         return self._sequence().sample(idx, logits_processor, top_k=max(top_k, 0), top_p=top_p, min_p=min_p, typical_p=typical_p,
                                        temperature=temp, repetition_penalty=repeat_penalty, frequency_penalty=frequency_penalty,
                                        presence_penalty=presence_penalty)[0]
@@ -189,7 +189,7 @@ class Llama:
     def generate(self, tokens, top_k=40, top_p=0.95, min_p=0.05, typical_p=1.0, temp=0.8, repeat_penalty=1.0, reset=True,
                  frequency_penalty=0.0, presence_penalty=0.0, logits_processor=None, stopping_criteria=None, **options):
         """Yields ids without end. With reset what eval() got before counts only as far as `tokens` begin with it."""
-        _refuse("generate", options, _CALL)
+        check_options("generate", options, _CALL)
         made = self._sequence().generate(tokens, logits_processor, stopping_criteria, (lambda: self.reset()) if reset else None, top_k=max(top_k, 0),
                                          top_p=top_p, min_p=min_p, typical_p=typical_p, temperature=temp, repetition_penalty=repeat_penalty,
                                          frequency_penalty=frequency_penalty, presence_penalty=presence_penalty)
@@ -211,7 +211,7 @@ class Llama:
                           top_k=40, stream=False, seed=None, logits_processor=None, stopping_criteria=None, logit_bias=None, **options):
         """A dict as OpenAI's completions have it, or with stream=True an iterator over such. prompt: a text or ids. suffix: a text that
         follows: the completion fills the gap, where the model has tokens for that. With logits_processor or stopping_criteria the request runs outside of the engine."""
-        _refuse("create_completion", options, _CALL)
+        check_options("create_completion", options, _CALL)
         gap = self._gap_ids(prompt, suffix)
         ids, suffix = (gap, None) if gap else (self.model.ids_of(prompt), suffix)
         head = self._head("cmpl", "text_completion")
@@ -243,7 +243,7 @@ class Llama:
                                stream=False, stop=None, seed=None, presence_penalty=0.0, frequency_penalty=0.0, repeat_penalty=1.0,
                                logits_processor=None, logit_bias=None, tools=None, **options):
         """A dict as OpenAI's chat completions have it, or with stream=True an iterator over chunks of one."""
-        _refuse("create_chat_completion", options, _CHAT)
+        check_options("create_chat_completion", options, _CHAT)
         ids = self.model.chat_ids(messages, tools=tools, chat_template=_FORMATS.get(self.chat_format))
         events = self._events(ids, max_tokens, stop, None, logits_processor, None, temperature=temperature, top_p=top_p, min_p=min_p,
                               typical_p=typical_p, frequency_penalty=frequency_penalty, presence_penalty=presence_penalty,
@@ -274,13 +274,16 @@ class Llama:
         if not self.engine:
             raise _core.StateError("create_completion: this Llama was made with embedding=True or vocab_only=True; allowed is one without")
         limit = -1 if max_tokens is None or max_tokens <= 0 else max_tokens
-        seed = self.seed if seed is None else seed
+        with self._lock:
+            seed = self._seeds.getrandbits(32) if seed is None or seed == -1 else seed
         if processor or criteria:
             if logprobs:
                 raise _core.UnsupportedError(f"create_completion: logprobs is {logprobs} with a logits_processor; allowed are None and 0")
             model = self._model_alone()
             request = LoneRequest(model, Sequence(model, seed=seed, **self._sizes), ids, limit, processor, criteria, **options)
         else:
+            room = self.n_ctx() - len(ids)  # a longer prompt is refused by the engine
+            limit = min(limit, room) if limit > 0 and room > 0 else limit
             request = self.engine.submit(ids, limit, logprobs=-1 if logprobs is None else logprobs, seed=seed, **options)
         return self._read(request, stop_texts(stop))
 

@@ -40,7 +40,7 @@ class LlamaState:
 
     def __init__(self, ids, row, rng, seed):
         self.input_ids, self.n_tokens, self.seed = array("i", ids), len(ids), seed
-        self._row, self._rng = row, rng
+        self._row, self._rng = None if row is None else array("f", row), rng  # of its own, for pickle and copy
 
 
 class Sequence:
@@ -81,7 +81,7 @@ class Sequence:
         self.rows += [None] * (len(ids) - len(self.ids))
         self.ids = ids
         if ids:
-            self.rows[-1] = state._row
+            self.rows[-1] = None if state._row is None else memoryview(state._row)
         self.seed = state.seed
         memoryview(self.rng).cast("B")[:] = state._rng
 

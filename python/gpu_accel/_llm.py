@@ -1,4 +1,5 @@
 """LLM and SamplingParams with vLLM's names, for the plain cases."""
+import secrets
 from dataclasses import dataclass, field
 
 from . import _core
@@ -31,7 +32,7 @@ class SamplingParams:
         sampling = {name: getattr(self, name) for name in ("temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty",
                                                            "repetition_penalty", "ignore_eos", "min_tokens", "logit_bias")}
         return sampling | {"max_tokens": -1 if self.max_tokens is None else self.max_tokens, "top_k": max(self.top_k, 0),
-                           "seed": (self.seed or 0) + index, "stop_ids": self.stop_token_ids,
+                           "seed": secrets.randbits(63) if self.seed is None else self.seed + index, "stop_ids": self.stop_token_ids,
                            "logprobs": -1 if self.logprobs is None else self.logprobs}
 
 
@@ -54,6 +55,10 @@ class RequestOutput:
     finished: bool = True
 
 
+def is_number(x):
+    return hasattr(type(x), "__index__") and not hasattr(x, "__len__")
+
+
 def stop_texts(stop):
     return [stop] if isinstance(stop, str) else list(stop or [])
 
@@ -74,7 +79,7 @@ class LLM:
     def generate(self, prompts, sampling_params=None):
         """All prompts at once. prompts: a text, ids, or a list of either, or of {'prompt_token_ids': ids}. sampling_params:
         one SamplingParams, or one a prompt. Returns [RequestOutput], in the order of the prompts."""
-        if isinstance(prompts, str) or (prompts and isinstance(prompts[0], int)):
+        if isinstance(prompts, str) or (len(prompts) and is_number(prompts[0])):
             prompts = [prompts]
         params = sampling_params or SamplingParams()
         params = params if isinstance(params, list) else [params] * len(prompts)
@@ -82,7 +87,8 @@ class LLM:
             raise _core.ArgumentError(f"generate: {len(params)} sampling_params for {len(prompts)} prompts; allowed are 1 or as many")
         runs = []
         for prompt, p in zip(prompts, params):
-            prompt = prompt.get("prompt_token_ids") or prompt.get("prompt") if isinstance(prompt, dict) else prompt
+            if isinstance(prompt, dict):
+                prompt = prompt["prompt_token_ids"] if prompt.get("prompt_token_ids") is not None else prompt.get("prompt")
             ids = self.model.ids_of(prompt)
             runs.append((prompt, ids, p, [self._submit(ids, p, i) for i in range(p.n)]))
         return [RequestOutput(str(number), prompt if isinstance(prompt, str) else None, ids,
@@ -91,7 +97,9 @@ class LLM:
 
     def _submit(self, ids, params, index):
         options = params.options(index)
-        return self.engine.submit(ids, options.pop("max_tokens"), **{k: v for k, v in options.items() if v is not None})
+        limit, room = options.pop("max_tokens"), self.engine.stats()["context"] - len(ids)
+        limit = min(limit, room) if room > 0 else limit  # a longer prompt is refused by the engine
+        return self.engine.submit(ids, limit, **{k: v for k, v in options.items() if v is not None})
 
     def _answer(self, index, request, params):
         stops, text, ids, logprobs = stop_texts(params.stop), "", [], []

@@ -140,7 +140,7 @@ def _check_array(name, x, dtype, shape):
 
 
 def _check_packed(q_start, kv_start, max_q, max_kv, layout):
-    if None in (q_start, kv_start, max_q, max_kv):
+    if any(x is None for x in (q_start, kv_start, max_q, max_kv)):
         raise _core.ArgumentError("attention: q_start, kv_start, max_q and max_kv go together")
     for name, x in (("q_start", q_start), ("kv_start", kv_start)):
         _check_array(name, x, jnp.int32, q_start.shape)
@@ -189,7 +189,7 @@ def attention(q, k, v, *, causal=False, window=0, scale=None, softcap=0.0, sinks
 
 def paged_attention(q, k, v, page_table, kv_len, *, causal=True, window=0, scale=None, softcap=0.0):
     """q [batch, q, heads, dim] over a cache: k, v [pages, page_size, kv_heads, dim], page_table int32 [batch, n], kv_len int32
-    [batch]. The rest as in attention(). No gradients; on the CPU tables and lengths are checked while the program runs."""
+    [batch]. The rest as in attention(). Gradients raise UnsupportedError; on the CPU tables and lengths are checked while the program runs."""
     q, k, v, page_table, kv_len = (jnp.asarray(x) for x in (q, k, v, page_table, kv_len))
     _check_plain("attention", q=q, k=k, v=v)
     for name, x in (("q", q), ("k", k), ("v", v)):
@@ -201,8 +201,19 @@ def paged_attention(q, k, v, page_table, kv_len, *, causal=True, window=0, scale
     _check_array("kv_len", kv_len, jnp.int32, (q.shape[0],))
     scale = _check_numbers(q, window, scale, softcap)
     result = jax.ShapeDtypeStruct((*q.shape[:3], v.shape[3]), q.dtype)
-    arrays = [jax.lax.stop_gradient(x) for x in (q, k, v)]
-    return _call("paged", result, "sequential", *arrays, page_table, kv_len, causal=bool(causal), window=int(window), scale=scale, softcap=float(softcap))
+    return _paged(q, k, v, page_table, kv_len, result, bool(causal), int(window), scale, float(softcap))
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6, 7, 8, 9))
+def _paged(q, k, v, page_table, kv_len, result, causal, window, scale, softcap):
+    return _call("paged", result, "sequential", q, k, v, page_table, kv_len, causal=causal, window=window, scale=scale, softcap=softcap)
+
+
+def _refuse_paged(*_):
+    raise _core.UnsupportedError("paged_attention: gradients; allowed are those of attention(), or jax.lax.stop_gradient of q, k and v")
+
+
+_paged.defvjp(_refuse_paged, _refuse_paged)
 
 
 # ---- products ----

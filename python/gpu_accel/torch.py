@@ -352,7 +352,7 @@ def attention(q, k, v, *, causal=False, window=0, scale=None, softcap=0.0, sinks
     return_lse: (o, lse [batch, heads, max_q]), lse without a gradient. Under autocast q, k and v take its type."""
     if layout not in ("bshd", "bhsd"):
         raise _core.ArgumentError(f"attention: layout is {layout!r}; allowed are 'bshd', 'bhsd'")
-    if (q_start is None) != (kv_start is None) or (q_start is not None and None in (max_q, max_kv)):
+    if (q_start is None) != (kv_start is None) or (q_start is not None and (max_q is None or max_kv is None)):
         raise _core.ArgumentError("attention: q_start, kv_start, max_q and max_kv go together")
     if kv_len is not None and q_start is None:
         raise _core.ArgumentError("attention: kv_len without q_start; allowed beside it")
@@ -365,6 +365,8 @@ def attention(q, k, v, *, causal=False, window=0, scale=None, softcap=0.0, sinks
     if q_start is None:
         tokens = 2 if layout == "bhsd" else 1
         max_q, max_kv = q.shape[tokens], k.shape[tokens]
+    else:
+        max_q, max_kv = int(max_q), int(max_kv)
     options = (max_q, max_kv, bool(causal), int(window), q.shape[-1] ** -0.5 if scale is None else float(scale), float(softcap))
     place = _place(q) if _is_plain(q, k, v) else None
     if place is None or (place[1] is not None and torch.cuda.is_current_stream_capturing()):
@@ -676,7 +678,7 @@ def _serve():
 
 class install:
     """with install(): F.scaled_dot_product_attention is GA's within the block. fallback=True: calls that GA does not do go to
-    PyTorch's; `fallbacks` counts them by reason, and `calls` those that GA did. Blocks may overlap, in threads too: the one
+    PyTorch's; `fallbacks` counts them by reason, and `calls` those that GA did, but for compiled ones. Blocks may overlap, in threads too: the one
     opened last serves all, and PyTorch's is back when none is open."""
 
     def __init__(self, *, fallback=False):
@@ -709,7 +711,8 @@ class install:
             self.fallbacks[str(error)] += 1
             return self._torchs(query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale,
                                 enable_gqa=enable_gqa)
-        self.calls += 1
+        if not torch.compiler.is_compiling():  # a number that changes would be a graph a call
+            self.calls += 1
         return o
 
 
@@ -718,12 +721,12 @@ def _check_layout(name, argument, x, query, key, enable_gqa):
     if x.dim() != 4:
         raise _core.UnsupportedError(f"{name}: {argument} is of {x.dim()} dimensions; allowed are 4")
     heads = key.shape[1] if argument == "value" else query.shape[1]
-    for what, bad, allowed in (
-            (f"of batch {x.shape[0]}", x.shape[0] != query.shape[0], f"that of query, {query.shape[0]}"),
-            (f"of {x.shape[1]} heads beside {heads}", x.shape[1] != heads and 1 in (x.shape[1], heads) and not enable_gqa, "as many"),
-            (f"of stride {x.stride(-1)} in the last dimension", x.shape[-1] > 1 and x.stride(-1) != 1, "1")):
+    for bad, text in (  # texts are made where they are wanted: one with a length in it would be a graph a length
+            (x.shape[0] != query.shape[0], lambda: f"of batch {x.shape[0]}; allowed is that of query, {query.shape[0]}"),
+            (x.shape[1] != heads and 1 in (x.shape[1], heads) and not enable_gqa, lambda: f"of {x.shape[1]} heads beside {heads}; allowed is as many"),
+            (x.shape[-1] > 1 and x.stride(-1) != 1, lambda: f"of stride {x.stride(-1)} in the last dimension; allowed is 1")):
         if bad:
-            raise _core.UnsupportedError(f"{name}: {argument} is {what}; allowed is {allowed}")
+            raise _core.UnsupportedError(f"{name}: {argument} is {text()}")
 
 
 def _as_sdpa(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa):
@@ -731,13 +734,13 @@ def _as_sdpa(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa):
     queries those behind are cut off, which nobody sees."""
     name = "scaled_dot_product_attention"
     n_q, n_kv = query.shape[-2], key.shape[-2]
-    for argument, value_seen, bad, allowed in (
-            ("attn_mask", "a tensor", attn_mask is not None, "None"), ("dropout_p", dropout_p, dropout_p > 0, "0"),
-            ("query", f"of {query.dim()} dimensions", query.dim() != 4, "4 dimensions"),
-            ("query", query.dtype, query.dtype not in (torch.float32, *_HALF), "float32, float16, bfloat16"),
-            ("is_causal", f"True with {n_q} queries and {n_kv} keys", is_causal and n_q > n_kv, "as many keys as queries or more")):
+    for bad, text in (
+            (attn_mask is not None, lambda: "attn_mask is a tensor; allowed is None"), (dropout_p > 0, lambda: f"dropout_p is {dropout_p}; allowed is 0"),
+            (query.dim() != 4, lambda: f"query is of {query.dim()} dimensions; allowed is 4 dimensions"),
+            (query.dtype not in (torch.float32, *_HALF), lambda: f"query is {query.dtype}; allowed is float32, float16, bfloat16"),
+            (is_causal and n_q > n_kv, lambda: f"is_causal is True with {n_q} queries and {n_kv} keys; allowed is as many keys as queries or more")):
         if bad:
-            raise _core.UnsupportedError(f"{name}: {argument} is {value_seen}; allowed is {allowed}")
+            raise _core.UnsupportedError(f"{name}: {text()}")
     for argument, x in (("query", query), ("key", key), ("value", value)):
         _check_layout(name, argument, x, query, key, enable_gqa)
     if query.shape[1] != key.shape[1] and not enable_gqa:

@@ -10,6 +10,7 @@ with a cache or without. Other masks, dropout and attention weights raise Unsupp
     gpu_accel.transformers.batch(model)  # model.generate_batch(): continuous batching over a cache of pages
 """
 import inspect
+import threading
 import weakref
 
 import torch
@@ -66,25 +67,27 @@ def attention_mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0, mas
     return None if mask.all() else mask
 
 
-class _Borders:
+class _Borders(threading.local):
     """Borders of what sees itself alone: stretches of padding and documents, as q_start, kv_start, max_q, max_kv; None: each
-    sequence is one. All layers of a step ask for the same ones, so the last few are kept as long as their tensors live."""
+    sequence is one. All layers of a step ask for the same ones. A layer that asks again has come to another step, where the same
+    memory may hold other numbers: NumPy and .data change it without a trace."""
 
     def __init__(self):
-        self.kept = []
+        self.kept = []  # (state, weak references, borders, layers that have asked)
 
-    def of(self, mask, positions, batch, n_q, n_kv):
-        if any(x is not None and x.is_inference() for x in (mask, positions)):  # which do not tell when they change
+    def of(self, mask, positions, batch, n_q, n_kv, layer):
+        if layer is None:
             return _find_borders(mask, positions, batch, n_q, n_kv)
-        state = tuple(None if x is None else (x.data_ptr(), x._version, x.shape, x.stride()) for x in (mask, positions))
+        state = tuple(None if x is None else (x.data_ptr(), x.shape, x.stride(), x.dtype) for x in (mask, positions))
         state += batch, n_q, n_kv
         alive = lambda refs: all(ref is None or ref() is not None for ref in refs)
-        self.kept = [entry for entry in self.kept if alive(entry[1])][-3:]
-        for known, _, borders in self.kept:
+        self.kept = [entry for entry in self.kept if alive(entry[1]) and not (entry[0] == state and layer in entry[3])][-3:]
+        for known, _, borders, layers in self.kept:
             if known == state:
+                layers.add(layer)
                 return borders
         borders = _find_borders(mask, positions, batch, n_q, n_kv)
-        self.kept.append((state, [None if x is None else weakref.ref(x) for x in (mask, positions)], borders))
+        self.kept.append((state, [None if x is None else weakref.ref(x) for x in (mask, positions)], borders, {layer}))
         return borders
 
 
@@ -179,7 +182,7 @@ def attention_forward(module, query, key, value, attention_mask, dropout=0.0, sc
     (batch, n_q), n_kv = q.shape[:2], k.shape[1]
     positions = kwargs.get("position_ids")
     positions = positions if positions is not None and positions.dim() == 2 and positions.shape[1] == n_q else None
-    borders = _borders.of(attention_mask, positions, batch, n_q, n_kv)
+    borders = _borders.of(attention_mask, positions, batch, n_q, n_kv, getattr(module, "layer_idx", None))
     if borders is None:
         return attention(q, k, v, **options), None
     q_start, kv_start, max_q, max_kv = borders

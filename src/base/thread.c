@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/abort.h"
 #include "base/cgroup.h"
 #include "base/mem.h"
 #include "base/status.h"
@@ -52,6 +53,7 @@ typedef struct worker {
 struct ga_pool {
   int n_threads;
   int n_started; /* worker threads really running */
+  pid_t process; /* where they run: a fork has none of them, and its caller does all pieces */
   worker *workers;
   ga_piece_fn fn; /* of the region; read behind a claim of it alone */
   void *arg;
@@ -63,6 +65,7 @@ struct ga_pool {
   atomic_uint quit;                           /* those who stay out wait on it */
   GA_ALIGNED(GA_CACHE_LINE) atomic_uint done; /* pieces; the caller waits on it */
   atomic_bool caller_sleeps;
+  atomic_bool skips; /* pieces of the region are counted, not run: the caller was asked to stop */
 };
 
 static int affinity_count(void) {
@@ -150,7 +153,8 @@ static void run_pieces(ga_pool *pool, unsigned epoch, int thread) {
   atomic_bool *holds = &pool->workers[thread].holds;
   for (int64_t i; (i = claim_piece(pool, epoch)) >= 0;) {
     atomic_store_explicit(holds, true, memory_order_relaxed);
-    pool->fn(pool->arg, pool->base + i, thread);
+    if (!thread && ga_abort_ops_asked()) atomic_store_explicit(&pool->skips, true, memory_order_relaxed);
+    if (!atomic_load_explicit(&pool->skips, memory_order_relaxed)) pool->fn(pool->arg, pool->base + i, thread);
     if (thread && atomic_load_explicit(&pool->caller_sleeps, memory_order_relaxed)) note_lost(&pool->workers[thread]);
     atomic_store_explicit(holds, false, memory_order_relaxed);
     const unsigned n = atomic_load_explicit(&pool->n, memory_order_relaxed);
@@ -202,6 +206,7 @@ static void init_fields(ga_pool *pool, int n_threads) {
   atomic_init(&pool->quit, 0);
   atomic_init(&pool->done, 0);
   atomic_init(&pool->caller_sleeps, false);
+  atomic_init(&pool->skips, false);
 }
 
 /* Signals are the application's: one that a worker took would not wake the thread that waits for it in a read. */
@@ -221,6 +226,7 @@ ga_status ga_pool_create(int n_threads, ga_pool **out) {
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_pool), "thread pool", &p));
   ga_pool *pool = p;
   init_fields(pool, n_threads);
+  pool->process = getpid();
   ga_status status = ga_mem_zalloc((size_t)n_threads, sizeof(worker), "thread pool", &p);
   pool->workers = p;
   for (int i = 1; i < n_threads && status == GA_OK; i++) {
@@ -245,6 +251,7 @@ void ga_pool_destroy(ga_pool *pool) {
   atomic_store(&pool->quit, 1);
   futex_wake_all(&pool->quit);
   raise_epoch(pool);
+  if (pool->process != getpid()) pool->n_started = 0; /* this is a fork */
   for (int i = 1; i <= pool->n_started; i++) (void)pthread_join(pool->workers[i].thread, NULL);
   ga_mem_free(pool->workers);
   ga_mem_free(pool);
@@ -293,6 +300,7 @@ static void run_region(ga_pool *pool, int64_t base, unsigned n, ga_piece_fn fn, 
   pool->fn = fn;
   pool->arg = arg;
   pool->base = base;
+  atomic_store_explicit(&pool->skips, false, memory_order_relaxed);
   atomic_store_explicit(&pool->n, n, memory_order_release);
   atomic_store_explicit(&pool->done, 0, memory_order_relaxed);
   atomic_store_explicit(&pool->claim, (unsigned long long)epoch << 32, memory_order_release);
@@ -303,7 +311,7 @@ static void run_region(ga_pool *pool, int64_t base, unsigned n, ga_piece_fn fn, 
 
 void ga_pool_run(ga_pool *pool, int64_t n, ga_piece_fn fn, void *arg) {
   if (!pool || pool->n_threads == 1 || n < 2) {
-    for (int64_t i = 0; i < n; i++) fn(arg, i, 0);
+    for (int64_t i = 0; i < n && !ga_abort_ops_asked(); i++) fn(arg, i, 0);
     return;
   }
   for (int64_t base = 0; base < n; base += MOST_PIECES)
@@ -323,13 +331,17 @@ static void run_range(void *arg, int64_t piece, int thread) {
   if (begin < end) r->fn(r->arg, begin, ga_min_i64(end, r->n), thread);
 }
 
+/* One thread takes all at once, unless it may be asked to stop meanwhile. */
+#define RANGES_ALONE 64
+
 void ga_pool_run_ranges(ga_pool *pool, int64_t n, int64_t grain, ga_range_fn fn, void *arg) {
+  const bool alone = !pool || pool->n_threads == 1;
   if (n <= 0) return;
-  if (!pool || pool->n_threads == 1) {
+  if (alone && !ga_abort_ops_listens()) {
     fn(arg, 0, n, 0);
     return;
   }
   ranges r = {.fn = fn, .arg = arg, .n = n, .grain = grain};
-  r.pieces = ga_min_i64((n + grain - 1) / grain, (int64_t)RANGES_A_THREAD * pool->n_threads);
+  r.pieces = ga_min_i64((n + grain - 1) / grain, alone ? RANGES_ALONE : (int64_t)RANGES_A_THREAD * pool->n_threads);
   ga_pool_run(pool, r.pieces, run_range, &r);
 }

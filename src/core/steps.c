@@ -1,6 +1,7 @@
 /* From rows to launches. */
 #include "core/steps.h"
 
+#include "base/abort.h"
 #include "base/compiler.h"
 #include "base/status.h"
 #include "core/cost.h"
@@ -33,6 +34,7 @@ ga_status ga_plan_steps_launch(const ga_plan_steps *steps, const void *desc, con
   for (const ga_plan_step *s = steps->step; s < steps->step + steps->n; s++) {
     void *own = workspace ? (char *)workspace + s->workspace_offset : NULL;
     GA_TRY(s->launch ? s->launch(s, desc, io, workspace, stream) : s->row->launch(s->row, desc, io, own, stream));
+    GA_TRY(ga_abort_skipped(s->row->id));
   }
   return GA_OK;
 }

@@ -1,6 +1,8 @@
 #include "engine/engine.h"
+#include "engine/process.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -481,6 +483,7 @@ static ga_status create_engine(ga_model *model, const ga_engine_options *options
   e->model = model;
   e->ctx = model->ctx;
   e->inbox_end = &e->inbox;
+  e->process = getpid();
   (void)pthread_mutex_init(&e->lock, NULL);
   (void)pthread_cond_init(&e->wake, NULL);
   ga_status status = create_parts(e, options);
@@ -529,7 +532,7 @@ ga_status ga_engine_create(ga_model *model, const ga_engine_options *options, ga
 }
 
 void ga_engine_destroy(ga_engine *e) {
-  if (!e) return;
+  if (!e || e->process != getpid()) return; /* a fork has copies of locks, held by threads that it lacks */
   const ga_model *model = e->model;
   (void)pthread_mutex_lock(&e->lock);
   e->stop = true;
@@ -543,6 +546,7 @@ void ga_engine_destroy(ga_engine *e) {
 ga_status ga_engine_get_stats(ga_engine *e, ga_engine_stats *stats) {
   GA_REQUIRE(e && stats, GA_ERR_ARG, "engine stats: engine or stats is null");
   GA_TRY(ga_sized_check_out("engine stats: stats", stats, ga_engine_stats_first));
+  GA_TRY(engine_check_process(e->process, "engine stats"));
   (void)pthread_mutex_lock(&e->lock);
   ga_engine_stats made = e->stats;
   made.waiting += e->n_inbox;

@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "engine/memory_host.h"
 #include "engine/pace.h"
@@ -64,6 +65,7 @@ struct ga_request {
   ga_status row_status;
   char row_error[256];
 
+  pid_t process;        /* the engine's */
   pthread_mutex_t lock; /* guards all fields below */
   pthread_cond_t changed;
   request_queue queue;
@@ -137,6 +139,7 @@ struct ga_engine {
   int32_t n_shown;          /* number of live requests whose rows of logits are copied to the host */
   uint64_t cache_secret[4]; /* secret that is hashed together with each cache salt */
 
+  pid_t process; /* the process that made the engine: a fork of it has no thread for it */
   pthread_t thread;
   pthread_mutex_t lock; /* guards all fields below */
   pthread_cond_t wake;

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -9,6 +10,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "engine/engine.h"
+#include "engine/process.h"
 #include "opdef/ops.h"
 
 #define PENALTY_DEFAULT  64
@@ -233,6 +235,7 @@ static ga_status request_fill(ga_engine *e, const ga_request_options *o, ga_requ
   r->options = *o;
   r->submitted = ga_seconds();
   r->engine = e;
+  r->process = e->process;
   r->notify = o->notify;
   r->user = o->user;
   r->drawn = GA_TOK_NONE;
@@ -285,6 +288,7 @@ ga_status ga_engine_submit(ga_engine *e, const ga_request_options *options, ga_r
   void *p;
   GA_REQUIRE(e && options && out, GA_ERR_ARG, "submit: engine, options or out is null");
   *out = NULL;
+  GA_TRY(engine_check_process(e->process, "submit"));
   GA_TRY(GA_SIZED_TAKE("submit: options", ga_request_options, options, &o));
   GA_TRY(check_numbers(&o));
   GA_TRY(check_prompt(e, &o));
@@ -345,6 +349,7 @@ ga_status ga_request_poll(ga_request *r, int32_t timeout_ms, ga_request_output *
   GA_REQUIRE(r && output && timeout_ms >= -1, GA_ERR_ARG,
              "poll: request or output is null, or timeout_ms is %d; must be -1 or more", timeout_ms);
   GA_TRY(ga_sized_check_out("poll: output", output, ga_request_output_first));
+  GA_TRY(engine_check_process(r->process, "poll"));
   ga_request_output made = GA_REQUEST_OUTPUT_INIT;
   (void)pthread_mutex_lock(&r->lock);
   if (timeout_ms) wait_for_event(r, timeout_ms);
@@ -359,6 +364,7 @@ const char *ga_request_error(const ga_request *r) { return r->error; }
 ga_status ga_request_get_info(const ga_request *request, ga_request_info *info) {
   GA_REQUIRE(request && info, GA_ERR_ARG, "request info: request or info is null");
   GA_TRY(ga_sized_check_out("request info: info", info, ga_request_info_first));
+  GA_TRY(engine_check_process(request->process, "request info"));
   ga_request *r = (ga_request *)(uintptr_t)request; /* its lock */
   (void)pthread_mutex_lock(&r->lock);
   ga_request_info made = r->info;
@@ -371,7 +377,7 @@ ga_status ga_request_get_info(const ga_request *request, ga_request_info *info) 
 /* --- the end --- */
 
 void ga_request_cancel(ga_request *r) {
-  if (!r) return;
+  if (!r || r->process != getpid()) return;
   atomic_store(&r->cancelled, true);
   (void)pthread_mutex_lock(&r->lock);
   ga_engine *e = r->engine;
@@ -385,7 +391,7 @@ void ga_request_cancel(ga_request *r) {
 }
 
 void ga_request_destroy(ga_request *r) {
-  if (!r) return;
+  if (!r || r->process != getpid()) return;
   (void)pthread_mutex_lock(&r->lock);
   r->notify = NULL;
   (void)pthread_mutex_unlock(&r->lock);

@@ -113,8 +113,9 @@ static ga_status take_added(tok_load *load, size_t id, const json_t *token, ga_t
   const bool in_model = load->types[id] != GA_TOK_UNUSED && !(load->added[id] & TOK_ADDED_ONLY);
   const bool special = json_is_true(ga_json_at(token, "special"));
   const bool is_piece = in_model && !special && starts_word(load, &texts[id]);
-  GA_TRY(ga_arena_strndup(&load->arena, content, strlen(content), &copy));
-  if (!is_piece) texts[id] = (ga_text){copy, strlen(content)};
+  const size_t bytes = json_string_length(ga_json_at(token, "content")); /* NUL may stand in a text */
+  GA_TRY(ga_arena_strndup(&load->arena, content, bytes, &copy));
+  if (!is_piece) texts[id] = (ga_text){copy, bytes};
   load->types[id] = special ? GA_TOK_CONTROL : GA_TOK_USER;
   load->added[id] = added_bits(token) | (in_model ? 0 : TOK_ADDED_ONLY) | (is_piece ? TOK_ADDED_PIECE : 0);
   return GA_OK;

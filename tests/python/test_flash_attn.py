@@ -93,9 +93,9 @@ class FlashAttn(unittest.TestCase):
         dq = ga.attention_backward(q, k, v, o2, lse2, dout, kv_start=kv_start, kv_len=used, out_dk=dk, out_dv=dv, **options)[0]
         for seen, right in zip((dq, dk[rows], dv[rows]), wanted):
             self.near(seen, np.asarray(right))
-        self.assertTrue((dk[[2, 3, 8]] == 7).all() and (dv[[2, 3, 8]] == 7).all())
-        with self.assertRaisesRegex(ga.ArgumentError, "attention_backward: kv_len without out_dk and out_dv; allowed with both"):
-            ga.attention_backward(q, k, v, o2, lse2, dout, kv_start=kv_start, kv_len=used, **options)
+        self.assertFalse(dk[[2, 3, 8]].any() or dv[[2, 3, 8]].any())
+        for seen, right in zip(ga.attention_backward(q, k, v, o2, lse2, dout, kv_start=kv_start, kv_len=used, **options), (dq, dk, dv)):
+            np.testing.assert_array_equal(np.asarray(seen), np.asarray(right))
 
     def test_seqused_refused(self):
         q, start = self.draw(8, 2, 16), np.array([0, 3, 8], "i4")
@@ -133,11 +133,11 @@ class FlashAttn(unittest.TestCase):
     def test_refused(self):
         q = self.draw(1, 4, 2, 16)
         c = self.draw(1, 8, 2, 16)
-        for what, text in ((lambda: ga.flash_attn_func(q, q, q, dropout_p=0.1), "dropout_p = 0.1; allowed is 0.0"),
+        for what, text in ((lambda: ga.flash_attn_func(q, q, q, dropout_p=0.1), "dropout_p is 0.1; allowed is 0.0"),
                            (lambda: ga.flash_attn_func(q, q, q, window_size=(2, 2)), r"window_size = \(2, 2\); allowed"),
                            (lambda: ga.flash_attn_func(q, q, q, window_size=(2, -1)), r"window_size = \(2, -1\); allowed"),
                            (lambda: ga.flash_attn_func(q, q, q, alibi_slopes=np.ones(2, "f4")), "alibi_slopes without causal"),
-                           (lambda: ga.flash_attn_with_kvcache(q, c, c, rotary_cos=1), "rotary_cos = 1; allowed is None"),
+                           (lambda: ga.flash_attn_with_kvcache(q, c, c, rotary_cos=1), "rotary_cos is 1; allowed is None"),
                            (lambda: ga.flash_attn_with_kvcache(q, c, c, k=q), "v is None; allowed are both"),
                            (lambda: ga.flash_attn_with_kvcache(q, c, c, q, q, cache_seqlens=6), "6 \\+ 4 tokens; .* room for 8"),
                            (lambda: ga.flash_attn_with_kvcache(q, c, c, cache_seqlens=[1, 2]), "has 2 lengths; allowed")):

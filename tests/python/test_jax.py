@@ -105,6 +105,15 @@ class Jax(unittest.TestCase):
         self.close(ours[0], theirs[0], 1e-4)
         self.close(ours[1], theirs[1], 1e-4)
 
+    def test_scale_of_zero(self):
+        """Equal weights, also where XLA's threads take the smallest numbers for 0."""
+        q, k, v = (jax.random.normal(jax.random.key(i), (1, 5, 2, 8)) for i in range(3))
+        call = lambda q, k, v: gj.attention(q, k, v, scale=0.0)
+        self.close(jax.jit(call)(q, k, v), jnp.broadcast_to(v.mean(1, keepdims=True), v.shape))
+        dq, dk, dv = jax.grad(lambda *x: call(*x).sum(), (0, 1, 2))(q, k, v)
+        self.close(dv, jnp.ones_like(v))
+        self.assertLess(max(float(jnp.abs(dq).max()), float(jnp.abs(dk).max())), 1e-30)
+
     def test_vmap(self):
         q, k, v, weights = self.draw((3, 2, 5, 4, 16), (3, 2, 7, 2, 16), (2, 7, 2, 16), (3, 2, 5, 4, 16))
         call = lambda q, k, v: gj.attention(q, k, v, causal=True)
@@ -269,6 +278,10 @@ class Jax(unittest.TestCase):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
         pages_k, pages_v, table, lengths = draw(7, 4, 2, 16), draw(7, 4, 2, 16), np.array([[5, 1, 0], [2, 3, 6]], "i4"), np.array([9, 12], "i4")
+        for argument in range(3):
+            arrays = [q[:, :2], pages_k, pages_v]
+            with self.assertRaisesRegex(ga.UnsupportedError, "paged_attention: gradients"):
+                jax.grad(lambda x: gj.paged_attention(*arrays[:argument], x, *arrays[argument + 1:], table, lengths).sum())(arrays[argument])
         seen = jax.jit(gj.paged_attention)(q[:, :2], pages_k, pages_v, table, lengths)
         for i in range(2):
             whole = [x[table[i]].reshape(12, 2, 16)[None, :lengths[i]] for x in (pages_k, pages_v)]

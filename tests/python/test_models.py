@@ -131,6 +131,43 @@ class Models(unittest.TestCase):
         self.assertEqual(len(llm.generate("a", ga.SamplingParams(n=2, max_tokens=3))[0].outputs), 2)
         llm.close()
 
+    def test_states_seeds_and_limits(self):
+        """States travel, calls without a seed differ, and what the context has no room for is cut."""
+        import copy
+        import pickle
+        from gpu_accel.llama_cpp import Llama
+        llama = Llama(model_path=self.path, n_ctx=64, device="cpu")
+        llama.eval([4, 5, 6])
+        wanted = list(llama.logits)
+        for travel in (lambda s: pickle.loads(pickle.dumps(s)), copy.deepcopy, copy.copy):
+            state = travel(llama.save_state())
+            llama.reset()
+            llama.load_state(state)
+            self.assertEqual((list(llama.input_ids), list(llama.logits)), ([4, 5, 6], wanted))
+            first = llama.sample(temp=1.0)
+            llama.load_state(state)
+            self.assertEqual(llama.sample(temp=1.0), first)
+        text = lambda model, **options: model("abc", max_tokens=12, temperature=1.0, **options)["choices"][0]["text"]
+        self.assertGreater(len({text(llama) for _ in range(6)}), 1)
+        self.assertEqual(text(llama, seed=7), text(llama, seed=7))
+        for seed in (5, 0):
+            a, b = (Llama(model_path=self.path, n_ctx=64, device="cpu", seed=seed) for _ in range(2))
+            seen = [text(a) for _ in range(4)]
+            self.assertEqual(seen, [text(b) for _ in range(4)])
+            self.assertGreater(len(set(seen)), 1)
+            b.set_seed(seed)
+            self.assertEqual(text(b), seen[0])
+        for call in (lambda n: llama("hi", max_tokens=n)["choices"][0], lambda n: llama.create_chat_completion([{"role": "user", "content": "a"}], max_tokens=n)["choices"][0]):
+            self.assertIn(call(1000)["finish_reason"], ("length", "stop"))
+        with self.assertRaises(ga.ShapeError):
+            llama(list(range(4, 4 + 80)), max_tokens=1)
+        llm = ga.LLM(self.path, device="cpu", max_model_len=64)
+        params = ga.SamplingParams(temperature=1.0, max_tokens=1000, ignore_eos=True)
+        outputs = [llm.generate("abc", params)[0].outputs[0] for _ in range(3)]
+        self.assertGreater(len({o.text for o in outputs}), 1)
+        self.assertEqual({(o.finish_reason, len(o.token_ids)) for o in outputs}, {("length", 64 - len(llm.model.tokenize("abc")))})
+        self.assertEqual(*(llm.generate("abc", ga.SamplingParams(temperature=1.0, seed=3, ignore_eos=True))[0].outputs[0].text for _ in range(2)))
+
     def test_llama(self):
         llama = ga.Llama(model_path=self.path, n_ctx=64, device="cpu")
         out = llama("hello", max_tokens=6, temperature=0.0)
@@ -146,7 +183,7 @@ class Models(unittest.TestCase):
         self.assertEqual(chunks[0]["choices"][0]["delta"], {"role": "assistant"})
         self.assertIn(chunks[-1]["choices"][0]["finish_reason"], ("stop", "length"))
         self.assertEqual(llama.detokenize(llama.tokenize(b"a b")), b"a b")
-        with self.assertRaisesRegex(ga.UnsupportedError, "create_completion: grammar is '1'; allowed is None"):
+        with self.assertRaisesRegex(ga.UnsupportedError, "create_completion: grammar is 1; allowed is None"):
             llama("a", grammar=1)
         with self.assertRaises(TypeError):
             llama("a", no_such_option=1)

@@ -73,7 +73,7 @@ class Padding(unittest.TestCase):
         self.assertFalse(np.asarray(o).any())
 
     def test_refused_borders(self):
-        for borders, text in (((2, 4, 9), "q_start: the first border is 2; allowed is 0"), ((-1, 4, 9), "the first border is -1; allowed is 0"),
+        for borders, text in (((2, 4, 9), "q_start: borders begin at 2; allowed is 0"), ((-1, 4, 9), "borders begin at -1; allowed is 0"),
                               ((0, 5, 4), "borders 1 and 2 are 5 and 4; allowed are rising ones from 0 to 12"),
                               ((0, 4, 13), "borders 1 and 2 are 4 and 13; allowed are rising ones from 0 to 12")):
             with self.subTest(borders=borders):
@@ -85,6 +85,14 @@ class Padding(unittest.TestCase):
                 o, lse = self.forward()
                 with self.assertRaisesRegex(ga.ArgumentError, text):
                     ga.attention_backward(self.q, self.k, self.v, o, lse, self.dout, q_start=start, kv_start=self.start)
+
+    def test_scales_of_a_new_cache(self):
+        """Scales that kv_store makes are 0 where it stores nothing."""
+        x, cache = self.q[:1, :2].copy(), np.zeros((8, 2, 16), "u1")
+        dirty = [np.full((2, 8), np.nan, "f4") for _ in range(64)]
+        del dirty
+        for scale in ga.kv_store(x, x, np.array([3], "i4"), ga.asarray(cache, "e4m3"), ga.asarray(cache.copy(), "e4m3"))[2:]:
+            self.assertEqual(np.argwhere(np.asarray(scale)).tolist(), [[0, 3], [1, 3]])
 
     def test_pages(self):
         """Packed queries over pages, and alibi."""

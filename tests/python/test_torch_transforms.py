@@ -120,6 +120,43 @@ class Transforms(unittest.TestCase):
 
 
 @unittest.skipIf(torch is None, "torch is missing")
+class Numbers(unittest.TestCase):
+    def test_scale_of_zero(self):
+        """As PyTorch has it: equal weights, plainly, by operators and in gradients."""
+        import torch.nn.functional as F
+        q, k, v = (torch.randn(1, 2, 5, 8, requires_grad=True) for _ in range(3))
+        wanted = F.scaled_dot_product_attention(q, k, v, scale=0.0)
+        grads = torch.autograd.grad(wanted.square().sum(), (q, k, v))
+        for profiled in (False, True):
+            with torch.profiler.profile() if profiled else torch.enable_grad(), gt.install() as ours:
+                o = F.scaled_dot_product_attention(q, k, v, scale=0.0)
+                self.assertEqual(ours.calls, 1)
+                torch.testing.assert_close(o, wanted)
+                for seen, right in zip(torch.autograd.grad(o.square().sum(), (q, k, v)), grads):
+                    torch.testing.assert_close(seen, right)
+
+    def test_cache_lengths(self):
+        q, new = torch.randn(2, 1, 2, 8), torch.ones(2, 1, 2, 8)
+        for lengths in (torch.tensor([-1, 2]), torch.tensor([-1, 2], dtype=torch.int32), -1, torch.tensor([9, 0]), torch.tensor([0.5, 1])):
+            cache = torch.zeros(2, 8, 2, 8)
+            with self.subTest(lengths=lengths), self.assertRaisesRegex(ga.Error, "cache_seqlens"):
+                ga.flash_attn_with_kvcache(q, cache, cache.clone(), new, new, cache_seqlens=lengths)
+            self.assertFalse(cache.any())
+        cache = torch.randn(2, 8, 2, 8)
+        wanted = ga.flash_attn_with_kvcache(q, cache, cache, cache_seqlens=torch.tensor([3, 3]))
+        import numpy
+        for length in (3, numpy.int64(3), torch.tensor(3), [3, 3]):
+            torch.testing.assert_close(ga.flash_attn_with_kvcache(q, cache, cache, cache_seqlens=length), wanted)
+
+    def test_packed_arguments(self):
+        qkv = torch.randn(2, 6, 3, 4, 16, requires_grad=True)
+        o = ga.flash_attn_qkvpacked_func(qkv, causal=True)
+        wanted = ga.flash_attn_func(*qkv.unbind(2), causal=True)
+        torch.testing.assert_close(o, wanted)
+        torch.testing.assert_close(torch.autograd.grad(o.square().sum(), qkv), torch.autograd.grad(wanted.square().sum(), qkv))
+
+
+@unittest.skipIf(torch is None, "torch is missing")
 class Compiled(unittest.TestCase):
     def graphs(self, call, lengths, draw, backend="eager"):
         """How many graphs these lengths take; results are compared."""
@@ -148,6 +185,11 @@ class Compiled(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual(self.graphs(call, range(5, 13), draw), 1)
 
+    def test_install(self):
+        import torch.nn.functional as F
+        with gt.install():
+            self.assertEqual(self.graphs(lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True), range(5, 12), lambda n: (torch.randn(2, 4, n, 16),)), 1)
+
     def test_gradients(self):
         """In one graph too, the same tensor thrice included."""
         call = lambda q: gt.attention(q, q, q, causal=True)
@@ -166,6 +208,8 @@ class Compiled(unittest.TestCase):
                 ("batch", lambda q: gt.attention(q, q, q), (torch.randn(2, 5, 4, 16),), ({0: size},)),
                 ("varlen", lambda q, c: ga.flash_attn_varlen_func(q, q, q, c, c, 64, 64), (torch.randn(8, 4, 16), start), ({0: size}, None)),
                 ("rope", lambda q: gt.rope(q, torch.arange(q.shape[1]), torch.ones(8)), (torch.randn(2, 5, 4, 16),), ({1: size},)),
+                ("sequences", lambda q, c: gt.attention(q, q, q, q_start=c, kv_start=c, max_q=64, max_kv=64), (torch.randn(8, 4, 16), start),
+                 ({0: size}, {0: torch.export.Dim("sequences", min=3, max=9)})),
                 ("rms_norm", gt.rms_norm, (torch.randn(2, 5, 16),), ({1: size},)),
                 ("linear", lambda q: gt.linear(q, torch.eye(16)), (torch.randn(2, 5, 16),), ({1: size},))):
             with self.subTest(name):

@@ -95,6 +95,37 @@ class Transformers(unittest.TestCase):
                 cached = ours(input_ids=ids, position_ids=positions, use_cache=True).logits
                 self.close(cached, seen, "with a cache")
 
+    def test_borders_of_the_same_memory(self):
+        """Position ids whose memory NumPy or .data has changed: the next step has the new borders, in one pass and in generation's."""
+        for mode in (torch.inference_mode, torch.no_grad, torch.enable_grad):
+            with self.subTest(mode=mode), mode():
+                _, ours = self.models("llama")
+                ids = torch.randint(1, 61, (1, 12))
+                import numpy as np
+                a = np.array([[0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5]])
+                positions, data = torch.from_numpy(a), torch.from_numpy(a.copy())
+                logits = lambda p: ours(input_ids=ids, position_ids=p, use_cache=False).logits
+                logits(positions), logits(data)
+                a[:] = [[0, 1, 2, 0, 1, 2, 3, 4, 5, 6, 7, 8]]
+                data.data.copy_(torch.from_numpy(a))
+                for p in (positions, data):
+                    torch.testing.assert_close(logits(p), logits(p.clone()))
+
+    def test_borders_before_padding(self):
+        """Packed documents whose borders end before the padding: gradients are finite, and 0 where nothing is."""
+        _, ours = self.models("llama")
+        ours.train()
+        for _ in range(4):
+            ids = torch.randint(1, 61, (1, 12))
+            borders = torch.tensor([0, 4, 9], dtype=torch.int32)
+            del [torch.full((n,), float("nan")) for n in (192, 384, 768) * 32][:]
+            positions = torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3, 4, 0, 0, 0]])
+            logits = ours(input_ids=ids, position_ids=positions, use_cache=False, cu_seq_lens_q=borders, cu_seq_lens_k=borders, max_length_q=5, max_length_k=5).logits
+            self.assertTrue(logits.isfinite().all())
+            ours.zero_grad()
+            logits[:, :9].square().mean().backward()
+            self.assertTrue(all(p.grad is None or p.grad.isfinite().all() for p in ours.parameters()))
+
     def test_gaps(self):
         """Positions that leave some out are one document."""
         module = types.SimpleNamespace(is_causal=True)

@@ -5,7 +5,8 @@
  * DATA      tiles are copied to the thread's scratch memory, with rows padded to multiples of 16 floats. K and V are
  *           also transposed, so that S and dP need no sums across lanes. A transposed left operand is read element by
  *           element, which costs nothing, since each element is broadcast.
- * ACCURACY  f32 products and sums; e^x and tanh of simd_math.h. P and dS of a masked pair of query and key are 0 */
+ * ACCURACY  f32 products and sums; e^x and tanh of simd_math.h. P and dS of a masked pair of query and key are 0.
+ *           A tile with infinities or NaN leaves masked pairs out of the products, since 0 times those is NaN */
 #include <math.h>
 
 #include "base/mem.h"
@@ -29,7 +30,8 @@ typedef struct bwd_tile {
   float *p, *ds, *bend;
   /* Memory in which load_columns collects up to 16 rows, [16, the larger of head_pad and v_pad]. */
   float *some;
-  float *lse, *delta; /* Log-sum-exp, and delta = rowsum(dO O), of the tile's queries, [64]. */
+  float *lse, *delta;      /* Log-sum-exp, and delta = rowsum(dO O), of the tile's queries, [64]. */
+  bool q_finite, k_finite; /* False: q_rows or dout, or k_rows, hold infinities or NaN. */
 } bwd_tile;
 
 static bwd_tile tile_in(const bwd_job *job, const bwd_unit *u, float *scratch) {
@@ -120,6 +122,17 @@ static void load_columns(const bwd_tile *t, float *to, int64_t pad, const float 
   }
 }
 
+static bool tile_is_finite(const float *x, int64_t n) {
+  const vf zero = vf_set(0.0f);
+  vf sum = zero; /* 0 times each element: NaN where one is not finite */
+  float lanes[VN];
+  for (int64_t i = 0; i < n; i += VN) sum = vf_fma(vf_load(x + i), zero, sum);
+  vf_store(lanes, sum);
+  for (int i = 0; i < VN; i++)
+    if (isnan(lanes[i])) return false;
+  return true;
+}
+
 static void take_key_tile(bwd_tile *t, int64_t tile) {
   const ga_attn_bwd_desc *d = t->job->d;
   const ga_attn_bwd_io *a = t->job->a;
@@ -128,6 +141,7 @@ static void take_key_tile(bwd_tile *t, int64_t tile) {
   const float *k = (const float *)a->k + bwd_at(d, &a->k_stride, t->s, t->s->kv_first, t->k, t->head_kv);
   const float *v = (const float *)a->v + bwd_at(d, &a->v_stride, t->s, t->s->kv_first, t->k, t->head_kv);
   load_rows(t->k_rows, t->job->head_pad, k, a->k_stride.token, t->n_k, d->head_dim);
+  t->k_finite = tile_is_finite(t->k_rows, t->n_k * t->job->head_pad);
   load_columns(t, t->k_columns, t->job->head_pad, k, a->k_stride.token, t->n_k, d->head_dim);
   load_columns(t, t->v_columns, t->job->v_pad, v, a->v_stride.token, t->n_k, d->v_dim);
 }
@@ -156,6 +170,7 @@ static void take_queries(bwd_tile *t, int64_t tile) {
   const float *g = (const float *)a->dout + bwd_at(d, &a->dout_stride, t->s, t->s->q_first, t->q, t->head_q);
   load_rows(t->q_rows, t->job->head_pad, q, a->q_stride.token, t->n_q, d->head_dim);
   load_rows(t->dout, t->job->v_pad, g, a->dout_stride.token, t->n_q, d->v_dim);
+  t->q_finite = tile_is_finite(t->q_rows, t->n_q * t->job->head_pad) && tile_is_finite(t->dout, t->n_q * t->job->v_pad);
   const float *lse =
       a->lse + ga_attn_lse_at(d->lse_stride, t->s->q_first, t->s->b, d->q_heads, d->max_q, t->head_q, t->q);
   memcpy(t->lse, lse, (size_t)t->n_q * sizeof *lse);
@@ -220,24 +235,49 @@ static void bend_row(const bwd_tile *t, int64_t r) {
   for (int k = 0; k < BWD_TILE; k++) s[k] += slope * (float)(first + k);
 }
 
+/* Sets [*first, *last) to the keys of the tile that row r sees. */
+static void keys_in_tile(const bwd_tile *t, int64_t r, int64_t *first, int64_t *last) {
+  int64_t from, to;
+  bwd_keys_of(t->job->d, t->s, t->q + r, &from, &to);
+  if (t->lse[r] == -INFINITY) to = from;
+  *first = ga_max_i64(0, ga_min_i64(t->n_k, from - t->k));
+  *last = ga_max_i64(*first, ga_min_i64(t->n_k, to - t->k));
+}
+
 /* Replaces, in row r, the logits in t->p by softmax weights and dP in t->ds by dS. Both become 0 for keys that the
  * query does not see. */
 static void gradient_row(const bwd_tile *t, int64_t r) {
   float *p = t->p + r * BWD_TILE, *ds = t->ds + r * BWD_TILE;
   const float *bend = t->bend + r * BWD_TILE;
   const vf lse = vf_set(t->lse[r]), delta = vf_set(t->delta[r]);
-  int64_t from, to;
+  int64_t first, last;
   for (int k = 0; k < BWD_TILE; k += VN) {
     const vf w = vf_exp(vf_sub(vf_load(p + k), lse));
     vf_store(p + k, w);
     vf_store(ds + k, vf_mul(vf_mul(w, vf_sub(vf_load(ds + k), delta)), vf_load(bend + k)));
   }
-  bwd_keys_of(t->job->d, t->s, t->q + r, &from, &to);
-  if (t->lse[r] == -INFINITY) to = from;
-  const int64_t first = ga_max_i64(0, ga_min_i64(t->n_k, from - t->k)),
-                last = ga_max_i64(first, ga_min_i64(t->n_k, to - t->k));
+  keys_in_tile(t, r, &first, &last);
   for (int64_t k = 0; k < BWD_TILE; k++)
     if (k < first || k >= last) p[k] = ds[k] = 0;
+}
+
+static void add_scaled_row(float *to, float factor, const float *x, int64_t n) {
+  for (int64_t i = 0; i < n; i++) to[i] += factor * x[i];
+}
+
+/* The products of run_pair over the pairs that are not masked, one after the other. */
+static void add_seen_pairs(const bwd_tile *t, bool keys, bool queries) {
+  const int64_t head = t->job->head_pad, v = t->job->v_pad;
+  for (int64_t r = 0; r < t->n_q; r++) {
+    int64_t first, last;
+    keys_in_tile(t, r, &first, &last);
+    for (int64_t k = first; k < last; k++) {
+      const float p = t->p[r * BWD_TILE + k], ds = t->ds[r * BWD_TILE + k];
+      if (keys) add_scaled_row(t->dv + k * v, p, t->dout + r * v, v);
+      if (keys) add_scaled_row(t->dk + k * head, ds, t->q_rows + r * head, head);
+      if (queries) add_scaled_row(t->dq + r * head, ds, t->k_rows + k * head, head);
+    }
+  }
 }
 
 static void run_pair(const bwd_tile *t, bool keys, bool queries) {
@@ -250,6 +290,10 @@ static void run_pair(const bwd_tile *t, bool keys, bool queries) {
   for (int64_t r = 0; r < t->n_q; r++) {
     bend_row(t, r);
     gradient_row(t, r);
+  }
+  if (!t->q_finite || !t->k_finite) {
+    add_seen_pairs(t, keys, queries);
+    return;
   }
   if (keys) {
     product(t->n_k, v, t->dv, v, t->p, 1, BWD_TILE, t->dout, v, t->n_q);
