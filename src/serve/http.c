@@ -6,6 +6,7 @@
 
 #include "serve/admit.h"
 #include "serve/anthropic.h"
+#include "serve/head.h"
 
 /* --- connections --- */
 
@@ -47,7 +48,7 @@ enum MHD_Result sv_reply_with(sv_call *call, int http, const char *type, struct 
   if (http == 429 || http == 503) (void)MHD_add_response_header(response, "Retry-After", "1");
   if (http == 401) (void)MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
   if (http == 405) (void)MHD_add_response_header(response, "Allow", call->route ? call->route->method : "GET");
-  if (atomic_load(&call->server->phase) >= SV_DRAINING)
+  if (call->must_close || atomic_load(&call->server->phase) >= SV_DRAINING)
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
   call->http = http;
   call->is_queued = true;
@@ -120,31 +121,38 @@ static enum MHD_Result sv_take_body(sv_call *call, const char *data, size_t byte
 
 /* --- requests --- */
 
-static sv_call *sv_begin_call(sv_server *s, struct MHD_Connection *connection, const char *method, const char *url) {
+/* Makes the call, which the library passes to sv_on_request. */
+void *sv_on_target(void *cls, const char *target, struct MHD_Connection *connection) {
+  sv_server *s = cls;
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
   sv_call *call = calloc(1, sizeof *call);
   if (!call) return NULL;
   call->server = s;
   call->connection = connection;
   call->link = info ? info->socket_context : NULL;
-  call->method = method;
-  call->url = url;
+  call->target = target ? strdup(target) : NULL;
   call->start = sv_seconds();
   if (call->link) sv_link_expect(call->link, sv_patience(s));
   return call;
+}
+
+/* Looks at a head. A refusal that need not wait for the body is sent at once. */
+static enum MHD_Result sv_begin_call(sv_call *call, const char *method, const char *url, const char *version) {
+  call->has_begun = true;
+  call->method = method;
+  call->url = url;
+  call->must_close = !sv_check_head(call, version);
+  if (call->must_close) return sv_reply_fail(call);
+  return sv_admit(call) || !sv_has_long_body(call) ? MHD_YES : sv_reply_fail(call);
 }
 
 enum MHD_Result sv_on_request(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
                               const char *version, const char *data, size_t *bytes, void **slot) {
   sv_server *s = cls;
   sv_call *call = *slot;
-  (void)version;
-  if (!call) {
-    call = *slot = sv_begin_call(s, connection, method, url);
-    if (!call) return MHD_NO;
-    if (!sv_admit(call) && sv_has_long_body(call)) return sv_reply_fail(call); /* do not wait for the body */
-    return MHD_YES;
-  }
+  (void)connection;
+  if (!call) return MHD_NO; /* no memory */
+  if (!call->has_begun) return sv_begin_call(call, method, url, version);
   if (*bytes) {
     const enum MHD_Result result = sv_take_body(call, data, *bytes);
     *bytes = 0;
@@ -162,7 +170,7 @@ enum MHD_Result sv_on_request(void *cls, struct MHD_Connection *connection, cons
 static void sv_log_call(const sv_call *call, bool is_whole) {
   char line[512];
   char name[64] = "";
-  if (!call->server->o.log) return;
+  if (!call->server->o.log || !call->has_begun) return;
   if (call->key) (void)snprintf(name, sizeof name, " key=\"%s\"", call->key->name);
   (void)snprintf(line, sizeof line, "%s %s %d%s prompt=%lld generated=%lld seconds=%.3f%s", call->method,
                  call->route ? call->route->path : "(no route)", call->http, is_whole ? "" : " disconnected",
@@ -182,5 +190,6 @@ void sv_on_completed(void *cls, struct MHD_Connection *connection, void **slot, 
   if (call->link) sv_link_expect(call->link, sv_patience(s) + (double)s->o.idle_seconds);
   if (call->is_active) (void)atomic_fetch_sub(&s->active, 1);
   sv_drop_body(call);
+  free(call->target);
   free(call);
 }

@@ -20,8 +20,12 @@ struct sv_call {
   struct MHD_Connection *connection;
   sv_link *link;
   const sv_route *route;
-  const char *method, *url;
-  const sv_key *key; /* API key of the request; NULL = the server has no keys */
+  const char *method, *url; /* url: the path, unescaped, without the query */
+  char *target;             /* the request target as it was sent; NULL = no memory for it */
+  char authority[256];      /* host and port for which the request is; "" = HTTP/1.0 without a Host header */
+  bool has_begun;           /* the head has been checked */
+  bool must_close;          /* the connection ends with the reply */
+  const sv_key *key;        /* API key of the request; NULL = the server has no keys */
   sv_text body;
   size_t skipped; /* number of bytes read so far of a body that has been refused */
   sv_fail fail;
@@ -47,6 +51,7 @@ json_t *sv_call_json(sv_call *call);
 int sv_call_fd(const sv_call *call);
 
 /* Callbacks that libmicrohttpd calls for each request and each connection. */
+void *sv_on_target(void *cls, const char *target, struct MHD_Connection *connection);
 enum MHD_Result sv_on_request(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
                               const char *version, const char *data, size_t *bytes, void **call);
 void sv_on_completed(void *cls, struct MHD_Connection *connection, void **call, enum MHD_RequestTerminationCode code);

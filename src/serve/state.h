@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "serve/accept.h"
 #include "serve/auth.h"
 #include "serve/fail.h"
 #include "serve/metrics.h"
@@ -18,6 +19,8 @@ typedef struct sv_route sv_route;       /* defined in http.h */
 struct sv_server {
   sv_options o; /* options of the server; it owns copies of their texts */
   struct MHD_Daemon *daemon;
+  int listen_fd; /* -1 = none */
+  sv_acceptor *acceptor;
   const sv_route *routes; /* table of routes; the last entry has method NULL */
   int32_t port;
   bool is_loopback;
