@@ -16,8 +16,8 @@ enum {
 
 typedef enum sv_head_state { SV_HEAD_PARTIAL, SV_HEAD_WHOLE, SV_HEAD_BAD } sv_head_state;
 
-/* Checks the first `n` bytes of a connection. PARTIAL: no fault so far, but the head does not end among them. BAD: *fail
- * has the reason. */
+/* Checks the first `n` bytes of a connection. PARTIAL: there is no fault so far, but the head does not end among them.
+ * BAD: *fail has the reason. */
 sv_head_state sv_scan_head(const char *text, size_t n, sv_fail *fail);
 
 /* Returns whether the bytes are a token of RFC 9110: one or more letters, digits and !#$%&'*+-.^_`|~ */
