@@ -506,6 +506,14 @@ class Tools(OneServer):
             events = self.server.stream("/v1/chat/completions", **forced, **extra)
             self.assertEqual("".join(e["choices"][0]["delta"].get(key, "") for e in events), "a" * 9)
 
+    def test_tool_choice_names_a_tool(self):
+        ask = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1, "tools": [self.TOOL]}
+        self.post("/v1/chat/completions", **ask, tool_choice={"type": "function", "function": {"name": "f"}})
+        for choice, says in (({"type": "function", "function": {"name": "g"}}, 'the function "g", which tools do not have'),
+                             ({"type": "function", "function": {}}, "names a function"), ({"type": "function"}, "names a function"), ({}, "names a function")):
+            for path in ("/v1/chat/completions", "/tokenize", "/apply-template"):
+                self.refuse(path, {**ask, "tool_choice": choice}, 400, "tool_choice", says=says)
+
     def test_parsers_by_name(self):
         r = subprocess.run([GA, "serve", "-m", self.model, "--port", "0", "--tool-call-parser", "x"], capture_output=True, text=True, timeout=30)
         self.assertEqual(r.returncode, 1)
