@@ -252,6 +252,28 @@ class Clients(Case):
         self.assertEqual(server.request("POST", "/v1/completions", raw=many)[0], 400)
         self.assert_alive(server)
 
+    def test_many_keys(self):
+        """Bodies that take seconds to parse hold back no others."""
+        server = self.serve()
+        body = b'{"prompt":"a","max_tokens":1,' + b",".join(b'"k%d":0' % i for i in range(300000)) + b"}"
+        said, slowest, began = [], [0.0, 0.0], time.monotonic()
+        threads = [threading.Thread(target=lambda: said.append(status_of(server.raw(http("POST", "/v1/completions", body, Connection="close"), 120))))
+                   for _ in range(8)]
+        for t in threads:
+            t.start()
+        while any(t.is_alive() for t in threads):
+            for i, ask_one in enumerate((lambda: self.assertEqual(server.request("GET", "/health")[0], 200),
+                                         lambda: server.post("/v1/completions", prompt="a" * 20000, max_tokens=0))):
+                at = time.monotonic()
+                with contextlib.suppress(AssertionError) if i else contextlib.nullcontext():  # too long a prompt: 400
+                    ask_one()
+                slowest[i] = max(slowest[i], time.monotonic() - at)
+            time.sleep(0.01)
+        took = time.monotonic() - began
+        self.assertEqual(said, [200] * 8)
+        self.assertLess(slowest[0], max(0.3, took / 20))
+        self.assertLess(slowest[1], max(0.5, took / 10))
+
     def test_old_http(self):
         server = self.serve()
         raw = server.raw(b"GET /health HTTP/1.0\r\n\r\n")

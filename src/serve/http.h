@@ -10,12 +10,14 @@ typedef struct sv_call sv_call;
 typedef struct sv_route {
   const char *method, *path; /* path of the URL; a path that ends in / matches all paths below it */
   bool is_public;            /* requests need no API key */
-  /* Replies to a request, or suspends its connection. In that case the server calls it again later. */
+  /* Replies to a request, or suspends its connection with sv_waiter_suspend. In that case the server calls it again
+   * later. A thread of the crew calls it first if the body is large. */
   enum MHD_Result (*run)(sv_call *call);
   bool is_anthropic; /* errors have the form of Anthropic's API */
 } sv_route;
 
 struct sv_call {
+  sv_task task; /* must be the first field */
   sv_server *server;
   struct MHD_Connection *connection;
   sv_link *link;
@@ -30,9 +32,12 @@ struct sv_call {
   size_t skipped; /* number of bytes read so far of a body that has been refused */
   sv_fail fail;
   double start; /* time at which the headers were complete, from sv_seconds */
-  bool is_active, is_queued;
-  int http;  /* HTTP status of the reply */
-  void *job; /* state that route->run keeps between its calls for this request */
+  bool is_active;
+  bool was_in_crew;              /* the crew has read the body */
+  enum MHD_Result result;        /* result of route->run when the crew called it */
+  struct MHD_Response *response; /* reply that the crew has made, to be queued by the HTTP thread; NULL = none */
+  int http;                      /* HTTP status of the reply */
+  void *job;                     /* state that route->run keeps between its calls for this request */
   void (*job_free)(void *job);
   int64_t n_prompt, n_generated; /* numbers of tokens for the line in the log */
 };

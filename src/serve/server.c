@@ -109,6 +109,7 @@ ga_status sv_server_create(const sv_options *options, sv_server **out) {
   ga_status status = sv_copy_options(s, options) ? GA_OK : ga_error_set(GA_ERR_NOMEM, "server: no memory");
   if (status == GA_OK && options->keys_path) status = sv_keys_load(options->keys_path, &s->keys);
   if (status == GA_OK) status = sv_wake_start(&s->wake);
+  if (status == GA_OK) status = sv_crew_start(&s->crew);
   if (status == GA_OK) status = sv_start_http(s);
   if (status != GA_OK) {
     sv_server_destroy(s);
@@ -156,8 +157,11 @@ void sv_server_destroy(sv_server *s) {
     sv_wake_end_waiting(s->wake);
     /* Those that wait get their error, unless they do not read. */
     for (int i = 0; i < 200 && sv_server_active(s); i++) (void)nanosleep(&pause, NULL);
+    sv_crew_stop(s->crew); /* no connection may be suspended when the daemon stops */
     MHD_stop_daemon(s->daemon);
   }
+  sv_crew_stop(s->crew);
+  sv_crew_destroy(s->crew);
   sv_embedder_stop(s->embedder);
   sv_wake_stop(s->wake);
   sv_keys_free(&s->keys);

@@ -6,6 +6,7 @@
 
 #include "serve/accept.h"
 #include "serve/auth.h"
+#include "serve/crew.h"
 #include "serve/fail.h"
 #include "serve/metrics.h"
 #include "serve/serve.h"
@@ -25,6 +26,7 @@ struct sv_server {
   int32_t port;
   bool is_loopback;
   sv_wake *wake;
+  sv_crew *crew;
   sv_keys keys;
   sv_metrics metrics;
   atomic_int phase, active;

@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "serve/crew.h"
+
 struct sv_wake {
   pthread_mutex_t lock;
   pthread_cond_t news;
@@ -187,6 +189,7 @@ void sv_waiter_notify(void *waiter) {
 
 bool sv_waiter_suspend(sv_waiter *w) {
   sv_wake *wake = w->wake;
+  if (sv_is_crew_thread()) return true; /* the connection is suspended, and its HTTP thread calls this again */
   (void)pthread_mutex_lock(&wake->lock);
   const bool suspend = !w->ready && !w->queued && !w->gone && !wake->ending;
   w->ready = false;

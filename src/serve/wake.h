@@ -51,7 +51,8 @@ void sv_waiter_remove(sv_waiter *w);
 /* Marks that a waiter (sv_waiter) has news. Any thread may call it. */
 void sv_waiter_notify(void *waiter);
 /* Suspends the connection of a waiter that has nothing to do. The HTTP thread calls it. Returns false if the waiter has
- * news: the caller handles them and tries again. */
+ * news: the caller handles them and tries again. A thread of the crew only gets true: the HTTP thread calls the route
+ * again. */
 bool sv_waiter_suspend(sv_waiter *w);
 
 void sv_link_add(sv_wake *wake, sv_link *l);
