@@ -560,6 +560,7 @@ static void draw_options(void) {
   sim.letters = draw_int(1, 3);
   sim.keeps = chance(2);
   sim.mishaps = chance(2);
+  sim.so.short_tokens = chance(2) ? 0 : draw_int(1, 40);
 }
 
 static void begin_episode(uint64_t seed) {
@@ -574,6 +575,7 @@ static void begin_episode(uint64_t seed) {
   scheduler_set_costs(sim.s, &sim.costs);
   scheduler_set_micro_batches(sim.s, sim.micro_batches);
   scheduler_set_even(sim.s, chance(2) ? 0 : draw_int(1, sim.so.step_tokens));
+  scheduler_set_alone(sim.s, chance(2) ? sim.so.step_tokens : draw_int(1, sim.so.step_tokens));
   for (int32_t kind = 0; kind < KINDS; kind++) {
     const size_t n = (size_t)sim.po.n_units[kind] + 1;
     sim.host[kind] = calloc((size_t)sim.po.n_host[kind] * (size_t)stamps_of(kind) + 1, sizeof(uint64_t));

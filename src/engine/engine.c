@@ -220,6 +220,7 @@ static ga_status run_plan(ga_engine *e, const sched_plan *plan) {
   const double seconds = ga_seconds() - start;
   pace_note(&e->pace, n_decodes, n_prompt, seconds);
   scheduler_set_chunk(e->scheduler, pace_chunk(&e->pace, e->options.step_tokens));
+  scheduler_set_alone(e->scheduler, pace_alone(&e->pace, e->options.step_tokens, e->live && e->live->live_next));
   if (!ga_device_works_in_calls(e->ctx->device)) scheduler_set_even(e->scheduler, pace_even_rows(&e->pace, n_decodes));
   e->costs.token = e->pace.prompt_token;
   scheduler_set_costs(e->scheduler, &e->costs);
@@ -431,11 +432,14 @@ static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
   const bool is_cpu = ga_device_works_in_calls(e->ctx->device);
   e->pace.least = is_cpu ? PACE_LEAST_CPU : PACE_LEAST_GPU;
   e->pace.brief = is_cpu ? PACE_BRIEF_CPU : 0;
+  e->pace.alone = is_cpu ? PACE_ALONE_CPU : 0;
   const sched_options sched = {.max_sequences = e->options.max_sequences,
                                .step_tokens = e->options.step_tokens,
                                .chunk_tokens = (int32_t)ga_max_i64(1, e->options.step_tokens / 4),
-                               .step_tile = is_cpu ? 1 : PACE_TILE_GPU};
+                               .step_tile = is_cpu ? 1 : PACE_TILE_GPU,
+                               .short_tokens = is_cpu ? PACE_SHORT_CPU : 0};
   GA_TRY(scheduler_create(&sched, e->memory, &e->scheduler));
+  scheduler_set_alone(e->scheduler, pace_alone(&e->pace, e->options.step_tokens, false));
   GA_TRY(create_engine_steps(e));
   GA_TRY(create_cache(e, &memory));
   GA_TRY(create_runner(e));

@@ -45,6 +45,7 @@ typedef struct sched_request {
   /* n_ids when the request last began to run; it is not preempted again before n_ids has grown */
   int32_t n_ids_resumed;
   double served;       /* the request's tenant has been charged for tokens [0, served) */
+  int32_t n_short;     /* tokens of a short prompt that were not cached when the request was added; 0: it is long */
   int32_t n_found;     /* tokens that were cached when the request last began to run */
   int32_t n_reached;   /* tokens that were evaluated when the request was last preempted */
   int32_t n_planned;   /* the request's tokens in the newest plan; 0: none */
@@ -77,6 +78,9 @@ typedef struct sched_options {
   int32_t step_tokens;   /* the most tokens of a step; at least max_sequences */
   int32_t chunk_tokens;  /* the most prompt tokens of a step in which other requests generate; 1 to step_tokens */
   int32_t step_tile;     /* a step with prompts is filled up to a multiple of step_tile tokens; at least 1 */
+  /* Prompts with at most so many tokens to evaluate are short: up to half of the prompt tokens of each step are theirs
+   * before longer prompts, and they need not wait for the admission of these. 0: no prompt is short */
+  int32_t short_tokens;
 } sched_options;
 
 typedef struct scheduler scheduler;
@@ -94,6 +98,10 @@ void scheduler_destroy(scheduler *s); /* NULL is fine; all requests must have be
 
 /* Sets, from the next plan on, the most prompt tokens of a step in which other requests generate; 1 to step_tokens. */
 void scheduler_set_chunk(scheduler *s, int32_t chunk_tokens);
+
+/* Sets, from the next plan on, the most prompt tokens of a step in which no request generates; 1 to step_tokens. Until
+ * then it is step_tokens. */
+void scheduler_set_alone(scheduler *s, int32_t tokens);
 
 /* Sets, from the next plan on, the most rows of a step that reads one long prompt alone while other requests
  * generate. A very long prompt beside short ones counts as alone. 0: no such limit. */
