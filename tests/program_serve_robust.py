@@ -190,6 +190,30 @@ class Clients(Case):
         self.assert_alive(server)  # others go on
         self.assert_idle(server, 120)
 
+    def test_slow_readers_hold_no_places(self):
+        """All places are taken by streams that are not read: others get them, and the streams go on when they are read."""
+        server = self.serve("--max-sequences", "2")
+        slow = []
+        for _ in range(4):
+            s = socket.socket()
+            self.addCleanup(s.close)
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            s.settimeout(20)
+            s.connect(("127.0.0.1", server.port))
+            s.sendall(ask({**ENDLESS, "max_tokens": 6000, "stream": True, "logprobs": 5, "temperature": 0}, Connection="close"))
+            slow.append(s)
+        time.sleep(1)
+        slowest = 0.0
+        for _ in range(20):
+            began = time.monotonic()
+            server.post("/v1/completions", prompt="a", max_tokens=4, ignore_eos=True)
+            slowest = max(slowest, time.monotonic() - began)
+        self.assertLess(slowest, 1.0)
+        self.assertGreater(server.value("vllm:num_requests_running") + server.value("vllm:num_requests_waiting"), 0)  # they have not ended
+        got = read_all(slow[0], 30)
+        self.assertIn(b"data: [DONE]", got)
+        self.assertEqual(got.count(b'"finish_reason":"length"'), 1)
+
     def test_slow_senders(self):
         server = self.serve("--request-seconds", "1", "--idle-seconds", "30")
         whole = ask({"prompt": "a", "max_tokens": 1})

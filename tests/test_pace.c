@@ -61,7 +61,7 @@ static void test_pace_brief(void **state) {
   assert_int_equal(pace_chunk(&p, 512), 200); /* twice as long a step without prompts is longer than that */
 }
 
-/* A request that comes while prompts are read waits for a quarter of a second at most, where 64 tokens take no longer. */
+/* A request that comes while prompts are read waits for a quarter of a second, or for 64 tokens. */
 static void test_pace_alone(void **state) {
   (void)state;
   step_pace p = {.least = PACE_LEAST_GPU};

@@ -285,11 +285,19 @@ int32_t sched_queue_short_tokens(const sched_queue *queue, int32_t most) {
   return n < most ? (int32_t)n : most;
 }
 
+int32_t sched_queue_n_eager(const sched_queue *queue) {
+  int32_t n = queue->n_waiting;
+  for (const sched_request *r = queue->resumed.first; r; r = r->next) n -= r->is_stalled;
+  return n;
+}
+
 sched_request *sched_queue_head(sched_queue *queue) {
   const sched_lane *lane = top_lane(&queue->lanes), *brief = top_lane(&queue->short_lanes);
   if (brief && (!lane || precedes(brief, lane))) lane = brief;
-  if (queue->resumed.first && (!lane || queue->resumed.first->priority <= lane->priority)) return queue->resumed.first;
-  return lane ? lane->requests.first : NULL;
+  sched_request *resumed = queue->resumed.first;
+  while (resumed && resumed->is_stalled) resumed = resumed->next;
+  if (resumed && (!lane || resumed->priority <= lane->priority)) return resumed;
+  return lane ? lane->requests.first : queue->resumed.first;
 }
 
 sched_request *sched_queue_expired(const sched_queue *queue, double now) {

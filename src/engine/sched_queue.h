@@ -1,9 +1,9 @@
 /* Requests that wait, and what their tenants have been served.
  *
- * The order: the lowest priority value first; then preempted requests; then the tenant that has been served least; then
- * the earliest arrival. A lane is the list of a tenant's waiting requests of one priority, short or long ones. Lanes are
- * in two heaps, for short and long requests. A tenant's count grows while its lanes are in a heap, so keys there may be
- * too low: only the top one is corrected.
+ * The order: stalled requests last; the lowest priority value first; then preempted requests; then the tenant that has
+ * been served least; then the earliest arrival. A lane is the list of a tenant's waiting requests of one priority,
+ * short or long ones. Lanes are in two heaps, for short and long requests. A tenant's count grows while its lanes are
+ * in a heap, so keys there may be too low: only the top one is corrected.
  */
 #ifndef GA_ENGINE_SCHED_QUEUE_H
 #define GA_ENGINE_SCHED_QUEUE_H
@@ -69,7 +69,9 @@ void sched_queue_resume(sched_queue *queue, sched_request *request);
 void sched_queue_take(sched_queue *queue, sched_request *request);
 /* Records that a request has ended: its tenant may be idle now. */
 void sched_queue_leave(sched_queue *queue, sched_request *request);
-/* Returns the waiting request that runs next; NULL: none waits. */
+/* Returns the number of waiting requests that are not stalled. */
+int32_t sched_queue_n_eager(const sched_queue *queue);
+/* Returns the waiting request that runs next, a stalled one only if no other waits; NULL: none waits. */
 sched_request *sched_queue_head(sched_queue *queue);
 /* Returns the first of the short requests that have not run yet; NULL: none waits. */
 sched_request *sched_queue_short(sched_queue *queue);

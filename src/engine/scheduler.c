@@ -584,11 +584,29 @@ static bool reads_alone(scheduler *s, int32_t budget) {
   return !others_read(s, r) || (left_of(r) / VERY_LONG_STEPS > budget && longest_behind(s, r) / LONG_STEPS <= budget);
 }
 
+/* Preempts stalled requests as long as others wait for their places, or the queue's head for their pages. */
+static void yield_stalled(scheduler *s) {
+  const sched_request *head = s->blocks[BLOCKED_HEAD].request;
+  int32_t n = sched_queue_n_eager(&s->queue) - (s->options.max_sequences - s->n_running);
+  if (n <= 0) n = head && !head->is_stalled;
+  for (sched_request *r = s->running.last, *before; r && n > 0; r = before) {
+    before = r->prev;
+    if (!r->is_stalled || !may_be_preempted(r)) continue;
+    if (s->before) { /* the next plan may */
+      s->lacks_pages = true;
+      return;
+    }
+    preempt(s, r);
+    n--;
+  }
+}
+
 /* Fills the empty plan. One that fails on the way leaves pages with their requests, which take them up again. */
 static ga_status plan_step(scheduler *s, double now) {
   int32_t n_decodes;
   for (sched_request *r = s->running.first; r; r = r->next) r->n_planned = 0;
   note_time(s, now);
+  yield_stalled(s);
   s->takes_drawn = s->micro_batches == 1 || !has_other_work(s);
   GA_TRY(plan_decodes(s, &n_decodes));
   int32_t budget = prompt_budget(&s->options, n_decodes, s->alone_tokens);

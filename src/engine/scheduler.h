@@ -33,6 +33,9 @@ typedef struct sched_request {
        * become free at its end */
       keep_seconds;
   double first_deadline; /* time at which the request expires if it waits and has generated nothing; 0: never */
+  /* The owner may change it between plans. True: nobody takes the request's tokens, so that it gives its place to
+   * requests that wait, and waits until no other does or it is false again */
+  bool is_stalled;
   void *user;
   /* Fields that the scheduler sets. */
   sched_state state;
