@@ -160,14 +160,16 @@ static void sv_run_in_crew(sv_task *task) {
 
 /* Lets the crew read a large body while the connection is suspended. */
 static bool sv_give_to_crew(sv_call *call) {
-  if (call->body.n < SV_CREW_BYTES) return false;
+  if (call->was_in_crew || call->body.n < SV_CREW_BYTES) return false;
   call->was_in_crew = true;
   call->task = (sv_task){.run = sv_run_in_crew, .bytes = call->body.n};
   MHD_suspend_connection(call->connection);
-  if (sv_crew_put(call->server->crew, &call->task, false)) return true;
-  call->was_in_crew = false;
-  MHD_resume_connection(call->connection);
-  return true; /* and the handler is called again */
+  if (!sv_crew_put(call->server->crew, &call->task, false)) { /* the server ends */
+    (void)sv_refuse(&call->fail, 503, "shutting_down", NULL, "The server is shutting down.");
+    call->was_in_crew = false;
+    MHD_resume_connection(call->connection);
+  }
+  return true;
 }
 
 enum MHD_Result sv_on_request(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
@@ -186,8 +188,11 @@ enum MHD_Result sv_on_request(void *cls, struct MHD_Connection *connection, cons
     call->is_active = true;
     (void)atomic_fetch_add(&s->active, 1);
     if (call->link) sv_link_expect(call->link, 0.0);
-    if (!call->fail.http && sv_give_to_crew(call)) return MHD_YES;
+    /* The library calls again at once. A connection that is suspended before it knows that the request is complete is
+     * read when it is resumed, and closed if its client has closed its sending half. */
+    return MHD_YES;
   }
+  if (!call->fail.http && sv_give_to_crew(call)) return MHD_YES;
   if (call->fail.http && !call->was_in_crew) return sv_reply_fail(call);
   if (call->result == MHD_NO) return MHD_NO;
   return call->response ? sv_queue_reply(call) : call->route->run(call);
