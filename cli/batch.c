@@ -23,6 +23,7 @@ typedef struct batch_args {
   engine_args engine;
   const char *out;
   int64_t in_flight;
+  bool skips_malformed;
 } batch_args;
 
 /* A request under way. */
@@ -249,11 +250,21 @@ static double seconds_now(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+static void tell_skipped(const char *fault) {
+  (void)fprintf(stderr, "ga batch: passed over: ");
+  cmd_put_text(stderr, fault, strlen(fault));
+  (void)putc('\n', stderr);
+}
+
 static ga_status answer_file(const batch_args *a, const char *input) {
   batch b = {.args = a};
-  TRY(batch_check(input, &b.n_lines));
   TRY(batch_in_open(input, &b.in));
-  ga_status status = batch_out_open(a->out, &b.out);
+  b.in.skips_malformed = a->skips_malformed;
+  b.in.skipped = tell_skipped;
+  ga_status status = batch_out_check(a->out, &b.in);
+  if (status == GA_OK) status = batch_in_check(&b.in, &b.n_lines);
+  const int64_t n_skipped = b.in.n_skipped;
+  if (status == GA_OK) status = batch_out_open(a->out, &b.out);
   const int64_t before = (int64_t)b.out.done.n;
   const double start = seconds_now();
   b.n_done = before;
@@ -261,6 +272,8 @@ static ga_status answer_file(const batch_args *a, const char *input) {
   batch_in_close(&b.in);
   batch_out_close(&b.out);
   TRY(status);
+  if (n_skipped)
+    (void)fprintf(stderr, "%lld malformed line%s passed over\n", (long long)n_skipped, n_skipped == 1 ? "" : "s");
   (void)fprintf(stderr, "%lld request%s, %lld of them before; %lld were refused; %lld tokens in %.1f s\n",
                 (long long)b.n_done, b.n_done == 1 ? "" : "s", (long long)before, (long long)b.n_failed,
                 (long long)b.n_tokens, seconds_now() - start);
@@ -274,6 +287,8 @@ int cmd_batch(int argc, char **argv) {
        "where answers go; requests that have an answer there are skipped"},
       {"in-flight", 0, OPT_INT, &a.in_flight, 0, MAX_IN_FLIGHT, "N",
        "requests in flight at once; 0 = twice --max-sequences, or 64 without it"},
+      {"skip-malformed", 0, OPT_FLAG, &a.skips_malformed, 0, 0, NULL,
+       "pass over lines that are no requests, instead of answering none"},
       OPEN_MODEL_OPTIONS(a.engine.open),
       ENGINE_OPTIONS(a.engine),
   };

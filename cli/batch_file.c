@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/commands.h"
@@ -12,28 +13,30 @@
 
 /* --- sets of ids --- */
 
-static ga_status ids_add(batch_ids *ids, const char *id) {
+static ga_status ids_add(batch_ids *ids, const char *id, int64_t number) {
   if (ids->n == ids->room) {
     const size_t room = ids->room ? ids->room * 2 : 256;
-    char **bigger = realloc(ids->id, room * sizeof *bigger);
+    batch_id *bigger = realloc(ids->id, room * sizeof *bigger);
     if (!bigger) return fail_nomem("batch", room * sizeof *bigger);
     ids->id = bigger;
     ids->room = room;
   }
-  ids->id[ids->n] = strdup(id);
-  if (!ids->id[ids->n]) return fail_nomem("batch", strlen(id));
+  ids->id[ids->n] = (batch_id){strdup(id), number};
+  if (!ids->id[ids->n].text) return fail_nomem("batch", strlen(id));
   ids->n++;
   return GA_OK;
 }
 
-static int ids_compare(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int ids_compare(const void *a, const void *b) {
+  return strcmp(((const batch_id *)a)->text, ((const batch_id *)b)->text);
+}
 
 static void ids_sort(batch_ids *ids) {
   if (ids->n) qsort(ids->id, ids->n, sizeof *ids->id, ids_compare);
 }
 
 static void ids_free(batch_ids *ids) {
-  for (size_t i = 0; i < ids->n; i++) free(ids->id[i]);
+  for (size_t i = 0; i < ids->n; i++) free(ids->id[i].text);
   free(ids->id);
   *ids = (batch_ids){0};
 }
@@ -41,7 +44,11 @@ static void ids_free(batch_ids *ids) {
 /* --- the input --- */
 
 ga_status batch_in_open(const char *path, batch_in *in) {
-  *in = (batch_in){.path = path, .file = fopen(path, "r")};
+  struct stat st;
+  *in = (batch_in){.path = path};
+  REQUIRE(stat(path, &st) || S_ISREG(st.st_mode), GA_ERR_ARG,
+          "%s is no regular file; the requests must be one, which is read twice", path);
+  in->file = fopen(path, "r");
   REQUIRE(in->file, GA_ERR_IO, "%s: %s", path, strerror(errno));
   return GA_OK;
 }
@@ -57,8 +64,11 @@ void batch_line_free(batch_line *line) {
   *line = (batch_line){0};
 }
 
+/* NULL: it is no text, or holds a NUL. */
 static const char *text_of(const json_t *json, const char *key) {
-  return json_string_value(json_object_get(json, key));
+  const json_t *v = json_object_get(json, key);
+  const char *text = json_string_value(v);
+  return text && strlen(text) == json_string_length(v) ? text : NULL;
 }
 
 static ga_status take_line(const batch_in *in, json_t *json, batch_line *line) {
@@ -70,7 +80,7 @@ static ga_status take_line(const batch_in *in, json_t *json, batch_line *line) {
   REQUIRE(json_is_object(json), GA_ERR_FORMAT, "%s, line %lld: it must be a JSON object", in->path,
           (long long)in->number);
   REQUIRE(line->custom_id && *line->custom_id, GA_ERR_FORMAT,
-          "%s, line %lld: custom_id must be a text that is not empty", in->path, (long long)in->number);
+          "%s, line %lld: custom_id must be a text without NUL that is not empty", in->path, (long long)in->number);
   REQUIRE(line->method && !strcmp(line->method, "POST"), GA_ERR_FORMAT, "%s, line %lld: method must be \"POST\"",
           in->path, (long long)in->number);
   REQUIRE(line->url && !strncmp(line->url, "/v1/", 4), GA_ERR_FORMAT,
@@ -82,7 +92,7 @@ static ga_status take_line(const batch_in *in, json_t *json, batch_line *line) {
   return GA_OK;
 }
 
-ga_status batch_in_next(batch_in *in, batch_line *line) {
+static ga_status next_request(batch_in *in, batch_line *line) {
   json_error_t error;
   ssize_t n;
   *line = (batch_line){0};
@@ -104,29 +114,43 @@ ga_status batch_in_next(batch_in *in, batch_line *line) {
   return status;
 }
 
+ga_status batch_in_next(batch_in *in, batch_line *line) {
+  for (;;) {
+    const ga_status status = next_request(in, line);
+    if (status != GA_ERR_FORMAT || !in->skips_malformed) return status;
+    in->n_skipped++;
+    if (in->skipped) in->skipped(ga_error_text());
+  }
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
 static ga_status check_duplicates(const char *path, batch_ids *ids) {
   ids_sort(ids);
   for (size_t i = 1; i < ids->n; i++)
-    REQUIRE(strcmp(ids->id[i - 1], ids->id[i]), GA_ERR_FORMAT, "%s: two lines have the custom_id \"%.80s\"", path,
-            ids->id[i]);
+    REQUIRE(strcmp(ids->id[i - 1].text, ids->id[i].text), GA_ERR_FORMAT,
+            "%s: two lines have the custom_id \"%.80s\": %lld and %lld", path, ids->id[i].text,
+            (long long)least(ids->id[i - 1].number, ids->id[i].number),
+            (long long)most(ids->id[i - 1].number, ids->id[i].number));
   return GA_OK;
 }
 
-ga_status batch_check(const char *path, int64_t *n_lines) {
-  batch_in in;
+ga_status batch_in_check(batch_in *in, int64_t *n_lines) {
   batch_ids ids = {0};
   batch_line line = {0};
   *n_lines = 0;
-  TRY(batch_in_open(path, &in));
   ga_status status = GA_OK;
-  while (status == GA_OK && (status = batch_in_next(&in, &line)) == GA_OK && line.json) {
-    status = ids_add(&ids, line.custom_id);
+  while (status == GA_OK && (status = batch_in_next(in, &line)) == GA_OK && line.json) {
+    status = ids_add(&ids, line.custom_id, line.number);
     ++*n_lines;
     batch_line_free(&line);
   }
-  if (status == GA_OK) status = check_duplicates(path, &ids);
+  if (status == GA_OK) status = check_duplicates(in->path, &ids);
   ids_free(&ids);
-  batch_in_close(&in);
+  rewind(in->file);
+  in->number = 0;
+  in->skipped = NULL; /* told once */
   return status;
 }
 
@@ -146,7 +170,7 @@ static ga_status read_done(batch_out *out, off_t *whole) {
     json_t *json = ga_json_load(text, (size_t)n, GA_JSON_PYTHON, &error);
     const char *id = text_of(json, "custom_id");
     if (id)
-      status = ids_add(&out->done, id);
+      status = ids_add(&out->done, id, number);
     else if (!json && json_error_code(&error) == json_error_out_of_memory)
       status = fail_nomem("an answer of a batch", (size_t)n);
     else
@@ -161,6 +185,16 @@ static ga_status read_done(batch_out *out, off_t *whole) {
     status = ga_error_set(GA_ERR_IO, "%s: %s", out->path, strerror(why ? why : EIO));
   free(text);
   return status;
+}
+
+ga_status batch_out_check(const char *path, const batch_in *in) {
+  struct stat from, to;
+  if (stat(path, &to)) return GA_OK; /* it is not there; its folder is another matter */
+  REQUIRE(S_ISREG(to.st_mode), GA_ERR_ARG, "%s is no regular file; the answers must be one, which is read first", path);
+  REQUIRE(!fstat(fileno(in->file), &from), GA_ERR_IO, "%s: %s", in->path, strerror(errno));
+  REQUIRE(from.st_dev != to.st_dev || from.st_ino != to.st_ino, GA_ERR_ARG,
+          "%s is the file of requests; give the answers another name", path);
+  return GA_OK;
 }
 
 ga_status batch_out_open(const char *path, batch_out *out) {
@@ -180,7 +214,8 @@ ga_status batch_out_open(const char *path, batch_out *out) {
 }
 
 bool batch_out_has(const batch_out *out, const char *custom_id) {
-  return out->done.n && bsearch(&custom_id, out->done.id, out->done.n, sizeof *out->done.id, ids_compare) != NULL;
+  const batch_id wanted = {.text = (char *)(uintptr_t)custom_id};
+  return out->done.n && bsearch(&wanted, out->done.id, out->done.n, sizeof *out->done.id, ids_compare) != NULL;
 }
 
 /* {"id":...,"custom_id":...,"response":{...},"error":null} and a newline, malloc'd. */

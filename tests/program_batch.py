@@ -85,7 +85,8 @@ class Batch(unittest.TestCase):
 
     def test_bad_files(self):
         good = completion("x")
-        for lines, says in (([good, "{"], "line 2: "), ([good, good], 'two lines have the custom_id "x"'),
+        for lines, says in (([good, "{"], "line 2: "), ([good, "", good], 'two lines have the custom_id "x": 1 and 3'),
+                            ([{**good, "custom_id": "a\0b"}], "line 1: custom_id must be"),
                             ([{**good, "custom_id": ""}], "line 1: custom_id must be"), (["[1]"], "line 1: it must be a JSON object"),
                             ([{**good, "method": "GET"}], 'line 1: method must be "POST"'), ([{**good, "url": "/health"}], "line 1: url must be"),
                             ([{**good, "body": 3}], "line 1: body must be an object"), ([completion("s", stream=True)], "line 1: stream is true")):
@@ -104,6 +105,48 @@ class Batch(unittest.TestCase):
         self.assertIn("1 request, 0 of them before", self.run_batch(source, "one_out.jsonl").stderr)
         self.assertEqual(subprocess.run([GA, "batch", source], capture_output=True, timeout=60).returncode, 2)
         self.assertEqual(self.run_batch("-", "dash.jsonl").returncode, 2)
+
+    def test_the_same_file_and_devices(self):
+        source = self.write([completion("x")], "same.jsonl")
+        with open(source, "rb") as f:
+            before = f.read()
+        os.symlink(source, self.path("symlink"))
+        os.link(source, self.path("link"))
+        os.mkfifo(self.path("fifo"))
+        for out in ("same.jsonl", "symlink", "link"):
+            done = self.run_batch(source, out)
+            self.assertEqual(done.returncode, 1, out)
+            self.assertIn("is the file of requests", done.stderr)
+        with open(source, "rb") as f:
+            self.assertEqual(f.read(), before)
+        for out in ("/dev/full", "/dev/zero", "/dev/null", "/dev/stdout", "fifo", self.folder.name):
+            done = self.run_batch(source, out)
+            self.assertEqual(done.returncode, 1, out)
+            self.assertIn("is no regular file", done.stderr)
+        for source in ("/dev/zero", "/dev/stdin", self.path("fifo")):
+            done = subprocess.run(self.command(source, "o.jsonl"), capture_output=True, text=True, timeout=60, input="")
+            self.assertEqual(done.returncode, 1, source)
+            self.assertIn("is no regular file", done.stderr)
+
+    def test_malformed_lines_are_passed_over_by_option(self):
+        lines = ["{", completion("a"), "[1]", {**completion("b"), "method": "GET"}, completion("c")]
+        source = self.write(lines, "some.jsonl")
+        done = self.run_batch(source, "some_out.jsonl")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("line 1: ", done.stderr)
+        for before in (0, 2):
+            done = self.run_batch(source, "some_out.jsonl", "--skip-malformed")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for number in (1, 3, 4):
+                self.assertEqual(done.stderr.count(f"some.jsonl, line {number}: "), 1, done.stderr)
+            self.assertIn("3 malformed lines passed over\n", done.stderr)
+            self.assertIn(f"2 requests, {before} of them before", done.stderr)
+        self.assertEqual(set(self.answers("some_out.jsonl")), {"a", "c"})
+
+    def test_nul_in_a_request(self):
+        done = self.run_batch(self.write([completion("nul", prompt="a\0b", echo=True)], "nul.jsonl"), "nul_out.jsonl")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.answers("nul_out.jsonl")["nul"]["response"]["body"]["choices"][0]["text"][:3], "a\0b")
 
     def test_killed_and_again(self):
         lines = [completion(f"k{i}", max_tokens=100) for i in range(300)]

@@ -162,6 +162,27 @@ class Routes(OneServer):
             self.assertIn(name, names)
         self.assertNotIn("ga:step_gap_seconds", names)  # needs --time-steps
 
+    def test_metrics_are_there_with_the_answer(self):
+        for i in range(200):
+            before = self.server.value("vllm:generation_tokens_total") if i % 10 == 0 else before + 3
+            self.complete(prompt=f"x{i}", max_tokens=3, ignore_eos=True)
+            now = {name: value for name, _, value in self.server.metrics()}
+            self.assertEqual((now["vllm:num_requests_running"], now["vllm:num_requests_waiting"], now["vllm:kv_cache_usage_perc"]), (0, 0, 0), i)
+            self.assertEqual(now["vllm:generation_tokens_total"], before + 3)
+
+    def test_histograms_of_vllm(self):
+        names = ("iteration_tokens_total", "request_params_n", "request_max_num_generation_tokens")
+        before = {n: (self.server.value(f"vllm:{n}_sum"), self.server.value(f"vllm:{n}_count")) for n in names}
+        self.complete(prompt=[9, 8, 7, 6, 5, 4, 3], max_tokens=4, ignore_eos=True, n=3)
+        self.complete(prompt=["a", "b"], max_tokens=2, ignore_eos=True)
+        added = {n: (self.server.value(f"vllm:{n}_sum") - before[n][0], self.server.value(f"vllm:{n}_count") - before[n][1]) for n in names}
+        self.assertEqual(added["request_params_n"], (3 + 1 + 1, 3))  # the prompts of a request count one by one
+        self.assertEqual(added["request_max_num_generation_tokens"], (4 + 2 + 2, 3))
+        self.assertGreaterEqual(added["iteration_tokens_total"][0], 7 + 3 * 3)
+        self.assertGreater(added["iteration_tokens_total"][1], 4)
+        bounds = [float(labels["le"]) for name, labels, _ in self.server.metrics() if name == "vllm:iteration_tokens_total_bucket"]
+        self.assertEqual(bounds, [1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, float("inf")])
+
 
 class TimedSteps(OneServer):
     OPTIONS = ("--time-steps",)
@@ -505,6 +526,14 @@ class Tools(OneServer):
             self.assertEqual(self.post("/v1/chat/completions", **forced, **extra)["choices"][0]["message"][key], "a" * 9)
             events = self.server.stream("/v1/chat/completions", **forced, **extra)
             self.assertEqual("".join(e["choices"][0]["delta"].get(key, "") for e in events), "a" * 9)
+
+    def test_tool_choice_names_a_tool(self):
+        ask = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1, "tools": [self.TOOL]}
+        self.post("/v1/chat/completions", **ask, tool_choice={"type": "function", "function": {"name": "f"}})
+        for choice, says in (({"type": "function", "function": {"name": "g"}}, 'the function "g", which tools do not have'),
+                             ({"type": "function", "function": {}}, "names a function"), ({"type": "function"}, "names a function"), ({}, "names a function")):
+            for path in ("/v1/chat/completions", "/tokenize", "/apply-template"):
+                self.refuse(path, {**ask, "tool_choice": choice}, 400, "tool_choice", says=says)
 
     def test_parsers_by_name(self):
         r = subprocess.run([GA, "serve", "-m", self.model, "--port", "0", "--tool-call-parser", "x"], capture_output=True, text=True, timeout=30)

@@ -153,6 +153,9 @@ class Messages(unittest.TestCase):
                         {"role": "user", "content": [5]}, {"role": "user", "content": [{"type": "text"}]}, {"role": "user", "content": [USE]}):
             for path in ("/v1/messages", "/v1/messages/count_tokens"):
                 self.refuse({"messages": [message], "max_tokens": 5}, 400, "invalid_request_error", "", path)
+        for path in ("/v1/messages", "/v1/messages/count_tokens"):
+            self.refuse({"messages": HELLO, "max_tokens": 5, "tools": [TOOL], "tool_choice": {"type": "tool", "name": "g"}}, 400, "invalid_request_error",
+                        "tools do not have", path)
         self.refuse({"messages": HELLO, "max_tokens": 5, "model": "other"}, 404, "not_found_error", "other")
         self.refuse({"messages": [{"role": "user", "content": "a" * 9000}], "max_tokens": 5}, 400, "invalid_request_error", "context length")
         self.refuse({"messages": HELLO, "max_tokens": 5, "output_config": {"format": {"type": "json_schema"}}}, 422, "invalid_request_error", "output_config")

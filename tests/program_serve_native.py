@@ -194,6 +194,12 @@ class Completion(Native):
         self.assertEqual(set(self.complete(response_fields=[])), SAID_ONCE)
         self.assertEqual(self.stream(response_fields=["stop_type"])[-1], {"stop_type": "limit"})
         self.assertEqual(len(self.complete(return_tokens=True)["tokens"]), 12)
+        nul = {"prompt": "a\0b", "ignore_eos": True, "response_fields": ["prompt", "stop_type"]}  # the answer holds it, and is read again
+        self.assertEqual(self.complete(**nul), {"prompt": "a\0b", "stop_type": "limit"})
+        self.assertEqual(self.stream(**nul)[-1], {"prompt": "a\0b", "stop_type": "limit"})
+        made = self.complete(logit_bias=[[token("\0"), 100]], n_predict=3, response_fields=["content"])
+        self.assertEqual(made, {"content": "\0\0\0"})
+        self.refuse(400, "response_fields", "without NUL", "/completion", prompt="a", response_fields=["content\0x"])
 
     def test_cache(self):
         body = {"prompt": [9] * 200, "n_predict": 1, "ignore_eos": True}

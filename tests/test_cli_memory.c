@@ -57,8 +57,12 @@ static void sweep_call(const char *what, ga_status (*call)(void)) {
 
 static ga_status read_batch(void) {
   int64_t n = 0;
-  const ga_status status = batch_check(path, &n);
+  batch_in in;
+  ga_status status = batch_in_open(path, &in);
+  if (status != GA_OK) return status;
+  status = batch_in_check(&in, &n);
   if (status == GA_OK) assert_int_equal(n, 2);
+  batch_in_close(&in);
   return status;
 }
 

@@ -106,6 +106,41 @@ static void test_prompt_of_one_token(void **state) {
   close_robust(&e);
 }
 
+/* --- readers --- */
+
+/* Two requests that nobody reads hold all places only until another one comes; then they go on with the same tokens. */
+static void test_slow_readers(void **state) {
+  (void)state;
+  static const int32_t id = 7;
+  ga_engine_options eo = GA_ENGINE_OPTIONS_INIT;
+  eo.max_sequences = 2;
+  opened e = open_robust("llama", &eo);
+  ga_request_options o = few_options(&id, 1, CONTEXT - 8);
+  const outcome alone = outcome_of(e.engine, &o);
+  ga_request *slow[2];
+  o.max_unread = 16;
+  for (int i = 0; i < 2; i++) assert_int_equal(ga_engine_submit(e.engine, &o, &slow[i]), GA_OK);
+  ga_request_options brief = few_options(&id, 1, 4);
+  for (int i = 0; i < 20; i++) assert_int_equal(outcome_of(e.engine, &brief).n_tokens, 4);
+  for (int i = 0; i < 2; i++) {
+    const outcome got = read_outcome(slow[i]);
+    assert_int_equal(got.status, GA_OK);
+    assert_int_equal(got.n_tokens, alone.n_tokens);
+    assert_memory_equal(got.tokens, alone.tokens, sizeof alone.tokens[0] * (size_t)alone.n_tokens);
+  }
+  const ga_engine_stats stats = when_idle(e.engine);
+  assert_int_equal(stats.running + stats.waiting, 0);
+  uint64_t steps = 0;
+  for (int i = 0; i < GA_STEP_SIZES; i++) steps += stats.step_sizes[i];
+  assert_int_equal(steps, stats.steps);
+  assert_true(stats.step_tokens_run >= stats.generated_tokens && stats.step_sizes[1] > 0); /* two places: 2 tokens */
+  o.max_unread = -1;
+  ga_request *none;
+  assert_int_equal(ga_engine_submit(e.engine, &o, &none), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "max_unread is -1"));
+  close_robust(&e);
+}
+
 /* --- biases --- */
 
 /* Biases that leave no token are refused; ends of generation that may not be drawn yet are passed over. */
@@ -274,9 +309,8 @@ static void test_context_is_taken(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_prompt_of_one_token),
-      cmocka_unit_test(test_biases_without_number),
-      cmocka_unit_test(test_no_memory),
+      cmocka_unit_test(test_prompt_of_one_token),   cmocka_unit_test(test_slow_readers),
+      cmocka_unit_test(test_biases_without_number), cmocka_unit_test(test_no_memory),
       cmocka_unit_test(test_context_is_taken),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

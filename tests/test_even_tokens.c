@@ -83,7 +83,7 @@ static void requests_return(int32_t n_streams) {
 
 static void world_open(int32_t n_streams, double keys, int32_t answer) {
   layer_memory_options po = memory_test_options(PAGE, 0);
-  const sched_options so = {256, STEP_TOKENS, STEP_TOKENS / 4, PACE_TILE_GPU};
+  const sched_options so = {256, STEP_TOKENS, STEP_TOKENS / 4, PACE_TILE_GPU, 0};
   world = (struct world){.keys = keys, .answer = answer, .pace = {.least = PACE_LEAST_GPU}};
   world.gaps = malloc(MOST_GAPS * sizeof *world.gaps);
   assert_non_null(world.gaps);

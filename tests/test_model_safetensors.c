@@ -89,7 +89,7 @@ static void test_header_rules(void **state) {
   refuse_st("{" ENTRY("a", "F4\\u001b", "2", 0, 1) "}", 1, GA_ERR_UNSUPPORTED,
             "m: tensor 'a': dtype 'F4?'; must be F64, F32");
   refuse_st("{" ENTRY("a", "U8", "1", 0, 1) "," ENTRY("a", "U8", "1", 0, 1) "}", 1, GA_ERR_FORMAT,
-            "duplicate object key");
+            "an object has a key twice");
   refuse_st("{" ENTRY("", "U8", "1", 0, 1) "}", 1, GA_ERR_FORMAT, "tensor name '' (0 bytes); must have 1 to 255 bytes");
   refuse_st("{" ENTRY("a\\n", "U8", "1", 0, 1) "}", 1, GA_ERR_FORMAT, "tensor name 'a?' (2 bytes)");
 }

@@ -61,6 +61,25 @@ static void test_pace_brief(void **state) {
   assert_int_equal(pace_chunk(&p, 512), 200); /* twice as long a step without prompts is longer than that */
 }
 
+/* A request that comes while prompts are read waits for a quarter of a second, or for 64 tokens. */
+static void test_pace_alone(void **state) {
+  (void)state;
+  step_pace p = {.least = PACE_LEAST_GPU};
+  assert_int_equal(pace_alone(&p, 2048, true), 2048); /* no bound on a GPU */
+  p = (step_pace){.least = PACE_LEAST_CPU, .alone = PACE_ALONE_CPU};
+  assert_int_equal(pace_alone(&p, 512, false), 128); /* nothing known */
+  assert_int_equal(pace_alone(&p, 512, true), 64);
+  p.prompt_token = 0.25 / 300.5;
+  assert_int_equal(pace_alone(&p, 512, true), 300);
+  assert_int_equal(pace_alone(&p, 200, true), 200);
+  p.prompt_token = 0.01; /* a slow model */
+  assert_int_equal(pace_alone(&p, 512, true), 64);
+  assert_int_equal(pace_alone(&p, 512, false), 128);
+  assert_int_equal(pace_alone(&p, 16, false), 16);
+  p.prompt_token = 1e-12;
+  assert_int_equal(pace_alone(&p, 512, true), 512);
+}
+
 /* 15 ms of 25 are for prompts. */
 static void test_even_rows(void **state) {
   (void)state;
@@ -82,6 +101,7 @@ static void test_even_rows(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_learns), cmocka_unit_test(test_pace_bounds),
-                                     cmocka_unit_test(test_pace_brief), cmocka_unit_test(test_even_rows)};
+                                     cmocka_unit_test(test_pace_alone), cmocka_unit_test(test_pace_brief),
+                                     cmocka_unit_test(test_even_rows)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,11 +115,15 @@ typedef struct ga_request_options {
    * for one page, the longest counts. 0: no priority. Below 0: no prompt will continue this request. Its pages become
    * free at once, except those that other requests use, continue or keep */
   double keep_seconds;
+  /* the most tokens that wait to be polled while other requests wait to run. With more, this request gives its place
+   * to those, as if it were preempted, until half of them are polled or no other request waits. 0 = no limit */
+  int32_t max_unread;
+  int32_t reserved_end; /* 0 */
 } ga_request_options;
 #define GA_REQUEST_OPTIONS_INIT                                                                                       \
   {                                                                                                                   \
     sizeof(ga_request_options), NULL, 0, -1, 0, 0, 0, NULL, 0, 0, NULL, NULL, 0, -1, false, false, {0}, 0, NULL, 0.0, \
-        NULL, NULL, 0.0                                                                                               \
+        NULL, NULL, 0.0, 0, 0                                                                                         \
   }
 
 /* Checks the options and queues the request. GA_ERR_SHAPE: the prompt is longer than the context, or more than the
@@ -190,6 +194,8 @@ GA_API void ga_request_cancel(ga_request *request);
  * has returned. NULL is fine. */
 GA_API void ga_request_destroy(ga_request *request);
 
+#define GA_STEP_SIZES 14
+
 typedef struct ga_engine_stats {
   size_t struct_size;
   int32_t running, waiting; /* numbers of requests that now run, and that wait */
@@ -219,11 +225,14 @@ typedef struct ga_engine_stats {
    * the time from the last kernel of a step to the first kernel of the next. The device is idle in it, or copies
    * inputs */
   double step_gap_median, step_gap_p99;
+  /* steps by their tokens: up to 1, up to 8, 16, 32 and so on to 16384, and more */
+  uint64_t step_sizes[GA_STEP_SIZES];
+  uint64_t step_tokens_run; /* tokens of all these steps */
 } ga_engine_stats;
 #define GA_ENGINE_STATS_INIT                                                                                          \
   {                                                                                                                   \
     sizeof(ga_engine_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-        0, 0.0, 0.0                                                                                                   \
+        0, 0.0, 0.0, {0}, 0                                                                                           \
   }
 GA_API GA_NODISCARD ga_status ga_engine_get_stats(ga_engine *engine, ga_engine_stats *stats);
 

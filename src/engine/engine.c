@@ -37,6 +37,21 @@ static void live_remove(ga_engine *e, ga_request *r) {
   if (r->live_next) r->live_next->live_prev = r->live_prev;
 }
 
+/* Requests and the units that they hold; the engine's lock is held. */
+static void count_held(ga_engine *e) {
+  ga_engine_stats *s = &e->stats;
+  s->kv_pages_used = s->kv_pages_cached = s->swap_pages_used = 0;
+  for (int32_t kind = 0; kind < layer_memory_n_kinds(e->memory); kind++) {
+    const unit_counts n = layer_memory_counts(e->memory, kind);
+    s->kv_pages_used += n.used;
+    s->kv_pages_cached += n.cached;
+    s->swap_pages_used += n.host_used;
+  }
+  s->swapped = scheduler_n_swapped(e->scheduler);
+  s->running = scheduler_n_running(e->scheduler);
+  s->waiting = scheduler_n_waiting(e->scheduler);
+}
+
 static void count_end(ga_engine *e, ga_finish finish, ga_status status) {
   (void)pthread_mutex_lock(&e->lock);
   ga_engine_stats *s = &e->stats;
@@ -48,6 +63,7 @@ static void count_end(ga_engine *e, ga_finish finish, ga_status status) {
     s->finished_stop++;
   else
     s->finished_length++;
+  count_held(e); /* before the request's owner can ask for it */
   (void)pthread_mutex_unlock(&e->lock);
 }
 
@@ -112,6 +128,13 @@ static void note_started(ga_request *r, double now) {
   (void)pthread_mutex_unlock(&r->lock);
 }
 
+/* The index in ga_engine_stats.step_sizes. */
+static int size_class(int32_t n_tokens) {
+  int c = n_tokens > 1;
+  for (int32_t most = 8; c > 0 && c < GA_STEP_SIZES - 1 && n_tokens > most; most *= 2) c++;
+  return c;
+}
+
 /* Before a step: first steps are noted, and what will be counted as read. */
 static void note_plan(ga_engine *e, const sched_plan *plan, double now) {
   uint64_t prompt = 0, queries = 0, hits = 0;
@@ -131,31 +154,27 @@ static void note_plan(ga_engine *e, const sched_plan *plan, double now) {
   e->stats.prefix_queries += queries;
   e->stats.prefix_hits += hits;
   e->stats.preemptions += (uint64_t)plan->n_preempted;
+  e->stats.step_sizes[size_class(plan->n_tokens)]++;
+  e->stats.step_tokens_run += (uint64_t)plan->n_tokens;
   e->stats.running = scheduler_n_running(e->scheduler);
   e->stats.waiting = scheduler_n_waiting(e->scheduler);
   (void)pthread_mutex_unlock(&e->lock);
 }
 
-/* Behind a step, and when nothing runs. */
-static void note_state(ga_engine *e, double busy, uint64_t generated, bool stepped) {
-  ga_engine_stats *s = &e->stats;
-  int64_t used = 0, cached = 0, swapped = 0;
-  for (int32_t kind = 0; kind < layer_memory_n_kinds(e->memory); kind++) {
-    const unit_counts n = layer_memory_counts(e->memory, kind);
-    used += n.used;
-    cached += n.cached;
-    swapped += n.host_used;
-  }
+/* When nothing runs. */
+static void note_state(ga_engine *e) {
   (void)pthread_mutex_lock(&e->lock);
-  s->kv_pages_used = used;
-  s->kv_pages_cached = cached;
-  s->swap_pages_used = swapped;
-  s->swapped = scheduler_n_swapped(e->scheduler);
-  s->running = scheduler_n_running(e->scheduler);
-  s->waiting = scheduler_n_waiting(e->scheduler);
-  s->busy_seconds += busy;
-  s->generated_tokens += generated;
-  s->steps += stepped;
+  count_held(e);
+  (void)pthread_mutex_unlock(&e->lock);
+}
+
+/* A step has ended. Its tokens are counted before their requests' owners can ask for the counts. */
+static void count_step(ga_engine *e, double busy, uint64_t generated) {
+  (void)pthread_mutex_lock(&e->lock);
+  count_held(e);
+  e->stats.busy_seconds += busy;
+  e->stats.generated_tokens += generated;
+  e->stats.steps++;
   (void)pthread_mutex_unlock(&e->lock);
 }
 
@@ -184,7 +203,7 @@ static ga_status end_failed_step(ga_engine *e, const sched_plan *plan, ga_status
     (void)ga_fail(status, "%s", why);
     end_request(e, e->stepped[i], GA_FINISH_STOPPED, status);
   }
-  note_state(e, 0, 0, false);
+  note_state(e);
   return GA_OK;
 }
 
@@ -218,14 +237,15 @@ static ga_status run_plan(ga_engine *e, const sched_plan *plan) {
   const int32_t n = list_stepped(e, plan);
   for (int32_t i = 0; i < n; i++) generated += e->stepped[i]->drawn != GA_TOK_NONE;
   scheduler_done(e->scheduler);
+  count_step(e, ga_seconds() - start, generated);
   for (int32_t i = 0; i < n; i++) take_drawn(e, e->stepped[i]);
   const double seconds = ga_seconds() - start;
   pace_note(&e->pace, n_decodes, n_prompt, seconds);
   scheduler_set_chunk(e->scheduler, pace_chunk(&e->pace, e->options.step_tokens));
+  scheduler_set_alone(e->scheduler, pace_alone(&e->pace, e->options.step_tokens, e->live && e->live->live_next));
   if (!ga_device_works_in_calls(e->ctx->device)) scheduler_set_even(e->scheduler, pace_even_rows(&e->pace, n_decodes));
   e->costs.token = e->pace.prompt_token;
   scheduler_set_costs(e->scheduler, &e->costs);
-  note_state(e, seconds, generated, true);
   return GA_OK;
 }
 
@@ -287,7 +307,7 @@ static ga_status end_next(ga_engine *e, ga_status status) {
   const sched_request *next = scheduler_next(e->scheduler);
   if (status != GA_ERR_NOMEM || !next) return status;
   end_request(e, next->user, GA_FINISH_STOPPED, status);
-  note_state(e, 0, 0, false);
+  note_state(e);
   return GA_OK;
 }
 
@@ -298,7 +318,16 @@ static bool is_nobodys(const sched_plan *plan) {
   return true;
 }
 
+/* Notes whose tokens are not polled, and whose are again. */
+static void note_stalled(const ga_engine *e) {
+  for (ga_request *r = e->live; r; r = r->live_next) {
+    const int32_t most = r->options.max_unread;
+    if (most) r->sched.is_stalled = atomic_load(&r->unread) > (r->sched.is_stalled ? most / 2 : most);
+  }
+}
+
 static ga_status plan_next(ga_engine *e, const sched_plan **plan) {
+  note_stalled(e);
   *plan = engine_take_ahead(e);
   if (*plan && !is_nobodys(*plan)) return GA_OK;
   if (*plan) {
@@ -315,7 +344,7 @@ static ga_status run_once(ga_engine *e) {
   const ga_status status = plan_next(e, &plan);
   if (status != GA_OK) return end_next(e, status);
   if (plan->n_items) return run_plan(e, plan);
-  note_state(e, 0, 0, false);
+  note_state(e);
   GA_REQUIRE(!e->live || plan->n_expired, GA_ERR_INTERNAL, "%d requests wait and %d run, but no step can be planned",
              scheduler_n_waiting(e->scheduler), scheduler_n_running(e->scheduler));
   return GA_OK;
@@ -325,7 +354,7 @@ static void *engine_main(void *arg) {
   ga_engine *e = arg;
   while (take_work(e)) {
     if (!e->live) {
-      note_state(e, 0, 0, false);
+      note_state(e);
       continue;
     }
     const ga_status status = e->stats.failed ? (ga_status)e->stats.failed : run_once(e);
@@ -333,7 +362,7 @@ static void *engine_main(void *arg) {
     if (!e->stats.failed) engine_failed(e, status);
     scheduler_failed(e->scheduler);
     end_all(e, status, e->failure);
-    note_state(e, 0, 0, false);
+    note_state(e);
   }
   scheduler_failed(e->scheduler);
   const ga_status last = runner_drop_steps(e->runner); /* nothing may be under way when buffers go */
@@ -433,11 +462,14 @@ static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
   const bool is_cpu = ga_device_works_in_calls(e->ctx->device);
   e->pace.least = is_cpu ? PACE_LEAST_CPU : PACE_LEAST_GPU;
   e->pace.brief = is_cpu ? PACE_BRIEF_CPU : 0;
+  e->pace.alone = is_cpu ? PACE_ALONE_CPU : 0;
   const sched_options sched = {.max_sequences = e->options.max_sequences,
                                .step_tokens = e->options.step_tokens,
                                .chunk_tokens = (int32_t)ga_max_i64(1, e->options.step_tokens / 4),
-                               .step_tile = is_cpu ? 1 : PACE_TILE_GPU};
+                               .step_tile = is_cpu ? 1 : PACE_TILE_GPU,
+                               .short_tokens = is_cpu ? PACE_SHORT_CPU : 0};
   GA_TRY(scheduler_create(&sched, e->memory, &e->scheduler));
+  scheduler_set_alone(e->scheduler, pace_alone(&e->pace, e->options.step_tokens, false));
   GA_TRY(create_engine_steps(e));
   GA_TRY(create_cache(e, &memory));
   GA_TRY(create_runner(e));

@@ -43,6 +43,7 @@ struct ga_request {
   ga_request *live_next, *live_prev;
   atomic_int holders; /* references: one of the caller, and one of the engine until the request ends */
   atomic_bool cancelled;
+  atomic_int unread; /* tokens in the queue */
 
   /* The following fields are fixed when the request is submitted. */
   ga_request_options options; /* a copy of the caller's options, with all pointers NULL */

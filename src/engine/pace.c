@@ -45,6 +45,13 @@ int32_t pace_chunk(const step_pace *p, int32_t most) {
   return tokens > least ? (int32_t)tokens : least;
 }
 
+int32_t pace_alone(const step_pace *p, int32_t most, bool is_shared) {
+  if (!(p->alone > 0)) return most;
+  const int32_t least = PACE_ALONE_LEAST_CPU / (is_shared ? 2 : 1);
+  const double tokens = p->prompt_token > 0 ? p->alone / p->prompt_token : least;
+  return tokens >= most ? most : (int32_t)ga_min_i64(ga_max_i64(least, (int64_t)tokens), most);
+}
+
 /* Of a class that has not been seen, what the nearest one takes, a larger one first. */
 static double class_token(const step_pace *p, int c) {
   for (int k = c; k < PACE_CLASSES; k++)

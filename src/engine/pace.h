@@ -10,6 +10,7 @@
 #ifndef GA_ENGINE_PACE_H
 #define GA_ENGINE_PACE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define PACE_STRETCH 2.0
@@ -23,6 +24,13 @@
  * (docs/results/serve.md). With slow models, steps read PACE_LEAST_CPU prompt tokens. */
 #define PACE_BRIEF_CPU  0.03 /* seconds that a step may always spend on prompts */
 #define PACE_TOKENS_CPU 128
+/* Seconds of a step on a CPU in which no request generates: a request that comes meanwhile waits for its end. It has at
+ * least PACE_ALONE_LEAST_CPU tokens, or half of them if requests share it. With 64 tokens a step SmolLM2 135M was read
+ * 20 to 27 % slower than with 128, with 128 as fast as with 512 (two cores, docs/results/serve.md). */
+#define PACE_ALONE_CPU       0.25 /* seconds of a step in which no request generates */
+#define PACE_ALONE_LEAST_CPU 128
+/* Prompts with at most so many tokens to read are short for the scheduler, on a CPU. */
+#define PACE_SHORT_CPU 128
 /* Rows of a step that keep all multiprocessors busy in matrix products: four tiles of 128 rows. 320 and 512 rows
  * took an H200 17.1 ms each, 256 rows 10.6 ms (docs/results/serve.md). */
 #define PACE_TILE_GPU 512
@@ -38,6 +46,7 @@ typedef struct step_pace {
   int32_t least; /* fewest prompt tokens that a step takes */
   /* Seconds that a step may always spend on prompt tokens, but on at most PACE_TOKENS_CPU of them. 0: no such time. */
   double brief;
+  double alone; /* seconds of a step in which no request generates. 0: no bound */
   /* moving averages in seconds: decode is the time of a step without prompts, prompt_token the time that each prompt
    * token adds. 0: not measured yet */
   double decode, prompt_token;
@@ -50,6 +59,9 @@ void pace_note(step_pace *pace, int32_t n_decode, int32_t n_prompt, double secon
 /* Returns how many prompt tokens the next step may read, at most `most`. Until steps with and without prompts have
  * been timed, it is a quarter of `most`. */
 int32_t pace_chunk(const step_pace *pace, int32_t most);
+/* Returns how many prompt tokens a step may read in which no request generates, at most `most`. is_shared: several
+ * requests run or wait. */
+int32_t pace_alone(const step_pace *pace, int32_t most, bool is_shared);
 /* Returns how many rows a step should have in which n_decode requests generate and one long prompt is read. 0: not
  * known yet. */
 int32_t pace_even_rows(const step_pace *pace, int32_t n_decode);

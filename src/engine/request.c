@@ -68,6 +68,7 @@ static ga_status queue_push(request_queue *q, const request_token *token, const 
 ga_status request_push(ga_request *r, const request_token *token, const ga_token_logprob *top) {
   (void)pthread_mutex_lock(&r->lock);
   const ga_status status = queue_push(&r->queue, token, top);
+  if (status == GA_OK) (void)atomic_fetch_add(&r->unread, 1);
   if (token->event == GA_REQUEST_TOKEN && status == GA_OK) {
     if (!r->info.n_generated) r->info.first_token_seconds = ga_seconds() - r->submitted;
     r->info.n_generated++;
@@ -132,6 +133,8 @@ static ga_status check_numbers(const ga_request_options *o) {
              "submit: logprobs is %d; must be -1 (none) to %d", o->logprobs, GA_MAX_TOP_LOGPROBS);
   GA_REQUIRE(o->first_token_deadline >= 0, GA_ERR_ARG, "submit: first_token_deadline is %g; must be 0 (none) or more",
              o->first_token_deadline);
+  GA_REQUIRE(o->max_unread >= 0, GA_ERR_ARG, "submit: max_unread is %d; must be 0 (no limit) or more", o->max_unread);
+  GA_REQUIRE(o->reserved_end == 0, GA_ERR_ARG, "submit: reserved_end is %d; must be 0", o->reserved_end);
   GA_REQUIRE(o->keep_seconds <= MAX_KEEP_SECONDS, GA_ERR_ARG, "submit: keep_seconds is %g; must be at most %g",
              o->keep_seconds, MAX_KEEP_SECONDS);
   return check_reserved(o);
@@ -298,6 +301,7 @@ ga_status ga_engine_submit(ga_engine *e, const ga_request_options *options, ga_r
   cond_init_monotonic(&r->changed);
   atomic_init(&r->holders, 2);
   atomic_init(&r->cancelled, false);
+  atomic_init(&r->unread, 0);
   ga_status status = request_fill(e, &o, r);
   if (status == GA_OK) status = put_in_inbox(e, r);
   if (status != GA_OK) {
@@ -333,6 +337,7 @@ static void take_event(ga_request *r, ga_request_output *out) {
   out->logprob = NAN;
   if (q->begin < q->end) {
     const request_token *t = &q->tokens[q->begin++];
+    (void)atomic_fetch_sub(&r->unread, 1);
     out->event = t->event;
     out->id = t->id;
     out->logprob = t->logprob;

@@ -134,13 +134,14 @@ static sched_key lane_key(const sched_lane *lane) {
   return (sched_key){lane->priority, lane->tenant->served, lane->requests.first->arrival};
 }
 
-static ga_status get_lane(sched_tenant *tenant, int32_t priority, sched_lane **out) {
+static ga_status get_lane(sched_tenant *tenant, int32_t priority, bool is_short, sched_lane **out) {
   void *p;
   for (*out = tenant->lanes; *out; *out = (*out)->next)
-    if ((*out)->priority == priority) return GA_OK;
+    if ((*out)->priority == priority && (*out)->is_short == is_short) return GA_OK;
   GA_TRY(ga_mem_zalloc(1, sizeof(sched_lane), "queue of requests", &p));
   sched_lane *lane = p;
-  *lane = (sched_lane){.tenant = tenant, .next = tenant->lanes, .priority = priority, .place = -1};
+  *lane =
+      (sched_lane){.tenant = tenant, .next = tenant->lanes, .priority = priority, .is_short = is_short, .place = -1};
   tenant->lanes = *out = lane;
   return GA_OK;
 }
@@ -152,15 +153,19 @@ static void free_lane(sched_lane *lane) {
   ga_mem_free(lane);
 }
 
+static sched_heap *heap_of(sched_queue *queue, const sched_lane *lane) {
+  return lane->is_short ? &queue->short_lanes : &queue->lanes;
+}
+
 static void put_in_lane(sched_queue *queue, sched_lane *lane, sched_request *request) {
   sched_request *after = lane->requests.last;
   while (after && after->arrival > request->arrival) after = after->prev;
   sched_list_put(&lane->requests, request, after ? after->next : lane->requests.first);
   request->lane = lane;
   if (lane->place < 0)
-    sched_heap_put(&queue->lanes, lane_key(lane), lane, &lane->place);
+    sched_heap_put(heap_of(queue, lane), lane_key(lane), lane, &lane->place);
   else if (lane->requests.first == request)
-    sched_heap_move(&queue->lanes, lane->place, lane_key(lane));
+    sched_heap_move(heap_of(queue, lane), lane->place, lane_key(lane));
 }
 
 static void take_from_lane(sched_queue *queue, sched_request *request) {
@@ -169,10 +174,10 @@ static void take_from_lane(sched_queue *queue, sched_request *request) {
   request->lane = NULL;
   sched_list_take(&lane->requests, request);
   if (!lane->requests.first) {
-    sched_heap_take(&queue->lanes, lane->place);
+    sched_heap_take(heap_of(queue, lane), lane->place);
     free_lane(lane);
   } else if (was_first) {
-    sched_heap_move(&queue->lanes, lane->place, lane_key(lane));
+    sched_heap_move(heap_of(queue, lane), lane->place, lane_key(lane));
   }
 }
 
@@ -192,6 +197,7 @@ void sched_queue_free(sched_queue *queue) {
   }
   ga_mem_free(queue->buckets);
   sched_heap_free(&queue->lanes);
+  sched_heap_free(&queue->short_lanes);
   sched_heap_free(&queue->tenants);
   sched_heap_free(&queue->deadlines);
 }
@@ -205,10 +211,11 @@ ga_status sched_queue_add(sched_queue *queue, sched_request *request) {
   sched_tenant *tenant;
   sched_lane *lane;
   GA_TRY(sched_heap_reserve(&queue->lanes, queue->lanes.n + 1));
+  GA_TRY(sched_heap_reserve(&queue->short_lanes, queue->short_lanes.n + 1));
   GA_TRY(sched_heap_reserve(&queue->tenants, queue->tenants.n + 1));
   GA_TRY(sched_heap_reserve(&queue->deadlines, queue->n_requests + 1));
   GA_TRY(get_tenant(queue, request->tenant, &tenant));
-  GA_TRY(get_lane(tenant, request->priority, &lane));
+  GA_TRY(get_lane(tenant, request->priority, request->n_short > 0, &lane));
   if (tenant->n_requests++ == 0) tenant_awakes(queue, tenant);
   tenant_waits(queue, tenant);
   request->account = tenant;
@@ -248,16 +255,49 @@ void sched_queue_leave(sched_queue *queue, sched_request *request) {
   if (--tenant->n_requests == 0) tenant_idles(queue, tenant);
 }
 
-sched_request *sched_queue_head(sched_queue *queue) {
+/* The lane at the top of a heap, whose key is corrected; NULL: the heap is empty. */
+static sched_lane *top_lane(sched_heap *heap) {
   sched_lane *lane = NULL;
-  while (queue->lanes.n) {
-    lane = queue->lanes.entries[0].item;
+  while (heap->n) {
+    lane = heap->entries[0].item;
     const sched_key key = lane_key(lane);
-    if (queue->lanes.entries[0].key.minor >= key.minor) break;
-    sched_heap_move(&queue->lanes, 0, key);
+    if (heap->entries[0].key.minor >= key.minor) break;
+    sched_heap_move(heap, 0, key);
   }
-  if (queue->resumed.first && (!lane || queue->resumed.first->priority <= lane->priority)) return queue->resumed.first;
+  return lane;
+}
+
+static bool precedes(const sched_lane *a, const sched_lane *b) {
+  const sched_key x = lane_key(a), y = lane_key(b);
+  if (x.major != y.major) return x.major < y.major;
+  return x.minor != y.minor ? x.minor < y.minor : x.last < y.last;
+}
+
+sched_request *sched_queue_short(sched_queue *queue) {
+  const sched_lane *lane = top_lane(&queue->short_lanes);
   return lane ? lane->requests.first : NULL;
+}
+
+int32_t sched_queue_short_tokens(const sched_queue *queue, int32_t most) {
+  const sched_lane *lane = queue->short_lanes.n ? queue->short_lanes.entries[0].item : NULL;
+  int64_t n = 0;
+  for (const sched_request *r = lane ? lane->requests.first : NULL; r && n < most; r = r->next) n += r->n_short;
+  return n < most ? (int32_t)n : most;
+}
+
+int32_t sched_queue_n_eager(const sched_queue *queue) {
+  int32_t n = queue->n_waiting;
+  for (const sched_request *r = queue->resumed.first; r; r = r->next) n -= r->is_stalled;
+  return n;
+}
+
+sched_request *sched_queue_head(sched_queue *queue) {
+  const sched_lane *lane = top_lane(&queue->lanes), *brief = top_lane(&queue->short_lanes);
+  if (brief && (!lane || precedes(brief, lane))) lane = brief;
+  sched_request *resumed = queue->resumed.first;
+  while (resumed && resumed->is_stalled) resumed = resumed->next;
+  if (resumed && (!lane || resumed->priority <= lane->priority)) return resumed;
+  return lane ? lane->requests.first : queue->resumed.first;
 }
 
 sched_request *sched_queue_expired(const sched_queue *queue, double now) {

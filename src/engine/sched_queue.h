@@ -1,9 +1,9 @@
 /* The queue of waiting requests, and the number of tokens that each tenant has been served.
  *
- * The order: the lowest priority value first; then preempted requests; then the tenant that has been served least; then
- * the earliest arrival. A lane is the list of a tenant's waiting requests of one priority. Lanes are in a heap. A
- * tenant's count of served tokens grows while its lanes are in the heap, so keys there may be too low. Only the top key
- * is corrected, when it is used.
+ * The order: stalled requests last; the lowest priority value first; then preempted requests; then the tenant that has
+ * been served least; then the earliest arrival. A lane is the list of a tenant's waiting requests of one priority,
+ * short or long ones. Lanes are in two heaps, for short and long requests. A tenant's count grows while its lanes are
+ * in a heap, so keys there may be too low: only the top one is corrected.
  */
 #ifndef GA_ENGINE_SCHED_QUEUE_H
 #define GA_ENGINE_SCHED_QUEUE_H
@@ -26,7 +26,8 @@ typedef struct sched_lane {
   struct sched_lane *next; /* next lane of the same tenant */
   sched_list requests;     /* waiting requests in order of arrival */
   int32_t priority;
-  int32_t place; /* index in the heap sched_queue.lanes */
+  bool is_short; /* the lane is in queue.short_lanes, not in queue.lanes */
+  int32_t place; /* index in that heap */
 } sched_lane;
 
 struct sched_tenant {
@@ -49,7 +50,7 @@ typedef struct sched_queue {
   int32_t n_idle;
   int32_t n_requests; /* number of requests that were added and have not left, including those that run */
   int32_t n_waiting;  /* number of requests that wait in lanes or are preempted */
-  sched_heap lanes, tenants, deadlines;
+  sched_heap lanes, short_lanes, tenants, deadlines;
   sched_list resumed; /* preempted requests, by priority and arrival */
   double left;        /* `served` of the tenant that was the last to have no more waiting requests */
 } sched_queue;
@@ -69,8 +70,14 @@ void sched_queue_resume(sched_queue *queue, sched_request *request);
 void sched_queue_take(sched_queue *queue, sched_request *request);
 /* Records that a request has ended: its tenant may be idle now. */
 void sched_queue_leave(sched_queue *queue, sched_request *request);
-/* Returns the waiting request that runs next; NULL: none waits. */
+/* Returns the number of waiting requests that are not stalled. */
+int32_t sched_queue_n_eager(const sched_queue *queue);
+/* Returns the waiting request that runs next, a stalled one only if no other waits; NULL: none waits. */
 sched_request *sched_queue_head(sched_queue *queue);
+/* Returns the first of the short requests that have not run yet; NULL: none waits. */
+sched_request *sched_queue_short(sched_queue *queue);
+/* Returns how many tokens that request and those after it in its lane need, at most `most`. */
+int32_t sched_queue_short_tokens(const sched_queue *queue, int32_t most);
 /* Returns a waiting request whose deadline has passed; NULL: none. */
 sched_request *sched_queue_expired(const sched_queue *queue, double now);
 /* Counts the request's tokens up to `end` as served to its tenant. Tokens that are computed again count once. */

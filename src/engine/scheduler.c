@@ -14,8 +14,18 @@
 #define SHARE_OF_OTHERS      4
 #define SHARE_OF_OTHERS_EVEN 2
 
+/* A waiting request for which there were too few pages. */
+typedef struct sched_block {
+  sched_request *request;          /* NULL: none */
+  int32_t until[MEMORY_KINDS_MAX]; /* it cannot run before so many pages are to spare */
+} sched_block;
+
+/* The queue's head, and the first short request behind it. */
+enum { BLOCKED_HEAD, BLOCKED_SHORT, BLOCKS };
+
 struct scheduler {
   sched_options options;
+  int32_t alone_tokens; /* most prompt tokens of a step in which no request generates */
   layer_memory *memory;
   sched_queue queue;
   sched_list running; /* by priority, then by when they began */
@@ -33,8 +43,7 @@ struct scheduler {
   bool lacks_pages;   /* the plan ahead */
   sched_request **expired;
   int32_t expired_room;
-  sched_request *blocked;                  /* did not fit ... */
-  int32_t blocked_until[MEMORY_KINDS_MAX]; /* ... and cannot before so many pages are to spare */
+  sched_block blocks[BLOCKS];
 };
 
 /* --- making and freeing --- */
@@ -50,11 +59,13 @@ ga_status scheduler_create(const sched_options *options, layer_memory *memory, s
   GA_REQUIRE(o.chunk_tokens > 0 && o.chunk_tokens <= o.step_tokens, GA_ERR_ARG,
              "scheduler: chunk_tokens = %d; must be 1 to step_tokens, %d", o.chunk_tokens, o.step_tokens);
   GA_REQUIRE(o.step_tile > 0, GA_ERR_ARG, "scheduler: step_tile = %d; must be at least 1", o.step_tile);
+  GA_REQUIRE(o.short_tokens >= 0, GA_ERR_ARG, "scheduler: short_tokens = %d; must be at least 0", o.short_tokens);
   GA_TRY(ga_mem_zalloc(1, sizeof(scheduler), "scheduler", &p));
   scheduler *s = p;
   s->options = o;
   s->memory = memory;
   s->micro_batches = 1;
+  s->alone_tokens = o.step_tokens;
   GA_TRY_OUT(sched_queue_init(&s->queue));
   s->plan = &s->plans[0];
   for (int i = 0; i < 2; i++) {
@@ -95,6 +106,14 @@ static ga_status reserve_expired(scheduler *s, int32_t n) {
   return GA_OK;
 }
 
+/* Tokens to evaluate of a short prompt; 0: it is not short. */
+static int32_t short_tokens_of(const scheduler *s, const sched_request *request) {
+  const int32_t most = s->options.short_tokens;
+  int32_t n = request->n_ids;
+  if (most && n > most && request->use_prefix) n -= layer_memory_peek(s->memory, request->cache_key, request->ids, n);
+  return n <= most ? n : 0;
+}
+
 ga_status scheduler_add(scheduler *s, sched_request *request) {
   GA_REQUIRE(request->state == SCHED_NONE, GA_ERR_STATE, "scheduler: the request is here already");
   GA_REQUIRE(request->n_ids > 0 && request->n_prompt > 0 && request->n_prompt <= request->n_ids &&
@@ -111,6 +130,7 @@ ga_status scheduler_add(scheduler *s, sched_request *request) {
   request->n_reached = request->n_under_way = request->n_drawn = 0;
   request->is_swapped = request->is_left_out = false;
   request->n_cached = -1;
+  request->n_short = short_tokens_of(s, request);
   request->served = 0;
   request->lane = NULL;
   request->next = request->prev = NULL;
@@ -175,7 +195,8 @@ void scheduler_remove(scheduler *s, sched_request *request) {
   else
     leave_waiting(s, request);
   sched_queue_leave(&s->queue, request);
-  if (s->blocked == request) s->blocked = NULL;
+  for (int i = 0; i < BLOCKS; i++)
+    if (s->blocks[i].request == request) s->blocks[i].request = NULL;
   no_longer_swapped(s, request);
   request->state = SCHED_NONE;
 }
@@ -254,7 +275,7 @@ static void preempt(scheduler *s, sched_request *request) {
   request->state = SCHED_WAITING;
   sched_queue_resume(&s->queue, request);
   s->plan->n_preempted++;
-  s->blocked = NULL;
+  for (int i = 0; i < BLOCKS; i++) s->blocks[i].request = NULL;
 }
 
 /* Makes room for one more token of a running request. false: it has to wait, or has been preempted itself. */
@@ -292,11 +313,16 @@ static int32_t share_of_decodes(const scheduler *s) {
   return (int32_t)ga_max_i64((n + s->micro_batches - 1) / s->micro_batches, n_left_out);
 }
 
+/* Does any request wait for a place that there is? One that waits for pages does not count. */
+static bool is_next_admissible(const scheduler *s) {
+  return s->queue.n_waiting && !s->blocks[BLOCKED_HEAD].request && s->n_running < s->options.max_sequences;
+}
+
 /* Could the next step have anything but requests whose newest token is still being drawn? */
 static bool has_other_work(const scheduler *s) {
   for (const sched_request *r = s->running.first; r; r = r->next)
     if (!r->n_drawn && left_of(r) > 0) return true;
-  return s->queue.n_waiting && !s->blocked && s->n_running < s->options.max_sequences;
+  return is_next_admissible(s);
 }
 
 /* May the request be in the plan as one that generates? */
@@ -328,12 +354,11 @@ static ga_status plan_decodes(scheduler *s, int32_t *n_decodes) {
   return GA_OK;
 }
 
-/* Does any request behind this one read, or wait for a place that there is? One that waits for pages does not count:
- * what is left to it of a step would bring it none. */
+/* Does any request behind this one read, or wait for a place that there is? */
 static bool others_read(const scheduler *s, const sched_request *request) {
   for (const sched_request *r = request->next; r; r = r->next)
     if (left_of(r) > 1) return true;
-  return s->queue.n_waiting && !s->blocked && s->n_running < s->options.max_sequences;
+  return is_next_admissible(s);
 }
 
 /* A prompt of many more steps leaves some of each to those behind it, so that they need not wait for its end. */
@@ -342,19 +367,19 @@ static int32_t share_of_budget(const scheduler *s, const sched_request *request,
   return budget - budget / (s->is_even ? SHARE_OF_OTHERS_EVEN : SHARE_OF_OTHERS);
 }
 
-/* Running requests that still read, while the budget lasts. One that gets no page waits, as long as another goes on. */
-static ga_status plan_prompts(scheduler *s, int32_t n_decodes, int32_t *budget) {
-  bool others = n_decodes > 0;
+/* Running requests that still read at most `longest` tokens, while the budget lasts. One that gets no page waits, as
+ * long as another goes on. */
+static ga_status plan_prompts(scheduler *s, int32_t longest, bool *others, int32_t *budget) {
   for (sched_request *r = s->running.first; r && *budget > 0; r = s->cursor) {
     s->cursor = r->next;
-    if (left_of(r) <= 1 || !make_room(s, r, others)) continue;
+    if (left_of(r) <= 1 || left_of(r) > longest || r->n_planned || !make_room(s, r, *others)) continue;
     const int64_t room = layer_memory_room(s->memory, &r->kv) - reached_of(r);
     const int32_t share = share_of_budget(s, r, *budget);
     const int32_t most = (int32_t)ga_min_i64(ga_min_i64(left_of(r), share), room);
     const int32_t n = layer_memory_chunk(s->memory, reached_of(r), most);
     GA_TRY(plan_tokens(s, r, n));
     *budget -= n;
-    others = true;
+    *others = true;
   }
   return GA_OK;
 }
@@ -391,7 +416,8 @@ static void units_to_spare(const scheduler *s, int32_t spare[MEMORY_KINDS_MAX]) 
 }
 
 /* Are there pages for the request, whose prefix has been matched? No: it is blocked. */
-static bool has_pages_for(scheduler *s, sched_request *request, const int32_t before[MEMORY_KINDS_MAX]) {
+static bool has_pages_for(const scheduler *s, sched_request *request, const int32_t before[MEMORY_KINDS_MAX],
+                          sched_block *block) {
   const int64_t next_page = layer_memory_page_tokens(s->memory);
   const int32_t length = (int32_t)ga_min_i64(request->n_ids + next_page, request->max_ids);
   int32_t need[MEMORY_KINDS_MAX], spare[MEMORY_KINDS_MAX];
@@ -400,11 +426,11 @@ static bool has_pages_for(scheduler *s, sched_request *request, const int32_t be
   layer_memory_need(s->memory, &request->kv, length, 1, need);
   for (int32_t kind = 0; kind < MEMORY_KINDS_MAX; kind++) {
     const int32_t lack = need[kind] > spare[kind] ? need[kind] - spare[kind] : 0;
-    s->blocked_until[kind] = lack ? before[kind] + lack : INT32_MIN;
+    block->until[kind] = lack ? before[kind] + lack : INT32_MIN;
     fits = fits && !lack;
   }
   if (!s->n_running) return true; /* it may have all */
-  if (!fits) s->blocked = request;
+  if (!fits) block->request = request;
   return fits;
 }
 
@@ -427,23 +453,23 @@ static int32_t n_to_match(const sched_request *request) {
 }
 
 /* Are pages still lacking of those that the blocked request needs? */
-static bool still_blocked(const scheduler *s) {
+static bool still_blocked(const scheduler *s, const sched_block *block) {
   int32_t spare[MEMORY_KINDS_MAX];
   units_to_spare(s, spare);
   for (int32_t kind = 0; kind < MEMORY_KINDS_MAX; kind++)
-    if (s->n_running && spare[kind] < s->blocked_until[kind]) return true;
+    if (s->n_running && spare[kind] < block->until[kind]) return true;
   return false;
 }
 
 /* Gives the request what is kept of its tokens, if there are pages for the others, too. 0: it has to wait. */
-static ga_status take_prefix(scheduler *s, sched_request *request, int32_t budget, int32_t *n) {
+static ga_status take_prefix(scheduler *s, sched_request *request, int32_t budget, sched_block *block, int32_t *n) {
   int32_t spare[MEMORY_KINDS_MAX];
   prefix_match found;
   *n = 0;
   units_to_spare(s, spare);
   GA_TRY(layer_memory_reserve(s->memory, &request->kv, request->max_ids));
   GA_TRY(layer_memory_match(s->memory, request->cache_key, request->ids, n_to_match(request), &request->kv, &found));
-  if (!has_pages_for(s, request, spare)) return GA_OK;
+  if (!has_pages_for(s, request, spare, block)) return GA_OK;
   layer_memory_load(s->memory, &request->kv, &found);
   request->n_found = found.tokens;
   *n = admissible(s, request, budget);
@@ -451,12 +477,13 @@ static ga_status take_prefix(scheduler *s, sched_request *request, int32_t budge
 }
 
 /* Begins to run the request, if there is room: *admitted tokens of it. */
-static ga_status admit_one(scheduler *s, sched_request *request, int32_t budget, int32_t *admitted) {
+static ga_status admit_one(scheduler *s, sched_request *request, int32_t budget, sched_block *block,
+                           int32_t *admitted) {
   *admitted = 0;
-  if (s->blocked == request && still_blocked(s)) return GA_OK;
-  s->blocked = NULL;
+  if (block->request == request && still_blocked(s, block)) return GA_OK;
+  block->request = NULL;
   int32_t n;
-  GA_TRY(take_prefix(s, request, budget, &n));
+  GA_TRY(take_prefix(s, request, budget, block, &n));
   if (n < 1) {
     layer_memory_release(s->memory, request->cache_key, &request->kv, NULL, 0);
     return GA_OK;
@@ -473,17 +500,43 @@ static ga_status admit_one(scheduler *s, sched_request *request, int32_t budget,
   return GA_OK;
 }
 
-static ga_status admit_requests(scheduler *s, int32_t budget) {
-  sched_request *request;
-  while (budget > 0 && s->n_running < s->options.max_sequences && (request = sched_queue_head(&s->queue)) != NULL) {
-    int32_t n;
-    const ga_status status = admit_one(s, request, budget, &n);
+/* Returns the first short request that may run now; NULL: none. It is as urgent as all that read or wait. It leaves the
+ * last place to the queue's head, and while the head waits for pages, others must not take them. */
+static sched_request *next_short(scheduler *s) {
+  const int32_t places = s->options.max_sequences - s->n_running;
+  if (!s->options.short_tokens || s->blocks[BLOCKED_HEAD].request) return NULL;
+  const sched_request *r = s->running.first, *head = sched_queue_head(&s->queue);
+  sched_request *brief = sched_queue_short(&s->queue);
+  if (!brief || places < 1 + (brief != head) || brief->priority > head->priority) return NULL;
+  if (s->blocks[BLOCKED_SHORT].request == brief && still_blocked(s, &s->blocks[BLOCKED_SHORT])) return NULL;
+  while (r && left_of(r) <= 1) r = r->next;
+  return !r || brief->priority <= r->priority ? brief : NULL;
+}
+
+/* The request that is admitted next, and how many of the budget's tokens it may have: a short one that is not the
+ * queue's head has only what is left of its kind's share. NULL: none. */
+static sched_request *next_to_admit(scheduler *s, int32_t short_budget, int32_t *most) {
+  sched_request *head = sched_queue_head(&s->queue), *brief = next_short(s);
+  if (!brief || brief == head || !short_budget) return head;
+  *most = (int32_t)ga_min_i64(*most, short_budget);
+  return brief;
+}
+
+/* budget: tokens for all requests; short_budget: how many of them are for short requests first. */
+static ga_status admit_requests(scheduler *s, int32_t budget, int32_t short_budget) {
+  while (budget > 0 && s->n_running < s->options.max_sequences) {
+    int32_t most = budget, n;
+    sched_request *request = next_to_admit(s, short_budget, &most);
+    if (!request) break;
+    const bool is_head = request == sched_queue_head(&s->queue);
+    const ga_status status = admit_one(s, request, most, &s->blocks[is_head ? BLOCKED_HEAD : BLOCKED_SHORT], &n);
     if (status != GA_OK) {
       layer_memory_release(s->memory, request->cache_key, &request->kv, NULL, 0);
       return status;
     }
-    if (!n) break;
+    if (!n && is_head) break;
     budget -= n;
+    short_budget = n && request->n_short ? (int32_t)ga_max_i64(0, short_budget - n) : n ? short_budget : 0;
   }
   return GA_OK;
 }
@@ -508,10 +561,10 @@ static void clear_plan(scheduler *s) {
 }
 
 /* Beside tokens that are generated: the chunk, and what the last tile of rows has room for. */
-static int32_t prompt_budget(const sched_options *o, int32_t n_decodes) {
+static int32_t prompt_budget(const sched_options *o, int32_t n_decodes, int32_t alone_tokens) {
   const int64_t tokens = (int64_t)n_decodes + o->chunk_tokens, tile = o->step_tile;
   const int64_t filled = ga_min_i64((tokens + tile - 1) / tile * tile, o->step_tokens);
-  return (n_decodes ? (int32_t)filled : o->step_tokens) - n_decodes;
+  return n_decodes ? (int32_t)filled - n_decodes : alone_tokens;
 }
 
 /* The longest prompt among those behind `request` that read, and the next one that waits for a place. */
@@ -531,21 +584,46 @@ static bool reads_alone(scheduler *s, int32_t budget) {
   return !others_read(s, r) || (left_of(r) / VERY_LONG_STEPS > budget && longest_behind(s, r) / LONG_STEPS <= budget);
 }
 
+/* Preempts stalled requests as long as others wait for their places, or the queue's head for their pages. */
+static void yield_stalled(scheduler *s) {
+  const sched_request *head = s->blocks[BLOCKED_HEAD].request;
+  int32_t n = sched_queue_n_eager(&s->queue) - (s->options.max_sequences - s->n_running);
+  if (n <= 0) n = head && !head->is_stalled;
+  for (sched_request *r = s->running.last, *before; r && n > 0; r = before) {
+    before = r->prev;
+    if (!r->is_stalled || !may_be_preempted(r)) continue;
+    if (s->before) { /* the next plan may */
+      s->lacks_pages = true;
+      return;
+    }
+    preempt(s, r);
+    n--;
+  }
+}
+
 /* Fills the empty plan. One that fails on the way leaves pages with their requests, which take them up again. */
 static ga_status plan_step(scheduler *s, double now) {
   int32_t n_decodes;
   for (sched_request *r = s->running.first; r; r = r->next) r->n_planned = 0;
   note_time(s, now);
+  yield_stalled(s);
   s->takes_drawn = s->micro_batches == 1 || !has_other_work(s);
   GA_TRY(plan_decodes(s, &n_decodes));
-  int32_t budget = prompt_budget(&s->options, n_decodes);
+  int32_t budget = prompt_budget(&s->options, n_decodes, s->alone_tokens);
   s->is_even = n_decodes && s->even_rows > n_decodes && reads_alone(s, budget);
   if (s->is_even) budget = (int32_t)ga_min_i64(budget, s->even_rows - n_decodes);
-  GA_TRY(plan_prompts(s, n_decodes, &budget));
+  int32_t for_short = s->options.short_tokens ? budget / 2 : 0;
+  budget -= for_short;
+  bool others = n_decodes > 0;
+  GA_TRY(plan_prompts(s, s->options.short_tokens, &others, &for_short));
+  const int32_t held = next_short(s) ? sched_queue_short_tokens(&s->queue, for_short) : 0;
+  budget += for_short - held; /* none takes that part of the share */
+  GA_TRY(plan_prompts(s, INT32_MAX, &others, &budget));
+  budget += held;
   list_items(s);
   /* Pages that a preempted request has just left are for those that needed them. */
   if (s->plan->n_preempted && s->plan->n_items) return GA_OK;
-  const ga_status status = admit_requests(s, budget);
+  const ga_status status = admit_requests(s, budget, held);
   return status != GA_OK && !s->plan->n_items && !s->plan->n_expired ? status : GA_OK;
 }
 
@@ -614,6 +692,8 @@ void scheduler_failed(scheduler *s) {
 }
 
 void scheduler_set_micro_batches(scheduler *s, int32_t n) { s->micro_batches = n; }
+
+void scheduler_set_alone(scheduler *s, int32_t tokens) { s->alone_tokens = tokens; }
 
 void scheduler_set_even(scheduler *s, int32_t rows) { s->even_rows = rows; }
 

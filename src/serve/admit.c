@@ -44,7 +44,7 @@ bool sv_is_local_host(const char *host) {
 /* A page that a browser shows may send requests here without being allowed to read the answers. */
 static bool sv_check_page(sv_call *call) {
   const sv_server *s = call->server;
-  const char *host = sv_header(call, "Host"), *origin = sv_header(call, "Origin");
+  const char *host = *call->authority ? call->authority : NULL, *origin = sv_header(call, "Origin");
   if (s->is_loopback && !s->keys.n && host && !sv_is_local_host(host))
     return sv_refuse(&call->fail, 403, "host_not_allowed", NULL,
                      "The Host header is \"%.100s\"; without API keys this server answers to localhost and addresses.",
@@ -71,10 +71,19 @@ bool sv_refuse_body(const sv_server *s, sv_fail *fail) {
   return sv_refuse(fail, 413, "body_too_large", NULL, "The body is larger than %zu bytes.", s->o.max_body);
 }
 
+/* application/json, perhaps with parameters. */
+static bool sv_is_json_type(const char *type) {
+  static const char json[] = "application/json";
+  const size_t n = sizeof json - 1;
+  if (strncasecmp(type, json, n) != 0) return false;
+  type += n + strspn(type + n, " \t");
+  return !*type || *type == ';';
+}
+
 static bool sv_check_body(sv_call *call) {
   const char *length = sv_header(call, "Content-Length"), *type = sv_header(call, "Content-Type");
   if (strcmp(call->method, "POST") != 0) return true;
-  if (type && strncasecmp(type, "application/json", 16) != 0)
+  if (type && !sv_is_json_type(type))
     return sv_refuse(&call->fail, 415, "unsupported_media_type", NULL,
                      "The Content-Type is \"%.60s\"; it must be application/json.", type);
   if (length && strtoull(length, NULL, 10) > call->server->o.max_body) return sv_refuse_body(call->server, &call->fail);

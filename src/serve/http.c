@@ -6,6 +6,7 @@
 
 #include "serve/admit.h"
 #include "serve/anthropic.h"
+#include "serve/head.h"
 
 /* --- connections --- */
 
@@ -35,6 +36,13 @@ int sv_call_fd(const sv_call *call) {
 
 /* --- replies --- */
 
+static enum MHD_Result sv_queue_reply(sv_call *call) {
+  const enum MHD_Result result = MHD_queue_response(call->connection, (unsigned)call->http, call->response);
+  MHD_destroy_response(call->response);
+  call->response = NULL;
+  return result;
+}
+
 enum MHD_Result sv_reply_with(sv_call *call, int http, const char *type, struct MHD_Response *response) {
   const sv_server *s = call->server;
   if (!response) return MHD_NO;
@@ -47,13 +55,11 @@ enum MHD_Result sv_reply_with(sv_call *call, int http, const char *type, struct 
   if (http == 429 || http == 503) (void)MHD_add_response_header(response, "Retry-After", "1");
   if (http == 401) (void)MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
   if (http == 405) (void)MHD_add_response_header(response, "Allow", call->route ? call->route->method : "GET");
-  if (atomic_load(&call->server->phase) >= SV_DRAINING)
+  if (call->must_close || atomic_load(&call->server->phase) >= SV_DRAINING)
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
   call->http = http;
-  call->is_queued = true;
-  const enum MHD_Result result = MHD_queue_response(call->connection, (unsigned)http, response);
-  MHD_destroy_response(response);
-  return result;
+  call->response = response;
+  return sv_is_crew_thread() ? MHD_YES : sv_queue_reply(call);
 }
 
 enum MHD_Result sv_reply(sv_call *call, int http, const char *type, sv_text *body) {
@@ -120,31 +126,59 @@ static enum MHD_Result sv_take_body(sv_call *call, const char *data, size_t byte
 
 /* --- requests --- */
 
-static sv_call *sv_begin_call(sv_server *s, struct MHD_Connection *connection, const char *method, const char *url) {
+/* Makes the call, which the library passes to sv_on_request. */
+void *sv_on_target(void *cls, const char *target, struct MHD_Connection *connection) {
+  sv_server *s = cls;
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
   sv_call *call = calloc(1, sizeof *call);
   if (!call) return NULL;
   call->server = s;
   call->connection = connection;
   call->link = info ? info->socket_context : NULL;
-  call->method = method;
-  call->url = url;
+  call->target = target ? strdup(target) : NULL;
   call->start = sv_seconds();
+  call->result = MHD_YES;
   if (call->link) sv_link_expect(call->link, sv_patience(s));
   return call;
+}
+
+/* Looks at a head. A refusal that need not wait for the body is sent at once. */
+static enum MHD_Result sv_begin_call(sv_call *call, const char *method, const char *url, const char *version) {
+  call->has_begun = true;
+  call->method = method;
+  call->url = url;
+  call->must_close = !sv_check_head(call, version);
+  if (call->must_close) return sv_reply_fail(call);
+  return sv_admit(call) || !sv_has_long_body(call) ? MHD_YES : sv_reply_fail(call);
+}
+
+static void sv_run_in_crew(sv_task *task) {
+  sv_call *call = (sv_call *)(void *)task;
+  call->result = call->route->run(call);
+  MHD_resume_connection(call->connection); /* the HTTP thread goes on with it */
+}
+
+/* Lets the crew read a large body while the connection is suspended. */
+static bool sv_give_to_crew(sv_call *call) {
+  if (call->was_in_crew || call->body.n < SV_CREW_BYTES) return false;
+  call->was_in_crew = true;
+  call->task = (sv_task){.run = sv_run_in_crew, .bytes = call->body.n};
+  MHD_suspend_connection(call->connection);
+  if (!sv_crew_put(call->server->crew, &call->task, false)) { /* the server ends */
+    (void)sv_refuse(&call->fail, 503, "shutting_down", NULL, "The server is shutting down.");
+    call->was_in_crew = false;
+    MHD_resume_connection(call->connection);
+  }
+  return true;
 }
 
 enum MHD_Result sv_on_request(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
                               const char *version, const char *data, size_t *bytes, void **slot) {
   sv_server *s = cls;
   sv_call *call = *slot;
-  (void)version;
-  if (!call) {
-    call = *slot = sv_begin_call(s, connection, method, url);
-    if (!call) return MHD_NO;
-    if (!sv_admit(call) && sv_has_long_body(call)) return sv_reply_fail(call); /* do not wait for the body */
-    return MHD_YES;
-  }
+  (void)connection;
+  if (!call) return MHD_NO; /* no memory */
+  if (!call->has_begun) return sv_begin_call(call, method, url, version);
   if (*bytes) {
     const enum MHD_Result result = sv_take_body(call, data, *bytes);
     *bytes = 0;
@@ -154,20 +188,34 @@ enum MHD_Result sv_on_request(void *cls, struct MHD_Connection *connection, cons
     call->is_active = true;
     (void)atomic_fetch_add(&s->active, 1);
     if (call->link) sv_link_expect(call->link, 0.0);
+    /* The library calls again at once. A connection that is suspended before it knows that the request is complete is
+     * read when it is resumed, and closed if its client has closed its sending half. */
+    return MHD_YES;
   }
-  if (call->fail.http) return sv_reply_fail(call);
-  return call->route->run(call);
+  if (!call->fail.http && sv_give_to_crew(call)) return MHD_YES;
+  if (call->fail.http && !call->was_in_crew) return sv_reply_fail(call);
+  if (call->result == MHD_NO) return MHD_NO;
+  return call->response ? sv_queue_reply(call) : call->route->run(call);
 }
 
 static void sv_log_call(const sv_call *call, bool is_whole) {
   char line[512];
   char name[64] = "";
-  if (!call->server->o.log) return;
+  if (!call->server->o.log || !call->has_begun) return;
   if (call->key) (void)snprintf(name, sizeof name, " key=\"%s\"", call->key->name);
   (void)snprintf(line, sizeof line, "%s %s %d%s prompt=%lld generated=%lld seconds=%.3f%s", call->method,
                  call->route ? call->route->path : "(no route)", call->http, is_whole ? "" : " disconnected",
                  (long long)call->n_prompt, (long long)call->n_generated, sv_seconds() - call->start, name);
   call->server->o.log(call->server->o.user, line);
+}
+
+static void sv_free_call(sv_task *task) {
+  sv_call *call = (sv_call *)(void *)task;
+  if (call->job) call->job_free(call->job);
+  if (call->response) MHD_destroy_response(call->response);
+  sv_drop_body(call);
+  free(call->target);
+  free(call);
 }
 
 void sv_on_completed(void *cls, struct MHD_Connection *connection, void **slot, enum MHD_RequestTerminationCode code) {
@@ -176,11 +224,10 @@ void sv_on_completed(void *cls, struct MHD_Connection *connection, void **slot, 
   (void)connection;
   if (!call) return;
   *slot = NULL;
-  if (call->job) call->job_free(call->job);
   sv_log_call(call, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
   /* The next request may begin later: an idle connection is MHD's to close. */
   if (call->link) sv_link_expect(call->link, sv_patience(s) + (double)s->o.idle_seconds);
   if (call->is_active) (void)atomic_fetch_sub(&s->active, 1);
-  sv_drop_body(call);
-  free(call);
+  call->task.run = sv_free_call;
+  if (!call->was_in_crew || !sv_crew_put(s->crew, &call->task, true)) sv_free_call(&call->task);
 }

@@ -10,25 +10,34 @@ typedef struct sv_call sv_call;
 typedef struct sv_route {
   const char *method, *path; /* path of the URL; a path that ends in / matches all paths below it */
   bool is_public;            /* requests to this route need no API key */
-  /* Replies to a request, or suspends its connection; the server then calls it again later. */
+  /* Replies to a request, or suspends its connection with sv_waiter_suspend. In that case the server calls it again
+   * later. A thread of the crew calls it first if the body is large. */
   enum MHD_Result (*run)(sv_call *call);
   bool is_anthropic; /* errors of this route have the form of Anthropic's API */
 } sv_route;
 
 struct sv_call {
+  sv_task task; /* must be the first field */
   sv_server *server;
   struct MHD_Connection *connection;
   sv_link *link;
   const sv_route *route;
-  const char *method, *url;
-  const sv_key *key; /* API key of the request; NULL = the server has no keys */
+  const char *method, *url; /* url: the path, unescaped, without the query */
+  char *target;             /* the request target as it was sent; NULL = no memory for it */
+  char authority[256];      /* host and port for which the request is; "" = HTTP/1.0 without a Host header */
+  bool has_begun;           /* the head has been checked */
+  bool must_close;          /* the connection ends with the reply */
+  const sv_key *key;        /* API key of the request; NULL = the server has no keys */
   sv_text body;
   size_t skipped; /* number of bytes read so far of a body that has been refused */
   sv_fail fail;
   double start; /* time at which the headers were complete, from sv_seconds */
-  bool is_active, is_queued;
-  int http;  /* HTTP status of the reply */
-  void *job; /* state that route->run keeps between its calls for this request */
+  bool is_active;
+  bool was_in_crew;              /* the crew has read the body */
+  enum MHD_Result result;        /* result of route->run when the crew called it */
+  struct MHD_Response *response; /* reply that the crew has made, to be queued by the HTTP thread; NULL = none */
+  int http;                      /* HTTP status of the reply */
+  void *job;                     /* state that route->run keeps between its calls for this request */
   void (*job_free)(void *job);
   int64_t n_prompt, n_generated; /* numbers of tokens for the line in the log */
 };
@@ -47,6 +56,7 @@ json_t *sv_call_json(sv_call *call);
 int sv_call_fd(const sv_call *call);
 
 /* Callbacks that libmicrohttpd calls for each request and each connection. */
+void *sv_on_target(void *cls, const char *target, struct MHD_Connection *connection);
 enum MHD_Result sv_on_request(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
                               const char *version, const char *data, size_t *bytes, void **call);
 void sv_on_completed(void *cls, struct MHD_Connection *connection, void **call, enum MHD_RequestTerminationCode code);

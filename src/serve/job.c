@@ -11,11 +11,23 @@
 
 /* --- the end of a choice --- */
 
+/* The longest answer of choice i's prompt, once all of them have ended. */
+static void sv_observe_longest(sv_job *job, size_t i) {
+  const size_t n = (size_t)job->request.p.n, first = i - i % n;
+  int32_t most = 0;
+  for (size_t k = first; k < first + n && k < job->answer.n; k++) {
+    if (!job->counted[k]) return;
+    if (job->answer.choices[k].n_generated > most) most = job->answer.choices[k].n_generated;
+  }
+  sv_observe(&job->server->metrics, SV_MAX_GENERATED, most, 1);
+}
+
 static void sv_observe_end(sv_job *job, size_t i) {
   const sv_choice *c = &job->answer.choices[i];
   sv_metrics *m = &job->server->metrics;
   ga_request_info info = GA_REQUEST_INFO_INIT;
   sv_count_finish(m, c->finish);
+  sv_observe_longest(job, i);
   sv_observe(m, SV_GENERATED_TOKENS, c->n_generated, 1);
   sv_observe(m, SV_WHOLE, sv_seconds() - job->call->start, 1);
   if (!c->request || ga_request_get_info(c->request, &info) != GA_OK) return;
@@ -104,6 +116,9 @@ static uint64_t sv_seed_of(const sv_request *r) {
   return seed;
 }
 
+/* Tokens of a stream that its client has not read, from which on it gives its place to requests that wait. */
+enum { SV_MAX_UNREAD = 128 };
+
 /* llama-server's requests may ask for more than the context has room for; their answers are `truncated` then. */
 static int64_t sv_max_tokens_of(const sv_job *job, size_t n_prompt) {
   const int64_t most = job->request.p.max_tokens, room = job->server->context - (int64_t)n_prompt;
@@ -134,6 +149,7 @@ static ga_request_options sv_options_of(const sv_job *job, const sv_ids *ids) {
     o.cache_salt = job->answer.id;
     o.keep_seconds = -1;
   }
+  o.max_unread = p->stream ? SV_MAX_UNREAD : 0; /* whole answers are polled by the server itself */
   o.first_token_deadline = job->server->o.first_token_seconds;
   o.notify = sv_waiter_notify;
   o.user = (void *)(uintptr_t)&job->w;
@@ -182,6 +198,7 @@ static bool sv_submit(sv_job *job, const sv_ids *ids, const ga_text *echo, uint6
   }
   sv_observe(&job->server->metrics, SV_MAX_TOKENS_ASKED,
              (double)(o.max_tokens < 0 ? job->server->context - o.n_ids : o.max_tokens), 1);
+  sv_observe(&job->server->metrics, SV_N_ASKED, (double)job->request.p.n, 1);
   job->answer.prompt_tokens += o.n_ids;
   job->call->n_prompt += o.n_ids;
   return true;

@@ -19,6 +19,7 @@ typedef struct sv_job {
   sv_fail fail;     /* error of the choice that has failed; fail.http is 0 if none has */
   sv_text out;      /* bytes of the stream of events */
   size_t sent;      /* number of bytes of `out` that have been sent */
+  bool is_padded;   /* `out` is a whole answer, with spaces before it that probe the connection */
   bool finished;    /* the last event of the stream has been written to `out` */
 } sv_job;
 

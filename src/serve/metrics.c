@@ -12,6 +12,9 @@ static const double sv_time_bounds[] = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10, 
 static const double sv_token_bounds[] = {1,   2,   5,   10,  20,  50,  100, 200, 500, 1e3,
                                          2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 0};
 
+static const double sv_n_bounds[] = {1, 2, 5, 10, 20, 0};
+static const double sv_step_bounds[] = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 0};
+
 static const struct {
   const char *name, *help;
   const double *bounds;
@@ -26,6 +29,8 @@ static const struct {
     {"request_prompt_tokens", "Tokens of the prompts of requests.", sv_token_bounds},
     {"request_generation_tokens", "Tokens that were generated for requests.", sv_token_bounds},
     {"request_params_max_tokens", "max_tokens of requests.", sv_token_bounds},
+    {"request_max_num_generation_tokens", "Tokens of the longest of a request's answers.", sv_token_bounds},
+    {"request_params_n", "n of requests.", sv_n_bounds},
 };
 static const char *const sv_finishes[] = {"stop", "length", "abort", "error"};
 
@@ -72,12 +77,11 @@ static void sv_put_metric(sv_text *t, const char *name, const char *type, const 
   sv_putf(t, "vllm:%s{%s} %.17g\n", name, labels, v);
 }
 
-static void sv_put_histogram(sv_text *t, const sv_histogram *h, sv_histogram_kind kind, const char *labels) {
-  const char *name = sv_kinds[kind].name;
-  const double *bounds = sv_kinds[kind].bounds;
+static void sv_put_histogram(sv_text *t, const sv_histogram *h, const char *name, const char *help,
+                             const double *bounds, const char *labels) {
   uint64_t total = 0;
   size_t i = 0;
-  sv_put_metric_head(t, name, "histogram", sv_kinds[kind].help);
+  sv_put_metric_head(t, name, "histogram", help);
   for (; bounds[i] > 0; i++) {
     total += h->counts[i];
     sv_putf(t, "vllm:%s_bucket{%s,le=\"%g\"} %llu\n", name, labels, bounds[i], (unsigned long long)total);
@@ -122,6 +126,9 @@ static void sv_put_engine(sv_text *t, const ga_engine_stats *s, const char *l) {
                 "Bytes of KV pages that were copied back from it.");
   sv_put_metric(t, "prompt_tokens_total", "counter", l, (double)s->prompt_tokens, "Tokens of prompts.");
   sv_put_metric(t, "generation_tokens_total", "counter", l, (double)s->generated_tokens, "Generated tokens.");
+  sv_histogram steps = {.sum = (double)s->step_tokens_run};
+  memcpy(steps.counts, s->step_sizes, sizeof s->step_sizes);
+  sv_put_histogram(t, &steps, "iteration_tokens_total", "Tokens of a step of the engine.", sv_step_bounds, l);
   sv_put_step_gaps(t, s, l);
   sv_put_metric_head(t, "cache_config_info", "gauge", "The size of the KV cache.");
   sv_putf(t, "vllm:cache_config_info{%s,num_gpu_blocks=\"%lld\",max_model_len=\"%d\",max_num_seqs=\"%d\"} 1\n", l,
@@ -159,7 +166,8 @@ void sv_put_metrics(sv_text *t, sv_metrics *m, const ga_engine_stats *stats, con
   sv_putf(t, "vllm:admission_rejections_total{%s,reason=\"queue_full\"} %llu\n", labels.p,
           (unsigned long long)m->rejected);
   for (sv_histogram_kind kind = 0; kind < SV_HISTOGRAMS; kind++)
-    sv_put_histogram(t, &m->histograms[kind], kind, labels.p);
+    sv_put_histogram(t, &m->histograms[kind], sv_kinds[kind].name, sv_kinds[kind].help, sv_kinds[kind].bounds,
+                     labels.p);
   (void)pthread_mutex_unlock(&m->lock);
   sv_text_free(&labels);
 }

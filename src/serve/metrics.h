@@ -18,6 +18,8 @@ typedef enum sv_histogram_kind {
   SV_PROMPT_TOKENS,
   SV_GENERATED_TOKENS,
   SV_MAX_TOKENS_ASKED,
+  SV_MAX_GENERATED,
+  SV_N_ASKED,
   SV_HISTOGRAMS
 } sv_histogram_kind;
 

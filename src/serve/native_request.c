@@ -282,8 +282,9 @@ static bool sv_check_response_fields(const json_t *body, sv_fail *fail) {
   const json_t *fields = sv_field(body, "response_fields"), *one;
   size_t i;
   bool ok = !fields || json_is_array(fields);
-  json_array_foreach(fields, i, one) ok = ok && json_is_string(one);
-  return ok || sv_refuse_value(fail, "response_fields", fields, "an array of names; a/b is b within a");
+  json_array_foreach(fields, i, one) ok =
+      ok && json_is_string(one) && strlen(json_string_value(one)) == json_string_length(one);
+  return ok || sv_refuse_value(fail, "response_fields", fields, "an array of names without NUL; a/b is b within a");
 }
 
 /* Places and times that do not change an answer are read and passed over. */

@@ -108,12 +108,21 @@ static bool sv_read_chat_logprobs(const json_t *body, sv_params *p, sv_fail *fai
   return true;
 }
 
+static bool sv_has_tool(const json_t *tools, const json_t *name) {
+  const json_t *tool;
+  size_t i;
+  json_array_foreach(tools, i, tool) {
+    if (json_equal(json_object_get(json_object_get(tool, "function"), "name"), name)) return true;
+  }
+  return false;
+}
+
 static bool sv_read_tool_choice(const json_t *body, sv_request *r, sv_fail *fail) {
   static const char *const words[] = {"auto", "none", "required"};
   const json_t *v = sv_field(body, "tool_choice");
   const json_t *name = json_object_get(json_object_get(v, "function"), "name");
   if (name && !sv_check_function("tool_choice.function.name", name, fail)) return false;
-  if (sv_is_object(v)) r->tool_choice = "function";
+  if (json_is_string(name)) r->tool_choice = "function";
   for (size_t i = 0; json_is_string(v) && i < sizeof words / sizeof words[0]; i++)
     if (!strcmp(json_string_value(v), words[i])) r->tool_choice = words[i];
   if (v && !r->tool_choice)
@@ -122,7 +131,9 @@ static bool sv_read_tool_choice(const json_t *body, sv_request *r, sv_fail *fail
   if (r->tool_choice && strcmp(r->tool_choice, "none") != 0 && !json_array_size(sv_field(body, "tools")))
     return *r->tool_choice == 'a' ||
            sv_refuse(fail, 400, NULL, "tool_choice", "tool_choice is only allowed when tools are given.");
-  return true;
+  return !json_is_string(name) || sv_has_tool(sv_field(body, "tools"), name) ||
+         sv_refuse(fail, 400, NULL, "tool_choice",
+                   "tool_choice names the function \"%.128s\", which tools do not have.", json_string_value(name));
 }
 
 bool sv_request_chat(json_t *body, int64_t vocab, sv_request *out, sv_fail *fail) {

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "serve/accept.h"
 #include "serve/embed.h"
 #include "serve/routes.h"
 
@@ -59,20 +60,25 @@ static unsigned sv_threads(const sv_server *s) {
   return cpus < 4 ? 2 : cpus > 16 ? 8 : (unsigned)cpus / 2;
 }
 
+/* Bytes of a connection's buffer: a head of SV_HEAD_BYTES and what the library makes of it. Its unused pages take no
+ * memory. */
+enum { SV_CONNECTION_BYTES = 65536 };
+
 static ga_status sv_start_http(sv_server *s) {
-  int fd;
-  const ga_status status = sv_listen(s, &fd);
+  const unsigned threads = sv_threads(s), most = (unsigned)s->o.max_connections;
+  ga_status status = sv_listen(s, &s->listen_fd);
   if (status != GA_OK) return status;
-  s->daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, sv_on_request,
-                               s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, sv_threads(s),
-                               MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->o.max_connections,
-                               MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)32768, MHD_OPTION_CONNECTION_TIMEOUT,
-                               (unsigned)s->o.idle_seconds, MHD_OPTION_NOTIFY_COMPLETED, sv_on_completed, s,
-                               MHD_OPTION_NOTIFY_CONNECTION, sv_on_connection, s, MHD_OPTION_END);
-  if (s->daemon) return GA_OK;
-  (void)close(fd);
-  return ga_error_set(GA_ERR_IO, "server: cannot start HTTP with %u threads and %d connections", sv_threads(s),
-                      s->o.max_connections);
+  /* The acceptor keeps the limit; the library divides its own among threads. */
+  s->daemon = MHD_start_daemon(
+      MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC, 0, NULL, NULL,
+      sv_on_request, s, MHD_OPTION_THREAD_POOL_SIZE, threads, MHD_OPTION_CONNECTION_LIMIT, most + 2 * threads,
+      MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)SV_CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
+      (unsigned)s->o.idle_seconds, MHD_OPTION_URI_LOG_CALLBACK, sv_on_target, s, MHD_OPTION_NOTIFY_COMPLETED,
+      sv_on_completed, s, MHD_OPTION_NOTIFY_CONNECTION, sv_on_connection, s, MHD_OPTION_END);
+  if (!s->daemon)
+    return ga_error_set(GA_ERR_IO, "server: cannot start HTTP with %u threads and %u connections", threads, most);
+  const sv_accept_options accept = {s->listen_fd, s->daemon, most, (double)s->o.request_seconds};
+  return sv_acceptor_start(&accept, &s->acceptor);
 }
 
 static bool sv_copy_text(const char **text) {
@@ -93,6 +99,7 @@ static bool sv_copy_options(sv_server *s, const sv_options *o) {
 ga_status sv_server_create(const sv_options *options, sv_server **out) {
   sv_server *s = *out = calloc(1, sizeof *s);
   if (!s) return ga_error_set(GA_ERR_NOMEM, "server: no memory");
+  s->listen_fd = -1;
   sv_metrics_init(&s->metrics);
   s->routes = sv_routes;
   s->created = time(NULL);
@@ -102,6 +109,7 @@ ga_status sv_server_create(const sv_options *options, sv_server **out) {
   ga_status status = sv_copy_options(s, options) ? GA_OK : ga_error_set(GA_ERR_NOMEM, "server: no memory");
   if (status == GA_OK && options->keys_path) status = sv_keys_load(options->keys_path, &s->keys);
   if (status == GA_OK) status = sv_wake_start(&s->wake);
+  if (status == GA_OK) status = sv_crew_start(&s->crew);
   if (status == GA_OK) status = sv_start_http(s);
   if (status != GA_OK) {
     sv_server_destroy(s);
@@ -143,12 +151,17 @@ void sv_server_destroy(sv_server *s) {
   const struct timespec pause = {0, 10 * 1000 * 1000};
   if (!s) return;
   atomic_store(&s->phase, SV_ENDING);
+  sv_acceptor_stop(s->acceptor);
+  if (s->listen_fd >= 0) (void)close(s->listen_fd);
   if (s->daemon) {
     sv_wake_end_waiting(s->wake);
     /* Those that wait get their error, unless they do not read. */
     for (int i = 0; i < 200 && sv_server_active(s); i++) (void)nanosleep(&pause, NULL);
+    sv_crew_stop(s->crew); /* no connection may be suspended when the daemon stops */
     MHD_stop_daemon(s->daemon);
   }
+  sv_crew_stop(s->crew);
+  sv_crew_destroy(s->crew);
   sv_embedder_stop(s->embedder);
   sv_wake_stop(s->wake);
   sv_keys_free(&s->keys);

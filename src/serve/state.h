@@ -4,7 +4,9 @@
 
 #include <stdatomic.h>
 
+#include "serve/accept.h"
 #include "serve/auth.h"
+#include "serve/crew.h"
 #include "serve/fail.h"
 #include "serve/metrics.h"
 #include "serve/serve.h"
@@ -18,10 +20,13 @@ typedef struct sv_route sv_route;       /* defined in http.h */
 struct sv_server {
   sv_options o; /* options of the server; it owns copies of their texts */
   struct MHD_Daemon *daemon;
+  int listen_fd; /* -1 = none */
+  sv_acceptor *acceptor;
   const sv_route *routes; /* table of routes; the last entry has method NULL */
   int32_t port;
   bool is_loopback;
   sv_wake *wake;
+  sv_crew *crew;
   sv_keys keys;
   sv_metrics metrics;
   atomic_int phase, active;

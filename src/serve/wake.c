@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "serve/crew.h"
+
 struct sv_wake {
   pthread_mutex_t lock;
   pthread_cond_t news;
@@ -61,22 +63,26 @@ static void sv_run_queue(sv_wake *wake, sv_waiter *run) {
   }
 }
 
-/* Has the client closed its side? Nothing else tells while a connection is suspended. */
-static bool sv_is_closed(int fd) {
-  struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+/* Looks whether the client has closed its side. Nothing else tells while a connection is suspended. Returns whether that
+ * is news. */
+static bool sv_look_at_client(sv_waiter *w) {
+  struct pollfd p = {.fd = w->fd, .events = POLLRDHUP};
   char byte;
-  if (poll(&p, 1, 0) > 0 && p.revents) return true;
-  const ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+  if (poll(&p, 1, 0) < 0) return false;
+  const ssize_t n = recv(w->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  const bool was_half_closed = w->is_half_closed, has_failed = n < 0 && errno != EAGAIN && errno != EINTR;
+  if ((p.revents & (POLLERR | POLLHUP | POLLNVAL)) || has_failed) w->gone = true;
+  if ((p.revents & POLLRDHUP) || n == 0) w->is_half_closed = true;
+  return w->gone || w->is_half_closed != was_half_closed;
 }
 
 static void sv_tick(sv_wake *wake) {
   const double now = sv_seconds();
   for (sv_waiter *w = wake->waiters; w; w = w->next) {
-    if (w->suspended && sv_is_closed(w->fd)) w->gone = true;
+    const bool has_news = w->suspended && sv_look_at_client(w); /* else its fields are the HTTP thread's */
     if (w->suspended && !w->gone && w->pings && !w->woken) w->ping = true;
-    if (w->suspended && (w->gone || w->ping)) sv_resume(w); /* else both are the HTTP thread's */
-    w->woken = false;                                       /* a ping is nothing new */
+    if (w->suspended && (has_news || w->ping)) sv_resume(w);
+    w->woken = false; /* a ping is nothing new */
   }
   for (sv_link *l = wake->links; l; l = l->next) {
     if (l->until == 0.0 || now < l->until) continue;
@@ -187,6 +193,7 @@ void sv_waiter_notify(void *waiter) {
 
 bool sv_waiter_suspend(sv_waiter *w) {
   sv_wake *wake = w->wake;
+  if (sv_is_crew_thread()) return true; /* the connection is suspended, and its HTTP thread calls this again */
   (void)pthread_mutex_lock(&wake->lock);
   const bool suspend = !w->ready && !w->queued && !w->gone && !wake->ending;
   w->ready = false;

@@ -20,8 +20,10 @@ typedef struct sv_waiter {
   /* Called by the waking thread, without a lock, when a suspended waiter has news. Returns whether to resume the
    * waiter. NULL: always resume. */
   bool (*pump)(struct sv_waiter *w);
-  bool pings;    /* the waiter is resumed once a second, with `ping` set, even if there is no news */
-  bool gone;     /* the client has closed its connection */
+  bool pings; /* the waiter is resumed once a second, with `ping` set, even if there is no news */
+  bool gone;  /* the client has closed its connection: what is written to it arrives nowhere */
+  /* the client sends nothing more. It waits for its answer, or has gone: only writing to it tells */
+  bool is_half_closed;
   bool ping;     /* the waiter was resumed because it had no news for a second */
   sv_wake *wake; /* `wake` and the fields below belong to the waking thread */
   bool suspended, ready, queued, woken;
@@ -51,7 +53,8 @@ void sv_waiter_remove(sv_waiter *w);
 /* Marks that a waiter (sv_waiter) has news. Any thread may call it. */
 void sv_waiter_notify(void *waiter);
 /* Suspends the connection of a waiter that has nothing to do. The HTTP thread calls it. Returns false if the waiter has
- * news: the caller handles them and tries again. */
+ * news: the caller handles them and tries again. A thread of the crew only gets true: the HTTP thread calls the route
+ * again. */
 bool sv_waiter_suspend(sv_waiter *w);
 
 void sv_link_add(sv_wake *wake, sv_link *l);

@@ -84,7 +84,7 @@ static bool read_member(json_scan *s, json_t *object) {
   if (has_nul || ((s->flags & JSON_REJECT_DUPLICATES) && json_object_getn(object, key.p, key.n))) {
     s->at = from;
     ok = has_nul ? json_scan_fail(s, json_error_null_byte_in_key, "a key holds \\u0000")
-                 : json_scan_fail(s, json_error_duplicate_key, "an object has a key twice: duplicate object key");
+                 : json_scan_fail(s, json_error_duplicate_key, "an object has a key twice");
   } else if (next_byte(s) != ':') {
     ok = expected(s, "':' must stand between a key and its value");
   } else {
