@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "serve/admit.h"
-#include "serve/anthropic.h"
 
 /* --- connections --- */
 
@@ -76,7 +75,7 @@ enum MHD_Result sv_reply_json(sv_call *call, sv_text *body) { return sv_reply(ca
 
 enum MHD_Result sv_reply_fail(sv_call *call) {
   sv_text t = {0};
-  (call->route && call->route->is_anthropic ? sv_ant_put_fail : sv_put_fail)(&t, &call->fail);
+  (call->route && call->route->put_fail ? call->route->put_fail : sv_put_fail)(&t, &call->fail);
   return sv_reply(call, call->fail.http, "application/json", &t);
 }
 

@@ -6,13 +6,15 @@
 #include "serve/state.h"
 
 typedef struct sv_call sv_call;
+typedef struct sv_form sv_form; /* form.h */
 
 typedef struct sv_route {
   const char *method, *path; /* path of the URL; a path that ends in / matches all paths below it */
   bool is_public;            /* requests to this route need no API key */
   /* Replies to a request, or suspends its connection; the server then calls it again later. */
   enum MHD_Result (*run)(sv_call *call);
-  bool is_anthropic; /* errors of this route have the form of Anthropic's API */
+  void (*put_fail)(sv_text *t, const sv_fail *f); /* writes an error; NULL = in the form of OpenAI */
+  const sv_form *form;                            /* form of its requests; NULL = the route makes no tokens */
 } sv_route;
 
 struct sv_call {

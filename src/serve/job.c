@@ -5,8 +5,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "serve/anthropic.h"
-#include "serve/native_request.h"
 #include "serve/prompts.h"
 
 /* --- the end of a choice --- */
@@ -104,10 +102,9 @@ static uint64_t sv_seed_of(const sv_request *r) {
   return seed;
 }
 
-/* llama-server's requests may ask for more than the context has room for; their answers are `truncated` then. */
 static int64_t sv_max_tokens_of(const sv_job *job, size_t n_prompt) {
   const int64_t most = job->request.p.max_tokens, room = job->server->context - (int64_t)n_prompt;
-  return job->request.is_native && most > room ? SV_NO_LIMIT : most;
+  return job->request.clips_length && most > room ? SV_NO_LIMIT : most;
 }
 
 static ga_request_options sv_options_of(const sv_job *job, const sv_ids *ids) {
@@ -236,7 +233,7 @@ static bool sv_job_begin(sv_job *job, sv_fail *fail) {
   a->request = r;
   a->model = job->server->o.model_id;
   a->created = (int64_t)time(NULL);
-  sv_new_id(job->server, r->is_message ? "msg_" : r->is_chat ? "chatcmpl-" : "cmpl-", a->id);
+  sv_new_id(job->server, job->form->id_prefix, a->id);
   a->choices = calloc(choices, sizeof *a->choices);
   job->last = calloc(choices, sizeof *job->last);
   job->counted = calloc(choices, sizeof *job->counted);
@@ -248,29 +245,7 @@ static bool sv_job_begin(sv_job *job, sv_fail *fail) {
   return true;
 }
 
-static bool sv_encode_for(const void *server, const char *text, size_t bytes, uint32_t flags, int32_t **ids, size_t *n,
-                          sv_fail *fail) {
-  sv_ids made = {0};
-  if (!sv_encode_text(server, text, bytes, flags, &made, fail)) return false;
-  *ids = made.p;
-  *n = made.n;
-  return true;
-}
-
-static bool sv_read_job(json_t *body, sv_kind kind, sv_job *job, sv_fail *fail) {
-  const int64_t vocab = job->server->vocab;
-  if (kind == SV_NATIVE || kind == SV_INFILL) {
-    const sv_encoder encoder = {sv_encode_for, job->server, (size_t)job->server->context};
-    return (kind == SV_NATIVE ? sv_request_native : sv_request_infill)(&encoder, body, vocab, &job->request, fail);
-  }
-  if (kind == SV_COMPLETION) return sv_request_completion(body, vocab, &job->request, fail);
-  if (kind == SV_MESSAGE && !sv_ant_translate(body, false, &body, fail)) return false;
-  const bool ok = sv_request_chat(body, vocab, &job->request, fail);
-  job->request.is_message = kind == SV_MESSAGE;
-  return ok;
-}
-
-sv_job *sv_job_create(sv_call *call, sv_kind kind) {
+sv_job *sv_job_create(sv_call *call, const sv_form *form) {
   sv_server *s = call->server;
   if (!sv_is_ready(s, &call->fail)) return NULL;
   if (!s->engine) {
@@ -289,10 +264,11 @@ sv_job *sv_job_create(sv_call *call, sv_kind kind) {
   }
   job->server = s;
   job->call = call;
+  job->form = form;
   job->w.connection = call->connection;
   job->w.fd = sv_call_fd(call);
   sv_waiter_add(s->wake, &job->w);
-  const bool ok = sv_read_job(body, kind, job, &call->fail) && sv_job_begin(job, &call->fail);
+  const bool ok = form->read(job, body, &call->fail) && sv_job_begin(job, &call->fail);
   if (ok) return job;
   sv_job_free(job);
   return NULL;

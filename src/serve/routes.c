@@ -6,6 +6,7 @@
 
 #include "serve/anthropic.h"
 #include "serve/embed.h"
+#include "serve/form.h"
 #include "serve/generate.h"
 #include "serve/native.h"
 #include "serve/page.h"
@@ -224,30 +225,30 @@ static enum MHD_Result sv_run_page(sv_call *call) {
   return sv_reply_with(call, 200, file->type, response);
 }
 
-const sv_route sv_routes[] = {{"GET", "/", true, sv_run_page, false},
-                              {"GET", "/app.js", true, sv_run_page, false},
-                              {"GET", "/style.css", true, sv_run_page, false},
-                              {"GET", "/health", true, sv_run_health, false},
-                              {"GET", "/version", false, sv_run_version, false},
-                              {"GET", "/metrics", false, sv_run_metrics, false},
-                              {"GET", "/v1/models", false, sv_run_models, false},
-                              {"GET", "/v1/models/", false, sv_run_model, false},
-                              {"POST", "/v1/completions", false, sv_run_completions, false},
-                              {"POST", "/v1/chat/completions", false, sv_run_chat, false},
-                              {"POST", "/v1/messages", false, sv_run_messages, true},
-                              {"POST", "/v1/messages/count_tokens", false, sv_run_count_tokens, true},
-                              {"POST", "/v1/embeddings", false, sv_run_embeddings, false},
-                              {"POST", "/tokenize", false, sv_run_tokenize, false},
-                              {"POST", "/detokenize", false, sv_run_detokenize, false},
-                              {"POST", "/completion", false, sv_run_native_completion, false},
-                              {"POST", "/completions", false, sv_run_native_completion, false},
-                              {"POST", "/infill", false, sv_run_infill, false},
-                              {"POST", "/chat/completions", false, sv_run_chat, false},
-                              {"GET", "/models", false, sv_run_models, false},
-                              {"GET", "/v1/health", true, sv_run_health, false},
-                              {"POST", "/apply-template", false, sv_run_apply_template, false},
-                              {"GET", "/props", false, sv_run_props, false},
-                              {"GET", "/slots", false, sv_run_slots, false},
-                              {"GET", "/tokenizer_info", false, sv_run_tokenizer_info, false},
-                              {"OPTIONS", "*", true, sv_run_preflight, false},
-                              {NULL, NULL, false, NULL, false}};
+const sv_route sv_routes[] = {{"GET", "/", true, sv_run_page, NULL, NULL},
+                              {"GET", "/app.js", true, sv_run_page, NULL, NULL},
+                              {"GET", "/style.css", true, sv_run_page, NULL, NULL},
+                              {"GET", "/health", true, sv_run_health, NULL, NULL},
+                              {"GET", "/version", false, sv_run_version, NULL, NULL},
+                              {"GET", "/metrics", false, sv_run_metrics, NULL, NULL},
+                              {"GET", "/v1/models", false, sv_run_models, NULL, NULL},
+                              {"GET", "/v1/models/", false, sv_run_model, NULL, NULL},
+                              {"POST", "/v1/completions", false, sv_run_generation, NULL, &sv_form_completion},
+                              {"POST", "/v1/chat/completions", false, sv_run_generation, NULL, &sv_form_chat},
+                              {"POST", "/v1/messages", false, sv_run_generation, sv_ant_put_fail, &sv_form_message},
+                              {"POST", "/v1/messages/count_tokens", false, sv_run_count_tokens, sv_ant_put_fail, NULL},
+                              {"POST", "/v1/embeddings", false, sv_run_embeddings, NULL, NULL},
+                              {"POST", "/tokenize", false, sv_run_tokenize, NULL, NULL},
+                              {"POST", "/detokenize", false, sv_run_detokenize, NULL, NULL},
+                              {"POST", "/completion", false, sv_run_generation, NULL, &sv_form_native},
+                              {"POST", "/completions", false, sv_run_generation, NULL, &sv_form_native},
+                              {"POST", "/infill", false, sv_run_generation, NULL, &sv_form_infill},
+                              {"POST", "/chat/completions", false, sv_run_generation, NULL, &sv_form_chat},
+                              {"GET", "/models", false, sv_run_models, NULL, NULL},
+                              {"GET", "/v1/health", true, sv_run_health, NULL, NULL},
+                              {"POST", "/apply-template", false, sv_run_apply_template, NULL, NULL},
+                              {"GET", "/props", false, sv_run_props, NULL, NULL},
+                              {"GET", "/slots", false, sv_run_slots, NULL, NULL},
+                              {"GET", "/tokenizer_info", false, sv_run_tokenizer_info, NULL, NULL},
+                              {"OPTIONS", "*", true, sv_run_preflight, NULL, NULL},
+                              {NULL, NULL, false, NULL, NULL, NULL}};
