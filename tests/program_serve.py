@@ -94,6 +94,15 @@ class Routes(OneServer):
         self.assertEqual(self.server.request("DELETE", "/v1/models")[0], 405)
         self.assertEqual(self.server.request("OPTIONS", "/v1/models")[0], 405)
 
+    def test_nearest_path(self):
+        for url, near in (("/v1/chat", "/v1/chat/completions"), ("/v1/v1/chat/completions", "/v1/chat/completions"), ("/v1/chat/completion/", "/v1/chat/completions"),
+                          ("/openai/v1/models", "/v1/models"), ("/v1/embedding", "/v1/embeddings"), ("/helth", "/health"), ("/v2/completions", "/v1/completions"),
+                          ("/v1", "/v1/models"), ("/" + "x" * 5000, "/")):
+            for method in ("GET", "POST"):
+                status, _, reply = self.server.request(method, url, {} if method == "POST" else None)
+                self.assertEqual((status, reply["error"]["code"]), (404, "not_found"), url)
+                self.assertTrue(reply["error"]["message"].endswith(f"the nearest path is {near}."), reply) if len(url) < 99 else None
+
     def test_keep_alive(self):
         connection = self.server.connect()
         for body in ({"prompt": "a", "max_tokens": 2}, {"prompt": 5}, {"prompt": "b", "max_tokens": 2, "stream": True}) * 3:

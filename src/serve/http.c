@@ -45,7 +45,11 @@ enum MHD_Result sv_reply_with(sv_call *call, int http, const char *type, struct 
   }
   if (http == 429 || http == 503) (void)MHD_add_response_header(response, "Retry-After", "1");
   if (http == 401) (void)MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
-  if (http == 405) (void)MHD_add_response_header(response, "Allow", call->route ? call->route->method : "GET");
+  if (http == 405) {
+    char allowed[SV_METHODS_BYTES];
+    sv_list_methods(call, allowed);
+    (void)MHD_add_response_header(response, "Allow", allowed);
+  }
   if (atomic_load(&call->server->phase) >= SV_DRAINING)
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
   call->http = http;
