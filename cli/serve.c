@@ -18,7 +18,7 @@ typedef struct serve_args {
   sv_options server;
   const char *host, *keys, *cors;
   int64_t port, max_waiting, max_body, max_connections, request_seconds;
-  int64_t idle_seconds, drain_seconds, threads;
+  int64_t idle_seconds, drain_seconds, threads, response_store;
   double first_token_seconds;
   bool verbose;
 } serve_args;
@@ -137,6 +137,7 @@ static ga_status serve(serve_args *a) {
                            .threads = (int32_t)a->threads,
                            .first_token_seconds = a->first_token_seconds,
                            .max_waiting = (int32_t)a->max_waiting,
+                           .most_turns = (size_t)a->response_store << 20,
                            .log = a->verbose ? print_log : NULL};
   TRY(engine_formats(&a->engine, &a->server.tools, &a->server.thinks));
   (void)signal(SIGPIPE, SIG_IGN);
@@ -156,7 +157,8 @@ int cmd_serve(int argc, char **argv) {
                   .max_connections = 4096,
                   .request_seconds = 60,
                   .idle_seconds = 120,
-                  .drain_seconds = 30};
+                  .drain_seconds = 30,
+                  .response_store = 256};
   const cmd_option options[] = {
       OPEN_MODEL_OPTIONS(a.engine.open),
       ENGINE_OPTIONS(a.engine),
@@ -175,6 +177,8 @@ int cmd_serve(int argc, char **argv) {
        "close a connection on which nothing was sent for so long"},
       {"drain-seconds", 0, OPT_INT, &a.drain_seconds, 0, 86400, "S",
        "after SIGTERM or Ctrl-C: time for answers to end"},
+      {"response-store", 0, OPT_INT, &a.response_store, 0, 1 << 20, "MIB",
+       "memory for what /v1/responses keeps until the server ends, in MiB; 0 = nothing is kept"},
       {"http-threads", 0, OPT_INT, &a.threads, 0, 64, "N", "threads of HTTP; 0 = by the number of CPUs"},
       {"verbose", 'v', OPT_FLAG, &a.verbose, 0, 0, NULL, "a line for each request on stderr; never prompts or keys"},
   };

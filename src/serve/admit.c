@@ -61,7 +61,7 @@ static bool sv_check_page(sv_call *call) {
     return sv_refuse(&call->fail, 403, "host_not_allowed", NULL,
                      "The Host header is \"%.100s\"; without API keys this server answers to localhost and addresses.",
                      host);
-  if (!origin || strcmp(call->method, "POST") != 0) return true;
+  if (!origin || (strcmp(call->method, "POST") != 0 && strcmp(call->method, "DELETE") != 0)) return true;
   if (s->o.cors_origin && (!strcmp(s->o.cors_origin, "*") || !strcmp(s->o.cors_origin, origin))) return true;
   const char *name = strstr(origin, "://");
   if (name && host && !strcasecmp(name + 3, host)) return true;

@@ -15,6 +15,8 @@ typedef struct sv_answer {
   /* The fields below are the state of the event stream of an Anthropic message (anthropic.h). */
   const char *block; /* type of the content block that is open; NULL = no block is open */
   size_t n_blocks;   /* number of content blocks that have been closed */
+  void *state;       /* state of other forms, freed by state_free; NULL = none */
+  void (*state_free)(void *state);
 } sv_answer;
 
 /* Writes the answer's usage: {"prompt_tokens","completion_tokens","total_tokens","prompt_tokens_details"}. */

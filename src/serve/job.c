@@ -85,6 +85,7 @@ void sv_job_free(void *user) {
     sv_choice_free(c);
   }
   sv_waiter_remove(&job->w);
+  if (job->answer.state) job->answer.state_free(job->answer.state);
   free(job->answer.choices);
   free(job->last);
   free(job->counted);

@@ -11,6 +11,7 @@
 #include "serve/native.h"
 #include "serve/page.h"
 #include "serve/prompts.h"
+#include "serve/responses.h"
 
 static enum MHD_Result sv_run_health(sv_call *call) {
   sv_text t = {0};
@@ -199,7 +200,7 @@ static enum MHD_Result sv_run_tokenizer_info(sv_call *call) {
 static enum MHD_Result sv_run_preflight(sv_call *call) {
   struct MHD_Response *response = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
   if (response) {
-    (void)MHD_add_response_header(response, "Access-Control-Allow-Methods", "GET, POST");
+    (void)MHD_add_response_header(response, "Access-Control-Allow-Methods", "GET, POST, DELETE");
     (void)MHD_add_response_header(response, "Access-Control-Allow-Headers",
                                   "Authorization, Content-Type, X-Api-Key, Anthropic-Version");
     (void)MHD_add_response_header(response, "Access-Control-Max-Age", "600");
@@ -237,6 +238,11 @@ const sv_route sv_routes[] = {{"GET", "/", true, sv_run_page, NULL, NULL},
                               {"POST", "/v1/chat/completions", false, sv_run_generation, NULL, &sv_form_chat},
                               {"POST", "/v1/messages", false, sv_run_generation, sv_ant_put_fail, &sv_form_message},
                               {"POST", "/v1/messages/count_tokens", false, sv_run_count_tokens, sv_ant_put_fail, NULL},
+                              {"POST", "/v1/responses", false, sv_run_generation, NULL, &sv_form_response},
+                              {"POST", "/v1/responses/input_tokens", false, sv_run_response_tokens, NULL, NULL},
+                              {"GET", "/v1/responses/", false, sv_run_get_response, NULL, NULL},
+                              {"DELETE", "/v1/responses/", false, sv_run_delete_response, NULL, NULL},
+                              {"POST", "/v1/responses/", false, sv_run_post_response, NULL, NULL},
                               {"POST", "/v1/embeddings", false, sv_run_embeddings, NULL, NULL},
                               {"POST", "/tokenize", false, sv_run_tokenize, NULL, NULL},
                               {"POST", "/detokenize", false, sv_run_detokenize, NULL, NULL},

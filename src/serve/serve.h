@@ -21,6 +21,7 @@ typedef struct sv_options {
   int32_t threads;            /* number of HTTP threads; 0 = chosen by the number of CPUs */
   double first_token_seconds; /* largest number of seconds that a request waits for its first token; 0 = no limit */
   /* largest number of requests that wait for the engine (ga_engine_options.max_waiting), and of embedding requests that
+  size_t most_turns;   /* bytes of the responses that are kept for later requests; 0 = none are kept */
    * wait */
   int32_t max_waiting;
   tool_format tools; /* format in which the model writes tool calls; not TOOL_FORMAT_AUTO */

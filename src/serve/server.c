@@ -101,6 +101,8 @@ ga_status sv_server_create(const sv_options *options, sv_server **out) {
     s->id_seed = (uint64_t)s->created << 20 ^ (uint64_t)getpid();
   ga_status status = sv_copy_options(s, options) ? GA_OK : ga_error_set(GA_ERR_NOMEM, "server: no memory");
   if (status == GA_OK && options->keys_path) status = sv_keys_load(options->keys_path, &s->keys);
+  if (status == GA_OK && s->o.most_turns && !(s->turns = sv_turns_create(s->o.most_turns)))
+    status = ga_error_set(GA_ERR_NOMEM, "server: no memory");
   if (status == GA_OK) status = sv_wake_start(&s->wake);
   if (status == GA_OK) status = sv_start_http(s);
   if (status != GA_OK) {
@@ -153,6 +155,7 @@ void sv_server_destroy(sv_server *s) {
   sv_wake_stop(s->wake);
   sv_keys_free(&s->keys);
   sv_metrics_destroy(&s->metrics);
+  sv_turns_destroy(s->turns);
   free((void *)(uintptr_t)s->o.host);
   free((void *)(uintptr_t)s->o.model_id);
   free((void *)(uintptr_t)s->o.other_names);

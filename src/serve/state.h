@@ -8,6 +8,7 @@
 #include "serve/fail.h"
 #include "serve/metrics.h"
 #include "serve/serve.h"
+#include "serve/turns.h"
 #include "serve/wake.h"
 
 typedef enum sv_phase { SV_LOADING, SV_READY, SV_DRAINING, SV_ENDING } sv_phase;
@@ -26,6 +27,7 @@ struct sv_server {
   sv_metrics metrics;
   atomic_int phase, active;
   atomic_size_t body_bytes; /* total bytes of the request bodies in memory */
+  sv_turns *turns;          /* responses that are kept; NULL = none are */
   uint64_t id_seed;
   atomic_uint_fast64_t ids;
   time_t created;
