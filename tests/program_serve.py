@@ -545,6 +545,15 @@ class Embeddings(OneServer):
         ids = self.post("/tokenize", prompt="hello")["tokens"]
         self.assertEqual(self.post("/v1/embeddings", input=[ids])["data"][0]["embedding"], vector)
 
+    def test_native_embedding(self):
+        vectors = [d["embedding"] for d in self.post("/v1/embeddings", input=["hello", "x"])["data"]]
+        wanted = [{"index": i, "embedding": [v]} for i, v in enumerate(vectors)]
+        self.assertEqual(self.post("/embedding", content="hello"), wanted[:1])
+        self.assertEqual(self.post("/embeddings", content=["hello", "x"], embd_normalize=2), wanted)
+        self.assertEqual(self.post("/embedding", input=[self.post("/tokenize", prompt="hello")["tokens"]]), wanted[:1])
+        self.refuse("/embedding", {}, 400, "content")
+        self.refuse("/embedding", {"content": "x", "embd_normalize": -1}, 400, "embd_normalize")
+
     def test_refused(self):
         self.refuse("/v1/embeddings", {}, 400, "input")
         self.refuse("/v1/embeddings", {"input": []}, 400, "input")

@@ -209,6 +209,7 @@ static const request_kind encoder_kinds[] = {
     {"POST", "/v1/embeddings", "{\"input\":[\"ab c\",\"d\"]}", 200},
     {"POST", "/v1/embeddings", "{\"input\":\"ab\",\"encoding_format\":\"base64\"}", 200},
     {"POST", "/v1/embeddings", "{\"input\":5}", 400},
+    {"POST", "/embedding", "{\"content\":[\"ab c\",\"d\"]}", 200},
 };
 
 static void check_server_alive(const request_kind *kind, long n) {
