@@ -120,13 +120,15 @@ static ga_status serve_model(const serve_args *a, sv_server *server) {
 
 static ga_status serve(serve_args *a) {
   sv_server *server;
-  char name[256];
+  char name[256], path[4096];
   const char *comma = a->engine.alias ? strchr(a->engine.alias, ',') : NULL;
   engine_model_name(&a->engine, name, sizeof name);
   REQUIRE(*name, GA_ERR_ARG, "--alias is empty");
+  TRY(find_model(a->engine.open.model, path, sizeof path));
   a->server = (sv_options){.host = a->host,
                            .port = (int32_t)a->port,
                            .model_id = name,
+                           .model_path = path,
                            .other_names = comma ? comma + 1 : NULL,
                            .keys_path = a->keys,
                            .cors_origin = a->cors,
@@ -144,7 +146,7 @@ static ga_status serve(serve_args *a) {
   allow_connections(a->max_connections);
   TRY(sv_server_create(&a->server, &server));
   ga_status status = serve_model(a, server);
-  a->server.model_id = a->server.other_names = NULL;
+  a->server.model_id = a->server.model_path = a->server.other_names = NULL;
   return status;
 }
 

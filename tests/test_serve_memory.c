@@ -75,6 +75,9 @@ static void drop_volatile(json_t *v) {
   static const char *const names[] = {"id",
                                       "created",
                                       "created_at",
+                                      "total_duration",
+                                      "prompt_eval_duration",
+                                      "eval_duration",
                                       "timings",
                                       "usage",
                                       "system_fingerprint",
@@ -99,7 +102,8 @@ static bool is_cut_reply(const reply *a) {
 
 /* Both streams say their end, or none does. */
 static bool has_same_end(const char *a, const char *b) {
-  static const char *const ends[] = {"[DONE]", "message_stop", "\"stop\":true", "event: response.incomplete"};
+  static const char *const ends[] = {"[DONE]", "message_stop", "\"stop\":true", "event: response.incomplete",
+                                     "\"done\":true"};
   for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
     if (!strstr(a, ends[i]) != !strstr(b, ends[i])) return false;
   return true;
@@ -120,7 +124,7 @@ static bool is_same_answer(const reply *a, const reply *want) {
 
 /* A stream that has begun ends with an error, or is cut. */
 static bool is_error(const reply *a) {
-  const bool in_stream = strstr(a->all, "chunked") && strstr(a->body, "\"error\":{");
+  const bool in_stream = strstr(a->all, "chunked") && strstr(a->body, "\"error\":");
   return a->http == 0 || a->http == 503 || is_cut_reply(a) || in_stream;
 }
 
@@ -192,6 +196,24 @@ static const request_kind kinds[] = {
     {"POST", "/v1/responses/input_tokens", "{\"input\":\"HI\"}", 200},
     {"POST", "/v1/responses", "{\"input\":\"HI\",\"previous_response_id\":\"resp_none\"}", 400},
     {"GET", "/v1/responses/resp_none", "", 404},
+    {"POST", "/api/chat",
+     "{\"stream\":false,\"options\":{\"num_predict\":3,\"temperature\":0,\"stop\":[\"~~\"]},\"messages\":[" USER
+     ",{\"role\":"
+     "\"assistant\",\"content\":\"\",\"tool_calls\":[{\"function\":{\"name\":\"add\",\"arguments\":{\"a\":1}}}]},{"
+     "\"role\":"
+     "\"tool\",\"content\":\"2\",\"tool_name\":\"add\"}],\"tools\":[" TOOL "],\"think\":\"low\",\"keep_alive\":\"5m\"}",
+     200},
+    {"POST", "/api/chat", "{\"options\":{\"num_predict\":3,\"temperature\":0},\"messages\":[" USER "]}", 200},
+    {"POST", "/api/generate",
+     "{\"stream\":false,\"prompt\":\"HI\",\"system\":\"BE\",\"options\":{\"num_predict\":3,\"temperature\":0}}", 200},
+    {"POST", "/api/generate",
+     "{\"stream\":false,\"prompt\":\"HI\",\"raw\":true,\"options\":{\"num_predict\":3,\"temperature\":0}}", 200},
+    {"POST", "/api/generate", "{\"keep_alive\":\"soon\"}", 400},
+    {"GET", "/api/tags", "", 200},
+    {"GET", "/api/ps", "", 200},
+    {"GET", "/api/version", "", 200},
+    {"POST", "/api/show", "{\"model\":\"tiny:latest\"}", 200},
+    {"POST", "/api/delete", "", 405},
     {"POST", "/tokenize", "{\"prompt\":\"HELLO\",\"return_token_strs\":true}", 200},
     {"POST", "/tokenize", "{\"messages\":[" USER "]}", 200},
     {"POST", "/tokenize", "{\"content\":\"HELLO\",\"with_pieces\":true}", 200},
@@ -209,6 +231,7 @@ static const request_kind encoder_kinds[] = {
     {"POST", "/v1/embeddings", "{\"input\":[\"ab c\",\"d\"]}", 200},
     {"POST", "/v1/embeddings", "{\"input\":\"ab\",\"encoding_format\":\"base64\"}", 200},
     {"POST", "/v1/embeddings", "{\"input\":5}", 400},
+    {"POST", "/api/embed", "{\"input\":[\"ab c\",\"d\"]}", 200},
     {"POST", "/embedding", "{\"content\":[\"ab c\",\"d\"]}", 200},
 };
 
@@ -250,10 +273,11 @@ static void sweep_kinds(const request_kind *list, size_t n) {
 
 /* --- servers --- */
 
-static void with_server(ga_model *model, ga_engine *engine, const request_kind *list, size_t n) {
+static void with_server(const char *path, ga_model *model, ga_engine *engine, const request_kind *list, size_t n) {
   sv_server *server;
   const sv_options o = {.host = "127.0.0.1",
                         .model_id = "tiny",
+                        .model_path = path,
                         .max_body = 1 << 20,
                         .max_connections = 16,
                         .request_seconds = 60,
@@ -296,7 +320,7 @@ static void test_requests(void **state) {
   if (tiny_make("llama", TINY_VOCAB) != GA_OK) fail_msg("%s", ga_error_text());
   if (ga_model_load(ctx, tiny_path, NULL, &model) != GA_OK) fail_msg("%s", ga_error_text());
   assert_int_equal(ga_engine_create(model, &eo, &engine), GA_OK);
-  with_server(model, engine, kinds, sizeof kinds / sizeof *kinds);
+  with_server(tiny_path, model, engine, kinds, sizeof kinds / sizeof *kinds);
   ga_engine_destroy(engine);
   ga_model_destroy(model);
   ga_ctx_destroy(ctx);
@@ -347,7 +371,7 @@ static void test_embeddings(void **state) {
   assert_non_null(mkdtemp(folder));
   make_encoder(folder);
   if (ga_model_load(ctx, folder, NULL, &model) != GA_OK) fail_msg("%s", ga_error_text());
-  with_server(model, NULL, encoder_kinds, sizeof encoder_kinds / sizeof *encoder_kinds);
+  with_server(folder, model, NULL, encoder_kinds, sizeof encoder_kinds / sizeof *encoder_kinds);
   ga_model_destroy(model);
   ga_ctx_destroy(ctx);
   remove_encoder(folder);

@@ -33,9 +33,11 @@ static bool sv_find_route(sv_call *call) {
     call->route = r;
     if (!strcmp(method, r->method)) return true;
   }
-  if (!call->route)
+  if (!call->route) {
+    call->nearest = sv_nearest_route(call->server->routes, call->url);
     return sv_refuse(&call->fail, 404, "not_found", NULL, "There is no %.100s here; the nearest path is %.100s.",
-                     call->url, sv_nearest_path(call->server->routes, call->url));
+                     call->url, call->nearest->path);
+  }
   char allowed[SV_METHODS_BYTES];
   sv_list_methods(call, allowed);
   return sv_refuse(&call->fail, 405, "method_not_allowed", NULL, "%.20s is not allowed for %s; allowed: %s.",

@@ -79,7 +79,8 @@ enum MHD_Result sv_reply_json(sv_call *call, sv_text *body) { return sv_reply(ca
 
 enum MHD_Result sv_reply_fail(sv_call *call) {
   sv_text t = {0};
-  (call->route && call->route->put_fail ? call->route->put_fail : sv_put_fail)(&t, &call->fail);
+  const sv_route *route = call->route ? call->route : call->nearest;
+  (route && route->put_fail ? route->put_fail : sv_put_fail)(&t, &call->fail);
   return sv_reply(call, call->fail.http, "application/json", &t);
 }
 

@@ -22,6 +22,7 @@ struct sv_call {
   struct MHD_Connection *connection;
   sv_link *link;
   const sv_route *route;
+  const sv_route *nearest; /* route whose form errors have if the path has none; NULL = the path has one */
   const char *method, *url;
   const sv_key *key; /* API key of the request; NULL = the server has no keys */
   sv_text body;

@@ -235,9 +235,9 @@ static bool sv_job_begin(sv_job *job, sv_fail *fail) {
   a->model = job->server->o.model_id;
   a->created = (int64_t)time(NULL);
   sv_new_id(job->server, job->form->id_prefix, a->id);
-  a->choices = calloc(choices, sizeof *a->choices);
-  job->last = calloc(choices, sizeof *job->last);
-  job->counted = calloc(choices, sizeof *job->counted);
+  a->choices = calloc(choices + 1, sizeof *a->choices);
+  job->last = calloc(choices + 1, sizeof *job->last);
+  job->counted = calloc(choices + 1, sizeof *job->counted);
   if (!a->choices || !job->last || !job->counted) return sv_refuse_nomem(fail);
   job->w.pump = r->p.stream ? NULL : sv_job_pump_waiter;
   job->w.pings = r->p.stream && job->server->o.first_token_seconds <= 0;

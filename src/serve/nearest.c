@@ -48,15 +48,15 @@ static size_t sv_how_far(const char *url, const char *path) {
   return 4 * (size_t)SV_COMPARED + changes;
 }
 
-const char *sv_nearest_path(const sv_route *routes, const char *url) {
-  const char *best = routes->path;
+const sv_route *sv_nearest_route(const sv_route *routes, const char *url) {
+  const sv_route *best = routes;
   size_t least = SIZE_MAX;
   for (const sv_route *r = routes; r->method; r++) {
     if (*r->path != '/') continue;
     const size_t far = sv_how_far(url, r->path);
     if (far >= least) continue;
     least = far;
-    best = r->path;
+    best = r;
   }
   return best;
 }

@@ -11,6 +11,7 @@ typedef struct sv_options {
   const char *host;        /* address of this machine to listen on: "127.0.0.1", "::", "0.0.0.0" */
   int32_t port;            /* port to listen on; 0 = any free port */
   const char *model_id;    /* name of the model in requests */
+  const char *model_path;  /* path of the model's file or folder, which is described to clients; NULL = none is */
   const char *other_names; /* further names of the model, separated by commas; NULL = none */
   const char *keys_path;   /* path of the file of API keys; NULL = no key is needed */
   const char *cors_origin; /* origin whose pages may call the server; NULL = no pages of other origins may */

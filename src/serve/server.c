@@ -84,7 +84,7 @@ static bool sv_copy_text(const char **text) {
 static bool sv_copy_options(sv_server *s, const sv_options *o) {
   s->o = *o;
   s->o.keys_path = NULL;
-  const char **const texts[] = {&s->o.host, &s->o.model_id, &s->o.cors_origin, &s->o.other_names};
+  const char **const texts[] = {&s->o.host, &s->o.model_id, &s->o.cors_origin, &s->o.other_names, &s->o.model_path};
   bool ok = true;
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) ok &= sv_copy_text(texts[i]);
   return ok;
@@ -126,7 +126,9 @@ ga_status sv_server_open(sv_server *s, ga_model *model, ga_engine *engine) {
     const size_t bytes = ga_tokenizer_piece(s->tok, id).bytes;
     if (bytes > s->longest_piece) s->longest_piece = bytes;
   }
-  ga_status status = engine ? ga_engine_get_stats(engine, &stats) : sv_embedder_start(s, &s->embedder);
+  ga_status status = s->o.model_path ? sv_facts_read(s->o.model_path, &s->facts) : GA_OK;
+  if (status != GA_OK) return status;
+  status = engine ? ga_engine_get_stats(engine, &stats) : sv_embedder_start(s, &s->embedder);
   if (status != GA_OK) return status;
   if (engine) s->context = stats.context;
   atomic_store(&s->phase, SV_READY);
@@ -159,6 +161,7 @@ void sv_server_destroy(sv_server *s) {
   free((void *)(uintptr_t)s->o.host);
   free((void *)(uintptr_t)s->o.model_id);
   free((void *)(uintptr_t)s->o.other_names);
+  free((void *)(uintptr_t)s->o.model_path);
   free((void *)(uintptr_t)s->o.cors_origin);
   free(s);
 }

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "serve/auth.h"
+#include "serve/facts.h"
 #include "serve/fail.h"
 #include "serve/metrics.h"
 #include "serve/serve.h"
@@ -39,6 +40,7 @@ struct sv_server {
   int32_t context;      /* largest number of tokens of a sequence */
   size_t longest_piece; /* bytes of the text of the longest token */
   sv_embedder *embedder;
+  sv_facts facts; /* all zero if options.model_path is NULL */
 };
 
 /* Writes a unique id to `id`: the prefix and 32 hexadecimal digits. */
