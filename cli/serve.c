@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/engine_args.h"
+#include "cli/serve_pull.h"
 #include "cmdline/error.h"
 
 typedef struct serve_args {
@@ -20,7 +21,7 @@ typedef struct serve_args {
   int64_t port, max_waiting, max_body, max_connections, request_seconds;
   int64_t idle_seconds, drain_seconds, threads, response_store;
   double first_token_seconds;
-  bool verbose;
+  bool verbose, allow_pull;
 } serve_args;
 
 /* --- signals --- */
@@ -140,6 +141,7 @@ static ga_status serve(serve_args *a) {
                            .first_token_seconds = a->first_token_seconds,
                            .max_waiting = (int32_t)a->max_waiting,
                            .most_turns = (size_t)a->response_store << 20,
+                           .pull = a->allow_pull ? serve_pull : NULL,
                            .log = a->verbose ? print_log : NULL};
   TRY(engine_formats(&a->engine, &a->server.tools, &a->server.thinks));
   (void)signal(SIGPIPE, SIG_IGN);
@@ -179,6 +181,8 @@ int cmd_serve(int argc, char **argv) {
        "close a connection on which nothing was sent for so long"},
       {"drain-seconds", 0, OPT_INT, &a.drain_seconds, 0, 86400, "S",
        "after SIGTERM or Ctrl-C: time for answers to end"},
+      {"allow-pull", 0, OPT_FLAG, &a.allow_pull, 0, 0, NULL,
+       "clients may fetch models into the models' folder by /api/pull; known names and hf: alone"},
       {"response-store", 0, OPT_INT, &a.response_store, 0, 1 << 20, "MIB",
        "memory for what /v1/responses keeps until the server ends, in MiB; 0 = nothing is kept"},
       {"http-threads", 0, OPT_INT, &a.threads, 0, 64, "N", "threads of HTTP; 0 = by the number of CPUs"},

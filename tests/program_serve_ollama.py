@@ -156,6 +156,23 @@ class Chats(OneServer):
                     self.assertRegex(said.pop("created_at"), TIME)
                     self.assertEqual(said, {"model": "org/tiny", key: empty, "done": True, "done_reason": reason})
 
+    def test_as_open_webui_asks(self):
+        """Bodies that open-webui 0.12.4 sends, in its order: a look, a chat with its parameters, a title, and unloading."""
+        self.assertTrue(self.get("/api/version")["version"])
+        model = self.get("/api/tags")["models"][0]["model"]
+        self.assertTrue(self.get("/api/ps")["models"][0]["expires_at"])
+        options = {"temperature": 0, "num_predict": 12, "num_ctx": 2048, "repeat_last_n": 64, "num_batch": 512, "use_mmap": True, "stop": []}
+        said = self.lines("/api/chat", model=model, messages=[{"role": "user", "content": "hello", "images": []}], stream=True, options=options, keep_alive="5m",
+                          think=False)
+        self.assertGreater(said[-1]["eval_count"], 0)
+        title = self.server.post("/api/chat", model=model, messages=HELLO, stream=False, options={"num_predict": 5})
+        self.assertTrue(title["done"])
+        self.assertEqual(self.server.post("/api/generate", model=model, keep_alive=0, prompt="", stream=False)["done_reason"], "unload")
+        self.assertTrue(self.lines("/api/generate", model=model, keep_alive=0, prompt="")[0]["done"])
+        for path in ("/v1/chat/completions", "/v1/responses"):  # as a provider of OpenAI's interface
+            body = {"messages": HELLO} if "chat" in path else {"input": [{"type": "message", **HELLO[0]}]}
+            self.assertEqual(self.server.request("POST", path, {"model": model, **body})[0], 200)
+
     def test_refused(self):
         for path in ("/api/chat", "/api/generate"):
             for body, status, says in (({"options": 5}, 400, "options"), ({"options": {"temperature": "hot"}}, 400, "temperature"),

@@ -61,9 +61,9 @@ def write_encoder(folder):
 
 
 class Server:
-    def __init__(self, ga, model, *options, wait=True):
+    def __init__(self, ga, model, *options, wait=True, env=None):
         self.process = subprocess.Popen([ga, "serve", "-m", model, "--port", "0", "-t", "1", *options], stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", env=env)
         self.line = self.process.stdout.readline() if wait else ""
         found = re.search(r"^listening on http://\S*:(\d+) \(model (.*)\)$", self.line)
         if wait and not found:

@@ -32,7 +32,7 @@ typedef struct heard {
   bool is_done;
 } heard;
 
-static void hear(heard *h, const json_t *line) {
+static void hear_ollama(heard *h, const json_t *line) {
   const json_t *m = json_object_get(line, "message"), *call;
   const char *content = json_string_value(json_object_get(m, "content")),
              *thinking = json_string_value(json_object_get(m, "thinking"));
@@ -83,7 +83,7 @@ static void test_lines(void **state) {
     for (const char *at = out.p; *at; at = strchr(at, '\n') + 1) {
       json_t *line = json_loadb(at, strcspn(at, "\n"), JSON_REJECT_DUPLICATES, NULL);
       assert_non_null(line);
-      hear(&h, line);
+      hear_ollama(&h, line);
       json_decref(line);
     }
     check_heard(&h);
@@ -104,7 +104,7 @@ static void test_whole(void **state) {
   sv_ollama_put_whole(&out, &g.answer);
   json_t *line = json_loads(out.p, JSON_REJECT_DUPLICATES, NULL);
   assert_string_equal(json_string_value(json_object_get(line, "done_reason")), "stop");
-  hear(&h, line);
+  hear_ollama(&h, line);
   check_heard(&h);
   json_decref(line);
   sv_text_free(&out);
@@ -144,7 +144,7 @@ static void test_keep_alive(void **state) {
   }
 }
 
-static void test_names(void **state) {
+static void test_ollama_names(void **state) {
   (void)state;
   assert_int_equal(sv_ollama_name_bytes("a:latest"), 1);
   assert_int_equal(sv_ollama_name_bytes("a:8b"), 4);
@@ -154,6 +154,6 @@ static void test_names(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_lines), cmocka_unit_test(test_whole),
-                                     cmocka_unit_test(test_keep_alive), cmocka_unit_test(test_names)};
+                                     cmocka_unit_test(test_keep_alive), cmocka_unit_test(test_ollama_names)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* What a model's files say about it, for clients that list and describe models. */
+/* Facts about a model from its files, for clients that list and describe models. */
 #ifndef GA_SERVE_FACTS_H
 #define GA_SERVE_FACTS_H
 

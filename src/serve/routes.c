@@ -12,6 +12,7 @@
 #include "serve/ollama.h"
 #include "serve/page.h"
 #include "serve/prompts.h"
+#include "serve/pull.h"
 #include "serve/responses.h"
 
 static enum MHD_Result sv_run_health(sv_call *call) {
@@ -267,6 +268,7 @@ const sv_route sv_routes[] = {
     {"POST", "/api/show", false, sv_run_ollama_show, sv_ollama_put_fail, NULL},
     {"GET", "/api/ps", false, sv_run_ollama_ps, sv_ollama_put_fail, NULL},
     {"GET", "/api/version", false, sv_run_ollama_version, sv_ollama_put_fail, NULL},
+    {"POST", "/api/pull", false, sv_run_ollama_pull, sv_ollama_put_fail, NULL},
     {"POST", "/api/create", false, sv_run_ollama_refuse, sv_ollama_put_fail, NULL},
     {"POST", "/api/copy", false, sv_run_ollama_refuse, sv_ollama_put_fail, NULL},
     {"POST", "/api/push", false, sv_run_ollama_refuse, sv_ollama_put_fail, NULL},

@@ -7,6 +7,8 @@
 
 typedef struct sv_server sv_server;
 
+typedef bool sv_progress_fn(void *context, const char *what, uint64_t done, uint64_t total);
+
 typedef struct sv_options {
   const char *host;        /* address of this machine to listen on: "127.0.0.1", "::", "0.0.0.0" */
   int32_t port;            /* port to listen on; 0 = any free port */
@@ -29,6 +31,9 @@ typedef struct sv_options {
   bool thinks;       /* <think> at the beginning of an answer opens reasoning */
   /* Called from any thread with one line, without newline, for each request. NULL = no log. */
   void (*log)(void *user, const char *line);
+  /* Fetches a model by its name, on a thread of its own, and reports often: what is done, and how much of it; NULL =
+   * nothing new. A report that returns false stops it. NULL = the server fetches no models. */
+  ga_status (*pull)(void *user, const char *name, sv_progress_fn *report, void *context);
   void *user;
 } sv_options;
 

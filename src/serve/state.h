@@ -26,7 +26,7 @@ struct sv_server {
   sv_wake *wake;
   sv_keys keys;
   sv_metrics metrics;
-  atomic_int phase, active;
+  atomic_int phase, active, n_pulls;
   atomic_size_t body_bytes; /* total bytes of the request bodies in memory */
   sv_turns *turns;          /* responses that are kept; NULL = none are */
   uint64_t id_seed;
