@@ -42,10 +42,10 @@ def write_model(folder, template=None, renamed=None, more=None):
     return path
 
 
-def write_encoder(folder):
-    """The encoder of tests/data/arch with letters as its tokens."""
+def write_encoder(folder, name="arch/bert"):
+    """An encoder of tests/data with letters as its tokens."""
     path = os.path.join(folder, "encoder")
-    shutil.copytree(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "arch", "bert"), path)
+    shutil.copytree(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", name), path)
     letters = "abcdefghijklmnopqrstuvwxyz"
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"] + list(letters) + ["##" + c for c in letters]
     vocab = {word: i for i, word in enumerate(words)}

@@ -231,6 +231,7 @@ static const request_kind encoder_kinds[] = {
     {"POST", "/v1/embeddings", "{\"input\":[\"ab c\",\"d\"]}", 200},
     {"POST", "/v1/embeddings", "{\"input\":\"ab\",\"encoding_format\":\"base64\"}", 200},
     {"POST", "/v1/embeddings", "{\"input\":5}", 400},
+    {"POST", "/v1/rerank", "{\"query\":\"ab\",\"documents\":[\"c\",{\"text\":\"d\"}],\"return_documents\":true}", 200},
     {"POST", "/api/embed", "{\"input\":[\"ab c\",\"d\"]}", 200},
     {"POST", "/embedding", "{\"content\":[\"ab c\",\"d\"]}", 200},
 };
@@ -326,12 +327,12 @@ static void test_requests(void **state) {
   ga_ctx_destroy(ctx);
 }
 
-/* The encoder of tests/data/arch with letters as its tokens. */
+/* The cross-encoder of tests/data/rank with letters as its tokens. */
 static void make_encoder(const char *folder) {
   static const char *const files[] = {"config.json", "model.safetensors"};
   char from[512], to[512];
   for (int i = 0; i < 2; i++) {
-    (void)snprintf(from, sizeof from, "%s/arch/bert/%s", GA_TEST_DATA, files[i]);
+    (void)snprintf(from, sizeof from, "%s/rank/bert/%s", GA_TEST_DATA, files[i]);
     (void)snprintf(to, sizeof to, "%s/%s", folder, files[i]);
     assert_int_equal(symlink(from, to), 0);
   }

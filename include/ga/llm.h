@@ -107,6 +107,7 @@ typedef struct ga_model_info {
   /* bytes of the weights in memory; tables for look-up are included unless they stay in the mapped file */
   uint64_t weight_bytes;
   uint64_t kv_token_bytes; /* bytes of the KV cache for each token, in f16, of all layers */
+  int32_t n_labels;        /* labels of a cross-encoder's head; 0 = the model has none. ga_rank_ids needs 1 */
 } ga_model_info;
 
 /* Finds the path of a model by its name, as -m of the program takes it. Nothing is fetched. In this order, `name` is
@@ -223,6 +224,13 @@ GA_API GA_NODISCARD ga_status ga_generate(ga_session *session, const int32_t *id
 /* Computes the sentence embedding of n ids, L2-normalised and pooled by the method that the model's file states. out
  * holds ga_model_info.width floats. */
 GA_API GA_NODISCARD ga_status ga_embed_ids(ga_model *model, const int32_t *ids, int32_t n, float *out);
+
+/* Computes how relevant a document is to a query, by a cross-encoder of the BERT family (arXiv 1901.04085). ids: the
+ * beginning token, the query, the separator, the document, the separator. The first n_query ids, which end with the
+ * first separator, have token type 0, the others type 1. *score: the logit of the only label; larger is more relevant.
+ * GA_ERR_UNSUPPORTED: the model has no such head, or several labels. GA_ERR_SHAPE: more ids than the context. */
+GA_API GA_NODISCARD ga_status ga_rank_ids(ga_model *model, const int32_t *ids, int32_t n, int32_t n_query,
+                                          float *score);
 
 #ifdef __cplusplus
 }

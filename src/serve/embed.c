@@ -17,7 +17,10 @@ struct sv_embedder {
 
 static void sv_embed_one(sv_embedder *e, sv_embed_job *job) {
   for (size_t i = 0; i < job->n && job->status == GA_OK && !atomic_load(&job->is_dropped); i++) {
-    job->status = ga_embed_ids(e->server->model, job->ids[i].p, (int32_t)job->ids[i].n, job->vectors + i * job->width);
+    float *const out = job->vectors + i * job->width;
+    const sv_ids *ids = &job->ids[i];
+    job->status = job->ranks ? ga_rank_ids(e->server->model, ids->p, (int32_t)ids->n, job->n_query, out)
+                             : ga_embed_ids(e->server->model, ids->p, (int32_t)ids->n, out);
     if (job->status != GA_OK) (void)snprintf(job->error, sizeof job->error, "%s", ga_error_text());
   }
 }

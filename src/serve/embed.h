@@ -14,9 +14,13 @@ typedef struct sv_embed_job {
   sv_ids *ids;    /* [n] */
   float *vectors; /* [n][width] results */
   size_t n, width;
-  bool is_base64;      /* vectors are written in base64 */
-  bool parses_special; /* names of control tokens in a text become these tokens */
-  double start;        /* sv_seconds at the time when the body was read */
+  bool is_base64; /* vectors are written in base64 */
+  bool ranks;     /* the results are scores of pairs, whose first part has n_query ids */
+  int32_t n_query;
+  int64_t top_n;           /* most entries of the answer to a rerank request */
+  bool is_raw, with_texts; /* scores are logits; the answer repeats the documents */
+  bool parses_special;     /* names of control tokens in a text become these tokens */
+  double start;            /* sv_seconds at the time when the body was read */
   atomic_bool is_done, is_dropped;
   ga_status status;
   char error[256];

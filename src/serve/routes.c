@@ -13,6 +13,7 @@
 #include "serve/page.h"
 #include "serve/prompts.h"
 #include "serve/pull.h"
+#include "serve/rerank.h"
 #include "serve/responses.h"
 
 static enum MHD_Result sv_run_health(sv_call *call) {
@@ -247,6 +248,11 @@ const sv_route sv_routes[] = {
     {"DELETE", "/v1/responses/", false, sv_run_delete_response, NULL, NULL},
     {"POST", "/v1/responses/", false, sv_run_post_response, NULL, NULL},
     {"POST", "/v1/embeddings", false, sv_run_embeddings, NULL, NULL},
+    {"POST", "/v1/rerank", false, sv_run_rerank, NULL, NULL},
+    {"POST", "/rerank", false, sv_run_rerank, NULL, NULL},
+    {"POST", "/v1/reranking", false, sv_run_rerank, NULL, NULL},
+    {"POST", "/reranking", false, sv_run_rerank, NULL, NULL},
+    {"POST", "/v2/rerank", false, sv_run_rerank, NULL, NULL},
     {"POST", "/tokenize", false, sv_run_tokenize, NULL, NULL},
     {"POST", "/detokenize", false, sv_run_detokenize, NULL, NULL},
     {"POST", "/completion", false, sv_run_generation, NULL, &sv_form_native},
