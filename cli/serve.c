@@ -144,6 +144,7 @@ static ga_status serve(serve_args *a) {
                            .pull = a->allow_pull ? serve_pull : NULL,
                            .log = a->verbose ? print_log : NULL};
   TRY(engine_formats(&a->engine, &a->server.tools, &a->server.thinks));
+  TRY(engine_defaults(&a->engine, &a->server.defaults));
   (void)signal(SIGPIPE, SIG_IGN);
   allow_connections(a->max_connections);
   TRY(sv_server_create(&a->server, &server));

@@ -135,7 +135,7 @@ class Chats(OneServer):
         penalties = {"repetition_penalty": 1.2, "presence_penalty": 0.1, "frequency_penalty": 0.1}
         options = {**same, "num_predict": 12, "repeat_penalty": 1.2, "presence_penalty": 0.1, "frequency_penalty": 0.1, "num_ctx": 4096, "num_thread": 2}
         self.assertEqual(self.chat(options=options)["message"]["content"], self.openai(**same, **penalties)[0])
-        self.assertEqual(self.chat(options={**options, "repeat_last_n": 0})["message"]["content"], self.openai(**same)[0])
+        self.assertEqual(self.chat(options={**options, "repeat_last_n": 0})["message"]["content"], self.openai(**same, repetition_penalty=1)[0])
         text = self.openai()[0]
         self.assertEqual(self.chat(options={**OPTIONS, "stop": [text[3:5]]})["message"]["content"], text[:text.index(text[3:5])])
         self.assertEqual(self.chat(options={**OPTIONS, "stop": text[3:5]})["done_reason"], "stop")

@@ -105,6 +105,7 @@ static void sv_put_error_event(sv_text *t, sv_answer *a, const sv_fail *fail) {
 }
 
 const sv_form sv_form_native = {.id_prefix = "cmpl-",
+                                .defaults = SV_DEFAULTS_OWN,
                                 .stream_type = SV_EVENTS,
                                 .read = sv_read_native,
                                 .put_whole = sv_native_put_answer,
@@ -112,6 +113,7 @@ const sv_form sv_form_native = {.id_prefix = "cmpl-",
                                 .put_ping = sv_put_comment,
                                 .put_error = sv_put_error_event};
 const sv_form sv_form_infill = {.id_prefix = "cmpl-",
+                                .defaults = SV_DEFAULTS_NONE,
                                 .stream_type = SV_EVENTS,
                                 .read = sv_read_infill,
                                 .put_whole = sv_native_put_answer,

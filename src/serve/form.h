@@ -9,6 +9,8 @@ typedef struct sv_job sv_job; /* job.h */
 typedef struct sv_form {
   const char *id_prefix;   /* beginning of an answer's id */
   const char *stream_type; /* Content-Type of a stream */
+  /* The defaults of sampling: the server's; only if they are the model's own; none but the form's. */
+  enum { SV_DEFAULTS_ALL, SV_DEFAULTS_OWN, SV_DEFAULTS_NONE } defaults;
   /* Reads a body into job->request and takes it over, also after a failure. The caller frees the request. */
   bool (*read)(sv_job *job, json_t *body, sv_fail *fail);
   /* Writes the whole answer. All choices must have ended without an error. */

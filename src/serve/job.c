@@ -269,7 +269,11 @@ sv_job *sv_job_create(sv_call *call, const sv_form *form) {
   job->w.connection = call->connection;
   job->w.fd = sv_call_fd(call);
   sv_waiter_add(s->wake, &job->w);
-  const bool ok = form->read(job, body, &call->fail) && sv_job_begin(job, &call->fail);
+  const sv_defaults *defaults = &s->o.defaults;
+  bool ok = form->read(job, body, &call->fail);
+  if (ok && (form->defaults == SV_DEFAULTS_ALL || (form->defaults == SV_DEFAULTS_OWN && defaults->is_own)))
+    sv_apply_defaults(job->request.body, defaults, &job->request.p);
+  ok = ok && sv_job_begin(job, &call->fail);
   if (ok) return job;
   sv_job_free(job);
   return NULL;

@@ -78,6 +78,15 @@ static bool sv_oll_check_options(const json_t *options, sv_fail *fail) {
   return true;
 }
 
+/* Turns penalties off that look back on no tokens. */
+static bool sv_oll_drop_penalties(const json_t *options, json_t *to, sv_fail *fail) {
+  int64_t last = 1;
+  if (!sv_read_int(options, "repeat_last_n", -1, INT32_MAX, &last, fail)) return false;
+  return last || (sv_oll_set(to, "repetition_penalty", json_integer(1), fail) &&
+                  sv_oll_set(to, "presence_penalty", json_integer(0), fail) &&
+                  sv_oll_set(to, "frequency_penalty", json_integer(0), fail));
+}
+
 /* Sets the fields of an answer: sampling, length, stops. */
 static bool sv_oll_add_options(const json_t *body, json_t *to, sv_fail *fail) {
   static const char *const names[][2] = {{"temperature", "temperature"},
@@ -97,6 +106,7 @@ static bool sv_oll_add_options(const json_t *body, json_t *to, sv_fail *fail) {
   if (!sv_oll_check_options(options, fail)) return false;
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     if (!sv_oll_copy(options, names[i][0], to, names[i][1], fail)) return false;
+  if (!sv_oll_drop_penalties(options, to, fail)) return false;
   if (!sv_read_int(options, "num_predict", -2, INT32_MAX, &most, fail)) return false;
   return most < 0 || sv_oll_set(to, "max_tokens", json_integer(most), fail);
 }
@@ -107,10 +117,6 @@ bool sv_ollama_finish(const json_t *options, const sv_ollama *state, sv_params *
   int64_t last = LAST;
   if (!sv_read_int(options, "repeat_last_n", -1, INT32_MAX, &last, fail)) return false;
   p->penalty_last = last ? (int32_t)last : LAST;
-  if (!last) {
-    p->sample.repetition_penalty = 1.0f;
-    p->sample.presence_penalty = p->sample.frequency_penalty = 0.0f;
-  }
   return true;
 }
 

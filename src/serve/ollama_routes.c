@@ -161,6 +161,18 @@ static bool sv_put_template(sv_text *t, const sv_server *s, sv_fail *fail) {
   return true;
 }
 
+/* Writes the defaults of sampling as lines of a text. */
+static void sv_put_parameters(sv_text *t, const sv_defaults *d) {
+  sv_text lines = {0};
+  sv_put(&lines, "", 0);
+  if (d->is_given)
+    sv_putf(&lines, "temperature %g\ntop_k %d\ntop_p %g\nmin_p %g\nrepeat_penalty %g", (double)d->temperature, d->top_k,
+            (double)d->top_p, (double)d->min_p, (double)d->repetition_penalty);
+  sv_put_json(t, lines.p ? lines.p : "", lines.n);
+  t->failed |= lines.failed;
+  sv_text_free(&lines);
+}
+
 static bool sv_put_show(sv_text *t, const sv_server *s, bool is_verbose, sv_fail *fail) {
   const struct timespec modified = {.tv_sec = s->facts.modified};
   if (!s->o.model_path)
@@ -171,7 +183,9 @@ static bool sv_put_show(sv_text *t, const sv_server *s, bool is_verbose, sv_fail
   sv_put_json(t, modelfile.p ? modelfile.p : "", modelfile.n);
   t->failed |= modelfile.failed;
   sv_text_free(&modelfile);
-  sv_puts(t, ",\"parameters\":\"\",\"template\":");
+  sv_puts(t, ",\"parameters\":");
+  sv_put_parameters(t, &s->o.defaults);
+  sv_puts(t, ",\"template\":");
   if (!sv_put_template(t, s, fail)) return false;
   sv_puts(t, ",\"details\":");
   sv_put_details(t, &s->facts);

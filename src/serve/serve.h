@@ -3,6 +3,7 @@
 #define GA_SERVE_SERVE_H
 
 #include "ga/engine.h"
+#include "serve/params.h"
 #include "serve/tool_calls.h"
 
 typedef struct sv_server sv_server;
@@ -25,10 +26,10 @@ typedef struct sv_options {
   double first_token_seconds; /* largest number of seconds that a request waits for its first token; 0 = no limit */
   /* largest number of requests that wait for the engine (ga_engine_options.max_waiting), and of embedding requests that
   size_t most_turns;   /* bytes of the responses that are kept for later requests; 0 = none are kept */
-   * wait */
-  int32_t max_waiting;
-  tool_format tools; /* format in which the model writes tool calls; not TOOL_FORMAT_AUTO */
-  bool thinks;       /* <think> at the beginning of an answer opens reasoning */
+  *wait * / int32_t max_waiting;
+  sv_defaults defaults; /* sampling where a request says nothing */
+  tool_format tools;    /* format in which the model writes tool calls; not TOOL_FORMAT_AUTO */
+  bool thinks;          /* <think> at the beginning of an answer opens reasoning */
   /* Called from any thread with one line, without newline, for each request. NULL = no log. */
   void (*log)(void *user, const char *line);
   /* Fetches a model by its name, on a thread of its own, and reports often: what is done, and how much of it; NULL =
