@@ -62,10 +62,11 @@ def write_encoder(folder, name="arch/bert"):
 
 class Server:
     def __init__(self, ga, model, *options, wait=True, env=None):
-        self.process = subprocess.Popen([ga, "serve", "-m", model, "--port", "0", "-t", "1", *options], stdin=subprocess.DEVNULL,
+        models = [model] if isinstance(model, str) else model
+        self.process = subprocess.Popen([ga, "serve", *(x for m in models for x in ("-m", m)), "--port", "0", "-t", "1", *options], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", env=env)
         self.line = self.process.stdout.readline() if wait else ""
-        found = re.search(r"^listening on http://\S*:(\d+) \(model (.*)\)$", self.line)
+        found = re.search(r"^listening on http://\S*:(\d+) \((?:model )?(.*)\)$", self.line)
         if wait and not found:
             raise AssertionError(f"{self.line!r}: {self.process.communicate(timeout=30)[1]}")
         self.port = int(found[1]) if found else None

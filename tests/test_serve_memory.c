@@ -76,6 +76,7 @@ static void drop_volatile(json_t *v) {
                                       "created",
                                       "created_at",
                                       "total_duration",
+                                      "expires_at",
                                       "prompt_eval_duration",
                                       "eval_duration",
                                       "timings",
@@ -274,6 +275,17 @@ static void sweep_kinds(const request_kind *list, size_t n) {
 
 /* --- servers --- */
 
+/* What load_given gives: a model that is open already. */
+static sv_loaded given;
+
+static ga_status load_given(void *user, size_t index, sv_loaded *out) {
+  (void)user, (void)index;
+  *out = given;
+  return GA_OK;
+}
+
+static void keep_given(void *user, sv_loaded *loaded) { (void)user, (void)loaded; }
+
 static void with_server(const char *path, ga_model *model, ga_engine *engine, const request_kind *list, size_t n) {
   sv_server *server;
   const sv_options o = {.host = "127.0.0.1",
@@ -291,7 +303,11 @@ static void with_server(const char *path, ga_model *model, ga_engine *engine, co
   faults_n_exempt = 0;
   faults_exempt_threads();
   assert_int_equal(sv_server_create(&o, &server), GA_OK);
-  assert_int_equal(sv_server_open(server, model, engine), GA_OK);
+  const sv_model_source source = {.id = "tiny", .path = path};
+  const sv_models_options models = {
+      .source = &source, .n = 1, .load = load_given, .unload = keep_given, .keep_seconds = -1};
+  given = (sv_loaded){.model = model, .engine = engine, .tools = o.tools, .thinks = o.thinks};
+  assert_int_equal(sv_server_offer(server, &models), GA_OK);
   port = sv_server_port(server);
   sweep_kinds(list, n);
   sv_server_destroy(server);

@@ -85,7 +85,7 @@ static bool sv_embed_submit(sv_embedder *e, sv_embed_job *job, sv_fail *fail) {
     (void)pthread_cond_signal(&e->news);
   }
   (void)pthread_mutex_unlock(&e->lock);
-  if (!ok) sv_count_rejected(&e->server->metrics);
+  if (!ok) sv_count_rejected(&e->server->host->metrics);
   return ok || sv_refuse(fail, 429, "queue_full", NULL, "The server has too many requests waiting; try again later.");
 }
 
@@ -187,7 +187,7 @@ enum MHD_Result sv_run_embed(sv_call *call, const sv_embed_form *form) {
   for (;;) {
     if (job->w.gone) return MHD_NO;
     if (atomic_load(&job->is_done)) break;
-    if (atomic_load(&call->server->phase) == SV_ENDING) {
+    if (atomic_load(&call->host->phase) == SV_ENDING) {
       (void)sv_refuse(&call->fail, 503, "shutting_down", NULL, "The server is shutting down.");
       return sv_reply_fail(call);
     }

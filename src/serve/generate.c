@@ -11,7 +11,7 @@ static void sv_fill_stream(sv_job *job) {
   const sv_form *form = job->form;
   const bool ended = sv_job_pump(job);
   form->put_news(&job->out, &job->answer);
-  if (!ended && atomic_load(&job->server->phase) == SV_ENDING)
+  if (!ended && atomic_load(&job->call->host->phase) == SV_ENDING)
     (void)sv_refuse(&job->fail, 503, "shutting_down", NULL, "The server is shutting down.");
   if (job->fail.http) {
     form->put_error(&job->out, &job->answer, &job->fail);
@@ -74,7 +74,7 @@ static enum MHD_Result sv_go_on(sv_call *call, sv_job *job) {
       job->form->put_whole(&body, &job->answer);
       return sv_reply_json(call, &body);
     }
-    if (atomic_load(&call->server->phase) == SV_ENDING) {
+    if (atomic_load(&call->host->phase) == SV_ENDING) {
       (void)sv_refuse(&job->fail, 503, "shutting_down", NULL, "The server is shutting down.");
       break;
     }

@@ -50,7 +50,7 @@ enum MHD_Result sv_reply_with(sv_call *call, int http, const char *type, struct 
     sv_list_methods(call, allowed);
     (void)MHD_add_response_header(response, "Allow", allowed);
   }
-  if (atomic_load(&call->server->phase) >= SV_DRAINING)
+  if (atomic_load(&call->host->phase) >= SV_DRAINING)
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
   call->http = http;
   call->is_queued = true;
@@ -87,12 +87,14 @@ enum MHD_Result sv_reply_fail(sv_call *call) {
 /* --- bodies --- */
 
 static void sv_drop_body(sv_call *call) {
-  (void)atomic_fetch_sub(&call->server->body_bytes, call->body.n);
+  (void)atomic_fetch_sub(&call->host->body_bytes, call->body.n);
   sv_text_free(&call->body);
 }
 
 json_t *sv_call_json(sv_call *call) {
-  json_t *json = NULL;
+  json_t *json = call->json;
+  call->json = NULL;
+  if (json) return json;
   (void)sv_body_parse(call->body.p, call->body.n, &json, &call->fail);
   sv_drop_body(call);
   return json;
@@ -128,7 +130,7 @@ static sv_call *sv_begin_call(sv_server *s, struct MHD_Connection *connection, c
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
   sv_call *call = calloc(1, sizeof *call);
   if (!call) return NULL;
-  call->server = s;
+  call->host = call->server = s;
   call->connection = connection;
   call->link = info ? info->socket_context : NULL;
   call->method = method;
@@ -160,7 +162,9 @@ enum MHD_Result sv_on_request(void *cls, struct MHD_Connection *connection, cons
     if (call->link) sv_link_expect(call->link, 0.0);
   }
   if (call->fail.http) return sv_reply_fail(call);
-  return call->route->run(call);
+  enum MHD_Result reply;
+  const sv_model_hooks *hooks = s->hooks;
+  return !hooks || hooks->take(call, &reply) ? call->route->run(call) : reply;
 }
 
 static void sv_log_call(const sv_call *call, bool is_whole) {
@@ -181,6 +185,8 @@ void sv_on_completed(void *cls, struct MHD_Connection *connection, void **slot, 
   if (!call) return;
   *slot = NULL;
   if (call->job) call->job_free(call->job);
+  if (s->hooks) s->hooks->release(call);
+  json_decref(call->json);
   sv_log_call(call, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
   /* The next request may begin later: an idle connection is MHD's to close. */
   if (call->link) sv_link_expect(call->link, sv_patience(s) + (double)s->o.idle_seconds);

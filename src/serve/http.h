@@ -15,10 +15,20 @@ typedef struct sv_route {
   enum MHD_Result (*run)(sv_call *call);
   void (*put_fail)(sv_text *t, const sv_fail *f); /* writes an error; NULL = in the form of OpenAI */
   const sv_form *form;                            /* form of its requests; NULL = the route makes no tokens */
+  bool needs_no_model;                            /* the route answers without a model, or looks at all of them */
 } sv_route;
 
+/* How calls of a server with several models get theirs. */
+struct sv_model_hooks {
+  /* Finds the model of a call and takes a reference to it: sets call->server. False: *reply is what the handler
+   * returns. Then the connection is suspended until the model is loaded, or an error was sent. */
+  bool (*take)(sv_call *call, enum MHD_Result *reply);
+  void (*release)(sv_call *call); /* releases what `take` took, once the call has ended */
+};
+
 struct sv_call {
-  sv_server *server;
+  sv_server *host;   /* server that has the connection */
+  sv_server *server; /* server of the request's model; host before the model is known */
   struct MHD_Connection *connection;
   sv_link *link;
   const sv_route *route;
@@ -30,8 +40,13 @@ struct sv_call {
   sv_fail fail;
   double start; /* time at which the headers were complete, from sv_seconds */
   bool is_active, is_queued;
-  int http;  /* HTTP status of the reply */
-  void *job; /* state that route->run keeps between its calls for this request */
+  int http;                  /* HTTP status of the reply */
+  struct sv_entry *entry;    /* the model in `host->models`; NULL = not chosen */
+  struct sv_load_wait *load; /* the wait for it to be loaded; NULL = the call does not wait */
+  bool has_model;            /* the call has a reference to the entry */
+  double keep_seconds;       /* keep_alive of the request; NaN = not given */
+  json_t *json;              /* the body, if it was parsed to find the model; NULL = not parsed */
+  void *job;                 /* state that route->run keeps between its calls for this request */
   void (*job_free)(void *job);
   int64_t n_prompt, n_generated; /* numbers of tokens for the line in the log */
 };

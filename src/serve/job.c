@@ -11,7 +11,7 @@
 
 static void sv_observe_end(sv_job *job, size_t i) {
   const sv_choice *c = &job->answer.choices[i];
-  sv_metrics *m = &job->server->metrics;
+  sv_metrics *m = &job->server->host->metrics;
   ga_request_info info = GA_REQUEST_INFO_INIT;
   sv_count_finish(m, c->finish);
   sv_observe(m, SV_GENERATED_TOKENS, c->n_generated, 1);
@@ -28,7 +28,7 @@ static void sv_observe_end(sv_job *job, size_t i) {
 }
 
 static void sv_observe_tokens(sv_job *job, size_t i, int32_t n) {
-  sv_metrics *m = &job->server->metrics;
+  sv_metrics *m = &job->server->host->metrics;
   const double now = sv_seconds();
   if (n <= 0) return;
   if (job->last[i] == 0.0) {
@@ -81,7 +81,7 @@ void sv_job_free(void *user) {
   /* The requests go before the waiter: then nothing notifies any more. */
   for (size_t i = 0; i < job->answer.n; i++) {
     sv_choice *c = &job->answer.choices[i];
-    if (c->request && !job->counted[i]) sv_count_finish(&job->server->metrics, "abort");
+    if (c->request && !job->counted[i]) sv_count_finish(&job->server->host->metrics, "abort");
     sv_choice_free(c);
   }
   sv_waiter_remove(&job->w);
@@ -140,7 +140,7 @@ static ga_request_options sv_options_of(const sv_job *job, const sv_ids *ids) {
 
 static bool sv_refuse_submit(sv_job *job, ga_status status, sv_fail *fail) {
   if (status != GA_ERR_BUSY) return sv_refuse_status(fail, status, NULL, ga_error_text());
-  sv_count_rejected(&job->server->metrics);
+  sv_count_rejected(&job->server->host->metrics);
   return sv_refuse(fail, 429, "queue_full", NULL, "The server has too many requests waiting; try again later.");
 }
 
@@ -178,7 +178,7 @@ static bool sv_submit(sv_job *job, const sv_ids *ids, const ga_text *echo, uint6
       return sv_refuse_submit(job, status, fail);
     }
   }
-  sv_observe(&job->server->metrics, SV_MAX_TOKENS_ASKED,
+  sv_observe(&job->server->host->metrics, SV_MAX_TOKENS_ASKED,
              (double)(o.max_tokens < 0 ? job->server->context - o.n_ids : o.max_tokens), 1);
   job->answer.prompt_tokens += o.n_ids;
   job->call->n_prompt += o.n_ids;

@@ -6,6 +6,7 @@
 #include "serve/embed.h"
 #include "serve/facts.h"
 #include "serve/job.h"
+#include "serve/models.h"
 #include "serve/ollama.h"
 
 /* The version of Ollama whose interface this is; clients compare it with what they need. */
@@ -81,50 +82,65 @@ const sv_form sv_form_ollama_generate = {.id_prefix = "gen-",
 /* --- models --- */
 
 /* Writes the members that lists of models share, without braces. */
-static void sv_put_ollama_model(sv_text *t, const sv_server *s) {
+static void sv_put_ollama_model(sv_text *t, const sv_offer *offer) {
   sv_puts(t, "\"name\":");
-  sv_puts_json(t, s->o.model_id);
+  sv_puts_json(t, offer->id);
   sv_puts(t, ",\"model\":");
-  sv_puts_json(t, s->o.model_id);
-  sv_putf(t, ",\"size\":%llu,\"digest\":", (unsigned long long)s->facts.bytes);
-  sv_puts_json(t, s->facts.digest);
+  sv_puts_json(t, offer->id);
+  sv_putf(t, ",\"size\":%llu,\"digest\":", (unsigned long long)offer->facts->bytes);
+  sv_puts_json(t, offer->facts->digest);
   sv_puts(t, ",\"details\":");
-  sv_put_details(t, &s->facts);
+  sv_put_details(t, offer->facts);
 }
 
 enum MHD_Result sv_run_ollama_tags(sv_call *call) {
-  const sv_server *s = call->server;
-  const struct timespec modified = {.tv_sec = s->facts.modified};
   sv_text t = {0};
-  if (!sv_is_ready(call->server, &call->fail)) return sv_reply_fail(call);
-  sv_puts(&t, "{\"models\":[{");
-  sv_put_ollama_model(&t, s);
-  sv_puts(&t, ",\"modified_at\":");
-  sv_put_time(&t, &modified);
-  sv_puts(&t, "}]}");
+  if (!sv_is_ready(call->host, &call->fail)) return sv_reply_fail(call);
+  sv_puts(&t, "{\"models\":[");
+  for (size_t i = 0; i < sv_count_models(call->host); i++) {
+    sv_offer offer;
+    sv_describe_model(call->host, i, &offer);
+    const struct timespec modified = {.tv_sec = offer.facts->modified};
+    sv_puts(&t, i ? ",{" : "{");
+    sv_put_ollama_model(&t, &offer);
+    sv_puts(&t, ",\"modified_at\":");
+    sv_put_time(&t, &modified);
+    sv_puts(&t, "}");
+  }
+  sv_puts(&t, "]}");
   return sv_reply_json(call, &t);
 }
 
-/* Writes a loaded model; it stays until the server ends, which Ollama writes as a year far away. */
-static void sv_put_ollama_loaded(sv_text *t, const sv_server *s) {
-  uint64_t bytes = 0, on_gpus = 0;
-  for (int32_t i = 0; i < ga_model_placement_count(s->model); i++) {
-    const ga_model_placement *p = ga_model_placement_at(s->model, i);
-    const uint64_t sum = p->weights + p->kv + p->activations + p->workspace;
-    bytes += sum;
-    if (strncmp(p->device, "cpu", 3) && strncmp(p->device, "ref", 3)) on_gpus += sum;
+/* Writes a loaded model. One that stays has a year far away, as in Ollama. */
+static void sv_put_ollama_loaded(sv_text *t, const sv_offer *offer) {
+  struct timespec until = {0};
+  sv_put_ollama_model(t, offer);
+  sv_puts(t, ",\"expires_at\":");
+  if (offer->idle_left < 0) {
+    sv_puts(t, "\"2318-01-01T00:00:00Z\"");
+  } else {
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)offer->idle_left;
+    sv_put_time(t, &until);
   }
-  sv_puts(t, "{");
-  sv_put_ollama_model(t, s);
-  sv_putf(t, ",\"expires_at\":\"2318-01-01T00:00:00Z\",\"size_vram\":%llu,\"size_loaded\":%llu,\"context_length\":%d}",
-          (unsigned long long)on_gpus, (unsigned long long)bytes, s->context);
+  sv_putf(t, ",\"size_vram\":%llu,\"size_loaded\":%llu,\"context_length\":%d", (unsigned long long)offer->on_gpus,
+          (unsigned long long)offer->bytes, offer->context);
 }
 
 enum MHD_Result sv_run_ollama_ps(sv_call *call) {
   sv_text t = {0};
-  if (!sv_is_ready(call->server, &call->fail)) return sv_reply_fail(call);
+  const char *comma = "";
+  if (!sv_is_ready(call->host, &call->fail)) return sv_reply_fail(call);
   sv_puts(&t, "{\"models\":[");
-  sv_put_ollama_loaded(&t, call->server);
+  for (size_t i = 0; i < sv_count_models(call->host); i++) {
+    sv_offer offer;
+    sv_describe_model(call->host, i, &offer);
+    if (!offer.is_loaded) continue;
+    sv_putf(&t, "%s{", comma);
+    sv_put_ollama_loaded(&t, &offer);
+    sv_puts(&t, "}");
+    comma = ",";
+  }
   sv_puts(&t, "]}");
   return sv_reply_json(call, &t);
 }

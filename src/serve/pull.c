@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "serve/models.h"
 #include "serve/ollama.h"
 
 enum { SV_MAX_PULLS = 4 }; /* at once */
@@ -103,8 +104,8 @@ static bool sv_read_pull_name(sv_pull *p, const json_t *body, sv_fail *fail) {
 /* Returns whether there is nothing to fetch: the server's own model, or one on this machine. */
 static bool sv_is_here(const sv_server *s, const char *name) {
   char path[4096];
-  sv_fail ignored;
-  return sv_is_model(s, name, &ignored) || ga_model_path(name, path, sizeof path) == GA_OK;
+  size_t index;
+  return sv_find_model(s, name, &index) || ga_model_path(name, path, sizeof path) == GA_OK;
 }
 
 static bool sv_pull_start(sv_pull *p, sv_fail *fail) {
@@ -174,14 +175,14 @@ static ssize_t sv_read_pull_lines(void *user, uint64_t position, char *to, size_
       return (ssize_t)n;
     }
     if (has_ended) return MHD_CONTENT_READER_END_OF_STREAM;
-    if (atomic_load(&p->server->phase) == SV_ENDING) return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (atomic_load(&p->server->host->phase) == SV_ENDING) return MHD_CONTENT_READER_END_WITH_ERROR;
     if (sv_waiter_suspend(&p->w)) return 0;
   }
 }
 
 static enum MHD_Result sv_pull_whole(sv_call *call, sv_pull *p) {
   while (!sv_pull_take(p)) {
-    if (p->w.gone || atomic_load(&p->server->phase) == SV_ENDING) return MHD_NO;
+    if (p->w.gone || atomic_load(&p->server->host->phase) == SV_ENDING) return MHD_NO;
     if (sv_waiter_suspend(&p->w)) return MHD_YES;
   }
   if (p->fail.http) {

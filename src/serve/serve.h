@@ -38,12 +38,41 @@ typedef struct sv_options {
   void *user;
 } sv_options;
 
+/* A model that a server offers. */
+typedef struct sv_model_source {
+  const char *id;          /* name of the model in requests */
+  const char *other_names; /* further names, separated by commas; NULL = none */
+  const char *path;        /* file or folder */
+} sv_model_source;
+
+typedef struct sv_loaded {
+  ga_model *model;
+  ga_engine *engine; /* NULL for an encoder */
+  tool_format tools; /* tools, thinks, defaults: as in sv_options */
+  bool thinks;
+  sv_defaults defaults;
+  void *owner; /* what the program frees with the model */
+} sv_loaded;
+
+typedef struct sv_models_options {
+  const sv_model_source *source; /* [n] models; their texts are copied */
+  size_t n;
+  /* Loads a model. It is called by one thread. GA_ERR_NOMEM: it is called again once another model has left. */
+  ga_status (*load)(void *user, size_t index, sv_loaded *out);
+  void (*unload)(void *user, sv_loaded *loaded);
+  void *user;
+  double keep_seconds; /* seconds for which an idle model stays loaded; below 0 = until memory is short */
+  int32_t most_loaded; /* largest number of models that are loaded at once; 0 = no limit but memory */
+} sv_models_options;
+
 /* Creates a server that answers requests. Until sv_server_open is called, /health answers 503. The texts of options are
  * copied. GA_ERR_IO: the port is in use, or the address is not one of this machine. */
 GA_NODISCARD ga_status sv_server_create(const sv_options *options, sv_server **out);
 /* Makes the server accept requests for a model. engine: NULL for an encoder (a model for embeddings). Model and engine
  * must outlive the server. */
 GA_NODISCARD ga_status sv_server_open(sv_server *server, ga_model *model, ga_engine *engine);
+/* Begins to accept requests for models that are loaded when they are used. A single one is loaded at once. */
+GA_NODISCARD ga_status sv_server_offer(sv_server *server, const sv_models_options *options);
 int32_t sv_server_port(const sv_server *server);
 /* Returns whether the server listens on a loopback address, which only this machine can reach. */
 bool sv_server_is_loopback(const sv_server *server);

@@ -14,11 +14,17 @@
 
 typedef enum sv_phase { SV_LOADING, SV_READY, SV_DRAINING, SV_ENDING } sv_phase;
 
-typedef struct sv_embedder sv_embedder; /* defined in embed.c */
-typedef struct sv_route sv_route;       /* defined in http.h */
+typedef struct sv_models sv_models;           /* defined in models.h */
+typedef struct sv_model_hooks sv_model_hooks; /* defined in http.h */
+typedef struct sv_embedder sv_embedder;       /* defined in embed.c */
+typedef struct sv_route sv_route;             /* defined in http.h */
 
+/* A server of several models has one such struct for each of them, which share the connections of `host`. */
 struct sv_server {
-  sv_options o; /* options of the server; it owns copies of their texts */
+  sv_server *host; /* server that has the connections, the phase, counts and metrics; itself if it has one model */
+  const sv_model_hooks *hooks; /* how calls get a model; NULL = the server has one that is always there */
+  sv_models *models;           /* models that host offers; NULL = the one that sv_server_open was given */
+  sv_options o;                /* options of the server; it owns copies of their texts */
   struct MHD_Daemon *daemon;
   const sv_route *routes; /* table of routes; the last entry has method NULL */
   int32_t port;
