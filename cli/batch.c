@@ -186,6 +186,7 @@ static ga_status start_server(batch *b, const char *name, const opened *o, ga_en
                    .idle_seconds = 3600,
                    .max_waiting = MAX_IN_FLIGHT};
   TRY(engine_formats(&b->args->engine, &so.tools, &so.thinks));
+  TRY(engine_defaults(&b->args->engine, &so.defaults));
   ga_status status = write_key(b, path);
   if (status == GA_OK) status = sv_server_create(&so, &b->server);
   (void)unlink(path);

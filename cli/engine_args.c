@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/sampling.h"
 #include "cmdline/error.h"
 #include "serve/reasoning.h"
 
@@ -39,6 +40,23 @@ ga_status engine_formats(const engine_args *a, tool_format *tools, bool *thinks)
   *thinks = !a->no_reasoning && reasoning_detect(plain.data, plain.bytes);
   if (*tools == TOOL_FORMAT_AUTO) *tools = tool_format_detect(of_tools.data, of_tools.bytes);
   ga_model_file_destroy(file);
+  return GA_OK;
+}
+
+ga_status engine_defaults(const engine_args *a, sv_defaults *out) {
+  const sampling_args usual = SAMPLING_DEFAULTS;
+  char path[4096];
+  model_sampling m;
+  TRY(find_model(a->open.model, path, sizeof path));
+  TRY(sampling_defaults(path, &m));
+  *out = (sv_defaults){.is_given = true,
+                       .is_own = m.found,
+                       .temperature = (float)m.temperature,
+                       .top_p = (float)m.top_p,
+                       .min_p = (float)m.min_p,
+                       .repetition_penalty = (float)m.repeat,
+                       .top_k = (int32_t)(m.top_k < INT32_MAX ? m.top_k : INT32_MAX),
+                       .penalty_last = (int32_t)usual.repeat_last};
   return GA_OK;
 }
 

@@ -5,6 +5,7 @@
 #include "cli/open.h"
 #include "ga/engine.h"
 #include "names/names.h"
+#include "serve/params.h"
 #include "serve/tool_calls.h"
 
 typedef struct engine_args {
@@ -94,6 +95,8 @@ void engine_model_name(const engine_args *a, char *name, size_t capacity);
 /* Finds the format of the model's tool calls, and whether it writes reasoning, by the markers in its chat template.
  * --tool-call-parser and --no-reasoning have precedence. */
 ga_status engine_formats(const engine_args *a, tool_format *tools, bool *thinks);
+/* Finds the defaults of sampling: those of the model's files, else those of `ga run`. */
+ga_status engine_defaults(const engine_args *a, sv_defaults *out);
 /* Checks options that depend on each other. Returns 0, or an exit code after printing an error. name: the command's
  * name. */
 int engine_check(const char *name, const engine_args *a);

@@ -91,10 +91,27 @@ static ga_status check_content(const char *path, const char *goal) {
   return GA_OK;
 }
 
+static bool in_json;
+
+/* Prints a line. Whether stdout takes it is checked at the program's end. */
+static void print_pull_line(json_t *line) {
+  const ga_status status = cmd_print_json(line, JSON_COMPACT);
+  (void)status;
+}
+
+/* Prints the path of a model that is here. */
+static void print_goal(const char *goal) {
+  if (!in_json) {
+    printf("%s\n", goal);
+    return;
+  }
+  print_pull_line(json_pack("{s:s,s:o}", "status", "success", "path", cmd_json_text(goal, strlen(goal))));
+}
+
 /* True, and told, when there is nothing to do. */
 static bool is_here(const char *goal, const pull_args *a) {
   if (a->force || access(goal, R_OK)) return false;
-  printf("%s\n", goal);
+  print_goal(goal);
   (void)fprintf(stderr, "already here; --force fetches it again\n");
   return true;
 }
@@ -122,7 +139,7 @@ static ga_status pull_known(const ga_known_model *m, const char *dir, const pull
     if (status == GA_OK) status = verify(part, is_folder ? hashed : part, m->sha256, goal);
     if (status == GA_OK) status = is_folder ? move_folder(part, goal, old) : move_file(part, goal);
     if (status == GA_OK) sync_dir(dir);
-    if (status == GA_OK) printf("%s\n", goal);
+    if (status == GA_OK) print_goal(goal);
   }
   if (status == GA_OK || (fetched && status != GA_ERR_CANCELLED)) /* what is damaged is not kept */
     (void)tree_remove(work);
@@ -230,7 +247,7 @@ static ga_status pull_from(const char *url, const char *dir, const pull_args *a)
   TRY(judge_here(goal, &from, a, &done));
   if (done) return GA_OK;
   TRY(pull_fetch(&from, goal, a->sha256));
-  printf("%s\n", goal);
+  print_goal(goal);
   return GA_OK;
 }
 
@@ -250,7 +267,7 @@ static ga_status pull_from_hub(const char *source, const pull_args *a) {
   REQUIRE(!a->output && !a->sha256, GA_ERR_ARG,
           "%s: --output and --sha256 are for https addresses; the hub tells the hashes of its files", source);
   TRY(pull_hub(source, a->list, a->force, path, sizeof path));
-  if (!a->list) printf("%s\n", path);
+  if (!a->list) print_goal(path);
   return GA_OK;
 }
 
@@ -266,6 +283,12 @@ static ga_status pull(const char *source, const pull_args *a) {
                       source);
 }
 
+/* Prints the error text as the last line of JSON. */
+static void print_error(void) {
+  const char *text = ga_error_text();
+  print_pull_line(json_pack("{s:o}", "error", cmd_json_text(text, strlen(text))));
+}
+
 int cmd_pull(int argc, char **argv) {
   pull_args a = {0};
   const cmd_option options[] = {
@@ -274,6 +297,7 @@ int cmd_pull(int argc, char **argv) {
       {"sha256", 0, OPT_STRING, &a.sha256, 0, 0, "HEX", "SHA-256 that the file must have, fetched or already here"},
       {"output", 'o', OPT_STRING, &a.output, 0, 0, "FILE", "where to put the file of an https:// address"},
       {"force", 0, OPT_FLAG, &a.force, 0, 0, NULL, "fetch again what is already here"},
+      {"json", 0, OPT_FLAG, &in_json, 0, 0, NULL, "progress, the path or the error on stdout, a JSON object a line"},
   };
   int code, rest = cmd_parse("pull", "[options] NAME | https://... | hf:ORGANISATION/REPOSITORY[:TYPE | /FILE]",
                              options, COUNT_OF(options), argc, argv, &code);
@@ -284,6 +308,9 @@ int cmd_pull(int argc, char **argv) {
   if (a.output && !*a.output) return cmd_usage_error("pull", "--output is empty");
   if (a.sha256 && (strlen(a.sha256) != 64 || strspn(a.sha256, "0123456789abcdefABCDEF") != 64))
     return cmd_usage_error("pull", "--sha256 '%s': must be 64 hex digits", a.sha256);
+  cmd_progress_json(in_json);
   listen_for_interrupt();
-  return pull(argv[1], &a) == GA_OK ? EXIT_OK : cmd_fail("pull");
+  if (pull(argv[1], &a) == GA_OK) return EXIT_OK;
+  if (in_json) print_error();
+  return cmd_fail("pull");
 }

@@ -31,14 +31,19 @@ static void fill_all(sampling_args *a, const model_sampling *m) {
   if (a->top_k < 0) a->top_k = m->top_k;
 }
 
+ga_status sampling_defaults(const char *path, model_sampling *out) {
+  TRY(model_sampling_read(path, out));
+  if (!out->found)
+    *out = (model_sampling){.temperature = FALLBACK_TEMPERATURE,
+                            .top_p = FALLBACK_TOP_P,
+                            .repeat = FALLBACK_REPEAT,
+                            .top_k = FALLBACK_TOP_K};
+  return GA_OK;
+}
+
 ga_status sampling_fill(sampling_args *a, const char *path, bool is_answer) {
   model_sampling m = {.temperature = 0, .top_p = 1, .min_p = 0, .repeat = 1, .top_k = 0};
-  if (is_answer) TRY(model_sampling_read(path, &m));
-  if (is_answer && !m.found)
-    m = (model_sampling){.temperature = FALLBACK_TEMPERATURE,
-                         .top_p = FALLBACK_TOP_P,
-                         .repeat = FALLBACK_REPEAT,
-                         .top_k = FALLBACK_TOP_K};
+  if (is_answer) TRY(sampling_defaults(path, &m));
   fill_all(a, &m);
   return GA_OK;
 }

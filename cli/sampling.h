@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "cli/open.h"
+#include "cli/sampling_model.h"
 
 typedef struct sampling_args {
   double temperature, top_p, min_p, typical, repeat, presence, frequency; /* NaN: the option was not given */
@@ -70,6 +71,8 @@ typedef struct sampling_args {
 /* Checks sampling options. Returns EXIT_OK, or prints an error and returns EXIT_USAGE. name: the command's name. */
 int sampling_check(const char *name, const sampling_args *a);
 
+/* Reads the values of the model's files; else out->found is false, and the values are FALLBACK_*. */
+ga_status sampling_defaults(const char *path, model_sampling *out);
 /* Fills in options that were not given. Answers through a chat template (is_answer) get the values of the model's
  * files, else FALLBACK_*. Without a template the defaults are greedy. Greedy sampling gets no penalty unless one was
  * given. A model's value that is out of range is reported on stderr and ignored. path: path of the model. */

@@ -11,16 +11,23 @@
 #include <unistd.h>
 
 #include "cli/engine_args.h"
+#include "cli/serve_models.h"
+#include "cli/serve_pull.h"
 #include "cmdline/error.h"
+#include "serve/duration.h"
 
 typedef struct serve_args {
   engine_args engine;
   sv_options server;
   const char *host, *keys, *cors;
   int64_t port, max_waiting, max_body, max_connections, request_seconds;
-  int64_t idle_seconds, drain_seconds, threads;
+  int64_t idle_seconds, drain_seconds, threads, response_store;
   double first_token_seconds;
-  bool verbose;
+  bool verbose, allow_pull;
+  cmd_texts models;
+  const char *keep_alive;
+  double keep_seconds, memory_gib;
+  int64_t max_models;
 } serve_args;
 
 /* --- signals --- */
@@ -79,11 +86,16 @@ static void print_log(void *user, const char *line) {
   funlockfile(stderr);
 }
 
-static void print_ready(const serve_args *a, const sv_server *server) {
+static void print_ready(const serve_args *a, const sv_server *server, const serve_models *m) {
   const char *host = a->host;
   const bool is_v6 = strchr(host, ':') != NULL;
-  printf("listening on http://%s%s%s:%d (model ", is_v6 ? "[" : "", host, is_v6 ? "]" : "", sv_server_port(server));
-  cmd_put_text(stdout, a->server.model_id, strlen(a->server.model_id));
+  printf("listening on http://%s%s%s:%d (", is_v6 ? "[" : "", host, is_v6 ? "]" : "", sv_server_port(server));
+  if (m->n == 1) {
+    printf("model ");
+    cmd_put_text(stdout, m->source[0].id, strlen(m->source[0].id));
+  } else {
+    printf("%zu models, loaded when they are used", m->n);
+  }
   printf(")\n");
   (void)fflush(stdout);
   if (!sv_server_is_loopback(server) && !a->keys)
@@ -97,37 +109,33 @@ static void wait_for_requests(const serve_args *a, const sv_server *server) {
     (void)nanosleep(&pause, NULL);
 }
 
-static ga_status serve_model(const serve_args *a, sv_server *server) {
-  opened o;
-  ga_engine *engine;
-  TRY(open_model(&a->engine.open, false, &o));
-  ga_status status = engine_open(&a->engine, (int32_t)a->max_waiting, o.model, &engine);
-  if (status == GA_OK) status = sv_server_open(server, o.model, engine);
-  if (status == GA_OK) status = listen_for_stop();
-  if (status == GA_OK) {
-    print_ready(a, server);
-    wait_for_stop();
-    sv_server_drain(server);
-    (void)fprintf(stderr, "stopping: %d requests are being answered; a second signal ends at once\n",
-                  sv_server_active(server));
-    wait_for_requests(a, server);
-  }
-  sv_server_destroy(server);
-  ga_engine_destroy(engine);
-  close_model(&o);
-  return status;
+/* Serves until a signal comes. */
+static ga_status serve_models_until_stop(serve_args *a, serve_models *m, sv_server *server) {
+  const sv_models_options options = {.source = m->source,
+                                     .n = m->n,
+                                     .load = serve_models_load,
+                                     .unload = serve_models_unload,
+                                     .user = m,
+                                     .keep_seconds = a->keep_seconds,
+                                     .most_loaded = (int32_t)a->max_models};
+  TRY(sv_server_offer(server, &options));
+  TRY(listen_for_stop());
+  print_ready(a, server, m);
+  wait_for_stop();
+  sv_server_drain(server);
+  (void)fprintf(stderr, "stopping: %d requests are being answered; a second signal ends at once\n",
+                sv_server_active(server));
+  wait_for_requests(a, server);
+  return GA_OK;
 }
 
-static ga_status serve(serve_args *a) {
+static ga_status serve(serve_args *a, serve_models *m) {
   sv_server *server;
-  char name[256];
-  const char *comma = a->engine.alias ? strchr(a->engine.alias, ',') : NULL;
-  engine_model_name(&a->engine, name, sizeof name);
-  REQUIRE(*name, GA_ERR_ARG, "--alias is empty");
+  m->max_waiting = (int32_t)a->max_waiting;
+  m->memory_gib = a->memory_gib;
   a->server = (sv_options){.host = a->host,
                            .port = (int32_t)a->port,
-                           .model_id = name,
-                           .other_names = comma ? comma + 1 : NULL,
+                           .model_id = m->source[0].id,
                            .keys_path = a->keys,
                            .cors_origin = a->cors,
                            .max_body = (size_t)a->max_body << 20,
@@ -137,13 +145,23 @@ static ga_status serve(serve_args *a) {
                            .threads = (int32_t)a->threads,
                            .first_token_seconds = a->first_token_seconds,
                            .max_waiting = (int32_t)a->max_waiting,
+                           .most_turns = (size_t)a->response_store << 20,
+                           .pull = a->allow_pull ? serve_pull : NULL,
                            .log = a->verbose ? print_log : NULL};
-  TRY(engine_formats(&a->engine, &a->server.tools, &a->server.thinks));
   (void)signal(SIGPIPE, SIG_IGN);
   allow_connections(a->max_connections);
   TRY(sv_server_create(&a->server, &server));
-  ga_status status = serve_model(a, server);
-  a->server.model_id = a->server.other_names = NULL;
+  const ga_status status = serve_models_until_stop(a, m, server);
+  sv_server_destroy(server);
+  a->server.model_id = NULL;
+  return status;
+}
+
+static ga_status find_and_serve(serve_args *a) {
+  serve_models m;
+  ga_status status = serve_models_find(&a->engine, &a->models, &m);
+  if (status == GA_OK) status = serve(a, &m);
+  serve_models_free(&m);
   return status;
 }
 
@@ -156,9 +174,20 @@ int cmd_serve(int argc, char **argv) {
                   .max_connections = 4096,
                   .request_seconds = 60,
                   .idle_seconds = 120,
-                  .drain_seconds = 30};
+                  .drain_seconds = 30,
+                  .response_store = 256,
+                  .keep_alive = "-1"};
   const cmd_option options[] = {
-      OPEN_MODEL_OPTIONS(a.engine.open),
+      {"model", 'm', OPT_LIST, &a.models, 0, 0, "MODEL",
+       "file, folder, name of a pulled model (ga list), or hf:ORG/REPOSITORY[:TYPE]; several are loaded when they are "
+       "used. A folder of models: all of them"},
+      {"no-mmap", 0, OPT_FLAG, &a.engine.open.no_mmap, 0, 0, NULL,
+       "read the model into memory instead of mapping its file, which may then change"},
+      OPEN_DEVICE_OPTIONS(a.engine.open),
+      {"keep-alive", 0, OPT_STRING, &a.keep_alive, 0, 0, "TIME",
+       "time after which an idle model is unloaded: seconds, or 5m; -1 = when memory is short"},
+      {"max-models", 0, OPT_INT, &a.max_models, 0, 1024, "N", "models that are loaded at once; 0 = as memory allows"},
+      {"memory", 0, OPT_FLOAT, &a.memory_gib, 0, 1e6, "GIB", "host memory for models; 0 = most of the machine's"},
       ENGINE_OPTIONS(a.engine),
       {"host", 0, OPT_STRING, &a.host, 0, 0, "HOST",
        "address to listen on; 0.0.0.0 or :: = all, which needs --api-keys"},
@@ -175,13 +204,24 @@ int cmd_serve(int argc, char **argv) {
        "close a connection on which nothing was sent for so long"},
       {"drain-seconds", 0, OPT_INT, &a.drain_seconds, 0, 86400, "S",
        "after SIGTERM or Ctrl-C: time for answers to end"},
+      {"allow-pull", 0, OPT_FLAG, &a.allow_pull, 0, 0, NULL,
+       "clients may fetch models into the models' folder by /api/pull; known names and hf: alone"},
+      {"response-store", 0, OPT_INT, &a.response_store, 0, 1 << 20, "MIB",
+       "memory for what /v1/responses keeps until the server ends, in MiB; 0 = nothing is kept"},
       {"http-threads", 0, OPT_INT, &a.threads, 0, 64, "N", "threads of HTTP; 0 = by the number of CPUs"},
       {"verbose", 'v', OPT_FLAG, &a.verbose, 0, 0, NULL, "a line for each request on stderr; never prompts or keys"},
   };
   int code, rest = cmd_parse("serve", "[options]", options, COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
   if (rest > 0) return cmd_usage_error("serve", "unexpected '%s'", argv[1]);
-  if (open_args_check("serve", &a.engine.open) || engine_check("serve", &a.engine)) return EXIT_USAGE;
+  for (size_t i = 0; i < (a.models.n ? a.models.n : 1); i++) {
+    if (a.models.n) a.engine.open.model = a.models.item[i];
+    if (open_args_check("serve", &a.engine.open)) return EXIT_USAGE;
+  }
+  if (engine_check("serve", &a.engine)) return EXIT_USAGE;
+  if (!sv_read_duration(a.keep_alive, &a.keep_seconds))
+    return cmd_usage_error("serve", "--keep-alive '%s': must be seconds, or a time such as 5m; -1 = no limit",
+                           a.keep_alive);
   listen_for_interrupt();
-  return serve(&a) == GA_OK ? EXIT_OK : cmd_fail("serve");
+  return find_and_serve(&a) == GA_OK ? EXIT_OK : cmd_fail("serve");
 }

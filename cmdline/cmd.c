@@ -263,6 +263,23 @@ static bool in_lines;
 
 void cmd_progress_lines(bool on) { in_lines = on; }
 
+static bool in_json;
+
+void cmd_progress_json(bool on) { in_json = on; }
+
+static void progress_json(const char *what, uint64_t done, uint64_t total) {
+  enum { PAUSE_NS = 200 * 1000 * 1000 };
+  static struct timespec last;
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  const int64_t ns = (int64_t)(now.tv_sec - last.tv_sec) * 1000000000 + (now.tv_nsec - last.tv_nsec);
+  if (ns < PAUSE_NS && done < total) return;
+  last = now;
+  printf("{\"status\":\"%s\",\"completed\":%llu,\"total\":%llu}\n", what, (unsigned long long)done,
+         (unsigned long long)total);
+  (void)fflush(stdout);
+}
+
 enum { LINE_SECONDS = 5 };
 
 static void progress_line(const char *what, uint64_t done, uint64_t total) {
@@ -286,6 +303,10 @@ enum { PROGRESS_COLUMNS = 64 }; /* that a name of 24 letters, a bar and a percen
 
 void cmd_progress(const char *what, uint64_t done, uint64_t total) {
   static int last_percent = -1;
+  if (in_json) {
+    progress_json(what, done, total);
+    return;
+  }
   if (!cmd_is_interactive()) {
     if (in_lines) progress_line(what, done, total);
     return;

@@ -79,6 +79,8 @@ json_t *cmd_json_text(const char *text, size_t bytes);
 bool cmd_is_interactive(void);
 /* Sets whether cmd_progress prints a line every few seconds if stderr is no terminal. */
 void cmd_progress_lines(bool on);
+/* Sets whether cmd_progress prints JSON lines on stdout instead, a few a second: {"status", "completed", "total"}. */
+void cmd_progress_json(bool on);
 /* Draws or updates one progress line, which done >= total ends. If stderr is no terminal, nothing is drawn. */
 void cmd_progress(const char *what, uint64_t done, uint64_t total);
 /* Removes a progress line that has not ended, before other output is written. */

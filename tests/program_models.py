@@ -18,6 +18,7 @@ import urllib.parse
 
 import tiny_gguf
 from chat_rig import Terminal
+from serve_rig import Server
 
 GA = os.path.abspath(sys.argv.pop(1))
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "arch")
@@ -574,6 +575,53 @@ class Models(unittest.TestCase):
         _, said = p.communicate(timeout=60)
         self.assertEqual(p.returncode, 0, said)
         self.assertRegex(said, r"downloading: 0 of 0 MB, \d+ %")
+
+    # --- by a server ---
+
+    def test_pull_as_json(self):
+        lines = [json.loads(line) for line in self.ga("pull", "--json", "hf:org/many")[0].splitlines()]
+        self.assertEqual(lines[-1], {"status": "success", "path": os.path.join(self.models, "hf/org/many/m-Q4_K_M.gguf")})
+        for line in lines[:-1]:
+            self.assertEqual(set(line), {"status", "completed", "total"})
+        out, said = self.ga("pull", "--json", "hf:org/none", code=1)
+        self.assertIn(json.loads(out)["error"], said)
+
+    def pulled(self, server, **body):
+        """The lines of a pull."""
+        connection = server.connect()
+        with contextlib.closing(connection):
+            connection.request("POST", "/api/pull", json.dumps(body), {"Content-Type": "application/json"})
+            reply = connection.getresponse()
+            self.assertEqual((reply.status, reply.headers["Content-Type"]), (200, "application/x-ndjson"))
+            return [json.loads(line) for line in reply.read().splitlines()]
+
+    def test_pull_by_a_server(self):
+        own = self.put("own.gguf", GOOD)
+        with Server(GA, own, "--allow-pull", env=self.env) as server:
+            said = self.pulled(server, model="hf.co/org/many:Q8_0", insecure=True)
+            self.assertEqual((said[0], said[-1]), ({"status": "pulling manifest"}, {"status": "success"}))
+            self.assertIn("hf:org/many/m-Q8_0.gguf", self.names())
+            for line in said[1:-1]:
+                self.assertEqual(set(line), {"status", "digest", "total", "completed"})
+            for name in ("hf:org/many:Q8_0", "own", "own:latest"):  # here already
+                self.assertEqual(self.pulled(server, name=name), [{"status": "pulling manifest"}, {"status": "success"}])
+            self.assertEqual(server.post("/api/pull", model="hf:org/split", stream=False), {"status": "success"})
+            self.assertIn("org/none", self.pulled(server, model="hf:org/none")[-1]["error"])
+            status, _, reply = server.request("POST", "/api/pull", {"model": "unknown-model", "stream": False})
+            self.assertEqual((status, set(reply)), (500, {"error"}))
+            self.assertIn("unknown-model", reply["error"])
+            for model in ("https://127.0.0.1/x.gguf", "--list", "", None, 5):
+                self.assertEqual(server.request("POST", "/api/pull", {"model": model})[0], 400, model)
+            with contextlib.closing(server.connect()) as connection:  # a client that leaves stops its download
+                connection.request("POST", "/api/pull", json.dumps({"model": "hf:slow/one"}), {"Content-Type": "application/json"})
+                self.assertTrue(connection.getresponse().readline())
+                server.wait_until(lambda: any("slow/one" in path for path in Hub.asked))
+            Hub.go.set()
+        with Server(GA, own, env=self.env) as server:
+            status, _, reply = server.request("POST", "/api/pull", {"model": "hf:org/folder"})
+            self.assertEqual(status, 403)
+            self.assertIn("--allow-pull", reply["error"])
+            self.assertEqual(self.pulled(server, model="own")[-1], {"status": "success"})
 
 
 if __name__ == "__main__":

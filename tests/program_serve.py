@@ -94,6 +94,15 @@ class Routes(OneServer):
         self.assertEqual(self.server.request("DELETE", "/v1/models")[0], 405)
         self.assertEqual(self.server.request("OPTIONS", "/v1/models")[0], 405)
 
+    def test_nearest_path(self):
+        for url, near in (("/v1/chat", "/v1/chat/completions"), ("/v1/v1/chat/completions", "/v1/chat/completions"), ("/v1/chat/completion/", "/v1/chat/completions"),
+                          ("/openai/v1/models", "/v1/models"), ("/v1/embedding", "/v1/embeddings"), ("/helth", "/health"), ("/v2/completions", "/v1/completions"),
+                          ("/v1", "/v1/models"), ("/" + "x" * 5000, "/")):
+            for method in ("GET", "POST"):
+                status, _, reply = self.server.request(method, url, {} if method == "POST" else None)
+                self.assertEqual((status, reply["error"]["code"]), (404, "not_found"), url)
+                self.assertTrue(reply["error"]["message"].endswith(f"the nearest path is {near}."), reply) if len(url) < 99 else None
+
     def test_keep_alive(self):
         connection = self.server.connect()
         for body in ({"prompt": "a", "max_tokens": 2}, {"prompt": 5}, {"prompt": "b", "max_tokens": 2, "stream": True}) * 3:
@@ -564,6 +573,15 @@ class Embeddings(OneServer):
             self.assertAlmostEqual(a, b, 6)
         ids = self.post("/tokenize", prompt="hello")["tokens"]
         self.assertEqual(self.post("/v1/embeddings", input=[ids])["data"][0]["embedding"], vector)
+
+    def test_native_embedding(self):
+        vectors = [d["embedding"] for d in self.post("/v1/embeddings", input=["hello", "x"])["data"]]
+        wanted = [{"index": i, "embedding": [v]} for i, v in enumerate(vectors)]
+        self.assertEqual(self.post("/embedding", content="hello"), wanted[:1])
+        self.assertEqual(self.post("/embeddings", content=["hello", "x"], embd_normalize=2), wanted)
+        self.assertEqual(self.post("/embedding", input=[self.post("/tokenize", prompt="hello")["tokens"]]), wanted[:1])
+        self.refuse("/embedding", {}, 400, "content")
+        self.refuse("/embedding", {"content": "x", "embd_normalize": -1}, 400, "embd_normalize")
 
     def test_refused(self):
         self.refuse("/v1/embeddings", {}, 400, "input")

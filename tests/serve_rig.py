@@ -42,10 +42,10 @@ def write_model(folder, template=None, renamed=None, more=None):
     return path
 
 
-def write_encoder(folder):
-    """The encoder of tests/data/arch with letters as its tokens."""
+def write_encoder(folder, name="arch/bert"):
+    """An encoder of tests/data with letters as its tokens."""
     path = os.path.join(folder, "encoder")
-    shutil.copytree(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "arch", "bert"), path)
+    shutil.copytree(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", name), path)
     letters = "abcdefghijklmnopqrstuvwxyz"
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"] + list(letters) + ["##" + c for c in letters]
     vocab = {word: i for i, word in enumerate(words)}
@@ -61,11 +61,12 @@ def write_encoder(folder):
 
 
 class Server:
-    def __init__(self, ga, model, *options, wait=True):
-        self.process = subprocess.Popen([ga, "serve", "-m", model, "--port", "0", "-t", "1", *options], stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
+    def __init__(self, ga, model, *options, wait=True, env=None):
+        models = [model] if isinstance(model, str) else model
+        self.process = subprocess.Popen([ga, "serve", *(x for m in models for x in ("-m", m)), "--port", "0", "-t", "1", *options], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", env=env)
         self.line = self.process.stdout.readline() if wait else ""
-        found = re.search(r"^listening on http://\S*:(\d+) \(model (.*)\)$", self.line)
+        found = re.search(r"^listening on http://\S*:(\d+) \((?:model )?(.*)\)$", self.line)
         if wait and not found:
             raise AssertionError(f"{self.line!r}: {self.process.communicate(timeout=30)[1]}")
         self.port = int(found[1]) if found else None

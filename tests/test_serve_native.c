@@ -64,7 +64,7 @@ static void test_native_defaults(void **state) {
   assert_int_equal(r.p.max_tokens, SV_NO_LIMIT);
   assert_true(r.p.logprobs == -1 && r.p.seed == -1 && r.p.n == 1 && r.p.min_tokens == 0);
   assert_false(r.p.stream || r.p.return_ids || r.p.no_cache || r.p.timings_per_token || r.p.ignore_eos);
-  assert_true(r.is_native && !r.is_chat && r.n_prompts == 1);
+  assert_true(r.clips_length && !r.is_chat && r.n_prompts == 1);
   sv_request_free(&r);
 }
 
@@ -304,7 +304,7 @@ static void test_answer(void **state) {
                &r);
   sv_choice choices[2] = {{.params = &r.p, .stop_string = 0, .finish = "stop", .n_generated = 2, .ended = true},
                           {.params = &r.p, .stop_string = -1, .finish = "length", .n_generated = 3, .ended = true}};
-  const sv_answer a = {.request = &r, .model = "m", .choices = choices, .n = 2};
+  sv_answer a = {.request = &r, .model = "m", .choices = choices, .n = 2};
   sv_token token = {.id = 9};
   choices[0].tokens = (sv_tokens){&token, 1, 1};
   sv_puts(&choices[0].text, "x\"\n");

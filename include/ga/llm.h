@@ -107,9 +107,7 @@ typedef struct ga_model_info {
   /* bytes of the weights in memory; tables for look-up are included unless they stay in the mapped file */
   uint64_t weight_bytes;
   uint64_t kv_token_bytes; /* bytes of the KV cache for each token, in f16, of all layers */
-  /* Elements of an encoder's embedding: `width`, unless the file has several kinds of pooling or Dense modules. 0: the
-   * model generates text. */
-  int32_t embedding_width;
+  int32_t n_labels;        /* labels of a cross-encoder's head; 0 = the model has none. ga_rank_ids needs 1 */
 } ga_model_info;
 
 /* Finds the path of a model by its name, as -m of the program takes it. Nothing is fetched. In this order, `name` is
@@ -230,6 +228,13 @@ GA_API GA_NODISCARD ga_status ga_embed_vector(ga_model *model, const int32_t *id
                                               size_t capacity);
 /* Calls ga_embed_vector with a capacity of `width` floats. */
 GA_API GA_NODISCARD ga_status ga_embed_ids(ga_model *model, const int32_t *ids, int32_t n, float *out);
+
+/* Computes how relevant a document is to a query, by a cross-encoder of the BERT family (arXiv 1901.04085). ids: the
+ * beginning token, the query, the separator, the document, the separator. The first n_query ids, which end with the
+ * first separator, have token type 0, the others type 1. *score: the logit of the only label; larger is more relevant.
+ * GA_ERR_UNSUPPORTED: the model has no such head, or several labels. GA_ERR_SHAPE: more ids than the context. */
+GA_API GA_NODISCARD ga_status ga_rank_ids(ga_model *model, const int32_t *ids, int32_t n, int32_t n_query,
+                                          float *score);
 
 #ifdef __cplusplus
 }

@@ -12,6 +12,7 @@
 #include "model/exec.h"
 #include "model/memory_kind.h"
 #include "model/pass/shard.h"
+#include "model/rank_head.h"
 
 /* A template that GA cannot compile is no reason to refuse the model: raw prompts work without it. */
 static ga_status load_template(ga_model *model, const char *key, const char *name, ga_template **out) {
@@ -86,6 +87,14 @@ static ga_status split_model(ga_model *model, const ga_model_options *options) {
   return shard_graph(&model->whole, &model->hparams, rank, ranks, &model->graph);
 }
 
+/* Other encoders than BERT's may have tensors of these names with another meaning. */
+static ga_status load_rank_head(ga_model *model) {
+  if (!model->whole.arch->has_rank_head) return GA_OK;
+  GA_TRY(rank_head_load(model->file, model->hparams.width, &model->rank_head));
+  model->info.n_labels = rank_head_labels(model->rank_head);
+  return GA_OK;
+}
+
 static ga_status load_model_file(ga_model *model, ga_ctx *ctx, const char *path, const ga_model_options *options) {
   GA_TRY(ga_model_file_open(path, &model->file));
   GA_TRY(ga_hparams_read(model->file, &model->whole));
@@ -93,6 +102,7 @@ static ga_status load_model_file(ga_model *model, ga_ctx *ctx, const char *path,
   if (model->whole.arch->is_encoder)
     GA_TRY(embedding_create(model->file, &model->whole, options->plan_only, &model->embedding));
   GA_TRY(fill_info(model));
+  GA_TRY(load_rank_head(model));
   GA_TRY(load_tokenizer(model));
   GA_TRY(load_templates(model));
   model->is_plan = options->plan_only;
@@ -193,6 +203,7 @@ void ga_model_destroy(ga_model *model) {
   ga_mem_free(model->attachments);
   embedding_destroy(model->embedding);
   graph_destroy(model->graph);
+  rank_head_free(model->rank_head);
   ga_template_destroy(model->chat_template);
   ga_template_destroy(model->tool_template);
   ga_tokenizer_destroy(model->tokenizer);

@@ -9,6 +9,7 @@
 
 typedef struct ga_arch_desc ga_arch_desc;     /* defined in arch/arch.h */
 typedef struct ga_model_graph ga_model_graph; /* defined in graph.h */
+typedef struct ga_rank_head ga_rank_head;     /* defined in rank_head.h */
 
 typedef struct ga_hparams {
   const ga_arch_desc *arch;
@@ -25,9 +26,10 @@ typedef struct ga_hparams {
   bool no_rope[GA_MODEL_MAX_LAYERS];      /* [layer] the layer has no RoPE */
   bool no_attention[GA_MODEL_MAX_LAYERS]; /* [layer] the layer has no keys and values */
   int32_t pooling;                        /* ga_pooling */
-  bool has_alibi;                         /* attention has ALiBi: logits fall with distance, by a slope for each head */
-  bool has_head_norms;                    /* heads of q and k have layer norms, each with its own weights */
-  bool is_parallel; /* attention and feed-forward of a layer both read the layer's input, and both are added to it */
+  int32_t n_types;     /* rows of the table of token types that are read: 2 if the model scores pairs; 0 means 1 */
+  bool has_alibi;      /* attention has ALiBi: logits fall with distance, by a slope for each head */
+  bool has_head_norms; /* heads of q and k have layer norms, each with its own weights */
+  bool is_parallel;    /* attention and feed-forward of a layer both read the layer's input, and both are added to it */
   float norm_eps, embed_scale, attn_scale, residual_scale, logit_scale;
   float attn_softcap, logit_softcap; /* soft-caps of attention's logits and of the output's; 0: none */
   /* YaRN that extends the context by factor f multiplies sine and cosine by (1 + 0.1 ln f) / (1 + 0.1 m ln f). m is
@@ -121,6 +123,7 @@ struct ga_model {
   ga_model_graph *graph;
   int32_t short_context; /* result of ga_rope_short_context */
   ga_model_info info;
+  ga_rank_head *rank_head; /* head of a cross-encoder; NULL: the model has none */
   ga_tokenizer *tokenizer;
   ga_template *chat_template;
   /* if has_tool_template: the file's template of the name tool_use; NULL: GA cannot compile it */

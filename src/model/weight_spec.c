@@ -81,7 +81,7 @@ const ga_weight *ga_weight_at(const ga_model *model, weight_ref w) {
 ga_weight ga_weight_of(const ga_hparams *p, weight_id id, ga_dtype dtype) {
   ga_weight w = {.dtype = dtype, .layout = GA_LAYOUT_NATIVE};
   w.n_dims = ga_weight_dims(p, id, w.dims);
-  if (ga_weight_specs[id].rows == DIM_TYPES) w.dims[0] = 1;
+  if (ga_weight_specs[id].rows == DIM_TYPES) w.dims[0] = p->n_types > 1 ? p->n_types : 1;
   return w;
 }
 

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "serve/nearest.h"
+
 enum { SV_SHORT_BODY = 65536 };
 
 static const char *sv_header(const sv_call *call, const char *name) {
@@ -16,6 +18,14 @@ static bool sv_route_has(const sv_route *r, const char *url) {
   return n > 1 && r->path[n - 1] == '/' ? !strncmp(url, r->path, n) : !strcmp(url, r->path);
 }
 
+void sv_list_methods(const sv_call *call, char out[SV_METHODS_BYTES]) {
+  size_t n = 0;
+  *out = 0;
+  for (const sv_route *r = call->server->routes; r->method; r++)
+    if (sv_route_has(r, call->url) && n < SV_METHODS_BYTES)
+      n += (size_t)snprintf(out + n, SV_METHODS_BYTES - n, "%s%s", n ? ", " : "", r->method);
+}
+
 static bool sv_find_route(sv_call *call) {
   const char *method = strcmp(call->method, "HEAD") ? call->method : "GET";
   for (const sv_route *r = call->server->routes; r->method; r++) {
@@ -23,11 +33,15 @@ static bool sv_find_route(sv_call *call) {
     call->route = r;
     if (!strcmp(method, r->method)) return true;
   }
-  if (!call->route)
-    return sv_refuse(&call->fail, 404, "not_found", NULL,
-                     "There is no %.100s here; endpoints are such as /v1/chat/completions.", call->url);
-  return sv_refuse(&call->fail, 405, "method_not_allowed", NULL, "%.20s is not allowed for %s; %s is.", call->method,
-                   call->route->path, call->route->method);
+  if (!call->route) {
+    call->nearest = sv_nearest_route(call->server->routes, call->url);
+    return sv_refuse(&call->fail, 404, "not_found", NULL, "There is no %.100s here; the nearest path is %.100s.",
+                     call->url, call->nearest->path);
+  }
+  char allowed[SV_METHODS_BYTES];
+  sv_list_methods(call, allowed);
+  return sv_refuse(&call->fail, 405, "method_not_allowed", NULL, "%.20s is not allowed for %s; allowed: %s.",
+                   call->method, call->route->path, allowed);
 }
 
 bool sv_is_local_host(const char *host) {
@@ -49,7 +63,7 @@ static bool sv_check_page(sv_call *call) {
     return sv_refuse(&call->fail, 403, "host_not_allowed", NULL,
                      "The Host header is \"%.100s\"; without API keys this server answers to localhost and addresses.",
                      host);
-  if (!origin || strcmp(call->method, "POST") != 0) return true;
+  if (!origin || (strcmp(call->method, "POST") != 0 && strcmp(call->method, "DELETE") != 0)) return true;
   if (s->o.cors_origin && (!strcmp(s->o.cors_origin, "*") || !strcmp(s->o.cors_origin, origin))) return true;
   const char *name = strstr(origin, "://");
   if (name && host && !strcasecmp(name + 3, host)) return true;

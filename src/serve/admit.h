@@ -8,6 +8,9 @@
 /* Checks the headers of a request, and sets call->route and call->key. Returns false if the request is refused;
  * call->fail then has the reason. */
 bool sv_admit(sv_call *call);
+enum { SV_METHODS_BYTES = 64 };
+/* Lists the methods of the call's path: "GET, DELETE". */
+void sv_list_methods(const sv_call *call, char out[SV_METHODS_BYTES]);
 /* Returns whether the request's headers announce a body so long that a refusal is sent without reading it. */
 bool sv_has_long_body(const sv_call *call);
 /* Sets *fail to HTTP 413, for a body that is larger than the server's max_body. Returns false. */

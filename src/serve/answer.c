@@ -110,7 +110,7 @@ static void sv_put_whole_choice(sv_text *t, const sv_answer *a, sv_choice *c, si
   sv_puts(t, "}");
 }
 
-void sv_put_answer(sv_text *t, const sv_answer *a) {
+void sv_put_answer(sv_text *t, sv_answer *a) {
   sv_put_head(t, a, false);
   for (size_t i = 0; i < a->n; i++) sv_put_whole_choice(t, a, &a->choices[i], i);
   sv_puts(t, "],\"usage\":");

@@ -15,12 +15,14 @@ typedef struct sv_answer {
   /* The fields below are the state of the event stream of an Anthropic message (anthropic.h). */
   const char *block; /* type of the content block that is open; NULL = no block is open */
   size_t n_blocks;   /* number of content blocks that have been closed */
+  void *state;       /* state of other forms, freed by state_free; NULL = none */
+  void (*state_free)(void *state);
 } sv_answer;
 
 /* Writes the answer's usage: {"prompt_tokens","completion_tokens","total_tokens","prompt_tokens_details"}. */
 void sv_put_usage(sv_text *t, const sv_answer *a);
 /* Writes the whole answer as one JSON object. All choices must have ended without an error. */
-void sv_put_answer(sv_text *t, const sv_answer *a);
+void sv_put_answer(sv_text *t, sv_answer *a);
 /* Writes the events, none to several, for the new text of choice number `index`. Removes that text from the choice. */
 void sv_put_chunks(sv_text *t, const sv_answer *a, size_t index);
 /* Writes the end of a stream of events: the usage, if the request asks for it, and [DONE]. */

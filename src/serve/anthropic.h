@@ -11,7 +11,7 @@
 bool sv_ant_translate(json_t *body, bool counts, json_t **out, sv_fail *fail);
 
 /* Writes the whole answer as one message. The answer's choice must have ended without an error. */
-void sv_ant_put_message(sv_text *t, const sv_answer *a);
+void sv_ant_put_message(sv_text *t, sv_answer *a);
 /* Writes the events of a streamed message for new text, and removes that text from the choice. Once the choice has
  * ended, writes the last events. */
 void sv_ant_put_events(sv_text *t, sv_answer *a);

@@ -58,7 +58,7 @@ static void sv_ant_note_failure(sv_text *t, const sv_content *m) {
 
 /* --- whole --- */
 
-void sv_ant_put_message(sv_text *t, const sv_answer *a) {
+void sv_ant_put_message(sv_text *t, sv_answer *a) {
   sv_choice *c = &a->choices[0];
   sv_content *m = &c->content;
   const char *comma = "";

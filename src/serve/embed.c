@@ -3,23 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "serve/prompts.h"
-
-enum { SV_MAX_INPUTS = 2048 };
-
-typedef struct sv_embed_job {
-  sv_waiter w; /* first */
-  sv_server *server;
-  sv_ids *ids;    /* [n] */
-  float *vectors; /* [n][width] */
-  size_t n;
-  bool is_base64;
-  atomic_bool is_done, is_dropped;
-  ga_status status;
-  char error[256];
-  struct sv_embed_job *next;
-} sv_embed_job;
-
 struct sv_embedder {
   sv_server *server;
   pthread_mutex_t lock;
@@ -33,10 +16,11 @@ struct sv_embedder {
 /* --- the thread --- */
 
 static void sv_embed_one(sv_embedder *e, sv_embed_job *job) {
-  const size_t width = (size_t)ga_model_get_info(e->server->model)->embedding_width;
   for (size_t i = 0; i < job->n && job->status == GA_OK && !atomic_load(&job->is_dropped); i++) {
-    job->status =
-        ga_embed_vector(e->server->model, job->ids[i].p, (int32_t)job->ids[i].n, job->vectors + i * width, width);
+    float *const out = job->vectors + i * job->width;
+    const sv_ids *ids = &job->ids[i];
+    job->status = job->ranks ? ga_rank_ids(e->server->model, ids->p, (int32_t)ids->n, job->n_query, out)
+                             : ga_embed_vector(e->server->model, ids->p, (int32_t)ids->n, out, job->width);
     if (job->status != GA_OK) (void)snprintf(job->error, sizeof job->error, "%s", ga_error_text());
   }
 }
@@ -101,7 +85,7 @@ static bool sv_embed_submit(sv_embedder *e, sv_embed_job *job, sv_fail *fail) {
     (void)pthread_cond_signal(&e->news);
   }
   (void)pthread_mutex_unlock(&e->lock);
-  if (!ok) sv_count_rejected(&e->server->metrics);
+  if (!ok) sv_count_rejected(&e->server->host->metrics);
   return ok || sv_refuse(fail, 429, "queue_full", NULL, "The server has too many requests waiting; try again later.");
 }
 
@@ -128,47 +112,45 @@ static void sv_embed_free(void *user) {
   for (size_t i = 0; i < job->n; i++) free(job->ids[i].p);
   free(job->ids);
   free(job->vectors);
+  json_decref(job->body);
   free(job);
 }
 
-static bool sv_read_embed_options(const json_t *body, sv_embed_job *job, sv_fail *fail) {
-  const sv_server *s = job->server;
-  const char *format = "float", *model = NULL, *user = NULL;
-  const int64_t width = ga_model_get_info(s->model)->embedding_width;
-  int64_t dimensions = width;
-  if (!sv_read_string(body, "model", &model, fail) || !sv_is_model(s, model, fail) ||
-      !sv_read_string(body, "encoding_format", &format, fail) || !sv_read_string(body, "user", &user, fail) ||
-      !sv_read_int(body, "dimensions", 1, INT32_MAX, &dimensions, fail))
-    return false;
-  job->is_base64 = !strcmp(format, "base64");
-  if (!job->is_base64 && strcmp(format, "float") != 0)
-    return sv_refuse_value(fail, "encoding_format", sv_field(body, "encoding_format"), "\"float\" or \"base64\"");
-  if (dimensions == width) return true;
-  return sv_refuse(fail, 400, "unsupported_parameter", "dimensions",
-                   "dimensions is %lld; this model's embeddings have %lld and are not cut.", (long long)dimensions,
-                   (long long)width);
+bool sv_embed_model(sv_embed_job *job, const json_t *body, sv_fail *fail) {
+  const char *model = NULL;
+  return sv_read_string(body, "model", &model, fail) && sv_is_model(job->server, model, fail);
 }
 
-static bool sv_read_inputs(const json_t *body, sv_embed_job *job, sv_call *call) {
+/* Cuts ids that are beyond the context; the last one, which ends a text, stays. */
+static void sv_cut_ids(const sv_server *s, sv_ids *ids) {
+  const size_t most = (size_t)s->context;
+  if (ids->n <= most) return;
+  ids->p[most - 1] = ids->p[ids->n - 1];
+  ids->n = most;
+}
+
+bool sv_embed_inputs(sv_embed_job *job, const json_t *body, const char *key, bool cuts, sv_call *call) {
   const sv_server *s = job->server;
-  const sv_params params = {.add_special = true};
+  const sv_params params = {.add_special = true, .parse_special = job->parses_special};
   sv_prompt *prompts = NULL;
   size_t n = 0;
-  bool ok = sv_read_prompts(body, "input", s->vocab, SV_MAX_INPUTS, &prompts, &n, &call->fail);
+  job->width = (size_t)ga_model_get_info(s->model)->embedding_width;
+  bool ok = sv_read_prompts(body, key, s->vocab, SV_MAX_INPUTS, &prompts, &n, &call->fail);
   if (ok) job->ids = calloc(n, sizeof *job->ids);
-  if (ok) job->vectors = calloc(n * (size_t)ga_model_get_info(s->model)->embedding_width, sizeof *job->vectors);
+  if (ok) job->vectors = calloc(n * job->width, sizeof *job->vectors);
   if (ok && (!job->ids || !job->vectors)) ok = sv_refuse_nomem(&call->fail);
   for (size_t i = 0; ok && i < n; i++) {
     sv_ids *ids = &job->ids[job->n++];
-    ok = sv_encode_prompt(s, &prompts[i], &params, ids, &call->fail) &&
-         sv_fits_context(s, ids->n, 0, "input", &call->fail);
+    ok = sv_encode_prompt(s, &prompts[i], &params, ids, &call->fail);
+    if (ok && cuts) sv_cut_ids(s, ids);
+    ok = ok && sv_fits_context(s, ids->n, 0, key, &call->fail);
     call->n_prompt += (int64_t)ids->n;
   }
   sv_prompts_free(prompts, n);
   return ok;
 }
 
-static sv_embed_job *sv_embed_begin(sv_call *call) {
+static sv_embed_job *sv_embed_begin(sv_call *call, const sv_embed_form *form) {
   sv_server *s = call->server;
   if (!sv_is_ready(s, &call->fail)) return NULL;
   if (!s->embedder) {
@@ -181,11 +163,12 @@ static sv_embed_job *sv_embed_begin(sv_call *call) {
   if (body && !job) (void)sv_refuse_nomem(&call->fail);
   if (job) {
     job->server = s;
+    job->body = json_incref(body);
+    job->start = sv_seconds();
     job->w.connection = call->connection;
     job->w.fd = sv_call_fd(call);
     sv_waiter_add(s->wake, &job->w);
-    if (!sv_read_embed_options(body, job, &call->fail) || !sv_read_inputs(body, job, call) ||
-        !sv_embed_submit(s->embedder, job, &call->fail)) {
+    if (!form->read(job, body, call) || !sv_embed_submit(s->embedder, job, &call->fail)) {
       sv_embed_free(job);
       job = NULL;
     }
@@ -194,49 +177,9 @@ static sv_embed_job *sv_embed_begin(sv_call *call) {
   return job;
 }
 
-void sv_put_base64_floats(sv_text *t, const float *v, size_t n) {
-  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  unsigned char three[3];
-  size_t held = 0;
-  for (size_t i = 0; i < 4 * n; i++) {
-    uint32_t bits;
-    memcpy(&bits, &v[i / 4], sizeof bits);
-    three[held++] = (unsigned char)(bits >> (8 * (i % 4)));
-    if (held < 3 && i + 1 < 4 * n) continue;
-    for (size_t k = held; k < 3; k++) three[k] = 0;
-    char four[4] = {digits[three[0] >> 2], digits[(three[0] & 3) << 4 | three[1] >> 4],
-                    digits[(three[1] & 15) << 2 | three[2] >> 6], digits[three[2] & 63]};
-    for (size_t k = held + 1; k < 4; k++) four[k] = '=';
-    sv_put(t, four, 4);
-    held = 0;
-  }
-}
-
-static enum MHD_Result sv_embed_reply(sv_call *call, const sv_embed_job *job) {
-  const size_t width = (size_t)ga_model_get_info(job->server->model)->embedding_width;
-  sv_text t = {0};
-  sv_puts(&t, "{\"object\":\"list\",\"data\":[");
-  for (size_t i = 0; i < job->n; i++) {
-    const float *v = job->vectors + i * width;
-    sv_putf(&t, "%s{\"object\":\"embedding\",\"index\":%zu,\"embedding\":%s", i ? "," : "", i,
-            job->is_base64 ? "\"" : "[");
-    if (job->is_base64) sv_put_base64_floats(&t, v, width);
-    for (size_t k = 0; !job->is_base64 && k < width; k++) {
-      if (k) sv_puts(&t, ",");
-      sv_put_number(&t, (double)v[k]);
-    }
-    sv_puts(&t, job->is_base64 ? "\"}" : "]}");
-  }
-  sv_puts(&t, "],\"model\":");
-  sv_puts_json(&t, job->server->o.model_id);
-  sv_putf(&t, ",\"usage\":{\"prompt_tokens\":%lld,\"total_tokens\":%lld}}", (long long)call->n_prompt,
-          (long long)call->n_prompt);
-  return sv_reply_json(call, &t);
-}
-
-enum MHD_Result sv_run_embeddings(sv_call *call) {
+enum MHD_Result sv_run_embed(sv_call *call, const sv_embed_form *form) {
   if (!call->job) {
-    call->job = sv_embed_begin(call);
+    call->job = sv_embed_begin(call, form);
     call->job_free = sv_embed_free;
     if (!call->job) return sv_reply_fail(call);
   }
@@ -244,13 +187,17 @@ enum MHD_Result sv_run_embeddings(sv_call *call) {
   for (;;) {
     if (job->w.gone) return MHD_NO;
     if (atomic_load(&job->is_done)) break;
-    if (atomic_load(&call->server->phase) == SV_ENDING) {
+    if (atomic_load(&call->host->phase) == SV_ENDING) {
       (void)sv_refuse(&call->fail, 503, "shutting_down", NULL, "The server is shutting down.");
       return sv_reply_fail(call);
     }
     if (sv_waiter_suspend(&job->w)) return MHD_YES;
   }
-  if (job->status == GA_OK) return sv_embed_reply(call, job);
+  if (job->status == GA_OK) {
+    sv_text t = {0};
+    form->put(&t, job, call);
+    return sv_reply_json(call, &t);
+  }
   (void)sv_refuse_status(&call->fail, job->status, "input", job->error);
   return sv_reply_fail(call);
 }

@@ -2,57 +2,25 @@
 
 #include <string.h>
 
-#include "serve/anthropic.h"
 #include "serve/job.h"
-#include "serve/native.h"
 
 /* --- streams --- */
 
-static void sv_put_whole(sv_text *t, const sv_job *job) {
-  const sv_request *r = &job->request;
-  (r->is_message ? sv_ant_put_message : r->is_native ? sv_native_put_answer : sv_put_answer)(t, &job->answer);
-}
-
-static void sv_put_error_event(sv_job *job) {
-  const bool is_message = job->request.is_message;
-  sv_puts(&job->out, is_message ? "event: error\ndata: " : "data: ");
-  (is_message ? sv_ant_put_fail : sv_put_fail)(&job->out, &job->fail);
-  sv_puts(&job->out, is_message || job->request.is_native ? "\n\n" : "\n\ndata: [DONE]\n\n");
-  job->finished = true;
-}
-
-static void sv_put_news(sv_job *job) {
-  if (job->request.is_message) {
-    sv_ant_put_events(&job->out, &job->answer);
-    return;
-  }
-  if (job->request.is_native) {
-    sv_native_put_events(&job->out, &job->answer);
-    return;
-  }
-  for (size_t i = 0; i < job->answer.n; i++) sv_put_chunks(&job->out, &job->answer, i);
-}
-
-static void sv_put_ping(sv_job *job) {
-  if (job->request.is_message)
-    sv_ant_put_ping(&job->out, &job->answer);
-  else
-    sv_puts(&job->out, ": ping\n\n");
-}
-
 /* Fills job->out with what is new. */
 static void sv_fill_stream(sv_job *job) {
+  const sv_form *form = job->form;
   const bool ended = sv_job_pump(job);
-  sv_put_news(job);
-  if (!ended && atomic_load(&job->server->phase) == SV_ENDING)
+  form->put_news(&job->out, &job->answer);
+  if (!ended && atomic_load(&job->call->host->phase) == SV_ENDING)
     (void)sv_refuse(&job->fail, 503, "shutting_down", NULL, "The server is shutting down.");
   if (job->fail.http) {
-    sv_put_error_event(job);
-  } else if (ended) {
-    if (!job->request.is_message && !job->request.is_native) sv_put_done(&job->out, &job->answer);
+    form->put_error(&job->out, &job->answer, &job->fail);
     job->finished = true;
-  } else if (!job->out.n && job->w.ping) {
-    sv_put_ping(job);
+  } else if (ended) {
+    if (form->put_done) form->put_done(&job->out, &job->answer);
+    job->finished = true;
+  } else if (!job->out.n && job->w.ping && form->put_ping) {
+    form->put_ping(&job->out, &job->answer);
   }
   job->w.ping = false;
 }
@@ -61,12 +29,12 @@ static void sv_fill_stream(sv_job *job) {
  * tells which, as the system of a client that has gone refuses it. */
 static void sv_fill_padded(sv_job *job) {
   const bool ended = sv_job_pump(job);
-  if (!ended && atomic_load(&job->server->phase) == SV_ENDING)
+  if (!ended && atomic_load(&job->call->host->phase) == SV_ENDING)
     (void)sv_refuse(&job->fail, 503, "shutting_down", NULL, "The server is shutting down.");
   if (job->fail.http)
-    (job->request.is_message ? sv_ant_put_fail : sv_put_fail)(&job->out, &job->fail);
+    sv_put_call_fail(&job->out, job->call, &job->fail);
   else if (ended)
-    sv_put_whole(&job->out, job);
+    job->form->put_whole(&job->out, &job->answer);
   else if (job->w.ping)
     sv_puts(&job->out, " ");
   job->finished = ended || job->fail.http;
@@ -110,7 +78,7 @@ static enum MHD_Result sv_reply_stream(sv_call *call, sv_job *job) {
     (void)MHD_add_response_header(response, "Cache-Control", "no-cache");
     (void)MHD_add_response_header(response, "X-Accel-Buffering", "no"); /* nginx would hold events back */
   }
-  return sv_reply_with(call, 200, "text/event-stream; charset=utf-8", response);
+  return sv_reply_with(call, 200, job->form->stream_type, response);
 }
 
 /* --- both --- */
@@ -126,10 +94,10 @@ static enum MHD_Result sv_go_on(sv_call *call, sv_job *job) {
     if (is_stream && (sv_job_has_begun(job) || job->w.is_half_closed)) return sv_reply_stream(call, job);
     if (ended) {
       sv_text body = {0};
-      sv_put_whole(&body, job);
+      job->form->put_whole(&body, &job->answer);
       return sv_reply_json(call, &body);
     }
-    if (atomic_load(&call->server->phase) == SV_ENDING) {
+    if (atomic_load(&call->host->phase) == SV_ENDING) {
       (void)sv_refuse(&job->fail, 503, "shutting_down", NULL, "The server is shutting down.");
       break;
     }
@@ -140,17 +108,11 @@ static enum MHD_Result sv_go_on(sv_call *call, sv_job *job) {
   return sv_reply_fail(call);
 }
 
-static enum MHD_Result sv_run_generation(sv_call *call, sv_kind kind) {
+enum MHD_Result sv_run_generation(sv_call *call) {
   if (!call->job) {
-    call->job = sv_job_create(call, kind);
+    call->job = sv_job_create(call, call->route->form);
     call->job_free = sv_job_free;
     if (!call->job) return sv_reply_fail(call);
   }
   return sv_go_on(call, call->job);
 }
-
-enum MHD_Result sv_run_completions(sv_call *call) { return sv_run_generation(call, SV_COMPLETION); }
-enum MHD_Result sv_run_chat(sv_call *call) { return sv_run_generation(call, SV_CHAT); }
-enum MHD_Result sv_run_messages(sv_call *call) { return sv_run_generation(call, SV_MESSAGE); }
-enum MHD_Result sv_run_native_completion(sv_call *call) { return sv_run_generation(call, SV_NATIVE); }
-enum MHD_Result sv_run_infill(sv_call *call) { return sv_run_generation(call, SV_INFILL); }

@@ -5,8 +5,7 @@
 
 #include "serve/http.h"
 
-enum MHD_Result sv_run_completions(sv_call *call);
-enum MHD_Result sv_run_chat(sv_call *call);
-enum MHD_Result sv_run_messages(sv_call *call);
+/* Answers a request in the form of its route. */
+enum MHD_Result sv_run_generation(sv_call *call);
 
 #endif

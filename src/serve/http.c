@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "serve/admit.h"
-#include "serve/anthropic.h"
 #include "serve/head.h"
 
 /* --- connections --- */
@@ -54,8 +53,12 @@ enum MHD_Result sv_reply_with(sv_call *call, int http, const char *type, struct 
   }
   if (http == 429 || http == 503) (void)MHD_add_response_header(response, "Retry-After", "1");
   if (http == 401) (void)MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
-  if (http == 405) (void)MHD_add_response_header(response, "Allow", call->route ? call->route->method : "GET");
-  if (call->must_close || atomic_load(&call->server->phase) >= SV_DRAINING)
+  if (http == 405) {
+    char allowed[SV_METHODS_BYTES];
+    sv_list_methods(call, allowed);
+    (void)MHD_add_response_header(response, "Allow", allowed);
+  }
+  if (call->must_close || atomic_load(&call->host->phase) >= SV_DRAINING)
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
   call->http = http;
   call->response = response;
@@ -80,21 +83,28 @@ enum MHD_Result sv_reply(sv_call *call, int http, const char *type, sv_text *bod
 
 enum MHD_Result sv_reply_json(sv_call *call, sv_text *body) { return sv_reply(call, 200, "application/json", body); }
 
+void sv_put_call_fail(sv_text *t, const sv_call *call, const sv_fail *fail) {
+  const sv_route *route = call->route ? call->route : call->nearest;
+  (route && route->put_fail ? route->put_fail : sv_put_fail)(t, fail);
+}
+
 enum MHD_Result sv_reply_fail(sv_call *call) {
   sv_text t = {0};
-  (call->route && call->route->is_anthropic ? sv_ant_put_fail : sv_put_fail)(&t, &call->fail);
+  sv_put_call_fail(&t, call, &call->fail);
   return sv_reply(call, call->fail.http, "application/json", &t);
 }
 
 /* --- bodies --- */
 
 static void sv_drop_body(sv_call *call) {
-  (void)atomic_fetch_sub(&call->server->body_bytes, call->body.n);
+  (void)atomic_fetch_sub(&call->host->body_bytes, call->body.n);
   sv_text_free(&call->body);
 }
 
 json_t *sv_call_json(sv_call *call) {
-  json_t *json = NULL;
+  json_t *json = call->json;
+  call->json = NULL;
+  if (json) return json;
   (void)sv_body_parse(call->body.p, call->body.n, &json, &call->fail);
   sv_drop_body(call);
   return json;
@@ -132,7 +142,7 @@ void *sv_on_target(void *cls, const char *target, struct MHD_Connection *connect
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
   sv_call *call = calloc(1, sizeof *call);
   if (!call) return NULL;
-  call->server = s;
+  call->host = call->server = s;
   call->connection = connection;
   call->link = info ? info->socket_context : NULL;
   call->target = target ? strdup(target) : NULL;
@@ -152,9 +162,16 @@ static enum MHD_Result sv_begin_call(sv_call *call, const char *method, const ch
   return sv_admit(call) || !sv_has_long_body(call) ? MHD_YES : sv_reply_fail(call);
 }
 
+/* Runs the call's route, once its model is there. */
+static enum MHD_Result sv_run_call(sv_call *call) {
+  const sv_model_hooks *hooks = call->host->hooks;
+  enum MHD_Result reply;
+  return !hooks || hooks->take(call, &reply) ? call->route->run(call) : reply;
+}
+
 static void sv_run_in_crew(sv_task *task) {
   sv_call *call = (sv_call *)(void *)task;
-  call->result = call->route->run(call);
+  call->result = sv_run_call(call);
   MHD_resume_connection(call->connection); /* the HTTP thread goes on with it */
 }
 
@@ -164,7 +181,7 @@ static bool sv_give_to_crew(sv_call *call) {
   call->was_in_crew = true;
   call->task = (sv_task){.run = sv_run_in_crew, .bytes = call->body.n};
   MHD_suspend_connection(call->connection);
-  if (!sv_crew_put(call->server->crew, &call->task, false)) { /* the server ends */
+  if (!sv_crew_put(call->host->crew, &call->task, false)) { /* the server ends */
     (void)sv_refuse(&call->fail, 503, "shutting_down", NULL, "The server is shutting down.");
     call->was_in_crew = false;
     MHD_resume_connection(call->connection);
@@ -195,7 +212,7 @@ enum MHD_Result sv_on_request(void *cls, struct MHD_Connection *connection, cons
   if (!call->fail.http && sv_give_to_crew(call)) return MHD_YES;
   if (call->fail.http && !call->was_in_crew) return sv_reply_fail(call);
   if (call->result == MHD_NO) return MHD_NO;
-  return call->response ? sv_queue_reply(call) : call->route->run(call);
+  return call->response ? sv_queue_reply(call) : sv_run_call(call);
 }
 
 static void sv_log_call(const sv_call *call, bool is_whole) {
@@ -212,6 +229,8 @@ static void sv_log_call(const sv_call *call, bool is_whole) {
 static void sv_free_call(sv_task *task) {
   sv_call *call = (sv_call *)(void *)task;
   if (call->job) call->job_free(call->job);
+  if (call->host->hooks) call->host->hooks->release(call);
+  json_decref(call->json);
   if (call->response) MHD_destroy_response(call->response);
   sv_drop_body(call);
   free(call->target);

@@ -6,6 +6,7 @@
 #include "serve/state.h"
 
 typedef struct sv_call sv_call;
+typedef struct sv_form sv_form; /* form.h */
 
 typedef struct sv_route {
   const char *method, *path; /* path of the URL; a path that ends in / matches all paths below it */
@@ -13,31 +14,40 @@ typedef struct sv_route {
   /* Replies to a request, or suspends its connection with sv_waiter_suspend. In that case the server calls it again
    * later. A thread of the crew calls it first if the body is large. */
   enum MHD_Result (*run)(sv_call *call);
-  bool is_anthropic; /* errors of this route have the form of Anthropic's API */
+  void (*put_fail)(sv_text *t, const sv_fail *f); /* writes an error; NULL = in the form of OpenAI */
+  const sv_form *form;                            /* form of its requests; NULL = the route makes no tokens */
+  bool needs_no_model;                            /* the route answers without a model, or looks at all of them */
 } sv_route;
 
+/* How calls of a server with several models get theirs. */
+struct sv_model_hooks {
+  /* Finds the model of a call and takes a reference to it: sets call->server. False: *reply is what the handler
+   * returns. Then the connection is suspended until the model is loaded, or an error was sent. */
+  bool (*take)(sv_call *call, enum MHD_Result *reply);
+  void (*release)(sv_call *call); /* releases what `take` took, once the call has ended */
+};
+
 struct sv_call {
-  sv_task task; /* must be the first field */
-  sv_server *server;
+  sv_server *host;   /* server that has the connection */
+  sv_server *server; /* server of the request's model; host before the model is known */
   struct MHD_Connection *connection;
   sv_link *link;
   const sv_route *route;
+  const sv_route *nearest;  /* route whose form errors have if the path has none; NULL = the path has one */
   const char *method, *url; /* url: the path, unescaped, without the query */
-  char *target;             /* the request target as it was sent; NULL = no memory for it */
-  char authority[256];      /* host and port for which the request is; "" = HTTP/1.0 without a Host header */
-  bool has_begun;           /* the head has been checked */
-  bool must_close;          /* the connection ends with the reply */
   const sv_key *key;        /* API key of the request; NULL = the server has no keys */
   sv_text body;
   size_t skipped; /* number of bytes read so far of a body that has been refused */
   sv_fail fail;
   double start; /* time at which the headers were complete, from sv_seconds */
-  bool is_active;
-  bool was_in_crew;              /* the crew has read the body */
-  enum MHD_Result result;        /* result of route->run when the crew called it */
-  struct MHD_Response *response; /* reply that the crew has made, to be queued by the HTTP thread; NULL = none */
-  int http;                      /* HTTP status of the reply */
-  void *job;                     /* state that route->run keeps between its calls for this request */
+  bool is_active, is_queued;
+  int http;                  /* HTTP status of the reply */
+  struct sv_entry *entry;    /* the model in `host->models`; NULL = not chosen */
+  struct sv_load_wait *load; /* the wait for it to be loaded; NULL = the call does not wait */
+  bool has_model;            /* the call has a reference to the entry */
+  double keep_seconds;       /* keep_alive of the request; NaN = not given */
+  json_t *json;              /* the body, if it was parsed to find the model; NULL = not parsed */
+  void *job;                 /* state that route->run keeps between its calls for this request */
   void (*job_free)(void *job);
   int64_t n_prompt, n_generated; /* numbers of tokens for the line in the log */
 };
@@ -45,6 +55,8 @@ struct sv_call {
 /* Sends a reply with a body, which the function takes over. type: value of the Content-Type header. */
 enum MHD_Result sv_reply(sv_call *call, int http, const char *type, sv_text *body);
 enum MHD_Result sv_reply_json(sv_call *call, sv_text *body);
+/* Writes an error in the form of the call's route, or of the route nearest to its path. */
+void sv_put_call_fail(sv_text *t, const sv_call *call, const sv_fail *fail);
 /* Sends a reply with the error in call->fail. */
 enum MHD_Result sv_reply_fail(sv_call *call);
 /* Sends a reply with a response that the caller has created, and releases the response. */

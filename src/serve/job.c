@@ -5,8 +5,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "serve/anthropic.h"
-#include "serve/native_request.h"
 #include "serve/prompts.h"
 
 /* --- the end of a choice --- */
@@ -19,12 +17,12 @@ static void sv_observe_longest(sv_job *job, size_t i) {
     if (!job->counted[k]) return;
     if (job->answer.choices[k].n_generated > most) most = job->answer.choices[k].n_generated;
   }
-  sv_observe(&job->server->metrics, SV_MAX_GENERATED, most, 1);
+  sv_observe(&job->server->host->metrics, SV_MAX_GENERATED, most, 1);
 }
 
 static void sv_observe_end(sv_job *job, size_t i) {
   const sv_choice *c = &job->answer.choices[i];
-  sv_metrics *m = &job->server->metrics;
+  sv_metrics *m = &job->server->host->metrics;
   ga_request_info info = GA_REQUEST_INFO_INIT;
   sv_count_finish(m, c->finish);
   sv_observe_longest(job, i);
@@ -42,7 +40,7 @@ static void sv_observe_end(sv_job *job, size_t i) {
 }
 
 static void sv_observe_tokens(sv_job *job, size_t i, int32_t n) {
-  sv_metrics *m = &job->server->metrics;
+  sv_metrics *m = &job->server->host->metrics;
   const double now = sv_seconds();
   if (n <= 0) return;
   if (job->last[i] == 0.0) {
@@ -95,10 +93,11 @@ void sv_job_free(void *user) {
   /* The requests go before the waiter: then nothing notifies any more. */
   for (size_t i = 0; i < job->answer.n; i++) {
     sv_choice *c = &job->answer.choices[i];
-    if (c->request && !job->counted[i]) sv_count_finish(&job->server->metrics, "abort");
+    if (c->request && !job->counted[i]) sv_count_finish(&job->server->host->metrics, "abort");
     sv_choice_free(c);
   }
   sv_waiter_remove(&job->w);
+  if (job->answer.state) job->answer.state_free(job->answer.state);
   free(job->answer.choices);
   free(job->last);
   free(job->counted);
@@ -119,10 +118,9 @@ static uint64_t sv_seed_of(const sv_request *r) {
 /* Tokens of a stream that its client has not read, from which on it gives its place to requests that wait. */
 enum { SV_MAX_UNREAD = 128 };
 
-/* llama-server's requests may ask for more than the context has room for; their answers are `truncated` then. */
 static int64_t sv_max_tokens_of(const sv_job *job, size_t n_prompt) {
   const int64_t most = job->request.p.max_tokens, room = job->server->context - (int64_t)n_prompt;
-  return job->request.is_native && most > room ? SV_NO_LIMIT : most;
+  return job->request.clips_length && most > room ? SV_NO_LIMIT : most;
 }
 
 static ga_request_options sv_options_of(const sv_job *job, const sv_ids *ids) {
@@ -158,7 +156,7 @@ static ga_request_options sv_options_of(const sv_job *job, const sv_ids *ids) {
 
 static bool sv_refuse_submit(sv_job *job, ga_status status, sv_fail *fail) {
   if (status != GA_ERR_BUSY) return sv_refuse_status(fail, status, NULL, ga_error_text());
-  sv_count_rejected(&job->server->metrics);
+  sv_count_rejected(&job->server->host->metrics);
   return sv_refuse(fail, 429, "queue_full", NULL, "The server has too many requests waiting; try again later.");
 }
 
@@ -196,9 +194,9 @@ static bool sv_submit(sv_job *job, const sv_ids *ids, const ga_text *echo, uint6
       return sv_refuse_submit(job, status, fail);
     }
   }
-  sv_observe(&job->server->metrics, SV_MAX_TOKENS_ASKED,
+  sv_observe(&job->server->host->metrics, SV_MAX_TOKENS_ASKED,
              (double)(o.max_tokens < 0 ? job->server->context - o.n_ids : o.max_tokens), 1);
-  sv_observe(&job->server->metrics, SV_N_ASKED, (double)job->request.p.n, 1);
+  sv_observe(&job->server->host->metrics, SV_N_ASKED, (double)job->request.p.n, 1);
   job->answer.prompt_tokens += o.n_ids;
   job->call->n_prompt += o.n_ids;
   return true;
@@ -253,10 +251,10 @@ static bool sv_job_begin(sv_job *job, sv_fail *fail) {
   a->request = r;
   a->model = job->server->o.model_id;
   a->created = (int64_t)time(NULL);
-  sv_new_id(job->server, r->is_message ? "msg_" : r->is_chat ? "chatcmpl-" : "cmpl-", a->id);
-  a->choices = calloc(choices, sizeof *a->choices);
-  job->last = calloc(choices, sizeof *job->last);
-  job->counted = calloc(choices, sizeof *job->counted);
+  sv_new_id(job->server, job->form->id_prefix, a->id);
+  a->choices = calloc(choices + 1, sizeof *a->choices);
+  job->last = calloc(choices + 1, sizeof *job->last);
+  job->counted = calloc(choices + 1, sizeof *job->counted);
   if (!a->choices || !job->last || !job->counted) return sv_refuse_nomem(fail);
   job->w.pump = r->p.stream ? NULL : sv_job_pump_waiter;
   job->w.pings = r->p.stream && job->server->o.first_token_seconds <= 0;
@@ -265,29 +263,7 @@ static bool sv_job_begin(sv_job *job, sv_fail *fail) {
   return true;
 }
 
-static bool sv_encode_for(const void *server, const char *text, size_t bytes, uint32_t flags, int32_t **ids, size_t *n,
-                          sv_fail *fail) {
-  sv_ids made = {0};
-  if (!sv_encode_text(server, text, bytes, flags, &made, fail)) return false;
-  *ids = made.p;
-  *n = made.n;
-  return true;
-}
-
-static bool sv_read_job(json_t *body, sv_kind kind, sv_job *job, sv_fail *fail) {
-  const int64_t vocab = job->server->vocab;
-  if (kind == SV_NATIVE || kind == SV_INFILL) {
-    const sv_encoder encoder = {sv_encode_for, job->server, (size_t)job->server->context};
-    return (kind == SV_NATIVE ? sv_request_native : sv_request_infill)(&encoder, body, vocab, &job->request, fail);
-  }
-  if (kind == SV_COMPLETION) return sv_request_completion(body, vocab, &job->request, fail);
-  if (kind == SV_MESSAGE && !sv_ant_translate(body, false, &body, fail)) return false;
-  const bool ok = sv_request_chat(body, vocab, &job->request, fail);
-  job->request.is_message = kind == SV_MESSAGE;
-  return ok;
-}
-
-sv_job *sv_job_create(sv_call *call, sv_kind kind) {
+sv_job *sv_job_create(sv_call *call, const sv_form *form) {
   sv_server *s = call->server;
   if (!sv_is_ready(s, &call->fail)) return NULL;
   if (!s->engine) {
@@ -306,10 +282,15 @@ sv_job *sv_job_create(sv_call *call, sv_kind kind) {
   }
   job->server = s;
   job->call = call;
+  job->form = form;
   job->w.connection = call->connection;
   job->w.fd = sv_call_fd(call);
   sv_waiter_add(s->wake, &job->w);
-  const bool ok = sv_read_job(body, kind, job, &call->fail) && sv_job_begin(job, &call->fail);
+  const sv_defaults *defaults = &s->o.defaults;
+  bool ok = form->read(job, body, &call->fail);
+  if (ok && (form->defaults == SV_DEFAULTS_ALL || (form->defaults == SV_DEFAULTS_OWN && defaults->is_own)))
+    sv_apply_defaults(job->request.body, defaults, &job->request.p);
+  ok = ok && sv_job_begin(job, &call->fail);
   if (ok) return job;
   sv_job_free(job);
   return NULL;

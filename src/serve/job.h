@@ -3,15 +3,14 @@
 #ifndef GA_SERVE_JOB_H
 #define GA_SERVE_JOB_H
 
-#include "serve/answer.h"
+#include "serve/form.h"
 #include "serve/http.h"
 
-typedef enum sv_kind { SV_COMPLETION, SV_CHAT, SV_MESSAGE, SV_NATIVE, SV_INFILL } sv_kind;
-
-typedef struct sv_job {
+struct sv_job {
   sv_waiter w; /* must be the first field: the engine's callback gets its address */
   sv_server *server;
   sv_call *call;
+  const sv_form *form;
   sv_request request;
   sv_answer answer; /* the answer, which owns the choices */
   double *last;     /* [choices] time of each choice's last token, from sv_seconds; 0 = no token yet */
@@ -21,11 +20,11 @@ typedef struct sv_job {
   size_t sent;      /* number of bytes of `out` that have been sent */
   bool is_padded;   /* `out` is a whole answer, with spaces before it that probe the connection */
   bool finished;    /* the last event of the stream has been written to `out` */
-} sv_job;
+};
 
 /* Reads the request's body and submits its choices to the engine. Returns NULL after a failure, with the reason in
  * call->fail. */
-sv_job *sv_job_create(sv_call *call, sv_kind kind);
+sv_job *sv_job_create(sv_call *call, const sv_form *form);
 void sv_job_free(void *job);
 /* Handles the events of all choices that have arrived. Returns true when all choices have ended, or one has failed
  * (fail.http is not 0). */

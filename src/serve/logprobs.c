@@ -97,8 +97,7 @@ static void sv_put_chat_token(sv_text *t, const ga_tokenizer *tok, int32_t id, f
   sv_put_token_members(t, tok, id, logprob);
 }
 
-void sv_put_chat_logprobs(sv_text *t, const sv_choice *c) {
-  sv_puts(t, "{\"content\":[");
+void sv_put_chat_tokens(sv_text *t, const sv_choice *c) {
   for (size_t i = 0; i < c->tokens.n; i++) {
     const sv_token *token = &c->tokens.p[i];
     if (i) sv_puts(t, ",");
@@ -111,6 +110,11 @@ void sv_put_chat_logprobs(sv_text *t, const sv_choice *c) {
     }
     sv_puts(t, "]}");
   }
+}
+
+void sv_put_chat_logprobs(sv_text *t, const sv_choice *c) {
+  sv_puts(t, "{\"content\":[");
+  sv_put_chat_tokens(t, c);
   sv_puts(t, "]}");
 }
 

@@ -172,7 +172,7 @@ static void sv_put_last(sv_text *t, const sv_answer *a, sv_choice *c, size_t ind
   sv_text_free(&whole);
 }
 
-void sv_native_put_answer(sv_text *t, const sv_answer *a) {
+void sv_native_put_answer(sv_text *t, sv_answer *a) {
   if (a->n > 1) sv_puts(t, "[");
   for (size_t i = 0; i < a->n; i++) {
     if (i) sv_puts(t, ",");
@@ -195,7 +195,7 @@ static void sv_put_event(sv_text *t, const sv_answer *a, sv_choice *c, size_t in
 }
 
 /* The last event has no text: clients add up the others. */
-void sv_native_put_events(sv_text *t, const sv_answer *a) {
+void sv_native_put_events(sv_text *t, sv_answer *a) {
   for (size_t i = 0; i < a->n; i++) {
     sv_choice *c = &a->choices[i];
     if (c->closed || (c->ended && c->status != GA_OK)) continue;

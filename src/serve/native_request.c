@@ -317,7 +317,7 @@ static bool sv_read_native_answer(const json_t *body, sv_params *p, sv_fail *fai
 }
 
 bool sv_request_native(const sv_encoder *encoder, json_t *body, int64_t vocab, sv_request *out, sv_fail *fail) {
-  *out = (sv_request){.body = body, .is_native = true};
+  *out = (sv_request){.body = body, .clips_length = true};
   return sv_check_numbers(body, fail) && sv_check_switches(body, fail) && sv_check_speculation(body, fail) &&
          sv_check_hints(body, fail) && sv_translate_counts(body, fail) && sv_translate_prompt(encoder, body, fail) &&
          sv_translate_bias(encoder, body, fail) && sv_read_string(body, "model", &out->model, fail) &&

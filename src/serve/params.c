@@ -43,6 +43,22 @@ static bool sv_read_sampling(const json_t *body, sv_params *p, sv_fail *fail) {
   return sv_read_int(body, "seed", INT64_MIN, INT64_MAX, &p->seed, fail);
 }
 
+static bool sv_lacks(const json_t *body, const char *key) { return !sv_field(body, key); }
+
+void sv_apply_defaults(const json_t *body, const sv_defaults *defaults, sv_params *p) {
+  ga_sample_desc *s = &p->sample;
+  const bool lacks_repeat = sv_lacks(body, "repetition_penalty") && sv_lacks(body, "repeat_penalty"),
+             lacks_others = sv_lacks(body, "presence_penalty") && sv_lacks(body, "frequency_penalty");
+  if (!defaults->is_given) return;
+  if (sv_lacks(body, "temperature")) s->temperature = defaults->temperature;
+  if (sv_lacks(body, "top_p")) s->top_p = defaults->top_p;
+  if (sv_lacks(body, "min_p")) s->min_p = defaults->min_p;
+  if (sv_lacks(body, "top_k")) s->top_k = defaults->top_k;
+  if (!lacks_repeat || s->temperature == 0.0f) return;
+  s->repetition_penalty = defaults->repetition_penalty;
+  if (lacks_others && p->penalty_last < 0) p->penalty_last = defaults->penalty_last;
+}
+
 static bool sv_read_counts(const json_t *body, sv_params *p, sv_fail *fail) {
   int64_t modern = SV_NO_LIMIT;
   if (!sv_read_int(body, "n", 1, SV_MAX_N, &p->n, fail) ||

@@ -46,6 +46,19 @@ typedef struct sv_params {
   double cache_ttl;
 } sv_params;
 
+/* Values of sampling for fields that a request does not have. */
+typedef struct sv_defaults {
+  bool is_given; /* false: OpenAI's defaults hold */
+  bool is_own;   /* the values are from the model's own files */
+  float temperature, top_p, min_p, repetition_penalty;
+  int32_t top_k;        /* 0 = all tokens */
+  int32_t penalty_last; /* number of last tokens that a default penalty counts */
+} sv_defaults;
+
+/* Sets fields that a body, in the names of OpenAI, vLLM or llama-server, does not have. A greedy request gets no
+ * default penalty. */
+void sv_apply_defaults(const json_t *body, const sv_defaults *defaults, sv_params *p);
+
 /* Reads the parameters from a request's body, which must outlive *out. vocab: token ids must be below it. The caller
  * frees *out with sv_params_free, also after a failure. */
 bool sv_params_read(const json_t *body, int64_t vocab, sv_params *out, sv_fail *fail);

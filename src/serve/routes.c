@@ -6,10 +6,16 @@
 
 #include "serve/anthropic.h"
 #include "serve/embed.h"
+#include "serve/form.h"
 #include "serve/generate.h"
+#include "serve/models.h"
 #include "serve/native.h"
+#include "serve/ollama.h"
 #include "serve/page.h"
 #include "serve/prompts.h"
+#include "serve/pull.h"
+#include "serve/rerank.h"
+#include "serve/responses.h"
 
 static enum MHD_Result sv_run_health(sv_call *call) {
   sv_text t = {0};
@@ -27,40 +33,57 @@ static enum MHD_Result sv_run_version(sv_call *call) {
 }
 
 static enum MHD_Result sv_run_metrics(sv_call *call) {
-  sv_server *s = call->server;
-  ga_engine_stats stats = GA_ENGINE_STATS_INIT;
+  sv_server *s = call->host;
+  ga_engine_stats stats;
   sv_text t = {0};
-  const bool has_engine =
-      atomic_load(&s->phase) != SV_LOADING && s->engine && ga_engine_get_stats(s->engine, &stats) == GA_OK;
-  sv_put_metrics(&t, &s->metrics, has_engine ? &stats : NULL, s->o.model_id);
+  sv_offer first;
+  const bool has_engine = atomic_load(&s->phase) != SV_LOADING && sv_sum_stats(s, &stats);
+  sv_describe_model(s, 0, &first);
+  sv_put_metrics(&t, &s->metrics, has_engine ? &stats : NULL, sv_count_models(s) > 1 ? "all" : first.id);
   return sv_reply(call, 200, "text/plain; version=0.0.4; charset=utf-8", &t);
 }
 
 /* --- models --- */
 
-static void sv_put_model(sv_text *t, const sv_server *s) {
+static void sv_put_model(sv_text *t, const sv_server *host, size_t index) {
+  sv_offer offer;
+  sv_describe_model(host, index, &offer);
   sv_puts(t, "{\"id\":");
-  sv_puts_json(t, s->o.model_id);
-  sv_putf(t, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"ga\",\"root\":", (long long)s->created);
-  sv_puts_json(t, s->o.model_id);
-  sv_putf(t, ",\"parent\":null,\"max_model_len\":%d}", s->context);
+  sv_puts_json(t, offer.id);
+  sv_putf(t, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"ga\",\"root\":", (long long)host->created);
+  sv_puts_json(t, offer.id);
+  sv_puts(t, ",\"parent\":null,\"max_model_len\":");
+  if (offer.context)
+    sv_putf(t, "%d", offer.context);
+  else
+    sv_puts(t, "null"); /* not known before it is loaded */
+  if (host->models) sv_putf(t, ",\"is_loaded\":%s", offer.is_loaded ? "true" : "false");
+  sv_puts(t, "}");
 }
 
 static enum MHD_Result sv_run_models(sv_call *call) {
   sv_text t = {0};
-  if (!sv_is_ready(call->server, &call->fail)) return sv_reply_fail(call);
+  if (!sv_is_ready(call->host, &call->fail)) return sv_reply_fail(call);
   sv_puts(&t, "{\"object\":\"list\",\"data\":[");
-  sv_put_model(&t, call->server);
+  for (size_t i = 0; i < sv_count_models(call->host); i++) {
+    if (i) sv_puts(&t, ",");
+    sv_put_model(&t, call->host, i);
+  }
   sv_puts(&t, "]}");
   return sv_reply_json(call, &t);
 }
 
 static enum MHD_Result sv_run_model(sv_call *call) {
+  const char *name = call->url + strlen(call->route->path);
   sv_text t = {0};
-  if (!sv_is_ready(call->server, &call->fail) ||
-      !sv_is_model(call->server, call->url + strlen(call->route->path), &call->fail))
+  size_t index;
+  if (!sv_is_ready(call->host, &call->fail)) return sv_reply_fail(call);
+  if (!sv_find_model(call->host, name, &index)) {
+    (void)sv_refuse(&call->fail, 404, "model_not_found", "model",
+                    "The model \"%.100s\" does not exist; /v1/models has those of this server.", name);
     return sv_reply_fail(call);
-  sv_put_model(&t, call->server);
+  }
+  sv_put_model(&t, call->host, index);
   return sv_reply_json(call, &t);
 }
 
@@ -198,7 +221,7 @@ static enum MHD_Result sv_run_tokenizer_info(sv_call *call) {
 static enum MHD_Result sv_run_preflight(sv_call *call) {
   struct MHD_Response *response = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
   if (response) {
-    (void)MHD_add_response_header(response, "Access-Control-Allow-Methods", "GET, POST");
+    (void)MHD_add_response_header(response, "Access-Control-Allow-Methods", "GET, POST, DELETE");
     (void)MHD_add_response_header(response, "Access-Control-Allow-Headers",
                                   "Authorization, Content-Type, X-Api-Key, Anthropic-Version");
     (void)MHD_add_response_header(response, "Access-Control-Max-Age", "600");
@@ -224,30 +247,56 @@ static enum MHD_Result sv_run_page(sv_call *call) {
   return sv_reply_with(call, 200, file->type, response);
 }
 
-const sv_route sv_routes[] = {{"GET", "/", true, sv_run_page, false},
-                              {"GET", "/app.js", true, sv_run_page, false},
-                              {"GET", "/style.css", true, sv_run_page, false},
-                              {"GET", "/health", true, sv_run_health, false},
-                              {"GET", "/version", false, sv_run_version, false},
-                              {"GET", "/metrics", false, sv_run_metrics, false},
-                              {"GET", "/v1/models", false, sv_run_models, false},
-                              {"GET", "/v1/models/", false, sv_run_model, false},
-                              {"POST", "/v1/completions", false, sv_run_completions, false},
-                              {"POST", "/v1/chat/completions", false, sv_run_chat, false},
-                              {"POST", "/v1/messages", false, sv_run_messages, true},
-                              {"POST", "/v1/messages/count_tokens", false, sv_run_count_tokens, true},
-                              {"POST", "/v1/embeddings", false, sv_run_embeddings, false},
-                              {"POST", "/tokenize", false, sv_run_tokenize, false},
-                              {"POST", "/detokenize", false, sv_run_detokenize, false},
-                              {"POST", "/completion", false, sv_run_native_completion, false},
-                              {"POST", "/completions", false, sv_run_native_completion, false},
-                              {"POST", "/infill", false, sv_run_infill, false},
-                              {"POST", "/chat/completions", false, sv_run_chat, false},
-                              {"GET", "/models", false, sv_run_models, false},
-                              {"GET", "/v1/health", true, sv_run_health, false},
-                              {"POST", "/apply-template", false, sv_run_apply_template, false},
-                              {"GET", "/props", false, sv_run_props, false},
-                              {"GET", "/slots", false, sv_run_slots, false},
-                              {"GET", "/tokenizer_info", false, sv_run_tokenizer_info, false},
-                              {"OPTIONS", "*", true, sv_run_preflight, false},
-                              {NULL, NULL, false, NULL, false}};
+const sv_route sv_routes[] = {
+    {"GET", "/", true, sv_run_page, NULL, NULL, true},
+    {"GET", "/app.js", true, sv_run_page, NULL, NULL, true},
+    {"GET", "/style.css", true, sv_run_page, NULL, NULL, true},
+    {"GET", "/health", true, sv_run_health, NULL, NULL, true},
+    {"GET", "/version", false, sv_run_version, NULL, NULL, true},
+    {"GET", "/metrics", false, sv_run_metrics, NULL, NULL, true},
+    {"GET", "/v1/models", false, sv_run_models, NULL, NULL, true},
+    {"GET", "/v1/models/", false, sv_run_model, NULL, NULL, true},
+    {"POST", "/v1/completions", false, sv_run_generation, NULL, &sv_form_completion, false},
+    {"POST", "/v1/chat/completions", false, sv_run_generation, NULL, &sv_form_chat, false},
+    {"POST", "/v1/messages", false, sv_run_generation, sv_ant_put_fail, &sv_form_message, false},
+    {"POST", "/v1/messages/count_tokens", false, sv_run_count_tokens, sv_ant_put_fail, NULL, false},
+    {"POST", "/v1/responses", false, sv_run_generation, NULL, &sv_form_response, false},
+    {"POST", "/v1/responses/input_tokens", false, sv_run_response_tokens, NULL, NULL, false},
+    {"GET", "/v1/responses/", false, sv_run_get_response, NULL, NULL, true},
+    {"DELETE", "/v1/responses/", false, sv_run_delete_response, NULL, NULL, true},
+    {"POST", "/v1/responses/", false, sv_run_post_response, NULL, NULL, true},
+    {"POST", "/v1/embeddings", false, sv_run_embeddings, NULL, NULL, false},
+    {"POST", "/v1/rerank", false, sv_run_rerank, NULL, NULL, false},
+    {"POST", "/rerank", false, sv_run_rerank, NULL, NULL, false},
+    {"POST", "/v1/reranking", false, sv_run_rerank, NULL, NULL, false},
+    {"POST", "/reranking", false, sv_run_rerank, NULL, NULL, false},
+    {"POST", "/v2/rerank", false, sv_run_rerank, NULL, NULL, false},
+    {"POST", "/tokenize", false, sv_run_tokenize, NULL, NULL, false},
+    {"POST", "/detokenize", false, sv_run_detokenize, NULL, NULL, false},
+    {"POST", "/completion", false, sv_run_generation, NULL, &sv_form_native, false},
+    {"POST", "/completions", false, sv_run_generation, NULL, &sv_form_native, false},
+    {"POST", "/embedding", false, sv_run_native_embedding, NULL, NULL, false},
+    {"POST", "/embeddings", false, sv_run_native_embedding, NULL, NULL, false},
+    {"POST", "/infill", false, sv_run_generation, NULL, &sv_form_infill, false},
+    {"POST", "/chat/completions", false, sv_run_generation, NULL, &sv_form_chat, false},
+    {"GET", "/models", false, sv_run_models, NULL, NULL, true},
+    {"GET", "/v1/health", true, sv_run_health, NULL, NULL, true},
+    {"POST", "/apply-template", false, sv_run_apply_template, NULL, NULL, false},
+    {"GET", "/props", false, sv_run_props, NULL, NULL, false},
+    {"GET", "/slots", false, sv_run_slots, NULL, NULL, false},
+    {"POST", "/api/chat", false, sv_run_generation, sv_ollama_put_fail, &sv_form_ollama_chat, false},
+    {"POST", "/api/generate", false, sv_run_generation, sv_ollama_put_fail, &sv_form_ollama_generate, false},
+    {"POST", "/api/embed", false, sv_run_ollama_embed, sv_ollama_put_fail, NULL, false},
+    {"POST", "/api/embeddings", false, sv_run_ollama_embeddings, sv_ollama_put_fail, NULL, false},
+    {"GET", "/api/tags", false, sv_run_ollama_tags, sv_ollama_put_fail, NULL, true},
+    {"POST", "/api/show", false, sv_run_ollama_show, sv_ollama_put_fail, NULL, false},
+    {"GET", "/api/ps", false, sv_run_ollama_ps, sv_ollama_put_fail, NULL, true},
+    {"GET", "/api/version", false, sv_run_ollama_version, sv_ollama_put_fail, NULL, true},
+    {"POST", "/api/pull", false, sv_run_ollama_pull, sv_ollama_put_fail, NULL, true},
+    {"POST", "/api/create", false, sv_run_ollama_refuse, sv_ollama_put_fail, NULL, true},
+    {"POST", "/api/copy", false, sv_run_ollama_refuse, sv_ollama_put_fail, NULL, true},
+    {"POST", "/api/push", false, sv_run_ollama_refuse, sv_ollama_put_fail, NULL, true},
+    {"DELETE", "/api/delete", false, sv_run_ollama_refuse, sv_ollama_put_fail, NULL, true},
+    {"GET", "/tokenizer_info", false, sv_run_tokenizer_info, NULL, NULL, false},
+    {"OPTIONS", "*", true, sv_run_preflight, NULL, NULL, true},
+    {NULL, NULL, false, NULL, NULL, NULL, false}};

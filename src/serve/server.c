@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "serve/accept.h"
+#include "serve/attach.h"
 #include "serve/embed.h"
+#include "serve/models.h"
 #include "serve/routes.h"
 
 /* --- the beginning --- */
@@ -90,7 +92,7 @@ static bool sv_copy_text(const char **text) {
 static bool sv_copy_options(sv_server *s, const sv_options *o) {
   s->o = *o;
   s->o.keys_path = NULL;
-  const char **const texts[] = {&s->o.host, &s->o.model_id, &s->o.cors_origin, &s->o.other_names};
+  const char **const texts[] = {&s->o.host, &s->o.model_id, &s->o.cors_origin, &s->o.other_names, &s->o.model_path};
   bool ok = true;
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) ok &= sv_copy_text(texts[i]);
   return ok;
@@ -99,6 +101,7 @@ static bool sv_copy_options(sv_server *s, const sv_options *o) {
 ga_status sv_server_create(const sv_options *options, sv_server **out) {
   sv_server *s = *out = calloc(1, sizeof *s);
   if (!s) return ga_error_set(GA_ERR_NOMEM, "server: no memory");
+  s->host = s;
   s->listen_fd = -1;
   sv_metrics_init(&s->metrics);
   s->routes = sv_routes;
@@ -108,6 +111,8 @@ ga_status sv_server_create(const sv_options *options, sv_server **out) {
     s->id_seed = (uint64_t)s->created << 20 ^ (uint64_t)getpid();
   ga_status status = sv_copy_options(s, options) ? GA_OK : ga_error_set(GA_ERR_NOMEM, "server: no memory");
   if (status == GA_OK && options->keys_path) status = sv_keys_load(options->keys_path, &s->keys);
+  if (status == GA_OK && s->o.most_turns && !(s->turns = sv_turns_create(s->o.most_turns)))
+    status = ga_error_set(GA_ERR_NOMEM, "server: no memory");
   if (status == GA_OK) status = sv_wake_start(&s->wake);
   if (status == GA_OK) status = sv_crew_start(&s->crew);
   if (status == GA_OK) status = sv_start_http(s);
@@ -119,24 +124,17 @@ ga_status sv_server_create(const sv_options *options, sv_server **out) {
 }
 
 ga_status sv_server_open(sv_server *s, ga_model *model, ga_engine *engine) {
-  ga_engine_stats stats = GA_ENGINE_STATS_INIT;
-  s->model = model;
-  s->engine = engine;
-  s->tok = ga_model_tokenizer(model);
-  if (!s->tok) return ga_error_set(GA_ERR_UNSUPPORTED, "the model file has no tokenizer");
-  s->vocab = (int64_t)ga_tokenizer_size(s->tok);
-  if (s->vocab > ga_model_get_info(model)->vocab) s->vocab = ga_model_get_info(model)->vocab;
-  s->context = ga_model_get_info(model)->context;
-  s->longest_piece = 1;
-  for (int32_t id = 0; id < s->vocab; id++) {
-    const size_t bytes = ga_tokenizer_piece(s->tok, id).bytes;
-    if (bytes > s->longest_piece) s->longest_piece = bytes;
-  }
-  ga_status status = engine ? ga_engine_get_stats(engine, &stats) : sv_embedder_start(s, &s->embedder);
-  if (status != GA_OK) return status;
-  if (engine) s->context = stats.context;
-  atomic_store(&s->phase, SV_READY);
-  return GA_OK;
+  ga_status status = s->o.model_path ? sv_facts_read(s->o.model_path, &s->facts) : GA_OK;
+  if (status == GA_OK) status = sv_server_attach(s, model, engine);
+  if (status == GA_OK) atomic_store(&s->phase, SV_READY);
+  return status;
+}
+
+ga_status sv_server_offer(sv_server *s, const sv_models_options *options) {
+  ga_status status = sv_models_start(s, options, &s->models);
+  if (status == GA_OK && options->n == 1) status = sv_models_load_first(s->models);
+  if (status == GA_OK) atomic_store(&s->phase, SV_READY);
+  return status;
 }
 
 int32_t sv_server_port(const sv_server *s) { return s->port; }
@@ -162,13 +160,16 @@ void sv_server_destroy(sv_server *s) {
   }
   sv_crew_stop(s->crew);
   sv_crew_destroy(s->crew);
+  sv_models_stop(s->models);
   sv_embedder_stop(s->embedder);
   sv_wake_stop(s->wake);
   sv_keys_free(&s->keys);
   sv_metrics_destroy(&s->metrics);
+  sv_turns_destroy(s->turns);
   free((void *)(uintptr_t)s->o.host);
   free((void *)(uintptr_t)s->o.model_id);
   free((void *)(uintptr_t)s->o.other_names);
+  free((void *)(uintptr_t)s->o.model_path);
   free((void *)(uintptr_t)s->o.cors_origin);
   free(s);
 }

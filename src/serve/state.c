@@ -5,14 +5,14 @@
 
 void sv_new_id(sv_server *s, const char *prefix, char id[48]) {
   /* The seed is random, the count makes it differ; the product spreads the count over all digits. */
-  const uint64_t count = atomic_fetch_add(&s->ids, 1) + 1;
+  const uint64_t count = atomic_fetch_add(&s->host->ids, 1) + 1;
   (void)snprintf(id, 48, "%s%016llx%016llx", prefix, (unsigned long long)s->id_seed,
                  (unsigned long long)((s->id_seed ^ count) * 0x9E3779B97F4A7C15u));
 }
 
 bool sv_is_ready(sv_server *s, sv_fail *fail) {
   ga_engine_stats stats = GA_ENGINE_STATS_INIT;
-  const int phase = atomic_load(&s->phase);
+  const int phase = atomic_load(&s->host->phase);
   if (phase == SV_LOADING) return sv_refuse(fail, 503, "loading", NULL, "The model is still loading.");
   if (phase >= SV_DRAINING) return sv_refuse(fail, 503, "shutting_down", NULL, "The server is shutting down.");
   if (!s->engine) return true;
@@ -27,7 +27,7 @@ bool sv_has_room(sv_server *s, sv_fail *fail) {
   /* A request that was just submitted counts as waiting, even if it can run at once. */
   const int32_t places = stats.running < stats.max_sequences ? stats.max_sequences - stats.running : 0;
   if (stats.waiting < stats.max_waiting + places) return true;
-  sv_count_rejected(&s->metrics);
+  sv_count_rejected(&s->host->metrics);
   return sv_refuse(fail, 429, "queue_full", NULL, "%d requests wait already; at most %d may. Try again later.",
                    stats.waiting, stats.max_waiting);
 }

@@ -6,19 +6,26 @@
 
 #include "serve/accept.h"
 #include "serve/auth.h"
-#include "serve/crew.h"
+#include "serve/facts.h"
 #include "serve/fail.h"
 #include "serve/metrics.h"
 #include "serve/serve.h"
+#include "serve/turns.h"
 #include "serve/wake.h"
 
 typedef enum sv_phase { SV_LOADING, SV_READY, SV_DRAINING, SV_ENDING } sv_phase;
 
-typedef struct sv_embedder sv_embedder; /* defined in embed.c */
-typedef struct sv_route sv_route;       /* defined in http.h */
+typedef struct sv_models sv_models;           /* defined in models.h */
+typedef struct sv_model_hooks sv_model_hooks; /* defined in http.h */
+typedef struct sv_embedder sv_embedder;       /* defined in embed.c */
+typedef struct sv_route sv_route;             /* defined in http.h */
 
+/* A server of several models has one such struct for each of them, which share the connections of `host`. */
 struct sv_server {
-  sv_options o; /* options of the server; it owns copies of their texts */
+  sv_server *host; /* server that has the connections, the phase, counts and metrics; itself if it has one model */
+  const sv_model_hooks *hooks; /* how calls get a model; NULL = the server has one that is always there */
+  sv_models *models;           /* models that host offers; NULL = the one that sv_server_open was given */
+  sv_options o;                /* options of the server; it owns copies of their texts */
   struct MHD_Daemon *daemon;
   int listen_fd; /* -1 = none */
   sv_acceptor *acceptor;
@@ -29,8 +36,9 @@ struct sv_server {
   sv_crew *crew;
   sv_keys keys;
   sv_metrics metrics;
-  atomic_int phase, active;
+  atomic_int phase, active, n_pulls;
   atomic_size_t body_bytes; /* total bytes of the request bodies in memory */
+  sv_turns *turns;          /* responses that are kept; NULL = none are */
   uint64_t id_seed;
   atomic_uint_fast64_t ids;
   time_t created;
@@ -42,6 +50,7 @@ struct sv_server {
   int32_t context;      /* largest number of tokens of a sequence */
   size_t longest_piece; /* bytes of the text of the longest token */
   sv_embedder *embedder;
+  sv_facts facts; /* all zero if options.model_path is NULL */
 };
 
 /* Writes a unique id to `id`: the prefix and 32 hexadecimal digits. */

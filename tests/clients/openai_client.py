@@ -87,6 +87,23 @@ def completion_stream():
     rig.same("".join(c.choices[0].text for c in client.completions.create(**PROMPT, stream=True)), rig.continued())
 
 
+def responses():
+    asked = {"model": rig.MODEL, "input": rig.QUESTION, "temperature": 0, "max_output_tokens": rig.TOKENS}
+    first = client.responses.create(**asked)
+    rig.same(first.output_text, rig.said())
+    assert client.responses.retrieve(first.id).output_text == first.output_text
+    events = list(client.responses.create(**asked, stream=True))
+    rig.same("".join(e.delta for e in events if e.type == "response.output_text.delta"), rig.said())
+    with client.responses.stream(**asked) as stream:
+        assert {"response.created", "response.completed"} <= {event.type for event in stream}
+        rig.same(stream.get_final_response().output_text, rig.said())
+    second = client.responses.create(**{**asked, "input": "And of Italy?"}, previous_response_id=first.id)
+    assert second.usage.input_tokens > client.responses.input_tokens.count(model=rig.MODEL, input="And of Italy?").input_tokens + len(first.output_text.split())
+    assert [item.type for item in client.responses.input_items.list(second.id)] == ["message"]
+    client.responses.delete(first.id)
+    assert rig.raises(openai.NotFoundError, lambda: client.responses.retrieve(first.id)).code == "response_not_found"
+
+
 def embeddings():
     error = rig.raises(openai.BadRequestError, lambda: client.embeddings.create(model=rig.MODEL, input="a"))
     assert "generates text" in error.message
@@ -137,4 +154,4 @@ def cancel():
 
 
 rig.main("openai", openai.__version__, [models, chat, chat_parts, chat_stream, chat_stream_helper, chat_logprobs, chat_choices, chat_stop, chat_tools,
-                                        completion, completion_echo, completion_stream, embeddings, errors, asynchronous, cancel])
+                                        completion, completion_echo, completion_stream, responses, embeddings, errors, asynchronous, cancel])

@@ -46,7 +46,7 @@ row() {
   [ "$3" = ok ] || failed=1
 }
 
-venv openai openai anthropic langchain-openai
+venv openai openai anthropic langchain-openai ollama
 # litellm asks for the newest of all its dependencies; these are enough.
 [ -e "$folder/litellm/.done" ] || { python3 -m venv "$folder/litellm" && "$folder/litellm/bin/pip" install -q --no-deps litellm; }
 venv litellm 'openai<3' 'httpx[http2]' pydantic pydantic-settings python-dotenv tiktoken tokenizers jinja2 jsonschema click 'importlib-metadata<9' aiohttp requests fastuuid
@@ -64,7 +64,7 @@ export GA_SAID GA_CONTINUED
 
 echo "| client | path | result | note |"
 echo "|---|---|---|---|"
-for client in openai anthropic langchain litellm; do
+for client in openai anthropic ollama langchain litellm; do
   python=$folder/openai/bin/python
   [ $client = litellm ] && python=$folder/litellm/bin/python
   (cd "$here" && timeout 300 "$python" "${client}_client.py" 2>"$folder/$client.log") || { failed=1; cat "$folder/$client.log" >&2; }

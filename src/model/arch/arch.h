@@ -17,6 +17,7 @@ struct ga_arch_desc {
   const char *name; /* general.architecture in the file */
   /* true: the model makes embeddings; it has no KV cache and no output head, and all layers are on one device */
   bool is_encoder;
+  bool has_rank_head; /* its files may have a head that scores pairs (rank_head.h) */
   const weight_use *weights;
   size_t n_weights;
   /* Returns whether the layer has the tensor. NULL: each layer has all of `weights`. */

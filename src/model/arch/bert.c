@@ -3,11 +3,15 @@
 #include "ga/gemm.h"
 #include "model/arch/arch.h"
 #include "model/arch/blocks.h"
+#include "model/rank_head.h"
 
 static ga_status read(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(hparams_sizes(file, p));
   GA_TRY(hparams_vocab(file, p));
   GA_TRY(hparams_int(file, p, "pooling_type", POOL_MEAN, POOL_MEAN, POOL_LAST, &p->pooling));
+  const ga_model_tensor *types = ga_model_file_find(file, "token_types.weight");
+  const bool has_two = types && types->view.n_dims == 2 && types->view.dim[0] >= 2;
+  p->n_types = has_two && rank_head_is_there(file) ? 2 : 1; /* a document's tokens have type 1 beside a query */
   return hparams_eps(file, "attention.layer_norm_epsilon", p);
 }
 
@@ -46,6 +50,7 @@ static const weight_use weights[] = {
 };
 const ga_arch_desc ga_arch_bert = {.name = "bert",
                                    .is_encoder = true,
+                                   .has_rank_head = true,
                                    .weights = weights,
                                    .n_weights = GA_COUNT_OF(weights),
                                    .read = read,
