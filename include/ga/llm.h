@@ -107,7 +107,10 @@ typedef struct ga_model_info {
   /* bytes of the weights in memory; tables for look-up are included unless they stay in the mapped file */
   uint64_t weight_bytes;
   uint64_t kv_token_bytes; /* bytes of the KV cache for each token, in f16, of all layers */
-  int32_t n_labels;        /* labels of a cross-encoder's head; 0 = the model has none. ga_rank_ids needs 1 */
+  /* Elements of an encoder's embedding: `width`, unless the file has several kinds of pooling or Dense modules. 0: the
+   * model generates text. */
+  int32_t embedding_width;
+  int32_t n_labels; /* labels of a cross-encoder's head; 0 = the model has none. ga_rank_ids needs 1 */
 } ga_model_info;
 
 /* Finds the path of a model by its name, as -m of the program takes it. Nothing is fetched. In this order, `name` is

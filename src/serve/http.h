@@ -28,6 +28,7 @@ struct sv_model_hooks {
 };
 
 struct sv_call {
+  sv_task task;      /* must be the first field */
   sv_server *host;   /* server that has the connection */
   sv_server *server; /* server of the request's model; host before the model is known */
   struct MHD_Connection *connection;
@@ -35,19 +36,26 @@ struct sv_call {
   const sv_route *route;
   const sv_route *nearest;  /* route whose form errors have if the path has none; NULL = the path has one */
   const char *method, *url; /* url: the path, unescaped, without the query */
+  char *target;             /* the request target as it was sent; NULL = no memory for it */
+  char authority[256];      /* host and port for which the request is; "" = HTTP/1.0 without a Host header */
+  bool has_begun;           /* the head has been checked */
+  bool must_close;          /* the connection ends with the reply */
   const sv_key *key;        /* API key of the request; NULL = the server has no keys */
   sv_text body;
   size_t skipped; /* number of bytes read so far of a body that has been refused */
   sv_fail fail;
   double start; /* time at which the headers were complete, from sv_seconds */
-  bool is_active, is_queued;
-  int http;                  /* HTTP status of the reply */
-  struct sv_entry *entry;    /* the model in `host->models`; NULL = not chosen */
-  struct sv_load_wait *load; /* the wait for it to be loaded; NULL = the call does not wait */
-  bool has_model;            /* the call has a reference to the entry */
-  double keep_seconds;       /* keep_alive of the request; NaN = not given */
-  json_t *json;              /* the body, if it was parsed to find the model; NULL = not parsed */
-  void *job;                 /* state that route->run keeps between its calls for this request */
+  bool is_active;
+  bool was_in_crew;              /* the crew has read the body */
+  enum MHD_Result result;        /* result of route->run when the crew called it */
+  struct MHD_Response *response; /* reply that the crew has made, to be queued by the HTTP thread; NULL = none */
+  int http;                      /* HTTP status of the reply */
+  struct sv_entry *entry;        /* the model in `host->models`; NULL = not chosen */
+  struct sv_load_wait *load;     /* the wait for it to be loaded; NULL = the call does not wait */
+  bool has_model;                /* the call has a reference to the entry */
+  double keep_seconds;           /* keep_alive of the request; NaN = not given */
+  json_t *json;                  /* the body, if it was parsed to find the model; NULL = not parsed */
+  void *job;                     /* state that route->run keeps between its calls for this request */
   void (*job_free)(void *job);
   int64_t n_prompt, n_generated; /* numbers of tokens for the line in the log */
 };

@@ -24,9 +24,10 @@ typedef struct sv_options {
   int32_t idle_seconds;       /* seconds after which an unused connection is closed */
   int32_t threads;            /* number of HTTP threads; 0 = chosen by the number of CPUs */
   double first_token_seconds; /* largest number of seconds that a request waits for its first token; 0 = no limit */
+  size_t most_turns;          /* bytes of the responses that are kept for later requests; 0 = none are kept */
   /* largest number of requests that wait for the engine (ga_engine_options.max_waiting), and of embedding requests that
-  size_t most_turns;   /* bytes of the responses that are kept for later requests; 0 = none are kept */
-  *wait * / int32_t max_waiting;
+   * wait */
+  int32_t max_waiting;
   sv_defaults defaults; /* sampling where a request says nothing */
   tool_format tools;    /* format in which the model writes tool calls; not TOOL_FORMAT_AUTO */
   bool thinks;          /* <think> at the beginning of an answer opens reasoning */

@@ -6,6 +6,7 @@
 
 #include "serve/accept.h"
 #include "serve/auth.h"
+#include "serve/crew.h"
 #include "serve/facts.h"
 #include "serve/fail.h"
 #include "serve/metrics.h"
