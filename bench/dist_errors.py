@@ -19,6 +19,8 @@ STATE = 0.78  # the default's part of one device's rate
 
 # One device's rate fell there, which ranks do not: K and V of all heads passed through L2 at once, as they no longer do.
 FALLS = {("H200", 262144, 16), ("H100", 1048576, 32)}
+# Forward, methods that merge left f32 states for each pair of chunks then, and no run does so any more: their rows are left out.
+PLAIN_FORWARD = ("one device", "llama3", "ulysses")
 # Before, Ulysses ran tile by tile, which it no longer does.
 PLAIN_ULYSSES = "h100/dist-ulysses.json"
 
@@ -48,6 +50,8 @@ def measured():
         for b in benches(found):
             one = next(r["tflops_a_rank"] for r in b["rows"] if r["method"] == "one device")
             for r in b["rows"]:
+                if not b["backward"] and r["method"] not in PLAIN_FORWARD:
+                    continue
                 if r["method"] != "one device" and (r["method"] != "ulysses" or file == PLAIN_ULYSSES):
                     yield {"machine": machine, "ranks": b["ranks"], "tokens": int(b["tokens"]), "heads": b["heads"], "kv_heads": b["kv_heads"],
                            "dim": b["head_dim"], "method": r["method"], "backward": b["backward"], "unordered": b.get("unordered", b["backward"]), "one": one,
@@ -58,7 +62,7 @@ def measured():
 
 
 def set_of(r):
-    """What a row is for. Fitted: latency and launch, the rows with states and the memory, sums in a fixed order."""
+    """What a row is for. Fitted: latency and launch, the memory, sums in a fixed order."""
     two = r["machine"] == "H200" and r["ranks"] == 2
     gathers = r["method"] == "llama3"
     if r["now"]:
@@ -71,7 +75,7 @@ def set_of(r):
         return "forward, one device falls"
     if gathers:
         return "gathered, fitted" if r["machine"] == "H200" and r["tokens"] <= 16384 * r["ranks"] else "gathered, held out"
-    return "merged, fitted" if two else "merged, held out"
+    raise ValueError(f"a forward row of {r['method']}")
 
 
 def predict(ga, r, curve=False):

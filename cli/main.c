@@ -106,12 +106,14 @@ static size_t letters_apart(const char *a, const char *b) {
   return d[n][m];
 }
 
-/* How many letters are different, plus 1, where that is at most 2 and half of the longer name; else 0. */
+/* Returns a score of how unlike two names are, lower for names that are more alike. The score is twice the number of
+ * different letters, plus 1, and 3 more where the first letters differ. It is 0 for names that are too different. */
 static size_t likeness(const char *name, const char *other) {
   const size_t a = strlen(name), b = strlen(other);
   if (a > NAME_MOST || b > NAME_MOST) return 0;
   const size_t apart = letters_apart(name, other);
-  return apart > 2 || 2 * apart > (a > b ? a : b) ? 0 : apart + 1;
+  if (apart > 2 || 2 * apart > (a > b ? a : b)) return 0;
+  return 2 * apart + 1 + (*name == *other ? 0 : 3);
 }
 
 /* Two lines, so that nothing pushes them off the screen. */

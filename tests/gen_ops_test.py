@@ -169,7 +169,7 @@ class Headers(Tree):
         self.edit(ACT, "may be x or g", "must be x or g")
         self.assertEqual(self.check().returncode, 1)
         self.assertEqual(self.generate("--write").returncode, 0)
-        self.assertIn("void *y;           /* must be x or g */", (self.root / HEADER).read_text())
+        self.assertIn("void *y;           /* output [rows, width]; must be x or g */", (self.root / HEADER).read_text())
 
 
 class Sources(Tree):

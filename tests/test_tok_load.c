@@ -520,9 +520,10 @@ static void test_nul_in_vocabulary(void **state) {
   ga_tokenizer *tok;
   static const char json[] =
       "{\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"vocab\":{\"[UNK]\":0,\"\\u0000\":1,"
-      "\"a\\u0000b\":2,\"a\":3,\"c\":9,\"c\":4}}}";
-  assert_int_equal(
-      tokenizer_from_text(json, "{\"model_max_length\":1000000000000000019884624838656,\"x\":-Infinity}", &tok), GA_OK);
+      "\"a\\u0000b\":2,\"a\":3,\"c\":9,\"c\":4}},\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"}}";
+  assert_int_equal(tokenizer_from_text(
+                       json, "{\"model_max_length\":1000000000000000019884624838656,\"max_length\":-Infinity}", &tok),
+                   GA_OK);
   assert_int_equal(ga_tokenizer_size(tok), 5); /* of the equal keys the last counts */
   const ga_text nul = ga_tokenizer_piece(tok, 1), inside = ga_tokenizer_piece(tok, 2);
   assert_int_equal(nul.bytes, 2);

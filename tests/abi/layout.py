@@ -102,17 +102,18 @@ def within(sizes, values, first_op):
 
 
 def broken(old, new):
-    """What old programs would trip over."""
+    """What old programs would trip over. A reserved field, which they leave 0, may become another one of its size."""
     for name, (size, fields) in old[0].items():
         now_size, now_fields = new[0].get(name, (0, {}))
         may_grow = kind(name, fields) != "value"
         if now_size < size or (now_size > size and not may_grow):
             yield f"{name} had {size} bytes and has {now_size}" + ("" if may_grow else ": it may not grow")
+        taken = {f for f, place in fields.items() if f.startswith("reserved") and place in now_fields.values()}
         for field, place in fields.items():
-            if now_fields.get(field) != place:
+            if now_fields.get(field) != place and field not in taken:
                 yield f"{name}.{field} was at offset {place[0]} with {place[1]} bytes and is at {now_fields.get(field, 'none')}"
-        for field, (offset, _) in now_fields.items():
-            if field not in fields and offset < size:
+        for field, (offset, each) in now_fields.items():
+            if field not in fields and offset < size and (offset, each) not in [fields[f] for f in taken]:
                 yield f"{name}.{field} is new and stands at {offset}, inside of the {size} bytes of old programs"
     for name, value in old[1].items():
         if new[1].get(name) != value:

@@ -78,7 +78,7 @@ def stand_in():
         return Tensor(shape, dtype)
     return types.SimpleNamespace(
         Tensor=Tensor, float32="f32", int32="i32", empty=empty, is_grad_enabled=lambda: True, from_dlpack=lambda x: x,
-        as_tensor=lambda x, dtype, device: x, full=lambda shape, *_, **__: empty(shape, "i32"), arange=lambda n, **_: empty((n,), "i32"),
+        as_tensor=lambda x, **_: x, full=lambda shape, *_, **__: empty(shape, "i32"), arange=lambda n, **_: empty((n,), "i32"),
         cuda=types.SimpleNamespace(current_stream=lambda device: types.SimpleNamespace(cuda_stream=STREAM)))
 
 
