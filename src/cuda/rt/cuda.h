@@ -32,7 +32,7 @@ extern const cuda_source ga_cuda_sources[];
 
 const cuda_image *cuda_image_of(const char *id);
 const cuda_source *cuda_source_of(const char *path);
-/* Replaces both tables, for tests. NULL: the build's table is used again. Not thread-safe. */
+/* Replaces the tables of images and of sources, for tests. NULL: the build's table is used again. Not thread-safe. */
 void cuda_replace_tables(const cuda_image *images, const cuda_source *sources);
 
 /* Data of a CUDA kernel. It is the first member of every CUDA kernel's `impl`. */

@@ -111,7 +111,7 @@ enum {
   CU_POINTER_DEVICE_ORDINAL = 9
 };
 enum { CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2, CU_EVENT_RECORD_EXTERNAL = 1 };
-/* Relaxed capture: lazy loading, and work of other threads, during a capture do not end it. */
+/* A relaxed capture of a stream is not ended by lazy loading or by work of other threads. */
 enum { CU_CAPTURE_RELAXED = 2 };
 enum { CU_CAPTURE_STATUS_NONE = 0 };
 

@@ -30,8 +30,8 @@ GA_DEV void lds_f4(float *x, uint32_t a) {
                : "r"(a)
                : "memory");
 }
-/* Returns 0 after loads from shared memory have arrived in registers. Each of x[0], x[step], ... is a register of one
- * load, or was computed from one.
+/* Returns 0 after loads from shared memory have arrived in registers. Each of x[0], x[step], ... is a register that a
+ * load has written, or was computed from such a register.
  *
  * Add the result to the mbarrier address of the arrival that lets the copy engine reuse the buffer. The arrival then
  * waits for the loads.
@@ -156,8 +156,8 @@ GA_DEV void red_add_bf16x2(void *p, uint32_t x) {
 }
 /* Orders this thread's earlier memory accesses before its later ones, at the scope of the device. */
 GA_DEV void fence_device(void) { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
-/* Semaphores, which order blocks of a grid. A block calls semaphore_signal when it is done: *p grows by 1, and its
- * earlier writes are released.
+/* Semaphores, which order blocks of a grid. A block calls semaphore_signal when it is done: *p grows by 1, and the
+ * block's earlier writes are released.
  *
  * semaphore_wait returns when *p is at least `least`. The wait is bounded: a protocol error traps and never hangs the
  * GPU. */
