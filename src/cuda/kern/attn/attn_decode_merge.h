@@ -172,7 +172,8 @@ GA_DEV quad add_splits_of(const float *at, int step, int parts, int c, int v_dim
   return sum;
 }
 
-/* Writes columns c to c + 3 of row r of O, and for c = 0 the row's log-sum-exp. Quad x is merged over all keys. */
+/* Writes columns c to c + 3 of row r of O, and for c = 0 the row's log-sum-exp. x has the four columns, merged over all
+ * keys. */
 GA_DEV void finish_merge(const ga_kargs_attn_decode *a, const unit *u, uint32_t own, int r, int c, const quad *x) {
   const ga_i4 line = lds_i4(own + (uint32_t)(OFF_LINES + 16 * r));
   const int64_t at = (int64_t)((uint64_t)(uint32_t)line.y << 32 | (uint32_t)line.x) + c;

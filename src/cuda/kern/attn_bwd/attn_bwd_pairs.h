@@ -1,6 +1,6 @@
 /* Tiles of the backward kernels for every shape (attn_bwd_fallback_sm80.cu, attn_bwd_simt_sm80.cu). A thread block owns
- * rows of one tensor; this file also finds the rows of the other tensor that meet them. It has the computation for one
- * query and one key. */
+ * rows of keys or of queries. This file finds the queries that see these keys, or the keys that these queries see. It
+ * also computes the logit of a query and a key. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"

@@ -61,8 +61,8 @@ GA_DEV void store_block(int type, float x, uint8_t *b) {
   if (lane < 16) b[2 + lane] = (uint8_t)(code | high << 4);
 }
 
-/* Stores element i of row `slot` of a cache; its type is not e4m3. For block types all lanes of the warp must call with
- * 32 consecutive elements; i is this lane's element. */
+/* Stores y as element i of row `slot` of a cache whose type is not e4m3. For block types all lanes of the warp must
+ * call with 32 consecutive elements; i is this lane's element. */
 GA_DEV void store_element(const ga_kargs_kv_store *a, void *cache, int64_t slot, int width, int i, float y) {
   const int lane = thread_index() % 32;
   if (a->kv_dtype >= T_Q4_0)
