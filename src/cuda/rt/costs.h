@@ -13,8 +13,9 @@ typedef struct cuda_costs {
   /* Attention on one multiprocessor. pair: a pair of a query and a key. tile: a tile of queries. dim: the additional
    * time for each dimension of a head of K and of V. */
   double attn_pair_ns, attn_pair_dim_ns, attn_tile_us, attn_tile_dim_us;
-  /* Attention backward. launches: all launches of a call. pair and dim: like attention forward. tile: a tile of keys.
-   * cluster_tile: a tile of keys that a cluster of two blocks computes. */
+  /* Attention backward on one multiprocessor. launches: all launches of a call. pair_dim: a pair of a query and a key,
+   * for each dimension of a head. tile: a tile of keys. cluster_tile: a tile of keys that a cluster of two blocks
+   * computes. tile_dim: the additional time of a tile for each dimension. */
   double attn_bwd_launches_us, attn_bwd_pair_dim_ns, attn_bwd_tile_us, attn_bwd_cluster_tile_us, attn_bwd_tile_dim_us;
 } cuda_costs;
 

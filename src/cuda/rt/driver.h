@@ -70,7 +70,7 @@ typedef struct CUmemPoolProps {
 } CUmemPoolProps;
 
 typedef struct CUmemAccessDesc {
-  int location_type, location_id; /* The device that gets access, given as in CUmemPoolProps. */
+  int location_type, location_id; /* The device that gets access: 1 (CU_MEM_LOCATION_TYPE_DEVICE) and its ordinal. */
   int flags;
 } CUmemAccessDesc;
 enum { CU_MEMPOOL_READ_WRITE = 3 };

@@ -150,7 +150,8 @@ GA_DEV void red_add_f32x4(float *p, float x, float y, float z, float w) {
 GA_DEV void red_add_f16x2(void *p, uint32_t x) {
   asm volatile("red.global.add.noftz.f16x2 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }
-/* Adds the two bf16 values of x to the two at p, like red_add_f16x2 (sm_90). */
+/* Adds the two bf16 values of x to the two at p. Each addition is atomic by itself and rounded to nearest even. p is
+ * 4-byte aligned (sm_90). */
 GA_DEV void red_add_bf16x2(void *p, uint32_t x) {
   asm volatile("red.global.add.noftz.bf16x2 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }

@@ -29,8 +29,8 @@ enum {
                          : D,
   PITCH = BLOCKS ? (ROW_BYTES + 16) / 16 * 16 : ROW_BYTES
 };
-/* A step's data in shared memory: K, V, the scales of K and the scales of V, in this order. It begins at a multiple of
- * PITCH. */
+/* A step's data in shared memory: K, V, the scales of K and the scales of V, in this order. The data of a step begins
+ * at a multiple of PITCH. */
 enum {
   SCALES = KV == T_E4M3,
   SCALE_BYTES = !SCALES                ? 0

@@ -41,7 +41,7 @@ typedef struct {
   /* lse receives the log-sum-exp of each row, natural log. NULL: not written. */
   float *lse;
   /* Distances between heads and between batches in lse, state_m and state_l, whose rows are contiguous.
-   * lse_stride_batch 0: the rows are packed like q. */
+   * lse_stride_batch 0: the rows of packed sequences follow each other. */
   int64_t lse_stride_head, lse_stride_batch;
   /* With VARLEN: cu_q and cu_k hold batch + 1 row offsets into the packed tensors. */
   const int32_t *cu_q, *cu_k;

@@ -52,8 +52,8 @@ GA_DEV tile tile_of(args a, int block) {
 }
 /* Returns the factor of dQ and dK of the tile's sequence. */
 GA_DEV float scale_of(const tile *t) { return t->rows_k == 1 ? t->a->scale_alone : t->a->out_scale; }
-/* A range of rows: lo to hi - 1. rows_met returns the rows of the other tensor that see, or are seen by, any of the own
- * rows. */
+/* A range of rows: lo to hi - 1. rows_met returns the queries that see any of the tile's keys, or the keys that any of
+ * the tile's queries sees. */
 typedef struct {
   int lo, hi;
 } range;
