@@ -79,7 +79,7 @@ typedef unsigned long long CUmemory; /* CUmemGenericAllocationHandle of the driv
 
 typedef struct CUmemProps { /* CUmemAllocationProp of the driver API. */
   int allocation_type;      /* 1: CU_MEM_ALLOCATION_TYPE_PINNED */
-  int handle_type;          /* CU_MEM_HANDLE_POSIX */
+  int handle_type;          /* Kind of exported handles: CU_MEM_HANDLE_POSIX. */
   int location_type;        /* 1: CU_MEM_LOCATION_TYPE_DEVICE */
   int location_id;
   void *security;

@@ -74,7 +74,7 @@ typedef struct {
   int first, steps;
   /* step is this warp's first step; stride is the distance from one of its steps to the next. */
   int step, stride;
-  int parts; /* Number of blocks that have any step. */
+  int parts; /* Number of blocks of the tile that have at least one step. */
 } share;
 
 GA_DEV share share_of(const ga_kargs_attn_decode *a, const unit *u, int split, int warp) {

@@ -104,7 +104,7 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define SUM_LOST 1.267650600228229401e30f
 
 #if GA_P_STRETCHES
-#define KARGS ga_kargs_attn_stretch /* The fields of this struct begin with those of ga_kargs_attn_fwd. */
+#define KARGS ga_kargs_attn_stretch /* This struct begins with the fields of ga_kargs_attn_fwd. */
 #else
 #define KARGS ga_kargs_attn_fwd
 #endif

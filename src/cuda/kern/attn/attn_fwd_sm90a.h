@@ -37,7 +37,7 @@ int64_t cuda_attn_shift(const ga_attn_kv_segment *part);
  * segment. Kernels would treat such a shift as a smaller one. */
 ga_status cuda_attn_check_shift(const ga_kernel *kernel, const ga_attn_desc *desc, const ga_attn_io *io, int part);
 
-/* Reason for which all variants except attn_decode_simt refuse GA_ATTN_SYMMETRIC. */
+/* Reject reason of all variants except attn_decode_simt for the flag GA_ATTN_SYMMETRIC. */
 #define CUDA_ATTN_ONE_WAY "windows and ALiBi look back only"
 /* Predicts the time of attention on Hopper's tensor cores in microseconds, without the time of a launch. It assumes the
  * fastest variants for heads of dimensions dim (Q and K) and v_dim. */

@@ -93,7 +93,7 @@ GA_DEV void tile_of_stretch(args a, tile *t, int m) {
     i++;
   }
   const int documents = x->q[i].documents, row = (tiles - 1 - m) * BM, rows = imin(BM, x->q[i].rows - row);
-  t->row0 = x->q[i].first + row; /* rows of the whole tensor */
+  t->row0 = x->q[i].first + row; /* row0 and rows_q count rows of the whole tensor */
   t->rows_q = x->q[i].first + x->q[i].rows;
   t->column = x->q[i].position + row;
   t->keep = t->start_k = documents;

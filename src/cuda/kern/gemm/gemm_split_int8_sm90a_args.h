@@ -42,7 +42,7 @@ typedef struct ga_kargs_gemm_split_int8 {
    * here because it is read early. */
   const float *add;
   const float *add_norm; /* Weights of norm(x) in the sum X = add + norm(x), [k]. */
-  float *sum;            /* Address to which the sum is also written. NULL: not written. */
+  float *sum;            /* Address to which the sum X = add + norm(x) is also written. NULL: not written. */
   /* Second and third matrix, and the fields of their products: Y, bias, number of rows of the matrix, stride of Y. */
   const void *w_more[2];
   void *y_more[2];

@@ -30,7 +30,7 @@
 
 /* Parameters of a run, each a pair of bf16 for rows g and g+8. */
 typedef struct {
-  uint32_t high, low, centre /* -128 - centre */, offset;
+  uint32_t high, low, centre /* stored as -128 - centre */, offset;
 } packed_run;
 
 /* Loads this lane's codes of a unit of packed weights, and the scales that it computes itself, from shared memory to w

@@ -14,13 +14,13 @@
 #define PACKED_NIBBLES(t) ((t) == T_Q4_K || (t) == T_Q4_1)
 /* log2 of the factor by which integers in the fragment of row r (0: g, 1: g + 8) exceed the codes. Signed codes are at
  * the top of their bytes, where the sign needs no extension. */
-#define PACKED_LIFT(t, r)                                \
-  ((t) == T_Q4_0       ? 4                               \
-   : (t) == T_Q5_0     ? 3                               \
-   : (t) == T_Q6_K     ? 2                               \
-   : (t) == T_Q3_K     ? 5                               \
-   : (t) == T_NVFP4    ? 1 /* the factor of the scale */ \
-   : PACKED_NIBBLES(t) ? 4 * (r)                         \
+#define PACKED_LIFT(t, r)                                   \
+  ((t) == T_Q4_0       ? 4                                  \
+   : (t) == T_Q5_0     ? 3                                  \
+   : (t) == T_Q6_K     ? 2                                  \
+   : (t) == T_Q3_K     ? 5                                  \
+   : (t) == T_NVFP4    ? 1 /* values of e2m1 are doubled */ \
+   : PACKED_NIBBLES(t) ? 4 * (r)                            \
                        : 0)
 /* True for types whose codes are indices of a table. They become two fragments, one for each half of the table, whose
  * products are added. */
