@@ -116,7 +116,7 @@ GA_DEV void send_quad(uint32_t sent, uint32_t bar, int owner, int slot, const qu
   sts_async_i4(to + 16, (int)float_bits(x->m), (int)float_bits(x->l), 0, 0, counted);
 }
 /* Merges the first `there` of n partial results into r. The other entries of m, l and o hold copies of the last result,
- * so that loads needed no branch. They are cleared first. */
+ * which saves a branch in the loads. They are cleared before the merge. */
 GA_DEV void quad_add_some(quad *r, int n, int there, float *m, float *l, float o[][4]) {
   GA_UNROLL for (int e = 1; e < n; e++) {
     if (e < there) continue;

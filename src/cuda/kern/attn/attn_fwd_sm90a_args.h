@@ -53,7 +53,7 @@ typedef struct {
    * blocks finished, then finished splits for each warp's 16 rows of a tile. */
   int32_t *counter;
   /* heads_q is the number of query heads; with packed heads, the number of groups of `pack` query heads. group is the
-   * number of heads_q that share a KV head. */
+   * number of these heads that share a KV head. */
   int32_t heads_q, group;
   /* Number of queries and number of keys of a sequence; of the longest sequence with VARLEN or PAGED. */
   int32_t rows_q, rows_k;

@@ -7,8 +7,8 @@
 
 /* Splits ln x into ln of a mantissa, which is returned, and a number of doublings: ln x = result + *doublings * ln 2.
  *
- * The result is within [-1/2, 1/2]. It is computed as 2 artanh((f - 1) / (f + 1)), with an error of 2^-23. An error of
- * lg2.approx alone could be 2^-22 times the logarithm. */
+ * The result is within [-1/2, 1/2]. It is computed as 2 artanh((f - 1) / (f + 1)), with an error of 2^-23. lg2.approx
+ * alone could have an error of 2^-22 times the logarithm. */
 GA_DEV float ln_parts(float x, float *doublings) {
   const float e = rintf(lg2(x));
   *doublings = 0.f;

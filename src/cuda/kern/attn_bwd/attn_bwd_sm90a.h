@@ -46,7 +46,8 @@ typedef struct cuda_attn_bwd_fallback_variant {
 double cuda_attn_bwd_fallback_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 const char *cuda_attn_bwd_fallback_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 /* Plans the helper steps of the variant and then the main kernel. Helper `pre` prepares the LSE and rowsum(dO O) of
- * each query; `sink`, planned only with sinks, computes their gradients. Returns a reject reason, or NULL. */
+ * each query; `sink`, planned only for calls with sinks, computes the gradients of the sinks. Returns a reject reason,
+ * or NULL. */
 const char *cuda_attn_bwd_fallback_plan(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);
 /* Launches the main kernel of a cuda_attn_bwd_fallback_variant. */
 ga_status cuda_attn_bwd_fallback(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,

@@ -25,7 +25,8 @@ typedef struct ga_kargs_padded_side {
   int32_t heads, tiles;
 } ga_kargs_padded_side;
 
-/* Arguments of the kernel that clears rows of no packed sequence and sets the LSE of such queries to -infinity. */
+/* Arguments of the kernel that clears rows outside all packed sequences. It sets the LSE of queries outside all
+ * sequences to -infinity. */
 typedef struct ga_kargs_clear_padding {
   ga_kargs_padded_side q, kv;
   float *lse; /* Log-sum-exps of the queries. NULL: there are none. */

@@ -33,7 +33,8 @@ GA_DEV int round_within(float x, int low, int high) {
 /* Returns x, or 0 if x is not finite, because quantised blocks have no infinities. */
 GA_DEV float finite(float x) { return (float_bits(x) & 0x7f800000u) == 0x7f800000u ? 0.0f : x; }
 
-/* Returns the element of largest magnitude over the warp's lanes; among equal ones that of the lowest lane. */
+/* Returns the element of largest magnitude over the warp's lanes; among elements of equal magnitude, the element of the
+ * lowest lane. */
 GA_DEV float largest_of_warp(float x) {
   int at = thread_index() % 32;
   GA_UNROLL for (int m = 1; m < 32; m *= 2) {
