@@ -22,7 +22,7 @@ typedef struct cuda_source_part {
   const char *text, *end;
 } cuda_source_part;
 typedef struct cuda_source {
-  /* Path of the file, as in ga_kernel.source. */
+  /* Path of the file, as a string equal to the field ga_kernel.source of its kernels. */
   const char *path;
   /* Parts of the file's text, without #include. An entry with text NULL ends the array. Sources share parts. */
   const cuda_source_part *parts;
@@ -32,7 +32,7 @@ extern const cuda_source ga_cuda_sources[];
 
 const cuda_image *cuda_image_of(const char *id);
 const cuda_source *cuda_source_of(const char *path);
-/* Replaces both tables, for tests. NULL: the build's table is used again. Not thread-safe. */
+/* Replaces the tables of images and of sources, for tests. NULL: the build's table is used again. Not thread-safe. */
 void cuda_replace_tables(const cuda_image *images, const cuda_source *sources);
 
 /* Data of a CUDA kernel. It is the first member of every CUDA kernel's `impl`. */
@@ -82,10 +82,10 @@ typedef struct cuda_device {
   /* Buffers that were freed while the caller recorded a stream. They are returned to the pool later. */
   void **kept;
   size_t n_kept, kept_room;
-  /* Kernels that this device can run, as in base.kernels. */
+  /* Kernels that this device can run. base.kernels points to this array. */
   ga_kernel *rows;
   int32_t *row_at; /* Index in `rows` of each kernel that cuda_rows returns. -1: the device cannot run the kernel. */
-  /* One function for each entry of rows, loaded when it is first planned. */
+  /* One function for each entry of rows, loaded when its kernel is first planned. */
   cuda_function *functions;
   /* PCI address, by which NVML finds the device. */
   char bus[32];

@@ -70,7 +70,7 @@ typedef struct CUmemPoolProps {
 } CUmemPoolProps;
 
 typedef struct CUmemAccessDesc {
-  int location_type, location_id; /* The device that gets access, given as in CUmemPoolProps. */
+  int location_type, location_id; /* The device that gets access: 1 (CU_MEM_LOCATION_TYPE_DEVICE) and its ordinal. */
   int flags;
 } CUmemAccessDesc;
 enum { CU_MEMPOOL_READ_WRITE = 3 };
@@ -79,7 +79,7 @@ typedef unsigned long long CUmemory; /* CUmemGenericAllocationHandle of the driv
 
 typedef struct CUmemProps { /* CUmemAllocationProp of the driver API. */
   int allocation_type;      /* 1: CU_MEM_ALLOCATION_TYPE_PINNED */
-  int handle_type;          /* CU_MEM_HANDLE_POSIX */
+  int handle_type;          /* Kind of exported handles: CU_MEM_HANDLE_POSIX. */
   int location_type;        /* 1: CU_MEM_LOCATION_TYPE_DEVICE */
   int location_id;
   void *security;
@@ -111,7 +111,7 @@ enum {
   CU_POINTER_DEVICE_ORDINAL = 9
 };
 enum { CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2, CU_EVENT_RECORD_EXTERNAL = 1 };
-/* Relaxed capture: lazy loading, and work of other threads, during a capture do not end it. */
+/* A relaxed capture of a stream is not ended by lazy loading or by work of other threads. */
 enum { CU_CAPTURE_RELAXED = 2 };
 enum { CU_CAPTURE_STATUS_NONE = 0 };
 

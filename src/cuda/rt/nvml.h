@@ -36,7 +36,7 @@ const ga_nvml *ga_nvml_load(void);
  * 0. */
 void ga_nvml_telemetry(const char *bus, ga_telemetry *out);
 
-/* Replaces the library, for tests. NULL: the real library is used again. Not thread-safe. */
+/* Replaces NVML by `mock`, for tests. NULL: the real library is used again. Not thread-safe. */
 void ga_nvml_replace(const ga_nvml *mock);
 
 #endif

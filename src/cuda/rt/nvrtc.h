@@ -32,7 +32,7 @@ typedef struct ga_nvrtc {
  * GA_ERR_UNSUPPORTED if the library is not found. */
 GA_NODISCARD ga_status ga_nvrtc_load(const ga_nvrtc **out);
 
-/* Replaces the library, for tests. NULL: the real library is used again. Not thread-safe. */
+/* Replaces NVRTC by `mock`, for tests. NULL: the real library is used again. Not thread-safe. */
 void ga_nvrtc_replace(const ga_nvrtc *mock);
 
 #endif

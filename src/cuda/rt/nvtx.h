@@ -13,8 +13,8 @@ typedef struct cuda_nvtx {
 /* Returns the functions that begin and end a range in the profiler. Returns NULL if no profiler listens. */
 const cuda_nvtx *cuda_nvtx_load(void);
 
-/* Loads a profiler's library and lets it fill *out. Returns 0 if the file is not such a library, or if the library
- * refuses. */
+/* Loads a profiler's library and lets it fill *out. Returns 1 on success, or 0 if the file is not such a library, or if
+ * the library refuses. */
 int cuda_nvtx_inject(const char *library, cuda_nvtx *out);
 
 /* Replaces the profiler's functions by `mock`, for tests. NULL: the real functions are used again. Not thread-safe. */

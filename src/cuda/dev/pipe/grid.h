@@ -3,8 +3,8 @@
 #pragma once
 #include "cuda/dev/ptx/base.h"
 
-/* Computes the row and the column of tile i among rows x cols tiles. Blocks visit `group` rows of tiles together, so
- * that tiles of a column share data in L2. */
+/* Computes the row and the column of tile i among rows x cols tiles. Tiles are numbered by groups of `group` rows of
+ * tiles, and column by column within a group. Neighbouring tiles then share data in L2. */
 GA_DEV void grid_tile(int i, int rows, int cols, int group, int *row, int *col) {
   const int per = group * cols, first = i / per * group, left = rows - first, height = left < group ? left : group;
   *row = first + i % per % height;

@@ -5,8 +5,9 @@
 #include "cuda/dev/ptx/barrier.h"
 
 GA_DEV uint32_t ring_stage(uint32_t i, int stages) { return i % (uint32_t)stages; }
-/* Returns the parity of the phase of "full" that ends when block i has arrived. */
+/* Returns the parity with which a consumer waits, at the "full" mbarrier of a stage, for the arrival of block i of the
+ * data. */
 GA_DEV uint32_t ring_full_parity(uint32_t i, int stages) { return i / (uint32_t)stages & 1u; }
-/* Returns the parity of the phase of "empty" that ends when block i - stages has been used. For i < stages a wait for
- * it returns at once. */
+/* Returns the parity with which a producer waits, at the "empty" mbarrier of a stage, before it loads block i of the
+ * data. The wait ends when block i - stages has been used; for i < stages it ends at once. */
 GA_DEV uint32_t ring_empty_parity(uint32_t i, int stages) { return ~(i / (uint32_t)stages) & 1u; }

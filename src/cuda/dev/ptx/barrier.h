@@ -23,8 +23,8 @@ GA_DEV void mbar_expect(uint32_t bar, uint32_t bytes) {
 GA_DEV void mbar_arrive(uint32_t bar) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
-/* Arrives once like mbar_arrive and returns 1 for the phase's last arrival. That thread must still wait for the phase,
- * at no cost, to acquire the accesses that other threads released. */
+/* Arrives once like mbar_arrive. Returns 1 if this is the phase's last arrival, otherwise 0. The thread that arrives
+ * last must still wait for the phase, to acquire the accesses that other threads released; that wait takes no time. */
 GA_DEV int mbar_arrive_last(uint32_t bar) {
   /* s is the state before this arrival: if one arrival was pending, this is the last */
   int last;
@@ -36,16 +36,16 @@ GA_DEV int mbar_arrive_last(uint32_t bar) {
       : "memory");
   return last;
 }
-/* Arrives once at the barrier with the same offset in block `rank` of the cluster. The instruction has no
- * .release.cluster, which halved the speed in measurements and is not needed after a wgmma wait. */
+/* Arrives once at the mbarrier that has the offset of `bar` in the shared memory of block `rank` of the cluster. The
+ * instruction has no .release.cluster, which halved the speed in measurements and is not needed after a wgmma wait. */
 GA_DEV void mbar_arrive_cluster(uint32_t bar, uint32_t rank) {
   asm volatile(
       "{.reg .b32 r; mapa.shared::cluster.u32 r, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [r];}" ::"r"(bar),
       "r"(rank)
       : "memory");
 }
-/* Returns true if the phase of the given parity has ended; until then sleeps in hardware, for a bounded time. On
- * success, acquires the accesses that the arrivals released. */
+/* Waits in hardware, for a bounded time, until the phase of the given parity ends. Returns 1 if it has ended, otherwise
+ * 0. With 1, the accesses that the arrivals released are acquired. */
 GA_DEV uint32_t mbar_try_wait(uint32_t bar, uint32_t parity) {
   uint32_t ok;
   asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
@@ -54,8 +54,8 @@ GA_DEV uint32_t mbar_try_wait(uint32_t bar, uint32_t parity) {
                : "memory");
   return ok;
 }
-/* Waits until the phase has ended. The wait is bounded: a protocol error traps within seconds and never hangs the
- * GPU. */
+/* Waits until the phase of the given parity has ended, and acquires the accesses that the arrivals released. The wait
+ * is bounded: a protocol error traps within seconds and never hangs the GPU. */
 GA_DEV void mbar_wait(uint32_t bar, uint32_t parity) {
   if (mbar_try_wait(bar, parity)) return;
   GA_ROLL for (uint32_t i = 0; i < (1u << 20); i++) if (mbar_try_wait(bar, parity)) return;
@@ -75,8 +75,8 @@ GA_DEV void cluster_sync(void) {
  * wait. Every thread of the cluster calls both, in this order. */
 GA_DEV void cluster_arrive(void) { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 GA_DEV void cluster_wait(void) { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-/* Returns the cluster address of shared-memory address a in block `rank`, for functions with `cluster` in their
- * names. */
+/* Returns the address that other blocks of the cluster use for shared-memory address a of block `rank`. Functions that
+ * access the shared memory of another block take such addresses. */
 GA_DEV uint32_t cluster_address(uint32_t a, uint32_t rank) {
   uint32_t r;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(rank));

@@ -6,8 +6,8 @@
 #else
 #include "cuda/dev/ptx/base.h"
 
-/* L2 cache policies, as createpolicy.fractional.L2::evict_first and evict_last return them for whole lines. Constants
- * save the registers of a call. */
+/* L2 cache policies, as createpolicy.fractional.L2::evict_first and evict_last return them for whole lines. They are
+ * constants, because the result of this instruction would occupy registers. */
 #define L2_EVICT_FIRST 0x12F0000000000000ull
 #define L2_EVICT_LAST  0x14F0000000000000ull
 
@@ -31,8 +31,8 @@ GA_DEV void bulk_load_4d(uint32_t dst, const void *map, uint32_t bar, int c0, in
                "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(policy)
                : "memory");
 }
-/* Copies the box to the same shared-memory offset in every block of the cluster whose bit is set in `mask`. Signals the
- * same barrier in each of them. */
+/* Copies the box at (c0..c3) to offset dst of the shared memory of every block of the cluster whose bit is set in
+ * `mask`. Signals the mbarrier at offset `bar` in each of these blocks. */
 GA_DEV void bulk_load_4d_multicast(uint32_t dst, const void *map, uint32_t bar, int c0, int c1, int c2, int c3,
                                    uint16_t mask, uint64_t policy) {
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster.L2:"
@@ -53,8 +53,8 @@ GA_DEV void bulk_store_4d(const void *map, uint32_t src, int c0, int c1, int c2,
                "r"(src), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
                : "memory");
 }
-/* Adds shared memory to the box of the tensor, element by element. The map gives the type: f32, f16, bf16 or a 32-bit
- * integer. */
+/* Adds the elements at shared address src to the box at (c0..c3) of the tensor. The map gives the type: f32, f16, bf16
+ * or a 32-bit integer. */
 GA_DEV void bulk_add_4d(const void *map, uint32_t src, int c0, int c1, int c2, int c3) {
   asm volatile(
       "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
@@ -149,8 +149,8 @@ GA_DEV void bulk_copy_cluster(uint32_t dst, uint32_t src, uint32_t bytes, uint32
       "r"(src), "r"(bytes), "r"(bar)
       : "memory");
 }
-/* Defines a function that adds shared memory to global memory, or takes the maximum or minimum: element by element,
- * atomically, in no defined order. */
+/* Defines a function that combines elements in global memory with elements in shared memory: by their sum, maximum or
+ * minimum. Each element is updated atomically, in no defined order. */
 #define GA_BULK_REDUCE(name, op)                                                                                   \
   GA_DEV void name(void *dst, uint32_t src, uint32_t bytes) {                                                      \
     asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group." op " [%0], [%1], %2;" ::"l"(dst), "r"(src), \
@@ -166,9 +166,10 @@ GA_BULK_REDUCE(bulk_min_f16, "min.f16")
 GA_BULK_REDUCE(bulk_min_bf16, "min.bf16")
 
 GA_DEV void bulk_commit(void) { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-/* Waits until this thread's groups have read their shared memory, which may then be overwritten. */
+/* Waits until all copies that this thread has committed have read their shared memory, which may then be
+ * overwritten. */
 GA_DEV void bulk_wait_read(void) { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
-/* Waits until this thread's groups are complete, their writes included. */
+/* Waits until all copies that this thread has committed are complete, their writes included. */
 GA_DEV void bulk_wait(void) { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
 /* Orders this thread's ordinary writes to shared memory before later accesses by the copy engine or wgmma. A barrier

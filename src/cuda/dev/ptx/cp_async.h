@@ -30,7 +30,8 @@ GA_DEV void cp_async_wait_all(void) { asm volatile("cp.async.wait_all;" ::: "mem
 GA_DEV void cp_async_arrive_noinc(uint32_t bar) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(bar) : "memory");
 }
-/* Arrives like cp_async_arrive_noinc, but in addition to the arrivals that mbar_init counted. */
+/* Arrives at mbarrier `bar` once all of this thread's copies so far are complete. This arrival is in addition to the
+ * count given to mbar_init. */
 GA_DEV void cp_async_arrive(uint32_t bar) {
   asm volatile("cp.async.mbarrier.arrive.shared.b64 [%0];" ::"r"(bar) : "memory");
 }

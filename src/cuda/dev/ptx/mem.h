@@ -30,8 +30,8 @@ GA_DEV void lds_f4(float *x, uint32_t a) {
                : "r"(a)
                : "memory");
 }
-/* Returns 0 after loads from shared memory have arrived in registers. Each of x[0], x[step], ... is a register of one
- * load, or was computed from one.
+/* Returns 0 after loads from shared memory have arrived in registers. Each of x[0], x[step], ... is a register that a
+ * load has written, or was computed from such a register.
  *
  * Add the result to the mbarrier address of the arrival that lets the copy engine reuse the buffer. The arrival then
  * waits for the loads.
@@ -150,14 +150,15 @@ GA_DEV void red_add_f32x4(float *p, float x, float y, float z, float w) {
 GA_DEV void red_add_f16x2(void *p, uint32_t x) {
   asm volatile("red.global.add.noftz.f16x2 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }
-/* Adds the two bf16 values of x to the two at p, like red_add_f16x2 (sm_90). */
+/* Adds the two bf16 values of x to the two at p. Each addition is atomic by itself and rounded to nearest even. p is
+ * 4-byte aligned (sm_90). */
 GA_DEV void red_add_bf16x2(void *p, uint32_t x) {
   asm volatile("red.global.add.noftz.bf16x2 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }
 /* Orders this thread's earlier memory accesses before its later ones, at the scope of the device. */
 GA_DEV void fence_device(void) { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
-/* Semaphores, which order blocks of a grid. A block calls semaphore_signal when it is done: *p grows by 1, and its
- * earlier writes are released.
+/* Semaphores, which order blocks of a grid. A block calls semaphore_signal when it is done: *p grows by 1, and the
+ * block's earlier writes are released.
  *
  * semaphore_wait returns when *p is at least `least`. The wait is bounded: a protocol error traps and never hangs the
  * GPU. */

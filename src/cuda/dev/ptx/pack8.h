@@ -1,5 +1,6 @@
-/* Functions that pack four floats into a register of 8-bit numbers, a in the low byte. e4m3 is rounded as by pack_e4m3
- * of num.h (sm_89). s8 is rounded to nearest even and clamped to -128..127; NaN becomes 0. */
+/* Functions that pack four floats a, b, c and d into a register of 8-bit numbers, a in the low byte. Results are
+ * rounded to nearest even. e4m3 (sm_89): numbers beyond the largest become the largest, and NaN stays NaN. s8: numbers
+ * are clamped to -128..127, and NaN becomes 0. */
 #pragma once
 #include "cuda/dev/ptx/num.h"
 

@@ -21,7 +21,8 @@ GA_DEV void stg_peer_u4(void *p, const uint32_t *x) {
 GA_DEV void stg_peer_i32(int32_t *p, int x) {
   asm volatile("st.volatile.global.u32 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }
-/* Loads a word with acquire order: all writes that its writer released before it are visible after this load. */
+/* Loads a word with acquire order. All writes that the writer of the word released before it wrote the word are visible
+ * after this load. */
 GA_DEV uint32_t ldg_peer_acquire_u32(const uint32_t *p) {
   uint32_t r;
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");

@@ -1,10 +1,12 @@
 /* Written by tools/gen_wgmma.py: do not edit.
- * Products of a warpgroup: d (64 x N) = a (64 x 32) b (32 x N) + (acc ? d : 0), of 8-bit numbers with k contiguous. They are asynchronous, as in wgmma.h.
+ * Products of a warpgroup: d (64 x N) = a (64 x 32) b (32 x N) + (acc ? d : 0), of 8-bit numbers with k contiguous. They are asynchronous: a call stands
+ * between wgmma_fence and wgmma_commit, and d is ready after wgmma_wait. The suffix says where the operands a and b are:
  *   _rs   a in registers, b in shared memory      _ss   a and b in shared memory
  *   _rs0, _ss0   as _rs, _ss, but d = a b: d is only written, so that its registers are free until this call
- * e4m3, e5m2: d is f32, but the hardware adds with 13 fraction bits and truncates d to 13 after each step of 32 (docs/log/sums.md).
- * Kernels therefore keep such sums short and add them in f32. s8: d is int32, and sums are exact.
- * Elements of d are as in wgmma.h, registers a[0..3] as in mma_m16n8k32_* (mma.h). */
+ * e4m3, e5m2: d is f32, but the hardware adds with 13 fraction bits and truncates d to 13 fraction bits after each step of 32
+ * (docs/log/sums.md). Kernels therefore keep such sums short and add them in f32. s8: d is int32, and sums are exact.
+ * Element d[4j+2h+e] of a lane is row 16 warp + g + 8h, column 8j + 2q + e, with g = lane / 4 and q = lane % 4. Registers a[0..3] are as in
+ * mma_m16n8k32_* (mma.h). Operands in shared memory are given by descriptors, made by desc() of tile/smem.h. */
 #pragma once
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/wgmma.h"

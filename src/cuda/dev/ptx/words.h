@@ -56,7 +56,7 @@ GA_DEV void lds_nv_u1(uint32_t *r, uint32_t a) { asm("ld.shared.b32 %0, [%1];" :
 GA_DEV void lds_nv_f2(float *r, uint32_t a) {
   asm("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(r[0]), "=f"(r[1]) : "r"(a));
 }
-/* Computes d += a b like mma_m16n8k16_bf16 of mma.h. */
+/* Computes d += a b for bf16 operands, in the register layout of mma_m16n8k16_bf16 (mma.h). */
 GA_DEV void mma_nv_bf16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
       "%3};"
@@ -73,14 +73,14 @@ GA_DEV uint16_t lds_nv_u16(uint32_t a) {
   asm("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(a));
   return x;
 }
-/* Computes d += a b like mma_m16n8k16_f16 of mma.h. */
+/* Computes d += a b for f16 operands, in the register layout of mma_m16n8k16_f16 (mma.h). */
 GA_DEV void mma_nv_f16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
       "%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-/* Computes d += a b like mma_m16n8k8_tf32 of mma.h. */
+/* Computes d += a b for tf32 operands, in the register layout of mma_m16n8k8_tf32 (mma.h). */
 GA_DEV void mma_nv_tf32(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
       "%3};"
@@ -140,8 +140,8 @@ GA_DEV uint32_t prmt(uint32_t a, uint32_t b, uint32_t sel) {
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(sel));
   return r;
 }
-/* Selects bytes like prmt. Where bit 3 of a selector is 1, all eight bits of the result byte are the selected byte's
- * top bit. */
+/* Returns a register whose byte i is byte (sel >> 4i & 7) of the eight bytes of a, then b. Where bit 3 of a selector is
+ * 1, all eight bits of the result byte are the selected byte's top bit. */
 GA_DEV uint32_t prmt_sign(uint32_t a, uint32_t b, uint32_t sel) { return prmt(a, b, sel); }
 /* Returns x * y + z for two bf16 numbers in each register, rounded once. Subnormals are not flushed to zero (sm_80). */
 GA_DEV uint32_t fma_bf16x2(uint32_t x, uint32_t y, uint32_t z) {

@@ -1,5 +1,5 @@
 /* Sums and maxima over all threads of a block. Every thread must call, and every thread gets the result. A call has one
- * block barrier. */
+ * block barrier. Functions with the suffix _warp reduce over a warp only, without a barrier. */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 

@@ -186,7 +186,7 @@ GA_DEV float quant_at(int type, const void *base, int64_t i) {
 }
 
 /* Returns element i of a tensor of type f32, f16 or bf16. Its code is shorter than the code of quant_at: a kernel that
- * executes code only once waits while it is fetched. */
+ * executes code only once must wait while the code is fetched. */
 GA_DEV float plain_get(int type, const void *base, int64_t i) {
   return type == T_F32 ? elem_get_f32(base, i) : type == T_F16 ? elem_get_f16(base, i) : elem_get_bf16(base, i);
 }

@@ -1,5 +1,5 @@
-/* Row maxima of register tiles (reg.h) of non-negative numbers. Their bits, read as integers, have the same order, and
- * sm_90 has an instruction for the maximum of three integers. */
+/* Row maxima of register tiles (reg.h) of non-negative numbers. The bits of such numbers, read as integers, have the
+ * same order, and sm_90 has an instruction for the maximum of three integers. */
 #pragma once
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/tile/reg.h"

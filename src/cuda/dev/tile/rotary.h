@@ -3,7 +3,7 @@
 #include "cuda/dev/ptx/num.h"
 #include "cuda/dev/tile/quant.h"
 
-enum { PAIRS_NEOX = 1 }; /* values of ga_rope_pairs */
+enum { PAIRS_NEOX = 1 }; /* a value of the enum ga_rope_pairs */
 
 /* Computes cosine and sine of position * freq. The angle is reduced to a turn in double, so that large positions have
  * exact angles. */
@@ -13,7 +13,7 @@ GA_DEV void rope_cos_sin(int position, float freq, float *cosine, float *sine) {
 }
 
 /* Rotates pair p of the head that begins at element `head` of x, in place. pairs says which elements form a pair
- * (ga_rope_pairs); half is the number of pairs of a head. */
+ * (ga_rope_pairs); half is the number of pairs of a head. Rotated elements are also multiplied by magnitude. */
 GA_DEV void rope_pair(int type, void *x, int64_t head, int64_t p, int half, int pairs, int position, float freq,
                       float magnitude) {
   const int64_t at0 = head + (pairs == PAIRS_NEOX ? p : 2 * p), at1 = pairs == PAIRS_NEOX ? at0 + half : at0 + 1;

@@ -29,7 +29,7 @@ GA_DEV void load_a(uint32_t *a, uint32_t tile, uint32_t panel_bytes, int row0, i
       a + 4 * k, panel_chunk(tile + (uint32_t)(k / 4) * panel_bytes, row, (uint32_t)((k % 4) * 2 + (lane >> 4))));
 }
 /* Stores the 16 rows of a warp, from row0 on, of a register tile that tile_pack_bf16 or tile_pack_f16 has packed. n is
- * its number of columns. The inverse of load_a. */
+ * the number of columns of the tile. This function is the inverse of load_a. */
 GA_DEV void tile_store(uint32_t tile, uint32_t panel_bytes, int row0, const uint32_t *a, int n, int lane) {
   const uint32_t row = (uint32_t)(row0 + (lane & 15));
   GA_UNROLL for (int k = 0; k < n / 16; k++)

@@ -45,20 +45,21 @@ typedef struct {
   /* 1: the previous launch may write only the keys of this call's queries, so that other keys may be read before it
    * ends. 0: it may write any key. */
   int32_t kv_ready;
-  /* Scales of e4m3 keys and values, indexed by batch, token and head like k and v. Unused for other types. */
+  /* Scales of e4m3 keys and values, one for each token and KV head. Unused for other types. The strides that follow are
+   * of batches, tokens and heads in these arrays. */
   const float *k_scale, *v_scale;
   int32_t k_scale_batch, k_scale_token, k_scale_head, v_scale_batch, v_scale_token, v_scale_head;
   /* 1: the blocks of all splits of a tile form a cluster, and merge their partial results in shared memory. */
   int32_t cluster;
   /* 1: window and ALiBi also apply to keys after the query (GA_ATTN_SYMMETRIC). Only attn_decode_simt reads it. */
   int32_t symmetric;
-  /* 1: a tile starts at a multiple of the number of keys that all warps of a block process in one step. The assignment
-   * of keys to warps then does not depend on the first key that is seen. */
+  /* 1: a tile reads its keys from a multiple of the number of keys that all warps of a block process in one step. The
+   * assignment of keys to warps then does not depend on the first key that is seen. */
   int32_t whole_turns;
   /* q_len holds the number of queries of each packed sequence. NULL: q_start gives the lengths, and for packed keys
    * kv_len is NULL too. */
   const int32_t *q_len;
-  /* Distance between heads in lse, in elements, where lse is laid out by tokens. 0: lse is laid out by sequences. */
+  /* Distance between heads in lse, in elements, where lse is [q_heads][tokens]. 0: lse is [batch][q_heads][rows_q]. */
   int64_t lse_stride;
 } ga_kargs_attn_decode;
 

@@ -116,7 +116,7 @@ GA_DEV void send_quad(uint32_t sent, uint32_t bar, int owner, int slot, const qu
   sts_async_i4(to + 16, (int)float_bits(x->m), (int)float_bits(x->l), 0, 0, counted);
 }
 /* Merges the first `there` of n partial results into r. The other entries of m, l and o hold copies of the last result,
- * so that loads needed no branch. They are cleared first. */
+ * which saves a branch in the loads. They are cleared before the merge. */
 GA_DEV void quad_add_some(quad *r, int n, int there, float *m, float *l, float o[][4]) {
   GA_UNROLL for (int e = 1; e < n; e++) {
     if (e < there) continue;
@@ -172,7 +172,8 @@ GA_DEV quad add_splits_of(const float *at, int step, int parts, int c, int v_dim
   return sum;
 }
 
-/* Writes columns c to c + 3 of row r of O, and for c = 0 the row's log-sum-exp. Quad x is merged over all keys. */
+/* Writes columns c to c + 3 of row r of O, and for c = 0 the row's log-sum-exp. x has the four columns, merged over all
+ * keys. */
 GA_DEV void finish_merge(const ga_kargs_attn_decode *a, const unit *u, uint32_t own, int r, int c, const quad *x) {
   const ga_i4 line = lds_i4(own + (uint32_t)(OFF_LINES + 16 * r));
   const int64_t at = (int64_t)((uint64_t)(uint32_t)line.y << 32 | (uint32_t)line.x) + c;

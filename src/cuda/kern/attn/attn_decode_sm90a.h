@@ -16,7 +16,7 @@ uint64_t cuda_attn_decode_simt_workspace(const ga_kernel *kernel, const void *de
 ga_status cuda_attn_decode_simt(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                                 ga_stream *stream);
 
-/* --- functions for packed rows that both kernels share (attn_decode_sm90a.c) --- */
+/* --- functions for packed rows that attn_decode_simt and attn_decode share (attn_decode_sm90a.c) --- */
 
 /* Division of the work of a kernel among thread blocks. */
 typedef struct cuda_attn_cut {
@@ -29,7 +29,8 @@ typedef struct cuda_attn_cut {
   bool cluster;
 } cuda_attn_cut;
 
-/* Returns a constant text that says why neither kernel accepts the description. NULL: both may accept it. */
+/* Returns a constant text that says why neither attn_decode_simt nor attn_decode accepts the description. NULL: both
+ * may accept it. */
 const char *cuda_attn_packed_refusal(const ga_kernel *kernel, const ga_attn_desc *desc);
 /* Divides the work into tiles of `rows` packed rows and splits of at least `least` keys, so that about `blocks` thread
  * blocks have work. */

@@ -21,15 +21,16 @@ enum {
 /* 1: the products with K (F16_K), or with V (F16_V), are f16 products. 0: they are tf32 products. */
 enum { F16_K = KV != T_BF16, F16_V = KV == T_F16 || KV == T_E4M3 };
 /* ROW_BYTES is the number of bytes of a row of K or V. PITCH is the distance of rows in shared memory, in bytes. Rows
- * of block types are not swizzled by 16-byte chunks, and their data may begin up to 8 bytes later. */
+ * of block types are not swizzled. Their data may begin 8 bytes after the start of the row, because copies of 16 bytes
+ * begin at aligned addresses of global memory. */
 enum {
   ROW_BYTES = BLOCKS     ? D / 32 * BLOCK_BYTES
               : IS_16BIT ? 2 * D
                          : D,
   PITCH = BLOCKS ? (ROW_BYTES + 16) / 16 * 16 : ROW_BYTES
 };
-/* A step's data in shared memory: K, V, the scales of K and the scales of V, in this order. It begins at a multiple of
- * PITCH. */
+/* A step's data in shared memory: K, V, the scales of K and the scales of V, in this order. The data of a step begins
+ * at a multiple of PITCH. */
 enum {
   SCALES = KV == T_E4M3,
   SCALE_BYTES = !SCALES                ? 0
@@ -73,7 +74,7 @@ typedef struct {
   int first, steps;
   /* step is this warp's first step; stride is the distance from one of its steps to the next. */
   int step, stride;
-  int parts; /* Number of blocks that have any step. */
+  int parts; /* Number of blocks of the tile that have at least one step. */
 } share;
 
 GA_DEV share share_of(const ga_kargs_attn_decode *a, const unit *u, int split, int warp) {
@@ -89,15 +90,18 @@ GA_DEV share share_of(const ga_kargs_attn_decode *a, const unit *u, int split, i
   return s;
 }
 
-/* Returns the number that is subtracted from a row's logits before the exponential, for its maximum m so far. It is 0
- * if the row has seen no key, so that e^(-inf - 0) = 0. The relative error of a weight is 2^-23. */
+/* Returns the reference of a row whose maximum is m so far: the number that is subtracted from its logits before the
+ * exponential. It is 0 if the row has seen no key, so that e^(-inf - 0) = 0. Weights, which are at most 1, have an
+ * error of 2^-23. */
 GA_DEV float reference(float m) { return m == NONE ? 0.0f : m; }
 GA_DEV float weight_of(float x, float ref) { return ex2(elem_mul(x - ref, 1.44269504f /* log2 e */)); }
 
-/* State of a row, which sees `keys` keys from `first` on. m is its maximum so far, l its sum of weights and o its O.
+/* State of a row, which sees `keys` keys from `first` on. The products of Q and K times `factor` are logits. m is the
+ * row's maximum so far, l this lane's part of its sum of weights, o its O.
  *
- * o[4b + i] has columns n = 32b + 8q + i and n + 4 of row g, each as two terms. Column n is [0] + [2], column n + 4 is
- * [1] + [3]. O is multiplied by per_unit, so that 1 / per_unit is a power of two above all scales of V so far. */
+ * o[4b + i] has columns n = 32b + 8q + i and n + 4 of row g. Column n is the sum of elements 0 and 2, column n + 4 the
+ * sum of elements 1 and 3. O is stored times per_unit, where 1 / per_unit is a power of two above all scales of V so
+ * far. */
 typedef struct {
   int first;
   uint32_t keys;

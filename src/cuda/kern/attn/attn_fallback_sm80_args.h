@@ -25,8 +25,8 @@ typedef struct ga_kattn_kv_segment {
 typedef struct ga_kargs_attn_fallback {
   const void *q;
   void *o;
-  /* lse receives the log-sum-exp of each row, natural log: [batch, heads_k * group, rows_q]; if lse_stride is not 0, by
-   * tokens. NULL: not written. */
+  /* lse receives the log-sum-exp of each row, natural log: [batch, heads_k * group, rows_q], or with lse_stride
+   * [heads_k * group, lse_stride]. NULL: not written. */
   float *lse;
   ga_kstrides q_stride, k_stride, v_stride, o_stride;
   /* Packed sequences: q_start and kv_start hold batch + 1 offsets of first tokens. NULL: dense tensors. */
@@ -36,7 +36,8 @@ typedef struct ga_kargs_attn_fallback {
   /* kv_len holds the number of keys of each sequence; packed sequences may have NULL, and kv_start gives the lengths.
    * page_table holds the pages of each sequence. NULL: not paged. */
   const int32_t *kv_len, *page_table;
-  /* Distance between heads in lse, in elements, where lse is laid out by tokens. 0: lse is laid out by sequences. */
+  /* Distance between heads in lse, in elements, where a head has a row for each token of the packed sequences. 0: lse
+   * is [batch, heads_k * group, rows_q]. */
   int64_t lse_stride;
   int64_t page_table_stride;
   /* slope holds one ALiBi slope per query head, sink one sink logit per query head. NULL: the call has none. */
@@ -54,8 +55,8 @@ typedef struct ga_kargs_attn_fallback {
   /* page_size is the number of keys of a page, 0: not paged. window is the number of keys that a query sees, 0: no
    * window. */
   int32_t page_size, window;
-  /* vec16: 1 when all addresses and strides of q, k, v and o are multiples of 16 bytes, and cols and cols_v multiples
-   * of 8. */
+  /* causal: 1 with a causal mask. vec16: 1 when all addresses and strides of q, k, v and o are multiples of 16 bytes,
+   * and cols and cols_v multiples of 8. */
   int32_t causal, vec16;
   float scale, scale_log2;   /* scale_log2 is scale * log2(e). */
   float softcap_in, softcap; /* softcap_in is scale / cap and softcap is cap. softcap 0: no cap. */

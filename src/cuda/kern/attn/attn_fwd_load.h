@@ -15,7 +15,7 @@ typedef struct {
   /* k is the number of blocks of K that have been loaded, and v is not used. Kernels that keep K and V in shared memory
    * (KV_RESIDENT) store parity bits of the stages of K in k, and of V in v. */
   uint32_t k, v;
-  int tiles; /* Number of `work` records written to the ring at OFF_TILE. */
+  int tiles; /* Number of tile records (attn_tiles.h) written to the ring at OFF_TILE. */
 } loader;
 
 /* Loads block n of K or V from pages, in boxes of page_box rows. With pages t->start_k is the number of keys of the
@@ -83,8 +83,8 @@ GA_DEV void load_stretch_pages(loader *p, const ga_tmap *map, const work *t, int
         bulk_load_4d(dst + c * BLOCK_PANEL, map, bar, c * PANEL_COLS, at, t->head_k, id, L2_EVICT_LAST);
   }
 }
-/* Loads block n of the tile's K or V into its stage, once the stage is free. r counts the blocks loaded before it; with
- * KV_RESIDENT it has a parity bit for each stage. */
+/* Loads block n of the tile's K or V into its stage, once the stage is free. r is the number of blocks loaded before
+ * this block; with KV_RESIDENT r has a parity bit for each stage. */
 GA_DEV void load_block(loader *p, uint32_t r, const ga_tmap *map, const work *t, int n, uint32_t off, uint32_t full,
                        uint32_t empty, int panels) {
   const uint32_t stage = KV_RESIDENT ? (uint32_t)n : ring_stage(r, ST);
@@ -149,7 +149,8 @@ GA_DEV void load_q(loader *p, const work *t) {
   }
   p->tiles++;
 }
-/* Prefetches the Q of the next tile into L2. Products that read Q from shared memory release its buffer late. */
+/* Prefetches the Q of the next tile into L2, because products that read Q from shared memory release its buffer
+ * late. */
 GA_DEV void prefetch_q(loader *p, const work *t) {
   const ga_i4 x = lds_i4(next_slot(p)), z = lds_i4(next_slot(p) + 32);
   if (t->n_hi < 0) return;

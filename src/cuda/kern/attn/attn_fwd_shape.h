@@ -21,7 +21,8 @@ enum {
       /* 1: a warpgroup skips blocks of which none of its rows sees a key */
   CAUSAL && !KV_RESIDENT && !EXTRAS && GA_P_BN < GA_P_BM,
   LATE = (CAUSAL || STRETCH) && !KV_RESIDENT &&
-         /* 1: the producer takes its next tile late; with two short stages this would delay K and V */
+         /* 1: the producer takes its next tile after it has issued the loads of all but the last two blocks of the
+          * current tile. With Q in registers and two stages this would delay K and V. */
          (Q_SMEM || ST > 2),
   PANELS_K = (D + 63) / 64,
   PANELS_V = (DV + 63) / 64,
@@ -64,7 +65,7 @@ static_assert(!STRETCH || (WINDOW && !EXTRAS && !KV_RESIDENT && STORE_REG),
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
 /* Registers of a thread of the producer and of consumer warpgroups. Over all warpgroups they add up to at most 504 with
- * two consumers, or 512 with three. The producer needs more where the blocks of a tile take more computation. */
+ * two consumers, or 512 with three. The producer needs more where it computes more to find the blocks of a tile. */
 #if GA_P_BM == 192
 #define REGS_PRODUCER 32
 #define REGS_CONSUMER 160
@@ -79,8 +80,8 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define REGS_CONSUMER 224
 #endif
 
-/* RECOMPUTE_LOOP precedes the loop that computes S again. For wide heads the loop is not unrolled, because its
- * addresses, with the addresses of the features, would spill registers. */
+/* RECOMPUTE_LOOP precedes the loop that computes S again. For wide heads the loop is not unrolled: its addresses, and
+ * the addresses that features need, would spill registers. */
 #if GA_P_D > 128 && (GA_P_EXTRAS || GA_P_STRETCHES)
 #define RECOMPUTE_LOOP GA_ROLL
 #else
@@ -97,12 +98,14 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 /* A row's reference is raised when its sum over a block exceeds MOVES times the mean of its sums so far. MOVES is
  * higher with masks, because each of the shortest rows needs one raise. It is lower where a call has few keys and heads
  * are wide. With 4, their error was up to 1.06 times that of a running maximum. 3.1 costs 1 to 2 % of the speed. */
+*are wide.With 4,
+    errors of such calls were up to 1.06 times the errors with a running maximum.3.1 costs them 1 to 2 * % of speed.* /
 #define MOVES(keys) (MASKED ? 6.f : D == 256 && (keys) < 2048 ? 3.1f : 4.f)
 /* 2^100. If a row's sum of weights is larger, some weights may be infinite. */
 #define SUM_LOST 1.267650600228229401e30f
 
 #if GA_P_STRETCHES
-#define KARGS ga_kargs_attn_stretch /* The fields of this struct begin with those of ga_kargs_attn_fwd. */
+#define KARGS ga_kargs_attn_stretch /* This struct begins with the fields of ga_kargs_attn_fwd. */
 #else
 #define KARGS ga_kargs_attn_fwd
 #endif

@@ -37,13 +37,13 @@ int64_t cuda_attn_shift(const ga_attn_kv_segment *part);
  * segment. Kernels would treat such a shift as a smaller one. */
 ga_status cuda_attn_check_shift(const ga_kernel *kernel, const ga_attn_desc *desc, const ga_attn_io *io, int part);
 
-/* Reason for which all variants except attn_decode_simt refuse GA_ATTN_SYMMETRIC. */
+/* Reject reason of all variants except attn_decode_simt for the flag GA_ATTN_SYMMETRIC. */
 #define CUDA_ATTN_ONE_WAY "windows and ALiBi look back only"
 /* Predicts the time of attention on Hopper's tensor cores in microseconds, without the time of a launch. It assumes the
  * fastest variants for heads of dimensions dim (Q and K) and v_dim. */
 double cuda_attn_us(const ga_attn_desc *desc, int32_t dim, int32_t v_dim, const ga_caps *caps);
-/* Least number of f32 queries of a sequence for the rows of attn_prefill_f32_sm90a.toml. Calls with fewer queries use
- * the decode variants. */
+/* Number of f32 queries of a sequence, with 16-bit K and V, from which the kernels of attn_prefill_f32_sm90a.toml are
+ * used. With fewer queries the decode kernels are used. */
 #define CUDA_ATTN_PREFILL_QUERIES 32
 /* Returns true if a KV head has so few packed rows that the decode variants are faster, because they divide the keys
  * among all multiprocessors.

@@ -41,7 +41,7 @@ typedef struct {
   /* lse receives the log-sum-exp of each row, natural log. NULL: not written. */
   float *lse;
   /* Distances between heads and between batches in lse, state_m and state_l, whose rows are contiguous.
-   * lse_stride_batch 0: the rows are packed like q. */
+   * lse_stride_batch 0: the rows of packed sequences follow each other. */
   int64_t lse_stride_head, lse_stride_batch;
   /* With VARLEN: cu_q and cu_k hold batch + 1 row offsets into the packed tensors. */
   const int32_t *cu_q, *cu_k;
@@ -53,7 +53,7 @@ typedef struct {
    * blocks finished, then finished splits for each warp's 16 rows of a tile. */
   int32_t *counter;
   /* heads_q is the number of query heads; with packed heads, the number of groups of `pack` query heads. group is the
-   * number of heads_q that share a KV head. */
+   * number of these heads that share a KV head. */
   int32_t heads_q, group;
   /* Number of queries and number of keys of a sequence; of the longest sequence with VARLEN or PAGED. */
   int32_t rows_q, rows_k;

@@ -10,7 +10,7 @@ typedef struct {
   uint32_t stage_k, parity_k;
   /* SKIP: numbers of blocks of K and of V before the current block, from which its stage and parity follow. */
   uint32_t block_k, block_v;
-  /* Number of `work` records read from the ring at OFF_TILE. */
+  /* Number of tile records (attn_tiles.h) read from the ring at OFF_TILE. */
   int tiles;
   /* n is the block whose S is computed next, and n_lo the lowest block of the tile. Blocks from mask_hi on and blocks
    * below mask_lo need the mask. */

@@ -4,9 +4,9 @@
 #include "cuda/kern/attn/attn_fwd_warpgroup.h"
 
 /* stage_k and stage_v return the stage of the current block of K or V. parity_k and parity_v return the mbarrier parity
- * that says that it is loaded.
+ * with which a warp waits until this block is loaded.
  *
- * With KV_RESIDENT the stage is the block's number. Its parity changes each time the stage is loaded. */
+ * With KV_RESIDENT the stage is the block's number, and the parity changes each time the stage is loaded. */
 GA_DEV uint32_t stage_k(const warpgroup *c) {
   return KV_RESIDENT ? (uint32_t)c->n : SKIP ? ring_stage(c->block_k, ST) : c->stage_k;
 }

@@ -7,8 +7,8 @@
 
 /* Splits ln x into ln of a mantissa, which is returned, and a number of doublings: ln x = result + *doublings * ln 2.
  *
- * The result is within [-1/2, 1/2]. It is computed as 2 artanh((f - 1) / (f + 1)), with an error of 2^-23. An error of
- * lg2.approx alone could be 2^-22 times the logarithm. */
+ * The result is within [-1/2, 1/2]. It is computed as 2 artanh((f - 1) / (f + 1)), with an error of 2^-23. lg2.approx
+ * alone could have an error of 2^-22 times the logarithm. */
 GA_DEV float ln_parts(float x, float *doublings) {
   const float e = rintf(lg2(x));
   *doublings = 0.f;
@@ -21,8 +21,8 @@ GA_DEV float ln_parts(float x, float *doublings) {
  * ln_hi + ln_lo.
  *
  * The factor multiplies ref, which is near the largest logit, because its rounding matters only there. If the reference
- * was raised, l is far below 1. Its doublings, whole numbers, are then first subtracted from ref: adding them
- * separately would lose 2^-18 at 40 doublings. */
+ * was raised, l is far below 1, and its number of doublings (ln_parts) is negative. That number is first added to ref:
+ * adding it separately would lose 2^-18 at 40 doublings. */
 GA_DEV float log_sum(const ga_kargs_attn_fwd *a, float ref, float l) {
   float e;
   const float rest = ln_parts(l, &e), raised = fminf(e, 0.f), most = ref + raised;

@@ -15,8 +15,8 @@ GA_DEV int64_t row_at(const warpgroup *c, const tile_coord *t, int first, int h)
   return t->batch * c->at.a->lse_stride_batch + row_head(&c->at, t->head, h) * c->at.a->lse_stride_head + before +
          query_of(&c->at, t, first, h);
 }
-/* Stores this warp's 16 rows of O to shared memory, then issues one bulk store per panel. Before, it waits until the
- * stores of the previous tile have read that memory. */
+/* Stores this warp's 16 rows of O to shared memory, then issues one bulk store per panel. The function first waits
+ * until the stores of the previous tile have read this shared memory. */
 GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const tile_coord *t) {
   const uint32_t so = c->at.sb + OFF_O + c->at.w * O_BYTES + c->at.wl * PANELS_V * O_PANEL;
   const uint32_t k0 = keep_bits(v[0]), k1 = keep_bits(v[1]);

@@ -23,7 +23,7 @@ GA_DEV void apply_features(const warpgroup *c, float *s, int n) {
     const float f = a->scale_log2;
     GA_UNROLL for (int i = 0; i < NS; i++) s[i] *= f;
   }
-  pin_f32(s, NS); /* keeps the two loops separate: merged, they hold two copies of S */
+  pin_f32(s, NS); /* keeps the two loops separate: a merged loop would hold two copies of S */
   if (a->features & GA_KATTN_ALIBI) {
     const int head = lds_i4(tile_slot(c, 1)).y, column = lds_i4(tile_slot(c, 1) + 32).w;
     GA_UNROLL for (int h = 0; h < 2; h++) {

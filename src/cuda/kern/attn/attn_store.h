@@ -19,7 +19,8 @@ GA_DEV tile_coord tile_coord_of(uint32_t a) {
 GA_DEV int query_of(const attn_place *c, const tile_coord *t, int first, int h) {
   return PACKS ? row_query(c, t->row0, h) : first + 8 * h;
 }
-/* Returns 1 if this lane's row h, as in query_of, is one of the tile's rows and its query exists. */
+/* Returns 1 if this lane's row g (h = 0) or g+8 (h = 1) is one of the tile's rows and its query exists. first is the
+ * query of row g. */
 GA_DEV int row_in(const attn_place *c, const tile_coord *t, int first, int h) {
   return (!PACKS || wg_query(c, h) < c->a->wg_queries) && query_of(c, t, first, h) < t->rows_q;
 }

@@ -18,8 +18,8 @@ GA_DEV int stretch_of_block(const ga_kargs_attn_stretch *x, int documents, int n
   }
   return from;
 }
-/* Returns the end of the document's keys before `position`: BN times a block, plus the number of such keys in that
- * block. */
+/* Returns the place after the document's last key before `position`, or the place of its first key if there is none.
+ * Block n of the keys has places n * BN to n * BN + BN - 1. */
 GA_DEV int stretch_keys_before(args a, int documents, int position) {
   const ga_kargs_attn_stretch *x = stretch_args(a);
   int from = documents & 0xffff, to = documents >> 16;

@@ -23,8 +23,8 @@ typedef struct {
   int32_t documents;
 } ga_kattn_q_stretch;
 typedef struct {
-  /* `first`, `rows` and `position` are as in ga_kattn_q_stretch, with positions 0 to 2^29. rows 0: an empty stretch for
-   * documents that have no keys. */
+  /* `first` is the first row in the tensors, `rows` the number of rows. `position` is the position of the first row, 0
+   * to 2^29. rows 0: an empty stretch for documents that have no keys. */
   int32_t first, rows, position;
   int32_t block; /* Index of the stretch's first block of BN keys. */
   /* Value that the ready word must reach before the keys may be read. 0: they are ready from the start. */

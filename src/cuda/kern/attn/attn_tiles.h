@@ -40,8 +40,8 @@ GA_DEV void tile_put(uint32_t a, const tile *t) {
 /* Computes the range of blocks for the tile's queries, from row0 on. Returns 1 if any key is seen. The range has at
  * least one block, so that rows that see nothing are written too.
  *
- * The block with the last key of the first row counts as masked, even if the row ends with that block. Before it the
- * row has no maximum, and blocks without masks need one. */
+ * The block with the last key that the first row sees counts as masked, even if this key is the block's last. Before
+ * this block the row has no maximum, and blocks without masks need one. */
 GA_DEV int tile_blocks(args a, tile *t) {
   const int rows = imin(tile_queries(a), t->rows_q - t->row0);
   const int right = WINDOW ? a->window_right : 0;
@@ -72,7 +72,7 @@ GA_DEV void tile_sequence(args a, tile *t) {
   }
 }
 /* Restricts the tile to the blocks of its split; split 0 has the highest blocks. Returns 0 if the split has no block. A
- * split without masked blocks takes its first maximum from its first block, as a tile does. */
+ * split without masked blocks takes its first maximum from its first block. */
 GA_DEV int tile_cut(args a, tile *t) {
   const int blocks = t->n_hi - t->n_lo + 1, per = (blocks + a->splits - 1) / a->splits,
             first = t->n_hi - t->split * per;
@@ -82,7 +82,8 @@ GA_DEV int tile_cut(args a, tile *t) {
   return first >= t->n_lo;
 }
 /* Computes tile m of a head, in kernels with stretches. Tiles are counted from the last tile of the stretches of Q, so
- * that tiles with the most keys come first. Blocks and masks are as in tile_blocks. */
+ * that tiles with the most keys come first. Also computes the tile's range of blocks, and the blocks that need the
+ * mask. */
 GA_DEV void tile_of_stretch(args a, tile *t, int m) {
   const ga_kargs_attn_stretch *x = stretch_args(a);
   int i = 0, tiles = (x->q[0].rows + BM - 1) / BM;
@@ -92,7 +93,7 @@ GA_DEV void tile_of_stretch(args a, tile *t, int m) {
     i++;
   }
   const int documents = x->q[i].documents, row = (tiles - 1 - m) * BM, rows = imin(BM, x->q[i].rows - row);
-  t->row0 = x->q[i].first + row; /* rows of the whole tensor */
+  t->row0 = x->q[i].first + row; /* row0 and rows_q count rows of the whole tensor */
   t->rows_q = x->q[i].first + x->q[i].rows;
   t->column = x->q[i].position + row;
   t->keep = t->start_k = documents;
@@ -106,7 +107,7 @@ GA_DEV void tile_of_stretch(args a, tile *t, int m) {
  * fit in L2.
  *
  * sub is the index of the tile among the unit_tiles tiles of an item (KV_RESIDENT), or the index of the segment of K
- * and V. Returns 0 for a segment after the first of which the tile sees nothing. */
+ * and V. Returns 0 if a split has no block, or if the tile sees no key of a segment after the first. */
 GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
   int pair, m;
   t->split = 0;

@@ -6,8 +6,8 @@
  *   stat  [pair][2][64 * blocks_q]: the log-sum-exp in log2 units (+infinity where a row contributes nothing), then
  *         delta = rowsum(dO O).
  *   acc   [pair][blocks_q][4][D / 8][128]: unscaled dQ in f32, by warp (16 rows) and 8 columns, in register order.
- *         Where a thread block takes all keys of a KV head: [thread block][query head of the group][blocks_q]...,
- *         accumulated anew for each head.
+ *         Where a thread block takes all keys of a KV head: [thread block][query head of the group][blocks_q]...; the
+ *         thread block uses this memory again for each KV head.
  *   dq_semaphore  [pair][blocks_q][dq_semaphores]: number of key tiles that have added their part of dQ. Only ordered
  *         kernels, which add the parts in a fixed order, use it.
  *   ticket: number of tiles, or of KV heads, that thread blocks have taken. */
@@ -52,7 +52,8 @@ typedef struct {
   /* q_len and kv_len hold the lengths of packed sequences that begin at cu_q and cu_k. NULL: cu_q and cu_k give the
    * lengths. */
   const int32_t *q_len, *kv_len;
-  /* Distance between heads in lse, in elements, where lse is laid out by tokens. 0: lse is [pair][rows_q]. */
+  /* Distance between heads in lse, in elements, where a head has a row for each token of the packed sequences. 0: lse
+   * is [pair][rows_q]. */
   int64_t lse_stride;
 } ga_kargs_attn_bwd_pre;
 
@@ -103,7 +104,7 @@ typedef struct {
   float scale, scale_log2;       /* scale_log2 is scale * log2(e), above 0. */
   float scale_alone;             /* Factor of dQ and dK of packed sequences with a single key. */
   float softcap_in, softcap_out; /* softcap_in is 2 * log2(e) * scale / cap; softcap_out is cap * log2(e). */
-  const int32_t *q_len, *kv_len; /* Lengths of packed sequences, as in ga_kargs_attn_bwd_pre. */
+  const int32_t *q_len, *kv_len; /* Lengths of packed sequences. NULL: cu_q and cu_k give the lengths. */
 } ga_kargs_attn_bwd;
 
 typedef struct {
@@ -114,7 +115,8 @@ typedef struct {
   int32_t out_f32, add_dq;
   float scale;
   const int32_t *q_len;
-  /* cu_k, kv_len: as in ga_kargs_attn_bwd_pre; scale_alone: as in ga_kargs_attn_bwd. */
+  /* First rows (cu_k) and lengths (kv_len) of the packed sequences of keys. kv_len NULL: cu_k gives the lengths.
+   * scale_alone is the factor of dQ in sequences with a single key; scale is the factor in others. */
   const int32_t *cu_k, *kv_len;
   float scale_alone;
 } ga_kargs_attn_bwd_post;

@@ -11,7 +11,7 @@ enum {
    * tile */
   K_BUFFERS = 2,
   RECORDS = 2,
-  FETCHED = D == 128 ? 32 : 16 /* number of values of the sum of dQ that a thread loads together */
+  FETCHED = D == 128 ? 32 : 16 /* number of values of the accumulated dQ that a thread loads together */
 };
 enum { /* offsets and sizes in shared memory, in bytes */
        RECORD_BYTES = 48,

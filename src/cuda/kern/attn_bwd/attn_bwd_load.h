@@ -27,7 +27,7 @@ GA_DEV void load_kv(uint32_t record, uint32_t dst, const ga_tmap *map, uint32_t 
       bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / 2 * PANEL_COLS, t.start_k + t.n * BN + i % 2 * GA_KBWD_ROWS,
                    t.head, packed ? 0 : t.batch, L2_EVICT_FIRST);
 }
-/* Loads V of this block's tile number i, once the buffer of V is free. */
+/* Loads V of tile number i of this thread block, once the buffer of V is free. */
 GA_DEV void load_v(args a, uint32_t sb, uint32_t i) {
   wait_v_room(sb, i);
   load_kv(record_of(sb, i), sb + OFF_V, &a->v, sb + OFF_VF, is_packed(a));
@@ -36,8 +36,8 @@ GA_DEV void load_v(args a, uint32_t sb, uint32_t i) {
 typedef struct {
   int stage, parity;
 } stages;
-/* Loads the Q and dO of tile number i, block by block and query head by query head, and V after the first Q. The tile's
- * record is read again in every round, because the producer has few registers. */
+/* Loads the Q and dO of tile number i, by blocks of queries within a query head, and V after the first Q. The tile's
+ * record is read again for every block, because the producer has few registers. */
 GA_DEV void feed(args a, uint32_t sb, uint32_t i, stages *at) {
   const uint32_t record = record_of(sb, i);
   const ga_i4 start = lds_i4(record);

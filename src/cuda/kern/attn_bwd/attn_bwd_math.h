@@ -29,7 +29,8 @@ GA_DEV void apply_mask(const warpgroup *c, float *s, int m, int rows_q) {
   }
 }
 /* Scales S to log2 units and applies soft-cap and ALiBi. The soft-cap is cap (1 - 2 / (1 + e^(2 x / cap))), whose error
- * for small x is 2^-24 of the cap. m and left are as in probabilities. */
+ * for small x is 2^-24 of the cap. m is the block of queries. left is the number of query heads from this head to the
+ * end of its group, itself included. */
 GA_DEV void apply_features(const warpgroup *c, float *s, int m, int left) {
   args a = c->a;
   if (a->features & GA_KATTN_SOFTCAP) {
@@ -54,7 +55,8 @@ GA_DEV int is_partial(const warpgroup *c, int m) {
 /* Computes P = 2^(S - lse) in place of S, and writes it to p as 16-bit pairs, ready as operand A of wgmma. On entry S
  * is the product Q K^T with block m of Q. lse is read from shared memory.
  *
- * left is as in slope_of. partial: the mask is applied. */
+ * left is the number of query heads from this head to the end of its group, itself included. partial 1: the mask is
+ * applied. */
 GA_DEV void probabilities(const warpgroup *c, float *s, uint32_t *p, int m, int left, int partial) {
   const uint32_t stat = stat_of(c);
   const float f = EXTRAS ? 1.f : c->a->scale_log2;
@@ -74,7 +76,8 @@ GA_DEV float cap_slope(float p, float lse, float bias, float inverse) {
   const float y = fminf(fmaxf((lg2(p) + lse - bias) * inverse, -1.f), 1.f);
   return 1.f - y * y;
 }
-/* Multiplies dp, which holds dP - delta, by the derivative of the soft-cap. */
+/* Multiplies dp, which holds dP - delta, by the derivative of the soft-cap. p holds P as 16-bit pairs; m is the block
+ * of queries. left is the number of query heads from this head to the end of its group, itself included. */
 GA_DEV void bend(const warpgroup *c, float *dp, const uint32_t *p, int m, int left) {
   args a = c->a;
   if (!(a->features & GA_KATTN_SOFTCAP)) return;

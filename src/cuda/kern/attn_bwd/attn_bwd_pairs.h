@@ -1,6 +1,6 @@
 /* Tiles of the backward kernels for every shape (attn_bwd_fallback_sm80.cu, attn_bwd_simt_sm80.cu). A thread block owns
- * rows of one tensor; this file also finds the rows of the other tensor that meet them. It has the computation for one
- * query and one key. */
+ * rows of keys or of queries. This file finds the queries that see these keys, or the keys that these queries see. It
+ * also computes the logit of a query and a key. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
@@ -52,8 +52,8 @@ GA_DEV tile tile_of(args a, int block) {
 }
 /* Returns the factor of dQ and dK of the tile's sequence. */
 GA_DEV float scale_of(const tile *t) { return t->rows_k == 1 ? t->a->scale_alone : t->a->out_scale; }
-/* A range of rows: lo to hi - 1. rows_met returns the rows of the other tensor that see, or are seen by, any of the own
- * rows. */
+/* A range of rows: lo to hi - 1. rows_met returns the queries that see any of the tile's keys, or the keys that any of
+ * the tile's queries sees. */
 typedef struct {
   int lo, hi;
 } range;

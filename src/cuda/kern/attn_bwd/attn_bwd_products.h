@@ -5,8 +5,8 @@
 #include "cuda/dev/tile/smem.h"
 #include "cuda/kern/attn_bwd/attn_bwd_warpgroup.h"
 
-/* Issues s = A B^T, or with `add` s += A B^T. A has 64 rows at shared address a, and B has BM rows at b. Both have
- * `cols` columns, contiguous along a row. */
+/* Issues s = A B^T, or with `add` s += A B^T. a and b are the low words of the wgmma descriptors (desc_k_major) of A,
+ * which has 64 rows, and of B, which has BM rows. Both have `cols` columns, contiguous along a row. */
 GA_DEV void issue_s(float *s, uint32_t a, uint32_t b, int cols, int add) {
   const uint64_t da = desc(a), db = desc(b);
   if (add) pin_f32(s, NS);

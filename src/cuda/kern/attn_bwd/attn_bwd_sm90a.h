@@ -26,8 +26,9 @@ typedef struct cuda_attn_bwd_variant {
 
 const char *cuda_attn_bwd_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 double cuda_attn_bwd_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Plans the steps of cuda_attn_bwd_fallback_plan. If the main kernel does not write dQ itself, the helper `post`
- * follows, which writes dQ from the accumulator. All steps use one workspace. Returns a reject reason, or NULL. */
+/* Plans the helper step `pre`, with sinks the helper step `sink`, and the main kernel. If the main kernel does not
+ * write dQ itself, the helper `post` follows, which writes dQ from the accumulator. All steps use one workspace.
+ * Returns a reject reason, or NULL. */
 const char *cuda_attn_bwd_plan(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);
 /* Launches the main kernel of a cuda_attn_bwd_variant. */
 ga_status cuda_attn_bwd(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
@@ -45,7 +46,8 @@ typedef struct cuda_attn_bwd_fallback_variant {
 double cuda_attn_bwd_fallback_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 const char *cuda_attn_bwd_fallback_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 /* Plans the helper steps of the variant and then the main kernel. Helper `pre` prepares the LSE and rowsum(dO O) of
- * each query; `sink`, planned only with sinks, computes their gradients. Returns a reject reason, or NULL. */
+ * each query; `sink`, planned only for calls with sinks, computes the gradients of the sinks. Returns a reject reason,
+ * or NULL. */
 const char *cuda_attn_bwd_fallback_plan(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);
 /* Launches the main kernel of a cuda_attn_bwd_fallback_variant. */
 ga_status cuda_attn_bwd_fallback(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
@@ -59,7 +61,7 @@ ga_status cuda_attn_bwd_fallback(const ga_kernel *kernel, const void *desc, cons
 float cuda_attn_bwd_scale_alone(const ga_attn_bwd_desc *d);
 /* Returns `lengths` if d has the flag GA_ATTN_LENGTHS, else NULL. */
 const int32_t *cuda_attn_bwd_lengths(const ga_attn_bwd_desc *d, const int32_t *lengths);
-/* Functions for both structs of variants. cuda_attn_bwd_tensor converts a tensor to a kernel's arguments,
+/* Functions for both kinds of variants. cuda_attn_bwd_tensor converts a tensor to a kernel's arguments,
  * cuda_attn_bwd_step launches a helper step, and cuda_attn_bwd_first_steps plans the steps before the main kernel. */
 ga_kbwd_tensor cuda_attn_bwd_tensor(const void *p, const ga_attn_strides *strides);
 GA_NODISCARD ga_status cuda_attn_bwd_step(const ga_kernel *step, int64_t blocks, bool dependent, const void *args,

@@ -24,7 +24,8 @@ GA_DEV void clean_q(const warpgroup *c, int m, uint32_t stage, uint32_t parity) 
   meet_cleared();
 }
 
-/* Issues x += P B for operand P in registers (P or dS). B has BM rows and D columns at shared address b. */
+/* Issues x += P B for operand P in registers (P or dS). b is the low word of the wgmma descriptor (desc_n_major) of B,
+ * which has BM rows and D columns. */
 GA_DEV void issue_kv(float *x, uint32_t *p, uint32_t b) {
   const uint64_t db = desc(b);
   pin_u32(p, NP);

@@ -13,8 +13,8 @@ typedef struct {
   int32_t shift, last;
 } ga_kattn_scales;
 
-/* Arguments of 8-bit attention. Tensors have one byte per element. q and k are (column, row, head, batch), as in
- * ga_kargs_attn_fwd. v is (key, value dimension, head, batch), with its keys in the order of ga/attn_quant.h.
+/* Arguments of 8-bit attention. Tensors have one byte per element. q and k are (column, row, head, batch). v is (key,
+ * value dimension, head, batch), with its keys in the order of ga/attn_quant.h.
  *
  * A box of q has 64 rows, and a box of k has BN rows. Both have 128 columns, or 64 if the head dimension is 64, and a
  * swizzle of the same width.

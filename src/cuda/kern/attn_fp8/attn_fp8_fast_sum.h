@@ -4,8 +4,8 @@
  * V's scale, at least 2^-100, is part of the weights, 2^(x + lg2 scale - m), so that sums of blocks need no factors.
  * The sums l of weights divide it out again for every 64 keys.
  *
- * A row's reference m is raised only when an exponent exceeds a limit (as in too_large). The limit depends on V's scale
- * in the current block. */
+ * A row's reference m is raised only when the exponent of one of its weights exceeds a limit. The limit depends on V's
+ * scale in the current block. */
 #pragma once
 #include "cuda/dev/ptx/words.h"
 #include "cuda/kern/attn_fp8/attn_fp8_products.h"

@@ -14,7 +14,7 @@ typedef struct {
   uint32_t sb;
   /* Number of blocks of K that have been loaded. The number of loaded blocks of V follows from it. */
   uint32_t k;
-  /* Number of `work` records written to the ring at OFF_TILE. */
+  /* Number of tile records (attn_tiles.h) written to the ring at OFF_TILE. */
   int tiles;
 } loader;
 

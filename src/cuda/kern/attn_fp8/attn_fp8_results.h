@@ -27,8 +27,8 @@ GA_DEV void add_means(const warpgroup *c, float *o, float *v, const tile_coord *
                              : 1.f;
   GA_UNROLL for (int i = 0; i < 2; i++) v[i] = v[i] == 0.f ? 0.f : one;
 }
-/* Divides O by the row sums, and writes O and lse of the tile whose record is `back` records before the current
- * record. */
+/* Divides O by the rows' sums of weights: with STAYS by w, the sums of weights rounded to e4m3, otherwise by l. Writes
+ * O and lse of the tile whose record is `back` records before the current record. */
 GA_DEV void finish_tile(const warpgroup *c, float *o, float *m, float *l, float *w, int back) {
   args a = c->at.a;
   const tile_coord t = tile_coord_of(tile_slot(c, back));

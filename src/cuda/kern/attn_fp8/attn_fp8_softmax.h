@@ -73,8 +73,8 @@ GA_DEV int too_large(const float *t, const float *limit) {
   }
   return a > bits_of(limit[0]) || b > bits_of(limit[1]);
 }
-/* Updates `most` with the largest exponents of this lane's rows over 64 keys from key 64 h on. They are compared as
- * integers (see too_large). */
+/* Updates `most` with the largest exponents of this lane's two rows over 64 keys from key 64 h on. `most` has the bits
+ * of floats of at least 0. Floats are compared as integers, so that exponents below 0 change nothing. */
 GA_DEV void largest_logits(const float *t, int h, int *most) {
   t += h * SUB;
   GA_UNROLL for (int i = 0; i < SUB; i += 4) {

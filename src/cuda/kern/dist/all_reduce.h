@@ -149,8 +149,8 @@ GA_DEV ga_reduce_turn turn_of_block(const ga_kargs_all_reduce *a) {
   return t;
 }
 
-/* Clears the slot of the previous call and records the units that this call uses. The function runs after the sends,
- * while the words of other ranks are awaited.
+/* Clears the slot of the previous call and records the number of units that this call uses. The function runs after the
+ * sends, while the words of other ranks are awaited.
  *
  * The state has an entry for each block of the largest launch. If this launch has fewer blocks, they write the entries
  * of the missing blocks too. */

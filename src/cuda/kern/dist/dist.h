@@ -7,7 +7,7 @@
 
 typedef struct cuda_reduce_variant {
   cuda_variant base;
-  /* Largest number of ranks that the kernel adds. */
+  /* Largest number of ranks whose data the kernel adds. */
   int32_t ranks;
 } cuda_reduce_variant;
 

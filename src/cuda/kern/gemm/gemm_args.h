@@ -36,7 +36,8 @@ typedef struct ga_kargs_gemm {
   int32_t groups;
   /* tiles is the number of tiles of 16 rows of W. units is the number of units along k (see GA_PACKED_TYPES). */
   int32_t tiles, units;
-  /* Number of columns of operand B, rows of X, in shared memory: 2, 4 or 8 (high parts, then low parts), or 16. */
+  /* Number of columns of operand B in shared memory: 2, 4, 8 or 16. The first half has the high parts of rows of X, the
+   * second half their low parts. */
   int32_t copies;
   /* Largest number of tiles of W that one warp processes. */
   int32_t slots;
@@ -79,8 +80,8 @@ typedef struct ga_kargs_gemm_prefill {
   /* Number of rows of a box of x: the rows of a tile. With W of 16 bits or X of e4m3, a quarter of them if the last
    * tile is partly filled. */
   int32_t x_box;
-  /* If one thread block processes several parts of k in sequence, with two sets of sums and k_splits_log 0: log2 of
-   * their number. Otherwise 0. */
+  /* log2 of the number of parts of k that one thread block processes in sequence and adds itself, with k_splits_log 0.
+   * 0: a thread block processes one part. */
   int32_t parts_inside_log;
   /* X of e4m3: stride of x_scale in elements, a multiple of 4 and at least m. */
   int32_t x_scale_stride;

@@ -1,5 +1,5 @@
-/* Arguments of the products of plain operands, which are not packed or in blocks. They have the same bytes on the host
- * and on the device. This file is both C11 and CUDA C. */
+/* Arguments of the products of plain operands, which are neither packed nor stored in quantised blocks. They have the
+ * same bytes on the host and on the device. This file is both C11 and CUDA C. */
 #ifndef GA_CUDA_KERN_GEMM_GEMM_PLAIN_ARGS_H
 #define GA_CUDA_KERN_GEMM_GEMM_PLAIN_ARGS_H
 
@@ -25,7 +25,7 @@ typedef struct ga_kargs_gemm_tile {
   /* Number of tiles from the first to the last row of Y (row_tiles) and column of Y (col_tiles). The tiles that a
    * cluster computes together count as one. */
   int32_t row_tiles, col_tiles;
-  /* Number of rows of tiles of Y that are processed together, so that they share columns of W in L2. */
+  /* Number of rows of tiles of Y that are processed together, so that they share data of W in L2. */
   int32_t band;
   int32_t steps; /* Number of steps along k. A step is 128 bytes of each row. */
   /* 1: y is stored through its tensor map. This needs y of 16 bits, n a multiple of 8, and an epilogue that only

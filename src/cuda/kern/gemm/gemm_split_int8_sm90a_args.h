@@ -9,7 +9,7 @@
  * and less than 2048 bytes, else one. With an odd number of units along k, the last unit has a stage of its own. */
 #define GA_RING_ITEM(unit_k, unit_bytes) ((unit_k) == 128 && (unit_bytes) < 2048 ? 2 : 1)
 #define GA_RING_CONSTANTS                16   /* Bytes of shared memory for constants (packed_constants). */
-#define GA_RING_SUM_K                    4096 /* Largest k where X is a sum of two tensors */
+#define GA_RING_SUM_K                    4096 /* Largest k for which X may be a sum of two tensors. */
 /* Bytes of a ring's mbarriers: 8 bytes for each stage, padded to 128 bytes, so that stages begin at a multiple of
  * 128. */
 #define GA_RING_BARS 128
@@ -35,14 +35,15 @@ typedef struct ga_kargs_gemm_split_int8 {
    *
    * With `gated`, a group has the tiles of both matrices under the same numbers, and begin[0] is gemm.tiles. */
   int32_t begin[2]; /* A number above all tile numbers: the matrix does not exist. */
-  int32_t gated;
+  int32_t gated;    /* 1: w_more[0] is a gate G, and Y = act(X G^T) * (X W^T). 0: there is no gate. */
   float norm_eps;
   const float *norm; /* Weights of the norm of X, [k]. NULL: X is not normed. */
   /* First term of the sum X = add + norm(x), one row of at most GA_RING_SUM_K elements. NULL: no sum. The field stands
    * here because it is read early. */
   const float *add;
   const float *add_norm; /* Weights of norm(x) in the sum X = add + norm(x), [k]. */
-  float *sum;            /* Address to which the sum is also written. NULL: not written. */
+  float *sum;            /* Address to which the sum X = add + norm(x) is also written. NULL: not written. */
+  /* Second and third matrix, and the fields of their products: Y, bias, number of rows of the matrix, stride of Y. */
   const void *w_more[2];
   void *y_more[2];
   const float *bias_more[2];

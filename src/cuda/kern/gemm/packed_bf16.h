@@ -5,9 +5,9 @@
  * offset as small as possible. So the weight is rounded once, apart from 2^-9 of the smaller terms. Runs without a
  * minimum have neither centre nor offset.
  *
- * Each lane computes the scales of a quarter of its rows' runs, and gets the others from the other three lanes of its
- * quad. Where a row has one scale for the unit, each lane computes it. t is the type of the weights; t and every index
- * except q are constants after unrolling. */
+ * Each lane computes the scales of a quarter of its rows' runs, and gets the remaining scales from the other lanes of
+ * its quad, lanes 4g to 4g + 3. Where a row has one scale for the unit, each lane computes it. t is the type of the
+ * weights; t and every index except q are constants after unrolling. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/gemm/packed.h"
@@ -30,7 +30,7 @@
 
 /* Parameters of a run, each a pair of bf16 for rows g and g+8. */
 typedef struct {
-  uint32_t high, low, centre /* -128 - centre */, offset;
+  uint32_t high, low, centre /* stored as -128 - centre */, offset;
 } packed_run;
 
 /* Loads this lane's codes of a unit of packed weights, and the scales that it computes itself, from shared memory to w
@@ -56,7 +56,8 @@ GA_DEV void packed_fetch_own(int t, uint32_t *w, uint32_t unit, int lane) {
       float_bits(lds_f1(unit + (uint32_t)packed_scale_at(t, i, g)));
 }
 
-/* Returns 0 after the loads of packed_fetch_own have arrived, as loads_done does (ptx/mem.h). */
+/* Returns 0 after the loads of packed_fetch_own have arrived in registers. An address that is computed with the result
+ * waits for the loads (loads_done in ptx/mem.h). */
 GA_DEV uint32_t packed_own_done(int t, const uint32_t *w) {
   const int wide = PACKED_W1(t) == 2 ? PACKED_CODES(t) - 2 : PACKED_CODES(t);
   return loads_done(w, wide, 4) + loads_done(w + wide, PACKED_OWN_WORDS(t) - wide, 1);

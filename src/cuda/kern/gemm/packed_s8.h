@@ -14,13 +14,13 @@
 #define PACKED_NIBBLES(t) ((t) == T_Q4_K || (t) == T_Q4_1)
 /* log2 of the factor by which integers in the fragment of row r (0: g, 1: g + 8) exceed the codes. Signed codes are at
  * the top of their bytes, where the sign needs no extension. */
-#define PACKED_LIFT(t, r)                                \
-  ((t) == T_Q4_0       ? 4                               \
-   : (t) == T_Q5_0     ? 3                               \
-   : (t) == T_Q6_K     ? 2                               \
-   : (t) == T_Q3_K     ? 5                               \
-   : (t) == T_NVFP4    ? 1 /* the factor of the scale */ \
-   : PACKED_NIBBLES(t) ? 4 * (r)                         \
+#define PACKED_LIFT(t, r)                                   \
+  ((t) == T_Q4_0       ? 4                                  \
+   : (t) == T_Q5_0     ? 3                                  \
+   : (t) == T_Q6_K     ? 2                                  \
+   : (t) == T_Q3_K     ? 5                                  \
+   : (t) == T_NVFP4    ? 1 /* values of e2m1 are doubled */ \
+   : PACKED_NIBBLES(t) ? 4 * (r)                            \
                        : 0)
 /* True for types whose codes are indices of a table. They become two fragments, one for each half of the table, whose
  * products are added. */
@@ -29,7 +29,8 @@
  * shares. */
 #define PACKED_FLOAT_MIN(t) ((t) == T_Q4_1 || (t) == T_Q5_1)
 
-/* Returns 0 after all loads of packed_fetch have arrived, as loads_done does (ptx/mem.h). n is the number of words. */
+/* Returns 0 after all loads of packed_fetch have arrived in registers. An address that is computed with the result
+ * waits for the loads (loads_done in ptx/mem.h). n is the number of words. */
 GA_DEV uint32_t packed_fetched(int t, const uint32_t *w, int n) {
   const int wide = PACKED_W1(t) == 2 ? PACKED_CODES(t) - 2 : PACKED_CODES(t);
   return loads_done(w, wide, 4) + loads_done(w + wide, n - wide, 2);
@@ -115,8 +116,8 @@ GA_DEV void packed_fragment(int t, const packed_constants *k, const uint32_t *w,
 
 GA_DEV float packed_pow2(int e) { return __uint_as_float((uint32_t)(127 + e) << 23); }
 
-/* Returns the integer scale, as packed_int_scale does, with fewer instructions: words are split once, and each byte is
- * selected by one instruction. */
+/* Returns the integer scale of row r (0: g, 1: g + 8) in half `half` of a group. It takes fewer instructions than
+ * packed_int_scale: words are split once, and each byte is selected by one instruction. */
 GA_DEV int packed_pick_scale(int t, const uint32_t *s, int group, int half, int r) {
   if (t == T_Q4_K || t == T_Q5_K) {
     const uint32_t *p = s + 4 * r;
@@ -126,15 +127,15 @@ GA_DEV int packed_pick_scale(int t, const uint32_t *s, int group, int half, int 
   return packed_int_scale(t, s, group, half, r);
 }
 
-/* Returns the scale of a run, times 2^PACKED_LIFT where this saves an instruction. For NVFP4 a scale is e4m3 without
- * sign and NaN (pack_sm80.cu). */
+/* Returns the scale of row r (0: g, 1: g + 8) in half `half` of a group, times 2^PACKED_LIFT where this saves an
+ * instruction. For NVFP4 a scale is e4m3 without sign and NaN (pack_sm80.cu). */
 GA_DEV float packed_float_scale(int t, const uint32_t *s, int group, int half, int r) {
   return t == T_NVFP4 ? packed_f16(f16x2_of_e4m3(s[group] >> 16 * half & 0x7f7fu), r)
                       : packed_scale(t, s, group, half, r);
 }
 
-/* Computes all scales of a unit of MXFP4, as packed_float_scale does, to scale[group][r]. The four exponents of a word
- * are decremented at once. The two smallest exponents, whose scales are subnormal, are computed separately. */
+/* Computes all scales of a unit of MXFP4 to scale[group][r], r = 0 for row g and 1 for row g + 8. The four exponents of
+ * a word are decremented at once. The two smallest exponents, whose scales are subnormal, are computed separately. */
 GA_DEV void packed_e8m0_scales(const uint32_t *s, float (*scale)[2]) {
   uint32_t small = 0;
   GA_UNROLL for (int i = 0; i < 2; i++) {

@@ -155,7 +155,8 @@ GA_DEV void prefetch_norm(const ga_kargs_gemm_split_int8 *ring) {
 /* --- products --- */
 
 /* Shared addresses of a lane's data of X, for the first 8 columns of operand B and for the last 8. Lanes without a
- * column use the last column, and their results are ignored. */
+ * column use the last column, and their results are ignored. has_sum is true if row lane / 4 of X exists, whose sums
+ * over runs this lane uses. */
 typedef struct {
   uint32_t x[2], scales[2], sums;
   bool has_sum;
@@ -207,8 +208,8 @@ GA_DEV uint64_t next_tile(const ga_kargs_gemm_split_int8 *ring, uint64_t w) {
 
 /* --- sums over warps, and results --- */
 
-/* Returns accumulator e of a row of X: the sum over the row's parts, whose columns begin at p * rows, the lowest part
- * first. The result is valid in the lanes that hold the columns of part 0. */
+/* Returns the sum of accumulator e over the parts of a row of X, the lowest part first. Part p of the rows has columns
+ * p * rows to p * rows + rows - 1. The result is valid in the lanes that hold the columns of part 0. */
 GA_DEV float fold(const int rows, float (*acc)[4], int e) {
   if (SPLITS_X == 2) {
     if (rows == 8) return acc[1][e] + acc[0][e];
@@ -283,8 +284,8 @@ GA_DEV void ring_finish(const ga_kargs_gemm *a, int64_t row, int64_t col, float 
   ((float *)a->y)[at] = t;
 }
 
-/* Writes the element of Y for row `col` of X and row `row` of the block's rows of W. sum is its sum of products, and
- * gate_sum the gate's (with `gated`). */
+/* Writes the element of Y for row `col` of X and row `row` of the block's rows of W. sum is its sum of products. With
+ * `gated`, gate_sum is the sum of products for the gate. */
 GA_DEV void put_result(const ga_kargs_gemm_split_int8 *ring, const share *sh, float sum, float gate_sum, int row,
                        int col) {
   const int i = row / GA_PACKED_ROWS, in = row % GA_PACKED_ROWS, tile = sh->tile + i;

@@ -7,8 +7,8 @@
 /* Converts X to digits, or to sums of two bf16, in shared memory. Warps process units of rows of X in rotation, with
  * AHEAD loads of a lane in flight.
  *
- * The other copies of the ring are issued after these loads, because X would otherwise wait for them. whole: all
- * accesses are of 16 bytes and inside X.
+ * Copies of W to the ring, except the first ones, are issued after these loads, because X would otherwise wait for
+ * them. whole: all accesses are of 16 bytes and inside X.
  *
  * With a norm, returns the lane's sum of squares. A warp's units belong to one row. */
 GA_DEV float convert_x(const bool whole, const int rows, const ga_kargs_gemm_split_int8 *ring, const share *s,
@@ -48,7 +48,7 @@ GA_DEV float convert_x(const bool whole, const int rows, const ga_kargs_gemm_spl
 }
 
 /* Converts X = add + norm(x), one row. All blocks compute the row and keep it in registers. The first block of a
- * product also writes it to global memory. The warps' sums of squares of x are added in the memory of `parts`. */
+ * product also writes it to global memory. Shared memory at s->parts first holds the warps' sums of squares of x. */
 GA_DEV float convert_sum(const ga_kargs_gemm_split_int8 *ring, const share *s, asker *next, int warp, int lane) {
   enum { QUADS = X_K / 128, MOST = GA_RING_SUM_K / X_K / WARPS };
   const int n = (int)ring->gemm.k;

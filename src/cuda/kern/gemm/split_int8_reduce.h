@@ -125,7 +125,8 @@ GA_DEV void finish_own(const ga_kargs_gemm_split_int8 *ring, const share *s, con
 }
 
 /* Completes the sum over the cluster, once the block's sums are in shared memory. own is the shared address of this
- * block's sums of squares, by warp. squares and bar are as in cluster_reduction. */
+ * block's sums of squares, by warp. squares is the shared address of the sums of squares that other blocks send, bar of
+ * the mbarrier that counts received bytes. */
 GA_DEV void cluster_reduce_end(const ga_kargs_gemm_split_int8 *ring, const share *s, uint32_t own, uint32_t squares,
                                uint32_t bar) {
   const cluster_reduction m = cluster_reduction_of(ring, s, squares, bar);

@@ -89,7 +89,7 @@ GA_DEV void store_rows(args a, const tile_coord *p, const float *o, const float 
     }
   }
 }
-/* Packs P as operand A of the next product, which has the layout of S's accumulators. */
+/* Packs P as operand A of the next product. Operand A has the layout of the accumulators of S. */
 GA_DEV void to_p(const float *s, uint32_t *p, int n) {
   GA_UNROLL for (int i = 0; i < n / 4; i++) p[i] = pack_bf16(s[2 * i], s[2 * i + 1]);
 }

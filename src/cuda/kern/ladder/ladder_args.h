@@ -7,7 +7,7 @@
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 
 /* Arguments of the ladder's kernels. Tensors have 128 contiguous columns; addresses and strides are multiples of 16
- * bytes. Tensor maps are as in attn_fwd_sm90a_args.h. */
+ * bytes. Tensors of tensor maps are (column, row, head, batch), with boxes of 64 columns and the 128-byte swizzle. */
 typedef struct ga_kargs_ladder {
   /* Tensor maps for the ladder's kernels that load by the copy engine. */
   ga_tmap q_map, k_map, v_map;

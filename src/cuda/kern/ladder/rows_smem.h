@@ -27,7 +27,7 @@ GA_DEV float half_dot(const float *q, const float *k) {
 }
 GA_DEV float pair_sum(float x) { return x + shfl_xor_f32(x, 1); }
 
-/* Loads 64 columns, from column `first` on, of row `row` of Q. If there is no such row, they become zero. */
+/* Loads 64 columns, from column `first` on, of row `row` of Q. If there is no such row, q becomes zero. */
 GA_DEV void load_half(args a, const tile_coord *p, int row, int first, float *q) {
   GA_UNROLL for (int c = 0; c < HALF; c++) q[c] = 0.f;
   if (row >= a->rows_q) return;

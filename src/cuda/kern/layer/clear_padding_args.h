@@ -8,7 +8,7 @@
 /* A tensor of rows whose padding is cleared. token and head are the strides between its rows and heads, in units of
  * `unit` bytes. */
 typedef struct ga_kargs_padded {
-  void *x; /* Address of the tensor. NULL: there is none. */
+  void *x; /* Address of the tensor. NULL: there is no such tensor. */
   int64_t token, head;
   int32_t units; /* Number of units in a row of a head. */
   /* Bytes of a unit: 16, or the size of an element if addresses or strides are not multiples of 16 bytes. */
@@ -25,7 +25,8 @@ typedef struct ga_kargs_padded_side {
   int32_t heads, tiles;
 } ga_kargs_padded_side;
 
-/* Arguments of the kernel: it clears rows that no packed sequence has, and sets their LSE to -infinity. */
+/* Arguments of the kernel that clears rows outside all packed sequences. It sets the LSE of queries outside all
+ * sequences to -infinity. */
 typedef struct ga_kargs_clear_padding {
   ga_kargs_padded_side q, kv;
   float *lse; /* Log-sum-exps of the queries. NULL: there are none. */

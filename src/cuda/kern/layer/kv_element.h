@@ -33,7 +33,8 @@ GA_DEV int round_within(float x, int low, int high) {
 /* Returns x, or 0 if x is not finite, because quantised blocks have no infinities. */
 GA_DEV float finite(float x) { return (float_bits(x) & 0x7f800000u) == 0x7f800000u ? 0.0f : x; }
 
-/* Returns the element of largest magnitude over the warp's lanes; among equal ones that of the lowest lane. */
+/* Returns the element of largest magnitude over the warp's lanes; among elements of equal magnitude, the element of the
+ * lowest lane. */
 GA_DEV float largest_of_warp(float x) {
   int at = thread_index() % 32;
   GA_UNROLL for (int m = 1; m < 32; m *= 2) {
@@ -61,8 +62,8 @@ GA_DEV void store_block(int type, float x, uint8_t *b) {
   if (lane < 16) b[2 + lane] = (uint8_t)(code | high << 4);
 }
 
-/* Stores element i of row `slot` of a cache; its type is not e4m3. For block types all lanes of the warp must call with
- * 32 consecutive elements; i is this lane's element. */
+/* Stores y as element i of row `slot` of a cache whose type is not e4m3. For block types all lanes of the warp must
+ * call with 32 consecutive elements; i is this lane's element. */
 GA_DEV void store_element(const ga_kargs_kv_store *a, void *cache, int64_t slot, int width, int i, float y) {
   const int lane = thread_index() % 32;
   if (a->kv_dtype >= T_Q4_0)

@@ -24,8 +24,8 @@ GA_DEV seen_tokens seen_by(const ga_kargs_sample *a) {
   return last;
 }
 
-/* Returns, in lane l, a word whose bit e tells that a list may have token 32 e + l of the group. Only in groups of more
- * than 1024 tokens do tokens share bits. All lanes of the warp must call. */
+/* Returns, in lane l, a word whose bit e tells that a list may have token 32 e + l of the group. In groups of more than
+ * 1024 tokens several tokens share a bit. All lanes of the warp must call. */
 GA_DEV uint32_t listed_in(const ga_kargs_sample *a, seen_tokens seen, int64_t group) {
   const logit_bias *bias = (const logit_bias *)a->bias;
   const int lane = thread_index() % 32;

@@ -53,7 +53,8 @@ GA_DEV void mma_nv_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c
   d[0] = d[1] = d[2] = d[3] = c;
   mma_m16n8k32_s8(d, a, b0, b1, file, line);
 }
-/* Splits each unsigned byte of a into its low 7 bits and twice 64 for its top bit, so that signed products suffice. */
+/* Computes d = c + a b for unsigned bytes in a, by signed products. Each byte of a is its low 7 bits plus, for its top
+ * bit, twice 64. */
 GA_DEV void mma_nv_u8_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c, EMU_AT) {
   uint32_t low[4], top[4];
   for (int i = 0; i < 4; i++) low[i] = a[i] & 0x7f7f7f7fu, top[i] = a[i] >> 1 & 0x40404040u;
@@ -89,8 +90,8 @@ GA_DEV uint32_t prmt_sign(uint32_t a, uint32_t b, uint32_t sel) {
   }
   return r;
 }
-/* Returns x * y + z in bf16, rounded once. A double holds the product exactly. The float in between is rounded to odd,
- * so that rounding twice changes nothing. */
+/* Returns x * y + z in bf16, rounded once. A double holds the product exactly. The intermediate float is rounded to
+ * odd: its last bit is set if it is inexact. The second rounding then gives the same result as a single one. */
 GA_DEV uint32_t emu_fma_bf16(uint32_t x, uint32_t y, uint32_t z) {
   const double exact = (double)emu_float(x << 16) * (double)emu_float(y << 16) + (double)emu_float(z << 16);
   float f = (float)exact;
