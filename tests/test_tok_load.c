@@ -378,7 +378,7 @@ static void test_special_tokens_map(void **state) {
   tok_load_init(&load);
   assert_int_equal(tok_load_json(&load, &(tok_files){root, config, map}, NULL), GA_OK);
   assert_int_equal(load.vocab.pad, 7);
-  assert_int_equal(load.vocab.eos, 7); /* tokenizer_config.json comes first */
+  assert_int_equal(load.vocab.eos, 8); /* it comes before tokenizer_config.json */
   ga_arena_free(&load.arena);
   json_decref(root);
   json_decref(map);

@@ -107,7 +107,9 @@ GA_API GA_NODISCARD ga_status ga_tokenizer_from_json(const char *path, const cha
 /* Returns whether GA has a pre-splitter of this name. */
 GA_API bool ga_tokenizer_pre_known(const char *name);
 
-#define GA_TOK_ADD_SPECIAL   1u /* adds the model's tokens before and after a text: bos and eos; for WPM cls and sep */
+/* Adds the model's tokens before and after a text: those of the template of tokenizer.json; else bos and eos, for WPM
+ * cls and sep. */
+#define GA_TOK_ADD_SPECIAL   1u
 #define GA_TOK_PARSE_SPECIAL 2u /* the text of a control token becomes that token. Never use it for untrusted text */
 
 /* Writes the ids of `text`, which has at most 2^30 bytes of any values; NUL is an ordinary character. Broken UTF-8 is

@@ -280,13 +280,13 @@ static ga_status check_tokenizer_keys(const ga_model_file *file) {
   for (int64_t i = 0; i < ga_model_file_meta_count(file); i++) {
     const ga_meta *meta = ga_model_file_meta_at(file, i);
     const char *key = ga_meta_key(meta);
-    if (strncmp(key, "tokenizer.", 10) != 0) continue;
+    if (strncmp(key, "tokenizer.", 10) != 0 && strncmp(key, "ga.tokenizer.", 13) != 0) continue;
     const ga_part *row = ga_parts_find(&tok_parts_gguf, key);
-    const char *shown = ga_quote(key, strlen(key)).text;
+    const ga_quoted shown = ga_quote(key, strlen(key));
     GA_REQUIRE(row, GA_ERR_UNSUPPORTED,
-               "tokenizer: metadata '%s' is not known; docs/reference/model-files.md has the keys", shown);
+               "tokenizer: metadata '%s' is not known; docs/reference/model-files.md has the keys", shown.text);
     GA_REQUIRE(row->use != GA_PART_REFUSED || ga_meta_count(meta) == 0, GA_ERR_UNSUPPORTED,
-               "tokenizer: metadata '%s': must be absent: %s", shown, row->note);
+               "tokenizer: metadata '%s': must be absent: %s", shown.text, row->note);
   }
   return GA_OK;
 }

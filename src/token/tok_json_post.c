@@ -23,8 +23,7 @@ static ga_status affix_put(affix *a, bool after, int32_t id) {
 }
 
 /* A token of the template stands for all ids of its entry in special_tokens. */
-static ga_status put_special(const tok_load *load, const json_src *src, const json_t *post, const char *name,
-                             bool after, affix *a) {
+static ga_status put_special(const json_src *src, const json_t *post, const char *name, bool after, affix *a) {
   const json_t *entry = json_object_get(json_object_get(post, "special_tokens"), name), *ids = ga_json_at(entry, "ids"),
                *value;
   size_t i, id;
@@ -35,13 +34,13 @@ static ga_status put_special(const tok_load *load, const json_src *src, const js
     }
     return GA_OK;
   }
-  const int32_t found = tok_json_find(load, src, name);
+  const int32_t found = tok_json_find(src, name);
   GA_REQUIRE(found >= 0, GA_ERR_FORMAT, "tokenizer.json: the template of post_processor names '%s'; it is no token",
              ga_quote(name, strlen(name)).text);
   return affix_put(a, after, found);
 }
 
-static ga_status read_template(const tok_load *load, const json_src *src, const json_t *post, affix *a) {
+static ga_status read_template(const json_src *src, const json_t *post, affix *a) {
   size_t i, texts = 0;
   const json_t *piece;
   json_array_foreach(ga_json_at(post, "single"), i, piece) {
@@ -49,7 +48,7 @@ static ga_status read_template(const tok_load *load, const json_src *src, const 
     GA_REQUIRE(text || json_is_string(name), GA_ERR_FORMAT,
                "tokenizer.json: piece %zu of the template of post_processor is neither Sequence nor SpecialToken", i);
     if (!text) {
-      GA_TRY(put_special(load, src, post, json_string_value(name), texts > 0, a));
+      GA_TRY(put_special(src, post, json_string_value(name), texts > 0, a));
       continue;
     }
     const char *id = tok_json_text(text, "id");
@@ -75,13 +74,13 @@ static ga_status put_named(const json_t *step, const char *field, bool after, af
   return affix_put(a, after, (int32_t)id);
 }
 
-static ga_status read_post_step(const tok_load *load, const json_src *src, const json_t *step, affix *a) {
+static ga_status read_post_step(const json_src *src, const json_t *step, affix *a) {
   GA_TRY(tok_parts_check_step("post_processor", step));
   if (tok_json_is(step, "ByteLevel")) return GA_OK; /* offsets alone */
   GA_REQUIRE(a->n_before + a->n_after == 0, GA_ERR_UNSUPPORTED,
              "tokenizer.json: post_processor '%s' adds tokens to those of a step before it; GA has one such step",
              tok_json_text(step, "type"));
-  if (tok_json_is(step, "TemplateProcessing")) return read_template(load, src, step, a);
+  if (tok_json_is(step, "TemplateProcessing")) return read_template(src, step, a);
   GA_TRY(put_named(step, "cls", false, a));
   return put_named(step, "sep", true, a);
 }
@@ -99,12 +98,12 @@ ga_status tok_json_post(tok_load *load, const json_src *src) {
   affix a = {0};
   size_t i;
   if (!post) return GA_OK;
-  if (!json_is_array(list)) GA_TRY(read_post_step(load, src, post, &a));
+  if (!json_is_array(list)) GA_TRY(read_post_step(src, post, &a));
   if (json_is_array(list)) GA_TRY(tok_parts_check_step("post_processor", post));
   json_array_foreach(list, i, step) {
     GA_REQUIRE(!tok_json_is(step, "Sequence"), GA_ERR_UNSUPPORTED,
                "tokenizer.json: post_processor has a Sequence in a Sequence; GA has one level");
-    GA_TRY(read_post_step(load, src, step, &a));
+    GA_TRY(read_post_step(src, step, &a));
   }
   load->extra.has_template = true;
   load->extra.n_before = a.n_before;

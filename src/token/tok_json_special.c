@@ -6,10 +6,12 @@
 
 /* --- special tokens --- */
 
-/* special_tokens_map.json counts where tokenizer_config.json has neither the key nor added_tokens_decoder. */
+/* special_tokens_map.json comes first where tokenizer_config.json has no added_tokens_decoder, as in transformers; else
+ * it is passed over. */
 static const json_t *setting_of(const json_src *src, const char *name) {
-  const json_t *value = ga_json_at(src->config, name);
-  return value || ga_json_at(src->config, "added_tokens_decoder") ? value : ga_json_at(src->map, name);
+  const bool is_new = ga_json_at(src->config, "added_tokens_decoder") != NULL;
+  const json_t *value = is_new ? NULL : ga_json_at(src->map, name);
+  return value ? value : ga_json_at(src->config, name);
 }
 
 /* Tokens are named by a text or by an object with a content. */
@@ -17,8 +19,8 @@ static const char *content_of(const json_t *value) {
   return json_is_object(value) ? json_string_value(ga_json_at(value, "content")) : json_string_value(value);
 }
 
-static int32_t config_id(const tok_load *load, const json_src *src, const char *name, int32_t fallback) {
-  const int32_t id = tok_json_find(load, src, content_of(setting_of(src, name)));
+static int32_t config_id(const json_src *src, const char *name, int32_t fallback) {
+  const int32_t id = tok_json_find(src, content_of(setting_of(src, name)));
   return id >= 0 ? id : fallback;
 }
 
@@ -39,16 +41,16 @@ static void fill_ids(tok_load *load, const json_src *src) {
   int32_t first, last;
   template_ends(load, &first, &last);
   const bool wpm = v->kind == GA_TOK_WPM;
-  v->bos = config_id(load, src, "bos_token", wpm ? GA_TOK_NONE : first);
-  v->eos = config_id(load, src, "eos_token", wpm ? GA_TOK_NONE : last);
+  v->bos = config_id(src, "bos_token", wpm ? GA_TOK_NONE : first);
+  v->eos = config_id(src, "eos_token", wpm ? GA_TOK_NONE : last);
   if (v->kind != GA_TOK_UGM) {
     const char *unk = json_string_value(ga_json_at(src->root, "model.unk_token"));
-    v->unk = unk ? tok_json_find(load, src, unk) : config_id(load, src, "unk_token", GA_TOK_NONE);
+    v->unk = unk ? tok_json_find(src, unk) : config_id(src, "unk_token", GA_TOK_NONE);
   }
-  v->sep = config_id(load, src, "sep_token", wpm ? last : GA_TOK_NONE);
-  v->cls = config_id(load, src, "cls_token", wpm ? first : GA_TOK_NONE);
-  v->pad = config_id(load, src, "pad_token", GA_TOK_NONE);
-  v->mask = config_id(load, src, "mask_token", GA_TOK_NONE);
+  v->sep = config_id(src, "sep_token", wpm ? last : GA_TOK_NONE);
+  v->cls = config_id(src, "cls_token", wpm ? first : GA_TOK_NONE);
+  v->pad = config_id(src, "pad_token", GA_TOK_NONE);
+  v->mask = config_id(src, "mask_token", GA_TOK_NONE);
   if (v->kind != GA_TOK_UGM) return; /* the template's tokens: its <s> may be the file's cls */
   if (first >= 0) v->bos = first;
   if (last >= 0) v->eos = last;
@@ -93,7 +95,7 @@ static ga_status apply_add_flags(tok_load *load, const json_src *src) {
 /* --- added tokens --- */
 
 static void make_control(tok_load *load, const json_src *src, const json_t *value) {
-  const int32_t id = tok_json_find(load, src, content_of(value));
+  const int32_t id = tok_json_find(src, content_of(value));
   if (id >= 0 && load->types[id] == GA_TOK_USER) load->types[id] = GA_TOK_CONTROL;
 }
 

@@ -22,12 +22,6 @@ ga_status tok_json_id(const char *what, const json_t *value, size_t *id) {
   return GA_OK;
 }
 
-static int32_t find_loaded(const ga_vocab *v, const char *text) {
-  for (size_t i = v->n_tokens; i-- > 0;)
-    if (tok_text_is(v->tokens[i], text)) return (int32_t)i;
-  return GA_TOK_NONE;
-}
-
 ga_status tok_json_decoder_id(const char *key, size_t *id) {
   size_t n = 0;
   *id = 0;
@@ -57,10 +51,9 @@ static int32_t find_added(const json_src *src, const char *text) {
   return GA_TOK_NONE;
 }
 
-int32_t tok_json_find(const tok_load *load, const json_src *src, const char *text) {
+int32_t tok_json_find(const json_src *src, const char *text) {
   size_t id;
   if (!text) return GA_TOK_NONE;
-  if (!src->vocab && !src->pieces) return find_loaded(&load->vocab, text);
   const int32_t added = find_added(src, text);
   if (added >= 0) return added;
   for (size_t i = json_array_size(src->pieces); i-- > 0;) {

@@ -21,9 +21,9 @@ const char *tok_json_text(const json_t *object, const char *path);
 bool tok_json_is(const json_t *step, const char *type);
 /* Reads an id, an integer from 0 to 2^22 - 1. `what` names the token in error texts. */
 GA_NODISCARD ga_status tok_json_id(const char *what, const json_t *value, size_t *id);
-/* Returns the id of a token by its text in the file; GA_TOK_NONE: it has none, or text is NULL. Added tokens come
- * first. src->root without a vocabulary: looks into load->vocab. */
-int32_t tok_json_find(const tok_load *load, const json_src *src, const char *text);
+/* Returns the id of a token by its text in the file, where added tokens come first; GA_TOK_NONE: it has none, or text
+ * is NULL. */
+int32_t tok_json_find(const json_src *src, const char *text);
 
 /* Returns added_tokens_decoder of tokenizer_config.json, an object from ids to added tokens; NULL: there is none. */
 json_t *tok_json_added_decoder(const json_src *src);

@@ -236,7 +236,7 @@ static const ga_part map_rows[] = {
     {"extra_special_tokens",           READ,    "tokens of the vocabulary become control tokens", NULL},
     {0}};
 const ga_part_table tok_parts_map = {"special_tokens_map.json",
-    "used where tokenizer_config.json has no such key and no added_tokens_decoder", map_rows,
+    "comes before tokenizer_config.json where that has no added_tokens_decoder", map_rows,
     "transformers keeps names of further tokens, without effect on ids"};
 
 /* --- GGUF --- */
@@ -290,9 +290,14 @@ static const ga_part gguf_rows[] = {
     {"tokenizer.chat_template.*",      READ,    "templates by name", NULL},
     {"tokenizer.chat_templates",       READ,    "names of templates", NULL},
     {"tokenizer.huggingface.json",     IGNORED, "the same tokenizer once more, for other programs", NULL},
+    {"ga.tokenizer.json",              READ,
+     "by `ga convert`: parts of tokenizer.json that other keys cannot hold", NULL},
+    {"ga.tokenizer.unigram",           READ,    "by `ga convert`: how t5 and llama treat spaces", NULL},
+    {"ga.tokenizer.ignore_merges",     READ,    "by `ga convert`: whole words before merges", NULL},
+    {"ga.tokenizer.cased",             READ,    "by older versions of GA: neither lowercase nor strip_accents", NULL},
     {"tokenizer.rwkv.world",           REFUSED, OTHER_KINDS, NULL},
     {0}};
-const ga_part_table tok_parts_gguf = {"GGUF", "keys that begin with `tokenizer.`", gguf_rows, NULL};
+const ga_part_table tok_parts_gguf = {"GGUF", "keys that begin with `tokenizer.` or `ga.tokenizer.`", gguf_rows, NULL};
 
 #define STEP_TABLES \
     &n_sequence, &n_bert, &n_lowercase, &n_nfc, &n_nfd, &n_nfkc, &n_nfkd, &n_nmt, &n_accents, &n_strip, &n_prepend, \
