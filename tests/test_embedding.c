@@ -1,4 +1,4 @@
-/* From rows to an embedding: kinds of pooling, Dense and Normalize modules, and what modules.json may say. */
+/* From rows to an embedding: kinds of pooling, Dense and Normalize modules, refused fields of modules.json. */
 #include <math.h>
 #include <sys/stat.h>
 
@@ -20,7 +20,8 @@ static void make_folders(void) {
 
 static void drop_files(void) {
   static const char *const names[] = {"1_Pooling/config.json",     "2_Dense/config.json",       "3_Dense/config.json",
-                                      "2_Dense/model.safetensors", "3_Dense/model.safetensors", "modules.json"};
+                                      "2_Dense/model.safetensors", "3_Dense/model.safetensors", "modules.json",
+                                      "sentence_bert_config.json"};
   for (size_t i = 0; i < GA_COUNT_OF(names); i++) (void)unlink(in_folder(names[i]));
 }
 
@@ -171,7 +172,7 @@ static void test_dense(void **state) {
       expect_vector(e, 3, y);
       embedding_destroy(e);
     }
-  /* Tanh and a bias are what an old file means; a Normalize before a module counts; modules follow one another. */
+  /* Old files mean Tanh and a bias. A Normalize before a module counts. Modules follow one another. */
   put_file_text("modules.json", BEGIN "," MODULE("Normalize", "n") "," MODULE("Dense", "2_Dense") "," MODULE(
                                     "Dense", "3_Dense") "," MODULE("Normalize", "n") "]");
   put_dense("2_Dense", WIDTH, 3, "", true);
@@ -232,6 +233,10 @@ static void test_modules_refused(void **state) {
     assert_error(read_modules_folder(false, &e), poolings[i].status, poolings[i].part);
   }
   put_file_text("1_Pooling/config.json", "{}");
+  put_file_text("sentence_bert_config.json", "{\"max_seq_length\":256,\"do_lower_case\":true}");
+  assert_error(read_modules_folder(false, &e), GA_ERR_UNSUPPORTED,
+               "sentence_bert_config.json: 'do_lower_case' is true");
+  put_file_text("sentence_bert_config.json", "{\"max_seq_length\":256,\"do_lower_case\":false}");
   expect_modules_refused("{}", GA_ERR_FORMAT, "modules.json: JSON is an object; must be an array");
   expect_modules_refused(
       "[" MODULE("Pooling", "1_Pooling") "]", GA_ERR_UNSUPPORTED,

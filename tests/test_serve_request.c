@@ -182,7 +182,7 @@ static void test_values_of_others(void **state) {
   sv_request_free(&r);
 }
 
-/* What a call without arguments may hold, and numbers that only Python reads. */
+/* Arguments of calls: none, and numbers that only Python reads. */
 static void test_arguments_of_calls(void **state) {
   (void)state;
   static const char *const given[][2] = {

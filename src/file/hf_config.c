@@ -17,7 +17,7 @@ typedef struct hf_sink {
   ga_arena *arena;
   ga_meta_list *list;
   const ga_hf_arch *arch;
-  const json_t *rope; /* what ga_hf_rope_view has made of the config that is read */
+  const json_t *rope; /* result of ga_hf_rope_view for the config that is read */
 } hf_sink;
 
 #define MUST_BE(cond, value, allowed) \

@@ -88,7 +88,7 @@ const ga_part_table ga_hf_generation_parts = {
     "generation_config.json", NULL, generation_rows,
     "transformers' GenerationConfig has no such field, so it does not change what is generated there either"};
 
-/* Appends an id, or those of an array, to the list. */
+/* Appends an id, or the ids of an array, to the list. */
 static ga_status add_ids(json_t *ids, json_t *value) {
   const size_t n = json_is_array(value) ? json_array_size(value) : value && !json_is_null(value);
   for (size_t i = 0; i < n; i++) {

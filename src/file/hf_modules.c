@@ -18,6 +18,14 @@ static const ga_part module_rows[] = {
     {0}};
 const ga_part_table ga_hf_module_parts = {"modules.json", NULL, module_rows, NULL};
 
+static const ga_part sentence_rows[] = {
+    {"do_lower_case", GA_PART_REFUSED, "texts are changed by the tokenizer alone", NULL},
+    {"max_seq_length", GA_PART_IGNORED, "GA takes texts up to the model's context, and cuts none unless it is asked to",
+     NULL},
+    {0}};
+const ga_part_table ga_hf_sentence_parts = {"sentence_bert_config.json", NULL, sentence_rows,
+                                            "they choose classes and results of transformers"};
+
 static const ga_part pooling_rows[] = {
     {"pooling_mode", GA_PART_READ,
      "cls, max, mean, mean_sqrt_len_tokens, weightedmean, lasttoken, or an array of them: their results follow one "
@@ -242,9 +250,22 @@ static bool is_there(const char *path) {
   return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+/* The config of the Transformer itself. */
+static ga_status check_sentence_config(const module_list *list) {
+  char *path;
+  json_t *config;
+  GA_TRY(ga_arena_printf(&list->file->arena, &path, "%ssentence_bert_config.json", list->folder));
+  if (!is_there(path)) return GA_OK;
+  GA_TRY(ga_json_read_file(path, &config));
+  const ga_status status = ga_parts_check(&ga_hf_sentence_parts, NULL, config);
+  json_decref(config);
+  return status;
+}
+
 static ga_status read_modules(const module_list *list) {
   char *modules_path, *pooling_path;
   json_t *modules;
+  GA_TRY(check_sentence_config(list));
   GA_TRY(ga_arena_printf(&list->file->arena, &modules_path, "%smodules.json", list->folder));
   GA_TRY(ga_arena_printf(&list->file->arena, &pooling_path, "%s1_Pooling/config.json", list->folder));
   if (!is_there(modules_path)) return is_there(pooling_path) ? with_config(list, "1_Pooling", false) : GA_OK;

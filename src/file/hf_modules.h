@@ -5,7 +5,7 @@
 #include "base/parts.h"
 #include "file/model_store.h"
 
-extern const ga_part_table ga_hf_module_parts, ga_hf_pooling_parts, ga_hf_dense_parts;
+extern const ga_part_table ga_hf_module_parts, ga_hf_sentence_parts, ga_hf_pooling_parts, ga_hf_dense_parts;
 
 /* Adds the modules of a folder to the metadata. Pooling by mean, CLS or last token alone becomes <arch>.pooling_type,
  * with GGUF's numbers. All else becomes GA_EMBEDDING_MODULES. Without modules.json the pooling of 1_Pooling counts.

@@ -153,7 +153,7 @@ static ga_status collect_shards(ga_arena *arena, json_t *map, shard_list *out) {
   return GA_OK;
 }
 
-/* What is known of the tensors of all shards: which shard has the one that counts. */
+/* The shard from which each tensor is taken. */
 typedef struct shard_tensors {
   ga_name_table table; /* names to indices into `part` */
   int32_t *part;       /* [count] */

@@ -74,8 +74,9 @@ const ga_part_table ga_hf_config_parts = {
     "field either"};
 
 const ga_part_table *const *ga_hf_part_tables(size_t *count) {
-  static const ga_part_table *const tables[] = {&ga_hf_config_parts, &ga_hf_rope_parts,    &ga_hf_generation_parts,
-                                                &ga_hf_module_parts, &ga_hf_pooling_parts, &ga_hf_dense_parts};
+  static const ga_part_table *const tables[] = {&ga_hf_config_parts, &ga_hf_rope_parts,     &ga_hf_generation_parts,
+                                                &ga_hf_module_parts, &ga_hf_sentence_parts, &ga_hf_pooling_parts,
+                                                &ga_hf_dense_parts};
   *count = GA_COUNT_OF(tables);
   return tables;
 }

@@ -80,7 +80,7 @@ static ga_status check_sliding(const char *label, const json_t *sliding) {
   return sliding ? ga_parts_check(&ga_hf_rope_parts, "rope_parameters.sliding_attention", sliding) : GA_OK;
 }
 
-/* The parameters of all layers, or of those without a window, and the field that has them. */
+/* Finds the parameters of all layers, or of layers without a window, and the name of their field. */
 static const json_t *rope_parameters(const json_t *config, const char **name) {
   const json_t *nested = ga_json_at(config, "rope_parameters.full_attention"),
                *other = ga_json_at(config, "rope_parameters.sliding_attention");

@@ -33,8 +33,8 @@ static json_t *sv_join_parts(const json_t *parts, sv_fail *fail) {
   return joined;
 }
 
-/* What the arguments of a call are: those of a call without any are "", null or left out. NULL: text that is no JSON,
- * or *no_memory. */
+/* Reads the arguments of a call; "", null and absent ones are {}. The caller releases the result with json_decref.
+ * NULL: the text is no JSON, or *no_memory is set. */
 static json_t *sv_arguments_of(const json_t *given, bool *no_memory) {
   const char *text = json_is_string(given) ? json_string_value(given) : "";
   const size_t n = json_string_length(given);

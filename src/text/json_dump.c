@@ -70,7 +70,7 @@ static void put_integer(json_out *out, json_int_t value) {
   put_json_bytes(out, text, (size_t)n);
 }
 
-/* What stands before an element: a new line with its indent, or a space behind a comma. */
+/* Writes the space before an element: a new line with its indent, or a blank after a comma. */
 static void put_gap(json_out *out, size_t flags, int level, bool is_behind_comma) {
   const size_t indent = flags & JSON_MAX_INDENT;
   if (indent) {

@@ -98,8 +98,6 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 /* A row's reference is raised when its sum over a block exceeds MOVES times the mean of its sums so far. MOVES is
  * higher with masks, because each of the shortest rows needs one raise. It is lower where a call has few keys and heads
  * are wide. With 4, their error was up to 1.06 times that of a running maximum. 3.1 costs 1 to 2 % of the speed. */
-*are wide.With 4,
-    errors of such calls were up to 1.06 times the errors with a running maximum.3.1 costs them 1 to 2 * % of speed.* /
 #define MOVES(keys) (MASKED ? 6.f : D == 256 && (keys) < 2048 ? 3.1f : 4.f)
 /* 2^100. If a row's sum of weights is larger, some weights may be infinite. */
 #define SUM_LOST 1.267650600228229401e30f
