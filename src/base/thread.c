@@ -332,7 +332,7 @@ static void run_range(void *arg, int64_t piece, int thread) {
 }
 
 /* One thread takes all at once, unless it may be asked to stop meanwhile. */
-#define RANGES_ALONE 64
+#define RANGES_ALONE 16
 
 void ga_pool_run_ranges(ga_pool *pool, int64_t n, int64_t grain, ga_range_fn fn, void *arg) {
   const bool alone = !pool || pool->n_threads == 1;
