@@ -63,8 +63,8 @@ static void sv_run_queue(sv_wake *wake, sv_waiter *run) {
   }
 }
 
-/* Looks whether the client has closed its side. Nothing else tells while a connection is suspended. Returns whether that
- * is news. */
+/* Looks whether the client has closed its side. Nothing else tells while a connection is suspended. Returns whether
+ * that is news. */
 static bool sv_look_at_client(sv_waiter *w) {
   struct pollfd p = {.fd = w->fd, .events = POLLRDHUP};
   char byte;
